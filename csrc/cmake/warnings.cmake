@@ -1,0 +1,13 @@
+# House warnings and code-generation rules, for gcc and clang.
+function(et_house_flags target)
+  target_compile_options(${target} PRIVATE
+    -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
+    -Wwrite-strings
+    -ffp-contract=off        # an explicit fma is the only fma: results do not depend on the compiler's taste
+    -fno-math-errno -fno-trapping-math
+    $<$<CONFIG:Debug>:-DET_DEBUG=1>)
+  if(ET_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  et_instrument(${target})
+endfunction()

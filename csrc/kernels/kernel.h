@@ -1,0 +1,15 @@
+// kernel.h — the one include of a kernel file (csrc/kernels/op/*.c). It brings the public types, the checks, argument
+// unpacking, shapes, type promotion and strided iteration. It knows no operator.
+#ifndef ET_KERNEL_H
+#define ET_KERNEL_H
+
+#include "runtime/check.h"
+#include "runtime/et.h"
+
+#include "kernels/args.h"
+#include "kernels/dtype_sets.h"
+#include "kernels/iter.h"
+#include "kernels/promote.h"
+#include "kernels/shape.h"
+
+#endif  // ET_KERNEL_H

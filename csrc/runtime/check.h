@@ -1,0 +1,58 @@
+// check.h — all the control-flow macros there are. Only ET_TRY and ET_CHECK contain a return.
+// Relies on et.h for statuses. Functions that own something to release do not use them (they `goto done` instead).
+#ifndef ET_CHECK_H
+#define ET_CHECK_H
+
+#include "runtime/config.h"
+#include "runtime/et.h"
+
+// Fills err (when not NULL) with status and a printf-formatted message, and returns status. Supports %s %d %u %i %x %c %%
+// with the length modifiers l, ll and z, and %g for doubles; status.c has the formatter, so no stdio is linked.
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4), cold))
+#endif
+et_status eti_fail(et_error *err, et_status status, const char *format, ...);
+
+// Puts text in front of the message of a failure: eti_context(err, "method '%s': ", name).
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3), cold))
+#endif
+void eti_context(et_error *err, const char *format, ...);
+
+// The same without words, for builds with ET_MESSAGES=0.
+et_status eti_fail_code(et_error *err, et_status status);
+
+#if ET_MESSAGES
+#define ET_FAIL(err, status, ...) eti_fail((err), (status), __VA_ARGS__)
+#else
+#define ET_FAIL(err, status, ...) eti_fail_code((err), (status))
+#endif
+
+// Propagates a failure.
+#define ET_TRY(call)                          \
+  do {                                        \
+    const et_status et_try_status = (call);   \
+    if (et_try_status != ET_OK) return et_try_status; \
+  } while (0)
+
+// Guards everything that came from outside; always compiled.
+#define ET_CHECK(condition, err, status, ...)                      \
+  do {                                                             \
+    if (!(condition)) return ET_FAIL((err), (status), __VA_ARGS__); \
+  } while (0)
+
+// States what we can prove; vanishes in release builds.
+#if defined(ET_DEBUG)
+#define ET_ASSERT(condition) ((condition) ? (void)0 : __builtin_trap())
+#else
+#define ET_ASSERT(condition) ((void)0)
+#endif
+
+// A defensive branch we believe dead: traps in debug builds, is handled in release.
+#if defined(ET_DEBUG)
+#define ET_NEVER(x) ((x) ? (__builtin_trap(), true) : false)
+#else
+#define ET_NEVER(x) (x)
+#endif
+
+#endif  // ET_CHECK_H

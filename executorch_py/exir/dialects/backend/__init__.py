@@ -1,0 +1,1 @@
+"""Upstream's package of backend operators; see dialects/edge_ops.py."""

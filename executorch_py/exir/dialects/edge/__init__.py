@@ -1,0 +1,1 @@
+"""Upstream's package of edge operators; see dialects/edge_ops.py."""

@@ -1,0 +1,11 @@
+"""CompileSpec: one (key, bytes) setting that a partitioner hands to its backend and the file stores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class CompileSpec:
+    key: str
+    value: bytes

@@ -1,0 +1,341 @@
+"""The tables of the program file format as frozen dataclasses; names are upstream's.
+
+What the emitter produces and the serialiser reads: one class per table, one field per slot, in slot
+order. Relies on nothing but CompileSpec; deliberately knows neither slot numbers and byte layouts
+(serialize/program.py) nor torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Union
+
+from executorch_py.exir.backend.compile_spec_schema import CompileSpec
+
+EXECUTORCH_SCHEMA_VERSION = 0
+
+
+class ScalarType(IntEnum):
+    """Element types; the numbers are PyTorch's."""
+
+    BYTE = 0
+    CHAR = 1
+    SHORT = 2
+    INT = 3
+    LONG = 4
+    HALF = 5
+    FLOAT = 6
+    DOUBLE = 7
+    COMPLEX32 = 8
+    COMPLEX64 = 9
+    COMPLEX128 = 10
+    BOOL = 11
+    QINT8 = 12
+    QUINT8 = 13
+    QINT32 = 14
+    BFLOAT16 = 15
+    QUINT4x2 = 16
+    QUINT2x4 = 17
+    BITS16 = 22
+    FLOAT8E5M2 = 23
+    FLOAT8E4M3FN = 24
+    FLOAT8E5M2FNUZ = 25
+    FLOAT8E4M3FNUZ = 26
+    UINT16 = 27
+    UINT32 = 28
+    UINT64 = 29
+
+
+class TensorShapeDynamism(IntEnum):
+    """Whether sizes are fixed, bounded by the serialised ones, or free."""
+
+    STATIC = 0
+    DYNAMIC_BOUND = 1
+    DYNAMIC_UNBOUND = 2
+
+
+class TensorDataLocation(IntEnum):
+    """Whether a tensor's data is in this file or in a separate data file."""
+
+    SEGMENT = 0
+    EXTERNAL = 1
+
+
+class DeviceType(IntEnum):
+    CPU = 0
+    CUDA = 1
+
+
+class DataLocation(IntEnum):
+    """Whether a delegate's payload is inside the flatbuffer or in a segment of its own."""
+
+    INLINE = 0
+    SEGMENT = 1
+
+
+@dataclass(frozen=True)
+class AllocationDetails:
+    """Where a planned tensor lives: buffer number and 64-bit byte offset in two halves."""
+
+    memory_id: int
+    memory_offset_low: int
+    memory_offset_high: int
+
+    @property
+    def memory_offset(self) -> int:
+        return self.memory_offset_low | (self.memory_offset_high << 32)
+
+
+@dataclass(frozen=True)
+class ExtraTensorInfo:
+    """The rarely needed facts of a tensor: its name, where its data is, its device."""
+
+    mutable_data_segments_idx: int = 0
+    fully_qualified_name: str | None = None
+    location: TensorDataLocation = TensorDataLocation.SEGMENT
+    device_type: DeviceType = DeviceType.CPU
+    device_index: int = 0
+
+
+@dataclass(frozen=True)
+class Tensor:
+    scalar_type: ScalarType
+    storage_offset: int
+    sizes: list[int]
+    dim_order: list[int]
+    requires_grad: bool
+    layout: int
+    data_buffer_idx: int
+    allocation_info: AllocationDetails | None
+    shape_dynamism: TensorShapeDynamism
+    extra_tensor_info: ExtraTensorInfo | None = None
+
+
+@dataclass(frozen=True)
+class Null:
+    pass
+
+
+@dataclass(frozen=True)
+class Int:
+    int_val: int
+
+
+@dataclass(frozen=True)
+class Bool:
+    bool_val: bool
+
+
+@dataclass(frozen=True)
+class Double:
+    """A double; infinities and NaN are stored as what they are."""
+
+    double_val: float
+
+
+@dataclass(frozen=True)
+class String:
+    string_val: str
+
+
+@dataclass(frozen=True)
+class IntList:
+    """Items are indices into the plan's values, each naming an Int."""
+
+    items: list[int]
+
+
+@dataclass(frozen=True)
+class DoubleList:
+    items: list[float]
+
+
+@dataclass(frozen=True)
+class BoolList:
+    items: list[bool]
+
+
+@dataclass(frozen=True)
+class TensorList:
+    """Items are indices into the plan's values."""
+
+    items: list[int]
+
+
+@dataclass(frozen=True)
+class OptionalTensorList:
+    """Items are indices into the plan's values; -1 stands for None."""
+
+    items: list[int]
+
+
+KernelTypes = Union[
+    Null,
+    Int,
+    Bool,
+    Double,
+    Tensor,
+    String,
+    IntList,
+    DoubleList,
+    BoolList,
+    TensorList,
+    OptionalTensorList,
+]
+
+
+@dataclass(frozen=True)
+class EValue:
+    val: KernelTypes
+
+
+@dataclass(frozen=True)
+class ContainerMetadata:
+    encoded_inp_str: str
+    encoded_out_str: str
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Bytes of one constant: `bytes`, or anything that `bytes()` and `len()` accept."""
+
+    storage: Any
+
+
+@dataclass(frozen=True)
+class BackendDelegateInlineData:
+    data: Any
+
+
+@dataclass(frozen=True)
+class KernelCall:
+    op_index: int
+    args: list[int]
+
+
+@dataclass(frozen=True)
+class DelegateCall:
+    delegate_index: int
+    args: list[int]
+
+
+@dataclass(frozen=True)
+class MoveCall:
+    move_from: int
+    move_to: int
+
+
+@dataclass(frozen=True)
+class JumpFalseCall:
+    cond_value_index: int
+    destination_instruction: int
+
+
+@dataclass(frozen=True)
+class FreeCall:
+    value_index: int
+
+
+InstructionArguments = Union[KernelCall, DelegateCall, MoveCall, JumpFalseCall, FreeCall]
+
+
+@dataclass(frozen=True)
+class Instruction:
+    instr_args: InstructionArguments
+
+
+@dataclass(frozen=True)
+class Frame:
+    filename: str
+    lineno: int
+    name: str
+    context: str
+
+
+@dataclass(frozen=True)
+class FrameList:
+    items: list[Frame]
+
+
+@dataclass(frozen=True)
+class BackendDelegateDataReference:
+    location: DataLocation
+    index: int
+
+
+@dataclass(frozen=True)
+class BackendDelegate:
+    id: str
+    processed: BackendDelegateDataReference
+    compile_specs: list[CompileSpec]
+
+
+@dataclass(frozen=True)
+class Chain:
+    inputs: list[int]
+    outputs: list[int]
+    instructions: list[Instruction]
+    stacktrace: list[FrameList] | None
+
+
+@dataclass(frozen=True)
+class Operator:
+    name: str
+    overload: str
+
+
+@dataclass(frozen=True)
+class NonConstBufferDevice:
+    """The device of one planned buffer; only buffers that are not on the CPU are listed."""
+
+    buffer_idx: int = 0
+    device_type: DeviceType = DeviceType.CPU
+    device_index: int = 0
+
+
+@dataclass(frozen=True)
+class ExecutionPlan:
+    """One method. `non_const_buffer_sizes[i]` is the size of planned buffer i; entry 0 is reserved."""
+
+    name: str
+    container_meta_type: ContainerMetadata
+    values: list[EValue]
+    inputs: list[int]
+    outputs: list[int]
+    chains: list[Chain]
+    operators: list[Operator]
+    delegates: list[BackendDelegate]
+    non_const_buffer_sizes: list[int]
+    non_const_buffer_device: list[NonConstBufferDevice] | None = None
+
+
+@dataclass(frozen=True)
+class DataSegment:
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class SubsegmentOffsets:
+    segment_index: int
+    offsets: list[int]
+
+
+@dataclass(frozen=True)
+class NamedData:
+    key: str
+    segment_index: int
+
+
+@dataclass(frozen=True)
+class Program:
+    version: int
+    execution_plan: list[ExecutionPlan]
+    constant_buffer: list[Buffer]
+    backend_delegate_data: list[BackendDelegateInlineData]
+    segments: list[DataSegment]
+    constant_segment: SubsegmentOffsets
+    mutable_data_segments: list[SubsegmentOffsets] | None = None
+    named_data: Sequence[NamedData] | None = None

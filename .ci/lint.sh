@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Format and lint checks; prints what to run to mend them. Tools come from .venv (.ci/setup.sh lint).
+set -uo pipefail
+cd "$(dirname "$0")/.."
+bin=.venv/bin
+failed=0
+check() {  # check NAME COMMAND…
+  local name=$1
+  shift
+  if "$@"; then echo "lint: $name ok"; else echo "lint: $name FAILED" >&2; failed=1; fi
+}
+check "clang-format (mend: make format)" bash -c "git ls-files 'csrc/*.[ch]' 'tests/*.[ch]' | xargs $bin/clang-format --dry-run --Werror"
+check "ruff format (mend: make format)" $bin/ruff format --check -q executorch_py tests setup.py notebooks/*.py
+check "ruff check" $bin/ruff check -q executorch_py tests setup.py notebooks/*.py
+check "codespell" $bin/codespell -q 3 --skip '*.ipynb,./.git,./build,./.venv*' -L 'ot,ans,nd,te,fo,inout,mis,clen,numer' csrc executorch_py tests README.md CONTRIBUTING.md
+check "mypy" $bin/mypy -p executorch_py
+exit $failed

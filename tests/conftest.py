@@ -1,0 +1,103 @@
+"""Makes C tests ordinary pytest items, and shares what all tests need.
+
+A file tests/c/test_<module>.c is built by CMake (preset from ET_TEST_PRESET, asan-ubsan by default) into an executable that
+lists its tests with --list and runs one given by name. Collection builds them once, under a lock, so that parallel workers
+do not build twice.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PRESET = os.environ.get("ET_TEST_PRESET", "asan-ubsan")
+
+
+def find_tool(name: str) -> str:
+    """Path of a build tool, preferring the one beside the running Python."""
+    local = Path(sys.executable).parent / name
+    found = str(local) if local.exists() else shutil.which(name)
+    if found is None:
+        raise RuntimeError(f"{name} not found: run `make test`, which installs it into .venv")
+    return found
+
+
+@functools.cache
+def build_c(preset: str = PRESET) -> Path:
+    """Builds csrc and the C tests with one CMake preset; returns the build directory."""
+    build = ROOT / "build" / preset
+    build.mkdir(parents=True, exist_ok=True)
+    with (build / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        cmake = find_tool("cmake")
+        ninja = f"-DCMAKE_MAKE_PROGRAM={find_tool('ninja')}"
+        for command in (
+            [cmake, "--preset", preset, "-S", str(ROOT / "csrc"), ninja],
+            [cmake, "--build", str(build)],
+        ):
+            done = subprocess.run(command, cwd=ROOT / "csrc", capture_output=True, text=True)
+            if done.returncode != 0:
+                raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
+    return build
+
+
+class CTestFailure(Exception):
+    """A C test that did not pass; its text is what the test printed."""
+
+
+class CTestItem(pytest.Item):
+    def __init__(self, *, executable: Path, **kwargs: object) -> None:
+        super().__init__(**kwargs)  # type: ignore[arg-type]
+        self.executable = executable
+
+    def runtest(self) -> None:
+        done = subprocess.run(
+            [self.executable, self.name], capture_output=True, text=True, timeout=600, cwd=ROOT
+        )
+        if done.returncode != 0:
+            raise CTestFailure(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+
+    def repr_failure(
+        self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None
+    ) -> str:
+        return str(excinfo.value)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, f"{self.path.stem}::{self.name}"
+
+
+class CTestFile(pytest.File):
+    def collect(self) -> Iterator[CTestItem]:
+        executable = build_c() / self.path.stem
+        listing = subprocess.run(
+            [executable, "--list"], capture_output=True, text=True, check=True, timeout=60
+        )
+        for name in listing.stdout.split():
+            yield CTestItem.from_parent(self, name=name, executable=executable)
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    if file_path.suffix == ".c" and file_path.name.startswith("test_"):
+        return CTestFile.from_parent(parent, path=file_path)
+    return None
+
+
+@pytest.fixture(scope="session")
+def c_build() -> Path:
+    """Directory with et_run, the C examples and the fuzz replayers, built with sanitizers."""
+    return build_c()
+
+
+@pytest.fixture(scope="session")
+def release_build() -> Path:
+    """The same, optimised and without sanitizers."""
+    return build_c("release")

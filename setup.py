@@ -1,0 +1,83 @@
+"""Builds the C extension with CMake and Ninja and places it in the package.
+
+CMake owns every fact about how C is compiled (csrc/CMakeLists.txt); this file only calls it and
+copies the one result. Builds are incremental: the tree build/py-* is kept between calls. Two
+environment variables reach through: CMAKE_ARGS (extra configure arguments) and
+EXECUTORCH_PY_BUILD_DIR (another build tree).
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+
+
+def find_tool(name: str) -> str:
+    """The tool beside this Python (a venv's or pip's build environment), else the one on PATH."""
+    beside = Path(sysconfig.get_path("scripts")) / name
+    found = shutil.which(name) or (str(beside) if beside.exists() else None)
+    if found is None:
+        raise SystemExit(f"building executorch_py needs `{name}`: pip install {name}")
+    return found
+
+
+def default_build_dir() -> Path:
+    tag = f"{sys.implementation.cache_tag}-{platform.system().lower()}-{platform.machine()}"
+    return ROOT / "build" / f"py-{tag}"
+
+
+def numpy_include() -> str:
+    import numpy
+
+    return numpy.get_include()
+
+
+class CMakeBuild(build_ext):
+    """Configures and builds the target `_C`, then copies it where setuptools wants it."""
+
+    def build_extension(self, ext: Extension) -> None:
+        target = Path(self.get_ext_fullpath(ext.name)).resolve()
+        build = Path(os.environ.get("EXECUTORCH_PY_BUILD_DIR") or default_build_dir())
+        build.mkdir(parents=True, exist_ok=True)
+        cmake = find_tool("cmake")
+        configure = [
+            *(cmake, "-S", str(ROOT / "csrc"), "-B", str(build), "-G", "Ninja"),
+            # Given anew each time: pip's build environments come and go, the build tree stays.
+            f"-DCMAKE_MAKE_PROGRAM={find_tool('ninja')}",
+            f"-DCMAKE_BUILD_TYPE={'Debug' if self.debug else 'Release'}",
+            "-DET_PYTHON=ON",
+            f"-DPython_EXECUTABLE={sys.executable}",
+            f"-DPython_NumPy_INCLUDE_DIR={numpy_include()}",
+            *shlex.split(os.environ.get("CMAKE_ARGS", "")),
+        ]
+        subprocess.run(configure, check=True)
+        jobs = str(self.parallel or os.cpu_count() or 1)
+        subprocess.run(
+            [cmake, "--build", str(build), "--target", "_C", "--parallel", jobs], check=True
+        )
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
+        built = build / f"_C{suffix}"
+        if not built.exists():
+            raise SystemExit(f"CMake finished without making {built.name} in {build}")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # Replaced by rename: a process that runs the old module keeps its mapping intact.
+        staged = target.with_name(target.name + ".new")
+        shutil.copy2(built, staged)
+        os.replace(staged, target)
+
+
+setup(
+    ext_modules=[Extension("executorch_py._C", sources=[])],
+    cmdclass={"build_ext": CMakeBuild},
+)

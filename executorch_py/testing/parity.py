@@ -1,0 +1,242 @@
+"""Whole-model parity: what the emitted bytes compute on the C runtime against what eager torch
+computes.
+
+Relies on a program's bytes, its exported program (for dynamic dimensions) and
+executorch_py.runtime. Every check loads the program anew, so that mutable state starts as the file
+says, and runs a copy of the model, so that the caller's is untouched.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from executorch_py.testing.sizes import sized_inputs
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from executorch_py.exir.program.executorch import ExecutorchProgramManager
+
+
+class ParityError(AssertionError):
+    """Outputs of the program and of eager torch differ;
+
+    the text names output, index, values and error figures.
+    """
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """|ours - eager| <= atol + rtol * |eager|, element by element."""
+
+    rtol: float
+    atol: float
+
+
+# Whole models accumulate rounding over many operators; integers and bools must be equal.
+MODEL_TOLERANCE = {
+    torch.float64: Tolerance(1e-7, 1e-7),
+    torch.float32: Tolerance(1e-4, 1e-5),
+    torch.float16: Tolerance(1e-2, 1e-3),
+    torch.bfloat16: Tolerance(5e-2, 1e-2),
+    torch.complex64: Tolerance(1e-4, 1e-5),
+    torch.complex128: Tolerance(1e-7, 1e-7),
+}
+EXACT = Tolerance(0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One output at one set of sizes."""
+
+    output: str
+    sizes: str
+    max_abs_error: float
+    max_rel_error: float
+    mismatched: int
+    elements: int
+    worst: str
+
+    @property
+    def ok(self) -> bool:
+        return self.mismatched == 0
+
+
+@dataclass
+class ParityReport:
+    """All comparisons of one verification. str() is a table."""
+
+    comparisons: list[Comparison] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return all(c.ok for c in self.comparisons)
+
+    @property
+    def max_abs_error(self) -> float:
+        return max((c.max_abs_error for c in self.comparisons), default=0.0)
+
+    def __str__(self) -> str:
+        lines = []
+        for c in self.comparisons:
+            verdict = "ok" if c.ok else f"{c.mismatched} of {c.elements} elements differ; {c.worst}"
+            lines.append(
+                f"{c.output} at {c.sizes}: max abs error {c.max_abs_error:.3g}, "
+                f"max rel error {c.max_rel_error:.3g}: {verdict}"
+            )
+        return "\n".join(lines)
+
+
+def _compare_tensors(
+    label: str,
+    sizes: str,
+    ours: torch.Tensor,
+    eager: torch.Tensor,
+    rtol: float | None,
+    atol: float | None,
+) -> Comparison:
+    if ours.shape != eager.shape or ours.dtype != eager.dtype:
+        raise ParityError(
+            f"{label} at {sizes}: the program returned {tuple(ours.shape)} {ours.dtype}, "
+            f"eager torch {tuple(eager.shape)} {eager.dtype}"
+        )
+    base = MODEL_TOLERANCE.get(eager.dtype, EXACT)
+    limit = Tolerance(base.rtol if rtol is None else rtol, base.atol if atol is None else atol)
+    wide = torch.complex128 if eager.dtype.is_complex else torch.float64
+    if not (eager.dtype.is_floating_point or eager.dtype.is_complex):
+        wide, limit = torch.int64, EXACT
+        if eager.dtype == torch.uint64:
+            wide = torch.float64
+    a, b = ours.detach().to(wide), eager.detach().to(wide)
+    same = (a == b) | (a.isnan() & b.isnan()) if wide != torch.int64 else a == b
+    difference = torch.where(same, torch.zeros_like((a - b).abs()), (a - b).abs()).to(torch.float64)
+    allowed = limit.atol + limit.rtol * b.abs().to(torch.float64)
+    wrong = ~same & ~(difference <= allowed)
+    count = int(wrong.sum())
+    relative = difference / b.abs().to(torch.float64).clamp(min=1e-30)
+    worst = ""
+    if count:
+        score = torch.where(
+            wrong, torch.nan_to_num(difference, nan=math.inf), torch.full_like(difference, -1.0)
+        )
+        flat = int(score.argmax())
+        index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), eager.shape))
+        worst = (
+            f"worst at {list(index)}: program {ours[index].item()!r}, eager {eager[index].item()!r} "
+            f"(allowed: rtol {limit.rtol:g}, atol {limit.atol:g})"
+        )
+    return Comparison(
+        output=label,
+        sizes=sizes,
+        max_abs_error=float(difference.max()) if difference.numel() else 0.0,
+        max_rel_error=float(relative.max()) if relative.numel() else 0.0,
+        mismatched=count,
+        elements=eager.numel(),
+        worst=worst,
+    )
+
+
+def _compare_values(
+    label: str, sizes: str, ours: Any, eager: Any, rtol: float | None, atol: float | None
+) -> Comparison:
+    if isinstance(eager, torch.Tensor):
+        if not isinstance(ours, torch.Tensor):
+            ours = torch.as_tensor(ours)
+        return _compare_tensors(label, sizes, ours, eager, rtol, atol)
+    close = ours == eager
+    if isinstance(eager, float) and isinstance(ours, float):
+        close = math.isclose(ours, eager, rel_tol=rtol or 1e-6, abs_tol=atol or 1e-6) or (
+            math.isnan(ours) and math.isnan(eager)
+        )
+    worst = "" if close else f"program {ours!r}, eager {eager!r}"
+    return Comparison(label, sizes, 0.0, 0.0, 0 if close else 1, 1, worst)
+
+
+def _clone(values: Sequence[Any]) -> list[Any]:
+    return [v.clone() if isinstance(v, torch.Tensor) else v for v in values]
+
+
+def compare_runs(
+    exported: ExportedProgram,
+    run: Callable[[Sequence[Any]], Sequence[Any]],
+    model: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    rtol: float | None,
+    atol: float | None,
+) -> ParityReport:
+    """Compares run(flat inputs) -> flat outputs with the model at every size of sizes.sized_inputs."""
+    report = ParityReport()
+    _, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
+    for case in sized_inputs(exported, args, kwargs):
+        call_args, call_kwargs = pytree.tree_unflatten(_clone(case.flat), structure)
+        with torch.no_grad():
+            eager = copy.deepcopy(model)(*call_args, **call_kwargs)
+        expected, _ = pytree.tree_flatten(eager)
+        ours = list(run(_clone(case.flat)))
+        if len(ours) != len(expected):
+            raise ParityError(
+                f"at {case.label}: the program returned {len(ours)} outputs, eager torch {len(expected)}"
+            )
+        for i, (a, b) in enumerate(zip(ours, expected, strict=True)):
+            report.comparisons.append(_compare_values(f"output {i}", case.label, a, b, rtol, atol))
+    return report
+
+
+def verify_program(
+    program: ExecutorchProgramManager,
+    model: Callable[..., Any],
+    *args: Any,
+    method: str = "forward",
+    rtol: float | None = None,
+    atol: float | None = None,
+    **kwargs: Any,
+) -> ParityReport:
+    """Runs the program's bytes on the C runtime and compares with eager torch.
+
+    The inputs are used as given and, where dimensions are dynamic, at the minimum, middle and
+    maximum of each. Tolerances default per dtype (MODEL_TOLERANCE). Raises ParityError naming
+    output, index, both values and the error figures.
+    """
+    from executorch_py.runtime import Runtime
+
+    def run(flat: Sequence[Any]) -> Sequence[Any]:
+        loaded = Runtime.get().load_program(program.buffer)
+        outputs: Sequence[Any] = loaded.load_method(method).execute(list(flat))
+        return outputs
+
+    report = compare_runs(program.exported_program(method), run, model, args, kwargs, rtol, atol)
+    if not report.ok:
+        raise ParityError(f"method '{method}' differs from eager torch\n{report}")
+    return report
+
+
+def assert_parity(
+    model: torch.nn.Module,
+    inputs: Sequence[Any],
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    partitioner: Any = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+) -> ParityReport:
+    """Exports, lowers and emits the model, then verify_program.
+
+    For pytest: raises ParityError (an AssertionError).
+    """
+    from executorch_py.exir import to_edge_transform_and_lower
+
+    with torch.no_grad():
+        exported = torch.export.export(
+            model, tuple(inputs), kwargs=dict(kwargs or {}), dynamic_shapes=dynamic_shapes
+        )
+    program = to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch()
+    return verify_program(program, model, *inputs, rtol=rtol, atol=atol, **dict(kwargs or {}))

@@ -1,0 +1,146 @@
+"""The sizes at which a program with dynamic shapes is checked, and inputs of those sizes.
+
+From an exported program's range constraints: the given sizes, every dynamic dimension at its
+minimum, middle and maximum while the others keep the given size, and all of them at once at each of
+the three. Inputs of another size are made by repeating or cropping the given ones along the dynamic
+dimensions, so that their values stay valid (token ids, masks). Knows nothing about running a
+program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch.export import ExportedProgram
+from torch.utils import _pytree as pytree
+
+# A dimension without an upper bound is exercised up to this size beyond its minimum.
+UNBOUNDED_SPAN = 64
+
+
+@dataclass(frozen=True)
+class SizedInputs:
+    """Inputs of one size: a label for messages and the flat inputs."""
+
+    label: str
+    flat: tuple[Any, ...]
+
+
+def resize_by_repetition(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+    """The tensor repeated or cropped along each dimension to the given sizes (empty ones filled
+    with zeros).
+    """
+    result = tensor
+    for dim, size in enumerate(sizes):
+        old = result.shape[dim]
+        if size == old:
+            continue
+        if old == 0:
+            shape = list(result.shape)
+            shape[dim] = size
+            result = result.new_zeros(shape)
+        else:
+            result = result.index_select(dim, torch.arange(size) % old)
+    if tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
+        result = result.contiguous(memory_format=torch.channels_last)
+    return result
+
+
+def _symbolic_sizes(program: ExportedProgram) -> list[list[Any] | None]:
+    """Per user input its sizes as ints and sympy expressions, or None when it is no tensor."""
+    names = set(program.graph_signature.user_inputs)
+    sizes: list[list[Any] | None] = []
+    for node in program.graph.nodes:
+        if node.op != "placeholder" or node.name not in names:
+            continue
+        value = node.meta.get("val")
+        if not isinstance(value, torch.Tensor):
+            sizes.append(None)
+            continue
+        sizes.append([s if isinstance(s, int) else s.node.expr for s in value.shape])
+    return sizes
+
+
+def _free_symbols(sizes: Sequence[Sequence[Any] | None]) -> list[sympy.Symbol]:
+    found: dict[str, sympy.Symbol] = {}
+    for dims in sizes:
+        for size in dims or ():
+            if not isinstance(size, int):
+                found.update({str(s): s for s in size.free_symbols})
+    return [found[name] for name in sorted(found)]
+
+
+def _bounds(program: ExportedProgram, symbol: sympy.Symbol) -> tuple[int, int]:
+    constraint = program.range_constraints.get(symbol)
+    lower = 0 if constraint is None else int(constraint.lower)
+    if constraint is None or not constraint.upper.is_finite or constraint.upper > 2**31:
+        return lower, lower + UNBOUNDED_SPAN
+    return lower, int(constraint.upper)
+
+
+def _given_values(
+    symbols: Sequence[sympy.Symbol], sizes: Sequence[Sequence[Any] | None], flat: Sequence[Any]
+) -> dict[sympy.Symbol, int]:
+    """Values of the symbols at the given inputs, read off the dimensions that are a plain symbol."""
+    values: dict[sympy.Symbol, int] = {}
+    for dims, value in zip(sizes, flat, strict=True):
+        for expression, size in zip(dims or (), getattr(value, "shape", ()), strict=False):
+            if isinstance(expression, sympy.Symbol):
+                values[expression] = int(size)
+            elif not isinstance(expression, int) and len(expression.free_symbols) == 1:
+                (symbol,) = expression.free_symbols
+                solutions = sympy.solve(expression - int(size), symbol)
+                if len(solutions) == 1:
+                    values.setdefault(symbol, int(solutions[0]))
+    return {symbol: values[symbol] for symbol in symbols if symbol in values}
+
+
+def _points(
+    given: Mapping[sympy.Symbol, int], bounds: Mapping[sympy.Symbol, tuple[int, int]]
+) -> Iterator[tuple[str, dict[sympy.Symbol, int]]]:
+    yield "the given sizes", dict(given)
+    corners = {
+        "min": {s: low for s, (low, _) in bounds.items()},
+        "middle": {s: (low + high) // 2 for s, (low, high) in bounds.items()},
+        "max": {s: high for s, (_, high) in bounds.items()},
+    }
+    for name, corner in corners.items():
+        yield f"every dynamic dim at its {name}", {**given, **corner}
+    if len(bounds) > 1:
+        for symbol in bounds:
+            for name, corner in corners.items():
+                yield (
+                    f"{symbol} at its {name} ({corner[symbol]})",
+                    {**given, symbol: corner[symbol]},
+                )
+
+
+def sized_inputs(
+    program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[SizedInputs]:
+    """The given inputs, then the same at min, middle and max of every dynamic dimension;
+
+    each set of sizes once.
+    """
+    flat, _ = pytree.tree_flatten((tuple(args), dict(kwargs)))
+    sizes = _symbolic_sizes(program)
+    symbols = _free_symbols(sizes)
+    given = _given_values(symbols, sizes, flat)
+    bounds = {symbol: _bounds(program, symbol) for symbol in given}
+    seen: set[tuple[tuple[int, ...], ...]] = set()
+    for label, values in _points(given, bounds):
+        resized = []
+        for dims, value in zip(sizes, flat, strict=True):
+            if dims is None or not isinstance(value, torch.Tensor):
+                resized.append(value)
+                continue
+            wanted = [d if isinstance(d, int) else int(d.subs(values)) for d in dims]
+            resized.append(resize_by_repetition(value, wanted))
+        key = tuple(tuple(v.shape) for v in resized if isinstance(v, torch.Tensor))
+        if key not in seen:
+            seen.add(key)
+            yield SizedInputs(label, tuple(resized))

@@ -1,0 +1,4 @@
+"""Real models that tests and benchmarks share:
+
+definitions from torchvision and transformers, and a few small ones.
+"""

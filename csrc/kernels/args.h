@@ -14,7 +14,8 @@ typedef struct eti_scalar {
   double d;  // always set, rounded when the integer does not fit
 } eti_scalar;
 
-// i is the argument's position, for the message. All fail with ET_INVALID_PROGRAM when the value has another kind.
+// i is the argument's position, for the message. All fail with ET_INVALID_PROGRAM when the value has another kind. A tensor
+// that has elements has memory too (checked here), except in prepare.
 et_status eti_arg_tensor(const et_kernel_ctx *ctx, et_value *const *args, size_t i, et_tensor **out);
 et_status eti_arg_optional_tensor(const et_kernel_ctx *ctx, et_value *const *args, size_t i, et_tensor **out);  // NULL for None
 et_status eti_arg_int(const et_kernel_ctx *ctx, et_value *const *args, size_t i, int64_t *out);  // Int or Bool
@@ -41,10 +42,13 @@ static inline et_tensor *eti_list_tensor(et_value *const *list, size_t i) {
   return (list[i] != NULL && list[i]->tag == ET_TENSOR) ? list[i]->as.tensor : NULL;
 }
 
-// The kernel context of a prepare step, so that prepare and run unpack arguments with the same functions.
+// The kernel context of a prepare step, so that prepare and run unpack arguments with the same functions. Its scratch size
+// is the mark by which readers know that tensors have no memory yet.
 static inline et_kernel_ctx eti_prepare_args(const et_prepare_ctx *ctx) {
-  const et_kernel_ctx k = {.err = ctx->err};
+  const et_kernel_ctx k = {.err = ctx->err, .scratch_bytes = SIZE_MAX};
   return k;
 }
+
+static inline bool eti_is_preparing(const et_kernel_ctx *ctx) { return ctx->scratch_bytes == SIZE_MAX; }
 
 #endif  // ET_ARGS_H

@@ -17,6 +17,10 @@ static inline eti_shape eti_shape_of(const et_tensor *t) {
   return s;
 }
 
+// "[2, 3]" for messages, cut off with "…" when it does not fit. Returns text.
+#define ETI_SHAPE_TEXT 80
+const char *eti_shape_text(const eti_shape *shape, char text[ETI_SHAPE_TEXT]);
+
 // ATen's broadcasting of two or three shapes (any number by repetition). ET_INVALID_ARGUMENT names both shapes.
 et_status eti_broadcast(const et_kernel_ctx *ctx, const eti_shape *a, const eti_shape *b, eti_shape *out);
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Union
+from typing import Any
 
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 
@@ -171,19 +171,19 @@ class OptionalTensorList:
     items: list[int]
 
 
-KernelTypes = Union[
-    Null,
-    Int,
-    Bool,
-    Double,
-    Tensor,
-    String,
-    IntList,
-    DoubleList,
-    BoolList,
-    TensorList,
-    OptionalTensorList,
-]
+KernelTypes = (
+    Null
+    | Int
+    | Bool
+    | Double
+    | Tensor
+    | String
+    | IntList
+    | DoubleList
+    | BoolList
+    | TensorList
+    | OptionalTensorList
+)
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ class FreeCall:
     value_index: int
 
 
-InstructionArguments = Union[KernelCall, DelegateCall, MoveCall, JumpFalseCall, FreeCall]
+InstructionArguments = KernelCall | DelegateCall | MoveCall | JumpFalseCall | FreeCall
 
 
 @dataclass(frozen=True)
@@ -297,7 +297,7 @@ class NonConstBufferDevice:
 
 @dataclass(frozen=True)
 class ExecutionPlan:
-    """One method. `non_const_buffer_sizes[i]` is the size of planned buffer i; entry 0 is reserved."""
+    """One method. `non_const_buffer_sizes[i]` is the size of buffer i; entry 0 is reserved."""
 
     name: str
     container_meta_type: ContainerMetadata

@@ -1,1 +1,1 @@
-"""Delegation ahead of time: partitioners tag parts of a program, backends turn those parts into bytes."""
+"""Delegation ahead of time: partitioners tag parts of a program, backends make bytes of them."""

@@ -1,4 +1,4 @@
-"""CompileSpec: one (key, bytes) setting that a partitioner hands to its backend and the file stores."""
+"""CompileSpec: one (key, bytes) setting a partitioner hands to its backend and the file stores."""
 
 from __future__ import annotations
 

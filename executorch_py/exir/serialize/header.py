@@ -1,0 +1,90 @@
+"""The fixed headers that .pte and .ptd files carry behind their 8-byte flatbuffer head.
+
+Both are spliced in at file offset 8 and say where the segments are. Knows bytes and offsets only.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+HEADER_OFFSET = 8
+SEGMENT_ALIGNMENT = 128
+
+
+def align_up(value: int, alignment: int) -> int:
+    """`value` rounded up to a multiple of `alignment`."""
+    return -(-value // alignment) * alignment
+
+
+@dataclass(frozen=True)
+class ExtendedHeader:
+    """Header of a .pte file with segments."""
+
+    program_size: int
+    segment_base_offset: int
+    segment_data_size: int
+
+    MAGIC = b"eh00"
+    LENGTH = 32
+    OLD_LENGTH = 24
+
+    def to_bytes(self) -> bytes:
+        sizes = (self.program_size, self.segment_base_offset, self.segment_data_size)
+        return struct.pack("<4sI3Q", self.MAGIC, self.LENGTH, *sizes)
+
+    @classmethod
+    def from_file(cls, data: bytes | memoryview) -> ExtendedHeader | None:
+        """The header of a file, or None when it has none; ValueError when it is damaged."""
+        if len(data) < HEADER_OFFSET + cls.LENGTH:
+            return None
+        fields = struct.unpack_from("<4sI3Q", data, HEADER_OFFSET)
+        magic, length, program_size, base, size = fields
+        if magic != cls.MAGIC:
+            return None
+        if length < cls.OLD_LENGTH:
+            raise ValueError(f"extended header is {length} bytes long, needs {cls.OLD_LENGTH}")
+        if program_size > len(data) or base > len(data):
+            raise ValueError(
+                f"extended header wants {program_size} program bytes and segments at {base}, "
+                f"the file has {len(data)} bytes"
+            )
+        return cls(program_size, base, size if length >= cls.LENGTH else 0)
+
+
+@dataclass(frozen=True)
+class FlatTensorHeader:
+    """Header of a .ptd file. The offset counts the room of this header, not where data begins."""
+
+    flatbuffer_offset: int
+    flatbuffer_size: int
+    segment_base_offset: int
+    segment_data_size: int
+
+    MAGIC = b"FH01"
+    LENGTH = 40
+    ROOM = 48
+
+    def to_bytes(self) -> bytes:
+        sizes = (
+            self.flatbuffer_offset,
+            self.flatbuffer_size,
+            self.segment_base_offset,
+            self.segment_data_size,
+        )
+        return struct.pack("<4sI4Q8x", self.MAGIC, self.LENGTH, *sizes)
+
+    @classmethod
+    def from_file(cls, data: bytes | memoryview) -> FlatTensorHeader:
+        """The header of a file; ValueError when it is absent or damaged."""
+        if len(data) < HEADER_OFFSET + cls.LENGTH:
+            raise ValueError(f"a data file has at least 48 bytes, this one has {len(data)}")
+        magic, length, *sizes = struct.unpack_from("<4sI4Q", data, HEADER_OFFSET)
+        if magic != cls.MAGIC or length < cls.LENGTH:
+            raise ValueError(
+                f"data file header is {magic!r} of {length} bytes, needs {cls.MAGIC!r}"
+            )
+        header = cls(*sizes)
+        if header.flatbuffer_offset + header.flatbuffer_size > len(data):
+            raise ValueError(f"{header} does not fit the file of {len(data)} bytes")
+        return header

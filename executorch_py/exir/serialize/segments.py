@@ -1,0 +1,49 @@
+"""Segments: large byte ranges behind the flatbuffer, each aligned, addressed from a common base.
+
+Laying them out is all this does; which bytes become segments is decided in program.py and ptd.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from executorch_py.exir.schema import DataSegment
+from executorch_py.exir.serialize.cord import Cord
+from executorch_py.exir.serialize.header import align_up
+
+
+class SegmentList:
+    """Segments in file order. `data` holds their bytes with the padding between them."""
+
+    def __init__(self, alignment: int) -> None:
+        if alignment <= 0 or alignment & (alignment - 1):
+            raise ValueError(f"segment_alignment is {alignment}, needs a power of two")
+        self._alignment = alignment
+        self.table: list[DataSegment] = []
+        self.data = Cord()
+
+    def add(self, data: Any, alignment: int = 1) -> int:
+        """Append a segment; returns its index."""
+        size = len(data)
+        end = self.table[-1].offset + self.table[-1].size if self.table else 0
+        offset = align_up(end, math.lcm(self._alignment, alignment))
+        if size:
+            self.data.append(bytes(offset - len(self.data)))
+            self.data.append(data)
+        self.table.append(DataSegment(offset, size))
+        return len(self.table) - 1
+
+
+def cut_segments(table: Sequence[DataSegment], data: memoryview) -> list[memoryview]:
+    """The bytes of each segment; ValueError when one leaves the file."""
+    found = []
+    for i, segment in enumerate(table):
+        end = segment.offset + segment.size
+        if end > len(data):
+            raise ValueError(
+                f"segment {i} ends at {end}, the file has {len(data)} bytes of segment data"
+            )
+        found.append(data[segment.offset : end])
+    return found

@@ -129,7 +129,8 @@ def _compare_tensors(
         flat = int(score.argmax())
         index = tuple(int(i) for i in torch.unravel_index(torch.tensor(flat), eager.shape))
         worst = (
-            f"worst at {list(index)}: program {ours[index].item()!r}, eager {eager[index].item()!r} "
+            f"worst at {list(index)}: program {ours[index].item()!r}, "
+            f"eager {eager[index].item()!r} "
             f"(allowed: rtol {limit.rtol:g}, atol {limit.atol:g})"
         )
     return Comparison(
@@ -172,7 +173,7 @@ def compare_runs(
     rtol: float | None,
     atol: float | None,
 ) -> ParityReport:
-    """Compares run(flat inputs) -> flat outputs with the model at every size of sizes.sized_inputs."""
+    """Compares run(flat inputs) -> flat outputs with the model at every size of sized_inputs."""
     report = ParityReport()
     _, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
     for case in sized_inputs(exported, args, kwargs):
@@ -183,7 +184,8 @@ def compare_runs(
         ours = list(run(_clone(case.flat)))
         if len(ours) != len(expected):
             raise ParityError(
-                f"at {case.label}: the program returned {len(ours)} outputs, eager torch {len(expected)}"
+                f"at {case.label}: the program returned {len(ours)} outputs, "
+                f"eager torch {len(expected)}"
             )
         for i, (a, b) in enumerate(zip(ours, expected, strict=True)):
             report.comparisons.append(_compare_values(f"output {i}", case.label, a, b, rtol, atol))

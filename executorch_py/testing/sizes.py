@@ -85,7 +85,7 @@ def _bounds(program: ExportedProgram, symbol: sympy.Symbol) -> tuple[int, int]:
 def _given_values(
     symbols: Sequence[sympy.Symbol], sizes: Sequence[Sequence[Any] | None], flat: Sequence[Any]
 ) -> dict[sympy.Symbol, int]:
-    """Values of the symbols at the given inputs, read off the dimensions that are a plain symbol."""
+    """Values of the symbols at the given inputs, read off the dimensions that name them."""
     values: dict[sympy.Symbol, int] = {}
     for dims, value in zip(sizes, flat, strict=True):
         for expression, size in zip(dims or (), getattr(value, "shape", ()), strict=False):

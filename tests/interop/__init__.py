@@ -1,0 +1,1 @@
+"""Both directions against upstream's wheel, which lives in .venv-upstream."""

@@ -1,0 +1,410 @@
+"""The programs that each side exports and the other runs.
+
+Imported by both virtual environments, so it relies on torch alone. A case is a module, its example
+inputs, and further inputs for other sizes; weights come from a seed, so both sides see the same
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+Inputs = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program.
+
+    `more` are inputs of other sizes; `stateful` cases run their inputs in order on one loaded
+    method.
+    """
+
+    name: str
+    build: Callable[[], nn.Module]
+    inputs: Callable[[], Inputs]
+    dynamic_shapes: Callable[[], Any] | None = None
+    more: Callable[[], list[Inputs]] | None = None
+    stateful: bool = False
+    upstream_exports: bool = (
+        True  # False: a defect of upstream's exporter or kernels stands in the way
+    )
+    tolerance: tuple[float, float] = (1e-4, 1e-5)
+    tags: frozenset[str] = field(default_factory=frozenset)
+
+    def all_inputs(self) -> list[Inputs]:
+        torch.manual_seed(7)
+        sets = [self.inputs()]
+        return sets + (self.more() if self.more else [])
+
+    def module(self) -> nn.Module:
+        torch.manual_seed(0)
+        return self.build().eval()
+
+    def export(self) -> torch.export.ExportedProgram:
+        torch.manual_seed(7)
+        shapes = self.dynamic_shapes() if self.dynamic_shapes else None
+        with torch.no_grad():
+            return torch.export.export(self.module(), self.inputs(), dynamic_shapes=shapes)
+
+
+class Lambda(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def op(name: str, function: Callable[..., Any], *shapes: tuple[int, ...], **kwargs: Any) -> Case:
+    """A case of one function over f32 tensors of the given shapes."""
+    return Case(
+        name,
+        lambda: Lambda(function),
+        lambda: tuple(torch.randn(shape) for shape in shapes),
+        **kwargs,
+    )
+
+
+def typed(
+    name: str, function: Callable[..., Any], dtype: torch.dtype, *shapes: tuple[int, ...]
+) -> Case:
+    """A case of one function over tensors of one dtype."""
+
+    def inputs() -> Inputs:
+        if dtype == torch.bool:
+            return tuple(torch.rand(shape) > 0.5 for shape in shapes)
+        if dtype.is_floating_point:
+            return tuple(torch.randn(shape).to(dtype) for shape in shapes)
+        return tuple(torch.randint(1, 50, shape).to(dtype) for shape in shapes)
+
+    loose = {torch.float16: (1e-2, 1e-2), torch.bfloat16: (4e-2, 4e-2)}
+    return Case(name, lambda: Lambda(function), inputs, tolerance=loose.get(dtype, (1e-5, 1e-6)))
+
+
+class SmallCnn(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False),
+            nn.BatchNorm2d(8),
+            nn.ReLU6(),
+            nn.Conv2d(8, 8, 3, padding=1, groups=8),
+            nn.Hardswish(),
+            nn.Conv2d(8, 16, 1),
+            nn.MaxPool2d(2),
+        )
+        self.classifier = nn.Linear(16, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.classifier(self.features(x).mean(dim=(2, 3)))
+
+
+class Attention(nn.Module):
+    def __init__(self, dim: int = 32, heads: int = 4) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm = nn.LayerNorm(dim)
+        self.qkv = nn.Linear(dim, 3 * dim)
+        self.out = nn.Linear(dim, dim)
+        self.mlp = nn.Sequential(
+            nn.LayerNorm(dim), nn.Linear(dim, 64), nn.GELU(), nn.Linear(64, dim)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, tokens, dim = x.shape
+        q, k, v = (
+            t.view(batch, tokens, self.heads, dim // self.heads).transpose(1, 2)
+            for t in self.qkv(self.norm(x)).chunk(3, dim=-1)
+        )
+        y = nn.functional.scaled_dot_product_attention(q, k, v)
+        x = x + self.out(y.transpose(1, 2).reshape(batch, tokens, dim))
+        return x + self.mlp(x)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.cell = getattr(nn, kind)(6, 8, num_layers=2, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.cell(x)[0]
+
+
+class KvCache(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(8, 4))
+
+    def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        self.cache[position] = x
+        return self.cache.sum(dim=0)
+
+
+class Counter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x)
+        return self.total * 2.0
+
+
+class Branch(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda y: y * 2 + 1, lambda y: y - 3, (x,))
+
+
+class Mapped(nn.Module):
+    def forward(self, xs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        from torch._higher_order_ops.map import map as torch_map
+
+        return torch_map(lambda x, z: (x + z).relu(), xs, y)
+
+
+class Scanned(nn.Module):
+    def forward(self, init: torch.Tensor, xs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        from torch._higher_order_ops.scan import scan
+
+        return scan(lambda carry, x: (carry + x, carry * x), init, xs)
+
+
+class Nested(nn.Module):
+    def forward(
+        self, pair: tuple[torch.Tensor, dict[str, torch.Tensor]], z: list[torch.Tensor]
+    ) -> Any:
+        a, named = pair
+        return {"sum": a + named["b"], "list": [z[0] * 2, (z[1],)]}
+
+
+class Embedder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(20, 6)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.table(ids).tanh()
+
+
+class ScalarInputs(nn.Module):
+    def forward(self, x: torch.Tensor, n: int, f: float, b: bool) -> torch.Tensor:
+        return (x * n + f) if b else x
+
+
+def _batch(low: int = 1, high: int = 16) -> Any:
+    return torch.export.Dim("batch", min=low, max=high)
+
+
+def _rows(*sizes: int) -> Callable[[], list[Inputs]]:
+    return lambda: [(torch.randn(n, 4),) for n in sizes]
+
+
+DTYPES = {
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i64": torch.int64,
+    "i32": torch.int32,
+    "i16": torch.int16,
+    "i8": torch.int8,
+    "u8": torch.uint8,
+}
+
+ELEMENTWISE = (
+    [
+        typed(f"add_{name}", lambda a, b: a + b, dtype, (3, 4), (4,))
+        for name, dtype in DTYPES.items()
+    ]
+    + [
+        typed(f"mul_{name}", lambda a, b: a * b, dtype, (2, 5), (2, 1))
+        for name, dtype in DTYPES.items()
+        if name in {"f32", "f16", "i64", "i32", "u8"}
+    ]
+    + [
+        typed("logical_and_b8", torch.logical_and, torch.bool, (3, 4), (3, 4)),
+        typed("bitwise_and_i32", torch.bitwise_and, torch.int32, (3, 4), (3, 4)),
+        typed("sub_f64", lambda a, b: a - b, torch.float64, (3, 4), (3, 4)),
+        op("div", torch.div, (3, 4), (3, 4)),
+        op("sigmoid_tanh", lambda x: torch.sigmoid(x) + torch.tanh(x), (4, 5)),
+        op("exp_log", lambda x: torch.log(torch.exp(x) + 1), (4, 5)),
+        op("rsqrt_abs", lambda x: torch.rsqrt(x.abs() + 1), (4, 5)),
+        op("sin_cos_neg", lambda x: torch.sin(x) * torch.cos(-x), (4, 5)),
+        op("gelu", nn.functional.gelu, (4, 5)),
+        op("gelu_tanh", lambda x: nn.functional.gelu(x, approximate="tanh"), (4, 5)),
+        op("relu_clamp", lambda x: torch.clamp(x.relu(), 0.1, 0.7), (4, 5)),
+        op("pow_scalar", lambda x: x.pow(2) + x.pow(3), (4, 5)),
+        op("where_compare", lambda a, b: torch.where(a > b, a, b * 2), (3, 4), (3, 4)),
+        op("compare_scalars", lambda a: ((a >= 0.1) | (a != 0), (a < 0).logical_not()), (3, 4)),
+        op("floor_sqrt", lambda a: a.abs().sqrt().floor(), (3, 4)),
+        op("scalar_promotion", lambda a: (a + 1, a * 2.5, 3 - a), (3, 4)),
+    ]
+)
+
+SHAPES = [
+    op("permute", lambda x: x.permute(2, 0, 1) + 0, (2, 3, 4)),
+    op("view_flatten", lambda x: (x + 1).view(6, 4).reshape(2, 12) * 2, (2, 3, 4)),
+    op("cat", lambda a, b: torch.cat([a, b], dim=1), (2, 3), (2, 4)),
+    op("stack_unbind", lambda a, b: torch.stack([a, b], 1).unbind(0), (2, 3), (2, 3)),
+    op("slice_select", lambda x: (x[1:, ::2] + 0, x.select(1, 2) * 1), (3, 5)),
+    op("expand_unsqueeze", lambda x: x.unsqueeze(1).expand(3, 4, 5) * 1.0, (3, 5)),
+    op("squeeze", lambda x: x.squeeze(1) + 1, (3, 1, 5)),
+    op("split", lambda x: [y + 1 for y in x.split([2, 3], dim=1)], (3, 5)),
+    op("repeat", lambda x: x.repeat(2, 3), (2, 3)),
+    op("pad", lambda x: nn.functional.pad(x, (1, 2, 0, 1), value=0.5), (2, 3, 4)),
+    op("flip", lambda x: x.flip(0, 1), (2, 3)),
+    op("zero_dim", lambda x: x.sum() * 2, (2, 3)),
+    op("full_arange", lambda x: x + torch.arange(4) + torch.full((4,), 2.0), (3, 4)),
+]
+
+REDUCTIONS = [
+    op("mean_dims", lambda x: x.mean(dim=(0, 2)), (2, 3, 4)),
+    op("sum_keepdim", lambda x: x.sum(dim=1, keepdim=True), (2, 3, 4)),
+    op("amax_any", lambda x: (x.amax(dim=1), (x > 1).any(dim=0)), (3, 4)),
+    op("softmax", lambda x: torch.softmax(x, dim=-1), (3, 7)),
+    op("log_softmax", lambda x: torch.log_softmax(x, dim=1), (3, 7)),
+    op("cumsum", lambda x: x.cumsum(dim=1), (3, 7)),
+    op("topk", lambda x: tuple(torch.topk(x, 3, dim=1)), (3, 7)),
+    op("max_dim", lambda x: tuple(x.max(dim=1)), (3, 7)),
+    op("argmax", lambda x: x.argmax(dim=1), (3, 7)),
+    op("var", lambda x: x.var(dim=1), (3, 7)),
+]
+
+MATRICES = [
+    op("mm", torch.mm, (3, 4), (4, 5)),
+    op("bmm", torch.bmm, (2, 3, 4), (2, 4, 5)),
+    op("addmm", torch.addmm, (5,), (3, 4), (4, 5)),
+    Case("linear", lambda: nn.Linear(6, 5), lambda: (torch.randn(3, 6),)),
+    Case("conv1d", lambda: nn.Conv1d(3, 5, 3, padding=1), lambda: (torch.randn(2, 3, 9),)),
+    Case(
+        "conv2d_dilated_grouped",
+        lambda: nn.Conv2d(4, 6, 3, stride=2, padding=2, dilation=2, groups=2),
+        lambda: (torch.randn(1, 4, 11, 10),),
+    ),
+    Case(
+        "conv_transpose2d",
+        lambda: nn.ConvTranspose2d(4, 3, 3, stride=2, padding=1, output_padding=1),
+        lambda: (torch.randn(1, 4, 5, 6),),
+    ),
+    Case("layer_norm", lambda: nn.LayerNorm(8), lambda: (torch.randn(3, 8),)),
+    Case("group_norm", lambda: nn.GroupNorm(2, 6), lambda: (torch.randn(2, 6, 4, 3),)),
+    Case("batch_norm", lambda: nn.BatchNorm2d(4), lambda: (torch.randn(2, 4, 3, 3),)),
+    Case("max_pool", lambda: nn.MaxPool2d(3, 2, 1), lambda: (torch.randn(1, 2, 9, 8),)),
+    Case("avg_pool", lambda: nn.AvgPool2d(3, 2, 1), lambda: (torch.randn(1, 2, 9, 8),)),
+    Case("adaptive_pool", lambda: nn.AdaptiveAvgPool2d((2, 3)), lambda: (torch.randn(1, 2, 9, 8),)),
+    op(
+        "upsample_bilinear",
+        lambda x: nn.functional.interpolate(x, scale_factor=2.0, mode="bilinear"),
+        (1, 2, 4, 5),
+    ),
+]
+
+INDEXING = [
+    Case("embedding", Embedder, lambda: (torch.tensor([[1, 4, 19], [0, 2, 3]]),)),
+    Case(
+        "gather",
+        lambda: Lambda(lambda x, i: x.gather(1, i)),
+        lambda: (torch.randn(3, 5), torch.tensor([[0, 4], [1, 1], [2, 3]])),
+    ),
+    Case(
+        "index_tensor",
+        lambda: Lambda(lambda x, i: x[i, :, i]),
+        lambda: (torch.randn(4, 3, 4), torch.tensor([0, 3])),
+    ),
+    Case(
+        "index_put",
+        lambda: Lambda(lambda x, i, v: x.index_put((i,), v)),
+        lambda: (torch.randn(4, 3), torch.tensor([1, 3]), torch.randn(2, 3)),
+    ),
+    Case(
+        "masked_fill",
+        lambda: Lambda(lambda x: x.masked_fill(x > 0, -1.0)),
+        lambda: (torch.randn(4, 3),),
+    ),
+]
+
+STRUCTURES = [
+    Case("small_cnn", SmallCnn, lambda: (torch.randn(1, 3, 16, 16),)),
+    Case(
+        "channels_last",
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 1)
+        ).to(memory_format=torch.channels_last),
+        lambda: (torch.randn(1, 3, 16, 16).to(memory_format=torch.channels_last),),
+    ),
+    Case("transformer_block", Attention, lambda: (torch.randn(2, 6, 32),)),
+    Case("lstm", lambda: Recurrent("LSTM"), lambda: (torch.randn(2, 5, 6),)),
+    Case("gru", lambda: Recurrent("GRU"), lambda: (torch.randn(2, 5, 6),)),
+    Case(
+        "dynamic_batch",
+        lambda: nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)),
+        lambda: (torch.randn(3, 4),),
+        dynamic_shapes=lambda: ({0: _batch()},),
+        more=_rows(1, 16, 2),
+    ),
+    Case(
+        "dynamic_tokens",
+        Attention,
+        lambda: (torch.randn(1, 6, 32),),
+        dynamic_shapes=lambda: ({1: torch.export.Dim("tokens", min=2, max=24)},),
+        more=lambda: [(torch.randn(1, n, 32),) for n in (2, 24, 9)],
+    ),
+    Case(
+        "dynamic_view",
+        lambda: Lambda(lambda x: (x + 1).view(x.shape[0] * 2, 2).relu()),
+        lambda: (torch.randn(3, 4),),
+        dynamic_shapes=lambda: (({0: _batch()},),),
+        more=_rows(2, 16),
+    ),
+    Case(
+        "symbolic_arithmetic",
+        lambda: Lambda(lambda x: torch.arange(x.shape[0] * 3 - 1) + x.sum()),
+        lambda: (torch.randn(3, 4),),
+        dynamic_shapes=lambda: (({0: _batch()},),),
+        more=_rows(2, 16),
+    ),
+    Case(
+        "cond",
+        Branch,
+        lambda: (torch.ones(3, 4),),
+        more=lambda: [(-torch.ones(3, 4),), (torch.ones(3, 4) * 2,)],
+    ),
+    Case("map", Mapped, lambda: (torch.randn(5, 3), torch.randn(3))),
+    Case("scan", Scanned, lambda: (torch.randn(3), torch.randn(4, 3))),
+    Case(
+        "kv_cache",
+        KvCache,
+        lambda: (torch.randn(1, 4), torch.tensor([2])),
+        more=lambda: [(torch.randn(1, 4), torch.tensor([p])) for p in (0, 2, 7)],
+        stateful=True,
+    ),
+    Case(
+        "counter",
+        Counter,
+        lambda: (torch.randn(3),),
+        more=lambda: [(torch.randn(3),) for _ in range(3)],
+        stateful=True,
+    ),
+    Case(
+        "nested_inputs",
+        Nested,
+        lambda: (
+            (torch.randn(2), {"b": torch.randn(2)}),
+            [torch.randn(3), torch.randn(1)],
+        ),
+    ),
+    Case("scalar_inputs", ScalarInputs, lambda: (torch.randn(3), 2, 0.5, True)),
+]
+
+CASES = {
+    case.name: case for case in ELEMENTWISE + SHAPES + REDUCTIONS + MATRICES + INDEXING + STRUCTURES
+}

@@ -2,7 +2,7 @@
 
 `ops.edge.aten.add.Tensor` is the edge form of `torch.ops.aten.add.Tensor`: it calls the same
 implementation, but its schema knows which dtype combinations the dialect allows
-(dtype_rules.py), and it finds its out variant (out_variants.py). Wrappers are made on first use
+(dtype_rules.py), and it finds its out variant (ir/out_variants.py). Wrappers are made on first use
 and never twice, so they compare by identity. Knows nothing of graphs or passes.
 """
 
@@ -17,7 +17,7 @@ from torch._C import DispatchKey
 from torch.library import Library
 
 from executorch_py.exir.dialects.dtype_rules import LEGAL_DTYPES, DtypeRule, dtype_rule
-from executorch_py.exir.dialects.out_variants import find_out_variant
+from executorch_py.exir.ir.out_variants import find_out_variant
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -83,6 +83,14 @@ class EdgeOpOverload:
         """The overload that writes into a given tensor; RuntimeError when there is none."""
         if self._out_variant is None:
             self._out_variant = find_out_variant(self._op)
+        if self._out_variant is None:
+            packet = self._op.overloadpacket
+            seen = "; ".join(str(getattr(packet, name)._schema) for name in packet.overloads())
+            raise RuntimeError(
+                f"out variant of operator {self._name} can't be found. Kernels write into given "
+                "memory, so its library has to define an overload with the same arguments and a "
+                f"keyword-only 'out'. Overloads seen: {seen}"
+            )
         return self._out_variant
 
     def __getattr__(self, name: str) -> Any:

@@ -1,0 +1,318 @@
+"""The rules of the ATen and edge dialects, executable.
+
+`EXIREdgeDialectVerifier(...)` gives a verifier (or its class, for `ExportedProgram(verifiers=…)`)
+that checks a whole graph: kinds of operators, membership in the core operator set, dim-order
+operators exactly in dim-order mode, contiguous parameters, dtype combinations. It reads
+`meta["val"]` and runs nothing, so it is cheap enough for every stage end.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._export.verifier import SpecViolationError, Verifier
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from executorch_py.exir.dialects.dim_order import DimOrderOpsMap
+from executorch_py.exir.dialects.edge_ops import EdgeOpOverload
+from executorch_py.exir.dialects.sym_ops import KEPT_AS_TORCH_OPS
+from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.ir.graph import source_line
+
+if TYPE_CHECKING:
+    from executorch_py.exir.program.config import EdgeCompileConfig
+
+logger = logging.getLogger(__name__)
+
+_aten = torch.ops.aten
+# Operators outside the core set that the runtimes have kernels or delegates for.
+_CORE_EXCEPTIONS: frozenset[Any] = KEPT_AS_TORCH_OPS | {
+    _aten.mkldnn_rnn_layer.default,
+    _aten._upsample_bilinear2d_aa.default,
+    _aten.quantize_per_tensor.default,
+    _aten.dequantize.self,
+    _aten.max.default,
+    _aten.min.default,
+    _aten.full_like.default,
+}
+
+
+@dataclass(frozen=True)
+class _Rules:
+    enabled: bool
+    use_dim_order: bool
+    exceptions: frozenset[Any]
+    preserved: frozenset[Any]
+
+
+def _rules(
+    config: EdgeCompileConfig | None,
+    exceptions: Sequence[Any] | None,
+    preserved: Sequence[Any] | None,
+) -> _Rules:
+    if config is None:
+        return _Rules(True, True, frozenset(exceptions or ()), frozenset(preserved or ()))
+    return _Rules(
+        config._check_ir_validity,
+        not config._skip_dim_order,
+        frozenset([*(exceptions or ()), *config._core_aten_ops_exception_list]),
+        frozenset([*(preserved or ()), *config.preserve_ops]),
+    )
+
+
+def _check_core_aten(op: Any, rules: _Rules) -> None:
+    """Refuse a torch operator that is neither core ATen nor allowed by name."""
+    if not isinstance(op, OpOverload) or op.namespace != "aten":
+        return
+    if op in _CORE_EXCEPTIONS or op in rules.exceptions:
+        return
+    if op in rules.preserved:
+        if op.is_view:
+            raise RuntimeError(f"Cannot preserve operator {op} because it is a view.")
+        if op._schema.is_mutable:
+            logger.warning("preserving %s has no effect: decomposition makes it functional", op)
+        return
+    if torch.Tag.core not in op.tags and torch.Tag.view_copy not in op.tags:
+        raise SpecViolationError(
+            f"Operator {op} is not in Core ATen opset. If your backend or a linked kernel handles "
+            "it, allow it by name: "
+            f"EdgeCompileConfig(_core_aten_ops_exception_list=[torch.ops.{op}]). If it appears only "
+            "because the model was exported for training, export under torch.no_grad(). "
+            "Otherwise add a decomposition for it."
+        )
+
+
+def _check_edge_operator(op: Any, rules: _Rules) -> None:
+    if op is operator.getitem or op in KEPT_AS_TORCH_OPS or op in rules.exceptions:
+        return
+    if isinstance(op, EdgeOpOverload):
+        if rules.use_dim_order and op in DimOrderOpsMap:
+            raise SpecViolationError(f"{op.__name__} should not be used in dim_order mode")
+        if not rules.use_dim_order and op.namespace == "dim_order_ops":
+            raise SpecViolationError(f"{op.__name__} should not be used in non-dim_order mode")
+        _check_core_aten(op._op, rules)
+    elif isinstance(op, OpOverload):
+        raise SpecViolationError(f"Operator {op} is not an Edge operator.")
+    elif isinstance(op, types.FunctionType) and op.__name__ not in _TORCH_FUNCTIONS:
+        raise SpecViolationError(f"Function {op.__module__}.{op.__name__} is not an operator.")
+
+
+# Memory functions of later stages, and numbers: the only Python functions of a graph.
+_TORCH_FUNCTIONS = frozenset(
+    {"alloc", "view", "free", "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not"}
+    | {"sym_sqrt", "sym_sum", "_sym_sqrt"}
+)
+
+
+def _where(node: Node) -> str:
+    line = source_line(node)
+    return f"node '{node.name}' ({node.target})" + (f", from {line}" if line else "")
+
+
+def _argument(node: Node, index: int, name: str, kwarg_only: bool) -> Any:
+    if name in node.kwargs:
+        return node.kwargs[name]
+    return node.args[index] if not kwarg_only and index < len(node.args) else None
+
+
+def _dtype_of(value: Any) -> torch.dtype | None:
+    if isinstance(value, Node):
+        value = value.meta.get("val")
+    if isinstance(value, (list, tuple)) and value:
+        return _dtype_of(value[0])
+    return value.dtype if isinstance(value, torch.Tensor) else None
+
+
+@lru_cache(maxsize=None)
+def _tensor_arguments(op: EdgeOpOverload) -> tuple[tuple[int, str, bool], ...]:
+    return tuple(
+        (i, arg.name, arg.kwarg_only)
+        for i, arg in enumerate(op._schema.schema.arguments)
+        if "Tensor" in str(arg.type) and "List[Optional" not in str(arg.type)
+    )
+
+
+def tensor_dtypes(node: Node) -> dict[str, torch.dtype | None]:
+    """Dtypes of the tensor arguments and returns of a call of an edge operator, by schema name."""
+    op: Any = node.target
+    found = {n: _dtype_of(_argument(node, i, n, k)) for i, n, k in _tensor_arguments(op)}
+    value = node.meta.get("val")
+    results = value if isinstance(value, (list, tuple)) else [value]
+    returns = op._schema.schema.returns
+    if len(returns) == 1:
+        found[returns[0].name or "ret0"] = _dtype_of(results)
+    else:
+        for i, (ret, result) in enumerate(zip(returns, results, strict=False)):
+            found[ret.name or f"ret{i}"] = _dtype_of(result)
+    return found
+
+
+def _dtype_violations(gm: GraphModule) -> Iterator[str]:
+    for module in graph_modules(gm):
+        for node in module.graph.nodes:
+            if node.op != "call_function" or not isinstance(node.target, EdgeOpOverload):
+                continue
+            dtypes = tensor_dtypes(node)
+            if not node.target._schema.dtype_constraint.validate(dtypes):
+                shown = ", ".join(f"{name}: {dtype}" for name, dtype in dtypes.items())
+                yield f"{_where(node)} with {shown}"
+
+
+def _check_contiguous(gm: GraphModule) -> None:
+    for name, tensor in [*gm.named_parameters(), *gm.named_buffers()]:
+        if not tensor.is_contiguous():
+            raise SpecViolationError(
+                f"Tensors in Aten dialect must be contiguous, {name} is not contiguous"
+            )
+
+
+def _check_named(gm: GraphModule, check: Any, rules: _Rules) -> None:
+    """Check every call, and say in which node and source line a violation is."""
+    for module in graph_modules(gm):
+        for node in module.graph.nodes:
+            if node.op != "call_function":
+                continue
+            try:
+                check(node.target, rules)
+            except SpecViolationError as error:
+                raise SpecViolationError(f"{error}\nIn {_where(node)}.") from None
+
+
+class _DialectVerifier(Verifier):
+    """What the verifiers of both dialects share."""
+
+    dialect = "EXIR_COMMON"
+    rules = _Rules(True, True, frozenset(), frozenset())
+
+    def allowed_getattr_types(self) -> tuple[type[Any], ...]:
+        return (GraphModule, torch.nn.Module, torch.Tensor, torch.ScriptObject)
+
+    def is_valid(self, gm: GraphModule) -> bool:
+        """Whether the graph keeps all rules."""
+        try:
+            self(gm)
+        except SpecViolationError:
+            return False
+        return True
+
+    def __call__(self, ep_or_gm: ExportedProgram | GraphModule) -> None:
+        raise NotImplementedError
+
+
+class EXIRATenDialectVerifierBase(_DialectVerifier):
+    """ATen dialect without the membership check."""
+
+    dialect = "OLD_EXIR_ATEN_DISABLED"
+
+    def allowed_op_types(self) -> tuple[type[Any], ...]:
+        return (*super().allowed_op_types(), torch._ops.OpOverloadPacket)
+
+    def __call__(self, ep_or_gm: ExportedProgram | GraphModule) -> None:
+        self._check_graph_module(_graph_module(ep_or_gm))
+
+
+class _ATenVerifier(EXIRATenDialectVerifierBase):
+    dialect = "OLD_EXIR_ATEN"
+
+    def check_valid_op(self, op: Any) -> None:
+        _check_core_aten(op, self.rules)
+
+    def __call__(self, ep_or_gm: ExportedProgram | GraphModule) -> None:
+        gm = _graph_module(ep_or_gm)
+        _check_named(gm, _check_core_aten, self.rules)
+        self._check_graph_module(gm)
+
+
+class _EdgeVerifier(_DialectVerifier):
+    dialect = "EDGE"
+
+    @property
+    def enable(self) -> bool:
+        return self.rules.enabled
+
+    @property
+    def use_dim_order(self) -> bool:
+        return self.rules.use_dim_order
+
+    def allowed_op_types(self) -> tuple[type[Any], ...]:
+        return (*super().allowed_op_types(), EdgeOpOverload, types.FunctionType)
+
+    def check_valid_op(self, op: Any) -> None:
+        if self.enable:
+            _check_edge_operator(op, self.rules)
+
+    check_valid_edge_op = check_valid_op
+
+    def check_valid_aten_op(self, op: Any) -> None:
+        _check_core_aten(op, self.rules)
+
+    def check_additional(self, gm: GraphModule) -> None:
+        if not self.enable:
+            return
+        _check_contiguous(gm)
+        violations = list(_dtype_violations(gm))
+        if violations:
+            raise SpecViolationError(
+                "These operators are taking Tensor inputs with mismatched dtypes:\n"
+                + "\n".join(violations)
+                + "\nCast the inputs to a combination that the operator supports."
+            )
+
+    def __call__(self, ep_or_gm: ExportedProgram | GraphModule) -> None:
+        if not self.enable:
+            return
+        gm = _graph_module(ep_or_gm)
+        _check_named(gm, _check_edge_operator, self.rules)
+        self._check_graph_module(gm)
+
+
+def _graph_module(ep_or_gm: ExportedProgram | GraphModule) -> GraphModule:
+    return ep_or_gm.graph_module if isinstance(ep_or_gm, ExportedProgram) else ep_or_gm
+
+
+@lru_cache(maxsize=64)
+def _class_with(base: type[_DialectVerifier], name: str, rules: _Rules) -> type[_DialectVerifier]:
+    made: type[_DialectVerifier] = type(base)(name, (base,), {"dialect": base.dialect, "rules": rules})
+    return made
+
+
+def EXIRATenDialectVerifier(
+    edge_compile_config: EdgeCompileConfig | None = None,
+    class_only: bool = False,
+    core_aten_ops_exception_list: list[OpOverload] | None = None,
+    preserve_ops: list[OpOverload] | None = None,
+) -> Any:
+    """A verifier of the ATen dialect, or its class."""
+    rules = _rules(edge_compile_config, core_aten_ops_exception_list, preserve_ops)
+    made = _class_with(_ATenVerifier, "EXIRATenDialectVerifier", rules)
+    return made if class_only else made()
+
+
+def EXIREdgeDialectVerifier(
+    edge_compile_config: EdgeCompileConfig | None = None,
+    class_only: bool = False,
+    core_aten_ops_exception_list: list[OpOverload] | None = None,
+    preserve_ops: list[OpOverload] | None = None,
+) -> Any:
+    """A verifier of the edge dialect, or its class; does nothing without `_check_ir_validity`."""
+    rules = _rules(edge_compile_config, core_aten_ops_exception_list, preserve_ops)
+    made = _class_with(_EdgeVerifier, "EXIREdgeDialectVerifier", rules)
+    return made if class_only else made()
+
+
+def get_aten_verifier(config: EdgeCompileConfig) -> Any:
+    """The class of the ATen verifier that `config` asks for."""
+    if config._check_ir_validity:
+        return EXIRATenDialectVerifier(config, class_only=True)
+    return EXIRATenDialectVerifierBase
+
+

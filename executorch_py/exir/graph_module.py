@@ -1,0 +1,63 @@
+"""Walking a graph module and the bodies of its control-flow operators.
+
+One table says which arguments of cond, map, scan and while_loop are bodies; every pass that
+recurses does it through these functions. Knows nothing of dialects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+# Positions of the body arguments of each control-flow operator.
+CONTROL_FLOW_BODIES: dict[Any, tuple[int, ...]] = {
+    torch.ops.higher_order.cond: (1, 2),
+    torch.ops.higher_order.map_impl: (0,),
+    torch.ops.higher_order.scan: (0,),
+    torch.ops.higher_order.while_loop: (0, 1),
+}
+
+
+def get_control_flow_submodules(gm: GraphModule) -> list[tuple[str, GraphModule, Node]]:
+    """(attribute name, body, calling node) for each control-flow body used directly in `gm`."""
+    found = []
+    for node in gm.graph.nodes:
+        if node.op != "call_function":
+            continue
+        for index in CONTROL_FLOW_BODIES.get(node.target, ()):
+            body = node.args[index]
+            module = gm.get_submodule(body.target)
+            assert isinstance(module, GraphModule)
+            found.append((body.target, module, node))
+    return found
+
+
+def graph_modules(gm: GraphModule) -> Iterator[GraphModule]:
+    """`gm` and every control-flow body in it, breadth first, each once."""
+    queue, seen = [gm], {id(gm)}
+    while queue:
+        current = queue.pop(0)
+        yield current
+        for _, body, _ in get_control_flow_submodules(current):
+            if id(body) not in seen:
+                seen.add(id(body))
+                queue.append(body)
+
+
+def bfs_trace_with_node_process(gm: GraphModule, node_op: Callable[[Node], None]) -> None:
+    """Call `node_op` on every node of `gm` and its control-flow bodies, breadth first."""
+    for module in graph_modules(gm):
+        for node in module.graph.nodes:
+            node_op(node)
+
+
+def contains_any_call_fn_target_op(gm: GraphModule, ops: Collection[Any]) -> bool:
+    """Whether `gm` or a control-flow body calls one of `ops`."""
+    return any(
+        node.op == "call_function" and node.target in ops
+        for module in graph_modules(gm)
+        for node in module.graph.nodes
+    )

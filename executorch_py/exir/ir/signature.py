@@ -1,0 +1,95 @@
+"""Keeping an ExportedProgram's signature and ranges in step with a graph that passes rewrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch._export.verifier import Verifier
+from torch.export import ExportedProgram
+from torch.export.graph_signature import (
+    ConstantArgument,
+    ExportGraphSignature,
+    InputSpec,
+    OutputSpec,
+)
+from torch.fx import GraphModule, Node
+
+from executorch_py.exir.error import ExportError, ExportErrorType
+from executorch_py.exir.ir.fake_values import fake_mode_of
+from executorch_py.exir.ir.graph import output_node, placeholders
+
+
+def _renamed(arg: Any, node: Any) -> Any:
+    if isinstance(arg, ConstantArgument) or not isinstance(node, Node):
+        return arg
+    return type(arg)(node.name)
+
+
+def updated_signature(old: ExportGraphSignature, gm: GraphModule) -> ExportGraphSignature:
+    """`old` with the names that inputs and outputs have in `gm`; their number must not change."""
+    inputs = placeholders(gm.graph)
+    outputs: Sequence[Any] = output_node(gm.graph).args[0]  # type: ignore[assignment]
+    if len(inputs) != len(old.input_specs) or len(outputs) != len(old.output_specs):
+        raise ExportError(
+            ExportErrorType.VIOLATION_OF_SPEC,
+            f"a pass changed the interface of the program: the graph has {len(inputs)} inputs and "
+            f"{len(outputs)} outputs, its signature {len(old.input_specs)} and "
+            f"{len(old.output_specs)}. Write a pass over ExportedProgram (ExportedProgramPassBase) "
+            "that changes both.",
+        )
+    return ExportGraphSignature(
+        input_specs=[
+            InputSpec(s.kind, _renamed(s.arg, node), s.target, persistent=s.persistent)
+            for s, node in zip(old.input_specs, inputs, strict=True)
+        ],
+        output_specs=[
+            OutputSpec(s.kind, _renamed(s.arg, node), _renamed_target(old, s, inputs))
+            for s, node in zip(old.output_specs, outputs, strict=True)
+        ],
+    )
+
+
+def _renamed_target(old: ExportGraphSignature, spec: OutputSpec, inputs: list[Node]) -> str | None:
+    """Mutated user inputs are named by placeholder, all other targets by parameter or buffer."""
+    for input_spec, node in zip(old.input_specs, inputs, strict=True):
+        if getattr(input_spec.arg, "name", None) == spec.target and input_spec.target is None:
+            return node.name
+    return spec.target
+
+
+def updated_range_constraints(gm: GraphModule) -> dict[Any, Any]:
+    """Ranges of the symbols in the values of `gm`, from its shape environment."""
+    mode = fake_mode_of(gm)
+    env = mode.shape_env if mode is not None else None
+    if env is None:
+        symbols = [n.meta["val"] for n in gm.graph.nodes if isinstance(n.meta.get("val"), torch.SymInt)]
+        if not symbols:
+            return {}
+        env = symbols[0].node.shape_env
+    return {env.replacements.get(k, k): v for k, v in env.var_to_range.items()} | {
+        k: v for k, v in env.var_to_range.items() if k not in env.replacements
+    }
+
+
+def program_with_graph(
+    ep: ExportedProgram,
+    gm: GraphModule,
+    verifiers: list[type[Verifier]] | None = None,
+    signature: ExportGraphSignature | None = None,
+) -> ExportedProgram:
+    """A new program: `ep` with the graph `gm`; verified by its constructor."""
+    new = ExportedProgram(
+        root=gm,
+        graph=gm.graph,
+        graph_signature=signature or updated_signature(ep.graph_signature, gm),
+        state_dict=ep.state_dict,
+        range_constraints=ep.range_constraints,
+        module_call_graph=ep.module_call_graph,
+        example_inputs=ep.example_inputs,
+        constants=ep.constants,
+        verifiers=verifiers or list(ep.verifiers),
+    )
+    new.graph_module.meta.update(gm.meta)
+    return new

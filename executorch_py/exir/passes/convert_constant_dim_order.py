@@ -1,0 +1,46 @@
+"""Constants and persistent buffers in unusual layouts are stored contiguously.
+
+A file can say contiguous and channels_last of a constant; parameters are laid out when emitted.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Node
+
+from executorch_py.exir.ir.fake_values import contiguous_like, refresh_users
+from executorch_py.exir.ir.graph import placeholders
+
+
+def _needs_conversion(tensor: object) -> bool:
+    return (
+        isinstance(tensor, torch.Tensor)
+        and not tensor.is_contiguous()
+        and not (tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last))
+    )
+
+
+def convert_constant_dim_order_pass(ep: ExportedProgram) -> ExportedProgram:
+    """Make such tensors of `ep` contiguous, in place: values, placeholders and what follows."""
+    nodes = {node.name: node for node in placeholders(ep.graph)}
+    relaid: list[Node] = []
+    for spec in ep.graph_signature.input_specs:
+        if spec.target is None:
+            continue
+        if spec.kind is InputKind.CONSTANT_TENSOR:
+            holder = ep.constants
+        elif spec.kind is InputKind.BUFFER and spec.target in ep.state_dict:
+            holder = ep.state_dict
+        else:
+            continue
+        tensor = holder.get(spec.target)
+        if not _needs_conversion(tensor):
+            continue
+        holder[spec.target] = tensor.contiguous()
+        node = nodes[spec.arg.name]
+        node.meta["val"] = contiguous_like(node.meta["val"])
+        relaid.append(node)
+    refresh_users(ep.graph_module, relaid)
+    return ep

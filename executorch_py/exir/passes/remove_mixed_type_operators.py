@@ -1,0 +1,81 @@
+"""Arithmetic on operands of different dtypes gets explicit casts to the promoted dtype.
+
+Only for the operators in the table; others promote in their kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND as KIND
+from torch._prims_common import elementwise_dtypes
+from torch.fx import GraphModule, Node
+
+from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation, fake_mode_of, refresh_users
+from executorch_py.exir.passes.rewrite import (
+    GraphRewrite,
+    inherit_meta,
+    map_tensor_arguments,
+    operator_calls,
+)
+
+_aten = torch.ops.aten
+_PROMOTION: dict[Any, KIND] = {
+    _aten.add.Tensor: KIND.DEFAULT,
+    _aten.sub.Tensor: KIND.DEFAULT,
+    _aten.mul.Tensor: KIND.DEFAULT,
+    _aten.minimum.default: KIND.DEFAULT,
+    _aten.div.Tensor: KIND.INT_TO_FLOAT,
+    _aten.div.Tensor_mode: KIND.DEFAULT,
+}
+
+
+def _promoted_dtype(node: Node) -> torch.dtype:
+    kind = _PROMOTION[node.target]
+    if node.target is _aten.div.Tensor_mode and node.kwargs.get("rounding_mode") is None:
+        kind = KIND.INT_TO_FLOAT
+    dtype: torch.dtype = elementwise_dtypes(
+        *(arg.meta["val"] for arg in node.all_input_nodes), type_promotion_kind=kind
+    )[1]
+    return dtype
+
+
+class RemoveMixedTypeOperators(GraphRewrite):
+    """Insert `_to_copy(dtype=promoted)` where an operand has another dtype."""
+
+    def rewrite(self, gm: GraphModule) -> bool:
+        mode = fake_mode_of(gm)
+        changed = []
+        for node in operator_calls(gm):
+            if node.target not in _PROMOTION or mode is None:
+                continue
+            dtypes = {n.meta["val"].dtype for n in node.all_input_nodes if _is_tensor(n)}
+            if len(dtypes) == 1 and (dtypes == {node.meta["val"].dtype}):
+                continue
+            dtype = _promoted_dtype(node)
+            if map_tensor_arguments(node, lambda a, n=node, d=dtype, m=mode: _cast(gm, n, a, d, m)):
+                changed.append(node)
+        _refresh_layouts(gm, changed)
+        return bool(changed)
+
+
+def _is_tensor(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
+def _refresh_layouts(gm: GraphModule, changed: list[Node]) -> None:
+    # A cast keeps the layout of its operand, so only a changed result dtype could spread, and
+    # promotion gives the dtype that the operator had.
+    refresh_users(gm, [n for node in changed for n in node.all_input_nodes])
+
+
+def _cast(gm: GraphModule, node: Node, value: Any, dtype: torch.dtype, mode: Any) -> Node | None:
+    if not isinstance(value, Node) or not _is_tensor(value) or value.meta["val"].dtype == dtype:
+        return None
+    with gm.graph.inserting_before(node):
+        cast = gm.graph.call_function(_aten._to_copy.default, (value,), {"dtype": dtype})
+    inherit_meta(cast, node)
+    with fake_evaluation(mode):
+        cast.meta["val"] = evaluate(cast)
+    return cast

@@ -1,0 +1,162 @@
+"""to_edge: from a torch.export program to a program in the edge dialect.
+
+Decompose, run the pipeline of passes/edge_pipeline.py on the result, wrap it as a program whose
+verifier is the edge dialect's, lift constants, number the nodes. The caller's program is never
+touched: decomposition copies it. Partitioning is lower.py's business.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.export import ExportedProgram, default_decompositions
+from torch.fx import GraphModule
+
+from executorch_py.exir.dialects.verifier import (
+    EXIRATenDialectVerifier,
+    EXIREdgeDialectVerifier,
+)
+from executorch_py.exir.error import ExportError, ExportErrorType
+from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.ir.signature import program_with_graph, updated_signature
+from executorch_py.exir.passes.convert_constant_dim_order import convert_constant_dim_order_pass
+from executorch_py.exir.passes.debug_handle_generator import DebugHandleGeneratorPass
+from executorch_py.exir.passes.edge_pipeline import ATEN_TO_EDGE, DIM_ORDER
+from executorch_py.exir.passes.lift_constants import lift_constant_tensor_pass
+from executorch_py.exir.passes.remove_tensor_metadata_asserts import (
+    RemoveNonCoreAtenOpGraphAssertsPass,
+)
+from executorch_py.exir.passes.remove_unused_parameters import remove_unused_parameters_pass
+from executorch_py.exir.program.config import EdgeCompileConfig
+
+if TYPE_CHECKING:
+    from executorch_py.exir.program.managers import EdgeProgramManager
+
+Programs = ExportedProgram | dict[str, ExportedProgram]
+
+
+def _quantization_primitives() -> list[Any]:
+    """Operators that carry quantization through export; decomposing one would lose it."""
+    import torch.ao.quantization.fx._decomposed
+
+    library = torch.ops.quantized_decomposed
+    kept = [
+        library.dequantize_per_channel.default,
+        library.dequantize_per_tensor.default,
+        library.dequantize_per_tensor.tensor,
+        library.convert_element_type.no_fuse,
+        library.quantize_per_tensor.default,
+        library.quantize_per_tensor.tensor,
+        library.quantize_per_channel.default,
+        library.choose_qparams.tensor,
+    ]
+    for name in ("dequantize_affine", "quantize_affine", "choose_qparams_affine"):
+        packet = getattr(torch.ops.torchao, name, None)
+        if packet is not None:
+            kept.append(packet.default)
+    return kept
+
+
+def decomposition_table(preserve: Iterable[Any] = ()) -> dict[Any, Any]:
+    """The decompositions of the edge dialect, without the operators to `preserve`."""
+    from torch._decomp import get_decompositions
+
+    table: dict[Any, Any] = dict(default_decompositions().items())
+    table.update(get_decompositions([torch.ops.aten.linalg_vector_norm]))
+    for op in [*_quantization_primitives(), *preserve]:
+        table.pop(op, None)
+    return table
+
+
+def _run_passes(gm: GraphModule, config: EdgeCompileConfig) -> None:
+    pipeline = ATEN_TO_EDGE if config._skip_dim_order else (*ATEN_TO_EDGE, *DIM_ORDER)
+    for make in pipeline:
+        make().apply(gm)
+
+
+def _own_tables(program: ExportedProgram) -> ExportedProgram:
+    """The same program with dictionaries and signature that may be changed."""
+    own = copy.copy(program)
+    own._state_dict = dict(program.state_dict)
+    own._constants = dict(program.constants)
+    own._graph_signature = updated_signature(program.graph_signature, program.graph_module)
+    return own
+
+
+def generate_edge_program(
+    config: EdgeCompileConfig,
+    program: ExportedProgram,
+    core_aten_ops_exception_list: Sequence[Any] | None = None,
+    preserve_ops: Sequence[Any] | None = None,
+) -> ExportedProgram:
+    """Convert a decomposed program, whose graph is consumed, to the edge dialect."""
+    program = remove_unused_parameters_pass(_own_tables(program))
+    gm = program.graph_module
+    _run_passes(gm, config)
+    program._graph_signature = updated_signature(program.graph_signature, gm)
+    lift_constant_tensor_pass(program)
+    convert_constant_dim_order_pass(program)
+    for module in graph_modules(gm):
+        module.graph.eliminate_dead_code()
+        module.recompile()
+    DebugHandleGeneratorPass().call(gm)
+    verifier = EXIREdgeDialectVerifier(
+        config,
+        class_only=True,
+        core_aten_ops_exception_list=list(core_aten_ops_exception_list or ()),
+        preserve_ops=list(preserve_ops or ()),
+    )
+    verifier()(gm)
+    return program_with_graph(program, gm, [verifier])
+
+
+def as_methods(programs: Programs) -> dict[str, ExportedProgram]:
+    """Programs by method name; a single program is the method "forward"."""
+    methods = dict(programs) if isinstance(programs, dict) else {"forward": programs}
+    for name, program in methods.items():
+        if not isinstance(program, ExportedProgram):
+            raise ExportError(
+                ExportErrorType.INVALID_INPUT_TYPE,
+                f"method '{name}' is a {type(program).__name__}, needed is the ExportedProgram that "
+                "torch.export.export(model, args) returns",
+            )
+    return methods
+
+
+def check_arguments(constant_methods: Any, generate_etrecord: bool | None) -> None:
+    """Refuse argument mistakes that would otherwise show up far from here."""
+    if isinstance(constant_methods, EdgeCompileConfig):
+        raise AssertionError(
+            "constant_methods is an EdgeCompileConfig; pass it as compile_config=…"
+        )
+    if generate_etrecord:
+        raise ExportError(
+            ExportErrorType.NOT_SUPPORTED,
+            "generate_etrecord=True: ETRecord files cannot be written yet; export without it",
+        )
+
+
+def to_edge(
+    programs: Programs,
+    constant_methods: dict[str, Any] | None = None,
+    compile_config: EdgeCompileConfig | None = None,
+    generate_etrecord: bool = False,
+) -> EdgeProgramManager:
+    """Convert one exported program, or one per method name, to the edge dialect."""
+    from executorch_py.exir.program.managers import EdgeProgramManager
+
+    check_arguments(constant_methods, generate_etrecord)
+    config = compile_config or EdgeCompileConfig()
+    edge_programs: dict[str, ExportedProgram] = {}
+    for name, program in as_methods(programs).items():
+        decomposed = program.run_decompositions(decomposition_table(config.preserve_ops))
+        if config._check_ir_validity:
+            RemoveNonCoreAtenOpGraphAssertsPass().apply(decomposed.graph_module)
+            EXIRATenDialectVerifier(config)(decomposed.graph_module)
+        edge_programs[name] = generate_edge_program(
+            config, decomposed, preserve_ops=config.preserve_ops
+        )
+    return EdgeProgramManager(edge_programs, constant_methods, config)

@@ -1,0 +1,181 @@
+"""EdgeProgramManager: the edge programs of a file, by method, on their way to the runtime.
+
+Every step returns a new manager; `to_executorch` works on copies, so it may be called again and
+gives the same bytes. Lowering itself is backend/ and program/executorch.py.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx.passes.infra.pass_manager import PassManager as GraphModulePassManager
+
+from executorch_py.exir.dialects.verifier import EXIREdgeDialectVerifier
+from executorch_py.exir.error import ExportError, ExportErrorType
+from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.ir.graph import copy_program
+from executorch_py.exir.ir.signature import (
+    program_with_graph,
+    updated_range_constraints,
+)
+from executorch_py.exir.pass_manager import ExportedProgramPassManager, PassType
+from executorch_py.exir.program.config import EdgeCompileConfig
+
+if TYPE_CHECKING:
+    from executorch_py.exir.backend.partitioner import Partitioner
+    from executorch_py.exir.program.config import ExecutorchBackendConfig
+    from executorch_py.exir.program.executorch import ExecutorchProgramManager
+
+Passes = (
+    Sequence[PassType]
+    | dict[str, Sequence[PassType]]
+    | ExportedProgramPassManager
+    | GraphModulePassManager
+)
+
+
+def _collect_named_data(programs: dict[str, ExportedProgram]) -> Any:
+    """The named data of every delegate of every method, merged: one store for the file."""
+    from executorch_py.exir._serialize._named_data_store import NamedDataStore
+
+    store = NamedDataStore()
+    for ep in programs.values():
+        for gm in graph_modules(ep.graph_module):
+            for node in gm.graph.find_nodes(op="get_attr"):
+                delegate = getattr(gm, str(node.target), None)
+                output = getattr(delegate, "named_data_store_output", None)
+                if output is not None:
+                    store.merge_named_data_store(output)
+    return store
+
+
+class EdgeProgramManager:
+    """One or more programs in the edge dialect, with constant methods and named data."""
+
+    def __init__(
+        self,
+        edge_programs: ExportedProgram | dict[str, ExportedProgram],
+        constant_methods: dict[str, Any] | None = None,
+        compile_config: EdgeCompileConfig | None = None,
+        core_aten_ops_exception_list: list[torch._ops.OpOverload] | None = None,
+        preserve_ops: list[torch._ops.OpOverload] | None = None,
+    ) -> None:
+        self.compile_config = compile_config or EdgeCompileConfig()
+        programs = edge_programs if isinstance(edge_programs, dict) else {"forward": edge_programs}
+        verifier = EXIREdgeDialectVerifier(
+            self.compile_config,
+            core_aten_ops_exception_list=core_aten_ops_exception_list,
+            preserve_ops=preserve_ops,
+        )
+        for program in programs.values():
+            verifier(program)
+        self._edge_programs: dict[str, ExportedProgram] = programs
+        self._config_methods = constant_methods
+        self._named_data_store = _collect_named_data(programs)
+        self._etrecord: Any = None
+
+    @property
+    def methods(self) -> set[str]:
+        """Names of the methods that run."""
+        return set(self._edge_programs)
+
+    @property
+    def config_methods(self) -> set[str]:
+        """Names of the methods that return constants."""
+        return set(self._config_methods or ())
+
+    def exported_program(self, method_name: str = "forward") -> ExportedProgram:
+        """The edge program of a method; KeyError names the methods there are."""
+        if method_name not in self._edge_programs:
+            raise KeyError(f"no method '{method_name}'; there are: {sorted(self._edge_programs)}")
+        return self._edge_programs[method_name]
+
+    def transform(
+        self, passes: Passes, compile_config: EdgeCompileConfig | None = None
+    ) -> EdgeProgramManager:
+        """A manager with the passes applied: a list or pass manager for all methods, or a dict."""
+        config = compile_config or self.compile_config
+        if isinstance(passes, dict):
+            _check_methods("transform", passes, self._edge_programs)
+        programs: dict[str, ExportedProgram] = {}
+        for name, program in self._edge_programs.items():
+            if isinstance(passes, dict) and name not in passes:
+                programs[name] = copy_program(program)
+            else:
+                chosen = passes[name] if isinstance(passes, dict) else passes
+                programs[name] = run_passes(copy_program(program), chosen)
+        return self._successor(programs, config)
+
+    def to_backend(self, partitioner: Partitioner | dict[str, Partitioner]) -> EdgeProgramManager:
+        """A manager with the parts that the partitioner picks lowered to its backends."""
+        from executorch_py.exir.backend.backend_api import (
+            MethodProgramsPartitionerSpec,
+            to_backend,
+        )
+
+        chosen = (
+            partitioner
+            if isinstance(partitioner, dict)
+            else {name: partitioner for name in self._edge_programs}
+        )
+        _check_methods("to_backend", chosen, self._edge_programs)
+        copies = {name: copy_program(ep) for name, ep in self._edge_programs.items()}
+        programs = to_backend(MethodProgramsPartitionerSpec(copies, chosen))
+        # A backend may leave operators that only it understands around its delegates.
+        return self._successor(programs, self._unchecked_config())
+
+    def to_executorch(
+        self, config: ExecutorchBackendConfig | None = None
+    ) -> ExecutorchProgramManager:
+        """Lower to the runtime's dialect, plan memory, emit and serialise."""
+        from executorch_py.exir.program.executorch import lower_to_executorch
+
+        return lower_to_executorch(self, config)
+
+    def _unchecked_config(self) -> EdgeCompileConfig:
+        config = copy.copy(self.compile_config)
+        config._check_ir_validity = False
+        return config
+
+    def _successor(
+        self, programs: dict[str, ExportedProgram], config: EdgeCompileConfig
+    ) -> EdgeProgramManager:
+        made = EdgeProgramManager(programs, copy.deepcopy(self._config_methods), config)
+        made._etrecord = self._etrecord
+        return made
+
+
+def _check_methods(call: str, given: dict[str, Any], programs: dict[str, ExportedProgram]) -> None:
+    unknown = sorted(set(given) - set(programs))
+    if unknown:
+        raise ExportError(
+            ExportErrorType.INVALID_INPUT_TYPE,
+            f"{call} names methods that do not exist: {unknown}; there are: {sorted(programs)}",
+        )
+
+
+def run_passes(ep: ExportedProgram, passes: Any) -> ExportedProgram:
+    """Run a list of passes or a pass manager over a program that may be changed."""
+    if isinstance(passes, GraphModulePassManager) and not isinstance(
+        passes, ExportedProgramPassManager
+    ):
+        result = passes(ep.graph_module)
+        return _with_new_graph(ep, result.graph_module) if result.modified else ep
+    manager = (
+        passes
+        if isinstance(passes, ExportedProgramPassManager)
+        else ExportedProgramPassManager(list(passes))
+    )
+    result = manager(ep)
+    program: ExportedProgram = result.exported_program if result.modified else ep
+    return program
+
+
+def _with_new_graph(ep: ExportedProgram, gm: torch.fx.GraphModule) -> ExportedProgram:
+    new = program_with_graph(ep, gm)
+    new._range_constraints = updated_range_constraints(gm)
+    return new

@@ -1,0 +1,1 @@
+"""Upstream's package of verifiers; see dialects/verifier.py."""

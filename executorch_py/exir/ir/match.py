@@ -1,0 +1,51 @@
+"""Reading the arguments of operator nodes by name, whatever mixture of positions and keywords was
+used.
+
+The one place that knows how a node's args map onto its operator's schema, defaults included.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import fx
+
+from executorch_py.exir.ir.op_facts import op_key, op_overload
+
+_ABSENT = object()
+
+
+def argument(node: fx.Node, name: str, default: Any = _ABSENT) -> Any:
+    """The argument `name` of an operator node, or its schema default."""
+    op = op_overload(node.target)
+    if op is None:
+        raise TypeError(f"{node.name} is not an operator call")
+    if name in node.kwargs:
+        return node.kwargs[name]
+    for position, arg in enumerate(op._schema.arguments):
+        if arg.name == name:
+            if position < len(node.args):
+                return node.args[position]
+            return arg.default_value if arg.has_default_value() else None
+    if default is not _ABSENT:
+        return default
+    raise KeyError(f"{op} has no argument {name}")
+
+
+def arguments_by_name(node: fx.Node) -> dict[str, Any]:
+    """All arguments that the node gives explicitly, by schema name."""
+    op = op_overload(node.target)
+    if op is None:
+        return dict(node.kwargs)
+    given = {arg.name: value for arg, value in zip(op._schema.arguments, node.args, strict=False)}
+    return {**given, **node.kwargs}
+
+
+def is_call(node: Any, *keys: str) -> bool:
+    """Whether `node` calls one of the operators named."""
+    return isinstance(node, fx.Node) and node.op == "call_function" and op_key(node.target) in keys
+
+
+def only_user(node: fx.Node) -> fx.Node | None:
+    """The single user of a node, if there is exactly one."""
+    return next(iter(node.users)) if len(node.users) == 1 else None

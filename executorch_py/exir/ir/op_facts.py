@@ -1,0 +1,214 @@
+"""What passes know about operators: names, schemas, purity, views, quantisation, out variants.
+
+Every fact about an operator that more than one pass needs is stated here, once. Targets of nodes
+may be torch OpOverloads or dialect wrappers with the overload in `._op`; both are read through
+`op_overload`. Relies on torch's schema registry; knows nothing of graphs.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import cache
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+
+# Same bytes in the same order as their input, other sizes. Row-major input and output are required
+# for the result to share the input's memory.
+RESHAPES = frozenset(
+    {
+        "aten::view_copy",
+        "aten::_unsafe_view",
+        "aten::unsqueeze_copy",
+        "aten::squeeze_copy",
+        "aten::squeeze_copy.dim",
+        "aten::squeeze_copy.dims",
+        "aten::alias_copy",
+        "aten::detach_copy",
+        "aten::lift_fresh_copy",
+    }
+)
+# Reshapes of the input for some arguments only (unit dimensions moved, nothing expanded, nothing
+# copied).
+SOMETIMES_RESHAPES = frozenset(
+    {
+        "aten::permute_copy",
+        "aten::transpose_copy.int",
+        "aten::t_copy",
+        "aten::expand_copy",
+        "aten::clone",
+        "aten::_to_copy",
+        "dim_order_ops::_clone_dim_order",
+        "dim_order_ops::_to_dim_order_copy",
+    }
+)
+QUANTIZE = frozenset(
+    f"quantized_decomposed::{name}"
+    for name in (
+        "quantize_per_tensor",
+        "quantize_per_tensor.tensor",
+        "quantize_per_channel",
+        "quantize_per_token",
+        "quantize_per_channel_group",
+    )
+) | {"torchao::quantize_affine"}
+DEQUANTIZE = frozenset(
+    f"quantized_decomposed::{name}"
+    for name in (
+        "dequantize_per_tensor",
+        "dequantize_per_tensor.tensor",
+        "dequantize_per_channel",
+        "dequantize_per_token",
+        "dequantize_per_channel_group",
+    )
+) | {"torchao::dequantize_affine"}
+CHOOSE_QPARAMS = frozenset(
+    {
+        "quantized_decomposed::choose_qparams.tensor",
+        "quantized_decomposed::choose_qparams_per_token_asymmetric",
+        "torchao::choose_qparams_affine",
+    }
+)
+QUANT_OPS = QUANTIZE | DEQUANTIZE | CHOOSE_QPARAMS
+
+# Assertions of the graph; no runtime evaluates them.
+ASSERTIONS = frozenset(
+    {
+        "aten::_assert_async",
+        "aten::_assert_async.msg",
+        "aten::_assert_scalar",
+        "aten::sym_constrain_range",
+        "aten::sym_constrain_range_for_size",
+        "aten::_assert_tensor_metadata",
+    }
+)
+
+# Element i of the result depends on element i of same-typed, same-shaped tensor arguments only, so
+# a kernel may write its result over such an argument.
+ELEMENTWISE_IN_PLACE_SAFE = frozenset(
+    {
+        f"aten::{n}"
+        for n in ("relu", "neg", "abs", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "clamp")
+    }
+    | {f"aten::{n}.{k}" for n in ("add", "sub", "mul", "div") for k in ("Tensor", "Scalar")}
+    | {"aten::maximum", "aten::minimum"}
+)
+# The first argument is copied to the result before a part of it is replaced; with both in one place
+# the copy is of a tensor onto itself.
+OVERWRITES_PART_OF_FIRST_ARGUMENT = frozenset({"aten::slice_scatter", "aten::select_scatter"})
+
+# Kernels whose number of result elements depends on values, by the shape symbol they bind.
+DATA_DEPENDENT_SIZE = frozenset(
+    {
+        "aten::nonzero",
+        "aten::masked_select",
+        "aten::index.Tensor",
+        "aten::repeat_interleave.Tensor",
+    }
+)
+
+SYM_SHAPE_READS = frozenset(
+    {"aten::sym_size.int", "aten::sym_stride.int", "aten::sym_numel", "aten::_local_scalar_dense"}
+)
+
+CONTROL_FLOW = frozenset({"cond", "map_impl", "scan", "while_loop"})
+
+
+def op_overload(target: Any) -> OpOverload | None:
+    """The torch operator behind a node's target, or None for functions and higher-order operators."""
+    if isinstance(target, OpOverload):
+        return target
+    inner = getattr(target, "_op", None)
+    return inner if isinstance(inner, OpOverload) else None
+
+
+@cache
+def _qualified_name(op: OpOverload) -> str:
+    return op._schema.name + (f".{op._schema.overload_name}" if op._schema.overload_name else "")
+
+
+def op_key(target: Any) -> str:
+    """`namespace::name.overload` (no overload for the default one); "" if the target is no
+    operator.
+    """
+    op = op_overload(target)
+    return "" if op is None else _qualified_name(op)
+
+
+def higher_order_name(target: Any) -> str:
+    """`cond`, `map_impl`, `scan`, `while_loop`, `executorch_call_delegate` …, or "" for anything
+    else.
+    """
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return str(target.name()) if callable(target.name) else str(target.name)
+    return ""
+
+
+def is_delegate_call(target: Any) -> bool:
+    return higher_order_name(target) == "executorch_call_delegate"
+
+
+def is_getitem(target: Any) -> bool:
+    return target is operator.getitem
+
+
+@cache
+def mutated_positions(op: OpOverload) -> tuple[int, ...]:
+    """Positions of the schema arguments that the operator writes to."""
+    return tuple(
+        i
+        for i, arg in enumerate(op._schema.arguments)
+        if arg.alias_info is not None and arg.alias_info.is_write
+    )
+
+
+@cache
+def out_arguments(op: OpOverload) -> tuple[str, ...]:
+    """Names of the keyword-only written arguments of an out variant."""
+    return tuple(
+        arg.name
+        for arg in op._schema.arguments
+        if arg.kwarg_only and arg.alias_info is not None and arg.alias_info.is_write
+    )
+
+
+def is_out_variant(target: Any) -> bool:
+    op = op_overload(target)
+    return op is not None and bool(out_arguments(op))
+
+
+def is_inplace(target: Any) -> bool:
+    """Whether the operator writes into one of its ordinary arguments."""
+    op = op_overload(target)
+    return op is not None and bool(mutated_positions(op)) and not out_arguments(op)
+
+
+@cache
+def aliased_argument_of_returns(op: OpOverload) -> tuple[int | None, ...]:
+    """For each return, the position of the argument it is the same tensor as."""
+    positions: dict[str, int] = {}
+    for i, arg in enumerate(op._schema.arguments):
+        if arg.alias_info is not None and arg.alias_info.is_write:
+            for name in arg.alias_info.before_set:
+                positions[name] = i
+    return tuple(
+        next((positions[n] for n in ret.alias_info.before_set if n in positions), None)
+        if ret.alias_info is not None
+        else None
+        for ret in op._schema.returns
+    )
+
+
+@cache
+def is_random(op: OpOverload) -> bool:
+    return torch.Tag.nondeterministic_seeded in op.tags
+
+
+def is_executorch_prim(target: Any) -> bool:
+    return op_key(target).startswith("executorch_prim::")
+
+
+def is_scalar_op(target: Any) -> bool:
+    """Whether the target computes a number, not a tensor (shape reads and arithmetic on sizes)."""
+    return op_key(target) in SYM_SHAPE_READS or is_executorch_prim(target)

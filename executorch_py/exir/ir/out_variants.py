@@ -1,0 +1,71 @@
+"""Which out variant computes a functional operator: found in torch's schema registry, remembered.
+
+An out variant fits when its ordinary arguments are those of the functional operator, leaving out
+what a given output makes redundant (dtype, layout, device, pinning). Knows nothing of graphs or
+memory.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch._ops import OpOverload
+
+from executorch_py.exir.ir.op_facts import mutated_positions, out_arguments
+
+_IMPLIED_BY_OUT = frozenset({"dtype", "layout", "device", "pin_memory"})
+# Argument names that differ between the two forms although the meaning is the same.
+_EXPLICIT = {
+    "aten::max": "unary_out",
+    "aten::min": "unary_out",
+    "aten::pow.Scalar": "Scalar_out",
+    "aten::pow.Tensor_Scalar": "Tensor_Scalar_out",
+    "aten::pow.Tensor_Tensor": "Tensor_Tensor_out",
+}
+
+
+def _signature(op: OpOverload, drop_implied: bool) -> tuple[tuple[str, str], ...]:
+    skipped = out_arguments(op)
+    return tuple(
+        (arg.name, str(arg.real_type))
+        for arg in op._schema.arguments
+        if arg.name not in skipped and not (drop_implied and arg.name in _IMPLIED_BY_OUT)
+    )
+
+
+@cache
+def find_out_variant(op: OpOverload) -> OpOverload | None:
+    """The out variant of a functional operator, or None when torch knows none."""
+    if mutated_positions(op):
+        return None
+    packet = op.overloadpacket
+    name = op._schema.name + (f".{op._schema.overload_name}" if op._schema.overload_name else "")
+    if name in _EXPLICIT:
+        return getattr(packet, _EXPLICIT[name])
+    candidates = [getattr(packet, n) for n in packet.overloads()]
+    candidates = [c for c in candidates if out_arguments(c)]
+    for drop_implied in (False, True):
+        wanted = _signature(op, drop_implied)
+        fitting = [c for c in candidates if _signature(c, drop_implied) == wanted]
+        fitting = [c for c in fitting if _outputs_match(op, c)]
+        if fitting:
+            return min(fitting, key=lambda c: c._schema.overload_name)
+    return None
+
+
+def _outputs_match(op: OpOverload, out_variant: OpOverload) -> bool:
+    returns = op._schema.returns
+    if len(returns) == len(out_arguments(out_variant)):
+        return True
+    is_list = len(returns) == 1 and str(returns[0].real_type).startswith("List")
+    return is_list and len(out_arguments(out_variant)) == 1
+
+
+def kernel_arity(op: OpOverload) -> int:
+    """Entries a kernel call of this operator carries: its arguments, and the result once more."""
+    return len(op._schema.arguments) + 1
+
+
+def is_tensor_argument(arg: torch._C.Argument) -> bool:
+    return "Tensor" in str(arg.real_type)

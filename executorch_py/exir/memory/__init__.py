@@ -1,0 +1,35 @@
+"""Markers of memory in a lowered graph: `alloc` reserves a tensor, `view` reuses one, `free` ends
+one.
+
+They are targets of graph nodes and are never executed on a device; called eagerly they behave like
+what they stand for, so that a lowered graph can still be interpreted. The planner is in the modules
+beside.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+AllocSpec = tuple[tuple[int, ...], torch.dtype]
+
+
+def alloc(spec: AllocSpec | list[AllocSpec]) -> Any:
+    """An uninitialised tensor for one (shape, dtype), or a list of them."""
+    if isinstance(spec, list):
+        return [alloc(item) for item in spec]
+    shape, dtype = spec
+    return torch.empty(shape, dtype=dtype)
+
+
+def free(spec: Any) -> None:
+    """End of life of a tensor whose size no plan could bound."""
+
+
+def view(base: torch.Tensor, size: list[int]) -> torch.Tensor:
+    """The memory of `base` under another shape."""
+    return base.view(size)
+
+
+__all__ = ["alloc", "free", "view"]

@@ -1,0 +1,119 @@
+"""Lifetimes: between which instructions each tensor's memory is in use, control-flow bodies
+included.
+
+The graph and its bodies are laid on one timeline. Alternatives (the branches of `cond`) share a
+stretch of it, so they may share memory; operands and results of a control-flow node live through
+its whole stretch. A view keeps the storage of its base alive. Knows nothing of offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import fx
+from torch.export.graph_signature import ExportGraphSignature
+
+from executorch_py.exir.ir.graph import body_modules, flat_outputs, placeholders
+from executorch_py.exir.ir.op_facts import higher_order_name, is_delegate_call
+from executorch_py.exir.ir.tensor_spec import TensorSpec
+
+
+@dataclass
+class Lifetimes:
+    """First and last instruction of each storage, in order of first appearance."""
+
+    spans: dict[TensorSpec, list[int]] = field(default_factory=dict)
+    forwarded: list[tuple[TensorSpec, TensorSpec]] = field(default_factory=list)
+    end: int = 0
+
+    def touch(self, spec: TensorSpec, time: int) -> None:
+        span = self.spans.setdefault(spec.storage_root(), [time, time])
+        span[0] = min(span[0], time)
+        span[1] = max(span[1], time)
+
+
+def specs_in(value: Any) -> Iterable[TensorSpec]:
+    """The tensor specs inside a spec structure."""
+    if isinstance(value, TensorSpec):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from specs_in(item)
+
+
+def node_specs(node: fx.Node) -> Iterable[TensorSpec]:
+    """The tensor specs of a node's result."""
+    return specs_in(node.meta.get("spec"))
+
+
+def compute_lifetimes(gm: fx.GraphModule, signature: ExportGraphSignature | None) -> Lifetimes:
+    """Lifetimes of all storages of a method; spec.lifetime is set as well."""
+    lifetimes = Lifetimes()
+    lifetimes.end = _walk(gm, 0, lifetimes) - 1
+    mutable = mutable_placeholders(signature)
+    for node in placeholders(gm.graph):
+        for spec in node_specs(node):
+            lifetimes.touch(spec, 0)
+            if node.name in mutable:
+                lifetimes.touch(spec, lifetimes.end)
+    _extend_forwarded(lifetimes)
+    for spec, span in lifetimes.spans.items():
+        spec.lifetime[:] = span
+    return lifetimes
+
+
+def mutable_placeholders(signature: ExportGraphSignature | None) -> set[str]:
+    """Names of buffer placeholders that the method writes."""
+    if signature is None:
+        return set()
+    written = set(signature.buffers_to_mutate.values())
+    return {name for name, fqn in signature.inputs_to_buffers.items() if fqn in written}
+
+
+def _walk(gm: fx.GraphModule, time: int, lifetimes: Lifetimes) -> int:
+    """Put one module on the timeline from `time` on; returns the first time after it."""
+    for node in gm.graph.nodes:
+        touched = list(node_specs(node))
+        for source in node.all_input_nodes:
+            touched.extend(node_specs(source))
+        for spec in touched:
+            lifetimes.touch(spec, time)
+        time += 1
+        bodies = _bodies(gm, node)
+        if bodies:
+            time = max(_walk(body, time, lifetimes) for body in bodies)
+            for spec in touched:
+                lifetimes.touch(spec, time)
+            time += 1
+            if higher_order_name(node.target) == "cond":
+                _note_forwarded(node, bodies, lifetimes)
+    return time
+
+
+def _bodies(gm: fx.GraphModule, node: fx.Node) -> list[fx.GraphModule]:
+    if node.op != "call_function" or not higher_order_name(node.target):
+        return []
+    return [] if is_delegate_call(node.target) else body_modules(gm, node)
+
+
+def _note_forwarded(node: fx.Node, bodies: list[fx.GraphModule], lifetimes: Lifetimes) -> None:
+    """Whatever a branch returns is what the result of `cond` points at from then on."""
+    results = list(node_specs(node))
+    for body in bodies:
+        leaves = [leaf for leaf in flat_outputs(body.graph) if isinstance(leaf, fx.Node)]
+        returned = [spec for leaf in leaves for spec in node_specs(leaf)]
+        for result, spec in zip(results, returned, strict=False):
+            lifetimes.forwarded.append((spec.storage_root(), result.storage_root()))
+
+
+def _extend_forwarded(lifetimes: Lifetimes) -> None:
+    """Storage returned by a branch lives as long as the result that points at it, through nesting."""
+    changed = True
+    while changed:
+        changed = False
+        for source, result in lifetimes.forwarded:
+            if lifetimes.spans[source][1] < lifetimes.spans[result][1]:
+                lifetimes.spans[source][1] = lifetimes.spans[result][1]
+                changed = True

@@ -1,0 +1,176 @@
+"""An independent check of a memory plan: no two tensors alive together overlap, all in bounds, all
+aligned.
+
+Written against the lowered graph alone. It derives for itself when storage is in use (per memory,
+as half-open byte ranges over a depth-first numbering of the nodes) and shares no code with the
+planners or with their lifetimes, so that a mistake has to be made twice to go unnoticed. Runs on
+every export.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from executorch_py.exir.error import InternalError
+from executorch_py.exir.ir.tensor_spec import TensorSpec
+
+
+@dataclass
+class _Use:
+    """All that is known of one owned byte range."""
+
+    spec: TensorSpec
+    who: str
+    first: int
+    last: int
+
+
+class PlanVerifier:
+    """Checks one method; `check` raises InternalError naming the tensors that collide."""
+
+    def __init__(
+        self, gm: fx.GraphModule, buffer_sizes: list[int], kept_to_the_end: set[str]
+    ) -> None:
+        self.gm = gm
+        self.buffer_sizes = buffer_sizes
+        self.kept_to_the_end = kept_to_the_end
+        self.uses: dict[int, _Use] = {}
+        self.results_of_cond: list[tuple[list[Any], list[Any]]] = []
+        self.clock = 0
+
+    def check(self) -> int:
+        """The number of storages found sound."""
+        self._number(self.gm)
+        end = self.clock
+        for node in self.gm.graph.nodes:
+            if node.op == "placeholder":
+                for spec in _specs(node):
+                    self._use(spec, node, 0)
+                    if node.name in self.kept_to_the_end:
+                        self._use(spec, node, end)
+        self._follow_results_of_cond()
+        planned = [u for u in self.uses.values() if u.spec.mem_id is not None and not u.spec.const]
+        for use in planned:
+            self._check_place(use)
+        for mem_id in sorted({u.spec.mem_id for u in planned if u.spec.mem_id is not None}):
+            _check_disjoint([u for u in planned if u.spec.mem_id == mem_id])
+        return len(planned)
+
+    def _number(self, gm: fx.GraphModule) -> None:
+        for node in gm.graph.nodes:
+            self.clock += 1
+            involved = [(s, n) for n in (node, *node.all_input_nodes) for s in _specs(n)]
+            for spec, owner in involved:
+                self._use(spec, owner, self.clock)
+            bodies = list(_bodies(gm, node))
+            if not bodies:
+                continue
+            begin, ends = self.clock, []
+            for body in bodies:
+                self.clock = begin
+                self._number(body)
+                ends.append(self.clock)
+                if "cond" in str(node.target):
+                    self._remember_branch(node, body)
+            self.clock = max(ends) + 1
+            for spec, owner in involved:
+                self._use(spec, owner, self.clock)
+
+    def _use(self, spec: TensorSpec, node: fx.Node, time: int) -> None:
+        while spec.storage_base is not None:
+            if spec.mem_id != spec.storage_base.mem_id or (
+                spec.mem_offset is not None
+                and spec.storage_base.mem_offset is not None
+                and spec.mem_offset != spec.storage_base.mem_offset + spec.storage_base_offset
+            ):
+                raise InternalError(f"view {node.name} is not placed inside its base")
+            spec = spec.storage_base
+        known = self.uses.get(id(spec))
+        if known is None:
+            self.uses[id(spec)] = _Use(spec, node.name, time, time)
+        else:
+            known.first, known.last = min(known.first, time), max(known.last, time)
+
+    def _remember_branch(self, node: fx.Node, body: fx.GraphModule) -> None:
+        out = next(n for n in body.graph.nodes if n.op == "output")
+        leaves = pytree.tree_leaves(pytree.tree_map(lambda n: n, list(out.args)))
+        returned = [s for n in leaves if isinstance(n, fx.Node) for s in _specs(n)]
+        self.results_of_cond.append((_specs(node), returned))
+
+    def _follow_results_of_cond(self) -> None:
+        """Storage that a branch hands out stays in use as long as the result it became."""
+        for results, returned in reversed(self.results_of_cond):
+            for result, source in zip(results, returned, strict=False):
+                use, given = self.uses[id(_owner(result))], self.uses[id(_owner(source))]
+                given.last = max(given.last, use.last)
+
+    def _check_place(self, use: _Use) -> None:
+        spec = use.spec
+        assert spec.mem_id is not None
+        if spec.mem_offset is None or spec.mem_offset < 0:
+            raise InternalError(f"{use.who} has a memory but no offset in it")
+        if not 0 < spec.mem_id < len(self.buffer_sizes):
+            raise InternalError(
+                f"{use.who} is planned in memory {spec.mem_id}, which does not exist"
+            )
+        if spec.mem_offset % spec.alignment:
+            raise InternalError(
+                f"{use.who} is planned at {spec.mem_offset}, not a multiple of {spec.alignment}"
+            )
+        if spec.mem_offset + spec.nbytes() > self.buffer_sizes[spec.mem_id]:
+            raise InternalError(
+                f"{use.who} ends at {spec.mem_offset + spec.nbytes()}, past the "
+                f"{self.buffer_sizes[spec.mem_id]} bytes of memory {spec.mem_id}"
+            )
+
+
+def _owner(spec: TensorSpec) -> TensorSpec:
+    return spec if spec.storage_base is None else _owner(spec.storage_base)
+
+
+def _specs(node: fx.Node) -> list[TensorSpec]:
+    return [s for s in pytree.tree_leaves(node.meta.get("spec")) if isinstance(s, TensorSpec)]
+
+
+def _bodies(gm: fx.GraphModule, node: fx.Node) -> Iterator[fx.GraphModule]:
+    target = node.target
+    if node.op != "call_function" or not isinstance(target, torch._ops.HigherOrderOperator):
+        return
+    if "delegate" in str(target) or target is operator.getitem:
+        return
+    for arg in node.args:
+        child = getattr(gm, str(arg.target), None) if isinstance(arg, fx.Node) else None
+        if isinstance(child, fx.GraphModule) and isinstance(arg, fx.Node) and arg.op == "get_attr":
+            yield child
+
+
+def _check_disjoint(uses: list[_Use]) -> None:
+    """Every pair that shares an instruction must share no byte."""
+    uses = [u for u in uses if u.spec.nbytes() > 0]
+    offsets = [u.spec.mem_offset or 0 for u in uses]
+    low = np.array(offsets, np.int64)
+    high = np.array([o + u.spec.nbytes() for o, u in zip(offsets, uses, strict=True)], np.int64)
+    first = np.array([u.first for u in uses], np.int64)
+    last = np.array([u.last for u in uses], np.int64)
+    for i, use in enumerate(uses):
+        collides = (
+            (low[i + 1 :] < high[i])
+            & (high[i + 1 :] > low[i])
+            & (first[i + 1 :] <= last[i])
+            & (last[i + 1 :] >= first[i])
+        )
+        if collides.any():
+            other = uses[i + 1 + int(np.argmax(collides))]
+            raise InternalError(
+                f"memory plan: {use.who} (bytes {low[i]}..{high[i]}, nodes {use.first}..{use.last}) "
+                f"overlaps {other.who} (bytes {other.spec.mem_offset}.., nodes "
+                f"{other.first}..{other.last}) in memory {use.spec.mem_id}"
+            )

@@ -336,9 +336,9 @@ STRUCTURES = [
     Case("small_cnn", SmallCnn, lambda: (torch.randn(1, 3, 16, 16),)),
     Case(
         "channels_last",
-        lambda: nn.Sequential(
-            nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 2, 1)
-        ).to(memory_format=torch.channels_last),
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 1)).to(
+            memory_format=torch.channels_last
+        ),
         lambda: (torch.randn(1, 3, 16, 16).to(memory_format=torch.channels_last),),
     ),
     Case("transformer_block", Attention, lambda: (torch.randn(2, 6, 32),)),

@@ -8,11 +8,10 @@ touched: decomposition copies it. Partitioning is lower.py's business.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch.export import ExportedProgram, default_decompositions
+from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from executorch_py.exir.dialects.verifier import (
@@ -31,44 +30,12 @@ from executorch_py.exir.passes.remove_tensor_metadata_asserts import (
 )
 from executorch_py.exir.passes.remove_unused_parameters import remove_unused_parameters_pass
 from executorch_py.exir.program.config import EdgeCompileConfig
+from executorch_py.exir.program.decompositions import decomposition_table
 
 if TYPE_CHECKING:
     from executorch_py.exir.program.managers import EdgeProgramManager
 
 Programs = ExportedProgram | dict[str, ExportedProgram]
-
-
-def _quantization_primitives() -> list[Any]:
-    """Operators that carry quantization through export; decomposing one would lose it."""
-    import torch.ao.quantization.fx._decomposed
-
-    library = torch.ops.quantized_decomposed
-    kept = [
-        library.dequantize_per_channel.default,
-        library.dequantize_per_tensor.default,
-        library.dequantize_per_tensor.tensor,
-        library.convert_element_type.no_fuse,
-        library.quantize_per_tensor.default,
-        library.quantize_per_tensor.tensor,
-        library.quantize_per_channel.default,
-        library.choose_qparams.tensor,
-    ]
-    for name in ("dequantize_affine", "quantize_affine", "choose_qparams_affine"):
-        packet = getattr(torch.ops.torchao, name, None)
-        if packet is not None:
-            kept.append(packet.default)
-    return kept
-
-
-def decomposition_table(preserve: Iterable[Any] = ()) -> dict[Any, Any]:
-    """The decompositions of the edge dialect, without the operators to `preserve`."""
-    from torch._decomp import get_decompositions
-
-    table: dict[Any, Any] = dict(default_decompositions().items())
-    table.update(get_decompositions([torch.ops.aten.linalg_vector_norm]))
-    for op in [*_quantization_primitives(), *preserve]:
-        table.pop(op, None)
-    return table
 
 
 def _run_passes(gm: GraphModule, config: EdgeCompileConfig) -> None:

@@ -1,0 +1,52 @@
+"""The decompositions that make the operator set of the edge dialect.
+
+Torch's table for the core operators, plus norms, minus the operators that carry quantization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch.export import default_decompositions
+
+
+def quantization_primitives() -> list[Any]:
+    """Operators that carry quantization through export; decomposing one would lose it."""
+    import torch.ao.quantization.fx._decomposed
+
+    library = torch.ops.quantized_decomposed
+    kept = [
+        library.dequantize_per_channel.default,
+        library.dequantize_per_tensor.default,
+        library.dequantize_per_tensor.tensor,
+        library.convert_element_type.no_fuse,
+        library.quantize_per_tensor.default,
+        library.quantize_per_tensor.tensor,
+        library.quantize_per_channel.default,
+        library.choose_qparams.tensor,
+    ]
+    for name in ("dequantize_affine", "quantize_affine", "choose_qparams_affine"):
+        packet = getattr(torch.ops.torchao, name, None)
+        if packet is not None:
+            kept.append(packet.default)
+    return kept
+
+
+@lru_cache(maxsize=1)
+def _full_table() -> dict[Any, Any]:
+    from torch._decomp import get_decompositions
+
+    table: dict[Any, Any] = dict(default_decompositions().items())
+    table.update(get_decompositions([torch.ops.aten.linalg_vector_norm]))
+    return table
+
+
+def decomposition_table(preserve: Iterable[Any] = ()) -> dict[Any, Any]:
+    """A fresh table without the quantization primitives and the operators to `preserve`."""
+    table = dict(_full_table())
+    for op in [*quantization_primitives(), *preserve]:
+        table.pop(op, None)
+    return table

@@ -9,6 +9,7 @@
 #include "kernels/args.h"
 #include "kernels/dtype_sets.h"
 #include "kernels/iter.h"
+#include "kernels/ops.h"
 #include "kernels/promote.h"
 #include "kernels/shape.h"
 

@@ -1,15 +1,8 @@
-// registry.c — expands ops.inc.h into prototypes and the const table et_ops_portable, and the table of scalar operators.
+// registry.c — expands ops.inc.h into the const table et_ops_portable, and the table of scalar operators.
 // Knows every operator's name and nothing else about it.
 #include "kernels/dtype_sets.h"
+#include "kernels/ops.h"
 #include "runtime/et.h"
-
-#define ET_OP(name, run, n_args, in, out, ...) et_status run(et_kernel_ctx *ctx, et_value *const *args);
-#define ET_OP_PREPARED(name, run, prepare, n_args, in, out, ...) \
-  et_status run(et_kernel_ctx *ctx, et_value *const *args);      \
-  et_status prepare(et_prepare_ctx *ctx, et_value *const *args);
-#include "kernels/ops.inc.h"
-#undef ET_OP
-#undef ET_OP_PREPARED
 
 #define ET_OP(name_, run_, n_args_, in_, out_, ...) \
   {.name = name_, .run = run_, .n_args = n_args_, .in_dtypes = in_, .out_dtypes = out_, __VA_ARGS__},

@@ -1,0 +1,140 @@
+// transpose.c — see transpose.h. Square tiles of 16-byte vectors are transposed in registers by log2(N) rounds of one step:
+// zip row i with row i + N/2. The vectors are the compiler's own (SSE2, NEON, WASM SIMD), so there is no file per ISA.
+// Tiles are walked so that whole cache lines of the destination are written while the source lines stay in the first cache.
+#include "kernels/micro/transpose.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_shufflevector) && \
+    (defined(__SSE2__) || defined(__ARM_NEON) || defined(__wasm_simd128__) || defined(__VSX__))
+#define HAVE_VECTORS 1
+#endif
+#endif
+#ifndef HAVE_VECTORS
+#define HAVE_VECTORS 0
+#endif
+
+#define LINE 64u  // bytes of a cache line
+
+// One element through a local, so that overlapping areas are harmless; elem is a constant after inlining.
+static inline void move_element(char *dst, const char *src, size_t elem) {
+  char value[16];
+  memcpy(value, src, elem);
+  memcpy(dst, value, elem);
+}
+
+static inline void transpose_scalar(char *dst, ptrdiff_t dst_stride, const char *src,
+                                    ptrdiff_t src_stride, size_t rows, size_t cols, size_t elem) {
+  for (size_t j = 0; j < cols; j++) {
+    for (size_t i = 0; i < rows; i++) {
+      move_element(dst + (ptrdiff_t)j * dst_stride + (ptrdiff_t)(i * elem),
+                   src + (ptrdiff_t)i * src_stride + (ptrdiff_t)(j * elem), elem);
+    }
+  }
+}
+
+#if HAVE_VECTORS
+typedef uint8_t v16u8 __attribute__((vector_size(16)));
+typedef uint16_t v8u16 __attribute__((vector_size(16)));
+typedef uint32_t v4u32 __attribute__((vector_size(16)));
+typedef uint64_t v2u64 __attribute__((vector_size(16)));
+
+static inline v16u8 zip_low(v16u8 a, v16u8 b, size_t elem) {
+  switch (elem) {
+    case 1:
+      return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    case 2:
+      return (v16u8)__builtin_shufflevector((v8u16)a, (v8u16)b, 0, 8, 1, 9, 2, 10, 3, 11);
+    case 4:
+      return (v16u8)__builtin_shufflevector((v4u32)a, (v4u32)b, 0, 4, 1, 5);
+    default:
+      return (v16u8)__builtin_shufflevector((v2u64)a, (v2u64)b, 0, 2);
+  }
+}
+
+static inline v16u8 zip_high(v16u8 a, v16u8 b, size_t elem) {
+  switch (elem) {
+    case 1:
+      return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                     31);
+    case 2:
+      return (v16u8)__builtin_shufflevector((v8u16)a, (v8u16)b, 4, 12, 5, 13, 6, 14, 7, 15);
+    case 4:
+      return (v16u8)__builtin_shufflevector((v4u32)a, (v4u32)b, 2, 6, 3, 7);
+    default:
+      return (v16u8)__builtin_shufflevector((v2u64)a, (v2u64)b, 1, 3);
+  }
+}
+
+// One N×N tile, N = 16 / elem.
+static inline void transpose_tile(char *dst, ptrdiff_t dst_stride, const char *src,
+                                  ptrdiff_t src_stride, size_t elem) {
+  const size_t n = 16 / elem;
+  v16u8 x[16], y[16];
+  for (size_t i = 0; i < n; i++) memcpy(&x[i], src + (ptrdiff_t)i * src_stride, 16);
+  for (size_t round = 1; round < n; round *= 2) {
+    for (size_t i = 0; i < n / 2; i++) {
+      y[2 * i] = zip_low(x[i], x[i + n / 2], elem);
+      y[2 * i + 1] = zip_high(x[i], x[i + n / 2], elem);
+    }
+    for (size_t i = 0; i < n; i++) x[i] = y[i];
+  }
+  for (size_t i = 0; i < n; i++) memcpy(dst + (ptrdiff_t)i * dst_stride, &x[i], 16);
+}
+
+static inline void transpose_blocked(char *dst, ptrdiff_t dst_stride, const char *src,
+                                     ptrdiff_t src_stride, size_t rows, size_t cols, size_t elem) {
+  const size_t n = 16 / elem;
+  const size_t full_rows = rows - rows % n, full_cols = cols - cols % n;
+  const size_t band = LINE / elem;  // rows whose elements fill a line of dst
+  for (size_t i0 = 0; i0 < full_rows; i0 += band) {
+    const size_t i1 = i0 + band < full_rows ? i0 + band : full_rows;
+    for (size_t j = 0; j < full_cols; j += n) {
+      for (size_t i = i0; i < i1; i += n) {
+        transpose_tile(dst + (ptrdiff_t)j * dst_stride + (ptrdiff_t)(i * elem), dst_stride,
+                       src + (ptrdiff_t)i * src_stride + (ptrdiff_t)(j * elem), src_stride, elem);
+      }
+    }
+  }
+  transpose_scalar(dst + (ptrdiff_t)full_cols * dst_stride, dst_stride, src + full_cols * elem,
+                   src_stride, full_rows, cols - full_cols, elem);
+  transpose_scalar(dst + full_rows * elem, dst_stride, src + (ptrdiff_t)full_rows * src_stride,
+                   src_stride, rows - full_rows, cols, elem);
+}
+#else
+// Without vectors: blocks of a cache line a side, so that both sides are walked inside the first cache.
+static inline void transpose_blocked(char *dst, ptrdiff_t dst_stride, const char *src,
+                                     ptrdiff_t src_stride, size_t rows, size_t cols, size_t elem) {
+  const size_t n = LINE / elem;
+  for (size_t i = 0; i < rows; i += n) {
+    for (size_t j = 0; j < cols; j += n) {
+      transpose_scalar(dst + (ptrdiff_t)j * dst_stride + (ptrdiff_t)(i * elem), dst_stride,
+                       src + (ptrdiff_t)i * src_stride + (ptrdiff_t)(j * elem), src_stride,
+                       rows - i < n ? rows - i : n, cols - j < n ? cols - j : n, elem);
+    }
+  }
+}
+#endif
+
+void eti_transpose(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
+                   size_t rows, size_t cols, size_t elem) {
+  switch (elem) {
+    case 1:
+      transpose_blocked(dst, dst_stride, src, src_stride, rows, cols, 1);
+      break;
+    case 2:
+      transpose_blocked(dst, dst_stride, src, src_stride, rows, cols, 2);
+      break;
+    case 4:
+      transpose_blocked(dst, dst_stride, src, src_stride, rows, cols, 4);
+      break;
+    case 8:
+      transpose_blocked(dst, dst_stride, src, src_stride, rows, cols, 8);
+      break;
+    default:
+      transpose_scalar(dst, dst_stride, src, src_stride, rows, cols, 16);
+      break;
+  }
+}

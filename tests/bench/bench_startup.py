@@ -1,0 +1,86 @@
+"""Import time and memory of the runtime, and peak memory of a process that runs MobileNetV2 once,
+torch-free.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import tempfile
+from pathlib import Path
+
+from peers import PYTHONS, Peer, report
+
+PROBE = """
+import resource, sys, time
+start = time.perf_counter()
+{code}
+seconds = time.perf_counter() - start
+print(seconds * 1e3, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 'torch' in
+sys.modules)
+"""
+RUN_ONCE = {
+    "ours": """
+import numpy as np
+from executorch_py.runtime import Runtime
+method = Runtime.get().load_program({path!r}).load_method("forward")
+method.execute([np.ones((1, 3, 224, 224), np.float32)])
+""",
+    "upstream": """
+import torch
+from executorch.runtime import Runtime
+method = Runtime.get().load_program({path!r}).load_method("forward")
+method.execute([torch.ones(1, 3, 224, 224)])
+""",
+}
+
+
+def probe(side: str, code: str, repeat: int = 7) -> tuple[float, float, bool]:
+    """Median ms and peak MB of fresh processes; whether torch was imported."""
+    runs = []
+    for _ in range(repeat):
+        text = subprocess.run(
+            [PYTHONS[side], "-c", PROBE.format(code=code)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.splitlines()[-1]
+        ms, mb, torch = text.split()
+        runs.append((float(ms), float(mb), torch == "True"))
+    return (
+        statistics.median(r[0] for r in runs),
+        statistics.median(r[1] for r in runs),
+        any(r[2] for r in runs),
+    )
+
+
+def main() -> None:
+    numpy_ms, numpy_mb, _ = probe("ours", "import numpy")
+    ours_ms, ours_mb, torch = probe("ours", "import numpy; import executorch_py.runtime")
+    upstream_ms, upstream_mb, _ = probe("upstream", "import executorch.runtime", repeat=3)
+    report(
+        "import of the runtime, beyond import numpy",
+        ours_ms=ours_ms - numpy_ms,
+        ours_mb=ours_mb - numpy_mb,
+        torch_imported=torch,
+        upstream_ms=upstream_ms,
+        upstream_mb=upstream_mb,
+        bar="≤ 50 ms, ≤ 15 MB",
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        peak = {}
+        for side, code in RUN_ONCE.items():
+            path = str(Path(folder) / f"{side}.pte")
+            with Peer(side) as peer:
+                peer.ask("lower", model="mobilenet_v2", path=path)
+            peak[side] = probe(side, code.format(path=path), repeat=1)[1]
+    report(
+        "peak memory of a process that runs MobileNetV2 once",
+        ours_mb=peak["ours"],
+        upstream_mb=peak["upstream"],
+        bar="≤ 100 MB",
+    )
+
+
+if __name__ == "__main__":
+    main()

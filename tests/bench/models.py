@@ -1,0 +1,53 @@
+"""The models that benchmarks lower and run, importable in both virtual environments (torch only,
+plus torchvision).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import torch
+from models import vision
+
+
+class OneAdd(torch.nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a + b
+
+
+class AddChain(torch.nn.Module):
+    """A hundred one-element additions, one after another."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        for _ in range(100):
+            a = a + b
+        return a
+
+
+def image() -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(3)
+    return (torch.randn(1, 3, 224, 224, generator=generator),)
+
+
+def scalars() -> tuple[torch.Tensor, ...]:
+    return (torch.ones(1), torch.full((1,), 0.5))
+
+
+MODELS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[[], tuple[Any, ...]]]] = {
+    "one_add": (OneAdd, scalars),
+    "add_chain": (AddChain, scalars),
+    "mobilenet_v2": (lambda: vision.build("mobilenet_v2"), image),
+    "resnet18": (lambda: vision.build("resnet18"), image),
+    "vit_b_16": (lambda: vision.build("vit_b_16"), image),
+}
+
+
+def exported(name: str) -> torch.export.ExportedProgram:
+    build, inputs = MODELS[name]
+    with torch.no_grad():
+        return torch.export.export(build().eval(), inputs())

@@ -1,0 +1,81 @@
+"""Starts the sides of a comparison and times them in turn.
+
+Relies on worker.py; knows no model and no threshold.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PYTHONS = {
+    "ours": ROOT / ".venv" / "bin" / "python",
+    "eager": ROOT / ".venv" / "bin" / "python",
+    "upstream": ROOT / ".venv-upstream" / "bin" / "python",
+}
+
+
+class Peer:
+    """A worker process of one side."""
+
+    def __init__(self, side: str, threads: int = 1) -> None:
+        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
+        self.side = side
+        self.process = subprocess.Popen(
+            [PYTHONS[side], HERE / "worker.py", "--side", side],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        )
+
+    def ask(self, do: str, **request: Any) -> dict[str, Any]:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(json.dumps({"do": do, **request}) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the {self.side} worker ended while answering {do} {request}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def interleaved(peers: Sequence[Peer], rounds: Mapping[str, tuple[int, int]]) -> dict[str, float]:
+    """Median ms per run of each peer;
+
+    rounds maps a side to (rounds it takes part in, runs per round).
+    """
+    times: dict[str, list[float]] = {peer.side: [] for peer in peers}
+    for peer in peers:  # warm-up, not counted
+        if rounds[peer.side][0] > 1:
+            peer.ask("time", repeat=min(rounds[peer.side][1], 3))
+    for index in range(max(count for count, _ in rounds.values())):
+        for peer in peers:
+            count, repeat = rounds[peer.side]
+            if index < count:
+                times[peer.side] += peer.ask("time", repeat=repeat)["ms"]
+    return {side: statistics.median(values) for side, values in times.items()}
+
+
+def report(subject: str, **figures: Any) -> None:
+    """One JSON line per measurement."""
+    rounded = {
+        key: float(f"{value:.4g}") if isinstance(value, float) else value
+        for key, value in figures.items()
+    }
+    print(json.dumps({"subject": subject, **rounded}), flush=True)

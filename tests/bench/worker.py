@@ -1,0 +1,140 @@
+"""One side of a comparison, driven over pipes so that both sides are timed in turn within one run.
+
+Reads one JSON request a line and answers one JSON line. `--side ours` and `--side eager` run in
+.venv, `--side upstream` in .venv-upstream. Requests:
+  {"do": "load", "path": …, "threads": n}      open and load method forward; answers {"ms": …}
+  {"do": "inputs", "model": name}              build the model's inputs (and the eager model on side
+  eager) {"do": "time", "repeat": k}                  k runs; answers {"ms": [per run]} {"do":
+  "lower", "model": name, "path": …}    exported program to bytes; answers {"ms": …, "peak_mb": …}
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import resource
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+warnings.filterwarnings("ignore")
+logging.disable(logging.WARNING)
+
+
+class Side:
+    """What the three sides share: the requests and how they are timed."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Any] = []
+        self.run: Callable[[], Any] = lambda: None
+
+    def load(self, path: str, threads: int) -> dict[str, Any]:
+        start = time.perf_counter()
+        self.open(path, threads)
+        return {"ms": (time.perf_counter() - start) * 1e3}
+
+    def open(self, path: str, threads: int) -> None:
+        raise RuntimeError("this side runs no files")
+
+    def prepare_inputs(self, model: str) -> dict[str, Any]:
+        from models import MODELS
+
+        self.inputs = list(MODELS[model][1]())
+        return {}
+
+    def time(self, repeat: int) -> dict[str, Any]:
+        run = self.run
+        times = []
+        for _ in range(repeat):
+            start = time.perf_counter()
+            run()
+            times.append((time.perf_counter() - start) * 1e3)
+        return {"ms": times}
+
+    def lower(self, model: str, path: str) -> dict[str, Any]:
+        from models import exported
+
+        program = exported(model)
+        start = time.perf_counter()
+        data = self.to_bytes(program)
+        seconds = time.perf_counter() - start
+        Path(path).write_bytes(data)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        return {"ms": seconds * 1e3, "peak_mb": peak}
+
+    def to_bytes(self, program: Any) -> bytes:
+        raise RuntimeError("this side lowers nothing")
+
+
+class Ours(Side):
+    def open(self, path: str, threads: int) -> None:
+        from executorch_py.runtime import Runtime
+
+        method = Runtime.get().load_program(path, n_threads=threads).load_method("forward")
+        self.run = lambda: method.execute(self.inputs)
+
+    def to_bytes(self, program: Any) -> bytes:
+        from executorch_py.exir import to_edge
+
+        return bytes(to_edge(program).to_executorch().buffer)
+
+
+class Upstream(Side):
+    def open(self, path: str, threads: int) -> None:
+        from executorch.extension.pybindings import portable_lib
+
+        portable_lib._unsafe_reset_threadpool(threads)
+        from executorch.runtime import Runtime
+
+        self.program = Runtime.get().load_program(path)
+        method = self.program.load_method("forward")
+        self.run = lambda: method.execute(self.inputs)
+
+    def to_bytes(self, program: Any) -> bytes:
+        from executorch.exir import to_edge
+
+        return bytes(to_edge(program).to_executorch().buffer)
+
+
+class Eager(Side):
+    def open(self, path: str, threads: int) -> None:
+        import torch
+        from models import MODELS
+
+        torch.set_num_threads(threads)
+        model = MODELS[path][0]().eval()
+
+        def run() -> None:
+            with torch.inference_mode():
+                model(*self.inputs)
+
+        self.run = run
+
+
+def main() -> None:
+    side = {"ours": Ours, "upstream": Upstream, "eager": Eager}[sys.argv[2]]()
+    channel = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what libraries print must not mix with answers
+    for line in sys.stdin:
+        request = json.loads(line)
+        match request.pop("do"):
+            case "load":
+                answer = side.load(**request)
+            case "inputs":
+                answer = side.prepare_inputs(**request)
+            case "time":
+                answer = side.time(**request)
+            case "lower":
+                answer = side.lower(**request)
+            case other:
+                raise ValueError(f"unknown request {other!r}")
+        channel.write(json.dumps(answer) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -56,6 +56,21 @@ def is_contiguous(value: torch.Tensor) -> bool:
     return True
 
 
+def has_row_major_strides(value: torch.Tensor) -> bool:
+    """Whether the strides are exactly those of a contiguous tensor, unit dimensions included.
+
+    Stricter than `is_contiguous`: a dim order is read off the strides, and a unit dimension with
+    a stray stride would be sorted into the wrong place.
+    """
+    expected: Any = 1
+    for size, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
+        both_known = isinstance(stride, int) and isinstance(expected, int)
+        if not (stride == expected if both_known else guard_or_false(stride == expected)):
+            return False
+        expected = expected * (max(size, 1) if isinstance(size, int) else size)
+    return True
+
+
 def contiguous_like(value: torch.Tensor) -> torch.Tensor:
     """A tensor of the same shape and dtype, laid out contiguously, made by value's own mode."""
     mode = value.fake_mode if isinstance(value, FakeTensor) else contextlib.nullcontext()

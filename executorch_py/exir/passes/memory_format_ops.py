@@ -18,7 +18,12 @@ from executorch_py.exir.dialects.dim_order import (
     dim_order_of_format,
     format_of_dim_order,
 )
-from executorch_py.exir.ir.fake_values import contiguous_like, is_contiguous, refresh_users
+from executorch_py.exir.ir.fake_values import (
+    contiguous_like,
+    has_row_major_strides,
+    is_contiguous,
+    refresh_users,
+)
 from executorch_py.exir.passes.rewrite import GraphRewrite
 
 
@@ -74,7 +79,7 @@ class MemoryFormatOpsPass(GraphRewrite):
 
 def _lay_out(node: Node, order: Sequence[int]) -> bool:
     value = node.meta["val"]
-    if list(order) != contiguous_dim_order(len(order)) or is_contiguous(value):
+    if list(order) != contiguous_dim_order(len(order)) or has_row_major_strides(value):
         return False
     node.meta["val"] = contiguous_like(value)
     return True

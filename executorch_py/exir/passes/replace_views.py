@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir.error import ExportError, ExportErrorType
-from executorch_py.exir.ir.fake_values import contiguous_like, is_contiguous, refresh_users
+from executorch_py.exir.ir.fake_values import contiguous_like, has_row_major_strides, refresh_users
 from executorch_py.exir.passes.rewrite import GraphRewrite, operator_calls
 
 
@@ -70,7 +70,7 @@ def _make_contiguous(node: Node) -> bool:
 
     def fix(value: Any) -> Any:
         nonlocal changed
-        if not isinstance(value, torch.Tensor) or is_contiguous(value):
+        if not isinstance(value, torch.Tensor) or has_row_major_strides(value):
             return value
         changed = True
         return contiguous_like(value)

@@ -20,6 +20,8 @@ from executorch_py.exir.dialects.verifier import (
 )
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.ir.fake_values import values_of
+from executorch_py.exir.ir.graph import output_node
 from executorch_py.exir.ir.signature import program_with_graph, updated_signature
 from executorch_py.exir.passes.convert_constant_dim_order import convert_constant_dim_order_pass
 from executorch_py.exir.passes.debug_handle_generator import DebugHandleGeneratorPass
@@ -68,6 +70,8 @@ def generate_edge_program(
     convert_constant_dim_order_pass(program)
     for module in graph_modules(gm):
         module.graph.eliminate_dead_code()
+        results = output_node(module.graph)
+        results.meta["val"] = values_of(results.args[0])
         module.recompile()
     DebugHandleGeneratorPass().call(gm)
     verifier = EXIREdgeDialectVerifier(

@@ -95,9 +95,8 @@ def _pack(buffers: Sequence[Buffer], alignment: int) -> tuple[Cord, list[int]]:
     """Buffers one after another, each start aligned; the last is not padded."""
     data, offsets = Cord(), []
     for buffer in buffers:
-        if len(buffer.storage):
-            data.pad_to(alignment)
-        offsets.append(align_up(len(data), alignment))
+        data.pad_to(alignment)
+        offsets.append(len(data))
         data.append(buffer.storage)
     return data, offsets
 

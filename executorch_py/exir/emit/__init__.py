@@ -1,0 +1,5 @@
+"""Emission: graphs after memory planning become the tables of the program format."""
+
+from executorch_py.exir.emit.program import EmitterOutput, emit_program
+
+__all__ = ["EmitterOutput", "emit_program"]

@@ -1,0 +1,234 @@
+"""cond, map, scan and while_loop as jumps, moves and primitive operators in the method's one
+chain.
+
+Bodies are emitted in place. A branch's result is written straight into the memory of the
+operator's own result where types allow it, because branch memory is reused by the next operator
+with branches; else it is copied there. Loop counters are set when a loop starts, so an aborted
+run leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from executorch_py.exir import schema
+from executorch_py.exir.emit.values import Ref
+from executorch_py.exir.error import InternalError
+from executorch_py.exir.ir.tensor_spec import TensorSpec
+
+if TYPE_CHECKING:
+    from executorch_py.exir.emit.emitter import MethodEmitter
+
+_PRIM = "executorch_prim::"
+
+
+def copy_value(em: MethodEmitter, source: Ref, target: Ref) -> None:
+    """Make `target` equal to `source`: tensors by content, everything else by moving the value."""
+    if source == target:
+        return
+    to = em.values.tensor(target)
+    if to is None:
+        em.code.move(source, target)
+        return
+    false = em.values.literal(False)
+    em.require_tensor(source)
+    if to.shape_dynamism is schema.TensorShapeDynamism.STATIC:
+        em.code.kernel("aten::copy_", "", [target, source, false, target])
+    else:  # copy.out also gives the target the source's sizes
+        em.code.kernel("aten::copy", "out", [source, source, false, target, target])
+
+
+def copy_values(em: MethodEmitter, sources: Sequence[Ref], targets: Sequence[Ref]) -> None:
+    """All copies as if at once: numbers that a copy overwrites too early are saved first."""
+    sources = list(sources)
+    for i, source in enumerate(sources):
+        if source in targets[:i]:
+            if em.values.tensor(source) is not None:
+                raise InternalError("a loop body returns one of its carried tensors as another one")
+            saved = em.values.fresh(em.values.values[source.id].val)
+            em.code.move(source, saved)
+            sources[i] = saved
+    for source, target in zip(sources, targets, strict=True):
+        copy_value(em, source, target)
+
+
+# ---- cond
+
+
+def emit_cond(em: MethodEmitter, node: fx.Node) -> Any:
+    """JumpFalse to the else part; then part; jump over the else part; else part."""
+    predicate, then_body, else_body, *rest = em.resolve(node.args)
+    operands = [em.value(arg) for arg in (rest[0] if rest else ())]
+    result = em.emit_results(node)
+    targets = em.flat_refs(result)
+    to_else = em.code.jump_if_false(em.value(predicate))
+    _emit_branch(em, then_body, operands, targets)
+    to_end = em.code.jump_if_false(em.values.literal(False))
+    em.code.aim(to_else)
+    _emit_branch(em, else_body, operands, targets)
+    em.code.aim(to_end)
+    return result
+
+
+def _emit_branch(
+    em: MethodEmitter, body: fx.GraphModule, operands: list[Ref], targets: list[Ref]
+) -> None:
+    bound = _bind_results(em, body, targets)
+    outputs, _ = em.run_body(body, operands)
+    if len(outputs) != len(targets):
+        raise InternalError(f"a branch has {len(outputs)} results, cond has {len(targets)}")
+    for source, target in zip(outputs, targets, strict=True):
+        copy_value(em, source, target)
+    for spec in bound:
+        em.values.unbind_spec(spec)
+
+
+def _bind_results(em: MethodEmitter, body: fx.GraphModule, targets: list[Ref]) -> list[TensorSpec]:
+    """Let the branch write its results into the targets; returns the specs bound for that."""
+    bound = []
+    for output, target in zip(em.flat(body.graph.output_node().args[0]), targets, strict=False):
+        spec = output.meta.get("spec") if isinstance(output, fx.Node) else None
+        if not isinstance(spec, TensorSpec) or spec.const or spec.storage_base is not None:
+            continue
+        free = output.op == "call_function" and em.values.of_spec(spec) is None
+        if free and _fits(spec, em.values.tensor(target)):
+            em.values.bind_spec(spec, target)
+            bound.append(spec)
+    return bound
+
+
+def _fits(spec: TensorSpec, target: schema.Tensor | None) -> bool:
+    if target is None or em_number(spec) != target.scalar_type:
+        return False
+    if list(spec.dim_order) != list(target.dim_order):
+        return False
+    if target.shape_dynamism is schema.TensorShapeDynamism.STATIC:
+        return bool(spec.is_static_shape_tensor) and list(spec.shape) == target.sizes
+    return all(s <= t for s, t in zip(spec.shape, target.sizes, strict=False))
+
+
+def em_number(spec: TensorSpec) -> int:
+    """The file format's number of a spec's dtype."""
+    from executorch_py.exir.ir.scalar_type import scalar_type_number
+
+    return scalar_type_number(spec.dtype)
+
+
+# ---- map and scan
+
+
+class _CountedLoop:
+    """A loop over the leading dimension of a tensor: begin, body, end."""
+
+    def __init__(self, em: MethodEmitter, over: Ref) -> None:
+        self.em = em
+        self.index = em.values.fresh(schema.Int(0))
+        self.count = self._count(over)
+        em.code.move(em.values.literal(0), self.index)
+        self.start = em.code.next_index
+
+    def _count(self, over: Ref) -> Ref:
+        em, tensor = self.em, self.em.require_tensor_value(over)
+        if tensor.shape_dynamism is schema.TensorShapeDynamism.STATIC:
+            return em.values.literal(tensor.sizes[0])
+        count = em.values.fresh(schema.Int(0))
+        em.code.kernel("aten::sym_size", "int", [over, em.values.literal(0), count])
+        return count
+
+    def slice_into(self, source: Ref, target: Ref) -> None:
+        """target := source[index]"""
+        zero = self.em.values.literal(0)
+        args = [source, zero, self.index, target, target]
+        self.em.code.kernel("aten::select_copy", "int_out", args)
+
+    def append_to(self, target: Ref, source: Ref) -> None:
+        """target[index] := source; the target's leading size becomes index + 1."""
+        args = [target, source, self.index]
+        self.em.code.kernel(_PRIM + "et_copy_index", "tensor", args)
+
+    def end(self) -> None:
+        em, done = self.em, self.em.values.fresh(schema.Bool(False))
+        em.code.kernel(_PRIM + "add", "Scalar", [self.index, em.values.literal(1), self.index])
+        em.code.kernel(_PRIM + "eq", "Scalar", [self.index, self.count, done])
+        em.code.jump_if_false(done, self.start)
+
+
+def _emit_loop(
+    em: MethodEmitter,
+    body: fx.GraphModule,
+    carried: list[Ref],
+    scanned: list[Ref],
+    others: list[Ref],
+    stacked: list[Ref],
+) -> None:
+    """Run `body(carried, slices of scanned, others)` per slice; append its further results."""
+    if not scanned:
+        raise InternalError("a loop needs a tensor to run over")
+    loop = _CountedLoop(em, scanned[0])
+    slices = em.body_inputs(body)[len(carried) : len(carried) + len(scanned)]
+    for source, target in zip(scanned, slices, strict=True):
+        loop.slice_into(source, target)
+    outputs, _ = em.run_body(body, [*carried, *slices, *others])
+    if len(outputs) != len(carried) + len(stacked):
+        raise InternalError(
+            f"the loop body has {len(outputs)} results, needs {len(carried) + len(stacked)}"
+        )
+    for target, source in zip(stacked, outputs[len(carried) :], strict=True):
+        loop.append_to(target, em.require_tensor(source))
+    copy_values(em, outputs[: len(carried)], carried)
+    loop.end()
+
+
+def emit_map(em: MethodEmitter, node: fx.Node) -> Any:
+    """map_impl(body, [mapped tensors], [other operands])."""
+    body, mapped, others = em.resolve(node.args)
+    result = em.emit_results(node, growing_from=0)
+    _emit_loop(em, body, [], list(mapped), _operands(em, others), em.flat_refs(result))
+    return result
+
+
+def emit_scan(em: MethodEmitter, node: fx.Node) -> Any:
+    """scan(body, [initial carries], [scanned tensors], [other operands])."""
+    body, initial, scanned, others = em.resolve(node.args)
+    result = em.emit_results(node, growing_from=len(initial))
+    refs = em.flat_refs(result)
+    carried, stacked = refs[: len(initial)], refs[len(initial) :]
+    copy_values(em, _operands(em, initial), carried)
+    _emit_loop(em, body, carried, list(scanned), _operands(em, others), stacked)
+    return result
+
+
+# ---- while_loop
+
+
+def emit_while_loop(em: MethodEmitter, node: fx.Node) -> Any:
+    """while_loop(condition, body, (initial carries), (other operands))."""
+    condition, body, initial, *rest = em.resolve(node.args)
+    result = em.emit_results(node)
+    carried = em.flat_refs(result)
+    others = _operands(em, rest[0] if rest else ())
+    copy_values(em, _operands(em, initial), carried)
+    start = em.code.next_index
+    (test,), _ = em.run_body(condition, [*carried, *others])
+    leave = em.code.jump_if_false(test)
+    outputs, _ = em.run_body(body, [*carried, *others])
+    copy_values(em, outputs, carried)
+    em.code.jump_if_false(em.values.literal(False), start)
+    em.code.aim(leave)
+    return result
+
+
+def _operands(em: MethodEmitter, args: Sequence[Any]) -> list[Ref]:
+    return [em.value(arg) for arg in args]
+
+
+CONTROL_FLOW = {
+    torch.ops.higher_order.cond: emit_cond,
+    torch.ops.higher_order.map_impl: emit_map,
+    torch.ops.higher_order.scan: emit_scan,
+    torch.ops.higher_order.while_loop: emit_while_loop,
+}

@@ -1,0 +1,112 @@
+"""The values of one method: literals, lists, and one tensor per TensorSpec.
+
+Equal literals share one value, so whoever wants a value that an instruction writes (a loop
+counter, the result of size arithmetic, a program input) asks for a fresh one. Knows neither
+graphs nor constants.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from executorch_py.exir import schema
+from executorch_py.exir.error import ExportError, ExportErrorType
+from executorch_py.exir.ir.scalar_type import scalar_type_number
+from executorch_py.exir.ir.tensor_spec import TensorSpec
+
+_INT_RANGE = range(-(2**63), 2**63)
+_LAYOUTS = {torch.strided: 0, torch.sparse_coo: 1}
+_MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1}
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A value that was emitted, by its index; tells indices apart from literal integers."""
+
+    id: int
+
+
+def scalar_value(value: Any) -> schema.KernelTypes:
+    """The format's form of a Python scalar; ExportError for what the format cannot hold."""
+    if value is None:
+        return schema.Null()
+    if isinstance(value, bool):
+        return schema.Bool(value)
+    if isinstance(value, int):
+        if value not in _INT_RANGE:
+            raise _unsupported(f"integer {value}: the program format holds 64-bit integers")
+        return schema.Int(int(value))
+    if isinstance(value, float):
+        return schema.Double(float(value))
+    if isinstance(value, str):
+        return schema.String(value)
+    if isinstance(value, torch.dtype):
+        return schema.Int(scalar_type_number(value))
+    if isinstance(value, torch.layout) and value in _LAYOUTS:
+        return schema.Int(_LAYOUTS[value])
+    if isinstance(value, torch.memory_format) and value in _MEMORY_FORMATS:
+        return schema.Int(_MEMORY_FORMATS[value])
+    raise _unsupported(f"{type(value).__name__} {value!r}: the program format has no such value")
+
+
+def _unsupported(message: str) -> ExportError:
+    return ExportError(ExportErrorType.NOT_SUPPORTED, message)
+
+
+def _literal_key(value: schema.KernelTypes) -> tuple[Any, ...]:
+    """Equal for values that no reader can tell apart: doubles by their bits, lists by their items."""
+    if isinstance(value, schema.Double):
+        return (schema.Double, struct.pack("<d", value.double_val))
+    if isinstance(value, schema.DoubleList):
+        return (schema.DoubleList, struct.pack(f"<{len(value.items)}d", *value.items))
+    items = getattr(value, "items", None)
+    content = tuple(items) if items is not None else tuple(vars(value).values())
+    return (type(value), *content)
+
+
+@dataclass
+class ValueTable:
+    """Grows by appending; an index never changes its meaning."""
+
+    values: list[schema.EValue] = field(default_factory=list)
+    _literals: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    _of_spec: dict[int, tuple[TensorSpec, int]] = field(default_factory=dict)
+
+    def fresh(self, value: schema.KernelTypes) -> Ref:
+        """A value of its own, which instructions may write."""
+        self.values.append(schema.EValue(value))
+        return Ref(len(self.values) - 1)
+
+    def shared(self, value: schema.KernelTypes) -> Ref:
+        """A value that nobody writes, shared with all equal ones."""
+        key = _literal_key(value)
+        index = self._literals.get(key)
+        if index is None:
+            index = self._literals[key] = self.fresh(value).id
+        return Ref(index)
+
+    def literal(self, value: Any) -> Ref:
+        """A Python scalar that nobody writes."""
+        return self.shared(scalar_value(value))
+
+    def of_spec(self, spec: TensorSpec) -> Ref | None:
+        """The value of a spec, if it has one."""
+        found = self._of_spec.get(id(spec))
+        return None if found is None else Ref(found[1])
+
+    def bind_spec(self, spec: TensorSpec, ref: Ref) -> None:
+        """Let `ref` be the value of the spec."""
+        self._of_spec[id(spec)] = (spec, ref.id)
+
+    def unbind_spec(self, spec: TensorSpec) -> None:
+        """Forget the value of a spec."""
+        self._of_spec.pop(id(spec), None)
+
+    def tensor(self, ref: Ref) -> schema.Tensor | None:
+        """The tensor behind a value, or None if it is something else."""
+        value = self.values[ref.id].val
+        return value if isinstance(value, schema.Tensor) else None

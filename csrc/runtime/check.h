@@ -19,13 +19,23 @@ __attribute__((format(printf, 2, 3), cold))
 #endif
 void eti_context(et_error *err, const char *format, ...);
 
+// Puts text behind the message of a failure.
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3), cold))
+#endif
+void eti_append(et_error *err, const char *format, ...);
+
 // The same without words, for builds with ET_MESSAGES=0.
 et_status eti_fail_code(et_error *err, et_status status);
 
 #if ET_MESSAGES
 #define ET_FAIL(err, status, ...) eti_fail((err), (status), __VA_ARGS__)
+#define ET_CONTEXT(err, ...) eti_context((err), __VA_ARGS__)
+#define ET_APPEND(err, ...) eti_append((err), __VA_ARGS__)
 #else
 #define ET_FAIL(err, status, ...) eti_fail_code((err), (status))
+#define ET_CONTEXT(err, ...) ((void)(err))
+#define ET_APPEND(err, ...) ((void)(err))
 #endif
 
 // Propagates a failure.
@@ -35,10 +45,14 @@ et_status eti_fail_code(et_error *err, et_status status);
     if (et_try_status != ET_OK) return et_try_status; \
   } while (0)
 
-// Guards everything that came from outside; always compiled.
-#define ET_CHECK(condition, err, status, ...)                      \
-  do {                                                             \
-    if (!(condition)) return ET_FAIL((err), (status), __VA_ARGS__); \
+// Guards everything that came from outside; always compiled. Returns the status by itself, so that compilers see that a
+// failed check never goes on with ET_OK.
+#define ET_CHECK(condition, err, status, ...)            \
+  do {                                                   \
+    if (!(condition)) {                                  \
+      (void)ET_FAIL((err), (status), __VA_ARGS__);       \
+      return (status);                                   \
+    }                                                    \
   } while (0)
 
 // States what we can prove; vanishes in release builds.

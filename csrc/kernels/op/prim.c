@@ -1,0 +1,372 @@
+// prim.c — operators over numbers and shapes: what symbolic sizes and control flow of a program are computed with, and the two
+// that move tensors about without arithmetic (et_view, et_copy_index). The result goes to the last slot, with no repetition.
+// Integers wrap; a division by zero is an error where upstream's traps.
+#include "kernels/kernel.h"
+
+#include "kernels/ops.h"
+
+#include <math.h>
+
+// ---- numbers in, number out
+
+typedef struct number {
+  uint8_t tag;  // ET_INT, ET_DOUBLE or ET_BOOL
+  int64_t i;    // Int, and Bool as 0 or 1
+  double d;     // always the value
+} number;
+
+static et_status read_number(const et_kernel_ctx *ctx, et_value *const *args, size_t i, number *out) {
+  const et_value *v = args[i];
+  const uint8_t tag = v->tag;
+  ET_CHECK(tag == ET_INT || tag == ET_DOUBLE || tag == ET_BOOL, ctx->err, ET_INVALID_TYPE, "argument %zu is not a number", i);
+  out->tag = tag;
+  out->i = tag == ET_INT ? v->as.i : tag == ET_BOOL ? (int64_t)v->as.b : 0;
+  out->d = tag == ET_DOUBLE ? v->as.d : (double)out->i;
+  return ET_OK;
+}
+
+static et_status read_int(const et_kernel_ctx *ctx, et_value *const *args, size_t i, int64_t *out) {
+  ET_CHECK(args[i]->tag == ET_INT, ctx->err, ET_INVALID_TYPE, "argument %zu is not an Int", i);
+  *out = args[i]->as.i;
+  return ET_OK;
+}
+
+static et_status read_arithmetic(const et_kernel_ctx *ctx, et_value *const *args, number *a, number *b) {
+  ET_TRY(read_number(ctx, args, 0, a));
+  ET_TRY(read_number(ctx, args, 1, b));
+  ET_CHECK(a->tag != ET_BOOL && b->tag != ET_BOOL, ctx->err, ET_INVALID_TYPE, "a Bool is no number to calculate with");
+  return ET_OK;
+}
+
+// A slot that holds a tensor or list keeps it: instructions before this one were checked against that kind.
+static et_status writable_slot(const et_kernel_ctx *ctx, const et_value *slot) {
+  ET_CHECK(slot->tag == ET_NONE || slot->tag == ET_INT || slot->tag == ET_DOUBLE || slot->tag == ET_BOOL, ctx->err,
+           ET_INVALID_TYPE, "the result slot holds no number");
+  return ET_OK;
+}
+
+static et_status write_int(const et_kernel_ctx *ctx, et_value *slot, int64_t value) {
+  ET_TRY(writable_slot(ctx, slot));
+  slot->tag = ET_INT;
+  slot->as.i = value;
+  return ET_OK;
+}
+
+static et_status write_double(const et_kernel_ctx *ctx, et_value *slot, double value) {
+  ET_TRY(writable_slot(ctx, slot));
+  slot->tag = ET_DOUBLE;
+  slot->as.d = value;
+  return ET_OK;
+}
+
+static et_status write_bool(const et_kernel_ctx *ctx, et_value *slot, bool value) {
+  ET_TRY(writable_slot(ctx, slot));
+  slot->tag = ET_BOOL;
+  slot->as.b = value;
+  return ET_OK;
+}
+
+static int64_t wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
+static int64_t wrap_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
+static int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
+static double add_f64(double a, double b) { return a + b; }
+static double sub_f64(double a, double b) { return a - b; }
+static double mul_f64(double a, double b) { return a * b; }
+
+static et_status arithmetic(et_kernel_ctx *ctx, et_value *const *args, int64_t (*ints)(int64_t, int64_t),
+                            double (*doubles)(double, double)) {
+  number a, b;
+  ET_TRY(read_arithmetic(ctx, args, &a, &b));
+  if (a.tag == ET_INT && b.tag == ET_INT) return write_int(ctx, args[2], ints(a.i, b.i));
+  return write_double(ctx, args[2], doubles(a.d, b.d));
+}
+
+et_status op_prim_add(et_kernel_ctx *ctx, et_value *const *args) { return arithmetic(ctx, args, wrap_add, add_f64); }
+et_status op_prim_sub(et_kernel_ctx *ctx, et_value *const *args) { return arithmetic(ctx, args, wrap_sub, sub_f64); }
+et_status op_prim_mul(et_kernel_ctx *ctx, et_value *const *args) { return arithmetic(ctx, args, wrap_mul, mul_f64); }
+
+// Python's a // b for floats: the quotient of what fmod leaves, rounded down.
+static double floor_divide(double a, double b) {
+  if (b == 0.0) return a / b;
+  double mod = fmod(a, b);
+  double quotient = (a - mod) / b;
+  if (mod != 0.0 && (b < 0.0) != (mod < 0.0)) quotient -= 1.0;
+  if (quotient == 0.0) return copysign(0.0, a / b);
+  const double whole = floor(quotient);
+  return quotient - whole > 0.5 ? whole + 1.0 : whole;
+}
+
+static et_status check_divisor(const et_kernel_ctx *ctx, int64_t b) {
+  ET_CHECK(b != 0, ctx->err, ET_INVALID_ARGUMENT, "integer division by zero");
+  return ET_OK;
+}
+
+et_status op_prim_floordiv(et_kernel_ctx *ctx, et_value *const *args) {
+  number a, b;
+  ET_TRY(read_arithmetic(ctx, args, &a, &b));
+  if (a.tag != ET_INT || b.tag != ET_INT) return write_double(ctx, args[2], floor_divide(a.d, b.d));
+  ET_TRY(check_divisor(ctx, b.i));
+  if (b.i == -1) return write_int(ctx, args[2], wrap_sub(0, a.i));
+  const int64_t quotient = a.i / b.i;
+  return write_int(ctx, args[2], quotient - (a.i % b.i != 0 && (a.i < 0) != (b.i < 0)));
+}
+
+// Upstream: the .int overload truncates, unlike .Scalar. Kept, because exporters choose between them.
+et_status op_prim_floordiv_int(et_kernel_ctx *ctx, et_value *const *args) {
+  int64_t a, b;
+  ET_TRY(read_int(ctx, args, 0, &a));
+  ET_TRY(read_int(ctx, args, 1, &b));
+  ET_TRY(check_divisor(ctx, b));
+  return write_int(ctx, args[2], b == -1 ? wrap_sub(0, a) : a / b);
+}
+
+et_status op_prim_mod(et_kernel_ctx *ctx, et_value *const *args) {
+  int64_t a, b;
+  ET_TRY(read_int(ctx, args, 0, &a));
+  ET_TRY(read_int(ctx, args, 1, &b));
+  ET_TRY(check_divisor(ctx, b));
+  return write_int(ctx, args[2], b == -1 ? 0 : a % b);
+}
+
+et_status op_prim_truediv(et_kernel_ctx *ctx, et_value *const *args) {
+  number a, b;
+  ET_TRY(read_arithmetic(ctx, args, &a, &b));
+  return write_double(ctx, args[2], a.d / b.d);
+}
+
+// ---- comparisons: -1, 0, 1, or 2 when a NaN makes the two unordered
+
+static int compare(const number *a, const number *b) {
+  if (a->tag != ET_DOUBLE && b->tag != ET_DOUBLE) return a->i < b->i ? -1 : a->i > b->i;
+  return a->d < b->d ? -1 : a->d > b->d ? 1 : a->d == b->d ? 0 : 2;
+}
+
+static et_status read_order(const et_kernel_ctx *ctx, et_value *const *args, int *order) {
+  number a, b;
+  ET_TRY(read_number(ctx, args, 0, &a));
+  ET_TRY(read_number(ctx, args, 1, &b));
+  ET_CHECK((a.tag == ET_BOOL) == (b.tag == ET_BOOL), ctx->err, ET_INVALID_TYPE, "a Bool compares with a Bool only");
+  *order = compare(&a, &b);
+  return ET_OK;
+}
+
+et_status op_prim_eq(et_kernel_ctx *ctx, et_value *const *args) {
+  int order;
+  ET_TRY(read_order(ctx, args, &order));
+  return write_bool(ctx, args[2], order == 0);
+}
+
+et_status op_prim_ne(et_kernel_ctx *ctx, et_value *const *args) {
+  int order;
+  ET_TRY(read_order(ctx, args, &order));
+  return write_bool(ctx, args[2], order != 0);
+}
+
+et_status op_prim_gt(et_kernel_ctx *ctx, et_value *const *args) {
+  int order;
+  ET_TRY(read_order(ctx, args, &order));
+  return write_bool(ctx, args[2], order == 1);
+}
+
+et_status op_prim_lt(et_kernel_ctx *ctx, et_value *const *args) {
+  int order;
+  ET_TRY(read_order(ctx, args, &order));
+  return write_bool(ctx, args[2], order == -1);
+}
+
+et_status op_prim_ge(et_kernel_ctx *ctx, et_value *const *args) {
+  int order;
+  ET_TRY(read_order(ctx, args, &order));
+  return write_bool(ctx, args[2], order == 0 || order == 1);
+}
+
+et_status op_prim_le(et_kernel_ctx *ctx, et_value *const *args) {
+  int order;
+  ET_TRY(read_order(ctx, args, &order));
+  return write_bool(ctx, args[2], order == 0 || order == -1);
+}
+
+et_status op_prim_sym_max(et_kernel_ctx *ctx, et_value *const *args) {
+  number a, b;
+  ET_TRY(read_arithmetic(ctx, args, &a, &b));
+  if (a.tag == ET_INT && b.tag == ET_INT) return write_int(ctx, args[2], a.i > b.i ? a.i : b.i);
+  return write_double(ctx, args[2], a.d > b.d ? a.d : b.d);
+}
+
+et_status op_prim_sym_min(et_kernel_ctx *ctx, et_value *const *args) {
+  number a, b;
+  ET_TRY(read_arithmetic(ctx, args, &a, &b));
+  if (a.tag == ET_INT && b.tag == ET_INT) return write_int(ctx, args[2], a.i < b.i ? a.i : b.i);
+  return write_double(ctx, args[2], a.d < b.d ? a.d : b.d);
+}
+
+// ---- one operand
+
+et_status op_prim_neg(et_kernel_ctx *ctx, et_value *const *args) {
+  number a;
+  ET_TRY(read_number(ctx, args, 0, &a));
+  ET_CHECK(a.tag != ET_BOOL, ctx->err, ET_INVALID_TYPE, "a Bool has no negative");
+  if (a.tag == ET_INT) return write_int(ctx, args[1], wrap_sub(0, a.i));
+  return write_double(ctx, args[1], -a.d);
+}
+
+// Doubles that a rounding operator made whole; one that no Int can hold is an error, as in Python.
+static et_status write_whole(const et_kernel_ctx *ctx, et_value *slot, double value) {
+  ET_CHECK(value >= -0x1p63 && value < 0x1p63, ctx->err, ET_INVALID_ARGUMENT, "%g does not fit an Int", value);
+  return write_int(ctx, slot, (int64_t)value);
+}
+
+static et_status rounding(et_kernel_ctx *ctx, et_value *const *args, double (*round_fn)(double)) {
+  ET_CHECK(args[0]->tag == ET_DOUBLE, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Double");
+  return write_whole(ctx, args[1], round_fn(args[0]->as.d));
+}
+
+static double round_half_even(double x) {
+  const double whole = floor(x), rest = x - whole;
+  if (rest < 0.5) return whole;
+  if (rest > 0.5) return whole + 1.0;
+  return fmod(whole, 2.0) == 0.0 ? whole : whole + 1.0;
+}
+
+et_status op_prim_ceil(et_kernel_ctx *ctx, et_value *const *args) { return rounding(ctx, args, ceil); }
+et_status op_prim_round(et_kernel_ctx *ctx, et_value *const *args) { return rounding(ctx, args, round_half_even); }
+et_status op_prim_trunc(et_kernel_ctx *ctx, et_value *const *args) { return rounding(ctx, args, trunc); }
+
+et_status op_prim_sym_float(et_kernel_ctx *ctx, et_value *const *args) {
+  number a;
+  ET_TRY(read_number(ctx, args, 0, &a));
+  return write_double(ctx, args[1], a.d);
+}
+
+et_status op_prim_sym_int(et_kernel_ctx *ctx, et_value *const *args) {
+  number a;
+  ET_TRY(read_number(ctx, args, 0, &a));
+  return a.tag == ET_DOUBLE ? write_whole(ctx, args[1], trunc(a.d)) : write_int(ctx, args[1], a.i);
+}
+
+et_status op_prim_sym_not(et_kernel_ctx *ctx, et_value *const *args) {
+  ET_CHECK(args[0]->tag == ET_BOOL, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Bool");
+  return write_bool(ctx, args[1], !args[0]->as.b);
+}
+
+et_status op_prim_sym_ite(et_kernel_ctx *ctx, et_value *const *args) {
+  ET_CHECK(args[0]->tag == ET_BOOL, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Bool");
+  number chosen;
+  ET_TRY(read_number(ctx, args, args[0]->as.b ? 1 : 2, &chosen));
+  if (chosen.tag == ET_INT) return write_int(ctx, args[3], chosen.i);
+  if (chosen.tag == ET_BOOL) return write_bool(ctx, args[3], chosen.i != 0);
+  return write_double(ctx, args[3], chosen.d);
+}
+
+// ---- a tensor's facts
+
+et_status op_sym_size_int(et_kernel_ctx *ctx, et_value *const *args) {
+  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Tensor");
+  const et_tensor *t = args[0]->as.tensor;
+  int64_t dim;
+  ET_TRY(read_int(ctx, args, 1, &dim));
+  ET_CHECK(dim >= -(int64_t)t->rank && dim < (int64_t)t->rank, ctx->err, ET_INVALID_ARGUMENT,
+           "dimension %lld of a tensor of rank %d", (long long)dim, (int)t->rank);
+  return write_int(ctx, args[2], t->sizes[dim < 0 ? dim + t->rank : dim]);
+}
+
+et_status op_sym_stride_int(et_kernel_ctx *ctx, et_value *const *args) {
+  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Tensor");
+  const et_tensor *t = args[0]->as.tensor;
+  int64_t dim;
+  ET_TRY(read_int(ctx, args, 1, &dim));
+  ET_CHECK(dim >= -(int64_t)t->rank && dim < (int64_t)t->rank, ctx->err, ET_INVALID_ARGUMENT,
+           "dimension %lld of a tensor of rank %d", (long long)dim, (int)t->rank);
+  return write_int(ctx, args[2], t->strides[dim < 0 ? dim + t->rank : dim]);
+}
+
+et_status op_sym_numel(et_kernel_ctx *ctx, et_value *const *args) {
+  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Tensor");
+  return write_int(ctx, args[1], (int64_t)args[0]->as.tensor->numel);
+}
+
+et_status op_local_scalar_dense(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *t;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &t));
+  ET_CHECK(t->numel >= 1, ctx->err, ET_INVALID_ARGUMENT, "the tensor has no element");
+  const et_dtype dtype = (et_dtype)t->dtype;
+  if (eti_is_float(dtype)) {
+    double d;
+    eti_casts[dtype][ET_F64](&d, 0, t->data, 0, 1);
+    return write_double(ctx, args[1], d);
+  }
+  ET_CHECK(eti_is_integral(dtype), ctx->err, ET_INVALID_TYPE, "dtype %s is no number", et_dtype_name(dtype));
+  int64_t i;
+  eti_casts[dtype][ET_I64](&i, 0, t->data, 0, 1);
+  return dtype == ET_B8 ? write_bool(ctx, args[1], i != 0) : write_int(ctx, args[1], i);
+}
+
+// ---- tensors without arithmetic
+
+// The sizes that a view asks for, with one -1 replaced by what remains.
+static et_status view_shape(const et_kernel_ctx *ctx, et_value *const *args, size_t numel, eti_shape *shape) {
+  int64_t sizes[ET_MAX_RANK];
+  ET_TRY(eti_arg_ints(ctx, args, 1, sizes, ET_MAX_RANK, &shape->rank));
+  size_t product = 1, i_free = ET_MAX_RANK;
+  for (size_t d = 0; d < shape->rank; d++) {
+    if (sizes[d] == -1 && i_free == ET_MAX_RANK) {
+      i_free = d;
+      continue;
+    }
+    ET_CHECK(sizes[d] >= 0 && sizes[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "size %lld in dimension %zu",
+             (long long)sizes[d], d);
+    shape->sizes[d] = (int32_t)sizes[d];
+    ET_CHECK(!__builtin_mul_overflow(product, (size_t)sizes[d], &product), ctx->err, ET_INVALID_ARGUMENT,
+             "the sizes of the view multiply to more than memory can hold");
+  }
+  if (i_free != ET_MAX_RANK) {
+    ET_CHECK(product != 0 && numel % product == 0 && numel / product <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+             "%zu elements cannot be viewed as rows of %zu", numel, product);
+    shape->sizes[i_free] = (int32_t)(numel / product);
+    product = numel;
+  }
+  ET_CHECK(product == numel, ctx->err, ET_INVALID_ARGUMENT, "%zu elements viewed as %zu", numel, product);
+  return ET_OK;
+}
+
+et_status op_prim_et_view(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *self;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_CHECK(args[2]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 2 is not a Tensor");
+  et_tensor *out = args[2]->as.tensor;
+  ET_TRY(eti_check_same_dtype(ctx, self, out, "view"));
+  eti_shape shape = {0};
+  ET_TRY(view_shape(ctx, args, self->numel, &shape));
+  // The memory is self's, so its capacity bounds every later resize of the view. Both change together or not at all.
+  const size_t old_capacity = out->capacity;
+  out->capacity = self->capacity;
+  const et_status status = eti_resize(ctx, out, &shape);
+  if (status != ET_OK) {
+    out->capacity = old_capacity;
+    return status;
+  }
+  out->data = self->data;
+  return ET_OK;
+}
+
+et_status op_prim_et_copy_index(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *dst, *src;
+  int64_t index;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &dst));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &src));
+  ET_TRY(read_int(ctx, args, 2, &index));
+  ET_TRY(eti_check_same_dtype(ctx, dst, src, "copy of one row"));
+  ET_CHECK(dst->rank == src->rank + 1, ctx->err, ET_INVALID_ARGUMENT, "rank %d receives rows of rank %d", (int)dst->rank,
+           (int)src->rank);
+  ET_CHECK(index >= 0 && index < INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "row %lld", (long long)index);
+  ET_CHECK(eti_is_contiguous(dst) && eti_is_contiguous(src), ctx->err, ET_INVALID_ARGUMENT,
+           "rows are copied between tensors in contiguous dim order only");
+  eti_shape shape = {.rank = dst->rank, .sizes = {(int32_t)index + 1}};
+  for (size_t d = 0; d < src->rank; d++) shape.sizes[d + 1] = src->sizes[d];
+  ET_TRY(eti_resize(ctx, dst, &shape));
+  const size_t bytes = et_tensor_bytes(src);
+  if (bytes == 0) return ET_OK;
+  ET_CHECK(dst->data != NULL, ctx->err, ET_INVALID_STATE, "argument 0: the tensor has no memory yet");
+  eti_copy_bytes((char *)dst->data + (size_t)index * bytes, src->data, bytes);
+  return ET_OK;
+}

@@ -1,0 +1,129 @@
+// op_driver.c — runs one operator of et_ops_portable for op_driver.py, which builds the values. It does what the method
+// loader and the run loop do for one instruction: checks the arity and the dtype sets, measures and runs the prepare step in
+// an arena of exactly the measured size, gives the scratch that was asked for, and calls run.
+// A shared library, because Python drives it; nothing of it ships.
+#include "runtime/arena.h"
+#include "runtime/et.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+// A pool of n_threads that runs its tasks one after the other, last first: results that depend on how ranges are cut, or
+// on their order, differ from the serial ones.
+static void run_backwards(void *ctx, et_task task, void *task_ctx, size_t n) {
+  (void)ctx;
+  while (n > 0) task(task_ctx, --n);
+}
+
+static void *guarded_alloc(size_t bytes) {
+  void *p = aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
+  if (p != NULL) memset(p, 0xA5, (bytes + 63) / 64 * 64 + 64);
+  return p;
+}
+
+static bool guard_intact(const unsigned char *p, size_t bytes) {
+  for (size_t i = bytes; i < (bytes + 63) / 64 * 64 + 64; i++) {
+    if (p[i] != 0xA5) return false;
+  }
+  return true;
+}
+
+EXPORT const et_op *etd_find(const char *name);
+EXPORT size_t etd_n_args(const et_op *op);
+EXPORT bool etd_has_prepare(const et_op *op);
+EXPORT const char *etd_name(size_t i);
+EXPORT et_dtype_set etd_dtypes(const et_op *op, bool out);
+EXPORT int etd_run(const et_op *op, et_value *const *args, size_t n_args, et_value *const *prepare_args, size_t n_threads,
+                   et_error *err);
+EXPORT double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare_args, size_t repeats);
+
+const et_op *etd_find(const char *name) { return et_op_find(&et_ops_portable, name); }
+size_t etd_n_args(const et_op *op) { return op->n_args; }
+bool etd_has_prepare(const et_op *op) { return op->prepare != NULL; }
+const char *etd_name(size_t i) { return i < et_ops_portable.n_ops ? et_ops_portable.ops[i].name : NULL; }
+et_dtype_set etd_dtypes(const et_op *op, bool out) { return out ? op->out_dtypes : op->in_dtypes; }
+
+typedef struct prepared {
+  void *state;
+  size_t scratch_bytes;
+  unsigned char *memory;
+  size_t memory_bytes;
+} prepared;
+
+static et_status prepare(const et_op *op, et_value *const *args, size_t n_threads, prepared *out, et_error *err) {
+  et_arena counting = eti_arena_counting();
+  et_prepare_ctx ctx = {.err = err, .n_threads = n_threads, .measuring = true, .arena = &counting};
+  et_status status = op->prepare(&ctx, args);
+  if (status != ET_OK) return status;
+  out->memory_bytes = counting.used;
+  out->scratch_bytes = ctx.scratch_bytes;
+  out->memory = guarded_alloc(counting.used);
+  et_arena arena = eti_arena_over((et_span){out->memory, counting.used});
+  ctx = (et_prepare_ctx){.err = err, .n_threads = n_threads, .arena = &arena};
+  status = op->prepare(&ctx, args);
+  if (status != ET_OK) return status;
+  if (ctx.scratch_bytes != out->scratch_bytes || arena.used != counting.used) {
+    if (err != NULL) strcpy(err->message, "prepare asked for other memory when it filled than when it measured");
+    return ET_INTERNAL;
+  }
+  out->state = ctx.state;
+  return ET_OK;
+}
+
+int etd_run(const et_op *op, et_value *const *args, size_t n_args, et_value *const *prepare_args, size_t n_threads,
+            et_error *err) {
+  if (n_args != op->n_args) {
+    if (err != NULL) strcpy(err->message, "the operator takes another number of arguments");
+    return ET_INVALID_PROGRAM;
+  }
+  const et_pool pool = {.n_threads = n_threads, .run = run_backwards};
+  prepared p = {0};
+  et_status status = ET_OK;
+  if (prepare_args != NULL && op->prepare != NULL) status = prepare(op, prepare_args, n_threads, &p, err);
+  if (status == ET_OK) {
+    unsigned char *scratch = guarded_alloc(p.scratch_bytes);
+    et_kernel_ctx ctx = {.err = err, .pool = n_threads > 1 ? &pool : NULL, .state = p.state, .scratch = scratch,
+                         .scratch_bytes = p.scratch_bytes};
+    status = op->run(&ctx, args);
+    if (status == ET_OK && !guard_intact(scratch, p.scratch_bytes)) {
+      if (err != NULL) strcpy(err->message, "run wrote past its scratch memory");
+      status = ET_INTERNAL;
+    }
+    if (status == ET_OK && p.memory != NULL && !guard_intact(p.memory, p.memory_bytes)) {
+      if (err != NULL) strcpy(err->message, "run wrote past its prepared memory");
+      status = ET_INTERNAL;
+    }
+    free(scratch);
+  }
+  free(p.memory);
+  return (int)status;
+}
+
+static uint64_t clock_ns(void) {
+  struct timespec t;
+  timespec_get(&t, TIME_UTC);
+  return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+// Nanoseconds per call of run, the smallest of five rounds; negative when it fails.
+double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare_args, size_t repeats) {
+  prepared p = {0};
+  if (prepare_args != NULL && op->prepare != NULL && prepare(op, prepare_args, 1, &p, NULL) != ET_OK) return -1.0;
+  unsigned char *scratch = guarded_alloc(p.scratch_bytes);
+  et_kernel_ctx ctx = {.state = p.state, .scratch = scratch, .scratch_bytes = p.scratch_bytes};
+  double best = -1.0;
+  for (int round = 0; round < 5; round++) {
+    const uint64_t start = clock_ns();
+    for (size_t i = 0; i < repeats; i++) {
+      if (op->run(&ctx, args) != ET_OK) return -1.0;
+    }
+    const double each = (double)(clock_ns() - start) / (double)repeats;
+    if (best < 0.0 || each < best) best = each;
+  }
+  free(scratch);
+  free(p.memory);
+  return best;
+}

@@ -1,0 +1,392 @@
+// gemm.c — runs whole products with the micro-kernels: cuts C into blocks that suit the caches, packs what is not
+// in panels yet, and splits the work between threads. Nothing here touches an element except to move it.
+//
+//   for n blocks            B block: nb columns      ┐ packed into the thread's own work memory
+//     for m blocks          A block: mb rows         ┘ unless the operand is in panels already
+//       for k blocks        kb values of k; C holds the partial sums in between
+//         for panels        a panel of the smaller block stays in the first-level cache
+//           tile
+#include "kernels/micro/gemm.h"
+
+#include <string.h>
+
+#include "kernels/cast.h"
+#include "kernels/micro/select.h"
+#include "runtime/check.h"
+
+// ---- choice of the kernel
+
+static const eti_gemm_kernel *const isa_tables[ETI_ISA_COUNT] = {
+    [ETI_ISA_SCALAR] = eti_gemm_scalar,
+#if ETI_HAVE_X86
+    [ETI_ISA_AVX2] = eti_gemm_avx2,
+    [ETI_ISA_AVX512] = eti_gemm_avx512,
+#endif
+};
+
+const eti_gemm_kernel *eti_gemm_kernel_of_isa(eti_acc acc, int isa) {
+  if (isa < 0 || isa >= ETI_ISA_COUNT || isa > (int)eti_cpu_isa() || isa_tables[isa] == NULL) return NULL;
+  const eti_gemm_kernel *kernel = &isa_tables[isa][acc];
+  return kernel->tile != NULL ? kernel : NULL;
+}
+
+const eti_gemm_kernel *eti_gemm_kernel_for(eti_acc acc) {
+  for (int isa = (int)eti_cpu_isa(); isa > 0; isa--) {
+    const eti_gemm_kernel *kernel = eti_gemm_kernel_of_isa(acc, isa);
+    if (kernel != NULL) return kernel;
+  }
+  return &eti_gemm_scalar[acc];
+}
+
+// ---- views
+
+static const void *view_at(const eti_gemm_view *v, size_t row, size_t k) {
+  const ptrdiff_t elements = (ptrdiff_t)row * v->row_step + (ptrdiff_t)k * v->k_step;
+  return (const char *)v->data + elements * (ptrdiff_t)et_dtype_bytes((et_dtype)v->dtype);
+}
+
+static void zero_lanes(void *dst, size_t esize, size_t width, size_t n, size_t n_k) {
+  if (n == width) return;
+  for (size_t k = 0; k < n_k; k++) memset((char *)dst + (k * width + n) * esize, 0, (width - n) * esize);
+}
+
+static void pack_view(const eti_gemm_kernel *kernel, const eti_gemm_view *v, void *dst, size_t width, size_t first,
+                      size_t n, size_t k0, size_t n_k) {
+  const size_t esize = kernel->esize;
+  const char *src = view_at(v, first, k0);
+  if (v->dtype == kernel->dtype && v->k_step == 1) {
+    kernel->pack_rows(dst, width, src, (size_t)v->row_step, n, n_k);
+    return;
+  }
+  const ptrdiff_t src_esize = (ptrdiff_t)et_dtype_bytes((et_dtype)v->dtype);
+  zero_lanes(dst, esize, width, n, n_k);
+  if (v->dtype == kernel->dtype && v->row_step == 1) {
+    for (size_t k = 0; k < n_k; k++) {
+      memcpy((char *)dst + k * width * esize, src + (ptrdiff_t)k * v->k_step * src_esize, n * esize);
+    }
+    return;
+  }
+  const eti_cast_fn cast = eti_casts[v->dtype][kernel->dtype];
+  if (v->k_step == 1) {  // walk along the source's memory
+    for (size_t i = 0; i < n; i++) {
+      cast((char *)dst + i * esize, (ptrdiff_t)(width * esize), src + (ptrdiff_t)i * v->row_step * src_esize, src_esize,
+           n_k);
+    }
+    return;
+  }
+  for (size_t k = 0; k < n_k; k++) {
+    cast((char *)dst + k * width * esize, (ptrdiff_t)esize, src + (ptrdiff_t)k * v->k_step * src_esize,
+         v->row_step * src_esize, n);
+  }
+}
+
+void eti_gemm_pack_a_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n, size_t k0, size_t n_k) {
+  pack_view(g->kernel, &g->a_view, dst, width, first, n, k0, n_k);
+}
+
+void eti_gemm_pack_b_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n, size_t k0, size_t n_k) {
+  pack_view(g->kernel, &g->b_view, dst, width, first, n, k0, n_k);
+}
+
+void eti_gemm_store_view(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j, size_t n) {
+  const eti_gemm_view *v = &g->c_view;
+  const ptrdiff_t out = (ptrdiff_t)et_dtype_bytes((et_dtype)v->dtype), esize = (ptrdiff_t)g->kernel->esize;
+  const eti_cast_fn cast = eti_casts[g->kernel->dtype][v->dtype];
+  char *const dst = (char *)(uintptr_t)view_at(v, i, j);
+  char *const src = tile;
+  if (v->row_step == 1 && v->k_step != 1) {  // walk along the destination's memory
+    for (size_t c = 0; c < n; c++) {
+      cast(dst + (ptrdiff_t)c * v->k_step * out, out, src + c * (size_t)esize, (ptrdiff_t)step * esize, m);
+    }
+    return;
+  }
+  for (size_t r = 0; r < m; r++) {
+    cast(dst + (ptrdiff_t)r * v->row_step * out, v->k_step * out, src + r * step * (size_t)esize, esize, n);
+  }
+}
+
+void eti_gemm_use_a_view(eti_gemm *g, eti_gemm_view view) {
+  g->a_view = view;
+  const bool in_place = view.dtype == g->kernel->dtype && (view.row_step == 1 || g->m == 1);
+  g->a = (eti_gemm_operand){
+      .data = in_place ? view.data : NULL,
+      .height = g->kernel->mr,
+      .panel_step = g->kernel->mr,
+      .k_step = (size_t)view.k_step,
+      .pack = eti_gemm_pack_a_view,
+  };
+}
+
+// In place pays only when few rows of A reuse a panel of B: long steps from k to k + 1 waste cache and TLB.
+void eti_gemm_use_b_view(eti_gemm *g, eti_gemm_view view) {
+  g->b_view = view;
+  const bool in_place =
+      view.dtype == g->kernel->dtype && (view.row_step == 1 || g->n == 1) && g->m <= 2u * g->kernel->mr;
+  g->b = (eti_gemm_operand){
+      .data = in_place ? view.data : NULL,
+      .height = g->kernel->nr,
+      .panel_step = g->kernel->nr,
+      .k_step = (size_t)view.k_step,
+      .pack = eti_gemm_pack_b_view,
+  };
+}
+
+void eti_gemm_use_c_view(eti_gemm *g, eti_gemm_view view) {
+  g->c_view = view;
+  const bool in_place = view.dtype == g->kernel->dtype && (view.k_step == 1 || g->n == 1);
+  g->c = in_place ? (void *)(uintptr_t)view.data : NULL;
+  g->c_step = (size_t)view.row_step;
+  g->store = eti_gemm_store_view;
+}
+
+// ---- packing ahead
+
+size_t eti_gemm_a_height(const eti_gemm_kernel *kernel, size_t m) {
+  const size_t panels = (m + kernel->mr - 1) / kernel->mr;
+  return panels == 0 ? 1 : (m + panels - 1) / panels;
+}
+
+size_t eti_gemm_packed_elements(size_t rows, size_t height, size_t k) {
+  const size_t padded = (rows + height - 1) / height * height;
+  size_t elements;
+  return __builtin_mul_overflow(padded, k, &elements) ? 0 : elements;
+}
+
+void eti_gemm_pack_all(const eti_gemm *g, eti_gemm_pack_fn pack, void *dst, size_t rows, size_t height, size_t k) {
+  for (size_t first = 0; first < rows; first += height) {
+    const size_t n = rows - first < height ? rows - first : height;
+    pack(g, (char *)dst + first * k * g->kernel->esize, height, first, n, 0, k);
+  }
+}
+
+// ---- blocks
+
+typedef struct blocks {
+  size_t mb, nb, kb;  // mb and nb are whole panels
+} blocks;
+
+// Figures measured with tests/bench/bench_kernels.py: a k block of 512 keeps a panel of each operand near the first-level
+// cache, and a block of 192 K elements stays in the second.
+enum { K_BLOCK = 512, M_BLOCK = 252, BLOCK_ELEMENTS = 192 * 1024, WORK_ALIGN = 64 };
+
+static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+static size_t at_most(size_t n, size_t limit) { return n < limit ? n : limit; }
+
+static size_t work_of(const eti_gemm_kernel *kernel, const blocks *b, bool packs_a, bool packs_b, bool buffers_c) {
+  const size_t es = kernel->esize;
+  return (packs_a ? round_up(b->mb * b->kb * es, WORK_ALIGN) : 0) +
+         (packs_b ? round_up(b->nb * b->kb * es, WORK_ALIGN) : 0) +
+         (buffers_c ? round_up(b->mb * b->nb * es, WORK_ALIGN) : 0);
+}
+
+static blocks best_blocks(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k, size_t mr, bool packs_a,
+                          bool packs_b, bool buffers_c) {
+  const size_t nr = kernel->nr, all_m = round_up(m, mr), all_n = round_up(n, nr);
+  const size_t parts = (k + K_BLOCK - 1) / K_BLOCK;
+  blocks b = {.kb = parts == 0 ? 0 : (k + parts - 1) / parts};
+  // One pass over k costs no reloads; a few rows of A always fit.
+  if (buffers_c || (m <= mr && !packs_b)) b.kb = at_most(k, 4096);
+  const size_t per_k = b.kb == 0 ? BLOCK_ELEMENTS : BLOCK_ELEMENTS / b.kb;
+  b.mb = packs_a || buffers_c ? at_most(all_m, round_up(at_most(M_BLOCK, per_k), mr)) : all_m;
+  b.nb = packs_b || buffers_c ? at_most(all_n, round_up(at_most(per_k, 4096), nr)) : all_n;
+  if (buffers_c) b.nb = at_most(b.nb, round_up(512, nr));
+  return b;
+}
+
+// Shrinks the blocks until they fit; ETI_GEMM_MIN_WORK always does.
+static blocks fit_blocks(const eti_gemm *g, size_t m, size_t n, bool packs_a, bool packs_b, bool buffers_c,
+                         size_t bytes) {
+  const eti_gemm_kernel *kernel = g->kernel;
+  const size_t mr = g->a.height, nr = kernel->nr;
+  blocks b = best_blocks(kernel, m, n, g->k, mr, packs_a, packs_b, buffers_c);
+  while (work_of(kernel, &b, packs_a, packs_b, buffers_c) > bytes) {
+    if ((packs_b || buffers_c) && b.nb > nr && b.nb * (buffers_c ? 1 : 2) >= b.mb) {
+      b.nb = round_up(b.nb / 2, nr);
+    } else if (b.kb > 32 && (b.kb > 128 || b.mb <= 4 * mr)) {
+      b.kb = (b.kb + 1) / 2;
+    } else if ((packs_a || buffers_c) && b.mb > mr) {
+      b.mb = round_up(b.mb / 2, mr);
+    } else if ((packs_b || buffers_c) && b.nb > nr) {
+      b.nb = round_up(b.nb / 2, nr);
+    } else {
+      b.kb = (b.kb + 1) / 2;
+    }
+  }
+  return b;
+}
+
+// ---- one thread's part
+
+// An operand whose current block is in panels: in place, or packed in work memory.
+typedef struct panels {
+  const char *base;
+  size_t height, panel_bytes, k_step;
+} panels;
+
+static panels ready(const eti_gemm_operand *o, size_t esize, size_t first, size_t k0) {
+  const size_t panel = first / o->height;
+  return (panels){
+      .base = (const char *)o->data + (panel * o->panel_step + k0 * o->k_step) * esize,
+      .height = o->height,
+      .panel_bytes = o->panel_step * esize,
+      .k_step = o->k_step,
+  };
+}
+
+static panels packed(const eti_gemm *g, const eti_gemm_operand *o, char *dst, size_t first, size_t n, size_t k0,
+                     size_t n_k) {
+  const size_t esize = g->kernel->esize, panel_bytes = o->height * n_k * esize;
+  for (size_t i = 0; i < n; i += o->height) {
+    o->pack(g, dst + i / o->height * panel_bytes, o->height, first + i, at_most(n - i, o->height), k0, n_k);
+  }
+  return (panels){.base = dst, .height = o->height, .panel_bytes = panel_bytes, .k_step = o->height};
+}
+
+typedef struct block {
+  size_t i, m, j, n, n_k;  // position and size within C
+  panels a, b;
+  char *c;  // of element (i, j)
+  size_t c_step;
+  eti_gemm_init init;
+} block;
+
+static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp) {
+  const size_t es = g->kernel->esize, i = ip * k->a.height, j = jp * k->b.height;
+  const size_t at = k->init == ETI_GEMM_ROWS ? k->i + i : k->j + j;
+  const eti_gemm_tile tile = {
+      .k = k->n_k,
+      .a = k->a.base + ip * k->a.panel_bytes,
+      .a_step = k->a.k_step,
+      .b = k->b.base + jp * k->b.panel_bytes,
+      .b_step = k->b.k_step,
+      .c = k->c + (i * k->c_step + j) * es,
+      .c_step = k->c_step,
+      .init = k->init,
+      .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
+  };
+  g->kernel->tile(&tile, at_most(k->m - i, k->a.height), at_most(k->n - j, k->b.height));
+}
+
+// The operand that comes from far away is walked once, in the outer loop; the block of the other one stays in the cache.
+static void run_block(const eti_gemm *g, const block *k, bool a_outside) {
+  const size_t m_panels = (k->m + k->a.height - 1) / k->a.height;
+  const size_t n_panels = (k->n + k->b.height - 1) / k->b.height;
+  const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
+  for (size_t outer = 0; outer < n_outer; outer++) {
+    for (size_t inner = 0; inner < n_inner; inner++) {
+      run_tile(g, k, a_outside ? outer : inner, a_outside ? inner : outer);
+    }
+  }
+}
+
+typedef struct part {
+  size_t m0, m1, n0, n1;  // of C; m0 and n0 lie on panel borders
+} part;
+
+static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes) {
+  const size_t m = p->m1 - p->m0, n = p->n1 - p->n0, es = g->kernel->esize;
+  if (m == 0 || n == 0) return;
+  const bool packs_a = g->a.data == NULL, packs_b = g->b.data == NULL, buffers_c = g->c == NULL;
+  const blocks s = fit_blocks(g, m, n, packs_a, packs_b, buffers_c, bytes);
+  char *const b_room = work;
+  char *const a_room = b_room + (packs_b ? round_up(s.nb * s.kb * es, WORK_ALIGN) : 0);
+  char *const c_room = a_room + (packs_a ? round_up(s.mb * s.kb * es, WORK_ALIGN) : 0);
+  block k = {.c_step = buffers_c ? s.nb : g->c_step};
+  for (k.j = p->n0; k.j < p->n1; k.j += s.nb) {
+    k.n = at_most(p->n1 - k.j, s.nb);
+    for (k.i = p->m0; k.i < p->m1; k.i += s.mb) {
+      k.m = at_most(p->m1 - k.i, s.mb);
+      k.c = buffers_c ? c_room : (char *)g->c + (k.i * g->c_step + k.j) * es;
+      k.init = g->init;
+      if (buffers_c && g->init == ETI_GEMM_KEEP) g->load(g, c_room, s.nb, k.i, k.m, k.j, k.n);
+      size_t k0 = 0;
+      do {  // once even when there is nothing to add: C is then initialised
+        k.n_k = at_most(g->k - k0, s.kb);
+        const bool b_is_there = packs_b && k.i != p->m0 && k.n_k == g->k;
+        if (!packs_b) {
+          k.b = ready(&g->b, es, k.j, k0);
+        } else if (!b_is_there) {
+          k.b = packed(g, &g->b, b_room, k.j, k.n, k0, k.n_k);
+        }
+        k.a = packs_a ? packed(g, &g->a, a_room, k.i, k.m, k0, k.n_k) : ready(&g->a, es, k.i, k0);
+        run_block(g, &k, !packs_a && packs_b);
+        k.init = ETI_GEMM_KEEP;
+        k0 += k.n_k;
+      } while (k0 < g->k);
+      if (buffers_c) g->store(g, c_room, s.nb, k.i, k.m, k.j, k.n);
+    }
+  }
+}
+
+// ---- threads
+
+typedef struct run {
+  const eti_gemm *shape;
+  eti_gemm_job_fn job;
+  const void *ctx;
+  char *work;
+  size_t slot_bytes;
+  size_t n_slots, n_units, splits;
+  bool split_m;
+} run;
+
+// Unit u is part u % splits of job u / splits; slot s takes a run of units and has work memory of its own.
+static void run_slots(void *ctx, size_t begin, size_t end) {
+  const run *r = ctx;
+  for (size_t slot = begin; slot < end; slot++) {
+    const size_t first = slot * r->n_units / r->n_slots, last = (slot + 1) * r->n_units / r->n_slots;
+    eti_gemm g = *r->shape;
+    g.ctx = r->ctx;
+    for (size_t u = first; u < last; u++) {
+      if (u == first || u % r->splits == 0) {
+        g.job = u / r->splits;
+        r->job(r->ctx, g.job, &g);
+      }
+      part p = {.m1 = g.m, .n1 = g.n};
+      const size_t height = r->split_m ? g.a.height : g.kernel->nr;
+      const size_t total = r->split_m ? g.m : g.n, n_panels = (total + height - 1) / height;
+      const size_t part_begin = u % r->splits * n_panels / r->splits * height;
+      const size_t part_end = at_most((u % r->splits + 1) * n_panels / r->splits * height, total);
+      *(r->split_m ? &p.m0 : &p.n0) = part_begin;
+      *(r->split_m ? &p.m1 : &p.n1) = part_end;
+      if (part_begin < part_end) run_part(&g, &p, r->work + slot * r->slot_bytes, r->slot_bytes);
+    }
+  }
+}
+
+// Products smaller than this many multiply-adds are not worth a second thread.
+#define SMALL_PRODUCT (64u * 1024u)
+
+void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job, const void *ctx,
+                  void *work, size_t bytes) {
+  ET_ASSERT(bytes >= ETI_GEMM_MIN_WORK);
+  if (n_jobs == 0 || shape->m == 0 || shape->n == 0) return;
+  size_t n_slots = at_most(pool == NULL ? 1 : pool->n_threads, bytes / ETI_GEMM_MIN_WORK);
+  const double cost = (double)shape->m * (double)shape->n * (double)(shape->k + 1) * (double)n_jobs;
+  if (cost < 2.0 * SMALL_PRODUCT) n_slots = 1;
+  const size_t m_panels = (shape->m + shape->kernel->mr - 1) / shape->kernel->mr;
+  const size_t n_panels = (shape->n + shape->kernel->nr - 1) / shape->kernel->nr;
+  run r = {
+      .shape = shape,
+      .job = job,
+      .ctx = ctx,
+      .work = work,
+      .n_slots = n_slots,
+      .splits = n_slots > 1 && n_jobs < 4 * n_slots ? n_slots : 1,
+      .split_m = m_panels > 2 * n_panels,
+  };
+  r.n_units = n_jobs * r.splits;
+  r.slot_bytes = bytes / n_slots / WORK_ALIGN * WORK_ALIGN;
+  if (n_slots == 1) {
+    run_slots(&r, 0, 1);
+  } else {
+    et_parallel_for(pool, run_slots, &r, n_slots, 1);
+  }
+}
+
+size_t eti_gemm_work_bytes(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k, bool packs_a, bool packs_b,
+                           bool buffers_c, size_t n_threads) {
+  const blocks b = best_blocks(kernel, m, n, k, kernel->mr, packs_a, packs_b, buffers_c);
+  const size_t slot = work_of(kernel, &b, packs_a, packs_b, buffers_c);
+  return (slot < ETI_GEMM_MIN_WORK ? ETI_GEMM_MIN_WORK : slot) * (n_threads == 0 ? 1 : n_threads);
+}

@@ -1,0 +1,146 @@
+// gemm_tile.body.h — the micro-kernel of gemm.h, once, for every element type and instruction set.
+// The including file sets, and this file undefines:
+//   T, SUFFIX             element type; end of the function names (f32__avx512)
+//   VEC, LANES            vector type and its elements
+//   MR, NV                most rows of a tile; vectors per row (1 or 2): nr = LANES · NV
+//   V_SET1(x) V_LOAD(p) V_STORE(p, v) V_FMA(a, b, c)     whole vectors; a · b + c
+//   V_LOAD_N(p, n) V_STORE_N(p, v, n)                    the first n lanes, 1 ≤ n < LANES
+//   PACK_ROWS             defined when the including file has a pack_rows of its own
+// A tile keeps m × NV accumulators in registers; each k costs NV loads of B, m broadcasts of A and m · NV
+// FMAs. MR is chosen so that the accumulators, one row of B and one broadcast fill the register file.
+
+#define CAT_(a, b) a##_##b
+#define CAT(a, b) CAT_(a, b)
+#define FN(name) CAT(name, SUFFIX)
+#define LOAD_EDGE(p, v) ((whole || (v) + 1 != nv) ? V_LOAD(p) : V_LOAD_N(p, tail))
+#define INLINE static inline __attribute__((always_inline))
+
+// m, nv and whole are constants at every call, so that the loops unroll and acc lives in registers.
+// `whole` is false when the last vector of a row holds only `tail` columns.
+INLINE void FN(start)(VEC acc[MR][NV], const eti_gemm_tile *t, const size_t m, const size_t nv,
+                      const bool whole, const size_t tail) {
+  (void)tail;
+  const T *const bias = t->bias;
+  const T *const c = t->c;
+  switch (t->init) {
+    case ETI_GEMM_ROWS:
+      for (size_t i = 0; i < m; i++)
+        for (size_t v = 0; v < nv; v++) acc[i][v] = V_SET1(bias[i]);
+      break;
+    case ETI_GEMM_COLS:
+      for (size_t v = 0; v < nv; v++) {
+        const VEC row = LOAD_EDGE(bias + v * LANES, v);
+        for (size_t i = 0; i < m; i++) acc[i][v] = row;
+      }
+      break;
+    case ETI_GEMM_KEEP:
+      for (size_t i = 0; i < m; i++)
+        for (size_t v = 0; v < nv; v++) acc[i][v] = LOAD_EDGE(c + i * t->c_step + v * LANES, v);
+      break;
+    case ETI_GEMM_ZERO:
+    default:
+      for (size_t i = 0; i < m; i++)
+        for (size_t v = 0; v < nv; v++) acc[i][v] = V_SET1((T)0);
+      break;
+  }
+}
+
+INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv, const bool whole,
+                        const size_t tail) {
+  VEC acc[MR][NV];
+  FN(start)(acc, t, m, nv, whole, tail);
+  const T *a = t->a;
+  const T *b = t->b;
+  const size_t a_step = t->a_step, b_step = t->b_step;
+  for (size_t k = t->k; k > 0; k--) {
+    VEC bv[NV];
+    for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + v * LANES, v);
+    for (size_t i = 0; i < m; i++) {
+      const VEC av = V_SET1(a[i]);
+      for (size_t v = 0; v < nv; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
+    }
+    a += a_step;
+    b += b_step;
+  }
+  T *c = t->c;
+  for (size_t i = 0; i < m; i++, c += t->c_step) {
+    for (size_t v = 0; v < nv; v++) {
+      if (whole || v + 1 != nv) {
+        V_STORE(c + v * LANES, acc[i][v]);
+      } else {
+        V_STORE_N(c + v * LANES, acc[i][v], tail);
+      }
+    }
+  }
+}
+
+INLINE void FN(tile_rows)(const eti_gemm_tile *t, const size_t m, const size_t n) {
+  if (n == (size_t)LANES * NV) {
+    FN(tile_of)(t, m, NV, true, 0);
+  } else if (n > LANES) {
+    FN(tile_of)(t, m, NV, false, n - (size_t)LANES * (NV - 1));
+  } else if (n == LANES) {
+    FN(tile_of)(t, m, 1, true, 0);
+  } else {
+    FN(tile_of)(t, m, 1, false, n);
+  }
+}
+
+static void FN(tile)(const eti_gemm_tile *t, size_t m, size_t n) {
+  ET_ASSERT(m >= 1 && m <= MR && n >= 1 && n <= (size_t)LANES * NV);
+  ET_ASSERT(t->c != NULL && (t->k == 0 || (t->a != NULL && t->b != NULL)));
+  switch (m) {
+    case 1: FN(tile_rows)(t, 1, n); break;
+    case 2: FN(tile_rows)(t, 2, n); break;
+    case 3: FN(tile_rows)(t, 3, n); break;
+    case 4: FN(tile_rows)(t, 4, n); break;
+#if MR > 4
+    case 5: FN(tile_rows)(t, 5, n); break;
+    case 6: FN(tile_rows)(t, 6, n); break;
+#endif
+#if MR > 6
+    case 7: FN(tile_rows)(t, 7, n); break;
+    case 8: FN(tile_rows)(t, 8, n); break;
+    case 9: FN(tile_rows)(t, 9, n); break;
+    case 10: FN(tile_rows)(t, 10, n); break;
+    case 11: FN(tile_rows)(t, 11, n); break;
+    case 12: FN(tile_rows)(t, 12, n); break;
+    case 13: FN(tile_rows)(t, 13, n); break;
+    case 14: FN(tile_rows)(t, 14, n); break;
+#endif
+    default: break;
+  }
+}
+
+#ifndef PACK_ROWS
+static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_step, size_t n,
+                          size_t n_k) {
+  T *const to = dst;
+  const T *const from = src;
+  for (size_t i = 0; i < n; i++) {
+    for (size_t k = 0; k < n_k; k++) to[k * width + i] = from[i * row_step + k];
+  }
+  for (size_t k = 0; k < n_k && n < width; k++) {
+    for (size_t i = n; i < width; i++) to[k * width + i] = 0;
+  }
+}
+#endif
+
+#undef INLINE
+#undef LOAD_EDGE
+#undef FN
+#undef CAT
+#undef CAT_
+#undef T
+#undef SUFFIX
+#undef VEC
+#undef LANES
+#undef MR
+#undef NV
+#undef V_SET1
+#undef V_LOAD
+#undef V_STORE
+#undef V_FMA
+#undef V_LOAD_N
+#undef V_STORE_N
+#undef PACK_ROWS

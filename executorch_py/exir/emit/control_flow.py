@@ -1,10 +1,8 @@
-"""cond, map, scan and while_loop as jumps, moves and primitive operators in the method's one
-chain.
+"""cond, map, scan and while_loop as jumps, moves and primitive operators in the method's one chain.
 
-Bodies are emitted in place. A branch's result is written straight into the memory of the
-operator's own result where types allow it, because branch memory is reused by the next operator
-with branches; else it is copied there. Loop counters are set when a loop starts, so an aborted
-run leaves nothing behind.
+Bodies are emitted in place. A branch's result that was not planned in the memory of the operator's
+own result is copied there, because the memory of branches is used again by later branches. Loop
+counters are set when a loop starts, so that an aborted run leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -18,7 +16,6 @@ from torch import fx
 from executorch_py.exir import schema
 from executorch_py.exir.emit.values import Ref
 from executorch_py.exir.error import InternalError
-from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 if TYPE_CHECKING:
     from executorch_py.exir.emit.emitter import MethodEmitter
@@ -77,45 +74,11 @@ def emit_cond(em: MethodEmitter, node: fx.Node) -> Any:
 def _emit_branch(
     em: MethodEmitter, body: fx.GraphModule, operands: list[Ref], targets: list[Ref]
 ) -> None:
-    bound = _bind_results(em, body, targets)
     outputs, _ = em.run_body(body, operands)
     if len(outputs) != len(targets):
         raise InternalError(f"a branch has {len(outputs)} results, cond has {len(targets)}")
     for source, target in zip(outputs, targets, strict=True):
         copy_value(em, source, target)
-    for spec in bound:
-        em.values.unbind_spec(spec)
-
-
-def _bind_results(em: MethodEmitter, body: fx.GraphModule, targets: list[Ref]) -> list[TensorSpec]:
-    """Let the branch write its results into the targets; returns the specs bound for that."""
-    bound = []
-    for output, target in zip(em.flat(body.graph.output_node().args[0]), targets, strict=False):
-        spec = output.meta.get("spec") if isinstance(output, fx.Node) else None
-        if not isinstance(spec, TensorSpec) or spec.const or spec.storage_base is not None:
-            continue
-        free = output.op == "call_function" and em.values.of_spec(spec) is None
-        if free and _fits(spec, em.values.tensor(target)):
-            em.values.bind_spec(spec, target)
-            bound.append(spec)
-    return bound
-
-
-def _fits(spec: TensorSpec, target: schema.Tensor | None) -> bool:
-    if target is None or em_number(spec) != target.scalar_type:
-        return False
-    if list(spec.dim_order) != list(target.dim_order):
-        return False
-    if target.shape_dynamism is schema.TensorShapeDynamism.STATIC:
-        return bool(spec.is_static_shape_tensor) and list(spec.shape) == target.sizes
-    return all(s <= t for s, t in zip(spec.shape, target.sizes, strict=False))
-
-
-def em_number(spec: TensorSpec) -> int:
-    """The file format's number of a spec's dtype."""
-    from executorch_py.exir.ir.scalar_type import scalar_type_number
-
-    return scalar_type_number(spec.dtype)
 
 
 # ---- map and scan

@@ -178,17 +178,18 @@ class MethodEmitter:
         return tensor
 
     def emit_results(self, node: fx.Node, growing_from: int | None = None) -> Any:
-        """Fresh values for all results of a node that writes them itself: tensors by their specs,
-        numbers as placeholders. Tensor results from `growing_from` on may change their leading size.
+        """Values for all results of a node that writes them itself: tensors by spec, fresh numbers.
+
+        Tensor results from number `growing_from` on may change their leading size.
         """
         spec, val = node.meta["spec"], node.meta.get("val")
         if isinstance(spec, (list, tuple)) and not isinstance(val, (list, tuple)):
             val = [val]
         if not isinstance(spec, (list, tuple)):
             return self._result(spec, val, growing=growing_from is not None)
-        vals = (
-            val if isinstance(val, (list, tuple)) and len(val) == len(spec) else [None] * len(spec)
-        )
+        vals = [None] * len(spec)
+        if isinstance(val, (list, tuple)) and len(val) == len(spec):
+            vals = list(val)
         return [
             self._result(s, v, growing=growing_from is not None and i >= growing_from)
             for i, (s, v) in enumerate(zip(spec, vals, strict=True))
@@ -237,7 +238,7 @@ class MethodEmitter:
 
     @staticmethod
     def allocation(spec: TensorSpec) -> schema.AllocationDetails | None:
-        """Where a spec was planned: at its own place, or inside that of the spec it is a view of."""
+        """Where a spec was planned: at its own place, or inside the spec that it is a view of."""
         offset = 0
         place: TensorSpec | None = spec
         while place is not None:

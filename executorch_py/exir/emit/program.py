@@ -24,8 +24,7 @@ from executorch_py.exir.schema import EXECUTORCH_SCHEMA_VERSION
 class EmitterOutput:
     """The program before serialisation, and what links its instructions back to the graphs.
 
-    `debug_handle_map`, `method_to_delegate_debug_id_map` and `instruction_id_to_num_outs_map` are keyed by
-    method, then by instruction index. `mutable_data` and the external constants are stored beside
+    The three maps are keyed by method, then by instruction index. `mutable_data` and the external constants are stored beside
     the program by the serialiser.
     """
 

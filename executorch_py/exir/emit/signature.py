@@ -33,9 +33,9 @@ def tree_json(spec: pytree.TreeSpec | None) -> str:
     if spec is None:
         return ""
     try:
-        return pytree.treespec_dumps(spec)
+        return str(pytree.treespec_dumps(spec))
     except NotImplementedError:
-        return pytree.treespec_dumps(pytree.tree_structure(_as_tuples(spec)))
+        return str(pytree.treespec_dumps(pytree.tree_structure(_as_tuples(spec))))
 
 
 def _as_tuples(spec: pytree.TreeSpec) -> Any:

@@ -58,7 +58,7 @@ def _unsupported(message: str) -> ExportError:
 
 
 def _literal_key(value: schema.KernelTypes) -> tuple[Any, ...]:
-    """Equal for values that no reader can tell apart: doubles by their bits, lists by their items."""
+    """Equal for values that no reader can tell apart: doubles by bits, lists by items."""
     if isinstance(value, schema.Double):
         return (schema.Double, struct.pack("<d", value.double_val))
     if isinstance(value, schema.DoubleList):
@@ -101,10 +101,6 @@ class ValueTable:
     def bind_spec(self, spec: TensorSpec, ref: Ref) -> None:
         """Let `ref` be the value of the spec."""
         self._of_spec[id(spec)] = (spec, ref.id)
-
-    def unbind_spec(self, spec: TensorSpec) -> None:
-        """Forget the value of a spec."""
-        self._of_spec.pop(id(spec), None)
 
     def tensor(self, ref: Ref) -> schema.Tensor | None:
         """The tensor behind a value, or None if it is something else."""

@@ -164,7 +164,7 @@ class Writer:
         if self.position > MAX_BYTES:
             raise FlatbufferError(
                 f"the program takes {self.position} bytes without its segments, at most "
-                f"{MAX_BYTES} fit; let delegate payloads become segments (extract_delegate_segments=True)"
+                f"{MAX_BYTES} fit; make segments of the payloads (extract_delegate_segments=True)"
             )
         return [*self._chunks, self._tail]
 

@@ -170,7 +170,7 @@ def _move_named_data(
 
 
 def deserialize_pte_binary(program_data: bytes) -> PTEFile:
-    """The file's content with constants and payloads back inside the program. Checks all offsets."""
+    """The file's content, constants and payloads back in the program. Checks all offsets."""
     data = memoryview(program_data).cast("B")
     header = ExtendedHeader.from_file(data)
     size = header.program_size if header else len(data)

@@ -210,6 +210,7 @@ typedef struct et_blob {
   const void *data;
   size_t size;
   void *token;  // the source's own, for release
+  const struct et_source *source;  // private: who handed it out
 } et_blob;
 
 // Random access to a file's bytes. load() makes [offset, offset + size) readable until release(); both are called from
@@ -300,6 +301,8 @@ typedef struct et_op {
   uint32_t writes;          // bit i: argument i is written although it is not the result (caches updated in place)
   et_dtype_set in_dtypes;
   et_dtype_set out_dtypes;
+  bool is_view;             // the result owns no bytes: run points its data at argument 0's (see et_view). The runtime has
+                            // then already done so, and bounds its capacity and constness by argument 0's
 } et_op;
 
 // Operators sorted by name (strcmp order). `next` chains further tables, asked when this one lacks a name: put a user's own

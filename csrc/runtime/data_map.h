@@ -1,0 +1,31 @@
+// data_map.h — named data for loading: the entries of an external data file, and one look-up over everything a method may
+// use. Knows the .ptd format and, of programs, only their named data.
+#ifndef ET_DATA_MAP_H
+#define ET_DATA_MAP_H
+
+#include "runtime/et.h"
+#include "runtime/source.h"
+
+typedef struct eti_named_entry {
+  const et_source *source;
+  const uint8_t *layout;  // TensorLayout table, or NULL for opaque bytes
+  uint64_t offset, bytes;  // from the file's start
+} eti_named_entry;
+
+// All maps of one method. Lives as long as anything that was found through it.
+typedef struct eti_named_data {
+  const et_program *program;
+  const et_data_map *const *maps;
+  size_t n_maps;
+} eti_named_data;
+
+// In the external maps only, as tensors are. ET_NOT_FOUND when absent.
+et_status eti_external_find(const eti_named_data *named, const char *key, eti_named_entry *out, et_error *err);
+
+// ET_INVALID_ARGUMENT when two maps have the same key.
+et_status eti_named_data_verify(const eti_named_data *named, et_error *err);
+
+// What delegates get: external maps first, then the program's own.
+et_named_data eti_named_data_handle(const eti_named_data *named);
+
+#endif  // ET_DATA_MAP_H

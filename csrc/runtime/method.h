@@ -1,0 +1,85 @@
+// method.h — a loaded method, as its loader leaves it and its runner reads it. Private to the runtime.
+// Everything lies in the caller's method memory, in the order in which the loader claimed it:
+//
+//   et_method | values | instructions | inputs, outputs | per value: tensor, strides, sizes, lists, loose nodes, held blobs
+//   | per delegate: record, its backend's memory | per instruction: argument pointers, prepared state | …
+#ifndef ET_METHOD_H
+#define ET_METHOD_H
+
+#include <stdatomic.h>
+
+#include "runtime/data_map.h"
+#include "runtime/et.h"
+#include "runtime/pte.h"
+
+// A delegate, initialised.
+typedef struct eti_delegate {
+  const et_backend *backend;
+  void *handle;
+  et_blob payload;  // kept loaded when the backend asked for it
+} eti_delegate;
+
+// A resolved instruction.
+typedef struct eti_instruction {
+  uint8_t kind;      // PTE_KERNEL_CALL …
+  bool is_checked;   // a tensor it touches may have no memory, or not the memory it had at load
+  uint32_t n_args;
+  union {
+    const et_op *op;
+    const eti_delegate *delegate;
+    size_t target;   // of a jump
+  } u;
+  et_value *const *args;
+  void *state;       // what the kernel's prepare left
+} eti_instruction;
+
+// A tensor without memory of its own: an unplanned input or output, or a view. Every run starts from what is noted here,
+// so that nothing of an earlier run (a caller's memory, a view of it) can be reached again.
+typedef struct eti_loose {
+  struct eti_loose *next;
+  et_tensor *tensor;
+  void *data;
+  size_t capacity;
+  size_t bound;  // elements of the sizes in the file
+} eti_loose;
+
+// Bytes that stay loaded for the method's life: external constants.
+typedef struct eti_held {
+  struct eti_held *next;
+  const et_source *source;
+  uint64_t offset;
+  et_blob blob;
+} eti_held;
+
+// An input or output. The tensor is the one built for it; instructions may point the value elsewhere.
+typedef struct eti_slot {
+  et_value *value;
+  et_tensor *tensor;  // NULL when the file has no tensor here
+  eti_loose *loose;   // NULL when planned
+  bool is_set;        // inputs
+} eti_slot;
+
+struct et_method {
+  const et_program *program;
+  eti_plan plan;
+  et_value *values;
+  eti_instruction *code;
+  eti_slot *slots;  // inputs, then outputs
+  eti_delegate *delegates;
+  size_t n_ready;   // delegates initialised so far
+  eti_loose *loose;
+  eti_held *held;
+  eti_named_data named;
+  const et_pool *pool;
+  void *scratch;
+  size_t scratch_bytes;
+  size_t position;    // next instruction of a stepped run
+  uint32_t executed;  // instructions of the current run
+  bool is_stepping;
+  atomic_bool is_busy;         // some thread is inside execute or step
+  atomic_bool is_interrupted;  // somebody asks to stop
+};
+
+enum { ETI_VALUE_LOOSE = 1 };  // et_value.flags: may hold a tensor whose memory was not proven at load
+
+#endif  // ET_METHOD_H

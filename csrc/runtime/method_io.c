@@ -1,0 +1,129 @@
+// method_io.c — inputs, outputs and attributes of a loaded method.
+#include "runtime/bytes.h"
+#include "runtime/check.h"
+#include "runtime/method.h"
+#include "runtime/tensor.h"
+
+// Scalars and texts are baked into the program: a call must give what was traced.
+static bool is_near(double given, double traced) {
+  if (given == traced || (given != given && traced != traced)) return true;
+  const double size = traced < 0 ? -traced : traced;
+  const double distance = given < traced ? traced - given : given - traced;
+  return distance <= 1e-4 + 1e-5 * size && size <= 1.7976931348623157e308;
+}
+
+static et_status check_baked(const et_method *method, size_t i, const et_value *src, et_error *err) {
+  const uint8_t *table;
+  const size_t index = eti_u32(method->plan.inputs.data + 4 * i);
+  const unsigned code = eti_plan_value(&method->plan, index, &table);
+  const uint64_t bits = code == PTE_INT || code == PTE_DOUBLE ? eti_fb_u64(table, PTE_SCALAR_VALUE) : 0;
+  double traced;
+  memcpy(&traced, &bits, sizeof traced);
+  const eti_vector text = code == PTE_STRING ? eti_fb_vector(table, PTE_SCALAR_VALUE) : (eti_vector){0};
+  switch (code) {
+    case PTE_NULL:
+      ET_CHECK(src->tag == ET_NONE, err, ET_INVALID_ARGUMENT, "input %zu: the program was made for None", i);
+      return ET_OK;
+    case PTE_INT:
+      ET_CHECK(src->tag == ET_INT && src->as.i == (int64_t)bits, err, ET_INVALID_ARGUMENT,
+               "input %zu: the program was made for the Int %lld and no other", i, (long long)bits);
+      return ET_OK;
+    case PTE_BOOL:
+      ET_CHECK(src->tag == ET_BOOL && src->as.b == (eti_fb_u8(table, PTE_SCALAR_VALUE) != 0), err, ET_INVALID_ARGUMENT,
+               "input %zu: the program was made for the Bool %d and no other", i, eti_fb_u8(table, PTE_SCALAR_VALUE));
+      return ET_OK;
+    case PTE_DOUBLE:
+      ET_CHECK(src->tag == ET_DOUBLE && is_near(src->as.d, traced), err, ET_INVALID_ARGUMENT,
+               "input %zu: the program was made for the Double %g and no other", i, traced);
+      return ET_OK;
+    case PTE_STRING:
+      ET_CHECK(src->tag == ET_STRING && src->n == text.n && memcmp(src->as.string, text.data, text.n) == 0, err,
+               ET_INVALID_ARGUMENT, "input %zu: the program was made for the text '%s' and no other", i,
+               (const char *)text.data);
+      return ET_OK;
+    default:
+      return ET_FAIL(err, ET_INVALID_ARGUMENT, "input %zu is a list, which cannot be set", i);
+  }
+}
+
+static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_error *err) {
+  et_tensor *t = slot->tensor;
+  eti_loose *loose = slot->loose;
+  const size_t element_bytes = et_dtype_bytes((et_dtype)t->dtype);
+  ET_CHECK(src->dtype == t->dtype, err, ET_INVALID_ARGUMENT, "input %zu: element type %s, the plan expects %s", i,
+           et_dtype_name((et_dtype)src->dtype), et_dtype_name((et_dtype)t->dtype));
+  size_t numel;
+  ET_CHECK(src->rank <= ET_MAX_RANK && eti_shape_numel(src->sizes, src->rank, element_bytes, &numel), err,
+           ET_INVALID_ARGUMENT, "input %zu: negative or too large sizes", i);
+  ET_CHECK(src->rank != t->rank || numel == 0 || eti_same_order(src->sizes, src->dim_order, t->dim_order, t->rank), err,
+           ET_INVALID_ARGUMENT, "input %zu: its dim order is not the one planned, and bytes are never re-laid out here", i);
+  ET_CHECK(numel == 0 || src->data != NULL, err, ET_INVALID_ARGUMENT, "input %zu: no data", i);
+  ET_CHECK(loose == NULL || numel == 0 || eti_is_aligned(src->data, eti_natural_align(element_bytes)), err,
+           ET_INVALID_ARGUMENT, "input %zu: its data is not aligned to its element type", i);
+  if (loose != NULL) t->capacity = loose->bound;
+  ET_TRY(et_tensor_resize(t, src->sizes, src->rank, err));
+  if (loose != NULL) {
+    loose->data = t->data = src->data;
+    loose->capacity = t->capacity = numel;
+  } else if (numel > 0) {
+    memmove(t->data, src->data, numel * element_bytes);
+  }
+  slot->value->tag = ET_TENSOR;
+  slot->value->as.tensor = t;
+  return ET_OK;
+}
+
+et_status et_method_set_input(et_method *method, size_t i, const et_value *src, et_error *err) {
+  ET_CHECK(i < method->plan.inputs.n, err, ET_INVALID_ARGUMENT, "input %zu: method '%s' has %zu", i, method->plan.name,
+           method->plan.inputs.n);
+  ET_CHECK(!method->is_stepping && !atomic_load(&method->is_busy), err, ET_INVALID_STATE,
+           "input %zu: inputs cannot change during a run", i);
+  eti_slot *slot = &method->slots[i];
+  if (slot->tensor == NULL) {
+    ET_TRY(check_baked(method, i, src, err));
+  } else {
+    ET_CHECK(src->tag == ET_TENSOR && src->as.tensor != NULL, err, ET_INVALID_ARGUMENT, "input %zu: a tensor is needed", i);
+    const et_status status = set_tensor(slot, src->as.tensor, i, err);
+    if (status == ET_NOT_SUPPORTED) ET_CONTEXT(err, "input %zu: ", i);
+    ET_TRY(status);
+  }
+  slot->is_set = true;
+  return ET_OK;
+}
+
+et_status et_method_set_output_data(et_method *method, size_t i, et_span memory, et_error *err) {
+  ET_CHECK(i < method->plan.outputs.n, err, ET_INVALID_ARGUMENT, "output %zu: method '%s' has %zu", i, method->plan.name,
+           method->plan.outputs.n);
+  ET_CHECK(!method->is_stepping && !atomic_load(&method->is_busy), err, ET_INVALID_STATE,
+           "output %zu: outputs cannot change during a run", i);
+  const eti_slot *slot = &method->slots[method->plan.inputs.n + i];
+  ET_CHECK(slot->tensor != NULL, err, ET_INVALID_ARGUMENT, "output %zu is no tensor", i);
+  ET_CHECK(slot->loose != NULL, err, ET_INVALID_STATE, "output %zu has memory of its own in the plan", i);
+  eti_loose *loose = slot->loose;
+  const size_t element_bytes = et_dtype_bytes((et_dtype)slot->tensor->dtype);
+  ET_CHECK(memory.size / element_bytes >= loose->bound && (memory.data != NULL || loose->bound == 0) &&
+               eti_is_aligned(memory.data, eti_natural_align(element_bytes)),
+           err, ET_INVALID_ARGUMENT, "output %zu: %zu bytes given, %zu needed, aligned to the element type", i, memory.size,
+           loose->bound * element_bytes);
+  loose->data = slot->tensor->data = memory.data;
+  loose->capacity = slot->tensor->capacity = loose->bound;
+  return ET_OK;
+}
+
+et_value *et_method_input(const et_method *method, size_t i) {
+  return i < method->plan.inputs.n ? method->slots[i].value : NULL;
+}
+
+et_value *et_method_output(const et_method *method, size_t i) {
+  return i < method->plan.outputs.n ? method->slots[method->plan.inputs.n + i].value : NULL;
+}
+
+et_tensor *et_method_attribute(const et_method *method, const char *name) {
+  for (size_t i = 0; i < method->plan.values.n; i++) {
+    const uint8_t *table;
+    if (eti_plan_value(&method->plan, i, &table) != PTE_TENSOR || method->values[i].tag != ET_TENSOR) continue;
+    const char *found = eti_fb_string(eti_fb_table(table, PTE_TENSOR_EXTRA), PTE_EXTRA_NAME);
+    if (found != NULL && strcmp(found, name) == 0) return method->values[i].as.tensor;
+  }
+  return NULL;
+}

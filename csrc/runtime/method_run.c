@@ -1,0 +1,270 @@
+// method_run.c — running a loaded method: a flat loop over resolved instructions, a second loop with events, and one
+// instruction at a time. Everything was resolved and proven by the loader; what is checked here is what only a run can
+// change: tensors without memory of their own, endless loops, requests to stop.
+#include "runtime/bytes.h"
+#include "runtime/method.h"
+
+#include "runtime/check.h"
+
+// ---- Loose tensors
+
+static void restore_loose(et_method *method) {
+  for (eti_loose *loose = method->loose; loose != NULL; loose = loose->next) {
+    loose->tensor->data = loose->data;
+    loose->tensor->capacity = loose->capacity;
+    loose->tensor->flags &= (uint16_t)~ET_TENSOR_CONSTANT;
+  }
+}
+
+static et_status check_tensor(const et_tensor *t, bool is_written, size_t k, et_error *err) {
+  ET_CHECK(t->data != NULL || t->capacity == 0, err, ET_INVALID_STATE,
+           "the tensor of argument %zu has no memory: an output's must be set, a view must come after its base", k);
+  ET_CHECK(!is_written || (t->flags & ET_TENSOR_CONSTANT) == 0, err, ET_INVALID_PROGRAM,
+           "the tensor of argument %zu is a constant and would be written", k);
+  return ET_OK;
+}
+
+static et_status check_arg(const et_value *v, bool is_written, size_t k, et_error *err) {
+  if (v->tag == ET_TENSOR) return check_tensor(v->as.tensor, is_written, k, err);
+  if (v->tag != ET_TENSOR_LIST && v->tag != ET_OPTIONAL_TENSOR_LIST) return ET_OK;
+  for (size_t i = 0; i < v->n; i++) {
+    const et_value *member = v->as.list[i];
+    if (member != NULL && member->tag == ET_TENSOR) ET_TRY(check_tensor(member->as.tensor, is_written, k, err));
+  }
+  return ET_OK;
+}
+
+// Points a view's result at its base before the kernel runs, so that whatever the kernel then does with shape and data
+// stays within the base's memory, and what the base forbids is forbidden for the view.
+static et_status point_view(et_tensor *view, const et_tensor *base, et_error *err) {
+  ET_CHECK((view->flags & ET_TENSOR_CONSTANT) == 0 || view->data == NULL || view != base, err, ET_INVALID_PROGRAM,
+           "a view of itself");
+  const size_t bytes = base->capacity * et_dtype_bytes((et_dtype)base->dtype);
+  view->data = base->data;
+  view->capacity = bytes / et_dtype_bytes((et_dtype)view->dtype);
+  view->flags = (uint16_t)((view->flags & ~ET_TENSOR_CONSTANT) | (base->flags & ET_TENSOR_CONSTANT));
+  return ET_OK;
+}
+
+static et_status check_instruction(const eti_instruction *in, et_error *err) {
+  const bool is_kernel = in->kind == PTE_KERNEL_CALL;
+  if (!is_kernel && in->kind != PTE_DELEGATE_CALL) return ET_OK;  // the others look for themselves
+  size_t n = in->n_args;
+  const et_value *result = n == 0 ? NULL : in->args[n - 1];
+  if (is_kernel && in->u.op->is_view && n > 0) {
+    const et_value *base = in->args[0];
+    ET_TRY(check_arg(base, false, 0, err));
+    if (base->tag == ET_TENSOR && result->tag == ET_TENSOR) return point_view(result->as.tensor, base->as.tensor, err);
+    return ET_OK;
+  }
+  for (size_t k = 0; k < n; k++) {
+    const et_value *v = in->args[k];
+    // A delegate's outputs are not told from its inputs: its backend writes only what the file calls outputs.
+    const bool is_written = is_kernel && (v == result || (k < 32 && (in->u.op->writes >> k & 1u) != 0));
+    ET_TRY(check_arg(v, is_written, k, err));
+  }
+  return ET_OK;
+}
+
+// ---- One instruction
+
+static et_status run_jump(const eti_instruction *in, size_t *position, et_error *err) {
+  const et_value *condition = in->args[0];
+  bool is_true = true;
+  if (condition->tag == ET_BOOL) {
+    is_true = condition->as.b;
+  } else {
+    const et_tensor *t = condition->tag == ET_TENSOR ? condition->as.tensor : NULL;
+    ET_CHECK(t != NULL && t->dtype == ET_B8, err, ET_INVALID_PROGRAM, "the condition is neither a Bool nor a b8 tensor");
+    ET_CHECK(t->data != NULL || t->numel == 0, err, ET_INVALID_STATE, "the condition tensor has no memory");
+    for (size_t i = 0; i < t->numel; i++) is_true = is_true && ((const uint8_t *)t->data)[i] != 0;
+  }
+  if (!is_true) *position = in->u.target;
+  return ET_OK;
+}
+
+static et_status run_delegate(const et_method *method, const eti_instruction *in, et_error *err) {
+  const et_delegate_call call = {.err = err,
+                                 .pool = method->pool,
+                                 .scratch = method->scratch,
+                                 .scratch_bytes = method->scratch_bytes,
+                                 .n_args = in->n_args,
+                                 .args = in->args};
+  return in->u.delegate->backend->execute(in->u.delegate->handle, &call);
+}
+
+// *position is already that of the next instruction; a jump changes it.
+static inline et_status run_one(const et_method *method, const eti_instruction *in, et_kernel_ctx *ctx, size_t *position) {
+  if (in->is_checked) ET_TRY(check_instruction(in, ctx->err));
+  switch (in->kind) {
+    case PTE_KERNEL_CALL:
+      ctx->state = in->state;
+      return in->u.op->run(ctx, in->args);
+    case PTE_DELEGATE_CALL:
+      return run_delegate(method, in, ctx->err);
+    case PTE_MOVE_CALL:
+      *in->args[1] = *in->args[0];
+      return ET_OK;
+    case PTE_JUMP_FALSE_CALL:
+      return run_jump(in, position, ctx->err);
+    default: {  // free: only memory that is not the method's own can be let go
+      const et_value *v = in->args[0];
+      if (v->tag == ET_TENSOR && (v->as.tensor->flags & (ET_TENSOR_PLANNED | ET_TENSOR_CONSTANT)) == 0) {
+        v->as.tensor->data = NULL;
+      }
+      return ET_OK;
+    }
+  }
+}
+
+// ---- Runs
+
+static et_status begin(et_method *method, et_error *err) {
+  for (size_t i = 0; i < method->plan.inputs.n; i++) {
+    ET_CHECK(method->slots[i].is_set, err, ET_INVALID_ARGUMENT, "input %zu of %zu was never set", i,
+             method->plan.inputs.n);
+  }
+  restore_loose(method);
+  method->executed = 0;
+  return ET_OK;
+}
+
+static et_status may_go_on(const et_method *method, uint32_t executed, et_error *err) {
+  ET_CHECK(!atomic_load_explicit(&method->is_interrupted, memory_order_relaxed), err, ET_INTERRUPTED,
+           "interrupted on request");
+  ET_CHECK(executed <= ET_MAX_EXECUTED_INSTRUCTIONS, err, ET_INVALID_PROGRAM,
+           "more than %lu instructions executed: an endless loop", (unsigned long)ET_MAX_EXECUTED_INSTRUCTIONS);
+  return ET_OK;
+}
+
+// Puts the method, the instruction and its operator before a failure's words.
+static void add_context(const et_method *method, size_t i, et_error *err) {
+#if ET_MESSAGES
+  eti_instruction_facts in;
+  const char *name, *overload;
+  if (err == NULL || eti_instruction_read(&method->plan, i, &in, NULL) != ET_OK) return;
+  eti_instruction_name(&method->plan, &in, &name, &overload);
+  const bool has_overload = overload != NULL && *overload != '\0';
+  ET_CONTEXT(err, "method '%s', instruction %zu (%s%s%s): ", method->plan.name, i, name, has_overload ? "." : "",
+             has_overload ? overload : "");
+#else
+  (void)method, (void)i, (void)err;
+#endif
+}
+
+static et_kernel_ctx kernel_ctx(const et_method *method, et_error *err) {
+  const et_kernel_ctx ctx = {
+      .err = err, .pool = method->pool, .scratch = method->scratch, .scratch_bytes = method->scratch_bytes};
+  return ctx;
+}
+
+static et_status run_all(et_method *method, et_error *err) {
+  ET_TRY(begin(method, err));
+  et_kernel_ctx ctx = kernel_ctx(method, err);
+  const size_t n = method->plan.n_instructions;
+  uint32_t executed = 0;
+  for (size_t position = 0; position < n;) {
+    const size_t i = position++;
+    et_status status = may_go_on(method, ++executed, err);
+    if (status == ET_OK) status = run_one(method, &method->code[i], &ctx, &position);
+    if (status != ET_OK) {
+      add_context(method, i, err);
+      return status;
+    }
+  }
+  return ET_OK;
+}
+
+static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_error *err) {
+  static const char small_names[3][5] = {"move", "jump", "free"};
+  ET_TRY(begin(method, err));
+  et_kernel_ctx ctx = kernel_ctx(method, err);
+  uint32_t executed = 0;
+  for (size_t position = 0; position < method->plan.n_instructions;) {
+    const size_t i = position++;
+    const eti_instruction *in = &method->code[i];
+    const char *name = in->kind == PTE_KERNEL_CALL     ? in->u.op->name
+                       : in->kind == PTE_DELEGATE_CALL ? in->u.delegate->backend->id
+                                                       : small_names[in->kind - PTE_MOVE_CALL];
+    et_event event = {.kind = ET_EVENT_BEGIN, .instruction = i, .operator_name = name, .n_args = in->n_args, .args = in->args};
+    et_status status = may_go_on(method, ++executed, err);
+    if (status == ET_OK) {
+      status = hooks->on_event(hooks->ctx, &event);
+      if (status != ET_OK) (void)ET_FAIL(err, status, "stopped by an event hook");
+    }
+    if (status == ET_OK) {
+      event.status = run_one(method, in, &ctx, &position);
+      event.kind = ET_EVENT_END;
+      status = hooks->on_event(hooks->ctx, &event);
+      if (event.status != ET_OK) {
+        status = event.status;
+      } else if (status != ET_OK) {
+        (void)ET_FAIL(err, status, "stopped by an event hook");
+      }
+    }
+    if (status != ET_OK) {
+      add_context(method, i, err);
+      return status;
+    }
+  }
+  return ET_OK;
+}
+
+// A method serves one thread at a time: a second one is told so instead of being let in.
+static et_status enter(et_method *method, bool is_step, et_error *err) {
+  ET_CHECK(!atomic_exchange(&method->is_busy, true), err, ET_INVALID_STATE, "method '%s' is running in another thread",
+           method->plan.name);
+  if (!is_step && method->is_stepping) {
+    atomic_store(&method->is_busy, false);
+    return ET_FAIL(err, ET_INVALID_STATE, "method '%s' is in the middle of a stepped run: reset it first",
+                   method->plan.name);
+  }
+  if (!method->is_stepping) atomic_store(&method->is_interrupted, false);
+  return ET_OK;
+}
+
+et_status et_method_execute(et_method *method, et_error *err) {
+  ET_TRY(enter(method, false, err));
+  const et_status status = run_all(method, err);
+  atomic_store(&method->is_busy, false);
+  return status;
+}
+
+et_status et_method_execute_traced(et_method *method, const et_hooks *hooks, et_error *err) {
+  ET_TRY(enter(method, false, err));
+  const et_status status = run_all_traced(method, hooks, err);
+  atomic_store(&method->is_busy, false);
+  return status;
+}
+
+static et_status step(et_method *method, et_error *err) {
+  if (!method->is_stepping) {
+    ET_TRY(begin(method, err));
+    method->position = 0;
+    method->is_stepping = true;
+  }
+  if (method->position >= method->plan.n_instructions) return ET_END_OF_METHOD;
+  et_kernel_ctx ctx = kernel_ctx(method, err);
+  const size_t i = method->position++;
+  et_status status = may_go_on(method, ++method->executed, err);
+  if (status == ET_OK) status = run_one(method, &method->code[i], &ctx, &method->position);
+  if (status != ET_OK) {
+    method->is_stepping = false;  // the next step begins a new run
+    add_context(method, i, err);
+  }
+  return status;
+}
+
+et_status et_method_step(et_method *method, et_error *err) {
+  ET_TRY(enter(method, true, err));
+  const et_status status = step(method, err);
+  atomic_store(&method->is_busy, false);
+  return status;
+}
+
+void et_method_reset(et_method *method) {
+  method->is_stepping = false;
+  method->position = 0;
+}
+
+void et_method_interrupt(et_method *method) { atomic_store(&method->is_interrupted, true); }

@@ -1,0 +1,289 @@
+// method_values.c — turns the values of a plan into et_values: for the method's life, and for a moment for prepare steps.
+// One function per kind of value serves both; where the parts go and what data pointers say is all that differs.
+#include "runtime/bytes.h"
+#include "runtime/method_loader.h"
+#include "runtime/ptd_schema.h"
+#include "runtime/tensor.h"
+
+// ---- Which values an instruction replaces
+
+// The range of an instruction's arguments that it may replace by another value (rather than write through).
+static void replaced_args(const eti_instruction_facts *in, size_t *from, size_t *to) {
+  *to = in->n_args;
+  *from = in->kind == PTE_DELEGATE_CALL ? 0 : in->n_args;
+  if ((in->kind == PTE_KERNEL_CALL && in->n_args > 0) || in->kind == PTE_MOVE_CALL) *from = in->n_args - 1u;
+}
+
+// Calls of kernels and delegates write through tensors, but replace any other kind of value.
+static bool replaces(const eti_plan *plan, const eti_instruction_facts *in, size_t arg) {
+  const uint8_t *table;
+  return in->kind == PTE_MOVE_CALL || eti_plan_value(plan, arg, &table) != PTE_TENSOR;
+}
+
+et_status eti_find_written(eti_loader *l) {
+  eti_instruction_facts in;
+  size_t from, to;
+  for (size_t i = 0; i < l->plan.n_instructions; i++) {
+    ET_TRY(eti_instruction_read(&l->plan, i, &in, l->err));
+    for (replaced_args(&in, &from, &to); from < to; from++) {
+      const uint32_t arg = eti_u32(in.args + 4 * from);
+      const uint32_t bit = arg % ETI_WRITTEN_BITS;
+      if (replaces(&l->plan, &in, arg)) l->written[bit / 32] |= 1u << bit % 32;
+    }
+  }
+  return ET_OK;
+}
+
+static bool is_written(const eti_loader *l, size_t value) {
+  const size_t bit = value % ETI_WRITTEN_BITS;
+  if ((l->written[bit / 32] >> bit % 32 & 1u) == 0) return false;
+  eti_instruction_facts in;
+  size_t from, to;
+  for (size_t i = 0; i < l->plan.n_instructions; i++) {
+    if (eti_instruction_read(&l->plan, i, &in, NULL) != ET_OK) return true;
+    for (replaced_args(&in, &from, &to); from < to; from++) {
+      if (eti_u32(in.args + 4 * from) == value && replaces(&l->plan, &in, value)) return true;
+    }
+  }
+  return false;
+}
+
+// ---- Tensors
+
+static et_status find_external(const eti_loader *l, const eti_tensor_facts *t, eti_named_entry *entry) {
+  ET_CHECK(l->named.n_maps > 0, l->err, t->place == ETI_PLACE_EXTERNAL ? ET_INVALID_STATE : ET_INVALID_EXTERNAL_DATA,
+           "the data of tensor '%s' is in an external file (.ptd), and none was given", t->name);
+  ET_TRY(eti_external_find(&l->named, t->name, entry, l->err));
+  const eti_vector sizes = eti_fb_vector(entry->layout, PTD_LAYOUT_SIZES);
+  const eti_vector order = eti_fb_vector(entry->layout, PTD_LAYOUT_DIM_ORDER);
+  ET_CHECK(entry->layout != NULL && eti_fb_u8(entry->layout, PTD_LAYOUT_DTYPE) == t->dtype && sizes.n == t->rank &&
+               order.n == t->rank && memcmp(sizes.data, t->sizes, 4 * t->rank) == 0 &&
+               memcmp(order.data, t->dim_order, t->rank) == 0 && entry->bytes >= t->bytes,
+           l->err, ET_INVALID_EXTERNAL_DATA,
+           "external data '%s' (%s, rank %zu, %llu bytes) is not laid out as the program's tensor (%s, rank %zu, %zu bytes)",
+           t->name, et_dtype_name((et_dtype)eti_fb_u8(entry->layout, PTD_LAYOUT_DTYPE)), sizes.n,
+           (unsigned long long)entry->bytes, et_dtype_name((et_dtype)t->dtype), t->rank, t->bytes);
+  return ET_OK;
+}
+
+// The bytes of an external constant, loaded once per segment and held by the method.
+static et_status hold_external(eti_loader *l, const eti_tensor_facts *t, const void **data) {
+  eti_named_entry entry;
+  ET_TRY(find_external(l, t, &entry));
+  eti_held *held = ETI_CLAIM(l->arena, eti_held, 1);
+  if (held == NULL) return eti_arena_status(l->arena, l->err);
+  memset(held, 0, sizeof *held);
+  held->next = l->method->held;
+  const eti_held *same = held->next;
+  while (same != NULL && (same->source != entry.source || same->offset != entry.offset || same->blob.size < t->bytes)) {
+    same = same->next;
+  }
+  if (same == NULL) {
+    ET_TRY(eti_source_load(entry.source, entry.offset, entry.bytes, &held->blob, l->err));
+    held->source = entry.source;
+    held->offset = entry.offset;
+    l->method->held = held;
+    same = held;
+  }
+  *data = same->blob.data;
+  ET_CHECK(t->numel == 0 || eti_is_aligned(*data, eti_natural_align(et_dtype_bytes((et_dtype)t->dtype))), l->err,
+           ET_INVALID_EXTERNAL_DATA, "external data '%s' is not aligned to its element type %s", t->name,
+           et_dtype_name((et_dtype)t->dtype));
+  return ET_OK;
+}
+
+// Copies the saved state of a mutable tensor into its planned memory.
+static et_status fill_initial(eti_loader *l, const eti_tensor_facts *t, void *planned) {
+  eti_named_entry entry = {.source = &l->program->source};
+  if (t->place == ETI_PLACE_INITIAL) {
+    ET_TRY(eti_initial_find(l->program, t->buffer, t->bytes, &entry.offset, l->err));
+  } else {
+    ET_TRY(find_external(l, t, &entry));
+  }
+  if (l->method == NULL || t->bytes == 0) return ET_OK;
+  et_blob blob;
+  ET_TRY(eti_source_load(entry.source, entry.offset, t->bytes, &blob, l->err));
+  memcpy(planned, blob.data, t->bytes);
+  eti_source_release(&blob);
+  return ET_OK;
+}
+
+static et_status place_tensor(eti_loader *l, const eti_tensor_facts *t, const void **data) {
+  *data = NULL;
+  if (t->place == ETI_PLACE_CONSTANT) return eti_constant_find(l->program, t->buffer, t->bytes, data, l->err);
+  if (t->place == ETI_PLACE_EXTERNAL) return hold_external(l, t, data);
+  if (!eti_is_planned(t)) return ET_OK;
+  uint8_t *planned = NULL;
+  if (l->method != NULL) {
+    planned = l->memory->planned[t->memory_id - 1].data;
+    if (planned != NULL) planned += (size_t)t->memory_offset;
+  }
+  *data = planned;
+  return t->place == ETI_PLACE_PLANNED ? ET_OK : fill_initial(l, t, planned);
+}
+
+// Claims a tensor's parts and fills them. Returns false when there is no memory to fill (measuring, or room ran out).
+static bool lay_tensor(const eti_tensor_facts *f, et_arena *room, et_value *out) {
+  et_tensor *t = ETI_CLAIM(room, et_tensor, 1);
+  ptrdiff_t *strides = ETI_CLAIM(room, ptrdiff_t, f->rank);
+  int32_t *sizes = (int32_t *)(uintptr_t)f->sizes;  // static sizes stay in the file and are never written
+  if (f->is_dynamic) sizes = ETI_CLAIM(room, int32_t, f->rank);
+  if (room->measuring || room->failed) return false;
+  if (f->is_dynamic) memcpy(sizes, f->sizes, f->rank * sizeof *sizes);
+  eti_fill_strides(sizes, f->dim_order, f->rank, strides);
+  unsigned flags = 0;
+  if (eti_is_constant(f)) flags |= ET_TENSOR_CONSTANT;
+  if (eti_is_planned(f)) flags |= ET_TENSOR_PLANNED;
+  if (f->is_dynamic) flags |= ET_TENSOR_DYNAMIC;
+  if (f->name != NULL) flags |= ET_TENSOR_NAMED;
+  size_t k = 0;
+  while (k < f->rank && f->dim_order[k] == k) k++;
+  if (k == f->rank) flags |= ET_TENSOR_CONTIGUOUS;
+  const et_tensor filled = {.sizes = sizes,
+                            .strides = strides,
+                            .dim_order = f->dim_order,
+                            .numel = f->numel,
+                            .capacity = f->numel,
+                            .dtype = f->dtype,
+                            .rank = (uint8_t)f->rank,
+                            .flags = (uint16_t)flags};
+  *t = filled;
+  out->tag = ET_TENSOR;
+  out->as.tensor = t;
+  return true;
+}
+
+static et_status build_tensor(eti_loader *l, const uint8_t *table, et_value *out) {
+  eti_tensor_facts f;
+  const void *data;
+  ET_TRY(eti_tensor_read(table, &f, l->err));
+  const bool is_laid = lay_tensor(&f, l->arena, out);
+  ET_TRY(eti_arena_status(l->arena, l->err));
+  ET_TRY(place_tensor(l, &f, &data));
+  eti_loose *loose = f.place == ETI_PLACE_NONE ? ETI_CLAIM(l->arena, eti_loose, 1) : NULL;
+  ET_TRY(eti_arena_status(l->arena, l->err));
+  if (!is_laid) return ET_OK;
+  out->as.tensor->data = (void *)(uintptr_t)data;
+  if (loose != NULL) {
+    const eti_loose filled = {.next = l->method->loose, .tensor = out->as.tensor, .capacity = f.numel, .bound = f.numel};
+    *loose = filled;
+    l->method->loose = loose;
+    out->flags = ETI_VALUE_LOOSE;
+  }
+  return ET_OK;
+}
+
+// ---- Everything else
+
+// Kinds that need no memory beside the et_value. False for the others.
+static bool build_plain(unsigned code, const uint8_t *table, et_value *out) {
+  const eti_vector items = code >= PTE_STRING ? eti_fb_vector(table, PTE_LIST_ITEMS) : (eti_vector){0};
+  memset(out, 0, sizeof *out);
+  out->n = (uint32_t)items.n;
+  switch (code) {
+    case PTE_NULL:
+      return true;
+    case PTE_INT:
+      out->tag = ET_INT;
+      out->as.i = (int64_t)eti_fb_u64(table, PTE_SCALAR_VALUE);
+      return true;
+    case PTE_BOOL:
+      out->tag = ET_BOOL;
+      out->as.b = eti_fb_u8(table, PTE_SCALAR_VALUE) != 0;
+      return true;
+    case PTE_DOUBLE: {
+      const uint64_t bits = eti_fb_u64(table, PTE_SCALAR_VALUE);
+      out->tag = ET_DOUBLE;
+      memcpy(&out->as.d, &bits, sizeof bits);
+      return true;
+    }
+    case PTE_STRING:
+      out->tag = ET_STRING;
+      out->as.string = (const char *)items.data;
+      return true;
+    case PTE_DOUBLE_LIST:
+      out->tag = ET_DOUBLE_LIST;
+      out->as.doubles = items.data;
+      return true;
+    case PTE_BOOL_LIST:
+      out->tag = ET_BOOL_LIST;
+      out->as.bools = items.data;
+      return true;
+    case PTE_INT_LIST:
+      out->tag = ET_INT_LIST;
+      return false;
+    default:
+      out->tag = code == PTE_TENSOR_LIST ? ET_TENSOR_LIST : ET_OPTIONAL_TENSOR_LIST;
+      return false;
+  }
+}
+
+// Member i of a list of values; negative: none.
+static int64_t list_member(unsigned code, eti_vector items, size_t i) {
+  return code == PTE_INT_LIST ? eti_i64(items.data + 8 * i) : eti_i32(items.data + 4 * i);
+}
+
+et_status eti_build_value(eti_loader *l, size_t i, et_value *out) {
+  const uint8_t *table;
+  const unsigned code = eti_plan_value(&l->plan, i, &table);
+  et_value unused;
+  if (out == NULL) out = &unused;
+  if (build_plain(code, table, out)) return ET_OK;
+  if (code == PTE_TENSOR) return build_tensor(l, table, out);
+  const eti_vector items = eti_fb_vector(table, PTE_LIST_ITEMS);
+  et_value **list = ETI_CLAIM(l->arena, et_value *, items.n);
+  if (list == NULL) return eti_arena_status(l->arena, l->err);
+  for (size_t k = 0; k < items.n; k++) {
+    const int64_t member = list_member(code, items, k);
+    list[k] = member < 0 ? NULL : &l->method->values[member];
+  }
+  out->as.list = list;
+  return ET_OK;
+}
+
+static bool build_temporary_tensor(eti_loader *l, size_t i, const uint8_t *table, eti_temporary *temporary, et_value *out) {
+  eti_tensor_facts f;
+  if (eti_tensor_read(table, &f, NULL) != ET_OK || !lay_tensor(&f, &temporary->room, out)) return false;
+  const void *data = NULL;
+  if (f.place == ETI_PLACE_CONSTANT) {
+    if (eti_constant_find(l->program, f.buffer, f.bytes, &data, NULL) != ET_OK) return false;
+  } else if (f.place == ETI_PLACE_EXTERNAL) {
+    if (temporary->n_blobs == ETI_MAX_TEMPORARY_BLOBS) return false;
+    et_blob *blob = &temporary->blobs[temporary->n_blobs++];
+    if (l->method != NULL) {  // held already; the slot is used up nevertheless, so that both passes decide alike
+      data = l->method->values[i].as.tensor->data;
+    } else {
+      eti_named_entry entry;
+      if (find_external(l, &f, &entry) != ET_OK ||
+          eti_source_load(entry.source, entry.offset, entry.bytes, blob, NULL) != ET_OK) {
+        return false;
+      }
+      data = blob->data;
+    }
+  }
+  out->as.tensor->data = (void *)(uintptr_t)data;
+  return true;
+}
+
+bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out, bool is_member) {
+  const uint8_t *table;
+  const unsigned code = eti_plan_value(&l->plan, i, &table);
+  const bool is_replaced = is_written(l, i);
+  const bool is_plain = build_plain(code, table, out);
+  if (is_plain && is_replaced) memset(out, 0, sizeof *out);  // not known before the run
+  if (is_plain) return true;
+  if (is_replaced) return false;  // another tensor or list may stand here when the instruction runs
+  if (code == PTE_TENSOR) return build_temporary_tensor(l, i, table, temporary, out);
+  if (is_member) return false;  // no kernel takes lists of lists
+  const eti_vector items = eti_fb_vector(table, PTE_LIST_ITEMS);
+  et_value **list = ETI_CLAIM(&temporary->room, et_value *, items.n);
+  et_value *members = ETI_CLAIM(&temporary->room, et_value, items.n);
+  if (temporary->room.failed) return false;
+  for (size_t k = 0; k < items.n; k++) {
+    const int64_t member = list_member(code, items, k);
+    list[k] = member < 0 ? NULL : &members[k];
+    if (member >= 0 && !eti_build_temporary(l, (size_t)member, temporary, &members[k], true)) return false;
+  }
+  out->as.list = list;
+  return true;
+}

@@ -1,0 +1,153 @@
+// platform_posix_threads.c — a small thread pool in caller storage, behind the et_pool interface.
+// A worker that runs out of work looks for more for some microseconds, because the next kernel of a model usually comes at
+// once, and then sleeps until it is woken: an idle pool costs nothing. A job is closed by its caller when the last item is
+// taken; a worker that wakes up late finds it closed and sleeps on, so nobody ever waits for a sleeping thread.
+#define _POSIX_C_SOURCE 200809L
+#include "runtime/check.h"
+#include "runtime/et.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define SPINS 4000  // some 10 to 50 microseconds
+
+struct et_thread_pool {
+  pthread_mutex_t lock;
+  pthread_cond_t wake;  // a job was opened, or the pool is to stop
+  pthread_cond_t done;  // the last worker left a closed job
+  atomic_bool is_used;  // some thread is inside run()
+  atomic_uint n_jobs;   // opened so far; changes under the lock
+  atomic_size_t n_inside;  // workers in the current job; changes under the lock
+  atomic_size_t next;   // first item that nobody has taken
+  bool is_open, must_stop;
+  size_t n_sleeping;
+  et_task task;
+  void *task_ctx;
+  size_t n;
+  size_t n_workers;
+  pthread_t workers[];
+};
+
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static void take_items(et_thread_pool *pool, et_task task, void *ctx, size_t n) {
+  size_t i;
+  while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < n) task(ctx, i);
+}
+
+static void *work(void *arg) {
+  et_thread_pool *pool = arg;
+  unsigned seen = 0;
+  for (;;) {
+    for (int i = 0; i < SPINS && atomic_load_explicit(&pool->n_jobs, memory_order_relaxed) == seen; i++) relax();
+    (void)pthread_mutex_lock(&pool->lock);
+    while (!pool->must_stop && atomic_load(&pool->n_jobs) == seen) {
+      pool->n_sleeping++;
+      (void)pthread_cond_wait(&pool->wake, &pool->lock);
+      pool->n_sleeping--;
+    }
+    seen = atomic_load(&pool->n_jobs);
+    const bool must_stop = pool->must_stop, is_open = pool->is_open;
+    const et_task task = pool->task;
+    void *ctx = pool->task_ctx;
+    const size_t n = pool->n;
+    if (is_open && !must_stop) atomic_fetch_add(&pool->n_inside, 1);
+    (void)pthread_mutex_unlock(&pool->lock);
+    if (must_stop) return NULL;
+    if (!is_open) continue;
+    take_items(pool, task, ctx, n);
+    (void)pthread_mutex_lock(&pool->lock);
+    if (atomic_fetch_sub(&pool->n_inside, 1) == 1) (void)pthread_cond_signal(&pool->done);
+    (void)pthread_mutex_unlock(&pool->lock);
+  }
+}
+
+static void run(void *ctx, et_task task, void *task_ctx, size_t n) {
+  et_thread_pool *pool = ctx;
+  if (n < 2 || pool->n_workers == 0 || atomic_exchange(&pool->is_used, true)) {
+    for (size_t i = 0; i < n; i++) task(task_ctx, i);
+    return;
+  }
+  (void)pthread_mutex_lock(&pool->lock);
+  pool->task = task;
+  pool->task_ctx = task_ctx;
+  pool->n = n;
+  atomic_store(&pool->next, 0);
+  pool->is_open = true;
+  atomic_fetch_add(&pool->n_jobs, 1);
+  const bool must_wake = pool->n_sleeping > 0;
+  (void)pthread_mutex_unlock(&pool->lock);
+  if (must_wake) (void)pthread_cond_broadcast(&pool->wake);
+
+  take_items(pool, task, task_ctx, n);
+
+  (void)pthread_mutex_lock(&pool->lock);
+  pool->is_open = false;
+  (void)pthread_mutex_unlock(&pool->lock);
+  for (int i = 0; i < SPINS && atomic_load(&pool->n_inside) > 0; i++) relax();
+  (void)pthread_mutex_lock(&pool->lock);
+  while (atomic_load(&pool->n_inside) > 0) (void)pthread_cond_wait(&pool->done, &pool->lock);
+  (void)pthread_mutex_unlock(&pool->lock);
+  atomic_store(&pool->is_used, false);
+}
+
+size_t et_thread_pool_bytes(size_t n_threads) {
+  const size_t n_workers = n_threads > 0 ? n_threads - 1 : 0;
+  return sizeof(et_thread_pool) + n_workers * sizeof(pthread_t);
+}
+
+et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_threads, et_error *err) {
+  ET_CHECK(n_threads >= 1 && n_threads <= 1024, err, ET_INVALID_ARGUMENT, "%zu threads: a pool has 1 to 1024", n_threads);
+  ET_CHECK(memory.data != NULL && ((uintptr_t)memory.data & (ET_MEMORY_ALIGN - 1)) == 0 &&
+               memory.size >= et_thread_pool_bytes(n_threads),
+           err, ET_OUT_OF_MEMORY, "thread pool: %zu bytes given, %zu needed, 64-aligned", memory.size,
+           et_thread_pool_bytes(n_threads));
+  et_thread_pool *pool = memory.data;
+  memset(pool, 0, et_thread_pool_bytes(n_threads));
+  ET_CHECK(pthread_mutex_init(&pool->lock, NULL) == 0 && pthread_cond_init(&pool->wake, NULL) == 0 &&
+               pthread_cond_init(&pool->done, NULL) == 0,
+           err, ET_OUT_OF_RESOURCES, "the system has no more locks");
+  // Signals are for the program's own threads: workers take none.
+  sigset_t all, before;
+  (void)sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  while (pool->n_workers + 1 < n_threads &&
+         pthread_create(&pool->workers[pool->n_workers], NULL, work, pool) == 0) {
+    pool->n_workers++;
+  }
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (pool->n_workers + 1 < n_threads) {
+    const size_t n_started = pool->n_workers;
+    et_thread_pool_deinit(pool);
+    return ET_FAIL(err, ET_OUT_OF_RESOURCES, "the system started only %zu of %zu threads", n_started + 1, n_threads);
+  }
+  *out = pool;
+  return ET_OK;
+}
+
+void et_thread_pool_deinit(et_thread_pool *pool) {
+  if (pool == NULL) return;
+  (void)pthread_mutex_lock(&pool->lock);
+  pool->must_stop = true;
+  // Counts as a job, so that workers that are not asleep look up too.
+  atomic_fetch_add(&pool->n_jobs, 1);
+  (void)pthread_cond_broadcast(&pool->wake);
+  (void)pthread_mutex_unlock(&pool->lock);
+  for (size_t i = 0; i < pool->n_workers; i++) (void)pthread_join(pool->workers[i], NULL);
+  (void)pthread_cond_destroy(&pool->done);
+  (void)pthread_cond_destroy(&pool->wake);
+  (void)pthread_mutex_destroy(&pool->lock);
+}
+
+et_pool et_thread_pool_handle(et_thread_pool *pool) {
+  const et_pool handle = {.ctx = pool, .n_threads = pool->n_workers + 1, .run = run};
+  return handle;
+}

@@ -59,7 +59,6 @@ def register_prim_ops() -> torch.library.Library:
     for name, schema in schemas.items():
         library.define(f"{name}.Scalar{schema}")
         library.impl(f"{name}.Scalar", _MEANING[name], "CompositeExplicitAutograd")
-    library.define("et_view.default(Tensor self, int[] size, *, Tensor(a!) out) -> Tensor(a!)")
     return library
 
 

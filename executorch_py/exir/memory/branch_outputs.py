@@ -1,9 +1,9 @@
-"""Results of `cond` computed in place: each branch writes its outputs straight into the result's
+"""Results of `cond` computed in place: a branch writes its outputs straight into the result's
 storage.
 
-Otherwise a branch's own tensor would have to stay in memory for as long as the result is used, once
-per branch. Done before lifetimes are computed; a branch that returns one of its inputs, a constant,
-or the same tensor twice keeps its own storage.
+The branch's output gets the very spec of the result, so they are one value of the emitted program
+and no copy joins them. Done before lifetimes are computed. A branch that returns one of its inputs,
+a constant, a view, or the same tensor twice keeps its own storage, and the emitter copies.
 """
 
 from __future__ import annotations
@@ -20,30 +20,52 @@ from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 
 def place_branch_outputs_in_results(gm: fx.GraphModule) -> None:
-    """Let branch outputs use the memory of the `cond` results they become."""
+    """Give branch outputs the specs of the `cond` results that they become; outer ones first."""
     for module in all_graph_modules(gm):
         for node in module.graph.nodes:
             if node.op == "call_function" and higher_order_name(node.target) == "cond":
-                results = pytree.tree_leaves(node.meta.get("spec"))
+                results = [s for s in _leaves(node.meta.get("spec"))]
                 for body in body_modules(module, node):
                     _join(results, body)
 
 
+def _leaves(structure: Any) -> list[Any]:
+    return pytree.tree_leaves(structure)
+
+
 def _join(results: list[Any], body: fx.GraphModule) -> None:
-    allocated = {
+    owned = {
         spec
         for node in body.graph.nodes
         if node.target is memory.alloc
-        for spec in pytree.tree_leaves(node.meta.get("spec"))
+        for spec in _leaves(node.meta.get("spec"))
+        if isinstance(spec, TensorSpec)
+    }
+    bases = {
+        spec.storage_base
+        for node in body.graph.nodes
+        for spec in _leaves(node.meta.get("spec"))
         if isinstance(spec, TensorSpec)
     }
     leaves = flat_outputs(body.graph)
     specs = [leaf.meta.get("spec") if isinstance(leaf, fx.Node) else None for leaf in leaves]
+    renamed: dict[int, TensorSpec] = {}
     for result, spec in zip(results, specs, strict=False):
-        if not isinstance(result, TensorSpec) or not isinstance(spec, TensorSpec):
-            continue
-        if spec not in allocated or specs.count(spec) > 1 or spec.storage_base is not None:
-            continue
-        if result.dtype is spec.dtype and spec.nbytes() <= result.nbytes():
-            spec.storage_base = result
-            spec.storage_base_offset = 0
+        if spec in owned and spec not in bases and specs.count(spec) == 1 and _fits(spec, result):
+            renamed[id(spec)] = result
+    if renamed:
+        for node in body.graph.nodes:
+            if "spec" in node.meta:
+                node.meta["spec"] = pytree.tree_map(
+                    lambda s: renamed.get(id(s), s), node.meta["spec"]
+                )
+
+
+def _fits(spec: TensorSpec, result: Any) -> bool:
+    return (
+        isinstance(result, TensorSpec)
+        and result.dtype is spec.dtype
+        and result.dim_order == spec.dim_order
+        and result.shape_dynamism == spec.shape_dynamism
+        and list(result.shape) == list(spec.shape)
+    )

@@ -15,7 +15,7 @@ from typing import Any
 from torch import fx
 from torch.export.graph_signature import ExportGraphSignature
 
-from executorch_py.exir.ir.graph import body_modules, flat_outputs, placeholders
+from executorch_py.exir.ir.graph import body_modules, placeholders
 from executorch_py.exir.ir.op_facts import higher_order_name, is_delegate_call
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
@@ -25,7 +25,6 @@ class Lifetimes:
     """First and last instruction of each storage, in order of first appearance."""
 
     spans: dict[TensorSpec, list[int]] = field(default_factory=dict)
-    forwarded: list[tuple[TensorSpec, TensorSpec]] = field(default_factory=list)
     end: int = 0
 
     def touch(self, spec: TensorSpec, time: int) -> None:
@@ -58,7 +57,6 @@ def compute_lifetimes(gm: fx.GraphModule, signature: ExportGraphSignature | None
             lifetimes.touch(spec, 0)
             if node.name in mutable:
                 lifetimes.touch(spec, lifetimes.end)
-    _extend_forwarded(lifetimes)
     for spec, span in lifetimes.spans.items():
         spec.lifetime[:] = span
     return lifetimes
@@ -87,8 +85,6 @@ def _walk(gm: fx.GraphModule, time: int, lifetimes: Lifetimes) -> int:
             for spec in touched:
                 lifetimes.touch(spec, time)
             time += 1
-            if higher_order_name(node.target) == "cond":
-                _note_forwarded(node, bodies, lifetimes)
     return time
 
 
@@ -96,24 +92,3 @@ def _bodies(gm: fx.GraphModule, node: fx.Node) -> list[fx.GraphModule]:
     if node.op != "call_function" or not higher_order_name(node.target):
         return []
     return [] if is_delegate_call(node.target) else body_modules(gm, node)
-
-
-def _note_forwarded(node: fx.Node, bodies: list[fx.GraphModule], lifetimes: Lifetimes) -> None:
-    """Whatever a branch returns is what the result of `cond` points at from then on."""
-    results = list(node_specs(node))
-    for body in bodies:
-        leaves = [leaf for leaf in flat_outputs(body.graph) if isinstance(leaf, fx.Node)]
-        returned = [spec for leaf in leaves for spec in node_specs(leaf)]
-        for result, spec in zip(results, returned, strict=False):
-            lifetimes.forwarded.append((spec.storage_root(), result.storage_root()))
-
-
-def _extend_forwarded(lifetimes: Lifetimes) -> None:
-    """Storage returned by a branch lives as long as the result that points at it, through nesting."""
-    changed = True
-    while changed:
-        changed = False
-        for source, result in lifetimes.forwarded:
-            if lifetimes.spans[source][1] < lifetimes.spans[result][1]:
-                lifetimes.spans[source][1] = lifetimes.spans[result][1]
-                changed = True

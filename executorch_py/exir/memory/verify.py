@@ -12,7 +12,6 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -43,7 +42,6 @@ class PlanVerifier:
         self.buffer_sizes = buffer_sizes
         self.kept_to_the_end = kept_to_the_end
         self.uses: dict[int, _Use] = {}
-        self.results_of_cond: list[tuple[list[Any], list[Any]]] = []
         self.clock = 0
 
     def check(self) -> int:
@@ -56,7 +54,6 @@ class PlanVerifier:
                     self._use(spec, node, 0)
                     if node.name in self.kept_to_the_end:
                         self._use(spec, node, end)
-        self._follow_results_of_cond()
         planned = [u for u in self.uses.values() if u.spec.mem_id is not None and not u.spec.const]
         for use in planned:
             self._check_place(use)
@@ -78,8 +75,6 @@ class PlanVerifier:
                 self.clock = begin
                 self._number(body)
                 ends.append(self.clock)
-                if "cond" in str(node.target):
-                    self._remember_branch(node, body)
             self.clock = max(ends) + 1
             for spec, owner in involved:
                 self._use(spec, owner, self.clock)
@@ -99,19 +94,6 @@ class PlanVerifier:
         else:
             known.first, known.last = min(known.first, time), max(known.last, time)
 
-    def _remember_branch(self, node: fx.Node, body: fx.GraphModule) -> None:
-        out = next(n for n in body.graph.nodes if n.op == "output")
-        leaves = pytree.tree_leaves(pytree.tree_map(lambda n: n, list(out.args)))
-        returned = [s for n in leaves if isinstance(n, fx.Node) for s in _specs(n)]
-        self.results_of_cond.append((_specs(node), returned))
-
-    def _follow_results_of_cond(self) -> None:
-        """Storage that a branch hands out stays in use as long as the result it became."""
-        for results, returned in reversed(self.results_of_cond):
-            for result, source in zip(results, returned, strict=False):
-                use, given = self.uses[id(_owner(result))], self.uses[id(_owner(source))]
-                given.last = max(given.last, use.last)
-
     def _check_place(self, use: _Use) -> None:
         spec = use.spec
         assert spec.mem_id is not None
@@ -130,10 +112,6 @@ class PlanVerifier:
                 f"{use.who} ends at {spec.mem_offset + spec.nbytes()}, past the "
                 f"{self.buffer_sizes[spec.mem_id]} bytes of memory {spec.mem_id}"
             )
-
-
-def _owner(spec: TensorSpec) -> TensorSpec:
-    return spec if spec.storage_base is None else _owner(spec.storage_base)
 
 
 def _specs(node: fx.Node) -> list[TensorSpec]:

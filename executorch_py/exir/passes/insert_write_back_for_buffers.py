@@ -96,3 +96,8 @@ def _written_in_place(value: fx.Node, placeholder: fx.Node) -> bool:
         assert op is not None
         value = value.args[mutated_positions(op)[0]]  # type: ignore[assignment]
     return value is placeholder
+
+
+def write_back_buffers(ep: ExportedProgram) -> None:
+    """The same, with the program itself brought up to date."""
+    ep._graph_module, ep._graph_signature = insert_write_back_for_buffers_pass(ep)

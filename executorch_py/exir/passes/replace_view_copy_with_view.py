@@ -8,7 +8,6 @@ views that would see a later write to their base.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from torch import fx
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
@@ -18,8 +17,6 @@ from executorch_py.exir import memory
 from executorch_py.exir.ir.graph import all_graph_modules, flat_outputs, nodes_in
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_facts import (
-    higher_order_name,
-    is_getitem,
     mutated_positions,
     op_overload,
 )
@@ -76,7 +73,7 @@ class _Elision:
         base_spec = base.meta.get("spec")
         if not isinstance(spec, TensorSpec) or not isinstance(base_spec, TensorSpec):
             return False
-        if base_spec.const or spec.dtype is not base_spec.dtype or _is_chosen_by_cond(base):
+        if base_spec.const or spec.dtype is not base_spec.dtype:
             return False
         if spec.is_static_shape_tensor != base_spec.is_static_shape_tensor:
             return False
@@ -121,10 +118,3 @@ class _Elision:
 
 def _row_major(spec: TensorSpec) -> bool:
     return spec.dim_order == tuple(range(len(spec.shape)))
-
-
-def _is_chosen_by_cond(node: Any) -> bool:
-    """Whether a value may stand for one of several tensors, decided at run time."""
-    if is_getitem(node.target):
-        node = node.args[0]
-    return isinstance(node, fx.Node) and higher_order_name(node.target) == "cond"

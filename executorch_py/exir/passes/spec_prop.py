@@ -16,7 +16,14 @@ from torch.fx.passes.infra.pass_base import PassBase, PassResult
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir.error import InternalError
-from executorch_py.exir.ir.graph import body_modules, constant_tensors, flat_outputs, placeholders
+from executorch_py.exir.ir.fake_values import contiguous_like, refresh_users
+from executorch_py.exir.ir.graph import (
+    all_graph_modules,
+    body_modules,
+    constant_tensors,
+    flat_outputs,
+    placeholders,
+)
 from executorch_py.exir.ir.op_facts import (
     aliased_argument_of_returns,
     higher_order_name,
@@ -42,6 +49,8 @@ class SpecPropPass(PassBase):
         return res if res is not None else PassResult(graph_module, True)
 
     def call(self, graph_module: fx.GraphModule) -> PassResult:
+        for module in all_graph_modules(graph_module):
+            _store_indices_row_by_row(module)
         _Propagation(graph_module).run()
         return PassResult(graph_module, True)
 
@@ -93,8 +102,6 @@ class _Propagation:
                 return None
             raise InternalError(f"node {node.name} ({node.target}) carries no example value")
         value = node.meta["val"]
-        if op_key(node.target) == "aten::nonzero" and isinstance(value, torch.Tensor):
-            return _row_major(value)
         spec = pytree.tree_map(make_spec, value)
         spec = tuple(spec) if isinstance(spec, list) else spec
         self._enter_bodies(node, spec)
@@ -108,13 +115,19 @@ class _Propagation:
             _Propagation(body, _bound_specs(kind, node, result)).run()
 
 
-def _row_major(value: torch.Tensor) -> TensorSpec:
-    """Spec of `nonzero`, whose kernels write indices row after row although eager torch stores
-    columns.
+def _store_indices_row_by_row(gm: fx.GraphModule) -> None:
+    """Record `nonzero` as row-major, which is how kernels write it; eager torch stores columns.
+
+    Whatever is computed from it follows.
     """
-    spec = TensorSpec.from_tensor(value)
-    spec.set_dim_order(range(len(spec.shape)))
-    return spec
+    changed = []
+    for node in gm.graph.nodes:
+        value = node.meta.get("val") if op_key(node.target) == "aten::nonzero" else None
+        if isinstance(value, torch.Tensor):
+            node.meta["val"] = contiguous_like(value)
+            changed.append(node)
+    if changed:
+        refresh_users(gm, changed)
 
 
 def _aliased_specs(node: fx.Node) -> Any:

@@ -1,10 +1,38 @@
-"""Settings of the exporter's stages, as dataclasses with upstream's names and defaults."""
+"""Settings of the exporter's stages, as dataclasses with upstream's names and defaults.
+
+Fields that upstream does not have are marked; their defaults are what a file for our runtime needs.
+Objects given as defaults are made per config, so that two configs never share state.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
 
 import torch
+
+from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
+from executorch_py.exir.passes.sym_shape_eval import ConstraintBasedSymShapeEvalPass
+from executorch_py.exir.passes.to_out_var import ToOutVarPass
+
+TARGETS = ("executorch_py", "executorch-1.5")
+
+
+class DynamicMemoryPlanningMode(Enum):
+    """How tensors of dynamic size are planned; the runtime supports upper bounds only."""
+
+    UPPER_BOUND = 0
+    RUNTIME = 1
+
+
+@dataclass
+class PropagateDeviceConfig:
+    """Which copies between host and device may be left out; without effect on CPU-only programs."""
+
+    skip_h2d_for_method_inputs: bool | dict[str, bool] = False
+    skip_d2h_for_method_outputs: bool | dict[str, bool] = False
 
 
 @dataclass
@@ -15,3 +43,44 @@ class EdgeCompileConfig:
     _skip_dim_order: bool = False
     _core_aten_ops_exception_list: list[torch._ops.OpOverload] = field(default_factory=list)
     preserve_ops: list[torch._ops.OpOverload] = field(default_factory=list)
+
+
+@dataclass
+class ExecutorchBackendConfig:
+    """How edge programs become a file."""
+
+    passes: list[Any] = field(default_factory=list)
+    memory_planning_pass: Any = field(default_factory=MemoryPlanningPass)
+    propagate_device_config: PropagateDeviceConfig | dict[str, PropagateDeviceConfig] = field(
+        default_factory=PropagateDeviceConfig
+    )
+    to_out_var_pass: Any = field(default_factory=ToOutVarPass)
+    dynamic_memory_planning_mode: DynamicMemoryPlanningMode = DynamicMemoryPlanningMode.UPPER_BOUND
+    emit_stacktrace: bool = False
+    extract_delegate_segments: bool = True
+    segment_alignment: int = 128
+    constant_tensor_alignment: int | None = None
+    delegate_alignment: int | None = None
+    sym_shape_eval_pass: Any = field(default_factory=ConstraintBasedSymShapeEvalPass)
+    remove_view_copy: bool = True
+    external_constants: bool | Callable[[torch.fx.Node], str | None] = False
+    external_mutable_weights: bool = False
+    emit_mutable_buffer_names: bool = False
+    do_quant_fusion_and_const_prop: bool = False
+    run_reinplace_pass: bool = False
+    enable_non_cpu_memory_planning: bool = True
+    reinplace_extra_ops: frozenset[Any] | None = None
+    # Not upstream's. The runtime whose kernels and layout rules the file is made and checked for.
+    target: str = "executorch_py"
+    # Not upstream's. Compute at export what depends on constants only; fold batch norms into
+    # convolutions; write mutable buffers in place where that is provably the same.
+    fold_constants: bool = True
+    write_buffers_in_place: bool = True
+
+    def __post_init__(self) -> None:
+        if self.target not in TARGETS:
+            raise ValueError(f"target is {self.target!r}; it must be one of {', '.join(TARGETS)}")
+        if self.dynamic_memory_planning_mode is not DynamicMemoryPlanningMode.UPPER_BOUND:
+            raise ValueError(
+                "dynamic_memory_planning_mode must be UPPER_BOUND: no runtime grows memory"
+            )

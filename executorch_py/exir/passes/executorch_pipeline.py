@@ -1,0 +1,98 @@
+"""The passes from the edge dialect to a program that can be emitted, as data, in order.
+
+Two lists: steps that need the whole program (signature, constants), then rewrites of its graph. A
+step is left out when its condition on the settings does not hold. Memory planning follows, and is
+always last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch.export import ExportedProgram
+
+from executorch_py.exir.passes.constant_prop_pass import constant_prop_pass
+from executorch_py.exir.passes.edge_to_backend_ops import EdgeToBackendOpsPass
+from executorch_py.exir.passes.elide_write_back import ElideWriteBackPass
+from executorch_py.exir.passes.fold_constants import fold_constants
+from executorch_py.exir.passes.fuse_batch_norm import fuse_batch_norm
+from executorch_py.exir.passes.init_mutable_pass import skip_large_zero_states
+from executorch_py.exir.passes.insert_write_back_for_buffers import write_back_buffers
+from executorch_py.exir.passes.legalize_dim_order import LegalizePortableDimOrderPass
+from executorch_py.exir.passes.normalize_view_copy_base import (
+    CanonicalizeReshapesPass,
+    NormalizeViewCopyBasePass,
+)
+from executorch_py.exir.passes.reinplace import DEFAULT_INPLACEABLE_OPS, reinplace_pass
+from executorch_py.exir.passes.remove_graph_asserts import RemoveGraphAssertsPass
+from executorch_py.exir.passes.replace_view_copy_with_view import ReplaceViewCopyWithViewPass
+from executorch_py.exir.passes.separate_loop_state import SeparateLoopStatePass
+from executorch_py.exir.passes.spec_prop import SpecPropPass
+from executorch_py.exir.passes.weights_to_outputs import weights_to_outputs_pass
+
+if TYPE_CHECKING:
+    from executorch_py.exir.program.config import ExecutorchBackendConfig
+
+Config = Any
+Condition = Callable[["ExecutorchBackendConfig"], bool]
+
+
+@dataclass(frozen=True)
+class ProgramStep:
+    """A change to a whole program, in place; what it returns is not used."""
+
+    run: Callable[[ExportedProgram, Config], object]
+    when: Condition = lambda config: True
+
+
+@dataclass(frozen=True)
+class GraphStep:
+    """A pass over a graph module; `make` gets the settings of the method."""
+
+    make: Callable[[Config], Any]
+    when: Condition = lambda config: True
+
+
+def _reinplace(ep: ExportedProgram, config: Config) -> None:
+    ops = set(DEFAULT_INPLACEABLE_OPS) | set(config.reinplace_extra_ops or ())
+    reinplace_pass(ep, ops)
+
+
+PROGRAM_STEPS: tuple[ProgramStep, ...] = (
+    # Before folding, which would otherwise compute with the weights that a norm scales.
+    ProgramStep(lambda ep, _: fuse_batch_norm(ep), lambda c: c.fold_constants),
+    ProgramStep(lambda ep, _: fold_constants(ep), lambda c: c.fold_constants),
+    ProgramStep(lambda ep, _: constant_prop_pass(ep), lambda c: c.do_quant_fusion_and_const_prop),
+    # In-place operators first, so that write-back sees which buffers need no copy.
+    ProgramStep(
+        _reinplace,
+        lambda c: (
+            c.write_buffers_in_place or c.run_reinplace_pass or c.reinplace_extra_ops is not None
+        ),
+    ),
+    ProgramStep(lambda ep, _: weights_to_outputs_pass(ep)),
+    ProgramStep(lambda ep, _: write_back_buffers(ep)),
+    ProgramStep(lambda ep, _: skip_large_zero_states(ep)),
+)
+
+GRAPH_STEPS: tuple[GraphStep, ...] = (
+    GraphStep(
+        lambda c: LegalizePortableDimOrderPass(),
+        lambda c: c.target != "executorch_py",
+    ),
+    GraphStep(lambda c: SeparateLoopStatePass()),
+    # Assertions go before specs are made: they have no value, and hold symbols without bounds.
+    GraphStep(lambda c: RemoveGraphAssertsPass()),
+    GraphStep(lambda c: SpecPropPass()),
+    GraphStep(lambda c: EdgeToBackendOpsPass()),
+    # Views: one name, then one base, then no copy. Constants must be known to be constant by then.
+    GraphStep(lambda c: CanonicalizeReshapesPass(), lambda c: c.remove_view_copy),
+    GraphStep(lambda c: NormalizeViewCopyBasePass(), lambda c: c.remove_view_copy),
+    GraphStep(lambda c: ReplaceViewCopyWithViewPass(), lambda c: c.remove_view_copy),
+    # Out variants allocate at upper bounds.
+    GraphStep(lambda c: c.sym_shape_eval_pass),
+    GraphStep(lambda c: c.to_out_var_pass),
+    GraphStep(lambda c: ElideWriteBackPass(), lambda c: c.write_buffers_in_place),
+)

@@ -1,0 +1,58 @@
+"""Which constants go to a data file of their own (`.ptd`) instead of the program.
+
+Each placeholder concerned gets `meta["constant_tag"]`, the name of the file; emission and
+serialisation do the rest. Constants that the exporter itself lifted out of the code always stay in
+the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.fx.passes.infra.pass_base import PassResult
+
+from executorch_py.exir.ir.graph import placeholders
+from executorch_py.exir.ir.tensor_spec import TensorSpec
+
+DEFAULT_EXTERNAL_FILE = "_default_external_constant"
+_LIFTED = "_lifted_tensor"
+
+TagFunction = Callable[[fx.Node], str | None]
+
+
+def external_constants_pass(
+    gm: fx.GraphModule, gen_tag_fn: TagFunction | None = None
+) -> PassResult:
+    """Tag constants; without a function all of them go to one default file."""
+    changed = False
+    for node in placeholders(gm.graph):
+        spec = node.meta.get("spec")
+        if not isinstance(spec, TensorSpec) or not spec.const or _LIFTED in node.name:
+            continue
+        tag = DEFAULT_EXTERNAL_FILE if gen_tag_fn is None else gen_tag_fn(node)
+        if tag is not None:
+            node.meta["constant_tag"] = tag
+            changed = True
+    return PassResult(gm, changed)
+
+
+def external_mutable_weights_pass(gm: fx.GraphModule, ep: ExportedProgram) -> PassResult:
+    """Tag weights that a training program updates (those with a gradient)."""
+    parameters = ep.graph_signature.inputs_to_parameters
+    gradients = ep.graph_signature.backward_signature
+    trained = (
+        {parameters[n] for n in parameters}
+        if gradients is None
+        else set(gradients.gradients_to_parameters.values())
+    )
+    changed = False
+    for node in placeholders(gm.graph):
+        fqn = parameters.get(node.name)
+        value = ep.state_dict.get(fqn) if fqn in trained else None
+        if isinstance(value, torch.nn.Parameter) and value.requires_grad:
+            node.meta["constant_tag"] = DEFAULT_EXTERNAL_FILE
+            changed = True
+    return PassResult(gm, changed)

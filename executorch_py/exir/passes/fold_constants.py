@@ -1,0 +1,240 @@
+"""FoldConstants: whatever depends on constants only is computed once, at export, by eager torch.
+
+Casts of scalars, aranges, masks, and above all the transposed weights of linear layers. Guarded
+against growth: results that outweigh the constants they make superfluous are computed at run time
+as before, so that a tied embedding is not stored twice and a large mask does not swell the file.
+Quantisation operators are left to the passes that understand them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch._prims_common import is_non_overlapping_and_dense_or_false
+from torch.export import ExportedProgram
+
+from executorch_py.exir.error import InternalError
+from executorch_py.exir.ir.constants import add_constants, drop_unused_constants
+from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes
+from executorch_py.exir.ir.op_facts import (
+    QUANT_OPS,
+    is_random,
+    is_scalar_op,
+    mutated_positions,
+    op_key,
+    op_overload,
+)
+
+# A result this small is always worth folding.
+_SMALL_BYTES = 4096
+# How much a group of results may outweigh the constants that it replaces.
+_ALLOWED_GROWTH = 64 * 1024
+
+
+def fold_constants(ep: ExportedProgram, keep: Iterable[str] = ()) -> bool:
+    """Fold in place; operators named in `keep` (as `aten::name.overload`) are not folded."""
+    return _Folder(ep, QUANT_OPS | set(keep)).run()
+
+
+@dataclass
+class _Group:
+    """Results that use the same large constants: they pay off together or not at all."""
+
+    results: list[fx.Node] = field(default_factory=list)
+    sources: set[fx.Node] = field(default_factory=set)
+
+
+class _Folder:
+    def __init__(self, ep: ExportedProgram, kept: Iterable[str]) -> None:
+        self.ep = ep
+        self.kept = frozenset(kept)
+        self.graph = ep.graph_module.graph
+        self.constants = {
+            name: value
+            for name, value in constant_tensors(ep).items()
+            if type(value) in (torch.Tensor, torch.nn.Parameter) and value.device.type == "cpu"
+        }
+        self.foldable: set[fx.Node] = set()
+        self.sources: dict[fx.Node, frozenset[fx.Node]] = {}
+        self.values: dict[fx.Node, Any] = {}
+
+    def run(self) -> bool:
+        for node in self.graph.nodes:
+            if node.op == "placeholder" and node.name in self.constants:
+                self.sources[node] = frozenset([node])
+            elif self._is_foldable(node):
+                self.foldable.add(node)
+                self.sources[node] = frozenset().union(
+                    *(self.sources[n] for n in node.all_input_nodes)
+                )
+        frontier = [n for n in self.graph.nodes if n in self.foldable and self._is_result(n)]
+        chosen = self._worthwhile(frontier)
+        if not chosen:
+            return False
+        self._replace(chosen)
+        return True
+
+    def _is_foldable(self, node: fx.Node) -> bool:
+        op = op_overload(node.target) if node.op == "call_function" else None
+        if op is None or is_scalar_op(node.target) or mutated_positions(op) or is_random(op):
+            return False
+        if (
+            op_key(op) in self.kept
+            or "val" not in node.meta
+            or op_key(op).startswith("aten::empty")
+        ):
+            return False
+        if not isinstance(node.meta["val"], torch.Tensor) or op.namespace == "executorch_prim":
+            return False
+        if not all(isinstance(size, int) for size in node.meta["val"].shape):
+            return False
+        return all(n in self.sources for n in node.all_input_nodes)
+
+    def _is_result(self, node: fx.Node) -> bool:
+        return any(user not in self.foldable for user in node.users)
+
+    def _worthwhile(self, frontier: list[fx.Node]) -> list[fx.Node]:
+        """The results to fold: small ones, and groups that do not outweigh what they replace."""
+        chosen = {n for n in frontier if _bytes(n) <= _SMALL_BYTES or self._keeps_bytes(n)}
+        for group in self._groups([n for n in frontier if n not in chosen]):
+            folded = chosen | set(group.results)
+            freed = sum(_bytes(s) for s in group.sources if self._is_freed(s, folded))
+            cost = sum(_bytes(n) for n in _distinct(group.results))
+            if cost <= freed + _ALLOWED_GROWTH:
+                chosen = folded
+        return [n for n in frontier if n in chosen]
+
+    def _keeps_bytes(self, node: fx.Node) -> bool:
+        """A reshaped constant has the very bytes of the constant, which the file holds once."""
+        if op_key(node.target) not in ("aten::view_copy", "aten::unsqueeze_copy"):
+            return False
+        source = node.args[0]
+        return (
+            isinstance(source, fx.Node)
+            and source.op == "placeholder"
+            and self.constants[source.name].is_contiguous()
+        )
+
+    def _groups(self, results: list[fx.Node]) -> list[_Group]:
+        groups: list[_Group] = []
+        of_source: dict[fx.Node, _Group] = {}
+        for node in results:
+            large = {s for s in self.sources[node] if _bytes(s) > _SMALL_BYTES}
+            merged = _Group([node], set(large))
+            for group in {id(of_source[s]): of_source[s] for s in large if s in of_source}.values():
+                merged.results = group.results + merged.results
+                merged.sources |= group.sources
+                groups.remove(group)
+            groups.append(merged)
+            of_source.update({s: merged for s in merged.sources})
+        return groups
+
+    def _is_freed(self, source: fx.Node, folded: set[fx.Node]) -> bool:
+        """Whether every use of a constant ends in folded results."""
+        stack = [source]
+        while stack:
+            node = stack.pop()
+            for user in node.users:
+                if user not in self.foldable:
+                    return False
+                if user not in folded:
+                    stack.append(user)
+        return True
+
+    def _replace(self, chosen: list[fx.Node]) -> None:
+        placeholders: dict[Any, fx.Node] = {}
+        pending: list[tuple[str, torch.Tensor, object, dict[str, object]]] = []
+        keys: dict[fx.Node, Any] = {}
+        with torch.no_grad():
+            for node in chosen:
+                key = _identity(node)
+                keys[node] = key
+                if key not in placeholders:
+                    placeholders[key] = node
+                    example = _dense(node.meta["val"])
+                    value = _like(self._value(node), example)
+                    meta = {k: node.meta[k] for k in ("stack_trace",) if k in node.meta}
+                    pending.append((self._name(node), value, example, meta))
+        self.values.clear()
+        made = dict(zip(placeholders, add_constants(self.ep, pending), strict=True))
+        for node in chosen:
+            node.replace_all_uses_with(made[keys[node]])
+        erase_dead_nodes(self.graph)
+        drop_unused_constants(self.ep, set(self.constants))
+
+    def _name(self, node: fx.Node) -> str:
+        """`<weight>_folded` where one constant is behind the value, else after the node."""
+        sources = self.sources[node]
+        if len(sources) == 1:
+            (source,) = sources
+            fqn = next(
+                s.target for s in self.ep.graph_signature.input_specs if s.arg.name == source.name
+            )
+            return f"{fqn}_folded"
+        return f"_folded_{node.name}"
+
+    def _value(self, node: fx.Node) -> Any:
+        """The value of a foldable node, evaluating what it depends on first (without recursion)."""
+        stack = [node]
+        while stack:
+            current = stack[-1]
+            missing = [n for n in current.all_input_nodes if n not in self.values]
+            if current.op == "placeholder":
+                self.values[current] = self.constants[current.name].detach()
+            elif missing:
+                stack.extend(missing)
+                continue
+            elif current not in self.values:
+                op = op_overload(current.target)
+                assert op is not None
+                args = fx.node.map_arg(current.args, lambda n: self.values[n])
+                kwargs = fx.node.map_arg(current.kwargs, lambda n: self.values[n])
+                self.values[current] = op(*args, **kwargs)
+            stack.pop()
+        return self.values[node]
+
+
+def _bytes(node: fx.Node) -> int:
+    value = node.meta["val"]
+    return int(value.numel()) * int(value.element_size())
+
+
+def _identity(node: fx.Node) -> Any:
+    """Equal for calls of the same operator with the same arguments, whose values are equal."""
+    return (op_key(node.target), _key_of(node.args), _key_of(node.kwargs))
+
+
+def _key_of(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple(_key_of(item) for item in value)
+    if isinstance(value, dict):
+        return tuple((k, _key_of(v)) for k, v in sorted(value.items()))
+    return (type(value).__name__, value) if not isinstance(value, fx.Node) else value
+
+
+def _distinct(results: list[fx.Node]) -> list[fx.Node]:
+    return list({_identity(n): n for n in results}.values())
+
+
+def _dense(example: torch.Tensor) -> torch.Tensor:
+    """The traced layout, or row-major where the traced one leaves gaps or repeats elements."""
+    if example.is_contiguous() or is_non_overlapping_and_dense_or_false(example):
+        return example
+    return example.contiguous()
+
+
+def _like(value: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
+    """The value in the layout that the rest of the graph was traced with."""
+    if value.dtype is not example.dtype or value.shape != example.shape:
+        raise InternalError(
+            f"folding gave {value.dtype} {tuple(value.shape)} where tracing saw {example.dtype} "
+            f"{tuple(example.shape)}"
+        )
+    if value.stride() == example.stride():
+        return value
+    laid_out = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype)
+    return laid_out.copy_(value)

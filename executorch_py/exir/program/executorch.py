@@ -1,0 +1,306 @@
+"""to_executorch: edge programs become a planned, emitted and serialised program.
+
+Runs the pipeline of passes/executorch_pipeline.py on copies, so the edge programs stay as they were
+and a second call gives the same bytes. Emission and byte formats are emit/ and serialize/; running
+the result is the runtime's part and is only reached for from `run` and `verify`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx.passes.infra.pass_base import PassResult
+
+from executorch_py.exir import schema
+from executorch_py.exir.error import ExportError, ExportErrorType
+from executorch_py.exir.ir.graph import all_graph_modules, copy_program, flat_outputs
+from executorch_py.exir.passes.executorch_pipeline import GRAPH_STEPS, PROGRAM_STEPS
+from executorch_py.exir.passes.external_constants import (
+    external_constants_pass,
+    external_mutable_weights_pass,
+)
+from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
+from executorch_py.exir.passes.spec_prop import SpecPropPass, mark_constants
+from executorch_py.exir.passes.sym_shape_eval import ConstraintBasedSymShapeEvalPass
+from executorch_py.exir.program.config import ExecutorchBackendConfig
+
+if TYPE_CHECKING:
+    from executorch_py.exir.emit import EmitterOutput
+    from executorch_py.exir.program.managers import EdgeProgramManager
+    from executorch_py.exir.serialize.cord import Cord
+    from executorch_py.testing.parity import ParityReport
+
+
+def lower_to_executorch(
+    manager: EdgeProgramManager, config: ExecutorchBackendConfig | None = None
+) -> ExecutorchProgramManager:
+    """Lower all methods of an edge manager. The manager and its programs are not changed."""
+    config = config if config is not None else ExecutorchBackendConfig()
+    planners: list[Any] = []
+    programs: dict[str, ExportedProgram] = {}
+    for name, program in manager._edge_programs.items():
+        settings = _for_method(config, name)
+        lowered = lower_method(copy_program(program), settings)
+        plan_memory(lowered, settings.memory_planning_pass)
+        planners.append(settings.memory_planning_pass)
+        programs[name] = lowered
+    for planner in {id(p): p for p in planners}.values():
+        if hasattr(planner, "run_multimethod"):
+            planner.run_multimethod()
+    named_data = manager._named_data_store.get_named_data_store_output()
+    result = ExecutorchProgramManager(programs, manager._config_methods, config, named_data)
+    if manager._etrecord is not None:
+        result._etrecord = copy.copy(manager._etrecord)
+        result._etrecord.add_executorch_program(result)
+    return result
+
+
+def _for_method(config: ExecutorchBackendConfig, name: str) -> ExecutorchBackendConfig:
+    """The settings of one method: passes given per method are picked, stateful ones copied."""
+
+    def pick(value: Any, default: Callable[[], Any]) -> Any:
+        if isinstance(value, dict):
+            return value[name] if name in value else default()
+        return value
+
+    return replace(
+        config,
+        memory_planning_pass=pick(config.memory_planning_pass, MemoryPlanningPass),
+        sym_shape_eval_pass=pick(config.sym_shape_eval_pass, ConstraintBasedSymShapeEvalPass),
+    )
+
+
+def lower_method(program: ExportedProgram, config: ExecutorchBackendConfig) -> ExportedProgram:
+    """All passes before memory planning, on a program that may be changed."""
+    if config.passes:
+        from executorch_py.exir.program.managers import run_passes
+
+        program = run_passes(program, config.passes)
+    for step in PROGRAM_STEPS:
+        if step.when(config):
+            step.run(program, config)
+    for graph_step in GRAPH_STEPS:
+        if graph_step.when(config):
+            made = graph_step.make(config)
+            result = made(program.graph_module)
+            if isinstance(result, PassResult) and result.graph_module is not program.graph_module:
+                program._graph_module = result.graph_module
+            if isinstance(made, SpecPropPass):
+                mark_constants(program, program.graph_module)
+    _tag_external_data(program, config)
+    _name_outputs(program)
+    return program
+
+
+def _tag_external_data(program: ExportedProgram, config: ExecutorchBackendConfig) -> None:
+    if config.external_constants:
+        tag = config.external_constants if callable(config.external_constants) else None
+        external_constants_pass(program.graph_module, tag)
+    if config.external_mutable_weights:
+        external_mutable_weights_pass(program.graph_module, program)
+
+
+def _name_outputs(program: ExportedProgram) -> None:
+    """Output names of the signature follow the nodes that ended up producing them."""
+    specs = program.graph_signature.output_specs
+    leaves = flat_outputs(program.graph_module.graph)
+    program._graph_signature.output_specs = [
+        replace(spec, arg=replace(spec.arg, name=leaf.name))
+        if isinstance(leaf, torch.fx.Node) and hasattr(spec.arg, "name")
+        else spec
+        for spec, leaf in zip(specs, leaves, strict=True)
+    ]
+
+
+def plan_memory(program: ExportedProgram, planner: Any) -> None:
+    """Plan a lowered method with a planning pass of ours or of the user's."""
+    if hasattr(planner, "run"):
+        result = planner.run(program.graph_module, program.graph_signature)
+    else:
+        result = planner(program.graph_module)
+    if isinstance(result, PassResult):
+        program._graph_module = result.graph_module
+
+
+def edge_to_executorch_passes(
+    config: ExecutorchBackendConfig, name: str | None = None
+) -> list[Any]:
+    """The graph passes that `to_executorch` runs for a method, in order."""
+    settings = _for_method(config, name or "forward")
+    steps = [step.make(settings) for step in GRAPH_STEPS if step.when(settings)]
+    return [*settings.passes, *steps]
+
+
+class ExecutorchProgramManager:
+    """A finished program: its bytes, its tables, its graphs, and the means to run and check it."""
+
+    def __init__(
+        self,
+        execution_programs: dict[str, ExportedProgram],
+        config_methods: Mapping[str, Any] | None = None,
+        backend_config: ExecutorchBackendConfig | None = None,
+        named_data: Any = None,
+    ) -> None:
+        from executorch_py.exir.emit import emit_program
+        from executorch_py.exir.manifest import check_against_kernels
+        from executorch_py.exir.serialize.artifacts import serialize_for_executorch
+
+        self._config = backend_config if backend_config is not None else ExecutorchBackendConfig()
+        self._execution_programs = execution_programs
+        self._config_methods = config_methods
+        self._named_data = named_data
+        self._etrecord: Any = None
+        self._bytes: bytes | None = None
+        check_against_kernels(execution_programs, self._config.target)
+        self._emitter_output: EmitterOutput = emit_program(
+            execution_programs,
+            self._config.emit_stacktrace,
+            config_methods,
+            self._config.emit_mutable_buffer_names,
+        )
+        self._pte_data: Cord
+        self._tensor_data: dict[str, Cord]
+        self._pte_data, self._tensor_data = serialize_for_executorch(
+            self._emitter_output, self._config, None, named_data
+        )
+        for program in execution_programs.values():
+            for module in all_graph_modules(program.graph_module):
+                module.recompile()
+
+    # ---- what it is
+
+    @property
+    def methods(self) -> set[str]:
+        """Names of the methods that run."""
+        return set(self._execution_programs)
+
+    @property
+    def config_methods(self) -> set[str]:
+        """Names of the methods that return constants."""
+        return set(self._config_methods or ())
+
+    def exported_program(self, method_name: str = "forward") -> ExportedProgram:
+        """The lowered program of a method; KeyError names the methods there are."""
+        if method_name not in self._execution_programs:
+            there = sorted(self._execution_programs)
+            raise KeyError(f"no method '{method_name}'; there are: {there}")
+        return self._execution_programs[method_name]
+
+    @property
+    def executorch_program(self) -> schema.Program:
+        """The program's tables, before they became bytes."""
+        return self._emitter_output.program
+
+    @property
+    def debug_handle_map(self) -> dict[str, dict[int, int | list[int]]]:
+        """Method → instruction → debug handle(s) of the edge nodes behind it."""
+        return self._emitter_output.debug_handle_map
+
+    @property
+    def delegate_map(self) -> dict[str, dict[int, dict[str, Any]]]:
+        """Method → instruction → name and debug map of the delegate it calls."""
+        return self._emitter_output.method_to_delegate_debug_id_map
+
+    @property
+    def instruction_id_to_num_outs_map(self) -> dict[str, dict[int, int]]:
+        """Method → instruction → number of tensors it writes."""
+        return self._emitter_output.instruction_id_to_num_outs_map
+
+    def get_etrecord(self) -> Any:
+        """The record for tools; RuntimeError unless `generate_etrecord=True` was asked for."""
+        if self._etrecord is None:
+            raise RuntimeError(
+                "no ETRecord was generated; call to_edge or to_edge_transform_and_lower with "
+                "generate_etrecord=True"
+            )
+        return self._etrecord
+
+    def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
+        """Print the program's tables; with `verbose` the graphs as well."""
+        import pprint
+
+        pprint.pprint(self._emitter_output.program, stream=out, width=100)
+        if verbose:
+            for name, program in sorted(self._execution_programs.items()):
+                print(f"method {name}:\n{program.graph_module.graph}", file=out)
+
+    # ---- its bytes
+
+    @property
+    def buffer(self) -> bytes:
+        """The whole file as bytes, made once."""
+        if self._bytes is None:
+            self._bytes = bytes(self._pte_data)
+        return self._bytes
+
+    def write_to_file(self, open_file: BinaryIO) -> None:
+        """Write the program to an open binary file, weights straight from their tensors."""
+        self._pte_data.write_to_file(open_file)
+
+    def save(self, path: str | Path) -> None:
+        """Write the program to `path`, which must end in `.pte`."""
+        if not str(path).endswith(".pte"):
+            raise ValueError(f"a program file is called *.pte, not {path}")
+        with open(path, "wb") as file:
+            self.write_to_file(file)
+
+    def write_tensor_data_to_file(self, outdir: str | Path) -> None:
+        """Write each data file to a folder, under its tag (`.ptd` is added where missing)."""
+        folder = Path(outdir)
+        folder.mkdir(parents=True, exist_ok=True)
+        for tag, data in self._tensor_data.items():
+            name = tag if tag.endswith(".ptd") else f"{tag}.ptd"
+            with open(folder / name, "wb") as file:
+                data.write_to_file(file)
+
+    # ---- running it
+
+    def run(
+        self,
+        inputs: Sequence[Any] | Any = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        method: str = "forward",
+    ) -> Any:
+        """Run the very bytes on the C runtime in this process; outputs in the model's structure.
+
+        Every call loads the program anew, so mutable state starts as the file says.
+        """
+        from executorch_py.runtime import Runtime
+
+        if self._tensor_data:
+            raise ExportError(
+                ExportErrorType.NOT_SUPPORTED,
+                "this program keeps weights in data files; save both with save() and "
+                "write_tensor_data_to_file(), and load them with Runtime.load_program(data_path=)",
+            )
+        arguments = (inputs,) if not isinstance(inputs, (list, tuple)) else tuple(inputs)
+        spec = self.exported_program(method).call_spec
+        flat, given = torch.utils._pytree.tree_flatten((arguments, dict(kwargs or {})))
+        if spec.in_spec is not None and given != spec.in_spec:
+            raise ValueError(f"inputs have the structure {given}, the model takes {spec.in_spec}")
+        loaded = Runtime.get().load_program(self.buffer).load_method(method)
+        outputs = list(loaded.execute(flat))
+        if spec.out_spec is None:
+            return outputs
+        return torch.utils._pytree.tree_unflatten(outputs, spec.out_spec)
+
+    def verify(
+        self,
+        model: Callable[..., Any],
+        *inputs: Any,
+        method: str = "forward",
+        rtol: float | None = None,
+        atol: float | None = None,
+        **kwargs: Any,
+    ) -> ParityReport:
+        """Compare the program's outputs with eager torch, at all size bounds of its inputs."""
+        from executorch_py.testing.parity import verify_program
+
+        return verify_program(self, model, *inputs, method=method, rtol=rtol, atol=atol, **kwargs)

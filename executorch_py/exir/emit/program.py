@@ -24,8 +24,8 @@ from executorch_py.exir.schema import EXECUTORCH_SCHEMA_VERSION
 class EmitterOutput:
     """The program before serialisation, and what links its instructions back to the graphs.
 
-    The three maps are keyed by method, then by instruction index. `mutable_data` and the external constants are stored beside
-    the program by the serialiser.
+    The three maps are keyed by method, then by instruction index. `mutable_data` and the external
+    constants are stored beside the program by the serialiser.
     """
 
     program: schema.Program

@@ -1,0 +1,1 @@
+"""Backends ahead of time: one package each, with its partitioner and its preprocessing."""

@@ -1,0 +1,197 @@
+"""to_backend: lower a whole program, the partitions of one program, or those of several methods.
+
+Partition → extract each tag's nodes → let each backend preprocess all of its partitions at once →
+fill the delegates. The programs given are not changed. Relies on extract.py for the graph
+surgery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any
+
+from torch import fx
+from torch.export import ExportedProgram
+
+from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
+from executorch_py.exir.backend.canonical_partitioners.duplicate_constant_node_pass import (
+    duplicate_shared_constants,
+)
+from executorch_py.exir.backend.compile_spec_schema import CompileSpec
+from executorch_py.exir.backend.extract import Extracted, Extraction
+from executorch_py.exir.backend.graph_checks import is_identical_graph
+from executorch_py.exir.backend.partitioner import Partitioner, PartitionResult
+from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.ir.graph import copy_program
+from executorch_py.exir.lowered_backend_module import LoweredBackendModule
+
+_validation: ContextVar[bool] = ContextVar("validation", default=True)
+
+
+def disable_validation() -> None:
+    """Stop checking that partitioners leave the graph as it was."""
+    _validation.set(False)
+
+
+@contextmanager
+def validation_disabled() -> Generator[None, None, None]:
+    """Without that check for the duration of a block."""
+    token = _validation.set(False)
+    try:
+        yield
+    finally:
+        _validation.reset(token)
+
+
+@dataclass
+class MethodProgramsPartitionerSpec:
+    """Programs and partitioners by method name."""
+
+    method_to_edge_program: Mapping[str, ExportedProgram]
+    method_to_partitioner: Mapping[str, Partitioner]
+
+
+@singledispatch
+def to_backend(*args: Any) -> Any:
+    """Lower to a backend; three forms, chosen by the first argument.
+
+    (backend_id, program, compile_specs) -> LoweredBackendModule: the whole program.
+    (program, partitioner) -> ExportedProgram: the parts that the partitioner tags.
+    (MethodProgramsPartitionerSpec) -> dict of programs: the same for several methods at once.
+    """
+    raise TypeError(
+        "to_backend takes (backend_id, program, compile_specs), (program, partitioner) or a "
+        f"MethodProgramsPartitionerSpec, not {[type(arg).__name__ for arg in args]}"
+    )
+
+
+@to_backend.register
+def _(
+    backend_id: str, edge_program: ExportedProgram, compile_specs: list[CompileSpec]
+) -> LoweredBackendModule:
+    backend = _backend(backend_id)
+    copied = backend.copy_exported_program_for_preprocess(edge_program, compile_specs)
+    module = LoweredBackendModule(edge_program, backend_id, b"", compile_specs)
+    _fill(module, backend.preprocess(copied, compile_specs))
+    return module
+
+
+@to_backend.register
+def _(edge_program: ExportedProgram, partitioner_instance: Partitioner) -> ExportedProgram:
+    spec = MethodProgramsPartitionerSpec(
+        {"forward": edge_program}, {"forward": partitioner_instance}
+    )
+    return lower_methods(spec)["forward"]
+
+
+@to_backend.register
+def _(
+    method_edge_program_partitioners: MethodProgramsPartitionerSpec,
+) -> dict[str, ExportedProgram]:
+    return lower_methods(method_edge_program_partitioners)
+
+
+def lower_methods(spec: MethodProgramsPartitionerSpec) -> dict[str, ExportedProgram]:
+    """The programs with their partitions lowered, in the order given."""
+    programs = dict(spec.method_to_edge_program)
+    waiting: dict[str, dict[str, list[Extracted]]] = {}
+    for method, partitioner in spec.method_to_partitioner.items():
+        if method not in programs:
+            raise ValueError(f"a partitioner is given for '{method}'; methods: {list(programs)}")
+        programs[method], extracted = _partition(programs[method], partitioner)
+        for part in extracted:
+            by_method = waiting.setdefault(part.spec.backend_id, {})
+            by_method.setdefault(method, []).append(part)
+    for backend_id, by_method in waiting.items():
+        _preprocess(backend_id, by_method)
+    for method in spec.method_to_partitioner:
+        programs[method]._validate()
+    return programs
+
+
+def _partition(
+    program: ExportedProgram, partitioner: Partitioner
+) -> tuple[ExportedProgram, list[Extracted]]:
+    """A copy of the program with delegate calls, whose delegates still wait for their payloads."""
+    result = partitioner(copy_program(program))
+    tagged = _checked(result, program, partitioner)
+    duplicate_shared_constants(tagged, list(result.partition_tags))
+    extracted = []
+    for gm in list(graph_modules(tagged.graph_module)):
+        for tag, where in result.partition_tags.items():
+            part = Extraction(gm, tagged, tag, where).run()
+            if part is not None:
+                extracted.append(part)
+        for node in gm.graph.nodes:
+            node.meta.pop("delegation_tag", None)
+    tagged._example_inputs = None
+    return tagged, extracted
+
+
+def _checked(
+    result: PartitionResult, program: ExportedProgram, partitioner: Partitioner
+) -> ExportedProgram:
+    who = type(partitioner).__name__
+    if result.partition_tags is None:
+        raise ValueError(f"{who} gave no partition_tags; it must map each tag to a DelegationSpec")
+    tagged = result.tagged_exported_program
+    if _validation.get() and not is_identical_graph(tagged.graph_module, program.graph_module):
+        raise AssertionError(f"the partitioner {who} should not modify the graph module, only tag")
+    known = set(result.partition_tags)
+    for gm in graph_modules(tagged.graph_module):
+        _check_tags(gm, known, who)
+    return tagged
+
+
+def _check_tags(gm: fx.GraphModule, known: set[str], who: str) -> None:
+    for node in gm.graph.nodes:
+        tag = node.meta.get("delegation_tag")
+        if tag is not None and node.op == "call_function" and tag not in known:
+            raise ValueError(
+                f"{who} tagged '{node.name}' with '{tag}', which partition_tags does not have"
+            )
+
+
+def _preprocess(backend_id: str, by_method: dict[str, list[Extracted]]) -> None:
+    backend = _backend(backend_id)
+    specs = {m: [part.spec.compile_specs for part in parts] for m, parts in by_method.items()}
+    programs = {
+        method: [
+            backend.copy_exported_program_for_preprocess(
+                part.module.original_module, part.spec.compile_specs
+            )
+            for part in parts
+        ]
+        for method, parts in by_method.items()
+    }
+    results = backend.preprocess_multimethod(programs, specs)
+    for method, parts in by_method.items():
+        if len(results.get(method, ())) != len(parts):
+            raise ValueError(
+                f"{backend_id} gave {len(results.get(method, ()))} results for the {len(parts)} "
+                f"partitions of method '{method}'"
+            )
+        for part, result in zip(parts, results[method], strict=True):
+            _fill(part.module, result)
+
+
+def _fill(module: LoweredBackendModule, result: PreprocessResult) -> None:
+    module._processed_bytes = result.processed_bytes
+    module._named_data_store_output = result.data_store_output
+    module.meta = {"debug_handle_map": result.debug_handle_map}
+    if result._delegate_info_meta is not None:
+        module.meta["_delegate_info_meta"] = result._delegate_info_meta
+
+
+def _backend(backend_id: str) -> type[BackendDetails]:
+    known = {cls.__name__: cls for cls in BackendDetails.__subclasses__()}
+    if backend_id not in known:
+        raise NotImplementedError(
+            f"Backend {backend_id} was not found. Import the module that defines it; "
+            f"imported are {sorted(known)}"
+        )
+    return known[backend_id]

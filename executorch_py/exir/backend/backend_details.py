@@ -1,0 +1,81 @@
+"""What a backend is ahead of time: a class whose name is its id and whose `preprocess` makes
+bytes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch.export import ExportedProgram
+
+from executorch_py.exir.backend.compile_spec_schema import CompileSpec
+from executorch_py.exir.ir.graph import copy_program
+from executorch_py.exir.serialize.named_data import NamedDataStoreOutput
+
+
+def enforcedmethod(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a method that every implementation must provide."""
+    func.__enforcedmethod__ = True  # type: ignore[attr-defined]
+    return func
+
+
+@dataclass
+class PreprocessResult:
+    """What a backend made of one partition."""
+
+    processed_bytes: bytes = b""
+    debug_handle_map: dict[int, tuple[int, ...]] | dict[str, tuple[int, ...]] | None = None
+    data_store_output: NamedDataStoreOutput | None = None
+    _delegate_info_meta: Any = None
+
+
+class BackendDetails(ABC):
+    """Base class of backends. The class name is the id that the runtime looks up; it is final."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for base in cls.__bases__:
+            if issubclass(base, BackendDetails) and base is not BackendDetails:
+                raise TypeError(
+                    f"backend '{base.__name__}' is final, '{cls.__name__}' cannot derive from it; "
+                    "derive from BackendDetails and share code through functions"
+                )
+
+    @classmethod
+    def copy_exported_program_for_preprocess(
+        cls, edge_program: ExportedProgram, compile_specs: list[CompileSpec]
+    ) -> ExportedProgram:
+        """The program that `preprocess` may change: a graph of its own over the same tensors."""
+        return copy_program(edge_program)
+
+    @staticmethod
+    @enforcedmethod
+    @abstractmethod
+    def preprocess(
+        edge_program: ExportedProgram, compile_specs: list[CompileSpec]
+    ) -> PreprocessResult:
+        """Turn a partition into the payload that the runtime's backend reads.
+
+        The graph given may be changed, the tensors of its state must not be written to.
+        """
+
+    @classmethod
+    def preprocess_multimethod(
+        cls,
+        edge_programs: dict[str, list[ExportedProgram]],
+        compile_specs: dict[str, list[list[CompileSpec]]],
+    ) -> dict[str, list[PreprocessResult]]:
+        """All partitions of all methods at once, for backends that share data between them."""
+        results = {}
+        for method, programs in edge_programs.items():
+            if len(compile_specs.get(method, ())) != len(programs):
+                raise ValueError(
+                    f"method '{method}' has {len(programs)} partitions and compile specs for "
+                    f"{len(compile_specs.get(method, ()))}"
+                )
+            pairs = zip(programs, compile_specs[method], strict=True)
+            results[method] = [cls.preprocess(program, specs) for program, specs in pairs]
+        return results

@@ -1,0 +1,1 @@
+"""Ready-made ways to group nodes into partitions."""

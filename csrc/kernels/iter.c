@@ -228,13 +228,14 @@ et_status eti_flat_prepare(et_prepare_ctx *ctx, const eti_map *map, et_value *co
   eti_flat flat = {.loop = map->loop, .numel = out->numel, .n = (uint8_t)n};
   flat.grain = map->grain == 0 ? ETI_GRAIN_CHEAP : map->grain;
   for (size_t k = 0; k < n; k++) {
+    flat.arg[k] = arg[k];
+    if (arg[k] == ETI_ARG_PARAM) continue;
     const et_value *v = args[arg[k]];
     if (v == NULL || v->tag != ET_TENSOR) return ET_OK;
     const et_tensor *t = v->as.tensor;
     if (t->dtype != map->types[k] || (t->flags & ET_TENSOR_DYNAMIC) != 0) return ET_OK;
     flat.repeats[k] = k > 0 && t->numel == 1 && t->rank <= out->rank;
     if (k > 0 && !flat.repeats[k] && !eti_same_layout(t, out)) return ET_OK;
-    flat.arg[k] = arg[k];
     flat.strides[k] = flat.repeats[k] ? 0 : (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
   }
   if (params_bytes > 0) eti_copy_bytes(flat.params, map->params, params_bytes);
@@ -246,10 +247,14 @@ et_status eti_flat_prepare(et_prepare_ctx *ctx, const eti_map *map, et_value *co
 }
 
 bool eti_flat_run(const et_kernel_ctx *ctx, et_value *const *args) {
-  const eti_flat *flat = ctx->state;
+  eti_flat *flat = ctx->state;
   if (flat == NULL) return false;
   flat_job job;
   for (size_t k = 0; k < flat->n; k++) {
+    if (flat->arg[k] == ETI_ARG_PARAM) {
+      job.p[k] = (char *)flat->params + ETI_PARAM_OPERAND;
+      continue;
+    }
     const et_value *v = args[flat->arg[k]];
     if (v->tag != ET_TENSOR) return false;
     const et_tensor *t = v->as.tensor;

@@ -37,13 +37,15 @@ et_status eti_map_run(const et_kernel_ctx *ctx, const eti_map *map, et_tensor *c
 // ---- elementwise, decided in prepare
 
 #define ETI_FLAT_PARAMS 32
+#define ETI_ARG_PARAM 0xFFu     // as an operand's position: the operand is the number at ETI_PARAM_OPERAND of the parameters
+#define ETI_PARAM_OPERAND 16    // byte offset; numbers there already have the loop's type
 
 typedef struct eti_flat {
   eti_loop loop;
   size_t numel;
   size_t grain;
   uint8_t n;                          // operands
-  uint8_t arg[ETI_MAX_OPERANDS];      // their argument positions, output first
+  uint8_t arg[ETI_MAX_OPERANDS];      // their argument positions, output first; ETI_ARG_PARAM for a number
   bool repeats[ETI_MAX_OPERANDS];     // the operand has one element, used for all
   ptrdiff_t strides[ETI_MAX_OPERANDS];
   double params[ETI_FLAT_PARAMS / sizeof(double)];

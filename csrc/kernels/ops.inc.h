@@ -20,6 +20,7 @@ ET_OP_PREPARED("aten::bitwise_not.out", op_bitwise_not_out, prepare_bitwise_not_
 ET_OP_PREPARED("aten::bmm.out", op_bmm_out, prepare_bmm_out, 4, ET_TYPES_REAL_HALF, ET_TYPES_REAL_HALF, .max_rank = 3)
 ET_OP_PREPARED("aten::ceil.out", op_ceil_out, prepare_ceil_out, 3, ET_TYPES_REAL_HALF, ET_TYPES_REAL_HALF)
 ET_OP_PREPARED("aten::clone.out", op_clone_out, prepare_clone_out, 4, ET_TYPES_ALL, ET_TYPES_ALL)
+ET_OP_PREPARED("aten::convolution.out", op_convolution_out, prepare_convolution_out, 11, ET_TYPES_REAL_HALF, ET_TYPES_REAL_HALF, .max_rank = 5)
 ET_OP("aten::copy.out", op_copy_out, 5, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP("aten::copy_", op_copy_, 4, ET_TYPES_ALL, ET_TYPES_ALL, .writes = 1u << 0)
 ET_OP_PREPARED("aten::cos.out", op_cos_out, prepare_cos_out, 3, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_FLOAT_HALF)

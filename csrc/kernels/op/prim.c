@@ -113,7 +113,7 @@ et_status op_prim_floordiv(et_kernel_ctx *ctx, et_value *const *args) {
 
 // Upstream: the .int overload truncates, unlike .Scalar. Kept, because exporters choose between them.
 et_status op_prim_floordiv_int(et_kernel_ctx *ctx, et_value *const *args) {
-  int64_t a, b;
+  int64_t a = 0, b = 0;
   ET_TRY(read_int(ctx, args, 0, &a));
   ET_TRY(read_int(ctx, args, 1, &b));
   ET_TRY(check_divisor(ctx, b));
@@ -121,7 +121,7 @@ et_status op_prim_floordiv_int(et_kernel_ctx *ctx, et_value *const *args) {
 }
 
 et_status op_prim_mod(et_kernel_ctx *ctx, et_value *const *args) {
-  int64_t a, b;
+  int64_t a = 0, b = 0;
   ET_TRY(read_int(ctx, args, 0, &a));
   ET_TRY(read_int(ctx, args, 1, &b));
   ET_TRY(check_divisor(ctx, b));
@@ -263,7 +263,7 @@ et_status op_prim_sym_ite(et_kernel_ctx *ctx, et_value *const *args) {
 et_status op_sym_size_int(et_kernel_ctx *ctx, et_value *const *args) {
   ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Tensor");
   const et_tensor *t = args[0]->as.tensor;
-  int64_t dim;
+  int64_t dim = 0;
   ET_TRY(read_int(ctx, args, 1, &dim));
   ET_CHECK(dim >= -(int64_t)t->rank && dim < (int64_t)t->rank, ctx->err, ET_INVALID_ARGUMENT,
            "dimension %lld of a tensor of rank %d", (long long)dim, (int)t->rank);
@@ -273,7 +273,7 @@ et_status op_sym_size_int(et_kernel_ctx *ctx, et_value *const *args) {
 et_status op_sym_stride_int(et_kernel_ctx *ctx, et_value *const *args) {
   ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Tensor");
   const et_tensor *t = args[0]->as.tensor;
-  int64_t dim;
+  int64_t dim = 0;
   ET_TRY(read_int(ctx, args, 1, &dim));
   ET_CHECK(dim >= -(int64_t)t->rank && dim < (int64_t)t->rank, ctx->err, ET_INVALID_ARGUMENT,
            "dimension %lld of a tensor of rank %d", (long long)dim, (int)t->rank);
@@ -351,7 +351,7 @@ et_status op_prim_et_view(et_kernel_ctx *ctx, et_value *const *args) {
 
 et_status op_prim_et_copy_index(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *dst, *src;
-  int64_t index;
+  int64_t index = 0;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &dst));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &src));
   ET_TRY(read_int(ctx, args, 2, &index));

@@ -1,0 +1,206 @@
+// elementwise.c — see elementwise.h.
+#include "kernels/elementwise.h"
+
+#include "kernels/args.h"
+
+eti_loop eti_elementwise_loop(const eti_elementwise *op, et_dtype compute) {
+  if ((unsigned)compute >= ET_DTYPE_COUNT) return NULL;
+  if (compute == ET_F32 && op->micro != ETI_NO_MICRO) {
+    return *(const eti_loop *)(const void *)((const char *)eti_eltwise_get() + op->micro);
+  }
+  return op->loops == NULL ? NULL : op->loops[compute];
+}
+
+void eti_params_set(eti_params *params, size_t i, const eti_scalar *value, et_dtype compute) {
+  const size_t bytes = et_dtype_bytes(compute);
+  if (ET_NEVER((i + 1) * bytes > sizeof params->bytes)) return;
+  (void)eti_scalar_store(value, compute, params->bytes + i * bytes);
+}
+
+// What an operator gives and what it computes in, once its operands' common type is known.
+static void apply_rule(eti_rule rule, et_dtype common, et_dtype *result, et_dtype *compute) {
+  if (rule == ETI_RULE_FLOAT) common = eti_to_float(common);
+  *result = rule == ETI_RULE_COMPARE || rule == ETI_RULE_LOGICAL ? ET_B8 : common;
+  *compute = rule == ETI_RULE_LOGICAL ? ET_B8 : eti_compute_type(common);
+}
+
+static uint8_t loop_output(eti_rule rule, et_dtype compute) {
+  return (uint8_t)(rule == ETI_RULE_COMPARE || rule == ETI_RULE_LOGICAL ? ET_B8 : compute);
+}
+
+static et_status check_output(const et_kernel_ctx *ctx, eti_rule rule, et_dtype result, const et_tensor *out) {
+  if (rule == ETI_RULE_COMPARE || rule == ETI_RULE_LOGICAL) return ET_OK;  // bool converts to everything
+  return eti_check_cast(ctx, result, out);
+}
+
+static et_status no_loop(const et_kernel_ctx *ctx, et_dtype compute) {
+  return ET_FAIL(ctx->err, ET_NOT_SUPPORTED, "not defined for dtype %s", et_dtype_name(compute));
+}
+
+// ---- one operand
+
+static et_status unary_map(const et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, const et_tensor *in,
+                           const et_tensor *out, eti_fill_params fill, eti_map *map, eti_params *params) {
+  et_dtype result, compute;
+  apply_rule(op->rule, (et_dtype)in->dtype, &result, &compute);
+  ET_TRY(check_output(ctx, op->rule, result, out));
+  const eti_loop loop = eti_elementwise_loop(op, compute);
+  if (loop == NULL) return no_loop(ctx, compute);
+  if (fill != NULL) ET_TRY(fill(ctx, args, compute, params));
+  *map = (eti_map){.loop = loop, .params = params, .grain = op->grain,
+                   .types = {loop_output(op->rule, compute), (uint8_t)compute}};
+  return ET_OK;
+}
+
+et_status eti_unary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
+                        eti_fill_params fill) {
+  if (eti_flat_run(ctx, args)) return ET_OK;
+  et_tensor *operands[2];
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &operands[1]));
+  ET_TRY(eti_arg_tensor(ctx, args, i_out, &operands[0]));
+  eti_map map;
+  eti_params params = {.align = 0.0};
+  ET_TRY(unary_map(ctx, args, op, operands[1], operands[0], fill, &map, &params));
+  ET_TRY(eti_resize_like(ctx, operands[0], operands[1]));
+  return eti_map_run(ctx, &map, operands, 2);
+}
+
+// True when every scalar argument is known, as a prepare step needs.
+static bool arguments_known(et_value *const *args, size_t i_out, eti_fill_params fill) {
+  for (size_t i = 0; fill != NULL && i < i_out; i++) {
+    if (args[i] == NULL || args[i]->tag == ET_NONE) return false;
+  }
+  return true;
+}
+
+et_status eti_unary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
+                            eti_fill_params fill) {
+  if (!arguments_known(args, i_out, fill)) return ET_OK;
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  et_tensor *in, *out;
+  ET_TRY(eti_arg_tensor(&k, args, 0, &in));
+  ET_TRY(eti_arg_tensor(&k, args, i_out, &out));
+  eti_map map;
+  eti_params params = {.align = 0.0};
+  ET_TRY(unary_map(&k, args, op, in, out, fill, &map, &params));
+  const uint8_t arg[2] = {(uint8_t)i_out, 0};
+  return eti_flat_prepare(ctx, &map, args, arg, 2, sizeof params);
+}
+
+// ---- two operands
+
+typedef struct operand {
+  et_tensor *tensor;  // NULL for a number
+  eti_scalar scalar;
+} operand;
+
+static et_status read_operand(const et_kernel_ctx *ctx, et_value *const *args, size_t i, operand *out) {
+  out->tensor = NULL;
+  if (args[i] != NULL && args[i]->tag == ET_TENSOR) return eti_arg_tensor(ctx, args, i, &out->tensor);
+  return eti_arg_scalar(ctx, args, i, &out->scalar);
+}
+
+static et_status common_type(const et_kernel_ctx *ctx, const operand in[2], et_dtype *out) {
+  eti_promotion p = ETI_PROMOTION_NONE;
+  for (size_t i = 0; i < 2; i++) {
+    if (in[i].tensor != NULL) {
+      eti_promote_tensor(&p, in[i].tensor);
+    } else {
+      eti_promote_scalar(&p, &in[i].scalar);
+    }
+  }
+  *out = eti_promote_result(&p);
+  ET_CHECK(*out != ET_DTYPE_COUNT, ctx->err, ET_INVALID_ARGUMENT, "the operands' dtypes have no common type");
+  return ET_OK;
+}
+
+// Tensors are dense, so that their elements are the first numel in memory, in some order.
+static bool has_zero(const et_tensor *t) {
+  const size_t bytes = et_dtype_bytes((et_dtype)t->dtype);
+  const unsigned char *p = t->data;
+  for (size_t i = 0; i < t->numel; i++, p += bytes) {
+    unsigned char any = 0;
+    for (size_t b = 0; b < bytes; b++) any |= p[b];
+    if (any == 0) return true;
+  }
+  return false;
+}
+
+static et_status check_divisor(const et_kernel_ctx *ctx, const operand *b) {
+  const bool zero = b->tensor != NULL ? has_zero(b->tensor) : b->scalar.i == 0;
+  ET_CHECK(!zero, ctx->err, ET_INVALID_ARGUMENT, "integer division by zero");
+  return ET_OK;
+}
+
+static et_status binary_map(const et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, const operand in[2],
+                            const et_tensor *out, eti_fill_params fill, eti_map *map, eti_params *params) {
+  et_dtype common, result, compute;
+  ET_TRY(common_type(ctx, in, &common));
+  apply_rule(op->rule, common, &result, &compute);
+  ET_TRY(check_output(ctx, op->rule, result, out));
+  const eti_loop loop = eti_elementwise_loop(op, compute);
+  if (loop == NULL) return no_loop(ctx, compute);
+  for (size_t i = 0; i < 2; i++) {
+    if (in[i].tensor != NULL) continue;
+    unsigned char rounded[16];
+    unsigned char *to = params->bytes + ETI_PARAM_OPERAND;
+    (void)eti_scalar_store(&in[i].scalar, compute, to);
+    if (op->rule == ETI_RULE_COMPARE && compute != common) {  // a half tensor is compared with the number as a half
+      (void)eti_scalar_store(&in[i].scalar, common, rounded);
+      eti_casts[common][compute](to, 0, rounded, 0, 1);
+    }
+  }
+  if (fill != NULL) ET_TRY(fill(ctx, args, compute, params));
+  *map = (eti_map){.loop = loop, .params = params, .grain = op->grain,
+                   .types = {loop_output(op->rule, compute), (uint8_t)compute, (uint8_t)compute}};
+  return ET_OK;
+}
+
+static et_status binary_general(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, et_tensor *out,
+                                const operand in[2], eti_fill_params fill) {
+  eti_map map;
+  eti_params params = {.align = 0.0};
+  ET_TRY(binary_map(ctx, args, op, in, out, fill, &map, &params));
+  if (op->divides && eti_is_integral((et_dtype)map.types[1])) ET_TRY(check_divisor(ctx, &in[1]));
+  et_tensor number = {.data = params.bytes + ETI_PARAM_OPERAND, .numel = 1, .capacity = 1, .dtype = map.types[1]};
+  et_tensor *operands[3] = {out, &number, &number};
+  eti_shape shape = {.rank = 0};
+  for (size_t i = 0; i < 2; i++) {
+    if (in[i].tensor == NULL) continue;
+    operands[i + 1] = in[i].tensor;
+    const eti_shape own = eti_shape_of(in[i].tensor);
+    ET_TRY(eti_broadcast(ctx, &shape, &own, &shape));
+  }
+  ET_TRY(eti_resize(ctx, out, &shape));
+  return eti_map_run(ctx, &map, operands, 3);
+}
+
+et_status eti_binary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
+                         eti_fill_params fill) {
+  if (eti_flat_run(ctx, args)) return ET_OK;
+  operand in[2];
+  et_tensor *out;
+  ET_TRY(read_operand(ctx, args, 0, &in[0]));
+  ET_TRY(read_operand(ctx, args, 1, &in[1]));
+  ET_TRY(eti_arg_tensor(ctx, args, i_out, &out));
+  return binary_general(ctx, args, op, out, in, fill);
+}
+
+et_status eti_binary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
+                             eti_fill_params fill) {
+  for (size_t i = 0; i < i_out; i++) {
+    if (args[i] == NULL || args[i]->tag == ET_NONE) return ET_OK;
+  }
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  operand in[2];
+  et_tensor *out;
+  ET_TRY(read_operand(&k, args, 0, &in[0]));
+  ET_TRY(read_operand(&k, args, 1, &in[1]));
+  ET_TRY(eti_arg_tensor(&k, args, i_out, &out));
+  eti_map map;
+  eti_params params = {.align = 0.0};
+  ET_TRY(binary_map(&k, args, op, in, out, fill, &map, &params));
+  if (op->divides && eti_is_integral((et_dtype)map.types[1])) return ET_OK;  // the divisor must be looked at in every run
+  const uint8_t arg[3] = {(uint8_t)i_out, in[0].tensor != NULL ? 0 : ETI_ARG_PARAM, in[1].tensor != NULL ? 1 : ETI_ARG_PARAM};
+  return eti_flat_prepare(ctx, &map, args, arg, 3, sizeof params);
+}

@@ -1,0 +1,56 @@
+// elementwise.h — operators of one or two operands described by data: which type they compute in, which loop computes, which
+// f32 loop is specialised per instruction set. One run and one prepare function serve them all.
+// Relies on promotion, iteration and the f32 micro-kernels; knows no operator's name.
+#ifndef ET_ELEMENTWISE_H
+#define ET_ELEMENTWISE_H
+
+#include "kernels/iter.h"
+#include "kernels/micro/eltwise.h"
+#include "kernels/promote.h"
+
+typedef enum eti_rule {
+  ETI_RULE_SAME,     // computes in and gives the promoted type
+  ETI_RULE_FLOAT,    // the same, integers and bool as f32
+  ETI_RULE_COMPARE,  // computes in the promoted type, gives bool
+  ETI_RULE_LOGICAL,  // each operand becomes bool, gives bool
+} eti_rule;
+
+typedef struct eti_elementwise {
+  eti_rule rule;
+  const eti_loop *loops;  // by the type of computation (never a half)
+  size_t micro;           // offset of the f32 loop in eti_eltwise, or ETI_NO_MICRO
+  size_t grain;           // 0 = cheap
+  bool divides;           // an integer 0 as second operand is an error
+} eti_elementwise;
+
+#define ETI_NO_MICRO SIZE_MAX
+#define ETI_MICRO_UNARY(name) offsetof(eti_eltwise, unary.name)
+#define ETI_MICRO_BINARY(name) offsetof(eti_eltwise, binary.name)
+
+// Parameters of a loop: numbers k[0], k[1] … in the type of computation; a number that is an operand lies at
+// ETI_PARAM_OPERAND.
+typedef union eti_params {
+  double align;
+  unsigned char bytes[ETI_FLAT_PARAMS];
+} eti_params;
+
+// The loop for a type of computation; NULL when there is none.
+eti_loop eti_elementwise_loop(const eti_elementwise *op, et_dtype compute);
+
+// Writes number i of the parameters; at most ETI_FLAT_PARAMS bytes in all.
+void eti_params_set(eti_params *params, size_t i, const eti_scalar *value, et_dtype compute);
+static inline eti_scalar eti_scalar_double(double d) { return (eti_scalar){.is_float = true, .d = d}; }
+
+// ---- one operand: argument i_in, result i_out. fill (or NULL) writes the parameters once the type is known.
+typedef et_status (*eti_fill_params)(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute, eti_params *params);
+et_status eti_unary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out, eti_fill_params fill);
+et_status eti_unary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
+                            eti_fill_params fill);
+
+// ---- two operands: arguments 0 and 1, each a tensor or a number
+et_status eti_binary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
+                         eti_fill_params fill);
+et_status eti_binary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
+                             eti_fill_params fill);
+
+#endif  // ET_ELEMENTWISE_H

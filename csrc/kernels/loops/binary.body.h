@@ -1,0 +1,31 @@
+// binary.body.h — one type's loop of binary.inc.h: contiguous, a repeated second input, anything else.
+static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  const CTYPE *k = params;
+  (void)k;
+  const bool dense = s[0] == (ptrdiff_t)sizeof(LOOP_OUT) && s[1] == (ptrdiff_t)sizeof(CTYPE);
+  if (dense && s[2] == (ptrdiff_t)sizeof(CTYPE)) {
+    LOOP_OUT *out = p[0];
+    const CTYPE *left = p[1], *right = p[2];
+    ETI_NO_DEPENDENCES
+    for (size_t i = 0; i < n; i++) {
+      const CTYPE a = left[i], b = right[i];
+      out[i] = (LOOP_OUT)(LOOP_EXPR(a, b));
+    }
+    return;
+  }
+  if (dense && s[2] == 0) {
+    LOOP_OUT *out = p[0];
+    const CTYPE *left = p[1];
+    const CTYPE b = *(const CTYPE *)p[2];
+    ETI_NO_DEPENDENCES
+    for (size_t i = 0; i < n; i++) {
+      const CTYPE a = left[i];
+      out[i] = (LOOP_OUT)(LOOP_EXPR(a, b));
+    }
+    return;
+  }
+  for (size_t i = 0; i < n; i++) {
+    const CTYPE a = ETI_CAT(CTYPE, p[1], i, s[1]), b = ETI_CAT(CTYPE, p[2], i, s[2]);
+    ETI_AT(LOOP_OUT, p[0], i, s[0]) = (LOOP_OUT)(LOOP_EXPR(a, b));
+  }
+}

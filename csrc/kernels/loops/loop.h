@@ -1,0 +1,26 @@
+// loop.h — what loop templates share: names, element access, and the promise that lets them vectorise.
+// Operands of one call either coincide or do not overlap as far as results are defined (a damaged file may arrange otherwise
+// and then gets other numbers, never other memory), so contiguous loops are marked free of dependences.
+#ifndef ET_LOOP_H
+#define ET_LOOP_H
+
+#include "kernels/dtype_sets.h"
+#include "kernels/iter.h"
+
+#include <math.h>
+
+#define ETI_LOOP_PASTE(name, suffix) name##_##suffix
+#define ETI_LOOP_NAME(name, suffix) ETI_LOOP_PASTE(name, suffix)
+
+#if defined(__clang__)
+#define ETI_NO_DEPENDENCES _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define ETI_NO_DEPENDENCES _Pragma("GCC ivdep")
+#else
+#define ETI_NO_DEPENDENCES
+#endif
+
+#define ETI_AT(type, base, i, stride) (*(type *)(void *)((char *)(base) + (ptrdiff_t)(i) * (stride)))
+#define ETI_CAT(type, base, i, stride) (*(const type *)(const void *)((const char *)(base) + (ptrdiff_t)(i) * (stride)))
+
+#endif  // ET_LOOP_H

@@ -1,0 +1,19 @@
+// unary.body.h — one type's loop of unary.inc.h.
+static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  const CTYPE *k = params;
+  (void)k;
+  if (s[0] == (ptrdiff_t)sizeof(LOOP_OUT) && s[1] == (ptrdiff_t)sizeof(CTYPE)) {
+    LOOP_OUT *out = p[0];
+    const CTYPE *in = p[1];
+    ETI_NO_DEPENDENCES
+    for (size_t i = 0; i < n; i++) {
+      const CTYPE x = in[i];
+      out[i] = (LOOP_OUT)(LOOP_EXPR(x));
+    }
+    return;
+  }
+  for (size_t i = 0; i < n; i++) {
+    const CTYPE x = ETI_CAT(CTYPE, p[1], i, s[1]);
+    ETI_AT(LOOP_OUT, p[0], i, s[0]) = (LOOP_OUT)(LOOP_EXPR(x));
+  }
+}

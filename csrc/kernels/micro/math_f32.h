@@ -1,0 +1,359 @@
+// math_f32.h — elementary functions of f32 as straight-line arithmetic: no branch, no table, no libm, so that loops over them
+// vectorise and every instruction set gives the same bits. Only +, -, ×, ÷, sqrt and explicit fma are used.
+//   The busy ones (exp, tanh, sigmoid, erf) work in f32; the others work in f64 and round once at the end.
+//   Error: at most 2 units in the last place (tests/kernels/test_math.py), specials as in C.
+#ifndef ET_MATH_F32_H
+#define ET_MATH_F32_H
+
+#include "runtime/half.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__GNUC__)
+#define ETI_INLINE static inline __attribute__((always_inline))
+#else
+#define ETI_INLINE static inline
+#endif
+
+ETI_INLINE uint64_t eti_f64_bits(double x) {
+  uint64_t u;
+  memcpy(&u, &x, sizeof u);
+  return u;
+}
+
+ETI_INLINE double eti_f64_from_bits(uint64_t u) {
+  double x;
+  memcpy(&x, &u, sizeof x);
+  return x;
+}
+
+ETI_INLINE float eti_fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+ETI_INLINE double eti_fma_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }
+
+// ---- f64 building blocks, good for about 1e-12 relative: f32 results round as if they were exact
+
+#define ETI_ROUND_F64 0x1.8p52  // adding it rounds to an integer, which then lies in the low bits
+
+// 2^n for n in -1022 … 1023, given n + ETI_ROUND_F64.
+ETI_INLINE double eti_exp2i_f64(double n_shifted) {
+  return eti_f64_from_bits((eti_f64_bits(n_shifted) + 1023u) << 52);
+}
+
+ETI_INLINE double eti_exp_d(double x) {
+  x = x > 700.0 ? 700.0 : x;  // f32 overflows at 89; NaN passes both comparisons unchanged
+  x = x < -700.0 ? -700.0 : x;
+  const double shifted = eti_fma_f64(x, 0x1.71547652b82fep+0, ETI_ROUND_F64), n = shifted - ETI_ROUND_F64;
+  const double r = eti_fma_f64(n, -0x1.abc9e3b39803fp-56, eti_fma_f64(n, -0x1.62e42fefa39efp-1, x));
+  double p = 1.0 / 362880.0;  // Taylor: |r| ≤ ln2 / 2, the first term left out is 7e-12
+  p = eti_fma_f64(p, r, 1.0 / 40320.0);
+  p = eti_fma_f64(p, r, 1.0 / 5040.0);
+  p = eti_fma_f64(p, r, 1.0 / 720.0);
+  p = eti_fma_f64(p, r, 1.0 / 120.0);
+  p = eti_fma_f64(p, r, 1.0 / 24.0);
+  p = eti_fma_f64(p, r, 1.0 / 6.0);
+  p = eti_fma_f64(p, r, 0.5);
+  p = eti_fma_f64(p, r, 1.0);
+  p = eti_fma_f64(p, r, 1.0);
+  return p * eti_exp2i_f64(shifted);
+}
+
+// Natural logarithm of a normal number, 0 or infinity; NaN below 0. (Every f32 is normal in f64.)
+ETI_INLINE double eti_log_d(double x) {
+  const uint64_t bits = eti_f64_bits(x);
+  // Exponent such that the mantissa lies in [sqrt(1/2), sqrt(2)): the offset carries into the exponent from sqrt(2) on.
+  const uint64_t offset = bits + (0x3FF0000000000000u - 0x3FE6A09E667F3BCDu);
+  // As a double, because integers of 64 bits do not convert before AVX-512: the exponent enters below 2^52 and leaves by subtraction.
+  const double e = eti_f64_from_bits(offset >> 52 | 0x4330000000000000u) - (0x1p52 + 1023.0);
+  const double m = eti_f64_from_bits((offset & 0x000FFFFFFFFFFFFFu) + 0x3FE6A09E667F3BCDu);
+  const double s = (m - 1.0) / (m + 1.0), t = s * s;
+  double p = 1.0 / 13.0;  // atanh series: |s| ≤ 0.172, the first term left out is 1e-12
+  p = eti_fma_f64(p, t, 1.0 / 11.0);
+  p = eti_fma_f64(p, t, 1.0 / 9.0);
+  p = eti_fma_f64(p, t, 1.0 / 7.0);
+  p = eti_fma_f64(p, t, 1.0 / 5.0);
+  p = eti_fma_f64(p, t, 1.0 / 3.0);
+  const double log_m = eti_fma_f64(p * t, 2.0 * s, 2.0 * s);
+  double y = eti_fma_f64(e, 0x1.62e42fefa39efp-1, log_m);
+  y = x == 0.0 ? -(double)INFINITY : y;
+  y = x == (double)INFINITY ? x : y;
+  return x >= 0.0 ? y : (double)NAN;
+}
+
+ETI_INLINE double eti_atan_d(double x) {
+  const double a = fabs(x);
+  const bool large = a > 1.0;
+  const double b = large ? 1.0 / a : a;                                  // [0, 1]
+  const bool middle = b > 0x1.a827999fcef32p-2;                           // tan(π/8)
+  const double c = middle ? (b - 1.0) / (b + 1.0) : b, t = c * c;         // |c| ≤ tan(π/8)
+  double p = -1.0 / 27.0;
+  p = eti_fma_f64(p, t, 1.0 / 25.0);
+  p = eti_fma_f64(p, t, -1.0 / 23.0);
+  p = eti_fma_f64(p, t, 1.0 / 21.0);
+  p = eti_fma_f64(p, t, -1.0 / 19.0);
+  p = eti_fma_f64(p, t, 1.0 / 17.0);
+  p = eti_fma_f64(p, t, -1.0 / 15.0);
+  p = eti_fma_f64(p, t, 1.0 / 13.0);
+  p = eti_fma_f64(p, t, -1.0 / 11.0);
+  p = eti_fma_f64(p, t, 1.0 / 9.0);
+  p = eti_fma_f64(p, t, -1.0 / 7.0);
+  p = eti_fma_f64(p, t, 1.0 / 5.0);
+  p = eti_fma_f64(p, t, -1.0 / 3.0);
+  double y = eti_fma_f64(p * t, c, c);
+  y = middle ? y + 0x1.921fb54442d18p-1 : y;
+  y = large ? 0x1.921fb54442d18p+0 - y : y;
+  return copysign(y, x);
+}
+
+// ---- exponentials
+
+// n + 0x1.8p23 and the remainder r of x = n·ln2 + r, |r| ≤ ln2 / 2.
+ETI_INLINE float eti_exp_reduce(float x, float *shifted) {
+  const float t = eti_fma_f32(x, 0x1.715476p+0f, 0x1.8p23f), n = t - 0x1.8p23f;
+  *shifted = t;
+  return eti_fma_f32(n, 0x1.05c610p-29f, eti_fma_f32(n, -0x1.62e430p-1f, x));
+}
+
+// e^r - 1 for |r| ≤ ln2 / 2 (Taylor; the first term left out is 5e-9). Adding r last keeps the error near half a unit.
+ETI_INLINE float eti_expm1_reduced(float r) {
+  float p = 1.0f / 5040.0f;
+  p = eti_fma_f32(p, r, 1.0f / 720.0f);
+  p = eti_fma_f32(p, r, 1.0f / 120.0f);
+  p = eti_fma_f32(p, r, 1.0f / 24.0f);
+  p = eti_fma_f32(p, r, 1.0f / 6.0f);
+  p = eti_fma_f32(p, r, 0.5f);
+  return eti_fma_f32(p, r * r, r);
+}
+
+ETI_INLINE float eti_exp_f32(float x) {
+  float y = x > 89.0f ? 89.0f : x;
+  y = y < -104.0f ? -104.0f : y;
+  float shifted;
+  const float r = eti_exp_reduce(y, &shifted);
+  const float p = eti_expm1_reduced(r) + 1.0f;
+  // 2^n in two factors, because n reaches from -150 (denormal results) to 128 (infinity).
+  const int32_t n = (int32_t)(eti_f32_bits(shifted) - 0x4B400000u), half = n >> 1;
+  const float s1 = eti_f32_from_bits((uint32_t)(half + 127) << 23), s2 = eti_f32_from_bits((uint32_t)(n - half + 127) << 23);
+  return p * s1 * s2;
+}
+
+ETI_INLINE float eti_expm1_f32(float x) {
+  const double d = (double)x;
+  // Below 2^-26 the subtraction would leave too few digits; there two terms of the series are exact enough.
+  const double small = eti_fma_f64(0.5 * d, d, d), large = eti_exp_d(d) - 1.0;
+  return (float)(fabs(d) < 0x1p-26 ? small : large);
+}
+
+ETI_INLINE float eti_sigmoid_f32(float x) { return 1.0f / (1.0f + eti_exp_f32(-x)); }
+
+ETI_INLINE float eti_tanh_f32(float x) {
+  const float a = fabsf(x);
+  float y = a > 10.0f ? 10.0f : a;  // tanh(10) rounds to 1
+  y += y;
+  float shifted;
+  const float r = eti_exp_reduce(y, &shifted);
+  // e^2a - 1 = 2^n·(e^r - 1) + (2^n - 1), without cancellation because n = 0 for small arguments.
+  const float scale = eti_f32_from_bits((eti_f32_bits(shifted) - 0x4B400000u + 127u) << 23);
+  const float m = eti_fma_f32(scale, eti_expm1_reduced(r), scale - 1.0f);
+  return copysignf(m / (m + 2.0f), x);
+}
+
+// ---- error function and what is made of it
+
+ETI_INLINE float eti_erf_f32(float x) {
+  const float a = fabsf(x), t = x * x;
+  // |x| < 0.95: x times a polynomial of x², fitted for relative error 6e-10.
+  float p = 0x1.574e98p-14f;
+  p = eti_fma_f32(p, t, -0x1.a88d7ap-11f);
+  p = eti_fma_f32(p, t, 0x1.549662p-8f);
+  p = eti_fma_f32(p, t, -0x1.b80962p-6f);
+  p = eti_fma_f32(p, t, 0x1.ce2dcap-4f);
+  p = eti_fma_f32(p, t, -0x1.812742p-2f);
+  p = eti_fma_f32(p, t, 0x1.06eba8p-3f);
+  const float small = eti_fma_f32(p, x, x);
+  // Else 1 - exp(-q), q fitted to -log(erfc|x|) on [0.9, 4] so that the result errs by 6e-11; beyond 4 it is 1.
+  const float b = a > 4.0f ? 4.0f : a;
+  float q = 2.08296918868e-5f;
+  q = eti_fma_f32(q, b, -0.000431405338937f);
+  q = eti_fma_f32(q, b, 0.00415630905335f);
+  q = eti_fma_f32(q, b, -0.0250807518664f);
+  q = eti_fma_f32(q, b, 0.108220582934f);
+  q = eti_fma_f32(q, b, 0.633400679104f);
+  q = eti_fma_f32(q, b, 1.12948848719f);
+  q = eti_fma_f32(q, b, -0.000169221084866f);
+  const float large = copysignf(1.0f - eti_exp_f32(-q), x);
+  return a < 0.95f ? small : large;
+}
+
+ETI_INLINE float eti_gelu_f32(float x) {
+  const float half = 0.5f * x;
+  return half * (1.0f + eti_erf_f32(x * 0x1.6a09e6p-1f));
+}
+
+ETI_INLINE float eti_gelu_tanh_f32(float x) {
+  const float inner = 0x1.988454p-1f * (x + 0x1.6e4e26p-5f * (x * x * x));  // sqrt(2/π), 0.044715
+  const float half = 0.5f * x;
+  return half * (1.0f + eti_tanh_f32(inner));
+}
+
+// ---- logarithms
+
+ETI_INLINE float eti_log_f32(float x) { return (float)eti_log_d((double)x); }
+ETI_INLINE float eti_log2_f32(float x) { return (float)(eti_log_d((double)x) * 0x1.71547652b82fep+0); }
+ETI_INLINE float eti_log10_f32(float x) { return (float)(eti_log_d((double)x) * 0x1.bcb7b1526e50ep-2); }
+
+ETI_INLINE float eti_log1p_f32(float x) {
+  const double d = (double)x;
+  const double small = eti_fma_f64(-0.5 * d, d, d), large = eti_log_d(1.0 + d);
+  return (float)(fabs(d) < 0x1p-26 ? small : large);
+}
+
+// ---- circular functions. |x| < 2^50 is reduced here; loops send larger arguments through eti_reduce_huge first.
+
+#define ETI_HUGE_ANGLE 0x1p50f
+
+// x = n·π/2 + r with |r| ≤ π/4; *quadrant receives n modulo 4. Exact products and a π/2 of 106 bits.
+ETI_INLINE double eti_angle_d(double x, uint64_t *quadrant) {
+  const double shifted = eti_fma_f64(x, 0x1.45f306dc9c883p-1, ETI_ROUND_F64), n = shifted - ETI_ROUND_F64;
+  *quadrant = eti_f64_bits(shifted) & 3u;
+  return eti_fma_f64(n, -0x1.1a62633145c07p-54, eti_fma_f64(n, -0x1.921fb54442d18p+0, x));
+}
+
+ETI_INLINE double eti_sin_core(double r) {
+  const double t = r * r;
+  double p = -1.0 / 39916800.0;
+  p = eti_fma_f64(p, t, 1.0 / 362880.0);
+  p = eti_fma_f64(p, t, -1.0 / 5040.0);
+  p = eti_fma_f64(p, t, 1.0 / 120.0);
+  p = eti_fma_f64(p, t, -1.0 / 6.0);
+  return eti_fma_f64(p * t, r, r);
+}
+
+ETI_INLINE double eti_cos_core(double r) {
+  const double t = r * r;
+  double p = 1.0 / 479001600.0;
+  p = eti_fma_f64(p, t, -1.0 / 3628800.0);
+  p = eti_fma_f64(p, t, 1.0 / 40320.0);
+  p = eti_fma_f64(p, t, -1.0 / 720.0);
+  p = eti_fma_f64(p, t, 1.0 / 24.0);
+  p = eti_fma_f64(p, t, -0.5);
+  return eti_fma_f64(p, t, 1.0);
+}
+
+// The remainder and quadrant of an angle of at least ETI_HUGE_ANGLE: only those bits of 2/π are multiplied that matter modulo
+// four quadrants. A branchy rarity, kept out of loops.
+static inline double eti_reduce_huge(float x, uint64_t *quadrant) {
+  static const uint32_t two_over_pi[8] = {0xA2F9836Eu, 0x4E441529u, 0xFC2757D1u, 0xF534DDC0u,
+                                          0xDB629599u, 0x3C439041u, 0xFE5163ABu, 0xDEBBC561u};
+  const uint32_t bits = eti_f32_bits(x) & 0x7FFFFFFFu;
+  *quadrant = 0;
+  if (bits >= 0x7F800000u) return (double)NAN;
+  const uint64_t m = (bits & 0x7FFFFFu) | 0x800000u;
+  const uint32_t skip = (bits >> 23) - 150u - 2u, word = skip / 32u, shift = skip % 32u;  // x = m · 2^(skip + 2)
+  uint64_t w[3];
+  for (uint32_t i = 0; i < 3; i++) {
+    const uint64_t pair = (uint64_t)two_over_pi[word + i] << 32 | two_over_pi[word + i + 1];
+    w[i] = pair >> (32u - shift) & 0xFFFFFFFFu;
+  }
+  const uint64_t low = m * w[2], middle = m * w[1] + (low >> 32), high = m * w[0] + (middle >> 32);
+  const uint64_t turns = high << 32 | (middle & 0xFFFFFFFFu);  // quadrants as 2.62 fixed point
+  const uint64_t fraction = turns << 2;
+  const bool up = fraction >> 63 != 0;
+  const uint64_t q = (turns >> 62) + (up ? 1u : 0u);
+  const double r = (double)(int64_t)fraction * (0x1p-64 * 0x1.921fb54442d18p+0);  // as signed: the nearest quadrant
+  *quadrant = (x < 0.0f ? 0u - q : q) & 3u;
+  return x < 0.0f ? -r : r;
+}
+
+ETI_INLINE double eti_sin_quadrant(double r, uint64_t quadrant) {
+  const double y = (quadrant & 1u) != 0 ? eti_cos_core(r) : eti_sin_core(r);
+  return eti_f64_from_bits(eti_f64_bits(y) ^ (quadrant & 2u) << 62);
+}
+
+ETI_INLINE double eti_tan_quadrant(double r, uint64_t quadrant) {
+  const double s = eti_sin_core(r), c = eti_cos_core(r);
+  return (quadrant & 1u) != 0 ? -c / s : s / c;
+}
+
+ETI_INLINE float eti_sin_f32(float x) {
+  uint64_t quadrant;
+  const double r = eti_angle_d((double)x, &quadrant);
+  return (float)eti_sin_quadrant(r, quadrant);
+}
+ETI_INLINE float eti_cos_f32(float x) {
+  uint64_t quadrant;
+  const double r = eti_angle_d((double)x, &quadrant);
+  return (float)eti_sin_quadrant(r, quadrant + 1u);
+}
+ETI_INLINE float eti_tan_f32(float x) {
+  uint64_t quadrant;
+  const double r = eti_angle_d((double)x, &quadrant);
+  return (float)eti_tan_quadrant(r, quadrant);
+}
+
+// ---- inverse circular functions
+
+ETI_INLINE float eti_atan_f32(float x) { return (float)eti_atan_d((double)x); }
+ETI_INLINE float eti_asin_f32(float x) {
+  const double d = (double)x;
+  return (float)eti_atan_d(d / sqrt((1.0 - d) * (1.0 + d)));
+}
+ETI_INLINE float eti_acos_f32(float x) {
+  const double d = (double)x;
+  return (float)(2.0 * eti_atan_d(sqrt((1.0 - d) / (1.0 + d))));
+}
+
+ETI_INLINE float eti_atan2_f32(float y, float x) {
+  const double a = fabs((double)y), b = fabs((double)x);
+  const bool both_infinite = a == (double)INFINITY && b == (double)INFINITY, both_zero = a == 0.0 && b == 0.0;
+  double t = eti_atan_d(both_infinite ? 1.0 : both_zero ? 0.0 : a / b);
+  t = signbit(x) ? 0x1.921fb54442d18p+1 - t : t;
+  return (float)copysign(t, (double)y);
+}
+
+// ---- hyperbolic functions and their inverses
+
+ETI_INLINE float eti_sinh_f32(float x) {
+  const double d = (double)x, e = eti_exp_d(fabs(d));
+  const double small = eti_fma_f64(d * d * (1.0 / 6.0), d, d), large = copysign(0.5 * (e - 1.0 / e), d);
+  return (float)(fabs(d) < 0x1p-12 ? small : large);
+}
+ETI_INLINE float eti_cosh_f32(float x) {
+  const double e = eti_exp_d(fabs((double)x));
+  return (float)(0.5 * (e + 1.0 / e));
+}
+ETI_INLINE float eti_asinh_f32(float x) {
+  const double d = (double)x, a = fabs(d);
+  const double small = eti_fma_f64(d * d * (-1.0 / 6.0), d, d), large = copysign(eti_log_d(a + sqrt(eti_fma_f64(a, a, 1.0))), d);
+  return (float)(a < 0x1p-12 ? small : large);
+}
+ETI_INLINE float eti_acosh_f32(float x) {
+  const double d = (double)x, y = eti_log_d(d + sqrt((d - 1.0) * (d + 1.0)));
+  return (float)(d >= 1.0 ? y : (double)NAN);
+}
+ETI_INLINE float eti_atanh_f32(float x) {
+  const double d = (double)x;
+  const double small = eti_fma_f64(d * d * (1.0 / 3.0), d, d), large = 0.5 * eti_log_d((1.0 + d) / (1.0 - d));
+  return (float)(fabs(d) < 0x1p-12 ? small : large);
+}
+
+// ---- powers
+
+ETI_INLINE float eti_pow_f32(float x, float y) {
+  const double a = fabs((double)x), e = (double)y;
+  const double magnitude = eti_exp_d(e * eti_log_d(a));
+  const bool whole = floor(e) == e, odd = whole && floor(e * 0.5) != e * 0.5;
+  double r = odd && signbit(x) ? -magnitude : magnitude;
+  r = x < 0.0f && !whole && a != (double)INFINITY ? (double)NAN : r;
+  const bool one = y == 0.0f || x == 1.0f || (x == -1.0f && fabsf(y) == INFINITY);
+  return (float)(one ? 1.0 : r);
+}
+
+ETI_INLINE float eti_logit_f32(float x) {
+  const double d = (double)x;
+  return (float)eti_log_d(d / (1.0 - d));
+}
+
+#endif  // ET_MATH_F32_H

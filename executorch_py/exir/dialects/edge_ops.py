@@ -114,7 +114,7 @@ class EdgeOpOverload:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _resolve, ("edge", self._name)
+        return resolve_op, ("edge", self._name)
 
 
 class EdgeOpOverloadPacket:
@@ -203,7 +203,7 @@ class BackendOpOverload(EdgeOpOverload):
             )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _resolve, ("backend", self._name)
+        return resolve_op, ("backend", self._name)
 
 
 class BackendOpOverloadPacket(EdgeOpOverloadPacket):
@@ -285,7 +285,8 @@ _BACKEND_LIBRARIES = ["executorch_prim", "quantized_decomposed", "DO_NOT_USE_TES
 ops = _Ops()
 
 
-def _resolve(dialect: str, qualified_name: str) -> EdgeOpOverload:
+def resolve_op(dialect: str, qualified_name: str) -> EdgeOpOverload:
+    """The operator named `namespace::name.overload` in a dialect ("edge" or "backend")."""
     namespace, _, rest = qualified_name.partition("::")
     name, _, overload = rest.partition(".")
     packet = getattr(getattr(getattr(ops, dialect), namespace), name)

@@ -7,6 +7,7 @@ touched: decomposition copies it. Partitioning is lower.py's business.
 
 from __future__ import annotations
 
+import builtins
 import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from executorch_py.exir.dialects.verifier import (
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.ir.fake_values import values_of
-from executorch_py.exir.ir.graph import output_node
+from executorch_py.exir.ir.graph import output_node, placeholders
 from executorch_py.exir.ir.signature import program_with_graph, updated_signature
 from executorch_py.exir.passes.convert_constant_dim_order import convert_constant_dim_order_pass
 from executorch_py.exir.passes.debug_handle_generator import DebugHandleGeneratorPass
@@ -55,6 +56,14 @@ def _own_tables(program: ExportedProgram) -> ExportedProgram:
     return own
 
 
+def _avoid_builtin_names(gm: GraphModule) -> None:
+    """Rename inputs that shadow Python builtins (`input`), which no copy of a graph preserves."""
+    for node in placeholders(gm.graph):
+        if hasattr(builtins, node.name):
+            node._rename(f"{node.name}_1")
+            node.target = node.name
+
+
 def generate_edge_program(
     config: EdgeCompileConfig,
     program: ExportedProgram,
@@ -64,6 +73,7 @@ def generate_edge_program(
     """Convert a decomposed program, whose graph is consumed, to the edge dialect."""
     program = remove_unused_parameters_pass(_own_tables(program))
     gm = program.graph_module
+    _avoid_builtin_names(gm)
     _run_passes(gm, config)
     program._graph_signature = updated_signature(program.graph_signature, gm)
     lift_constant_tensor_pass(program)

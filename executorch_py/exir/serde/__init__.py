@@ -1,0 +1,1 @@
+"""How programs are stored between sessions: see save_load.py, which `exir.save` is."""

@@ -516,6 +516,9 @@ ET_API et_status et_method_execute_traced(et_method *method, const et_hooks *hoo
 
 // Asks a running execute to stop before its next instruction with ET_INTERRUPTED; safe from any thread or signal handler.
 ET_API void et_method_interrupt(et_method *method);
+// Continues an execute (not a traced one) that ended with ET_INTERRUPTED, at the instruction it stopped before.
+// ET_INVALID_STATE when there is none: anything else that runs or resets the method gives the interrupted run up.
+ET_API et_status et_method_resume(et_method *method, et_error *err);
 
 // ---- 13 · Hosted helpers (platform_posix.c; absent from bare builds) --------------------------------------------------
 

@@ -78,6 +78,7 @@ struct et_method {
   bool is_stepping;
   atomic_bool is_busy;         // some thread is inside execute or step
   atomic_bool is_interrupted;  // somebody asks to stop
+  bool is_paused;              // a run stopped before `position` for that reason and can be resumed
 };
 
 enum { ETI_VALUE_LOOSE = 1 };  // et_value.flags: may hold a tensor whose memory was not proven at load

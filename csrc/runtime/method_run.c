@@ -158,16 +158,19 @@ static et_kernel_ctx kernel_ctx(const et_method *method, et_error *err) {
   return ctx;
 }
 
-static et_status run_all(et_method *method, et_error *err) {
-  ET_TRY(begin(method, err));
+static et_status run_from(et_method *method, size_t position, et_error *err) {
   et_kernel_ctx ctx = kernel_ctx(method, err);
   const size_t n = method->plan.n_instructions;
-  uint32_t executed = 0;
-  for (size_t position = 0; position < n;) {
+  uint32_t executed = method->executed;
+  while (position < n) {
     const size_t i = position++;
     et_status status = may_go_on(method, ++executed, err);
-    if (status == ET_OK) status = run_one(method, &method->code[i], &ctx, &position);
+    const bool may_start = status == ET_OK;
+    if (may_start) status = run_one(method, &method->code[i], &ctx, &position);
     if (status != ET_OK) {
+      method->is_paused = status == ET_INTERRUPTED && !may_start;  // nothing of instruction i was done
+      method->position = i;
+      method->executed = executed - 1;
       add_context(method, i, err);
       return status;
     }
@@ -220,12 +223,22 @@ static et_status enter(et_method *method, bool is_step, et_error *err) {
                    method->plan.name);
   }
   if (!method->is_stepping) atomic_store(&method->is_interrupted, false);
+  method->is_paused = false;
   return ET_OK;
 }
 
 et_status et_method_execute(et_method *method, et_error *err) {
   ET_TRY(enter(method, false, err));
-  const et_status status = run_all(method, err);
+  et_status status = begin(method, err);
+  if (status == ET_OK) status = run_from(method, 0, err);
+  atomic_store(&method->is_busy, false);
+  return status;
+}
+
+et_status et_method_resume(et_method *method, et_error *err) {
+  ET_CHECK(method->is_paused, err, ET_INVALID_STATE, "method '%s' has no interrupted run to resume", method->plan.name);
+  ET_TRY(enter(method, false, err));
+  const et_status status = run_from(method, method->position, err);
   atomic_store(&method->is_busy, false);
   return status;
 }
@@ -264,6 +277,7 @@ et_status et_method_step(et_method *method, et_error *err) {
 
 void et_method_reset(et_method *method) {
   method->is_stepping = false;
+  method->is_paused = false;
   method->position = 0;
 }
 

@@ -1,0 +1,109 @@
+// dlpack.c — reading a DLPack capsule (the unversioned exchange structure, which every producer still hands out by
+// default). The layout is declared here from the protocol's public description; nothing else is taken from it.
+#include "bindings/arrays.h"
+
+#include <string.h>
+
+#include "bindings/errors.h"
+
+// The wire structure of the protocol. Field order and sizes are fixed by its ABI.
+typedef struct dl_tensor {
+  void *data;
+  int32_t device_type;
+  int32_t device_id;
+  int32_t ndim;
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+  int64_t *shape;
+  int64_t *strides;  // in elements; NULL = contiguous
+  uint64_t byte_offset;
+} dl_tensor;
+
+typedef struct dl_managed {
+  dl_tensor tensor;
+  void *manager;
+  void (*deleter)(struct dl_managed *self);
+} dl_managed;
+
+enum { DL_CPU = 1, DL_CPU_PINNED_CUDA = 3, DL_CPU_PINNED_ROCM = 11 };
+
+typedef struct dl_row {
+  uint8_t code, bits;
+  et_dtype dtype;
+} dl_row;
+
+static const dl_row dl_rows[] = {
+    {0, 8, ET_I8},      {0, 16, ET_I16},      {0, 32, ET_I32},     {0, 64, ET_I64},    {1, 8, ET_U8},
+    {1, 16, ET_U16},    {1, 32, ET_U32},      {1, 64, ET_U64},     {2, 16, ET_F16},    {2, 32, ET_F32},
+    {2, 64, ET_F64},    {4, 16, ET_BF16},     {5, 32, ET_C32},     {5, 64, ET_C64},    {5, 128, ET_C128},
+    {6, 8, ET_B8},      {10, 8, ET_F8E4M3},   {11, 8, ET_F8E4M3Z}, {12, 8, ET_F8E5M2}, {13, 8, ET_F8E5M2Z},
+};
+
+static const char owner_name[] = "executorch_py.dlpack_owner";
+
+static void owner_free(PyObject *capsule) {
+  dl_managed *managed = PyCapsule_GetPointer(capsule, owner_name);
+  if (managed != NULL && managed->deleter != NULL) managed->deleter(managed);
+}
+
+static et_dtype dl_dtype(const dl_tensor *tensor) {
+  for (size_t i = 0; i < sizeof dl_rows / sizeof dl_rows[0]; i++) {
+    if (tensor->lanes == 1 && dl_rows[i].code == tensor->code && dl_rows[i].bits == tensor->bits) return dl_rows[i].dtype;
+  }
+  return ET_DTYPE_COUNT;
+}
+
+// The array over a checked DLPack tensor; owner is borrowed.
+static PyObject *array_over(const dl_tensor *tensor, int typenum, size_t element, PyObject *owner) {
+  npy_intp dims[ET_MAX_RANK], strides[ET_MAX_RANK];
+  npy_intp dense = (npy_intp)element;
+  for (int d = tensor->ndim - 1; d >= 0; d--) {
+    dims[d] = (npy_intp)tensor->shape[d];
+    strides[d] = tensor->strides != NULL ? (npy_intp)(tensor->strides[d] * (int64_t)element) : dense;
+    dense *= dims[d] > 0 ? dims[d] : 1;
+  }
+  char *data = tensor->data == NULL ? (char *)owner : (char *)tensor->data + tensor->byte_offset;
+  // Read-only is the careful reading: the unversioned structure cannot say whether writing is allowed.
+  PyObject *array = PyArray_New(&PyArray_Type, tensor->ndim, dims, typenum, strides, data, 0, 0, NULL);
+  if (array != NULL && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(owner)) < 0) Py_CLEAR(array);
+  if (array != NULL) PyArray_UpdateFlags((PyArrayObject *)array, NPY_ARRAY_ALIGNED | NPY_ARRAY_C_CONTIGUOUS);
+  return array;
+}
+
+int eti_view_of_dlpack(eti_state *state, PyObject *object, eti_view *view) {
+  PyObject *capsule = PyObject_CallMethodNoArgs(object, state->str_dlpack);
+  if (capsule == NULL) return -1;
+  dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
+  if (managed == NULL) {
+    Py_DECREF(capsule);
+    return -1;
+  }
+  PyObject *owner = PyCapsule_New(managed, owner_name, owner_free);
+  if (owner == NULL || PyCapsule_SetName(capsule, "used_dltensor") < 0) {
+    Py_DECREF(capsule);
+    return -1;
+  }
+  Py_DECREF(capsule);
+  const dl_tensor *tensor = &managed->tensor;
+  const et_dtype dtype = dl_dtype(tensor);
+  bool carried = false;
+  PyObject *array = NULL;
+  if (tensor->device_type != DL_CPU && tensor->device_type != DL_CPU_PINNED_CUDA &&
+      tensor->device_type != DL_CPU_PINNED_ROCM) {
+    eti_raise(state, ET_INVALID_ARGUMENT, "array is on DLPack device type %d, needs 1 (cpu)", (int)tensor->device_type);
+  } else if (dtype == ET_DTYPE_COUNT) {
+    eti_raise(state, ET_INVALID_ARGUMENT, "DLPack dtype (code %u, %u bits, %u lanes) has no counterpart in program files",
+              (unsigned)tensor->code, (unsigned)tensor->bits, (unsigned)tensor->lanes);
+  } else if (tensor->ndim < 0 || tensor->ndim > ET_MAX_RANK) {
+    eti_raise(state, ET_INVALID_ARGUMENT, "array has %d dimensions, at most %d are possible", (int)tensor->ndim,
+              ET_MAX_RANK);
+  } else {
+    array = array_over(tensor, eti_numpy_type(dtype, &carried), et_dtype_bytes(dtype), owner);
+  }
+  Py_DECREF(owner);
+  if (array == NULL) return -1;
+  view->array = (PyArrayObject *)array;
+  view->dtype = dtype;
+  return 1;
+}

@@ -1,0 +1,121 @@
+// memory_type.c — the type behind memory.h. From Python it is opaque: it only appears as the `base` of arrays that view
+// runtime memory.
+#include "bindings/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "bindings/errors.h"
+
+static eti_memory *memory_new(eti_state *state) { return (eti_memory *)state->memory_type->tp_alloc(state->memory_type, 0); }
+
+eti_memory *eti_memory_allocate(eti_state *state, size_t bytes) {
+  eti_memory *self = memory_new(state);
+  if (self == NULL) return NULL;
+  self->kind = ETI_MEMORY_ALLOCATED;
+  if (bytes <= SIZE_MAX - 2 * ET_MEMORY_ALIGN) self->base = calloc(1, bytes + ET_MEMORY_ALIGN);
+  if (self->base == NULL) {
+    Py_DECREF(self);
+    eti_raise(state, ET_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    return NULL;
+  }
+  const uintptr_t aligned = ((uintptr_t)self->base + ET_MEMORY_ALIGN - 1) & ~(uintptr_t)(ET_MEMORY_ALIGN - 1);
+  self->data = (void *)aligned;
+  self->size = bytes;
+  return self;
+}
+
+eti_memory *eti_memory_map_file(eti_state *state, PyObject *path) {
+  PyObject *encoded = NULL;
+  if (!PyUnicode_FSConverter(path, &encoded)) return NULL;
+  eti_memory *self = memory_new(state);
+  if (self == NULL) {
+    Py_DECREF(encoded);
+    return NULL;
+  }
+  et_error err = {.status = ET_OK};
+  et_status status;
+  const char *name = PyBytes_AS_STRING(encoded);
+  Py_BEGIN_ALLOW_THREADS;
+  status = et_file_map_open(&self->map, name, &err);
+  Py_END_ALLOW_THREADS;
+  Py_DECREF(encoded);
+  if (status != ET_OK) {
+    self->kind = ETI_MEMORY_ALLOCATED;  // nothing to unmap
+    Py_DECREF(self);
+    eti_raise_error(state, &err);
+    return NULL;
+  }
+  self->kind = ETI_MEMORY_MAPPED;
+  self->data = self->map.data;
+  self->size = self->map.size;
+  self->read_only = true;
+  return self;
+}
+
+eti_memory *eti_memory_from_buffer(eti_state *state, PyObject *object) {
+  Py_buffer view;
+  if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) < 0) return NULL;
+  // Bytes that someone may still write cannot stay verified, so only read-only buffers are used in place.
+  if (view.readonly && ((uintptr_t)view.buf & 15u) == 0) {
+    eti_memory *self = memory_new(state);
+    if (self == NULL) {
+      PyBuffer_Release(&view);
+      return NULL;
+    }
+    self->kind = ETI_MEMORY_PINNED;
+    self->buffer = view;
+    self->data = view.buf;
+    self->size = (size_t)view.len;
+    self->read_only = true;  // part of a program: never handed out for writing
+    return self;
+  }
+  eti_memory *self = eti_memory_allocate(state, (size_t)view.len);
+  if (self != NULL) {
+    memcpy(self->data, view.buf, (size_t)view.len);
+    self->read_only = true;
+  }
+  PyBuffer_Release(&view);
+  return self;
+}
+
+static int memory_traverse(PyObject *object, visitproc visit, void *arg) {
+  eti_memory *self = (eti_memory *)object;
+  Py_VISIT(Py_TYPE(object));
+  if (self->kind == ETI_MEMORY_PINNED) Py_VISIT(self->buffer.obj);
+  return 0;
+}
+
+// No tp_clear: bytes in use must stay. A cycle through a pinned buffer is broken by the other objects in it.
+static void memory_dealloc(PyObject *object) {
+  eti_memory *self = (eti_memory *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  PyObject_GC_UnTrack(object);
+  switch (self->kind) {
+    case ETI_MEMORY_ALLOCATED:
+      free(self->base);
+      break;
+    case ETI_MEMORY_MAPPED:
+      et_file_map_close(&self->map);
+      break;
+    case ETI_MEMORY_PINNED:
+      PyBuffer_Release(&self->buffer);
+      break;
+  }
+  type->tp_free(object);
+  Py_DECREF(type);
+}
+
+static PyType_Slot memory_slots[] = {
+    {Py_tp_doc, (char *)"Bytes owned by the runtime; the base object of arrays that view them."},
+    {Py_tp_traverse, memory_traverse},
+    {Py_tp_dealloc, memory_dealloc},
+    {0, NULL},
+};
+
+PyType_Spec eti_memory_spec = {
+    .name = "executorch_py._C.Memory",
+    .basicsize = sizeof(eti_memory),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = memory_slots,
+};

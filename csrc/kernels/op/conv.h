@@ -1,0 +1,46 @@
+// conv.h — what the two files of convolution share: the geometry, read once from the arguments.
+// Relies on et.h. Internal to op/conv.c and op/conv_depthwise.c.
+#ifndef ET_OP_CONV_H
+#define ET_OP_CONV_H
+
+#include "runtime/et.h"
+
+// Images with fewer than three spatial dimensions have leading ones of size 1.
+typedef struct eti_image {
+  const char *data;
+  int64_t sizes[3];
+  ptrdiff_t n_step, c_step, steps[3];  // in elements
+} eti_image;
+
+typedef enum eti_conv_way {
+  ETI_CONV_BY_PIXEL,    // product with output channels as rows
+  ETI_CONV_BY_CHANNEL,  // product with pixels as rows
+  ETI_CONV_DEPTHWISE,   // panels are [taps × channels]
+} eti_conv_way;
+
+// What prepare leaves for run: the weights of all groups, packed.
+typedef struct eti_conv_state {
+  eti_conv_way way;
+  void *panels;
+  size_t height;
+} eti_conv_state;
+
+typedef struct eti_conv {
+  et_dtype dtype;
+  size_t esize;
+  eti_image x, out;
+  const char *w, *bias;  // bias NULL: none
+  ptrdiff_t w_out_step, w_in_step, w_group_step, w_steps[3];
+  int64_t kernel[3], stride[3], padding[3], dilation[3];
+  bool transposed;
+  size_t n_images, groups, c_in, c_out;  // channels per group
+  size_t n_taps, k, pixels;              // k = n_taps · c_in
+  eti_conv_state ready;
+} eti_conv;
+
+// Depthwise f32 convolution (one input channel per group). False when the product must do it.
+bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c);
+// Claims scratch and packs weights; *taken is false when the product must do it.
+et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, bool *taken);
+
+#endif  // ET_OP_CONV_H

@@ -1,0 +1,254 @@
+// conv_depthwise.c — convolutions with one input channel per group, f32, one or two dimensions.
+// Images stored plane by plane: a band of the padded plane is copied apart by phase of the stride, so that every tap of every
+// output becomes a plain shift and the rows run through as vectors whatever the stride:
+//
+//   plane (py, px) holds padded input (j·sy + py, i·sx + px) at row j, column i; pitch = columns
+//   tap (ky, kx) of output (y, x) = plane (ky·dy mod sy, kx·dx mod sx) at [y + ky·dy/sy][x + kx·dx/sx]
+//
+// Channels-last images: vectors run over the channels, padding taps are left out.
+// Relies on micro/conv.h; adds bias, then taps in row order, as the product would.
+#include "kernels/op/conv.h"
+
+#include "kernels/kernel.h"
+#include "kernels/micro/conv.h"
+
+#include <string.h>
+
+enum {
+  MAX_TAPS = 128,
+  MAX_REACH = 4096,
+  MAX_STRIDE = 8,
+  BAND_FLOATS = 64 * 1024,
+  MAX_BAND_FLOATS = 1024 * 1024,
+  FLAT_WIDTH = 64,  // narrower outputs are computed with their padding, in one run over all rows
+};
+
+typedef enum dw_kind { DW_NONE, DW_ROWS, DW_PIXELS } dw_kind;
+
+static dw_kind kind_of(const eti_conv *c) {
+  if (c->dtype != ET_F32 || c->transposed || c->c_in != 1 || c->groups < 2 || c->n_taps > MAX_TAPS || c->pixels == 0) {
+    return DW_NONE;
+  }
+  if (c->x.sizes[0] != 1 || c->kernel[0] != 1 || c->out.sizes[0] != 1 || c->padding[0] != 0) return DW_NONE;
+  for (size_t d = 1; d < 3; d++) {
+    if (c->stride[d] > MAX_STRIDE || c->dilation[d] > MAX_REACH || c->dilation[d] * c->kernel[d] > MAX_REACH) return DW_NONE;
+  }
+  const bool x_rows = c->x.steps[2] == 1 || c->x.sizes[2] == 1, out_rows = c->out.steps[2] == 1 || c->out.sizes[2] == 1;
+  if (x_rows && out_rows) return DW_ROWS;
+  return c->x.c_step == 1 && c->out.c_step == 1 && c->c_out == 1 ? DW_PIXELS : DW_NONE;
+}
+
+// ---- plane by plane
+
+typedef struct bands {
+  size_t rows;               // output rows per band
+  size_t pitch, plane;       // floats per row and per phase plane
+  size_t n_floats, n_flat;   // of all planes; of the output with its padding
+  bool flat;
+} bands;
+
+static bands bands_of(const eti_conv *c) {
+  const size_t sy = (size_t)c->stride[1], sx = (size_t)c->stride[2], width = (size_t)c->out.sizes[2];
+  const size_t more_rows = (size_t)((c->kernel[1] - 1) * c->dilation[1]) / sy;
+  bands b = {.rows = (size_t)c->out.sizes[1], .flat = width < FLAT_WIDTH};
+  b.pitch = width + (size_t)((c->kernel[2] - 1) * c->dilation[2]) / sx;
+  while (b.rows > 1 && (b.rows + more_rows) * b.pitch * sy * sx > BAND_FLOATS) b.rows = (b.rows + 1) / 2;
+  b.plane = (b.rows + more_rows) * b.pitch;
+  b.n_floats = b.plane * sy * sx;
+  b.n_flat = b.flat ? b.rows * b.pitch : 0;
+  return b;
+}
+
+static size_t slot_bytes(const bands *b) { return ((b->n_floats + b->n_flat) * sizeof(float) + 63) / 64 * 64; }
+
+// First and one-past-last index i ≥ 0, < n, for which 0 ≤ i·step + shift < size.
+static void valid_range(int64_t step, int64_t shift, int64_t size, size_t n, size_t *from, size_t *to) {
+  int64_t lo = shift >= 0 ? 0 : (-shift + step - 1) / step;
+  int64_t hi = size - shift <= 0 ? 0 : (size - 1 - shift) / step + 1;
+  if (hi > (int64_t)n) hi = (int64_t)n;
+  if (lo > hi) lo = hi;
+  *from = (size_t)lo;
+  *to = (size_t)hi;
+}
+
+// Copies one channel's band, outputs rows y0 and on, into the phase planes; the padding there is zero already.
+static void fill_planes(const eti_conv *c, const eti_conv_micro *micro, const bands *b, const float *x, int64_t y0,
+                        float *planes) {
+  const int64_t sy = c->stride[1], sx = c->stride[2];
+  for (int64_t py = 0; py < sy; py++) {
+    size_t row0, row1;
+    const int64_t y_shift = y0 * sy + py - c->padding[1];
+    valid_range(sy, y_shift, c->x.sizes[1], b->plane / b->pitch, &row0, &row1);
+    for (int64_t px = 0; px < sx && row0 < row1; px++) {
+      size_t col0, col1;
+      const int64_t x_shift = px - c->padding[2];
+      valid_range(sx, x_shift, c->x.sizes[2], b->pitch, &col0, &col1);
+      if (col0 == col1) continue;
+      const ptrdiff_t row_step = c->x.steps[1];
+      const float *src = x + ((ptrdiff_t)row0 * sy + y_shift) * row_step + ((ptrdiff_t)col0 * sx + x_shift);
+      float *dst = planes + (size_t)(py * sx + px) * b->plane + row0 * b->pitch + col0;
+      micro->copy_rows(dst, b->pitch, src, sy * row_step, (size_t)sx, row1 - row0, col1 - col0);
+    }
+  }
+}
+
+static void point_taps(const eti_conv *c, const bands *b, const float *planes, const float *taps[MAX_TAPS]) {
+  size_t t = 0;
+  for (int64_t ky = 0; ky < c->kernel[1]; ky++) {
+    for (int64_t kx = 0; kx < c->kernel[2]; kx++, t++) {
+      const int64_t y = ky * c->dilation[1], x = kx * c->dilation[2];
+      const size_t phase = (size_t)((y % c->stride[1]) * c->stride[2] + x % c->stride[2]);
+      taps[t] = planes + phase * b->plane + (size_t)(y / c->stride[1]) * b->pitch + (size_t)(x / c->stride[2]);
+    }
+  }
+}
+
+static void run_band(const eti_conv *c, const eti_conv_micro *micro, const bands *b, const float *w, float bias,
+                     float *planes, float *out, size_t rows) {
+  const size_t width = (size_t)c->out.sizes[2];
+  const float *taps[MAX_TAPS];
+  point_taps(c, b, planes, taps);
+  if (b->flat) {
+    float *const flat = planes + b->n_floats;
+    micro->row(flat, (rows - 1) * b->pitch + width, taps, w, c->n_taps, bias);
+    micro->copy_rows(out, (size_t)c->out.steps[1], flat, (ptrdiff_t)b->pitch, 1, rows, width);
+    return;
+  }
+  for (size_t y = 0; y < rows; y++) {
+    micro->row(out + (ptrdiff_t)y * c->out.steps[1], width, taps, w, c->n_taps, bias);
+    for (size_t t = 0; t < c->n_taps; t++) taps[t] += b->pitch;
+  }
+}
+
+static void gather_weights(const eti_conv *c, size_t channel, float *w) {
+  const float *src = (const float *)(const void *)c->w + (ptrdiff_t)(channel / c->c_out) * c->w_group_step +
+                     (ptrdiff_t)(channel % c->c_out) * c->w_out_step;
+  for (int64_t y = 0; y < c->kernel[1]; y++) {
+    for (int64_t x = 0; x < c->kernel[2]; x++) *w++ = src[y * c->w_steps[1] + x * c->w_steps[2]];
+  }
+}
+
+typedef struct planes_run {
+  const eti_conv *c;
+  const eti_conv_micro *micro;
+  bands b;
+  char *scratch;
+  size_t n_units, n_slots;
+} planes_run;
+
+static void run_planes(void *ctx, size_t begin, size_t end) {
+  const planes_run *const r = ctx;
+  const eti_conv *const c = r->c;
+  const size_t channels = c->groups * c->c_out, height = (size_t)c->out.sizes[1];
+  for (size_t slot = begin; slot < end; slot++) {
+    float *const planes = (float *)(void *)(r->scratch + slot * slot_bytes(&r->b));
+    memset(planes, 0, r->b.n_floats * sizeof(float));
+    for (size_t u = slot * r->n_units / r->n_slots; u < (slot + 1) * r->n_units / r->n_slots; u++) {
+      const size_t n = u / channels, channel = u % channels;
+      float w[MAX_TAPS];
+      gather_weights(c, channel, w);
+      const float bias = c->bias == NULL ? 0.0f : ((const float *)(const void *)c->bias)[channel];
+      const float *x = (const float *)(const void *)c->x.data + (ptrdiff_t)n * c->x.n_step +
+                       (ptrdiff_t)(channel / c->c_out) * c->x.c_step;
+      float *out = (float *)(uintptr_t)c->out.data + (ptrdiff_t)n * c->out.n_step + (ptrdiff_t)channel * c->out.c_step;
+      for (size_t y = 0; y < height; y += r->b.rows) {
+        const size_t rows = height - y < r->b.rows ? height - y : r->b.rows;
+        if (r->b.rows < height) memset(planes, 0, r->b.n_floats * sizeof(float));
+        fill_planes(c, r->micro, &r->b, x, (int64_t)y, planes);
+        run_band(c, r->micro, &r->b, w, bias, planes, out + (ptrdiff_t)y * c->out.steps[1], rows);
+      }
+    }
+  }
+}
+
+// ---- pixel by pixel, over channels
+
+typedef struct pixels_run {
+  const eti_conv *c;
+  const eti_conv_micro *micro;
+  const float *w;  // [taps × channels]
+} pixels_run;
+
+static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
+  const pixels_run *const r = ctx;
+  const eti_conv *const c = r->c;
+  const size_t channels = c->groups, height = (size_t)c->out.sizes[1];
+  for (size_t u = begin; u < end; u++) {
+    const size_t n = u / height, y = u % height;
+    const float *x = (const float *)(const void *)c->x.data + (ptrdiff_t)n * c->x.n_step;
+    float *out = (float *)(uintptr_t)c->out.data + (ptrdiff_t)n * c->out.n_step + (ptrdiff_t)y * c->out.steps[1];
+    for (int64_t col = 0; col < c->out.sizes[2]; col++, out += c->out.steps[2]) {
+      const float *taps[MAX_TAPS];
+      const float *bias = (const float *)(const void *)c->bias;
+      // Runs of valid taps are adjacent in the weights; padding only breaks them between rows.
+      bool started = false;
+      for (int64_t ky = 0; ky < c->kernel[1]; ky++) {
+        const int64_t iy = (int64_t)y * c->stride[1] - c->padding[1] + ky * c->dilation[1];
+        if (iy < 0 || iy >= c->x.sizes[1]) continue;
+        size_t n_taps = 0, first = 0;
+        for (int64_t kx = 0; kx < c->kernel[2]; kx++) {
+          const int64_t ix = col * c->stride[2] - c->padding[2] + kx * c->dilation[2];
+          if (ix < 0 || ix >= c->x.sizes[2]) continue;
+          if (n_taps == 0) first = (size_t)(ky * c->kernel[2] + kx);
+          taps[n_taps++] = x + iy * c->x.steps[1] + ix * c->x.steps[2];
+        }
+        if (n_taps == 0) continue;
+        r->micro->pixel(out, channels, taps, r->w + first * channels, channels, n_taps, started ? out : bias);
+        started = true;
+      }
+      if (!started) r->micro->pixel(out, channels, taps, r->w, channels, 0, bias);
+    }
+  }
+}
+
+// ---- entries
+
+bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
+  const dw_kind kind = kind_of(c);
+  if (kind == DW_PIXELS) {
+    const eti_conv_state *const state = ctx->state;
+    if (state == NULL || state->way != ETI_CONV_DEPTHWISE) return false;
+    pixels_run r = {.c = c, .micro = eti_conv_micro_best(), .w = state->panels};
+    et_parallel_for(ctx->pool, run_pixel_rows, &r, c->n_images * (size_t)c->out.sizes[1], 2);
+    return true;
+  }
+  if (kind != DW_ROWS) return false;
+  planes_run r = {.c = c, .micro = eti_conv_micro_best(), .b = bands_of(c), .scratch = ctx->scratch};
+  const size_t each = slot_bytes(&r.b);
+  if (ctx->scratch_bytes < each) return false;
+  const size_t threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads, room = ctx->scratch_bytes / each;
+  r.n_units = c->n_images * c->groups * c->c_out;
+  r.n_slots = room < threads ? room : threads;
+  if (r.n_units * c->pixels * c->n_taps < 64u * 1024u) r.n_slots = 1;
+  if (r.n_slots == 1) {
+    run_planes(&r, 0, 1);
+  } else {
+    et_parallel_for(ctx->pool, run_planes, &r, r.n_slots, 1);
+  }
+  return true;
+}
+
+et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, bool *taken) {
+  const dw_kind kind = kind_of(c);
+  *taken = false;
+  if (kind == DW_ROWS) {
+    const bands b = bands_of(c);
+    if (b.n_floats > MAX_BAND_FLOATS) return ET_OK;
+    const size_t bytes = slot_bytes(&b) * (ctx->n_threads == 0 ? 1 : ctx->n_threads);
+    if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
+    *taken = true;
+  } else if (kind == DW_PIXELS && c->w != NULL) {
+    *taken = true;
+    eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
+    float *const panels = et_prepare_alloc(ctx, c->n_taps * c->groups * sizeof(float), 64);
+    if (state == NULL || panels == NULL) return et_prepare_status(ctx);
+    for (size_t channel = 0; channel < c->groups; channel++) {
+      float w[MAX_TAPS];
+      gather_weights(c, channel, w);
+      for (size_t t = 0; t < c->n_taps; t++) panels[t * c->groups + channel] = w[t];
+    }
+    *state = (eti_conv_state){.way = ETI_CONV_DEPTHWISE, .panels = panels};
+    ctx->state = state;
+  }
+  return ET_OK;
+}

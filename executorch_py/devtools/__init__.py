@@ -1,0 +1,1 @@
+"""Tools around exported programs: inspection and debugging. Needs torch where it reads graphs."""

@@ -1,0 +1,51 @@
+"""The names of upstream's first capture path, which torch.export replaced.
+
+The configurations exist so that old scripts import; capturing says what to do instead. The
+configurations of today's path are here as well, where upstream keeps them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from executorch_py.exir.error import ExportError, ExportErrorType
+from executorch_py.exir.program.config import EdgeCompileConfig, ExecutorchBackendConfig
+
+__all__ = [
+    "CaptureConfig",
+    "EdgeCompileConfig",
+    "ExecutorchBackendConfig",
+    "ExirDynamoConfig",
+    "capture",
+]
+
+
+@dataclass
+class ExirDynamoConfig:
+    """Settings of the first capture path; without effect."""
+
+    allow_rnn: bool = True
+    verbose: bool = True
+    assume_static_by_default: bool = False
+
+
+@dataclass
+class CaptureConfig:
+    """Settings of the first capture path; without effect."""
+
+    pt2_mode: bool = True
+    enable_functionalization: bool = True
+    enable_dynamic_shape: bool = False
+    enable_aot: bool = False
+    _dynamo_config: ExirDynamoConfig = field(default_factory=ExirDynamoConfig)
+    _unlift: bool = False
+
+
+def capture(*args: Any, **kwargs: Any) -> NoReturn:
+    """Always raises: torch.export does this now."""
+    raise ExportError(
+        ExportErrorType.NOT_SUPPORTED,
+        "exir.capture() is gone: call torch.export.export(model, args) and give the result to "
+        "exir.to_edge() or exir.to_edge_transform_and_lower()",
+    )

@@ -96,7 +96,9 @@ ELEMENTWISE_IN_PLACE_SAFE = frozenset(
 )
 # The first argument is copied to the result before a part of it is replaced; with both in one place
 # the copy is of a tensor onto itself.
-OVERWRITES_PART_OF_FIRST_ARGUMENT = frozenset({"aten::slice_scatter", "aten::select_scatter"})
+OVERWRITES_PART_OF_FIRST_ARGUMENT = frozenset(
+    {"aten::slice_scatter", "aten::select_scatter", "aten::index_put"}
+)
 
 # Kernels whose number of result elements depends on values, by the shape symbol they bind.
 DATA_DEPENDENT_SIZE = frozenset(

@@ -17,6 +17,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from executorch_py.exir.ir.graph import flat_outputs, mutation_targets, placeholders
+from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_facts import (
     RESHAPES,
     SOMETIMES_RESHAPES,
@@ -79,9 +80,39 @@ class _Reinplace:
             if node.op != "call_function" or op_key(node.target) not in self.wanted:
                 continue
             target = self._inplace_target(node)
-            if target is not None and self._is_safe(node):
+            if target is not None and self._is_safe(node) and self._fit_values(node):
                 node.target = target
         return self.ep
+
+    def _fit_values(self, node: fx.Node) -> bool:
+        """Kernels for in-place `index_put` take one index vector and values of the full shape.
+
+        Values that need broadcasting are expanded first; False where that form cannot be reached.
+        """
+        if op_key(node.target) != "aten::index_put":
+            return True
+        indices, values = argument(node, "indices"), argument(node, "values")
+        given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+        if len(given) != 1 or argument(node, "accumulate"):
+            return False
+        dim, index = given[0]
+        vector, target = index.meta["val"], node.meta["val"]
+        if vector.dim() != 1 or vector.dtype not in (torch.int32, torch.int64):
+            return False
+        shape = [*target.shape[:dim], vector.shape[0], *target.shape[dim + 1 :]]
+        value = values.meta["val"]
+        if list(value.shape) == shape:
+            return True
+        if not all(isinstance(size, int) for size in shape):
+            return False
+        with self.graph.inserting_before(node):
+            expanded = self.graph.call_function(torch.ops.aten.expand_copy.default, (values, shape))
+        expanded.meta["val"] = value.new_empty(shape)
+        if "stack_trace" in node.meta:
+            expanded.meta["stack_trace"] = node.meta["stack_trace"]
+        node.update_arg(2, expanded)
+        self.position[expanded] = self.position[node]
+        return True
 
     def _inplace_target(self, node: fx.Node) -> Any:
         key = op_key(node.target)

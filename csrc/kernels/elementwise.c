@@ -175,9 +175,27 @@ static et_status binary_general(et_kernel_ctx *ctx, et_value *const *args, const
   return eti_map_run(ctx, &map, operands, 3);
 }
 
+// The usual case without prepare (dynamic shapes): three tensors of one type that lie alike, and a loop without parameters.
+static bool run_alike(et_value *const *args, const eti_elementwise *op, size_t i_out) {
+  if (args[0]->tag != ET_TENSOR || args[1]->tag != ET_TENSOR || args[i_out]->tag != ET_TENSOR || op->divides) return false;
+  const et_tensor *a = args[0]->as.tensor, *b = args[1]->as.tensor, *out = args[i_out]->as.tensor;
+  et_dtype result, compute;
+  apply_rule(op->rule, (et_dtype)a->dtype, &result, &compute);
+  if (b->dtype != a->dtype || compute != (et_dtype)a->dtype || out->dtype != (uint8_t)result) return false;
+  if (a->numel == 0 || a->numel > ETI_GRAIN_MATH || a->data == NULL || b->data == NULL || out->data == NULL) return false;
+  if (!eti_same_layout(a, b) || !eti_same_layout(a, out)) return false;
+  const eti_loop loop = eti_elementwise_loop(op, compute);
+  if (loop == NULL) return false;
+  const ptrdiff_t in_bytes = (ptrdiff_t)et_dtype_bytes(compute);
+  void *const p[3] = {out->data, a->data, b->data};
+  const ptrdiff_t s[3] = {(ptrdiff_t)et_dtype_bytes(result), in_bytes, in_bytes};
+  loop(p, s, a->numel, NULL);
+  return true;
+}
+
 et_status eti_binary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
                          eti_fill_params fill) {
-  if (eti_flat_run(ctx, args)) return ET_OK;
+  if (eti_flat_run(ctx, args) || (fill == NULL && run_alike(args, op, i_out))) return ET_OK;
   operand in[2];
   et_tensor *out;
   ET_TRY(read_operand(ctx, args, 0, &in[0]));

@@ -1,0 +1,46 @@
+// complex.inc.h — arithmetic loops of one complex type. Parameters, undefined at the end: COMPLEX_C (the pair), COMPLEX_R (its
+// part), COMPLEX_SUFFIX. Strided only: complex tensors are rare and short.
+#define COMPLEX_LOOP(name) \
+  static void ETI_LOOP_NAME(name, COMPLEX_SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n, const void *params)
+
+COMPLEX_LOOP(add) {
+  (void)params;
+  for (size_t i = 0; i < n; i++) {
+    const COMPLEX_C a = ETI_CAT(COMPLEX_C, p[1], i, s[1]), b = ETI_CAT(COMPLEX_C, p[2], i, s[2]);
+    ETI_AT(COMPLEX_C, p[0], i, s[0]) = (COMPLEX_C){a.re + b.re, a.im + b.im};
+  }
+}
+
+COMPLEX_LOOP(add_scaled) {
+  const COMPLEX_C k = *(const COMPLEX_C *)params;
+  for (size_t i = 0; i < n; i++) {
+    const COMPLEX_C a = ETI_CAT(COMPLEX_C, p[1], i, s[1]), b = ETI_CAT(COMPLEX_C, p[2], i, s[2]);
+    ETI_AT(COMPLEX_C, p[0], i, s[0]) =
+        (COMPLEX_C){a.re + (b.re * k.re - b.im * k.im), a.im + (b.re * k.im + b.im * k.re)};
+  }
+}
+
+COMPLEX_LOOP(mul) {
+  (void)params;
+  for (size_t i = 0; i < n; i++) {
+    const COMPLEX_C a = ETI_CAT(COMPLEX_C, p[1], i, s[1]), b = ETI_CAT(COMPLEX_C, p[2], i, s[2]);
+    ETI_AT(COMPLEX_C, p[0], i, s[0]) = (COMPLEX_C){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+  }
+}
+
+// Scaled by the larger part of the divisor, so that the square of its size does not overflow.
+COMPLEX_LOOP(div) {
+  (void)params;
+  for (size_t i = 0; i < n; i++) {
+    const COMPLEX_C a = ETI_CAT(COMPLEX_C, p[1], i, s[1]), b = ETI_CAT(COMPLEX_C, p[2], i, s[2]);
+    const COMPLEX_R size_re = b.re < 0 ? -b.re : b.re, size_im = b.im < 0 ? -b.im : b.im;
+    const COMPLEX_R scale = size_re > size_im ? size_re : size_im;
+    const COMPLEX_R c = b.re / scale, d = b.im / scale, denominator = (c * c + d * d) * scale;
+    ETI_AT(COMPLEX_C, p[0], i, s[0]) =
+        (COMPLEX_C){(a.re * c + a.im * d) / denominator, (a.im * c - a.re * d) / denominator};
+  }
+}
+#undef COMPLEX_LOOP
+#undef COMPLEX_C
+#undef COMPLEX_R
+#undef COMPLEX_SUFFIX

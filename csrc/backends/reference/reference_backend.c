@@ -1,4 +1,4 @@
-// reference_backend.c — a tiny delegate in plain C: elementwise f32 arithmetic over tensors of one shape. It exists to be
+// reference_backend.c — a tiny delegate in plain C: elementwise f32 arithmetic without broadcasting. It exists to be
 // read by who writes a backend, and to test the delegate interface; its payload format is described in
 // executorch_py/backends/reference/README.md. Relies on the public header and the runtime's checks only.
 //
@@ -27,7 +27,9 @@ typedef struct reference {
   et_named_data named_data;
   node *nodes;
   constant *constants;
-  float *temps;  // n_temps × BLOCK
+  float *temps;           // n_temps × BLOCK
+  const et_tensor **like;  // per value: the input that has its shape in the current run; NULL for constants
+  uint8_t *is_written;     // per value, while the payload is read
 } reference;
 
 // ---- Reading the payload
@@ -85,6 +87,21 @@ static et_status read_node(reader *r, const reference *h, uint32_t n_values, nod
   return ET_OK;
 }
 
+// Inputs and constants are there from the start; everything else is written once, before it is read.
+static et_status check_order(const reference *h, const node *one, uint32_t n_values, et_error *err) {
+  const uint32_t end = h->n_inputs + h->n_outputs + h->n_temps;
+  const uint32_t operands[] = {one->in0, one->in1};
+  for (size_t k = 0; k < 2; k++) {
+    const uint32_t id = operands[k];
+    const bool is_made = id != NO_OPERAND && id >= h->n_inputs && id < end;
+    ET_CHECK(!is_made || h->is_written[id], err, ET_INVALID_PROGRAM, "value %lu of %lu is read before it is written",
+             (unsigned long)id, (unsigned long)n_values);
+  }
+  ET_CHECK(!h->is_written[one->out], err, ET_INVALID_PROGRAM, "value %lu is written twice", (unsigned long)one->out);
+  h->is_written[one->out] = 1;
+  return ET_OK;
+}
+
 // Reads entry k of the constants and gets its bytes; while measuring only to see that they are there.
 static et_status read_constant(reader *r, et_delegate_init *init, uint32_t id, constant *out) {
   et_error *err = init->prepare->err;
@@ -116,7 +133,12 @@ static et_status fill(et_delegate_init *init, reader *r, reference *h, uint32_t 
   for (uint32_t k = 0; k < h->n_nodes; k++) {
     node one;
     ET_TRY(read_node(r, h, first_constant + n_constants, &one, err));
-    if (is_kept) h->nodes[k] = one;
+    if (!is_kept) continue;
+    ET_TRY(check_order(h, &one, first_constant + n_constants, err));
+    h->nodes[k] = one;
+  }
+  for (uint32_t id = h->n_inputs; is_kept && id < first_constant; id++) {
+    ET_CHECK(h->is_written[id], err, ET_INVALID_PROGRAM, "value %lu is never written", (unsigned long)id);
   }
   uint32_t repeated;
   ET_CHECK(take_u32(r, &repeated) && repeated == n_constants, err, ET_INTERNAL, "the payload changed while it was read");
@@ -145,7 +167,11 @@ static et_status init(et_delegate_init *init, void **handle) {
   h.nodes = et_prepare_alloc(init->prepare, h.n_nodes * sizeof(node), _Alignof(node));
   h.constants = et_prepare_alloc(init->prepare, n_constants * sizeof(constant), _Alignof(constant));
   h.temps = et_prepare_alloc(init->prepare, h.n_temps * BLOCK * sizeof(float), _Alignof(float));
+  const size_t n_values = (size_t)h.n_inputs + h.n_outputs + h.n_temps + n_constants;
+  h.like = et_prepare_alloc(init->prepare, n_values * sizeof *h.like, _Alignof(et_tensor *));
+  h.is_written = et_prepare_alloc(init->prepare, n_values, 1);
   ET_TRY(et_prepare_status(init->prepare));
+  if (h.is_written != NULL) memset(h.is_written, 0, n_values);
   const et_status status = fill(init, &r, &h, n_constants);
   if (status != ET_OK) {
     destroy(&h);
@@ -192,42 +218,67 @@ static void run_node(const reference *h, et_value *const *args, const node *one,
   }
 }
 
-// Same dtype and layout for all, outputs resized to the inputs' shape.
-static et_status check_args(const reference *h, const et_delegate_call *call, size_t *numel) {
+static et_status check_args(const reference *h, const et_delegate_call *call) {
   const size_t n_args = (size_t)h->n_inputs + h->n_outputs;
   ET_CHECK(call->n_args == n_args, call->err, ET_INVALID_PROGRAM, "%zu arguments, the payload has %lu inputs and %lu outputs",
            call->n_args, (unsigned long)h->n_inputs, (unsigned long)h->n_outputs);
-  *numel = 0;
-  const et_tensor *first = NULL;
   for (size_t k = 0; k < n_args; k++) {
     ET_CHECK(call->args[k]->tag == ET_TENSOR, call->err, ET_INVALID_TYPE, "argument %zu is no tensor", k);
-    et_tensor *t = call->args[k]->as.tensor;
+    const et_tensor *t = call->args[k]->as.tensor;
     const bool is_output = k >= h->n_inputs;
     ET_CHECK(t->dtype == ET_F32 && (t->flags & ET_TENSOR_CONTIGUOUS) != 0, call->err, ET_NOT_SUPPORTED,
              "argument %zu: %s, needs a contiguous f32 tensor", k, et_dtype_name((et_dtype)t->dtype));
     ET_CHECK(!is_output || (t->flags & ET_TENSOR_CONSTANT) == 0, call->err, ET_INVALID_PROGRAM,
              "argument %zu is a constant and would be written", k);
-    if (first == NULL) first = t;
-    if (is_output) ET_TRY(et_tensor_resize(t, first->sizes, first->rank, call->err));
-    ET_CHECK(t->numel == first->numel && (t->data != NULL || t->numel == 0), call->err, ET_NOT_SUPPORTED,
-             "argument %zu has %zu elements, the first has %zu: one shape is needed", k, t->numel, first->numel);
-    *numel = t->numel;
+    h->like[k] = t;
   }
-  for (uint32_t k = 0; k < h->n_constants; k++) {
-    ET_CHECK(h->constants[k].blob.size / sizeof(float) >= *numel, call->err, ET_INVALID_PROGRAM,
-             "constant %lu has %zu bytes, %zu elements are needed", (unsigned long)h->constants[k].id,
-             h->constants[k].blob.size, *numel);
+  return ET_OK;
+}
+
+// Gives every value the shape of an input, outputs their sizes, and finds the greatest element count.
+static et_status find_shapes(const reference *h, const et_delegate_call *call, size_t *most) {
+  const uint32_t n_args = h->n_inputs + h->n_outputs, first_constant = n_args + h->n_temps;
+  *most = 0;
+  for (uint32_t k = 0; k < h->n_nodes; k++) {
+    const node *one = &h->nodes[k];
+    const et_tensor *a = one->in0 < first_constant ? h->like[one->in0] : NULL;
+    const et_tensor *b = one->in1 < first_constant ? h->like[one->in1] : NULL;
+    const et_tensor *like = a != NULL ? a : b;
+    ET_CHECK(like != NULL, call->err, ET_NOT_SUPPORTED, "node %lu has constant operands only", (unsigned long)k);
+    ET_CHECK(a == NULL || b == NULL || a->numel == b->numel, call->err, ET_NOT_SUPPORTED,
+             "node %lu has operands of %zu and %zu elements: one shape is needed", (unsigned long)k, a == NULL ? 0 : a->numel,
+             b == NULL ? 0 : b->numel);
+    const uint32_t operands[] = {one->in0, one->in1};
+    for (size_t i = 0; i < 2; i++) {
+      if (operands[i] == NO_OPERAND || operands[i] < first_constant) continue;
+      const size_t bytes = h->constants[operands[i] - first_constant].blob.size;
+      ET_CHECK(bytes / sizeof(float) == like->numel, call->err, ET_INVALID_PROGRAM,
+               "constant %lu has %zu bytes, %zu elements are needed", (unsigned long)operands[i], bytes, like->numel);
+    }
+    h->like[one->out] = like;
+    if (one->out < n_args) {
+      ET_TRY(et_tensor_resize(call->args[one->out]->as.tensor, like->sizes, like->rank, call->err));
+    }
+    if (like->numel > *most) *most = like->numel;
+  }
+  for (uint32_t k = 0; k < n_args; k++) {
+    const et_tensor *t = call->args[k]->as.tensor;
+    ET_CHECK(t->data != NULL || t->numel == 0, call->err, ET_INVALID_STATE, "argument %lu has no memory", (unsigned long)k);
   }
   return ET_OK;
 }
 
 static et_status execute(void *handle, const et_delegate_call *call) {
   const reference *h = handle;
-  size_t numel;
-  ET_TRY(check_args(h, call, &numel));
-  for (size_t begin = 0; begin < numel; begin += BLOCK) {
-    const size_t n = numel - begin < BLOCK ? numel - begin : BLOCK;
-    for (uint32_t k = 0; k < h->n_nodes; k++) run_node(h, call->args, &h->nodes[k], begin, n);
+  size_t most;
+  ET_TRY(check_args(h, call));
+  ET_TRY(find_shapes(h, call, &most));
+  for (size_t begin = 0; begin < most; begin += BLOCK) {
+    for (uint32_t k = 0; k < h->n_nodes; k++) {
+      const size_t numel = h->like[h->nodes[k].out]->numel;
+      if (begin >= numel) continue;
+      run_node(h, call->args, &h->nodes[k], begin, numel - begin < BLOCK ? numel - begin : BLOCK);
+    }
   }
   return ET_OK;
 }

@@ -1,0 +1,139 @@
+// replay.c — runs a fuzz entry over files without a fuzzing engine: as they are, cut short at every length, and with
+// seeded bit flips. A crash or a run of more than some seconds names the file and the mutation, which --only repeats.
+//   fuzz_program [--truncate] [--flips N] [--seed S] [--only K] [--save PATH] FILE…
+#define _POSIX_C_SOURCE 200809L
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SECONDS_PER_INPUT 20
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
+
+static const char *current_file = "";
+static const char *current_what = "";
+static long current_number;
+
+static void tell(void) {
+  char text[512];
+  const int n = snprintf(text, sizeof text, "\nwhile replaying %s, %s %ld\n", current_file, current_what, current_number);
+  if (n > 0 && write(2, text, (size_t)n) < 0) _exit(3);
+}
+
+static void on_signal(int number) {
+  tell();
+  _exit(128 + number);
+}
+
+static uint64_t next_random(uint64_t *state) {  // splitmix64
+  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+static void feed(const char *what, long number, const uint8_t *bytes, size_t size) {
+  current_what = what;
+  current_number = number;
+  (void)alarm(SECONDS_PER_INPUT);
+  (void)LLVMFuzzerTestOneInput(bytes, size);
+  (void)alarm(0);
+}
+
+typedef struct options {
+  bool truncate;
+  long n_flips, only;
+  uint64_t seed;
+  const char *save;
+} options;
+
+// Mutation k of a file: one to four bits, or one whole byte or little-endian word set to something extreme.
+static void mutate(uint8_t *bytes, size_t size, uint64_t seed, long k) {
+  static const uint32_t extremes[] = {0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0x10000, 0x7fffffff, 0x80000000u, 0xffffffffu};
+  uint64_t state = seed * 1000003u + (uint64_t)k;
+  const uint64_t kind = next_random(&state) % 8;
+  const size_t at = (size_t)(next_random(&state) % size);
+  if (kind == 0 && at + 4 <= size) {
+    const uint32_t word = extremes[next_random(&state) % (sizeof extremes / sizeof extremes[0])];
+    memcpy(bytes + (at & ~(size_t)3), &word, sizeof word);
+    return;
+  }
+  const uint64_t n = kind < 5 ? 1 : 1 + next_random(&state) % 4;
+  bytes[at] ^= (uint8_t)(1u << next_random(&state) % 8);
+  for (uint64_t i = 1; i < n; i++) bytes[next_random(&state) % size] ^= (uint8_t)(1u << next_random(&state) % 8);
+}
+
+static void replay(const uint8_t *original, size_t size, const options *o) {
+  uint8_t *copy = malloc(size == 0 ? 1 : size);
+  if (copy == NULL) exit(3);
+  if (o->only < 0) feed("as it is", 0, original, size);
+  if (o->truncate) {
+    for (size_t n = 0; n < size; n++) feed("cut to bytes:", (long)n, original, n);
+  }
+  const long begin = o->only < 0 ? 0 : o->only, end = o->only < 0 ? o->n_flips : o->only + 1;
+  for (long k = begin; size > 0 && k < end; k++) {
+    memcpy(copy, original, size);
+    mutate(copy, size, o->seed, k);
+    if (o->save != NULL) {
+      FILE *file = fopen(o->save, "wb");
+      if (file == NULL || fwrite(copy, 1, size, file) != size || fclose(file) != 0) exit(3);
+    }
+    feed("mutation", k, copy, size);
+  }
+  free(copy);
+}
+
+static void replay_file(const char *path, const options *o) {
+  current_file = path;
+  FILE *file = fopen(path, "rb");
+  if (file == NULL || fseek(file, 0, SEEK_END) != 0) {
+    fprintf(stderr, "replay: cannot open %s\n", path);
+    exit(2);
+  }
+  const long size = ftell(file);
+  rewind(file);
+  uint8_t *bytes = malloc(size > 0 ? (size_t)size : 1);
+  if (size < 0 || bytes == NULL || fread(bytes, 1, (size_t)size, file) != (size_t)size) exit(2);
+  fclose(file);
+  replay(bytes, (size_t)size, o);
+  free(bytes);
+}
+
+int main(int argc, char **argv) {
+  options o = {.only = -1, .seed = 1};
+  signal(SIGALRM, on_signal);
+  signal(SIGABRT, on_signal);
+  if (__sanitizer_set_death_callback != NULL) {
+    __sanitizer_set_death_callback(tell);
+  } else {
+    signal(SIGSEGV, on_signal);
+    signal(SIGFPE, on_signal);
+    signal(SIGBUS, on_signal);
+    signal(SIGILL, on_signal);
+  }
+  long n_files = 0;
+  for (int i = 1; i < argc; i++) {
+    const bool has_value = i + 1 < argc;
+    if (strcmp(argv[i], "--truncate") == 0) {
+      o.truncate = true;
+    } else if (strcmp(argv[i], "--flips") == 0 && has_value) {
+      o.n_flips = strtol(argv[++i], NULL, 10);
+    } else if (strcmp(argv[i], "--seed") == 0 && has_value) {
+      o.seed = strtoull(argv[++i], NULL, 10);
+    } else if (strcmp(argv[i], "--only") == 0 && has_value) {
+      o.only = strtol(argv[++i], NULL, 10);
+    } else if (strcmp(argv[i], "--save") == 0 && has_value) {
+      o.save = argv[++i];
+    } else {
+      replay_file(argv[i], &o);
+      n_files++;
+    }
+  }
+  printf("replayed %ld files\n", n_files);
+  return n_files > 0 ? 0 : 2;
+}

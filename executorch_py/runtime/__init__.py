@@ -1,0 +1,31 @@
+"""Run .pte programs. Needs NumPy only; names and behaviour follow upstream's `executorch.runtime`.
+
+from executorch_py.runtime import Runtime
+method = Runtime.get().load_program("model.pte").load_method("forward")
+outputs = method.execute([array])            # flat, as upstream
+result = method(array, mask=other)           # in the model's own structure
+"""
+
+from executorch_py.runtime.metadata import MethodMeta, TensorInfo
+from executorch_py.runtime.method import Method
+from executorch_py.runtime.program import Program
+from executorch_py.runtime.runtime import (
+    BackendRegistry,
+    OperatorRegistry,
+    Runtime,
+    Verification,
+)
+from executorch_py.runtime.signature import Argument, Signature
+
+__all__ = [
+    "Argument",
+    "BackendRegistry",
+    "Method",
+    "MethodMeta",
+    "OperatorRegistry",
+    "Program",
+    "Runtime",
+    "Signature",
+    "TensorInfo",
+    "Verification",
+]

@@ -1,0 +1,151 @@
+"""What is known of a method before it is loaded: upstream's MethodMeta and TensorInfo.
+
+Built from the extension's plain dicts. The queries that upstream has are methods, as there; what
+is ours beyond them (names, planned bytes, operators, delegates) are properties.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+# Names of the element types as upstream prints them, by number.
+SCALAR_TYPE_NAMES = (
+    *("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double"),
+    *("ComplexHalf", "ComplexFloat", "ComplexDouble", "Bool", "QInt8", "QUInt8", "QInt32"),
+    *("BFloat16", "QUInt4x2", "QUInt2x4", "Bits1x8", "Bits2x4", "Bits4x2", "Bits8", "Bits16"),
+    *("Float8_e5m2", "Float8_e4m3fn", "Float8_e5m2fnuz", "Float8_e4m3fnuz"),
+    *("UInt16", "UInt32", "UInt64"),
+)
+
+
+class TensorInfo:
+    """Facts of one tensor of a method's interface. Sizes are upper bounds where dynamic."""
+
+    __slots__ = ("_info",)
+
+    def __init__(self, info: dict[str, Any]) -> None:
+        self._info = info
+
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(self._info["sizes"])
+
+    def dtype(self) -> int:
+        """The ScalarType number."""
+        return int(self._info["dtype"])
+
+    def is_memory_planned(self) -> bool:
+        return bool(self._info["planned"])
+
+    def nbytes(self) -> int:
+        return int(self._info["nbytes"])
+
+    @property
+    def dtype_name(self) -> str:
+        """The name that NumPy and torch use: `float32`."""
+        return str(self._info["dtype_name"])
+
+    @property
+    def dim_order(self) -> tuple[int, ...]:
+        """Dimensions from outermost to innermost in memory."""
+        return tuple(self._info["dim_order"])
+
+    @property
+    def is_dynamic(self) -> bool:
+        return bool(self._info["dynamic"])
+
+    @property
+    def name(self) -> str | None:
+        """The fully qualified name of a named buffer."""
+        name = self._info["name"]
+        return None if name is None else str(name)
+
+    def __repr__(self) -> str:
+        return (
+            f"TensorInfo(sizes=[{', '.join(map(str, self.sizes()))}], "
+            f"dtype={SCALAR_TYPE_NAMES[self.dtype()]}, "
+            f"is_memory_planned={self.is_memory_planned()}, nbytes={self.nbytes()})"
+        )
+
+
+class MethodMeta:
+    """Facts of one method: its inputs, outputs, attributes, memory and operators."""
+
+    __slots__ = ("_info",)
+
+    def __init__(self, info: dict[str, Any]) -> None:
+        self._info = info
+
+    def name(self) -> str:
+        return str(self._info["name"])
+
+    def num_inputs(self) -> int:
+        return len(self._info["inputs"])
+
+    def num_outputs(self) -> int:
+        return len(self._info["outputs"])
+
+    def num_attributes(self) -> int:
+        return len(self._info["attributes"])
+
+    def input_tensor_meta(self, index: int) -> TensorInfo:
+        return self._tensor("inputs", "input", index)
+
+    def output_tensor_meta(self, index: int) -> TensorInfo:
+        return self._tensor("outputs", "output", index)
+
+    def attribute_tensor_meta(self, index: int) -> TensorInfo:
+        return self._tensor("attributes", "attribute", index)
+
+    def _tensor(self, key: str, word: str, index: int) -> TensorInfo:
+        slots = self._info[key]
+        if not 0 <= index < len(slots):
+            raise IndexError(
+                f"{word} {index} does not exist: method '{self.name()}' has {len(slots)}"
+            )
+        if slots[index]["tag"] != "Tensor":
+            raise IndexError(
+                f"{word} {index} of method '{self.name()}' is not a tensor "
+                f"but of kind {slots[index]['tag']}"
+            )
+        return TensorInfo(slots[index])
+
+    @property
+    def input_kinds(self) -> tuple[str, ...]:
+        """Per input `Tensor`, `Int`, `Double`, `Bool`, `String` or `None`."""
+        return tuple(slot["tag"] for slot in self._info["inputs"])
+
+    @property
+    def output_kinds(self) -> tuple[str, ...]:
+        return tuple(slot["tag"] for slot in self._info["outputs"])
+
+    @property
+    def planned_bytes(self) -> tuple[int, ...]:
+        """Sizes of the planned memory buffers."""
+        return tuple(self._info["planned"])
+
+    @property
+    def operators(self) -> dict[str, int]:
+        """Operator name to the number of instructions that call it."""
+        return {op["name"]: op["calls"] for op in self._info["operators"]}
+
+    @property
+    def delegates(self) -> tuple[dict[str, Any], ...]:
+        """Per delegate its backend `id`, the number of `calls`, and its payload's `nbytes`."""
+        return tuple(dict(delegate) for delegate in self._info["delegates"])
+
+    @property
+    def num_instructions(self) -> int:
+        return int(self._info["n_instructions"])
+
+    def _texts(self, key: str) -> list[str]:
+        return [
+            repr(TensorInfo(slot)) if slot["tag"] == "Tensor" else slot["tag"]
+            for slot in self._info[key]
+        ]
+
+    def __repr__(self) -> str:
+        return (
+            f"MethodMeta(name='{self.name()}', num_inputs={self.num_inputs()}, "
+            f"input_tensor_meta={self._texts('inputs')}, num_outputs={self.num_outputs()}, "
+            f"output_tensor_meta={self._texts('outputs')})"
+        )

@@ -1,0 +1,63 @@
+"""A loaded method: `execute` with flat inputs as upstream has it, and a call in the model's own
+structure. A thin face over the extension's Method, which does all conversions and checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from executorch_py import _C
+from executorch_py.runtime.metadata import MethodMeta
+from executorch_py.runtime.signature import Signature
+
+
+class Method:
+    """Made by Program.load_method(). One thread runs at a time; others wait for it."""
+
+    __slots__ = ("_execute", "_method", "metadata", "signature")
+
+    def __init__(self, method: _C.Method, metadata: MethodMeta, signature: Signature) -> None:
+        self._method = method
+        self._execute = method.execute
+        self.metadata = metadata
+        self.signature = signature
+        method.name_inputs(signature.input_names)
+
+    def execute(self, inputs: Sequence[Any]) -> list[Any]:
+        """Runs with flat inputs and returns the flat outputs, as copies.
+
+        Inputs may be NumPy arrays, torch tensors, anything with DLPack or a buffer, and plain
+        scalars. Outputs are torch tensors when any input was one (or when there is no tensor
+        input and torch is loaded), else NumPy arrays.
+        """
+        return self._execute(inputs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs with the arguments of the exported model; returns what the model returned."""
+        return self.signature.unflatten(self._execute(self.signature.flatten(args, kwargs)))
+
+    @property
+    def name(self) -> str:
+        return self._method.name
+
+    @property
+    def layout_conversions(self) -> int:
+        """Inputs so far that had to be copied because their layout differed from the plan."""
+        return self._method.layout_conversions
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """Bytes held: `method` (tables, prepared weights), `scratch`, `planned` (a list)."""
+        return self._method.memory()
+
+    def attribute(self, name: str) -> Any:
+        """A copy of a named buffer."""
+        return self._method.attribute(name)
+
+    def close(self) -> None:
+        """Frees the method's memory now; later calls fail with InvalidState."""
+        self._method.close()
+
+    def __repr__(self) -> str:
+        return f"<Method {self.signature}>"

@@ -1,0 +1,106 @@
+"""An opened program: its methods, their metadata and signatures, and the files it lives in."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from executorch_py import _C
+from executorch_py.errors import NotFound, NotSupported
+from executorch_py.runtime.metadata import MethodMeta
+from executorch_py.runtime.method import Method
+from executorch_py.runtime.signature import Signature
+
+
+class Program:
+    """Made by Runtime.load_program(). Keeps the file's bytes alive; usable as a context manager."""
+
+    def __init__(self, program: _C.Program) -> None:
+        self._program = program
+        self._names = tuple(program.method_names())
+        self._methods: dict[str, Method] = {}
+        self._infos: dict[str, dict[str, Any]] = {}
+
+    @property
+    def method_names(self) -> set[str]:
+        return set(self._names)
+
+    def load_method(self, name: str) -> Method:
+        """Loads a method once; later calls return the same object. KeyError for unknown names."""
+        if name in self._methods:
+            return self._methods[name]
+        info = self._info(name)
+        method = Method(self._program.load_method(name), MethodMeta(info), Signature(info))
+        # Two threads may get here at once: the first one wins, so that state has one home.
+        return self._methods.setdefault(name, method)
+
+    def metadata(self, method_name: str) -> MethodMeta:
+        """Facts of a method, without loading it."""
+        return MethodMeta(self._info(method_name))
+
+    def method_signature(self, method_name: str = "forward") -> Signature:
+        """Inputs and outputs of a method, without loading it."""
+        return Signature(self._info(method_name))
+
+    @property
+    def signature(self) -> Signature:
+        """The signature of the main method: `forward`, or the only one."""
+        return self.method_signature(self._main_method())
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Runs the main method with the arguments of the exported model, in its structure."""
+        return self.load_method(self._main_method())(*args, **kwargs)
+
+    def _main_method(self) -> str:
+        if "forward" in self._names or len(self._names) != 1:
+            return "forward"
+        return self._names[0]
+
+    def _info(self, name: str) -> dict[str, Any]:
+        info = self._infos.get(name)
+        if info is None:
+            if name not in self._names:
+                raise NotFound(
+                    f"the program has no method {name!r}; it has {sorted(self._names)} "
+                    "[NotFound, error: 0x20]"
+                )
+            info = self._infos[name] = self._program.method_info(name)
+        return info
+
+    @property
+    def n_threads(self) -> int:
+        return self._program.n_threads
+
+    @property
+    def closed(self) -> bool:
+        return self._program.closed
+
+    def close(self) -> None:
+        """Frees the program, its methods and its bytes; views of outputs stay valid."""
+        self._program.close()
+        self._methods.clear()
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def write_etdump_result_to_file(self, etdump_path: str, debug_buffer_path: str) -> None:
+        raise NotSupported(no_etdump("write_etdump_result_to_file"))
+
+    def __repr__(self) -> str:
+        state = "closed " if self.closed else ""
+        return f"<{state}Program with methods {list(self._names)}>"
+
+
+def no_etdump(what: str) -> str:
+    return (
+        f"{what}: this version records no ETDump; run without it, or profile with "
+        "`executorch_py run --repeat` [NotSupported, error: 0x10]"
+    )

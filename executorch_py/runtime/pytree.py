@@ -1,0 +1,143 @@
+"""Nested structures of inputs and outputs, without torch.
+
+Reads the JSON tree that PyTorch's pytree writes into program files, takes nested arguments apart
+into the flat list that a method wants, and puts a flat list of results back together. Knows
+tuples, lists, dicts, OrderedDict, defaultdict, deque and named tuples; a tree with any other node
+is reported as unknown (None), and callers then work with flat lists.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_MAPPINGS = {
+    "builtins.dict": dict,
+    "collections.OrderedDict": OrderedDict,
+    "collections.defaultdict": dict,
+}
+_SEQUENCES = {"builtins.tuple": tuple, "builtins.list": list, "collections.deque": deque}
+
+
+class Tree:
+    """One node: its type name (None for a leaf), the keys of its children, the children."""
+
+    __slots__ = ("children", "cls", "keys", "kind", "n_leaves")
+
+    def __init__(
+        self, kind: str | None, keys: Sequence[Any], children: Sequence[Tree], cls: Any = None
+    ) -> None:
+        self.kind = kind
+        self.cls = cls  # of a named tuple
+        self.keys = tuple(keys)
+        self.children = tuple(children)
+        self.n_leaves = 1 if kind is None else sum(child.n_leaves for child in children)
+
+    def flatten(self, value: Any, path: str = "") -> list[Any]:
+        """The leaves of a value that has this structure; TypeError says where it differs."""
+        if self.kind is None:
+            return [value]
+        leaves: list[Any] = []
+        for child, key, item in self._items(value, path):
+            leaves.extend(child.flatten(item, f"{path}[{key!r}]"))
+        return leaves
+
+    def _items(self, value: Any, path: str) -> Iterator[tuple[Tree, Any, Any]]:
+        where = path or "the inputs"
+        if self.kind in _MAPPINGS:
+            if not isinstance(value, Mapping):
+                raise TypeError(f"{where}: a dict is expected, a {type(value).__name__} was given")
+            if set(value) != set(self.keys):
+                raise TypeError(
+                    f"{where}: the keys {sorted(map(repr, self.keys))} are expected, "
+                    f"{sorted(map(repr, value))} were given"
+                )
+            return zip(self.children, self.keys, (value[key] for key in self.keys), strict=True)
+        wanted = tuple if self.kind == "collections.namedtuple" else _SEQUENCES[str(self.kind)]
+        if not isinstance(value, wanted):
+            raise TypeError(
+                f"{where}: a {wanted.__name__} is expected, a {type(value).__name__} was given"
+            )
+        if len(value) != len(self.children):
+            raise TypeError(
+                f"{where}: {len(self.children)} items are expected, {len(value)} were given"
+            )
+        return zip(self.children, range(len(value)), value, strict=True)
+
+    def unflatten(self, leaves: Sequence[Any]) -> Any:
+        """The value with this structure and these leaves."""
+        if len(leaves) != self.n_leaves:
+            raise TypeError(f"the structure has {self.n_leaves} leaves, {len(leaves)} were given")
+        return self._build(iter(leaves))
+
+    def _build(self, leaves: Iterator[Any]) -> Any:
+        if self.kind is None:
+            return next(leaves)
+        items = [child._build(leaves) for child in self.children]
+        if self.kind in _MAPPINGS:
+            pairs = zip(self.keys, items, strict=True)
+            if self.kind == "collections.defaultdict":
+                return defaultdict(None, pairs)
+            return _MAPPINGS[self.kind](pairs)
+        if self.kind == "collections.namedtuple":
+            return self.cls(*items)
+        return _SEQUENCES[self.kind](items)
+
+    def paths(self, prefix: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        """Per leaf the keys that lead to it."""
+        if self.kind is None:
+            yield prefix
+        for i, child in enumerate(self.children):
+            key = self.keys[i] if self.kind in _MAPPINGS else i
+            yield from child.paths((*prefix, key))
+
+
+def _named_tuple_class(context: Any, n_fields: int) -> Any:
+    """The class a named tuple was made of, when its module is loaded; else one like it."""
+    module, _, name = str(context).rpartition(".")
+    found = getattr(sys.modules.get(module), name, None)
+    if isinstance(found, type) and len(getattr(found, "_fields", ())) == n_fields:
+        return found
+    fields = [f"field_{i}" for i in range(n_fields)]
+    return namedtuple(name if name.isidentifier() else "Result", fields)  # noqa: PYI024
+
+
+def parse(text: str) -> tuple[Tree | None, dict[str, Any]]:
+    """A tree from its JSON text, and the root's other keys; (None, {}) when it is not understood.
+
+    Program files treat these strings as opaque, so nothing here may raise.
+    """
+    if not text.startswith("["):
+        return None, {}
+    try:
+        protocol, root = json.loads(text)
+        extra = {k: v for k, v in root.items() if k not in ("type", "context", "children_spec")}
+        return (_node(root, 0) if protocol == 1 else None), extra
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return None, {}
+
+
+def _node(record: dict[str, Any], depth: int) -> Tree:
+    if depth > 200:
+        raise ValueError("nested too deeply")
+    kind = record["type"]
+    children = [_node(child, depth + 1) for child in record["children_spec"]]
+    if kind is None:
+        return Tree(None, (), ())
+    if kind in _SEQUENCES:
+        return Tree(kind, range(len(children)), children)
+    if kind == "collections.namedtuple":
+        cls = _named_tuple_class(record["context"], len(children))
+        return Tree(kind, cls._fields, children, cls)
+    context = record["context"]
+    context = json.loads(context) if isinstance(context, str) else context
+    if kind == "collections.defaultdict":
+        context = context["dict_context"] if isinstance(context, dict) else context[-1]
+    if kind in _MAPPINGS:
+        if len(context) != len(children):
+            raise ValueError("as many keys as children are needed")
+        return Tree(kind, context, children)
+    raise ValueError(f"unknown node type {kind}")

@@ -1,0 +1,116 @@
+"""The entry: opening programs, and what this build can run. Names are upstream's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from os import PathLike
+from typing import Any, BinaryIO
+
+from executorch_py import _C
+from executorch_py.errors import NotSupported
+from executorch_py.runtime.program import Program, no_etdump
+
+
+class Verification(IntEnum):
+    """How much of a file is checked before use. Minimal is for bytes whose integrity is known."""
+
+    Minimal = 0
+    InternalConsistency = 1
+
+
+class BackendRegistry:
+    """The delegates this build can run."""
+
+    @property
+    def registered_backend_names(self) -> list[str]:
+        return _C.backend_names()
+
+    def is_available(self, backend_name: str) -> bool:
+        return backend_name in _C.backend_names()
+
+
+class OperatorRegistry:
+    """The operators this build can run."""
+
+    @property
+    def operator_names(self) -> set[str]:
+        return set(_C.kernel_manifest())
+
+
+# Threads of programs opened without saying; 0 = every CPU this process may use.
+_default_threads = 0
+
+
+def set_default_threads(n: int) -> None:
+    """The number of threads of programs opened from now on; 0 = all CPUs."""
+    global _default_threads
+    _default_threads = n
+
+
+def default_threads() -> int:
+    return _default_threads or int(_C.system_info()["cpu_count"])
+
+
+class Runtime:
+    """Opens programs. Runtime.get() returns the one instance."""
+
+    _instance: Runtime | None = None
+
+    def __init__(self) -> None:
+        self.backend_registry = BackendRegistry()
+        self.operator_registry = OperatorRegistry()
+
+    @staticmethod
+    def get() -> Runtime:
+        if Runtime._instance is None:
+            Runtime._instance = Runtime()
+        return Runtime._instance
+
+    def load_program(
+        self,
+        data: bytes | bytearray | memoryview | BinaryIO | PathLike[str] | str,
+        *,
+        verification: Verification = Verification.InternalConsistency,
+        enable_etdump: bool = False,
+        debug_buffer_size: int = 0,
+        data_path: Any = None,
+        n_threads: int | None = None,
+    ) -> Program:
+        """Opens a .pte from a path (mapped), bytes (used in place) or a binary file object.
+
+        data_path: the .ptd file with external weights, or a list of them (paths or bytes).
+        n_threads: how many threads kernels may use; by default every CPU this process may use.
+        """
+        if enable_etdump or debug_buffer_size:
+            raise NotSupported(no_etdump("enable_etdump"))
+        threads = _default_threads if n_threads is None else n_threads
+        level = _C.VERIFY_MINIMAL if verification == Verification.Minimal else _C.VERIFY_FULL
+        program = _C.open_program(
+            _source(data, "data"), _data_files(data_path), verification=level, n_threads=threads
+        )
+        return Program(program)
+
+
+def _source(data: Any, word: str) -> Any:
+    """What the extension opens: a path or a buffer."""
+    if isinstance(data, (str, PathLike, bytes, bytearray, memoryview)):
+        return data
+    if hasattr(data, "read"):
+        content = data.read()
+        if isinstance(content, (bytes, bytearray, memoryview)):
+            return content
+        raise TypeError(
+            f"{word}.read() returned {type(content).__name__}, needs bytes: open it with 'rb'"
+        )
+    raise TypeError(
+        f"{word} is {type(data).__name__}, needs bytes, bytearray, memoryview, a path to a file, "
+        "or a file object open for reading bytes"
+    )
+
+
+def _data_files(data_path: Any) -> Sequence[Any]:
+    if data_path is None:
+        return ()
+    many = isinstance(data_path, (list, tuple))
+    return [_source(item, "data_path") for item in (data_path if many else [data_path])]

@@ -1,0 +1,155 @@
+"""A method's signature: names, dtypes and bounds of its inputs and outputs, and their structure.
+
+Our exporter writes names and bounds into the file (the `signature` key of the input structure);
+for other files they are made up from the structure and the plan's upper bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from executorch_py.runtime import pytree
+
+# Short dtype names of the C side and of our files to the names that NumPy and torch use.
+DTYPE_NAMES = {
+    **{"u8": "uint8", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"},
+    **{"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "b8": "bool"},
+    **{"c32": "complex32", "c64": "complex64", "c128": "complex128"},
+    **{"u16": "uint16", "u32": "uint32", "u64": "uint64"},
+    **{"f8e5m2": "float8_e5m2", "f8e4m3": "float8_e4m3fn"},
+    **{"f8e5m2z": "float8_e5m2fnuz", "f8e4m3z": "float8_e4m3fnuz"},
+}
+_KINDS = {"Tensor": "tensor", "Int": "int", "Double": "float", "Bool": "bool", "String": "str"}
+
+Dim = int | tuple[int, int]
+
+
+class Argument(NamedTuple):
+    """One input or output. `shape` items are sizes or (smallest, largest) bounds.
+
+    `kind` is `tensor`, `int`, `float`, `bool`, `str`, `none` or `list`; `value` is the only one
+    that an input which is not a tensor may have, when the file says so.
+    """
+
+    name: str
+    kind: str
+    dtype: str | None = None
+    shape: tuple[Dim, ...] | None = None
+    value: Any = None
+
+    def __str__(self) -> str:
+        if self.kind != "tensor" or self.shape is None:
+            value = "" if self.value is None else f" = {self.value!r}"
+            return f"{self.name}: {self.kind}{value}"
+        dims = ", ".join(str(d) if isinstance(d, int) else f"{d[0]}…{d[1]}" for d in self.shape)
+        return f"{self.name}: {self.dtype}[{dims}]"
+
+
+class Signature:
+    """Inputs and outputs of one method, in the flat order of `execute`, and their structure."""
+
+    __slots__ = ("input_tree", "inputs", "method", "output_tree", "outputs")
+
+    def __init__(self, info: dict[str, Any]) -> None:
+        self.method: str = info["name"]
+        tree, extra = pytree.parse(info["input_structure"])
+        out_tree, _ = pytree.parse(info["output_structure"])
+        given = extra.get("signature")
+        given = given if isinstance(given, dict) else {}
+        self.input_tree = tree if tree and tree.n_leaves == len(info["inputs"]) else None
+        self.output_tree = (
+            out_tree if out_tree and out_tree.n_leaves == len(info["outputs"]) else None
+        )
+        names = _names_from_paths(self.input_tree)
+        self.inputs = _arguments(info["inputs"], given.get("inputs"), names or "input")
+        self.outputs = _arguments(info["outputs"], given.get("outputs"), "output")
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(argument.name for argument in self.inputs)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        return tuple(argument.name for argument in self.outputs)
+
+    def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """Arguments in the model's structure as the flat list of inputs."""
+        if self.input_tree is None:
+            if kwargs:
+                raise TypeError(
+                    f"method '{self.method}' does not know its keyword arguments (the file's "
+                    "structure is missing or unreadable): pass all inputs by position"
+                )
+            return list(args)
+        try:
+            return self.input_tree.flatten((args, kwargs))
+        except TypeError as error:
+            names = ", ".join(map(str, self.inputs))
+            raise TypeError(
+                f"method '{self.method}': {_readable(str(error))} (it takes: {names})"
+            ) from None
+
+    def unflatten(self, outputs: Sequence[Any]) -> Any:
+        """The flat outputs in the model's structure; the list itself when that is unknown."""
+        return outputs if self.output_tree is None else self.output_tree.unflatten(outputs)
+
+    def __str__(self) -> str:
+        inputs = ", ".join(map(str, self.inputs))
+        outputs = ", ".join(map(str, self.outputs))
+        return f"{self.method}({inputs}) -> ({outputs})"
+
+    def __repr__(self) -> str:
+        return f"<Signature {self}>"
+
+
+def _readable(message: str) -> str:
+    """Paths start with [0] for positional and [1] for keyword arguments; say so instead."""
+    if message.startswith("[0]"):
+        return "positional arguments" + message[3:]
+    return "keyword arguments" + message[3:] if message.startswith("[1]") else message
+
+
+def _names_from_paths(tree: pytree.Tree | None) -> list[str]:
+    """Keyword arguments go by their own names; positional ones have none in the structure."""
+    if tree is None:
+        return []
+    names = []
+    for i, path in enumerate(tree.paths()):
+        keyword = len(path) > 1 and path[0] == 1
+        names.append(".".join(map(str, path[1:])) if keyword else f"input_{i}")
+    return names
+
+
+def _arguments(
+    slots: list[dict[str, Any]], given: Any, names: list[str] | str
+) -> tuple[Argument, ...]:
+    usable = isinstance(given, list) and len(given) == len(slots)
+    return tuple(
+        _argument(
+            slot,
+            given[i] if usable and isinstance(given[i], dict) else {},
+            f"{names}_{i}" if isinstance(names, str) else names[i],
+        )
+        for i, slot in enumerate(slots)
+    )
+
+
+def _argument(slot: dict[str, Any], given: dict[str, Any], name: str) -> Argument:
+    """The plan is the authority on kind and dtype; names and bounds come from the signature."""
+    name = str(given.get("name") or name)
+    kind = _KINDS.get(slot["tag"], "none" if slot["tag"] == "None" else "list")
+    if kind != "tensor":
+        return Argument(name, kind, value=given.get("value"))
+    sizes = slot["sizes"]
+    shape: tuple[Dim, ...] = tuple((0, size) if slot["dynamic"] else size for size in sizes)
+    bounds = given.get("shape")
+    if isinstance(bounds, list) and len(bounds) == len(sizes):
+        shape = tuple(_dim(bound, size) for bound, size in zip(bounds, sizes, strict=True))
+    return Argument(name, kind, str(slot["dtype_name"]), shape)
+
+
+def _dim(bound: Any, size: int) -> Dim:
+    if isinstance(bound, list) and len(bound) == 2:
+        return (int(bound[0]), int(bound[1]))
+    return int(bound) if isinstance(bound, int) else size

@@ -71,10 +71,15 @@ _TABLE: tuple[tuple[str, str], ...] = (
         f"self=ret0:{_REAL}FD",
     ),
     (
-        "add.Tensor minimum mul.Tensor div.Tensor_mode floor_divide fmod.Tensor pow.Tensor_Tensor "
+        "add.Tensor minimum mul.Tensor div.Tensor_mode floor_divide fmod.Tensor "
         "remainder.Tensor sub.Tensor",
         f"ret0<self+other:{_REAL_NO_U16} | self=ret0:{_FLOAT} other:S | self:S other=ret0:{_FLOAT} "
         "| self=other=ret0:S",
+    ),
+    (
+        "pow.Tensor_Tensor",
+        f"ret0<self+exponent:{_REAL_NO_U16} | self=ret0:{_FLOAT} exponent:S "
+        f"| self:S exponent=ret0:{_FLOAT} | self=exponent=ret0:S",
     ),
     (
         "div.Tensor",

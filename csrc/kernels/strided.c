@@ -328,6 +328,22 @@ void eti_plan_views(eti_copy_plan *plan, const eti_view *dst, const eti_view *sr
   eti_plan_finish(plan);
 }
 
+void eti_copy_views(const et_pool *pool, void *dst, const eti_view *to, const void *src, const eti_view *from, size_t bytes) {
+  eti_copy_plan plan;
+  eti_plan_begin(&plan, bytes);
+  eti_plan_views(&plan, to, from);
+  eti_plan_run(&plan, pool, dst, src);
+}
+
+void eti_fill_view(const et_pool *pool, void *dst, const eti_view *to, const void *value, size_t bytes) {
+  eti_copy_plan plan;
+  eti_plan_begin(&plan, bytes);
+  plan.dst_offset = to->offset;
+  for (size_t d = 0; d < to->shape.rank; d++) eti_plan_axis(&plan, (size_t)to->shape.sizes[d], to->strides[d], 0);
+  eti_plan_finish(&plan);
+  eti_plan_run(&plan, pool, dst, value);
+}
+
 // Dimensions of one tensor from the innermost outwards, those that logical order walks as one merged.
 typedef struct run_list {
   size_t n;
@@ -408,6 +424,12 @@ static void walk_next(walk *w) {
 void eti_copy_in_order(const et_tensor *dst, const et_tensor *src, size_t shift) {
   if (dst->numel == 0) return;
   const size_t bytes = et_dtype_bytes((et_dtype)dst->dtype);
+  if (eti_is_contiguous(dst) && eti_is_contiguous(src)) {
+    const size_t head = (src->numel - shift) * bytes;
+    eti_copy_bytes((char *)dst->data + shift * bytes, src->data, head);
+    eti_copy_bytes(dst->data, (const char *)src->data + head, shift * bytes);
+    return;
+  }
   walk to, from;
   walk_seek(&to, dst, shift);
   walk_seek(&from, src, 0);

@@ -66,6 +66,11 @@ static inline eti_view eti_view_of(const et_tensor *t) {
 // Plan for dst[...] = src[...] over two windows of one shape, finished. Element types as begun by the caller.
 void eti_plan_views(eti_copy_plan *plan, const eti_view *dst, const eti_view *src);
 
+// dst window = src window of the same shape, at once; elements of `bytes` bytes.
+void eti_copy_views(const et_pool *pool, void *dst, const eti_view *to, const void *src, const eti_view *from, size_t bytes);
+// Every element of the window becomes *value.
+void eti_fill_view(const et_pool *pool, void *dst, const eti_view *to, const void *value, size_t bytes);
+
 // Plan that copies `src` to `dst` in logical (row-major) order although their shapes differ; equal element counts.
 // False when no list of axes expresses it: then eti_copy_in_order does it.
 bool eti_plan_reshape(eti_copy_plan *plan, const et_tensor *dst, const et_tensor *src);

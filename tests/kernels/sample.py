@@ -1,5 +1,5 @@
-"""Inputs for the tests of operators that move elements: tensors of every element type, dense in any dim order, whose elements
-are all different as far as the type allows, so that a wrong address shows."""
+"""Inputs for the tests of operators that move elements: tensors of every element type, dense in any
+dim order, whose elements differ as far as the type allows, so that a wrong address shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONE_PER_SIZE = [torch.int8, torch.float16, torch.float32, torch.float64, torch.c
 def sample(
     shape: Sequence[int], dtype: torch.dtype = torch.float32, order: Sequence[int] | None = None
 ) -> torch.Tensor:
-    """1, 2, 3, … in logical order (wrapped for narrow types, alternating for bool), laid out in dim order `order`."""
+    """1, 2, 3, … in logical order (wrapped for narrow types), laid out in dim order `order`."""
     n = math.prod(shape)
     flat = torch.arange(1, n + 1)
     if dtype == torch.bool:
@@ -43,7 +43,7 @@ def laid_out(t: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
 
 
 def orders(rank: int) -> list[list[int]]:
-    """A few dim orders of a rank: the plain one, channels-last-like, reversed, last two exchanged."""
+    """A few dim orders of a rank: plain, last two exchanged, reversed, channels last."""
     plain = list(range(rank))
     found = [plain]
     if rank >= 2:

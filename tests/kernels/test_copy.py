@@ -1,4 +1,4 @@
-"""Operators that copy a whole tensor, against eager torch: layouts, conversions, broadcasting, repetition."""
+"""Operators that copy a whole tensor, against eager torch: layouts, types, repetition."""
 
 from __future__ import annotations
 
@@ -43,10 +43,7 @@ def test_every_element_type_is_copied(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("source", REAL + COMPLEX, ids=str)
 def test_conversions_equal_eager(source: torch.dtype, to: torch.dtype) -> None:
     x = sample((3, 5, 4), source)
-    if source.is_complex:
-        want = x.real.to(to)
-    else:
-        want = x.to(to)
+    want = x.real.to(to) if source.is_complex else x.to(to)
     for order, out_order in itertools.product(orders(3), orders(3)):
         y = sample((3, 5, 4), source, order)
         check_op(aten._to_copy.out, y, expected=want, out_order=out_order)
@@ -55,11 +52,20 @@ def test_conversions_equal_eager(source: torch.dtype, to: torch.dtype) -> None:
 def test_dim_order_copies_convert_layout_and_type() -> None:
     channels_last = [0, 2, 3, 1]
     x = sample((2, 3, 4, 5))
-    for source, order in itertools.product((x, sample((2, 3, 4, 5), order=channels_last)), ([0, 1, 2, 3], channels_last)):
+    for source, order in itertools.product(
+        (x, sample((2, 3, 4, 5), order=channels_last)), ([0, 1, 2, 3], channels_last)
+    ):
         for dtype in (torch.float32, torch.int64, torch.bool):
             out = [Out(dtype, x.shape, order, dynamic=False)]
             for prepared in (False, True):
-                (y,) = run_op("dim_order_ops::_to_dim_order_copy.out", source, False, order, out=out, prepared=prepared)
+                (y,) = run_op(
+                    "dim_order_ops::_to_dim_order_copy.out",
+                    source,
+                    False,
+                    order,
+                    out=out,
+                    prepared=prepared,
+                )
                 assert torch.equal(y, x.to(dtype))
         out = [Out(torch.float32, x.shape, order)]
         (y,) = run_op("dim_order_ops::_clone_dim_order.out", source, False, None, out=out)
@@ -74,12 +80,24 @@ def test_empty_dim_order_resizes_only() -> None:
         run_op("dim_order_ops::_empty_dim_order.out", [2, -5], None, out=out)
 
 
-COPIES = [((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 4), ()), ((2, 3, 4), (3, 1)), ((0, 4), (1, 4)), ((), ()), ((), (1,))]
+COPIES = [
+    ((3, 4), (3, 4)),
+    ((3, 4), (4,)),
+    ((3, 4), ()),
+    ((2, 3, 4), (3, 1)),
+    ((0, 4), (1, 4)),
+    ((), ()),
+    ((), (1,)),
+]
 
 
 @pytest.mark.parametrize("shape, source", [c for c in COPIES if len(c[1]) <= len(c[0])], ids=str)
 def test_copy_broadcasts_and_converts(shape: tuple[int, ...], source: tuple[int, ...]) -> None:
-    pairs = [(torch.float32, torch.float32), (torch.float32, torch.int64), (torch.bool, torch.float32)]
+    pairs = [
+        (torch.float32, torch.float32),
+        (torch.float32, torch.int64),
+        (torch.bool, torch.float32),
+    ]
     pairs.append((torch.int8, torch.float64))
     for to, dtype in pairs:
         for order in orders(len(shape)):
@@ -98,10 +116,20 @@ def test_copy_over_itself_changes_nothing() -> None:
 
 
 REPEATS: list[tuple[tuple[int, ...], list[int]]] = [
-    ((), []), ((), [3]), ((4,), [1]), ((4,), [3]), ((4,), [2, 3]), ((3, 4), [2, 1]), ((3, 4), [1, 5]),
-    ((2, 3, 4), [2, 2, 2]), ((2, 1, 3), [1, 4, 2]), ((3, 4), [0, 2]), ((3, 0), [2, 2]), ((1, 1), [3, 5]),
+    ((), []),
+    ((), [3]),
+    ((4,), [1]),
+    ((4,), [3]),
+    ((4,), [2, 3]),
+    ((3, 4), [2, 1]),
+    ((3, 4), [1, 5]),
+    ((2, 3, 4), [2, 2, 2]),
+    ((2, 1, 3), [1, 4, 2]),
+    ((3, 4), [0, 2]),
+    ((3, 0), [2, 2]),
+    ((1, 1), [3, 5]),
     ((2,) * 6, [2] * 6),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("shape, repeats", REPEATS, ids=str)
@@ -114,19 +142,41 @@ def test_repeat_equals_eager(shape: tuple[int, ...], repeats: list[int]) -> None
 
 BIG = 9223372036854775807
 REFUSED: list[tuple[str, list[Any], Out, str]] = [
-    ("aten::repeat.out", [sample((2, 3)), [2]], Out(torch.float32, (4, 3)), "1 counts for a tensor of rank 2"),
+    (
+        "aten::repeat.out",
+        [sample((2, 3)), [2]],
+        Out(torch.float32, (4, 3)),
+        "1 counts for a tensor of rank 2",
+    ),
     ("aten::repeat.out", [sample((2, 3)), [2, -1]], Out(torch.float32, (4, 3)), "count -1"),
-    ("aten::repeat.out", [sample((2, 3)), [BIG, BIG]], Out(torch.float32, (4, 3)), "count 9223372036854775807"),
+    (
+        "aten::repeat.out",
+        [sample((2, 3)), [BIG, BIG]],
+        Out(torch.float32, (4, 3)),
+        "count 9223372036854775807",
+    ),
     ("aten::repeat.out", [sample((2, 3)), [2147483647, 1]], Out(torch.float32, (4, 3)), "no size"),
     ("aten::repeat.out", [sample((2, 3)), [1000000, 1000000]], Out(torch.float32, (4, 3)), "out: "),
-    ("aten::copy.out", [sample((2, 3)), sample((2,)), False], Out(torch.float32, (2, 3)), r"\[2\] does not broadcast"),
-    ("aten::copy.out", [sample((2, 3)), sample((2, 3)), False], Out(torch.float64, (2, 3)), "f32 and f64 differ"),
+    (
+        "aten::copy.out",
+        [sample((2, 3)), sample((2,)), False],
+        Out(torch.float32, (2, 3)),
+        r"\[2\] does not broadcast",
+    ),
+    (
+        "aten::copy.out",
+        [sample((2, 3)), sample((2, 3)), False],
+        Out(torch.float64, (2, 3)),
+        "f32 and f64 differ",
+    ),
     ("aten::clone.out", [sample((2, 3)), None], Out(torch.float64, (2, 3)), "f32 and f64 differ"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name, args, out, words", REFUSED)
-def test_wrong_arguments_are_refused_with_words(name: str, args: list[Any], out: Out, words: str) -> None:
+def test_wrong_arguments_are_refused_with_words(
+    name: str, args: list[Any], out: Out, words: str
+) -> None:
     for prepared in (False, True):
         with pytest.raises(OpError, match=words):
             run_op(name, *args, out=[out], prepared=prepared)

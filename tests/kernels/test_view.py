@@ -1,4 +1,4 @@
-"""Operators that copy a view, against eager torch: every element type, dim order of input and output, prepared or not."""
+"""Operators that copy a view, against eager torch: every element type and pair of dim orders."""
 
 from __future__ import annotations
 
@@ -214,7 +214,9 @@ def test_wrong_arguments_are_refused_with_words(
 ) -> None:
     for prepared in (False, True):
         with pytest.raises(OpError, match=words):
-            run_op(name, sample(shape), *args, out=[Out(torch.float32, out_shape)], prepared=prepared)
+            run_op(
+                name, sample(shape), *args, out=[Out(torch.float32, out_shape)], prepared=prepared
+            )
 
 
 def test_outputs_of_another_type_shape_or_number_are_refused() -> None:
@@ -228,9 +230,7 @@ def test_outputs_of_another_type_shape_or_number_are_refused() -> None:
         run_op("aten::split_copy.Tensor_out", sample((6, 2)), 2, 0, out=outs, tensor_list_out=True)
     with pytest.raises(OpError, match="size 5 at position 1, 3 of 4"):
         outs = [Out(torch.float32, (4, 2))] * 2
-        run_op(
-            "aten::split_with_sizes_copy.out", x, [1, 5], 0, out=outs, tensor_list_out=True
-        )
+        run_op("aten::split_with_sizes_copy.out", x, [1, 5], 0, out=outs, tensor_list_out=True)
     with pytest.raises(OpError, match="add up to 2"):
         run_op("aten::split_with_sizes_copy.out", x, [1, 1], 0, out=outs, tensor_list_out=True)
     with pytest.raises(OpError, match="2 outputs, dimension 0 has size 4"):

@@ -1,0 +1,92 @@
+// embedding.c — rows of a table chosen by indices. Moves bytes of any element type; every index is checked.
+// Relies on shape.h. A table or output that does not lie row by row is moved element by element.
+#include "kernels/kernel.h"
+#include "kernels/ops.h"
+
+#include <string.h>
+
+typedef struct embedding_run {
+  const char *table;
+  char *out;
+  const et_tensor *indices;
+  ptrdiff_t row_step, col_step;  // of the table, in bytes
+  size_t width, esize, n_rows;
+  const et_tensor *out_tensor;
+  bool whole_rows;
+} embedding_run;
+
+static int64_t index_at(const et_tensor *t, size_t i) {
+  ptrdiff_t offset = 0;
+  for (size_t d = t->rank; d-- > 0;) {
+    offset += (ptrdiff_t)(i % (size_t)t->sizes[d]) * t->strides[d];
+    i /= (size_t)t->sizes[d];
+  }
+  return t->dtype == ET_I32 ? ((const int32_t *)t->data)[offset] : ((const int64_t *)t->data)[offset];
+}
+
+static void move_row(const embedding_run *r, size_t i, const char *row) {
+  const et_tensor *const out = r->out_tensor;
+  ptrdiff_t offset = 0;
+  size_t rest = i;
+  for (size_t d = out->rank - 1u; d-- > 0;) {
+    offset += (ptrdiff_t)(rest % (size_t)out->sizes[d]) * out->strides[d];
+    rest /= (size_t)out->sizes[d];
+  }
+  char *to = r->out + offset * (ptrdiff_t)r->esize;
+  const ptrdiff_t step = out->strides[out->rank - 1u] * (ptrdiff_t)r->esize;
+  for (size_t c = 0; c < r->width; c++) memmove(to + (ptrdiff_t)c * step, row + (ptrdiff_t)c * r->col_step, r->esize);
+}
+
+static void embed_rows(void *ctx, size_t begin, size_t end) {
+  const embedding_run *const r = ctx;
+  for (size_t i = begin; i < end; i++) {
+    int64_t index = index_at(r->indices, i);
+    // Checked before; memory that overlaps the output may have changed since.
+    if (index < 0 || (size_t)index >= r->n_rows) index = 0;
+    const char *const row = r->table + (ptrdiff_t)index * r->row_step;
+    if (r->whole_rows) {
+      memmove(r->out + i * r->width * r->esize, row, r->width * r->esize);
+    } else {
+      move_row(r, i, row);
+    }
+  }
+}
+
+et_status op_embedding_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *w, *indices, *out;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &w));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &indices));
+  ET_TRY(eti_arg_tensor(ctx, args, 5, &out));
+  ET_CHECK(w->rank == 2, ctx->err, ET_INVALID_ARGUMENT, "embedding: weight has rank %d, needs 2", (int)w->rank);
+  ET_CHECK(w->dtype == out->dtype, ctx->err, ET_INVALID_ARGUMENT, "embedding: weight is %s, out %s",
+           et_dtype_name((et_dtype)w->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(indices->dtype == ET_I64 || indices->dtype == ET_I32, ctx->err, ET_INVALID_ARGUMENT,
+           "embedding: indices are %s, needs i32 or i64", et_dtype_name((et_dtype)indices->dtype));
+  ET_CHECK(indices->rank < ET_MAX_RANK && out != indices && out != w, ctx->err, ET_INVALID_ARGUMENT,
+           "embedding: indices of rank %d are too many dimensions, or out is an input", (int)indices->rank);
+  eti_shape shape = eti_shape_of(indices);
+  shape.sizes[shape.rank++] = w->sizes[1];
+  ET_TRY(eti_resize(ctx, out, &shape));
+  for (size_t i = 0; i < indices->numel; i++) {
+    const int64_t index = index_at(indices, i);
+    ET_CHECK(index >= 0 && index < w->sizes[0], ctx->err, ET_INVALID_ARGUMENT,
+             "embedding: index %lld at position %zu is outside of a table of %d rows", (long long)index, i,
+             (int)w->sizes[0]);
+  }
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)w->dtype);
+  embedding_run r = {
+      .table = w->data,
+      .out = out->data,
+      .indices = indices,
+      .row_step = w->strides[0] * es,
+      .col_step = w->strides[1] * es,
+      .width = (size_t)w->sizes[1],
+      .esize = (size_t)es,
+      .n_rows = (size_t)w->sizes[0],
+      .out_tensor = out,
+      .whole_rows = eti_is_contiguous(w) && eti_is_contiguous(out),
+  };
+  if (out->numel == 0) return ET_OK;
+  et_parallel_for(ctx->pool, embed_rows, &r, indices->numel, 1 + 65536 / (r.width * r.esize + 1));
+  return ET_OK;
+}

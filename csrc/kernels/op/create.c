@@ -1,0 +1,219 @@
+// create.c — operators that make elements from numbers: full, zeros, ones, fill, arange, scalar_tensor, empty.
+// An output's memory is dense in any dim order, so filling it is one linear walk; arange writes the single dimension it has.
+// Relies on the cast table for numbers as elements.
+#include "kernels/kernel.h"
+#include "kernels/loops/cast_values.h"
+#include "kernels/move.h"
+#include "kernels/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_ELEMENT 16
+
+typedef struct fill_ctx {
+  unsigned char *data;
+  size_t item;
+  unsigned char element[MAX_ELEMENT];
+} fill_ctx;
+
+static void fill_range(void *opaque, size_t begin, size_t end) {
+  const fill_ctx *f = opaque;
+  unsigned char *p = f->data + begin * f->item;
+  const size_t n = end - begin;
+  switch (f->item) {
+    case 1: memset(p, f->element[0], n); break;
+    case 2: {
+      uint16_t v;
+      memcpy(&v, f->element, sizeof v);
+      for (size_t i = 0; i < n; i++) ((uint16_t *)(void *)p)[i] = v;
+      break;
+    }
+    case 4: {
+      uint32_t v;
+      memcpy(&v, f->element, sizeof v);
+      for (size_t i = 0; i < n; i++) ((uint32_t *)(void *)p)[i] = v;
+      break;
+    }
+    case 8: {
+      uint64_t v;
+      memcpy(&v, f->element, sizeof v);
+      for (size_t i = 0; i < n; i++) ((uint64_t *)(void *)p)[i] = v;
+      break;
+    }
+    default:
+      for (size_t i = 0; i < n; i++) memcpy(p + i * f->item, f->element, f->item);
+  }
+}
+
+// Writes one number into every element of out.
+static et_status fill_with(const et_kernel_ctx *ctx, et_tensor *out, const eti_scalar *value) {
+  fill_ctx f = {.data = out->data, .item = et_dtype_bytes((et_dtype)out->dtype)};
+  ET_CHECK(eti_scalar_store(value, (et_dtype)out->dtype, f.element), ctx->err, ET_NOT_SUPPORTED,
+           "cannot fill a tensor of %s", et_dtype_name((et_dtype)out->dtype));
+  et_parallel_for(ctx->pool, fill_range, &f, out->numel, 65536);
+  return ET_OK;
+}
+
+// Resizes the tensor at i_out to the list of sizes in argument 0.
+static et_status sized_out(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out, et_tensor **out) {
+  int64_t sizes[ET_MAX_RANK];
+  eti_shape shape;
+  ET_TRY(eti_arg_tensor(ctx, args, i_out, out));
+  ET_TRY(eti_arg_ints(ctx, args, 0, sizes, ET_MAX_RANK, &shape.rank));
+  for (size_t d = 0; d < shape.rank; d++) ET_TRY(eti_checked_size(ctx, sizes[d], "output", &shape.sizes[d]));
+  return eti_resize(ctx, *out, &shape);
+}
+
+static eti_scalar scalar_int(int64_t i) { return (eti_scalar){.i = i, .d = (double)i}; }
+
+et_status op_full_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *out = NULL;
+  eti_scalar value;
+  ET_TRY(eti_arg_scalar(ctx, args, 1, &value));
+  ET_TRY(sized_out(ctx, args, 2, &out));
+  return fill_with(ctx, out, &value);
+}
+
+et_status op_zeros_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *out = NULL;
+  ET_TRY(sized_out(ctx, args, 1, &out));
+  if (out->numel > 0) memset(out->data, 0, et_tensor_bytes(out));
+  return ET_OK;
+}
+
+et_status op_ones_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *out = NULL;
+  const eti_scalar one = scalar_int(1);
+  ET_TRY(sized_out(ctx, args, 1, &out));
+  return fill_with(ctx, out, &one);
+}
+
+// Contents are left undefined, as ATen leaves them.
+et_status op_empty_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *out = NULL;
+  return sized_out(ctx, args, 2, &out);
+}
+
+// fill.Scalar and full_like: the shape of argument 0, the number in argument 1.
+static et_status fill_like(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out) {
+  et_tensor *self = NULL, *out = NULL;
+  eti_scalar value;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_TRY(eti_arg_scalar(ctx, args, 1, &value));
+  ET_TRY(eti_arg_tensor(ctx, args, i_out, &out));
+  ET_TRY(eti_resize_like(ctx, out, self));
+  return fill_with(ctx, out, &value);
+}
+
+et_status op_fill_scalar_out(et_kernel_ctx *ctx, et_value *const *args) { return fill_like(ctx, args, 2); }
+et_status op_full_like_out(et_kernel_ctx *ctx, et_value *const *args) { return fill_like(ctx, args, 3); }
+
+et_status op_fill_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *self = NULL, *value = NULL, *out = NULL;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &value));
+  ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
+  ET_CHECK(value->rank == 0 && value->numel == 1, ctx->err, ET_INVALID_ARGUMENT,
+           "argument 1: the value to fill with has rank %u, needs 0", (unsigned)value->rank);
+  fill_ctx f = {.item = et_dtype_bytes((et_dtype)out->dtype)};
+  const eti_cast_fn cast = eti_casts[value->dtype][out->dtype];
+  ET_CHECK(cast != NULL, ctx->err, ET_NOT_SUPPORTED, "cannot fill a tensor of %s from one of %s",
+           et_dtype_name((et_dtype)out->dtype), et_dtype_name((et_dtype)value->dtype));
+  cast(f.element, 0, value->data, 0, 1);
+  ET_TRY(eti_resize_like(ctx, out, self));
+  f.data = out->data;
+  et_parallel_for(ctx->pool, fill_range, &f, out->numel, 65536);
+  return ET_OK;
+}
+
+et_status op_scalar_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *out = NULL;
+  eti_scalar value;
+  ET_TRY(eti_arg_scalar(ctx, args, 0, &value));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &out));
+  const eti_shape shape = {.rank = 0};
+  ET_TRY(eti_resize(ctx, out, &shape));
+  return fill_with(ctx, out, &value);
+}
+
+// ---- arange
+
+// Number of elements of [start, end) in steps; ATen computes it in integers when all three are, else in f64.
+static et_status arange_length(const et_kernel_ctx *ctx, const eti_scalar *start, const eti_scalar *end,
+                               const eti_scalar *step, int32_t *n) {
+  double length;
+  ET_CHECK(step->d != 0.0, ctx->err, ET_INVALID_ARGUMENT, "arange: the step is 0");
+  ET_CHECK(isfinite(start->d) && isfinite(end->d) && isfinite(step->d), ctx->err, ET_INVALID_ARGUMENT,
+           "arange: from %g to %g in steps of %g has no length", start->d, end->d, step->d);
+  ET_CHECK((step->d > 0.0) ? start->d <= end->d : start->d >= end->d, ctx->err, ET_INVALID_ARGUMENT,
+           "arange: from %g to %g cannot be walked in steps of %g", start->d, end->d, step->d);
+  if (!start->is_float && !end->is_float && !step->is_float) {
+    // Differences of i64 fit in u64 once the signs are known.
+    const bool up = step->i > 0;
+    const uint64_t span = up ? (uint64_t)end->i - (uint64_t)start->i : (uint64_t)start->i - (uint64_t)end->i;
+    const uint64_t by = up ? (uint64_t)step->i : (uint64_t)0 - (uint64_t)step->i;
+    const uint64_t count = span / by + (span % by != 0);
+    ET_CHECK(count <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "arange: %llu elements are too many",
+             (unsigned long long)count);
+    *n = (int32_t)count;
+    return ET_OK;
+  }
+  length = ceil((end->d - start->d) / step->d);
+  ET_CHECK(length <= (double)INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "arange: %g elements are too many", length);
+  *n = (int32_t)length;
+  return ET_OK;
+}
+
+// Element i is start + i * step: in i64 for integers, in f64 for f64, in f32 for f32 and the halves (as ATen's kernels).
+static et_status arange(const et_kernel_ctx *ctx, const eti_scalar *start, const eti_scalar *end, const eti_scalar *step,
+                        et_tensor *out) {
+  eti_shape shape = {.rank = 1};
+  ET_TRY(arange_length(ctx, start, end, step, &shape.sizes[0]));
+  ET_TRY(eti_resize(ctx, out, &shape));
+  const et_dtype dtype = (et_dtype)out->dtype;
+  const et_dtype via = eti_is_integral(dtype) ? ET_I64 : ET_F64;
+  const eti_cast_fn cast = eti_casts[via][dtype];
+  ET_CHECK(cast != NULL && !eti_is_complex(dtype), ctx->err, ET_NOT_SUPPORTED, "arange gives no %s", et_dtype_name(dtype));
+  enum { BLOCK = 256 };
+  union {
+    int64_t i[BLOCK];
+    double d[BLOCK];
+  } block;
+  const size_t item = et_dtype_bytes(dtype);
+  const int64_t first = start->is_float ? eti_f64_to_i64(start->d) : start->i;
+  const int64_t by = step->is_float ? eti_f64_to_i64(step->d) : step->i;
+  for (size_t done = 0; done < out->numel; done += BLOCK) {
+    const size_t n = out->numel - done < BLOCK ? out->numel - done : BLOCK;
+    for (size_t j = 0; j < n; j++) {
+      if (via == ET_I64) {
+        block.i[j] = (int64_t)((uint64_t)first + (uint64_t)by * (uint64_t)(done + j));
+      } else if (dtype == ET_F64) {
+        block.d[j] = start->d + step->d * (double)(done + j);
+      } else {
+        block.d[j] = (double)(float)(start->d + step->d * (double)(done + j));
+      }
+    }
+    cast((char *)out->data + done * item, (ptrdiff_t)item, &block, (ptrdiff_t)sizeof(int64_t), n);
+  }
+  return ET_OK;
+}
+
+et_status op_arange_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *out = NULL;
+  eti_scalar end;
+  const eti_scalar zero = scalar_int(0), one = scalar_int(1);
+  ET_TRY(eti_arg_scalar(ctx, args, 0, &end));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &out));
+  return arange(ctx, &zero, &end, &one, out);
+}
+
+et_status op_arange_start_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *out = NULL;
+  eti_scalar start, end, step;
+  ET_TRY(eti_arg_scalar(ctx, args, 0, &start));
+  ET_TRY(eti_arg_scalar(ctx, args, 1, &end));
+  ET_TRY(eti_arg_scalar(ctx, args, 2, &step));
+  ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
+  return arange(ctx, &start, &end, &step, out);
+}

@@ -1,0 +1,212 @@
+// softmax.c — softmax and log-softmax along one dimension.
+// Memory is seen as [outer, n, inner] around the dimension, in the order it lies in; an input that lies differently, or has
+// another type, is first copied into the output. Along contiguous rows f32 uses the row micro-kernels; across rows (inner
+// > 1) blocks of columns advance together. The halves compute in f32 and round once, f64 computes in f64.
+// Relies on the f32 micro-kernels and the cast table. NaN and infinities follow from the arithmetic, as in ATen.
+#include "kernels/elementwise.h"
+#include "kernels/kernel.h"
+#include "kernels/ops.h"
+#include "kernels/strided.h"
+
+#include <math.h>
+#include <string.h>
+
+#define COLUMNS 256  // floats of one block; three blocks are on the stack
+
+typedef struct softmax_job {
+  const eti_eltwise *micro;
+  char *out;
+  const char *in;  // laid out as out; may be out
+  et_dtype dtype;
+  size_t item, n, inner;
+  bool log;
+} softmax_job;
+
+// ---- f32, rows in memory order
+
+static void rows_f32(void *opaque, size_t begin, size_t end) {
+  const softmax_job *job = opaque;
+  float *out = (float *)(void *)job->out;
+  const float *in = (const float *)(const void *)job->in;
+  for (size_t o = begin; o < end; o++) {
+    const size_t row = o * job->n;
+    (job->log ? job->micro->row_log_softmax : job->micro->row_softmax)(out + row, in + row, job->n);
+  }
+}
+
+// ---- f32 and the halves, blocks of columns (inner > 1) or pieces of one column (inner == 1)
+
+// Applies a two-operand f32 loop to rows of w floats: out = a ∘ b, or a ∘ one number.
+static void rowwise(eti_loop loop, float *out, const float *a, const float *b, size_t w, bool repeat) {
+  const void *in[2] = {a, b};
+  void *p[3] = {out, NULL, NULL};
+  memcpy(&p[1], in, sizeof in);
+  const ptrdiff_t item = (ptrdiff_t)sizeof(float);
+  const ptrdiff_t s[3] = {item, item, repeat ? 0 : item};
+  loop(p, s, w, NULL);
+}
+
+static void rowwise_unary(eti_loop loop, float *x, size_t w) {
+  void *p[2] = {x, x};
+  const ptrdiff_t s[2] = {(ptrdiff_t)sizeof(float), (ptrdiff_t)sizeof(float)};
+  loop(p, s, w, NULL);
+}
+
+static void load(const softmax_job *job, float *to, const char *from, size_t w) {
+  eti_casts[job->dtype][ET_F32](to, (ptrdiff_t)sizeof(float), from, (ptrdiff_t)job->item, w);
+}
+
+static void store(const softmax_job *job, char *to, const float *from, size_t w) {
+  eti_casts[ET_F32][job->dtype](to, (ptrdiff_t)job->item, from, (ptrdiff_t)sizeof(float), w);
+}
+
+// One block of w columns, n rows of `inner` elements apart.
+static void columns_f32(const softmax_job *job, char *out, const char *data, size_t w) {
+  const eti_eltwise *m = job->micro;
+  float x[COLUMNS], high[COLUMNS], sum[COLUMNS];
+  const size_t step = job->inner * job->item;
+  load(job, high, data, w);
+  for (size_t j = 1; j < job->n; j++) {
+    load(job, x, data + j * step, w);
+    m->rows_max(high, x, w);
+  }
+  for (size_t j = 0; j < job->n; j++) {
+    load(job, x, data + j * step, w);
+    rowwise(m->binary.sub, x, x, high, w, false);
+    rowwise_unary(m->unary.exp, x, w);
+    if (j == 0) {
+      memcpy(sum, x, w * sizeof(float));
+    } else {
+      m->rows_add(sum, x, w);
+    }
+  }
+  if (job->log) rowwise_unary(m->unary.log, sum, w);
+  for (size_t j = 0; j < job->n; j++) {
+    load(job, x, data + j * step, w);
+    rowwise(m->binary.sub, x, x, high, w, false);
+    if (!job->log) rowwise_unary(m->unary.exp, x, w);
+    rowwise(job->log ? m->binary.sub : m->binary.div, x, x, sum, w, false);
+    store(job, out + j * step, x, w);
+  }
+}
+
+// One contiguous row of a half type, in pieces.
+static void row_half(const softmax_job *job, char *out, const char *data) {
+  const eti_eltwise *m = job->micro;
+  float x[COLUMNS];
+  float high = -INFINITY, total = 0.0f;
+  bool nan = false;
+  for (size_t j = 0; j < job->n; j += COLUMNS) {
+    const size_t w = job->n - j < COLUMNS ? job->n - j : COLUMNS;
+    load(job, x, data + j * job->item, w);
+    const float piece = m->row_max(x, w);
+    nan = nan || isnan(piece);
+    if (piece > high) high = piece;
+  }
+  if (nan) high = NAN;
+  for (size_t j = 0; j < job->n; j += COLUMNS) {
+    const size_t w = job->n - j < COLUMNS ? job->n - j : COLUMNS;
+    load(job, x, data + j * job->item, w);
+    rowwise(m->binary.sub, x, x, &high, w, true);
+    rowwise_unary(m->unary.exp, x, w);
+    total += m->row_sum(x, w);
+  }
+  if (job->log) rowwise_unary(m->unary.log, &total, 1);
+  for (size_t j = 0; j < job->n; j += COLUMNS) {
+    const size_t w = job->n - j < COLUMNS ? job->n - j : COLUMNS;
+    load(job, x, data + j * job->item, w);
+    rowwise(m->binary.sub, x, x, &high, w, true);
+    if (!job->log) rowwise_unary(m->unary.exp, x, w);
+    rowwise(job->log ? m->binary.sub : m->binary.div, x, x, &total, w, true);
+    store(job, out + j * job->item, x, w);
+  }
+}
+
+// ---- f64, one column at a time
+
+static void column_f64(const softmax_job *job, double *out, const double *x) {
+  const size_t step = job->inner;
+  double high = -(double)INFINITY, sum = 0.0;
+  for (size_t j = 0; j < job->n; j++) {
+    if (x[j * step] > high || isnan(x[j * step])) high = x[j * step];
+  }
+  for (size_t j = 0; j < job->n; j++) sum += exp(x[j * step] - high);
+  const double shift = high + log(sum);
+  for (size_t j = 0; j < job->n; j++) {
+    out[j * step] = job->log ? x[j * step] - shift : exp(x[j * step] - high) / sum;
+  }
+}
+
+// Items are blocks of columns: outer × ceil(inner / COLUMNS).
+static void blocks(void *opaque, size_t begin, size_t end) {
+  const softmax_job *job = opaque;
+  const size_t per_outer = (job->inner + COLUMNS - 1) / COLUMNS;
+  for (size_t i = begin; i < end; i++) {
+    const size_t first = i % per_outer * COLUMNS;
+    const size_t w = job->inner - first < COLUMNS ? job->inner - first : COLUMNS;
+    const size_t offset = (i / per_outer * job->n * job->inner + first) * job->item;
+    char *out = job->out + offset;
+    const char *in = job->in + offset;
+    if (job->dtype == ET_F64) {
+      for (size_t c = 0; c < w; c++) {
+        column_f64(job, (double *)(void *)out + c, (const double *)(const void *)in + c);
+      }
+    } else if (job->inner == 1) {
+      row_half(job, out, in);
+    } else {
+      columns_f32(job, out, in, w);
+    }
+  }
+}
+
+static void run_job(const et_kernel_ctx *ctx, const et_tensor *out, const void *in, size_t dim, bool log) {
+  softmax_job job = {
+      .micro = eti_eltwise_get(),
+      .out = out->data,
+      .in = in,
+      .dtype = (et_dtype)out->dtype,
+      .item = et_dtype_bytes((et_dtype)out->dtype),
+      .n = out->rank == 0 ? 1 : (size_t)out->sizes[dim],
+      .inner = out->rank == 0 ? 1 : (size_t)out->strides[dim],
+      .log = log,
+  };
+  const size_t outer = out->numel / job.n / job.inner;
+  const size_t grain = 4096 / job.n + 1;
+  if (job.inner == 1 && job.dtype == ET_F32) {
+    et_parallel_for(ctx->pool, rows_f32, &job, outer, grain);
+  } else {
+    et_parallel_for(ctx->pool, blocks, &job, outer * ((job.inner + COLUMNS - 1) / COLUMNS), 1);
+  }
+}
+
+static et_status softmax(const et_kernel_ctx *ctx, et_value *const *args, bool log) {
+  et_tensor *self = NULL, *out = NULL;
+  int64_t dim_arg = 0;
+  bool half_to_float = false;
+  size_t dim = 0;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_TRY(eti_arg_int(ctx, args, 1, &dim_arg));
+  ET_TRY(eti_arg_bool(ctx, args, 2, &half_to_float));
+  ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
+  ET_TRY(eti_wrap_dim(ctx, dim_arg, self->rank, &dim));
+  ET_CHECK(eti_is_float((et_dtype)self->dtype), ctx->err, ET_NOT_SUPPORTED, "softmax of %s: needs a floating-point type",
+           et_dtype_name((et_dtype)self->dtype));
+  const bool widens = half_to_float && out->dtype == ET_F32;
+  ET_CHECK(out->dtype == self->dtype || widens, ctx->err, ET_INVALID_ARGUMENT, "softmax of %s into %s",
+           et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_TRY(eti_resize_like(ctx, out, self));
+  if (out->numel == 0) return ET_OK;
+  const bool alike = eti_same_layout(out, self) && out->dtype == self->dtype;
+  if (!alike) {
+    eti_copy_plan plan;
+    const eti_view to = eti_view_of(out), from = eti_view_of(self);
+    ET_TRY(eti_plan_begin_cast(&plan, (et_dtype)out->dtype, (et_dtype)self->dtype, ctx->err));
+    eti_plan_views(&plan, &to, &from);
+    eti_plan_run(&plan, ctx->pool, out->data, self->data);
+  }
+  run_job(ctx, out, alike ? self->data : out->data, dim, log);
+  return ET_OK;
+}
+
+et_status op_softmax_out(et_kernel_ctx *ctx, et_value *const *args) { return softmax(ctx, args, false); }
+et_status op_log_softmax_out(et_kernel_ctx *ctx, et_value *const *args) { return softmax(ctx, args, true); }

@@ -43,13 +43,14 @@ class Offence:
     node: str
     where: str
 
-    def __str__(self) -> str:
-        types = f"({', '.join(self.dtypes)})"
-        place = f", at {self.where}" if self.where else ""
-        return (
-            f"  {self.operator}{types}: {self.problem} [method {self.method}, "
-            f"node {self.node}{place}]"
-        )
+    @property
+    def headline(self) -> str:
+        return f"{self.operator}({', '.join(self.dtypes)}): {self.problem}"
+
+    @property
+    def place(self) -> str:
+        at = f", at {self.where}" if self.where else ""
+        return f"method {self.method}, node {self.node}{at}"
 
 
 class MissingKernelError(ExportError):
@@ -57,13 +58,24 @@ class MissingKernelError(ExportError):
 
     def __init__(self, target: str, offences: list[Offence]) -> None:
         self.offences = offences
-        shown = "\n".join(str(offence) for offence in offences)
+        places: dict[str, list[str]] = {}
+        for offence in offences:
+            places.setdefault(offence.headline, []).append(offence.place)
+        shown = "\n".join(
+            "\n    ".join([f"  {headline}", *_first(found)]) for headline, found in places.items()
+        )
         super().__init__(
             ExportErrorType.NOT_SUPPORTED,
             f"the kernels of target {target!r} cannot run this program:\n{shown}\n"
             "Replace these operators in the model, cast their inputs to a dtype that is listed, or "
             "lower them to a backend that has them (to_edge_transform_and_lower(partitioner=...)).",
         )
+
+
+def _first(places: list[str], limit: int = 3) -> list[str]:
+    """The first few places, and how many more there are."""
+    more = len(places) - limit
+    return places if more <= 0 else [*places[:limit], f"and {more} more"]
 
 
 def check_against_kernels(programs: Mapping[str, ExportedProgram], target: str) -> None:

@@ -32,6 +32,8 @@ def copy_graph_module(gm: fx.GraphModule) -> fx.GraphModule:
     made: dict[fx.Node, fx.Node] = {}
     for node in gm.graph.nodes:
         made[node] = graph.node_copy(node, lambda n: made[n])
+        # fx renames nodes that are called like a Python builtin; signatures know the old name.
+        made[node].name = node.name
     graph._codegen = copy.copy(gm.graph._codegen)
     return module_over(gm, graph)
 
@@ -194,17 +196,16 @@ def mutation_targets(ep: ExportedProgram) -> dict[int, str]:
 
 
 def source_line(node: fx.Node) -> str:
-    """The user's source line of a node: the innermost frame of its stack trace, or ""."""
-    trace = node.meta.get("stack_trace")
-    if not trace:
-        return ""
-    lines = [line.strip() for line in str(trace).strip().splitlines()]
+    """The user's source line of a node, or "": the innermost frame outside torch, if there is one."""
+    lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
     frames = [i for i, line in enumerate(lines) if line.startswith("File ")]
     if not frames:
-        return lines[-1]
-    where = lines[frames[-1]]
-    code = lines[frames[-1] + 1] if frames[-1] + 1 < len(lines) else ""
-    return f"{where}: {code}" if code else where
+        return lines[-1] if lines else ""
+    own = [i for i in frames if "/torch/" not in lines[i].replace("\\", "/")]
+    at = (own or frames)[-1]
+    where = lines[at]
+    code = lines[at + 1] if at + 1 < len(lines) else ""
+    return f"{where}: {code}" if code and not code.startswith("File ") else where
 
 
 def nodes_in(value: Any) -> Iterable[fx.Node]:

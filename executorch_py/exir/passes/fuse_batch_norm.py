@@ -3,7 +3,7 @@ weights.
 
 `(conv(x) - mean) / sqrt(var + eps) * gamma + beta` is again a convolution, with each output
 channel's weights scaled. Done only where the layer's result feeds the norm alone and its weights
-belong to it alone. Weights are scaled in double precision.
+belong to it alone. Scales are computed in double precision.
 """
 
 from __future__ import annotations
@@ -108,6 +108,5 @@ def _folded(match: _Match, constants: dict[str, torch.Tensor]) -> tuple[torch.Te
             shape[0], shape[1] = per_channel.shape
         else:
             shape[0] = -1
-        scaled = (weight.double() * per_channel.reshape(shape)).to(weight.dtype)
-    laid_out = torch.empty_strided(weight.shape, weight.stride(), dtype=weight.dtype)
-    return laid_out.copy_(scaled), torch.as_tensor(bias).to(weight.dtype)
+        scaled = weight * per_channel.reshape(shape).to(weight.dtype)
+    return scaled, torch.as_tensor(bias).to(weight.dtype)

@@ -1,0 +1,91 @@
+"""Named data and .ptd files: shared by content, contradictions refused, a faithful round trip."""
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from executorch_py.exir.schema import ScalarType
+from executorch_py.exir.serialize.cord import Cord, StoredTensor
+from executorch_py.exir.serialize.named_data import NamedDataStore
+from executorch_py.exir.serialize.ptd import (
+    DataPayload,
+    deserialize_data_file,
+    serialize_data_file,
+)
+
+
+def test_equal_bytes_are_kept_once_under_several_keys() -> None:
+    store = NamedDataStore()
+    store.add_named_data("a", b"same")
+    store.add_named_data("b", b"same", external_tag="file")
+    output = store.get_named_data_store_output()
+    assert output.buffers == [b"same"]
+    assert list(output.pte_data) == ["a"] and list(output.external_data["file"]) == ["b"]
+
+
+def test_one_key_with_two_contents_is_refused() -> None:
+    store = NamedDataStore()
+    store.add_named_data("a", b"one")
+    with pytest.raises(ValueError, match="'a'"):
+        store.add_named_data("a", b"two")
+
+
+def test_a_key_added_again_keeps_the_stricter_alignment() -> None:
+    store = NamedDataStore()
+    store.add_named_data("a", b"one", alignment=4)
+    store.add_named_data("a", b"one", alignment=16)
+    assert store.get_named_data_store_output().pte_data["a"].alignment == 16
+
+
+def test_merging_keeps_places_and_sharing() -> None:
+    first, second = NamedDataStore(), NamedDataStore()
+    first.add_named_data("a", b"x")
+    second.add_named_data("b", b"x")
+    second.add_named_data("c", b"y", external_tag="t")
+    first.merge_named_data_store(second.get_named_data_store_output())
+    output = first.get_named_data_store_output()
+    assert output.buffers == [b"x", b"y"] and list(output.pte_data) == ["a", "b"]
+
+
+def test_data_files_survive_a_round_trip() -> None:
+    store = NamedDataStore()
+    weight = torch.randn(2, 3)
+    store.add_named_data("w", weight, external_tag="t")
+    store.add_named_data("blob", b"12345", alignment=16, external_tag="t")
+    payload = DataPayload(store.buffers, store.external_data["t"])
+    data = bytes(serialize_data_file(payload))
+    assert data[4:8] == b"FT01" and data[8:12] == b"FH01"
+    found = deserialize_data_file(data)
+    assert found.buffers == [weight.numpy().tobytes(), b"12345"]
+    layout = found.named_data["w"].tensor_layout
+    assert layout is not None
+    assert (layout.scalar_type, layout.sizes) == (ScalarType.FLOAT, [2, 3])
+    assert layout.dim_order == [0, 1] and found.named_data["blob"].tensor_layout is None
+
+
+def test_truncated_data_files_are_refused() -> None:
+    store = NamedDataStore()
+    store.add_named_data("k", b"x" * 40, external_tag="t")
+    data = bytes(serialize_data_file(DataPayload(store.buffers, store.external_data["t"])))
+    for size in range(len(data)):
+        with pytest.raises(ValueError):
+            deserialize_data_file(data[:size])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.bool, torch.int64])
+def test_stored_tensors_are_their_memory(dtype: torch.dtype) -> None:
+    tensor = torch.arange(12).reshape(3, 4).to(dtype)
+    assert bytes(StoredTensor(tensor, "t")) == bytes(tensor.untyped_storage())
+    row = tensor[1]
+    assert len(StoredTensor(row, "row")) == row.numel() * row.element_size()
+
+
+def test_a_cord_takes_bytes_and_cords_only() -> None:
+    cord = Cord(b"ab")
+    cord.append(Cord(b"c"))
+    cord.pad_to(4)
+    assert bytes(cord) == b"abc\0" and len(cord) == 4
+    with pytest.raises(TypeError, match="str"):
+        cord.append("text")

@@ -106,7 +106,11 @@ class DelegationInfo:
                 "get_operator_delegation_dataframe() returns a pandas DataFrame: install pandas, or "
                 "read delegation_by_operator"
             ) from None
-        columns = ["op_type", "occurrences_in_delegated_graphs", "occurrences_in_non_delegated_graphs"]
+        columns = [
+            "op_type",
+            "occurrences_in_delegated_graphs",
+            "occurrences_in_non_delegated_graphs",
+        ]
         return pandas.DataFrame(self._rows(), columns=columns)
 
     def format_table(self) -> str:

@@ -58,9 +58,7 @@ def _format_instruction(plan: schema.ExecutionPlan, arguments: Any) -> str:
     if isinstance(arguments, schema.MoveCall):
         return f"move %{arguments.move_from} -> %{arguments.move_to}"
     if isinstance(arguments, schema.JumpFalseCall):
-        return (
-            f"unless %{arguments.cond_value_index} jump to {arguments.destination_instruction}"
-        )
+        return f"unless %{arguments.cond_value_index} jump to {arguments.destination_instruction}"
     return f"free %{arguments.value_index}"
 
 

@@ -79,7 +79,8 @@ def _kind(argument: Any) -> str:
     if isinstance(value, (float, torch.SymFloat)):
         return "f"
     raise ExportError(
-        ExportErrorType.NOT_SUPPORTED, f"a delegate input of type {type(value).__name__} cannot be saved"
+        ExportErrorType.NOT_SUPPORTED,
+        f"a delegate input of type {type(value).__name__} cannot be saved",
     )
 
 
@@ -295,8 +296,10 @@ def _refuse_unsaveable(gm: GraphModule) -> None:
     for module in graph_modules(gm):
         for node in module.graph.nodes:
             name = getattr(node.target, "__name__", "")
-            if node.op == "call_function" and name in ("alloc", "view", "free") and not isinstance(
-                node.target, EdgeOpOverload
+            if (
+                node.op == "call_function"
+                and name in ("alloc", "view", "free")
+                and not isinstance(node.target, EdgeOpOverload)
             ):
                 raise ExportError(
                     ExportErrorType.NOT_SUPPORTED,

@@ -101,7 +101,10 @@ _TABLE: tuple[tuple[str, str], ...] = (
         "clamp fmod.Scalar remainder.Scalar mul.Scalar pow.Tensor_Scalar",
         f"self=ret0:{_REAL} | self:b ret0:l | self:bBcsilS ret0:f",
     ),
-    ("add.Scalar sub.Scalar rsub.Scalar", f"self=ret0:{_REAL} | self:b ret0:l | self:bBcsilS ret0:f"),
+    (
+        "add.Scalar sub.Scalar rsub.Scalar",
+        f"self=ret0:{_REAL} | self:b ret0:l | self:bBcsilS ret0:f",
+    ),
     ("_to_copy full_like", f"self:{_REAL} ret0:{_REAL}"),
     ("argmax argmin", f"self:{_NUM} ret0:l"),
     ("bmm mm", f"self=mat2=ret0:{_NUM}"),

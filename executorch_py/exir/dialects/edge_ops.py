@@ -328,9 +328,7 @@ def bind_pattern_to_op(library: Library, schema_or_name: str) -> Callable[[_F], 
             library.impl(
                 f"{name}.{overload}" if overload else name, function, "CompositeImplicitAutograd"
             )
-        bound = getattr(
-            getattr(getattr(ops.backend, library.ns), name), overload or "default"
-        )
+        bound = getattr(getattr(getattr(ops.backend, library.ns), name), overload or "default")
         bound._equivalent_callable = function
         return function
 

@@ -289,7 +289,9 @@ _UNCHECKED: dict[str, type[_DialectVerifier]] = {"EDGE": _UncheckedEdgeVerifier}
 
 @lru_cache(maxsize=64)
 def _class_with(base: type[_DialectVerifier], name: str, rules: _Rules) -> type[_DialectVerifier]:
-    made: type[_DialectVerifier] = type(base)(name, (base,), {"dialect": base.dialect, "rules": rules})
+    made: type[_DialectVerifier] = type(base)(
+        name, (base,), {"dialect": base.dialect, "rules": rules}
+    )
     # Torch finds the verifier of a saved program by dialect, and the class made last would win;
     # a loaded program was checked when it was made.
     type(base)._registry[base.dialect] = _UNCHECKED.get(base.dialect, made)
@@ -325,5 +327,3 @@ def get_aten_verifier(config: EdgeCompileConfig) -> Any:
     if config._check_ir_validity:
         return EXIRATenDialectVerifier(config, class_only=True)
     return EXIRATenDialectVerifierBase
-
-

@@ -64,7 +64,9 @@ def updated_range_constraints(gm: GraphModule) -> dict[Any, Any]:
     mode = fake_mode_of(gm)
     env = mode.shape_env if mode is not None else None
     if env is None:
-        symbols = [n.meta["val"] for n in gm.graph.nodes if isinstance(n.meta.get("val"), torch.SymInt)]
+        symbols = [
+            n.meta["val"] for n in gm.graph.nodes if isinstance(n.meta.get("val"), torch.SymInt)
+        ]
         if not symbols:
             return {}
         env = symbols[0].node.shape_env

@@ -333,4 +333,3 @@ class ExportPass(PassBase):
 
 def _empty_interpreter() -> fx.Interpreter:
     return fx.Interpreter(fx.GraphModule(torch.nn.Module(), fx.Graph()))
-

@@ -1,4 +1,4 @@
-"""Constants and persistent buffers in unusual layouts are stored contiguously.
+"""Constants and buffers in unusual layouts are stored contiguously.
 
 A file can say contiguous and channels_last of a constant; parameters are laid out when emitted.
 """
@@ -29,12 +29,10 @@ def convert_constant_dim_order_pass(ep: ExportedProgram) -> ExportedProgram:
     for spec in ep.graph_signature.input_specs:
         if spec.target is None:
             continue
-        if spec.kind is InputKind.CONSTANT_TENSOR:
-            holder = ep.constants
-        elif spec.kind is InputKind.BUFFER and spec.target in ep.state_dict:
-            holder = ep.state_dict
-        else:
+        if spec.kind not in (InputKind.CONSTANT_TENSOR, InputKind.BUFFER):
             continue
+        # Buffers that are not persistent live with the constants.
+        holder = ep.state_dict if spec.target in ep.state_dict else ep.constants
         tensor = holder.get(spec.target)
         if not _needs_conversion(tensor):
             continue

@@ -59,9 +59,7 @@ class PassInterpreter(fx.Interpreter):
         callback, meta = self.callback, self._meta()
         if target is operator.getitem:
             return callback.call_getitem(*args, meta)
-        if isinstance(
-            target, (EdgeOpOverload, torch._ops.OpOverload, torch._ops.OpOverloadPacket)
-        ):
+        if isinstance(target, (EdgeOpOverload, torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
             return callback.call_operator(target, args, kwargs, meta)
         if target in _TORCH_SYM_OPS or getattr(target, "__module__", None) in _PYTHON_MODULES:
             return callback.call_sym(target, args, meta)

@@ -21,7 +21,10 @@ def _is_view(op: torch._ops.OpOverload) -> bool:
     arguments = op._schema.arguments
     alias = arguments[0].alias_info if arguments else None
     return op.is_view or (
-        op.namespace == "aten" and alias is not None and not alias.is_write and bool(op._schema.returns)
+        op.namespace == "aten"
+        and alias is not None
+        and not alias.is_write
+        and bool(op._schema.returns)
     )
 
 

@@ -24,7 +24,9 @@ class ScalarToTensorPass(GraphRewrite):
     """`add(x, 1)` becomes `add(x, tensor(1))`."""
 
     def rewrite(self, gm: GraphModule) -> bool:
-        changed = [map_tensor_arguments(n, lambda a, n=n: _lift(gm, n, a)) for n in operator_calls(gm)]
+        changed = [
+            map_tensor_arguments(n, lambda a, n=n: _lift(gm, n, a)) for n in operator_calls(gm)
+        ]
         return any(changed)
 
 

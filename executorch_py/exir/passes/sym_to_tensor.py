@@ -29,7 +29,9 @@ class SymToTensorPass(GraphRewrite):
     """`mul(x, sym)` becomes `mul(x, scalar_tensor(sym))`."""
 
     def rewrite(self, gm: GraphModule) -> bool:
-        changed = [map_tensor_arguments(n, lambda a, n=n: _wrap(gm, n, a)) for n in operator_calls(gm)]
+        changed = [
+            map_tensor_arguments(n, lambda a, n=n: _wrap(gm, n, a)) for n in operator_calls(gm)
+        ]
         return any(changed)
 
 

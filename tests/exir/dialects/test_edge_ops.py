@@ -22,7 +22,11 @@ ADD = exir_ops.edge.aten.add.Tensor
 def test_an_edge_operator_wraps_its_torch_overload() -> None:
     assert isinstance(ADD, EdgeOpOverload)
     assert ADD._op is torch.ops.aten.add.Tensor
-    assert (ADD.__name__, ADD._name, ADD.namespace) == ("aten.add.Tensor", "aten::add.Tensor", "aten")
+    assert (ADD.__name__, ADD._name, ADD.namespace) == (
+        "aten.add.Tensor",
+        "aten::add.Tensor",
+        "aten",
+    )
     assert torch.equal(ADD(torch.ones(2), torch.ones(2)), torch.full((2,), 2.0))
 
 
@@ -98,7 +102,11 @@ def test_dim_order_forms_have_out_variants() -> None:
 @pytest.mark.parametrize(
     ("name", "types", "valid"),
     [
-        ("add.Tensor", {"self": torch.float32, "other": torch.float32, "ret0": torch.float32}, True),
+        (
+            "add.Tensor",
+            {"self": torch.float32, "other": torch.float32, "ret0": torch.float32},
+            True,
+        ),
         ("add.Tensor", {"self": torch.int32, "other": torch.float32, "ret0": torch.float32}, True),
         ("add.Tensor", {"self": torch.int32, "other": torch.float32, "ret0": torch.int32}, False),
         ("div.Tensor", {"self": torch.int32, "other": torch.int32, "ret0": torch.float32}, True),
@@ -108,7 +116,11 @@ def test_dim_order_forms_have_out_variants() -> None:
         ("sin", {"self": torch.int64, "ret0": torch.float32}, True),
         ("sin", {"self": torch.int64, "ret0": torch.int64}, False),
         ("native_layer_norm", {"input": torch.float32, "weight": None, "bias": None}, True),
-        ("embedding", {"weight": torch.float16, "indices": torch.int32, "ret0": torch.float16}, True),
+        (
+            "embedding",
+            {"weight": torch.float16, "indices": torch.int32, "ret0": torch.float16},
+            True,
+        ),
         ("embedding", {"weight": torch.float16, "indices": torch.int16}, False),
         ("topk", {"self": torch.int8}, True),
         ("topk", {"self": torch.complex32}, False),

@@ -1,8 +1,8 @@
 """An oracle for lowered programs: runs them with eager torch inside the memory that was planned.
 
 Every planned tensor is a view of one byte array per memory id, at its planned offset, so a wrong
-lifetime, a wrong alias or a wrong in-place write gives wrong numbers. Arenas start as garbage and are
-kept between calls, as on a device. Static shapes, no delegates, no control flow.
+lifetime, a wrong alias or a wrong in-place write gives wrong numbers. Arenas start as garbage and
+are kept between calls, as on a device. Static shapes, no delegates, no control flow.
 """
 
 from __future__ import annotations
@@ -43,10 +43,9 @@ class ArenaMachine:
         self.placed: dict[int, torch.Tensor] = {}
         self.signature = program.graph_signature
         for node in self.graph.nodes:
-            if node.op == "placeholder" and node.name in self.signature.inputs_to_buffers:
-                if node.meta["spec"].mem_id is not None:
-                    fqn = self.signature.inputs_to_buffers[node.name]
-                    self.tensor(node.meta["spec"]).copy_(program.state_dict[fqn])
+            fqn = self.signature.inputs_to_buffers.get(node.name)
+            if fqn is not None and node.meta["spec"].mem_id is not None:
+                self.tensor(node.meta["spec"]).copy_(program.state_dict[fqn])
 
     def tensor(self, spec: Any) -> torch.Tensor:
         """The planned tensor of a spec."""

@@ -95,7 +95,7 @@ def _storages(node: fx.Node) -> list[TensorSpec]:
         spec.storage_root()
         for source in (node, *node.all_input_nodes)
         for spec in [source.meta.get("spec")]
-        if isinstance(spec, TensorSpec) and not (node.op == "output")
+        if isinstance(spec, TensorSpec) and node.op != "output"
     ]
 
 

@@ -5,12 +5,11 @@
 #include "kernels/micro/eltwise.h"
 #include "kernels/micro/math_f32.h"
 
-// ATen's rules: NaN wins in maximum and minimum; clamp keeps a NaN input, and the upper bound wins over the lower.
+// ATen's rules: NaN wins in maximum and minimum; clamp is a maximum, then a minimum.
 ETI_INLINE float eti_maximum_f32(float a, float b) { return a > b || a != a ? a : b; }
 ETI_INLINE float eti_minimum_f32(float a, float b) { return a < b || a != a ? a : b; }
 ETI_INLINE float eti_clamp_f32(float x, float low, float high) {
-  const float y = x < low ? low : x;
-  return y > high ? high : y;
+  return eti_minimum_f32(eti_maximum_f32(x, low), high);
 }
 
 // ---- elementwise loops: k points to the parameters

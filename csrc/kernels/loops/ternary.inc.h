@@ -1,0 +1,13 @@
+// ternary.inc.h — loops of three inputs of one type. Parameters, undefined again at the end: LOOP_NAME, LOOP_TYPES,
+// LOOP_EXPR(a, b, c).
+#define LOOP_BODY "kernels/loops/ternary.body.h"
+#include "kernels/loops/each_dtype.inc.h"
+#undef LOOP_BODY
+#define LOOP_BODY "kernels/loops/row.body.h"
+static const eti_loop ETI_LOOP_NAME(LOOP_NAME, loops)[ET_DTYPE_COUNT] = {
+#include "kernels/loops/each_dtype.inc.h"
+};
+#undef LOOP_BODY
+#undef LOOP_NAME
+#undef LOOP_TYPES
+#undef LOOP_EXPR

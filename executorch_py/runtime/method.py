@@ -47,7 +47,7 @@ class Method:
         return self._method.layout_conversions
 
     @property
-    def memory(self) -> dict[str, Any]:
+    def memory(self) -> _C.MemoryUse:
         """Bytes held: `method` (tables, prepared weights), `scratch`, `planned` (a list)."""
         return self._method.memory()
 

@@ -19,7 +19,10 @@ _MAPPINGS = {
     "collections.OrderedDict": OrderedDict,
     "collections.defaultdict": dict,
 }
-_SEQUENCES = {"builtins.tuple": tuple, "builtins.list": list, "collections.deque": deque}
+_SEQUENCES: dict[str, Any] = {
+    **{"builtins.tuple": tuple, "builtins.list": list, "collections.deque": deque},
+    "collections.namedtuple": tuple,
+}
 
 
 class Tree:
@@ -34,7 +37,7 @@ class Tree:
         self.cls = cls  # of a named tuple
         self.keys = tuple(keys)
         self.children = tuple(children)
-        self.n_leaves = 1 if kind is None else sum(child.n_leaves for child in children)
+        self.n_leaves: int = 1 if kind is None else sum(child.n_leaves for child in children)
 
     def flatten(self, value: Any, path: str = "") -> list[Any]:
         """The leaves of a value that has this structure; TypeError says where it differs."""
@@ -56,7 +59,7 @@ class Tree:
                     f"{sorted(map(repr, value))} were given"
                 )
             return zip(self.children, self.keys, (value[key] for key in self.keys), strict=True)
-        wanted = tuple if self.kind == "collections.namedtuple" else _SEQUENCES[str(self.kind)]
+        wanted = _SEQUENCES[str(self.kind)]
         if not isinstance(value, wanted):
             raise TypeError(
                 f"{where}: a {wanted.__name__} is expected, a {type(value).__name__} was given"
@@ -102,7 +105,7 @@ def _named_tuple_class(context: Any, n_fields: int) -> Any:
     if isinstance(found, type) and len(getattr(found, "_fields", ())) == n_fields:
         return found
     fields = [f"field_{i}" for i in range(n_fields)]
-    return namedtuple(name if name.isidentifier() else "Result", fields)  # noqa: PYI024
+    return namedtuple(name if name.isidentifier() else "Result", fields)
 
 
 def parse(text: str) -> tuple[Tree | None, dict[str, Any]]:
@@ -127,11 +130,11 @@ def _node(record: dict[str, Any], depth: int) -> Tree:
     children = [_node(child, depth + 1) for child in record["children_spec"]]
     if kind is None:
         return Tree(None, (), ())
-    if kind in _SEQUENCES:
-        return Tree(kind, range(len(children)), children)
     if kind == "collections.namedtuple":
         cls = _named_tuple_class(record["context"], len(children))
         return Tree(kind, cls._fields, children, cls)
+    if kind in _SEQUENCES:
+        return Tree(kind, range(len(children)), children)
     context = record["context"]
     context = json.loads(context) if isinstance(context, str) else context
     if kind == "collections.defaultdict":

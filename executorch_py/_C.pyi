@@ -1,0 +1,195 @@
+"""The C runtime as a CPython extension. Use `executorch_py.runtime`, which is built on it.
+
+Ownership: a Program keeps its file's bytes alive, a Method its Program. Arrays that view runtime
+memory (`clone_outputs=False`, `Program.buffer`) hold the memory itself and stay valid after
+close(); a view's contents change with the next run. Every failure is an ExecutorchError.
+"""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, ClassVar, Literal, TypedDict, final
+
+import numpy as np
+import numpy.typing as npt
+
+__file__: str
+VERIFY_FULL: int
+VERIFY_MINIMAL: int
+
+class ExecutorchError(RuntimeError):
+    """Base of everything the runtime raises."""
+
+    status: ClassVar[int]
+    name: ClassVar[str]
+
+class AccessFailed(ExecutorchError, OSError):  # 0x22
+    ...
+class AlreadyLoaded(ExecutorchError):  # 0x04
+    ...
+class DelegateInvalidCompatibility(ExecutorchError):  # 0x30
+    ...
+class DelegateInvalidHandle(ExecutorchError):  # 0x32
+    ...
+class DelegateMemoryAllocationFailed(ExecutorchError, MemoryError):  # 0x31
+    ...
+class EndOfMethod(ExecutorchError):  # 0x03
+    ...
+class Internal(ExecutorchError):  # 0x01
+    ...
+class Interrupted(ExecutorchError):  # 0x40
+    ...
+class InvalidArgument(ExecutorchError, ValueError):  # 0x12
+    ...
+class InvalidExternalData(ExecutorchError, ValueError):  # 0x24
+    ...
+class InvalidProgram(ExecutorchError, ValueError):  # 0x23
+    ...
+class InvalidState(ExecutorchError):  # 0x02
+    ...
+class InvalidType(ExecutorchError, TypeError):  # 0x13
+    ...
+class MemoryAllocationFailed(ExecutorchError, MemoryError):  # 0x21
+    ...
+class NotFound(ExecutorchError, KeyError):  # 0x20
+    ...
+class NotImplemented(ExecutorchError, NotImplementedError):  # 0x11
+    ...
+class NotSupported(ExecutorchError):  # 0x10
+    ...
+class OperatorMissing(ExecutorchError, NotImplementedError):  # 0x14
+    ...
+class OutOfResources(ExecutorchError, MemoryError):  # 0x25
+    ...
+
+class KernelFacts(TypedDict):
+    inputs: list[str]
+    outputs: list[str]
+    max_rank: int
+    n_args: int
+
+class SystemInfo(TypedDict):
+    machine: str
+    cpu_features: list[str]
+    cpu_count: int
+    compiler: str
+    version: str
+
+class InputState(TypedDict):
+    address: int | None
+    borrowed: bool
+
+class MemoryUse(TypedDict):
+    method: int
+    scratch: int
+    planned: list[int]
+
+Kind = Literal["numpy", "torch"] | None
+
+@final
+class Memory:
+    """Bytes owned by the runtime; the base object of arrays that view them."""
+
+@final
+class Program:
+    """An opened program; made by open_program()."""
+
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def n_threads(self) -> int: ...
+    @property
+    def nbytes(self) -> int:
+        """Size of the file; 0 once closed."""
+    @property
+    def ownership(self) -> str:
+        """`mapped` file, `borrowed` buffer (pinned), `copied`, or `closed`."""
+
+    def load_method(self, name: str, /) -> Method:
+        """Measures and loads a method into memory of its own.
+
+        Planned buffers are shared by all methods of a program, so state in mutable buffers is per
+        program. InvalidArgument for an unknown name, OperatorMissing and NotFound for kernels and
+        backends that this build lacks (all of them are named).
+        """
+    def method_names(self) -> list[str]: ...
+    def method_info(self, name: str, /) -> dict[str, Any]:
+        """Facts of a method without loading it.
+
+        Keys: name, inputs, outputs, attributes (dicts with tag, and for tensors dtype, dtype_name,
+        sizes, dim_order, nbytes, planned, dynamic, name), n_values, n_instructions, planned
+        (bytes per buffer), operators (name, calls), delegates (id, calls, nbytes),
+        input_structure, output_structure.
+        """
+    def named_data(self) -> dict[str, int]:
+        """Bytes of each named blob of the file."""
+    def data_keys(self) -> list[list[str]]:
+        """Keys of each external data file."""
+    def buffer(self) -> npt.NDArray[np.uint8]:
+        """The file's bytes, not copied, read-only."""
+    def close(self) -> None:
+        """Closes the program and its methods, waiting for one that runs. May be called twice."""
+
+@final
+class Method:
+    """A loaded method; made by Program.load_method(). Safe to call from any thread: one of a
+    program's methods runs at a time, others wait without the GIL."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def layout_conversions(self) -> int:
+        """Inputs so far that were copied into the planned layout."""
+    @property
+    def alignment_copies(self) -> int:
+        """Inputs so far that were copied for being misaligned or read-only."""
+
+    def execute(
+        self, inputs: Sequence[Any], clone_outputs: bool = True, kind: Kind = None
+    ) -> list[Any]:
+        """Sets the inputs, runs, returns the outputs.
+
+        Tensor inputs: NumPy arrays and scalars, torch tensors, buffers, DLPack or __array__
+        providers, of the planned dtype and rank and within the planned sizes; InvalidArgument
+        (dtype, kind, count, byte order) or NotSupported (shape) names the input. An input without
+        a planned place is used where it lies when it is 16-aligned, writeable and laid out as
+        planned; it is then kept alive until the next run. Ctrl-C stops the run before its next
+        instruction, with the exception of the signal handler.
+
+        Outputs: torch tensors when an input was one, or when no input is a tensor and torch is
+        loaded; else NumPy arrays. bfloat16 and float8 need torch or the package ml_dtypes.
+        With clone_outputs=False they view runtime memory until the next run overwrites it.
+        """
+    def set_inputs(self, inputs: Sequence[Any], /) -> None: ...
+    def run(self) -> None:
+        """Runs with the inputs that are set; InvalidArgument when one never was."""
+    def outputs(self, clone_outputs: bool = True, kind: Kind = None) -> list[Any]: ...
+    def attribute(self, name: str, clone: bool = True, kind: Kind = None) -> Any:
+        """A named buffer; NotFound when there is none of that name."""
+    def close(self) -> None: ...
+    def name_inputs(self, names: Sequence[str], /) -> None:
+        """Names to use in messages, one per input."""
+    def input_state(self) -> list[InputState]:
+        """Per input the address that the runtime reads and whether that is the caller's memory."""
+    def memory(self) -> MemoryUse: ...
+
+def open_program(
+    source: str | PathLike[str] | bytes | bytearray | memoryview,
+    data: Sequence[Any] = (),
+    *,
+    verification: int = 0,
+    n_threads: int = 0,
+) -> Program:
+    """Opens a .pte from a path (mapped) or a buffer, with external data files (.ptd) likewise.
+
+    Read-only 16-aligned buffers are used in place, others are copied. n_threads 0 means every CPU
+    that this process may use. AccessFailed, InvalidProgram and InvalidExternalData say why not.
+    """
+
+def kernel_manifest() -> dict[str, KernelFacts]:
+    """Per operator (`aten::add.out`) the dtypes it reads and writes (short names) and its ranks."""
+
+def backend_names() -> list[str]: ...
+def system_info() -> SystemInfo: ...
+def _after_fork() -> None: ...

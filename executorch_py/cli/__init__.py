@@ -1,0 +1,1 @@
+"""The command line `executorch_py`: run, inspect, doctor. Needs NumPy only."""

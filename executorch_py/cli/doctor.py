@@ -1,0 +1,80 @@
+"""`executorch_py doctor`: what is installed, what is missing, and what this machine offers."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import platform
+from typing import Any
+
+from executorch_py import __version__
+
+# Package, what it is for.
+OPTIONAL = (
+    ("torch", "exporting models"),
+    ("torchao", "quantizing models before export"),
+    ("ml_dtypes", "bfloat16 and float8 arrays without torch"),
+)
+
+
+def doctor(options: argparse.Namespace) -> int:
+    facts = collect()
+    print(json.dumps(facts, indent=2) if options.json else text(facts))
+    return 0 if facts["runtime"]["ok"] else 1
+
+
+def version_of(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def collect() -> dict[str, Any]:
+    return {
+        "executorch_py": __version__,
+        "python": f"{platform.python_version()} on {platform.platform()}",
+        "numpy": version_of("numpy"),
+        "runtime": runtime_facts(),
+        "optional": {name: version_of(name) for name, _ in OPTIONAL},
+    }
+
+
+def runtime_facts() -> dict[str, Any]:
+    try:
+        from executorch_py import _C
+    except ImportError as error:
+        return {"ok": False, "error": str(error)}
+    manifest = _C.kernel_manifest()
+    return {
+        "ok": True,
+        "file": _C.__file__,
+        **_C.system_info(),
+        "operators": len(manifest),
+        "backends": _C.backend_names(),
+    }
+
+
+def text(facts: dict[str, Any]) -> str:
+    runtime = facts["runtime"]
+    lines = [
+        f"executorch_py {facts['executorch_py']}",
+        f"python        {facts['python']}",
+        f"numpy         {facts['numpy'] or 'missing: pip install numpy'}",
+    ]
+    if runtime["ok"]:
+        lines += [
+            f"runtime       {runtime['version']}, built by {runtime['compiler']}",
+            f"operators     {runtime['operators']}",
+            f"backends      {', '.join(runtime['backends']) or 'none'}",
+            f"machine       {runtime['machine']}: {' '.join(runtime['cpu_features']) or 'baseline'}",
+            f"threads       {runtime['cpu_count']} (CPUs this process may use)",
+        ]
+    else:
+        lines.append(f"runtime       cannot be loaded: {runtime['error']}")
+        lines.append("              build it: pip install . (needs a C compiler)")
+    for name, purpose in OPTIONAL:
+        found = facts["optional"][name]
+        lines.append(f"{name:<13} {found or f'not installed; only needed for {purpose}'}")
+    return "\n".join(lines)

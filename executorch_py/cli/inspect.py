@@ -1,0 +1,110 @@
+"""`executorch_py inspect`: what a program contains, what it needs, and who owns its bytes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from executorch_py import _C
+from executorch_py.cli.file_layout import describe
+from executorch_py.runtime import MethodMeta, Signature
+
+
+def inspect(options: argparse.Namespace) -> int:
+    facts = collect(options.file)
+    print(json.dumps(facts, indent=2) if options.json else text(options.file, facts))
+    return 0
+
+
+def collect(path: str) -> dict[str, Any]:
+    program = _C.open_program(path)
+    known = _C.kernel_manifest()
+    backends = _C.backend_names()
+    methods = []
+    for name in program.method_names():
+        info = program.method_info(name)
+        meta, signature = MethodMeta(info), Signature(info)
+        methods.append(
+            {
+                "name": name,
+                "signature": str(signature),
+                "inputs": [argument._asdict() for argument in signature.inputs],
+                "outputs": [argument._asdict() for argument in signature.outputs],
+                "attributes": [slot["name"] for slot in info["attributes"]],
+                "values": info["n_values"],
+                "instructions": meta.num_instructions,
+                "planned_bytes": list(meta.planned_bytes),
+                "operators": meta.operators,
+                "missing_operators": sorted(set(meta.operators) - set(known)),
+                "delegates": list(meta.delegates),
+                "missing_backends": sorted({d["id"] for d in meta.delegates} - set(backends)),
+            }
+        )
+    layout = describe(program.buffer().data)
+    return {"methods": methods, "named_data": program.named_data(), "layout": layout}
+
+
+def size(n: int) -> str:
+    for unit, scale in (("MB", 1_000_000), ("kB", 1_000)):
+        if n >= scale:
+            return f"{n / scale:.2f} {unit}"
+    return f"{n} B"
+
+
+def text(path: str, facts: dict[str, Any]) -> str:
+    lines = [f"{path}: {size(facts['layout']['file_bytes'])}"]
+    for method in facts["methods"]:
+        lines += ["", *method_lines(method)]
+    return "\n".join([*lines, "", *layout_lines(facts)])
+
+
+def method_lines(method: dict[str, Any]) -> list[str]:
+    lines = [f"method {method['signature']}"]
+    planned = ", ".join(size(n) for n in method["planned_bytes"]) or "none"
+    lines.append(f"  {method['instructions']} instructions, {method['values']} values")
+    lines.append(f"  planned memory: {planned}")
+    if method["attributes"]:
+        lines.append(f"  named buffers: {', '.join(method['attributes'])}")
+    if method["operators"]:
+        total = sum(method["operators"].values())
+        lines.append(f"  operators: {len(method['operators'])} kinds, {total} calls")
+        ordered = sorted(method["operators"].items(), key=lambda item: (-item[1], item[0]))
+        for name, calls in ordered:
+            missing = "   (no kernel in this build)" if name in method["missing_operators"] else ""
+            lines.append(f"    {calls:5} x {name}{missing}")
+    if method["delegates"]:
+        lines.append(f"  delegates: {len(method['delegates'])}")
+        for delegate in method["delegates"]:
+            missing = (
+                "   (not in this build)" if delegate["id"] in method["missing_backends"] else ""
+            )
+            lines.append(
+                f"    {delegate['calls']:5} x {delegate['id']}, payload "
+                f"{size(delegate['nbytes'])}{missing}"
+            )
+    return lines
+
+
+def layout_lines(facts: dict[str, Any]) -> list[str]:
+    layout = facts["layout"]
+    constants = layout["constants"]
+    lines = ["who owns the bytes"]
+    rows = [("program structure (flatbuffer)", layout["flatbuffer_bytes"])]
+    for i, segment in enumerate(layout["segments"]):
+        use = ", ".join(segment["use"]) or "unused"
+        rows.append((f"segment {i}: {use}", segment["nbytes"]))
+    accounted = sum(n for _, n in rows)
+    rows.append(("alignment between them", max(0, layout["file_bytes"] - accounted)))
+    lines += [f"  {n:>12}  {name}" for name, n in rows]
+    lines.append(
+        f"constants: {constants['distinct']} distinct of {constants['tensors']} tensors, "
+        f"{size(constants['nbytes'])} in the file"
+        + (f"; {constants['external']} in a .ptd file" if constants["external"] else "")
+    )
+    if layout["inline_delegate_bytes"]:
+        lines.append(f"delegate payloads inside the flatbuffer: {layout['inline_delegate_bytes']}")
+    if facts["named_data"]:
+        lines.append(f"named data: {len(facts['named_data'])} blobs")
+        lines += [f"  {n:>12}  {key}" for key, n in facts["named_data"].items()]
+    return lines

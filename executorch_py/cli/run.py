@@ -1,0 +1,154 @@
+"""`executorch_py run`: inputs from files or made up, outputs printed or saved, runs timed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from executorch_py.runtime import Argument, Runtime, Signature
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.repeat < 1:
+        raise ValueError(f"--repeat is {options.repeat}, needs 1 or more")
+    started = time.perf_counter()
+    program = Runtime.get().load_program(
+        options.file, data_path=options.data or None, n_threads=options.threads
+    )
+    method = program.load_method(options.method or program._main_method())
+    load_ms = (time.perf_counter() - started) * 1e3
+    inputs = collect_inputs(method.signature, options)
+    times = []
+    outputs: list[Any] = []
+    for _ in range(options.repeat):
+        started = time.perf_counter()
+        outputs = method.execute(inputs)
+        times.append((time.perf_counter() - started) * 1e3)
+    print(f"{method.signature}")
+    print(f"loaded in {load_ms:.2f} ms, {program.n_threads} threads")
+    print(timing_text(times))
+    show_outputs(method.signature, outputs, options.show)
+    if options.output:
+        save(options.output, method.signature, outputs)
+    return 0
+
+
+def timing_text(times: list[float]) -> str:
+    if len(times) == 1:
+        return f"ran in {times[0]:.3f} ms"
+    later = np.array(times[1:])
+    return (
+        f"ran {len(times)} times: first {times[0]:.3f} ms; then median {np.median(later):.3f} ms, "
+        f"fastest {later.min():.3f} ms, slowest {later.max():.3f} ms"
+    )
+
+
+# ---- inputs
+
+
+def collect_inputs(signature: Signature, options: argparse.Namespace) -> list[Any]:
+    """One value per input of the method, from the files given or made up."""
+    if options.random or options.ones:
+        if options.inputs:
+            raise ValueError("give input files or --random or --ones, not both")
+        random = np.random.default_rng(options.seed) if options.random else None
+        return [make_up(argument, random) for argument in signature.inputs]
+    arrays = read_arrays(options.inputs)
+    tensors = [a for a in signature.inputs if a.kind == "tensor"]
+    if len(arrays) != len(tensors):
+        names = ", ".join(map(str, tensors)) or "none"
+        raise ValueError(
+            f"method '{signature.method}' takes {len(tensors)} tensor inputs ({names}), "
+            f"{len(arrays)} were given; --random or --ones make some up"
+        )
+    named = {name: array for name, array in arrays if name is not None}
+    if set(named) == {tensor.name for tensor in tensors}:
+        values = iter([named[tensor.name] for tensor in tensors])
+    else:
+        values = iter([array for _, array in arrays])
+    return [next(values) if a.kind == "tensor" else traced_value(a) for a in signature.inputs]
+
+
+def read_arrays(paths: list[str]) -> list[tuple[str | None, Any]]:
+    arrays: list[tuple[str | None, Any]] = []
+    for path in paths:
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            arrays.append((None, loaded))
+        else:
+            arrays.extend((name, loaded[name]) for name in loaded.files)
+    return arrays
+
+
+def traced_value(argument: Argument) -> Any:
+    """Scalar inputs are baked into a program: only the traced value is accepted."""
+    if argument.kind == "none":
+        return None
+    if argument.value is None:
+        raise ValueError(
+            f"input '{argument.name}' is a {argument.kind} whose traced value the file does not "
+            "name: run this program from Python"
+        )
+    return argument.value
+
+
+def make_up(argument: Argument, random: np.random.Generator | None) -> Any:
+    """Ones or noise of the largest allowed shape. Integers stay small: they are often indices."""
+    if argument.kind != "tensor" or argument.shape is None or argument.dtype is None:
+        return traced_value(argument)
+    shape = tuple(d if isinstance(d, int) else d[1] for d in argument.shape)
+    dtype = numpy_dtype(argument.dtype)
+    if random is None:
+        return np.ones(shape, dtype)
+    if dtype == np.bool_:
+        return random.integers(0, 2, shape).astype(dtype)
+    if np.issubdtype(dtype, np.integer):
+        return random.integers(0, 8, shape).astype(dtype)
+    return random.standard_normal(shape).astype(dtype)
+
+
+def numpy_dtype(name: str) -> Any:
+    try:
+        return np.dtype(name)
+    except TypeError:
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise ValueError(
+                f"NumPy has no dtype {name}: pip install ml_dtypes to run this program from here"
+            ) from None
+        return np.dtype(getattr(ml_dtypes, name))
+
+
+# ---- outputs
+
+
+def show_outputs(signature: Signature, outputs: list[Any], whole: bool) -> None:
+    limit = sys.maxsize if whole else 8
+    for argument, value in zip(signature.outputs, outputs, strict=True):
+        if not isinstance(value, np.ndarray):
+            print(f"{argument.name}: {value!r}")
+            continue
+        facts = ""
+        if value.size and np.issubdtype(value.dtype, np.number) and value.dtype.kind != "c":
+            wide = value.astype(np.float64)
+            facts = f"  min {wide.min():.6g}  max {wide.max():.6g}  mean {wide.mean():.6g}"
+        print(f"{argument.name}: {value.dtype}{list(value.shape)}{facts}")
+        text = np.array2string(value, threshold=limit, edgeitems=3, max_line_width=100)
+        print("  " + text.replace("\n", "\n  "))
+
+
+def save(path: str, signature: Signature, outputs: list[Any]) -> None:
+    if Path(path).suffix != ".npz":
+        raise ValueError(f"--output is {path!r}, needs a name that ends in .npz")
+    names = [argument.name for argument in signature.outputs]
+    if len(set(names)) != len(names):
+        names = [f"output_{i}" for i in range(len(names))]
+    arrays: dict[str, Any] = dict(zip(names, map(np.asarray, outputs), strict=True))
+    np.savez(path, **arrays)
+    print(f"saved {path}")

@@ -1,0 +1,1 @@
+"""Upstream's module paths; each re-exports what lives elsewhere in this package."""

@@ -1,0 +1,1 @@
+"""Upstream's module paths for the runtime's older Python interface."""

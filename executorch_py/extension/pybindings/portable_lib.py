@@ -1,0 +1,309 @@
+"""The runtime's older Python interface, with upstream's names: modules, programs and methods that
+take and give flat lists.
+
+A layer over executorch_py.runtime's pieces. Differences to upstream, all on the careful side:
+inputs of another layout are converted instead of misread, and full verification is the default of
+every loader. What this version cannot do (events, bundled programs) says so when it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any, NoReturn
+
+from executorch_py import _C
+from executorch_py.errors import InvalidArgument, NotSupported
+from executorch_py.extension.pybindings.data_loader import PyDataLoader
+from executorch_py.runtime.metadata import MethodMeta, TensorInfo
+from executorch_py.runtime.program import no_etdump
+from executorch_py.runtime.runtime import (
+    Verification,
+    _data_files,
+    default_threads,
+    set_default_threads,
+)
+from executorch_py.runtime.signature import Signature
+
+
+def _unsupported(what: str, instead: str) -> NoReturn:
+    raise NotSupported(f"{what}; {instead} [NotSupported, error: 0x10]")
+
+
+def _open(
+    source: Any, data: Any, enable_etdump: bool, debug_buffer_size: int, verification: Verification
+) -> _C.Program:
+    if enable_etdump or debug_buffer_size:
+        raise NotSupported(no_etdump("enable_etdump"))
+    level = _C.VERIFY_MINIMAL if verification == Verification.Minimal else _C.VERIFY_FULL
+    n_threads = default_threads()
+    return _C.open_program(source, _data_files(data), verification=level, n_threads=n_threads)
+
+
+def _flat(inputs: Any) -> Sequence[Any]:
+    """The inputs as a sequence: a lone tensor stands for itself."""
+    return inputs if isinstance(inputs, (list, tuple)) else (inputs,)
+
+
+class _Methods:
+    """Methods of one program, loaded when first used."""
+
+    def __init__(self, program: _C.Program) -> None:
+        self.program = program
+        self._loaded: dict[str, _C.Method] = {}
+
+    def info(self, name: str) -> dict[str, Any]:
+        names = self.program.method_names()
+        if name not in names:
+            raise InvalidArgument(
+                f"the program has no method {name!r}; it has {sorted(names)} "
+                "[InvalidArgument, error: 0x12]"
+            )
+        return self.program.method_info(name)
+
+    def get(self, name: str) -> _C.Method:
+        method = self._loaded.get(name)
+        if method is None:
+            info = self.info(name)
+            method = self._loaded[name] = self.program.load_method(name)
+            method.name_inputs(Signature(info).input_names)
+        return method
+
+
+class ExecuTorchModule:
+    """A program whose methods run by name."""
+
+    def __init__(self, program: _C.Program) -> None:
+        self._methods = _Methods(program)
+
+    def run_method(
+        self, method_name: str, inputs: Any = (), clone_outputs: bool = True
+    ) -> list[Any]:
+        return self._methods.get(method_name).execute(_flat(inputs), clone_outputs)
+
+    def forward(self, inputs: Any = (), clone_outputs: bool = True) -> list[Any]:
+        return self.run_method("forward", inputs, clone_outputs)
+
+    def __call__(self, inputs: Any = (), clone_outputs: bool = True) -> list[Any]:
+        return self.forward(inputs, clone_outputs)
+
+    def plan_execute(self, method_name: str, clone_outputs: bool = True) -> list[Any]:
+        """Runs with the inputs that are set already."""
+        method = self._methods.get(method_name)
+        method.run()
+        return method.outputs(clone_outputs)
+
+    def method_meta(self, method_name: str) -> MethodMeta:
+        return MethodMeta(self._methods.info(method_name))
+
+    def method_names(self) -> list[str]:
+        return self._methods.program.method_names()
+
+    def has_etdump(self) -> bool:
+        return False
+
+    def write_etdump_result_to_file(self, path: str, debug_buffer_path: Any = None) -> None:
+        raise NotSupported(no_etdump("write_etdump_result_to_file"))
+
+
+class ExecuTorchMethod:
+    """One loaded method, with inputs, run and outputs as separate steps."""
+
+    def __init__(self, method: _C.Method, meta: MethodMeta) -> None:
+        self._method = method
+        self._meta = meta
+
+    def set_inputs(self, inputs: Any) -> None:
+        self._method.set_inputs(_flat(inputs))
+
+    def execute(self) -> None:
+        self._method.run()
+
+    def get_outputs(self, clone_outputs: bool = True) -> list[Any]:
+        return self._method.outputs(clone_outputs)
+
+    def call(self, inputs: Any = (), clone_outputs: bool = True) -> list[Any]:
+        return self._method.execute(_flat(inputs), clone_outputs)
+
+    def __call__(self, inputs: Any = (), clone_outputs: bool = True) -> list[Any]:
+        return self.call(inputs, clone_outputs)
+
+    def method_meta(self) -> MethodMeta:
+        return self._meta
+
+    def get_attribute(self, name: str) -> Any:
+        return self._method.attribute(name)
+
+
+class ExecuTorchProgram:
+    """A program whose methods are loaded one by one."""
+
+    def __init__(self, program: _C.Program) -> None:
+        self._methods = _Methods(program)
+
+    def num_methods(self) -> int:
+        return len(self._methods.program.method_names())
+
+    def get_method_name(self, method_index: int) -> str:
+        names = self._methods.program.method_names()
+        if not 0 <= method_index < len(names):
+            raise InvalidArgument(
+                f"method {method_index} does not exist: the program has {len(names)} "
+                "[InvalidArgument, error: 0x12]"
+            )
+        return names[method_index]
+
+    def load_method(self, method_name: str) -> ExecuTorchMethod:
+        return ExecuTorchMethod(self._methods.get(method_name), self.method_meta(method_name))
+
+    def method_meta(self, method_name: str) -> MethodMeta:
+        return MethodMeta(self._methods.info(method_name))
+
+    def has_etdump(self) -> bool:
+        return False
+
+    def write_etdump_result_to_file(self, path: str, debug_buffer_path: Any = None) -> None:
+        raise NotSupported(no_etdump("write_etdump_result_to_file"))
+
+
+class BundledModule:
+    """A program with test cases inside; this version cannot open any."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _no_bundled()
+
+
+def _no_bundled() -> NoReturn:
+    _unsupported(
+        "bundled programs cannot be opened by this version",
+        "load the plain .pte and compare outputs with executorch_py.testing.assert_parity",
+    )
+
+
+def _load_for_executorch(
+    program_path: str | PathLike[str],
+    data_path: Any = None,
+    enable_etdump: bool = False,
+    debug_buffer_size: int = 0,
+    program_verification: Verification = Verification.InternalConsistency,
+) -> ExecuTorchModule:
+    """Opens a .pte file (mapped), with its .ptd when it has one."""
+    return ExecuTorchModule(
+        _open(program_path, data_path, enable_etdump, debug_buffer_size, program_verification)
+    )
+
+
+def _load_for_executorch_from_buffer(
+    buffer: bytes | bytearray | memoryview,
+    data_map_buffer: Any = None,
+    enable_etdump: bool = False,
+    debug_buffer_size: int = 0,
+    program_verification: Verification = Verification.InternalConsistency,
+) -> ExecuTorchModule:
+    """Opens a program in memory."""
+    return ExecuTorchModule(
+        _open(buffer, data_map_buffer, enable_etdump, debug_buffer_size, program_verification)
+    )
+
+
+def _load_for_executorch_from_data_loader(
+    loader: PyDataLoader,
+    data_path: Any = None,
+    enable_etdump: bool = False,
+    debug_buffer_size: int = 0,
+    program_verification: Verification = Verification.InternalConsistency,
+) -> ExecuTorchModule:
+    """Opens the program that a PyDataLoader stands for."""
+    return ExecuTorchModule(
+        _open(loader.source, data_path, enable_etdump, debug_buffer_size, program_verification)
+    )
+
+
+def _load_program(
+    path: str | PathLike[str],
+    enable_etdump: bool = False,
+    debug_buffer_size: int = 0,
+    program_verification: Verification = Verification.InternalConsistency,
+    data_path: Any = None,
+) -> ExecuTorchProgram:
+    """Opens a .pte file (mapped)."""
+    return ExecuTorchProgram(
+        _open(path, data_path, enable_etdump, debug_buffer_size, program_verification)
+    )
+
+
+def _load_program_from_buffer(
+    buffer: bytes | bytearray | memoryview,
+    enable_etdump: bool = False,
+    debug_buffer_size: int = 0,
+    program_verification: Verification = Verification.InternalConsistency,
+) -> ExecuTorchProgram:
+    """Opens a program in memory."""
+    return ExecuTorchProgram(
+        _open(buffer, None, enable_etdump, debug_buffer_size, program_verification)
+    )
+
+
+def _load_for_executorch_from_bundled_program(*args: Any, **kwargs: Any) -> NoReturn:
+    _no_bundled()
+
+
+def _load_bundled_program_from_buffer(*args: Any, **kwargs: Any) -> NoReturn:
+    _no_bundled()
+
+
+def _get_operator_names() -> list[str]:
+    """Operators that this build can run."""
+    return list(_C.kernel_manifest())
+
+
+def _get_registered_backend_names() -> list[str]:
+    """Delegates that this build can run."""
+    return _C.backend_names()
+
+
+def _is_available(backend_name: str) -> bool:
+    return backend_name in _C.backend_names()
+
+
+def _no_profiling(what: str) -> NoReturn:
+    _unsupported(
+        f"{what}: this version records no profile", "time runs with `executorch_py run --repeat`"
+    )
+
+
+def _create_profile_block(name: str) -> None:
+    _no_profiling("_create_profile_block")
+
+
+def _dump_profile_results() -> bytes:
+    _no_profiling("_dump_profile_results")
+
+
+def _reset_profile_results() -> None:
+    _no_profiling("_reset_profile_results")
+
+
+def _unsafe_reset_threadpool(num_threads: int) -> None:
+    """Threads of programs opened from now on. Those that are open keep theirs: hence safe here."""
+    if num_threads < 1:
+        raise InvalidArgument(
+            f"num_threads is {num_threads}, needs 1 or more [InvalidArgument, error: 0x12]"
+        )
+    set_default_threads(num_threads)
+
+
+def _threadpool_get_thread_count() -> int:
+    return default_threads()
+
+
+__all__ = [
+    "BundledModule",
+    "ExecuTorchMethod",
+    "ExecuTorchModule",
+    "ExecuTorchProgram",
+    "MethodMeta",
+    "PyDataLoader",
+    "TensorInfo",
+    "Verification",
+]

@@ -1,6 +1,4 @@
 """The flatbuffer writer and reader: tables match dataclasses, values survive, damage is refused."""
-refused.
-"""
 
 from __future__ import annotations
 

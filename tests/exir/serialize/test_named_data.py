@@ -1,5 +1,4 @@
 """Named data and .ptd files: shared by content, contradictions refused, a faithful round trip."""
-"""
 
 from __future__ import annotations
 

@@ -100,11 +100,11 @@ class DelegationInfo:
     def get_operator_delegation_dataframe(self) -> Any:
         """A pandas DataFrame, one row per operator and one of totals."""
         try:
-            import pandas
+            import pandas  # type: ignore[import-untyped]
         except ImportError:
             raise ImportError(
-                "get_operator_delegation_dataframe() returns a pandas DataFrame: install pandas, or "
-                "read delegation_by_operator"
+                "get_operator_delegation_dataframe() returns a pandas DataFrame: install pandas, "
+                "or read delegation_by_operator"
             ) from None
         columns = [
             "op_type",

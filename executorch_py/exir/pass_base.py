@@ -3,8 +3,8 @@
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from executorch_py.exir.passes.base import (
-    Argument,
     ArgSchema,
+    Argument,
     ExportedProgramPassBase,
     ExportedProgramPassResult,
     ExportPass,

@@ -45,7 +45,7 @@ def _refuse_methods(gm: GraphModule) -> None:
             )
 
 
-class PassManager(_FxPassManager):
+class PassManager(_FxPassManager):  # type: ignore[misc]
     """Runs passes over a graph module, `steps` times or until nothing changes."""
 
     def __init__(
@@ -69,7 +69,7 @@ class PassManager(_FxPassManager):
         _refuse_methods(module)
 
 
-class ExportedProgramPassManager(_FxPassManager):
+class ExportedProgramPassManager(_FxPassManager):  # type: ignore[misc]
     """Runs passes over a program; each pass is one over graph modules or one over programs."""
 
     def __init__(
@@ -98,7 +98,7 @@ class ExportedProgramPassManager(_FxPassManager):
         _refuse_methods(gm)
         exported_program.validate()
 
-    def __call__(  # type: ignore[override]
+    def __call__(
         self,
         exported_program: ExportedProgram,
         override_verifiers: list[type[Verifier]] | None = None,

@@ -87,7 +87,7 @@ def _kind(argument: Any) -> str:
 def _operator_handler(dialect: str) -> Any:
     from torch._export.serde.serialize import ExtensionHandler
 
-    class Handler(ExtensionHandler):
+    class Handler(ExtensionHandler):  # type: ignore[misc]
         """Names operators of one dialect as `namespace|name.overload`."""
 
         @classmethod
@@ -96,7 +96,7 @@ def _operator_handler(dialect: str) -> Any:
 
         @classmethod
         def to_op_name(cls, op: EdgeOpOverload) -> str:
-            return op._name.replace("::", "|")
+            return str(op._name).replace("::", "|")
 
         @classmethod
         def from_op_name(cls, name: str) -> EdgeOpOverload:
@@ -112,7 +112,7 @@ def _operator_handler(dialect: str) -> Any:
 def _stand_in_handler() -> Any:
     from torch._export.serde.serialize import ExtensionHandler
 
-    class Handler(ExtensionHandler):
+    class Handler(ExtensionHandler):  # type: ignore[misc]
         """Names a stand-in by table, index, kinds of inputs and of the result."""
 
         @classmethod

@@ -35,7 +35,8 @@ _DEFINITIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
         torch.ops.aten.empty.out,
     ),
     (
-        "_clone_dim_order(Tensor self, *, bool non_blocking=False, int[]? dim_order=None) -> Tensor",
+        "_clone_dim_order(Tensor self, *, bool non_blocking=False, int[]? dim_order=None) "
+        "-> Tensor",
         torch.ops.aten.clone.default,
     ),
     (

@@ -145,7 +145,7 @@ class _Group:
         result = found.get(self.promoted)
         if result is None or len(present) != len(self.names):
             return True
-        return result == self._promotion([dtype for dtype in present if dtype is not None])
+        return bool(result == self._promotion([dtype for dtype in present if dtype is not None]))
 
     def _promotion(self, dtypes: list[torch.dtype]) -> torch.dtype:
         result = dtypes[0]

@@ -13,7 +13,7 @@ import operator
 import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -85,8 +85,8 @@ def _check_core_aten(op: Any, rules: _Rules) -> None:
         raise SpecViolationError(
             f"Operator {op} is not in Core ATen opset. If your backend or a linked kernel handles "
             "it, allow it by name: "
-            f"EdgeCompileConfig(_core_aten_ops_exception_list=[torch.ops.{op}]). If it appears only "
-            "because the model was exported for training, export under torch.no_grad(). "
+            f"EdgeCompileConfig(_core_aten_ops_exception_list=[torch.ops.{op}]). If it appears "
+            "only because the model was exported for training, export under torch.no_grad(). "
             "Otherwise add a decomposition for it."
         )
 
@@ -132,7 +132,7 @@ def _dtype_of(value: Any) -> torch.dtype | None:
     return value.dtype if isinstance(value, torch.Tensor) else None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _tensor_arguments(op: EdgeOpOverload) -> tuple[tuple[int, str, bool], ...]:
     return tuple(
         (i, arg.name, arg.kwarg_only)
@@ -187,7 +187,7 @@ def _check_named(gm: GraphModule, check: Any, rules: _Rules) -> None:
                 raise SpecViolationError(f"{error}\nIn {_where(node)}.") from None
 
 
-class _DialectVerifier(Verifier):
+class _DialectVerifier(Verifier):  # type: ignore[misc]
     """What the verifiers of both dialects share."""
 
     dialect = "EXIR_COMMON"
@@ -289,12 +289,13 @@ _UNCHECKED: dict[str, type[_DialectVerifier]] = {"EDGE": _UncheckedEdgeVerifier}
 
 @lru_cache(maxsize=64)
 def _class_with(base: type[_DialectVerifier], name: str, rules: _Rules) -> type[_DialectVerifier]:
-    made: type[_DialectVerifier] = type(base)(
+    metaclass: Any = type(base)
+    made: type[_DialectVerifier] = metaclass(
         name, (base,), {"dialect": base.dialect, "rules": rules}
     )
     # Torch finds the verifier of a saved program by dialect, and the class made last would win;
     # a loaded program was checked when it was made.
-    type(base)._registry[base.dialect] = _UNCHECKED.get(base.dialect, made)
+    metaclass._registry[base.dialect] = _UNCHECKED.get(base.dialect, made)
     return made
 
 

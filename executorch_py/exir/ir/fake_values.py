@@ -48,7 +48,7 @@ def is_contiguous(value: torch.Tensor) -> bool:
     expected: Any = 1
     strides = value.stride()
     if all(isinstance(s, int) for s in (*value.shape, *strides)):
-        return value.is_contiguous()
+        return bool(value.is_contiguous())
     for size, stride in zip(reversed(value.shape), reversed(strides), strict=True):
         if not (guard_or_false(stride == expected) or guard_or_false(size == 1)):
             return False

@@ -30,7 +30,7 @@ def _renamed(arg: Any, node: Any) -> Any:
 def updated_signature(old: ExportGraphSignature, gm: GraphModule) -> ExportGraphSignature:
     """`old` with the names that inputs and outputs have in `gm`; their number must not change."""
     inputs = placeholders(gm.graph)
-    outputs: Sequence[Any] = output_node(gm.graph).args[0]  # type: ignore[assignment]
+    outputs: Sequence[Any] = output_node(gm.graph).args[0]
     if len(inputs) != len(old.input_specs) or len(outputs) != len(old.output_specs):
         raise ExportError(
             ExportErrorType.VIOLATION_OF_SPEC,
@@ -55,8 +55,9 @@ def _renamed_target(old: ExportGraphSignature, spec: OutputSpec, inputs: list[No
     """Mutated user inputs are named by placeholder, all other targets by parameter or buffer."""
     for input_spec, node in zip(old.input_specs, inputs, strict=True):
         if getattr(input_spec.arg, "name", None) == spec.target and input_spec.target is None:
-            return node.name
-    return spec.target
+            return str(node.name)
+    target: str | None = spec.target
+    return target
 
 
 def updated_range_constraints(gm: GraphModule) -> dict[Any, Any]:

@@ -28,8 +28,8 @@ from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.passes.pass_interpreter import PassInterpreter
 from executorch_py.exir.passes.pass_tracer import PassTracer
 from executorch_py.exir.passes.pass_values import (
-    Argument,
     ArgSchema,
+    Argument,
     ExportedProgramPassBase,
     ExportedProgramPassResult,
     ExportPassBaseError,
@@ -75,7 +75,7 @@ def _symbols(value: Any) -> list[str | None]:
     return found
 
 
-class ExportPass(PassBase):
+class ExportPass(PassBase):  # type: ignore[misc]
     """Re-trace a graph; override the `call_*` hooks to change it.
 
     A subclass that defines `__init__` must call `super().__init__()`.

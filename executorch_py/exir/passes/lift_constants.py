@@ -32,7 +32,7 @@ def _first_user_input(graph: Graph, signature: ExportGraphSignature) -> Node | N
 
 
 def lift_constant_tensor_pass(ep: ExportedProgram) -> ExportedProgram:
-    """Turn `get_attr` tensors of `ep` into persistent buffers `_lifted_tensor_constantN`, in place."""
+    """Turn `get_attr` tensors of `ep` into buffers `_lifted_tensor_constantN`, in place."""
     gm, signature = ep.graph_module, ep.graph_signature
     mode = fake_mode_of(gm)
     attributes = [

@@ -18,7 +18,7 @@ from executorch_py.exir.passes.pass_values import ExportPassBaseError, ProxyValu
 _PLAIN = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool, str)
 
 
-class PassTracer(PythonKeyTracer):
+class PassTracer(PythonKeyTracer):  # type: ignore[misc]
     """Records one graph on behalf of a pass."""
 
     def __init__(self, callback: Any, codegen: CodeGen) -> None:
@@ -31,7 +31,7 @@ class PassTracer(PythonKeyTracer):
         self.fake_tensor_mode: FakeTensorMode | None = None
         self.submodules: dict[torch.nn.Module, str] = {}
 
-    def trace(self) -> None:  # type: ignore[override]
+    def trace(self) -> None:
         raise ExportPassBaseError("ExportTracer doesn't support trace().")
 
     def create_arg(self, a: Any) -> Any:

@@ -47,6 +47,7 @@ def _is_noop(node: Node) -> bool:
         return True
     return (
         node.target is _aten.slice_copy.Tensor
+        and source is not None
         and _all_static(source)
         and _all_static(result)
         and source.shape == result.shape

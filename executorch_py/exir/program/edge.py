@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
@@ -38,7 +38,7 @@ from executorch_py.exir.program.decompositions import decomposition_table
 if TYPE_CHECKING:
     from executorch_py.exir.program.managers import EdgeProgramManager
 
-Programs = ExportedProgram | dict[str, ExportedProgram]
+Programs: TypeAlias = ExportedProgram | dict[str, ExportedProgram]
 
 
 def _run_passes(gm: GraphModule, config: EdgeCompileConfig) -> None:
@@ -101,8 +101,8 @@ def as_methods(programs: Programs) -> dict[str, ExportedProgram]:
         if not isinstance(program, ExportedProgram):
             raise ExportError(
                 ExportErrorType.INVALID_INPUT_TYPE,
-                f"method '{name}' is a {type(program).__name__}, needed is the ExportedProgram that "
-                "torch.export.export(model, args) returns",
+                f"method '{name}' is a {type(program).__name__}, needed is the ExportedProgram "
+                "that torch.export.export(model, args) returns",
             )
     return methods
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -51,7 +51,7 @@ _NEVER_KEPT = frozenset(
 )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _refusal(op: Any) -> str | None:
     """Why `op` cannot be kept, or None; warned about once per operator."""
     schema = op._schema
@@ -79,7 +79,7 @@ def _library() -> Library:
     return Library(CLONE_NAMESPACE, "FRAGMENT")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _clone_of(op: torch._ops.OpOverload) -> torch._ops.OpOverload:
     """An operator with the schema and meaning of `op` that no decomposition table lists."""
     schema = op._schema

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch.export import ExportedProgram
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from executorch_py.exir.program.config import ExecutorchBackendConfig
     from executorch_py.exir.program.executorch import ExecutorchProgramManager
 
-Passes = (
+Passes: TypeAlias = (
     Sequence[PassType]
     | dict[str, Sequence[PassType]]
     | ExportedProgramPassManager

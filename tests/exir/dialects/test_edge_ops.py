@@ -39,7 +39,7 @@ def test_an_edge_operator_is_one_object_however_it_is_reached() -> None:
 def test_an_unknown_operator_or_overload_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_operator"):
         _ = exir_ops.edge.aten.no_such_operator
-    with pytest.raises(AttributeError, match="it has: .*Tensor"):
+    with pytest.raises(AttributeError, match=r"it has: .*Tensor"):
         _ = exir_ops.edge.aten.add.no_such_overload
 
 

@@ -139,7 +139,7 @@ def _offences_of(node: fx.Node, method: str, manifest: Manifest) -> Iterator[Off
         yield offence("there is no kernel for this operator", [*inputs, *outputs])
         return
     for role, specs in (("inputs", inputs), ("outputs", outputs)):
-        allowed = facts.get(role)
+        allowed = facts.get(role) or ()
         wrong = sorted({short_name(s.dtype) for s in specs} - set(allowed)) if allowed else []
         if wrong:
             problem = f"{role[:-1]} dtype {', '.join(wrong)}; the kernel takes {', '.join(allowed)}"

@@ -127,7 +127,9 @@ def op_overload(target: Any) -> OpOverload | None:
 
 @cache
 def _qualified_name(op: OpOverload) -> str:
-    return op._schema.name + (f".{op._schema.overload_name}" if op._schema.overload_name else "")
+    return str(op._schema.name) + (
+        f".{op._schema.overload_name}" if op._schema.overload_name else ""
+    )
 
 
 def op_key(target: Any) -> str:

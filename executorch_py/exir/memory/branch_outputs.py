@@ -24,13 +24,13 @@ def place_branch_outputs_in_results(gm: fx.GraphModule) -> None:
     for module in all_graph_modules(gm):
         for node in module.graph.nodes:
             if node.op == "call_function" and higher_order_name(node.target) == "cond":
-                results = [s for s in _leaves(node.meta.get("spec"))]
+                results = _leaves(node.meta.get("spec"))
                 for body in body_modules(module, node):
                     _join(results, body)
 
 
 def _leaves(structure: Any) -> list[Any]:
-    return pytree.tree_leaves(structure)
+    return list(pytree.tree_leaves(structure))
 
 
 def _join(results: list[Any], body: fx.GraphModule) -> None:

@@ -148,7 +148,7 @@ def _check_disjoint(uses: list[_Use]) -> None:
         if collides.any():
             other = uses[i + 1 + int(np.argmax(collides))]
             raise InternalError(
-                f"memory plan: {use.who} (bytes {low[i]}..{high[i]}, nodes {use.first}..{use.last}) "
-                f"overlaps {other.who} (bytes {other.spec.mem_offset}.., nodes "
+                f"memory plan: {use.who} (bytes {low[i]}..{high[i]}, nodes {use.first}.."
+                f"{use.last}) overlaps {other.who} (bytes {other.spec.mem_offset}.., nodes "
                 f"{other.first}..{other.last}) in memory {use.spec.mem_id}"
             )

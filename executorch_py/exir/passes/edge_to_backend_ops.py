@@ -59,8 +59,8 @@ def _retarget(graph: fx.Graph, node: fx.Node) -> None:
     where = source_line(node)
     raise ExportError(
         ExportErrorType.NOT_SUPPORTED,
-        f"node {node.name} raises a size to a power that is not a small constant; no runtime operator "
-        f"does that. Compute it with multiplications." + (f" At {where}" if where else ""),
+        f"node {node.name} raises a size to a power that is not a small constant; no runtime "
+        "operator does that. Compute it with multiplications." + (f" At {where}" if where else ""),
     )
 
 
@@ -69,7 +69,7 @@ def _expand_power(graph: fx.Graph, node: fx.Node, base: object, exponent: int) -
     product = base
     with graph.inserting_before(node):
         for _ in range(exponent - 1):
-            product = graph.call_function(multiply, (product, base))  # type: ignore[arg-type]
+            product = graph.call_function(multiply, (product, base))
             product.meta.update(node.meta)
-    node.replace_all_uses_with(product)  # type: ignore[arg-type]
+    node.replace_all_uses_with(product)
     graph.erase_node(node)

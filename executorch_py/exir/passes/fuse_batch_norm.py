@@ -9,6 +9,7 @@ belong to it alone. Scales are computed in double precision.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import fx
@@ -38,13 +39,13 @@ def fuse_batch_norm(ep: ExportedProgram) -> bool:
     matches = [m for n in graph.nodes if (m := _match(n, constants)) is not None]
     if not matches:
         return False
-    pending = []
+    pending: list[tuple[str, torch.Tensor, object, dict[str, object]]] = []
     for match in matches:
         weight, bias = _folded(match, constants)
-        base = str(match.layer.args[1].target)  # type: ignore[union-attr]
-        fake = match.layer.args[1].meta["val"]  # type: ignore[union-attr]
+        base = str(match.layer.args[1].target)
+        fake = match.layer.args[1].meta["val"]
         pending.append((f"{base}_bn_folded", weight, fake, {}))
-        fake_bias = match.norm.args[3].meta["val"].to(bias.dtype)  # type: ignore[union-attr]
+        fake_bias = match.norm.args[3].meta["val"].to(bias.dtype)
         pending.append((f"{base}_bn_bias", bias, fake_bias, {}))
     made = add_constants(ep, pending)
     for match, weight, bias in zip(matches, made[0::2], made[1::2], strict=True):
@@ -70,7 +71,8 @@ def _match(norm: fx.Node, constants: dict[str, torch.Tensor]) -> _Match | None:
     optional = [a for a in (*affine, layer.args[2]) if a is not None]
     if not all(_is_real_constant(a, constants) for a in (*statistics, *optional)):
         return None
-    if len(layer.args[1].users) != 1:
+    weight: Any = layer.args[1]
+    if len(weight.users) != 1:
         return None
     used = [user for user in norm.users if user.users]
     if len(used) != 1 or not is_getitem(used[0].target) or used[0].args[1] != 0:
@@ -90,7 +92,7 @@ def _folded(match: _Match, constants: dict[str, torch.Tensor]) -> tuple[torch.Te
         return constants[node.name].double() if isinstance(node, fx.Node) else default
 
     layer, norm = match.layer, match.norm
-    weight = constants[layer.args[1].name].detach()  # type: ignore[union-attr]
+    weight = constants[layer.args[1].name].detach()
     with torch.no_grad():
         variance = value(argument(norm, "running_var"), 1.0)
         scale = torch.rsqrt(torch.as_tensor(variance) + argument(norm, "eps"))
@@ -99,7 +101,7 @@ def _folded(match: _Match, constants: dict[str, torch.Tensor]) -> tuple[torch.Te
         bias = (value(layer.args[2], 0.0) - mean) * scale + value(argument(norm, "bias"), 0.0)
         shape, per_channel = [1] * weight.dim(), scale
         if layer.args[6]:  # transposed: weights are [in, out / groups, ...]
-            groups = int(layer.args[8])  # type: ignore[arg-type]
+            groups = int(layer.args[8])
             per_group = scale.reshape(groups, 1, -1)
             inputs = weight.shape[0] // groups
             per_channel = per_group.expand(groups, inputs, per_group.shape[-1]).reshape(

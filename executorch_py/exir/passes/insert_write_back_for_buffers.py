@@ -43,7 +43,7 @@ def insert_write_back_for_buffers_pass(
     if not targets:
         return gm, ep.graph_signature
     output = output_node(gm.graph)
-    values = list(output.args[0])  # type: ignore[arg-type]
+    values = list(output.args[0])
     specs: list[OutputSpec] = list(ep.graph_signature.output_specs)
     written = set(targets.values())
     with gm.graph.inserting_before(output):
@@ -83,7 +83,7 @@ def _clone(graph: fx.Graph, value: fx.Node) -> fx.Node:
 def _root(value: fx.Node) -> fx.Node:
     """The node whose memory a value may turn out to share."""
     while isinstance(value, fx.Node) and op_key(value.target) in RESHAPES | SOMETIMES_RESHAPES:
-        value = value.args[0]  # type: ignore[assignment]
+        value = value.args[0]
     return value
 
 
@@ -94,7 +94,7 @@ def _written_in_place(value: fx.Node, placeholder: fx.Node) -> bool:
     while isinstance(value, fx.Node) and value.op == "call_function" and is_inplace(value.target):
         op = op_overload(value.target)
         assert op is not None
-        value = value.args[mutated_positions(op)[0]]  # type: ignore[assignment]
+        value = value.args[mutated_positions(op)[0]]
     return value is placeholder
 
 

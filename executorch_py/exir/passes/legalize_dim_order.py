@@ -61,5 +61,5 @@ def _insert_copy(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
     copy.meta["val"] = contiguous_like(value)
     if "stack_trace" in node.meta:
         copy.meta["stack_trace"] = node.meta["stack_trace"]
-    node.replace_input_with(source, copy)  # type: ignore[arg-type]
+    node.replace_input_with(source, copy)
     return copy

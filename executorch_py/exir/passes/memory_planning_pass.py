@@ -115,8 +115,8 @@ class MemoryPlanningPass(PassBase):
             sizes = gm.meta["non_const_buffer_sizes"]
             if len(sizes) > SHARED_MUTABLE_MEMORY:
                 raise InternalError(
-                    "share_mutable_buffers puts shared state on memory 2, but this plan already has "
-                    f"{len(sizes) - 1} memories; plan everything else on memory 1"
+                    "share_mutable_buffers puts shared state on memory 2, but this plan already "
+                    f"has {len(sizes) - 1} memories; plan everything else on memory 1"
                 )
             gm.meta["non_const_buffer_sizes"] = [*sizes, end]
             _place_views_of_shared(gm)

@@ -28,6 +28,10 @@ class CanonicalizeReshapesPass(PassBase):
         for module in all_graph_modules(graph_module):
             for node in module.graph.nodes:
                 key = op_key(node.target)
+                if key == "aten::copy" and _replaces_all(node):
+                    node.target = torch.ops.aten.clone.default
+                    node.args, node.kwargs = (node.args[1],), {}
+                    key = "aten::clone"
                 if key == "aten::view_copy" or key not in RESHAPES | SOMETIMES_RESHAPES:
                     continue
                 size = _view_size(node, key)
@@ -55,6 +59,19 @@ class NormalizeViewCopyBasePass(PassBase):
                     node.kwargs = {}
                     changed = True
         return PassResult(graph_module, changed)
+
+
+def _replaces_all(node: fx.Node) -> bool:
+    """Whether functional `copy(self, source)` returns the source as it is."""
+    source = node.args[1].meta.get("spec")
+    result = node.meta.get("spec")
+    return (
+        isinstance(source, TensorSpec)
+        and isinstance(result, TensorSpec)
+        and source.dtype is result.dtype
+        and source.dim_order == result.dim_order
+        and _same(source.shape, result.shape)
+    )
 
 
 def _view_size(node: fx.Node, key: str) -> list[int] | None:

@@ -156,9 +156,10 @@ def _unbounded(gm: fx.GraphModule, size: Any, node: fx.Node) -> ExportError:
     where = source_line(node)
     return ExportError(
         ExportErrorType.MISSING_PROPERTY,
-        f"the size {size} of node {node.name} depends on values computed at run time ({names}) and has "
-        f"no upper bound, so no memory can be planned for it. Bound it in the model, for example "
-        f"`torch._check(n <= 128)` right after `n = x.item()`." + (f" At {where}" if where else ""),
+        f"the size {size} of node {node.name} depends on values computed at run time ({names}) and "
+        "has no upper bound, so no memory can be planned for it. Bound it in the model, for "
+        "example `torch._check(n <= 128)` right after `n = x.item()`."
+        + (f" At {where}" if where else ""),
     )
 
 
@@ -169,9 +170,9 @@ def _unbounded_input(env: Any, symbol: Any, node: fx.Node, dim: int, extent: Any
     minimum = f"min={lower}, " if lower.is_finite and lower > 2 else ""
     return ExportError(
         ExportErrorType.MISSING_PROPERTY,
-        f"dynamic dimension {name!r} (dimension {dim} of input {node.name!r}) has no upper bound, so no "
-        f"memory can be planned for it. Give it one in the dynamic_shapes of torch.export.export, for "
-        f'example: {name} = torch.export.Dim("{name}", {minimum}max={example})',
+        f"dynamic dimension {name!r} (dimension {dim} of input {node.name!r}) has no upper bound, "
+        "so no memory can be planned for it. Give it one in the dynamic_shapes of "
+        f'torch.export.export, for example: {name} = torch.export.Dim("{name}", {minimum}max={example})',
     )
 
 

@@ -125,8 +125,8 @@ def _missing_error(missing: dict[str, fx.Node]) -> ExportError:
         lines.append(f"  {key} (node {node.name})" + (f" at {where}" if where else ""))
     return ExportError(
         ExportErrorType.NOT_SUPPORTED,
-        "Missing out variants: these operators have no out variant registered with torch, so no kernel "
-        "can be called for them:\n"
+        "Missing out variants: these operators have no out variant registered with torch, so no "
+        "kernel can be called for them:\n"
         + "\n".join(lines)
         + "\nDecompose them, delegate them to a backend, "
         "or register `<name>.out` with torch.library before lowering.",

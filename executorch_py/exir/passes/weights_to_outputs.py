@@ -27,7 +27,7 @@ def weights_to_outputs_pass(exported_program: ExportedProgram) -> ExportedProgra
     by_name = {node.name: node for node in placeholders(exported_program.graph_module.graph)}
     weights = [by_name[names[fqn]] for fqn in trained if fqn in names]
     output = output_node(exported_program.graph_module.graph)
-    values = list(output.args[0])  # type: ignore[arg-type]
+    values = list(output.args[0])
     output.args = (tuple([*values, *weights]),)
     for node in weights:
         signature.output_specs.append(

@@ -3,6 +3,8 @@
 //   ET_OP_PREPARED(name, run, prepare, n_args, in_dtypes, out_dtypes, …)  with a prepare step
 // n_args counts the schema's arguments (out arguments included) plus the repeated result; trailing designators set what is
 // rare: .max_rank = 5, .writes = 1u << 0. Dtype sets cover what is possible over all tensor arguments; run checks the rest.
+ET_OP("aten::_adaptive_avg_pool2d.out", op_adaptive_avg_pool2d_out, 4, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), .max_rank = 4)
+ET_OP("aten::_adaptive_avg_pool3d.out", op_adaptive_avg_pool3d_out, 4, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), .max_rank = 5)
 ET_OP("aten::_local_scalar_dense", op_local_scalar_dense, 2, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_ALL)
 ET_OP("aten::_log_softmax.out", op_log_softmax_out, 5, ET_TYPES_FLOAT_HALF, ET_TYPES_FLOAT_HALF)
 ET_OP("aten::_native_batch_norm_legit.no_stats_out", op_native_batch_norm_legit_no_stats_out, 10, ET_TYPES_FLOAT_HALF, ET_TYPES_FLOAT_HALF)
@@ -25,6 +27,8 @@ ET_OP_PREPARED("aten::asinh.out", op_asinh_out, prepare_asinh_out, 3, ET_TYPES_R
 ET_OP_PREPARED("aten::atan.out", op_atan_out, prepare_atan_out, 3, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_FLOAT_HALF)
 ET_OP_PREPARED("aten::atan2.out", op_atan2_out, prepare_atan2_out, 4, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_FLOAT_HALF)
 ET_OP_PREPARED("aten::atanh.out", op_atanh_out, prepare_atanh_out, 3, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_FLOAT_HALF)
+ET_OP("aten::avg_pool2d.out", op_avg_pool2d_out, 9, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), .max_rank = 4)
+ET_OP("aten::avg_pool3d.out", op_avg_pool3d_out, 9, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), .max_rank = 5)
 ET_OP_PREPARED("aten::baddbmm.out", op_baddbmm_out, prepare_baddbmm_out, 7, ET_TYPES_REAL_HALF, ET_TYPES_REAL_HALF, .max_rank = 3)
 ET_OP_PREPARED("aten::bitwise_and.Scalar_out", op_bitwise_and, prepare_bitwise_and, 4, ET_TYPES_INT_BOOL, ET_TYPES_INT_BOOL)
 ET_OP_PREPARED("aten::bitwise_and.Tensor_out", op_bitwise_and, prepare_bitwise_and, 4, ET_TYPES_INT_BOOL, ET_TYPES_INT_BOOL)
@@ -99,6 +103,8 @@ ET_OP_PREPARED("aten::lt.Scalar_out", op_lt, prepare_lt, 4, ET_TYPES_REAL_HALF_B
 ET_OP_PREPARED("aten::lt.Tensor_out", op_lt, prepare_lt, 4, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_REAL_HALF_BOOL)
 ET_OP("aten::masked_fill.Scalar_out", op_masked_fill_out, 5, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_REAL_HALF_BOOL)
 ET_OP("aten::masked_fill.Tensor_out", op_masked_fill_out, 5, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_REAL_HALF_BOOL)
+ET_OP("aten::max_pool2d_with_indices.out", op_max_pool2d_with_indices_out, 9, ET_TYPES_REAL_HALF, ET_TYPES_REAL_HALF, .max_rank = 4)
+ET_OP("aten::max_pool3d_with_indices.out", op_max_pool3d_with_indices_out, 9, ET_TYPES_REAL_HALF, ET_TYPES_REAL_HALF, .max_rank = 5)
 ET_OP_PREPARED("aten::maximum.out", op_maximum_out, prepare_maximum_out, 4, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_REAL_HALF_BOOL)
 ET_OP_PREPARED("aten::minimum.out", op_minimum_out, prepare_minimum_out, 4, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_REAL_HALF_BOOL)
 ET_OP_PREPARED("aten::mm.out", op_mm_out, prepare_mm_out, 4, ET_TYPES_REAL_HALF, ET_TYPES_REAL_HALF, .max_rank = 2)

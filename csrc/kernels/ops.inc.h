@@ -168,6 +168,8 @@ ET_OP_PREPARED("aten::trunc.out", op_trunc_out, prepare_trunc_out, 3, ET_TYPES_R
 ET_OP_PREPARED("aten::unbind_copy.int_out", op_unbind_copy_int_out, prepare_unbind_copy_int_out, 4, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP_PREPARED("aten::unfold_copy.out", op_unfold_copy_out, prepare_unfold_copy_out, 6, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP_PREPARED("aten::unsqueeze_copy.out", op_unsqueeze_copy_out, prepare_unsqueeze_copy_out, 4, ET_TYPES_ALL, ET_TYPES_ALL)
+ET_OP("aten::upsample_bilinear2d.vec_out", op_upsample_bilinear2d_vec_out, 6, ET_TYPES_REAL_HALF, ET_TYPES_REAL_HALF, .max_rank = 4)
+ET_OP("aten::upsample_nearest2d.vec_out", op_upsample_nearest2d_vec_out, 5, ET_TYPES_REAL_HALF, ET_TYPES_REAL_HALF, .max_rank = 4)
 ET_OP_PREPARED("aten::view_as_real_copy.out", op_view_as_real_copy_out, prepare_view_as_real_copy_out, 3, ET_DTYPE_BIT(ET_C32) | ET_TYPES_COMPLEX, ET_TYPES_FLOAT | ET_DTYPE_BIT(ET_F16))
 ET_OP_PREPARED("aten::view_copy.out", op_view_copy_out, prepare_view_copy_out, 4, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP_PREPARED("aten::where.self_out", op_where_self_out, prepare_where_self_out, 5, ET_TYPES_REAL_HALF_BOOL | ET_TYPES_COMPLEX, ET_TYPES_REAL_HALF_BOOL | ET_TYPES_COMPLEX)

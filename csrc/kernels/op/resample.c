@@ -1,0 +1,190 @@
+// resample.c — upsample_nearest2d and upsample_bilinear2d: images [N, C, H, W] to another height and width, any layout and real type.
+// Positions and weights follow torch's formulas in f32 (f64 for f64); each output row is computed from two input rows.
+// Relies on the cast table. Integers compute in f32 and are rounded by truncation, as eager does.
+#include "kernels/kernel.h"
+#include "kernels/ops.h"
+
+#include <math.h>
+
+enum { ROW = 256 };  // outputs computed at a time
+
+typedef struct resample {
+  const char *op;
+  const et_tensor *x, *out;
+  int64_t in[2], size[2];
+  double scale[2];  // input steps per output step
+  bool align_corners;
+} resample;
+
+// ---- arguments
+
+// The output size: given, or ⌊input · factor⌋; the factors then also set the scale.
+static et_status read_size(const et_kernel_ctx *ctx, et_value *const *args, size_t factors_at, resample *r) {
+  int64_t given[2] = {0};
+  double factors[2] = {0};
+  bool has_size = false, has_factors = false;
+  size_t n = 2, n_factors = 2;
+  ET_TRY(eti_arg_optional_ints(ctx, args, 1, &has_size, given, 2, &n));
+  ET_TRY(eti_arg_optional_doubles(ctx, args, factors_at, &has_factors, factors, 2, &n_factors));
+  ET_CHECK(has_size != has_factors, ctx->err, ET_INVALID_ARGUMENT, "%s: needs either output_size or scale_factors", r->op);
+  ET_CHECK((!has_size || n == 2) && (!has_factors || n_factors == 2), ctx->err, ET_INVALID_ARGUMENT,
+           "%s: output_size and scale_factors need 2 entries", r->op);
+  for (size_t d = 0; d < 2; d++) {
+    const double size = has_size ? (double)given[d] : floor((double)r->in[d] * factors[d]);
+    ET_CHECK(size >= 1.0 && size <= (double)INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+             "%s: output size %g in dimension %zu, needs at least 1", r->op, size, d + 2);
+    r->size[d] = (int64_t)size;
+    if (r->align_corners) {
+      r->scale[d] = r->size[d] > 1 ? (double)(r->in[d] - 1) / (double)(r->size[d] - 1) : 0.0;
+    } else {
+      r->scale[d] = has_factors && factors[d] > 0.0 ? 1.0 / factors[d] : (double)r->in[d] / (double)r->size[d];
+    }
+  }
+  return ET_OK;
+}
+
+static et_status read_resample(const et_kernel_ctx *ctx, et_value *const *args, size_t factors_at, size_t out_at, resample *r) {
+  et_tensor *x, *out;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
+  ET_TRY(eti_arg_tensor(ctx, args, out_at, &out));
+  ET_CHECK(x->rank == 4, ctx->err, ET_INVALID_ARGUMENT, "%s: input has rank %d, needs 4", r->op, (int)x->rank);
+  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_REAL_HALF) && x->dtype == out->dtype && out != x, ctx->err,
+           ET_INVALID_ARGUMENT, "%s: input is %s, out %s; needs one real dtype and another tensor", r->op,
+           et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)out->dtype));
+  r->in[0] = x->sizes[2];
+  r->in[1] = x->sizes[3];
+  ET_CHECK(r->in[0] > 0 && r->in[1] > 0, ctx->err, ET_INVALID_ARGUMENT, "%s: input has an empty spatial dimension", r->op);
+  ET_TRY(read_size(ctx, args, factors_at, r));
+  const eti_shape shape = {.rank = 4, .sizes = {x->sizes[0], x->sizes[1], (int32_t)r->size[0], (int32_t)r->size[1]}};
+  ET_TRY(eti_resize(ctx, out, &shape));
+  r->x = x;
+  r->out = out;
+  return ET_OK;
+}
+
+static char *row_at(const et_tensor *t, size_t plane, int64_t y) {
+  const size_t channels = (size_t)t->sizes[1];
+  const ptrdiff_t at = (ptrdiff_t)(plane / channels) * t->strides[0] + (ptrdiff_t)(plane % channels) * t->strides[1] +
+                       (ptrdiff_t)y * t->strides[2];
+  return (char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
+}
+
+// ---- nearest
+
+static int64_t nearest(const resample *r, size_t d, int64_t o) {
+  const int64_t i = (int64_t)floorf((float)o * (float)r->scale[d]);
+  return i < r->in[d] - 1 ? i : r->in[d] - 1;
+}
+
+static void nearest_rows(void *ctx, size_t begin, size_t end) {
+  const resample *const r = ctx;
+  const size_t es = et_dtype_bytes((et_dtype)r->x->dtype), height = (size_t)r->size[0];
+  const eti_cast_fn move = eti_casts[r->x->dtype][r->x->dtype];
+  const ptrdiff_t in_step = r->x->strides[3] * (ptrdiff_t)es, out_step = r->out->strides[3] * (ptrdiff_t)es;
+  for (size_t u = begin; u < end; u++) {
+    const char *const in = row_at(r->x, u / height, nearest(r, 0, (int64_t)(u % height)));
+    char *const out = row_at(r->out, u / height, (int64_t)(u % height));
+    for (int64_t x = 0; x < r->size[1];) {  // outputs of one input element go together
+      const int64_t from = nearest(r, 1, x);
+      int64_t stop = x + 1;
+      while (stop < r->size[1] && nearest(r, 1, stop) == from) stop++;
+      move(out + (ptrdiff_t)x * out_step, out_step, in + (ptrdiff_t)from * in_step, 0, (size_t)(stop - x));
+      x = stop;
+    }
+  }
+}
+
+// ---- bilinear
+
+typedef struct blend {
+  int64_t low, high;
+  double low_weight, high_weight;
+} blend;
+
+// Which two input positions make output o, and how much of each. Rounded as torch rounds: to f32 unless the images are f64.
+static blend blend_of(const resample *r, size_t d, int64_t o, bool wide) {
+  double at;
+  if (wide) {
+    at = r->align_corners ? r->scale[d] * (double)o : r->scale[d] * ((double)o + 0.5) - 0.5;
+  } else {
+    const float scale = (float)r->scale[d];
+    at = (double)(r->align_corners ? scale * (float)o : scale * ((float)o + 0.5f) - 0.5f);
+  }
+  if (at < 0.0) at = 0.0;
+  blend b = {.low = (int64_t)at};
+  if (b.low > r->in[d] - 1) b.low = r->in[d] - 1;
+  b.high = b.low < r->in[d] - 1 ? b.low + 1 : b.low;
+  b.high_weight = at - (double)b.low;
+  if (b.high_weight > 1.0) b.high_weight = 1.0;
+  b.low_weight = 1.0 - b.high_weight;
+  if (!wide) b.low_weight = (double)(1.0f - (float)b.high_weight);
+  return b;
+}
+
+static double element(const char *row, ptrdiff_t step, int64_t x, uint8_t dtype) {
+  const char *const at = row + (ptrdiff_t)x * step;
+  double value;
+  switch (dtype) {
+    case ET_F32: return (double)*(const float *)(const void *)at;
+    case ET_F64: return *(const double *)(const void *)at;
+    default: eti_casts[dtype][ET_F64](&value, 8, at, 0, 1); return value;
+  }
+}
+
+static void bilinear_rows(void *ctx, size_t begin, size_t end) {
+  const resample *const r = ctx;
+  const uint8_t dtype = r->x->dtype;
+  const bool wide = dtype == ET_F64;
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)dtype), step = r->x->strides[3] * es;
+  const size_t height = (size_t)r->size[0], rows = (end - begin);
+  double wide_row[ROW];
+  float row[ROW];
+  for (int64_t x0 = 0; x0 < r->size[1]; x0 += ROW) {
+    const size_t n = r->size[1] - x0 < ROW ? (size_t)(r->size[1] - x0) : ROW;
+    blend across[ROW];
+    for (size_t i = 0; i < n; i++) across[i] = blend_of(r, 1, x0 + (int64_t)i, wide);
+    for (size_t u = begin; u < begin + rows; u++) {
+      const int64_t y = (int64_t)(u % height);
+      const blend down = blend_of(r, 0, y, wide);
+      const char *const top = row_at(r->x, u / height, down.low), *const bottom = row_at(r->x, u / height, down.high);
+      for (size_t i = 0; i < n; i++) {
+        const blend *const a = &across[i];
+        const double tl = element(top, step, a->low, dtype), tr = element(top, step, a->high, dtype);
+        const double bl = element(bottom, step, a->low, dtype), br = element(bottom, step, a->high, dtype);
+        if (wide) {
+          wide_row[i] = down.low_weight * (a->low_weight * tl + a->high_weight * tr) +
+                        down.high_weight * (a->low_weight * bl + a->high_weight * br);
+        } else {
+          const float lw = (float)a->low_weight, hw = (float)a->high_weight;
+          row[i] = (float)down.low_weight * (lw * (float)tl + hw * (float)tr) +
+                   (float)down.high_weight * (lw * (float)bl + hw * (float)br);
+        }
+      }
+      char *const out = row_at(r->out, u / height, y) + (ptrdiff_t)x0 * r->out->strides[3] * es;
+      if (wide) {
+        eti_casts[ET_F64][dtype](out, r->out->strides[3] * es, wide_row, 8, n);
+      } else {
+        eti_casts[ET_F32][dtype](out, r->out->strides[3] * es, row, 4, n);
+      }
+    }
+  }
+}
+
+static et_status run_rows(const et_kernel_ctx *ctx, resample *r, et_range_fn rows) {
+  if (r->out->numel == 0) return ET_OK;
+  et_parallel_for(ctx->pool, rows, r, r->out->numel / (size_t)r->size[1], 1 + 8192 / (size_t)r->size[1]);
+  return ET_OK;
+}
+
+et_status op_upsample_nearest2d_vec_out(et_kernel_ctx *ctx, et_value *const *args) {
+  resample r = {.op = "upsample_nearest2d"};
+  ET_TRY(read_resample(ctx, args, 2, 3, &r));
+  return run_rows(ctx, &r, nearest_rows);
+}
+
+et_status op_upsample_bilinear2d_vec_out(et_kernel_ctx *ctx, et_value *const *args) {
+  resample r = {.op = "upsample_bilinear2d"};
+  ET_TRY(eti_arg_bool(ctx, args, 2, &r.align_corners));
+  ET_TRY(read_resample(ctx, args, 3, 4, &r));
+  return run_rows(ctx, &r, bilinear_rows);
+}

@@ -349,6 +349,11 @@ static void rows_add(float *y, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) y[i] += x[i];
 }
 
+static void rows_add_wide(double *y, const float *x, size_t n) {
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) y[i] += (double)x[i];
+}
+
 static void rows_max(float *y, const float *x, size_t n) {
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) y[i] = eti_maximum_f32(y[i], x[i]);
@@ -359,11 +364,11 @@ static void rows_min(float *y, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) y[i] = eti_minimum_f32(y[i], x[i]);
 }
 
-static void rows_add_square_diff(float *y, const float *x, const float *mean, size_t n) {
+static void rows_add_square_diff(double *y, const float *x, const float *mean, size_t n) {
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) {
     const float d = x[i] - mean[i];
-    y[i] += d * d;
+    y[i] += (double)(d * d);
   }
 }
 
@@ -386,6 +391,7 @@ const eti_eltwise ETI_ELTWISE_TABLE = {
     .row_softmax = row_softmax,
     .row_log_softmax = row_log_softmax,
     .rows_add = rows_add,
+    .rows_add_wide = rows_add_wide,
     .rows_max = rows_max,
     .rows_min = rows_min,
     .rows_add_square_diff = rows_add_square_diff,

@@ -34,11 +34,12 @@ typedef struct eti_eltwise {
   float (*row_min)(const float *x, size_t n);
   void (*row_softmax)(float *out, const float *x, size_t n);      // out may be x
   void (*row_log_softmax)(float *out, const float *x, size_t n);  // out may be x
-  // y[j] ∘= x[j]: the strided side of reductions.
+  // y[j] ∘= x[j]: the strided side of reductions. The wide sums are for many rows.
   void (*rows_add)(float *y, const float *x, size_t n);
+  void (*rows_add_wide)(double *y, const float *x, size_t n);
   void (*rows_max)(float *y, const float *x, size_t n);
   void (*rows_min)(float *y, const float *x, size_t n);
-  void (*rows_add_square_diff)(float *y, const float *x, const float *mean, size_t n);  // y += (x - mean)²
+  void (*rows_add_square_diff)(double *y, const float *x, const float *mean, size_t n);  // y += (x - mean)²
   void (*f16_to_f32)(float *out, const uint16_t *x, size_t n);
   void (*f32_to_f16)(uint16_t *out, const float *x, size_t n);
 } eti_eltwise;

@@ -14,23 +14,23 @@ from typing import TYPE_CHECKING, Any
 from torch.export import ExportedProgram
 
 from executorch_py.exir.passes.constant_prop_pass import constant_prop_pass
-from executorch_py.exir.passes.edge_to_backend_ops import EdgeToBackendOpsPass
 from executorch_py.exir.passes.elide_write_back import ElideWriteBackPass
 from executorch_py.exir.passes.fold_constants import fold_constants
 from executorch_py.exir.passes.fuse_batch_norm import fuse_batch_norm
 from executorch_py.exir.passes.init_mutable_pass import skip_large_zero_states
-from executorch_py.exir.passes.insert_write_back_for_buffers import write_back_buffers
-from executorch_py.exir.passes.legalize_dim_order import LegalizePortableDimOrderPass
-from executorch_py.exir.passes.normalize_view_copy_base import (
+from executorch_py.exir.passes.insert_write_back_for_buffers_pass import write_back_buffers
+from executorch_py.exir.passes.legalize_portable_dim_order_pass import LegalizePortableDimOrderPass
+from executorch_py.exir.passes.normalize_view_copy_base_pass import (
     CanonicalizeReshapesPass,
     NormalizeViewCopyBasePass,
 )
 from executorch_py.exir.passes.reinplace import DEFAULT_INPLACEABLE_OPS, reinplace_pass
-from executorch_py.exir.passes.remove_graph_asserts import RemoveGraphAssertsPass
-from executorch_py.exir.passes.replace_view_copy_with_view import ReplaceViewCopyWithViewPass
+from executorch_py.exir.passes.remove_graph_asserts_pass import RemoveGraphAssertsPass
+from executorch_py.exir.passes.replace_edge_with_backend_pass import EdgeToBackendOpsPass
+from executorch_py.exir.passes.replace_view_copy_with_view_pass import ReplaceViewCopyWithViewPass
 from executorch_py.exir.passes.separate_loop_state import SeparateLoopStatePass
-from executorch_py.exir.passes.spec_prop import SpecPropPass
-from executorch_py.exir.passes.weights_to_outputs import weights_to_outputs_pass
+from executorch_py.exir.passes.spec_prop_pass import SpecPropPass
+from executorch_py.exir.passes.weights_to_outputs_pass import weights_to_outputs_pass
 
 if TYPE_CHECKING:
     from executorch_py.exir.program.config import ExecutorchBackendConfig

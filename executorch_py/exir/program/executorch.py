@@ -21,13 +21,13 @@ from executorch_py.exir import schema
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph import all_graph_modules, copy_program, flat_outputs
 from executorch_py.exir.passes.executorch_pipeline import GRAPH_STEPS, PROGRAM_STEPS
-from executorch_py.exir.passes.external_constants import (
+from executorch_py.exir.passes.external_constants_pass import (
     external_constants_pass,
     external_mutable_weights_pass,
 )
 from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
-from executorch_py.exir.passes.spec_prop import SpecPropPass, mark_constants
-from executorch_py.exir.passes.sym_shape_eval import ConstraintBasedSymShapeEvalPass
+from executorch_py.exir.passes.spec_prop_pass import SpecPropPass, mark_constants
+from executorch_py.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 
 if TYPE_CHECKING:

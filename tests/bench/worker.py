@@ -42,7 +42,7 @@ class Side:
         raise RuntimeError("this side runs no files")
 
     def prepare_inputs(self, model: str) -> dict[str, Any]:
-        from models import MODELS
+        from subjects import MODELS
 
         self.inputs = list(MODELS[model][1]())
         return {}
@@ -57,7 +57,7 @@ class Side:
         return {"ms": times}
 
     def lower(self, model: str, path: str) -> dict[str, Any]:
-        from models import exported
+        from subjects import exported
 
         program = exported(model)
         start = time.perf_counter()
@@ -104,7 +104,7 @@ class Upstream(Side):
 class Eager(Side):
     def open(self, path: str, threads: int) -> None:
         import torch
-        from models import MODELS
+        from subjects import MODELS
 
         torch.set_num_threads(threads)
         model = MODELS[path][0]().eval()

@@ -40,6 +40,8 @@ const eti_gemm_kernel *eti_gemm_kernel_for(eti_acc acc) {
 
 // ---- views
 
+enum { NEAR_STEP = 1024 };  // bytes between rows of B that are read in place
+
 static const void *view_at(const eti_gemm_view *v, size_t row, size_t k) {
   const ptrdiff_t elements = (ptrdiff_t)row * v->row_step + (ptrdiff_t)k * v->k_step;
   return (const char *)v->data + elements * (ptrdiff_t)et_dtype_bytes((et_dtype)v->dtype);
@@ -117,11 +119,11 @@ void eti_gemm_use_a_view(eti_gemm *g, eti_gemm_view view) {
   };
 }
 
-// In place pays only when few rows of A reuse a panel of B: long steps from k to k + 1 waste cache and TLB.
+// In place pays when few rows of A reuse a panel of B, or the steps from k to k + 1 are short; long ones waste cache and TLB.
 void eti_gemm_use_b_view(eti_gemm *g, eti_gemm_view view) {
   g->b_view = view;
-  const bool in_place =
-      view.dtype == g->kernel->dtype && (view.row_step == 1 || g->n == 1) && g->m <= 2u * g->kernel->mr;
+  const bool near = g->m <= 2u * g->kernel->mr || (size_t)view.k_step * g->kernel->esize <= NEAR_STEP;
+  const bool in_place = view.dtype == g->kernel->dtype && (view.row_step == 1 || g->n == 1) && near;
   g->b = (eti_gemm_operand){
       .data = in_place ? view.data : NULL,
       .height = g->kernel->nr,
@@ -250,7 +252,8 @@ typedef struct block {
   eti_gemm_init init;
 } block;
 
-static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp) {
+// ahead, ahead_step: see eti_gemm_tile.
+static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp, const char *ahead, size_t ahead_step) {
   const size_t es = g->kernel->esize, i = ip * k->a.height, j = jp * k->b.height;
   const size_t at = k->init == ETI_GEMM_ROWS ? k->i + i : k->j + j;
   const eti_gemm_tile tile = {
@@ -263,18 +266,26 @@ static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp) {
       .c_step = k->c_step,
       .init = k->init,
       .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
+      .ahead = ahead,
+      .ahead_step = ahead_step,
   };
   g->kernel->tile(&tile, at_most(k->m - i, k->a.height), at_most(k->n - j, k->b.height));
 }
 
 // The operand that comes from far away is walked once, in the outer loop; the block of the other one stays in the cache.
+// While the tiles of one outer panel run, each fetches its share of the next outer panel.
 static void run_block(const eti_gemm *g, const block *k, bool a_outside) {
   const size_t m_panels = (k->m + k->a.height - 1) / k->a.height;
   const size_t n_panels = (k->n + k->b.height - 1) / k->b.height;
   const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
+  const panels *const far = a_outside ? &k->a : &k->b;
+  const size_t step = far->height * g->kernel->esize / n_inner;
   for (size_t outer = 0; outer < n_outer; outer++) {
+    const bool fetch = outer + 1 < n_outer && far->k_step == far->height;
+    const char *const next = far->base + (fetch ? (outer + 1) * far->panel_bytes : 0);
     for (size_t inner = 0; inner < n_inner; inner++) {
-      run_tile(g, k, a_outside ? outer : inner, a_outside ? inner : outer);
+      run_tile(g, k, a_outside ? outer : inner, a_outside ? inner : outer, next + (fetch ? inner * step * k->n_k : 0),
+               fetch ? step : 0);
     }
   }
 }

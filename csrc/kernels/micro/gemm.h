@@ -48,6 +48,8 @@ typedef struct eti_gemm_tile {
   size_t c_step;
   eti_gemm_init init;
   const void *bias;  // of this tile's first row or column
+  const char *ahead;  // memory that a later tile reads: fetched on the way, ahead_step bytes per k; never dereferenced
+  size_t ahead_step;
 } eti_gemm_tile;
 
 // Element types that products are accumulated in.

@@ -52,8 +52,12 @@ INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
   const T *a = t->a;
   const T *b = t->b;
   const size_t a_step = t->a_step, b_step = t->b_step;
+  const char *ahead = t->ahead;
+  const size_t ahead_step = t->ahead_step;
   for (size_t k = t->k; k > 0; k--) {
     VEC bv[NV];
+    __builtin_prefetch(ahead, 0, 2);
+    ahead += ahead_step;
     for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + v * LANES, v);
     for (size_t i = 0; i < m; i++) {
       const VEC av = V_SET1(a[i]);

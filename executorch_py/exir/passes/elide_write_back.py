@@ -112,7 +112,7 @@ def _may_overwrite_inputs(node: fx.Node, storage: TensorSpec) -> bool:
     reading = [n for n in readers if _root(n) is storage]
     if not reading:
         return True
-    if not all(n.op == "placeholder" for n in reading):
+    if not all(n.meta.get("spec") is storage for n in reading):
         return False
     functional = op_key(node.target)
     if functional in _PARTIAL:

@@ -61,7 +61,7 @@ def fuse_batch_norm(ep: ExportedProgram) -> bool:
 def _match(norm: fx.Node, constants: dict[str, torch.Tensor]) -> _Match | None:
     if not is_call(norm, _NORM):
         return None
-    layer = argument(norm, "input")
+    layer: Any = argument(norm, "input")
     if not is_call(layer, "aten::convolution") or only_user(layer) is not norm:
         return None
     if len(layer.args) < 9 or not _is_real_constant(layer.args[1], constants):

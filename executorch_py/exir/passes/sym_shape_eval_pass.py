@@ -172,7 +172,8 @@ def _unbounded_input(env: Any, symbol: Any, node: fx.Node, dim: int, extent: Any
         ExportErrorType.MISSING_PROPERTY,
         f"dynamic dimension {name!r} (dimension {dim} of input {node.name!r}) has no upper bound, "
         "so no memory can be planned for it. Give it one in the dynamic_shapes of "
-        f'torch.export.export, for example: {name} = torch.export.Dim("{name}", {minimum}max={example})',
+        "torch.export.export, for example: "
+        f'{name} = torch.export.Dim("{name}", {minimum}max={example})',
     )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from executorch_py.exir.schema import Program
 
 
-class LoweredBackendModule(torch.nn.Module):  # type: ignore[misc]
+class LoweredBackendModule(torch.nn.Module):
     """A delegate: backend id, payload, compile specs, named data, and the original program."""
 
     meta: dict[str, Any] | None

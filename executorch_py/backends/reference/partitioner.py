@@ -22,7 +22,7 @@ from executorch_py.exir.backend.tagging import tag_constant_data
 from executorch_py.exir.graph_module import graph_modules
 
 
-class _Supported(OperatorSupportBase):  # type: ignore[misc]
+class _Supported(OperatorSupportBase):
     def is_node_supported(self, submodules: Any, node: fx.Node) -> bool:
         return is_supported(node)
 

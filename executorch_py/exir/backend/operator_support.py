@@ -14,7 +14,7 @@ def _matches(exact: bool, wanted: str | None, found: str) -> bool:
     return wanted == found if exact else wanted in found
 
 
-class _Rejecting(OperatorSupportBase):  # type: ignore[misc]
+class _Rejecting(OperatorSupportBase):
     """Supports every node that `_rejects` does not name, and remembers the others."""
 
     def __init__(self) -> None:

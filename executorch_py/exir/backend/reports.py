@@ -120,7 +120,7 @@ class WhyNoPartitionReporter:
         return _ReportRejected(operator_support, self, message)
 
 
-class _ReportRejected(OperatorSupportBase):  # type: ignore[misc]
+class _ReportRejected(OperatorSupportBase):
     def __init__(
         self, inner: OperatorSupportBase, reporter: WhyNoPartitionReporter, message: str
     ) -> None:

@@ -9,7 +9,7 @@ from torch.fx.passes.infra.pass_base import PassResult
 from executorch_py.exir.ir.op_facts import op_key
 
 
-class DuplicateDequantNodePass(torch.nn.Module):  # type: ignore[misc]
+class DuplicateDequantNodePass(torch.nn.Module):
     """Copies shared dequantize_per_tensor nodes, so that each dq → op → q pattern stands alone."""
 
     def forward(self, graph_module: GraphModule) -> PassResult:

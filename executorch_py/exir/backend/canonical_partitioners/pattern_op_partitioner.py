@@ -15,7 +15,7 @@ from executorch_py.exir.backend.canonical_partitioners.group_partitioner import 
 )
 
 
-class _OneOf(OperatorSupportBase):  # type: ignore[misc]
+class _OneOf(OperatorSupportBase):
     """Supports the nodes given."""
 
     def __init__(self, nodes: Iterable[fx.Node]) -> None:

@@ -1,0 +1,419 @@
+// scatter.c — operators that follow one index or mask element by element: gather, scatter, masked_select, masked_scatter,
+// nonzero; and those that write a window of a copy: select_scatter, slice_scatter.
+// Relies on move.h for windows, accumulate.h for sums. Indices are checked one by one, before the element they place.
+#include "kernels/accumulate.h"
+#include "kernels/move.h"
+
+#include <string.h>
+
+// ---- Lanes: three windows of one shape walked together, row by row in logical order
+
+typedef struct lanes {
+  eti_shape shape;  // rank ≥ 1
+  ptrdiff_t strides[3][ET_MAX_RANK];
+  ptrdiff_t at[3];  // of the current row
+  int32_t index[ET_MAX_RANK];
+} lanes;
+
+static void lanes_begin(lanes *l, const eti_shape *shape) {
+  memset(l, 0, sizeof *l);
+  l->shape = *shape;
+  if (l->shape.rank == 0) l->shape = (eti_shape){.rank = 1, .sizes = {1}};
+}
+
+// Strides of a tensor broadcast to the shape, aligned at the last dimension.
+static void lanes_set(lanes *l, size_t i, const et_tensor *t) {
+  for (size_t d = 0; d < t->rank; d++) {
+    l->strides[i][d + l->shape.rank - t->rank] = t->sizes[d] == 1 ? 0 : t->strides[d];
+  }
+}
+
+static bool lanes_empty(const lanes *l) {
+  for (size_t d = 0; d < l->shape.rank; d++) {
+    if (l->shape.sizes[d] == 0) return true;
+  }
+  return false;
+}
+
+static bool lanes_next(lanes *l) {
+  for (size_t d = l->shape.rank - 1; d-- > 0;) {
+    const bool carries = ++l->index[d] == l->shape.sizes[d];
+    const ptrdiff_t steps = carries ? 1 - (ptrdiff_t)l->index[d] : 1;
+    for (size_t i = 0; i < 3; i++) l->at[i] += steps * l->strides[i][d];
+    if (!carries) return true;
+    l->index[d] = 0;
+  }
+  return false;
+}
+
+static void copy_first(const et_kernel_ctx *ctx, const et_tensor *out, const eti_view *self, const void *data) {
+  const eti_view to = eti_view_of(out);
+  eti_copy_views(ctx->pool, out->data, &to, data, self, et_dtype_bytes((et_dtype)out->dtype));
+}
+
+static void copy_one(char *dst, const char *src, size_t bytes) {
+  char value[16];
+  memcpy(value, src, bytes);
+  memcpy(dst, value, bytes);
+}
+
+// ---- gather and scatter
+
+typedef enum way { GATHER, SCATTER } way;
+
+// Elements between `plain` (walked along with the index) and `placed` (addressed by the index in one dimension).
+typedef struct placing {
+  lanes l;             // 0 plain, 1 index, 2 placed without the indexed dimension
+  const et_tensor *index;
+  char *plain, *placed;
+  size_t dim, bytes;
+  int64_t size;        // of placed in dim
+  ptrdiff_t stride;
+  way way;
+  eti_accumulate_fn add;
+} placing;
+
+static et_status place_row(const et_kernel_ctx *ctx, const placing *p) {
+  const lanes *l = &p->l;
+  const size_t last = l->shape.rank - 1;
+  const ptrdiff_t bytes = (ptrdiff_t)p->bytes;
+  for (ptrdiff_t i = 0; i < l->shape.sizes[last]; i++) {
+    const ptrdiff_t at = l->at[1] + i * l->strides[1][last];
+    const int64_t index =
+        p->index->dtype == ET_I64 ? ((const int64_t *)p->index->data)[at] : ((const int32_t *)p->index->data)[at];
+    ET_CHECK(index >= 0 && index < p->size, ctx->err, ET_INVALID_ARGUMENT,
+             "index %lld is out of bounds for dimension %zu with size %lld", (long long)index, p->dim, (long long)p->size);
+    char *plain = p->plain + (l->at[0] + i * l->strides[0][last]) * bytes;
+    char *placed = p->placed + (l->at[2] + i * l->strides[2][last] + (ptrdiff_t)index * p->stride) * bytes;
+    if (p->way == GATHER) {
+      copy_one(plain, placed, p->bytes);
+    } else if (p->add == NULL) {
+      copy_one(placed, plain, p->bytes);
+    } else {
+      p->add(placed, 0, plain, 0, 1);
+    }
+  }
+  return ET_OK;
+}
+
+static et_status place_all(const et_kernel_ctx *ctx, placing *p) {
+  if (lanes_empty(&p->l)) return ET_OK;
+  do ET_TRY(place_row(ctx, p));
+  while (lanes_next(&p->l));
+  return ET_OK;
+}
+
+// Checks an index against the tensor it points into and fills all of the placing but `plain` and what is done.
+static et_status placing_of(const et_kernel_ctx *ctx, et_value *const *args, const et_tensor *placed, placing *p) {
+  et_tensor *index = NULL;
+  int64_t dim = 0;
+  ET_TRY(eti_arg_int(ctx, args, 1, &dim));
+  ET_TRY(eti_arg_tensor(ctx, args, 2, &index));
+  ET_TRY(eti_wrap_dim(ctx, dim, placed->rank, &p->dim));
+  ET_CHECK(index->dtype == ET_I64 || index->dtype == ET_I32, ctx->err, ET_INVALID_ARGUMENT, "the index is %s, needs i32 or i64",
+           et_dtype_name((et_dtype)index->dtype));
+  const eti_shape shape = eti_shape_of(index);
+  lanes_begin(&p->l, &shape);
+  lanes_set(&p->l, 1, index);
+  const size_t rank = placed->rank == 0 ? 1 : placed->rank;
+  ET_CHECK(index->numel == 0 || p->l.shape.rank == rank, ctx->err, ET_INVALID_ARGUMENT,
+           "the index has rank %d, the tensor %d", (int)index->rank, (int)placed->rank);
+  for (size_t d = 0; d < placed->rank && index->numel != 0; d++) {
+    ET_CHECK(d == p->dim || p->l.shape.sizes[d] <= placed->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
+             "the index has size %d in dimension %zu, the tensor only %d", (int)p->l.shape.sizes[d], d, (int)placed->sizes[d]);
+    if (d != p->dim) p->l.strides[2][d] = placed->strides[d];
+  }
+  p->index = index;
+  p->size = placed->rank == 0 ? 1 : placed->sizes[p->dim];
+  p->stride = placed->rank == 0 ? 0 : placed->strides[p->dim];
+  p->bytes = et_dtype_bytes((et_dtype)placed->dtype);
+  p->add = NULL;
+  return ET_OK;
+}
+
+et_status op_gather_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *self = NULL, *out = NULL;
+  placing p;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
+  ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
+  ET_TRY(placing_of(ctx, args, self, &p));
+  const eti_shape shape = eti_shape_of(p.index);
+  ET_TRY(eti_resize(ctx, out, &shape));
+  lanes_set(&p.l, 0, out);
+  p.way = GATHER;
+  p.plain = out->data;
+  p.placed = self->data;
+  return place_all(ctx, &p);
+}
+
+// Copies self to out, then writes `values` (NULL: the one element at `value`) where the index points.
+static et_status scatter(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *values,
+                         char *value, bool adds) {
+  et_tensor *self = NULL;
+  placing p;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
+  const eti_view view = eti_view_of(self);
+  ET_TRY(eti_resize(ctx, out, &view.shape));
+  ET_TRY(placing_of(ctx, args, out, &p));
+  p.way = SCATTER;
+  p.plain = value;
+  p.placed = out->data;
+  if (values != NULL) {
+    const size_t rank = values->rank == 0 ? 1 : values->rank;
+    bool fits = p.index->numel == 0 || rank == p.l.shape.rank;
+    for (size_t d = 0; d < values->rank && fits && p.index->numel != 0; d++) {
+      fits = p.l.shape.sizes[d] <= values->sizes[d];
+      p.l.strides[0][d] = values->strides[d];
+    }
+    ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT, "scatter: the index is larger than src in some dimension");
+    ET_TRY(eti_check_same_dtype(ctx, out, values, "self and src"));
+    p.plain = values->data;
+  }
+  if (adds) p.add = eti_accumulates[out->dtype];
+  ET_CHECK(!adds || p.add != NULL, ctx->err, ET_NOT_SUPPORTED, "scatter_add: no addition of %s",
+           et_dtype_name((et_dtype)out->dtype));
+  copy_first(ctx, out, &view, self->data);
+  return place_all(ctx, &p);
+}
+
+static et_status scatter_tensor(const et_kernel_ctx *ctx, et_value *const *args, bool adds) {
+  et_tensor *src = NULL, *out = NULL;
+  ET_TRY(eti_arg_tensor(ctx, args, 3, &src));
+  ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
+  return scatter(ctx, args, out, src, NULL, adds);
+}
+
+et_status op_scatter_src_out(et_kernel_ctx *ctx, et_value *const *args) { return scatter_tensor(ctx, args, false); }
+et_status op_scatter_add_out(et_kernel_ctx *ctx, et_value *const *args) { return scatter_tensor(ctx, args, true); }
+
+et_status op_scatter_value_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *out = NULL;
+  eti_scalar number;
+  char value[16];
+  ET_TRY(eti_arg_scalar(ctx, args, 3, &number));
+  ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
+  ET_CHECK(eti_scalar_store(&number, (et_dtype)out->dtype, value), ctx->err, ET_NOT_SUPPORTED,
+           "scatter: a number cannot become %s", et_dtype_name((et_dtype)out->dtype));
+  return scatter(ctx, args, out, NULL, value, false);
+}
+
+// ---- Masks
+
+static et_status mask_of(const et_kernel_ctx *ctx, et_value *const *args, et_tensor **mask) {
+  ET_TRY(eti_arg_tensor(ctx, args, 1, mask));
+  ET_CHECK((*mask)->dtype == ET_B8 || (*mask)->dtype == ET_U8, ctx->err, ET_INVALID_ARGUMENT, "the mask is %s, needs bool",
+           et_dtype_name((et_dtype)(*mask)->dtype));
+  return ET_OK;
+}
+
+// True elements of the mask (lane 1) broadcast to the shape of the lanes.
+static et_status count_true(const et_kernel_ctx *ctx, const lanes *start, const et_tensor *mask, int64_t *count) {
+  lanes l = *start;
+  const size_t last = l.shape.rank - 1;
+  *count = 0;
+  if (lanes_empty(&l)) return ET_OK;
+  do {
+    const uint8_t *m = (const uint8_t *)mask->data + l.at[1];
+    for (ptrdiff_t i = 0; i < l.shape.sizes[last]; i++) *count += m[i * l.strides[1][last]] != 0;
+    ET_CHECK(*count <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "the mask selects too many elements");
+  } while (lanes_next(&l));
+  return ET_OK;
+}
+
+static et_status masked_lanes(const et_kernel_ctx *ctx, const et_tensor *self, const et_tensor *mask, lanes *l) {
+  const eti_shape a = eti_shape_of(self), b = eti_shape_of(mask);
+  eti_shape shape;
+  ET_TRY(eti_broadcast(ctx, &a, &b, &shape));
+  lanes_begin(l, &shape);
+  lanes_set(l, 1, mask);
+  return ET_OK;
+}
+
+et_status op_masked_select_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *self = NULL, *mask = NULL, *out = NULL;
+  lanes l;
+  int64_t count = 0, k = 0;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_TRY(mask_of(ctx, args, &mask));
+  ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
+  ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
+  ET_TRY(masked_lanes(ctx, self, mask, &l));
+  lanes_set(&l, 2, self);
+  ET_TRY(count_true(ctx, &l, mask, &count));
+  const eti_shape shape = {.rank = 1, .sizes = {(int32_t)count}};
+  ET_TRY(eti_resize(ctx, out, &shape));
+  if (lanes_empty(&l)) return ET_OK;
+  const size_t last = l.shape.rank - 1, bytes = et_dtype_bytes((et_dtype)out->dtype);
+  do {
+    const uint8_t *m = (const uint8_t *)mask->data + l.at[1];
+    for (ptrdiff_t i = 0; i < l.shape.sizes[last] && k < count; i++) {
+      if (m[i * l.strides[1][last]] == 0) continue;
+      const ptrdiff_t at = l.at[2] + i * l.strides[2][last];
+      copy_one((char *)out->data + (size_t)k++ * bytes, (const char *)self->data + at * (ptrdiff_t)bytes, bytes);
+    }
+  } while (lanes_next(&l));
+  return ET_OK;
+}
+
+// Offset, in elements, of logical element k.
+static ptrdiff_t offset_of(const eti_view *view, int64_t k) {
+  ptrdiff_t offset = 0;
+  for (size_t d = view->shape.rank; d-- > 0;) {
+    offset += (ptrdiff_t)(k % view->shape.sizes[d]) * view->strides[d];
+    k /= view->shape.sizes[d];
+  }
+  return offset;
+}
+
+et_status op_masked_scatter_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *self = NULL, *mask = NULL, *source = NULL, *out = NULL;
+  lanes l;
+  int64_t count = 0, k = 0;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_TRY(mask_of(ctx, args, &mask));
+  ET_TRY(eti_arg_tensor(ctx, args, 2, &source));
+  ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
+  ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
+  ET_TRY(eti_check_same_dtype(ctx, self, source, "self and source"));
+  ET_TRY(masked_lanes(ctx, self, mask, &l));
+  ET_TRY(count_true(ctx, &l, mask, &count));
+  ET_CHECK((uint64_t)count <= source->numel, ctx->err, ET_INVALID_ARGUMENT,
+           "masked_scatter: source has %zu elements, the mask needs %lld", source->numel, (long long)count);
+  lanes_set(&l, 2, self);
+  const eti_view from = eti_view_of(source);
+  eti_view own = {.shape = l.shape};
+  for (size_t d = 0; d < l.shape.rank; d++) own.strides[d] = l.strides[2][d];
+  if (self->rank == 0 && mask->rank == 0) own.shape.rank = 0;
+  ET_TRY(eti_resize(ctx, out, &own.shape));
+  copy_first(ctx, out, &own, self->data);
+  lanes_set(&l, 0, out);
+  if (lanes_empty(&l)) return ET_OK;
+  const bool dense = eti_is_contiguous(source);
+  const size_t last = l.shape.rank - 1, bytes = et_dtype_bytes((et_dtype)out->dtype);
+  do {
+    const uint8_t *m = (const uint8_t *)mask->data + l.at[1];
+    for (ptrdiff_t i = 0; i < l.shape.sizes[last] && k < count; i++) {
+      if (m[i * l.strides[1][last]] == 0) continue;
+      const ptrdiff_t at = l.at[0] + i * l.strides[0][last], taken = dense ? (ptrdiff_t)k : offset_of(&from, k);
+      copy_one((char *)out->data + at * (ptrdiff_t)bytes, (const char *)source->data + taken * (ptrdiff_t)bytes, bytes);
+      k++;
+    }
+  } while (lanes_next(&l));
+  return ET_OK;
+}
+
+// ---- nonzero
+
+// Bits that make an element differ from zero: all but the sign of floating point numbers. A pattern of 8 bytes is enough,
+// since a complex number repeats the one of its parts.
+static uint64_t nonzero_bits(et_dtype dtype) {
+  switch (dtype) {
+    case ET_F16:
+    case ET_BF16:
+    case ET_C32: return UINT64_C(0x7FFF7FFF7FFF7FFF);
+    case ET_F32:
+    case ET_C64: return UINT64_C(0x7FFFFFFF7FFFFFFF);
+    case ET_F64:
+    case ET_C128: return UINT64_C(0x7FFFFFFFFFFFFFFF);
+    default: return UINT64_MAX;
+  }
+}
+
+static bool element_is_nonzero(const char *element, size_t bytes, uint64_t bits) {
+  uint64_t half[2] = {0, 0};
+  memcpy(half, element, bytes);
+  return ((half[0] | half[1]) & bits) != 0;
+}
+
+et_status op_nonzero_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *self = NULL, *out = NULL;
+  lanes l;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &out));
+  ET_CHECK(out->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT, "nonzero: out is %s, needs i64",
+           et_dtype_name((et_dtype)out->dtype));
+  const size_t rank = self->rank, bytes = et_dtype_bytes((et_dtype)self->dtype);
+  const uint64_t bits = nonzero_bits((et_dtype)self->dtype);
+  const char *data = self->data;
+  size_t count = 0;
+  for (size_t i = 0; i < self->numel; i++) count += element_is_nonzero(data + i * bytes, bytes, bits);
+  ET_CHECK(count <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "nonzero: %zu elements are not zero", count);
+  const eti_shape own = eti_shape_of(self), shape = {.rank = 2, .sizes = {(int32_t)count, (int32_t)rank}};
+  lanes_begin(&l, &own);
+  lanes_set(&l, 2, self);
+  ET_TRY(eti_resize(ctx, out, &shape));
+  if (lanes_empty(&l) || rank == 0) return ET_OK;
+  size_t k = 0;
+  do {
+    for (int32_t i = 0; i < l.shape.sizes[rank - 1] && k < count; i++) {
+      const ptrdiff_t at = l.at[2] + i * l.strides[2][rank - 1];
+      if (!element_is_nonzero(data + at * (ptrdiff_t)bytes, bytes, bits)) continue;
+      int64_t *row = (int64_t *)out->data + (ptrdiff_t)k++ * out->strides[0];
+      for (size_t d = 0; d + 1 < rank; d++) row[(ptrdiff_t)d * out->strides[1]] = l.index[d];
+      row[(ptrdiff_t)(rank - 1) * out->strides[1]] = i;
+    }
+  } while (lanes_next(&l));
+  return ET_OK;
+}
+
+// ---- Windows of a copy
+
+// Checks src against the window on out that it replaces, copies self, then writes src, converting it.
+static et_status replace_window(const et_kernel_ctx *ctx, const et_tensor *self, const eti_view *view, const et_tensor *src,
+                                const et_tensor *out, const eti_view *window) {
+  char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
+  (void)found, (void)needed;
+  eti_copy_plan plan;
+  const eti_view from = eti_view_of(src);
+  bool same = from.shape.rank == window->shape.rank;
+  for (size_t d = 0; d < window->shape.rank && same; d++) same = from.shape.sizes[d] == window->shape.sizes[d];
+  ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT, "src has shape %s, the part it replaces %s", eti_shape_text(&from.shape, found),
+           eti_shape_text(&window->shape, needed));
+  ET_TRY(eti_plan_begin_cast(&plan, (et_dtype)out->dtype, (et_dtype)src->dtype, ctx->err));
+  eti_plan_views(&plan, window, &from);
+  copy_first(ctx, out, view, self->data);
+  eti_plan_run(&plan, ctx->pool, out->data, src->data);
+  return ET_OK;
+}
+
+static et_status window_args(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out, et_tensor **self, et_tensor **src,
+                             et_tensor **out, eti_view *view, size_t *dim) {
+  int64_t d = 0;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, self));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, src));
+  ET_TRY(eti_arg_int(ctx, args, 2, &d));
+  ET_TRY(eti_arg_tensor(ctx, args, i_out, out));
+  ET_TRY(eti_check_same_dtype(ctx, *self, *out, "self and out"));
+  ET_CHECK((*self)->rank > 0, ctx->err, ET_INVALID_ARGUMENT, "the tensor has no dimensions");
+  ET_TRY(eti_wrap_dim(ctx, d, (*self)->rank, dim));
+  *view = eti_view_of(*self);
+  return eti_resize(ctx, *out, &view->shape);
+}
+
+et_status op_select_scatter_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *self = NULL, *src = NULL, *out = NULL;
+  eti_view view;
+  size_t dim = 0;
+  int64_t index = 0;
+  ET_TRY(window_args(ctx, args, 4, &self, &src, &out, &view, &dim));
+  ET_TRY(eti_arg_int(ctx, args, 3, &index));
+  ET_TRY(eti_wrap_index(ctx, index, dim, view.shape.sizes[dim], &index));
+  eti_view window = eti_view_of(out);
+  window.offset = (ptrdiff_t)index * window.strides[dim];
+  eti_view_remove(&window, dim);
+  return replace_window(ctx, self, &view, src, out, &window);
+}
+
+et_status op_slice_scatter_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *self = NULL, *src = NULL, *out = NULL;
+  eti_view view;
+  eti_slice slice;
+  size_t dim = 0;
+  ET_TRY(window_args(ctx, args, 6, &self, &src, &out, &view, &dim));
+  ET_TRY(eti_slice_of(ctx, args, 3, view.shape.sizes[dim], &slice));
+  eti_view window = eti_view_of(out);
+  eti_view_slice(&window, dim, &slice);
+  return replace_window(ctx, self, &view, src, out, &window);
+}

@@ -36,6 +36,7 @@ from executorch_py.exir.backend.utils import (
     tag_constant_data,
     tag_mutated_buffer,
 )
+from executorch_py.exir.error import ExportError
 from executorch_py.exir.ir.op_facts import op_key
 from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
 from executorch_py.exir.program.config import ExecutorchBackendConfig
@@ -187,12 +188,28 @@ def test_programs_given_are_not_changed() -> None:
 
 
 def test_constants_used_by_two_partitions_are_copied_to_each() -> None:
+    class Shared(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.randn(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sin(x + self.w) * self.w
+
+    model, x = Shared(), torch.randn(4)
+    program = edge(model, (x,)).exported_program()
+    taker = TakeOperators(["aten::add.Tensor"], ["aten::mul.Tensor"], constants=True)
+    lowered = to_backend(program, taker)
+    assert not lowered.state_dict
+    modules = get_lowered_backend_modules(lowered.graph_module)
+    assert [len(m.original_module.state_dict) for m in modules] == [1, 1]
+    assert torch.equal(lowered.module()(x), model(x))
+
+
+def test_a_partition_that_waits_for_itself_is_refused() -> None:
     program = edge(Small()).exported_program()
-    taker = TakeOperators(["aten::mul.Tensor"], ["aten::add.Tensor"], constants=True)
-    with pytest.raises(Exception, match="needs its own result"):
-        to_backend(program, taker)
-    lowered = to_backend(program, TakeOperators(["aten::relu", "aten::add.Tensor"][:1]))
-    assert payloads(lowered) == ["k=b'v';aten::relu"]
+    with pytest.raises(ExportError, match="needs its own result"):
+        to_backend(program, TakeOperators(["aten::add.Tensor", "aten::sub.Tensor"]))
 
 
 def test_state_moves_into_the_delegate_that_writes_it() -> None:

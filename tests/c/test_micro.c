@@ -1,0 +1,205 @@
+// test_micro.c — every variant of the micro-kernels against its scalar specification, by equality of bits: all tile sizes,
+// tails, and memory of exactly the size the contract allows (the sanitizers see a step outside).
+#include "et_test.h"
+
+#include "kernels/micro/conv.h"
+#include "kernels/micro/gemm.h"
+#include "kernels/micro/norm.h"
+#include "kernels/micro/pool.h"
+#include "kernels/micro/select.h"
+#include "runtime/et.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+
+static uint32_t seed = 1;
+static uint32_t next_random(void) {
+  seed = seed * 1664525u + 1013904223u;
+  return seed >> 8;
+}
+
+// n elements of dtype in memory of exactly that size; freed by the caller.
+static void *random_elements(uint8_t dtype, size_t n) {
+  const size_t bytes = n * et_dtype_bytes((et_dtype)dtype);
+  void *const memory = malloc(bytes == 0 ? 1 : bytes);
+  for (size_t i = 0; i < n; i++) {
+    const double value = (double)next_random() / (1 << 24) - 0.5;
+    switch (dtype) {
+      case ET_F32: ((float *)memory)[i] = (float)value; break;
+      case ET_F64: ((double *)memory)[i] = value; break;
+      case ET_I32: ((uint32_t *)memory)[i] = next_random() * 77u; break;
+      default: ((uint64_t *)memory)[i] = (uint64_t)next_random() * 7777777777u; break;
+    }
+  }
+  return memory;
+}
+
+static void *copy_of(const void *data, size_t bytes) {
+  void *const memory = malloc(bytes);
+  memcpy(memory, data, bytes);
+  return memory;
+}
+
+// ---- gemm
+
+static bool same_tile(const eti_gemm_kernel *fast, const eti_gemm_kernel *slow, size_t m, size_t n, size_t k,
+                      eti_gemm_init init) {
+  const size_t es = fast->esize, c_step = n + 3, c_size = (m - 1) * c_step + n;
+  void *const a = random_elements(fast->dtype, k * m), *const b = random_elements(fast->dtype, k * n);
+  void *const c = random_elements(fast->dtype, c_size), *const expected = copy_of(c, c_size * es);
+  void *const bias = random_elements(fast->dtype, init == ETI_GEMM_ROWS ? m : n);
+  eti_gemm_tile t = {.k = k, .a = a, .a_step = m, .b = b, .b_step = n, .c = c, .c_step = c_step, .init = init, .bias = bias};
+  fast->tile(&t, m, n);
+  for (size_t i = 0; i < m; i += slow->mr) {
+    for (size_t j = 0; j < n; j += slow->nr) {
+      eti_gemm_tile part = t;
+      part.a = (const char *)a + i * es;
+      part.b = (const char *)b + j * es;
+      part.c = (char *)expected + (i * c_step + j) * es;
+      part.bias = (const char *)bias + (init == ETI_GEMM_ROWS ? i : j) * es;
+      slow->tile(&part, m - i < slow->mr ? m - i : slow->mr, n - j < slow->nr ? n - j : slow->nr);
+    }
+  }
+  const bool same = memcmp(c, expected, c_size * es) == 0;
+  free(a), free(b), free(c), free(expected), free(bias);
+  return same;
+}
+
+static void gemm_tiles_of_every_size_equal_the_scalar_one(void) {
+  for (int acc = 0; acc < ETI_ACC_COUNT; acc++) {
+    for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
+      const eti_gemm_kernel *const fast = eti_gemm_kernel_of_isa((eti_acc)acc, isa);
+      for (size_t m = 1; fast != NULL && m <= fast->mr; m++) {
+        for (size_t n = 1; n <= fast->nr; n++) {
+          const eti_gemm_init init = (eti_gemm_init)((m + n) % 4);
+          EXPECT(same_tile(fast, &eti_gemm_scalar[acc], m, n, 17, init));
+          EXPECT(same_tile(fast, &eti_gemm_scalar[acc], m, n, n % 2, (eti_gemm_init)((m + n + 1) % 4)));
+        }
+      }
+    }
+  }
+}
+
+static void gemm_packs_rows_like_the_scalar_one(void) {
+  for (int acc = 0; acc < ETI_ACC_COUNT; acc++) {
+    for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
+      const eti_gemm_kernel *const fast = eti_gemm_kernel_of_isa((eti_acc)acc, isa);
+      for (size_t n = 1; fast != NULL && n <= 33; n += 4) {
+        for (size_t k = 1; k <= 40; k += 13) {
+          const size_t width = n + n % 3, step = k + 2, bytes = width * k * fast->esize;
+          void *const src = random_elements(fast->dtype, (n - 1) * step + k);
+          void *const got = malloc(bytes), *const expected = malloc(bytes);
+          fast->pack_rows(got, width, src, step, n, k);
+          eti_gemm_scalar[acc].pack_rows(expected, width, src, step, n, k);
+          const bool same = memcmp(got, expected, bytes) == 0;
+          free(src), free(got), free(expected);
+          EXPECT(same);
+        }
+      }
+    }
+  }
+}
+
+// ---- convolution rows
+
+static bool same_row(const eti_conv_micro *fast, size_t n, size_t n_taps) {
+  const float *taps[25];
+  float *const w = random_elements(ET_F32, n_taps * n), *const bias = random_elements(ET_F32, n);
+  float *const got = malloc(n * sizeof(float)), *const expected = malloc(n * sizeof(float));
+  for (size_t t = 0; t < n_taps; t++) taps[t] = random_elements(ET_F32, n);
+  fast->row(got, n, taps, w, n_taps, 0.25f);
+  eti_conv_scalar.row(expected, n, taps, w, n_taps, 0.25f);
+  bool same = memcmp(got, expected, n * sizeof(float)) == 0;
+  fast->pixel(got, n, taps, w, n, n_taps, n % 2 == 0 ? bias : NULL);
+  eti_conv_scalar.pixel(expected, n, taps, w, n, n_taps, n % 2 == 0 ? bias : NULL);
+  same = same && memcmp(got, expected, n * sizeof(float)) == 0;
+  for (size_t t = 0; t < n_taps; t++) free((void *)(uintptr_t)taps[t]);
+  free(w), free(bias), free(got), free(expected);
+  return same;
+}
+
+static void depthwise_rows_equal_the_scalar_ones(void) {
+  for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
+    const eti_conv_micro *const fast = eti_conv_micro_of_isa(isa);
+    for (size_t n = 1; fast != NULL && n <= 140; n++) EXPECT(same_row(fast, n, n % 26));
+  }
+}
+
+static void rows_are_copied_with_any_step(void) {
+  for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
+    const eti_conv_micro *const fast = eti_conv_micro_of_isa(isa);
+    for (size_t n = 1; fast != NULL && n <= 70; n++) {
+      for (size_t step = 1; step <= 3; step++) {
+        const size_t row = (n - 1) * step + 1, dst_step = n + 1, size = dst_step + n;
+        float *const src = random_elements(ET_F32, 2 * row);
+        float *const got = random_elements(ET_F32, size), *const expected = copy_of(got, size * sizeof(float));
+        fast->copy_rows(got, dst_step, src, (ptrdiff_t)row, step, 2, n);
+        eti_conv_scalar.copy_rows(expected, dst_step, src, (ptrdiff_t)row, step, 2, n);
+        const bool same = memcmp(got, expected, size * sizeof(float)) == 0;
+        free(src), free(got), free(expected);
+        EXPECT(same);
+      }
+    }
+  }
+}
+
+// ---- norms and pools
+
+static void normalisation_equals_the_scalar_one(void) {
+  for (int type = 0; type < ETI_NORM_TYPES; type++) {
+    const eti_norm_micro *const slow = &eti_norm_scalar[type];
+    for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
+      const eti_norm_micro *const fast = eti_norm_micro_of_isa(type, isa);
+      for (size_t n = 1; fast != NULL && n <= 70; n++) {
+        const size_t bytes = n * slow->esize;
+        void *const x = random_elements(slow->dtype, n), *const w = random_elements(slow->dtype, n);
+        void *const b = random_elements(slow->dtype, n), *const got = malloc(bytes), *const expected = malloc(bytes);
+        const double sums[2] = {fast->sum(x, n), slow->sum(x, n)};
+        const double squares[2] = {fast->squares(x, 0.1, n), slow->squares(x, 0.1, n)};
+        bool same = memcmp(&sums[0], &sums[1], 8) == 0 && memcmp(&squares[0], &squares[1], 8) == 0;
+        for (int which = 0; which < 4; which++) {
+          fast->normalize(got, x, 0.1, 1.3, which & 1 ? w : NULL, which & 2 ? b : NULL, n);
+          slow->normalize(expected, x, 0.1, 1.3, which & 1 ? w : NULL, which & 2 ? b : NULL, n);
+          same = same && memcmp(got, expected, bytes) == 0;
+        }
+        fast->affine(got, x, 0.1, 1.3, 0.7, n), slow->affine(expected, x, 0.1, 1.3, 0.7, n);
+        same = same && memcmp(got, expected, bytes) == 0;
+        fast->affine_each(got, x, w, b, w, n), slow->affine_each(expected, x, w, b, w, n);
+        same = same && memcmp(got, expected, bytes) == 0;
+        free(x), free(w), free(b), free(got), free(expected);
+        EXPECT(same);
+      }
+    }
+  }
+}
+
+static void pooling_taps_equal_the_scalar_ones(void) {
+  for (int type = 0; type < ETI_POOL_TYPES; type++) {
+    const eti_pool_micro *const slow = &eti_pool_scalar[type];
+    for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
+      const eti_pool_micro *const fast = eti_pool_micro_of_isa(type, isa);
+      for (size_t n = 1; fast != NULL && n <= 50; n++) {
+        const size_t step = 1 + n % 3, bytes = n * slow->esize;
+        int32_t at[2][50] = {{0}};
+        void *const x = random_elements(slow->dtype, (n - 1) * step + 1);
+        void *const got = random_elements(slow->dtype, n), *const expected = copy_of(got, bytes);
+        fast->max(got, at[0], x, step, 7, n), slow->max(expected, at[1], x, step, 7, n);
+        bool same = memcmp(got, expected, bytes) == 0 && memcmp(at[0], at[1], sizeof at[0]) == 0;
+        fast->add(got, x, step, n), slow->add(expected, x, step, n);
+        same = same && memcmp(got, expected, bytes) == 0;
+        free(x), free(got), free(expected);
+        EXPECT(same);
+      }
+    }
+  }
+}
+
+static const et_test tests[] = {
+    ET_CASE(gemm_tiles_of_every_size_equal_the_scalar_one),
+    ET_CASE(gemm_packs_rows_like_the_scalar_one),
+    ET_CASE(depthwise_rows_equal_the_scalar_ones),
+    ET_CASE(rows_are_copied_with_any_step),
+    ET_CASE(normalisation_equals_the_scalar_one),
+    ET_CASE(pooling_taps_equal_the_scalar_ones),
+};
+ET_TEST_MAIN(tests)

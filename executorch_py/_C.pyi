@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Literal, TypedDict, final
 import numpy as np
 import numpy.typing as npt
 
-__file__: str
 VERIFY_FULL: int
 VERIFY_MINIMAL: int
 

@@ -1,5 +1,5 @@
-// arrays.c — dtype tables and views of other libraries' arrays. torch and ml_dtypes are looked up, never required: torch
-// only when sys.modules has it, ml_dtypes when a dtype needs it.
+// arrays.c — dtype tables and views of other libraries' arrays. torch and ml_dtypes are looked up,
+// never required: torch only when sys.modules has it, ml_dtypes when a dtype needs it.
 #include "bindings/arrays.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "bindings/errors.h"
 
 typedef struct dtype_row {
-  int typenum;       // NumPy's number, or that of the carrier of its bits; -1 = none
+  int typenum;  // NumPy's number, or that of the carrier of its bits; -1 = none
   bool carried;
   const char *name;  // in NumPy, torch or ml_dtypes; NULL = none
 } dtype_row;
@@ -57,11 +57,19 @@ const char *eti_dtype_python_name(et_dtype dtype) {
 }
 
 static et_dtype signed_of(npy_intp bytes) {
-  return bytes == 1 ? ET_I8 : bytes == 2 ? ET_I16 : bytes == 4 ? ET_I32 : bytes == 8 ? ET_I64 : ET_DTYPE_COUNT;
+  return bytes == 1   ? ET_I8
+         : bytes == 2 ? ET_I16
+         : bytes == 4 ? ET_I32
+         : bytes == 8 ? ET_I64
+                      : ET_DTYPE_COUNT;
 }
 
 static et_dtype unsigned_of(npy_intp bytes) {
-  return bytes == 1 ? ET_U8 : bytes == 2 ? ET_U16 : bytes == 4 ? ET_U32 : bytes == 8 ? ET_U64 : ET_DTYPE_COUNT;
+  return bytes == 1   ? ET_U8
+         : bytes == 2 ? ET_U16
+         : bytes == 4 ? ET_U32
+         : bytes == 8 ? ET_U64
+                      : ET_DTYPE_COUNT;
 }
 
 et_dtype eti_array_dtype(const eti_state *state, PyArrayObject *array) {
@@ -103,13 +111,15 @@ static int load_torch(eti_state *state, PyObject *torch) {
   eti_torch found = {0};
   found.tensor_type = PyObject_GetAttrString(torch, "Tensor");
   found.from_numpy = PyObject_GetAttrString(torch, "from_numpy");
-  // A torch that is still being imported (or a test's double) lacks these: then there are no tensors yet.
+  // A torch that is still being imported (or a test's double) lacks these: then there are no
+  // tensors yet.
   if (found.tensor_type == NULL || found.from_numpy == NULL || !PyType_Check(found.tensor_type)) {
     PyErr_Clear();
     Py_XDECREF(found.tensor_type);
     Py_XDECREF(found.from_numpy);
     return 0;
   }
+  found.exchange = eti_dlpack_api_of(found.tensor_type);
   for (int d = 0; d < ET_DTYPE_COUNT; d++) {
     if (rows[d].name == NULL) continue;
     found.dtypes[d] = PyObject_GetAttrString(torch, rows[d].name);
@@ -141,7 +151,8 @@ static et_dtype torch_dtype(const eti_state *state, PyObject *dtype) {
 static bool torch_on_cpu(const eti_state *state, PyObject *tensor) {
   PyObject *device = PyObject_GetAttr(tensor, state->str_device);
   PyObject *type = device == NULL ? NULL : PyObject_GetAttr(device, state->str_type);
-  const bool cpu = type != NULL && PyUnicode_Check(type) && PyUnicode_CompareWithASCIIString(type, "cpu") == 0;
+  const bool cpu =
+      type != NULL && PyUnicode_Check(type) && PyUnicode_CompareWithASCIIString(type, "cpu") == 0;
   PyErr_Clear();
   Py_XDECREF(type);
   Py_XDECREF(device);
@@ -188,12 +199,14 @@ static int view_of_torch(eti_state *state, PyObject *tensor, eti_view *view) {
                                                                       : ET_U8;
     PyObject *plain = PyObject_CallMethodNoArgs(tensor, state->str_detach);
     Py_SETREF(source, plain == NULL ? NULL
-                                    : PyObject_CallMethodOneArg(plain, state->str_view, state->torch.dtypes[carrier]));
+                                    : PyObject_CallMethodOneArg(plain, state->str_view,
+                                                                state->torch.dtypes[carrier]));
     Py_XDECREF(plain);
     if (source == NULL) return -1;
   }
   PyObject *array = PyObject_CallMethodNoArgs(source, state->str_numpy);
-  if (array == NULL && (PyErr_ExceptionMatches(PyExc_RuntimeError) || PyErr_ExceptionMatches(PyExc_TypeError))) {
+  if (array == NULL &&
+      (PyErr_ExceptionMatches(PyExc_RuntimeError) || PyErr_ExceptionMatches(PyExc_TypeError))) {
     PyErr_Clear();
     array = torch_plain_numpy(state, source);
   }
@@ -223,7 +236,8 @@ PyObject *eti_ml_dtype(eti_state *state, et_dtype dtype) {
   if (descr == NULL) {
     PyErr_Clear();
     eti_raise(state, ET_NOT_SUPPORTED,
-              "NumPy has no dtype %s: install the package ml_dtypes, or pass torch tensors to get torch tensors back",
+              "NumPy has no dtype %s: install the package ml_dtypes, or pass torch tensors to get "
+              "torch tensors back",
               rows[dtype].name);
   }
   return state->ml_dtypes[dtype];
@@ -236,7 +250,8 @@ static int view_of_array(const eti_state *state, PyObject *array, eti_view *view
   view->array = (PyArrayObject *)array;
   view->dtype = eti_array_dtype(state, view->array);
   if (view->dtype != ET_DTYPE_COUNT) return 1;
-  eti_raise(state, ET_INVALID_ARGUMENT, "dtype %S has no counterpart in program files", PyArray_DESCR(view->array));
+  eti_raise(state, ET_INVALID_ARGUMENT, "dtype %S has no counterpart in program files",
+            PyArray_DESCR(view->array));
   Py_CLEAR(view->array);
   return -1;
 }
@@ -248,7 +263,8 @@ int eti_view_of(eti_state *state, PyObject *object, eti_view *view) {
   if (tensor_type != NULL && PyObject_TypeCheck(object, (PyTypeObject *)tensor_type)) {
     return view_of_torch(state, object, view);
   }
-  if (PyArray_CheckScalar(object)) return view_of_array(state, PyArray_FromScalar(object, NULL), view);
+  if (PyArray_CheckScalar(object))
+    return view_of_array(state, PyArray_FromScalar(object, NULL), view);
   if (PyObject_CheckBuffer(object)) {
     PyObject *memory = PyMemoryView_FromObject(object);
     PyObject *array = memory == NULL ? NULL : PyArray_FromAny(memory, NULL, 0, 0, 0, NULL);

@@ -1,5 +1,5 @@
-// errors.c — the exception table. Class attributes `status` and `name` carry the code, so that raising costs no more than
-// for a builtin exception. Knows nothing of programs and methods.
+// errors.c — the exception table. Class attributes `status` and `name` carry the code, so that
+// raising costs no more than for a builtin exception. Knows nothing of programs and methods.
 #include "bindings/errors.h"
 
 #include <string.h>
@@ -15,7 +15,8 @@ static const status_row statuses[] = {
 #undef STATUS_ROW
 };
 enum { N_STATUSES = sizeof statuses / sizeof statuses[0] };
-_Static_assert(sizeof statuses / sizeof statuses[0] <= (size_t)ETI_STATUS_SLOTS, "module.h has too few exception slots");
+_Static_assert(sizeof statuses / sizeof statuses[0] <= (size_t)ETI_STATUS_SLOTS,
+               "module.h has too few exception slots");
 
 // The builtin that code written without this package in mind would catch.
 static PyObject *natural_builtin(et_status status) {
@@ -42,7 +43,8 @@ static PyObject *natural_builtin(et_status status) {
   }
 }
 
-static PyObject *make_class(const char *qualified, const char *doc, PyObject *bases, long status, const char *name) {
+static PyObject *make_class(const char *qualified, const char *doc, PyObject *bases, long status,
+                            const char *name) {
   PyObject *result = NULL;
   PyObject *dict = PyDict_New();
   PyObject *code = PyLong_FromLong(status);
@@ -50,7 +52,8 @@ static PyObject *make_class(const char *qualified, const char *doc, PyObject *ba
   // KeyError would print its message quoted; every class here prints it plain.
   PyObject *plain = PyObject_GetAttrString(PyExc_BaseException, "__str__");
   if (dict == NULL || code == NULL || text == NULL || plain == NULL) goto done;
-  if (PyDict_SetItemString(dict, "status", code) < 0 || PyDict_SetItemString(dict, "name", text) < 0 ||
+  if (PyDict_SetItemString(dict, "status", code) < 0 ||
+      PyDict_SetItemString(dict, "name", text) < 0 ||
       PyDict_SetItemString(dict, "__str__", plain) < 0) {
     goto done;
   }
@@ -68,10 +71,11 @@ static PyObject *make_status_class(const eti_state *state, const status_row *row
   snprintf(qualified, sizeof qualified, "executorch_py.errors.%s", row->name);
   PyObject *builtin = natural_builtin(row->status);
   // NotImplementedError is a RuntimeError itself; beside ExecutorchError it must still come second.
-  PyObject *bases = builtin != NULL ? PyTuple_Pack(2, state->base_error, builtin) : PyTuple_Pack(1, state->base_error);
+  PyObject *bases = builtin != NULL ? PyTuple_Pack(2, state->base_error, builtin)
+                                    : PyTuple_Pack(1, state->base_error);
   if (bases == NULL) return NULL;
-  PyObject *made = make_class(qualified, "Raised for the runtime status of the same name.", bases, (long)row->status,
-                              row->name);
+  PyObject *made = make_class(qualified, "Raised for the runtime status of the same name.", bases,
+                              (long)row->status, row->name);
   Py_DECREF(bases);
   return made;
 }
@@ -79,10 +83,11 @@ static PyObject *make_status_class(const eti_state *state, const status_row *row
 int eti_errors_init(eti_state *state, PyObject *module) {
   PyObject *bases = PyTuple_Pack(1, PyExc_RuntimeError);
   if (bases == NULL) return -1;
-  state->base_error = make_class("executorch_py.errors.ExecutorchError",
-                                 "Base of everything the runtime raises.\n\n"
-                                 "`status` is the runtime's code (upstream's numbers), `name` its name.",
-                                 bases, (long)ET_INTERNAL, "Internal");
+  state->base_error =
+      make_class("executorch_py.errors.ExecutorchError",
+                 "Base of everything the runtime raises.\n\n"
+                 "`status` is the runtime's code (upstream's numbers), `name` its name.",
+                 bases, (long)ET_INTERNAL, "Internal");
   Py_DECREF(bases);
   if (state->base_error == NULL) return -1;
   if (PyModule_AddObjectRef(module, "ExecutorchError", state->base_error) < 0) return -1;
@@ -125,7 +130,8 @@ PyObject *eti_raise(const eti_state *state, et_status status, const char *format
 
 PyObject *eti_raise_error(const eti_state *state, const et_error *err) {
   // Names inside a message come from the file and need not be UTF-8.
-  PyObject *text = PyUnicode_DecodeUTF8(err->message, (Py_ssize_t)strlen(err->message), "backslashreplace");
+  PyObject *text =
+      PyUnicode_DecodeUTF8(err->message, (Py_ssize_t)strlen(err->message), "backslashreplace");
   eti_raise_text(state, err->status, text);
   Py_XDECREF(text);
   return NULL;

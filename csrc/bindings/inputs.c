@@ -1,6 +1,7 @@
-// inputs.c — Python objects into input slots. Everything is checked here, before the runtime sees it, so that messages can
-// name the input and say what was given and what the program wants. Bytes in the planned layout are taken as they are;
-// another layout is copied into it; another dtype or shape is an error.
+// inputs.c — Python objects into input slots. Everything is checked here, before the runtime sees
+// it, so that messages can name the input and say what was given and what the program wants. Bytes
+// in the planned layout are taken as they are; another layout is copied into it; another dtype or
+// shape is an error.
 #include "bindings/method.h"
 
 #include <string.h>
@@ -42,8 +43,9 @@ static PyObject *wanted(const eti_input *in) {
     case ET_TENSOR: {
       PyObject *shape = sizes_text(in->info.sizes, in->info.rank);
       if (shape == NULL) return NULL;
-      PyObject *text = PyUnicode_FromFormat("a %s tensor of shape %s%U", eti_dtype_python_name(in->info.dtype),
-                                            in->info.is_dynamic ? "up to " : "", shape);
+      PyObject *text =
+          PyUnicode_FromFormat("a %s tensor of shape %s%U", eti_dtype_python_name(in->info.dtype),
+                               in->info.is_dynamic ? "up to " : "", shape);
       Py_DECREF(shape);
       return text;
     }
@@ -63,7 +65,8 @@ static PyObject *wanted(const eti_input *in) {
 }
 
 // Raises "<input>: <given>, the program expects <wanted>"; steals `given`. Always -1.
-__attribute__((cold)) static int mismatch(const eti_method *self, size_t i, et_status status, PyObject *given) {
+__attribute__((cold)) static int mismatch(const eti_method *self, size_t i, et_status status,
+                                          PyObject *given) {
   PyObject *who = label(self, i), *what = wanted(&self->inputs[i]);
   if (who != NULL && what != NULL && given != NULL) {
     eti_raise(self->state, status, "%U: %U, the program expects %U", who, given, what);
@@ -93,26 +96,19 @@ __attribute__((cold)) static int name_error(const eti_method *self, size_t i) {
 
 // ---- tensors
 
-static int check_shape(const eti_method *self, size_t i, PyArrayObject *array) {
-  eti_input *in = &self->inputs[i];
-  const npy_intp *dims = PyArray_DIMS(array);
+// Notes the sizes given; false when the program cannot take them.
+static bool take_sizes(eti_input *in, const npy_intp *sizes, size_t rank) {
+  if (rank != in->info.rank) return false;
   size_t numel = 1;
-  bool same = true, fits = (size_t)PyArray_NDIM(array) == in->info.rank;
-  for (size_t d = 0; fits && d < in->info.rank; d++) {
-    fits = dims[d] <= INT32_MAX;
-    same = same && dims[d] == in->info.sizes[d];
-    in->sizes[d] = (int32_t)dims[d];
-    numel *= (size_t)dims[d];  // NumPy has proved that this does not overflow
+  bool same = true, fits = true;
+  for (size_t d = 0; d < rank; d++) {
+    fits = fits && sizes[d] >= 0 && sizes[d] <= INT32_MAX &&
+           !__builtin_mul_overflow(numel, (size_t)sizes[d], &numel);
+    same = same && sizes[d] == in->info.sizes[d];
+    in->sizes[d] = (int32_t)sizes[d];
   }
-  if (fits) fits = in->info.is_dynamic ? numel <= in->capacity : same;
   in->tensor.numel = numel;
-  if (fits) return 0;
-  PyObject *shape = PyArray_IntTupleFromIntp(PyArray_NDIM(array), dims);
-  PyObject *list = shape == NULL ? NULL : PySequence_List(shape);
-  PyObject *given = list == NULL ? NULL : PyUnicode_FromFormat("shape %R was given", list);
-  Py_XDECREF(shape);
-  Py_XDECREF(list);
-  return mismatch(self, i, ET_NOT_SUPPORTED, given);
+  return fits && (in->info.is_dynamic ? numel <= in->capacity : same);
 }
 
 static int check_tensor(const eti_method *self, size_t i, const eti_view *view) {
@@ -122,21 +118,30 @@ static int check_tensor(const eti_method *self, size_t i, const eti_view *view) 
                     PyUnicode_FromFormat("dtype %s was given", eti_dtype_python_name(view->dtype)));
   }
   if (!PyArray_ISNOTSWAPPED(view->array)) {
-    return mismatch(self, i, ET_INVALID_ARGUMENT,
-                    PyUnicode_FromString("bytes are in the other byte order (use array.astype(array.dtype.newbyteorder('=')))"));
+    return mismatch(
+        self, i, ET_INVALID_ARGUMENT,
+        PyUnicode_FromString(
+            "bytes are in the other byte order (use array.astype(array.dtype.newbyteorder('=')))"));
   }
-  return check_shape(self, i, view->array);
+  if (take_sizes(&self->inputs[i], PyArray_DIMS(view->array), (size_t)PyArray_NDIM(view->array)))
+    return 0;
+  PyObject *shape = PyArray_IntTupleFromIntp(PyArray_NDIM(view->array), PyArray_DIMS(view->array));
+  PyObject *list = shape == NULL ? NULL : PySequence_List(shape);
+  PyObject *given = list == NULL ? NULL : PyUnicode_FromFormat("shape %R was given", list);
+  Py_XDECREF(shape);
+  Py_XDECREF(list);
+  return mismatch(self, i, ET_NOT_SUPPORTED, given);
 }
 
-// Writes the strides of the planned layout at the given sizes; true when the array is laid out that way already.
-static bool plan_strides(eti_input *in, PyArrayObject *array) {
-  const npy_intp *strides = PyArray_STRIDES(array);
+// Writes the strides of the planned layout at the sizes taken; true when the given ones, in units
+// of `unit`, are the same.
+static bool plan_strides(eti_input *in, const npy_intp *strides, npy_intp unit) {
   bool dense = true;
   ptrdiff_t stride = 1;
   for (size_t k = in->info.rank; k-- > 0;) {
     const size_t d = in->info.dim_order[k];
     in->strides[d] = stride;
-    dense = dense && (in->sizes[d] <= 1 || strides[d] == stride * (npy_intp)in->element);
+    dense = dense && (in->sizes[d] <= 1 || strides[d] == stride * unit);
     stride *= in->sizes[d] > 0 ? in->sizes[d] : 1;
   }
   return dense || in->tensor.numel == 0;
@@ -151,21 +156,43 @@ static int copy_to_staging(eti_method *self, eti_input *in, PyArrayObject *array
   for (size_t d = 0; d < in->info.rank; d++) strides[d] = in->strides[d] * (npy_intp)in->element;
   PyArray_Descr *descr = PyArray_DESCR(array);
   Py_INCREF(descr);  // the constructor below steals it
-  PyObject *target = PyArray_NewFromDescr(&PyArray_Type, descr, PyArray_NDIM(array), PyArray_DIMS(array), strides,
-                                          in->staging->data, NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
+  PyObject *target =
+      PyArray_NewFromDescr(&PyArray_Type, descr, PyArray_NDIM(array), PyArray_DIMS(array), strides,
+                           in->staging->data, NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
   if (target == NULL) return -1;
   const int result = PyArray_CopyInto((PyArrayObject *)target, array);
   Py_DECREF(target);
   return result;
 }
 
+static bool is_aligned(const void *data) {
+  return (uintptr_t)data % BORROW_ALIGN == 0;
+}
+
+// The fast way for plain torch tensors that can be used as they are. False: nothing was decided.
+static bool fill_peeked(eti_method *self, size_t i, PyObject *object) {
+  eti_input *in = &self->inputs[i];
+  eti_peek peek;
+  if (!eti_peek_torch(self->state, object, &peek) || peek.dtype != in->info.dtype) return false;
+  if (!take_sizes(in, peek.sizes, peek.rank) || !plan_strides(in, peek.strides, 1)) return false;
+  if (in->tensor.numel > 0 &&
+      (peek.data == NULL || (!in->info.is_planned && !is_aligned(peek.data))))
+    return false;
+  in->tensor.data = peek.data;
+  in->next = Py_NewRef(object);
+  self->kind = ETI_KIND_TORCH;
+  return true;
+}
+
 static int fill_tensor(eti_method *self, size_t i, PyObject *object) {
   eti_input *in = &self->inputs[i];
+  if (fill_peeked(self, i, object)) return 0;
   eti_view view;
   const int found = eti_view_of(self->state, object, &view);
   if (found < 0) return name_error(self, i);
   if (found == 0) {
-    return mismatch(self, i, ET_INVALID_ARGUMENT, PyUnicode_FromFormat("a %s was given", Py_TYPE(object)->tp_name));
+    return mismatch(self, i, ET_INVALID_ARGUMENT,
+                    PyUnicode_FromFormat("a value of type %s was given", Py_TYPE(object)->tp_name));
   }
   if (view.is_torch) {
     self->kind = ETI_KIND_TORCH;
@@ -173,9 +200,9 @@ static int fill_tensor(eti_method *self, size_t i, PyObject *object) {
     self->kind = ETI_KIND_NUMPY;
   }
   if (check_tensor(self, i, &view) < 0) goto failed;
-  const bool dense = plan_strides(in, view.array);
-  const bool usable = in->info.is_planned || (((uintptr_t)PyArray_DATA(view.array) % BORROW_ALIGN) == 0 &&
-                                              PyArray_ISWRITEABLE(view.array));
+  const bool dense = plan_strides(in, PyArray_STRIDES(view.array), (npy_intp)in->element);
+  const bool usable = in->info.is_planned ||
+                      (is_aligned(PyArray_DATA(view.array)) && PyArray_ISWRITEABLE(view.array));
   if (dense && usable) {
     in->tensor.data = PyArray_DATA(view.array);
     in->next = (PyObject *)view.array;
@@ -208,7 +235,8 @@ static int fill_int(eti_method *self, size_t i, PyObject *object) {
   Py_DECREF(number);
   if (in->value.as.i == -1 && PyErr_Occurred()) {
     PyErr_Clear();
-    return mismatch(self, i, ET_INVALID_ARGUMENT, PyUnicode_FromFormat("%S does not fit 64 bits", object));
+    return mismatch(self, i, ET_INVALID_ARGUMENT,
+                    PyUnicode_FromFormat("%S does not fit 64 bits", object));
   }
   return 0;
 }
@@ -219,7 +247,8 @@ static int fill_double(eti_method *self, size_t i, PyObject *object) {
     in->value.as.d = PyFloat_AS_DOUBLE(object);
     return 0;
   }
-  const bool number = PyArray_IsScalar(object, Floating) || (PyLong_Check(object) && !PyBool_Check(object));
+  const bool number =
+      PyArray_IsScalar(object, Floating) || (PyLong_Check(object) && !PyBool_Check(object));
   if (!number) return 1;
   in->value.as.d = PyFloat_AsDouble(object);
   return in->value.as.d == -1.0 && PyErr_Occurred() ? -1 : 0;
@@ -232,7 +261,8 @@ static int fill_string(eti_method *self, size_t i, PyObject *object) {
   in->value.as.string = PyUnicode_AsUTF8AndSize(object, &n);
   if (in->value.as.string == NULL) return -1;
   if (n > (Py_ssize_t)UINT32_MAX) {
-    return mismatch(self, i, ET_INVALID_ARGUMENT, PyUnicode_FromString("a str over 4 GiB was given"));
+    return mismatch(self, i, ET_INVALID_ARGUMENT,
+                    PyUnicode_FromString("a str over 4 GiB was given"));
   }
   in->value.n = (uint32_t)n;
   in->next = Py_NewRef(object);
@@ -269,7 +299,9 @@ static int fill(eti_method *self, size_t i, PyObject *object) {
     const int wrong = fill_scalar(self, i, object);
     if (wrong < 0) return -1;
     if (wrong > 0) {
-      return mismatch(self, i, ET_INVALID_ARGUMENT, PyUnicode_FromFormat("a %s was given", Py_TYPE(object)->tp_name));
+      return mismatch(
+          self, i, ET_INVALID_ARGUMENT,
+          PyUnicode_FromFormat("a value of type %s was given", Py_TYPE(object)->tp_name));
     }
   }
   in->pending = true;
@@ -281,32 +313,39 @@ static int fill(eti_method *self, size_t i, PyObject *object) {
 static PyObject *as_sequence(const eti_method *self, PyObject *sequence) {
   if (PyTuple_Check(sequence) || PyList_Check(sequence)) return PySequence_Tuple(sequence);
   PyObject *tensor_type = eti_torch_tensor_type(self->state);
-  const bool single = PyArray_Check(sequence) || PyUnicode_Check(sequence) || PyObject_CheckBuffer(sequence) ||
-                      !PySequence_Check(sequence) ||
-                      (tensor_type != NULL && PyObject_TypeCheck(sequence, (PyTypeObject *)tensor_type));
+  const bool single =
+      PyArray_Check(sequence) || PyUnicode_Check(sequence) || PyObject_CheckBuffer(sequence) ||
+      !PySequence_Check(sequence) ||
+      (tensor_type != NULL && PyObject_TypeCheck(sequence, (PyTypeObject *)tensor_type));
   if (!single) return PySequence_Tuple(sequence);
-  return eti_raise(self->state, ET_INVALID_TYPE, "inputs of method %R are a %s, need a list or tuple with one item per input",
+  return eti_raise(self->state, ET_INVALID_TYPE,
+                   "inputs of method %R are a %s, need a list or tuple with one item per input",
                    self->name, Py_TYPE(sequence)->tp_name);
 }
 
 static int check_count(const eti_method *self, Py_ssize_t n) {
   if ((size_t)n == self->n_inputs) return 0;
-  PyObject *names = self->input_names != NULL ? PyObject_Repr(self->input_names) : PyUnicode_FromString("");
+  PyObject *names =
+      self->input_names != NULL ? PyObject_Repr(self->input_names) : PyUnicode_FromString("");
   if (names != NULL) {
-    eti_raise(self->state, ET_INVALID_ARGUMENT, "method %R takes %zu inputs%s%U, %zd were given", self->name,
-              self->n_inputs, PyUnicode_GET_LENGTH(names) > 0 ? " " : "", names, n);
+    eti_raise(self->state, ET_INVALID_ARGUMENT, "method %R takes %zu input%s%s%U, %zd were given",
+              self->name, self->n_inputs, self->n_inputs == 1 ? "" : "s",
+              PyUnicode_GET_LENGTH(names) > 0 ? " " : "", names, n);
     Py_DECREF(names);
   }
   return -1;
 }
 
 int eti_inputs_fill(eti_method *self, PyObject *sequence) {
-  // A tuple of our own: converting an item may run any code, which could change a list under our feet.
-  PyObject *items = PyTuple_CheckExact(sequence) ? Py_NewRef(sequence) : as_sequence(self, sequence);
+  // A tuple of our own: converting an item may run any code, which could change a list under our
+  // feet.
+  PyObject *items =
+      PyTuple_CheckExact(sequence) ? Py_NewRef(sequence) : as_sequence(self, sequence);
   if (items == NULL) return -1;
   int result = check_count(self, PyTuple_GET_SIZE(items));
   self->kind = ETI_KIND_UNKNOWN;
-  for (size_t i = 0; result == 0 && i < self->n_inputs; i++) result = fill(self, i, PyTuple_GET_ITEM(items, (Py_ssize_t)i));
+  for (size_t i = 0; result == 0 && i < self->n_inputs; i++)
+    result = fill(self, i, PyTuple_GET_ITEM(items, (Py_ssize_t)i));
   Py_DECREF(items);
   if (result < 0) {
     for (size_t i = 0; i < self->n_inputs; i++) {

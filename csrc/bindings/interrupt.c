@@ -1,4 +1,5 @@
-// interrupt.c — the watcher thread of interrupt.h. Knows the runtime's interrupt call and nothing else of methods.
+// interrupt.c — the watcher thread of interrupt.h. Knows the runtime's interrupt call and nothing
+// else of methods.
 #include "bindings/interrupt.h"
 
 #include <errno.h>
@@ -12,9 +13,9 @@ typedef struct eti_watch {
   pthread_t thread;
   pthread_mutex_t mutex;
   pthread_cond_t wake;
-  et_method *method;   // the run in progress, or NULL
-  uint64_t serial;     // counts runs
-  bool parked;         // waiting without a timeout
+  et_method *method;  // the run in progress, or NULL
+  uint64_t serial;    // counts runs
+  bool parked;        // waiting without a timeout
   bool stop;
 } eti_watch;
 
@@ -75,7 +76,8 @@ static eti_watch *watch_start(void) {
 
 bool eti_watch_begin(eti_state *state, et_method *method) {
   if (PyThread_get_thread_ident() != state->main_thread) return false;
-  // Only the main thread gets here, so creation needs no lock. Without a thread the run just cannot be interrupted.
+  // Only the main thread gets here, so creation needs no lock. Without a thread the run just cannot
+  // be interrupted.
   if (state->watch == NULL) state->watch = watch_start();
   eti_watch *watch = state->watch;
   if (watch == NULL || watch->method != NULL) return false;
@@ -117,9 +119,11 @@ PyObject *eti_after_fork(PyObject *module, PyObject *unused) {
   (void)unused;
   eti_state *state = PyModule_GetState(module);
   state->fork_generation++;
-  // The watcher's thread exists only in the parent; its small block is left behind on purpose, as it may be locked.
+  // The watcher's thread exists only in the parent; its small block is left behind on purpose, as
+  // it may be locked.
   state->watch = NULL;
-  state->main_thread = PyThread_get_thread_ident();  // the thread that forked is the child's main thread
+  state->main_thread =
+      PyThread_get_thread_ident();  // the thread that forked is the child's main thread
   Py_RETURN_NONE;
 }
 

@@ -1,29 +1,35 @@
-// memory.h — bytes that outlive whoever uses them: a 64-aligned allocation, a mapped file or a pinned Python buffer, behind
-// one reference-counted object. Programs, methods and returned views all hold references, so close() can never leave a
-// view dangling: the bytes go when the last holder goes.
+// memory.h — bytes that outlive whoever uses them: a 64-aligned allocation, a mapped file or a
+// pinned Python buffer, behind one reference-counted object. Programs, methods and returned views
+// all hold references, so close() can never leave a view dangling: the bytes go when the last
+// holder goes.
 #ifndef ETI_MEMORY_H
 #define ETI_MEMORY_H
 
 #include "bindings/module.h"
 
-typedef enum eti_memory_kind { ETI_MEMORY_ALLOCATED, ETI_MEMORY_MAPPED, ETI_MEMORY_PINNED } eti_memory_kind;
+typedef enum eti_memory_kind {
+  ETI_MEMORY_ALLOCATED,
+  ETI_MEMORY_MAPPED,
+  ETI_MEMORY_PINNED
+} eti_memory_kind;
 
 typedef struct eti_memory {
-  PyObject_HEAD
-  void *data;
+  PyObject_HEAD void *data;
   size_t size;
   eti_memory_kind kind;
   bool read_only;
-  void *base;         // ALLOCATED: what free() wants
-  et_file_map map;    // MAPPED
-  Py_buffer buffer;   // PINNED
+  void *base;        // ALLOCATED: what free() wants
+  et_file_map map;   // MAPPED
+  Py_buffer buffer;  // PINNED
 } eti_memory;
 
 // Zeroed memory, 64-aligned; pages are touched when first used. Zero bytes give a valid object too.
 eti_memory *eti_memory_allocate(eti_state *state, size_t bytes);
-// The file at `path` (str, bytes or os.PathLike), mapped read-only. AccessFailed when it cannot be opened.
+// The file at `path` (str, bytes or os.PathLike), mapped read-only. AccessFailed when it cannot be
+// opened.
 eti_memory *eti_memory_map_file(eti_state *state, PyObject *path);
-// The bytes of a buffer object: pinned when read-only and 16-aligned, else copied. TypeError for what has no contiguous buffer.
+// The bytes of a buffer object: pinned when read-only and 16-aligned, else copied. TypeError for
+// what has no contiguous buffer.
 eti_memory *eti_memory_from_buffer(eti_state *state, PyObject *object);
 
 static inline bool eti_memory_contains(const eti_memory *memory, const void *data, size_t bytes) {

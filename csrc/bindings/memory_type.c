@@ -1,5 +1,5 @@
-// memory_type.c — the type behind memory.h. From Python it is opaque: it only appears as the `base` of arrays that view
-// runtime memory.
+// memory_type.c — the type behind memory.h. From Python it is opaque: it only appears as the `base`
+// of arrays that view runtime memory.
 #include "bindings/memory.h"
 
 #include <stdlib.h>
@@ -7,7 +7,9 @@
 
 #include "bindings/errors.h"
 
-static eti_memory *memory_new(eti_state *state) { return (eti_memory *)state->memory_type->tp_alloc(state->memory_type, 0); }
+static eti_memory *memory_new(eti_state *state) {
+  return (eti_memory *)state->memory_type->tp_alloc(state->memory_type, 0);
+}
 
 eti_memory *eti_memory_allocate(eti_state *state, size_t bytes) {
   eti_memory *self = memory_new(state);
@@ -19,7 +21,8 @@ eti_memory *eti_memory_allocate(eti_state *state, size_t bytes) {
     eti_raise(state, ET_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     return NULL;
   }
-  const uintptr_t aligned = ((uintptr_t)self->base + ET_MEMORY_ALIGN - 1) & ~(uintptr_t)(ET_MEMORY_ALIGN - 1);
+  const uintptr_t aligned =
+      ((uintptr_t)self->base + ET_MEMORY_ALIGN - 1) & ~(uintptr_t)(ET_MEMORY_ALIGN - 1);
   self->data = (void *)aligned;
   self->size = bytes;
   return self;
@@ -56,7 +59,8 @@ eti_memory *eti_memory_map_file(eti_state *state, PyObject *path) {
 eti_memory *eti_memory_from_buffer(eti_state *state, PyObject *object) {
   Py_buffer view;
   if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) < 0) return NULL;
-  // Bytes that someone may still write cannot stay verified, so only read-only buffers are used in place.
+  // Bytes that someone may still write cannot stay verified, so only read-only buffers are used in
+  // place.
   if (view.readonly && ((uintptr_t)view.buf & 15u) == 0) {
     eti_memory *self = memory_new(state);
     if (self == NULL) {
@@ -86,7 +90,8 @@ static int memory_traverse(PyObject *object, visitproc visit, void *arg) {
   return 0;
 }
 
-// No tp_clear: bytes in use must stay. A cycle through a pinned buffer is broken by the other objects in it.
+// No tp_clear: bytes in use must stay. A cycle through a pinned buffer is broken by the other
+// objects in it.
 static void memory_dealloc(PyObject *object) {
   eti_memory *self = (eti_memory *)object;
   PyTypeObject *type = Py_TYPE(object);
@@ -116,6 +121,7 @@ static PyType_Slot memory_slots[] = {
 PyType_Spec eti_memory_spec = {
     .name = "executorch_py._C.Memory",
     .basicsize = sizeof(eti_memory),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
     .slots = memory_slots,
 };

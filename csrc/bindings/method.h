@@ -1,5 +1,6 @@
-// method.h — the Method object: a loaded method with everything a call needs prepared, so that the hot path only fills
-// slots. inputs.c turns Python objects into slots, outputs.c turns the runtime's values into Python objects.
+// method.h — the Method object: a loaded method with everything a call needs prepared, so that the
+// hot path only fills slots. inputs.c turns Python objects into slots, outputs.c turns the
+// runtime's values into Python objects.
 #ifndef ETI_METHOD_H
 #define ETI_METHOD_H
 
@@ -10,31 +11,30 @@ typedef enum eti_kind { ETI_KIND_UNKNOWN, ETI_KIND_NUMPY, ETI_KIND_TORCH } eti_k
 typedef struct eti_input {
   et_tensor_info info;  // tensors: what the plan wants
   et_tag tag;
-  size_t capacity;      // elements
-  size_t element;       // bytes
-  int typenum;          // NumPy's number of the dtype, or of its carrier; -1 for none
-  et_value value;       // filled by a call
+  size_t capacity;  // elements
+  size_t element;   // bytes
+  int typenum;      // NumPy's number of the dtype, or of its carrier; -1 for none
+  et_value value;   // filled by a call
   et_tensor tensor;
   int32_t sizes[ET_MAX_RANK];
   ptrdiff_t strides[ET_MAX_RANK];
-  PyObject *next;       // owner of the bytes that `value` points at, before the runtime has taken it
-  PyObject *pin;        // owner of the bytes that the runtime's input points at
-  bool borrowed;        // the runtime reads the caller's own memory
-  bool pending;         // `value` has not been given to the runtime yet
+  PyObject *next;  // owner of the bytes that `value` points at, before the runtime has taken it
+  PyObject *pin;   // owner of the bytes that the runtime's input points at
+  bool borrowed;   // the runtime reads the caller's own memory
+  bool pending;    // `value` has not been given to the runtime yet
   eti_memory *staging;  // converted copy, made when first needed
 } eti_input;
 
 typedef struct eti_output {
   et_tag tag;
-  size_t needs_bytes;   // unplanned: memory that each run must be given; 0 otherwise
-  eti_memory *memory;   // what the last run was given
+  size_t needs_bytes;  // unplanned: memory that each run must be given; 0 otherwise
+  eti_memory *memory;  // what the last run was given
 } eti_output;
 
 typedef struct eti_method {
-  PyObject_HEAD
-  eti_state *state;
+  PyObject_HEAD eti_state *state;
   eti_program *program;
-  et_method *method;    // NULL once closed
+  et_method *method;  // NULL once closed
   PyObject *name;
   PyObject *input_names;  // tuple of str, or NULL
   eti_memory *memory;
@@ -51,12 +51,13 @@ typedef struct eti_method {
   struct eti_method *next, **link;  // in program->methods
 } eti_method;
 
-// inputs.c: check and convert a sequence of inputs into slots, with the GIL and the program's lock. -1 with an exception
-// set; then nothing that the runtime holds has changed.
+// inputs.c: check and convert a sequence of inputs into slots, with the GIL and the program's lock.
+// -1 with an exception set; then nothing that the runtime holds has changed.
 int eti_inputs_fill(eti_method *self, PyObject *sequence);
 void eti_inputs_release(eti_method *self);  // drops every pin and staging block
 
-// outputs.c: the runtime's outputs as a list. Copies, or with clone false views that keep their memory alive.
+// outputs.c: the runtime's outputs as a list. Copies, or with clone false views that keep their
+// memory alive.
 PyObject *eti_outputs_list(eti_method *self, bool clone, eti_kind kind);
 PyObject *eti_output_object(eti_method *self, const et_value *value, bool clone, eti_kind kind);
 // Fails before a run when an output's dtype cannot be expressed in the caller's kind.

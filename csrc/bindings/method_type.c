@@ -1,5 +1,6 @@
-// method_type.c — loading, running and closing methods. A run is: take the program's lock, fill the input slots, let the
-// GIL go, hand inputs over and execute, take the GIL back, build the outputs. Conversions are in inputs.c and outputs.c.
+// method_type.c — loading, running and closing methods. A run is: take the program's lock, fill the
+// input slots, let the GIL go, hand inputs over and execute, take the GIL back, build the outputs.
+// Conversions are in inputs.c and outputs.c.
 #include "bindings/method.h"
 
 #include <string.h>
@@ -13,7 +14,8 @@
 static int describe_inputs(eti_method *self, const char *name, et_error *err) {
   for (size_t i = 0; i < self->n_inputs; i++) {
     eti_input *in = &self->inputs[i];
-    if (et_program_slot_info(&self->program->program, name, ET_SLOT_INPUT, i, &in->tag, &in->info, err) != ET_OK) {
+    if (et_program_slot_info(&self->program->program, name, ET_SLOT_INPUT, i, &in->tag, &in->info,
+                             err) != ET_OK) {
       return -1;
     }
     in->value.tag = (uint8_t)in->tag;
@@ -41,12 +43,15 @@ static bool is_an_input(const eti_method *self, const et_tensor *tensor) {
   return false;
 }
 
-// Which outputs have no memory of their own: the plan left them out and they are not an input handed through.
+// Which outputs have no memory of their own: the plan left them out and they are not an input
+// handed through.
 static int describe_outputs(eti_method *self, const char *name, et_error *err) {
   for (size_t i = 0; i < self->n_outputs; i++) {
     eti_output *out = &self->outputs[i];
     et_tensor_info info;
-    if (et_program_slot_info(&self->program->program, name, ET_SLOT_OUTPUT, i, &out->tag, &info, err) != ET_OK) return -1;
+    if (et_program_slot_info(&self->program->program, name, ET_SLOT_OUTPUT, i, &out->tag, &info,
+                             err) != ET_OK)
+      return -1;
     if (out->tag != ET_TENSOR || info.is_planned) continue;
     const et_value *value = et_method_output(self->method, i);
     if (value == NULL || value->tag != ET_TENSOR || value->as.tensor->data != NULL) continue;
@@ -63,7 +68,8 @@ static int load(eti_method *self, const char *name) {
   et_method_info info;
   if (et_program_method_info(&program->program, name, &info, &err) != ET_OK) goto failed;
   const et_pool *pool;
-  if (eti_program_pool(program, &pool) < 0 || eti_program_planned(program, info.n_planned) < 0) return -1;
+  if (eti_program_pool(program, &pool) < 0 || eti_program_planned(program, info.n_planned) < 0)
+    return -1;
   const et_method_config config = {.ops = &et_ops_portable,
                                    .backends = &et_backends_builtin,
                                    .pool = pool,
@@ -142,7 +148,8 @@ void eti_method_shut(eti_method *self) {
   if (method != NULL) et_method_close(method);
   // From here on the runtime holds none of these pointers.
   eti_inputs_release(self);
-  for (size_t i = 0; self->outputs != NULL && i < self->n_outputs; i++) Py_CLEAR(self->outputs[i].memory);
+  for (size_t i = 0; self->outputs != NULL && i < self->n_outputs; i++)
+    Py_CLEAR(self->outputs[i].memory);
   Py_CLEAR(self->memory);
   Py_CLEAR(self->scratch);
 }
@@ -193,7 +200,9 @@ static int enter(eti_method *self) {
   return -1;
 }
 
-static void leave(eti_method *self) { eti_program_unlock(self->program); }
+static void leave(eti_method *self) {
+  eti_program_unlock(self->program);
+}
 
 static int give_outputs(eti_method *self) {
   for (size_t i = 0; i < self->n_outputs; i++) {
@@ -203,7 +212,8 @@ static int give_outputs(eti_method *self) {
     eti_memory *memory = eti_memory_allocate(self->state, out->needs_bytes);
     if (memory == NULL) return -1;
     et_error err = {.status = ET_OK};
-    if (et_method_set_output_data(self->method, i, (et_span){memory->data, memory->size}, &err) != ET_OK) {
+    if (et_method_set_output_data(self->method, i, (et_span){memory->data, memory->size}, &err) !=
+        ET_OK) {
       Py_DECREF(memory);
       eti_raise_error(self->state, &err);
       return -1;
@@ -245,8 +255,8 @@ static void settle_inputs(eti_method *self, size_t n_taken) {
   }
 }
 
-// Executes, pausing for signals when the watcher asks for it. Without the GIL; *python_error tells that a signal handler
-// raised.
+// Executes, pausing for signals when the watcher asks for it. Without the GIL; *python_error tells
+// that a signal handler raised.
 static et_status execute_watched(eti_method *self, et_error *err, bool *python_error) {
   const bool watched = eti_watch_begin(self->state, self->method);
   et_status status = et_method_execute(self->method, err);
@@ -290,7 +300,8 @@ static int parse_kind(eti_method *self, PyObject *word, eti_kind *kind) {
     } else if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, "torch") == 0) {
       *kind = ETI_KIND_TORCH;
     } else {
-      eti_raise(self->state, ET_INVALID_ARGUMENT, "kind is %R, needs 'numpy', 'torch' or None", word);
+      eti_raise(self->state, ET_INVALID_ARGUMENT, "kind is %R, needs 'numpy', 'torch' or None",
+                word);
       return -1;
     }
   }
@@ -306,10 +317,11 @@ static int parse_kind(eti_method *self, PyObject *word, eti_kind *kind) {
 }
 
 // Arguments (first, clone_outputs=True, kind=None) of the hot calls; slots not given are NULL.
-static int parse_call(const char *name, const char *const *names, size_t n_names, PyObject *const *args, Py_ssize_t n,
-                      PyObject *keywords, PyObject **slots) {
+static int parse_call(const char *name, const char *const *names, size_t n_names,
+                      PyObject *const *args, Py_ssize_t n, PyObject *keywords, PyObject **slots) {
   if ((size_t)n > n_names) {
-    PyErr_Format(PyExc_TypeError, "%s() takes at most %zu arguments, %zd were given", name, n_names, n);
+    PyErr_Format(PyExc_TypeError, "%s() takes at most %zu arguments, %zd were given", name, n_names,
+                 n);
     return -1;
   }
   for (Py_ssize_t i = 0; i < n; i++) slots[i] = args[i];
@@ -319,7 +331,8 @@ static int parse_call(const char *name, const char *const *names, size_t n_names
     size_t at = 0;
     while (at < n_names && PyUnicode_CompareWithASCIIString(key, names[at]) != 0) at++;
     if (at == n_names || slots[at] != NULL) {
-      PyErr_Format(PyExc_TypeError, "%s() got %s argument %R", name, at == n_names ? "an unexpected" : "twice the", key);
+      PyErr_Format(PyExc_TypeError, "%s() got %s argument %R", name,
+                   at == n_names ? "an unexpected" : "twice the", key);
       return -1;
     }
     slots[at] = args[n + k];
@@ -333,12 +346,15 @@ static int parse_clone(PyObject *object, bool *clone) {
   return truth < 0 ? -1 : 0;
 }
 
-static PyObject *method_execute(PyObject *object, PyObject *const *args, Py_ssize_t n, PyObject *keywords) {
+static PyObject *method_execute(PyObject *object, PyObject *const *args, Py_ssize_t n,
+                                PyObject *keywords) {
   static const char *const names[] = {"inputs", "clone_outputs", "kind"};
   eti_method *self = (eti_method *)object;
   PyObject *slots[3] = {NULL, NULL, NULL};
   bool clone;
-  if (parse_call("execute", names, 3, args, n, keywords, slots) < 0 || parse_clone(slots[1], &clone) < 0) return NULL;
+  if (parse_call("execute", names, 3, args, n, keywords, slots) < 0 ||
+      parse_clone(slots[1], &clone) < 0)
+    return NULL;
   if (slots[0] == NULL) {
     PyErr_SetString(PyExc_TypeError, "execute() needs the argument 'inputs'");
     return NULL;
@@ -371,26 +387,34 @@ static PyObject *method_run(PyObject *object, PyObject *unused) {
   return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
-static PyObject *method_outputs(PyObject *object, PyObject *const *args, Py_ssize_t n, PyObject *keywords) {
+static PyObject *method_outputs(PyObject *object, PyObject *const *args, Py_ssize_t n,
+                                PyObject *keywords) {
   static const char *const names[] = {"clone_outputs", "kind"};
   eti_method *self = (eti_method *)object;
   PyObject *slots[2] = {NULL, NULL};
   bool clone;
-  if (parse_call("outputs", names, 2, args, n, keywords, slots) < 0 || parse_clone(slots[0], &clone) < 0) return NULL;
+  if (parse_call("outputs", names, 2, args, n, keywords, slots) < 0 ||
+      parse_clone(slots[0], &clone) < 0)
+    return NULL;
   if (enter(self) < 0) return NULL;
   eti_kind kind = ETI_KIND_UNKNOWN;
-  PyObject *result = parse_kind(self, slots[1], &kind) < 0 ? NULL : eti_outputs_list(self, clone, kind);
+  PyObject *result =
+      parse_kind(self, slots[1], &kind) < 0 ? NULL : eti_outputs_list(self, clone, kind);
   leave(self);
   return result;
 }
 
-static PyObject *method_attribute(PyObject *object, PyObject *const *args, Py_ssize_t n, PyObject *keywords) {
+static PyObject *method_attribute(PyObject *object, PyObject *const *args, Py_ssize_t n,
+                                  PyObject *keywords) {
   static const char *const names[] = {"name", "clone", "kind"};
   eti_method *self = (eti_method *)object;
   PyObject *slots[3] = {NULL, NULL, NULL};
   bool clone;
-  if (parse_call("attribute", names, 3, args, n, keywords, slots) < 0 || parse_clone(slots[1], &clone) < 0) return NULL;
-  const char *name = slots[0] != NULL && PyUnicode_Check(slots[0]) ? PyUnicode_AsUTF8(slots[0]) : NULL;
+  if (parse_call("attribute", names, 3, args, n, keywords, slots) < 0 ||
+      parse_clone(slots[1], &clone) < 0)
+    return NULL;
+  const char *name =
+      slots[0] != NULL && PyUnicode_Check(slots[0]) ? PyUnicode_AsUTF8(slots[0]) : NULL;
   if (name == NULL) {
     if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "attribute() needs a name, a str");
     return NULL;
@@ -424,8 +448,8 @@ static PyObject *method_name_inputs(PyObject *object, PyObject *names) {
   if (tuple == NULL) return NULL;
   if ((size_t)PyTuple_GET_SIZE(tuple) != self->n_inputs) {
     Py_DECREF(tuple);
-    return eti_raise(self->state, ET_INVALID_ARGUMENT, "method %R has %zu inputs, needs as many names", self->name,
-                     self->n_inputs);
+    return eti_raise(self->state, ET_INVALID_ARGUMENT,
+                     "method %R has %zu inputs, needs as many names", self->name, self->n_inputs);
   }
   Py_XSETREF(self->input_names, tuple);
   Py_RETURN_NONE;
@@ -439,9 +463,10 @@ static PyObject *method_input_state(PyObject *object, PyObject *unused) {
   for (size_t i = 0; list != NULL && i < self->n_inputs; i++) {
     const et_value *value = et_method_input(self->method, i);
     const bool tensor = value != NULL && value->tag == ET_TENSOR;
-    PyObject *item = Py_BuildValue("{s:N,s:O}", "address",
-                                   tensor ? PyLong_FromVoidPtr(value->as.tensor->data) : Py_NewRef(Py_None), "borrowed",
-                                   self->inputs[i].borrowed ? Py_True : Py_False);
+    PyObject *item =
+        Py_BuildValue("{s:N,s:O}", "address",
+                      tensor ? PyLong_FromVoidPtr(value->as.tensor->data) : Py_NewRef(Py_None),
+                      "borrowed", self->inputs[i].borrowed ? Py_True : Py_False);
     if (item == NULL || PyList_Append(list, item) < 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }
@@ -459,9 +484,11 @@ static PyObject *method_memory(PyObject *object, PyObject *unused) {
     if (bytes == NULL || PyList_Append(planned, bytes) < 0) Py_CLEAR(planned);
     Py_XDECREF(bytes);
   }
-  PyObject *result = planned == NULL ? NULL
-                                     : Py_BuildValue("{s:n,s:n,s:N}", "method", (Py_ssize_t)self->memory->size, "scratch",
-                                                     (Py_ssize_t)self->scratch->size, "planned", planned);
+  PyObject *result =
+      planned == NULL
+          ? NULL
+          : Py_BuildValue("{s:n,s:n,s:N}", "method", (Py_ssize_t)self->memory->size, "scratch",
+                          (Py_ssize_t)self->scratch->size, "planned", planned);
   leave(self);
   return result;
 }
@@ -489,18 +516,24 @@ static PyObject *method_get_copies(PyObject *object, void *unused) {
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
 static PyMethodDef method_methods[] = {
     {"execute", FAST(method_execute), METH_FASTCALL | METH_KEYWORDS,
-     "execute($self, inputs, clone_outputs=True, kind=None)\n--\n\nSets the inputs, runs, returns the outputs as a list."},
-    {"set_inputs", method_set_inputs, METH_O, "set_inputs($self, inputs, /)\n--\n\nSets the inputs of the next run()."},
+     "execute($self, inputs, clone_outputs=True, kind=None)\n--\n\nSets the inputs, runs, returns "
+     "the outputs as a list."},
+    {"set_inputs", method_set_inputs, METH_O,
+     "set_inputs($self, inputs, /)\n--\n\nSets the inputs of the next run()."},
     {"run", method_run, METH_NOARGS, "run($self)\n--\n\nRuns with the inputs that are set."},
     {"outputs", FAST(method_outputs), METH_FASTCALL | METH_KEYWORDS,
      "outputs($self, clone_outputs=True, kind=None)\n--\n\nThe outputs of the last run."},
     {"attribute", FAST(method_attribute), METH_FASTCALL | METH_KEYWORDS,
      "attribute($self, name, clone=True, kind=None)\n--\n\nA named buffer of the method."},
-    {"close", method_close, METH_NOARGS, "close($self)\n--\n\nFrees the method. Arrays that view its memory stay valid."},
-    {"name_inputs", method_name_inputs, METH_O, "name_inputs($self, names, /)\n--\n\nNames to use in messages."},
+    {"close", method_close, METH_NOARGS,
+     "close($self)\n--\n\nFrees the method. Arrays that view its memory stay valid."},
+    {"name_inputs", method_name_inputs, METH_O,
+     "name_inputs($self, names, /)\n--\n\nNames to use in messages."},
     {"input_state", method_input_state, METH_NOARGS,
-     "input_state($self)\n--\n\nPer input: the address the runtime reads, and whether it is the caller's own memory."},
-    {"memory", method_memory, METH_NOARGS, "memory($self)\n--\n\nBytes held: method, scratch, planned."},
+     "input_state($self)\n--\n\nPer input: the address the runtime reads, and whether it is the "
+     "caller's own memory."},
+    {"memory", method_memory, METH_NOARGS,
+     "memory($self)\n--\n\nBytes held: method, scratch, planned."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -508,7 +541,8 @@ static PyGetSetDef method_getset[] = {
     {"name", method_get_name, NULL, "The method's name.", NULL},
     {"closed", method_get_closed, NULL, "True after close().", NULL},
     {"layout_conversions", method_get_conversions, NULL, "Inputs re-laid out so far.", NULL},
-    {"alignment_copies", method_get_copies, NULL, "Inputs copied so far for being misaligned or read-only.", NULL},
+    {"alignment_copies", method_get_copies, NULL,
+     "Inputs copied so far for being misaligned or read-only.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -525,6 +559,7 @@ static PyType_Slot method_slots[] = {
 PyType_Spec eti_method_spec = {
     .name = "executorch_py._C.Method",
     .basicsize = sizeof(eti_method),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
     .slots = method_slots,
 };

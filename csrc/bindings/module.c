@@ -1,29 +1,34 @@
-// module.c — the module `executorch_py._C`: definition, state, life. Types and functions live with their subjects; this
-// file lists them. Multi-phase initialisation; one interpreter only, because NumPy's function table is process-wide.
+// module.c — the module `executorch_py._C`: definition, state, life. Types and functions live with
+// their subjects; this file lists them. Multi-phase initialisation; one interpreter only, because
+// NumPy's function table is process-wide.
 #define ETI_IMPORTS_NUMPY
 #include "bindings/module.h"
 
 #include "bindings/errors.h"
 #include "bindings/interrupt.h"
 
-static eti_state *state_of(PyObject *module) { return PyModule_GetState(module); }
+static eti_state *state_of(PyObject *module) {
+  return PyModule_GetState(module);
+}
 
 typedef struct word {
   size_t offset;
   const char *text;
 } word;
 
-#define WORD(field, text_) {offsetof(eti_state, field), text_}
+#define WORD(field, text_) \
+  { offsetof(eti_state, field), text_ }
 static const word words[] = {
-    WORD(str_dtype, "dtype"),         WORD(str_numpy, "numpy"),
-    WORD(str_detach, "detach"),       WORD(str_view, "view"),
-    WORD(str_device, "device"),       WORD(str_type, "type"),
-    WORD(str_dlpack, "__dlpack__"),   WORD(str_array, "__array__"),
-    WORD(str_torch, "torch"),         WORD(str_requires_grad, "requires_grad"),
+    WORD(str_dtype, "dtype"),       WORD(str_numpy, "numpy"),     WORD(str_detach, "detach"),
+    WORD(str_view, "view"),         WORD(str_device, "device"),   WORD(str_type, "type"),
+    WORD(str_dlpack, "__dlpack__"), WORD(str_array, "__array__"), WORD(str_torch, "torch"),
+    WORD(str_is_neg, "is_neg"),
 };
 enum { N_WORDS = sizeof words / sizeof words[0] };
 
-static PyObject **word_at(eti_state *state, size_t i) { return (PyObject **)((char *)state + words[i].offset); }
+static PyObject **word_at(eti_state *state, size_t i) {
+  return (PyObject **)((char *)state + words[i].offset);
+}
 
 static int add_types(eti_state *state, PyObject *module) {
   struct {
@@ -60,7 +65,9 @@ static int module_exec(PyObject *module) {
     *word_at(state, i) = PyUnicode_InternFromString(words[i].text);
     if (*word_at(state, i) == NULL) return -1;
   }
-  if (find_main_thread(state) < 0 || eti_errors_init(state, module) < 0 || add_types(state, module) < 0) return -1;
+  if (find_main_thread(state) < 0 || eti_errors_init(state, module) < 0 ||
+      add_types(state, module) < 0)
+    return -1;
   if (PyModule_AddIntConstant(module, "VERIFY_FULL", ET_VERIFY_FULL) < 0) return -1;
   return PyModule_AddIntConstant(module, "VERIFY_MINIMAL", ET_VERIFY_MINIMAL);
 }
@@ -108,10 +115,14 @@ static PyMethodDef module_methods[] = {
      "open_program($module, source, data=(), *, verification=0, n_threads=0)\n--\n\n"
      "Opens a program from a path or a buffer, with external data files (paths or buffers)."},
     {"kernel_manifest", eti_kernel_manifest, METH_NOARGS,
-     "kernel_manifest($module)\n--\n\nPer operator: input and output dtypes, largest rank, argument count."},
-    {"backend_names", eti_backend_names, METH_NOARGS, "backend_names($module)\n--\n\nDelegates this build can run."},
-    {"system_info", eti_system_info, METH_NOARGS, "system_info($module)\n--\n\nMachine, CPU features, CPUs, compiler."},
-    {"_after_fork", eti_after_fork, METH_NOARGS, "_after_fork($module)\n--\n\nCalled in the child of os.fork()."},
+     "kernel_manifest($module)\n--\n\nPer operator: input and output dtypes, largest rank, "
+     "argument count."},
+    {"backend_names", eti_backend_names, METH_NOARGS,
+     "backend_names($module)\n--\n\nDelegates this build can run."},
+    {"system_info", eti_system_info, METH_NOARGS,
+     "system_info($module)\n--\n\nMachine, CPU features, CPUs, compiler."},
+    {"_after_fork", eti_after_fork, METH_NOARGS,
+     "_after_fork($module)\n--\n\nCalled in the child of os.fork()."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -136,4 +147,6 @@ PyModuleDef eti_module_def = {
 };
 
 PyMODINIT_FUNC PyInit__C(void);
-PyMODINIT_FUNC PyInit__C(void) { return PyModuleDef_Init(&eti_module_def); }
+PyMODINIT_FUNC PyInit__C(void) {
+  return PyModuleDef_Init(&eti_module_def);
+}

@@ -1,5 +1,6 @@
-// module.h — state of one module instance and what the files of the extension share. Objects keep a pointer to the state:
-// their heap type owns the module, so it outlives them, and hot calls need no lookup.
+// module.h — state of one module instance and what the files of the extension share. Objects keep a
+// pointer to the state: their heap type owns the module, so it outlives them, and hot calls need no
+// lookup.
 #ifndef ETI_MODULE_H
 #define ETI_MODULE_H
 
@@ -8,11 +9,13 @@
 
 enum { ETI_STATUS_SLOTS = 24 };
 
-// What is known of torch once a program's caller has loaded it; all NULL before. Never imported by this module.
+// What is known of torch once a program's caller has loaded it; all NULL before. Never imported by
+// this module.
 typedef struct eti_torch {
   PyObject *tensor_type;
   PyObject *from_numpy;
   PyObject *dtypes[ET_DTYPE_COUNT];  // torch.float32 … by et_dtype; NULL where torch has none
+  const struct eti_dlpack_api *exchange;  // its C entry to tensors' facts; NULL when it has none
 } eti_torch;
 
 typedef struct eti_state {
@@ -23,12 +26,15 @@ typedef struct eti_state {
   PyObject *base_error;
   PyObject *errors[ETI_STATUS_SLOTS];  // in the order of ET_STATUS_LIST
   eti_torch torch;
-  PyObject *ml_dtypes[ET_DTYPE_COUNT];  // dtype objects of the ml_dtypes package, filled when first needed
-  PyObject *str_dtype, *str_numpy, *str_detach, *str_view, *str_device, *str_type, *str_dlpack, *str_array;
-  PyObject *str_torch, *str_requires_grad;
-  struct eti_watch *watch;       // Ctrl-C, see interrupt.h
-  unsigned long main_thread;     // ident of the thread that receives signals
-  unsigned fork_generation;      // counts os.fork() in children: thread pools of older programs are gone there
+  PyObject *ml_dtypes[ET_DTYPE_COUNT];  // dtype objects of the ml_dtypes package, filled when first
+                                        // needed
+  PyObject *str_dtype, *str_numpy, *str_detach, *str_view, *str_device, *str_type, *str_dlpack,
+      *str_array;
+  PyObject *str_torch, *str_is_neg;
+  struct eti_watch *watch;    // Ctrl-C, see interrupt.h
+  unsigned long main_thread;  // ident of the thread that receives signals
+  unsigned fork_generation;   // counts os.fork() in children: thread pools of older programs are
+                              // gone there
   bool fork_hook_registered;
 } eti_state;
 

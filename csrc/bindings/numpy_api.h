@@ -1,5 +1,6 @@
-// numpy_api.h — the only place that includes NumPy's headers and sets its macros. module.c defines ETI_IMPORTS_NUMPY and
-// fills the function table; every other file shares that table through the unique symbol.
+// numpy_api.h — the only place that includes NumPy's headers and sets its macros. module.c defines
+// ETI_IMPORTS_NUMPY and fills the function table; every other file shares that table through the
+// unique symbol.
 #ifndef ETI_NUMPY_API_H
 #define ETI_NUMPY_API_H
 

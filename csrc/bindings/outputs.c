@@ -1,5 +1,6 @@
-// outputs.c — the runtime's values as Python objects: scalars as such, tensors as NumPy arrays or torch tensors in the
-// layout of the plan, lists as lists. Copies unless views are asked for; a view's base is whatever owns its bytes.
+// outputs.c — the runtime's values as Python objects: scalars as such, tensors as NumPy arrays or
+// torch tensors in the layout of the plan, lists as lists. Copies unless views are asked for; a
+// view's base is whatever owns its bytes.
 #include "bindings/method.h"
 
 #include <string.h>
@@ -7,18 +8,21 @@
 #include "bindings/arrays.h"
 #include "bindings/errors.h"
 
-// The object that owns the tensor's bytes, borrowed; NULL when nothing of ours does (then the caller copies).
+// The object that owns the tensor's bytes, borrowed; NULL when nothing of ours does (then the
+// caller copies).
 static PyObject *owner_of(const eti_method *self, const et_tensor *tensor, bool *read_only) {
   const size_t bytes = et_tensor_bytes(tensor);
   const eti_program *program = self->program;
   *read_only = false;
   for (size_t i = 0; i < self->n_outputs; i++) {
     const eti_memory *memory = self->outputs[i].memory;
-    if (memory != NULL && eti_memory_contains(memory, tensor->data, bytes)) return (PyObject *)memory;
+    if (memory != NULL && eti_memory_contains(memory, tensor->data, bytes))
+      return (PyObject *)memory;
   }
   for (size_t i = 0; i < program->n_planned; i++) {
     const eti_memory *memory = program->planned[i];
-    if (memory != NULL && eti_memory_contains(memory, tensor->data, bytes)) return (PyObject *)memory;
+    if (memory != NULL && eti_memory_contains(memory, tensor->data, bytes))
+      return (PyObject *)memory;
   }
   for (size_t i = 0; i < self->n_inputs; i++) {
     const eti_input *in = &self->inputs[i];
@@ -31,12 +35,14 @@ static PyObject *owner_of(const eti_method *self, const et_tensor *tensor, bool 
   *read_only = true;
   if (eti_memory_contains(program->memory, tensor->data, bytes)) return (PyObject *)program->memory;
   for (size_t i = 0; i < program->n_data; i++) {
-    if (eti_memory_contains(program->data[i].memory, tensor->data, bytes)) return (PyObject *)program->data[i].memory;
+    if (eti_memory_contains(program->data[i].memory, tensor->data, bytes))
+      return (PyObject *)program->data[i].memory;
   }
   return NULL;
 }
 
-static PyObject *array_of(const eti_method *self, const et_tensor *tensor, PyArray_Descr *descr, bool clone) {
+static PyObject *array_of(const eti_method *self, const et_tensor *tensor, PyArray_Descr *descr,
+                          bool clone) {
   npy_intp dims[ET_MAX_RANK], strides[ET_MAX_RANK];
   const npy_intp element = (npy_intp)et_dtype_bytes((et_dtype)tensor->dtype);
   for (unsigned d = 0; d < tensor->rank; d++) {
@@ -46,17 +52,19 @@ static PyObject *array_of(const eti_method *self, const et_tensor *tensor, PyArr
   bool read_only = false;
   PyObject *owner = clone || tensor->numel == 0 ? NULL : owner_of(self, tensor, &read_only);
   if (owner == NULL) {
-    PyObject *array = PyArray_NewFromDescr(&PyArray_Type, descr, tensor->rank, dims,
-                                           (tensor->flags & ET_TENSOR_CONTIGUOUS) != 0 ? NULL : strides, NULL, 0, NULL);
+    PyObject *array = PyArray_NewFromDescr(
+        &PyArray_Type, descr, tensor->rank, dims,
+        (tensor->flags & ET_TENSOR_CONTIGUOUS) != 0 ? NULL : strides, NULL, 0, NULL);
     if (array != NULL && tensor->numel > 0) {
       memcpy(PyArray_DATA((PyArrayObject *)array), tensor->data, tensor->numel * (size_t)element);
     }
     return array;
   }
-  PyObject *array = PyArray_NewFromDescr(&PyArray_Type, descr, tensor->rank, dims, strides, tensor->data,
-                                         read_only ? 0 : NPY_ARRAY_WRITEABLE, NULL);
+  PyObject *array = PyArray_NewFromDescr(&PyArray_Type, descr, tensor->rank, dims, strides,
+                                         tensor->data, read_only ? 0 : NPY_ARRAY_WRITEABLE, NULL);
   if (array == NULL) return NULL;
-  PyArray_UpdateFlags((PyArrayObject *)array, NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
+  PyArray_UpdateFlags((PyArrayObject *)array,
+                      NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_F_CONTIGUOUS | NPY_ARRAY_ALIGNED);
   if (PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(owner)) < 0) Py_CLEAR(array);
   return array;
 }
@@ -64,25 +72,30 @@ static PyObject *array_of(const eti_method *self, const et_tensor *tensor, PyArr
 static PyObject *torch_of(const eti_state *state, PyObject *array, et_dtype dtype, bool carried) {
   PyObject *tensor = PyObject_CallOneArg(state->torch.from_numpy, array);
   if (tensor != NULL && carried) {
-    PyObject *typed = PyObject_CallMethodOneArg(tensor, state->str_view, state->torch.dtypes[dtype]);
+    PyObject *typed =
+        PyObject_CallMethodOneArg(tensor, state->str_view, state->torch.dtypes[dtype]);
     Py_SETREF(tensor, typed);
   }
   return tensor;
 }
 
 static PyObject *no_dtype(const eti_state *state, et_dtype dtype) {
-  return eti_raise(state, ET_NOT_SUPPORTED, "an output has dtype %s, which neither NumPy nor torch can hold",
+  return eti_raise(state, ET_NOT_SUPPORTED,
+                   "an output has dtype %s, which neither NumPy nor torch can hold",
                    et_dtype_name(dtype));
 }
 
-static PyObject *tensor_object(eti_method *self, const et_tensor *tensor, bool clone, eti_kind kind) {
+static PyObject *tensor_object(eti_method *self, const et_tensor *tensor, bool clone,
+                               eti_kind kind) {
   const eti_state *state = self->state;
   const et_dtype dtype = (et_dtype)tensor->dtype;
   bool carried = false;
   const int typenum = eti_numpy_type(dtype, &carried);
-  if (typenum < 0 || (kind == ETI_KIND_TORCH && state->torch.dtypes[dtype] == NULL)) return no_dtype(state, dtype);
+  if (typenum < 0 || (kind == ETI_KIND_TORCH && state->torch.dtypes[dtype] == NULL))
+    return no_dtype(state, dtype);
   if (tensor->data == NULL && tensor->numel > 0) {
-    return eti_raise(state, ET_INVALID_STATE, "an output of method %R has no data yet: run it first", self->name);
+    return eti_raise(state, ET_INVALID_STATE,
+                     "an output of method %R has no data yet: run it first", self->name);
   }
   PyArray_Descr *descr;
   if (carried && kind == ETI_KIND_NUMPY) {
@@ -101,7 +114,8 @@ static PyObject *tensor_object(eti_method *self, const et_tensor *tensor, bool c
   return result;
 }
 
-static PyObject *list_item(eti_method *self, const et_value *list, size_t i, bool clone, eti_kind kind) {
+static PyObject *list_item(eti_method *self, const et_value *list, size_t i, bool clone,
+                           eti_kind kind) {
   switch (list->tag) {
     case ET_BOOL_LIST:
       return PyBool_FromLong(list->as.bools[i]);
@@ -146,7 +160,8 @@ PyObject *eti_output_object(eti_method *self, const et_value *value, bool clone,
       return list;
     }
     default:
-      return eti_raise(self->state, ET_INTERNAL, "an output has the unknown tag %d", (int)value->tag);
+      return eti_raise(self->state, ET_INTERNAL, "an output has the unknown tag %d",
+                       (int)value->tag);
   }
 }
 

@@ -1,5 +1,6 @@
-// program_info.c — facts about methods, operators and this machine as plain Python dicts and lists. Cold code: clarity
-// before speed. Relies on the runtime's queries, which read the file without loading anything.
+// program_info.c — facts about methods, operators and this machine as plain Python dicts and lists.
+// Cold code: clarity before speed. Relies on the runtime's queries, which read the file without
+// loading anything.
 #include "bindings/program.h"
 
 #include <string.h>
@@ -8,8 +9,9 @@
 #include "bindings/errors.h"
 
 static const char *tag_name(et_tag tag) {
-  static const char *const names[] = {"None",     "Tensor",     "String",  "Double",     "Int",    "Bool",
-                                      "ListBool", "ListDouble", "ListInt", "ListTensor", "Scalar", "ListOptionalTensor"};
+  static const char *const names[] = {"None",    "Tensor",     "String",   "Double",
+                                      "Int",     "Bool",       "ListBool", "ListDouble",
+                                      "ListInt", "ListTensor", "Scalar",   "ListOptionalTensor"};
   return (size_t)tag < sizeof names / sizeof names[0] ? names[tag] : "Unknown";
 }
 
@@ -32,7 +34,8 @@ static PyObject *text(const char *bytes) {
 
 PyObject *eti_tensor_info_dict(et_tag tag, const et_tensor_info *info) {
   if (tag != ET_TENSOR) return Py_BuildValue("{s:s}", "tag", tag_name(tag));
-  PyObject *sizes = PyTuple_New((Py_ssize_t)info->rank), *order = PyTuple_New((Py_ssize_t)info->rank);
+  PyObject *sizes = PyTuple_New((Py_ssize_t)info->rank),
+           *order = PyTuple_New((Py_ssize_t)info->rank);
   for (size_t d = 0; sizes != NULL && order != NULL && d < info->rank; d++) {
     PyTuple_SET_ITEM(sizes, (Py_ssize_t)d, PyLong_FromLong(info->sizes[d]));
     PyTuple_SET_ITEM(order, (Py_ssize_t)d, PyLong_FromLong(info->dim_order[d]));
@@ -42,9 +45,10 @@ PyObject *eti_tensor_info_dict(et_tag tag, const et_tensor_info *info) {
     Py_XDECREF(order);
     return NULL;
   }
-  return Py_BuildValue("{s:s,s:i,s:s,s:N,s:N,s:n,s:N,s:N,s:N}", "tag", tag_name(tag), "dtype", (int)info->dtype,
-                       "dtype_name", eti_dtype_python_name(info->dtype), "sizes", sizes, "dim_order", order, "nbytes",
-                       (Py_ssize_t)info->bytes, "planned", PyBool_FromLong(info->is_planned), "dynamic",
+  return Py_BuildValue("{s:s,s:i,s:s,s:N,s:N,s:n,s:N,s:N,s:N}", "tag", tag_name(tag), "dtype",
+                       (int)info->dtype, "dtype_name", eti_dtype_python_name(info->dtype), "sizes",
+                       sizes, "dim_order", order, "nbytes", (Py_ssize_t)info->bytes, "planned",
+                       PyBool_FromLong(info->is_planned), "dynamic",
                        PyBool_FromLong(info->is_dynamic), "name",
                        info->name != NULL ? text(info->name) : Py_NewRef(Py_None));
 }
@@ -70,14 +74,17 @@ typedef struct op_lists {
   bool failed;
 } op_lists;
 
-static void visit(void *ctx, const char *name, const char *overload, bool is_delegate, size_t n_calls, size_t bytes) {
+static void visit(void *ctx, const char *name, const char *overload, bool is_delegate,
+                  size_t n_calls, size_t bytes) {
   op_lists *lists = ctx;
   if (lists->failed) return;
   PyObject *item;
   if (is_delegate) {
-    item = Py_BuildValue("{s:N,s:n,s:n}", "id", text(name), "calls", (Py_ssize_t)n_calls, "nbytes", (Py_ssize_t)bytes);
+    item = Py_BuildValue("{s:N,s:n,s:n}", "id", text(name), "calls", (Py_ssize_t)n_calls, "nbytes",
+                         (Py_ssize_t)bytes);
   } else {
-    PyObject *whole = overload[0] == '\0' ? text(name) : PyUnicode_FromFormat("%s.%s", name, overload);
+    PyObject *whole =
+        overload[0] == '\0' ? text(name) : PyUnicode_FromFormat("%s.%s", name, overload);
     item = Py_BuildValue("{s:N,s:n}", "name", whole, "calls", (Py_ssize_t)n_calls);
   }
   lists->failed = push(is_delegate ? lists->delegates : lists->operators, item) < 0;
@@ -119,7 +126,8 @@ static PyObject *planned_list(const eti_program *program, const char *name, size
 PyObject *eti_program_method_info(eti_program *program, const char *name) {
   et_error err = {.status = ET_OK};
   et_method_info info;
-  if (et_program_method_info(&program->program, name, &info, &err) != ET_OK) return eti_raise_error(program->state, &err);
+  if (et_program_method_info(&program->program, name, &info, &err) != ET_OK)
+    return eti_raise_error(program->state, &err);
   PyObject *dict = PyDict_New();
   if (dict == NULL) return NULL;
   if (put(dict, "name", text(info.name)) < 0 ||
@@ -130,7 +138,8 @@ PyObject *eti_program_method_info(eti_program *program, const char *name) {
       put(dict, "n_instructions", PyLong_FromSize_t(info.n_instructions)) < 0 ||
       put(dict, "planned", planned_list(program, name, info.n_planned)) < 0 ||
       put(dict, "input_structure", text(info.input_structure)) < 0 ||
-      put(dict, "output_structure", text(info.output_structure)) < 0 || add_operators(program, name, dict) < 0) {
+      put(dict, "output_structure", text(info.output_structure)) < 0 ||
+      add_operators(program, name, dict) < 0) {
     Py_DECREF(dict);
     return NULL;
   }
@@ -152,12 +161,14 @@ PyObject *eti_kernel_manifest(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
   PyObject *manifest = PyDict_New();
-  for (const et_op_table *table = &et_ops_portable; manifest != NULL && table != NULL; table = table->next) {
+  for (const et_op_table *table = &et_ops_portable; manifest != NULL && table != NULL;
+       table = table->next) {
     for (size_t i = 0; manifest != NULL && i < table->n_ops; i++) {
       const et_op *op = &table->ops[i];
-      PyObject *row = Py_BuildValue("{s:N,s:N,s:i,s:i}", "inputs", dtype_list(op->in_dtypes), "outputs",
-                                    dtype_list(op->out_dtypes), "max_rank", op->max_rank != 0 ? op->max_rank : ET_MAX_RANK,
-                                    "n_args", (int)op->n_args);
+      PyObject *row =
+          Py_BuildValue("{s:N,s:N,s:i,s:i}", "inputs", dtype_list(op->in_dtypes), "outputs",
+                        dtype_list(op->out_dtypes), "max_rank",
+                        op->max_rank != 0 ? op->max_rank : ET_MAX_RANK, "n_args", (int)op->n_args);
       if (put(manifest, op->name, row) < 0) Py_CLEAR(manifest);
     }
   }
@@ -181,8 +192,9 @@ static void add_cpu_features(PyObject *list) {
   // __builtin_cpu_supports takes literals only.
 #define FEATURE(name) \
   if (__builtin_cpu_supports(name) && push(list, PyUnicode_FromString(name)) < 0) PyErr_Clear();
-  FEATURE("sse4.2") FEATURE("avx") FEATURE("fma") FEATURE("avx2") FEATURE("avx512f") FEATURE("avx512bw")
-  FEATURE("avx512dq") FEATURE("avx512vl") FEATURE("avx512vnni") FEATURE("avx512bf16")
+  FEATURE("sse4.2")
+  FEATURE("avx") FEATURE("fma") FEATURE("avx2") FEATURE("avx512f") FEATURE("avx512bw")
+      FEATURE("avx512dq") FEATURE("avx512vl") FEATURE("avx512vnni") FEATURE("avx512bf16")
 #undef FEATURE
 }
 static const char machine[] = "x86-64";
@@ -192,7 +204,9 @@ static void add_cpu_features(PyObject *list) {
 }
 static const char machine[] = "arm64";
 #else
-static void add_cpu_features(PyObject *list) { (void)list; }
+static void add_cpu_features(PyObject *list) {
+  (void)list;
+}
 static const char machine[] = "other";
 #endif
 
@@ -207,7 +221,8 @@ PyObject *eti_system_info(PyObject *module, PyObject *unused) {
 #else
   const char compiler[] = "gcc " __VERSION__;
 #endif
-  return Py_BuildValue("{s:s,s:N,s:n,s:s,s:N}", "machine", machine, "cpu_features", features, "cpu_count",
-                       (Py_ssize_t)et_cpu_count(), "compiler", compiler, "version",
-                       PyUnicode_FromFormat("%d.%d.%d", ET_VERSION_MAJOR, ET_VERSION_MINOR, ET_VERSION_PATCH));
+  return Py_BuildValue(
+      "{s:s,s:N,s:n,s:s,s:N}", "machine", machine, "cpu_features", features, "cpu_count",
+      (Py_ssize_t)et_cpu_count(), "compiler", compiler, "version",
+      PyUnicode_FromFormat("%d.%d.%d", ET_VERSION_MAJOR, ET_VERSION_MINOR, ET_VERSION_PATCH));
 }

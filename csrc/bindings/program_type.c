@@ -1,5 +1,5 @@
-// program_type.c — opening, sharing and closing programs. Relies on memory.h for bytes and on method_type.c for methods;
-// knows nothing of tensors or arrays.
+// program_type.c — opening, sharing and closing programs. Relies on memory.h for bytes and on
+// method_type.c for methods; knows nothing of tensors or arrays.
 #include "bindings/program.h"
 
 #include <string.h>
@@ -12,7 +12,8 @@
 int eti_program_lock(eti_program *program) {
   const unsigned long me = PyThread_get_thread_ident();
   if (program->holder == me) {
-    eti_raise(program->state, ET_INVALID_STATE, "a method of this program is already running in this thread");
+    eti_raise(program->state, ET_INVALID_STATE,
+              "a method of this program is already running in this thread");
     return -1;
   }
   PyLockStatus taken = PyThread_acquire_lock_timed(program->lock, 0, 0);
@@ -47,7 +48,8 @@ int eti_program_pool(eti_program *program, const et_pool **pool) {
   *pool = NULL;
   if (program->n_threads <= 1) return 0;
   if (program->threads == NULL) {
-    eti_memory *memory = eti_memory_allocate(program->state, et_thread_pool_bytes(program->n_threads));
+    eti_memory *memory =
+        eti_memory_allocate(program->state, et_thread_pool_bytes(program->n_threads));
     if (memory == NULL) return -1;
     et_error err = {.status = ET_OK};
     const et_span span = {memory->data, memory->size};
@@ -60,7 +62,8 @@ int eti_program_pool(eti_program *program, const et_pool **pool) {
     program->threads_memory = memory;
     program->threads_handle = et_thread_pool_handle(program->threads);
     program->fork_generation = program->state->fork_generation;
-    program->pool = (et_pool){.ctx = program, .n_threads = program->threads_handle.n_threads, .run = pool_run};
+    program->pool =
+        (et_pool){.ctx = program, .n_threads = program->threads_handle.n_threads, .run = pool_run};
   }
   *pool = &program->pool;
   return 0;
@@ -68,7 +71,8 @@ int eti_program_pool(eti_program *program, const et_pool **pool) {
 
 // ---- shared memory
 
-// Sizes of the shared planned buffers: the maximum over all methods, so that any of them can be loaded later.
+// Sizes of the shared planned buffers: the maximum over all methods, so that any of them can be
+// loaded later.
 static int measure_planned(eti_program *self) {
   et_error err = {.status = ET_OK};
   const size_t n_methods = et_program_method_count(&self->program);
@@ -125,7 +129,8 @@ eti_memory *eti_program_scratch(eti_program *program, size_t bytes) {
 // ---- opening
 
 static eti_memory *memory_from(eti_state *state, PyObject *object) {
-  if (PyUnicode_Check(object) || PyObject_HasAttrString(object, "__fspath__")) return eti_memory_map_file(state, object);
+  if (PyUnicode_Check(object) || PyObject_HasAttrString(object, "__fspath__"))
+    return eti_memory_map_file(state, object);
   return eti_memory_from_buffer(state, object);
 }
 
@@ -184,20 +189,23 @@ static int open_program(eti_program *self, PyObject *source, et_verification ver
 }
 
 PyObject *eti_open_program(PyObject *module, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {(char *)"source", (char *)"data", (char *)"verification", (char *)"n_threads", NULL};
+  static char *names[] = {(char *)"source", (char *)"data", (char *)"verification",
+                          (char *)"n_threads", NULL};
   PyObject *source, *data = NULL;
   int verification = ET_VERIFY_FULL;
   Py_ssize_t n_threads = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O$in:open_program", names, &source, &data, &verification,
-                                   &n_threads)) {
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O$in:open_program", names, &source, &data,
+                                   &verification, &n_threads)) {
     return NULL;
   }
   eti_state *state = PyModule_GetState(module);
   if (verification != ET_VERIFY_FULL && verification != ET_VERIFY_MINIMAL) {
-    return eti_raise(state, ET_INVALID_ARGUMENT, "verification is %d, needs 0 (full) or 1 (minimal)", verification);
+    return eti_raise(state, ET_INVALID_ARGUMENT,
+                     "verification is %d, needs 0 (full) or 1 (minimal)", verification);
   }
   if (n_threads < 0 || n_threads > 1024) {
-    return eti_raise(state, ET_INVALID_ARGUMENT, "n_threads is %zd, needs 0 (all CPUs) to 1024", n_threads);
+    return eti_raise(state, ET_INVALID_ARGUMENT, "n_threads is %zd, needs 0 (all CPUs) to 1024",
+                     n_threads);
   }
   if (eti_fork_hook(state) < 0) return NULL;
   eti_program *self = (eti_program *)state->program_type->tp_alloc(state->program_type, 0);
@@ -294,7 +302,8 @@ static PyObject *program_load_method(PyObject *object, PyObject *name) {
   eti_program *self = (eti_program *)object;
   const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
   if (text == NULL) {
-    if (!PyErr_Occurred()) PyErr_Format(PyExc_TypeError, "a method's name is a str, not %.80s", Py_TYPE(name)->tp_name);
+    if (!PyErr_Occurred())
+      PyErr_Format(PyExc_TypeError, "a method's name is a str, not %.80s", Py_TYPE(name)->tp_name);
     return NULL;
   }
   if (eti_program_lock(self) < 0) return NULL;
@@ -370,9 +379,11 @@ static PyObject *program_buffer(PyObject *object, PyObject *unused) {
   if (check_open(self) < 0) return NULL;
   // An array rather than a memoryview: it keeps the bytes alive after close().
   npy_intp size = (npy_intp)self->memory->size;
-  PyObject *array = PyArray_New(&PyArray_Type, 1, &size, NPY_UBYTE, NULL, self->memory->data, 0, NPY_ARRAY_CARRAY_RO, NULL);
+  PyObject *array = PyArray_New(&PyArray_Type, 1, &size, NPY_UBYTE, NULL, self->memory->data, 0,
+                                NPY_ARRAY_CARRAY_RO, NULL);
   if (array == NULL) return NULL;
-  if (PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef((PyObject *)self->memory)) < 0) Py_CLEAR(array);
+  if (PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef((PyObject *)self->memory)) < 0)
+    Py_CLEAR(array);
   return array;
 }
 
@@ -400,13 +411,20 @@ static PyObject *program_get_ownership(PyObject *object, void *unused) {
 }
 
 static PyMethodDef program_methods[] = {
-    {"load_method", program_load_method, METH_O, "load_method($self, name, /)\n--\n\nMeasures and loads a method."},
-    {"method_names", program_method_names, METH_NOARGS, "method_names($self)\n--\n\nNames in the file's order."},
-    {"method_info", program_info, METH_O, "method_info($self, name, /)\n--\n\nFacts of a method, without loading it."},
-    {"named_data", program_named_data, METH_NOARGS, "named_data($self)\n--\n\nBytes of each named blob of the file."},
-    {"data_keys", program_data_keys, METH_NOARGS, "data_keys($self)\n--\n\nKeys of each external data file."},
-    {"buffer", program_buffer, METH_NOARGS, "buffer($self)\n--\n\nThe file's bytes as a read-only array, not copied."},
-    {"close", program_close, METH_NOARGS, "close($self)\n--\n\nCloses the program and its methods."},
+    {"load_method", program_load_method, METH_O,
+     "load_method($self, name, /)\n--\n\nMeasures and loads a method."},
+    {"method_names", program_method_names, METH_NOARGS,
+     "method_names($self)\n--\n\nNames in the file's order."},
+    {"method_info", program_info, METH_O,
+     "method_info($self, name, /)\n--\n\nFacts of a method, without loading it."},
+    {"named_data", program_named_data, METH_NOARGS,
+     "named_data($self)\n--\n\nBytes of each named blob of the file."},
+    {"data_keys", program_data_keys, METH_NOARGS,
+     "data_keys($self)\n--\n\nKeys of each external data file."},
+    {"buffer", program_buffer, METH_NOARGS,
+     "buffer($self)\n--\n\nThe file's bytes as a read-only array, not copied."},
+    {"close", program_close, METH_NOARGS,
+     "close($self)\n--\n\nCloses the program and its methods."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -414,7 +432,8 @@ static PyGetSetDef program_getset[] = {
     {"closed", program_get_closed, NULL, "True after close().", NULL},
     {"n_threads", program_get_n_threads, NULL, "Threads its methods run on.", NULL},
     {"nbytes", program_get_nbytes, NULL, "Size of the file.", NULL},
-    {"ownership", program_get_ownership, NULL, "Where the bytes are: mapped, borrowed, copied or closed.", NULL},
+    {"ownership", program_get_ownership, NULL,
+     "Where the bytes are: mapped, borrowed, copied or closed.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 
@@ -431,6 +450,7 @@ static PyType_Slot program_slots[] = {
 PyType_Spec eti_program_spec = {
     .name = "executorch_py._C.Program",
     .basicsize = sizeof(eti_program),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+             Py_TPFLAGS_IMMUTABLETYPE,
     .slots = program_slots,
 };

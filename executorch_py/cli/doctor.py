@@ -64,11 +64,12 @@ def text(facts: dict[str, Any]) -> str:
         f"numpy         {facts['numpy'] or 'missing: pip install numpy'}",
     ]
     if runtime["ok"]:
+        features = " ".join(runtime["cpu_features"]) or "baseline"
         lines += [
             f"runtime       {runtime['version']}, built by {runtime['compiler']}",
             f"operators     {runtime['operators']}",
             f"backends      {', '.join(runtime['backends']) or 'none'}",
-            f"machine       {runtime['machine']}: {' '.join(runtime['cpu_features']) or 'baseline'}",
+            f"machine       {runtime['machine']}: {features}",
             f"threads       {runtime['cpu_count']} (CPUs this process may use)",
         ]
     else:

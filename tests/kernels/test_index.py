@@ -1,4 +1,4 @@
-"""Indexing operators against eager torch: integer tensors, masks, None, every layout, repeated and wrong indices."""
+"""Indexing by tensors against eager torch: integers, masks, None, repeated and wrong indices."""
 
 from __future__ import annotations
 

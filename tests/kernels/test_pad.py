@@ -1,4 +1,4 @@
-"""Padding operators against eager torch: constants, mirror images and edges, negative paddings, every layout."""
+"""Padding operators against eager torch: constants, mirror images, edges, crops, every layout."""
 
 from __future__ import annotations
 

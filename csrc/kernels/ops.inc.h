@@ -12,7 +12,7 @@ ET_OP("aten::_native_batch_norm_legit.out", op_native_batch_norm_legit_out, 12, 
 ET_OP("aten::_native_batch_norm_legit_no_training.out", op_native_batch_norm_legit_no_training_out, 11, ET_TYPES_FLOAT_HALF, ET_TYPES_FLOAT_HALF)
 ET_OP("aten::_softmax.out", op_softmax_out, 5, ET_TYPES_FLOAT_HALF, ET_TYPES_FLOAT_HALF)
 ET_OP_PREPARED("aten::_to_copy.out", op_to_copy_out, prepare_to_copy_out, 5, ET_TYPES_ALL, ET_TYPES_ALL)
-ET_OP_PREPARED("aten::abs.out", op_abs_out, prepare_abs_out, 3, ET_TYPES_REAL_HALF, ET_TYPES_REAL_HALF)
+ET_OP_PREPARED("aten::abs.out", op_abs_out, prepare_abs_out, 3, ET_TYPES_REAL_HALF | ET_TYPES_COMPLEX, ET_TYPES_REAL_HALF)
 ET_OP_PREPARED("aten::acos.out", op_acos_out, prepare_acos_out, 3, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_FLOAT_HALF)
 ET_OP_PREPARED("aten::acosh.out", op_acosh_out, prepare_acosh_out, 3, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_FLOAT_HALF)
 ET_OP_PREPARED("aten::add.Scalar_out", op_add_out, prepare_add_out, 5, ET_TYPES_REAL_HALF_BOOL | ET_TYPES_COMPLEX, ET_TYPES_REAL_HALF_BOOL | ET_TYPES_COMPLEX)

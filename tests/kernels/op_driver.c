@@ -2,6 +2,7 @@
 // loader and the run loop do for one instruction: checks the arity and the dtype sets, measures and runs the prepare step in
 // an arena of exactly the measured size, gives the scratch that was asked for, and calls run.
 // A shared library, because Python drives it; nothing of it ships.
+#include "kernels/micro/eltwise.h"
 #include "runtime/arena.h"
 #include "runtime/et.h"
 
@@ -126,4 +127,47 @@ double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare
   free(scratch);
   free(p.memory);
   return best;
+}
+
+// ---- the f32 micro-kernels of every instruction set this CPU has, for tests of equality
+
+typedef struct micro_entry {
+  const char *name;
+  size_t offset;
+  size_t n_inputs;
+} micro_entry;
+
+#define UNARY_ENTRY(name) {#name, offsetof(eti_eltwise, unary.name), 1},
+#define BINARY_ENTRY(name) {#name, offsetof(eti_eltwise, binary.name), 2},
+static const micro_entry micro_entries[] = {ETI_UNARY_F32_LIST(UNARY_ENTRY) ETI_BINARY_F32_LIST(BINARY_ENTRY)};
+
+EXPORT const char *etd_micro_name(size_t i);
+EXPORT size_t etd_micro_inputs(size_t i);
+EXPORT int etd_best_isa(void);
+EXPORT void etd_micro_run(size_t i, int isa, float *out, float *a, float *b, size_t n, const float *k);
+EXPORT void etd_micro_rows(int isa, const float *x, size_t n, float *results, float *rows);
+
+const char *etd_micro_name(size_t i) {
+  return i < sizeof micro_entries / sizeof micro_entries[0] ? micro_entries[i].name : NULL;
+}
+size_t etd_micro_inputs(size_t i) { return micro_entries[i].n_inputs; }
+int etd_best_isa(void) { return (int)eti_cpu_isa(); }
+
+void etd_micro_run(size_t i, int isa, float *out, float *a, float *b, size_t n, const float *k) {
+  const char *table = (const char *)eti_eltwise_for((eti_isa)isa);
+  const eti_loop loop = *(const eti_loop *)(const void *)(table + micro_entries[i].offset);
+  void *const p[3] = {out, a, b};
+  const ptrdiff_t s[3] = {4, 4, 4};
+  loop(p, s, n, k);
+}
+
+// Row reductions of one row, and softmax and log-softmax of it (2 · n floats).
+void etd_micro_rows(int isa, const float *x, size_t n, float *results, float *rows) {
+  const eti_eltwise *m = eti_eltwise_for((eti_isa)isa);
+  results[0] = m->row_sum(x, n);
+  results[1] = m->row_sum_square_diff(x, n, 0.25f);
+  results[2] = m->row_max(x, n);
+  results[3] = m->row_min(x, n);
+  m->row_softmax(rows, x, n);
+  m->row_log_softmax(rows + n, x, n);
 }

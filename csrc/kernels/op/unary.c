@@ -3,6 +3,7 @@
 // differ in the last place between platforms.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
+#include "kernels/loops/cast_values.h"
 #include "kernels/loops/loop.h"
 #include "kernels/ops.h"
 
@@ -230,7 +231,6 @@ static inline double logit_value(double x) { return log(x / (1.0 - x)); }
 
 // X(operator, description)
 #define UNARY_LIST(X) \
-  X(abs, SAME(abs)) \
   X(bitwise_not, SAME_INT(bitwise_not)) \
   X(ceil, SAME(ceil)) \
   X(floor, SAME(floor)) \
@@ -279,6 +279,48 @@ UNARY_LIST(RUN)
   et_status prepare_##name##_out(et_prepare_ctx *ctx, et_value *const *args) { return eti_unary_prepare(ctx, args, &name##_op, 1, NULL); }
 UNARY_LIST(PREPARE)
 #undef PREPARE
+
+// ---- abs: of complex numbers it is their size, a real number
+
+static const eti_elementwise abs_op = SAME(abs);
+
+static void size_c64(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  (void)params;
+  for (size_t i = 0; i < n; i++) {
+    const eti_c64 x = ETI_CAT(eti_c64, p[1], i, s[1]);
+    const double re = (double)x.re, im = (double)x.im;  // squares of f32 neither overflow nor vanish in f64
+    ETI_AT(float, p[0], i, s[0]) = (float)sqrt(re * re + im * im);
+  }
+}
+
+static void size_c128(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  (void)params;
+  for (size_t i = 0; i < n; i++) {
+    const eti_c128 x = ETI_CAT(eti_c128, p[1], i, s[1]);
+    ETI_AT(double, p[0], i, s[0]) = hypot(x.re, x.im);
+  }
+}
+
+et_status op_abs_out(et_kernel_ctx *ctx, et_value *const *args) {
+  if (args[0] == NULL || args[0]->tag != ET_TENSOR || !eti_is_complex((et_dtype)args[0]->as.tensor->dtype)) {
+    return eti_unary_run(ctx, args, &abs_op, 1, NULL);
+  }
+  et_tensor *operands[2];
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &operands[1]));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &operands[0]));
+  const et_dtype dtype = (et_dtype)operands[1]->dtype, part = dtype == ET_C128 ? ET_F64 : ET_F32;
+  ET_CHECK(eti_dtype_in(dtype, ET_TYPES_COMPLEX), ctx->err, ET_NOT_SUPPORTED, "self: not defined for dtype %s",
+           et_dtype_name(dtype));
+  ET_TRY(eti_check_cast(ctx, part, operands[0]));
+  ET_TRY(eti_resize_like(ctx, operands[0], operands[1]));
+  const eti_map map = {.loop = dtype == ET_C128 ? size_c128 : size_c64, .types = {(uint8_t)part, (uint8_t)dtype}};
+  return eti_map_run(ctx, &map, operands, 2);
+}
+
+et_status prepare_abs_out(et_prepare_ctx *ctx, et_value *const *args) {
+  if (args[0] == NULL || args[0]->tag != ET_TENSOR || eti_is_complex((et_dtype)args[0]->as.tensor->dtype)) return ET_OK;
+  return eti_unary_prepare(ctx, args, &abs_op, 1, NULL);
+}
 
 // ---- logit: an eps of None leaves the operand as it is
 

@@ -84,7 +84,7 @@ static bool is_table(verifier *v, size_t at, unsigned type) {
       continue;
     }
     if (kind == ETI_FB_MEMBERS(0) >> 5) {
-      if (member == 0) continue;
+      if (member == 0) return false;  // a value of no kind could not be proven
       kind = ETI_FB_TABLE(0) >> 5;
       what = member;
     }

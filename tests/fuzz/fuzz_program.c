@@ -2,6 +2,7 @@
 // Whatever the bytes are, the outcome is a status or a correct run; the sanitizers judge the rest. Memory is given in
 // exactly the sizes asked for, so that a byte too many is seen. Runs end early and large programs are not run, because the
 // question is safety, not endurance.
+#define _POSIX_C_SOURCE 200809L
 #include "runtime/et.h"
 
 #include <stdlib.h>

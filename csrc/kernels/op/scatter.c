@@ -51,7 +51,7 @@ static void copy_first(const et_kernel_ctx *ctx, const et_tensor *out, const eti
   eti_copy_views(ctx->pool, out->data, &to, data, self, et_dtype_bytes((et_dtype)out->dtype));
 }
 
-static void copy_one(char *dst, const char *src, size_t bytes) {
+static inline void copy_one(char *dst, const char *src, size_t bytes) {
   char value[16];
   memcpy(value, src, bytes);
   memcpy(dst, value, bytes);
@@ -59,7 +59,7 @@ static void copy_one(char *dst, const char *src, size_t bytes) {
 
 // ---- gather and scatter
 
-typedef enum way { GATHER, SCATTER } way;
+typedef enum direction { GATHER, SCATTER } direction;
 
 // Elements between `plain` (walked along with the index) and `placed` (addressed by the index in one dimension).
 typedef struct placing {
@@ -69,36 +69,56 @@ typedef struct placing {
   size_t dim, bytes;
   int64_t size;        // of placed in dim
   ptrdiff_t stride;
-  way way;
+  direction way;
   eti_accumulate_fn add;
 } placing;
 
-static et_status place_row(const et_kernel_ctx *ctx, const placing *p) {
+// One row, specialised by the constants it is called with.
+static inline et_status place_row(const et_kernel_ctx *ctx, const placing *p, bool is_wide, size_t bytes, direction way) {
   const lanes *l = &p->l;
   const size_t last = l->shape.rank - 1;
-  const ptrdiff_t bytes = (ptrdiff_t)p->bytes;
-  for (ptrdiff_t i = 0; i < l->shape.sizes[last]; i++) {
-    const ptrdiff_t at = l->at[1] + i * l->strides[1][last];
-    const int64_t index =
-        p->index->dtype == ET_I64 ? ((const int64_t *)p->index->data)[at] : ((const int32_t *)p->index->data)[at];
-    ET_CHECK(index >= 0 && index < p->size, ctx->err, ET_INVALID_ARGUMENT,
-             "index %lld is out of bounds for dimension %zu with size %lld", (long long)index, p->dim, (long long)p->size);
-    char *plain = p->plain + (l->at[0] + i * l->strides[0][last]) * bytes;
-    char *placed = p->placed + (l->at[2] + i * l->strides[2][last] + (ptrdiff_t)index * p->stride) * bytes;
-    if (p->way == GATHER) {
-      copy_one(plain, placed, p->bytes);
+  const ptrdiff_t step = (ptrdiff_t)bytes, n = l->shape.sizes[last];
+  const ptrdiff_t index_step = l->strides[1][last], plain_step = l->strides[0][last] * step;
+  const ptrdiff_t placed_step = l->strides[2][last] * step, stride = p->stride * step;
+  const int64_t *wide = p->index->data;
+  const int32_t *narrow = p->index->data;
+  const int64_t size = p->size;
+  char *plain = p->plain + l->at[0] * step, *placed = p->placed + l->at[2] * step;
+  for (ptrdiff_t i = 0, at = l->at[1]; i < n; i++, at += index_step, plain += plain_step, placed += placed_step) {
+    const int64_t index = is_wide ? wide[at] : narrow[at];
+    ET_CHECK((uint64_t)index < (uint64_t)size, ctx->err, ET_INVALID_ARGUMENT,
+             "index %lld at position %lld of a row is out of bounds for dimension %zu with size %lld", (long long)index,
+             (long long)i, p->dim, (long long)size);
+    if (way == GATHER) {
+      copy_one(plain, placed + (ptrdiff_t)index * stride, bytes);
     } else if (p->add == NULL) {
-      copy_one(placed, plain, p->bytes);
+      copy_one(placed + (ptrdiff_t)index * stride, plain, bytes);
     } else {
-      p->add(placed, 0, plain, 0, 1);
+      p->add(placed + (ptrdiff_t)index * stride, 0, plain, 0, 1);
     }
   }
   return ET_OK;
 }
 
+static inline et_status place_sized(const et_kernel_ctx *ctx, const placing *p, size_t bytes) {
+  const bool is_wide = p->index->dtype == ET_I64;
+  if (p->way == SCATTER) return place_row(ctx, p, is_wide, bytes, SCATTER);
+  return is_wide ? place_row(ctx, p, true, bytes, GATHER) : place_row(ctx, p, false, bytes, GATHER);
+}
+
+static et_status place_row_of(const et_kernel_ctx *ctx, const placing *p) {
+  switch (p->bytes) {
+    case 1: return place_sized(ctx, p, 1);
+    case 2: return place_sized(ctx, p, 2);
+    case 4: return place_sized(ctx, p, 4);
+    case 8: return place_sized(ctx, p, 8);
+    default: return place_sized(ctx, p, 16);
+  }
+}
+
 static et_status place_all(const et_kernel_ctx *ctx, placing *p) {
   if (lanes_empty(&p->l)) return ET_OK;
-  do ET_TRY(place_row(ctx, p));
+  do ET_TRY(place_row_of(ctx, p));
   while (lanes_next(&p->l));
   return ET_OK;
 }

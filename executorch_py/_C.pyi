@@ -7,7 +7,7 @@ close(); a view's contents change with the next run. Every failure is an Executo
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, ClassVar, Literal, TypedDict, final
+from typing import Any, ClassVar, Literal, TypedDict, final, type_check_only
 
 import numpy as np
 import numpy.typing as npt
@@ -60,12 +60,14 @@ class OperatorMissing(ExecutorchError, NotImplementedError):  # 0x14
 class OutOfResources(ExecutorchError, MemoryError):  # 0x25
     ...
 
+@type_check_only
 class KernelFacts(TypedDict):
     inputs: list[str]
     outputs: list[str]
     max_rank: int
     n_args: int
 
+@type_check_only
 class SystemInfo(TypedDict):
     machine: str
     cpu_features: list[str]
@@ -73,16 +75,18 @@ class SystemInfo(TypedDict):
     compiler: str
     version: str
 
+@type_check_only
 class InputState(TypedDict):
     address: int | None
     borrowed: bool
 
+@type_check_only
 class MemoryUse(TypedDict):
     method: int
     scratch: int
     planned: list[int]
 
-Kind = Literal["numpy", "torch"] | None
+_Kind = Literal["numpy", "torch"] | None
 
 @final
 class Memory:
@@ -145,7 +149,7 @@ class Method:
         """Inputs so far that were copied for being misaligned or read-only."""
 
     def execute(
-        self, inputs: Sequence[Any], clone_outputs: bool = True, kind: Kind = None
+        self, inputs: Sequence[Any], clone_outputs: bool = True, kind: _Kind = None
     ) -> list[Any]:
         """Sets the inputs, runs, returns the outputs.
 
@@ -163,8 +167,8 @@ class Method:
     def set_inputs(self, inputs: Sequence[Any], /) -> None: ...
     def run(self) -> None:
         """Runs with the inputs that are set; InvalidArgument when one never was."""
-    def outputs(self, clone_outputs: bool = True, kind: Kind = None) -> list[Any]: ...
-    def attribute(self, name: str, clone: bool = True, kind: Kind = None) -> Any:
+    def outputs(self, clone_outputs: bool = True, kind: _Kind = None) -> list[Any]: ...
+    def attribute(self, name: str, clone: bool = True, kind: _Kind = None) -> Any:
         """A named buffer; NotFound when there is none of that name."""
     def close(self) -> None: ...
     def name_inputs(self, names: Sequence[str], /) -> None:

@@ -23,6 +23,8 @@ _SEQUENCES: dict[str, Any] = {
     **{"builtins.tuple": tuple, "builtins.list": list, "collections.deque": deque},
     "collections.namedtuple": tuple,
 }
+# Default factories that a file may name.
+_FACTORIES = {cls.__name__: cls for cls in (list, dict, set, tuple, int, float, str, bool)}
 
 
 class Tree:
@@ -34,7 +36,7 @@ class Tree:
         self, kind: str | None, keys: Sequence[Any], children: Sequence[Tree], cls: Any = None
     ) -> None:
         self.kind = kind
-        self.cls = cls  # of a named tuple
+        self.cls = cls  # of a named tuple; the default factory of a defaultdict
         self.keys = tuple(keys)
         self.children = tuple(children)
         self.n_leaves: int = 1 if kind is None else sum(child.n_leaves for child in children)
@@ -83,7 +85,7 @@ class Tree:
         if self.kind in _MAPPINGS:
             pairs = zip(self.keys, items, strict=True)
             if self.kind == "collections.defaultdict":
-                return defaultdict(None, pairs)
+                return defaultdict(self.cls, pairs)
             return _MAPPINGS[self.kind](pairs)
         if self.kind == "collections.namedtuple":
             return self.cls(*items)
@@ -102,7 +104,9 @@ def _named_tuple_class(context: Any, n_fields: int) -> Any:
     """The class a named tuple was made of, when its module is loaded; else one like it."""
     module, _, name = str(context).rpartition(".")
     found = getattr(sys.modules.get(module), name, None)
-    if isinstance(found, type) and len(getattr(found, "_fields", ())) == n_fields:
+    # The name comes from a file: only a true named tuple of the right size may be called.
+    is_tuple = isinstance(found, type) and issubclass(found, tuple)
+    if is_tuple and len(getattr(found, "_fields", ())) == n_fields:
         return found
     fields = [f"field_{i}" for i in range(n_fields)]
     return namedtuple(name if name.isidentifier() else "Result", fields)
@@ -137,10 +141,13 @@ def _node(record: dict[str, Any], depth: int) -> Tree:
         return Tree(kind, range(len(children)), children)
     context = record["context"]
     context = json.loads(context) if isinstance(context, str) else context
+    factory = None
     if kind == "collections.defaultdict":
-        context = context["dict_context"] if isinstance(context, dict) else context[-1]
+        if context["default_factory_module"] == "builtins":
+            factory = _FACTORIES.get(context["default_factory_name"])
+        context = context["dict_context"]
     if kind in _MAPPINGS:
         if len(context) != len(children):
             raise ValueError("as many keys as children are needed")
-        return Tree(kind, context, children)
+        return Tree(kind, context, children, factory)
     raise ValueError(f"unknown node type {kind}")

@@ -1,0 +1,285 @@
+"""The Python face of the runtime: upstream's names and behaviour, signatures, structures."""
+
+from __future__ import annotations
+
+import collections
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from program_maker import MethodMaker, adder, program_bytes
+
+from executorch_py import _C, errors
+from executorch_py.runtime import Runtime, Verification
+
+ROOT = Path(__file__).resolve().parents[2]
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+LEAF: dict[str, Any] = {"type": None, "context": None, "children_spec": []}
+
+
+def node(kind: str, *children: Any, context: Any = "null") -> dict[str, Any]:
+    return {"type": kind, "context": context, "children_spec": list(children)}
+
+
+def tree_text(root: dict[str, Any], **extra: Any) -> str:
+    return json.dumps([1, {**root, **extra}])
+
+
+def structured(inputs: dict[str, Any], outputs: dict[str, Any], **extra: Any) -> bytes:
+    """forward of two tensors that returns (x + y, x) with these structures."""
+    method = adder()
+    method.outputs.append(method.inputs[0])
+    method.structures = (tree_text(inputs, **extra), tree_text(outputs))
+    return program_bytes(method)
+
+
+PAIR = node("builtins.tuple", LEAF, LEAF)
+NO_KWARGS = node("builtins.dict", context="[]")
+POSITIONAL = node("builtins.tuple", PAIR, NO_KWARGS)
+
+
+@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview, io.BytesIO])
+def test_programs_load_from_bytes_and_binary_files(wrap: Any) -> None:
+    program = Runtime.get().load_program(wrap(program_bytes(adder())))
+    np.testing.assert_array_equal(program.load_method("forward").execute([X, X])[0], X + X)
+
+
+def test_programs_load_from_paths_and_file_objects(tmp_path: Path) -> None:
+    path = tmp_path / "add.pte"
+    path.write_bytes(program_bytes(adder()))
+    for source in (path, str(path)):
+        program = Runtime.get().load_program(source, verification=Verification.Minimal)
+        assert program.method_names == {"forward"}
+    with path.open("rb") as file:
+        assert Runtime.get().load_program(file).method_names == {"forward"}
+    with path.open("r", encoding="latin-1") as text, pytest.raises(TypeError, match="'rb'"):
+        Runtime.get().load_program(text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("source", [3, None, [b""], object()])
+def test_anything_else_is_a_type_error(source: Any) -> None:
+    with pytest.raises(TypeError, match="a path to a file"):
+        Runtime.get().load_program(source)
+
+
+def test_the_runtime_is_one_object_that_knows_its_operators_and_backends() -> None:
+    runtime = Runtime.get()
+    assert Runtime.get() is runtime
+    assert "aten::add.out" in runtime.operator_registry.operator_names
+    assert "ReferenceBackend" in runtime.backend_registry.registered_backend_names
+    assert runtime.backend_registry.is_available("ReferenceBackend")
+    assert not runtime.backend_registry.is_available("NoSuchBackend")
+
+
+def test_methods_are_loaded_once_and_unknown_names_are_key_errors() -> None:
+    program = Runtime.get().load_program(program_bytes(adder(), adder(name="other")))
+    assert program.method_names == {"forward", "other"}
+    assert program.load_method("other") is program.load_method("other")
+    for call in (program.load_method, program.metadata, program.method_signature):
+        with pytest.raises(KeyError, match=r"no method 'nope'; it has \['forward', 'other'\]"):
+            call("nope")
+
+
+def test_metadata_reads_as_upstreams_does() -> None:
+    method = adder((2, 2))
+    method.outputs.append(method.scalar(3))
+    meta = Runtime.get().load_program(program_bytes(method)).metadata("forward")
+    info = "TensorInfo(sizes=[2, 2], dtype=Float, is_memory_planned=True, nbytes=16)"
+    assert repr(meta.input_tensor_meta(0)) == info
+    assert repr(meta) == (
+        f"MethodMeta(name='forward', num_inputs=2, input_tensor_meta=['{info}', '{info}'], "
+        f"num_outputs=2, output_tensor_meta=['{info}', 'Int'])"
+    )
+    for wrong in (2, -1):
+        with pytest.raises(IndexError):
+            meta.input_tensor_meta(wrong)
+    with pytest.raises(IndexError, match="not a tensor"):
+        meta.output_tensor_meta(1)
+    assert meta.num_attributes() == 0
+    assert meta.planned_bytes == (48,)
+    assert meta.operators == {"aten::add.out": 1}
+
+
+def test_events_are_refused_with_words() -> None:
+    for kwargs in ({"enable_etdump": True}, {"debug_buffer_size": 1024}):
+        with pytest.raises(errors.NotSupported, match="records no ETDump"):
+            Runtime.get().load_program(program_bytes(adder()), **kwargs)
+    program = Runtime.get().load_program(program_bytes(adder()))
+    with pytest.raises(errors.NotSupported, match="records no ETDump"):
+        program.write_etdump_result_to_file("a", "b")
+
+
+def test_a_program_is_a_context_manager_and_closes_its_methods() -> None:
+    with Runtime.get().load_program(program_bytes(adder())) as program:
+        method = program.load_method("forward")
+    assert program.closed
+    with pytest.raises(errors.InvalidState):
+        method.execute([X, X])
+    with pytest.raises(errors.InvalidState):
+        program.load_method("forward")
+
+
+# ---- signatures and structures
+
+SIGNATURE = {
+    "inputs": [
+        {"name": "x", "dtype": "f32", "shape": [2, [1, 3]]},
+        {"name": "y", "dtype": "f32", "shape": [2, 3]},
+    ],
+    "outputs": [{"name": "sum", "dtype": "f32", "shape": [2, 3]}, {"name": "same"}],
+}
+
+
+def test_the_signature_in_the_file_gives_names_and_bounds() -> None:
+    program = Runtime.get().load_program(structured(POSITIONAL, PAIR, signature=SIGNATURE))
+    assert str(program.signature) == (
+        "forward(x: float32[2, 1…3], y: float32[2, 3]) -> (sum: float32[2, 3], same: float32[2, 3])"
+    )
+    assert program.signature.inputs[0].shape == (2, (1, 3))
+    with pytest.raises(errors.InvalidArgument, match=r"input 1 \('y'\)"):
+        program.load_method("forward").execute([X, None])
+
+
+@pytest.mark.parametrize("damage", [3, {"inputs": 5}, {"inputs": [1, 2]}, {"inputs": [{}]}])
+def test_names_are_made_up_when_the_file_has_none(damage: Any) -> None:
+    program = Runtime.get().load_program(structured(POSITIONAL, PAIR, signature=damage))
+    assert program.signature.input_names == ("input_0", "input_1")
+    assert program.signature.output_names == ("output_0", "output_1")
+
+
+def test_keyword_arguments_and_nested_outputs() -> None:
+    inputs = node(
+        "builtins.tuple",
+        node("builtins.tuple", LEAF),
+        node("builtins.dict", LEAF, context='["scale"]'),
+    )
+    outputs = node("builtins.dict", LEAF, node("builtins.list", LEAF), context='["a", "b"]')
+    program = Runtime.get().load_program(structured(inputs, outputs))
+    assert program.signature.input_names == ("input_0", "scale")
+    result = program.run(X, scale=X)
+    assert list(result) == ["a", "b"]
+    np.testing.assert_array_equal(result["a"], X + X)
+    np.testing.assert_array_equal(result["b"][0], X)
+    for args, kwargs in (((X, X), {}), ((X,), {}), ((X,), {"other": X}), ((), {"scale": X})):
+        with pytest.raises(TypeError, match=r"method 'forward': .*it takes: input_0"):
+            program.run(*args, **kwargs)
+
+
+Point = collections.namedtuple("Point", "left right")
+
+
+@pytest.mark.parametrize(
+    ("outputs", "expected"),
+    [
+        (PAIR, (1, 2)),
+        (node("builtins.list", LEAF, LEAF), [1, 2]),
+        (node("builtins.dict", LEAF, LEAF, context='["p", "q"]'), {"p": 1, "q": 2}),
+        (
+            node("collections.OrderedDict", LEAF, LEAF, context='["p", "q"]'),
+            collections.OrderedDict(p=1, q=2),
+        ),
+        (node("collections.deque", LEAF, LEAF), collections.deque([1, 2])),
+        (node("collections.namedtuple", LEAF, LEAF, context=f"{__name__}.Point"), Point(1, 2)),
+        (node("collections.namedtuple", LEAF, LEAF, context="gone.away.Pair"), (1, 2)),
+        (
+            node(
+                "collections.defaultdict",
+                *(LEAF, LEAF),
+                context={
+                    "default_factory_module": "builtins",
+                    "default_factory_name": "list",
+                    "dict_context": ["p", "q"],
+                },
+            ),
+            collections.defaultdict(list, p=1, q=2),
+        ),
+    ],
+)
+def test_every_container_comes_back(outputs: dict[str, Any], expected: Any) -> None:
+    method = MethodMaker()
+    method.outputs = [method.scalar(1), method.scalar(2)]
+    nothing = node("builtins.tuple", node("builtins.tuple"), NO_KWARGS)
+    method.structures = (tree_text(nothing), tree_text(outputs))
+    result = Runtime.get().load_program(program_bytes(method)).run()
+    assert result == expected
+    if "namedtuple" not in str(outputs):
+        assert type(result) is type(expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "T2#1#2($,L2#1#1($,$))",
+        "[",
+        "[1]",
+        "[1, 2]",
+        "[2, {}]",
+        "null",
+        "[1, {}]",
+        tree_text(node("my.Own", LEAF)),
+        tree_text(node("builtins.dict", LEAF, context="[]")),
+        tree_text(LEAF),
+        "[" * 100000,
+    ],
+)
+def test_structures_that_are_not_understood_leave_lists_flat(text: str) -> None:
+    method = adder()
+    method.outputs.append(method.inputs[0])
+    method.structures = (text, text)
+    program = Runtime.get().load_program(program_bytes(method))
+    result = program.run(X, X)
+    assert isinstance(result, list)
+    np.testing.assert_array_equal(result[0], X + X)
+    with pytest.raises(TypeError, match="pass all inputs by position"):
+        program.run(X, y=X)
+
+
+def test_structures_agree_with_torchs_own_pytree() -> None:
+    from executorch_py.runtime import pytree
+
+    value = ({"b": 1, "a": [2, (3, {"z": 4})]}, collections.OrderedDict(k=5), [], ())
+    leaves, spec = torch.utils._pytree.tree_flatten(value)
+    tree, extra = pytree.parse(torch.utils._pytree.treespec_dumps(spec))
+    assert tree is not None and extra == {}
+    assert tree.flatten(value) == leaves
+    assert tree.unflatten(leaves) == value
+
+
+# ---- budgets
+
+IMPORT = """
+import sys, time, resource, numpy
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+started = time.process_time()
+import executorch_py.runtime
+print(time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+assert "torch" not in sys.modules
+import executorch_py.cli.main, executorch_py.extension.pybindings.portable_lib
+assert "torch" not in sys.modules
+"""
+
+
+def test_import_is_light_and_without_torch() -> None:
+    best = (1e9, 1e9)
+    for _ in range(5):
+        done = subprocess.run(
+            [sys.executable, "-c", IMPORT], capture_output=True, text=True, cwd=ROOT, check=True
+        )
+        seconds, kib = map(float, done.stdout.split())
+        best = (min(best[0], seconds), min(best[1], kib))
+    assert best[0] <= 0.050
+    assert best[1] <= 15 * 1024
+
+
+def test_the_extension_has_the_names_that_its_stub_promises() -> None:
+    stub = (ROOT / "executorch_py" / "_C.pyi").read_text()
+    for name in dir(_C):
+        if not name.startswith("__"):
+            assert name in stub, name

@@ -1,4 +1,7 @@
-"""aten::convolution against eager torch: 1-d to 3-d, grouped, depthwise, dilated, transposed, every dtype and layout."""
+"""aten::convolution against eager torch.
+
+1-d to 3-d, grouped, depthwise, dilated, transposed; every dtype and layout.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,14 @@ class Case:
         def listed(v: int | tuple[int, ...]) -> list[int]:
             return [v] * n if isinstance(v, int) else list(v)
 
-        return [listed(self.stride), listed(self.padding), listed(self.dilation), self.transposed,
-                listed(self.output_padding), self.groups]  # fmt: skip
+        return [
+            listed(self.stride),
+            listed(self.padding),
+            listed(self.dilation),
+            self.transposed,
+            listed(self.output_padding),
+            self.groups,
+        ]
 
     def tensors(self, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         out_channels = self.w[1] * self.groups if self.transposed else self.w[0]
@@ -43,7 +52,9 @@ class Case:
             x, w, b = ((torch.rand(s) - 0.5).to(dtype) for s in (self.x, self.w, (out_channels,)))
         else:
             low = 0 if dtype == torch.uint8 else -9
-            x, w, b = (torch.randint(low, 9, s).to(dtype) for s in (self.x, self.w, (out_channels,)))
+            x, w, b = (
+                torch.randint(low, 9, s).to(dtype) for s in (self.x, self.w, (out_channels,))
+            )
         return x, w, b if self.bias else None
 
 
@@ -66,10 +77,14 @@ CASES = {
     "grouped": Case((2, 12, 9, 9), (24, 4, 3, 3), padding=1, groups=3),
     "grouped pointwise": Case((1, 32, 6, 6), (32, 8, 1, 1), groups=4),
     "depthwise 3x3": Case((2, 19, 14, 14), (19, 1, 3, 3), padding=1, groups=19),
-    "depthwise 3x3 strided": Case((1, 8, 113, 71), (8, 1, 3, 3), stride=2, padding=1, groups=8, bias=False),
+    "depthwise 3x3 strided": Case(
+        (1, 8, 113, 71), (8, 1, 3, 3), stride=2, padding=1, groups=8, bias=False
+    ),
     "depthwise 5x5": Case((1, 33, 9, 100), (33, 1, 5, 5), padding=2, groups=33),
     "depthwise 5x5 strided": Case((1, 8, 15, 16), (8, 1, 5, 5), stride=(2, 3), padding=2, groups=8),
-    "depthwise dilated": Case((1, 4, 20, 18), (4, 1, 3, 3), padding=2, dilation=2, groups=4, stride=2),
+    "depthwise dilated": Case(
+        (1, 4, 20, 18), (4, 1, 3, 3), padding=2, dilation=2, groups=4, stride=2
+    ),
     "depthwise multiplied": Case((2, 6, 8, 9), (18, 1, 3, 3), padding=1, groups=6),
     "depthwise in bands": Case((1, 2, 400, 300), (2, 1, 3, 3), padding=1, groups=2),
     "depthwise 1d": Case((2, 6, 40), (6, 1, 4), padding=3, groups=6),
@@ -77,17 +92,29 @@ CASES = {
     "1d": Case((2, 7, 50), (9, 7, 5), padding=2),
     "1d strided": Case((1, 4, 51), (40, 4, 8), stride=4, dilation=2, padding=3),
     "3d": Case((1, 3, 6, 7, 8), (5, 3, 3, 3, 3), padding=1),
-    "3d strided": Case((2, 4, 7, 7, 9), (6, 2, 3, 1, 2), stride=(2, 1, 3), padding=(1, 0, 1), groups=2),
+    "3d strided": Case(
+        (2, 4, 7, 7, 9), (6, 2, 3, 1, 2), stride=(2, 1, 3), padding=(1, 0, 1), groups=2
+    ),
     "3d depthwise": Case((1, 4, 5, 6, 7), (4, 1, 3, 3, 3), padding=1, groups=4),
     "transposed": Case((2, 5, 6, 7), (5, 8, 3, 3), transposed=True),
-    "transposed strided": Case((1, 6, 5, 6), (6, 4, 3, 3), stride=2, padding=1, output_padding=1, transposed=True),
-    "transposed grouped": Case((1, 6, 5, 6), (6, 4, 2, 2), stride=2, groups=3, transposed=True, bias=False),
-    "transposed dilated": Case((1, 3, 5, 5), (3, 4, 3, 3), stride=3, dilation=2, padding=2, transposed=True),
-    "transposed depthwise": Case((1, 6, 9, 9), (6, 1, 4, 4), stride=2, padding=1, groups=6, transposed=True),
-    "transposed 1d": Case((1, 4, 9), (4, 6, 5), stride=3, padding=1, output_padding=2, transposed=True),
+    "transposed strided": Case(
+        (1, 6, 5, 6), (6, 4, 3, 3), stride=2, padding=1, output_padding=1, transposed=True
+    ),
+    "transposed grouped": Case(
+        (1, 6, 5, 6), (6, 4, 2, 2), stride=2, groups=3, transposed=True, bias=False
+    ),
+    "transposed dilated": Case(
+        (1, 3, 5, 5), (3, 4, 3, 3), stride=3, dilation=2, padding=2, transposed=True
+    ),
+    "transposed depthwise": Case(
+        (1, 6, 9, 9), (6, 1, 4, 4), stride=2, padding=1, groups=6, transposed=True
+    ),
+    "transposed 1d": Case(
+        (1, 4, 9), (4, 6, 5), stride=3, padding=1, output_padding=2, transposed=True
+    ),
     "transposed 3d": Case((1, 2, 3, 4, 5), (2, 3, 3, 3, 3), stride=2, padding=1, transposed=True),
     "no images": Case((0, 3, 8, 8), (4, 3, 3, 3)),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(autouse=True)
@@ -98,11 +125,13 @@ def _seed() -> None:
 def check(case: Case, x: torch.Tensor, w: Any, b: torch.Tensor | None, order: Any = None) -> None:
     plain_w = w.tensor if isinstance(w, Const) else w
     args = case.arguments()
-    # Eager's own integer convolution overflows in another way for the narrow types: ask f64, then wrap.
+    # Eager's integer convolution overflows in another way for narrow types: ask f64, then wrap.
     if x.dtype.is_floating_point:
         expected = torch.ops.aten.convolution(x, plain_w, b, *args)
     else:
-        exact = torch.ops.aten.convolution(x.double(), plain_w.double(), b if b is None else b.double(), *args)
+        exact = torch.ops.aten.convolution(
+            x.double(), plain_w.double(), b if b is None else b.double(), *args
+        )
         expected = exact.to(torch.int64).to(x.dtype)
     check_op(convolution, x, w, b, *args, expected=expected.contiguous(), out_order=order, scale=4)
 
@@ -114,7 +143,9 @@ def test_convolution_equals_eager(name: str, dtype: torch.dtype) -> None:
     check(CASES[name], x, Const(w), b)
 
 
-@pytest.mark.parametrize("name", ["3x3", "grouped", "depthwise 3x3", "transposed strided", "1d", "3d"])
+@pytest.mark.parametrize(
+    "name", ["3x3", "grouped", "depthwise 3x3", "transposed strided", "1d", "3d"]
+)
 @pytest.mark.parametrize("dtype", FLOATS + INTEGERS, ids=str)
 def test_every_dtype_is_supported(name: str, dtype: torch.dtype) -> None:
     x, w, b = CASES[name].tensors(dtype)
@@ -138,19 +169,26 @@ def test_channels_last_equals_eager(name: str) -> None:
     check(CASES[name], last, Const(w), b, LAST)
 
 
-@pytest.mark.parametrize("name", ["3x3", "pointwise", "depthwise 3x3", "transposed strided", "grouped"])
+@pytest.mark.parametrize(
+    "name", ["3x3", "pointwise", "depthwise 3x3", "transposed strided", "grouped"]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 def test_layouts_of_input_weight_and_output_are_free(name: str, dtype: torch.dtype) -> None:
     x, w, b = CASES[name].tensors(dtype)
     layouts = [t.permute(0, 3, 1, 2).contiguous().permute(0, 2, 3, 1) for t in (x, w)]
-    last = x.contiguous(memory_format=torch.channels_last), w.contiguous(memory_format=torch.channels_last)
+    last = (
+        x.contiguous(memory_format=torch.channels_last),
+        w.contiguous(memory_format=torch.channels_last),
+    )
     check(CASES[name], x, Const(w), b, LAST)
     check(CASES[name], last[0], Const(last[1]), b)
     check(CASES[name], layouts[0], Const(layouts[1]), b, (0, 3, 1, 2))
     check(CASES[name], layouts[0], layouts[1], b, (3, 2, 1, 0))
 
 
-@pytest.mark.parametrize("name", ["3x3 long k", "depthwise 3x3", "pointwise few pixels", "3x3 few pixels"])
+@pytest.mark.parametrize(
+    "name", ["3x3 long k", "depthwise 3x3", "pointwise few pixels", "3x3 few pixels"]
+)
 def test_packing_layout_and_threads_do_not_change_a_bit(name: str) -> None:
     case = CASES[name]
     x, w, b = case.tensors(torch.float32)
@@ -158,24 +196,37 @@ def test_packing_layout_and_threads_do_not_change_a_bit(name: str) -> None:
     results = []
     for order in (None, LAST):
         given = x if order is None else x.contiguous(memory_format=torch.channels_last)
-        for weight, prepared, threads in ((w, False, 1), (Const(w), True, 1), (Const(w), True, 3), (w, True, 2)):
+        for weight, prepared, threads in (
+            (w, False, 1),
+            (Const(w), True, 1),
+            (Const(w), True, 3),
+            (w, True, 2),
+        ):
             out = Out(torch.float32, shape, order)
-            results += run_op("aten::convolution.out", given, weight, b, *case.arguments(), out=[out],
-                              prepared=prepared, threads=threads)  # fmt: skip
+            results += run_op(
+                "aten::convolution.out",
+                given,
+                weight,
+                b,
+                *case.arguments(),
+                out=[out],
+                prepared=prepared,
+                threads=threads,
+            )
     assert all(torch.equal(r, results[0]) for r in results)
 
 
-BAD = {
-    "stride.0. is 0": dict(stride=0),
-    "stride.1. is -1": dict(stride=(1, -1)),
-    "padding.0. is -2": dict(padding=-2),
-    "dilation.0. is 0": dict(dilation=0),
-    "output_padding.0. is -1": dict(output_padding=-1),
-    "groups is 0": dict(groups=0),
-    "groups is -3": dict(groups=-3),
-    "input has 4 channels; weight of 6 x 4 channels and groups 2 need 8": dict(groups=2),
-    "no valid output size": dict(dilation=9),
-}  # fmt: skip
+BAD: dict[str, dict[str, Any]] = {
+    "stride.0. is 0": {"stride": 0},
+    "stride.1. is -1": {"stride": (1, -1)},
+    "padding.0. is -2": {"padding": -2},
+    "dilation.0. is 0": {"dilation": 0},
+    "output_padding.0. is -1": {"output_padding": -1},
+    "groups is 0": {"groups": 0},
+    "groups is -3": {"groups": -3},
+    "input has 4 channels; weight of 6 x 4 channels and groups 2 need 8": {"groups": 2},
+    "no valid output size": {"dilation": 9},
+}
 
 
 @pytest.mark.parametrize("words", BAD)
@@ -183,15 +234,28 @@ def test_wrong_arguments_are_refused_with_words(words: str) -> None:
     case = Case((1, 4, 5, 5), (6, 4, 3, 3), **BAD[words])
     x, w, b = Case((1, 4, 5, 5), (6, 4, 3, 3)).tensors(torch.float32)
     with pytest.raises(OpError, match=words):
-        run_op("aten::convolution.out", x, w, b, *case.arguments(), out=[Out(torch.float32, (1, 6, 9, 9))])
+        run_op(
+            "aten::convolution.out",
+            x,
+            w,
+            b,
+            *case.arguments(),
+            out=[Out(torch.float32, (1, 6, 9, 9))],
+        )
 
 
 def test_huge_arguments_are_refused_or_computed_without_overflow() -> None:
     x, w = torch.ones(1, 1, 4, 4), torch.ones(1, 1, 2, 2)
     big = 2**31 - 1
     out = [Out(torch.float32, (1, 1, 1, 1))]
-    for args in ([[1, 1], [big, big], [1, 1], False], [[1, 1], [0, 0], [big, big], False], [[big, big], [0, 0], [big, big], True]):
+    for args in (
+        [[1, 1], [big, big], [1, 1], False],
+        [[1, 1], [0, 0], [big, big], False],
+        [[big, big], [0, 0], [big, big], True],
+    ):
         with pytest.raises(OpError):
             run_op("aten::convolution.out", x, w, None, *args, [0, 0], 1, out=out)
-    (y,) = run_op("aten::convolution.out", x, w, None, [big, big], [0, 0], [1, 1], False, [0, 0], 1, out=out)
+    (y,) = run_op(
+        "aten::convolution.out", x, w, None, [big, big], [0, 0], [1, 1], False, [0, 0], 1, out=out
+    )
     assert y.item() == 4

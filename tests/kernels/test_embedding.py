@@ -1,4 +1,4 @@
-"""Embedding against eager torch: every element type, index type and layout; indices outside of the table."""
+"""Embedding against eager torch: every element type, index type, layout; indices out of range."""
 
 from __future__ import annotations
 
@@ -7,7 +7,16 @@ import torch
 from op_driver import Const, OpError, Out, check_op, run_op
 
 embedding = torch.ops.aten.embedding.out
-DTYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int64, torch.bool, torch.complex64]
+DTYPES = [
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.bfloat16,
+    torch.int8,
+    torch.int64,
+    torch.bool,
+    torch.complex64,
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -30,5 +39,15 @@ def test_embedding_takes_any_layout() -> None:
 @pytest.mark.parametrize("bad", [-1, 10, 2**40, -(2**63)])
 def test_an_index_outside_of_the_table_is_refused(bad: int) -> None:
     index = torch.tensor([0, 9, bad])
-    with pytest.raises(OpError, match=f"index {bad} at position 2 is outside of a table of 10 rows"):
-        run_op("aten::embedding.out", torch.rand(10, 4), index, -1, False, False, out=[Out(torch.float32, (3, 4))])
+    with pytest.raises(
+        OpError, match=f"index {bad} at position 2 is outside of a table of 10 rows"
+    ):
+        run_op(
+            "aten::embedding.out",
+            torch.rand(10, 4),
+            index,
+            -1,
+            False,
+            False,
+            out=[Out(torch.float32, (3, 4))],
+        )

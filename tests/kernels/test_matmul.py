@@ -1,4 +1,4 @@
-"""Matrix products against eager torch: every dtype, layouts, prepared or not, any number of threads."""
+"""Matrix products against eager torch: every dtype and layout, prepared or not, any threads."""
 
 from __future__ import annotations
 
@@ -11,9 +11,17 @@ FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
 INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
 # m, n, k: around the tile and block sizes, and with nothing in one of them.
 SHAPES = [
-    (1, 1, 1), (3, 5, 7), (1, 64, 33), (14, 32, 16), (15, 33, 65), (29, 97, 130), (70, 17, 600),
-    (0, 4, 3), (4, 0, 3), (4, 5, 0),
-]  # fmt: skip
+    (1, 1, 1),
+    (3, 5, 7),
+    (1, 64, 33),
+    (14, 32, 16),
+    (15, 33, 65),
+    (29, 97, 130),
+    (70, 17, 600),
+    (0, 4, 3),
+    (4, 0, 3),
+    (4, 5, 0),
+]
 
 
 def matrix(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -54,8 +62,10 @@ def test_mm_takes_any_layout(dtype: torch.dtype) -> None:
                 check_op(aten.mm.out, x, y, scale=4, out_order=order)
 
 
-@pytest.mark.parametrize("dtype", FLOATS + [torch.int64], ids=str)
-@pytest.mark.parametrize("shape", [(3, 14, 33, 20), (1, 40, 9, 65), (0, 2, 3, 4), (5, 1, 1, 6)], ids=str)
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(3, 14, 33, 20), (1, 40, 9, 65), (0, 2, 3, 4), (5, 1, 1, 6)], ids=str
+)
 def test_bmm_equals_eager(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     n_batch, m, n, k = shape
     a, b = matrix(n_batch, m, k, dtype=dtype), matrix(n_batch, k, n, dtype=dtype)
@@ -67,7 +77,11 @@ def test_bmm_equals_eager(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int32], ids=str)
 @pytest.mark.parametrize("self_shape", [(33,), (1,), (), (1, 33), (20, 1), (20, 33)], ids=str)
 def test_addmm_broadcasts_and_scales(self_shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    bias, a, b = matrix(*self_shape, dtype=dtype), matrix(20, 50, dtype=dtype), matrix(50, 33, dtype=dtype)
+    bias, a, b = (
+        matrix(*self_shape, dtype=dtype),
+        matrix(20, 50, dtype=dtype),
+        matrix(50, 33, dtype=dtype),
+    )
     check_op(aten.addmm.out, bias, a, Const(b), scale=4)
     check_op(aten.addmm.out, bias, a, columns(b), beta=2, alpha=3, scale=16)
     check_op(aten.addmm.out, bias, a, b, beta=0, scale=4)
@@ -90,7 +104,11 @@ def test_baddbmm_broadcasts_and_scales() -> None:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("lead", [(), (7,), (2, 3), (2, 0, 3), (1, 100)], ids=str)
 def test_linear_equals_eager(lead: tuple[int, ...], dtype: torch.dtype) -> None:
-    x, w, bias = matrix(*lead, 40, dtype=dtype), matrix(70, 40, dtype=dtype), matrix(70, dtype=dtype)
+    x, w, bias = (
+        matrix(*lead, 40, dtype=dtype),
+        matrix(70, 40, dtype=dtype),
+        matrix(70, dtype=dtype),
+    )
     check_op(aten.linear.out, x, Const(w), Const(bias), scale=4)
     check_op(aten.linear.out, x, w, None, scale=4)
 
@@ -114,10 +132,16 @@ def test_threads_and_packing_do_not_change_a_bit() -> None:
 def test_accumulation_is_sequential_fma() -> None:
     # (1 + 2^-12)^2 needs the low bits that only a fused multiply-add keeps.
     x = torch.full((1, 1), 1 + 2**-12)
-    (y,) = run_op("aten::addmm.out", torch.tensor([-1.0]), x, x, 1, 1, out=[Out(torch.float32, (1, 1))])
+    (y,) = run_op(
+        "aten::addmm.out", torch.tensor([-1.0]), x, x, 1, 1, out=[Out(torch.float32, (1, 1))]
+    )
     assert y.item() == 2**-11 + 2**-24
-    (y,) = run_op("aten::mm.out", torch.tensor([[2.0**24, 1.0, -(2.0**24)]]), torch.ones(3, 1),
-                  out=[Out(torch.float32, (1, 1))])  # fmt: skip
+    (y,) = run_op(
+        "aten::mm.out",
+        torch.tensor([[2.0**24, 1.0, -(2.0**24)]]),
+        torch.ones(3, 1),
+        out=[Out(torch.float32, (1, 1))],
+    )
     assert y.item() == 0.0
 
 

@@ -1,4 +1,4 @@
-"""Layer, group and batch normalisation and dropout against eager torch: every float type, any layout."""
+"""Layer, group and batch normalisation, dropout: against eager torch, every float type, any layout."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def vector(n: int, dtype: torch.dtype) -> torch.Tensor:
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(
-    ("shape", "n"), [((4, 7), 1), ((2, 3, 768), 1), ((2, 5, 33), 2), ((3, 2500), 1), ((6,), 1), ((0, 4), 1)]
+    ("shape", "n"),
+    [((4, 7), 1), ((2, 3, 768), 1), ((2, 5, 33), 2), ((3, 2500), 1), ((6,), 1), ((0, 4), 1)],
 )
 def test_layer_norm_equals_eager(shape: tuple[int, ...], n: int, dtype: torch.dtype) -> None:
     x, normalized = torch.randn(shape).to(dtype) + 3, list(shape[-n:])
@@ -50,25 +51,58 @@ def test_layer_norm_takes_any_layout() -> None:
     x = torch.randn(3, 5, 7, 9).contiguous(memory_format=torch.channels_last)
     w, b = torch.rand(9), torch.rand(9)
     want = [t.contiguous() for t in aten.native_layer_norm(x, [9], w, b, 1e-5)]
-    (y, *_) = run_op("aten::native_layer_norm.out", x, [9], w, b, 1e-5,
-                     out=[Out(torch.float32, t.shape, LAST) for t in want])  # fmt: skip
+    (y, *_) = run_op(
+        "aten::native_layer_norm.out",
+        x,
+        [9],
+        w,
+        b,
+        1e-5,
+        out=[Out(torch.float32, t.shape, LAST) for t in want],
+    )
     torch.testing.assert_close(y, want[0], check_stride=False)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("shape", [(2, 6, 5, 7), (1, 12, 40), (3, 4), (2, 6, 2, 3, 4), (0, 6, 3, 3)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(2, 6, 5, 7), (1, 12, 40), (3, 4), (2, 6, 2, 3, 4), (0, 6, 3, 3)], ids=str
+)
 def test_group_norm_equals_eager(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     x = torch.randn(shape).to(dtype)
     n, c = shape[:2]
     area = x[0, 0].numel() if n else 9
     w, b = vector(c, dtype), vector(c, dtype)
     for groups in (1, 2, c):
-        check_op(aten.native_group_norm.out, x, w, b, n, c, area, groups, 1e-5, scale=tolerance(dtype) * 2)
-        check_op(aten.native_group_norm.out, x, None, None, n, c, area, groups, 1e-5, scale=tolerance(dtype) * 2)
+        check_op(
+            aten.native_group_norm.out,
+            x,
+            w,
+            b,
+            n,
+            c,
+            area,
+            groups,
+            1e-5,
+            scale=tolerance(dtype) * 2,
+        )
+        check_op(
+            aten.native_group_norm.out,
+            x,
+            None,
+            None,
+            n,
+            c,
+            area,
+            groups,
+            1e-5,
+            scale=tolerance(dtype) * 2,
+        )
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("shape", [(2, 6, 5, 7), (3, 5), (2, 4, 50), (1, 3, 4, 5, 6), (0, 3, 2, 2)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(2, 6, 5, 7), (3, 5), (2, 4, 50), (1, 3, 4, 5, 6), (0, 3, 2, 2)], ids=str
+)
 def test_batch_norm_in_eval_equals_eager(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     x = torch.randn(shape).to(dtype)
     w, b, mean, var = (vector(shape[1], dtype) for _ in range(4))
@@ -84,7 +118,15 @@ def test_batch_norm_of_channels_last_images_equals_eager(channels: int) -> None:
     (want, *_) = aten._native_batch_norm_legit_no_training(x, *params, 0.1, 1e-5)
     outs = [Out(torch.float32, x.shape, LAST), Out(torch.float32, (0,)), Out(torch.float32, (0,))]
     for given in (x, x.contiguous(memory_format=torch.channels_last)):
-        (y, *_) = run_op("aten::_native_batch_norm_legit_no_training.out", given, *params, 0.1, 1e-5, out=outs, threads=2)
+        (y, *_) = run_op(
+            "aten::_native_batch_norm_legit_no_training.out",
+            given,
+            *params,
+            0.1,
+            1e-5,
+            out=outs,
+            threads=2,
+        )
         torch.testing.assert_close(y, want, check_stride=False)
 
 
@@ -104,8 +146,15 @@ def test_batch_norm_in_training_updates_running_statistics(dtype: torch.dtype) -
 
 def test_statistics_do_not_cancel() -> None:
     x = torch.randn(2, 4096) + 1e4
-    (y, *_) = run_op("aten::native_layer_norm.out", x, [4096], None, None, 1e-5,
-                     out=[Out(torch.float32, x.shape), Out(torch.float32, (2, 1)), Out(torch.float32, (2, 1))])  # fmt: skip
+    (y, *_) = run_op(
+        "aten::native_layer_norm.out",
+        x,
+        [4096],
+        None,
+        None,
+        1e-5,
+        out=[Out(torch.float32, x.shape), Out(torch.float32, (2, 1)), Out(torch.float32, (2, 1))],
+    )
     want = torch.nn.functional.layer_norm(x.double(), [4096]).float()
     torch.testing.assert_close(y, want, rtol=0, atol=2e-3)
 
@@ -123,8 +172,11 @@ def test_dropout_without_chance(dtype: torch.dtype) -> None:
 
 
 def test_wrong_arguments_are_refused_with_words() -> None:
-    x, outs = torch.randn(2, 6), [Out(torch.float32, (2, 6)), Out(torch.float32, (2, 1)), Out(torch.float32, (2, 1))]
-    with pytest.raises(OpError, match="normalized_shape.0. is 5, input has 6"):
+    x, outs = (
+        torch.randn(2, 6),
+        [Out(torch.float32, (2, 6)), Out(torch.float32, (2, 1)), Out(torch.float32, (2, 1))],
+    )
+    with pytest.raises(OpError, match=r"normalized_shape.0. is 5, input has 6"):
         run_op("aten::native_layer_norm.out", x, [5], None, None, 1e-5, out=outs)
     with pytest.raises(OpError, match="weight does not have the normalized shape"):
         run_op("aten::native_layer_norm.out", x, [6], torch.rand(5), None, 1e-5, out=outs)

@@ -1,4 +1,4 @@
-"""Pooling against eager torch: windows and borders of every kind, indices, NaN and infinities, layouts, dtypes."""
+"""Pooling against eager torch: windows and borders, indices, NaN and infinities, layouts, dtypes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,13 @@ AVG_CASES: list[tuple[tuple[int, ...], Any, Any, Any, bool, bool, int | None]] =
     ((3, 8, 9), [2, 4], [], [1, 2], True, False, 3),
     ((1, 2, 6, 300), [2, 2], [1, 1], [0, 0], False, True, -2),
 ]
-ADAPTIVE_CASES = [((2, 3, 7, 7), [1, 1]), ((1, 2, 10, 13), [3, 5]), ((3, 5, 6), [7, 9]), ((1, 1, 4, 600), [2, 2]), ((1, 2, 5, 5), [0, 3])]
+ADAPTIVE_CASES = [
+    ((2, 3, 7, 7), [1, 1]),
+    ((1, 2, 10, 13), [3, 5]),
+    ((3, 5, 6), [7, 9]),
+    ((1, 1, 4, 600), [2, 2]),
+    ((1, 2, 5, 5), [0, 3]),
+]
 
 
 def values(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -50,14 +56,21 @@ def test_max_pool2d_of_special_values(special: float) -> None:
     x = values((1, 2, 9, 40), torch.float32)
     x[torch.rand(x.shape) < 0.3] = special
     check_op(aten.max_pool2d_with_indices.out, x, [3, 3], [2, 2], [1, 1])
-    check_op(aten.max_pool2d_with_indices.out, torch.full((1, 1, 6, 6), special), [3, 3], [1, 1], [1, 1])
+    check_op(
+        aten.max_pool2d_with_indices.out, torch.full((1, 1, 6, 6), special), [3, 3], [1, 1], [1, 1]
+    )
 
 
 def test_pools_take_any_layout() -> None:
     x = values((2, 3, 9, 10), torch.float32)
-    for given in (x.contiguous(memory_format=torch.channels_last), x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0)):
+    for given in (
+        x.contiguous(memory_format=torch.channels_last),
+        x.permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0),
+    ):
         check_op(aten.max_pool2d_with_indices.out, given, [3, 3], [2, 2], [1, 1])
-        check_op(aten.max_pool2d_with_indices.out, given, [3, 3], [2, 2], [1, 1], out_order=(0, 2, 3, 1))
+        check_op(
+            aten.max_pool2d_with_indices.out, given, [3, 3], [2, 2], [1, 1], out_order=(0, 2, 3, 1)
+        )
         check_op(aten.avg_pool2d.out, given, [3, 3], [2, 2], [1, 1], out_order=(3, 1, 0, 2))
         check_op(aten._adaptive_avg_pool2d.out, given, [4, 4], out_order=(0, 2, 3, 1))
 
@@ -73,7 +86,9 @@ def test_avg_pool2d_equals_eager(case: Any, dtype: torch.dtype) -> None:
 def test_adaptive_avg_pool2d_equals_eager(case: Any, dtype: torch.dtype) -> None:
     x = values(case[0], dtype)
     # Eager sums half types in their own precision; f32, rounded once, is nearer to the truth.
-    expected = aten._adaptive_avg_pool2d(x if dtype == torch.float64 else x.float(), case[1]).to(dtype)
+    expected = aten._adaptive_avg_pool2d(x if dtype == torch.float64 else x.float(), case[1]).to(
+        dtype
+    )
     check_op(aten._adaptive_avg_pool2d.out, x, case[1], expected=expected, scale=2)
 
 
@@ -107,5 +122,14 @@ def test_wrong_arguments_are_refused_with_words(words: str, args: list[Any]) -> 
 
 def test_a_divisor_of_zero_is_refused() -> None:
     with pytest.raises(OpError, match="divisor_override is 0"):
-        run_op("aten::avg_pool2d.out", torch.rand(1, 2, 4, 4), [2, 2], [], [0, 0], False, True, 0,
-               out=[Out(torch.float32, (1, 2, 2, 2))])  # fmt: skip
+        run_op(
+            "aten::avg_pool2d.out",
+            torch.rand(1, 2, 4, 4),
+            [2, 2],
+            [],
+            [0, 0],
+            False,
+            True,
+            0,
+            out=[Out(torch.float32, (1, 2, 2, 2))],
+        )

@@ -38,17 +38,30 @@ def test_nearest_equals_eager(case: Any, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_bilinear_equals_eager(case: Any, align_corners: bool, dtype: torch.dtype) -> None:
     shape, size, factors = case
-    check_op(aten.upsample_bilinear2d.vec_out, image(shape, dtype), size, align_corners, factors, scale=8)
+    check_op(
+        aten.upsample_bilinear2d.vec_out, image(shape, dtype), size, align_corners, factors, scale=8
+    )
 
 
 def test_resampling_takes_any_layout() -> None:
     x = image((2, 3, 5, 7), torch.float32).contiguous(memory_format=torch.channels_last)
     for order in ((0, 1, 2, 3), (0, 2, 3, 1)):
         check_op(aten.upsample_nearest2d.vec_out, x, [10, 9], None, out_order=order)
-        check_op(aten.upsample_bilinear2d.vec_out, x, [10, 9], False, None, out_order=order, scale=8)
+        check_op(
+            aten.upsample_bilinear2d.vec_out, x, [10, 9], False, None, out_order=order, scale=8
+        )
 
 
-@pytest.mark.parametrize(("size", "factors"), [(None, None), ([4, 4], [2.0, 2.0]), ([0, 4], None), (None, [-1.0, 2.0]), ([4], None)])
+@pytest.mark.parametrize(
+    ("size", "factors"),
+    [(None, None), ([4, 4], [2.0, 2.0]), ([0, 4], None), (None, [-1.0, 2.0]), ([4], None)],
+)
 def test_wrong_arguments_are_refused(size: Any, factors: Any) -> None:
     with pytest.raises(OpError):
-        run_op("aten::upsample_nearest2d.vec_out", torch.rand(1, 1, 2, 2), size, factors, out=[Out(torch.float32, (1, 1, 4, 4))])
+        run_op(
+            "aten::upsample_nearest2d.vec_out",
+            torch.rand(1, 1, 2, 2),
+            size,
+            factors,
+            out=[Out(torch.float32, (1, 1, 4, 4))],
+        )

@@ -93,6 +93,9 @@ INLINE void FN(tile_rows)(const eti_gemm_tile *t, const size_t m, const size_t n
 static void FN(tile)(const eti_gemm_tile *t, size_t m, size_t n) {
   ET_ASSERT(m >= 1 && m <= MR && n >= 1 && n <= (size_t)LANES * NV);
   ET_ASSERT(t->c != NULL && (t->k == 0 || (t->a != NULL && t->b != NULL)));
+#if defined(ET_DEBUG)
+  FN(tile_rows)(t, m, n);  // one copy for all sizes: sanitizers would take minutes to compile the others
+#else
   switch (m) {
     case 1: FN(tile_rows)(t, 1, n); break;
     case 2: FN(tile_rows)(t, 2, n); break;
@@ -114,6 +117,7 @@ static void FN(tile)(const eti_gemm_tile *t, size_t m, size_t n) {
 #endif
     default: break;
   }
+#endif
 }
 
 #ifndef PACK_ROWS

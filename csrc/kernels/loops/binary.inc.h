@@ -1,6 +1,6 @@
 // binary.inc.h — loops of two inputs. Parameters, all undefined again at the end:
 //   LOOP_NAME, LOOP_TYPES   name##_f32 … and the table name##_loops[ET_DTYPE_COUNT]
-//   LOOP_EXPR(a, b)         of CTYPE a and b; k points to the parameters, as CTYPE elements
+//   LOOP_EXPR(a, b)         of CTYPE a and b; k holds the first three parameters, as CTYPE elements
 //   LOOP_OUT                element type of the output (default CTYPE)
 //   LOOP_NO_TABLE           leave the table out
 #ifndef LOOP_OUT

@@ -8,6 +8,7 @@
 #include "kernels/iter.h"
 
 #include <math.h>
+#include <string.h>
 
 #define ETI_LOOP_PASTE(name, suffix) name##_##suffix
 #define ETI_LOOP_NAME(name, suffix) ETI_LOOP_PASTE(name, suffix)

@@ -6,8 +6,8 @@
 #include "kernels/micro/math_f32.h"
 
 // ATen's rules: NaN wins in maximum and minimum; clamp is a maximum, then a minimum.
-ETI_INLINE float eti_maximum_f32(float a, float b) { return a > b || a != a ? a : b; }
-ETI_INLINE float eti_minimum_f32(float a, float b) { return a < b || a != a ? a : b; }
+ETI_INLINE float eti_maximum_f32(float a, float b) { return (a > b) | (a != a) ? a : b; }
+ETI_INLINE float eti_minimum_f32(float a, float b) { return (a < b) | (a != a) ? a : b; }
 ETI_INLINE float eti_clamp_f32(float x, float low, float high) {
   return eti_minimum_f32(eti_maximum_f32(x, low), high);
 }

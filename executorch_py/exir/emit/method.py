@@ -92,9 +92,8 @@ class MethodPlan:
             )
         ref = self._user_input(node, spec)
         self._inputs.append(ref)
-        described = describe(
-            node.name, self.emitter.values.values[ref.id].val, node.meta.get("val")
-        )
+        value = self.emitter.values.values[ref.id].val
+        described = describe(node.name, value, node.meta.get("val"), self._ep.range_constraints)
         self._described_inputs.append(described)
         return ref
 
@@ -199,7 +198,7 @@ class MethodPlan:
             name = spec.arg.name or (node.name if isinstance(node, fx.Node) else "")
             if not isinstance(spec.arg, TensorArgument) and not name:
                 name = f"output_{len(refs) - 1}"
-            described.append(describe(name, value, val))
+            described.append(describe(name, value, val, self._ep.range_constraints))
         return refs, described
 
 

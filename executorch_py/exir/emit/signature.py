@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -59,12 +60,17 @@ def with_signature(tree: str, inputs: list[Any], outputs: list[Any]) -> str:
     return json.dumps([protocol, root])
 
 
-def describe(name: str, value: schema.KernelTypes, traced: Any) -> dict[str, Any]:
-    """One input or output: a tensor with its bounds, or a scalar with its value if it is fixed."""
+def describe(
+    name: str, value: schema.KernelTypes, traced: Any, ranges: Mapping[Any, Any]
+) -> dict[str, Any]:
+    """One input or output: a tensor with its bounds, or a scalar with its value if it is fixed.
+
+    `ranges` are the program's range constraints: what the user allowed, where tracing assumed more.
+    """
     if isinstance(value, schema.Tensor):
         dims = list(getattr(traced, "shape", value.sizes))
         shape = [
-            int(upper) if isinstance(dim, int) else [_lower_bound(dim), int(upper)]
+            int(upper) if isinstance(dim, int) else [_lower_bound(dim, ranges), int(upper)]
             for dim, upper in zip(dims, value.sizes, strict=True)
         ]
         return {
@@ -82,12 +88,12 @@ def describe(name: str, value: schema.KernelTypes, traced: Any) -> dict[str, Any
     return entry
 
 
-def _lower_bound(size: torch.SymInt) -> int:
+def _lower_bound(size: torch.SymInt, ranges: Mapping[Any, Any]) -> int:
     """The smallest value the size can take, at least 0."""
     from torch.utils._sympy.value_ranges import bound_sympy
 
-    ranges = size.node.shape_env.var_to_range
-    lower = bound_sympy(size.node.expr, ranges).lower
+    traced = size.node.shape_env.var_to_range
+    lower = bound_sympy(size.node.expr, {**traced, **ranges}).lower
     return max(int(lower), 0) if lower.is_finite else 0
 
 

@@ -17,6 +17,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import schema as s
+from executorch_py.exir import to_edge
 from executorch_py.exir.emit import emit_program
 from executorch_py.exir.error import ExportError
 
@@ -251,3 +252,13 @@ def test_two_processes_write_the_same_bytes() -> None:
         ).stdout
 
     assert digest("1") == digest("2")
+
+
+def test_signature_states_the_bounds_that_the_user_gave() -> None:
+    batch = torch.export.Dim("batch", min=1, max=64)
+    exported = torch.export.export(
+        torch.nn.Conv2d(1, 2, 3), (torch.randn(3, 1, 8, 8),), dynamic_shapes=({0: batch},)
+    )
+    plan = to_edge(exported).to_executorch().executorch_program.execution_plan[0]
+    _, tree = json.loads(plan.container_meta_type.encoded_inp_str)
+    assert tree["signature"]["inputs"][0]["shape"] == [[1, 64], 1, 8, 8]

@@ -1,4 +1,4 @@
-"""Layer, group and batch normalisation, dropout: against eager torch, every float type, any layout."""
+"""Layer, group, batch normalisation and dropout against eager torch: all float types and layouts."""
 
 from __future__ import annotations
 

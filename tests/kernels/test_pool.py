@@ -1,4 +1,4 @@
-"""Pooling against eager torch: windows and borders, indices, NaN and infinities, layouts, dtypes."""
+"""Pooling against eager torch: windows, borders, indices, NaN and infinities, layouts, dtypes."""
 
 from __future__ import annotations
 

@@ -86,5 +86,7 @@ if [ "$purpose" = test ]; then
 fi
 
 if [ "$purpose" != lint ]; then
-  .venv/bin/python setup.py -q build_ext --inplace
+  compgen -G "executorch_py/_C*.so" >/dev/null || say "building the C code"
+  .venv/bin/python setup.py -q build_ext --inplace >.setup.log 2>&1 || { cat .setup.log >&2; exit 1; }
+  rm -f .setup.log
 fi

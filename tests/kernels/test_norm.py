@@ -1,4 +1,4 @@
-"""Layer, group, batch normalisation and dropout against eager torch: all float types and layouts."""
+"""Layer, group, batch normalisation and dropout against eager torch: float types and layouts."""
 
 from __future__ import annotations
 

@@ -25,15 +25,12 @@ __attribute__((format(printf, 2, 3), cold))
 #endif
 void eti_append(et_error *err, const char *format, ...);
 
-// The same without words, for builds with ET_MESSAGES=0.
-et_status eti_fail_code(et_error *err, et_status status);
-
 #if ET_MESSAGES
 #define ET_FAIL(err, status, ...) eti_fail((err), (status), __VA_ARGS__)
 #define ET_CONTEXT(err, ...) eti_context((err), __VA_ARGS__)
 #define ET_APPEND(err, ...) eti_append((err), __VA_ARGS__)
 #else
-#define ET_FAIL(err, status, ...) eti_fail_code((err), (status))
+#define ET_FAIL(err, status, ...) ((void)(err), (et_status)(status))
 #define ET_CONTEXT(err, ...) ((void)(err))
 #define ET_APPEND(err, ...) ((void)(err))
 #endif

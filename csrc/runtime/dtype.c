@@ -1,6 +1,8 @@
 // dtype.c — size and name of element types, both from the one list in et.h.
 #include "runtime/dtype.h"
 
+#include "runtime/config.h"
+
 size_t et_dtype_bytes(et_dtype dtype) {
 #define ET_DTYPE_BYTES(id, number, name, bytes) [number] = bytes,
   static const uint8_t bytes_of[ET_DTYPE_COUNT] = {ET_DTYPE_LIST(ET_DTYPE_BYTES)};
@@ -8,9 +10,16 @@ size_t et_dtype_bytes(et_dtype dtype) {
   return (unsigned)dtype < ET_DTYPE_COUNT ? bytes_of[dtype] : 0;
 }
 
+#if ET_MESSAGES
 const char *et_dtype_name(et_dtype dtype) {
 #define ET_DTYPE_NAME(id, number, name, bytes) name "\0"
   static const char names[] = ET_DTYPE_LIST(ET_DTYPE_NAME) "?";
 #undef ET_DTYPE_NAME
   return eti_nth_text(names, (unsigned)dtype < ET_DTYPE_COUNT ? (size_t)dtype : ET_DTYPE_COUNT);
 }
+#else
+const char *et_dtype_name(et_dtype dtype) {
+  (void)dtype;
+  return "?";
+}
+#endif

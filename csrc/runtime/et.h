@@ -68,7 +68,8 @@ ET_API const char *et_status_name(et_status status);
 #define ET_ERROR_MESSAGE_BYTES 512
 
 // Owned by the caller, filled by the first failure of a call and left alone by success. Every function that takes one
-// accepts NULL. In builds with ET_MESSAGES=0 (see config.h) only the status is filled.
+// accepts NULL. Builds with ET_MESSAGES=0 (see config.h) do not touch it: there the returned status is the whole error,
+// and the names of statuses and dtypes are "?".
 typedef struct et_error {
   et_status status;
   char message[ET_ERROR_MESSAGE_BYTES];  // NUL-terminated; says what was found, what was needed, and where

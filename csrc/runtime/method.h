@@ -83,4 +83,7 @@ struct et_method {
 
 enum { ETI_VALUE_LOOSE = 1 };  // et_value.flags: may hold a tensor whose memory was not proven at load
 
+// Builds a value of a kind that needs no memory beside the et_value. False for the others: tensors and lists of values.
+bool eti_build_plain(unsigned code, const uint8_t *table, et_value *out);
+
 #endif  // ET_METHOD_H

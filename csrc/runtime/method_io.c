@@ -12,38 +12,51 @@ static bool is_near(double given, double traced) {
   return distance <= 1e-4 + 1e-5 * size && size <= 1.7976931348623157e308;
 }
 
+static bool is_same(const et_value *a, const et_value *traced) {
+  if (a->tag != traced->tag) return false;
+  switch (traced->tag) {
+    case ET_NONE:
+      return true;
+    case ET_INT:
+      return a->as.i == traced->as.i;
+    case ET_BOOL:
+      return a->as.b == traced->as.b;
+    case ET_DOUBLE:
+      return is_near(a->as.d, traced->as.d);
+    case ET_STRING:
+      return a->n == traced->n && memcmp(a->as.string, traced->as.string, a->n) == 0;
+    default:
+      return false;  // lists cannot be set
+  }
+}
+
+#if ET_MESSAGES
+static et_status fail_baked(size_t i, const et_value *traced, et_error *err) {
+  (void)eti_fail(err, ET_INVALID_ARGUMENT, "input %zu: the program was made for ", i);
+  if (traced->tag == ET_INT) {
+    eti_append(err, "the Int %lld", (long long)traced->as.i);
+  } else if (traced->tag == ET_BOOL) {
+    eti_append(err, "the Bool %s", traced->as.b ? "true" : "false");
+  } else if (traced->tag == ET_DOUBLE) {
+    eti_append(err, "the Double %g", traced->as.d);
+  } else if (traced->tag == ET_STRING) {
+    eti_append(err, "the text '%s'", traced->as.string);
+  } else {
+    eti_append(err, traced->tag == ET_NONE ? "None" : "a list, which cannot be set");
+  }
+  eti_append(err, " and no other value");
+  return ET_INVALID_ARGUMENT;
+}
+#else
+#define fail_baked(i, traced, err) ET_FAIL(err, ET_INVALID_ARGUMENT, "")
+#endif
+
 static et_status check_baked(const et_method *method, size_t i, const et_value *src, et_error *err) {
   const uint8_t *table;
-  const size_t index = eti_u32(method->plan.inputs.data + 4 * i);
-  const unsigned code = eti_plan_value(&method->plan, index, &table);
-  const uint64_t bits = code == PTE_INT || code == PTE_DOUBLE ? eti_fb_u64(table, PTE_SCALAR_VALUE) : 0;
-  double traced;
-  memcpy(&traced, &bits, sizeof traced);
-  const eti_vector text = code == PTE_STRING ? eti_fb_vector(table, PTE_SCALAR_VALUE) : (eti_vector){0};
-  switch (code) {
-    case PTE_NULL:
-      ET_CHECK(src->tag == ET_NONE, err, ET_INVALID_ARGUMENT, "input %zu: the program was made for None", i);
-      return ET_OK;
-    case PTE_INT:
-      ET_CHECK(src->tag == ET_INT && src->as.i == (int64_t)bits, err, ET_INVALID_ARGUMENT,
-               "input %zu: the program was made for the Int %lld and no other", i, (long long)bits);
-      return ET_OK;
-    case PTE_BOOL:
-      ET_CHECK(src->tag == ET_BOOL && src->as.b == (eti_fb_u8(table, PTE_SCALAR_VALUE) != 0), err, ET_INVALID_ARGUMENT,
-               "input %zu: the program was made for the Bool %d and no other", i, eti_fb_u8(table, PTE_SCALAR_VALUE));
-      return ET_OK;
-    case PTE_DOUBLE:
-      ET_CHECK(src->tag == ET_DOUBLE && is_near(src->as.d, traced), err, ET_INVALID_ARGUMENT,
-               "input %zu: the program was made for the Double %g and no other", i, traced);
-      return ET_OK;
-    case PTE_STRING:
-      ET_CHECK(src->tag == ET_STRING && src->n == text.n && memcmp(src->as.string, text.data, text.n) == 0, err,
-               ET_INVALID_ARGUMENT, "input %zu: the program was made for the text '%s' and no other", i,
-               (const char *)text.data);
-      return ET_OK;
-    default:
-      return ET_FAIL(err, ET_INVALID_ARGUMENT, "input %zu is a list, which cannot be set", i);
-  }
+  et_value traced;
+  const unsigned code = eti_plan_value(&method->plan, eti_u32(method->plan.inputs.data + 4 * i), &table);
+  (void)eti_build_plain(code, table, &traced);
+  return is_same(src, &traced) ? ET_OK : fail_baked(i, &traced, err);
 }
 
 static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_error *err) {

@@ -87,6 +87,7 @@ static bool find_call(const eti_plan *plan, size_t op, eti_instruction_facts *in
   return false;
 }
 
+#if ET_MESSAGES
 // Element types of a call's tensors: "aten::foo.out(f32, i64, f32)".
 static void append_call(et_error *err, const eti_plan *plan, const eti_instruction_facts *in) {
   const char *name, *overload, *comma = "";
@@ -100,8 +101,10 @@ static void append_call(et_error *err, const eti_plan *plan, const eti_instructi
     comma = ", ";
   }
   ET_APPEND(err, ")");
-  (void)comma;
 }
+#else
+#define append_call(err, plan, in) ((void)(err))
+#endif
 
 // Reports everything that the caller's tables lack, at once.
 static et_status check_missing(const eti_loader *l) {
@@ -120,6 +123,7 @@ static et_status check_missing(const eti_loader *l) {
     is_first = false;
     ET_APPEND(l->err, " %s", eti_fb_string(eti_fb_at(l->plan.delegates, i), PTE_DELEGATE_ID));
   }
+#if ET_MESSAGES
   if (is_first) return status;
   ET_APPEND(l->err, " (available:");
   const et_backend_table *table = l->config->backends;
@@ -128,6 +132,7 @@ static et_status check_missing(const eti_loader *l) {
     if (backend->is_available == NULL || backend->is_available()) ET_APPEND(l->err, " %s", backend->id);
   }
   ET_APPEND(l->err, ")");
+#endif
   return status;
 }
 
@@ -272,11 +277,12 @@ static et_status build_instructions(eti_loader *l) {
     ET_TRY(eti_instruction_read(&l->plan, i, &in, l->err));
     const et_status status = build_instruction(l, i, &in);
     if (status == ET_OK) continue;
+#if ET_MESSAGES
     const char *name, *overload;
     eti_instruction_name(&l->plan, &in, &name, &overload);
     const bool has_overload = overload != NULL && *overload != '\0';
     ET_CONTEXT(l->err, "instruction %zu (%s%s%s): ", i, name, has_overload ? "." : "", has_overload ? overload : "");
-    (void)has_overload;
+#endif
     return status;
   }
   return ET_OK;
@@ -387,7 +393,7 @@ static et_status load(eti_loader *l, et_method **loaded) {
 
 // Everything of a measuring (memory NULL) or loading but its result.
 static et_status run_loader(const et_program *program, const char *name, const et_method_config *config,
-                            const et_method_memory *memory, et_arena *arena, size_t *scratch_bytes, et_method **loaded,
+                            const et_method_memory *memory, et_arena *arena, et_method_needs *needs, et_method **loaded,
                             et_error *err) {
   eti_loader l = {.program = program,
                   .config = config,
@@ -398,8 +404,11 @@ static et_status run_loader(const et_program *program, const char *name, const e
   ET_TRY(eti_plan_find(program, name, &l.plan, err));
   *loaded = NULL;
   const et_status status = load(&l, loaded);
-  *scratch_bytes = l.scratch_bytes;
-  if (status != ET_OK) {
+  if (status == ET_OK) {
+    needs->method_bytes = arena->used;
+    needs->scratch_bytes = l.scratch_bytes;
+    needs->n_planned = l.plan.buffer_sizes.n - 1;
+  } else {
     ET_CONTEXT(err, "method '%s': ", name);
     et_method_close(*loaded);
   }
@@ -410,22 +419,15 @@ et_status et_method_measure(const et_program *program, const char *name, const e
                             et_method_needs *needs, et_error *err) {
   et_arena arena = eti_arena_counting();
   et_method *none;
-  size_t scratch_bytes = 0;
-  ET_TRY(run_loader(program, name, config, NULL, &arena, &scratch_bytes, &none, err));
-  et_method_info info;
-  ET_TRY(et_program_method_info(program, name, &info, err));
-  needs->method_bytes = arena.used;
-  needs->scratch_bytes = scratch_bytes;
-  needs->n_planned = info.n_planned;
-  return ET_OK;
+  return run_loader(program, name, config, NULL, &arena, needs, &none, err);
 }
 
 et_status et_method_load(const et_program *program, const char *name, const et_method_config *config,
                          const et_method_memory *memory, et_method **method, et_error *err) {
   et_arena arena = eti_arena_over(memory->method);
   et_method *loaded;
-  size_t scratch_bytes = 0;
-  ET_TRY(run_loader(program, name, config, memory, &arena, &scratch_bytes, &loaded, err));
+  et_method_needs needs;
+  ET_TRY(run_loader(program, name, config, memory, &arena, &needs, &loaded, err));
   *method = loaded;
   return ET_OK;
 }

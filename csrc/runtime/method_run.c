@@ -36,14 +36,11 @@ static et_status check_arg(const et_value *v, bool is_written, size_t k, et_erro
 
 // Points a view's result at its base before the kernel runs, so that whatever the kernel then does with shape and data
 // stays within the base's memory, and what the base forbids is forbidden for the view.
-static et_status point_view(et_tensor *view, const et_tensor *base, et_error *err) {
-  ET_CHECK((view->flags & ET_TENSOR_CONSTANT) == 0 || view->data == NULL || view != base, err, ET_INVALID_PROGRAM,
-           "a view of itself");
+static void point_view(et_tensor *view, const et_tensor *base) {
   const size_t bytes = base->capacity * et_dtype_bytes((et_dtype)base->dtype);
   view->data = base->data;
   view->capacity = bytes / et_dtype_bytes((et_dtype)view->dtype);
   view->flags = (uint16_t)((view->flags & ~ET_TENSOR_CONSTANT) | (base->flags & ET_TENSOR_CONSTANT));
-  return ET_OK;
 }
 
 static et_status check_instruction(const eti_instruction *in, et_error *err) {
@@ -54,7 +51,7 @@ static et_status check_instruction(const eti_instruction *in, et_error *err) {
   if (is_kernel && in->u.op->is_view && n > 0) {
     const et_value *base = in->args[0];
     ET_TRY(check_arg(base, false, 0, err));
-    if (base->tag == ET_TENSOR && result->tag == ET_TENSOR) return point_view(result->as.tensor, base->as.tensor, err);
+    if (base->tag == ET_TENSOR && result->tag == ET_TENSOR) point_view(result->as.tensor, base->as.tensor);
     return ET_OK;
   }
   for (size_t k = 0; k < n; k++) {
@@ -179,7 +176,6 @@ static et_status run_from(et_method *method, size_t position, et_error *err) {
 }
 
 static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_error *err) {
-  static const char small_names[3][5] = {"move", "jump", "free"};
   ET_TRY(begin(method, err));
   et_kernel_ctx ctx = kernel_ctx(method, err);
   uint32_t executed = 0;
@@ -188,7 +184,7 @@ static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_err
     const eti_instruction *in = &method->code[i];
     const char *name = in->kind == PTE_KERNEL_CALL     ? in->u.op->name
                        : in->kind == PTE_DELEGATE_CALL ? in->u.delegate->backend->id
-                                                       : small_names[in->kind - PTE_MOVE_CALL];
+                                                       : eti_small_names[in->kind - PTE_MOVE_CALL];
     et_event event = {.kind = ET_EVENT_BEGIN, .instruction = i, .operator_name = name, .n_args = in->n_args, .args = in->args};
     et_status status = may_go_on(method, ++executed, err);
     if (status == ET_OK) {

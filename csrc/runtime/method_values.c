@@ -175,8 +175,7 @@ static et_status build_tensor(eti_loader *l, const uint8_t *table, et_value *out
 
 // ---- Everything else
 
-// Kinds that need no memory beside the et_value. False for the others.
-static bool build_plain(unsigned code, const uint8_t *table, et_value *out) {
+bool eti_build_plain(unsigned code, const uint8_t *table, et_value *out) {
   const eti_vector items = code >= PTE_STRING ? eti_fb_vector(table, PTE_LIST_ITEMS) : (eti_vector){0};
   memset(out, 0, sizeof *out);
   out->n = (uint32_t)items.n;
@@ -228,7 +227,7 @@ et_status eti_build_value(eti_loader *l, size_t i, et_value *out) {
   const unsigned code = eti_plan_value(&l->plan, i, &table);
   et_value unused;
   if (out == NULL) out = &unused;
-  if (build_plain(code, table, out)) return ET_OK;
+  if (eti_build_plain(code, table, out)) return ET_OK;
   if (code == PTE_TENSOR) return build_tensor(l, table, out);
   const eti_vector items = eti_fb_vector(table, PTE_LIST_ITEMS);
   et_value **list = ETI_CLAIM(l->arena, et_value *, items.n);
@@ -269,7 +268,7 @@ bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_v
   const uint8_t *table;
   const unsigned code = eti_plan_value(&l->plan, i, &table);
   const bool is_replaced = is_written(l, i);
-  const bool is_plain = build_plain(code, table, out);
+  const bool is_plain = eti_build_plain(code, table, out);
   if (is_plain && is_replaced) memset(out, 0, sizeof *out);  // not known before the run
   if (is_plain) return true;
   if (is_replaced) return false;  // another tensor or list may stand here when the instruction runs

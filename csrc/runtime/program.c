@@ -49,9 +49,9 @@ static et_status open_flatbuffer(et_program *program, et_verification verificati
   if (eti_fb_vector(constants, PTE_SUBSEGMENT_OFFSETS).n <= 1) return ET_OK;
   const eti_segments segments = eti_program_segments(program);
   uint64_t offset, bytes;
-  if (ET_NEVER(!eti_segment_find(&segments, eti_fb_u32(constants, PTE_SUBSEGMENT_INDEX), &offset, &bytes))) {
-    return ET_FAIL(err, ET_INTERNAL, "a verified segment is gone");
-  }
+  const uint32_t segment = eti_fb_u32(constants, PTE_SUBSEGMENT_INDEX);
+  ET_CHECK(eti_segment_find(&segments, segment, &offset, &bytes), err, ET_INVALID_PROGRAM,
+           "constants in segment %lu, the program has %zu", (unsigned long)segment, segments.list.n);
   return eti_source_load(&program->source, offset, bytes, &program->constants, err);
 }
 

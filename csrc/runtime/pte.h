@@ -13,7 +13,12 @@ extern const eti_fb_schema eti_pte_schema[];
 typedef struct eti_plan {
   const uint8_t *table;
   const char *name;
-  eti_vector values, inputs, outputs, chains, operators, delegates, buffer_sizes;
+  union {  // in the order of their slots
+    struct {
+      eti_vector values, inputs, outputs, chains, operators, delegates, buffer_sizes;
+    };
+    eti_vector vectors[PTE_PLAN_BUFFER_SIZES - PTE_PLAN_VALUES + 1];
+  };
   size_t n_instructions;  // of all chains, which are numbered through
 } eti_plan;
 
@@ -79,6 +84,8 @@ typedef struct eti_instruction_facts {
 
 // Instruction i < n_instructions. ET_INVALID_PROGRAM when it is of no known kind or jumps out of its chain.
 et_status eti_instruction_read(const eti_plan *plan, size_t i, eti_instruction_facts *out, et_error *err);
+
+extern const char eti_small_names[3][5];  // of moves, jumps and frees
 
 // "aten::add", "out", or a backend id, "", or "move" …; for messages and events.
 void eti_instruction_name(const eti_plan *plan, const eti_instruction_facts *in, const char **name, const char **overload);

@@ -27,15 +27,10 @@ et_status eti_plan_find(const et_program *program, const char *name, eti_plan *p
   const uint8_t *table = eti_fb_at(plans, i);
   plan->table = table;
   plan->name = eti_fb_string(table, PTE_PLAN_NAME);
-  // The vectors of a plan, in the order of their slots; all are required.
-  static const uint8_t slots[] = {PTE_PLAN_VALUES,    PTE_PLAN_INPUTS,    PTE_PLAN_OUTPUTS,     PTE_PLAN_CHAINS,
-                                  PTE_PLAN_OPERATORS, PTE_PLAN_DELEGATES, PTE_PLAN_BUFFER_SIZES};
-  eti_vector *const vectors[] = {&plan->values,    &plan->inputs,    &plan->outputs,     &plan->chains,
-                                 &plan->operators, &plan->delegates, &plan->buffer_sizes};
-  for (size_t k = 0; k < sizeof slots; k++) {
-    *vectors[k] = eti_fb_vector(table, slots[k]);
-    ET_CHECK(vectors[k]->data != NULL, err, ET_INVALID_PROGRAM, "method '%s': slot %d of its plan is absent", name,
-             slots[k]);
+  for (unsigned k = 0; k < sizeof plan->vectors / sizeof plan->vectors[0]; k++) {  // all are required
+    plan->vectors[k] = eti_fb_vector(table, PTE_PLAN_VALUES + k);
+    ET_CHECK(plan->vectors[k].data != NULL, err, ET_INVALID_PROGRAM, "method '%s': slot %u of its plan is absent", name,
+             PTE_PLAN_VALUES + k);
   }
   plan->n_instructions = 0;
   for (size_t c = 0; c < plan->chains.n; c++) {
@@ -190,8 +185,9 @@ et_status eti_instruction_read(const eti_plan *plan, size_t i, eti_instruction_f
   return ET_OK;
 }
 
+const char eti_small_names[3][5] = {"move", "jump", "free"};
+
 void eti_instruction_name(const eti_plan *plan, const eti_instruction_facts *in, const char **name, const char **overload) {
-  static const char small_names[3][5] = {"move", "jump", "free"};
   *overload = NULL;
   if (in->kind == PTE_KERNEL_CALL) {
     const uint8_t *op = eti_fb_at(plan->operators, (size_t)in->index);
@@ -200,7 +196,7 @@ void eti_instruction_name(const eti_plan *plan, const eti_instruction_facts *in,
   } else if (in->kind == PTE_DELEGATE_CALL) {
     *name = eti_fb_string(eti_fb_at(plan->delegates, (size_t)in->index), PTE_DELEGATE_ID);
   } else {
-    *name = small_names[in->kind - PTE_MOVE_CALL];
+    *name = eti_small_names[in->kind - PTE_MOVE_CALL];
   }
 }
 

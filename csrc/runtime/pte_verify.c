@@ -99,9 +99,6 @@ et_status eti_program_verify(const et_program *program, et_error *err) {
   ET_CHECK(n_offsets > 0 || n_buffers > 0, err, ET_INVALID_PROGRAM,
            "neither a constant segment nor inline constants, not even the empty one that every program has");
   ET_CHECK(n_offsets <= 1 || n_buffers == 0, err, ET_INVALID_PROGRAM, "constants in a segment and inline constants");
-  ET_CHECK(n_offsets <= 1 || eti_fb_u32(constants, PTE_SUBSEGMENT_INDEX) < segments.list.n, err, ET_INVALID_PROGRAM,
-           "constants in segment %lu, the program has %zu", (unsigned long)eti_fb_u32(constants, PTE_SUBSEGMENT_INDEX),
-           segments.list.n);
   const eti_vector named = eti_fb_vector(root, PTE_PROGRAM_NAMED_DATA);
   for (size_t i = 0; i < named.n; i++) {
     const uint8_t *entry = eti_fb_at(named, i);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#if ET_MESSAGES
 const char *et_status_name(et_status status) {
 #define ET_STATUS_NUMBER(id, number, name) number,
 #define ET_STATUS_NAME(id, number, name) name "\0"
@@ -17,14 +18,12 @@ const char *et_status_name(et_status status) {
   while (i < sizeof numbers && numbers[i] != (unsigned)status) i++;
   return eti_nth_text(names, i);
 }
-
-et_status eti_fail_code(et_error *err, et_status status) {
-  if (err != NULL) {
-    err->status = status;
-    err->message[0] = '\0';
-  }
-  return status;
+#else
+const char *et_status_name(et_status status) {
+  (void)status;
+  return "?";
 }
+#endif
 
 #if ET_MESSAGES
 
@@ -175,8 +174,9 @@ void eti_context(et_error *err, const char *format, ...) {
 #else
 
 et_status eti_fail(et_error *err, et_status status, const char *format, ...) {
+  (void)err;
   (void)format;
-  return eti_fail_code(err, status);
+  return status;
 }
 
 void eti_append(et_error *err, const char *format, ...) {

@@ -5,11 +5,13 @@
 #include "kernels/micro/eltwise.h"
 #include "kernels/micro/math_f32.h"
 
-// ATen's rules: NaN wins in maximum and minimum; clamp is a maximum, then a minimum.
+// ATen's rules: NaN wins in maximum and minimum.
 ETI_INLINE float eti_maximum_f32(float a, float b) { return (a > b) | (a != a) ? a : b; }
 ETI_INLINE float eti_minimum_f32(float a, float b) { return (a < b) | (a != a) ? a : b; }
-ETI_INLINE float eti_clamp_f32(float x, float low, float high) {
-  return eti_minimum_f32(eti_maximum_f32(x, low), high);
+// Keeps a NaN x; bounds are numbers. A NaN bound is said by the third parameter, which is NaN then and -0 (no change) else.
+ETI_INLINE float eti_clamp_f32(float x, float low, float high, float nan) {
+  const float y = x < low ? low : x;
+  return (y > high ? high : y) + nan;
 }
 
 // ---- elementwise loops: k points to the parameters
@@ -129,7 +131,7 @@ ETI_INLINE float eti_clamp_f32(float x, float low, float high) {
 #define LOOP_EXPR(x) eti_logit_f32(x < k[0] ? k[0] : (x > k[1] ? k[1] : x))
 #include "kernels/micro/unary_f32.inc.h"
 #define LOOP_NAME clamp
-#define LOOP_EXPR(x) eti_clamp_f32(x, k[0], k[1])
+#define LOOP_EXPR(x) eti_clamp_f32(x, k[0], k[1], k[2])
 #include "kernels/micro/unary_f32.inc.h"
 #define LOOP_NAME leaky_relu
 #define LOOP_EXPR(x) (x > 0.0f ? x : x * k[0])

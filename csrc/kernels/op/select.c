@@ -178,6 +178,10 @@ static et_status clamp_setup(const et_kernel_ctx *ctx, et_value *const *args, bo
   ET_TRY(read_bound(ctx, args, 2, compute, &high));
   eti_params_set(&job->params, 0, &low, compute);
   eti_params_set(&job->params, 1, &high, compute);
+  if (compute == ET_F32) {  // the f32 loop compares numbers only and adds this (see micro/eltwise.body.h)
+    const eti_scalar nan = eti_scalar_double(low.d != low.d || high.d != high.d ? (double)NAN : -0.0);
+    eti_params_set(&job->params, 2, &nan, compute);
+  }
   job->map = (eti_map){.loop = loop, .params = &job->params, .types = {(uint8_t)compute, (uint8_t)compute}};
   return ET_OK;
 }

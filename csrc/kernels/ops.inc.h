@@ -177,6 +177,8 @@ ET_OP_PREPARED("aten::sin.out", op_sin_out, prepare_sin_out, 3, ET_TYPES_REAL_HA
 ET_OP_PREPARED("aten::sinh.out", op_sinh_out, prepare_sinh_out, 3, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_FLOAT_HALF)
 ET_OP_PREPARED("aten::slice_copy.Tensor_out", op_slice_copy_tensor_out, prepare_slice_copy_tensor_out, 7, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP("aten::slice_scatter.out", op_slice_scatter_out, 8, ET_TYPES_ALL, ET_TYPES_ALL)
+ET_OP("aten::sort.values", op_sort_values, 6, ET_TYPES_REAL_HALF_BOOL | ET_TYPES_UNSIGNED, ET_TYPES_REAL_HALF_BOOL | ET_TYPES_UNSIGNED)
+ET_OP("aten::sort.values_stable", op_sort_values_stable, 7, ET_TYPES_REAL_HALF_BOOL | ET_TYPES_UNSIGNED, ET_TYPES_REAL_HALF_BOOL | ET_TYPES_UNSIGNED)
 ET_OP_PREPARED("aten::split_copy.Tensor_out", op_split_copy_tensor_out, prepare_split_copy_tensor_out, 5, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP_PREPARED("aten::split_with_sizes_copy.out", op_split_with_sizes_copy_out, prepare_split_with_sizes_copy_out, 5, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP_PREPARED("aten::sqrt.out", op_sqrt_out, prepare_sqrt_out, 3, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_FLOAT_HALF)

@@ -6,8 +6,8 @@
 #include "kernels/micro/math_f32.h"
 
 // ATen's rules: NaN wins in maximum and minimum.
-ETI_INLINE float eti_maximum_f32(float a, float b) { return (a > b) | (a != a) ? a : b; }
-ETI_INLINE float eti_minimum_f32(float a, float b) { return (a < b) | (a != a) ? a : b; }
+ETI_INLINE float eti_maximum_f32(float a, float b) { return ((a > b) | (a != a)) ? a : b; }
+ETI_INLINE float eti_minimum_f32(float a, float b) { return ((a < b) | (a != a)) ? a : b; }
 // Keeps a NaN x; bounds are numbers. A NaN bound is said by the third parameter, which is NaN then and -0 (no change) else.
 ETI_INLINE float eti_clamp_f32(float x, float low, float high, float nan) {
   const float y = x < low ? low : x;

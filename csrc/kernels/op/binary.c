@@ -161,12 +161,12 @@ static inline float positive_remainder_f(float a, float b) {
 // ---- the larger, the smaller
 
 #define LOOP_NAME maximum
-#define LOOP_EXPR(a, b) ((a > b) | (a != a) ? a : b)
+#define LOOP_EXPR(a, b) (((a > b) | (a != a)) ? a : b)
 #define LOOP_TYPES (ET_TYPES_REAL_BOOL & ~ET_TYPES_F32)
 #include "kernels/loops/binary.inc.h"
 
 #define LOOP_NAME minimum
-#define LOOP_EXPR(a, b) ((a < b) | (a != a) ? a : b)
+#define LOOP_EXPR(a, b) (((a < b) | (a != a)) ? a : b)
 #define LOOP_TYPES (ET_TYPES_REAL_BOOL & ~ET_TYPES_F32)
 #include "kernels/loops/binary.inc.h"
 

@@ -121,8 +121,8 @@ et_status op_masked_fill_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- clamp
 
-#define CLAMP_LOW(x, low) (((x) > (low)) | ((x) != (x)) ? (x) : (low))
-#define CLAMP_HIGH(x, high) (((x) < (high)) | ((x) != (x)) ? (x) : (high))
+#define CLAMP_LOW(x, low) ((((x) > (low)) | ((x) != (x))) ? (x) : (low))
+#define CLAMP_HIGH(x, high) ((((x) < (high)) | ((x) != (x))) ? (x) : (high))
 #define LOOP_NAME clamp
 #define LOOP_EXPR(x) CLAMP_HIGH(CLAMP_LOW(x, k[0]), k[1])
 #define LOOP_TYPES (ET_TYPES_REAL_BOOL & ~ET_TYPES_F32)

@@ -43,7 +43,7 @@ measure() { # name, messages, compiler, size tool, flags…
 
 for messages in 1 0; do
   measure x86-64 $messages "${CC:-gcc}" size -fno-pie -fcf-protection=none -fno-stack-protector \
-    -fno-jump-tables -fno-tree-dominator-opts -fno-tree-coalesce-vars -fno-move-loop-invariants -fno-caller-saves -fno-thread-jumps
+    -fno-jump-tables -fno-tree-dominator-opts -fno-tree-coalesce-vars -fno-move-loop-invariants -fno-caller-saves -fno-shrink-wrap
   measure Cortex-M4 $messages arm-none-eabi-gcc arm-none-eabi-size -mcpu=cortex-m4 -mthumb
 done
 echo "core runtime, codes only, larger of the two targets: $largest bytes of $LIMIT"

@@ -88,7 +88,9 @@ def main() -> None:
     gc.collect()
     after = [sys.getrefcount(thing) for thing in watched]
     for thing, old, new in zip(watched, before, after, strict=True):
-        if abs(new - old) > rounds // 10:
+        # Less than one per round is not ours: CPython's cache of attribute lookups, for one, starts
+        # out full of None and lets go of it entry by entry.
+        if abs(new - old) > rounds // 2:
             raise SystemExit(f"references to {type(thing)}: {old} before, {new} after")
     grown = sys.getallocatedblocks() - blocks
     if grown > rounds:

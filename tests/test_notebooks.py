@@ -1,0 +1,39 @@
+"""Every notebook runs from top to bottom in a fresh kernel, and the demo's pieces with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import nbclient
+import nbformat
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).resolve().parent.parent / "notebooks").glob("*.ipynb"))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebook_runs_from_top_to_bottom(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    notebook = nbformat.read(path, as_version=4)
+    client = nbclient.NotebookClient(
+        notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}
+    )
+    client.execute()
+    assert all(
+        output["output_type"] != "error"
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+        for output in cell.outputs
+    )
+
+
+def test_notebooks_are_stored_with_their_output() -> None:
+    for path in NOTEBOOKS:
+        notebook = nbformat.read(path, as_version=4)
+        shown = [c for c in notebook.cells if c.cell_type == "code" and c.outputs]
+        assert shown, f"{path.name} was saved without output"

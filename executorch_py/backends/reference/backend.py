@@ -75,6 +75,7 @@ def _operation(node: fx.Node, ids: dict[fx.Node, int]) -> Node:
 
 
 def _store(store: NamedDataStore, tensor: torch.Tensor, name: str) -> str:
-    data = StoredTensor(dense(tensor)[0], name)
+    laid_out, dim_order = dense(tensor)
+    data = StoredTensor(laid_out, name, dim_order)
     store.add_named_data(data.digest, bytes(data), alignment=_DATA_ALIGNMENT)
     return data.digest

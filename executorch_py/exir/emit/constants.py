@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
+from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from executorch_py.exir import schema
 from executorch_py.exir.ir.scalar_type import scalar_type_number
@@ -31,9 +32,9 @@ class ConstantStore:
     mutable_buffer: Buffers = field(default_factory=_with_placeholder)
     external_buffer: list[StoredTensor] = field(default_factory=list)
     external_map: dict[str, dict[str, int]] = field(default_factory=dict)
-    _constants: dict[str, int] = field(default_factory=dict)
-    _states: dict[str, int] = field(default_factory=dict)
-    _externals: dict[str, int] = field(default_factory=dict)
+    _constants: dict[StoredTensor, int] = field(default_factory=dict)
+    _states: dict[StoredTensor, int] = field(default_factory=dict)
+    _externals: dict[StoredTensor, int] = field(default_factory=dict)
 
     def constant(self, tensor: torch.Tensor, name: str) -> int:
         """Index of a constant; 0, which means no data, for a tensor without elements."""
@@ -45,30 +46,33 @@ class ConstantStore:
 
     def external(self, tensor: torch.Tensor, name: str, tag: str) -> int:
         """Index among the externally stored tensors; `name` finds it in the data file `tag`."""
-        data = StoredTensor(tensor, name)
-        index = self._externals.get(data.digest)
+        data = _stored(tensor, name)
+        index = self._externals.get(data)
         if index is None:
-            index = self._externals[data.digest] = len(self.external_buffer)
+            index = self._externals[data] = len(self.external_buffer)
             self.external_buffer.append(data)
         self.external_map.setdefault(tag, {})[name] = index
         return index
 
     @staticmethod
-    def _add(table: Buffers, known: dict[str, int], tensor: torch.Tensor, name: str) -> int:
+    def _add(
+        table: Buffers, known: dict[StoredTensor, int], tensor: torch.Tensor, name: str
+    ) -> int:
         if tensor.numel() == 0:
             return 0
-        data = StoredTensor(tensor, name)
-        index = known.get(data.digest)
+        data = _stored(tensor, name)
+        index = known.get(data)
         if index is None:
-            index = known[data.digest] = len(table)
+            index = known[data] = len(table)
             table.append(schema.Buffer(data))
         return index
 
 
 def dense(tensor: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
-    """The tensor as a file can hold it, and its dim order: channels-last as it is, else row-major.
+    """The tensor, without gaps, and its dim order in a file: channels-last or row-major.
 
-    A tensor that is both (dimensions of size one) is what its strides say; odd layouts are copied.
+    A tensor that is both (dimensions of size one) is what its strides say. A transposed tensor is
+    given back as it is; its bytes are put in order when the file is written. Others are copied.
     """
     tensor = tensor.detach().cpu()
     rank = tensor.dim()
@@ -76,7 +80,14 @@ def dense(tensor: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
         strides = tensor.stride()
         if not tensor.is_contiguous() or strides[1] < strides[3] * max(tensor.shape[3], 1):
             return tensor, [0, 2, 3, 1]
-    return tensor.contiguous(), list(range(rank))
+    if not is_non_overlapping_and_dense_or_false(tensor):
+        tensor = tensor.contiguous()
+    return tensor, list(range(rank))
+
+
+def _stored(tensor: torch.Tensor, name: str) -> StoredTensor:
+    data, dim_order = dense(tensor)
+    return StoredTensor(data, name, dim_order)
 
 
 def tensor_value(

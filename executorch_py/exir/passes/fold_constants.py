@@ -31,6 +31,12 @@ from executorch_py.exir.ir.op_facts import (
 
 # A result this small is always worth folding.
 _SMALL_BYTES = 4096
+# A transposed weight shares the memory of the weight; emission puts its bytes in order.
+_ALIASING: dict[str, Any] = {
+    "aten::permute_copy": torch.ops.aten.permute.default,
+    "aten::t_copy": torch.ops.aten.t.default,
+    "aten::transpose_copy.int": torch.ops.aten.transpose.int,
+}
 # How much a group of results may outweigh the constants that it replaces.
 _ALLOWED_GROWTH = 64 * 1024
 
@@ -191,6 +197,7 @@ class _Folder:
             elif current not in self.values:
                 op = op_overload(current.target)
                 assert op is not None
+                op = _ALIASING.get(op_key(op), op)
                 args = fx.node.map_arg(current.args, lambda n: self.values[n])
                 kwargs = fx.node.map_arg(current.kwargs, lambda n: self.values[n])
                 self.values[current] = op(*args, **kwargs)
@@ -228,13 +235,17 @@ def _dense(example: torch.Tensor) -> torch.Tensor:
 
 
 def _like(value: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
-    """The value in the layout that the rest of the graph was traced with."""
+    """The value in the layout that the rest of the graph was traced with, or a matrix transposed.
+
+    Permutations of more dimensions are laid out: they may look like a layout of their own.
+    """
     if value.dtype is not example.dtype or value.shape != example.shape:
         raise InternalError(
             f"folding gave {value.dtype} {tuple(value.shape)} where tracing saw {example.dtype} "
             f"{tuple(example.shape)}"
         )
-    if value.stride() == example.stride():
+    is_transposed = value.dim() == 2 and value.t().is_contiguous() and example.is_contiguous()
+    if value.stride() == example.stride() or is_transposed:
         return value
     laid_out = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype)
     return laid_out.copy_(value)

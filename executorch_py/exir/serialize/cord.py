@@ -1,14 +1,17 @@
 """Bytes in pieces: a `Cord` is what a file will contain, held as references instead of one copy.
 
-`StoredTensor` lets the storage of a weight be such a piece. It is not copied, so it remembers its
-hash and refuses to be written once the weight has been changed behind the program's back. Knows
+`StoredTensor` lets the storage of a weight be such a piece. It is not copied, so it remembers a
+checksum and refuses to be written once the weight has been changed behind the program's back. Knows
 nothing of file formats.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, BinaryIO
 
 import torch
@@ -16,37 +19,70 @@ import torch
 Piece = Any  # bytes, bytearray, memoryview or StoredTensor
 
 
-class StoredTensor:
-    """The bytes of a dense tensor in memory order, by reference, with the hash they had."""
+# Tensors whose first bytes agree are compared as a whole; most weights differ here already.
+_SAMPLE_BYTES = 64
 
-    def __init__(self, tensor: torch.Tensor, name: str) -> None:
+
+class StoredTensor:
+    """The bytes of a tensor without gaps, by reference, in the order of memory or `dim_order`.
+
+    Where `dim_order` is not the order of memory (a transposed weight), bytes are arranged each time
+    they are asked for, and never kept. Equal and hashed by content.
+    """
+
+    def __init__(
+        self, tensor: torch.Tensor, name: str, dim_order: Sequence[int] | None = None
+    ) -> None:
         self.name = name
-        self._keep = tensor
-        self._view = _bytes_of(tensor)
-        self.digest = hashlib.sha256(self._view).hexdigest()
+        self._arranged = tensor if dim_order is None else tensor.permute(list(dim_order))
+        self._moves = dim_order is not None and not self._arranged.is_contiguous()
+        self._memory = _bytes_of(tensor)
+        self._checksum = zlib.crc32(self._memory)
+        self._sample = (len(self._memory), self._first_bytes())
 
     def __len__(self) -> int:
-        return len(self._view)
+        return len(self._memory)
 
     def view(self) -> memoryview:
         """The bytes; RuntimeError if they are no longer those that were exported."""
-        if hashlib.sha256(self._view).hexdigest() != self.digest:
+        if zlib.crc32(self._memory) != self._checksum:
             raise RuntimeError(
                 f"the tensor '{self.name}' was changed after to_executorch() and before the "
                 "program was written; write it first, or call to_executorch() again"
             )
-        return self._view
+        return _bytes_of(self._arranged.contiguous()) if self._moves else self._memory
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the bytes, as text."""
+        return hashlib.sha256(self.view()).hexdigest()
+
+    def _first_bytes(self) -> bytes:
+        if not self._moves:
+            return bytes(self._memory[:_SAMPLE_BYTES])
+        row = self._arranged[0].numel() * self._arranged.element_size()
+        rows = self._arranged[: -(-_SAMPLE_BYTES // row)]
+        return bytes(_bytes_of(rows.contiguous())[:_SAMPLE_BYTES])
 
     def __bytes__(self) -> bytes:
         return self.view().tobytes()
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, StoredTensor):
-            return self.digest == other.digest
+            return self._sample == other._sample and self._same_bytes(other)
         return isinstance(other, (bytes, bytearray)) and bytes(self) == other
 
+    def _same_bytes(self, other: StoredTensor) -> bool:
+        if not len(self):
+            return True
+        if not self._moves and not other._moves and self._checksum != other._checksum:
+            return False
+        # Comparing memoryviews goes element by element; tensors compare at the speed of memory.
+        mine, theirs = (torch.frombuffer(t.view(), dtype=torch.uint8) for t in (self, other))
+        return bool(torch.equal(mine, theirs))
+
     def __hash__(self) -> int:
-        return hash(self.digest)
+        return hash(self._sample)
 
     def __repr__(self) -> str:
         return f"StoredTensor({self.name!r}, {len(self)} bytes)"
@@ -97,7 +133,10 @@ class Cord:
             yield piece.view() if isinstance(piece, StoredTensor) else piece
 
     def __bytes__(self) -> bytes:
-        return b"".join(self.pieces())
+        # Not a join, which would hold every piece at once, those made on demand too.
+        out = io.BytesIO()
+        self.write_to_file(out)
+        return out.getvalue()
 
     def write_to_file(self, outfile: BinaryIO) -> None:
         """Write all pieces in order."""

@@ -53,6 +53,12 @@ def test_transposed_weights_of_linear_layers_are_stored_ready(
     assert "0.weight" not in names and "0.weight" not in program.state_dict
 
 
+def test_transposed_weights_share_the_memory_of_the_models_weights(lower: Lower) -> None:
+    model = nn.Linear(100, 300).eval()
+    program = lower(model, (torch.randn(3, 100),))
+    assert model.weight.data_ptr() in [t.data_ptr() for t in program.constants.values()]
+
+
 def test_a_tied_embedding_is_not_stored_twice(lower: Lower, machine: Any, operators: Any) -> None:
     class Tied(nn.Module):
         def __init__(self) -> None:

@@ -88,3 +88,28 @@ def test_a_cord_takes_bytes_and_cords_only() -> None:
     assert bytes(cord) == b"abc\0" and len(cord) == 4
     with pytest.raises(TypeError, match="str"):
         cord.append("text")
+
+
+def test_a_transposed_tensor_gives_its_bytes_in_order_and_equals_its_copy() -> None:
+    weight = torch.randn(40, 30, generator=torch.Generator().manual_seed(0))
+    transposed = StoredTensor(weight.t(), "w", [0, 1])
+    copied = StoredTensor(weight.t().contiguous(), "c", [0, 1])
+    assert bytes(transposed) == weight.t().contiguous().numpy().tobytes()
+    assert transposed == copied and hash(transposed) == hash(copied)
+    assert transposed.digest == copied.digest
+    assert transposed != StoredTensor(weight, "w")
+
+
+def test_tensors_that_differ_late_are_not_equal() -> None:
+    zeros, almost = torch.zeros(1000), torch.zeros(1000)
+    almost[-1] = 1
+    assert StoredTensor(zeros, "a") != StoredTensor(almost, "b")
+    assert StoredTensor(zeros, "a") == StoredTensor(torch.zeros(500, dtype=torch.float64), "c")
+
+
+def test_a_transposed_tensor_notices_a_change_of_the_weight_behind_it() -> None:
+    weight = torch.ones(8, 4)
+    stored = StoredTensor(weight.t(), "w", [0, 1])
+    weight.neg_()
+    with pytest.raises(RuntimeError, match="'w' was changed"):
+        bytes(stored)

@@ -65,11 +65,15 @@ class Scalars(torch.nn.Module):
         return x * n + f, n
 
 
-def export(module: torch.nn.Module, inputs: tuple, **kwargs: object) -> torch.export.ExportedProgram:
+def export(
+    module: torch.nn.Module, inputs: tuple, **kwargs: object
+) -> torch.export.ExportedProgram:
     return torch.export.export(module.eval(), inputs, **kwargs)
 
 
-def portable(module: torch.nn.Module, inputs: tuple, config: object = None, **kwargs: object) -> bytes:
+def portable(
+    module: torch.nn.Module, inputs: tuple, config: object = None, **kwargs: object
+) -> bytes:
     return to_edge(export(module, inputs, **kwargs)).to_executorch(config).buffer
 
 
@@ -86,7 +90,9 @@ def main(folder: Path) -> None:
         "mutable": portable(
             Counter(),
             (torch.ones(2),),
-            ExecutorchBackendConfig(passes=[InitializedMutableBufferPass(["count"])], emit_mutable_buffer_names=True),
+            ExecutorchBackendConfig(
+                passes=[InitializedMutableBufferPass(["count"])], emit_mutable_buffer_names=True
+            ),
         ),
         "lists": portable(Lists(), (torch.ones(4, 3),)),
         "scalars": portable(Scalars(), (x, 3, "text", 0.5)),
@@ -94,7 +100,9 @@ def main(folder: Path) -> None:
             AddMul(),
             (x,),
             ExecutorchBackendConfig(
-                memory_planning_pass=MemoryPlanningPass(alloc_graph_input=False, alloc_graph_output=False)
+                memory_planning_pass=MemoryPlanningPass(
+                    alloc_graph_input=False, alloc_graph_output=False
+                )
             ),
         ),
         "methods": to_edge(
@@ -103,13 +111,17 @@ def main(folder: Path) -> None:
         )
         .to_executorch()
         .buffer,
-        "xnnpack": to_edge_transform_and_lower(export(AddMul(), (x,)), partitioner=[XnnpackPartitioner()])
+        "xnnpack": to_edge_transform_and_lower(
+            export(AddMul(), (x,)), partitioner=[XnnpackPartitioner()]
+        )
         .to_executorch()
         .buffer,
     }
     for name, data in files.items():
         (folder / f"{name}.pte").write_bytes(data)
-    external = to_edge(export(AddMul(), (x,))).to_executorch(ExecutorchBackendConfig(external_constants=True))
+    external = to_edge(export(AddMul(), (x,))).to_executorch(
+        ExecutorchBackendConfig(external_constants=True)
+    )
     external.write_tensor_data_to_file(str(folder))
     (folder / "_default_external_constant.ptd").rename(folder / "external.ptd")
     (folder / "external.pte").write_bytes(external.buffer)

@@ -2,20 +2,23 @@
 
     from op_driver import Const, Out, check_op, run_op
 
-    check_op(torch.ops.aten.add.out, x, y, alpha=2)          # against eager: values, shape, dtype, three ways of running
-    check_op(torch.ops.aten.sum.IntList_out, x, [1], True, out_dtype=torch.int64)
-    check_op(torch.ops.aten.mm.out, x, Const(w))             # w is known to prepare
-    check_op(op, x, expected=y)                              # where eager has no such operator
-    (y,) = run_op("aten::add.out", x, y, 1, out=[Out(torch.float32, (2, 3))])
-    with pytest.raises(OpError, match="do not broadcast"): run_op(...)
+    check_op(torch.ops.aten.add.out, x, y, alpha=2)          # against eager: values, shape, dtype,
+    three ways of running check_op(torch.ops.aten.sum.IntList_out, x, [1], True,
+    out_dtype=torch.int64) check_op(torch.ops.aten.mm.out, x, Const(w))             # w is known to
+    prepare check_op(op, x, expected=y)                              # where eager has no such
+    operator (y,) = run_op("aten::add.out", x, y, 1, out=[Out(torch.float32, (2, 3))]) with
+    pytest.raises(OpError, match="do not broadcast"): run_op(...)
 
-Arguments are given in the schema's order (check_op also takes them by name and fills in defaults). A tensor may be dense in
-any dim order, which is kept. torch.dtype, torch.memory_format and so on become the integers of the file format. Lists of
-tensors, ints, floats and bools are recognised by their first element; Tensors([...]) and OptionalTensors([...]) say so
-for empty lists or lists with None. An Out states the memory that was planned: dtype, largest shape, dim order, whether
-its shape may change. Output memory has guard bytes on both sides, which are checked. Other entries: has_op, time_op.
+Arguments are given in the schema's order (check_op also takes them by name and fills in defaults).
+A tensor may be dense in any dim order, which is kept. torch.dtype, torch.memory_format and so on
+become the integers of the file format. Lists of tensors, ints, floats and bools are recognised by
+their first element; Tensors([...]) and OptionalTensors([...]) say so for empty lists or lists with
+None. An Out states the memory that was planned: dtype, largest shape, dim order, whether its shape
+may change. Output memory has guard bytes on both sides, which are checked. Other entries: has_op,
+time_op.
 
-The library is built by the CMake target op_driver (ET_TESTS=ON); ET_OP_DRIVER names another build of it.
+The library is built by the CMake target op_driver (ET_TESTS=ON); ET_OP_DRIVER names another build
+of it.
 """
 
 from __future__ import annotations
@@ -33,17 +36,32 @@ from typing import Any
 import torch
 
 DTYPES: dict[torch.dtype, int] = {
-    torch.uint8: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4,
-    torch.float16: 5, torch.float32: 6, torch.float64: 7, torch.complex64: 9,
-    torch.complex128: 10, torch.bool: 11, torch.bfloat16: 15, torch.uint16: 27,
-    torch.uint32: 28, torch.uint64: 29,
-}  # fmt: skip
+    torch.uint8: 0,
+    torch.int8: 1,
+    torch.int16: 2,
+    torch.int32: 3,
+    torch.int64: 4,
+    torch.float16: 5,
+    torch.float32: 6,
+    torch.float64: 7,
+    torch.complex64: 9,
+    torch.complex128: 10,
+    torch.bool: 11,
+    torch.bfloat16: 15,
+    torch.uint16: 27,
+    torch.uint32: 28,
+    torch.uint64: 29,
+}
 MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2}
 # relative, absolute: torch.testing.assert_close's defaults. Types that are absent compare exactly.
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
-    torch.float16: (1e-3, 1e-5), torch.bfloat16: (1.6e-2, 1e-5), torch.float32: (1.3e-6, 1e-5),
-    torch.float64: (1e-7, 1e-7), torch.complex64: (1.3e-6, 1e-5), torch.complex128: (1e-7, 1e-7),
-}  # fmt: skip
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+    torch.complex64: (1.3e-6, 1e-5),
+    torch.complex128: (1e-7, 1e-7),
+}
 GUARD = 256
 
 NONE, TENSOR, STRING, DOUBLE, INT, BOOL, BOOL_LIST, DOUBLE_LIST, INT_LIST, TENSOR_LIST = range(10)
@@ -89,19 +107,34 @@ class Out:
 
 class _CTensor(ctypes.Structure):
     _fields_ = [
-        ("data", ctypes.c_void_p), ("sizes", ctypes.POINTER(ctypes.c_int32)),
-        ("strides", ctypes.POINTER(ctypes.c_ssize_t)), ("dim_order", ctypes.POINTER(ctypes.c_uint8)),
-        ("numel", ctypes.c_size_t), ("capacity", ctypes.c_size_t), ("dtype", ctypes.c_uint8),
-        ("rank", ctypes.c_uint8), ("flags", ctypes.c_uint16),
-    ]  # fmt: skip
+        ("data", ctypes.c_void_p),
+        ("sizes", ctypes.POINTER(ctypes.c_int32)),
+        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
+        ("dim_order", ctypes.POINTER(ctypes.c_uint8)),
+        ("numel", ctypes.c_size_t),
+        ("capacity", ctypes.c_size_t),
+        ("dtype", ctypes.c_uint8),
+        ("rank", ctypes.c_uint8),
+        ("flags", ctypes.c_uint16),
+    ]
 
 
 class _CUnion(ctypes.Union):
-    _fields_ = [("i", ctypes.c_int64), ("d", ctypes.c_double), ("b", ctypes.c_bool), ("p", ctypes.c_void_p)]
+    _fields_ = [
+        ("i", ctypes.c_int64),
+        ("d", ctypes.c_double),
+        ("b", ctypes.c_bool),
+        ("p", ctypes.c_void_p),
+    ]
 
 
 class _CValue(ctypes.Structure):
-    _fields_ = [("tag", ctypes.c_uint8), ("flags", ctypes.c_uint8), ("n", ctypes.c_uint32), ("u", _CUnion)]
+    _fields_ = [
+        ("tag", ctypes.c_uint8),
+        ("flags", ctypes.c_uint8),
+        ("n", ctypes.c_uint32),
+        ("u", _CUnion),
+    ]
 
 
 class _CError(ctypes.Structure):
@@ -131,8 +164,13 @@ def library() -> ctypes.CDLL:
     lib.etd_dtypes.restype = ctypes.c_uint32
     lib.etd_dtypes.argtypes = [ctypes.c_void_p, ctypes.c_bool]
     lib.etd_run.argtypes = [
-        ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p,
-    ]  # fmt: skip
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_void_p,
+    ]
     lib.etd_time.restype = ctypes.c_double
     lib.etd_time.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
     return lib
@@ -182,8 +220,15 @@ class _Values:
         self.keep: list[Any] = []
         self.outs: list[_Built] = []
 
-    def tensor(self, data: int, sizes: Sequence[int], start: Sequence[int], order: Sequence[int],
-               dtype: torch.dtype, flags: int) -> _CTensor:  # fmt: skip
+    def tensor(
+        self,
+        data: int,
+        sizes: Sequence[int],
+        start: Sequence[int],
+        order: Sequence[int],
+        dtype: torch.dtype,
+        flags: int,
+    ) -> _CTensor:
         rank = len(sizes)
         first = sizes if self.preparing else start
         c_sizes = (ctypes.c_int32 * max(1, rank))(*first)
@@ -193,8 +238,17 @@ class _Values:
             flags |= FLAG_CONTIGUOUS
         self.keep += [c_sizes, c_strides, c_order]
         visible = not self.preparing or flags & FLAG_CONSTANT
-        return _CTensor(data if visible else None, c_sizes, c_strides, c_order, math.prod(first),
-                        math.prod(sizes), DTYPES[dtype], rank, flags)  # fmt: skip
+        return _CTensor(
+            data if visible else None,
+            c_sizes,
+            c_strides,
+            c_order,
+            math.prod(first),
+            math.prod(sizes),
+            DTYPES[dtype],
+            rank,
+            flags,
+        )
 
     def value(self, arg: Any) -> _CValue:
         v = _CValue(NONE, 0, 0, _CUnion(i=0))
@@ -218,7 +272,9 @@ class _Values:
             t = arg.tensor if isinstance(arg, Const) else arg
             flags = FLAG_CONSTANT if isinstance(arg, Const) else 0
             self.keep.append(t)
-            self._point(v, self.tensor(t.data_ptr(), t.shape, t.shape, dim_order(t), t.dtype, flags))
+            self._point(
+                v, self.tensor(t.data_ptr(), t.shape, t.shape, dim_order(t), t.dtype, flags)
+            )
         elif isinstance(arg, Out):
             self._point(v, self._out(arg))
         else:
@@ -236,7 +292,9 @@ class _Values:
         data = (ctypes.addressof(memory) + GUARD + 63) // 64 * 64
         order = list(out.order) if out.order is not None else list(range(len(out.shape)))
         start = out.shape if out.start is None or not out.dynamic else out.start
-        c = self.tensor(data, out.shape, start, order, out.dtype, FLAG_DYNAMIC if out.dynamic else 0)
+        c = self.tensor(
+            data, out.shape, start, order, out.dtype, FLAG_DYNAMIC if out.dynamic else 0
+        )
         self.keep.append(memory)
         self.outs.append(_Built(memory, c, n, out.dtype))
         return c
@@ -269,7 +327,9 @@ class _Values:
         self.keep.append(array)
         return array
 
-    def call(self, args: Sequence[Any], outs: Sequence[Any], tensor_list_out: bool) -> tuple[Any, list[_CValue]]:
+    def call(
+        self, args: Sequence[Any], outs: Sequence[Any], tensor_list_out: bool
+    ) -> tuple[Any, list[_CValue]]:
         """The instruction's values: arguments, outs, then the result once more."""
         values = [self.value(a) for a in args]
         if tensor_list_out:
@@ -281,7 +341,9 @@ class _Values:
             if len(made) == 1:
                 values.append(made[0])
             elif made:
-                result = _CValue(TENSOR_LIST, 0, len(made), _CUnion(p=ctypes.addressof(self.pointers(made))))
+                result = _CValue(
+                    TENSOR_LIST, 0, len(made), _CUnion(p=ctypes.addressof(self.pointers(made)))
+                )
                 self.keep.append(result)
                 values.append(result)
             else:  # an operator that updates its first argument
@@ -299,12 +361,20 @@ def _read(out: _Built) -> torch.Tensor:
     used = math.prod(sizes)
     if used == 0:
         return torch.empty(sizes, dtype=out.dtype)
-    flat = torch.frombuffer(bytearray(memory[start : start + used * out.dtype.itemsize]), dtype=out.dtype)
+    flat = torch.frombuffer(
+        bytearray(memory[start : start + used * out.dtype.itemsize]), dtype=out.dtype
+    )
     return flat.as_strided(sizes, strides)
 
 
-def run_op(name: str, *args: Any, out: Sequence[Out] = (), prepared: bool = False, threads: int = 1,
-           tensor_list_out: bool = False) -> list[torch.Tensor]:  # fmt: skip
+def run_op(
+    name: str,
+    *args: Any,
+    out: Sequence[Out] = (),
+    prepared: bool = False,
+    threads: int = 1,
+    tensor_list_out: bool = False,
+) -> list[torch.Tensor]:
     """Runs one operator; returns its outputs. Raises OpError with the kernel's status and words."""
     lib = library()
     op = lib.etd_find(name.encode())
@@ -328,13 +398,17 @@ def run_scalar_op(name: str, *args: Any) -> Any:
     made = [values.value(a) for a in args]
     result = values.value(None)
     err = _CError()
-    status = lib.etd_run(op, values.pointers([*made, result]), len(made) + 1, None, 1, ctypes.byref(err))
+    status = lib.etd_run(
+        op, values.pointers([*made, result]), len(made) + 1, None, 1, ctypes.byref(err)
+    )
     if status != 0:
         raise OpError(status, err.message.decode())
     return {INT: result.u.i, DOUBLE: result.u.d, BOOL: result.u.b, NONE: None}[result.tag]
 
 
-def time_op(name: str, *args: Any, out: Sequence[Out], prepared: bool = True, repeats: int = 1000) -> float:
+def time_op(
+    name: str, *args: Any, out: Sequence[Out], prepared: bool = True, repeats: int = 1000
+) -> float:
     """Nanoseconds of one call (best of five rounds, one thread)."""
     lib = library()
     real, ahead = _Values(False), _Values(True)
@@ -389,18 +463,28 @@ def _arguments(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any
     return full
 
 
-def check_op(op: Any, *args: Any, expected: Any = None, out_dtype: torch.dtype | None = None,
-             out_order: Sequence[int] | None = None, scale: float = 1.0, **kwargs: Any) -> list[torch.Tensor]:  # fmt: skip
+def check_op(
+    op: Any,
+    *args: Any,
+    expected: Any = None,
+    out_dtype: torch.dtype | None = None,
+    out_order: Sequence[int] | None = None,
+    scale: float = 1.0,
+    **kwargs: Any,
+) -> list[torch.Tensor]:
     """Runs op (an out overload such as torch.ops.aten.add.out) and compares with eager torch.
 
-    Runs it with static outputs, with outputs that start at size 0 and grow, prepared where it can be, and with three
-    threads: all must agree bit for bit. expected replaces eager's result; out_dtype asks for another output dtype than
-    eager gives by itself; out_order for another output dim order; scale widens tolerances where rounding accumulates.
+    Runs it with static outputs, with outputs that start at size 0 and grow, prepared where it can
+    be, and with three threads: all must agree bit for bit. expected replaces eager's result;
+    out_dtype asks for another output dtype than eager gives by itself; out_order for another output
+    dim order; scale widens tolerances where rounding accumulates.
     """
     name = op._schema.name + ("." + op._schema.overload_name if op._schema.overload_name else "")
     full = _arguments(op, args, kwargs)
     if expected is None:
-        expected = op.overloadpacket(*[_plain(a) for a in args], **{k: _plain(v) for k, v in kwargs.items()})
+        expected = op.overloadpacket(
+            *[_plain(a) for a in args], **{k: _plain(v) for k, v in kwargs.items()}
+        )
     if not isinstance(expected, (list, tuple)):
         expected = [expected]
     wanted = [e if out_dtype is None else e.to(out_dtype) for e in expected]
@@ -411,15 +495,26 @@ def check_op(op: Any, *args: Any, expected: Any = None, out_dtype: torch.dtype |
         for e in wanted:
             dense = e if torch.ops.aten.is_non_overlapping_and_dense(e) else e.contiguous()
             order = out_order if out_order is not None else dim_order(dense)
-            made.append(Out(e.dtype, tuple(e.shape), order, dynamic, (0,) * e.dim() if e.dim() else None))
+            made.append(
+                Out(e.dtype, tuple(e.shape), order, dynamic, (0,) * e.dim() if e.dim() else None)
+            )
         return made
 
     first = run_op(name, *full, out=outs(False), tensor_list_out=listed)
     for got, want in zip(first, wanted, strict=True):
         assert_close(got, want, scale)
     for dynamic, prepared, threads in ((True, False, 1), (False, True, 1), (False, True, 3)):
-        again = run_op(name, *full, out=outs(dynamic), prepared=prepared, threads=threads, tensor_list_out=listed)
+        again = run_op(
+            name,
+            *full,
+            out=outs(dynamic),
+            prepared=prepared,
+            threads=threads,
+            tensor_list_out=listed,
+        )
         for got, want in zip(again, first, strict=True):
             how = f"dynamic={dynamic} prepared={prepared} threads={threads}"
-            torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True, msg=lambda m, h=how: f"{h}: {m}")
+            torch.testing.assert_close(
+                got, want, rtol=0, atol=0, equal_nan=True, msg=lambda m, h=how: f"{h}: {m}"
+            )
     return first

@@ -1,4 +1,7 @@
-"""Creation operators against eager torch: every dtype, empty and 0-d shapes, numbers as elements, arange's rounding."""
+"""Creation operators against eager torch:
+
+every dtype, empty and 0-d shapes, numbers as elements, arange's rounding.
+"""
 
 from __future__ import annotations
 
@@ -105,5 +108,5 @@ def test_sizes_out_of_range_are_refused() -> None:
     for size in (-1, 2**31):
         with pytest.raises(OpError):
             run_op("aten::full.out", [size], 1, out=[Out(torch.float32, (8,))])
-    with pytest.raises(OpError, match="capacity|static|elements"):
+    with pytest.raises(OpError, match=r"capacity|static|elements"):
         run_op("aten::full.out", [9], 1, out=[Out(torch.float32, (8,))])

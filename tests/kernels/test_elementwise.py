@@ -1,4 +1,5 @@
-"""Elementwise operators against eager torch: tables of (operator, dtypes), each run over pairs of dtypes, broadcasting,
+"""Elementwise operators against eager torch: tables of (operator, dtypes), each run over pairs of
+dtypes, broadcasting,
 layouts, 0-d and empty tensors, numbers, and special values. A new operator adds a row."""
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ INF, NAN = math.inf, math.nan
 SPECIAL = [0.0, -0.0, 1, -1, INF, -INF, NAN, 3e38, -3e38, 2, -2, 3, -3, 0.5, -0.5, 1.5, -2.5]
 
 
-def sample(shape: tuple[int, ...], dtype: torch.dtype, low: float = -20, high: float = 20) -> torch.Tensor:
+def sample(
+    shape: tuple[int, ...], dtype: torch.dtype, low: float = -20, high: float = 20
+) -> torch.Tensor:
     """Random elements in [low, high); unsigned types start at 0 or above."""
     generator = torch.Generator().manual_seed(hash((shape, str(dtype), low, high)) % 2**31)
     if dtype == torch.bool:
@@ -33,7 +36,9 @@ def sample(shape: tuple[int, ...], dtype: torch.dtype, low: float = -20, high: f
     if not dtype.is_floating_point:
         low = max(low, 0) if dtype == torch.uint8 else low
         return torch.randint(math.ceil(low), math.ceil(high), shape, generator=generator).to(dtype)
-    return (torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low).to(dtype)
+    return (torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low).to(
+        dtype
+    )
 
 
 def nonzero(t: torch.Tensor) -> torch.Tensor:
@@ -84,8 +89,12 @@ UNARY: list[tuple[Any, list[torch.dtype], tuple[float, float]]] = [
 ]
 
 
-@pytest.mark.parametrize(("op", "dtypes", "bounds"), UNARY, ids=lambda v: str(v) if callable(v) else "")
-def test_operator_of_one_tensor(op: Any, dtypes: list[torch.dtype], bounds: tuple[float, float]) -> None:
+@pytest.mark.parametrize(
+    ("op", "dtypes", "bounds"), UNARY, ids=lambda v: str(v) if callable(v) else ""
+)
+def test_operator_of_one_tensor(
+    op: Any, dtypes: list[torch.dtype], bounds: tuple[float, float]
+) -> None:
     for dtype in dtypes:
         check_op(op, sample((3, 5, 7), dtype, *bounds), scale=2)
     dtype = torch.float32 if torch.float32 in dtypes else torch.int32
@@ -94,7 +103,9 @@ def test_operator_of_one_tensor(op: Any, dtypes: list[torch.dtype], bounds: tupl
     nhwc = sample((2, 3, 4, 5), dtype, *bounds).to(memory_format=torch.channels_last)
     check_op(op, nhwc, scale=2)
     check_op(op, nhwc, out_order=[0, 1, 2, 3], scale=2)
-    if dtype == torch.float32 and op is not A.gelu.out:  # eager's gelu of infinity depends on the tensor's length
+    if (
+        dtype == torch.float32 and op is not A.gelu.out
+    ):  # eager's gelu of infinity depends on the tensor's length
         check_op(op, torch.tensor(SPECIAL), scale=2)
 
 
@@ -128,7 +139,9 @@ BINARY: list[tuple[Any, list[torch.dtype], tuple[float, float], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("op", "dtypes", "bounds", "zero"), BINARY, ids=lambda v: str(v) if callable(v) else "")
+@pytest.mark.parametrize(
+    ("op", "dtypes", "bounds", "zero"), BINARY, ids=lambda v: str(v) if callable(v) else ""
+)
 def test_operator_of_two_tensors(
     op: Any, dtypes: list[torch.dtype], bounds: tuple[float, float], zero: bool
 ) -> None:
@@ -137,9 +150,15 @@ def test_operator_of_two_tensors(
         check_op(op, sample((3, 5, 7), a, *bounds), fix(sample((3, 5, 7), b, *bounds)), scale=4)
     dtype = torch.float32 if torch.float32 in dtypes else torch.int32
     shapes = [
-        ((4, 1, 7), (5, 1)), ((7,), (2, 5, 7)), ((), (2, 5, 7)), ((2, 5, 7), ()), ((), ()),
-        ((2, 0, 3), (1, 1, 3)), ((50, 3000), (3000,)), ((150, 1000), (150, 1000)),
-    ]  # fmt: skip
+        ((4, 1, 7), (5, 1)),
+        ((7,), (2, 5, 7)),
+        ((), (2, 5, 7)),
+        ((2, 5, 7), ()),
+        ((), ()),
+        ((2, 0, 3), (1, 1, 3)),
+        ((50, 3000), (3000,)),
+        ((150, 1000), (150, 1000)),
+    ]
     for left, right in shapes:
         check_op(op, sample(left, dtype, 1, 5), sample(right, dtype, 1, 5), scale=4)
     x, y = sample((2, 3, 4, 5), dtype, 1, 5), sample((2, 3, 4, 5), dtype, 2, 5)
@@ -150,9 +169,21 @@ def test_operator_of_two_tensors(
 
 
 @pytest.mark.parametrize(
-    "op", [A.add.out, A.mul.out, A.div.out, A.maximum.out, A.minimum.out, A.pow.Tensor_Tensor_out, A.atan2.out,
-           A.remainder.Tensor_out, A.fmod.Tensor_out, A.floor_divide.out], ids=str
-)  # fmt: skip
+    "op",
+    [
+        A.add.out,
+        A.mul.out,
+        A.div.out,
+        A.maximum.out,
+        A.minimum.out,
+        A.pow.Tensor_Tensor_out,
+        A.atan2.out,
+        A.remainder.Tensor_out,
+        A.fmod.Tensor_out,
+        A.floor_divide.out,
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_special_values_pairwise(op: Any, dtype: torch.dtype) -> None:
     x = torch.tensor(SPECIAL, dtype=dtype)
@@ -171,7 +202,11 @@ WITH_NUMBERS: list[tuple[Any, list[torch.dtype], list[tuple[Any, ...]]]] = [
     (A.div.Scalar_out, REAL, [(3,), (2.5,)]),
     (A.fmod.Scalar_out, REAL, [(3,), (2.5,)]),
     (A.remainder.Scalar_out, REAL, [(3,), (2.5,)]),
-    (A.pow.Tensor_Scalar_out, REAL, [(0,), (1,), (2,), (3,), (0.5,), (1.7,), (-0.5,), (-1.0,), (-2.0,)]),
+    (
+        A.pow.Tensor_Scalar_out,
+        REAL,
+        [(0,), (1,), (2,), (3,), (0.5,), (1.7,), (-0.5,), (-1.0,), (-2.0,)],
+    ),
     (A.bitwise_and.Scalar_out, [*INTS, torch.bool], [(5,)]),
     (A.bitwise_or.Scalar_out, [*INTS, torch.bool], [(5,)]),
     (A.bitwise_xor.Scalar_out, [*INTS, torch.bool], [(5,)]),
@@ -193,8 +228,12 @@ WITH_NUMBERS: list[tuple[Any, list[torch.dtype], list[tuple[Any, ...]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("op", "dtypes", "rows"), WITH_NUMBERS, ids=lambda v: str(v) if callable(v) else "")
-def test_operator_of_a_tensor_and_numbers(op: Any, dtypes: list[torch.dtype], rows: list[tuple[Any, ...]]) -> None:
+@pytest.mark.parametrize(
+    ("op", "dtypes", "rows"), WITH_NUMBERS, ids=lambda v: str(v) if callable(v) else ""
+)
+def test_operator_of_a_tensor_and_numbers(
+    op: Any, dtypes: list[torch.dtype], rows: list[tuple[Any, ...]]
+) -> None:
     for dtype, row in itertools.product(dtypes, rows):
         x = nonzero(sample((4, 6, 8), dtype, 0, 9))
         if dtype.is_floating_point and isinstance(row[0], (int, float)):
@@ -222,17 +261,23 @@ def test_remaining_overloads(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("a", ALL)
 @pytest.mark.parametrize("b", ALL)
 def test_where_and_clamp_promote(a: torch.dtype, b: torch.dtype) -> None:
-    check_op(A.where.self_out, sample((3, 5, 7), torch.bool), sample((3, 5, 7), a), sample((3, 5, 7), b))
+    check_op(
+        A.where.self_out, sample((3, 5, 7), torch.bool), sample((3, 5, 7), a), sample((3, 5, 7), b)
+    )
     check_op(A.where.self_out, sample((3, 5, 7), torch.bool), sample((5, 7), a), sample((), b))
     if torch.bool not in (a, b):
-        check_op(A.clamp.Tensor_out, sample((3, 5, 7), a), sample((5, 7), b, 0, 5), sample((7,), b, 5, 9))
+        check_op(
+            A.clamp.Tensor_out, sample((3, 5, 7), a), sample((5, 7), b, 0, 5), sample((7,), b, 5, 9)
+        )
 
 
 @pytest.mark.parametrize("dtype", ALL)
 def test_masked_fill(dtype: torch.dtype) -> None:
     check_op(A.masked_fill.Scalar_out, sample((3, 5, 7), dtype), sample((5, 7), torch.bool), 1)
     check_op(A.masked_fill.Scalar_out, sample((5, 7), dtype), sample((3, 1, 7), torch.bool), True)
-    check_op(A.masked_fill.Tensor_out, sample((5, 7), dtype), sample((5, 7), torch.bool), torch.tensor(1))
+    check_op(
+        A.masked_fill.Tensor_out, sample((5, 7), dtype), sample((5, 7), torch.bool), torch.tensor(1)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
@@ -258,26 +303,82 @@ def test_integers_wrap() -> None:
 
 I32, F32 = torch.int32, torch.float32
 REFUSED: list[tuple[str, tuple[Any, ...], Out, str]] = [
-    ("aten::div.out_mode", (torch.ones(2, dtype=I32), torch.tensor([1, 0], dtype=I32), "floor"), Out(I32, (2,)),
-     "integer division by zero"),
-    ("aten::remainder.Scalar_out", (torch.ones(2, dtype=I32), 0), Out(I32, (2,)), "integer division by zero"),
-    ("aten::div.out_mode", (torch.ones(2), torch.ones(2), "up"), Out(F32, (2,)), 'needs "floor", "trunc" or None'),
-    ("aten::add.out", (torch.ones(2, 3), torch.ones(2, 4), 1), Out(F32, (2, 3)), r"\[2, 3\] and \[2, 4\] do not broadcast"),
-    ("aten::add.out", (torch.ones(2), torch.ones(2), 1), Out(I32, (2,)), "i32 cannot receive results of dtype f32"),
+    (
+        "aten::div.out_mode",
+        (torch.ones(2, dtype=I32), torch.tensor([1, 0], dtype=I32), "floor"),
+        Out(I32, (2,)),
+        "integer division by zero",
+    ),
+    (
+        "aten::remainder.Scalar_out",
+        (torch.ones(2, dtype=I32), 0),
+        Out(I32, (2,)),
+        "integer division by zero",
+    ),
+    (
+        "aten::div.out_mode",
+        (torch.ones(2), torch.ones(2), "up"),
+        Out(F32, (2,)),
+        'needs "floor", "trunc" or None',
+    ),
+    (
+        "aten::add.out",
+        (torch.ones(2, 3), torch.ones(2, 4), 1),
+        Out(F32, (2, 3)),
+        r"\[2, 3\] and \[2, 4\] do not broadcast",
+    ),
+    (
+        "aten::add.out",
+        (torch.ones(2), torch.ones(2), 1),
+        Out(I32, (2,)),
+        "i32 cannot receive results of dtype f32",
+    ),
     ("aten::add.out", (torch.ones(2), None, 1), Out(F32, (2,)), "argument 1: found None"),
-    ("aten::add.out", (torch.ones(2).int(), torch.ones(2).int(), 1.5), Out(I32, (2,)), "integer operands cannot use"),
-    ("aten::add.out", (torch.ones(3), torch.ones(3), 1), Out(F32, (2,), dynamic=False), "static shape is 2, asked for 3"),
-    ("aten::add.out", (torch.ones(3), torch.ones(3), 1), Out(F32, (2,)), "more than the 2 elements"),
-    ("aten::sub.out", (torch.ones(2).bool(), torch.ones(2).bool(), 1), Out(F32, (2,)), "not defined for dtype b8"),
-    ("aten::pow.Tensor_Scalar_out", (torch.ones(2).int(), -1), Out(I32, (2,)), "negative integer powers"),
+    (
+        "aten::add.out",
+        (torch.ones(2).int(), torch.ones(2).int(), 1.5),
+        Out(I32, (2,)),
+        "integer operands cannot use",
+    ),
+    (
+        "aten::add.out",
+        (torch.ones(3), torch.ones(3), 1),
+        Out(F32, (2,), dynamic=False),
+        "static shape is 2, asked for 3",
+    ),
+    (
+        "aten::add.out",
+        (torch.ones(3), torch.ones(3), 1),
+        Out(F32, (2,)),
+        "more than the 2 elements",
+    ),
+    (
+        "aten::sub.out",
+        (torch.ones(2).bool(), torch.ones(2).bool(), 1),
+        Out(F32, (2,)),
+        "not defined for dtype b8",
+    ),
+    (
+        "aten::pow.Tensor_Scalar_out",
+        (torch.ones(2).int(), -1),
+        Out(I32, (2,)),
+        "negative integer powers",
+    ),
     ("aten::gelu.out", (torch.ones(2), "exact"), Out(F32, (2,)), 'needs "none" or "tanh"'),
     ("aten::glu.out", (torch.ones(3), 0), Out(F32, (1,)), "even to be halved"),
-    ("aten::where.self_out", (torch.ones(2), torch.ones(2), torch.ones(2)), Out(F32, (2,)), "condition: dtype f32"),
-]  # fmt: skip
+    (
+        "aten::where.self_out",
+        (torch.ones(2), torch.ones(2), torch.ones(2)),
+        Out(F32, (2,)),
+        "condition: dtype f32",
+    ),
+]
 
 
 @pytest.mark.parametrize(("name", "args", "out", "words"), REFUSED)
 @pytest.mark.parametrize("prepared", [False, True])
-def test_refused_with_words(name: str, args: tuple[Any, ...], out: Out, words: str, prepared: bool) -> None:
+def test_refused_with_words(
+    name: str, args: tuple[Any, ...], out: Out, words: str, prepared: bool
+) -> None:
     with pytest.raises(OpError, match=words):
         run_op(name, *args, out=[out], prepared=prepared)

@@ -1,4 +1,7 @@
-"""Scalar operators: Python's arithmetic where upstream follows it, C's where it does not, and errors instead of traps."""
+"""Scalar operators:
+
+Python's arithmetic where upstream follows it, C's where it does not, and errors instead of traps.
+"""
 
 from __future__ import annotations
 

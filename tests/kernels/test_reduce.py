@@ -1,4 +1,7 @@
-"""Reductions against eager torch over dims, layouts, dtypes, lengths and empty tensors; index reductions, topk, cumsum."""
+"""Reductions against eager torch over dims, layouts, dtypes, lengths and empty tensors;
+
+index reductions, topk, cumsum.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,16 @@ ALL = [*INTS, *HALVES, *FLOATS, torch.bool]
 DIMS = [[0], [1], [2], [3], [-1], [0, 2], [1, 3], [2, 3], [-1, -2], [], [0, 1, 2, 3], [1, 2]]
 
 
-def sample(shape: tuple[int, ...], dtype: torch.dtype, low: int = -4, high: int = 5) -> torch.Tensor:
+def sample(
+    shape: tuple[int, ...], dtype: torch.dtype, low: int = -4, high: int = 5
+) -> torch.Tensor:
     generator = torch.Generator().manual_seed(math.prod(shape) + low)
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=generator).bool()
     if not dtype.is_floating_point:
-        return torch.randint(0 if dtype == torch.uint8 else low, high, shape, generator=generator).to(dtype)
+        return torch.randint(
+            0 if dtype == torch.uint8 else low, high, shape, generator=generator
+        ).to(dtype)
     return (torch.rand(shape, generator=generator) * (high - low) + low).to(dtype)
 
 
@@ -46,9 +53,18 @@ def test_reductions_over_every_choice_of_dims(dtype: torch.dtype, keepdim: bool)
             check_op(A.any.dims_out, x, dims or None, keepdim)
             if dtype.is_floating_point:
                 check_op(A.mean.out, x, dims, keepdim, scale=20)
-                check_op(A.var.correction_out, x, dims or None, correction=1, keepdim=keepdim, scale=8)
+                check_op(
+                    A.var.correction_out, x, dims or None, correction=1, keepdim=keepdim, scale=8
+                )
                 check_op(A.var.out, x, dims or None, False, keepdim, scale=8)
-                check_op(A.var_mean.correction_out, x, dims or None, correction=0, keepdim=keepdim, scale=20)
+                check_op(
+                    A.var_mean.correction_out,
+                    x,
+                    dims or None,
+                    correction=0,
+                    keepdim=keepdim,
+                    scale=20,
+                )
 
 
 @pytest.mark.parametrize("dtype", ALL)
@@ -88,7 +104,9 @@ def test_topk(dtype: torch.dtype, largest: bool) -> None:
     check_op(A.topk.values, x[0, 0, 0].clone(), 1, -1, largest)
 
 
-@pytest.mark.parametrize("shape", [(2, 300, 3, 1), (4, 700, 1, 1), (1, 1, 1, 9000), (200, 1, 1, 517)])
+@pytest.mark.parametrize(
+    "shape", [(2, 300, 3, 1), (4, 700, 1, 1), (1, 1, 1, 9000), (200, 1, 1, 517)]
+)
 def test_long_reductions(shape: tuple[int, ...]) -> None:
     x = sample(shape, torch.float32)
     for dims in ([0], [1], [3], [0, 3]):
@@ -109,9 +127,12 @@ def test_dtype_argument_decides_what_is_added() -> None:
 def test_empty_reductions_give_the_neutral_element() -> None:
     none = torch.ones(0, 3)
     for op, args in (
-        (A.sum.IntList_out, ([0],)), (A.mean.out, ([0],)), (A.any.out, (0,)), (A.prod.int_out, (0,)),
+        (A.sum.IntList_out, ([0],)),
+        (A.mean.out, ([0],)),
+        (A.any.out, (0,)),
+        (A.prod.int_out, (0,)),
         (A.cumsum.out, (1,)),
-    ):  # fmt: skip
+    ):
         check_op(op, none, *args)
     check_op(A.sum.IntList_out, torch.ones(3, 0), [0])
     check_op(A.amax.out, torch.ones(3, 0), [0])
@@ -138,16 +159,50 @@ def test_limits_of_i64_survive() -> None:
 
 
 REFUSED: list[tuple[str, tuple[Any, ...], list[Out], str]] = [
-    ("aten::amax.out", (torch.ones(0, 3), [0], False), [Out(torch.float32, (3,))], "no elements is undefined"),
+    (
+        "aten::amax.out",
+        (torch.ones(0, 3), [0], False),
+        [Out(torch.float32, (3,))],
+        "no elements is undefined",
+    ),
     ("aten::max.unary_out", (torch.ones(0),), [Out(torch.float32, ())], "no elements is undefined"),
-    ("aten::argmax.out", (torch.ones(0), None, False), [Out(torch.int64, ())], "no elements is undefined"),
-    ("aten::sum.IntList_out", (torch.ones(2, 3), [0, -2], False, None), [Out(torch.float32, (3,))], "appears twice"),
-    ("aten::sum.IntList_out", (torch.ones(2, 3), [5], False, None), [Out(torch.float32, (3,))], "dimension 5 of"),
-    ("aten::mean.out", (torch.ones(2), [0], False, None), [Out(torch.int64, ())], "needs floating point"),
-    ("aten::argmax.out", (torch.ones(2), 0, False), [Out(torch.int32, ())], "indices: dtype i32, needs i64"),
-    ("aten::topk.values", (torch.ones(3), 4, 0, True, True), [Out(torch.float32, (4,)), Out(torch.int64, (4,))],
-     "k is 4, dimension 0 has 3"),
-]  # fmt: skip
+    (
+        "aten::argmax.out",
+        (torch.ones(0), None, False),
+        [Out(torch.int64, ())],
+        "no elements is undefined",
+    ),
+    (
+        "aten::sum.IntList_out",
+        (torch.ones(2, 3), [0, -2], False, None),
+        [Out(torch.float32, (3,))],
+        "appears twice",
+    ),
+    (
+        "aten::sum.IntList_out",
+        (torch.ones(2, 3), [5], False, None),
+        [Out(torch.float32, (3,))],
+        "dimension 5 of",
+    ),
+    (
+        "aten::mean.out",
+        (torch.ones(2), [0], False, None),
+        [Out(torch.int64, ())],
+        "needs floating point",
+    ),
+    (
+        "aten::argmax.out",
+        (torch.ones(2), 0, False),
+        [Out(torch.int32, ())],
+        "indices: dtype i32, needs i64",
+    ),
+    (
+        "aten::topk.values",
+        (torch.ones(3), 4, 0, True, True),
+        [Out(torch.float32, (4,)), Out(torch.int64, (4,))],
+        "k is 4, dimension 0 has 3",
+    ),
+]
 
 
 @pytest.mark.parametrize(("name", "args", "outs", "words"), REFUSED)

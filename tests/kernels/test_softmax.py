@@ -1,4 +1,7 @@
-"""Softmax and log-softmax against eager torch: every dimension, dtype and layout, long rows, infinities."""
+"""Softmax and log-softmax against eager torch:
+
+every dimension, dtype and layout, long rows, infinities.
+"""
 
 from __future__ import annotations
 

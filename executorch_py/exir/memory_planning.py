@@ -185,7 +185,10 @@ def apply_algo(
     alloc_graph_output: bool = True,
     alloc_mutable_buffers: bool = True,
 ) -> list[int]:
-    """Plan a method with a suite; returns the sizes of its memories and stores them in `gm.meta`."""
+    """Plan a method with a suite;
+
+    returns the sizes of its memories and stores them in `gm.meta`.
+    """
     place_branch_outputs_in_results(graph_module)
     compute_lifetimes(graph_module, graph_signature)
     specs = list(

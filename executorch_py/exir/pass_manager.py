@@ -45,7 +45,7 @@ def _refuse_methods(gm: GraphModule) -> None:
             )
 
 
-class PassManager(_FxPassManager):  # type: ignore[misc]
+class PassManager(_FxPassManager):
     """Runs passes over a graph module, `steps` times or until nothing changes."""
 
     def __init__(
@@ -69,7 +69,7 @@ class PassManager(_FxPassManager):  # type: ignore[misc]
         _refuse_methods(module)
 
 
-class ExportedProgramPassManager(_FxPassManager):  # type: ignore[misc]
+class ExportedProgramPassManager(_FxPassManager):
     """Runs passes over a program; each pass is one over graph modules or one over programs."""
 
     def __init__(

@@ -87,7 +87,7 @@ def _kind(argument: Any) -> str:
 def _operator_handler(dialect: str) -> Any:
     from torch._export.serde.serialize import ExtensionHandler
 
-    class Handler(ExtensionHandler):  # type: ignore[misc]
+    class Handler(ExtensionHandler):
         """Names operators of one dialect as `namespace|name.overload`."""
 
         @classmethod
@@ -112,7 +112,7 @@ def _operator_handler(dialect: str) -> Any:
 def _stand_in_handler() -> Any:
     from torch._export.serde.serialize import ExtensionHandler
 
-    class Handler(ExtensionHandler):  # type: ignore[misc]
+    class Handler(ExtensionHandler):
         """Names a stand-in by table, index, kinds of inputs and of the result."""
 
         @classmethod

@@ -1,8 +1,8 @@
 """The tables of the program file format as frozen dataclasses; names are upstream's.
 
-What the emitter produces and the serialiser reads: one class per table, one field per slot, in slot
-order. Relies on nothing but CompileSpec; deliberately knows neither slot numbers and byte layouts
-(serialize/program.py) nor torch.
+What the emitter produces and the serialiser reads: one class per table, one field per slot, in
+slot order. Relies on nothing but CompileSpec; deliberately knows neither slot numbers and byte
+layouts (serialize/program.py) nor torch.
 """
 
 from __future__ import annotations

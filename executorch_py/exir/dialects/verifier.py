@@ -187,7 +187,7 @@ def _check_named(gm: GraphModule, check: Any, rules: _Rules) -> None:
                 raise SpecViolationError(f"{error}\nIn {_where(node)}.") from None
 
 
-class _DialectVerifier(Verifier):  # type: ignore[misc]
+class _DialectVerifier(Verifier):
     """What the verifiers of both dialects share."""
 
     dialect = "EXIR_COMMON"

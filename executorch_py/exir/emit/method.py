@@ -92,8 +92,12 @@ class MethodPlan:
             )
         ref = self._user_input(node, spec)
         self._inputs.append(ref)
-        value = self.emitter.values.values[ref.id].val
-        described = describe(node.name, value, node.meta.get("val"), self._ep.range_constraints)
+        described = describe(
+            node.name,
+            self.emitter.values.values[ref.id].val,
+            node.meta.get("val"),
+            self._ep.range_constraints,
+        )
         self._described_inputs.append(described)
         return ref
 

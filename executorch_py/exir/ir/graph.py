@@ -27,7 +27,10 @@ from executorch_py.exir.ir.op_facts import (
 
 
 def copy_graph_module(gm: fx.GraphModule) -> fx.GraphModule:
-    """A graph module whose graph and control-flow bodies are new; tensors and delegates are shared."""
+    """A graph module whose graph and control-flow bodies are new;
+
+    tensors and delegates are shared.
+    """
     graph = fx.Graph(tracer_cls=gm.graph._tracer_cls)
     made: dict[fx.Node, fx.Node] = {}
     for node in gm.graph.nodes:
@@ -155,7 +158,7 @@ def erase_dead_nodes(graph: fx.Graph) -> bool:
 
 
 def constant_tensors(ep: ExportedProgram) -> dict[str, torch.Tensor]:
-    """Placeholder name → value, for parameters, buffers that nobody writes, and lifted constants."""
+    """Placeholder name → value: parameters, buffers that nobody writes, lifted constants."""
     mutated = set(ep.graph_signature.buffers_to_mutate.values())
     found: dict[str, torch.Tensor] = {}
     for spec in ep.graph_signature.input_specs:
@@ -196,7 +199,10 @@ def mutation_targets(ep: ExportedProgram) -> dict[int, str]:
 
 
 def source_line(node: fx.Node) -> str:
-    """The user's source line of a node, or "": the innermost frame outside torch, if there is one."""
+    """The user's source line of a node, or "":
+
+    the innermost frame outside torch, if there is one.
+    """
     lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
     frames = [i for i, line in enumerate(lines) if line.startswith("File ")]
     if not frames:

@@ -118,7 +118,7 @@ CONTROL_FLOW = frozenset({"cond", "map_impl", "scan", "while_loop"})
 
 
 def op_overload(target: Any) -> OpOverload | None:
-    """The torch operator behind a node's target, or None for functions and higher-order operators."""
+    """The torch operator behind a node's target; None for functions and higher-order operators."""
     if isinstance(target, OpOverload):
         return target
     inner = getattr(target, "_op", None)

@@ -11,7 +11,9 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import (
     ConstantArgument,
     ExportGraphSignature,
+    InputKind,
     InputSpec,
+    OutputKind,
     OutputSpec,
 )
 from torch.fx import GraphModule, Node
@@ -58,6 +60,29 @@ def _renamed_target(old: ExportGraphSignature, spec: OutputSpec, inputs: list[No
             return str(node.name)
     target: str | None = spec.target
     return target
+
+
+def with_written_parameters_as_buffers(signature: ExportGraphSignature) -> ExportGraphSignature:
+    """The same signature, parameters that the model writes to declared as buffers.
+
+    A program keeps state in mutable buffers only; what a parameter is named and holds stays.
+    """
+    kind = OutputKind.PARAMETER_MUTATION
+    written = {spec.target for spec in signature.output_specs if spec.kind is kind}
+    if not written:
+        return signature
+    return ExportGraphSignature(
+        input_specs=[
+            InputSpec(InputKind.BUFFER, s.arg, s.target, persistent=True)
+            if s.kind is InputKind.PARAMETER and s.target in written
+            else s
+            for s in signature.input_specs
+        ],
+        output_specs=[
+            OutputSpec(OutputKind.BUFFER_MUTATION, s.arg, s.target) if s.kind is kind else s
+            for s in signature.output_specs
+        ],
+    )
 
 
 def updated_range_constraints(gm: GraphModule) -> dict[Any, Any]:

@@ -37,7 +37,10 @@ def contiguous_stride_from_shape(shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def stride_from_dim_order(sizes: Sequence[Any], dim_order: Iterable[int]) -> tuple[Any, ...]:
-    """Strides of a dense tensor stored outermost to innermost in `dim_order`; a 0 size counts as 1."""
+    """Strides of a dense tensor stored outermost to innermost in `dim_order`;
+
+    a 0 size counts as 1.
+    """
     strides: list[Any] = [1] * len(sizes)
     step: Any = 1
     for dim in reversed(list(dim_order)):

@@ -75,7 +75,7 @@ def _symbols(value: Any) -> list[str | None]:
     return found
 
 
-class ExportPass(PassBase):  # type: ignore[misc]
+class ExportPass(PassBase):
     """Re-trace a graph; override the `call_*` hooks to change it.
 
     A subclass that defines `__init__` must call `super().__init__()`.

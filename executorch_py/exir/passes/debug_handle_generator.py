@@ -28,7 +28,7 @@ def get_greatest_ancestor_node_identifier(node: Node) -> str:
     return f"{source.name}.{source.graph_id}"
 
 
-class DebugHandleGeneratorPass(PassBase):  # type: ignore[misc]
+class DebugHandleGeneratorPass(PassBase):
     """Set `meta["debug_handle"]` on every node that computes something."""
 
     def call(self, graph_module: GraphModule) -> PassResult:

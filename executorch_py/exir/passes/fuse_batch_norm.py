@@ -17,7 +17,7 @@ from torch.export import ExportedProgram
 
 from executorch_py.exir.ir.constants import add_constants, drop_unused_constants
 from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes
-from executorch_py.exir.ir.match import argument, is_call, only_user
+from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_facts import is_getitem
 
 _NORM = "aten::_native_batch_norm_legit_no_training"
@@ -62,7 +62,7 @@ def _match(norm: fx.Node, constants: dict[str, torch.Tensor]) -> _Match | None:
     if not is_call(norm, _NORM):
         return None
     layer: Any = argument(norm, "input")
-    if not is_call(layer, "aten::convolution") or only_user(layer) is not norm:
+    if not is_call(layer, "aten::convolution") or list(layer.users) != [norm]:
         return None
     if len(layer.args) < 9 or not _is_real_constant(layer.args[1], constants):
         return None

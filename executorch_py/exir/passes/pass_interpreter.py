@@ -31,7 +31,7 @@ _PYTHON_MODULES = frozenset({"_operator", "builtins", "math"})
 _higher_order = torch.ops.higher_order
 
 
-class PassInterpreter(fx.Interpreter):  # type: ignore[misc]
+class PassInterpreter(fx.Interpreter):
     """Interprets a graph for one pass."""
 
     def __init__(self, callback: Any, gm: fx.GraphModule) -> None:

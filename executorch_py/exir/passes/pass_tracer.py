@@ -18,7 +18,7 @@ from executorch_py.exir.passes.pass_values import ExportPassBaseError, ProxyValu
 _PLAIN = (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool, str)
 
 
-class PassTracer(PythonKeyTracer):  # type: ignore[misc]
+class PassTracer(PythonKeyTracer):
     """Records one graph on behalf of a pass."""
 
     def __init__(self, callback: Any, codegen: CodeGen) -> None:

@@ -19,7 +19,7 @@ from executorch_py.exir.graph_module import graph_modules
 _INHERITED_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "from_node", "torch_fn")
 
 
-class GraphRewrite(PassBase):  # type: ignore[misc]
+class GraphRewrite(PassBase):
     """One rewrite of one graph; `call` applies it to all graphs and recompiles."""
 
     def rewrite(self, gm: GraphModule) -> bool:

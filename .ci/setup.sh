@@ -31,7 +31,10 @@ need_apt() {  # need_apt PACKAGE…: install what is missing, or say what to ins
 pip_install() {  # pip_install VENV ARGUMENT…, quiet unless it fails
   local venv=$1
   shift
-  "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input "$@" 2> >(grep -v WARNING >&2)
+  # What pip says of other packages' wishes is noise here: the versions below are pinned together.
+  "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input "$@" >.setup.log 2>&1 ||
+    { cat .setup.log >&2; exit 1; }
+  rm -f .setup.log
 }
 
 if command -v dpkg-query >/dev/null; then

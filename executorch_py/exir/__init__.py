@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 if importlib.util.find_spec("torch") is None:
     raise ImportError(
-        "executorch_py.exir exports PyTorch models, so needs torch: install 'executorch_py[export]'."
+        "executorch_py.exir exports PyTorch models and needs torch: "
+        "pip install 'executorch_py[export]'"
     )
 
 if TYPE_CHECKING:

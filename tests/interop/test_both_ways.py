@@ -1,4 +1,4 @@
-"""Every program of the catalogue, exported by each side and run by the other, equals eager torch."""
+"""Every program of the catalogue, exported by one side and run by the other, equals eager torch."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import torch
-from interop.catalogue import CASES, Case
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import to_edge
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.runtime import Runtime
+from interop.catalogue import CASES, Case
 
 HERE = Path(__file__).resolve().parent
 UPSTREAM_PYTHON = HERE.parent.parent / ".venv-upstream" / "bin" / "python"

@@ -16,6 +16,7 @@ from typing import Any
 import sympy
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
 
 # A dimension without an upper bound is exercised up to this size beyond its minimum.
@@ -52,7 +53,9 @@ def resize_by_repetition(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Te
 
 def _symbolic_sizes(program: ExportedProgram) -> list[list[Any] | None]:
     """Per user input its sizes as ints and sympy expressions, or None when it is no tensor."""
-    names = set(program.graph_signature.user_inputs)
+    # Numbers, strings and None have no name among the signature's user_inputs: they are constants.
+    specs = program.graph_signature.input_specs
+    names = {spec.arg.name for spec in specs if spec.kind is InputKind.USER_INPUT}
     sizes: list[list[Any] | None] = []
     for node in program.graph.nodes:
         if node.op != "placeholder" or node.name not in names:

@@ -87,7 +87,8 @@ def _view_size(node: fx.Node, key: str) -> list[int] | None:
     if key in SOMETIMES_RESHAPES and not _keeps_order(before.shape, after.shape, node, key):
         return None
     dynamic = [i for i, size in enumerate(after.shape) if not isinstance(size, int)]
-    if len(dynamic) > 1 or (dynamic and 0 in after.shape):
+    fixed = [size for size in after.shape if isinstance(size, int)]
+    if len(dynamic) > 1 or (dynamic and 0 in fixed):
         return None
     return [-1 if i in dynamic else size for i, size in enumerate(after.shape)]
 

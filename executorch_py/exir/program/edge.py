@@ -23,7 +23,11 @@ from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.ir.fake_values import values_of
 from executorch_py.exir.ir.graph import output_node, placeholders
-from executorch_py.exir.ir.signature import program_with_graph, updated_signature
+from executorch_py.exir.ir.signature import (
+    program_with_graph,
+    updated_signature,
+    with_written_parameters_as_buffers,
+)
 from executorch_py.exir.passes.convert_constant_dim_order import convert_constant_dim_order_pass
 from executorch_py.exir.passes.debug_handle_generator import DebugHandleGeneratorPass
 from executorch_py.exir.passes.edge_pipeline import ATEN_TO_EDGE, DIM_ORDER
@@ -32,6 +36,7 @@ from executorch_py.exir.passes.remove_tensor_metadata_asserts import (
     RemoveNonCoreAtenOpGraphAssertsPass,
 )
 from executorch_py.exir.passes.remove_unused_parameters import remove_unused_parameters_pass
+from executorch_py.exir.program.collector import without_collections
 from executorch_py.exir.program.config import EdgeCompileConfig
 from executorch_py.exir.program.decompositions import decomposition_table
 
@@ -52,7 +57,9 @@ def _own_tables(program: ExportedProgram) -> ExportedProgram:
     own = copy.copy(program)
     own._state_dict = dict(program.state_dict)
     own._constants = dict(program.constants)
-    own._graph_signature = updated_signature(program.graph_signature, program.graph_module)
+    own._graph_signature = with_written_parameters_as_buffers(
+        updated_signature(program.graph_signature, program.graph_module)
+    )
     return own
 
 
@@ -120,6 +127,7 @@ def check_arguments(constant_methods: Any, generate_etrecord: bool | None) -> No
         )
 
 
+@without_collections
 def to_edge(
     programs: Programs,
     constant_methods: dict[str, Any] | None = None,

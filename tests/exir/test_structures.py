@@ -1,0 +1,370 @@
+"""The shapes that calls of real models take: nested arguments and results, numbers, state, aliases,
+layouts, sizes that depend on data. Every case is exported, lowered, run on the C runtime from its
+bytes at every corner of its dynamic sizes, and compared with eager torch in value and structure.
+
+Relies on executorch_py.testing. What single operators compute is tests/kernels' business.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+from torch.utils import _pytree as pytree
+
+from executorch_py.exir import to_edge
+from executorch_py.runtime import Runtime
+from executorch_py.testing import verify_program
+
+
+class Function(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+
+def randn(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape) + len(shape)))
+
+
+def integers(low: int, high: int, *shape: int, dtype: torch.dtype = torch.int64) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(high)
+    return torch.randint(low, high, shape, dtype=dtype, generator=generator)
+
+
+class Pair(NamedTuple):
+    a: torch.Tensor
+    b: torch.Tensor
+
+
+class Named(nn.Module):
+    def forward(self, pair: Pair) -> Pair:
+        return Pair(pair.a + 1, pair.b * 2)
+
+
+class Keywords(nn.Module):
+    def forward(
+        self, x: torch.Tensor, *, scale: float = 2.0, bias: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        return x * scale + (0 if bias is None else bias)
+
+
+class Defaults(nn.Module):
+    def forward(
+        self, x: torch.Tensor, y: torch.Tensor | None = None, n: int = 3, mode: str = "relu"
+    ) -> torch.Tensor:
+        z = x * n if y is None else x + y
+        return torch.relu(z) if mode == "relu" else z
+
+
+class ReturnsParameters(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(randn(3))
+        self.register_buffer("table", randn(2))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.weight, self.table, x + self.weight
+
+
+class NoInputs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(randn(3))
+
+    def forward(self) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.weight * 2, self.weight
+
+
+class ChangesStateTwice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.state.add_(x)
+        y = self.state * 2
+        self.state.mul_(3)
+        self.state[1] = 7.0
+        return y + self.state, self.state
+
+
+class Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.full((1,), 5))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.count += 1
+        return x * self.count, self.count.clone()
+
+
+class WritesParameter(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(3.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.weight.mul_(2)
+        return x + self.weight
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.embedding = nn.Embedding(20, 8)
+        self.head = nn.Linear(8, 20, bias=False)
+        self.head.weight = self.embedding.weight
+        self.middle = nn.Linear(8, 8)
+        self.again = self.middle
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.again(self.middle(self.embedding(tokens))))
+
+
+def several_results(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x + 1
+    return y, y, y.view(2, 3), x, y
+
+
+def first_rows(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+    k = n.item()
+    torch._check(k >= 0)
+    torch._check(k <= 5)
+    return x[:k] * 2, torch.zeros(k, 2), k
+
+
+def window(x: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
+    k = start.item()
+    torch._check(k >= 0)
+    torch._check(k <= 3)
+    return torch.narrow(x, 0, k, 2)
+
+
+def masked_assignment(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[x > 0] = x[x > 0] * 2
+    return y
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    model: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    dynamic_shapes: Any = None
+
+    def module(self) -> nn.Module:
+        model = self.model if isinstance(self.model, nn.Module) else Function(self.model)
+        return model.eval()
+
+
+def dynamic(*shapes: Any) -> tuple[tuple[Any, ...]]:
+    """dynamic_shapes of a Function, whose one parameter is *args."""
+    return (shapes,)
+
+
+BATCH = Dim("batch", min=1, max=8)
+SAME = randn(3)
+CHANNELS_LAST = randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+
+RESULTS = [
+    Case("a dict with nested lists", lambda x: {"z": x + 1, "a": (x * 2, [x - 1])}, (randn(3),)),
+    Case("an ordered dict", lambda x: collections.OrderedDict(b=x + 1, a=x * 2), (randn(3),)),
+    Case("None among results", lambda x: (x + 1, None, {"k": None}), (randn(3),)),
+    Case("None alone", lambda x: None, (randn(3),)),
+    Case("an empty tuple", lambda x: (), (randn(3),)),
+    Case("a named tuple", Named(), (Pair(randn(2), randn(2)),)),
+    Case("topk's named tuple", lambda x: torch.topk(x, 2), (randn(5),)),
+    Case("max's named tuple", lambda x: torch.max(x, 1), (randn(3, 5),)),
+    Case("results that share memory", several_results, (randn(6),)),
+    Case("an input returned", lambda x: (x, x + 1, x), (randn(6),)),
+    Case("a view of an input", lambda x: x.view(2, 3), (randn(6),)),
+    Case("the input alone", lambda x: x, (randn(6),)),
+    Case("a constant", lambda x: (torch.ones(3), x), (randn(3),)),
+    Case("parameters and buffers", ReturnsParameters(), (randn(3),)),
+    Case(
+        "sizes",
+        lambda x: (x + 1, x.shape[0], x.shape[0] * 2 + 1),
+        (randn(3, 4),),
+        dynamic_shapes=dynamic({0: BATCH}),
+    ),
+    Case("0-d tensors", lambda x: (x + 1, x.sum(), x.view(1)), (torch.tensor(2.0),)),
+    Case("empty tensors", lambda x: (x + 1, x.sum(), torch.cat([x, x])), (torch.zeros(0, 3),)),
+]
+
+ARGUMENTS = [
+    Case("a list", lambda xs: [x + 1 for x in xs], ([randn(2), randn(3)],)),
+    Case("nested", lambda d, p: d["a"][0] + p[1]["b"], ({"a": [randn(3)]}, (1, {"b": randn(3)}))),
+    Case("None", lambda x, y: x + 1 if y is None else x + y, (randn(3), None)),
+    Case("a string", lambda x, s: (x + 1, s, "const"), (randn(3), "hello")),
+    Case("numbers", lambda x, n, f, b: (x * n + f, n, f, b, n + 1), (randn(3), 3, 0.5, True)),
+    Case("none at all", NoInputs(), ()),
+    Case("unused", lambda x, y: x + 1, (randn(3), randn(4))),
+    Case("the same twice", lambda x, y: x + y, (SAME, SAME)),
+    Case("keywords", Keywords(), (randn(3),), {"scale": 3.0, "bias": randn(3)}),
+    Case("a keyword left out", Keywords(), (randn(3),), {"bias": randn(3)}),
+    Case("defaults", Defaults(), (randn(3),)),
+    Case("a keyword for a default", Defaults(), (randn(3),), {"mode": "none"}),
+    Case("transposed", lambda x: (x + 1, x.reshape(12)), (randn(4, 3).t(),)),
+    Case("expanded", lambda x: x + 1, (randn(4, 1).expand(4, 3),)),
+    Case("part of a larger tensor", lambda x: x.view(4, 3) + 1, (randn(8, 3)[4:],)),
+    Case("channels last", lambda x: x.permute(0, 2, 3, 1).reshape(2, -1), (CHANNELS_LAST,)),
+    Case(
+        "channels last beside contiguous",
+        lambda x, y: (x + y, torch.cat([x, y]), (x + y).sum(1)),
+        (CHANNELS_LAST, randn(2, 3, 4, 5)),
+    ),
+    Case(
+        "integers",
+        lambda x, y: (x + y, x // y, x % y, x * 2.5, x == y),
+        (integers(1, 9, 4, dtype=torch.int32), integers(1, 7, 4, dtype=torch.int32)),
+    ),
+    Case("bools", lambda x, y: (x & y, x | y, ~x, x.sum(), x.any()), (randn(4) > 0, SAME[:1] > 0)),
+    Case("bytes", lambda x: (x + 1, x.float() / 255, x > 3), (integers(0, 255, 4).byte(),)),
+]
+
+STATE = [
+    Case("written twice", ChangesStateTwice(), (randn(3),)),
+    Case("an integer counter", Counts(), (randn(3),)),
+    Case("a parameter", WritesParameter(), (randn(3),)),
+    Case("tied weights and shared modules", Tied(), (integers(0, 20, 2, 3),)),
+    Case("an input changed in place", lambda x, y: (x.mul_(2), y + x), (randn(4), randn(4))),
+    Case("a view written", lambda x: (x.clone().fill_(5.0), x), (randn(4),)),
+]
+
+DYNAMIC = [
+    Case(
+        "a derived dimension",
+        lambda x, y: (x.sum(1) + y[: x.shape[0]].sum(1), y * 2),
+        (randn(3, 4), randn(6, 4)),
+        dynamic_shapes=dynamic({0: BATCH}, {0: 2 * BATCH}),
+    ),
+    Case(
+        "a dimension one larger",
+        lambda x, y: x + y[1:],
+        (randn(3, 4), randn(4, 4)),
+        dynamic_shapes=dynamic({0: BATCH}, {0: BATCH + 1}),
+    ),
+    Case(
+        "two dimensions",
+        lambda x, w: torch.relu(x @ w),
+        (randn(3, 4), randn(4, 5)),
+        dynamic_shapes=dynamic({0: BATCH}, {1: Dim("width", min=2, max=7)}),
+    ),
+    Case(
+        "both dimensions of one tensor",
+        lambda x: x @ x.T,
+        (randn(3, 4),),
+        dynamic_shapes=dynamic({0: BATCH, 1: Dim("width", min=2, max=7)}),
+    ),
+    Case(
+        "AUTO with bounds",
+        lambda x: x * 2,
+        (randn(3, 4),),
+        dynamic_shapes=dynamic({0: Dim.AUTO(min=1, max=9)}),
+    ),
+    Case(
+        "DYNAMIC with bounds",
+        lambda x: x * 2,
+        (randn(3, 4),),
+        dynamic_shapes=dynamic({0: Dim.DYNAMIC(min=2, max=9)}),
+    ),
+    Case(
+        "creation by size",
+        lambda x: torch.tril(torch.ones(x.shape[0], x.shape[0])) @ x + torch.arange(x.shape[1]),
+        (randn(4, 2),),
+        dynamic_shapes=dynamic({0: BATCH}),
+    ),
+    Case(
+        "a size as a tensor",
+        lambda x: torch.tensor([x.shape[0], 2]),
+        (randn(4, 2),),
+        dynamic_shapes=dynamic({0: BATCH}),
+    ),
+    Case(
+        "a slice by size",
+        lambda x: x[: min(x.shape[0], 3)],
+        (randn(5, 2),),
+        dynamic_shapes=dynamic({0: Dim("rows", min=4, max=8)}),
+    ),
+    Case(
+        "the batch of an LSTM",
+        nn.LSTM(4, 6, batch_first=True),
+        (randn(3, 5, 4),),
+        dynamic_shapes=({0: BATCH},),
+    ),
+]
+
+BY_DATA = [
+    Case("nonzero", torch.nonzero, (randn(3, 4).relu(),)),
+    Case("the indices of where", lambda x: torch.where(x > 0), (randn(3, 4),)),
+    Case("a mask", lambda x: x[x > 0] * 2, (randn(3, 4),)),
+    Case("a mask that takes nothing", lambda x: x[x > 99] * 2, (randn(3, 4),)),
+    Case("two masks joined", lambda x: torch.cat([x[x > 0], x[x < 0]]), (randn(3, 4),)),
+    Case("rows into a product", lambda x: x[x[:, 0] > 0] @ x.t(), (randn(5, 4),)),
+    Case("assignment by mask", masked_assignment, (randn(3, 4),)),
+    Case("how many", lambda x: torch.nonzero(x).shape[0], (randn(3, 4).relu(),)),
+    Case("item as a size", first_rows, (randn(5, 4), torch.tensor(3))),
+    Case("item as a size of zero", first_rows, (randn(5, 4), torch.tensor(0))),
+    Case("item as an offset", window, (randn(5, 4), torch.tensor(2))),
+    Case("item as a factor", lambda x, n: x * n.item(), (randn(5), torch.tensor(3.5))),
+    Case("a bool item", lambda x: (x > 0).all().item(), (randn(5),)),
+]
+
+GROUPS = {
+    "results": RESULTS,
+    "arguments": ARGUMENTS,
+    "state": STATE,
+    "dynamic": DYNAMIC,
+    "by data": BY_DATA,
+}
+
+
+def structure(value: Any) -> Any:
+    """Nested containers of leaf types; named tuples, which files store as tuples, are tuples."""
+    if isinstance(value, dict):
+        return type(value), {key: structure(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        plain = list if isinstance(value, list) else tuple
+        return plain, [structure(item) for item in value]
+    return torch.Tensor if isinstance(value, torch.Tensor) else type(value)
+
+
+def lower(case: Case, module: nn.Module) -> Any:
+    with torch.no_grad():
+        exported = torch.export.export(
+            module, case.args, case.kwargs, dynamic_shapes=case.dynamic_shapes
+        )
+    return to_edge(exported).to_executorch()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, id=f"{group}: {case.name}") for group in GROUPS for case in GROUPS[group]],
+)
+def test_a_call_returns_what_eager_torch_returns(case: Case) -> None:
+    module = case.module()
+    program = lower(case, module)
+    verify_program(program, module, *case.args, **case.kwargs)
+    args, kwargs = pytree.tree_map(
+        lambda v: v.clone() if isinstance(v, torch.Tensor) else v, (case.args, case.kwargs)
+    )
+    found = Runtime.get().load_program(program.buffer).run(*args, **kwargs)
+    with torch.no_grad():
+        expected = case.module()(*args, **kwargs)
+    assert structure(found) == structure(expected)

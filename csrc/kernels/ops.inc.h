@@ -241,3 +241,8 @@ ET_OP("executorch_prim::sym_min.Scalar", op_prim_sym_min, 3, ET_TYPES_ALL, ET_TY
 ET_OP("executorch_prim::sym_not.Scalar", op_prim_sym_not, 2, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP("executorch_prim::truediv.Scalar", op_prim_truediv, 3, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP("executorch_prim::trunc.Scalar", op_prim_trunc, 2, ET_TYPES_ALL, ET_TYPES_ALL)
+ET_OP("llama::custom_sdpa.out", op_llama_custom_sdpa_out, 10, ET_TYPES_F32 | ET_TYPES_HALF | ET_TYPES_BOOL, ET_TYPES_F32 | ET_TYPES_HALF)
+ET_OP("llama::fallback.out", op_llama_fallback_out, 3, ET_TYPES_ALL, ET_TYPES_ALL)
+ET_OP("llama::sdpa_with_kv_cache.out", op_llama_sdpa_with_kv_cache_out, 13, ET_TYPES_F32 | ET_TYPES_HALF | ET_TYPES_BOOL, ET_TYPES_F32 | ET_TYPES_HALF, .writes = 1u << 3 | 1u << 4)
+ET_OP("llama::update_cache.out", op_llama_update_cache_out, 5, ET_TYPES_ALL, ET_TYPES_ALL, .writes = 1u << 1)
+ET_OP("llama::update_cache_with_indices.out", op_llama_update_cache_with_indices_out, 6, ET_TYPES_ALL, ET_TYPES_ALL, .writes = 1u << 1)

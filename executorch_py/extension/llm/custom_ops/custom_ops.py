@@ -1,0 +1,250 @@
+"""Importing this registers the `llama::` operators with torch, for eager runs and for export.
+
+    import executorch_py.extension.llm.custom_ops.custom_ops
+    torch.ops.llama.update_cache(key, key_cache, start_pos)
+    y = torch.ops.llama.custom_sdpa(query, key_cache, value_cache, start_pos, None, 0.0, True)
+
+Tensors are [batch, position, head, dim]; heads of the query may share key/value heads. Without a
+mask, keys end with the queries' own positions (and each query sees keys up to its own when
+is_causal); a mask is [queries, whole cache] and covers what start_pos would. The result of an
+update of a cache is a dummy of one undefined element. csrc/kernels/op/llm.c runs the same.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from executorch_py.extension.llm.custom_ops import op_fallback as op_fallback
+from executorch_py.extension.llm.custom_ops.registry import Operator, register
+
+FLOATS = (torch.float32, torch.float16, torch.bfloat16)
+
+# ---- caches
+
+
+def _check_cache(value: torch.Tensor, cache: torch.Tensor) -> None:
+    torch._check(
+        value.dim() == 4 and cache.dim() == 4,
+        lambda: f"value has rank {value.dim()} and cache {cache.dim()}, needs 4",
+    )
+    torch._check(
+        value.dtype == cache.dtype, lambda: f"value is {value.dtype}, the cache {cache.dtype}"
+    )
+    for d in (0, 2, 3):
+        torch._check(
+            value.size(d) == cache.size(d),
+            lambda d=d: f"value has size {value.size(d)} in dimension {d}, not {cache.size(d)}",
+        )
+
+
+def _check_position(start_pos: Any, count: Any, cache: torch.Tensor) -> None:
+    torch._check(start_pos >= 0, lambda: f"start_pos is {start_pos}")
+    torch._check(
+        start_pos + count <= cache.size(1),
+        lambda: f"start_pos {start_pos} and {count} positions, the cache has {cache.size(1)}",
+    )
+
+
+def _dummy(value: torch.Tensor) -> torch.Tensor:
+    return torch.empty((1,), dtype=value.dtype, device=value.device)
+
+
+def _update_cache_shape(value: torch.Tensor, cache: torch.Tensor, start_pos: Any) -> torch.Tensor:
+    _check_cache(value, cache)
+    _check_position(start_pos, value.size(1), cache)
+    return _dummy(value)
+
+
+def _update_cache(value: torch.Tensor, cache: torch.Tensor, start_pos: int) -> torch.Tensor:
+    _update_cache_shape(value, cache, start_pos)
+    cache[:, start_pos : start_pos + value.size(1)] = value
+    return _dummy(value)
+
+
+def _update_cache_with_indices_shape(
+    value: torch.Tensor, cache: torch.Tensor, start_pos: Any, indices: torch.Tensor
+) -> torch.Tensor:
+    _check_cache(value, cache)
+    torch._check(
+        indices.dtype == torch.int64 and indices.dim() == 2,
+        lambda: f"indices are {indices.dtype} of rank {indices.dim()}, needs int64 of rank 2",
+    )
+    for d in (0, 1):
+        torch._check(
+            indices.size(d) == value.size(d),
+            lambda d=d: (
+                f"indices have size {indices.size(d)} in dimension {d}, value {value.size(d)}"
+            ),
+        )
+    return _dummy(value)
+
+
+def _update_cache_with_indices(
+    value: torch.Tensor, cache: torch.Tensor, start_pos: int, indices: torch.Tensor
+) -> torch.Tensor:
+    _update_cache_with_indices_shape(value, cache, start_pos, indices)
+    if bool(((indices < 0) | (indices >= cache.size(1))).any()):
+        raise IndexError(
+            f"indices {indices.tolist()} are not all inside of {cache.size(1)} positions"
+        )
+    for batch in range(value.size(0)):
+        for i, at in enumerate(indices[batch].tolist()):
+            cache[batch, at] = value[batch, i]
+    return _dummy(value)
+
+
+# ---- attention
+
+
+def _custom_sdpa_shape(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    start_pos: Any,
+    attn_mask: torch.Tensor | None = None,
+    drpout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> torch.Tensor:
+    ranks = (query.dim(), key.dim(), value.dim())
+    torch._check(ranks == (4, 4, 4), lambda: f"query, key and value have ranks {ranks}, needs 4")
+    torch._check(
+        query.dtype in FLOATS and key.dtype == query.dtype and value.dtype == query.dtype,
+        lambda: f"query is {query.dtype}, key {key.dtype}, value {value.dtype}; needs one float",
+    )
+    torch._check(
+        query.size(3) == key.size(3) and key.shape == value.shape and query.size(0) == key.size(0),
+        lambda: f"shapes {query.shape}, {key.shape} and {value.shape} do not fit together",
+    )
+    torch._check(
+        query.size(2) % key.size(2) == 0,
+        lambda: f"{query.size(2)} query heads cannot share {key.size(2)} key heads evenly",
+    )
+    if attn_mask is None:
+        _check_position(start_pos, query.size(1), key)
+        return query.new_empty(query.shape)
+    mask = attn_mask
+    torch._check(not is_causal, lambda: "attn_mask and is_causal exclude each other")
+    torch._check(start_pos >= 0, lambda: f"start_pos is {start_pos}")
+    torch._check(
+        mask.dtype in (torch.float32, torch.bool) and mask.dim() == 2,
+        lambda: f"attn_mask is {mask.dtype} of rank {mask.dim()}, needs float32 or bool of rank 2",
+    )
+    torch._check(
+        mask.size(0) == query.size(1) and mask.size(1) == key.size(1),
+        lambda: f"attn_mask is {mask.shape}, needs [{query.size(1)}, {key.size(1)}]",
+    )
+    return query.new_empty(query.shape)
+
+
+def _custom_sdpa(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    start_pos: int,
+    attn_mask: torch.Tensor | None = None,
+    drpout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> torch.Tensor:
+    _custom_sdpa_shape(query, key, value, start_pos, attn_mask, drpout_p, is_causal, scale)
+    n_queries = query.size(1)
+    n_keys = key.size(1) if attn_mask is not None else start_pos + n_queries
+    group = query.size(2) // key.size(2)
+    q = query.transpose(1, 2).float()
+    k, v = (t[:, :n_keys].transpose(1, 2).float().repeat_interleave(group, 1) for t in (key, value))
+    scores = q @ k.transpose(-2, -1) * (1.0 / math.sqrt(query.size(3)) if scale is None else scale)
+    mask = attn_mask
+    if is_causal:
+        mask = torch.ones(n_queries, n_keys, dtype=torch.bool).tril(start_pos)
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill(~mask, -math.inf)
+    elif mask is not None:
+        scores = scores + mask
+    result = torch.softmax(scores, -1) @ v
+    return result.transpose(1, 2).contiguous().to(query.dtype)
+
+
+def _sdpa_with_kv_cache_shape(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    start_pos: Any,
+    seq_len: Any,
+    attn_mask: torch.Tensor | None = None,
+    drpout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> torch.Tensor:
+    for new, cache in ((key, key_cache), (value, value_cache)):
+        _check_cache(new, cache)
+        _check_position(start_pos, new.size(1), cache)
+    _check_position(start_pos, seq_len, key_cache)
+    torch._check(
+        query.size(1) == key.size(1) and key.size(1) == value.size(1),
+        lambda: f"query, key and value have {query.size(1)}, {key.size(1)}, {value.size(1)} rows",
+    )
+    return _custom_sdpa_shape(
+        query, key_cache, value_cache, start_pos, attn_mask, drpout_p, is_causal, scale
+    )
+
+
+def _sdpa_with_kv_cache(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    start_pos: int,
+    seq_len: int,
+    attn_mask: torch.Tensor | None = None,
+    drpout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+) -> torch.Tensor:
+    rest = (attn_mask, drpout_p, is_causal, scale)
+    _sdpa_with_kv_cache_shape(query, key, value, key_cache, value_cache, start_pos, seq_len, *rest)
+    _update_cache(key, key_cache, start_pos)
+    _update_cache(value, value_cache, start_pos)
+    return _custom_sdpa(query, key_cache, value_cache, start_pos, *rest)
+
+
+_ATTENTION = "Tensor? attn_mask=None, float drpout_p=0.0, bool is_causal=False, float? scale=None"
+
+for _operator in (
+    Operator(
+        "update_cache",
+        "Tensor value, Tensor(a!) cache, SymInt start_pos",
+        "out",
+        _update_cache,
+        _update_cache_shape,
+    ),
+    Operator(
+        "update_cache_with_indices",
+        "Tensor value, Tensor(a!) cache, SymInt start_pos, Tensor indices",
+        "out",
+        _update_cache_with_indices,
+        _update_cache_with_indices_shape,
+    ),
+    Operator(
+        "custom_sdpa",
+        f"Tensor query, Tensor key, Tensor value, SymInt start_pos, {_ATTENTION}",
+        "out",
+        _custom_sdpa,
+        _custom_sdpa_shape,
+    ),
+    Operator(
+        "sdpa_with_kv_cache",
+        "Tensor query, Tensor key, Tensor value, Tensor(a!) key_cache, Tensor(b!) value_cache, "
+        f"SymInt start_pos, SymInt seq_len, {_ATTENTION}",
+        "out",
+        _sdpa_with_kv_cache,
+        _sdpa_with_kv_cache_shape,
+    ),
+):
+    register(_operator)

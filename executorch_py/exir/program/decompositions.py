@@ -36,7 +36,8 @@ def quantization_primitives() -> list[Any]:
 
 
 @lru_cache(maxsize=1)
-def _full_table() -> dict[Any, Any]:
+def _full_table(operators: int) -> dict[Any, Any]:
+    """The table when so many operators are registered; it also says how to decompose users' own."""
     from torch._decomp import get_decompositions
 
     table: dict[Any, Any] = dict(default_decompositions().items())
@@ -46,7 +47,7 @@ def _full_table() -> dict[Any, Any]:
 
 def decomposition_table(preserve: Iterable[Any] = ()) -> dict[Any, Any]:
     """A fresh table without the quantization primitives and the operators to `preserve`."""
-    table = dict(_full_table())
+    table = dict(_full_table(len(torch._C._dispatch_get_all_op_names())))
     for op in [*quantization_primitives(), *preserve]:
         table.pop(op, None)
     return table

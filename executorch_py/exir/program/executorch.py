@@ -28,6 +28,7 @@ from executorch_py.exir.passes.external_constants_pass import (
 from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from executorch_py.exir.passes.spec_prop_pass import SpecPropPass, mark_constants
 from executorch_py.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
+from executorch_py.exir.program.collector import without_collections
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from executorch_py.testing.parity import ParityReport
 
 
+@without_collections
 def lower_to_executorch(
     manager: EdgeProgramManager, config: ExecutorchBackendConfig | None = None
 ) -> ExecutorchProgramManager:

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from executorch_py.exir.dialects.verifier import EXIREdgeDialectVerifier
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.passes.lift_constants import lift_constant_tensor_pass
+from executorch_py.exir.program.collector import without_collections
 from executorch_py.exir.program.config import EdgeCompileConfig
 from executorch_py.exir.program.edge import (
     Programs,
@@ -101,6 +102,7 @@ def _check_result(
         EXIREdgeDialectVerifier(config, preserve_ops=allowed)(program)
 
 
+@without_collections
 def to_edge_transform_and_lower(
     programs: Programs,
     transform_passes: Passes | None = None,

@@ -304,9 +304,9 @@ DYNAMIC = [
     ),
     Case(
         "the batch of an LSTM",
-        nn.LSTM(4, 6, batch_first=True),
+        Function(nn.LSTM(4, 6, batch_first=True)),
         (randn(3, 5, 4),),
-        dynamic_shapes=({0: BATCH},),
+        dynamic_shapes=dynamic({0: BATCH}),
     ),
 ]
 

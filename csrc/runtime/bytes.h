@@ -44,7 +44,4 @@ static inline bool eti_inside(uint64_t offset, uint64_t size, uint64_t total) {
 // align is a power of two.
 static inline bool eti_is_aligned(const void *p, size_t align) { return ((uintptr_t)p & (align - 1)) == 0; }
 
-// The alignment that elements of so many bytes need: their size, at most 8.
-static inline size_t eti_natural_align(size_t bytes) { return bytes < 8 ? bytes : 8; }
-
 #endif  // ET_BYTES_H

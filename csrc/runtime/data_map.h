@@ -4,13 +4,7 @@
 #define ET_DATA_MAP_H
 
 #include "runtime/et.h"
-#include "runtime/source.h"
-
-typedef struct eti_named_entry {
-  const et_source *source;
-  const uint8_t *layout;  // TensorLayout table, or NULL for opaque bytes
-  uint64_t offset, bytes;  // from the file's start
-} eti_named_entry;
+#include "runtime/file.h"
 
 // All maps of one method. Lives as long as anything that was found through it.
 typedef struct eti_named_data {

@@ -10,6 +10,11 @@ size_t et_dtype_bytes(et_dtype dtype) {
   return (unsigned)dtype < ET_DTYPE_COUNT ? bytes_of[dtype] : 0;
 }
 
+size_t eti_dtype_align(et_dtype dtype) {
+  const size_t bytes = et_dtype_bytes(dtype);
+  return bytes < 8 ? bytes : 8;
+}
+
 #if ET_MESSAGES
 const char *et_dtype_name(et_dtype dtype) {
 #define ET_DTYPE_NAME(id, number, name, bytes) name "\0"

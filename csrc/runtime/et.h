@@ -226,13 +226,19 @@ typedef struct et_source {
 // Source over bytes in memory, borrowed. data must be 16-aligned (a mapped file is).
 ET_API et_source et_source_from_memory(const void *data, size_t size);
 
-// External named data: one opened .ptd file.
-typedef struct et_data_map {
-  et_source source;  // fields private
-  et_blob head;
+// An opened file of either kind. Fields private.
+typedef struct et_file {
+  et_source source;
+  et_blob head;  // the flatbuffer
   uint64_t segment_base;
   uint64_t segment_bytes;
   const uint8_t *root;
+  const struct eti_format *format;
+} et_file;
+
+// External named data: one opened .ptd file. Fields private.
+typedef struct et_data_map {
+  et_file file;
 } et_data_map;
 
 // Opens and verifies a .ptd. The map borrows the source. ET_INVALID_EXTERNAL_DATA when it is damaged.
@@ -381,12 +387,8 @@ typedef enum et_verification {
 
 // An opened program: immutable and shareable between threads until closed. Fields private.
 typedef struct et_program {
-  et_source source;
-  et_blob head;       // the flatbuffer
+  et_file file;
   et_blob constants;  // the constant segment, when there is one
-  const uint8_t *root;
-  uint64_t segment_base;
-  uint64_t segment_bytes;
 } et_program;
 
 // Opens a program over a source, which is copied; what its ctx points at must outlive the program.

@@ -61,7 +61,6 @@ typedef struct eti_slot {
 
 struct et_method {
   const et_program *program;
-  eti_plan plan;
   et_value *values;
   eti_instruction *code;
   eti_slot *slots;  // inputs, then outputs
@@ -79,6 +78,7 @@ struct et_method {
   atomic_bool is_busy;         // some thread is inside execute or step
   atomic_bool is_interrupted;  // somebody asks to stop
   bool is_paused;              // a run stopped before `position` for that reason and can be resumed
+  eti_plan plan;
 };
 
 enum { ETI_VALUE_LOOSE = 1 };  // et_value.flags: may hold a tensor whose memory was not proven at load

@@ -1,6 +1,7 @@
 // method_io.c — inputs, outputs and attributes of a loaded method.
 #include "runtime/bytes.h"
 #include "runtime/check.h"
+#include "runtime/dtype.h"
 #include "runtime/method.h"
 #include "runtime/tensor.h"
 
@@ -71,7 +72,7 @@ static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_e
   ET_CHECK(src->rank != t->rank || numel == 0 || eti_same_order(src->sizes, src->dim_order, t->dim_order, t->rank), err,
            ET_INVALID_ARGUMENT, "input %zu: its dim order is not the one planned, and bytes are never re-laid out here", i);
   ET_CHECK(numel == 0 || src->data != NULL, err, ET_INVALID_ARGUMENT, "input %zu: no data", i);
-  ET_CHECK(loose == NULL || numel == 0 || eti_is_aligned(src->data, eti_natural_align(element_bytes)), err,
+  ET_CHECK(loose == NULL || numel == 0 || eti_is_aligned(src->data, eti_dtype_align((et_dtype)t->dtype)), err,
            ET_INVALID_ARGUMENT, "input %zu: its data is not aligned to its element type", i);
   if (loose != NULL) t->capacity = loose->bound;
   ET_TRY(et_tensor_resize(t, src->sizes, src->rank, err));
@@ -115,7 +116,7 @@ et_status et_method_set_output_data(et_method *method, size_t i, et_span memory,
   eti_loose *loose = slot->loose;
   const size_t element_bytes = et_dtype_bytes((et_dtype)slot->tensor->dtype);
   ET_CHECK(memory.size / element_bytes >= loose->bound && (memory.data != NULL || loose->bound == 0) &&
-               eti_is_aligned(memory.data, eti_natural_align(element_bytes)),
+               eti_is_aligned(memory.data, eti_dtype_align((et_dtype)slot->tensor->dtype)),
            err, ET_INVALID_ARGUMENT, "output %zu: %zu bytes given, %zu needed, aligned to the element type", i, memory.size,
            loose->bound * element_bytes);
   loose->data = slot->tensor->data = memory.data;

@@ -1,7 +1,9 @@
-// method_loader.h — the state of one measuring or loading, shared by the two files that do it.
+// method_loader.h — the state of one measuring or loading, shared by the files that do it.
 // Both are the same code: while measuring, `method` is NULL, the arena counts, and nothing is written.
 #ifndef ET_METHOD_LOADER_H
 #define ET_METHOD_LOADER_H
+
+#include <stdalign.h>
 
 #include "runtime/arena.h"
 #include "runtime/method.h"
@@ -13,18 +15,21 @@ typedef struct eti_loader {
   const et_method_config *config;
   const et_method_memory *memory;  // NULL while measuring
   et_method *method;               // NULL while measuring
-  et_arena *arena;
   et_error *err;
   size_t scratch_bytes;
-  eti_plan plan;
+  et_arena arena;
   eti_named_data named;
+  eti_plan plan;
   uint32_t written[ETI_WRITTEN_BITS / 32];  // hash of values that an instruction replaces: a clear bit is certain
+  alignas(ET_MEMORY_ALIGN) uint8_t room[ET_PREPARE_ROOM_BYTES];  // for one prepare step or delegate at a time
 } eti_loader;
+
+// ---- Values (method_values.c)
 
 // Builds value i for the method's life into *out (NULL while measuring).
 et_status eti_build_value(eti_loader *l, size_t i, et_value *out);
 
-// Temporary copies of arguments for a prepare step, in stack memory.
+// Temporary copies of arguments for a prepare step, in the loader's room.
 #define ETI_MAX_TEMPORARY_BLOBS 4
 typedef struct eti_temporary {
   et_arena room;
@@ -37,6 +42,20 @@ typedef struct eti_temporary {
 bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out, bool is_member);
 
 // Fills l->written.
-et_status eti_find_written(eti_loader *l);
+void eti_find_written(eti_loader *l);
+
+// ---- Calls (method_ops.c)
+
+const et_op *eti_loader_op(const eti_loader *l, size_t i);            // operator i of the plan; NULL when no table has it
+const et_backend *eti_loader_backend(const eti_loader *l, size_t i);  // of delegate i; NULL when absent or unavailable
+
+// Reports everything that the caller's tables lack, at once.
+et_status eti_check_missing(const eti_loader *l);
+et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in);
+
+// ---- Prepare steps (method_prepare.c)
+
+et_status eti_prepare_call(eti_loader *l, const et_op *op, const eti_instruction_facts *in, void **state);
+et_status eti_init_delegate(eti_loader *l, size_t i, eti_delegate *out);  // out is NULL while measuring
 
 #endif  // ET_METHOD_LOADER_H

@@ -65,10 +65,6 @@ static void describe(const eti_tensor_facts *t, et_tensor_info *info) {
 
 et_status et_program_slot_info(const et_program *program, const char *name, et_slot_kind kind, size_t i, et_tag *tag,
                                et_tensor_info *info, et_error *err) {
-  // Tags by union code.
-  static const uint8_t tags[] = {ET_NONE,        ET_NONE,     ET_INT,      ET_BOOL,        ET_DOUBLE,
-                                 ET_TENSOR,      ET_STRING,   ET_INT_LIST, ET_DOUBLE_LIST, ET_BOOL_LIST,
-                                 ET_TENSOR_LIST, ET_OPTIONAL_TENSOR_LIST};
   eti_plan plan;
   ET_TRY(eti_plan_find(program, name, &plan, err));
   const eti_vector slots = kind == ET_SLOT_INPUT ? plan.inputs : plan.outputs;
@@ -85,14 +81,14 @@ et_status et_program_slot_info(const et_program *program, const char *name, et_s
   }
   const uint8_t *table;
   const unsigned code = eti_plan_value(&plan, index, &table);
-  ET_CHECK(code >= PTE_NULL && code < sizeof tags, err, ET_INVALID_PROGRAM, "method '%s': value %zu is of no known kind",
+  ET_CHECK(code >= PTE_NULL && code <= PTE_OPTIONAL_TENSOR_LIST, err, ET_INVALID_PROGRAM, "method '%s': value %zu is of no known kind",
            name, index);
   if (code == PTE_TENSOR) {
     eti_tensor_facts t;
     ET_TRY(eti_tensor_read(table, &t, err));
     if (info != NULL) describe(&t, info);
   }
-  if (tag != NULL) *tag = (et_tag)tags[code];
+  if (tag != NULL) *tag = eti_tag(code);
   return ET_OK;
 }
 

@@ -1,51 +1,50 @@
 // method_values.c — turns the values of a plan into et_values: for the method's life, and for a moment for prepare steps.
 // One function per kind of value serves both; where the parts go and what data pointers say is all that differs.
 #include "runtime/bytes.h"
+#include "runtime/dtype.h"
 #include "runtime/method_loader.h"
 #include "runtime/ptd_schema.h"
 #include "runtime/tensor.h"
 
 // ---- Which values an instruction replaces
 
-// The range of an instruction's arguments that it may replace by another value (rather than write through).
-static void replaced_args(const eti_instruction_facts *in, size_t *from, size_t *to) {
-  *to = in->n_args;
-  *from = in->kind == PTE_DELEGATE_CALL ? 0 : in->n_args;
-  if ((in->kind == PTE_KERNEL_CALL && in->n_args > 0) || in->kind == PTE_MOVE_CALL) *from = in->n_args - 1u;
-}
+typedef struct cursor {
+  size_t i_next;            // instruction
+  uint32_t arg;             // of `in`
+  eti_instruction_facts in;
+} cursor;
 
-// Calls of kernels and delegates write through tensors, but replace any other kind of value.
-static bool replaces(const eti_plan *plan, const eti_instruction_facts *in, size_t arg) {
+// The next value that some instruction may replace by another value (rather than write through). Calls of kernels and
+// delegates write through tensors; which of a delegate's arguments are its outputs, the file does not say.
+static bool next_written(const eti_plan *plan, cursor *c, uint32_t *value) {
   const uint8_t *table;
-  return in->kind == PTE_MOVE_CALL || eti_plan_value(plan, arg, &table) != PTE_TENSOR;
-}
-
-et_status eti_find_written(eti_loader *l) {
-  eti_instruction_facts in;
-  size_t from, to;
-  for (size_t i = 0; i < l->plan.n_instructions; i++) {
-    ET_TRY(eti_instruction_read(&l->plan, i, &in, l->err));
-    for (replaced_args(&in, &from, &to); from < to; from++) {
-      const uint32_t arg = eti_u32(in.args + 4 * from);
-      const uint32_t bit = arg % ETI_WRITTEN_BITS;
-      if (replaces(&l->plan, &in, arg)) l->written[bit / 32] |= 1u << bit % 32;
+  for (;;) {
+    while (c->arg == c->in.n_args) {
+      if (c->i_next == plan->n_instructions || eti_instruction_read(plan, c->i_next++, &c->in, NULL) != ET_OK) return false;
+      c->arg = c->in.kind == PTE_DELEGATE_CALL || c->in.n_args == 0 ? 0 : c->in.n_args - 1;
+      if (c->in.kind > PTE_MOVE_CALL) c->arg = c->in.n_args;
     }
+    *value = eti_u32(c->in.args + 4 * (size_t)c->arg++);
+    if (c->in.kind == PTE_MOVE_CALL || eti_plan_value(plan, *value, &table) != PTE_TENSOR) return true;
   }
-  return ET_OK;
 }
 
-static bool is_written(const eti_loader *l, size_t value) {
-  const size_t bit = value % ETI_WRITTEN_BITS;
+void eti_find_written(eti_loader *l) {
+  cursor c = {0};
+  for (uint32_t value; next_written(&l->plan, &c, &value);) {
+    const uint32_t bit = value % ETI_WRITTEN_BITS;
+    l->written[bit / 32] |= 1u << bit % 32;
+  }
+}
+
+static bool is_written(const eti_loader *l, size_t i) {
+  const size_t bit = i % ETI_WRITTEN_BITS;
+  bool is_found = false;
+  cursor c = {0};
+  uint32_t value;
   if ((l->written[bit / 32] >> bit % 32 & 1u) == 0) return false;
-  eti_instruction_facts in;
-  size_t from, to;
-  for (size_t i = 0; i < l->plan.n_instructions; i++) {
-    if (eti_instruction_read(&l->plan, i, &in, NULL) != ET_OK) return true;
-    for (replaced_args(&in, &from, &to); from < to; from++) {
-      if (eti_u32(in.args + 4 * from) == value && replaces(&l->plan, &in, value)) return true;
-    }
-  }
-  return false;
+  while (!is_found && next_written(&l->plan, &c, &value)) is_found = value == i;
+  return is_found;
 }
 
 // ---- Tensors
@@ -54,14 +53,15 @@ static et_status find_external(const eti_loader *l, const eti_tensor_facts *t, e
   ET_CHECK(l->named.n_maps > 0, l->err, t->place == ETI_PLACE_EXTERNAL ? ET_INVALID_STATE : ET_INVALID_EXTERNAL_DATA,
            "the data of tensor '%s' is in an external file (.ptd), and none was given", t->name);
   ET_TRY(eti_external_find(&l->named, t->name, entry, l->err));
-  const eti_vector sizes = eti_fb_vector(entry->layout, PTD_LAYOUT_SIZES);
-  const eti_vector order = eti_fb_vector(entry->layout, PTD_LAYOUT_DIM_ORDER);
-  ET_CHECK(entry->layout != NULL && eti_fb_u8(entry->layout, PTD_LAYOUT_DTYPE) == t->dtype && sizes.n == t->rank &&
+  const uint8_t *layout = eti_fb_table(entry->table, PTD_NAMED_LAYOUT);
+  const eti_vector sizes = eti_fb_vector(layout, PTD_LAYOUT_SIZES);
+  const eti_vector order = eti_fb_vector(layout, PTD_LAYOUT_DIM_ORDER);
+  ET_CHECK(layout != NULL && eti_fb_u8(layout, PTD_LAYOUT_DTYPE) == t->dtype && sizes.n == t->rank &&
                order.n == t->rank && memcmp(sizes.data, t->sizes, 4 * t->rank) == 0 &&
                memcmp(order.data, t->dim_order, t->rank) == 0 && entry->bytes >= t->bytes,
            l->err, ET_INVALID_EXTERNAL_DATA,
            "external data '%s' (%s, rank %zu, %llu bytes) is not laid out as the program's tensor (%s, rank %zu, %zu bytes)",
-           t->name, et_dtype_name((et_dtype)eti_fb_u8(entry->layout, PTD_LAYOUT_DTYPE)), sizes.n,
+           t->name, et_dtype_name((et_dtype)eti_fb_u8(layout, PTD_LAYOUT_DTYPE)), sizes.n,
            (unsigned long long)entry->bytes, et_dtype_name((et_dtype)t->dtype), t->rank, t->bytes);
   return ET_OK;
 }
@@ -70,8 +70,8 @@ static et_status find_external(const eti_loader *l, const eti_tensor_facts *t, e
 static et_status hold_external(eti_loader *l, const eti_tensor_facts *t, const void **data) {
   eti_named_entry entry;
   ET_TRY(find_external(l, t, &entry));
-  eti_held *held = ETI_CLAIM(l->arena, eti_held, 1);
-  if (held == NULL) return eti_arena_status(l->arena, l->err);
+  eti_held *held = ETI_CLAIM(&l->arena, eti_held, 1);
+  if (held == NULL) return eti_arena_status(&l->arena, l->err);
   memset(held, 0, sizeof *held);
   held->next = l->method->held;
   const eti_held *same = held->next;
@@ -86,7 +86,7 @@ static et_status hold_external(eti_loader *l, const eti_tensor_facts *t, const v
     same = held;
   }
   *data = same->blob.data;
-  ET_CHECK(t->numel == 0 || eti_is_aligned(*data, eti_natural_align(et_dtype_bytes((et_dtype)t->dtype))), l->err,
+  ET_CHECK(t->numel == 0 || eti_is_aligned(*data, eti_dtype_align((et_dtype)t->dtype)), l->err,
            ET_INVALID_EXTERNAL_DATA, "external data '%s' is not aligned to its element type %s", t->name,
            et_dtype_name((et_dtype)t->dtype));
   return ET_OK;
@@ -94,7 +94,7 @@ static et_status hold_external(eti_loader *l, const eti_tensor_facts *t, const v
 
 // Copies the saved state of a mutable tensor into its planned memory.
 static et_status fill_initial(eti_loader *l, const eti_tensor_facts *t, void *planned) {
-  eti_named_entry entry = {.source = &l->program->source};
+  eti_named_entry entry = {.source = &l->program->file.source};
   if (t->place == ETI_PLACE_INITIAL) {
     ET_TRY(eti_initial_find(l->program, t->buffer, t->bytes, &entry.offset, l->err));
   } else {
@@ -157,11 +157,11 @@ static et_status build_tensor(eti_loader *l, const uint8_t *table, et_value *out
   eti_tensor_facts f;
   const void *data;
   ET_TRY(eti_tensor_read(table, &f, l->err));
-  const bool is_laid = lay_tensor(&f, l->arena, out);
-  ET_TRY(eti_arena_status(l->arena, l->err));
+  const bool is_laid = lay_tensor(&f, &l->arena, out);
+  ET_TRY(eti_arena_status(&l->arena, l->err));
   ET_TRY(place_tensor(l, &f, &data));
-  eti_loose *loose = f.place == ETI_PLACE_NONE ? ETI_CLAIM(l->arena, eti_loose, 1) : NULL;
-  ET_TRY(eti_arena_status(l->arena, l->err));
+  eti_loose *loose = f.place == ETI_PLACE_NONE ? ETI_CLAIM(&l->arena, eti_loose, 1) : NULL;
+  ET_TRY(eti_arena_status(&l->arena, l->err));
   if (!is_laid) return ET_OK;
   out->as.tensor->data = (void *)(uintptr_t)data;
   if (loose != NULL) {
@@ -176,45 +176,19 @@ static et_status build_tensor(eti_loader *l, const uint8_t *table, et_value *out
 // ---- Everything else
 
 bool eti_build_plain(unsigned code, const uint8_t *table, et_value *out) {
-  const eti_vector items = code >= PTE_STRING ? eti_fb_vector(table, PTE_LIST_ITEMS) : (eti_vector){0};
   memset(out, 0, sizeof *out);
-  out->n = (uint32_t)items.n;
-  switch (code) {
-    case PTE_NULL:
-      return true;
-    case PTE_INT:
-      out->tag = ET_INT;
-      out->as.i = (int64_t)eti_fb_u64(table, PTE_SCALAR_VALUE);
-      return true;
-    case PTE_BOOL:
-      out->tag = ET_BOOL;
-      out->as.b = eti_fb_u8(table, PTE_SCALAR_VALUE) != 0;
-      return true;
-    case PTE_DOUBLE: {
-      const uint64_t bits = eti_fb_u64(table, PTE_SCALAR_VALUE);
-      out->tag = ET_DOUBLE;
-      memcpy(&out->as.d, &bits, sizeof bits);
-      return true;
-    }
-    case PTE_STRING:
-      out->tag = ET_STRING;
-      out->as.string = (const char *)items.data;
-      return true;
-    case PTE_DOUBLE_LIST:
-      out->tag = ET_DOUBLE_LIST;
-      out->as.doubles = items.data;
-      return true;
-    case PTE_BOOL_LIST:
-      out->tag = ET_BOOL_LIST;
-      out->as.bools = items.data;
-      return true;
-    case PTE_INT_LIST:
-      out->tag = ET_INT_LIST;
-      return false;
-    default:
-      out->tag = code == PTE_TENSOR_LIST ? ET_TENSOR_LIST : ET_OPTIONAL_TENSOR_LIST;
-      return false;
+  out->tag = (uint8_t)eti_tag(code);
+  if (code == PTE_INT || code == PTE_DOUBLE) {
+    const uint64_t bits = eti_fb_u64(table, PTE_SCALAR_VALUE);
+    memcpy(&out->as, &bits, sizeof bits);
+  } else if (code == PTE_BOOL) {
+    out->as.b = eti_fb_u8(table, PTE_SCALAR_VALUE) != 0;
+  } else if (code >= PTE_STRING) {
+    const eti_vector items = eti_fb_vector(table, PTE_LIST_ITEMS);
+    out->n = (uint32_t)items.n;
+    out->as.bools = items.data;  // texts and doubles lie in the file in the same way; lists of values are yet to be made
   }
+  return code != PTE_TENSOR && code != PTE_INT_LIST && code < PTE_TENSOR_LIST;
 }
 
 // Member i of a list of values; negative: none.
@@ -230,8 +204,8 @@ et_status eti_build_value(eti_loader *l, size_t i, et_value *out) {
   if (eti_build_plain(code, table, out)) return ET_OK;
   if (code == PTE_TENSOR) return build_tensor(l, table, out);
   const eti_vector items = eti_fb_vector(table, PTE_LIST_ITEMS);
-  et_value **list = ETI_CLAIM(l->arena, et_value *, items.n);
-  if (list == NULL) return eti_arena_status(l->arena, l->err);
+  et_value **list = ETI_CLAIM(&l->arena, et_value *, items.n);
+  if (list == NULL) return eti_arena_status(&l->arena, l->err);
   for (size_t k = 0; k < items.n; k++) {
     const int64_t member = list_member(code, items, k);
     list[k] = member < 0 ? NULL : &l->method->values[member];

@@ -4,22 +4,22 @@
 #define ET_PTE_H
 
 #include "runtime/et.h"
-#include "runtime/flatbuf.h"
+#include "runtime/file.h"
 #include "runtime/pte_schema.h"
 #include "runtime/source.h"
 
-extern const eti_fb_schema eti_pte_schema[];
+extern const eti_format eti_pte_format;
 
 typedef struct eti_plan {
   const uint8_t *table;
   const char *name;
+  size_t n_instructions;  // of all chains, which are numbered through
   union {  // in the order of their slots
     struct {
       eti_vector values, inputs, outputs, chains, operators, delegates, buffer_sizes;
     };
     eti_vector vectors[PTE_PLAN_BUFFER_SIZES - PTE_PLAN_VALUES + 1];
   };
-  size_t n_instructions;  // of all chains, which are numbered through
 } eti_plan;
 
 // ET_INVALID_ARGUMENT for an unknown name, ET_INVALID_PROGRAM when the plan lacks a required part.
@@ -28,13 +28,17 @@ et_status eti_plan_find(const et_program *program, const char *name, eti_plan *p
 // The i-th value: its union code (0 when the entry is damaged) and table (NULL allowed for Null only).
 unsigned eti_plan_value(const eti_plan *plan, size_t i, const uint8_t **table);
 
+// What a value of a kind becomes; code ≤ PTE_OPTIONAL_TENSOR_LIST.
+et_tag eti_tag(unsigned code);
+
+// The value indices (i32) in a list of tensors; empty for any other value.
+eti_vector eti_tensor_list(unsigned code, const uint8_t *table);
+
 // Proves a plan's indices, sizes, offsets and lists; after it the loader may assert them.
 et_status eti_plan_verify(const et_program *program, const eti_plan *plan, et_error *err);
 
-// Proves the program-wide parts: version, segments, constants, named data.
+// Proves the program-wide parts: methods, constants.
 et_status eti_program_verify(const et_program *program, et_error *err);
-
-eti_segments eti_program_segments(const et_program *program);
 
 typedef enum eti_place {
   ETI_PLACE_NONE,      // no memory at load

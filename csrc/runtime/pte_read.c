@@ -5,18 +5,8 @@
 #include "runtime/check.h"
 #include "runtime/tensor.h"
 
-eti_segments eti_program_segments(const et_program *program) {
-  const eti_segments segments = {
-      .source = &program->source,
-      .list = eti_fb_vector(program->root, PTE_PROGRAM_SEGMENTS),
-      .base = program->segment_base,
-      .bytes = program->segment_bytes,
-  };
-  return segments;
-}
-
 et_status eti_plan_find(const et_program *program, const char *name, eti_plan *plan, et_error *err) {
-  const eti_vector plans = eti_fb_vector(program->root, PTE_PROGRAM_PLANS);
+  const eti_vector plans = eti_fb_vector(program->file.root, PTE_PROGRAM_PLANS);
   size_t i = 0;
   for (; i < plans.n; i++) {
     const char *found = eti_fb_string(eti_fb_at(plans, i), PTE_PLAN_NAME);
@@ -44,6 +34,18 @@ unsigned eti_plan_value(const eti_plan *plan, size_t i, const uint8_t **table) {
   const unsigned code = eti_fb_u8(value, PTE_UNION_CODE);
   *table = eti_fb_table(value, PTE_UNION_TABLE);
   return *table == NULL && code != PTE_NULL ? 0 : code;
+}
+
+et_tag eti_tag(unsigned code) {
+  static const uint8_t tags[] = {ET_NONE,        ET_NONE,     ET_INT,      ET_BOOL,        ET_DOUBLE,
+                                 ET_TENSOR,      ET_STRING,   ET_INT_LIST, ET_DOUBLE_LIST, ET_BOOL_LIST,
+                                 ET_TENSOR_LIST, ET_OPTIONAL_TENSOR_LIST};
+  return (et_tag)tags[code];
+}
+
+eti_vector eti_tensor_list(unsigned code, const uint8_t *table) {
+  const bool is_list = code == PTE_TENSOR_LIST || code == PTE_OPTIONAL_TENSOR_LIST;
+  return eti_fb_vector(is_list ? table : NULL, PTE_LIST_ITEMS);
 }
 
 static et_status read_shape(const uint8_t *table, eti_tensor_facts *out, et_error *err) {
@@ -105,10 +107,9 @@ static et_status find_in_segment(const et_program *program, const uint8_t *subse
   const eti_vector offsets = eti_fb_vector(subsegment, PTE_SUBSEGMENT_OFFSETS);
   ET_CHECK(index < offsets.n, err, ET_INVALID_ARGUMENT, "data entry %lu, the program has %zu", (unsigned long)index,
            offsets.n);
-  const eti_segments segments = eti_program_segments(program);
   uint64_t size;
   *inside = eti_u64(offsets.data + 8 * (size_t)index);
-  ET_CHECK(eti_segment_find(&segments, eti_fb_u32(subsegment, PTE_SUBSEGMENT_INDEX), segment_offset, &size) &&
+  ET_CHECK(eti_segment_find(&program->file, eti_fb_u32(subsegment, PTE_SUBSEGMENT_INDEX), segment_offset, &size) &&
                eti_inside(*inside, bytes, size),
            err, ET_INVALID_ARGUMENT, "data entry %lu (%zu bytes at %llu) lies outside its segment", (unsigned long)index,
            bytes, (unsigned long long)*inside);
@@ -116,7 +117,7 @@ static et_status find_in_segment(const et_program *program, const uint8_t *subse
 }
 
 et_status eti_constant_find(const et_program *program, uint32_t index, size_t bytes, const void **data, et_error *err) {
-  const uint8_t *segment = eti_fb_table(program->root, PTE_PROGRAM_CONSTANT_SEGMENT);
+  const uint8_t *segment = eti_fb_table(program->file.root, PTE_PROGRAM_CONSTANT_SEGMENT);
   uint64_t offset, inside;
   if (eti_fb_vector(segment, PTE_SUBSEGMENT_OFFSETS).n > 0) {
     ET_TRY(find_in_segment(program, segment, index, bytes, &offset, &inside, err));
@@ -124,7 +125,7 @@ et_status eti_constant_find(const et_program *program, uint32_t index, size_t by
     return ET_OK;
   }
   // Files from before constants had a segment keep them inside the flatbuffer.
-  const eti_vector buffers = eti_fb_vector(program->root, PTE_PROGRAM_CONSTANT_BUFFER);
+  const eti_vector buffers = eti_fb_vector(program->file.root, PTE_PROGRAM_CONSTANT_BUFFER);
   ET_CHECK(index < buffers.n, err, ET_INVALID_ARGUMENT, "constant %lu, the program has %zu", (unsigned long)index,
            buffers.n);
   const eti_vector storage = eti_fb_vector(eti_fb_at(buffers, index), PTE_BYTES_DATA);
@@ -135,7 +136,7 @@ et_status eti_constant_find(const et_program *program, uint32_t index, size_t by
 }
 
 et_status eti_initial_find(const et_program *program, uint32_t index, size_t bytes, uint64_t *offset, et_error *err) {
-  const eti_vector lists = eti_fb_vector(program->root, PTE_PROGRAM_MUTABLE_SEGMENTS);
+  const eti_vector lists = eti_fb_vector(program->file.root, PTE_PROGRAM_MUTABLE_SEGMENTS);
   ET_CHECK(lists.n > 0, err, ET_INVALID_PROGRAM, "a tensor has initial data, the program has none");
   uint64_t inside;
   // Upstream: whatever segment a tensor names, its runtime uses the first; so do the files.
@@ -206,12 +207,11 @@ et_status eti_payload_find(const et_program *program, const uint8_t *delegate, e
   ET_CHECK(processed != NULL, err, ET_INVALID_PROGRAM, "a delegate without payload reference");
   const uint32_t index = eti_fb_u32(processed, PTE_PROCESSED_INDEX);
   if (eti_fb_u8(processed, PTE_PROCESSED_LOCATION) == PTE_PROCESSED_SEGMENT) {
-    const eti_segments segments = eti_program_segments(program);
-    ET_CHECK(eti_segment_find(&segments, index, &out->offset, &out->bytes), err, ET_NOT_FOUND,
-             "payload in segment %lu, the program has %zu", (unsigned long)index, segments.list.n);
+      ET_CHECK(eti_segment_find(&program->file, index, &out->offset, &out->bytes), err, ET_NOT_FOUND,
+             "payload in segment %lu, which the program does not have", (unsigned long)index);
     return ET_OK;
   }
-  const eti_vector list = eti_fb_vector(program->root, PTE_PROGRAM_INLINE_DELEGATES);
+  const eti_vector list = eti_fb_vector(program->file.root, PTE_PROGRAM_INLINE_DELEGATES);
   ET_CHECK(index < list.n, err, ET_NOT_FOUND, "inline payload %lu, the program has %zu", (unsigned long)index, list.n);
   const eti_vector data = eti_fb_vector(eti_fb_at(list, index), PTE_BYTES_DATA);
   out->data = data.data;

@@ -3,6 +3,7 @@
 // while running is refused here, with upstream's codes where it has one.
 #include "runtime/bytes.h"
 #include "runtime/check.h"
+#include "runtime/dtype.h"
 #include "runtime/pte.h"
 
 // Rows of the schema. Union members are consecutive, in the order of their codes.
@@ -42,7 +43,7 @@ enum {
 };
 _Static_assert(T_EXTRA < 32, "a slot's byte has five bits for a table's number");
 
-const eti_fb_schema eti_pte_schema[] = {
+static const eti_fb_schema schema[] = {
     [T_PROGRAM] = {ETI_FB_SCALAR(4), ETI_FB_TABLES(T_PLAN), ETI_FB_TABLES(T_BYTES), ETI_FB_TABLES(T_BYTES),
                    ETI_FB_TABLES(T_SEGMENT), ETI_FB_TABLE(T_SUBSEGMENT), ETI_FB_TABLES(T_SUBSEGMENT),
                    ETI_FB_TABLES(T_NAMED)},
@@ -82,30 +83,28 @@ const eti_fb_schema eti_pte_schema[] = {
     [T_EXTRA] = {ETI_FB_SCALAR(8), ETI_FB_STRING, ETI_FB_SCALAR(1), ETI_FB_SCALAR(1), ETI_FB_SCALAR(1)},
 };
 
+const eti_format eti_pte_format = {
+    .identifier = {'E', 'T', '1', '2'},
+    .magic = {'e', 'h', '0', '0'},
+    .header_bytes = 24,
+    .figures_at = 8,
+    .segments = PTE_PROGRAM_SEGMENTS,
+    .named = PTE_PROGRAM_NAMED_DATA,
+    .is_header_optional = true,
+    .damaged = ET_INVALID_PROGRAM,
+    .dangling = ET_INVALID_ARGUMENT,
+    .schema = schema,
+};
+
 et_status eti_program_verify(const et_program *program, et_error *err) {
-  const uint8_t *root = program->root;
-  ET_CHECK(eti_fb_u32(root, PTE_PROGRAM_VERSION) == 0, err, ET_INVALID_PROGRAM,
-           "format version %lu, this runtime reads version 0", (unsigned long)eti_fb_u32(root, PTE_PROGRAM_VERSION));
+  const uint8_t *root = program->file.root;
   ET_CHECK(eti_fb_vector(root, PTE_PROGRAM_PLANS).data != NULL, err, ET_INVALID_PROGRAM, "the program has no methods");
-  const eti_segments segments = eti_program_segments(program);
-  uint64_t offset, size;
-  for (size_t i = 0; i < segments.list.n; i++) {
-    ET_CHECK(eti_segment_find(&segments, i, &offset, &size), err, ET_INVALID_PROGRAM,
-             "segment %zu lies outside the %llu bytes of segments", i, (unsigned long long)segments.bytes);
-  }
   const uint8_t *constants = eti_fb_table(root, PTE_PROGRAM_CONSTANT_SEGMENT);
   const size_t n_offsets = eti_fb_vector(constants, PTE_SUBSEGMENT_OFFSETS).n;
   const size_t n_buffers = eti_fb_vector(root, PTE_PROGRAM_CONSTANT_BUFFER).n;
   ET_CHECK(n_offsets > 0 || n_buffers > 0, err, ET_INVALID_PROGRAM,
            "neither a constant segment nor inline constants, not even the empty one that every program has");
   ET_CHECK(n_offsets <= 1 || n_buffers == 0, err, ET_INVALID_PROGRAM, "constants in a segment and inline constants");
-  const eti_vector named = eti_fb_vector(root, PTE_PROGRAM_NAMED_DATA);
-  for (size_t i = 0; i < named.n; i++) {
-    const uint8_t *entry = eti_fb_at(named, i);
-    ET_CHECK(eti_fb_string(entry, PTE_NAMED_KEY) != NULL && eti_fb_u32(entry, PTE_NAMED_SEGMENT) < segments.list.n, err,
-             ET_INVALID_ARGUMENT, "named data %zu: no key, or segment %lu of %zu", i,
-             (unsigned long)eti_fb_u32(entry, PTE_NAMED_SEGMENT), segments.list.n);
-  }
   return ET_OK;
 }
 
@@ -116,7 +115,7 @@ static et_status verify_tensor(const et_program *program, const eti_plan *plan, 
   uint64_t offset;
   if (t.place == ETI_PLACE_CONSTANT) {
     ET_TRY(eti_constant_find(program, t.buffer, t.bytes, &data, err));
-    ET_CHECK(t.numel == 0 || eti_is_aligned(data, eti_natural_align(et_dtype_bytes((et_dtype)t.dtype))), err,
+    ET_CHECK(t.numel == 0 || eti_is_aligned(data, eti_dtype_align((et_dtype)t.dtype)), err,
              ET_INVALID_PROGRAM, "constant %lu is not aligned to its element type %s", (unsigned long)t.buffer,
              et_dtype_name((et_dtype)t.dtype));
   }
@@ -129,7 +128,7 @@ static et_status verify_tensor(const et_program *program, const eti_plan *plan, 
   ET_CHECK(eti_inside(t.memory_offset, t.bytes, room), err, ET_OUT_OF_MEMORY,
            "planned at %llu with %zu bytes, memory %lu has %llu", (unsigned long long)t.memory_offset, t.bytes,
            (unsigned long)t.memory_id, (unsigned long long)room);
-  ET_CHECK(t.memory_offset % eti_natural_align(et_dtype_bytes((et_dtype)t.dtype)) == 0, err, ET_INVALID_PROGRAM,
+  ET_CHECK(t.memory_offset % eti_dtype_align((et_dtype)t.dtype) == 0, err, ET_INVALID_PROGRAM,
            "planned at %llu, which is not aligned to its element type %s", (unsigned long long)t.memory_offset,
            et_dtype_name((et_dtype)t.dtype));
   return ET_OK;

@@ -3,7 +3,6 @@
 
 #include "runtime/bytes.h"
 #include "runtime/check.h"
-#include "runtime/pte_schema.h"
 
 static et_status load_from_memory(void *ctx, uint64_t offset, size_t size, et_blob *out, et_error *err) {
   (void)err;
@@ -32,13 +31,4 @@ et_status eti_source_load(const et_source *source, uint64_t offset, uint64_t siz
 void eti_source_release(et_blob *blob) {
   if (blob->source != NULL && blob->source->release != NULL) blob->source->release(blob->source->ctx, blob);
   memset(blob, 0, sizeof *blob);
-}
-
-bool eti_segment_find(const eti_segments *segments, size_t i, uint64_t *offset, uint64_t *size) {
-  if (i >= segments->list.n) return false;
-  const uint8_t *segment = eti_fb_at(segments->list, i);
-  const uint64_t begin = eti_fb_u64(segment, PTE_SEGMENT_OFFSET);
-  *size = eti_fb_u64(segment, PTE_SEGMENT_SIZE);
-  *offset = segments->base + begin;
-  return eti_inside(begin, *size, segments->bytes);
 }

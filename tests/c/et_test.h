@@ -42,6 +42,7 @@ static inline void et_test_fail(const char *file, int line, const char *what) {
 
 static inline int et_test_main(int argc, char **argv, const et_test *tests, size_t n) {
   int n_failed = 0, n_run = 0;
+  setvbuf(stdout, NULL, _IOLBF, 0);  // a sanitizer that ends the process takes unwritten lines with it
   for (size_t i = 0; i < n; i++) {
     if (argc > 1 && strcmp(argv[1], "--list") == 0) {
       printf("%s\n", tests[i].name);

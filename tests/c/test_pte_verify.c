@@ -274,7 +274,7 @@ static void trailing_bytes_are_allowed(void) {
 static void the_identifier_is_looked_at_before_anything_else(void) {
   rig r = rig_read("external.ptd");
   EXPECT(rig_open(&r) == ET_INVALID_PROGRAM);
-  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM, "not a program file");
+  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM, "identifier 'ET12' is missing");
   rig_end(&r);
 }
 

@@ -235,31 +235,44 @@ static et_status check_args(const reference *h, const et_delegate_call *call) {
   return ET_OK;
 }
 
+// The shape of a node's operands, which must agree.
+static et_status find_like(const reference *h, const node *one, size_t k, const et_tensor **out, et_error *err) {
+  const uint32_t first_constant = h->n_inputs + h->n_outputs + h->n_temps;
+  const et_tensor *a = one->in0 < first_constant ? h->like[one->in0] : NULL;
+  const et_tensor *b = one->in1 < first_constant ? h->like[one->in1] : NULL;
+  const et_tensor *like = a != NULL ? a : b;
+  ET_CHECK(like != NULL, err, ET_NOT_SUPPORTED, "node %zu has constant operands only", k);
+  ET_CHECK(a == NULL || b == NULL || a->numel == b->numel, err, ET_NOT_SUPPORTED,
+           "node %zu has operands of %zu and %zu elements: one shape is needed", k, a == NULL ? 0 : a->numel,
+           b == NULL ? 0 : b->numel);
+  const uint32_t operands[] = {one->in0, one->in1};
+  for (size_t i = 0; i < 2; i++) {
+    if (operands[i] == NO_OPERAND || operands[i] < first_constant) continue;
+    const size_t bytes = h->constants[operands[i] - first_constant].blob.size;
+    ET_CHECK(bytes / sizeof(float) == like->numel, err, ET_INVALID_PROGRAM,
+             "constant %lu has %zu bytes, %zu elements are needed", (unsigned long)operands[i], bytes, like->numel);
+  }
+  *out = like;
+  return ET_OK;
+}
+
 // Gives every value the shape of an input, outputs their sizes, and finds the greatest element count.
 static et_status find_shapes(const reference *h, const et_delegate_call *call, size_t *most) {
-  const uint32_t n_args = h->n_inputs + h->n_outputs, first_constant = n_args + h->n_temps;
+  const uint32_t n_args = h->n_inputs + h->n_outputs;
+  const et_tensor *like;
   *most = 0;
   for (uint32_t k = 0; k < h->n_nodes; k++) {
-    const node *one = &h->nodes[k];
-    const et_tensor *a = one->in0 < first_constant ? h->like[one->in0] : NULL;
-    const et_tensor *b = one->in1 < first_constant ? h->like[one->in1] : NULL;
-    const et_tensor *like = a != NULL ? a : b;
-    ET_CHECK(like != NULL, call->err, ET_NOT_SUPPORTED, "node %lu has constant operands only", (unsigned long)k);
-    ET_CHECK(a == NULL || b == NULL || a->numel == b->numel, call->err, ET_NOT_SUPPORTED,
-             "node %lu has operands of %zu and %zu elements: one shape is needed", (unsigned long)k, a == NULL ? 0 : a->numel,
-             b == NULL ? 0 : b->numel);
-    const uint32_t operands[] = {one->in0, one->in1};
-    for (size_t i = 0; i < 2; i++) {
-      if (operands[i] == NO_OPERAND || operands[i] < first_constant) continue;
-      const size_t bytes = h->constants[operands[i] - first_constant].blob.size;
-      ET_CHECK(bytes / sizeof(float) == like->numel, call->err, ET_INVALID_PROGRAM,
-               "constant %lu has %zu bytes, %zu elements are needed", (unsigned long)operands[i], bytes, like->numel);
-    }
-    h->like[one->out] = like;
-    if (one->out < n_args) {
-      ET_TRY(et_tensor_resize(call->args[one->out]->as.tensor, like->sizes, like->rank, call->err));
-    }
+    const uint32_t out = h->nodes[k].out;
+    ET_TRY(find_like(h, &h->nodes[k], k, &like, call->err));
+    h->like[out] = like;
+    if (out < n_args) ET_TRY(et_tensor_resize(call->args[out]->as.tensor, like->sizes, like->rank, call->err));
     if (like->numel > *most) *most = like->numel;
+  }
+  for (uint32_t k = 0; k < h->n_nodes; k++) {  // a damaged file may name one tensor twice: resizing it must not have mattered
+    const uint32_t out = h->nodes[k].out;
+    ET_TRY(find_like(h, &h->nodes[k], k, &like, call->err));
+    ET_CHECK(like->numel <= *most && (out >= n_args || call->args[out]->as.tensor->numel == like->numel), call->err,
+             ET_INVALID_PROGRAM, "value %lu is an output and another argument at once", (unsigned long)out);
   }
   for (uint32_t k = 0; k < n_args; k++) {
     const et_tensor *t = call->args[k]->as.tensor;

@@ -1,0 +1,126 @@
+// method_ops.c — what a method calls against what the caller's tables offer: finding operators and backends, naming all that
+// is missing at once, and checking that a call's tensors are of types and ranks that its kernel takes.
+#include "runtime/bytes.h"
+#include "runtime/method_loader.h"
+#include "runtime/op_table.h"
+
+// Whether `value` is the result of a call, or a member of the list that is.
+static bool is_result(const eti_plan *plan, const eti_instruction_facts *in, uint32_t value) {
+  if (in->n_args == 0) return false;
+  const uint32_t last = eti_u32(in->args + 4 * (size_t)(in->n_args - 1));
+  const uint8_t *table;
+  const unsigned code = eti_plan_value(plan, last, &table);
+  if (last == value) return true;
+  const eti_vector items = eti_tensor_list(code, table);
+  for (size_t i = 0; i < items.n; i++) {
+    if (eti_u32(items.data + 4 * i) == value) return true;
+  }
+  return false;
+}
+
+// One tensor, itself argument k of a call or a member of the list that is.
+static et_status check_tensor(const eti_loader *l, const et_op *op, const eti_instruction_facts *in, size_t k, uint32_t value) {
+  const uint8_t *table;
+  eti_tensor_facts t;
+  if (eti_plan_value(&l->plan, value, &table) != PTE_TENSOR) return ET_OK;  // None in an optional list
+  ET_TRY(eti_tensor_read(table, &t, l->err));
+  const bool is_written = is_result(&l->plan, in, value) || (k < 32 && (op->writes >> k & 1u) != 0);
+  const et_dtype_set set = is_written ? op->out_dtypes : op->in_dtypes;
+  ET_CHECK(!is_written || !eti_is_constant(&t), l->err, ET_INVALID_PROGRAM, "argument %zu is a constant and would be written",
+           k);
+  ET_CHECK(set == 0 || (set & ET_DTYPE_BIT(t.dtype)) != 0, l->err, ET_NOT_SUPPORTED,
+           "argument %zu has element type %s, which the kernel lacks for %s", k, et_dtype_name((et_dtype)t.dtype),
+           is_written ? "outputs" : "inputs");
+  ET_CHECK(op->max_rank == 0 || t.rank <= op->max_rank, l->err, ET_NOT_SUPPORTED,
+           "argument %zu has rank %zu, the kernel supports at most %d", k, t.rank, op->max_rank);
+  return ET_OK;
+}
+
+et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in) {
+  ET_CHECK(in->n_args == op->n_args, l->err, ET_INVALID_PROGRAM, "%lu arguments, the operator takes %d",
+           (unsigned long)in->n_args, op->n_args);
+  for (size_t k = 0; k < in->n_args; k++) {
+    const uint32_t value = eti_u32(in->args + 4 * k);
+    const uint8_t *table;
+    const unsigned code = eti_plan_value(&l->plan, value, &table);
+    if (code == PTE_TENSOR) ET_TRY(check_tensor(l, op, in, k, value));
+    const eti_vector items = eti_tensor_list(code, table);
+    for (size_t i = 0; i < items.n; i++) {
+      const int32_t member = eti_i32(items.data + 4 * i);
+      if (member >= 0) ET_TRY(check_tensor(l, op, in, k, (uint32_t)member));
+    }
+  }
+  return ET_OK;
+}
+
+const et_op *eti_loader_op(const eti_loader *l, size_t i) {
+  const uint8_t *op = eti_fb_at(l->plan.operators, i);
+  return eti_op_find(l->config->ops, eti_fb_string(op, PTE_OPERATOR_NAME), eti_fb_string(op, PTE_OPERATOR_OVERLOAD));
+}
+
+const et_backend *eti_loader_backend(const eti_loader *l, size_t i) {
+  const char *id = eti_fb_string(eti_fb_at(l->plan.delegates, i), PTE_DELEGATE_ID);
+  const et_backend_table *table = l->config->backends;
+  for (size_t k = 0; table != NULL && k < table->n_backends; k++) {
+    const et_backend *backend = table->backends[k];
+    if (strcmp(backend->id, id) == 0) return backend->is_available == NULL || backend->is_available() ? backend : NULL;
+  }
+  return NULL;
+}
+
+// The first instruction that calls an operator; false when none does.
+static bool find_call(const eti_plan *plan, size_t op, eti_instruction_facts *in) {
+  for (size_t i = 0; i < plan->n_instructions; i++) {
+    if (eti_instruction_read(plan, i, in, NULL) != ET_OK) return false;
+    if (in->kind == PTE_KERNEL_CALL && (size_t)in->index == op) return true;
+  }
+  return false;
+}
+
+#if ET_MESSAGES
+// Element types of a call's tensors: "aten::foo.out(f32, i64, f32)".
+static void append_call(et_error *err, const eti_plan *plan, const eti_instruction_facts *in) {
+  const char *name, *overload, *comma = "";
+  eti_instruction_name(plan, in, &name, &overload);
+  const bool has_overload = overload != NULL && *overload != '\0';
+  ET_APPEND(err, " %s%s%s(", name, has_overload ? "." : "", has_overload ? overload : "");
+  for (size_t k = 0; k + 1 < in->n_args; k++) {  // the last one repeats the result
+    const uint8_t *table;
+    if (eti_plan_value(plan, eti_u32(in->args + 4 * k), &table) != PTE_TENSOR) continue;
+    ET_APPEND(err, "%s%s", comma, et_dtype_name((et_dtype)eti_fb_u8(table, PTE_TENSOR_DTYPE)));
+    comma = ", ";
+  }
+  ET_APPEND(err, ")");
+}
+#else
+#define append_call(err, plan, in) ((void)(err))
+#endif
+
+et_status eti_check_missing(const eti_loader *l) {
+  et_status status = ET_OK;
+  eti_instruction_facts in;
+  for (size_t i = 0; i < l->plan.operators.n; i++) {
+    if (eti_loader_op(l, i) != NULL || !find_call(&l->plan, i, &in)) continue;
+    if (status == ET_OK) status = ET_FAIL(l->err, ET_OPERATOR_MISSING, "no kernel for:");
+    append_call(l->err, &l->plan, &in);
+  }
+  bool is_first = true;
+  for (size_t i = 0; i < l->plan.delegates.n; i++) {
+    if (eti_loader_backend(l, i) != NULL) continue;
+    if (status == ET_OK) status = ET_FAIL(l->err, ET_NOT_FOUND, "%s", "");
+    if (is_first) ET_APPEND(l->err, "%sno available backend for:", status == ET_OPERATOR_MISSING ? "; " : "");
+    is_first = false;
+    ET_APPEND(l->err, " %s", eti_fb_string(eti_fb_at(l->plan.delegates, i), PTE_DELEGATE_ID));
+  }
+#if ET_MESSAGES
+  if (is_first) return status;
+  ET_APPEND(l->err, " (available:");
+  const et_backend_table *table = l->config->backends;
+  for (size_t k = 0; table != NULL && k < table->n_backends; k++) {
+    const et_backend *backend = table->backends[k];
+    if (backend->is_available == NULL || backend->is_available()) ET_APPEND(l->err, " %s", backend->id);
+  }
+  ET_APPEND(l->err, ")");
+#endif
+  return status;
+}

@@ -8,6 +8,10 @@ Relies on executorch_py.testing. What single operators compute is tests/kernels'
 from __future__ import annotations
 
 import collections
+import io
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -15,6 +19,9 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from torch import nn
+from torch._higher_order_ops.map import map as torch_map
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
@@ -158,6 +165,53 @@ def masked_assignment(x: torch.Tensor) -> torch.Tensor:
     y = x.clone()
     y[x > 0] = x[x > 0] * 2
     return y
+
+
+def nested_condition(x: torch.Tensor) -> torch.Tensor:
+    def positive(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x[0] > 0, lambda x: x * 2, lambda x: x - 1, (x,))
+
+    return torch.cond(x.sum() > 0, positive, lambda x: x + 3, (x,))
+
+
+def loop_with_condition(x: torch.Tensor) -> Any:
+    def body(i: torch.Tensor, x: torch.Tensor) -> Any:
+        return i + 1, torch.cond(x.sum() > 1, lambda x: x - 1, lambda x: x + 2, (x,))
+
+    return while_loop(lambda i, x: i < 4, body, (torch.tensor(0), x))
+
+
+def exchange(a: torch.Tensor, b: torch.Tensor) -> Any:
+    start = (torch.tensor(0), a, b)
+    return while_loop(lambda i, a, b: i < 3, lambda i, a, b: (i + 1, b.clone(), a + b), start)
+
+
+def two_carries(x: torch.Tensor, xs: torch.Tensor) -> Any:
+    def step(carry: Any, item: Any) -> Any:
+        return (carry[0] + item[0], carry[1] * item[1]), (carry[0] * 2, item[1] + 1)
+
+    return scan(step, (x, x + 1), (xs, xs * 2))
+
+
+class ConditionOnState(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("state", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.cond(x.sum() > 0, lambda x, c: x + c, lambda x, c: x - c, (x, self.state))
+        self.state.add_(1)
+        return y + self.state
+
+
+class TwoLayers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, self.first.forward, self.second.forward, (x,))
 
 
 @dataclass(frozen=True)
@@ -326,12 +380,67 @@ BY_DATA = [
     Case("a bool item", lambda x: (x > 0).all().item(), (randn(5),)),
 ]
 
+CONTROL = [
+    Case("conditions in conditions", nested_condition, (randn(3),)),
+    Case("a condition on layers", TwoLayers(), (randn(2, 3),)),
+    Case("a condition on state", ConditionOnState(), (randn(3),)),
+    Case(
+        "a condition on a size",
+        lambda x: torch.cond(x.shape[0] > 4, lambda x: x * 2, lambda x: x - 1, (x,)),
+        (randn(3, 2),),
+        dynamic_shapes=dynamic({0: Dim("rows", min=2, max=8)}),
+    ),
+    Case(
+        "map with several inputs and results",
+        lambda xs, y: torch_map(lambda x, y: (x[0] * y + x[1], x[0].sum()), xs, y),
+        ((randn(4, 3), randn(4, 3)), randn(3)),
+    ),
+    Case(
+        "map in map",
+        lambda xs: torch_map(lambda x: torch_map(lambda z: z * 2 + 1, x), xs),
+        (randn(4, 3, 2),),
+    ),
+    Case(
+        "map over any number",
+        lambda xs: torch_map(lambda x: x.relu() * 2, xs),
+        (randn(4, 3),),
+        dynamic_shapes=dynamic({0: BATCH}),
+    ),
+    Case(
+        "a loop as long as an input says",
+        lambda x, n: while_loop(
+            lambda i, x: i < n, lambda i, x: (i + 1, x * 1.5), (torch.tensor(0), x)
+        ),
+        (randn(3), torch.tensor(4)),
+    ),
+    Case(
+        "a loop that never runs",
+        lambda x: while_loop(lambda i, x: i < 0, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x)),
+        (randn(3),),
+    ),
+    Case(
+        "a loop that counts in Python ints",
+        lambda x: while_loop(lambda i, x: i < 5, lambda i, x: (i + 1, x * 1.5), (0, x)),
+        (randn(3),),
+    ),
+    Case("a condition in a loop", loop_with_condition, (randn(3),)),
+    Case("a loop that exchanges its values", exchange, (randn(3), randn(3) * 2)),
+    Case("a scan with two carries", two_carries, (randn(3), randn(4, 3))),
+    Case(
+        "a scan of any length, backwards",
+        lambda x, xs: scan(lambda c, x: (c + x, c * x), x, xs, reverse=True),
+        (randn(3), randn(4, 3)),
+        dynamic_shapes=dynamic(None, {0: Dim("steps", min=2, max=8)}),
+    ),
+]
+
 GROUPS = {
     "results": RESULTS,
     "arguments": ARGUMENTS,
     "state": STATE,
     "dynamic": DYNAMIC,
     "by data": BY_DATA,
+    "control flow": CONTROL,
 }
 
 
@@ -368,3 +477,74 @@ def test_a_call_returns_what_eager_torch_returns(case: Case) -> None:
     with torch.no_grad():
         expected = case.module()(*args, **kwargs)
     assert structure(found) == structure(expected)
+
+
+def test_a_parameter_that_a_model_writes_to_is_state() -> None:
+    program = lower(Case("", None, (randn(3),)), WritesParameter())
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    zeros = torch.zeros(3)
+    assert [method(zeros).tolist() for _ in range(2)] == [[0.0, 2.0, 4.0], [0.0, 4.0, 8.0]]
+    assert len(method.signature.outputs) == 1
+
+
+def test_number_inputs_take_the_traced_value_only() -> None:
+    case = Case("", lambda x, n: x * n, (randn(3), 2))
+    program = Runtime.get().load_program(lower(case, case.module()).buffer)
+    torch.testing.assert_close(program.run(randn(3), 2), randn(3) * 2)
+    with pytest.raises(ValueError, match=r"input 1.*made for the Int 2"):
+        program.run(randn(3), 3)
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.enable_grad, torch.inference_mode])
+@pytest.mark.parametrize("strict", [False, True])
+def test_programs_are_the_same_however_autograd_was_set(context: Any, strict: bool) -> None:
+    model = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Dropout(0.5)).eval()
+    x = randn(2, 4)
+    with context():
+        program = to_edge(torch.export.export(model, (x,), strict=strict)).to_executorch()
+        verify_program(program, model, x)
+    with torch.no_grad():
+        plain = to_edge(torch.export.export(model, (x,))).to_executorch()
+    names = [
+        [op.name for op in p.executorch_program.execution_plan[0].operators]
+        for p in (program, plain)
+    ]
+    assert names[0] == names[1]
+
+
+def test_programs_saved_by_torch_lower_as_well() -> None:
+    model, x = nn.Linear(4, 3), randn(2, 4)
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(model, (x,)), file)
+    file.seek(0)
+    verify_program(to_edge(torch.export.load(file)).to_executorch(), model, x)
+
+
+def test_two_processes_write_the_same_bytes() -> None:
+    script = (
+        "import hashlib, torch\n"
+        "from executorch_py.exir import to_edge\n"
+        "torch.manual_seed(0)\n"
+        "class M(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Conv1d(1, 2, 3)\n"
+        "    def forward(self, x, y):\n"
+        "        z = self.b(self.a(x)[:, None])\n"
+        "        return {'z': z, 'y': torch.cond(y, lambda z: z * 2, lambda z: z - 1, (z,))}\n"
+        "inputs = (torch.randn(2, 4), torch.tensor(True))\n"
+        "shapes = ({0: torch.export.Dim('n', min=1, max=5)}, None)\n"
+        "exported = torch.export.export(M(), inputs, dynamic_shapes=shapes)\n"
+        "print(hashlib.sha256(to_edge(exported).to_executorch().buffer).hexdigest())\n"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.splitlines()[-1]
+        for seed in ("1", "2")
+    }
+    assert len(digests) == 1

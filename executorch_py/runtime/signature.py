@@ -82,6 +82,7 @@ class Signature:
                     "structure is missing or unreadable): pass all inputs by position"
                 )
             return list(args)
+        args, kwargs = self._positional_by_name(args, kwargs)
         try:
             return self.input_tree.flatten((args, kwargs))
         except TypeError as error:
@@ -89,6 +90,20 @@ class Signature:
             raise TypeError(
                 f"method '{self.method}': {_readable(str(error))} (it takes: {names})"
             ) from None
+
+    def _positional_by_name(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Lets inputs that were exported by position be given by name, as the model's own would."""
+        assert self.input_tree is not None
+        paths = [path for path in self.input_tree.paths() if path[0] == 0]
+        if len(args) >= len(paths) or any(len(path) != 2 for path in paths):
+            return args, kwargs  # all given, or arguments with a structure of their own
+        names = [argument.name for argument in self.inputs[len(args) : len(paths)]]
+        if any(name not in kwargs for name in names):
+            return args, kwargs
+        rest = {name: value for name, value in kwargs.items() if name not in names}
+        return (*args, *(kwargs[name] for name in names)), rest
 
     def unflatten(self, outputs: Sequence[Any]) -> Any:
         """The flat outputs in the model's structure; the list itself when that is unknown."""

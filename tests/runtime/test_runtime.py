@@ -171,6 +171,16 @@ def test_keyword_arguments_and_nested_outputs() -> None:
             program.run(*args, **kwargs)
 
 
+def test_inputs_exported_by_position_can_be_given_by_name() -> None:
+    program = Runtime.get().load_program(structured(POSITIONAL, PAIR, signature=SIGNATURE))
+    expected, _ = program.run(X, 2 * X)
+    for args, kwargs in (((), {"x": X, "y": 2 * X}), ((X,), {"y": 2 * X})):
+        np.testing.assert_array_equal(program.run(*args, **kwargs)[0], expected)
+    for args, kwargs in (((), {"x": X}), ((X,), {"z": X}), ((X, X), {"y": X})):
+        with pytest.raises(TypeError, match="it takes: x: float32"):
+            program.run(*args, **kwargs)
+
+
 Point = collections.namedtuple("Point", "left right")
 
 

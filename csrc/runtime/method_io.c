@@ -49,7 +49,7 @@ static et_status fail_baked(size_t i, const et_value *traced, et_error *err) {
   return ET_INVALID_ARGUMENT;
 }
 #else
-#define fail_baked(i, traced, err) ET_FAIL(err, ET_INVALID_ARGUMENT, "")
+#define fail_baked(i, traced, err) ET_FAIL(err, ET_INVALID_ARGUMENT, "input %zu", i)
 #endif
 
 static et_status check_baked(const et_method *method, size_t i, const et_value *src, et_error *err) {

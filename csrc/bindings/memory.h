@@ -9,6 +9,7 @@
 
 typedef enum eti_memory_kind {
   ETI_MEMORY_ALLOCATED,
+  ETI_MEMORY_PAGES,
   ETI_MEMORY_MAPPED,
   ETI_MEMORY_PINNED
 } eti_memory_kind;
@@ -18,13 +19,18 @@ typedef struct eti_memory {
   size_t size;
   eti_memory_kind kind;
   bool read_only;
-  void *base;        // ALLOCATED: what free() wants
+  void *base;  // ALLOCATED, PAGES: what the system wants back
+  size_t base_bytes;
   et_file_map map;   // MAPPED
   Py_buffer buffer;  // PINNED
 } eti_memory;
 
-// Zeroed memory, 64-aligned; pages are touched when first used. Zero bytes give a valid object too.
+// Zeroed memory, 64-aligned. Large blocks are pages of their own, which cost nothing before they
+// are used. Zero bytes give a valid object too.
 eti_memory *eti_memory_allocate(eti_state *state, size_t bytes);
+// Says that all of an allocated block will be used, so that the system may provide it in huge
+// pages. Not before its sparse use is over: touching a byte then costs two megabytes.
+void eti_memory_expect_use(eti_memory *memory);
 // The file at `path` (str, bytes or os.PathLike), mapped read-only. AccessFailed when it cannot be
 // opened.
 eti_memory *eti_memory_map_file(eti_state *state, PyObject *path);

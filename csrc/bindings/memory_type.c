@@ -1,9 +1,11 @@
 // memory_type.c — the type behind memory.h. From Python it is opaque: it only appears as the `base`
 // of arrays that view runtime memory.
+#define _DEFAULT_SOURCE  // MAP_ANONYMOUS, madvise
 #include "bindings/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "bindings/errors.h"
 
@@ -11,11 +13,34 @@ static eti_memory *memory_new(eti_state *state) {
   return (eti_memory *)state->memory_type->tp_alloc(state->memory_type, 0);
 }
 
+// From here on blocks are pages: calloc would clear memory that it has used before, all of it and
+// at once, and keep it in the process when it is freed.
+enum { PAGES_FROM = 256 * 1024, HUGE_FROM = 4 * 1024 * 1024 };
+
+static void *map_pages(size_t bytes) {
+  void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) return NULL;
+  return base;
+}
+
+void eti_memory_expect_use(eti_memory *memory) {
+#ifdef MADV_HUGEPAGE
+  // Only a wish, which the system may decline.
+  if (memory->kind == ETI_MEMORY_PAGES && memory->base_bytes >= HUGE_FROM)
+    (void)madvise(memory->base, memory->base_bytes, MADV_HUGEPAGE);
+#else
+  (void)memory;
+#endif
+}
+
 eti_memory *eti_memory_allocate(eti_state *state, size_t bytes) {
   eti_memory *self = memory_new(state);
   if (self == NULL) return NULL;
-  self->kind = ETI_MEMORY_ALLOCATED;
-  if (bytes <= SIZE_MAX - 2 * ET_MEMORY_ALIGN) self->base = calloc(1, bytes + ET_MEMORY_ALIGN);
+  self->kind = bytes < PAGES_FROM ? ETI_MEMORY_ALLOCATED : ETI_MEMORY_PAGES;
+  if (bytes <= SIZE_MAX - 2 * ET_MEMORY_ALIGN) {
+    self->base_bytes = bytes + ET_MEMORY_ALIGN;
+    self->base = bytes < PAGES_FROM ? calloc(1, self->base_bytes) : map_pages(self->base_bytes);
+  }
   if (self->base == NULL) {
     Py_DECREF(self);
     eti_raise(state, ET_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
@@ -99,6 +124,9 @@ static void memory_dealloc(PyObject *object) {
   switch (self->kind) {
     case ETI_MEMORY_ALLOCATED:
       free(self->base);
+      break;
+    case ETI_MEMORY_PAGES:
+      if (self->base != NULL) (void)munmap(self->base, self->base_bytes);
       break;
     case ETI_MEMORY_MAPPED:
       et_file_map_close(&self->map);

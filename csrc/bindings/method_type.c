@@ -106,6 +106,7 @@ static int load(eti_method *self, const char *name) {
     self->method = NULL;
     goto failed;
   }
+  eti_memory_expect_use(self->memory);  // by the first run, which packs weights
   self->n_planned = info.n_planned;
   self->n_inputs = info.n_inputs;
   self->n_outputs = info.n_outputs;

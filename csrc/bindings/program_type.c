@@ -111,6 +111,7 @@ int eti_program_planned(eti_program *program, size_t n_planned) {
     if (program->planned[i] != NULL) continue;
     program->planned[i] = eti_memory_allocate(program->state, program->planned_bytes[i]);
     if (program->planned[i] == NULL) return -1;
+    eti_memory_expect_use(program->planned[i]);
   }
   return 0;
 }
@@ -120,6 +121,7 @@ eti_memory *eti_program_scratch(eti_program *program, size_t bytes) {
     // Methods loaded before keep the smaller block they were given.
     eti_memory *larger = eti_memory_allocate(program->state, bytes);
     if (larger == NULL) return NULL;
+    eti_memory_expect_use(larger);
     Py_XSETREF(program->scratch, larger);
   }
   Py_INCREF(program->scratch);
@@ -405,7 +407,12 @@ static PyObject *program_get_nbytes(PyObject *object, void *unused) {
 
 static PyObject *program_get_ownership(PyObject *object, void *unused) {
   (void)unused;
-  static const char *const words[] = {"copied", "mapped", "borrowed"};
+  static const char *const words[] = {
+      [ETI_MEMORY_ALLOCATED] = "copied",
+      [ETI_MEMORY_PAGES] = "copied",
+      [ETI_MEMORY_MAPPED] = "mapped",
+      [ETI_MEMORY_PINNED] = "borrowed",
+  };
   const eti_program *self = (const eti_program *)object;
   return PyUnicode_FromString(self->memory != NULL ? words[self->memory->kind] : "closed");
 }

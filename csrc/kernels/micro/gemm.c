@@ -154,11 +154,45 @@ size_t eti_gemm_packed_elements(size_t rows, size_t height, size_t k) {
   return __builtin_mul_overflow(padded, k, &elements) ? 0 : elements;
 }
 
-void eti_gemm_pack_all(const eti_gemm *g, eti_gemm_pack_fn pack, void *dst, size_t rows, size_t height, size_t k) {
-  for (size_t first = 0; first < rows; first += height) {
-    const size_t n = rows - first < height ? rows - first : height;
-    pack(g, (char *)dst + first * k * g->kernel->esize, height, first, n, 0, k);
+typedef struct packing {
+  const eti_gemm *shape;
+  eti_gemm_job_fn job;
+  const void *ctx;
+  eti_gemm_pack_fn pack;
+  char *dst;
+  size_t rows, height, n_panels;  // of one job
+} packing;
+
+static void pack_panels(void *ctx, size_t begin, size_t end) {
+  const packing *const p = ctx;
+  eti_gemm g = *p->shape;
+  g.ctx = p->ctx;
+  const size_t panel_bytes = p->height * g.k * g.kernel->esize;
+  for (size_t u = begin; u < end; u++) {
+    const size_t first = u % p->n_panels * p->height;
+    if (u == begin || first == 0) {
+      g.job = u / p->n_panels;
+      p->job(p->ctx, g.job, &g);
+    }
+    const size_t n = p->rows - first < p->height ? p->rows - first : p->height;
+    p->pack(&g, p->dst + u * panel_bytes, p->height, first, n, 0, g.k);
   }
+}
+
+enum { PACK_GRAIN = 64 * 1024 };  // bytes that are worth handing to another thread
+
+void eti_gemm_pack_all(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job, const void *ctx,
+                       eti_gemm_pack_fn pack, void *dst, size_t rows, size_t height) {
+  packing p = {.shape = shape,
+               .job = job,
+               .ctx = ctx,
+               .pack = pack,
+               .dst = dst,
+               .rows = rows,
+               .height = height,
+               .n_panels = (rows + height - 1) / height};
+  const size_t panel_bytes = height * shape->k * shape->kernel->esize;
+  et_parallel_for(pool, pack_panels, &p, n_jobs * p.n_panels, PACK_GRAIN / (panel_bytes + 1) + 1);
 }
 
 // ---- blocks

@@ -140,14 +140,16 @@ void eti_gemm_use_c_view(eti_gemm *g, eti_gemm_view view);
 size_t eti_gemm_a_height(const eti_gemm_kernel *kernel, size_t m);
 // Elements of a fully packed operand (`height` rows or columns per panel); 0 when that overflows.
 size_t eti_gemm_packed_elements(size_t rows, size_t height, size_t k);
-// Packs rows [0, rows) of an operand described by g->a (or g->b) into dst, panel after panel.
-void eti_gemm_pack_all(const eti_gemm *g, eti_gemm_pack_fn pack, void *dst, size_t rows, size_t height, size_t k);
 
 // Runs n_jobs products. job(ctx, i, g) describes the i-th one (ctx and job are set already). Work memory is `bytes`
 // bytes at a 64-aligned `work`; any amount ≥ ETI_GEMM_MIN_WORK serves, eti_gemm_work_bytes gives the amount that is fast.
 // The jobs must agree in m, n, k and kernel with `shape`.
 #define ETI_GEMM_MIN_WORK 16384u
 typedef void (*eti_gemm_job_fn)(const void *ctx, size_t i, eti_gemm *g);
+// Packs an operand of n_jobs products whole: of each, rows [0, rows), panel after panel; jobs lie one after another. job
+// makes g ready for pack, as it does for a run.
+void eti_gemm_pack_all(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job, const void *ctx,
+                       eti_gemm_pack_fn pack, void *dst, size_t rows, size_t height);
 void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job, const void *ctx,
                   void *work, size_t bytes);
 // For products up to m × n × k whose operands are packed on the way where said.

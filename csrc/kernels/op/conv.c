@@ -173,11 +173,46 @@ static eti_conv_way best_way(const eti_conv *c) {
 
 // ---- weights into panels
 
+enum { PACK_FLOATS = 4 * 1024 };
+
+// The usual layout, [out][in][taps] without gaps: rows are packed as they lie, a few channels at a time, and the values of
+// each tap and channel are then moved to their place. Only whole channels: k0 = 0, n_k = k.
+static bool pack_dense_weights(const eti_gemm *g, char *dst, size_t width, size_t n, const char *w) {
+  const eti_conv *const c = g->ctx;
+  const size_t es = g->kernel->esize, taps = c->n_taps, room = PACK_FLOATS * sizeof(float);
+  ptrdiff_t step = 1;
+  for (size_t d = 3; d-- > 0; step *= (ptrdiff_t)c->kernel[d]) {
+    if (c->kernel[d] != 1 && c->w_steps[d] != step) return false;
+  }
+  const bool is_dense = (c->c_in == 1 || c->w_in_step == step) && c->w_out_step >= 0;
+  if (!is_dense || c->dtype != (et_dtype)g->kernel->dtype || width * taps * es > room) return false;
+  if (taps == 1) {
+    g->kernel->pack_rows(dst, width, w, (size_t)c->w_out_step, n, c->c_in);
+    return true;
+  }
+  _Alignas(64) char rows[PACK_FLOATS * sizeof(float)];
+  const size_t at_once = room / (width * taps * es);
+  for (size_t channel = 0; channel < c->c_in; channel += at_once) {
+    const size_t count = c->c_in - channel < at_once ? c->c_in - channel : at_once;
+    g->kernel->pack_rows(rows, width, w + channel * taps * es, (size_t)c->w_out_step, n, count * taps);
+    for (size_t t = 0; t < taps; t++) {
+      for (size_t i = 0; i < count; i++) {
+        memcpy(dst + (t * c->c_in + channel + i) * width * es, rows + (i * taps + t) * width * es, width * es);
+      }
+    }
+  }
+  return true;
+}
+
 static void pack_weights(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n, size_t k0, size_t n_k) {
   const eti_conv *const c = g->ctx;
   const size_t es = g->kernel->esize;
   const eti_cast_fn cast = eti_casts[c->dtype][g->kernel->dtype];
   const char *const w = c->w + (ptrdiff_t)(g->job % c->groups) * c->w_group_step * (ptrdiff_t)c->esize;
+  if (k0 == 0 && n_k == c->k &&
+      pack_dense_weights(g, dst, width, n, w + (ptrdiff_t)first * c->w_out_step * (ptrdiff_t)c->esize)) {
+    return;
+  }
   for (size_t k = 0; k < n_k && n < width; k++) memset((char *)dst + (k * width + n) * es, 0, (width - n) * es);
   for (size_t k = k0; k < k0 + n_k;) {
     const size_t tap = k / c->c_in, channel = k % c->c_in;
@@ -413,6 +448,9 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   use_output(c, g, by_channel);
 }
 
+// For pack_weights, which asks for the group alone.
+static void describe_weights(const void *ctx, size_t i, eti_gemm *g) { (void)ctx, (void)i, (void)g; }
+
 static eti_acc acc_of(et_dtype dtype) {
   if (eti_dtype_in(dtype, ET_TYPES_INT)) return dtype == ET_I64 ? ETI_ACC_I64 : ETI_ACC_I32;
   return dtype == ET_F64 ? ETI_ACC_F64 : ETI_ACC_F32;
@@ -435,11 +473,17 @@ et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_conv c = {.n_images = 0};
   ET_TRY(read_conv(ctx, args, &c));
   if (eti_conv_depthwise_run(ctx, &c)) return ET_OK;
-  const eti_conv_state *const state = ctx->state;
+  eti_conv_state *const state = ctx->state;
   c.ready.way = best_way(&c);
-  if (state != NULL && state->way != ETI_CONV_DEPTHWISE) c.ready = *state;
+  const bool is_prepared = state != NULL && state->way != ETI_CONV_DEPTHWISE;
+  if (is_prepared) c.ready = *state;
   const eti_gemm shape = shape_of(&c);
   const size_t n_jobs = c.n_images * c.groups;
+  if (is_prepared && !state->is_packed) {
+    eti_gemm_pack_all(ctx->pool, &shape, c.groups, describe_weights, &c, pack_weights, state->panels, c.c_out,
+                      state->height);
+    state->is_packed = true;
+  }
   if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
     eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, &c, ctx->scratch, ctx->scratch_bytes);
   } else {
@@ -458,7 +502,7 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   if (taken) return ET_OK;
   eti_conv_state ready = {.way = best_way(&c)};
   c.ready = ready;
-  eti_gemm g = shape_of(&c);
+  const eti_gemm g = shape_of(&c);
   const bool known = c.w != NULL, by_channel = ready.way == ETI_CONV_BY_CHANNEL;
   const size_t work = eti_gemm_work_bytes(g.kernel, g.m, g.n, g.k, by_channel || !known, !by_channel || !known, true,
                                           ctx->n_threads);
@@ -469,11 +513,8 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   size_t bytes;
   if (each == 0 || __builtin_mul_overflow(each * g.kernel->esize, c.groups, &bytes)) return ET_OK;
   eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
-  char *const panels = et_prepare_alloc(ctx, bytes, 64);
+  void *const panels = et_prepare_alloc(ctx, bytes, 64);
   if (state == NULL || panels == NULL) return et_prepare_status(ctx);
-  for (g.job = 0; g.job < c.groups; g.job++) {
-    eti_gemm_pack_all(&g, pack_weights, panels + g.job * each * g.kernel->esize, c.c_out, ready.height, c.k);
-  }
   ready.panels = panels;
   *state = ready;
   ctx->state = state;

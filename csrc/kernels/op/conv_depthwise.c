@@ -169,6 +169,14 @@ typedef struct pixels_run {
   const float *w;  // [taps × channels]
 } pixels_run;
 
+static void pack_pixel_weights(const eti_conv *c, float *panels) {
+  for (size_t channel = 0; channel < c->groups; channel++) {
+    float w[MAX_TAPS];
+    gather_weights(c, channel, w);
+    for (size_t t = 0; t < c->n_taps; t++) panels[t * c->groups + channel] = w[t];
+  }
+}
+
 static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
   const pixels_run *const r = ctx;
   const eti_conv *const c = r->c;
@@ -206,8 +214,10 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
 bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   const dw_kind kind = kind_of(c);
   if (kind == DW_PIXELS) {
-    const eti_conv_state *const state = ctx->state;
+    eti_conv_state *const state = ctx->state;
     if (state == NULL || state->way != ETI_CONV_DEPTHWISE) return false;
+    if (!state->is_packed) pack_pixel_weights(c, state->panels);
+    state->is_packed = true;
     pixels_run r = {.c = c, .micro = eti_conv_micro_best(), .w = state->panels};
     et_parallel_for(ctx->pool, run_pixel_rows, &r, c->n_images * (size_t)c->out.sizes[1], 2);
     return true;
@@ -240,13 +250,8 @@ et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, boo
   } else if (kind == DW_PIXELS && c->w != NULL) {
     *taken = true;
     eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
-    float *const panels = et_prepare_alloc(ctx, c->n_taps * c->groups * sizeof(float), 64);
+    void *const panels = et_prepare_alloc(ctx, c->n_taps * c->groups * sizeof(float), 64);
     if (state == NULL || panels == NULL) return et_prepare_status(ctx);
-    for (size_t channel = 0; channel < c->groups; channel++) {
-      float w[MAX_TAPS];
-      gather_weights(c, channel, w);
-      for (size_t t = 0; t < c->n_taps; t++) panels[t * c->groups + channel] = w[t];
-    }
     *state = (eti_conv_state){.way = ETI_CONV_DEPTHWISE, .panels = panels};
     ctx->state = state;
   }

@@ -1,5 +1,6 @@
 // matmul.c — matrix products: mm, bmm, baddbmm, addmm, linear. Each operator reads its arguments into one description (product);
-// preparing packs a constant operand into panels once, running hands everything to eti_gemm_run.
+// preparing claims room for the panels of a constant operand, the first run packs them (so that loading stays cheap and the
+// run's threads share the work), and every run hands everything to eti_gemm_run.
 // Relies on micro/gemm.h for the numbers: init first, then the products in ascending k. Half types accumulate in f32 and are
 // rounded once. Layouts of all tensors are free.
 #include "kernels/kernel.h"
@@ -10,9 +11,11 @@
 
 #define MATMUL_TYPES ET_TYPES_REAL_HALF
 
-// What prepare leaves for run: constant operands in panels.
+// What prepare leaves for run: room for the panels of a constant operand.
 typedef struct packed_product {
   bool transposed;  // A and B, rows and columns have changed places
+  bool is_packed;
+  size_t n_jobs;    // 1 when all jobs share the operand, however many there are
   void *a;
   size_t a_height;
   void *b;
@@ -358,23 +361,30 @@ static const void *moved(const void *data, size_t job, const eti_shape *outer, c
   return (const char *)data + offset * (ptrdiff_t)et_dtype_bytes(dtype);
 }
 
+static void describe_views(const void *ctx, size_t i, eti_gemm *g) {
+  const product *const p = ctx;
+  g->a_view = p->a;
+  g->a_view.data = moved(p->a.data, i, &p->outer, p->a_outer, p->dtype);
+  g->b_view = p->b;
+  g->b_view.data = moved(p->b.data, i, &p->outer, p->b_outer, p->dtype);
+}
+
 static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   const product *const p = ctx;
   const size_t es = g->kernel->esize, nr = g->kernel->nr;
-  eti_gemm_view a = p->a, b = p->b, c = p->c;
-  a.data = moved(a.data, i, &p->outer, p->a_outer, p->dtype);
-  b.data = moved(b.data, i, &p->outer, p->b_outer, p->dtype);
+  eti_gemm_view c = p->c;
+  describe_views(ctx, i, g);
   c.data = moved(c.data, i, &p->outer, p->c_outer, p->dtype);
-  eti_gemm_use_a_view(g, a);
-  eti_gemm_use_b_view(g, b);
+  eti_gemm_use_a_view(g, g->a_view);
+  eti_gemm_use_b_view(g, g->b_view);
   eti_gemm_use_c_view(g, c);
   if (p->ready.a != NULL) {
     const size_t h = p->ready.a_height;
-    const char *data = (const char *)p->ready.a + i * eti_gemm_packed_elements(p->m, h, p->k) * es;
+    const char *data = (const char *)p->ready.a + i % p->ready.n_jobs * eti_gemm_packed_elements(p->m, h, p->k) * es;
     g->a = (eti_gemm_operand){.data = data, .height = h, .panel_step = h * p->k, .k_step = h};
   }
   if (p->ready.b != NULL) {
-    const char *data = (const char *)p->ready.b + i * eti_gemm_packed_elements(p->n, nr, p->k) * es;
+    const char *data = (const char *)p->ready.b + i % p->ready.n_jobs * eti_gemm_packed_elements(p->n, nr, p->k) * es;
     g->b = (eti_gemm_operand){.data = data, .height = nr, .panel_step = nr * p->k, .k_step = nr};
   }
   set_init(p, g);
@@ -392,12 +402,26 @@ static eti_gemm shape_of(const product *p) {
 
 typedef et_status (*read_fn)(const et_kernel_ctx *ctx, et_value *const *args, product *p);
 
+// Fills the panels that prepare claimed.
+static void pack_constant(const et_pool *pool, product *p, packed_product *state) {
+  const eti_gemm shape = shape_of(p);
+  if (state->a != NULL) {
+    eti_gemm_pack_all(pool, &shape, state->n_jobs, describe_views, p, eti_gemm_pack_a_view, state->a, p->m,
+                      state->a_height);
+  } else {
+    eti_gemm_pack_all(pool, &shape, state->n_jobs, describe_views, p, eti_gemm_pack_b_view, state->b, p->n,
+                      shape.kernel->nr);
+  }
+  state->is_packed = true;
+}
+
 static et_status run_product(et_kernel_ctx *ctx, et_value *const *args, read_fn read) {
   product p = {.n_jobs = 0};
   ET_TRY(read(ctx, args, &p));
-  const packed_product *const state = ctx->state;
-  if (state != NULL) p.ready = *state;
+  packed_product *const state = ctx->state;
   if (state != NULL ? state->transposed : wants_transpose(&p)) transpose(&p);
+  if (state != NULL && !state->is_packed) pack_constant(ctx->pool, &p, state);
+  if (state != NULL) p.ready = *state;
   const eti_gemm shape = shape_of(&p);
   if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
     eti_gemm_run(ctx->pool, &shape, p.n_jobs, describe_job, &p, ctx->scratch, ctx->scratch_bytes);
@@ -408,23 +432,17 @@ static et_status run_product(et_kernel_ctx *ctx, et_value *const *args, read_fn 
   return ET_OK;
 }
 
-// Packs the constant operand that is A or B of all jobs. *out stays NULL while measuring.
-static et_status pack_operand(et_prepare_ctx *ctx, const product *p, bool is_a, size_t height, void **out) {
-  eti_gemm g = shape_of(p);
+// Claims room for the constant operand that is A or B of all jobs. *out stays NULL while measuring.
+static et_status claim_panels(et_prepare_ctx *ctx, const product *p, bool is_a, size_t height, size_t *n_jobs, void **out) {
+  const eti_gemm g = shape_of(p);
+  bool is_shared = true;
+  for (size_t d = 0; d < p->outer.rank; d++) is_shared = is_shared && (is_a ? p->a_outer : p->b_outer)[d] == 0;
+  *n_jobs = is_shared ? 1 : p->n_jobs;
   const size_t rows = is_a ? p->m : p->n, each = eti_gemm_packed_elements(rows, height, p->k);
   size_t bytes;
-  if (each == 0 || __builtin_mul_overflow(each * g.kernel->esize, p->n_jobs, &bytes)) return ET_OK;
-  char *const panels = et_prepare_alloc(ctx, bytes, 64);
-  if (panels == NULL) return et_prepare_status(ctx);
-  for (size_t i = 0; i < p->n_jobs; i++) {
-    eti_gemm_view *const view = is_a ? &g.a_view : &g.b_view;
-    *view = is_a ? p->a : p->b;
-    view->data = moved(view->data, i, &p->outer, is_a ? p->a_outer : p->b_outer, p->dtype);
-    eti_gemm_pack_all(&g, is_a ? eti_gemm_pack_a_view : eti_gemm_pack_b_view, panels + i * each * g.kernel->esize, rows,
-                      height, p->k);
-  }
-  *out = panels;
-  return ET_OK;
+  if (each == 0 || __builtin_mul_overflow(each * g.kernel->esize, *n_jobs, &bytes)) return ET_OK;
+  *out = et_prepare_alloc(ctx, bytes, 64);
+  return et_prepare_status(ctx);
 }
 
 static et_status prepare_product(et_prepare_ctx *ctx, et_value *const *args, read_fn read) {
@@ -437,9 +455,9 @@ static et_status prepare_product(et_prepare_ctx *ctx, et_value *const *args, rea
   const bool a_known = p.a.data != NULL, b_known = p.b.data != NULL && !a_known;
   if (a_known) {
     ready.a_height = eti_gemm_a_height(shape.kernel, p.m);
-    ET_TRY(pack_operand(ctx, &p, true, ready.a_height, &ready.a));
+    ET_TRY(claim_panels(ctx, &p, true, ready.a_height, &ready.n_jobs, &ready.a));
   } else if (b_known) {
-    ET_TRY(pack_operand(ctx, &p, false, shape.kernel->nr, &ready.b));
+    ET_TRY(claim_panels(ctx, &p, false, shape.kernel->nr, &ready.n_jobs, &ready.b));
   }
   const size_t work = eti_gemm_work_bytes(shape.kernel, p.m, p.n, p.k, !a_known, !b_known, true, ctx->n_threads);
   if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;

@@ -1,7 +1,7 @@
 # The project's commands. `make demo` and `make test` need nothing but Python 3.11, gcc and a network to apt and PyPI.
 SHELL := /bin/bash
 PY := .venv/bin/python
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n auto --dist loadgroup
 
 .PHONY: help demo test lint format size bench sanitize clean
 

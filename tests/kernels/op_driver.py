@@ -288,7 +288,9 @@ class _Values:
 
     def _out(self, out: Out) -> _CTensor:
         n = math.prod(out.shape) * out.dtype.itemsize
-        memory = (ctypes.c_uint8 * (n + 2 * GUARD + 64))(*([0xA5] * (n + 2 * GUARD + 64)))
+        size = n + 2 * GUARD + 64
+        memory = (ctypes.c_uint8 * size)()
+        ctypes.memset(memory, 0xA5, size)
         data = (ctypes.addressof(memory) + GUARD + 63) // 64 * 64
         order = list(out.order) if out.order is not None else list(range(len(out.shape)))
         start = out.shape if out.start is None or not out.dynamic else out.start

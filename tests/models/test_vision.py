@@ -1,0 +1,73 @@
+"""torchvision's models compute on the C runtime what they compute in eager torch.
+
+Pictures are small where the architecture allows it; every layer kind is still exercised.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.export import Dim
+
+from executorch_py.testing import assert_parity
+from models.vision import build
+
+MODELS = {
+    "mobilenet_v2": 64,
+    "mobilenet_v3_small": 64,
+    "resnet18": 64,
+    "squeezenet1_1": 64,
+    "shufflenet_v2_x0_5": 64,
+    "densenet121": 64,
+    "efficientnet_b0": 64,
+    "regnet_y_400mf": 64,
+    "mnasnet0_5": 64,
+    "swin_t": 64,
+}
+
+
+def picture(size: int, batch: int = 1) -> torch.Tensor:
+    return torch.randn(batch, 3, size, size, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_vision_model_equals_eager_torch(name: str) -> None:
+    assert_parity(build(name), (picture(MODELS[name]),))
+
+
+def test_a_vision_transformer_equals_eager_torch() -> None:
+    model = build("vit_b_16", image_size=32)
+    torch.nn.init.xavier_uniform_(model.heads.head.weight)  # all zeros until it is trained
+    assert_parity(model, (picture(32),))
+
+
+def test_batch_and_picture_size_may_vary_together() -> None:
+    dims = {
+        0: Dim("batch", min=1, max=3),
+        2: 32 * Dim("rows", min=1, max=3),
+        3: 32 * Dim("columns", min=1, max=3),
+    }
+    report = assert_parity(
+        build("mobilenet_v2"), (picture(64, batch=2),), dynamic_shapes={"x": dims}
+    )
+    assert len(report.comparisons) > 4
+
+
+def test_channels_last_pictures_and_weights_give_the_same_numbers() -> None:
+    model = build("mobilenet_v2").to(memory_format=torch.channels_last)
+    assert_parity(model, (picture(64).to(memory_format=torch.channels_last),))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_model_runs_in_another_precision(dtype: torch.dtype) -> None:
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3),
+        torch.nn.BatchNorm2d(8),
+        torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d(2),
+        torch.nn.Flatten(),
+        torch.nn.Linear(32, 8),
+        torch.nn.LayerNorm(8),
+        torch.nn.Softmax(-1),
+    )
+    assert_parity(model.to(dtype).eval(), (picture(8).to(dtype),))

@@ -147,6 +147,16 @@ def has_effects(node: fx.Node) -> bool:
     return isinstance(node.target, torch._ops.HigherOrderOperator)
 
 
+def is_written(node: fx.Node) -> bool:
+    """Whether a later operator updates the node's result in place."""
+    for user in node.users:
+        op = op_overload(user.target) if user.op == "call_function" else None
+        for i in mutated_positions(op) if op is not None else ():
+            if i < len(user.args) and any(n is node for n in nodes_in(user.args[i])):
+                return True
+    return False
+
+
 def erase_dead_nodes(graph: fx.Graph) -> bool:
     """Remove unused nodes without effects; True if any was removed."""
     changed = False

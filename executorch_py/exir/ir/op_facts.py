@@ -183,9 +183,14 @@ def is_out_variant(target: Any) -> bool:
 
 
 def is_inplace(target: Any) -> bool:
-    """Whether the operator writes into one of its ordinary arguments."""
+    """Whether the operator's results are ordinary arguments that it writes to.
+
+    An operator that updates an argument and returns something else is not: its result needs memory.
+    """
     op = op_overload(target)
-    return op is not None and bool(mutated_positions(op)) and not out_arguments(op)
+    if op is None or not mutated_positions(op) or out_arguments(op):
+        return False
+    return None not in aliased_argument_of_returns(op)
 
 
 @cache

@@ -12,7 +12,7 @@ from functools import cache
 import torch
 from torch._ops import OpOverload
 
-from executorch_py.exir.ir.op_facts import mutated_positions, out_arguments
+from executorch_py.exir.ir.op_facts import is_inplace, out_arguments
 
 _IMPLIED_BY_OUT = frozenset({"dtype", "layout", "device", "pin_memory"})
 # Argument names that differ between the two forms although the meaning is the same.
@@ -37,7 +37,7 @@ def _signature(op: OpOverload, drop_implied: bool) -> tuple[tuple[str, str], ...
 @cache
 def find_out_variant(op: OpOverload) -> OpOverload | None:
     """The out variant of a functional operator, or None when torch knows none."""
-    if mutated_positions(op):
+    if is_inplace(op):
         return None
     packet = op.overloadpacket
     name = op._schema.name + (f".{op._schema.overload_name}" if op._schema.overload_name else "")

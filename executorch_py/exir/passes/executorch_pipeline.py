@@ -28,6 +28,7 @@ from executorch_py.exir.passes.reinplace import DEFAULT_INPLACEABLE_OPS, reinpla
 from executorch_py.exir.passes.remove_graph_asserts_pass import RemoveGraphAssertsPass
 from executorch_py.exir.passes.replace_edge_with_backend_pass import EdgeToBackendOpsPass
 from executorch_py.exir.passes.replace_view_copy_with_view_pass import ReplaceViewCopyWithViewPass
+from executorch_py.exir.passes.restore_mutations import restore_mutations
 from executorch_py.exir.passes.separate_loop_state import SeparateLoopStatePass
 from executorch_py.exir.passes.spec_prop_pass import SpecPropPass
 from executorch_py.exir.passes.weights_to_outputs_pass import weights_to_outputs_pass
@@ -65,6 +66,7 @@ PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     ProgramStep(lambda ep, _: fuse_batch_norm(ep), lambda c: c.fold_constants),
     ProgramStep(lambda ep, _: fold_constants(ep), lambda c: c.fold_constants),
     ProgramStep(lambda ep, _: constant_prop_pass(ep), lambda c: c.do_quant_fusion_and_const_prop),
+    ProgramStep(lambda ep, _: restore_mutations(ep)),
     # In-place operators first, so that write-back sees which buffers need no copy.
     ProgramStep(
         _reinplace,

@@ -14,7 +14,7 @@ import torch
 from torch import fx
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
-from executorch_py.exir.ir.graph import all_graph_modules
+from executorch_py.exir.ir.graph import all_graph_modules, is_written
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_facts import RESHAPES, SOMETIMES_RESHAPES, op_key
 from executorch_py.exir.ir.tensor_spec import TensorSpec
@@ -34,6 +34,8 @@ class CanonicalizeReshapesPass(PassBase):
                     key = "aten::clone"
                 if key == "aten::view_copy" or key not in RESHAPES | SOMETIMES_RESHAPES:
                     continue
+                if is_written(node):  # a copy made to be updated
+                    continue
                 size = _view_size(node, key)
                 if size is not None:
                     node.target = torch.ops.aten.view_copy.default
@@ -52,7 +54,7 @@ class NormalizeViewCopyBasePass(PassBase):
                 if not is_call(node, "aten::view_copy"):
                     continue
                 base = argument(node, "self")
-                while is_call(base, "aten::view_copy"):
+                while is_call(base, "aten::view_copy") and not is_written(base):
                     base = argument(base, "self")
                 if base is not node.args[0]:
                     node.args = (base, argument(node, "size"))

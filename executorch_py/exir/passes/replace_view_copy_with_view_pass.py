@@ -70,6 +70,10 @@ class _Elision:
         base, spec = argument(node, "self"), node.meta.get("spec")
         if node in self.outputs or not isinstance(base, fx.Node):
             return False
+        if node.meta.get("spec") in self.writes and (
+            base.op == "placeholder" or len(base.users) > 1
+        ):
+            return False  # a copy that is written to, while others know the original
         base_spec = base.meta.get("spec")
         if not isinstance(spec, TensorSpec) or not isinstance(base_spec, TensorSpec):
             return False

@@ -19,7 +19,6 @@ from executorch_py.exir.ir.graph import all_graph_modules, source_line
 from executorch_py.exir.ir.op_facts import (
     is_inplace,
     is_scalar_op,
-    mutated_positions,
     op_key,
     op_overload,
     out_arguments,
@@ -55,8 +54,6 @@ class ToOutVarPass(PassBase):
 
 
 def _out_variant_of(target: Any, op: OpOverload) -> OpOverload | None:
-    if mutated_positions(op):
-        return None
     found = find_out_variant(op)
     if found is None and hasattr(target, "to_out_variant"):
         try:

@@ -1,0 +1,156 @@
+"""Models with a key/value cache: exported with the llama:: operators, run on the C runtime, equal
+to eager torch step by step; caches are updated where they lie."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+import executorch_py.extension.llm.custom_ops.custom_ops  # noqa: F401
+from executorch_py.exir import ExecutorchProgramManager, to_edge
+from executorch_py.exir.error import ExportError
+from executorch_py.runtime import Runtime
+
+llama = torch.ops.llama
+CONTEXT = 12
+
+
+class CachedAttention(torch.nn.Module):
+    """Two key/value heads serve four query heads."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.project = torch.nn.Linear(16, 16 + 8 + 8)
+        self.register_buffer("keys", torch.zeros(1, CONTEXT, 2, 4))
+        self.register_buffer("values", torch.zeros(1, CONTEXT, 2, 4))
+
+    def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        n = x.shape[1]
+        q, k, v = self.project(x).split([16, 8, 8], -1)
+        q, k, v = q.reshape(1, n, 4, 4), k.reshape(1, n, 2, 4), v.reshape(1, n, 2, 4)
+        start = position[0].item()
+        torch._check(start >= 0)
+        torch._check(start + n <= CONTEXT)
+        rest: tuple[Any, ...] = (None, 0.0, True)
+        if self.how == "one call":
+            y = llama.sdpa_with_kv_cache(q, k, v, self.keys, self.values, start, n, *rest)
+        elif self.how == "mask":
+            llama.update_cache_with_indices(k, self.keys, start, position[None])
+            llama.update_cache_with_indices(v, self.values, start, position[None])
+            mask = torch.arange(CONTEXT)[None] <= position[:, None]
+            mask = torch.where(mask, 0.0, -torch.inf)
+            y = llama.custom_sdpa(q, self.keys, self.values, start, mask)
+        else:
+            llama.update_cache(k, self.keys, start)
+            llama.update_cache(v, self.values, start)
+            y = llama.custom_sdpa(q, self.keys, self.values, start, *rest)
+        return x + y.reshape(1, n, 16)
+
+
+def lower(model: torch.nn.Module, inputs: tuple[Any, ...]) -> ExecutorchProgramManager:
+    with torch.no_grad():
+        return to_edge(torch.export.export(model, inputs)).to_executorch()
+
+
+def steps(n: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    return [
+        (torch.randn(1, n, 16), torch.arange(at, at + n)) for at in range(0, CONTEXT + 1 - n, n)
+    ]
+
+
+@pytest.mark.parametrize("how", ["update and attend", "one call", "mask"])
+@pytest.mark.parametrize("n", [1, 4])
+def test_a_cache_over_several_steps_equals_eager(how: str, n: int) -> None:
+    torch.manual_seed(0)
+    model = CachedAttention(how).eval()
+    program = lower(model, (torch.randn(1, n, 16), torch.arange(n)))
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    for x, position in steps(n):
+        with torch.no_grad():
+            expected = model(x, position)
+        torch.testing.assert_close(method.execute([x, position])[0], expected)
+
+
+def test_caches_are_updated_where_they_lie() -> None:
+    program = lower(CachedAttention("update and attend"), (torch.randn(1, 1, 16), torch.arange(1)))
+    called = [str(op.name) for op in program.executorch_program.execution_plan[0].operators]
+    assert "llama::update_cache" in called and "llama::custom_sdpa" in called
+    assert not {"aten::copy_", "aten::clone", "aten::copy", "aten::alias_copy"} & set(called)
+
+
+class ReadsOldCache(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(1, 4, 1, 2))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        before = self.cache.clone().reshape(4, 2)
+        llama.update_cache(x, self.cache, 1)
+        return before * 2, self.cache + 1
+
+
+class UpdatesItsOwnTensor(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        work = x + 1
+        other = work.reshape(4, 2)
+        llama.update_cache(x[:, :2], work, 2)
+        return work, other.sum(0)
+
+
+class UpdatesItsInput(torch.nn.Module):
+    def forward(self, x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+        llama.update_cache(x, cache, 3)
+        return cache * 2
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes"),
+    [
+        (ReadsOldCache(), [(1, 2, 1, 2)]),
+        (UpdatesItsOwnTensor(), [(1, 4, 1, 2)]),
+        (UpdatesItsInput(), [(1, 1, 1, 2), (1, 4, 1, 2)]),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+def test_old_contents_that_are_read_later_are_kept(model: torch.nn.Module, shapes: Any) -> None:
+    torch.manual_seed(0)
+    given = [tuple(torch.randn(s) for s in shapes) for _ in range(3)]
+    method = Runtime.get().load_program(lower(model, given[0]).buffer).load_method("forward")
+    for buffer in model.buffers():
+        buffer.zero_()
+    for inputs in given:
+        results = method.execute([t.clone() for t in inputs])
+        expected = model(*[t.clone() for t in inputs])
+        expected = [expected] if isinstance(expected, torch.Tensor) else expected
+        for got, want in zip(results, expected, strict=False):
+            torch.testing.assert_close(got, want)
+
+
+class UpdatesAPart(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("caches", torch.zeros(3, 1, 4, 1, 2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        llama.update_cache(x, self.caches[1], 0)
+        return self.caches + 1
+
+
+def test_an_update_of_a_view_is_refused_with_words() -> None:
+    with pytest.raises(ExportError, match="argument 'cache' is a view"):
+        lower(UpdatesAPart(), (torch.randn(1, 1, 1, 2),))
+
+
+def test_importing_the_package_registers_nothing() -> None:
+    code = (
+        "import executorch_py, executorch_py.extension.llm.custom_ops, torch\n"
+        "assert not hasattr(torch.ops.llama, 'update_cache')\n"
+        "import executorch_py.extension.llm.custom_ops.custom_ops\n"
+        "assert hasattr(torch.ops.llama, 'update_cache')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

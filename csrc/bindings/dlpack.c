@@ -1,8 +1,11 @@
 // dlpack.c — reading a DLPack capsule (the unversioned exchange structure, which every producer
-// still hands out by default). The layout is declared here from the protocol's public description;
+// still hands out by default), and reading and making torch tensors through the protocol's table of
+// C functions. The layout is declared here from the protocol's public description;
 // nothing else is taken from it.
+#define _POSIX_C_SOURCE 200809L  // posix_memalign
 #include "bindings/arrays.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "bindings/errors.h"
@@ -27,6 +30,14 @@ typedef struct dl_managed {
   void (*deleter)(struct dl_managed *self);
 } dl_managed;
 
+typedef struct dl_managed_versioned {
+  uint32_t major, minor;
+  void *manager;
+  void (*deleter)(struct dl_managed_versioned *self);
+  uint64_t flags;
+  dl_tensor tensor;
+} dl_managed_versioned;
+
 enum { DL_CPU = 1, DL_CPU_PINNED_CUDA = 3, DL_CPU_PINNED_ROCM = 11 };
 
 typedef struct dl_row {
@@ -50,7 +61,8 @@ typedef struct eti_dlpack_api {
   } header;
   void *allocate;
   void *from_object;
-  void *to_object;
+  // Takes the tensor over and returns a new reference; -1 with an exception set.
+  int (*to_object)(dl_managed_versioned *tensor, void **object);
   int (*peek)(
       void *object,
       dl_tensor *out);  // out's arrays are borrowed from the object; -1 with an exception set
@@ -130,6 +142,66 @@ bool eti_peek_torch(const eti_state *state, PyObject *object, eti_peek *peek) {
   peek->sizes = (const npy_intp *)tensor.shape;
   peek->strides = (const npy_intp *)tensor.strides;
   return plain;
+}
+
+// ---- making
+
+// A copy of a tensor in one block, which torch frees.
+typedef struct owned_copy {
+  dl_managed_versioned managed;
+  int64_t sizes[ET_MAX_RANK], strides[ET_MAX_RANK];
+} owned_copy;
+
+// May be called by any thread, with the GIL or without.
+static void free_copy(dl_managed_versioned *managed) {
+  free(managed);
+}
+
+// The types that every torch with this table takes.
+static const dl_row *plain_row(et_dtype dtype) {
+  for (size_t i = 0; i < sizeof dl_rows / sizeof dl_rows[0]; i++) {
+    const bool wide_unsigned = dl_rows[i].code == 1 && dl_rows[i].bits > 8;
+    if (dl_rows[i].dtype == dtype)
+      return dl_rows[i].code == 5 || dl_rows[i].code > 6 || wide_unsigned ? NULL : &dl_rows[i];
+  }
+  return NULL;
+}
+
+int eti_torch_copy(const eti_state *state, const et_tensor *tensor, PyObject **result) {
+  const eti_dlpack_api *api = state->torch.exchange;
+  const dl_row *row = plain_row((et_dtype)tensor->dtype);
+  const size_t bytes = et_tensor_bytes(tensor);
+  const size_t head =
+      (sizeof(owned_copy) + ET_MEMORY_ALIGN - 1) / ET_MEMORY_ALIGN * ET_MEMORY_ALIGN;
+  if (api == NULL || api->to_object == NULL || row == NULL || bytes == 0) return 0;
+  void *block = NULL;
+  if (posix_memalign(&block, ET_MEMORY_ALIGN, head + bytes) != 0) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  owned_copy *copy = block;
+  copy->managed = (dl_managed_versioned){
+      .major = 1,
+      .deleter = free_copy,
+      .tensor = {.data = (char *)block + head,
+                 .device_type = DL_CPU,
+                 .ndim = tensor->rank,
+                 .code = row->code,
+                 .bits = row->bits,
+                 .lanes = 1,
+                 .shape = copy->sizes,
+                 .strides = copy->strides},
+  };
+  for (size_t d = 0; d < tensor->rank; d++) {
+    copy->sizes[d] = tensor->sizes[d];
+    copy->strides[d] = tensor->strides[d];
+  }
+  memcpy((char *)block + head, tensor->data, bytes);
+  void *object = NULL;
+  // After a failure the block may be torch's already: leaking it is the lesser evil.
+  if (api->to_object(&copy->managed, &object) != 0) return -1;
+  *result = object;
+  return 1;
 }
 
 int eti_view_of_dlpack(eti_state *state, PyObject *object, eti_view *view) {

@@ -97,6 +97,14 @@ static PyObject *tensor_object(eti_method *self, const et_tensor *tensor, bool c
     return eti_raise(state, ET_INVALID_STATE,
                      "an output of method %R has no data yet: run it first", self->name);
   }
+  // torch has no read-only tensors: bytes that must not be written are copied for it.
+  const bool constant = (tensor->flags & ET_TENSOR_CONSTANT) != 0;
+  const bool copied = clone || (constant && kind == ETI_KIND_TORCH);
+  if (copied && kind == ETI_KIND_TORCH) {
+    PyObject *made = NULL;
+    const int done = eti_torch_copy(state, tensor, &made);
+    if (done != 0) return made;
+  }
   PyArray_Descr *descr;
   if (carried && kind == ETI_KIND_NUMPY) {
     descr = (PyArray_Descr *)eti_ml_dtype(self->state, dtype);
@@ -105,9 +113,7 @@ static PyObject *tensor_object(eti_method *self, const et_tensor *tensor, bool c
   } else {
     descr = PyArray_DescrFromType(typenum);
   }
-  // torch has no read-only tensors: bytes that must not be written are copied for it.
-  const bool constant = (tensor->flags & ET_TENSOR_CONSTANT) != 0;
-  PyObject *array = array_of(self, tensor, descr, clone || (constant && kind == ETI_KIND_TORCH));
+  PyObject *array = array_of(self, tensor, descr, copied);
   if (array == NULL || kind != ETI_KIND_TORCH) return array;
   PyObject *result = torch_of(state, array, dtype, carried);
   Py_DECREF(array);

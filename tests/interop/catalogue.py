@@ -13,6 +13,9 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch._higher_order_ops.map import map as torch_map
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
 
 Inputs = tuple[Any, ...]
 
@@ -34,6 +37,7 @@ class Case:
     upstream_exports: bool = (
         True  # False: a defect of upstream's exporter or kernels stands in the way
     )
+    upstream_runs: bool = True  # False: a defect of upstream's kernels shows in our files, too
     tolerance: tuple[float, float] = (1e-4, 1e-5)
     tags: frozenset[str] = field(default_factory=frozenset)
 
@@ -159,6 +163,20 @@ class Counter(nn.Module):
         return self.total * 2.0
 
 
+class Transposed(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.transpose(1, 2)
+
+
+class BothWays(nn.Module):
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.cell = getattr(nn, kind)(6, 8, num_layers=2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.cell(x)
+
+
 class Branch(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.sum() > 0, lambda y: y * 2 + 1, lambda y: y - 3, (x,))
@@ -166,15 +184,11 @@ class Branch(nn.Module):
 
 class Mapped(nn.Module):
     def forward(self, xs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        from torch._higher_order_ops.map import map as torch_map
-
         return torch_map(lambda x, z: (x + z).relu(), xs, y)
 
 
 class Scanned(nn.Module):
     def forward(self, init: torch.Tensor, xs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        from torch._higher_order_ops.scan import scan
-
         return scan(lambda carry, x: (carry + x, carry * x), init, xs)
 
 
@@ -405,6 +419,149 @@ STRUCTURES = [
     Case("scalar_inputs", ScalarInputs, lambda: (torch.randn(3), 2, 0.5, True)),
 ]
 
+
+class Encoder(nn.Module):
+    """A BERT of the shape of small sentence encoders: embeddings, masked attention, mean pooling."""
+
+    def __init__(self, dim: int = 48, heads: int = 6) -> None:
+        super().__init__()
+        self.heads = heads
+        self.words = nn.Embedding(200, dim)
+        self.positions = nn.Embedding(32, dim)
+        self.norms = nn.ModuleList(nn.LayerNorm(dim) for _ in range(3))
+        self.qkv = nn.ModuleList(nn.Linear(dim, dim) for _ in range(4))
+        self.mlp = nn.Sequential(nn.Linear(dim, 96), nn.GELU(), nn.Linear(96, dim))
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        x = self.words(tokens) + self.positions(torch.arange(tokens.shape[1]))
+        x = self.norms[0](x)
+        q, k, v = (f(x).unflatten(-1, (self.heads, -1)).transpose(1, 2) for f in self.qkv[:3])
+        seen = mask[:, None, None, :].bool()
+        y = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        x = self.norms[1](x + self.qkv[3](y.transpose(1, 2).flatten(2)))
+        x = self.norms[2](x + self.mlp(x))
+        weights = mask.unsqueeze(-1).to(x.dtype)
+        return nn.functional.normalize((x * weights).sum(1) / weights.sum(1), dim=-1)
+
+
+def _vision(name: str, **kwargs: Any) -> Callable[[], nn.Module]:
+    def build() -> nn.Module:
+        from models.vision import build as build_vision
+
+        model = build_vision(name, **kwargs)
+        if name.startswith("vit"):
+            nn.init.xavier_uniform_(model.heads.head.weight)  # all zeros until it is trained
+        return model
+
+    return build
+
+
+def _picture(size: int) -> Callable[[], Inputs]:
+    return lambda: (torch.randn(1, 3, size, size),)
+
+
+def _sentences(batch: int, length: int) -> Inputs:
+    mask = torch.ones(batch, length, dtype=torch.int64)
+    mask[0, length // 2 + 1 :] = 0
+    return torch.randint(1, 200, (batch, length)), mask
+
+
+MODELS = [
+    Case("mobilenet_v2", _vision("mobilenet_v2"), _picture(64)),
+    Case("mobilenet_v3_small", _vision("mobilenet_v3_small"), _picture(64)),
+    Case("resnet18", _vision("resnet18"), _picture(64)),
+    Case(
+        "vit",
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 32, 8, stride=8), nn.Flatten(2), Transposed(), Attention(), Attention()
+        ),
+        _picture(32),
+    ),
+    Case(
+        "sentence_encoder",
+        Encoder,
+        lambda: _sentences(2, 9),
+        dynamic_shapes=lambda: ({1: torch.export.Dim("tokens", min=4, max=24)},) * 2,
+        more=lambda: [_sentences(2, 4), _sentences(2, 24)],
+    ),
+    Case("bidirectional_lstm", lambda: BothWays("LSTM"), lambda: (torch.randn(2, 5, 6),)),
+    Case(
+        "transformer",
+        lambda: nn.Transformer(16, 2, 1, 1, 32, batch_first=True),
+        lambda: (torch.randn(2, 5, 16), torch.randn(2, 4, 16)),
+    ),
+]
+
+
+def _counted(x: torch.Tensor, n: torch.Tensor) -> Any:
+    return while_loop(lambda i, x: i < n, lambda i, x: (i + 1, x * 1.5), (torch.tensor(0), x))
+
+
+def _mapped_pairs(xs: torch.Tensor, ys: torch.Tensor) -> Any:
+    return torch_map(lambda pair: (pair[0] * pair[1], pair[0] - pair[1]), (xs, ys))
+
+
+def _first_rows(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+    k = n.item()
+    torch._check(k >= 0)
+    torch._check(k <= 5)
+    return x[:k] * 2
+
+
+BY_DATA = [
+    # Upstream's nonzero writes its indices in another layout than the one it recorded.
+    Case(
+        "nonzero",
+        lambda: Lambda(lambda x: torch.nonzero(x > 0)),
+        lambda: (torch.randn(3, 4),),
+        upstream_exports=False,
+        upstream_runs=False,
+    ),
+    Case(
+        "masked_select",
+        lambda: Lambda(lambda x: x[x > 0] * 2),
+        lambda: (torch.randn(3, 4),),
+        more=lambda: [(torch.ones(3, 4),), (-torch.ones(3, 4),)],
+    ),
+    Case(
+        "item_slice",
+        lambda: Lambda(_first_rows),
+        lambda: (torch.randn(5, 4), torch.tensor(3)),
+        more=lambda: [(torch.randn(5, 4), torch.tensor(n)) for n in (1, 5)],
+    ),
+    # Upstream's emitter knows neither of these; its runtime runs them.
+    Case(
+        "while_loop",
+        lambda: Lambda(_counted),
+        lambda: (torch.randn(3), torch.tensor(4)),
+        more=lambda: [(torch.randn(3), torch.tensor(n)) for n in (0, 1, 9)],
+        upstream_exports=False,
+    ),
+    Case(
+        "map_of_pairs",
+        lambda: Lambda(_mapped_pairs),
+        lambda: (torch.randn(4, 3), torch.randn(4, 3)),
+        upstream_exports=False,
+    ),
+    Case(
+        "bool_and_int_inputs",
+        lambda: Lambda(lambda b, i, j: (torch.where(b, i, j.to(torch.int64)), b & (i > 2), i + j)),
+        lambda: (
+            torch.tensor([True, False, True]),
+            torch.tensor([1, 5, 3]),
+            torch.tensor([2, 4, 6], dtype=torch.int32),
+        ),
+    ),
+]
+
 CASES = {
-    case.name: case for case in ELEMENTWISE + SHAPES + REDUCTIONS + MATRICES + INDEXING + STRUCTURES
+    case.name: case
+    for case in ELEMENTWISE
+    + SHAPES
+    + REDUCTIONS
+    + MATRICES
+    + INDEXING
+    + STRUCTURES
+    + MODELS
+    + BY_DATA
 }

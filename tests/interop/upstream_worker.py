@@ -17,7 +17,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # models
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # catalogue
 
 import torch
 from catalogue import CASES, Case

@@ -1,5 +1,5 @@
-"""Layers of torch.nn that few whole models use, against eager torch: recurrent cells, attention with
-masks, convolutions of every rank and padding, normalisation, resampling, activations.
+"""Layers of torch.nn that few whole models use, against eager torch: recurrent cells, attention,
+convolutions of every rank and padding, normalisation, resampling, activations.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ typedef struct word {
   const char *text;
 } word;
 
-#define WORD(field, text_) \
-  { offsetof(eti_state, field), text_ }
+#define WORD(field, text_) {offsetof(eti_state, field), text_}
 static const word words[] = {
     WORD(str_dtype, "dtype"),       WORD(str_numpy, "numpy"),     WORD(str_detach, "detach"),
     WORD(str_view, "view"),         WORD(str_device, "device"),   WORD(str_type, "type"),

@@ -14,7 +14,7 @@ enum { ETI_STATUS_SLOTS = 24 };
 typedef struct eti_torch {
   PyObject *tensor_type;
   PyObject *from_numpy;
-  PyObject *dtypes[ET_DTYPE_COUNT];  // torch.float32 … by et_dtype; NULL where torch has none
+  PyObject *dtypes[ET_DTYPE_COUNT];       // torch.float32 … by et_dtype; NULL where torch has none
   const struct eti_dlpack_api *exchange;  // its C entry to tensors' facts; NULL when it has none
 } eti_torch;
 

@@ -1,6 +1,6 @@
-// cast.c — the table of element conversions (cast.h). Real types are a full square of templates; complex types convert by way
-// of their parts, because the real part lies first and no hot path needs more.
-// Relies on cast_values.h for the meaning of each conversion.
+// cast.c — the table of element conversions (cast.h). Real types are a full square of templates;
+// complex types convert by way of their parts, because the real part lies first and no hot path
+// needs more. Relies on cast_values.h for the meaning of each conversion.
 #include "kernels/cast.h"
 
 #include "kernels/loops/cast_values.h"
@@ -84,7 +84,8 @@ static void clear(char *dst, ptrdiff_t stride, size_t bytes, size_t n) {
 #define FROM_LOAD(x) (x)
 #include "kernels/loops/cast_to.inc.h"
 
-static void cast_c64_c128(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void cast_c64_c128(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
+                          size_t n) {
   char *to = dst;
   const char *from = src;
   for (size_t i = 0; i < n; i++, to += dst_stride, from += src_stride) {
@@ -93,7 +94,8 @@ static void cast_c64_c128(void *dst, ptrdiff_t dst_stride, const void *src, ptrd
   }
 }
 
-static void cast_c128_c64(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void cast_c128_c64(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
+                          size_t n) {
   char *to = dst;
   const char *from = src;
   for (size_t i = 0; i < n; i++, to += dst_stride, from += src_stride) {
@@ -102,7 +104,8 @@ static void cast_c128_c64(void *dst, ptrdiff_t dst_stride, const void *src, ptrd
   }
 }
 
-static void cast_c64_b8(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void cast_c64_b8(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
+                        size_t n) {
   uint8_t *to = dst;
   const char *from = src;
   for (size_t i = 0; i < n; i++, to += dst_stride, from += src_stride) {
@@ -111,7 +114,8 @@ static void cast_c64_b8(void *dst, ptrdiff_t dst_stride, const void *src, ptrdif
   }
 }
 
-static void cast_c128_b8(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void cast_c128_b8(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
+                         size_t n) {
   uint8_t *to = dst;
   const char *from = src;
   for (size_t i = 0; i < n; i++, to += dst_stride, from += src_stride) {
@@ -122,7 +126,8 @@ static void cast_c128_b8(void *dst, ptrdiff_t dst_stride, const void *src, ptrdi
 
 // ---- same type: bytes
 
-static void copy_n(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n, size_t bytes) {
+static void copy_n(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n,
+                   size_t bytes) {
   if (dst_stride == (ptrdiff_t)bytes && src_stride == (ptrdiff_t)bytes) {
     memmove(dst, src, n * bytes);
     return;
@@ -132,25 +137,32 @@ static void copy_n(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t s
   for (size_t i = 0; i < n; i++, to += dst_stride, from += src_stride) memmove(to, from, bytes);
 }
 
-static void copy_1(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void copy_1(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
+                   size_t n) {
   copy_n(dst, dst_stride, src, src_stride, n, 1);
 }
-static void copy_2(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void copy_2(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
+                   size_t n) {
   copy_n(dst, dst_stride, src, src_stride, n, 2);
 }
-static void copy_4(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void copy_4(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
+                   size_t n) {
   copy_n(dst, dst_stride, src, src_stride, n, 4);
 }
-static void copy_8(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void copy_8(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
+                   size_t n) {
   copy_n(dst, dst_stride, src, src_stride, n, 8);
 }
-static void copy_16(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void copy_16(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
+                    size_t n) {
   copy_n(dst, dst_stride, src, src_stride, n, 16);
 }
 
-// ---- f16 with f32, both dense: the pair that half models spend their time in has a variant per instruction set
+// ---- f16 with f32, both dense: the pair that half models spend their time in has a variant per
+// instruction set
 
-static void cast_f16_f32_fast(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void cast_f16_f32_fast(void *dst, ptrdiff_t dst_stride, const void *src,
+                              ptrdiff_t src_stride, size_t n) {
   if (dst_stride == 4 && src_stride == 2) {
     eti_eltwise_get()->f16_to_f32(dst, src, n);
   } else {
@@ -158,7 +170,8 @@ static void cast_f16_f32_fast(void *dst, ptrdiff_t dst_stride, const void *src, 
   }
 }
 
-static void cast_f32_f16_fast(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void cast_f32_f16_fast(void *dst, ptrdiff_t dst_stride, const void *src,
+                              ptrdiff_t src_stride, size_t n) {
   if (dst_stride == 2 && src_stride == 4) {
     eti_eltwise_get()->f32_to_f16(dst, src, n);
   } else {
@@ -168,18 +181,20 @@ static void cast_f32_f16_fast(void *dst, ptrdiff_t dst_stride, const void *src, 
 
 // ---- the table
 
-#define CAST_HALF_ROW(from, to_f32, to_f16)                                                                              \
-  [ET_B8] = cast_##from##_b8, [ET_U8] = cast_##from##_u8, [ET_I8] = cast_##from##_i8, [ET_I16] = cast_##from##_i16,      \
-  [ET_I32] = cast_##from##_i32, [ET_I64] = cast_##from##_i64, [ET_U16] = cast_##from##_u16, [ET_U32] = cast_##from##_u32, \
-  [ET_U64] = cast_##from##_u64, [ET_F16] = to_f16, [ET_BF16] = cast_##from##_bf16, [ET_F32] = to_f32,                    \
+#define CAST_HALF_ROW(from, to_f32, to_f16)                                                 \
+  [ET_B8] = cast_##from##_b8, [ET_U8] = cast_##from##_u8, [ET_I8] = cast_##from##_i8,       \
+  [ET_I16] = cast_##from##_i16, [ET_I32] = cast_##from##_i32, [ET_I64] = cast_##from##_i64, \
+  [ET_U16] = cast_##from##_u16, [ET_U32] = cast_##from##_u32, [ET_U64] = cast_##from##_u64, \
+  [ET_F16] = to_f16, [ET_BF16] = cast_##from##_bf16, [ET_F32] = to_f32,                     \
   [ET_F64] = cast_##from##_f64
 #define CAST_REAL_ROW(from) CAST_HALF_ROW(from, cast_##from##_f32, cast_##from##_f16)
 // A complex source is read as its real part; only "is it zero" looks at both.
-#define CAST_COMPLEX_ROW(complex, part)                                                                                 \
-  [ET_B8] = cast_##complex##_b8, [ET_U8] = cast_##part##_u8, [ET_I8] = cast_##part##_i8, [ET_I16] = cast_##part##_i16,  \
-  [ET_I32] = cast_##part##_i32, [ET_I64] = cast_##part##_i64, [ET_U16] = cast_##part##_u16,                             \
-  [ET_U32] = cast_##part##_u32, [ET_U64] = cast_##part##_u64, [ET_F16] = cast_##part##_f16,                             \
-  [ET_BF16] = cast_##part##_bf16, [ET_F32] = cast_##part##_f32, [ET_F64] = cast_##part##_f64
+#define CAST_COMPLEX_ROW(complex, part)                                                       \
+  [ET_B8] = cast_##complex##_b8, [ET_U8] = cast_##part##_u8, [ET_I8] = cast_##part##_i8,      \
+  [ET_I16] = cast_##part##_i16, [ET_I32] = cast_##part##_i32, [ET_I64] = cast_##part##_i64,   \
+  [ET_U16] = cast_##part##_u16, [ET_U32] = cast_##part##_u32, [ET_U64] = cast_##part##_u64,   \
+  [ET_F16] = cast_##part##_f16, [ET_BF16] = cast_##part##_bf16, [ET_F32] = cast_##part##_f32, \
+  [ET_F64] = cast_##part##_f64
 
 const eti_cast_fn eti_casts[ET_DTYPE_COUNT][ET_DTYPE_COUNT] = {
     [ET_B8] = {CAST_REAL_ROW(b8), [ET_C64] = cast_b8_c64, [ET_C128] = cast_b8_c128},
@@ -191,9 +206,11 @@ const eti_cast_fn eti_casts[ET_DTYPE_COUNT][ET_DTYPE_COUNT] = {
     [ET_U16] = {CAST_REAL_ROW(u16), [ET_C64] = cast_u16_c64, [ET_C128] = cast_u16_c128},
     [ET_U32] = {CAST_REAL_ROW(u32), [ET_C64] = cast_u32_c64, [ET_C128] = cast_u32_c128},
     [ET_U64] = {CAST_REAL_ROW(u64), [ET_C64] = cast_u64_c64, [ET_C128] = cast_u64_c128},
-    [ET_F16] = {CAST_HALF_ROW(f16, cast_f16_f32_fast, cast_f16_f16), [ET_C64] = cast_f16_c64, [ET_C128] = cast_f16_c128},
+    [ET_F16] = {CAST_HALF_ROW(f16, cast_f16_f32_fast, cast_f16_f16), [ET_C64] = cast_f16_c64,
+                [ET_C128] = cast_f16_c128},
     [ET_BF16] = {CAST_REAL_ROW(bf16), [ET_C64] = cast_bf16_c64, [ET_C128] = cast_bf16_c128},
-    [ET_F32] = {CAST_HALF_ROW(f32, cast_f32_f32, cast_f32_f16_fast), [ET_C64] = cast_f32_c64, [ET_C128] = cast_f32_c128},
+    [ET_F32] = {CAST_HALF_ROW(f32, cast_f32_f32, cast_f32_f16_fast), [ET_C64] = cast_f32_c64,
+                [ET_C128] = cast_f32_c128},
     [ET_F64] = {CAST_REAL_ROW(f64), [ET_C64] = cast_f64_c64, [ET_C128] = cast_f64_c128},
     [ET_C64] = {CAST_COMPLEX_ROW(c64, f32), [ET_C64] = copy_8, [ET_C128] = cast_c64_c128},
     [ET_C128] = {CAST_COMPLEX_ROW(c128, f64), [ET_C64] = cast_c128_c64, [ET_C128] = copy_16},

@@ -1,17 +1,18 @@
-// dtype_sets.h — names for the sets of element types that operators share. Preprocessor constants, so that loop templates
-// can test them with #if.
+// dtype_sets.h — names for the sets of element types that operators share. Preprocessor constants,
+// so that loop templates can test them with #if.
 #ifndef ET_DTYPE_SETS_H
 #define ET_DTYPE_SETS_H
 
-// Numbers of et_dtype, repeated as literals for the preprocessor; kernels/args.c ties them with static_assert.
-#define ET_TYPES_INT 0x1Fu                       // u8 i8 i16 i32 i64
-#define ET_TYPES_HALF ((1u << 5) | (1u << 15))   // f16 bf16
+// Numbers of et_dtype, repeated as literals for the preprocessor; kernels/args.c ties them with
+// static_assert.
+#define ET_TYPES_INT 0x1Fu                      // u8 i8 i16 i32 i64
+#define ET_TYPES_HALF ((1u << 5) | (1u << 15))  // f16 bf16
 #define ET_TYPES_F32 (1u << 6)
 #define ET_TYPES_F64 (1u << 7)
 #define ET_TYPES_BOOL (1u << 11)
-#define ET_TYPES_COMPLEX ((1u << 9) | (1u << 10))            // c64 c128
+#define ET_TYPES_COMPLEX ((1u << 9) | (1u << 10))                 // c64 c128
 #define ET_TYPES_UNSIGNED ((1u << 27) | (1u << 28) | (1u << 29))  // u16 u32 u64
-#define ET_TYPES_INDEX ((1u << 3) | (1u << 4))               // i32 i64
+#define ET_TYPES_INDEX ((1u << 3) | (1u << 4))                    // i32 i64
 #define ET_TYPES_FLOAT (ET_TYPES_F32 | ET_TYPES_F64)
 #define ET_TYPES_FLOAT_HALF (ET_TYPES_FLOAT | ET_TYPES_HALF)
 #define ET_TYPES_REAL (ET_TYPES_INT | ET_TYPES_FLOAT)
@@ -19,6 +20,6 @@
 #define ET_TYPES_REAL_BOOL (ET_TYPES_REAL | ET_TYPES_BOOL)
 #define ET_TYPES_REAL_HALF_BOOL (ET_TYPES_REAL | ET_TYPES_HALF | ET_TYPES_BOOL)
 #define ET_TYPES_INT_BOOL (ET_TYPES_INT | ET_TYPES_BOOL)
-#define ET_TYPES_ALL 0x3FFFFFFFu                 // anything that is only moved as bytes
+#define ET_TYPES_ALL 0x3FFFFFFFu  // anything that is only moved as bytes
 
 #endif  // ET_DTYPE_SETS_H

@@ -28,8 +28,10 @@ static uint8_t loop_output(eti_rule rule, et_dtype compute) {
   return (uint8_t)(rule == ETI_RULE_COMPARE || rule == ETI_RULE_LOGICAL ? ET_B8 : compute);
 }
 
-static et_status check_output(const et_kernel_ctx *ctx, eti_rule rule, et_dtype result, const et_tensor *out) {
-  if (rule == ETI_RULE_COMPARE || rule == ETI_RULE_LOGICAL) return ET_OK;  // bool converts to everything
+static et_status check_output(const et_kernel_ctx *ctx, eti_rule rule, et_dtype result,
+                              const et_tensor *out) {
+  if (rule == ETI_RULE_COMPARE || rule == ETI_RULE_LOGICAL)
+    return ET_OK;  // bool converts to everything
   return eti_check_cast(ctx, result, out);
 }
 
@@ -39,21 +41,24 @@ static et_status no_loop(const et_kernel_ctx *ctx, et_dtype compute) {
 
 // ---- one operand
 
-static et_status unary_map(const et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, const et_tensor *in,
-                           const et_tensor *out, eti_fill_params fill, eti_map *map, eti_params *params) {
+static et_status unary_map(const et_kernel_ctx *ctx, et_value *const *args,
+                           const eti_elementwise *op, const et_tensor *in, const et_tensor *out,
+                           eti_fill_params fill, eti_map *map, eti_params *params) {
   et_dtype result, compute;
   apply_rule(op->rule, (et_dtype)in->dtype, &result, &compute);
   ET_TRY(check_output(ctx, op->rule, result, out));
   const eti_loop loop = eti_elementwise_loop(op, compute);
   if (loop == NULL) return no_loop(ctx, compute);
   if (fill != NULL) ET_TRY(fill(ctx, args, compute, params));
-  *map = (eti_map){.loop = loop, .params = params, .grain = op->grain,
+  *map = (eti_map){.loop = loop,
+                   .params = params,
+                   .grain = op->grain,
                    .types = {loop_output(op->rule, compute), (uint8_t)compute}};
   return ET_OK;
 }
 
-et_status eti_unary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
-                        eti_fill_params fill) {
+et_status eti_unary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op,
+                        size_t i_out, eti_fill_params fill) {
   if (eti_flat_run(ctx, args)) return ET_OK;
   et_tensor *operands[2];
   ET_TRY(eti_arg_tensor(ctx, args, 0, &operands[1]));
@@ -73,8 +78,8 @@ static bool arguments_known(et_value *const *args, size_t i_out, eti_fill_params
   return true;
 }
 
-et_status eti_unary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
-                            eti_fill_params fill) {
+et_status eti_unary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op,
+                            size_t i_out, eti_fill_params fill) {
   if (!arguments_known(args, i_out, fill)) return ET_OK;
   const et_kernel_ctx k = eti_prepare_args(ctx);
   et_tensor *in, *out;
@@ -94,9 +99,11 @@ typedef struct operand {
   eti_scalar scalar;
 } operand;
 
-static et_status read_operand(const et_kernel_ctx *ctx, et_value *const *args, size_t i, operand *out) {
+static et_status read_operand(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                              operand *out) {
   out->tensor = NULL;
-  if (args[i] != NULL && args[i]->tag == ET_TENSOR) return eti_arg_tensor(ctx, args, i, &out->tensor);
+  if (args[i] != NULL && args[i]->tag == ET_TENSOR)
+    return eti_arg_tensor(ctx, args, i, &out->tensor);
   return eti_arg_scalar(ctx, args, i, &out->scalar);
 }
 
@@ -110,7 +117,8 @@ static et_status common_type(const et_kernel_ctx *ctx, const operand in[2], et_d
     }
   }
   *out = eti_promote_result(&p);
-  ET_CHECK(*out != ET_DTYPE_COUNT, ctx->err, ET_INVALID_ARGUMENT, "the operands' dtypes have no common type");
+  ET_CHECK(*out != ET_DTYPE_COUNT, ctx->err, ET_INVALID_ARGUMENT,
+           "the operands' dtypes have no common type");
   return ET_OK;
 }
 
@@ -132,8 +140,9 @@ static et_status check_divisor(const et_kernel_ctx *ctx, const operand *b) {
   return ET_OK;
 }
 
-static et_status binary_map(const et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, const operand in[2],
-                            const et_tensor *out, eti_fill_params fill, eti_map *map, eti_params *params) {
+static et_status binary_map(const et_kernel_ctx *ctx, et_value *const *args,
+                            const eti_elementwise *op, const operand in[2], const et_tensor *out,
+                            eti_fill_params fill, eti_map *map, eti_params *params) {
   et_dtype common, result, compute;
   ET_TRY(common_type(ctx, in, &common));
   apply_rule(op->rule, common, &result, &compute);
@@ -145,24 +154,29 @@ static et_status binary_map(const et_kernel_ctx *ctx, et_value *const *args, con
     unsigned char rounded[16];
     unsigned char *to = params->bytes + ETI_PARAM_OPERAND;
     (void)eti_scalar_store(&in[i].scalar, compute, to);
-    if (op->rule == ETI_RULE_COMPARE && compute != common) {  // a half tensor is compared with the number as a half
+    if (op->rule == ETI_RULE_COMPARE &&
+        compute != common) {  // a half tensor is compared with the number as a half
       (void)eti_scalar_store(&in[i].scalar, common, rounded);
       eti_casts[common][compute](to, 0, rounded, 0, 1);
     }
   }
   if (fill != NULL) ET_TRY(fill(ctx, args, compute, params));
-  *map = (eti_map){.loop = loop, .params = params, .grain = op->grain,
+  *map = (eti_map){.loop = loop,
+                   .params = params,
+                   .grain = op->grain,
                    .types = {loop_output(op->rule, compute), (uint8_t)compute, (uint8_t)compute}};
   return ET_OK;
 }
 
-static et_status binary_general(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, et_tensor *out,
-                                const operand in[2], eti_fill_params fill) {
+static et_status binary_general(et_kernel_ctx *ctx, et_value *const *args,
+                                const eti_elementwise *op, et_tensor *out, const operand in[2],
+                                eti_fill_params fill) {
   eti_map map;
   eti_params params = {.align = 0.0};
   ET_TRY(binary_map(ctx, args, op, in, out, fill, &map, &params));
   if (op->divides && eti_is_integral((et_dtype)map.types[1])) ET_TRY(check_divisor(ctx, &in[1]));
-  et_tensor number = {.data = params.bytes + ETI_PARAM_OPERAND, .numel = 1, .capacity = 1, .dtype = map.types[1]};
+  et_tensor number = {
+      .data = params.bytes + ETI_PARAM_OPERAND, .numel = 1, .capacity = 1, .dtype = map.types[1]};
   et_tensor *operands[3] = {out, &number, &number};
   eti_shape shape = {.rank = 0};
   for (size_t i = 0; i < 2; i++) {
@@ -175,14 +189,20 @@ static et_status binary_general(et_kernel_ctx *ctx, et_value *const *args, const
   return eti_map_run(ctx, &map, operands, 3);
 }
 
-// The usual case without prepare (dynamic shapes): three tensors of one type that lie alike, and a loop without parameters.
+// The usual case without prepare (dynamic shapes): three tensors of one type that lie alike, and a
+// loop without parameters.
 static bool run_alike(et_value *const *args, const eti_elementwise *op, size_t i_out) {
-  if (args[0]->tag != ET_TENSOR || args[1]->tag != ET_TENSOR || args[i_out]->tag != ET_TENSOR || op->divides) return false;
+  if (args[0]->tag != ET_TENSOR || args[1]->tag != ET_TENSOR || args[i_out]->tag != ET_TENSOR ||
+      op->divides)
+    return false;
   const et_tensor *a = args[0]->as.tensor, *b = args[1]->as.tensor, *out = args[i_out]->as.tensor;
   et_dtype result, compute;
   apply_rule(op->rule, (et_dtype)a->dtype, &result, &compute);
-  if (b->dtype != a->dtype || compute != (et_dtype)a->dtype || out->dtype != (uint8_t)result) return false;
-  if (a->numel == 0 || a->numel > ETI_GRAIN_MATH || a->data == NULL || b->data == NULL || out->data == NULL) return false;
+  if (b->dtype != a->dtype || compute != (et_dtype)a->dtype || out->dtype != (uint8_t)result)
+    return false;
+  if (a->numel == 0 || a->numel > ETI_GRAIN_MATH || a->data == NULL || b->data == NULL ||
+      out->data == NULL)
+    return false;
   if (!eti_same_layout(a, b) || !eti_same_layout(a, out)) return false;
   const eti_loop loop = eti_elementwise_loop(op, compute);
   if (loop == NULL) return false;
@@ -193,8 +213,8 @@ static bool run_alike(et_value *const *args, const eti_elementwise *op, size_t i
   return true;
 }
 
-et_status eti_binary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
-                         eti_fill_params fill) {
+et_status eti_binary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op,
+                         size_t i_out, eti_fill_params fill) {
   if (eti_flat_run(ctx, args) || (fill == NULL && run_alike(args, op, i_out))) return ET_OK;
   operand in[2];
   et_tensor *out;
@@ -204,8 +224,8 @@ et_status eti_binary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_el
   return binary_general(ctx, args, op, out, in, fill);
 }
 
-et_status eti_binary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
-                             eti_fill_params fill) {
+et_status eti_binary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op,
+                             size_t i_out, eti_fill_params fill) {
   for (size_t i = 0; i < i_out; i++) {
     if (args[i] == NULL || args[i]->tag == ET_NONE) return ET_OK;
   }
@@ -218,7 +238,9 @@ et_status eti_binary_prepare(et_prepare_ctx *ctx, et_value *const *args, const e
   eti_map map;
   eti_params params = {.align = 0.0};
   ET_TRY(binary_map(&k, args, op, in, out, fill, &map, &params));
-  if (op->divides && eti_is_integral((et_dtype)map.types[1])) return ET_OK;  // the divisor must be looked at in every run
-  const uint8_t arg[3] = {(uint8_t)i_out, in[0].tensor != NULL ? 0 : ETI_ARG_PARAM, in[1].tensor != NULL ? 1 : ETI_ARG_PARAM};
+  if (op->divides && eti_is_integral((et_dtype)map.types[1]))
+    return ET_OK;  // the divisor must be looked at in every run
+  const uint8_t arg[3] = {(uint8_t)i_out, in[0].tensor != NULL ? 0 : ETI_ARG_PARAM,
+                          in[1].tensor != NULL ? 1 : ETI_ARG_PARAM};
   return eti_flat_prepare(ctx, &map, args, arg, 3, sizeof params);
 }

@@ -1,6 +1,7 @@
-// elementwise.h — operators of one or two operands described by data: which type they compute in, which loop computes, which
-// f32 loop is specialised per instruction set. One run and one prepare function serve them all.
-// Relies on promotion, iteration and the f32 micro-kernels; knows no operator's name.
+// elementwise.h — operators of one or two operands described by data: which type they compute in,
+// which loop computes, which f32 loop is specialised per instruction set. One run and one prepare
+// function serve them all. Relies on promotion, iteration and the f32 micro-kernels; knows no
+// operator's name.
 #ifndef ET_ELEMENTWISE_H
 #define ET_ELEMENTWISE_H
 
@@ -27,8 +28,8 @@ typedef struct eti_elementwise {
 #define ETI_MICRO_UNARY(name) offsetof(eti_eltwise, unary.name)
 #define ETI_MICRO_BINARY(name) offsetof(eti_eltwise, binary.name)
 
-// Parameters of a loop: numbers k[0], k[1] … in the type of computation; a number that is an operand lies at
-// ETI_PARAM_OPERAND.
+// Parameters of a loop: numbers k[0], k[1] … in the type of computation; a number that is an
+// operand lies at ETI_PARAM_OPERAND.
 typedef union eti_params {
   double align;
   unsigned char bytes[ETI_FLAT_PARAMS];
@@ -39,18 +40,23 @@ eti_loop eti_elementwise_loop(const eti_elementwise *op, et_dtype compute);
 
 // Writes number i of the parameters; at most ETI_FLAT_PARAMS bytes in all.
 void eti_params_set(eti_params *params, size_t i, const eti_scalar *value, et_dtype compute);
-static inline eti_scalar eti_scalar_double(double d) { return (eti_scalar){.is_float = true, .d = d}; }
+static inline eti_scalar eti_scalar_double(double d) {
+  return (eti_scalar){.is_float = true, .d = d};
+}
 
-// ---- one operand: argument i_in, result i_out. fill (or NULL) writes the parameters once the type is known.
-typedef et_status (*eti_fill_params)(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute, eti_params *params);
-et_status eti_unary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out, eti_fill_params fill);
-et_status eti_unary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
-                            eti_fill_params fill);
+// ---- one operand: argument i_in, result i_out. fill (or NULL) writes the parameters once the type
+// is known.
+typedef et_status (*eti_fill_params)(const et_kernel_ctx *ctx, et_value *const *args,
+                                     et_dtype compute, eti_params *params);
+et_status eti_unary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op,
+                        size_t i_out, eti_fill_params fill);
+et_status eti_unary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op,
+                            size_t i_out, eti_fill_params fill);
 
 // ---- two operands: arguments 0 and 1, each a tensor or a number
-et_status eti_binary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
-                         eti_fill_params fill);
-et_status eti_binary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op, size_t i_out,
-                             eti_fill_params fill);
+et_status eti_binary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise *op,
+                         size_t i_out, eti_fill_params fill);
+et_status eti_binary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op,
+                             size_t i_out, eti_fill_params fill);
 
 #endif  // ET_ELEMENTWISE_H

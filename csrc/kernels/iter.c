@@ -1,5 +1,6 @@
-// iter.c — see iter.h. Merging dimensions makes the common cases (equal layouts, one broadcast operand) a single row; rows
-// that need casts pass through buffers on the stack, so no operator is instantiated per pair of types.
+// iter.c — see iter.h. Merging dimensions makes the common cases (equal layouts, one broadcast
+// operand) a single row; rows that need casts pass through buffers on the stack, so no operator is
+// instantiated per pair of types.
 #include "kernels/iter.h"
 
 #include "kernels/promote.h"
@@ -23,15 +24,16 @@ void eti_iter_add_dim(eti_iter *it, size_t size, const ptrdiff_t *strides) {
   it->rank++;
 }
 
-et_status eti_iter_init(const et_kernel_ctx *ctx, eti_iter *it, et_tensor *const *operands, size_t n) {
+et_status eti_iter_init(const et_kernel_ctx *ctx, eti_iter *it, et_tensor *const *operands,
+                        size_t n) {
   const et_tensor *out = operands[0];
   it->rank = 0;
   it->numel = out->numel;
   it->n_operands = n;
   ptrdiff_t bytes[ETI_MAX_OPERANDS];
   for (size_t k = 0; k < n; k++) {
-    ET_CHECK(operands[k]->rank <= out->rank, ctx->err, ET_INVALID_ARGUMENT, "out: rank %d, its inputs need rank %d",
-             (int)out->rank, (int)operands[k]->rank);
+    ET_CHECK(operands[k]->rank <= out->rank, ctx->err, ET_INVALID_ARGUMENT,
+             "out: rank %d, its inputs need rank %d", (int)out->rank, (int)operands[k]->rank);
     it->data[k] = operands[k]->data;
     bytes[k] = (ptrdiff_t)et_dtype_bytes((et_dtype)operands[k]->dtype);
   }
@@ -43,7 +45,8 @@ et_status eti_iter_init(const et_kernel_ctx *ctx, eti_iter *it, et_tensor *const
       const size_t missing = (size_t)out->rank - t->rank;
       const int32_t size = d < missing ? 1 : t->sizes[d - missing];
       ET_CHECK(size == 1 || size == out->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
-               "out: size %d in dimension %zu, its inputs need %d", (int)out->sizes[d], d, (int)size);
+               "out: size %d in dimension %zu, its inputs need %d", (int)out->sizes[d], d,
+               (int)size);
       strides[k] = size == 1 ? 0 : t->strides[d - missing] * bytes[k];
     }
     eti_iter_add_dim(it, (size_t)out->sizes[d], strides);
@@ -67,7 +70,8 @@ void eti_iter_rows(const eti_iter *it, size_t begin, size_t end, eti_row_fn row,
   for (size_t d = 0; d < it->rank; d++) {
     at[d] = rest % it->sizes[d];
     rest /= it->sizes[d];
-    for (size_t k = 0; k < n_operands; k++) p[k] = (char *)p[k] + (ptrdiff_t)at[d] * it->strides[d][k];
+    for (size_t k = 0; k < n_operands; k++)
+      p[k] = (char *)p[k] + (ptrdiff_t)at[d] * it->strides[d][k];
   }
   for (size_t i = begin;;) {
     size_t n = it->sizes[0] - at[0];
@@ -76,7 +80,8 @@ void eti_iter_rows(const eti_iter *it, size_t begin, size_t end, eti_row_fn row,
     i += n;
     if (i >= end) return;
     // Rows after the first begin at 0 of the innermost dimension: step back, then carry.
-    for (size_t k = 0; k < n_operands; k++) p[k] = (char *)p[k] - (ptrdiff_t)at[0] * it->strides[0][k];
+    for (size_t k = 0; k < n_operands; k++)
+      p[k] = (char *)p[k] - (ptrdiff_t)at[0] * it->strides[0][k];
     at[0] = 0;
     for (size_t d = 1; d < it->rank; d++) {
       if (++at[d] < it->sizes[d]) {
@@ -99,9 +104,9 @@ typedef struct cast_rows {
   eti_loop loop;
   const void *params;
   size_t n_operands;
-  size_t block;                         // elements that fit a buffer in every operand's type
-  eti_cast_fn cast[ETI_MAX_OPERANDS];   // NULL: used as it lies
-  ptrdiff_t bytes[ETI_MAX_OPERANDS];    // element size in the loop's type
+  size_t block;                        // elements that fit a buffer in every operand's type
+  eti_cast_fn cast[ETI_MAX_OPERANDS];  // NULL: used as it lies
+  ptrdiff_t bytes[ETI_MAX_OPERANDS];   // element size in the loop's type
 } cast_rows;
 
 static void plain_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
@@ -148,21 +153,22 @@ static void range_task(void *ctx, size_t begin, size_t end) {
   eti_iter_rows(job->it, begin, end, job->row, job->row_ctx);
 }
 
-static et_status run_cast(const et_kernel_ctx *ctx, const eti_map *map, const eti_iter *it, et_tensor *const *operands,
-                          size_t n) {
+static et_status run_cast(const et_kernel_ctx *ctx, const eti_map *map, const eti_iter *it,
+                          et_tensor *const *operands, size_t n) {
   cast_rows c = {.loop = map->loop, .params = map->params, .n_operands = n, .block = CAST_BYTES};
   for (size_t k = 0; k < n; k++) {
     const et_dtype has = (et_dtype)operands[k]->dtype, needs = (et_dtype)map->types[k];
     c.bytes[k] = (ptrdiff_t)et_dtype_bytes(needs);
     if (has == needs) continue;
     c.cast[k] = k == 0 ? eti_casts[needs][has] : eti_casts[has][needs];
-    ET_CHECK(c.cast[k] != NULL, ctx->err, ET_NOT_SUPPORTED, "no conversion between dtypes %s and %s", et_dtype_name(has),
-             et_dtype_name(needs));
+    ET_CHECK(c.cast[k] != NULL, ctx->err, ET_NOT_SUPPORTED,
+             "no conversion between dtypes %s and %s", et_dtype_name(has), et_dtype_name(needs));
     const size_t fits = CAST_BYTES / (size_t)c.bytes[k];
     if (fits < c.block) c.block = fits;
   }
   range_job job = {it, cast_row, &c};
-  et_parallel_for(ctx->pool, range_task, &job, it->numel, map->grain == 0 ? ETI_GRAIN_CHEAP : map->grain);
+  et_parallel_for(ctx->pool, range_task, &job, it->numel,
+                  map->grain == 0 ? ETI_GRAIN_CHEAP : map->grain);
   return ET_OK;
 }
 
@@ -183,7 +189,8 @@ static void flat_task(void *ctx, size_t begin, size_t end) {
   job->loop(p, job->strides, end - begin, job->params);
 }
 
-et_status eti_map_run(const et_kernel_ctx *ctx, const eti_map *map, et_tensor *const *operands, size_t n) {
+et_status eti_map_run(const et_kernel_ctx *ctx, const eti_map *map, et_tensor *const *operands,
+                      size_t n) {
   ET_CHECK(map->loop != NULL, ctx->err, ET_NOT_SUPPORTED, "dtype %s is not supported here",
            et_dtype_name((et_dtype)operands[n - 1]->dtype));
   et_tensor *out = operands[0];
@@ -219,8 +226,8 @@ et_status eti_map_run(const et_kernel_ctx *ctx, const eti_map *map, et_tensor *c
 
 // ---- elementwise, decided in prepare
 
-et_status eti_flat_prepare(et_prepare_ctx *ctx, const eti_map *map, et_value *const *args, const uint8_t *arg, size_t n,
-                           size_t params_bytes) {
+et_status eti_flat_prepare(et_prepare_ctx *ctx, const eti_map *map, et_value *const *args,
+                           const uint8_t *arg, size_t n, size_t params_bytes) {
   if (map->loop == NULL || params_bytes > ETI_FLAT_PARAMS) return ET_OK;
   const et_value *out_value = args[arg[0]];
   if (out_value == NULL || out_value->tag != ET_TENSOR) return ET_OK;

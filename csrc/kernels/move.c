@@ -1,10 +1,12 @@
-// move.c — see move.h. Windows are snapshots of sizes and strides taken before the output is resized, so that a damaged file
-// that passes one tensor twice still cannot make a plan leave its memory.
+// move.c — see move.h. Windows are snapshots of sizes and strides taken before the output is
+// resized, so that a damaged file that passes one tensor twice still cannot make a plan leave its
+// memory.
 #include "kernels/move.h"
 
 #include <string.h>
 
-et_status eti_move_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out, eti_plan_fn plan_fn) {
+et_status eti_move_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                       eti_plan_fn plan_fn) {
   et_tensor *self = NULL, *out = NULL;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_arg_tensor(ctx, args, i_out, &out));
@@ -18,10 +20,12 @@ et_status eti_move_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out, 
   return ET_OK;
 }
 
-et_status eti_move_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i_out, eti_plan_fn plan_fn) {
+et_status eti_move_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i_out,
+                           eti_plan_fn plan_fn) {
   const et_kernel_ctx k = eti_silent_args(ctx);
   et_tensor *self = NULL, *out = NULL;
-  if (eti_arg_tensor(&k, args, 0, &self) != ET_OK || eti_arg_tensor(&k, args, i_out, &out) != ET_OK) return ET_OK;
+  if (eti_arg_tensor(&k, args, 0, &self) != ET_OK || eti_arg_tensor(&k, args, i_out, &out) != ET_OK)
+    return ET_OK;
   if (eti_is_dynamic(self) || eti_is_dynamic(out)) return ET_OK;
   eti_copy_plan plan;
   if (plan_fn(&k, args, out, self, &plan) != ET_OK) return ET_OK;
@@ -33,8 +37,8 @@ et_status eti_move_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i_
   return ET_OK;
 }
 
-et_status eti_move_view(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self, const eti_view *view,
-                        eti_copy_plan *plan) {
+et_status eti_move_view(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self,
+                        const eti_view *view, eti_copy_plan *plan) {
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_TRY(eti_resize(ctx, out, &view->shape));
   const eti_view to = eti_view_of(out);
@@ -43,7 +47,8 @@ et_status eti_move_view(const et_kernel_ctx *ctx, et_tensor *out, const et_tenso
   return ET_OK;
 }
 
-et_status eti_parts_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t n, eti_part_fn part) {
+et_status eti_parts_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t n,
+                            eti_part_fn part) {
   const et_kernel_ctx k = eti_silent_args(ctx);
   eti_copy_plan plan;
   size_t bytes = 0;
@@ -63,29 +68,34 @@ et_status eti_parts_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t n
   return ET_OK;
 }
 
-et_status eti_checked_size(const et_kernel_ctx *ctx, int64_t value, const char *what, int32_t *out) {
+et_status eti_checked_size(const et_kernel_ctx *ctx, int64_t value, const char *what,
+                           int32_t *out) {
   (void)what;
-  ET_CHECK(value >= 0 && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "%s: %lld is no size, needs 0 to 2147483647",
-           what, (long long)value);
+  ET_CHECK(value >= 0 && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: %lld is no size, needs 0 to 2147483647", what, (long long)value);
   *out = (int32_t)value;
   return ET_OK;
 }
 
-et_status eti_wrap_index(const et_kernel_ctx *ctx, int64_t index, size_t dim, int64_t size, int64_t *out) {
+et_status eti_wrap_index(const et_kernel_ctx *ctx, int64_t index, size_t dim, int64_t size,
+                         int64_t *out) {
   (void)dim;
   ET_CHECK(index >= -size && index < size, ctx->err, ET_INVALID_ARGUMENT,
-           "index %lld is out of bounds for dimension %zu with size %lld", (long long)index, dim, (long long)size);
+           "index %lld is out of bounds for dimension %zu with size %lld", (long long)index, dim,
+           (long long)size);
   *out = index < 0 ? index + size : index;
   return ET_OK;
 }
 
-et_status eti_slice_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i_start, int64_t n, eti_slice *slice) {
+et_status eti_slice_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i_start, int64_t n,
+                       eti_slice *slice) {
   bool has_start = false, has_end = false;
   int64_t start = 0, end = 0, step = 1;
   ET_TRY(eti_arg_optional_int(ctx, args, i_start, &has_start, &start));
   ET_TRY(eti_arg_optional_int(ctx, args, i_start + 1, &has_end, &end));
   ET_TRY(eti_arg_int(ctx, args, i_start + 2, &step));
-  ET_CHECK(step > 0, ctx->err, ET_INVALID_ARGUMENT, "slice step %lld, must be positive", (long long)step);
+  ET_CHECK(step > 0, ctx->err, ET_INVALID_ARGUMENT, "slice step %lld, must be positive",
+           (long long)step);
   if (!has_start) start = 0;
   if (!has_end) end = n;
   if (start < 0) start += n;
@@ -94,7 +104,8 @@ et_status eti_slice_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i
   if (start > n) start = n;
   if (end < start) end = start;
   if (end > n) end = n;
-  *slice = (eti_slice){.start = start, .length = end > start ? (end - start - 1) / step + 1 : 0, .step = step};
+  *slice = (eti_slice){
+      .start = start, .length = end > start ? (end - start - 1) / step + 1 : 0, .step = step};
   return ET_OK;
 }
 

@@ -1,13 +1,16 @@
-// move.h — the frame of operators that are one strided copy from their first argument to their output: run builds a plan and
-// runs it; prepare keeps the plan when no shape can change between runs. Also plans for lists of copies (cat, split).
-// Relies on strided.h and shape.h. Knows no operator: a plan function says which element goes where.
+// move.h — the frame of operators that are one strided copy from their first argument to their
+// output: run builds a plan and runs it; prepare keeps the plan when no shape can change between
+// runs. Also plans for lists of copies (cat, split). Relies on strided.h and shape.h. Knows no
+// operator: a plan function says which element goes where.
 #ifndef ET_MOVE_H
 #define ET_MOVE_H
 
 #include "kernels/kernel.h"
 #include "kernels/strided.h"
 
-static inline bool eti_is_dynamic(const et_tensor *t) { return (t->flags & ET_TENSOR_DYNAMIC) != 0; }
+static inline bool eti_is_dynamic(const et_tensor *t) {
+  return (t->flags & ET_TENSOR_DYNAMIC) != 0;
+}
 
 // The arguments of prepare, read without words: what is wrong with them is reported by run.
 static inline et_kernel_ctx eti_silent_args(const et_prepare_ctx *ctx) {
@@ -16,21 +19,26 @@ static inline et_kernel_ctx eti_silent_args(const et_prepare_ctx *ctx) {
   return k;
 }
 
-// Reads the arguments, resizes out, and leaves a finished plan for out ← self. Called in run and in prepare.
-typedef et_status (*eti_plan_fn)(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                                 eti_copy_plan *plan);
+// Reads the arguments, resizes out, and leaves a finished plan for out ← self. Called in run and in
+// prepare.
+typedef et_status (*eti_plan_fn)(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                                 const et_tensor *self, eti_copy_plan *plan);
 
 // self is argument 0, out argument i_out.
 et_status eti_move_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out, eti_plan_fn plan);
-// Leaves ctx->state NULL, with ET_OK, when shapes are dynamic or arguments are wrong: run then plans, or reports, itself.
-et_status eti_move_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i_out, eti_plan_fn plan);
+// Leaves ctx->state NULL, with ET_OK, when shapes are dynamic or arguments are wrong: run then
+// plans, or reports, itself.
+et_status eti_move_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i_out,
+                           eti_plan_fn plan);
 
 // The end of most plan functions: out gets the window's shape and, element for element, its values.
-et_status eti_move_view(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self, const eti_view *view,
-                        eti_copy_plan *plan);
+et_status eti_move_view(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self,
+                        const eti_view *view, eti_copy_plan *plan);
 
-// Plans of several copies in one block of state. Part k is planned by the function given; n parts are kept back to back.
-typedef et_status (*eti_part_fn)(const et_kernel_ctx *ctx, et_value *const *args, size_t k, size_t n, eti_copy_plan *plan);
+// Plans of several copies in one block of state. Part k is planned by the function given; n parts
+// are kept back to back.
+typedef et_status (*eti_part_fn)(const et_kernel_ctx *ctx, et_value *const *args, size_t k,
+                                 size_t n, eti_copy_plan *plan);
 et_status eti_parts_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t n, eti_part_fn part);
 static inline const eti_copy_plan *eti_parts_next(const eti_copy_plan *plan) {
   return (const eti_copy_plan *)(const void *)((const char *)plan + eti_plan_bytes(plan));
@@ -39,14 +47,18 @@ static inline const eti_copy_plan *eti_parts_next(const eti_copy_plan *plan) {
 // A size computed from arguments: 0 … INT32_MAX, else ET_INVALID_ARGUMENT naming `what`.
 et_status eti_checked_size(const et_kernel_ctx *ctx, int64_t value, const char *what, int32_t *out);
 
-// Wraps a negative index once; ET_INVALID_ARGUMENT with index, dimension and size when it is outside.
-et_status eti_wrap_index(const et_kernel_ctx *ctx, int64_t index, size_t dim, int64_t size, int64_t *out);
+// Wraps a negative index once; ET_INVALID_ARGUMENT with index, dimension and size when it is
+// outside.
+et_status eti_wrap_index(const et_kernel_ctx *ctx, int64_t index, size_t dim, int64_t size,
+                         int64_t *out);
 
-// ATen's rule for start:end:step on a dimension of n elements: clamps, never fails but for step < 1.
+// ATen's rule for start:end:step on a dimension of n elements: clamps, never fails but for step
+// < 1.
 typedef struct eti_slice {
   int64_t start, length, step;
 } eti_slice;
-et_status eti_slice_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i_start, int64_t n, eti_slice *slice);
+et_status eti_slice_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i_start, int64_t n,
+                       eti_slice *slice);
 
 // Restricts one dimension of a window to start, start + step, …
 static inline void eti_view_slice(eti_view *view, size_t dim, const eti_slice *slice) {
@@ -55,7 +67,8 @@ static inline void eti_view_slice(eti_view *view, size_t dim, const eti_slice *s
   if (slice->length > 1) view->strides[dim] *= (ptrdiff_t)slice->step;
 }
 
-void eti_view_remove(eti_view *view, size_t dim);                                      // drops a dimension
-void eti_view_insert(eti_view *view, size_t dim, int32_t size, ptrdiff_t stride);      // rank < ET_MAX_RANK
+void eti_view_remove(eti_view *view, size_t dim);  // drops a dimension
+void eti_view_insert(eti_view *view, size_t dim, int32_t size,
+                     ptrdiff_t stride);  // rank < ET_MAX_RANK
 
 #endif  // ET_MOVE_H

@@ -1,5 +1,5 @@
-// promote.c — see promote.h. The table of torch.promote_types is computed from kind and width instead of being written out:
-// 900 cells hide a slip that four rules do not.
+// promote.c — see promote.h. The table of torch.promote_types is computed from kind and width
+// instead of being written out: 900 cells hide a slip that four rules do not.
 #include "kernels/promote.h"
 
 #include "kernels/cast.h"
@@ -15,16 +15,22 @@ static enum kind kind_of(et_dtype d) {
 
 static et_dtype complex_of(et_dtype d) {
   switch (d) {
-    case ET_F16: return ET_C32;
-    case ET_F32: case ET_BF16: return ET_C64;
-    case ET_F64: return ET_C128;
-    default: return d;
+    case ET_F16:
+      return ET_C32;
+    case ET_F32:
+    case ET_BF16:
+      return ET_C64;
+    case ET_F64:
+      return ET_C128;
+    default:
+      return d;
   }
 }
 
 static et_dtype promote_ints(et_dtype a, et_dtype b) {
   const size_t wa = et_dtype_bytes(a), wb = et_dtype_bytes(b);
-  const bool ua = a == ET_U8 || eti_dtype_in(a, ET_TYPES_UNSIGNED), ub = b == ET_U8 || eti_dtype_in(b, ET_TYPES_UNSIGNED);
+  const bool ua = a == ET_U8 || eti_dtype_in(a, ET_TYPES_UNSIGNED),
+             ub = b == ET_U8 || eti_dtype_in(b, ET_TYPES_UNSIGNED);
   if (ua == ub) return wa >= wb ? a : b;
   const et_dtype u = ua ? a : b, s = ua ? b : a;
   if (u != ET_U8) return ET_DTYPE_COUNT;
@@ -76,24 +82,27 @@ et_dtype eti_promote_result(const eti_promotion *p) {
   return combine((et_dtype)p->dim, combine((et_dtype)p->zero, (et_dtype)p->number));
 }
 
-et_status eti_result_type(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b, et_dtype *out) {
+et_status eti_result_type(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b,
+                          et_dtype *out) {
   eti_promotion p = ETI_PROMOTION_NONE;
   eti_promote_tensor(&p, a);
   eti_promote_tensor(&p, b);
   const et_dtype result = eti_promote_result(&p);
-  ET_CHECK(result != ET_DTYPE_COUNT, ctx->err, ET_INVALID_ARGUMENT, "dtypes %s and %s have no common type",
-           et_dtype_name((et_dtype)a->dtype), et_dtype_name((et_dtype)b->dtype));
+  ET_CHECK(result != ET_DTYPE_COUNT, ctx->err, ET_INVALID_ARGUMENT,
+           "dtypes %s and %s have no common type", et_dtype_name((et_dtype)a->dtype),
+           et_dtype_name((et_dtype)b->dtype));
   *out = result;
   return ET_OK;
 }
 
-et_status eti_result_type_scalar(const et_kernel_ctx *ctx, const et_tensor *a, const eti_scalar *b, et_dtype *out) {
+et_status eti_result_type_scalar(const et_kernel_ctx *ctx, const et_tensor *a, const eti_scalar *b,
+                                 et_dtype *out) {
   eti_promotion p = ETI_PROMOTION_NONE;
   eti_promote_tensor(&p, a);
   eti_promote_scalar(&p, b);
   const et_dtype result = eti_promote_result(&p);
-  ET_CHECK(result != ET_DTYPE_COUNT, ctx->err, ET_INVALID_ARGUMENT, "dtype %s has no common type with a number",
-           et_dtype_name((et_dtype)a->dtype));
+  ET_CHECK(result != ET_DTYPE_COUNT, ctx->err, ET_INVALID_ARGUMENT,
+           "dtype %s has no common type with a number", et_dtype_name((et_dtype)a->dtype));
   *out = result;
   return ET_OK;
 }
@@ -106,7 +115,8 @@ bool eti_can_cast(et_dtype from, et_dtype to) {
 
 et_status eti_check_cast(const et_kernel_ctx *ctx, et_dtype from, const et_tensor *out) {
   ET_CHECK(eti_can_cast(from, (et_dtype)out->dtype), ctx->err, ET_INVALID_ARGUMENT,
-           "out: dtype %s cannot receive results of dtype %s", et_dtype_name((et_dtype)out->dtype), et_dtype_name(from));
+           "out: dtype %s cannot receive results of dtype %s", et_dtype_name((et_dtype)out->dtype),
+           et_dtype_name(from));
   return ET_OK;
 }
 

@@ -19,8 +19,8 @@ static void iter_begin(eti_iter *it, size_t n_operands) {
   it->n_operands = n_operands;
 }
 
-void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const *outs, size_t n_outs, uint32_t mask,
-                        bool keepdim, bool logical_order) {
+void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const *outs,
+                        size_t n_outs, uint32_t mask, bool keepdim, bool logical_order) {
   r->in = in;
   iter_begin(&r->kept, n_outs + 1);
   iter_begin(&r->reduced, 1);
@@ -40,7 +40,8 @@ void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const 
     eti_iter *it = &r->reduced;
     if ((mask >> d & 1u) == 0) {
       for (size_t k = 0; k < n_outs; k++) {
-        strides[k + 1] = outs[k]->strides[out_dim[d]] * (ptrdiff_t)et_dtype_bytes((et_dtype)outs[k]->dtype);
+        strides[k + 1] =
+            outs[k]->strides[out_dim[d]] * (ptrdiff_t)et_dtype_bytes((et_dtype)outs[k]->dtype);
       }
       it = &r->kept;
     }
@@ -59,7 +60,7 @@ void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const 
 typedef struct run_job {
   const eti_reducer *reducer;
   et_dtype dtype;
-  ptrdiff_t bytes;       // of an input element
+  ptrdiff_t bytes;  // of an input element
   ptrdiff_t load_bytes;
   // across: the block's neighbours
   ptrdiff_t stride;
@@ -69,7 +70,8 @@ typedef struct run_job {
 } run_job;
 
 // x[0..n) as contiguous values of the load type: where they lie, or cast into the buffer.
-static const void *load(const run_job *job, const char *x, ptrdiff_t stride, size_t n, void *buffer) {
+static const void *load(const run_job *job, const char *x, ptrdiff_t stride, size_t n,
+                        void *buffer) {
   if (job->dtype == job->reducer->load && stride == job->bytes) return x;
   eti_casts[job->dtype][job->reducer->load](buffer, job->load_bytes, x, stride, n);
   return buffer;
@@ -93,17 +95,23 @@ static void across(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   const run_job *job = ctx;
   double buffer[ETI_REDUCE_BLOCK];
   for (size_t i = 0; i < n; i++) {
-    const void *x = load(job, (const char *)p[0] + (ptrdiff_t)i * s[0], job->stride, job->w, buffer);
+    const void *x =
+        load(job, (const char *)p[0] + (ptrdiff_t)i * s[0], job->stride, job->w, buffer);
     job->reducer->columns(job->acc, x, job->w, job->centers);
   }
 }
 
-void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *reducer, const char *p, ptrdiff_t stride,
-                size_t w, const void *centers, void *acc) {
+void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *reducer,
+                const char *p, ptrdiff_t stride, size_t w, const void *centers, void *acc) {
   const et_dtype dtype = (et_dtype)r->in->dtype;
   const size_t acc_bytes = et_dtype_bytes(reducer->acc);
-  run_job job = {.reducer = reducer, .dtype = dtype, .bytes = (ptrdiff_t)et_dtype_bytes(dtype),
-                 .load_bytes = (ptrdiff_t)et_dtype_bytes(reducer->load), .stride = stride, .w = w, .centers = centers,
+  run_job job = {.reducer = reducer,
+                 .dtype = dtype,
+                 .bytes = (ptrdiff_t)et_dtype_bytes(dtype),
+                 .load_bytes = (ptrdiff_t)et_dtype_bytes(reducer->load),
+                 .stride = stride,
+                 .w = w,
+                 .centers = centers,
                  .acc = acc};
   double first;  // one accumulator, of any type
   (void)eti_scalar_store(&reducer->init, reducer->acc, &first);
@@ -134,8 +142,11 @@ static void result_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n
   const result_job *job = ctx;
   const size_t n_outs = job->r->kept.n_operands - 1;
   for (size_t i = 0; i < n; i += ETI_REDUCE_BLOCK) {
-    eti_result_block block = {.r = job->r, .reduced = job->reduced, .in = (const char *)p[0] + (ptrdiff_t)i * s[0],
-                              .in_stride = s[0], .n = n - i < ETI_REDUCE_BLOCK ? n - i : ETI_REDUCE_BLOCK};
+    eti_result_block block = {.r = job->r,
+                              .reduced = job->reduced,
+                              .in = (const char *)p[0] + (ptrdiff_t)i * s[0],
+                              .in_stride = s[0],
+                              .n = n - i < ETI_REDUCE_BLOCK ? n - i : ETI_REDUCE_BLOCK};
     for (size_t k = 0; k < n_outs; k++) {
       block.out[k] = (char *)p[k + 1] + (ptrdiff_t)i * s[k + 1];
       block.out_stride[k] = s[k + 1];
@@ -151,7 +162,8 @@ static void result_task(void *ctx, size_t begin, size_t end) {
   eti_iter_rows(&job.r->kept, begin, end, result_row, &job);
 }
 
-void eti_reduction_run(const et_kernel_ctx *ctx, const eti_reduction *r, eti_result_fn fn, void *fn_ctx) {
+void eti_reduction_run(const et_kernel_ctx *ctx, const eti_reduction *r, eti_result_fn fn,
+                       void *fn_ctx) {
   result_job job = {.r = r, .fn = fn, .fn_ctx = fn_ctx};
   const size_t work = r->n == 0 ? 1 : r->n, grain = ETI_GRAIN_CHEAP / work + 1;
   et_parallel_for(ctx->pool, result_task, &job, r->kept.numel, grain);

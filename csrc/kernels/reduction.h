@@ -1,7 +1,8 @@
-// reduction.h — the geometry of reductions: which dimensions go, where each result's elements lie, and whether to walk along
-// rows (the innermost memory is reduced) or across them (it is kept, so that many results advance together).
-// A reducer says what happens to a run of elements; it sees them as contiguous values of its own load type.
-// Relies on iteration and casts; knows no operator. Threads split results, never a sum, so results do not depend on them.
+// reduction.h — the geometry of reductions: which dimensions go, where each result's elements lie,
+// and whether to walk along rows (the innermost memory is reduced) or across them (it is kept, so
+// that many results advance together). A reducer says what happens to a run of elements; it sees
+// them as contiguous values of its own load type. Relies on iteration and casts; knows no operator.
+// Threads split results, never a sum, so results do not depend on them.
 #ifndef ET_REDUCTION_H
 #define ET_REDUCTION_H
 
@@ -12,8 +13,8 @@
 #define ETI_REDUCE_BLOCK 256  // results that advance together, and elements cast at a time
 
 typedef struct eti_reducer {
-  et_dtype load;  // ET_F32, ET_F64, ET_I64 or ET_B8: inputs are cast to it
-  et_dtype acc;   // type of the accumulators
+  et_dtype load;    // ET_F32, ET_F64, ET_I64 or ET_B8: inputs are cast to it
+  et_dtype acc;     // type of the accumulators
   eti_scalar init;  // their first value
   // *acc ∘= x[0] ∘ … ∘ x[n-1]; center is one value of type load (deviations), else unused
   void (*row)(void *acc, const void *x, size_t n, const void *center);
@@ -26,21 +27,23 @@ typedef struct eti_reduction {
   eti_iter kept;     // operands: in, out 0, out 1
   eti_iter reduced;  // operand: in; data[0] is set per result
   bool across;
-  size_t n;          // elements that make one result
+  size_t n;  // elements that make one result
 } eti_reduction;
 
 // The shape of a reduction's result.
 eti_shape eti_reduced_shape(const et_tensor *in, uint32_t mask, bool keepdim);
 
-// Describes the reduction of in over the dimensions of mask into n_outs ≤ 2 outputs that already have the reduced shape.
-// logical_order walks the reduced elements in logical order instead of memory order (for indices).
-void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const *outs, size_t n_outs, uint32_t mask,
-                        bool keepdim, bool logical_order);
+// Describes the reduction of in over the dimensions of mask into n_outs ≤ 2 outputs that already
+// have the reduced shape. logical_order walks the reduced elements in logical order instead of
+// memory order (for indices).
+void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const *outs,
+                        size_t n_outs, uint32_t mask, bool keepdim, bool logical_order);
 
-// Reduces the elements of w ≤ ETI_REDUCE_BLOCK neighbouring results into acc[0..w). p and stride (bytes) are those of the
-// results' first elements in the input; `reduced` is the caller's own copy of r->reduced.
-void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *reducer, const char *p, ptrdiff_t stride,
-                size_t w, const void *centers, void *acc);
+// Reduces the elements of w ≤ ETI_REDUCE_BLOCK neighbouring results into acc[0..w). p and stride
+// (bytes) are those of the results' first elements in the input; `reduced` is the caller's own copy
+// of r->reduced.
+void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *reducer,
+                const char *p, ptrdiff_t stride, size_t w, const void *centers, void *acc);
 
 // Calls fn for blocks of at most ETI_REDUCE_BLOCK neighbouring results, on several threads.
 typedef struct eti_result_block {
@@ -53,6 +56,7 @@ typedef struct eti_result_block {
   size_t n;
 } eti_result_block;
 typedef void (*eti_result_fn)(void *ctx, const eti_result_block *block);
-void eti_reduction_run(const et_kernel_ctx *ctx, const eti_reduction *r, eti_result_fn fn, void *fn_ctx);
+void eti_reduction_run(const et_kernel_ctx *ctx, const eti_reduction *r, eti_result_fn fn,
+                       void *fn_ctx);
 
 #endif  // ET_REDUCTION_H

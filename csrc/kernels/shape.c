@@ -1,5 +1,5 @@
-// shape.c — see shape.h. Sizes come from files, so products of broadcast shapes are never formed here: et_tensor_resize
-// refuses what does not fit the output's memory before any kernel walks it.
+// shape.c — see shape.h. Sizes come from files, so products of broadcast shapes are never formed
+// here: et_tensor_resize refuses what does not fit the output's memory before any kernel walks it.
 #include "kernels/shape.h"
 
 #include <string.h>
@@ -35,7 +35,8 @@ const char *eti_shape_text(const eti_shape *shape, char text[ETI_SHAPE_TEXT]) {
   return text;
 }
 
-et_status eti_broadcast(const et_kernel_ctx *ctx, const eti_shape *a, const eti_shape *b, eti_shape *out) {
+et_status eti_broadcast(const et_kernel_ctx *ctx, const eti_shape *a, const eti_shape *b,
+                        eti_shape *out) {
   eti_shape result = {.rank = a->rank > b->rank ? a->rank : b->rank};
   for (size_t d = 0; d < result.rank; d++) {  // d counts from the innermost
     const int32_t x = d < a->rank ? a->sizes[a->rank - 1 - d] : 1;
@@ -43,7 +44,8 @@ et_status eti_broadcast(const et_kernel_ctx *ctx, const eti_shape *a, const eti_
     if (x != y && x != 1 && y != 1) {
       char text_a[ETI_SHAPE_TEXT], text_b[ETI_SHAPE_TEXT];
       (void)text_a, (void)text_b;
-      return ET_FAIL(ctx->err, ET_INVALID_ARGUMENT, "shapes %s and %s do not broadcast: dimension -%zu is %d and %d",
+      return ET_FAIL(ctx->err, ET_INVALID_ARGUMENT,
+                     "shapes %s and %s do not broadcast: dimension -%zu is %d and %d",
                      eti_shape_text(a, text_a), eti_shape_text(b, text_b), d + 1, (int)x, (int)y);
     }
     result.sizes[result.rank - 1 - d] = x == 1 ? y : x;
@@ -54,18 +56,20 @@ et_status eti_broadcast(const et_kernel_ctx *ctx, const eti_shape *a, const eti_
 
 et_status eti_wrap_dim(const et_kernel_ctx *ctx, int64_t dim, size_t rank, size_t *out) {
   const int64_t n = rank == 0 ? 1 : (int64_t)rank;
-  ET_CHECK(dim >= -n && dim < n, ctx->err, ET_INVALID_ARGUMENT, "dimension %lld of a tensor of rank %zu", (long long)dim, rank);
+  ET_CHECK(dim >= -n && dim < n, ctx->err, ET_INVALID_ARGUMENT,
+           "dimension %lld of a tensor of rank %zu", (long long)dim, rank);
   *out = (size_t)(dim < 0 ? dim + n : dim);
   return ET_OK;
 }
 
-et_status eti_wrap_dims(const et_kernel_ctx *ctx, const int64_t *dims, size_t n, size_t rank, bool empty_is_all,
-                        uint32_t *mask) {
+et_status eti_wrap_dims(const et_kernel_ctx *ctx, const int64_t *dims, size_t n, size_t rank,
+                        bool empty_is_all, uint32_t *mask) {
   uint32_t result = 0;
   for (size_t i = 0; i < n; i++) {
     size_t d = 0;
     ET_TRY(eti_wrap_dim(ctx, dims[i], rank, &d));
-    ET_CHECK((result >> d & 1u) == 0, ctx->err, ET_INVALID_ARGUMENT, "dimension %zu appears twice in a list of dimensions", d);
+    ET_CHECK((result >> d & 1u) == 0, ctx->err, ET_INVALID_ARGUMENT,
+             "dimension %zu appears twice in a list of dimensions", d);
     result |= 1u << d;
   }
   if (n == 0 && empty_is_all) result = (1u << rank) - 1u;
@@ -132,7 +136,8 @@ bool eti_is_channels_last(const et_tensor *t) {
   return t->sizes[0] == 1 || t->strides[0] == expected;
 }
 
-et_status eti_check_same_dtype(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b, const char *what) {
+et_status eti_check_same_dtype(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b,
+                               const char *what) {
   (void)what;
   ET_CHECK(a->dtype == b->dtype, ctx->err, ET_INVALID_ARGUMENT, "%s: dtypes %s and %s differ", what,
            et_dtype_name((et_dtype)a->dtype), et_dtype_name((et_dtype)b->dtype));

@@ -21,28 +21,34 @@ static inline eti_shape eti_shape_of(const et_tensor *t) {
 #define ETI_SHAPE_TEXT 80
 const char *eti_shape_text(const eti_shape *shape, char text[ETI_SHAPE_TEXT]);
 
-// ATen's broadcasting of two or three shapes (any number by repetition). ET_INVALID_ARGUMENT names both shapes.
-et_status eti_broadcast(const et_kernel_ctx *ctx, const eti_shape *a, const eti_shape *b, eti_shape *out);
+// ATen's broadcasting of two or three shapes (any number by repetition). ET_INVALID_ARGUMENT names
+// both shapes.
+et_status eti_broadcast(const et_kernel_ctx *ctx, const eti_shape *a, const eti_shape *b,
+                        eti_shape *out);
 
-// Negative dims count from the end; a 0-d tensor accepts 0 and -1 (and *out is 0). Else ET_INVALID_ARGUMENT.
+// Negative dims count from the end; a 0-d tensor accepts 0 and -1 (and *out is 0). Else
+// ET_INVALID_ARGUMENT.
 et_status eti_wrap_dim(const et_kernel_ctx *ctx, int64_t dim, size_t rank, size_t *out);
-// Wraps a list of dims into a bit mask; none given (n == 0) means all when empty_is_all. Repeats are an error.
-et_status eti_wrap_dims(const et_kernel_ctx *ctx, const int64_t *dims, size_t n, size_t rank, bool empty_is_all,
-                        uint32_t *mask);
+// Wraps a list of dims into a bit mask; none given (n == 0) means all when empty_is_all. Repeats
+// are an error.
+et_status eti_wrap_dims(const et_kernel_ctx *ctx, const int64_t *dims, size_t n, size_t rank,
+                        bool empty_is_all, uint32_t *mask);
 
 // Resizes an output; the message names it `out`.
 et_status eti_resize(const et_kernel_ctx *ctx, et_tensor *out, const eti_shape *shape);
 et_status eti_resize_like(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *like);
 
 bool eti_same_shape(const et_tensor *a, const et_tensor *b);
-// Same sizes and the same order of elements in memory (size-1 dimensions do not count): one linear walk serves both.
+// Same sizes and the same order of elements in memory (size-1 dimensions do not count): one linear
+// walk serves both.
 bool eti_same_layout(const et_tensor *a, const et_tensor *b);
 // Memory order is the logical order (size-1 dimensions do not count).
 bool eti_is_contiguous(const et_tensor *t);
 // Channels-last (NHWC / NDHWC / NLC) in memory.
 bool eti_is_channels_last(const et_tensor *t);
 
-et_status eti_check_same_dtype(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b, const char *what);
+et_status eti_check_same_dtype(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b,
+                               const char *what);
 
 // Product of sizes[begin..end); 1 when empty.
 static inline size_t eti_numel_range(const et_tensor *t, size_t begin, size_t end) {
@@ -51,7 +57,8 @@ static inline size_t eti_numel_range(const et_tensor *t, size_t begin, size_t en
   return n;
 }
 
-// Plain copy that tolerates overlap: planned memory of a damaged file may overlap, and memcpy must not see that.
+// Plain copy that tolerates overlap: planned memory of a damaged file may overlap, and memcpy must
+// not see that.
 void eti_copy_bytes(void *dst, const void *src, size_t bytes);
 
 #endif  // ET_SHAPE_H

@@ -1,5 +1,6 @@
-// strided.c — see strided.h. The order of the axes in a finished plan is the destination's memory order, outermost first, so
-// that writes stream; the innermost loop is the best of five kinds that the strides allow.
+// strided.c — see strided.h. The order of the axes in a finished plan is the destination's memory
+// order, outermost first, so that writes stream; the innermost loop is the best of five kinds that
+// the strides allow.
 #include "kernels/strided.h"
 
 #include <string.h>
@@ -32,8 +33,8 @@ et_status eti_plan_begin_cast(eti_copy_plan *plan, et_dtype to, et_dtype from, e
   if (to == from) return ET_OK;
   plan->cast = eti_casts[from][to];
   plan->src_bytes = (uint8_t)et_dtype_bytes(from);
-  ET_CHECK(plan->cast != NULL, err, ET_NOT_SUPPORTED, "no conversion from %s to %s", et_dtype_name(from),
-           et_dtype_name(to));
+  ET_CHECK(plan->cast != NULL, err, ET_NOT_SUPPORTED, "no conversion from %s to %s",
+           et_dtype_name(from), et_dtype_name(to));
   return ET_OK;
 }
 
@@ -43,7 +44,8 @@ static size_t magnitude(ptrdiff_t stride) {
   return stride < 0 ? (size_t)0 - (size_t)stride : (size_t)stride;
 }
 
-// Keeps the axes with more than one item, strides in bytes, sorted by destination stride. False when there is no element.
+// Keeps the axes with more than one item, strides in bytes, sorted by destination stride. False
+// when there is no element.
 static bool sort_axes(eti_copy_plan *plan) {
   size_t rank = 0;
   for (size_t i = 0; i < plan->rank; i++) {
@@ -73,7 +75,8 @@ static void merge_axes(eti_copy_plan *plan) {
   for (size_t i = 1; i < plan->rank; i++) {
     eti_axis *outer = &plan->axis[last];
     const eti_axis inner = plan->axis[i];
-    if (outer->dst == (ptrdiff_t)inner.n * inner.dst && outer->src == (ptrdiff_t)inner.n * inner.src) {
+    if (outer->dst == (ptrdiff_t)inner.n * inner.dst &&
+        outer->src == (ptrdiff_t)inner.n * inner.src) {
       *outer = (eti_axis){.n = outer->n * inner.n, .dst = inner.dst, .src = inner.src};
     } else {
       plan->axis[++last] = inner;
@@ -118,7 +121,9 @@ static enum kind choose_kind(eti_copy_plan *plan) {
   return plan->cast == NULL ? STRIDED : CAST;
 }
 
-static size_t n_inner_axes(const eti_copy_plan *plan) { return plan->kind == TRANSPOSE ? 2 : 1; }
+static size_t n_inner_axes(const eti_copy_plan *plan) {
+  return plan->kind == TRANSPOSE ? 2 : 1;
+}
 
 void eti_plan_finish(eti_copy_plan *plan) {
   plan->dst_offset *= plan->dst_bytes;
@@ -164,7 +169,8 @@ static inline void move_ends(char *dst, const char *src, size_t bytes, size_t ha
   memcpy(dst + bytes - half, tail, half);
 }
 
-static void copy_rows(char *dst, ptrdiff_t dm, const char *src, ptrdiff_t sm, size_t m, size_t bytes) {
+static void copy_rows(char *dst, ptrdiff_t dm, const char *src, ptrdiff_t sm, size_t m,
+                      size_t bytes) {
   if (bytes > 32 || m < 4) {
     for (; m > 0; m--, dst += dm, src += sm) memmove(dst, src, bytes);
   } else if (bytes >= 16) {
@@ -186,32 +192,54 @@ static inline void fill_row(char *dst, const char *src, size_t n, size_t bytes) 
   for (size_t i = 0; i < n; i++) memcpy(dst + i * bytes, value, bytes);
 }
 
-static inline void strided_row(char *dst, ptrdiff_t ds, const char *src, ptrdiff_t ss, size_t n, size_t bytes) {
+static inline void strided_row(char *dst, ptrdiff_t ds, const char *src, ptrdiff_t ss, size_t n,
+                               size_t bytes) {
   for (; n > 0; n--, dst += ds, src += ss) move_element(dst, src, bytes);
 }
 
 static void fill_by_size(char *dst, const char *src, size_t n, size_t bytes) {
   switch (bytes) {
-    case 1: memset(dst, *src, n); break;
-    case 2: fill_row(dst, src, n, 2); break;
-    case 4: fill_row(dst, src, n, 4); break;
-    case 8: fill_row(dst, src, n, 8); break;
-    default: fill_row(dst, src, n, 16); break;
+    case 1:
+      memset(dst, *src, n);
+      break;
+    case 2:
+      fill_row(dst, src, n, 2);
+      break;
+    case 4:
+      fill_row(dst, src, n, 4);
+      break;
+    case 8:
+      fill_row(dst, src, n, 8);
+      break;
+    default:
+      fill_row(dst, src, n, 16);
+      break;
   }
 }
 
-static void strided_by_size(char *dst, ptrdiff_t ds, const char *src, ptrdiff_t ss, size_t n, size_t bytes) {
+static void strided_by_size(char *dst, ptrdiff_t ds, const char *src, ptrdiff_t ss, size_t n,
+                            size_t bytes) {
   switch (bytes) {
-    case 1: strided_row(dst, ds, src, ss, n, 1); break;
-    case 2: strided_row(dst, ds, src, ss, n, 2); break;
-    case 4: strided_row(dst, ds, src, ss, n, 4); break;
-    case 8: strided_row(dst, ds, src, ss, n, 8); break;
-    default: strided_row(dst, ds, src, ss, n, 16); break;
+    case 1:
+      strided_row(dst, ds, src, ss, n, 1);
+      break;
+    case 2:
+      strided_row(dst, ds, src, ss, n, 2);
+      break;
+    case 4:
+      strided_row(dst, ds, src, ss, n, 4);
+      break;
+    case 8:
+      strided_row(dst, ds, src, ss, n, 8);
+      break;
+    default:
+      strided_row(dst, ds, src, ss, n, 16);
+      break;
   }
 }
 
-static void run_inner(const eti_copy_plan *plan, char *dst, ptrdiff_t dm, const char *src, ptrdiff_t sm, size_t m,
-                      size_t n) {
+static void run_inner(const eti_copy_plan *plan, char *dst, ptrdiff_t dm, const char *src,
+                      ptrdiff_t sm, size_t m, size_t n) {
   const eti_axis *a = &plan->axis[plan->rank - 1u];
   const size_t bytes = plan->dst_bytes;
   switch (plan->kind) {
@@ -222,7 +250,8 @@ static void run_inner(const eti_copy_plan *plan, char *dst, ptrdiff_t dm, const 
       for (; m > 0; m--, dst += dm, src += sm) fill_by_size(dst, src, n, bytes);
       break;
     case TRANSPOSE:
-      for (; m > 0; m--, dst += dm, src += sm) eti_transpose(dst, a[-1].dst, src, a->src, a->n, n, bytes);
+      for (; m > 0; m--, dst += dm, src += sm)
+        eti_transpose(dst, a[-1].dst, src, a->src, a->n, n, bytes);
       break;
     case STRIDED:
       for (; m > 0; m--, dst += dm, src += sm) strided_by_size(dst, a->dst, src, a->src, n, bytes);
@@ -299,7 +328,8 @@ static void run_units(void *ctx, size_t begin, size_t end) {
   for (; begin < end; begin++) {
     const size_t first = c * plan->chunk;
     const size_t n = split->n - first < plan->chunk ? split->n - first : plan->chunk;
-    run_inner(plan, at.dst + (ptrdiff_t)first * split->dst, 0, at.src + (ptrdiff_t)first * split->src, 0, 1, n);
+    run_inner(plan, at.dst + (ptrdiff_t)first * split->dst, 0,
+              at.src + (ptrdiff_t)first * split->src, 0, 1, n);
     if (++c == plan->n_chunks) {
       c = 0;
       if (n_outer > 0) cursor_advance(&at, plan, n_outer, 1);
@@ -309,7 +339,9 @@ static void run_units(void *ctx, size_t begin, size_t end) {
 
 void eti_plan_run(const eti_copy_plan *plan, const et_pool *pool, void *dst, const void *src) {
   if (plan->n_units == 0) return;
-  job j = {.plan = plan, .dst = (char *)dst + plan->dst_offset, .src = (const char *)src + plan->src_offset};
+  job j = {.plan = plan,
+           .dst = (char *)dst + plan->dst_offset,
+           .src = (const char *)src + plan->src_offset};
   if (plan->n_units == 1 && plan->kind == ROWS) {
     if (j.dst != j.src) memmove(j.dst, j.src, plan->axis[0].n * plan->dst_bytes);
     return;
@@ -328,23 +360,27 @@ void eti_plan_views(eti_copy_plan *plan, const eti_view *dst, const eti_view *sr
   eti_plan_finish(plan);
 }
 
-void eti_copy_views(const et_pool *pool, void *dst, const eti_view *to, const void *src, const eti_view *from, size_t bytes) {
+void eti_copy_views(const et_pool *pool, void *dst, const eti_view *to, const void *src,
+                    const eti_view *from, size_t bytes) {
   eti_copy_plan plan;
   eti_plan_begin(&plan, bytes);
   eti_plan_views(&plan, to, from);
   eti_plan_run(&plan, pool, dst, src);
 }
 
-void eti_fill_view(const et_pool *pool, void *dst, const eti_view *to, const void *value, size_t bytes) {
+void eti_fill_view(const et_pool *pool, void *dst, const eti_view *to, const void *value,
+                   size_t bytes) {
   eti_copy_plan plan;
   eti_plan_begin(&plan, bytes);
   plan.dst_offset = to->offset;
-  for (size_t d = 0; d < to->shape.rank; d++) eti_plan_axis(&plan, (size_t)to->shape.sizes[d], to->strides[d], 0);
+  for (size_t d = 0; d < to->shape.rank; d++)
+    eti_plan_axis(&plan, (size_t)to->shape.sizes[d], to->strides[d], 0);
   eti_plan_finish(&plan);
   eti_plan_run(&plan, pool, dst, value);
 }
 
-// Dimensions of one tensor from the innermost outwards, those that logical order walks as one merged.
+// Dimensions of one tensor from the innermost outwards, those that logical order walks as one
+// merged.
 typedef struct run_list {
   size_t n;
   struct {
@@ -358,7 +394,8 @@ static void logical_runs(run_list *runs, const et_tensor *t) {
   for (size_t d = t->rank; d-- > 0;) {
     if (t->sizes[d] == 1) continue;
     const size_t n = (size_t)t->sizes[d];
-    if (runs->n > 0 && t->strides[d] == (ptrdiff_t)runs->run[runs->n - 1].n * runs->run[runs->n - 1].stride) {
+    if (runs->n > 0 &&
+        t->strides[d] == (ptrdiff_t)runs->run[runs->n - 1].n * runs->run[runs->n - 1].stride) {
       runs->run[runs->n - 1].n *= n;
       continue;
     }

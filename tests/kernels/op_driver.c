@@ -1,7 +1,8 @@
-// op_driver.c — runs one operator of et_ops_portable for op_driver.py, which builds the values. It does what the method
-// loader and the run loop do for one instruction: checks the arity and the dtype sets, measures and runs the prepare step in
-// an arena of exactly the measured size, gives the scratch that was asked for, and calls run.
-// A shared library, because Python drives it; nothing of it ships.
+// op_driver.c — runs one operator of et_ops_portable for op_driver.py, which builds the values. It
+// does what the method loader and the run loop do for one instruction: checks the arity and the
+// dtype sets, measures and runs the prepare step in an arena of exactly the measured size, gives
+// the scratch that was asked for, and calls run. A shared library, because Python drives it;
+// nothing of it ships.
 #include "kernels/micro/eltwise.h"
 #include "runtime/arena.h"
 #include "runtime/et.h"
@@ -12,8 +13,8 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-// A pool of n_threads that runs its tasks one after the other, last first: results that depend on how ranges are cut, or
-// on their order, differ from the serial ones.
+// A pool of n_threads that runs its tasks one after the other, last first: results that depend on
+// how ranges are cut, or on their order, differ from the serial ones.
 static void run_backwards(void *ctx, et_task task, void *task_ctx, size_t n) {
   (void)ctx;
   while (n > 0) task(task_ctx, --n);
@@ -37,15 +38,26 @@ EXPORT size_t etd_n_args(const et_op *op);
 EXPORT bool etd_has_prepare(const et_op *op);
 EXPORT const char *etd_name(size_t i);
 EXPORT et_dtype_set etd_dtypes(const et_op *op, bool out);
-EXPORT int etd_run(const et_op *op, et_value *const *args, size_t n_args, et_value *const *prepare_args, size_t n_threads,
-                   et_error *err);
-EXPORT double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare_args, size_t repeats);
+EXPORT int etd_run(const et_op *op, et_value *const *args, size_t n_args,
+                   et_value *const *prepare_args, size_t n_threads, et_error *err);
+EXPORT double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare_args,
+                       size_t repeats);
 
-const et_op *etd_find(const char *name) { return et_op_find(&et_ops_portable, name); }
-size_t etd_n_args(const et_op *op) { return op->n_args; }
-bool etd_has_prepare(const et_op *op) { return op->prepare != NULL; }
-const char *etd_name(size_t i) { return i < et_ops_portable.n_ops ? et_ops_portable.ops[i].name : NULL; }
-et_dtype_set etd_dtypes(const et_op *op, bool out) { return out ? op->out_dtypes : op->in_dtypes; }
+const et_op *etd_find(const char *name) {
+  return et_op_find(&et_ops_portable, name);
+}
+size_t etd_n_args(const et_op *op) {
+  return op->n_args;
+}
+bool etd_has_prepare(const et_op *op) {
+  return op->prepare != NULL;
+}
+const char *etd_name(size_t i) {
+  return i < et_ops_portable.n_ops ? et_ops_portable.ops[i].name : NULL;
+}
+et_dtype_set etd_dtypes(const et_op *op, bool out) {
+  return out ? op->out_dtypes : op->in_dtypes;
+}
 
 typedef struct prepared {
   void *state;
@@ -54,7 +66,8 @@ typedef struct prepared {
   size_t memory_bytes;
 } prepared;
 
-static et_status prepare(const et_op *op, et_value *const *args, size_t n_threads, prepared *out, et_error *err) {
+static et_status prepare(const et_op *op, et_value *const *args, size_t n_threads, prepared *out,
+                         et_error *err) {
   et_arena counting = eti_arena_counting();
   et_prepare_ctx ctx = {.err = err, .n_threads = n_threads, .measuring = true, .arena = &counting};
   et_status status = op->prepare(&ctx, args);
@@ -67,15 +80,16 @@ static et_status prepare(const et_op *op, et_value *const *args, size_t n_thread
   status = op->prepare(&ctx, args);
   if (status != ET_OK) return status;
   if (ctx.scratch_bytes != out->scratch_bytes || arena.used != counting.used) {
-    if (err != NULL) strcpy(err->message, "prepare asked for other memory when it filled than when it measured");
+    if (err != NULL)
+      strcpy(err->message, "prepare asked for other memory when it filled than when it measured");
     return ET_INTERNAL;
   }
   out->state = ctx.state;
   return ET_OK;
 }
 
-int etd_run(const et_op *op, et_value *const *args, size_t n_args, et_value *const *prepare_args, size_t n_threads,
-            et_error *err) {
+int etd_run(const et_op *op, et_value *const *args, size_t n_args, et_value *const *prepare_args,
+            size_t n_threads, et_error *err) {
   if (n_args != op->n_args) {
     if (err != NULL) strcpy(err->message, "the operator takes another number of arguments");
     return ET_INVALID_PROGRAM;
@@ -83,10 +97,14 @@ int etd_run(const et_op *op, et_value *const *args, size_t n_args, et_value *con
   const et_pool pool = {.n_threads = n_threads, .run = run_backwards};
   prepared p = {0};
   et_status status = ET_OK;
-  if (prepare_args != NULL && op->prepare != NULL) status = prepare(op, prepare_args, n_threads, &p, err);
+  if (prepare_args != NULL && op->prepare != NULL)
+    status = prepare(op, prepare_args, n_threads, &p, err);
   if (status == ET_OK) {
     unsigned char *scratch = guarded_alloc(p.scratch_bytes);
-    et_kernel_ctx ctx = {.err = err, .pool = n_threads > 1 ? &pool : NULL, .state = p.state, .scratch = scratch,
+    et_kernel_ctx ctx = {.err = err,
+                         .pool = n_threads > 1 ? &pool : NULL,
+                         .state = p.state,
+                         .scratch = scratch,
                          .scratch_bytes = p.scratch_bytes};
     status = op->run(&ctx, args);
     if (status == ET_OK && !guard_intact(scratch, p.scratch_bytes)) {
@@ -110,9 +128,12 @@ static uint64_t clock_ns(void) {
 }
 
 // Nanoseconds per call of run, the smallest of five rounds; negative when it fails.
-double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare_args, size_t repeats) {
+double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare_args,
+                size_t repeats) {
   prepared p = {0};
-  if (prepare_args != NULL && op->prepare != NULL && prepare(op, prepare_args, 1, &p, NULL) != ET_OK) return -1.0;
+  if (prepare_args != NULL && op->prepare != NULL &&
+      prepare(op, prepare_args, 1, &p, NULL) != ET_OK)
+    return -1.0;
   unsigned char *scratch = guarded_alloc(p.scratch_bytes);
   et_kernel_ctx ctx = {.state = p.state, .scratch = scratch, .scratch_bytes = p.scratch_bytes};
   double best = -1.0;
@@ -139,19 +160,25 @@ typedef struct micro_entry {
 
 #define UNARY_ENTRY(name) {#name, offsetof(eti_eltwise, unary.name), 1},
 #define BINARY_ENTRY(name) {#name, offsetof(eti_eltwise, binary.name), 2},
-static const micro_entry micro_entries[] = {ETI_UNARY_F32_LIST(UNARY_ENTRY) ETI_BINARY_F32_LIST(BINARY_ENTRY)};
+static const micro_entry micro_entries[] = {ETI_UNARY_F32_LIST(UNARY_ENTRY)
+                                                ETI_BINARY_F32_LIST(BINARY_ENTRY)};
 
 EXPORT const char *etd_micro_name(size_t i);
 EXPORT size_t etd_micro_inputs(size_t i);
 EXPORT int etd_best_isa(void);
-EXPORT void etd_micro_run(size_t i, int isa, float *out, float *a, float *b, size_t n, const float *k);
+EXPORT void etd_micro_run(size_t i, int isa, float *out, float *a, float *b, size_t n,
+                          const float *k);
 EXPORT void etd_micro_rows(int isa, const float *x, size_t n, float *results, float *rows);
 
 const char *etd_micro_name(size_t i) {
   return i < sizeof micro_entries / sizeof micro_entries[0] ? micro_entries[i].name : NULL;
 }
-size_t etd_micro_inputs(size_t i) { return micro_entries[i].n_inputs; }
-int etd_best_isa(void) { return (int)eti_cpu_isa(); }
+size_t etd_micro_inputs(size_t i) {
+  return micro_entries[i].n_inputs;
+}
+int etd_best_isa(void) {
+  return (int)eti_cpu_isa();
+}
 
 void etd_micro_run(size_t i, int isa, float *out, float *a, float *b, size_t n, const float *k) {
   const char *table = (const char *)eti_eltwise_for((eti_isa)isa);

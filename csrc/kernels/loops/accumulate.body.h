@@ -1,5 +1,6 @@
 // accumulate.body.h — dst[i] += src[i] of one type, in order: the same element may come again.
-static void ETI_LOOP_NAME(accumulate, SUFFIX)(void *dst, ptrdiff_t ds, const void *src, ptrdiff_t ss, size_t n) {
+static void ETI_LOOP_NAME(accumulate, SUFFIX)(void *dst, ptrdiff_t ds, const void *src,
+                                              ptrdiff_t ss, size_t n) {
   for (size_t i = 0; i < n; i++) {
     CTYPE *d = &ETI_AT(CTYPE, dst, i, ds);
     const CTYPE s = ETI_CAT(CTYPE, src, i, ss);

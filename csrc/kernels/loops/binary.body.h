@@ -1,6 +1,9 @@
-// binary.body.h — one type's loop of binary.inc.h: contiguous, a repeated second input, anything else.
-static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  CTYPE k[3] = {0};  // a copy, because the output might overlap the parameters for all the compiler knows
+// binary.body.h — one type's loop of binary.inc.h: contiguous, a repeated second input, anything
+// else.
+static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
+                                             const void *params) {
+  CTYPE k[3] = {
+      0};  // a copy, because the output might overlap the parameters for all the compiler knows
   if (params != NULL) memcpy(k, params, sizeof k);
   (void)k;
   const bool dense = s[0] == (ptrdiff_t)sizeof(LOOP_OUT) && s[1] == (ptrdiff_t)sizeof(CTYPE);

@@ -1,5 +1,6 @@
-// cast_to.inc.h — defines the conversions of one source type to every real and complex type. Parameters: FROM (short name),
-// FROM_TYPE, FROM_CLASS (I, F or D), FROM_LOAD(x). Included once per source type by cast.c, which undefines them.
+// cast_to.inc.h — defines the conversions of one source type to every real and complex type.
+// Parameters: FROM (short name), FROM_TYPE, FROM_CLASS (I, F or D), FROM_LOAD(x). Included once per
+// source type by cast.c, which undefines them.
 #define TO b8
 #define TO_TYPE uint8_t
 #include "kernels/loops/cast.body.h"
@@ -40,12 +41,14 @@
 #define TO_TYPE double
 #include "kernels/loops/cast.body.h"
 
-static void CAST_NAME(FROM, c64)(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void CAST_NAME(FROM, c64)(void *dst, ptrdiff_t dst_stride, const void *src,
+                                 ptrdiff_t src_stride, size_t n) {
   CAST_NAME(FROM, f32)(dst, dst_stride, src, src_stride, n);
   clear((char *)dst + sizeof(float), dst_stride, sizeof(float), n);
 }
 
-static void CAST_NAME(FROM, c128)(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride, size_t n) {
+static void CAST_NAME(FROM, c128)(void *dst, ptrdiff_t dst_stride, const void *src,
+                                  ptrdiff_t src_stride, size_t n) {
   CAST_NAME(FROM, f64)(dst, dst_stride, src, src_stride, n);
   clear((char *)dst + sizeof(double), dst_stride, sizeof(double), n);
 }

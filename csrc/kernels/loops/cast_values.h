@@ -1,6 +1,7 @@
-// cast_values.h — conversion of one value to each element type, from the three classes a source loads as: I (any integer or
-// bool), F (f32 and the halves), D (f64). Float to integer truncates; out of range and NaN give what torch gives on x86-64:
-// the most negative 32-bit (i8, i16, i32) or 64-bit (the others) integer, of which the low bits remain.
+// cast_values.h — conversion of one value to each element type, from the three classes a source
+// loads as: I (any integer or bool), F (f32 and the halves), D (f64). Float to integer truncates;
+// out of range and NaN give what torch gives on x86-64: the most negative 32-bit (i8, i16, i32) or
+// 64-bit (the others) integer, of which the low bits remain.
 #ifndef ET_CAST_VALUES_H
 #define ET_CAST_VALUES_H
 
@@ -16,10 +17,18 @@ typedef struct eti_c128 {
   double re, im;
 } eti_c128;
 
-static inline int32_t eti_f32_to_i32(float x) { return x >= -0x1p31f && x < 0x1p31f ? (int32_t)x : INT32_MIN; }
-static inline int32_t eti_f64_to_i32(double x) { return x > -0x1p31 - 1.0 && x < 0x1p31 ? (int32_t)x : INT32_MIN; }
-static inline int64_t eti_f64_to_i64(double x) { return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN; }
-static inline int64_t eti_f32_to_i64(float x) { return x >= -0x1p63f && x < 0x1p63f ? (int64_t)x : INT64_MIN; }
+static inline int32_t eti_f32_to_i32(float x) {
+  return x >= -0x1p31f && x < 0x1p31f ? (int32_t)x : INT32_MIN;
+}
+static inline int32_t eti_f64_to_i32(double x) {
+  return x > -0x1p31 - 1.0 && x < 0x1p31 ? (int32_t)x : INT32_MIN;
+}
+static inline int64_t eti_f64_to_i64(double x) {
+  return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
+}
+static inline int64_t eti_f32_to_i64(float x) {
+  return x >= -0x1p63f && x < 0x1p63f ? (int64_t)x : INT64_MIN;
+}
 static inline uint64_t eti_f64_to_u64(double x) {
   return x >= 0x1p63 && x < 0x1p64 ? (uint64_t)x : (uint64_t)eti_f64_to_i64(x);
 }

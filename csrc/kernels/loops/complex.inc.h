@@ -1,7 +1,9 @@
-// complex.inc.h — arithmetic loops of one complex type. Parameters, undefined at the end: COMPLEX_C (the pair), COMPLEX_R (its
-// part), COMPLEX_SUFFIX. Strided only: complex tensors are rare and short.
-#define COMPLEX_LOOP(name) \
-  static void ETI_LOOP_NAME(name, COMPLEX_SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n, const void *params)
+// complex.inc.h — arithmetic loops of one complex type. Parameters, undefined at the end: COMPLEX_C
+// (the pair), COMPLEX_R (its part), COMPLEX_SUFFIX. Strided only: complex tensors are rare and
+// short.
+#define COMPLEX_LOOP(name)                                                                        \
+  static void ETI_LOOP_NAME(name, COMPLEX_SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n, \
+                                                  const void *params)
 
 COMPLEX_LOOP(add) {
   (void)params;
@@ -24,7 +26,8 @@ COMPLEX_LOOP(mul) {
   (void)params;
   for (size_t i = 0; i < n; i++) {
     const COMPLEX_C a = ETI_CAT(COMPLEX_C, p[1], i, s[1]), b = ETI_CAT(COMPLEX_C, p[2], i, s[2]);
-    ETI_AT(COMPLEX_C, p[0], i, s[0]) = (COMPLEX_C){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+    ETI_AT(COMPLEX_C, p[0], i, s[0]) =
+        (COMPLEX_C){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
   }
 }
 

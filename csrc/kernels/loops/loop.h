@@ -1,6 +1,7 @@
-// loop.h — what loop templates share: names, element access, and the promise that lets them vectorise.
-// Operands of one call either coincide or do not overlap as far as results are defined (a damaged file may arrange otherwise
-// and then gets other numbers, never other memory), so contiguous loops are marked free of dependences.
+// loop.h — what loop templates share: names, element access, and the promise that lets them
+// vectorise. Operands of one call either coincide or do not overlap as far as results are defined
+// (a damaged file may arrange otherwise and then gets other numbers, never other memory), so
+// contiguous loops are marked free of dependences.
 #ifndef ET_LOOP_H
 #define ET_LOOP_H
 
@@ -21,7 +22,9 @@
 #define ETI_NO_DEPENDENCES
 #endif
 
-#define ETI_AT(type, base, i, stride) (*(type *)(void *)((char *)(base) + (ptrdiff_t)(i) * (stride)))
-#define ETI_CAT(type, base, i, stride) (*(const type *)(const void *)((const char *)(base) + (ptrdiff_t)(i) * (stride)))
+#define ETI_AT(type, base, i, stride) \
+  (*(type *)(void *)((char *)(base) + (ptrdiff_t)(i) * (stride)))
+#define ETI_CAT(type, base, i, stride) \
+  (*(const type *)(const void *)((const char *)(base) + (ptrdiff_t)(i) * (stride)))
 
 #endif  // ET_LOOP_H

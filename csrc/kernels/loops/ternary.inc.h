@@ -1,5 +1,5 @@
-// ternary.inc.h — loops of three inputs of one type. Parameters, undefined again at the end: LOOP_NAME, LOOP_TYPES,
-// LOOP_EXPR(a, b, c).
+// ternary.inc.h — loops of three inputs of one type. Parameters, undefined again at the end:
+// LOOP_NAME, LOOP_TYPES, LOOP_EXPR(a, b, c).
 #define LOOP_BODY "kernels/loops/ternary.body.h"
 #include "kernels/loops/each_dtype.inc.h"
 #undef LOOP_BODY

@@ -1,6 +1,8 @@
 // unary.body.h — one type's loop of unary.inc.h.
-static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  CTYPE k[3] = {0};  // a copy, because the output might overlap the parameters for all the compiler knows
+static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
+                                             const void *params) {
+  CTYPE k[3] = {
+      0};  // a copy, because the output might overlap the parameters for all the compiler knows
   if (params != NULL) memcpy(k, params, sizeof k);
   (void)k;
   if (s[0] == (ptrdiff_t)sizeof(LOOP_OUT) && s[1] == (ptrdiff_t)sizeof(CTYPE)) {

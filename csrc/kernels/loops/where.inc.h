@@ -1,5 +1,5 @@
-// where.inc.h — out = condition ? a : b for elements of one size, which need no type. Parameters, undefined at the end:
-// WHERE_NAME, WHERE_TYPE (an unsigned integer of that size, or a struct).
+// where.inc.h — out = condition ? a : b for elements of one size, which need no type. Parameters,
+// undefined at the end: WHERE_NAME, WHERE_TYPE (an unsigned integer of that size, or a struct).
 static void WHERE_NAME(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   (void)params;
   const ptrdiff_t bytes = (ptrdiff_t)sizeof(WHERE_TYPE);
@@ -29,8 +29,9 @@ static void WHERE_NAME(void *const p[], const ptrdiff_t s[], size_t n, const voi
     }
   } else {
     for (size_t i = 0; i < n; i++) {
-      ETI_AT(WHERE_TYPE, out, i, s[0]) =
-          ETI_CAT(uint8_t, condition, i, s[1]) != 0 ? ETI_CAT(WHERE_TYPE, a, i, s[2]) : ETI_CAT(WHERE_TYPE, b, i, s[3]);
+      ETI_AT(WHERE_TYPE, out, i, s[0]) = ETI_CAT(uint8_t, condition, i, s[1]) != 0
+                                             ? ETI_CAT(WHERE_TYPE, a, i, s[2])
+                                             : ETI_CAT(WHERE_TYPE, b, i, s[3]);
     }
   }
 }

@@ -1,14 +1,20 @@
-// eltwise.body.h — the source of every variant of eltwise.h; the including file says what its table is called.
-// Plain C over lanes: the compiler vectorises it for the instruction set of the including file, and since no operation is
-// reassociated or contracted every variant gives the same bits.
+// eltwise.body.h — the source of every variant of eltwise.h; the including file says what its table
+// is called. Plain C over lanes: the compiler vectorises it for the instruction set of the
+// including file, and since no operation is reassociated or contracted every variant gives the same
+// bits.
 #include "kernels/loops/loop.h"
 #include "kernels/micro/eltwise.h"
 #include "kernels/micro/math_f32.h"
 
 // ATen's rules: NaN wins in maximum and minimum.
-ETI_INLINE float eti_maximum_f32(float a, float b) { return ((a > b) | (a != a)) ? a : b; }
-ETI_INLINE float eti_minimum_f32(float a, float b) { return ((a < b) | (a != a)) ? a : b; }
-// Keeps a NaN x; bounds are numbers. A NaN bound is said by the third parameter, which is NaN then and -0 (no change) else.
+ETI_INLINE float eti_maximum_f32(float a, float b) {
+  return ((a > b) | (a != a)) ? a : b;
+}
+ETI_INLINE float eti_minimum_f32(float a, float b) {
+  return ((a < b) | (a != a)) ? a : b;
+}
+// Keeps a NaN x; bounds are numbers. A NaN bound is said by the third parameter, which is NaN then
+// and -0 (no change) else.
 ETI_INLINE float eti_clamp_f32(float x, float low, float high, float nan) {
   const float y = x < low ? low : x;
   return (y > high ? high : y) + nan;
@@ -179,7 +185,8 @@ static bool any_huge(const void *x, ptrdiff_t stride, size_t n) {
   return found;
 }
 
-// Element by element: the vector loop of one element where the angle is small, the exact reduction where it is not.
+// Element by element: the vector loop of one element where the angle is small, the exact reduction
+// where it is not.
 static void each_angle(void *const p[], const ptrdiff_t s[], size_t n, eti_loop small,
                        float (*huge)(double r, uint64_t quadrant)) {
   for (size_t i = 0; i < n; i++) {
@@ -195,9 +202,15 @@ static void each_angle(void *const p[], const ptrdiff_t s[], size_t n, eti_loop 
   }
 }
 
-static float huge_sin(double r, uint64_t quadrant) { return (float)eti_sin_quadrant(r, quadrant); }
-static float huge_cos(double r, uint64_t quadrant) { return (float)eti_sin_quadrant(r, quadrant + 1u); }
-static float huge_tan(double r, uint64_t quadrant) { return (float)eti_tan_quadrant(r, quadrant); }
+static float huge_sin(double r, uint64_t quadrant) {
+  return (float)eti_sin_quadrant(r, quadrant);
+}
+static float huge_cos(double r, uint64_t quadrant) {
+  return (float)eti_sin_quadrant(r, quadrant + 1u);
+}
+static float huge_tan(double r, uint64_t quadrant) {
+  return (float)eti_tan_quadrant(r, quadrant);
+}
 
 static void sin_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   if (any_huge(p[1], s[1], n)) {
@@ -252,7 +265,8 @@ static inline __attribute__((always_inline)) float piece_sum(const float *x, siz
   return lanes_sum(&a);
 }
 
-static inline __attribute__((always_inline)) float piece_square_diff(const float *x, size_t n, float mean) {
+static inline __attribute__((always_inline)) float piece_square_diff(const float *x, size_t n,
+                                                                     float mean) {
   lanes a = {0}, b = {0};
   size_t i = 0;
   for (; i + 32 <= n; i += 32) {
@@ -275,14 +289,16 @@ static inline __attribute__((always_inline)) float piece_square_diff(const float
 static float row_sum(const float *x, size_t n) {
   if (n <= PIECE) return piece_sum(x, n);
   double sum = 0.0;
-  for (size_t i = 0; i < n; i += PIECE) sum += (double)piece_sum(x + i, n - i < PIECE ? n - i : PIECE);
+  for (size_t i = 0; i < n; i += PIECE)
+    sum += (double)piece_sum(x + i, n - i < PIECE ? n - i : PIECE);
   return (float)sum;
 }
 
 static float row_sum_square_diff(const float *x, size_t n, float mean) {
   if (n <= PIECE) return piece_square_diff(x, n, mean);
   double sum = 0.0;
-  for (size_t i = 0; i < n; i += PIECE) sum += (double)piece_square_diff(x + i, n - i < PIECE ? n - i : PIECE, mean);
+  for (size_t i = 0; i < n; i += PIECE)
+    sum += (double)piece_square_diff(x + i, n - i < PIECE ? n - i : PIECE, mean);
   return (float)sum;
 }
 
@@ -330,8 +346,8 @@ static void row_softmax(float *out, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) out[i] = out[i] / sum;
 }
 
-// The exponentials are summed by pieces that fit a buffer, so that x survives where out is another array than x and where it
-// is not; each piece has the lanes of row_sum.
+// The exponentials are summed by pieces that fit a buffer, so that x survives where out is another
+// array than x and where it is not; each piece has the lanes of row_sum.
 static void row_log_softmax(float *out, const float *x, size_t n) {
   const float max = row_max(x, n);
   double sum = 0.0;

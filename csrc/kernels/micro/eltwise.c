@@ -10,6 +10,10 @@ static const eti_eltwise *const variants[ETI_ISA_COUNT] = {
     [ETI_ISA_NEON] = &eti_eltwise_scalar,
 };
 
-const eti_eltwise *eti_eltwise_for(eti_isa isa) { return variants[isa] != NULL ? variants[isa] : &eti_eltwise_scalar; }
+const eti_eltwise *eti_eltwise_for(eti_isa isa) {
+  return variants[isa] != NULL ? variants[isa] : &eti_eltwise_scalar;
+}
 
-const eti_eltwise *eti_eltwise_get(void) { return eti_eltwise_for(eti_cpu_isa()); }
+const eti_eltwise *eti_eltwise_get(void) {
+  return eti_eltwise_for(eti_cpu_isa());
+}

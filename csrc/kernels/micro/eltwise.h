@@ -1,6 +1,7 @@
-// eltwise.h — the f32 loops and row kernels that exist per instruction set: elementwise functions, softmax rows, reductions.
-// All variants come from one source (eltwise.body.h) and give the same bits; the scalar one is the specification.
-// Relies on the loop signature of iter.h; knows no tensor.
+// eltwise.h — the f32 loops and row kernels that exist per instruction set: elementwise functions,
+// softmax rows, reductions. All variants come from one source (eltwise.body.h) and give the same
+// bits; the scalar one is the specification. Relies on the loop signature of iter.h; knows no
+// tensor.
 #ifndef ET_ELTWISE_H
 #define ET_ELTWISE_H
 
@@ -8,11 +9,13 @@
 #include "kernels/micro/select.h"
 
 // X(name): functions of one float, and of two; eltwise.body.h says what each computes.
-#define ETI_UNARY_F32_LIST(X) \
-  X(abs) X(neg) X(ceil) X(floor) X(round) X(trunc) X(sign) X(relu) X(sqrt) X(rsqrt) X(reciprocal) X(square) \
-  X(cube) X(inverse_square) X(exp) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) \
-  X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(sigmoid) X(gelu) X(gelu_tanh) \
-  X(logit) X(logit_eps) X(clamp) X(leaky_relu) X(elu)
+#define ETI_UNARY_F32_LIST(X)                                                                      \
+  X(abs)                                                                                           \
+  X(neg) X(ceil) X(floor) X(round) X(trunc) X(sign) X(relu) X(sqrt) X(rsqrt) X(reciprocal)         \
+      X(square) X(cube) X(inverse_square) X(exp) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin)  \
+          X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) \
+              X(erf) X(sigmoid) X(gelu) X(gelu_tanh) X(logit) X(logit_eps) X(clamp) X(leaky_relu)  \
+                  X(elu)
 #define ETI_BINARY_F32_LIST(X) \
   X(add) X(sub) X(mul) X(div) X(add_scaled) X(maximum) X(minimum) X(pow) X(atan2) X(glu)
 
@@ -26,8 +29,8 @@ typedef struct eti_eltwise {
   } binary;
 #undef ETI_FIELD
 
-  // Rows of n ≥ 1 contiguous floats. Reductions keep 64 lanes, element i in lane i mod 64, which meet in
-  // a fixed tree; sums of more than 4096 elements add the sums of such pieces in f64.
+  // Rows of n ≥ 1 contiguous floats. Reductions keep 64 lanes, element i in lane i mod 64, which
+  // meet in a fixed tree; sums of more than 4096 elements add the sums of such pieces in f64.
   float (*row_sum)(const float *x, size_t n);
   float (*row_sum_square_diff)(const float *x, size_t n, float mean);  // Σ (x - mean)²
   float (*row_max)(const float *x, size_t n);                          // NaN when there is one
@@ -39,7 +42,8 @@ typedef struct eti_eltwise {
   void (*rows_add_wide)(double *y, const float *x, size_t n);
   void (*rows_max)(float *y, const float *x, size_t n);
   void (*rows_min)(float *y, const float *x, size_t n);
-  void (*rows_add_square_diff)(double *y, const float *x, const float *mean, size_t n);  // y += (x - mean)²
+  void (*rows_add_square_diff)(double *y, const float *x, const float *mean,
+                               size_t n);  // y += (x - mean)²
   void (*f16_to_f32)(float *out, const uint16_t *x, size_t n);
   void (*f32_to_f16)(uint16_t *out, const float *x, size_t n);
 } eti_eltwise;

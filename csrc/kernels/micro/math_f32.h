@@ -1,7 +1,9 @@
-// math_f32.h — elementary functions of f32 as straight-line arithmetic: no branch, no table, no libm, so that loops over them
-// vectorise and every instruction set gives the same bits. Only +, -, ×, ÷, sqrt and explicit fma are used.
-//   The busy ones (exp, tanh, sigmoid, erf) work in f32; the others work in f64 and round once at the end.
-//   Error: at most 2 units in the last place (tests/kernels/test_math.py), specials as in C.
+// math_f32.h — elementary functions of f32 as straight-line arithmetic: no branch, no table, no
+// libm, so that loops over them vectorise and every instruction set gives the same bits. Only +, -,
+// ×, ÷, sqrt and explicit fma are used.
+//   The busy ones (exp, tanh, sigmoid, erf) work in f32; the others work in f64 and round once at
+//   the end. Error: at most 2 units in the last place (tests/kernels/test_math.py), specials as in
+//   C.
 #ifndef ET_MATH_F32_H
 #define ET_MATH_F32_H
 
@@ -30,8 +32,12 @@ ETI_INLINE double eti_f64_from_bits(uint64_t u) {
   return x;
 }
 
-ETI_INLINE float eti_fma_f32(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
-ETI_INLINE double eti_fma_f64(double a, double b, double c) { return __builtin_fma(a, b, c); }
+ETI_INLINE float eti_fma_f32(float a, float b, float c) {
+  return __builtin_fmaf(a, b, c);
+}
+ETI_INLINE double eti_fma_f64(double a, double b, double c) {
+  return __builtin_fma(a, b, c);
+}
 
 // ---- f64 building blocks, good for about 1e-12 relative: f32 results round as if they were exact
 
@@ -45,7 +51,8 @@ ETI_INLINE double eti_exp2i_f64(double n_shifted) {
 ETI_INLINE double eti_exp_d(double x) {
   x = x > 700.0 ? 700.0 : x;  // f32 overflows at 89; NaN passes both comparisons unchanged
   x = x < -700.0 ? -700.0 : x;
-  const double shifted = eti_fma_f64(x, 0x1.71547652b82fep+0, ETI_ROUND_F64), n = shifted - ETI_ROUND_F64;
+  const double shifted = eti_fma_f64(x, 0x1.71547652b82fep+0, ETI_ROUND_F64),
+               n = shifted - ETI_ROUND_F64;
   const double r = eti_fma_f64(n, -0x1.abc9e3b39803fp-56, eti_fma_f64(n, -0x1.62e42fefa39efp-1, x));
   double p = 1.0 / 362880.0;  // Taylor: |r| ≤ ln2 / 2, the first term left out is 7e-12
   p = eti_fma_f64(p, r, 1.0 / 40320.0);
@@ -63,9 +70,11 @@ ETI_INLINE double eti_exp_d(double x) {
 // Natural logarithm of a normal number, 0 or infinity; NaN below 0. (Every f32 is normal in f64.)
 ETI_INLINE double eti_log_d(double x) {
   const uint64_t bits = eti_f64_bits(x);
-  // Exponent such that the mantissa lies in [sqrt(1/2), sqrt(2)): the offset carries into the exponent from sqrt(2) on.
+  // Exponent such that the mantissa lies in [sqrt(1/2), sqrt(2)): the offset carries into the
+  // exponent from sqrt(2) on.
   const uint64_t offset = bits + (0x3FF0000000000000u - 0x3FE6A09E667F3BCDu);
-  // As a double, because integers of 64 bits do not convert before AVX-512: the exponent enters below 2^52 and leaves by subtraction.
+  // As a double, because integers of 64 bits do not convert before AVX-512: the exponent enters
+  // below 2^52 and leaves by subtraction.
   const double e = eti_f64_from_bits(offset >> 52 | 0x4330000000000000u) - (0x1p52 + 1023.0);
   const double m = eti_f64_from_bits((offset & 0x000FFFFFFFFFFFFFu) + 0x3FE6A09E667F3BCDu);
   const double s = (m - 1.0) / (m + 1.0), t = s * s;
@@ -85,9 +94,9 @@ ETI_INLINE double eti_log_d(double x) {
 ETI_INLINE double eti_atan_d(double x) {
   const double a = fabs(x);
   const bool large = a > 1.0;
-  const double b = large ? 1.0 / a : a;                                  // [0, 1]
-  const bool middle = b > 0x1.a827999fcef32p-2;                           // tan(π/8)
-  const double c = middle ? (b - 1.0) / (b + 1.0) : b, t = c * c;         // |c| ≤ tan(π/8)
+  const double b = large ? 1.0 / a : a;                            // [0, 1]
+  const bool middle = b > 0x1.a827999fcef32p-2;                    // tan(π/8)
+  const double c = middle ? (b - 1.0) / (b + 1.0) : b, t = c * c;  // |c| ≤ tan(π/8)
   double p = -1.0 / 27.0;
   p = eti_fma_f64(p, t, 1.0 / 25.0);
   p = eti_fma_f64(p, t, -1.0 / 23.0);
@@ -116,7 +125,8 @@ ETI_INLINE float eti_exp_reduce(float x, float *shifted) {
   return eti_fma_f32(n, 0x1.05c610p-29f, eti_fma_f32(n, -0x1.62e430p-1f, x));
 }
 
-// e^r - 1 for |r| ≤ ln2 / 2 (Taylor; the first term left out is 2e-10). Adding r last keeps the error near half a unit.
+// e^r - 1 for |r| ≤ ln2 / 2 (Taylor; the first term left out is 2e-10). Adding r last keeps the
+// error near half a unit.
 ETI_INLINE float eti_expm1_reduced(float r) {
   float p = 1.0f / 40320.0f;
   p = eti_fma_f32(p, r, 1.0f / 5040.0f);
@@ -136,20 +146,23 @@ ETI_INLINE float eti_exp_f32(float x) {
   const float p = eti_expm1_reduced(r) + 1.0f;
   // 2^n in two factors, because n reaches from -150 (denormal results) to 128 (infinity).
   const int32_t n = (int32_t)(eti_f32_bits(shifted) - 0x4B400000u), half = n >> 1;
-  const float s1 = eti_f32_from_bits((uint32_t)(half + 127) << 23), s2 = eti_f32_from_bits((uint32_t)(n - half + 127) << 23);
+  const float s1 = eti_f32_from_bits((uint32_t)(half + 127) << 23),
+              s2 = eti_f32_from_bits((uint32_t)(n - half + 127) << 23);
   return p * s1 * s2;
 }
 
 ETI_INLINE float eti_expm1_f32(float x) {
   const double d = (double)x;
-  // Below 2^-26 the subtraction would leave too few digits; there two terms of the series are exact enough.
+  // Below 2^-26 the subtraction would leave too few digits; there two terms of the series are exact
+  // enough.
   const double small = eti_fma_f64(0.5 * d, d, d), large = eti_exp_d(d) - 1.0;
   return (float)(fabs(d) < 0x1p-26 ? small : large);
 }
 
 ETI_INLINE float eti_sigmoid_f32(float x) {
   const float t = eti_exp_f32(-fabsf(x));  // at most 1, so that small results keep all their digits
-  return (float)((double)(x < 0.0f ? t : 1.0f) / (1.0 + (double)t));  // in f64, so that only exp errs
+  return (float)((double)(x < 0.0f ? t : 1.0f) /
+                 (1.0 + (double)t));  // in f64, so that only exp errs
 }
 
 ETI_INLINE float eti_tanh_f32(float x) {
@@ -185,7 +198,8 @@ ETI_INLINE float eti_erf_f32(float x) {
   p = eti_fma_f32(p, t, -0x1.812742p-2f);
   p = eti_fma_f32(p, t, 0x1.06eba8p-3f);
   const float small = eti_fma_f32(p, x, x);
-  // Else 1 - exp(-q), q fitted to -log(erfc|x|) on [0.9, 4] so that the result errs by 6e-11; beyond 4 it is 1.
+  // Else 1 - exp(-q), q fitted to -log(erfc|x|) on [0.9, 4] so that the result errs by 6e-11;
+  // beyond 4 it is 1.
   const float b = a > 4.0f ? 4.0f : a;
   float q = 2.08296918868e-5f;
   q = eti_fma_f32(q, b, -0.000431405338937f);
@@ -212,9 +226,15 @@ ETI_INLINE float eti_gelu_tanh_f32(float x) {
 
 // ---- logarithms
 
-ETI_INLINE float eti_log_f32(float x) { return (float)eti_log_d((double)x); }
-ETI_INLINE float eti_log2_f32(float x) { return (float)(eti_log_d((double)x) * 0x1.71547652b82fep+0); }
-ETI_INLINE float eti_log10_f32(float x) { return (float)(eti_log_d((double)x) * 0x1.bcb7b1526e50ep-2); }
+ETI_INLINE float eti_log_f32(float x) {
+  return (float)eti_log_d((double)x);
+}
+ETI_INLINE float eti_log2_f32(float x) {
+  return (float)(eti_log_d((double)x) * 0x1.71547652b82fep+0);
+}
+ETI_INLINE float eti_log10_f32(float x) {
+  return (float)(eti_log_d((double)x) * 0x1.bcb7b1526e50ep-2);
+}
 
 ETI_INLINE float eti_log1p_f32(float x) {
   const double d = (double)x;
@@ -222,13 +242,16 @@ ETI_INLINE float eti_log1p_f32(float x) {
   return (float)(fabs(d) < 0x1p-26 ? small : large);
 }
 
-// ---- circular functions. |x| < 2^50 is reduced here; loops send larger arguments through eti_reduce_huge first.
+// ---- circular functions. |x| < 2^50 is reduced here; loops send larger arguments through
+// eti_reduce_huge first.
 
 #define ETI_HUGE_ANGLE 0x1p50f
 
-// x = n·π/2 + r with |r| ≤ π/4; *quadrant receives n modulo 4. Exact products and a π/2 of 106 bits.
+// x = n·π/2 + r with |r| ≤ π/4; *quadrant receives n modulo 4. Exact products and a π/2 of 106
+// bits.
 ETI_INLINE double eti_angle_d(double x, uint64_t *quadrant) {
-  const double shifted = eti_fma_f64(x, 0x1.45f306dc9c883p-1, ETI_ROUND_F64), n = shifted - ETI_ROUND_F64;
+  const double shifted = eti_fma_f64(x, 0x1.45f306dc9c883p-1, ETI_ROUND_F64),
+               n = shifted - ETI_ROUND_F64;
   *quadrant = eti_f64_bits(shifted) & 3u;
   return eti_fma_f64(n, -0x1.1a62633145c07p-54, eti_fma_f64(n, -0x1.921fb54442d18p+0, x));
 }
@@ -254,8 +277,8 @@ ETI_INLINE double eti_cos_core(double r) {
   return eti_fma_f64(p, t, 1.0);
 }
 
-// The remainder and quadrant of an angle of at least ETI_HUGE_ANGLE: only those bits of 2/π are multiplied that matter modulo
-// four quadrants. A branchy rarity, kept out of loops.
+// The remainder and quadrant of an angle of at least ETI_HUGE_ANGLE: only those bits of 2/π are
+// multiplied that matter modulo four quadrants. A branchy rarity, kept out of loops.
 static inline double eti_reduce_huge(float x, uint64_t *quadrant) {
   static const uint32_t two_over_pi[8] = {0xA2F9836Eu, 0x4E441529u, 0xFC2757D1u, 0xF534DDC0u,
                                           0xDB629599u, 0x3C439041u, 0xFE5163ABu, 0xDEBBC561u};
@@ -263,7 +286,8 @@ static inline double eti_reduce_huge(float x, uint64_t *quadrant) {
   *quadrant = 0;
   if (bits >= 0x7F800000u) return (double)NAN;
   const uint64_t m = (bits & 0x7FFFFFu) | 0x800000u;
-  const uint32_t skip = (bits >> 23) - 150u - 2u, word = skip / 32u, shift = skip % 32u;  // x = m · 2^(skip + 2)
+  const uint32_t skip = (bits >> 23) - 150u - 2u, word = skip / 32u,
+                 shift = skip % 32u;  // x = m · 2^(skip + 2)
   uint64_t w[3];
   for (uint32_t i = 0; i < 3; i++) {
     const uint64_t pair = (uint64_t)two_over_pi[word + i] << 32 | two_over_pi[word + i + 1];
@@ -274,7 +298,8 @@ static inline double eti_reduce_huge(float x, uint64_t *quadrant) {
   const uint64_t fraction = turns << 2;
   const bool up = fraction >> 63 != 0;
   const uint64_t q = (turns >> 62) + (up ? 1u : 0u);
-  const double r = (double)(int64_t)fraction * (0x1p-64 * 0x1.921fb54442d18p+0);  // as signed: the nearest quadrant
+  const double r = (double)(int64_t)fraction *
+                   (0x1p-64 * 0x1.921fb54442d18p+0);  // as signed: the nearest quadrant
   *quadrant = (x < 0.0f ? 0u - q : q) & 3u;
   return x < 0.0f ? -r : r;
 }
@@ -307,7 +332,9 @@ ETI_INLINE float eti_tan_f32(float x) {
 
 // ---- inverse circular functions
 
-ETI_INLINE float eti_atan_f32(float x) { return (float)eti_atan_d((double)x); }
+ETI_INLINE float eti_atan_f32(float x) {
+  return (float)eti_atan_d((double)x);
+}
 ETI_INLINE float eti_asin_f32(float x) {
   const double d = (double)x;
   return (float)eti_atan_d(d / sqrt((1.0 - d) * (1.0 + d)));
@@ -319,7 +346,8 @@ ETI_INLINE float eti_acos_f32(float x) {
 
 ETI_INLINE float eti_atan2_f32(float y, float x) {
   const double a = fabs((double)y), b = fabs((double)x);
-  const bool both_infinite = a == (double)INFINITY && b == (double)INFINITY, both_zero = a == 0.0 && b == 0.0;
+  const bool both_infinite = a == (double)INFINITY && b == (double)INFINITY,
+             both_zero = a == 0.0 && b == 0.0;
   double t = eti_atan_d(both_infinite ? 1.0 : both_zero ? 0.0 : a / b);
   t = signbit(x) ? 0x1.921fb54442d18p+1 - t : t;
   return (float)copysign(t, (double)y);
@@ -329,7 +357,8 @@ ETI_INLINE float eti_atan2_f32(float y, float x) {
 
 ETI_INLINE float eti_sinh_f32(float x) {
   const double d = (double)x, e = eti_exp_d(fabs(d));
-  const double small = eti_fma_f64(d * d * (1.0 / 6.0), d, d), large = copysign(0.5 * (e - 1.0 / e), d);
+  const double small = eti_fma_f64(d * d * (1.0 / 6.0), d, d),
+               large = copysign(0.5 * (e - 1.0 / e), d);
   return (float)(fabs(d) < 0x1p-12 ? small : large);
 }
 ETI_INLINE float eti_cosh_f32(float x) {
@@ -338,7 +367,8 @@ ETI_INLINE float eti_cosh_f32(float x) {
 }
 ETI_INLINE float eti_asinh_f32(float x) {
   const double d = (double)x, a = fabs(d);
-  const double small = eti_fma_f64(d * d * (-1.0 / 6.0), d, d), large = copysign(eti_log_d(a + sqrt(eti_fma_f64(a, a, 1.0))), d);
+  const double small = eti_fma_f64(d * d * (-1.0 / 6.0), d, d),
+               large = copysign(eti_log_d(a + sqrt(eti_fma_f64(a, a, 1.0))), d);
   return (float)(a < 0x1p-12 ? small : large);
 }
 ETI_INLINE float eti_acosh_f32(float x) {
@@ -347,7 +377,8 @@ ETI_INLINE float eti_acosh_f32(float x) {
 }
 ETI_INLINE float eti_atanh_f32(float x) {
   const double d = (double)x;
-  const double small = eti_fma_f64(d * d * (1.0 / 3.0), d, d), large = 0.5 * eti_log_d((1.0 + d) / (1.0 - d));
+  const double small = eti_fma_f64(d * d * (1.0 / 3.0), d, d),
+               large = 0.5 * eti_log_d((1.0 + d) / (1.0 - d));
   return (float)(fabs(d) < 0x1p-12 ? small : large);
 }
 

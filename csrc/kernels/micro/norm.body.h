@@ -1,5 +1,5 @@
-// norm.body.h — the loops of norm.h for element type T, written so that compilers turn the 16 lanes into vectors.
-// The including file sets, and this file undefines: T, SUFFIX.
+// norm.body.h — the loops of norm.h for element type T, written so that compilers turn the 16 lanes
+// into vectors. The including file sets, and this file undefines: T, SUFFIX.
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
@@ -35,8 +35,8 @@ static double FN(squares)(const void *src, double mean_, size_t n) {
   return (double)FN(tree)(lanes);
 }
 
-static void FN(normalize)(void *dst, const void *src, double mean_, double rstd_, const void *weight, const void *bias,
-                          size_t n) {
+static void FN(normalize)(void *dst, const void *src, double mean_, double rstd_,
+                          const void *weight, const void *bias, size_t n) {
   T *const out = dst;
   const T *const x = src, *const w = weight, *const b = bias;
   const T mean = (T)mean_, rstd = (T)rstd_;

@@ -1,6 +1,7 @@
-// norm.h — the inner loops of normalisation, over chunks of elements in a row. Sums use 16 lanes (element i goes to lane i mod 16)
-// that are added as a fixed tree, and no fused multiply-add, so that every instruction set gives the same bits.
-// Relies on kernels/micro/select.h. Knows no tensor.
+// norm.h — the inner loops of normalisation, over chunks of elements in a row. Sums use 16 lanes
+// (element i goes to lane i mod 16) that are added as a fixed tree, and no fused multiply-add, so
+// that every instruction set gives the same bits. Relies on kernels/micro/select.h. Knows no
+// tensor.
 #ifndef ET_MICRO_NORM_H
 #define ET_MICRO_NORM_H
 
@@ -14,16 +15,19 @@ typedef struct eti_norm_micro {
   double (*sum)(const void *x, size_t n);
   double (*squares)(const void *x, double mean, size_t n);  // Σ (x[i] − mean)²
   // out[i] = ((x[i] − mean) · rstd) · w[i] + b[i]; w and b may be NULL. out may be x.
-  void (*normalize)(void *out, const void *x, double mean, double rstd, const void *w, const void *b, size_t n);
+  void (*normalize)(void *out, const void *x, double mean, double rstd, const void *w,
+                    const void *b, size_t n);
   // out[i] = (x[i] − mean) · scale + shift; the second form has one of each per element.
   void (*affine)(void *out, const void *x, double mean, double scale, double shift, size_t n);
-  void (*affine_each)(void *out, const void *x, const void *mean, const void *scale, const void *shift, size_t n);
+  void (*affine_each)(void *out, const void *x, const void *mean, const void *scale,
+                      const void *shift, size_t n);
 } eti_norm_micro;
 
 enum { ETI_NORM_F32, ETI_NORM_F64, ETI_NORM_TYPES };
 
 const eti_norm_micro *eti_norm_micro_best(int type);
-const eti_norm_micro *eti_norm_micro_of_isa(int type, int isa);  // NULL when the build or CPU lacks it
+const eti_norm_micro *eti_norm_micro_of_isa(int type,
+                                            int isa);  // NULL when the build or CPU lacks it
 
 extern const eti_norm_micro eti_norm_scalar[ETI_NORM_TYPES];
 extern const eti_norm_micro eti_norm_avx2[ETI_NORM_TYPES];

@@ -1,4 +1,5 @@
-// norm_scalar.c — the loops of norm.h for any machine: the specification and the fallback. Also chooses between the variants.
+// norm_scalar.c — the loops of norm.h for any machine: the specification and the fallback. Also
+// chooses between the variants.
 #include "kernels/micro/norm.h"
 
 #include "kernels/micro/select.h"
@@ -12,8 +13,10 @@
 #include "kernels/micro/norm.body.h"
 
 const eti_norm_micro eti_norm_scalar[ETI_NORM_TYPES] = {
-    {ET_F32, 4, sum_f32__scalar, squares_f32__scalar, normalize_f32__scalar, affine_f32__scalar, affine_each_f32__scalar},
-    {ET_F64, 8, sum_f64__scalar, squares_f64__scalar, normalize_f64__scalar, affine_f64__scalar, affine_each_f64__scalar},
+    {ET_F32, 4, sum_f32__scalar, squares_f32__scalar, normalize_f32__scalar, affine_f32__scalar,
+     affine_each_f32__scalar},
+    {ET_F64, 8, sum_f64__scalar, squares_f64__scalar, normalize_f64__scalar, affine_f64__scalar,
+     affine_each_f64__scalar},
 };
 
 const eti_norm_micro *eti_norm_micro_of_isa(int type, int isa) {
@@ -24,7 +27,8 @@ const eti_norm_micro *eti_norm_micro_of_isa(int type, int isa) {
       [ETI_ISA_AVX512] = eti_norm_avx512,
 #endif
   };
-  return isa >= 0 && isa <= (int)eti_cpu_isa() && variants[isa] != NULL ? &variants[isa][type] : NULL;
+  return isa >= 0 && isa <= (int)eti_cpu_isa() && variants[isa] != NULL ? &variants[isa][type]
+                                                                        : NULL;
 }
 
 const eti_norm_micro *eti_norm_micro_best(int type) {

@@ -1,12 +1,15 @@
-// pool.body.h — the loops of pool.h for element type T, in a form that compilers vectorise; steps 1 and 2 are the common ones.
-// The including file sets, and this file undefines: T, SUFFIX, U (unsigned twin of an integer T, T itself otherwise).
+// pool.body.h — the loops of pool.h for element type T, in a form that compilers vectorise; steps 1
+// and 2 are the common ones. The including file sets, and this file undefines: T, SUFFIX, U
+// (unsigned twin of an integer T, T itself otherwise).
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
 
-static inline __attribute__((always_inline)) void FN(max_step)(T *restrict best, int32_t *restrict at, const T *x,
-                                                              const size_t step, int32_t first, size_t n) {
+static inline __attribute__((always_inline)) void FN(max_step)(T *restrict best,
+                                                               int32_t *restrict at, const T *x,
+                                                               const size_t step, int32_t first,
+                                                               size_t n) {
   for (size_t i = 0; i < n; i++) {
     const T v = x[i * step], b = best[i];
     const int take = (v > b) | (v != v);
@@ -25,7 +28,8 @@ static void FN(max)(void *best, int32_t *at, const void *x, size_t step, int32_t
   }
 }
 
-static inline __attribute__((always_inline)) void FN(add_step)(T *restrict sum, const T *x, const size_t step, size_t n) {
+static inline __attribute__((always_inline)) void FN(add_step)(T *restrict sum, const T *x,
+                                                               const size_t step, size_t n) {
   for (size_t i = 0; i < n; i++) sum[i] = (T)((U)sum[i] + (U)x[i * step]);
 }
 

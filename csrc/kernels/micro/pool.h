@@ -1,6 +1,6 @@
-// pool.h — the inner loops of pooling: one tap of the window for a row of outputs. Taps come in window order, so sums and ties
-// are those of the definition whatever the instruction set.
-// Relies on kernels/micro/select.h. Knows no tensor.
+// pool.h — the inner loops of pooling: one tap of the window for a row of outputs. Taps come in
+// window order, so sums and ties are those of the definition whatever the instruction set. Relies
+// on kernels/micro/select.h. Knows no tensor.
 #ifndef ET_MICRO_POOL_H
 #define ET_MICRO_POOL_H
 
@@ -11,7 +11,8 @@
 typedef struct eti_pool_micro {
   uint8_t dtype;  // et_dtype: f32, f64 or i64
   uint8_t esize;
-  // Where x[i·step] is greater than best[i] or NaN: best[i] becomes it and at[i] becomes first + i·step. A NaN stays.
+  // Where x[i·step] is greater than best[i] or NaN: best[i] becomes it and at[i] becomes first +
+  // i·step. A NaN stays.
   void (*max)(void *best, int32_t *at, const void *x, size_t step, int32_t first, size_t n);
   void (*add)(void *sum, const void *x, size_t step, size_t n);  // integers wrap
 } eti_pool_micro;
@@ -19,7 +20,8 @@ typedef struct eti_pool_micro {
 enum { ETI_POOL_F32, ETI_POOL_F64, ETI_POOL_I64, ETI_POOL_TYPES };
 
 const eti_pool_micro *eti_pool_micro_best(int type);
-const eti_pool_micro *eti_pool_micro_of_isa(int type, int isa);  // NULL when the build or CPU lacks it
+const eti_pool_micro *eti_pool_micro_of_isa(int type,
+                                            int isa);  // NULL when the build or CPU lacks it
 
 extern const eti_pool_micro eti_pool_scalar[ETI_POOL_TYPES];
 extern const eti_pool_micro eti_pool_avx2[ETI_POOL_TYPES];

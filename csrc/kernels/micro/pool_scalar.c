@@ -1,4 +1,5 @@
-// pool_scalar.c — the loops of pool.h for any machine: the specification and the fallback. Also chooses between the variants.
+// pool_scalar.c — the loops of pool.h for any machine: the specification and the fallback. Also
+// chooses between the variants.
 #include "kernels/micro/pool.h"
 
 #include "kernels/micro/select.h"
@@ -31,7 +32,8 @@ const eti_pool_micro *eti_pool_micro_of_isa(int type, int isa) {
       [ETI_ISA_AVX512] = eti_pool_avx512,
 #endif
   };
-  return isa >= 0 && isa <= (int)eti_cpu_isa() && variants[isa] != NULL ? &variants[isa][type] : NULL;
+  return isa >= 0 && isa <= (int)eti_cpu_isa() && variants[isa] != NULL ? &variants[isa][type]
+                                                                        : NULL;
 }
 
 const eti_pool_micro *eti_pool_micro_best(int type) {

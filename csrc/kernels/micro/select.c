@@ -1,5 +1,6 @@
-// select.c — see select.h. CPU features are read with cpuid and xgetbv instead of the compiler's helper library, which bare
-// builds lack. The cache is the one writable datum of the kernels: an atomic that only ever receives one value.
+// select.c — see select.h. CPU features are read with cpuid and xgetbv instead of the compiler's
+// helper library, which bare builds lack. The cache is the one writable datum of the kernels: an
+// atomic that only ever receives one value.
 #include "kernels/micro/select.h"
 
 #include <stdatomic.h>
@@ -15,8 +16,8 @@ enum {
   LEAF7_AVX2 = 1 << 5,
 };
 #define LEAF7_AVX512 (1u << 16 | 1u << 17 | 1u << 30 | 1u << 31)  // F DQ BW VL
-#define XCR0_AVX 0x6u                                              // SSE and AVX registers saved by the system
-#define XCR0_AVX512 0xE6u                                          // also masks and the upper registers
+#define XCR0_AVX 0x6u      // SSE and AVX registers saved by the system
+#define XCR0_AVX512 0xE6u  // also masks and the upper registers
 
 static unsigned saved_registers(void) {
   unsigned low, high;
@@ -32,14 +33,19 @@ static eti_isa detect(void) {
   if ((c & needs1) != needs1) return ETI_ISA_SCALAR;
   const unsigned saved = saved_registers();
   if ((saved & XCR0_AVX) != XCR0_AVX) return ETI_ISA_SCALAR;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & (unsigned)LEAF7_AVX2) == 0) return ETI_ISA_SCALAR;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (b & (unsigned)LEAF7_AVX2) == 0)
+    return ETI_ISA_SCALAR;
   const bool avx512 = (b & LEAF7_AVX512) == LEAF7_AVX512 && (saved & XCR0_AVX512) == XCR0_AVX512;
   return avx512 ? ETI_ISA_AVX512 : ETI_ISA_AVX2;
 }
 #elif ETI_HAVE_NEON
-static eti_isa detect(void) { return ETI_ISA_NEON; }
+static eti_isa detect(void) {
+  return ETI_ISA_NEON;
+}
 #else
-static eti_isa detect(void) { return ETI_ISA_SCALAR; }
+static eti_isa detect(void) {
+  return ETI_ISA_SCALAR;
+}
 #endif
 
 eti_isa eti_cpu_isa(void) {

@@ -1,5 +1,5 @@
-// select.h — which instruction set the micro-kernels of this process use. Read once, cached in one atomic; every family of
-// micro-kernels keeps its own const table indexed by eti_isa and asks here.
+// select.h — which instruction set the micro-kernels of this process use. Read once, cached in one
+// atomic; every family of micro-kernels keeps its own const table indexed by eti_isa and asks here.
 // Relies on the compiler's target macros and cpuid; knows no kernel.
 #ifndef ET_SELECT_H
 #define ET_SELECT_H
@@ -13,7 +13,8 @@ typedef enum eti_isa {
   ETI_ISA_COUNT = 4,
 } eti_isa;
 
-// Defined where the build has the files of that instruction set, so that tables can name their entries.
+// Defined where the build has the files of that instruction set, so that tables can name their
+// entries.
 #if (defined(__x86_64__) || defined(_M_X64)) && !defined(ET_NO_SIMD)
 #define ETI_HAVE_X86 1
 #else

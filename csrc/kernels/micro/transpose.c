@@ -1,6 +1,7 @@
-// transpose.c — see transpose.h. Square tiles of 16-byte vectors are transposed in registers by log2(N) rounds of one step:
-// zip row i with row i + N/2. The vectors are the compiler's own (SSE2, NEON, WASM SIMD), so there is no file per ISA.
-// Tiles are walked so that whole cache lines of the destination are written while the source lines stay in the first cache.
+// transpose.c — see transpose.h. Square tiles of 16-byte vectors are transposed in registers by
+// log2(N) rounds of one step: zip row i with row i + N/2. The vectors are the compiler's own (SSE2,
+// NEON, WASM SIMD), so there is no file per ISA. Tiles are walked so that whole cache lines of the
+// destination are written while the source lines stay in the first cache.
 #include "kernels/micro/transpose.h"
 
 #include <stdint.h>
@@ -18,7 +19,8 @@
 
 #define LINE 64u  // bytes of a cache line
 
-// One element through a local, so that overlapping areas are harmless; elem is a constant after inlining.
+// One element through a local, so that overlapping areas are harmless; elem is a constant after
+// inlining.
 static inline void move_element(char *dst, const char *src, size_t elem) {
   char value[16];
   memcpy(value, src, elem);
@@ -104,7 +106,8 @@ static inline void transpose_blocked(char *dst, ptrdiff_t dst_stride, const char
                    src_stride, rows - full_rows, cols, elem);
 }
 #else
-// Without vectors: blocks of a cache line a side, so that both sides are walked inside the first cache.
+// Without vectors: blocks of a cache line a side, so that both sides are walked inside the first
+// cache.
 static inline void transpose_blocked(char *dst, ptrdiff_t dst_stride, const char *src,
                                      ptrdiff_t src_stride, size_t rows, size_t cols, size_t elem) {
   const size_t n = LINE / elem;

@@ -1,5 +1,6 @@
-// activation.c — activations with parameters: gelu, elu, leaky_relu, and glu, which halves a dimension. (relu, sigmoid and tanh
-// are in unary.c, hardtanh is a clamp in select.c.) f64 uses libm.
+// activation.c — activations with parameters: gelu, elu, leaky_relu, and glu, which halves a
+// dimension. (relu, sigmoid and tanh are in unary.c, hardtanh is a clamp in select.c.) f64 uses
+// libm.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
@@ -33,23 +34,31 @@
 #define LOOP_TYPES ET_TYPES_F64
 #include "kernels/loops/binary.inc.h"
 
-#define ACTIVATION(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_MICRO_UNARY(name), .grain = ETI_GRAIN_MATH}
+#define ACTIVATION(name)           \
+  {.rule = ETI_RULE_SAME,          \
+   .loops = name##_loops,          \
+   .micro = ETI_MICRO_UNARY(name), \
+   .grain = ETI_GRAIN_MATH}
 static const eti_elementwise gelu_op = ACTIVATION(gelu);
 static const eti_elementwise gelu_tanh_op = ACTIVATION(gelu_tanh);
 static const eti_elementwise elu_op = ACTIVATION(elu);
 static const eti_elementwise leaky_relu_op = {
     .rule = ETI_RULE_SAME, .loops = leaky_relu_loops, .micro = ETI_MICRO_UNARY(leaky_relu)};
-static const eti_elementwise glu_op = {
-    .rule = ETI_RULE_SAME, .loops = glu_loops, .micro = ETI_MICRO_BINARY(glu), .grain = ETI_GRAIN_MATH};
+static const eti_elementwise glu_op = {.rule = ETI_RULE_SAME,
+                                       .loops = glu_loops,
+                                       .micro = ETI_MICRO_BINARY(glu),
+                                       .grain = ETI_GRAIN_MATH};
 
 // ---- gelu
 
-static et_status choose_gelu(const et_kernel_ctx *ctx, et_value *const *args, const eti_elementwise **op) {
+static et_status choose_gelu(const et_kernel_ctx *ctx, et_value *const *args,
+                             const eti_elementwise **op) {
   const char *approximate;
   ET_TRY(eti_arg_string(ctx, args, 1, &approximate));
   const bool tanh_form = approximate != NULL && strcmp(approximate, "tanh") == 0;
-  ET_CHECK(tanh_form || (approximate != NULL && strcmp(approximate, "none") == 0), ctx->err, ET_INVALID_ARGUMENT,
-           "approximate \"%s\": needs \"none\" or \"tanh\"", approximate != NULL ? approximate : "None");
+  ET_CHECK(tanh_form || (approximate != NULL && strcmp(approximate, "none") == 0), ctx->err,
+           ET_INVALID_ARGUMENT, "approximate \"%s\": needs \"none\" or \"tanh\"",
+           approximate != NULL ? approximate : "None");
   *op = tanh_form ? &gelu_tanh_op : &gelu_op;
   return ET_OK;
 }
@@ -70,17 +79,20 @@ et_status prepare_gelu_out(et_prepare_ctx *ctx, et_value *const *args) {
 
 // ---- elu, leaky_relu
 
-static et_status fill_elu(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute, eti_params *params) {
+static et_status fill_elu(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
+                          eti_params *params) {
   double alpha, scale, input_scale;
   ET_TRY(eti_arg_double(ctx, args, 1, &alpha));
   ET_TRY(eti_arg_double(ctx, args, 2, &scale));
   ET_TRY(eti_arg_double(ctx, args, 3, &input_scale));
-  const eti_scalar k[3] = {eti_scalar_double(alpha * scale), eti_scalar_double(scale), eti_scalar_double(input_scale)};
+  const eti_scalar k[3] = {eti_scalar_double(alpha * scale), eti_scalar_double(scale),
+                           eti_scalar_double(input_scale)};
   for (size_t i = 0; i < 3; i++) eti_params_set(params, i, &k[i], compute);
   return ET_OK;
 }
 
-static et_status fill_slope(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute, eti_params *params) {
+static et_status fill_slope(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
+                            eti_params *params) {
   double slope;
   ET_TRY(eti_arg_double(ctx, args, 1, &slope));
   const eti_scalar k = eti_scalar_double(slope);
@@ -88,7 +100,9 @@ static et_status fill_slope(const et_kernel_ctx *ctx, et_value *const *args, et_
   return ET_OK;
 }
 
-et_status op_elu_out(et_kernel_ctx *ctx, et_value *const *args) { return eti_unary_run(ctx, args, &elu_op, 4, fill_elu); }
+et_status op_elu_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_unary_run(ctx, args, &elu_op, 4, fill_elu);
+}
 et_status prepare_elu_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_unary_prepare(ctx, args, &elu_op, 4, fill_elu);
 }
@@ -99,7 +113,8 @@ et_status prepare_leaky_relu_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_unary_prepare(ctx, args, &leaky_relu_op, 2, fill_slope);
 }
 
-// ---- glu: the first half of a dimension times the sigmoid of the second, both seen as tensors of their own
+// ---- glu: the first half of a dimension times the sigmoid of the second, both seen as tensors of
+// their own
 
 et_status op_glu_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self, *out;
@@ -115,15 +130,19 @@ et_status op_glu_out(et_kernel_ctx *ctx, et_value *const *args) {
   half.sizes[dim] /= 2;
   const et_dtype compute = eti_compute_type((et_dtype)self->dtype);
   const eti_loop loop = eti_elementwise_loop(&glu_op, compute);
-  ET_CHECK(loop != NULL, ctx->err, ET_NOT_SUPPORTED, "not defined for dtype %s", et_dtype_name((et_dtype)self->dtype));
+  ET_CHECK(loop != NULL, ctx->err, ET_NOT_SUPPORTED, "not defined for dtype %s",
+           et_dtype_name((et_dtype)self->dtype));
   ET_TRY(eti_check_cast(ctx, (et_dtype)self->dtype, out));
   ET_TRY(eti_resize(ctx, out, &half));
   et_tensor a = *self, b = *self;
   a.sizes = b.sizes = half.sizes;
   a.numel = b.numel = self->numel / 2;
-  const ptrdiff_t offset = half.sizes[dim] * self->strides[dim] * (ptrdiff_t)et_dtype_bytes((et_dtype)self->dtype);
+  const ptrdiff_t offset =
+      half.sizes[dim] * self->strides[dim] * (ptrdiff_t)et_dtype_bytes((et_dtype)self->dtype);
   if (self->numel != 0) b.data = (char *)self->data + offset;
   et_tensor *operands[3] = {out, &a, &b};
-  const eti_map map = {.loop = loop, .grain = ETI_GRAIN_MATH, .types = {(uint8_t)compute, (uint8_t)compute, (uint8_t)compute}};
+  const eti_map map = {.loop = loop,
+                       .grain = ETI_GRAIN_MATH,
+                       .types = {(uint8_t)compute, (uint8_t)compute, (uint8_t)compute}};
   return eti_map_run(ctx, &map, operands, 3);
 }

@@ -1,6 +1,7 @@
 // arg_reduce.c — where the extremes are: argmax, argmin, max and min with indices, topk.
-// NaN counts as the greatest (and, for argmin and min, the least) value and the first of equal elements wins, as in ATen.
-// Works on one line of elements at a time, cast in blocks to f64 or i64, in which every element type is exact.
+// NaN counts as the greatest (and, for argmin and min, the least) value and the first of equal
+// elements wins, as in ATen. Works on one line of elements at a time, cast in blocks to f64 or i64,
+// in which every element type is exact.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 #include "kernels/reduction.h"
@@ -36,7 +37,7 @@ static void best_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) 
     const size_t m = n - done < ETI_REDUCE_BLOCK ? n - done : ETI_REDUCE_BLOCK;
     cast(&x, (ptrdiff_t)sizeof(double), (const char *)p[0] + (ptrdiff_t)done * s[0], s[0], m);
     for (size_t j = 0; j < m; j++) {
-      const bool better = !b->found || (b->is_float ? float_beats(x.d[j], b->value.d, b->largest)
+      const bool better = !b->found || (b->is_float  ? float_beats(x.d[j], b->value.d, b->largest)
                                         : b->largest ? x.i[j] > b->value.i
                                                      : x.i[j] < b->value.i);
       if (!better) continue;
@@ -54,7 +55,7 @@ static void best_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) 
 
 typedef struct arg_job {
   bool largest;
-  bool has_value;          // output 0 is the value, 1 the index; else 0 is the index
+  bool has_value;  // output 0 is the value, 1 the index; else 0 is the index
   eti_cast_fn store_value;
 } arg_job;
 
@@ -66,7 +67,8 @@ static void arg_results(void *ctx, const eti_result_block *block) {
     best b = {.largest = job->largest, .is_float = eti_is_float(dtype), .dtype = dtype};
     block->reduced->data[0] = (char *)(uintptr_t)block->in + (ptrdiff_t)j * block->in_stride;
     eti_iter_rows(block->reduced, 0, block->reduced->numel, best_row, &b);
-    if (job->has_value) job->store_value(block->out[0] + (ptrdiff_t)j * block->out_stride[0], 0, &b.value, 0, 1);
+    if (job->has_value)
+      job->store_value(block->out[0] + (ptrdiff_t)j * block->out_stride[0], 0, &b.value, 0, 1);
     *(int64_t *)(void *)(block->out[i_index] + (ptrdiff_t)j * block->out_stride[i_index]) = b.index;
   }
 }
@@ -83,11 +85,13 @@ static et_status check_values(const et_kernel_ctx *ctx, const et_tensor *in) {
   return ET_OK;
 }
 
-static et_status arg_reduce(et_kernel_ctx *ctx, const et_tensor *in, et_tensor *const *outs, size_t n_outs, uint32_t mask,
-                            bool keepdim, const eti_shape *shape, arg_job *job) {
+static et_status arg_reduce(et_kernel_ctx *ctx, const et_tensor *in, et_tensor *const *outs,
+                            size_t n_outs, uint32_t mask, bool keepdim, const eti_shape *shape,
+                            arg_job *job) {
   for (size_t k = 0; k < n_outs; k++) ET_TRY(eti_resize(ctx, outs[k], shape));
   if (outs[0]->numel == 0) return ET_OK;
-  ET_CHECK(in->numel != 0, ctx->err, ET_INVALID_ARGUMENT, "the extreme of no elements is undefined");
+  ET_CHECK(in->numel != 0, ctx->err, ET_INVALID_ARGUMENT,
+           "the extreme of no elements is undefined");
   eti_reduction r;
   eti_reduction_init(&r, in, outs, n_outs, mask, keepdim, true);
   eti_reduction_run(ctx, &r, arg_results, job);
@@ -112,8 +116,12 @@ static et_status arg_extreme(et_kernel_ctx *ctx, et_value *const *args, bool lar
   return arg_reduce(ctx, in, &out, 1, mask, keepdim, &shape, &job);
 }
 
-et_status op_argmax_out(et_kernel_ctx *ctx, et_value *const *args) { return arg_extreme(ctx, args, true); }
-et_status op_argmin_out(et_kernel_ctx *ctx, et_value *const *args) { return arg_extreme(ctx, args, false); }
+et_status op_argmax_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return arg_extreme(ctx, args, true);
+}
+et_status op_argmin_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return arg_extreme(ctx, args, false);
+}
 
 // (self, dim, keepdim, values, indices)
 static et_status extreme_with_index(et_kernel_ctx *ctx, et_value *const *args, bool largest) {
@@ -131,15 +139,22 @@ static et_status extreme_with_index(et_kernel_ctx *ctx, et_value *const *args, b
   uint32_t mask = 0;
   ET_TRY(eti_wrap_dims(ctx, &wanted, 1, in->rank, false, &mask));
   const eti_shape shape = eti_reduced_shape(in, mask, keepdim);
-  arg_job job = {.largest = largest, .has_value = true,
-                 .store_value = eti_casts[eti_is_float((et_dtype)in->dtype) ? ET_F64 : ET_I64][in->dtype]};
+  arg_job job = {
+      .largest = largest,
+      .has_value = true,
+      .store_value = eti_casts[eti_is_float((et_dtype)in->dtype) ? ET_F64 : ET_I64][in->dtype]};
   return arg_reduce(ctx, in, outs, 2, mask, keepdim, &shape, &job);
 }
 
-et_status op_max_dim_max(et_kernel_ctx *ctx, et_value *const *args) { return extreme_with_index(ctx, args, true); }
-et_status op_min_dim_min(et_kernel_ctx *ctx, et_value *const *args) { return extreme_with_index(ctx, args, false); }
+et_status op_max_dim_max(et_kernel_ctx *ctx, et_value *const *args) {
+  return extreme_with_index(ctx, args, true);
+}
+et_status op_min_dim_min(et_kernel_ctx *ctx, et_value *const *args) {
+  return extreme_with_index(ctx, args, false);
+}
 
-// ---- topk: a heap of indices, kept in the indices output, whose root is the worst of the k best so far
+// ---- topk: a heap of indices, kept in the indices output, whose root is the worst of the k best
+// so far
 
 typedef struct topk_line {
   const char *in;
@@ -151,11 +166,15 @@ typedef struct topk_line {
   bool largest;
 } topk_line;
 
-static int64_t get(const topk_line *t, size_t i) { return t->indices[(ptrdiff_t)i * t->index_stride]; }
-static void put(const topk_line *t, size_t i, int64_t value) { t->indices[(ptrdiff_t)i * t->index_stride] = value; }
+static int64_t get(const topk_line *t, size_t i) {
+  return t->indices[(ptrdiff_t)i * t->index_stride];
+}
+static void put(const topk_line *t, size_t i, int64_t value) {
+  t->indices[(ptrdiff_t)i * t->index_stride] = value;
+}
 
-// Whether element a comes before element b in the result. Indices are read back from memory that a damaged file may share
-// with other tensors, so they are kept inside the line.
+// Whether element a comes before element b in the result. Indices are read back from memory that a
+// damaged file may share with other tensors, so they are kept inside the line.
 static bool before(const topk_line *t, int64_t a, int64_t b) {
   const size_t i = (uint64_t)a < t->n ? (size_t)a : 0, j = (uint64_t)b < t->n ? (size_t)b : 0;
   const char *p = t->in + (ptrdiff_t)i * t->in_stride, *q = t->in + (ptrdiff_t)j * t->in_stride;
@@ -218,10 +237,15 @@ static void topk_results(void *ctx, const eti_result_block *block) {
   const topk_job *job = ctx;
   const eti_cast_fn copy = eti_casts[job->dtype][job->dtype];
   for (size_t j = 0; j < block->n; j++) {
-    const topk_line line = {.in = block->in + (ptrdiff_t)j * block->in_stride, .in_stride = job->in_stride, .n = job->n,
-                            .k = job->k, .indices = (int64_t *)(void *)(block->out[1] + (ptrdiff_t)j * block->out_stride[1]),
-                            .index_stride = job->index_stride / (ptrdiff_t)sizeof(int64_t), .dtype = job->dtype,
-                            .largest = job->largest};
+    const topk_line line = {
+        .in = block->in + (ptrdiff_t)j * block->in_stride,
+        .in_stride = job->in_stride,
+        .n = job->n,
+        .k = job->k,
+        .indices = (int64_t *)(void *)(block->out[1] + (ptrdiff_t)j * block->out_stride[1]),
+        .index_stride = job->index_stride / (ptrdiff_t)sizeof(int64_t),
+        .dtype = job->dtype,
+        .largest = job->largest};
     topk_indices(&line);
     char *value = block->out[0] + (ptrdiff_t)j * block->out_stride[0];
     for (size_t i = 0; i < job->k; i++, value += job->value_stride) {
@@ -248,8 +272,8 @@ et_status op_topk_values(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(check_indices(ctx, outs[1]));
   ET_TRY(eti_wrap_dim(ctx, wanted, in->rank, &dim));
   const int64_t n = in->rank == 0 ? 1 : in->sizes[dim];
-  ET_CHECK(k >= 0 && k <= n, ctx->err, ET_INVALID_ARGUMENT, "k is %lld, dimension %zu has %lld elements", (long long)k, dim,
-           (long long)n);
+  ET_CHECK(k >= 0 && k <= n, ctx->err, ET_INVALID_ARGUMENT,
+           "k is %lld, dimension %zu has %lld elements", (long long)k, dim, (long long)n);
   eti_shape shape = eti_shape_of(in);
   if (in->rank > 0) shape.sizes[dim] = (int32_t)k;
   for (size_t i = 0; i < 2; i++) ET_TRY(eti_resize(ctx, outs[i], &shape));

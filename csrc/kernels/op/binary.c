@@ -1,6 +1,7 @@
-// binary.c — arithmetic of two operands, each a tensor or a number: sums, products, quotients and remainders with their
-// rounding modes, powers, bits. Integers wrap; an integer divided by zero is refused before anything is written.
-// f64 powers and arctangents use libm, f32 ones the project's own.
+// binary.c — arithmetic of two operands, each a tensor or a number: sums, products, quotients and
+// remainders with their rounding modes, powers, bits. Integers wrap; an integer divided by zero is
+// refused before anything is written. f64 powers and arctangents use libm, f32 ones the project's
+// own.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
@@ -66,7 +67,8 @@
 #define COMPLEX_SUFFIX c128
 #include "kernels/loops/complex.inc.h"
 
-// ---- quotients. Loops guard against zero although run has looked: a 0-d divisor can become zero when it narrows.
+// ---- quotients. Loops guard against zero although run has looked: a 0-d divisor can become zero
+// when it narrows.
 
 #define LOOP_NAME div
 #define LOOP_EXPR(a, b) (a / b)
@@ -75,7 +77,7 @@
 #include "kernels/loops/binary.inc.h"
 
 #define WRAPPED_NEGATIVE(a) ((CTYPE)((UTYPE)0 - (UTYPE)a))
-#define IS_MINUS_ONE(b) (LOOP_IS_NEGATIVE(b) && (b) == (CTYPE)-1)
+#define IS_MINUS_ONE(b) (LOOP_IS_NEGATIVE(b) && (b) == (CTYPE) - 1)
 #define SIGNS_DIFFER(a, b) (LOOP_IS_NEGATIVE(a) != LOOP_IS_NEGATIVE(b))
 
 #define LOOP_NAME div_trunc
@@ -90,8 +92,10 @@
 #include "kernels/loops/binary.inc.h"
 
 #define LOOP_NAME div_floor
-#define LOOP_EXPR(a, b) \
-  (b == 0 ? 0 : IS_MINUS_ONE(b) ? WRAPPED_NEGATIVE(a) : (CTYPE)(a / b - (a % b != 0 && SIGNS_DIFFER(a, b))))
+#define LOOP_EXPR(a, b)                    \
+  (b == 0            ? 0                   \
+   : IS_MINUS_ONE(b) ? WRAPPED_NEGATIVE(a) \
+                     : (CTYPE)(a / b - (a % b != 0 && SIGNS_DIFFER(a, b))))
 #define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
 #include "kernels/loops/binary.inc.h"
@@ -134,8 +138,9 @@ static inline float floor_quotient_f32(float a, float b) {
 #include "kernels/loops/binary.inc.h"
 
 #define LOOP_NAME remainder
-#define LOOP_EXPR(a, b) \
-  (b == 0 || IS_MINUS_ONE(b) ? 0 : (CTYPE)(a % b + ((a % b != 0 && SIGNS_DIFFER(a % b, b)) ? b : 0)))
+#define LOOP_EXPR(a, b)          \
+  (b == 0 || IS_MINUS_ONE(b) ? 0 \
+                             : (CTYPE)(a % b + ((a % b != 0 && SIGNS_DIFFER(a % b, b)) ? b : 0)))
 #define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
 #include "kernels/loops/binary.inc.h"
@@ -249,56 +254,70 @@ static inline uint64_t signed_power(int64_t a, int64_t e) {
 
 // ---- tables of the loops that come from several templates
 
-#define INT_ROWS(name) \
-  [ET_U8] = name##_u8, [ET_I8] = name##_i8, [ET_I16] = name##_i16, [ET_I32] = name##_i32, [ET_I64] = name##_i64
+#define INT_ROWS(name)                                                                    \
+  [ET_U8] = name##_u8, [ET_I8] = name##_i8, [ET_I16] = name##_i16, [ET_I32] = name##_i32, \
+  [ET_I64] = name##_i64
 #define COMPLEX_ROWS(name) [ET_C64] = name##_c64, [ET_C128] = name##_c128
-static const eti_loop add_loops[ET_DTYPE_COUNT] = {INT_ROWS(add), [ET_B8] = add_b8, [ET_F64] = add_f64, COMPLEX_ROWS(add)};
+static const eti_loop add_loops[ET_DTYPE_COUNT] = {INT_ROWS(add), [ET_B8] = add_b8,
+                                                   [ET_F64] = add_f64, COMPLEX_ROWS(add)};
 static const eti_loop add_scaled_loops[ET_DTYPE_COUNT] = {
-    INT_ROWS(add_scaled), [ET_B8] = add_scaled_b8, [ET_F64] = add_scaled_f64, COMPLEX_ROWS(add_scaled)};
-static const eti_loop mul_loops[ET_DTYPE_COUNT] = {INT_ROWS(mul), [ET_B8] = mul_b8, [ET_F64] = mul_f64, COMPLEX_ROWS(mul)};
+    INT_ROWS(add_scaled), [ET_B8] = add_scaled_b8, [ET_F64] = add_scaled_f64,
+    COMPLEX_ROWS(add_scaled)};
+static const eti_loop mul_loops[ET_DTYPE_COUNT] = {INT_ROWS(mul), [ET_B8] = mul_b8,
+                                                   [ET_F64] = mul_f64, COMPLEX_ROWS(mul)};
 static const eti_loop div_loops[ET_DTYPE_COUNT] = {[ET_F64] = div_f64, COMPLEX_ROWS(div)};
-static const eti_loop div_trunc_loops[ET_DTYPE_COUNT] = {INT_ROWS(div_trunc), [ET_F32] = div_trunc_f32, [ET_F64] = div_trunc_f64};
-static const eti_loop div_floor_loops[ET_DTYPE_COUNT] = {INT_ROWS(div_floor), [ET_F32] = div_floor_f32, [ET_F64] = div_floor_f64};
-static const eti_loop fmod_loops[ET_DTYPE_COUNT] = {INT_ROWS(fmod), [ET_F32] = fmod_f32, [ET_F64] = fmod_f64};
-static const eti_loop remainder_loops[ET_DTYPE_COUNT] = {INT_ROWS(remainder), [ET_F32] = remainder_f32, [ET_F64] = remainder_f64};
+static const eti_loop div_trunc_loops[ET_DTYPE_COUNT] = {
+    INT_ROWS(div_trunc), [ET_F32] = div_trunc_f32, [ET_F64] = div_trunc_f64};
+static const eti_loop div_floor_loops[ET_DTYPE_COUNT] = {
+    INT_ROWS(div_floor), [ET_F32] = div_floor_f32, [ET_F64] = div_floor_f64};
+static const eti_loop fmod_loops[ET_DTYPE_COUNT] = {INT_ROWS(fmod), [ET_F32] = fmod_f32,
+                                                    [ET_F64] = fmod_f64};
+static const eti_loop remainder_loops[ET_DTYPE_COUNT] = {
+    INT_ROWS(remainder), [ET_F32] = remainder_f32, [ET_F64] = remainder_f64};
 static const eti_loop pow_loops[ET_DTYPE_COUNT] = {INT_ROWS(pow), [ET_F64] = pow_f64};
 
 // ---- operators without parameters
 
 #define SAME(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_NO_MICRO}
-#define DIVIDES(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_NO_MICRO, .divides = true}
+#define DIVIDES(name) \
+  {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_NO_MICRO, .divides = true}
 #define LOGICAL(name) {.rule = ETI_RULE_LOGICAL, .loops = name##_loops, .micro = ETI_NO_MICRO}
 #define FAST(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_MICRO_BINARY(name)}
-#define FLOAT(name, cost) {.rule = ETI_RULE_FLOAT, .loops = name##_loops, .micro = ETI_MICRO_BINARY(name), .grain = cost}
+#define FLOAT(name, cost) \
+  {.rule = ETI_RULE_FLOAT, .loops = name##_loops, .micro = ETI_MICRO_BINARY(name), .grain = cost}
 
 // X(operator and overload, description); both overloads take (self, other, out)
-#define BINARY_LIST(X)                                   \
-  X(atan2_out, FLOAT(atan2, ETI_GRAIN_MATH))             \
-  X(bitwise_and, SAME(bitwise_and))                      \
-  X(bitwise_left_shift, SAME(left_shift))                \
-  X(bitwise_or, SAME(bitwise_or))                        \
-  X(bitwise_right_shift, SAME(right_shift))              \
-  X(bitwise_xor, SAME(bitwise_xor))                      \
-  X(div_out, FLOAT(div, ETI_GRAIN_CHEAP))                \
-  X(floor_divide_out, DIVIDES(div_floor))                \
-  X(fmod, DIVIDES(fmod))                                 \
-  X(logical_and_out, LOGICAL(logical_and))               \
-  X(logical_or_out, LOGICAL(logical_or))                 \
-  X(logical_xor_out, LOGICAL(logical_xor))               \
-  X(maximum_out, FAST(maximum))                          \
-  X(minimum_out, FAST(minimum))                          \
-  X(mul_out, FAST(mul))                                  \
+#define BINARY_LIST(X)                       \
+  X(atan2_out, FLOAT(atan2, ETI_GRAIN_MATH)) \
+  X(bitwise_and, SAME(bitwise_and))          \
+  X(bitwise_left_shift, SAME(left_shift))    \
+  X(bitwise_or, SAME(bitwise_or))            \
+  X(bitwise_right_shift, SAME(right_shift))  \
+  X(bitwise_xor, SAME(bitwise_xor))          \
+  X(div_out, FLOAT(div, ETI_GRAIN_CHEAP))    \
+  X(floor_divide_out, DIVIDES(div_floor))    \
+  X(fmod, DIVIDES(fmod))                     \
+  X(logical_and_out, LOGICAL(logical_and))   \
+  X(logical_or_out, LOGICAL(logical_or))     \
+  X(logical_xor_out, LOGICAL(logical_xor))   \
+  X(maximum_out, FAST(maximum))              \
+  X(minimum_out, FAST(minimum))              \
+  X(mul_out, FAST(mul))                      \
   X(remainder, DIVIDES(remainder))
 
 #define DESCRIBE(name, description) static const eti_elementwise name##_op = description;
 BINARY_LIST(DESCRIBE)
 #undef DESCRIBE
-#define RUN(name, description) \
-  et_status op_##name(et_kernel_ctx *ctx, et_value *const *args) { return eti_binary_run(ctx, args, &name##_op, 2, NULL); }
+#define RUN(name, description)                                     \
+  et_status op_##name(et_kernel_ctx *ctx, et_value *const *args) { \
+    return eti_binary_run(ctx, args, &name##_op, 2, NULL);         \
+  }
 BINARY_LIST(RUN)
 #undef RUN
-#define PREPARE(name, description) \
-  et_status prepare_##name(et_prepare_ctx *ctx, et_value *const *args) { return eti_binary_prepare(ctx, args, &name##_op, 2, NULL); }
+#define PREPARE(name, description)                                       \
+  et_status prepare_##name(et_prepare_ctx *ctx, et_value *const *args) { \
+    return eti_binary_prepare(ctx, args, &name##_op, 2, NULL);           \
+  }
 BINARY_LIST(PREPARE)
 #undef PREPARE
 
@@ -310,21 +329,24 @@ static const eti_elementwise sub_op = FAST(sub);
 static const eti_elementwise sub_complex_op = SAME(add_scaled);
 static const eti_elementwise rsub_op = SAME(rsub_scaled);
 
-static et_status read_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute, eti_scalar *alpha) {
+static et_status read_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
+                            eti_scalar *alpha) {
   ET_TRY(eti_arg_scalar(ctx, args, 2, alpha));
   ET_CHECK(!(alpha->is_float && eti_is_integral(compute)), ctx->err, ET_INVALID_ARGUMENT,
            "alpha is %g, which integer operands cannot use", alpha->d);
   return ET_OK;
 }
 
-static et_status fill_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute, eti_params *params) {
+static et_status fill_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
+                            eti_params *params) {
   eti_scalar alpha = {0};
   ET_TRY(read_alpha(ctx, args, compute, &alpha));
   eti_params_set(params, 0, &alpha, compute);
   return ET_OK;
 }
 
-static et_status fill_negative_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute, eti_params *params) {
+static et_status fill_negative_alpha(const et_kernel_ctx *ctx, et_value *const *args,
+                                     et_dtype compute, eti_params *params) {
   eti_scalar alpha = {0};
   ET_TRY(read_alpha(ctx, args, compute, &alpha));
   ET_CHECK(compute != ET_B8, ctx->err, ET_INVALID_ARGUMENT, "bool operands cannot be subtracted");
@@ -336,10 +358,12 @@ static et_status fill_negative_alpha(const et_kernel_ctx *ctx, et_value *const *
 
 static bool alpha_is_one(const et_value *v) {
   if (v == NULL) return false;
-  return (v->tag == ET_INT && v->as.i == 1) || (v->tag == ET_DOUBLE && v->as.d == 1.0) || (v->tag == ET_BOOL && v->as.b);
+  return (v->tag == ET_INT && v->as.i == 1) || (v->tag == ET_DOUBLE && v->as.d == 1.0) ||
+         (v->tag == ET_BOOL && v->as.b);
 }
 
-// A factor of 1, nearly always, takes the plain loops: no parameters, and complex operands subtract exactly.
+// A factor of 1, nearly always, takes the plain loops: no parameters, and complex operands subtract
+// exactly.
 static const eti_elementwise *choose_add(et_value *const *args, eti_fill_params *fill) {
   const bool plain = alpha_is_one(args[2]) && args[2]->tag != ET_DOUBLE;
   *fill = plain ? NULL : fill_alpha;
@@ -407,8 +431,10 @@ et_status op_div_mode_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- pow
 
-static const eti_elementwise pow_op = {
-    .rule = ETI_RULE_SAME, .loops = pow_loops, .micro = ETI_MICRO_BINARY(pow), .grain = ETI_GRAIN_MATH};
+static const eti_elementwise pow_op = {.rule = ETI_RULE_SAME,
+                                       .loops = pow_loops,
+                                       .micro = ETI_MICRO_BINARY(pow),
+                                       .grain = ETI_GRAIN_MATH};
 
 // Exponents with a shorter way, the same as ATen's: exact squares matter to norms and variances.
 #define LOOP_NAME square
@@ -447,7 +473,9 @@ static const struct {
 
 static const eti_elementwise *short_power(et_value *const *args) {
   const et_value *self = args[0], *e = args[1];
-  if (self == NULL || self->tag != ET_TENSOR || e == NULL || (e->tag != ET_INT && e->tag != ET_DOUBLE)) return NULL;
+  if (self == NULL || self->tag != ET_TENSOR || e == NULL ||
+      (e->tag != ET_INT && e->tag != ET_DOUBLE))
+    return NULL;
   if (!eti_is_float((et_dtype)self->as.tensor->dtype)) return NULL;
   const double exponent = e->tag == ET_INT ? (double)e->as.i : e->as.d;
   for (size_t i = 0; i < sizeof short_powers / sizeof short_powers[0]; i++) {
@@ -456,7 +484,9 @@ static const eti_elementwise *short_power(et_value *const *args) {
   return NULL;
 }
 
-et_status op_pow_out(et_kernel_ctx *ctx, et_value *const *args) { return eti_binary_run(ctx, args, &pow_op, 2, NULL); }
+et_status op_pow_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_binary_run(ctx, args, &pow_op, 2, NULL);
+}
 et_status prepare_pow_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_binary_prepare(ctx, args, &pow_op, 2, NULL);
 }
@@ -466,9 +496,10 @@ et_status op_pow_tensor_scalar_out(et_kernel_ctx *ctx, et_value *const *args) {
   const eti_elementwise *op = short_power(args);
   if (op != NULL) return eti_unary_run(ctx, args, op, 2, NULL);
   const et_value *self = args[0], *e = args[1];
-  const bool integers = self != NULL && self->tag == ET_TENSOR && eti_is_integral((et_dtype)self->as.tensor->dtype);
-  ET_CHECK(!(integers && e != NULL && e->tag == ET_INT && e->as.i < 0), ctx->err, ET_INVALID_ARGUMENT,
-           "integers to negative integer powers are not allowed");
+  const bool integers =
+      self != NULL && self->tag == ET_TENSOR && eti_is_integral((et_dtype)self->as.tensor->dtype);
+  ET_CHECK(!(integers && e != NULL && e->tag == ET_INT && e->as.i < 0), ctx->err,
+           ET_INVALID_ARGUMENT, "integers to negative integer powers are not allowed");
   return eti_binary_run(ctx, args, &pow_op, 2, NULL);
 }
 

@@ -1,11 +1,12 @@
-// concat.c — operators that rearrange whole tensors: joining, stacking, flipping, rolling, cutting a triangle, exchanging
-// channels with pixels. Each is a handful of strided copies, so layouts are free; cat and stack also convert element types.
-// Relies on move.h and promote.h.
+// concat.c — operators that rearrange whole tensors: joining, stacking, flipping, rolling, cutting
+// a triangle, exchanging channels with pixels. Each is a handful of strided copies, so layouts are
+// free; cat and stack also convert element types. Relies on move.h and promote.h.
 #include "kernels/move.h"
 
 // ---- cat and stack
 
-// What both need to know of their list: the output's shape and the dimension along which parts follow one another.
+// What both need to know of their list: the output's shape and the dimension along which parts
+// follow one another.
 typedef struct joined {
   et_value *const *list;
   size_t n, dim;
@@ -25,12 +26,15 @@ static et_status joined_args(const et_kernel_ctx *ctx, et_value *const *args, jo
   }
   const et_dtype type = eti_promote_result(&types);
   if (type == (et_dtype)j->out->dtype) return ET_OK;
-  ET_CHECK(type != ET_DTYPE_COUNT, ctx->err, ET_INVALID_ARGUMENT, "the element types of the tensors have no common type");
+  ET_CHECK(type != ET_DTYPE_COUNT, ctx->err, ET_INVALID_ARGUMENT,
+           "the element types of the tensors have no common type");
   return eti_check_cast(ctx, type, j->out);
 }
 
 // Torch's old rule: a 1-d tensor without elements joins with anything.
-static bool is_skipped(const et_tensor *t) { return t->rank == 1 && t->sizes[0] == 0; }
+static bool is_skipped(const et_tensor *t) {
+  return t->rank == 1 && t->sizes[0] == 0;
+}
 
 static et_status cat_shape(const et_kernel_ctx *ctx, et_value *const *args, joined *j) {
   int64_t dim = 0, total = 0;
@@ -46,17 +50,19 @@ static et_status cat_shape(const et_kernel_ctx *ctx, et_value *const *args, join
       ET_TRY(eti_wrap_dim(ctx, dim, t->rank, &j->dim));
     }
     bool fits = t->rank == first->rank;
-    for (size_t d = 0; d < first->rank && fits; d++) fits = d == j->dim || t->sizes[d] == first->sizes[d];
+    for (size_t d = 0; d < first->rank && fits; d++)
+      fits = d == j->dim || t->sizes[d] == first->sizes[d];
     if (!fits) {
       char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
       (void)found, (void)needed;
       const eti_shape own = eti_shape_of(t), other = eti_shape_of(first);
-      return ET_FAIL(ctx->err, ET_INVALID_ARGUMENT, "cat: tensor %zu has shape %s, needs %s except in dimension %zu", k,
+      return ET_FAIL(ctx->err, ET_INVALID_ARGUMENT,
+                     "cat: tensor %zu has shape %s, needs %s except in dimension %zu", k,
                      eti_shape_text(&own, found), eti_shape_text(&other, needed), j->dim);
     }
     total += t->sizes[j->dim];
-    ET_CHECK(total <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "cat: the sizes in dimension %zu add up to %lld", j->dim,
-             (long long)total);
+    ET_CHECK(total <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+             "cat: the sizes in dimension %zu add up to %lld", j->dim, (long long)total);
   }
   if (first == NULL) {
     j->shape = (eti_shape){.rank = 1};
@@ -67,9 +73,10 @@ static et_status cat_shape(const et_kernel_ctx *ctx, et_value *const *args, join
   return ET_OK;
 }
 
-// Plans tensor k into out from `start` on, and moves start behind it. The sizes are checked again because a damaged file can
-// list the output among the inputs, which resizing has then changed.
-static et_status cat_part(const et_kernel_ctx *ctx, const joined *j, size_t k, int64_t *start, eti_copy_plan *plan) {
+// Plans tensor k into out from `start` on, and moves start behind it. The sizes are checked again
+// because a damaged file can list the output among the inputs, which resizing has then changed.
+static et_status cat_part(const et_kernel_ctx *ctx, const joined *j, size_t k, int64_t *start,
+                          eti_copy_plan *plan) {
   const et_tensor *t = eti_list_tensor(j->list, k);
   ET_TRY(eti_plan_begin_cast(plan, (et_dtype)j->out->dtype, (et_dtype)t->dtype, ctx->err));
   if (is_skipped(t)) {
@@ -81,7 +88,8 @@ static et_status cat_part(const et_kernel_ctx *ctx, const joined *j, size_t k, i
   const eti_view from = eti_view_of(t);
   bool fits = t->rank == to.shape.rank;
   for (size_t d = 0; d < to.shape.rank && fits; d++) {
-    fits = d == j->dim ? t->sizes[d] <= to.shape.sizes[d] - *start : t->sizes[d] == to.shape.sizes[d];
+    fits =
+        d == j->dim ? t->sizes[d] <= to.shape.sizes[d] - *start : t->sizes[d] == to.shape.sizes[d];
   }
   ET_CHECK(fits, ctx->err, ET_INVALID_PROGRAM, "cat: tensor %zu is the output itself", k);
   const eti_slice piece = {.start = *start, .length = t->sizes[j->dim], .step = 1};
@@ -91,13 +99,15 @@ static et_status cat_part(const et_kernel_ctx *ctx, const joined *j, size_t k, i
   return ET_OK;
 }
 
-static et_status plan_cat_part(const et_kernel_ctx *ctx, et_value *const *args, size_t k, size_t n, eti_copy_plan *plan) {
+static et_status plan_cat_part(const et_kernel_ctx *ctx, et_value *const *args, size_t k, size_t n,
+                               eti_copy_plan *plan) {
   joined j;
   int64_t start = 0;
   (void)n;
   ET_TRY(cat_shape(ctx, args, &j));
   ET_TRY(eti_resize(ctx, j.out, &j.shape));
-  for (size_t i = 0; i < k; i++) start += is_skipped(eti_list_tensor(j.list, i)) ? 0 : eti_list_tensor(j.list, i)->sizes[j.dim];
+  for (size_t i = 0; i < k; i++)
+    start += is_skipped(eti_list_tensor(j.list, i)) ? 0 : eti_list_tensor(j.list, i)->sizes[j.dim];
   return cat_part(ctx, &j, k, &start, plan);
 }
 
@@ -139,15 +149,17 @@ static et_status prepare_joined(et_prepare_ctx *ctx, et_value *const *args, eti_
   return eti_parts_prepare(ctx, args, j.n, part);
 }
 
-et_status prepare_cat_out(et_prepare_ctx *ctx, et_value *const *args) { return prepare_joined(ctx, args, plan_cat_part); }
+et_status prepare_cat_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_joined(ctx, args, plan_cat_part);
+}
 
 static et_status stack_shape(const et_kernel_ctx *ctx, et_value *const *args, joined *j) {
   int64_t dim = 0;
   ET_TRY(joined_args(ctx, args, j));
   ET_TRY(eti_arg_int(ctx, args, 1, &dim));
   const et_tensor *first = eti_list_tensor(j->list, 0);
-  ET_CHECK(first->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT, "stack: rank %d, needs less than %d",
-           (int)first->rank, ET_MAX_RANK);
+  ET_CHECK(first->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
+           "stack: rank %d, needs less than %d", (int)first->rank, ET_MAX_RANK);
   ET_TRY(eti_wrap_dim(ctx, dim, first->rank + 1u, &j->dim));
   for (size_t k = 1; k < j->n; k++) {
     ET_CHECK(eti_same_shape(first, eti_list_tensor(j->list, k)), ctx->err, ET_INVALID_ARGUMENT,
@@ -160,7 +172,8 @@ static et_status stack_shape(const et_kernel_ctx *ctx, et_value *const *args, jo
   return ET_OK;
 }
 
-static et_status stack_part(const et_kernel_ctx *ctx, const joined *j, size_t k, eti_copy_plan *plan) {
+static et_status stack_part(const et_kernel_ctx *ctx, const joined *j, size_t k,
+                            eti_copy_plan *plan) {
   const et_tensor *t = eti_list_tensor(j->list, k);
   eti_view to = eti_view_of(j->out);
   const eti_view from = eti_view_of(t);
@@ -172,7 +185,8 @@ static et_status stack_part(const et_kernel_ctx *ctx, const joined *j, size_t k,
   return ET_OK;
 }
 
-static et_status plan_stack_part(const et_kernel_ctx *ctx, et_value *const *args, size_t k, size_t n, eti_copy_plan *plan) {
+static et_status plan_stack_part(const et_kernel_ctx *ctx, et_value *const *args, size_t k,
+                                 size_t n, eti_copy_plan *plan) {
   joined j;
   (void)n;
   ET_TRY(stack_shape(ctx, args, &j));
@@ -193,12 +207,14 @@ et_status op_stack_out(et_kernel_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 
-et_status prepare_stack_out(et_prepare_ctx *ctx, et_value *const *args) { return prepare_joined(ctx, args, plan_stack_part); }
+et_status prepare_stack_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_joined(ctx, args, plan_stack_part);
+}
 
 // ---- flip, roll
 
-static et_status plan_flip(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                           eti_copy_plan *plan) {
+static et_status plan_flip(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                           const et_tensor *self, eti_copy_plan *plan) {
   int64_t dims[ET_MAX_RANK];
   size_t n = 0;
   uint32_t mask = 0;
@@ -213,8 +229,12 @@ static et_status plan_flip(const et_kernel_ctx *ctx, et_value *const *args, et_t
   return eti_move_view(ctx, out, self, &view, plan);
 }
 
-et_status op_flip_out(et_kernel_ctx *ctx, et_value *const *args) { return eti_move_run(ctx, args, 2, plan_flip); }
-et_status prepare_flip_out(et_prepare_ctx *ctx, et_value *const *args) { return eti_move_prepare(ctx, args, 2, plan_flip); }
+et_status op_flip_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_move_run(ctx, args, 2, plan_flip);
+}
+et_status prepare_flip_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return eti_move_prepare(ctx, args, 2, plan_flip);
+}
 
 static int64_t modulo(int64_t a, int64_t n) {
   const int64_t r = a % n;
@@ -222,8 +242,8 @@ static int64_t modulo(int64_t a, int64_t n) {
 }
 
 // Copies the pieces that a roll leaves whole: two for each rolled dimension, in all combinations.
-static void roll_pieces(const et_kernel_ctx *ctx, const et_tensor *out, const void *src, const eti_view *self,
-                        const int64_t *shift) {
+static void roll_pieces(const et_kernel_ctx *ctx, const et_tensor *out, const void *src,
+                        const eti_view *self, const int64_t *shift) {
   size_t rolled[ET_MAX_RANK], n = 0;
   for (size_t d = 0; d < self->shape.rank; d++) {
     if (shift[d] != 0) rolled[n++] = d;
@@ -252,8 +272,8 @@ et_status op_roll_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_ints(ctx, args, 2, dims, ET_MAX_RANK, &n_dims));
   ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
-  ET_CHECK(n_shifts > 0 && (n_shifts == n_dims || (n_dims == 0 && n_shifts == 1)), ctx->err, ET_INVALID_ARGUMENT,
-           "roll: %zu shifts for %zu dimensions", n_shifts, n_dims);
+  ET_CHECK(n_shifts > 0 && (n_shifts == n_dims || (n_dims == 0 && n_shifts == 1)), ctx->err,
+           ET_INVALID_ARGUMENT, "roll: %zu shifts for %zu dimensions", n_shifts, n_dims);
   const eti_view view = eti_view_of(self);
   for (size_t i = 0; i < n_dims; i++) {
     size_t d = 0;
@@ -281,7 +301,8 @@ et_status op_tril_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_int(ctx, args, 1, &diagonal));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
-  ET_CHECK(self->rank >= 2, ctx->err, ET_INVALID_ARGUMENT, "tril: rank %d, needs at least 2", (int)self->rank);
+  ET_CHECK(self->rank >= 2, ctx->err, ET_INVALID_ARGUMENT, "tril: rank %d, needs at least 2",
+           (int)self->rank);
   const eti_view view = eti_view_of(self);
   ET_TRY(eti_resize(ctx, out, &view.shape));
   const size_t row_dim = view.shape.rank - 2, col_dim = row_dim + 1;
@@ -306,24 +327,29 @@ et_status op_tril_out(et_kernel_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 
-// ---- pixel_shuffle: channels (c, i, j) become pixels (y·r + i, x·r + j); pixel_unshuffle goes back
+// ---- pixel_shuffle: channels (c, i, j) become pixels (y·r + i, x·r + j); pixel_unshuffle goes
+// back
 
 typedef struct shuffle {
   size_t channel;  // dimension of channels; rows and columns follow
   int64_t r;
 } shuffle;
 
-static et_status shuffle_args(const et_kernel_ctx *ctx, et_value *const *args, const et_tensor *self, shuffle *s) {
-  ET_CHECK(self->rank >= 3, ctx->err, ET_INVALID_ARGUMENT, "pixel shuffle: rank %d, needs at least 3", (int)self->rank);
+static et_status shuffle_args(const et_kernel_ctx *ctx, et_value *const *args,
+                              const et_tensor *self, shuffle *s) {
+  ET_CHECK(self->rank >= 3, ctx->err, ET_INVALID_ARGUMENT,
+           "pixel shuffle: rank %d, needs at least 3", (int)self->rank);
   ET_TRY(eti_arg_int(ctx, args, 1, &s->r));
-  ET_CHECK(s->r > 0 && s->r <= INT16_MAX, ctx->err, ET_INVALID_ARGUMENT, "pixel shuffle: factor %lld, must be positive",
-           (long long)s->r);
+  ET_CHECK(s->r > 0 && s->r <= INT16_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "pixel shuffle: factor %lld, must be positive", (long long)s->r);
   s->channel = self->rank - 3u;
   return ET_OK;
 }
 
-// Axes of a shuffle: `deep` has the channels, `wide` the pixels; the plan's destination is wide when shuffling.
-static void shuffle_axes(eti_copy_plan *plan, const eti_view *deep, const eti_view *wide, const shuffle *s, bool to_wide) {
+// Axes of a shuffle: `deep` has the channels, `wide` the pixels; the plan's destination is wide
+// when shuffling.
+static void shuffle_axes(eti_copy_plan *plan, const eti_view *deep, const eti_view *wide,
+                         const shuffle *s, bool to_wide) {
   const size_t c = s->channel;
   const ptrdiff_t r = (ptrdiff_t)s->r;
   const struct {
@@ -341,13 +367,14 @@ static void shuffle_axes(eti_copy_plan *plan, const eti_view *deep, const eti_vi
                   (to_wide ? deep : wide)->strides[d]);
   }
   for (size_t i = 0; i < 5; i++) {
-    eti_plan_axis(plan, axis[i].n, to_wide ? axis[i].wide : axis[i].deep, to_wide ? axis[i].deep : axis[i].wide);
+    eti_plan_axis(plan, axis[i].n, to_wide ? axis[i].wide : axis[i].deep,
+                  to_wide ? axis[i].deep : axis[i].wide);
   }
   eti_plan_finish(plan);
 }
 
-static et_status plan_pixel_shuffle(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                                    eti_copy_plan *plan) {
+static et_status plan_pixel_shuffle(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                                    const et_tensor *self, eti_copy_plan *plan) {
   shuffle s;
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_TRY(shuffle_args(ctx, args, self, &s));
@@ -355,7 +382,8 @@ static et_status plan_pixel_shuffle(const et_kernel_ctx *ctx, et_value *const *a
   eti_shape shape = deep.shape;
   int32_t *sizes = &shape.sizes[s.channel];
   ET_CHECK(sizes[0] % (s.r * s.r) == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "pixel_shuffle: %d channels are no multiple of %lld squared", (int)sizes[0], (long long)s.r);
+           "pixel_shuffle: %d channels are no multiple of %lld squared", (int)sizes[0],
+           (long long)s.r);
   sizes[0] = (int32_t)(sizes[0] / (s.r * s.r));
   ET_TRY(eti_checked_size(ctx, sizes[1] * s.r, "pixel_shuffle", &sizes[1]));
   ET_TRY(eti_checked_size(ctx, sizes[2] * s.r, "pixel_shuffle", &sizes[2]));
@@ -373,8 +401,8 @@ et_status prepare_pixel_shuffle_out(et_prepare_ctx *ctx, et_value *const *args) 
   return eti_move_prepare(ctx, args, 2, plan_pixel_shuffle);
 }
 
-static et_status plan_pixel_unshuffle(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                                      eti_copy_plan *plan) {
+static et_status plan_pixel_unshuffle(const et_kernel_ctx *ctx, et_value *const *args,
+                                      et_tensor *out, const et_tensor *self, eti_copy_plan *plan) {
   shuffle s;
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_TRY(shuffle_args(ctx, args, self, &s));
@@ -382,7 +410,8 @@ static et_status plan_pixel_unshuffle(const et_kernel_ctx *ctx, et_value *const 
   eti_shape shape = wide.shape;
   int32_t *sizes = &shape.sizes[s.channel];
   ET_CHECK(sizes[1] % s.r == 0 && sizes[2] % s.r == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "pixel_unshuffle: %d × %d pixels are no multiples of %lld", (int)sizes[1], (int)sizes[2], (long long)s.r);
+           "pixel_unshuffle: %d × %d pixels are no multiples of %lld", (int)sizes[1], (int)sizes[2],
+           (long long)s.r);
   ET_TRY(eti_checked_size(ctx, sizes[0] * s.r * s.r, "pixel_unshuffle", &sizes[0]));
   sizes[1] = (int32_t)(sizes[1] / s.r);
   sizes[2] = (int32_t)(sizes[2] / s.r);
@@ -414,17 +443,21 @@ et_status op_repeat_interleave_tensor_out(et_kernel_ctx *ctx, et_value *const *a
   ET_TRY(eti_arg_optional_int(ctx, args, 1, &has_size, &size));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_TRY(eti_check_same_dtype(ctx, repeats, out, "repeats and out"));
-  ET_CHECK(repeats->rank == 1 && (repeats->dtype == ET_I64 || repeats->dtype == ET_I32) && repeats != out, ctx->err,
-           ET_INVALID_ARGUMENT, "repeat_interleave: repeats must be a 1-d tensor of i32 or i64, is %s of rank %d",
+  ET_CHECK(repeats->rank == 1 && (repeats->dtype == ET_I64 || repeats->dtype == ET_I32) &&
+               repeats != out,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "repeat_interleave: repeats must be a 1-d tensor of i32 or i64, is %s of rank %d",
            et_dtype_name((et_dtype)repeats->dtype), (int)repeats->rank);
   for (size_t i = 0; i < repeats->numel; i++) {
     const int64_t n = int_at(repeats, i);
     ET_CHECK(n >= 0 && n <= INT32_MAX - total, ctx->err, ET_INVALID_ARGUMENT,
-             "repeat_interleave: repeats[%zu] is %lld, needs 0 to %lld", i, (long long)n, (long long)(INT32_MAX - total));
+             "repeat_interleave: repeats[%zu] is %lld, needs 0 to %lld", i, (long long)n,
+             (long long)(INT32_MAX - total));
     total += n;
   }
   ET_CHECK(!has_size || size == total, ctx->err, ET_INVALID_ARGUMENT,
-           "repeat_interleave: output_size is %lld, repeats add up to %lld", (long long)size, (long long)total);
+           "repeat_interleave: output_size is %lld, repeats add up to %lld", (long long)size,
+           (long long)total);
   const eti_shape shape = {.rank = 1, .sizes = {(int32_t)total}};
   ET_TRY(eti_resize(ctx, out, &shape));
   int64_t at = 0;  // never past total, even where the memory of the two overlaps

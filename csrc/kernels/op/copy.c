@@ -1,31 +1,36 @@
-// copy.c — operators that copy a whole tensor: as it is, into another element type, broadcast, or several times over.
-// Relies on move.h and cast.h. The output's own dim order decides where an element lands; memory_format and dim_order
-// arguments were already turned into that order by the exporter.
+// copy.c — operators that copy a whole tensor: as it is, into another element type, broadcast, or
+// several times over. Relies on move.h and cast.h. The output's own dim order decides where an
+// element lands; memory_format and dim_order arguments were already turned into that order by the
+// exporter.
 #include "kernels/move.h"
 
 // ---- Same shape, same element type
 
-static et_status plan_clone(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                            eti_copy_plan *plan) {
+static et_status plan_clone(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                            const et_tensor *self, eti_copy_plan *plan) {
   (void)args;
   const eti_view view = eti_view_of(self);
   return eti_move_view(ctx, out, self, &view, plan);
 }
 
-et_status op_alias_copy_out(et_kernel_ctx *ctx, et_value *const *args) { return eti_move_run(ctx, args, 1, plan_clone); }
+et_status op_alias_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_move_run(ctx, args, 1, plan_clone);
+}
 et_status prepare_alias_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_move_prepare(ctx, args, 1, plan_clone);
 }
 
-et_status op_clone_out(et_kernel_ctx *ctx, et_value *const *args) { return eti_move_run(ctx, args, 2, plan_clone); }
+et_status op_clone_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_move_run(ctx, args, 2, plan_clone);
+}
 et_status prepare_clone_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_move_prepare(ctx, args, 2, plan_clone);
 }
 
 // ---- Same shape, any element type
 
-static et_status plan_to(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                         eti_copy_plan *plan) {
+static et_status plan_to(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                         const et_tensor *self, eti_copy_plan *plan) {
   (void)args;
   const eti_view from = eti_view_of(self);
   ET_TRY(eti_plan_begin_cast(plan, (et_dtype)out->dtype, (et_dtype)self->dtype, ctx->err));
@@ -35,13 +40,18 @@ static et_status plan_to(const et_kernel_ctx *ctx, et_value *const *args, et_ten
   return ET_OK;
 }
 
-et_status op_to_copy_out(et_kernel_ctx *ctx, et_value *const *args) { return eti_move_run(ctx, args, 3, plan_to); }
-et_status prepare_to_copy_out(et_prepare_ctx *ctx, et_value *const *args) { return eti_move_prepare(ctx, args, 3, plan_to); }
+et_status op_to_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_move_run(ctx, args, 3, plan_to);
+}
+et_status prepare_to_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return eti_move_prepare(ctx, args, 3, plan_to);
+}
 
 // ---- copy: src, broadcast and converted, over self
 
 // The window on src that has the shape given: broadcast dimensions stand still.
-static et_status broadcast_view(const et_kernel_ctx *ctx, const et_tensor *src, const eti_shape *shape, eti_view *view) {
+static et_status broadcast_view(const et_kernel_ctx *ctx, const et_tensor *src,
+                                const eti_shape *shape, eti_view *view) {
   char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
   (void)found, (void)needed;
   const eti_shape own = eti_shape_of(src);
@@ -52,13 +62,14 @@ static et_status broadcast_view(const et_kernel_ctx *ctx, const et_tensor *src, 
     fits = own.sizes[d] == 1 || own.sizes[d] == shape->sizes[at];
     view->strides[at] = own.sizes[d] == 1 ? 0 : src->strides[d];
   }
-  ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT, "copy: a source of shape %s does not broadcast to %s",
-           eti_shape_text(&own, found), eti_shape_text(shape, needed));
+  ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT,
+           "copy: a source of shape %s does not broadcast to %s", eti_shape_text(&own, found),
+           eti_shape_text(shape, needed));
   return ET_OK;
 }
 
-static et_status plan_copy(const et_kernel_ctx *ctx, et_tensor *out, const eti_shape *shape, const et_tensor *src,
-                           eti_copy_plan *plan) {
+static et_status plan_copy(const et_kernel_ctx *ctx, et_tensor *out, const eti_shape *shape,
+                           const et_tensor *src, eti_copy_plan *plan) {
   eti_view from;
   ET_TRY(broadcast_view(ctx, src, shape, &from));
   ET_TRY(eti_plan_begin_cast(plan, (et_dtype)out->dtype, (et_dtype)src->dtype, ctx->err));
@@ -94,20 +105,20 @@ et_status op_copy_(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- repeat: two axes for each dimension, the outer one standing still in self
 
-static et_status plan_repeat(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                             eti_copy_plan *plan) {
+static et_status plan_repeat(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                             const et_tensor *self, eti_copy_plan *plan) {
   int64_t repeats[ET_MAX_RANK];
   eti_shape shape;
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_TRY(eti_arg_ints(ctx, args, 1, repeats, ET_MAX_RANK, &shape.rank));
-  ET_CHECK(shape.rank >= self->rank, ctx->err, ET_INVALID_ARGUMENT, "repeat: %zu counts for a tensor of rank %d",
-           shape.rank, (int)self->rank);
+  ET_CHECK(shape.rank >= self->rank, ctx->err, ET_INVALID_ARGUMENT,
+           "repeat: %zu counts for a tensor of rank %d", shape.rank, (int)self->rank);
   const size_t added = shape.rank - self->rank;
   const eti_view from = eti_view_of(self);
   for (size_t d = 0; d < shape.rank; d++) {
     const int64_t own = d < added ? 1 : from.shape.sizes[d - added];
-    ET_CHECK(repeats[d] >= 0 && repeats[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "repeat: count %lld",
-             (long long)repeats[d]);
+    ET_CHECK(repeats[d] >= 0 && repeats[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+             "repeat: count %lld", (long long)repeats[d]);
     ET_TRY(eti_checked_size(ctx, own * repeats[d], "repeat", &shape.sizes[d]));
   }
   ET_TRY(eti_resize(ctx, out, &shape));
@@ -121,7 +132,9 @@ static et_status plan_repeat(const et_kernel_ctx *ctx, et_value *const *args, et
   return ET_OK;
 }
 
-et_status op_repeat_out(et_kernel_ctx *ctx, et_value *const *args) { return eti_move_run(ctx, args, 2, plan_repeat); }
+et_status op_repeat_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_move_run(ctx, args, 2, plan_repeat);
+}
 et_status prepare_repeat_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_move_prepare(ctx, args, 2, plan_repeat);
 }

@@ -1,6 +1,7 @@
-// create.c — operators that make elements from numbers: full, zeros, ones, fill, arange, scalar_tensor, empty.
-// An output's memory is dense in any dim order, so filling it is one linear walk; arange writes the single dimension it has.
-// Relies on the cast table for numbers as elements.
+// create.c — operators that make elements from numbers: full, zeros, ones, fill, arange,
+// scalar_tensor, empty. An output's memory is dense in any dim order, so filling it is one linear
+// walk; arange writes the single dimension it has. Relies on the cast table for numbers as
+// elements.
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
 #include "kernels/move.h"
@@ -22,7 +23,9 @@ static void fill_range(void *opaque, size_t begin, size_t end) {
   unsigned char *p = f->data + begin * f->item;
   const size_t n = end - begin;
   switch (f->item) {
-    case 1: memset(p, f->element[0], n); break;
+    case 1:
+      memset(p, f->element[0], n);
+      break;
     case 2: {
       uint16_t v;
       memcpy(&v, f->element, sizeof v);
@@ -56,16 +59,20 @@ static et_status fill_with(const et_kernel_ctx *ctx, et_tensor *out, const eti_s
 }
 
 // Resizes the tensor at i_out to the list of sizes in argument 0.
-static et_status sized_out(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out, et_tensor **out) {
+static et_status sized_out(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                           et_tensor **out) {
   int64_t sizes[ET_MAX_RANK];
   eti_shape shape;
   ET_TRY(eti_arg_tensor(ctx, args, i_out, out));
   ET_TRY(eti_arg_ints(ctx, args, 0, sizes, ET_MAX_RANK, &shape.rank));
-  for (size_t d = 0; d < shape.rank; d++) ET_TRY(eti_checked_size(ctx, sizes[d], "output", &shape.sizes[d]));
+  for (size_t d = 0; d < shape.rank; d++)
+    ET_TRY(eti_checked_size(ctx, sizes[d], "output", &shape.sizes[d]));
   return eti_resize(ctx, *out, &shape);
 }
 
-static eti_scalar scalar_int(int64_t i) { return (eti_scalar){.i = i, .d = (double)i}; }
+static eti_scalar scalar_int(int64_t i) {
+  return (eti_scalar){.i = i, .d = (double)i};
+}
 
 et_status op_full_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *out = NULL;
@@ -106,8 +113,12 @@ static et_status fill_like(const et_kernel_ctx *ctx, et_value *const *args, size
   return fill_with(ctx, out, &value);
 }
 
-et_status op_fill_scalar_out(et_kernel_ctx *ctx, et_value *const *args) { return fill_like(ctx, args, 2); }
-et_status op_full_like_out(et_kernel_ctx *ctx, et_value *const *args) { return fill_like(ctx, args, 3); }
+et_status op_fill_scalar_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return fill_like(ctx, args, 2);
+}
+et_status op_full_like_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return fill_like(ctx, args, 3);
+}
 
 et_status op_fill_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self = NULL, *value = NULL, *out = NULL;
@@ -139,42 +150,48 @@ et_status op_scalar_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- arange
 
-// Number of elements of [start, end) in steps; ATen computes it in integers when all three are, else in f64.
-static et_status arange_length(const et_kernel_ctx *ctx, const eti_scalar *start, const eti_scalar *end,
-                               const eti_scalar *step, int32_t *n) {
+// Number of elements of [start, end) in steps; ATen computes it in integers when all three are,
+// else in f64.
+static et_status arange_length(const et_kernel_ctx *ctx, const eti_scalar *start,
+                               const eti_scalar *end, const eti_scalar *step, int32_t *n) {
   double length;
   ET_CHECK(step->d != 0.0, ctx->err, ET_INVALID_ARGUMENT, "arange: the step is 0");
-  ET_CHECK(isfinite(start->d) && isfinite(end->d) && isfinite(step->d), ctx->err, ET_INVALID_ARGUMENT,
-           "arange: from %g to %g in steps of %g has no length", start->d, end->d, step->d);
+  ET_CHECK(isfinite(start->d) && isfinite(end->d) && isfinite(step->d), ctx->err,
+           ET_INVALID_ARGUMENT, "arange: from %g to %g in steps of %g has no length", start->d,
+           end->d, step->d);
   ET_CHECK((step->d > 0.0) ? start->d <= end->d : start->d >= end->d, ctx->err, ET_INVALID_ARGUMENT,
            "arange: from %g to %g cannot be walked in steps of %g", start->d, end->d, step->d);
   if (!start->is_float && !end->is_float && !step->is_float) {
     // Differences of i64 fit in u64 once the signs are known.
     const bool up = step->i > 0;
-    const uint64_t span = up ? (uint64_t)end->i - (uint64_t)start->i : (uint64_t)start->i - (uint64_t)end->i;
+    const uint64_t span =
+        up ? (uint64_t)end->i - (uint64_t)start->i : (uint64_t)start->i - (uint64_t)end->i;
     const uint64_t by = up ? (uint64_t)step->i : (uint64_t)0 - (uint64_t)step->i;
     const uint64_t count = span / by + (span % by != 0);
-    ET_CHECK(count <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "arange: %llu elements are too many",
-             (unsigned long long)count);
+    ET_CHECK(count <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+             "arange: %llu elements are too many", (unsigned long long)count);
     *n = (int32_t)count;
     return ET_OK;
   }
   length = ceil((end->d - start->d) / step->d);
-  ET_CHECK(length <= (double)INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "arange: %g elements are too many", length);
+  ET_CHECK(length <= (double)INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "arange: %g elements are too many", length);
   *n = (int32_t)length;
   return ET_OK;
 }
 
-// Element i is start + i * step: in i64 for integers, in f64 for f64, in f32 for f32 and the halves (as ATen's kernels).
-static et_status arange(const et_kernel_ctx *ctx, const eti_scalar *start, const eti_scalar *end, const eti_scalar *step,
-                        et_tensor *out) {
+// Element i is start + i * step: in i64 for integers, in f64 for f64, in f32 for f32 and the halves
+// (as ATen's kernels).
+static et_status arange(const et_kernel_ctx *ctx, const eti_scalar *start, const eti_scalar *end,
+                        const eti_scalar *step, et_tensor *out) {
   eti_shape shape = {.rank = 1};
   ET_TRY(arange_length(ctx, start, end, step, &shape.sizes[0]));
   ET_TRY(eti_resize(ctx, out, &shape));
   const et_dtype dtype = (et_dtype)out->dtype;
   const et_dtype via = eti_is_integral(dtype) ? ET_I64 : ET_F64;
   const eti_cast_fn cast = eti_casts[via][dtype];
-  ET_CHECK(cast != NULL && !eti_is_complex(dtype), ctx->err, ET_NOT_SUPPORTED, "arange gives no %s", et_dtype_name(dtype));
+  ET_CHECK(cast != NULL && !eti_is_complex(dtype), ctx->err, ET_NOT_SUPPORTED, "arange gives no %s",
+           et_dtype_name(dtype));
   enum { BLOCK = 256 };
   union {
     int64_t i[BLOCK];

@@ -1,11 +1,11 @@
-// dim_order.c — operators of the dim_order_ops namespace: copies whose output was planned in another dim order or element
-// type, and memory without values. The output tensor's own dim order decides where an element lands; the dim_order argument
-// repeats it, except where sizes of 1 leave several orders for one layout, so it is not read.
-// Relies on move.h.
+// dim_order.c — operators of the dim_order_ops namespace: copies whose output was planned in
+// another dim order or element type, and memory without values. The output tensor's own dim order
+// decides where an element lands; the dim_order argument repeats it, except where sizes of 1 leave
+// several orders for one layout, so it is not read. Relies on move.h.
 #include "kernels/move.h"
 
-static et_status plan_to_dim_order(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                                   eti_copy_plan *plan) {
+static et_status plan_to_dim_order(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                                   const et_tensor *self, eti_copy_plan *plan) {
   (void)args;
   const eti_view from = eti_view_of(self);
   ET_TRY(eti_plan_begin_cast(plan, (et_dtype)out->dtype, (et_dtype)self->dtype, ctx->err));
@@ -22,8 +22,8 @@ et_status prepare_to_dim_order_copy_out(et_prepare_ctx *ctx, et_value *const *ar
   return eti_move_prepare(ctx, args, 3, plan_to_dim_order);
 }
 
-static et_status plan_clone_dim_order(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                                      eti_copy_plan *plan) {
+static et_status plan_clone_dim_order(const et_kernel_ctx *ctx, et_value *const *args,
+                                      et_tensor *out, const et_tensor *self, eti_copy_plan *plan) {
   (void)args;
   const eti_view view = eti_view_of(self);
   return eti_move_view(ctx, out, self, &view, plan);
@@ -42,6 +42,7 @@ et_status op_empty_dim_order_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_shape shape;
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_TRY(eti_arg_ints(ctx, args, 0, sizes, ET_MAX_RANK, &shape.rank));
-  for (size_t d = 0; d < shape.rank; d++) ET_TRY(eti_checked_size(ctx, sizes[d], "empty", &shape.sizes[d]));
+  for (size_t d = 0; d < shape.rank; d++)
+    ET_TRY(eti_checked_size(ctx, sizes[d], "empty", &shape.sizes[d]));
   return eti_resize(ctx, out, &shape);
 }

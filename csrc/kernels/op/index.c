@@ -1,25 +1,27 @@
-// index.c — indexing by tensors: index, index_put, index_select. Index tensors are integers or masks; a mask stands for the
-// positions of its true elements, found by walking it, so no memory is needed. Work goes in chunks of index tuples: the
-// addresses of a chunk are computed and checked first, then elements move, row by row of the dimensions not indexed.
-// Relies on move.h for windows and plans, accumulate.h for sums.
+// index.c — indexing by tensors: index, index_put, index_select. Index tensors are integers or
+// masks; a mask stands for the positions of its true elements, found by walking it, so no memory is
+// needed. Work goes in chunks of index tuples: the addresses of a chunk are computed and checked
+// first, then elements move, row by row of the dimensions not indexed. Relies on move.h for windows
+// and plans, accumulate.h for sums.
 #include "kernels/accumulate.h"
 #include "kernels/move.h"
 
 #include <string.h>
 
-#define CHUNK 128u         // index tuples whose addresses are kept on the stack
+#define CHUNK 128u  // index tuples whose addresses are kept on the stack
 #define GRAIN_BYTES 65536u
 
-// One index tensor. A mask is walked over its true elements in logical order; its coordinates and strides stand in `indexing`
-// beside the dimensions it covers.
+// One index tensor. A mask is walked over its true elements in logical order; its coordinates and
+// strides stand in `indexing` beside the dimensions it covers.
 typedef struct source {
   const et_tensor *t;
-  size_t number;                   // position in the list, for messages
-  size_t dim, n_dims;              // dimensions of self that it indexes
-  ptrdiff_t strides[ET_MAX_RANK];  // over the index shape; of a mask, over the count of true elements
+  size_t number;       // position in the list, for messages
+  size_t dim, n_dims;  // dimensions of self that it indexes
+  ptrdiff_t
+      strides[ET_MAX_RANK];  // over the index shape; of a mask, over the count of true elements
   bool is_mask, started;
   size_t numel, n_true;
-  size_t position, k;              // the walk stands at this element, the k-th true one
+  size_t position, k;  // the walk stands at this element, the k-th true one
   ptrdiff_t at_mask, at_self;
 } source;
 
@@ -29,18 +31,20 @@ typedef struct indexing {
   source sources[ET_MAX_RANK];
   ptrdiff_t mask_strides[ET_MAX_RANK];  // by dimension of self
   int32_t mask_index[ET_MAX_RANK];
-  bool wraps;                      // negative indices count from the end
-  eti_shape index;                 // common shape of the index tensors
+  bool wraps;       // negative indices count from the end
+  eti_shape index;  // common shape of the index tensors
   size_t n_tuples;
-  size_t at;                       // first dimension of the result that belongs to index
+  size_t at;  // first dimension of the result that belongs to index
   size_t n_rest;
-  size_t rest[ET_MAX_RANK];        // dimensions of self that are not indexed
+  size_t rest[ET_MAX_RANK];  // dimensions of self that are not indexed
   eti_shape result;
 } indexing;
 
 // ---- Masks
 
-static bool mask_is_true(const et_tensor *t, ptrdiff_t offset) { return ((const uint8_t *)t->data)[offset] != 0; }
+static bool mask_is_true(const et_tensor *t, ptrdiff_t offset) {
+  return ((const uint8_t *)t->data)[offset] != 0;
+}
 
 static void mask_step(indexing *x, source *s) {
   s->position++;
@@ -63,7 +67,8 @@ static void mask_rewind(indexing *x, source *s) {
   for (size_t d = s->dim; d < s->dim + s->n_dims; d++) x->mask_index[d] = 0;
 }
 
-// Moves to the k-th true element. False when there is none, which only memory that changes meanwhile can cause.
+// Moves to the k-th true element. False when there is none, which only memory that changes
+// meanwhile can cause.
 static bool mask_seek(indexing *x, source *s, size_t k) {
   if (s->started && k < s->k) mask_rewind(x, s);
   if (s->started && k == s->k) return true;
@@ -83,28 +88,39 @@ static bool mask_seek(indexing *x, source *s, size_t k) {
 static et_status mask_begin(const et_kernel_ctx *ctx, indexing *x, source *s) {
   for (size_t d = 0; d < s->n_dims; d++) {
     ET_CHECK(s->t->sizes[d] == x->self.shape.sizes[s->dim + d], ctx->err, ET_INVALID_ARGUMENT,
-             "mask %zu has size %d in dimension %zu, the tensor has %d there", s->number, (int)s->t->sizes[d], d,
-             (int)x->self.shape.sizes[s->dim + d]);
+             "mask %zu has size %d in dimension %zu, the tensor has %d there", s->number,
+             (int)s->t->sizes[d], d, (int)x->self.shape.sizes[s->dim + d]);
     x->mask_strides[s->dim + d] = s->t->strides[d];
   }
   mask_rewind(x, s);
-  for (size_t i = 0; i < s->numel; i++) s->n_true += mask_is_true(s->t, (ptrdiff_t)i);  // any order will do
-  ET_CHECK(s->n_true <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "mask %zu selects too many elements", s->number);
+  for (size_t i = 0; i < s->numel; i++)
+    s->n_true += mask_is_true(s->t, (ptrdiff_t)i);  // any order will do
+  ET_CHECK(s->n_true <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "mask %zu selects too many elements", s->number);
   return ET_OK;
 }
 
 // ---- Understanding the index list
 
-static et_status add_source(const et_kernel_ctx *ctx, indexing *x, const et_tensor *t, size_t number, size_t dim) {
-  ET_CHECK(t->dtype == ET_I64 || t->dtype == ET_I32 || t->dtype == ET_B8 || t->dtype == ET_U8, ctx->err,
-           ET_INVALID_ARGUMENT, "index tensor %zu is %s, needs i32, i64 or bool", number, et_dtype_name((et_dtype)t->dtype));
+static et_status add_source(const et_kernel_ctx *ctx, indexing *x, const et_tensor *t,
+                            size_t number, size_t dim) {
+  ET_CHECK(t->dtype == ET_I64 || t->dtype == ET_I32 || t->dtype == ET_B8 || t->dtype == ET_U8,
+           ctx->err, ET_INVALID_ARGUMENT, "index tensor %zu is %s, needs i32, i64 or bool", number,
+           et_dtype_name((et_dtype)t->dtype));
   const bool is_mask = t->dtype == ET_B8 || t->dtype == ET_U8;
   const size_t n_dims = is_mask ? t->rank : 1;
-  ET_CHECK(n_dims > 0, ctx->err, ET_NOT_SUPPORTED, "index tensor %zu is a mask without dimensions", number);
+  ET_CHECK(n_dims > 0, ctx->err, ET_NOT_SUPPORTED, "index tensor %zu is a mask without dimensions",
+           number);
   ET_CHECK(dim + n_dims <= x->self.shape.rank, ctx->err, ET_INVALID_ARGUMENT,
-           "index tensor %zu: the indices need more than the %zu dimensions there are", number, x->self.shape.rank);
+           "index tensor %zu: the indices need more than the %zu dimensions there are", number,
+           x->self.shape.rank);
   source *s = &x->sources[x->n_sources];
-  *s = (source){.t = t, .number = number, .dim = dim, .n_dims = n_dims, .is_mask = is_mask, .numel = t->numel};
+  *s = (source){.t = t,
+                .number = number,
+                .dim = dim,
+                .n_dims = n_dims,
+                .is_mask = is_mask,
+                .numel = t->numel};
   eti_shape own = eti_shape_of(t);
   if (is_mask) {
     ET_TRY(mask_begin(ctx, x, s));
@@ -127,7 +143,8 @@ static void spread_sources(indexing *x) {
   }
 }
 
-// Result: the index dimensions stand where the indexed ones were when those are neighbours, else in front.
+// Result: the index dimensions stand where the indexed ones were when those are neighbours, else in
+// front.
 static et_status shape_result(const et_kernel_ctx *ctx, indexing *x) {
   bool indexed[ET_MAX_RANK] = {false};
   bool adjacent = true;
@@ -142,8 +159,8 @@ static et_status shape_result(const et_kernel_ctx *ctx, indexing *x) {
   }
   x->at = adjacent && x->n_sources > 0 ? x->sources[0].dim : 0;
   x->result.rank = x->n_rest + x->index.rank;
-  ET_CHECK(x->result.rank <= ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT, "the result has %zu dimensions, at most %d are allowed",
-           x->result.rank, ET_MAX_RANK);
+  ET_CHECK(x->result.rank <= ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
+           "the result has %zu dimensions, at most %d are allowed", x->result.rank, ET_MAX_RANK);
   for (size_t d = 0; d < x->index.rank; d++) x->result.sizes[x->at + d] = x->index.sizes[d];
   for (size_t i = 0; i < x->n_rest; i++) {
     x->result.sizes[i < x->at ? i : i + x->index.rank] = x->self.shape.sizes[x->rest[i]];
@@ -159,7 +176,8 @@ static et_status shape_result(const et_kernel_ctx *ctx, indexing *x) {
   return ET_OK;
 }
 
-static et_status indexing_of_list(const et_kernel_ctx *ctx, et_value *const *args, const et_tensor *self, indexing *x) {
+static et_status indexing_of_list(const et_kernel_ctx *ctx, et_value *const *args,
+                                  const et_tensor *self, indexing *x) {
   et_value *const *list = NULL;
   size_t n = 0, dim = 0;
   ET_TRY(eti_arg_tensors(ctx, args, 1, &list, &n));
@@ -176,7 +194,8 @@ static et_status indexing_of_list(const et_kernel_ctx *ctx, et_value *const *arg
     ET_TRY(add_source(ctx, x, t, i, dim));
     dim += x->sources[x->n_sources - 1].n_dims;
   }
-  ET_CHECK(dim <= self->rank, ctx->err, ET_INVALID_ARGUMENT, "%zu indices for a tensor of rank %d", dim, (int)self->rank);
+  ET_CHECK(dim <= self->rank, ctx->err, ET_INVALID_ARGUMENT, "%zu indices for a tensor of rank %d",
+           dim, (int)self->rank);
   ET_CHECK(x->n_sources > 0, ctx->err, ET_INVALID_ARGUMENT, "no index tensor is given");
   return shape_result(ctx, x);
 }
@@ -185,8 +204,8 @@ static et_status indexing_of_list(const et_kernel_ctx *ctx, et_value *const *arg
 
 typedef struct tuple_walk {
   int32_t index[ET_MAX_RANK];
-  ptrdiff_t affine;                   // offset in the tensor that has the result's shape
-  ptrdiff_t sources[ET_MAX_RANK];     // offset in each source
+  ptrdiff_t affine;                // offset in the tensor that has the result's shape
+  ptrdiff_t sources[ET_MAX_RANK];  // offset in each source
 } tuple_walk;
 
 static void tuple_next(tuple_walk *w, const indexing *x, const ptrdiff_t *affine) {
@@ -200,19 +219,23 @@ static void tuple_next(tuple_walk *w, const indexing *x, const ptrdiff_t *affine
   }
 }
 
-static et_status source_offset(const et_kernel_ctx *ctx, indexing *x, size_t i, size_t tuple, ptrdiff_t at, ptrdiff_t *offset) {
+static et_status source_offset(const et_kernel_ctx *ctx, indexing *x, size_t i, size_t tuple,
+                               ptrdiff_t at, ptrdiff_t *offset) {
   source *s = &x->sources[i];
   (void)tuple;
   if (s->is_mask) {
-    ET_CHECK(mask_seek(x, s, (size_t)at), ctx->err, ET_INVALID_STATE, "mask %zu changed while it was read", s->number);
+    ET_CHECK(mask_seek(x, s, (size_t)at), ctx->err, ET_INVALID_STATE,
+             "mask %zu changed while it was read", s->number);
     *offset += s->at_self;
     return ET_OK;
   }
   const int64_t size = x->self.shape.sizes[s->dim];
-  const int64_t given = s->t->dtype == ET_I64 ? ((const int64_t *)s->t->data)[at] : ((const int32_t *)s->t->data)[at];
+  const int64_t given =
+      s->t->dtype == ET_I64 ? ((const int64_t *)s->t->data)[at] : ((const int32_t *)s->t->data)[at];
   const int64_t index = given < 0 && x->wraps ? given + size : given;
   ET_CHECK(index >= 0 && index < size, ctx->err, ET_INVALID_ARGUMENT,
-           "index %lld at position %zu of index tensor %zu is out of bounds for dimension %zu with size %lld",
+           "index %lld at position %zu of index tensor %zu is out of bounds for dimension %zu with "
+           "size %lld",
            (long long)given, tuple, s->number, s->dim, (long long)size);
   *offset += (ptrdiff_t)index * x->self.strides[s->dim];
   return ET_OK;
@@ -221,15 +244,16 @@ static et_status source_offset(const et_kernel_ctx *ctx, indexing *x, size_t i, 
 // ---- Moving a chunk
 
 typedef struct chunk {
-  const eti_copy_plan *rest;   // axes of the dimensions that are not indexed, finished
-  size_t row;                  // bytes moved at once
-  size_t n_outer;              // axes of rest around a row
+  const eti_copy_plan *rest;  // axes of the dimensions that are not indexed, finished
+  size_t row;                 // bytes moved at once
+  size_t n_outer;             // axes of rest around a row
   char *dst;
   const char *src;
   ptrdiff_t dst_at[CHUNK], src_at[CHUNK];  // bytes
 } chunk;
 
-static inline void move_rows_of(const chunk *c, size_t begin, size_t end, ptrdiff_t dst, ptrdiff_t src, size_t bytes) {
+static inline void move_rows_of(const chunk *c, size_t begin, size_t end, ptrdiff_t dst,
+                                ptrdiff_t src, size_t bytes) {
   for (size_t t = begin; t < end; t++) {
     char value[16];
     memcpy(value, c->src + src + c->src_at[t], bytes);
@@ -239,11 +263,21 @@ static inline void move_rows_of(const chunk *c, size_t begin, size_t end, ptrdif
 
 static void move_rows(const chunk *c, size_t begin, size_t end, ptrdiff_t dst, ptrdiff_t src) {
   switch (c->row) {
-    case 1: move_rows_of(c, begin, end, dst, src, 1); break;
-    case 2: move_rows_of(c, begin, end, dst, src, 2); break;
-    case 4: move_rows_of(c, begin, end, dst, src, 4); break;
-    case 8: move_rows_of(c, begin, end, dst, src, 8); break;
-    case 16: move_rows_of(c, begin, end, dst, src, 16); break;
+    case 1:
+      move_rows_of(c, begin, end, dst, src, 1);
+      break;
+    case 2:
+      move_rows_of(c, begin, end, dst, src, 2);
+      break;
+    case 4:
+      move_rows_of(c, begin, end, dst, src, 4);
+      break;
+    case 8:
+      move_rows_of(c, begin, end, dst, src, 8);
+      break;
+    case 16:
+      move_rows_of(c, begin, end, dst, src, 16);
+      break;
     default:
       for (size_t t = begin; t < end; t++) {
         eti_copy_bytes(c->dst + dst + c->dst_at[t], c->src + src + c->src_at[t], c->row);
@@ -294,7 +328,8 @@ static void add_range(const chunk *c, size_t n) {
   outer_walk w = {.dst = 0};
   do {
     for (size_t t = 0; t < n; t++) {
-      c->rest->cast(c->dst + w.dst + c->dst_at[t], inner->dst, c->src + w.src + c->src_at[t], inner->src, inner->n);
+      c->rest->cast(c->dst + w.dst + c->dst_at[t], inner->dst, c->src + w.src + c->src_at[t],
+                    inner->src, inner->n);
     }
   } while (outer_next(&w, c->rest, n_outer));
 }
@@ -302,23 +337,27 @@ static void add_range(const chunk *c, size_t n) {
 typedef enum direction { TAKE, PUT } direction;
 
 // Plans the dimensions that are not indexed: TAKE writes the affine side, PUT the indexed one.
-static void plan_rest(const indexing *x, direction way, const eti_view *affine, size_t bytes, eti_accumulate_fn add,
-                      eti_copy_plan *rest) {
+static void plan_rest(const indexing *x, direction way, const eti_view *affine, size_t bytes,
+                      eti_accumulate_fn add, eti_copy_plan *rest) {
   eti_plan_begin(rest, bytes);
   rest->cast = add;  // a plan's row function may as well add
   for (size_t i = 0; i < x->n_rest; i++) {
-    const ptrdiff_t a = affine->strides[i < x->at ? i : i + x->index.rank], b = x->self.strides[x->rest[i]];
-    eti_plan_axis(rest, (size_t)x->self.shape.sizes[x->rest[i]], way == TAKE ? a : b, way == TAKE ? b : a);
+    const ptrdiff_t a = affine->strides[i < x->at ? i : i + x->index.rank],
+                    b = x->self.strides[x->rest[i]];
+    eti_plan_axis(rest, (size_t)x->self.shape.sizes[x->rest[i]], way == TAKE ? a : b,
+                  way == TAKE ? b : a);
   }
   eti_plan_finish(rest);
 }
 
 // Addresses of the next n tuples, all indices checked.
-static et_status fill_chunk(const et_kernel_ctx *ctx, indexing *x, tuple_walk *w, direction way, const eti_view *affine,
-                            ptrdiff_t bytes, size_t first, size_t n, chunk *c) {
+static et_status fill_chunk(const et_kernel_ctx *ctx, indexing *x, tuple_walk *w, direction way,
+                            const eti_view *affine, ptrdiff_t bytes, size_t first, size_t n,
+                            chunk *c) {
   for (size_t t = 0; t < n; t++) {
     ptrdiff_t offset = 0;
-    for (size_t i = 0; i < x->n_sources; i++) ET_TRY(source_offset(ctx, x, i, first + t, w->sources[i], &offset));
+    for (size_t i = 0; i < x->n_sources; i++)
+      ET_TRY(source_offset(ctx, x, i, first + t, w->sources[i], &offset));
     c->dst_at[t] = (way == TAKE ? w->affine : offset) * bytes;
     c->src_at[t] = (way == TAKE ? offset : w->affine) * bytes;
     tuple_next(w, x, affine->strides + x->at);
@@ -326,9 +365,11 @@ static et_status fill_chunk(const et_kernel_ctx *ctx, indexing *x, tuple_walk *w
   return ET_OK;
 }
 
-// Runs over all tuples: TAKE fills `affine` from the indexed tensor, PUT goes the other way, adding when `add` is given.
-static et_status run_indexing(const et_kernel_ctx *ctx, indexing *x, direction way, void *indexed, void *affine_data,
-                              const eti_view *affine, et_dtype dtype, eti_accumulate_fn add) {
+// Runs over all tuples: TAKE fills `affine` from the indexed tensor, PUT goes the other way, adding
+// when `add` is given.
+static et_status run_indexing(const et_kernel_ctx *ctx, indexing *x, direction way, void *indexed,
+                              void *affine_data, const eti_view *affine, et_dtype dtype,
+                              eti_accumulate_fn add) {
   const ptrdiff_t bytes = (ptrdiff_t)et_dtype_bytes(dtype);
   eti_copy_plan rest;
   chunk c;
@@ -370,7 +411,8 @@ et_status op_index_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
 }
 
 // The window on values that has the result's shape: broadcast dimensions stand still.
-static et_status spread_values(const et_kernel_ctx *ctx, const et_tensor *values, const eti_shape *result, eti_view *view) {
+static et_status spread_values(const et_kernel_ctx *ctx, const et_tensor *values,
+                               const eti_shape *result, eti_view *view) {
   char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
   (void)found, (void)needed;
   const eti_shape own = eti_shape_of(values);
@@ -381,12 +423,14 @@ static et_status spread_values(const et_kernel_ctx *ctx, const et_tensor *values
     fits = own.sizes[d] == 1 || own.sizes[d] == result->sizes[at];
     view->strides[at] = own.sizes[d] == 1 ? 0 : values->strides[d];
   }
-  ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT, "values of shape %s do not broadcast to the indexed shape %s",
+  ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT,
+           "values of shape %s do not broadcast to the indexed shape %s",
            eti_shape_text(&own, found), eti_shape_text(result, needed));
   return ET_OK;
 }
 
-static et_status put(const et_kernel_ctx *ctx, et_value *const *args, const et_tensor *self, et_tensor *out) {
+static et_status put(const et_kernel_ctx *ctx, et_value *const *args, const et_tensor *self,
+                     et_tensor *out) {
   et_tensor *values = NULL;
   bool accumulate = false;
   indexing x;
@@ -404,7 +448,8 @@ static et_status put(const et_kernel_ctx *ctx, et_value *const *args, const et_t
   ET_TRY(eti_resize(ctx, out, &source_view.shape));
   const eti_view to = eti_view_of(out);
   if (out != self) {
-    eti_copy_views(ctx->pool, out->data, &to, self->data, &source_view, et_dtype_bytes((et_dtype)out->dtype));
+    eti_copy_views(ctx->pool, out->data, &to, self->data, &source_view,
+                   et_dtype_bytes((et_dtype)out->dtype));
   }
   x.self = to;
   return run_indexing(ctx, &x, PUT, out->data, values->data, &from, (et_dtype)out->dtype, add);
@@ -434,9 +479,10 @@ et_status op_index_select_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_TRY(eti_wrap_dim(ctx, dim, self->rank, &d));
-  ET_CHECK(index->rank <= 1 && (index->dtype == ET_I64 || index->dtype == ET_I32), ctx->err, ET_INVALID_ARGUMENT,
-           "index_select: the index is %s of rank %d, needs i32 or i64 of rank 1", et_dtype_name((et_dtype)index->dtype),
-           (int)index->rank);
+  ET_CHECK(index->rank <= 1 && (index->dtype == ET_I64 || index->dtype == ET_I32), ctx->err,
+           ET_INVALID_ARGUMENT,
+           "index_select: the index is %s of rank %d, needs i32 or i64 of rank 1",
+           et_dtype_name((et_dtype)index->dtype), (int)index->rank);
   ET_CHECK(self->rank > 0 || index->numel == 1, ctx->err, ET_INVALID_ARGUMENT,
            "index_select: %zu indices into a tensor without dimensions", index->numel);
   x.self = eti_view_of(self);

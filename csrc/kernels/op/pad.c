@@ -1,6 +1,6 @@
-// pad.c — operators that enlarge a tensor at its edges, with a constant, a mirror image or the edge itself, or crop it where a
-// padding is negative. Every output element is written once, by strided copies of windows, so layouts are free.
-// Relies on move.h. Moves bytes of any element type.
+// pad.c — operators that enlarge a tensor at its edges, with a constant, a mirror image or the edge
+// itself, or crop it where a padding is negative. Every output element is written once, by strided
+// copies of windows, so layouts are free. Relies on move.h. Moves bytes of any element type.
 #include "kernels/move.h"
 
 // ---- constant_pad_nd
@@ -9,14 +9,15 @@ typedef struct padding {
   int64_t low, high;
 } padding;
 
-// Reads pairs (low, high) for the last dimensions, innermost first; the other dimensions get none. sizes become padded ones.
-static et_status padding_args(const et_kernel_ctx *ctx, et_value *const *args, const eti_shape *own, padding *pads,
-                              size_t *n_pairs, eti_shape *padded) {
+// Reads pairs (low, high) for the last dimensions, innermost first; the other dimensions get none.
+// sizes become padded ones.
+static et_status padding_args(const et_kernel_ctx *ctx, et_value *const *args, const eti_shape *own,
+                              padding *pads, size_t *n_pairs, eti_shape *padded) {
   int64_t list[2 * ET_MAX_RANK];
   size_t n = 0;
   ET_TRY(eti_arg_ints(ctx, args, 1, list, 2 * ET_MAX_RANK, &n));
-  ET_CHECK(n % 2 == 0 && n / 2 <= own->rank, ctx->err, ET_INVALID_ARGUMENT, "pad: %zu paddings for a tensor of rank %zu", n,
-           own->rank);
+  ET_CHECK(n % 2 == 0 && n / 2 <= own->rank, ctx->err, ET_INVALID_ARGUMENT,
+           "pad: %zu paddings for a tensor of rank %zu", n, own->rank);
   *n_pairs = n / 2;
   *padded = *own;
   for (size_t d = 0; d < own->rank; d++) pads[d] = (padding){0, 0};
@@ -25,19 +26,24 @@ static et_status padding_args(const et_kernel_ctx *ctx, et_value *const *args, c
     const int64_t low = list[2 * i], high = list[2 * i + 1], size = own->sizes[d];
     const bool fits = low >= -size && low <= INT32_MAX && high >= -size && high <= INT32_MAX &&
                       size + (low < 0 ? low : 0) + (high < 0 ? high : 0) >= 0;
-    ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT, "pad: %lld and %lld for dimension %zu of size %lld", (long long)low,
-             (long long)high, d, (long long)size);
+    ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT,
+             "pad: %lld and %lld for dimension %zu of size %lld", (long long)low, (long long)high,
+             d, (long long)size);
     pads[d] = (padding){low, high};
     ET_TRY(eti_checked_size(ctx, size + low + high, "pad", &padded->sizes[d]));
   }
   return ET_OK;
 }
 
-static int64_t positive(int64_t v) { return v > 0 ? v : 0; }
+static int64_t positive(int64_t v) {
+  return v > 0 ? v : 0;
+}
 
 // The part of dimension d that comes from self.
 static eti_slice kept_of(int64_t size, padding pad) {
-  const eti_slice kept = {.start = positive(-pad.low), .length = size - positive(-pad.low) - positive(-pad.high), .step = 1};
+  const eti_slice kept = {.start = positive(-pad.low),
+                          .length = size - positive(-pad.low) - positive(-pad.high),
+                          .step = 1};
   return kept;
 }
 
@@ -82,7 +88,8 @@ et_status op_constant_pad_nd_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- reflection and replication
 
-// A run of output indices of one dimension, and the input indices they come from: src, src + step, …; step is 1, 0 or -1.
+// A run of output indices of one dimension, and the input indices they come from: src, src + step,
+// …; step is 1, 0 or -1.
 typedef struct segment {
   int64_t dst, length, src, step;
 } segment;
@@ -92,7 +99,8 @@ typedef enum edge_rule { REFLECT, REPLICATE } edge_rule;
 static void segments_of(edge_rule rule, int64_t size, padding pad, segment s[3]) {
   const eti_slice kept = kept_of(size, pad);
   const int64_t low = positive(pad.low), high = positive(pad.high);
-  s[0] = (segment){.dst = 0, .length = low, .src = rule == REFLECT ? low : 0, .step = rule == REFLECT ? -1 : 0};
+  s[0] = (segment){
+      .dst = 0, .length = low, .src = rule == REFLECT ? low : 0, .step = rule == REFLECT ? -1 : 0};
   s[1] = (segment){.dst = low, .length = kept.length, .src = kept.start, .step = 1};
   s[2] = (segment){.dst = low + kept.length,
                    .length = high,
@@ -100,19 +108,21 @@ static void segments_of(edge_rule rule, int64_t size, padding pad, segment s[3])
                    .step = rule == REFLECT ? -1 : 0};
 }
 
-static et_status check_edges(const et_kernel_ctx *ctx, edge_rule rule, const eti_shape *own, const padding *pads,
-                             size_t n_pairs) {
+static et_status check_edges(const et_kernel_ctx *ctx, edge_rule rule, const eti_shape *own,
+                             const padding *pads, size_t n_pairs) {
   for (size_t d = own->rank - n_pairs; d < own->rank; d++) {
     const int64_t size = own->sizes[d];
-    const bool fits = size > 0 && (rule == REPLICATE || (pads[d].low < size && pads[d].high < size));
-    ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT, "pad: %lld and %lld are too many for dimension %zu of size %lld",
+    const bool fits =
+        size > 0 && (rule == REPLICATE || (pads[d].low < size && pads[d].high < size));
+    ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT,
+             "pad: %lld and %lld are too many for dimension %zu of size %lld",
              (long long)pads[d].low, (long long)pads[d].high, d, (long long)size);
   }
   return ET_OK;
 }
 
-static void copy_segments(const et_kernel_ctx *ctx, const et_tensor *out, const void *src, const eti_view *self,
-                          segment (*segments)[3], size_t n_pairs) {
+static void copy_segments(const et_kernel_ctx *ctx, const et_tensor *out, const void *src,
+                          const eti_view *self, segment (*segments)[3], size_t n_pairs) {
   size_t n = 1;
   for (size_t i = 0; i < n_pairs; i++) n *= 3;
   for (size_t combination = 0; combination < n; combination++) {
@@ -129,11 +139,13 @@ static void copy_segments(const et_kernel_ctx *ctx, const et_tensor *out, const 
       from.offset += (ptrdiff_t)s->src * from.strides[d];
       from.strides[d] *= (ptrdiff_t)s->step;
     }
-    if (!is_empty) eti_copy_views(ctx->pool, out->data, &to, src, &from, et_dtype_bytes((et_dtype)out->dtype));
+    if (!is_empty)
+      eti_copy_views(ctx->pool, out->data, &to, src, &from, et_dtype_bytes((et_dtype)out->dtype));
   }
 }
 
-static et_status pad_edges(const et_kernel_ctx *ctx, et_value *const *args, edge_rule rule, size_t n_dims) {
+static et_status pad_edges(const et_kernel_ctx *ctx, et_value *const *args, edge_rule rule,
+                           size_t n_dims) {
   et_tensor *self = NULL, *out = NULL;
   padding pads[ET_MAX_RANK];
   segment segments[3][3];
@@ -146,7 +158,8 @@ static et_status pad_edges(const et_kernel_ctx *ctx, et_value *const *args, edge
            "pad: rank %d, needs %zu or %zu", (int)self->rank, n_dims + 1, n_dims + 2);
   const eti_view from = eti_view_of(self);
   ET_TRY(padding_args(ctx, args, &from.shape, pads, &n_pairs, &padded));
-  ET_CHECK(n_pairs == n_dims, ctx->err, ET_INVALID_ARGUMENT, "pad: %zu paddings, needs %zu", 2 * n_pairs, 2 * n_dims);
+  ET_CHECK(n_pairs == n_dims, ctx->err, ET_INVALID_ARGUMENT, "pad: %zu paddings, needs %zu",
+           2 * n_pairs, 2 * n_dims);
   ET_TRY(check_edges(ctx, rule, &from.shape, pads, n_pairs));
   ET_TRY(eti_resize(ctx, out, &padded));
   for (size_t i = 0; i < n_dims; i++) {
@@ -157,9 +170,21 @@ static et_status pad_edges(const et_kernel_ctx *ctx, et_value *const *args, edge
   return ET_OK;
 }
 
-et_status op_reflection_pad1d_out(et_kernel_ctx *ctx, et_value *const *args) { return pad_edges(ctx, args, REFLECT, 1); }
-et_status op_reflection_pad2d_out(et_kernel_ctx *ctx, et_value *const *args) { return pad_edges(ctx, args, REFLECT, 2); }
-et_status op_reflection_pad3d_out(et_kernel_ctx *ctx, et_value *const *args) { return pad_edges(ctx, args, REFLECT, 3); }
-et_status op_replication_pad1d_out(et_kernel_ctx *ctx, et_value *const *args) { return pad_edges(ctx, args, REPLICATE, 1); }
-et_status op_replication_pad2d_out(et_kernel_ctx *ctx, et_value *const *args) { return pad_edges(ctx, args, REPLICATE, 2); }
-et_status op_replication_pad3d_out(et_kernel_ctx *ctx, et_value *const *args) { return pad_edges(ctx, args, REPLICATE, 3); }
+et_status op_reflection_pad1d_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return pad_edges(ctx, args, REFLECT, 1);
+}
+et_status op_reflection_pad2d_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return pad_edges(ctx, args, REFLECT, 2);
+}
+et_status op_reflection_pad3d_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return pad_edges(ctx, args, REFLECT, 3);
+}
+et_status op_replication_pad1d_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return pad_edges(ctx, args, REPLICATE, 1);
+}
+et_status op_replication_pad2d_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return pad_edges(ctx, args, REPLICATE, 2);
+}
+et_status op_replication_pad3d_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return pad_edges(ctx, args, REPLICATE, 3);
+}

@@ -1,7 +1,8 @@
-// pool.c — max, average and adaptive average pooling in two and three dimensions, any layout and real type.
-// A row of outputs is computed tap by tap: each tap of the window is one strided run of the input, added to (or compared with) the
-// row so far. Types other than f32, f64 and i64 are cast on the way: half types to f32, integers to i64.
-// Relies on micro/pool.h. Knows the windows and their borders.
+// pool.c — max, average and adaptive average pooling in two and three dimensions, any layout and
+// real type. A row of outputs is computed tap by tap: each tap of the window is one strided run of
+// the input, added to (or compared with) the row so far. Types other than f32, f64 and i64 are cast
+// on the way: half types to f32, integers to i64. Relies on micro/pool.h. Knows the windows and
+// their borders.
 #include "kernels/kernel.h"
 #include "kernels/micro/pool.h"
 #include "kernels/ops.h"
@@ -28,31 +29,35 @@ typedef struct pool {
 
 // ---- arguments
 
-// One or `spatial` integers into the last ones of three; an empty list leaves `out` alone when that is allowed.
-static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i, const pool *p, const char *what,
-                           int64_t least, bool may_be_empty, int64_t out[3]) {
+// One or `spatial` integers into the last ones of three; an empty list leaves `out` alone when that
+// is allowed.
+static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i, const pool *p,
+                           const char *what, int64_t least, bool may_be_empty, int64_t out[3]) {
   int64_t list[ET_MAX_RANK];
   size_t n = 0;
   ET_TRY(eti_arg_ints(ctx, args, i, list, ET_MAX_RANK, &n));
   if (n == 0 && may_be_empty) return ET_OK;
-  ET_CHECK(n == 1 || n == p->spatial, ctx->err, ET_INVALID_ARGUMENT, "%s: %s has %zu entries, needs 1 or %zu", p->op, what, n,
-           p->spatial);
+  ET_CHECK(n == 1 || n == p->spatial, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: %s has %zu entries, needs 1 or %zu", p->op, what, n, p->spatial);
   for (size_t d = 0; d < p->spatial; d++) {
     const int64_t value = list[n == 1 ? 0 : d];
-    ET_CHECK(value >= least && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "%s: %s[%zu] is %lld, needs at least %lld",
-             p->op, what, d, (long long)value, (long long)least);
+    ET_CHECK(value >= least && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+             "%s: %s[%zu] is %lld, needs at least %lld", p->op, what, d, (long long)value,
+             (long long)least);
     out[3 - p->spatial + d] = value;
   }
   return ET_OK;
 }
 
-static et_status read_input(const et_kernel_ctx *ctx, et_value *const *args, et_dtype_set types, pool *p) {
+static et_status read_input(const et_kernel_ctx *ctx, et_value *const *args, et_dtype_set types,
+                            pool *p) {
   et_tensor *x;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
   ET_CHECK(x->rank == p->spatial + 1 || x->rank == p->spatial + 2, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input has rank %d, needs %zu or %zu", p->op, (int)x->rank, p->spatial + 1, p->spatial + 2);
-  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, types), ctx->err, ET_NOT_SUPPORTED, "%s: dtype %s is not supported", p->op,
-           et_dtype_name((et_dtype)x->dtype));
+           "%s: input has rank %d, needs %zu or %zu", p->op, (int)x->rank, p->spatial + 1,
+           p->spatial + 2);
+  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, types), ctx->err, ET_NOT_SUPPORTED,
+           "%s: dtype %s is not supported", p->op, et_dtype_name((et_dtype)x->dtype));
   p->x = x;
   p->lead = x->rank - p->spatial;
   double area = 1.0;
@@ -62,10 +67,14 @@ static et_status read_input(const et_kernel_ctx *ctx, et_value *const *args, et_
     p->kernel[d] = p->stride[d] = p->dilation[d] = p->size[d] = 1;
     p->padding[d] = 0;
     area *= (double)p->in[d];
-    ET_CHECK(p->in[d] > 0, ctx->err, ET_INVALID_ARGUMENT, "%s: input has an empty spatial dimension", p->op);
+    ET_CHECK(p->in[d] > 0, ctx->err, ET_INVALID_ARGUMENT,
+             "%s: input has an empty spatial dimension", p->op);
   }
-  ET_CHECK(area <= (double)INT32_MAX, ctx->err, ET_NOT_SUPPORTED, "%s: a plane has more than 2^31 elements", p->op);
-  const int type = x->dtype == ET_F64 ? ETI_POOL_F64 : eti_is_integral((et_dtype)x->dtype) ? ETI_POOL_I64 : ETI_POOL_F32;
+  ET_CHECK(area <= (double)INT32_MAX, ctx->err, ET_NOT_SUPPORTED,
+           "%s: a plane has more than 2^31 elements", p->op);
+  const int type = x->dtype == ET_F64                    ? ETI_POOL_F64
+                   : eti_is_integral((et_dtype)x->dtype) ? ETI_POOL_I64
+                                                         : ETI_POOL_F32;
   p->micro = eti_pool_micro_best(type);
   return ET_OK;
 }
@@ -80,38 +89,43 @@ static et_status read_windows(const et_kernel_ctx *ctx, et_value *const *args, p
   double area = 1.0;
   for (size_t d = 0; d < 3; d++) {
     area *= (double)p->in[d] + 2.0 * (double)p->padding[d];
-    const int64_t reach = (p->kernel[d] - 1) * p->dilation[d] + 1, padded = p->in[d] + 2 * p->padding[d];
-    ET_CHECK(p->padding[d] <= reach / 2, ctx->err, ET_INVALID_ARGUMENT, "%s: padding %lld is more than half of the window %lld",
-             p->op, (long long)p->padding[d], (long long)reach);
+    const int64_t reach = (p->kernel[d] - 1) * p->dilation[d] + 1,
+                  padded = p->in[d] + 2 * p->padding[d];
+    ET_CHECK(p->padding[d] <= reach / 2, ctx->err, ET_INVALID_ARGUMENT,
+             "%s: padding %lld is more than half of the window %lld", p->op,
+             (long long)p->padding[d], (long long)reach);
     const int64_t room = padded - reach + (p->ceil_mode ? p->stride[d] - 1 : 0);
     p->size[d] = room < 0 ? 0 : room / p->stride[d] + 1;
     // A window that would start in the right padding is dropped.
     if (p->ceil_mode && (p->size[d] - 1) * p->stride[d] >= p->in[d] + p->padding[d]) p->size[d]--;
     ET_CHECK(p->size[d] >= 1 && p->size[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "%s: input size %lld is too small for window %lld with padding %lld", p->op, (long long)p->in[d],
-             (long long)reach, (long long)p->padding[d]);
+             "%s: input size %lld is too small for window %lld with padding %lld", p->op,
+             (long long)p->in[d], (long long)reach, (long long)p->padding[d]);
   }
-  ET_CHECK(area < 0x1p62, ctx->err, ET_INVALID_ARGUMENT, "%s: window and padding are too large", p->op);
+  ET_CHECK(area < 0x1p62, ctx->err, ET_INVALID_ARGUMENT, "%s: window and padding are too large",
+           p->op);
   return ET_OK;
 }
 
 static void take_steps(const pool *p, const et_tensor *t, ptrdiff_t steps[3]) {
-  for (size_t d = 0; d < 3; d++) steps[d] = d + p->spatial >= 3 ? t->strides[p->lead + d + p->spatial - 3] : 0;
+  for (size_t d = 0; d < 3; d++)
+    steps[d] = d + p->spatial >= 3 ? t->strides[p->lead + d + p->spatial - 3] : 0;
 }
 
 static et_status resize_output(const et_kernel_ctx *ctx, et_tensor *out, const pool *p) {
   eti_shape shape = {.rank = p->lead + p->spatial};
   ET_CHECK(out != p->x, ctx->err, ET_INVALID_ARGUMENT, "%s: out is also the input", p->op);
   for (size_t d = 0; d < p->lead; d++) shape.sizes[d] = p->x->sizes[d];
-  for (size_t d = 0; d < p->spatial; d++) shape.sizes[p->lead + d] = (int32_t)p->size[3 - p->spatial + d];
+  for (size_t d = 0; d < p->spatial; d++)
+    shape.sizes[p->lead + d] = (int32_t)p->size[3 - p->spatial + d];
   return eti_resize(ctx, out, &shape);
 }
 
 static et_status read_output(const et_kernel_ctx *ctx, et_value *const *args, size_t i, pool *p) {
   et_tensor *out;
   ET_TRY(eti_arg_tensor(ctx, args, i, &out));
-  ET_CHECK(out->dtype == p->x->dtype, ctx->err, ET_INVALID_ARGUMENT, "%s: input is %s, out %s", p->op,
-           et_dtype_name((et_dtype)p->x->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(out->dtype == p->x->dtype, ctx->err, ET_INVALID_ARGUMENT, "%s: input is %s, out %s",
+           p->op, et_dtype_name((et_dtype)p->x->dtype), et_dtype_name((et_dtype)out->dtype));
   ET_TRY(resize_output(ctx, out, p));
   p->out = out;
   take_steps(p, p->x, p->x_steps);
@@ -135,8 +149,10 @@ static window window_of(const pool *p, size_t d, int64_t o) {
     w.padded = w.to - w.from;
     return w;
   }
-  const int64_t start = o * p->stride[d] - p->padding[d], reach = (p->kernel[d] - 1) * p->dilation[d] + 1;
-  const int64_t end = start + reach < p->in[d] + p->padding[d] ? start + reach : p->in[d] + p->padding[d];
+  const int64_t start = o * p->stride[d] - p->padding[d],
+                reach = (p->kernel[d] - 1) * p->dilation[d] + 1;
+  const int64_t end =
+      start + reach < p->in[d] + p->padding[d] ? start + reach : p->in[d] + p->padding[d];
   w.padded = end - start;
   w.taps0 = start < 0 ? (-start + p->dilation[d] - 1) / p->dilation[d] : 0;
   w.from = start + w.taps0 * p->dilation[d];
@@ -150,28 +166,33 @@ typedef struct row_buffers {
   int32_t at[ROW];
 } row_buffers;
 
-// Elements of one input row at ix, ix + stride …: where they lie when the micro-kernel can read them, else cast to a row.
-static const void *tap_row(const pool *p, const char *plane, ptrdiff_t row, int64_t ix, size_t n, row_buffers *b,
-                           size_t *step) {
+// Elements of one input row at ix, ix + stride …: where they lie when the micro-kernel can read
+// them, else cast to a row.
+static const void *tap_row(const pool *p, const char *plane, ptrdiff_t row, int64_t ix, size_t n,
+                           row_buffers *b, size_t *step) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
   const char *src = plane + (row + (ptrdiff_t)ix * p->x_steps[2]) * es;
   *step = (size_t)p->stride[2];
   if (p->x->dtype == p->micro->dtype && (p->x_steps[2] == 1 || n == 1)) return src;
-  eti_casts[p->x->dtype][p->micro->dtype](b->cast, p->micro->esize, src, p->x_steps[2] * p->stride[2] * es, n);
+  eti_casts[p->x->dtype][p->micro->dtype](b->cast, p->micro->esize, src,
+                                          p->x_steps[2] * p->stride[2] * es, n);
   *step = 1;
   return b->cast;
 }
 
 // All taps of outputs [x0, x0 + n) of one row. iy, iz: input row; adds or compares.
-static void run_taps(const pool *p, const char *plane, int64_t iz, int64_t iy, int64_t x0, size_t n, row_buffers *b) {
+static void run_taps(const pool *p, const char *plane, int64_t iz, int64_t iy, int64_t x0, size_t n,
+                     row_buffers *b) {
   const ptrdiff_t row = (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1];
   const int64_t s = p->stride[2];
   // Only taps that touch the input for some output: windows may be far larger than it.
-  const int64_t least = p->padding[2] - (x0 + (int64_t)n - 1) * s, most = p->in[2] - 1 + p->padding[2] - x0 * s;
+  const int64_t least = p->padding[2] - (x0 + (int64_t)n - 1) * s,
+                most = p->in[2] - 1 + p->padding[2] - x0 * s;
   int64_t k = least <= 0 ? 0 : (least + p->dilation[2] - 1) / p->dilation[2];
   for (; k < p->kernel[2] && k * p->dilation[2] <= most; k++) {
     const int64_t shift = k * p->dilation[2] - p->padding[2];
-    int64_t lo = shift >= 0 ? 0 : (-shift + s - 1) / s, hi = p->in[2] - 1 - shift < 0 ? 0 : (p->in[2] - 1 - shift) / s + 1;
+    int64_t lo = shift >= 0 ? 0 : (-shift + s - 1) / s,
+            hi = p->in[2] - 1 - shift < 0 ? 0 : (p->in[2] - 1 - shift) / s + 1;
     if (lo < x0) lo = x0;
     if (hi > x0 + (int64_t)n) hi = x0 + (int64_t)n;
     if (lo >= hi) continue;
@@ -182,18 +203,21 @@ static void run_taps(const pool *p, const char *plane, int64_t iz, int64_t iy, i
     if (p->kind == POOL_AVG) {
       p->micro->add(b->value + at * p->micro->esize, x, step, count);
     } else if (step == (size_t)s) {
-      p->micro->max(b->value + at * p->micro->esize, b->at + at, x, step, (int32_t)((iz * p->in[1] + iy) * p->in[2] + ix), count);
+      p->micro->max(b->value + at * p->micro->esize, b->at + at, x, step,
+                    (int32_t)((iz * p->in[1] + iy) * p->in[2] + ix), count);
     } else {  // the row was cast together: positions still go in strides
       for (size_t i = 0; i < count; i++) {
         const int32_t first = (int32_t)((iz * p->in[1] + iy) * p->in[2] + ix + (int64_t)i * s);
-        p->micro->max(b->value + (at + i) * p->micro->esize, b->at + at + i, (const char *)x + i * p->micro->esize, 1, first, 1);
+        p->micro->max(b->value + (at + i) * p->micro->esize, b->at + at + i,
+                      (const char *)x + i * p->micro->esize, 1, first, 1);
       }
     }
   }
 }
 
 // An adaptive window has its own size per output.
-static void run_adaptive(const pool *p, const char *plane, int64_t iz, int64_t iy, int64_t x0, size_t n, row_buffers *b) {
+static void run_adaptive(const pool *p, const char *plane, int64_t iz, int64_t iy, int64_t x0,
+                         size_t n, row_buffers *b) {
   const ptrdiff_t row = (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1];
   for (size_t i = 0; i < n; i++) {
     const window w = window_of(p, 2, x0 + (int64_t)i);
@@ -208,7 +232,8 @@ static void run_adaptive(const pool *p, const char *plane, int64_t iz, int64_t i
   }
 }
 
-static void start_row(const pool *p, const window *wz, const window *wy, int64_t x0, size_t n, row_buffers *b) {
+static void start_row(const pool *p, const window *wz, const window *wy, int64_t x0, size_t n,
+                      row_buffers *b) {
   if (p->kind != POOL_MAX) {
     memset(b->value, 0, n * p->micro->esize);
     return;
@@ -217,9 +242,15 @@ static void start_row(const pool *p, const window *wz, const window *wy, int64_t
     const window wx = window_of(p, 2, x0 + (int64_t)i);
     b->at[i] = (int32_t)((wz->from * p->in[1] + wy->from) * p->in[2] + wx.from);
     switch (p->micro->dtype) {
-      case ET_F32: ((float *)(void *)b->value)[i] = -INFINITY; break;
-      case ET_F64: ((double *)(void *)b->value)[i] = (double)-INFINITY; break;
-      default: ((int64_t *)(void *)b->value)[i] = INT64_MIN; break;
+      case ET_F32:
+        ((float *)(void *)b->value)[i] = -INFINITY;
+        break;
+      case ET_F64:
+        ((double *)(void *)b->value)[i] = (double)-INFINITY;
+        break;
+      default:
+        ((int64_t *)(void *)b->value)[i] = INT64_MIN;
+        break;
     }
   }
 }
@@ -231,13 +262,18 @@ static int64_t divisor_of(const pool *p, const window *wz, const window *wy, int
   return (wz->to - wz->from) * (wy->to - wy->from) * (wx.to - wx.from);
 }
 
-static void divide_row(const pool *p, const window *wz, const window *wy, int64_t x0, size_t n, row_buffers *b) {
+static void divide_row(const pool *p, const window *wz, const window *wy, int64_t x0, size_t n,
+                       row_buffers *b) {
   for (size_t i = 0; i < n; i++) {
     const int64_t by = divisor_of(p, wz, wy, x0 + (int64_t)i);
     if (by == 0) continue;  // an empty window: the sum is 0
     switch (p->micro->dtype) {
-      case ET_F32: ((float *)(void *)b->value)[i] /= (float)by; break;
-      case ET_F64: ((double *)(void *)b->value)[i] /= (double)by; break;
+      case ET_F32:
+        ((float *)(void *)b->value)[i] /= (float)by;
+        break;
+      case ET_F64:
+        ((double *)(void *)b->value)[i] /= (double)by;
+        break;
       default: {
         int64_t *const v = (int64_t *)(void *)b->value + i;
         *v = by == -1 ? (int64_t)(0 - (uint64_t)*v) : *v / by;
@@ -253,14 +289,17 @@ static ptrdiff_t plane_offset(const pool *p, const et_tensor *t, size_t i) {
   return (ptrdiff_t)(i / channels) * t->strides[0] + (ptrdiff_t)(i % channels) * t->strides[1];
 }
 
-static void store_row(const pool *p, size_t plane, int64_t z, int64_t y, int64_t x, size_t n, row_buffers *b) {
+static void store_row(const pool *p, size_t plane, int64_t z, int64_t y, int64_t x, size_t n,
+                      row_buffers *b) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->out->dtype);
-  const ptrdiff_t at = plane_offset(p, p->out, plane) + (ptrdiff_t)z * p->out_steps[0] + (ptrdiff_t)y * p->out_steps[1] +
-                       (ptrdiff_t)x * p->out_steps[2];
-  eti_casts[p->micro->dtype][p->out->dtype]((char *)p->out->data + at * es, p->out_steps[2] * es, b->value, p->micro->esize, n);
+  const ptrdiff_t at = plane_offset(p, p->out, plane) + (ptrdiff_t)z * p->out_steps[0] +
+                       (ptrdiff_t)y * p->out_steps[1] + (ptrdiff_t)x * p->out_steps[2];
+  eti_casts[p->micro->dtype][p->out->dtype]((char *)p->out->data + at * es, p->out_steps[2] * es,
+                                            b->value, p->micro->esize, n);
   if (p->indices == NULL) return;
-  int64_t *const to = (int64_t *)p->indices->data + plane_offset(p, p->indices, plane) + (ptrdiff_t)z * p->index_steps[0] +
-                      (ptrdiff_t)y * p->index_steps[1] + (ptrdiff_t)x * p->index_steps[2];
+  int64_t *const to = (int64_t *)p->indices->data + plane_offset(p, p->indices, plane) +
+                      (ptrdiff_t)z * p->index_steps[0] + (ptrdiff_t)y * p->index_steps[1] +
+                      (ptrdiff_t)x * p->index_steps[2];
   for (size_t i = 0; i < n; i++) to[(ptrdiff_t)i * p->index_steps[2]] = b->at[i];
 }
 
@@ -302,14 +341,15 @@ static et_status run_pool(const et_kernel_ctx *ctx, pool *p) {
 
 // ---- operators
 
-static et_status max_pool(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial, const char *op) {
+static et_status max_pool(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
+                          const char *op) {
   pool p = {.kind = POOL_MAX, .op = op, .spatial = spatial};
   et_tensor *indices;
   ET_TRY(read_input(ctx, args, ET_TYPES_REAL_HALF, &p));
   ET_TRY(read_windows(ctx, args, &p));
   ET_TRY(eti_arg_tensor(ctx, args, 7, &indices));
-  ET_CHECK(indices->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT, "%s: indices are %s, needs i64", op,
-           et_dtype_name((et_dtype)indices->dtype));
+  ET_CHECK(indices->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT, "%s: indices are %s, needs i64",
+           op, et_dtype_name((et_dtype)indices->dtype));
   ET_TRY(resize_output(ctx, indices, &p));
   ET_TRY(read_output(ctx, args, 6, &p));
   p.indices = indices;
@@ -324,28 +364,36 @@ et_status op_max_pool3d_with_indices_out(et_kernel_ctx *ctx, et_value *const *ar
   return max_pool(ctx, args, 3, "max_pool3d");
 }
 
-static et_status avg_pool(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial, const char *op) {
+static et_status avg_pool(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
+                          const char *op) {
   pool p = {.kind = POOL_AVG, .op = op, .spatial = spatial};
   bool has_divisor = false;
   ET_TRY(read_input(ctx, args, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), &p));
   ET_TRY(read_windows(ctx, args, &p));
   ET_TRY(eti_arg_bool(ctx, args, 5, &p.count_padding));
   ET_TRY(eti_arg_optional_int(ctx, args, 6, &has_divisor, &p.divisor));
-  ET_CHECK(!has_divisor || p.divisor != 0, ctx->err, ET_INVALID_ARGUMENT, "%s: divisor_override is 0", op);
+  ET_CHECK(!has_divisor || p.divisor != 0, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: divisor_override is 0", op);
   if (!has_divisor) p.divisor = 0;
   ET_TRY(read_output(ctx, args, 7, &p));
   return run_pool(ctx, &p);
 }
 
-et_status op_avg_pool2d_out(et_kernel_ctx *ctx, et_value *const *args) { return avg_pool(ctx, args, 2, "avg_pool2d"); }
-et_status op_avg_pool3d_out(et_kernel_ctx *ctx, et_value *const *args) { return avg_pool(ctx, args, 3, "avg_pool3d"); }
+et_status op_avg_pool2d_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return avg_pool(ctx, args, 2, "avg_pool2d");
+}
+et_status op_avg_pool3d_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return avg_pool(ctx, args, 3, "avg_pool3d");
+}
 
-static et_status adaptive_pool(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial, const char *op) {
+static et_status adaptive_pool(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
+                               const char *op) {
   pool p = {.kind = POOL_ADAPTIVE, .op = op, .spatial = spatial, .count_padding = true};
   ET_TRY(read_input(ctx, args, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), &p));
   ET_TRY(read_list(ctx, args, 1, &p, "output_size", 0, false, p.size));
   ET_TRY(read_output(ctx, args, 2, &p));
-  for (size_t d = 0; d < 3; d++) p.kernel[d] = p.size[d] > 0 ? 1 + p.in[d] / p.size[d] : 1;  // for the cost estimate
+  for (size_t d = 0; d < 3; d++)
+    p.kernel[d] = p.size[d] > 0 ? 1 + p.in[d] / p.size[d] : 1;  // for the cost estimate
   return run_pool(ctx, &p);
 }
 

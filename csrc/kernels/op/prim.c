@@ -1,6 +1,7 @@
-// prim.c — operators over numbers and shapes: what symbolic sizes and control flow of a program are computed with, and the two
-// that move tensors about without arithmetic (et_view, et_copy_index). The result goes to the last slot, with no repetition.
-// Integers wrap; a division by zero is an error where upstream's traps.
+// prim.c — operators over numbers and shapes: what symbolic sizes and control flow of a program are
+// computed with, and the two that move tensors about without arithmetic (et_view, et_copy_index).
+// The result goes to the last slot, with no repetition. Integers wrap; a division by zero is an
+// error where upstream's traps.
 #include "kernels/kernel.h"
 
 #include "kernels/ops.h"
@@ -15,10 +16,12 @@ typedef struct number {
   double d;     // always the value
 } number;
 
-static et_status read_number(const et_kernel_ctx *ctx, et_value *const *args, size_t i, number *out) {
+static et_status read_number(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                             number *out) {
   const et_value *v = args[i];
   const uint8_t tag = v->tag;
-  ET_CHECK(tag == ET_INT || tag == ET_DOUBLE || tag == ET_BOOL, ctx->err, ET_INVALID_TYPE, "argument %zu is not a number", i);
+  ET_CHECK(tag == ET_INT || tag == ET_DOUBLE || tag == ET_BOOL, ctx->err, ET_INVALID_TYPE,
+           "argument %zu is not a number", i);
   out->tag = tag;
   out->i = tag == ET_INT ? v->as.i : tag == ET_BOOL ? (int64_t)v->as.b : 0;
   out->d = tag == ET_DOUBLE ? v->as.d : (double)out->i;
@@ -31,17 +34,21 @@ static et_status read_int(const et_kernel_ctx *ctx, et_value *const *args, size_
   return ET_OK;
 }
 
-static et_status read_arithmetic(const et_kernel_ctx *ctx, et_value *const *args, number *a, number *b) {
+static et_status read_arithmetic(const et_kernel_ctx *ctx, et_value *const *args, number *a,
+                                 number *b) {
   ET_TRY(read_number(ctx, args, 0, a));
   ET_TRY(read_number(ctx, args, 1, b));
-  ET_CHECK(a->tag != ET_BOOL && b->tag != ET_BOOL, ctx->err, ET_INVALID_TYPE, "a Bool is no number to calculate with");
+  ET_CHECK(a->tag != ET_BOOL && b->tag != ET_BOOL, ctx->err, ET_INVALID_TYPE,
+           "a Bool is no number to calculate with");
   return ET_OK;
 }
 
-// A slot that holds a tensor or list keeps it: instructions before this one were checked against that kind.
+// A slot that holds a tensor or list keeps it: instructions before this one were checked against
+// that kind.
 static et_status writable_slot(const et_kernel_ctx *ctx, const et_value *slot) {
-  ET_CHECK(slot->tag == ET_NONE || slot->tag == ET_INT || slot->tag == ET_DOUBLE || slot->tag == ET_BOOL, ctx->err,
-           ET_INVALID_TYPE, "the result slot holds no number");
+  ET_CHECK(
+      slot->tag == ET_NONE || slot->tag == ET_INT || slot->tag == ET_DOUBLE || slot->tag == ET_BOOL,
+      ctx->err, ET_INVALID_TYPE, "the result slot holds no number");
   return ET_OK;
 }
 
@@ -66,24 +73,42 @@ static et_status write_bool(const et_kernel_ctx *ctx, et_value *slot, bool value
   return ET_OK;
 }
 
-static int64_t wrap_add(int64_t a, int64_t b) { return (int64_t)((uint64_t)a + (uint64_t)b); }
-static int64_t wrap_sub(int64_t a, int64_t b) { return (int64_t)((uint64_t)a - (uint64_t)b); }
-static int64_t wrap_mul(int64_t a, int64_t b) { return (int64_t)((uint64_t)a * (uint64_t)b); }
-static double add_f64(double a, double b) { return a + b; }
-static double sub_f64(double a, double b) { return a - b; }
-static double mul_f64(double a, double b) { return a * b; }
+static int64_t wrap_add(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+static int64_t wrap_sub(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+static int64_t wrap_mul(int64_t a, int64_t b) {
+  return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+static double add_f64(double a, double b) {
+  return a + b;
+}
+static double sub_f64(double a, double b) {
+  return a - b;
+}
+static double mul_f64(double a, double b) {
+  return a * b;
+}
 
-static et_status arithmetic(et_kernel_ctx *ctx, et_value *const *args, int64_t (*ints)(int64_t, int64_t),
-                            double (*doubles)(double, double)) {
+static et_status arithmetic(et_kernel_ctx *ctx, et_value *const *args,
+                            int64_t (*ints)(int64_t, int64_t), double (*doubles)(double, double)) {
   number a, b;
   ET_TRY(read_arithmetic(ctx, args, &a, &b));
   if (a.tag == ET_INT && b.tag == ET_INT) return write_int(ctx, args[2], ints(a.i, b.i));
   return write_double(ctx, args[2], doubles(a.d, b.d));
 }
 
-et_status op_prim_add(et_kernel_ctx *ctx, et_value *const *args) { return arithmetic(ctx, args, wrap_add, add_f64); }
-et_status op_prim_sub(et_kernel_ctx *ctx, et_value *const *args) { return arithmetic(ctx, args, wrap_sub, sub_f64); }
-et_status op_prim_mul(et_kernel_ctx *ctx, et_value *const *args) { return arithmetic(ctx, args, wrap_mul, mul_f64); }
+et_status op_prim_add(et_kernel_ctx *ctx, et_value *const *args) {
+  return arithmetic(ctx, args, wrap_add, add_f64);
+}
+et_status op_prim_sub(et_kernel_ctx *ctx, et_value *const *args) {
+  return arithmetic(ctx, args, wrap_sub, sub_f64);
+}
+et_status op_prim_mul(et_kernel_ctx *ctx, et_value *const *args) {
+  return arithmetic(ctx, args, wrap_mul, mul_f64);
+}
 
 // Python's a // b for floats: the quotient of what fmod leaves, rounded down.
 static double floor_divide(double a, double b) {
@@ -111,7 +136,8 @@ et_status op_prim_floordiv(et_kernel_ctx *ctx, et_value *const *args) {
   return write_int(ctx, args[2], quotient - (a.i % b.i != 0 && (a.i < 0) != (b.i < 0)));
 }
 
-// Upstream: the .int overload truncates, unlike .Scalar. Kept, because exporters choose between them.
+// Upstream: the .int overload truncates, unlike .Scalar. Kept, because exporters choose between
+// them.
 et_status op_prim_floordiv_int(et_kernel_ctx *ctx, et_value *const *args) {
   int64_t a = 0, b = 0;
   ET_TRY(read_int(ctx, args, 0, &a));
@@ -145,7 +171,8 @@ static et_status read_order(const et_kernel_ctx *ctx, et_value *const *args, int
   number a, b;
   ET_TRY(read_number(ctx, args, 0, &a));
   ET_TRY(read_number(ctx, args, 1, &b));
-  ET_CHECK((a.tag == ET_BOOL) == (b.tag == ET_BOOL), ctx->err, ET_INVALID_TYPE, "a Bool compares with a Bool only");
+  ET_CHECK((a.tag == ET_BOOL) == (b.tag == ET_BOOL), ctx->err, ET_INVALID_TYPE,
+           "a Bool compares with a Bool only");
   *order = compare(&a, &b);
   return ET_OK;
 }
@@ -212,7 +239,8 @@ et_status op_prim_neg(et_kernel_ctx *ctx, et_value *const *args) {
 
 // Doubles that a rounding operator made whole; one that no Int can hold is an error, as in Python.
 static et_status write_whole(const et_kernel_ctx *ctx, et_value *slot, double value) {
-  ET_CHECK(value >= -0x1p63 && value < 0x1p63, ctx->err, ET_INVALID_ARGUMENT, "%g does not fit an Int", value);
+  ET_CHECK(value >= -0x1p63 && value < 0x1p63, ctx->err, ET_INVALID_ARGUMENT,
+           "%g does not fit an Int", value);
   return write_int(ctx, slot, (int64_t)value);
 }
 
@@ -228,9 +256,15 @@ static double round_half_even(double x) {
   return fmod(whole, 2.0) == 0.0 ? whole : whole + 1.0;
 }
 
-et_status op_prim_ceil(et_kernel_ctx *ctx, et_value *const *args) { return rounding(ctx, args, ceil); }
-et_status op_prim_round(et_kernel_ctx *ctx, et_value *const *args) { return rounding(ctx, args, round_half_even); }
-et_status op_prim_trunc(et_kernel_ctx *ctx, et_value *const *args) { return rounding(ctx, args, trunc); }
+et_status op_prim_ceil(et_kernel_ctx *ctx, et_value *const *args) {
+  return rounding(ctx, args, ceil);
+}
+et_status op_prim_round(et_kernel_ctx *ctx, et_value *const *args) {
+  return rounding(ctx, args, round_half_even);
+}
+et_status op_prim_trunc(et_kernel_ctx *ctx, et_value *const *args) {
+  return rounding(ctx, args, trunc);
+}
 
 et_status op_prim_sym_float(et_kernel_ctx *ctx, et_value *const *args) {
   number a;
@@ -295,7 +329,8 @@ et_status op_local_scalar_dense(et_kernel_ctx *ctx, et_value *const *args) {
     eti_casts[dtype][ET_F64](&d, 0, t->data, 0, 1);
     return write_double(ctx, args[1], d);
   }
-  ET_CHECK(eti_is_integral(dtype), ctx->err, ET_INVALID_TYPE, "dtype %s is no number", et_dtype_name(dtype));
+  ET_CHECK(eti_is_integral(dtype), ctx->err, ET_INVALID_TYPE, "dtype %s is no number",
+           et_dtype_name(dtype));
   int64_t i;
   eti_casts[dtype][ET_I64](&i, 0, t->data, 0, 1);
   return dtype == ET_B8 ? write_bool(ctx, args[1], i != 0) : write_int(ctx, args[1], i);
@@ -304,7 +339,8 @@ et_status op_local_scalar_dense(et_kernel_ctx *ctx, et_value *const *args) {
 // ---- tensors without arithmetic
 
 // The sizes that a view asks for, with one -1 replaced by what remains.
-static et_status view_shape(const et_kernel_ctx *ctx, et_value *const *args, size_t numel, eti_shape *shape) {
+static et_status view_shape(const et_kernel_ctx *ctx, et_value *const *args, size_t numel,
+                            eti_shape *shape) {
   int64_t sizes[ET_MAX_RANK];
   ET_TRY(eti_arg_ints(ctx, args, 1, sizes, ET_MAX_RANK, &shape->rank));
   size_t product = 1, i_free = ET_MAX_RANK;
@@ -313,19 +349,20 @@ static et_status view_shape(const et_kernel_ctx *ctx, et_value *const *args, siz
       i_free = d;
       continue;
     }
-    ET_CHECK(sizes[d] >= 0 && sizes[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "size %lld in dimension %zu",
-             (long long)sizes[d], d);
+    ET_CHECK(sizes[d] >= 0 && sizes[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+             "size %lld in dimension %zu", (long long)sizes[d], d);
     shape->sizes[d] = (int32_t)sizes[d];
-    ET_CHECK(!__builtin_mul_overflow(product, (size_t)sizes[d], &product), ctx->err, ET_INVALID_ARGUMENT,
-             "the sizes of the view multiply to more than memory can hold");
+    ET_CHECK(!__builtin_mul_overflow(product, (size_t)sizes[d], &product), ctx->err,
+             ET_INVALID_ARGUMENT, "the sizes of the view multiply to more than memory can hold");
   }
   if (i_free != ET_MAX_RANK) {
-    ET_CHECK(product != 0 && numel % product == 0 && numel / product <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "%zu elements cannot be viewed as rows of %zu", numel, product);
+    ET_CHECK(product != 0 && numel % product == 0 && numel / product <= INT32_MAX, ctx->err,
+             ET_INVALID_ARGUMENT, "%zu elements cannot be viewed as rows of %zu", numel, product);
     shape->sizes[i_free] = (int32_t)(numel / product);
     product = numel;
   }
-  ET_CHECK(product == numel, ctx->err, ET_INVALID_ARGUMENT, "%zu elements viewed as %zu", numel, product);
+  ET_CHECK(product == numel, ctx->err, ET_INVALID_ARGUMENT, "%zu elements viewed as %zu", numel,
+           product);
   return ET_OK;
 }
 
@@ -337,7 +374,8 @@ et_status op_prim_et_view(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_check_same_dtype(ctx, self, out, "view"));
   eti_shape shape = {0};
   ET_TRY(view_shape(ctx, args, self->numel, &shape));
-  // The memory is self's, so its capacity bounds every later resize of the view. Both change together or not at all.
+  // The memory is self's, so its capacity bounds every later resize of the view. Both change
+  // together or not at all.
   const size_t old_capacity = out->capacity;
   out->capacity = self->capacity;
   const et_status status = eti_resize(ctx, out, &shape);
@@ -356,9 +394,10 @@ et_status op_prim_et_copy_index(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 1, &src));
   ET_TRY(read_int(ctx, args, 2, &index));
   ET_TRY(eti_check_same_dtype(ctx, dst, src, "copy of one row"));
-  ET_CHECK(dst->rank == src->rank + 1, ctx->err, ET_INVALID_ARGUMENT, "rank %d receives rows of rank %d", (int)dst->rank,
-           (int)src->rank);
-  ET_CHECK(index >= 0 && index < INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "row %lld", (long long)index);
+  ET_CHECK(dst->rank == src->rank + 1, ctx->err, ET_INVALID_ARGUMENT,
+           "rank %d receives rows of rank %d", (int)dst->rank, (int)src->rank);
+  ET_CHECK(index >= 0 && index < INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "row %lld",
+           (long long)index);
   ET_CHECK(eti_is_contiguous(dst) && eti_is_contiguous(src), ctx->err, ET_INVALID_ARGUMENT,
            "rows are copied between tensors in contiguous dim order only");
   eti_shape shape = {.rank = dst->rank, .sizes = {(int32_t)index + 1}};
@@ -366,7 +405,8 @@ et_status op_prim_et_copy_index(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_resize(ctx, dst, &shape));
   const size_t bytes = et_tensor_bytes(src);
   if (bytes == 0) return ET_OK;
-  ET_CHECK(dst->data != NULL, ctx->err, ET_INVALID_STATE, "argument 0: the tensor has no memory yet");
+  ET_CHECK(dst->data != NULL, ctx->err, ET_INVALID_STATE,
+           "argument 0: the tensor has no memory yet");
   eti_copy_bytes((char *)dst->data + (size_t)index * bytes, src->data, bytes);
   return ET_OK;
 }

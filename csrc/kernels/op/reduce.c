@@ -1,6 +1,7 @@
 // reduce.c — sums, means, products, extremes, variances and any, over some or all dimensions.
-// Sums of f32 are made of lanes within a row and of f64 across rows (see eltwise.h); integers add in i64 and wrap. NaN wins in
-// extremes. An empty reduction gives the operation's neutral element, and is an error where there is none.
+// Sums of f32 are made of lanes within a row and of f64 across rows (see eltwise.h); integers add
+// in i64 and wrap. NaN wins in extremes. An empty reduction gives the operation's neutral element,
+// and is an error where there is none.
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/eltwise.h"
@@ -89,7 +90,8 @@ static void min_f32_columns(void *acc, const void *x, size_t n, const void *cent
 #define FROM_DOUBLE(value) {.is_float = true, .d = value}
 #define FROM_INT(value) {.i = value}
 #define REDUCER(name, load_, acc_, init_) \
-  static const eti_reducer name = {.load = load_, .acc = acc_, .init = init_, .row = name##_row, .columns = name##_columns};
+  static const eti_reducer name = {       \
+      .load = load_, .acc = acc_, .init = init_, .row = name##_row, .columns = name##_columns};
 REDUCER(sum_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0))
 REDUCER(sum_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0))
 REDUCER(sum_i64, ET_I64, ET_I64, FROM_DOUBLE(0.0))
@@ -116,7 +118,8 @@ static const family min_family = {&min_f32, &min_f64, &min_i64};
 
 static const eti_reducer *choose(const family *f, et_dtype in, et_dtype type) {
   if (eti_is_integral(type)) return f->i64;
-  // Integers of more than 24 bits do not survive f32, so they are summed in f64 whatever the result is.
+  // Integers of more than 24 bits do not survive f32, so they are summed in f64 whatever the result
+  // is.
   return type == ET_F64 || in == ET_F64 || in == ET_I32 || in == ET_I64 ? f->f64 : f->f32;
 }
 
@@ -127,8 +130,8 @@ typedef struct finish {
   const eti_reducer *deviations;  // second pass around the mean, or NULL
   double divisor;                 // of the mean; 0 for none
   double variance_divisor;
-  eti_cast_fn store[2];           // from the accumulator to the outputs
-  size_t i_mean;                  // output that receives the mean of a variance, or 2 for none
+  eti_cast_fn store[2];  // from the accumulator to the outputs
+  size_t i_mean;         // output that receives the mean of a variance, or 2 for none
 } finish;
 
 static void plain_results(void *ctx, const eti_result_block *b) {
@@ -143,17 +146,20 @@ static void plain_results(void *ctx, const eti_result_block *b) {
 static void variance_results(void *ctx, const eti_result_block *b) {
   const finish *f = ctx;
   double acc[ETI_REDUCE_BLOCK], mean[ETI_REDUCE_BLOCK], centers[ETI_REDUCE_BLOCK];
-  const ptrdiff_t bytes = (ptrdiff_t)sizeof(double), load_bytes = (ptrdiff_t)et_dtype_bytes(f->deviations->load);
+  const ptrdiff_t bytes = (ptrdiff_t)sizeof(double),
+                  load_bytes = (ptrdiff_t)et_dtype_bytes(f->deviations->load);
   eti_reduce(b->r, b->reduced, f->reducer, b->in, b->in_stride, b->n, NULL, mean);
   for (size_t j = 0; j < b->n; j++) mean[j] /= (double)b->r->n;
   eti_casts[ET_F64][f->deviations->load](centers, load_bytes, mean, bytes, b->n);
   eti_reduce(b->r, b->reduced, f->deviations, b->in, b->in_stride, b->n, centers, acc);
   for (size_t j = 0; j < b->n; j++) acc[j] /= f->variance_divisor;
   f->store[0](b->out[0], b->out_stride[0], acc, bytes, b->n);
-  if (f->i_mean < 2) f->store[f->i_mean](b->out[f->i_mean], b->out_stride[f->i_mean], mean, bytes, b->n);
+  if (f->i_mean < 2)
+    f->store[f->i_mean](b->out[f->i_mean], b->out_stride[f->i_mean], mean, bytes, b->n);
 }
 
-static et_status find_store(const et_kernel_ctx *ctx, const eti_reducer *reducer, const et_tensor *out, eti_cast_fn *store) {
+static et_status find_store(const et_kernel_ctx *ctx, const eti_reducer *reducer,
+                            const et_tensor *out, eti_cast_fn *store) {
   *store = eti_casts[reducer->acc][out->dtype];
   ET_CHECK(*store != NULL && !eti_is_complex((et_dtype)out->dtype), ctx->err, ET_NOT_SUPPORTED,
            "out: not defined for dtype %s", et_dtype_name((et_dtype)out->dtype));
@@ -166,8 +172,8 @@ static et_status check_input(const et_kernel_ctx *ctx, const et_tensor *in) {
   return ET_OK;
 }
 
-static et_status reduce_into(et_kernel_ctx *ctx, const et_tensor *in, et_tensor *out, uint32_t mask, bool keepdim,
-                             const eti_reducer *reducer, double divisor) {
+static et_status reduce_into(et_kernel_ctx *ctx, const et_tensor *in, et_tensor *out, uint32_t mask,
+                             bool keepdim, const eti_reducer *reducer, double divisor) {
   const eti_shape shape = eti_reduced_shape(in, mask, keepdim);
   finish f = {.reducer = reducer, .divisor = divisor};
   ET_TRY(find_store(ctx, reducer, out, &f.store[0]));
@@ -181,7 +187,8 @@ static et_status reduce_into(et_kernel_ctx *ctx, const et_tensor *in, et_tensor 
 
 // ---- dimensions: a list, one number, or None; an empty list means all
 
-static et_status read_dims(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t rank, uint32_t *mask) {
+static et_status read_dims(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t rank,
+                           uint32_t *mask) {
   int64_t dims[ET_MAX_RANK];
   size_t n = 0;
   if (args[i] != NULL && args[i]->tag == ET_INT) {
@@ -201,7 +208,8 @@ typedef struct operands {
 } operands;
 
 // (self, dim, keepdim, …, out) with out at i_out.
-static et_status read_operands(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out, operands *o) {
+static et_status read_operands(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                               operands *o) {
   ET_TRY(eti_arg_tensor(ctx, args, 0, &o->in));
   ET_TRY(eti_arg_tensor(ctx, args, i_out, &o->out));
   ET_TRY(check_input(ctx, o->in));
@@ -209,7 +217,9 @@ static et_status read_operands(const et_kernel_ctx *ctx, et_value *const *args, 
   return eti_arg_bool(ctx, args, 2, &o->keepdim);
 }
 
-static uint32_t all_dims(const et_tensor *t) { return (1u << t->rank) - 1u; }
+static uint32_t all_dims(const et_tensor *t) {
+  return (1u << t->rank) - 1u;
+}
 
 static size_t reduced_numel(const et_tensor *in, uint32_t mask) {
   size_t n = 1;
@@ -217,21 +227,25 @@ static size_t reduced_numel(const et_tensor *in, uint32_t mask) {
   return n;
 }
 
-// ---- sum, mean, prod: the output's type is what the result is computed in (the file already applied dtype=)
+// ---- sum, mean, prod: the output's type is what the result is computed in (the file already
+// applied dtype=)
 
 et_status op_sum_intlist_out(et_kernel_ctx *ctx, et_value *const *args) {
   operands o = {0};
   ET_TRY(read_operands(ctx, args, 4, &o));
-  return reduce_into(ctx, o.in, o.out, o.mask, o.keepdim, choose(&sum_family, (et_dtype)o.in->dtype, (et_dtype)o.out->dtype), 0.0);
+  return reduce_into(ctx, o.in, o.out, o.mask, o.keepdim,
+                     choose(&sum_family, (et_dtype)o.in->dtype, (et_dtype)o.out->dtype), 0.0);
 }
 
 static et_status mean(et_kernel_ctx *ctx, const operands *o) {
   const et_dtype type = (et_dtype)o->out->dtype;
-  ET_CHECK(eti_is_float(type), ctx->err, ET_INVALID_ARGUMENT, "out: dtype %s, a mean needs floating point", et_dtype_name(type));
+  ET_CHECK(eti_is_float(type), ctx->err, ET_INVALID_ARGUMENT,
+           "out: dtype %s, a mean needs floating point", et_dtype_name(type));
   const size_t n = reduced_numel(o->in, o->mask);
   // An empty mean is 0 / 0; dividing by the smallest number would hide it.
   const eti_reducer *reducer = choose(&sum_family, (et_dtype)o->in->dtype, type);
-  return reduce_into(ctx, o->in, o->out, o->mask, o->keepdim, reducer, n == 0 ? (double)NAN : (double)n);
+  return reduce_into(ctx, o->in, o->out, o->mask, o->keepdim, reducer,
+                     n == 0 ? (double)NAN : (double)n);
 }
 
 et_status op_mean_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -254,13 +268,15 @@ et_status op_prod_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 0, &in));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_TRY(check_input(ctx, in));
-  return reduce_into(ctx, in, out, all_dims(in), false, choose(&prod_family, (et_dtype)in->dtype, (et_dtype)out->dtype), 0.0);
+  return reduce_into(ctx, in, out, all_dims(in), false,
+                     choose(&prod_family, (et_dtype)in->dtype, (et_dtype)out->dtype), 0.0);
 }
 
 et_status op_prod_int_out(et_kernel_ctx *ctx, et_value *const *args) {
   operands o = {0};
   ET_TRY(read_operands(ctx, args, 4, &o));
-  return reduce_into(ctx, o.in, o.out, o.mask, o.keepdim, choose(&prod_family, (et_dtype)o.in->dtype, (et_dtype)o.out->dtype), 0.0);
+  return reduce_into(ctx, o.in, o.out, o.mask, o.keepdim,
+                     choose(&prod_family, (et_dtype)o.in->dtype, (et_dtype)o.out->dtype), 0.0);
 }
 
 // ---- extremes
@@ -272,7 +288,8 @@ static et_status extreme(et_kernel_ctx *ctx, const operands *o, const family *f)
   const eti_shape kept = eti_reduced_shape(o->in, o->mask, false);
   size_t results = 1;
   for (size_t d = 0; d < kept.rank; d++) results *= (size_t)kept.sizes[d];
-  ET_CHECK(n != 0 || results == 0, ctx->err, ET_INVALID_ARGUMENT, "the extreme of no elements is undefined");
+  ET_CHECK(n != 0 || results == 0, ctx->err, ET_INVALID_ARGUMENT,
+           "the extreme of no elements is undefined");
   return reduce_into(ctx, o->in, o->out, o->mask, o->keepdim, choose(f, type, type), 0.0);
 }
 
@@ -291,10 +308,18 @@ static et_status extreme_over_all(et_kernel_ctx *ctx, et_value *const *args, con
   return extreme(ctx, &o, f);
 }
 
-et_status op_amax_out(et_kernel_ctx *ctx, et_value *const *args) { return extreme_over_dims(ctx, args, &max_family); }
-et_status op_amin_out(et_kernel_ctx *ctx, et_value *const *args) { return extreme_over_dims(ctx, args, &min_family); }
-et_status op_max_unary_out(et_kernel_ctx *ctx, et_value *const *args) { return extreme_over_all(ctx, args, &max_family); }
-et_status op_min_unary_out(et_kernel_ctx *ctx, et_value *const *args) { return extreme_over_all(ctx, args, &min_family); }
+et_status op_amax_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return extreme_over_dims(ctx, args, &max_family);
+}
+et_status op_amin_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return extreme_over_dims(ctx, args, &min_family);
+}
+et_status op_max_unary_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return extreme_over_all(ctx, args, &max_family);
+}
+et_status op_min_unary_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return extreme_over_all(ctx, args, &min_family);
+}
 
 // ---- any
 
@@ -314,20 +339,23 @@ et_status op_any_all_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- variance
 
-static et_status variance(et_kernel_ctx *ctx, const operands *o, et_tensor *mean_out, double correction) {
+static et_status variance(et_kernel_ctx *ctx, const operands *o, et_tensor *mean_out,
+                          double correction) {
   const et_dtype type = (et_dtype)o->in->dtype;
-  ET_CHECK(eti_is_float(type), ctx->err, ET_INVALID_ARGUMENT, "self: dtype %s, a variance needs floating point",
-           et_dtype_name(type));
+  ET_CHECK(eti_is_float(type), ctx->err, ET_INVALID_ARGUMENT,
+           "self: dtype %s, a variance needs floating point", et_dtype_name(type));
   et_tensor *outs[2] = {o->out, mean_out};
   const size_t n_outs = mean_out == NULL ? 1 : 2;
   const bool wide = type == ET_F64 || o->out->dtype == ET_F64;
   const double n = (double)reduced_numel(o->in, o->mask), divisor = n - correction;
-  finish f = {.reducer = wide ? &sum_f64 : &sum_f32, .deviations = wide ? &square_f64 : &square_f32,
-              .variance_divisor = divisor > 0.0 ? divisor : 0.0, .i_mean = mean_out == NULL ? 2 : 1};
+  finish f = {.reducer = wide ? &sum_f64 : &sum_f32,
+              .deviations = wide ? &square_f64 : &square_f32,
+              .variance_divisor = divisor > 0.0 ? divisor : 0.0,
+              .i_mean = mean_out == NULL ? 2 : 1};
   const eti_shape shape = eti_reduced_shape(o->in, o->mask, o->keepdim);
   for (size_t k = 0; k < n_outs; k++) {
-    ET_CHECK(eti_is_float((et_dtype)outs[k]->dtype), ctx->err, ET_INVALID_ARGUMENT, "out: dtype %s, needs floating point",
-             et_dtype_name((et_dtype)outs[k]->dtype));
+    ET_CHECK(eti_is_float((et_dtype)outs[k]->dtype), ctx->err, ET_INVALID_ARGUMENT,
+             "out: dtype %s, needs floating point", et_dtype_name((et_dtype)outs[k]->dtype));
     ET_TRY(find_store(ctx, f.reducer, outs[k], &f.store[k]));
     ET_TRY(eti_resize(ctx, outs[k], &shape));
   }
@@ -339,7 +367,8 @@ static et_status variance(et_kernel_ctx *ctx, const operands *o, et_tensor *mean
 }
 
 // (self, dim, correction, keepdim, out …): a correction of None is 1.
-static et_status read_correction(const et_kernel_ctx *ctx, et_value *const *args, operands *o, double *correction) {
+static et_status read_correction(const et_kernel_ctx *ctx, et_value *const *args, operands *o,
+                                 double *correction) {
   bool present;
   *correction = 1.0;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &o->in));

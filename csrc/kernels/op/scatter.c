@@ -1,6 +1,7 @@
-// scatter.c — operators that follow one index or mask element by element: gather, scatter, masked_select, masked_scatter,
-// nonzero; and those that write a window of a copy: select_scatter, slice_scatter.
-// Relies on move.h for windows, accumulate.h for sums. Indices are checked one by one, before the element they place.
+// scatter.c — operators that follow one index or mask element by element: gather, scatter,
+// masked_select, masked_scatter, nonzero; and those that write a window of a copy: select_scatter,
+// slice_scatter. Relies on move.h for windows, accumulate.h for sums. Indices are checked one by
+// one, before the element they place.
 #include "kernels/accumulate.h"
 #include "kernels/move.h"
 
@@ -46,7 +47,8 @@ static bool lanes_next(lanes *l) {
   return false;
 }
 
-static void copy_first(const et_kernel_ctx *ctx, const et_tensor *out, const eti_view *self, const void *data) {
+static void copy_first(const et_kernel_ctx *ctx, const et_tensor *out, const eti_view *self,
+                       const void *data) {
   const eti_view to = eti_view_of(out);
   eti_copy_views(ctx->pool, out->data, &to, data, self, et_dtype_bytes((et_dtype)out->dtype));
 }
@@ -61,20 +63,22 @@ static inline void copy_one(char *dst, const char *src, size_t bytes) {
 
 typedef enum direction { GATHER, SCATTER } direction;
 
-// Elements between `plain` (walked along with the index) and `placed` (addressed by the index in one dimension).
+// Elements between `plain` (walked along with the index) and `placed` (addressed by the index in
+// one dimension).
 typedef struct placing {
-  lanes l;             // 0 plain, 1 index, 2 placed without the indexed dimension
+  lanes l;  // 0 plain, 1 index, 2 placed without the indexed dimension
   const et_tensor *index;
   char *plain, *placed;
   size_t dim, bytes;
-  int64_t size;        // of placed in dim
+  int64_t size;  // of placed in dim
   ptrdiff_t stride;
   direction way;
   eti_accumulate_fn add;
 } placing;
 
 // One row, specialised by the constants it is called with.
-static inline et_status place_row(const et_kernel_ctx *ctx, const placing *p, bool is_wide, size_t bytes, direction way) {
+static inline et_status place_row(const et_kernel_ctx *ctx, const placing *p, bool is_wide,
+                                  size_t bytes, direction way) {
   const lanes *l = &p->l;
   const size_t last = l->shape.rank - 1;
   const ptrdiff_t step = (ptrdiff_t)bytes, n = l->shape.sizes[last];
@@ -84,11 +88,13 @@ static inline et_status place_row(const et_kernel_ctx *ctx, const placing *p, bo
   const int32_t *narrow = p->index->data;
   const int64_t size = p->size;
   char *plain = p->plain + l->at[0] * step, *placed = p->placed + l->at[2] * step;
-  for (ptrdiff_t i = 0, at = l->at[1]; i < n; i++, at += index_step, plain += plain_step, placed += placed_step) {
+  for (ptrdiff_t i = 0, at = l->at[1]; i < n;
+       i++, at += index_step, plain += plain_step, placed += placed_step) {
     const int64_t index = is_wide ? wide[at] : narrow[at];
-    ET_CHECK((uint64_t)index < (uint64_t)size, ctx->err, ET_INVALID_ARGUMENT,
-             "index %lld at position %lld of a row is out of bounds for dimension %zu with size %lld", (long long)index,
-             (long long)i, p->dim, (long long)size);
+    ET_CHECK(
+        (uint64_t)index < (uint64_t)size, ctx->err, ET_INVALID_ARGUMENT,
+        "index %lld at position %lld of a row is out of bounds for dimension %zu with size %lld",
+        (long long)index, (long long)i, p->dim, (long long)size);
     if (way == GATHER) {
       copy_one(plain, placed + (ptrdiff_t)index * stride, bytes);
     } else if (p->add == NULL) {
@@ -108,11 +114,16 @@ static inline et_status place_sized(const et_kernel_ctx *ctx, const placing *p, 
 
 static et_status place_row_of(const et_kernel_ctx *ctx, const placing *p) {
   switch (p->bytes) {
-    case 1: return place_sized(ctx, p, 1);
-    case 2: return place_sized(ctx, p, 2);
-    case 4: return place_sized(ctx, p, 4);
-    case 8: return place_sized(ctx, p, 8);
-    default: return place_sized(ctx, p, 16);
+    case 1:
+      return place_sized(ctx, p, 1);
+    case 2:
+      return place_sized(ctx, p, 2);
+    case 4:
+      return place_sized(ctx, p, 4);
+    case 8:
+      return place_sized(ctx, p, 8);
+    default:
+      return place_sized(ctx, p, 16);
   }
 }
 
@@ -123,15 +134,17 @@ static et_status place_all(const et_kernel_ctx *ctx, placing *p) {
   return ET_OK;
 }
 
-// Checks an index against the tensor it points into and fills all of the placing but `plain` and what is done.
-static et_status placing_of(const et_kernel_ctx *ctx, et_value *const *args, const et_tensor *placed, placing *p) {
+// Checks an index against the tensor it points into and fills all of the placing but `plain` and
+// what is done.
+static et_status placing_of(const et_kernel_ctx *ctx, et_value *const *args,
+                            const et_tensor *placed, placing *p) {
   et_tensor *index = NULL;
   int64_t dim = 0;
   ET_TRY(eti_arg_int(ctx, args, 1, &dim));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &index));
   ET_TRY(eti_wrap_dim(ctx, dim, placed->rank, &p->dim));
-  ET_CHECK(index->dtype == ET_I64 || index->dtype == ET_I32, ctx->err, ET_INVALID_ARGUMENT, "the index is %s, needs i32 or i64",
-           et_dtype_name((et_dtype)index->dtype));
+  ET_CHECK(index->dtype == ET_I64 || index->dtype == ET_I32, ctx->err, ET_INVALID_ARGUMENT,
+           "the index is %s, needs i32 or i64", et_dtype_name((et_dtype)index->dtype));
   const eti_shape shape = eti_shape_of(index);
   lanes_begin(&p->l, &shape);
   lanes_set(&p->l, 1, index);
@@ -140,7 +153,8 @@ static et_status placing_of(const et_kernel_ctx *ctx, et_value *const *args, con
            "the index has rank %d, the tensor %d", (int)index->rank, (int)placed->rank);
   for (size_t d = 0; d < placed->rank && index->numel != 0; d++) {
     ET_CHECK(d == p->dim || p->l.shape.sizes[d] <= placed->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
-             "the index has size %d in dimension %zu, the tensor only %d", (int)p->l.shape.sizes[d], d, (int)placed->sizes[d]);
+             "the index has size %d in dimension %zu, the tensor only %d", (int)p->l.shape.sizes[d],
+             d, (int)placed->sizes[d]);
     if (d != p->dim) p->l.strides[2][d] = placed->strides[d];
   }
   p->index = index;
@@ -167,9 +181,10 @@ et_status op_gather_out(et_kernel_ctx *ctx, et_value *const *args) {
   return place_all(ctx, &p);
 }
 
-// Copies self to out, then writes `values` (NULL: the one element at `value`) where the index points.
-static et_status scatter(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *values,
-                         char *value, bool adds) {
+// Copies self to out, then writes `values` (NULL: the one element at `value`) where the index
+// points.
+static et_status scatter(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                         const et_tensor *values, char *value, bool adds) {
   et_tensor *self = NULL;
   placing p;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
@@ -187,7 +202,8 @@ static et_status scatter(const et_kernel_ctx *ctx, et_value *const *args, et_ten
       fits = p.l.shape.sizes[d] <= values->sizes[d];
       p.l.strides[0][d] = values->strides[d];
     }
-    ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT, "scatter: the index is larger than src in some dimension");
+    ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT,
+             "scatter: the index is larger than src in some dimension");
     ET_TRY(eti_check_same_dtype(ctx, out, values, "self and src"));
     p.plain = values->data;
   }
@@ -205,8 +221,12 @@ static et_status scatter_tensor(const et_kernel_ctx *ctx, et_value *const *args,
   return scatter(ctx, args, out, src, NULL, adds);
 }
 
-et_status op_scatter_src_out(et_kernel_ctx *ctx, et_value *const *args) { return scatter_tensor(ctx, args, false); }
-et_status op_scatter_add_out(et_kernel_ctx *ctx, et_value *const *args) { return scatter_tensor(ctx, args, true); }
+et_status op_scatter_src_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return scatter_tensor(ctx, args, false);
+}
+et_status op_scatter_add_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return scatter_tensor(ctx, args, true);
+}
 
 et_status op_scatter_value_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *out = NULL;
@@ -223,13 +243,14 @@ et_status op_scatter_value_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 static et_status mask_of(const et_kernel_ctx *ctx, et_value *const *args, et_tensor **mask) {
   ET_TRY(eti_arg_tensor(ctx, args, 1, mask));
-  ET_CHECK((*mask)->dtype == ET_B8 || (*mask)->dtype == ET_U8, ctx->err, ET_INVALID_ARGUMENT, "the mask is %s, needs bool",
-           et_dtype_name((et_dtype)(*mask)->dtype));
+  ET_CHECK((*mask)->dtype == ET_B8 || (*mask)->dtype == ET_U8, ctx->err, ET_INVALID_ARGUMENT,
+           "the mask is %s, needs bool", et_dtype_name((et_dtype)(*mask)->dtype));
   return ET_OK;
 }
 
 // True elements of the mask (lane 1) broadcast to the shape of the lanes.
-static et_status count_true(const et_kernel_ctx *ctx, const lanes *start, const et_tensor *mask, int64_t *count) {
+static et_status count_true(const et_kernel_ctx *ctx, const lanes *start, const et_tensor *mask,
+                            int64_t *count) {
   lanes l = *start;
   const size_t last = l.shape.rank - 1;
   *count = 0;
@@ -237,12 +258,14 @@ static et_status count_true(const et_kernel_ctx *ctx, const lanes *start, const 
   do {
     const uint8_t *m = (const uint8_t *)mask->data + l.at[1];
     for (ptrdiff_t i = 0; i < l.shape.sizes[last]; i++) *count += m[i * l.strides[1][last]] != 0;
-    ET_CHECK(*count <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "the mask selects too many elements");
+    ET_CHECK(*count <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+             "the mask selects too many elements");
   } while (lanes_next(&l));
   return ET_OK;
 }
 
-static et_status masked_lanes(const et_kernel_ctx *ctx, const et_tensor *self, const et_tensor *mask, lanes *l) {
+static et_status masked_lanes(const et_kernel_ctx *ctx, const et_tensor *self,
+                              const et_tensor *mask, lanes *l) {
   const eti_shape a = eti_shape_of(self), b = eti_shape_of(mask);
   eti_shape shape;
   ET_TRY(eti_broadcast(ctx, &a, &b, &shape));
@@ -271,7 +294,8 @@ et_status op_masked_select_out(et_kernel_ctx *ctx, et_value *const *args) {
     for (ptrdiff_t i = 0; i < l.shape.sizes[last] && k < count; i++) {
       if (m[i * l.strides[1][last]] == 0) continue;
       const ptrdiff_t at = l.at[2] + i * l.strides[2][last];
-      copy_one((char *)out->data + (size_t)k++ * bytes, (const char *)self->data + at * (ptrdiff_t)bytes, bytes);
+      copy_one((char *)out->data + (size_t)k++ * bytes,
+               (const char *)self->data + at * (ptrdiff_t)bytes, bytes);
     }
   } while (lanes_next(&l));
   return ET_OK;
@@ -300,7 +324,8 @@ et_status op_masked_scatter_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(masked_lanes(ctx, self, mask, &l));
   ET_TRY(count_true(ctx, &l, mask, &count));
   ET_CHECK((uint64_t)count <= source->numel, ctx->err, ET_INVALID_ARGUMENT,
-           "masked_scatter: source has %zu elements, the mask needs %lld", source->numel, (long long)count);
+           "masked_scatter: source has %zu elements, the mask needs %lld", source->numel,
+           (long long)count);
   lanes_set(&l, 2, self);
   const eti_view from = eti_view_of(source);
   eti_view own = {.shape = l.shape};
@@ -316,8 +341,10 @@ et_status op_masked_scatter_out(et_kernel_ctx *ctx, et_value *const *args) {
     const uint8_t *m = (const uint8_t *)mask->data + l.at[1];
     for (ptrdiff_t i = 0; i < l.shape.sizes[last] && k < count; i++) {
       if (m[i * l.strides[1][last]] == 0) continue;
-      const ptrdiff_t at = l.at[0] + i * l.strides[0][last], taken = dense ? (ptrdiff_t)k : offset_of(&from, k);
-      copy_one((char *)out->data + at * (ptrdiff_t)bytes, (const char *)source->data + taken * (ptrdiff_t)bytes, bytes);
+      const ptrdiff_t at = l.at[0] + i * l.strides[0][last],
+                      taken = dense ? (ptrdiff_t)k : offset_of(&from, k);
+      copy_one((char *)out->data + at * (ptrdiff_t)bytes,
+               (const char *)source->data + taken * (ptrdiff_t)bytes, bytes);
       k++;
     }
   } while (lanes_next(&l));
@@ -326,18 +353,22 @@ et_status op_masked_scatter_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- nonzero
 
-// Bits that make an element differ from zero: all but the sign of floating point numbers. A pattern of 8 bytes is enough,
-// since a complex number repeats the one of its parts.
+// Bits that make an element differ from zero: all but the sign of floating point numbers. A pattern
+// of 8 bytes is enough, since a complex number repeats the one of its parts.
 static uint64_t nonzero_bits(et_dtype dtype) {
   switch (dtype) {
     case ET_F16:
     case ET_BF16:
-    case ET_C32: return UINT64_C(0x7FFF7FFF7FFF7FFF);
+    case ET_C32:
+      return UINT64_C(0x7FFF7FFF7FFF7FFF);
     case ET_F32:
-    case ET_C64: return UINT64_C(0x7FFFFFFF7FFFFFFF);
+    case ET_C64:
+      return UINT64_C(0x7FFFFFFF7FFFFFFF);
     case ET_F64:
-    case ET_C128: return UINT64_C(0x7FFFFFFFFFFFFFFF);
-    default: return UINT64_MAX;
+    case ET_C128:
+      return UINT64_C(0x7FFFFFFFFFFFFFFF);
+    default:
+      return UINT64_MAX;
   }
 }
 
@@ -358,9 +389,12 @@ et_status op_nonzero_out(et_kernel_ctx *ctx, et_value *const *args) {
   const uint64_t bits = nonzero_bits((et_dtype)self->dtype);
   const char *data = self->data;
   size_t count = 0;
-  for (size_t i = 0; i < self->numel; i++) count += element_is_nonzero(data + i * bytes, bytes, bits);
-  ET_CHECK(count <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "nonzero: %zu elements are not zero", count);
-  const eti_shape own = eti_shape_of(self), shape = {.rank = 2, .sizes = {(int32_t)count, (int32_t)rank}};
+  for (size_t i = 0; i < self->numel; i++)
+    count += element_is_nonzero(data + i * bytes, bytes, bits);
+  ET_CHECK(count <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "nonzero: %zu elements are not zero",
+           count);
+  const eti_shape own = eti_shape_of(self),
+                  shape = {.rank = 2, .sizes = {(int32_t)count, (int32_t)rank}};
   lanes_begin(&l, &own);
   lanes_set(&l, 2, self);
   ET_TRY(eti_resize(ctx, out, &shape));
@@ -380,17 +414,20 @@ et_status op_nonzero_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- Windows of a copy
 
-// Checks src against the window on out that it replaces, copies self, then writes src, converting it.
-static et_status replace_window(const et_kernel_ctx *ctx, const et_tensor *self, const eti_view *view, const et_tensor *src,
-                                const et_tensor *out, const eti_view *window) {
+// Checks src against the window on out that it replaces, copies self, then writes src, converting
+// it.
+static et_status replace_window(const et_kernel_ctx *ctx, const et_tensor *self,
+                                const eti_view *view, const et_tensor *src, const et_tensor *out,
+                                const eti_view *window) {
   char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
   (void)found, (void)needed;
   eti_copy_plan plan;
   const eti_view from = eti_view_of(src);
   bool same = from.shape.rank == window->shape.rank;
-  for (size_t d = 0; d < window->shape.rank && same; d++) same = from.shape.sizes[d] == window->shape.sizes[d];
-  ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT, "src has shape %s, the part it replaces %s", eti_shape_text(&from.shape, found),
-           eti_shape_text(&window->shape, needed));
+  for (size_t d = 0; d < window->shape.rank && same; d++)
+    same = from.shape.sizes[d] == window->shape.sizes[d];
+  ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT, "src has shape %s, the part it replaces %s",
+           eti_shape_text(&from.shape, found), eti_shape_text(&window->shape, needed));
   ET_TRY(eti_plan_begin_cast(&plan, (et_dtype)out->dtype, (et_dtype)src->dtype, ctx->err));
   eti_plan_views(&plan, window, &from);
   copy_first(ctx, out, view, self->data);
@@ -398,8 +435,9 @@ static et_status replace_window(const et_kernel_ctx *ctx, const et_tensor *self,
   return ET_OK;
 }
 
-static et_status window_args(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out, et_tensor **self, et_tensor **src,
-                             et_tensor **out, eti_view *view, size_t *dim) {
+static et_status window_args(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                             et_tensor **self, et_tensor **src, et_tensor **out, eti_view *view,
+                             size_t *dim) {
   int64_t d = 0;
   ET_TRY(eti_arg_tensor(ctx, args, 0, self));
   ET_TRY(eti_arg_tensor(ctx, args, 1, src));

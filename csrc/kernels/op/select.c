@@ -1,5 +1,6 @@
-// select.c — operators that choose between operands: where, masked_fill, clamp with numbers or tensors, hardtanh.
-// where moves elements by size and needs no arithmetic type; clamp follows ATen in that NaN stays and the upper bound wins.
+// select.c — operators that choose between operands: where, masked_fill, clamp with numbers or
+// tensors, hardtanh. where moves elements by size and needs no arithmetic type; clamp follows ATen
+// in that NaN stays and the upper bound wins.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
@@ -28,12 +29,18 @@
 
 static eti_loop where_loop(et_dtype dtype) {
   switch (et_dtype_bytes(dtype)) {
-    case 1: return where_1;
-    case 2: return where_2;
-    case 4: return where_4;
-    case 8: return where_8;
-    case 16: return where_16;
-    default: return NULL;
+    case 1:
+      return where_1;
+    case 2:
+      return where_2;
+    case 4:
+      return where_4;
+    case 8:
+      return where_8;
+    case 16:
+      return where_16;
+    default:
+      return NULL;
   }
 }
 
@@ -49,8 +56,9 @@ static et_status where_map(const et_kernel_ctx *ctx, et_tensor *const *operands,
   ET_TRY(eti_result_type(ctx, operands[2], operands[3], &common));
   ET_TRY(eti_check_cast(ctx, common, operands[0]));
   // A u8 condition is read as it is: any byte but 0 counts.
-  *map = (eti_map){.loop = where_loop(common),
-                   .types = {(uint8_t)common, operands[1]->dtype, (uint8_t)common, (uint8_t)common}};
+  *map =
+      (eti_map){.loop = where_loop(common),
+                .types = {(uint8_t)common, operands[1]->dtype, (uint8_t)common, (uint8_t)common}};
   return ET_OK;
 }
 
@@ -60,7 +68,8 @@ static et_status read_where(const et_kernel_ctx *ctx, et_value *const *args, et_
 }
 
 // Resizes the output to what the inputs broadcast to, then runs.
-static et_status run_broadcast(const et_kernel_ctx *ctx, const eti_map *map, et_tensor *const *operands, size_t n) {
+static et_status run_broadcast(const et_kernel_ctx *ctx, const eti_map *map,
+                               et_tensor *const *operands, size_t n) {
   eti_shape shape = eti_shape_of(operands[1]);
   for (size_t i = 2; i < n; i++) {
     const eti_shape next = eti_shape_of(operands[i]);
@@ -89,7 +98,8 @@ et_status prepare_where_self_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_flat_prepare(ctx, &map, args, arg, 4, 0);
 }
 
-// ---- masked_fill: the value, a number or a tensor of one element, becomes an element of self's type
+// ---- masked_fill: the value, a number or a tensor of one element, becomes an element of self's
+// type
 
 et_status op_masked_fill_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self, *mask, *out;
@@ -109,13 +119,15 @@ et_status op_masked_fill_out(et_kernel_ctx *ctx, et_value *const *args) {
   } else {
     eti_scalar value = {0};
     ET_TRY(eti_arg_scalar(ctx, args, 2, &value));
-    ET_CHECK(eti_scalar_store(&value, (et_dtype)self->dtype, element.bytes), ctx->err, ET_NOT_SUPPORTED,
-             "self: dtype %s cannot hold a number", et_dtype_name((et_dtype)self->dtype));
+    ET_CHECK(eti_scalar_store(&value, (et_dtype)self->dtype, element.bytes), ctx->err,
+             ET_NOT_SUPPORTED, "self: dtype %s cannot hold a number",
+             et_dtype_name((et_dtype)self->dtype));
   }
   ET_TRY(eti_check_cast(ctx, (et_dtype)self->dtype, out));
   et_tensor value = {.data = element.bytes, .numel = 1, .capacity = 1, .dtype = self->dtype};
   et_tensor *operands[4] = {out, mask, &value, self};
-  const eti_map map = {.loop = where_loop((et_dtype)self->dtype), .types = {self->dtype, mask->dtype, self->dtype, self->dtype}};
+  const eti_map map = {.loop = where_loop((et_dtype)self->dtype),
+                       .types = {self->dtype, mask->dtype, self->dtype, self->dtype}};
   return run_broadcast(ctx, &map, operands, 4);
 }
 
@@ -133,7 +145,8 @@ et_status op_masked_fill_out(et_kernel_ctx *ctx, et_value *const *args) {
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
 #include "kernels/loops/ternary.inc.h"
 
-static const eti_elementwise clamp_op = {.rule = ETI_RULE_SAME, .loops = clamp_loops, .micro = ETI_MICRO_UNARY(clamp)};
+static const eti_elementwise clamp_op = {
+    .rule = ETI_RULE_SAME, .loops = clamp_loops, .micro = ETI_MICRO_UNARY(clamp)};
 
 // The least and greatest element of a type, which bound nothing.
 static eti_scalar no_bound(et_dtype compute, bool upper) {
@@ -144,7 +157,8 @@ static eti_scalar no_bound(et_dtype compute, bool upper) {
   return eti_scalar_double(upper ? (double)INFINITY : -(double)INFINITY);
 }
 
-static et_status read_bound(const et_kernel_ctx *ctx, et_value *const *args, size_t i, et_dtype compute, eti_scalar *out) {
+static et_status read_bound(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                            et_dtype compute, eti_scalar *out) {
   bool present;
   ET_TRY(eti_arg_optional_scalar(ctx, args, i, &present, out));
   if (!present) *out = no_bound(compute, i == 2);
@@ -157,8 +171,10 @@ typedef struct clamp_job {
   eti_params params;
 } clamp_job;
 
-// A float bound makes an integer tensor compute in f32, as in ATen; hardtanh casts its bounds to the tensor's type instead.
-static et_status clamp_setup(const et_kernel_ctx *ctx, et_value *const *args, bool promotes, clamp_job *job) {
+// A float bound makes an integer tensor compute in f32, as in ATen; hardtanh casts its bounds to
+// the tensor's type instead.
+static et_status clamp_setup(const et_kernel_ctx *ctx, et_value *const *args, bool promotes,
+                             clamp_job *job) {
   ET_TRY(eti_arg_tensor(ctx, args, 0, &job->operands[1]));
   ET_TRY(eti_arg_tensor(ctx, args, 3, &job->operands[0]));
   eti_promotion p = ETI_PROMOTION_NONE;
@@ -172,17 +188,21 @@ static et_status clamp_setup(const et_kernel_ctx *ctx, et_value *const *args, bo
   const et_dtype common = eti_promote_result(&p), compute = eti_compute_type(common);
   ET_TRY(eti_check_cast(ctx, common, job->operands[0]));
   const eti_loop loop = eti_elementwise_loop(&clamp_op, compute);
-  ET_CHECK(loop != NULL, ctx->err, ET_NOT_SUPPORTED, "not defined for dtype %s", et_dtype_name(compute));
+  ET_CHECK(loop != NULL, ctx->err, ET_NOT_SUPPORTED, "not defined for dtype %s",
+           et_dtype_name(compute));
   eti_scalar low = {0}, high = {0};
   ET_TRY(read_bound(ctx, args, 1, compute, &low));
   ET_TRY(read_bound(ctx, args, 2, compute, &high));
   eti_params_set(&job->params, 0, &low, compute);
   eti_params_set(&job->params, 1, &high, compute);
-  if (compute == ET_F32) {  // the f32 loop compares numbers only and adds this (see micro/eltwise.body.h)
-    const eti_scalar nan = eti_scalar_double(low.d != low.d || high.d != high.d ? (double)NAN : -0.0);
+  if (compute ==
+      ET_F32) {  // the f32 loop compares numbers only and adds this (see micro/eltwise.body.h)
+    const eti_scalar nan =
+        eti_scalar_double(low.d != low.d || high.d != high.d ? (double)NAN : -0.0);
     eti_params_set(&job->params, 2, &nan, compute);
   }
-  job->map = (eti_map){.loop = loop, .params = &job->params, .types = {(uint8_t)compute, (uint8_t)compute}};
+  job->map = (eti_map){
+      .loop = loop, .params = &job->params, .types = {(uint8_t)compute, (uint8_t)compute}};
   return ET_OK;
 }
 
@@ -194,7 +214,8 @@ static et_status clamp_run(et_kernel_ctx *ctx, et_value *const *args, bool promo
   return eti_map_run(ctx, &job.map, job.operands, 2);
 }
 
-// A bound that an instruction computes is None here and looks absent, so only bounds that are there can be prepared.
+// A bound that an instruction computes is None here and looks absent, so only bounds that are there
+// can be prepared.
 static et_status clamp_prepare(et_prepare_ctx *ctx, et_value *const *args, bool promotes) {
   static const uint8_t arg[2] = {3, 0};
   for (size_t i = 1; i < 3; i++) {
@@ -206,10 +227,18 @@ static et_status clamp_prepare(et_prepare_ctx *ctx, et_value *const *args, bool 
   return eti_flat_prepare(ctx, &job.map, args, arg, 2, sizeof job.params);
 }
 
-et_status op_clamp_out(et_kernel_ctx *ctx, et_value *const *args) { return clamp_run(ctx, args, true); }
-et_status prepare_clamp_out(et_prepare_ctx *ctx, et_value *const *args) { return clamp_prepare(ctx, args, true); }
-et_status op_hardtanh_out(et_kernel_ctx *ctx, et_value *const *args) { return clamp_run(ctx, args, false); }
-et_status prepare_hardtanh_out(et_prepare_ctx *ctx, et_value *const *args) { return clamp_prepare(ctx, args, false); }
+et_status op_clamp_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return clamp_run(ctx, args, true);
+}
+et_status prepare_clamp_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return clamp_prepare(ctx, args, true);
+}
+et_status op_hardtanh_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return clamp_run(ctx, args, false);
+}
+et_status prepare_hardtanh_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return clamp_prepare(ctx, args, false);
+}
 
 et_status op_clamp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *operands[4];
@@ -222,7 +251,8 @@ et_status op_clamp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
     if (operands[i] != NULL) eti_promote_tensor(&p, operands[i]);
   }
   const et_dtype common = eti_promote_result(&p);
-  ET_CHECK(common != ET_DTYPE_COUNT, ctx->err, ET_INVALID_ARGUMENT, "the operands' dtypes have no common type");
+  ET_CHECK(common != ET_DTYPE_COUNT, ctx->err, ET_INVALID_ARGUMENT,
+           "the operands' dtypes have no common type");
   ET_TRY(eti_check_cast(ctx, common, operands[0]));
   const et_dtype compute = eti_compute_type(common);
   eti_params bounds[2] = {{.align = 0.0}, {.align = 0.0}};
@@ -231,7 +261,8 @@ et_status op_clamp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
     if (operands[i + 2] != NULL) continue;
     const eti_scalar bound = no_bound(compute, i == 1);
     eti_params_set(&bounds[i], 0, &bound, compute);
-    absent[i] = (et_tensor){.data = bounds[i].bytes, .numel = 1, .capacity = 1, .dtype = (uint8_t)compute};
+    absent[i] =
+        (et_tensor){.data = bounds[i].bytes, .numel = 1, .capacity = 1, .dtype = (uint8_t)compute};
     operands[i + 2] = &absent[i];
   }
   const uint8_t t = (uint8_t)compute;

@@ -1,8 +1,9 @@
 // softmax.c — softmax and log-softmax along one dimension.
-// Memory is seen as [outer, n, inner] around the dimension, in the order it lies in; an input that lies differently, or has
-// another type, is first copied into the output. Along contiguous rows f32 uses the row micro-kernels; across rows (inner
-// > 1) blocks of columns advance together. The halves compute in f32 and round once, f64 computes in f64.
-// Relies on the f32 micro-kernels and the cast table. NaN and infinities follow from the arithmetic, as in ATen.
+// Memory is seen as [outer, n, inner] around the dimension, in the order it lies in; an input that
+// lies differently, or has another type, is first copied into the output. Along contiguous rows f32
+// uses the row micro-kernels; across rows (inner > 1) blocks of columns advance together. The
+// halves compute in f32 and round once, f64 computes in f64. Relies on the f32 micro-kernels and
+// the cast table. NaN and infinities follow from the arithmetic, as in ATen.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
@@ -37,7 +38,8 @@ static void rows_f32(void *opaque, size_t begin, size_t end) {
 // ---- f32 and the halves, blocks of columns (inner > 1) or pieces of one column (inner == 1)
 
 // Applies a two-operand f32 loop to rows of w floats: out = a ∘ b, or a ∘ one number.
-static void rowwise(eti_loop loop, float *out, const float *a, const float *b, size_t w, bool repeat) {
+static void rowwise(eti_loop loop, float *out, const float *a, const float *b, size_t w,
+                    bool repeat) {
   const void *in[2] = {a, b};
   void *p[3] = {out, NULL, NULL};
   memcpy(&p[1], in, sizeof in);
@@ -159,7 +161,8 @@ static void blocks(void *opaque, size_t begin, size_t end) {
   }
 }
 
-static void run_job(const et_kernel_ctx *ctx, const et_tensor *out, const void *in, size_t dim, bool log) {
+static void run_job(const et_kernel_ctx *ctx, const et_tensor *out, const void *in, size_t dim,
+                    bool log) {
   softmax_job job = {
       .micro = eti_eltwise_get(),
       .out = out->data,
@@ -189,11 +192,12 @@ static et_status softmax(const et_kernel_ctx *ctx, et_value *const *args, bool l
   ET_TRY(eti_arg_bool(ctx, args, 2, &half_to_float));
   ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
   ET_TRY(eti_wrap_dim(ctx, dim_arg, self->rank, &dim));
-  ET_CHECK(eti_is_float((et_dtype)self->dtype), ctx->err, ET_NOT_SUPPORTED, "softmax of %s: needs a floating-point type",
-           et_dtype_name((et_dtype)self->dtype));
+  ET_CHECK(eti_is_float((et_dtype)self->dtype), ctx->err, ET_NOT_SUPPORTED,
+           "softmax of %s: needs a floating-point type", et_dtype_name((et_dtype)self->dtype));
   const bool widens = half_to_float && out->dtype == ET_F32;
-  ET_CHECK(out->dtype == self->dtype || widens, ctx->err, ET_INVALID_ARGUMENT, "softmax of %s into %s",
-           et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(out->dtype == self->dtype || widens, ctx->err, ET_INVALID_ARGUMENT,
+           "softmax of %s into %s", et_dtype_name((et_dtype)self->dtype),
+           et_dtype_name((et_dtype)out->dtype));
   ET_TRY(eti_resize_like(ctx, out, self));
   if (out->numel == 0) return ET_OK;
   const bool alike = eti_same_layout(out, self) && out->dtype == self->dtype;
@@ -208,5 +212,9 @@ static et_status softmax(const et_kernel_ctx *ctx, et_value *const *args, bool l
   return ET_OK;
 }
 
-et_status op_softmax_out(et_kernel_ctx *ctx, et_value *const *args) { return softmax(ctx, args, false); }
-et_status op_log_softmax_out(et_kernel_ctx *ctx, et_value *const *args) { return softmax(ctx, args, true); }
+et_status op_softmax_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return softmax(ctx, args, false);
+}
+et_status op_log_softmax_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return softmax(ctx, args, true);
+}

@@ -1,6 +1,7 @@
-// sort.c — sorting along one dimension, in the output's own memory. Elements compare by keys: 64-bit numbers in the order of
-// the values, NaN last, both zeros equal. Ties compare by position, so the result is the stable one whatever the algorithm.
-// Relies on move.h. Takes no memory: heapsort, with insertion for short lanes.
+// sort.c — sorting along one dimension, in the output's own memory. Elements compare by keys:
+// 64-bit numbers in the order of the values, NaN last, both zeros equal. Ties compare by position,
+// so the result is the stable one whatever the algorithm. Relies on move.h. Takes no memory:
+// heapsort, with insertion for short lanes.
 #include "kernels/move.h"
 #include "runtime/half.h"
 
@@ -10,7 +11,9 @@
 
 typedef uint64_t (*key_fn)(const void *element);
 
-static uint64_t key_signed(int64_t v) { return (uint64_t)v ^ (UINT64_C(1) << 63); }
+static uint64_t key_signed(int64_t v) {
+  return (uint64_t)v ^ (UINT64_C(1) << 63);
+}
 
 // Negative numbers in reverse, then the positive ones; NaN above all.
 static uint64_t key_float(double v) {
@@ -21,24 +24,51 @@ static uint64_t key_float(double v) {
   return (bits >> 63) != 0 ? ~bits : bits | (UINT64_C(1) << 63);
 }
 
-static uint64_t key_u8(const void *p) { return *(const uint8_t *)p; }
-static uint64_t key_b8(const void *p) { return *(const uint8_t *)p != 0; }
-static uint64_t key_u16(const void *p) { return *(const uint16_t *)p; }
-static uint64_t key_u32(const void *p) { return *(const uint32_t *)p; }
-static uint64_t key_u64(const void *p) { return *(const uint64_t *)p; }
-static uint64_t key_i8(const void *p) { return key_signed(*(const int8_t *)p); }
-static uint64_t key_i16(const void *p) { return key_signed(*(const int16_t *)p); }
-static uint64_t key_i32(const void *p) { return key_signed(*(const int32_t *)p); }
-static uint64_t key_i64(const void *p) { return key_signed(*(const int64_t *)p); }
-static uint64_t key_f16(const void *p) { return key_float((double)eti_f16_to_f32(*(const uint16_t *)p)); }
-static uint64_t key_bf16(const void *p) { return key_float((double)eti_bf16_to_f32(*(const uint16_t *)p)); }
-static uint64_t key_f32(const void *p) { return key_float((double)*(const float *)p); }
-static uint64_t key_f64(const void *p) { return key_float(*(const double *)p); }
+static uint64_t key_u8(const void *p) {
+  return *(const uint8_t *)p;
+}
+static uint64_t key_b8(const void *p) {
+  return *(const uint8_t *)p != 0;
+}
+static uint64_t key_u16(const void *p) {
+  return *(const uint16_t *)p;
+}
+static uint64_t key_u32(const void *p) {
+  return *(const uint32_t *)p;
+}
+static uint64_t key_u64(const void *p) {
+  return *(const uint64_t *)p;
+}
+static uint64_t key_i8(const void *p) {
+  return key_signed(*(const int8_t *)p);
+}
+static uint64_t key_i16(const void *p) {
+  return key_signed(*(const int16_t *)p);
+}
+static uint64_t key_i32(const void *p) {
+  return key_signed(*(const int32_t *)p);
+}
+static uint64_t key_i64(const void *p) {
+  return key_signed(*(const int64_t *)p);
+}
+static uint64_t key_f16(const void *p) {
+  return key_float((double)eti_f16_to_f32(*(const uint16_t *)p));
+}
+static uint64_t key_bf16(const void *p) {
+  return key_float((double)eti_bf16_to_f32(*(const uint16_t *)p));
+}
+static uint64_t key_f32(const void *p) {
+  return key_float((double)*(const float *)p);
+}
+static uint64_t key_f64(const void *p) {
+  return key_float(*(const double *)p);
+}
 
 static const key_fn keys[ET_DTYPE_COUNT] = {
-    [ET_U8] = key_u8,   [ET_I8] = key_i8,   [ET_I16] = key_i16,   [ET_I32] = key_i32, [ET_I64] = key_i64,
-    [ET_F16] = key_f16, [ET_F32] = key_f32, [ET_F64] = key_f64,   [ET_B8] = key_b8,   [ET_BF16] = key_bf16,
-    [ET_U16] = key_u16, [ET_U32] = key_u32, [ET_U64] = key_u64,
+    [ET_U8] = key_u8,   [ET_I8] = key_i8,     [ET_I16] = key_i16, [ET_I32] = key_i32,
+    [ET_I64] = key_i64, [ET_F16] = key_f16,   [ET_F32] = key_f32, [ET_F64] = key_f64,
+    [ET_B8] = key_b8,   [ET_BF16] = key_bf16, [ET_U16] = key_u16, [ET_U32] = key_u32,
+    [ET_U64] = key_u64,
 };
 
 // One lane: n values and, beside them, their positions in the input.
@@ -49,7 +79,7 @@ typedef struct lane {
   ptrdiff_t index_stride;  // elements
   size_t n, bytes;
   key_fn key;
-  uint64_t flip;           // all ones to sort descending
+  uint64_t flip;  // all ones to sort descending
 } lane;
 
 typedef struct item {
@@ -58,8 +88,12 @@ typedef struct item {
   char value[8];
 } item;
 
-static char *value_at(const lane *l, size_t i) { return l->values + (ptrdiff_t)i * l->value_stride; }
-static int64_t *index_at(const lane *l, size_t i) { return l->indices + (ptrdiff_t)i * l->index_stride; }
+static char *value_at(const lane *l, size_t i) {
+  return l->values + (ptrdiff_t)i * l->value_stride;
+}
+static int64_t *index_at(const lane *l, size_t i) {
+  return l->indices + (ptrdiff_t)i * l->index_stride;
+}
 
 static item load(const lane *l, size_t i) {
   item it = {.key = l->key(value_at(l, i)) ^ l->flip, .index = *index_at(l, i)};
@@ -72,7 +106,9 @@ static void store(const lane *l, size_t i, const item *it) {
   *index_at(l, i) = it->index;
 }
 
-static bool before(const item *a, const item *b) { return a->key < b->key || (a->key == b->key && a->index < b->index); }
+static bool before(const item *a, const item *b) {
+  return a->key < b->key || (a->key == b->key && a->index < b->index);
+}
 
 static void sort_short(const lane *l) {
   for (size_t i = 1; i < l->n; i++) {
@@ -124,7 +160,7 @@ static void sort_lane(const lane *l) {
 typedef struct sorting {
   eti_shape shape;  // rank ≥ 1
   size_t dim;
-  lane first;       // the lane at the origin
+  lane first;                                                        // the lane at the origin
   ptrdiff_t value_strides[ET_MAX_RANK], index_strides[ET_MAX_RANK];  // bytes, elements
 } sorting;
 
@@ -156,8 +192,8 @@ static et_status sort_dim(const et_kernel_ctx *ctx, et_value *const *args, size_
   ET_TRY(eti_arg_tensor(ctx, args, i_dim + 2, &values));
   ET_TRY(eti_arg_tensor(ctx, args, i_dim + 3, &indices));
   ET_TRY(eti_check_same_dtype(ctx, self, values, "self and values"));
-  ET_CHECK(indices->dtype == ET_I64 && values != indices, ctx->err, ET_INVALID_ARGUMENT, "sort: indices are %s, need i64",
-           et_dtype_name((et_dtype)indices->dtype));
+  ET_CHECK(indices->dtype == ET_I64 && values != indices, ctx->err, ET_INVALID_ARGUMENT,
+           "sort: indices are %s, need i64", et_dtype_name((et_dtype)indices->dtype));
   ET_CHECK(keys[values->dtype] != NULL, ctx->err, ET_NOT_SUPPORTED, "sort: %s has no order",
            et_dtype_name((et_dtype)values->dtype));
   ET_TRY(eti_wrap_dim(ctx, dim, self->rank, &s.dim));
@@ -188,6 +224,10 @@ static et_status sort_dim(const et_kernel_ctx *ctx, et_value *const *args, size_
   return ET_OK;
 }
 
-et_status op_sort_values(et_kernel_ctx *ctx, et_value *const *args) { return sort_dim(ctx, args, 1); }
+et_status op_sort_values(et_kernel_ctx *ctx, et_value *const *args) {
+  return sort_dim(ctx, args, 1);
+}
 // The sort is stable in any case, so `stable` (argument 1) is not read.
-et_status op_sort_values_stable(et_kernel_ctx *ctx, et_value *const *args) { return sort_dim(ctx, args, 2); }
+et_status op_sort_values_stable(et_kernel_ctx *ctx, et_value *const *args) {
+  return sort_dim(ctx, args, 2);
+}

@@ -1,6 +1,6 @@
-// unary.c — operators of one tensor, element by element: rounding, signs, tests, and the elementary functions.
-// f32 (and the halves through it) uses the project's own functions; f64 uses libm for now, so that results of f64 programs may
-// differ in the last place between platforms.
+// unary.c — operators of one tensor, element by element: rounding, signs, tests, and the elementary
+// functions. f32 (and the halves through it) uses the project's own functions; f64 uses libm for
+// now, so that results of f64 programs may differ in the last place between platforms.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
@@ -12,12 +12,14 @@
 // ---- the type stays
 
 #define LOOP_NAME abs
-#define LOOP_EXPR(x) (LOOP_IS_FLOAT ? (CTYPE)fabs((double)x) : (CTYPE)(LOOP_IS_NEGATIVE(x) ? (UTYPE)0 - (UTYPE)x : (UTYPE)x))
+#define LOOP_EXPR(x)                      \
+  (LOOP_IS_FLOAT ? (CTYPE)fabs((double)x) \
+                 : (CTYPE)(LOOP_IS_NEGATIVE(x) ? (UTYPE)0 - (UTYPE)x : (UTYPE)x))
 #define LOOP_TYPES (ET_TYPES_INT | ET_TYPES_F64)
 #include "kernels/loops/unary.inc.h"
 
 #define LOOP_NAME neg
-#define LOOP_EXPR(x) (LOOP_IS_FLOAT ? (CTYPE)-x : (CTYPE)((UTYPE)0 - (UTYPE)x))
+#define LOOP_EXPR(x) (LOOP_IS_FLOAT ? (CTYPE) - x : (CTYPE)((UTYPE)0 - (UTYPE)x))
 #define LOOP_TYPES (ET_TYPES_INT | ET_TYPES_F64)
 #include "kernels/loops/unary.inc.h"
 
@@ -52,8 +54,9 @@
 #include "kernels/loops/unary.inc.h"
 
 // Rounding leaves integers alone.
-#define ROUNDING_LOOPS(name) \
-  {[ET_U8] = same_u8, [ET_I8] = same_i8, [ET_I16] = same_i16, [ET_I32] = same_i32, [ET_I64] = same_i64, [ET_F64] = name##_f64}
+#define ROUNDING_LOOPS(name)                                      \
+  {[ET_U8] = same_u8,   [ET_I8] = same_i8,   [ET_I16] = same_i16, \
+   [ET_I32] = same_i32, [ET_I64] = same_i64, [ET_F64] = name##_f64}
 static const eti_loop ceil_loops[ET_DTYPE_COUNT] = ROUNDING_LOOPS(ceil);
 static const eti_loop floor_loops[ET_DTYPE_COUNT] = ROUNDING_LOOPS(floor);
 static const eti_loop round_loops[ET_DTYPE_COUNT] = ROUNDING_LOOPS(round);
@@ -218,7 +221,9 @@ static const eti_loop trunc_loops[ET_DTYPE_COUNT] = ROUNDING_LOOPS(trunc);
 #define LOOP_NAME logit_eps
 #define LOOP_EXPR(x) logit_value(x < k[0] ? k[0] : (x > k[1] ? k[1] : x))
 #define LOOP_TYPES ET_TYPES_F64
-static inline double logit_value(double x) { return log(x / (1.0 - x)); }
+static inline double logit_value(double x) {
+  return log(x / (1.0 - x));
+}
 #include "kernels/loops/unary.inc.h"
 
 // ---- the operators
@@ -226,57 +231,65 @@ static inline double logit_value(double x) { return log(x / (1.0 - x)); }
 #define SAME(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_MICRO_UNARY(name)}
 #define SAME_INT(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_NO_MICRO}
 #define TEST(name) {.rule = ETI_RULE_COMPARE, .loops = name##_loops, .micro = ETI_NO_MICRO}
-#define FLOAT(name) {.rule = ETI_RULE_FLOAT, .loops = name##_loops, .micro = ETI_MICRO_UNARY(name), .grain = ETI_GRAIN_MATH}
+#define FLOAT(name)                \
+  {.rule = ETI_RULE_FLOAT,         \
+   .loops = name##_loops,          \
+   .micro = ETI_MICRO_UNARY(name), \
+   .grain = ETI_GRAIN_MATH}
 #define LOGICAL(name) {.rule = ETI_RULE_LOGICAL, .loops = name##_loops, .micro = ETI_NO_MICRO}
 
 // X(operator, description)
-#define UNARY_LIST(X) \
+#define UNARY_LIST(X)                   \
   X(bitwise_not, SAME_INT(bitwise_not)) \
-  X(ceil, SAME(ceil)) \
-  X(floor, SAME(floor)) \
-  X(isinf, TEST(isinf)) \
-  X(isnan, TEST(isnan)) \
-  X(logical_not, LOGICAL(logical_not)) \
-  X(neg, SAME(neg)) \
-  X(relu, SAME(relu)) \
-  X(round, SAME(round)) \
-  X(sign, SAME(sign)) \
-  X(trunc, SAME(trunc)) \
-  X(acos, FLOAT(acos)) \
-  X(acosh, FLOAT(acosh)) \
-  X(asin, FLOAT(asin)) \
-  X(asinh, FLOAT(asinh)) \
-  X(atan, FLOAT(atan)) \
-  X(atanh, FLOAT(atanh)) \
-  X(cos, FLOAT(cos)) \
-  X(cosh, FLOAT(cosh)) \
-  X(erf, FLOAT(erf)) \
-  X(exp, FLOAT(exp)) \
-  X(expm1, FLOAT(expm1)) \
-  X(log, FLOAT(log)) \
-  X(log10, FLOAT(log10)) \
-  X(log1p, FLOAT(log1p)) \
-  X(log2, FLOAT(log2)) \
-  X(reciprocal, FLOAT(reciprocal)) \
-  X(rsqrt, FLOAT(rsqrt)) \
-  X(sigmoid, FLOAT(sigmoid)) \
-  X(sin, FLOAT(sin)) \
-  X(sinh, FLOAT(sinh)) \
-  X(sqrt, FLOAT(sqrt)) \
-  X(tan, FLOAT(tan)) \
+  X(ceil, SAME(ceil))                   \
+  X(floor, SAME(floor))                 \
+  X(isinf, TEST(isinf))                 \
+  X(isnan, TEST(isnan))                 \
+  X(logical_not, LOGICAL(logical_not))  \
+  X(neg, SAME(neg))                     \
+  X(relu, SAME(relu))                   \
+  X(round, SAME(round))                 \
+  X(sign, SAME(sign))                   \
+  X(trunc, SAME(trunc))                 \
+  X(acos, FLOAT(acos))                  \
+  X(acosh, FLOAT(acosh))                \
+  X(asin, FLOAT(asin))                  \
+  X(asinh, FLOAT(asinh))                \
+  X(atan, FLOAT(atan))                  \
+  X(atanh, FLOAT(atanh))                \
+  X(cos, FLOAT(cos))                    \
+  X(cosh, FLOAT(cosh))                  \
+  X(erf, FLOAT(erf))                    \
+  X(exp, FLOAT(exp))                    \
+  X(expm1, FLOAT(expm1))                \
+  X(log, FLOAT(log))                    \
+  X(log10, FLOAT(log10))                \
+  X(log1p, FLOAT(log1p))                \
+  X(log2, FLOAT(log2))                  \
+  X(reciprocal, FLOAT(reciprocal))      \
+  X(rsqrt, FLOAT(rsqrt))                \
+  X(sigmoid, FLOAT(sigmoid))            \
+  X(sin, FLOAT(sin))                    \
+  X(sinh, FLOAT(sinh))                  \
+  X(sqrt, FLOAT(sqrt))                  \
+  X(tan, FLOAT(tan))                    \
   X(tanh, FLOAT(tanh))
 
 #define DESCRIBE(name, description) static const eti_elementwise name##_op = description;
 UNARY_LIST(DESCRIBE)
 #undef DESCRIBE
 
-#define RUN(name, description) \
-  et_status op_##name##_out(et_kernel_ctx *ctx, et_value *const *args) { return eti_unary_run(ctx, args, &name##_op, 1, NULL); }
+#define RUN(name, description)                                           \
+  et_status op_##name##_out(et_kernel_ctx *ctx, et_value *const *args) { \
+    return eti_unary_run(ctx, args, &name##_op, 1, NULL);                \
+  }
 UNARY_LIST(RUN)
 #undef RUN
 
-#define PREPARE(name, description) \
-  et_status prepare_##name##_out(et_prepare_ctx *ctx, et_value *const *args) { return eti_unary_prepare(ctx, args, &name##_op, 1, NULL); }
+#define PREPARE(name, description)                                             \
+  et_status prepare_##name##_out(et_prepare_ctx *ctx, et_value *const *args) { \
+    return eti_unary_prepare(ctx, args, &name##_op, 1, NULL);                  \
+  }
 UNARY_LIST(PREPARE)
 #undef PREPARE
 
@@ -288,7 +301,8 @@ static void size_c64(void *const p[], const ptrdiff_t s[], size_t n, const void 
   (void)params;
   for (size_t i = 0; i < n; i++) {
     const eti_c64 x = ETI_CAT(eti_c64, p[1], i, s[1]);
-    const double re = (double)x.re, im = (double)x.im;  // squares of f32 neither overflow nor vanish in f64
+    const double re = (double)x.re,
+                 im = (double)x.im;  // squares of f32 neither overflow nor vanish in f64
     ETI_AT(float, p[0], i, s[0]) = (float)sqrt(re * re + im * im);
   }
 }
@@ -302,23 +316,27 @@ static void size_c128(void *const p[], const ptrdiff_t s[], size_t n, const void
 }
 
 et_status op_abs_out(et_kernel_ctx *ctx, et_value *const *args) {
-  if (args[0] == NULL || args[0]->tag != ET_TENSOR || !eti_is_complex((et_dtype)args[0]->as.tensor->dtype)) {
+  if (args[0] == NULL || args[0]->tag != ET_TENSOR ||
+      !eti_is_complex((et_dtype)args[0]->as.tensor->dtype)) {
     return eti_unary_run(ctx, args, &abs_op, 1, NULL);
   }
   et_tensor *operands[2];
   ET_TRY(eti_arg_tensor(ctx, args, 0, &operands[1]));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &operands[0]));
   const et_dtype dtype = (et_dtype)operands[1]->dtype, part = dtype == ET_C128 ? ET_F64 : ET_F32;
-  ET_CHECK(eti_dtype_in(dtype, ET_TYPES_COMPLEX), ctx->err, ET_NOT_SUPPORTED, "self: not defined for dtype %s",
-           et_dtype_name(dtype));
+  ET_CHECK(eti_dtype_in(dtype, ET_TYPES_COMPLEX), ctx->err, ET_NOT_SUPPORTED,
+           "self: not defined for dtype %s", et_dtype_name(dtype));
   ET_TRY(eti_check_cast(ctx, part, operands[0]));
   ET_TRY(eti_resize_like(ctx, operands[0], operands[1]));
-  const eti_map map = {.loop = dtype == ET_C128 ? size_c128 : size_c64, .types = {(uint8_t)part, (uint8_t)dtype}};
+  const eti_map map = {.loop = dtype == ET_C128 ? size_c128 : size_c64,
+                       .types = {(uint8_t)part, (uint8_t)dtype}};
   return eti_map_run(ctx, &map, operands, 2);
 }
 
 et_status prepare_abs_out(et_prepare_ctx *ctx, et_value *const *args) {
-  if (args[0] == NULL || args[0]->tag != ET_TENSOR || eti_is_complex((et_dtype)args[0]->as.tensor->dtype)) return ET_OK;
+  if (args[0] == NULL || args[0]->tag != ET_TENSOR ||
+      eti_is_complex((et_dtype)args[0]->as.tensor->dtype))
+    return ET_OK;
   return eti_unary_prepare(ctx, args, &abs_op, 1, NULL);
 }
 
@@ -327,7 +345,8 @@ et_status prepare_abs_out(et_prepare_ctx *ctx, et_value *const *args) {
 static const eti_elementwise logit_op = FLOAT(logit);
 static const eti_elementwise logit_eps_op = FLOAT(logit_eps);
 
-static et_status fill_logit(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute, eti_params *params) {
+static et_status fill_logit(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
+                            eti_params *params) {
   double eps;
   ET_TRY(eti_arg_double(ctx, args, 1, &eps));
   const eti_scalar low = eti_scalar_double(eps), high = eti_scalar_double(1.0 - eps);
@@ -337,6 +356,7 @@ static et_status fill_logit(const et_kernel_ctx *ctx, et_value *const *args, et_
 }
 
 et_status op_logit_out(et_kernel_ctx *ctx, et_value *const *args) {
-  if (args[1] == NULL || args[1]->tag == ET_NONE) return eti_unary_run(ctx, args, &logit_op, 2, NULL);
+  if (args[1] == NULL || args[1]->tag == ET_NONE)
+    return eti_unary_run(ctx, args, &logit_op, 2, NULL);
   return eti_unary_run(ctx, args, &logit_eps_op, 2, fill_logit);
 }

@@ -1,17 +1,19 @@
-// view.c — operators that in torch give a view and here a copy of that view: each computes a window on its first argument
-// (sizes, strides, offset) and leaves the copying to the strided engine. Layouts of input and output are free.
-// Relies on move.h. Moves bytes of any element type; computes nothing.
+// view.c — operators that in torch give a view and here a copy of that view: each computes a window
+// on its first argument (sizes, strides, offset) and leaves the copying to the strided engine.
+// Layouts of input and output are free. Relies on move.h. Moves bytes of any element type; computes
+// nothing.
 #include "kernels/move.h"
 
 // ---- Reordering dimensions
 
-static et_status plan_permute(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                              eti_copy_plan *plan) {
+static et_status plan_permute(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                              const et_tensor *self, eti_copy_plan *plan) {
   int64_t dims[ET_MAX_RANK];
   size_t n = 0;
   uint32_t seen = 0;
   ET_TRY(eti_arg_ints(ctx, args, 1, dims, ET_MAX_RANK, &n));
-  ET_CHECK(n == self->rank, ctx->err, ET_INVALID_ARGUMENT, "permute: %zu dims for a tensor of rank %d", n, (int)self->rank);
+  ET_CHECK(n == self->rank, ctx->err, ET_INVALID_ARGUMENT,
+           "permute: %zu dims for a tensor of rank %d", n, (int)self->rank);
   ET_TRY(eti_wrap_dims(ctx, dims, n, self->rank, false, &seen));
   eti_view view = {.shape.rank = n};
   for (size_t d = 0; d < n; d++) {
@@ -38,8 +40,8 @@ static void swap_dims(eti_view *view, size_t a, size_t b) {
   view->strides[b] = stride;
 }
 
-static et_status plan_transpose(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                                eti_copy_plan *plan) {
+static et_status plan_transpose(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                                const et_tensor *self, eti_copy_plan *plan) {
   int64_t dim0 = 0, dim1 = 0;
   size_t a = 0, b = 0;
   ET_TRY(eti_arg_int(ctx, args, 1, &dim0));
@@ -58,27 +60,32 @@ et_status prepare_transpose_copy_int_out(et_prepare_ctx *ctx, et_value *const *a
   return eti_move_prepare(ctx, args, 3, plan_transpose);
 }
 
-static et_status plan_t(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                        eti_copy_plan *plan) {
+static et_status plan_t(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                        const et_tensor *self, eti_copy_plan *plan) {
   (void)args;
-  ET_CHECK(self->rank <= 2, ctx->err, ET_INVALID_ARGUMENT, "t: rank %d, needs at most 2", (int)self->rank);
+  ET_CHECK(self->rank <= 2, ctx->err, ET_INVALID_ARGUMENT, "t: rank %d, needs at most 2",
+           (int)self->rank);
   eti_view view = eti_view_of(self);
   if (self->rank == 2) swap_dims(&view, 0, 1);
   return eti_move_view(ctx, out, self, &view, plan);
 }
 
-et_status op_t_copy_out(et_kernel_ctx *ctx, et_value *const *args) { return eti_move_run(ctx, args, 1, plan_t); }
-et_status prepare_t_copy_out(et_prepare_ctx *ctx, et_value *const *args) { return eti_move_prepare(ctx, args, 1, plan_t); }
+et_status op_t_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_move_run(ctx, args, 1, plan_t);
+}
+et_status prepare_t_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return eti_move_prepare(ctx, args, 1, plan_t);
+}
 
 // ---- Adding and removing dimensions of one element
 
-static et_status plan_unsqueeze(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                                eti_copy_plan *plan) {
+static et_status plan_unsqueeze(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                                const et_tensor *self, eti_copy_plan *plan) {
   int64_t dim = 0;
   size_t d = 0;
   ET_TRY(eti_arg_int(ctx, args, 1, &dim));
-  ET_CHECK(self->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT, "unsqueeze: rank %d, needs less than %d",
-           (int)self->rank, ET_MAX_RANK);
+  ET_CHECK(self->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
+           "unsqueeze: rank %d, needs less than %d", (int)self->rank, ET_MAX_RANK);
   ET_TRY(eti_wrap_dim(ctx, dim, self->rank + 1u, &d));
   eti_view view = eti_view_of(self);
   eti_view_insert(&view, d, 1, 0);
@@ -92,8 +99,8 @@ et_status prepare_unsqueeze_copy_out(et_prepare_ctx *ctx, et_value *const *args)
   return eti_move_prepare(ctx, args, 2, plan_unsqueeze);
 }
 
-static et_status squeeze_mask(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self, uint32_t mask,
-                              eti_copy_plan *plan) {
+static et_status squeeze_mask(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self,
+                              uint32_t mask, eti_copy_plan *plan) {
   eti_view view = eti_view_of(self);
   for (size_t d = self->rank; d-- > 0;) {
     if ((mask >> d & 1u) != 0 && self->sizes[d] == 1) eti_view_remove(&view, d);
@@ -101,8 +108,8 @@ static et_status squeeze_mask(const et_kernel_ctx *ctx, et_tensor *out, const et
   return eti_move_view(ctx, out, self, &view, plan);
 }
 
-static et_status plan_squeeze_dim(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                                  eti_copy_plan *plan) {
+static et_status plan_squeeze_dim(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                                  const et_tensor *self, eti_copy_plan *plan) {
   int64_t dim = 0;
   uint32_t mask = 0;
   ET_TRY(eti_arg_int(ctx, args, 1, &dim));
@@ -117,8 +124,8 @@ et_status prepare_squeeze_copy_dim_out(et_prepare_ctx *ctx, et_value *const *arg
   return eti_move_prepare(ctx, args, 2, plan_squeeze_dim);
 }
 
-static et_status plan_squeeze_dims(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                                   eti_copy_plan *plan) {
+static et_status plan_squeeze_dims(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                                   const et_tensor *self, eti_copy_plan *plan) {
   int64_t dims[ET_MAX_RANK];
   size_t n = 0;
   uint32_t mask = 0;
@@ -137,7 +144,8 @@ et_status prepare_squeeze_copy_dims_out(et_prepare_ctx *ctx, et_value *const *ar
 // ---- Reshaping
 
 // Reads a target size with at most one -1, which is worked out from the number of elements.
-static et_status reshape_sizes(const et_kernel_ctx *ctx, et_value *const *args, size_t numel, eti_shape *shape) {
+static et_status reshape_sizes(const et_kernel_ctx *ctx, et_value *const *args, size_t numel,
+                               eti_shape *shape) {
   int64_t sizes[ET_MAX_RANK];
   size_t infer = ET_MAX_RANK;
   uint64_t product = 1;
@@ -145,7 +153,8 @@ static et_status reshape_sizes(const et_kernel_ctx *ctx, et_value *const *args, 
   ET_TRY(eti_arg_ints(ctx, args, 1, sizes, ET_MAX_RANK, &shape->rank));
   for (size_t d = 0; d < shape->rank; d++) {
     if (sizes[d] == -1) {
-      ET_CHECK(infer == ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT, "view: only one size can be -1");
+      ET_CHECK(infer == ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
+               "view: only one size can be -1");
       infer = d;
       continue;
     }
@@ -164,15 +173,16 @@ static et_status reshape_sizes(const et_kernel_ctx *ctx, et_value *const *args, 
   return ET_OK;
 }
 
-static et_status reshape_out(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self) {
+static et_status reshape_out(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                             const et_tensor *self) {
   eti_shape shape;
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_TRY(reshape_sizes(ctx, args, self->numel, &shape));
   return eti_resize(ctx, out, &shape);
 }
 
-static et_status plan_view(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                           eti_copy_plan *plan) {
+static et_status plan_view(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                           const et_tensor *self, eti_copy_plan *plan) {
   ET_TRY(reshape_out(ctx, args, out, self));
   eti_plan_begin(plan, et_dtype_bytes((et_dtype)out->dtype));
   return eti_plan_reshape(plan, out, self) ? ET_OK : ET_NOT_SUPPORTED;
@@ -200,34 +210,37 @@ et_status prepare_view_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_move_prepare(ctx, args, 2, plan_view);
 }
 
-static et_status plan_expand(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                             eti_copy_plan *plan) {
+static et_status plan_expand(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                             const et_tensor *self, eti_copy_plan *plan) {
   int64_t sizes[ET_MAX_RANK];
   eti_view view = {.offset = 0};
   ET_TRY(eti_arg_ints(ctx, args, 1, sizes, ET_MAX_RANK, &view.shape.rank));
-  ET_CHECK(view.shape.rank >= self->rank, ctx->err, ET_INVALID_ARGUMENT, "expand: %zu sizes for a tensor of rank %d",
-           view.shape.rank, (int)self->rank);
+  ET_CHECK(view.shape.rank >= self->rank, ctx->err, ET_INVALID_ARGUMENT,
+           "expand: %zu sizes for a tensor of rank %d", view.shape.rank, (int)self->rank);
   const size_t added = view.shape.rank - self->rank;
   for (size_t d = 0; d < view.shape.rank; d++) {
     const int32_t own = d < added ? 1 : self->sizes[d - added];
     if (sizes[d] == -1 && d >= added) sizes[d] = own;
     ET_TRY(eti_checked_size(ctx, sizes[d], "expand", &view.shape.sizes[d]));
     ET_CHECK(own == 1 || own == view.shape.sizes[d], ctx->err, ET_INVALID_ARGUMENT,
-             "expand: dimension %zu has size %d and cannot become %lld", d, (int)own, (long long)sizes[d]);
+             "expand: dimension %zu has size %d and cannot become %lld", d, (int)own,
+             (long long)sizes[d]);
     view.strides[d] = (d < added || own == 1) ? 0 : self->strides[d - added];
   }
   return eti_move_view(ctx, out, self, &view, plan);
 }
 
-et_status op_expand_copy_out(et_kernel_ctx *ctx, et_value *const *args) { return eti_move_run(ctx, args, 3, plan_expand); }
+et_status op_expand_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_move_run(ctx, args, 3, plan_expand);
+}
 et_status prepare_expand_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_move_prepare(ctx, args, 3, plan_expand);
 }
 
 // ---- Parts of one dimension
 
-static et_status dim_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i, const et_tensor *self, const char *op,
-                        size_t *dim) {
+static et_status dim_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                        const et_tensor *self, const char *op, size_t *dim) {
   int64_t d = 0;
   (void)op;
   ET_TRY(eti_arg_int(ctx, args, i, &d));
@@ -235,8 +248,8 @@ static et_status dim_of(const et_kernel_ctx *ctx, et_value *const *args, size_t 
   return eti_wrap_dim(ctx, d, self->rank, dim);
 }
 
-static et_status plan_select(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                             eti_copy_plan *plan) {
+static et_status plan_select(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                             const et_tensor *self, eti_copy_plan *plan) {
   size_t dim = 0;
   int64_t index = 0;
   ET_TRY(dim_of(ctx, args, 1, self, "select", &dim));
@@ -255,8 +268,8 @@ et_status prepare_select_copy_int_out(et_prepare_ctx *ctx, et_value *const *args
   return eti_move_prepare(ctx, args, 3, plan_select);
 }
 
-static et_status plan_slice(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                            eti_copy_plan *plan) {
+static et_status plan_slice(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                            const et_tensor *self, eti_copy_plan *plan) {
   size_t dim = 0;
   eti_slice slice;
   ET_TRY(dim_of(ctx, args, 1, self, "slice", &dim));
@@ -273,8 +286,8 @@ et_status prepare_slice_copy_tensor_out(et_prepare_ctx *ctx, et_value *const *ar
   return eti_move_prepare(ctx, args, 5, plan_slice);
 }
 
-static et_status plan_narrow(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                             eti_copy_plan *plan) {
+static et_status plan_narrow(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                             const et_tensor *self, eti_copy_plan *plan) {
   size_t dim = 0;
   int64_t start = 0, length = 0;
   ET_TRY(dim_of(ctx, args, 1, self, "narrow", &dim));
@@ -282,24 +295,27 @@ static et_status plan_narrow(const et_kernel_ctx *ctx, et_value *const *args, et
   ET_TRY(eti_arg_int(ctx, args, 3, &length));
   const int64_t n = self->sizes[dim];
   const int64_t first = start < 0 && start >= -n ? start + n : start;
-  ET_CHECK(first >= 0 && first <= n && length >= 0 && length <= n - first, ctx->err, ET_INVALID_ARGUMENT,
-           "narrow: start %lld and length %lld leave dimension %zu with size %lld", (long long)start, (long long)length, dim,
-           (long long)n);
+  ET_CHECK(first >= 0 && first <= n && length >= 0 && length <= n - first, ctx->err,
+           ET_INVALID_ARGUMENT,
+           "narrow: start %lld and length %lld leave dimension %zu with size %lld",
+           (long long)start, (long long)length, dim, (long long)n);
   eti_view view = eti_view_of(self);
   const eti_slice slice = {.start = first, .length = length, .step = 1};
   eti_view_slice(&view, dim, &slice);
   return eti_move_view(ctx, out, self, &view, plan);
 }
 
-et_status op_narrow_copy_out(et_kernel_ctx *ctx, et_value *const *args) { return eti_move_run(ctx, args, 4, plan_narrow); }
+et_status op_narrow_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_move_run(ctx, args, 4, plan_narrow);
+}
 et_status prepare_narrow_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_move_prepare(ctx, args, 4, plan_narrow);
 }
 
 // ---- Windows with strides of their own
 
-static et_status plan_diagonal(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                               eti_copy_plan *plan) {
+static et_status plan_diagonal(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                               const et_tensor *self, eti_copy_plan *plan) {
   int64_t offset = 0, dims[2] = {0, 0};
   size_t a = 0, b = 0;
   ET_TRY(eti_arg_int(ctx, args, 1, &offset));
@@ -313,7 +329,8 @@ static et_status plan_diagonal(const et_kernel_ctx *ctx, et_value *const *args, 
   if (offset >= 0 && offset < cols) n = rows < cols - offset ? rows : cols - offset;
   if (offset < 0 && offset > -rows) n = rows + offset < cols ? rows + offset : cols;
   eti_view view = eti_view_of(self);
-  if (n > 0) view.offset = (ptrdiff_t)(offset >= 0 ? offset : -offset) * self->strides[offset >= 0 ? b : a];
+  if (n > 0)
+    view.offset = (ptrdiff_t)(offset >= 0 ? offset : -offset) * self->strides[offset >= 0 ? b : a];
   eti_view_remove(&view, a > b ? a : b);
   eti_view_remove(&view, a > b ? b : a);
   eti_view_insert(&view, view.shape.rank, (int32_t)n, self->strides[a] + self->strides[b]);
@@ -327,8 +344,8 @@ et_status prepare_diagonal_copy_out(et_prepare_ctx *ctx, et_value *const *args) 
   return eti_move_prepare(ctx, args, 4, plan_diagonal);
 }
 
-static et_status plan_as_strided(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                                 eti_copy_plan *plan) {
+static et_status plan_as_strided(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                                 const et_tensor *self, eti_copy_plan *plan) {
   int64_t sizes[ET_MAX_RANK], strides[ET_MAX_RANK], offset = 0;
   size_t n = 0;
   bool has_offset = false, is_empty = false;
@@ -338,10 +355,12 @@ static et_status plan_as_strided(const et_kernel_ctx *ctx, et_value *const *args
   ET_TRY(eti_arg_optional_int(ctx, args, 3, &has_offset, &offset));
   if (!has_offset) offset = 0;
   ET_CHECK(n == view.shape.rank && offset >= 0, ctx->err, ET_INVALID_ARGUMENT,
-           "as_strided: %zu sizes, %zu strides, offset %lld", view.shape.rank, n, (long long)offset);
+           "as_strided: %zu sizes, %zu strides, offset %lld", view.shape.rank, n,
+           (long long)offset);
   for (size_t d = 0; d < n; d++) {
     ET_TRY(eti_checked_size(ctx, sizes[d], "as_strided", &view.shape.sizes[d]));
-    ET_CHECK(strides[d] >= 0, ctx->err, ET_INVALID_ARGUMENT, "as_strided: stride %lld is negative", (long long)strides[d]);
+    ET_CHECK(strides[d] >= 0, ctx->err, ET_INVALID_ARGUMENT, "as_strided: stride %lld is negative",
+             (long long)strides[d]);
     is_empty |= sizes[d] == 0;
   }
   // Room left after the farthest element, counted down so that nothing can overflow.
@@ -354,7 +373,8 @@ static et_status plan_as_strided(const et_kernel_ctx *ctx, et_value *const *args
     if (inside) room -= steps * stride;
     view.strides[d] = steps == 0 ? 0 : (ptrdiff_t)stride;
   }
-  ET_CHECK(inside, ctx->err, ET_INVALID_ARGUMENT, "as_strided: the window leaves the tensor's %zu elements", self->numel);
+  ET_CHECK(inside, ctx->err, ET_INVALID_ARGUMENT,
+           "as_strided: the window leaves the tensor's %zu elements", self->numel);
   view.offset = is_empty ? 0 : (ptrdiff_t)offset;
   return eti_move_view(ctx, out, self, &view, plan);
 }
@@ -366,19 +386,20 @@ et_status prepare_as_strided_copy_out(et_prepare_ctx *ctx, et_value *const *args
   return eti_move_prepare(ctx, args, 4, plan_as_strided);
 }
 
-static et_status plan_unfold(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                             eti_copy_plan *plan) {
+static et_status plan_unfold(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                             const et_tensor *self, eti_copy_plan *plan) {
   int64_t dimension = 0, size = 0, step = 0;
   size_t dim = 0;
   ET_TRY(eti_arg_int(ctx, args, 1, &dimension));
   ET_TRY(eti_arg_int(ctx, args, 2, &size));
   ET_TRY(eti_arg_int(ctx, args, 3, &step));
   ET_TRY(eti_wrap_dim(ctx, dimension, self->rank, &dim));
-  ET_CHECK(self->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT, "unfold: rank %d, needs less than %d",
-           (int)self->rank, ET_MAX_RANK);
+  ET_CHECK(self->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
+           "unfold: rank %d, needs less than %d", (int)self->rank, ET_MAX_RANK);
   const int64_t n = self->rank == 0 ? 1 : self->sizes[dim];
   ET_CHECK(size >= 0 && size <= n && step > 0, ctx->err, ET_INVALID_ARGUMENT,
-           "unfold: size %lld, step %lld on a dimension of size %lld", (long long)size, (long long)step, (long long)n);
+           "unfold: size %lld, step %lld on a dimension of size %lld", (long long)size,
+           (long long)step, (long long)n);
   eti_view view = eti_view_of(self);
   const ptrdiff_t stride = self->rank == 0 ? 1 : self->strides[dim];
   if (self->rank > 0) {
@@ -389,20 +410,23 @@ static et_status plan_unfold(const et_kernel_ctx *ctx, et_value *const *args, et
   return eti_move_view(ctx, out, self, &view, plan);
 }
 
-et_status op_unfold_copy_out(et_kernel_ctx *ctx, et_value *const *args) { return eti_move_run(ctx, args, 4, plan_unfold); }
+et_status op_unfold_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_move_run(ctx, args, 4, plan_unfold);
+}
 et_status prepare_unfold_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_move_prepare(ctx, args, 4, plan_unfold);
 }
 
-static et_status plan_view_as_real(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out, const et_tensor *self,
-                                   eti_copy_plan *plan) {
+static et_status plan_view_as_real(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                                   const et_tensor *self, eti_copy_plan *plan) {
   (void)args;
-  const bool matches = (self->dtype == ET_C32 && out->dtype == ET_F16) || (self->dtype == ET_C64 && out->dtype == ET_F32) ||
+  const bool matches = (self->dtype == ET_C32 && out->dtype == ET_F16) ||
+                       (self->dtype == ET_C64 && out->dtype == ET_F32) ||
                        (self->dtype == ET_C128 && out->dtype == ET_F64);
-  ET_CHECK(matches, ctx->err, ET_INVALID_ARGUMENT, "view_as_real: %s to %s", et_dtype_name((et_dtype)self->dtype),
-           et_dtype_name((et_dtype)out->dtype));
-  ET_CHECK(self->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT, "view_as_real: rank %d, needs less than %d",
-           (int)self->rank, ET_MAX_RANK);
+  ET_CHECK(matches, ctx->err, ET_INVALID_ARGUMENT, "view_as_real: %s to %s",
+           et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(self->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
+           "view_as_real: rank %d, needs less than %d", (int)self->rank, ET_MAX_RANK);
   eti_view view = eti_view_of(self);
   for (size_t d = 0; d < view.shape.rank; d++) view.strides[d] *= 2;
   eti_view_insert(&view, view.shape.rank, 2, 1);
@@ -422,7 +446,8 @@ et_status prepare_view_as_real_copy_out(et_prepare_ctx *ctx, et_value *const *ar
 
 // ---- Lists of parts
 
-static et_status run_parts(et_kernel_ctx *ctx, et_value *const *args, size_t i_out, eti_part_fn part) {
+static et_status run_parts(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                           eti_part_fn part) {
   et_tensor *self = NULL;
   et_value *const *outs = NULL;
   size_t n = 0;
@@ -440,12 +465,15 @@ static et_status run_parts(et_kernel_ctx *ctx, et_value *const *args, size_t i_o
   return ET_OK;
 }
 
-static et_status prepare_parts(et_prepare_ctx *ctx, et_value *const *args, size_t i_out, eti_part_fn part) {
+static et_status prepare_parts(et_prepare_ctx *ctx, et_value *const *args, size_t i_out,
+                               eti_part_fn part) {
   const et_kernel_ctx k = eti_silent_args(ctx);
   et_tensor *self = NULL;
   et_value *const *outs = NULL;
   size_t n = 0;
-  if (eti_arg_tensor(&k, args, 0, &self) != ET_OK || eti_arg_tensors(&k, args, i_out, &outs, &n) != ET_OK) return ET_OK;
+  if (eti_arg_tensor(&k, args, 0, &self) != ET_OK ||
+      eti_arg_tensors(&k, args, i_out, &outs, &n) != ET_OK)
+    return ET_OK;
   if (eti_is_dynamic(self)) return ET_OK;
   for (size_t i = 0; i < n; i++) {
     if (eti_list_tensor(outs, i) == NULL || eti_is_dynamic(eti_list_tensor(outs, i))) return ET_OK;
@@ -454,8 +482,9 @@ static et_status prepare_parts(et_prepare_ctx *ctx, et_value *const *args, size_
 }
 
 // Plans part k, items [start, start + length) of dim, into its output.
-static et_status plan_piece(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out, size_t k, const et_tensor *self,
-                            size_t dim, const eti_slice *piece, eti_copy_plan *plan) {
+static et_status plan_piece(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out, size_t k,
+                            const et_tensor *self, size_t dim, const eti_slice *piece,
+                            eti_copy_plan *plan) {
   et_value *const *outs = NULL;
   size_t n = 0;
   ET_TRY(eti_arg_tensors(ctx, args, i_out, &outs, &n));
@@ -466,7 +495,8 @@ static et_status plan_piece(const et_kernel_ctx *ctx, et_value *const *args, siz
   return eti_move_view(ctx, out, self, &view, plan);
 }
 
-static et_status part_split(const et_kernel_ctx *ctx, et_value *const *args, size_t k, size_t n, eti_copy_plan *plan) {
+static et_status part_split(const et_kernel_ctx *ctx, et_value *const *args, size_t k, size_t n,
+                            eti_copy_plan *plan) {
   et_tensor *self = NULL;
   int64_t size = 0;
   size_t dim = 0;
@@ -477,26 +507,31 @@ static et_status part_split(const et_kernel_ctx *ctx, et_value *const *args, siz
   ET_CHECK(size > 0 || (size == 0 && total == 0), ctx->err, ET_INVALID_ARGUMENT,
            "split: size %lld for a dimension of %lld", (long long)size, (long long)total);
   const int64_t needed = total == 0 ? 1 : (total - 1) / size + 1;
-  ET_CHECK((int64_t)n == needed, ctx->err, ET_INVALID_ARGUMENT, "split: %zu outputs, needs %lld", n, (long long)needed);
+  ET_CHECK((int64_t)n == needed, ctx->err, ET_INVALID_ARGUMENT, "split: %zu outputs, needs %lld", n,
+           (long long)needed);
   const int64_t start = (int64_t)k * size;  // k < needed, so start ≤ total
-  const eti_slice piece = {.start = start, .length = size < total - start ? size : total - start, .step = 1};
+  const eti_slice piece = {
+      .start = start, .length = size < total - start ? size : total - start, .step = 1};
   return plan_piece(ctx, args, 3, k, self, dim, &piece, plan);
 }
 
-et_status op_split_copy_tensor_out(et_kernel_ctx *ctx, et_value *const *args) { return run_parts(ctx, args, 3, part_split); }
+et_status op_split_copy_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_parts(ctx, args, 3, part_split);
+}
 et_status prepare_split_copy_tensor_out(et_prepare_ctx *ctx, et_value *const *args) {
   return prepare_parts(ctx, args, 3, part_split);
 }
 
-static et_status part_split_with_sizes(const et_kernel_ctx *ctx, et_value *const *args, size_t k, size_t n,
-                                       eti_copy_plan *plan) {
+static et_status part_split_with_sizes(const et_kernel_ctx *ctx, et_value *const *args, size_t k,
+                                       size_t n, eti_copy_plan *plan) {
   et_tensor *self = NULL;
   size_t dim = 0;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(dim_of(ctx, args, 2, self, "split_with_sizes", &dim));
   const et_value *sizes = args[1];
-  ET_CHECK(sizes != NULL && sizes->tag == ET_INT_LIST && sizes->n == n, ctx->err, ET_INVALID_ARGUMENT,
-           "split_with_sizes: needs a list of %zu sizes, one for each output", n);
+  ET_CHECK(sizes != NULL && sizes->tag == ET_INT_LIST && sizes->n == n, ctx->err,
+           ET_INVALID_ARGUMENT, "split_with_sizes: needs a list of %zu sizes, one for each output",
+           n);
   // The list may be longer than any fixed buffer, so it is read in place.
   int64_t start = 0, total = 0, own = 0;
   for (size_t i = 0; i < n; i++) {
@@ -512,7 +547,8 @@ static et_status part_split_with_sizes(const et_kernel_ctx *ctx, et_value *const
     total += size;
   }
   ET_CHECK(total == self->sizes[dim], ctx->err, ET_INVALID_ARGUMENT,
-           "split_with_sizes: sizes add up to %lld, dimension %zu has %d", (long long)total, dim, (int)self->sizes[dim]);
+           "split_with_sizes: sizes add up to %lld, dimension %zu has %d", (long long)total, dim,
+           (int)self->sizes[dim]);
   const eti_slice piece = {.start = start, .length = own, .step = 1};
   return plan_piece(ctx, args, 3, k, self, dim, &piece, plan);
 }
@@ -524,15 +560,16 @@ et_status prepare_split_with_sizes_copy_out(et_prepare_ctx *ctx, et_value *const
   return prepare_parts(ctx, args, 3, part_split_with_sizes);
 }
 
-static et_status part_unbind(const et_kernel_ctx *ctx, et_value *const *args, size_t k, size_t n, eti_copy_plan *plan) {
+static et_status part_unbind(const et_kernel_ctx *ctx, et_value *const *args, size_t k, size_t n,
+                             eti_copy_plan *plan) {
   et_tensor *self = NULL;
   et_value *const *outs = NULL;
   size_t dim = 0, n_outs = 0;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(dim_of(ctx, args, 1, self, "unbind", &dim));
   ET_TRY(eti_arg_tensors(ctx, args, 2, &outs, &n_outs));
-  ET_CHECK(n == (size_t)self->sizes[dim], ctx->err, ET_INVALID_ARGUMENT, "unbind: %zu outputs, dimension %zu has size %d", n,
-           dim, (int)self->sizes[dim]);
+  ET_CHECK(n == (size_t)self->sizes[dim], ctx->err, ET_INVALID_ARGUMENT,
+           "unbind: %zu outputs, dimension %zu has size %d", n, dim, (int)self->sizes[dim]);
   et_tensor *out = eti_list_tensor(outs, k);
   ET_CHECK(out != NULL, ctx->err, ET_INVALID_PROGRAM, "output %zu is absent", k);
   eti_view view = eti_view_of(self);
@@ -541,7 +578,9 @@ static et_status part_unbind(const et_kernel_ctx *ctx, et_value *const *args, si
   return eti_move_view(ctx, out, self, &view, plan);
 }
 
-et_status op_unbind_copy_int_out(et_kernel_ctx *ctx, et_value *const *args) { return run_parts(ctx, args, 2, part_unbind); }
+et_status op_unbind_copy_int_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_parts(ctx, args, 2, part_unbind);
+}
 et_status prepare_unbind_copy_int_out(et_prepare_ctx *ctx, et_value *const *args) {
   return prepare_parts(ctx, args, 2, part_unbind);
 }

@@ -16,6 +16,9 @@ from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.runtime import Runtime
 from interop.catalogue import CASES, Case
 
+# One worker runs them all: the exports are made once per worker.
+pytestmark = pytest.mark.xdist_group("interop")
+
 HERE = Path(__file__).resolve().parent
 UPSTREAM_PYTHON = HERE.parent.parent / ".venv-upstream" / "bin" / "python"
 

@@ -5,10 +5,12 @@
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/et.h"
 
+#include "fuzz.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+fuzz_reach reach;
 
 #define MOST_BYTES ((size_t)8 << 20)  // of any one piece of memory
 #define MOST_INSTRUCTIONS 300
@@ -85,7 +87,9 @@ static void run(et_method *method, const et_method_info *info, bag *b, et_error 
   const et_hooks hooks = {&left, count_down};
   if (!set_inputs(method, info, b, err)) return;
   set_outputs(method, info, b, err);
-  (void)et_method_execute_traced(method, &hooks, err);
+  const et_status traced = et_method_execute_traced(method, &hooks, err);
+  reach.started++;
+  reach.finished += traced == ET_OK;
   et_status status = ET_OK;
   for (size_t i = 0; status == ET_OK && i < MOST_INSTRUCTIONS; i++) status = et_method_step(method, err);
   et_method_reset(method);
@@ -121,6 +125,7 @@ static void load_and_run(const et_program *program, const char *name, et_error *
   if (is_affordable && memory.method.data != NULL && memory.scratch.data != NULL) {
     // What was measured must load: the same code decides both.
     if (et_method_load(program, name, &config, &memory, &method, err) != ET_OK) abort();
+    reach.loaded++;
     run(method, &info, &b, err);
     et_method_close(method);
   }
@@ -135,7 +140,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   if (size > 0) memcpy(copy, bytes, size);
   const et_source source = et_source_from_memory(copy, size);
   et_program program;
+  reach.inputs++;
   if (et_program_open(&program, &source, ET_VERIFY_FULL, &err) == ET_OK) {
+    reach.opened++;
     for (size_t i = 0; i < et_program_method_count(&program) && i < 8; i++) {
       load_and_run(&program, et_program_method_name(&program, i), &err);
     }

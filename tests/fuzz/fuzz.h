@@ -1,0 +1,24 @@
+// fuzz.h — what a fuzz entry shows to the replayer, which stands in for a fuzzing engine: the entry, a mutator that knows
+// the format, and how far the inputs got.
+#ifndef ET_FUZZ_H
+#define ET_FUZZ_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed);
+
+typedef struct fuzz_reach {
+  unsigned long inputs, opened, loaded, started, finished;  // methods, except the first two
+} fuzz_reach;
+extern fuzz_reach reach;
+
+static inline uint64_t fuzz_random(uint64_t *state) {  // splitmix64
+  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+#endif  // ET_FUZZ_H

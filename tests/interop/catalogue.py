@@ -421,7 +421,7 @@ STRUCTURES = [
 
 
 class Encoder(nn.Module):
-    """A BERT of the shape of small sentence encoders: embeddings, masked attention, mean pooling."""
+    """A BERT as small sentence encoders are: embeddings, masked attention, mean pooling."""
 
     def __init__(self, dim: int = 48, heads: int = 6) -> None:
         super().__init__()

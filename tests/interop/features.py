@@ -1,0 +1,159 @@
+"""Programs whose files use what goes beyond one method with its weights inside.
+
+Either exporter writes them (`package` is `executorch` or `executorch_py`: the names are the same),
+either runtime runs them. As a program, in either virtual environment:
+
+  python features.py write|run executorch|executorch_py FOLDER
+
+`run` leaves FOLDER/results.pt: per feature the flat outputs of its calls, in order, or the error.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+Calls = list[tuple[str, tuple[Any, ...]]]
+
+
+def randn(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = nn.Linear(4, 8)
+        self.second = nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.relu(self.first(x)))
+
+
+class Accumulate(nn.Module):
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        self.factor = factor
+        self.register_buffer("total", torch.tensor([5.0, -2.0, 0.5]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.total.add_(x * self.factor)
+        return self.total * 2.0
+
+
+@dataclass(frozen=True)
+class Feature:
+    """Methods, how they are lowered, and the calls to make on one loaded file, in order."""
+
+    methods: Callable[[], dict[str, tuple[nn.Module, tuple[Any, ...]]]]
+    calls: Calls
+    config: Callable[[str], dict[str, Any]] = lambda package: {}
+    constants: dict[str, Any] = field(default_factory=dict)
+    data_file: bool = False
+
+    def expected(self) -> list[list[Any]]:
+        modules = {name: module for name, (module, _) in self.methods().items()}
+        results = []
+        for name, inputs in self.calls:
+            value = modules[name](*inputs) if name in modules else self.constants[name]
+            results.append([value.detach().clone() if isinstance(value, torch.Tensor) else value])
+        return results
+
+
+def one(module: Callable[[], nn.Module], x: torch.Tensor) -> Callable[[], Any]:
+    return lambda: {"forward": (module(), (x,))}
+
+
+def planned(**options: Any) -> Callable[[str], dict[str, Any]]:
+    def config(package: str) -> dict[str, Any]:
+        passes = importlib.import_module(f"{package}.exir.passes")
+        return {"memory_planning_pass": passes.MemoryPlanningPass(**options)}
+
+    return config
+
+
+def initial_values(package: str) -> dict[str, Any]:
+    passes = importlib.import_module(f"{package}.exir.passes.init_mutable_pass")
+    return {"passes": [passes.InitializedMutableBufferPass(["total"])]}
+
+
+X, S = randn(2, 4), torch.tensor([1.0, 2.0, 3.0])
+FEATURES = {
+    "external_weights": Feature(
+        one(Net, X),
+        [("forward", (X,))],
+        lambda package: {"external_constants": True},
+        data_file=True,
+    ),
+    "methods_and_constants": Feature(
+        lambda: {"net": (Net(), (X,)), "accumulate": (Accumulate(), (S,))},
+        [("net", (X,)), ("get_max_seq_len", ()), ("get_name", ()), ("get_scale", ())],
+        constants={"get_max_seq_len": 128, "get_name": "net", "get_scale": 0.5},
+    ),
+    "unplanned_inputs_and_outputs": Feature(
+        one(Net, X),
+        [("forward", (X,)), ("forward", (X * 2,))],
+        planned(alloc_graph_input=False, alloc_graph_output=False),
+    ),
+    "initial_values_of_state": Feature(
+        one(Accumulate, S), [("forward", (S,)), ("forward", (S,))], initial_values
+    ),
+    # State lies at the same place in every method; whether they share it is the caller's choice.
+    "shared_state": Feature(
+        lambda: {"add": (Accumulate(), (S,)), "subtract": (Accumulate(-1.0), (S,))},
+        [("add", (S,)), ("add", (S,))],
+        lambda package: initial_values(package) | planned(share_mutable_buffers=True)(package),
+    ),
+    "delegate_data_inside": Feature(
+        one(Net, X), [("forward", (X,))], lambda package: {"extract_delegate_segments": False}
+    ),
+    "aligned_to_64": Feature(
+        one(Net, X),
+        [("forward", (X,))],
+        lambda package: {"constant_tensor_alignment": 64, "segment_alignment": 4096},
+    ),
+}
+
+
+def write(package: str, folder: Path) -> None:
+    exir = importlib.import_module(f"{package}.exir")
+    for name, feature in FEATURES.items():
+        exported = {
+            method: torch.export.export(module, inputs)
+            for method, (module, inputs) in feature.methods().items()
+        }
+        edge = exir.to_edge(exported, constant_methods=feature.constants or None)
+        config = exir.ExecutorchBackendConfig(**feature.config(package))
+        program = edge.to_executorch(config)
+        (folder / name).mkdir()
+        program.save(str(folder / name / "program.pte"))
+        if feature.data_file:
+            program.write_tensor_data_to_file(str(folder / name))
+
+
+def run(package: str, folder: Path) -> None:
+    portable = importlib.import_module(f"{package}.extension.pybindings.portable_lib")
+    results: dict[str, Any] = {}
+    for name, feature in FEATURES.items():
+        paths = [str(folder / name / "program.pte"), *map(str, (folder / name).glob("*.ptd"))]
+        try:
+            module = portable._load_for_executorch(*paths)
+            results[name] = [
+                list(module.run_method(method, inputs)) for method, inputs in feature.calls
+            ]
+        except Exception as error:
+            results[name] = repr(error)
+    torch.save(results, folder / "results.pt")
+
+
+if __name__ == "__main__":
+    action, package_name, where = sys.argv[1:]
+    {"write": write, "run": run}[action](package_name, Path(where))

@@ -205,5 +205,5 @@ def test_an_unknown_backend_is_refused_with_its_id_and_what_there_is(owned: byte
     delegates = [replace(d, id="MissingBackend") for d in plan.delegates]
     program = replace(file.program, execution_plan=[replace(plan, delegates=delegates)])
     data = bytes(serialize_pte_binary(replace(file, program=program)))
-    with pytest.raises(errors.NotFound, match="MissingBackend.*available:.*ReferenceBackend"):
+    with pytest.raises(errors.NotFound, match=r"MissingBackend.*available:.*ReferenceBackend"):
         run(data, X)

@@ -1,0 +1,110 @@
+"""Sampling of images against eager torch: grids of positions, and antialiased resizing."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from op_driver import OpError, Out, check_op, run_op
+from sample import laid_out
+
+aten = torch.ops.aten
+FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize("align", [False, True])
+def test_grid_sampler_equals_eager(
+    mode: int, padding: int, align: bool, dtype: torch.dtype
+) -> None:
+    for shape, size in (((2, 3, 7, 5), (4, 6)), ((1, 1, 1, 1), (3, 1)), ((1, 2, 4, 9), (0, 3))):
+        x = torch.randn(shape).to(dtype)
+        grid = (torch.rand(shape[0], *size, 2) * 3 - 1.5).to(dtype)
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        expected = aten.grid_sampler_2d(x.to(wide), grid.to(wide), mode, padding, align).to(dtype)
+        check_op(
+            aten.grid_sampler_2d.out, x, grid, mode, padding, align, expected=expected, scale=4
+        )
+
+
+def test_grid_sampler_takes_any_layout() -> None:
+    x, grid = torch.randn(2, 3, 7, 5), torch.rand(2, 4, 6, 2) * 2 - 1
+    for order in ((0, 2, 3, 1), (3, 2, 1, 0)):
+        given = (laid_out(x, order), laid_out(grid, order))
+        check_op(aten.grid_sampler_2d.out, *given, 0, 0, False, out_order=order, scale=4)
+
+
+@pytest.mark.parametrize("position", [torch.nan, torch.inf, -torch.inf, 1e30])
+def test_positions_far_away_are_outside(position: float) -> None:
+    x, grid = torch.randn(1, 2, 3, 3), torch.full((1, 1, 2, 2), position)
+    (y,) = run_op(
+        "aten::grid_sampler_2d.out", x, grid, 0, 0, False, out=[Out(torch.float32, (1, 2, 1, 2))]
+    )
+    assert not y.any()
+    for mode, padding in itertools.product((0, 1, 2), (0, 1, 2)):
+        out = [Out(torch.float32, (1, 2, 1, 2))]
+        run_op("aten::grid_sampler_2d.out", x, grid, mode, padding, True, out=out)
+
+
+# input size, output size, align_corners, factors
+RESIZES: list[tuple[tuple[int, int], list[int], bool, tuple[float | None, float | None]]] = [
+    ((17, 13), [5, 7], False, (None, None)),
+    ((17, 13), [5, 7], True, (None, None)),
+    ((8, 8), [16, 3], False, (None, None)),
+    ((6, 5), [6, 5], False, (None, None)),
+    ((40, 3), [1, 1], False, (None, None)),
+    ((40, 3), [1, 1], True, (None, None)),
+    ((12, 12), [6, 4], False, (0.5, 0.3)),
+]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("case", RESIZES, ids=str)
+def test_antialiased_resizing_equals_eager(case: Any, dtype: torch.dtype) -> None:
+    size, to, align, factors = case
+    x = torch.randn(2, 3, *size).to(dtype)
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    expected = aten._upsample_bilinear2d_aa(x.to(wide), to, align, *factors).to(dtype)
+    check_op(aten._upsample_bilinear2d_aa.out, x, to, align, *factors, expected=expected, scale=4)
+    check_op(
+        aten._upsample_bilinear2d_aa.out,
+        *(laid_out(x, (0, 2, 3, 1)), to, align, *factors),
+        expected=expected,
+        scale=4,
+        out_order=(3, 2, 1, 0),
+    )
+
+
+def test_wrong_arguments_are_refused_with_words() -> None:
+    x, grid, out = (
+        torch.ones(1, 2, 3, 3),
+        torch.ones(1, 2, 2, 2),
+        [Out(torch.float32, (1, 2, 2, 2))],
+    )
+    rows: list[tuple[str, str, list[Any]]] = [
+        ("grid_sampler_2d", "input has rank 3", [x[0], grid, 0, 0, True]),
+        ("grid_sampler_2d", "grid is f64", [x, grid.double(), 0, 0, True]),
+        ("grid_sampler_2d", "grid is f32 of rank 4", [x, torch.ones(1, 2, 2, 3), 0, 0, True]),
+        ("grid_sampler_2d", "interpolation 3", [x, grid, 3, 0, True]),
+        ("grid_sampler_2d", "padding -1", [x, grid, 0, -1, True]),
+        ("grid_sampler_2d", "empty spatial", [x[:, :, :0], grid, 0, 0, True]),
+        ("_upsample_bilinear2d_aa", "entry 1 is 0", [x, [2, 0], False, None, None]),
+        ("_upsample_bilinear2d_aa", "has 1 entries", [x, [2], False, None, None]),
+        (
+            "_upsample_bilinear2d_aa",
+            "input is f64, out f32",
+            [x.double(), [2, 2], False, None, None],
+        ),
+    ]
+    for op, words, args in rows:
+        with pytest.raises(OpError, match=words):
+            run_op(f"aten::{op}.out", *args, out=out)

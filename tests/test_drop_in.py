@@ -98,7 +98,8 @@ def test_memory_planning_options_and_custom_algorithms() -> None:
         program = to_edge(exported).to_executorch(
             ExecutorchBackendConfig(memory_planning_pass=planning)
         )
-        torch.testing.assert_close(program.run(*INPUTS), Net().eval()(*INPUTS))
+        for outputs in (program.run(*INPUTS), program.run(INPUTS)):
+            torch.testing.assert_close(outputs, Net().eval()(*INPUTS))
 
 
 def test_a_users_export_pass_rewrites_operators() -> None:
@@ -224,6 +225,8 @@ def test_external_constants_go_to_a_ptd_file(tmp_path: Path) -> None:
     program = to_edge(torch.export.export(net, INPUTS)).to_executorch(
         ExecutorchBackendConfig(external_constants=True)
     )
+    torch.testing.assert_close(program.run(*INPUTS), net(*INPUTS))
+    assert program.verify(net, *INPUTS).ok
     program.save(str(tmp_path / "net.pte"))
     program.write_tensor_data_to_file(str(tmp_path))
     (ptd,) = tmp_path.glob("*.ptd")

@@ -209,8 +209,10 @@ def verify_program(
     """
     from executorch_py.runtime import Runtime
 
+    data = [bytes(file) for file in program._tensor_data.values()]
+
     def run(flat: Sequence[Any]) -> Sequence[Any]:
-        loaded = Runtime.get().load_program(program.buffer)
+        loaded = Runtime.get().load_program(program.buffer, data_path=data or None)
         outputs: Sequence[Any] = loaded.load_method(method).execute(list(flat))
         return outputs
 

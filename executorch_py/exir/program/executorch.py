@@ -8,7 +8,7 @@ the result is the runtime's part and is only reached for from `run` and `verify`
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 import torch
 from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_base import PassResult
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from executorch_py.exir import schema
-from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph import all_graph_modules, copy_program, flat_outputs
 from executorch_py.exir.passes.executorch_pipeline import GRAPH_STEPS, PROGRAM_STEPS
 from executorch_py.exir.passes.external_constants_pass import (
@@ -263,35 +263,20 @@ class ExecutorchProgramManager:
 
     # ---- running it
 
-    def run(
-        self,
-        inputs: Sequence[Any] | Any = (),
-        kwargs: Mapping[str, Any] | None = None,
-        *,
-        method: str = "forward",
-    ) -> Any:
+    def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> Any:
         """Run the very bytes on the C runtime in this process; outputs in the model's structure.
 
-        Every call loads the program anew, so mutable state starts as the file says.
+        Inputs as for the model itself, or as the one tuple that was given to torch.export. Every
+        call loads the program anew, so mutable state starts as the file says.
         """
         from executorch_py.runtime import Runtime
 
-        if self._tensor_data:
-            raise ExportError(
-                ExportErrorType.NOT_SUPPORTED,
-                "this program keeps weights in data files; save both with save() and "
-                "write_tensor_data_to_file(), and load them with Runtime.load_program(data_path=)",
-            )
-        arguments = (inputs,) if not isinstance(inputs, (list, tuple)) else tuple(inputs)
-        spec = self.exported_program(method).call_spec
-        flat, given = torch.utils._pytree.tree_flatten((arguments, dict(kwargs or {})))
-        if spec.in_spec is not None and given != spec.in_spec:
-            raise ValueError(f"inputs have the structure {given}, the model takes {spec.in_spec}")
-        loaded = Runtime.get().load_program(self.buffer).load_method(method)
-        outputs = list(loaded.execute(flat))
-        if spec.out_spec is None:
-            return outputs
-        return torch.utils._pytree.tree_unflatten(outputs, spec.out_spec)
+        call = self.exported_program(method).call_spec
+        flat = _flat_inputs(call.in_spec, inputs, kwargs)
+        data = [bytes(file) for file in self._tensor_data.values()]
+        program = Runtime.get().load_program(self.buffer, data_path=data or None)
+        outputs = list(program.load_method(method).execute(flat))
+        return outputs if call.out_spec is None else tree_unflatten(outputs, call.out_spec)
 
     def verify(
         self,
@@ -306,3 +291,17 @@ class ExecutorchProgramManager:
         from executorch_py.testing.parity import verify_program
 
         return verify_program(self, model, *inputs, method=method, rtol=rtol, atol=atol, **kwargs)
+
+
+def _flat_inputs(spec: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """The leaves of inputs given as arguments, or as one tuple or list of all of them."""
+    flat: list[Any]
+    unpacked: list[Any]
+    flat, given = tree_flatten((inputs, kwargs))
+    if spec is None or given == spec:
+        return flat
+    if len(inputs) == 1 and isinstance(inputs[0], (tuple, list)):
+        unpacked, structure = tree_flatten((tuple(inputs[0]), kwargs))
+        if structure == spec:
+            return unpacked
+    raise ValueError(f"inputs have the structure {given}, the model takes {spec}")

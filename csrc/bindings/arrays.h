@@ -50,8 +50,8 @@ const struct eti_dlpack_api *eti_dlpack_api_of(PyObject *tensor_type);
 // True for a plain CPU tensor (exactly torch.Tensor, no lazy negation). False without an exception
 // for anything else: then eti_view_of finds out what it is.
 bool eti_peek_torch(const eti_state *state, PyObject *object, eti_peek *peek);
-// A torch tensor that owns a copy of a dense tensor, made through the same table at half the cost
-// of torch.from_numpy. 1 with a new reference; 0 when this tensor needs the other way; -1 with an
+// A torch tensor that owns a copy of a dense tensor, made through the same table, without a NumPy
+// array in between. 1 with a new reference; 0 when this tensor needs the other way; -1 with an
 // exception set.
 int eti_torch_copy(const eti_state *state, const et_tensor *tensor, PyObject **result);
 

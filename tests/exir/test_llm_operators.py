@@ -76,6 +76,32 @@ def test_a_cache_over_several_steps_equals_eager(how: str, n: int) -> None:
         torch.testing.assert_close(method.execute([x, position])[0], expected)
 
 
+@pytest.mark.parametrize("how", ["update and attend", "one call", "mask"])
+def test_one_program_takes_prompts_and_single_tokens(how: str) -> None:
+    torch.manual_seed(0)
+    model = CachedAttention(how).eval()
+    n = torch.export.Dim("n", min=1, max=8)
+    shapes = {"x": {1: n}, "position": {0: n}}
+    inputs = (torch.randn(1, 4, 16), torch.arange(4))
+    with torch.no_grad():
+        exported = torch.export.export(model, inputs, dynamic_shapes=shapes)
+        program = to_edge(exported).to_executorch()
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    for begin, end in ((0, 5), (5, 6), (6, 9), (9, 12)):
+        x, position = torch.randn(1, end - begin, 16), torch.arange(begin, end)
+        with torch.no_grad():
+            expected = model(x, position)
+        torch.testing.assert_close(method.execute([x, position])[0], expected)
+
+
+def test_a_position_past_the_cache_is_an_error_with_words() -> None:
+    model = CachedAttention("update and attend").eval()
+    program = lower(model, (torch.randn(1, 1, 16), torch.arange(1)))
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    with pytest.raises(Exception, match=f"start_pos {CONTEXT} and 1 new positions"):
+        method.execute([torch.randn(1, 1, 16), torch.tensor([CONTEXT])])
+
+
 def test_caches_are_updated_where_they_lie() -> None:
     program = lower(CachedAttention("update and attend"), (torch.randn(1, 1, 16), torch.arange(1)))
     called = [str(op.name) for op in program.executorch_program.execution_plan[0].operators]

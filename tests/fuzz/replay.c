@@ -1,7 +1,7 @@
 // replay.c — runs a fuzz entry over files without a fuzzing engine: as they are, cut short at every length, and with
 // seeded mutations, half of them bit flips and half made by the entry's own mutator. A crash or a run of more than some
 // seconds names the file and the mutation, which --only repeats. The last line says how far the inputs got.
-//   fuzz_program [--truncate] [--flips N] [--seed S] [--only K] [--save PATH] FILE…
+//   fuzz_program [--truncate] [--words] [--flips N] [--seed S] [--only K] [--save PATH] FILE…
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz.h"
 
@@ -41,7 +41,7 @@ static void feed(const char *what, long number, const uint8_t *bytes, size_t siz
 }
 
 typedef struct options {
-  bool truncate;
+  bool truncate, words;
   long n_flips, only;
   uint64_t seed;
   const char *save;
@@ -67,6 +67,17 @@ static void mutate(uint8_t *bytes, size_t size, uint64_t seed, long k) {
   for (uint64_t i = 1; i < n; i++) bytes[fuzz_random(&state) % size] ^= (uint8_t)(1u << fuzz_random(&state) % 8);
 }
 
+// Sets the two and the four bytes at a place to everything extreme, and to what reaches to and past the file's end.
+static void set_word(uint8_t *copy, const uint8_t *original, size_t size, size_t at) {
+  const uint32_t left = (uint32_t)(size - at);
+  const uint32_t words[] = {0, 1, 2, 3, 4, left - 4, left - 3, left, 0x7f, 0xff, 0x7fff, 0x7fffffff, 0x80000000u, 0xffffffffu};
+  for (size_t k = 0; k < 2 * sizeof words / sizeof *words; k++) {
+    memcpy(copy, original, size);
+    memcpy(copy + at, &words[k / 2], k % 2 == 0 ? 2 : 4);
+    feed("word at", (long)at, copy, size);
+  }
+}
+
 static void replay(const uint8_t *original, size_t size, const options *o) {
   uint8_t *copy = malloc(size == 0 ? 1 : size);
   if (copy == NULL) exit(3);
@@ -74,6 +85,7 @@ static void replay(const uint8_t *original, size_t size, const options *o) {
   if (o->truncate) {
     for (size_t n = 0; n < size; n++) feed("cut to bytes:", (long)n, original, n);
   }
+  for (size_t at = 0; o->words && at + 4 <= size; at += 2) set_word(copy, original, size, at);
   const long begin = o->only < 0 ? 0 : o->only, end = o->only < 0 ? o->n_flips : o->only + 1;
   for (long k = begin; size > 0 && k < end; k++) {
     memcpy(copy, original, size);
@@ -120,6 +132,8 @@ int main(int argc, char **argv) {
     const bool has_value = i + 1 < argc;
     if (strcmp(argv[i], "--truncate") == 0) {
       o.truncate = true;
+    } else if (strcmp(argv[i], "--words") == 0) {
+      o.words = true;
     } else if (strcmp(argv[i], "--flips") == 0 && has_value) {
       o.n_flips = strtol(argv[++i], NULL, 10);
     } else if (strcmp(argv[i], "--seed") == 0 && has_value) {

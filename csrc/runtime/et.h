@@ -305,7 +305,8 @@ typedef struct et_op {
   et_prepare_fn prepare;    // or NULL
   uint16_t n_args;          // entries of an instruction, the repeated result included
   uint16_t max_rank;        // of any tensor argument; 0 = ET_MAX_RANK
-  uint32_t writes;          // bit i: argument i is written although it is not the result (caches updated in place)
+  uint32_t writes;          // bit i: argument i is written; 0 = the one before the repeated result, which is the
+                            // schema's out argument (nothing when the result is a number)
   et_dtype_set in_dtypes;
   et_dtype_set out_dtypes;
   bool is_view;             // the result owns no bytes: run points its data at argument 0's (see et_view). The runtime has

@@ -24,7 +24,11 @@ static et_status check_tensor(const eti_loader *l, const et_op *op, const eti_in
   eti_tensor_facts t;
   if (eti_plan_value(&l->plan, value, &table) != PTE_TENSOR) return ET_OK;  // None in an optional list
   ET_TRY(eti_tensor_read(table, &t, l->err));
-  const bool is_written = is_result(&l->plan, in, value) || (k < 32 && (op->writes >> k & 1u) != 0);
+  const uint8_t *result;
+  const unsigned code = eti_plan_value(&l->plan, eti_u32(in->args + 4 * (size_t)(in->n_args - 1)), &result);
+  const bool gives_tensors = code == PTE_TENSOR || code == PTE_TENSOR_LIST || code == PTE_OPTIONAL_TENSOR_LIST;
+  const bool is_written =
+      is_result(&l->plan, in, value) || (k < 32 && (eti_op_writes(op, gives_tensors) >> k & 1u) != 0);
   const et_dtype_set set = is_written ? op->out_dtypes : op->in_dtypes;
   ET_CHECK(!is_written || !eti_is_constant(&t), l->err, ET_INVALID_PROGRAM, "argument %zu is a constant and would be written",
            k);

@@ -3,6 +3,7 @@
 // change: tensors without memory of their own, endless loops, requests to stop.
 #include "runtime/bytes.h"
 #include "runtime/method.h"
+#include "runtime/op_table.h"
 
 #include "runtime/check.h"
 
@@ -54,10 +55,13 @@ static et_status check_instruction(const eti_instruction *in, et_error *err) {
     if (base->tag == ET_TENSOR && result->tag == ET_TENSOR) point_view(result->as.tensor, base->as.tensor);
     return ET_OK;
   }
+  const bool gives_tensors =
+      result != NULL && (result->tag == ET_TENSOR || result->tag == ET_TENSOR_LIST || result->tag == ET_OPTIONAL_TENSOR_LIST);
+  const uint32_t writes = is_kernel ? eti_op_writes(in->u.op, gives_tensors) : 0;
   for (size_t k = 0; k < n; k++) {
     const et_value *v = in->args[k];
     // A delegate's outputs are not told from its inputs: its backend writes only what the file calls outputs.
-    const bool is_written = is_kernel && (v == result || (k < 32 && (in->u.op->writes >> k & 1u) != 0));
+    const bool is_written = is_kernel && (v == result || (k < 32 && (writes >> k & 1u) != 0));
     ET_TRY(check_arg(v, is_written, k, err));
   }
   return ET_OK;

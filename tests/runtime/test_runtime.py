@@ -293,3 +293,15 @@ def test_the_extension_has_the_names_that_its_stub_promises() -> None:
     for name in dir(_C):
         if not name.startswith("__"):
             assert name in stub, name
+
+
+def test_a_call_that_would_write_to_a_constant_is_refused_whatever_its_result_says() -> None:
+    method = MethodMaker()
+    x, other = method.tensor([2, 3]), method.tensor([2, 3])
+    weight = method.tensor([2, 3], constant=np.zeros((2, 3), np.float32))
+    one = method.scalar(1)
+    method.call("aten::add.out", x, x, one, weight, other)  # out is not the result entry
+    method.inputs, method.outputs = [x], [other]
+    program = Runtime.get().load_program(program_bytes(method))
+    with pytest.raises(errors.InvalidProgram, match="argument 3 is a constant"):
+        program.load_method("forward")

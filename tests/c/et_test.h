@@ -1,5 +1,6 @@
-// et_test.h — the whole C test framework: a test is a void function, EXPECT leaves it when something is not so, and a table
-// of tests becomes main. Prints one line a test; --list names them, an argument runs one.
+// et_test.h — the whole C test framework: a test is a void function, EXPECT leaves it when
+// something is not so, and a table of tests becomes main. Prints one line a test; --list names
+// them, an argument runs one.
 #ifndef ET_TEST_H
 #define ET_TEST_H
 
@@ -20,29 +21,30 @@ static inline void et_test_fail(const char *file, int line, const char *what) {
   et_test_failed = true;
 }
 
-#define EXPECT(condition)                          \
-  do {                                             \
-    if (!(condition)) {                            \
+#define EXPECT(condition)                           \
+  do {                                              \
+    if (!(condition)) {                             \
       et_test_fail(__FILE__, __LINE__, #condition); \
-      return;                                      \
-    }                                              \
+      return;                                       \
+    }                                               \
   } while (0)
 
 // The error's code and a part of its words.
-#define EXPECT_ERROR(error, code, part)                                   \
-  do {                                                                    \
-    if ((error)->status != (code) || strstr((error)->message, (part)) == NULL) { \
+#define EXPECT_ERROR(error, code, part)                                              \
+  do {                                                                               \
+    if ((error)->status != (code) || strstr((error)->message, (part)) == NULL) {     \
       printf("  found %s: %s\n", et_status_name((error)->status), (error)->message); \
-      et_test_fail(__FILE__, __LINE__, #code ", \"" part "\"");            \
-      return;                                                             \
-    }                                                                     \
+      et_test_fail(__FILE__, __LINE__, #code ", \"" part "\"");                      \
+      return;                                                                        \
+    }                                                                                \
   } while (0)
 
 #define ET_CASE(function) {#function, function}
 
 static inline int et_test_main(int argc, char **argv, const et_test *tests, size_t n) {
   int n_failed = 0, n_run = 0;
-  setvbuf(stdout, NULL, _IOLBF, 0);  // a sanitizer that ends the process takes unwritten lines with it
+  setvbuf(stdout, NULL, _IOLBF,
+          0);  // a sanitizer that ends the process takes unwritten lines with it
   for (size_t i = 0; i < n; i++) {
     if (argc > 1 && strcmp(argv[1], "--list") == 0) {
       printf("%s\n", tests[i].name);
@@ -61,7 +63,9 @@ static inline int et_test_main(int argc, char **argv, const et_test *tests, size
   return n_failed == 0 && n_run > 0 ? 0 : 1;
 }
 
-#define ET_TEST_MAIN(tests) \
-  int main(int argc, char **argv) { return et_test_main(argc, argv, (tests), sizeof(tests) / sizeof(tests)[0]); }
+#define ET_TEST_MAIN(tests)                                                     \
+  int main(int argc, char **argv) {                                             \
+    return et_test_main(argc, argv, (tests), sizeof(tests) / sizeof(tests)[0]); \
+  }
 
 #endif  // ET_TEST_H

@@ -1,7 +1,8 @@
 // example_embedding.c — the least that a C program needs to run a model: load, set inputs, run.
 //   example_embedding MODEL.pte
-// Feeds ones to a method `forward` whose inputs are f32 tensors and prints the first number of each output. All memory is
-// the program's own, here from aligned_alloc; on a device it would be static arrays of the sizes that measuring gives.
+// Feeds ones to a method `forward` whose inputs are f32 tensors and prints the first number of each
+// output. All memory is the program's own, here from aligned_alloc; on a device it would be static
+// arrays of the sizes that measuring gives.
 #include "runtime/et.h"
 
 #include <stdio.h>
@@ -36,7 +37,8 @@ int main(int argc, char **argv) {
 
   // 2. Give it that memory and load.
   et_span planned[4] = {{0}};
-  if (needs.n_planned > 4) return fprintf(stderr, "more planned buffers than this example has\n"), 1;
+  if (needs.n_planned > 4)
+    return fprintf(stderr, "more planned buffers than this example has\n"), 1;
   for (size_t i = 0; i < needs.n_planned; i++) {
     size_t bytes;
     if (et_program_planned_bytes(&program, "forward", i, &bytes, &err) != ET_OK) return fail(&err);
@@ -49,13 +51,16 @@ int main(int argc, char **argv) {
       .n_planned = needs.n_planned,
   };
   et_method *method;
-  if (et_method_load(&program, "forward", &config, &memory, &method, &err) != ET_OK) return fail(&err);
+  if (et_method_load(&program, "forward", &config, &memory, &method, &err) != ET_OK)
+    return fail(&err);
 
-  // 3. Set the inputs. A loaded input already has the planned shape; a tensor of one's own has the same fields.
+  // 3. Set the inputs. A loaded input already has the planned shape; a tensor of one's own has the
+  // same fields.
   et_value *input;
   void *inputs[16] = {0};
   for (size_t i = 0; i < 16 && (input = et_method_input(method, i)) != NULL; i++) {
-    if (input->tag != ET_TENSOR || input->as.tensor->dtype != ET_F32) return fprintf(stderr, "input %zu is not f32\n", i), 1;
+    if (input->tag != ET_TENSOR || input->as.tensor->dtype != ET_F32)
+      return fprintf(stderr, "input %zu is not f32\n", i), 1;
     et_tensor tensor = *input->as.tensor;
     float *ones = inputs[i] = allocate(et_tensor_bytes(&tensor)).data;
     for (size_t k = 0; k < tensor.numel; k++) ones[k] = 1.0f;
@@ -68,7 +73,9 @@ int main(int argc, char **argv) {
   if (et_method_execute(method, &err) != ET_OK) return fail(&err);
   const et_value *output;
   for (size_t i = 0; (output = et_method_output(method, i)) != NULL; i++) {
-    if (output->tag != ET_TENSOR || output->as.tensor->dtype != ET_F32 || output->as.tensor->numel == 0) continue;
+    if (output->tag != ET_TENSOR || output->as.tensor->dtype != ET_F32 ||
+        output->as.tensor->numel == 0)
+      continue;
     printf("output %zu: %zu elements, the first is %g\n", i, output->as.tensor->numel,
            (double)*(const float *)output->as.tensor->data);
   }

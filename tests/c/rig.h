@@ -1,5 +1,6 @@
-// rig.h — what tests of programs and methods share: a golden file in memory that a test may damage, and a method loaded
-// into exactly the memory it asked for. Relies on the public header, and on the flatbuffer readers to find what to damage.
+// rig.h — what tests of programs and methods share: a golden file in memory that a test may damage,
+// and a method loaded into exactly the memory it asked for. Relies on the public header, and on the
+// flatbuffer readers to find what to damage.
 #ifndef ET_RIG_H
 #define ET_RIG_H
 
@@ -65,15 +66,18 @@ static inline et_status rig_load(rig *r, const char *name) {
     if (status != ET_OK) return status;
     planned[i].data = rig_claim(r, planned[i].size);
   }
-  const et_method_memory memory = {.method = {rig_claim(r, r->needs.method_bytes), r->needs.method_bytes},
-                                   .scratch = {rig_claim(r, r->needs.scratch_bytes), r->needs.scratch_bytes},
-                                   .planned = planned,
-                                   .n_planned = r->needs.n_planned};
+  const et_method_memory memory = {
+      .method = {rig_claim(r, r->needs.method_bytes), r->needs.method_bytes},
+      .scratch = {rig_claim(r, r->needs.scratch_bytes), r->needs.scratch_bytes},
+      .planned = planned,
+      .n_planned = r->needs.n_planned};
   return et_method_load(&r->program, name, &r->config, &memory, &r->method, &r->err);
 }
 
 // Opens and loads; false, with the error in err, when one of them fails.
-static inline bool rig_start(rig *r, const char *name) { return rig_open(r) == ET_OK && rig_load(r, name) == ET_OK; }
+static inline bool rig_start(rig *r, const char *name) {
+  return rig_open(r) == ET_OK && rig_load(r, name) == ET_OK;
+}
 
 static inline void rig_end(rig *r) {
   et_method_close(r->method);
@@ -90,7 +94,8 @@ typedef struct rig_tensor {
   uint8_t dim_order[ET_MAX_RANK];
 } rig_tensor;
 
-static inline void rig_fill_tensor(rig_tensor *out, void *data, et_dtype dtype, size_t rank, const int32_t *sizes) {
+static inline void rig_fill_tensor(rig_tensor *out, void *data, et_dtype dtype, size_t rank,
+                                   const int32_t *sizes) {
   memset(out, 0, sizeof *out);
   size_t numel = 1;
   for (size_t d = 0; d < rank; d++) {
@@ -103,25 +108,36 @@ static inline void rig_fill_tensor(rig_tensor *out, void *data, et_dtype dtype, 
     out->strides[d] = stride;
     stride *= sizes[d] == 0 ? 1 : sizes[d];
   }
-  const et_tensor t = {.data = data, .sizes = out->sizes, .strides = out->strides, .dim_order = out->dim_order,
-                       .numel = numel, .capacity = numel, .dtype = (uint8_t)dtype, .rank = (uint8_t)rank};
+  const et_tensor t = {.data = data,
+                       .sizes = out->sizes,
+                       .strides = out->strides,
+                       .dim_order = out->dim_order,
+                       .numel = numel,
+                       .capacity = numel,
+                       .dtype = (uint8_t)dtype,
+                       .rank = (uint8_t)rank};
   out->t = t;
   out->value.tag = ET_TENSOR;
   out->value.as.tensor = &out->t;
 }
 
-static inline et_status rig_set(rig *r, size_t i, void *data, et_dtype dtype, size_t rank, const int32_t *sizes) {
+static inline et_status rig_set(rig *r, size_t i, void *data, et_dtype dtype, size_t rank,
+                                const int32_t *sizes) {
   rig_tensor t;
   rig_fill_tensor(&t, data, dtype, rank, sizes);
   return et_method_set_input(r->method, i, &t.value, &r->err);
 }
 
-// ---- Damage. The tables are found in the undamaged bytes; a field that a file leaves out cannot be changed, only a
-// present one removed.
+// ---- Damage. The tables are found in the undamaged bytes; a field that a file leaves out cannot
+// be changed, only a present one removed.
 
-static inline const uint8_t *rig_root(const rig *r) { return eti_fb_root(r->bytes); }
+static inline const uint8_t *rig_root(const rig *r) {
+  return eti_fb_root(r->bytes);
+}
 
-static inline const uint8_t *rig_plan(const rig *r) { return eti_fb_at(eti_fb_vector(rig_root(r), PTE_PROGRAM_PLANS), 0); }
+static inline const uint8_t *rig_plan(const rig *r) {
+  return eti_fb_at(eti_fb_vector(rig_root(r), PTE_PROGRAM_PLANS), 0);
+}
 
 // Member i of a vector of tables.
 static inline const uint8_t *rig_member(const uint8_t *table, unsigned slot, size_t i) {
@@ -133,23 +149,32 @@ static inline const uint8_t *rig_value(const rig *r, unsigned code, size_t n) {
   const eti_vector values = eti_fb_vector(rig_plan(r), PTE_PLAN_VALUES);
   for (size_t i = 0; i < values.n; i++) {
     const uint8_t *value = eti_fb_at(values, i);
-    if (eti_fb_u8(value, PTE_UNION_CODE) == code && n-- == 0) return eti_fb_table(value, PTE_UNION_TABLE);
+    if (eti_fb_u8(value, PTE_UNION_CODE) == code && n-- == 0)
+      return eti_fb_table(value, PTE_UNION_TABLE);
   }
   return NULL;
 }
 
 // The table of instruction i of the first chain.
 static inline const uint8_t *rig_instruction(const rig *r, size_t i) {
-  return eti_fb_table(rig_member(rig_member(rig_plan(r), PTE_PLAN_CHAINS, 0), PTE_CHAIN_INSTRUCTIONS, i), PTE_UNION_TABLE);
+  return eti_fb_table(
+      rig_member(rig_member(rig_plan(r), PTE_PLAN_CHAINS, 0), PTE_CHAIN_INSTRUCTIONS, i),
+      PTE_UNION_TABLE);
 }
 
 static inline void rig_poke(const uint8_t *at, const void *bytes, size_t n) {
   if (at != NULL) memcpy((void *)(uintptr_t)at, bytes, n);
 }
 
-static inline void rig_poke_u32(const uint8_t *at, uint32_t v) { rig_poke(at, &v, 4); }
-static inline void rig_poke_u64(const uint8_t *at, uint64_t v) { rig_poke(at, &v, 8); }
-static inline void rig_poke_u8(const uint8_t *at, uint8_t v) { rig_poke(at, &v, 1); }
+static inline void rig_poke_u32(const uint8_t *at, uint32_t v) {
+  rig_poke(at, &v, 4);
+}
+static inline void rig_poke_u64(const uint8_t *at, uint64_t v) {
+  rig_poke(at, &v, 8);
+}
+static inline void rig_poke_u8(const uint8_t *at, uint8_t v) {
+  rig_poke(at, &v, 1);
+}
 
 // Makes a field absent. Tables may share the vtable: then it goes from all of them.
 static inline void rig_remove(const uint8_t *table, unsigned slot) {

@@ -1,8 +1,9 @@
-// Tests of measuring and loading: memory in every size, external data, delegates, sources by callback, what is missing.
+// Tests of measuring and loading: memory in every size, external data, delegates, sources by
+// callback, what is missing.
 #include "rig.h"
 
-static const char *const golden[] = {"add_mul.pte", "cond.pte",  "map.pte",       "dynamic_view.pte", "mutable.pte",
-                                     "lists.pte",   "scalars.pte", "unplanned.pte"};
+static const char *const golden[] = {"add_mul.pte", "cond.pte",  "map.pte",     "dynamic_view.pte",
+                                     "mutable.pte", "lists.pte", "scalars.pte", "unplanned.pte"};
 #define N_GOLDEN (sizeof golden / sizeof golden[0])
 
 static et_status load_with(rig *r, et_span method_memory, size_t planned_bytes) {
@@ -20,9 +21,12 @@ static void too_little_method_memory_is_refused_at_every_size(void) {
     const et_span planned[1] = {{r.blocks[1], (size_t)1 << 20}};  // the size was checked above
     for (size_t n = 0; n <= r.needs.method_bytes; n++) {
       uint8_t *exact = n == 0 ? NULL : aligned_alloc(ET_MEMORY_ALIGN, (n + 63) & ~(size_t)63);
-      // The last n bytes of the block, moved to its end where that keeps the alignment: an overrun is seen.
-      const et_method_memory memory = {.method = {exact, n}, .planned = planned, .n_planned = r.needs.n_planned};
-      const et_status status = et_method_load(&r.program, "forward", &r.config, &memory, &r.method, &r.err);
+      // The last n bytes of the block, moved to its end where that keeps the alignment: an overrun
+      // is seen.
+      const et_method_memory memory = {
+          .method = {exact, n}, .planned = planned, .n_planned = r.needs.n_planned};
+      const et_status status =
+          et_method_load(&r.program, "forward", &r.config, &memory, &r.method, &r.err);
       et_method_close(r.method);
       r.method = NULL;
       free(exact);
@@ -41,10 +45,12 @@ static void planned_memory_is_checked(void) {
   EXPECT(load_with(&r, room, 16) == ET_OUT_OF_MEMORY);
   EXPECT_ERROR(&r.err, ET_OUT_OF_MEMORY, "planned buffer 0 has 16 bytes");
   const et_method_memory none = {.method = room};
-  EXPECT(et_method_load(&r.program, "forward", &r.config, &none, &r.method, &r.err) == ET_INVALID_ARGUMENT);
+  EXPECT(et_method_load(&r.program, "forward", &r.config, &none, &r.method, &r.err) ==
+         ET_INVALID_ARGUMENT);
   const et_span odd = {(uint8_t *)rig_claim(&r, 4096) + 8, 4000};
   const et_method_memory misaligned = {.method = room, .planned = &odd, .n_planned = 1};
-  EXPECT(et_method_load(&r.program, "forward", &r.config, &misaligned, &r.method, &r.err) == ET_INVALID_ARGUMENT);
+  EXPECT(et_method_load(&r.program, "forward", &r.config, &misaligned, &r.method, &r.err) ==
+         ET_INVALID_ARGUMENT);
   EXPECT_ERROR(&r.err, ET_INVALID_ARGUMENT, "multiple of 16");
   rig_end(&r);
 }
@@ -116,7 +122,8 @@ static void a_wrong_data_file_is_refused(void) {
   et_data_map_close(&map);
   for (size_t n = 0; n < d.size; n++) {
     const et_source cut = et_source_from_memory(d.bytes, n);
-    EXPECT(et_data_map_open(&map, &cut, &r.err) == (n < 64 ? ET_INVALID_ARGUMENT : ET_INVALID_EXTERNAL_DATA));
+    EXPECT(et_data_map_open(&map, &cut, &r.err) ==
+           (n < 64 ? ET_INVALID_ARGUMENT : ET_INVALID_EXTERNAL_DATA));
   }
   rig_end(&r);
   rig_end(&d);
@@ -129,7 +136,8 @@ typedef struct counting_source {
   size_t n_open, n_loads, fail_at;
 } counting_source;
 
-static et_status counted_load(void *ctx, uint64_t offset, size_t size, et_blob *out, et_error *err) {
+static et_status counted_load(void *ctx, uint64_t offset, size_t size, et_blob *out,
+                              et_error *err) {
   counting_source *s = ctx;
   if (++s->n_loads == s->fail_at) {
     err->status = ET_ACCESS_FAILED;
@@ -181,15 +189,22 @@ static void facts_are_read_without_loading(void) {
   EXPECT(strcmp(et_program_method_name(&r.program, 0), "one") == 0);
   EXPECT(et_program_method_name(&r.program, 4) == NULL);
   EXPECT(et_program_method_info(&r.program, "one", &info, &r.err) == ET_OK);
-  EXPECT(info.n_inputs == 1 && info.n_outputs == 1 && info.n_instructions == 2 && info.n_planned == 1);
+  EXPECT(info.n_inputs == 1 && info.n_outputs == 1 && info.n_instructions == 2 &&
+         info.n_planned == 1);
   EXPECT(strstr(info.input_structure, "tuple") != NULL);
   EXPECT(et_program_slot_info(&r.program, "one", ET_SLOT_INPUT, 0, &tag, &tensor, &r.err) == ET_OK);
-  EXPECT(tag == ET_TENSOR && tensor.dtype == ET_F32 && tensor.rank == 2 && tensor.sizes[1] == 3 && tensor.bytes == 24);
+  EXPECT(tag == ET_TENSOR && tensor.dtype == ET_F32 && tensor.rank == 2 && tensor.sizes[1] == 3 &&
+         tensor.bytes == 24);
   EXPECT(tensor.is_planned && !tensor.is_dynamic && tensor.name == NULL);
-  EXPECT(et_program_slot_info(&r.program, "one", ET_SLOT_INPUT, 1, &tag, &tensor, &r.err) == ET_INVALID_ARGUMENT);
-  EXPECT(et_program_slot_info(&r.program, "one", ET_SLOT_ATTRIBUTE, 0, &tag, &tensor, &r.err) == ET_INVALID_ARGUMENT);
-  EXPECT(et_program_slot_info(&r.program, "answer", ET_SLOT_OUTPUT, 0, &tag, NULL, &r.err) == ET_OK && tag == ET_INT);
-  EXPECT(et_program_planned_bytes(&r.program, "one", 0, &bytes, &r.err) == ET_OK && bytes > 0 && bytes % 16 == 0);
+  EXPECT(et_program_slot_info(&r.program, "one", ET_SLOT_INPUT, 1, &tag, &tensor, &r.err) ==
+         ET_INVALID_ARGUMENT);
+  EXPECT(et_program_slot_info(&r.program, "one", ET_SLOT_ATTRIBUTE, 0, &tag, &tensor, &r.err) ==
+         ET_INVALID_ARGUMENT);
+  EXPECT(et_program_slot_info(&r.program, "answer", ET_SLOT_OUTPUT, 0, &tag, NULL, &r.err) ==
+             ET_OK &&
+         tag == ET_INT);
+  EXPECT(et_program_planned_bytes(&r.program, "one", 0, &bytes, &r.err) == ET_OK && bytes > 0 &&
+         bytes % 16 == 0);
   EXPECT(et_program_planned_bytes(&r.program, "one", 1, &bytes, &r.err) == ET_INVALID_ARGUMENT);
   rig_end(&r);
 }

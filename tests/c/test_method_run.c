@@ -1,4 +1,5 @@
-// Tests of loading and running methods: numbers, control flow, dynamic shapes, state, memory, threads of control.
+// Tests of loading and running methods: numbers, control flow, dynamic shapes, state, memory,
+// threads of control.
 #include "rig.h"
 
 static const int32_t shape23[] = {2, 3};
@@ -124,7 +125,8 @@ static void borrowed_memory_is_used_and_never_seen_again(void) {
   EXPECT_ERROR(&r.err, ET_INVALID_STATE, "has no memory");
   EXPECT(et_method_set_output_data(r.method, 0, (et_span){y, 20}, &r.err) == ET_INVALID_ARGUMENT);
   EXPECT(et_method_set_output_data(r.method, 0, (et_span){y, sizeof y}, &r.err) == ET_OK);
-  EXPECT(et_method_set_output_data(r.method, 1, (et_span){y, sizeof y}, &r.err) == ET_INVALID_ARGUMENT);
+  EXPECT(et_method_set_output_data(r.method, 1, (et_span){y, sizeof y}, &r.err) ==
+         ET_INVALID_ARGUMENT);
   EXPECT(et_method_execute(r.method, &r.err) == ET_OK);
   for (int i = 0; i < 6; i++) EXPECT(y[i] == 1 + (float)i);
   EXPECT(et_method_input(r.method, 0)->as.tensor->data == x);
@@ -136,7 +138,8 @@ static void a_planned_output_keeps_its_memory(void) {
   rig r = rig_read("add_mul.pte");
   float y[6];
   EXPECT(rig_start(&r, "forward"));
-  EXPECT(et_method_set_output_data(r.method, 0, (et_span){y, sizeof y}, &r.err) == ET_INVALID_STATE);
+  EXPECT(et_method_set_output_data(r.method, 0, (et_span){y, sizeof y}, &r.err) ==
+         ET_INVALID_STATE);
   rig_end(&r);
 }
 
@@ -194,7 +197,8 @@ static void hooks_see_every_instruction_and_can_stop(void) {
   t.stop_at = 0;
   EXPECT(et_method_execute_traced(r.method, &hooks, &r.err) == ET_INTERRUPTED);
   EXPECT_ERROR(&r.err, ET_INTERRUPTED, "on request");
-  EXPECT(et_method_execute(r.method, &r.err) == ET_OK);  // a stale request does not stop the next run
+  EXPECT(et_method_execute(r.method, &r.err) ==
+         ET_OK);  // a stale request does not stop the next run
   rig_end(&r);
 }
 
@@ -227,7 +231,8 @@ static void scalar_inputs_must_be_what_was_traced(void) {
   EXPECT(rig_start(&r, "forward"));
   EXPECT(rig_set(&r, 0, x, ET_F32, 2, shape23) == ET_OK);
   EXPECT(et_method_set_input(r.method, 1, &n, &r.err) == ET_OK);
-  EXPECT(et_method_set_input(r.method, 2, &none, &r.err) == ET_OK);  // texts that nothing uses are exported as None
+  EXPECT(et_method_set_input(r.method, 2, &none, &r.err) ==
+         ET_OK);  // texts that nothing uses are exported as None
   EXPECT(et_method_set_input(r.method, 3, &f, &r.err) == ET_OK);
   EXPECT(et_method_execute(r.method, &r.err) == ET_OK);
   EXPECT(((const float *)et_method_output(r.method, 0)->as.tensor->data)[0] == 3.5f);

@@ -1,5 +1,6 @@
-// test_micro.c — every variant of the micro-kernels against its scalar specification, by equality of bits: all tile sizes,
-// tails, and memory of exactly the size the contract allows (the sanitizers see a step outside).
+// test_micro.c — every variant of the micro-kernels against its scalar specification, by equality
+// of bits: all tile sizes, tails, and memory of exactly the size the contract allows (the
+// sanitizers see a step outside).
 #include "et_test.h"
 
 #include "kernels/micro/conv.h"
@@ -25,10 +26,18 @@ static void *random_elements(uint8_t dtype, size_t n) {
   for (size_t i = 0; i < n; i++) {
     const double value = (double)next_random() / (1 << 24) - 0.5;
     switch (dtype) {
-      case ET_F32: ((float *)memory)[i] = (float)value; break;
-      case ET_F64: ((double *)memory)[i] = value; break;
-      case ET_I32: ((uint32_t *)memory)[i] = next_random() * 77u; break;
-      default: ((uint64_t *)memory)[i] = (uint64_t)next_random() * 7777777777u; break;
+      case ET_F32:
+        ((float *)memory)[i] = (float)value;
+        break;
+      case ET_F64:
+        ((double *)memory)[i] = value;
+        break;
+      case ET_I32:
+        ((uint32_t *)memory)[i] = next_random() * 77u;
+        break;
+      default:
+        ((uint64_t *)memory)[i] = (uint64_t)next_random() * 7777777777u;
+        break;
     }
   }
   return memory;
@@ -42,13 +51,22 @@ static void *copy_of(const void *data, size_t bytes) {
 
 // ---- gemm
 
-static bool same_tile(const eti_gemm_kernel *fast, const eti_gemm_kernel *slow, size_t m, size_t n, size_t k,
-                      eti_gemm_init init) {
+static bool same_tile(const eti_gemm_kernel *fast, const eti_gemm_kernel *slow, size_t m, size_t n,
+                      size_t k, eti_gemm_init init) {
   const size_t es = fast->esize, c_step = n + 3, c_size = (m - 1) * c_step + n;
-  void *const a = random_elements(fast->dtype, k * m), *const b = random_elements(fast->dtype, k * n);
+  void *const a = random_elements(fast->dtype, k * m), *const b =
+                                                           random_elements(fast->dtype, k * n);
   void *const c = random_elements(fast->dtype, c_size), *const expected = copy_of(c, c_size * es);
   void *const bias = random_elements(fast->dtype, init == ETI_GEMM_ROWS ? m : n);
-  eti_gemm_tile t = {.k = k, .a = a, .a_step = m, .b = b, .b_step = n, .c = c, .c_step = c_step, .init = init, .bias = bias};
+  eti_gemm_tile t = {.k = k,
+                     .a = a,
+                     .a_step = m,
+                     .b = b,
+                     .b_step = n,
+                     .c = c,
+                     .c_step = c_step,
+                     .init = init,
+                     .bias = bias};
   fast->tile(&t, m, n);
   for (size_t i = 0; i < m; i += slow->mr) {
     for (size_t j = 0; j < n; j += slow->nr) {
@@ -73,7 +91,8 @@ static void gemm_tiles_of_every_size_equal_the_scalar_one(void) {
         for (size_t n = 1; n <= fast->nr; n++) {
           const eti_gemm_init init = (eti_gemm_init)((m + n) % 4);
           EXPECT(same_tile(fast, &eti_gemm_scalar[acc], m, n, 17, init));
-          EXPECT(same_tile(fast, &eti_gemm_scalar[acc], m, n, n % 2, (eti_gemm_init)((m + n + 1) % 4)));
+          EXPECT(same_tile(fast, &eti_gemm_scalar[acc], m, n, n % 2,
+                           (eti_gemm_init)((m + n + 1) % 4)));
         }
       }
     }
@@ -132,7 +151,8 @@ static void rows_are_copied_with_any_step(void) {
       for (size_t step = 1; step <= 3; step++) {
         const size_t row = (n - 1) * step + 1, dst_step = n + 1, size = dst_step + n;
         float *const src = random_elements(ET_F32, 2 * row);
-        float *const got = random_elements(ET_F32, size), *const expected = copy_of(got, size * sizeof(float));
+        float *const got = random_elements(ET_F32, size), *const expected =
+                                                              copy_of(got, size * sizeof(float));
         fast->copy_rows(got, dst_step, src, (ptrdiff_t)row, step, 2, n);
         eti_conv_scalar.copy_rows(expected, dst_step, src, (ptrdiff_t)row, step, 2, n);
         const bool same = memcmp(got, expected, size * sizeof(float)) == 0;
@@ -153,7 +173,8 @@ static void normalisation_equals_the_scalar_one(void) {
       for (size_t n = 1; fast != NULL && n <= 70; n++) {
         const size_t bytes = n * slow->esize;
         void *const x = random_elements(slow->dtype, n), *const w = random_elements(slow->dtype, n);
-        void *const b = random_elements(slow->dtype, n), *const got = malloc(bytes), *const expected = malloc(bytes);
+        void *const b = random_elements(slow->dtype, n), *const got = malloc(bytes),
+                    *const expected = malloc(bytes);
         const double sums[2] = {fast->sum(x, n), slow->sum(x, n)};
         const double squares[2] = {fast->squares(x, 0.1, n), slow->squares(x, 0.1, n)};
         bool same = memcmp(&sums[0], &sums[1], 8) == 0 && memcmp(&squares[0], &squares[1], 8) == 0;

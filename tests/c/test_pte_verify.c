@@ -1,4 +1,5 @@
-// Damages one field of a golden file at a time: every defect is refused with its code and words, or harmless.
+// Damages one field of a golden file at a time: every defect is refused with its code and words, or
+// harmless.
 #include "rig.h"
 
 #define STRUCTURE "structure is damaged"
@@ -17,43 +18,93 @@ static void version_one(rig *r) {  // made of the segments field, as the file ha
   const uint16_t field = eti_u16(vtable + 4 + 2 * PTE_PROGRAM_SEGMENTS);
   rig_poke(vtable + 4, &field, 2);
 }
-static void wrong_identifier(rig *r) { r->bytes[7] = '3'; }
-static void short_header(rig *r) { rig_poke_u32(r->bytes + 12, 20); }
+static void wrong_identifier(rig *r) {
+  r->bytes[7] = '3';
+}
+static void short_header(rig *r) {
+  rig_poke_u32(r->bytes + 12, 20);
+}
 static void old_header(rig *r) {
   rig_poke_u32(r->bytes + 12, 24);
   rig_poke_u64(r->bytes + 32, 0);
 }
-static void cut_by_eight(rig *r) { r->size -= 8; }
-static void cut_to_63(rig *r) { r->size = 63; }
-static void root_past_the_end(rig *r) { rig_poke_u32(r->bytes, 0x7fffffff); }
-static void root_in_the_header(rig *r) { rig_poke_u32(r->bytes, 4); }
-static void segment_too_long(rig *r) {
-  rig_poke_u64(eti_fb_field(rig_member(rig_root(r), PTE_PROGRAM_SEGMENTS, 0), PTE_SEGMENT_SIZE), 1 << 20);
+static void cut_by_eight(rig *r) {
+  r->size -= 8;
 }
-static void no_plans(rig *r) { rig_remove(rig_root(r), PTE_PROGRAM_PLANS); }
-static void no_constant_segment(rig *r) { rig_remove(rig_root(r), PTE_PROGRAM_CONSTANT_SEGMENT); }
+static void cut_to_63(rig *r) {
+  r->size = 63;
+}
+static void root_past_the_end(rig *r) {
+  rig_poke_u32(r->bytes, 0x7fffffff);
+}
+static void root_in_the_header(rig *r) {
+  rig_poke_u32(r->bytes, 4);
+}
+static void segment_too_long(rig *r) {
+  rig_poke_u64(eti_fb_field(rig_member(rig_root(r), PTE_PROGRAM_SEGMENTS, 0), PTE_SEGMENT_SIZE),
+               1 << 20);
+}
+static void no_plans(rig *r) {
+  rig_remove(rig_root(r), PTE_PROGRAM_PLANS);
+}
+static void no_constant_segment(rig *r) {
+  rig_remove(rig_root(r), PTE_PROGRAM_CONSTANT_SEGMENT);
+}
 static void constants_in_segment_nine(rig *r) {
   const uint8_t *constants = eti_fb_table(rig_root(r), PTE_PROGRAM_CONSTANT_SEGMENT);
-  const uint8_t *vtable = constants - eti_i32(constants);  // the index is 0 and left out: reuse the vector's field
+  const uint8_t *vtable =
+      constants - eti_i32(constants);  // the index is 0 and left out: reuse the vector's field
   const uint16_t field = eti_u16(vtable + 4 + 2 * PTE_SUBSEGMENT_OFFSETS);
   rig_poke(vtable + 4, &field, 2);
 }
-static void remove_plan_slot(rig *r, unsigned slot) { rig_remove(rig_plan(r), slot); }
-static void no_values(rig *r) { remove_plan_slot(r, PTE_PLAN_VALUES); }
-static void no_inputs(rig *r) { remove_plan_slot(r, PTE_PLAN_INPUTS); }
-static void no_outputs(rig *r) { remove_plan_slot(r, PTE_PLAN_OUTPUTS); }
-static void no_chains(rig *r) { remove_plan_slot(r, PTE_PLAN_CHAINS); }
-static void no_operators(rig *r) { remove_plan_slot(r, PTE_PLAN_OPERATORS); }
-static void no_delegates(rig *r) { remove_plan_slot(r, PTE_PLAN_DELEGATES); }
-static void no_buffer_sizes(rig *r) { remove_plan_slot(r, PTE_PLAN_BUFFER_SIZES); }
-static void no_container(rig *r) { remove_plan_slot(r, PTE_PLAN_CONTAINER); }
-static void zero_chains(rig *r) { rig_poke_u32(eti_fb_table(rig_plan(r), PTE_PLAN_CHAINS), 0); }
-static void negative_memory(rig *r) { rig_poke_u64(eti_fb_vector(rig_plan(r), PTE_PLAN_BUFFER_SIZES).data + 8, UINT64_MAX); }
-static void small_memory(rig *r) { rig_poke_u64(eti_fb_vector(rig_plan(r), PTE_PLAN_BUFFER_SIZES).data + 8, 8); }
-static void input_past_the_end(rig *r) { rig_poke_u32(eti_fb_vector(rig_plan(r), PTE_PLAN_INPUTS).data, 1000); }
-static void output_past_the_end(rig *r) { rig_poke_u32(eti_fb_vector(rig_plan(r), PTE_PLAN_OUTPUTS).data, 1000); }
-static void output_negative(rig *r) { rig_poke_u32(eti_fb_vector(rig_plan(r), PTE_PLAN_OUTPUTS).data, UINT32_MAX); }
-static void input_is_the_weight(rig *r) { rig_poke_u32(eti_fb_vector(rig_plan(r), PTE_PLAN_INPUTS).data, 0); }
+static void remove_plan_slot(rig *r, unsigned slot) {
+  rig_remove(rig_plan(r), slot);
+}
+static void no_values(rig *r) {
+  remove_plan_slot(r, PTE_PLAN_VALUES);
+}
+static void no_inputs(rig *r) {
+  remove_plan_slot(r, PTE_PLAN_INPUTS);
+}
+static void no_outputs(rig *r) {
+  remove_plan_slot(r, PTE_PLAN_OUTPUTS);
+}
+static void no_chains(rig *r) {
+  remove_plan_slot(r, PTE_PLAN_CHAINS);
+}
+static void no_operators(rig *r) {
+  remove_plan_slot(r, PTE_PLAN_OPERATORS);
+}
+static void no_delegates(rig *r) {
+  remove_plan_slot(r, PTE_PLAN_DELEGATES);
+}
+static void no_buffer_sizes(rig *r) {
+  remove_plan_slot(r, PTE_PLAN_BUFFER_SIZES);
+}
+static void no_container(rig *r) {
+  remove_plan_slot(r, PTE_PLAN_CONTAINER);
+}
+static void zero_chains(rig *r) {
+  rig_poke_u32(eti_fb_table(rig_plan(r), PTE_PLAN_CHAINS), 0);
+}
+static void negative_memory(rig *r) {
+  rig_poke_u64(eti_fb_vector(rig_plan(r), PTE_PLAN_BUFFER_SIZES).data + 8, UINT64_MAX);
+}
+static void small_memory(rig *r) {
+  rig_poke_u64(eti_fb_vector(rig_plan(r), PTE_PLAN_BUFFER_SIZES).data + 8, 8);
+}
+static void input_past_the_end(rig *r) {
+  rig_poke_u32(eti_fb_vector(rig_plan(r), PTE_PLAN_INPUTS).data, 1000);
+}
+static void output_past_the_end(rig *r) {
+  rig_poke_u32(eti_fb_vector(rig_plan(r), PTE_PLAN_OUTPUTS).data, 1000);
+}
+static void output_negative(rig *r) {
+  rig_poke_u32(eti_fb_vector(rig_plan(r), PTE_PLAN_OUTPUTS).data, UINT32_MAX);
+}
+static void input_is_the_weight(rig *r) {
+  rig_poke_u32(eti_fb_vector(rig_plan(r), PTE_PLAN_INPUTS).data, 0);
+}
 
 static void value_of_kind_99(rig *r) {
   rig_poke_u8(eti_fb_field(rig_member(rig_plan(r), PTE_PLAN_VALUES, 0), PTE_UNION_CODE), 99);
@@ -64,12 +115,24 @@ static void value_of_no_kind(rig *r) {
 static void tensor_poke_size(rig *r, uint32_t v) {
   rig_poke_u32(eti_fb_vector(rig_value(r, PTE_TENSOR, 1), PTE_TENSOR_SIZES).data, v);
 }
-static void negative_size(rig *r) { tensor_poke_size(r, (uint32_t)-2); }
-static void huge_size(rig *r) { tensor_poke_size(r, 0x7fffffff); }
-static void element_type_40(rig *r) { rig_poke_u8(eti_fb_field(rig_value(r, PTE_TENSOR, 0), PTE_TENSOR_DTYPE), 40); }
-static void no_sizes(rig *r) { rig_remove(rig_value(r, PTE_TENSOR, 0), PTE_TENSOR_SIZES); }
-static void no_dim_order(rig *r) { rig_remove(rig_value(r, PTE_TENSOR, 0), PTE_TENSOR_DIM_ORDER); }
-static void short_dim_order(rig *r) { rig_poke_u32(eti_fb_table(rig_value(r, PTE_TENSOR, 0), PTE_TENSOR_DIM_ORDER), 1); }
+static void negative_size(rig *r) {
+  tensor_poke_size(r, (uint32_t)-2);
+}
+static void huge_size(rig *r) {
+  tensor_poke_size(r, 0x7fffffff);
+}
+static void element_type_40(rig *r) {
+  rig_poke_u8(eti_fb_field(rig_value(r, PTE_TENSOR, 0), PTE_TENSOR_DTYPE), 40);
+}
+static void no_sizes(rig *r) {
+  rig_remove(rig_value(r, PTE_TENSOR, 0), PTE_TENSOR_SIZES);
+}
+static void no_dim_order(rig *r) {
+  rig_remove(rig_value(r, PTE_TENSOR, 0), PTE_TENSOR_DIM_ORDER);
+}
+static void short_dim_order(rig *r) {
+  rig_poke_u32(eti_fb_table(rig_value(r, PTE_TENSOR, 0), PTE_TENSOR_DIM_ORDER), 1);
+}
 static void repeated_dim_order(rig *r) {
   rig_poke_u8(eti_fb_vector(rig_value(r, PTE_TENSOR, 0), PTE_TENSOR_DIM_ORDER).data, 1);
 }
@@ -81,18 +144,37 @@ static void poke_dynamism(rig *r, uint8_t v) {  // of the first tensor that has 
   while (eti_fb_field(rig_value(r, PTE_TENSOR, i), PTE_TENSOR_DYNAMISM) == NULL) i++;
   rig_poke_u8(eti_fb_field(rig_value(r, PTE_TENSOR, i), PTE_TENSOR_DYNAMISM), v);
 }
-static void unbounded(rig *r) { poke_dynamism(r, 2); }
-static void dynamism_seven(rig *r) { poke_dynamism(r, 7); }
-static void constant_index_nine(rig *r) { rig_poke_u32(eti_fb_field(rig_value(r, PTE_TENSOR, 0), PTE_TENSOR_BUFFER), 9); }
-static const uint8_t *constant_offsets(rig *r) {
-  return eti_fb_vector(eti_fb_table(rig_root(r), PTE_PROGRAM_CONSTANT_SEGMENT), PTE_SUBSEGMENT_OFFSETS).data;
+static void unbounded(rig *r) {
+  poke_dynamism(r, 2);
 }
-static void constant_past_its_segment(rig *r) { rig_poke_u64(constant_offsets(r) + 8, 8); }
-static void constant_far_away(rig *r) { rig_poke_u64(constant_offsets(r) + 8, UINT64_MAX - 3); }
-static const uint8_t *allocation(rig *r) { return eti_fb_table(rig_value(r, PTE_TENSOR, 1), PTE_TENSOR_ALLOCATION); }
-static void memory_zero(rig *r) { rig_poke_u32(eti_fb_field(allocation(r), PTE_ALLOCATION_MEMORY), 0); }
-static void memory_nine(rig *r) { rig_poke_u32(eti_fb_field(allocation(r), PTE_ALLOCATION_MEMORY), 9); }
-static const uint8_t *late_allocation(rig *r) {  // one whose offset is not 0, so that the field is there
+static void dynamism_seven(rig *r) {
+  poke_dynamism(r, 7);
+}
+static void constant_index_nine(rig *r) {
+  rig_poke_u32(eti_fb_field(rig_value(r, PTE_TENSOR, 0), PTE_TENSOR_BUFFER), 9);
+}
+static const uint8_t *constant_offsets(rig *r) {
+  return eti_fb_vector(eti_fb_table(rig_root(r), PTE_PROGRAM_CONSTANT_SEGMENT),
+                       PTE_SUBSEGMENT_OFFSETS)
+      .data;
+}
+static void constant_past_its_segment(rig *r) {
+  rig_poke_u64(constant_offsets(r) + 8, 8);
+}
+static void constant_far_away(rig *r) {
+  rig_poke_u64(constant_offsets(r) + 8, UINT64_MAX - 3);
+}
+static const uint8_t *allocation(rig *r) {
+  return eti_fb_table(rig_value(r, PTE_TENSOR, 1), PTE_TENSOR_ALLOCATION);
+}
+static void memory_zero(rig *r) {
+  rig_poke_u32(eti_fb_field(allocation(r), PTE_ALLOCATION_MEMORY), 0);
+}
+static void memory_nine(rig *r) {
+  rig_poke_u32(eti_fb_field(allocation(r), PTE_ALLOCATION_MEMORY), 9);
+}
+static const uint8_t *late_allocation(
+    rig *r) {  // one whose offset is not 0, so that the field is there
   for (size_t i = 0;; i++) {
     const uint8_t *tensor = rig_value(r, PTE_TENSOR, i);
     if (tensor == NULL) return NULL;
@@ -100,26 +182,44 @@ static const uint8_t *late_allocation(rig *r) {  // one whose offset is not 0, s
     if (eti_fb_u32(found, PTE_ALLOCATION_LOW) != 0) return found;
   }
 }
-static void offset_past_its_memory(rig *r) { rig_poke_u32(eti_fb_field(late_allocation(r), PTE_ALLOCATION_LOW), 1 << 20); }
-static void offset_misaligned(rig *r) { rig_poke_u32(eti_fb_field(late_allocation(r), PTE_ALLOCATION_LOW), 2); }
+static void offset_past_its_memory(rig *r) {
+  rig_poke_u32(eti_fb_field(late_allocation(r), PTE_ALLOCATION_LOW), 1 << 20);
+}
+static void offset_misaligned(rig *r) {
+  rig_poke_u32(eti_fb_field(late_allocation(r), PTE_ALLOCATION_LOW), 2);
+}
 
 static void instruction_of_kind_nine(rig *r) {
-  rig_poke_u8(eti_fb_field(rig_member(rig_member(rig_plan(r), PTE_PLAN_CHAINS, 0), PTE_CHAIN_INSTRUCTIONS, 0),
-                           PTE_UNION_CODE), 9);
+  rig_poke_u8(eti_fb_field(rig_member(rig_member(rig_plan(r), PTE_PLAN_CHAINS, 0),
+                                      PTE_CHAIN_INSTRUCTIONS, 0),
+                           PTE_UNION_CODE),
+              9);
 }
-static void operator_nine(rig *r) { rig_poke_u32(eti_fb_field(rig_instruction(r, 1), PTE_CALL_INDEX), 9); }
-static void operator_negative(rig *r) { rig_poke_u32(eti_fb_field(rig_instruction(r, 1), PTE_CALL_INDEX), UINT32_MAX); }
-static void argument_1000(rig *r) { rig_poke_u32(eti_fb_vector(rig_instruction(r, 0), PTE_CALL_ARGS).data, 1000); }
+static void operator_nine(rig *r) {
+  rig_poke_u32(eti_fb_field(rig_instruction(r, 1), PTE_CALL_INDEX), 9);
+}
+static void operator_negative(rig *r) {
+  rig_poke_u32(eti_fb_field(rig_instruction(r, 1), PTE_CALL_INDEX), UINT32_MAX);
+}
+static void argument_1000(rig *r) {
+  rig_poke_u32(eti_fb_vector(rig_instruction(r, 0), PTE_CALL_ARGS).data, 1000);
+}
 static void one_argument_less(rig *r) {
   const uint8_t *args = eti_fb_table(rig_instruction(r, 0), PTE_CALL_ARGS);
   rig_poke_u32(args, eti_u32(args) - 1);
 }
-static void no_arguments(rig *r) { rig_poke_u32(eti_fb_table(rig_instruction(r, 0), PTE_CALL_ARGS), 0); }
+static void no_arguments(rig *r) {
+  rig_poke_u32(eti_fb_table(rig_instruction(r, 0), PTE_CALL_ARGS), 0);
+}
 static void unknown_operator(rig *r) {
-  rig_poke_u8((const uint8_t *)eti_fb_string(rig_member(rig_plan(r), PTE_PLAN_OPERATORS, 0), PTE_OPERATOR_NAME) + 6, 'x');
+  rig_poke_u8((const uint8_t *)eti_fb_string(rig_member(rig_plan(r), PTE_PLAN_OPERATORS, 0),
+                                             PTE_OPERATOR_NAME) +
+                  6,
+              'x');
 }
 static void operator_without_overload(rig *r) {
-  const uint8_t *overload = eti_fb_table(rig_member(rig_plan(r), PTE_PLAN_OPERATORS, 0), PTE_OPERATOR_OVERLOAD);
+  const uint8_t *overload =
+      eti_fb_table(rig_member(rig_plan(r), PTE_PLAN_OPERATORS, 0), PTE_OPERATOR_OVERLOAD);
   rig_poke_u32(overload, 0);
   rig_poke_u8(overload + 4, 0);
 }
@@ -127,28 +227,42 @@ static void writes_a_constant(rig *r) {  // result := the weight, which is value
   const eti_vector args = eti_fb_vector(rig_instruction(r, 0), PTE_CALL_ARGS);
   rig_poke_u32(args.data + 4 * (args.n - 1), 0);
 }
-static void int_result_type(rig *r) {  // the last tensor is the output: an i64 one holds fewer elements in its memory
+static void int_result_type(
+    rig *r) {  // the last tensor is the output: an i64 one holds fewer elements in its memory
   rig_poke_u8(eti_fb_field(rig_value(r, PTE_TENSOR, 0), PTE_TENSOR_DTYPE), ET_QI8);
 }
 
 static const uint8_t *find_kind(rig *r, unsigned code) {
   for (size_t i = 0;; i++) {
-    const uint8_t *entry = rig_member(rig_member(rig_plan(r), PTE_PLAN_CHAINS, 0), PTE_CHAIN_INSTRUCTIONS, i);
+    const uint8_t *entry =
+        rig_member(rig_member(rig_plan(r), PTE_PLAN_CHAINS, 0), PTE_CHAIN_INSTRUCTIONS, i);
     if (eti_fb_u8(entry, PTE_UNION_CODE) == code) return eti_fb_table(entry, PTE_UNION_TABLE);
   }
 }
 static void jump_to(rig *r, uint32_t to) {
   rig_poke_u32(eti_fb_field(find_kind(r, PTE_JUMP_FALSE_CALL), PTE_JUMP_DESTINATION), to);
 }
-static void jump_past_the_end(rig *r) { jump_to(r, 1000); }
-static void jump_negative(rig *r) { jump_to(r, UINT32_MAX); }
-static void jump_to_the_end(rig *r) {
-  jump_to(r, (uint32_t)eti_fb_vector(rig_member(rig_plan(r), PTE_PLAN_CHAINS, 0), PTE_CHAIN_INSTRUCTIONS).n);
+static void jump_past_the_end(rig *r) {
+  jump_to(r, 1000);
 }
-static void move_to_1000(rig *r) { rig_poke_u32(eti_fb_field(find_kind(r, PTE_MOVE_CALL), PTE_MOVE_TO), 1000); }
+static void jump_negative(rig *r) {
+  jump_to(r, UINT32_MAX);
+}
+static void jump_to_the_end(rig *r) {
+  jump_to(r, (uint32_t)eti_fb_vector(rig_member(rig_plan(r), PTE_PLAN_CHAINS, 0),
+                                     PTE_CHAIN_INSTRUCTIONS)
+                 .n);
+}
+static void move_to_1000(rig *r) {
+  rig_poke_u32(eti_fb_field(find_kind(r, PTE_MOVE_CALL), PTE_MOVE_TO), 1000);
+}
 
-static void int_list_item_1000(rig *r) { rig_poke_u64(eti_fb_vector(rig_value(r, PTE_INT_LIST, 0), 0).data, 1000); }
-static void int_list_item_negative(rig *r) { rig_poke_u64(eti_fb_vector(rig_value(r, PTE_INT_LIST, 0), 0).data, UINT64_MAX); }
+static void int_list_item_1000(rig *r) {
+  rig_poke_u64(eti_fb_vector(rig_value(r, PTE_INT_LIST, 0), 0).data, 1000);
+}
+static void int_list_item_negative(rig *r) {
+  rig_poke_u64(eti_fb_vector(rig_value(r, PTE_INT_LIST, 0), 0).data, UINT64_MAX);
+}
 static void tensor_list_of_an_int(rig *r) {
   const eti_vector values = eti_fb_vector(rig_plan(r), PTE_PLAN_VALUES);
   for (uint32_t i = 0; i < values.n; i++) {
@@ -157,11 +271,16 @@ static void tensor_list_of_an_int(rig *r) {
   }
 }
 static void delegate_segment_nine(rig *r) {
-  const uint8_t *processed = eti_fb_table(rig_member(rig_plan(r), PTE_PLAN_DELEGATES, 0), PTE_DELEGATE_PROCESSED);
+  const uint8_t *processed =
+      eti_fb_table(rig_member(rig_plan(r), PTE_PLAN_DELEGATES, 0), PTE_DELEGATE_PROCESSED);
   rig_poke_u32(eti_fb_field(processed, PTE_PROCESSED_INDEX), 9);
 }
-static void delegate_without_id(rig *r) { rig_remove(rig_member(rig_plan(r), PTE_PLAN_DELEGATES, 0), PTE_DELEGATE_ID); }
-static void nothing(rig *r) { (void)r; }
+static void delegate_without_id(rig *r) {
+  rig_remove(rig_member(rig_plan(r), PTE_PLAN_DELEGATES, 0), PTE_DELEGATE_ID);
+}
+static void nothing(rig *r) {
+  (void)r;
+}
 
 #define D(file, damage, status, part) {#damage, file, damage, status, part}
 static const defect defects[] = {
@@ -213,7 +332,8 @@ static const defect defects[] = {
     D("add_mul.pte", offset_past_its_memory, ET_OUT_OF_MEMORY, "planned at 1048576"),
     D("add_mul.pte", offset_misaligned, ET_INVALID_PROGRAM, "not aligned"),
     D("add_mul.pte", instruction_of_kind_nine, ET_INVALID_PROGRAM, STRUCTURE),
-    D("add_mul.pte", operator_nine, ET_INVALID_PROGRAM, "instruction 1: calls operator or delegate 9"),
+    D("add_mul.pte", operator_nine, ET_INVALID_PROGRAM,
+      "instruction 1: calls operator or delegate 9"),
     D("add_mul.pte", operator_negative, ET_INVALID_PROGRAM, "instruction 1"),
     D("add_mul.pte", argument_1000, ET_INVALID_PROGRAM, "instruction 0: argument 0 is value 1000"),
     D("add_mul.pte", one_argument_less, ET_INVALID_PROGRAM, "arguments, the operator takes"),
@@ -240,7 +360,8 @@ static void every_defect_has_its_code_and_words(void) {
     d->damage(&r);
     const et_status status = rig_start(&r, "forward") ? ET_OK : r.err.status;
     if (status != d->status || (status != ET_OK && strstr(r.err.message, d->part) == NULL)) {
-      printf("  %s: found %s: %s\n", d->name, et_status_name(status), status == ET_OK ? "" : r.err.message);
+      printf("  %s: found %s: %s\n", d->name, et_status_name(status),
+             status == ET_OK ? "" : r.err.message);
       et_test_fail(__FILE__, __LINE__, d->name);
     }
     rig_end(&r);

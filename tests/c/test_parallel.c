@@ -1,0 +1,154 @@
+// Tests of et_parallel_for and of the POSIX thread pool: every item once, at any number of threads, nested and at once.
+// Under the tsan preset they are also the test for data races.
+#include "runtime/et.h"
+
+#include "et_test.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define MOST_ITEMS 1000
+
+typedef struct tally {
+  atomic_uint seen[MOST_ITEMS];
+  atomic_uint n_ranges, n_short;
+  size_t n, grain;
+  const et_pool *inner;  // NULL: no nesting
+} tally;
+
+static void count_inner(void *ctx, size_t begin, size_t end) { atomic_fetch_add((atomic_uint *)ctx, (unsigned)(end - begin)); }
+
+static void count(void *ctx, size_t begin, size_t end) {
+  tally *t = ctx;
+  atomic_fetch_add(&t->n_ranges, 1);
+  if (end - begin < t->grain && end != t->n) atomic_fetch_add(&t->n_short, 1);
+  for (size_t i = begin; i < end; i++) atomic_fetch_add(&t->seen[i], 1);
+  if (t->inner != NULL) {
+    atomic_uint sum = 0;
+    et_parallel_for(t->inner, count_inner, &sum, 100, 1);
+    if (sum != 100) atomic_fetch_add(&t->n_short, 1);
+  }
+}
+
+static bool covers_once(const et_pool *pool, size_t n, size_t grain, const et_pool *inner) {
+  tally *t = calloc(1, sizeof *t);
+  if (t == NULL) return false;
+  t->n = n;
+  t->grain = grain;
+  t->inner = inner;
+  et_parallel_for(pool, count, t, n, grain);
+  bool is_good = atomic_load(&t->n_short) == 0;
+  for (size_t i = 0; i < MOST_ITEMS; i++) is_good = is_good && atomic_load(&t->seen[i]) == (i < n);
+  free(t);
+  return is_good;
+}
+
+typedef struct pool_rig {
+  void *memory;
+  et_thread_pool *pool;
+  et_pool handle;
+} pool_rig;
+
+static pool_rig start(size_t n_threads) {
+  pool_rig r = {0};
+  et_error err;
+  const size_t bytes = et_thread_pool_bytes(n_threads);
+  r.memory = aligned_alloc(ET_MEMORY_ALIGN, (bytes + 63) & ~(size_t)63);
+  if (et_thread_pool_init(&r.pool, (et_span){r.memory, bytes}, n_threads, &err) != ET_OK) abort();
+  r.handle = et_thread_pool_handle(r.pool);
+  return r;
+}
+
+static void stop(pool_rig *r) {
+  et_thread_pool_deinit(r->pool);
+  free(r->memory);
+}
+
+static void every_item_is_done_once_at_any_number_of_threads(void) {
+  static const size_t counts[] = {0, 1, 2, 3, 7, 8, 9, 64, 100, 999, 1000};
+  for (size_t n_threads = 1; n_threads <= 8; n_threads++) {
+    pool_rig r = start(n_threads);
+    bool is_good = r.handle.n_threads == n_threads;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+      for (size_t grain = 1; grain <= 512; grain *= 8) is_good = is_good && covers_once(&r.handle, counts[i], grain, NULL);
+    }
+    stop(&r);
+    EXPECT(is_good);
+  }
+}
+
+static void without_a_pool_everything_runs_in_one_piece(void) {
+  EXPECT(covers_once(NULL, 1000, 1, NULL));
+  EXPECT(covers_once(NULL, 0, 1, NULL));
+}
+
+static void a_job_inside_a_job_runs_inline(void) {
+  pool_rig r = start(4);
+  const bool is_good = covers_once(&r.handle, 1000, 1, &r.handle);
+  stop(&r);
+  EXPECT(is_good);
+}
+
+static void many_jobs_in_a_row_leave_nothing_behind(void) {
+  pool_rig r = start(3);
+  bool is_good = true;
+  for (int i = 0; i < 300; i++) is_good = is_good && covers_once(&r.handle, 50, 1, NULL);
+  stop(&r);
+  EXPECT(is_good);
+}
+
+// Two users of one pool at once: tasks of the outer pool's threads, each a caller of the inner pool.
+static void shared_caller(void *ctx, size_t i) {
+  (void)i;
+  if (!covers_once(ctx, 500, 1, NULL)) abort();
+}
+
+static void a_second_caller_at_the_same_time_is_served_inline(void) {
+  pool_rig outer = start(4), inner = start(3);
+  for (int i = 0; i < 20; i++) outer.handle.run(outer.handle.ctx, shared_caller, &inner.handle, 4);
+  stop(&outer);
+  stop(&inner);
+}
+
+static void a_pool_can_end_without_ever_having_worked(void) {
+  for (size_t n_threads = 1; n_threads <= 8; n_threads++) {
+    pool_rig r = start(n_threads);
+    stop(&r);
+  }
+  et_thread_pool_deinit(NULL);
+}
+
+static void wrong_pools_are_refused(void) {
+  et_thread_pool *pool = NULL;
+  et_error err;
+  EXPECT(et_thread_pool_init(&pool, (et_span){NULL, 0}, 0, &err) == ET_INVALID_ARGUMENT);
+  EXPECT_ERROR(&err, ET_INVALID_ARGUMENT, "0 threads");
+  EXPECT(et_thread_pool_init(&pool, (et_span){NULL, 0}, 5000, &err) == ET_INVALID_ARGUMENT);
+  EXPECT(et_thread_pool_init(&pool, (et_span){NULL, 0}, 2, &err) == ET_OUT_OF_MEMORY);
+  EXPECT_ERROR(&err, ET_OUT_OF_MEMORY, "0 bytes given");
+  EXPECT(pool == NULL);
+}
+
+static void there_is_at_least_one_cpu_and_time_does_not_go_back(void) {
+  EXPECT(et_cpu_count() >= 1 && et_cpu_count() <= 65536);
+  uint64_t before = et_clock_ns();
+  for (int i = 0; i < 1000; i++) {
+    const uint64_t now = et_clock_ns();
+    EXPECT(now >= before);
+    before = now;
+  }
+}
+
+static const et_test tests[] = {
+    ET_CASE(every_item_is_done_once_at_any_number_of_threads),
+    ET_CASE(without_a_pool_everything_runs_in_one_piece),
+    ET_CASE(a_job_inside_a_job_runs_inline),
+    ET_CASE(many_jobs_in_a_row_leave_nothing_behind),
+    ET_CASE(a_second_caller_at_the_same_time_is_served_inline),
+    ET_CASE(a_pool_can_end_without_ever_having_worked),
+    ET_CASE(wrong_pools_are_refused),
+    ET_CASE(there_is_at_least_one_cpu_and_time_does_not_go_back),
+};
+
+ET_TEST_MAIN(tests)

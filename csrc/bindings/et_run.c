@@ -1,9 +1,10 @@
 // et_run.c — runs a program from the command line:
-//   et_run model.pte [--method M] [--data X.ptd]… [--threads N] [--repeat N] [--input I=FILE|ones|zeros|random]…
+//   et_run model.pte [--method M] [--data X.ptd]… [--threads N] [--repeat N] [--input
+//   I=FILE|ones|zeros|random]…
 //                    [--shape I=2x3x4]… [--output PREFIX] [--print none|summary|all]
-// Inputs are raw little-endian bytes in the planned dim order; those not named are ones. Outputs are printed, and written
-// as PREFIX0.bin, PREFIX1.bin … when a prefix is given. Also the longest example of the C API: unlike the library it uses
-// stdio and malloc.
+// Inputs are raw little-endian bytes in the planned dim order; those not named are ones. Outputs
+// are printed, and written as PREFIX0.bin, PREFIX1.bin … when a prefix is given. Also the longest
+// example of the C API: unlike the library it uses stdio and malloc.
 #include "runtime/et.h"
 
 #include <stdio.h>
@@ -49,7 +50,8 @@ static void refuse(const char *what, const char *found) {
 static void *claim(session *s, size_t bytes) {
   void *block = NULL;
   const size_t rounded = (bytes + ET_MEMORY_ALIGN) & ~(size_t)(ET_MEMORY_ALIGN - 1);
-  if (s->n_blocks < sizeof s->blocks / sizeof s->blocks[0]) block = aligned_alloc(ET_MEMORY_ALIGN, rounded);
+  if (s->n_blocks < sizeof s->blocks / sizeof s->blocks[0])
+    block = aligned_alloc(ET_MEMORY_ALIGN, rounded);
   if (block == NULL) refuse("out of memory", "");
   memset(block, 0, rounded);
   s->blocks[s->n_blocks++] = block;
@@ -105,26 +107,34 @@ static options parse_options(int argc, char **argv) {
     } else if (strcmp(name, "--output") == 0) {
       o.output = value;
     } else if (strcmp(name, "--print") == 0) {
-      o.print = strcmp(value, "none") == 0 ? PRINT_NONE : strcmp(value, "all") == 0 ? PRINT_ALL : PRINT_SUMMARY;
+      o.print = strcmp(value, "none") == 0  ? PRINT_NONE
+                : strcmp(value, "all") == 0 ? PRINT_ALL
+                                            : PRINT_SUMMARY;
     } else {
       refuse("unknown option: ", name);
     }
   }
   if (o.model == NULL) {
-    refuse("usage: et_run model.pte [--method M] [--data X.ptd] [--threads N] [--repeat N] "
-           "[--input I=FILE|ones|zeros|random] [--shape I=2x3] [--output PREFIX] [--print none|summary|all]", "");
+    refuse(
+        "usage: et_run model.pte [--method M] [--data X.ptd] [--threads N] [--repeat N] "
+        "[--input I=FILE|ones|zeros|random] [--shape I=2x3] [--output PREFIX] [--print "
+        "none|summary|all]",
+        "");
   }
   return o;
 }
 
 // ---- Loading
 
-static double milliseconds_since(uint64_t start) { return (double)(et_clock_ns() - start) / 1e6; }
+static double milliseconds_since(uint64_t start) {
+  return (double)(et_clock_ns() - start) / 1e6;
+}
 
 static void open_files(session *s, const options *o) {
   if (et_file_map_open(&s->model_map, o->model, &s->err) != ET_OK) die("file", &s->err);
   const et_source source = et_source_from_memory(s->model_map.data, s->model_map.size);
-  if (et_program_open(&s->program, &source, ET_VERIFY_FULL, &s->err) != ET_OK) die(o->model, &s->err);
+  if (et_program_open(&s->program, &source, ET_VERIFY_FULL, &s->err) != ET_OK)
+    die(o->model, &s->err);
   for (size_t i = 0; i < o->n_data; i++) {
     if (et_file_map_open(&s->data_maps[i], o->data[i], &s->err) != ET_OK) die("file", &s->err);
     const et_source data = et_source_from_memory(s->data_maps[i].data, s->data_maps[i].size);
@@ -137,8 +147,10 @@ static void load(session *s, const options *o) {
   const uint64_t start = et_clock_ns();
   open_files(s, o);
   if (o->n_threads > 1) {
-    const et_span room = {claim(s, et_thread_pool_bytes(o->n_threads)), et_thread_pool_bytes(o->n_threads)};
-    if (et_thread_pool_init(&s->pool, room, o->n_threads, &s->err) != ET_OK) die("threads", &s->err);
+    const et_span room = {claim(s, et_thread_pool_bytes(o->n_threads)),
+                          et_thread_pool_bytes(o->n_threads)};
+    if (et_thread_pool_init(&s->pool, room, o->n_threads, &s->err) != ET_OK)
+      die("threads", &s->err);
     s->pool_handle = et_thread_pool_handle(s->pool);
   }
   const et_method_config config = {.ops = &et_ops_portable,
@@ -147,12 +159,15 @@ static void load(session *s, const options *o) {
                                    .data_maps = s->data_list,
                                    .n_data_maps = o->n_data};
   et_method_needs needs;
-  if (et_program_method_info(&s->program, o->method, &s->info, &s->err) != ET_OK) die("method", &s->err);
-  if (et_method_measure(&s->program, o->method, &config, &needs, &s->err) != ET_OK) die("measure", &s->err);
+  if (et_program_method_info(&s->program, o->method, &s->info, &s->err) != ET_OK)
+    die("method", &s->err);
+  if (et_method_measure(&s->program, o->method, &config, &needs, &s->err) != ET_OK)
+    die("measure", &s->err);
   et_span *planned = claim(s, (needs.n_planned + 1) * sizeof *planned);
   size_t planned_bytes = 0;
   for (size_t i = 0; i < needs.n_planned; i++) {
-    if (et_program_planned_bytes(&s->program, o->method, i, &planned[i].size, &s->err) != ET_OK) die("plan", &s->err);
+    if (et_program_planned_bytes(&s->program, o->method, i, &planned[i].size, &s->err) != ET_OK)
+      die("plan", &s->err);
     planned[i].data = claim(s, planned[i].size);
     planned_bytes += planned[i].size;
   }
@@ -160,12 +175,14 @@ static void load(session *s, const options *o) {
                                    .scratch = {claim(s, needs.scratch_bytes), needs.scratch_bytes},
                                    .planned = planned,
                                    .n_planned = needs.n_planned};
-  if (et_method_load(&s->program, o->method, &config, &memory, &s->method, &s->err) != ET_OK) die("load", &s->err);
+  if (et_method_load(&s->program, o->method, &config, &memory, &s->method, &s->err) != ET_OK)
+    die("load", &s->err);
   if (o->print != PRINT_NONE) {
-    printf("%s: method %s, %zu instructions, %zu inputs, %zu outputs\n", o->model, s->info.name, s->info.n_instructions,
-           s->info.n_inputs, s->info.n_outputs);
-    printf("memory: file %zu bytes, planned %zu, method %zu, scratch %zu; loaded in %.2f ms\n", s->model_map.size,
-           planned_bytes, needs.method_bytes, needs.scratch_bytes, milliseconds_since(start));
+    printf("%s: method %s, %zu instructions, %zu inputs, %zu outputs\n", o->model, s->info.name,
+           s->info.n_instructions, s->info.n_inputs, s->info.n_outputs);
+    printf("memory: file %zu bytes, planned %zu, method %zu, scratch %zu; loaded in %.2f ms\n",
+           s->model_map.size, planned_bytes, needs.method_bytes, needs.scratch_bytes,
+           milliseconds_since(start));
   }
 }
 
@@ -238,8 +255,12 @@ static void parse_shape(const char *text, et_tensor_info *info) {
 // The bytes of an input stay ours: unplanned inputs borrow them.
 static void set_tensor_input(session *s, const options *o, size_t i, et_tensor_info *info) {
   ptrdiff_t strides[ET_MAX_RANK] = {0};
-  et_tensor t = {.sizes = info->sizes, .strides = strides, .dim_order = info->dim_order, .numel = 1,
-                 .dtype = (uint8_t)info->dtype, .rank = (uint8_t)info->rank};
+  et_tensor t = {.sizes = info->sizes,
+                 .strides = strides,
+                 .dim_order = info->dim_order,
+                 .numel = 1,
+                 .dtype = (uint8_t)info->dtype,
+                 .rank = (uint8_t)info->rank};
   if (i < MAX_LIST && o->shapes[i] != NULL) parse_shape(o->shapes[i], info);
   for (size_t d = 0; d < info->rank; d++) t.numel *= (size_t)info->sizes[d];
   if (t.numel > (size_t)1 << 34) refuse("an input too large for this tool", "");
@@ -254,7 +275,9 @@ static void set_inputs(session *s, const options *o) {
   for (size_t i = 0; i < s->info.n_inputs; i++) {
     et_tag tag;
     et_tensor_info info;
-    if (et_program_slot_info(&s->program, o->method, ET_SLOT_INPUT, i, &tag, &info, &s->err) != ET_OK) die("input", &s->err);
+    if (et_program_slot_info(&s->program, o->method, ET_SLOT_INPUT, i, &tag, &info, &s->err) !=
+        ET_OK)
+      die("input", &s->err);
     if (tag == ET_TENSOR) {
       set_tensor_input(s, o, i, &info);
     } else {  // only the traced value is accepted, which is what the method holds
@@ -265,7 +288,9 @@ static void set_inputs(session *s, const options *o) {
   for (size_t i = 0; i < s->info.n_outputs; i++) {
     et_tag tag;
     et_tensor_info info;
-    if (et_program_slot_info(&s->program, o->method, ET_SLOT_OUTPUT, i, &tag, &info, &s->err) != ET_OK) die("output", &s->err);
+    if (et_program_slot_info(&s->program, o->method, ET_SLOT_OUTPUT, i, &tag, &info, &s->err) !=
+        ET_OK)
+      die("output", &s->err);
     if (tag != ET_TENSOR || info.is_planned) continue;
     const et_span memory = {claim(s, info.bytes), info.bytes};
     if (et_method_set_output_data(s->method, i, memory, &s->err) != ET_OK) die("output", &s->err);
@@ -297,7 +322,8 @@ static double element(const et_tensor *t, size_t i) {
 }
 
 static void print_tensor(const et_tensor *t, print_mode mode) {
-  const bool is_readable = t->dtype <= ET_I64 || t->dtype == ET_F32 || t->dtype == ET_F64 || t->dtype == ET_B8;
+  const bool is_readable =
+      t->dtype <= ET_I64 || t->dtype == ET_F32 || t->dtype == ET_F64 || t->dtype == ET_B8;
   printf("%s [", et_dtype_name((et_dtype)t->dtype));
   for (size_t d = 0; d < t->rank; d++) printf("%s%ld", d == 0 ? "" : ", ", (long)t->sizes[d]);
   printf("]%s", is_readable ? " =" : "");
@@ -311,7 +337,8 @@ static void write_output(const char *prefix, size_t i, const et_tensor *t) {
   snprintf(path, sizeof path, "%s%zu.bin", prefix, i);
   FILE *file = fopen(path, "wb");
   const size_t bytes = et_tensor_bytes(t);
-  if (file == NULL || (bytes > 0 && fwrite(t->data, 1, bytes, file) != bytes) || fclose(file) != 0) {
+  if (file == NULL || (bytes > 0 && fwrite(t->data, 1, bytes, file) != bytes) ||
+      fclose(file) != 0) {
     refuse("cannot write ", path);
   }
 }
@@ -353,8 +380,8 @@ static void run(session *s, const options *o) {
   if (o->print == PRINT_NONE) return;
   const double first = times[0];
   qsort(times, o->n_repeat, sizeof *times, compare_times);
-  printf("ran %zu times: first %.4f ms, median %.4f ms, least %.4f ms\n", o->n_repeat, first, times[o->n_repeat / 2],
-         times[0]);
+  printf("ran %zu times: first %.4f ms, median %.4f ms, least %.4f ms\n", o->n_repeat, first,
+         times[o->n_repeat / 2], times[0]);
 }
 
 int main(int argc, char **argv) {

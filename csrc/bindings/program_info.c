@@ -194,8 +194,9 @@ static void add_cpu_features(PyObject *list) {
   if (__builtin_cpu_supports(name) && push(list, PyUnicode_FromString(name)) < 0) PyErr_Clear();
   FEATURE("sse4.2")
   FEATURE("avx")
-  FEATURE("fma") FEATURE("avx2") FEATURE("avx512f") FEATURE("avx512bw") FEATURE("avx512dq")
-      FEATURE("avx512vl") FEATURE("avx512vnni") FEATURE("avx512bf16")
+  FEATURE("fma")
+  FEATURE("avx2") FEATURE("avx512f") FEATURE("avx512bw") FEATURE("avx512dq") FEATURE("avx512vl")
+      FEATURE("avx512vnni") FEATURE("avx512bf16")
 #undef FEATURE
 }
 static const char machine[] = "x86-64";

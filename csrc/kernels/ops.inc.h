@@ -1,8 +1,12 @@
-// ops.inc.h — one line per operator overload, sorted by name (strcmp order): the whole support matrix at a glance.
+// ops.inc.h — one line per operator overload, sorted by name (strcmp order): the whole support
+// matrix at a glance.
 //   ET_OP(name, run, n_args, in_dtypes, out_dtypes, …)                    plain operator
 //   ET_OP_PREPARED(name, run, prepare, n_args, in_dtypes, out_dtypes, …)  with a prepare step
-// n_args counts the schema's arguments (out arguments included) plus the repeated result; trailing designators set what is
-// rare: .max_rank = 5, and .writes = 3u << 5 where more is written than the one out argument before the result. Dtype sets cover what is possible over all tensor arguments; run checks the rest.
+// n_args counts the schema's arguments (out arguments included) plus the repeated result; trailing
+// designators set what is rare: .max_rank = 5, and .writes = 3u << 5 where more is written than the
+// one out argument before the result. Dtype sets cover what is possible over all tensor arguments;
+// run checks the rest.
+// clang-format off
 ET_OP("aten::_adaptive_avg_pool2d.out", op_adaptive_avg_pool2d_out, 4, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), .max_rank = 4)
 ET_OP("aten::_adaptive_avg_pool3d.out", op_adaptive_avg_pool3d_out, 4, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), .max_rank = 5)
 ET_OP("aten::_cdist_forward.out", op_cdist_forward_out, 6, ET_TYPES_FLOAT_HALF, ET_TYPES_FLOAT_HALF)
@@ -253,3 +257,4 @@ ET_OP("llama::fallback.out", op_llama_fallback_out, 3, ET_TYPES_ALL, ET_TYPES_AL
 ET_OP("llama::sdpa_with_kv_cache.out", op_llama_sdpa_with_kv_cache_out, 13, ET_TYPES_F32 | ET_TYPES_HALF | ET_TYPES_BOOL, ET_TYPES_F32 | ET_TYPES_HALF, .writes = 3u << 3 | 1u << 11)
 ET_OP("llama::update_cache.out", op_llama_update_cache_out, 5, ET_TYPES_ALL, ET_TYPES_ALL, .writes = 1u << 1 | 1u << 3)
 ET_OP("llama::update_cache_with_indices.out", op_llama_update_cache_with_indices_out, 6, ET_TYPES_ALL, ET_TYPES_ALL, .writes = 1u << 1 | 1u << 4)
+// clang-format on

@@ -1,4 +1,5 @@
-// arena.c — see arena.h. Also the prepare step's allocator, which is the method's arena seen by kernels and backends.
+// arena.c — see arena.h. Also the prepare step's allocator, which is the method's arena seen by
+// kernels and backends.
 #include "runtime/arena.h"
 
 #include "runtime/bytes.h"
@@ -28,7 +29,8 @@ void *eti_arena_claim(et_arena *arena, size_t n, size_t item_bytes, size_t align
     arena->failed = true;
     return NULL;
   }
-  arena->used = end;  // goes on counting past the end, so that the error can tell what was needed so far
+  arena->used =
+      end;  // goes on counting past the end, so that the error can tell what was needed so far
   if (arena->measuring) return NULL;
   if (end > arena->size) {
     arena->failed = true;
@@ -38,8 +40,9 @@ void *eti_arena_claim(et_arena *arena, size_t n, size_t item_bytes, size_t align
 }
 
 et_status eti_arena_status(const et_arena *arena, et_error *err) {
-  ET_CHECK(!arena->failed, err, ET_OUT_OF_MEMORY, "method memory: %zu bytes given, at least %zu needed (measure first)",
-           arena->size, arena->used);
+  ET_CHECK(!arena->failed, err, ET_OUT_OF_MEMORY,
+           "method memory: %zu bytes given, at least %zu needed (measure first)", arena->size,
+           arena->used);
   return ET_OK;
 }
 
@@ -49,4 +52,6 @@ void *et_prepare_alloc(et_prepare_ctx *ctx, size_t bytes, size_t align) {
   return p;
 }
 
-et_status et_prepare_status(const et_prepare_ctx *ctx) { return ctx->status; }
+et_status et_prepare_status(const et_prepare_ctx *ctx) {
+  return ctx->status;
+}

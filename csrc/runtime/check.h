@@ -1,13 +1,15 @@
 // check.h — all the control-flow macros there are. Only ET_TRY and ET_CHECK contain a return.
-// Relies on et.h for statuses. Functions that own something to release do not use them (they `goto done` instead).
+// Relies on et.h for statuses. Functions that own something to release do not use them (they `goto
+// done` instead).
 #ifndef ET_CHECK_H
 #define ET_CHECK_H
 
 #include "runtime/config.h"
 #include "runtime/et.h"
 
-// Fills err (when not NULL) with status and a printf-formatted message, and returns status. Supports %s %d %u %i %x %c %%
-// with the length modifiers l, ll and z, and %g for doubles; status.c has the formatter, so no stdio is linked.
+// Fills err (when not NULL) with status and a printf-formatted message, and returns status.
+// Supports %s %d %u %i %x %c %% with the length modifiers l, ll and z, and %g for doubles; status.c
+// has the formatter, so no stdio is linked.
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4), cold))
 #endif
@@ -37,20 +39,20 @@ void eti_append(et_error *err, const char *format, ...);
 #endif
 
 // Propagates a failure.
-#define ET_TRY(call)                          \
-  do {                                        \
-    const et_status et_try_status = (call);   \
+#define ET_TRY(call)                                  \
+  do {                                                \
+    const et_status et_try_status = (call);           \
     if (et_try_status != ET_OK) return et_try_status; \
   } while (0)
 
-// Guards everything that came from outside; always compiled. Returns the status by itself, so that compilers see that a
-// failed check never goes on with ET_OK.
-#define ET_CHECK(condition, err, status, ...)            \
-  do {                                                   \
-    if (!(condition)) {                                  \
-      (void)ET_FAIL((err), (status), __VA_ARGS__);       \
-      return (status);                                   \
-    }                                                    \
+// Guards everything that came from outside; always compiled. Returns the status by itself, so that
+// compilers see that a failed check never goes on with ET_OK.
+#define ET_CHECK(condition, err, status, ...)      \
+  do {                                             \
+    if (!(condition)) {                            \
+      (void)ET_FAIL((err), (status), __VA_ARGS__); \
+      return (status);                             \
+    }                                              \
   } while (0)
 
 // States what we can prove; vanishes in release builds.

@@ -1,8 +1,10 @@
-// config.h — compile-time limits and switches of the runtime. Override with -D on the compiler's command line.
+// config.h — compile-time limits and switches of the runtime. Override with -D on the compiler's
+// command line.
 #ifndef ET_CONFIG_H
 #define ET_CONFIG_H
 
-// 1: errors carry words. 0: errors carry the status code alone, which is what the smallest builds want.
+// 1: errors carry words. 0: errors carry the status code alone, which is what the smallest builds
+// want.
 #ifndef ET_MESSAGES
 #define ET_MESSAGES 1
 #endif
@@ -12,8 +14,8 @@
 #define ET_MAX_EXECUTED_INSTRUCTIONS 10000000u
 #endif
 
-// Stack bytes for the temporary arguments of one kernel's prepare step. An instruction whose arguments need more is run
-// without being prepared.
+// Stack bytes for the temporary arguments of one kernel's prepare step. An instruction whose
+// arguments need more is run without being prepared.
 #ifndef ET_PREPARE_ROOM_BYTES
 #define ET_PREPARE_ROOM_BYTES 4096u
 #endif

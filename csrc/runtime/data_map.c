@@ -1,4 +1,5 @@
-// data_map.c — external data files (.ptd): opening, verifying, finding entries; named data for delegates.
+// data_map.c — external data files (.ptd): opening, verifying, finding entries; named data for
+// delegates.
 #include "runtime/data_map.h"
 
 #include "runtime/bytes.h"
@@ -33,8 +34,9 @@ static et_status verify(const et_data_map *map, et_error *err) {
            ET_INVALID_EXTERNAL_DATA, "external data without segments or names");
   for (size_t i = 0; i < named.n; i++) {
     const uint8_t *layout = eti_fb_table(eti_fb_at(named, i), PTD_NAMED_LAYOUT);
-    ET_CHECK(eti_fb_vector(layout, PTD_LAYOUT_SIZES).n == eti_fb_vector(layout, PTD_LAYOUT_DIM_ORDER).n, err,
-             ET_INVALID_EXTERNAL_DATA, "external data entry %zu has half a layout", i);
+    ET_CHECK(
+        eti_fb_vector(layout, PTD_LAYOUT_SIZES).n == eti_fb_vector(layout, PTD_LAYOUT_DIM_ORDER).n,
+        err, ET_INVALID_EXTERNAL_DATA, "external data entry %zu has half a layout", i);
   }
   return ET_OK;
 }
@@ -47,20 +49,26 @@ et_status et_data_map_open(et_data_map *map, const et_source *source, et_error *
   return status;
 }
 
-void et_data_map_close(et_data_map *map) { eti_file_close(&map->file); }
+void et_data_map_close(et_data_map *map) {
+  eti_file_close(&map->file);
+}
 
-size_t et_data_map_count(const et_data_map *map) { return eti_fb_vector(map->file.root, PTD_ROOT_NAMED_DATA).n; }
+size_t et_data_map_count(const et_data_map *map) {
+  return eti_fb_vector(map->file.root, PTD_ROOT_NAMED_DATA).n;
+}
 
 const char *et_data_map_key(const et_data_map *map, size_t i) {
   const eti_vector named = eti_fb_vector(map->file.root, PTD_ROOT_NAMED_DATA);
   return i < named.n ? eti_fb_string(eti_fb_at(named, i), PTD_NAMED_KEY) : NULL;
 }
 
-et_status eti_external_find(const eti_named_data *named, const char *key, eti_named_entry *out, et_error *err) {
+et_status eti_external_find(const eti_named_data *named, const char *key, eti_named_entry *out,
+                            et_error *err) {
   for (size_t m = 0; m < named->n_maps; m++) {
     if (eti_file_find_named(&named->maps[m]->file, key, out)) return ET_OK;
   }
-  return ET_FAIL(err, ET_NOT_FOUND, "external data '%s' is in none of the %zu data files given", key, named->n_maps);
+  return ET_FAIL(err, ET_NOT_FOUND, "external data '%s' is in none of the %zu data files given",
+                 key, named->n_maps);
 }
 
 et_status eti_named_data_verify(const eti_named_data *named, et_error *err) {
@@ -82,7 +90,8 @@ static et_status get(const void *ctx, const char *key, et_blob *out, et_error *e
   eti_named_entry entry;
   if (eti_external_find(named, key, &entry, NULL) != ET_OK) {
     ET_CHECK(eti_file_find_named(&named->program->file, key, &entry), err, ET_NOT_FOUND,
-             "named data '%s' is neither in the program nor in the %zu external data files given", key, named->n_maps);
+             "named data '%s' is neither in the program nor in the %zu external data files given",
+             key, named->n_maps);
   }
   return eti_source_load(entry.source, entry.offset, entry.bytes, out, err);
 }

@@ -1,5 +1,5 @@
-// data_map.h — named data for loading: the entries of an external data file, and one look-up over everything a method may
-// use. Knows the .ptd format and, of programs, only their named data.
+// data_map.h — named data for loading: the entries of an external data file, and one look-up over
+// everything a method may use. Knows the .ptd format and, of programs, only their named data.
 #ifndef ET_DATA_MAP_H
 #define ET_DATA_MAP_H
 
@@ -14,7 +14,8 @@ typedef struct eti_named_data {
 } eti_named_data;
 
 // In the external maps only, as tensors are. ET_NOT_FOUND when absent.
-et_status eti_external_find(const eti_named_data *named, const char *key, eti_named_entry *out, et_error *err);
+et_status eti_external_find(const eti_named_data *named, const char *key, eti_named_entry *out,
+                            et_error *err);
 
 // ET_INVALID_ARGUMENT when two maps have the same key.
 et_status eti_named_data_verify(const eti_named_data *named, et_error *err);

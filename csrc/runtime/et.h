@@ -1,10 +1,12 @@
 // et.h — the whole public C API of the runtime, in reading order:
-//   1 status and errors · 2 element types · 3 tensors · 4 values · 5 memory · 6 where bytes come from
-//   7 threads · 8 operators · 9 backends · 10 programs · 11 methods · 12 events · 13 hosted helpers
+//   1 status and errors   2 element types   3 tensors   4 values   5 memory
+//   6 where bytes come from   7 threads   8 operators   9 backends   10 programs
+//   11 methods   12 events   13 hosted helpers
 //
-// A program (.pte) is opened over bytes that the caller provides, with tables of operators and backends that the caller
-// chooses; a method of it is measured, then loaded into memory that the caller provides, then run as often as wanted.
-// Nothing here allocates, prints, starts a thread or keeps global state. Compiles as C11 and C++17.
+// A program (.pte) is opened over bytes that the caller provides, with tables of operators and
+// backends that the caller chooses; a method of it is measured, then loaded into memory that the
+// caller provides, then run as often as wanted. Nothing here allocates, prints, starts a thread or
+// keeps global state. Compiles as C11 and C++17.
 #ifndef ET_H
 #define ET_H
 
@@ -31,29 +33,30 @@ extern "C" {
 #define ET_MUST_USE
 #endif
 
-// ---- 1 · Status and errors -------------------------------------------------------------------------------------------
+// ---- 1 · Status and errors
 
-// X(enumerator, number, name). The numbers and names are upstream's, so a code means the same in both runtimes.
-#define ET_STATUS_LIST(X)                                         \
-  X(ET_OK, 0x00, "Ok")                                            \
-  X(ET_INTERNAL, 0x01, "Internal")                                \
-  X(ET_INVALID_STATE, 0x02, "InvalidState")                       \
-  X(ET_END_OF_METHOD, 0x03, "EndOfMethod")                        \
-  X(ET_ALREADY_LOADED, 0x04, "AlreadyLoaded")                     \
-  X(ET_NOT_SUPPORTED, 0x10, "NotSupported")                       \
-  X(ET_NOT_IMPLEMENTED, 0x11, "NotImplemented")                   \
-  X(ET_INVALID_ARGUMENT, 0x12, "InvalidArgument")                 \
-  X(ET_INVALID_TYPE, 0x13, "InvalidType")                         \
-  X(ET_OPERATOR_MISSING, 0x14, "OperatorMissing")                 \
-  X(ET_NOT_FOUND, 0x20, "NotFound")                               \
-  X(ET_OUT_OF_MEMORY, 0x21, "MemoryAllocationFailed")             \
-  X(ET_ACCESS_FAILED, 0x22, "AccessFailed")                       \
-  X(ET_INVALID_PROGRAM, 0x23, "InvalidProgram")                   \
-  X(ET_INVALID_EXTERNAL_DATA, 0x24, "InvalidExternalData")        \
-  X(ET_OUT_OF_RESOURCES, 0x25, "OutOfResources")                  \
-  X(ET_DELEGATE_INCOMPATIBLE, 0x30, "DelegateInvalidCompatibility") \
+// X(enumerator, number, name). The numbers and names are upstream's, so a code means the same in
+// both runtimes.
+#define ET_STATUS_LIST(X)                                              \
+  X(ET_OK, 0x00, "Ok")                                                 \
+  X(ET_INTERNAL, 0x01, "Internal")                                     \
+  X(ET_INVALID_STATE, 0x02, "InvalidState")                            \
+  X(ET_END_OF_METHOD, 0x03, "EndOfMethod")                             \
+  X(ET_ALREADY_LOADED, 0x04, "AlreadyLoaded")                          \
+  X(ET_NOT_SUPPORTED, 0x10, "NotSupported")                            \
+  X(ET_NOT_IMPLEMENTED, 0x11, "NotImplemented")                        \
+  X(ET_INVALID_ARGUMENT, 0x12, "InvalidArgument")                      \
+  X(ET_INVALID_TYPE, 0x13, "InvalidType")                              \
+  X(ET_OPERATOR_MISSING, 0x14, "OperatorMissing")                      \
+  X(ET_NOT_FOUND, 0x20, "NotFound")                                    \
+  X(ET_OUT_OF_MEMORY, 0x21, "MemoryAllocationFailed")                  \
+  X(ET_ACCESS_FAILED, 0x22, "AccessFailed")                            \
+  X(ET_INVALID_PROGRAM, 0x23, "InvalidProgram")                        \
+  X(ET_INVALID_EXTERNAL_DATA, 0x24, "InvalidExternalData")             \
+  X(ET_OUT_OF_RESOURCES, 0x25, "OutOfResources")                       \
+  X(ET_DELEGATE_INCOMPATIBLE, 0x30, "DelegateInvalidCompatibility")    \
   X(ET_DELEGATE_OUT_OF_MEMORY, 0x31, "DelegateMemoryAllocationFailed") \
-  X(ET_DELEGATE_INVALID_HANDLE, 0x32, "DelegateInvalidHandle")    \
+  X(ET_DELEGATE_INVALID_HANDLE, 0x32, "DelegateInvalidHandle")         \
   X(ET_INTERRUPTED, 0x40, "Interrupted")
 
 typedef enum ET_MUST_USE et_status {
@@ -67,15 +70,16 @@ ET_API const char *et_status_name(et_status status);
 
 #define ET_ERROR_MESSAGE_BYTES 512
 
-// Owned by the caller, filled by the first failure of a call and left alone by success. Every function that takes one
-// accepts NULL. Builds with ET_MESSAGES=0 (see config.h) do not touch it: there the returned status is the whole error,
-// and the names of statuses and dtypes are "?".
+// Owned by the caller, filled by the first failure of a call and left alone by success. Every
+// function that takes one accepts NULL. Builds with ET_MESSAGES=0 (see config.h) do not touch it:
+// there the returned status is the whole error, and the names of statuses and dtypes are "?".
 typedef struct et_error {
   et_status status;
-  char message[ET_ERROR_MESSAGE_BYTES];  // NUL-terminated; says what was found, what was needed, and where
+  char message[ET_ERROR_MESSAGE_BYTES];  // NUL-terminated; says what was found, what was needed,
+                                         // and where
 } et_error;
 
-// ---- 2 · Element types -----------------------------------------------------------------------------------------------
+// ---- 2 · Element types
 
 // X(enumerator, ScalarType number of the file format, short name, bytes).
 #define ET_DTYPE_LIST(X)          \
@@ -120,10 +124,10 @@ typedef enum et_dtype {
 typedef uint32_t et_dtype_set;  // bit d stands for the et_dtype with number d
 #define ET_DTYPE_BIT(d) ((et_dtype_set)1 << (d))
 
-ET_API size_t et_dtype_bytes(et_dtype dtype);       // 0 for a number that is no dtype
-ET_API const char *et_dtype_name(et_dtype dtype);   // short name; "?" for a number that is no dtype
+ET_API size_t et_dtype_bytes(et_dtype dtype);      // 0 for a number that is no dtype
+ET_API const char *et_dtype_name(et_dtype dtype);  // short name; "?" for a number that is no dtype
 
-// ---- 3 · Tensors -----------------------------------------------------------------------------------------------------
+// ---- 3 · Tensors
 
 #define ET_MAX_RANK 16
 
@@ -136,8 +140,9 @@ enum {
 };
 
 // A view of a dense strided array. Kernels read every field; `data` may be NULL when numel is 0.
-// Strides are in elements, follow from sizes and dim order (innermost 1, a size of 0 counting as 1) and are kept up to
-// date by et_tensor_resize, which is the only writer of sizes, strides and numel after load.
+// Strides are in elements, follow from sizes and dim order (innermost 1, a size of 0 counting as 1)
+// and are kept up to date by et_tensor_resize, which is the only writer of sizes, strides and numel
+// after load.
 typedef struct et_tensor {
   void *data;
   int32_t *sizes;            // [rank]
@@ -147,16 +152,17 @@ typedef struct et_tensor {
   size_t capacity;           // most elements that `data` can hold
   uint8_t dtype;             // et_dtype
   uint8_t rank;
-  uint16_t flags;            // ET_TENSOR_…
+  uint16_t flags;  // ET_TENSOR_…
 } et_tensor;
 
 ET_API size_t et_tensor_bytes(const et_tensor *t);  // numel × element size
 
-// Changes the sizes, keeping rank and dim order, and recomputes strides and numel. ET_NOT_SUPPORTED when the rank differs,
-// a static tensor's sizes would change, or the element count exceeds the capacity. sizes may alias t->sizes.
+// Changes the sizes, keeping rank and dim order, and recomputes strides and numel. ET_NOT_SUPPORTED
+// when the rank differs, a static tensor's sizes would change, or the element count exceeds the
+// capacity. sizes may alias t->sizes.
 ET_API et_status et_tensor_resize(et_tensor *t, const int32_t *sizes, size_t rank, et_error *err);
 
-// ---- 4 · Values ------------------------------------------------------------------------------------------------------
+// ---- 4 · Values
 
 // Tag numbers are upstream's EValue tags.
 typedef enum et_tag {
@@ -173,8 +179,9 @@ typedef enum et_tag {
   ET_OPTIONAL_TENSOR_LIST = 11,
 } et_tag;
 
-// 16 bytes on 64-bit machines. Integer lists hold pointers to Int values, because an element may be computed by an earlier
-// instruction; a member of an optional tensor list is NULL or a None value for "absent".
+// 16 bytes on 64-bit machines. Integer lists hold pointers to Int values, because an element may be
+// computed by an earlier instruction; a member of an optional tensor list is NULL or a None value
+// for "absent".
 typedef struct et_value et_value;
 struct et_value {
   uint8_t tag;    // et_tag
@@ -185,16 +192,18 @@ struct et_value {
     double d;
     bool b;
     et_tensor *tensor;
-    const char *string;              // NUL-terminated, in the file
-    const uint8_t *bools;            // n bytes, 0 or 1
-    const uint8_t *doubles;          // n IEEE binary64, little-endian, maybe unaligned: read with et_value_double_at
-    et_value *const *list;           // Int lists, tensor lists, optional tensor lists
+    const char *string;    // NUL-terminated, in the file
+    const uint8_t *bools;  // n bytes, 0 or 1
+    const uint8_t
+        *doubles;  // n IEEE binary64, little-endian, maybe unaligned: read with et_value_double_at
+    et_value *const *list;  // Int lists, tensor lists, optional tensor lists
   } as;
 };
 
-ET_API double et_value_double_at(const et_value *list, size_t i);  // element of a DOUBLE_LIST; i < list->n
+ET_API double et_value_double_at(const et_value *list,
+                                 size_t i);  // element of a DOUBLE_LIST; i < list->n
 
-// ---- 5 · Memory ------------------------------------------------------------------------------------------------------
+// ---- 5 · Memory
 
 // A piece of the caller's memory. Borrowed for the life of whatever it is given to.
 typedef struct et_span {
@@ -202,20 +211,23 @@ typedef struct et_span {
   size_t size;
 } et_span;
 
-#define ET_MEMORY_ALIGN 64  // alignment that every span handed to the runtime should have; lesser bases lose up to 63 bytes
+#define ET_MEMORY_ALIGN \
+  64  // alignment that every span handed to the runtime should have; lesser bases lose up to 63
+      // bytes
 
-// ---- 6 · Where bytes come from ---------------------------------------------------------------------------------------
+// ---- 6 · Where bytes come from
 
 // Bytes that a source has handed out. `data` is aligned to 16 at least.
 typedef struct et_blob {
   const void *data;
   size_t size;
-  void *token;  // the source's own, for release
+  void *token;                     // the source's own, for release
   const struct et_source *source;  // private: who handed it out
 } et_blob;
 
-// Random access to a file's bytes. load() makes [offset, offset + size) readable until release(); both are called from
-// the thread that called into the runtime. A source over memory returns pointers into it and releases nothing.
+// Random access to a file's bytes. load() makes [offset, offset + size) readable until release();
+// both are called from the thread that called into the runtime. A source over memory returns
+// pointers into it and releases nothing.
 typedef struct et_source {
   void *ctx;
   uint64_t size;
@@ -241,15 +253,17 @@ typedef struct et_data_map {
   et_file file;
 } et_data_map;
 
-// Opens and verifies a .ptd. The map borrows the source. ET_INVALID_EXTERNAL_DATA when it is damaged.
+// Opens and verifies a .ptd. The map borrows the source. ET_INVALID_EXTERNAL_DATA when it is
+// damaged.
 ET_API et_status et_data_map_open(et_data_map *map, const et_source *source, et_error *err);
 ET_API void et_data_map_close(et_data_map *map);
 ET_API size_t et_data_map_count(const et_data_map *map);
 ET_API const char *et_data_map_key(const et_data_map *map, size_t i);  // NULL past the end
 
-// ---- 7 · Threads -----------------------------------------------------------------------------------------------------
+// ---- 7 · Threads
 
-// A caller's thread pool. run() calls task(ctx, i) once for every i < n, on any threads, and returns when all are done.
+// A caller's thread pool. run() calls task(ctx, i) once for every i < n, on any threads, and
+// returns when all are done.
 typedef void (*et_task)(void *ctx, size_t i);
 typedef struct et_pool {
   void *ctx;
@@ -257,64 +271,71 @@ typedef struct et_pool {
   void (*run)(void *ctx, et_task task, void *task_ctx, size_t n);
 } et_pool;
 
-// Calls fn(ctx, begin, end) over disjoint ranges that cover [0, n), each of at least `grain` items but the last; inline
-// when pool is NULL, has one thread, or n ≤ grain. Kernels must not let results depend on how ranges are cut.
+// Calls fn(ctx, begin, end) over disjoint ranges that cover [0, n), each of at least `grain` items
+// but the last; inline when pool is NULL, has one thread, or n ≤ grain. Kernels must not let
+// results depend on how ranges are cut.
 typedef void (*et_range_fn)(void *ctx, size_t begin, size_t end);
 ET_API void et_parallel_for(const et_pool *pool, et_range_fn fn, void *ctx, size_t n, size_t grain);
 
-// ---- 8 · Operators ---------------------------------------------------------------------------------------------------
+// ---- 8 · Operators
 
-// What a kernel sees while it runs. Arguments are boxed: the schema's arguments in order, out arguments included, then the
-// result once more (see formats of the program file); their number was checked at load.
+// What a kernel sees while it runs. Arguments are boxed: the schema's arguments in order, out
+// arguments included, then the result once more (see formats of the program file); their number was
+// checked at load.
 typedef struct et_kernel_ctx {
   et_error *err;        // NULL allowed
   const et_pool *pool;  // NULL = serial
   void *state;          // what prepare stored for this instruction, or NULL
-  void *scratch;        // scratch_bytes bytes, 64-aligned, contents undefined; as many as prepare asked for
+  void *
+      scratch;  // scratch_bytes bytes, 64-aligned, contents undefined; as many as prepare asked for
   size_t scratch_bytes;
 } et_kernel_ctx;
 
 typedef et_status (*et_kernel_fn)(et_kernel_ctx *ctx, et_value *const *args);
 
-// What a kernel sees once, while its method is measured and again while it is loaded. Arguments are complete except that
-// tensors without ET_TENSOR_CONSTANT have data == NULL, dynamic tensors have their largest sizes, and scalars that an
-// instruction writes are None. Nothing of args may be kept: the objects are temporary (constant data itself is not).
+// What a kernel sees once, while its method is measured and again while it is loaded. Arguments are
+// complete except that tensors without ET_TENSOR_CONSTANT have data == NULL, dynamic tensors have
+// their largest sizes, and scalars that an instruction writes are None. Nothing of args may be
+// kept: the objects are temporary (constant data itself is not).
 typedef struct et_prepare_ctx {
   et_error *err;
-  size_t n_threads;      // threads of the pool that will run the method
-  bool measuring;        // true: count only; et_prepare_alloc returns NULL
-  void *state;           // set to memory from et_prepare_alloc (or leave NULL: run works without)
-  size_t scratch_bytes;  // raise to what run will need in ctx->scratch
+  size_t n_threads;        // threads of the pool that will run the method
+  bool measuring;          // true: count only; et_prepare_alloc returns NULL
+  void *state;             // set to memory from et_prepare_alloc (or leave NULL: run works without)
+  size_t scratch_bytes;    // raise to what run will need in ctx->scratch
   struct et_arena *arena;  // private
   et_status status;        // private
 } et_prepare_ctx;
 
 typedef et_status (*et_prepare_fn)(et_prepare_ctx *ctx, et_value *const *args);
 
-// Claims method memory that lives as long as the method; align is a power of two ≤ 64. NULL while measuring or when memory
-// ran out: then `return et_prepare_status(ctx);`, which is ET_OK in the first case and the error in the second.
-// Every claim must be made, in the same order, in both calls.
+// Claims method memory that lives as long as the method; align is a power of two ≤ 64. NULL while
+// measuring or when memory ran out: then `return et_prepare_status(ctx);`, which is ET_OK in the
+// first case and the error in the second. Every claim must be made, in the same order, in both
+// calls.
 ET_API void *et_prepare_alloc(et_prepare_ctx *ctx, size_t bytes, size_t align);
 ET_API et_status et_prepare_status(const et_prepare_ctx *ctx);
 
-// One operator overload. dtype sets are necessary conditions checked at load: in_dtypes over every tensor argument that is
-// only read, out_dtypes over every tensor that is written; run checks the finer rules.
+// One operator overload. dtype sets are necessary conditions checked at load: in_dtypes over every
+// tensor argument that is only read, out_dtypes over every tensor that is written; run checks the
+// finer rules.
 typedef struct et_op {
-  const char *name;         // "aten::add.out"; without overload "aten::relu"
+  const char *name;  // "aten::add.out"; without overload "aten::relu"
   et_kernel_fn run;
-  et_prepare_fn prepare;    // or NULL
-  uint16_t n_args;          // entries of an instruction, the repeated result included
-  uint16_t max_rank;        // of any tensor argument; 0 = ET_MAX_RANK
-  uint32_t writes;          // bit i: argument i is written; 0 = the one before the repeated result, which is the
-                            // schema's out argument (nothing when the result is a number)
+  et_prepare_fn prepare;  // or NULL
+  uint16_t n_args;        // entries of an instruction, the repeated result included
+  uint16_t max_rank;      // of any tensor argument; 0 = ET_MAX_RANK
+  uint32_t writes;  // bit i: argument i is written; 0 = the one before the repeated result, which
+                    // is the schema's out argument (nothing when the result is a number)
   et_dtype_set in_dtypes;
   et_dtype_set out_dtypes;
-  bool is_view;             // the result owns no bytes: run points its data at argument 0's (see et_view). The runtime has
-                            // then already done so, and bounds its capacity and constness by argument 0's
+  bool is_view;  // the result owns no bytes: run points its data at argument 0's (see et_view). The
+                 // runtime has then already done so, and bounds its capacity and constness by
+                 // argument 0's
 } et_op;
 
-// Operators sorted by name (strcmp order). `next` chains further tables, asked when this one lacks a name: put a user's own
-// table first to add or override operators.
+// Operators sorted by name (strcmp order). `next` chains further tables, asked when this one lacks
+// a name: put a user's own table first to add or override operators.
 typedef struct et_op_table {
   const et_op *ops;
   size_t n_ops;
@@ -326,7 +347,7 @@ ET_API const et_op *et_op_find(const et_op_table *table, const char *name);  // 
 // Every operator this library implements.
 extern ET_API const et_op_table et_ops_portable;
 
-// ---- 9 · Backends ----------------------------------------------------------------------------------------------------
+// ---- 9 · Backends
 
 typedef struct et_compile_spec {
   const char *key;
@@ -334,8 +355,8 @@ typedef struct et_compile_spec {
   size_t value_bytes;
 } et_compile_spec;
 
-// Bytes by key for delegates: first the external maps, then the program's named data. Blobs come from the file's source
-// and must be released (or kept until destroy).
+// Bytes by key for delegates: first the external maps, then the program's named data. Blobs come
+// from the file's source and must be released (or kept until destroy).
 typedef struct et_named_data {
   const void *ctx;  // private
   et_status (*get)(const void *ctx, const char *key, et_blob *out, et_error *err);
@@ -352,7 +373,7 @@ typedef struct et_delegate_init {
   const et_compile_spec *specs;
   const et_named_data *named_data;
   const et_pool *pool;
-  bool keep_payload;       // out: true keeps the payload's segment loaded until destroy
+  bool keep_payload;  // out: true keeps the payload's segment loaded until destroy
 } et_delegate_init;
 
 typedef struct et_delegate_call {
@@ -365,11 +386,12 @@ typedef struct et_delegate_call {
 } et_delegate_call;
 
 typedef struct et_backend {
-  const char *id;                                                 // "XnnpackBackend"
-  bool (*is_available)(void);                                     // NULL = always
-  et_status (*init)(et_delegate_init *init, void **handle);       // handle is in prepare memory or the backend's own
+  const char *id;              // "XnnpackBackend"
+  bool (*is_available)(void);  // NULL = always
+  et_status (*init)(et_delegate_init *init,
+                    void **handle);  // handle is in prepare memory or the backend's own
   et_status (*execute)(void *handle, const et_delegate_call *call);
-  void (*destroy)(void *handle);                                  // NULL when there is nothing to release
+  void (*destroy)(void *handle);  // NULL when there is nothing to release
 } et_backend;
 
 typedef struct et_backend_table {
@@ -379,10 +401,10 @@ typedef struct et_backend_table {
 
 extern ET_API const et_backend_table et_backends_builtin;
 
-// ---- 10 · Programs ---------------------------------------------------------------------------------------------------
+// ---- 10 · Programs
 
 typedef enum et_verification {
-  ET_VERIFY_FULL = 0,     // the default: the whole file is proven safe before anything of it is used
+  ET_VERIFY_FULL = 0,  // the default: the whole file is proven safe before anything of it is used
   ET_VERIFY_MINIMAL = 1,  // trusts the file's structure: only for bytes whose integrity is known
 } et_verification;
 
@@ -393,12 +415,13 @@ typedef struct et_program {
 } et_program;
 
 // Opens a program over a source, which is copied; what its ctx points at must outlive the program.
-ET_API et_status et_program_open(et_program *program, const et_source *source, et_verification verification,
-                                 et_error *err);
+ET_API et_status et_program_open(et_program *program, const et_source *source,
+                                 et_verification verification, et_error *err);
 ET_API void et_program_close(et_program *program);  // all its methods must have been closed
 
 ET_API size_t et_program_method_count(const et_program *program);
-ET_API const char *et_program_method_name(const et_program *program, size_t i);  // NULL past the end
+ET_API const char *et_program_method_name(const et_program *program,
+                                          size_t i);  // NULL past the end
 
 typedef struct et_tensor_info {
   et_dtype dtype;
@@ -407,7 +430,8 @@ typedef struct et_tensor_info {
   uint8_t dim_order[ET_MAX_RANK];
   size_t bytes;
   bool is_dynamic;
-  bool is_planned;   // has its own memory in the plan: inputs are copied in, outputs cannot be re-pointed
+  bool is_planned;   // has its own memory in the plan: inputs are copied in, outputs cannot be
+                     // re-pointed
   const char *name;  // fully qualified name of an attribute, else NULL
 } et_tensor_info;
 
@@ -420,83 +444,103 @@ typedef struct et_method_info {
   const char *output_structure;
 } et_method_info;
 
-// Facts of a method, read from the file without loading it. ET_INVALID_ARGUMENT for an unknown name.
-ET_API et_status et_program_method_info(const et_program *program, const char *name, et_method_info *info, et_error *err);
+// Facts of a method, read from the file without loading it. ET_INVALID_ARGUMENT for an unknown
+// name.
+ET_API et_status et_program_method_info(const et_program *program, const char *name,
+                                        et_method_info *info, et_error *err);
 
 typedef enum et_slot_kind { ET_SLOT_INPUT, ET_SLOT_OUTPUT, ET_SLOT_ATTRIBUTE } et_slot_kind;
 
 // Tag of the i-th input, output or attribute, and its facts when it is a tensor (info may be NULL).
-ET_API et_status et_program_slot_info(const et_program *program, const char *name, et_slot_kind kind, size_t i,
-                                      et_tag *tag, et_tensor_info *info, et_error *err);
-ET_API et_status et_program_planned_bytes(const et_program *program, const char *name, size_t i, size_t *bytes,
-                                          et_error *err);
+ET_API et_status et_program_slot_info(const et_program *program, const char *name,
+                                      et_slot_kind kind, size_t i, et_tag *tag,
+                                      et_tensor_info *info, et_error *err);
+ET_API et_status et_program_planned_bytes(const et_program *program, const char *name, size_t i,
+                                          size_t *bytes, et_error *err);
 
-// Calls visit once per distinct operator (is_delegate false: name is "aten::add.out") and per delegate (name is the backend
-// id, bytes its payload) of a method, with the number of instructions that call it.
-typedef void (*et_visit_op)(void *ctx, const char *name, const char *overload, bool is_delegate, size_t n_calls,
-                            size_t bytes);
-ET_API et_status et_program_visit_operators(const et_program *program, const char *name, et_visit_op visit, void *ctx,
-                                            et_error *err);
+// Calls visit once per distinct operator (is_delegate false: name is "aten::add.out") and per
+// delegate (name is the backend id, bytes its payload) of a method, with the number of instructions
+// that call it.
+typedef void (*et_visit_op)(void *ctx, const char *name, const char *overload, bool is_delegate,
+                            size_t n_calls, size_t bytes);
+ET_API et_status et_program_visit_operators(const et_program *program, const char *name,
+                                            et_visit_op visit, void *ctx, et_error *err);
 
 ET_API size_t et_program_named_data_count(const et_program *program);
 ET_API const char *et_program_named_data_key(const et_program *program, size_t i, size_t *bytes);
 
-// ---- 11 · Methods ----------------------------------------------------------------------------------------------------
+// ---- 11 · Methods
 
-// What a method is loaded with. Zero-initialise, then fill. Everything is borrowed for the method's life.
+// What a method is loaded with. Zero-initialise, then fill. Everything is borrowed for the method's
+// life.
 typedef struct et_method_config {
   const et_op_table *ops;
-  const et_backend_table *backends;   // NULL = none
-  const et_pool *pool;                // NULL = serial
-  const et_data_map *const *data_maps;  // external data, n_data_maps of them; a key may be in only one
+  const et_backend_table *backends;  // NULL = none
+  const et_pool *pool;               // NULL = serial
+  const et_data_map *const
+      *data_maps;  // external data, n_data_maps of them; a key may be in only one
   size_t n_data_maps;
-  bool no_prepare;                    // skip the kernels' prepare step (smaller, slower; for tests)
+  bool no_prepare;  // skip the kernels' prepare step (smaller, slower; for tests)
 } et_method_config;
 
 typedef struct et_method_needs {
   size_t method_bytes;   // tables, values, prepared kernel state
-  size_t scratch_bytes;  // shared by all instructions; may be shared between methods that never run at the same time
+  size_t scratch_bytes;  // shared by all instructions; may be shared between methods that never run
+                         // at the same time
   size_t n_planned;      // planned buffers; sizes from et_program_planned_bytes
 } et_method_needs;
 
-// The layout step of loading, alone: exact sizes, nothing kept. Reports every missing operator and backend at once.
-ET_API et_status et_method_measure(const et_program *program, const char *name, const et_method_config *config,
-                                   et_method_needs *needs, et_error *err);
+// The layout step of loading, alone: exact sizes, nothing kept. Reports every missing operator and
+// backend at once.
+ET_API et_status et_method_measure(const et_program *program, const char *name,
+                                   const et_method_config *config, et_method_needs *needs,
+                                   et_error *err);
 
 typedef struct et_method et_method;
 
 typedef struct et_method_memory {
   et_span method;          // ≥ needs.method_bytes (+63 when the base is not 64-aligned)
   et_span scratch;         // ≥ needs.scratch_bytes, likewise
-  const et_span *planned;  // n_planned buffers, each ≥ its planned bytes, 16-aligned or better; zero them when the
+  const et_span *planned;  // n_planned buffers, each ≥ its planned bytes, 16-aligned or better;
+                           // zero them when the
   size_t n_planned;        // program has mutable buffers without saved initial values
 } et_method_memory;
 
-// Loads a method into the caller's memory: *method lies inside memory->method. One thread at a time per method; two methods
-// of one program may run at the same time when they share no planned buffer and no scratch.
-ET_API et_status et_method_load(const et_program *program, const char *name, const et_method_config *config,
-                                const et_method_memory *memory, et_method **method, et_error *err);
-ET_API void et_method_close(et_method *method);  // destroys delegates, releases segments; NULL allowed
+// Loads a method into the caller's memory: *method lies inside memory->method. One thread at a time
+// per method; two methods of one program may run at the same time when they share no planned buffer
+// and no scratch.
+ET_API et_status et_method_load(const et_program *program, const char *name,
+                                const et_method_config *config, const et_method_memory *memory,
+                                et_method **method, et_error *err);
+ET_API void et_method_close(
+    et_method *method);  // destroys delegates, releases segments; NULL allowed
 
-// Sets input i. A tensor must have the input's dtype and rank, sizes within its bounds and the input's dim order (bytes are
-// never re-laid out: ET_INVALID_ARGUMENT). Planned inputs are copied; others borrow src->data until the next set or close.
-// Int, Bool, String must equal the traced value, Double nearly (1e-4 + 1e-5·|v|). Inputs stay set for later runs.
-ET_API et_status et_method_set_input(et_method *method, size_t i, const et_value *src, et_error *err);
-// Gives an unplanned output its memory, capacity × element size bytes. ET_INVALID_STATE when it is planned.
-ET_API et_status et_method_set_output_data(et_method *method, size_t i, et_span memory, et_error *err);
+// Sets input i. A tensor must have the input's dtype and rank, sizes within its bounds and the
+// input's dim order (bytes are never re-laid out: ET_INVALID_ARGUMENT). Planned inputs are copied;
+// others borrow src->data until the next set or close. Int, Bool, String must equal the traced
+// value, Double nearly (1e-4 + 1e-5·|v|). Inputs stay set for later runs.
+ET_API et_status et_method_set_input(et_method *method, size_t i, const et_value *src,
+                                     et_error *err);
+// Gives an unplanned output its memory, capacity × element size bytes. ET_INVALID_STATE when it is
+// planned.
+ET_API et_status et_method_set_output_data(et_method *method, size_t i, et_span memory,
+                                           et_error *err);
 
-ET_API et_value *et_method_input(const et_method *method, size_t i);   // NULL past the end
-ET_API et_value *et_method_output(const et_method *method, size_t i);  // valid until the next run; NULL past the end
-ET_API et_tensor *et_method_attribute(const et_method *method, const char *name);  // NULL when absent
+ET_API et_value *et_method_input(const et_method *method, size_t i);  // NULL past the end
+ET_API et_value *et_method_output(const et_method *method,
+                                  size_t i);  // valid until the next run; NULL past the end
+ET_API et_tensor *et_method_attribute(const et_method *method,
+                                      const char *name);  // NULL when absent
 
-// Runs all instructions. ET_INVALID_ARGUMENT when an input was never set. After an error the method can be run again.
+// Runs all instructions. ET_INVALID_ARGUMENT when an input was never set. After an error the method
+// can be run again.
 ET_API et_status et_method_execute(et_method *method, et_error *err);
 
 // Runs one instruction; ET_END_OF_METHOD after the last, then et_method_reset before the next run.
 ET_API et_status et_method_step(et_method *method, et_error *err);
 ET_API void et_method_reset(et_method *method);
 
-// ---- 12 · Events -----------------------------------------------------------------------------------------------------
+// ---- 12 · Events
 
 typedef enum et_event_kind { ET_EVENT_BEGIN, ET_EVENT_END } et_event_kind;
 
@@ -505,12 +549,12 @@ typedef struct et_event {
   size_t instruction;         // index in the chain
   const char *operator_name;  // "aten::add.out", a backend id, or "move", "jump", "free"
   size_t n_args;
-  et_value *const *args;      // readable in END events: intermediate values
-  et_status status;           // END events
+  et_value *const *args;  // readable in END events: intermediate values
+  et_status status;       // END events
 } et_event;
 
-// Called around every instruction. A status other than ET_OK from it stops the run with that status (ET_INTERRUPTED is
-// meant for this). No cost when no hooks are given: tracing is a second loop.
+// Called around every instruction. A status other than ET_OK from it stops the run with that status
+// (ET_INTERRUPTED is meant for this). No cost when no hooks are given: tracing is a second loop.
 typedef struct et_hooks {
   void *ctx;
   et_status (*on_event)(void *ctx, const et_event *event);
@@ -518,32 +562,36 @@ typedef struct et_hooks {
 
 ET_API et_status et_method_execute_traced(et_method *method, const et_hooks *hooks, et_error *err);
 
-// Asks a running execute to stop before its next instruction with ET_INTERRUPTED; safe from any thread or signal handler.
+// Asks a running execute to stop before its next instruction with ET_INTERRUPTED; safe from any
+// thread or signal handler.
 ET_API void et_method_interrupt(et_method *method);
-// Continues an execute (not a traced one) that ended with ET_INTERRUPTED, at the instruction it stopped before.
-// ET_INVALID_STATE when there is none: anything else that runs or resets the method gives the interrupted run up.
+// Continues an execute (not a traced one) that ended with ET_INTERRUPTED, at the instruction it
+// stopped before. ET_INVALID_STATE when there is none: anything else that runs or resets the method
+// gives the interrupted run up.
 ET_API et_status et_method_resume(et_method *method, et_error *err);
 
-// ---- 13 · Hosted helpers (platform_posix.c; absent from bare builds) --------------------------------------------------
+// ---- 13 · Hosted helpers (platform_posix.c; absent from bare builds)
 
 typedef struct et_file_map {
   void *data;
   size_t size;
 } et_file_map;
 
-ET_API et_status et_file_map_open(et_file_map *map, const char *path, et_error *err);  // read-only mapping
+ET_API et_status et_file_map_open(et_file_map *map, const char *path,
+                                  et_error *err);  // read-only mapping
 ET_API void et_file_map_close(et_file_map *map);
 
-// A small pool of POSIX threads in caller storage: workers sleep when idle. One run() at a time; a second one, from another
-// thread, is executed inline by its caller.
+// A small pool of POSIX threads in caller storage: workers sleep when idle. One run() at a time; a
+// second one, from another thread, is executed inline by its caller.
 typedef struct et_thread_pool et_thread_pool;
 ET_API size_t et_thread_pool_bytes(size_t n_threads);
 // n_threads ≥ 1, the caller counted; memory 64-aligned, et_thread_pool_bytes(n_threads) bytes.
-ET_API et_status et_thread_pool_init(et_thread_pool **pool, et_span memory, size_t n_threads, et_error *err);
+ET_API et_status et_thread_pool_init(et_thread_pool **pool, et_span memory, size_t n_threads,
+                                     et_error *err);
 ET_API void et_thread_pool_deinit(et_thread_pool *pool);
 ET_API et_pool et_thread_pool_handle(et_thread_pool *pool);
-ET_API size_t et_cpu_count(void);      // CPUs this process may use: affinity and cgroup quota
-ET_API uint64_t et_clock_ns(void);     // monotonic
+ET_API size_t et_cpu_count(void);   // CPUs this process may use: affinity and cgroup quota
+ET_API uint64_t et_clock_ns(void);  // monotonic
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,8 @@
 #define SOURCE_ALIGN 16  // see et_blob
 
 // Extent of the flatbuffer and of the segments, from the extended header if the file has one.
-static et_status read_header(et_file *file, const uint8_t *head, uint64_t *flatbuffer_bytes, et_error *err) {
+static et_status read_header(et_file *file, const uint8_t *head, uint64_t *flatbuffer_bytes,
+                             et_error *err) {
   const eti_format *format = file->format;
   const uint8_t *header = head + HEADER_AT, *figures = header + format->figures_at;
   const uint64_t file_bytes = file->source.size;
@@ -20,16 +21,19 @@ static et_status read_header(et_file *file, const uint8_t *head, uint64_t *flatb
   if (!has_header && format->is_header_optional) return ET_OK;
   const uint32_t header_bytes = eti_u32(header + 4);
   ET_CHECK(has_header && header_bytes >= format->header_bytes, err, (et_status)format->damaged,
-           "extended header of %lu bytes, needs %d and the mark '%c%c%c%c'", (unsigned long)header_bytes,
-           format->header_bytes, format->magic[0], format->magic[1], format->magic[2], format->magic[3]);
+           "extended header of %lu bytes, needs %d and the mark '%c%c%c%c'",
+           (unsigned long)header_bytes, format->header_bytes, format->magic[0], format->magic[1],
+           format->magic[2], format->magic[3]);
   // External data counts its flatbuffer from behind the header, and says where that is.
   const uint64_t offset = format->figures_at == 8 ? 0 : eti_u64(header + 8);
   const uint64_t size = eti_u64(figures);
   const uint64_t base = eti_u64(figures + 8);
   uint64_t bytes = header_bytes >= 32 ? eti_u64(figures + 16) : 0;
-  ET_CHECK(eti_inside(offset, size, file_bytes) && eti_inside(base, bytes, file_bytes), err, (et_status)format->damaged,
+  ET_CHECK(eti_inside(offset, size, file_bytes) && eti_inside(base, bytes, file_bytes), err,
+           (et_status)format->damaged,
            "the file has %llu bytes, its header speaks of %llu + %llu: it is cut short or damaged",
-           (unsigned long long)file_bytes, (unsigned long long)(base != 0 ? base : size), (unsigned long long)bytes);
+           (unsigned long long)file_bytes, (unsigned long long)(base != 0 ? base : size),
+           (unsigned long long)bytes);
   // Old files do not say how many bytes their segments have: what is there, is theirs.
   if (base != 0 && bytes == 0) bytes = file_bytes - base;
   *flatbuffer_bytes = offset + size;
@@ -48,14 +52,16 @@ static et_status verify_contents(const et_file *file, et_error *err) {
   const size_t n_segments = eti_fb_vector(file->root, format->segments).n;
   for (size_t i = 0; i < n_segments; i++) {
     ET_CHECK(eti_segment_find(file, i, &offset, &size), err, (et_status)format->damaged,
-             "segment %zu lies outside the %llu bytes of segments", i, (unsigned long long)file->segment_bytes);
+             "segment %zu lies outside the %llu bytes of segments", i,
+             (unsigned long long)file->segment_bytes);
   }
   const eti_vector named = eti_fb_vector(file->root, format->named);
   for (size_t i = 0; i < named.n; i++) {
     const uint8_t *entry = eti_fb_at(named, i);
     const uint32_t segment = eti_fb_u32(entry, ETI_FILE_NAMED_SEGMENT);
-    ET_CHECK(eti_fb_string(entry, ETI_FILE_NAMED_KEY) != NULL && segment < n_segments, err, (et_status)format->dangling,
-             "named data %zu: no key, or segment %lu of %zu", i, (unsigned long)segment, n_segments);
+    ET_CHECK(eti_fb_string(entry, ETI_FILE_NAMED_KEY) != NULL && segment < n_segments, err,
+             (et_status)format->dangling, "named data %zu: no key, or segment %lu of %zu", i,
+             (unsigned long)segment, n_segments);
   }
   return ET_OK;
 }
@@ -68,22 +74,27 @@ static et_status open_flatbuffer(et_file *file, bool is_trusted, et_error *err) 
   ET_CHECK(eti_is_aligned(base, SOURCE_ALIGN), err, ET_INVALID_ARGUMENT,
            "the file's bytes must lie at a multiple of %d in memory", SOURCE_ALIGN);
   ET_CHECK(size >= 8 && memcmp(base + 4, format->identifier, sizeof format->identifier) == 0, err,
-           (et_status)format->damaged, "not a file of this kind: the identifier '%c%c%c%c' is missing",
-           format->identifier[0], format->identifier[1], format->identifier[2], format->identifier[3]);
-  ET_CHECK(eti_u32(base) >= 8 && eti_inside(eti_u32(base), 4, size), err, (et_status)format->damaged,
-           "the root table's offset %lu lies outside the file", (unsigned long)eti_u32(base));
+           (et_status)format->damaged,
+           "not a file of this kind: the identifier '%c%c%c%c' is missing", format->identifier[0],
+           format->identifier[1], format->identifier[2], format->identifier[3]);
+  ET_CHECK(eti_u32(base) >= 8 && eti_inside(eti_u32(base), 4, size), err,
+           (et_status)format->damaged, "the root table's offset %lu lies outside the file",
+           (unsigned long)eti_u32(base));
   size_t where;
-  ET_CHECK(is_trusted || eti_fb_verify(base, size, format->schema, &where), err, (et_status)format->damaged,
-           "the file's structure is damaged at byte %zu of %zu", where, size);
+  ET_CHECK(is_trusted || eti_fb_verify(base, size, format->schema, &where), err,
+           (et_status)format->damaged, "the file's structure is damaged at byte %zu of %zu", where,
+           size);
   file->root = eti_fb_root(base);
   return verify_contents(file, err);
 }
 
-et_status eti_file_open(et_file *file, const et_source *source, const eti_format *format, bool is_trusted, et_error *err) {
+et_status eti_file_open(et_file *file, const et_source *source, const eti_format *format,
+                        bool is_trusted, et_error *err) {
   file->source = *source;
   file->format = format;
-  ET_CHECK(source->size >= HEAD_BYTES, err, ET_INVALID_ARGUMENT, "%llu bytes: the smallest file of this kind has %d",
-           (unsigned long long)source->size, HEAD_BYTES);
+  ET_CHECK(source->size >= HEAD_BYTES, err, ET_INVALID_ARGUMENT,
+           "%llu bytes: the smallest file of this kind has %d", (unsigned long long)source->size,
+           HEAD_BYTES);
   et_blob head;
   uint64_t bytes;
   ET_TRY(eti_source_load(&file->source, 0, HEAD_BYTES, &head, err));
@@ -115,7 +126,8 @@ bool eti_file_find_named(const et_file *file, const char *key, eti_named_entry *
     out->table = eti_fb_at(entries, i);
     if (strcmp(eti_fb_string(out->table, ETI_FILE_NAMED_KEY), key) != 0) continue;
     out->source = &file->source;
-    return eti_segment_find(file, eti_fb_u32(out->table, ETI_FILE_NAMED_SEGMENT), &out->offset, &out->bytes);
+    return eti_segment_find(file, eti_fb_u32(out->table, ETI_FILE_NAMED_SEGMENT), &out->offset,
+                            &out->bytes);
   }
   return false;
 }

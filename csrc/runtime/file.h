@@ -1,5 +1,6 @@
-// file.h — opening a file of either format (program, external data): extended header, flatbuffer, segments, named data.
-// The two formats differ in what a row of eti_format says; what their tables mean is known to pte*.c and data_map.c.
+// file.h — opening a file of either format (program, external data): extended header, flatbuffer,
+// segments, named data. The two formats differ in what a row of eti_format says; what their tables
+// mean is known to pte*.c and data_map.c.
 #ifndef ET_FILE_H
 #define ET_FILE_H
 
@@ -17,16 +18,19 @@ typedef struct eti_format {
   uint8_t figures_at;       // in it: flatbuffer bytes, segment base, segment bytes
   uint8_t segments, named;  // slots of the root table
   bool is_header_optional;
-  uint8_t damaged;          // et_status of a damaged file
-  uint8_t dangling;         // et_status of named data without key or segment
+  uint8_t damaged;   // et_status of a damaged file
+  uint8_t dangling;  // et_status of named data without key or segment
   const eti_fb_schema *schema;
 } eti_format;
 
-// Opens a zeroed file; whatever it holds when this fails, closing releases. is_trusted skips the structural proof.
-et_status eti_file_open(et_file *file, const et_source *source, const eti_format *format, bool is_trusted, et_error *err);
+// Opens a zeroed file; whatever it holds when this fails, closing releases. is_trusted skips the
+// structural proof.
+et_status eti_file_open(et_file *file, const et_source *source, const eti_format *format,
+                        bool is_trusted, et_error *err);
 void eti_file_close(et_file *file);
 
-// False when there is no such segment or it does not lie inside the segments' bytes; *offset is from the file's start.
+// False when there is no such segment or it does not lie inside the segments' bytes; *offset is
+// from the file's start.
 bool eti_segment_find(const et_file *file, size_t i, uint64_t *offset, uint64_t *size);
 
 // An entry of the named data: where its bytes lie. False when there is none of that key.

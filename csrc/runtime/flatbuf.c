@@ -1,10 +1,12 @@
-// flatbuf.c — see flatbuf.h. The verifier is one small function per kind of thing, driven by the schema's bytes; its depth
-// is bounded by the nesting of the schema and its work by the number of tables it is willing to visit.
+// flatbuf.c — see flatbuf.h. The verifier is one small function per kind of thing, driven by the
+// schema's bytes; its depth is bounded by the nesting of the schema and its work by the number of
+// tables it is willing to visit.
 #include "runtime/flatbuf.h"
 
 #include "runtime/bytes.h"
 
-// Tables may be shared, so that a small file can describe a great tree; upstream's verifier has the same limit.
+// Tables may be shared, so that a small file can describe a great tree; upstream's verifier has the
+// same limit.
 #define MAX_TABLES 1000000u
 
 typedef struct verifier {
@@ -43,7 +45,8 @@ static bool is_slot(verifier *v, size_t at, unsigned kind, unsigned what) {
     case ETI_FB_SCALAR(0) >> 5:
       return is_range(v, at, what, what);
     case ETI_FB_STRING >> 5:
-      return is_vector(v, at, 1, &begin, &n) && is_range(v, begin + n, 1, 1) && v->base[begin + n] == 0;
+      return is_vector(v, at, 1, &begin, &n) && is_range(v, begin + n, 1, 1) &&
+             v->base[begin + n] == 0;
     case ETI_FB_VECTOR(0) >> 5:
       return is_vector(v, at, what, &begin, &n);
     case ETI_FB_TABLE(0) >> 5:
@@ -101,7 +104,9 @@ bool eti_fb_verify(const uint8_t *base, size_t size, const eti_fb_schema *schema
   return is_sound;
 }
 
-const uint8_t *eti_fb_root(const uint8_t *base) { return base + eti_u32(base); }
+const uint8_t *eti_fb_root(const uint8_t *base) {
+  return base + eti_u32(base);
+}
 
 const uint8_t *eti_fb_field(const uint8_t *table, unsigned slot) {
   if (table == NULL) return NULL;
@@ -140,7 +145,9 @@ eti_vector eti_fb_vector(const uint8_t *table, unsigned slot) {
   return v;
 }
 
-const char *eti_fb_string(const uint8_t *table, unsigned slot) { return (const char *)eti_fb_vector(table, slot).data; }
+const char *eti_fb_string(const uint8_t *table, unsigned slot) {
+  return (const char *)eti_fb_vector(table, slot).data;
+}
 
 const uint8_t *eti_fb_at(eti_vector tables, size_t i) {
   const uint8_t *offset = tables.data + 4 * i;

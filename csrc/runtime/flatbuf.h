@@ -1,6 +1,7 @@
-// flatbuf.h — reading flatbuffers: first one walk that proves the structure sound, then readers that trust it.
-// A table's address is a pointer to its first byte; an absent field reads as 0, NULL or an empty vector, and so does every
-// field of a NULL table. Knows the encoding, not what the tables mean.
+// flatbuf.h — reading flatbuffers: first one walk that proves the structure sound, then readers
+// that trust it. A table's address is a pointer to its first byte; an absent field reads as 0, NULL
+// or an empty vector, and so does every field of a NULL table. Knows the encoding, not what the
+// tables mean.
 #ifndef ET_FLATBUF_H
 #define ET_FLATBUF_H
 
@@ -8,21 +9,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// ---- Describing a schema: one byte a slot, ETI_FB_SLOTS slots a table, a table's number is its row.
+// ---- Describing a schema: one byte a slot, ETI_FB_SLOTS slots a table, a table's number is its
+// row.
 #define ETI_FB_SLOTS 10
 #define ETI_FB_SCALAR(bytes) (1u << 5 | (bytes))
 #define ETI_FB_STRING (2u << 5)
-#define ETI_FB_VECTOR(bytes) (3u << 5 | (bytes))   // of scalars
+#define ETI_FB_VECTOR(bytes) (3u << 5 | (bytes))  // of scalars
 #define ETI_FB_TABLE(type) (4u << 5 | (type))
-#define ETI_FB_TABLES(type) (5u << 5 | (type))     // vector of tables
-#define ETI_FB_UNION(first) (6u << 5 | (first))    // type code 1 is table `first`, the others follow it
-#define ETI_FB_MEMBERS(count) (7u << 5 | (count))  // the slot after a union's: how many members there are
+#define ETI_FB_TABLES(type) (5u << 5 | (type))  // vector of tables
+#define ETI_FB_UNION(first) \
+  (6u << 5 | (first))  // type code 1 is table `first`, the others follow it
+#define ETI_FB_MEMBERS(count) \
+  (7u << 5 | (count))  // the slot after a union's: how many members there are
 // 0 marks a slot that nobody reads; it is not looked at.
 
 typedef uint8_t eti_fb_schema[ETI_FB_SLOTS];
 
-// Proves that every table, vector and string reachable through the schema from the root lies inside base[0, size), is
-// aligned to its size, and that strings end in NUL. False: *where is the offset of the damage. base is 8-aligned.
+// Proves that every table, vector and string reachable through the schema from the root lies inside
+// base[0, size), is aligned to its size, and that strings end in NUL. False: *where is the offset
+// of the damage. base is 8-aligned.
 bool eti_fb_verify(const uint8_t *base, size_t size, const eti_fb_schema *schema, size_t *where);
 
 // ---- Reading
@@ -31,14 +36,15 @@ typedef struct eti_vector {
   size_t n;
 } eti_vector;
 
-const uint8_t *eti_fb_field(const uint8_t *table, unsigned slot);  // where the slot's value lies; NULL when absent
+const uint8_t *eti_fb_field(const uint8_t *table,
+                            unsigned slot);  // where the slot's value lies; NULL when absent
 uint8_t eti_fb_u8(const uint8_t *table, unsigned slot);
 uint32_t eti_fb_u32(const uint8_t *table, unsigned slot);
 uint64_t eti_fb_u64(const uint8_t *table, unsigned slot);
 const uint8_t *eti_fb_table(const uint8_t *table, unsigned slot);
 eti_vector eti_fb_vector(const uint8_t *table, unsigned slot);   // data is NULL only when absent
 const char *eti_fb_string(const uint8_t *table, unsigned slot);  // NULL when absent
-const uint8_t *eti_fb_at(eti_vector tables, size_t i);           // element of a vector of tables; i < n
+const uint8_t *eti_fb_at(eti_vector tables, size_t i);  // element of a vector of tables; i < n
 const uint8_t *eti_fb_root(const uint8_t *base);
 
 #endif  // ET_FLATBUF_H

@@ -1,6 +1,7 @@
-// half.h — conversion between f32 and the two half types, as integer arithmetic that compilers vectorise.
-// Rounds to nearest, ties to even; overflow gives infinity; NaN stays NaN (f16 keeps its upper payload, bf16 becomes 0x7FC0
-// as torch's does). Relies on nothing; denormals of all types are exact.
+// half.h — conversion between f32 and the two half types, as integer arithmetic that compilers
+// vectorise. Rounds to nearest, ties to even; overflow gives infinity; NaN stays NaN (f16 keeps its
+// upper payload, bf16 becomes 0x7FC0 as torch's does). Relies on nothing; denormals of all types
+// are exact.
 #ifndef ET_HALF_H
 #define ET_HALF_H
 
@@ -21,10 +22,12 @@ static inline float eti_f32_from_bits(uint32_t u) {
 
 static inline float eti_f16_to_f32(uint16_t h) {
   const uint32_t magnitude = h & 0x7FFFu;
-  // Shifted into place the exponent is 112 too small, which one exact multiplication repairs, denormals included.
+  // Shifted into place the exponent is 112 too small, which one exact multiplication repairs,
+  // denormals included.
   const uint32_t finite = eti_f32_bits(eti_f32_from_bits(magnitude << 13) * 0x1p112f);
   const uint32_t special = magnitude << 13 | 0x7F800000u | (magnitude > 0x7C00u ? 0x00400000u : 0u);
-  return eti_f32_from_bits((magnitude >= 0x7C00u ? special : finite) | (uint32_t)(h & 0x8000u) << 16);
+  return eti_f32_from_bits((magnitude >= 0x7C00u ? special : finite) | (uint32_t)(h & 0x8000u)
+                                                                           << 16);
 }
 
 static inline uint16_t eti_f32_to_f16(float x) {
@@ -39,7 +42,9 @@ static inline uint16_t eti_f32_to_f16(float x) {
   return (uint16_t)(h | (bits >> 16 & 0x8000u));
 }
 
-static inline float eti_bf16_to_f32(uint16_t b) { return eti_f32_from_bits((uint32_t)b << 16); }
+static inline float eti_bf16_to_f32(uint16_t b) {
+  return eti_f32_from_bits((uint32_t)b << 16);
+}
 
 static inline uint16_t eti_f32_to_bf16(float x) {
   const uint32_t bits = eti_f32_bits(x);

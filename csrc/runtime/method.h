@@ -1,8 +1,10 @@
-// method.h — a loaded method, as its loader leaves it and its runner reads it. Private to the runtime.
-// Everything lies in the caller's method memory, in the order in which the loader claimed it:
+// method.h — a loaded method, as its loader leaves it and its runner reads it. Private to the
+// runtime. Everything lies in the caller's method memory, in the order in which the loader claimed
+// it:
 //
-//   et_method | values | instructions | inputs, outputs | per value: tensor, strides, sizes, lists, loose nodes, held blobs
-//   | per delegate: record, its backend's memory | per instruction: argument pointers, prepared state | …
+//   et_method | values | instructions | inputs, outputs | per value: tensor, strides, sizes, lists,
+//   loose nodes, held blobs | per delegate: record, its backend's memory | per instruction:
+//   argument pointers, prepared state | …
 #ifndef ET_METHOD_H
 #define ET_METHOD_H
 
@@ -21,20 +23,21 @@ typedef struct eti_delegate {
 
 // A resolved instruction.
 typedef struct eti_instruction {
-  uint8_t kind;      // PTE_KERNEL_CALL …
-  bool is_checked;   // a tensor it touches may have no memory, or not the memory it had at load
+  uint8_t kind;     // PTE_KERNEL_CALL …
+  bool is_checked;  // a tensor it touches may have no memory, or not the memory it had at load
   uint32_t n_args;
   union {
     const et_op *op;
     const eti_delegate *delegate;
-    size_t target;   // of a jump
+    size_t target;  // of a jump
   } u;
   et_value *const *args;
-  void *state;       // what the kernel's prepare left
+  void *state;  // what the kernel's prepare left
 } eti_instruction;
 
-// A tensor without memory of its own: an unplanned input or output, or a view. Every run starts from what is noted here,
-// so that nothing of an earlier run (a caller's memory, a view of it) can be reached again.
+// A tensor without memory of its own: an unplanned input or output, or a view. Every run starts
+// from what is noted here, so that nothing of an earlier run (a caller's memory, a view of it) can
+// be reached again.
 typedef struct eti_loose {
   struct eti_loose *next;
   et_tensor *tensor;
@@ -51,7 +54,8 @@ typedef struct eti_held {
   et_blob blob;
 } eti_held;
 
-// An input or output. The tensor is the one built for it; instructions may point the value elsewhere.
+// An input or output. The tensor is the one built for it; instructions may point the value
+// elsewhere.
 typedef struct eti_slot {
   et_value *value;
   et_tensor *tensor;  // NULL when the file has no tensor here
@@ -65,7 +69,7 @@ struct et_method {
   eti_instruction *code;
   eti_slot *slots;  // inputs, then outputs
   eti_delegate *delegates;
-  size_t n_ready;   // delegates initialised so far
+  size_t n_ready;  // delegates initialised so far
   eti_loose *loose;
   eti_held *held;
   eti_named_data named;
@@ -81,9 +85,12 @@ struct et_method {
   eti_plan plan;
 };
 
-enum { ETI_VALUE_LOOSE = 1 };  // et_value.flags: may hold a tensor whose memory was not proven at load
+enum {
+  ETI_VALUE_LOOSE = 1
+};  // et_value.flags: may hold a tensor whose memory was not proven at load
 
-// Builds a value of a kind that needs no memory beside the et_value. False for the others: tensors and lists of values.
+// Builds a value of a kind that needs no memory beside the et_value. False for the others: tensors
+// and lists of values.
 bool eti_build_plain(unsigned code, const uint8_t *table, et_value *out);
 
 #endif  // ET_METHOD_H

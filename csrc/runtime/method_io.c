@@ -52,10 +52,12 @@ static et_status fail_baked(size_t i, const et_value *traced, et_error *err) {
 #define fail_baked(i, traced, err) ET_FAIL(err, ET_INVALID_ARGUMENT, "input %zu", i)
 #endif
 
-static et_status check_baked(const et_method *method, size_t i, const et_value *src, et_error *err) {
+static et_status check_baked(const et_method *method, size_t i, const et_value *src,
+                             et_error *err) {
   const uint8_t *table;
   et_value traced;
-  const unsigned code = eti_plan_value(&method->plan, eti_u32(method->plan.inputs.data + 4 * i), &table);
+  const unsigned code =
+      eti_plan_value(&method->plan, eti_u32(method->plan.inputs.data + 4 * i), &table);
   (void)eti_build_plain(code, table, &traced);
   return is_same(src, &traced) ? ET_OK : fail_baked(i, &traced, err);
 }
@@ -64,16 +66,22 @@ static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_e
   et_tensor *t = slot->tensor;
   eti_loose *loose = slot->loose;
   const size_t element_bytes = et_dtype_bytes((et_dtype)t->dtype);
-  ET_CHECK(src->dtype == t->dtype, err, ET_INVALID_ARGUMENT, "input %zu: element type %s, the plan expects %s", i,
+  ET_CHECK(src->dtype == t->dtype, err, ET_INVALID_ARGUMENT,
+           "input %zu: element type %s, the plan expects %s", i,
            et_dtype_name((et_dtype)src->dtype), et_dtype_name((et_dtype)t->dtype));
   size_t numel;
-  ET_CHECK(src->rank <= ET_MAX_RANK && eti_shape_numel(src->sizes, src->rank, element_bytes, &numel), err,
-           ET_INVALID_ARGUMENT, "input %zu: negative or too large sizes", i);
-  ET_CHECK(src->rank != t->rank || numel == 0 || eti_same_order(src->sizes, src->dim_order, t->dim_order, t->rank), err,
-           ET_INVALID_ARGUMENT, "input %zu: its dim order is not the one planned, and bytes are never re-laid out here", i);
+  ET_CHECK(
+      src->rank <= ET_MAX_RANK && eti_shape_numel(src->sizes, src->rank, element_bytes, &numel),
+      err, ET_INVALID_ARGUMENT, "input %zu: negative or too large sizes", i);
+  ET_CHECK(src->rank != t->rank || numel == 0 ||
+               eti_same_order(src->sizes, src->dim_order, t->dim_order, t->rank),
+           err, ET_INVALID_ARGUMENT,
+           "input %zu: its dim order is not the one planned, and bytes are never re-laid out here",
+           i);
   ET_CHECK(numel == 0 || src->data != NULL, err, ET_INVALID_ARGUMENT, "input %zu: no data", i);
-  ET_CHECK(loose == NULL || numel == 0 || eti_is_aligned(src->data, eti_dtype_align((et_dtype)t->dtype)), err,
-           ET_INVALID_ARGUMENT, "input %zu: its data is not aligned to its element type", i);
+  ET_CHECK(
+      loose == NULL || numel == 0 || eti_is_aligned(src->data, eti_dtype_align((et_dtype)t->dtype)),
+      err, ET_INVALID_ARGUMENT, "input %zu: its data is not aligned to its element type", i);
   if (loose != NULL) t->capacity = loose->bound;
   ET_TRY(et_tensor_resize(t, src->sizes, src->rank, err));
   if (loose != NULL) {
@@ -88,15 +96,16 @@ static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_e
 }
 
 et_status et_method_set_input(et_method *method, size_t i, const et_value *src, et_error *err) {
-  ET_CHECK(i < method->plan.inputs.n, err, ET_INVALID_ARGUMENT, "input %zu: method '%s' has %zu", i, method->plan.name,
-           method->plan.inputs.n);
+  ET_CHECK(i < method->plan.inputs.n, err, ET_INVALID_ARGUMENT, "input %zu: method '%s' has %zu", i,
+           method->plan.name, method->plan.inputs.n);
   ET_CHECK(!method->is_stepping && !atomic_load(&method->is_busy), err, ET_INVALID_STATE,
            "input %zu: inputs cannot change during a run", i);
   eti_slot *slot = &method->slots[i];
   if (slot->tensor == NULL) {
     ET_TRY(check_baked(method, i, src, err));
   } else {
-    ET_CHECK(src->tag == ET_TENSOR && src->as.tensor != NULL, err, ET_INVALID_ARGUMENT, "input %zu: a tensor is needed", i);
+    ET_CHECK(src->tag == ET_TENSOR && src->as.tensor != NULL, err, ET_INVALID_ARGUMENT,
+             "input %zu: a tensor is needed", i);
     const et_status status = set_tensor(slot, src->as.tensor, i, err);
     if (status == ET_NOT_SUPPORTED) ET_CONTEXT(err, "input %zu: ", i);
     ET_TRY(status);
@@ -106,18 +115,21 @@ et_status et_method_set_input(et_method *method, size_t i, const et_value *src, 
 }
 
 et_status et_method_set_output_data(et_method *method, size_t i, et_span memory, et_error *err) {
-  ET_CHECK(i < method->plan.outputs.n, err, ET_INVALID_ARGUMENT, "output %zu: method '%s' has %zu", i, method->plan.name,
-           method->plan.outputs.n);
+  ET_CHECK(i < method->plan.outputs.n, err, ET_INVALID_ARGUMENT, "output %zu: method '%s' has %zu",
+           i, method->plan.name, method->plan.outputs.n);
   ET_CHECK(!method->is_stepping && !atomic_load(&method->is_busy), err, ET_INVALID_STATE,
            "output %zu: outputs cannot change during a run", i);
   const eti_slot *slot = &method->slots[method->plan.inputs.n + i];
   ET_CHECK(slot->tensor != NULL, err, ET_INVALID_ARGUMENT, "output %zu is no tensor", i);
-  ET_CHECK(slot->loose != NULL, err, ET_INVALID_STATE, "output %zu has memory of its own in the plan", i);
+  ET_CHECK(slot->loose != NULL, err, ET_INVALID_STATE,
+           "output %zu has memory of its own in the plan", i);
   eti_loose *loose = slot->loose;
   const size_t element_bytes = et_dtype_bytes((et_dtype)slot->tensor->dtype);
-  ET_CHECK(memory.size / element_bytes >= loose->bound && (memory.data != NULL || loose->bound == 0) &&
+  ET_CHECK(memory.size / element_bytes >= loose->bound &&
+               (memory.data != NULL || loose->bound == 0) &&
                eti_is_aligned(memory.data, eti_dtype_align((et_dtype)slot->tensor->dtype)),
-           err, ET_INVALID_ARGUMENT, "output %zu: %zu bytes given, %zu needed, aligned to the element type", i, memory.size,
+           err, ET_INVALID_ARGUMENT,
+           "output %zu: %zu bytes given, %zu needed, aligned to the element type", i, memory.size,
            loose->bound * element_bytes);
   loose->data = slot->tensor->data = memory.data;
   loose->capacity = slot->tensor->capacity = loose->bound;
@@ -135,7 +147,9 @@ et_value *et_method_output(const et_method *method, size_t i) {
 et_tensor *et_method_attribute(const et_method *method, const char *name) {
   for (size_t i = 0; i < method->plan.values.n; i++) {
     const uint8_t *table;
-    if (eti_plan_value(&method->plan, i, &table) != PTE_TENSOR || method->values[i].tag != ET_TENSOR) continue;
+    if (eti_plan_value(&method->plan, i, &table) != PTE_TENSOR ||
+        method->values[i].tag != ET_TENSOR)
+      continue;
     const char *found = eti_fb_string(eti_fb_table(table, PTE_TENSOR_EXTRA), PTE_EXTRA_NAME);
     if (found != NULL && strcmp(found, name) == 0) return method->values[i].as.tensor;
   }

@@ -1,12 +1,13 @@
-// method_load.c — measuring and loading a method: one function that makes the same claims in the same order, once counting
-// and once filling. Builds the tables; values, calls and prepare steps have files of their own.
+// method_load.c — measuring and loading a method: one function that makes the same claims in the
+// same order, once counting and once filling. Builds the tables; values, calls and prepare steps
+// have files of their own.
 #include "runtime/bytes.h"
 #include "runtime/method_loader.h"
 
 // ---- Instructions
 
-// A view's result starts every run without memory, also when the file planned some for it: its data may come to point
-// into a caller's input, which a later run must not see.
+// A view's result starts every run without memory, also when the file planned some for it: its data
+// may come to point into a caller's input, which a later run must not see.
 static et_status loosen_view(eti_loader *l, const eti_instruction_facts *in) {
   const uint32_t value = eti_u32(in->args + 4 * (size_t)(in->n_args - 1));
   const uint8_t *table;
@@ -56,14 +57,16 @@ static et_status build_instructions(eti_loader *l) {
     const char *name, *overload;
     eti_instruction_name(&l->plan, &in, &name, &overload);
     const bool has_overload = overload != NULL && *overload != '\0';
-    ET_CONTEXT(l->err, "instruction %zu (%s%s%s): ", i, name, has_overload ? "." : "", has_overload ? overload : "");
+    ET_CONTEXT(l->err, "instruction %zu (%s%s%s): ", i, name, has_overload ? "." : "",
+               has_overload ? overload : "");
 #endif
     return status;
   }
   return ET_OK;
 }
 
-// Marks the instructions that must look at their tensors before they run, now that all loose values are known.
+// Marks the instructions that must look at their tensors before they run, now that all loose values
+// are known.
 static void mark_checked(et_method *method) {
   for (size_t i = 0; i < method->plan.n_instructions; i++) {
     eti_instruction *in = &method->code[i];
@@ -89,7 +92,8 @@ static void fill_slots(et_method *method) {
       slot->tensor = slot->value->as.tensor;
       if ((slot->tensor->flags & ET_TENSOR_PLANNED) != 0) continue;
       slot->loose = method->loose;
-      while (slot->loose != NULL && slot->loose->tensor != slot->tensor) slot->loose = slot->loose->next;
+      while (slot->loose != NULL && slot->loose->tensor != slot->tensor)
+        slot->loose = slot->loose->next;
     }
   }
 }
@@ -98,13 +102,14 @@ static void fill_slots(et_method *method) {
 
 static et_status check_planned(const eti_loader *l) {
   const size_t n = l->plan.buffer_sizes.n - 1;
-  ET_CHECK(l->memory->n_planned >= n, l->err, ET_INVALID_ARGUMENT, "%zu planned buffers given, the method needs %zu",
-           l->memory->n_planned, n);
+  ET_CHECK(l->memory->n_planned >= n, l->err, ET_INVALID_ARGUMENT,
+           "%zu planned buffers given, the method needs %zu", l->memory->n_planned, n);
   for (size_t i = 0; i < n; i++) {
     const et_span span = l->memory->planned[i];
     const uint64_t needed = eti_u64(l->plan.buffer_sizes.data + 8 * (i + 1));
     ET_CHECK(needed <= span.size && (needed == 0 || span.data != NULL), l->err, ET_OUT_OF_MEMORY,
-             "planned buffer %zu has %zu bytes, the method needs %llu", i, span.size, (unsigned long long)needed);
+             "planned buffer %zu has %zu bytes, the method needs %llu", i, span.size,
+             (unsigned long long)needed);
     ET_CHECK(needed == 0 || eti_is_aligned(span.data, 16), l->err, ET_INVALID_ARGUMENT,
              "planned buffer %zu does not lie at a multiple of 16", i);
   }
@@ -144,7 +149,8 @@ static et_status load(eti_loader *l) {
   eti_find_written(l);
   ET_TRY(claim_tables(l));
   for (size_t i = 0; i < l->plan.values.n; i++) {
-    const et_status status = eti_build_value(l, i, l->method == NULL ? NULL : &l->method->values[i]);
+    const et_status status =
+        eti_build_value(l, i, l->method == NULL ? NULL : &l->method->values[i]);
     if (status != ET_OK) {
       ET_CONTEXT(l->err, "value %zu: ", i);
       return status;
@@ -156,8 +162,8 @@ static et_status load(eti_loader *l) {
   ET_TRY(build_instructions(l));
   if (l->method == NULL) return ET_OK;
   const et_arena scratch = eti_arena_over(l->memory->scratch);
-  ET_CHECK(scratch.size >= l->scratch_bytes, l->err, ET_OUT_OF_MEMORY, "scratch memory: %zu bytes given, %zu needed",
-           scratch.size, l->scratch_bytes);
+  ET_CHECK(scratch.size >= l->scratch_bytes, l->err, ET_OUT_OF_MEMORY,
+           "scratch memory: %zu bytes given, %zu needed", scratch.size, l->scratch_bytes);
   l->method->scratch = scratch.base;
   l->method->scratch_bytes = l->scratch_bytes;
   mark_checked(l->method);
@@ -165,7 +171,8 @@ static et_status load(eti_loader *l) {
   return ET_OK;
 }
 
-static void init(eti_loader *l, const et_program *program, const et_method_config *config, et_arena arena, et_error *err) {
+static void init(eti_loader *l, const et_program *program, const et_method_config *config,
+                 et_arena arena, et_error *err) {
   memset(l, 0, sizeof *l);
   l->program = program;
   l->config = config;
@@ -186,8 +193,8 @@ static et_status run(eti_loader *l, const char *name) {
   return status;
 }
 
-et_status et_method_measure(const et_program *program, const char *name, const et_method_config *config,
-                            et_method_needs *needs, et_error *err) {
+et_status et_method_measure(const et_program *program, const char *name,
+                            const et_method_config *config, et_method_needs *needs, et_error *err) {
   eti_loader l;
   init(&l, program, config, eti_arena_counting(), err);
   ET_TRY(run(&l, name));
@@ -197,8 +204,9 @@ et_status et_method_measure(const et_program *program, const char *name, const e
   return ET_OK;
 }
 
-et_status et_method_load(const et_program *program, const char *name, const et_method_config *config,
-                         const et_method_memory *memory, et_method **method, et_error *err) {
+et_status et_method_load(const et_program *program, const char *name,
+                         const et_method_config *config, const et_method_memory *memory,
+                         et_method **method, et_error *err) {
   eti_loader l;
   init(&l, program, config, eti_arena_over(memory->method), err);
   l.memory = memory;
@@ -214,5 +222,6 @@ void et_method_close(et_method *method) {
     if (delegate->backend->destroy != NULL) delegate->backend->destroy(delegate->handle);
     eti_source_release(&delegate->payload);
   }
-  for (; method->held != NULL; method->held = method->held->next) eti_source_release(&method->held->blob);
+  for (; method->held != NULL; method->held = method->held->next)
+    eti_source_release(&method->held->blob);
 }

@@ -1,5 +1,6 @@
 // method_loader.h — the state of one measuring or loading, shared by the files that do it.
-// Both are the same code: while measuring, `method` is NULL, the arena counts, and nothing is written.
+// Both are the same code: while measuring, `method` is NULL, the arena counts, and nothing is
+// written.
 #ifndef ET_METHOD_LOADER_H
 #define ET_METHOD_LOADER_H
 
@@ -20,8 +21,10 @@ typedef struct eti_loader {
   et_arena arena;
   eti_named_data named;
   eti_plan plan;
-  uint32_t written[ETI_WRITTEN_BITS / 32];  // hash of values that an instruction replaces: a clear bit is certain
-  alignas(ET_MEMORY_ALIGN) uint8_t room[ET_PREPARE_ROOM_BYTES];  // for one prepare step or delegate at a time
+  uint32_t written[ETI_WRITTEN_BITS /
+                   32];  // hash of values that an instruction replaces: a clear bit is certain
+  alignas(ET_MEMORY_ALIGN)
+      uint8_t room[ET_PREPARE_ROOM_BYTES];  // for one prepare step or delegate at a time
 } eti_loader;
 
 // ---- Values (method_values.c)
@@ -37,17 +40,20 @@ typedef struct eti_temporary {
   et_blob blobs[ETI_MAX_TEMPORARY_BLOBS];  // external constants, held only while measuring
 } eti_temporary;
 
-// False: something does not fit or is not known before the run, and the instruction runs unprepared. The caller releases
-// temporary->blobs in either case.
-bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out, bool is_member);
+// False: something does not fit or is not known before the run, and the instruction runs
+// unprepared. The caller releases temporary->blobs in either case.
+bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out,
+                         bool is_member);
 
 // Fills l->written.
 void eti_find_written(eti_loader *l);
 
 // ---- Calls (method_ops.c)
 
-const et_op *eti_loader_op(const eti_loader *l, size_t i);            // operator i of the plan; NULL when no table has it
-const et_backend *eti_loader_backend(const eti_loader *l, size_t i);  // of delegate i; NULL when absent or unavailable
+const et_op *eti_loader_op(const eti_loader *l,
+                           size_t i);  // operator i of the plan; NULL when no table has it
+const et_backend *eti_loader_backend(const eti_loader *l,
+                                     size_t i);  // of delegate i; NULL when absent or unavailable
 
 // Reports everything that the caller's tables lack, at once.
 et_status eti_check_missing(const eti_loader *l);
@@ -55,7 +61,9 @@ et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruc
 
 // ---- Prepare steps (method_prepare.c)
 
-et_status eti_prepare_call(eti_loader *l, const et_op *op, const eti_instruction_facts *in, void **state);
-et_status eti_init_delegate(eti_loader *l, size_t i, eti_delegate *out);  // out is NULL while measuring
+et_status eti_prepare_call(eti_loader *l, const et_op *op, const eti_instruction_facts *in,
+                           void **state);
+et_status eti_init_delegate(eti_loader *l, size_t i,
+                            eti_delegate *out);  // out is NULL while measuring
 
 #endif  // ET_METHOD_LOADER_H

@@ -1,5 +1,6 @@
-// method_meta.c — facts of a method, read from the file without loading it: signature, memory needs, operators.
-// Checks what it touches, so that a damaged method is described as far as it goes and refused where it does not.
+// method_meta.c — facts of a method, read from the file without loading it: signature, memory
+// needs, operators. Checks what it touches, so that a damaged method is described as far as it goes
+// and refused where it does not.
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 #include "runtime/pte.h"
@@ -9,7 +10,8 @@ static bool is_attribute(const eti_plan *plan, size_t i, const uint8_t **table) 
          eti_fb_string(eti_fb_table(*table, PTE_TENSOR_EXTRA), PTE_EXTRA_NAME) != NULL;
 }
 
-// The index of the n-th named tensor; the number of values when there are fewer. *found counts them.
+// The index of the n-th named tensor; the number of values when there are fewer. *found counts
+// them.
 static size_t find_attribute(const eti_plan *plan, size_t n, size_t *found) {
   const uint8_t *table;
   *found = 0;
@@ -19,7 +21,8 @@ static size_t find_attribute(const eti_plan *plan, size_t n, size_t *found) {
   return plan->values.n;
 }
 
-et_status et_program_method_info(const et_program *program, const char *name, et_method_info *info, et_error *err) {
+et_status et_program_method_info(const et_program *program, const char *name, et_method_info *info,
+                                 et_error *err) {
   eti_plan plan;
   ET_TRY(eti_plan_find(program, name, &plan, err));
   const uint8_t *container = eti_fb_table(plan.table, PTE_PLAN_CONTAINER);
@@ -40,13 +43,15 @@ et_status et_program_method_info(const et_program *program, const char *name, et
   return ET_OK;
 }
 
-et_status et_program_planned_bytes(const et_program *program, const char *name, size_t i, size_t *bytes, et_error *err) {
+et_status et_program_planned_bytes(const et_program *program, const char *name, size_t i,
+                                   size_t *bytes, et_error *err) {
   eti_plan plan;
   ET_TRY(eti_plan_find(program, name, &plan, err));
   ET_CHECK(i + 1 < plan.buffer_sizes.n && i + 1 != 0, err, ET_INVALID_ARGUMENT,
            "planned buffer %zu: the method has %ld", i, (long)plan.buffer_sizes.n - 1);
   const uint64_t size = eti_u64(plan.buffer_sizes.data + 8 * (i + 1));
-  ET_CHECK(size <= PTRDIFF_MAX, err, ET_INVALID_PROGRAM, "planned buffer %zu: size %lld", i, (long long)size);
+  ET_CHECK(size <= PTRDIFF_MAX, err, ET_INVALID_PROGRAM, "planned buffer %zu: size %lld", i,
+           (long long)size);
   *bytes = (size_t)size;
   return ET_OK;
 }
@@ -63,26 +68,28 @@ static void describe(const eti_tensor_facts *t, et_tensor_info *info) {
   info->name = t->name;
 }
 
-et_status et_program_slot_info(const et_program *program, const char *name, et_slot_kind kind, size_t i, et_tag *tag,
-                               et_tensor_info *info, et_error *err) {
+et_status et_program_slot_info(const et_program *program, const char *name, et_slot_kind kind,
+                               size_t i, et_tag *tag, et_tensor_info *info, et_error *err) {
   eti_plan plan;
   ET_TRY(eti_plan_find(program, name, &plan, err));
   const eti_vector slots = kind == ET_SLOT_INPUT ? plan.inputs : plan.outputs;
   size_t index, n = slots.n;
   if (kind == ET_SLOT_ATTRIBUTE) {
     index = find_attribute(&plan, i, &n);
-    ET_CHECK(index < plan.values.n, err, ET_INVALID_ARGUMENT, "attribute %zu: method '%s' has %zu", i, name, n);
+    ET_CHECK(index < plan.values.n, err, ET_INVALID_ARGUMENT, "attribute %zu: method '%s' has %zu",
+             i, name, n);
   } else {
-    ET_CHECK(i < n, err, ET_INVALID_ARGUMENT, "%s %zu: method '%s' has %zu", kind == ET_SLOT_INPUT ? "input" : "output", i,
-             name, n);
+    ET_CHECK(i < n, err, ET_INVALID_ARGUMENT, "%s %zu: method '%s' has %zu",
+             kind == ET_SLOT_INPUT ? "input" : "output", i, name, n);
     index = eti_u32(slots.data + 4 * i);
-    ET_CHECK(index < plan.values.n, err, ET_INVALID_PROGRAM, "method '%s': slot %zu is value %ld of %zu", name, i,
-             (long)(int32_t)index, plan.values.n);
+    ET_CHECK(index < plan.values.n, err, ET_INVALID_PROGRAM,
+             "method '%s': slot %zu is value %ld of %zu", name, i, (long)(int32_t)index,
+             plan.values.n);
   }
   const uint8_t *table;
   const unsigned code = eti_plan_value(&plan, index, &table);
-  ET_CHECK(code >= PTE_NULL && code <= PTE_OPTIONAL_TENSOR_LIST, err, ET_INVALID_PROGRAM, "method '%s': value %zu is of no known kind",
-           name, index);
+  ET_CHECK(code >= PTE_NULL && code <= PTE_OPTIONAL_TENSOR_LIST, err, ET_INVALID_PROGRAM,
+           "method '%s': value %zu is of no known kind", name, index);
   if (code == PTE_TENSOR) {
     eti_tensor_facts t;
     ET_TRY(eti_tensor_read(table, &t, err));
@@ -92,8 +99,8 @@ et_status et_program_slot_info(const et_program *program, const char *name, et_s
   return ET_OK;
 }
 
-et_status et_program_visit_operators(const et_program *program, const char *name, et_visit_op visit, void *ctx,
-                                     et_error *err) {
+et_status et_program_visit_operators(const et_program *program, const char *name, et_visit_op visit,
+                                     void *ctx, et_error *err) {
   eti_plan plan;
   ET_TRY(eti_plan_find(program, name, &plan, err));
   for (unsigned kind = PTE_KERNEL_CALL; kind <= PTE_DELEGATE_CALL; kind++) {
@@ -103,14 +110,15 @@ et_status et_program_visit_operators(const et_program *program, const char *name
       const char *op_name, *overload;
       eti_instruction_name(&plan, &in, &op_name, &overload);
       eti_payload payload = {0};
-      if (kind == PTE_DELEGATE_CALL) ET_TRY(eti_payload_find(program, eti_fb_at(list, k), &payload, err));
+      if (kind == PTE_DELEGATE_CALL)
+        ET_TRY(eti_payload_find(program, eti_fb_at(list, k), &payload, err));
       size_t n_calls = 0;
       for (size_t i = 0; i < plan.n_instructions; i++) {
         ET_TRY(eti_instruction_read(&plan, i, &in, err));
         n_calls += in.kind == kind && in.index == (int32_t)k;
       }
-      visit(ctx, op_name == NULL ? "" : op_name, overload == NULL ? "" : overload, kind == PTE_DELEGATE_CALL, n_calls,
-            (size_t)payload.bytes);
+      visit(ctx, op_name == NULL ? "" : op_name, overload == NULL ? "" : overload,
+            kind == PTE_DELEGATE_CALL, n_calls, (size_t)payload.bytes);
     }
   }
   return ET_OK;

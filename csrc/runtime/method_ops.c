@@ -1,5 +1,6 @@
-// method_ops.c — what a method calls against what the caller's tables offer: finding operators and backends, naming all that
-// is missing at once, and checking that a call's tensors are of types and ranks that its kernel takes.
+// method_ops.c — what a method calls against what the caller's tables offer: finding operators and
+// backends, naming all that is missing at once, and checking that a call's tensors are of types and
+// ranks that its kernel takes.
 #include "runtime/bytes.h"
 #include "runtime/method_loader.h"
 #include "runtime/op_table.h"
@@ -19,30 +20,34 @@ static bool is_result(const eti_plan *plan, const eti_instruction_facts *in, uin
 }
 
 // One tensor, itself argument k of a call or a member of the list that is.
-static et_status check_tensor(const eti_loader *l, const et_op *op, const eti_instruction_facts *in, size_t k, uint32_t value) {
+static et_status check_tensor(const eti_loader *l, const et_op *op, const eti_instruction_facts *in,
+                              size_t k, uint32_t value) {
   const uint8_t *table;
   eti_tensor_facts t;
-  if (eti_plan_value(&l->plan, value, &table) != PTE_TENSOR) return ET_OK;  // None in an optional list
+  if (eti_plan_value(&l->plan, value, &table) != PTE_TENSOR)
+    return ET_OK;  // None in an optional list
   ET_TRY(eti_tensor_read(table, &t, l->err));
   const uint8_t *result;
-  const unsigned code = eti_plan_value(&l->plan, eti_u32(in->args + 4 * (size_t)(in->n_args - 1)), &result);
-  const bool gives_tensors = code == PTE_TENSOR || code == PTE_TENSOR_LIST || code == PTE_OPTIONAL_TENSOR_LIST;
-  const bool is_written =
-      is_result(&l->plan, in, value) || (k < 32 && (eti_op_writes(op, gives_tensors) >> k & 1u) != 0);
+  const unsigned code =
+      eti_plan_value(&l->plan, eti_u32(in->args + 4 * (size_t)(in->n_args - 1)), &result);
+  const bool gives_tensors =
+      code == PTE_TENSOR || code == PTE_TENSOR_LIST || code == PTE_OPTIONAL_TENSOR_LIST;
+  const bool is_written = is_result(&l->plan, in, value) ||
+                          (k < 32 && (eti_op_writes(op, gives_tensors) >> k & 1u) != 0);
   const et_dtype_set set = is_written ? op->out_dtypes : op->in_dtypes;
-  ET_CHECK(!is_written || !eti_is_constant(&t), l->err, ET_INVALID_PROGRAM, "argument %zu is a constant and would be written",
-           k);
+  ET_CHECK(!is_written || !eti_is_constant(&t), l->err, ET_INVALID_PROGRAM,
+           "argument %zu is a constant and would be written", k);
   ET_CHECK(set == 0 || (set & ET_DTYPE_BIT(t.dtype)) != 0, l->err, ET_NOT_SUPPORTED,
-           "argument %zu has element type %s, which the kernel lacks for %s", k, et_dtype_name((et_dtype)t.dtype),
-           is_written ? "outputs" : "inputs");
+           "argument %zu has element type %s, which the kernel lacks for %s", k,
+           et_dtype_name((et_dtype)t.dtype), is_written ? "outputs" : "inputs");
   ET_CHECK(op->max_rank == 0 || t.rank <= op->max_rank, l->err, ET_NOT_SUPPORTED,
            "argument %zu has rank %zu, the kernel supports at most %d", k, t.rank, op->max_rank);
   return ET_OK;
 }
 
 et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in) {
-  ET_CHECK(in->n_args == op->n_args, l->err, ET_INVALID_PROGRAM, "%lu arguments, the operator takes %d",
-           (unsigned long)in->n_args, op->n_args);
+  ET_CHECK(in->n_args == op->n_args, l->err, ET_INVALID_PROGRAM,
+           "%lu arguments, the operator takes %d", (unsigned long)in->n_args, op->n_args);
   for (size_t k = 0; k < in->n_args; k++) {
     const uint32_t value = eti_u32(in->args + 4 * k);
     const uint8_t *table;
@@ -59,7 +64,8 @@ et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruc
 
 const et_op *eti_loader_op(const eti_loader *l, size_t i) {
   const uint8_t *op = eti_fb_at(l->plan.operators, i);
-  return eti_op_find(l->config->ops, eti_fb_string(op, PTE_OPERATOR_NAME), eti_fb_string(op, PTE_OPERATOR_OVERLOAD));
+  return eti_op_find(l->config->ops, eti_fb_string(op, PTE_OPERATOR_NAME),
+                     eti_fb_string(op, PTE_OPERATOR_OVERLOAD));
 }
 
 const et_backend *eti_loader_backend(const eti_loader *l, size_t i) {
@@ -67,7 +73,8 @@ const et_backend *eti_loader_backend(const eti_loader *l, size_t i) {
   const et_backend_table *table = l->config->backends;
   for (size_t k = 0; table != NULL && k < table->n_backends; k++) {
     const et_backend *backend = table->backends[k];
-    if (strcmp(backend->id, id) == 0) return backend->is_available == NULL || backend->is_available() ? backend : NULL;
+    if (strcmp(backend->id, id) == 0)
+      return backend->is_available == NULL || backend->is_available() ? backend : NULL;
   }
   return NULL;
 }
@@ -112,7 +119,8 @@ et_status eti_check_missing(const eti_loader *l) {
   for (size_t i = 0; i < l->plan.delegates.n; i++) {
     if (eti_loader_backend(l, i) != NULL) continue;
     if (status == ET_OK) status = ET_FAIL(l->err, ET_NOT_FOUND, "%s", "");
-    if (is_first) ET_APPEND(l->err, "%sno available backend for:", status == ET_OPERATOR_MISSING ? "; " : "");
+    if (is_first)
+      ET_APPEND(l->err, "%sno available backend for:", status == ET_OPERATOR_MISSING ? "; " : "");
     is_first = false;
     ET_APPEND(l->err, " %s", eti_fb_string(eti_fb_at(l->plan.delegates, i), PTE_DELEGATE_ID));
   }
@@ -122,7 +130,8 @@ et_status eti_check_missing(const eti_loader *l) {
   const et_backend_table *table = l->config->backends;
   for (size_t k = 0; table != NULL && k < table->n_backends; k++) {
     const et_backend *backend = table->backends[k];
-    if (backend->is_available == NULL || backend->is_available()) ET_APPEND(l->err, " %s", backend->id);
+    if (backend->is_available == NULL || backend->is_available())
+      ET_APPEND(l->err, " %s", backend->id);
   }
   ET_APPEND(l->err, ")");
 #endif

@@ -1,14 +1,16 @@
-// method_prepare.c — what kernels and delegates do once, while their method is measured and again while it is loaded. Both
-// claim from the method's arena; what they are shown lies in the loader's room and is gone afterwards.
+// method_prepare.c — what kernels and delegates do once, while their method is measured and again
+// while it is loaded. Both claim from the method's arena; what they are shown lies in the loader's
+// room and is gone afterwards.
 #include "runtime/bytes.h"
 #include "runtime/method_loader.h"
 
 static et_prepare_ctx prepare_ctx(eti_loader *l) {
   const et_pool *pool = l->config->pool;
-  const et_prepare_ctx ctx = {.err = l->err,
-                              .n_threads = pool == NULL || pool->n_threads == 0 ? 1 : pool->n_threads,
-                              .measuring = l->method == NULL,
-                              .arena = &l->arena};
+  const et_prepare_ctx ctx = {
+      .err = l->err,
+      .n_threads = pool == NULL || pool->n_threads == 0 ? 1 : pool->n_threads,
+      .measuring = l->method == NULL,
+      .arena = &l->arena};
   return ctx;
 }
 
@@ -17,7 +19,8 @@ static et_status finish_prepare(eti_loader *l, const et_prepare_ctx *ctx) {
   return ctx->status != ET_OK ? ctx->status : eti_arena_status(&l->arena, l->err);
 }
 
-et_status eti_prepare_call(eti_loader *l, const et_op *op, const eti_instruction_facts *in, void **state) {
+et_status eti_prepare_call(eti_loader *l, const et_op *op, const eti_instruction_facts *in,
+                           void **state) {
   *state = NULL;
   if (op->prepare == NULL || l->config->no_prepare) return ET_OK;
   eti_temporary temporary = {.room = eti_arena_over((et_span){l->room, sizeof l->room})};
@@ -41,13 +44,14 @@ et_status eti_prepare_call(eti_loader *l, const et_op *op, const eti_instruction
 
 // ---- Delegates
 
-static et_status init_payload(eti_loader *l, const uint8_t *delegate, const et_backend *backend, const et_blob *payload,
-                              eti_delegate *out, bool *keep) {
+static et_status init_payload(eti_loader *l, const uint8_t *delegate, const et_backend *backend,
+                              const et_blob *payload, eti_delegate *out, bool *keep) {
   et_arena room = eti_arena_over((et_span){l->room, sizeof l->room});
   const eti_vector list = eti_fb_vector(delegate, PTE_DELEGATE_SPECS);
   et_compile_spec *specs = ETI_CLAIM(&room, et_compile_spec, list.n);
-  ET_CHECK(specs != NULL, l->err, ET_OUT_OF_RESOURCES, "%zu compile specs do not fit in %u bytes (ET_PREPARE_ROOM_BYTES)",
-           list.n, ET_PREPARE_ROOM_BYTES);
+  ET_CHECK(specs != NULL, l->err, ET_OUT_OF_RESOURCES,
+           "%zu compile specs do not fit in %u bytes (ET_PREPARE_ROOM_BYTES)", list.n,
+           ET_PREPARE_ROOM_BYTES);
   for (size_t k = 0; k < list.n; k++) {
     const uint8_t *spec = eti_fb_at(list, k);
     const eti_vector value = eti_fb_vector(spec, PTE_SPEC_VALUE);
@@ -55,7 +59,8 @@ static et_status init_payload(eti_loader *l, const uint8_t *delegate, const et_b
     specs[k] = filled;
   }
   et_prepare_ctx ctx = prepare_ctx(l);
-  const et_named_data named = eti_named_data_handle(l->method == NULL ? &l->named : &l->method->named);
+  const et_named_data named =
+      eti_named_data_handle(l->method == NULL ? &l->named : &l->method->named);
   et_delegate_init init = {.prepare = &ctx,
                            .method_name = l->plan.name,
                            .payload = payload->data,
@@ -80,7 +85,8 @@ et_status eti_init_delegate(eti_loader *l, size_t i, eti_delegate *out) {
   eti_payload payload;
   ET_TRY(eti_payload_find(l->program, delegate, &payload, l->err));
   et_blob blob = {.data = payload.data, .size = (size_t)payload.bytes};
-  if (payload.data == NULL) ET_TRY(eti_source_load(&l->program->file.source, payload.offset, payload.bytes, &blob, l->err));
+  if (payload.data == NULL)
+    ET_TRY(eti_source_load(&l->program->file.source, payload.offset, payload.bytes, &blob, l->err));
   bool keep = false;
   const et_status status = init_payload(l, delegate, eti_loader_backend(l, i), &blob, out, &keep);
   if (status == ET_OK && keep && l->method != NULL) {

@@ -1,6 +1,7 @@
-// method_run.c — running a loaded method: a flat loop over resolved instructions, a second loop with events, and one
-// instruction at a time. Everything was resolved and proven by the loader; what is checked here is what only a run can
-// change: tensors without memory of their own, endless loops, requests to stop.
+// method_run.c — running a loaded method: a flat loop over resolved instructions, a second loop
+// with events, and one instruction at a time. Everything was resolved and proven by the loader;
+// what is checked here is what only a run can change: tensors without memory of their own, endless
+// loops, requests to stop.
 #include "runtime/bytes.h"
 #include "runtime/method.h"
 #include "runtime/op_table.h"
@@ -19,7 +20,9 @@ static void restore_loose(et_method *method) {
 
 static et_status check_tensor(const et_tensor *t, bool is_written, size_t k, et_error *err) {
   ET_CHECK(t->data != NULL || t->capacity == 0, err, ET_INVALID_STATE,
-           "the tensor of argument %zu has no memory: an output's must be set, a view must come after its base", k);
+           "the tensor of argument %zu has no memory: an output's must be set, a view must come "
+           "after its base",
+           k);
   ET_CHECK(!is_written || (t->flags & ET_TENSOR_CONSTANT) == 0, err, ET_INVALID_PROGRAM,
            "the tensor of argument %zu is a constant and would be written", k);
   return ET_OK;
@@ -30,18 +33,21 @@ static et_status check_arg(const et_value *v, bool is_written, size_t k, et_erro
   if (v->tag != ET_TENSOR_LIST && v->tag != ET_OPTIONAL_TENSOR_LIST) return ET_OK;
   for (size_t i = 0; i < v->n; i++) {
     const et_value *member = v->as.list[i];
-    if (member != NULL && member->tag == ET_TENSOR) ET_TRY(check_tensor(member->as.tensor, is_written, k, err));
+    if (member != NULL && member->tag == ET_TENSOR)
+      ET_TRY(check_tensor(member->as.tensor, is_written, k, err));
   }
   return ET_OK;
 }
 
-// Points a view's result at its base before the kernel runs, so that whatever the kernel then does with shape and data
-// stays within the base's memory, and what the base forbids is forbidden for the view.
+// Points a view's result at its base before the kernel runs, so that whatever the kernel then does
+// with shape and data stays within the base's memory, and what the base forbids is forbidden for
+// the view.
 static void point_view(et_tensor *view, const et_tensor *base) {
   const size_t bytes = base->capacity * et_dtype_bytes((et_dtype)base->dtype);
   view->data = base->data;
   view->capacity = bytes / et_dtype_bytes((et_dtype)view->dtype);
-  view->flags = (uint16_t)((view->flags & ~ET_TENSOR_CONSTANT) | (base->flags & ET_TENSOR_CONSTANT));
+  view->flags =
+      (uint16_t)((view->flags & ~ET_TENSOR_CONSTANT) | (base->flags & ET_TENSOR_CONSTANT));
 }
 
 static et_status check_instruction(const eti_instruction *in, et_error *err) {
@@ -52,15 +58,18 @@ static et_status check_instruction(const eti_instruction *in, et_error *err) {
   if (is_kernel && in->u.op->is_view && n > 0) {
     const et_value *base = in->args[0];
     ET_TRY(check_arg(base, false, 0, err));
-    if (base->tag == ET_TENSOR && result->tag == ET_TENSOR) point_view(result->as.tensor, base->as.tensor);
+    if (base->tag == ET_TENSOR && result->tag == ET_TENSOR)
+      point_view(result->as.tensor, base->as.tensor);
     return ET_OK;
   }
   const bool gives_tensors =
-      result != NULL && (result->tag == ET_TENSOR || result->tag == ET_TENSOR_LIST || result->tag == ET_OPTIONAL_TENSOR_LIST);
+      result != NULL && (result->tag == ET_TENSOR || result->tag == ET_TENSOR_LIST ||
+                         result->tag == ET_OPTIONAL_TENSOR_LIST);
   const uint32_t writes = is_kernel ? eti_op_writes(in->u.op, gives_tensors) : 0;
   for (size_t k = 0; k < n; k++) {
     const et_value *v = in->args[k];
-    // A delegate's outputs are not told from its inputs: its backend writes only what the file calls outputs.
+    // A delegate's outputs are not told from its inputs: its backend writes only what the file
+    // calls outputs.
     const bool is_written = is_kernel && (v == result || (k < 32 && (writes >> k & 1u) != 0));
     ET_TRY(check_arg(v, is_written, k, err));
   }
@@ -76,8 +85,10 @@ static et_status run_jump(const eti_instruction *in, size_t *position, et_error 
     is_true = condition->as.b;
   } else {
     const et_tensor *t = condition->tag == ET_TENSOR ? condition->as.tensor : NULL;
-    ET_CHECK(t != NULL && t->dtype == ET_B8, err, ET_INVALID_PROGRAM, "the condition is neither a Bool nor a b8 tensor");
-    ET_CHECK(t->data != NULL || t->numel == 0, err, ET_INVALID_STATE, "the condition tensor has no memory");
+    ET_CHECK(t != NULL && t->dtype == ET_B8, err, ET_INVALID_PROGRAM,
+             "the condition is neither a Bool nor a b8 tensor");
+    ET_CHECK(t->data != NULL || t->numel == 0, err, ET_INVALID_STATE,
+             "the condition tensor has no memory");
     for (size_t i = 0; i < t->numel; i++) is_true = is_true && ((const uint8_t *)t->data)[i] != 0;
   }
   if (!is_true) *position = in->u.target;
@@ -95,7 +106,8 @@ static et_status run_delegate(const et_method *method, const eti_instruction *in
 }
 
 // *position is already that of the next instruction; a jump changes it.
-static inline et_status run_one(const et_method *method, const eti_instruction *in, et_kernel_ctx *ctx, size_t *position) {
+static inline et_status run_one(const et_method *method, const eti_instruction *in,
+                                et_kernel_ctx *ctx, size_t *position) {
   if (in->is_checked) ET_TRY(check_instruction(in, ctx->err));
   switch (in->kind) {
     case PTE_KERNEL_CALL:
@@ -110,7 +122,8 @@ static inline et_status run_one(const et_method *method, const eti_instruction *
       return run_jump(in, position, ctx->err);
     default: {  // free: only memory that is not the method's own can be let go
       const et_value *v = in->args[0];
-      if (v->tag == ET_TENSOR && (v->as.tensor->flags & (ET_TENSOR_PLANNED | ET_TENSOR_CONSTANT)) == 0) {
+      if (v->tag == ET_TENSOR &&
+          (v->as.tensor->flags & (ET_TENSOR_PLANNED | ET_TENSOR_CONSTANT)) == 0) {
         v->as.tensor->data = NULL;
       }
       return ET_OK;
@@ -131,10 +144,11 @@ static et_status begin(et_method *method, et_error *err) {
 }
 
 static et_status may_go_on(const et_method *method, uint32_t executed, et_error *err) {
-  ET_CHECK(!atomic_load_explicit(&method->is_interrupted, memory_order_relaxed), err, ET_INTERRUPTED,
-           "interrupted on request");
+  ET_CHECK(!atomic_load_explicit(&method->is_interrupted, memory_order_relaxed), err,
+           ET_INTERRUPTED, "interrupted on request");
   ET_CHECK(executed <= ET_MAX_EXECUTED_INSTRUCTIONS, err, ET_INVALID_PROGRAM,
-           "more than %lu instructions executed: an endless loop", (unsigned long)ET_MAX_EXECUTED_INSTRUCTIONS);
+           "more than %lu instructions executed: an endless loop",
+           (unsigned long)ET_MAX_EXECUTED_INSTRUCTIONS);
   return ET_OK;
 }
 
@@ -146,16 +160,18 @@ static void add_context(const et_method *method, size_t i, et_error *err) {
   if (err == NULL || eti_instruction_read(&method->plan, i, &in, NULL) != ET_OK) return;
   eti_instruction_name(&method->plan, &in, &name, &overload);
   const bool has_overload = overload != NULL && *overload != '\0';
-  ET_CONTEXT(err, "method '%s', instruction %zu (%s%s%s): ", method->plan.name, i, name, has_overload ? "." : "",
-             has_overload ? overload : "");
+  ET_CONTEXT(err, "method '%s', instruction %zu (%s%s%s): ", method->plan.name, i, name,
+             has_overload ? "." : "", has_overload ? overload : "");
 #else
   (void)method, (void)i, (void)err;
 #endif
 }
 
 static et_kernel_ctx kernel_ctx(const et_method *method, et_error *err) {
-  const et_kernel_ctx ctx = {
-      .err = err, .pool = method->pool, .scratch = method->scratch, .scratch_bytes = method->scratch_bytes};
+  const et_kernel_ctx ctx = {.err = err,
+                             .pool = method->pool,
+                             .scratch = method->scratch,
+                             .scratch_bytes = method->scratch_bytes};
   return ctx;
 }
 
@@ -169,7 +185,8 @@ static et_status run_from(et_method *method, size_t position, et_error *err) {
     const bool may_start = status == ET_OK;
     if (may_start) status = run_one(method, &method->code[i], &ctx, &position);
     if (status != ET_OK) {
-      method->is_paused = status == ET_INTERRUPTED && !may_start;  // nothing of instruction i was done
+      method->is_paused =
+          status == ET_INTERRUPTED && !may_start;  // nothing of instruction i was done
       method->position = i;
       method->executed = executed - 1;
       add_context(method, i, err);
@@ -189,7 +206,11 @@ static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_err
     const char *name = in->kind == PTE_KERNEL_CALL     ? in->u.op->name
                        : in->kind == PTE_DELEGATE_CALL ? in->u.delegate->backend->id
                                                        : eti_small_names[in->kind - PTE_MOVE_CALL];
-    et_event event = {.kind = ET_EVENT_BEGIN, .instruction = i, .operator_name = name, .n_args = in->n_args, .args = in->args};
+    et_event event = {.kind = ET_EVENT_BEGIN,
+                      .instruction = i,
+                      .operator_name = name,
+                      .n_args = in->n_args,
+                      .args = in->args};
     et_status status = may_go_on(method, ++executed, err);
     if (status == ET_OK) {
       status = hooks->on_event(hooks->ctx, &event);
@@ -215,11 +236,12 @@ static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_err
 
 // A method serves one thread at a time: a second one is told so instead of being let in.
 static et_status enter(et_method *method, bool is_step, et_error *err) {
-  ET_CHECK(!atomic_exchange(&method->is_busy, true), err, ET_INVALID_STATE, "method '%s' is running in another thread",
-           method->plan.name);
+  ET_CHECK(!atomic_exchange(&method->is_busy, true), err, ET_INVALID_STATE,
+           "method '%s' is running in another thread", method->plan.name);
   if (!is_step && method->is_stepping) {
     atomic_store(&method->is_busy, false);
-    return ET_FAIL(err, ET_INVALID_STATE, "method '%s' is in the middle of a stepped run: reset it first",
+    return ET_FAIL(err, ET_INVALID_STATE,
+                   "method '%s' is in the middle of a stepped run: reset it first",
                    method->plan.name);
   }
   if (!method->is_stepping) atomic_store(&method->is_interrupted, false);
@@ -236,7 +258,8 @@ et_status et_method_execute(et_method *method, et_error *err) {
 }
 
 et_status et_method_resume(et_method *method, et_error *err) {
-  ET_CHECK(method->is_paused, err, ET_INVALID_STATE, "method '%s' has no interrupted run to resume", method->plan.name);
+  ET_CHECK(method->is_paused, err, ET_INVALID_STATE, "method '%s' has no interrupted run to resume",
+           method->plan.name);
   ET_TRY(enter(method, false, err));
   const et_status status = run_from(method, method->position, err);
   atomic_store(&method->is_busy, false);
@@ -281,4 +304,6 @@ void et_method_reset(et_method *method) {
   method->position = 0;
 }
 
-void et_method_interrupt(et_method *method) { atomic_store(&method->is_interrupted, true); }
+void et_method_interrupt(et_method *method) {
+  atomic_store(&method->is_interrupted, true);
+}

@@ -1,5 +1,6 @@
-// method_values.c — turns the values of a plan into et_values: for the method's life, and for a moment for prepare steps.
-// One function per kind of value serves both; where the parts go and what data pointers say is all that differs.
+// method_values.c — turns the values of a plan into et_values: for the method's life, and for a
+// moment for prepare steps. One function per kind of value serves both; where the parts go and what
+// data pointers say is all that differs.
 #include "runtime/bytes.h"
 #include "runtime/dtype.h"
 #include "runtime/method_loader.h"
@@ -9,23 +10,27 @@
 // ---- Which values an instruction replaces
 
 typedef struct cursor {
-  size_t i_next;            // instruction
-  uint32_t arg;             // of `in`
+  size_t i_next;  // instruction
+  uint32_t arg;   // of `in`
   eti_instruction_facts in;
 } cursor;
 
-// The next value that some instruction may replace by another value (rather than write through). Calls of kernels and
-// delegates write through tensors; which of a delegate's arguments are its outputs, the file does not say.
+// The next value that some instruction may replace by another value (rather than write through).
+// Calls of kernels and delegates write through tensors; which of a delegate's arguments are its
+// outputs, the file does not say.
 static bool next_written(const eti_plan *plan, cursor *c, uint32_t *value) {
   const uint8_t *table;
   for (;;) {
     while (c->arg == c->in.n_args) {
-      if (c->i_next == plan->n_instructions || eti_instruction_read(plan, c->i_next++, &c->in, NULL) != ET_OK) return false;
+      if (c->i_next == plan->n_instructions ||
+          eti_instruction_read(plan, c->i_next++, &c->in, NULL) != ET_OK)
+        return false;
       c->arg = c->in.kind == PTE_DELEGATE_CALL || c->in.n_args == 0 ? 0 : c->in.n_args - 1;
       if (c->in.kind > PTE_MOVE_CALL) c->arg = c->in.n_args;
     }
     *value = eti_u32(c->in.args + 4 * (size_t)c->arg++);
-    if (c->in.kind == PTE_MOVE_CALL || eti_plan_value(plan, *value, &table) != PTE_TENSOR) return true;
+    if (c->in.kind == PTE_MOVE_CALL || eti_plan_value(plan, *value, &table) != PTE_TENSOR)
+      return true;
   }
 }
 
@@ -49,18 +54,22 @@ static bool is_written(const eti_loader *l, size_t i) {
 
 // ---- Tensors
 
-static et_status find_external(const eti_loader *l, const eti_tensor_facts *t, eti_named_entry *entry) {
-  ET_CHECK(l->named.n_maps > 0, l->err, t->place == ETI_PLACE_EXTERNAL ? ET_INVALID_STATE : ET_INVALID_EXTERNAL_DATA,
+static et_status find_external(const eti_loader *l, const eti_tensor_facts *t,
+                               eti_named_entry *entry) {
+  ET_CHECK(l->named.n_maps > 0, l->err,
+           t->place == ETI_PLACE_EXTERNAL ? ET_INVALID_STATE : ET_INVALID_EXTERNAL_DATA,
            "the data of tensor '%s' is in an external file (.ptd), and none was given", t->name);
   ET_TRY(eti_external_find(&l->named, t->name, entry, l->err));
   const uint8_t *layout = eti_fb_table(entry->table, PTD_NAMED_LAYOUT);
   const eti_vector sizes = eti_fb_vector(layout, PTD_LAYOUT_SIZES);
   const eti_vector order = eti_fb_vector(layout, PTD_LAYOUT_DIM_ORDER);
-  ET_CHECK(layout != NULL && eti_fb_u8(layout, PTD_LAYOUT_DTYPE) == t->dtype && sizes.n == t->rank &&
-               order.n == t->rank && memcmp(sizes.data, t->sizes, 4 * t->rank) == 0 &&
+  ET_CHECK(layout != NULL && eti_fb_u8(layout, PTD_LAYOUT_DTYPE) == t->dtype &&
+               sizes.n == t->rank && order.n == t->rank &&
+               memcmp(sizes.data, t->sizes, 4 * t->rank) == 0 &&
                memcmp(order.data, t->dim_order, t->rank) == 0 && entry->bytes >= t->bytes,
            l->err, ET_INVALID_EXTERNAL_DATA,
-           "external data '%s' (%s, rank %zu, %llu bytes) is not laid out as the program's tensor (%s, rank %zu, %zu bytes)",
+           "external data '%s' (%s, rank %zu, %llu bytes) is not laid out as the program's tensor "
+           "(%s, rank %zu, %zu bytes)",
            t->name, et_dtype_name((et_dtype)eti_fb_u8(layout, PTD_LAYOUT_DTYPE)), sizes.n,
            (unsigned long long)entry->bytes, et_dtype_name((et_dtype)t->dtype), t->rank, t->bytes);
   return ET_OK;
@@ -75,7 +84,8 @@ static et_status hold_external(eti_loader *l, const eti_tensor_facts *t, const v
   memset(held, 0, sizeof *held);
   held->next = l->method->held;
   const eti_held *same = held->next;
-  while (same != NULL && (same->source != entry.source || same->offset != entry.offset || same->blob.size < t->bytes)) {
+  while (same != NULL && (same->source != entry.source || same->offset != entry.offset ||
+                          same->blob.size < t->bytes)) {
     same = same->next;
   }
   if (same == NULL) {
@@ -87,8 +97,8 @@ static et_status hold_external(eti_loader *l, const eti_tensor_facts *t, const v
   }
   *data = same->blob.data;
   ET_CHECK(t->numel == 0 || eti_is_aligned(*data, eti_dtype_align((et_dtype)t->dtype)), l->err,
-           ET_INVALID_EXTERNAL_DATA, "external data '%s' is not aligned to its element type %s", t->name,
-           et_dtype_name((et_dtype)t->dtype));
+           ET_INVALID_EXTERNAL_DATA, "external data '%s' is not aligned to its element type %s",
+           t->name, et_dtype_name((et_dtype)t->dtype));
   return ET_OK;
 }
 
@@ -110,7 +120,8 @@ static et_status fill_initial(eti_loader *l, const eti_tensor_facts *t, void *pl
 
 static et_status place_tensor(eti_loader *l, const eti_tensor_facts *t, const void **data) {
   *data = NULL;
-  if (t->place == ETI_PLACE_CONSTANT) return eti_constant_find(l->program, t->buffer, t->bytes, data, l->err);
+  if (t->place == ETI_PLACE_CONSTANT)
+    return eti_constant_find(l->program, t->buffer, t->bytes, data, l->err);
   if (t->place == ETI_PLACE_EXTERNAL) return hold_external(l, t, data);
   if (!eti_is_planned(t)) return ET_OK;
   uint8_t *planned = NULL;
@@ -122,11 +133,13 @@ static et_status place_tensor(eti_loader *l, const eti_tensor_facts *t, const vo
   return t->place == ETI_PLACE_PLANNED ? ET_OK : fill_initial(l, t, planned);
 }
 
-// Claims a tensor's parts and fills them. Returns false when there is no memory to fill (measuring, or room ran out).
+// Claims a tensor's parts and fills them. Returns false when there is no memory to fill (measuring,
+// or room ran out).
 static bool lay_tensor(const eti_tensor_facts *f, et_arena *room, et_value *out) {
   et_tensor *t = ETI_CLAIM(room, et_tensor, 1);
   ptrdiff_t *strides = ETI_CLAIM(room, ptrdiff_t, f->rank);
-  int32_t *sizes = (int32_t *)(uintptr_t)f->sizes;  // static sizes stay in the file and are never written
+  int32_t *sizes =
+      (int32_t *)(uintptr_t)f->sizes;  // static sizes stay in the file and are never written
   if (f->is_dynamic) sizes = ETI_CLAIM(room, int32_t, f->rank);
   if (room->measuring || room->failed) return false;
   if (f->is_dynamic) memcpy(sizes, f->sizes, f->rank * sizeof *sizes);
@@ -165,7 +178,8 @@ static et_status build_tensor(eti_loader *l, const uint8_t *table, et_value *out
   if (!is_laid) return ET_OK;
   out->as.tensor->data = (void *)(uintptr_t)data;
   if (loose != NULL) {
-    const eti_loose filled = {.next = l->method->loose, .tensor = out->as.tensor, .capacity = f.numel, .bound = f.numel};
+    const eti_loose filled = {
+        .next = l->method->loose, .tensor = out->as.tensor, .capacity = f.numel, .bound = f.numel};
     *loose = filled;
     l->method->loose = loose;
     out->flags = ETI_VALUE_LOOSE;
@@ -186,7 +200,8 @@ bool eti_build_plain(unsigned code, const uint8_t *table, et_value *out) {
   } else if (code >= PTE_STRING) {
     const eti_vector items = eti_fb_vector(table, PTE_LIST_ITEMS);
     out->n = (uint32_t)items.n;
-    out->as.bools = items.data;  // texts and doubles lie in the file in the same way; lists of values are yet to be made
+    out->as.bools = items.data;  // texts and doubles lie in the file in the same way; lists of
+                                 // values are yet to be made
   }
   return code != PTE_TENSOR && code != PTE_INT_LIST && code < PTE_TENSOR_LIST;
 }
@@ -214,16 +229,19 @@ et_status eti_build_value(eti_loader *l, size_t i, et_value *out) {
   return ET_OK;
 }
 
-static bool build_temporary_tensor(eti_loader *l, size_t i, const uint8_t *table, eti_temporary *temporary, et_value *out) {
+static bool build_temporary_tensor(eti_loader *l, size_t i, const uint8_t *table,
+                                   eti_temporary *temporary, et_value *out) {
   eti_tensor_facts f;
-  if (eti_tensor_read(table, &f, NULL) != ET_OK || !lay_tensor(&f, &temporary->room, out)) return false;
+  if (eti_tensor_read(table, &f, NULL) != ET_OK || !lay_tensor(&f, &temporary->room, out))
+    return false;
   const void *data = NULL;
   if (f.place == ETI_PLACE_CONSTANT) {
     if (eti_constant_find(l->program, f.buffer, f.bytes, &data, NULL) != ET_OK) return false;
   } else if (f.place == ETI_PLACE_EXTERNAL) {
     if (temporary->n_blobs == ETI_MAX_TEMPORARY_BLOBS) return false;
     et_blob *blob = &temporary->blobs[temporary->n_blobs++];
-    if (l->method != NULL) {  // held already; the slot is used up nevertheless, so that both passes decide alike
+    if (l->method !=
+        NULL) {  // held already; the slot is used up nevertheless, so that both passes decide alike
       data = l->method->values[i].as.tensor->data;
     } else {
       eti_named_entry entry;
@@ -238,7 +256,8 @@ static bool build_temporary_tensor(eti_loader *l, size_t i, const uint8_t *table
   return true;
 }
 
-bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out, bool is_member) {
+bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out,
+                         bool is_member) {
   const uint8_t *table;
   const unsigned code = eti_plan_value(&l->plan, i, &table);
   const bool is_replaced = is_written(l, i);
@@ -255,7 +274,8 @@ bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_v
   for (size_t k = 0; k < items.n; k++) {
     const int64_t member = list_member(code, items, k);
     list[k] = member < 0 ? NULL : &members[k];
-    if (member >= 0 && !eti_build_temporary(l, (size_t)member, temporary, &members[k], true)) return false;
+    if (member >= 0 && !eti_build_temporary(l, (size_t)member, temporary, &members[k], true))
+      return false;
   }
   out->as.list = list;
   return true;

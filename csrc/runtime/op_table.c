@@ -1,7 +1,8 @@
 // op_table.c — binary search in sorted tables of operators. Used while loading only.
 #include "runtime/op_table.h"
 
-// strcmp of "name" or "name.overload" with the name of an operator, without building the joined text.
+// strcmp of "name" or "name.overload" with the name of an operator, without building the joined
+// text.
 static int compare(const char *name, const char *overload, const char *found) {
   for (;; name++, found++) {
     unsigned char c = (unsigned char)*name;
@@ -33,4 +34,6 @@ const et_op *eti_op_find(const et_op_table *table, const char *name, const char 
   return NULL;
 }
 
-const et_op *et_op_find(const et_op_table *table, const char *name) { return eti_op_find(table, name, NULL); }
+const et_op *et_op_find(const et_op_table *table, const char *name) {
+  return eti_op_find(table, name, NULL);
+}

@@ -1,4 +1,5 @@
-// parallel.c — cuts a range into one piece a thread and hands the pieces to the caller's pool. Knows no threads.
+// parallel.c — cuts a range into one piece a thread and hands the pieces to the caller's pool.
+// Knows no threads.
 #include "runtime/et.h"
 
 typedef struct range_job {

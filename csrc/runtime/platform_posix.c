@@ -1,5 +1,6 @@
-// platform_posix.c — what hosted programs need from the operating system: mapped files, a clock, how many CPUs there are.
-// The only files that know the system are platform_*; bare builds leave them out, and nothing in the runtime calls them.
+// platform_posix.c — what hosted programs need from the operating system: mapped files, a clock,
+// how many CPUs there are. The only files that know the system are platform_*; bare builds leave
+// them out, and nothing in the runtime calls them.
 #define _GNU_SOURCE  // sched_getaffinity
 #include "runtime/check.h"
 #include "runtime/et.h"
@@ -25,8 +26,8 @@ et_status et_file_map_open(et_file_map *map, const char *path, et_error *err) {
   } else if (facts.st_size > 0) {
     data = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     if (data == MAP_FAILED) {
-      status = ET_FAIL(err, ET_ACCESS_FAILED, "cannot map '%s' (%lld bytes): %s", path, (long long)facts.st_size,
-                       strerror(errno));
+      status = ET_FAIL(err, ET_ACCESS_FAILED, "cannot map '%s' (%lld bytes): %s", path,
+                       (long long)facts.st_size, strerror(errno));
     }
   }
   if (file >= 0) (void)close(file);
@@ -64,7 +65,8 @@ static const char *read_text(const char *path, char *text, size_t capacity) {
   return text;
 }
 
-// A decimal number, moving *text behind it and one following space; 0 when there is none ("max", "-1").
+// A decimal number, moving *text behind it and one following space; 0 when there is none ("max",
+// "-1").
 static uint64_t read_number(const char **text) {
   uint64_t v = 0;
   for (; **text >= '0' && **text <= '9'; (*text)++) v = v * 10 + (uint64_t)(**text - '0');
@@ -87,7 +89,8 @@ static void join(char *path, size_t capacity, const char *a, const char *b, cons
   path[n] = '\0';
 }
 
-// Applies the CPU quota of a control group and of every group above it. is_v2 tells the two file layouts apart.
+// Applies the CPU quota of a control group and of every group above it. is_v2 tells the two file
+// layouts apart.
 static void apply_groups(size_t *count, char *group, bool is_v2) {
   char path[600], text[64];
   for (;;) {
@@ -114,7 +117,8 @@ static void apply_groups(size_t *count, char *group, bool is_v2) {
 static void apply_quota(size_t *count) {
   char text[2048];
   (void)read_text("/proc/self/cgroup", text, sizeof text);
-  for (char *line = text; line != NULL && *line != '\0';) {  // "0::/group" or "4:cpu,cpuacct:/group"
+  for (char *line = text;
+       line != NULL && *line != '\0';) {  // "0::/group" or "4:cpu,cpuacct:/group"
     char *end = strchr(line, '\n');
     if (end != NULL) *end = '\0';
     char *controllers = strchr(line, ':');
@@ -124,7 +128,8 @@ static void apply_quota(size_t *count) {
       controllers++;
       const bool is_v2 = *controllers == '\0';
       if (strcmp(group, "/") == 0) *group = '\0';
-      if (is_v2 || strncmp(controllers, "cpu,", 4) == 0 || strcmp(controllers, "cpu") == 0) apply_groups(count, group, is_v2);
+      if (is_v2 || strncmp(controllers, "cpu,", 4) == 0 || strcmp(controllers, "cpu") == 0)
+        apply_groups(count, group, is_v2);
     }
     line = end == NULL ? NULL : end + 1;
   }
@@ -134,7 +139,8 @@ size_t et_cpu_count(void) {
   cpu_set_t set;
   const long online = sysconf(_SC_NPROCESSORS_ONLN);
   size_t count = online > 0 ? (size_t)online : 1;
-  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0) count = (size_t)CPU_COUNT(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
+    count = (size_t)CPU_COUNT(&set);
   apply_quota(&count);
   return count;
 }

@@ -1,7 +1,8 @@
 // platform_posix_threads.c — a small thread pool in caller storage, behind the et_pool interface.
-// A worker that runs out of work looks for more for some microseconds, because the next kernel of a model usually comes at
-// once, and then sleeps until it is woken: an idle pool costs nothing. A job is closed by its caller when the last item is
-// taken; a worker that wakes up late finds it closed and sleeps on, so nobody ever waits for a sleeping thread.
+// A worker that runs out of work looks for more for some microseconds, because the next kernel of a
+// model usually comes at once, and then sleeps until it is woken: an idle pool costs nothing. A job
+// is closed by its caller when the last item is taken; a worker that wakes up late finds it closed
+// and sleeps on, so nobody ever waits for a sleeping thread.
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/check.h"
 #include "runtime/et.h"
@@ -15,12 +16,12 @@
 
 struct et_thread_pool {
   pthread_mutex_t lock;
-  pthread_cond_t wake;  // a job was opened, or the pool is to stop
-  pthread_cond_t done;  // the last worker left a closed job
-  atomic_bool is_used;  // some thread is inside run()
-  atomic_uint n_jobs;   // opened so far; changes under the lock
+  pthread_cond_t wake;     // a job was opened, or the pool is to stop
+  pthread_cond_t done;     // the last worker left a closed job
+  atomic_bool is_used;     // some thread is inside run()
+  atomic_uint n_jobs;      // opened so far; changes under the lock
   atomic_size_t n_inside;  // workers in the current job; changes under the lock
-  atomic_size_t next;   // first item that nobody has taken
+  atomic_size_t next;      // first item that nobody has taken
   bool is_open, must_stop;
   size_t n_sleeping;
   et_task task;
@@ -47,7 +48,9 @@ static void *work(void *arg) {
   et_thread_pool *pool = arg;
   unsigned seen = 0;
   for (;;) {
-    for (int i = 0; i < SPINS && atomic_load_explicit(&pool->n_jobs, memory_order_relaxed) == seen; i++) relax();
+    for (int i = 0; i < SPINS && atomic_load_explicit(&pool->n_jobs, memory_order_relaxed) == seen;
+         i++)
+      relax();
     (void)pthread_mutex_lock(&pool->lock);
     while (!pool->must_stop && atomic_load(&pool->n_jobs) == seen) {
       pool->n_sleeping++;
@@ -104,15 +107,18 @@ size_t et_thread_pool_bytes(size_t n_threads) {
   return sizeof(et_thread_pool) + n_workers * sizeof(pthread_t);
 }
 
-et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_threads, et_error *err) {
-  ET_CHECK(n_threads >= 1 && n_threads <= 1024, err, ET_INVALID_ARGUMENT, "%zu threads: a pool has 1 to 1024", n_threads);
+et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_threads,
+                              et_error *err) {
+  ET_CHECK(n_threads >= 1 && n_threads <= 1024, err, ET_INVALID_ARGUMENT,
+           "%zu threads: a pool has 1 to 1024", n_threads);
   ET_CHECK(memory.data != NULL && ((uintptr_t)memory.data & (ET_MEMORY_ALIGN - 1)) == 0 &&
                memory.size >= et_thread_pool_bytes(n_threads),
-           err, ET_OUT_OF_MEMORY, "thread pool: %zu bytes given, %zu needed, 64-aligned", memory.size,
-           et_thread_pool_bytes(n_threads));
+           err, ET_OUT_OF_MEMORY, "thread pool: %zu bytes given, %zu needed, 64-aligned",
+           memory.size, et_thread_pool_bytes(n_threads));
   et_thread_pool *pool = memory.data;
   memset(pool, 0, et_thread_pool_bytes(n_threads));
-  ET_CHECK(pthread_mutex_init(&pool->lock, NULL) == 0 && pthread_cond_init(&pool->wake, NULL) == 0 &&
+  ET_CHECK(pthread_mutex_init(&pool->lock, NULL) == 0 &&
+               pthread_cond_init(&pool->wake, NULL) == 0 &&
                pthread_cond_init(&pool->done, NULL) == 0,
            err, ET_OUT_OF_RESOURCES, "the system has no more locks");
   // Signals are for the program's own threads: workers take none.
@@ -127,7 +133,8 @@ et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_thr
   if (pool->n_workers + 1 < n_threads) {
     const size_t n_started = pool->n_workers;
     et_thread_pool_deinit(pool);
-    return ET_FAIL(err, ET_OUT_OF_RESOURCES, "the system started only %zu of %zu threads", n_started + 1, n_threads);
+    return ET_FAIL(err, ET_OUT_OF_RESOURCES, "the system started only %zu of %zu threads",
+                   n_started + 1, n_threads);
   }
   *out = pool;
   return ET_OK;

@@ -13,9 +13,11 @@ static et_status load_constants(et_program *program, et_error *err) {
   return eti_source_load(&program->file.source, offset, bytes, &program->constants, err);
 }
 
-et_status et_program_open(et_program *program, const et_source *source, et_verification verification, et_error *err) {
+et_status et_program_open(et_program *program, const et_source *source,
+                          et_verification verification, et_error *err) {
   memset(program, 0, sizeof *program);
-  et_status status = eti_file_open(&program->file, source, &eti_pte_format, verification == ET_VERIFY_MINIMAL, err);
+  et_status status = eti_file_open(&program->file, source, &eti_pte_format,
+                                   verification == ET_VERIFY_MINIMAL, err);
   if (status == ET_OK) status = eti_program_verify(program, err);
   if (status == ET_OK) status = load_constants(program, err);
   if (status != ET_OK) et_program_close(program);
@@ -48,7 +50,9 @@ const char *et_program_named_data_key(const et_program *program, size_t i, size_
   const uint8_t *entry = eti_fb_at(named, i);
   uint64_t offset, size;
   if (bytes != NULL) {
-    *bytes = eti_segment_find(&program->file, eti_fb_u32(entry, PTE_NAMED_SEGMENT), &offset, &size) ? (size_t)size : 0;
+    *bytes = eti_segment_find(&program->file, eti_fb_u32(entry, PTE_NAMED_SEGMENT), &offset, &size)
+                 ? (size_t)size
+                 : 0;
   }
   return eti_fb_string(entry, PTE_NAMED_KEY);
 }

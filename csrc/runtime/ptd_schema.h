@@ -1,4 +1,5 @@
-// ptd_schema.h — slot numbers of the external data file format, as constants. DataSegment is the program format's.
+// ptd_schema.h — slot numbers of the external data file format, as constants. DataSegment is the
+// program format's.
 #ifndef ET_PTD_SCHEMA_H
 #define ET_PTD_SCHEMA_H
 

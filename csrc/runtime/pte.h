@@ -1,5 +1,6 @@
-// pte.h — what the program file says, read into plain structs: plans, tensors, instructions. Shared by verification,
-// metadata and loading. These readers trust the file's structure (flatbuf.h) and check the meaning of what they read.
+// pte.h — what the program file says, read into plain structs: plans, tensors, instructions. Shared
+// by verification, metadata and loading. These readers trust the file's structure (flatbuf.h) and
+// check the meaning of what they read.
 #ifndef ET_PTE_H
 #define ET_PTE_H
 
@@ -14,7 +15,7 @@ typedef struct eti_plan {
   const uint8_t *table;
   const char *name;
   size_t n_instructions;  // of all chains, which are numbered through
-  union {  // in the order of their slots
+  union {                 // in the order of their slots
     struct {
       eti_vector values, inputs, outputs, chains, operators, delegates, buffer_sizes;
     };
@@ -25,7 +26,8 @@ typedef struct eti_plan {
 // ET_INVALID_ARGUMENT for an unknown name, ET_INVALID_PROGRAM when the plan lacks a required part.
 et_status eti_plan_find(const et_program *program, const char *name, eti_plan *plan, et_error *err);
 
-// The i-th value: its union code (0 when the entry is damaged) and table (NULL allowed for Null only).
+// The i-th value: its union code (0 when the entry is damaged) and table (NULL allowed for Null
+// only).
 unsigned eti_plan_value(const eti_plan *plan, size_t i, const uint8_t **table);
 
 // What a value of a kind becomes; code ≤ PTE_OPTIONAL_TENSOR_LIST.
@@ -41,11 +43,11 @@ et_status eti_plan_verify(const et_program *program, const eti_plan *plan, et_er
 et_status eti_program_verify(const et_program *program, et_error *err);
 
 typedef enum eti_place {
-  ETI_PLACE_NONE,      // no memory at load
-  ETI_PLACE_PLANNED,   // planned, contents as the caller left them
-  ETI_PLACE_CONSTANT,  // in the program's constants
-  ETI_PLACE_INITIAL,   // planned, filled from the program's mutable data
-  ETI_PLACE_EXTERNAL,  // constant from external data
+  ETI_PLACE_NONE,              // no memory at load
+  ETI_PLACE_PLANNED,           // planned, contents as the caller left them
+  ETI_PLACE_CONSTANT,          // in the program's constants
+  ETI_PLACE_INITIAL,           // planned, filled from the program's mutable data
+  ETI_PLACE_EXTERNAL,          // constant from external data
   ETI_PLACE_EXTERNAL_INITIAL,  // planned, filled from external data
 } eti_place;
 
@@ -55,15 +57,16 @@ typedef struct eti_tensor_facts {
   const char *name;          // fully qualified, or NULL
   uint64_t memory_offset;
   size_t rank, numel, bytes;
-  uint32_t memory_id;        // of planned places
-  uint32_t buffer;           // index of constants or initial data
+  uint32_t memory_id;  // of planned places
+  uint32_t buffer;     // index of constants or initial data
   uint8_t dtype;
-  uint8_t place;             // eti_place
+  uint8_t place;  // eti_place
   bool is_dynamic;
 } eti_tensor_facts;
 
 static inline bool eti_is_planned(const eti_tensor_facts *t) {
-  return t->place == ETI_PLACE_PLANNED || t->place == ETI_PLACE_INITIAL || t->place == ETI_PLACE_EXTERNAL_INITIAL;
+  return t->place == ETI_PLACE_PLANNED || t->place == ETI_PLACE_INITIAL ||
+         t->place == ETI_PLACE_EXTERNAL_INITIAL;
 }
 
 static inline bool eti_is_constant(const eti_tensor_facts *t) {
@@ -73,32 +76,39 @@ static inline bool eti_is_constant(const eti_tensor_facts *t) {
 et_status eti_tensor_read(const uint8_t *table, eti_tensor_facts *out, et_error *err);
 
 // Where a constant's bytes lie; checked against the constant segment or buffer.
-et_status eti_constant_find(const et_program *program, uint32_t index, size_t bytes, const void **data, et_error *err);
+et_status eti_constant_find(const et_program *program, uint32_t index, size_t bytes,
+                            const void **data, et_error *err);
 // The same for initial data of mutable tensors: from the file's start.
-et_status eti_initial_find(const et_program *program, uint32_t index, size_t bytes, uint64_t *offset, et_error *err);
+et_status eti_initial_find(const et_program *program, uint32_t index, size_t bytes,
+                           uint64_t *offset, et_error *err);
 
 typedef struct eti_instruction_facts {
-  unsigned kind;        // PTE_KERNEL_CALL …
-  int32_t index;        // operator or delegate
+  unsigned kind;  // PTE_KERNEL_CALL …
+  int32_t index;  // operator or delegate
   uint32_t n_args;
   const uint8_t *args;  // i32 value indices: a call's arguments; {from, to}; {condition}; {value}
-  size_t target;        // jumps: instruction number counted through all chains; n_instructions allowed
-  uint8_t own[8];       // args of the small kinds
+  size_t target;   // jumps: instruction number counted through all chains; n_instructions allowed
+  uint8_t own[8];  // args of the small kinds
 } eti_instruction_facts;
 
-// Instruction i < n_instructions. ET_INVALID_PROGRAM when it is of no known kind or jumps out of its chain.
-et_status eti_instruction_read(const eti_plan *plan, size_t i, eti_instruction_facts *out, et_error *err);
+// Instruction i < n_instructions. ET_INVALID_PROGRAM when it is of no known kind or jumps out of
+// its chain.
+et_status eti_instruction_read(const eti_plan *plan, size_t i, eti_instruction_facts *out,
+                               et_error *err);
 
 extern const char eti_small_names[3][5];  // of moves, jumps and frees
 
 // "aten::add", "out", or a backend id, "", or "move" …; for messages and events.
-void eti_instruction_name(const eti_plan *plan, const eti_instruction_facts *in, const char **name, const char **overload);
+void eti_instruction_name(const eti_plan *plan, const eti_instruction_facts *in, const char **name,
+                          const char **overload);
 
-// Payload of a delegate: bytes in the file (data set) or a segment (offset set). ET_NOT_FOUND when there is none.
+// Payload of a delegate: bytes in the file (data set) or a segment (offset set). ET_NOT_FOUND when
+// there is none.
 typedef struct eti_payload {
   const uint8_t *data;
   uint64_t offset, bytes;
 } eti_payload;
-et_status eti_payload_find(const et_program *program, const uint8_t *delegate, eti_payload *out, et_error *err);
+et_status eti_payload_find(const et_program *program, const uint8_t *delegate, eti_payload *out,
+                           et_error *err);
 
 #endif  // ET_PTE_H

@@ -1,5 +1,6 @@
-// pte_schema.h — slot numbers, union codes and enum values of the program file format, as constants.
-// Names follow the format's tables: PTE_<table>_<field>. The order of the slots is the format; it never changes.
+// pte_schema.h — slot numbers, union codes and enum values of the program file format, as
+// constants. Names follow the format's tables: PTE_<table>_<field>. The order of the slots is the
+// format; it never changes.
 #ifndef ET_PTE_SCHEMA_H
 #define ET_PTE_SCHEMA_H
 

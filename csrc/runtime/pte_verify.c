@@ -1,6 +1,7 @@
-// pte_verify.c — proves a program safe: the schema that drives the structural walk, then the meaning of the program-wide
-// parts and, before a method is measured or loaded, of everything in its plan. What upstream's runtime would trip over
-// while running is refused here, with upstream's codes where it has one.
+// pte_verify.c — proves a program safe: the schema that drives the structural walk, then the
+// meaning of the program-wide parts and, before a method is measured or loaded, of everything in
+// its plan. What upstream's runtime would trip over while running is refused here, with upstream's
+// codes where it has one.
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 #include "runtime/dtype.h"
@@ -44,12 +45,12 @@ enum {
 _Static_assert(T_EXTRA < 32, "a slot's byte has five bits for a table's number");
 
 static const eti_fb_schema schema[] = {
-    [T_PROGRAM] = {ETI_FB_SCALAR(4), ETI_FB_TABLES(T_PLAN), ETI_FB_TABLES(T_BYTES), ETI_FB_TABLES(T_BYTES),
-                   ETI_FB_TABLES(T_SEGMENT), ETI_FB_TABLE(T_SUBSEGMENT), ETI_FB_TABLES(T_SUBSEGMENT),
-                   ETI_FB_TABLES(T_NAMED)},
-    [T_PLAN] = {ETI_FB_STRING, ETI_FB_TABLE(T_TEXTS), ETI_FB_TABLES(T_EVALUE), ETI_FB_VECTOR(4), ETI_FB_VECTOR(4),
-                ETI_FB_TABLES(T_CHAIN), ETI_FB_TABLES(T_TEXTS), ETI_FB_TABLES(T_DELEGATE), ETI_FB_VECTOR(8),
-                ETI_FB_TABLES(T_BUFFER_DEVICE)},
+    [T_PROGRAM] = {ETI_FB_SCALAR(4), ETI_FB_TABLES(T_PLAN), ETI_FB_TABLES(T_BYTES),
+                   ETI_FB_TABLES(T_BYTES), ETI_FB_TABLES(T_SEGMENT), ETI_FB_TABLE(T_SUBSEGMENT),
+                   ETI_FB_TABLES(T_SUBSEGMENT), ETI_FB_TABLES(T_NAMED)},
+    [T_PLAN] = {ETI_FB_STRING, ETI_FB_TABLE(T_TEXTS), ETI_FB_TABLES(T_EVALUE), ETI_FB_VECTOR(4),
+                ETI_FB_VECTOR(4), ETI_FB_TABLES(T_CHAIN), ETI_FB_TABLES(T_TEXTS),
+                ETI_FB_TABLES(T_DELEGATE), ETI_FB_VECTOR(8), ETI_FB_TABLES(T_BUFFER_DEVICE)},
     [T_TEXTS] = {ETI_FB_STRING, ETI_FB_STRING},
     [T_BUFFER_DEVICE] = {ETI_FB_SCALAR(4), ETI_FB_SCALAR(1), ETI_FB_SCALAR(1)},
     [T_BYTES] = {ETI_FB_VECTOR(1)},
@@ -60,9 +61,9 @@ static const eti_fb_schema schema[] = {
     [T_INT] = {ETI_FB_SCALAR(8)},
     [T_BOOL] = {ETI_FB_SCALAR(1)},
     [T_DOUBLE] = {ETI_FB_SCALAR(8)},
-    [T_TENSOR] = {ETI_FB_SCALAR(1), ETI_FB_SCALAR(4), ETI_FB_VECTOR(4), ETI_FB_VECTOR(1), ETI_FB_SCALAR(1),
-                  ETI_FB_SCALAR(4), ETI_FB_TABLE(T_ALLOCATION), ETI_FB_SCALAR(1), ETI_FB_SCALAR(1),
-                  ETI_FB_TABLE(T_EXTRA)},
+    [T_TENSOR] = {ETI_FB_SCALAR(1), ETI_FB_SCALAR(4), ETI_FB_VECTOR(4), ETI_FB_VECTOR(1),
+                  ETI_FB_SCALAR(1), ETI_FB_SCALAR(4), ETI_FB_TABLE(T_ALLOCATION), ETI_FB_SCALAR(1),
+                  ETI_FB_SCALAR(1), ETI_FB_TABLE(T_EXTRA)},
     [T_STRING] = {ETI_FB_STRING},
     [T_INT_LIST] = {ETI_FB_VECTOR(8)},
     [T_DOUBLE_LIST] = {ETI_FB_VECTOR(8)},
@@ -80,7 +81,8 @@ static const eti_fb_schema schema[] = {
     [T_PROCESSED] = {ETI_FB_SCALAR(1), ETI_FB_SCALAR(4)},
     [T_SPEC] = {ETI_FB_STRING, ETI_FB_VECTOR(1)},
     [T_ALLOCATION] = {ETI_FB_SCALAR(4), ETI_FB_SCALAR(4), ETI_FB_SCALAR(4)},
-    [T_EXTRA] = {ETI_FB_SCALAR(8), ETI_FB_STRING, ETI_FB_SCALAR(1), ETI_FB_SCALAR(1), ETI_FB_SCALAR(1)},
+    [T_EXTRA] = {ETI_FB_SCALAR(8), ETI_FB_STRING, ETI_FB_SCALAR(1), ETI_FB_SCALAR(1),
+                 ETI_FB_SCALAR(1)},
 };
 
 const eti_format eti_pte_format = {
@@ -98,17 +100,21 @@ const eti_format eti_pte_format = {
 
 et_status eti_program_verify(const et_program *program, et_error *err) {
   const uint8_t *root = program->file.root;
-  ET_CHECK(eti_fb_vector(root, PTE_PROGRAM_PLANS).data != NULL, err, ET_INVALID_PROGRAM, "the program has no methods");
+  ET_CHECK(eti_fb_vector(root, PTE_PROGRAM_PLANS).data != NULL, err, ET_INVALID_PROGRAM,
+           "the program has no methods");
   const uint8_t *constants = eti_fb_table(root, PTE_PROGRAM_CONSTANT_SEGMENT);
   const size_t n_offsets = eti_fb_vector(constants, PTE_SUBSEGMENT_OFFSETS).n;
   const size_t n_buffers = eti_fb_vector(root, PTE_PROGRAM_CONSTANT_BUFFER).n;
   ET_CHECK(n_offsets > 0 || n_buffers > 0, err, ET_INVALID_PROGRAM,
-           "neither a constant segment nor inline constants, not even the empty one that every program has");
-  ET_CHECK(n_offsets <= 1 || n_buffers == 0, err, ET_INVALID_PROGRAM, "constants in a segment and inline constants");
+           "neither a constant segment nor inline constants, not even the empty one that every "
+           "program has");
+  ET_CHECK(n_offsets <= 1 || n_buffers == 0, err, ET_INVALID_PROGRAM,
+           "constants in a segment and inline constants");
   return ET_OK;
 }
 
-static et_status verify_tensor(const et_program *program, const eti_plan *plan, const uint8_t *table, et_error *err) {
+static et_status verify_tensor(const et_program *program, const eti_plan *plan,
+                               const uint8_t *table, et_error *err) {
   eti_tensor_facts t;
   ET_TRY(eti_tensor_read(table, &t, err));
   const void *data;
@@ -116,21 +122,23 @@ static et_status verify_tensor(const et_program *program, const eti_plan *plan, 
   if (t.place == ETI_PLACE_CONSTANT) {
     ET_TRY(eti_constant_find(program, t.buffer, t.bytes, &data, err));
     ET_CHECK(t.numel == 0 || eti_is_aligned(data, eti_dtype_align((et_dtype)t.dtype)), err,
-             ET_INVALID_PROGRAM, "constant %lu is not aligned to its element type %s", (unsigned long)t.buffer,
-             et_dtype_name((et_dtype)t.dtype));
+             ET_INVALID_PROGRAM, "constant %lu is not aligned to its element type %s",
+             (unsigned long)t.buffer, et_dtype_name((et_dtype)t.dtype));
   }
-  if (t.place == ETI_PLACE_INITIAL) ET_TRY(eti_initial_find(program, t.buffer, t.bytes, &offset, err));
+  if (t.place == ETI_PLACE_INITIAL)
+    ET_TRY(eti_initial_find(program, t.buffer, t.bytes, &offset, err));
   if (!eti_is_planned(&t)) return ET_OK;
   ET_CHECK(t.memory_id >= 1 && t.memory_id < plan->buffer_sizes.n, err, ET_INVALID_ARGUMENT,
            "planned in memory %lu, the plan has memories 1 to %ld", (unsigned long)t.memory_id,
            (long)plan->buffer_sizes.n - 1);
   const uint64_t room = eti_u64(plan->buffer_sizes.data + 8 * (size_t)t.memory_id);
   ET_CHECK(eti_inside(t.memory_offset, t.bytes, room), err, ET_OUT_OF_MEMORY,
-           "planned at %llu with %zu bytes, memory %lu has %llu", (unsigned long long)t.memory_offset, t.bytes,
-           (unsigned long)t.memory_id, (unsigned long long)room);
+           "planned at %llu with %zu bytes, memory %lu has %llu",
+           (unsigned long long)t.memory_offset, t.bytes, (unsigned long)t.memory_id,
+           (unsigned long long)room);
   ET_CHECK(t.memory_offset % eti_dtype_align((et_dtype)t.dtype) == 0, err, ET_INVALID_PROGRAM,
-           "planned at %llu, which is not aligned to its element type %s", (unsigned long long)t.memory_offset,
-           et_dtype_name((et_dtype)t.dtype));
+           "planned at %llu, which is not aligned to its element type %s",
+           (unsigned long long)t.memory_offset, et_dtype_name((et_dtype)t.dtype));
   return ET_OK;
 }
 
@@ -141,7 +149,8 @@ static bool is_value(const eti_plan *plan, int64_t i, uint32_t kinds) {
   return kinds == 0 || (kinds >> eti_plan_value(plan, (size_t)i, &table) & 1u) != 0;
 }
 
-static et_status verify_list(const eti_plan *plan, unsigned code, const uint8_t *table, et_error *err) {
+static et_status verify_list(const eti_plan *plan, unsigned code, const uint8_t *table,
+                             et_error *err) {
   const eti_vector items = eti_fb_vector(table, PTE_LIST_ITEMS);
   ET_CHECK(items.data != NULL, err, ET_INVALID_PROGRAM, "a text or list without contents");
   for (size_t i = 0; i < items.n; i++) {
@@ -160,16 +169,18 @@ static et_status verify_list(const eti_plan *plan, unsigned code, const uint8_t 
       item = eti_i32(items.data + 4 * i);
       is_good = item == -1 || is_value(plan, item, 1u << PTE_TENSOR | 1u << PTE_NULL);
     }
-    ET_CHECK(is_good, err, ET_INVALID_PROGRAM, "list entry %zu is %lld: not a value that such a list can hold", i,
-             (long long)item);
+    ET_CHECK(is_good, err, ET_INVALID_PROGRAM,
+             "list entry %zu is %lld: not a value that such a list can hold", i, (long long)item);
   }
   return ET_OK;
 }
 
-static et_status verify_value(const et_program *program, const eti_plan *plan, size_t i, et_error *err) {
+static et_status verify_value(const et_program *program, const eti_plan *plan, size_t i,
+                              et_error *err) {
   const uint8_t *table;
   const unsigned code = eti_plan_value(plan, i, &table);
-  ET_CHECK(code >= PTE_NULL && code <= PTE_OPTIONAL_TENSOR_LIST, err, ET_INVALID_PROGRAM, "a value of no known kind");
+  ET_CHECK(code >= PTE_NULL && code <= PTE_OPTIONAL_TENSOR_LIST, err, ET_INVALID_PROGRAM,
+           "a value of no known kind");
   if (code == PTE_TENSOR) return verify_tensor(program, plan, table, err);
   return code >= PTE_STRING ? verify_list(plan, code, table, err) : ET_OK;
 }
@@ -180,23 +191,27 @@ static et_status verify_instruction(const eti_plan *plan, size_t i, et_error *er
   const size_t n_targets = in.kind == PTE_KERNEL_CALL     ? plan->operators.n
                            : in.kind == PTE_DELEGATE_CALL ? plan->delegates.n
                                                           : 1;
-  ET_CHECK(in.index >= 0 && (size_t)in.index < n_targets && in.args != NULL, err, ET_INVALID_PROGRAM,
-           "calls operator or delegate %ld of %zu, or has no arguments", (long)in.index, n_targets);
+  ET_CHECK(in.index >= 0 && (size_t)in.index < n_targets && in.args != NULL, err,
+           ET_INVALID_PROGRAM, "calls operator or delegate %ld of %zu, or has no arguments",
+           (long)in.index, n_targets);
   for (size_t k = 0; k < in.n_args; k++) {
     const int32_t arg = eti_i32(in.args + 4 * k);
-    ET_CHECK(is_value(plan, arg, in.kind == PTE_FREE_CALL ? 1u << PTE_TENSOR : 0), err, ET_INVALID_PROGRAM,
-             "argument %zu is value %ld of %zu, or is no tensor and to be freed", k, (long)arg, plan->values.n);
+    ET_CHECK(is_value(plan, arg, in.kind == PTE_FREE_CALL ? 1u << PTE_TENSOR : 0), err,
+             ET_INVALID_PROGRAM,
+             "argument %zu is value %ld of %zu, or is no tensor and to be freed", k, (long)arg,
+             plan->values.n);
   }
   return ET_OK;
 }
 
 // Inputs and outputs. A constant cannot be an input: setting it would write into the file.
-static et_status verify_slots(const eti_plan *plan, eti_vector slots, bool are_inputs, et_error *err) {
+static et_status verify_slots(const eti_plan *plan, eti_vector slots, bool are_inputs,
+                              et_error *err) {
   for (size_t i = 0; i < slots.n; i++) {
     const int32_t index = eti_i32(slots.data + 4 * i);
     const char *what = are_inputs ? "input" : "output";
-    ET_CHECK(is_value(plan, index, 0), err, ET_INVALID_PROGRAM, "%s %zu is value %ld of %zu", what, i, (long)index,
-             plan->values.n);
+    ET_CHECK(is_value(plan, index, 0), err, ET_INVALID_PROGRAM, "%s %zu is value %ld of %zu", what,
+             i, (long)index, plan->values.n);
     const uint8_t *table;
     eti_tensor_facts t;
     if (!are_inputs || eti_plan_value(plan, (size_t)index, &table) != PTE_TENSOR) continue;
@@ -207,25 +222,26 @@ static et_status verify_slots(const eti_plan *plan, eti_vector slots, bool are_i
 }
 
 static et_status verify_tables(const et_program *program, const eti_plan *plan, et_error *err) {
-  ET_CHECK(plan->chains.n > 0 && plan->buffer_sizes.n > 0, err, ET_INVALID_PROGRAM, "%zu chains, %zu memory sizes: needs 1",
-           plan->chains.n, plan->buffer_sizes.n);
+  ET_CHECK(plan->chains.n > 0 && plan->buffer_sizes.n > 0, err, ET_INVALID_PROGRAM,
+           "%zu chains, %zu memory sizes: needs 1", plan->chains.n, plan->buffer_sizes.n);
   for (size_t i = 0; i < plan->chains.n; i++) {
-    ET_CHECK(eti_fb_vector(eti_fb_at(plan->chains, i), PTE_CHAIN_INSTRUCTIONS).data != NULL, err, ET_INVALID_PROGRAM,
-             "chain %zu has no instructions", i);
+    ET_CHECK(eti_fb_vector(eti_fb_at(plan->chains, i), PTE_CHAIN_INSTRUCTIONS).data != NULL, err,
+             ET_INVALID_PROGRAM, "chain %zu has no instructions", i);
   }
   for (size_t i = 0; i < plan->buffer_sizes.n; i++) {
     const uint64_t size = eti_u64(plan->buffer_sizes.data + 8 * i);
-    ET_CHECK(size <= PTRDIFF_MAX, err, ET_INVALID_PROGRAM, "memory %zu: size %lld is negative or too large", i,
-             (long long)size);
+    ET_CHECK(size <= PTRDIFF_MAX, err, ET_INVALID_PROGRAM,
+             "memory %zu: size %lld is negative or too large", i, (long long)size);
   }
   for (size_t i = 0; i < plan->operators.n; i++) {
-    ET_CHECK(eti_fb_string(eti_fb_at(plan->operators, i), PTE_OPERATOR_NAME) != NULL, err, ET_INVALID_PROGRAM,
-             "operator %zu has no name", i);
+    ET_CHECK(eti_fb_string(eti_fb_at(plan->operators, i), PTE_OPERATOR_NAME) != NULL, err,
+             ET_INVALID_PROGRAM, "operator %zu has no name", i);
   }
   for (size_t i = 0; i < plan->delegates.n; i++) {
     const uint8_t *delegate = eti_fb_at(plan->delegates, i);
     eti_payload payload;
-    ET_CHECK(eti_fb_string(delegate, PTE_DELEGATE_ID) != NULL, err, ET_INVALID_PROGRAM, "delegate %zu has no id", i);
+    ET_CHECK(eti_fb_string(delegate, PTE_DELEGATE_ID) != NULL, err, ET_INVALID_PROGRAM,
+             "delegate %zu has no id", i);
     ET_TRY(eti_payload_find(program, delegate, &payload, err));
     const eti_vector specs = eti_fb_vector(delegate, PTE_DELEGATE_SPECS);
     for (size_t k = 0; k < specs.n; k++) {

@@ -4,7 +4,8 @@
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 
-static et_status load_from_memory(void *ctx, uint64_t offset, size_t size, et_blob *out, et_error *err) {
+static et_status load_from_memory(void *ctx, uint64_t offset, size_t size, et_blob *out,
+                                  et_error *err) {
   (void)err;
   out->data = (const uint8_t *)ctx + offset;
   out->size = size;
@@ -17,7 +18,8 @@ et_source et_source_from_memory(const void *data, size_t size) {
   return source;
 }
 
-et_status eti_source_load(const et_source *source, uint64_t offset, uint64_t size, et_blob *out, et_error *err) {
+et_status eti_source_load(const et_source *source, uint64_t offset, uint64_t size, et_blob *out,
+                          et_error *err) {
   ET_CHECK(eti_inside(offset, size, source->size) && size <= PTRDIFF_MAX, err, ET_INVALID_PROGRAM,
            "bytes %llu to %llu are needed, the file has %llu", (unsigned long long)offset,
            (unsigned long long)(offset + size), (unsigned long long)source->size);
@@ -29,6 +31,7 @@ et_status eti_source_load(const et_source *source, uint64_t offset, uint64_t siz
 }
 
 void eti_source_release(et_blob *blob) {
-  if (blob->source != NULL && blob->source->release != NULL) blob->source->release(blob->source->ctx, blob);
+  if (blob->source != NULL && blob->source->release != NULL)
+    blob->source->release(blob->source->ctx, blob);
   memset(blob, 0, sizeof *blob);
 }

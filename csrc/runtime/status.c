@@ -1,5 +1,5 @@
-// status.c — names of statuses and the text of errors. The only place that formats text; a tiny formatter keeps stdio out.
-// With ET_MESSAGES=0 the formatter vanishes and an error is its code.
+// status.c — names of statuses and the text of errors. The only place that formats text; a tiny
+// formatter keeps stdio out. With ET_MESSAGES=0 the formatter vanishes and an error is its code.
 #include "runtime/check.h"
 #include "runtime/dtype.h"
 
@@ -51,7 +51,8 @@ static void put_unsigned(sink *s, unsigned long long v, unsigned base) {
   while (n > 0) put(s, digits[--n]);
 }
 
-// Six significant digits, as %g prints them. Error texts need no correct rounding of the last digit.
+// Six significant digits, as %g prints them. Error texts need no correct rounding of the last
+// digit.
 static void put_double(sink *s, double v) {
   if (v != v) {
     put_text(s, "nan");
@@ -97,7 +98,8 @@ static void format_into(sink *s, const char *f, va_list args) {
       continue;
     }
     int n_long = 0;
-    for (f++; *f == 'l' || *f == 'z'; f++) n_long += *f == 'z' ? (sizeof(size_t) > sizeof(long) ? 2 : 1) : 1;
+    for (f++; *f == 'l' || *f == 'z'; f++)
+      n_long += *f == 'z' ? (sizeof(size_t) > sizeof(long) ? 2 : 1) : 1;
     switch (*f) {
       case 's':
         put_text(s, va_arg(args, const char *));
@@ -110,7 +112,9 @@ static void format_into(sink *s, const char *f, va_list args) {
         break;
       case 'd':
       case 'i': {
-        const long long v = n_long >= 2 ? va_arg(args, long long) : n_long == 1 ? va_arg(args, long) : va_arg(args, int);
+        const long long v = n_long >= 2   ? va_arg(args, long long)
+                            : n_long == 1 ? va_arg(args, long)
+                                          : va_arg(args, int);
         if (v < 0) put(s, '-');
         put_unsigned(s, v < 0 ? 0ULL - (unsigned long long)v : (unsigned long long)v, 10);
         break;

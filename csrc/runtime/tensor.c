@@ -4,7 +4,9 @@
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 
-size_t et_tensor_bytes(const et_tensor *t) { return t->numel * et_dtype_bytes((et_dtype)t->dtype); }
+size_t et_tensor_bytes(const et_tensor *t) {
+  return t->numel * et_dtype_bytes((et_dtype)t->dtype);
+}
 
 bool eti_shape_numel(const int32_t *sizes, size_t rank, size_t element_bytes, size_t *numel) {
   size_t bytes = element_bytes, n = 1;
@@ -16,7 +18,8 @@ bool eti_shape_numel(const int32_t *sizes, size_t rank, size_t element_bytes, si
   return bytes <= PTRDIFF_MAX;
 }
 
-void eti_fill_strides(const int32_t *sizes, const uint8_t *dim_order, size_t rank, ptrdiff_t *strides) {
+void eti_fill_strides(const int32_t *sizes, const uint8_t *dim_order, size_t rank,
+                      ptrdiff_t *strides) {
   ptrdiff_t stride = 1;
   for (size_t k = rank; k-- > 0;) {
     const size_t d = dim_order[k];
@@ -50,17 +53,21 @@ bool eti_same_order(const int32_t *sizes, const uint8_t *a, const uint8_t *b, si
 }
 
 et_status et_tensor_resize(et_tensor *t, const int32_t *sizes, size_t rank, et_error *err) {
-  ET_CHECK(rank == t->rank, err, ET_NOT_SUPPORTED, "the tensor has rank %d, asked for rank %zu: a rank never changes",
-           t->rank, rank);
+  ET_CHECK(rank == t->rank, err, ET_NOT_SUPPORTED,
+           "the tensor has rank %d, asked for rank %zu: a rank never changes", t->rank, rank);
   size_t d = 0;
   while (d < rank && sizes[d] == t->sizes[d]) d++;
   if (d == rank) return ET_OK;
   ET_CHECK(t->flags & ET_TENSOR_DYNAMIC, err, ET_NOT_SUPPORTED,
-           "dimension %zu of a tensor of static shape is %ld, asked for %ld", d, (long)t->sizes[d], (long)sizes[d]);
+           "dimension %zu of a tensor of static shape is %ld, asked for %ld", d, (long)t->sizes[d],
+           (long)sizes[d]);
   size_t numel;
-  ET_CHECK(eti_shape_numel(sizes, rank, et_dtype_bytes((et_dtype)t->dtype), &numel) && numel <= t->capacity, err,
-           ET_NOT_SUPPORTED, "the new sizes (dimension %zu: %ld) are negative or need more than the %zu elements planned",
-           d, (long)sizes[d], t->capacity);
+  ET_CHECK(
+      eti_shape_numel(sizes, rank, et_dtype_bytes((et_dtype)t->dtype), &numel) &&
+          numel <= t->capacity,
+      err, ET_NOT_SUPPORTED,
+      "the new sizes (dimension %zu: %ld) are negative or need more than the %zu elements planned",
+      d, (long)sizes[d], t->capacity);
   memmove(t->sizes, sizes, rank * sizeof *sizes);
   eti_fill_strides(t->sizes, t->dim_order, rank, t->strides);
   t->numel = numel;

@@ -1,5 +1,5 @@
-// fuzz.h — what a fuzz entry shows to the replayer, which stands in for a fuzzing engine: the entry, a mutator that knows
-// the format, and how far the inputs got.
+// fuzz.h — what a fuzz entry shows to the replayer, which stands in for a fuzzing engine: the
+// entry, a mutator that knows the format, and how far the inputs got.
 #ifndef ET_FUZZ_H
 #define ET_FUZZ_H
 

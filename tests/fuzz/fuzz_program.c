@@ -1,7 +1,8 @@
-// fuzz_program.c — feeds arbitrary bytes to the whole path of a program: open, describe, measure, load, set inputs, run.
-// Whatever the bytes are, the outcome is a status or a correct run; the sanitizers judge the rest. Memory is given in
-// exactly the sizes asked for, so that a byte too many is seen. Runs end early and large programs are not run, because the
-// question is safety, not endurance.
+// fuzz_program.c — feeds arbitrary bytes to the whole path of a program: open, describe, measure,
+// load, set inputs, run. Whatever the bytes are, the outcome is a status or a correct run; the
+// sanitizers judge the rest. Memory is given in exactly the sizes asked for, so that a byte too
+// many is seen. Runs end early and large programs are not run, because the question is safety, not
+// endurance.
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/et.h"
 
@@ -36,12 +37,14 @@ static et_status count_down(void *ctx, const et_event *event) {
   return --*left == 0 ? ET_INTERRUPTED : ET_OK;
 }
 
-static void ignore_operator(void *ctx, const char *name, const char *overload, bool is_delegate, size_t n_calls, size_t bytes) {
+static void ignore_operator(void *ctx, const char *name, const char *overload, bool is_delegate,
+                            size_t n_calls, size_t bytes) {
   size_t *sum = ctx;
   *sum += strlen(name) + strlen(overload) + n_calls + bytes + (is_delegate ? 1 : 0);
 }
 
-static void describe(const et_program *program, const char *name, const et_method_info *info, et_error *err) {
+static void describe(const et_program *program, const char *name, const et_method_info *info,
+                     et_error *err) {
   size_t sum = strlen(info->input_structure) + strlen(info->output_structure);
   (void)et_program_visit_operators(program, name, ignore_operator, &sum, err);
   const size_t counts[] = {info->n_inputs, info->n_outputs, info->n_attributes};
@@ -91,13 +94,16 @@ static void run(et_method *method, const et_method_info *info, bag *b, et_error 
   reach.started++;
   reach.finished += traced == ET_OK;
   et_status status = ET_OK;
-  for (size_t i = 0; status == ET_OK && i < MOST_INSTRUCTIONS; i++) status = et_method_step(method, err);
+  for (size_t i = 0; status == ET_OK && i < MOST_INSTRUCTIONS; i++)
+    status = et_method_step(method, err);
   et_method_reset(method);
-  for (size_t i = 0; i < info->n_outputs; i++) {  // every byte that an output claims to have must be readable
+  for (size_t i = 0; i < info->n_outputs;
+       i++) {  // every byte that an output claims to have must be readable
     const et_value *v = et_method_output(method, i);
     if (v->tag != ET_TENSOR || v->as.tensor->data == NULL) continue;
     unsigned sum = 0;
-    for (size_t k = 0; k < et_tensor_bytes(v->as.tensor); k++) sum += ((const uint8_t *)v->as.tensor->data)[k];
+    for (size_t k = 0; k < et_tensor_bytes(v->as.tensor); k++)
+      sum += ((const uint8_t *)v->as.tensor->data)[k];
     if (sum == 1) left++;
   }
 }
@@ -109,11 +115,13 @@ static void load_and_run(const et_program *program, const char *name, et_error *
   et_method_needs needs;
   if (et_program_method_info(program, name, &info, err) != ET_OK) return;
   describe(program, name, &info, err);
-  if (et_method_measure(program, name, &config, &needs, err) != ET_OK || needs.n_planned > 8) return;
+  if (et_method_measure(program, name, &config, &needs, err) != ET_OK || needs.n_planned > 8)
+    return;
   et_span planned[8];
   bool is_affordable = true;
   for (size_t i = 0; i < needs.n_planned; i++) {
-    if (et_program_planned_bytes(program, name, i, &planned[i].size, err) != ET_OK) abort();  // measured, so proven
+    if (et_program_planned_bytes(program, name, i, &planned[i].size, err) != ET_OK)
+      abort();  // measured, so proven
     planned[i].data = claim(&b, planned[i].size);
     is_affordable = is_affordable && planned[i].data != NULL;
   }
@@ -124,7 +132,8 @@ static void load_and_run(const et_program *program, const char *name, et_error *
   et_method *method = NULL;
   if (is_affordable && memory.method.data != NULL && memory.scratch.data != NULL) {
     const bool is_loaded = et_method_load(program, name, &config, &memory, &method, err) == ET_OK;
-    // What was measured must load: the same code decides both. Only a backend may look closer once it has memory.
+    // What was measured must load: the same code decides both. Only a backend may look closer once
+    // it has memory.
     if (!is_loaded && info.n_delegates == 0) abort();
     reach.loaded += is_loaded;
     if (is_loaded) run(method, &info, &b, err);
@@ -148,7 +157,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
       load_and_run(&program, et_program_method_name(&program, i), &err);
     }
     size_t length;
-    for (size_t i = 0; i < et_program_named_data_count(&program); i++) (void)et_program_named_data_key(&program, i, &length);
+    for (size_t i = 0; i < et_program_named_data_count(&program); i++)
+      (void)et_program_named_data_key(&program, i, &length);
     et_program_close(&program);
   }
   et_data_map map;

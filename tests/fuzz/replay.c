@@ -1,6 +1,7 @@
-// replay.c — runs a fuzz entry over files without a fuzzing engine: as they are, cut short at every length, and with
-// seeded mutations, half of them bit flips and half made by the entry's own mutator. A crash or a run of more than some
-// seconds names the file and the mutation, which --only repeats. The last line says how far the inputs got.
+// replay.c — runs a fuzz entry over files without a fuzzing engine: as they are, cut short at every
+// length, and with seeded mutations, half of them bit flips and half made by the entry's own
+// mutator. A crash or a run of more than some seconds names the file and the mutation, which --only
+// repeats. The last line says how far the inputs got.
 //   fuzz_program [--truncate] [--words] [--flips N] [--seed S] [--only K] [--save PATH] FILE…
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz.h"
@@ -23,7 +24,8 @@ static long current_number;
 
 static void tell(void) {
   char text[512];
-  const int n = snprintf(text, sizeof text, "\nwhile replaying %s, %s %ld\n", current_file, current_what, current_number);
+  const int n = snprintf(text, sizeof text, "\nwhile replaying %s, %s %ld\n", current_file,
+                         current_what, current_number);
   if (n > 0 && write(2, text, (size_t)n) < 0) _exit(3);
 }
 
@@ -47,9 +49,11 @@ typedef struct options {
   const char *save;
 } options;
 
-// Mutation k of a file. Even ones: one to four bits, or one little-endian word set to something extreme.
+// Mutation k of a file. Even ones: one to four bits, or one little-endian word set to something
+// extreme.
 static void mutate(uint8_t *bytes, size_t size, uint64_t seed, long k) {
-  static const uint32_t extremes[] = {0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0x10000, 0x7fffffff, 0x80000000u, 0xffffffffu};
+  static const uint32_t extremes[] = {0,      1,       0x7f,       0x80,        0xff,
+                                      0x7fff, 0x10000, 0x7fffffff, 0x80000000u, 0xffffffffu};
   uint64_t state = seed * 1000003u + (uint64_t)k;
   if (k % 2 != 0) {
     (void)LLVMFuzzerCustomMutator(bytes, size, size, (unsigned)fuzz_random(&state));
@@ -64,13 +68,16 @@ static void mutate(uint8_t *bytes, size_t size, uint64_t seed, long k) {
   }
   const uint64_t n = kind < 5 ? 1 : 1 + fuzz_random(&state) % 4;
   bytes[at] ^= (uint8_t)(1u << fuzz_random(&state) % 8);
-  for (uint64_t i = 1; i < n; i++) bytes[fuzz_random(&state) % size] ^= (uint8_t)(1u << fuzz_random(&state) % 8);
+  for (uint64_t i = 1; i < n; i++)
+    bytes[fuzz_random(&state) % size] ^= (uint8_t)(1u << fuzz_random(&state) % 8);
 }
 
-// Sets the two and the four bytes at a place to everything extreme, and to what reaches to and past the file's end.
+// Sets the two and the four bytes at a place to everything extreme, and to what reaches to and past
+// the file's end.
 static void set_word(uint8_t *copy, const uint8_t *original, size_t size, size_t at) {
   const uint32_t left = (uint32_t)(size - at);
-  const uint32_t words[] = {0, 1, 2, 3, 4, left - 4, left - 3, left, 0x7f, 0xff, 0x7fff, 0x7fffffff, 0x80000000u, 0xffffffffu};
+  const uint32_t words[] = {0,    1,    2,    3,      4,          left - 4,    left - 3,
+                            left, 0x7f, 0xff, 0x7fff, 0x7fffffff, 0x80000000u, 0xffffffffu};
   for (size_t k = 0; k < 2 * sizeof words / sizeof *words; k++) {
     memcpy(copy, original, size);
     memcpy(copy + at, &words[k / 2], k % 2 == 0 ? 2 : 4);
@@ -147,7 +154,8 @@ int main(int argc, char **argv) {
       n_files++;
     }
   }
-  printf("replayed %ld files: %lu inputs, %lu opened, %lu methods loaded, %lu started, %lu finished\n", n_files,
-         reach.inputs, reach.opened, reach.loaded, reach.started, reach.finished);
+  printf(
+      "replayed %ld files: %lu inputs, %lu opened, %lu methods loaded, %lu started, %lu finished\n",
+      n_files, reach.inputs, reach.opened, reach.loaded, reach.started, reach.finished);
   return n_files > 0 ? 0 : 2;
 }

@@ -1,19 +1,24 @@
-// conv.h — the inner loops of convolution that are not matrix products: moving rows of an image, and depthwise rows.
-// Every output element of a depthwise row is bias, then one fused multiply-add per tap in the order given, in all variants.
-// Relies on kernels/micro/select.h. Knows no tensor. f32 only.
+// conv.h — the inner loops of convolution that are not matrix products: moving rows of an image,
+// and depthwise rows. Every output element of a depthwise row is bias, then one fused multiply-add
+// per tap in the order given, in all variants. Relies on kernels/micro/select.h. Knows no tensor.
+// f32 only.
 #ifndef ET_MICRO_CONV_H
 #define ET_MICRO_CONV_H
 
 #include <stddef.h>
 
 typedef struct eti_conv_micro {
-  // dst[r·dst_step + i] = src[r·src_step + i·step], r < rows, i < n: `step` is 1 for plain rows, the stride of a convolution else.
-  void (*copy_rows)(float *dst, size_t dst_step, const float *src, ptrdiff_t src_step, size_t step, size_t rows, size_t n);
+  // dst[r·dst_step + i] = src[r·src_step + i·step], r < rows, i < n: `step` is 1 for plain rows,
+  // the stride of a convolution else.
+  void (*copy_rows)(float *dst, size_t dst_step, const float *src, ptrdiff_t src_step, size_t step,
+                    size_t rows, size_t n);
   // out[i] = bias + Σt w[t] · taps[t][i], i < n: one row of one channel.
-  void (*row)(float *out, size_t n, const float *const *taps, const float *w, size_t n_taps, float bias);
-  // out[c] = bias[c] + Σt w[t·w_step + c] · taps[t][c], c < n: one pixel of n channels; bias may be NULL.
-  void (*pixel)(float *out, size_t n, const float *const *taps, const float *w, size_t w_step, size_t n_taps,
-                const float *bias);
+  void (*row)(float *out, size_t n, const float *const *taps, const float *w, size_t n_taps,
+              float bias);
+  // out[c] = bias[c] + Σt w[t·w_step + c] · taps[t][c], c < n: one pixel of n channels; bias may be
+  // NULL.
+  void (*pixel)(float *out, size_t n, const float *const *taps, const float *w, size_t w_step,
+                size_t n_taps, const float *bias);
 } eti_conv_micro;
 
 // The fastest of this CPU, and that of one instruction set (NULL when the build or CPU lacks it).

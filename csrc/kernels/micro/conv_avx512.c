@@ -3,14 +3,17 @@
 
 #include <immintrin.h>
 
-static inline __mmask16 lanes16(size_t n) { return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u); }
+static inline __mmask16 lanes16(size_t n) {
+  return (__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u);
+}
 
 // Every second float from p on, n of them; reads nothing behind p[2n - 2].
 static inline __m512 even_lanes(const float *p, size_t n) {
   const __m512i pick = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const size_t last = 2 * n - 1;
   const __m512 low = _mm512_maskz_loadu_ps(lanes16(last), p);
-  const __m512 high = last > 16 ? _mm512_maskz_loadu_ps(lanes16(last - 16), p + 16) : _mm512_setzero_ps();
+  const __m512 high =
+      last > 16 ? _mm512_maskz_loadu_ps(lanes16(last - 16), p + 16) : _mm512_setzero_ps();
   return _mm512_permutex2var_ps(low, pick, high);
 }
 

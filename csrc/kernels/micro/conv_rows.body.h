@@ -1,6 +1,7 @@
-// conv_rows.body.h — the loops of conv.h, once, for every instruction set. The including file sets, and this file undefines:
-//   SUFFIX, VEC, LANES                                    end of the names; vector of f32 and its elements
-//   V_SET1(x) V_LOAD(p) V_STORE(p, v) V_FMA(a, b, c)      whole vectors; a · b + c
+// conv_rows.body.h — the loops of conv.h, once, for every instruction set. The including file sets,
+// and this file undefines:
+//   SUFFIX, VEC, LANES                                    end of the names; vector of f32 and its
+//   elements V_SET1(x) V_LOAD(p) V_STORE(p, v) V_FMA(a, b, c)      whole vectors; a · b + c
 //   V_LOAD_N(p, n) V_STORE_N(p, v, n)                     the first n lanes, 1 ≤ n < LANES
 //   V_EVEN_N(p, n)      optional: p[0], p[2], … p[2n - 2] in the first n lanes, 1 ≤ n ≤ LANES
 
@@ -8,8 +9,8 @@
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
 
-static void FN(copy_rows)(float *dst, size_t dst_step, const float *src, ptrdiff_t src_step, size_t step, size_t rows,
-                          size_t n) {
+static void FN(copy_rows)(float *dst, size_t dst_step, const float *src, ptrdiff_t src_step,
+                          size_t step, size_t rows, size_t n) {
   for (; rows > 0; rows--, dst += dst_step, src += src_step) {
     size_t i = 0;
     if (step == 1) {
@@ -29,7 +30,8 @@ static void FN(copy_rows)(float *dst, size_t dst_step, const float *src, ptrdiff
 }
 
 // Four vectors at a time hide the latency of the FMAs; what is left goes one vector at a time.
-static void FN(row)(float *out, size_t n, const float *const *taps, const float *w, size_t n_taps, float bias) {
+static void FN(row)(float *out, size_t n, const float *const *taps, const float *w, size_t n_taps,
+                    float bias) {
   size_t i = 0;
   for (; i + 4 * LANES <= n; i += 4 * LANES) {
     VEC a = V_SET1(bias), b = a, c = a, d = a;
@@ -58,8 +60,8 @@ static void FN(row)(float *out, size_t n, const float *const *taps, const float 
   }
 }
 
-static void FN(pixel)(float *out, size_t n, const float *const *taps, const float *w, size_t w_step, size_t n_taps,
-                      const float *bias) {
+static void FN(pixel)(float *out, size_t n, const float *const *taps, const float *w, size_t w_step,
+                      size_t n_taps, const float *bias) {
   size_t c = 0;
   for (; c + 2 * LANES <= n; c += 2 * LANES) {
     VEC a = bias == NULL ? V_SET1(0.0f) : V_LOAD(bias + c);
@@ -73,7 +75,8 @@ static void FN(pixel)(float *out, size_t n, const float *const *taps, const floa
   }
   for (; c + LANES <= n; c += LANES) {
     VEC a = bias == NULL ? V_SET1(0.0f) : V_LOAD(bias + c);
-    for (size_t t = 0; t < n_taps; t++) a = V_FMA(V_LOAD(w + t * w_step + c), V_LOAD(taps[t] + c), a);
+    for (size_t t = 0; t < n_taps; t++)
+      a = V_FMA(V_LOAD(w + t * w_step + c), V_LOAD(taps[t] + c), a);
     V_STORE(out + c, a);
   }
   if (c < n) {

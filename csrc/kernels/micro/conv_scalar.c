@@ -1,4 +1,5 @@
-// conv_scalar.c — the loops of conv.h in plain C: their specification and the fallback. Also chooses between the variants.
+// conv_scalar.c — the loops of conv.h in plain C: their specification and the fallback. Also
+// chooses between the variants.
 #include "kernels/micro/conv.h"
 
 #include <math.h>

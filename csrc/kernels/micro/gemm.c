@@ -1,5 +1,6 @@
-// gemm.c — runs whole products with the micro-kernels: cuts C into blocks that suit the caches, packs what is not
-// in panels yet, and splits the work between threads. Nothing here touches an element except to move it.
+// gemm.c — runs whole products with the micro-kernels: cuts C into blocks that suit the caches,
+// packs what is not in panels yet, and splits the work between threads. Nothing here touches an
+// element except to move it.
 //
 //   for n blocks            B block: nb columns      ┐ packed into the thread's own work memory
 //     for m blocks          A block: mb rows         ┘ unless the operand is in panels already
@@ -25,7 +26,8 @@ static const eti_gemm_kernel *const isa_tables[ETI_ISA_COUNT] = {
 };
 
 const eti_gemm_kernel *eti_gemm_kernel_of_isa(eti_acc acc, int isa) {
-  if (isa < 0 || isa >= ETI_ISA_COUNT || isa > (int)eti_cpu_isa() || isa_tables[isa] == NULL) return NULL;
+  if (isa < 0 || isa >= ETI_ISA_COUNT || isa > (int)eti_cpu_isa() || isa_tables[isa] == NULL)
+    return NULL;
   const eti_gemm_kernel *kernel = &isa_tables[isa][acc];
   return kernel->tile != NULL ? kernel : NULL;
 }
@@ -49,11 +51,12 @@ static const void *view_at(const eti_gemm_view *v, size_t row, size_t k) {
 
 static void zero_lanes(void *dst, size_t esize, size_t width, size_t n, size_t n_k) {
   if (n == width) return;
-  for (size_t k = 0; k < n_k; k++) memset((char *)dst + (k * width + n) * esize, 0, (width - n) * esize);
+  for (size_t k = 0; k < n_k; k++)
+    memset((char *)dst + (k * width + n) * esize, 0, (width - n) * esize);
 }
 
-static void pack_view(const eti_gemm_kernel *kernel, const eti_gemm_view *v, void *dst, size_t width, size_t first,
-                      size_t n, size_t k0, size_t n_k) {
+static void pack_view(const eti_gemm_kernel *kernel, const eti_gemm_view *v, void *dst,
+                      size_t width, size_t first, size_t n, size_t k0, size_t n_k) {
   const size_t esize = kernel->esize;
   const char *src = view_at(v, first, k0);
   if (v->dtype == kernel->dtype && v->k_step == 1) {
@@ -64,46 +67,53 @@ static void pack_view(const eti_gemm_kernel *kernel, const eti_gemm_view *v, voi
   zero_lanes(dst, esize, width, n, n_k);
   if (v->dtype == kernel->dtype && v->row_step == 1) {
     for (size_t k = 0; k < n_k; k++) {
-      memcpy((char *)dst + k * width * esize, src + (ptrdiff_t)k * v->k_step * src_esize, n * esize);
+      memcpy((char *)dst + k * width * esize, src + (ptrdiff_t)k * v->k_step * src_esize,
+             n * esize);
     }
     return;
   }
   const eti_cast_fn cast = eti_casts[v->dtype][kernel->dtype];
   if (v->k_step == 1) {  // walk along the source's memory
     for (size_t i = 0; i < n; i++) {
-      cast((char *)dst + i * esize, (ptrdiff_t)(width * esize), src + (ptrdiff_t)i * v->row_step * src_esize, src_esize,
-           n_k);
+      cast((char *)dst + i * esize, (ptrdiff_t)(width * esize),
+           src + (ptrdiff_t)i * v->row_step * src_esize, src_esize, n_k);
     }
     return;
   }
   for (size_t k = 0; k < n_k; k++) {
-    cast((char *)dst + k * width * esize, (ptrdiff_t)esize, src + (ptrdiff_t)k * v->k_step * src_esize,
-         v->row_step * src_esize, n);
+    cast((char *)dst + k * width * esize, (ptrdiff_t)esize,
+         src + (ptrdiff_t)k * v->k_step * src_esize, v->row_step * src_esize, n);
   }
 }
 
-void eti_gemm_pack_a_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n, size_t k0, size_t n_k) {
+void eti_gemm_pack_a_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                          size_t k0, size_t n_k) {
   pack_view(g->kernel, &g->a_view, dst, width, first, n, k0, n_k);
 }
 
-void eti_gemm_pack_b_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n, size_t k0, size_t n_k) {
+void eti_gemm_pack_b_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                          size_t k0, size_t n_k) {
   pack_view(g->kernel, &g->b_view, dst, width, first, n, k0, n_k);
 }
 
-void eti_gemm_store_view(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j, size_t n) {
+void eti_gemm_store_view(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                         size_t n) {
   const eti_gemm_view *v = &g->c_view;
-  const ptrdiff_t out = (ptrdiff_t)et_dtype_bytes((et_dtype)v->dtype), esize = (ptrdiff_t)g->kernel->esize;
+  const ptrdiff_t out = (ptrdiff_t)et_dtype_bytes((et_dtype)v->dtype),
+                  esize = (ptrdiff_t)g->kernel->esize;
   const eti_cast_fn cast = eti_casts[g->kernel->dtype][v->dtype];
   char *const dst = (char *)(uintptr_t)view_at(v, i, j);
   char *const src = tile;
   if (v->row_step == 1 && v->k_step != 1) {  // walk along the destination's memory
     for (size_t c = 0; c < n; c++) {
-      cast(dst + (ptrdiff_t)c * v->k_step * out, out, src + c * (size_t)esize, (ptrdiff_t)step * esize, m);
+      cast(dst + (ptrdiff_t)c * v->k_step * out, out, src + c * (size_t)esize,
+           (ptrdiff_t)step * esize, m);
     }
     return;
   }
   for (size_t r = 0; r < m; r++) {
-    cast(dst + (ptrdiff_t)r * v->row_step * out, v->k_step * out, src + r * step * (size_t)esize, esize, n);
+    cast(dst + (ptrdiff_t)r * v->row_step * out, v->k_step * out, src + r * step * (size_t)esize,
+         esize, n);
   }
 }
 
@@ -119,10 +129,12 @@ void eti_gemm_use_a_view(eti_gemm *g, eti_gemm_view view) {
   };
 }
 
-// In place pays when few rows of A reuse a panel of B, or the steps from k to k + 1 are short; long ones waste cache and TLB.
+// In place pays when few rows of A reuse a panel of B, or the steps from k to k + 1 are short; long
+// ones waste cache and TLB.
 void eti_gemm_use_b_view(eti_gemm *g, eti_gemm_view view) {
   g->b_view = view;
-  const bool near = g->m <= 2u * g->kernel->mr || (size_t)view.k_step * g->kernel->esize <= NEAR_STEP;
+  const bool near =
+      g->m <= 2u * g->kernel->mr || (size_t)view.k_step * g->kernel->esize <= NEAR_STEP;
   const bool in_place = view.dtype == g->kernel->dtype && (view.row_step == 1 || g->n == 1) && near;
   g->b = (eti_gemm_operand){
       .data = in_place ? view.data : NULL,
@@ -181,8 +193,9 @@ static void pack_panels(void *ctx, size_t begin, size_t end) {
 
 enum { PACK_GRAIN = 64 * 1024 };  // bytes that are worth handing to another thread
 
-void eti_gemm_pack_all(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job, const void *ctx,
-                       eti_gemm_pack_fn pack, void *dst, size_t rows, size_t height) {
+void eti_gemm_pack_all(const et_pool *pool, const eti_gemm *shape, size_t n_jobs,
+                       eti_gemm_job_fn job, const void *ctx, eti_gemm_pack_fn pack, void *dst,
+                       size_t rows, size_t height) {
   packing p = {.shape = shape,
                .job = job,
                .ctx = ctx,
@@ -201,22 +214,27 @@ typedef struct blocks {
   size_t mb, nb, kb;  // mb and nb are whole panels
 } blocks;
 
-// Figures measured with tests/bench/bench_kernels.py: a k block of 512 keeps a panel of each operand near the first-level
-// cache, and a block of 192 K elements stays in the second.
+// Figures measured with tests/bench/bench_kernels.py: a k block of 512 keeps a panel of each
+// operand near the first-level cache, and a block of 192 K elements stays in the second.
 enum { K_BLOCK = 512, M_BLOCK = 252, BLOCK_ELEMENTS = 192 * 1024, WORK_ALIGN = 64 };
 
-static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
-static size_t at_most(size_t n, size_t limit) { return n < limit ? n : limit; }
+static size_t round_up(size_t n, size_t to) {
+  return (n + to - 1) / to * to;
+}
+static size_t at_most(size_t n, size_t limit) {
+  return n < limit ? n : limit;
+}
 
-static size_t work_of(const eti_gemm_kernel *kernel, const blocks *b, bool packs_a, bool packs_b, bool buffers_c) {
+static size_t work_of(const eti_gemm_kernel *kernel, const blocks *b, bool packs_a, bool packs_b,
+                      bool buffers_c) {
   const size_t es = kernel->esize;
   return (packs_a ? round_up(b->mb * b->kb * es, WORK_ALIGN) : 0) +
          (packs_b ? round_up(b->nb * b->kb * es, WORK_ALIGN) : 0) +
          (buffers_c ? round_up(b->mb * b->nb * es, WORK_ALIGN) : 0);
 }
 
-static blocks best_blocks(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k, size_t mr, bool packs_a,
-                          bool packs_b, bool buffers_c) {
+static blocks best_blocks(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k, size_t mr,
+                          bool packs_a, bool packs_b, bool buffers_c) {
   const size_t nr = kernel->nr, all_m = round_up(m, mr), all_n = round_up(n, nr);
   const size_t parts = (k + K_BLOCK - 1) / K_BLOCK;
   blocks b = {.kb = parts == 0 ? 0 : (k + parts - 1) / parts};
@@ -230,8 +248,8 @@ static blocks best_blocks(const eti_gemm_kernel *kernel, size_t m, size_t n, siz
 }
 
 // Shrinks the blocks until they fit; ETI_GEMM_MIN_WORK always does.
-static blocks fit_blocks(const eti_gemm *g, size_t m, size_t n, bool packs_a, bool packs_b, bool buffers_c,
-                         size_t bytes) {
+static blocks fit_blocks(const eti_gemm *g, size_t m, size_t n, bool packs_a, bool packs_b,
+                         bool buffers_c, size_t bytes) {
   const eti_gemm_kernel *kernel = g->kernel;
   const size_t mr = g->a.height, nr = kernel->nr;
   blocks b = best_blocks(kernel, m, n, g->k, mr, packs_a, packs_b, buffers_c);
@@ -269,13 +287,15 @@ static panels ready(const eti_gemm_operand *o, size_t esize, size_t first, size_
   };
 }
 
-static panels packed(const eti_gemm *g, const eti_gemm_operand *o, char *dst, size_t first, size_t n, size_t k0,
-                     size_t n_k) {
+static panels packed(const eti_gemm *g, const eti_gemm_operand *o, char *dst, size_t first,
+                     size_t n, size_t k0, size_t n_k) {
   const size_t esize = g->kernel->esize, panel_bytes = o->height * n_k * esize;
   for (size_t i = 0; i < n; i += o->height) {
-    o->pack(g, dst + i / o->height * panel_bytes, o->height, first + i, at_most(n - i, o->height), k0, n_k);
+    o->pack(g, dst + i / o->height * panel_bytes, o->height, first + i, at_most(n - i, o->height),
+            k0, n_k);
   }
-  return (panels){.base = dst, .height = o->height, .panel_bytes = panel_bytes, .k_step = o->height};
+  return (panels){
+      .base = dst, .height = o->height, .panel_bytes = panel_bytes, .k_step = o->height};
 }
 
 typedef struct block {
@@ -287,7 +307,8 @@ typedef struct block {
 } block;
 
 // ahead, ahead_step: see eti_gemm_tile.
-static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp, const char *ahead, size_t ahead_step) {
+static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp, const char *ahead,
+                     size_t ahead_step) {
   const size_t es = g->kernel->esize, i = ip * k->a.height, j = jp * k->b.height;
   const size_t at = k->init == ETI_GEMM_ROWS ? k->i + i : k->j + j;
   const eti_gemm_tile tile = {
@@ -306,8 +327,9 @@ static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp, co
   g->kernel->tile(&tile, at_most(k->m - i, k->a.height), at_most(k->n - j, k->b.height));
 }
 
-// The operand that comes from far away is walked once, in the outer loop; the block of the other one stays in the cache.
-// While the tiles of one outer panel run, each fetches its share of the next outer panel.
+// The operand that comes from far away is walked once, in the outer loop; the block of the other
+// one stays in the cache. While the tiles of one outer panel run, each fetches its share of the
+// next outer panel.
 static void run_block(const eti_gemm *g, const block *k, bool a_outside) {
   const size_t m_panels = (k->m + k->a.height - 1) / k->a.height;
   const size_t n_panels = (k->n + k->b.height - 1) / k->b.height;
@@ -318,8 +340,8 @@ static void run_block(const eti_gemm *g, const block *k, bool a_outside) {
     const bool fetch = outer + 1 < n_outer && far->k_step == far->height;
     const char *const next = far->base + (fetch ? (outer + 1) * far->panel_bytes : 0);
     for (size_t inner = 0; inner < n_inner; inner++) {
-      run_tile(g, k, a_outside ? outer : inner, a_outside ? inner : outer, next + (fetch ? inner * step * k->n_k : 0),
-               fetch ? step : 0);
+      run_tile(g, k, a_outside ? outer : inner, a_outside ? inner : outer,
+               next + (fetch ? inner * step * k->n_k : 0), fetch ? step : 0);
     }
   }
 }
@@ -375,11 +397,13 @@ typedef struct run {
   bool split_m;
 } run;
 
-// Unit u is part u % splits of job u / splits; slot s takes a run of units and has work memory of its own.
+// Unit u is part u % splits of job u / splits; slot s takes a run of units and has work memory of
+// its own.
 static void run_slots(void *ctx, size_t begin, size_t end) {
   const run *r = ctx;
   for (size_t slot = begin; slot < end; slot++) {
-    const size_t first = slot * r->n_units / r->n_slots, last = (slot + 1) * r->n_units / r->n_slots;
+    const size_t first = slot * r->n_units / r->n_slots,
+                 last = (slot + 1) * r->n_units / r->n_slots;
     eti_gemm g = *r->shape;
     g.ctx = r->ctx;
     for (size_t u = first; u < last; u++) {
@@ -402,8 +426,8 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
 // Products smaller than this many multiply-adds are not worth a second thread.
 #define SMALL_PRODUCT (64u * 1024u)
 
-void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job, const void *ctx,
-                  void *work, size_t bytes) {
+void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,
+                  const void *ctx, void *work, size_t bytes) {
   ET_ASSERT(bytes >= ETI_GEMM_MIN_WORK);
   if (n_jobs == 0 || shape->m == 0 || shape->n == 0) return;
   size_t n_slots = at_most(pool == NULL ? 1 : pool->n_threads, bytes / ETI_GEMM_MIN_WORK);
@@ -429,8 +453,8 @@ void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti
   }
 }
 
-size_t eti_gemm_work_bytes(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k, bool packs_a, bool packs_b,
-                           bool buffers_c, size_t n_threads) {
+size_t eti_gemm_work_bytes(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
+                           bool packs_a, bool packs_b, bool buffers_c, size_t n_threads) {
   const blocks b = best_blocks(kernel, m, n, k, kernel->mr, packs_a, packs_b, buffers_c);
   const size_t slot = work_of(kernel, &b, packs_a, packs_b, buffers_c);
   return (slot < ETI_GEMM_MIN_WORK ? ETI_GEMM_MIN_WORK : slot) * (n_threads == 0 ? 1 : n_threads);

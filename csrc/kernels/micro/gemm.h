@@ -1,12 +1,13 @@
 // gemm.h — C[m×n] = init + A[m×k]·B[k×n], the one product behind matmul, linear and convolution.
 //
-// Numeric contract: every element of C starts at its initial value (bias first) and adds the k products
-// in ascending k, each with one fused multiply-add: c = fma(a, b, c). Vectors run over columns, never over
-// k, and a block of k continues from the partial sum in C. So tile sizes, block sizes, instruction sets and
-// thread counts cannot change a bit. (Integers: multiply and add modulo 2^bits.)
+// Numeric contract: every element of C starts at its initial value (bias first) and adds the k
+// products in ascending k, each with one fused multiply-add: c = fma(a, b, c). Vectors run over
+// columns, never over k, and a block of k continues from the partial sum in C. So tile sizes, block
+// sizes, instruction sets and thread counts cannot change a bit. (Integers: multiply and add modulo
+// 2^bits.)
 //
-// Operands are read as panels. A panel of A holds up to mr rows, one of B exactly nr columns; inside a
-// panel the values of one k lie side by side:
+// Operands are read as panels. A panel of A holds up to mr rows, one of B exactly nr columns;
+// inside a panel the values of one k lie side by side:
 //
 //        k=0          k=1                          B panel: nr columns
 //   A: a0 a1 … a(h-1) a0 a1 … a(h-1) …            ┌──────────────┐ k=0
@@ -14,9 +15,9 @@
 //                                                  ├──────────────┤ k=1
 //        C tile (mr × nr) in registers      A ▷    │  C tile      │
 //
-// The same description fits packed weights (panel_step = h·k, k_step = h), a row-major matrix used as B
-// in place (panel_step = nr, k_step = row length), and a column-major one used as A in place. Whatever does
-// not fit is copied into such panels, block by block, by the operand's pack function.
+// The same description fits packed weights (panel_step = h·k, k_step = h), a row-major matrix used
+// as B in place (panel_step = nr, k_step = row length), and a column-major one used as A in place.
+// Whatever does not fit is copied into such panels, block by block, by the operand's pack function.
 //
 // Relies on kernels/micro/select.h. Knows no tensor and no operator.
 #ifndef ET_GEMM_H
@@ -47,8 +48,9 @@ typedef struct eti_gemm_tile {
   void *c;
   size_t c_step;
   eti_gemm_init init;
-  const void *bias;  // of this tile's first row or column
-  const char *ahead;  // memory that a later tile reads: fetched on the way, ahead_step bytes per k; never dereferenced
+  const void *bias;   // of this tile's first row or column
+  const char *ahead;  // memory that a later tile reads: fetched on the way, ahead_step bytes per k;
+                      // never dereferenced
   size_t ahead_step;
 } eti_gemm_tile;
 
@@ -62,17 +64,20 @@ typedef enum eti_acc {
 } eti_acc;
 
 typedef struct eti_gemm_kernel {
-  uint8_t dtype;    // et_dtype of A, B and C
-  uint8_t esize;    // its bytes
-  uint8_t mr, nr;   // largest tile
-  // Computes m × n of a tile, 1 ≤ m ≤ mr, 1 ≤ n ≤ nr. Reads no b[j], bias[j], c[j] with j ≥ n and no a[i]
-  // with i ≥ m; writes only the m × n elements.
+  uint8_t dtype;   // et_dtype of A, B and C
+  uint8_t esize;   // its bytes
+  uint8_t mr, nr;  // largest tile
+  // Computes m × n of a tile, 1 ≤ m ≤ mr, 1 ≤ n ≤ nr. Reads no b[j], bias[j], c[j] with j ≥ n and
+  // no a[i] with i ≥ m; writes only the m × n elements.
   void (*tile)(const eti_gemm_tile *t, size_t m, size_t n);
-  // dst[kk·width + i] = src[i·row_step + kk], i < n, kk < n_k: rows into a panel; lanes n … width-1 become 0.
-  void (*pack_rows)(void *dst, size_t width, const void *src, size_t row_step, size_t n, size_t n_k);
+  // dst[kk·width + i] = src[i·row_step + kk], i < n, kk < n_k: rows into a panel; lanes n … width-1
+  // become 0.
+  void (*pack_rows)(void *dst, size_t width, const void *src, size_t row_step, size_t n,
+                    size_t n_k);
 } eti_gemm_kernel;
 
-// The fastest kernel of this CPU, and that of one instruction set (NULL when the build or CPU lacks it).
+// The fastest kernel of this CPU, and that of one instruction set (NULL when the build or CPU lacks
+// it).
 const eti_gemm_kernel *eti_gemm_kernel_for(eti_acc acc);
 const eti_gemm_kernel *eti_gemm_kernel_of_isa(eti_acc acc, int isa);
 
@@ -84,36 +89,38 @@ extern const eti_gemm_kernel eti_gemm_avx512[ETI_ACC_COUNT];
 
 typedef struct eti_gemm eti_gemm;
 
-// Fills one panel: dst[kk·width + i] for i < n ≤ width and kk < n_k, element (first + i, k0 + kk) of the operand, and zeros
-// for the lanes n ≤ i < width. dst is 64-aligned.
-typedef void (*eti_gemm_pack_fn)(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n, size_t k0,
-                                 size_t n_k);
+// Fills one panel: dst[kk·width + i] for i < n ≤ width and kk < n_k, element (first + i, k0 + kk)
+// of the operand, and zeros for the lanes n ≤ i < width. dst is 64-aligned.
+typedef void (*eti_gemm_pack_fn)(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                                 size_t k0, size_t n_k);
 
 typedef struct eti_gemm_operand {
-  const void *data;       // panels as drawn above, or NULL: then `pack` makes them
-  size_t height;          // rows (A) or columns (B) per panel; ≤ mr for A, = nr for B
-  size_t panel_step;      // elements from panel to panel
-  size_t k_step;          // elements from k to k + 1
+  const void *data;   // panels as drawn above, or NULL: then `pack` makes them
+  size_t height;      // rows (A) or columns (B) per panel; ≤ mr for A, = nr for B
+  size_t panel_step;  // elements from panel to panel
+  size_t k_step;      // elements from k to k + 1
   eti_gemm_pack_fn pack;
 } eti_gemm_operand;
 
 // A strided matrix, for the stock pack and store functions. Steps are in elements of `dtype`.
 typedef struct eti_gemm_view {
   const void *data;
-  uint8_t dtype;      // et_dtype
-  ptrdiff_t row_step; // A: from row to row; B: from column to column; C: from row to row
-  ptrdiff_t k_step;   // A, B: from k to k + 1; C: from column to column
+  uint8_t dtype;       // et_dtype
+  ptrdiff_t row_step;  // A: from row to row; B: from column to column; C: from row to row
+  ptrdiff_t k_step;    // A, B: from k to k + 1; C: from column to column
 } eti_gemm_view;
 
 // Moves the m × n block at (i, j) between C and a tile buffer whose rows are `step` elements apart.
-typedef void (*eti_gemm_move_fn)(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j, size_t n);
+typedef void (*eti_gemm_move_fn)(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m,
+                                 size_t j, size_t n);
 
 struct eti_gemm {
   const eti_gemm_kernel *kernel;
   size_t m, n, k;
   eti_gemm_operand a, b;
-  // Where C goes: in place when c is set (rows c_step apart, columns adjacent); else blocks of it are computed in
-  // scratch, after `load` filled them when init is ETI_GEMM_KEEP, and handed to `store`.
+  // Where C goes: in place when c is set (rows c_step apart, columns adjacent); else blocks of it
+  // are computed in scratch, after `load` filled them when init is ETI_GEMM_KEEP, and handed to
+  // `store`.
   void *c;
   size_t c_step;
   eti_gemm_move_fn load, store;
@@ -126,12 +133,17 @@ struct eti_gemm {
   size_t job;
 };
 
-// Pack functions over a_view / b_view (any element type, any steps) and the store function over c_view.
-void eti_gemm_pack_a_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n, size_t k0, size_t n_k);
-void eti_gemm_pack_b_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n, size_t k0, size_t n_k);
-void eti_gemm_store_view(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j, size_t n);
+// Pack functions over a_view / b_view (any element type, any steps) and the store function over
+// c_view.
+void eti_gemm_pack_a_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                          size_t k0, size_t n_k);
+void eti_gemm_pack_b_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                          size_t k0, size_t n_k);
+void eti_gemm_store_view(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                         size_t n);
 
-// Points an operand at its view: in place when the view already is panels (or one vector), else through the pack function.
+// Points an operand at its view: in place when the view already is panels (or one vector), else
+// through the pack function.
 void eti_gemm_use_a_view(eti_gemm *g, eti_gemm_view view);
 void eti_gemm_use_b_view(eti_gemm *g, eti_gemm_view view);
 void eti_gemm_use_c_view(eti_gemm *g, eti_gemm_view view);
@@ -141,19 +153,21 @@ size_t eti_gemm_a_height(const eti_gemm_kernel *kernel, size_t m);
 // Elements of a fully packed operand (`height` rows or columns per panel); 0 when that overflows.
 size_t eti_gemm_packed_elements(size_t rows, size_t height, size_t k);
 
-// Runs n_jobs products. job(ctx, i, g) describes the i-th one (ctx and job are set already). Work memory is `bytes`
-// bytes at a 64-aligned `work`; any amount ≥ ETI_GEMM_MIN_WORK serves, eti_gemm_work_bytes gives the amount that is fast.
-// The jobs must agree in m, n, k and kernel with `shape`.
+// Runs n_jobs products. job(ctx, i, g) describes the i-th one (ctx and job are set already). Work
+// memory is `bytes` bytes at a 64-aligned `work`; any amount ≥ ETI_GEMM_MIN_WORK serves,
+// eti_gemm_work_bytes gives the amount that is fast. The jobs must agree in m, n, k and kernel with
+// `shape`.
 #define ETI_GEMM_MIN_WORK 16384u
 typedef void (*eti_gemm_job_fn)(const void *ctx, size_t i, eti_gemm *g);
-// Packs an operand of n_jobs products whole: of each, rows [0, rows), panel after panel; jobs lie one after another. job
-// makes g ready for pack, as it does for a run.
-void eti_gemm_pack_all(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job, const void *ctx,
-                       eti_gemm_pack_fn pack, void *dst, size_t rows, size_t height);
-void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job, const void *ctx,
-                  void *work, size_t bytes);
+// Packs an operand of n_jobs products whole: of each, rows [0, rows), panel after panel; jobs lie
+// one after another. job makes g ready for pack, as it does for a run.
+void eti_gemm_pack_all(const et_pool *pool, const eti_gemm *shape, size_t n_jobs,
+                       eti_gemm_job_fn job, const void *ctx, eti_gemm_pack_fn pack, void *dst,
+                       size_t rows, size_t height);
+void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,
+                  const void *ctx, void *work, size_t bytes);
 // For products up to m × n × k whose operands are packed on the way where said.
-size_t eti_gemm_work_bytes(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k, bool packs_a, bool packs_b,
-                           bool buffers_c, size_t n_threads);
+size_t eti_gemm_work_bytes(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
+                           bool packs_a, bool packs_b, bool buffers_c, size_t n_threads);
 
 #endif  // ET_GEMM_H

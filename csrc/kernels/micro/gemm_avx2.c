@@ -1,5 +1,6 @@
-// gemm_avx2.c — the micro-kernel with 256-bit vectors: 6 rows × 2 vectors use 12 of the 16 registers for
-// accumulators, two for the row of B and one for the broadcast of A. Compiled with AVX2 and FMA.
+// gemm_avx2.c — the micro-kernel with 256-bit vectors: 6 rows × 2 vectors use 12 of the 16
+// registers for accumulators, two for the row of B and one for the broadcast of A. Compiled with
+// AVX2 and FMA.
 #include "kernels/micro/gemm.h"
 
 #include <immintrin.h>

@@ -1,16 +1,22 @@
-// gemm_avx512.c — the micro-kernel with 512-bit vectors: 14 rows × 2 vectors use 28 of the 32 registers for
-// accumulators, two for the row of B and one for the broadcast of A. 28 FMAs per k need 16 loads, so two
-// FMA units, not the load ports, are the limit. Integers use the AVX2 file. Compiled with AVX-512 F, BW, DQ, VL.
+// gemm_avx512.c — the micro-kernel with 512-bit vectors: 14 rows × 2 vectors use 28 of the 32
+// registers for accumulators, two for the row of B and one for the broadcast of A. 28 FMAs per k
+// need 16 loads, so two FMA units, not the load ports, are the limit. Integers use the AVX2 file.
+// Compiled with AVX-512 F, BW, DQ, VL.
 #include "kernels/micro/gemm.h"
 
 #include <immintrin.h>
 
 #include "runtime/check.h"
 
-static inline __mmask16 lanes16(size_t n) { return (__mmask16)((1u << n) - 1u); }
-static inline __mmask8 lanes8(size_t n) { return (__mmask8)((1u << n) - 1u); }
+static inline __mmask16 lanes16(size_t n) {
+  return (__mmask16)((1u << n) - 1u);
+}
+static inline __mmask8 lanes8(size_t n) {
+  return (__mmask8)((1u << n) - 1u);
+}
 
-// A 16 × 16 block, transposed: r[i] becomes column i. Pairs, then quads, then 128-bit lanes change places.
+// A 16 × 16 block, transposed: r[i] becomes column i. Pairs, then quads, then 128-bit lanes change
+// places.
 static inline __attribute__((always_inline)) void transpose16(__m512 r[16]) {
   __m512 t[16];
   for (int i = 0; i < 16; i += 2) {
@@ -40,8 +46,8 @@ static inline __attribute__((always_inline)) void transpose16(__m512 r[16]) {
 }
 
 // Up to 16 rows at a time, 16 values of k at a time.
-static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size_t row_step, size_t n,
-                                  size_t n_k) {
+static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size_t row_step,
+                                  size_t n, size_t n_k) {
   float *const to = dst;
   const float *const from = src;
   for (size_t i0 = 0; i0 < width; i0 += 16) {

@@ -1,5 +1,6 @@
-// gemm_scalar.c — the micro-kernel in plain C: the specification that every other variant equals bit for
-// bit, and the fallback of machines without one. fma() is the C library's, exact on every machine.
+// gemm_scalar.c — the micro-kernel in plain C: the specification that every other variant equals
+// bit for bit, and the fallback of machines without one. fma() is the C library's, exact on every
+// machine.
 #include "kernels/micro/gemm.h"
 
 #include <math.h>

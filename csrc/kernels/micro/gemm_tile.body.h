@@ -6,8 +6,9 @@
 //   V_SET1(x) V_LOAD(p) V_STORE(p, v) V_FMA(a, b, c)     whole vectors; a · b + c
 //   V_LOAD_N(p, n) V_STORE_N(p, v, n)                    the first n lanes, 1 ≤ n < LANES
 //   PACK_ROWS             defined when the including file has a pack_rows of its own
-// A tile keeps m × NV accumulators in registers; each k costs NV loads of B, m broadcasts of A and m · NV
-// FMAs. MR is chosen so that the accumulators, one row of B and one broadcast fill the register file.
+// A tile keeps m × NV accumulators in registers; each k costs NV loads of B, m broadcasts of A and
+// m · NV FMAs. MR is chosen so that the accumulators, one row of B and one broadcast fill the
+// register file.
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
@@ -94,28 +95,58 @@ static void FN(tile)(const eti_gemm_tile *t, size_t m, size_t n) {
   ET_ASSERT(m >= 1 && m <= MR && n >= 1 && n <= (size_t)LANES * NV);
   ET_ASSERT(t->c != NULL && (t->k == 0 || (t->a != NULL && t->b != NULL)));
 #if defined(ET_DEBUG)
-  FN(tile_rows)(t, m, n);  // one copy for all sizes: sanitizers would take minutes to compile the others
+  FN(tile_rows)(t, m,
+                n);  // one copy for all sizes: sanitizers would take minutes to compile the others
 #else
   switch (m) {
-    case 1: FN(tile_rows)(t, 1, n); break;
-    case 2: FN(tile_rows)(t, 2, n); break;
-    case 3: FN(tile_rows)(t, 3, n); break;
-    case 4: FN(tile_rows)(t, 4, n); break;
+    case 1:
+      FN(tile_rows)(t, 1, n);
+      break;
+    case 2:
+      FN(tile_rows)(t, 2, n);
+      break;
+    case 3:
+      FN(tile_rows)(t, 3, n);
+      break;
+    case 4:
+      FN(tile_rows)(t, 4, n);
+      break;
 #if MR > 4
-    case 5: FN(tile_rows)(t, 5, n); break;
-    case 6: FN(tile_rows)(t, 6, n); break;
+    case 5:
+      FN(tile_rows)(t, 5, n);
+      break;
+    case 6:
+      FN(tile_rows)(t, 6, n);
+      break;
 #endif
 #if MR > 6
-    case 7: FN(tile_rows)(t, 7, n); break;
-    case 8: FN(tile_rows)(t, 8, n); break;
-    case 9: FN(tile_rows)(t, 9, n); break;
-    case 10: FN(tile_rows)(t, 10, n); break;
-    case 11: FN(tile_rows)(t, 11, n); break;
-    case 12: FN(tile_rows)(t, 12, n); break;
-    case 13: FN(tile_rows)(t, 13, n); break;
-    case 14: FN(tile_rows)(t, 14, n); break;
+    case 7:
+      FN(tile_rows)(t, 7, n);
+      break;
+    case 8:
+      FN(tile_rows)(t, 8, n);
+      break;
+    case 9:
+      FN(tile_rows)(t, 9, n);
+      break;
+    case 10:
+      FN(tile_rows)(t, 10, n);
+      break;
+    case 11:
+      FN(tile_rows)(t, 11, n);
+      break;
+    case 12:
+      FN(tile_rows)(t, 12, n);
+      break;
+    case 13:
+      FN(tile_rows)(t, 13, n);
+      break;
+    case 14:
+      FN(tile_rows)(t, 14, n);
+      break;
 #endif
-    default: break;
+    default:
+      break;
   }
 #endif
 }

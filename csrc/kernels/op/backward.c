@@ -1,8 +1,9 @@
 // backward.c — gradients: convolution_backward and max_pool2d_with_indices_backward.
-// A convolution relates positions of a small image S and a large one L: l = s · stride - padding + tap · dilation, with weights
-// [channels of S, channels of L / groups, taps]. Forward, L is the input and S the output; transposed, the other way around. So
-// two sums serve all input gradients and one the weights'. Each element is one sum in f64, in a fixed order.
-// Relies on the cast table. Any layout; training is rare on devices, so these are plain loops.
+// A convolution relates positions of a small image S and a large one L: l = s · stride - padding +
+// tap · dilation, with weights [channels of S, channels of L / groups, taps]. Forward, L is the
+// input and S the output; transposed, the other way around. So two sums serve all input gradients
+// and one the weights'. Each element is one sum in f64, in a fixed order. Relies on the cast table.
+// Any layout; training is rare on devices, so these are plain loops.
 #include "kernels/accumulate.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
@@ -13,10 +14,14 @@
 static double load(const et_tensor *t, ptrdiff_t at) {
   double value;
   switch (t->dtype) {
-    case ET_F32: return (double)((const float *)t->data)[at];
-    case ET_F64: return ((const double *)t->data)[at];
+    case ET_F32:
+      return (double)((const float *)t->data)[at];
+    case ET_F64:
+      return ((const double *)t->data)[at];
     default:
-      eti_casts[t->dtype][ET_F64](&value, 0, (const char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype), 0, 1);
+      eti_casts[t->dtype][ET_F64](
+          &value, 0, (const char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype), 0,
+          1);
       return value;
   }
 }
@@ -36,8 +41,8 @@ typedef struct image {
 } image;
 
 typedef struct backward {
-  image small, large, taps;  // of the values known: S, L and the weight
-  image out;                 // the gradient computed now
+  image small, large, taps;                       // of the values known: S, L and the weight
+  image out;                                      // the gradient computed now
   size_t groups, small_channels, large_channels;  // channels per group
   int64_t stride[3], padding[3], dilation[3];
   bool transposed;
@@ -68,7 +73,9 @@ static size_t split(size_t i, const int64_t sizes[3], int64_t at[3]) {
   return i;
 }
 
-static size_t area(const image *im) { return (size_t)(im->sizes[0] * im->sizes[1] * im->sizes[2]); }
+static size_t area(const image *im) {
+  return (size_t)(im->sizes[0] * im->sizes[1] * im->sizes[2]);
+}
 
 // Where in L tap k of position s lies; false when outside.
 static bool large_of(const backward *b, const int64_t s[3], const int64_t k[3], int64_t l[3]) {
@@ -124,7 +131,8 @@ static void small_gradient(void *opaque, size_t begin, size_t end) {
       split(t, b->taps.sizes, k);
       if (!large_of(b, s, k, l)) continue;
       for (size_t c = 0; c < b->large_channels; c++) {
-        sum += load(b->large.t, place(&b->large, n, first + c, l)) * load(b->taps.t, place(&b->taps, channel, c, k));
+        sum += load(b->large.t, place(&b->large, n, first + c, l)) *
+               load(b->taps.t, place(&b->taps, channel, c, k));
       }
     }
     store(b->out.t, place(&b->out, n, channel, s), sum);
@@ -137,14 +145,16 @@ static void weight_gradient(void *opaque, size_t begin, size_t end) {
   const size_t positions = area(&b->small), images = (size_t)b->small.t->sizes[0];
   for (size_t i = begin; i < end; i++) {
     int64_t l[3], k[3], s[3];
-    const size_t rest = split(i, b->out.sizes, k), c_large = rest % b->large_channels, c_small = rest / b->large_channels;
+    const size_t rest = split(i, b->out.sizes, k), c_large = rest % b->large_channels,
+                 c_small = rest / b->large_channels;
     const size_t channel = c_small / b->small_channels * b->large_channels + c_large;
     double sum = 0.0;
     for (size_t n = 0; n < images; n++) {
       for (size_t j = 0; j < positions; j++) {
         split(j, b->small.sizes, s);
         if (!large_of(b, s, k, l)) continue;
-        sum += load(b->small.t, place(&b->small, n, c_small, s)) * load(b->large.t, place(&b->large, n, channel, l));
+        sum += load(b->small.t, place(&b->small, n, c_small, s)) *
+               load(b->large.t, place(&b->large, n, channel, l));
       }
     }
     store(b->out.t, place(&b->out, c_small, c_large, k), sum);
@@ -169,43 +179,54 @@ static void bias_gradient(void *opaque, size_t begin, size_t end) {
   }
 }
 
-static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t spatial, const char *what,
-                           int64_t least, int64_t out[3]) {
+static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                           size_t spatial, const char *what, int64_t least, int64_t out[3]) {
   int64_t list[ET_MAX_RANK];
   size_t n = 0;
   ET_TRY(eti_arg_ints(ctx, args, i, list, ET_MAX_RANK, &n));
-  ET_CHECK(n == 1 || n == spatial, ctx->err, ET_INVALID_ARGUMENT, "convolution_backward: %s has %zu entries, needs 1 or %zu",
-           what, n, spatial);
+  ET_CHECK(n == 1 || n == spatial, ctx->err, ET_INVALID_ARGUMENT,
+           "convolution_backward: %s has %zu entries, needs 1 or %zu", what, n, spatial);
   for (size_t d = 0; d < 3; d++) out[d] = least;
   for (size_t d = 0; d < spatial; d++) {
     const int64_t value = list[n == 1 ? 0 : d];
     ET_CHECK(value >= least && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "convolution_backward: %s[%zu] is %lld, needs at least %lld", what, d, (long long)value, (long long)least);
+             "convolution_backward: %s[%zu] is %lld, needs at least %lld", what, d,
+             (long long)value, (long long)least);
     out[3 - spatial + d] = value;
   }
   return ET_OK;
 }
 
-static et_status check_images(const et_kernel_ctx *ctx, const et_tensor *grad, const et_tensor *x, const et_tensor *w) {
-  ET_CHECK(w->rank >= 3 && w->rank <= 5 && x->rank == w->rank && grad->rank == w->rank, ctx->err, ET_INVALID_ARGUMENT,
-           "convolution_backward: ranks of gradient, input and weight are %d, %d, %d; needs 3, 4 or 5 for all", (int)grad->rank,
-           (int)x->rank, (int)w->rank);
-  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && grad->dtype == x->dtype && w->dtype == x->dtype, ctx->err,
-           ET_INVALID_ARGUMENT, "convolution_backward: gradient is %s, input %s, weight %s; needs one floating-point type",
-           et_dtype_name((et_dtype)grad->dtype), et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)w->dtype));
+static et_status check_images(const et_kernel_ctx *ctx, const et_tensor *grad, const et_tensor *x,
+                              const et_tensor *w) {
+  ET_CHECK(w->rank >= 3 && w->rank <= 5 && x->rank == w->rank && grad->rank == w->rank, ctx->err,
+           ET_INVALID_ARGUMENT,
+           "convolution_backward: ranks of gradient, input and weight are %d, %d, %d; needs 3, 4 "
+           "or 5 for all",
+           (int)grad->rank, (int)x->rank, (int)w->rank);
+  ET_CHECK(
+      eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && grad->dtype == x->dtype &&
+          w->dtype == x->dtype,
+      ctx->err, ET_INVALID_ARGUMENT,
+      "convolution_backward: gradient is %s, input %s, weight %s; needs one floating-point type",
+      et_dtype_name((et_dtype)grad->dtype), et_dtype_name((et_dtype)x->dtype),
+      et_dtype_name((et_dtype)w->dtype));
   ET_CHECK(grad->sizes[0] == x->sizes[0], ctx->err, ET_INVALID_ARGUMENT,
-           "convolution_backward: %d images of gradient, %d of input", (int)grad->sizes[0], (int)x->sizes[0]);
+           "convolution_backward: %d images of gradient, %d of input", (int)grad->sizes[0],
+           (int)x->sizes[0]);
   return ET_OK;
 }
 
 // Channels agree, and every tap of S that counts was computed from L: S is no larger than L allows.
 static et_status check_geometry(const et_kernel_ctx *ctx, int64_t groups, backward *b) {
   const et_tensor *const w = b->taps.t, *const s = b->small.t, *const l = b->large.t;
-  ET_CHECK(groups >= 1 && groups <= INT32_MAX && w->sizes[0] % groups == 0 && s->sizes[1] == w->sizes[0] &&
-               l->sizes[1] == (int64_t)w->sizes[1] * groups,
+  ET_CHECK(groups >= 1 && groups <= INT32_MAX && w->sizes[0] % groups == 0 &&
+               s->sizes[1] == w->sizes[0] && l->sizes[1] == (int64_t)w->sizes[1] * groups,
            ctx->err, ET_INVALID_ARGUMENT,
-           "convolution_backward: images of %d and %d channels do not fit a weight of %d x %d channels in %lld groups",
-           (int)s->sizes[1], (int)l->sizes[1], (int)w->sizes[0], (int)w->sizes[1], (long long)groups);
+           "convolution_backward: images of %d and %d channels do not fit a weight of %d x %d "
+           "channels in %lld groups",
+           (int)s->sizes[1], (int)l->sizes[1], (int)w->sizes[0], (int)w->sizes[1],
+           (long long)groups);
   b->groups = (size_t)groups;
   b->small_channels = (size_t)(w->sizes[0] / groups);
   b->large_channels = (size_t)w->sizes[1];
@@ -214,17 +235,19 @@ static et_status check_geometry(const et_kernel_ctx *ctx, int64_t groups, backwa
     const int64_t room = b->large.sizes[d] + 2 * b->padding[d] - reach;
     const int64_t size = room < 0 ? 0 : room / b->stride[d] + 1;
     ET_CHECK(b->taps.sizes[d] > 0 && b->small.sizes[d] == size, ctx->err, ET_INVALID_ARGUMENT,
-             "convolution_backward: sizes %lld and %lld do not belong together with kernel size %lld (padding %lld, stride %lld, "
+             "convolution_backward: sizes %lld and %lld do not belong together with kernel size "
+             "%lld (padding %lld, stride %lld, "
              "dilation %lld)",
-             (long long)b->small.sizes[d], (long long)b->large.sizes[d], (long long)b->taps.sizes[d],
-             (long long)b->padding[d], (long long)b->stride[d], (long long)b->dilation[d]);
+             (long long)b->small.sizes[d], (long long)b->large.sizes[d],
+             (long long)b->taps.sizes[d], (long long)b->padding[d], (long long)b->stride[d],
+             (long long)b->dilation[d]);
   }
   return ET_OK;
 }
 
 // An output that the mask asks for, resized; NULL when it does not.
-static et_status read_out(const et_kernel_ctx *ctx, et_value *const *args, size_t i, bool wanted, const et_tensor *x,
-                          const eti_shape *shape, et_tensor **out) {
+static et_status read_out(const et_kernel_ctx *ctx, et_value *const *args, size_t i, bool wanted,
+                          const et_tensor *x, const eti_shape *shape, et_tensor **out) {
   *out = NULL;
   if (!wanted) return ET_OK;
   ET_TRY(eti_arg_tensor(ctx, args, i, out));
@@ -232,7 +255,8 @@ static et_status read_out(const et_kernel_ctx *ctx, et_value *const *args, size_
   return eti_resize(ctx, *out, shape);
 }
 
-static void run_gradient(const et_kernel_ctx *ctx, const backward *b, const et_tensor *out, et_range_fn fn, size_t cost) {
+static void run_gradient(const et_kernel_ctx *ctx, const backward *b, const et_tensor *out,
+                         et_range_fn fn, size_t cost) {
   backward job = *b;
   job.out = out->rank >= 3 ? image_of(out) : (image){.t = out};
   if (out->numel > 0) et_parallel_for(ctx->pool, fn, &job, out->numel, 1 + 16384 / (cost + 1));
@@ -257,8 +281,10 @@ static et_status read_backward(const et_kernel_ctx *ctx, et_value *const *args, 
   b->taps = image_of(w);
   if (b->transposed) {  // what output_padding added is beyond the reach of every tap
     for (size_t d = 0; d < 3; d++) {
-      ET_CHECK(output_padding[d] == 0 || output_padding[d] < b->stride[d] || output_padding[d] < b->dilation[d], ctx->err,
-               ET_INVALID_ARGUMENT, "convolution_backward: output_padding is %lld, needs less than stride or dilation",
+      ET_CHECK(output_padding[d] == 0 || output_padding[d] < b->stride[d] ||
+                   output_padding[d] < b->dilation[d],
+               ctx->err, ET_INVALID_ARGUMENT,
+               "convolution_backward: output_padding is %lld, needs less than stride or dilation",
                (long long)output_padding[d]);
       b->large.sizes[d] -= output_padding[d];
     }
@@ -275,19 +301,23 @@ et_status op_convolution_backward_out(et_kernel_ctx *ctx, et_value *const *args)
   et_tensor *outs[3];
   ET_TRY(read_backward(ctx, args, &b));
   ET_TRY(eti_arg_bools(ctx, args, 10, mask, 3, &n));
-  ET_CHECK(n == 3, ctx->err, ET_INVALID_ARGUMENT, "convolution_backward: output_mask has %zu entries, needs 3", n);
-  const et_tensor *const grad = args[0]->as.tensor, *const x = args[1]->as.tensor, *const w = args[2]->as.tensor;
-  const eti_shape shapes[3] = {eti_shape_of(x), eti_shape_of(w), {.rank = 1, .sizes = {grad->sizes[1]}}};
+  ET_CHECK(n == 3, ctx->err, ET_INVALID_ARGUMENT,
+           "convolution_backward: output_mask has %zu entries, needs 3", n);
+  const et_tensor *const grad = args[0]->as.tensor, *const x = args[1]->as.tensor,
+                         *const w = args[2]->as.tensor;
+  const eti_shape shapes[3] = {
+      eti_shape_of(x), eti_shape_of(w), {.rank = 1, .sizes = {grad->sizes[1]}}};
   for (size_t i = 0; i < 3; i++) {
     ET_TRY(read_out(ctx, args, 11 + i, mask[i], x, &shapes[i], &outs[i]));
-    ET_CHECK(outs[i] == NULL || (outs[i] != grad && outs[i] != x && outs[i] != w), ctx->err, ET_INVALID_ARGUMENT,
-             "convolution_backward: output %zu is also an input", i);
+    ET_CHECK(outs[i] == NULL || (outs[i] != grad && outs[i] != x && outs[i] != w), ctx->err,
+             ET_INVALID_ARGUMENT, "convolution_backward: output %zu is also an input", i);
   }
   if (outs[0] != NULL) {
     run_gradient(ctx, &b, outs[0], b.transposed ? small_gradient : large_gradient,
                  area(&b.taps) * (b.transposed ? b.large_channels : b.small_channels));
   }
-  if (outs[1] != NULL) run_gradient(ctx, &b, outs[1], weight_gradient, area(&b.small) * (size_t)x->sizes[0]);
+  if (outs[1] != NULL)
+    run_gradient(ctx, &b, outs[1], weight_gradient, area(&b.small) * (size_t)x->sizes[0]);
   if (outs[2] != NULL) {
     b.small = image_of(grad);
     run_gradient(ctx, &b, outs[2], bias_gradient, area(&b.small) * (size_t)x->sizes[0]);
@@ -318,43 +348,55 @@ static void unpool_planes(void *opaque, size_t begin, size_t end) {
     char *const out = (char *)u->out->data + plane_of(u->out, i) * item;
     for (int32_t y = 0; y < u->grad->sizes[r - 2]; y++) {
       for (int32_t x = 0; x < u->grad->sizes[r - 1]; x++) {
-        const int64_t at = ((const int64_t *)u->indices->data)[plane_of(u->indices, i) + y * u->indices->strides[r - 2] +
-                                                               x * u->indices->strides[r - 1]];
+        const int64_t at =
+            ((const int64_t *)
+                 u->indices->data)[plane_of(u->indices, i) + y * u->indices->strides[r - 2] +
+                                   x * u->indices->strides[r - 1]];
         if (at < 0 || at >= size) continue;  // only when memory overlaps: all were checked
-        const ptrdiff_t to = (ptrdiff_t)(at / width) * u->out->strides[r - 2] + (ptrdiff_t)(at % width) * u->out->strides[r - 1];
-        const ptrdiff_t from = plane_of(u->grad, i) + y * u->grad->strides[r - 2] + x * u->grad->strides[r - 1];
+        const ptrdiff_t to = (ptrdiff_t)(at / width) * u->out->strides[r - 2] +
+                             (ptrdiff_t)(at % width) * u->out->strides[r - 1];
+        const ptrdiff_t from =
+            plane_of(u->grad, i) + y * u->grad->strides[r - 2] + x * u->grad->strides[r - 1];
         add(out + to * item, 0, (const char *)u->grad->data + from * item, 0, 1);
       }
     }
   }
 }
 
-static et_status check_unpool(const et_kernel_ctx *ctx, const et_tensor *grad, const et_tensor *x, const et_tensor *indices,
-                              const et_tensor *out) {
+static et_status check_unpool(const et_kernel_ctx *ctx, const et_tensor *grad, const et_tensor *x,
+                              const et_tensor *indices, const et_tensor *out) {
   const char *const op = "max_pool2d_with_indices_backward";
   ET_CHECK((x->rank == 3 || x->rank == 4) && grad->rank == x->rank, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input has rank %d and gradient %d, needs 3 or 4 for both", op, (int)x->rank, (int)grad->rank);
-  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && grad->dtype == x->dtype && out->dtype == x->dtype,
-           ctx->err, ET_INVALID_ARGUMENT, "%s: input is %s, gradient %s, out %s; needs one floating-point type", op,
-           et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)grad->dtype), et_dtype_name((et_dtype)out->dtype));
+           "%s: input has rank %d and gradient %d, needs 3 or 4 for both", op, (int)x->rank,
+           (int)grad->rank);
+  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && grad->dtype == x->dtype &&
+               out->dtype == x->dtype,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "%s: input is %s, gradient %s, out %s; needs one floating-point type", op,
+           et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)grad->dtype),
+           et_dtype_name((et_dtype)out->dtype));
   ET_CHECK(indices->dtype == ET_I64 && eti_same_shape(indices, grad), ctx->err, ET_INVALID_ARGUMENT,
            "%s: indices need i64 and the gradient's shape", op);
-  ET_CHECK(out != grad && out != x && out != indices, ctx->err, ET_INVALID_ARGUMENT, "%s: out is also an input", op);
+  ET_CHECK(out != grad && out != x && out != indices, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: out is also an input", op);
   for (size_t d = 0; d + 2 < x->rank; d++) {
     ET_CHECK(grad->sizes[d] == x->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
-             "%s: gradient has size %d in dimension %zu, input %d", op, (int)grad->sizes[d], d, (int)x->sizes[d]);
+             "%s: gradient has size %d in dimension %zu, input %d", op, (int)grad->sizes[d], d,
+             (int)x->sizes[d]);
   }
   const int64_t size = (int64_t)x->sizes[x->rank - 2] * x->sizes[x->rank - 1];
   const int64_t *const data = indices->data;
   for (size_t i = 0; i < indices->numel; i++) {
-    ET_CHECK(data[i] >= 0 && data[i] < size, ctx->err, ET_INVALID_ARGUMENT, "%s: index %lld is outside of a plane of %lld", op,
-             (long long)data[i], (long long)size);
+    ET_CHECK(data[i] >= 0 && data[i] < size, ctx->err, ET_INVALID_ARGUMENT,
+             "%s: index %lld is outside of a plane of %lld", op, (long long)data[i],
+             (long long)size);
   }
   return ET_OK;
 }
 
 // The window's arguments say nothing that the indices do not.
-et_status op_max_pool2d_with_indices_backward_grad_input(et_kernel_ctx *ctx, et_value *const *args) {
+et_status op_max_pool2d_with_indices_backward_grad_input(et_kernel_ctx *ctx,
+                                                         et_value *const *args) {
   et_tensor *grad, *x, *indices, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &grad));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &x));
@@ -367,6 +409,7 @@ et_status op_max_pool2d_with_indices_backward_grad_input(et_kernel_ctx *ctx, et_
   if (grad->numel == 0) return ET_OK;
   const unpool u = {.grad = grad, .indices = indices, .out = out};
   const size_t plane = (size_t)grad->sizes[grad->rank - 1] * (size_t)grad->sizes[grad->rank - 2];
-  et_parallel_for(ctx->pool, unpool_planes, (void *)(uintptr_t)&u, grad->numel / plane, 1 + 16384 / plane);
+  et_parallel_for(ctx->pool, unpool_planes, (void *)(uintptr_t)&u, grad->numel / plane,
+                  1 + 16384 / plane);
   return ET_OK;
 }

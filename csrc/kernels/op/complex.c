@@ -14,7 +14,8 @@ typedef struct complex_f64 {
 static void conj_c64(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   (void)params;
   for (size_t i = 0; i < n; i++) {
-    const complex_f32 x = *(const complex_f32 *)(const void *)((const char *)p[1] + (ptrdiff_t)i * s[1]);
+    const complex_f32 x =
+        *(const complex_f32 *)(const void *)((const char *)p[1] + (ptrdiff_t)i * s[1]);
     *(complex_f32 *)(void *)((char *)p[0] + (ptrdiff_t)i * s[0]) = (complex_f32){x.re, -x.im};
   }
 }
@@ -22,7 +23,8 @@ static void conj_c64(void *const p[], const ptrdiff_t s[], size_t n, const void 
 static void conj_c128(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   (void)params;
   for (size_t i = 0; i < n; i++) {
-    const complex_f64 x = *(const complex_f64 *)(const void *)((const char *)p[1] + (ptrdiff_t)i * s[1]);
+    const complex_f64 x =
+        *(const complex_f64 *)(const void *)((const char *)p[1] + (ptrdiff_t)i * s[1]);
     *(complex_f64 *)(void *)((char *)p[0] + (ptrdiff_t)i * s[0]) = (complex_f64){x.re, -x.im};
   }
 }
@@ -36,7 +38,8 @@ et_status op_conj_physical_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_resize_like(ctx, out, x));
   if (out->numel == 0) return ET_OK;
   if (!eti_is_complex((et_dtype)x->dtype)) return eti_copy_tensor(ctx, out, x);
-  const eti_map map = {.loop = x->dtype == ET_C64 ? conj_c64 : conj_c128, .types = {x->dtype, x->dtype}};
+  const eti_map map = {.loop = x->dtype == ET_C64 ? conj_c64 : conj_c128,
+                       .types = {x->dtype, x->dtype}};
   et_tensor *const operands[2] = {out, x};
   return eti_map_run(ctx, &map, operands, 2);
 }

@@ -1,10 +1,12 @@
-// conv.c — aten::convolution in one, two and three dimensions: grouped, dilated, transposed, any layout.
-// Every convolution is a product per image and group, weights [c_out × K] times patches [K × pixels], where K runs over taps
-// (z, y, x), then input channels; patches are gathered block by block while the product runs. Two ways to lay it out:
+// conv.c — aten::convolution in one, two and three dimensions: grouped, dilated, transposed, any
+// layout. Every convolution is a product per image and group, weights [c_out × K] times patches [K
+// × pixels], where K runs over taps (z, y, x), then input channels; patches are gathered block by
+// block while the product runs. Two ways to lay it out:
 //   by pixel    rows are output channels, columns pixels: images stored plane by plane
-//   by channel  rows are pixels, columns output channels: channels-last images, and planes of few pixels
-// Depthwise convolutions in f32 take a direct way instead (conv_depthwise.c). All ways add in the same order: bias, then K ascending.
-// Relies on micro/gemm.h and micro/conv.h.
+//   by channel  rows are pixels, columns output channels: channels-last images, and planes of few
+//   pixels
+// Depthwise convolutions in f32 take a direct way instead (conv_depthwise.c). All ways add in the
+// same order: bias, then K ascending. Relies on micro/gemm.h and micro/conv.h.
 #include "kernels/op/conv.h"
 
 #include "kernels/kernel.h"
@@ -20,25 +22,28 @@
 // ---- reading the arguments
 
 // A list of 1 or `spatial` integers, into the last `spatial` of three.
-static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t spatial, const char *what,
-                           int64_t least, int64_t fill, int64_t out[3]) {
+static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                           size_t spatial, const char *what, int64_t least, int64_t fill,
+                           int64_t out[3]) {
   int64_t list[ET_MAX_RANK];
   size_t n = 0;
   ET_TRY(eti_arg_ints(ctx, args, i, list, ET_MAX_RANK, &n));
-  ET_CHECK(n == 1 || n == spatial, ctx->err, ET_INVALID_ARGUMENT, "convolution: %s has %zu entries, needs 1 or %zu", what, n,
-           spatial);
+  ET_CHECK(n == 1 || n == spatial, ctx->err, ET_INVALID_ARGUMENT,
+           "convolution: %s has %zu entries, needs 1 or %zu", what, n, spatial);
   for (size_t d = 0; d < 3; d++) out[d] = fill;
   for (size_t d = 0; d < spatial; d++) {
     const int64_t value = list[n == 1 ? 0 : d];
     ET_CHECK(value >= least && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "convolution: %s[%zu] is %lld, needs at least %lld", what, d, (long long)value, (long long)least);
+             "convolution: %s[%zu] is %lld, needs at least %lld", what, d, (long long)value,
+             (long long)least);
     out[3 - spatial + d] = value;
   }
   return ET_OK;
 }
 
 static eti_image image_of(const et_tensor *t, size_t spatial) {
-  eti_image im = {.data = t->data, .sizes = {1, 1, 1}, .n_step = t->strides[0], .c_step = t->strides[1]};
+  eti_image im = {
+      .data = t->data, .sizes = {1, 1, 1}, .n_step = t->strides[0], .c_step = t->strides[1]};
   for (size_t d = 0; d < spatial; d++) {
     im.sizes[3 - spatial + d] = t->sizes[2 + d];
     im.steps[3 - spatial + d] = t->strides[2 + d];
@@ -46,28 +51,36 @@ static eti_image image_of(const et_tensor *t, size_t spatial) {
   return im;
 }
 
-static et_status check_types(const et_kernel_ctx *ctx, const et_tensor *x, const et_tensor *w, const et_tensor *bias,
-                             const et_tensor *out) {
+static et_status check_types(const et_kernel_ctx *ctx, const et_tensor *x, const et_tensor *w,
+                             const et_tensor *bias, const et_tensor *out) {
   ET_CHECK(eti_dtype_in((et_dtype)x->dtype, CONV_TYPES), ctx->err, ET_NOT_SUPPORTED,
            "convolution: dtype %s is not supported", et_dtype_name((et_dtype)x->dtype));
-  ET_CHECK(x->dtype == w->dtype && x->dtype == out->dtype && (bias == NULL || bias->dtype == x->dtype), ctx->err,
-           ET_INVALID_ARGUMENT, "convolution: input is %s, weight %s, bias %s, out %s; needs one dtype for all",
-           et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)w->dtype),
-           bias == NULL ? "absent" : et_dtype_name((et_dtype)bias->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(
+      x->dtype == w->dtype && x->dtype == out->dtype && (bias == NULL || bias->dtype == x->dtype),
+      ctx->err, ET_INVALID_ARGUMENT,
+      "convolution: input is %s, weight %s, bias %s, out %s; needs one dtype for all",
+      et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)w->dtype),
+      bias == NULL ? "absent" : et_dtype_name((et_dtype)bias->dtype),
+      et_dtype_name((et_dtype)out->dtype));
   return ET_OK;
 }
 
-static et_status read_channels(const et_kernel_ctx *ctx, const et_tensor *x, const et_tensor *w, const et_tensor *bias,
-                               int64_t groups, eti_conv *c) {
-  ET_CHECK(groups >= 1 && groups <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "convolution: groups is %lld, needs at least 1",
-           (long long)groups);
+static et_status read_channels(const et_kernel_ctx *ctx, const et_tensor *x, const et_tensor *w,
+                               const et_tensor *bias, int64_t groups, eti_conv *c) {
+  ET_CHECK(groups >= 1 && groups <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "convolution: groups is %lld, needs at least 1", (long long)groups);
   const int64_t outer = w->sizes[0], inner = w->sizes[1];
-  const int64_t all_in = c->transposed ? outer : inner * groups, all_out = c->transposed ? inner * groups : outer;
+  const int64_t all_in = c->transposed ? outer : inner * groups,
+                all_out = c->transposed ? inner * groups : outer;
   ET_CHECK(outer % groups == 0 && all_in == x->sizes[1], ctx->err, ET_INVALID_ARGUMENT,
-           "convolution: input has %d channels; weight of %lld x %lld channels and groups %lld need %lld", (int)x->sizes[1],
-           (long long)outer, (long long)inner, (long long)groups, (long long)all_in);
-  ET_CHECK(all_out <= INT32_MAX && (bias == NULL || (bias->rank == 1 && bias->sizes[0] == all_out)), ctx->err,
-           ET_INVALID_ARGUMENT, "convolution: bias does not have one entry per output channel (%lld)", (long long)all_out);
+           "convolution: input has %d channels; weight of %lld x %lld channels and groups %lld "
+           "need %lld",
+           (int)x->sizes[1], (long long)outer, (long long)inner, (long long)groups,
+           (long long)all_in);
+  ET_CHECK(all_out <= INT32_MAX && (bias == NULL || (bias->rank == 1 && bias->sizes[0] == all_out)),
+           ctx->err, ET_INVALID_ARGUMENT,
+           "convolution: bias does not have one entry per output channel (%lld)",
+           (long long)all_out);
   c->groups = (size_t)groups;
   c->c_in = (size_t)(all_in / groups);
   c->c_out = (size_t)(all_out / groups);
@@ -78,8 +91,8 @@ static et_status read_channels(const et_kernel_ctx *ctx, const et_tensor *x, con
   return ET_OK;
 }
 
-static et_status output_shape(const et_kernel_ctx *ctx, const eti_conv *c, const int64_t output_padding[3], size_t spatial,
-                              eti_shape *shape) {
+static et_status output_shape(const et_kernel_ctx *ctx, const eti_conv *c,
+                              const int64_t output_padding[3], size_t spatial, eti_shape *shape) {
   shape->rank = spatial + 2;
   shape->sizes[0] = (int32_t)c->n_images;
   shape->sizes[1] = (int32_t)(c->c_out * c->groups);
@@ -92,9 +105,12 @@ static et_status output_shape(const et_kernel_ctx *ctx, const eti_conv *c, const
       const int64_t room = in + 2 * c->padding[d] - reach;
       size = room < 0 ? -1 : room / c->stride[d] + 1;
     }
-    ET_CHECK(size >= 0 && size <= INT32_MAX && c->kernel[d] > 0 && in >= 0, ctx->err, ET_INVALID_ARGUMENT,
-             "convolution: input size %lld and kernel size %lld (padding %lld, dilation %lld) give no valid output size",
-             (long long)in, (long long)c->kernel[d], (long long)c->padding[d], (long long)c->dilation[d]);
+    ET_CHECK(size >= 0 && size <= INT32_MAX && c->kernel[d] > 0 && in >= 0, ctx->err,
+             ET_INVALID_ARGUMENT,
+             "convolution: input size %lld and kernel size %lld (padding %lld, dilation %lld) give "
+             "no valid output size",
+             (long long)in, (long long)c->kernel[d], (long long)c->padding[d],
+             (long long)c->dilation[d]);
     shape->sizes[2 + d - (3 - spatial)] = (int32_t)size;
   }
   return ET_OK;
@@ -108,7 +124,8 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, eti_
   ET_TRY(eti_arg_optional_tensor(ctx, args, 2, &bias));
   ET_TRY(eti_arg_tensor(ctx, args, 9, &out));
   ET_CHECK(w->rank >= 3 && w->rank <= 5 && x->rank == w->rank, ctx->err, ET_INVALID_ARGUMENT,
-           "convolution: input has rank %d and weight %d, needs 3, 4 or 5 for both", (int)x->rank, (int)w->rank);
+           "convolution: input has rank %d and weight %d, needs 3, 4 or 5 for both", (int)x->rank,
+           (int)w->rank);
   const size_t spatial = w->rank - 2u;
   ET_TRY(check_types(ctx, x, w, bias, out));
   ET_TRY(read_list(ctx, args, 3, spatial, "stride", 1, 1, c->stride));
@@ -157,7 +174,9 @@ static bool has_pixel_step(const eti_image *im, ptrdiff_t *step) {
 // The input read as it lies: no gathering.
 static bool is_pointwise(const eti_conv *c) {
   for (size_t d = 0; d < 3; d++) {
-    if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 || c->out.sizes[d] != c->x.sizes[d]) return false;
+    if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 ||
+        c->out.sizes[d] != c->x.sizes[d])
+      return false;
   }
   return true;
 }
@@ -175,9 +194,11 @@ static eti_conv_way best_way(const eti_conv *c) {
 
 enum { PACK_FLOATS = 4 * 1024 };
 
-// The usual layout, [out][in][taps] without gaps: rows are packed as they lie, a few channels at a time, and the values of
-// each tap and channel are then moved to their place. Only whole channels: k0 = 0, n_k = k.
-static bool pack_dense_weights(const eti_gemm *g, char *dst, size_t width, size_t n, const char *w) {
+// The usual layout, [out][in][taps] without gaps: rows are packed as they lie, a few channels at a
+// time, and the values of each tap and channel are then moved to their place. Only whole channels:
+// k0 = 0, n_k = k.
+static bool pack_dense_weights(const eti_gemm *g, char *dst, size_t width, size_t n,
+                               const char *w) {
   const eti_conv *const c = g->ctx;
   const size_t es = g->kernel->esize, taps = c->n_taps, room = PACK_FLOATS * sizeof(float);
   ptrdiff_t step = 1;
@@ -194,36 +215,44 @@ static bool pack_dense_weights(const eti_gemm *g, char *dst, size_t width, size_
   const size_t at_once = room / (width * taps * es);
   for (size_t channel = 0; channel < c->c_in; channel += at_once) {
     const size_t count = c->c_in - channel < at_once ? c->c_in - channel : at_once;
-    g->kernel->pack_rows(rows, width, w + channel * taps * es, (size_t)c->w_out_step, n, count * taps);
+    g->kernel->pack_rows(rows, width, w + channel * taps * es, (size_t)c->w_out_step, n,
+                         count * taps);
     for (size_t t = 0; t < taps; t++) {
       for (size_t i = 0; i < count; i++) {
-        memcpy(dst + (t * c->c_in + channel + i) * width * es, rows + (i * taps + t) * width * es, width * es);
+        memcpy(dst + (t * c->c_in + channel + i) * width * es, rows + (i * taps + t) * width * es,
+               width * es);
       }
     }
   }
   return true;
 }
 
-static void pack_weights(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n, size_t k0, size_t n_k) {
+static void pack_weights(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                         size_t k0, size_t n_k) {
   const eti_conv *const c = g->ctx;
   const size_t es = g->kernel->esize;
   const eti_cast_fn cast = eti_casts[c->dtype][g->kernel->dtype];
-  const char *const w = c->w + (ptrdiff_t)(g->job % c->groups) * c->w_group_step * (ptrdiff_t)c->esize;
+  const char *const w =
+      c->w + (ptrdiff_t)(g->job % c->groups) * c->w_group_step * (ptrdiff_t)c->esize;
   if (k0 == 0 && n_k == c->k &&
-      pack_dense_weights(g, dst, width, n, w + (ptrdiff_t)first * c->w_out_step * (ptrdiff_t)c->esize)) {
+      pack_dense_weights(g, dst, width, n,
+                         w + (ptrdiff_t)first * c->w_out_step * (ptrdiff_t)c->esize)) {
     return;
   }
-  for (size_t k = 0; k < n_k && n < width; k++) memset((char *)dst + (k * width + n) * es, 0, (width - n) * es);
+  for (size_t k = 0; k < n_k && n < width; k++)
+    memset((char *)dst + (k * width + n) * es, 0, (width - n) * es);
   for (size_t k = k0; k < k0 + n_k;) {
     const size_t tap = k / c->c_in, channel = k % c->c_in;
     const size_t count = c->c_in - channel < k0 + n_k - k ? c->c_in - channel : k0 + n_k - k;
-    const ptrdiff_t x = (ptrdiff_t)(tap % (size_t)c->kernel[2]), zy = (ptrdiff_t)(tap / (size_t)c->kernel[2]);
+    const ptrdiff_t x = (ptrdiff_t)(tap % (size_t)c->kernel[2]),
+                    zy = (ptrdiff_t)(tap / (size_t)c->kernel[2]);
     const ptrdiff_t y = zy % (ptrdiff_t)c->kernel[1], z = zy / (ptrdiff_t)c->kernel[1];
-    const ptrdiff_t at = x * c->w_steps[2] + y * c->w_steps[1] + z * c->w_steps[0] + (ptrdiff_t)channel * c->w_in_step;
+    const ptrdiff_t at = x * c->w_steps[2] + y * c->w_steps[1] + z * c->w_steps[0] +
+                         (ptrdiff_t)channel * c->w_in_step;
     for (size_t i = 0; i < n; i++) {
       const ptrdiff_t from = at + (ptrdiff_t)(first + i) * c->w_out_step;
-      cast((char *)dst + ((k - k0) * width + i) * es, (ptrdiff_t)(width * es), w + from * (ptrdiff_t)c->esize,
-           c->w_in_step * (ptrdiff_t)c->esize, count);
+      cast((char *)dst + ((k - k0) * width + i) * es, (ptrdiff_t)(width * es),
+           w + from * (ptrdiff_t)c->esize, c->w_in_step * (ptrdiff_t)c->esize, count);
     }
     k += count;
   }
@@ -243,7 +272,8 @@ typedef struct patch {
 
 static void zero_lanes(const patch *p, size_t j, size_t n) {
   const size_t es = p->g->kernel->esize;
-  for (size_t r = 0; r < p->count && n > 0; r++) memset(p->dst + (r * p->width + j) * es, 0, n * es);
+  for (size_t r = 0; r < p->count && n > 0; r++)
+    memset(p->dst + (r * p->width + j) * es, 0, n * es);
 }
 
 // n pixels from element `at` on, `step` apart.
@@ -254,13 +284,15 @@ static void copy_lanes(const patch *p, size_t j, size_t n, ptrdiff_t at, ptrdiff
   char *dst = p->dst + j * es;
   if (n == 0) return;
   if (p->c->dtype == ET_F32 && step >= 1 && c_step != 1) {
-    p->micro->copy_rows((float *)(void *)dst, p->width, (const float *)(const void *)src, c_step, (size_t)step, p->count, n);
+    p->micro->copy_rows((float *)(void *)dst, p->width, (const float *)(const void *)src, c_step,
+                        (size_t)step, p->count, n);
   } else if (p->c->dtype == p->g->kernel->dtype && c_step == 1 && p->count > 1) {
     eti_transpose(dst, (ptrdiff_t)(p->width * es), src, step * src_es, n, p->count, es);
   } else {
     const eti_cast_fn cast = eti_casts[p->c->dtype][p->g->kernel->dtype];
     for (size_t r = 0; r < p->count; r++) {
-      cast(dst + r * p->width * es, (ptrdiff_t)es, src + (ptrdiff_t)r * c_step * src_es, step * src_es, n);
+      cast(dst + r * p->width * es, (ptrdiff_t)es, src + (ptrdiff_t)r * c_step * src_es,
+           step * src_es, n);
     }
   }
 }
@@ -278,7 +310,8 @@ static int64_t source_of(const eti_conv *c, size_t d, int64_t o, int64_t t) {
   return i >= 0 && i < c->x.sizes[d] ? i : -1;
 }
 
-// Of outputs [o, o + n) in the innermost dimension, the subrange [*from, *to) whose tap t lies inside the input.
+// Of outputs [o, o + n) in the innermost dimension, the subrange [*from, *to) whose tap t lies
+// inside the input.
 static void inside(const eti_conv *c, int64_t o, int64_t n, int64_t t, int64_t *from, int64_t *to) {
   const int64_t s = c->stride[2], shift = t * c->dilation[2] - c->padding[2];  // i = o·s + shift
   int64_t lo = shift >= 0 ? 0 : (-shift + s - 1) / s;                          // least o with i ≥ 0
@@ -291,7 +324,8 @@ static void inside(const eti_conv *c, int64_t o, int64_t n, int64_t t, int64_t *
 }
 
 // One tap of n output pixels that lie side by side in one row.
-static void gather_row(const patch *p, const int64_t o[3], size_t j, size_t n, const int64_t tap[3]) {
+static void gather_row(const patch *p, const int64_t o[3], size_t j, size_t n,
+                       const int64_t tap[3]) {
   const eti_conv *const c = p->c;
   const eti_image *const x = &c->x;
   const int64_t z = source_of(c, 0, o[0], tap[0]), y = source_of(c, 1, o[1], tap[1]);
@@ -332,11 +366,17 @@ static void gather_pixels(patch *p, size_t first, size_t n, const int64_t tap[3]
   zero_lanes(p, n, p->width - n);
 }
 
-static void pack_patches(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n, size_t k0, size_t n_k) {
+static void pack_patches(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                         size_t k0, size_t n_k) {
   const eti_conv *const c = g->ctx;
   const size_t image_index = g->job / c->groups, group = g->job % c->groups;
-  const ptrdiff_t at = (ptrdiff_t)image_index * c->x.n_step + (ptrdiff_t)(group * c->c_in) * c->x.c_step;
-  patch p = {.g = g, .c = c, .micro = eti_conv_micro_best(), .x = c->x.data + at * (ptrdiff_t)c->esize, .width = width};
+  const ptrdiff_t at =
+      (ptrdiff_t)image_index * c->x.n_step + (ptrdiff_t)(group * c->c_in) * c->x.c_step;
+  patch p = {.g = g,
+             .c = c,
+             .micro = eti_conv_micro_best(),
+             .x = c->x.data + at * (ptrdiff_t)c->esize,
+             .width = width};
   for (size_t k = k0; k < k0 + n_k; k += p.count) {
     const size_t index = k / c->c_in;
     p.channel = k % c->c_in;
@@ -350,7 +390,8 @@ static void pack_patches(const eti_gemm *g, void *dst, size_t width, size_t firs
 
 // ---- bias and output of blocks that cannot lie in place
 
-static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j, size_t n) {
+static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                      size_t n) {
   const eti_conv *const c = g->ctx;
   const size_t es = g->kernel->esize;
   const ptrdiff_t src_es = (ptrdiff_t)c->esize;
@@ -359,25 +400,31 @@ static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size
   const char *const bias = c->bias + (ptrdiff_t)first * src_es;
   for (size_t r = 0; r < m; r++) {
     eti_casts[c->dtype][g->kernel->dtype]((char *)tile + r * step * es, (ptrdiff_t)es,
-                                          by_channel ? bias : bias + (ptrdiff_t)r * src_es, by_channel ? src_es : 0, n);
+                                          by_channel ? bias : bias + (ptrdiff_t)r * src_es,
+                                          by_channel ? src_es : 0, n);
   }
 }
 
 // Pixel by pixel, for outputs without one step between pixels.
-static void store_pixels(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j, size_t n) {
+static void store_pixels(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                         size_t n) {
   const eti_conv *const c = g->ctx;
   const eti_image *const out = &c->out;
   const size_t es = g->kernel->esize;
   const bool by_channel = g->b.pack == pack_weights;
   const size_t first_pixel = by_channel ? i : j, n_pixels = by_channel ? m : n;
-  const size_t first_channel = (by_channel ? j : i) + g->job % c->groups * c->c_out, n_channels = by_channel ? n : m;
+  const size_t first_channel = (by_channel ? j : i) + g->job % c->groups * c->c_out,
+               n_channels = by_channel ? n : m;
   for (size_t p = 0; p < n_pixels; p++) {
     const int64_t pixel = (int64_t)(first_pixel + p), rows = pixel / out->sizes[2];
-    const ptrdiff_t at = (ptrdiff_t)(rows / out->sizes[1]) * out->steps[0] + (ptrdiff_t)(rows % out->sizes[1]) * out->steps[1] +
-                         (ptrdiff_t)(pixel % out->sizes[2]) * out->steps[2] + (ptrdiff_t)(g->job / c->groups) * out->n_step +
+    const ptrdiff_t at = (ptrdiff_t)(rows / out->sizes[1]) * out->steps[0] +
+                         (ptrdiff_t)(rows % out->sizes[1]) * out->steps[1] +
+                         (ptrdiff_t)(pixel % out->sizes[2]) * out->steps[2] +
+                         (ptrdiff_t)(g->job / c->groups) * out->n_step +
                          (ptrdiff_t)first_channel * out->c_step;
     eti_casts[g->kernel->dtype][c->dtype]((char *)(uintptr_t)out->data + at * (ptrdiff_t)c->esize,
-                                          out->c_step * (ptrdiff_t)c->esize, (char *)tile + (by_channel ? p * step : p) * es,
+                                          out->c_step * (ptrdiff_t)c->esize,
+                                          (char *)tile + (by_channel ? p * step : p) * es,
                                           (ptrdiff_t)(by_channel ? es : step * es), n_channels);
   }
 }
@@ -386,10 +433,13 @@ static void store_pixels(const eti_gemm *g, void *tile, size_t step, size_t i, s
 
 static void use_patches(const eti_conv *c, eti_gemm *g, bool as_a) {
   ptrdiff_t step;
-  const ptrdiff_t at = (ptrdiff_t)(g->job / c->groups) * c->x.n_step + (ptrdiff_t)(g->job % c->groups * c->c_in) * c->x.c_step;
+  const ptrdiff_t at = (ptrdiff_t)(g->job / c->groups) * c->x.n_step +
+                       (ptrdiff_t)(g->job % c->groups * c->c_in) * c->x.c_step;
   if (is_pointwise(c) && has_pixel_step(&c->x, &step)) {
-    const eti_gemm_view view = {
-        .data = c->x.data + at * (ptrdiff_t)c->esize, .dtype = (uint8_t)c->dtype, .row_step = step, .k_step = c->x.c_step};
+    const eti_gemm_view view = {.data = c->x.data + at * (ptrdiff_t)c->esize,
+                                .dtype = (uint8_t)c->dtype,
+                                .row_step = step,
+                                .k_step = c->x.c_step};
     if (as_a) {
       eti_gemm_use_a_view(g, view);
     } else {
@@ -406,7 +456,8 @@ static void use_weights(const eti_conv *c, eti_gemm *g, bool as_a) {
                         : as_a                  ? eti_gemm_a_height(g->kernel, c->c_out)
                                                 : g->kernel->nr;
   eti_gemm_operand *const o = as_a ? &g->a : &g->b;
-  *o = (eti_gemm_operand){.height = height, .panel_step = height * c->k, .k_step = height, .pack = pack_weights};
+  *o = (eti_gemm_operand){
+      .height = height, .panel_step = height * c->k, .k_step = height, .pack = pack_weights};
   if (c->ready.panels != NULL) {
     const size_t each = eti_gemm_packed_elements(c->c_out, height, c->k);
     o->data = (const char *)c->ready.panels + g->job % c->groups * each * g->kernel->esize;
@@ -415,8 +466,8 @@ static void use_weights(const eti_conv *c, eti_gemm *g, bool as_a) {
 
 static void use_output(const eti_conv *c, eti_gemm *g, bool by_channel) {
   ptrdiff_t step = 0;
-  const ptrdiff_t at =
-      (ptrdiff_t)(g->job / c->groups) * c->out.n_step + (ptrdiff_t)(g->job % c->groups * c->c_out) * c->out.c_step;
+  const ptrdiff_t at = (ptrdiff_t)(g->job / c->groups) * c->out.n_step +
+                       (ptrdiff_t)(g->job % c->groups * c->c_out) * c->out.c_step;
   if (has_pixel_step(&c->out, &step)) {
     eti_gemm_use_c_view(g, (eti_gemm_view){
                                .data = c->out.data + at * (ptrdiff_t)c->esize,
@@ -449,7 +500,9 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
 }
 
 // For pack_weights, which asks for the group alone.
-static void describe_weights(const void *ctx, size_t i, eti_gemm *g) { (void)ctx, (void)i, (void)g; }
+static void describe_weights(const void *ctx, size_t i, eti_gemm *g) {
+  (void)ctx, (void)i, (void)g;
+}
 
 static eti_acc acc_of(et_dtype dtype) {
   if (eti_dtype_in(dtype, ET_TYPES_INT)) return dtype == ET_I64 ? ETI_ACC_I64 : ETI_ACC_I32;
@@ -480,8 +533,8 @@ et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   const eti_gemm shape = shape_of(&c);
   const size_t n_jobs = c.n_images * c.groups;
   if (is_prepared && !state->is_packed) {
-    eti_gemm_pack_all(ctx->pool, &shape, c.groups, describe_weights, &c, pack_weights, state->panels, c.c_out,
-                      state->height);
+    eti_gemm_pack_all(ctx->pool, &shape, c.groups, describe_weights, &c, pack_weights,
+                      state->panels, c.c_out, state->height);
     state->is_packed = true;
   }
   if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
@@ -504,8 +557,8 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   c.ready = ready;
   const eti_gemm g = shape_of(&c);
   const bool known = c.w != NULL, by_channel = ready.way == ETI_CONV_BY_CHANNEL;
-  const size_t work = eti_gemm_work_bytes(g.kernel, g.m, g.n, g.k, by_channel || !known, !by_channel || !known, true,
-                                          ctx->n_threads);
+  const size_t work = eti_gemm_work_bytes(g.kernel, g.m, g.n, g.k, by_channel || !known,
+                                          !by_channel || !known, true, ctx->n_threads);
   if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
   if (!known) return ET_OK;
   ready.height = by_channel ? g.kernel->nr : eti_gemm_a_height(g.kernel, c.c_out);

@@ -18,8 +18,9 @@ typedef enum eti_conv_way {
   ETI_CONV_DEPTHWISE,   // panels are [taps × channels]
 } eti_conv_way;
 
-// What prepare leaves for run: room for the packed weights of all groups, and which panels go there. The first run fills
-// it: loading stays cheap, and packing is shared between the run's threads.
+// What prepare leaves for run: room for the packed weights of all groups, and which panels go
+// there. The first run fills it: loading stays cheap, and packing is shared between the run's
+// threads.
 typedef struct eti_conv_state {
   eti_conv_way way;
   bool is_packed;

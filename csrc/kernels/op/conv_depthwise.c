@@ -1,9 +1,11 @@
 // conv_depthwise.c — convolutions with one input channel per group, f32, one or two dimensions.
-// Images stored plane by plane: a band of the padded plane is copied apart by phase of the stride, so that every tap of every
-// output becomes a plain shift and the rows run through as vectors whatever the stride:
+// Images stored plane by plane: a band of the padded plane is copied apart by phase of the stride,
+// so that every tap of every output becomes a plain shift and the rows run through as vectors
+// whatever the stride:
 //
 //   plane (py, px) holds padded input (j·sy + py, i·sx + px) at row j, column i; pitch = columns
-//   tap (ky, kx) of output (y, x) = plane (ky·dy mod sy, kx·dx mod sx) at [y + ky·dy/sy][x + kx·dx/sx]
+//   tap (ky, kx) of output (y, x) = plane (ky·dy mod sy, kx·dx mod sx) at [y + ky·dy/sy][x +
+//   kx·dx/sx]
 //
 // Channels-last images: vectors run over the channels, padding taps are left out.
 // Relies on micro/conv.h; adds bias, then taps in row order, as the product would.
@@ -26,14 +28,19 @@ enum {
 typedef enum dw_kind { DW_NONE, DW_ROWS, DW_PIXELS } dw_kind;
 
 static dw_kind kind_of(const eti_conv *c) {
-  if (c->dtype != ET_F32 || c->transposed || c->c_in != 1 || c->groups < 2 || c->n_taps > MAX_TAPS || c->pixels == 0) {
+  if (c->dtype != ET_F32 || c->transposed || c->c_in != 1 || c->groups < 2 ||
+      c->n_taps > MAX_TAPS || c->pixels == 0) {
     return DW_NONE;
   }
-  if (c->x.sizes[0] != 1 || c->kernel[0] != 1 || c->out.sizes[0] != 1 || c->padding[0] != 0) return DW_NONE;
+  if (c->x.sizes[0] != 1 || c->kernel[0] != 1 || c->out.sizes[0] != 1 || c->padding[0] != 0)
+    return DW_NONE;
   for (size_t d = 1; d < 3; d++) {
-    if (c->stride[d] > MAX_STRIDE || c->dilation[d] > MAX_REACH || c->dilation[d] * c->kernel[d] > MAX_REACH) return DW_NONE;
+    if (c->stride[d] > MAX_STRIDE || c->dilation[d] > MAX_REACH ||
+        c->dilation[d] * c->kernel[d] > MAX_REACH)
+      return DW_NONE;
   }
-  const bool x_rows = c->x.steps[2] == 1 || c->x.sizes[2] == 1, out_rows = c->out.steps[2] == 1 || c->out.sizes[2] == 1;
+  const bool x_rows = c->x.steps[2] == 1 || c->x.sizes[2] == 1,
+             out_rows = c->out.steps[2] == 1 || c->out.sizes[2] == 1;
   if (x_rows && out_rows) return DW_ROWS;
   return c->x.c_step == 1 && c->out.c_step == 1 && c->c_out == 1 ? DW_PIXELS : DW_NONE;
 }
@@ -41,28 +48,33 @@ static dw_kind kind_of(const eti_conv *c) {
 // ---- plane by plane
 
 typedef struct bands {
-  size_t rows;               // output rows per band
-  size_t pitch, plane;       // floats per row and per phase plane
-  size_t n_floats, n_flat;   // of all planes; of the output with its padding
+  size_t rows;              // output rows per band
+  size_t pitch, plane;      // floats per row and per phase plane
+  size_t n_floats, n_flat;  // of all planes; of the output with its padding
   bool flat;
 } bands;
 
 static bands bands_of(const eti_conv *c) {
-  const size_t sy = (size_t)c->stride[1], sx = (size_t)c->stride[2], width = (size_t)c->out.sizes[2];
+  const size_t sy = (size_t)c->stride[1], sx = (size_t)c->stride[2],
+               width = (size_t)c->out.sizes[2];
   const size_t more_rows = (size_t)((c->kernel[1] - 1) * c->dilation[1]) / sy;
   bands b = {.rows = (size_t)c->out.sizes[1], .flat = width < FLAT_WIDTH};
   b.pitch = width + (size_t)((c->kernel[2] - 1) * c->dilation[2]) / sx;
-  while (b.rows > 1 && (b.rows + more_rows) * b.pitch * sy * sx > BAND_FLOATS) b.rows = (b.rows + 1) / 2;
+  while (b.rows > 1 && (b.rows + more_rows) * b.pitch * sy * sx > BAND_FLOATS)
+    b.rows = (b.rows + 1) / 2;
   b.plane = (b.rows + more_rows) * b.pitch;
   b.n_floats = b.plane * sy * sx;
   b.n_flat = b.flat ? b.rows * b.pitch : 0;
   return b;
 }
 
-static size_t slot_bytes(const bands *b) { return ((b->n_floats + b->n_flat) * sizeof(float) + 63) / 64 * 64; }
+static size_t slot_bytes(const bands *b) {
+  return ((b->n_floats + b->n_flat) * sizeof(float) + 63) / 64 * 64;
+}
 
 // First and one-past-last index i ≥ 0, < n, for which 0 ≤ i·step + shift < size.
-static void valid_range(int64_t step, int64_t shift, int64_t size, size_t n, size_t *from, size_t *to) {
+static void valid_range(int64_t step, int64_t shift, int64_t size, size_t n, size_t *from,
+                        size_t *to) {
   int64_t lo = shift >= 0 ? 0 : (-shift + step - 1) / step;
   int64_t hi = size - shift <= 0 ? 0 : (size - 1 - shift) / step + 1;
   if (hi > (int64_t)n) hi = (int64_t)n;
@@ -71,9 +83,10 @@ static void valid_range(int64_t step, int64_t shift, int64_t size, size_t n, siz
   *to = (size_t)hi;
 }
 
-// Copies one channel's band, outputs rows y0 and on, into the phase planes; the padding there is zero already.
-static void fill_planes(const eti_conv *c, const eti_conv_micro *micro, const bands *b, const float *x, int64_t y0,
-                        float *planes) {
+// Copies one channel's band, outputs rows y0 and on, into the phase planes; the padding there is
+// zero already.
+static void fill_planes(const eti_conv *c, const eti_conv_micro *micro, const bands *b,
+                        const float *x, int64_t y0, float *planes) {
   const int64_t sy = c->stride[1], sx = c->stride[2];
   for (int64_t py = 0; py < sy; py++) {
     size_t row0, row1;
@@ -85,26 +98,29 @@ static void fill_planes(const eti_conv *c, const eti_conv_micro *micro, const ba
       valid_range(sx, x_shift, c->x.sizes[2], b->pitch, &col0, &col1);
       if (col0 == col1) continue;
       const ptrdiff_t row_step = c->x.steps[1];
-      const float *src = x + ((ptrdiff_t)row0 * sy + y_shift) * row_step + ((ptrdiff_t)col0 * sx + x_shift);
+      const float *src =
+          x + ((ptrdiff_t)row0 * sy + y_shift) * row_step + ((ptrdiff_t)col0 * sx + x_shift);
       float *dst = planes + (size_t)(py * sx + px) * b->plane + row0 * b->pitch + col0;
       micro->copy_rows(dst, b->pitch, src, sy * row_step, (size_t)sx, row1 - row0, col1 - col0);
     }
   }
 }
 
-static void point_taps(const eti_conv *c, const bands *b, const float *planes, const float *taps[MAX_TAPS]) {
+static void point_taps(const eti_conv *c, const bands *b, const float *planes,
+                       const float *taps[MAX_TAPS]) {
   size_t t = 0;
   for (int64_t ky = 0; ky < c->kernel[1]; ky++) {
     for (int64_t kx = 0; kx < c->kernel[2]; kx++, t++) {
       const int64_t y = ky * c->dilation[1], x = kx * c->dilation[2];
       const size_t phase = (size_t)((y % c->stride[1]) * c->stride[2] + x % c->stride[2]);
-      taps[t] = planes + phase * b->plane + (size_t)(y / c->stride[1]) * b->pitch + (size_t)(x / c->stride[2]);
+      taps[t] = planes + phase * b->plane + (size_t)(y / c->stride[1]) * b->pitch +
+                (size_t)(x / c->stride[2]);
     }
   }
 }
 
-static void run_band(const eti_conv *c, const eti_conv_micro *micro, const bands *b, const float *w, float bias,
-                     float *planes, float *out, size_t rows) {
+static void run_band(const eti_conv *c, const eti_conv_micro *micro, const bands *b, const float *w,
+                     float bias, float *planes, float *out, size_t rows) {
   const size_t width = (size_t)c->out.sizes[2];
   const float *taps[MAX_TAPS];
   point_taps(c, b, planes, taps);
@@ -121,7 +137,8 @@ static void run_band(const eti_conv *c, const eti_conv_micro *micro, const bands
 }
 
 static void gather_weights(const eti_conv *c, size_t channel, float *w) {
-  const float *src = (const float *)(const void *)c->w + (ptrdiff_t)(channel / c->c_out) * c->w_group_step +
+  const float *src = (const float *)(const void *)c->w +
+                     (ptrdiff_t)(channel / c->c_out) * c->w_group_step +
                      (ptrdiff_t)(channel % c->c_out) * c->w_out_step;
   for (int64_t y = 0; y < c->kernel[1]; y++) {
     for (int64_t x = 0; x < c->kernel[2]; x++) *w++ = src[y * c->w_steps[1] + x * c->w_steps[2]];
@@ -150,7 +167,8 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
       const float bias = c->bias == NULL ? 0.0f : ((const float *)(const void *)c->bias)[channel];
       const float *x = (const float *)(const void *)c->x.data + (ptrdiff_t)n * c->x.n_step +
                        (ptrdiff_t)(channel / c->c_out) * c->x.c_step;
-      float *out = (float *)(uintptr_t)c->out.data + (ptrdiff_t)n * c->out.n_step + (ptrdiff_t)channel * c->out.c_step;
+      float *out = (float *)(uintptr_t)c->out.data + (ptrdiff_t)n * c->out.n_step +
+                   (ptrdiff_t)channel * c->out.c_step;
       for (size_t y = 0; y < height; y += r->b.rows) {
         const size_t rows = height - y < r->b.rows ? height - y : r->b.rows;
         if (r->b.rows < height) memset(planes, 0, r->b.n_floats * sizeof(float));
@@ -184,7 +202,8 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
   for (size_t u = begin; u < end; u++) {
     const size_t n = u / height, y = u % height;
     const float *x = (const float *)(const void *)c->x.data + (ptrdiff_t)n * c->x.n_step;
-    float *out = (float *)(uintptr_t)c->out.data + (ptrdiff_t)n * c->out.n_step + (ptrdiff_t)y * c->out.steps[1];
+    float *out = (float *)(uintptr_t)c->out.data + (ptrdiff_t)n * c->out.n_step +
+                 (ptrdiff_t)y * c->out.steps[1];
     for (int64_t col = 0; col < c->out.sizes[2]; col++, out += c->out.steps[2]) {
       const float *taps[MAX_TAPS];
       const float *bias = (const float *)(const void *)c->bias;
@@ -201,7 +220,8 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
           taps[n_taps++] = x + iy * c->x.steps[1] + ix * c->x.steps[2];
         }
         if (n_taps == 0) continue;
-        r->micro->pixel(out, channels, taps, r->w + first * channels, channels, n_taps, started ? out : bias);
+        r->micro->pixel(out, channels, taps, r->w + first * channels, channels, n_taps,
+                        started ? out : bias);
         started = true;
       }
       if (!started) r->micro->pixel(out, channels, taps, r->w, channels, 0, bias);
@@ -223,10 +243,12 @@ bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
     return true;
   }
   if (kind != DW_ROWS) return false;
-  planes_run r = {.c = c, .micro = eti_conv_micro_best(), .b = bands_of(c), .scratch = ctx->scratch};
+  planes_run r = {
+      .c = c, .micro = eti_conv_micro_best(), .b = bands_of(c), .scratch = ctx->scratch};
   const size_t each = slot_bytes(&r.b);
   if (ctx->scratch_bytes < each) return false;
-  const size_t threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads, room = ctx->scratch_bytes / each;
+  const size_t threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads,
+               room = ctx->scratch_bytes / each;
   r.n_units = c->n_images * c->groups * c->c_out;
   r.n_slots = room < threads ? room : threads;
   if (r.n_units * c->pixels * c->n_taps < 64u * 1024u) r.n_slots = 1;

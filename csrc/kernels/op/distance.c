@@ -1,6 +1,7 @@
-// distance.c — p-norm distances between rows: _cdist_forward (rows of two matrices, batched) and _pdist_forward (all pairs of one).
-// Rows are read in pieces of f64 and summed in order, so results do not depend on threads; only the powers of an uncommon p are
-// taken in the tensor's own precision. Relies on the cast table and math_f32.h. NaN stays NaN.
+// distance.c — p-norm distances between rows: _cdist_forward (rows of two matrices, batched) and
+// _pdist_forward (all pairs of one). Rows are read in pieces of f64 and summed in order, so results
+// do not depend on threads; only the powers of an uncommon p are taken in the tensor's own
+// precision. Relies on the cast table and math_f32.h. NaN stays NaN.
 #include "kernels/kernel.h"
 #include "kernels/micro/math_f32.h"
 #include "kernels/ops.h"
@@ -12,9 +13,10 @@ enum { PIECE = 256 };  // elements of two rows that are on the stack
 typedef struct distance {
   const et_tensor *a, *b, *out;
   double p;
-  size_t n;                     // elements of a row
-  ptrdiff_t a_item, b_item;     // bytes between elements of a row
-  ptrdiff_t a_batch[ET_MAX_RANK], b_batch[ET_MAX_RANK];  // per leading dimension of out; 0 where it repeats
+  size_t n;                  // elements of a row
+  ptrdiff_t a_item, b_item;  // bytes between elements of a row
+  ptrdiff_t a_batch[ET_MAX_RANK],
+      b_batch[ET_MAX_RANK];  // per leading dimension of out; 0 where it repeats
 } distance;
 
 static double power(const distance *d, double x, double p) {
@@ -78,21 +80,25 @@ static void cdist_rows(void *opaque, size_t begin, size_t end) {
     }
     for (size_t j = 0; j < n_b; j++) {
       const ptrdiff_t row = b + (ptrdiff_t)j * d->b->strides[d->b->rank - 2];
-      store(d, out + (ptrdiff_t)j * d->out->strides[lead + 1], between(d, row_at(d->a, a), row_at(d->b, row)));
+      store(d, out + (ptrdiff_t)j * d->out->strides[lead + 1],
+            between(d, row_at(d->a, a), row_at(d->b, row)));
     }
   }
 }
 
-static et_status check_rows(const et_kernel_ctx *ctx, const char *op, const et_tensor *t, const et_tensor *out, double p) {
-  ET_CHECK(eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF) && t->dtype == out->dtype, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input is %s, out %s; needs one floating-point type", op, et_dtype_name((et_dtype)t->dtype),
-           et_dtype_name((et_dtype)out->dtype));
+static et_status check_rows(const et_kernel_ctx *ctx, const char *op, const et_tensor *t,
+                            const et_tensor *out, double p) {
+  ET_CHECK(eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF) && t->dtype == out->dtype,
+           ctx->err, ET_INVALID_ARGUMENT, "%s: input is %s, out %s; needs one floating-point type",
+           op, et_dtype_name((et_dtype)t->dtype), et_dtype_name((et_dtype)out->dtype));
   ET_CHECK(p >= 0.0, ctx->err, ET_INVALID_ARGUMENT, "%s: p is %g, needs 0 or more", op, p);
   ET_CHECK(t != out, ctx->err, ET_INVALID_ARGUMENT, "%s: out is also an input", op);
   return ET_OK;
 }
 
-static size_t grain_of(size_t row_cost) { return 1 + ETI_GRAIN_CHEAP / (row_cost + 1); }
+static size_t grain_of(size_t row_cost) {
+  return 1 + ETI_GRAIN_CHEAP / (row_cost + 1);
+}
 
 static eti_shape batch_of(const et_tensor *t) {
   eti_shape shape = eti_shape_of(t);
@@ -118,9 +124,12 @@ et_status op_cdist_forward_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
   ET_TRY(check_rows(ctx, "cdist", a, out, d.p));
   ET_TRY(check_rows(ctx, "cdist", b, out, d.p));
-  ET_CHECK(a->rank >= 2 && b->rank >= 2 && a->sizes[a->rank - 1] == b->sizes[b->rank - 1], ctx->err, ET_INVALID_ARGUMENT,
-           "cdist: ranks %d and %d with rows of %d and %d elements, needs rank 2 or more and equal rows", (int)a->rank,
-           (int)b->rank, a->rank > 0 ? (int)a->sizes[a->rank - 1] : 0, b->rank > 0 ? (int)b->sizes[b->rank - 1] : 0);
+  ET_CHECK(
+      a->rank >= 2 && b->rank >= 2 && a->sizes[a->rank - 1] == b->sizes[b->rank - 1], ctx->err,
+      ET_INVALID_ARGUMENT,
+      "cdist: ranks %d and %d with rows of %d and %d elements, needs rank 2 or more and equal rows",
+      (int)a->rank, (int)b->rank, a->rank > 0 ? (int)a->sizes[a->rank - 1] : 0,
+      b->rank > 0 ? (int)b->sizes[b->rank - 1] : 0);
   const eti_shape batch_a = batch_of(a), batch_b = batch_of(b);
   eti_shape shape;
   ET_TRY(eti_broadcast(ctx, &batch_a, &batch_b, &shape));
@@ -150,7 +159,8 @@ static void pdist_rows(void *opaque, size_t begin, size_t end) {
     const size_t first = i * n - i * (i + 1) / 2;
     for (size_t j = i + 1; j < n; j++) {
       store(d, (ptrdiff_t)(first + j - i - 1),
-            between(d, row_at(d->a, (ptrdiff_t)i * d->a->strides[0]), row_at(d->a, (ptrdiff_t)j * d->a->strides[0])));
+            between(d, row_at(d->a, (ptrdiff_t)i * d->a->strides[0]),
+                    row_at(d->a, (ptrdiff_t)j * d->a->strides[0])));
     }
   }
 }
@@ -162,9 +172,11 @@ et_status op_pdist_forward_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_double(ctx, args, 1, &d.p));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_TRY(check_rows(ctx, "pdist", x, out, d.p));
-  ET_CHECK(x->rank == 2, ctx->err, ET_INVALID_ARGUMENT, "pdist: input has rank %d, needs 2", (int)x->rank);
+  ET_CHECK(x->rank == 2, ctx->err, ET_INVALID_ARGUMENT, "pdist: input has rank %d, needs 2",
+           (int)x->rank);
   const int64_t n = x->sizes[0], pairs = n * (n - 1) / 2;
-  ET_CHECK(pairs <= INT32_MAX, ctx->err, ET_NOT_SUPPORTED, "pdist: %lld rows have more than 2^31 pairs", (long long)n);
+  ET_CHECK(pairs <= INT32_MAX, ctx->err, ET_NOT_SUPPORTED,
+           "pdist: %lld rows have more than 2^31 pairs", (long long)n);
   const eti_shape shape = {.rank = 1, .sizes = {(int32_t)pairs}};
   ET_TRY(eti_resize(ctx, out, &shape));
   if (out->numel == 0) return ET_OK;

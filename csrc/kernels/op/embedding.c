@@ -1,5 +1,6 @@
-// embedding.c — rows of a table chosen by indices. Moves bytes of any element type; every index is checked.
-// Relies on shape.h. A table or output that does not lie row by row is moved element by element.
+// embedding.c — rows of a table chosen by indices. Moves bytes of any element type; every index is
+// checked. Relies on shape.h. A table or output that does not lie row by row is moved element by
+// element.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 
@@ -21,7 +22,8 @@ static int64_t index_at(const et_tensor *t, size_t i) {
     offset += (ptrdiff_t)(i % (size_t)t->sizes[d]) * t->strides[d];
     i /= (size_t)t->sizes[d];
   }
-  return t->dtype == ET_I32 ? ((const int32_t *)t->data)[offset] : ((const int64_t *)t->data)[offset];
+  return t->dtype == ET_I32 ? ((const int32_t *)t->data)[offset]
+                            : ((const int64_t *)t->data)[offset];
 }
 
 static void move_row(const embedding_run *r, size_t i, const char *row) {
@@ -34,7 +36,8 @@ static void move_row(const embedding_run *r, size_t i, const char *row) {
   }
   char *to = r->out + offset * (ptrdiff_t)r->esize;
   const ptrdiff_t step = out->strides[out->rank - 1u] * (ptrdiff_t)r->esize;
-  for (size_t c = 0; c < r->width; c++) memmove(to + (ptrdiff_t)c * step, row + (ptrdiff_t)c * r->col_step, r->esize);
+  for (size_t c = 0; c < r->width; c++)
+    memmove(to + (ptrdiff_t)c * step, row + (ptrdiff_t)c * r->col_step, r->esize);
 }
 
 static void embed_rows(void *ctx, size_t begin, size_t end) {
@@ -57,21 +60,23 @@ et_status op_embedding_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 0, &w));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &indices));
   ET_TRY(eti_arg_tensor(ctx, args, 5, &out));
-  ET_CHECK(w->rank == 2, ctx->err, ET_INVALID_ARGUMENT, "embedding: weight has rank %d, needs 2", (int)w->rank);
+  ET_CHECK(w->rank == 2, ctx->err, ET_INVALID_ARGUMENT, "embedding: weight has rank %d, needs 2",
+           (int)w->rank);
   ET_CHECK(w->dtype == out->dtype, ctx->err, ET_INVALID_ARGUMENT, "embedding: weight is %s, out %s",
            et_dtype_name((et_dtype)w->dtype), et_dtype_name((et_dtype)out->dtype));
   ET_CHECK(indices->dtype == ET_I64 || indices->dtype == ET_I32, ctx->err, ET_INVALID_ARGUMENT,
            "embedding: indices are %s, needs i32 or i64", et_dtype_name((et_dtype)indices->dtype));
   ET_CHECK(indices->rank < ET_MAX_RANK && out != indices && out != w, ctx->err, ET_INVALID_ARGUMENT,
-           "embedding: indices of rank %d are too many dimensions, or out is an input", (int)indices->rank);
+           "embedding: indices of rank %d are too many dimensions, or out is an input",
+           (int)indices->rank);
   eti_shape shape = eti_shape_of(indices);
   shape.sizes[shape.rank++] = w->sizes[1];
   ET_TRY(eti_resize(ctx, out, &shape));
   for (size_t i = 0; i < indices->numel; i++) {
     const int64_t index = index_at(indices, i);
     ET_CHECK(index >= 0 && index < w->sizes[0], ctx->err, ET_INVALID_ARGUMENT,
-             "embedding: index %lld at position %zu is outside of a table of %d rows", (long long)index, i,
-             (int)w->sizes[0]);
+             "embedding: index %lld at position %zu is outside of a table of %d rows",
+             (long long)index, i, (int)w->sizes[0]);
   }
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)w->dtype);
   embedding_run r = {

@@ -1,8 +1,9 @@
-// llm.c — attention over a key/value cache and the updates of such caches: the operators of the llama:: library.
-// Tensors are [batch, position, head, dim] in any layout. Keys are taken in blocks of KEYS with a running maximum and sum, so
-// memory does not grow with the cache; query heads that share a key/value head share its packed block.
-// Relies on micro/gemm.h and the f32 micro-kernels. Halves compute in f32 and round once. Threads split rows of queries, which
-// never meet. Everything is checked before a cache is written.
+// llm.c — attention over a key/value cache and the updates of such caches: the operators of the
+// llama:: library. Tensors are [batch, position, head, dim] in any layout. Keys are taken in blocks
+// of KEYS with a running maximum and sum, so memory does not grow with the cache; query heads that
+// share a key/value head share its packed block. Relies on micro/gemm.h and the f32 micro-kernels.
+// Halves compute in f32 and round once. Threads split rows of queries, which never meet. Everything
+// is checked before a cache is written.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm.h"
@@ -20,33 +21,39 @@ enum {
 
 // ---- caches
 
-static et_status check_position(const et_kernel_ctx *ctx, const char *op, int64_t start, int64_t count, int64_t size) {
+static et_status check_position(const et_kernel_ctx *ctx, const char *op, int64_t start,
+                                int64_t count, int64_t size) {
   ET_CHECK(start >= 0 && start <= size && count <= size - start, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: start_pos %lld and %lld new positions, the cache has %lld", op, (long long)start, (long long)count,
-           (long long)size);
+           "%s: start_pos %lld and %lld new positions, the cache has %lld", op, (long long)start,
+           (long long)count, (long long)size);
   return ET_OK;
 }
 
 // Cache and new values agree in everything but the number of positions.
-static et_status check_cache(const et_kernel_ctx *ctx, const char *op, const et_tensor *value, const et_tensor *cache) {
+static et_status check_cache(const et_kernel_ctx *ctx, const char *op, const et_tensor *value,
+                             const et_tensor *cache) {
   ET_CHECK(value->rank == 4 && cache->rank == 4, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: value has rank %d and cache %d, needs 4: [batch, position, head, dim]", op, (int)value->rank, (int)cache->rank);
+           "%s: value has rank %d and cache %d, needs 4: [batch, position, head, dim]", op,
+           (int)value->rank, (int)cache->rank);
   ET_TRY(eti_check_same_dtype(ctx, value, cache, "value and cache"));
   for (size_t d = 0; d < 4; d++) {
     ET_CHECK(d == 1 || value->sizes[d] == cache->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
-             "%s: value has size %d in dimension %zu, the cache %d", op, (int)value->sizes[d], d, (int)cache->sizes[d]);
+             "%s: value has size %d in dimension %zu, the cache %d", op, (int)value->sizes[d], d,
+             (int)cache->sizes[d]);
   }
   return ET_OK;
 }
 
 // cache[:, start : start + n] = value; start was checked.
-static void write_cache(const et_kernel_ctx *ctx, const et_tensor *value, const et_tensor *cache, int64_t start) {
+static void write_cache(const et_kernel_ctx *ctx, const et_tensor *value, const et_tensor *cache,
+                        int64_t start) {
   if (value->numel == 0) return;
   const eti_view from = eti_view_of(value);
   eti_view to = eti_view_of(cache);
   const eti_slice slice = {.start = start, .length = value->sizes[1], .step = 1};
   eti_view_slice(&to, 1, &slice);
-  eti_copy_views(ctx->pool, cache->data, &to, value->data, &from, et_dtype_bytes((et_dtype)cache->dtype));
+  eti_copy_views(ctx->pool, cache->data, &to, value->data, &from,
+                 et_dtype_bytes((et_dtype)cache->dtype));
 }
 
 // The result of an update is a dummy that orders instructions; its elements are not written.
@@ -63,21 +70,25 @@ et_status op_llama_update_cache_out(et_kernel_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 
-static et_status check_indices(const et_kernel_ctx *ctx, const et_tensor *indices, const et_tensor *value, int64_t size) {
+static et_status check_indices(const et_kernel_ctx *ctx, const et_tensor *indices,
+                               const et_tensor *value, int64_t size) {
   ET_CHECK(indices->dtype == ET_I64 && indices->rank == 2 && indices->sizes[0] == value->sizes[0] &&
                indices->sizes[1] == value->sizes[1],
-           ctx->err, ET_INVALID_ARGUMENT, "update_cache_with_indices: indices are %s of rank %d, needs i64[%d, %d]",
-           et_dtype_name((et_dtype)indices->dtype), (int)indices->rank, (int)value->sizes[0], (int)value->sizes[1]);
+           ctx->err, ET_INVALID_ARGUMENT,
+           "update_cache_with_indices: indices are %s of rank %d, needs i64[%d, %d]",
+           et_dtype_name((et_dtype)indices->dtype), (int)indices->rank, (int)value->sizes[0],
+           (int)value->sizes[1]);
   const int64_t *const data = indices->data;
   for (size_t i = 0; i < indices->numel; i++) {
     ET_CHECK(data[i] >= 0 && data[i] < size, ctx->err, ET_INVALID_ARGUMENT,
-             "update_cache_with_indices: index %lld is outside of the cache's %lld positions", (long long)data[i],
-             (long long)size);
+             "update_cache_with_indices: index %lld is outside of the cache's %lld positions",
+             (long long)data[i], (long long)size);
   }
   return ET_OK;
 }
 
-// cache[b, indices[b, i]] = value[b, i], i ascending. start_pos says nothing that the indices do not.
+// cache[b, indices[b, i]] = value[b, i], i ascending. start_pos says nothing that the indices do
+// not.
 et_status op_llama_update_cache_with_indices_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *value, *cache, *indices, *out;
   int64_t start;
@@ -91,15 +102,18 @@ et_status op_llama_update_cache_with_indices_out(et_kernel_ctx *ctx, et_value *c
   if (value->numel == 0) return ET_OK;
   for (int32_t b = 0; b < value->sizes[0]; b++) {
     for (int32_t i = 0; i < value->sizes[1]; i++) {
-      const int64_t at = ((const int64_t *)indices->data)[b * indices->strides[0] + i * indices->strides[1]];
-      // A damaged file may let the cache and the indices share memory: what was checked may have been overwritten.
+      const int64_t at =
+          ((const int64_t *)indices->data)[b * indices->strides[0] + i * indices->strides[1]];
+      // A damaged file may let the cache and the indices share memory: what was checked may have
+      // been overwritten.
       ET_CHECK(at >= 0 && at < cache->sizes[1], ctx->err, ET_INVALID_ARGUMENT,
                "update_cache_with_indices: index %lld is outside of the cache", (long long)at);
       eti_view to = eti_view_of(cache), from = eti_view_of(value);
       to.offset = (ptrdiff_t)b * to.strides[0] + (ptrdiff_t)at * to.strides[1];
       from.offset = (ptrdiff_t)b * from.strides[0] + (ptrdiff_t)i * from.strides[1];
       for (size_t d = 0; d < 2; d++) to.shape.sizes[d] = from.shape.sizes[d] = 1;
-      eti_copy_views(NULL, cache->data, &to, value->data, &from, et_dtype_bytes((et_dtype)cache->dtype));
+      eti_copy_views(NULL, cache->data, &to, value->data, &from,
+                     et_dtype_bytes((et_dtype)cache->dtype));
     }
   }
   return ET_OK;
@@ -128,7 +142,8 @@ typedef struct attention {
   float scale;
 } attention;
 
-// One block of rows while its keys are walked. Row r is query (first + r) / group of head kv_head · group + (first + r) % group.
+// One block of rows while its keys are walked. Row r is query (first + r) / group of head kv_head ·
+// group + (first + r) % group.
 typedef struct block {
   const attention *a;
   size_t batch, kv_head, first, n;
@@ -140,12 +155,14 @@ typedef struct block {
   _Alignas(64) char work[ETI_GEMM_MIN_WORK];
 } block;
 
-static size_t query_of(const block *b, size_t r) { return (b->first + r) / b->a->group; }
+static size_t query_of(const block *b, size_t r) {
+  return (b->first + r) / b->a->group;
+}
 
 static char *row_of(const block *b, const et_tensor *t, size_t r) {
   const size_t head = b->kv_head * b->a->group + (b->first + r) % b->a->group;
-  const ptrdiff_t at = (ptrdiff_t)b->batch * t->strides[0] + (ptrdiff_t)query_of(b, r) * t->strides[1] +
-                       (ptrdiff_t)head * t->strides[2];
+  const ptrdiff_t at = (ptrdiff_t)b->batch * t->strides[0] +
+                       (ptrdiff_t)query_of(b, r) * t->strides[1] + (ptrdiff_t)head * t->strides[2];
   return (char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
 }
 
@@ -155,14 +172,17 @@ static const void *key_row(const block *b, const et_tensor *t, size_t key, size_
   return (const char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
 }
 
-static void pack_queries(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n, size_t k0, size_t n_k) {
+static void pack_queries(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                         size_t k0, size_t n_k) {
   const block *const b = g->ctx;
   const et_tensor *const q = b->a->q;
-  const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)q->dtype), step = (ptrdiff_t)(width * sizeof(float));
+  const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)q->dtype),
+                  step = (ptrdiff_t)(width * sizeof(float));
   for (size_t i = 0; i < width; i++) {
     float *const lane = (float *)dst + i;
     if (i < n) {
-      eti_casts[q->dtype][ET_F32](lane, step, row_of(b, q, first + i) + (ptrdiff_t)k0 * q->strides[3] * item,
+      eti_casts[q->dtype][ET_F32](lane, step,
+                                  row_of(b, q, first + i) + (ptrdiff_t)k0 * q->strides[3] * item,
                                   q->strides[3] * item, n_k);
     } else {
       for (size_t k = 0; k < n_k; k++) lane[k * width] = 0.0f;
@@ -190,7 +210,8 @@ static void describe_values(const void *ctx, size_t i, eti_gemm *g) {
   const block *const b = ctx;
   const et_tensor *const v = b->a->v;
   (void)i;
-  eti_gemm_use_a_view(g, (eti_gemm_view){.data = b->scores, .dtype = ET_F32, .row_step = KEYS, .k_step = 1});
+  eti_gemm_use_a_view(
+      g, (eti_gemm_view){.data = b->scores, .dtype = ET_F32, .row_step = KEYS, .k_step = 1});
   eti_gemm_use_b_view(g, (eti_gemm_view){.data = key_row(b, v, b->key0, b->dim0),
                                          .dtype = v->dtype,
                                          .row_step = v->strides[3],
@@ -205,7 +226,8 @@ static void multiply(block *b, size_t n, size_t k, eti_gemm_job_fn describe) {
   eti_gemm_run(NULL, &shape, 1, describe, b, b->work, sizeof b->work);
 }
 
-// Scales the scores of row r and hides what its query must not see. Returns how many keys of this step come into question.
+// Scales the scores of row r and hides what its query must not see. Returns how many keys of this
+// step come into question.
 static size_t mask_row(const block *b, size_t r, float *x) {
   const attention *const a = b->a;
   size_t n = b->n_keys;
@@ -233,7 +255,8 @@ static void exp_row(const eti_eltwise *micro, float *x, size_t n) {
   micro->unary.exp(p, s, n, NULL);
 }
 
-// Scores become weights relative to the highest score so far; what was summed before is rescaled to it.
+// Scores become weights relative to the highest score so far; what was summed before is rescaled to
+// it.
 static void soften_row(block *b, size_t r) {
   const eti_eltwise *const micro = b->a->micro;
   float *const x = b->scores + r * KEYS;
@@ -261,8 +284,9 @@ static void store_rows(const block *b) {
   for (size_t r = 0; r < b->n; r++) {
     float result[DIMS];
     for (size_t i = 0; i < b->n_dims; i++) result[i] = b->acc[r * DIMS + i] / b->sum[r];
-    eti_casts[ET_F32][out->dtype](row_of(b, out, r) + (ptrdiff_t)b->dim0 * out->strides[3] * item, out->strides[3] * item,
-                                  result, (ptrdiff_t)sizeof(float), b->n_dims);
+    eti_casts[ET_F32][out->dtype](row_of(b, out, r) + (ptrdiff_t)b->dim0 * out->strides[3] * item,
+                                  out->strides[3] * item, result, (ptrdiff_t)sizeof(float),
+                                  b->n_dims);
   }
 }
 
@@ -303,25 +327,32 @@ static void run_blocks(void *opaque, size_t begin, size_t end) {
   }
 }
 
-static et_status check_heads(const et_kernel_ctx *ctx, const et_tensor *q, const et_tensor *k, const et_tensor *v) {
+static et_status check_heads(const et_kernel_ctx *ctx, const et_tensor *q, const et_tensor *k,
+                             const et_tensor *v) {
   ET_CHECK(q->rank == 4 && k->rank == 4 && v->rank == 4, ctx->err, ET_INVALID_ARGUMENT,
-           "sdpa: ranks of query, key and value are %d, %d and %d, needs 4: [batch, position, head, dim]", (int)q->rank,
-           (int)k->rank, (int)v->rank);
-  ET_CHECK(eti_dtype_in((et_dtype)q->dtype, ET_TYPES_F32 | ET_TYPES_HALF), ctx->err, ET_NOT_SUPPORTED,
-           "sdpa: query is %s, needs f32, f16 or bf16", et_dtype_name((et_dtype)q->dtype));
+           "sdpa: ranks of query, key and value are %d, %d and %d, needs 4: [batch, position, "
+           "head, dim]",
+           (int)q->rank, (int)k->rank, (int)v->rank);
+  ET_CHECK(eti_dtype_in((et_dtype)q->dtype, ET_TYPES_F32 | ET_TYPES_HALF), ctx->err,
+           ET_NOT_SUPPORTED, "sdpa: query is %s, needs f32, f16 or bf16",
+           et_dtype_name((et_dtype)q->dtype));
   ET_CHECK(k->dtype == q->dtype && v->dtype == q->dtype, ctx->err, ET_INVALID_ARGUMENT,
-           "sdpa: query is %s, key %s, value %s; needs one dtype", et_dtype_name((et_dtype)q->dtype),
-           et_dtype_name((et_dtype)k->dtype), et_dtype_name((et_dtype)v->dtype));
-  ET_CHECK(eti_same_shape(k, v), ctx->err, ET_INVALID_ARGUMENT, "sdpa: key and value have different shapes");
+           "sdpa: query is %s, key %s, value %s; needs one dtype",
+           et_dtype_name((et_dtype)q->dtype), et_dtype_name((et_dtype)k->dtype),
+           et_dtype_name((et_dtype)v->dtype));
+  ET_CHECK(eti_same_shape(k, v), ctx->err, ET_INVALID_ARGUMENT,
+           "sdpa: key and value have different shapes");
   ET_CHECK(q->sizes[0] == k->sizes[0] && q->sizes[3] == k->sizes[3], ctx->err, ET_INVALID_ARGUMENT,
-           "sdpa: query has batch %d and head size %d, the keys %d and %d", (int)q->sizes[0], (int)q->sizes[3],
-           (int)k->sizes[0], (int)k->sizes[3]);
+           "sdpa: query has batch %d and head size %d, the keys %d and %d", (int)q->sizes[0],
+           (int)q->sizes[3], (int)k->sizes[0], (int)k->sizes[3]);
   ET_CHECK(k->sizes[2] > 0 && q->sizes[2] % k->sizes[2] == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "sdpa: %d query heads cannot share %d key heads evenly", (int)q->sizes[2], (int)k->sizes[2]);
+           "sdpa: %d query heads cannot share %d key heads evenly", (int)q->sizes[2],
+           (int)k->sizes[2]);
   return ET_OK;
 }
 
-// Which keys are seen. A mask covers the whole cache; without one, keys end with the queries' own positions.
+// Which keys are seen. A mask covers the whole cache; without one, keys end with the queries' own
+// positions.
 static et_status check_keys(const et_kernel_ctx *ctx, attention *a) {
   const int64_t n_queries = a->q->sizes[1], size = a->k->sizes[1];
   if (a->mask == NULL) {
@@ -329,21 +360,26 @@ static et_status check_keys(const et_kernel_ctx *ctx, attention *a) {
     a->n_keys = (size_t)(a->start + n_queries);
     return ET_OK;
   }
-  ET_CHECK(!a->causal, ctx->err, ET_INVALID_ARGUMENT, "sdpa: attn_mask and is_causal exclude each other");
-  ET_CHECK(a->start >= 0, ctx->err, ET_INVALID_ARGUMENT, "sdpa: start_pos is %lld", (long long)a->start);
+  ET_CHECK(!a->causal, ctx->err, ET_INVALID_ARGUMENT,
+           "sdpa: attn_mask and is_causal exclude each other");
+  ET_CHECK(a->start >= 0, ctx->err, ET_INVALID_ARGUMENT, "sdpa: start_pos is %lld",
+           (long long)a->start);
   ET_CHECK(a->mask->dtype == ET_F32 || a->mask->dtype == ET_B8, ctx->err, ET_INVALID_ARGUMENT,
            "sdpa: attn_mask is %s, needs f32 or b8", et_dtype_name((et_dtype)a->mask->dtype));
   const eti_shape shape = eti_shape_of(a->mask);
   char text[ETI_SHAPE_TEXT];
-  ET_CHECK(shape.rank == 2 && shape.sizes[0] == n_queries && shape.sizes[1] == size, ctx->err, ET_INVALID_ARGUMENT,
-           "sdpa: attn_mask has shape %s, needs [%lld, %lld]: queries and the whole cache", eti_shape_text(&shape, text),
-           (long long)n_queries, (long long)size);
+  ET_CHECK(shape.rank == 2 && shape.sizes[0] == n_queries && shape.sizes[1] == size, ctx->err,
+           ET_INVALID_ARGUMENT,
+           "sdpa: attn_mask has shape %s, needs [%lld, %lld]: queries and the whole cache",
+           eti_shape_text(&shape, text), (long long)n_queries, (long long)size);
   a->n_keys = (size_t)size;
   return ET_OK;
 }
 
-// Arguments from start_pos on, which stands at position i: start_pos, (seq_len,) attn_mask, dropout, is_causal, scale, out.
-static et_status read_attention(const et_kernel_ctx *ctx, et_value *const *args, size_t i_start, size_t i_mask, attention *a) {
+// Arguments from start_pos on, which stands at position i: start_pos, (seq_len,) attn_mask,
+// dropout, is_causal, scale, out.
+static et_status read_attention(const et_kernel_ctx *ctx, et_value *const *args, size_t i_start,
+                                size_t i_mask, attention *a) {
   et_tensor *mask;
   double dropout, scale = 0.0;
   bool has_scale = false;
@@ -363,7 +399,8 @@ static et_status read_out(const et_kernel_ctx *ctx, et_value *const *args, size_
   et_tensor *out;
   ET_TRY(eti_arg_tensor(ctx, args, i, &out));
   ET_TRY(eti_check_same_dtype(ctx, a->q, out, "query and out"));
-  ET_CHECK(out != a->k && out != a->v && out != a->mask, ctx->err, ET_INVALID_ARGUMENT, "sdpa: out is also an input");
+  ET_CHECK(out != a->k && out != a->v && out != a->mask, ctx->err, ET_INVALID_ARGUMENT,
+           "sdpa: out is also an input");
   ET_TRY(eti_resize_like(ctx, out, a->q));
   a->out = out;
   return ET_OK;
@@ -376,7 +413,8 @@ static void run_attention(const et_kernel_ctx *ctx, attention *a) {
   a->group = (size_t)(a->q->sizes[2] / a->k->sizes[2]);
   a->rows = (size_t)a->q->sizes[1] * a->group;
   a->n_blocks = (a->rows + ROWS - 1) / ROWS;
-  const double work = (double)a->n_keys * (double)a->q->sizes[3] * (double)(a->rows < ROWS ? a->rows : ROWS);
+  const double work =
+      (double)a->n_keys * (double)a->q->sizes[3] * (double)(a->rows < ROWS ? a->rows : ROWS);
   const size_t grain = work > 65536.0 ? 1 : 1 + (size_t)(65536.0 / (work + 1.0));
   const size_t n = (size_t)a->q->sizes[0] * (size_t)a->k->sizes[2] * a->n_blocks;
   et_parallel_for(ctx->pool, run_blocks, a, n, grain);
@@ -407,9 +445,11 @@ et_status op_llama_sdpa_with_kv_cache_out(et_kernel_ctx *ctx, et_value *const *a
   ET_TRY(read_attention(ctx, args, 5, 7, &a));
   ET_TRY(check_cache(ctx, "sdpa_with_kv_cache", key, k));
   ET_TRY(check_cache(ctx, "sdpa_with_kv_cache", value, v));
-  ET_CHECK(key->sizes[1] == value->sizes[1] && key->sizes[1] == q->sizes[1], ctx->err, ET_INVALID_ARGUMENT,
-           "sdpa_with_kv_cache: query, key and value have %d, %d and %d positions, needs one number", (int)q->sizes[1],
-           (int)key->sizes[1], (int)value->sizes[1]);
+  ET_CHECK(
+      key->sizes[1] == value->sizes[1] && key->sizes[1] == q->sizes[1], ctx->err,
+      ET_INVALID_ARGUMENT,
+      "sdpa_with_kv_cache: query, key and value have %d, %d and %d positions, needs one number",
+      (int)q->sizes[1], (int)key->sizes[1], (int)value->sizes[1]);
   ET_TRY(check_position(ctx, "sdpa_with_kv_cache", a.start, key->sizes[1], k->sizes[1]));
   ET_TRY(check_position(ctx, "sdpa_with_kv_cache", a.start, length, k->sizes[1]));
   ET_TRY(read_out(ctx, args, 11, &a));

@@ -1,8 +1,9 @@
-// matmul.c — matrix products: mm, bmm, baddbmm, addmm, linear. Each operator reads its arguments into one description (product);
-// preparing claims room for the panels of a constant operand, the first run packs them (so that loading stays cheap and the
-// run's threads share the work), and every run hands everything to eti_gemm_run.
-// Relies on micro/gemm.h for the numbers: init first, then the products in ascending k. Half types accumulate in f32 and are
-// rounded once. Layouts of all tensors are free.
+// matmul.c — matrix products: mm, bmm, baddbmm, addmm, linear. Each operator reads its arguments
+// into one description (product); preparing claims room for the panels of a constant operand, the
+// first run packs them (so that loading stays cheap and the run's threads share the work), and
+// every run hands everything to eti_gemm_run. Relies on micro/gemm.h for the numbers: init first,
+// then the products in ascending k. Half types accumulate in f32 and are rounded once. Layouts of
+// all tensors are free.
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm.h"
 #include "kernels/ops.h"
@@ -15,20 +16,22 @@
 typedef struct packed_product {
   bool transposed;  // A and B, rows and columns have changed places
   bool is_packed;
-  size_t n_jobs;    // 1 when all jobs share the operand, however many there are
+  size_t n_jobs;  // 1 when all jobs share the operand, however many there are
   void *a;
   size_t a_height;
   void *b;
 } packed_product;
 
-// n_jobs products C = alpha · A·B + beta · bias. Steps are in elements of `dtype`; data are those of job 0.
+// n_jobs products C = alpha · A·B + beta · bias. Steps are in elements of `dtype`; data are those
+// of job 0.
 typedef struct product {
   size_t n_jobs, m, n, k;
   et_dtype dtype;
   eti_gemm_view a, b, c, bias;  // bias.data NULL: none
   bool has_bias;
-  eti_shape outer;                                      // sizes of the dimensions that number the jobs
-  ptrdiff_t a_outer[ET_MAX_RANK], b_outer[ET_MAX_RANK], c_outer[ET_MAX_RANK], bias_outer[ET_MAX_RANK];
+  eti_shape outer;  // sizes of the dimensions that number the jobs
+  ptrdiff_t a_outer[ET_MAX_RANK], b_outer[ET_MAX_RANK], c_outer[ET_MAX_RANK],
+      bias_outer[ET_MAX_RANK];
   eti_scalar alpha, beta;
   packed_product ready;
 } product;
@@ -37,48 +40,58 @@ static const eti_scalar one = {.i = 1, .d = 1.0};
 
 static eti_acc acc_of(et_dtype dtype) {
   switch (dtype) {
-    case ET_F64: return ETI_ACC_F64;
-    case ET_I64: return ETI_ACC_I64;
+    case ET_F64:
+      return ETI_ACC_F64;
+    case ET_I64:
+      return ETI_ACC_I64;
     case ET_U8:
     case ET_I8:
     case ET_I16:
-    case ET_I32: return ETI_ACC_I32;
-    default: return ETI_ACC_F32;
+    case ET_I32:
+      return ETI_ACC_I32;
+    default:
+      return ETI_ACC_F32;
   }
 }
 
 // ---- from arguments to a product
 
 static eti_gemm_view view_of(const et_tensor *t, size_t row_dim, size_t k_dim) {
-  return (eti_gemm_view){
-      .data = t->data, .dtype = t->dtype, .row_step = t->strides[row_dim], .k_step = t->strides[k_dim]};
+  return (eti_gemm_view){.data = t->data,
+                         .dtype = t->dtype,
+                         .row_step = t->strides[row_dim],
+                         .k_step = t->strides[k_dim]};
 }
 
-static et_status check_types(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b, const et_tensor *out,
-                             const char *op) {
-  ET_CHECK(eti_dtype_in((et_dtype)a->dtype, MATMUL_TYPES), ctx->err, ET_NOT_SUPPORTED, "%s: dtype %s is not supported", op,
-           et_dtype_name((et_dtype)a->dtype));
+static et_status check_types(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b,
+                             const et_tensor *out, const char *op) {
+  ET_CHECK(eti_dtype_in((et_dtype)a->dtype, MATMUL_TYPES), ctx->err, ET_NOT_SUPPORTED,
+           "%s: dtype %s is not supported", op, et_dtype_name((et_dtype)a->dtype));
   ET_CHECK(a->dtype == b->dtype && a->dtype == out->dtype, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: dtypes %s, %s and out %s, needs one dtype for all", op, et_dtype_name((et_dtype)a->dtype),
-           et_dtype_name((et_dtype)b->dtype), et_dtype_name((et_dtype)out->dtype));
+           "%s: dtypes %s, %s and out %s, needs one dtype for all", op,
+           et_dtype_name((et_dtype)a->dtype), et_dtype_name((et_dtype)b->dtype),
+           et_dtype_name((et_dtype)out->dtype));
   return ET_OK;
 }
 
-static et_status shapes_differ(const et_kernel_ctx *ctx, const char *op, const et_tensor *a, const et_tensor *b) {
+static et_status shapes_differ(const et_kernel_ctx *ctx, const char *op, const et_tensor *a,
+                               const et_tensor *b) {
   const eti_shape sa = eti_shape_of(a), sb = eti_shape_of(b);
   char ta[ETI_SHAPE_TEXT], tb[ETI_SHAPE_TEXT];
-  return ET_FAIL(ctx->err, ET_INVALID_ARGUMENT, "%s: shapes %s and %s cannot be multiplied", op, eti_shape_text(&sa, ta),
-                 eti_shape_text(&sb, tb));
+  return ET_FAIL(ctx->err, ET_INVALID_ARGUMENT, "%s: shapes %s and %s cannot be multiplied", op,
+                 eti_shape_text(&sa, ta), eti_shape_text(&sb, tb));
 }
 
-// [M, K] · [K, N], or a batch of them when rank is 3. Views of inputs are taken before out is resized: out may be one of them.
-static et_status read_matrices(const et_kernel_ctx *ctx, et_tensor *a, et_tensor *b, et_tensor *out, size_t rank,
-                               const char *op, product *p) {
-  ET_CHECK(a->rank == rank && b->rank == rank, ctx->err, ET_INVALID_ARGUMENT, "%s: ranks %d and %d, needs %d", op,
-           (int)a->rank, (int)b->rank, (int)rank);
+// [M, K] · [K, N], or a batch of them when rank is 3. Views of inputs are taken before out is
+// resized: out may be one of them.
+static et_status read_matrices(const et_kernel_ctx *ctx, et_tensor *a, et_tensor *b, et_tensor *out,
+                               size_t rank, const char *op, product *p) {
+  ET_CHECK(a->rank == rank && b->rank == rank, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: ranks %d and %d, needs %d", op, (int)a->rank, (int)b->rank, (int)rank);
   ET_TRY(check_types(ctx, a, b, out, op));
   const size_t d = rank - 2;
-  if (a->sizes[d + 1] != b->sizes[d] || (rank == 3 && a->sizes[0] != b->sizes[0])) return shapes_differ(ctx, op, a, b);
+  if (a->sizes[d + 1] != b->sizes[d] || (rank == 3 && a->sizes[0] != b->sizes[0]))
+    return shapes_differ(ctx, op, a, b);
   eti_shape shape = {.rank = rank};
   shape.sizes[0] = a->sizes[0];
   shape.sizes[d] = a->sizes[d];
@@ -125,34 +138,41 @@ static et_status read_bmm(const et_kernel_ctx *ctx, et_value *const *args, produ
   return ET_OK;
 }
 
-// The summand of addmm and baddbmm, broadcast to C: a dimension that is absent or has size 1 is repeated with step 0.
-static et_status read_summand(const et_kernel_ctx *ctx, const et_tensor *self, size_t rank, const char *op, product *p) {
-  ET_CHECK(self->rank <= rank, ctx->err, ET_INVALID_ARGUMENT, "%s: self has rank %d, needs at most %d", op,
-           (int)self->rank, (int)rank);
-  ET_CHECK(self->dtype == p->dtype, ctx->err, ET_INVALID_ARGUMENT, "%s: self has dtype %s, the matrices %s", op,
-           et_dtype_name((et_dtype)self->dtype), et_dtype_name(p->dtype));
+// The summand of addmm and baddbmm, broadcast to C: a dimension that is absent or has size 1 is
+// repeated with step 0.
+static et_status read_summand(const et_kernel_ctx *ctx, const et_tensor *self, size_t rank,
+                              const char *op, product *p) {
+  ET_CHECK(self->rank <= rank, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: self has rank %d, needs at most %d", op, (int)self->rank, (int)rank);
+  ET_CHECK(self->dtype == p->dtype, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: self has dtype %s, the matrices %s", op, et_dtype_name((et_dtype)self->dtype),
+           et_dtype_name(p->dtype));
   const size_t wanted[3] = {p->n_jobs, p->m, p->n};
   ptrdiff_t steps[3] = {0};
   for (size_t d = 0; d < self->rank; d++) {
     const size_t at = 3u - self->rank + d;
-    ET_CHECK(self->sizes[d] == 1 || (size_t)self->sizes[d] == wanted[at], ctx->err, ET_INVALID_ARGUMENT,
-             "%s: self has size %d in dimension %zu, needs 1 or %zu", op, (int)self->sizes[d], d, wanted[at]);
+    ET_CHECK(self->sizes[d] == 1 || (size_t)self->sizes[d] == wanted[at], ctx->err,
+             ET_INVALID_ARGUMENT, "%s: self has size %d in dimension %zu, needs 1 or %zu", op,
+             (int)self->sizes[d], d, wanted[at]);
     steps[at] = self->sizes[d] == 1 ? 0 : self->strides[d];
   }
   p->has_bias = true;
-  p->bias = (eti_gemm_view){.data = self->data, .dtype = self->dtype, .row_step = steps[1], .k_step = steps[2]};
+  p->bias = (eti_gemm_view){
+      .data = self->data, .dtype = self->dtype, .row_step = steps[1], .k_step = steps[2]};
   p->bias_outer[0] = steps[0];
   return ET_OK;
 }
 
-static et_status read_factor(const et_kernel_ctx *ctx, et_value *const *args, size_t i, const product *p, eti_scalar *out) {
+static et_status read_factor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                             const product *p, eti_scalar *out) {
   ET_TRY(eti_arg_scalar(ctx, args, i, out));
   ET_CHECK(!out->is_float || eti_is_float(p->dtype), ctx->err, ET_INVALID_ARGUMENT,
            "argument %zu is floating point, but the matrices are %s", i, et_dtype_name(p->dtype));
   return ET_OK;
 }
 
-static et_status read_add_product(const et_kernel_ctx *ctx, et_value *const *args, size_t rank, const char *op, product *p) {
+static et_status read_add_product(const et_kernel_ctx *ctx, et_value *const *args, size_t rank,
+                                  const char *op, product *p) {
   et_tensor *self, *a, *b, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &a));
@@ -167,7 +187,8 @@ static et_status read_add_product(const et_kernel_ctx *ctx, et_value *const *arg
   set_output(p, out);
   ET_TRY(read_factor(ctx, args, 3, p, &p->beta));
   ET_TRY(read_factor(ctx, args, 4, p, &p->alpha));
-  if (p->beta.d == 0.0) p->has_bias = false;  // ATen: self is then not read, so its NaN do not count
+  if (p->beta.d == 0.0)
+    p->has_bias = false;  // ATen: self is then not read, so its NaN do not count
   return ET_OK;
 }
 
@@ -178,10 +199,10 @@ static et_status read_baddbmm(const et_kernel_ctx *ctx, et_value *const *args, p
   return read_add_product(ctx, args, 3, "baddbmm", p);
 }
 
-// Leading dimensions of linear: all in one when input and output lie row by row, else the last of them makes the rows and
-// the others number the jobs.
-static void read_rows(const eti_gemm_view *x, const eti_shape *in, const ptrdiff_t *in_strides, bool rows_adjacent,
-                      const et_tensor *out, product *p) {
+// Leading dimensions of linear: all in one when input and output lie row by row, else the last of
+// them makes the rows and the others number the jobs.
+static void read_rows(const eti_gemm_view *x, const eti_shape *in, const ptrdiff_t *in_strides,
+                      bool rows_adjacent, const et_tensor *out, product *p) {
   const size_t rank = in->rank, lead = rank - 1;
   p->n_jobs = p->m = 1;
   p->a = *x;
@@ -214,7 +235,8 @@ static et_status read_linear(const et_kernel_ctx *ctx, et_value *const *args, pr
   ET_TRY(eti_arg_optional_tensor(ctx, args, 2, &bias));
   ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
   ET_CHECK(x->rank >= 1 && w->rank == 2, ctx->err, ET_INVALID_ARGUMENT,
-           "linear: input has rank %d and weight %d, needs at least 1 and exactly 2", (int)x->rank, (int)w->rank);
+           "linear: input has rank %d and weight %d, needs at least 1 and exactly 2", (int)x->rank,
+           (int)w->rank);
   ET_TRY(check_types(ctx, x, w, out, "linear"));
   if (x->sizes[x->rank - 1] != w->sizes[1]) return shapes_differ(ctx, "linear", x, w);
   p->dtype = (et_dtype)x->dtype;
@@ -223,8 +245,9 @@ static et_status read_linear(const et_kernel_ctx *ctx, et_value *const *args, pr
   p->n = (size_t)w->sizes[0];
   p->b = view_of(w, 0, 1);
   if (bias != NULL) {
-    ET_CHECK(bias->dtype == x->dtype && bias->rank == 1 && bias->sizes[0] == w->sizes[0], ctx->err, ET_INVALID_ARGUMENT,
-             "linear: bias is %s of rank %d, needs %s[%d]", et_dtype_name((et_dtype)bias->dtype), (int)bias->rank,
+    ET_CHECK(bias->dtype == x->dtype && bias->rank == 1 && bias->sizes[0] == w->sizes[0], ctx->err,
+             ET_INVALID_ARGUMENT, "linear: bias is %s of rank %d, needs %s[%d]",
+             et_dtype_name((et_dtype)bias->dtype), (int)bias->rank,
              et_dtype_name((et_dtype)x->dtype), (int)w->sizes[0]);
     p->has_bias = true;
     p->bias = (eti_gemm_view){.data = bias->data, .dtype = bias->dtype, .k_step = bias->strides[0]};
@@ -270,14 +293,19 @@ static void transpose(product *p) {
   }
 }
 
-static bool wants_transpose(const product *p) { return p->c.k_step != 1 && p->c.row_step == 1 && p->n > 1 && p->m > 1; }
+static bool wants_transpose(const product *p) {
+  return p->c.k_step != 1 && p->c.row_step == 1 && p->n > 1 && p->m > 1;
+}
 
-static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j, size_t n) {
+static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                      size_t n) {
   const eti_gemm_view *v = &g->bias_view;
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)v->dtype);
-  const char *src = (const char *)v->data + ((ptrdiff_t)i * v->row_step + (ptrdiff_t)j * v->k_step) * es;
+  const char *src =
+      (const char *)v->data + ((ptrdiff_t)i * v->row_step + (ptrdiff_t)j * v->k_step) * es;
   for (size_t r = 0; r < m; r++) {
-    eti_casts[v->dtype][g->kernel->dtype]((char *)tile + r * step * g->kernel->esize, (ptrdiff_t)g->kernel->esize,
+    eti_casts[v->dtype][g->kernel->dtype]((char *)tile + r * step * g->kernel->esize,
+                                          (ptrdiff_t)g->kernel->esize,
                                           src + (ptrdiff_t)r * v->row_step * es, v->k_step * es, n);
   }
 }
@@ -295,7 +323,8 @@ static void scale_row(const eti_gemm *g, const product *p, void *tile, const voi
     case ET_F64: {
       double *const t = tile;
       const double *const s = bias;
-      for (size_t j = 0; j < n; j++) t[j] = s == NULL ? p->alpha.d * t[j] : p->alpha.d * t[j] + p->beta.d * s[j];
+      for (size_t j = 0; j < n; j++)
+        t[j] = s == NULL ? p->alpha.d * t[j] : p->alpha.d * t[j] + p->beta.d * s[j];
       break;
     }
     case ET_I32: {
@@ -315,22 +344,27 @@ static void scale_row(const eti_gemm *g, const product *p, void *tile, const voi
 
 enum { SCALE_CHUNK = 256 };
 
-static void store_scaled(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j, size_t n) {
+static void store_scaled(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                         size_t n) {
   const product *const p = g->ctx;
   _Alignas(8) unsigned char row[SCALE_CHUNK * 8];
   for (size_t r = 0; r < m; r++) {
     for (size_t c = 0; c < n; c += SCALE_CHUNK) {
       const size_t count = n - c < SCALE_CHUNK ? n - c : SCALE_CHUNK;
       if (p->has_bias) load_bias(g, row, 0, i + r, 1, j + c, count);
-      scale_row(g, p, (char *)tile + (r * step + c) * g->kernel->esize, p->has_bias ? row : NULL, count);
+      scale_row(g, p, (char *)tile + (r * step + c) * g->kernel->esize, p->has_bias ? row : NULL,
+                count);
     }
   }
   eti_gemm_store_view(g, tile, step, i, m, j, n);
 }
 
-static bool is_one(const eti_scalar *s) { return s->is_float ? s->d == 1.0 : s->i == 1; }
+static bool is_one(const eti_scalar *s) {
+  return s->is_float ? s->d == 1.0 : s->i == 1;
+}
 
-// How C begins and ends. A bias that is one row or column of the kernel's own type starts the accumulators directly.
+// How C begins and ends. A bias that is one row or column of the kernel's own type starts the
+// accumulators directly.
 static void set_init(const product *p, eti_gemm *g) {
   g->init = ETI_GEMM_ZERO;
   g->bias_view = p->bias;
@@ -352,7 +386,8 @@ static void set_init(const product *p, eti_gemm *g) {
   }
 }
 
-static const void *moved(const void *data, size_t job, const eti_shape *outer, const ptrdiff_t *steps, et_dtype dtype) {
+static const void *moved(const void *data, size_t job, const eti_shape *outer,
+                         const ptrdiff_t *steps, et_dtype dtype) {
   ptrdiff_t offset = 0;
   for (size_t d = outer->rank; d-- > 0;) {
     offset += (ptrdiff_t)(job % (size_t)outer->sizes[d]) * steps[d];
@@ -380,11 +415,13 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   eti_gemm_use_c_view(g, c);
   if (p->ready.a != NULL) {
     const size_t h = p->ready.a_height;
-    const char *data = (const char *)p->ready.a + i % p->ready.n_jobs * eti_gemm_packed_elements(p->m, h, p->k) * es;
+    const char *data = (const char *)p->ready.a +
+                       i % p->ready.n_jobs * eti_gemm_packed_elements(p->m, h, p->k) * es;
     g->a = (eti_gemm_operand){.data = data, .height = h, .panel_step = h * p->k, .k_step = h};
   }
   if (p->ready.b != NULL) {
-    const char *data = (const char *)p->ready.b + i % p->ready.n_jobs * eti_gemm_packed_elements(p->n, nr, p->k) * es;
+    const char *data = (const char *)p->ready.b +
+                       i % p->ready.n_jobs * eti_gemm_packed_elements(p->n, nr, p->k) * es;
     g->b = (eti_gemm_operand){.data = data, .height = nr, .panel_step = nr * p->k, .k_step = nr};
   }
   set_init(p, g);
@@ -395,7 +432,8 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
 }
 
 static eti_gemm shape_of(const product *p) {
-  return (eti_gemm){.kernel = eti_gemm_kernel_for(acc_of(p->dtype)), .m = p->m, .n = p->n, .k = p->k, .ctx = p};
+  return (eti_gemm){
+      .kernel = eti_gemm_kernel_for(acc_of(p->dtype)), .m = p->m, .n = p->n, .k = p->k, .ctx = p};
 }
 
 // ---- run and prepare
@@ -406,11 +444,11 @@ typedef et_status (*read_fn)(const et_kernel_ctx *ctx, et_value *const *args, pr
 static void pack_constant(const et_pool *pool, product *p, packed_product *state) {
   const eti_gemm shape = shape_of(p);
   if (state->a != NULL) {
-    eti_gemm_pack_all(pool, &shape, state->n_jobs, describe_views, p, eti_gemm_pack_a_view, state->a, p->m,
-                      state->a_height);
+    eti_gemm_pack_all(pool, &shape, state->n_jobs, describe_views, p, eti_gemm_pack_a_view,
+                      state->a, p->m, state->a_height);
   } else {
-    eti_gemm_pack_all(pool, &shape, state->n_jobs, describe_views, p, eti_gemm_pack_b_view, state->b, p->n,
-                      shape.kernel->nr);
+    eti_gemm_pack_all(pool, &shape, state->n_jobs, describe_views, p, eti_gemm_pack_b_view,
+                      state->b, p->n, shape.kernel->nr);
   }
   state->is_packed = true;
 }
@@ -433,10 +471,12 @@ static et_status run_product(et_kernel_ctx *ctx, et_value *const *args, read_fn 
 }
 
 // Claims room for the constant operand that is A or B of all jobs. *out stays NULL while measuring.
-static et_status claim_panels(et_prepare_ctx *ctx, const product *p, bool is_a, size_t height, size_t *n_jobs, void **out) {
+static et_status claim_panels(et_prepare_ctx *ctx, const product *p, bool is_a, size_t height,
+                              size_t *n_jobs, void **out) {
   const eti_gemm g = shape_of(p);
   bool is_shared = true;
-  for (size_t d = 0; d < p->outer.rank; d++) is_shared = is_shared && (is_a ? p->a_outer : p->b_outer)[d] == 0;
+  for (size_t d = 0; d < p->outer.rank; d++)
+    is_shared = is_shared && (is_a ? p->a_outer : p->b_outer)[d] == 0;
   *n_jobs = is_shared ? 1 : p->n_jobs;
   const size_t rows = is_a ? p->m : p->n, each = eti_gemm_packed_elements(rows, height, p->k);
   size_t bytes;
@@ -459,7 +499,8 @@ static et_status prepare_product(et_prepare_ctx *ctx, et_value *const *args, rea
   } else if (b_known) {
     ET_TRY(claim_panels(ctx, &p, false, shape.kernel->nr, &ready.n_jobs, &ready.b));
   }
-  const size_t work = eti_gemm_work_bytes(shape.kernel, p.m, p.n, p.k, !a_known, !b_known, true, ctx->n_threads);
+  const size_t work =
+      eti_gemm_work_bytes(shape.kernel, p.m, p.n, p.k, !a_known, !b_known, true, ctx->n_threads);
   if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
   if (!a_known && !b_known) return ET_OK;
   packed_product *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(packed_product));
@@ -469,15 +510,33 @@ static et_status prepare_product(et_prepare_ctx *ctx, et_value *const *args, rea
   return ET_OK;
 }
 
-et_status op_mm_out(et_kernel_ctx *ctx, et_value *const *args) { return run_product(ctx, args, read_mm); }
-et_status prepare_mm_out(et_prepare_ctx *ctx, et_value *const *args) { return prepare_product(ctx, args, read_mm); }
-et_status op_bmm_out(et_kernel_ctx *ctx, et_value *const *args) { return run_product(ctx, args, read_bmm); }
-et_status prepare_bmm_out(et_prepare_ctx *ctx, et_value *const *args) { return prepare_product(ctx, args, read_bmm); }
-et_status op_addmm_out(et_kernel_ctx *ctx, et_value *const *args) { return run_product(ctx, args, read_addmm); }
-et_status prepare_addmm_out(et_prepare_ctx *ctx, et_value *const *args) { return prepare_product(ctx, args, read_addmm); }
-et_status op_baddbmm_out(et_kernel_ctx *ctx, et_value *const *args) { return run_product(ctx, args, read_baddbmm); }
+et_status op_mm_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_product(ctx, args, read_mm);
+}
+et_status prepare_mm_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_product(ctx, args, read_mm);
+}
+et_status op_bmm_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_product(ctx, args, read_bmm);
+}
+et_status prepare_bmm_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_product(ctx, args, read_bmm);
+}
+et_status op_addmm_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_product(ctx, args, read_addmm);
+}
+et_status prepare_addmm_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_product(ctx, args, read_addmm);
+}
+et_status op_baddbmm_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_product(ctx, args, read_baddbmm);
+}
 et_status prepare_baddbmm_out(et_prepare_ctx *ctx, et_value *const *args) {
   return prepare_product(ctx, args, read_baddbmm);
 }
-et_status op_linear_out(et_kernel_ctx *ctx, et_value *const *args) { return run_product(ctx, args, read_linear); }
-et_status prepare_linear_out(et_prepare_ctx *ctx, et_value *const *args) { return prepare_product(ctx, args, read_linear); }
+et_status op_linear_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_product(ctx, args, read_linear);
+}
+et_status prepare_linear_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_product(ctx, args, read_linear);
+}

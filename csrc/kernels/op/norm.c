@@ -1,7 +1,8 @@
 // norm.c — layer, group and batch normalisation, and dropout as inference needs it.
-// Everything is a walk over slabs: the elements that share statistics, or share scale and shift, in their logical order. A slab is
-// read in chunks, straight from memory when it lies in a row in the type we compute in (f32, or f64 for f64), else through a cast.
-// Mean first, then the squares of the differences, each chunk summed as micro/norm.h says, chunks added in f64.
+// Everything is a walk over slabs: the elements that share statistics, or share scale and shift, in
+// their logical order. A slab is read in chunks, straight from memory when it lies in a row in the
+// type we compute in (f32, or f64 for f64), else through a cast. Mean first, then the squares of
+// the differences, each chunk summed as micro/norm.h says, chunks added in f64.
 #include "kernels/kernel.h"
 #include "kernels/micro/norm.h"
 #include "kernels/ops.h"
@@ -27,7 +28,8 @@ typedef struct slab {
 static void slab_add(slab *s, int32_t size, ptrdiff_t stride) {
   if (size == 1) return;
   s->numel *= (size_t)size;
-  if (s->rank > 0 && s->strides[s->rank - 1] == stride * size) {  // merges with the dimension outside it
+  if (s->rank > 0 &&
+      s->strides[s->rank - 1] == stride * size) {  // merges with the dimension outside it
     s->sizes[s->rank - 1] *= (size_t)size;
     s->strides[s->rank - 1] = stride;
     return;
@@ -45,11 +47,15 @@ static slab slab_of(const et_tensor *t, uint32_t dims) {
   return s;
 }
 
-static bool slab_is_row(const slab *s) { return s->rank == 0 || (s->rank == 1 && s->strides[0] == 1); }
+static bool slab_is_row(const slab *s) {
+  return s->rank == 0 || (s->rank == 1 && s->strides[0] == 1);
+}
 
 // Casts elements [first, first + n) of a slab to (or from) n adjacent ones.
-static void slab_cast(const slab *s, char *base, size_t first, size_t n, uint8_t type, void *row, bool reading) {
-  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)s->dtype), row_es = (ptrdiff_t)et_dtype_bytes((et_dtype)type);
+static void slab_cast(const slab *s, char *base, size_t first, size_t n, uint8_t type, void *row,
+                      bool reading) {
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)s->dtype),
+                  row_es = (ptrdiff_t)et_dtype_bytes((et_dtype)type);
   const eti_cast_fn cast = reading ? eti_casts[s->dtype][type] : eti_casts[type][s->dtype];
   const size_t inner = s->rank == 0 ? 1 : s->sizes[s->rank - 1];
   const ptrdiff_t step = s->rank == 0 ? 1 : s->strides[s->rank - 1];
@@ -72,14 +78,16 @@ static void slab_cast(const slab *s, char *base, size_t first, size_t n, uint8_t
 }
 
 // The chunk as a row of the micro's type: in place, or copied to `room`.
-static const void *chunk_in(const eti_norm_micro *micro, const slab *s, const char *base, size_t first, size_t n,
-                            void *room) {
+static const void *chunk_in(const eti_norm_micro *micro, const slab *s, const char *base,
+                            size_t first, size_t n, void *room) {
   if (s->dtype == micro->dtype && slab_is_row(s)) return base + first * micro->esize;
   slab_cast(s, (char *)(uintptr_t)base, first, n, micro->dtype, room, true);
   return room;
 }
 
-static size_t chunk_size(size_t numel, size_t first) { return numel - first < CHUNK ? numel - first : CHUNK; }
+static size_t chunk_size(size_t numel, size_t first) {
+  return numel - first < CHUNK ? numel - first : CHUNK;
+}
 
 typedef struct stats {
   double mean, variance;  // variance without correction
@@ -98,11 +106,14 @@ static stats stats_of(const eti_norm_micro *micro, const slab *s, const char *ba
     squares += micro->squares(chunk_in(micro, s, base, i, n, room), mean, n);
   }
   // The mean was rounded for the differences; what that adds to their squares is taken back.
-  const double rounded = micro->dtype == ET_F32 ? (double)(float)mean : mean, error = mean - rounded;
+  const double rounded = micro->dtype == ET_F32 ? (double)(float)mean : mean,
+               error = mean - rounded;
   return (stats){.mean = mean, .variance = squares / (double)s->numel - error * error};
 }
 
-static double rstd_of(const stats *s, double eps) { return 1.0 / sqrt(s->variance + eps); }
+static double rstd_of(const stats *s, double eps) {
+  return 1.0 / sqrt(s->variance + eps);
+}
 
 static double element(const et_tensor *t, size_t i, double absent) {
   double value = absent;
@@ -115,12 +126,13 @@ static double element(const et_tensor *t, size_t i, double absent) {
 
 static void set_element(const et_tensor *t, size_t i, double value) {
   const size_t es = et_dtype_bytes((et_dtype)t->dtype);
-  if (i < t->numel) eti_casts[ET_F64][t->dtype]((char *)t->data + i * es, (ptrdiff_t)es, &value, 8, 1);
+  if (i < t->numel)
+    eti_casts[ET_F64][t->dtype]((char *)t->data + i * es, (ptrdiff_t)es, &value, 8, 1);
 }
 
 // out = (x − mean) · scale + shift over one slab.
-static void affine_slab(const eti_norm_micro *micro, const slab *xs, const char *x, const slab *os, char *out, double mean,
-                        double scale, double shift) {
+static void affine_slab(const eti_norm_micro *micro, const slab *xs, const char *x, const slab *os,
+                        char *out, double mean, double scale, double shift) {
   _Alignas(64) char room[CHUNK * 8];
   const bool direct = os->dtype == micro->dtype && slab_is_row(os);
   const size_t step = direct && xs->dtype == micro->dtype && slab_is_row(xs) ? xs->numel : CHUNK;
@@ -133,17 +145,22 @@ static void affine_slab(const eti_norm_micro *micro, const slab *xs, const char 
   }
 }
 
-static et_status check_input(const et_kernel_ctx *ctx, const et_tensor *x, const et_tensor *out, const char *op) {
-  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && x->dtype == out->dtype, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input is %s and out %s, needs one floating-point dtype", op, et_dtype_name((et_dtype)x->dtype),
-           et_dtype_name((et_dtype)out->dtype));
+static et_status check_input(const et_kernel_ctx *ctx, const et_tensor *x, const et_tensor *out,
+                             const char *op) {
+  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && x->dtype == out->dtype,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "%s: input is %s and out %s, needs one floating-point dtype", op,
+           et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)out->dtype));
   return ET_OK;
 }
 
 // A parameter of one entry per channel, or absent.
-static et_status check_vector(const et_kernel_ctx *ctx, const et_tensor *t, size_t n, const char *op, const char *what) {
-  ET_CHECK(t == NULL || (t->rank == 1 && (size_t)t->sizes[0] == n && eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF)),
-           ctx->err, ET_INVALID_ARGUMENT, "%s: %s is not a floating-point vector of %zu", op, what, n);
+static et_status check_vector(const et_kernel_ctx *ctx, const et_tensor *t, size_t n,
+                              const char *op, const char *what) {
+  ET_CHECK(t == NULL || (t->rank == 1 && (size_t)t->sizes[0] == n &&
+                         eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF)),
+           ctx->err, ET_INVALID_ARGUMENT, "%s: %s is not a floating-point vector of %zu", op, what,
+           n);
   return ET_OK;
 }
 
@@ -182,8 +199,10 @@ static void layer_rows(void *ctx, size_t begin, size_t end) {
     for (size_t i = 0; i < r->x.numel; i += step) {
       const size_t n = r->x.numel - i < step ? r->x.numel - i : step;
       const void *const in = chunk_in(micro, &r->x, x, i, n, x_room);
-      const void *const w = r->w_data == NULL ? NULL : chunk_in(micro, &r->w, r->w_data, i, n, w_room);
-      const void *const b = r->b_data == NULL ? NULL : chunk_in(micro, &r->b, r->b_data, i, n, b_room);
+      const void *const w =
+          r->w_data == NULL ? NULL : chunk_in(micro, &r->w, r->w_data, i, n, w_room);
+      const void *const b =
+          r->b_data == NULL ? NULL : chunk_in(micro, &r->b, r->b_data, i, n, b_room);
       void *const to = direct ? out + i * micro->esize : x_room;
       micro->normalize(to, in, s.mean, rstd, w, b, n);
       if (!direct) slab_cast(&r->out, out, i, n, micro->dtype, x_room, false);
@@ -193,15 +212,20 @@ static void layer_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
-static et_status check_normalized(const et_kernel_ctx *ctx, const et_tensor *t, const et_tensor *x, size_t first,
-                                  const char *what) {
-  bool same = t == NULL || (t->rank == x->rank - first && eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF));
-  for (size_t d = first; same && t != NULL && d < x->rank; d++) same = t->sizes[d - first] == x->sizes[d];
-  ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT, "layer_norm: %s does not have the normalized shape", what);
+static et_status check_normalized(const et_kernel_ctx *ctx, const et_tensor *t, const et_tensor *x,
+                                  size_t first, const char *what) {
+  bool same = t == NULL ||
+              (t->rank == x->rank - first && eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF));
+  for (size_t d = first; same && t != NULL && d < x->rank; d++)
+    same = t->sizes[d - first] == x->sizes[d];
+  ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT, "layer_norm: %s does not have the normalized shape",
+           what);
   return ET_OK;
 }
 
-static uint32_t dims_from(size_t first, size_t rank) { return (uint32_t)((1ull << rank) - (1ull << first)); }
+static uint32_t dims_from(size_t first, size_t rank) {
+  return (uint32_t)((1ull << rank) - (1ull << first));
+}
 
 et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *x, *w, *b, *out, *mean, *rstd;
@@ -217,12 +241,13 @@ et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 6, &mean));
   ET_TRY(eti_arg_tensor(ctx, args, 7, &rstd));
   ET_TRY(check_input(ctx, x, out, "layer_norm"));
-  ET_CHECK(n >= 1 && n <= x->rank, ctx->err, ET_INVALID_ARGUMENT, "layer_norm: normalized_shape has %zu entries, input rank %d",
-           n, (int)x->rank);
+  ET_CHECK(n >= 1 && n <= x->rank, ctx->err, ET_INVALID_ARGUMENT,
+           "layer_norm: normalized_shape has %zu entries, input rank %d", n, (int)x->rank);
   const size_t first = x->rank - n;
   for (size_t d = 0; d < n; d++) {
     ET_CHECK(shape[d] == x->sizes[first + d], ctx->err, ET_INVALID_ARGUMENT,
-             "layer_norm: normalized_shape[%zu] is %lld, input has %d", d, (long long)shape[d], (int)x->sizes[first + d]);
+             "layer_norm: normalized_shape[%zu] is %lld, input has %d", d, (long long)shape[d],
+             (int)x->sizes[first + d]);
   }
   ET_TRY(check_normalized(ctx, w, x, first, "weight"));
   ET_TRY(check_normalized(ctx, b, x, first, "bias"));
@@ -232,7 +257,8 @@ et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_resize_like(ctx, out, x));
   ET_TRY(eti_resize(ctx, mean, &stat_shape));
   ET_TRY(eti_resize(ctx, rstd, &stat_shape));
-  ET_CHECK(eti_same_shape(out, x), ctx->err, ET_INVALID_ARGUMENT, "layer_norm: out is also the mean or rstd");
+  ET_CHECK(eti_same_shape(out, x), ctx->err, ET_INVALID_ARGUMENT,
+           "layer_norm: out is also the mean or rstd");
   const uint32_t inner = dims_from(first, x->rank), outer = dims_from(0, first);
   r.x = slab_of(x, inner);
   r.out = slab_of(out, inner);
@@ -251,14 +277,14 @@ et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
 typedef struct channel_run {
   const eti_norm_micro *micro;
   const et_tensor *x, *out, *w, *b, *mean, *var, *save_mean, *save_rstd;
-  slab xs, os;   // of one image's channel (or one channel of all images)
+  slab xs, os;  // of one image's channel (or one channel of all images)
   size_t channels, groups;
   double eps;
 } channel_run;
 
 static char *channel_at(const et_tensor *t, size_t n, size_t c) {
-  return (char *)t->data +
-         ((ptrdiff_t)n * t->strides[0] + (ptrdiff_t)c * t->strides[1]) * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
+  return (char *)t->data + ((ptrdiff_t)n * t->strides[0] + (ptrdiff_t)c * t->strides[1]) *
+                               (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
 }
 
 static void group_rows(void *ctx, size_t begin, size_t end) {
@@ -273,7 +299,8 @@ static void group_rows(void *ctx, size_t begin, size_t end) {
     const double rstd = rstd_of(&s, r->eps);
     for (size_t c = first; c < first + per_group; c++) {
       const double scale = rstd * element(r->w, c, 1.0), shift = element(r->b, c, 0.0);
-      affine_slab(r->micro, &r->xs, channel_at(r->x, n, c), &r->os, channel_at(r->out, n, c), s.mean, scale, shift);
+      affine_slab(r->micro, &r->xs, channel_at(r->x, n, c), &r->os, channel_at(r->out, n, c),
+                  s.mean, scale, shift);
     }
     set_element(r->save_mean, i, s.mean);
     set_element(r->save_rstd, i, rstd);
@@ -298,10 +325,12 @@ et_status op_native_group_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(check_input(ctx, x, out, "group_norm"));
   ET_CHECK(x->rank >= 2 && x->sizes[0] == images && x->sizes[1] == channels &&
                (int64_t)eti_numel_range(x, 2, x->rank) == area,
-           ctx->err, ET_INVALID_ARGUMENT, "group_norm: input of rank %d does not have N %lld, C %lld, HxW %lld", (int)x->rank,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "group_norm: input of rank %d does not have N %lld, C %lld, HxW %lld", (int)x->rank,
            (long long)images, (long long)channels, (long long)area);
-  ET_CHECK(groups >= 1 && channels % groups == 0 && groups <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-           "group_norm: %lld channels cannot form %lld groups", (long long)channels, (long long)groups);
+  ET_CHECK(groups >= 1 && channels % groups == 0 && groups <= INT32_MAX, ctx->err,
+           ET_INVALID_ARGUMENT, "group_norm: %lld channels cannot form %lld groups",
+           (long long)channels, (long long)groups);
   ET_TRY(check_vector(ctx, w, (size_t)channels, "group_norm", "weight"));
   ET_TRY(check_vector(ctx, b, (size_t)channels, "group_norm", "bias"));
   const eti_shape stat_shape = {.rank = 2, .sizes = {(int32_t)images, (int32_t)groups}};
@@ -309,9 +338,18 @@ et_status op_native_group_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_resize(ctx, mean, &stat_shape));
   ET_TRY(eti_resize(ctx, rstd, &stat_shape));
   ET_TRY(eti_resize(ctx, out, &shape));
-  ET_CHECK(eti_same_shape(out, x), ctx->err, ET_INVALID_ARGUMENT, "group_norm: input is also the mean or rstd");
-  channel_run r = {.micro = micro_of(x->dtype), .x = x, .out = out, .w = w, .b = b, .save_mean = mean, .save_rstd = rstd,
-                   .channels = (size_t)channels, .groups = (size_t)groups, .eps = eps};
+  ET_CHECK(eti_same_shape(out, x), ctx->err, ET_INVALID_ARGUMENT,
+           "group_norm: input is also the mean or rstd");
+  channel_run r = {.micro = micro_of(x->dtype),
+                   .x = x,
+                   .out = out,
+                   .w = w,
+                   .b = b,
+                   .save_mean = mean,
+                   .save_rstd = rstd,
+                   .channels = (size_t)channels,
+                   .groups = (size_t)groups,
+                   .eps = eps};
   r.xs = slab_of(x, dims_from(2, x->rank));
   r.os = slab_of(out, dims_from(2, x->rank));
   if (channels == 0) return ET_OK;
@@ -332,7 +370,8 @@ static void batch_planes(void *ctx, size_t begin, size_t end) {
     const size_t n = i / r->channels, c = i % r->channels;
     double mean, shift;
     const double scale = batch_scale(r, c, &mean, &shift);
-    affine_slab(r->micro, &r->xs, channel_at(r->x, n, c), &r->os, channel_at(r->out, n, c), mean, scale, shift);
+    affine_slab(r->micro, &r->xs, channel_at(r->x, n, c), &r->os, channel_at(r->out, n, c), mean,
+                scale, shift);
   }
 }
 
@@ -353,7 +392,8 @@ static void batch_pixels(void *ctx, size_t begin, size_t end) {
     }
     for (size_t pixel = begin; pixel < end; pixel++) {
       const size_t at = (pixel * r->channels + c) * es;
-      r->micro->affine_each((char *)r->out->data + at, (const char *)r->x->data + at, means, scales, shifts, n);
+      r->micro->affine_each((char *)r->out->data + at, (const char *)r->x->data + at, means, scales,
+                            shifts, n);
     }
   }
 }
@@ -366,7 +406,8 @@ static et_status run_batch_norm(const et_kernel_ctx *ctx, channel_run *r) {
   const size_t n_images = (size_t)x->sizes[0], area = x->numel / (n_images * r->channels);
   r->xs = slab_of(x, dims_from(2, x->rank));
   r->os = slab_of(r->out, dims_from(2, x->rank));
-  if (x->dtype == r->micro->dtype && eti_is_channels_last(x) && eti_is_channels_last(r->out) && area > 1) {
+  if (x->dtype == r->micro->dtype && eti_is_channels_last(x) && eti_is_channels_last(r->out) &&
+      area > 1) {
     et_parallel_for(ctx->pool, batch_pixels, r, n_images * area, 1 + 32768 / r->channels);
   } else {
     et_parallel_for(ctx->pool, batch_planes, r, n_images * r->channels, 1 + 32768 / area);
@@ -375,7 +416,8 @@ static et_status run_batch_norm(const et_kernel_ctx *ctx, channel_run *r) {
 }
 
 // input, weight, bias and out; `next` is the position after bias.
-static et_status read_batch_norm(const et_kernel_ctx *ctx, et_value *const *args, size_t out_at, channel_run *r) {
+static et_status read_batch_norm(const et_kernel_ctx *ctx, et_value *const *args, size_t out_at,
+                                 channel_run *r) {
   et_tensor *x, *w, *b, *out, *save_mean, *save_rstd;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
   ET_TRY(eti_arg_optional_tensor(ctx, args, 1, &w));
@@ -384,15 +426,16 @@ static et_status read_batch_norm(const et_kernel_ctx *ctx, et_value *const *args
   ET_TRY(eti_arg_tensor(ctx, args, out_at + 1, &save_mean));
   ET_TRY(eti_arg_tensor(ctx, args, out_at + 2, &save_rstd));
   ET_TRY(check_input(ctx, x, out, "batch_norm"));
-  ET_CHECK(x->rank >= 2, ctx->err, ET_INVALID_ARGUMENT, "batch_norm: input has rank %d, needs at least 2", (int)x->rank);
+  ET_CHECK(x->rank >= 2, ctx->err, ET_INVALID_ARGUMENT,
+           "batch_norm: input has rank %d, needs at least 2", (int)x->rank);
   ET_TRY(check_vector(ctx, w, (size_t)x->sizes[1], "batch_norm", "weight"));
   ET_TRY(check_vector(ctx, b, (size_t)x->sizes[1], "batch_norm", "bias"));
   r->x = x, r->w = w, r->b = b, r->out = out, r->save_mean = save_mean, r->save_rstd = save_rstd;
   return ET_OK;
 }
 
-static et_status resize_batch_norm(const et_kernel_ctx *ctx, et_value *const *args, size_t out_at, const channel_run *r,
-                                   int32_t n_stats) {
+static et_status resize_batch_norm(const et_kernel_ctx *ctx, et_value *const *args, size_t out_at,
+                                   const channel_run *r, int32_t n_stats) {
   const eti_shape shape = eti_shape_of(r->x), stats_shape = {.rank = 1, .sizes = {n_stats}};
   et_tensor *out, *save_mean, *save_rstd;
   ET_TRY(eti_arg_tensor(ctx, args, out_at, &out));
@@ -402,12 +445,15 @@ static et_status resize_batch_norm(const et_kernel_ctx *ctx, et_value *const *ar
   ET_TRY(eti_resize(ctx, save_rstd, &stats_shape));
   ET_TRY(eti_resize(ctx, out, &shape));
   const et_tensor *const vectors[] = {r->w, r->b, r->mean, r->var};
-  for (size_t i = 0; i < 4; i++) ET_TRY(check_vector(ctx, vectors[i], (size_t)shape.sizes[1], "batch_norm", "a parameter"));
-  ET_CHECK(eti_same_shape(out, r->x), ctx->err, ET_INVALID_ARGUMENT, "batch_norm: input is also an output of statistics");
+  for (size_t i = 0; i < 4; i++)
+    ET_TRY(check_vector(ctx, vectors[i], (size_t)shape.sizes[1], "batch_norm", "a parameter"));
+  ET_CHECK(eti_same_shape(out, r->x), ctx->err, ET_INVALID_ARGUMENT,
+           "batch_norm: input is also an output of statistics");
   return ET_OK;
 }
 
-static et_status read_running(const et_kernel_ctx *ctx, et_value *const *args, size_t at, channel_run *r) {
+static et_status read_running(const et_kernel_ctx *ctx, et_value *const *args, size_t at,
+                              channel_run *r) {
   et_tensor *mean, *var;
   ET_TRY(eti_arg_tensor(ctx, args, at, &mean));
   ET_TRY(eti_arg_tensor(ctx, args, at + 1, &var));
@@ -426,7 +472,8 @@ et_status op_native_batch_norm_legit_no_training_out(et_kernel_ctx *ctx, et_valu
   return run_batch_norm(ctx, &r);
 }
 
-// Statistics of the batch itself; they replace the running ones, which follow with the given momentum.
+// Statistics of the batch itself; they replace the running ones, which follow with the given
+// momentum.
 static void train_channels(const channel_run *r, double momentum, bool keep_running) {
   slab all = {.dtype = r->x->dtype, .numel = 1};
   for (size_t d = 0; d < r->x->rank; d++) {
@@ -439,8 +486,8 @@ static void train_channels(const channel_run *r, double momentum, bool keep_runn
   for (size_t c = 0; c < (size_t)r->x->sizes[1]; c++) {
     const stats s = stats_of(r->micro, &all, channel_at(r->x, 0, c));
     const double rstd = rstd_of(&s, r->eps), scale = rstd * element(r->w, c, 1.0);
-    affine_slab(r->micro, &all, channel_at(r->x, 0, c), &os, channel_at(r->out, 0, c), s.mean, scale,
-                element(r->b, c, 0.0));
+    affine_slab(r->micro, &all, channel_at(r->x, 0, c), &os, channel_at(r->out, 0, c), s.mean,
+                scale, element(r->b, c, 0.0));
     set_element(r->save_mean, c, s.mean);
     set_element(r->save_rstd, c, rstd);
     if (!keep_running) continue;
@@ -472,7 +519,8 @@ et_status op_native_batch_norm_legit_no_stats_out(et_kernel_ctx *ctx, et_value *
   ET_TRY(read_batch_norm(ctx, args, 6, &r));
   ET_TRY(eti_arg_bool(ctx, args, 3, &training));
   ET_TRY(eti_arg_double(ctx, args, 5, &r.eps));
-  ET_CHECK(training, ctx->err, ET_INVALID_ARGUMENT, "batch_norm: without running statistics it needs training=True");
+  ET_CHECK(training, ctx->err, ET_INVALID_ARGUMENT,
+           "batch_norm: without running statistics it needs training=True");
   ET_TRY(resize_batch_norm(ctx, args, 6, &r, r.x->sizes[1]));
   r.micro = micro_of(r.x->dtype);
   if (r.x->numel > 0) train_channels(&r, 0.0, false);
@@ -491,16 +539,20 @@ et_status op_native_dropout_out(et_kernel_ctx *ctx, et_value *const *args) {
   if (args[2]->tag != ET_NONE) ET_TRY(eti_arg_bool(ctx, args, 2, &training));
   ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
   ET_TRY(eti_arg_tensor(ctx, args, 4, &mask));
-  ET_CHECK(p >= 0.0 && p <= 1.0, ctx->err, ET_INVALID_ARGUMENT, "dropout: p is %g, needs 0 to 1", p);
-  ET_CHECK(!training || p == 0.0 || p == 1.0, ctx->err, ET_NOT_SUPPORTED,
-           "dropout: training with p = %g needs torch's random numbers; export the model in eval mode", p);
+  ET_CHECK(p >= 0.0 && p <= 1.0, ctx->err, ET_INVALID_ARGUMENT, "dropout: p is %g, needs 0 to 1",
+           p);
+  ET_CHECK(
+      !training || p == 0.0 || p == 1.0, ctx->err, ET_NOT_SUPPORTED,
+      "dropout: training with p = %g needs torch's random numbers; export the model in eval mode",
+      p);
   ET_CHECK(mask->dtype == ET_B8, ctx->err, ET_INVALID_ARGUMENT, "dropout: mask is %s, needs b8",
            et_dtype_name((et_dtype)mask->dtype));
   ET_TRY(check_input(ctx, x, out, "dropout"));
   const eti_shape shape = eti_shape_of(x);
   ET_TRY(eti_resize(ctx, mask, &shape));
   ET_TRY(eti_resize(ctx, out, &shape));
-  ET_CHECK(eti_same_shape(out, x), ctx->err, ET_INVALID_ARGUMENT, "dropout: input is also the mask");
+  ET_CHECK(eti_same_shape(out, x), ctx->err, ET_INVALID_ARGUMENT,
+           "dropout: input is also the mask");
   const double keep = training && p == 1.0 ? 0.0 : 1.0;
   const slab xs = slab_of(x, dims_from(0, x->rank)), os = slab_of(out, dims_from(0, x->rank));
   affine_slab(micro_of(x->dtype), &xs, x->data, &os, out->data, 0.0, keep, 0.0);

@@ -1,6 +1,7 @@
-// resample.c — upsample_nearest2d and upsample_bilinear2d: images [N, C, H, W] to another height and width, any layout and real type.
-// Positions and weights follow torch's formulas in f32 (f64 for f64); each output row is computed from two input rows.
-// Relies on the cast table. Integers compute in f32 and are rounded by truncation, as eager does.
+// resample.c — upsample_nearest2d and upsample_bilinear2d: images [N, C, H, W] to another height
+// and width, any layout and real type. Positions and weights follow torch's formulas in f32 (f64
+// for f64); each output row is computed from two input rows. Relies on the cast table. Integers
+// compute in f32 and are rounded by truncation, as eager does.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 
@@ -19,14 +20,16 @@ typedef struct resample {
 // ---- arguments
 
 // The output size: given, or ⌊input · factor⌋; the factors then also set the scale.
-static et_status read_size(const et_kernel_ctx *ctx, et_value *const *args, size_t factors_at, resample *r) {
+static et_status read_size(const et_kernel_ctx *ctx, et_value *const *args, size_t factors_at,
+                           resample *r) {
   int64_t given[2] = {0};
   double factors[2] = {0};
   bool has_size = false, has_factors = false;
   size_t n = 2, n_factors = 2;
   ET_TRY(eti_arg_optional_ints(ctx, args, 1, &has_size, given, 2, &n));
   ET_TRY(eti_arg_optional_doubles(ctx, args, factors_at, &has_factors, factors, 2, &n_factors));
-  ET_CHECK(has_size != has_factors, ctx->err, ET_INVALID_ARGUMENT, "%s: needs either output_size or scale_factors", r->op);
+  ET_CHECK(has_size != has_factors, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: needs either output_size or scale_factors", r->op);
   ET_CHECK((!has_size || n == 2) && (!has_factors || n_factors == 2), ctx->err, ET_INVALID_ARGUMENT,
            "%s: output_size and scale_factors need 2 entries", r->op);
   for (size_t d = 0; d < 2; d++) {
@@ -37,25 +40,32 @@ static et_status read_size(const et_kernel_ctx *ctx, et_value *const *args, size
     if (r->align_corners) {
       r->scale[d] = r->size[d] > 1 ? (double)(r->in[d] - 1) / (double)(r->size[d] - 1) : 0.0;
     } else {
-      r->scale[d] = has_factors && factors[d] > 0.0 ? 1.0 / factors[d] : (double)r->in[d] / (double)r->size[d];
+      r->scale[d] = has_factors && factors[d] > 0.0 ? 1.0 / factors[d]
+                                                    : (double)r->in[d] / (double)r->size[d];
     }
   }
   return ET_OK;
 }
 
-static et_status read_resample(const et_kernel_ctx *ctx, et_value *const *args, size_t factors_at, size_t out_at, resample *r) {
+static et_status read_resample(const et_kernel_ctx *ctx, et_value *const *args, size_t factors_at,
+                               size_t out_at, resample *r) {
   et_tensor *x, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
   ET_TRY(eti_arg_tensor(ctx, args, out_at, &out));
-  ET_CHECK(x->rank == 4, ctx->err, ET_INVALID_ARGUMENT, "%s: input has rank %d, needs 4", r->op, (int)x->rank);
-  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_REAL_HALF) && x->dtype == out->dtype && out != x, ctx->err,
-           ET_INVALID_ARGUMENT, "%s: input is %s, out %s; needs one real dtype and another tensor", r->op,
-           et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(x->rank == 4, ctx->err, ET_INVALID_ARGUMENT, "%s: input has rank %d, needs 4", r->op,
+           (int)x->rank);
+  ET_CHECK(
+      eti_dtype_in((et_dtype)x->dtype, ET_TYPES_REAL_HALF) && x->dtype == out->dtype && out != x,
+      ctx->err, ET_INVALID_ARGUMENT,
+      "%s: input is %s, out %s; needs one real dtype and another tensor", r->op,
+      et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)out->dtype));
   r->in[0] = x->sizes[2];
   r->in[1] = x->sizes[3];
-  ET_CHECK(r->in[0] > 0 && r->in[1] > 0, ctx->err, ET_INVALID_ARGUMENT, "%s: input has an empty spatial dimension", r->op);
+  ET_CHECK(r->in[0] > 0 && r->in[1] > 0, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: input has an empty spatial dimension", r->op);
   ET_TRY(read_size(ctx, args, factors_at, r));
-  const eti_shape shape = {.rank = 4, .sizes = {x->sizes[0], x->sizes[1], (int32_t)r->size[0], (int32_t)r->size[1]}};
+  const eti_shape shape = {
+      .rank = 4, .sizes = {x->sizes[0], x->sizes[1], (int32_t)r->size[0], (int32_t)r->size[1]}};
   ET_TRY(eti_resize(ctx, out, &shape));
   r->x = x;
   r->out = out;
@@ -64,8 +74,8 @@ static et_status read_resample(const et_kernel_ctx *ctx, et_value *const *args, 
 
 static char *row_at(const et_tensor *t, size_t plane, int64_t y) {
   const size_t channels = (size_t)t->sizes[1];
-  const ptrdiff_t at = (ptrdiff_t)(plane / channels) * t->strides[0] + (ptrdiff_t)(plane % channels) * t->strides[1] +
-                       (ptrdiff_t)y * t->strides[2];
+  const ptrdiff_t at = (ptrdiff_t)(plane / channels) * t->strides[0] +
+                       (ptrdiff_t)(plane % channels) * t->strides[1] + (ptrdiff_t)y * t->strides[2];
   return (char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
 }
 
@@ -80,7 +90,8 @@ static void nearest_rows(void *ctx, size_t begin, size_t end) {
   const resample *const r = ctx;
   const size_t es = et_dtype_bytes((et_dtype)r->x->dtype), height = (size_t)r->size[0];
   const eti_cast_fn move = eti_casts[r->x->dtype][r->x->dtype];
-  const ptrdiff_t in_step = r->x->strides[3] * (ptrdiff_t)es, out_step = r->out->strides[3] * (ptrdiff_t)es;
+  const ptrdiff_t in_step = r->x->strides[3] * (ptrdiff_t)es,
+                  out_step = r->out->strides[3] * (ptrdiff_t)es;
   for (size_t u = begin; u < end; u++) {
     const char *const in = row_at(r->x, u / height, nearest(r, 0, (int64_t)(u % height)));
     char *const out = row_at(r->out, u / height, (int64_t)(u % height));
@@ -88,7 +99,8 @@ static void nearest_rows(void *ctx, size_t begin, size_t end) {
       const int64_t from = nearest(r, 1, x);
       int64_t stop = x + 1;
       while (stop < r->size[1] && nearest(r, 1, stop) == from) stop++;
-      move(out + (ptrdiff_t)x * out_step, out_step, in + (ptrdiff_t)from * in_step, 0, (size_t)(stop - x));
+      move(out + (ptrdiff_t)x * out_step, out_step, in + (ptrdiff_t)from * in_step, 0,
+           (size_t)(stop - x));
       x = stop;
     }
   }
@@ -101,7 +113,8 @@ typedef struct blend {
   double low_weight, high_weight;
 } blend;
 
-// Which two input positions make output o, and how much of each. Rounded as torch rounds: to f32 unless the images are f64.
+// Which two input positions make output o, and how much of each. Rounded as torch rounds: to f32
+// unless the images are f64.
 static blend blend_of(const resample *r, size_t d, int64_t o, bool wide) {
   double at;
   if (wide) {
@@ -125,9 +138,13 @@ static double element(const char *row, ptrdiff_t step, int64_t x, uint8_t dtype)
   const char *const at = row + (ptrdiff_t)x * step;
   double value;
   switch (dtype) {
-    case ET_F32: return (double)*(const float *)(const void *)at;
-    case ET_F64: return *(const double *)(const void *)at;
-    default: eti_casts[dtype][ET_F64](&value, 8, at, 0, 1); return value;
+    case ET_F32:
+      return (double)*(const float *)(const void *)at;
+    case ET_F64:
+      return *(const double *)(const void *)at;
+    default:
+      eti_casts[dtype][ET_F64](&value, 8, at, 0, 1);
+      return value;
   }
 }
 
@@ -146,11 +163,14 @@ static void bilinear_rows(void *ctx, size_t begin, size_t end) {
     for (size_t u = begin; u < begin + rows; u++) {
       const int64_t y = (int64_t)(u % height);
       const blend down = blend_of(r, 0, y, wide);
-      const char *const top = row_at(r->x, u / height, down.low), *const bottom = row_at(r->x, u / height, down.high);
+      const char *const top = row_at(r->x, u / height, down.low), *const bottom = row_at(
+                                                                      r->x, u / height, down.high);
       for (size_t i = 0; i < n; i++) {
         const blend *const a = &across[i];
-        const double tl = element(top, step, a->low, dtype), tr = element(top, step, a->high, dtype);
-        const double bl = element(bottom, step, a->low, dtype), br = element(bottom, step, a->high, dtype);
+        const double tl = element(top, step, a->low, dtype),
+                     tr = element(top, step, a->high, dtype);
+        const double bl = element(bottom, step, a->low, dtype),
+                     br = element(bottom, step, a->high, dtype);
         if (wide) {
           wide_row[i] = down.low_weight * (a->low_weight * tl + a->high_weight * tr) +
                         down.high_weight * (a->low_weight * bl + a->high_weight * br);
@@ -172,7 +192,8 @@ static void bilinear_rows(void *ctx, size_t begin, size_t end) {
 
 static et_status run_rows(const et_kernel_ctx *ctx, resample *r, et_range_fn rows) {
   if (r->out->numel == 0) return ET_OK;
-  et_parallel_for(ctx->pool, rows, r, r->out->numel / (size_t)r->size[1], 1 + 8192 / (size_t)r->size[1]);
+  et_parallel_for(ctx->pool, rows, r, r->out->numel / (size_t)r->size[1],
+                  1 + 8192 / (size_t)r->size[1]);
   return ET_OK;
 }
 

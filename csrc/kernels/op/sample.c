@@ -1,7 +1,8 @@
-// sample.c — images read at computed positions: grid_sampler_2d (positions given by a grid) and _upsample_bilinear2d_aa (triangle
-// filters as wide as the shrinking). Any layout.
-// Positions are rounded as torch rounds them, to f32 unless the images are f64, since nearest sampling depends on it; weighted
-// sums are f64 and rounded once. Relies on the cast table. A position that is no number lies outside.
+// sample.c — images read at computed positions: grid_sampler_2d (positions given by a grid) and
+// _upsample_bilinear2d_aa (triangle filters as wide as the shrinking). Any layout. Positions are
+// rounded as torch rounds them, to f32 unless the images are f64, since nearest sampling depends on
+// it; weighted sums are f64 and rounded once. Relies on the cast table. A position that is no
+// number lies outside.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 
@@ -13,10 +14,14 @@ enum { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION };
 static double load(const et_tensor *t, ptrdiff_t at) {
   double value;
   switch (t->dtype) {
-    case ET_F32: return (double)((const float *)t->data)[at];
-    case ET_F64: return ((const double *)t->data)[at];
+    case ET_F32:
+      return (double)((const float *)t->data)[at];
+    case ET_F64:
+      return ((const double *)t->data)[at];
     default:
-      eti_casts[t->dtype][ET_F64](&value, 0, (const char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype), 0, 1);
+      eti_casts[t->dtype][ET_F64](
+          &value, 0, (const char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype), 0,
+          1);
       return value;
   }
 }
@@ -26,12 +31,17 @@ static void store(const et_tensor *t, ptrdiff_t at, double value) {
   eti_casts[ET_F64][t->dtype]((char *)t->data + at * item, 0, &value, 0, 1);
 }
 
-static et_status check_images(const et_kernel_ctx *ctx, const char *op, const et_tensor *x, const et_tensor *out) {
-  ET_CHECK(x->rank == 4, ctx->err, ET_INVALID_ARGUMENT, "%s: input has rank %d, needs 4", op, (int)x->rank);
-  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && x->dtype == out->dtype && out != x, ctx->err,
-           ET_INVALID_ARGUMENT, "%s: input is %s, out %s; needs one floating-point type and another tensor", op,
-           et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)out->dtype));
-  ET_CHECK(x->sizes[2] > 0 && x->sizes[3] > 0, ctx->err, ET_INVALID_ARGUMENT, "%s: input has an empty spatial dimension", op);
+static et_status check_images(const et_kernel_ctx *ctx, const char *op, const et_tensor *x,
+                              const et_tensor *out) {
+  ET_CHECK(x->rank == 4, ctx->err, ET_INVALID_ARGUMENT, "%s: input has rank %d, needs 4", op,
+           (int)x->rank);
+  ET_CHECK(
+      eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && x->dtype == out->dtype && out != x,
+      ctx->err, ET_INVALID_ARGUMENT,
+      "%s: input is %s, out %s; needs one floating-point type and another tensor", op,
+      et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(x->sizes[2] > 0 && x->sizes[3] > 0, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: input has an empty spatial dimension", op);
   return ET_OK;
 }
 
@@ -43,31 +53,40 @@ typedef struct sampler {
   bool align_corners, wide;
 } sampler;
 
-// A result of one f32 operation on f32 numbers, computed in f64, is the f32 result after this rounding.
-static double rounded(const sampler *s, double x) { return s->wide ? x : (double)(float)x; }
+// A result of one f32 operation on f32 numbers, computed in f64, is the f32 result after this
+// rounding.
+static double rounded(const sampler *s, double x) {
+  return s->wide ? x : (double)(float)x;
+}
 
 static double unnormalized(const sampler *s, double at, int64_t size) {
-  if (s->align_corners) return rounded(s, rounded(s, at + 1.0) * rounded(s, (double)(size - 1) / 2.0));
+  if (s->align_corners)
+    return rounded(s, rounded(s, at + 1.0) * rounded(s, (double)(size - 1) / 2.0));
   return rounded(s, rounded(s, rounded(s, at + 1.0) * rounded(s, (double)size / 2.0)) - 0.5);
 }
 
 static double reflected(const sampler *s, double at, int64_t size) {
-  const double low = s->align_corners ? 0.0 : -0.5, span = s->align_corners ? (double)(size - 1) : (double)size;
+  const double low = s->align_corners ? 0.0 : -0.5,
+               span = s->align_corners ? (double)(size - 1) : (double)size;
   if (span == 0.0) return 0.0;
-  const double from = fabs(rounded(s, at - low)), extra = fmod(from, span), flips = floor(rounded(s, from / span));
-  return fmod(flips, 2.0) == 0.0 ? rounded(s, extra + low) : rounded(s, rounded(s, span - extra) + low);
+  const double from = fabs(rounded(s, at - low)), extra = fmod(from, span),
+               flips = floor(rounded(s, from / span));
+  return fmod(flips, 2.0) == 0.0 ? rounded(s, extra + low)
+                                 : rounded(s, rounded(s, span - extra) + low);
 }
 
-// The position that padding makes of one; -100, outside of every image, when it is no number or too large.
+// The position that padding makes of one; -100, outside of every image, when it is no number or too
+// large.
 static double padded(const sampler *s, double at, int64_t size) {
   if (s->padding == PAD_REFLECTION) at = reflected(s, at, size);
-  if (s->padding != PAD_ZEROS) at = at < 0.0 ? 0.0 : at > (double)(size - 1) ? (double)(size - 1) : at;
+  if (s->padding != PAD_ZEROS) at = at<0.0 ? 0.0 : at>(double)(size - 1) ? (double)(size - 1) : at;
   return at > -2147483648.0 && at < 2147483647.0 ? at : -100.0;
 }
 
 // An element of the image, 0 outside.
 static double pixel(const sampler *s, ptrdiff_t plane, double y, double x) {
-  if (!(y >= 0.0 && y < (double)s->x->sizes[2] && x >= 0.0 && x < (double)s->x->sizes[3])) return 0.0;
+  if (!(y >= 0.0 && y < (double)s->x->sizes[2] && x >= 0.0 && x < (double)s->x->sizes[3]))
+    return 0.0;
   return load(s->x, plane + (ptrdiff_t)y * s->x->strides[2] + (ptrdiff_t)x * s->x->strides[3]);
 }
 
@@ -77,7 +96,8 @@ static void cubic_weights(double t, double w[4]) {
   const double distance[4] = {t + 1.0, t, 1.0 - t, 2.0 - t};
   for (size_t i = 0; i < 4; i++) {
     const double d = distance[i];
-    w[i] = d <= 1.0 ? ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0 : ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a;
+    w[i] = d <= 1.0 ? ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0
+                    : ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a;
   }
 }
 
@@ -93,7 +113,8 @@ static double sample(const sampler *s, ptrdiff_t plane, double y, double x) {
     for (int i = 0; i < 4; i++) {
       double row = 0.0;
       for (int j = 0; j < 4; j++) {
-        row += wx[j] * pixel(s, plane, padded(s, top - 1.0 + i, height), padded(s, left - 1.0 + j, width));
+        row += wx[j] *
+               pixel(s, plane, padded(s, top - 1.0 + i, height), padded(s, left - 1.0 + j, width));
       }
       sum += wy[i] * row;
     }
@@ -103,8 +124,10 @@ static double sample(const sampler *s, ptrdiff_t plane, double y, double x) {
   x = padded(s, x, width);
   if (s->mode == NEAREST) return pixel(s, plane, rint(y), rint(x));
   const double top = floor(y), left = floor(x), down = y - top, right = x - left;
-  return (1.0 - down) * ((1.0 - right) * pixel(s, plane, top, left) + right * pixel(s, plane, top, left + 1.0)) +
-         down * ((1.0 - right) * pixel(s, plane, top + 1.0, left) + right * pixel(s, plane, top + 1.0, left + 1.0));
+  return (1.0 - down) * ((1.0 - right) * pixel(s, plane, top, left) +
+                         right * pixel(s, plane, top, left + 1.0)) +
+         down * ((1.0 - right) * pixel(s, plane, top + 1.0, left) +
+                 right * pixel(s, plane, top + 1.0, left + 1.0));
 }
 
 // Items are rows of positions: images × rows of the grid. All channels share a position.
@@ -114,12 +137,15 @@ static void sample_rows(void *opaque, size_t begin, size_t end) {
   for (size_t i = begin; i < end; i++) {
     const ptrdiff_t n = (ptrdiff_t)(i / height), y = (ptrdiff_t)(i % height);
     for (ptrdiff_t x = 0; x < s->out->sizes[3]; x++) {
-      const ptrdiff_t at = n * s->grid->strides[0] + y * s->grid->strides[1] + x * s->grid->strides[2];
+      const ptrdiff_t at =
+          n * s->grid->strides[0] + y * s->grid->strides[1] + x * s->grid->strides[2];
       const double to_x = load(s->grid, at), to_y = load(s->grid, at + s->grid->strides[3]);
       for (ptrdiff_t c = 0; c < s->out->sizes[1]; c++) {
         const double value = sample(s, n * s->x->strides[0] + c * s->x->strides[1], to_y, to_x);
         store(s->out,
-              n * s->out->strides[0] + c * s->out->strides[1] + y * s->out->strides[2] + x * s->out->strides[3], value);
+              n * s->out->strides[0] + c * s->out->strides[1] + y * s->out->strides[2] +
+                  x * s->out->strides[3],
+              value);
       }
     }
   }
@@ -135,13 +161,19 @@ et_status op_grid_sampler_2d_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_bool(ctx, args, 4, &s.align_corners));
   ET_TRY(eti_arg_tensor(ctx, args, 5, &out));
   ET_TRY(check_images(ctx, "grid_sampler_2d", x, out));
-  ET_CHECK(grid->rank == 4 && grid->sizes[3] == 2 && grid->sizes[0] == x->sizes[0] && grid->dtype == x->dtype && grid != out,
-           ctx->err, ET_INVALID_ARGUMENT, "grid_sampler_2d: grid is %s of rank %d, needs %s[%d, height, width, 2]",
-           et_dtype_name((et_dtype)grid->dtype), (int)grid->rank, et_dtype_name((et_dtype)x->dtype), (int)x->sizes[0]);
-  ET_CHECK(s.mode >= BILINEAR && s.mode <= BICUBIC && s.padding >= PAD_ZEROS && s.padding <= PAD_REFLECTION, ctx->err,
-           ET_INVALID_ARGUMENT, "grid_sampler_2d: interpolation %lld and padding %lld, needs 0, 1 or 2", (long long)s.mode,
-           (long long)s.padding);
-  const eti_shape shape = {.rank = 4, .sizes = {x->sizes[0], x->sizes[1], grid->sizes[1], grid->sizes[2]}};
+  ET_CHECK(grid->rank == 4 && grid->sizes[3] == 2 && grid->sizes[0] == x->sizes[0] &&
+               grid->dtype == x->dtype && grid != out,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "grid_sampler_2d: grid is %s of rank %d, needs %s[%d, height, width, 2]",
+           et_dtype_name((et_dtype)grid->dtype), (int)grid->rank, et_dtype_name((et_dtype)x->dtype),
+           (int)x->sizes[0]);
+  ET_CHECK(s.mode >= BILINEAR && s.mode <= BICUBIC && s.padding >= PAD_ZEROS &&
+               s.padding <= PAD_REFLECTION,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "grid_sampler_2d: interpolation %lld and padding %lld, needs 0, 1 or 2",
+           (long long)s.mode, (long long)s.padding);
+  const eti_shape shape = {.rank = 4,
+                           .sizes = {x->sizes[0], x->sizes[1], grid->sizes[1], grid->sizes[2]}};
   ET_TRY(eti_resize(ctx, out, &shape));
   if (out->numel == 0) return ET_OK;
   s.x = x;
@@ -172,7 +204,8 @@ static double triangle(const window *w, int64_t i) {
 
 // The input positions that make output o, and the sum of their weights.
 static window window_of(const filter *f, size_t d, int64_t o) {
-  const double scale = f->scale[d], support = scale >= 1.0 ? scale : 1.0, size = (double)f->x->sizes[2 + d];
+  const double scale = f->scale[d], support = scale >= 1.0 ? scale : 1.0,
+               size = (double)f->x->sizes[2 + d];
   window w = {.center = scale * ((double)o + 0.5), .step = 1.0 / support};
   const double from = w.center - support + 0.5, to = w.center + support + 0.5;
   w.from = from > 0.0 ? (int64_t)fmin(from, size) : 0;
@@ -186,7 +219,8 @@ static void filter_rows(void *opaque, size_t begin, size_t end) {
   const filter *const f = opaque;
   const size_t height = (size_t)f->out->sizes[2], channels = (size_t)f->out->sizes[1];
   for (size_t i = begin; i < end; i++) {
-    const ptrdiff_t n = (ptrdiff_t)(i / height / channels), c = (ptrdiff_t)(i / height % channels), y = (ptrdiff_t)(i % height);
+    const ptrdiff_t n = (ptrdiff_t)(i / height / channels), c = (ptrdiff_t)(i / height % channels),
+                    y = (ptrdiff_t)(i % height);
     const ptrdiff_t in = n * f->x->strides[0] + c * f->x->strides[1];
     const ptrdiff_t out = n * f->out->strides[0] + c * f->out->strides[1] + y * f->out->strides[2];
     const window wy = window_of(f, 0, y);
@@ -223,8 +257,9 @@ et_status op_upsample_bilinear2d_aa_out(et_kernel_ctx *ctx, et_value *const *arg
     bool has_factor = false;
     ET_TRY(eti_arg_optional_double(ctx, args, 3 + d, &has_factor, &factor));
     ET_CHECK(n == 2 && sizes[d] >= 1 && sizes[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "_upsample_bilinear2d_aa: output_size has %zu entries, entry %zu is %lld; needs 2 of at least 1", n, d,
-             (long long)sizes[d]);
+             "_upsample_bilinear2d_aa: output_size has %zu entries, entry %zu is %lld; needs 2 of "
+             "at least 1",
+             n, d, (long long)sizes[d]);
     const double in = (double)x->sizes[2 + d], to = (double)sizes[d];
     if (align_corners) {
       f.scale[d] = to > 1.0 ? (in - 1.0) / (to - 1.0) : 0.0;
@@ -232,9 +267,11 @@ et_status op_upsample_bilinear2d_aa_out(et_kernel_ctx *ctx, et_value *const *arg
       f.scale[d] = has_factor && factor > 0.0 ? 1.0 / factor : in / to;
     }
   }
-  const eti_shape shape = {.rank = 4, .sizes = {x->sizes[0], x->sizes[1], (int32_t)sizes[0], (int32_t)sizes[1]}};
+  const eti_shape shape = {
+      .rank = 4, .sizes = {x->sizes[0], x->sizes[1], (int32_t)sizes[0], (int32_t)sizes[1]}};
   ET_TRY(eti_resize(ctx, out, &shape));
   if (out->numel == 0) return ET_OK;
-  et_parallel_for(ctx->pool, filter_rows, &f, out->numel / (size_t)sizes[1], 1 + 2048 / (size_t)sizes[1]);
+  et_parallel_for(ctx->pool, filter_rows, &f, out->numel / (size_t)sizes[1],
+                  1 + 2048 / (size_t)sizes[1]);
   return ET_OK;
 }

@@ -195,8 +195,10 @@ static void add_cpu_features(PyObject *list) {
   FEATURE("sse4.2")
   FEATURE("avx")
   FEATURE("fma")
-  FEATURE("avx2") FEATURE("avx512f") FEATURE("avx512bw") FEATURE("avx512dq") FEATURE("avx512vl")
-      FEATURE("avx512vnni") FEATURE("avx512bf16")
+  FEATURE("avx2")
+  FEATURE("avx512f")
+  FEATURE("avx512bw")
+  FEATURE("avx512dq") FEATURE("avx512vl") FEATURE("avx512vnni") FEATURE("avx512bf16")
 #undef FEATURE
 }
 static const char machine[] = "x86-64";

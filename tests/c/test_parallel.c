@@ -1,5 +1,5 @@
-// Tests of et_parallel_for and of the POSIX thread pool: every item once, at any number of threads, nested and at once.
-// Under the tsan preset they are also the test for data races.
+// Tests of et_parallel_for and of the POSIX thread pool: every item once, at any number of threads,
+// nested and at once. Under the tsan preset they are also the test for data races.
 #include "runtime/et.h"
 
 #include "et_test.h"
@@ -17,7 +17,9 @@ typedef struct tally {
   const et_pool *inner;  // NULL: no nesting
 } tally;
 
-static void count_inner(void *ctx, size_t begin, size_t end) { atomic_fetch_add((atomic_uint *)ctx, (unsigned)(end - begin)); }
+static void count_inner(void *ctx, size_t begin, size_t end) {
+  atomic_fetch_add((atomic_uint *)ctx, (unsigned)(end - begin));
+}
 
 static void count(void *ctx, size_t begin, size_t end) {
   tally *t = ctx;
@@ -71,7 +73,8 @@ static void every_item_is_done_once_at_any_number_of_threads(void) {
     pool_rig r = start(n_threads);
     bool is_good = r.handle.n_threads == n_threads;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-      for (size_t grain = 1; grain <= 512; grain *= 8) is_good = is_good && covers_once(&r.handle, counts[i], grain, NULL);
+      for (size_t grain = 1; grain <= 512; grain *= 8)
+        is_good = is_good && covers_once(&r.handle, counts[i], grain, NULL);
     }
     stop(&r);
     EXPECT(is_good);
@@ -98,7 +101,8 @@ static void many_jobs_in_a_row_leave_nothing_behind(void) {
   EXPECT(is_good);
 }
 
-// Two users of one pool at once: tasks of the outer pool's threads, each a caller of the inner pool.
+// Two users of one pool at once: tasks of the outer pool's threads, each a caller of the inner
+// pool.
 static void shared_caller(void *ctx, size_t i) {
   (void)i;
   if (!covers_once(ctx, 500, 1, NULL)) abort();

@@ -1,12 +1,13 @@
-// Tests of the ways to open and run a method beside the plain one: trusted opening, runs with events, in steps, stopped,
-// unprepared. All give the numbers of the plain way.
+// Tests of the ways to open and run a method beside the plain one: trusted opening, runs with
+// events, in steps, stopped, unprepared. All give the numbers of the plain way.
 #include "rig.h"
 
 static const int32_t shape[] = {2, 3};
 
 static bool run_once(rig *r, float *out) {
   float x[6] = {1, -2, 3, -4, 5, -6};
-  if (rig_set(r, 0, x, ET_F32, 2, shape) != ET_OK || et_method_execute(r->method, &r->err) != ET_OK) return false;
+  if (rig_set(r, 0, x, ET_F32, 2, shape) != ET_OK || et_method_execute(r->method, &r->err) != ET_OK)
+    return false;
   memcpy(out, et_method_output(r->method, 0)->as.tensor->data, 6 * sizeof *out);
   return true;
 }
@@ -42,7 +43,8 @@ static void numbers_do_not_depend_on_preparing(void) {
   b.config.no_prepare = true;
   EXPECT(rig_start(&a, "forward") && run_once(&a, prepared));
   EXPECT(rig_start(&b, "forward") && run_once(&b, plain));
-  EXPECT(memcmp(prepared, plain, sizeof plain) == 0 && b.needs.method_bytes <= a.needs.method_bytes);
+  EXPECT(memcmp(prepared, plain, sizeof plain) == 0 &&
+         b.needs.method_bytes <= a.needs.method_bytes);
   rig_end(&a);
   rig_end(&b);
 }
@@ -59,7 +61,8 @@ static et_status listen(void *ctx, const et_event *event) {
     return ++l->n_begin == l->stop_at ? ET_INTERRUPTED : ET_OK;
   }
   const et_value *result = event->args[event->n_args - 1];
-  l->in_order = l->in_order && event->status == ET_OK && result->tag == ET_TENSOR && result->as.tensor->data != NULL;
+  l->in_order = l->in_order && event->status == ET_OK && result->tag == ET_TENSOR &&
+                result->as.tensor->data != NULL;
   l->n_end++;
   return ET_OK;
 }

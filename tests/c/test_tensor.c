@@ -1,4 +1,5 @@
-// Tests of the runtime's small parts, which need no file: resizing, strides, arenas, operator tables, the error formatter.
+// Tests of the runtime's small parts, which need no file: resizing, strides, arenas, operator
+// tables, the error formatter.
 #include "runtime/arena.h"
 #include "runtime/check.h"
 #include "runtime/dtype.h"
@@ -17,8 +18,14 @@ typedef struct shaped {
 static void fill(shaped *s, unsigned flags) {
   const shaped filled = {.sizes = {2, 3, 4}, .strides = {12, 1, 3}, .dim_order = {0, 2, 1}};
   *s = filled;
-  const et_tensor t = {.sizes = s->sizes, .strides = s->strides, .dim_order = s->dim_order, .numel = 24, .capacity = 24,
-                       .dtype = ET_F32, .rank = 3, .flags = (uint16_t)flags};
+  const et_tensor t = {.sizes = s->sizes,
+                       .strides = s->strides,
+                       .dim_order = s->dim_order,
+                       .numel = 24,
+                       .capacity = 24,
+                       .dtype = ET_F32,
+                       .rank = 3,
+                       .flags = (uint16_t)flags};
   s->t = t;
 }
 
@@ -33,14 +40,16 @@ static void a_dynamic_tensor_takes_any_shape_that_fits(void) {
   EXPECT(et_tensor_resize(&s.t, empty, 3, &err) == ET_OK);
   EXPECT(s.t.numel == 0 && s.strides[1] == 1 && s.strides[2] == 1 && s.strides[0] == 4);
   const int32_t full[] = {2, 3, 4};
-  EXPECT(et_tensor_resize(&s.t, full, 3, &err) == ET_OK && s.t.numel == 24 && et_tensor_bytes(&s.t) == 96);
+  EXPECT(et_tensor_resize(&s.t, full, 3, &err) == ET_OK && s.t.numel == 24 &&
+         et_tensor_bytes(&s.t) == 96);
 }
 
 static void resize_beyond_capacity_is_refused(void) {
   shaped s;
   et_error err;
   fill(&s, ET_TENSOR_DYNAMIC);
-  const int32_t large[] = {2, 3, 5}, negative[] = {2, -3, 4}, huge[] = {0x7fffffff, 0x7fffffff, 0x7fffffff};
+  const int32_t large[] = {2, 3, 5}, negative[] = {2, -3, 4},
+                huge[] = {0x7fffffff, 0x7fffffff, 0x7fffffff};
   EXPECT(et_tensor_resize(&s.t, large, 3, &err) == ET_NOT_SUPPORTED);
   EXPECT_ERROR(&err, ET_NOT_SUPPORTED, "more than the 24 elements planned");
   EXPECT(et_tensor_resize(&s.t, negative, 3, &err) == ET_NOT_SUPPORTED);
@@ -66,17 +75,20 @@ static void dim_orders_are_compared_without_dimensions_of_one(void) {
   const uint8_t plain[] = {0, 1, 2}, last[] = {0, 2, 1}, twice[] = {0, 0, 1}, far[] = {0, 1, 9};
   EXPECT(eti_same_order(wide, plain, NULL, 3) && !eti_same_order(wide, plain, last, 3));
   EXPECT(eti_same_order(thin, plain, last, 3));
-  EXPECT(eti_is_permutation(last, 3) && !eti_is_permutation(twice, 3) && !eti_is_permutation(far, 3));
+  EXPECT(eti_is_permutation(last, 3) && !eti_is_permutation(twice, 3) &&
+         !eti_is_permutation(far, 3));
   EXPECT(eti_is_permutation(plain, 0));
 }
 
 static void an_arena_gives_what_it_counted_and_not_a_byte_more(void) {
   _Alignas(64) uint8_t bytes[256];
   et_arena counting = eti_arena_counting();
-  EXPECT(eti_arena_claim(&counting, 3, 5, 1) == NULL && eti_arena_claim(&counting, 2, 8, 8) == NULL);
+  EXPECT(eti_arena_claim(&counting, 3, 5, 1) == NULL &&
+         eti_arena_claim(&counting, 2, 8, 8) == NULL);
   EXPECT(counting.used == 32 && eti_arena_status(&counting, NULL) == ET_OK);
   et_arena arena = eti_arena_over((et_span){bytes, 32});
-  EXPECT(eti_arena_claim(&arena, 3, 5, 1) == bytes && eti_arena_claim(&arena, 2, 8, 8) == bytes + 16);
+  EXPECT(eti_arena_claim(&arena, 3, 5, 1) == bytes &&
+         eti_arena_claim(&arena, 2, 8, 8) == bytes + 16);
   EXPECT(eti_arena_claim(&arena, 1, 1, 1) == NULL);
   et_error err;
   EXPECT(eti_arena_status(&arena, &err) == ET_OUT_OF_MEMORY);
@@ -102,12 +114,16 @@ static void claims_that_overflow_fail(void) {
 }
 
 static void operators_are_found_in_the_first_table_that_has_them(void) {
-  static const et_op mine[] = {{.name = "aten::add.out"}, {.name = "my::op"}}, theirs[] = {{.name = "aten::add"}, {.name = "aten::add.out"}};
+  static const et_op mine[] = {{.name = "aten::add.out"}, {.name = "my::op"}},
+                     theirs[] = {{.name = "aten::add"}, {.name = "aten::add.out"}};
   const et_op_table last = {theirs, 2, NULL}, first = {mine, 2, &last};
-  EXPECT(eti_op_find(&first, "aten::add", "out") == &mine[0] && et_op_find(&first, "aten::add.out") == &mine[0]);
-  EXPECT(eti_op_find(&first, "aten::add", "") == &theirs[0] && eti_op_find(&first, "aten::add", NULL) == &theirs[0]);
+  EXPECT(eti_op_find(&first, "aten::add", "out") == &mine[0] &&
+         et_op_find(&first, "aten::add.out") == &mine[0]);
+  EXPECT(eti_op_find(&first, "aten::add", "") == &theirs[0] &&
+         eti_op_find(&first, "aten::add", NULL) == &theirs[0]);
   EXPECT(et_op_find(&first, "my::op") == &mine[1] && eti_op_find(&first, "my::op", "out") == NULL);
-  EXPECT(et_op_find(&first, "aten::ad") == NULL && et_op_find(&first, "") == NULL && et_op_find(NULL, "my::op") == NULL);
+  EXPECT(et_op_find(&first, "aten::ad") == NULL && et_op_find(&first, "") == NULL &&
+         et_op_find(NULL, "my::op") == NULL);
 }
 
 static void every_operator_of_the_library_is_found_by_its_name(void) {
@@ -125,7 +141,8 @@ static void the_formatter_prints_what_printf_prints(void) {
     EXPECT(eti_fail(&err, ET_INTERNAL, "%g", numbers[i]) == ET_INTERNAL);
     EXPECT(strcmp(err.message, wanted) == 0);
   }
-  (void)eti_fail(&err, ET_INTERNAL, "%d %u %ld %lld %zu %x %c %s %%", -7, 7u, -8L, -9LL, (size_t)10, 255, 'c', "text");
+  (void)eti_fail(&err, ET_INTERNAL, "%d %u %ld %lld %zu %x %c %s %%", -7, 7u, -8L, -9LL, (size_t)10,
+                 255, 'c', "text");
   EXPECT(strcmp(err.message, "-7 7 -8 -9 10 ff c text %") == 0);
   (void)eti_fail(&err, ET_INTERNAL, "%lld", (long long)INT64_MIN);
   EXPECT(strcmp(err.message, "-9223372036854775808") == 0);
@@ -142,7 +159,8 @@ static void long_messages_are_cut_and_context_goes_in_front(void) {
   (void)eti_fail(&err, ET_INTERNAL, "%s", text);
   EXPECT(strlen(err.message) == ET_ERROR_MESSAGE_BYTES - 1);
   eti_context(&err, "%s %d: ", "input", 3);
-  EXPECT(strncmp(err.message, "input 3: xxx", 12) == 0 && strlen(err.message) == ET_ERROR_MESSAGE_BYTES - 1);
+  EXPECT(strncmp(err.message, "input 3: xxx", 12) == 0 &&
+         strlen(err.message) == ET_ERROR_MESSAGE_BYTES - 1);
   eti_append(&err, "end");
   EXPECT(strlen(err.message) == ET_ERROR_MESSAGE_BYTES - 1);
   (void)eti_fail(&err, ET_NOT_FOUND, "a");
@@ -152,7 +170,8 @@ static void long_messages_are_cut_and_context_goes_in_front(void) {
 }
 
 static void statuses_and_element_types_have_names(void) {
-  EXPECT(strcmp(et_status_name(ET_OK), "Ok") == 0 && strcmp(et_status_name(ET_INTERRUPTED), "Interrupted") == 0);
+  EXPECT(strcmp(et_status_name(ET_OK), "Ok") == 0 &&
+         strcmp(et_status_name(ET_INTERRUPTED), "Interrupted") == 0);
   EXPECT(strcmp(et_status_name((et_status)0x99), "Unknown") == 0);
   EXPECT(strcmp(et_dtype_name(ET_U8), "u8") == 0 && strcmp(et_dtype_name(ET_U64), "u64") == 0);
   EXPECT(strcmp(et_dtype_name((et_dtype)30), "?") == 0 && et_dtype_bytes((et_dtype)30) == 0);

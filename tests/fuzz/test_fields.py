@@ -347,3 +347,23 @@ def test_a_damaged_field_has_its_status(path: str, value: Any, wanted: str) -> N
 @pytest.mark.parametrize("name", ["add_mul", "rare"])
 def test_an_undamaged_program_runs_after_it_was_written_again(name: str) -> None:
     assert outcome(write(*subject(name))) == "runs"
+
+
+def test_constants_of_old_files_lie_inside_the_tables() -> None:
+    program, segments = read(PROGRAMS["add_mul"].read_bytes())
+    start = program.segments[program.constant_segment.segment_index].offset
+    start += program.constant_segment.offsets[1]
+    buffers = [s.Buffer(b""), s.Buffer(segments[start : start + 24])]
+    for segment in (None, s.SubsegmentOffsets(0, [])):
+        old = replace(program, constant_segment=segment, constant_buffer=buffers, segments=[])
+        x = np.arange(6, dtype=np.float32).reshape(2, 3)
+        found, wanted = (
+            Runtime.get().load_program(data).load_method("forward").execute([x])[0]
+            for data in (write(old, b""), PROGRAMS["add_mul"].read_bytes())
+        )
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(wanted))
+        short = replace(old, constant_buffer=[s.Buffer(b""), s.Buffer(b"\0" * 8)])
+        assert outcome(write(short, b"")) == "InvalidArgument"
+        assert outcome(write(replace(old, constant_buffer=buffers[:1]), b"")) == "InvalidArgument"
+    both = replace(program, constant_buffer=buffers)
+    assert outcome(write(both, segments)) == INVALID

@@ -1,0 +1,46 @@
+"""The public header compiles alone, as C11 and as C++17, with every compiler that is here."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WARNINGS = [
+    "-Wall",
+    "-Wextra",
+    "-Wshadow",
+    "-Wconversion",
+    "-Wundef",
+    "-pedantic-errors",
+    "-Werror",
+]
+CASES = [
+    (compiler, language, standard)
+    for compilers, language, standard in (
+        (("gcc", "clang"), "c", "c11"),
+        (("g++", "clang++"), "c++", "c++17"),
+    )
+    for compiler in compilers
+    if shutil.which(compiler)
+]
+
+
+@pytest.mark.parametrize(("compiler", "language", "standard"), CASES)
+def test_the_public_header_needs_nothing_else(
+    compiler: str, language: str, standard: str, tmp_path: Path
+) -> None:
+    source = tmp_path / "user.txt"
+    source.write_text(
+        '#include "runtime/et.h"\n'
+        "et_status use(et_method *m, et_error *e);\n"
+        "et_status use(et_method *m, et_error *e) { return et_method_execute(m, e); }\n"
+    )
+    command = [compiler, f"-std={standard}", *WARNINGS, "-x", language, "-fsyntax-only"]
+    done = subprocess.run(
+        [*command, "-I", str(ROOT / "csrc"), str(source)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr

@@ -9,18 +9,16 @@
 #include "kernels/micro/select.h"
 
 // X(name): functions of one float, and of two; eltwise.body.h says what each computes.
-#define ETI_UNARY_F32_LIST(X)                                                                  \
-  X(abs)                                                                                       \
-  X(neg)                                                                                       \
-  X(ceil)                                                                                      \
-  X(floor)                                                                                     \
-  X(round)                                                                                     \
-  X(trunc) X(sign) X(relu) X(sqrt) X(rsqrt) X(reciprocal) X(square) X(cube) X(inverse_square)  \
-      X(exp) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos)    \
-          X(atan) X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(sigmoid) X(gelu) \
-              X(gelu_tanh) X(logit) X(logit_eps) X(clamp) X(leaky_relu) X(elu)
+// clang-format off
+#define ETI_UNARY_F32_LIST(X) \
+  X(abs) X(neg) X(ceil) X(floor) X(round) X(trunc) X(sign) X(relu) X(sqrt) X(rsqrt) \
+  X(reciprocal) X(square) X(cube) X(inverse_square) X(exp) X(expm1) X(log) X(log2) X(log10) \
+  X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) \
+  X(acosh) X(atanh) X(erf) X(sigmoid) X(gelu) X(gelu_tanh) X(logit) X(logit_eps) X(clamp) \
+  X(leaky_relu) X(elu)
 #define ETI_BINARY_F32_LIST(X) \
   X(add) X(sub) X(mul) X(div) X(add_scaled) X(maximum) X(minimum) X(pow) X(atan2) X(glu)
+// clang-format on
 
 typedef struct eti_eltwise {
 #define ETI_FIELD(name) eti_loop name;

@@ -8,8 +8,9 @@
 #include "runtime/et.h"
 
 // Fills err (when not NULL) with status and a printf-formatted message, and returns status.
-// Supports %s %d %u %i %x %c %% with the length modifiers l, ll and z, and %g for doubles; status.c
-// has the formatter, so no stdio is linked.
+// Supports %s %d %u %i %x %c %% with the length modifiers l, ll and z, and %g for doubles (whose
+// exponents are written without zeros, and only from 1e-5 and 1e6 outward); status.c has the
+// formatter, so no stdio is linked.
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4), cold))
 #endif

@@ -51,7 +51,7 @@ static void put_unsigned(sink *s, unsigned long long v, unsigned base) {
   while (n > 0) put(s, digits[--n]);
 }
 
-// Six significant digits, as %g prints them. Error texts need no correct rounding of the last
+// Six significant digits much as %g prints them. Error texts need no correct rounding of the last
 // digit.
 static void put_double(sink *s, double v) {
   if (v != v) {

@@ -132,7 +132,7 @@ static void every_operator_of_the_library_is_found_by_its_name(void) {
   }
 }
 
-static void the_formatter_prints_what_printf_prints(void) {
+static void the_formatter_prints_text_integers_and_plain_doubles_as_printf_does(void) {
   static const double numbers[] = {0, 1, -2.5, 0.1, 123456, 0.00012345, 3.14159265, 1e20, -1e-10};
   char wanted[64];
   et_error err;
@@ -188,7 +188,7 @@ static const et_test tests[] = {
     ET_CASE(claims_that_overflow_fail),
     ET_CASE(operators_are_found_in_the_first_table_that_has_them),
     ET_CASE(every_operator_of_the_library_is_found_by_its_name),
-    ET_CASE(the_formatter_prints_what_printf_prints),
+    ET_CASE(the_formatter_prints_text_integers_and_plain_doubles_as_printf_does),
     ET_CASE(long_messages_are_cut_and_context_goes_in_front),
     ET_CASE(statuses_and_element_types_have_names),
 };

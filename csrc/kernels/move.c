@@ -47,6 +47,24 @@ et_status eti_move_view(const et_kernel_ctx *ctx, et_tensor *out, const et_tenso
   return ET_OK;
 }
 
+et_status eti_plan_clone(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                         const et_tensor *self, eti_copy_plan *plan) {
+  (void)args;
+  const eti_view view = eti_view_of(self);
+  return eti_move_view(ctx, out, self, &view, plan);
+}
+
+et_status eti_plan_convert(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                           const et_tensor *self, eti_copy_plan *plan) {
+  (void)args;
+  const eti_view from = eti_view_of(self);
+  ET_TRY(eti_plan_begin_cast(plan, (et_dtype)out->dtype, (et_dtype)self->dtype, ctx->err));
+  ET_TRY(eti_resize(ctx, out, &from.shape));
+  const eti_view to = eti_view_of(out);
+  eti_plan_views(plan, &to, &from);
+  return ET_OK;
+}
+
 et_status eti_parts_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t n,
                             eti_part_fn part) {
   const et_kernel_ctx k = eti_silent_args(ctx);

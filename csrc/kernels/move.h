@@ -35,6 +35,12 @@ et_status eti_move_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i_
 et_status eti_move_view(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self,
                         const eti_view *view, eti_copy_plan *plan);
 
+// Plan functions of copies of a whole tensor: with its element type, and into the output's.
+et_status eti_plan_clone(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                         const et_tensor *self, eti_copy_plan *plan);
+et_status eti_plan_convert(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                           const et_tensor *self, eti_copy_plan *plan);
+
 // Plans of several copies in one block of state. Part k is planned by the function given; n parts
 // are kept back to back.
 typedef et_status (*eti_part_fn)(const et_kernel_ctx *ctx, et_value *const *args, size_t k,

@@ -6,45 +6,27 @@
 
 // ---- Same shape, same element type
 
-static et_status plan_clone(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
-                            const et_tensor *self, eti_copy_plan *plan) {
-  (void)args;
-  const eti_view view = eti_view_of(self);
-  return eti_move_view(ctx, out, self, &view, plan);
-}
-
 et_status op_alias_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 1, plan_clone);
+  return eti_move_run(ctx, args, 1, eti_plan_clone);
 }
 et_status prepare_alias_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 1, plan_clone);
+  return eti_move_prepare(ctx, args, 1, eti_plan_clone);
 }
 
 et_status op_clone_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 2, plan_clone);
+  return eti_move_run(ctx, args, 2, eti_plan_clone);
 }
 et_status prepare_clone_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, plan_clone);
+  return eti_move_prepare(ctx, args, 2, eti_plan_clone);
 }
 
 // ---- Same shape, any element type
 
-static et_status plan_to(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
-                         const et_tensor *self, eti_copy_plan *plan) {
-  (void)args;
-  const eti_view from = eti_view_of(self);
-  ET_TRY(eti_plan_begin_cast(plan, (et_dtype)out->dtype, (et_dtype)self->dtype, ctx->err));
-  ET_TRY(eti_resize(ctx, out, &from.shape));
-  const eti_view to = eti_view_of(out);
-  eti_plan_views(plan, &to, &from);
-  return ET_OK;
-}
-
 et_status op_to_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 3, plan_to);
+  return eti_move_run(ctx, args, 3, eti_plan_convert);
 }
 et_status prepare_to_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 3, plan_to);
+  return eti_move_prepare(ctx, args, 3, eti_plan_convert);
 }
 
 // ---- copy: src, broadcast and converted, over self

@@ -4,36 +4,18 @@
 // several orders for one layout, so it is not read. Relies on move.h.
 #include "kernels/move.h"
 
-static et_status plan_to_dim_order(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
-                                   const et_tensor *self, eti_copy_plan *plan) {
-  (void)args;
-  const eti_view from = eti_view_of(self);
-  ET_TRY(eti_plan_begin_cast(plan, (et_dtype)out->dtype, (et_dtype)self->dtype, ctx->err));
-  ET_TRY(eti_resize(ctx, out, &from.shape));
-  const eti_view to = eti_view_of(out);
-  eti_plan_views(plan, &to, &from);
-  return ET_OK;
-}
-
 et_status op_to_dim_order_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 3, plan_to_dim_order);
+  return eti_move_run(ctx, args, 3, eti_plan_convert);
 }
 et_status prepare_to_dim_order_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 3, plan_to_dim_order);
-}
-
-static et_status plan_clone_dim_order(const et_kernel_ctx *ctx, et_value *const *args,
-                                      et_tensor *out, const et_tensor *self, eti_copy_plan *plan) {
-  (void)args;
-  const eti_view view = eti_view_of(self);
-  return eti_move_view(ctx, out, self, &view, plan);
+  return eti_move_prepare(ctx, args, 3, eti_plan_convert);
 }
 
 et_status op_clone_dim_order_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 3, plan_clone_dim_order);
+  return eti_move_run(ctx, args, 3, eti_plan_clone);
 }
 et_status prepare_clone_dim_order_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 3, plan_clone_dim_order);
+  return eti_move_prepare(ctx, args, 3, eti_plan_clone);
 }
 
 et_status op_empty_dim_order_out(et_kernel_ctx *ctx, et_value *const *args) {

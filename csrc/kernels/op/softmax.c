@@ -201,13 +201,7 @@ static et_status softmax(const et_kernel_ctx *ctx, et_value *const *args, bool l
   ET_TRY(eti_resize_like(ctx, out, self));
   if (out->numel == 0) return ET_OK;
   const bool alike = eti_same_layout(out, self) && out->dtype == self->dtype;
-  if (!alike) {
-    eti_copy_plan plan;
-    const eti_view to = eti_view_of(out), from = eti_view_of(self);
-    ET_TRY(eti_plan_begin_cast(&plan, (et_dtype)out->dtype, (et_dtype)self->dtype, ctx->err));
-    eti_plan_views(&plan, &to, &from);
-    eti_plan_run(&plan, ctx->pool, out->data, self->data);
-  }
+  if (!alike) ET_TRY(eti_copy_tensor(ctx, out, self));
   run_job(ctx, out, alike ? self->data : out->data, dim, log);
   return ET_OK;
 }

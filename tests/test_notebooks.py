@@ -1,4 +1,4 @@
-"""Every notebook runs from top to bottom in a fresh kernel, and the demo's pieces with it."""
+"""Every notebook runs from top to bottom in a fresh kernel and is stored with its output."""
 
 from __future__ import annotations
 

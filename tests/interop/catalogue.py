@@ -37,7 +37,6 @@ class Case:
     upstream_exports: bool = (
         True  # False: a defect of upstream's exporter or kernels stands in the way
     )
-    upstream_runs: bool = True  # False: a defect of upstream's kernels shows in our files, too
     tolerance: tuple[float, float] = (1e-4, 1e-5)
     tags: frozenset[str] = field(default_factory=frozenset)
 
@@ -509,14 +508,6 @@ def _first_rows(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
 
 
 BY_DATA = [
-    # Upstream's nonzero writes its indices in another layout than the one it recorded.
-    Case(
-        "nonzero",
-        lambda: Lambda(lambda x: torch.nonzero(x > 0)),
-        lambda: (torch.randn(3, 4),),
-        upstream_exports=False,
-        upstream_runs=False,
-    ),
     Case(
         "masked_select",
         lambda: Lambda(lambda x: x[x > 0] * 2),

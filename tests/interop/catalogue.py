@@ -8,7 +8,7 @@ numbers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -38,7 +38,6 @@ class Case:
         True  # False: a defect of upstream's exporter or kernels stands in the way
     )
     tolerance: tuple[float, float] = (1e-4, 1e-5)
-    tags: frozenset[str] = field(default_factory=frozenset)
 
     def all_inputs(self) -> list[Inputs]:
         torch.manual_seed(7)

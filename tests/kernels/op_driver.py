@@ -171,7 +171,7 @@ def library() -> ctypes.CDLL:
         ctypes.c_size_t,
         ctypes.c_void_p,
     ]
-    lib.etd_time.restype = ctypes.c_double
+    lib.etd_time.restype = lib.etd_peak_gflops.restype = ctypes.c_double
     lib.etd_time.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
     return lib
 
@@ -411,7 +411,7 @@ def run_scalar_op(name: str, *args: Any) -> Any:
 def time_op(
     name: str, *args: Any, out: Sequence[Out], prepared: bool = True, repeats: int = 1000
 ) -> float:
-    """Nanoseconds of one call (best of five rounds, one thread)."""
+    """Nanoseconds of processor time of one call (best of five rounds, one thread)."""
     lib = library()
     real, ahead = _Values(False), _Values(True)
     array, _ = real.call(args, out, False)

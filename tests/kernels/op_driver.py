@@ -15,7 +15,7 @@ become the integers of the file format. Lists of tensors, ints, floats and bools
 their first element; Tensors([...]) and OptionalTensors([...]) say so for empty lists or lists with
 None. An Out states the memory that was planned: dtype, largest shape, dim order, whether its shape
 may change. Output memory has guard bytes on both sides, which are checked. Other entries: has_op,
-time_op.
+time_op, isas and isa_limit.
 
 The library is built by the CMake target op_driver (ET_TESTS=ON); ET_OP_DRIVER names another build
 of it.
@@ -27,7 +27,8 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -63,6 +64,7 @@ TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.complex128: (1e-7, 1e-7),
 }
 GUARD = 256
+ISA_COUNT = 4
 
 NONE, TENSOR, STRING, DOUBLE, INT, BOOL, BOOL_LIST, DOUBLE_LIST, INT_LIST, TENSOR_LIST = range(10)
 OPTIONAL_TENSOR_LIST = 11
@@ -390,6 +392,21 @@ def run_op(
     if status != 0:
         raise OpError(status, err.message.decode())
     return [_read(o) for o in real.outs]
+
+
+@contextmanager
+def isa_limit(isa: int) -> Iterator[None]:
+    """Operators run inside use instruction sets up to this one (eti_isa of micro/select.h)."""
+    library().etd_limit_isa(isa)
+    try:
+        yield
+    finally:
+        library().etd_limit_isa(ISA_COUNT)
+
+
+def isas() -> list[int]:
+    """The instruction sets of this CPU, scalar first."""
+    return list(range(library().etd_best_isa() + 1))
 
 
 def run_scalar_op(name: str, *args: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import Const, OpError, Out, check_op, run_op
+from op_driver import Const, OpError, Out, check_op, isa_limit, isas, run_op
 
 convolution = torch.ops.aten.convolution.out
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
@@ -213,6 +213,27 @@ def test_packing_layout_and_threads_do_not_change_a_bit(name: str) -> None:
                 prepared=prepared,
                 threads=threads,
             )
+    assert all(torch.equal(r, results[0]) for r in results)
+
+
+@pytest.mark.parametrize("name", [n for n, c in CASES.items() if 0 not in c.x])
+def test_every_instruction_set_gives_the_same_bits(name: str) -> None:
+    case = CASES[name]
+    x, w, b = case.tensors(torch.float32)
+    expected = torch.ops.aten.convolution(x, w, b, *case.arguments())
+    results = []
+    for isa in isas():
+        with isa_limit(isa):
+            for weight, prepared in ((w, False), (Const(w), True)):
+                results += run_op(
+                    "aten::convolution.out",
+                    x,
+                    weight,
+                    b,
+                    *case.arguments(),
+                    out=[Out(torch.float32, expected.shape)],
+                    prepared=prepared,
+                )
     assert all(torch.equal(r, results[0]) for r in results)
 
 

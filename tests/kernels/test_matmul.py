@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from op_driver import Const, OpError, Out, check_op, run_op
+from op_driver import Const, OpError, Out, check_op, isa_limit, isas, run_op
 
 aten = torch.ops.aten
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
@@ -162,3 +162,71 @@ def test_wrong_arguments_are_refused_with_words() -> None:
         run_op("aten::linear.out", matrix(2, 3), matrix(2, 3), matrix(3), out=out)
     with pytest.raises(OpError):
         run_op("aten::mm.out", matrix(3, 3), matrix(3, 3), out=out)
+
+
+CHUNK = 256  # of the sums over k: micro/gemm.h
+
+
+def chunked(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """The definition of a long product: products of one chunk of k each, added one by one."""
+    total = None
+    for k in range(0, a.shape[1], CHUNK):
+        out = Out(a.dtype, (a.shape[0], b.shape[1]))
+        (part,) = run_op("aten::mm.out", a[:, k : k + CHUNK].clone(), b[k : k + CHUNK], out=[out])
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("k", [255, 256, 257, 511, 600, 4099])
+@pytest.mark.parametrize("m", [1, 3, 31, 97])
+def test_long_sums_are_added_in_chunks(m: int, k: int, dtype: torch.dtype) -> None:
+    n = 67
+    a, b = matrix(m, k, dtype=dtype), matrix(k, n, dtype=dtype)
+    expected = chunked(a, b)
+    for x, y, prepared, threads in (
+        (a, b, False, 1),
+        (a, Const(b), True, 1),
+        (Const(a), b, True, 1),
+        (a, Const(columns(b)), True, 3),
+        (columns(a), b, True, 2),
+    ):
+        for order in (None, (1, 0)):
+            out = [Out(dtype, (m, n), order)]
+            (got,) = run_op("aten::mm.out", x, y, out=out, prepared=prepared, threads=threads)
+            assert torch.equal(got, expected)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 131, 769), (2, 37, 300), (13, 61, 521), (47, 29, 258), (83, 103, 31)], ids=str
+)
+def test_every_instruction_set_gives_the_same_bits(
+    shape: tuple[int, int, int], dtype: torch.dtype
+) -> None:
+    m, n, k = shape
+    a, w, bias = matrix(m, k, dtype=dtype), matrix(n, k, dtype=dtype), matrix(n, dtype=dtype)
+    results = []
+    for isa in isas():
+        with isa_limit(isa):
+            for weight, prepared, threads in ((w, False, 1), (Const(w), True, 1), (w, True, 3)):
+                results += run_op(
+                    "aten::linear.out",
+                    a,
+                    weight,
+                    bias,
+                    out=[Out(dtype, (m, n))],
+                    prepared=prepared,
+                    threads=threads,
+                )
+    assert all(torch.equal(r, results[0]) for r in results)
+
+
+@pytest.mark.parametrize("k", [768, 4096])
+def test_long_sums_are_as_accurate_as_eager(k: int) -> None:
+    a, b = torch.rand(48, k), torch.rand(k, 48)
+    exact = a.double() @ b.double()
+    (got,) = run_op("aten::mm.out", a, b, out=[Out(torch.float32, (48, 48))])
+    ours, eager = ((x.double() - exact).abs().mean() for x in (got, a @ b))
+    assert ours <= 1.5 * eager

@@ -1,7 +1,7 @@
 // conv.h — the inner loops of convolution that are not matrix products: moving rows of an image,
 // and depthwise rows. Every output element of a depthwise row is bias, then one fused multiply-add
-// per tap in the order given, in all variants. Relies on kernels/micro/select.h. Knows no tensor.
-// f32 only.
+// per tap in the order given, in all variants: what a product of at most ETI_GEMM_CHUNK gives.
+// Relies on kernels/micro/select.h. Knows no tensor. f32 only.
 #ifndef ET_MICRO_CONV_H
 #define ET_MICRO_CONV_H
 

@@ -4,7 +4,7 @@
 //
 //   for n blocks            B block: nb columns      ┐ packed into the thread's own work memory
 //     for m blocks          A block: mb rows         ┘ unless the operand is in panels already
-//       for k blocks        kb values of k; C holds the partial sums in between
+//       for k blocks        kb values of k, whole chunks; C holds the partial sums in between
 //         for panels        a panel of the smaller block stays in the first-level cache
 //           tile
 #include "kernels/micro/gemm.h"
@@ -216,7 +216,14 @@ typedef struct blocks {
 
 // Figures measured with tests/bench/bench_kernels.py: a k block of 512 keeps a panel of each
 // operand near the first-level cache, and a block of 192 K elements stays in the second.
-enum { K_BLOCK = 512, M_BLOCK = 252, BLOCK_ELEMENTS = 192 * 1024, WORK_ALIGN = 64 };
+enum {
+  K_BLOCK = 512,
+  K_AT_ONCE = 4096,
+  M_BLOCK = 252,
+  BLOCK_ELEMENTS = 192 * 1024,
+  WORK_ALIGN = 64,
+};
+_Static_assert(K_BLOCK % ETI_GEMM_CHUNK == 0 && K_AT_ONCE % ETI_GEMM_CHUNK == 0, "whole chunks");
 
 static size_t round_up(size_t n, size_t to) {
   return (n + to - 1) / to * to;
@@ -237,9 +244,10 @@ static blocks best_blocks(const eti_gemm_kernel *kernel, size_t m, size_t n, siz
                           bool packs_a, bool packs_b, bool buffers_c) {
   const size_t nr = kernel->nr, all_m = round_up(m, mr), all_n = round_up(n, nr);
   const size_t parts = (k + K_BLOCK - 1) / K_BLOCK;
-  blocks b = {.kb = parts == 0 ? 0 : (k + parts - 1) / parts};
+  blocks b = {.kb = parts == 0 ? 0 : round_up((k + parts - 1) / parts, ETI_GEMM_CHUNK)};
   // One pass over k costs no reloads; a few rows of A always fit.
-  if (buffers_c || (m <= mr && !packs_b)) b.kb = at_most(k, 4096);
+  if (buffers_c || (m <= mr && !packs_b)) b.kb = K_AT_ONCE;
+  b.kb = at_most(b.kb, k);
   const size_t per_k = b.kb == 0 ? BLOCK_ELEMENTS : BLOCK_ELEMENTS / b.kb;
   b.mb = packs_a || buffers_c ? at_most(all_m, round_up(at_most(M_BLOCK, per_k), mr)) : all_m;
   b.nb = packs_b || buffers_c ? at_most(all_n, round_up(at_most(per_k, 4096), nr)) : all_n;
@@ -247,23 +255,25 @@ static blocks best_blocks(const eti_gemm_kernel *kernel, size_t m, size_t n, siz
   return b;
 }
 
-// Shrinks the blocks until they fit; ETI_GEMM_MIN_WORK always does.
+// Shrinks the blocks until they fit; ETI_GEMM_MIN_WORK always does. k blocks stay whole chunks.
 static blocks fit_blocks(const eti_gemm *g, size_t m, size_t n, bool packs_a, bool packs_b,
                          bool buffers_c, size_t bytes) {
   const eti_gemm_kernel *kernel = g->kernel;
   const size_t mr = g->a.height, nr = kernel->nr;
+  const bool cuts_n = packs_b || buffers_c, cuts_m = packs_a || buffers_c;
   blocks b = best_blocks(kernel, m, n, g->k, mr, packs_a, packs_b, buffers_c);
   while (work_of(kernel, &b, packs_a, packs_b, buffers_c) > bytes) {
-    if ((packs_b || buffers_c) && b.nb > nr && b.nb * (buffers_c ? 1 : 2) >= b.mb) {
+    if (cuts_n && b.nb > nr && b.nb * (buffers_c ? 1 : 2) >= b.mb) {
       b.nb = round_up(b.nb / 2, nr);
-    } else if (b.kb > 32 && (b.kb > 128 || b.mb <= 4 * mr)) {
-      b.kb = (b.kb + 1) / 2;
-    } else if ((packs_a || buffers_c) && b.mb > mr) {
+    } else if (b.kb > ETI_GEMM_CHUNK && (b.mb <= 4 * mr || !cuts_m)) {
+      b.kb = round_up(b.kb / 2, ETI_GEMM_CHUNK);
+    } else if (cuts_m && b.mb > mr) {
       b.mb = round_up(b.mb / 2, mr);
-    } else if ((packs_b || buffers_c) && b.nb > nr) {
+    } else if (cuts_n && b.nb > nr) {
       b.nb = round_up(b.nb / 2, nr);
     } else {
-      b.kb = (b.kb + 1) / 2;
+      ET_ASSERT(b.kb > ETI_GEMM_CHUNK);
+      b.kb = round_up(b.kb / 2, ETI_GEMM_CHUNK);
     }
   }
   return b;
@@ -377,7 +387,7 @@ static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes)
         }
         k.a = packs_a ? packed(g, &g->a, a_room, k.i, k.m, k0, k.n_k) : ready(&g->a, es, k.i, k0);
         run_block(g, &k, !packs_a && packs_b);
-        k.init = ETI_GEMM_KEEP;
+        k.init = ETI_GEMM_ADD;
         k0 += k.n_k;
       } while (k0 < g->k);
       if (buffers_c) g->store(g, c_room, s.nb, k.i, k.m, k.j, k.n);

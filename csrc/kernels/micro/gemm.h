@@ -1,10 +1,15 @@
 // gemm.h — C[m×n] = init + A[m×k]·B[k×n], the one product behind matmul, linear and convolution.
 //
-// Numeric contract: every element of C starts at its initial value (bias first) and adds the k
-// products in ascending k, each with one fused multiply-add: c = fma(a, b, c). Vectors run over
-// columns, never over k, and a block of k continues from the partial sum in C. So tile sizes, block
-// sizes, instruction sets and thread counts cannot change a bit. (Integers: multiply and add modulo
-// 2^bits.)
+// Numeric contract: k is cut into chunks of ETI_GEMM_CHUNK, counted from 0; the last may be
+// shorter. The first chunk starts at the element's initial value (bias, or what C held), each later
+// one at zero, and adds its products in ascending k, each with one fused multiply-add: s = fma(a,
+// b, s). Chunks are then added in ascending order: c = c + s. So an element is
+//
+//   ((chunk 0 begun at init) + chunk 1) + chunk 2 + …
+//
+// whatever the tile sizes, block sizes, instruction set, threads, or operands packed or not: they
+// cannot change a bit. Chunks keep the rounding error of long products near that of a short one.
+// (Integers: multiply and add modulo 2^bits.)
 //
 // Operands are read as panels. A panel of A holds up to mr rows, one of B exactly nr columns;
 // inside a panel the values of one k lie side by side:
@@ -27,18 +32,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/micro/select.h"
 #include "runtime/et.h"
 
 // ---- micro-kernels
+
+enum { ETI_GEMM_CHUNK = 256 };
 
 typedef enum eti_gemm_init {
   ETI_GEMM_ZERO,  // start at 0
   ETI_GEMM_ROWS,  // at bias[i]
   ETI_GEMM_COLS,  // at bias[j]
   ETI_GEMM_KEEP,  // at what C holds
+  ETI_GEMM_ADD,   // at 0, and the sum is added to what C holds: k begins at a later chunk
 } eti_gemm_init;
 
-// One tile. Steps are in elements; C's rows are c_step apart and its columns adjacent.
+// One tile; its k begins on a chunk's border. Steps are in elements; C's rows are c_step apart and
+// its columns adjacent.
 typedef struct eti_gemm_tile {
   size_t k;  // may be 0: the tile is then just initialised
   const void *a;
@@ -153,11 +163,17 @@ size_t eti_gemm_a_height(const eti_gemm_kernel *kernel, size_t m);
 // Elements of a fully packed operand (`height` rows or columns per panel); 0 when that overflows.
 size_t eti_gemm_packed_elements(size_t rows, size_t height, size_t k);
 
+// A panel of each operand, one chunk deep, and a tile of C, for the largest tile of the build.
+#if ETI_HAVE_X86
+#define ETI_GEMM_MIN_WORK 65536u
+#else
+#define ETI_GEMM_MIN_WORK 32768u
+#endif
+
 // Runs n_jobs products. job(ctx, i, g) describes the i-th one (ctx and job are set already). Work
 // memory is `bytes` bytes at a 64-aligned `work`; any amount ≥ ETI_GEMM_MIN_WORK serves,
 // eti_gemm_work_bytes gives the amount that is fast. The jobs must agree in m, n, k and kernel with
 // `shape`.
-#define ETI_GEMM_MIN_WORK 16384u
 typedef void (*eti_gemm_job_fn)(const void *ctx, size_t i, eti_gemm *g);
 // Packs an operand of n_jobs products whole: of each, rows [0, rows), panel after panel; jobs lie
 // one after another. job makes g ready for pack, as it does for a run.

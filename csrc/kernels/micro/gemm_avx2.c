@@ -31,6 +31,7 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #define V_LOAD(p) _mm256_loadu_ps(p)
 #define V_STORE(p, v) _mm256_storeu_ps(p, v)
 #define V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define V_ADD(a, b) _mm256_add_ps(a, b)
 #define V_LOAD_N(p, n) _mm256_maskload_ps(p, lanes8(n))
 #define V_STORE_N(p, v, n) _mm256_maskstore_ps(p, lanes8(n), v)
 #include "kernels/micro/gemm_tile.body.h"
@@ -45,6 +46,7 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #define V_LOAD(p) _mm256_loadu_pd(p)
 #define V_STORE(p, v) _mm256_storeu_pd(p, v)
 #define V_FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
+#define V_ADD(a, b) _mm256_add_pd(a, b)
 #define V_LOAD_N(p, n) _mm256_maskload_pd(p, lanes4(n))
 #define V_STORE_N(p, v, n) _mm256_maskstore_pd(p, lanes4(n), v)
 #include "kernels/micro/gemm_tile.body.h"
@@ -59,6 +61,7 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #define V_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define V_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 #define V_FMA(a, b, c) _mm256_add_epi32(_mm256_mullo_epi32(a, b), c)
+#define V_ADD(a, b) _mm256_add_epi32(a, b)
 #define V_LOAD_N(p, n) _mm256_maskload_epi32((const int *)(p), lanes8(n))
 #define V_STORE_N(p, v, n) _mm256_maskstore_epi32((int *)(p), lanes8(n), v)
 #include "kernels/micro/gemm_tile.body.h"
@@ -73,6 +76,7 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #define V_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define V_STORE(p, v) _mm256_storeu_si256((__m256i *)(void *)(p), v)
 #define V_FMA(a, b, c) _mm256_add_epi64(mullo64(a, b), c)
+#define V_ADD(a, b) _mm256_add_epi64(a, b)
 #define V_LOAD_N(p, n) _mm256_maskload_epi64((const long long *)(const void *)(p), lanes4(n))
 #define V_STORE_N(p, v, n) _mm256_maskstore_epi64((long long *)(void *)(p), lanes4(n), v)
 #include "kernels/micro/gemm_tile.body.h"

@@ -79,6 +79,7 @@ static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size
 #define V_LOAD(p) _mm512_loadu_ps(p)
 #define V_STORE(p, v) _mm512_storeu_ps(p, v)
 #define V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define V_ADD(a, b) _mm512_add_ps(a, b)
 #define V_LOAD_N(p, n) _mm512_maskz_loadu_ps(lanes16(n), p)
 #define V_STORE_N(p, v, n) _mm512_mask_storeu_ps(p, lanes16(n), v)
 #define PACK_ROWS
@@ -94,6 +95,7 @@ static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size
 #define V_LOAD(p) _mm512_loadu_pd(p)
 #define V_STORE(p, v) _mm512_storeu_pd(p, v)
 #define V_FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
+#define V_ADD(a, b) _mm512_add_pd(a, b)
 #define V_LOAD_N(p, n) _mm512_maskz_loadu_pd(lanes8(n), p)
 #define V_STORE_N(p, v, n) _mm512_mask_storeu_pd(p, lanes8(n), v)
 #include "kernels/micro/gemm_tile.body.h"

@@ -17,6 +17,7 @@
 #define V_LOAD(p) (*(p))
 #define V_STORE(p, v) (*(p) = (v))
 #define V_FMA(a, b, c) fmaf(a, b, c)
+#define V_ADD(a, b) ((a) + (b))
 #define V_LOAD_N(p, n) (*(p))
 #define V_STORE_N(p, v, n) (*(p) = (v))
 #include "kernels/micro/gemm_tile.body.h"
@@ -31,6 +32,7 @@
 #define V_LOAD(p) (*(p))
 #define V_STORE(p, v) (*(p) = (v))
 #define V_FMA(a, b, c) fma(a, b, c)
+#define V_ADD(a, b) ((a) + (b))
 #define V_LOAD_N(p, n) (*(p))
 #define V_STORE_N(p, v, n) (*(p) = (v))
 #include "kernels/micro/gemm_tile.body.h"
@@ -46,6 +48,7 @@
 #define V_LOAD(p) (*(p))
 #define V_STORE(p, v) (*(p) = (v))
 #define V_FMA(a, b, c) ((a) * (b) + (c))
+#define V_ADD(a, b) ((a) + (b))
 #define V_LOAD_N(p, n) (*(p))
 #define V_STORE_N(p, v, n) (*(p) = (v))
 #include "kernels/micro/gemm_tile.body.h"
@@ -60,6 +63,7 @@
 #define V_LOAD(p) (*(p))
 #define V_STORE(p, v) (*(p) = (v))
 #define V_FMA(a, b, c) ((a) * (b) + (c))
+#define V_ADD(a, b) ((a) + (b))
 #define V_LOAD_N(p, n) (*(p))
 #define V_STORE_N(p, v, n) (*(p) = (v))
 #include "kernels/micro/gemm_tile.body.h"

@@ -3,7 +3,8 @@
 //   T, SUFFIX             element type; end of the function names (f32__avx512)
 //   VEC, LANES            vector type and its elements
 //   MR, NV                most rows of a tile; vectors per row (1 or 2): nr = LANES · NV
-//   V_SET1(x) V_LOAD(p) V_STORE(p, v) V_FMA(a, b, c)     whole vectors; a · b + c
+//   V_SET1(x) V_LOAD(p) V_STORE(p, v)                    whole vectors
+//   V_FMA(a, b, c) V_ADD(a, b)                           a · b + c, a + b
 //   V_LOAD_N(p, n) V_STORE_N(p, v, n)                    the first n lanes, 1 ≤ n < LANES
 //   PACK_ROWS             defined when the including file has a pack_rows of its own
 // A tile keeps m × NV accumulators in registers; each k costs NV loads of B, m broadcasts of A and
@@ -39,10 +40,30 @@ INLINE void FN(start)(VEC acc[MR][NV], const eti_gemm_tile *t, const size_t m, c
         for (size_t v = 0; v < nv; v++) acc[i][v] = LOAD_EDGE(c + i * t->c_step + v * LANES, v);
       break;
     case ETI_GEMM_ZERO:
+    case ETI_GEMM_ADD:
     default:
       for (size_t i = 0; i < m; i++)
         for (size_t v = 0; v < nv; v++) acc[i][v] = V_SET1((T)0);
       break;
+  }
+}
+
+// Writes the sums to C, added to what is there unless these are the first; acc is then zero.
+INLINE void FN(finish)(VEC acc[MR][NV], const eti_gemm_tile *t, const size_t m, const size_t nv,
+                       const bool whole, const size_t tail, const bool add) {
+  (void)tail;
+  T *c = t->c;
+  for (size_t i = 0; i < m; i++, c += t->c_step) {
+    for (size_t v = 0; v < nv; v++) {
+      T *const at = c + v * LANES;
+      const VEC sum = add ? V_ADD(LOAD_EDGE(at, v), acc[i][v]) : acc[i][v];
+      if (whole || v + 1 != nv) {
+        V_STORE(at, sum);
+      } else {
+        V_STORE_N(at, sum, tail);
+      }
+      acc[i][v] = V_SET1((T)0);
+    }
   }
 }
 
@@ -55,28 +76,26 @@ INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
   const size_t a_step = t->a_step, b_step = t->b_step;
   const char *ahead = t->ahead;
   const size_t ahead_step = t->ahead_step;
-  for (size_t k = t->k; k > 0; k--) {
-    VEC bv[NV];
-    __builtin_prefetch(ahead, 0, 2);
-    ahead += ahead_step;
-    for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + v * LANES, v);
-    for (size_t i = 0; i < m; i++) {
-      const VEC av = V_SET1(a[i]);
-      for (size_t v = 0; v < nv; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
-    }
-    a += a_step;
-    b += b_step;
-  }
-  T *c = t->c;
-  for (size_t i = 0; i < m; i++, c += t->c_step) {
-    for (size_t v = 0; v < nv; v++) {
-      if (whole || v + 1 != nv) {
-        V_STORE(c + v * LANES, acc[i][v]);
-      } else {
-        V_STORE_N(c + v * LANES, acc[i][v], tail);
+  size_t left = t->k;
+  bool add = t->init == ETI_GEMM_ADD;
+  do {  // once even when there is nothing to add: C is then initialised
+    const size_t n = left < ETI_GEMM_CHUNK ? left : ETI_GEMM_CHUNK;
+    for (size_t k = n; k > 0; k--) {
+      VEC bv[NV];
+      __builtin_prefetch(ahead, 0, 2);
+      ahead += ahead_step;
+      for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + v * LANES, v);
+      for (size_t i = 0; i < m; i++) {
+        const VEC av = V_SET1(a[i]);
+        for (size_t v = 0; v < nv; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
       }
+      a += a_step;
+      b += b_step;
     }
-  }
+    left -= n;
+    FN(finish)(acc, t, m, nv, whole, tail, add);
+    add = true;
+  } while (left > 0);
 }
 
 INLINE void FN(tile_rows)(const eti_gemm_tile *t, const size_t m, const size_t n) {
@@ -180,6 +199,7 @@ static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_s
 #undef V_LOAD
 #undef V_STORE
 #undef V_FMA
+#undef V_ADD
 #undef V_LOAD_N
 #undef V_STORE_N
 #undef PACK_ROWS

@@ -1,6 +1,6 @@
 // select.c — see select.h. CPU features are read with cpuid and xgetbv instead of the compiler's
 // helper library, which bare builds lack. The cache is the one writable datum of the kernels: an
-// atomic that only ever receives one value.
+// atomic that, outside of tests, only ever receives one value.
 #include "kernels/micro/select.h"
 
 #include <stdatomic.h>
@@ -48,12 +48,21 @@ static eti_isa detect(void) {
 }
 #endif
 
+static atomic_int cache = -1;
+
 eti_isa eti_cpu_isa(void) {
-  static atomic_int cache = -1;
   int isa = atomic_load_explicit(&cache, memory_order_relaxed);
   if (isa < 0) {
     isa = (int)detect();
     atomic_store_explicit(&cache, isa, memory_order_relaxed);
   }
   return (eti_isa)isa;
+}
+
+void eti_cpu_isa_limit(eti_isa limit) {
+  const eti_isa isa = detect();
+  const bool scalar = limit == ETI_ISA_SCALAR ||
+                      (isa == ETI_ISA_NEON && limit != ETI_ISA_NEON && limit != ETI_ISA_COUNT);
+  const int answer = scalar ? (int)ETI_ISA_SCALAR : (int)(limit < isa ? limit : isa);
+  atomic_store_explicit(&cache, answer, memory_order_relaxed);
 }

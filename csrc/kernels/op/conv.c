@@ -5,8 +5,9 @@
 //   by pixel    rows are output channels, columns pixels: images stored plane by plane
 //   by channel  rows are pixels, columns output channels: channels-last images, and planes of few
 //   pixels
-// Depthwise convolutions in f32 take a direct way instead (conv_depthwise.c). All ways add in the
-// same order: bias, then K ascending. Relies on micro/gemm.h and micro/conv.h.
+// Depthwise convolutions in f32 take a direct way instead (conv_depthwise.c). All ways add
+// in the same order: bias, then K ascending, in the chunks of gemm.h. Relies on micro/gemm.h and
+// micro/conv.h.
 #include "kernels/op/conv.h"
 
 #include "kernels/kernel.h"

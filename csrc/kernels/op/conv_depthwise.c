@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum {
-  MAX_TAPS = 128,
+  MAX_TAPS = 128,  // one chunk of a product
   MAX_REACH = 4096,
   MAX_STRIDE = 8,
   BAND_FLOATS = 64 * 1024,

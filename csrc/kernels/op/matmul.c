@@ -1,9 +1,8 @@
 // matmul.c — matrix products: mm, bmm, baddbmm, addmm, linear. Each operator reads its arguments
 // into one description (product); preparing claims room for the panels of a constant operand, the
 // first run packs them (so that loading stays cheap and the run's threads share the work), and
-// every run hands everything to eti_gemm_run. Relies on micro/gemm.h for the numbers: init first,
-// then the products in ascending k. Half types accumulate in f32 and are rounded once. Layouts of
-// all tensors are free.
+// every run hands everything to eti_gemm_run. Relies on micro/gemm.h for the numbers. Half types
+// accumulate in f32 and are rounded once. Layouts of all tensors are free.
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm.h"
 #include "kernels/ops.h"
@@ -278,7 +277,8 @@ static void swap_steps(eti_gemm_view *v) {
   v->k_step = t;
 }
 
-// Cᵀ = Bᵀ·Aᵀ adds the same products in the same order: a column-major C becomes a row-major one.
+// Cᵀ = Bᵀ·Aᵀ adds the same products in the same order and chunks: a column-major C becomes a
+// row-major one.
 static void transpose(product *p) {
   swap_views(&p->a, &p->b);
   swap_steps(&p->c);

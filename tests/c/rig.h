@@ -52,6 +52,15 @@ static inline rig rig_read(const char *name) {
   return r;
 }
 
+// Takes over bytes that malloc or its kin made.
+static inline rig rig_take(uint8_t *bytes, size_t size) {
+  rig r = {.config = {.ops = &et_ops_portable, .backends = &et_backends_builtin}};
+  r.bytes = bytes;
+  r.size = size;
+  r.blocks[r.n_blocks++] = bytes;
+  return r;
+}
+
 static inline et_status rig_open(rig *r) {
   const et_source source = et_source_from_memory(r->bytes, r->size);
   return et_program_open(&r->program, &source, ET_VERIFY_FULL, &r->err);

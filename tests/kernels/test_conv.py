@@ -113,6 +113,23 @@ CASES = {
         (1, 4, 9), (4, 6, 5), stride=3, padding=1, output_padding=2, transposed=True
     ),
     "transposed 3d": Case((1, 2, 3, 4, 5), (2, 3, 3, 3, 3), stride=2, padding=1, transposed=True),
+    "transposed stride beyond kernel": Case(
+        (2, 5, 4, 6), (5, 7, 2, 1), stride=(5, 3), output_padding=(4, 2), transposed=True
+    ),
+    "transposed padded away": Case(
+        (1, 3, 4, 4), (3, 2, 3, 3), stride=4, padding=6, transposed=True
+    ),
+    "transposed dilation and stride share a factor": Case(
+        (1, 4, 7, 5), (4, 3, 5, 4), stride=(4, 6), dilation=(6, 4), padding=3, transposed=True
+    ),
+    "transposed wide": Case((1, 40, 19, 67), (40, 33, 4, 4), stride=2, padding=1, transposed=True),
+    "transposed depthwise wide": Case(
+        (2, 5, 9, 83), (5, 1, 5, 3), stride=(2, 1), padding=(2, 1), groups=5, transposed=True
+    ),
+    "transposed depthwise multiplied": Case(
+        (1, 6, 9, 9), (6, 2, 3, 3), stride=3, groups=6, transposed=True, output_padding=2
+    ),
+    "transposed few pixels": Case((1, 33, 1, 1), (33, 20, 4, 4), transposed=True, bias=False),
     "no images": Case((0, 3, 8, 8), (4, 3, 3, 3)),
 }
 

@@ -5,6 +5,7 @@
 //   by pixel    rows are output channels, columns pixels: images stored plane by plane
 //   by channel  rows are pixels, columns output channels: channels-last images, and planes of few
 //   pixels
+// A transposed convolution runs as several plain ones (conv_phases.c).
 // Depthwise convolutions in f32 take a direct way instead (conv_depthwise.c). All ways add
 // in the same order: bias, then K ascending, in the chunks of gemm.h. Relies on micro/gemm.h and
 // micro/conv.h.
@@ -185,8 +186,7 @@ static bool is_pointwise(const eti_conv *c) {
 enum { FEW_PIXELS = 64 };
 
 static eti_conv_way best_way(const eti_conv *c) {
-  ptrdiff_t step;
-  const bool by_planes = has_pixel_step(&c->out, &step) && step == 1;
+  const bool by_planes = c->out.c_step != 1 || c->out.steps[2] == 1;
   if (!by_planes || (c->pixels <= FEW_PIXELS && c->c_out >= 16)) return ETI_CONV_BY_CHANNEL;
   return ETI_CONV_BY_PIXEL;
 }
@@ -300,14 +300,7 @@ static void copy_lanes(const patch *p, size_t j, size_t n, ptrdiff_t at, ptrdiff
 
 // Where tap `t` of output position `o` falls in dimension d, or -1 when it is padding.
 static int64_t source_of(const eti_conv *c, size_t d, int64_t o, int64_t t) {
-  int64_t i;
-  if (c->transposed) {
-    const int64_t up = o + c->padding[d] - t * c->dilation[d];
-    if (up < 0 || up % c->stride[d] != 0) return -1;
-    i = up / c->stride[d];
-  } else {
-    i = o * c->stride[d] - c->padding[d] + t * c->dilation[d];
-  }
+  const int64_t i = o * c->stride[d] - c->padding[d] + t * c->dilation[d];
   return i >= 0 && i < c->x.sizes[d] ? i : -1;
 }
 
@@ -335,17 +328,6 @@ static void gather_row(const patch *p, const int64_t o[3], size_t j, size_t n,
     return;
   }
   const ptrdiff_t row = (ptrdiff_t)z * x->steps[0] + (ptrdiff_t)y * x->steps[1];
-  if (c->transposed) {
-    for (size_t i = 0; i < n; i++) {
-      const int64_t at = source_of(c, 2, o[2] + (int64_t)i, tap[2]);
-      if (at < 0) {
-        zero_lanes(p, j + i, 1);
-      } else {
-        copy_lanes(p, j + i, 1, row + (ptrdiff_t)at * x->steps[2], 1);
-      }
-    }
-    return;
-  }
   int64_t from, to;
   inside(c, o[2], (int64_t)n, tap[2], &from, &to);
   const ptrdiff_t step = (ptrdiff_t)c->stride[2] * x->steps[2];
@@ -406,27 +388,36 @@ static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size
   }
 }
 
-// Pixel by pixel, for outputs without one step between pixels.
+// For outputs without one step between pixels: runs of pixels of one row, or pixel by pixel where
+// pixels are the tile's rows.
 static void store_pixels(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
                          size_t n) {
   const eti_conv *const c = g->ctx;
   const eti_image *const out = &c->out;
-  const size_t es = g->kernel->esize;
+  const ptrdiff_t es = (ptrdiff_t)g->kernel->esize, out_es = (ptrdiff_t)c->esize;
+  const eti_cast_fn cast = eti_casts[g->kernel->dtype][c->dtype];
   const bool by_channel = g->b.pack == pack_weights;
   const size_t first_pixel = by_channel ? i : j, n_pixels = by_channel ? m : n;
-  const size_t first_channel = (by_channel ? j : i) + g->job % c->groups * c->c_out,
-               n_channels = by_channel ? n : m;
-  for (size_t p = 0; p < n_pixels; p++) {
-    const int64_t pixel = (int64_t)(first_pixel + p), rows = pixel / out->sizes[2];
-    const ptrdiff_t at = (ptrdiff_t)(rows / out->sizes[1]) * out->steps[0] +
-                         (ptrdiff_t)(rows % out->sizes[1]) * out->steps[1] +
-                         (ptrdiff_t)(pixel % out->sizes[2]) * out->steps[2] +
-                         (ptrdiff_t)(g->job / c->groups) * out->n_step +
-                         (ptrdiff_t)first_channel * out->c_step;
-    eti_casts[g->kernel->dtype][c->dtype]((char *)(uintptr_t)out->data + at * (ptrdiff_t)c->esize,
-                                          out->c_step * (ptrdiff_t)c->esize,
-                                          (char *)tile + (by_channel ? p * step : p) * es,
-                                          (ptrdiff_t)(by_channel ? es : step * es), n_channels);
+  const ptrdiff_t first_channel = (ptrdiff_t)((by_channel ? j : i) + g->job % c->groups * c->c_out);
+  char *const image =
+      (char *)(uintptr_t)out->data +
+      ((ptrdiff_t)(g->job / c->groups) * out->n_step + first_channel * out->c_step) * out_es;
+  for (size_t p = 0, count; p < n_pixels; p += count) {
+    const int64_t pixel = (int64_t)(first_pixel + p), row = pixel / out->sizes[2];
+    const int64_t left = out->sizes[2] - pixel % out->sizes[2];
+    const ptrdiff_t at = (ptrdiff_t)(row / out->sizes[1]) * out->steps[0] +
+                         (ptrdiff_t)(row % out->sizes[1]) * out->steps[1] +
+                         (ptrdiff_t)(pixel % out->sizes[2]) * out->steps[2];
+    count = by_channel ? 1 : n_pixels - p < (size_t)left ? n_pixels - p : (size_t)left;
+    if (by_channel) {
+      cast(image + at * out_es, out->c_step * out_es, (char *)tile + (ptrdiff_t)(p * step) * es, es,
+           n);
+      continue;
+    }
+    for (size_t r = 0; r < m; r++) {
+      cast(image + (at + (ptrdiff_t)r * out->c_step) * out_es, out->steps[2] * out_es,
+           (char *)tile + (ptrdiff_t)(r * step + p) * es, es, count);
+    }
   }
 }
 
@@ -523,27 +514,53 @@ static eti_gemm shape_of(const eti_conv *c) {
 
 // ---- run and prepare
 
+// Bytes of the packed weights of all groups; 0 when there are none or that overflows.
+static size_t panel_bytes(const eti_conv *c, size_t height) {
+  const size_t each = eti_gemm_packed_elements(c->c_out, height, c->k);
+  size_t bytes;
+  return __builtin_mul_overflow(each * eti_gemm_kernel_for(acc_of(c->dtype))->esize, c->groups,
+                                &bytes)
+             ? 0
+             : bytes;
+}
+
+static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
+  if (c->ready.way == ETI_CONV_DEPTHWISE) c->ready = (eti_conv_state){.way = best_way(c)};
+  const eti_gemm shape = shape_of(c);
+  const size_t n_jobs = c->n_images * c->groups;
+  if (c->ready.panels != NULL && !c->ready.is_packed) {
+    eti_gemm_pack_all(ctx->pool, &shape, c->groups, describe_weights, c, pack_weights,
+                      c->ready.panels, c->c_out, c->ready.height);
+  }
+  if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
+    eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, c, ctx->scratch, ctx->scratch_bytes);
+  } else {
+    _Alignas(64) char work[ETI_GEMM_MIN_WORK];
+    eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, c, work, sizeof work);
+  }
+}
+
 et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_conv c = {.n_images = 0};
   ET_TRY(read_conv(ctx, args, &c));
-  if (eti_conv_depthwise_run(ctx, &c)) return ET_OK;
   eti_conv_state *const state = ctx->state;
-  c.ready.way = best_way(&c);
-  const bool is_prepared = state != NULL && state->way != ETI_CONV_DEPTHWISE;
-  if (is_prepared) c.ready = *state;
-  const eti_gemm shape = shape_of(&c);
-  const size_t n_jobs = c.n_images * c.groups;
-  if (is_prepared && !state->is_packed) {
-    eti_gemm_pack_all(ctx->pool, &shape, c.groups, describe_weights, &c, pack_weights,
-                      state->panels, c.c_out, state->height);
-    state->is_packed = true;
+  const size_t n_phases = eti_conv_n_phases(&c);
+  if (state != NULL) {
+    c.ready = *state;
+  } else if (n_phases > 0) {
+    const eti_conv first = eti_conv_phase(&c, 0);
+    c.ready.way = best_way(&first);
   }
-  if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
-    eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, &c, ctx->scratch, ctx->scratch_bytes);
-  } else {
-    _Alignas(64) char work[ETI_GEMM_MIN_WORK];
-    eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, &c, work, sizeof work);
+  for (size_t i = 0; i < n_phases; i++) {
+    eti_conv p = eti_conv_phase(&c, i);
+    const bool depthwise = p.ready.way == ETI_CONV_DEPTHWISE;
+    if (!eti_conv_depthwise_run(ctx, &p)) run_product(ctx, &p);
+    if (c.ready.panels != NULL) {
+      c.ready.panels = (char *)c.ready.panels + (depthwise ? p.n_taps * p.groups * sizeof(float)
+                                                           : panel_bytes(&p, c.ready.height));
+    }
   }
+  if (state != NULL) state->is_packed = true;
   return ET_OK;
 }
 
@@ -551,21 +568,22 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   eti_conv c = {.n_images = 0};
   ET_TRY(read_conv(&k, args, &c));
+  if (eti_conv_n_phases(&c) == 0) return ET_OK;
   bool taken = false;
   ET_TRY(eti_conv_depthwise_prepare(ctx, &c, &taken));
   if (taken) return ET_OK;
-  eti_conv_state ready = {.way = best_way(&c)};
-  c.ready = ready;
-  const eti_gemm g = shape_of(&c);
+  eti_conv first = eti_conv_phase(&c, 0);
+  eti_conv_state ready = {.way = best_way(&first)};
+  first.ready = ready;
+  const eti_gemm g = shape_of(&first);
   const bool known = c.w != NULL, by_channel = ready.way == ETI_CONV_BY_CHANNEL;
   const size_t work = eti_gemm_work_bytes(g.kernel, g.m, g.n, g.k, by_channel || !known,
                                           !by_channel || !known, true, ctx->n_threads);
   if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
   if (!known) return ET_OK;
   ready.height = by_channel ? g.kernel->nr : eti_gemm_a_height(g.kernel, c.c_out);
-  const size_t each = eti_gemm_packed_elements(c.c_out, ready.height, c.k);
-  size_t bytes;
-  if (each == 0 || __builtin_mul_overflow(each * g.kernel->esize, c.groups, &bytes)) return ET_OK;
+  const size_t bytes = panel_bytes(&c, ready.height);  // the phases share out the taps
+  if (bytes == 0) return ET_OK;
   eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
   void *const panels = et_prepare_alloc(ctx, bytes, 64);
   if (state == NULL || panels == NULL) return et_prepare_status(ctx);

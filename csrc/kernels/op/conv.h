@@ -1,5 +1,5 @@
-// conv.h — what the two files of convolution share: the geometry, read once from the arguments.
-// Relies on et.h. Internal to op/conv.c and op/conv_depthwise.c.
+// conv.h — what the files of convolution share: the geometry, read once from the arguments. Relies
+// on et.h. Internal to op/conv*.c.
 #ifndef ET_OP_CONV_H
 #define ET_OP_CONV_H
 
@@ -34,16 +34,23 @@ typedef struct eti_conv {
   eti_image x, out;
   const char *w, *bias;  // bias NULL: none
   ptrdiff_t w_out_step, w_in_step, w_group_step, w_steps[3];
-  int64_t kernel[3], stride[3], padding[3], dilation[3];
+  int64_t kernel[3], stride[3], padding[3], dilation[3];  // padding of a phase may be negative
   bool transposed;
   size_t n_images, groups, c_in, c_out;  // channels per group
   size_t n_taps, k, pixels;              // k = n_taps · c_in
   eti_conv_state ready;
 } eti_conv;
 
-// Depthwise f32 convolution (one input channel per group). False when the product must do it.
+// A transposed convolution is the sum of its phases (conv_phases.c), each a plain convolution; a
+// plain one is its own only phase.
+size_t eti_conv_n_phases(const eti_conv *c);
+eti_conv eti_conv_phase(const eti_conv *c, size_t i);
+
+// Depthwise f32 convolution (one input channel per group) of one phase, with the panels of
+// c->ready. False when the product must do it.
 bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c);
-// Claims scratch and packs weights; *taken is false when the product must do it.
+// Claims scratch and room for packed weights of all phases; *taken is false when the product must
+// do it.
 et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, bool *taken);
 
 #endif  // ET_OP_CONV_H

@@ -29,7 +29,7 @@ typedef enum dw_kind { DW_NONE, DW_ROWS, DW_PIXELS } dw_kind;
 
 static dw_kind kind_of(const eti_conv *c) {
   if (c->dtype != ET_F32 || c->transposed || c->c_in != 1 || c->groups < 2 ||
-      c->n_taps > MAX_TAPS || c->pixels == 0) {
+      c->n_taps > MAX_TAPS || c->n_taps == 0 || c->pixels == 0) {
     return DW_NONE;
   }
   if (c->x.sizes[0] != 1 || c->kernel[0] != 1 || c->out.sizes[0] != 1 || c->padding[0] != 0)
@@ -39,9 +39,7 @@ static dw_kind kind_of(const eti_conv *c) {
         c->dilation[d] * c->kernel[d] > MAX_REACH)
       return DW_NONE;
   }
-  const bool x_rows = c->x.steps[2] == 1 || c->x.sizes[2] == 1,
-             out_rows = c->out.steps[2] == 1 || c->out.sizes[2] == 1;
-  if (x_rows && out_rows) return DW_ROWS;
+  if (c->x.steps[2] == 1 || c->x.sizes[2] == 1) return DW_ROWS;
   return c->x.c_step == 1 && c->out.c_step == 1 && c->c_out == 1 ? DW_PIXELS : DW_NONE;
 }
 
@@ -58,7 +56,7 @@ static bands bands_of(const eti_conv *c) {
   const size_t sy = (size_t)c->stride[1], sx = (size_t)c->stride[2],
                width = (size_t)c->out.sizes[2];
   const size_t more_rows = (size_t)((c->kernel[1] - 1) * c->dilation[1]) / sy;
-  bands b = {.rows = (size_t)c->out.sizes[1], .flat = width < FLAT_WIDTH};
+  bands b = {.rows = (size_t)c->out.sizes[1], .flat = width < FLAT_WIDTH || c->out.steps[2] != 1};
   b.pitch = width + (size_t)((c->kernel[2] - 1) * c->dilation[2]) / sx;
   while (b.rows > 1 && (b.rows + more_rows) * b.pitch * sy * sx > BAND_FLOATS)
     b.rows = (b.rows + 1) / 2;
@@ -125,9 +123,15 @@ static void run_band(const eti_conv *c, const eti_conv_micro *micro, const bands
   const float *taps[MAX_TAPS];
   point_taps(c, b, planes, taps);
   if (b->flat) {
-    float *const flat = planes + b->n_floats;
-    micro->row(flat, (rows - 1) * b->pitch + width, taps, w, c->n_taps, bias);
-    micro->copy_rows(out, (size_t)c->out.steps[1], flat, (ptrdiff_t)b->pitch, 1, rows, width);
+    const float *flat = planes + b->n_floats;
+    micro->row(planes + b->n_floats, (rows - 1) * b->pitch + width, taps, w, c->n_taps, bias);
+    if (c->out.steps[2] == 1 || width == 1) {
+      micro->copy_rows(out, (size_t)c->out.steps[1], flat, (ptrdiff_t)b->pitch, 1, rows, width);
+      return;
+    }
+    for (size_t y = 0; y < rows; y++, flat += b->pitch, out += c->out.steps[1]) {
+      for (size_t x = 0; x < width; x++) out[(ptrdiff_t)x * c->out.steps[2]] = flat[x];
+    }
     return;
   }
   for (size_t y = 0; y < rows; y++) {
@@ -234,11 +238,9 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
 bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   const dw_kind kind = kind_of(c);
   if (kind == DW_PIXELS) {
-    eti_conv_state *const state = ctx->state;
-    if (state == NULL || state->way != ETI_CONV_DEPTHWISE) return false;
-    if (!state->is_packed) pack_pixel_weights(c, state->panels);
-    state->is_packed = true;
-    pixels_run r = {.c = c, .micro = eti_conv_micro_best(), .w = state->panels};
+    if (c->ready.panels == NULL || c->ready.way != ETI_CONV_DEPTHWISE) return false;
+    if (!c->ready.is_packed) pack_pixel_weights(c, c->ready.panels);
+    pixels_run r = {.c = c, .micro = eti_conv_micro_best(), .w = c->ready.panels};
     et_parallel_for(ctx->pool, run_pixel_rows, &r, c->n_images * (size_t)c->out.sizes[1], 2);
     return true;
   }
@@ -260,14 +262,22 @@ bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   return true;
 }
 
+enum { MEASURED_PHASES = 64 };  // more of them only come with strides larger than any kernel
+
 et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, bool *taken) {
-  const dw_kind kind = kind_of(c);
+  const size_t n_phases = eti_conv_n_phases(c);
+  const eti_conv first = eti_conv_phase(c, 0);
+  const dw_kind kind = kind_of(&first);
   *taken = false;
   if (kind == DW_ROWS) {
-    const bands b = bands_of(c);
-    if (b.n_floats > MAX_BAND_FLOATS) return ET_OK;
-    const size_t bytes = slot_bytes(&b) * (ctx->n_threads == 0 ? 1 : ctx->n_threads);
-    if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
+    for (size_t i = 0; i < n_phases && i < MEASURED_PHASES; i++) {
+      const eti_conv p = eti_conv_phase(c, i);
+      if (kind_of(&p) != DW_ROWS) continue;
+      const bands b = bands_of(&p);
+      if (b.n_floats > MAX_BAND_FLOATS) return ET_OK;
+      const size_t bytes = slot_bytes(&b) * (ctx->n_threads == 0 ? 1 : ctx->n_threads);
+      if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
+    }
     *taken = true;
   } else if (kind == DW_PIXELS && c->w != NULL) {
     *taken = true;

@@ -173,6 +173,13 @@ class Method:
     def close(self) -> None: ...
     def name_inputs(self, names: Sequence[str], /) -> None:
         """Names to use in messages, one per input."""
+    def bound_inputs(
+        self, bounds: Sequence[Sequence[tuple[int, int, int, int, int]] | None], /
+    ) -> None:
+        """Sizes that inputs may have, per input None (what the plan says) or per dim (lower, upper,
+        symbol, scale, offset). Dims of one symbol (0, 1, …; -1 for none) must agree on one number
+        n with size == scale * n + offset.
+        """
     def input_state(self) -> list[InputState]:
         """Per input the address that the runtime reads and whether that is the caller's memory."""
     def memory(self) -> MemoryUse: ...

@@ -41,11 +41,13 @@ static PyObject *sizes_text(const int32_t *sizes, size_t rank) {
 static PyObject *wanted(const eti_input *in) {
   switch (in->tag) {
     case ET_TENSOR: {
-      PyObject *shape = sizes_text(in->info.sizes, in->info.rank);
+      const bool exact = in->bounds != NULL || !in->info.is_dynamic;
+      PyObject *shape = in->bounds != NULL ? eti_bounds_shape_text(in)
+                                           : sizes_text(in->info.sizes, in->info.rank);
       if (shape == NULL) return NULL;
       PyObject *text =
           PyUnicode_FromFormat("a %s tensor of shape %s%U", eti_dtype_python_name(in->info.dtype),
-                               in->info.is_dynamic ? "up to " : "", shape);
+                               exact ? "" : "up to ", shape);
       Py_DECREF(shape);
       return text;
     }
@@ -96,7 +98,7 @@ __attribute__((cold)) static int name_error(const eti_method *self, size_t i) {
 
 // ---- tensors
 
-// Notes the sizes given; false when the program cannot take them.
+// Notes the sizes given; false when the plan cannot take them.
 static bool take_sizes(eti_input *in, const npy_intp *sizes, size_t rank) {
   if (rank != in->info.rank) return false;
   size_t numel = 1;
@@ -105,14 +107,33 @@ static bool take_sizes(eti_input *in, const npy_intp *sizes, size_t rank) {
     fits = fits && sizes[d] >= 0 && sizes[d] <= INT32_MAX &&
            !__builtin_mul_overflow(numel, (size_t)sizes[d], &numel);
     same = same && sizes[d] == in->info.sizes[d];
-    in->sizes[d] = (int32_t)sizes[d];
+    in->sizes[d] = sizes[d] <= INT32_MAX ? (int32_t)sizes[d] : INT32_MAX;
   }
   in->tensor.numel = numel;
   return fits && (in->info.is_dynamic ? numel <= in->capacity : same);
 }
 
-static int check_tensor(const eti_method *self, size_t i, const eti_view *view) {
-  const eti_input *in = &self->inputs[i];
+// What is wrong with a shape, in words: the dim when the rank fits and one is to blame.
+static PyObject *shape_problem(const eti_method *self, size_t i, const npy_intp *sizes, size_t rank,
+                               const size_t *broken) {
+  PyObject *shape = PyArray_IntTupleFromIntp((int)rank, sizes);
+  PyObject *list = shape == NULL ? NULL : PySequence_List(shape);
+  PyObject *given = list == NULL ? NULL : PyUnicode_FromFormat("shape %R was given", list);
+  Py_XDECREF(shape);
+  Py_XDECREF(list);
+  PyObject *reason = given == NULL || broken == NULL ? NULL : eti_bounds_problem(self, i, *broken);
+  if (reason == NULL) {
+    if (broken != NULL) Py_CLEAR(given);
+    return given;
+  }
+  PyObject *text = PyUnicode_FromFormat("%U: %U", given, reason);
+  Py_DECREF(given);
+  Py_DECREF(reason);
+  return text;
+}
+
+static int check_tensor(eti_method *self, size_t i, const eti_view *view) {
+  eti_input *in = &self->inputs[i];
   if (view->dtype != in->info.dtype) {
     return mismatch(self, i, ET_INVALID_ARGUMENT,
                     PyUnicode_FromFormat("dtype %s was given", eti_dtype_python_name(view->dtype)));
@@ -123,14 +144,15 @@ static int check_tensor(const eti_method *self, size_t i, const eti_view *view) 
         PyUnicode_FromString(
             "bytes are in the other byte order (use array.astype(array.dtype.newbyteorder('=')))"));
   }
-  if (take_sizes(&self->inputs[i], PyArray_DIMS(view->array), (size_t)PyArray_NDIM(view->array)))
-    return 0;
-  PyObject *shape = PyArray_IntTupleFromIntp(PyArray_NDIM(view->array), PyArray_DIMS(view->array));
-  PyObject *list = shape == NULL ? NULL : PySequence_List(shape);
-  PyObject *given = list == NULL ? NULL : PyUnicode_FromFormat("shape %R was given", list);
-  Py_XDECREF(shape);
-  Py_XDECREF(list);
-  return mismatch(self, i, ET_NOT_SUPPORTED, given);
+  const npy_intp *sizes = PyArray_DIMS(view->array);
+  const size_t rank = (size_t)PyArray_NDIM(view->array);
+  // Bounds first: they can name the dim. Sizes are noted whenever the rank fits.
+  const bool taken = take_sizes(in, sizes, rank);
+  size_t broken = 0;
+  const bool blamed = rank == in->info.rank && !eti_bounds_hold(self, i, &broken);
+  if (taken && !blamed) return 0;
+  return mismatch(self, i, ET_NOT_SUPPORTED,
+                  shape_problem(self, i, sizes, rank, blamed ? &broken : NULL));
 }
 
 // Writes the strides of the planned layout at the sizes taken; true when the given ones, in units
@@ -174,7 +196,10 @@ static bool fill_peeked(eti_method *self, size_t i, PyObject *object) {
   eti_input *in = &self->inputs[i];
   eti_peek peek;
   if (!eti_peek_torch(self->state, object, &peek) || peek.dtype != in->info.dtype) return false;
-  if (!take_sizes(in, peek.sizes, peek.rank) || !plan_strides(in, peek.strides, 1)) return false;
+  size_t broken;
+  if (!take_sizes(in, peek.sizes, peek.rank) || !eti_bounds_hold(self, i, &broken) ||
+      !plan_strides(in, peek.strides, 1))
+    return false;
   if (in->tensor.numel > 0 &&
       (peek.data == NULL || (!in->info.is_planned && !is_aligned(peek.data))))
     return false;
@@ -344,6 +369,7 @@ int eti_inputs_fill(eti_method *self, PyObject *sequence) {
   if (items == NULL) return -1;
   int result = check_count(self, PyTuple_GET_SIZE(items));
   self->kind = ETI_KIND_UNKNOWN;
+  eti_bounds_begin(self);
   for (size_t i = 0; result == 0 && i < self->n_inputs; i++)
     result = fill(self, i, PyTuple_GET_ITEM(items, (Py_ssize_t)i));
   Py_DECREF(items);

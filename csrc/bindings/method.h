@@ -8,6 +8,20 @@
 
 typedef enum eti_kind { ETI_KIND_UNKNOWN, ETI_KIND_NUMPY, ETI_KIND_TORCH } eti_kind;
 
+// Sizes that one dim may have; see bounds.c.
+typedef struct eti_dim_bound {
+  int lower, upper;
+  int symbol;         // index of the number that this size follows, or -1
+  int scale, offset;  // size = scale * number + offset
+} eti_dim_bound;
+
+// A number that several dims follow, and the dim that set it in this call.
+typedef struct eti_symbol {
+  bool known;
+  int64_t value;
+  size_t input, dim;
+} eti_symbol;
+
 typedef struct eti_input {
   et_tensor_info info;  // tensors: what the plan wants
   et_tag tag;
@@ -18,6 +32,7 @@ typedef struct eti_input {
   et_tensor tensor;
   int32_t sizes[ET_MAX_RANK];
   ptrdiff_t strides[ET_MAX_RANK];
+  eti_dim_bound *bounds;  // one per dim; NULL: the plan's upper bounds are all that is known
   PyObject *next;  // owner of the bytes that `value` points at, before the runtime has taken it
   PyObject *pin;   // owner of the bytes that the runtime's input points at
   bool borrowed;   // the runtime reads the caller's own memory
@@ -42,6 +57,8 @@ typedef struct eti_method {
   size_t n_planned;
   eti_input *inputs;
   size_t n_inputs;
+  eti_symbol *symbols;
+  size_t n_symbols;
   eti_output *outputs;
   size_t n_outputs;
   bool has_given_outputs;  // some output needs memory per run
@@ -55,6 +72,15 @@ typedef struct eti_method {
 // -1 with an exception set; then nothing that the runtime holds has changed.
 int eti_inputs_fill(eti_method *self, PyObject *sequence);
 void eti_inputs_release(eti_method *self);  // drops every pin and staging block
+
+// bounds.c: per input None or (lower, upper, symbol, scale, offset) per dim; -1 with an exception.
+int eti_bounds_set(eti_method *self, PyObject *bounds);
+void eti_bounds_clear(eti_method *self);
+void eti_bounds_begin(eti_method *self);  // before the first input of a call
+// Whether the sizes taken for input i are allowed; else *broken is the dim.
+bool eti_bounds_hold(eti_method *self, size_t i, size_t *broken);
+PyObject *eti_bounds_shape_text(const eti_input *in);  // "[1…8, 4]"; needs bounds
+PyObject *eti_bounds_problem(const eti_method *self, size_t i, size_t d);
 
 // outputs.c: the runtime's outputs as a list. Copies, or with clone false views that keep their
 // memory alive.

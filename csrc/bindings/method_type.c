@@ -180,6 +180,7 @@ static void method_dealloc(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   eti_method_shut(self);
+  eti_bounds_clear(self);
   PyMem_Free(self->inputs);
   PyMem_Free(self->outputs);
   Py_CLEAR(self->input_names);
@@ -456,6 +457,14 @@ static PyObject *method_name_inputs(PyObject *object, PyObject *names) {
   Py_RETURN_NONE;
 }
 
+static PyObject *method_bound_inputs(PyObject *object, PyObject *bounds) {
+  eti_method *self = (eti_method *)object;
+  if (enter(self) < 0) return NULL;
+  const int result = eti_bounds_set(self, bounds);
+  leave(self);
+  return result == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
 static PyObject *method_input_state(PyObject *object, PyObject *unused) {
   (void)unused;
   eti_method *self = (eti_method *)object;
@@ -530,6 +539,9 @@ static PyMethodDef method_methods[] = {
      "close($self)\n--\n\nFrees the method. Arrays that view its memory stay valid."},
     {"name_inputs", method_name_inputs, METH_O,
      "name_inputs($self, names, /)\n--\n\nNames to use in messages."},
+    {"bound_inputs", method_bound_inputs, METH_O,
+     "bound_inputs($self, bounds, /)\n--\n\nPer input None or, per dim, (lower, upper, symbol, "
+     "scale, offset)."},
     {"input_state", method_input_state, METH_NOARGS,
      "input_state($self)\n--\n\nPer input: the address the runtime reads, and whether it is the "
      "caller's own memory."},

@@ -12,6 +12,12 @@ from executorch_py.runtime.metadata import MethodMeta
 from executorch_py.runtime.signature import Signature
 
 
+def prepare(method: _C.Method, signature: Signature) -> None:
+    """Tells a loaded method what only the signature knows: names and exact bounds of its inputs."""
+    method.name_inputs(signature.input_names)
+    method.bound_inputs(signature.input_bounds())
+
+
 class Method:
     """Made by Program.load_method(). One thread runs at a time; others wait for it."""
 
@@ -22,7 +28,7 @@ class Method:
         self._execute = method.execute
         self.metadata = metadata
         self.signature = signature
-        method.name_inputs(signature.input_names)
+        prepare(method, signature)
 
     def execute(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs with flat inputs and returns the flat outputs, as copies.

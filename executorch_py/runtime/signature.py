@@ -6,6 +6,7 @@ for other files they are made up from the structure and the plan's upper bounds.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,13 +24,23 @@ DTYPE_NAMES = {
 _KINDS = {"Tensor": "tensor", "Int": "int", "Double": "float", "Bool": "bool", "String": "str"}
 
 Dim = int | tuple[int, int]
+SIZE_LIMIT = 2**31  # sizes are 32-bit in the file format
+
+
+class Follows(NamedTuple):
+    """What a size depends on: size == scale * (the symbol's number) + offset."""
+
+    symbol: str
+    scale: int = 1
+    offset: int = 0
 
 
 class Argument(NamedTuple):
     """One input or output. `shape` items are sizes or (smallest, largest) bounds.
 
     `kind` is `tensor`, `int`, `float`, `bool`, `str`, `none` or `list`; `value` is the only one
-    that an input which is not a tensor may have, when the file says so.
+    that an input which is not a tensor may have, when the file says so. `follows` says per dim what
+    its size depends on; it is None when the file gives no bounds.
     """
 
     name: str
@@ -37,6 +48,7 @@ class Argument(NamedTuple):
     dtype: str | None = None
     shape: tuple[Dim, ...] | None = None
     value: Any = None
+    follows: tuple[Follows | None, ...] | None = None
 
     def __str__(self) -> str:
         if self.kind != "tensor" or self.shape is None:
@@ -72,6 +84,29 @@ class Signature:
     @property
     def output_names(self) -> tuple[str, ...]:
         return tuple(argument.name for argument in self.outputs)
+
+    def input_bounds(self) -> list[list[tuple[int, int, int, int, int]] | None]:
+        """Per input None, or per dim (smallest, largest, symbol, scale, offset).
+
+        None where the plan says it all: no tensor, a static one, or a file without bounds. Symbols
+        are numbers; -1 stands for one that nothing else depends on.
+        """
+        dims = [f for argument in self.inputs for f in argument.follows or () if f is not None]
+        uses = Counter(follows.symbol for follows in dims)
+        shared = {f.symbol for f in dims if uses[f.symbol] > 1 or f.scale != 1}
+        numbers = {symbol: i for i, symbol in enumerate(sorted(shared))}
+        bounds: list[list[tuple[int, int, int, int, int]] | None] = []
+        for argument in self.inputs:
+            if argument.follows is None or all(isinstance(d, int) for d in argument.shape or ()):
+                bounds.append(None)
+                continue
+            sizes = []
+            for dim, follows in zip(argument.shape or (), argument.follows, strict=True):
+                lower, upper = (dim, dim) if isinstance(dim, int) else dim
+                symbol, scale, offset = follows or Follows("")
+                sizes.append((lower, upper, numbers.get(symbol, -1), scale, offset))
+            bounds.append(sizes)
+        return bounds
 
     def flatten(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Arguments in the model's structure as the flat list of inputs."""
@@ -159,12 +194,35 @@ def _argument(slot: dict[str, Any], given: dict[str, Any], name: str) -> Argumen
     sizes = slot["sizes"]
     shape: tuple[Dim, ...] = tuple((0, size) if slot["dynamic"] else size for size in sizes)
     bounds = given.get("shape")
-    if isinstance(bounds, list) and len(bounds) == len(sizes):
-        shape = tuple(_dim(bound, size) for bound, size in zip(bounds, sizes, strict=True))
-    return Argument(name, kind, str(slot["dtype_name"]), shape)
+    if not isinstance(bounds, list) or len(bounds) != len(sizes):
+        return Argument(name, kind, str(slot["dtype_name"]), shape)
+    dims = [_dim(bound, size) for bound, size in zip(bounds, sizes, strict=True)]
+    shape = tuple(dim for dim, _ in dims)
+    return Argument(
+        name, kind, str(slot["dtype_name"]), shape, follows=tuple(follows for _, follows in dims)
+    )
 
 
-def _dim(bound: Any, size: int) -> Dim:
-    if isinstance(bound, list) and len(bound) == 2:
-        return (int(bound[0]), int(bound[1]))
-    return int(bound) if isinstance(bound, int) else size
+def _is_size(value: Any) -> bool:
+    return type(value) is int and 0 <= value < SIZE_LIMIT
+
+
+def _dim(bound: Any, size: int) -> tuple[Dim, Follows | None]:
+    """One size from the file: a number, or [smallest, largest] and what it follows.
+
+    Whatever else stands there is not believed: the plan's upper bound holds then.
+    """
+    if _is_size(bound) and bound <= size:
+        return int(bound), None
+    if not isinstance(bound, list) or len(bound) not in (2, 3, 5):
+        return (0, size), None
+    lower, upper, *rest = bound
+    if not (_is_size(lower) and _is_size(upper) and lower <= upper <= size):
+        return (0, size), None
+    if not rest:
+        return (lower, upper), None
+    follows = Follows(*rest)
+    known = isinstance(follows.symbol, str) and type(follows.scale) is type(follows.offset) is int
+    if not known or not 1 <= follows.scale < SIZE_LIMIT or abs(follows.offset) >= SIZE_LIMIT:
+        return (lower, upper), None
+    return (lower, upper), follows

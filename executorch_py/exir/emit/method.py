@@ -23,7 +23,7 @@ from torch.export.graph_signature import (
 from executorch_py.exir import schema
 from executorch_py.exir.emit.constants import dense, tensor_value
 from executorch_py.exir.emit.emitter import MethodEmitter, ProgramState
-from executorch_py.exir.emit.signature import container_metadata, describe
+from executorch_py.exir.emit.signature import Symbols, container_metadata, describe
 from executorch_py.exir.emit.values import Ref, scalar_value
 from executorch_py.exir.error import ExportError, ExportErrorType, InternalError
 from executorch_py.exir.ir.graph import lookup_tensor
@@ -48,6 +48,7 @@ class MethodPlan:
         self._names_buffers = emit_mutable_buffer_names
         self._mutated = set(ep.graph_signature.buffers_to_mutate.values())
         self._inputs: list[Ref] = []
+        self._symbols = Symbols()
         self._described_inputs: list[dict[str, Any]] = []
         self.emitter = MethodEmitter(ep, program, emit_stacktrace)
         self.plan = self._emit(name)
@@ -97,6 +98,7 @@ class MethodPlan:
             self.emitter.values.values[ref.id].val,
             node.meta.get("val"),
             self._ep.range_constraints,
+            self._symbols,
         )
         self._described_inputs.append(described)
         return ref
@@ -202,7 +204,8 @@ class MethodPlan:
             name = spec.arg.name or (node.name if isinstance(node, fx.Node) else "")
             if not isinstance(spec.arg, TensorArgument) and not name:
                 name = f"output_{len(refs) - 1}"
-            described.append(describe(name, value, val, self._ep.range_constraints))
+            ranges = self._ep.range_constraints
+            described.append(describe(name, value, val, ranges, self._symbols))
         return refs, described
 
 

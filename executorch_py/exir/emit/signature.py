@@ -60,17 +60,47 @@ def with_signature(tree: str, inputs: list[Any], outputs: list[Any]) -> str:
     return json.dumps([protocol, root])
 
 
+class Symbols:
+    """Names for the free symbols of one method's sizes, in the order they are met: s0, s1, …"""
+
+    def __init__(self) -> None:
+        self._names: dict[Any, str] = {}
+
+    def follow(self, size: torch.SymInt) -> list[Any]:
+        """What a size follows: [], [symbol] for the symbol itself, or [symbol, scale, offset].
+
+        Empty for a size that is no linear function of one symbol with a whole, positive scale.
+        """
+        expr = size.node.expr
+        if len(expr.free_symbols) != 1:
+            return []
+        (symbol,) = expr.free_symbols
+        scale = expr.coeff(symbol, 1)
+        offset = expr - scale * symbol
+        if not (scale.is_Integer and scale > 0 and offset.is_Integer):
+            return []
+        name = self._names.setdefault(symbol, f"s{len(self._names)}")
+        return [name] if scale == 1 and offset == 0 else [name, int(scale), int(offset)]
+
+
 def describe(
-    name: str, value: schema.KernelTypes, traced: Any, ranges: Mapping[Any, Any]
+    name: str,
+    value: schema.KernelTypes,
+    traced: Any,
+    ranges: Mapping[Any, Any],
+    symbols: Symbols,
 ) -> dict[str, Any]:
     """One input or output: a tensor with its bounds, or a scalar with its value if it is fixed.
 
+    A size that may change is [smallest, largest], followed by the symbol it depends on.
     `ranges` are the program's range constraints: what the user allowed, where tracing assumed more.
     """
     if isinstance(value, schema.Tensor):
         dims = list(getattr(traced, "shape", value.sizes))
         shape = [
-            int(upper) if isinstance(dim, int) else [_lower_bound(dim, ranges), int(upper)]
+            int(upper)
+            if isinstance(dim, int)
+            else [_lower_bound(dim, ranges), int(upper), *symbols.follow(dim)]
             for dim, upper in zip(dims, value.sizes, strict=True)
         ]
         return {

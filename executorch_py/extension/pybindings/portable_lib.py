@@ -16,6 +16,7 @@ from executorch_py import _C
 from executorch_py.errors import InvalidArgument, NotSupported
 from executorch_py.extension.pybindings.data_loader import PyDataLoader
 from executorch_py.runtime.metadata import MethodMeta, TensorInfo
+from executorch_py.runtime.method import prepare
 from executorch_py.runtime.program import no_etdump
 from executorch_py.runtime.runtime import (
     Verification,
@@ -66,7 +67,7 @@ class _Methods:
         if method is None:
             info = self.info(name)
             method = self._loaded[name] = self.program.load_method(name)
-            method.name_inputs(Signature(info).input_names)
+            prepare(method, Signature(info))
         return method
 
 

@@ -167,7 +167,7 @@ def test_the_signature_tells_bounds_and_fixed_scalars(emit: Check) -> None:
     )
     signature = json.loads(plan_of(program).container_meta_type.encoded_inp_str)[1]["signature"]
     first, *others = signature["inputs"]
-    assert first["shape"] == [[2, 16], 6]
+    assert first["shape"] == [[2, 16, "s0"], 6]
     assert [(o["type"], o.get("value")) for o in others] == [
         ("int", 3),
         ("float", 1.5),
@@ -261,4 +261,4 @@ def test_signature_states_the_bounds_that_the_user_gave() -> None:
     )
     plan = to_edge(exported).to_executorch().executorch_program.execution_plan[0]
     _, tree = json.loads(plan.container_meta_type.encoded_inp_str)
-    assert tree["signature"]["inputs"][0]["shape"] == [[1, 64], 1, 8, 8]
+    assert tree["signature"]["inputs"][0]["shape"] == [[1, 64, "s0"], 1, 8, 8]

@@ -1,9 +1,9 @@
 """check_against_kernels: a program that its runtime could not load or run is refused at export.
 
 Every operator call of the lowered graphs is held against the kernels of the target: does the
-operator exist, does it take these dtypes, and this rank. All offenders are reported together,
-each with its node, the user's source line, and what can be done. Our kernels are described by the
-built extension itself, upstream's by a table.
+operator exist, does it take these dtypes, this rank, and (for ours) these argument values. All
+offenders are reported together, each with its node, the user's source line, and what can be done.
+Our kernels are described by the built extension itself, upstream's by a table.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import memory
+from executorch_py.exir.argument_rules import argument_problem, random_or_training
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph import all_graph_modules, nodes_in, source_line
 from executorch_py.exir.ir.op_facts import (
@@ -29,6 +30,7 @@ from executorch_py.exir.ir.op_facts import (
 from executorch_py.exir.ir.scalar_type import short_name
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
+UPSTREAM_TARGET = "executorch-1.5"
 Manifest = Mapping[str, Mapping[str, Any]]
 
 
@@ -86,14 +88,14 @@ def check_against_kernels(programs: Mapping[str, ExportedProgram], target: str) 
     offences: list[Offence] = []
     for name, program in sorted(programs.items()):
         for call in _operator_calls(program.graph_module):
-            offences.extend(_offences_of(call, name, manifest))
+            offences.extend(_offences_of(call, name, manifest, target))
     if offences:
         raise MissingKernelError(target, offences)
 
 
 def kernel_manifest(target: str) -> Manifest | None:
     """Operator → dtypes and rank that the target's kernels take; None when it cannot be known."""
-    if target == "executorch-1.5":
+    if target == UPSTREAM_TARGET:
         from executorch_py.exir.upstream_kernels import UPSTREAM_KERNELS
 
         return UPSTREAM_KERNELS
@@ -126,7 +128,7 @@ def _is_static(view: fx.Node) -> bool:
     return isinstance(spec, TensorSpec) and spec.is_static_shape_tensor
 
 
-def _offences_of(node: fx.Node, method: str, manifest: Manifest) -> Iterator[Offence]:
+def _offences_of(node: fx.Node, method: str, manifest: Manifest, target: str) -> Iterator[Offence]:
     operator = "executorch_prim::et_view.default" if node.target is memory.view else _key(node)
     inputs, outputs = _tensors(node)
 
@@ -136,7 +138,9 @@ def _offences_of(node: fx.Node, method: str, manifest: Manifest) -> Iterator[Off
 
     facts = manifest.get(operator)
     if facts is None:
-        yield offence("there is no kernel for this operator", [*inputs, *outputs])
+        reason = random_or_training(op_overload(node.target))
+        problem = "there is no kernel for this operator" + (f", and {reason}" if reason else "")
+        yield offence(problem, [*inputs, *outputs])
         return
     for role, specs in (("inputs", inputs), ("outputs", outputs)):
         allowed = facts.get(role) or ()
@@ -144,6 +148,10 @@ def _offences_of(node: fx.Node, method: str, manifest: Manifest) -> Iterator[Off
         if wrong:
             problem = f"{role[:-1]} dtype {', '.join(wrong)}; the kernel takes {', '.join(allowed)}"
             yield offence(problem, specs)
+    if target != UPSTREAM_TARGET:
+        problem = argument_problem(operator, node, op_overload(node.target))
+        if problem:
+            yield offence(problem, inputs)
     limit = facts.get("max_rank")
     rank = max((len(s.shape) for s in [*inputs, *outputs]), default=0)
     if limit is not None and rank > limit:

@@ -22,6 +22,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+from executorch_py.exir.argument_rules import random_or_training
 from executorch_py.exir.dialects.dim_order import DimOrderOpsMap
 from executorch_py.exir.dialects.edge_ops import EdgeOpOverload
 from executorch_py.exir.dialects.sym_ops import KEPT_AS_TORCH_OPS
@@ -82,9 +83,11 @@ def _check_core_aten(op: Any, rules: _Rules) -> None:
             logger.warning("preserving %s has no effect: decomposition makes it functional", op)
         return
     if torch.Tag.core not in op.tags and torch.Tag.view_copy not in op.tags:
+        reason = random_or_training(op)
         raise SpecViolationError(
-            f"Operator {op} is not in Core ATen opset. If your backend or a linked kernel handles "
-            "it, allow it by name: "
+            f"Operator {op} is not in Core ATen opset"
+            + (f", and {reason}. " if reason else ". ")
+            + "If your backend or a linked kernel handles it, allow it by name: "
             f"EdgeCompileConfig(_core_aten_ops_exception_list=[torch.ops.{op}]). If it appears "
             "only because the model was exported for training, export under torch.no_grad(). "
             "Otherwise add a decomposition for it."

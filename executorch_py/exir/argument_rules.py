@@ -1,0 +1,108 @@
+"""Argument values that our kernels refuse although operator, dtypes and rank are right.
+
+The kernels check these at run time too (files come from elsewhere); an exporter knows the values
+already and says so with the source line. One rule per operator, as a table: it sees the call's
+arguments by the schema's names and returns what is wrong, with what to do, or "". Values that are
+computed by the program are not seen: a rule treats them as fitting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+
+from executorch_py.exir.ir.scalar_type import short_name
+from executorch_py.exir.ir.tensor_spec import TensorSpec
+
+EVAL_MODE = "call model.eval() before torch.export.export()"
+# Operators of training that draw no random numbers but do not serve inference either.
+_TRAINING_OPERATORS = frozenset(
+    {
+        "aten::_native_batch_norm_legit_functional",
+        "aten::native_batch_norm",
+        "aten::_batch_norm_with_update_functional",
+    }
+)
+# What the kernels that add into chosen places can add (csrc/kernels/accumulate.c).
+_ADDABLE = ("u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c64", "c128", "b8", "bf16")
+
+Arguments = Mapping[str, Any]
+
+
+def random_or_training(op: Any) -> str:
+    """Why an operator has no place in an inference program, with what to do; "" if it has."""
+    if not isinstance(op, OpOverload):
+        return ""
+    if op._schema.name in _TRAINING_OPERATORS:
+        return f"it normalises with the statistics of each batch, as in training: {EVAL_MODE}"
+    if torch.Tag.nondeterministic_seeded in op.tags:
+        return (
+            f"it draws random numbers: {EVAL_MODE}, or draw them outside the program and pass "
+            "them as an input"
+        )
+    return ""
+
+
+def argument_problem(operator: str, node: fx.Node, op: OpOverload | None) -> str:
+    """What our kernel of this operator would refuse about the call's argument values, or ""."""
+    rule = _RULES.get(operator)
+    return rule(_by_name(node, op)) if rule is not None and op is not None else ""
+
+
+def _by_name(node: fx.Node, op: OpOverload) -> dict[str, Any]:
+    """Arguments by name, defaults filled in; tensors as their specs."""
+    found: dict[str, Any] = {}
+    for i, argument in enumerate(op._schema.arguments):
+        if i < len(node.args):
+            found[argument.name] = _known(node.args[i])
+        elif argument.name in node.kwargs:
+            found[argument.name] = _known(node.kwargs[argument.name])
+        elif argument.has_default_value():
+            found[argument.name] = argument.default_value
+    return found
+
+
+def _known(value: Any) -> Any:
+    return value.meta.get("spec") if isinstance(value, fx.Node) else value
+
+
+def _dropout(given: Arguments) -> str:
+    train, p = given.get("train"), given.get("p")
+    # Absent means true, as in torch.
+    if train is False or p in (0, 1) or not isinstance(p, (int, float)):
+        return ""
+    return f"dropout in training mode with p = {p:g} needs torch's random numbers; {EVAL_MODE}"
+
+
+def _batch_norm_without_statistics(given: Arguments) -> str:
+    if given.get("training") is not False:
+        return ""
+    return "batch norm without running statistics needs training=True"
+
+
+def _accumulates(name: str) -> Callable[[Arguments], str]:
+    """Adding to `name` in place: only if `accumulate` is set, where the operator has that."""
+
+    def rule(given: Arguments) -> str:
+        spec = given.get(name)
+        if given.get("accumulate") is False or not isinstance(spec, TensorSpec):
+            return ""
+        dtype = short_name(spec.dtype)
+        if dtype in _ADDABLE:
+            return ""
+        return f"values of dtype {dtype} cannot be added; cast to one of {', '.join(_ADDABLE)}"
+
+    return rule
+
+
+_RULES: dict[str, Callable[[Arguments], str]] = {
+    "aten::native_dropout.out": _dropout,
+    "aten::_native_batch_norm_legit.no_stats_out": _batch_norm_without_statistics,
+    "aten::index_put.out": _accumulates("self"),
+    "aten::index_put_": _accumulates("self"),
+    "aten::scatter_add.out": _accumulates("self"),
+}

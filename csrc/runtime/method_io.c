@@ -98,8 +98,9 @@ static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_e
 et_status et_method_set_input(et_method *method, size_t i, const et_value *src, et_error *err) {
   ET_CHECK(i < method->plan.inputs.n, err, ET_INVALID_ARGUMENT, "input %zu: method '%s' has %zu", i,
            method->plan.name, method->plan.inputs.n);
-  ET_CHECK(!method->is_stepping && !atomic_load(&method->is_busy), err, ET_INVALID_STATE,
+  ET_CHECK(!atomic_load(&method->is_busy) && !method->is_stepping, err, ET_INVALID_STATE,
            "input %zu: inputs cannot change during a run", i);
+  method->is_paused = false;  // an interrupted run may have views of the input that goes
   eti_slot *slot = &method->slots[i];
   if (slot->tensor == NULL) {
     ET_TRY(check_baked(method, i, src, err));
@@ -117,8 +118,9 @@ et_status et_method_set_input(et_method *method, size_t i, const et_value *src, 
 et_status et_method_set_output_data(et_method *method, size_t i, et_span memory, et_error *err) {
   ET_CHECK(i < method->plan.outputs.n, err, ET_INVALID_ARGUMENT, "output %zu: method '%s' has %zu",
            i, method->plan.name, method->plan.outputs.n);
-  ET_CHECK(!method->is_stepping && !atomic_load(&method->is_busy), err, ET_INVALID_STATE,
+  ET_CHECK(!atomic_load(&method->is_busy) && !method->is_stepping, err, ET_INVALID_STATE,
            "output %zu: outputs cannot change during a run", i);
+  method->is_paused = false;
   const eti_slot *slot = &method->slots[method->plan.inputs.n + i];
   ET_CHECK(slot->tensor != NULL, err, ET_INVALID_ARGUMENT, "output %zu is no tensor", i);
   ET_CHECK(slot->loose != NULL, err, ET_INVALID_STATE,

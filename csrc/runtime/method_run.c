@@ -134,6 +134,7 @@ static inline et_status run_one(const et_method *method, const eti_instruction *
 // ---- Runs
 
 static et_status begin(et_method *method, et_error *err) {
+  method->is_paused = false;  // an interrupted run is given up
   for (size_t i = 0; i < method->plan.inputs.n; i++) {
     ET_CHECK(method->slots[i].is_set, err, ET_INVALID_ARGUMENT, "input %zu of %zu was never set", i,
              method->plan.inputs.n);
@@ -178,6 +179,7 @@ static et_kernel_ctx kernel_ctx(const et_method *method, et_error *err) {
 static et_status run_from(et_method *method, size_t position, et_error *err) {
   et_kernel_ctx ctx = kernel_ctx(method, err);
   const size_t n = method->plan.n_instructions;
+  method->is_paused = false;
   uint32_t executed = method->executed;
   while (position < n) {
     const size_t i = position++;
@@ -245,7 +247,6 @@ static et_status enter(et_method *method, bool is_step, et_error *err) {
                    method->plan.name);
   }
   if (!method->is_stepping) atomic_store(&method->is_interrupted, false);
-  method->is_paused = false;
   return ET_OK;
 }
 
@@ -258,10 +259,11 @@ et_status et_method_execute(et_method *method, et_error *err) {
 }
 
 et_status et_method_resume(et_method *method, et_error *err) {
-  ET_CHECK(method->is_paused, err, ET_INVALID_STATE, "method '%s' has no interrupted run to resume",
-           method->plan.name);
   ET_TRY(enter(method, false, err));
-  const et_status status = run_from(method, method->position, err);
+  const et_status status =
+      method->is_paused ? run_from(method, method->position, err)
+                        : ET_FAIL(err, ET_INVALID_STATE,
+                                  "method '%s' has no interrupted run to resume", method->plan.name);
   atomic_store(&method->is_busy, false);
   return status;
 }

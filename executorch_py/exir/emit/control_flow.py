@@ -2,7 +2,8 @@
 
 Bodies are emitted in place. A branch's result that was not planned in the memory of the operator's
 own result is copied there, because the memory of branches is used again by later branches. Loop
-counters are set when a loop starts, so that an aborted run leaves nothing behind.
+counters are set when a loop starts, so that an aborted run leaves nothing behind. A loop over
+slices tests its counter after each round, and before the first where there may be none at all.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import torch
 from torch import fx
 
 from executorch_py.exir import schema
+from executorch_py.exir.emit.signature import lower_bound
 from executorch_py.exir.emit.values import Ref
 from executorch_py.exir.error import InternalError
+from executorch_py.exir.ir.op_facts import higher_order_name
 
 if TYPE_CHECKING:
     from executorch_py.exir.emit.emitter import MethodEmitter
@@ -91,7 +94,17 @@ class _CountedLoop:
         self.em = em
         self.index = em.values.fresh(schema.Int(0))
         self.count = self._count(over)
-        em.code.move(em.values.literal(0), self.index)
+        self.leave: int | None = None
+
+    def begin(self, may_be_empty: bool) -> None:
+        """Set the counter; leave at once where there is nothing to run over."""
+        em = self.em
+        zero = em.values.literal(0)
+        em.code.move(zero, self.index)
+        if may_be_empty:
+            some = em.values.fresh(schema.Bool(False))
+            em.code.kernel(_PRIM + "gt", "Scalar", [self.count, zero, some])
+            self.leave = em.code.jump_if_false(some)
         self.start = em.code.next_index
 
     def _count(self, over: Ref) -> Ref:
@@ -118,10 +131,45 @@ class _CountedLoop:
         em.code.kernel(_PRIM + "add", "Scalar", [self.index, em.values.literal(1), self.index])
         em.code.kernel(_PRIM + "eq", "Scalar", [self.index, self.count, done])
         em.code.jump_if_false(done, self.start)
+        if self.leave is not None:
+            em.code.aim(self.leave)
+
+
+def _may_be_empty(em: MethodEmitter, node: fx.Node) -> bool:
+    """Whether the tensors that a loop runs over can have no rows when the program runs."""
+    scanned: Any = node.args[1 if higher_order_name(node.target) == "map_impl" else 2]
+    size = scanned[0].meta["val"].shape[0]
+    return int(size if isinstance(size, int) else lower_bound(size, em.ep.range_constraints)) == 0
+
+
+def _empty(em: MethodEmitter, node: fx.Node, first_stacked: int, stacked: list[Ref]) -> None:
+    """Give stacked results no rows, for the case that no round appends one."""
+    values = node.meta["val"][first_stacked:]
+    for value, ref in zip(values, stacked, strict=True):
+        bounds = em.require_tensor_value(ref).sizes
+        sizes = [_inner_size(em, node, d, bounds[i]) for i, d in enumerate(value.shape) if i > 0]
+        shape = em.values.shared(schema.IntList([em.value(s).id for s in (0, *sizes)]))
+        em.code.kernel("aten::full", "out", [shape, em.value(0), ref, ref])
+
+
+def _inner_size(em: MethodEmitter, node: fx.Node, size: Any, bound: int) -> Any:
+    """A size as a value: itself, read from an operand that has it, or else its bound."""
+    if isinstance(size, int):
+        return size
+    for operand in node.all_input_nodes:
+        value = operand.meta.get("val")
+        for dim, extent in enumerate(value.shape if isinstance(value, torch.Tensor) else ()):
+            if not isinstance(extent, int) and extent.node.expr == size.node.expr:
+                result = em.values.fresh(schema.Int(0))
+                tensor = em.require_tensor(em.resolve(operand))
+                em.code.kernel("aten::sym_size", "int", [tensor, em.value(dim), result])
+                return result
+    return bound
 
 
 def _emit_loop(
     em: MethodEmitter,
+    node: fx.Node,
     body: fx.GraphModule,
     carried: list[Ref],
     scanned: list[Ref],
@@ -132,6 +180,9 @@ def _emit_loop(
     if not scanned:
         raise InternalError("a loop needs a tensor to run over")
     loop = _CountedLoop(em, scanned[0])
+    if may_be_empty := _may_be_empty(em, node):
+        _empty(em, node, len(carried), stacked)
+    loop.begin(may_be_empty)
     slices = em.body_inputs(body)[len(carried) : len(carried) + len(scanned)]
     for source, target in zip(scanned, slices, strict=True):
         loop.slice_into(source, target)
@@ -150,7 +201,7 @@ def emit_map(em: MethodEmitter, node: fx.Node) -> Any:
     """map_impl(body, [mapped tensors], [other operands])."""
     body, mapped, others = em.resolve(node.args)
     result = em.emit_results(node, growing_from=0)
-    _emit_loop(em, body, [], list(mapped), _operands(em, others), em.flat_refs(result))
+    _emit_loop(em, node, body, [], list(mapped), _operands(em, others), em.flat_refs(result))
     return result
 
 
@@ -161,7 +212,7 @@ def emit_scan(em: MethodEmitter, node: fx.Node) -> Any:
     refs = em.flat_refs(result)
     carried, stacked = refs[: len(initial)], refs[len(initial) :]
     copy_values(em, _operands(em, initial), carried)
-    _emit_loop(em, body, carried, list(scanned), _operands(em, others), stacked)
+    _emit_loop(em, node, body, carried, list(scanned), _operands(em, others), stacked)
     return result
 
 

@@ -100,7 +100,7 @@ def describe(
         shape = [
             int(upper)
             if isinstance(dim, int)
-            else [_lower_bound(dim, ranges), int(upper), *symbols.follow(dim)]
+            else [lower_bound(dim, ranges), int(upper), *symbols.follow(dim)]
             for dim, upper in zip(dims, value.sizes, strict=True)
         ]
         return {
@@ -118,7 +118,7 @@ def describe(
     return entry
 
 
-def _lower_bound(size: torch.SymInt, ranges: Mapping[Any, Any]) -> int:
+def lower_bound(size: torch.SymInt, ranges: Mapping[Any, Any]) -> int:
     """The smallest value the size can take, at least 0."""
     from torch.utils._sympy.value_ranges import bound_sympy
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
@@ -12,6 +13,8 @@ from torch._higher_order_ops.while_loop import while_loop
 from torch.export import Dim
 
 from executorch_py.exir import schema as s
+from executorch_py.exir import to_edge
+from executorch_py.runtime import Runtime
 
 ONES = torch.ones(3)
 Check = Callable[..., Any]
@@ -92,6 +95,27 @@ def test_loops_nest_and_start_over(check: Check) -> None:
         return while_loop(lambda i, y: i < 3, body, (torch.tensor(0), x))
 
     check(model, (torch.ones(2, 3),), (torch.ones(2, 3),))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_loops_over_nothing_have_no_round(nested: bool) -> None:
+    class Model(torch.nn.Module):
+        def forward(self, carry: torch.Tensor, xs: torch.Tensor) -> Any:
+            def rows(x: torch.Tensor) -> Any:
+                return map_over(lambda y: y * 2, x) if nested else x * 2
+
+            final, seen = scan(lambda c, x: (c + x.sum(), c * 2), carry, xs)
+            return map_over(rows, xs), final, seen
+
+    size = {0: Dim("n", min=0, max=8), 1: Dim("m", min=0, max=5)}
+    inputs = (ONES, torch.ones(4, 3, 2))
+    exported = torch.export.export(Model(), inputs, dynamic_shapes=(None, size))
+    method = Runtime.get().load_program(to_edge(exported).to_executorch().buffer)
+    for n in (4, 0, 8, 0, 1):
+        rows, final, seen = method.run(ONES, torch.ones(n, 2, 2))
+        assert torch.equal(rows, torch.full((n, 2, 2), 2.0))
+        assert torch.equal(final, ONES + 4 * n)
+        assert torch.equal(seen, (1 + 4 * torch.arange(n))[:, None] * 2.0 * torch.ones(n, 3))
 
 
 def test_loop_counters_are_values_of_their_own(check: Check) -> None:

@@ -149,6 +149,61 @@ static void gemm_tiles_of_every_size_are_as_specified(void) {
   }
 }
 
+// A as rows of two kinds of segment, each in memory of its own; the specification reads a panel.
+static bool rows_are_as_specified(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
+                                  size_t segment, eti_gemm_init init) {
+  enum { SEGMENTS = 64, ROWS = 16 };
+  const size_t es = kernel->esize, n_segments = (k + segment - 1) / segment;
+  char *const a = random_elements(kernel->dtype, k * m);
+  void *const b = random_elements(kernel->dtype, k * n);
+  void *const c = random_elements(kernel->dtype, m * n), *const expected = copy_of(c, m * n * es);
+  void *const bias = random_elements(kernel->dtype, init == ETI_GEMM_ROWS ? m : n);
+  const void *rows[SEGMENTS * ROWS];
+  for (size_t s = 0; s < n_segments; s++) {
+    for (size_t i = 0; i < m; i++) {
+      const size_t k0 = s * segment, n_k = k - k0 < segment ? k - k0 : segment;
+      char *const row = malloc(n_k * es);
+      for (size_t kk = 0; kk < n_k; kk++) memcpy(row + kk * es, a + ((k0 + kk) * m + i) * es, es);
+      rows[s * m + i] = row;
+    }
+  }
+  eti_gemm_tile t = {.k = k,
+                     .rows = rows,
+                     .segment = segment,
+                     .b = b,
+                     .b_step = n,
+                     .c = c,
+                     .c_step = n,
+                     .init = init,
+                     .bias = bias};
+  kernel->tile_rows(&t, m, n);
+  t.a = a, t.a_step = m;
+  for (size_t i = 0; i < m; i++) {
+    for (size_t j = 0; j < n; j++)
+      specify(kernel->dtype, &t, i, j, (char *)expected + (i * n + j) * es);
+  }
+  const bool same = memcmp(c, expected, m * n * es) == 0;
+  for (size_t s = 0; s < n_segments * m; s++) free((void *)(uintptr_t)rows[s]);
+  free(a), free(b), free(c), free(expected), free(bias);
+  return same;
+}
+
+static void gemm_tiles_of_rows_are_as_specified(void) {
+  static const size_t ks[] = {1, 18, ETI_GEMM_CHUNK, 2 * ETI_GEMM_CHUNK + 3};
+  static const size_t segments[] = {1000, 10, 31, 300};
+  for (int acc = 0; acc < ETI_ACC_COUNT; acc++) {
+    for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
+      const eti_gemm_kernel *const kernel = eti_gemm_kernel_of_isa((eti_acc)acc, isa);
+      for (size_t m = 1; kernel != NULL && m <= kernel->rows_mr; m++) {
+        for (size_t n = 1; n <= kernel->nr; n++) {
+          EXPECT(rows_are_as_specified(kernel, m, n, ks[(m + n) % 4], segments[(m + 3 * n) % 4],
+                                       (eti_gemm_init)((m + n) % 5)));
+        }
+      }
+    }
+  }
+}
+
 static void gemm_packs_rows_like_the_scalar_one(void) {
   for (int acc = 0; acc < ETI_ACC_COUNT; acc++) {
     for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
@@ -267,6 +322,7 @@ static void pooling_taps_equal_the_scalar_ones(void) {
 
 static const et_test tests[] = {
     ET_CASE(gemm_tiles_of_every_size_are_as_specified),
+    ET_CASE(gemm_tiles_of_rows_are_as_specified),
     ET_CASE(gemm_packs_rows_like_the_scalar_one),
     ET_CASE(depthwise_rows_equal_the_scalar_ones),
     ET_CASE(rows_are_copied_with_any_step),

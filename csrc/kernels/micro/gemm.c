@@ -153,11 +153,33 @@ void eti_gemm_use_c_view(eti_gemm *g, eti_gemm_view view) {
   g->store = eti_gemm_store_view;
 }
 
+enum { ROWS_MAX_PANELS = 8 };  // of B: packing A then pays
+
+static void point_view(const eti_gemm *g, const void **rows, size_t first, size_t n) {
+  for (size_t i = 0; i < n; i++) rows[i] = view_at(&g->a_view, first + i, 0);
+}
+
+void eti_gemm_prefer_rows(eti_gemm *g) {
+  const eti_gemm_view *const v = &g->a_view;
+  if (g->a.data != NULL || g->b.data == NULL || v->k_step != 1 || v->dtype != g->kernel->dtype ||
+      g->k == 0 || g->n > (size_t)ROWS_MAX_PANELS * g->kernel->nr)
+    return;
+  g->a = (eti_gemm_operand){
+      .height = eti_gemm_rows_height(g->kernel, g->m), .point = point_view, .segment = g->k};
+}
+
 // ---- packing ahead
 
-size_t eti_gemm_a_height(const eti_gemm_kernel *kernel, size_t m) {
-  const size_t panels = (m + kernel->mr - 1) / kernel->mr;
+static size_t even_height(size_t mr, size_t m) {
+  const size_t panels = (m + mr - 1) / mr;
   return panels == 0 ? 1 : (m + panels - 1) / panels;
+}
+
+size_t eti_gemm_a_height(const eti_gemm_kernel *kernel, size_t m) {
+  return even_height(kernel->mr, m);
+}
+size_t eti_gemm_rows_height(const eti_gemm_kernel *kernel, size_t m) {
+  return even_height(kernel->rows_mr, m);
 }
 
 size_t eti_gemm_packed_elements(size_t rows, size_t height, size_t k) {
@@ -221,6 +243,7 @@ enum {
   K_AT_ONCE = 4096,
   M_BLOCK = 252,
   BLOCK_ELEMENTS = 192 * 1024,
+  B_NEAR_ELEMENTS = 256 * 1024,
   WORK_ALIGN = 64,
 };
 _Static_assert(K_BLOCK % ETI_GEMM_CHUNK == 0 && K_AT_ONCE % ETI_GEMM_CHUNK == 0, "whole chunks");
@@ -360,9 +383,81 @@ typedef struct part {
   size_t m0, m1, n0, n1;  // of C; m0 and n0 lie on panel borders
 } part;
 
+// A as rows: all of k at once, so a tile is finished when it is left.
+typedef struct rows_block {
+  const void *const *rows;  // of all panels, `each` a panel
+  size_t each;
+  block k;
+} rows_block;
+
+static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, size_t jp) {
+  const size_t es = g->kernel->esize, i = ip * g->a.height, j = jp * g->b.height;
+  const size_t at = r->k.init == ETI_GEMM_ROWS ? r->k.i + i : r->k.j + j;
+  const eti_gemm_tile tile = {
+      .k = g->k,
+      .rows = r->rows + ip * r->each,
+      .segment = g->a.segment,
+      .b = r->k.b.base + jp * r->k.b.panel_bytes,
+      .b_step = r->k.b.k_step,
+      .c = r->k.c + (i * r->k.c_step + j) * es,
+      .c_step = r->k.c_step,
+      .init = r->k.init,
+      .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
+  };
+  g->kernel->tile_rows(&tile, at_most(r->k.m - i, g->a.height), at_most(r->k.n - j, g->b.height));
+}
+
+// While all of B stays in the second-level cache, a panel of rows is read once; else one of B.
+static void run_rows_block(const eti_gemm *g, const rows_block *r) {
+  const size_t m_panels = (r->k.m + g->a.height - 1) / g->a.height;
+  const size_t n_panels = (r->k.n + g->b.height - 1) / g->b.height;
+  const bool a_outside = g->k * g->n <= B_NEAR_ELEMENTS;
+  const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
+  for (size_t outer = 0; outer < n_outer; outer++) {
+    for (size_t inner = 0; inner < n_inner; inner++)
+      run_rows_tile(g, r, a_outside ? outer : inner, a_outside ? inner : outer);
+  }
+}
+
+enum { ROWS_PANELS = 32, ROWS_COLUMNS = 512 };  // in a block, at most
+
+static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes) {
+  const size_t es = g->kernel->esize, h = g->a.height, nr = g->kernel->nr, m = p->m1 - p->m0;
+  const bool buffers_c = g->c == NULL;
+  const size_t each = (g->k + g->a.segment - 1) / g->a.segment * h;
+  const size_t pointer_bytes = each * sizeof(void *);
+  size_t nb = buffers_c ? round_up(at_most(p->n1 - p->n0, ROWS_COLUMNS), nr) : 0;
+  size_t panels_at_once = at_most((m + h - 1) / h, ROWS_PANELS);
+  while (panels_at_once * (pointer_bytes + h * nb * es) + WORK_ALIGN > bytes) {
+    if (panels_at_once == 1) nb = round_up(nb / 2, nr);
+    panels_at_once = (panels_at_once + 1) / 2;
+  }
+  const void **const rows = (const void **)(void *)work;
+  char *const c_room = work + round_up(panels_at_once * pointer_bytes, WORK_ALIGN);
+  rows_block r = {.rows = rows, .each = each, .k = {.c_step = buffers_c ? nb : g->c_step}};
+  for (r.k.i = p->m0; r.k.i < p->m1; r.k.i += r.k.m) {
+    r.k.m = at_most(p->m1 - r.k.i, panels_at_once * h);
+    for (size_t i = 0; i < r.k.m; i += h)
+      g->a.point(g, rows + i / h * each, r.k.i + i, at_most(r.k.m - i, h));
+    for (r.k.j = p->n0; r.k.j < p->n1; r.k.j += r.k.n) {
+      r.k.n = at_most(p->n1 - r.k.j, buffers_c ? nb : p->n1);
+      r.k.b = ready(&g->b, es, r.k.j, 0);
+      r.k.c = buffers_c ? c_room : (char *)g->c + (r.k.i * g->c_step + r.k.j) * es;
+      r.k.init = g->init;
+      if (buffers_c && g->init == ETI_GEMM_KEEP) g->load(g, c_room, nb, r.k.i, r.k.m, r.k.j, r.k.n);
+      run_rows_block(g, &r);
+      if (buffers_c) g->store(g, c_room, nb, r.k.i, r.k.m, r.k.j, r.k.n);
+    }
+  }
+}
+
 static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes) {
   const size_t m = p->m1 - p->m0, n = p->n1 - p->n0, es = g->kernel->esize;
   if (m == 0 || n == 0) return;
+  if (g->a.point != NULL) {
+    run_rows(g, p, work, bytes);
+    return;
+  }
   const bool packs_a = g->a.data == NULL, packs_b = g->b.data == NULL, buffers_c = g->c == NULL;
   const blocks s = fit_blocks(g, m, n, packs_a, packs_b, buffers_c, bytes);
   char *const b_room = work;

@@ -22,6 +22,7 @@
 //
 // The same description fits packed weights (panel_step = h·k, k_step = h), a row-major matrix used
 // as B in place (panel_step = nr, k_step = row length), and a column-major one used as A in place.
+// Rows of A whose k lie side by side may also be read where they are, through a table of pointers.
 // Whatever does not fit is copied into such panels, block by block, by the operand's pack function.
 //
 // Relies on kernels/micro/select.h. Knows no tensor and no operator.
@@ -50,9 +51,11 @@ typedef enum eti_gemm_init {
 // One tile; its k begins on a chunk's border. Steps are in elements; C's rows are c_step apart and
 // its columns adjacent.
 typedef struct eti_gemm_tile {
-  size_t k;  // may be 0: the tile is then just initialised
-  const void *a;
+  size_t k;       // may be 0: the tile is then just initialised
+  const void *a;  // a panel
   size_t a_step;
+  const void *const *rows;  // or, for tile_rows: rows[s·m + i] holds segment s of row i,
+  size_t segment;           // `segment` values of k (the last may be shorter)
   const void *b;
   size_t b_step;
   void *c;
@@ -77,9 +80,12 @@ typedef struct eti_gemm_kernel {
   uint8_t dtype;   // et_dtype of A, B and C
   uint8_t esize;   // its bytes
   uint8_t mr, nr;  // largest tile
+  uint8_t rows_mr;
   // Computes m × n of a tile, 1 ≤ m ≤ mr, 1 ≤ n ≤ nr. Reads no b[j], bias[j], c[j] with j ≥ n and
   // no a[i] with i ≥ m; writes only the m × n elements.
   void (*tile)(const eti_gemm_tile *t, size_t m, size_t n);
+  // The same for A given as rows; m ≤ rows_mr.
+  void (*tile_rows)(const eti_gemm_tile *t, size_t m, size_t n);
   // dst[kk·width + i] = src[i·row_step + kk], i < n, kk < n_k: rows into a panel; lanes n … width-1
   // become 0.
   void (*pack_rows)(void *dst, size_t width, const void *src, size_t row_step, size_t n,
@@ -104,12 +110,19 @@ typedef struct eti_gemm eti_gemm;
 typedef void (*eti_gemm_pack_fn)(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
                                  size_t k0, size_t n_k);
 
+// Fills rows[s·n + i] for i < n and every segment s: where row first + i of A has it.
+typedef void (*eti_gemm_point_fn)(const eti_gemm *g, const void **rows, size_t first, size_t n);
+
+enum { ETI_GEMM_MAX_SEGMENTS = 128 };
+
 typedef struct eti_gemm_operand {
   const void *data;   // panels as drawn above, or NULL: then `pack` makes them
   size_t height;      // rows (A) or columns (B) per panel; ≤ mr for A, = nr for B
   size_t panel_step;  // elements from panel to panel
   size_t k_step;      // elements from k to k + 1
   eti_gemm_pack_fn pack;
+  eti_gemm_point_fn point;  // A, where B is in panels: read as rows; height ≤ rows_mr
+  size_t segment;
 } eti_gemm_operand;
 
 // A strided matrix, for the stock pack and store functions. Steps are in elements of `dtype`.
@@ -158,8 +171,13 @@ void eti_gemm_use_a_view(eti_gemm *g, eti_gemm_view view);
 void eti_gemm_use_b_view(eti_gemm *g, eti_gemm_view view);
 void eti_gemm_use_c_view(eti_gemm *g, eti_gemm_view view);
 
+// Reads A as rows, from a_view, where that beats packing: its k lie side by side, B is in panels or
+// in place, and few columns would share the packed panel. Call it after B is set.
+void eti_gemm_prefer_rows(eti_gemm *g);
+
 // Panel height for a packed A of m rows: as equal as possible, at most mr.
 size_t eti_gemm_a_height(const eti_gemm_kernel *kernel, size_t m);
+size_t eti_gemm_rows_height(const eti_gemm_kernel *kernel, size_t m);  // for A read as rows
 // Elements of a fully packed operand (`height` rows or columns per panel); 0 when that overflows.
 size_t eti_gemm_packed_elements(size_t rows, size_t height, size_t k);
 

@@ -26,6 +26,7 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #define VEC __m256
 #define LANES 8
 #define MR 6
+#define ROWS_MR 6
 #define NV 2
 #define V_SET1(x) _mm256_set1_ps(x)
 #define V_LOAD(p) _mm256_loadu_ps(p)
@@ -41,6 +42,7 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #define VEC __m256d
 #define LANES 4
 #define MR 6
+#define ROWS_MR 6
 #define NV 2
 #define V_SET1(x) _mm256_set1_pd(x)
 #define V_LOAD(p) _mm256_loadu_pd(p)
@@ -56,6 +58,7 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #define VEC __m256i
 #define LANES 8
 #define MR 6
+#define ROWS_MR 6
 #define NV 2
 #define V_SET1(x) _mm256_set1_epi32((int)(x))
 #define V_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
@@ -71,6 +74,7 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #define VEC __m256i
 #define LANES 4
 #define MR 6
+#define ROWS_MR 6
 #define NV 2
 #define V_SET1(x) _mm256_set1_epi64x((long long)(x))
 #define V_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
@@ -82,8 +86,8 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #include "kernels/micro/gemm_tile.body.h"
 
 const eti_gemm_kernel eti_gemm_avx2[ETI_ACC_COUNT] = {
-    [ETI_ACC_F32] = {ET_F32, 4, 6, 16, tile_f32__avx2, pack_rows_f32__avx2},
-    [ETI_ACC_F64] = {ET_F64, 8, 6, 8, tile_f64__avx2, pack_rows_f64__avx2},
-    [ETI_ACC_I32] = {ET_I32, 4, 6, 16, tile_i32__avx2, pack_rows_i32__avx2},
-    [ETI_ACC_I64] = {ET_I64, 8, 6, 8, tile_i64__avx2, pack_rows_i64__avx2},
+    [ETI_ACC_F32] = {ET_F32, 4, 6, 16, 6, tile_f32__avx2, tile_rows_f32__avx2, pack_rows_f32__avx2},
+    [ETI_ACC_F64] = {ET_F64, 8, 6, 8, 6, tile_f64__avx2, tile_rows_f64__avx2, pack_rows_f64__avx2},
+    [ETI_ACC_I32] = {ET_I32, 4, 6, 16, 6, tile_i32__avx2, tile_rows_i32__avx2, pack_rows_i32__avx2},
+    [ETI_ACC_I64] = {ET_I64, 8, 6, 8, 6, tile_i64__avx2, tile_rows_i64__avx2, pack_rows_i64__avx2},
 };

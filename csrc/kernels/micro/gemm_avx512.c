@@ -74,6 +74,7 @@ static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size
 #define VEC __m512
 #define LANES 16
 #define MR 14
+#define ROWS_MR 8
 #define NV 2
 #define V_SET1(x) _mm512_set1_ps(x)
 #define V_LOAD(p) _mm512_loadu_ps(p)
@@ -90,6 +91,7 @@ static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size
 #define VEC __m512d
 #define LANES 8
 #define MR 14
+#define ROWS_MR 8
 #define NV 2
 #define V_SET1(x) _mm512_set1_pd(x)
 #define V_LOAD(p) _mm512_loadu_pd(p)
@@ -101,6 +103,8 @@ static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size
 #include "kernels/micro/gemm_tile.body.h"
 
 const eti_gemm_kernel eti_gemm_avx512[ETI_ACC_COUNT] = {
-    [ETI_ACC_F32] = {ET_F32, 4, 14, 32, tile_f32__avx512, pack_rows_f32__avx512},
-    [ETI_ACC_F64] = {ET_F64, 8, 14, 16, tile_f64__avx512, pack_rows_f64__avx512},
+    [ETI_ACC_F32] = {ET_F32, 4, 14, 32, 8, tile_f32__avx512, tile_rows_f32__avx512,
+                     pack_rows_f32__avx512},
+    [ETI_ACC_F64] = {ET_F64, 8, 14, 16, 8, tile_f64__avx512, tile_rows_f64__avx512,
+                     pack_rows_f64__avx512},
 };

@@ -12,6 +12,7 @@
 #define VEC float
 #define LANES 1
 #define MR 4
+#define ROWS_MR 4
 #define NV 2
 #define V_SET1(x) (x)
 #define V_LOAD(p) (*(p))
@@ -27,6 +28,7 @@
 #define VEC double
 #define LANES 1
 #define MR 4
+#define ROWS_MR 4
 #define NV 2
 #define V_SET1(x) (x)
 #define V_LOAD(p) (*(p))
@@ -43,6 +45,7 @@
 #define VEC uint32_t
 #define LANES 1
 #define MR 4
+#define ROWS_MR 4
 #define NV 2
 #define V_SET1(x) (x)
 #define V_LOAD(p) (*(p))
@@ -58,6 +61,7 @@
 #define VEC uint64_t
 #define LANES 1
 #define MR 4
+#define ROWS_MR 4
 #define NV 2
 #define V_SET1(x) (x)
 #define V_LOAD(p) (*(p))
@@ -69,8 +73,12 @@
 #include "kernels/micro/gemm_tile.body.h"
 
 const eti_gemm_kernel eti_gemm_scalar[ETI_ACC_COUNT] = {
-    [ETI_ACC_F32] = {ET_F32, 4, 4, 2, tile_f32__scalar, pack_rows_f32__scalar},
-    [ETI_ACC_F64] = {ET_F64, 8, 4, 2, tile_f64__scalar, pack_rows_f64__scalar},
-    [ETI_ACC_I32] = {ET_I32, 4, 4, 2, tile_i32__scalar, pack_rows_i32__scalar},
-    [ETI_ACC_I64] = {ET_I64, 8, 4, 2, tile_i64__scalar, pack_rows_i64__scalar},
+    [ETI_ACC_F32] = {ET_F32, 4, 4, 2, 4, tile_f32__scalar, tile_rows_f32__scalar,
+                     pack_rows_f32__scalar},
+    [ETI_ACC_F64] = {ET_F64, 8, 4, 2, 4, tile_f64__scalar, tile_rows_f64__scalar,
+                     pack_rows_f64__scalar},
+    [ETI_ACC_I32] = {ET_I32, 4, 4, 2, 4, tile_i32__scalar, tile_rows_i32__scalar,
+                     pack_rows_i32__scalar},
+    [ETI_ACC_I64] = {ET_I64, 8, 4, 2, 4, tile_i64__scalar, tile_rows_i64__scalar,
+                     pack_rows_i64__scalar},
 };

@@ -2,14 +2,14 @@
 // The including file sets, and this file undefines:
 //   T, SUFFIX             element type; end of the function names (f32__avx512)
 //   VEC, LANES            vector type and its elements
-//   MR, NV                most rows of a tile; vectors per row (1 or 2): nr = LANES · NV
-//   V_SET1(x) V_LOAD(p) V_STORE(p, v)                    whole vectors
-//   V_FMA(a, b, c) V_ADD(a, b)                           a · b + c, a + b
-//   V_LOAD_N(p, n) V_STORE_N(p, v, n)                    the first n lanes, 1 ≤ n < LANES
-//   PACK_ROWS             defined when the including file has a pack_rows of its own
+//   MR, ROWS_MR, NV       most rows of a tile, of one with A as rows; vectors per row: nr = LANES ·
+//   NV V_SET1(x) V_LOAD(p) V_STORE(p, v)                    whole vectors V_FMA(a, b, c) V_ADD(a,
+//   b)                           a · b + c, a + b V_LOAD_N(p, n) V_STORE_N(p, v, n) the first n
+//   lanes, 1 ≤ n < LANES PACK_ROWS             defined when the including file has a pack_rows of
+//   its own
 // A tile keeps m × NV accumulators in registers; each k costs NV loads of B, m broadcasts of A and
 // m · NV FMAs. MR is chosen so that the accumulators, one row of B and one broadcast fill the
-// register file.
+// register file; ROWS_MR also so that a pointer to each row stays in a register.
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
@@ -98,76 +98,116 @@ INLINE void FN(tile_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
   } while (left > 0);
 }
 
-INLINE void FN(tile_rows)(const eti_gemm_tile *t, const size_t m, const size_t n) {
-  if (n == (size_t)LANES * NV) {
-    FN(tile_of)(t, m, NV, true, 0);
-  } else if (n > LANES) {
-    FN(tile_of)(t, m, NV, false, n - (size_t)LANES * (NV - 1));
-  } else if (n == LANES) {
-    FN(tile_of)(t, m, 1, true, 0);
+// The same sum with A as rows.
+INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv, const bool whole,
+                        const size_t tail) {
+  VEC acc[MR][NV];
+  FN(start)(acc, t, m, nv, whole, tail);
+  const void *const *rows = t->rows;
+  const T *p[MR] = {NULL};  // the first ROWS_MR of them
+  const T *b = t->b;
+  const size_t b_step = t->b_step;
+  size_t left = t->k, in_segment = 0;
+  bool add = t->init == ETI_GEMM_ADD;
+  do {
+    size_t in_chunk = left < ETI_GEMM_CHUNK ? left : ETI_GEMM_CHUNK;
+    left -= in_chunk;
+    while (in_chunk > 0) {
+      if (in_segment == 0) {
+        for (size_t i = 0; i < m; i++) p[i] = rows[i];
+        rows += m;
+        in_segment = t->segment;
+      }
+      const size_t n = in_segment < in_chunk ? in_segment : in_chunk;
+      for (size_t k = 0; k < n; k++) {
+        VEC bv[NV];
+        for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + v * LANES, v);
+        for (size_t i = 0; i < m; i++) {
+          const VEC av = V_SET1(p[i][k]);
+          for (size_t v = 0; v < nv; v++) acc[i][v] = V_FMA(av, bv[v], acc[i][v]);
+        }
+        b += b_step;
+      }
+      for (size_t i = 0; i < m; i++) p[i] += n;
+      in_segment -= n;
+      in_chunk -= n;
+    }
+    FN(finish)(acc, t, m, nv, whole, tail, add);
+    add = true;
+  } while (left > 0);
+}
+
+// nv and as_rows are constants, too.
+INLINE void FN(tile_vectors)(const eti_gemm_tile *t, const size_t m, const size_t nv,
+                             const size_t n, const bool as_rows) {
+  const size_t tail = n - LANES * (nv - 1);
+  if (as_rows && tail == LANES) {
+    FN(rows_of)(t, m, nv, true, 0);
+  } else if (as_rows) {
+    FN(rows_of)(t, m, nv, false, tail);
+  } else if (tail == LANES) {
+    FN(tile_of)(t, m, nv, true, 0);
   } else {
-    FN(tile_of)(t, m, 1, false, n);
+    FN(tile_of)(t, m, nv, false, tail);
   }
+}
+
+INLINE void FN(tile_width)(const eti_gemm_tile *t, const size_t m, const size_t n,
+                           const bool as_rows) {
+#if NV > 2
+  if (n > 2 * LANES) {
+    FN(tile_vectors)(t, m, 3, n, as_rows);
+    return;
+  }
+#endif
+  if (n > LANES) {
+    FN(tile_vectors)(t, m, 2, n, as_rows);
+  } else {
+    FN(tile_vectors)(t, m, 1, n, as_rows);
+  }
+}
+
+// as_rows is a constant and m at most mr. One copy for all m where sanitizers would take minutes to
+// compile the others.
+INLINE void FN(tile_height)(const eti_gemm_tile *t, const size_t m, const size_t n,
+                            const bool as_rows, const size_t mr) {
+#if defined(ET_DEBUG)
+  (void)mr;
+  FN(tile_width)(t, m, n, as_rows);
+#else
+  if (m == 1 && mr >= 1) FN(tile_width)(t, 1, n, as_rows);
+  if (m == 2 && mr >= 2) FN(tile_width)(t, 2, n, as_rows);
+  if (m == 3 && mr >= 3) FN(tile_width)(t, 3, n, as_rows);
+  if (m == 4 && mr >= 4) FN(tile_width)(t, 4, n, as_rows);
+#if MR > 4
+  if (m == 5 && mr >= 5) FN(tile_width)(t, 5, n, as_rows);
+  if (m == 6 && mr >= 6) FN(tile_width)(t, 6, n, as_rows);
+#endif
+#if MR > 6
+  if (m == 7 && mr >= 7) FN(tile_width)(t, 7, n, as_rows);
+  if (m == 8 && mr >= 8) FN(tile_width)(t, 8, n, as_rows);
+#endif
+#if MR > 8
+  if (m == 9 && mr >= 9) FN(tile_width)(t, 9, n, as_rows);
+  if (m == 10 && mr >= 10) FN(tile_width)(t, 10, n, as_rows);
+  if (m == 11 && mr >= 11) FN(tile_width)(t, 11, n, as_rows);
+  if (m == 12 && mr >= 12) FN(tile_width)(t, 12, n, as_rows);
+  if (m == 13 && mr >= 13) FN(tile_width)(t, 13, n, as_rows);
+  if (m == 14 && mr >= 14) FN(tile_width)(t, 14, n, as_rows);
+#endif
+#endif
 }
 
 static void FN(tile)(const eti_gemm_tile *t, size_t m, size_t n) {
   ET_ASSERT(m >= 1 && m <= MR && n >= 1 && n <= (size_t)LANES * NV);
   ET_ASSERT(t->c != NULL && (t->k == 0 || (t->a != NULL && t->b != NULL)));
-#if defined(ET_DEBUG)
-  FN(tile_rows)(t, m,
-                n);  // one copy for all sizes: sanitizers would take minutes to compile the others
-#else
-  switch (m) {
-    case 1:
-      FN(tile_rows)(t, 1, n);
-      break;
-    case 2:
-      FN(tile_rows)(t, 2, n);
-      break;
-    case 3:
-      FN(tile_rows)(t, 3, n);
-      break;
-    case 4:
-      FN(tile_rows)(t, 4, n);
-      break;
-#if MR > 4
-    case 5:
-      FN(tile_rows)(t, 5, n);
-      break;
-    case 6:
-      FN(tile_rows)(t, 6, n);
-      break;
-#endif
-#if MR > 6
-    case 7:
-      FN(tile_rows)(t, 7, n);
-      break;
-    case 8:
-      FN(tile_rows)(t, 8, n);
-      break;
-    case 9:
-      FN(tile_rows)(t, 9, n);
-      break;
-    case 10:
-      FN(tile_rows)(t, 10, n);
-      break;
-    case 11:
-      FN(tile_rows)(t, 11, n);
-      break;
-    case 12:
-      FN(tile_rows)(t, 12, n);
-      break;
-    case 13:
-      FN(tile_rows)(t, 13, n);
-      break;
-    case 14:
-      FN(tile_rows)(t, 14, n);
-      break;
-#endif
-    default:
-      break;
-  }
-#endif
+  FN(tile_height)(t, m, n, false, MR);
+}
+
+static void FN(tile_rows)(const eti_gemm_tile *t, size_t m, size_t n) {
+  ET_ASSERT(m >= 1 && m <= ROWS_MR && n >= 1 && n <= (size_t)LANES * NV);
+  ET_ASSERT(t->c != NULL && t->b != NULL && t->rows != NULL && t->segment > 0);
+  FN(tile_height)(t, m, n, true, ROWS_MR);
 }
 
 #ifndef PACK_ROWS
@@ -194,6 +234,7 @@ static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_s
 #undef VEC
 #undef LANES
 #undef MR
+#undef ROWS_MR
 #undef NV
 #undef V_SET1
 #undef V_LOAD

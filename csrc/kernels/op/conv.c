@@ -371,6 +371,33 @@ static void pack_patches(const eti_gemm *g, void *dst, size_t width, size_t firs
   }
 }
 
+// Where the channels of n pixels lie, tap by tap; padding points at zeros.
+static void point_pixels(const eti_gemm *g, const void **rows, size_t first, size_t n) {
+  const eti_conv *const c = g->ctx;
+  const eti_image *const x = &c->x;
+  const char *const data = x->data + ((ptrdiff_t)(g->job / c->groups) * x->n_step +
+                                      (ptrdiff_t)(g->job % c->groups * c->c_in)) *
+                                         (ptrdiff_t)c->esize;
+  for (size_t i = 0; i < n; i++) {
+    const int64_t pixel = (int64_t)(first + i), row = pixel / c->out.sizes[2];
+    const int64_t o[3] = {row / c->out.sizes[1], row % c->out.sizes[1], pixel % c->out.sizes[2]};
+    const void **at = rows + i;
+    for (int64_t tz = 0; tz < c->kernel[0]; tz++) {
+      const int64_t z = source_of(c, 0, o[0], tz);
+      for (int64_t ty = 0; ty < c->kernel[1]; ty++) {
+        const int64_t y = source_of(c, 1, o[1], ty);
+        for (int64_t tx = 0; tx < c->kernel[2]; tx++, at += n) {
+          const int64_t px = source_of(c, 2, o[2], tx);
+          const ptrdiff_t offset =
+              (ptrdiff_t)z * x->steps[0] + (ptrdiff_t)y * x->steps[1] + (ptrdiff_t)px * x->steps[2];
+          const bool inside = z >= 0 && y >= 0 && px >= 0;
+          *at = inside ? data + offset * (ptrdiff_t)c->esize : c->ready.zeros;
+        }
+      }
+    }
+  }
+}
+
 // ---- bias and output of blocks that cannot lie in place
 
 static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
@@ -441,6 +468,11 @@ static void use_patches(const eti_conv *c, eti_gemm *g, bool as_a) {
   }
   *(as_a ? &g->a : &g->b) =
       (eti_gemm_operand){.height = as_a ? g->kernel->mr : g->kernel->nr, .pack = pack_patches};
+  if (as_a && c->x.c_step == 1 && c->ready.panels != NULL && c->ready.zeros != NULL && c->k > 0 &&
+      c->n_taps <= ETI_GEMM_MAX_SEGMENTS) {
+    g->a = (eti_gemm_operand){
+        .height = eti_gemm_rows_height(g->kernel, g->m), .point = point_pixels, .segment = c->c_in};
+  }
 }
 
 static void use_weights(const eti_conv *c, eti_gemm *g, bool as_a) {
@@ -486,8 +518,9 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   const eti_conv *const c = ctx;
   const bool by_channel = c->ready.way == ETI_CONV_BY_CHANNEL;
   (void)i;  // g->job
-  use_patches(c, g, by_channel);
   use_weights(c, g, !by_channel);
+  use_patches(c, g, by_channel);
+  if (by_channel) eti_gemm_prefer_rows(g);
   use_output(c, g, by_channel);
 }
 
@@ -531,6 +564,7 @@ static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
   if (c->ready.panels != NULL && !c->ready.is_packed) {
     eti_gemm_pack_all(ctx->pool, &shape, c->groups, describe_weights, c, pack_weights,
                       c->ready.panels, c->c_out, c->ready.height);
+    if (c->ready.zeros != NULL) memset(c->ready.zeros, 0, c->c_in * c->esize);
   }
   if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
     eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, c, ctx->scratch, ctx->scratch_bytes);
@@ -586,8 +620,12 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   if (bytes == 0) return ET_OK;
   eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
   void *const panels = et_prepare_alloc(ctx, bytes, 64);
+  // Half types are converted on the way and cannot be read in place.
+  const bool in_place = by_channel && c.esize == g.kernel->esize;
+  void *const zeros = in_place ? et_prepare_alloc(ctx, c.c_in * c.esize, 64) : NULL;
   if (state == NULL || panels == NULL) return et_prepare_status(ctx);
   ready.panels = panels;
+  ready.zeros = zeros;
   *state = ready;
   ctx->state = state;
   return ET_OK;

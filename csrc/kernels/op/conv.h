@@ -26,6 +26,7 @@ typedef struct eti_conv_state {
   bool is_packed;
   void *panels;
   size_t height;
+  void *zeros;  // c_in of them, for padding that is read in place; NULL when nothing is
 } eti_conv_state;
 
 typedef struct eti_conv {

@@ -424,6 +424,7 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
                        i % p->ready.n_jobs * eti_gemm_packed_elements(p->n, nr, p->k) * es;
     g->b = (eti_gemm_operand){.data = data, .height = nr, .panel_step = nr * p->k, .k_step = nr};
   }
+  eti_gemm_prefer_rows(g);
   set_init(p, g);
   if (p->has_bias) {
     g->bias_view.data = moved(p->bias.data, i, &p->outer, p->bias_outer, p->dtype);

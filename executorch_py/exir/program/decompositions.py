@@ -5,12 +5,13 @@ Torch's table for the core operators, plus norms, minus the operators that carry
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import torch
-from torch.export import default_decompositions
+from torch.export import ExportedProgram, default_decompositions
 
 
 def quantization_primitives() -> list[Any]:
@@ -51,3 +52,14 @@ def decomposition_table(preserve: Iterable[Any] = ()) -> dict[Any, Any]:
     for op in [*quantization_primitives(), *preserve]:
         table.pop(op, None)
     return table
+
+
+def decompose(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgram:
+    """run_decompositions with this table, without what torch says about its own deprecations.
+
+    Torch 2.13 copies tree specs inside and then warns that their leaf class is deprecated, which
+    no user can do anything about.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
+        return program.run_decompositions(dict(table))

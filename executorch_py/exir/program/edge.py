@@ -38,7 +38,7 @@ from executorch_py.exir.passes.remove_tensor_metadata_asserts import (
 from executorch_py.exir.passes.remove_unused_parameters import remove_unused_parameters_pass
 from executorch_py.exir.program.collector import without_collections
 from executorch_py.exir.program.config import EdgeCompileConfig
-from executorch_py.exir.program.decompositions import decomposition_table
+from executorch_py.exir.program.decompositions import decompose, decomposition_table
 
 if TYPE_CHECKING:
     from executorch_py.exir.program.managers import EdgeProgramManager
@@ -141,7 +141,7 @@ def to_edge(
     config = compile_config or EdgeCompileConfig()
     edge_programs: dict[str, ExportedProgram] = {}
     for name, program in as_methods(programs).items():
-        decomposed = program.run_decompositions(decomposition_table(config.preserve_ops))
+        decomposed = decompose(program, decomposition_table(config.preserve_ops))
         if config._check_ir_validity:
             RemoveNonCoreAtenOpGraphAssertsPass().apply(decomposed.graph_module)
             EXIRATenDialectVerifier(config)(decomposed.graph_module)

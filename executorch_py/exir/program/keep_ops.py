@@ -21,6 +21,7 @@ from executorch_py.exir.dialects.edge_ops import EdgeOpOverload, edge_op
 from executorch_py.exir.graph_module import contains_any_call_fn_target_op, graph_modules
 from executorch_py.exir.ir.graph import source_line
 from executorch_py.exir.program.decompositions import (
+    decompose,
     decomposition_table,
     quantization_primitives,
 )
@@ -116,7 +117,7 @@ def _keep_by_name(
     table = decomposition_table(also)
     kept = {op for op in ops if table.pop(op, None) is not None}
     if contains_any_call_fn_target_op(program.graph_module, table):
-        program = program.run_decompositions(table)
+        program = decompose(program, table)
     return program, kept
 
 
@@ -125,7 +126,7 @@ def _keep_by_check(
 ) -> tuple[ExportedProgram, set[Any]]:
     """Decompose all but the nodes of `ops` that `check` accepts."""
     ops, also = keepable(ops), list(also)
-    program = program.run_decompositions(decomposition_table([*ops, *also]))
+    program = decompose(program, decomposition_table([*ops, *also]))
     calls = list(_calls(program, ops))
     accepted = [node for node in calls if check(node)]
     kept = {node.target for node in accepted}
@@ -135,7 +136,7 @@ def _keep_by_check(
     originals = {_clone_of(op): op for op in kept}
     for node in accepted:
         node.target = _clone_of(node.target)
-    program = program.run_decompositions(full)
+    program = decompose(program, full)
     for node in _calls(program, originals):
         node.target = originals[node.target]
     return program, kept
@@ -153,9 +154,9 @@ def decompose_for(
         transform = getattr(partitioner, "transform_for_pre_decomposition", None)
         program = program if transform is None else transform(program)
     if not partitioners:
-        return program.run_decompositions(decomposition_table(also)), []
+        return decompose(program, decomposition_table(also)), []
     # Partitioners are asked about a functional graph.
-    program = program.run_decompositions({})
+    program = decompose(program, {})
     kept: set[Any] = set()
     for partitioner in partitioners:
         ops, check = partitioner.ops_to_not_decompose(program)

@@ -29,8 +29,12 @@ def _format_tensor(tensor: schema.Tensor, show_meminfo: bool, mark_dynamic: bool
         return text
     where = tensor.allocation_info
     if where is not None:
-        return f"{text} at {where.memory_id}:{where.memory_offset}"
-    return f"{text} const {tensor.data_buffer_idx}" if tensor.data_buffer_idx else text
+        text += f" at {where.memory_id}:{where.memory_offset}"
+    if not tensor.data_buffer_idx:
+        return text
+    # Planned memory with data behind it is a buffer that starts as those bytes say.
+    data = f"data {tensor.data_buffer_idx}"
+    return f"{text} from {data}" if where is not None else f"{text} {data}"
 
 
 def _format_value(value: Any, show_meminfo: bool, mark_dynamic: bool) -> str:

@@ -224,13 +224,18 @@ class ExecutorchProgramManager:
         return self._etrecord
 
     def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
-        """Print the program's tables; with `verbose` the graphs as well."""
-        import pprint
+        """Print values and instructions of every method; with `verbose` the tables one to one."""
+        from executorch_py.exir.print_program import pretty_print, print_program
 
-        pprint.pprint(self._emitter_output.program, stream=out, width=100)
         if verbose:
-            for name, program in sorted(self._execution_programs.items()):
-                print(f"method {name}:\n{program.graph_module.graph}", file=out)
+            pretty_print(self._emitter_output.program, out=out)
+        else:
+            print_program(
+                self._emitter_output.program,
+                show_meminfo=True,
+                mark_dynamic_shape_tensor=True,
+                out=out,
+            )
 
     # ---- its bytes
 

@@ -167,6 +167,8 @@ class Method:
     def set_inputs(self, inputs: Sequence[Any], /) -> None: ...
     def run(self) -> None:
         """Runs with the inputs that are set; InvalidArgument when one never was."""
+    def seed(self, seed: int, /) -> None:
+        """Starts the random operators anew; a method is loaded with seed 0."""
     def outputs(self, clone_outputs: bool = True, kind: _Kind = None) -> list[Any]: ...
     def attribute(self, name: str, clone: bool = True, kind: _Kind = None) -> Any:
         """A named buffer; NotFound when there is none of that name."""

@@ -389,6 +389,16 @@ static PyObject *method_run(PyObject *object, PyObject *unused) {
   return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
+static PyObject *method_seed(PyObject *object, PyObject *number) {
+  eti_method *self = (eti_method *)object;
+  const unsigned long long seed = PyLong_AsUnsignedLongLongMask(number);
+  if (seed == (unsigned long long)-1 && PyErr_Occurred()) return NULL;
+  if (enter(self) < 0) return NULL;
+  et_method_seed(self->method, seed);
+  leave(self);
+  return Py_NewRef(Py_None);
+}
+
 static PyObject *method_outputs(PyObject *object, PyObject *const *args, Py_ssize_t n,
                                 PyObject *keywords) {
   static const char *const names[] = {"clone_outputs", "kind"};
@@ -531,6 +541,8 @@ static PyMethodDef method_methods[] = {
     {"set_inputs", method_set_inputs, METH_O,
      "set_inputs($self, inputs, /)\n--\n\nSets the inputs of the next run()."},
     {"run", method_run, METH_NOARGS, "run($self)\n--\n\nRuns with the inputs that are set."},
+    {"seed", method_seed, METH_O,
+     "seed($self, seed, /)\n--\n\nStarts the random operators anew, from this seed."},
     {"outputs", FAST(method_outputs), METH_FASTCALL | METH_KEYWORDS,
      "outputs($self, clone_outputs=True, kind=None)\n--\n\nThe outputs of the last run."},
     {"attribute", FAST(method_attribute), METH_FASTCALL | METH_KEYWORDS,

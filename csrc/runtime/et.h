@@ -279,6 +279,14 @@ ET_API void et_parallel_for(const et_pool *pool, et_range_fn fn, void *ctx, size
 
 // ---- 8 · Operators
 
+// Where a method's random numbers come from: a counter-based generator needs no more state than
+// this. A kernel that draws takes the next `calls` value, so a run is repeated exactly by setting
+// both back (et_method_seed), and no result depends on threads.
+typedef struct et_random {
+  uint64_t seed;
+  uint64_t calls;  // draws so far: kernel calls, not numbers
+} et_random;
+
 // What a kernel sees while it runs. Arguments are boxed: the schema's arguments in order, out
 // arguments included, then the result once more (see formats of the program file); their number was
 // checked at load.
@@ -289,6 +297,7 @@ typedef struct et_kernel_ctx {
   void *
       scratch;  // scratch_bytes bytes, 64-aligned, contents undefined; as many as prepare asked for
   size_t scratch_bytes;
+  et_random *random;  // the method's; NULL where no method runs
 } et_kernel_ctx;
 
 typedef et_status (*et_kernel_fn)(et_kernel_ctx *ctx, et_value *const *args);
@@ -539,6 +548,10 @@ ET_API et_status et_method_execute(et_method *method, et_error *err);
 // Runs one instruction; ET_END_OF_METHOD after the last, then et_method_reset before the next run.
 ET_API et_status et_method_step(et_method *method, et_error *err);
 ET_API void et_method_reset(et_method *method);
+
+// Starts the method's random operators anew: the same seed gives the same numbers in the same order
+// of calls, on every machine. A method is loaded with seed 0. Not while it runs.
+ET_API void et_method_seed(et_method *method, uint64_t seed);
 
 // ---- 12 · Events
 

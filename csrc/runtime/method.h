@@ -76,6 +76,7 @@ struct et_method {
   const et_pool *pool;
   void *scratch;
   size_t scratch_bytes;
+  et_random random;
   size_t position;    // next instruction of a stepped run
   uint32_t executed;  // instructions of the current run
   bool is_stepping;

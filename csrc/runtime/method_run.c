@@ -168,11 +168,12 @@ static void add_context(const et_method *method, size_t i, et_error *err) {
 #endif
 }
 
-static et_kernel_ctx kernel_ctx(const et_method *method, et_error *err) {
+static et_kernel_ctx kernel_ctx(et_method *method, et_error *err) {
   const et_kernel_ctx ctx = {.err = err,
                              .pool = method->pool,
                              .scratch = method->scratch,
-                             .scratch_bytes = method->scratch_bytes};
+                             .scratch_bytes = method->scratch_bytes,
+                             .random = &method->random};
   return ctx;
 }
 
@@ -304,6 +305,10 @@ void et_method_reset(et_method *method) {
   method->is_stepping = false;
   method->is_paused = false;
   method->position = 0;
+}
+
+void et_method_seed(et_method *method, uint64_t seed) {
+  method->random = (et_random){.seed = seed};
 }
 
 void et_method_interrupt(et_method *method) {

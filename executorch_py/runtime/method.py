@@ -43,6 +43,14 @@ class Method:
         """Runs with the arguments of the exported model; returns what the model returned."""
         return self.signature.unflatten(self._execute(self.signature.flatten(args, kwargs)))
 
+    def seed(self, seed: int) -> None:
+        """Starts the random operators anew: a seed gives the same numbers on every machine.
+
+        A method is loaded with seed 0, so two loads draw the same numbers until told otherwise.
+        The numbers are not those that torch draws from the same seed.
+        """
+        self._method.seed(seed)
+
     @property
     def name(self) -> str:
         return self._method.name

@@ -108,11 +108,13 @@ int etd_run(const et_op *op, et_value *const *args, size_t n_args, et_value *con
     status = prepare(op, prepare_args, n_threads, &p, err);
   if (status == ET_OK) {
     unsigned char *scratch = guarded_alloc(p.scratch_bytes);
+    et_random random = {.seed = 0};  // every call draws as the first of a method
     et_kernel_ctx ctx = {.err = err,
                          .pool = n_threads > 1 ? &pool : NULL,
                          .state = p.state,
                          .scratch = scratch,
-                         .scratch_bytes = p.scratch_bytes};
+                         .scratch_bytes = p.scratch_bytes,
+                         .random = &random};
     status = op->run(&ctx, args);
     if (status == ET_OK && !guard_intact(scratch, p.scratch_bytes)) {
       if (err != NULL) strcpy(err->message, "run wrote past its scratch memory");

@@ -1,4 +1,4 @@
-// norm.c — layer, group and batch normalisation, and dropout as inference needs it.
+// norm.c — layer, group and batch normalisation.
 // Everything is a walk over slabs: the elements that share statistics, or share scale and shift, in
 // their logical order. A slab is read in chunks, straight from memory when it lies in a row in the
 // type we compute in (f32, or f64 for f64), else through a cast. Mean first, then the squares of
@@ -524,38 +524,5 @@ et_status op_native_batch_norm_legit_no_stats_out(et_kernel_ctx *ctx, et_value *
   ET_TRY(resize_batch_norm(ctx, args, 6, &r, r.x->sizes[1]));
   r.micro = micro_of(r.x->dtype);
   if (r.x->numel > 0) train_channels(&r, 0.0, false);
-  return ET_OK;
-}
-
-// ---- dropout
-
-// Torch's random sequence cannot be reproduced here, so only the cases without chance run.
-et_status op_native_dropout_out(et_kernel_ctx *ctx, et_value *const *args) {
-  et_tensor *x, *out, *mask;
-  double p = 0;
-  bool training = true;
-  ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
-  ET_TRY(eti_arg_double(ctx, args, 1, &p));
-  if (args[2]->tag != ET_NONE) ET_TRY(eti_arg_bool(ctx, args, 2, &training));
-  ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
-  ET_TRY(eti_arg_tensor(ctx, args, 4, &mask));
-  ET_CHECK(p >= 0.0 && p <= 1.0, ctx->err, ET_INVALID_ARGUMENT, "dropout: p is %g, needs 0 to 1",
-           p);
-  ET_CHECK(
-      !training || p == 0.0 || p == 1.0, ctx->err, ET_NOT_SUPPORTED,
-      "dropout: training with p = %g needs torch's random numbers; export the model in eval mode",
-      p);
-  ET_CHECK(mask->dtype == ET_B8, ctx->err, ET_INVALID_ARGUMENT, "dropout: mask is %s, needs b8",
-           et_dtype_name((et_dtype)mask->dtype));
-  ET_TRY(check_input(ctx, x, out, "dropout"));
-  const eti_shape shape = eti_shape_of(x);
-  ET_TRY(eti_resize(ctx, mask, &shape));
-  ET_TRY(eti_resize(ctx, out, &shape));
-  ET_CHECK(eti_same_shape(out, x), ctx->err, ET_INVALID_ARGUMENT,
-           "dropout: input is also the mask");
-  const double keep = training && p == 1.0 ? 0.0 : 1.0;
-  const slab xs = slab_of(x, dims_from(0, x->rank)), os = slab_of(out, dims_from(0, x->rank));
-  affine_slab(micro_of(x->dtype), &xs, x->data, &os, out->data, 0.0, keep, 0.0);
-  if (mask->numel > 0) memset(mask->data, keep > 0.0 ? 1 : 0, mask->numel);
   return ET_OK;
 }

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 from torch import fx
 from torch._ops import OpOverload
 
@@ -19,7 +18,7 @@ from executorch_py.exir.ir.scalar_type import short_name
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 EVAL_MODE = "call model.eval() before torch.export.export()"
-# Operators of training that draw no random numbers but do not serve inference either.
+# Operators of training that do not serve inference.
 _TRAINING_OPERATORS = frozenset(
     {
         "aten::_native_batch_norm_legit_functional",
@@ -33,17 +32,10 @@ _ADDABLE = ("u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c64", "c128",
 Arguments = Mapping[str, Any]
 
 
-def random_or_training(op: Any) -> str:
+def training_only(op: Any) -> str:
     """Why an operator has no place in an inference program, with what to do; "" if it has."""
-    if not isinstance(op, OpOverload):
-        return ""
-    if op._schema.name in _TRAINING_OPERATORS:
+    if isinstance(op, OpOverload) and op._schema.name in _TRAINING_OPERATORS:
         return f"it normalises with the statistics of each batch, as in training: {EVAL_MODE}"
-    if torch.Tag.nondeterministic_seeded in op.tags:
-        return (
-            f"it draws random numbers: {EVAL_MODE}, or draw them outside the program and pass "
-            "them as an input"
-        )
     return ""
 
 
@@ -51,6 +43,18 @@ def argument_problem(operator: str, node: fx.Node, op: OpOverload | None) -> str
     """What our kernel of this operator would refuse about the call's argument values, or ""."""
     rule = _RULES.get(operator)
     return rule(_by_name(node, op)) if rule is not None and op is not None else ""
+
+
+def argument_warning(operator: str, node: fx.Node, op: OpOverload | None) -> str:
+    """What a user should hear of a call that our kernel runs as it stands, or ""."""
+    if operator != "aten::native_dropout.out" or op is None:
+        return ""
+    given = _by_name(node, op)
+    train, p = given.get("train"), given.get("p")
+    # Absent means true, as in torch.
+    if train is False or p in (0, 1) or not isinstance(p, (int, float)):
+        return ""
+    return f"dropout in training mode, p = {p:g}, draws at every run; for inference, {EVAL_MODE}"
 
 
 def _by_name(node: fx.Node, op: OpOverload) -> dict[str, Any]:
@@ -68,14 +72,6 @@ def _by_name(node: fx.Node, op: OpOverload) -> dict[str, Any]:
 
 def _known(value: Any) -> Any:
     return value.meta.get("spec") if isinstance(value, fx.Node) else value
-
-
-def _dropout(given: Arguments) -> str:
-    train, p = given.get("train"), given.get("p")
-    # Absent means true, as in torch.
-    if train is False or p in (0, 1) or not isinstance(p, (int, float)):
-        return ""
-    return f"dropout in training mode with p = {p:g} needs torch's random numbers; {EVAL_MODE}"
 
 
 def _batch_norm_without_statistics(given: Arguments) -> str:
@@ -100,7 +96,6 @@ def _accumulates(name: str) -> Callable[[Arguments], str]:
 
 
 _RULES: dict[str, Callable[[Arguments], str]] = {
-    "aten::native_dropout.out": _dropout,
     "aten::_native_batch_norm_legit.no_stats_out": _batch_norm_without_statistics,
     "aten::index_put.out": _accumulates("self"),
     "aten::index_put_": _accumulates("self"),

@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import memory
-from executorch_py.exir.argument_rules import argument_problem, random_or_training
+from executorch_py.exir.argument_rules import argument_problem, argument_warning, training_only
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph import all_graph_modules, nodes_in, source_line
 from executorch_py.exir.ir.op_facts import (
@@ -138,7 +138,7 @@ def _offences_of(node: fx.Node, method: str, manifest: Manifest, target: str) ->
 
     facts = manifest.get(operator)
     if facts is None:
-        reason = random_or_training(op_overload(node.target))
+        reason = training_only(op_overload(node.target))
         problem = "there is no kernel for this operator" + (f", and {reason}" if reason else "")
         yield offence(problem, [*inputs, *outputs])
         return
@@ -152,6 +152,11 @@ def _offences_of(node: fx.Node, method: str, manifest: Manifest, target: str) ->
         problem = argument_problem(operator, node, op_overload(node.target))
         if problem:
             yield offence(problem, inputs)
+        warning = argument_warning(operator, node, op_overload(node.target))
+        if warning:
+            line = source_line(node)
+            place = f"method '{method}', node '{node.name}'" + (f", from {line}" if line else "")
+            warnings.warn(f"{place}: {warning}", stacklevel=2)
     limit = facts.get("max_rank")
     rank = max((len(s.shape) for s in [*inputs, *outputs]), default=0)
     if limit is not None and rank > limit:

@@ -22,12 +22,13 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from executorch_py.exir.argument_rules import random_or_training
+from executorch_py.exir.argument_rules import training_only
 from executorch_py.exir.dialects.dim_order import DimOrderOpsMap
 from executorch_py.exir.dialects.edge_ops import EdgeOpOverload
 from executorch_py.exir.dialects.sym_ops import KEPT_AS_TORCH_OPS
 from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.ir.graph import source_line
+from executorch_py.exir.ir.linked_kernels import has_linked_kernel
 
 if TYPE_CHECKING:
     from executorch_py.exir.program.config import EdgeCompileConfig
@@ -71,7 +72,7 @@ def _rules(
 
 
 def _check_core_aten(op: Any, rules: _Rules) -> None:
-    """Refuse a torch operator that is neither core ATen nor allowed by name."""
+    """Refuse a torch operator that is neither core ATen, nor linked, nor allowed by name."""
     if not isinstance(op, OpOverload) or op.namespace != "aten":
         return
     if op in _CORE_EXCEPTIONS or op in rules.exceptions:
@@ -83,7 +84,9 @@ def _check_core_aten(op: Any, rules: _Rules) -> None:
             logger.warning("preserving %s has no effect: decomposition makes it functional", op)
         return
     if torch.Tag.core not in op.tags and torch.Tag.view_copy not in op.tags:
-        reason = random_or_training(op)
+        if has_linked_kernel(op):  # whether the program's target has it is the manifest's question
+            return
+        reason = training_only(op)
         raise SpecViolationError(
             f"Operator {op} is not in Core ATen opset"
             + (f", and {reason}. " if reason else ". ")

@@ -1,6 +1,7 @@
 """The decompositions that make the operator set of the edge dialect.
 
-Torch's table for the core operators, plus norms, minus the operators that carry quantization.
+Torch's table for the core operators, plus norms and random operators, minus the operators that
+carry quantization.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram, default_decompositions
+
+from executorch_py.exir.program.random_decompositions import random_decompositions
 
 
 def quantization_primitives() -> list[Any]:
@@ -43,6 +46,7 @@ def _full_table(operators: int) -> dict[Any, Any]:
 
     table: dict[Any, Any] = dict(default_decompositions().items())
     table.update(get_decompositions([torch.ops.aten.linalg_vector_norm]))
+    table.update(random_decompositions())
     return table
 
 

@@ -28,5 +28,6 @@ const eti_conv_micro *eti_conv_micro_of_isa(int isa);
 extern const eti_conv_micro eti_conv_scalar;
 extern const eti_conv_micro eti_conv_avx2;
 extern const eti_conv_micro eti_conv_avx512;
+extern const eti_conv_micro eti_conv_neon;
 
 #endif  // ET_MICRO_CONV_H

@@ -25,6 +25,8 @@ const eti_conv_micro *eti_conv_micro_of_isa(int isa) {
 #if ETI_HAVE_X86
       [ETI_ISA_AVX2] = &eti_conv_avx2,
       [ETI_ISA_AVX512] = &eti_conv_avx512,
+#elif ETI_HAVE_NEON
+      [ETI_ISA_NEON] = &eti_conv_neon,
 #endif
   };
   return isa >= 0 && isa <= (int)eti_cpu_isa() ? variants[isa] : NULL;

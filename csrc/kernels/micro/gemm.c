@@ -22,6 +22,8 @@ static const eti_gemm_kernel *const isa_tables[ETI_ISA_COUNT] = {
 #if ETI_HAVE_X86
     [ETI_ISA_AVX2] = eti_gemm_avx2,
     [ETI_ISA_AVX512] = eti_gemm_avx512,
+#elif ETI_HAVE_NEON
+    [ETI_ISA_NEON] = eti_gemm_neon,
 #endif
 };
 

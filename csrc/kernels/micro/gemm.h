@@ -100,6 +100,7 @@ const eti_gemm_kernel *eti_gemm_kernel_of_isa(eti_acc acc, int isa);
 extern const eti_gemm_kernel eti_gemm_scalar[ETI_ACC_COUNT];
 extern const eti_gemm_kernel eti_gemm_avx2[ETI_ACC_COUNT];
 extern const eti_gemm_kernel eti_gemm_avx512[ETI_ACC_COUNT];
+extern const eti_gemm_kernel eti_gemm_neon[ETI_ACC_COUNT];
 
 // ---- whole products
 

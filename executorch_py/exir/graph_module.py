@@ -21,15 +21,15 @@ CONTROL_FLOW_BODIES: dict[Any, tuple[int, ...]] = {
 }
 
 
-def get_control_flow_submodules(gm: GraphModule) -> list[tuple[str, GraphModule, Node]]:
-    """(attribute name, body, calling node) for each control-flow body used directly in `gm`."""
+def get_control_flow_submodules(graph_module: GraphModule) -> list[tuple[str, GraphModule, Node]]:
+    """(attribute name, body, calling node) per control-flow body that the graph itself uses."""
     found = []
-    for node in gm.graph.nodes:
+    for node in graph_module.graph.nodes:
         if node.op != "call_function":
             continue
         for index in CONTROL_FLOW_BODIES.get(node.target, ()):
             body = node.args[index]
-            module = gm.get_submodule(body.target)
+            module = graph_module.get_submodule(body.target)
             assert isinstance(module, GraphModule)
             found.append((body.target, module, node))
     return found
@@ -54,10 +54,10 @@ def bfs_trace_with_node_process(gm: GraphModule, node_op: Callable[[Node], None]
             node_op(node)
 
 
-def contains_any_call_fn_target_op(gm: GraphModule, ops: Collection[Any]) -> bool:
-    """Whether `gm` or a control-flow body calls one of `ops`."""
+def contains_any_call_fn_target_op(graph_module: GraphModule, ops: Collection[Any]) -> bool:
+    """Whether `graph_module` or a control-flow body calls one of `ops`."""
     return any(
         node.op == "call_function" and node.target in ops
-        for module in graph_modules(gm)
+        for module in graph_modules(graph_module)
         for node in module.graph.nodes
     )

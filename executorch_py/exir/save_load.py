@@ -309,18 +309,18 @@ def _refuse_unsaveable(gm: GraphModule) -> None:
 
 
 def save(
-    ep: ExportedProgram,
+    ep_save: ExportedProgram,
     f: File,
     *,
     extra_files: dict[str, Any] | None = None,
     opset_version: dict[str, int] | None = None,
 ) -> None:
     """Write an ATen or edge program, with its delegates, to a path or binary file."""
-    if not isinstance(ep, ExportedProgram):
-        raise TypeError(f"expected an ExportedProgram, got {type(ep).__name__}")
+    if not isinstance(ep_save, ExportedProgram):
+        raise TypeError(f"expected an ExportedProgram, got {type(ep_save).__name__}")
     _register()
-    _refuse_unsaveable(ep.graph_module)
-    ep = copy_program(ep)
+    _refuse_unsaveable(ep_save.graph_module)
+    ep = copy_program(ep_save)
     modules = _detach_delegates(ep)
     files = dict(extra_files or {})
     files[_CONSTANTS] = _encode_tensors(_detach_constants(ep))

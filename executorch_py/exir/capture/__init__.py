@@ -40,6 +40,7 @@ class CaptureConfig:
     enable_aot: bool = False
     _dynamo_config: ExirDynamoConfig = field(default_factory=ExirDynamoConfig)
     _unlift: bool = False
+    _use_old_decomp_table: bool = False
 
 
 def capture(*args: Any, **kwargs: Any) -> NoReturn:

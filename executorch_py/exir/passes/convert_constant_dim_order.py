@@ -22,17 +22,21 @@ def _needs_conversion(tensor: object) -> bool:
     )
 
 
-def convert_constant_dim_order_pass(ep: ExportedProgram) -> ExportedProgram:
-    """Make such tensors of `ep` contiguous, in place: values, placeholders and what follows."""
-    nodes = {node.name: node for node in placeholders(ep.graph)}
+def convert_constant_dim_order_pass(exported_program: ExportedProgram) -> ExportedProgram:
+    """Make such tensors contiguous, in place: values, placeholders and what follows from them."""
+    nodes = {node.name: node for node in placeholders(exported_program.graph)}
     relaid: list[Node] = []
-    for spec in ep.graph_signature.input_specs:
+    for spec in exported_program.graph_signature.input_specs:
         if spec.target is None:
             continue
         if spec.kind not in (InputKind.CONSTANT_TENSOR, InputKind.BUFFER):
             continue
         # Buffers that are not persistent live with the constants.
-        holder = ep.state_dict if spec.target in ep.state_dict else ep.constants
+        holder = (
+            exported_program.state_dict
+            if spec.target in exported_program.state_dict
+            else exported_program.constants
+        )
         tensor = holder.get(spec.target)
         if not _needs_conversion(tensor):
             continue
@@ -40,5 +44,5 @@ def convert_constant_dim_order_pass(ep: ExportedProgram) -> ExportedProgram:
         node = nodes[spec.arg.name]
         node.meta["val"] = contiguous_like(node.meta["val"])
         relaid.append(node)
-    refresh_users(ep.graph_module, relaid)
-    return ep
+    refresh_users(exported_program.graph_module, relaid)
+    return exported_program

@@ -1,0 +1,1 @@
+"""Helpers that example scripts export with."""

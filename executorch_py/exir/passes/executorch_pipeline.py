@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 
 from executorch_py.exir.passes.constant_prop_pass import constant_prop_pass
 from executorch_py.exir.passes.elide_write_back import ElideWriteBackPass
+from executorch_py.exir.passes.fold_body_constants import fold_body_constants
 from executorch_py.exir.passes.fold_constants import fold_constants
 from executorch_py.exir.passes.fuse_batch_norm import fuse_batch_norm
 from executorch_py.exir.passes.init_mutable_pass import skip_large_zero_states
@@ -64,6 +65,8 @@ def _reinplace(ep: ExportedProgram, config: Config) -> None:
 PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     # Before folding, which would otherwise compute with the weights that a norm scales.
     ProgramStep(lambda ep, _: fuse_batch_norm(ep), lambda c: c.fold_constants),
+    # Before folding, which sees the top graph only.
+    ProgramStep(lambda ep, _: fold_body_constants(ep), lambda c: c.fold_constants),
     ProgramStep(lambda ep, _: fold_constants(ep), lambda c: c.fold_constants),
     ProgramStep(lambda ep, _: constant_prop_pass(ep), lambda c: c.do_quant_fusion_and_const_prop),
     ProgramStep(lambda ep, _: restore_mutations(ep)),

@@ -14,29 +14,22 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch.export import ExportedProgram
 
-from executorch_py.exir.error import InternalError
 from executorch_py.exir.ir.constants import add_constants, drop_unused_constants
-from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes
-from executorch_py.exir.ir.op_facts import (
-    QUANT_OPS,
-    is_random,
-    is_scalar_op,
-    mutated_positions,
-    op_key,
-    op_overload,
+from executorch_py.exir.ir.evaluate import (
+    dense_example,
+    depends_on_operands_only,
+    evaluate,
+    is_plain,
+    laid_out_like,
+    result_bytes,
 )
+from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes
+from executorch_py.exir.ir.op_facts import QUANT_OPS, op_key
 
 # A result this small is always worth folding.
 _SMALL_BYTES = 4096
-# A transposed weight shares the memory of the weight; emission puts its bytes in order.
-_ALIASING: dict[str, Any] = {
-    "aten::permute_copy": torch.ops.aten.permute.default,
-    "aten::t_copy": torch.ops.aten.t.default,
-    "aten::transpose_copy.int": torch.ops.aten.transpose.int,
-}
 # How much a group of results may outweigh the constants that it replaces.
 _ALLOWED_GROWTH = 64 * 1024
 
@@ -59,11 +52,7 @@ class _Folder:
         self.ep = ep
         self.kept = frozenset(kept)
         self.graph = ep.graph_module.graph
-        self.constants = {
-            name: value
-            for name, value in constant_tensors(ep).items()
-            if type(value) in (torch.Tensor, torch.nn.Parameter) and value.device.type == "cpu"
-        }
+        self.constants = {k: v for k, v in constant_tensors(ep).items() if is_plain(v)}
         self.foldable: set[fx.Node] = set()
         self.sources: dict[fx.Node, frozenset[fx.Node]] = {}
         self.values: dict[fx.Node, Any] = {}
@@ -72,6 +61,7 @@ class _Folder:
         for node in self.graph.nodes:
             if node.op == "placeholder" and node.name in self.constants:
                 self.sources[node] = frozenset([node])
+                self.values[node] = self.constants[node.name].detach()
             elif self._is_foldable(node):
                 self.foldable.add(node)
                 self.sources[node] = frozenset().union(
@@ -85,36 +75,27 @@ class _Folder:
         return True
 
     def _is_foldable(self, node: fx.Node) -> bool:
-        op = op_overload(node.target) if node.op == "call_function" else None
-        if op is None or is_scalar_op(node.target) or mutated_positions(op) or is_random(op):
-            return False
-        if (
-            op_key(op) in self.kept
-            or "val" not in node.meta
-            or op_key(op).startswith("aten::empty")
-        ):
-            return False
-        if not isinstance(node.meta["val"], torch.Tensor) or op.namespace == "executorch_prim":
-            return False
-        if not all(isinstance(size, int) for size in node.meta["val"].shape):
-            return False
-        return all(n in self.sources for n in node.all_input_nodes)
+        return depends_on_operands_only(node, self.kept) and all(
+            n in self.sources for n in node.all_input_nodes
+        )
 
     def _is_result(self, node: fx.Node) -> bool:
         return any(user not in self.foldable for user in node.users)
 
     def _worthwhile(self, frontier: list[fx.Node]) -> list[fx.Node]:
         """The results to fold: small ones, and groups that do not outweigh what they replace."""
-        chosen = {n for n in frontier if _bytes(n) <= _SMALL_BYTES or self._keeps_bytes(n)}
+        chosen = {
+            n for n in frontier if result_bytes(n) <= _SMALL_BYTES or self._keepsresult_bytes(n)
+        }
         for group in self._groups([n for n in frontier if n not in chosen]):
             folded = chosen | set(group.results)
-            freed = sum(_bytes(s) for s in group.sources if self._is_freed(s, folded))
-            cost = sum(_bytes(n) for n in _distinct(group.results))
+            freed = sum(result_bytes(s) for s in group.sources if self._is_freed(s, folded))
+            cost = sum(result_bytes(n) for n in _distinct(group.results))
             if cost <= freed + _ALLOWED_GROWTH:
                 chosen = folded
         return [n for n in frontier if n in chosen]
 
-    def _keeps_bytes(self, node: fx.Node) -> bool:
+    def _keepsresult_bytes(self, node: fx.Node) -> bool:
         """A reshaped constant has the very bytes of the constant, which the file holds once."""
         if op_key(node.target) not in ("aten::view_copy", "aten::unsqueeze_copy"):
             return False
@@ -129,7 +110,7 @@ class _Folder:
         groups: list[_Group] = []
         of_source: dict[fx.Node, _Group] = {}
         for node in results:
-            large = {s for s in self.sources[node] if _bytes(s) > _SMALL_BYTES}
+            large = {s for s in self.sources[node] if result_bytes(s) > _SMALL_BYTES}
             merged = _Group([node], set(large))
             for group in {id(of_source[s]): of_source[s] for s in large if s in of_source}.values():
                 merged.results = group.results + merged.results
@@ -161,8 +142,8 @@ class _Folder:
                 keys[node] = key
                 if key not in placeholders:
                     placeholders[key] = node
-                    example = _dense(node.meta["val"])
-                    value = _like(self._value(node), example)
+                    example = dense_example(node.meta["val"])
+                    value = laid_out_like(evaluate(node, self.values), example)
                     meta = {k: node.meta[k] for k in ("stack_trace",) if k in node.meta}
                     pending.append((self._name(node), value, example, meta))
         self.values.clear()
@@ -183,32 +164,6 @@ class _Folder:
             return f"{fqn}_folded"
         return f"_folded_{node.name}"
 
-    def _value(self, node: fx.Node) -> Any:
-        """The value of a foldable node, evaluating what it depends on first (without recursion)."""
-        stack = [node]
-        while stack:
-            current = stack[-1]
-            missing = [n for n in current.all_input_nodes if n not in self.values]
-            if current.op == "placeholder":
-                self.values[current] = self.constants[current.name].detach()
-            elif missing:
-                stack.extend(missing)
-                continue
-            elif current not in self.values:
-                op = op_overload(current.target)
-                assert op is not None
-                op = _ALIASING.get(op_key(op), op)
-                args = fx.node.map_arg(current.args, lambda n: self.values[n])
-                kwargs = fx.node.map_arg(current.kwargs, lambda n: self.values[n])
-                self.values[current] = op(*args, **kwargs)
-            stack.pop()
-        return self.values[node]
-
-
-def _bytes(node: fx.Node) -> int:
-    value = node.meta["val"]
-    return int(value.numel()) * int(value.element_size())
-
 
 def _identity(node: fx.Node) -> Any:
     """Equal for calls of the same operator with the same arguments, whose values are equal."""
@@ -225,27 +180,3 @@ def _key_of(value: Any) -> Any:
 
 def _distinct(results: list[fx.Node]) -> list[fx.Node]:
     return list({_identity(n): n for n in results}.values())
-
-
-def _dense(example: torch.Tensor) -> torch.Tensor:
-    """The traced layout, or row-major where the traced one leaves gaps or repeats elements."""
-    if example.is_contiguous() or is_non_overlapping_and_dense_or_false(example):
-        return example
-    return example.contiguous()
-
-
-def _like(value: torch.Tensor, example: torch.Tensor) -> torch.Tensor:
-    """The value in the layout that the rest of the graph was traced with, or a matrix transposed.
-
-    Permutations of more dimensions are laid out: they may look like a layout of their own.
-    """
-    if value.dtype is not example.dtype or value.shape != example.shape:
-        raise InternalError(
-            f"folding gave {value.dtype} {tuple(value.shape)} where tracing saw {example.dtype} "
-            f"{tuple(example.shape)}"
-        )
-    is_transposed = value.dim() == 2 and value.t().is_contiguous() and example.is_contiguous()
-    if value.stride() == example.stride() or is_transposed:
-        return value
-    laid_out = torch.empty_strided(example.shape, example.stride(), dtype=example.dtype)
-    return laid_out.copy_(value)

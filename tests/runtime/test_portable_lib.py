@@ -126,3 +126,18 @@ def test_registries_and_threads() -> None:
         portable_lib._unsafe_reset_threadpool(before)
     with pytest.raises(ValueError, match="needs 1 or more"):
         portable_lib._unsafe_reset_threadpool(0)
+
+
+def test_methods_of_a_module_have_memory_of_their_own() -> None:
+    module = portable_lib._load_for_executorch_from_buffer(DATA)
+    (first,) = module.run_method("forward", (X, X), clone_outputs=False)
+    (second,) = module.run_method("other", (X, X * 5), clone_outputs=False)
+    torch.testing.assert_close([first, second], [X * 2, X * 6])
+
+
+def test_a_missing_backend_is_named_with_what_to_do() -> None:
+    path = Path(__file__).parent.parent / "golden" / "xnnpack.pte"
+    module = portable_lib._load_for_executorch(path)
+    assert module.method_names() == ["forward"]
+    with pytest.raises(errors.NotFound, match=r"XnnpackBackend .*export without its partitioner"):
+        module.run_method("forward", (X,))

@@ -8,7 +8,8 @@ every loader. What this version cannot do (events, bundled programs) says so whe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any, NoReturn
 
@@ -47,10 +48,15 @@ def _flat(inputs: Any) -> Sequence[Any]:
 
 
 class _Methods:
-    """Methods of one program, loaded when first used."""
+    """Methods of one program, loaded when first used.
 
-    def __init__(self, program: _C.Program) -> None:
+    All share the program's planned memory, and with it the state that lies at the same place in
+    each; given `again`, which opens the program anew, every method has memory of its own.
+    """
+
+    def __init__(self, program: _C.Program, again: Callable[[], _C.Program] | None = None) -> None:
         self.program = program
+        self._again = again
         self._loaded: dict[str, _C.Method] = {}
 
     def info(self, name: str) -> dict[str, Any]:
@@ -66,16 +72,17 @@ class _Methods:
         method = self._loaded.get(name)
         if method is None:
             info = self.info(name)
-            method = self._loaded[name] = self.program.load_method(name)
+            program = self._again() if self._again and self._loaded else self.program
+            method = self._loaded[name] = program.load_method(name)
             prepare(method, Signature(info))
         return method
 
 
 class ExecuTorchModule:
-    """A program whose methods run by name."""
+    """A program whose methods run by name and know nothing of each other's state."""
 
-    def __init__(self, program: _C.Program) -> None:
-        self._methods = _Methods(program)
+    def __init__(self, open_program: Callable[[], _C.Program]) -> None:
+        self._methods = _Methods(open_program(), open_program)
 
     def run_method(
         self, method_name: str, inputs: Any = (), clone_outputs: bool = True
@@ -137,7 +144,7 @@ class ExecuTorchMethod:
 
 
 class ExecuTorchProgram:
-    """A program whose methods are loaded one by one."""
+    """A program whose methods are loaded one by one and share their planned memory."""
 
     def __init__(self, program: _C.Program) -> None:
         self._methods = _Methods(program)
@@ -190,7 +197,9 @@ def _load_for_executorch(
 ) -> ExecuTorchModule:
     """Opens a .pte file (mapped), with its .ptd when it has one."""
     return ExecuTorchModule(
-        _open(program_path, data_path, enable_etdump, debug_buffer_size, program_verification)
+        partial(
+            _open, program_path, data_path, enable_etdump, debug_buffer_size, program_verification
+        )
     )
 
 
@@ -203,7 +212,9 @@ def _load_for_executorch_from_buffer(
 ) -> ExecuTorchModule:
     """Opens a program in memory."""
     return ExecuTorchModule(
-        _open(buffer, data_map_buffer, enable_etdump, debug_buffer_size, program_verification)
+        partial(
+            _open, buffer, data_map_buffer, enable_etdump, debug_buffer_size, program_verification
+        )
     )
 
 
@@ -216,7 +227,9 @@ def _load_for_executorch_from_data_loader(
 ) -> ExecuTorchModule:
     """Opens the program that a PyDataLoader stands for."""
     return ExecuTorchModule(
-        _open(loader.source, data_path, enable_etdump, debug_buffer_size, program_verification)
+        partial(
+            _open, loader.source, data_path, enable_etdump, debug_buffer_size, program_verification
+        )
     )
 
 

@@ -133,7 +133,7 @@ et_status eti_check_missing(const eti_loader *l) {
     if (backend->is_available == NULL || backend->is_available())
       ET_APPEND(l->err, " %s", backend->id);
   }
-  ET_APPEND(l->err, ")");
+  ET_APPEND(l->err, "); export without its partitioner, or build the runtime with it");
 #endif
   return status;
 }

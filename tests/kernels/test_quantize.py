@@ -1,0 +1,153 @@
+"""Quantization and embeddings of small integers against torch's decomposed operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.ao.quantization.fx._decomposed
+from op_driver import OpError, Out, run_op
+
+eager = torch.ops.quantized_decomposed
+LIMITS = {
+    torch.int8: (-128, 127),
+    torch.uint8: (0, 255),
+    torch.int16: (-32768, 32767),
+    torch.int32: (-(2**31), 2**31 - 1),
+}
+FLOATS = [torch.float32, torch.float16, torch.bfloat16]
+
+
+def values(*shape: int) -> torch.Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(1)) * 3
+
+
+def run(name: str, expected: torch.Tensor, *args: Any) -> None:
+    """Runs an operator with one output of the expected type; values agree bit for bit."""
+    out = Out(expected.dtype, expected.shape, order=expected.dim_order())
+    (found,) = run_op(f"quantized_decomposed::{name}", *args, out=[out])
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("source", FLOATS, ids=str)
+@pytest.mark.parametrize("dtype", LIMITS, ids=str)
+@pytest.mark.parametrize("shape", [(3, 5), (), (0, 4), (2, 3, 4, 33)], ids=str)
+def test_one_scale_for_a_tensor(
+    shape: tuple[int, ...], dtype: torch.dtype, source: torch.dtype
+) -> None:
+    x, limits = values(*shape).to(source), LIMITS[dtype]
+    q = eager.quantize_per_tensor(x, 0.03, 3, *limits, dtype)
+    run("quantize_per_tensor.out", q, x, 0.03, 3, *limits, dtype)
+    y = eager.dequantize_per_tensor(q, 0.03, 3, *limits, dtype)
+    run("dequantize_per_tensor.out", y, q, 0.03, 3, *limits, dtype, None)
+    scale, zero = torch.tensor([0.03]), torch.tensor([3])
+    q = eager.quantize_per_tensor.tensor(x, scale, zero, *limits, dtype)
+    run("quantize_per_tensor.Tensor_out", q, x, scale, zero, *limits, dtype)
+    y = eager.dequantize_per_tensor.tensor(q, scale, zero, *limits, dtype)
+    run("dequantize_per_tensor.Tensor_out", y, q, scale, zero, *limits, dtype, None)
+
+
+def test_halves_round_to_even_and_limits_saturate() -> None:
+    x = torch.tensor([0.5, 1.5, 2.5, -0.5, -1.5, 127.5, -129.0, 1e30, -1e30])
+    for limits in ((-128, 127), (-8, 7)):
+        q = eager.quantize_per_tensor(x, 1.0, 0, *limits, torch.int8)
+        run("quantize_per_tensor.out", q, x, 1.0, 0, *limits, torch.int8)
+
+
+@pytest.mark.parametrize("wide", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("axis", [0, 1, 2, 3])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=str)
+def test_one_scale_for_each_channel(
+    layout: torch.memory_format, axis: int, wide: torch.dtype
+) -> None:
+    x = values(2, 3, 4, 5).to(memory_format=layout)
+    n, limits = x.shape[axis], LIMITS[torch.int8]
+    scales, zeros = (values(n).abs() * 0.1 + 0.01).to(wide), torch.arange(n) - 2
+    q = eager.quantize_per_channel(x, scales, zeros, axis, *limits, torch.int8)
+    q = q.to(memory_format=layout)
+    run("quantize_per_channel.out", q, x, scales, zeros, axis, *limits, torch.int8)
+    for zero in (zeros, None):
+        args = (q, scales, zero, axis, *limits, torch.int8)
+        y = eager.dequantize_per_channel(*args).to(memory_format=layout)
+        run("dequantize_per_channel.out", y, *args, None)
+
+
+@pytest.mark.parametrize("shape", [(4, 7), (2, 3, 16), (1, 1)], ids=str)
+def test_scales_chosen_for_each_token(shape: tuple[int, ...]) -> None:
+    x = values(*shape)
+    scales, zeros = eager.choose_qparams_per_token_asymmetric(x, torch.int8)
+    found = run_op(
+        "quantized_decomposed::choose_qparams_per_token_asymmetric.out",
+        x,
+        torch.int8,
+        out=[Out(torch.float64, scales.shape), Out(torch.int64, zeros.shape)],
+    )
+    torch.testing.assert_close(list(found), [scales, zeros], rtol=0, atol=0)
+    limits = (-128, 127, torch.int8)
+    q = eager.quantize_per_token(x, scales, zeros, *limits)
+    run("quantize_per_token.out", q, x, scales, zeros, *limits)
+    y = eager.dequantize_per_token(q, scales, zeros, *limits, torch.float32)
+    run("dequantize_per_token.out", y, q, scales, zeros, *limits, torch.float32)
+
+
+@pytest.mark.parametrize("shift", [-20.0, 0.0, 20.0])
+def test_scales_chosen_for_a_tensor(shift: float) -> None:
+    x = values(5, 6).t() + shift
+    for limits in ((-128, 127), (0, 255)):
+        args = (x, *limits, 1e-5, torch.int8)
+        scale, zero = eager.choose_qparams.tensor(*args)
+        found = run_op(
+            "quantized_decomposed::choose_qparams.Tensor_out",
+            *args,
+            out=[Out(torch.float64, (1,)), Out(torch.int64, (1,))],
+        )
+        torch.testing.assert_close(list(found), [scale, zero], rtol=0, atol=0)
+
+
+def unpacked(weight: torch.Tensor, bits: int) -> torch.Tensor:
+    """The numbers of a packed table: 4 bits are stored high half first, 2 bits low end first."""
+    shifts = {8: [0], 4: [4, 0], 2: [0, 2, 4, 6]}[bits]
+    if bits == 8:
+        return weight.to(torch.int32)
+    parts = [(weight.to(torch.int32) >> s & (2**bits - 1)) - 2 ** (bits - 1) for s in shifts]
+    return torch.stack(parts, dim=-1).flatten(1)
+
+
+@pytest.mark.parametrize("groups", [0, 1, 2])
+@pytest.mark.parametrize("with_zeros", [False, True])
+@pytest.mark.parametrize(("bits", "name"), [(8, "byte"), (4, "4bit"), (2, "2bit")])
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_rows_of_a_quantized_table(
+    dtype: torch.dtype, bits: int, name: str, with_zeros: bool, groups: int
+) -> None:
+    generator = torch.Generator().manual_seed(2)
+    weight = torch.randint(0, 256, (10, 4), generator=generator).to(torch.uint8)
+    if bits == 8:
+        weight = weight.view(torch.int8)
+    shape = (10, groups) if groups else (10,)
+    scales = values(*shape).abs().to(dtype)
+    zeros = torch.randint(-3, 3, shape, generator=generator).to(dtype) if with_zeros else None
+    numbers = unpacked(weight, bits).unflatten(1, (max(groups, 1), -1)).float()
+    shift = torch.zeros(10) if zeros is None else zeros.float()
+    wide = (numbers - shift.view(10, -1, 1)) * scales.float().view(10, -1, 1)
+    for index in (torch.tensor([[0, 9], [3, 4]]), torch.tensor(7, dtype=torch.int32)):
+        expected = wide.flatten(1)[index.long()].to(dtype)
+        limits = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+        run(f"embedding_{name}.out", expected, weight, scales, zeros, *limits, index)
+        single = wide.flatten(1)[index.long()]
+        args = (weight, scales, zeros, *limits, index, torch.float32)
+        run(f"embedding_{name}.dtype_out", single, *args)
+
+
+def test_an_index_outside_of_the_table_is_refused() -> None:
+    args = (torch.zeros(10, 4, dtype=torch.int8), torch.ones(10), None, -128, 127)
+    with pytest.raises(OpError, match="index 10 at position 1 is outside of a table of 10 rows"):
+        run("embedding_byte.out", torch.zeros(2, 4), *args, torch.tensor([0, 10]))
+
+
+def test_scales_that_do_not_fit_the_channels_are_refused() -> None:
+    q = torch.zeros(2, 3, dtype=torch.int8)
+    args = (q, torch.ones(2), None, 1, -128, 127, torch.int8, None)
+    with pytest.raises(OpError, match="one element for each of the 3 channels"):
+        run("dequantize_per_channel.out", torch.zeros(2, 3), *args)

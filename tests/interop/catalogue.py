@@ -37,6 +37,7 @@ class Case:
     upstream_exports: bool = (
         True  # False: a defect of upstream's exporter or kernels stands in the way
     )
+    from_library: bool = False  # needs a library that only .venv has: traced there for both sides
     tolerance: tuple[float, float] = (1e-4, 1e-5)
 
     def all_inputs(self) -> list[Inputs]:
@@ -454,14 +455,94 @@ def _vision(name: str, **kwargs: Any) -> Callable[[], nn.Module]:
     return build
 
 
+def _torchvision(name: str, **kwargs: Any) -> Callable[[], nn.Module]:
+    def build() -> nn.Module:
+        from models.vision import torchvision_models
+
+        model: nn.Module = getattr(torchvision_models(), name)(**kwargs)
+        return model
+
+    return build
+
+
+def _transformers(name: str) -> Callable[[], nn.Module]:
+    def build() -> nn.Module:
+        from models.transformer_models import SUBJECTS
+
+        return SUBJECTS[name].build()
+
+    return build
+
+
+class CachedAttention(nn.Module):
+    """Attention of a decoder: rotary positions, fewer key heads than query heads, a cache."""
+
+    def __init__(self, dim: int, heads: int, shared: int, positions: int) -> None:
+        super().__init__()
+        self.heads, self.shared, self.width = heads, shared, dim // heads
+        self.qkv = nn.Linear(dim, (heads + 2 * shared) * self.width, bias=False)
+        self.out = nn.Linear(dim, dim, bias=False)
+        angles = torch.outer(torch.arange(positions), 0.1 ** torch.arange(self.width // 2))
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+        self.register_buffer("keys", torch.zeros(1, shared, positions, self.width))
+        self.register_buffer("values", torch.zeros(1, shared, positions, self.width))
+
+    def rotate(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        a, b = x.unflatten(-1, (2, -1)).unbind(-2)
+        cos, sin = self.cos[position], self.sin[position]
+        return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1)
+
+    def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        sizes = [self.heads, self.shared, self.shared]
+        parts = self.qkv(x).unflatten(-1, (-1, self.width)).transpose(1, 2)
+        q, k, v = parts.split(sizes, dim=1)
+        self.keys[:, :, position] = self.rotate(k, position)
+        self.values[:, :, position] = v
+        seen = torch.arange(self.keys.shape[2]) <= position[:, None]
+        y = nn.functional.scaled_dot_product_attention(
+            self.rotate(q, position), self.keys, self.values, attn_mask=seen, enable_gqa=True
+        )
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+class Decoder(nn.Module):
+    """A small language model that is fed at given positions and remembers the earlier ones."""
+
+    def __init__(self, dim: int = 32, layers: int = 2) -> None:
+        super().__init__()
+        self.words = nn.Embedding(50, dim)
+        self.norms = nn.ModuleList(nn.RMSNorm(dim) for _ in range(2 * layers + 1))
+        self.attention = nn.ModuleList(CachedAttention(dim, 4, 2, 16) for _ in range(layers))
+        self.gates = nn.ModuleList(nn.Linear(dim, 64, bias=False) for _ in range(layers))
+        self.ups = nn.ModuleList(nn.Linear(dim, 64, bias=False) for _ in range(layers))
+        self.downs = nn.ModuleList(nn.Linear(64, dim, bias=False) for _ in range(layers))
+
+    def forward(self, tokens: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        x = self.words(tokens)
+        for i, attention in enumerate(self.attention):
+            x = x + attention(self.norms[2 * i](x), position)
+            y = self.norms[2 * i + 1](x)
+            x = x + self.downs[i](nn.functional.silu(self.gates[i](y)) * self.ups[i](y))
+        return self.norms[-1](x)[:, -1] @ self.words.weight.t()
+
+
+def _tokens_at(first: int, n: int) -> Inputs:
+    return torch.randint(0, 50, (1, n)), torch.arange(first, first + n)
+
+
+def _token_ids(length: int) -> Inputs:
+    return (torch.randint(3, 99, (1, length)),)
+
+
 def _picture(size: int) -> Callable[[], Inputs]:
     return lambda: (torch.randn(1, 3, size, size),)
 
 
-def _sentences(batch: int, length: int) -> Inputs:
+def _sentences(batch: int, length: int, words: int = 200) -> Inputs:
     mask = torch.ones(batch, length, dtype=torch.int64)
     mask[0, length // 2 + 1 :] = 0
-    return torch.randint(1, 200, (batch, length)), mask
+    return torch.randint(1, words, (batch, length)), mask
 
 
 MODELS = [
@@ -481,6 +562,59 @@ MODELS = [
         lambda: _sentences(2, 9),
         dynamic_shapes=lambda: ({1: torch.export.Dim("tokens", min=4, max=24)},) * 2,
         more=lambda: [_sentences(2, 4), _sentences(2, 24)],
+    ),
+    Case(
+        "torchvision_vit",
+        _torchvision(
+            "VisionTransformer",
+            image_size=64,
+            patch_size=16,
+            num_layers=3,
+            num_heads=3,
+            hidden_dim=96,
+            mlp_dim=192,
+            num_classes=10,
+        ),
+        _picture(64),
+    ),
+    Case(
+        "torchvision_swin",
+        _torchvision(
+            "SwinTransformer",
+            patch_size=[4, 4],
+            embed_dim=24,
+            depths=[2, 2],
+            num_heads=[2, 4],
+            window_size=[4, 4],
+            num_classes=10,
+        ),
+        _picture(64),
+    ),
+    Case(
+        "bert",
+        _transformers("bert"),
+        lambda: _sentences(2, 9, 100),
+        dynamic_shapes=lambda: ({1: torch.export.Dim("tokens", min=4, max=20)},) * 2,
+        more=lambda: [_sentences(2, 4, 100), _sentences(2, 20, 100)],
+        from_library=True,
+    ),
+    Case(
+        "llama",
+        _transformers("llama"),
+        lambda: _token_ids(7),
+        dynamic_shapes=lambda: ({1: torch.export.Dim("tokens", min=2, max=20)},),
+        more=lambda: [_token_ids(2), _token_ids(20)],
+        from_library=True,
+    ),
+    Case(
+        "decoder_with_cache",
+        Decoder,
+        lambda: _tokens_at(0, 5),
+        dynamic_shapes=lambda: tuple(
+            {axis: torch.export.Dim("tokens", min=1, max=8)} for axis in (1, 0)
+        ),
+        more=lambda: [_tokens_at(5, 1), _tokens_at(6, 1), _tokens_at(7, 8)],
+        stateful=True,
     ),
     Case("bidirectional_lstm", lambda: BothWays("LSTM"), lambda: (torch.randn(2, 5, 6),)),
     Case(

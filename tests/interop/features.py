@@ -58,6 +58,7 @@ class Feature:
     config: Callable[[str], dict[str, Any]] = lambda package: {}
     constants: dict[str, Any] = field(default_factory=dict)
     data_file: bool = False
+    together: bool = False  # all methods are loaded from one program, which lets them share memory
 
     def expected(self) -> list[list[Any]]:
         modules = {name: module for name, (module, _) in self.methods().items()}
@@ -83,6 +84,45 @@ def planned(**options: Any) -> Callable[[str], dict[str, Any]]:
 def initial_values(package: str) -> dict[str, Any]:
     passes = importlib.import_module(f"{package}.exir.passes.init_mutable_pass")
     return {"passes": [passes.InitializedMutableBufferPass(["total"])]}
+
+
+class Remember(nn.Module):
+    """Writes a part of a cache that other methods read."""
+
+    def __init__(self, cache: nn.Module) -> None:
+        super().__init__()
+        self.cache = cache
+
+    def forward(self, x: torch.Tensor, position: torch.Tensor) -> torch.Tensor:
+        self.cache.rows[position] = x
+        return self.cache.rows.cumsum(0)
+
+
+class Cache(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(6, 3))
+
+
+def prefill_and_decode() -> dict[str, tuple[nn.Module, tuple[Any, ...]]]:
+    cache = Cache()
+    many, single = (randn(3, 3), torch.arange(3)), (randn(1, 3), torch.tensor([0]))
+    return {"prefill": (Remember(cache), many), "decode": (Remember(cache), single)}
+
+
+def counters() -> dict[str, tuple[nn.Module, tuple[Any, ...]]]:
+    return {"up": (Counter(1.0), (S,)), "down": (Counter(-1.0), (S,))}
+
+
+class Counter(nn.Module):
+    def __init__(self, sign: float) -> None:
+        super().__init__()
+        self.sign = sign
+        self.register_buffer("count", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count.add_(x * self.sign)
+        return self.count * 2.0
 
 
 X, S = randn(2, 4), torch.tensor([1.0, 2.0, 3.0])
@@ -112,6 +152,40 @@ FEATURES = {
         [("add", (S,)), ("add", (S,))],
         lambda package: initial_values(package) | planned(share_mutable_buffers=True)(package),
     ),
+    "prefill_and_decode": Feature(
+        prefill_and_decode,
+        [
+            ("prefill", (randn(3, 3), torch.arange(3))),
+            ("decode", (randn(1, 3), torch.tensor([3]))),
+            ("decode", (randn(1, 3) * 2, torch.tensor([4]))),
+            ("prefill", (randn(3, 3) + 1, torch.arange(3))),
+            ("decode", (randn(1, 3), torch.tensor([5]))),
+        ],
+        planned(share_mutable_buffers=True),
+        together=True,
+    ),
+    # A module keeps its methods' memory apart, whatever the file says.
+    "methods_with_state_of_their_own": Feature(
+        counters, [("up", (S,)), ("down", (S,)), ("up", (S,)), ("down", (S * 3,)), ("up", (S,))]
+    ),
+    "external_weights_and_state": Feature(
+        lambda: {"net": (Net(), (X,)), "up": (Counter(1.0), (S,))},
+        [("net", (X,)), ("up", (S,)), ("net", (X * 2,)), ("up", (S,))],
+        lambda package: {"external_constants": True, "emit_mutable_buffer_names": True},
+        data_file=True,
+    ),
+    "unaligned_segments_and_views_kept": Feature(
+        one(Net, X),
+        [("forward", (X,))],
+        lambda p: {"segment_alignment": 1, "remove_view_copy": False},
+    ),
+    "memory_aligned_to_64": Feature(one(Net, X), [("forward", (X,))], planned(alignment=64)),
+    "outputs_given_by_the_caller": Feature(
+        one(Net, X), [("forward", (X,))], planned(alloc_graph_output=False)
+    ),
+    "updates_in_place": Feature(
+        counters, [("up", (S,)), ("up", (S,))], lambda package: {"run_reinplace_pass": True}
+    ),
     "delegate_data_inside": Feature(
         one(Net, X), [("forward", (X,))], lambda package: {"extract_delegate_segments": False}
     ),
@@ -139,16 +213,26 @@ def write(package: str, folder: Path) -> None:
             program.write_tensor_data_to_file(str(folder / name))
 
 
+def copied(outputs: list[Any]) -> list[Any]:
+    """Outputs may lie in planned memory, which the next run writes."""
+    return [v.clone() if isinstance(v, torch.Tensor) else v for v in outputs]
+
+
 def run(package: str, folder: Path) -> None:
     portable = importlib.import_module(f"{package}.extension.pybindings.portable_lib")
+    runtime = importlib.import_module(f"{package}.runtime")
     results: dict[str, Any] = {}
     for name, feature in FEATURES.items():
         paths = [str(folder / name / "program.pte"), *map(str, (folder / name).glob("*.ptd"))]
         try:
-            module = portable._load_for_executorch(*paths)
-            results[name] = [
-                list(module.run_method(method, inputs)) for method, inputs in feature.calls
-            ]
+            if feature.together:
+                program = runtime.Runtime.get().load_program(paths[0])
+                loaded = {method: program.load_method(method) for method, _ in feature.calls}
+                calls = [copied(loaded[method].execute(list(x))) for method, x in feature.calls]
+            else:
+                module = portable._load_for_executorch(*paths)
+                calls = [copied(module.run_method(method, x)) for method, x in feature.calls]
+            results[name] = calls
         except Exception as error:
             results[name] = repr(error)
     torch.save(results, folder / "results.pt")

@@ -2,6 +2,7 @@
 upstream's runtime.
 
   python upstream_worker.py export FOLDER NAME…   writes FOLDER/NAME.pte
+  (a case from a library is not traced here: FOLDER/NAME.pt2 must be there)
   python upstream_worker.py run FOLDER NAME…      runs FOLDER/NAME.pte, writes
   FOLDER/NAME.upstream.pt (a list of flat
                                                   output lists, one per set of inputs)
@@ -31,7 +32,9 @@ logging.disable(logging.WARNING)
 def export(case: Case, folder: Path) -> None:
     from executorch.exir import to_edge
 
-    program = to_edge(case.export()).to_executorch()
+    traced = folder / f"{case.name}.pt2"
+    exported = torch.export.load(traced) if case.from_library else case.export()
+    program = to_edge(exported).to_executorch()
     (folder / f"{case.name}.pte").write_bytes(program.buffer)
 
 

@@ -20,4 +20,17 @@
 #define ET_PREPARE_ROOM_BYTES 4096u
 #endif
 
+// Most chains of instructions in a plan (files have one). Finding an instruction walks them, so
+// that a file with a great many would take forever to read.
+#ifndef ET_MAX_CHAINS
+#define ET_MAX_CHAINS 64u
+#endif
+
+// Steps that reading one plan may take beyond one for each of its parts: entries of lists and
+// arguments, which small files can share among many instructions, and look-ups of one part in
+// another. Real plans stay far below it.
+#ifndef ET_MAX_PLAN_WORK
+#define ET_MAX_PLAN_WORK 0x2000000u
+#endif
+
 #endif  // ET_CONFIG_H

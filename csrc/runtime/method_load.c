@@ -15,6 +15,10 @@ static et_status loosen_view(eti_loader *l, const eti_instruction_facts *in) {
   if (eti_plan_value(&l->plan, value, &table) != PTE_TENSOR) return ET_OK;
   ET_TRY(eti_tensor_read(table, &t, l->err));
   if (t.place == ETI_PLACE_NONE) return ET_OK;  // is loose already
+  for (size_t i = 0; i < l->plan.inputs.n; i++) {
+    ET_CHECK(eti_u32(l->plan.inputs.data + 4 * i) != value && ++l->work <= ET_MAX_PLAN_WORK, l->err,
+             ET_INVALID_PROGRAM, "a view is input %zu, which has memory of its own", i);
+  }
   eti_loose *loose = ETI_CLAIM(&l->arena, eti_loose, 1);
   if (loose == NULL) return eti_arena_status(&l->arena, l->err);
   et_value *result = &l->method->values[value];
@@ -81,7 +85,10 @@ static void mark_checked(et_method *method) {
   }
 }
 
+// Until the first run a loose tensor's data is free to lead from the tensor to its record.
 static void fill_slots(et_method *method) {
+  for (eti_loose *loose = method->loose; loose != NULL; loose = loose->next)
+    loose->tensor->data = loose;
   const eti_vector lists[2] = {method->plan.inputs, method->plan.outputs};
   eti_slot *slot = method->slots;
   for (size_t s = 0; s < 2; s++) {
@@ -90,12 +97,12 @@ static void fill_slots(et_method *method) {
       slot->value = &method->values[eti_u32(lists[s].data + 4 * i)];
       if (slot->value->tag != ET_TENSOR) continue;
       slot->tensor = slot->value->as.tensor;
-      if ((slot->tensor->flags & ET_TENSOR_PLANNED) != 0) continue;
-      slot->loose = method->loose;
-      while (slot->loose != NULL && slot->loose->tensor != slot->tensor)
-        slot->loose = slot->loose->next;
+      if ((slot->tensor->flags & (ET_TENSOR_PLANNED | ET_TENSOR_CONSTANT)) == 0)
+        slot->loose = slot->tensor->data;
     }
   }
+  for (eti_loose *loose = method->loose; loose != NULL; loose = loose->next)
+    loose->tensor->data = NULL;
 }
 
 // ---- Both passes

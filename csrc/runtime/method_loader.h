@@ -9,7 +9,7 @@
 #include "runtime/arena.h"
 #include "runtime/method.h"
 
-#define ETI_WRITTEN_BITS 2048u
+#define ETI_WRITTEN_BITS 8192u
 
 typedef struct eti_loader {
   const et_program *program;
@@ -21,6 +21,7 @@ typedef struct eti_loader {
   et_arena arena;
   eti_named_data named;
   eti_plan plan;
+  size_t work;  // see ET_MAX_PLAN_WORK
   uint32_t written[ETI_WRITTEN_BITS /
                    32];  // hash of values that an instruction replaces: a clear bit is certain
   alignas(ET_MEMORY_ALIGN)
@@ -56,7 +57,7 @@ const et_backend *eti_loader_backend(const eti_loader *l,
                                      size_t i);  // of delegate i; NULL when absent or unavailable
 
 // Reports everything that the caller's tables lack, at once.
-et_status eti_check_missing(const eti_loader *l);
+et_status eti_check_missing(eti_loader *l);
 et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in);
 
 // ---- Prepare steps (method_prepare.c)

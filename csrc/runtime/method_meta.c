@@ -105,6 +105,9 @@ et_status et_program_visit_operators(const et_program *program, const char *name
   ET_TRY(eti_plan_find(program, name, &plan, err));
   for (unsigned kind = PTE_KERNEL_CALL; kind <= PTE_DELEGATE_CALL; kind++) {
     const eti_vector list = kind == PTE_KERNEL_CALL ? plan.operators : plan.delegates;
+    ET_CHECK((uint64_t)list.n * plan.n_instructions <= ET_MAX_PLAN_WORK, err, ET_NOT_SUPPORTED,
+             "method '%s': too many calls to count, %zu instructions of %zu kinds", name,
+             plan.n_instructions, list.n);
     for (size_t k = 0; k < list.n; k++) {
       eti_instruction_facts in = {.kind = kind, .index = (int32_t)k};
       const char *op_name, *overload;

@@ -5,41 +5,36 @@
 #include "runtime/method_loader.h"
 #include "runtime/op_table.h"
 
-// Whether `value` is the result of a call, or a member of the list that is.
-static bool is_result(const eti_plan *plan, const eti_instruction_facts *in, uint32_t value) {
-  if (in->n_args == 0) return false;
+// Whether argument k of a call is written: it is the result, a member of the list that is, or the
+// kernel says so.
+static bool is_written(const eti_plan *plan, const et_op *op, const eti_instruction_facts *in,
+                       size_t k) {
+  const uint32_t value = eti_u32(in->args + 4 * k);
   const uint32_t last = eti_u32(in->args + 4 * (size_t)(in->n_args - 1));
   const uint8_t *table;
   const unsigned code = eti_plan_value(plan, last, &table);
-  if (last == value) return true;
+  const bool gives_tensors =
+      code == PTE_TENSOR || code == PTE_TENSOR_LIST || code == PTE_OPTIONAL_TENSOR_LIST;
+  bool is_found = last == value || (k < 32 && (eti_op_writes(op, gives_tensors) >> k & 1u) != 0);
   const eti_vector items = eti_tensor_list(code, table);
-  for (size_t i = 0; i < items.n; i++) {
-    if (eti_u32(items.data + 4 * i) == value) return true;
-  }
-  return false;
+  for (size_t i = 0; !is_found && i < items.n; i++) is_found = eti_u32(items.data + 4 * i) == value;
+  return is_found;
 }
 
 // One tensor, itself argument k of a call or a member of the list that is.
-static et_status check_tensor(const eti_loader *l, const et_op *op, const eti_instruction_facts *in,
-                              size_t k, uint32_t value) {
+static et_status check_tensor(const eti_loader *l, const et_op *op, size_t k, bool written,
+                              uint32_t value) {
   const uint8_t *table;
   eti_tensor_facts t;
   if (eti_plan_value(&l->plan, value, &table) != PTE_TENSOR)
     return ET_OK;  // None in an optional list
   ET_TRY(eti_tensor_read(table, &t, l->err));
-  const uint8_t *result;
-  const unsigned code =
-      eti_plan_value(&l->plan, eti_u32(in->args + 4 * (size_t)(in->n_args - 1)), &result);
-  const bool gives_tensors =
-      code == PTE_TENSOR || code == PTE_TENSOR_LIST || code == PTE_OPTIONAL_TENSOR_LIST;
-  const bool is_written = is_result(&l->plan, in, value) ||
-                          (k < 32 && (eti_op_writes(op, gives_tensors) >> k & 1u) != 0);
-  const et_dtype_set set = is_written ? op->out_dtypes : op->in_dtypes;
-  ET_CHECK(!is_written || !eti_is_constant(&t), l->err, ET_INVALID_PROGRAM,
+  const et_dtype_set set = written ? op->out_dtypes : op->in_dtypes;
+  ET_CHECK(!written || !eti_is_constant(&t), l->err, ET_INVALID_PROGRAM,
            "argument %zu is a constant and would be written", k);
   ET_CHECK(set == 0 || (set & ET_DTYPE_BIT(t.dtype)) != 0, l->err, ET_NOT_SUPPORTED,
            "argument %zu has element type %s, which the kernel lacks for %s", k,
-           et_dtype_name((et_dtype)t.dtype), is_written ? "outputs" : "inputs");
+           et_dtype_name((et_dtype)t.dtype), written ? "outputs" : "inputs");
   ET_CHECK(op->max_rank == 0 || t.rank <= op->max_rank, l->err, ET_NOT_SUPPORTED,
            "argument %zu has rank %zu, the kernel supports at most %d", k, t.rank, op->max_rank);
   return ET_OK;
@@ -50,13 +45,14 @@ et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruc
            "%lu arguments, the operator takes %d", (unsigned long)in->n_args, op->n_args);
   for (size_t k = 0; k < in->n_args; k++) {
     const uint32_t value = eti_u32(in->args + 4 * k);
+    const bool written = is_written(&l->plan, op, in, k);
     const uint8_t *table;
     const unsigned code = eti_plan_value(&l->plan, value, &table);
-    if (code == PTE_TENSOR) ET_TRY(check_tensor(l, op, in, k, value));
+    ET_TRY(check_tensor(l, op, k, written, value));
     const eti_vector items = eti_tensor_list(code, table);
     for (size_t i = 0; i < items.n; i++) {
       const int32_t member = eti_i32(items.data + 4 * i);
-      if (member >= 0) ET_TRY(check_tensor(l, op, in, k, (uint32_t)member));
+      if (member >= 0) ET_TRY(check_tensor(l, op, k, written, (uint32_t)member));
     }
   }
   return ET_OK;
@@ -79,15 +75,6 @@ const et_backend *eti_loader_backend(const eti_loader *l, size_t i) {
   return NULL;
 }
 
-// The first instruction that calls an operator; false when none does.
-static bool find_call(const eti_plan *plan, size_t op, eti_instruction_facts *in) {
-  for (size_t i = 0; i < plan->n_instructions; i++) {
-    if (eti_instruction_read(plan, i, in, NULL) != ET_OK) return false;
-    if (in->kind == PTE_KERNEL_CALL && (size_t)in->index == op) return true;
-  }
-  return false;
-}
-
 #if ET_MESSAGES
 // Element types of a call's tensors: "aten::foo.out(f32, i64, f32)".
 static void append_call(et_error *err, const eti_plan *plan, const eti_instruction_facts *in) {
@@ -103,17 +90,28 @@ static void append_call(et_error *err, const eti_plan *plan, const eti_instructi
   }
   ET_APPEND(err, ")");
 }
+
+// Notes that an operator was named. Among very many missing ones some go unnamed: the message has
+// no room for them either.
+static bool is_new(uint32_t *named, uint32_t op) {
+  const uint32_t word = op % ETI_WRITTEN_BITS / 32, bit = 1u << op % 32;
+  const bool was_named = (named[word] & bit) != 0;
+  named[word] |= bit;
+  return !was_named;
+}
 #else
 #define append_call(err, plan, in) ((void)(err))
+#define is_new(named, op) false
 #endif
 
-et_status eti_check_missing(const eti_loader *l) {
+et_status eti_check_missing(eti_loader *l) {
   et_status status = ET_OK;
-  eti_instruction_facts in;
-  for (size_t i = 0; i < l->plan.operators.n; i++) {
-    if (eti_loader_op(l, i) != NULL || !find_call(&l->plan, i, &in)) continue;
+  for (size_t i = 0; i < l->plan.n_instructions; i++) {
+    eti_instruction_facts in;
+    ET_TRY(eti_instruction_read(&l->plan, i, &in, l->err));
+    if (in.kind != PTE_KERNEL_CALL || eti_loader_op(l, (size_t)in.index) != NULL) continue;
     if (status == ET_OK) status = ET_FAIL(l->err, ET_OPERATOR_MISSING, "no kernel for:");
-    append_call(l->err, &l->plan, &in);
+    if (is_new(l->written, (uint32_t)in.index)) append_call(l->err, &l->plan, &in);
   }
   bool is_first = true;
   for (size_t i = 0; i < l->plan.delegates.n; i++) {

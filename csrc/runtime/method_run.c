@@ -262,9 +262,10 @@ et_status et_method_execute(et_method *method, et_error *err) {
 et_status et_method_resume(et_method *method, et_error *err) {
   ET_TRY(enter(method, false, err));
   const et_status status =
-      method->is_paused ? run_from(method, method->position, err)
-                        : ET_FAIL(err, ET_INVALID_STATE,
-                                  "method '%s' has no interrupted run to resume", method->plan.name);
+      method->is_paused
+          ? run_from(method, method->position, err)
+          : ET_FAIL(err, ET_INVALID_STATE, "method '%s' has no interrupted run to resume",
+                    method->plan.name);
   atomic_store(&method->is_busy, false);
   return status;
 }

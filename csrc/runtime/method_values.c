@@ -42,13 +42,15 @@ void eti_find_written(eti_loader *l) {
   }
 }
 
-static bool is_written(const eti_loader *l, size_t i) {
+static bool is_written(eti_loader *l, size_t i) {
   const size_t bit = i % ETI_WRITTEN_BITS;
-  bool is_found = false;
   cursor c = {0};
   uint32_t value;
   if ((l->written[bit / 32] >> bit % 32 & 1u) == 0) return false;
-  while (!is_found && next_written(&l->plan, &c, &value)) is_found = value == i;
+  bool is_found = l->work > ET_MAX_PLAN_WORK;  // not known is as good as written
+  if (!is_found) l->work += l->plan.n_instructions;
+  while (!is_found && next_written(&l->plan, &c, &value))
+    is_found = value == i || ++l->work > ET_MAX_PLAN_WORK;
   return is_found;
 }
 

@@ -25,6 +25,9 @@ et_status eti_plan_find(const et_program *program, const char *name, eti_plan *p
     ET_CHECK(plan->vectors[k].data != NULL, err, ET_INVALID_PROGRAM,
              "method '%s': slot %u of its plan is absent", name, PTE_PLAN_VALUES + k);
   }
+  ET_CHECK(plan->chains.n <= ET_MAX_CHAINS, err, ET_NOT_SUPPORTED,
+           "method '%s': %zu chains, at most %u are supported", name, plan->chains.n,
+           ET_MAX_CHAINS);
   plan->n_instructions = 0;
   for (size_t c = 0; c < plan->chains.n; c++) {
     plan->n_instructions += eti_fb_vector(eti_fb_at(plan->chains, c), PTE_CHAIN_INSTRUCTIONS).n;

@@ -149,9 +149,18 @@ static bool is_value(const eti_plan *plan, int64_t i, uint32_t kinds) {
   return kinds == 0 || (kinds >> eti_plan_value(plan, (size_t)i, &table) & 1u) != 0;
 }
 
+// Counts steps that a small file can ask for in great numbers.
+static et_status count_work(size_t *work, size_t n, et_error *err) {
+  *work += n;
+  ET_CHECK(n <= ET_MAX_PLAN_WORK && *work <= ET_MAX_PLAN_WORK, err, ET_NOT_SUPPORTED,
+           "%zu entries more than the plan has parts: too many to read (ET_MAX_PLAN_WORK)", *work);
+  return ET_OK;
+}
+
 static et_status verify_list(const eti_plan *plan, unsigned code, const uint8_t *table,
-                             et_error *err) {
+                             size_t *work, et_error *err) {
   const eti_vector items = eti_fb_vector(table, PTE_LIST_ITEMS);
+  ET_TRY(count_work(work, items.n, err));
   ET_CHECK(items.data != NULL, err, ET_INVALID_PROGRAM, "a text or list without contents");
   for (size_t i = 0; i < items.n; i++) {
     bool is_good = true;
@@ -176,16 +185,16 @@ static et_status verify_list(const eti_plan *plan, unsigned code, const uint8_t 
 }
 
 static et_status verify_value(const et_program *program, const eti_plan *plan, size_t i,
-                              et_error *err) {
+                              size_t *work, et_error *err) {
   const uint8_t *table;
   const unsigned code = eti_plan_value(plan, i, &table);
   ET_CHECK(code >= PTE_NULL && code <= PTE_OPTIONAL_TENSOR_LIST, err, ET_INVALID_PROGRAM,
            "a value of no known kind");
   if (code == PTE_TENSOR) return verify_tensor(program, plan, table, err);
-  return code >= PTE_STRING ? verify_list(plan, code, table, err) : ET_OK;
+  return code >= PTE_STRING ? verify_list(plan, code, table, work, err) : ET_OK;
 }
 
-static et_status verify_instruction(const eti_plan *plan, size_t i, et_error *err) {
+static et_status verify_instruction(const eti_plan *plan, size_t i, size_t *work, et_error *err) {
   eti_instruction_facts in;
   ET_TRY(eti_instruction_read(plan, i, &in, err));
   const size_t n_targets = in.kind == PTE_KERNEL_CALL     ? plan->operators.n
@@ -196,10 +205,13 @@ static et_status verify_instruction(const eti_plan *plan, size_t i, et_error *er
            (long)in.index, n_targets);
   for (size_t k = 0; k < in.n_args; k++) {
     const int32_t arg = eti_i32(in.args + 4 * k);
+    const uint8_t *table;
     ET_CHECK(is_value(plan, arg, in.kind == PTE_FREE_CALL ? 1u << PTE_TENSOR : 0), err,
              ET_INVALID_PROGRAM,
              "argument %zu is value %ld of %zu, or is no tensor and to be freed", k, (long)arg,
              plan->values.n);
+    const unsigned code = eti_plan_value(plan, (size_t)arg, &table);
+    ET_TRY(count_work(work, 1 + eti_tensor_list(code, table).n, err));
   }
   return ET_OK;
 }
@@ -260,15 +272,15 @@ static et_status verify_tables(const et_program *program, const eti_plan *plan, 
 
 et_status eti_plan_verify(const et_program *program, const eti_plan *plan, et_error *err) {
   const char *what = "";
-  size_t i = 0;
+  size_t i = 0, work = 0;
   et_status status = verify_tables(program, plan, err);
   for (; status == ET_OK && i < plan->values.n; i++) {
-    status = verify_value(program, plan, i, err);
+    status = verify_value(program, plan, i, &work, err);
     what = "value ";
   }
   if (status == ET_OK) {
     for (i = 0; status == ET_OK && i < plan->n_instructions; i++) {
-      status = verify_instruction(plan, i, err);
+      status = verify_instruction(plan, i, &work, err);
       what = "instruction ";
     }
   }

@@ -89,6 +89,14 @@ static inline size_t w_member(size_t vector, size_t i) {
   return vector + 4 + 4 * i;
 }
 
+static inline size_t w_child(writer *w, size_t vector, size_t i, size_t child) {
+  w_link_at(w, w_member(vector, i), child);
+  return child;
+}
+static inline void w_copies(writer *w, size_t vector, size_t from, size_t n, size_t child) {
+  for (size_t i = 0; i < n; i++) w_link_at(w, w_member(vector, from + i), child);
+}
+
 // ---- What a program has
 
 typedef struct made_value {
@@ -109,11 +117,12 @@ typedef struct made_instruction {
   int32_t a, b;  // operator or delegate; from, to; condition, destination; value
   int32_t args[8];
   size_t n_args;
+  const int32_t *many;  // instead of args
 } made_instruction;
 
 typedef struct made_chain {
   const made_instruction *code;
-  size_t n;
+  size_t n, n_copies;  // the last one stands n_copies times more, as one table
 } made_chain;
 
 typedef struct made_delegate {
@@ -124,13 +133,14 @@ typedef struct made_delegate {
 typedef struct made_plan {
   const char *name;
   const made_value *values;
-  size_t n_values;
+  size_t n_values, n_value_copies;  // of the last one
   int32_t inputs[4], outputs[4];
   size_t n_inputs, n_outputs;
+  const int32_t *many_inputs;  // instead of inputs
   const made_chain *chains;
   size_t n_chains;
   const char *const *operators;  // name, overload, name, overload …
-  size_t n_operators;
+  size_t n_operators, n_operator_copies;
   const made_delegate *delegates;
   size_t n_delegates;
   int64_t memories[4];  // after the reserved one
@@ -216,7 +226,8 @@ static inline size_t w_instruction(writer *w, const made_instruction *in) {
   w_link(w, entry, PTE_UNION_TABLE, table);
   w_set(w, table, 0, (uint32_t)in->a);
   if (is_call) {
-    w_link(w, table, PTE_CALL_ARGS, w_vector(w, in->args, in->n_args, 4));
+    w_link(w, table, PTE_CALL_ARGS,
+           w_vector(w, in->many != NULL ? in->many : in->args, in->n_args, 4));
   } else {
     w_set(w, table, 1, (uint32_t)in->b);
   }
@@ -224,28 +235,33 @@ static inline size_t w_instruction(writer *w, const made_instruction *in) {
 }
 
 static inline size_t w_plan(writer *w, const made_plan *p) {
+  size_t last = 0;
   const size_t table = w_table(w, 0x1fd);  // all but the container and the devices
   w_link(w, table, PTE_PLAN_NAME, w_text(w, p->name));
-  const size_t values = w_tables(w, PTE_PLAN_VALUES, table, p->n_values);
-  for (size_t i = 0; i < p->n_values; i++)
-    w_link_at(w, w_member(values, i), w_value(w, &p->values[i]));
-  w_link(w, table, PTE_PLAN_INPUTS, w_vector(w, p->inputs, p->n_inputs, 4));
+  const size_t values = w_tables(w, PTE_PLAN_VALUES, table, p->n_values + p->n_value_copies);
+  for (size_t i = 0; i < p->n_values; i++) last = w_child(w, values, i, w_value(w, &p->values[i]));
+  w_copies(w, values, p->n_values, p->n_value_copies, last);
+  w_link(w, table, PTE_PLAN_INPUTS,
+         w_vector(w, p->many_inputs != NULL ? p->many_inputs : p->inputs, p->n_inputs, 4));
   w_link(w, table, PTE_PLAN_OUTPUTS, w_vector(w, p->outputs, p->n_outputs, 4));
   const size_t chains = w_tables(w, PTE_PLAN_CHAINS, table, p->n_chains);
   for (size_t c = 0; c < p->n_chains; c++) {
     const size_t chain = w_table(w, 1u << PTE_CHAIN_INSTRUCTIONS);
     w_link_at(w, w_member(chains, c), chain);
-    const size_t code = w_tables(w, PTE_CHAIN_INSTRUCTIONS, chain, p->chains[c].n);
+    const size_t code =
+        w_tables(w, PTE_CHAIN_INSTRUCTIONS, chain, p->chains[c].n + p->chains[c].n_copies);
     for (size_t i = 0; i < p->chains[c].n; i++)
-      w_link_at(w, w_member(code, i), w_instruction(w, &p->chains[c].code[i]));
+      last = w_child(w, code, i, w_instruction(w, &p->chains[c].code[i]));
+    w_copies(w, code, p->chains[c].n, p->chains[c].n_copies, last);
   }
-  const size_t operators = w_tables(w, PTE_PLAN_OPERATORS, table, p->n_operators);
+  const size_t operators =
+      w_tables(w, PTE_PLAN_OPERATORS, table, p->n_operators + p->n_operator_copies);
   for (size_t i = 0; i < p->n_operators; i++) {
-    const size_t op = w_table(w, 3);
-    w_link_at(w, w_member(operators, i), op);
+    const size_t op = last = w_child(w, operators, i, w_table(w, 3));
     w_link(w, op, PTE_OPERATOR_NAME, w_text(w, p->operators[2 * i]));
     w_link(w, op, PTE_OPERATOR_OVERLOAD, w_text(w, p->operators[2 * i + 1]));
   }
+  w_copies(w, operators, p->n_operators, p->n_operator_copies, last);
   const size_t delegates = w_tables(w, PTE_PLAN_DELEGATES, table, p->n_delegates);
   for (size_t i = 0; i < p->n_delegates; i++) {
     const size_t delegate = w_table(w, 3), processed = w_table(w, 3);

@@ -38,7 +38,8 @@ static rig chained(bool flag, int32_t jump_to) {
   made_instruction second[2];
   memcpy(second, squaring, sizeof second);
   second[0].b = jump_to;
-  const made_chain chains[] = {{doubling, 1}, {NULL, 0}, {second, 2}, {adding, 1}, {NULL, 0}};
+  const made_chain chains[] = {
+      {doubling, 1, 0}, {NULL, 0, 0}, {second, 2, 0}, {adding, 1, 0}, {NULL, 0, 0}};
   const made_plan plan = {.name = "forward",
                           .values = values,
                           .n_values = 4,
@@ -117,7 +118,7 @@ static const made_instruction reading[] = {CALL(0, STATE, STATE, K, Y, Y)};
 
 static rig stateful(void) {
   static const float saved[] = {0, 10, 20, 30};
-  static const made_chain write_chain = {writing, 2}, read_chain = {reading, 1};
+  static const made_chain write_chain = {writing, 2, 0}, read_chain = {reading, 1, 0};
   static const made_plan plans[] = {{.name = "write",
                                      .values = write_values,
                                      .n_values = 4,

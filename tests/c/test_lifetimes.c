@@ -144,7 +144,7 @@ static uint8_t *make_all(size_t *size) {
   };
   static const char *const operators[] = {"aten::add", "out"};
   static const made_delegate delegates[] = {{"Probe", SEG_PAYLOAD}, {"Probe", SEG_PAYLOAD}};
-  static const made_chain chain = {code, 6};
+  static const made_chain chain = {code, 6, 0};
   static const made_plan plan = {.name = "forward",
                                  .values = values,
                                  .n_values = 7,

@@ -135,7 +135,7 @@ static rig counter(void) {
   static const char *const operators[] = {"executorch_prim::add", "Scalar",
                                           "executorch_prim::eq",  "Scalar",
                                           "executorch_prim::mod", "Scalar"};
-  static const made_chain chain = {code, 4};
+  static const made_chain chain = {code, 4, 0};
   static const made_plan plan = {.name = "forward",
                                  .values = values,
                                  .n_values = N_VALUES,

@@ -234,8 +234,8 @@ static bool same_row(const eti_conv_micro *fast, size_t n, size_t n_taps) {
   fast->row(got, n, taps, w, n_taps, 0.25f);
   eti_conv_scalar.row(expected, n, taps, w, n_taps, 0.25f);
   bool same = memcmp(got, expected, n * sizeof(float)) == 0;
-  fast->pixel(got, n, taps, w, n, n_taps, n % 2 == 0 ? bias : NULL);
-  eti_conv_scalar.pixel(expected, n, taps, w, n, n_taps, n % 2 == 0 ? bias : NULL);
+  fast->pixels(got, 0, 1, n, taps, 0, w, n, n_taps, n % 2 == 0 ? bias : NULL);
+  eti_conv_scalar.pixels(expected, 0, 1, n, taps, 0, w, n, n_taps, n % 2 == 0 ? bias : NULL);
   same = same && memcmp(got, expected, n * sizeof(float)) == 0;
   for (size_t t = 0; t < n_taps; t++) free((void *)(uintptr_t)taps[t]);
   free(w), free(bias), free(got), free(expected);
@@ -246,6 +246,37 @@ static void depthwise_rows_equal_the_scalar_ones(void) {
   for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
     const eti_conv_micro *const fast = eti_conv_micro_of_isa(isa);
     for (size_t n = 1; fast != NULL && n <= 140; n++) EXPECT(same_row(fast, n, n % 26));
+  }
+}
+
+// Pixels side by side equal pixels computed one by one, and nothing between them is touched.
+static bool same_pixels(const eti_conv_micro *fast, size_t n_pixels, size_t n, size_t n_taps) {
+  const size_t tap_step = n + 1, out_step = n + 2, size = n_pixels * out_step;
+  const float *taps[25];
+  float *const w = random_elements(ET_F32, n_taps * n), *const bias = random_elements(ET_F32, n);
+  float *const got = random_elements(ET_F32, size);
+  float *const expected = copy_of(got, size * sizeof(float));
+  for (size_t t = 0; t < n_taps; t++) taps[t] = random_elements(ET_F32, n_pixels * tap_step - 1);
+  fast->pixels(got, (ptrdiff_t)out_step, n_pixels, n, taps, (ptrdiff_t)tap_step, w, n, n_taps,
+               bias);
+  for (size_t i = 0; i < n_pixels; i++) {
+    const float *here[25];
+    for (size_t t = 0; t < n_taps; t++) here[t] = taps[t] + i * tap_step;
+    eti_conv_scalar.pixels(expected + i * out_step, 0, 1, n, here, 0, w, n, n_taps, bias);
+  }
+  const bool same = memcmp(got, expected, size * sizeof(float)) == 0;
+  for (size_t t = 0; t < n_taps; t++) free((void *)(uintptr_t)taps[t]);
+  free(w), free(bias), free(got), free(expected);
+  return same;
+}
+
+static void depthwise_pixels_side_by_side_equal_single_ones(void) {
+  for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
+    const eti_conv_micro *const fast = eti_conv_micro_of_isa(isa);
+    for (size_t n = 1; fast != NULL && n <= 40; n++) {
+      for (size_t n_pixels = 1; n_pixels <= 10; n_pixels++)
+        EXPECT(same_pixels(fast, n_pixels, n, (n + n_pixels) % 26));
+    }
   }
 }
 
@@ -325,6 +356,7 @@ static const et_test tests[] = {
     ET_CASE(gemm_tiles_of_rows_are_as_specified),
     ET_CASE(gemm_packs_rows_like_the_scalar_one),
     ET_CASE(depthwise_rows_equal_the_scalar_ones),
+    ET_CASE(depthwise_pixels_side_by_side_equal_single_ones),
     ET_CASE(rows_are_copied_with_any_step),
     ET_CASE(normalisation_equals_the_scalar_one),
     ET_CASE(pooling_taps_equal_the_scalar_ones),

@@ -5,6 +5,7 @@
 #ifndef ET_MICRO_CONV_H
 #define ET_MICRO_CONV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct eti_conv_micro {
@@ -15,10 +16,11 @@ typedef struct eti_conv_micro {
   // out[i] = bias + Σt w[t] · taps[t][i], i < n: one row of one channel.
   void (*row)(float *out, size_t n, const float *const *taps, const float *w, size_t n_taps,
               float bias);
-  // out[c] = bias[c] + Σt w[t·w_step + c] · taps[t][c], c < n: one pixel of n channels; bias may be
-  // NULL.
-  void (*pixel)(float *out, size_t n, const float *const *taps, const float *w, size_t w_step,
-                size_t n_taps, const float *bias);
+  // out[i·out_step + c] = bias[c] + Σt w[t·w_step + c] · taps[t][i·tap_step + c], c < n: n_pixels
+  // pixels of n channels; bias may be NULL.
+  void (*pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n,
+                 const float *const *taps, ptrdiff_t tap_step, const float *w, size_t w_step,
+                 size_t n_taps, const float *bias);
 } eti_conv_micro;
 
 // The fastest of this CPU, and that of one instruction set (NULL when the build or CPU lacks it).

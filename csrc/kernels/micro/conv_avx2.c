@@ -18,4 +18,4 @@ static inline __m256i lanes8(size_t n) {
 #define V_STORE_N(p, v, n) _mm256_maskstore_ps(p, lanes8(n), v)
 #include "kernels/micro/conv_rows.body.h"
 
-const eti_conv_micro eti_conv_avx2 = {copy_rows_f32__avx2, row_f32__avx2, pixel_f32__avx2};
+const eti_conv_micro eti_conv_avx2 = {copy_rows_f32__avx2, row_f32__avx2, pixels_f32__avx2};

@@ -29,4 +29,4 @@ static inline __m512 even_lanes(const float *p, size_t n) {
 #define V_EVEN_N(p, n) even_lanes(p, n)
 #include "kernels/micro/conv_rows.body.h"
 
-const eti_conv_micro eti_conv_avx512 = {copy_rows_f32__avx512, row_f32__avx512, pixel_f32__avx512};
+const eti_conv_micro eti_conv_avx512 = {copy_rows_f32__avx512, row_f32__avx512, pixels_f32__avx512};

@@ -26,4 +26,4 @@ static inline void store_n(float *p, float32x4_t v, size_t n) {
 #define V_STORE_N(p, v, n) store_n(p, v, n)
 #include "kernels/micro/conv_rows.body.h"
 
-const eti_conv_micro eti_conv_neon = {copy_rows_f32__neon, row_f32__neon, pixel_f32__neon};
+const eti_conv_micro eti_conv_neon = {copy_rows_f32__neon, row_f32__neon, pixels_f32__neon};

@@ -60,32 +60,57 @@ static void FN(row)(float *out, size_t n, const float *const *taps, const float 
   }
 }
 
-static void FN(pixel)(float *out, size_t n, const float *const *taps, const float *w, size_t w_step,
-                      size_t n_taps, const float *bias) {
-  size_t c = 0;
-  for (; c + 2 * LANES <= n; c += 2 * LANES) {
-    VEC a = bias == NULL ? V_SET1(0.0f) : V_LOAD(bias + c);
-    VEC b = bias == NULL ? V_SET1(0.0f) : V_LOAD(bias + c + LANES);
-    for (size_t t = 0; t < n_taps; t++) {
-      a = V_FMA(V_LOAD(w + t * w_step + c), V_LOAD(taps[t] + c), a);
-      b = V_FMA(V_LOAD(w + t * w_step + c + LANES), V_LOAD(taps[t] + c + LANES), b);
+// One vector of channels of `count` pixels, which share the load of each weight. count and whole
+// are constants; `whole` is false when only n channels are left.
+static inline __attribute__((always_inline)) void FN(some_pixels)(
+    float *out, ptrdiff_t out_step, const size_t count, const float *const *taps, ptrdiff_t at,
+    ptrdiff_t tap_step, const float *w, size_t w_step, size_t n_taps, const float *bias,
+    const bool whole, size_t n) {
+  (void)n;
+  VEC acc[4];
+  const VEC first = bias == NULL ? V_SET1(0.0f) : whole ? V_LOAD(bias) : V_LOAD_N(bias, n);
+  for (size_t i = 0; i < count; i++) acc[i] = first;
+  for (size_t t = 0; t < n_taps; t++) {
+    const float *x = taps[t] + at;
+    const VEC wt = whole ? V_LOAD(w) : V_LOAD_N(w, n);
+    for (size_t i = 0; i < count; i++) {
+      acc[i] = V_FMA(wt, whole ? V_LOAD(x) : V_LOAD_N(x, n), acc[i]);
+      x += tap_step;
     }
-    V_STORE(out + c, a);
-    V_STORE(out + c + LANES, b);
+    w += w_step;
   }
+  for (size_t i = 0; i < count; i++, out += out_step) {
+    if (whole) {
+      V_STORE(out, acc[i]);
+    } else {
+      V_STORE_N(out, acc[i], n);
+    }
+  }
+}
+
+static inline __attribute__((always_inline)) void FN(all_channels)(
+    float *out, ptrdiff_t out_step, const size_t count, size_t n, const float *const *taps,
+    ptrdiff_t at, ptrdiff_t tap_step, const float *w, size_t w_step, size_t n_taps,
+    const float *bias) {
+  size_t c = 0;
   for (; c + LANES <= n; c += LANES) {
-    VEC a = bias == NULL ? V_SET1(0.0f) : V_LOAD(bias + c);
-    for (size_t t = 0; t < n_taps; t++)
-      a = V_FMA(V_LOAD(w + t * w_step + c), V_LOAD(taps[t] + c), a);
-    V_STORE(out + c, a);
+    FN(some_pixels)(out + c, out_step, count, taps, at + (ptrdiff_t)c, tap_step, w + c, w_step,
+                    n_taps, bias == NULL ? NULL : bias + c, true, LANES);
   }
   if (c < n) {
-    VEC a = bias == NULL ? V_SET1(0.0f) : V_LOAD_N(bias + c, n - c);
-    for (size_t t = 0; t < n_taps; t++) {
-      a = V_FMA(V_LOAD_N(w + t * w_step + c, n - c), V_LOAD_N(taps[t] + c, n - c), a);
-    }
-    V_STORE_N(out + c, a, n - c);
+    FN(some_pixels)(out + c, out_step, count, taps, at + (ptrdiff_t)c, tap_step, w + c, w_step,
+                    n_taps, bias == NULL ? NULL : bias + c, false, n - c);
   }
+}
+
+static void FN(pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n,
+                       const float *const *taps, ptrdiff_t tap_step, const float *w, size_t w_step,
+                       size_t n_taps, const float *bias) {
+  ptrdiff_t at = 0;
+  for (; n_pixels >= 4; n_pixels -= 4, out += 4 * out_step, at += 4 * tap_step)
+    FN(all_channels)(out, out_step, 4, n, taps, at, tap_step, w, w_step, n_taps, bias);
+  for (; n_pixels > 0; n_pixels--, out += out_step, at += tap_step)
+    FN(all_channels)(out, out_step, 1, n, taps, at, tap_step, w, w_step, n_taps, bias);
 }
 
 #undef FN

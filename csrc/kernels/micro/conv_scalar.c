@@ -17,7 +17,7 @@
 #define V_STORE_N(p, v, n) (*(p) = (v))
 #include "kernels/micro/conv_rows.body.h"
 
-const eti_conv_micro eti_conv_scalar = {copy_rows_f32__scalar, row_f32__scalar, pixel_f32__scalar};
+const eti_conv_micro eti_conv_scalar = {copy_rows_f32__scalar, row_f32__scalar, pixels_f32__scalar};
 
 const eti_conv_micro *eti_conv_micro_of_isa(int isa) {
   static const eti_conv_micro *const variants[ETI_ISA_COUNT] = {

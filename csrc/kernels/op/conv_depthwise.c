@@ -199,37 +199,73 @@ static void pack_pixel_weights(const eti_conv *c, float *panels) {
   }
 }
 
+// A pixel whose taps may leave the image sideways. Runs of valid taps are adjacent in the weights
+// within a row of the kernel; each run continues from what is in out.
+static void run_border_pixel(const pixels_run *r, const float *x, float *out, int64_t y,
+                             int64_t col) {
+  const eti_conv *const c = r->c;
+  const size_t channels = c->groups;
+  const float *bias = (const float *)(const void *)c->bias;
+  const float *taps[MAX_TAPS];
+  bool started = false;
+  for (int64_t ky = 0; ky < c->kernel[1]; ky++) {
+    const int64_t iy = y * c->stride[1] - c->padding[1] + ky * c->dilation[1];
+    if (iy < 0 || iy >= c->x.sizes[1]) continue;
+    size_t n_taps = 0, first = 0;
+    for (int64_t kx = 0; kx < c->kernel[2]; kx++) {
+      const int64_t ix = col * c->stride[2] - c->padding[2] + kx * c->dilation[2];
+      if (ix < 0 || ix >= c->x.sizes[2]) continue;
+      if (n_taps == 0) first = (size_t)(ky * c->kernel[2] + kx);
+      taps[n_taps++] = x + iy * c->x.steps[1] + ix * c->x.steps[2];
+    }
+    if (n_taps == 0) continue;
+    r->micro->pixels(out, 0, 1, channels, taps, 0, r->w + first * channels, channels, n_taps,
+                     started ? out : bias);
+    started = true;
+  }
+  if (!started) r->micro->pixels(out, 0, 1, channels, taps, 0, r->w, channels, 0, bias);
+}
+
+// Pixels [from, to) of row y, all of whose taps lie inside sideways.
+static void run_inner_pixels(const pixels_run *r, const float *x, float *out, int64_t y,
+                             size_t from, size_t to) {
+  const eti_conv *const c = r->c;
+  const float *taps[MAX_TAPS];
+  size_t n_taps = 0, first = 0;
+  for (int64_t ky = 0; ky < c->kernel[1]; ky++) {
+    const int64_t iy = y * c->stride[1] - c->padding[1] + ky * c->dilation[1];
+    if (iy < 0 || iy >= c->x.sizes[1]) continue;
+    if (n_taps == 0) first = (size_t)(ky * c->kernel[2]);
+    for (int64_t kx = 0; kx < c->kernel[2]; kx++) {
+      const int64_t ix = (int64_t)from * c->stride[2] - c->padding[2] + kx * c->dilation[2];
+      taps[n_taps++] = x + iy * c->x.steps[1] + ix * c->x.steps[2];
+    }
+  }
+  r->micro->pixels(out + (ptrdiff_t)from * c->out.steps[2], c->out.steps[2], to - from, c->groups,
+                   taps, (ptrdiff_t)c->stride[2] * c->x.steps[2], r->w + first * c->groups,
+                   c->groups, n_taps, (const float *)(const void *)c->bias);
+}
+
 static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
   const pixels_run *const r = ctx;
   const eti_conv *const c = r->c;
-  const size_t channels = c->groups, height = (size_t)c->out.sizes[1];
+  const size_t height = (size_t)c->out.sizes[1], width = (size_t)c->out.sizes[2];
+  // The first tap is inside from `from` on, the last one before `to`.
+  size_t from, to, unused;
+  valid_range(c->stride[2], -c->padding[2], c->x.sizes[2], width, &from, &unused);
+  valid_range(c->stride[2], (c->kernel[2] - 1) * c->dilation[2] - c->padding[2], c->x.sizes[2],
+              width, &unused, &to);
+  if (to < from) to = from;
   for (size_t u = begin; u < end; u++) {
     const size_t n = u / height, y = u % height;
     const float *x = (const float *)(const void *)c->x.data + (ptrdiff_t)n * c->x.n_step;
     float *out = (float *)(uintptr_t)c->out.data + (ptrdiff_t)n * c->out.n_step +
                  (ptrdiff_t)y * c->out.steps[1];
-    for (int64_t col = 0; col < c->out.sizes[2]; col++, out += c->out.steps[2]) {
-      const float *taps[MAX_TAPS];
-      const float *bias = (const float *)(const void *)c->bias;
-      // Runs of valid taps are adjacent in the weights; padding only breaks them between rows.
-      bool started = false;
-      for (int64_t ky = 0; ky < c->kernel[1]; ky++) {
-        const int64_t iy = (int64_t)y * c->stride[1] - c->padding[1] + ky * c->dilation[1];
-        if (iy < 0 || iy >= c->x.sizes[1]) continue;
-        size_t n_taps = 0, first = 0;
-        for (int64_t kx = 0; kx < c->kernel[2]; kx++) {
-          const int64_t ix = col * c->stride[2] - c->padding[2] + kx * c->dilation[2];
-          if (ix < 0 || ix >= c->x.sizes[2]) continue;
-          if (n_taps == 0) first = (size_t)(ky * c->kernel[2] + kx);
-          taps[n_taps++] = x + iy * c->x.steps[1] + ix * c->x.steps[2];
-        }
-        if (n_taps == 0) continue;
-        r->micro->pixel(out, channels, taps, r->w + first * channels, channels, n_taps,
-                        started ? out : bias);
-        started = true;
-      }
-      if (!started) r->micro->pixel(out, channels, taps, r->w, channels, 0, bias);
-    }
+    for (size_t col = 0; col < from; col++)
+      run_border_pixel(r, x, out + (ptrdiff_t)col * c->out.steps[2], (int64_t)y, (int64_t)col);
+    if (from < to) run_inner_pixels(r, x, out, (int64_t)y, from, to);
+    for (size_t col = to; col < width; col++)
+      run_border_pixel(r, x, out + (ptrdiff_t)col * c->out.steps[2], (int64_t)y, (int64_t)col);
   }
 }
 

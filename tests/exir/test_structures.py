@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import io
+import math
 import os
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import to_edge
+from executorch_py.exir.error import ExportError
 from executorch_py.runtime import Runtime
 from executorch_py.testing import verify_program
 
@@ -301,6 +303,31 @@ STATE = [
     Case("a view written", lambda x: (x.clone().fill_(5.0), x), (randn(4),)),
 ]
 
+ROWS = Dim("rows", min=6, max=12)
+ARITHMETIC: dict[str, Callable[[torch.Tensor], Any]] = {
+    "halves and thirds": lambda x: (x[: x.shape[0] // 2], x.shape[0] / 3, x.shape[0] % 3, x + 1),
+    "the floor": lambda x: (torch.zeros(math.floor(x.shape[0] / 3)) + x.sum(), x + 1),
+    "the ceiling": lambda x: (torch.zeros(math.ceil(x.shape[0] / 4)) + x.sum(), x + 1),
+    "the rounding": lambda x: (torch.zeros(round(x.shape[0] / 2)) + x.sum(), x + 1),
+    "the square root": lambda x: (x / torch.sym_sqrt(x.shape[0]), x.shape[0] ** 0.5),
+    "powers": lambda x: (x * x.shape[0] ** -0.5, x.shape[0] ** 3, torch.ones(x.shape[0] ** 2)),
+    "bits": lambda x: (x.shape[0] & 3, x.shape[0] << 1, x.shape[0] >> 1, x + 1),
+    "conditions": lambda x: (
+        (x.shape[0] > 7) & (x.shape[0] < 11),
+        (x.shape[0] > 11) | (x.shape[0] < 7),
+        torch.sym_not(x.shape[0] > 9),
+        x.shape[0] != 8,
+        x + 1,
+    ),
+    "the smaller and the larger": lambda x: (
+        torch.ones(torch.sym_min(x.shape[0], 9)),
+        torch.ones(torch.sym_max(x.shape[0], 9)),
+        torch.sym_ite(x.shape[0] > 8, 3, 4),
+        x + 1,
+    ),
+    "sums": lambda x: (torch.sym_sum([x.shape[0], x.shape[1], 3]), 20 - x.shape[0], x + 1),
+}
+
 DYNAMIC = [
     Case(
         "a derived dimension",
@@ -349,6 +376,10 @@ DYNAMIC = [
         lambda x: torch.tensor([x.shape[0], 2]),
         (randn(4, 2),),
         dynamic_shapes=dynamic({0: BATCH}),
+    ),
+    *(
+        Case(f"{name} of a size", function, (randn(6, 2),), dynamic_shapes=dynamic({0: ROWS}))
+        for name, function in ARITHMETIC.items()
     ),
     Case(
         "a slice by size",
@@ -493,6 +524,14 @@ def test_number_inputs_take_the_traced_value_only() -> None:
     torch.testing.assert_close(program.run(randn(3), 2), randn(3) * 2)
     with pytest.raises(ValueError, match=r"input 1.*made for the Int 2"):
         program.run(randn(3), 3)
+
+
+def test_arithmetic_on_sizes_that_no_runtime_has_is_refused() -> None:
+    case = Case(
+        "", lambda x: (x.shape[0] & 5, x), (randn(6, 2),), dynamic_shapes=dynamic({0: ROWS})
+    )
+    with pytest.raises(ExportError, match=r"computes and_.*no runtime has an operator.*Write it"):
+        lower(case, case.module())
 
 
 @pytest.mark.parametrize("context", [torch.no_grad, torch.enable_grad, torch.inference_mode])

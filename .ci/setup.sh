@@ -10,7 +10,9 @@ purpose=${1:?usage: .ci/setup.sh demo|test|lint}
 python=${PYTHON:-python3}
 torch_version=2.13.0
 
-say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
+say() {  # bold on a terminal, plain in a log
+  if [ -t 2 ]; then printf '\033[1m==>\033[0m %s\n' "$*" >&2; else printf '==> %s\n' "$*" >&2; fi
+}
 
 need_apt() {  # need_apt PACKAGE…: install what is missing, or say what to install
   local missing=()

@@ -57,12 +57,34 @@ static void zero_lanes(void *dst, size_t esize, size_t width, size_t n, size_t n
     memset((char *)dst + (k * width + n) * esize, 0, (width - n) * esize);
 }
 
+enum { CAST_K = 64, CAST_ROWS = 32 };
+
+// Rows of another type: a piece of each is converted as it lies, and the piece then packed.
+static void pack_cast_rows(const eti_gemm_kernel *kernel, const eti_gemm_view *v, char *dst,
+                           size_t width, size_t first, size_t n, size_t k0, size_t n_k) {
+  const size_t esize = kernel->esize;
+  const ptrdiff_t src_esize = (ptrdiff_t)et_dtype_bytes((et_dtype)v->dtype);
+  _Alignas(64) char piece[CAST_ROWS * CAST_K * sizeof(float)];
+  for (size_t k = 0; k < n_k; k += CAST_K) {
+    const size_t count = n_k - k < CAST_K ? n_k - k : CAST_K;
+    for (size_t i = 0; i < n; i++) {
+      eti_casts[v->dtype][kernel->dtype](piece + i * CAST_K * esize, (ptrdiff_t)esize,
+                                         view_at(v, first + i, k0 + k), src_esize, count);
+    }
+    kernel->pack_rows(dst + k * width * esize, width, piece, CAST_K, n, count);
+  }
+}
+
 static void pack_view(const eti_gemm_kernel *kernel, const eti_gemm_view *v, void *dst,
                       size_t width, size_t first, size_t n, size_t k0, size_t n_k) {
   const size_t esize = kernel->esize;
   const char *src = view_at(v, first, k0);
   if (v->dtype == kernel->dtype && v->k_step == 1) {
     kernel->pack_rows(dst, width, src, (size_t)v->row_step, n, n_k);
+    return;
+  }
+  if (v->k_step == 1 && esize == sizeof(float) && n <= CAST_ROWS) {
+    pack_cast_rows(kernel, v, dst, width, first, n, k0, n_k);
     return;
   }
   const ptrdiff_t src_esize = (ptrdiff_t)et_dtype_bytes((et_dtype)v->dtype);
@@ -75,13 +97,6 @@ static void pack_view(const eti_gemm_kernel *kernel, const eti_gemm_view *v, voi
     return;
   }
   const eti_cast_fn cast = eti_casts[v->dtype][kernel->dtype];
-  if (v->k_step == 1) {  // walk along the source's memory
-    for (size_t i = 0; i < n; i++) {
-      cast((char *)dst + i * esize, (ptrdiff_t)(width * esize),
-           src + (ptrdiff_t)i * v->row_step * src_esize, src_esize, n_k);
-    }
-    return;
-  }
   for (size_t k = 0; k < n_k; k++) {
     cast((char *)dst + k * width * esize, (ptrdiff_t)esize,
          src + (ptrdiff_t)k * v->k_step * src_esize, v->row_step * src_esize, n);

@@ -183,7 +183,10 @@ static bool is_pointwise(const eti_conv *c) {
   return true;
 }
 
-enum { FEW_PIXELS = 64 };
+enum {
+  FEW_PIXELS = 64,
+  LONG_SEGMENT = 8,  // channels from which reading pixels in place beats packing them
+};
 
 static eti_conv_way best_way(const eti_conv *c) {
   const bool by_planes = c->out.c_step != 1 || c->out.steps[2] == 1;
@@ -349,6 +352,48 @@ static void gather_pixels(patch *p, size_t first, size_t n, const int64_t tap[3]
   zero_lanes(p, n, p->width - n);
 }
 
+// Values of k that lie side by side in memory for a pixel inside the image: its channels at one
+// tap, or at all taps of a row of the kernel.
+static size_t run_of_k(const eti_conv *c) {
+  const bool joins = c->x.c_step == 1 && c->dilation[2] == 1 &&
+                     (c->x.steps[2] == (ptrdiff_t)c->c_in || c->kernel[2] == 1);
+  return joins ? c->c_in * (size_t)c->kernel[2] : c->c_in;
+}
+
+// A panel of pixels of one row whose taps are all inside sideways: runs of k are packed like rows
+// of a matrix. False where that does not hold.
+static bool pack_inner_pixels(const eti_gemm *g, const char *x, char *dst, size_t width,
+                              size_t first, size_t n, size_t k0, size_t n_k) {
+  const eti_conv *const c = g->ctx;
+  const size_t es = g->kernel->esize, run = run_of_k(c);
+  const int64_t *const out = c->out.sizes;
+  const int64_t rows = (int64_t)first / out[2], at = (int64_t)first % out[2];
+  const int64_t left = at * c->stride[2] - c->padding[2];
+  const int64_t right =
+      (at + (int64_t)n - 1) * c->stride[2] - c->padding[2] + (c->kernel[2] - 1) * c->dilation[2];
+  const ptrdiff_t step = (ptrdiff_t)c->stride[2] * c->x.steps[2];
+  if (c->dtype != (et_dtype)g->kernel->dtype || c->x.c_step != 1 || step < 0 || left < 0 ||
+      right >= c->x.sizes[2] || at + (int64_t)n > out[2])
+    return false;
+  for (size_t k = k0, count; k < k0 + n_k; k += count) {
+    const size_t tap = k / c->c_in, within = k % run;
+    count = run - within < k0 + n_k - k ? run - within : k0 + n_k - k;
+    const int64_t zy = (int64_t)tap / c->kernel[2], tx = (int64_t)tap % c->kernel[2];
+    const int64_t z = source_of(c, 0, rows / out[1], zy / c->kernel[1]),
+                  y = source_of(c, 1, rows % out[1], zy % c->kernel[1]);
+    char *const to = dst + (k - k0) * width * es;
+    if (z < 0 || y < 0) {
+      memset(to, 0, count * width * es);
+      continue;
+    }
+    const ptrdiff_t from = (ptrdiff_t)z * c->x.steps[0] + (ptrdiff_t)y * c->x.steps[1] +
+                           (ptrdiff_t)(left + tx * c->dilation[2]) * c->x.steps[2] +
+                           (ptrdiff_t)(k % c->c_in);
+    g->kernel->pack_rows(to, width, x + from * (ptrdiff_t)es, (size_t)step, n, count);
+  }
+  return true;
+}
+
 static void pack_patches(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
                          size_t k0, size_t n_k) {
   const eti_conv *const c = g->ctx;
@@ -360,6 +405,7 @@ static void pack_patches(const eti_gemm *g, void *dst, size_t width, size_t firs
              .micro = eti_conv_micro_best(),
              .x = c->x.data + at * (ptrdiff_t)c->esize,
              .width = width};
+  if (pack_inner_pixels(g, p.x, dst, width, first, n, k0, n_k)) return;
   for (size_t k = k0; k < k0 + n_k; k += p.count) {
     const size_t index = k / c->c_in;
     p.channel = k % c->c_in;
@@ -469,7 +515,7 @@ static void use_patches(const eti_conv *c, eti_gemm *g, bool as_a) {
   *(as_a ? &g->a : &g->b) =
       (eti_gemm_operand){.height = as_a ? g->kernel->mr : g->kernel->nr, .pack = pack_patches};
   if (as_a && c->x.c_step == 1 && c->ready.panels != NULL && c->ready.zeros != NULL && c->k > 0 &&
-      c->n_taps <= ETI_GEMM_MAX_SEGMENTS) {
+      c->n_taps <= ETI_GEMM_MAX_SEGMENTS && c->c_in >= LONG_SEGMENT) {
     g->a = (eti_gemm_operand){
         .height = eti_gemm_rows_height(g->kernel, g->m), .point = point_pixels, .segment = c->c_in};
   }

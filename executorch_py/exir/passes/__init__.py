@@ -14,6 +14,7 @@ from typing import Any
 _PACKAGE = "executorch_py.exir.passes"
 # Public name -> module of this package.
 _HOME = {
+    "CSEPass": "cse_pass",
     "ConstraintBasedSymShapeEvalPass": "sym_shape_eval_pass",
     "DebugHandleGeneratorPass": "debug_handle_generator",
     "DimOrderOpsRevertPass": "memory_format_ops",

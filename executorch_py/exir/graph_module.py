@@ -55,9 +55,10 @@ def bfs_trace_with_node_process(gm: GraphModule, node_op: Callable[[Node], None]
 
 
 def contains_any_call_fn_target_op(graph_module: GraphModule, ops: Collection[Any]) -> bool:
-    """Whether `graph_module` or a control-flow body calls one of `ops`."""
+    """Whether `graph_module` or one of its bodies calls one of `ops`, edge forms included."""
     return any(
-        node.op == "call_function" and node.target in ops
+        node.op == "call_function"
+        and (node.target in ops or getattr(node.target, "_op", None) in ops)
         for module in graph_modules(graph_module)
         for node in module.graph.nodes
     )

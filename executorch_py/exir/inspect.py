@@ -7,6 +7,7 @@ data frame, and imported there.
 from __future__ import annotations
 
 import operator
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from executorch_py.exir.graph_module import graph_modules
+
+# What tells the nodes of one operator apart.
+_NUMBER_AT_END = re.compile(r"_\d+$")
 
 
 def _graph_module(program: ExportedProgram | GraphModule) -> GraphModule:
@@ -121,31 +125,41 @@ class DelegationInfo:
 
 
 def get_delegation_info(graph_module: GraphModule) -> DelegationInfo:
-    """Count what the delegates of a graph took over, and what is left."""
+    """Count what the delegates of a graph took over, and what is left.
+
+    Operators go by the names of their nodes (`aten_add_tensor`), tuple items (`getitem`) included.
+    """
     by_operator: dict[str, DelegationBreakdown] = {}
     n_delegates = 0
 
-    def count(name: str, delegated: bool) -> None:
+    def count(node: Node, delegated: bool) -> None:
+        name = _NUMBER_AT_END.sub("", node.name)
         entry = by_operator.setdefault(name, DelegationBreakdown(name))
         if delegated:
             entry.delegated += 1
         else:
             entry.non_delegated += 1
 
-    for name, module, node in _calls(_graph_module(graph_module)):
-        lowered = _delegate(module, node)
-        if lowered is None:
-            count(name, delegated=False)
-            continue
-        n_delegates += 1
-        for inner, _, _ in _calls(lowered.original_module.graph_module):
-            count(inner, delegated=True)
+    for module in graph_modules(_graph_module(graph_module)):
+        for node in _function_calls(module):
+            lowered = _delegate(module, node)
+            if lowered is None:
+                count(node, delegated=False)
+                continue
+            n_delegates += 1
+            for inner_module in graph_modules(lowered.original_module.graph_module):
+                for inner in _function_calls(inner_module):
+                    count(inner, delegated=True)
     return DelegationInfo(
         n_delegates,
         sum(entry.delegated for entry in by_operator.values()),
         sum(entry.non_delegated for entry in by_operator.values()),
         by_operator,
     )
+
+
+def _function_calls(gm: GraphModule) -> list[Node]:
+    return [node for node in gm.graph.nodes if node.op == "call_function"]
 
 
 def print_delegation_info(graph_module: GraphModule, out: TextIO | None = None) -> None:

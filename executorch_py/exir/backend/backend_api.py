@@ -22,7 +22,7 @@ from executorch_py.exir.backend.canonical_partitioners.duplicate_constant_node_p
     duplicate_shared_constants,
 )
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
-from executorch_py.exir.backend.extract import Extracted, Extraction
+from executorch_py.exir.backend.extract import Extracted, Extraction, number_in_graph_order
 from executorch_py.exir.backend.graph_checks import is_identical_graph
 from executorch_py.exir.backend.partitioner import Partitioner, PartitionResult
 from executorch_py.exir.graph_module import graph_modules
@@ -92,17 +92,25 @@ def _(edge_program: ExportedProgram, partitioner_instance: Partitioner) -> Expor
 def _(
     method_edge_program_partitioners: MethodProgramsPartitionerSpec,
 ) -> dict[str, ExportedProgram]:
-    return lower_methods(method_edge_program_partitioners)
+    return lower_methods(method_edge_program_partitioners, in_graph_order=True)
 
 
-def lower_methods(spec: MethodProgramsPartitionerSpec) -> dict[str, ExportedProgram]:
-    """The programs with their partitions lowered, in the order given."""
+def lower_methods(
+    spec: MethodProgramsPartitionerSpec, in_graph_order: bool = False
+) -> dict[str, ExportedProgram]:
+    """The programs with their partitions lowered, in the order given.
+
+    Delegates are numbered as their tags are listed, or as the graph calls them.
+    """
     programs = dict(spec.method_to_edge_program)
     waiting: dict[str, dict[str, list[Extracted]]] = {}
     for method, partitioner in spec.method_to_partitioner.items():
         if method not in programs:
             raise ValueError(f"a partitioner is given for '{method}'; methods: {list(programs)}")
         programs[method], extracted = _partition(programs[method], partitioner)
+        if in_graph_order:
+            for gm in graph_modules(programs[method].graph_module):
+                number_in_graph_order(gm, [part.module for part in extracted])
         for part in extracted:
             by_method = waiting.setdefault(part.spec.backend_id, {})
             by_method.setdefault(method, []).append(part)

@@ -9,7 +9,7 @@ hashing.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,8 @@ from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph import flat_outputs, output_node
 from executorch_py.exir.lowered_backend_module import LoweredBackendModule
 
+# What the result of a delegate inherits from the node that computed it before.
+_KEPT_META = ("val", "stack_trace", "nn_module_stack", "torch_fn", "from_node")
 _DATA_ORDER = {InputKind.PARAMETER: 0, InputKind.BUFFER: 1, InputKind.CONSTANT_TENSOR: 2}
 
 
@@ -210,7 +212,7 @@ class Extraction:
         for i, node in enumerate(outputs):
             with graph.inserting_after(position):
                 position = graph.call_function(operator.getitem, (call, i))
-            position.meta["val"] = node.meta["val"]
+            position.meta.update((k, node.meta[k]) for k in _KEPT_META if k in node.meta)
             node.replace_all_uses_with(position, delete_user_cb=lambda u: u not in inside)
         if not self._is_body:
             self._rename_outputs(outputs, call)
@@ -301,6 +303,38 @@ def _copy_attribute(gm: fx.GraphModule, root: torch.nn.Module, target: str) -> N
             root.add_module(part, torch.nn.Module())
         root = getattr(root, part)
     setattr(root, name, getattr(value, name))
+
+
+def number_in_graph_order(gm: fx.GraphModule, modules: Collection[LoweredBackendModule]) -> None:
+    """Rename those delegates of a graph so that the one called first has the lowest number."""
+    calls = [
+        node
+        for node in gm.graph.nodes
+        if node.target is executorch_call_delegate
+        and any(getattr(gm, node.args[0].target) is module for module in modules)
+    ]
+    attributes = [call.args[0] for call in calls]
+    ordered = [getattr(gm, node.target) for node in attributes]
+    for node in attributes:
+        delattr(gm, node.target)
+    for node, module, name in zip(
+        attributes, ordered, sorted((node.target for node in attributes), key=_number), strict=True
+    ):
+        node.target = name
+        setattr(gm, name, module)
+    for nodes in (calls, attributes):
+        names = sorted((node.name for node in nodes), key=_number)
+        for i, node in enumerate(nodes):  # a name may be another node's until now
+            node.name = f"_renamed_{i}"
+        for node, name in zip(nodes, names, strict=True):
+            node.name = name
+    gm.recompile()
+
+
+def _number(name: str) -> int:
+    """The number at the end of a name, -1 without one."""
+    number = name.rpartition("_")[2]
+    return int(number) if number.isdigit() else -1
 
 
 def tags_in(nodes: Iterable[fx.Node]) -> set[str]:

@@ -17,6 +17,7 @@ _HOME = {
     "CSEPass": "cse_pass",
     "ConstraintBasedSymShapeEvalPass": "sym_shape_eval_pass",
     "DebugHandleGeneratorPass": "debug_handle_generator",
+    "DebugPass": "debug_pass",
     "DimOrderOpsRevertPass": "memory_format_ops",
     "EdgeToBackendOpsPass": "replace_edge_with_backend_pass",
     "ExportPass": "base",

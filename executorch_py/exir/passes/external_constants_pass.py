@@ -56,3 +56,20 @@ def external_mutable_weights_pass(gm: fx.GraphModule, ep: ExportedProgram) -> Pa
             node.meta["constant_tag"] = DEFAULT_EXTERNAL_FILE
             changed = True
     return PassResult(gm, changed)
+
+
+def delegate_external_constants_pass_unlifted(
+    module: torch.nn.Module, gen_tag_fn: TagFunction | None = None
+) -> PassResult:
+    """Say in which file a delegate should keep each weight of an exported, unlifted module.
+
+    `meta["custom"]` survives exporting the module again; backends that keep weights outside the
+    program read `delegate_constant_tag` there.
+    """
+    graphs = [m.graph for m in module.modules() if isinstance(m, fx.GraphModule)]
+    weights = [node for graph in graphs for node in graph.nodes if node.op == "get_attr"]
+    if gen_tag_fn is None:
+        return PassResult(module, False)
+    for node in weights:
+        node.meta.setdefault("custom", {})["delegate_constant_tag"] = gen_tag_fn(node)
+    return PassResult(module, bool(weights))

@@ -1,0 +1,1 @@
+"""Upstream's path to tools around finished programs."""

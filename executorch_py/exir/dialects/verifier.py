@@ -71,11 +71,18 @@ def _rules(
     )
 
 
+def is_core_aten(op: Any) -> bool:
+    """Whether an operator is taken without being allowed; other libraries' operators always are."""
+    if not isinstance(op, OpOverload) or op.namespace != "aten" or op in _CORE_EXCEPTIONS:
+        return True
+    if torch.Tag.core in op.tags or torch.Tag.view_copy in op.tags:
+        return True
+    return has_linked_kernel(op)  # whether the program's target has it is the manifest's question
+
+
 def _check_core_aten(op: Any, rules: _Rules) -> None:
     """Refuse a torch operator that is neither core ATen, nor linked, nor allowed by name."""
-    if not isinstance(op, OpOverload) or op.namespace != "aten":
-        return
-    if op in _CORE_EXCEPTIONS or op in rules.exceptions:
+    if not isinstance(op, OpOverload) or op in rules.exceptions:
         return
     if op in rules.preserved:
         if op.is_view:
@@ -83,9 +90,7 @@ def _check_core_aten(op: Any, rules: _Rules) -> None:
         if op._schema.is_mutable:
             logger.warning("preserving %s has no effect: decomposition makes it functional", op)
         return
-    if torch.Tag.core not in op.tags and torch.Tag.view_copy not in op.tags:
-        if has_linked_kernel(op):  # whether the program's target has it is the manifest's question
-            return
+    if not is_core_aten(op):
         reason = training_only(op)
         raise SpecViolationError(
             f"Operator {op} is not in Core ATen opset"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from executorch_py.exir.ir.graph import output_node, placeholders
 def _renamed(arg: Any, node: Any) -> Any:
     if isinstance(arg, ConstantArgument) or not isinstance(node, Node):
         return arg
-    return type(arg)(node.name)
+    return dataclasses.replace(arg, name=node.name)
 
 
 def updated_signature(old: ExportGraphSignature, gm: GraphModule) -> ExportGraphSignature:

@@ -39,6 +39,7 @@ from executorch_py.exir.passes.remove_unused_parameters import remove_unused_par
 from executorch_py.exir.program.collector import without_collections
 from executorch_py.exir.program.config import EdgeCompileConfig
 from executorch_py.exir.program.decompositions import decompose, decomposition_table
+from executorch_py.exir.program.uncommon_ops import decompose_uncommon
 
 if TYPE_CHECKING:
     from executorch_py.exir.program.managers import EdgeProgramManager
@@ -143,6 +144,9 @@ def to_edge(
     for name, program in as_methods(programs).items():
         decomposed = decompose(program, decomposition_table(config.preserve_ops))
         if config._check_ir_validity:
+            decomposed = decompose_uncommon(
+                decomposed, config._core_aten_ops_exception_list, config.preserve_ops
+            )
             RemoveNonCoreAtenOpGraphAssertsPass().apply(decomposed.graph_module)
             EXIRATenDialectVerifier(config)(decomposed.graph_module)
         edge_programs[name] = generate_edge_program(

@@ -50,6 +50,12 @@ def build_c(preset: str = PRESET) -> Path:
     return build
 
 
+def emulator() -> list[str]:
+    """What runs the programs of a preset that builds for another machine."""
+    command = {"aarch64": "qemu-aarch64", "armhf": "qemu-arm"}.get(PRESET)
+    return [find_tool(command)] if command else []
+
+
 class CTestFailure(Exception):
     """A C test that did not pass; its text is what the test printed."""
 
@@ -61,7 +67,11 @@ class CTestItem(pytest.Item):
 
     def runtest(self) -> None:
         done = subprocess.run(
-            [self.executable, self.name], capture_output=True, text=True, timeout=600, cwd=ROOT
+            [*emulator(), self.executable, self.name],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            cwd=ROOT,
         )
         if done.returncode != 0:
             raise CTestFailure(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
@@ -79,7 +89,11 @@ class CTestFile(pytest.File):
     def collect(self) -> Iterator[CTestItem]:
         executable = build_c() / self.path.stem
         listing = subprocess.run(
-            [executable, "--list"], capture_output=True, text=True, check=True, timeout=60
+            [*emulator(), executable, "--list"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
         )
         for name in listing.stdout.split():
             yield CTestItem.from_parent(self, name=name, executable=executable)

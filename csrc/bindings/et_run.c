@@ -262,8 +262,11 @@ static void set_tensor_input(session *s, const options *o, size_t i, et_tensor_i
                  .dtype = (uint8_t)info->dtype,
                  .rank = (uint8_t)info->rank};
   if (i < MAX_LIST && o->shapes[i] != NULL) parse_shape(o->shapes[i], info);
-  for (size_t d = 0; d < info->rank; d++) t.numel *= (size_t)info->sizes[d];
-  if (t.numel > (size_t)1 << 34) refuse("an input too large for this tool", "");
+  for (size_t d = 0; d < info->rank; d++) {
+    const size_t size = (size_t)info->sizes[d];
+    if (size > 0 && t.numel > SIZE_MAX / 64 / size) refuse("an input too large for this tool", "");
+    t.numel *= size;
+  }
   t.capacity = t.numel;
   t.data = claim(s, et_tensor_bytes(&t));
   fill(i < MAX_LIST && o->inputs[i] != NULL ? o->inputs[i] : "ones", &t);

@@ -276,6 +276,37 @@ static void saved_state_must_lie_in_its_segment(void) {
   rig_end(&r);
 }
 
+// Everything that the file counts in 64 bits, changed by 2^32: what a 32-bit machine must not cut.
+static void figures_beyond_32_bits_are_not_cut(void) {
+  for (int k = 0; k < 7; k++) {
+    rig r = stateful();
+    const uint8_t *segment = rig_member(rig_root(&r), PTE_PROGRAM_SEGMENTS, 0);
+    const uint8_t *saved = rig_member(rig_root(&r), PTE_PROGRAM_MUTABLE_SEGMENTS, 0);
+    const uint8_t *place = eti_fb_table(rig_value(&r, PTE_TENSOR, 1), PTE_TENSOR_ALLOCATION);
+    const uint8_t *const figures[] = {
+        r.bytes + 16,  // program bytes
+        r.bytes + 24,  // segment base
+        r.bytes + 32,  // segment bytes
+        eti_fb_field(segment, PTE_SEGMENT_OFFSET),
+        eti_fb_field(segment, PTE_SEGMENT_SIZE),
+        eti_fb_vector(saved, PTE_SUBSEGMENT_OFFSETS).data + 8,
+        eti_fb_field(place, PTE_ALLOCATION_HIGH) - 4,
+    };
+    rig_poke_u32(figures[k] + 4, 1);
+    EXPECT((rig_open(&r) == ET_OK) == (k > 4));
+    if (k > 4) EXPECT(rig_load(&r, "write") == (k == 5 ? ET_INVALID_ARGUMENT : ET_OUT_OF_MEMORY));
+    rig_end(&r);
+  }
+  rig r = stateful();
+  size_t bytes = 0;
+  rig_poke_u32(eti_fb_vector(rig_plan(&r), PTE_PLAN_BUFFER_SIZES).data + 12, 1);
+  EXPECT(rig_open(&r) == ET_OK);
+  const et_status status = et_program_planned_bytes(&r.program, "write", 0, &bytes, &r.err);
+  EXPECT(status == (PTRDIFF_MAX > INT32_MAX ? ET_OK : ET_INVALID_PROGRAM));
+  EXPECT(status != ET_OK || bytes / 65536 == 65536);
+  rig_end(&r);
+}
+
 static const et_test tests[] = {
     ET_CASE(chains_run_one_after_another_and_count_through),
     ET_CASE(a_jump_out_of_its_chain_is_refused),
@@ -283,6 +314,7 @@ static const et_test tests[] = {
     ET_CASE(a_method_loaded_twice_has_two_states),
     ET_CASE(two_methods_run_at_once_in_memory_of_their_own),
     ET_CASE(saved_state_must_lie_in_its_segment),
+    ET_CASE(figures_beyond_32_bits_are_not_cut),
 };
 
 ET_TEST_MAIN(tests)

@@ -99,7 +99,8 @@ static void fill_planes(const eti_conv *c, const eti_conv_micro *micro, const ba
       const float *src =
           x + ((ptrdiff_t)row0 * sy + y_shift) * row_step + ((ptrdiff_t)col0 * sx + x_shift);
       float *dst = planes + (size_t)(py * sx + px) * b->plane + row0 * b->pitch + col0;
-      micro->copy_rows(dst, b->pitch, src, sy * row_step, (size_t)sx, row1 - row0, col1 - col0);
+      micro->copy_rows(dst, b->pitch, src, (ptrdiff_t)sy * row_step, (size_t)sx, row1 - row0,
+                       col1 - col0);
     }
   }
 }

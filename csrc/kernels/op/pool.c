@@ -175,7 +175,7 @@ static const void *tap_row(const pool *p, const char *plane, ptrdiff_t row, int6
   *step = (size_t)p->stride[2];
   if (p->x->dtype == p->micro->dtype && (p->x_steps[2] == 1 || n == 1)) return src;
   eti_casts[p->x->dtype][p->micro->dtype](b->cast, p->micro->esize, src,
-                                          p->x_steps[2] * p->stride[2] * es, n);
+                                          p->x_steps[2] * (ptrdiff_t)p->stride[2] * es, n);
   *step = 1;
   return b->cast;
 }

@@ -204,6 +204,67 @@ static void gemm_tiles_of_rows_are_as_specified(void) {
   }
 }
 
+// ---- whole products with an activation
+
+enum { PRODUCT_M = 300, PRODUCT_N = 70, PRODUCT_K = 300, WIDE = 1100 };
+
+typedef struct activated {
+  const float *a, *b;
+  float *c;
+  size_t n;
+  bool relu, as_rows;
+} activated;
+
+static void relu_block(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                       size_t n) {
+  (void)g, (void)i, (void)j;
+  for (size_t r = 0; r < m; r++) {
+    for (size_t c = 0; c < n; c++) {
+      float *const x = (float *)tile + r * step + c;
+      *x = *x < 0.0f ? 0.0f : *x + 1.0f;  // not idempotent: twice would show
+    }
+  }
+}
+
+static void describe_activated(const void *ctx, size_t i, eti_gemm *g) {
+  const activated *const p = ctx;
+  (void)i;
+  eti_gemm_use_a_view(g, (eti_gemm_view){p->a, ET_F32, PRODUCT_K, 1});
+  eti_gemm_use_b_view(g, (eti_gemm_view){p->b, ET_F32, 1, (ptrdiff_t)p->n});
+  eti_gemm_use_c_view(g, (eti_gemm_view){p->c, ET_F32, (ptrdiff_t)p->n, 1});
+  if (p->as_rows) eti_gemm_prefer_rows(g);
+  g->finish = p->relu ? relu_block : NULL;
+}
+
+static bool activates_once(size_t n, bool as_rows) {
+  static _Alignas(64) char work[ETI_GEMM_MIN_WORK];
+  const size_t size = PRODUCT_M * n;
+  float *const a = random_elements(ET_F32, (size_t)PRODUCT_M * PRODUCT_K);
+  float *const b = random_elements(ET_F32, PRODUCT_K * n);
+  float *const plain = random_elements(ET_F32, size), *const got = random_elements(ET_F32, size);
+  activated p = {.a = a, .b = b, .c = plain, .n = n, .as_rows = as_rows};
+  const eti_gemm shape = {.kernel = eti_gemm_kernel_for(ETI_ACC_F32),
+                          .m = PRODUCT_M,
+                          .n = n,
+                          .k = PRODUCT_K,
+                          .ctx = &p};
+  eti_gemm_run(NULL, &shape, 1, describe_activated, &p, work, sizeof work);
+  p.c = got, p.relu = true;
+  eti_gemm_run(NULL, &shape, 1, describe_activated, &p, work, sizeof work);
+  relu_block(&shape, plain, n, 0, PRODUCT_M, 0, n);
+  const bool same = memcmp(plain, got, size * sizeof(float)) == 0;
+  free(a), free(b), free(plain), free(got);
+  return same;
+}
+
+static void an_activation_is_applied_once_to_every_element(void) {
+  EXPECT(activates_once(PRODUCT_N, true));
+  EXPECT(activates_once(PRODUCT_N, false));
+  EXPECT(activates_once(WIDE, false));
+}
+
+// ---- packing
+
 static void gemm_packs_rows_like_the_scalar_one(void) {
   for (int acc = 0; acc < ETI_ACC_COUNT; acc++) {
     for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
@@ -354,6 +415,7 @@ static void pooling_taps_equal_the_scalar_ones(void) {
 static const et_test tests[] = {
     ET_CASE(gemm_tiles_of_every_size_are_as_specified),
     ET_CASE(gemm_tiles_of_rows_are_as_specified),
+    ET_CASE(an_activation_is_applied_once_to_every_element),
     ET_CASE(gemm_packs_rows_like_the_scalar_one),
     ET_CASE(depthwise_rows_equal_the_scalar_ones),
     ET_CASE(depthwise_pixels_side_by_side_equal_single_ones),

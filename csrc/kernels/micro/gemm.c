@@ -259,6 +259,7 @@ enum {
   K_BLOCK = 512,
   K_AT_ONCE = 4096,
   M_BLOCK = 252,
+  FINISH_COLUMNS = 512,
   BLOCK_ELEMENTS = 192 * 1024,
   B_NEAR_ELEMENTS = 256 * 1024,
   WORK_ALIGN = 64,
@@ -457,12 +458,15 @@ static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes)
     for (size_t i = 0; i < r.k.m; i += h)
       g->a.point(g, rows + i / h * each, r.k.i + i, at_most(r.k.m - i, h));
     for (r.k.j = p->n0; r.k.j < p->n1; r.k.j += r.k.n) {
-      r.k.n = at_most(p->n1 - r.k.j, buffers_c ? nb : p->n1);
+      r.k.n = at_most(p->n1 - r.k.j, buffers_c           ? nb
+                                     : g->finish != NULL ? round_up(ROWS_COLUMNS, nr)
+                                                         : p->n1);
       r.k.b = ready(&g->b, es, r.k.j, 0);
       r.k.c = buffers_c ? c_room : (char *)g->c + (r.k.i * g->c_step + r.k.j) * es;
       r.k.init = g->init;
       if (buffers_c && g->init == ETI_GEMM_KEEP) g->load(g, c_room, nb, r.k.i, r.k.m, r.k.j, r.k.n);
       run_rows_block(g, &r);
+      if (g->finish != NULL) g->finish(g, r.k.c, r.k.c_step, r.k.i, r.k.m, r.k.j, r.k.n);
       if (buffers_c) g->store(g, c_room, nb, r.k.i, r.k.m, r.k.j, r.k.n);
     }
   }
@@ -476,7 +480,11 @@ static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes)
     return;
   }
   const bool packs_a = g->a.data == NULL, packs_b = g->b.data == NULL, buffers_c = g->c == NULL;
-  const blocks s = fit_blocks(g, m, n, packs_a, packs_b, buffers_c, bytes);
+  blocks s = fit_blocks(g, m, n, packs_a, packs_b, buffers_c, bytes);
+  if (g->finish != NULL) {
+    s.mb = at_most(s.mb, round_up(M_BLOCK, g->a.height));
+    s.nb = at_most(s.nb, round_up(FINISH_COLUMNS, g->kernel->nr));
+  }
   char *const b_room = work;
   char *const a_room = b_room + (packs_b ? round_up(s.nb * s.kb * es, WORK_ALIGN) : 0);
   char *const c_room = a_room + (packs_a ? round_up(s.mb * s.kb * es, WORK_ALIGN) : 0);
@@ -502,6 +510,7 @@ static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes)
         k.init = ETI_GEMM_ADD;
         k0 += k.n_k;
       } while (k0 < g->k);
+      if (g->finish != NULL) g->finish(g, k.c, k.c_step, k.i, k.m, k.j, k.n);
       if (buffers_c) g->store(g, c_room, s.nb, k.i, k.m, k.j, k.n);
     }
   }

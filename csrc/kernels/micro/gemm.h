@@ -148,6 +148,9 @@ struct eti_gemm {
   void *c;
   size_t c_step;
   eti_gemm_move_fn load, store;
+  // Once for every finished block of C, before `store`, while it is in the cache: the place of an
+  // activation. NULL: none.
+  eti_gemm_move_fn finish;
   eti_gemm_init init;
   const void *bias;  // m or n elements of the kernel's dtype
   // For the callbacks.

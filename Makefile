@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 PYTEST_ARGS ?= -n auto --dist loadgroup
 
-.PHONY: help demo test lint format size bench sanitize clean
+.PHONY: help demo test lint format size bench sanitize coverage clean
 
 help:
 	@echo "make demo      export a real sentence encoder, run it on the C runtime, show numbers and a similarity table"
@@ -12,6 +12,7 @@ help:
 	@echo "make size      code size of the core runtime, x86-64 and Cortex-M"
 	@echo "make bench     speed, as ratios to upstream and to eager torch in one run"
 	@echo "make sanitize  C tests under ASan+UBSan and TSan"
+	@echo "make coverage  lines of the C runtime that the C tests run, per file"
 
 demo:
 	@.ci/setup.sh demo
@@ -41,6 +42,10 @@ bench:
 sanitize:
 	@.ci/setup.sh test
 	@for preset in asan-ubsan tsan; do ET_TEST_PRESET=$$preset $(PY) -m pytest tests/c -q || exit 1; done
+
+coverage:
+	@.ci/setup.sh test
+	@.ci/coverage.sh
 
 clean:
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache executorch_py/_C*.so

@@ -225,9 +225,12 @@ typedef struct et_blob {
   const struct et_source *source;  // private: who handed it out
 } et_blob;
 
-// Random access to a file's bytes. load() makes [offset, offset + size) readable until release();
-// both are called from the thread that called into the runtime. A source over memory returns
-// pointers into it and releases nothing.
+// Random access to a file's bytes. load() makes [offset, offset + size) readable until release(),
+// at an address that is a multiple of 16; the range lies inside the file and size is not 0. It sets
+// data, size and, if it wants, token; or returns a status, and fills err when that is not NULL.
+// Every load that succeeded is released exactly once. Both are called from the thread that called
+// into the runtime, so from several at once when methods of one program are loaded by several
+// threads. A source over memory returns pointers into it and releases nothing.
 typedef struct et_source {
   void *ctx;
   uint64_t size;
@@ -253,8 +256,10 @@ typedef struct et_data_map {
   et_file file;
 } et_data_map;
 
-// Opens and verifies a .ptd. The map borrows the source. ET_INVALID_EXTERNAL_DATA when it is
-// damaged.
+// Opens and verifies a .ptd. The source is copied; what its ctx points at must outlive the map, and
+// the map every method loaded with it. An open map must not be moved or copied.
+// ET_INVALID_EXTERNAL_DATA when it is damaged, ET_INVALID_ARGUMENT when it has less than 64 bytes
+// or does not lie at a multiple of 16; then there is nothing to close.
 ET_API et_status et_data_map_open(et_data_map *map, const et_source *source, et_error *err);
 ET_API void et_data_map_close(et_data_map *map);
 ET_API size_t et_data_map_count(const et_data_map *map);
@@ -424,6 +429,10 @@ typedef struct et_program {
 } et_program;
 
 // Opens a program over a source, which is copied; what its ctx points at must outlive the program.
+// An open program must not be moved or copied. On failure there is nothing to close.
+// ET_INVALID_PROGRAM when the file is damaged, ET_INVALID_ARGUMENT when it has less than 64 bytes
+// or does not lie at a multiple of 16, else what the source returned. Each method's plan is
+// verified when it is measured or loaded, with either verification.
 ET_API et_status et_program_open(et_program *program, const et_source *source,
                                  et_verification verification, et_error *err);
 ET_API void et_program_close(et_program *program);  // all its methods must have been closed
@@ -464,17 +473,21 @@ typedef enum et_slot_kind { ET_SLOT_INPUT, ET_SLOT_OUTPUT, ET_SLOT_ATTRIBUTE } e
 ET_API et_status et_program_slot_info(const et_program *program, const char *name,
                                       et_slot_kind kind, size_t i, et_tag *tag,
                                       et_tensor_info *info, et_error *err);
+// Bytes of planned buffer i < n_planned, as they must be given to et_method_load.
+// ET_INVALID_ARGUMENT past the end.
 ET_API et_status et_program_planned_bytes(const et_program *program, const char *name, size_t i,
                                           size_t *bytes, et_error *err);
 
 // Calls visit once per distinct operator (is_delegate false: name is "aten::add.out") and per
 // delegate (name is the backend id, bytes its payload) of a method, with the number of instructions
-// that call it.
+// that call it. ET_NOT_SUPPORTED when there are too many to count (ET_MAX_PLAN_WORK).
 typedef void (*et_visit_op)(void *ctx, const char *name, const char *overload, bool is_delegate,
                             size_t n_calls, size_t bytes);
 ET_API et_status et_program_visit_operators(const et_program *program, const char *name,
                                             et_visit_op visit, void *ctx, et_error *err);
 
+// Keys of the named data that the program carries for its delegates. *bytes (NULL allowed) is the
+// size of the data; the key is NULL past the end, and *bytes then untouched.
 ET_API size_t et_program_named_data_count(const et_program *program);
 ET_API const char *et_program_named_data_key(const et_program *program, size_t i, size_t *bytes);
 
@@ -499,8 +512,11 @@ typedef struct et_method_needs {
   size_t n_planned;      // planned buffers; sizes from et_program_planned_bytes
 } et_method_needs;
 
-// The layout step of loading, alone: exact sizes, nothing kept. Reports every missing operator and
-// backend at once.
+// The layout step of loading, alone: exact sizes, nothing kept. Proves the method's plan, and
+// reports every missing operator and backend at once. With the same config, loading into memory of
+// these sizes then fails only for what measuring cannot see: a backend's init that looks closer
+// once it has memory, a source that fails, external data at an address that is not aligned to its
+// element type.
 ET_API et_status et_method_measure(const et_program *program, const char *name,
                                    const et_method_config *config, et_method_needs *needs,
                                    et_error *err);
@@ -515,9 +531,13 @@ typedef struct et_method_memory {
   size_t n_planned;        // program has mutable buffers without saved initial values
 } et_method_memory;
 
-// Loads a method into the caller's memory: *method lies inside memory->method. One thread at a time
-// per method; two methods of one program may run at the same time when they share no planned buffer
-// and no scratch.
+// Loads a method into the caller's memory: *method lies inside memory->method, and is untouched on
+// failure, when nothing is kept either. memory itself and config are read during the call only,
+// what they point at is borrowed until et_method_close. One thread at a time per method; two
+// methods of one program may run at the same time when they share no planned buffer and no scratch.
+// Methods that are given the same planned buffer share the state in it; loading writes the state
+// that the file saved, so load them all before running one. ET_OUT_OF_MEMORY when a span is too
+// small.
 ET_API et_status et_method_load(const et_program *program, const char *name,
                                 const et_method_config *config, const et_method_memory *memory,
                                 et_method **method, et_error *err);
@@ -526,12 +546,15 @@ ET_API void et_method_close(
 
 // Sets input i. A tensor must have the input's dtype and rank, sizes within its bounds and the
 // input's dim order (bytes are never re-laid out: ET_INVALID_ARGUMENT). Planned inputs are copied;
-// others borrow src->data until the next set or close. Int, Bool, String must equal the traced
-// value, Double nearly (1e-4 + 1e-5·|v|). Inputs stay set for later runs.
+// others borrow src->data, aligned to the element type, until the next set or close. Int, Bool,
+// String must equal the traced value, Double nearly (1e-4 + 1e-5·|v|). Inputs stay set for later
+// runs. ET_NOT_SUPPORTED when rank or sizes do not fit, ET_INVALID_STATE during a run; an
+// interrupted run is given up.
 ET_API et_status et_method_set_input(et_method *method, size_t i, const et_value *src,
                                      et_error *err);
-// Gives an unplanned output its memory, capacity × element size bytes. ET_INVALID_STATE when it is
-// planned.
+// Gives an unplanned output its memory, capacity × element size bytes at least, aligned to the
+// element type and borrowed until the next call or close. ET_INVALID_STATE when the output is
+// planned, and during a run; an interrupted run is given up.
 ET_API et_status et_method_set_output_data(et_method *method, size_t i, et_span memory,
                                            et_error *err);
 
@@ -541,8 +564,9 @@ ET_API et_value *et_method_output(const et_method *method,
 ET_API et_tensor *et_method_attribute(const et_method *method,
                                       const char *name);  // NULL when absent
 
-// Runs all instructions. ET_INVALID_ARGUMENT when an input was never set. After an error the method
-// can be run again.
+// Runs all instructions. ET_INVALID_ARGUMENT when an input was never set, ET_INVALID_STATE when the
+// method runs in another thread, is in the middle of a stepped run, or touches a tensor without
+// memory; else what a kernel or delegate returned. After an error the method can be run again.
 ET_API et_status et_method_execute(et_method *method, et_error *err);
 
 // Runs one instruction; ET_END_OF_METHOD after the last, then et_method_reset before the next run.
@@ -559,15 +583,17 @@ typedef enum et_event_kind { ET_EVENT_BEGIN, ET_EVENT_END } et_event_kind;
 
 typedef struct et_event {
   et_event_kind kind;
-  size_t instruction;         // index in the chain
+  size_t instruction;         // counted through all chains of the method
   const char *operator_name;  // "aten::add.out", a backend id, or "move", "jump", "free"
   size_t n_args;
   et_value *const *args;  // readable in END events: intermediate values
   et_status status;       // END events
 } et_event;
 
-// Called around every instruction. A status other than ET_OK from it stops the run with that status
-// (ET_INTERRUPTED is meant for this). No cost when no hooks are given: tracing is a second loop.
+// Called before every instruction and, in the same thread, after it, also when it failed. A status
+// other than ET_OK from it stops the run with that status (ET_INTERRUPTED is meant for this),
+// unless the instruction's own failure does. No cost when no hooks are given: tracing is a second
+// loop.
 typedef struct et_hooks {
   void *ctx;
   et_status (*on_event)(void *ctx, const et_event *event);
@@ -575,8 +601,8 @@ typedef struct et_hooks {
 
 ET_API et_status et_method_execute_traced(et_method *method, const et_hooks *hooks, et_error *err);
 
-// Asks a running execute to stop before its next instruction with ET_INTERRUPTED; safe from any
-// thread or signal handler.
+// Asks a running execute or step to stop before its next instruction with ET_INTERRUPTED; safe from
+// any thread or signal handler while the method is loaded. Forgotten when no run is under way.
 ET_API void et_method_interrupt(et_method *method);
 // Continues an execute (not a traced one) that ended with ET_INTERRUPTED, at the instruction it
 // stopped before. ET_INVALID_STATE when there is none: anything else that runs or resets the method
@@ -586,7 +612,7 @@ ET_API et_status et_method_resume(et_method *method, et_error *err);
 // ---- 13 · Hosted helpers (platform_posix.c; absent from bare builds)
 
 typedef struct et_file_map {
-  void *data;
+  void *data;  // NULL when the file is empty
   size_t size;
 } et_file_map;
 

@@ -15,7 +15,7 @@ from torch import fx
 from torch.export.graph_signature import ExportGraphSignature, InputKind
 
 from executorch_py.exir.error import InternalError, internal_assert
-from executorch_py.exir.ir.graph import all_graph_modules, output_node, placeholders
+from executorch_py.exir.ir.graph import all_graph_modules, placeholders
 from executorch_py.exir.ir.op_facts import is_delegate_call
 from executorch_py.exir.ir.tensor_spec import TensorSpec, align_up
 from executorch_py.exir.memory.branch_outputs import place_branch_outputs_in_results
@@ -24,12 +24,20 @@ from executorch_py.exir.memory.lifetime import (
     compute_lifetimes,
     mutable_placeholders,
     node_specs,
-    specs_in,
 )
 from executorch_py.exir.memory.naive import place_sequentially
 from executorch_py.exir.memory.plan import least_bytes
 from executorch_py.exir.memory.request import Layout, Request
+from executorch_py.exir.memory.spec_queries import (
+    collect_specs_from_nodes,
+    filter_nodes,
+    get_graph_input_tensors,
+    get_graph_output_tensors,
+    get_node_tensor_specs,
+    update_tensor_lifetime,
+)
 from executorch_py.exir.memory.verify import PlanVerifier
+from executorch_py.exir.schema import DeviceType
 
 __all__ = [
     "MemoryAlgoResult",
@@ -40,10 +48,13 @@ __all__ = [
     "best",
     "collect_specs_from_nodes",
     "filter_nodes",
+    "get_graph_input_tensors",
+    "get_graph_output_tensors",
     "get_node_tensor_specs",
     "greedy",
     "naive",
     "update_all_tensors_lifetime",
+    "update_tensor_lifetime",
 ]
 
 # XNNPACK reads past the ends of its buffers; every memory gets this much room behind it.
@@ -184,10 +195,13 @@ def apply_algo(
     alloc_graph_input: bool = True,
     alloc_graph_output: bool = True,
     alloc_mutable_buffers: bool = True,
+    enable_non_cpu_memory_planning: bool = False,
 ) -> list[int]:
     """Plan a method with a suite;
 
-    returns the sizes of its memories and stores them in `gm.meta`.
+    returns the sizes of its memories and stores them in `gm.meta`. All memories are the
+    processor's: with `enable_non_cpu_memory_planning` a tensor of another device is an error,
+    without it such a tensor is planned like any other.
     """
     place_branch_outputs_in_results(graph_module)
     compute_lifetimes(graph_module, graph_signature)
@@ -200,6 +214,8 @@ def apply_algo(
             not alloc_mutable_buffers,
         )
     )
+    if enable_non_cpu_memory_planning:
+        _refuse_other_devices(specs)
     padding = _XNNPACK_PADDING if _contains_xnnpack_delegate(graph_module) else 0
     sizes = list(algo(alignment, specs, graph_module, graph_signature, padding))
     sizes += [0] * (2 - len(sizes))
@@ -217,9 +233,9 @@ def _specs_to_plan(
 ) -> Iterable[TensorSpec]:
     skipped: set[TensorSpec] = set()
     if skip_inputs:
-        skipped |= _roots(get_graph_input_tensors(gm, signature))
+        skipped |= _roots(get_user_input_specs(gm, signature))
     if skip_outputs:
-        skipped |= _roots(get_graph_output_tensors(gm))
+        skipped |= _roots(get_graph_output_tensors(gm.graph.nodes))
     if skip_mutable:
         skipped |= _roots(get_mutable_buffer_specs(gm, signature))
     elif skip_inputs or skip_outputs:
@@ -234,6 +250,15 @@ def _specs_to_plan(
                 seen.add(root)
                 if not root.is_dynamic_unbound_tensor:
                     yield root
+
+
+def _refuse_other_devices(specs: Iterable[TensorSpec]) -> None:
+    for spec in specs:
+        if spec.device is not DeviceType.CPU:
+            raise NotImplementedError(
+                f"enable_non_cpu_memory_planning: {spec!r} is on {spec.device.name}, and plans "
+                "have memories on CPU only; turn the option off to plan it there"
+            )
 
 
 def _roots(specs: Iterable[TensorSpec]) -> set[TensorSpec]:
@@ -265,10 +290,10 @@ def _contains_xnnpack_delegate(gm: fx.GraphModule) -> bool:
     return False
 
 
-def get_graph_input_tensors(
+def get_user_input_specs(
     gm: fx.GraphModule, signature: ExportGraphSignature | None = None
 ) -> set[TensorSpec]:
-    """Specs of the user's inputs."""
+    """Specs of the user's inputs; of all placeholders where no signature tells them apart."""
     names = None
     if signature is not None:
         names = {s.arg.name for s in signature.input_specs if s.kind is InputKind.USER_INPUT}
@@ -280,11 +305,6 @@ def get_graph_input_tensors(
     }
 
 
-def get_graph_output_tensors(gm: fx.GraphModule) -> set[TensorSpec]:
-    """Specs of everything the graph returns."""
-    return set(specs_in(output_node(gm.graph).meta.get("spec")))
-
-
 def get_mutable_buffer_specs(
     gm: fx.GraphModule, signature: ExportGraphSignature | None
 ) -> set[TensorSpec]:
@@ -293,43 +313,6 @@ def get_mutable_buffer_specs(
     return {
         spec for node in placeholders(gm.graph) if node.name in names for spec in node_specs(node)
     }
-
-
-def get_node_tensor_specs(node: fx.Node) -> list[TensorSpec]:
-    """The tensor specs of a node's result, as a list."""
-    return list(node_specs(node))
-
-
-def filter_nodes(inputs: Iterable[object]) -> Iterable[fx.Node]:
-    """The nodes among a node's inputs."""
-    return [item for item in inputs if isinstance(item, fx.Node)]
-
-
-def collect_specs_from_nodes(
-    nodes: Iterable[fx.Node],
-    graph_signature: ExportGraphSignature | None = None,
-    ignore_graph_input: bool = False,
-    ignore_graph_output: bool = False,
-    ignore_mutable_buffers: bool = False,
-    ignore_const: bool = True,
-    dedup: bool = True,
-) -> Iterable[TensorSpec]:
-    """The specs of some nodes, filtered."""
-    mutable = mutable_placeholders(graph_signature)
-    seen: set[TensorSpec] = set()
-    for node in nodes:
-        is_input = node.op == "placeholder"
-        if (ignore_graph_input and is_input and node.name not in mutable) or (
-            ignore_graph_output and node.op == "output"
-        ):
-            continue
-        if node.op == "get_attr" or (ignore_mutable_buffers and node.name in mutable):
-            continue
-        for spec in node_specs(node):
-            if (ignore_const and spec.const) or (dedup and spec in seen):
-                continue
-            seen.add(spec)
-            yield spec
 
 
 def update_all_tensors_lifetime(
@@ -358,20 +341,59 @@ class Verifier:
         self.alloc_mutable_buffers = alloc_mutable_buffers
         self.graph_signature = graph_signature
 
+    @classmethod
+    def mem_obj_id_match(
+        cls, lhs_spec: TensorSpec, rhs_spec: TensorSpec, accept_both_none: bool = True
+    ) -> bool:
+        """Whether two tensors belong to the same shared object of the same memory."""
+        if lhs_spec.mem_id != rhs_spec.mem_id or lhs_spec.mem_obj_id != rhs_spec.mem_obj_id:
+            return False
+        return lhs_spec.mem_obj_id is not None or accept_both_none
+
+    @classmethod
+    def has_overlap(cls, lhs_ivl: Sequence[int], rhs_ivl: Sequence[int]) -> bool:
+        """Whether two intervals, both ends included, have a point in common."""
+        first, last = max(lhs_ivl[0], rhs_ivl[0]), min(lhs_ivl[1], rhs_ivl[1])
+        return lhs_ivl[0] <= lhs_ivl[1] and rhs_ivl[0] <= rhs_ivl[1] and first <= last
+
+    @classmethod
+    def lifetime_overlap(cls, lhs_spec: TensorSpec, rhs_spec: TensorSpec) -> bool:
+        """Whether two tensors are alive at one instruction."""
+        spans: list[list[int]] = []
+        for spec in (lhs_spec, rhs_spec):
+            span = [time for time in spec.lifetime if time is not None]
+            internal_assert(len(span) == 2, f"no lifetime: {spec.debug()}")
+            spans.append(span)
+        return cls.has_overlap(*spans)
+
+    @classmethod
+    def storage_overlap(cls, lhs_spec: TensorSpec, rhs_spec: TensorSpec) -> bool:
+        """Whether the bytes reserved for two tensors have any in common."""
+        if lhs_spec.mem_id != rhs_spec.mem_id:
+            return False
+        ranges: list[list[int]] = []
+        for spec in (lhs_spec, rhs_spec):
+            start = spec.mem_offset
+            if start is None:
+                raise InternalError(f"not planned: {spec.debug()}")
+            ranges.append([start, start + spec.allocated_memory - 1])
+        return cls.has_overlap(*ranges)
+
     def verify_storage_reuse(self, allow_lifetime_and_storage_overlap: bool = False) -> int:
-        """Prove that no tensors alive together overlap; returns how many storages were checked."""
-        if allow_lifetime_and_storage_overlap:
-            return 0
+        """Prove that no tensors alive together overlap; returns how many pairs share memory."""
         mutable = mutable_placeholders(self.graph_signature)
         sizes = self.graph_module.meta["non_const_buffer_sizes"]
-        return PlanVerifier(self.graph_module, sizes, mutable).check()
+        verifier = PlanVerifier(self.graph_module, sizes, mutable)
+        if not allow_lifetime_and_storage_overlap:
+            verifier.check()
+        return verifier.pairs_sharing_memory()
 
     def verify_graph_input_output(self) -> None:
         """Inputs and outputs are planned exactly when asked for; constants and shared ones
         excepted.
         """
-        inputs = get_graph_input_tensors(self.graph_module, self.graph_signature)
-        outputs = get_graph_output_tensors(self.graph_module)
+        inputs = get_user_input_specs(self.graph_module, self.graph_signature)
+        outputs = get_graph_output_tensors(self.graph_module.graph.nodes)
         mutable = _roots(get_mutable_buffer_specs(self.graph_module, self.graph_signature))
         shared = _roots(inputs) & _roots(outputs)
         for group, wanted, name in (

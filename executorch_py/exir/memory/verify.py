@@ -14,12 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir.error import InternalError
 from executorch_py.exir.ir.tensor_spec import TensorSpec
+
+_Ints = npt.NDArray[np.int64]
 
 
 @dataclass
@@ -46,6 +49,29 @@ class PlanVerifier:
 
     def check(self) -> int:
         """The number of storages found sound."""
+        planned = self._planned()
+        for uses in planned.values():
+            for use in uses:
+                self._check_place(use)
+        for _, uses in sorted(planned.items()):
+            _check_disjoint(uses)
+        return sum(map(len, planned.values()))
+
+    def pairs_sharing_memory(self) -> int:
+        """The number of pairs of storages that have bytes in common, at whatever times."""
+        return sum(_pairs_with_common_bytes(uses) for uses in self._planned().values())
+
+    def _planned(self) -> dict[int, list[_Use]]:
+        """The uses of every memory."""
+        if not self.uses:
+            self._collect()
+        planned: dict[int, list[_Use]] = {}
+        for use in self.uses.values():
+            if use.spec.mem_id is not None and not use.spec.const:
+                planned.setdefault(use.spec.mem_id, []).append(use)
+        return planned
+
+    def _collect(self) -> None:
         self._number(self.gm)
         end = self.clock
         for node in self.gm.graph.nodes:
@@ -54,12 +80,6 @@ class PlanVerifier:
                     self._use(spec, node, 0)
                     if node.name in self.kept_to_the_end:
                         self._use(spec, node, end)
-        planned = [u for u in self.uses.values() if u.spec.mem_id is not None and not u.spec.const]
-        for use in planned:
-            self._check_place(use)
-        for mem_id in sorted({u.spec.mem_id for u in planned if u.spec.mem_id is not None}):
-            _check_disjoint([u for u in planned if u.spec.mem_id == mem_id])
-        return len(planned)
 
     def _number(self, gm: fx.GraphModule) -> None:
         for node in gm.graph.nodes:
@@ -130,12 +150,23 @@ def _bodies(gm: fx.GraphModule, node: fx.Node) -> Iterator[fx.GraphModule]:
             yield child
 
 
+def _byte_ranges(uses: list[_Use]) -> tuple[_Ints, _Ints]:
+    offsets = [u.spec.mem_offset or 0 for u in uses]
+    ends = [o + u.spec.nbytes() for o, u in zip(offsets, uses, strict=True)]
+    return np.array(offsets, np.int64), np.array(ends, np.int64)
+
+
+def _pairs_with_common_bytes(uses: list[_Use]) -> int:
+    low, high = _byte_ranges([u for u in uses if u.spec.nbytes() > 0])
+    return sum(
+        int(((low[i + 1 :] < high[i]) & (high[i + 1 :] > low[i])).sum()) for i in range(len(low))
+    )
+
+
 def _check_disjoint(uses: list[_Use]) -> None:
     """Every pair that shares an instruction must share no byte."""
     uses = [u for u in uses if u.spec.nbytes() > 0]
-    offsets = [u.spec.mem_offset or 0 for u in uses]
-    low = np.array(offsets, np.int64)
-    high = np.array([o + u.spec.nbytes() for o, u in zip(offsets, uses, strict=True)], np.int64)
+    low, high = _byte_ranges(uses)
     first = np.array([u.first for u in uses], np.int64)
     last = np.array([u.last for u in uses], np.int64)
     for i, use in enumerate(uses):

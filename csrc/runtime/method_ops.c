@@ -5,54 +5,43 @@
 #include "runtime/method_loader.h"
 #include "runtime/op_table.h"
 
-// Whether argument k of a call is written: it is the result, a member of the list that is, or the
-// kernel says so.
-static bool is_written(const eti_plan *plan, const et_op *op, const eti_instruction_facts *in,
-                       size_t k) {
-  const uint32_t value = eti_u32(in->args + 4 * k);
-  const uint32_t last = eti_u32(in->args + 4 * (size_t)(in->n_args - 1));
-  const uint8_t *table;
-  const unsigned code = eti_plan_value(plan, last, &table);
-  const bool gives_tensors =
-      code == PTE_TENSOR || code == PTE_TENSOR_LIST || code == PTE_OPTIONAL_TENSOR_LIST;
-  bool is_found = last == value || (k < 32 && (eti_op_writes(op, gives_tensors) >> k & 1u) != 0);
-  const eti_vector items = eti_tensor_list(code, table);
-  for (size_t i = 0; !is_found && i < items.n; i++) is_found = eti_u32(items.data + 4 * i) == value;
-  return is_found;
-}
-
 // One tensor, itself argument k of a call or a member of the list that is.
-static et_status check_tensor(const eti_loader *l, const et_op *op, size_t k, bool written,
+static et_status check_tensor(const eti_loader *l, const et_op *op, size_t k, bool is_written,
                               uint32_t value) {
   const uint8_t *table;
   eti_tensor_facts t;
   if (eti_plan_value(&l->plan, value, &table) != PTE_TENSOR)
     return ET_OK;  // None in an optional list
   ET_TRY(eti_tensor_read(table, &t, l->err));
-  const et_dtype_set set = written ? op->out_dtypes : op->in_dtypes;
-  ET_CHECK(!written || !eti_is_constant(&t), l->err, ET_INVALID_PROGRAM,
+  const et_dtype_set set = is_written ? op->out_dtypes : op->in_dtypes;
+  ET_CHECK(!is_written || !eti_is_constant(&t), l->err, ET_INVALID_PROGRAM,
            "argument %zu is a constant and would be written", k);
   ET_CHECK(set == 0 || (set & ET_DTYPE_BIT(t.dtype)) != 0, l->err, ET_NOT_SUPPORTED,
            "argument %zu has element type %s, which the kernel lacks for %s", k,
-           et_dtype_name((et_dtype)t.dtype), written ? "outputs" : "inputs");
+           et_dtype_name((et_dtype)t.dtype), is_written ? "outputs" : "inputs");
   ET_CHECK(op->max_rank == 0 || t.rank <= op->max_rank, l->err, ET_NOT_SUPPORTED,
            "argument %zu has rank %zu, the kernel supports at most %d", k, t.rank, op->max_rank);
   return ET_OK;
 }
 
+// What is written: the last entry, which is the result or the list of results, and what the kernel
+// says besides. A tensor that stands in two places is held to what both of them need.
 et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in) {
   ET_CHECK(in->n_args == op->n_args, l->err, ET_INVALID_PROGRAM,
            "%lu arguments, the operator takes %d", (unsigned long)in->n_args, op->n_args);
-  for (size_t k = 0; k < in->n_args; k++) {
+  uint32_t writes = 0;
+  for (size_t k = in->n_args; k-- > 0;) {  // from the result, whose kind decides what is written
     const uint32_t value = eti_u32(in->args + 4 * k);
-    const bool written = is_written(&l->plan, op, in, k);
     const uint8_t *table;
     const unsigned code = eti_plan_value(&l->plan, value, &table);
-    ET_TRY(check_tensor(l, op, k, written, value));
+    const bool is_result = k + 1 == in->n_args;
     const eti_vector items = eti_tensor_list(code, table);
+    if (is_result) writes = eti_op_writes(op, code == PTE_TENSOR || items.data != NULL);
+    const bool is_written = is_result || (k < 32 && (writes >> k & 1u) != 0);
+    ET_TRY(check_tensor(l, op, k, is_written, value));
     for (size_t i = 0; i < items.n; i++) {
       const int32_t member = eti_i32(items.data + 4 * i);
-      if (member >= 0) ET_TRY(check_tensor(l, op, k, written, (uint32_t)member));
+      if (member >= 0) ET_TRY(check_tensor(l, op, k, is_written, (uint32_t)member));
     }
   }
   return ET_OK;

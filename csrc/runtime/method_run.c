@@ -105,6 +105,19 @@ static et_status run_delegate(const et_method *method, const eti_instruction *in
   return in->u.delegate->backend->execute(in->u.delegate->handle, &call);
 }
 
+// A tensor may only take the place of one of its kind, because kernels rely on what the loader saw
+// of their arguments.
+static et_status run_move(const et_value *from, et_value *to, et_error *err) {
+  const et_tensor *a = from->as.tensor, *b = to->as.tensor;
+  ET_CHECK(from->tag == ET_TENSOR
+               ? to->tag == ET_TENSOR && a->dtype == b->dtype && a->rank == b->rank
+               : from->tag < ET_TENSOR_LIST,
+           err, ET_INVALID_PROGRAM,
+           "moves a tensor to where another element type, rank or kind of value is expected");
+  *to = *from;
+  return ET_OK;
+}
+
 // *position is already that of the next instruction; a jump changes it.
 static inline et_status run_one(const et_method *method, const eti_instruction *in,
                                 et_kernel_ctx *ctx, size_t *position) {
@@ -116,8 +129,7 @@ static inline et_status run_one(const et_method *method, const eti_instruction *
     case PTE_DELEGATE_CALL:
       return run_delegate(method, in, ctx->err);
     case PTE_MOVE_CALL:
-      *in->args[1] = *in->args[0];
-      return ET_OK;
+      return run_move(in->args[0], in->args[1], ctx->err);
     case PTE_JUMP_FALSE_CALL:
       return run_jump(in, position, ctx->err);
     default: {  // free: only memory that is not the method's own can be let go

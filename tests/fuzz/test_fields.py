@@ -349,6 +349,25 @@ def test_an_undamaged_program_runs_after_it_was_written_again(name: str) -> None
     assert outcome(write(*subject(name))) == "runs"
 
 
+@pytest.mark.parametrize("rank", [2, 1])
+def test_a_tensor_moves_only_to_where_its_kind_is_expected(rank: int) -> None:
+    program, segments = read(PROGRAMS["add_mul"].read_bytes())
+    plan = program.execution_plan[0]
+    kernel = plan.chains[0].instructions[0]
+    call = kernel.instr_args
+    assert isinstance(call, s.KernelCall)
+    other = replace(
+        plan.values[1].val,
+        scalar_type=s.ScalarType.FLOAT8E5M2 if rank == 2 else s.ScalarType.FLOAT,
+        sizes=[2, 3][:rank],
+        dim_order=[0, 1][:rank],
+    )
+    move = s.Instruction(s.MoveCall(len(plan.values), call.args[0]))
+    chain = replace(plan.chains[0], instructions=[move, kernel])
+    plan = replace(plan, values=[*plan.values, s.EValue(other)], chains=[chain])
+    assert outcome(write(replace(program, execution_plan=[plan]), segments)) == INVALID
+
+
 def test_constants_of_old_files_lie_inside_the_tables() -> None:
     program, segments = read(PROGRAMS["add_mul"].read_bytes())
     start = program.segments[program.constant_segment.segment_index].offset

@@ -109,6 +109,7 @@ CASES: list[tuple[Any, tuple[int, ...], list[Any]]] = [
     (aten.tril.out, (4, 4), [-100]),
     (aten.tril.out, (2, 3, 5, 4), [1]),
     (aten.tril.out, (2, 0, 4), [1]),
+    (aten.tril.out, (2**31 - 1, 0), [1]),  # billions of rows, all empty
     (aten.pixel_shuffle.out, (8, 3, 5), [2]),
     (aten.pixel_shuffle.out, (2, 18, 3, 2), [3]),
     (aten.pixel_shuffle.out, (2, 3, 4, 5), [1]),

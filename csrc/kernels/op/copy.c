@@ -105,7 +105,8 @@ static et_status plan_repeat(const et_kernel_ctx *ctx, et_value *const *args, et
   }
   ET_TRY(eti_resize(ctx, out, &shape));
   eti_plan_begin(plan, et_dtype_bytes((et_dtype)out->dtype));
-  for (size_t d = 0; d < shape.rank; d++) {
+  if (out->numel == 0) eti_plan_axis(plan, 0, 0, 0);  // self may be too large for its strides
+  for (size_t d = 0; out->numel > 0 && d < shape.rank; d++) {
     const int32_t own = d < added ? 1 : from.shape.sizes[d - added];
     eti_plan_axis(plan, (size_t)repeats[d], own * out->strides[d], 0);
     eti_plan_axis(plan, (size_t)own, out->strides[d], d < added ? 0 : from.strides[d - added]);

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram, default_decompositions
 
+from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.program.random_decompositions import random_decompositions
 
 
@@ -66,4 +67,23 @@ def decompose(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedPro
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
-        return program.run_decompositions(dict(table))
+        try:
+            return program.run_decompositions(dict(table))
+        except ValueError as error:
+            if "Cannot view a tensor" not in str(error):
+                raise
+        return _with_reshapes_for_views(program).run_decompositions(dict(table))
+
+
+def _with_reshapes_for_views(program: ExportedProgram) -> ExportedProgram:
+    """A copy that may copy where the program views.
+
+    Attention decomposes into operators that lay their result out otherwise than it does, so that
+    a `view` of it, right when the model was traced, is none of the decomposed result.
+    """
+    program = program.run_decompositions({})
+    for gm in graph_modules(program.graph_module):
+        for node in gm.graph.find_nodes(op="call_function", target=torch.ops.aten.view.default):
+            node.target = torch.ops.aten.reshape.default
+        gm.recompile()
+    return program

@@ -290,7 +290,7 @@ et_status op_choose_qparams_tensor_out(et_kernel_ctx *ctx, et_value *const *args
   float scale = (r.high - r.low) / (float)(high - low);
   if (scale < (float)eps) scale = (float)eps;
   float zero = (float)low - nearbyintf(r.low / scale);
-  zero = zero < (float)low ? (float)low : zero > (float)high ? (float)high : zero;
+  zero = zero<(float)low ? (float)low : zero>(float) high ? (float)high : zero;
   store_choice(t, 0, scale, zero);
   return ET_OK;
 }

@@ -1,8 +1,9 @@
 // conv.h — what the files of convolution share: the geometry, read once from the arguments. Relies
-// on et.h. Internal to op/conv*.c.
+// on et.h and micro/gemm.h. Internal to op/conv*.c.
 #ifndef ET_OP_CONV_H
 #define ET_OP_CONV_H
 
+#include "kernels/micro/gemm.h"
 #include "runtime/et.h"
 
 // Images with fewer than three spatial dimensions have leading ones of size 1.
@@ -53,5 +54,14 @@ bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c);
 // Claims scratch and room for packed weights of all phases; *taken is false when the product must
 // do it.
 et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, bool *taken);
+
+// Panels of a product whose ctx is an eti_conv (eti_gemm_operand's pack and point): the weights of
+// the job's group, and the patches of its image and group.
+void eti_conv_pack_weights(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                           size_t k0, size_t n_k);
+void eti_conv_pack_patches(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                           size_t k0, size_t n_k);
+// Where the channels of n pixels lie, tap by tap; padding points at c->ready.zeros.
+void eti_conv_point_pixels(const eti_gemm *g, const void **rows, size_t first, size_t n);
 
 #endif  // ET_OP_CONV_H

@@ -1,0 +1,44 @@
+"""Every operator of the table, called with random arguments under sanitizers: whatever a file hands
+over, it ends with a status, soon, an error has words, and nothing but its outputs was written.
+
+calls.txt has good calls, a few an operator, which most of the random ones start from; each change
+(a size, an element type, a number, a dim order, one tensor in two places, shared memory) is seeded.
+An operator without a line is called with arguments guessed from its own error messages. A failure
+prints the operator, the call and its arguments; --op and --seed repeat it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent
+CALLS = FOLDER / "calls.txt"
+N_CALLS = int(os.environ.get("ET_FUZZ_CALLS", "1500"))  # of each operator
+SEED = os.environ.get("ET_FUZZ_SEED", "1")
+
+
+def operators_with_calls() -> set[str]:
+    return {line.split(" ", 1)[0] for line in CALLS.read_text().splitlines()}
+
+
+def test_no_operator_misbehaves_whatever_its_arguments(c_build: Path) -> None:
+    command = [c_build / "fuzz_kernels", "--good", CALLS, "--calls", str(N_CALLS), "--seed", SEED]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
+    found = re.search(r"called (\d+) operators, (\d+) calls, (\d+) succeeded", done.stdout)
+    assert found is not None
+    operators, calls, succeeded = map(int, found.groups())
+    assert calls == operators * N_CALLS
+    assert succeeded > 0.4 * calls  # the others end in an error, which few should do at once
+    never = set(re.findall(r"never succeeded: (\S+)", done.stderr))
+    assert not never & operators_with_calls(), never
+
+
+def test_the_good_calls_are_of_operators_that_exist() -> None:
+    lines = CALLS.read_text().splitlines()
+    table = (FOLDER.parents[1] / "csrc" / "kernels" / "ops.inc.h").read_text()
+    assert operators_with_calls() <= set(re.findall(r'"([a-z_]+::[^"]+)"', table))
+    assert lines == sorted(lines)

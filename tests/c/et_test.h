@@ -34,7 +34,7 @@ static inline void et_test_fail(const char *file, int line, const char *what) {
   do {                                                                               \
     if ((error)->status != (code) || strstr((error)->message, (part)) == NULL) {     \
       printf("  found %s: %s\n", et_status_name((error)->status), (error)->message); \
-      et_test_fail(__FILE__, __LINE__, #code ", \"" part "\"");                      \
+      et_test_fail(__FILE__, __LINE__, #code ", " #part);                            \
       return;                                                                        \
     }                                                                                \
   } while (0)

@@ -1,0 +1,187 @@
+// Tests of external data: one file and several, keys that are missing, double or of another layout,
+// state that starts from external data, and files damaged in every bit.
+#include "rig.h"
+
+#include "pte_writer.h"
+
+static const int32_t three[] = {3};
+#define TENSOR(...) {.code = PTE_TENSOR, .items = three, .n = 1, .dtype = ET_F32, __VA_ARGS__}
+enum { X, Y, A, B, STATE, ONE };
+
+// y = x + a + b + state, where a and b are external constants and the state starts from external
+// data.
+static rig summing(void) {
+  static const made_value values[] = {
+      TENSOR(.memory = 1),
+      TENSOR(.memory = 1, .at = 64),
+      TENSOR(.text = "a", .location = PTE_LOCATION_EXTERNAL),
+      TENSOR(.text = "b", .location = PTE_LOCATION_EXTERNAL),
+      TENSOR(.text = "state", .location = PTE_LOCATION_EXTERNAL, .memory = 1, .at = 128),
+      {.code = PTE_INT, .number = 1}};
+  static const made_instruction code[] = {
+      {.kind = PTE_KERNEL_CALL, .args = {X, A, ONE, Y, Y}, .n_args = 5},
+      {.kind = PTE_KERNEL_CALL, .args = {Y, B, ONE, Y, Y}, .n_args = 5},
+      {.kind = PTE_KERNEL_CALL, .args = {Y, STATE, ONE, Y, Y}, .n_args = 5}};
+  static const char *const operators[] = {"aten::add", "out"};
+  static const made_chain chain = {code, 3, 0};
+  static const made_plan plan = {.name = "forward",
+                                 .values = values,
+                                 .n_values = 6,
+                                 .inputs = {X},
+                                 .n_inputs = 1,
+                                 .outputs = {Y},
+                                 .n_outputs = 1,
+                                 .chains = &chain,
+                                 .n_chains = 1,
+                                 .operators = operators,
+                                 .n_operators = 1,
+                                 .memories = {192},
+                                 .n_memories = 1};
+  const made_program program = {.plans = &plan, .n_plans = 1};
+  size_t size;
+  uint8_t *bytes = make_program(&program, &size);
+  return rig_take(bytes, size);
+}
+
+static const float a[] = {1, 1, 1}, b[] = {10, 10, 10}, state[] = {100, 100, 100};
+static const made_value layout = {.items = three, .n = 1, .dtype = ET_F32};
+
+typedef struct data_file {
+  uint8_t *bytes;
+  size_t size;
+  et_data_map map;
+} data_file;
+
+static bool open_data(data_file *f, const made_segment *segments, size_t n, et_error *err) {
+  f->bytes = make_data(segments, n, &f->size);
+  const et_source source = et_source_from_memory(f->bytes, f->size);
+  return et_data_map_open(&f->map, &source, err) == ET_OK;
+}
+
+static void close_data(data_file *f) {
+  et_data_map_close(&f->map);
+  free(f->bytes);
+}
+
+static bool is_sum(rig *r) {
+  float x[] = {0.5f, 0.5f, 0.5f};
+  if (rig_set(r, 0, x, ET_F32, 1, three) != ET_OK || et_method_execute(r->method, &r->err) != ET_OK)
+    return false;
+  return ((const float *)et_method_output(r->method, 0)->as.tensor->data)[2] == 111.5f;
+}
+
+static void the_keys_may_be_spread_over_several_files(void) {
+  const made_segment all[] = {{a, sizeof a, "a", &layout},
+                              {b, sizeof b, "b", &layout},
+                              {state, sizeof state, "state", &layout}};
+  for (size_t n_first = 0; n_first <= 3; n_first++) {
+    rig r = summing();
+    data_file first, second;
+    EXPECT(open_data(&first, all, n_first, &r.err));
+    EXPECT(open_data(&second, all + n_first, 3 - n_first, &r.err));
+    const et_data_map *maps[] = {&first.map, &second.map};
+    r.config.data_maps = maps;
+    r.config.n_data_maps = 2;
+    EXPECT(et_data_map_count(&first.map) == n_first);
+    EXPECT(rig_start(&r, "forward") && is_sum(&r));
+    rig_end(&r);
+    close_data(&first);
+    close_data(&second);
+  }
+}
+
+static void what_is_missing_double_or_different_is_named(void) {
+  static const made_value wide = {.items = three, .n = 1, .dtype = ET_I32};
+  static const int32_t four[] = {4}, flat[] = {1, 3};
+  static const made_value longer = {.items = four, .n = 1, .dtype = ET_F32};
+  static const made_value deeper = {.items = flat, .n = 2, .dtype = ET_F32};
+  const made_segment good = {state, sizeof state, "state", &layout};
+  const struct {
+    made_segment a, b;
+    et_status status;
+    const char *part;
+  } cases[] = {
+      {{a, 12, "a", &layout}, {b, 12, "c", &layout}, ET_NOT_FOUND, "'b' is in none of the 2"},
+      {{a, 12, "a", &layout}, {b, 12, "B", &layout}, ET_NOT_FOUND, "'b'"},
+      {{a, 12, "a", &wide}, {b, 12, "b", &layout}, ET_INVALID_EXTERNAL_DATA, "'a' (i32, rank 1"},
+      {{a, 12, "a", &longer}, {b, 12, "b", &layout}, ET_INVALID_EXTERNAL_DATA, "'a' (f32, rank 1"},
+      {{a, 12, "a", &layout}, {b, 12, "b", &deeper}, ET_INVALID_EXTERNAL_DATA, "'b' (f32, rank 2"},
+      {{a, 12, "a", &layout}, {b, 12, "b", NULL}, ET_INVALID_EXTERNAL_DATA, "'b'"},
+      {{a, 11, "a", &layout}, {b, 12, "b", &layout}, ET_INVALID_EXTERNAL_DATA, "11 bytes"},
+      {{a, 12, "a", &layout},
+       {b, 12, "state", &layout},
+       ET_INVALID_ARGUMENT,
+       "'state' is in external data files 0 and 1"},
+  };
+  for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+    rig r = summing();
+    data_file first, second;
+    const made_segment both[] = {cases[k].a, cases[k].b};
+    EXPECT(open_data(&first, both, 2, &r.err) && open_data(&second, &good, 1, &r.err));
+    const et_data_map *maps[] = {&first.map, &second.map};
+    r.config.data_maps = maps;
+    r.config.n_data_maps = 2;
+    EXPECT(!rig_start(&r, "forward"));
+    EXPECT_ERROR(&r.err, cases[k].status, cases[k].part);
+    rig_end(&r);
+    close_data(&first);
+    close_data(&second);
+  }
+}
+
+static void state_from_external_data_needs_a_file(void) {
+  rig r = summing();
+  const uint8_t *extra = eti_fb_table(rig_value(&r, PTE_TENSOR, 2), PTE_TENSOR_EXTRA);
+  const uint8_t *other = eti_fb_table(rig_value(&r, PTE_TENSOR, 3), PTE_TENSOR_EXTRA);
+  for (int k = 0; k < 2; k++) {
+    EXPECT(rig_open(&r) == ET_OK);
+    EXPECT(rig_load(&r, "forward") == (k == 0 ? ET_INVALID_STATE : ET_INVALID_EXTERNAL_DATA));
+    EXPECT_ERROR(&r.err, r.err.status, k == 0 ? "'a' is in an external" : "'state' is in an ext");
+    et_program_close(&r.program);
+    rig_poke_u8(eti_fb_field(extra, PTE_EXTRA_LOCATION), PTE_LOCATION_SEGMENT);
+    rig_poke_u8(eti_fb_field(other, PTE_EXTRA_LOCATION), PTE_LOCATION_SEGMENT);
+  }
+  rig_end(&r);
+}
+
+static void every_flipped_bit_is_an_error_or_harmless(void) {
+  const made_segment all[] = {{a, sizeof a, "a", &layout},
+                              {b, sizeof b, "b", &layout},
+                              {state, sizeof state, "state", &layout}};
+  data_file f;
+  et_error err;
+  EXPECT(open_data(&f, all, 3, &err));
+  size_t n_refused = 0, n_run = 0;
+  for (size_t bit = 0; bit < 8 * f.size; bit++) {
+    rig r = summing();
+    et_data_map map;
+    uint8_t *copy = rig_claim(&r, f.size);
+    memcpy(copy, f.bytes, f.size);
+    copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
+    const et_source source = et_source_from_memory(copy, f.size);
+    const et_data_map *maps[] = {&map};
+    r.config.data_maps = maps;
+    r.config.n_data_maps = 1;
+    const bool is_open = et_data_map_open(&map, &source, &r.err) == ET_OK;
+    const bool is_loaded = is_open && rig_start(&r, "forward");
+    if (is_loaded) {
+      (void)is_sum(&r);
+      EXPECT(et_method_output(r.method, 0)->as.tensor->numel == 3);
+    }
+    n_run += is_loaded;
+    n_refused += !is_loaded;
+    rig_end(&r);
+    if (is_open) et_data_map_close(&map);
+  }
+  EXPECT(n_run > 100 && n_refused > 100);
+  close_data(&f);
+}
+
+static const et_test tests[] = {
+    ET_CASE(the_keys_may_be_spread_over_several_files),
+    ET_CASE(what_is_missing_double_or_different_is_named),
+    ET_CASE(state_from_external_data_needs_a_file),
+    ET_CASE(every_flipped_bit_is_an_error_or_harmless),
+};
+
+ET_TEST_MAIN(tests)

@@ -7,6 +7,7 @@
 #include "kernels/micro/gemm.h"
 #include "kernels/micro/norm.h"
 #include "kernels/micro/pool.h"
+#include "kernels/micro/quant.h"
 #include "kernels/micro/select.h"
 #include "runtime/et.h"
 
@@ -412,6 +413,41 @@ static void pooling_taps_equal_the_scalar_ones(void) {
   }
 }
 
+static void quantization_equals_the_scalar_one(void) {
+  static const uint8_t dtypes[] = {ET_U8, ET_I8, ET_I16, ET_U16};
+  for (size_t type = 0; type < sizeof dtypes; type++) {
+    const eti_quant_micro *const slow = eti_quant_micro_of_isa(dtypes[type], ETI_ISA_SCALAR);
+    for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
+      const eti_quant_micro *const fast = eti_quant_micro_of_isa(dtypes[type], isa);
+      for (size_t n = 1; fast != NULL && n <= 70; n++) {
+        float x[70], each[70], y[2][70];
+        int16_t q[2][70] = {{0}};
+        for (size_t i = 0; i < n; i++) {
+          x[i] = (float)((int)(i * 37 % 101) - 50) * 0.5f;  // every other one is a half
+          each[i] = (float)i * 0.25f - 3.0f;
+        }
+        x[n / 2] = n % 3 == 0 ? NAN : n % 3 == 1 ? INFINITY : -0x1.9p40f;
+        const eti_quant_row r = {
+            .low = 0, .high = 100, .inverse = each, .scale = each, .zero = each};
+        bool same = true;
+        for (int which = 0; which < 3; which++) {
+          for (int k = 0; k < 2; k++) {
+            const eti_quant_micro *const m = k == 0 ? fast : slow;
+            if (which == 0) m->quantize(q[k], x, &r, n), m->dequantize(y[k], q[k], &r, n);
+            if (which == 1) m->quantize_each(q[k], x, &r, n), m->dequantize_each(y[k], q[k], &r, n);
+            if (which == 2)
+              m->quantize_token(q[k], x, 0.7, 3.0, &r, n),
+                  m->dequantize_token(y[k], q[k], 0.1, 3.0, n);
+          }
+          same = same && memcmp(q[0], q[1], sizeof q[0]) == 0 &&
+                 memcmp(y[0], y[1], n * sizeof(float)) == 0;
+        }
+        EXPECT(same);
+      }
+    }
+  }
+}
+
 static const et_test tests[] = {
     ET_CASE(gemm_tiles_of_every_size_are_as_specified),
     ET_CASE(gemm_tiles_of_rows_are_as_specified),
@@ -422,5 +458,6 @@ static const et_test tests[] = {
     ET_CASE(rows_are_copied_with_any_step),
     ET_CASE(normalisation_equals_the_scalar_one),
     ET_CASE(pooling_taps_equal_the_scalar_ones),
+    ET_CASE(quantization_equals_the_scalar_one),
 };
 ET_TEST_MAIN(tests)

@@ -1,9 +1,10 @@
 // quantize.c — affine quantization: q = clamp(round(x / scale) + zero_point) and back, with one
-// scale for the tensor, one per channel, or one per token, and the choice of scales from values.
-// Scale and zero point are operands that broadcast, so one loop each way serves all of them.
-// Computes in f32 as torch's decomposed operators do; relies on eti_map for layouts, casts and
-// threads.
+// scale for the tensor, one per channel, or one per token. Computes in f32 as torch's decomposed
+// operators do. Two ways with the same bits: f32 and small integers that lie alike go row by row
+// through micro/quant.h; everything else treats scale and zero point as operands that broadcast,
+// and relies on eti_map for layouts, casts and threads. Knows nothing of how scales are chosen.
 #include "kernels/kernel.h"
+#include "kernels/micro/quant.h"
 #include "kernels/ops.h"
 
 #include <math.h>
@@ -96,6 +97,7 @@ typedef struct affine {
   et_tensor *in, *out, *scale, *zero;
   quant_params params;
   operand scales, zeros;
+  size_t axis;  // of channels
 } affine;
 
 static et_status check_limits(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
@@ -110,8 +112,159 @@ static et_status check_limits(const et_kernel_ctx *ctx, et_value *const *args, s
   return ET_OK;
 }
 
-static et_status run_map(const et_kernel_ctx *ctx, affine *a, bool quantizes) {
+// ---- the fast way: memory is rows × channels × inner elements, each channel with its numbers
+
+typedef struct walk {
+  const affine *a;
+  const eti_quant_micro *micro;
+  bool quantizes;
+  size_t channels, inner;
+  size_t q_bytes;
+} walk;
+
+enum { CHANNEL_BLOCK = 256, SHORT_ROW = 16 };
+
+static double number_at(const et_tensor *t, size_t i) {
+  double x;
+  const size_t at = t->numel == 1 ? 0 : i * et_dtype_bytes((et_dtype)t->dtype);
+  eti_casts[t->dtype][ET_F64](&x, 0, (const char *)t->data + at, 0, 1);
+  return x;
+}
+
+typedef struct channel_numbers {
+  float inverse[CHANNEL_BLOCK], scale[CHANNEL_BLOCK], zero[CHANNEL_BLOCK];
+} channel_numbers;
+
+static void read_numbers(const walk *w, size_t first, size_t n, channel_numbers *to) {
+  for (size_t i = 0; i < n; i++) {
+    const double scale = number_at(w->a->scale, first + i);
+    to->inverse[i] = (float)(1.0 / scale);
+    to->scale[i] = (float)scale;
+    to->zero[i] = (float)number_at(w->a->zero, first + i);
+  }
+}
+
+static eti_quant_row row_of(const walk *w, const channel_numbers *numbers) {
+  return (eti_quant_row){.low = w->a->params.low,
+                         .high = w->a->params.high,
+                         .inverse = numbers->inverse,
+                         .scale = numbers->scale,
+                         .zero = numbers->zero};
+}
+
+static void do_row(const walk *w, const eti_quant_row *r, size_t at, size_t n, bool each) {
+  char *const out = (char *)w->a->out->data;
+  const char *const in = (const char *)w->a->in->data;
+  const eti_quant_micro *const m = w->micro;
+  if (w->quantizes) {
+    (each ? m->quantize_each : m->quantize)(out + at * w->q_bytes,
+                                            (const float *)(const void *)in + at, r, n);
+  } else {
+    (each ? m->dequantize_each : m->dequantize)((float *)(void *)out + at, in + at * w->q_bytes, r,
+                                                n);
+  }
+}
+
+// Items are elements.
+static void walk_tensor(void *ctx, size_t begin, size_t end) {
+  const walk *const w = ctx;
+  channel_numbers numbers;
+  read_numbers(w, 0, 1, &numbers);
+  const eti_quant_row r = row_of(w, &numbers);
+  do_row(w, &r, begin, end - begin, false);
+}
+
+// Items are rows of one channel.
+static void walk_channels(void *ctx, size_t begin, size_t end) {
+  const walk *const w = ctx;
+  channel_numbers numbers;
+  for (size_t i = begin; i < end; i++) {
+    read_numbers(w, i % w->channels, 1, &numbers);
+    const eti_quant_row r = row_of(w, &numbers);
+    do_row(w, &r, i * w->inner, w->inner, false);
+  }
+}
+
+// Items are rows of all channels, which lie side by side.
+static void walk_columns(void *ctx, size_t begin, size_t end) {
+  const walk *const w = ctx;
+  channel_numbers numbers;
+  for (size_t c = 0; c < w->channels; c += CHANNEL_BLOCK) {
+    const size_t n = w->channels - c < CHANNEL_BLOCK ? w->channels - c : CHANNEL_BLOCK;
+    read_numbers(w, c, n, &numbers);
+    const eti_quant_row r = row_of(w, &numbers);
+    for (size_t i = begin; i < end; i++) do_row(w, &r, i * w->channels + c, n, true);
+  }
+}
+
+// Items are tokens, whose numbers are f64.
+static void walk_tokens(void *ctx, size_t begin, size_t end) {
+  const walk *const w = ctx;
+  const channel_numbers none = {{0}, {0}, {0}};
+  const eti_quant_row r = row_of(w, &none);
+  char *const out = (char *)w->a->out->data;
+  const char *const in = (const char *)w->a->in->data;
+  for (size_t i = begin; i < end; i++) {
+    const double scale = number_at(w->a->scale, i), zero = number_at(w->a->zero, i);
+    const size_t at = i * w->inner;
+    if (w->quantizes) {
+      w->micro->quantize_token(out + at * w->q_bytes, (const float *)(const void *)in + at,
+                               1.0 / scale, zero, &r, w->inner);
+    } else {
+      w->micro->dequantize_token((float *)(void *)out + at, in + at * w->q_bytes, scale, zero,
+                                 w->inner);
+    }
+  }
+}
+
+// Zero points within the range in which the loops are exact.
+static bool has_plain_zeros(const et_tensor *zero) {
+  for (size_t i = 0; i < zero->numel; i++) {
+    const double z = number_at(zero, i);
+    if (!(fabs(z) <= (double)ETI_QUANT_LIMIT) || z != nearbyint(z)) return false;
+  }
+  return true;
+}
+
+static bool run_walk(const et_kernel_ctx *ctx, const affine *a, bool quantizes) {
+  const et_tensor *const x = quantizes ? a->in : a->out, *const q = quantizes ? a->out : a->in;
+  const quant_params *const k = &a->params;
+  walk w = {.a = a, .micro = eti_quant_micro_best(q->dtype), .quantizes = quantizes};
+  if (w.micro == NULL || x->dtype != ET_F32 || x->numel == 0 || !eti_same_layout(x, q) ||
+      fabsf(k->low) > (float)ETI_QUANT_LIMIT || fabsf(k->high) > (float)ETI_QUANT_LIMIT ||
+      k->wide != k->per_token || !has_plain_zeros(a->zero))
+    return false;
+  w.q_bytes = et_dtype_bytes((et_dtype)q->dtype);
+  if (k->per_token) {
+    const size_t width = x->rank == 0 ? 0 : (size_t)x->sizes[x->rank - 1u];
+    w.inner = width;
+    if (width == 0 || a->scale->numel != x->numel / width || a->zero->numel != a->scale->numel ||
+        !eti_is_contiguous(x) || !eti_is_contiguous(a->scale) || !eti_is_contiguous(a->zero))
+      return false;
+    et_parallel_for(ctx->pool, walk_tokens, &w, a->scale->numel, 1 + ETI_GRAIN_MATH / width);
+    return true;
+  }
+  w.channels = k->per_channel ? a->scale->numel : 1;
+  if (w.channels == 1) {
+    et_parallel_for(ctx->pool, walk_tensor, &w, x->numel, ETI_GRAIN_CHEAP);
+    return true;
+  }
+  w.inner = (size_t)x->strides[a->axis];
+  if (w.inner == 1) {
+    et_parallel_for(ctx->pool, walk_columns, &w, x->numel / w.channels,
+                    1 + ETI_GRAIN_CHEAP / w.channels);
+  } else {
+    et_parallel_for(ctx->pool, walk_channels, &w, x->numel / w.inner,
+                    1 + ETI_GRAIN_CHEAP / (w.inner + SHORT_ROW));
+  }
+  return true;
+}
+
+// ---- the general way
+
+static et_status run_affine(const et_kernel_ctx *ctx, affine *a, bool quantizes) {
   ET_TRY(eti_resize_like(ctx, a->out, a->in));
+  if (run_walk(ctx, a, quantizes)) return ET_OK;
   const uint8_t wide = quantizes ? ET_F32 : ET_F64;
   const eti_map map = {.loop = quantizes ? quantize_row : dequantize_row,
                        .params = &a->params,
@@ -135,7 +288,7 @@ static et_status per_tensor(const et_kernel_ctx *ctx, et_value *const *args, siz
   ET_TRY(check_limits(ctx, args, 3, &a));
   a.scale = as_number(&a.scales, scale);
   a.zero = as_number(&a.zeros, (double)zero);
-  return run_map(ctx, &a, quantizes);
+  return run_affine(ctx, &a, quantizes);
 }
 
 et_status op_quantize_per_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -162,7 +315,7 @@ static et_status by_tensors(const et_kernel_ctx *ctx, et_value *const *args, siz
   a.scales.tensor.rank = a.zeros.tensor.rank = 0;
   a.scale = &a.scales.tensor;
   a.zero = &a.zeros.tensor;
-  return run_map(ctx, &a, quantizes);
+  return run_affine(ctx, &a, quantizes);
 }
 
 et_status op_quantize_per_tensor_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -187,6 +340,7 @@ static et_status per_channel(const et_kernel_ctx *ctx, et_value *const *args, si
   ET_TRY(eti_arg_tensor(ctx, args, i_out, &a.out));
   ET_TRY(check_limits(ctx, args, 4, &a));
   ET_TRY(eti_wrap_dim(ctx, wanted, a.in->rank, &axis));
+  a.axis = axis;
   const int32_t n = a.in->rank == 0 ? 1 : a.in->sizes[axis];
   ET_CHECK(scales->rank == 1 && scales->sizes[0] == n &&
                (zeros == NULL || (zeros->rank == 1 && zeros->sizes[0] == n)),
@@ -196,7 +350,7 @@ static et_status per_channel(const et_kernel_ctx *ctx, et_value *const *args, si
   a.params.wide = scales->dtype == ET_F64;
   a.scale = along_axis(&a.scales, scales, axis, a.in->rank);
   a.zero = zeros == NULL ? as_number(&a.zeros, 0.0) : along_axis(&a.zeros, zeros, axis, a.in->rank);
-  return run_map(ctx, &a, quantizes);
+  return run_affine(ctx, &a, quantizes);
 }
 
 et_status op_quantize_per_channel_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -217,7 +371,7 @@ static et_status per_token(const et_kernel_ctx *ctx, et_value *const *args, size
   ET_TRY(eti_arg_tensor(ctx, args, i_out, &a.out));
   ET_TRY(check_limits(ctx, args, 3, &a));
   a.params.wide = a.scale->dtype == ET_F64;
-  return run_map(ctx, &a, quantizes);
+  return run_affine(ctx, &a, quantizes);
 }
 
 et_status op_quantize_per_token_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -225,101 +379,4 @@ et_status op_quantize_per_token_out(et_kernel_ctx *ctx, et_value *const *args) {
 }
 et_status op_dequantize_per_token_out(et_kernel_ctx *ctx, et_value *const *args) {
   return per_token(ctx, args, 7, false);
-}
-
-// ---- scales from values
-
-typedef struct value_range {
-  float low, high;  // zero is always inside
-} value_range;
-
-static value_range range_of(const et_tensor *t, size_t first, size_t n) {
-  value_range r = {0.0f, 0.0f};
-  const eti_cast_fn load = eti_casts[t->dtype][ET_F32];
-  for (size_t i = first; i < first + n; i++) {
-    ptrdiff_t offset = 0;
-    size_t rest = i;
-    for (size_t d = t->rank; d-- > 0; rest /= (size_t)t->sizes[d])
-      offset += (ptrdiff_t)(rest % (size_t)t->sizes[d]) * t->strides[d];
-    float x;
-    const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
-    load(&x, 0, (const char *)t->data + offset * es, 0, 1);
-    if (x < r.low || x != x) r.low = x;
-    if (x > r.high || x != x) r.high = x;
-  }
-  return r;
-}
-
-static et_status read_choice(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
-                             et_tensor *t[3]) {
-  ET_TRY(eti_arg_tensor(ctx, args, 0, &t[0]));
-  ET_TRY(eti_arg_tensor(ctx, args, i_out, &t[1]));
-  ET_TRY(eti_arg_tensor(ctx, args, i_out + 1, &t[2]));
-  ET_CHECK(eti_dtype_in((et_dtype)t[0]->dtype, ET_TYPES_FLOAT_HALF) &&
-               eti_dtype_in((et_dtype)t[1]->dtype, ET_TYPES_FLOAT) &&
-               eti_dtype_in((et_dtype)t[2]->dtype, ET_TYPES_INDEX),
-           ctx->err, ET_NOT_SUPPORTED, "not defined for dtypes %s, %s and %s",
-           et_dtype_name((et_dtype)t[0]->dtype), et_dtype_name((et_dtype)t[1]->dtype),
-           et_dtype_name((et_dtype)t[2]->dtype));
-  return ET_OK;
-}
-
-static void store_choice(et_tensor *const t[3], size_t i, float scale, float zero) {
-  const ptrdiff_t scale_bytes = (ptrdiff_t)et_dtype_bytes((et_dtype)t[1]->dtype);
-  const ptrdiff_t zero_bytes = (ptrdiff_t)et_dtype_bytes((et_dtype)t[2]->dtype);
-  eti_casts[ET_F32][t[1]->dtype]((char *)t[1]->data + (ptrdiff_t)i * scale_bytes, 0, &scale, 0, 1);
-  eti_casts[ET_F32][t[2]->dtype]((char *)t[2]->data + (ptrdiff_t)i * zero_bytes, 0, &zero, 0, 1);
-}
-
-// (input, quant_min, quant_max, eps, dtype, scale_out, zero_point_out)
-et_status op_choose_qparams_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
-  et_tensor *t[3];
-  int64_t low, high;
-  double eps;
-  ET_TRY(read_choice(ctx, args, 5, t));
-  ET_TRY(eti_arg_int(ctx, args, 1, &low));
-  ET_TRY(eti_arg_int(ctx, args, 2, &high));
-  ET_TRY(eti_arg_double(ctx, args, 3, &eps));
-  ET_CHECK(low < high && t[0]->numel > 0, ctx->err, ET_INVALID_ARGUMENT,
-           "choose_qparams: quant_min %lld, quant_max %lld, %zu elements: needs a range and values",
-           (long long)low, (long long)high, t[0]->numel);
-  const eti_shape one = {.rank = 1, .sizes = {1}};
-  ET_TRY(eti_resize(ctx, t[1], &one));
-  ET_TRY(eti_resize(ctx, t[2], &one));
-  const value_range r = range_of(t[0], 0, t[0]->numel);
-  float scale = (r.high - r.low) / (float)(high - low);
-  if (scale < (float)eps) scale = (float)eps;
-  float zero = (float)low - nearbyintf(r.low / scale);
-  zero = zero<(float)low ? (float)low : zero>(float) high ? (float)high : zero;
-  store_choice(t, 0, scale, zero);
-  return ET_OK;
-}
-
-// The zero point is set from the end of the range that leaves the smaller error.
-static void choose_for_token(et_tensor *const t[3], size_t row, size_t width) {
-  const value_range r = range_of(t[0], row * width, width);
-  float scale = (r.high - r.low) / 255.0f;
-  if (scale < 0x1p-23f) scale = 0x1p-23f;
-  const float low = r.low / scale, high = r.high / scale;
-  float zero = (-128.0f + low) + (127.0f + high) > 0.0f ? -128.0f - low : 127.0f - high;
-  zero = zero < -128.0f ? -128.0f : zero > 127.0f ? 127.0f : zero;
-  store_choice(t, row, scale, nearbyintf(zero));
-}
-
-// (input, dtype, scale_out, zero_point_out)
-et_status op_choose_qparams_per_token_out(et_kernel_ctx *ctx, et_value *const *args) {
-  et_tensor *t[3];
-  ET_TRY(read_choice(ctx, args, 2, t));
-  ET_CHECK(t[0]->rank > 0 && t[0]->sizes[t[0]->rank - 1u] > 0, ctx->err, ET_INVALID_ARGUMENT,
-           "choose_qparams_per_token_asymmetric: needs tokens with values, got rank %d",
-           (int)t[0]->rank);
-  eti_shape shape = eti_shape_of(t[0]);
-  const size_t width = (size_t)shape.sizes[shape.rank - 1];
-  shape.sizes[shape.rank - 1] = 1;
-  ET_TRY(eti_resize(ctx, t[1], &shape));
-  ET_TRY(eti_resize(ctx, t[2], &shape));
-  ET_CHECK(eti_is_contiguous(t[1]) && eti_is_contiguous(t[2]), ctx->err, ET_NOT_SUPPORTED,
-           "choose_qparams_per_token_asymmetric: results need the contiguous dim order");
-  for (size_t row = 0; row < t[1]->numel; row++) choose_for_token(t, row, width);
-  return ET_OK;
 }

@@ -1,0 +1,57 @@
+// quant_scalar.c — the loops of quant.h for any machine: the specification and the fallback. Also
+// chooses between the variants.
+#include "kernels/micro/quant.h"
+
+#include "kernels/micro/select.h"
+#include "runtime/et.h"
+
+#define T uint8_t
+#define SUFFIX u8__scalar
+#include "kernels/micro/quant.body.h"
+#define T int8_t
+#define SUFFIX i8__scalar
+#include "kernels/micro/quant.body.h"
+#define T int16_t
+#define SUFFIX i16__scalar
+#include "kernels/micro/quant.body.h"
+#define T uint16_t
+#define SUFFIX u16__scalar
+#include "kernels/micro/quant.body.h"
+
+#define ROW(dtype, suffix)   \
+  {dtype,                    \
+   quantize_##suffix,        \
+   quantize_each_##suffix,   \
+   quantize_token_##suffix,  \
+   dequantize_##suffix,      \
+   dequantize_each_##suffix, \
+   dequantize_token_##suffix}
+const eti_quant_micro eti_quant_scalar[ETI_QUANT_TYPES] = {
+    ROW(ET_U8, u8__scalar),
+    ROW(ET_I8, i8__scalar),
+    ROW(ET_I16, i16__scalar),
+    ROW(ET_U16, u16__scalar),
+};
+
+const eti_quant_micro *eti_quant_micro_of_isa(int dtype, int isa) {
+  static const eti_quant_micro *const variants[ETI_ISA_COUNT] = {
+      [ETI_ISA_SCALAR] = eti_quant_scalar,
+#if ETI_HAVE_X86
+      [ETI_ISA_AVX2] = eti_quant_avx2,
+      [ETI_ISA_AVX512] = eti_quant_avx512,
+#endif
+  };
+  if (isa < 0 || isa > (int)eti_cpu_isa() || variants[isa] == NULL) return NULL;
+  for (int i = 0; i < ETI_QUANT_TYPES; i++) {
+    if (variants[isa][i].dtype == dtype) return &variants[isa][i];
+  }
+  return NULL;
+}
+
+const eti_quant_micro *eti_quant_micro_best(int dtype) {
+  for (int isa = (int)eti_cpu_isa(); isa > 0; isa--) {
+    const eti_quant_micro *const micro = eti_quant_micro_of_isa(dtype, isa);
+    if (micro != NULL) return micro;
+  }
+  return eti_quant_micro_of_isa(dtype, ETI_ISA_SCALAR);
+}

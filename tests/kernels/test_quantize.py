@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed
-from op_driver import OpError, Out, run_op
+from op_driver import OpError, Out, assert_close, isa_limit, isas, run_op
 
 eager = torch.ops.quantized_decomposed
 LIMITS = {
@@ -151,3 +151,86 @@ def test_scales_that_do_not_fit_the_channels_are_refused() -> None:
     args = (q, torch.ones(2), None, 1, -128, 127, torch.int8, None)
     with pytest.raises(OpError, match="one element for each of the 3 channels"):
         run("dequantize_per_channel.out", torch.zeros(2, 3), *args)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16], ids=str)
+@pytest.mark.parametrize("shape", [(3, 70), (2, 40, 5, 7), (300, 9), (5, 300)], ids=str)
+def test_fast_rows_give_the_bits_of_the_general_way(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    """Every instruction set, one scale or one a channel, in rows, columns and planes."""
+    x, limits = values(*shape) * 20, LIMITS[dtype]
+    x.view(-1)[5], x.view(-1)[9] = torch.inf, -1e30
+    for isa in isas():
+        with isa_limit(isa):
+            q = eager.quantize_per_tensor(x, 0.25, 3, *limits, dtype)
+            run("quantize_per_tensor.out", q, x, 0.25, 3, *limits, dtype)
+            y = eager.dequantize_per_tensor(q, 0.3, 3, *limits, dtype)
+            run("dequantize_per_tensor.out", y, q, 0.3, 3, *limits, dtype, None)
+            for axis, n in enumerate(shape):
+                scales, zeros = values(n).abs() * 0.1 + 0.01, torch.arange(n) % 7 - 2
+                q = eager.quantize_per_channel(x, scales, zeros, axis, *limits, dtype)
+                run("quantize_per_channel.out", q, x, scales, zeros, axis, *limits, dtype)
+                y = eager.dequantize_per_channel(q, scales, zeros, axis, *limits, dtype)
+                args = (q, scales, zeros, axis, *limits, dtype)
+                run("dequantize_per_channel.out", y, *args, None)
+
+
+def test_zero_points_that_are_large_or_not_whole_take_the_general_way() -> None:
+    x, limits = values(4, 40), LIMITS[torch.int8]
+    q = eager.quantize_per_tensor(x, 0.05, 70000, *limits, torch.int8)
+    run("quantize_per_tensor.out", q, x, 0.05, 70000, *limits, torch.int8)
+    q = torch.randint(-128, 128, (4, 40)).to(torch.int8)
+    args = (q, torch.rand(4), torch.tensor([0.5, -0.25, 1, 2]), 0, *limits, torch.int8)
+    run("dequantize_per_channel.out", eager.dequantize_per_channel(*args), *args, None)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
+@pytest.mark.parametrize("shapes", [((3, 5), (3, 5)), ((2, 1, 40), (3, 1)), ((), (0,))], ids=str)
+def test_sums_of_quantized_tensors(shapes: Any, dtype: torch.dtype) -> None:
+    limits = LIMITS[dtype]
+    a, b = (torch.randint(limits[0], limits[1] + 1, shape).to(dtype) for shape in shapes)
+    args = (a, 0.05, 13, *limits, b, 0.11, 12, *limits, 0.07, 18, *limits)
+    wide = [
+        eager.dequantize_per_tensor(q, s, z, *limits, dtype)
+        for q, s, z in ((a, 0.05, 13), (b, 0.11, 12))
+    ]
+    expected = eager.quantize_per_tensor(wide[0] + wide[1], 0.07, 18, *limits, dtype)
+    run("add.out", expected, *args)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, *FLOATS], ids=str)
+@pytest.mark.parametrize("shape", [(3, 8, 5), (1, 300, 70), (40, 6, 1), (0, 4, 2)], ids=str)
+@pytest.mark.parametrize("with_zeros", [False, True])
+def test_products_with_a_matrix_of_bytes(
+    with_zeros: bool, shape: tuple[int, int, int], dtype: torch.dtype
+) -> None:
+    m, k, n = shape
+    x, q = (values(m, k) / 6).to(dtype), torch.randint(-128, 128, (n, k)).to(torch.int8)
+    wide_type = torch.float64  # the values are such that sums differ little in f32
+    for groups in (None, 1, 2):
+        scales = (values(n, groups or 1).abs() * 0.001 + 0.001).to(dtype)
+        zeros = torch.randint(-5, 5, scales.shape).to(dtype) if with_zeros else None
+        numbers = q.to(wide_type).unflatten(1, (scales.shape[1], -1))
+        shift = 0 if zeros is None else zeros.to(wide_type).unsqueeze(-1)
+        wide = ((numbers - shift) * scales.to(wide_type).unsqueeze(-1)).flatten(1)
+        expected = (x.to(wide_type) @ wide.t()).to(dtype)
+        if groups is None:
+            scales, zeros = scales[:, 0], None if zeros is None else zeros[:, 0]
+        out = [Out(dtype, expected.shape)]
+        name = "quantized_decomposed::mixed_linear.out"
+        assert_close(run_op(name, x, q, scales, zeros, None, out=out)[0], expected, 4)
+    scales = (values(k).abs() * 0.001 + 0.001).to(dtype)
+    zeros = torch.randint(-5, 5, (k,)).to(dtype) if with_zeros else None
+    numbers = q.t().contiguous()
+    shift = 0 if zeros is None else zeros.to(wide_type).unsqueeze(-1)
+    wide = (numbers.to(wide_type) - shift) * scales.to(wide_type).unsqueeze(-1)
+    expected = (x.to(wide_type) @ wide).to(dtype)
+    args = (x, numbers, scales, zeros)
+    assert_close(run_op("quantized_decomposed::mixed_mm.out", *args, out=out)[0], expected, 4)
+
+
+def test_scales_that_do_not_fit_a_matrix_are_refused() -> None:
+    args = (torch.ones(2, 6), torch.ones(3, 6, dtype=torch.int8), torch.ones(3, 4), None, None)
+    with pytest.raises(OpError, match="equal groups of a row"):
+        run_op("quantized_decomposed::mixed_linear.out", *args, out=[Out(torch.float32, (2, 3))])

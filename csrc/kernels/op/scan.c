@@ -1,66 +1,162 @@
-// scan.c — running sums along one dimension. Floating point adds in f64 and rounds every partial
-// sum once; integers add in i64 and wrap. The output's type is the type of the sums: elements are
-// converted to it first, as ATen does with dtype=.
+// scan.c — running sums, products, extremes and logarithms of sums along one dimension. Floating
+// point runs in f64 and rounds every partial result once; integers run in i64 and wrap. The
+// output's type is the type of the scan: elements are converted to it first, as ATen does with
+// dtype=. Extremes also give the position of the last element that was taken; NaN is taken always.
 #include "kernels/kernel.h"
+#include "kernels/micro/math_f32.h"
 #include "kernels/ops.h"
 #include "kernels/reduction.h"
 
+#include <math.h>
+
+typedef enum scan_kind { SCAN_SUM, SCAN_PRODUCT, SCAN_LOG_SUM_EXP, SCAN_MAX, SCAN_MIN } scan_kind;
+
 typedef struct scan_job {
+  scan_kind kind;
   size_t n;
-  ptrdiff_t in_stride, out_stride;  // along the dimension, in bytes
+  ptrdiff_t in_stride, out_stride, index_stride;  // along the dimension, in bytes
   eti_cast_fn load, store;
   bool is_float;
+  bool is_f64;  // the elements themselves, not only the scan
 } scan_job;
+
+typedef union scan_value {
+  double d;
+  int64_t i;
+} scan_value;
+
+static double log_add_exp(double a, double b, bool is_f64) {
+  const double low = a < b ? a : b, high = a < b ? b : a;
+  if (a != a || b != b) return a + b;
+  if (low == high && isinf(low)) return low;
+  return high + (is_f64 ? log1p(exp(low - high)) : eti_log_d(1.0 + eti_exp_d(low - high)));
+}
+
+static void scan_floats(const scan_job *job, scan_value *x, size_t m, double *running) {
+  double at = *running;
+  for (size_t e = 0; e < m; e++) {
+    if (job->kind == SCAN_SUM) {
+      at += x[e].d;
+    } else if (job->kind == SCAN_PRODUCT) {
+      at *= x[e].d;
+    } else {
+      at = log_add_exp(at, x[e].d, job->is_f64);
+    }
+    x[e].d = at;
+  }
+  *running = at;
+}
+
+static void scan_integers(const scan_job *job, scan_value *x, size_t m, int64_t *running) {
+  uint64_t at = (uint64_t)*running;
+  for (size_t e = 0; e < m; e++) {
+    at = job->kind == SCAN_SUM ? at + (uint64_t)x[e].i : at * (uint64_t)x[e].i;
+    x[e].i = (int64_t)at;
+  }
+  *running = (int64_t)at;
+}
+
+static bool takes(const scan_job *job, const scan_value *x, const scan_value *best) {
+  const bool is_max = job->kind == SCAN_MAX;
+  if (!job->is_float) return is_max ? x->i >= best->i : x->i <= best->i;
+  if (x->d != x->d) return true;
+  return best->d == best->d && (is_max ? x->d >= best->d : x->d <= best->d);
+}
+
+static void scan_extremes(const scan_job *job, scan_value *x, size_t m, size_t first,
+                          scan_value *best, int64_t *best_at, char *index) {
+  for (size_t e = 0; e < m; e++) {
+    if (first + e == 0 || takes(job, &x[e], best)) {
+      *best = x[e];
+      *best_at = (int64_t)(first + e);
+    }
+    x[e] = *best;
+    *(int64_t *)(void *)(index + (ptrdiff_t)(first + e) * job->index_stride) = *best_at;
+  }
+}
 
 static void scan_results(void *ctx, const eti_result_block *block) {
   const scan_job *job = ctx;
-  const ptrdiff_t bytes = (ptrdiff_t)sizeof(double);
-  union {
-    double d[ETI_REDUCE_BLOCK];
-    int64_t i[ETI_REDUCE_BLOCK];
-  } x;
+  const ptrdiff_t bytes = (ptrdiff_t)sizeof(scan_value);
+  scan_value x[ETI_REDUCE_BLOCK];
   for (size_t j = 0; j < block->n; j++) {
     const char *in = block->in + (ptrdiff_t)j * block->in_stride;
     char *out = block->out[0] + (ptrdiff_t)j * block->out_stride[0];
-    double sum = 0.0;
-    uint64_t total = 0;
+    scan_value running = {.i = job->kind == SCAN_PRODUCT};
+    int64_t at = 0;
+    if (job->is_float) running.d = job->kind == SCAN_PRODUCT ? 1.0 : 0.0;
+    if (job->kind == SCAN_LOG_SUM_EXP) running.d = -(double)INFINITY;
     for (size_t i = 0; i < job->n; i += ETI_REDUCE_BLOCK) {
       const size_t m = job->n - i < ETI_REDUCE_BLOCK ? job->n - i : ETI_REDUCE_BLOCK;
-      job->load(&x, bytes, in + (ptrdiff_t)i * job->in_stride, job->in_stride, m);
-      for (size_t e = 0; job->is_float && e < m; e++) x.d[e] = sum += x.d[e];
-      for (size_t e = 0; !job->is_float && e < m; e++)
-        x.i[e] = (int64_t)(total += (uint64_t)x.i[e]);
-      job->store(out + (ptrdiff_t)i * job->out_stride, job->out_stride, &x, bytes, m);
+      job->load(x, bytes, in + (ptrdiff_t)i * job->in_stride, job->in_stride, m);
+      if (job->kind >= SCAN_MAX) {
+        scan_extremes(job, x, m, i, &running, &at,
+                      block->out[1] + (ptrdiff_t)j * block->out_stride[1]);
+      } else if (job->is_float) {
+        scan_floats(job, x, m, &running.d);
+      } else {
+        scan_integers(job, x, m, &running.i);
+      }
+      job->store(out + (ptrdiff_t)i * job->out_stride, job->out_stride, x, bytes, m);
     }
   }
 }
 
-// (self, dim, dtype, out)
-et_status op_cumsum_out(et_kernel_ctx *ctx, et_value *const *args) {
-  et_tensor *in, *out;
+// Scans argument 0 along the dimension in argument 1; outs[1] are the positions, if the kind has
+// any.
+static et_status scan(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                      scan_kind kind) {
+  et_tensor *in, *outs[2];
+  const size_t n_outs = kind >= SCAN_MAX ? 2 : 1;
   int64_t wanted = 0;
   size_t dim = 0;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &in));
   ET_TRY(eti_arg_int(ctx, args, 1, &wanted));
-  ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
+  for (size_t i = 0; i < n_outs; i++) ET_TRY(eti_arg_tensor(ctx, args, i_out + i, &outs[i]));
   ET_TRY(eti_wrap_dim(ctx, wanted, in->rank, &dim));
-  const et_dtype from = (et_dtype)in->dtype, to = (et_dtype)out->dtype;
-  ET_CHECK(eti_dtype_in(from, ET_TYPES_REAL_HALF_BOOL) && eti_dtype_in(to, ET_TYPES_REAL_HALF_BOOL),
-           ctx->err, ET_NOT_SUPPORTED, "not defined for dtypes %s and %s", et_dtype_name(from),
-           et_dtype_name(to));
-  ET_TRY(eti_resize_like(ctx, out, in));
-  if (out->numel == 0) return ET_OK;
-  const et_dtype sums = eti_is_float(to) ? ET_F64 : ET_I64;
-  scan_job job = {.n = in->rank == 0 ? 1 : (size_t)in->sizes[dim],
-                  .load = eti_casts[from][sums],
-                  .store = eti_casts[sums][to],
-                  .is_float = sums == ET_F64};
+  const et_dtype from = (et_dtype)in->dtype, to = (et_dtype)outs[0]->dtype;
+  const et_dtype_set set = kind == SCAN_LOG_SUM_EXP ? ET_TYPES_FLOAT_HALF : ET_TYPES_REAL_HALF_BOOL;
+  ET_CHECK(eti_dtype_in(from, set) && eti_dtype_in(to, set), ctx->err, ET_NOT_SUPPORTED,
+           "not defined for dtypes %s and %s", et_dtype_name(from), et_dtype_name(to));
+  ET_CHECK(n_outs == 1 || (from == to && outs[1]->dtype == ET_I64 && outs[0] != outs[1]), ctx->err,
+           ET_INVALID_ARGUMENT, "values must be %s like self, and indices i64: got %s and %s",
+           et_dtype_name(from), et_dtype_name(to),
+           et_dtype_name((et_dtype)outs[n_outs - 1]->dtype));
+  for (size_t i = 0; i < n_outs; i++) ET_TRY(eti_resize_like(ctx, outs[i], in));
+  if (outs[0]->numel == 0) return ET_OK;
+  const et_dtype running = eti_is_float(to) ? ET_F64 : ET_I64;
+  scan_job job = {.kind = kind,
+                  .n = in->rank == 0 ? 1 : (size_t)in->sizes[dim],
+                  .load = eti_casts[from][running],
+                  .store = eti_casts[running][to],
+                  .is_float = running == ET_F64,
+                  .is_f64 = to == ET_F64};
   if (in->rank > 0) {
     job.in_stride = in->strides[dim] * (ptrdiff_t)et_dtype_bytes(from);
-    job.out_stride = out->strides[dim] * (ptrdiff_t)et_dtype_bytes(to);
+    job.out_stride = outs[0]->strides[dim] * (ptrdiff_t)et_dtype_bytes(to);
+    if (n_outs == 2) job.index_stride = outs[1]->strides[dim] * (ptrdiff_t)sizeof(int64_t);
   }
   eti_reduction r;
-  eti_reduction_init(&r, in, &out, 1, in->rank == 0 ? 0 : 1u << dim, true, false);
+  eti_reduction_init(&r, in, outs, n_outs, in->rank == 0 ? 0 : 1u << dim, true, false);
   eti_reduction_run(ctx, &r, scan_results, &job);
   return ET_OK;
+}
+
+// (self, dim, dtype, out)
+et_status op_cumsum_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return scan(ctx, args, 3, SCAN_SUM);
+}
+et_status op_cumprod_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return scan(ctx, args, 3, SCAN_PRODUCT);
+}
+// (self, dim, out)
+et_status op_logcumsumexp_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return scan(ctx, args, 2, SCAN_LOG_SUM_EXP);
+}
+// (self, dim, values, indices)
+et_status op_cummax_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return scan(ctx, args, 2, SCAN_MAX);
+}
+et_status op_cummin_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return scan(ctx, args, 2, SCAN_MIN);
 }

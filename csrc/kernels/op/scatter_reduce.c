@@ -1,0 +1,214 @@
+// scatter_reduce.c — operators that combine elements where an index points: scatter_reduce (an
+// index for each element) and index_reduce (one for each slice), by sum, product, largest and
+// smallest. Elements combine one after the other, in f64 or i64, and round every time. Means divide
+// by counts, which need memory: the exporter writes them as a sum and a division.
+#include "kernels/accumulate.h"
+#include "kernels/move.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef enum combining { BY_SUM, BY_PRODUCT, BY_MAX, BY_MIN } combining;
+
+typedef union number {
+  double d;
+  int64_t i;
+} number;
+
+typedef struct reducing {
+  combining way;
+  et_dtype dtype, wide;
+  eti_cast_fn load, store;
+  eti_accumulate_fn add;
+  ptrdiff_t bytes;
+} reducing;
+
+static double combine_float(combining way, double a, double b) {
+  if (way == BY_PRODUCT) return a * b;
+  if (a != a) return a;
+  if (b != b) return b;
+  return way == BY_MAX ? (a > b ? a : b) : (a < b ? a : b);
+}
+
+static int64_t combine_integer(combining way, int64_t a, int64_t b) {
+  if (way == BY_PRODUCT) return (int64_t)((uint64_t)a * (uint64_t)b);
+  return way == BY_MAX ? (a > b ? a : b) : (a < b ? a : b);
+}
+
+static void combine(const reducing *r, char *dst, const char *src) {
+  if (r->way == BY_SUM) {
+    r->add(dst, 0, src, 0, 1);
+    return;
+  }
+  number a, b;
+  r->load(&a, 0, dst, 0, 1);
+  r->load(&b, 0, src, 0, 1);
+  if (r->wide == ET_F64) {
+    a.d = combine_float(r->way, a.d, b.d);
+  } else {
+    a.i = combine_integer(r->way, a.i, b.i);
+  }
+  r->store(dst, 0, &a, 0, 1);
+}
+
+// What combining starts from where self's own element does not count.
+static void identity(const reducing *r, char *element) {
+  static const double ends[] = {[BY_SUM] = 0.0,
+                                [BY_PRODUCT] = 1.0,
+                                [BY_MAX] = -(double)INFINITY,
+                                [BY_MIN] = (double)INFINITY};
+  const int64_t bits = r->dtype == ET_B8 ? 1 : (int64_t)r->bytes * 8;
+  const bool is_signed = r->dtype != ET_U8 && r->dtype != ET_B8;
+  const int64_t highest = bits == 64 ? INT64_MAX : (INT64_C(1) << (bits - (is_signed ? 1 : 0))) - 1;
+  number x = {.d = ends[r->way]};
+  if (r->wide == ET_I64) {
+    x.i = r->way == BY_PRODUCT ? 1 : 0;
+    if (r->way == BY_MAX && is_signed) x.i = -highest - 1;
+    if (r->way == BY_MIN) x.i = highest;
+  }
+  r->store(element, 0, &x, 0, 1);
+}
+
+static et_status reducing_of(const et_kernel_ctx *ctx, et_value *const *args, et_dtype dtype,
+                             reducing *r) {
+  static const struct {
+    const char *name;
+    combining way;
+  } names[] = {{"sum", BY_SUM}, {"prod", BY_PRODUCT}, {"amax", BY_MAX}, {"amin", BY_MIN}};
+  const char *name = NULL;
+  ET_TRY(eti_arg_string(ctx, args, 4, &name));
+  ET_CHECK(name != NULL && eti_dtype_in(dtype, ET_TYPES_REAL_HALF_BOOL), ctx->err, ET_NOT_SUPPORTED,
+           "not defined for dtype %s", et_dtype_name(dtype));
+  size_t i = 0;
+  while (i < 4 && strcmp(names[i].name, name) != 0) i++;
+  ET_CHECK(
+      i < 4, ctx->err, ET_NOT_SUPPORTED,
+      "reduce \"%s\": needs \"sum\", \"prod\", \"amax\" or \"amin\"; export again, so that the "
+      "exporter writes a mean as a sum and a division",
+      name);
+  const et_dtype wide = eti_is_float(dtype) ? ET_F64 : ET_I64;
+  *r = (reducing){.way = names[i].way,
+                  .dtype = dtype,
+                  .wide = wide,
+                  .load = eti_casts[dtype][wide],
+                  .store = eti_casts[wide][dtype],
+                  .add = eti_accumulates[dtype],
+                  .bytes = (ptrdiff_t)et_dtype_bytes(dtype)};
+  return ET_OK;
+}
+
+// ---- The walk over src: every element has one target
+
+typedef struct walk {
+  const et_tensor *index, *src, *out;
+  size_t dim;
+  size_t rank;           // of src and out, at least 1
+  int64_t size;          // of out in dim
+  bool index_is_shared;  // one index for each slice: index has one dimension, along dim
+  int32_t shape[ET_MAX_RANK];
+} walk;
+
+static ptrdiff_t stride_of(const et_tensor *t, size_t d) {
+  return t->rank == 0 ? 0 : t->strides[d];
+}
+
+typedef void (*visit_fn)(const reducing *r, char *target, const char *src);
+
+static void visit_clear(const reducing *r, char *target, const char *src) {
+  (void)src;
+  identity(r, target);
+}
+
+static et_status walk_all(const et_kernel_ctx *ctx, const walk *w, const reducing *r,
+                          visit_fn visit) {
+  int32_t at[ET_MAX_RANK] = {0};
+  for (size_t d = 0; d < w->rank; d++) {
+    if (w->shape[d] == 0) return ET_OK;
+  }
+  for (;;) {
+    ptrdiff_t index_at = 0, src_at = 0, out_at = 0;
+    for (size_t d = 0; d < w->rank; d++) {
+      const ptrdiff_t i = at[d];
+      src_at += i * stride_of(w->src, d);
+      if (!w->index_is_shared) index_at += i * stride_of(w->index, d);
+      if (d != w->dim) out_at += i * stride_of(w->out, d);
+    }
+    if (w->index_is_shared) index_at = at[w->dim] * stride_of(w->index, 0);
+    const int64_t place = w->index->dtype == ET_I64 ? ((const int64_t *)w->index->data)[index_at]
+                                                    : ((const int32_t *)w->index->data)[index_at];
+    ET_CHECK((uint64_t)place < (uint64_t)w->size, ctx->err, ET_INVALID_ARGUMENT,
+             "index %lld is out of bounds for dimension %zu with size %lld", (long long)place,
+             w->dim, (long long)w->size);
+    out_at += (ptrdiff_t)place * stride_of(w->out, w->dim);
+    visit(r, (char *)w->out->data + out_at * r->bytes,
+          (const char *)w->src->data + src_at * r->bytes);
+    size_t d = w->rank;
+    while (d-- > 0) {
+      if (++at[d] < w->shape[d]) break;
+      at[d] = 0;
+    }
+    if (d == SIZE_MAX) return ET_OK;
+  }
+}
+
+// scatter: the index says how much of src counts. Otherwise all of src does.
+static et_status walk_shape(const et_kernel_ctx *ctx, walk *w) {
+  const et_tensor *index = w->index, *src = w->src, *out = w->out;
+  const et_tensor *extent = w->index_is_shared ? src : index;
+  const size_t src_rank = src->rank == 0 ? 1 : src->rank;
+  const size_t extent_rank = extent->rank == 0 ? 1 : extent->rank;
+  w->rank = out->rank == 0 ? 1 : out->rank;
+  w->size = out->rank == 0 ? 1 : out->sizes[w->dim];
+  bool fits = index->numel == 0 || (src_rank == w->rank && extent_rank == w->rank);
+  for (size_t d = 0; d < w->rank; d++) {
+    w->shape[d] = index->numel == 0 ? 0 : extent->rank == 0 ? 1 : extent->sizes[d];
+    if (index->numel == 0 || !fits) continue;
+    const int32_t src_size = src->rank == 0 ? 1 : src->sizes[d];
+    const int32_t out_size = out->rank == 0 ? 1 : out->sizes[d];
+    fits = w->shape[d] <= src_size && (d == w->dim || w->shape[d] <= out_size);
+    if (w->index_is_shared && d != w->dim) fits = fits && src_size == out_size;
+  }
+  if (w->index_is_shared && fits && src->numel > 0)
+    fits = index->rank <= 1 && (size_t)w->shape[w->dim] == index->numel;
+  ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT,
+           "the sizes of index, source and self do not go together along dimension %zu", w->dim);
+  return ET_OK;
+}
+
+// (self, dim, index, source, reduce, include_self, out)
+static et_status reduce_at(const et_kernel_ctx *ctx, et_value *const *args, bool index_is_shared) {
+  et_tensor *self = NULL, *index = NULL, *src = NULL, *out = NULL;
+  int64_t dim = 0;
+  bool include_self = true;
+  walk w = {.index_is_shared = index_is_shared};
+  reducing r;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_TRY(eti_arg_int(ctx, args, 1, &dim));
+  ET_TRY(eti_arg_tensor(ctx, args, 2, &index));
+  ET_TRY(eti_arg_tensor(ctx, args, 3, &src));
+  ET_TRY(eti_arg_bool(ctx, args, 5, &include_self));
+  ET_TRY(eti_arg_tensor(ctx, args, 6, &out));
+  ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
+  ET_TRY(eti_check_same_dtype(ctx, self, src, "self and source"));
+  ET_CHECK(index->dtype == ET_I64 || index->dtype == ET_I32, ctx->err, ET_INVALID_ARGUMENT,
+           "the index is %s, needs i32 or i64", et_dtype_name((et_dtype)index->dtype));
+  ET_TRY(eti_wrap_dim(ctx, dim, self->rank, &w.dim));
+  ET_TRY(reducing_of(ctx, args, (et_dtype)self->dtype, &r));
+  const eti_view from = eti_view_of(self);
+  ET_TRY(eti_resize(ctx, out, &from.shape));
+  w.index = index;
+  w.src = src;
+  w.out = out;
+  ET_TRY(walk_shape(ctx, &w));
+  const eti_view to = eti_view_of(out);
+  eti_copy_views(ctx->pool, out->data, &to, self->data, &from, (size_t)r.bytes);
+  if (!include_self) ET_TRY(walk_all(ctx, &w, &r, visit_clear));
+  return walk_all(ctx, &w, &r, combine);
+}
+
+et_status op_scatter_reduce_two_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return reduce_at(ctx, args, false);
+}
+et_status op_index_reduce_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return reduce_at(ctx, args, true);
+}

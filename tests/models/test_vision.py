@@ -9,8 +9,9 @@ import pytest
 import torch
 from torch.export import Dim
 
-from executorch_py.testing import assert_parity
-from models.vision import build
+from executorch_py.exir import to_edge
+from executorch_py.testing import ParityError, assert_parity
+from models.vision import build, torchvision_models
 
 MODELS = {
     "mobilenet_v2": 64,
@@ -33,6 +34,19 @@ def picture(size: int, batch: int = 1) -> torch.Tensor:
 @pytest.mark.parametrize("name", MODELS)
 def test_a_vision_model_equals_eager_torch(name: str) -> None:
     assert_parity(build(name), (picture(MODELS[name]),))
+
+
+def test_a_deep_random_network_verifies_as_it_is_and_fails_with_another_weight() -> None:
+    torch.manual_seed(0)
+    # As torchvision makes it: fifty layers without trained statistics lose most of their digits.
+    model, x = torchvision_models().resnet50(weights=None).eval(), picture(64)
+    with torch.no_grad():
+        program = to_edge(torch.export.export(model, (x,))).to_executorch()
+    assert program.verify(model, x).ok
+    with torch.no_grad():
+        model.layer4[2].conv2.weight[5, 7] *= 1.01
+    with pytest.raises(ParityError, match="elements differ"):
+        program.verify(model, x)
 
 
 def test_a_vision_transformer_equals_eager_torch() -> None:

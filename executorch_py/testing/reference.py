@@ -1,0 +1,117 @@
+"""Eager torch as an oracle: what the exported graph means, and the same in float64.
+
+`as_exported` runs a model the way torch.export saw it. `in_float64` runs it with every floating
+value widened, so that the rounding error of a float32 result can be told from a wrong one. Knows
+nothing of programs or of tolerances.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+WIDE = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex32: torch.complex128,
+    torch.complex64: torch.complex128,
+}
+
+
+class NoReference(Exception):
+    """The model cannot be run in float64; the text says why."""
+
+
+@contextmanager
+def _without_fast_paths() -> Iterator[None]:
+    """Torch's transformer layers in inference skip padded rows and merge operators.
+
+    torch.export records the layers without that, and only then do the padded rows have numbers.
+    """
+    enabled = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(enabled)
+
+
+def as_exported(
+    model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[Any]:
+    """The flat outputs of a copy of the model, computed as the exported graph computes them."""
+    with torch.no_grad(), _without_fast_paths():
+        return list(pytree.tree_leaves(copy.deepcopy(model)(*args, **kwargs)))
+
+
+def _widened(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(WIDE[value.dtype]) if value.dtype in WIDE else value
+    return WIDE.get(value, value) if isinstance(value, torch.dtype) else value
+
+
+class _Float64(TorchDispatchMode):
+    """Widens what a model makes or casts to on its way, and constants that are no buffers."""
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func._schema.is_mutable:
+            self._check_writes(func, args, kwargs)
+        args, kwargs = pytree.tree_map(_widened, (args, dict(kwargs)))
+        return func(*args, **kwargs)
+
+    @staticmethod
+    def _check_writes(func: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
+        for i, argument in enumerate(func._schema.arguments):
+            if argument.alias_info is None or not argument.alias_info.is_write:
+                continue
+            written = args[i] if i < len(args) else kwargs.get(argument.name)
+            for leaf in pytree.tree_leaves(written):
+                if isinstance(leaf, torch.Tensor) and leaf.dtype in WIDE:
+                    raise NoReference(
+                        f"{func} writes to a {leaf.dtype} tensor that is neither a parameter, a "
+                        "buffer nor an input"
+                    )
+
+
+def _wide_copy(model: Callable[..., Any]) -> Callable[..., Any]:
+    wide = copy.deepcopy(model)
+    # A bound method (`model.encode`) is copied together with the module that it belongs to.
+    module = wide if isinstance(wide, torch.nn.Module) else getattr(wide, "__self__", None)
+    if isinstance(module, torch.nn.Module):
+        module._apply(_widened)
+    return wide
+
+
+def in_float64(
+    model: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[Any]:
+    """The flat outputs of a copy of the model with every floating value in double precision.
+
+    NoReference when the model does not run so (it reads bits, or insists on a dtype).
+    """
+    default = torch.get_default_dtype()
+    try:
+        call_args, call_kwargs = pytree.tree_map(_widened, (tuple(args), dict(kwargs)))
+        wide = _wide_copy(model)
+        # Quotients of integers and new tensors take the default type.
+        torch.set_default_dtype(torch.float64)
+        with torch.no_grad(), _without_fast_paths(), _Float64():
+            return list(pytree.tree_leaves(wide(*call_args, **call_kwargs)))
+    except NoReference:
+        raise
+    except Exception as error:
+        raise NoReference(
+            f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        ) from error
+    finally:
+        torch.set_default_dtype(default)

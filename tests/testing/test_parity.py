@@ -1,0 +1,178 @@
+"""Verification tells rounding from wrong results, and says by which rule.
+
+The model that most tests share is small but loses digits on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+from executorch_py.exir import to_edge
+from executorch_py.exir.program.executorch import ExecutorchProgramManager
+from executorch_py.testing import ParityError, assert_parity, verify_program
+
+
+class LosesDigits(nn.Module):
+    """Sines of angles near a thousand, whose last digit is beyond the tolerance of the sine.
+
+    Torch's exponential and ours are rounded apart, so that not all angles agree by chance.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(0.9, 1.1, 512))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(torch.exp(x) * self.weight)
+
+
+class Calls(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def randn(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
+
+
+X = torch.linspace(5.5, 7.0, 8192).reshape(16, 512)
+
+
+def lowered(model: nn.Module, *inputs: torch.Tensor, **options: Any) -> ExecutorchProgramManager:
+    with torch.no_grad():
+        return to_edge(torch.export.export(model, inputs, **options)).to_executorch()
+
+
+def test_lost_digits_are_judged_by_the_model_in_float64() -> None:
+    model, x = LosesDigits(), X
+    report = assert_parity(model, (x,))
+    (found,) = report.comparisons
+    assert found.mismatched > 0 and found.rule == "float64" and found.ok and report.ok
+    with torch.no_grad():
+        exact = model.double()(x.double())
+        eager = model.float()(x)
+    assert found.eager_to_float64 == float((eager - exact).abs().max()) > 0
+    assert found.program_to_float64 is not None
+    text = str(report)
+    for figure in (found.max_abs_error, found.program_to_float64, found.eager_to_float64):
+        assert f"{figure:.3g}" in text
+    assert "ok by float64" in text and "allowed are 2 times that" in text
+
+
+def test_every_size_is_judged_by_itself() -> None:
+    report = assert_parity(LosesDigits(), (X,), dynamic_shapes=({0: Dim("rows", min=1, max=32)},))
+    judged = [c for c in report.comparisons if c.rule == "float64"]
+    assert len({c.eager_to_float64 for c in judged}) > 1 and report.ok
+
+
+def test_a_given_tolerance_is_all_that_counts() -> None:
+    model, x = LosesDigits(), X
+    program = lowered(model, x)
+    assert program.verify(model, x).ok
+    for given in ({"rtol": 1e-4}, {"atol": 1e-5}, {"rtol": 1e-4, "atol": 1e-5}):
+        with pytest.raises(ParityError, match="elements differ") as caught:
+            program.verify(model, x, **given)
+        assert "float64" not in str(caught.value)
+    assert program.verify(model, x, rtol=1e-4, atol=1.0).comparisons[0].rule == "tolerance"
+
+
+def test_a_changed_weight_is_no_rounding() -> None:
+    model, x = LosesDigits(), X
+    program = lowered(model, x)
+    assert program.verify(model, x).ok
+    with torch.no_grad():
+        model.weight[7] += 1e-5
+    with pytest.raises(ParityError, match=r"eager torch .*, allowed are 2 times") as caught:
+        program.verify(model, x)
+    assert "worst at [" in str(caught.value)
+
+
+def test_a_bit_flipped_in_the_bytes_is_no_rounding() -> None:
+    model, x = LosesDigits(), X
+    program = lowered(model, x)
+    weight = model.weight.detach().numpy().tobytes()
+    at = program.buffer.find(weight[:64])
+    assert at > 0
+    # One of the middle bits of the first weight.
+    damaged = bytearray(program.buffer)
+    damaged[at + 1] ^= 0x80
+    program._bytes = bytes(damaged)
+    with pytest.raises(ParityError, match="allowed are 2 times"):
+        program.verify(model, x)
+
+
+def test_outputs_that_are_not_floating_stay_exact() -> None:
+    wrong = lowered(Calls(lambda x: (x * 3).to(torch.int32)), torch.ones(4))
+    with pytest.raises(ParityError, match="4 of 4") as caught:
+        wrong.verify(Calls(lambda x: (x * 4).to(torch.int32)), torch.ones(4))
+    assert "float64" not in str(caught.value)
+
+
+def test_a_model_that_insists_on_float32_says_so() -> None:
+    def strict(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype != torch.float32:
+            raise TypeError("only float32 here")
+        return x * 2
+
+    program = lowered(Calls(lambda x: x * 3), torch.ones(4))
+    with pytest.raises(ParityError, match="no float64 reference: TypeError: only float32 here"):
+        program.verify(Calls(strict), torch.ones(4))
+
+
+def test_a_model_that_turns_elsewhere_in_float64_excuses_nothing() -> None:
+    def jumps(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x + 1e-9 > x, 100.0, -100.0)
+
+    program = lowered(Calls(lambda x: x * 0), torch.ones(4))
+    with pytest.raises(ParityError, match="no float64 reference: eager torch itself is 200"):
+        program.verify(Calls(jumps), torch.ones(4))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.complex64])
+def test_narrow_and_complex_results_have_a_wider_reference_too(dtype: torch.dtype) -> None:
+    from executorch_py.testing.parity import compare_runs
+
+    x = torch.linspace(1, 3, 8).to(dtype)
+    model = Calls(lambda x: x * 3)
+    exported = torch.export.export(model, (x,))
+
+    def off_by(units: float) -> Any:
+        def run(flat: Any) -> Any:
+            step = torch.finfo(dtype).eps * units
+            return [(model(*flat) * (1 + 2000 * step if units > 1 else 1)).to(dtype)]
+
+        return run
+
+    assert compare_runs(exported, off_by(0), model, (x,), {}, None, None).ok
+    report = compare_runs(exported, off_by(2), model, (x,), {}, None, None)
+    assert not report.ok
+    assert report.comparisons[0].rule == "float64"
+
+
+def test_eager_layers_are_computed_as_export_records_them() -> None:
+    # In inference torch's encoder would return zeros for the rows that are padding.
+    layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    model = nn.TransformerEncoder(layer, 2).eval()
+    padding = torch.tensor([[False] * 6, [False] * 4 + [True] * 2])
+    assert torch.backends.mha.get_fastpath_enabled()
+    report = assert_parity(model, (randn(2, 6, 16),), kwargs={"src_key_padding_mask": padding})
+    assert report.ok
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+def test_the_callers_model_and_settings_are_left_alone() -> None:
+    model, x = LosesDigits(), X
+    before = model.weight.detach().clone()
+    verify_program(lowered(model, x), model, x)
+    assert torch.equal(model.weight, before) and model.weight.dtype == torch.float32
+    assert torch.get_default_dtype() == torch.float32

@@ -105,6 +105,19 @@ def test_scales_chosen_for_a_tensor(shift: float) -> None:
         torch.testing.assert_close(list(found), [scale, zero], rtol=0, atol=0)
 
 
+def test_a_range_of_integers_wider_than_an_integer_gives_a_scale() -> None:
+    scale, _ = run_op(
+        "quantized_decomposed::choose_qparams.Tensor_out",
+        torch.tensor([0.0, 2.0**32]),
+        -(2**63),
+        2**63 - 1,
+        0.0,
+        torch.int8,
+        out=[Out(torch.float64, (1,)), Out(torch.int64, (1,))],
+    )
+    assert scale.item() == 2.0**-32
+
+
 def unpacked(weight: torch.Tensor, bits: int) -> torch.Tensor:
     """The numbers of a packed table: 4 bits are stored high half first, 2 bits low end first."""
     shifts = {8: [0], 4: [4, 0], 2: [0, 2, 4, 6]}[bits]

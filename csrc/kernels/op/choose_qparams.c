@@ -73,7 +73,8 @@ et_status op_choose_qparams_tensor_out(et_kernel_ctx *ctx, et_value *const *args
   ET_TRY(eti_resize(ctx, t[1], &one));
   ET_TRY(eti_resize(ctx, t[2], &one));
   const value_range r = range_of(t[0], 0, t[0]->numel);
-  float scale = (r.high - r.low) / (float)(high - low);
+  // An int64 may not hold the difference.
+  float scale = (r.high - r.low) / (float)((double)high - (double)low);
   if (scale < (float)eps) scale = (float)eps;
   float zero = (float)low - nearbyintf(r.low / scale);
   zero = zero<(float)low ? (float)low : zero>(float) high ? (float)high : zero;

@@ -16,7 +16,7 @@ static const eti_fb_schema schema[] = {
     [T_LAYOUT] = {ETI_FB_SCALAR(1), ETI_FB_VECTOR(4), ETI_FB_VECTOR(1)},
 };
 
-static const eti_format format = {
+const eti_format eti_ptd_format = {
     .identifier = {'F', 'T', '0', '1'},
     .magic = {'F', 'H', '0', '1'},
     .header_bytes = 40,
@@ -43,7 +43,7 @@ static et_status verify(const et_data_map *map, et_error *err) {
 
 et_status et_data_map_open(et_data_map *map, const et_source *source, et_error *err) {
   memset(map, 0, sizeof *map);
-  et_status status = eti_file_open(&map->file, source, &format, false, err);
+  et_status status = eti_file_open(&map->file, source, &eti_ptd_format, false, err);
   if (status == ET_OK) status = verify(map, err);
   if (status != ET_OK) et_data_map_close(map);
   return status;

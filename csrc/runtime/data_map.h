@@ -6,6 +6,8 @@
 #include "runtime/et.h"
 #include "runtime/file.h"
 
+extern const eti_format eti_ptd_format;
+
 // All maps of one method. Lives as long as anything that was found through it.
 typedef struct eti_named_data {
   const et_program *program;

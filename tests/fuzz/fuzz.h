@@ -11,8 +11,17 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigne
 
 typedef struct fuzz_reach {
   unsigned long inputs, opened, loaded, started, finished;  // methods, except the first two
+  unsigned long sum;  // of the outputs' bytes, so that they are read
 } fuzz_reach;
 extern fuzz_reach reach;
+
+// An undamaged file that goes with every input: external data for programs, a program for external
+// data. Has no bytes when there is none.
+typedef struct fuzz_companion {
+  const uint8_t *bytes;
+  size_t size;
+} fuzz_companion;
+extern fuzz_companion companion;
 
 static inline uint64_t fuzz_random(uint64_t *state) {  // splitmix64
   uint64_t z = (*state += 0x9e3779b97f4a7c15u);

@@ -2,7 +2,8 @@
 // length, and with seeded mutations, half of them bit flips and half made by the entry's own
 // mutator. A crash or a run of more than some seconds names the file and the mutation, which --only
 // repeats. The last line says how far the inputs got.
-//   fuzz_program [--truncate] [--words] [--flips N] [--seed S] [--only K] [--save PATH] FILE…
+//   fuzz_program [--truncate] [--words] [--flips N] [--seed S] [--only K] [--save PATH]
+//                [--with FILE] FILE…
 #define _POSIX_C_SOURCE 200809L
 #include "fuzz.h"
 
@@ -106,20 +107,31 @@ static void replay(const uint8_t *original, size_t size, const options *o) {
   free(copy);
 }
 
-static void replay_file(const char *path, const options *o) {
-  current_file = path;
+static uint8_t *read_file(const char *path, size_t *size) {
   FILE *file = fopen(path, "rb");
   if (file == NULL || fseek(file, 0, SEEK_END) != 0) {
     fprintf(stderr, "replay: cannot open %s\n", path);
     exit(2);
   }
-  const long size = ftell(file);
+  *size = (size_t)ftell(file);
   rewind(file);
-  uint8_t *bytes = malloc(size > 0 ? (size_t)size : 1);
-  if (size < 0 || bytes == NULL || fread(bytes, 1, (size_t)size, file) != (size_t)size) exit(2);
+  uint8_t *bytes = malloc(*size > 0 ? *size : 1);
+  if (bytes == NULL || fread(bytes, 1, *size, file) != *size) exit(2);
   fclose(file);
-  replay(bytes, (size_t)size, o);
+  return bytes;
+}
+
+static void replay_file(const char *path, const options *o) {
+  size_t size;
+  uint8_t *bytes = read_file(path, &size);
+  current_file = path;
+  replay(bytes, size, o);
   free(bytes);
+}
+
+static void set_companion(const char *path) {
+  free((void *)(uintptr_t)companion.bytes);
+  companion.bytes = read_file(path, &companion.size);
 }
 
 int main(int argc, char **argv) {
@@ -149,11 +161,14 @@ int main(int argc, char **argv) {
       o.only = strtol(argv[++i], NULL, 10);
     } else if (strcmp(argv[i], "--save") == 0 && has_value) {
       o.save = argv[++i];
+    } else if (strcmp(argv[i], "--with") == 0 && has_value) {
+      set_companion(argv[++i]);
     } else {
       replay_file(argv[i], &o);
       n_files++;
     }
   }
+  free((void *)(uintptr_t)companion.bytes);
   printf(
       "replayed %ld files: %lu inputs, %lu opened, %lu methods loaded, %lu started, %lu finished\n",
       n_files, reach.inputs, reach.opened, reach.loaded, reach.started, reach.finished);

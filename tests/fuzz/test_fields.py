@@ -8,46 +8,27 @@ defects whose outcome is laid down, each with its status.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from dataclasses import is_dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from fuzz.test_fuzz import GOLDEN, replay
+from fuzz.damage import changed, damaged, damaged_headers
+from fuzz.test_fuzz import GOLDEN, beside, replay
 
 from executorch_py import errors
 from executorch_py.backends.reference.payload import NO_VALUE, Node, Opcode, Payload
 from executorch_py.exir import schema as s
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
-from executorch_py.exir.serialize.flatbuffer import (
-    Blob,
-    Field,
-    Numbers,
-    Reader,
-    Scalar,
-    Text,
-    Union,
-    Writer,
-)
+from executorch_py.exir.serialize.flatbuffer import Reader, Writer
 from executorch_py.exir.serialize.header import ExtendedHeader
 from executorch_py.exir.serialize.tables import PROGRAM_IDENTIFIER, program_layouts
 from executorch_py.runtime import Runtime
 
 PROGRAMS = {path.stem: path for path in GOLDEN if path.suffix == ".pte"}
 LAYOUTS = program_layouts()
-INSTANCES = 3  # of every field in a file
-LIMITS = {
-    "?": [True],
-    "b": [-128, -1, 1, 127],
-    "B": [1, 17, 255],
-    "i": [-(2**31), -1, 1, 2, 1000, 2**31 - 1],
-    "I": [1, 2, 1000, 2**31, 2**32 - 1],
-    "q": [-(2**63), -1, 1, 1000, 2**62, 2**63 - 1],
-    "Q": [1, 1000, 2**32, 2**63, 2**64 - 1],
-    "d": [float("nan"), float("inf"), -1e300],
-}
 
 
 # ---- Files as tables and segments, nothing moved or checked on the way
@@ -102,67 +83,6 @@ def subject(name: str) -> tuple[s.Program, bytes]:
 # ---- All fields
 
 
-def number_variants(kind: Scalar, value: Any) -> list[Any]:
-    near = [] if isinstance(value, (bool, float)) else [value + 1, value + 2, max(value - 1, 0)]
-    return [0, *LIMITS[kind.code], *near]
-
-
-def vector_variants(code: str, items: list[Any]) -> Iterator[list[Any]]:
-    yield []
-    yield items + items
-    yield items[:-1]
-    yield [*items, *([items[-1]] if items else [0])]
-    for i in {0, len(items) - 1} if items else set():
-        for value in LIMITS[code]:
-            yield [*items[:i], value, *items[i + 1 :]]
-
-
-def variants(field: Field, value: Any) -> Iterator[Any]:
-    """What a field is replaced by; None is absent."""
-    kind = field.kind
-    if isinstance(kind, Scalar):
-        yield from number_variants(kind, value)
-        return
-    yield None
-    if value is None:
-        return
-    if isinstance(kind, Numbers):
-        yield from vector_variants(kind.code, list(value))
-    elif isinstance(kind, Text):
-        yield from ("", value + "x", value[:-1], "\0", "\udcff", "n" * 5000)
-    elif isinstance(kind, Blob):
-        yield from vector_variants("B", list(value)) if isinstance(value, list) else (b"", b"\xff")
-    elif isinstance(kind, Union):
-        yield from (s.Int(7), s.Tensor(6, 0, [2], [0], False, 0, 0, None, 0), s.String("x"))
-        yield from (s.IntList([0]), s.TensorList([0]), s.OptionalTensorList([-1]), s.Null())
-        yield from (s.BoolList([True]), s.DoubleList([0.5]), s.Bool(True), s.Double(0.5))
-        yield from (s.MoveCall(0, 1), s.FreeCall(0), s.JumpFalseCall(0, 0), s.DelegateCall(0, [0]))
-    elif isinstance(value, (list, tuple)):
-        yield []
-        yield [*value, *value]
-        yield list(value)[:-1]
-
-
-def damaged(obj: Any, seen: dict[Any, int]) -> Iterator[Any]:
-    """Copies of a table and all below it, each with one field changed."""
-    for field in LAYOUTS[type(obj)]:
-        value = getattr(obj, field.name)
-        key = (type(obj), field.name)
-        seen[key] = seen.get(key, 0) + 1
-        if seen[key] <= INSTANCES:
-            for other in variants(field, value):
-                yield replace(obj, **{field.name: other})
-        if is_dataclass(value):
-            for below in damaged(value, seen):
-                yield replace(obj, **{field.name: below})
-        elif isinstance(value, (list, tuple)):
-            for i, item in enumerate(value):
-                if not is_dataclass(item):
-                    break
-                for below in damaged(item, seen):
-                    yield replace(obj, **{field.name: [*value[:i], below, *value[i + 1 :]]})
-
-
 def encoded(program: s.Program, segments: bytes) -> bytes | None:
     """None for what the tables have no room for, such as an instruction among the values."""
     try:
@@ -171,27 +91,42 @@ def encoded(program: s.Program, segments: bytes) -> bytes | None:
         return None
 
 
+def replay_all(fuzzer: Path, folder: Path, files: Iterable[bytes], *options: str) -> dict[str, int]:
+    paths = []
+    for i, data in enumerate(files):
+        paths.append(folder / f"{i}")
+        paths[-1].write_bytes(data)
+    found = replay(fuzzer, *options, *map(str, paths))
+    assert found["inputs"] == len(paths)
+    return found
+
+
 @pytest.mark.parametrize("name", [*PROGRAMS, "rare"])
 def test_every_field_damaged_is_an_error_or_runs(name: str, c_build: Path, tmp_path: Path) -> None:
     program, segments = subject(name)
-    paths = []
-    for i, other in enumerate(damaged(program, {})):
-        data = encoded(other, segments)
-        if data is not None:
-            paths.append(tmp_path / f"{i}.pte")
-            paths[-1].write_bytes(data)
-    assert len(paths) > 300
-    found = replay(c_build / "fuzz_program", *map(str, paths))
-    assert found["inputs"] == len(paths)
-    assert (
-        found["opened"] > len(paths) // 3
-    )  # the damage is in what the tables say, not in their form
+    files = [encoded(other, segments) for other in damaged(LAYOUTS, program, {})]
+    options = beside(PROGRAMS[name]) if name in PROGRAMS else []
+    written = [data for data in files if data is not None]
+    found = replay_all(c_build / "fuzz_program", tmp_path, written, *options)
+    assert found["inputs"] > 300
+    # The damage is in what the tables say, not in their form.
+    assert found["opened"] > found["inputs"] // 3
+
+
+@pytest.mark.parametrize("name", ["add_mul", "mutable"])
+def test_every_figure_of_the_header_damaged_is_an_error_or_runs(
+    name: str, c_build: Path, tmp_path: Path
+) -> None:
+    files = damaged_headers(PROGRAMS[name].read_bytes(), 3)
+    found = replay_all(c_build / "fuzz_program", tmp_path, files)
+    assert found["inputs"] > 600
+    assert 0 < found["opened"] < found["inputs"] // 3
 
 
 def test_the_sweep_reaches_the_fields_of_the_format() -> None:
     seen: dict[Any, int] = {}
     for name in [*PROGRAMS, "rare"]:
-        for _ in damaged(subject(name)[0], seen):
+        for _ in damaged(LAYOUTS, subject(name)[0], seen):
             pass
     never = {cls for cls, rows in LAYOUTS.items() for row in rows if (cls, row.name) not in seen}
     # Source positions are for people, and inline constants for old files: see tests/c.
@@ -205,16 +140,6 @@ def test_every_word_set_to_something_extreme_is_an_error_or_runs(name: str, c_bu
 
 
 # ---- Outcomes that are laid down
-
-
-def changed(obj: Any, path: str, value: Any) -> Any:
-    """A copy with one field changed; the path has names of fields and indices of lists."""
-    first, _, rest = path.partition(".")
-    if isinstance(obj, list):
-        i = int(first)
-        return [*obj[:i], changed(obj[i], rest, value) if rest else value, *obj[i + 1 :]]
-    below = changed(getattr(obj, first), rest, value) if rest else value
-    return replace(obj, **{first: below})
 
 
 def outcome(data: bytes) -> str:

@@ -15,7 +15,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = sorted((ROOT / "tests" / "golden").glob("*.pt[ed]"))
-N_MUTATIONS = 4400  # a file: with ten programs and more, over 20,000 of either kind
+N_MUTATIONS = 10_000  # a file, half of either kind: over 20,000 for ten files
+
+
+def beside(path: Path) -> list[str]:
+    """The file that goes with another one: external data with a program, and the reverse."""
+    other = path.with_suffix(".pte" if path.suffix == ".ptd" else ".ptd")
+    return ["--with", str(other)] if other in GOLDEN else []
 
 
 def replay(fuzzer: Path, *arguments: str) -> dict[str, int]:
@@ -28,15 +34,15 @@ def replay(fuzzer: Path, *arguments: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
 def test_a_file_cut_at_any_length_is_an_error(c_build: Path, path: Path) -> None:
-    found = replay(c_build / "fuzz_program", "--truncate", str(path))
+    found = replay(c_build / "fuzz_program", "--truncate", *beside(path), str(path))
     assert found["inputs"] == path.stat().st_size + 1
-    if path.suffix == ".pte":
-        assert found["opened"] >= 1  # the whole file; cuts in the last segment's end may open
+    if path.stem != "xnnpack":  # which needs a backend that not every build has
+        assert found["finished"] >= 1  # the whole file; cuts in the last segment's end may open
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.name)
 def test_a_damaged_file_is_an_error_or_runs(c_build: Path, path: Path) -> None:
-    replay(c_build / "fuzz_program", "--flips", str(N_MUTATIONS), str(path))
+    replay(c_build / "fuzz_program", "--flips", str(N_MUTATIONS), *beside(path), str(path))
 
 
 def test_a_good_share_of_the_damaged_files_gets_to_the_kernels(c_build: Path) -> None:
@@ -50,5 +56,5 @@ def test_a_good_share_of_the_damaged_files_gets_to_the_kernels(c_build: Path) ->
 def test_the_same_seed_makes_the_same_mutation(c_build: Path, tmp_path: Path) -> None:
     saved = [tmp_path / "a", tmp_path / "b"]
     for path in saved:
-        replay(c_build / "fuzz_program", "--only", "17", "--save", str(path), str(GOLDEN[0]))
+        replay(c_build / "fuzz_program", "--only", "16", "--save", str(path), str(GOLDEN[0]))
     assert saved[0].read_bytes() == saved[1].read_bytes() != GOLDEN[0].read_bytes()

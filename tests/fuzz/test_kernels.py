@@ -25,7 +25,15 @@ def operators_with_calls() -> set[str]:
 
 
 def test_no_operator_misbehaves_whatever_its_arguments(c_build: Path) -> None:
-    command = [c_build / "fuzz_kernels", "--good", CALLS, "--calls", str(N_CALLS), "--seed", SEED]
+    command = [
+        str(c_build / "fuzz_kernels"),
+        "--good",
+        str(CALLS),
+        "--calls",
+        str(N_CALLS),
+        "--seed",
+        SEED,
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-6000:]}"
     found = re.search(r"called (\d+) operators, (\d+) calls, (\d+) succeeded", done.stdout)

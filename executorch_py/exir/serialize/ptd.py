@@ -60,7 +60,7 @@ class DataPayload:
     named_data: Mapping[str, DataEntry]
 
 
-_LAYOUTS: Layouts = {
+LAYOUTS: Layouts = {
     FlatTensor: (
         Field("version", U32),
         Field("segments", Tables(DataSegment), list),
@@ -91,7 +91,7 @@ def serialize_data_file(payload: DataPayload, segment_alignment: int = SEGMENT_A
             index = segments.add(payload.buffers[entry.buffer_index], entry.alignment)
             placed[entry.buffer_index] = index
         named.append(NamedData(key, index, entry.tensor_layout))
-    writer = Writer(_LAYOUTS, IDENTIFIER, FlatTensorHeader.ROOM)
+    writer = Writer(LAYOUTS, IDENTIFIER, FlatTensorHeader.ROOM)
     file = Cord()
     for chunk in writer.finish(FlatTensor(0, segments.table, named)):
         file.append(chunk)
@@ -109,7 +109,7 @@ def deserialize_data_file(data: bytes) -> DataPayload:
     view = memoryview(data).cast("B")
     header = FlatTensorHeader.from_file(view)
     end = header.flatbuffer_offset + header.flatbuffer_size
-    root: FlatTensor = Reader(_LAYOUTS, view[:end]).root(FlatTensor, IDENTIFIER)
+    root: FlatTensor = Reader(LAYOUTS, view[:end]).root(FlatTensor, IDENTIFIER)
     if root.version != 0:
         raise ValueError(f"data file has version {root.version}, 0 is known")
     segments = cut_segments(root.segments, view[header.segment_base_offset :])

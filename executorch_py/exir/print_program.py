@@ -16,7 +16,6 @@ from torch.fx import Graph, GraphModule, Node
 
 from executorch_py.exir import schema
 from executorch_py.exir.error import ExportError, ExportErrorType
-from executorch_py.exir.ir.graph import source_line
 
 _LONGEST_BYTES = 16
 
@@ -136,12 +135,12 @@ def add_cursor_to_graph(graph: Graph, finding_node: Node) -> str:
 
 
 def inspect_node(graph: Graph, node: Node) -> str:
-    """What is known about a node: its place in the graph, its meta, its source line."""
+    """What is known about a node: its place in the graph, its meta, where it was written."""
     lines = [add_cursor_to_graph(graph, node), "", f"node {node.name}: {node.op} {node.target}"]
     for key in ("val", "spec", "debug_handle"):
         if key in node.meta:
             lines.append(f"  {key}: {node.meta[key]}")
-    line = source_line(node)
-    if line:
-        lines.append(f"  from {line}")
+    trace = node.meta.get("stack_trace")
+    if trace:
+        lines.append(f"Traceback (most recent call last):\n{trace.rstrip()}")
     return "\n".join(lines)

@@ -199,9 +199,13 @@ class ContainerMetadata:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Bytes of one constant: `bytes`, or anything that `bytes()` and `len()` accept."""
+    """Bytes of one constant."""
 
     storage: Any
+
+    def piece(self) -> Any:
+        """What is written: the bytes, or an object that will make them then."""
+        return self.storage
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,27 @@ from executorch_py.exir.serialize.cord import StoredTensor
 Buffers = list[schema.Buffer]
 
 
+class TensorBuffer(schema.Buffer):
+    """A buffer that holds a tensor; its bytes are copied whenever `storage` is read."""
+
+    def __init__(self, stored: StoredTensor) -> None:
+        object.__setattr__(self, "_stored", stored)
+
+    @property
+    def storage(self) -> bytes:
+        return bytes(self.piece())
+
+    def piece(self) -> StoredTensor:
+        stored: StoredTensor = self.__dict__["_stored"]
+        return stored
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, schema.Buffer) and self.piece() == other.piece()
+
+    def __hash__(self) -> int:
+        return hash(self.piece())
+
+
 def _with_placeholder() -> Buffers:
     return [schema.Buffer(b"")]
 
@@ -64,7 +85,7 @@ class ConstantStore:
         index = known.get(data)
         if index is None:
             index = known[data] = len(table)
-            table.append(schema.Buffer(data))
+            table.append(TensorBuffer(data))
         return index
 
 

@@ -181,6 +181,23 @@ def constant_tensors(ep: ExportedProgram) -> dict[str, torch.Tensor]:
     return found
 
 
+def foldable_constants(ep: ExportedProgram) -> dict[str, torch.Tensor]:
+    """The constants that may be computed with now, because their values are final.
+
+    Not those that training updates, nor those with a `constant_tag`: they go to a data file, which
+    another program may have written, under their own name and as they are.
+    """
+    backward = ep.graph_signature.backward_signature
+    trained = set() if backward is None else set(backward.gradients_to_parameters.values())
+    parameters = ep.graph_signature.inputs_to_parameters
+    kept = {n.name for n in placeholders(ep.graph) if n.meta.get("constant_tag") is not None}
+    return {
+        name: value
+        for name, value in constant_tensors(ep).items()
+        if name not in kept and parameters.get(name) not in trained
+    }
+
+
 def lookup_tensor(ep: ExportedProgram, fqn: str) -> torch.Tensor | None:
     """The tensor behind a fully qualified name, wherever the program keeps it."""
     value = ep.state_dict.get(fqn)

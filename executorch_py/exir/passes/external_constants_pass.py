@@ -23,6 +23,11 @@ _LIFTED = "_lifted_tensor"
 TagFunction = Callable[[fx.Node], str | None]
 
 
+def is_lifted(node: fx.Node) -> bool:
+    """Whether the exporter lifted the constant of a placeholder out of the code."""
+    return _LIFTED in node.name
+
+
 def external_constants_pass(
     gm: fx.GraphModule, gen_tag_fn: TagFunction | None = None
 ) -> PassResult:
@@ -30,7 +35,7 @@ def external_constants_pass(
     changed = False
     for node in placeholders(gm.graph):
         spec = node.meta.get("spec")
-        if not isinstance(spec, TensorSpec) or not spec.const or _LIFTED in node.name:
+        if not isinstance(spec, TensorSpec) or not spec.const or is_lifted(node):
             continue
         tag = DEFAULT_EXTERNAL_FILE if gen_tag_fn is None else gen_tag_fn(node)
         if tag is not None:

@@ -29,8 +29,8 @@ from executorch_py.exir.ir.evaluate import (
 from executorch_py.exir.ir.graph import (
     all_graph_modules,
     body_modules,
-    constant_tensors,
     erase_dead_nodes,
+    foldable_constants,
     placeholders,
 )
 from executorch_py.exir.ir.op_facts import QUANT_OPS, higher_order_name, op_key
@@ -44,7 +44,7 @@ Values = dict[fx.Node, Any]
 
 def fold_body_constants(ep: ExportedProgram) -> bool:
     """Fold in place; returns whether anything changed."""
-    known = {k: v for k, v in constant_tensors(ep).items() if is_plain(v)}
+    known = {k: v for k, v in foldable_constants(ep).items() if is_plain(v)}
     values: Values = {
         node: known[node.name].detach()
         for node in placeholders(ep.graph_module.graph)

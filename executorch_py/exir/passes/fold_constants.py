@@ -25,7 +25,7 @@ from executorch_py.exir.ir.evaluate import (
     laid_out_like,
     result_bytes,
 )
-from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes
+from executorch_py.exir.ir.graph import erase_dead_nodes, foldable_constants
 from executorch_py.exir.ir.op_facts import QUANT_OPS, op_key
 
 # A result this small is always worth folding.
@@ -52,7 +52,7 @@ class _Folder:
         self.ep = ep
         self.kept = frozenset(kept)
         self.graph = ep.graph_module.graph
-        self.constants = {k: v for k, v in constant_tensors(ep).items() if is_plain(v)}
+        self.constants = {k: v for k, v in foldable_constants(ep).items() if is_plain(v)}
         self.foldable: set[fx.Node] = set()
         self.sources: dict[fx.Node, frozenset[fx.Node]] = {}
         self.values: dict[fx.Node, Any] = {}

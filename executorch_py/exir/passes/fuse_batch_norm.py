@@ -16,7 +16,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from executorch_py.exir.ir.constants import add_constants, drop_unused_constants
-from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes
+from executorch_py.exir.ir.graph import erase_dead_nodes, foldable_constants
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_facts import is_getitem
 
@@ -35,7 +35,7 @@ class _Match:
 def fuse_batch_norm(ep: ExportedProgram) -> bool:
     """Fold every batch norm that can be; True if any was."""
     graph = ep.graph_module.graph
-    constants = constant_tensors(ep)
+    constants = foldable_constants(ep)
     matches = [m for n in graph.nodes if (m := _match(n, constants)) is not None]
     if not matches:
         return False

@@ -86,7 +86,7 @@ def _alloc(graph: fx.Graph, node: fx.Node, spec: Any) -> fx.Node | None:
         return None
     alloc = graph.call_function(memory.alloc, ((tuple(spec.shape), spec.dtype),))
     alloc.meta["spec"] = spec
-    for key in ("stack_trace", "debug_handle", "nn_module_stack"):
+    for key in ("stack_trace", "nn_module_stack"):
         if key in node.meta:
             alloc.meta[key] = node.meta[key]
     return alloc

@@ -19,11 +19,18 @@ from torch.fx.passes.infra.pass_base import PassResult
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from executorch_py.exir import schema
-from executorch_py.exir.ir.graph import all_graph_modules, copy_program, flat_outputs
+from executorch_py.exir.ir.graph import (
+    all_graph_modules,
+    constant_tensors,
+    copy_program,
+    flat_outputs,
+)
 from executorch_py.exir.passes.executorch_pipeline import GRAPH_STEPS, PROGRAM_STEPS
 from executorch_py.exir.passes.external_constants_pass import (
+    DEFAULT_EXTERNAL_FILE,
     external_constants_pass,
     external_mutable_weights_pass,
+    is_lifted,
 )
 from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from executorch_py.exir.passes.spec_prop_pass import SpecPropPass, mark_constants
@@ -84,6 +91,7 @@ def lower_method(program: ExportedProgram, config: ExecutorchBackendConfig) -> E
         from executorch_py.exir.program.managers import run_passes
 
         program = run_passes(program, config.passes)
+    _keep_external_constants(program, config)
     for step in PROGRAM_STEPS:
         if step.when(config):
             step.run(program, config)
@@ -98,6 +106,19 @@ def lower_method(program: ExportedProgram, config: ExecutorchBackendConfig) -> E
     _tag_external_data(program, config)
     _name_outputs(program)
     return program
+
+
+def _keep_external_constants(program: ExportedProgram, config: ExecutorchBackendConfig) -> None:
+    """Tag the constants of the model that go to a data file, so that nothing folds them."""
+    if not config.external_constants:
+        return
+    choose = config.external_constants if callable(config.external_constants) else None
+    names = constant_tensors(program)
+    for node in program.graph.nodes:
+        if node.op == "placeholder" and node.name in names and not is_lifted(node):
+            tag = DEFAULT_EXTERNAL_FILE if choose is None else choose(node)
+            if tag is not None:
+                node.meta["constant_tag"] = tag
 
 
 def _tag_external_data(program: ExportedProgram, config: ExecutorchBackendConfig) -> None:

@@ -68,7 +68,7 @@ def serialize_pte_binary(
         program = _move_delegates(program, segments)
     if pte_file.named_data is not None:
         program = _move_named_data(program, pte_file.named_data, segments)
-    program = replace(program, segments=segments.table)
+    program = replace(program, segments=segments.table, named_data=program.named_data or None)
 
     has_segments = len(segments.data) > 0
     writer = Writer(
@@ -97,7 +97,7 @@ def _pack(buffers: Sequence[Buffer], alignment: int) -> tuple[Cord, list[int]]:
     for buffer in buffers:
         data.pad_to(alignment)
         offsets.append(len(data))
-        data.append(buffer.storage)
+        data.append(buffer.piece())
     return data, offsets
 
 

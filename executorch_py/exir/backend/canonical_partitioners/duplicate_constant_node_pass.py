@@ -53,7 +53,7 @@ def _copy_for(ep: ExportedProgram, node: fx.Node, users: Sequence[fx.Node]) -> f
     """A second placeholder for the same data, before the first, used by `users`."""
     specs = ep.graph_signature.input_specs
     position = next(i for i, spec in enumerate(specs) if spec.arg.name == node.name)
-    spec, number = specs[position], 1
+    spec, number = specs[position], 0
     while f"{spec.target}_copy_{number}" in {s.target for s in specs}:
         number += 1
     fqn = f"{spec.target}_copy_{number}"

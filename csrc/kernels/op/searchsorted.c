@@ -121,7 +121,7 @@ static et_status check_rows(const et_kernel_ctx *ctx, const searching *s) {
 // The value operand is a tensor or a number; the output is last.
 static et_status searchsorted(const et_kernel_ctx *ctx, et_value *const *args, searching *s) {
   et_tensor *bounds = NULL, *values = NULL, *out = NULL;
-  eti_scalar number = {.is_float = false};
+  eti_scalar scalar = {.is_float = false};
   et_dtype common;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &bounds));
   ET_TRY(eti_arg_tensor(ctx, args, 6, &out));
@@ -136,10 +136,10 @@ static et_status searchsorted(const et_kernel_ctx *ctx, et_value *const *args, s
     ET_TRY(reader_init(ctx, &s->values, values->data, (et_dtype)values->dtype, common));
     shape = eti_shape_of(values);
   } else {
-    ET_TRY(eti_arg_scalar(ctx, args, 1, &number));
-    ET_TRY(eti_result_type_scalar(ctx, bounds, &number, &common));
-    ET_TRY(reader_init(ctx, &s->values, number.is_float ? (const void *)&number.d : &number.i,
-                       number.is_float ? ET_F64 : ET_I64, common));
+    ET_TRY(eti_arg_scalar(ctx, args, 1, &scalar));
+    ET_TRY(eti_result_type_scalar(ctx, bounds, &scalar, &common));
+    ET_TRY(reader_init(ctx, &s->values, scalar.is_float ? (const void *)&scalar.d : &scalar.i,
+                       scalar.is_float ? ET_F64 : ET_I64, common));
   }
   ET_TRY(reader_init(ctx, &s->bounds, bounds->data, (et_dtype)bounds->dtype, common));
   s->values_tensor = values;

@@ -1,0 +1,189 @@
+// numbers.c — arithmetic that looks at how numbers are made: signs, exponents and neighbours of
+// floating-point numbers, common divisors of whole ones, lengths. All results are exact or
+// correctly rounded, so that they do not depend on the platform.
+#include "kernels/elementwise.h"
+#include "kernels/kernel.h"
+#include "kernels/loops/loop.h"
+#include "kernels/ops.h"
+#include "runtime/half.h"
+
+#include <math.h>
+
+// ---- one operand
+
+#define LOOP_NAME signbit
+#define LOOP_EXPR(x) (LOOP_IS_FLOAT ? signbit((double)x) != 0 : LOOP_IS_NEGATIVE(x))
+#define LOOP_OUT uint8_t
+#define LOOP_TYPES ET_TYPES_REAL_BOOL
+#include "kernels/loops/unary.inc.h"
+
+static const eti_elementwise signbit_op = {
+    .rule = ETI_RULE_COMPARE, .loops = signbit_loops, .micro = ETI_NO_MICRO};
+
+et_status op_signbit_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_unary_run(ctx, args, &signbit_op, 1, NULL);
+}
+et_status prepare_signbit_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return eti_unary_prepare(ctx, args, &signbit_op, 1, NULL);
+}
+
+// x = mantissa · 2^exponent with 1/2 ≤ |mantissa| < 1; zeros, infinities and NaN have exponent 0.
+static double fraction(double x, int *exponent) {
+  *exponent = 0;
+  return isfinite(x) ? frexp(x, exponent) : x;
+}
+
+static void mantissas(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  int exponent;
+  (void)params;
+  for (size_t i = 0; i < n; i++)
+    ETI_AT(double, p[0], i, s[0]) = fraction(ETI_CAT(double, p[1], i, s[1]), &exponent);
+}
+
+static void exponents(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  int exponent;
+  (void)params;
+  for (size_t i = 0; i < n; i++) {
+    (void)fraction(ETI_CAT(double, p[1], i, s[1]), &exponent);
+    ETI_AT(int32_t, p[0], i, s[0]) = exponent;
+  }
+}
+
+// (self, mantissa, exponent). The mantissa is written last, because it may lie in self's memory.
+et_status op_frexp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *self, *mantissa, *exponent;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &mantissa));
+  ET_TRY(eti_arg_tensor(ctx, args, 2, &exponent));
+  ET_TRY(eti_check_same_dtype(ctx, self, mantissa, "self and mantissa"));
+  ET_CHECK(eti_is_float((et_dtype)self->dtype) && exponent->dtype == ET_I32, ctx->err,
+           ET_INVALID_ARGUMENT, "frexp: takes floats and gives i32 exponents, got %s and %s",
+           et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)exponent->dtype));
+  ET_TRY(eti_resize_like(ctx, mantissa, self));
+  ET_TRY(eti_resize_like(ctx, exponent, self));
+  const eti_map powers = {.loop = exponents, .types = {ET_I32, ET_F64}};
+  const eti_map parts = {.loop = mantissas, .types = {ET_F64, ET_F64}};
+  ET_TRY(eti_map_run(ctx, &powers, (et_tensor *const[]){exponent, self}, 2));
+  return eti_map_run(ctx, &parts, (et_tensor *const[]){mantissa, self}, 2);
+}
+
+// ---- two operands
+
+#define LOOP_NAME copysign
+#define LOOP_EXPR(a, b) ((CTYPE)copysign((double)a, (double)b))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/binary.inc.h"
+
+// Squares of f32 neither overflow nor vanish in f64.
+#define LOOP_NAME hypot
+#define LOOP_EXPR(a, b)                                                            \
+  ((CTYPE)(sizeof(CTYPE) == sizeof(double) || isinf((double)a) || isinf((double)b) \
+               ? hypot((double)a, (double)b)                                       \
+               : sqrt((double)a * (double)a + (double)b * (double)b)))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/binary.inc.h"
+
+static inline uint64_t magnitude(int64_t x) {
+  return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
+}
+static inline uint64_t common_divisor(uint64_t a, uint64_t b) {
+  while (a != 0) {
+    const uint64_t rest = b % a;
+    b = a;
+    a = rest;
+  }
+  return b;
+}
+static inline uint64_t common_multiple(int64_t a, int64_t b) {
+  const uint64_t divisor = common_divisor(magnitude(a), magnitude(b));
+  return divisor == 0 ? 0 : magnitude(a) / divisor * magnitude(b);
+}
+
+#define LOOP_NAME gcd
+#define LOOP_EXPR(a, b) ((CTYPE)common_divisor(magnitude((int64_t)a), magnitude((int64_t)b)))
+#define LOOP_TYPES ET_TYPES_INT
+#include "kernels/loops/binary.inc.h"
+
+#define LOOP_NAME lcm
+#define LOOP_EXPR(a, b) ((CTYPE)magnitude((int64_t)(CTYPE)common_multiple((int64_t)a, (int64_t)b)))
+#define LOOP_TYPES ET_TYPES_INT
+#include "kernels/loops/binary.inc.h"
+
+#define LOOP_NAME nextafter
+#define LOOP_EXPR(a, b)                                                     \
+  (sizeof(CTYPE) == sizeof(double) ? (CTYPE)nextafter((double)a, (double)b) \
+                                   : (CTYPE)nextafterf((float)a, (float)b))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/binary.inc.h"
+
+#define OPERATOR(name, kind) \
+  {.rule = kind, .loops = name##_loops, .micro = ETI_NO_MICRO, .grain = ETI_GRAIN_MATH}
+
+// X(operator, description)
+#define BINARY_LIST(X)                            \
+  X(copysign, OPERATOR(copysign, ETI_RULE_FLOAT)) \
+  X(gcd, OPERATOR(gcd, ETI_RULE_SAME))            \
+  X(hypot, OPERATOR(hypot, ETI_RULE_SAME))        \
+  X(lcm, OPERATOR(lcm, ETI_RULE_SAME))
+
+#define DESCRIBE(name, description) static const eti_elementwise name##_op = description;
+BINARY_LIST(DESCRIBE)
+#define RUN(name, description)                                           \
+  et_status op_##name##_out(et_kernel_ctx *ctx, et_value *const *args) { \
+    return eti_binary_run(ctx, args, &name##_op, 2, NULL);               \
+  }
+BINARY_LIST(RUN)
+#undef RUN
+#define PREPARE(name, description)                                             \
+  et_status prepare_##name##_out(et_prepare_ctx *ctx, et_value *const *args) { \
+    return eti_binary_prepare(ctx, args, &name##_op, 2, NULL);                 \
+  }
+BINARY_LIST(PREPARE)
+#undef PREPARE
+
+// ---- nextafter: the neighbours of a half are halves, so that halves do not compute in f32
+
+static const eti_elementwise nextafter_op = OPERATOR(nextafter, ETI_RULE_SAME);
+
+static uint16_t next_half(uint16_t from, float a, float b, uint16_t towards) {
+  if (a != a) return from;
+  if (b != b || a == b) return towards;
+  if (a == 0.0f) return (uint16_t)((towards & 0x8000u) | 1u);
+  return (uint16_t)((a < b) == (a > 0.0f) ? from + 1u : from - 1u);
+}
+
+static void next_f16(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  (void)params;
+  for (size_t i = 0; i < n; i++) {
+    const uint16_t a = ETI_CAT(uint16_t, p[1], i, s[1]), b = ETI_CAT(uint16_t, p[2], i, s[2]);
+    ETI_AT(uint16_t, p[0], i, s[0]) = next_half(a, eti_f16_to_f32(a), eti_f16_to_f32(b), b);
+  }
+}
+
+static void next_bf16(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  (void)params;
+  for (size_t i = 0; i < n; i++) {
+    const uint16_t a = ETI_CAT(uint16_t, p[1], i, s[1]), b = ETI_CAT(uint16_t, p[2], i, s[2]);
+    ETI_AT(uint16_t, p[0], i, s[0]) = next_half(a, eti_bf16_to_f32(a), eti_bf16_to_f32(b), b);
+  }
+}
+
+et_status op_nextafter_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *operands[3];
+  et_dtype common;
+  eti_shape shape;
+  ET_TRY(eti_arg_tensor(ctx, args, 2, &operands[0]));
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &operands[1]));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &operands[2]));
+  ET_TRY(eti_result_type(ctx, operands[1], operands[2], &common));
+  if (common != ET_F16 && common != ET_BF16)
+    return eti_binary_run(ctx, args, &nextafter_op, 2, NULL);
+  const eti_shape a = eti_shape_of(operands[1]), b = eti_shape_of(operands[2]);
+  ET_TRY(eti_broadcast(ctx, &a, &b, &shape));
+  ET_TRY(eti_check_cast(ctx, common, operands[0]));
+  ET_TRY(eti_resize(ctx, operands[0], &shape));
+  const uint8_t type = (uint8_t)common;
+  const eti_map map = {.loop = common == ET_F16 ? next_f16 : next_bf16,
+                       .types = {type, type, type}};
+  return eti_map_run(ctx, &map, operands, 3);
+}

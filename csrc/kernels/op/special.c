@@ -1,0 +1,161 @@
+// special.c — special functions of one or two numbers, element by element: the gamma, error and
+// Bessel families of micro/special.h. f32 (and the halves through it) computes in f64 without libm
+// and rounds once; f64 uses libm's exp, log and circular functions.
+#include "kernels/elementwise.h"
+#include "kernels/kernel.h"
+#include "kernels/loops/loop.h"
+#include "kernels/micro/special.h"
+#include "kernels/ops.h"
+
+#define WIDE (sizeof(CTYPE) == sizeof(double))
+
+// ---- one operand
+
+#define LOOP_NAME lgamma
+#define LOOP_EXPR(x) ((CTYPE)eti_lgamma((double)x, WIDE))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+
+#define LOOP_NAME digamma
+#define LOOP_EXPR(x) ((CTYPE)eti_digamma((double)x, WIDE))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+
+#define LOOP_NAME polygamma
+#define LOOP_EXPR(x) ((CTYPE)eti_polygamma((int64_t)k[0], (double)x, WIDE))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+
+#define LOOP_NAME erfc
+#define LOOP_EXPR(x) ((CTYPE)eti_erfc((double)x, WIDE))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+
+#define LOOP_NAME erfcx
+#define LOOP_EXPR(x) ((CTYPE)eti_erfcx((double)x, WIDE))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+
+#define LOOP_NAME erfinv
+#define LOOP_EXPR(x) ((CTYPE)eti_erfinv((double)x, WIDE))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+
+#define LOOP_NAME ndtri
+#define LOOP_EXPR(x) ((CTYPE)eti_ndtri((double)x, WIDE))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+
+#define LOOP_NAME log_ndtr
+#define LOOP_EXPR(x) ((CTYPE)eti_log_ndtr((double)x, WIDE))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+
+#define LOOP_NAME i0
+#define LOOP_EXPR(x) ((CTYPE)(eti_i0e((double)x) * eti_e_to(fabs((double)x), WIDE)))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+
+#define LOOP_NAME i0e
+#define LOOP_EXPR(x) ((CTYPE)eti_i0e((double)x))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+
+#define LOOP_NAME i1
+#define LOOP_EXPR(x) ((CTYPE)(eti_i1e((double)x) * eti_e_to(fabs((double)x), WIDE)))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+
+#define LOOP_NAME i1e
+#define LOOP_EXPR(x) ((CTYPE)eti_i1e((double)x))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+
+#define FLOAT(name)        \
+  {.rule = ETI_RULE_FLOAT, \
+   .loops = name##_loops,  \
+   .micro = ETI_NO_MICRO,  \
+   .grain = ETI_GRAIN_MATH / 4}
+
+// X(operator, description)
+#define UNARY_LIST(X)                  \
+  X(digamma, FLOAT(digamma))           \
+  X(erfc, FLOAT(erfc))                 \
+  X(erfinv, FLOAT(erfinv))             \
+  X(i0, FLOAT(i0))                     \
+  X(lgamma, FLOAT(lgamma))             \
+  X(special_erfcx, FLOAT(erfcx))       \
+  X(special_i0e, FLOAT(i0e))           \
+  X(special_i1, FLOAT(i1))             \
+  X(special_i1e, FLOAT(i1e))           \
+  X(special_log_ndtr, FLOAT(log_ndtr)) \
+  X(special_ndtri, FLOAT(ndtri))
+
+#define DESCRIBE(name, description) static const eti_elementwise name##_op = description;
+UNARY_LIST(DESCRIBE)
+#define RUN(name, description)                                           \
+  et_status op_##name##_out(et_kernel_ctx *ctx, et_value *const *args) { \
+    return eti_unary_run(ctx, args, &name##_op, 1, NULL);                \
+  }
+UNARY_LIST(RUN)
+#undef RUN
+#define PREPARE(name, description)                                             \
+  et_status prepare_##name##_out(et_prepare_ctx *ctx, et_value *const *args) { \
+    return eti_unary_prepare(ctx, args, &name##_op, 1, NULL);                  \
+  }
+UNARY_LIST(PREPARE)
+#undef PREPARE
+
+// ---- polygamma: (n, self, out), so that the frame, which reads the operand first, starts at self
+
+static const eti_elementwise polygamma_op = FLOAT(polygamma);
+
+static et_status fill_order(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
+                            eti_params *params) {
+  eti_scalar n = {.is_float = false};
+  ET_TRY(eti_arg_int(ctx, args - 1, 0, &n.i));
+  ET_CHECK(n.i >= 0 && n.i <= 100000, ctx->err, ET_INVALID_ARGUMENT, "n is %lld, needs 0 to 100000",
+           (long long)n.i);
+  eti_params_set(params, 0, &n, compute);
+  return ET_OK;
+}
+
+et_status op_polygamma_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_unary_run(ctx, args + 1, &polygamma_op, 1, fill_order);
+}
+
+// ---- two operands
+
+#define LOOP_NAME igamma
+#define LOOP_EXPR(a, b) ((CTYPE)eti_igamma((double)a, (double)b, false, WIDE))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/binary.inc.h"
+
+#define LOOP_NAME igammac
+#define LOOP_EXPR(a, b) ((CTYPE)eti_igamma((double)a, (double)b, true, WIDE))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/binary.inc.h"
+
+#define LOOP_NAME zeta
+#define LOOP_EXPR(a, b) ((CTYPE)eti_zeta((double)a, (double)b, WIDE))
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/binary.inc.h"
+
+#define SAME(name)        \
+  {.rule = ETI_RULE_SAME, \
+   .loops = name##_loops, \
+   .micro = ETI_NO_MICRO, \
+   .grain = ETI_GRAIN_MATH / 16}
+static const eti_elementwise igamma_op = SAME(igamma);
+static const eti_elementwise igammac_op = SAME(igammac);
+static const eti_elementwise zeta_op = FLOAT(zeta);
+
+et_status op_igamma_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_binary_run(ctx, args, &igamma_op, 2, NULL);
+}
+et_status op_igammac_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_binary_run(ctx, args, &igammac_op, 2, NULL);
+}
+et_status op_special_zeta_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_binary_run(ctx, args, &zeta_op, 2, NULL);
+}

@@ -1,0 +1,107 @@
+"""Arithmetic outside the core operator set, written in terms of operators that both runtimes have.
+
+Each rule rounds where eager torch rounds. Functions without such a form have kernels instead.
+Knows nothing of graphs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_aten = torch.ops.aten
+
+
+def _of_floats(x: Tensor) -> Tensor:
+    return x if x.dtype.is_floating_point or x.dtype.is_complex else x.to(torch.get_default_dtype())
+
+
+def _exp2(x: Tensor) -> Tensor:
+    return torch.pow(2.0, _of_floats(x))
+
+
+def _unless_nan(better: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    """maximum or minimum, but a number wins over NaN."""
+
+    def rule(a: Tensor, b: Tensor) -> Tensor:
+        result = better(a, b)
+        if not result.dtype.is_floating_point:
+            return result
+        return torch.where(torch.isnan(a), b, torch.where(torch.isnan(b), a, result))
+
+    return rule
+
+
+def _round_decimals(x: Tensor, *, decimals: int) -> Tensor:
+    if not x.dtype.is_floating_point:
+        return x.clone()
+    factor = torch.tensor(10.0 ** abs(decimals), dtype=x.dtype).item()
+    return (x * factor).round() / factor if decimals >= 0 else (x / factor).round() * factor
+
+
+def _angle(x: Tensor) -> Tensor:
+    if x.dtype.is_complex:
+        parts = torch.view_as_real(x)
+        return torch.atan2(parts.select(-1, 1), parts.select(-1, 0))
+    x = _of_floats(x)
+    return torch.where(torch.isnan(x), x, torch.where(x < 0, math.pi, 0.0).to(x.dtype))
+
+
+def _addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    product = torch.bmm(a, b).sum(0) if a.shape[0] != 0 else x.new_zeros(a.shape[1], b.shape[2])
+    product = product if alpha == 1 else product * alpha
+    if beta == 0:  # then NaN in x does not count
+        return product
+    return product + (x if beta == 1 else x * beta)
+
+
+def _trilinear(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor,
+    expand_a: Sequence[int],
+    expand_b: Sequence[int],
+    expand_c: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Tensor:
+    for dim in sorted(expand_a):
+        a = a.unsqueeze(dim)
+    for dim in sorted(expand_b):
+        b = b.unsqueeze(dim)
+    for dim in sorted(expand_c):
+        c = c.unsqueeze(dim)
+    product = a * b * c
+    return product.sum(list(sumdim)) if sumdim else product
+
+
+def _polar(size: Tensor, angle: Tensor) -> Tensor:
+    return torch.complex(size * torch.cos(angle), size * torch.sin(angle))
+
+
+def _complex(real: Tensor, imag: Tensor) -> Tensor:
+    real, imag = torch.broadcast_tensors(real, imag)
+    result: Tensor = _aten.view_as_complex_copy.default(torch.stack([real, imag], -1))
+    return result
+
+
+def arithmetic_decompositions() -> dict[Any, Callable[..., Any]]:
+    """Operator → rule."""
+    from torch._decomp import get_decompositions
+
+    return {
+        **get_decompositions([_aten.addmv.default, _aten.dist.default]),
+        _aten._trilinear.default: _trilinear,
+        _aten.addbmm.default: _addbmm,
+        _aten.angle.default: _angle,
+        _aten.complex.default: _complex,
+        _aten.exp2.default: _exp2,
+        _aten.fmax.default: _unless_nan(torch.maximum),
+        _aten.fmin.default: _unless_nan(torch.minimum),
+        _aten.polar.default: _polar,
+        _aten.round.decimals: _round_decimals,
+    }

@@ -1,0 +1,125 @@
+"""Operators that place elements, written in terms of those that have kernels.
+
+Reducing scatters other than `scatter_reduce`, means by index, `put`, writes into views,
+`embedding_renorm`, and memory without contents. Each rule is the operator's definition, in the
+element types and rounding of eager torch. Knows nothing of graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_aten = torch.ops.aten
+_BY_NAME = {"add": "sum", "multiply": "prod"}
+
+
+def _divided(total: Tensor, counts: Tensor) -> Tensor:
+    counts = counts.masked_fill(counts == 0, 1)
+    if total.dtype.is_floating_point:
+        return total / counts
+    return torch.div(total, counts, rounding_mode="floor")
+
+
+def _scatter_mean(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    if reduce != "mean":
+        return NotImplemented
+    total = _aten.scatter_reduce.two(x, dim, index, src, "sum", include_self=include_self)
+    start = torch.ones_like(x) if include_self else torch.zeros_like(x)
+    return _divided(total, start.scatter_add(dim, index, torch.ones_like(src)))
+
+
+def _index_mean(
+    x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    if reduce != "mean":
+        return NotImplemented
+    cleared = x if include_self else x.index_fill(dim, index, 0)
+    start = torch.ones_like(x) if include_self else torch.zeros_like(x)
+    total = cleared.index_add(dim, index, source)
+    return _divided(total, start.index_add(dim, index, torch.ones_like(source)))
+
+
+def _scatter_named(x: Tensor, dim: int, index: Tensor, src: Tensor, *, reduce: str) -> Tensor:
+    result: Tensor = _aten.scatter_reduce.two(x, dim, index, src, _BY_NAME[reduce])
+    return result
+
+
+def _scatter_number(x: Tensor, dim: int, index: Tensor, value: Any, *, reduce: str) -> Tensor:
+    src = torch.full(index.shape, value, dtype=x.dtype, device=x.device)
+    return _scatter_named(x, dim, index, src, reduce=reduce)
+
+
+def _put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    places, values = index.reshape(-1), source.reshape(-1)
+    return x.reshape(-1).index_put([places], values, accumulate).reshape(x.shape)
+
+
+def _take(x: Tensor, index: Tensor) -> Tensor:
+    return x.reshape(-1)[index.reshape(-1)].reshape(index.shape)
+
+
+def _masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """With one shape for both, from which the largest result is planned."""
+    if x.shape == mask.shape:
+        return NotImplemented
+    x, mask = torch.broadcast_tensors(x, mask)
+    result: Tensor = _aten.masked_select.default(x.contiguous(), mask)
+    return result
+
+
+def _resize(x: Tensor, size: Sequence[int], *, memory_format: Any = None) -> Tensor:
+    """The first elements stay; those that come new are undefined, and zeros here."""
+    wanted, kept = 1, x.reshape(-1)
+    for n in size:
+        wanted *= n
+    if wanted > x.numel():
+        kept = torch.cat([kept, kept.new_zeros(wanted - x.numel())])
+    return kept[:wanted].reshape(size)
+
+
+def _empty(
+    size: Sequence[int],
+    layout_of_dimensions: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+) -> Tensor:
+    """Contents are undefined, and the memory planner decides how they lie."""
+    result: Tensor = _aten.empty.memory_format(size, dtype=dtype, device=device)
+    return result
+
+
+def _embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    norms = torch.linalg.vector_norm(weight, norm_type, 1, keepdim=True)
+    used = weight.new_zeros(weight.shape[:1], dtype=torch.bool)
+    used = used.index_fill(0, indices.reshape(-1), 1).unsqueeze(1)
+    return torch.where(used & (norms > max_norm), weight * (max_norm / (norms + 1e-7)), weight)
+
+
+def index_decompositions() -> dict[Any, Callable[..., Any]]:
+    """Operator → rule; a rule that returns NotImplemented leaves the call as it is."""
+    from torch._decomp import get_decompositions
+
+    by_torch = [_aten.as_strided_scatter.default, _aten.diagonal_scatter.default]
+    return {
+        **get_decompositions(by_torch),
+        _aten.embedding_renorm.default: _embedding_renorm,
+        _aten.empty_permuted.default: _empty,
+        _aten.empty_strided.default: _empty,
+        _aten.index_reduce.default: _index_mean,
+        _aten.masked_select.default: _masked_select,
+        _aten.put.default: _put,
+        _aten.resize.default: _resize,
+        _aten.scatter.reduce: _scatter_named,
+        _aten.scatter.value_reduce: _scatter_number,
+        _aten.scatter_reduce.two: _scatter_mean,
+        _aten.take.default: _take,
+    }

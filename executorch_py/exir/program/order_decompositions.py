@@ -1,0 +1,105 @@
+"""Order statistics written in terms of a stable sort: medians, the k-th value, the mode.
+
+Each rule follows eager torch, NaN rules included; where eager leaves open which of equal elements
+an index names, it is the first one (the last for `mode`). Knows nothing of graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_aten = torch.ops.aten
+Pair = tuple[Tensor, Tensor]
+
+
+def _sorted(x: Tensor, dim: int) -> Pair:
+    values, indices = _aten.sort.stable(x, stable=True, dim=dim)
+    return values, indices
+
+
+def _pick(ordered: Pair, at: Tensor, dim: int, keepdim: bool) -> Pair:
+    """The elements at positions `at`, which has size 1 along `dim`."""
+    values, indices = (_aten.gather.default(t, dim, at) for t in ordered)
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+def _with_dimension(rule: Callable[..., Pair]) -> Callable[..., Pair]:
+    """The rule, for tensors that may have no dimension: those count as one element."""
+
+    def wrapped(x: Tensor, *args: Any, **kwargs: Any) -> Pair:
+        if x.dim() > 0:
+            return rule(x, *args, **kwargs)
+        values, indices = rule(x.unsqueeze(0), *args, **kwargs)
+        return values.reshape([]), indices.reshape([])
+
+    return wrapped
+
+
+def _median_place(x: Tensor, dim: int, ignore_nan: bool) -> Tensor | int:
+    """Where the sorted lanes have their median: the lower of two, or the first NaN."""
+    n = x.shape[dim]
+    if not x.dtype.is_floating_point:
+        return (n - 1) // 2
+    numbers = torch.eq(x, x).sum(dim, keepdim=True)
+    if ignore_nan:
+        return torch.clamp(torch.div(numbers - 1, 2, rounding_mode="floor"), min=0)
+    return torch.where(numbers < n, numbers, (n - 1) // 2)
+
+
+def _median_of(ignore_nan: bool) -> Callable[..., Pair]:
+    @_with_dimension
+    def median(x: Tensor, dim: int, keepdim: bool = False) -> Pair:
+        place = _median_place(x, dim, ignore_nan)
+        if isinstance(place, Tensor):
+            return _pick(_sorted(x, dim), place, dim, keepdim)
+        return _kth(x, place, dim, keepdim)
+
+    return median
+
+
+def _median_of_all(ignore_nan: bool) -> Callable[[Tensor], Tensor]:
+    median = _median_of(ignore_nan)
+
+    def median_of_all(x: Tensor) -> Tensor:
+        return median(x.reshape(-1), 0)[0]
+
+    return median_of_all
+
+
+def _kth(x: Tensor, place: int, dim: int, keepdim: bool) -> Pair:
+    values, indices = (t.narrow(dim, place, 1) for t in _sorted(x, dim))
+    return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
+
+
+@_with_dimension
+def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Pair:
+    return _kth(x, k - 1, dim, keepdim)
+
+
+@_with_dimension
+def _mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Pair:
+    ordered = _sorted(x, dim)
+    lanes = ordered[0].movedim(dim, -1).contiguous()
+    if lanes.dtype == torch.bool:
+        lanes = lanes.to(torch.uint8)
+    end = torch.searchsorted(lanes, lanes, right=True)
+    best = (end - torch.searchsorted(lanes, lanes)).argmax(-1, keepdim=True)
+    # A NaN equals nothing, so that no boundary lies behind it; it then is the only one of its run.
+    last = torch.maximum(torch.gather(end, -1, best) - 1, best)
+    return _pick(ordered, last.movedim(-1, dim), dim, keepdim)
+
+
+def order_decompositions() -> dict[Any, Callable[..., Any]]:
+    """Operator → rule; the rules end in sorting, gathering and searching."""
+    return {
+        _aten.kthvalue.default: _kthvalue,
+        _aten.median.default: _median_of_all(ignore_nan=False),
+        _aten.median.dim: _median_of(ignore_nan=False),
+        _aten.mode.default: _mode,
+        _aten.nanmedian.default: _median_of_all(ignore_nan=True),
+        _aten.nanmedian.dim: _median_of(ignore_nan=True),
+    }

@@ -1,0 +1,181 @@
+"""Special functions and the operators on parts of numbers against eager torch in f64: types,
+layouts, shapes, poles, infinities, NaN, integers at their limits, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+from op_driver import OpError, Out, check_op, run_op
+from sample import REAL, laid_out
+
+A = torch.ops.aten
+INF, NAN = math.inf, math.nan
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+INTS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 1.5, -2.5, 30.0, -30.0, INF, -INF, NAN]
+
+
+def spread(low: float, high: float, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(7)
+    x = torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low
+    if dtype == torch.bool:
+        return x > (low + high) / 2
+    return (x.clamp(min=0) if dtype == torch.uint8 else x).to(dtype)
+
+
+def exact(op: Any, *args: Any) -> torch.Tensor:
+    """Eager's result in f64, rounded once to what eager would return."""
+    tensors = [a for a in args if isinstance(a, torch.Tensor)]
+    common = torch.result_type(*tensors) if len(tensors) == 2 else tensors[0].dtype
+    common = common if common.is_floating_point else torch.float32
+    wide = [a.to(common).double() if isinstance(a, torch.Tensor) else a for a in args]
+    result: torch.Tensor = op.overloadpacket(*wide).to(common)
+    return result
+
+
+# operator, range of the operand
+UNARY: list[tuple[Any, tuple[float, float]]] = [
+    (A.digamma.out, (-20, 20)),
+    (A.erfc.out, (-6, 6)),
+    (A.erfinv.out, (-1, 1)),
+    (A.i0.out, (-20, 20)),
+    (A.lgamma.out, (-20, 40)),
+    (A.special_erfcx.out, (-4, 40)),
+    (A.special_i0e.out, (-40, 40)),
+    (A.special_i1.out, (-20, 20)),
+    (A.special_i1e.out, (-40, 40)),
+    (A.special_log_ndtr.out, (-20, 8)),
+    (A.special_ndtri.out, (0, 1)),
+]
+
+
+@pytest.mark.parametrize(("op", "bounds"), UNARY, ids=lambda v: str(v) if callable(v) else "")
+def test_a_function_of_one_number_equals_its_f64_value(
+    op: Any, bounds: tuple[float, float]
+) -> None:
+    for dtype in REAL:
+        x = spread(*bounds, (3, 5, 7), dtype)
+        check_op(op, x, expected=exact(op, x), scale=2)
+    for dtype in FLOATS:
+        x = torch.tensor(SPECIAL, dtype=dtype)
+        check_op(op, x, expected=exact(op, x), scale=2)
+    for shape in ((), (2, 0, 3), (20_001,)):
+        x = spread(*bounds, shape, torch.float32)
+        check_op(op, x, expected=exact(op, x), scale=2)
+    x = laid_out(spread(*bounds, (2, 3, 4, 5), torch.float32), [0, 2, 3, 1])
+    check_op(op, x, expected=exact(op, x), out_order=[0, 1, 2, 3])
+
+
+@pytest.mark.parametrize(("op", "bounds"), UNARY, ids=lambda v: str(v) if callable(v) else "")
+def test_f32_errs_by_few_units_in_the_last_place(op: Any, bounds: tuple[float, float]) -> None:
+    x = spread(*bounds, (20_000,), torch.float32)
+    (y,) = run_op(f"{op._schema.name}.out", x, out=[Out(torch.float32, (20_000,))])
+    want = op.overloadpacket(x.double())
+    rounded = want.float()
+    units = (y.double() - want).abs() / (
+        torch.nextafter(rounded.abs(), torch.tensor(INF)) - rounded.abs()
+    )
+    # Where the function crosses 0 its own terms err; one in 10^11 of them is allowed.
+    off = (units > 1.0) & ((y.double() - want).abs() > 1e-10)
+    assert not off.any(), (x[off][:3], y[off][:3], want[off][:3])
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 8])
+def test_polygamma_of_every_order(n: int) -> None:
+    for dtype in FLOATS:
+        x = spread(0.1, 12, (3, 5), dtype)
+        check_op(A.polygamma.out, n, x, expected=exact(A.polygamma.out, n, x), scale=2)
+    check_op(A.polygamma.out, n, torch.tensor(SPECIAL[2:10:2], dtype=torch.float64))
+    check_op(A.polygamma.out, n, torch.arange(1, 9))
+
+
+def test_incomplete_gamma_functions_equal_their_f64_values() -> None:
+    a, x = spread(0, 30, (40, 1), torch.float64), spread(0, 50, (30,), torch.float64)
+    ends = torch.tensor([0.0, 0.5, 1.0, 7.0, -1.0, INF, NAN], dtype=torch.float64)
+    for op, dtype in itertools.product((A.igamma.out, A.igammac.out), FLOATS):
+        left, right = a.to(dtype), x.to(dtype)
+        check_op(op, left, right, expected=exact(op, left, right), scale=2)
+        left, right = ends.to(dtype)[:, None], ends.to(dtype)
+        check_op(op, left, right, expected=exact(op, left, right), scale=2)
+    big = torch.tensor([150.0, 900.0, 5000.0], dtype=torch.float64)
+    check_op(A.igamma.out, big, big * 1.01)
+    check_op(A.igammac.out, big, big * 0.99)
+
+
+def test_zeta_equals_its_f64_value() -> None:
+    s, q = spread(1, 30, (40, 1), torch.float64), spread(0, 20, (30,), torch.float64)
+    for dtype in (torch.float32, torch.float64):
+        left, right = s.to(dtype), q.to(dtype)
+        want = exact(A.special_zeta.out, left, right)
+        check_op(A.special_zeta.out, left, right, expected=want, scale=2)
+    whole = torch.arange(0.0, 6.0, dtype=torch.float64)[:, None]
+    shifts = torch.tensor([-2.5, -1.0, -0.5, 0.0, 2.0], dtype=torch.float64)
+    check_op(A.special_zeta.out, whole, shifts)
+    check_op(A.special_zeta.other_scalar_out, s.float(), 2.5, scale=2)
+    check_op(A.special_zeta.self_scalar_out, 3, q.float(), scale=2)
+    check_op(A.special_zeta.out, torch.arange(2, 5), torch.arange(1, 4), scale=2)
+
+
+# ---- parts of numbers
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=str)
+def test_signs_are_eagers(dtype: torch.dtype) -> None:
+    values = torch.tensor(SPECIAL, dtype=torch.float64)
+    if not dtype.is_floating_point:
+        values = torch.tensor([0.0, 1.0, 2.0, 100.0, -1.0, -100.0])[
+            : 4 if dtype.itemsize == 1 else 6
+        ]
+    x = values.to(dtype)
+    x = x if not dtype.is_floating_point else torch.cat([x, -x])  # a NaN of either sign
+    check_op(A.signbit.out, x)
+    check_op(A.signbit.out, x.reshape(1, -1, 1))
+    for other in (torch.float16, torch.float32, torch.float64, torch.int32):
+        check_op(A.copysign.out, x[:, None], torch.tensor([1, -1, 0]).to(other))
+    for number in (2, -2.5, -0.0):
+        check_op(A.copysign.Scalar_out, x, number)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_fractions_neighbours_and_lengths_are_eagers(dtype: torch.dtype) -> None:
+    tiny = torch.finfo(dtype).smallest_normal
+    values = [*SPECIAL, tiny, -tiny, tiny / 4, torch.finfo(dtype).max, 3.25, -1e-3]
+    x = torch.tensor(values, dtype=torch.float64).to(dtype)
+    check_op(A.frexp.Tensor_out, x)
+    check_op(A.frexp.Tensor_out, spread(-9, 9, (3, 0, 2), dtype))
+    check_op(A.frexp.Tensor_out, laid_out(spread(-9, 9, (2, 3, 4), dtype), [2, 0, 1]))
+    check_op(A.nextafter.out, x[:, None], x)
+    wanted = exact(A.hypot.out, x[:, None].expand(-1, x.numel()), x.expand(x.numel(), -1))
+    check_op(A.hypot.out, x[:, None], x, expected=wanted)
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(INTS, INTS)), ids=str)
+def test_common_divisors_and_multiples_are_eagers(a: torch.dtype, b: torch.dtype) -> None:
+    x, y = spread(-60, 60, (4, 1, 5), a), spread(-30, 30, (3, 5), b)
+    check_op(A.gcd.out, x, y)
+    if torch.promote_types(a, b).itemsize > 1:  # else products overflow, which eager leaves open
+        check_op(A.lcm.out, x, y)
+    least = torch.tensor([torch.iinfo(a).min, 0, 12], dtype=a)
+    check_op(A.gcd.out, least, torch.zeros(3, dtype=a))
+
+
+def test_wrong_arguments_are_refused_with_words() -> None:
+    whole = torch.arange(3)
+    with pytest.raises(OpError, match="not defined for dtype i64"):
+        run_op("aten::hypot.out", whole, whole, out=[Out(torch.int64, (3,))])
+    with pytest.raises(OpError, match="not defined for dtype i64"):
+        run_op("aten::igamma.out", whole, whole, out=[Out(torch.int64, (3,))])
+    with pytest.raises(OpError, match="not defined for dtype f32"):
+        run_op("aten::gcd.out", torch.ones(3), torch.ones(3), out=[Out(torch.float32, (3,))])
+    with pytest.raises(OpError, match="gives i32 exponents, got f32 and i64"):
+        outs = [Out(torch.float32, (3,)), Out(torch.int64, (3,))]
+        run_op("aten::frexp.Tensor_out", torch.ones(3), out=outs)
+    with pytest.raises(OpError, match="n is -1"):
+        run_op("aten::polygamma.out", -1, torch.ones(3), out=[Out(torch.float32, (3,))])
+    with pytest.raises(OpError, match="do not broadcast"):
+        out = [Out(torch.float16, (3,))]
+        run_op("aten::nextafter.out", torch.ones(3).half(), torch.ones(2).half(), out=out)

@@ -1,39 +1,113 @@
 // Tests of measuring and loading: memory in every size, external data, delegates, sources by
 // callback, what is missing.
+#define _POSIX_C_SOURCE 200809L
 #include "rig.h"
 
-static const char *const golden[] = {"add_mul.pte", "cond.pte",  "map.pte",     "dynamic_view.pte",
-                                     "mutable.pte", "lists.pte", "scalars.pte", "unplanned.pte"};
-#define N_GOLDEN (sizeof golden / sizeof golden[0])
+// ---- Memory in every size
 
-static et_status load_with(rig *r, et_span method_memory, size_t planned_bytes) {
-  et_span planned[1] = {{rig_claim(r, planned_bytes), planned_bytes}};
-  const et_method_memory memory = {.method = method_memory, .planned = planned, .n_planned = 1};
-  return et_method_load(&r->program, "forward", &r->config, &memory, &r->method, &r->err);
+typedef struct exact_memory {
+  et_span method, scratch, planned[4];
+} exact_memory;
+
+static et_status load_into(rig *r, const char *name, const exact_memory *m) {
+  const et_method_memory memory = {.method = m->method,
+                                   .scratch = m->scratch,
+                                   .planned = m->planned,
+                                   .n_planned = r->needs.n_planned};
+  return et_method_load(&r->program, name, &r->config, &memory, &r->method, &r->err);
 }
 
-static void too_little_method_memory_is_refused_at_every_size(void) {
-  for (size_t f = 0; f < N_GOLDEN; f++) {
+// Exactly `bytes` bytes of rubbish, so that a sanitizer sees one too many.
+static et_span exactly(size_t bytes) {
+  et_span span = {NULL, bytes};
+  if (bytes > 0 && posix_memalign(&span.data, ET_MEMORY_ALIGN, bytes) != 0) abort();
+  if (bytes > 0) memset(span.data, 0xa5, bytes);
+  return span;
+}
+
+// Lets one piece of memory have 0, 1, 2 … bytes, until the method loads.
+static void sweep(rig *r, const char *name, exact_memory *m, et_span *piece) {
+  const et_span enough = *piece;
+  for (size_t n = 0; n <= enough.size; n++) {
+    *piece = exactly(n);
+    const et_status status = load_into(r, name, m);
+    EXPECT(status == (n < enough.size ? ET_OUT_OF_MEMORY : ET_OK));
+    EXPECT((status == ET_OK) == (r->method != NULL));
+    et_method_close(r->method);
+    r->method = NULL;
+    free(piece->data);
+  }
+  *piece = enough;
+}
+
+static void sweep_method(rig *r, const char *name) {
+  EXPECT(et_method_measure(&r->program, name, &r->config, &r->needs, &r->err) == ET_OK);
+  exact_memory m = {exactly(r->needs.method_bytes), exactly(r->needs.scratch_bytes), {{0}}};
+  EXPECT(r->needs.n_planned <= 4);
+  for (size_t i = 0; i < r->needs.n_planned; i++) {
+    size_t bytes;
+    EXPECT(et_program_planned_bytes(&r->program, name, i, &bytes, &r->err) == ET_OK);
+    m.planned[i] = exactly(bytes);
+  }
+  sweep(r, name, &m, &m.method);
+  if (r->needs.scratch_bytes > 0) sweep(r, name, &m, &m.scratch);
+  for (size_t i = 0; i < r->needs.n_planned; i++) sweep(r, name, &m, &m.planned[i]);
+  free(m.method.data);
+  free(m.scratch.data);
+  for (size_t i = 0; i < r->needs.n_planned; i++) free(m.planned[i].data);
+}
+
+// An addition that wants both kinds of memory.
+static et_status prepare_greedy(et_prepare_ctx *ctx, et_value *const *args) {
+  (void)args;
+  ctx->scratch_bytes = 100;
+  ctx->state = et_prepare_alloc(ctx, 40, 64);
+  return et_prepare_status(ctx);
+}
+
+static et_status run_greedy(et_kernel_ctx *ctx, et_value *const *args) {
+  (void)args;
+  memset(ctx->state, 0, 40);
+  memset(ctx->scratch, 0, 100);
+  return ctx->scratch_bytes >= 100 ? ET_OK : ET_INTERNAL;
+}
+
+static const et_op greedy_ops[] = {
+    {.name = "aten::add.out", .run = run_greedy, .prepare = prepare_greedy, .n_args = 5}};
+static const et_op_table greedy = {greedy_ops, 1, &et_ops_portable};
+
+static void too_little_memory_is_refused_at_every_size(void) {
+  static const char *const golden[] = {
+      "add_mul.pte", "cond.pte",    "map.pte",     "dynamic_view.pte", "mutable.pte",
+      "lists.pte",   "scalars.pte", "methods.pte", "unplanned.pte",    "external.pte"};
+  rig d = rig_read("external.ptd");
+  et_data_map map;
+  const et_source source = et_source_from_memory(d.bytes, d.size);
+  const et_data_map *maps[] = {&map};
+  EXPECT(et_data_map_open(&map, &source, &d.err) == ET_OK);
+  for (size_t f = 0; f < sizeof golden / sizeof golden[0]; f++) {
     rig r = rig_read(golden[f]);
-    EXPECT(rig_start(&r, "forward"));
-    et_method_close(r.method);
-    r.method = NULL;
-    const et_span planned[1] = {{r.blocks[1], (size_t)1 << 20}};  // the size was checked above
-    for (size_t n = 0; n <= r.needs.method_bytes; n++) {
-      uint8_t *exact = n == 0 ? NULL : aligned_alloc(ET_MEMORY_ALIGN, (n + 63) & ~(size_t)63);
-      // The last n bytes of the block, moved to its end where that keeps the alignment: an overrun
-      // is seen.
-      const et_method_memory memory = {
-          .method = {exact, n}, .planned = planned, .n_planned = r.needs.n_planned};
-      const et_status status =
-          et_method_load(&r.program, "forward", &r.config, &memory, &r.method, &r.err);
-      et_method_close(r.method);
-      r.method = NULL;
-      free(exact);
-      EXPECT(status == (n < r.needs.method_bytes ? ET_OUT_OF_MEMORY : ET_OK));
-    }
+    r.config.data_maps = maps;
+    r.config.n_data_maps = 1;
+    if (f == 0) r.config.ops = &greedy;
+    EXPECT(rig_open(&r) == ET_OK);
+    for (size_t k = 0; k < et_program_method_count(&r.program); k++)
+      sweep_method(&r, et_program_method_name(&r.program, k));
     rig_end(&r);
   }
+  et_data_map_close(&map);
+  rig_end(&d);
+}
+
+static void an_operator_gets_the_memory_it_asked_for(void) {
+  rig r = rig_read("add_mul.pte");
+  r.config.ops = &greedy;
+  float x[6] = {0};
+  const int32_t shape[] = {2, 3};
+  EXPECT(rig_start(&r, "forward") && r.needs.scratch_bytes == 100);
+  EXPECT(rig_set(&r, 0, x, ET_F32, 2, shape) == ET_OK);
+  EXPECT(et_method_execute(r.method, &r.err) == ET_OK);
+  rig_end(&r);
 }
 
 static void planned_memory_is_checked(void) {
@@ -41,16 +115,15 @@ static void planned_memory_is_checked(void) {
   EXPECT(rig_start(&r, "forward"));
   et_method_close(r.method);
   r.method = NULL;
-  const et_span room = {rig_claim(&r, r.needs.method_bytes), r.needs.method_bytes};
-  EXPECT(load_with(&r, room, 16) == ET_OUT_OF_MEMORY);
+  exact_memory m = {.method = {rig_claim(&r, r.needs.method_bytes), r.needs.method_bytes},
+                    .planned = {{rig_claim(&r, 16), 16}}};
+  EXPECT(load_into(&r, "forward", &m) == ET_OUT_OF_MEMORY);
   EXPECT_ERROR(&r.err, ET_OUT_OF_MEMORY, "planned buffer 0 has 16 bytes");
-  const et_method_memory none = {.method = room};
+  const et_method_memory none = {.method = m.method};
   EXPECT(et_method_load(&r.program, "forward", &r.config, &none, &r.method, &r.err) ==
          ET_INVALID_ARGUMENT);
-  const et_span odd = {(uint8_t *)rig_claim(&r, 4096) + 8, 4000};
-  const et_method_memory misaligned = {.method = room, .planned = &odd, .n_planned = 1};
-  EXPECT(et_method_load(&r.program, "forward", &r.config, &misaligned, &r.method, &r.err) ==
-         ET_INVALID_ARGUMENT);
+  m.planned[0] = (et_span){(uint8_t *)rig_claim(&r, 4096) + 8, 4000};
+  EXPECT(load_into(&r, "forward", &m) == ET_INVALID_ARGUMENT);
   EXPECT_ERROR(&r.err, ET_INVALID_ARGUMENT, "multiple of 16");
   rig_end(&r);
 }
@@ -210,7 +283,8 @@ static void facts_are_read_without_loading(void) {
 }
 
 static const et_test tests[] = {
-    ET_CASE(too_little_method_memory_is_refused_at_every_size),
+    ET_CASE(too_little_memory_is_refused_at_every_size),
+    ET_CASE(an_operator_gets_the_memory_it_asked_for),
     ET_CASE(planned_memory_is_checked),
     ET_CASE(everything_that_is_missing_is_named_at_once),
     ET_CASE(an_unknown_backend_is_named_with_the_known_ones),

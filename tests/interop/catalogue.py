@@ -7,6 +7,7 @@ numbers.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -465,6 +466,18 @@ def _torchvision(name: str, **kwargs: Any) -> Callable[[], nn.Module]:
     return build
 
 
+def _quantized(
+    build: Callable[[], nn.Module], *shape: int, **settings: Any
+) -> Callable[[], nn.Module]:
+    @functools.cache
+    def convert() -> nn.Module:
+        from models.quantized import quantized
+
+        return Lambda(quantized(build(), (torch.randn(shape),), **settings))
+
+    return convert
+
+
 def _transformers(name: str) -> Callable[[], nn.Module]:
     def build() -> nn.Module:
         from models.transformer_models import SUBJECTS
@@ -625,6 +638,17 @@ MODELS = [
 ]
 
 
+def _per_token(x: torch.Tensor) -> torch.Tensor:
+    from importlib import import_module
+
+    import_module("torch.ao.quantization.fx._decomposed")
+    library, limits = torch.ops.quantized_decomposed, (-128, 127, torch.int8)
+    scales, zeros = library.choose_qparams_per_token_asymmetric(x, torch.int8)
+    codes = library.quantize_per_token(x, scales, zeros, *limits)
+    result: torch.Tensor = library.dequantize_per_token(codes, scales, zeros, *limits, x.dtype)
+    return result
+
+
 def _counted(x: torch.Tensor, n: torch.Tensor) -> Any:
     return while_loop(lambda i, x: i < n, lambda i, x: (i + 1, x * 1.5), (torch.tensor(0), x))
 
@@ -639,6 +663,50 @@ def _first_rows(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
     torch._check(k <= 5)
     return x[:k] * 2
 
+
+QUANTIZED = [
+    Case(
+        "quantized_cnn",
+        _quantized(
+            SmallCnn,
+            2,
+            3,
+            16,
+            16,
+            is_per_channel=True,
+            dynamic_shapes=({0: torch.export.Dim("n", min=2, max=8)},),
+        ),
+        lambda: (torch.randn(3, 3, 16, 16),),
+        dynamic_shapes=lambda: (({0: torch.export.Dim("n", min=2, max=8)},),),
+        more=lambda: [(torch.randn(n, 3, 16, 16),) for n in (2, 8)],
+        from_library=True,
+    ),
+    Case(
+        "quantized_linear_dynamic",
+        _quantized(
+            lambda: nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)),
+            3,
+            16,
+            is_per_channel=True,
+            is_dynamic=True,
+        ),
+        lambda: (torch.randn(3, 16),),
+        from_library=True,
+    ),
+    Case(
+        "quantized_per_token",
+        lambda: Lambda(_per_token),
+        lambda: (torch.randn(2, 3, 16),),
+        from_library=True,
+    ),
+    Case(
+        "quantized_mobilenet_v2",
+        _quantized(_vision("mobilenet_v2"), 1, 3, 64, 64, is_per_channel=True),
+        lambda: (torch.randn(1, 3, 64, 64),),
+        from_library=True,
+        tolerance=(0.0, 4e-3),  # two steps of the last scale: convolutions differ in the last bit
+    ),
+]
 
 BY_DATA = [
     Case(
@@ -687,5 +755,6 @@ CASES = {
     + INDEXING
     + STRUCTURES
     + MODELS
+    + QUANTIZED
     + BY_DATA
 }

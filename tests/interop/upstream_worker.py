@@ -21,6 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # models
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # catalogue
 
+import executorch.kernels.quantized  # noqa: F401  # its operators, for torch and for the runtime
 import torch
 from catalogue import CASES, Case
 from torch.utils import _pytree as pytree

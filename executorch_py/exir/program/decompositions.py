@@ -14,14 +14,14 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram, default_decompositions
 
+from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.program.random_decompositions import random_decompositions
 
 
 def quantization_primitives() -> list[Any]:
     """Operators that carry quantization through export; decomposing one would lose it."""
-    import torch.ao.quantization.fx._decomposed
-
+    register_quantized_ops()
     library = torch.ops.quantized_decomposed
     kept = [
         library.dequantize_per_channel.default,

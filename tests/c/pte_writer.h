@@ -102,6 +102,7 @@ static inline void w_copies(writer *w, size_t vector, size_t from, size_t n, siz
 typedef struct made_value {
   unsigned code;            // PTE_INT …
   int64_t number;           // of Int and Bool
+  double real;              // of Double
   const char *text;         // of String; of a tensor: its name
   const int32_t *items;     // of a list; sizes of a tensor
   size_t n;                 // of items
@@ -127,7 +128,10 @@ typedef struct made_chain {
 
 typedef struct made_delegate {
   const char *id;
-  uint32_t segment;
+  uint32_t segment;  // or, when is_inline, the number among the program's inline payloads
+  bool is_inline;
+  const char *const *specs;  // key, value, key, value …
+  size_t n_specs;
 } made_delegate;
 
 typedef struct made_plan {
@@ -145,6 +149,7 @@ typedef struct made_plan {
   size_t n_delegates;
   int64_t memories[4];  // after the reserved one
   size_t n_memories;
+  uint8_t device;  // of all of them
 } made_plan;
 
 typedef struct made_segment {
@@ -162,6 +167,8 @@ typedef struct made_program {
   uint32_t constant_segment, mutable_segment;
   uint64_t constants[4], initials[4];  // offsets after the placeholder
   size_t n_constants, n_initials;
+  const made_segment *buffers, *payloads;  // constants and payloads among the tables, as old files
+  size_t n_buffers, n_payloads;            // have them
 } made_program;
 
 static inline void w_tensor(writer *w, size_t table, const made_value *v) {
@@ -197,11 +204,15 @@ static inline uint32_t w_value_slots(const made_value *v) {
 }
 
 static inline size_t w_list(writer *w, const made_value *v) {
-  if (v->code != PTE_INT_LIST) return w_vector(w, v->items, v->n, 4);
-  const size_t at = w_vector(w, NULL, v->n, 8);
+  const size_t element = v->code == PTE_BOOL_LIST                                ? 1
+                         : v->code == PTE_INT_LIST || v->code == PTE_DOUBLE_LIST ? 8
+                                                                                 : 4;
+  const size_t at = w_vector(w, NULL, v->n, element);
   for (size_t i = 0; i < v->n; i++) {
     const int64_t item = v->items[i];
-    memcpy(w->bytes + at + 4 + 8 * i, &item, 8);
+    const double number = (double)item;
+    memcpy(w->bytes + at + 4 + element * i,
+           v->code == PTE_DOUBLE_LIST ? (const void *)&number : (const void *)&item, element);
   }
   return at;
 }
@@ -211,7 +222,10 @@ static inline size_t w_value(writer *w, const made_value *v) {
   const size_t table = w_table(w, w_value_slots(v));
   w_set(w, entry, PTE_UNION_CODE, v->code);
   w_link(w, entry, PTE_UNION_TABLE, table);
+  uint64_t bits;
+  memcpy(&bits, &v->real, 8);
   if (v->code == PTE_INT || v->code == PTE_BOOL) w_set(w, table, 0, (uint64_t)v->number);
+  if (v->code == PTE_DOUBLE) w_set(w, table, 0, bits);
   if (v->code == PTE_TENSOR) w_tensor(w, table, v);
   if (v->code == PTE_STRING) w_link(w, table, 0, w_text(w, v->text));
   if (v->code > PTE_STRING) w_link(w, table, 0, w_list(w, v));
@@ -234,9 +248,25 @@ static inline size_t w_instruction(writer *w, const made_instruction *in) {
   return entry;
 }
 
+static inline size_t w_delegate(writer *w, const made_delegate *d) {
+  const size_t delegate = w_table(w, d->n_specs > 0 ? 7 : 3), processed = w_table(w, 3);
+  w_set(w, processed, PTE_PROCESSED_LOCATION, d->is_inline ? 0 : PTE_PROCESSED_SEGMENT);
+  w_set(w, processed, PTE_PROCESSED_INDEX, d->segment);
+  w_link(w, delegate, PTE_DELEGATE_PROCESSED, processed);
+  w_link(w, delegate, PTE_DELEGATE_ID, w_text(w, d->id));
+  if (d->n_specs == 0) return delegate;
+  const size_t specs = w_tables(w, PTE_DELEGATE_SPECS, delegate, d->n_specs);
+  for (size_t k = 0; k < d->n_specs; k++) {
+    const size_t spec = w_child(w, specs, k, w_table(w, d->specs[2 * k] == NULL ? 2 : 3));
+    if (d->specs[2 * k] != NULL) w_link(w, spec, PTE_SPEC_KEY, w_text(w, d->specs[2 * k]));
+    w_link(w, spec, PTE_SPEC_VALUE, w_text(w, d->specs[2 * k + 1]));
+  }
+  return delegate;
+}
+
 static inline size_t w_plan(writer *w, const made_plan *p) {
   size_t last = 0;
-  const size_t table = w_table(w, 0x1fd);  // all but the container and the devices
+  const size_t table = w_table(w, p->device == 0 ? 0x1fd : 0x3fd);  // all but the container
   w_link(w, table, PTE_PLAN_NAME, w_text(w, p->name));
   const size_t values = w_tables(w, PTE_PLAN_VALUES, table, p->n_values + p->n_value_copies);
   for (size_t i = 0; i < p->n_values; i++) last = w_child(w, values, i, w_value(w, &p->values[i]));
@@ -264,17 +294,25 @@ static inline size_t w_plan(writer *w, const made_plan *p) {
   w_copies(w, operators, p->n_operators, p->n_operator_copies, last);
   const size_t delegates = w_tables(w, PTE_PLAN_DELEGATES, table, p->n_delegates);
   for (size_t i = 0; i < p->n_delegates; i++) {
-    const size_t delegate = w_table(w, 3), processed = w_table(w, 3);
-    w_link_at(w, w_member(delegates, i), delegate);
-    w_set(w, processed, PTE_PROCESSED_LOCATION, PTE_PROCESSED_SEGMENT);
-    w_set(w, processed, PTE_PROCESSED_INDEX, p->delegates[i].segment);
-    w_link(w, delegate, PTE_DELEGATE_PROCESSED, processed);
-    w_link(w, delegate, PTE_DELEGATE_ID, w_text(w, p->delegates[i].id));
+    w_link_at(w, w_member(delegates, i), w_delegate(w, &p->delegates[i]));
   }
   int64_t sizes[5] = {0};
   memcpy(sizes + 1, p->memories, sizeof p->memories);
   w_link(w, table, PTE_PLAN_BUFFER_SIZES, w_vector(w, sizes, 1 + p->n_memories, 8));
+  if (p->device == 0) return table;
+  const size_t devices = w_tables(w, PTE_PLAN_BUFFER_DEVICES, table, 1);
+  w_set(w, w_child(w, devices, 0, w_table(w, 7)), PTE_BUFFER_DEVICE_TYPE, p->device);
   return table;
+}
+
+// A vector of tables with bytes in them.
+static inline void w_bytes(writer *w, size_t root, unsigned slot, const made_segment *parts,
+                           size_t n) {
+  const size_t list = w_tables(w, slot, root, n);
+  for (size_t i = 0; i < n; i++) {
+    const size_t part = w_child(w, list, i, w_table(w, 1));
+    w_link(w, part, PTE_BYTES_DATA, w_vector(w, parts[i].data, parts[i].size, 1));
+  }
 }
 
 static inline size_t w_offsets(writer *w, uint32_t segment, const uint64_t *offsets, size_t n) {
@@ -343,14 +381,18 @@ static inline uint8_t *make_program(const made_program *p, size_t *size) {
   (void)w_claim(&w, 64);
   const size_t root =
       w_table(&w, 1u << PTE_PROGRAM_PLANS | 1u << PTE_PROGRAM_SEGMENTS |
-                      1u << PTE_PROGRAM_CONSTANT_SEGMENT | 1u << PTE_PROGRAM_NAMED_DATA |
-                      1u << PTE_PROGRAM_MUTABLE_SEGMENTS);
+                      (p->n_buffers == 0 ? 1u << PTE_PROGRAM_CONSTANT_SEGMENT : 0) |
+                      1u << PTE_PROGRAM_NAMED_DATA | 1u << PTE_PROGRAM_MUTABLE_SEGMENTS |
+                      1u << PTE_PROGRAM_CONSTANT_BUFFER | 1u << PTE_PROGRAM_INLINE_DELEGATES);
   const size_t plans = w_tables(&w, PTE_PROGRAM_PLANS, root, p->n_plans);
   for (size_t i = 0; i < p->n_plans; i++)
     w_link_at(&w, w_member(plans, i), w_plan(&w, &p->plans[i]));
   w_segments(&w, root, PTE_PROGRAM_SEGMENTS, PTE_PROGRAM_NAMED_DATA, p->segments, p->n_segments);
-  w_link(&w, root, PTE_PROGRAM_CONSTANT_SEGMENT,
-         w_offsets(&w, p->constant_segment, p->constants, p->n_constants));
+  w_bytes(&w, root, PTE_PROGRAM_CONSTANT_BUFFER, p->buffers, p->n_buffers);
+  w_bytes(&w, root, PTE_PROGRAM_INLINE_DELEGATES, p->payloads, p->n_payloads);
+  if (p->n_buffers == 0)
+    w_link(&w, root, PTE_PROGRAM_CONSTANT_SEGMENT,
+           w_offsets(&w, p->constant_segment, p->constants, p->n_constants));
   const size_t initials = w_tables(&w, PTE_PROGRAM_MUTABLE_SEGMENTS, root, p->n_initials > 0);
   if (p->n_initials > 0)
     w_link_at(&w, w_member(initials, 0),

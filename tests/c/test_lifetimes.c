@@ -143,7 +143,8 @@ static uint8_t *make_all(size_t *size) {
       {.kind = PTE_DELEGATE_CALL, .a = 1, .args = {Y, Y}, .n_args = 2},
   };
   static const char *const operators[] = {"aten::add", "out"};
-  static const made_delegate delegates[] = {{"Probe", SEG_PAYLOAD}, {"Probe", SEG_PAYLOAD}};
+  static const made_delegate delegates[] = {{.id = "Probe", .segment = SEG_PAYLOAD},
+                                            {.id = "Probe", .segment = SEG_PAYLOAD}};
   static const made_chain chain = {code, 6, 0};
   static const made_plan plan = {.name = "forward",
                                  .values = values,

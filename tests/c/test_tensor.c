@@ -95,6 +95,18 @@ static void an_arena_gives_what_it_counted_and_not_a_byte_more(void) {
   EXPECT_ERROR(&err, ET_OUT_OF_MEMORY, "32 bytes given, at least 33 needed");
 }
 
+static void sizes_that_overflow_are_refused_even_when_only_counted(void) {
+  for (int k = 0; k < 3; k++) {
+    et_arena counting = eti_arena_counting();
+    EXPECT(eti_arena_claim(&counting, 1, 100, 1) == NULL && !counting.failed);
+    EXPECT(eti_arena_claim(&counting, k == 0 ? SIZE_MAX / 2 : 1, k == 1 ? SIZE_MAX - 99 : 3,
+                           k == 2 ? (size_t)1 << (8 * sizeof(size_t) - 1) : 1) == NULL);
+    EXPECT(counting.failed == (k < 2));
+    EXPECT(eti_arena_claim(&counting, 1, SIZE_MAX - 64, 64) == NULL && counting.failed);
+    EXPECT(eti_arena_status(&counting, NULL) == ET_OUT_OF_MEMORY);
+  }
+}
+
 static void a_base_off_the_alignment_loses_its_first_bytes(void) {
   _Alignas(64) uint8_t bytes[256];
   et_arena arena = eti_arena_over((et_span){bytes + 1, 255});
@@ -184,6 +196,7 @@ static const et_test tests[] = {
     ET_CASE(a_rank_and_a_static_shape_never_change),
     ET_CASE(dim_orders_are_compared_without_dimensions_of_one),
     ET_CASE(an_arena_gives_what_it_counted_and_not_a_byte_more),
+    ET_CASE(sizes_that_overflow_are_refused_even_when_only_counted),
     ET_CASE(a_base_off_the_alignment_loses_its_first_bytes),
     ET_CASE(claims_that_overflow_fail),
     ET_CASE(operators_are_found_in_the_first_table_that_has_them),

@@ -746,6 +746,19 @@ BY_DATA = [
     ),
 ]
 
+
+def _parts(x: torch.Tensor) -> Any:
+    """Parts along the outermost dimension, which share the memory of the whole."""
+    q, k, v = x.sin().view(2, 8, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+    y = ((q @ k.transpose(-1, -2)).softmax(-1) @ v).flatten(0, 1)
+    a, b = y.split([1, 3])
+    return y[1:3] + y[-1], y.view(8, 16)[5].exp(), y[2][4:], a.relu(), b.view(3, 32)
+
+
+SHARED_MEMORY = [
+    op("parts_of_tensors", _parts, (2, 8, 24)),
+]
+
 CASES = {
     case.name: case
     for case in ELEMENTWISE
@@ -757,4 +770,5 @@ CASES = {
     + MODELS
     + QUANTIZED
     + BY_DATA
+    + SHARED_MEMORY
 }

@@ -264,6 +264,11 @@ class MethodEmitter:
             return known
         base = self.require_tensor(self.resolve(base_arg))
         shared = self._view_of_static(spec, self.require_tensor_value(base))
+        if shared is None and spec.storage_base_offset:
+            raise InternalError(
+                f"a view starts {spec.storage_base_offset} bytes into a tensor without planned "
+                "memory; plan its base, or set share_windows=False"
+            )
         ref = self.values.fresh(shared or tensor_value(spec))
         self.values.bind_spec(spec, ref)
         if shared is None:
@@ -281,7 +286,8 @@ class MethodEmitter:
             moved = allocation_at(place.memory_id, place.memory_offset + offset)
             return tensor_value(spec, allocation_info=moved)
         external = base.extra_tensor_info is not None
-        if base.data_buffer_idx and not external and offset == 0:
+        row_major = list(base.dim_order) == list(range(len(base.sizes)))
+        if base.data_buffer_idx and not external and offset == 0 and row_major:
             return tensor_value(spec, data_buffer_idx=base.data_buffer_idx)
         return None
 

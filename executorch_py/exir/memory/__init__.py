@@ -1,5 +1,5 @@
-"""Markers of memory in a lowered graph: `alloc` reserves a tensor, `view` reuses one, `free` ends
-one.
+"""Markers of memory in a lowered graph: `alloc` reserves a tensor, `view` reuses one, `concat` is
+made of several, `free` ends one.
 
 They are targets of graph nodes and are never executed on a device; called eagerly they behave like
 what they stand for, so that a lowered graph can still be interpreted. The planner is in the modules
@@ -27,9 +27,21 @@ def free(spec: Any) -> None:
     """End of life of a tensor whose size no plan could bound."""
 
 
-def view(base: torch.Tensor, size: list[int]) -> torch.Tensor:
-    """The memory of `base` under another shape."""
-    return base.view(size)
+def view(
+    base: torch.Tensor,
+    size: list[int],
+    start: int | None = None,
+    stride: list[int] | None = None,
+) -> torch.Tensor:
+    """The memory of `base` under another shape: all of it, or the part from element `start` on."""
+    if start is None or stride is None:
+        return base.view(size)
+    return base.as_strided(size, stride, int(base.storage_offset()) + start)
 
 
-__all__ = ["alloc", "free", "view"]
+def concat(parts: list[torch.Tensor], dim: int) -> torch.Tensor:
+    """Parts that were computed one after another in the memory of the whole."""
+    return torch.cat(parts, dim)
+
+
+__all__ = ["alloc", "concat", "free", "view"]

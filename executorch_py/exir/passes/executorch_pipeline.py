@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch.export import ExportedProgram
 
+from executorch_py.exir.ir.tensor_spec import ALIGNMENT
 from executorch_py.exir.passes.constant_prop_pass import constant_prop_pass
 from executorch_py.exir.passes.elide_write_back import ElideWriteBackPass
 from executorch_py.exir.passes.fold_body_constants import fold_body_constants
@@ -21,6 +22,7 @@ from executorch_py.exir.passes.fuse_batch_norm import fuse_batch_norm
 from executorch_py.exir.passes.init_mutable_pass import skip_large_zero_states
 from executorch_py.exir.passes.insert_write_back_for_buffers_pass import write_back_buffers
 from executorch_py.exir.passes.legalize_portable_dim_order_pass import LegalizePortableDimOrderPass
+from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from executorch_py.exir.passes.normalize_view_copy_base_pass import (
     CanonicalizeReshapesPass,
     NormalizeViewCopyBasePass,
@@ -31,6 +33,7 @@ from executorch_py.exir.passes.replace_edge_with_backend_pass import EdgeToBacke
 from executorch_py.exir.passes.replace_view_copy_with_view_pass import ReplaceViewCopyWithViewPass
 from executorch_py.exir.passes.restore_mutations import restore_mutations
 from executorch_py.exir.passes.separate_loop_state import SeparateLoopStatePass
+from executorch_py.exir.passes.share_windows import ShareWindowsPass
 from executorch_py.exir.passes.spec_prop_pass import SpecPropPass
 from executorch_py.exir.passes.weights_to_outputs_pass import weights_to_outputs_pass
 
@@ -60,6 +63,25 @@ class GraphStep:
 def _reinplace(ep: ExportedProgram, config: Config) -> None:
     ops = set(DEFAULT_INPLACEABLE_OPS) | set(config.reinplace_extra_ops or ())
     reinplace_pass(ep, ops)
+
+
+def _plans(config: Config, what: str) -> bool:
+    """Whether the planner is known to plan inputs, outputs or mutable buffers."""
+    planner = config.memory_planning_pass
+    return isinstance(planner, MemoryPlanningPass) and bool(getattr(planner, f"alloc_{what}"))
+
+
+def _replace_views(config: Config) -> ReplaceViewCopyWithViewPass:
+    return ReplaceViewCopyWithViewPass(_plans(config, "graph_output"))
+
+
+def _share_windows(config: Config) -> ShareWindowsPass:
+    return ShareWindowsPass(
+        _plans(config, "graph_input"),
+        _plans(config, "graph_output"),
+        _plans(config, "mutable_buffers"),
+        getattr(config.memory_planning_pass, "alignment", ALIGNMENT),
+    )
 
 
 PROGRAM_STEPS: tuple[ProgramStep, ...] = (
@@ -95,7 +117,9 @@ GRAPH_STEPS: tuple[GraphStep, ...] = (
     # Views: one name, then one base, then no copy. Constants must be known to be constant by then.
     GraphStep(lambda c: CanonicalizeReshapesPass(), lambda c: c.remove_view_copy),
     GraphStep(lambda c: NormalizeViewCopyBasePass(), lambda c: c.remove_view_copy),
-    GraphStep(lambda c: ReplaceViewCopyWithViewPass(), lambda c: c.remove_view_copy),
+    GraphStep(_replace_views, lambda c: c.remove_view_copy),
+    # After whole views, so that a part of a view is a part of what the view shows.
+    GraphStep(_share_windows, lambda c: c.remove_view_copy and c.share_windows),
     # Out variants allocate at upper bounds.
     GraphStep(lambda c: c.sym_shape_eval_pass),
     GraphStep(lambda c: c.to_out_var_pass),

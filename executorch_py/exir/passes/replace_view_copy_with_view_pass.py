@@ -1,51 +1,48 @@
 """ReplaceViewCopyWithViewPass: a `view_copy` whose bytes are those of its base needs no copy.
 
 Such a node becomes `memory.view`; its spec uses the base's memory. Static views vanish at emission,
-dynamic ones cost a pointer assignment. Kept as real copies: graph outputs, views of constants, and
-views that would see a later write to their base.
+dynamic ones cost a pointer assignment. Kept as real copies: views of the method's inputs and
+constants that it returns, views that it returns where outputs may be unplanned, and views that
+would see a later write to their base.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from torch import fx
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import memory
-from executorch_py.exir.ir.graph import all_graph_modules, flat_outputs, nodes_in
+from executorch_py.exir.ir.graph import all_graph_modules
 from executorch_py.exir.ir.match import argument, is_call
-from executorch_py.exir.ir.op_facts import (
-    mutated_positions,
-    op_overload,
-)
+from executorch_py.exir.ir.storage_uses import StorageUses
 from executorch_py.exir.ir.tensor_spec import TensorSpec, make_view_spec
 
 
 class ReplaceViewCopyWithViewPass(PassBase):
-    """Replace `view_copy` by `memory.view` wherever sharing the memory is sound."""
+    """Replace `view_copy` by `memory.view` wherever sharing the memory is sound.
+
+    `outputs_planned` says that outputs are sure to be given planned memory, so that a method may
+    return a view of something it computed.
+    """
+
+    def __init__(self, outputs_planned: bool = False) -> None:
+        super().__init__()
+        self.outputs_planned = outputs_planned
 
     def call(self, graph_module: fx.GraphModule) -> PassResult:
-        changed = _Elision(graph_module).run()
-        for module in _bodies(graph_module):
-            changed |= _Elision(module).run()
+        changed = False
+        for module in all_graph_modules(graph_module):
+            returns_views = self.outputs_planned and module is graph_module
+            changed |= _Elision(module, returns_views).run()
         return PassResult(graph_module, changed)
 
 
-def _bodies(gm: fx.GraphModule) -> Iterator[fx.GraphModule]:
-    modules = all_graph_modules(gm)
-    next(modules)
-    yield from modules
-
-
 class _Elision:
-    def __init__(self, gm: fx.GraphModule) -> None:
+    def __init__(self, gm: fx.GraphModule, returns_views: bool) -> None:
         self.graph = gm.graph
-        self.position = {node: i for i, node in enumerate(gm.graph.nodes)}
-        self.outputs = {leaf for leaf in flat_outputs(gm.graph) if isinstance(leaf, fx.Node)}
-        self.writes = self._writes_by_storage()
-        self.renamed: dict[TensorSpec, TensorSpec] = {}
+        self.uses = StorageUses(gm.graph)
+        self.returns_views = returns_views
 
     def run(self) -> bool:
         changed = False
@@ -55,29 +52,18 @@ class _Elision:
                 changed = True
         return changed
 
-    def _writes_by_storage(self) -> dict[TensorSpec, list[int]]:
-        writes: dict[TensorSpec, list[int]] = {}
-        for node, position in self.position.items():
-            op = op_overload(node.target) if node.op == "call_function" else None
-            for index in mutated_positions(op) if op is not None else ():
-                for written in nodes_in(node.args[index] if index < len(node.args) else None):
-                    spec = written.meta.get("spec")
-                    if isinstance(spec, TensorSpec):
-                        writes.setdefault(spec.storage_root(), []).append(position)
-        return writes
-
     def _can_share(self, node: fx.Node) -> bool:
         base, spec = argument(node, "self"), node.meta.get("spec")
-        if node in self.outputs or not isinstance(base, fx.Node):
-            return False
-        if node.meta.get("spec") in self.writes and (
-            base.op == "placeholder" or len(base.users) > 1
-        ):
-            return False  # a copy that is written to, while others know the original
-        base_spec = base.meta.get("spec")
+        base_spec = base.meta.get("spec") if isinstance(base, fx.Node) else None
         if not isinstance(spec, TensorSpec) or not isinstance(base_spec, TensorSpec):
             return False
-        if base_spec.const or spec.dtype is not base_spec.dtype:
+        if self.uses.is_updated(spec) and (base.op == "placeholder" or len(base.users) > 1):
+            return False  # a copy that is written to, while others know the original
+        if node in self.uses.outputs and not self._may_leave(spec, base_spec):
+            return False
+        if base_spec.const and (self.uses.is_updated(spec) or not spec.is_static_shape_tensor):
+            return False
+        if spec.dtype is not base_spec.dtype:
             return False
         if spec.is_static_shape_tensor != base_spec.is_static_shape_tensor:
             return False
@@ -85,21 +71,13 @@ class _Elision:
             return False
         if spec.is_static_shape_tensor and spec.nbytes() != base_spec.nbytes():
             return False
-        return not self._written_while_used(node, base_spec.storage_root())
+        return not self.uses.written_while_read(node, base_spec.storage_root())
 
-    def _written_while_used(self, node: fx.Node, storage: TensorSpec) -> bool:
-        writes = self.writes.get(storage, [])
-        if not writes:
-            return False
-        first, last = self.position[node], self._last_use(node)
-        return any(first < write <= last for write in writes)
-
-    def _last_use(self, node: fx.Node) -> int:
-        last = self.position[node]
-        for user in node.users:
-            forwards = user.target is memory.view or is_call(user, "aten::view_copy")
-            last = max(last, self._last_use(user) if forwards else self.position[user])
-        return last
+    def _may_leave(self, spec: TensorSpec, base: TensorSpec) -> bool:
+        """Whether the method may return a view: of planned memory that it computed itself."""
+        root = base.storage_root()
+        computed = root not in self.uses.inputs and not root.const
+        return self.returns_views and spec.is_static_shape_tensor and computed
 
     def _share(self, node: fx.Node) -> None:
         base, spec = argument(node, "self"), node.meta["spec"]

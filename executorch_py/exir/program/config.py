@@ -76,6 +76,9 @@ class ExecutorchBackendConfig:
     # convolutions; write mutable buffers in place where that is provably the same.
     fold_constants: bool = True
     write_buffers_in_place: bool = True
+    # Not upstream's. Read slices, selections and splits along the outermost dimension where they
+    # lie, without a copy, wherever planned memory makes that provably the same.
+    share_windows: bool = True
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:

@@ -37,6 +37,7 @@ from executorch_py.exir.memory.spec_queries import (
     update_tensor_lifetime,
 )
 from executorch_py.exir.memory.verify import PlanVerifier
+from executorch_py.exir.memory.verify_contents import ContentVerifier
 from executorch_py.exir.schema import DeviceType
 
 __all__ = [
@@ -315,6 +316,14 @@ def get_mutable_buffer_specs(
     }
 
 
+def _written_back(signature: ExportGraphSignature | None) -> dict[str, str]:
+    """Placeholder of each mutated buffer → name of the output that it holds in the end."""
+    if signature is None:
+        return {}
+    placeholder = {fqn: name for name, fqn in signature.inputs_to_buffers.items()}
+    return {placeholder[fqn]: out for out, fqn in signature.buffers_to_mutate.items()}
+
+
 def update_all_tensors_lifetime(
     graph_module: fx.GraphModule, graph_signature: ExportGraphSignature | None = None
 ) -> set[TensorSpec]:
@@ -386,6 +395,7 @@ class Verifier:
         verifier = PlanVerifier(self.graph_module, sizes, mutable)
         if not allow_lifetime_and_storage_overlap:
             verifier.check()
+            ContentVerifier(self.graph_module, _written_back(self.graph_signature)).check()
         return verifier.pairs_sharing_memory()
 
     def verify_graph_input_output(self) -> None:

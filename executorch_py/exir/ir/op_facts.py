@@ -84,22 +84,6 @@ ASSERTIONS = frozenset(
     }
 )
 
-# Element i of the result depends on element i of same-typed, same-shaped tensor arguments only, so
-# a kernel may write its result over such an argument.
-ELEMENTWISE_IN_PLACE_SAFE = frozenset(
-    {
-        f"aten::{n}"
-        for n in ("relu", "neg", "abs", "sigmoid", "tanh", "exp", "sqrt", "rsqrt", "clamp")
-    }
-    | {f"aten::{n}.{k}" for n in ("add", "sub", "mul", "div") for k in ("Tensor", "Scalar")}
-    | {"aten::maximum", "aten::minimum"}
-)
-# The first argument is copied to the result before a part of it is replaced; with both in one place
-# the copy is of a tensor onto itself.
-OVERWRITES_PART_OF_FIRST_ARGUMENT = frozenset(
-    {"aten::slice_scatter", "aten::select_scatter", "aten::index_put"}
-)
-
 # Kernels whose number of result elements depends on values, by the shape symbol they bind.
 DATA_DEPENDENT_SIZE = frozenset(
     {

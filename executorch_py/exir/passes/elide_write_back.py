@@ -14,12 +14,8 @@ from torch.fx.passes.infra.pass_base import PassBase, PassResult
 from executorch_py.exir import memory
 from executorch_py.exir.ir.graph import flat_outputs, output_node
 from executorch_py.exir.ir.match import is_call, only_user
-from executorch_py.exir.ir.op_facts import (
-    ELEMENTWISE_IN_PLACE_SAFE,
-    OVERWRITES_PART_OF_FIRST_ARGUMENT,
-    is_out_variant,
-    op_key,
-)
+from executorch_py.exir.ir.op_facts import is_out_variant, op_key
+from executorch_py.exir.ir.overwrite import may_overwrite
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 
@@ -108,34 +104,22 @@ def _returns(output: fx.Node, storages: tuple[TensorSpec, ...], copy: fx.Node) -
 
 
 def _may_overwrite_inputs(node: fx.Node, storage: TensorSpec) -> bool:
-    readers = [n for n in node.all_input_nodes if n is not node.kwargs.get("out")]
-    reading = [n for n in readers if _root(n) is storage]
-    if not reading:
-        return True
-    if not all(n.meta.get("spec") is storage for n in reading):
+    """Whether an operator reads a storage as whole operands only, and may overwrite each."""
+    reading = [n for n in node.all_input_nodes if _root(n) is storage]
+    own = [n for n in (*node.args, *node.kwargs.values()) if isinstance(n, fx.Node)]
+    if not all(n in own and n.meta.get("spec") is storage for n in reading):
         return False
-    functional = op_key(node.target)
-    if functional in _PARTIAL:
-        return node.args[0] in reading and reading.count(node.args[0]) == len(reading)
-    specs = [n.meta["spec"] for n in readers if isinstance(n.meta.get("spec"), TensorSpec)]
-    return functional in _ELEMENTWISE and all(
-        s.shape == storage.shape or s.shape == [] or s.storage_root() is not storage for s in specs
+    key = op_key(node.target)
+    return all(
+        may_overwrite(key, position, storage, node.meta["spec"])
+        for position, n in enumerate(node.args)
+        if n in reading
     )
 
 
 def _root(node: fx.Node) -> TensorSpec | None:
     spec = node.meta.get("spec")
     return spec.storage_root() if isinstance(spec, TensorSpec) else None
-
-
-def _out_name(functional: str) -> str:
-    """The name of the out variant of an operator whose variants are named regularly."""
-    name, _, overload = functional.partition(".")
-    return f"{name}.{overload}_out" if overload not in ("", "Tensor") else f"{name}.out"
-
-
-_PARTIAL = {_out_name(k) for k in OVERWRITES_PART_OF_FIRST_ARGUMENT}
-_ELEMENTWISE = {_out_name(k) for k in ELEMENTWISE_IN_PLACE_SAFE}
 
 
 def _write_into(

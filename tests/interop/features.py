@@ -1,17 +1,12 @@
 """Programs whose files use what goes beyond one method with its weights inside.
 
 Either exporter writes them (`package` is `executorch` or `executorch_py`: the names are the same),
-either runtime runs them. As a program, in either virtual environment:
-
-  python features.py write|run executorch|executorch_py FOLDER
-
-`run` leaves FOLDER/results.pt: per feature the flat outputs of its calls, in order, or the error.
+either runtime runs them, in their own virtual environments, on files in folder / name.
 """
 
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -197,20 +192,19 @@ FEATURES = {
 }
 
 
-def write(package: str, folder: Path) -> None:
-    exir = importlib.import_module(f"{package}.exir")
-    for name, feature in FEATURES.items():
-        exported = {
-            method: torch.export.export(module, inputs)
-            for method, (module, inputs) in feature.methods().items()
-        }
-        edge = exir.to_edge(exported, constant_methods=feature.constants or None)
-        config = exir.ExecutorchBackendConfig(**feature.config(package))
-        program = edge.to_executorch(config)
-        (folder / name).mkdir()
-        program.save(str(folder / name / "program.pte"))
-        if feature.data_file:
-            program.write_tensor_data_to_file(str(folder / name))
+def write(package: str, name: str, folder: Path) -> None:
+    exir, feature = importlib.import_module(f"{package}.exir"), FEATURES[name]
+    exported = {
+        method: torch.export.export(module, inputs)
+        for method, (module, inputs) in feature.methods().items()
+    }
+    edge = exir.to_edge(exported, constant_methods=feature.constants or None)
+    config = exir.ExecutorchBackendConfig(**feature.config(package))
+    program = edge.to_executorch(config)
+    (folder / name).mkdir()
+    program.save(str(folder / name / "program.pte"))
+    if feature.data_file:
+        program.write_tensor_data_to_file(str(folder / name))
 
 
 def copied(outputs: list[Any]) -> list[Any]:
@@ -218,26 +212,17 @@ def copied(outputs: list[Any]) -> list[Any]:
     return [v.clone() if isinstance(v, torch.Tensor) else v for v in outputs]
 
 
-def run(package: str, folder: Path) -> None:
+def run(package: str, name: str, folder: Path) -> None:
+    """Leaves results.pt: the flat outputs of the feature's calls, in order."""
     portable = importlib.import_module(f"{package}.extension.pybindings.portable_lib")
     runtime = importlib.import_module(f"{package}.runtime")
-    results: dict[str, Any] = {}
-    for name, feature in FEATURES.items():
-        paths = [str(folder / name / "program.pte"), *map(str, (folder / name).glob("*.ptd"))]
-        try:
-            if feature.together:
-                program = runtime.Runtime.get().load_program(paths[0])
-                loaded = {method: program.load_method(method) for method, _ in feature.calls}
-                calls = [copied(loaded[method].execute(list(x))) for method, x in feature.calls]
-            else:
-                module = portable._load_for_executorch(*paths)
-                calls = [copied(module.run_method(method, x)) for method, x in feature.calls]
-            results[name] = calls
-        except Exception as error:
-            results[name] = repr(error)
-    torch.save(results, folder / "results.pt")
-
-
-if __name__ == "__main__":
-    action, package_name, where = sys.argv[1:]
-    {"write": write, "run": run}[action](package_name, Path(where))
+    feature, place = FEATURES[name], folder / name
+    paths = [str(place / "program.pte"), *map(str, place.glob("*.ptd"))]
+    if feature.together:
+        program = runtime.Runtime.get().load_program(paths[0])
+        loaded = {method: program.load_method(method) for method, _ in feature.calls}
+        results = [copied(loaded[method].execute(list(x))) for method, x in feature.calls]
+    else:
+        module = portable._load_for_executorch(*paths)
+        results = [copied(module.run_method(method, x)) for method, x in feature.calls]
+    torch.save(results, place / "results.pt")

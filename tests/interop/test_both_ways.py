@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +14,7 @@ from executorch_py.exir import to_edge
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.runtime import Runtime
 from interop.catalogue import CASES, Case
-
-# One worker runs them all: the exports are made once per worker.
-pytestmark = pytest.mark.xdist_group("interop")
-
-HERE = Path(__file__).resolve().parent
-UPSTREAM_PYTHON = HERE.parent.parent / ".venv-upstream" / "bin" / "python"
-
-
-def upstream(action: str, folder: Path, names: list[str]) -> None:
-    """Runs the worker in upstream's virtual environment; failures are left beside the files."""
-    assert UPSTREAM_PYTHON.exists(), f"{UPSTREAM_PYTHON} is missing: run `make test`"
-    subprocess.run(
-        [UPSTREAM_PYTHON, HERE / "upstream_worker.py", action, folder, *names],
-        check=True,
-        capture_output=True,
-        timeout=1200,
-    )
+from interop.peer import Upstream
 
 
 def expected(case: Case) -> list[list[Any]]:
@@ -68,43 +51,14 @@ def assert_equal_to_eager(case: Case, found: list[list[Any]]) -> None:
                 assert a == b
 
 
-def failure(folder: Path, name: str) -> str | None:
-    error = folder / f"{name}.error"
-    return error.read_text() if error.exists() else None
-
-
-@pytest.fixture(scope="module")
-def exported_by_upstream(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("from_upstream")
-    for case in CASES.values():
-        if case.from_library:
-            torch.export.save(case.export(), folder / f"{case.name}.pt2")
-    upstream("export", folder, [name for name, case in CASES.items() if case.upstream_exports])
-    return folder
-
-
-@pytest.fixture(scope="module")
-def run_by_upstream(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("to_upstream")
-    exported = []
-    for name, case in CASES.items():
-        try:
-            config = ExecutorchBackendConfig(target="executorch-1.5")
-            program = to_edge(case.export()).to_executorch(config)
-            (folder / f"{name}.pte").write_bytes(program.buffer)
-            exported.append(name)
-        except Exception as error:
-            (folder / f"{name}.error").write_text(f"our export failed: {error!r}")
-    upstream("run", folder, exported)
-    return folder
-
-
 @pytest.mark.parametrize("name", [n for n, c in CASES.items() if c.upstream_exports])
-def test_our_runtime_runs_what_upstream_exports(name: str, exported_by_upstream: Path) -> None:
-    case = CASES[name]
-    error = failure(exported_by_upstream, name)
-    assert error is None, error
-    path = exported_by_upstream / f"{name}.pte"
+def test_our_runtime_runs_what_upstream_exports(
+    name: str, upstream: Upstream, tmp_path: Path
+) -> None:
+    case, path = CASES[name], tmp_path / f"{name}.pte"
+    if case.from_library:
+        torch.export.save(case.export(), tmp_path / f"{name}.pt2")
+    upstream.ask("export", name, tmp_path)
     method = Runtime.get().load_program(path).load_method("forward")
     found = []
     for inputs in case.all_inputs():
@@ -116,8 +70,11 @@ def test_our_runtime_runs_what_upstream_exports(name: str, exported_by_upstream:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_upstreams_runtime_runs_what_we_export(name: str, run_by_upstream: Path) -> None:
-    error = failure(run_by_upstream, name)
-    assert error is None, error
-    found = torch.load(run_by_upstream / f"{name}.upstream.pt", weights_only=False)
-    assert_equal_to_eager(CASES[name], found)
+def test_upstreams_runtime_runs_what_we_export(
+    name: str, upstream: Upstream, tmp_path: Path
+) -> None:
+    config = ExecutorchBackendConfig(target="executorch-1.5")
+    program = to_edge(CASES[name].export()).to_executorch(config)
+    program.save(tmp_path / f"{name}.pte")
+    upstream.ask("run", name, tmp_path)
+    assert_equal_to_eager(CASES[name], torch.load(tmp_path / f"{name}.pt", weights_only=False))

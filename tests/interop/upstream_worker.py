@@ -1,17 +1,22 @@
-"""Runs inside .venv-upstream: exports the catalogue with upstream's exporter, or runs files on
-upstream's runtime.
+"""Upstream's side of the interop tests, run by .venv-upstream's Python; interop.peer talks to it.
 
-  python upstream_worker.py export FOLDER NAME…   writes FOLDER/NAME.pte
-  (a case from a library is not traced here: FOLDER/NAME.pt2 must be there)
-  python upstream_worker.py run FOLDER NAME…      runs FOLDER/NAME.pte, writes
-  FOLDER/NAME.upstream.pt (a list of flat
-                                                  output lists, one per set of inputs)
-A case that fails leaves FOLDER/NAME.error with the reason; the other cases go on.
+  python upstream_worker.py DESCRIPTOR
+
+Reads one JSON request a line: {"action": …, "folder": …, "name": …}, answers each with one line:
+{"error": null} or the traceback, to the descriptor, since libraries may print to stdout. The
+actions, on files in the folder:
+  export         a case of the catalogue -> NAME.pte (cases from a library are not traced here:
+                 NAME.pt2 must be there)
+  run            NAME.pte -> NAME.pt: a list of flat output lists, one per set of inputs
+  write_feature  a feature of features.py -> NAME/program.pte and its data file
+  run_feature    these -> NAME/results.pt
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import sys
 import traceback
 import warnings
@@ -19,30 +24,30 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # models
-sys.path.insert(0, str(Path(__file__).resolve().parent))  # catalogue
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # catalogue, features
 
 import executorch.kernels.quantized  # noqa: F401  # its operators, for torch and for the runtime
+import features
 import torch
-from catalogue import CASES, Case
+from catalogue import CASES
 from torch.utils import _pytree as pytree
 
 warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)
 
 
-def export(case: Case, folder: Path) -> None:
+def export(name: str, folder: Path) -> None:
     from executorch.exir import to_edge
 
-    traced = folder / f"{case.name}.pt2"
-    exported = torch.export.load(traced) if case.from_library else case.export()
-    program = to_edge(exported).to_executorch()
-    (folder / f"{case.name}.pte").write_bytes(program.buffer)
+    case = CASES[name]
+    exported = torch.export.load(folder / f"{name}.pt2") if case.from_library else case.export()
+    (folder / f"{name}.pte").write_bytes(to_edge(exported).to_executorch().buffer)
 
 
-def run(case: Case, folder: Path) -> None:
+def run(name: str, folder: Path) -> None:
     from executorch.extension.pybindings.portable_lib import _load_for_executorch
 
-    path = str(folder / f"{case.name}.pte")
+    case, path = CASES[name], str(folder / f"{name}.pte")
     module = _load_for_executorch(path)
     outputs: list[list[Any]] = []
     for inputs in case.all_inputs():
@@ -50,17 +55,28 @@ def run(case: Case, folder: Path) -> None:
             module = _load_for_executorch(path)
         flat, _ = pytree.tree_flatten(inputs)
         outputs.append(list(module.run_method("forward", tuple(flat), clone_outputs=True)))
-    torch.save(outputs, folder / f"{case.name}.upstream.pt")
+    torch.save(outputs, folder / f"{name}.pt")
+
+
+ACTIONS = {
+    "export": export,
+    "run": run,
+    "write_feature": lambda name, folder: features.write("executorch", name, folder),
+    "run_feature": lambda name, folder: features.run("executorch", name, folder),
+}
 
 
 def main() -> None:
-    action, folder, *names = sys.argv[1:]
-    todo = {"export": export, "run": run}[action]
-    for name in names:
+    answers = os.fdopen(int(sys.argv[1]), "w")
+    for line in sys.stdin:
+        request = json.loads(line)
+        error = None
         try:
-            todo(CASES[name], Path(folder))
+            ACTIONS[request["action"]](request["name"], Path(request["folder"]))
         except Exception:
-            (Path(folder) / f"{name}.error").write_text(traceback.format_exc())
+            error = traceback.format_exc()
+        answers.write(json.dumps({"error": error}) + "\n")
+        answers.flush()
 
 
 if __name__ == "__main__":

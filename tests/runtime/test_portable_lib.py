@@ -96,9 +96,6 @@ def test_errors_are_runtime_errors_with_upstreams_codes(call: Any, code: str) ->
     [
         lambda: portable_lib._load_for_executorch_from_buffer(DATA, enable_etdump=True),
         lambda: portable_lib._load_program_from_buffer(DATA, debug_buffer_size=1),
-        lambda: portable_lib._load_bundled_program_from_buffer(DATA),
-        lambda: portable_lib._load_for_executorch_from_bundled_program(None),
-        lambda: portable_lib.BundledModule(),
         lambda: portable_lib._create_profile_block("name"),
         lambda: portable_lib._dump_profile_results(),
         lambda: portable_lib._reset_profile_results(),

@@ -115,17 +115,22 @@ def as_methods(programs: Programs) -> dict[str, ExportedProgram]:
     return methods
 
 
-def check_arguments(constant_methods: Any, generate_etrecord: bool | None) -> None:
-    """Refuse argument mistakes that would otherwise show up far from here."""
+def check_arguments(constant_methods: Any) -> None:
+    """Refuse an argument mistake that would otherwise show up far from here."""
     if isinstance(constant_methods, EdgeCompileConfig):
         raise AssertionError(
             "constant_methods is an EdgeCompileConfig; pass it as compile_config=…"
         )
-    if generate_etrecord:
-        raise ExportError(
-            ExportErrorType.NOT_SUPPORTED,
-            "generate_etrecord=True: ETRecord files cannot be written yet; export without it",
-        )
+
+
+def start_record(methods: dict[str, ExportedProgram], manager: EdgeProgramManager) -> None:
+    """Let a manager record what was exported and how its edge programs are now."""
+    from executorch_py.devtools.etrecord import ETRecord
+
+    record = ETRecord()
+    record.add_exported_program(methods)
+    record.add_edge_dialect_program(manager)
+    manager._etrecord = record
 
 
 @without_collections
@@ -138,10 +143,11 @@ def to_edge(
     """Convert one exported program, or one per method name, to the edge dialect."""
     from executorch_py.exir.program.managers import EdgeProgramManager
 
-    check_arguments(constant_methods, generate_etrecord)
+    check_arguments(constant_methods)
     config = compile_config or EdgeCompileConfig()
     edge_programs: dict[str, ExportedProgram] = {}
-    for name, program in as_methods(programs).items():
+    methods = as_methods(programs)
+    for name, program in methods.items():
         decomposed = decompose(program, decomposition_table(config.preserve_ops))
         if config._check_ir_validity:
             decomposed = decompose_uncommon(
@@ -152,4 +158,7 @@ def to_edge(
         edge_programs[name] = generate_edge_program(
             config, decomposed, preserve_ops=config.preserve_ops
         )
-    return EdgeProgramManager(edge_programs, constant_methods, config)
+    manager = EdgeProgramManager(edge_programs, constant_methods, config)
+    if generate_etrecord:
+        start_record(methods, manager)
+    return manager

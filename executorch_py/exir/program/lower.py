@@ -22,6 +22,7 @@ from executorch_py.exir.program.edge import (
     as_methods,
     check_arguments,
     generate_edge_program,
+    start_record,
 )
 from executorch_py.exir.program.keep_ops import check_none_survived, decompose_for, keepable
 from executorch_py.exir.program.managers import EdgeProgramManager, Passes
@@ -123,7 +124,7 @@ def to_edge_transform_and_lower(
     `transform_passes` is a list, a pass manager, or a dict of lists by method; `partitioner` a
     list for every method or a dict of lists by method.
     """
-    check_arguments(constant_methods, generate_etrecord)
+    check_arguments(constant_methods)
     config = compile_config or EdgeCompileConfig()
     methods = as_methods(programs)
     partitioners = _by_method(partitioner, list(methods))
@@ -132,6 +133,8 @@ def to_edge_transform_and_lower(
         manager = manager.transform(transform_passes)
         for program in manager._edge_programs.values():
             lift_constant_tensor_pass(program)
+    if generate_etrecord:
+        start_record(methods, manager)
     manager = _partition(manager, partitioners)
     _check_result(manager, partitioners, config, kept)
     return manager

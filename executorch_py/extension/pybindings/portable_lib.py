@@ -3,7 +3,7 @@ take and give flat lists.
 
 A layer over executorch_py.runtime's pieces. Differences to upstream, all on the careful side:
 inputs of another layout are converted instead of misread, and full verification is the default of
-every loader. What this version cannot do (events, bundled programs) says so when it is called.
+every loader. What this version cannot do (events) says so when it is called.
 """
 
 from __future__ import annotations
@@ -175,17 +175,29 @@ class ExecuTorchProgram:
 
 
 class BundledModule:
-    """A program with test cases inside; this version cannot open any."""
+    """A program with test cases inside; reading them needs torch."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        _no_bundled()
+    def __init__(self, buffer: bytes | bytearray | memoryview) -> None:
+        from executorch_py.devtools.bundled_program.serialize import (
+            deserialize_from_flatbuffer_to_bundled_program,
+        )
 
+        self._bundle = deserialize_from_flatbuffer_to_bundled_program(bytes(buffer))
 
-def _no_bundled() -> NoReturn:
-    _unsupported(
-        "bundled programs cannot be opened by this version",
-        "load the plain .pte and compare outputs with executorch_py.testing.assert_parity",
-    )
+    def verify_result_with_bundled_expected_output(
+        self, method_name: str, testset_idx: int, rtol: float = 1e-5, atol: float = 1e-8
+    ) -> list[Any]:
+        """Runs a test case on a fresh program; its outputs, or an error with the difference."""
+        from executorch_py.devtools.bundled_program.verify import find_case, verify_case
+
+        try:
+            case = find_case(self._bundle, method_name, testset_idx)
+        except LookupError as error:
+            raise InvalidArgument(f"{error.args[0]} [InvalidArgument, error: 0x12]") from None
+        module = _load_for_executorch_from_bundled_program(self)
+        run = partial(module.run_method, method_name)
+        where = f"method {method_name!r}, test case {testset_idx}"
+        return verify_case(run, case, where, rtol, atol)
 
 
 def _load_for_executorch(
@@ -258,12 +270,28 @@ def _load_program_from_buffer(
     )
 
 
-def _load_for_executorch_from_bundled_program(*args: Any, **kwargs: Any) -> NoReturn:
-    _no_bundled()
+def _load_bundled_program_from_buffer(
+    buffer: bytes | bytearray | memoryview, non_const_pool_size: int = 16 * 1024
+) -> BundledModule:
+    """Opens a bundled program in memory; the pool size has no meaning here."""
+    return BundledModule(buffer)
 
 
-def _load_bundled_program_from_buffer(*args: Any, **kwargs: Any) -> NoReturn:
-    _no_bundled()
+def _load_for_executorch_from_bundled_program(
+    module: BundledModule,
+    data_map_buffer: Any = None,
+    enable_etdump: bool = False,
+    debug_buffer_size: int = 0,
+    program_verification: Verification = Verification.InternalConsistency,
+) -> ExecuTorchModule:
+    """Opens the program inside a bundle."""
+    return _load_for_executorch_from_buffer(
+        module._bundle.program,
+        data_map_buffer,
+        enable_etdump,
+        debug_buffer_size,
+        program_verification,
+    )
 
 
 def _get_operator_names() -> list[str]:

@@ -117,8 +117,6 @@ def test_argument_mistakes_are_named() -> None:
         to_edge(exported(), EdgeCompileConfig())  # type: ignore[arg-type]
     with pytest.raises(ExportError, match="Net, needed is the ExportedProgram"):
         to_edge(Net())  # type: ignore[arg-type]
-    with pytest.raises(ExportError, match="ETRecord"):
-        to_edge(exported(), generate_etrecord=True)
     with pytest.raises(ExportError, match=r"do not exist: \['backward'\]"):
         to_edge_transform_and_lower(exported(), partitioner={"backward": []})
     with pytest.raises(ExportError, match=r"do not exist: \['backward'\]"):

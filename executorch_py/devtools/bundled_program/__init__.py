@@ -1,0 +1,1 @@
+"""Programs with test cases inside (.bpte): inputs, and the outputs that they should give."""

@@ -1,0 +1,3 @@
+"""The version written into bundled programs."""
+
+BUNDLED_PROGRAM_SCHEMA_VERSION = 2

@@ -1,0 +1,1 @@
+"""Passes over torch.export programs that several backends use."""

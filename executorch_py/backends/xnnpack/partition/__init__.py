@@ -1,0 +1,1 @@
+"""Partitioners with upstream's names; see xnnpack_partitioner.py."""

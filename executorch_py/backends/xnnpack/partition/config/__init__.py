@@ -1,0 +1,1 @@
+"""Settings of the partitioners; see xnnpack_config.py."""

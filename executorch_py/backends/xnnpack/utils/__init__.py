@@ -1,0 +1,1 @@
+"""Configurations that scripts import; see configs.py."""

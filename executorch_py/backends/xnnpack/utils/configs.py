@@ -1,0 +1,25 @@
+"""The configurations that upstream's scripts lower with. Nothing in them is special to XNNPACK."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from executorch_py.exir.program.config import EdgeCompileConfig, ExecutorchBackendConfig
+
+
+def get_xnnpack_edge_compile_config(skip_dim_order: bool = False) -> EdgeCompileConfig:
+    """Edge settings without the check of the dialect, which quantized operators are not part of."""
+    return EdgeCompileConfig(_check_ir_validity=False, _skip_dim_order=skip_dim_order)
+
+
+def get_transform_passes(additional_passes: Sequence[Any] | None = None) -> list[Any]:
+    """The passes given: those that upstream puts in front, to_executorch has in its pipeline."""
+    return list(additional_passes or ())
+
+
+def get_xnnpack_executorch_backend_config(
+    additional_passes: Sequence[Any] | None = None,
+) -> ExecutorchBackendConfig:
+    """Settings of to_executorch with the passes given."""
+    return ExecutorchBackendConfig(passes=list(additional_passes or ()))

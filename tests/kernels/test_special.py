@@ -106,6 +106,19 @@ def test_incomplete_gamma_functions_equal_their_f64_values() -> None:
     check_op(A.igammac.out, big, big * 0.99)
 
 
+def test_great_arguments_end_soon() -> None:
+    s = torch.tensor([2.0, 3.0, 2.0, 3.0], dtype=torch.float64)
+    q = torch.tensor([-5000.25, -4999.75, -1e15 + 0.5, -1e15 + 0.5], dtype=torch.float64)
+    (found,) = run_op("aten::special_zeta.out", s, q, out=[Out(torch.float64, (4,))])
+    near = torch.special.zeta(s[:2], q[:2])
+    far = torch.tensor([math.pi**2, 0.0], dtype=torch.float64)  # the sums to both sides
+    torch.testing.assert_close(found, torch.cat([near, far]), rtol=1e-12, atol=1e-9)
+    great = torch.tensor([9.3e18, 9.3e18, 1e300], dtype=torch.float64)
+    for name in ("igamma", "igammac"):
+        (found,) = run_op(f"aten::{name}.out", great, great, out=[Out(torch.float64, (3,))])
+        assert ((found >= 0) & (found <= 1)).all()
+
+
 def test_zeta_equals_its_f64_value() -> None:
     s, q = spread(1, 30, (40, 1), torch.float64), spread(0, 20, (30,), torch.float64)
     for dtype in (torch.float32, torch.float64):

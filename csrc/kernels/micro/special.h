@@ -160,6 +160,11 @@ static inline double eti_zeta(double x, double q, bool wide) {
     if (q == floor(q)) return ETI_INF;
     if (x != floor(x)) return ETI_NAN;
   }
+  if (q < -1000.0) {  // the terms below zero are those of two sums above it, mirrored
+    const double n = ceil(-q), rest = q + n;
+    const double below = eti_zeta(x, 1.0 - rest, wide) - eti_zeta(x, 1.0 - rest + n, wide);
+    return eti_zeta(x, rest, wide) + (fmod(x, 2.0) != 0.0 ? -below : below);
+  }
   double a = q, term = eti_inverse_power(a, x, wide), sum = term;
   for (int i = 0; i < 9 || a <= 9.0; i++) {
     a += 1.0;
@@ -195,8 +200,8 @@ static inline double eti_incomplete_gamma(double a, double x, bool wide, bool *u
   *upper = x > a + 1.0;
   if (!*upper) {
     double term = 1.0 / a, sum = term;
-    for (double k = a + 1.0; k < a + 20000.0; k += 1.0) {
-      term *= x / k;
+    for (int k = 1; k < 20000; k++) {  // a + k may be a itself
+      term *= x / (a + (double)k);
       sum += term;
       if (term <= 0x1p-53 * sum) break;
     }

@@ -11,6 +11,10 @@
 #define MOST_NUMEL 3000
 #define POOL_BYTES 65536
 
+static const char *const texts[] = {"none", "tanh", "floor", "trunc", "mean",    "sum", "prod",
+                                    "amax", "amin", "left",  "right", "another", ""};
+#define N_TEXTS (sizeof texts / sizeof *texts)
+
 static bool one_in(fuzz_call *c, uint64_t n) {
   return fuzz_choose(c, n) == 0;
 }
@@ -372,7 +376,6 @@ static void list_of(fuzz_call *c, et_value *v, bool is_written) {
 }
 
 et_value *fuzz_value(fuzz_call *c, et_tag tag, bool is_written) {
-  static const char *const texts[] = {"none", "tanh", "floor", "trunc", "", "mean", "another"};
   if (c->n_values == MOST_VALUES) abort();
   et_value *v = &c->values[c->n_values++];
   memset(v, 0, sizeof *v);
@@ -387,7 +390,7 @@ et_value *fuzz_value(fuzz_call *c, et_tag tag, bool is_written) {
   } else if (tag == ET_BOOL) {
     v->as.b = one_in(c, 2);
   } else if (tag == ET_STRING) {
-    v->as.string = texts[fuzz_choose(c, sizeof texts / sizeof *texts)];
+    v->as.string = texts[fuzz_choose(c, N_TEXTS)];
     v->n = (uint32_t)strlen(v->as.string);
   } else if (tag != ET_NONE) {
     list_of(c, v, is_written);
@@ -486,7 +489,6 @@ static et_tag tag_at(const char *p) {
 }
 
 et_value *fuzz_read(fuzz_call *c, const char **at, bool is_written) {
-  static const char *const texts[] = {"none", "tanh", "floor", "trunc"};
   const et_tag tag = tag_at(*at);
   const size_t length = strcspn(*at, " )\n");
   const bool is_changed = c->rate > 0 && one_in(c, c->rate);
@@ -517,10 +519,9 @@ et_value *fuzz_read(fuzz_call *c, const char **at, bool is_written) {
     if (tag == ET_DOUBLE) v->as.d = strtod(*at, NULL);
     if (tag == ET_BOOL) v->as.b = **at == 't';
     if (tag == ET_STRING) {
-      for (size_t i = 0; i < 4; i++) {
-        if (strncmp(*at + 1, texts[i], strlen(texts[i])) == 0) v->as.string = texts[i];
-      }
-      if (v->as.string == NULL) v->as.string = "";
+      size_t i = 0;  // the last one is empty, and so a beginning of all
+      while (strncmp(*at + 1, texts[i], strlen(texts[i])) != 0) i++;
+      v->as.string = texts[i];
       v->n = (uint32_t)strlen(v->as.string);
     }
     *at += length;

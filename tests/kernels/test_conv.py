@@ -120,6 +120,9 @@ CASES = {
     "transposed stride beyond kernel": Case(
         (2, 5, 4, 6), (5, 7, 2, 1), stride=(5, 3), output_padding=(4, 2), transposed=True
     ),
+    "transposed one channel, stride beyond kernel": Case(
+        (1, 1, 9), (1, 6, 2), stride=3, padding=1, output_padding=2, transposed=True
+    ),
     "transposed padded away": Case(
         (1, 3, 4, 4), (3, 2, 3, 3), stride=4, padding=6, transposed=True
     ),

@@ -27,7 +27,8 @@ static bool pack_dense_weights(const eti_gemm *g, char *dst, size_t width, size_
     if (c->kernel[d] != 1 && c->w_steps[d] != step) return false;
   }
   const bool is_dense = (c->c_in == 1 || c->w_in_step == step) && c->w_out_step >= 0;
-  if (!is_dense || c->dtype != (et_dtype)g->kernel->dtype || width * taps * es > room) return false;
+  if (!is_dense || taps == 0 || c->dtype != (et_dtype)g->kernel->dtype || width * taps * es > room)
+    return false;
   if (taps == 1) {
     g->kernel->pack_rows(dst, width, w, (size_t)c->w_out_step, n, c->c_in);
     return true;

@@ -20,6 +20,11 @@
 #define SECONDS_PER_CALL 5  // of the processor: others may keep the machine busy
 
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
+ET_API const char *__ubsan_default_options(void);
+
+const char *__ubsan_default_options(void) {
+  return "abort_on_error=1:print_stacktrace=1";  // so that the handler tells what was called
+}
 
 static fuzz_call call;
 static const et_op *op;

@@ -5,6 +5,8 @@
 //   fuzz_program [--truncate] [--words] [--flips N] [--seed S] [--only K] [--save PATH]
 //                [--with FILE] FILE…
 #define _POSIX_C_SOURCE 200809L
+#include "runtime/et.h"
+
 #include "fuzz.h"
 
 #include <signal.h>
@@ -18,6 +20,11 @@
 #define SECONDS_PER_INPUT 20
 
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
+ET_API const char *__ubsan_default_options(void);
+
+const char *__ubsan_default_options(void) {
+  return "abort_on_error=1:print_stacktrace=1";  // so that the handler tells what was called
+}
 
 static const char *current_file = "";
 static const char *current_what = "";

@@ -242,12 +242,8 @@ EXPORT const char *etd_micro_name(size_t i);
 EXPORT size_t etd_micro_inputs(size_t i);
 EXPORT int etd_best_isa(void);
 EXPORT void etd_limit_isa(int isa);
-EXPORT  // Operators of this process run as on a CPU with no more than this instruction set.
-    void etd_limit_isa(int isa) {
-  eti_cpu_isa_limit((eti_isa)isa);
-}
-
-void etd_micro_run(size_t i, int isa, float *out, float *a, float *b, size_t n, const float *k);
+EXPORT void etd_micro_run(size_t i, int isa, float *out, float *a, float *b, size_t n,
+                          const float *k);
 EXPORT void etd_micro_rows(int isa, const float *x, size_t n, float *results, float *rows);
 
 const char *etd_micro_name(size_t i) {
@@ -255,6 +251,10 @@ const char *etd_micro_name(size_t i) {
 }
 size_t etd_micro_inputs(size_t i) {
   return micro_entries[i].n_inputs;
+}
+// Operators of this process run as on a CPU with no more than this instruction set.
+void etd_limit_isa(int isa) {
+  eti_cpu_isa_limit((eti_isa)isa);
 }
 int etd_best_isa(void) {
   return (int)eti_cpu_isa();

@@ -6,6 +6,7 @@ error against f64, specials, and the same bits for every instruction set.
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from pathlib import Path
 
@@ -68,6 +69,30 @@ def test_error_is_at_most_two_units_in_the_last_place(name: str) -> None:
     error = (y[normal].double() - exact[normal]).abs() / unit
     worst = int(error.argmax())
     assert error[worst] <= MAX_ULP, f"{name}({x[normal][worst].item()!r})"
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_an_angle_does_not_depend_on_its_neighbours(name: str) -> None:
+    x = torch.from_numpy(sample_floats(2000))
+    x[::7] = torch.tensor([40000.0, 1e16, math.inf, -0.0, -5e4]).repeat(len(x))[: len(x[::7])]
+    (together,) = run_op(f"aten::{name}.out", x, out=[Out(torch.float32, tuple(x.shape))])
+    for i in range(0, 700, 3):
+        (alone,) = run_op(f"aten::{name}.out", x[i : i + 1], out=[Out(torch.float32, (1,))])
+        assert torch.equal(alone.view(torch.int32), together[i : i + 1].view(torch.int32)) or (
+            torch.isnan(alone).all() and torch.isnan(together[i])
+        ), x[i]
+
+
+def test_arc_tangents_of_two_err_by_at_most_two_units() -> None:
+    y = torch.from_numpy(sample_floats(100_000))
+    x = y.roll(4321)
+    (got,) = run_op("aten::atan2.out", y, x, out=[Out(torch.float32, tuple(x.shape))])
+    exact = torch.atan2(y.double(), x.double())
+    normal = exact.abs() > 1.2e-38
+    unit = torch.from_numpy(np.spacing(exact[normal].abs().float().numpy())).double()
+    error = (got[normal].double() - exact[normal]).abs() / unit
+    worst = int(error.argmax())
+    assert error[worst] <= MAX_ULP, (y[normal][worst].item(), x[normal][worst].item())
 
 
 def pointer(a: np.ndarray) -> ctypes._Pointer[ctypes.c_float]:

@@ -85,11 +85,20 @@ ETI_INLINE float eti_clamp_f32(float x, float low, float high, float nan) {
 #define LOOP_NAME sin_small
 #define LOOP_EXPR(x) eti_sin_f32(x)
 #include "kernels/micro/unary_f32.inc.h"
+#define LOOP_NAME sin_wide
+#define LOOP_EXPR(x) eti_sin_wide(x)
+#include "kernels/micro/unary_f32.inc.h"
 #define LOOP_NAME cos_small
 #define LOOP_EXPR(x) eti_cos_f32(x)
 #include "kernels/micro/unary_f32.inc.h"
+#define LOOP_NAME cos_wide
+#define LOOP_EXPR(x) eti_cos_wide(x)
+#include "kernels/micro/unary_f32.inc.h"
 #define LOOP_NAME tan_small
 #define LOOP_EXPR(x) eti_tan_f32(x)
+#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_NAME tan_wide
+#define LOOP_EXPR(x) eti_tan_wide(x)
 #include "kernels/micro/unary_f32.inc.h"
 #define LOOP_NAME asin
 #define LOOP_EXPR(x) eti_asin_f32(x)
@@ -179,61 +188,85 @@ ETI_INLINE float eti_clamp_f32(float x, float low, float high, float nan) {
 
 // ---- circular functions of large angles
 
-static bool any_huge(const void *x, ptrdiff_t stride, size_t n) {
-  bool found = false;
-  for (size_t i = 0; i < n; i++) found |= fabsf(ETI_CAT(float, x, i, stride)) >= ETI_HUGE_ANGLE;
-  return found;
-}
+#define ANGLES 256u  // looked at together
 
-// Element by element: the vector loop of one element where the angle is small, the exact reduction
-// where it is not.
-static void each_angle(void *const p[], const ptrdiff_t s[], size_t n, eti_loop small,
-                       float (*huge)(double r, uint64_t quadrant)) {
-  for (size_t i = 0; i < n; i++) {
-    void *const q[2] = {(char *)p[0] + (ptrdiff_t)i * s[0], (char *)p[1] + (ptrdiff_t)i * s[1]};
-    const float x = *(const float *)q[1];
-    if (!(fabsf(x) >= ETI_HUGE_ANGLE)) {
-      small(q, s, 1, NULL);
-      continue;
+// Also true of a NaN, as maxima of bit patterns become vectors.
+static bool any_large(const void *x, ptrdiff_t stride, size_t n) {
+  uint32_t most = 0;
+  if (stride == sizeof(float)) {
+    const float *dense = x;
+    for (size_t i = 0; i < n; i++) {
+      const uint32_t bits = eti_f32_bits(dense[i]) & 0x7FFFFFFFu;
+      most = bits > most ? bits : most;
     }
-    uint64_t quadrant;
-    const double r = eti_reduce_huge(x, &quadrant);
-    *(float *)q[0] = huge(r, quadrant);
+  } else {
+    for (size_t i = 0; i < n; i++) {
+      const uint32_t bits = eti_f32_bits(ETI_CAT(float, x, i, stride)) & 0x7FFFFFFFu;
+      most = bits > most ? bits : most;
+    }
   }
+  return most >= eti_f32_bits(ETI_LARGE_ANGLE);
 }
 
-static float huge_sin(double r, uint64_t quadrant) {
+static float sin_huge(float x) {
+  uint64_t quadrant;
+  const double r = eti_reduce_huge(x, &quadrant);
   return (float)eti_sin_quadrant(r, quadrant);
 }
-static float huge_cos(double r, uint64_t quadrant) {
+static float cos_huge(float x) {
+  uint64_t quadrant;
+  const double r = eti_reduce_huge(x, &quadrant);
   return (float)eti_sin_quadrant(r, quadrant + 1u);
 }
-static float huge_tan(double r, uint64_t quadrant) {
+static float tan_huge(float x) {
+  uint64_t quadrant;
+  const double r = eti_reduce_huge(x, &quadrant);
   return (float)eti_tan_quadrant(r, quadrant);
 }
 
+typedef struct angle_loops {
+  eti_loop small, wide;
+  float (*huge)(float x);
+} angle_loops;
+
+// At most ANGLES elements: each takes the way of its own size, whatever its neighbours are.
+static void mixed_angles(void *const p[], const ptrdiff_t s[], size_t n, const angle_loops *f) {
+  static const ptrdiff_t dense[2] = {sizeof(float), sizeof(float)};
+  float x[ANGLES], small[ANGLES], wide[ANGLES];
+  for (size_t i = 0; i < n; i++) x[i] = ETI_CAT(float, p[1], i, s[1]);
+  f->small((void *[]){small, x}, dense, n, NULL);
+  f->wide((void *[]){wide, x}, dense, n, NULL);
+  for (size_t i = 0; i < n; i++) {
+    const float a = fabsf(x[i]);
+    ETI_AT(float, p[0], i, s[0]) = a >= ETI_HUGE_ANGLE    ? f->huge(x[i])
+                                   : a >= ETI_LARGE_ANGLE ? wide[i]
+                                                          : small[i];
+  }
+}
+
+static void angles(void *const p[], const ptrdiff_t s[], size_t n, const angle_loops *f) {
+  for (size_t i = 0; i < n; i += ANGLES) {
+    const size_t m = n - i < ANGLES ? n - i : ANGLES;
+    void *const q[2] = {(char *)p[0] + (ptrdiff_t)i * s[0], (char *)p[1] + (ptrdiff_t)i * s[1]};
+    if (any_large(q[1], s[1], m)) {
+      mixed_angles(q, s, m, f);
+    } else {
+      f->small(q, s, m, NULL);
+    }
+  }
+}
+
 static void sin_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  if (any_huge(p[1], s[1], n)) {
-    each_angle(p, s, n, sin_small_f32, huge_sin);
-  } else {
-    sin_small_f32(p, s, n, params);
-  }
+  (void)params;
+  angles(p, s, n, &(angle_loops){sin_small_f32, sin_wide_f32, sin_huge});
 }
-
 static void cos_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  if (any_huge(p[1], s[1], n)) {
-    each_angle(p, s, n, cos_small_f32, huge_cos);
-  } else {
-    cos_small_f32(p, s, n, params);
-  }
+  (void)params;
+  angles(p, s, n, &(angle_loops){cos_small_f32, cos_wide_f32, cos_huge});
 }
-
 static void tan_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  if (any_huge(p[1], s[1], n)) {
-    each_angle(p, s, n, tan_small_f32, huge_tan);
-  } else {
-    tan_small_f32(p, s, n, params);
-  }
+  (void)params;
+  angles(p, s, n, &(angle_loops){tan_small_f32, tan_wide_f32, tan_huge});
 }
 
 // ---- rows: 64 lanes as four vectors of 16, whatever the registers of the machine are

@@ -1,9 +1,9 @@
 // math_f32.h — elementary functions of f32 as straight-line arithmetic: no branch, no table, no
 // libm, so that loops over them vectorise and every instruction set gives the same bits. Only +, -,
 // ×, ÷, sqrt and explicit fma are used.
-//   The busy ones (exp, tanh, sigmoid, erf) work in f32; the others work in f64 and round once at
-//   the end. Error: at most 2 units in the last place (tests/kernels/test_math.py), specials as in
-//   C.
+//   Most work in f32; powers, hyperbolic sines and their inverses, and angles beyond
+//   ETI_LARGE_ANGLE work in f64 and round once at the end. Error: at most 2 units in the last place
+//   (tests/kernels/test_math.py), specials as in C.
 #ifndef ET_MATH_F32_H
 #define ET_MATH_F32_H
 
@@ -152,17 +152,24 @@ ETI_INLINE float eti_exp_f32(float x) {
 }
 
 ETI_INLINE float eti_expm1_f32(float x) {
-  const double d = (double)x;
-  // Below 2^-26 the subtraction would leave too few digits; there two terms of the series are exact
-  // enough.
-  const double small = eti_fma_f64(0.5 * d, d, d), large = eti_exp_d(d) - 1.0;
-  return (float)(fabs(d) < 0x1p-26 ? small : large);
+  float y = x > 89.0f ? 89.0f : x;
+  y = y < -18.0f ? -18.0f : y;  // from there on -1
+  float shifted;
+  const float r = eti_exp_reduce(y, &shifted);
+  // Half of 2^n·(e^r - 1) + (2^n - 1): half, because n reaches 128. No cancellation, as n = 0 for
+  // small arguments.
+  const float half = eti_f32_from_bits((eti_f32_bits(shifted) - 0x4B400000u + 126u) << 23);
+  const float m = eti_fma_f32(half, eti_expm1_reduced(r), half - 0.5f);
+  return fabsf(x) < 0x1p-25f ? x : m + m;
 }
 
+// t / (1 + t) below 0 and 1 / (1 + t) above, t = e^-|x|: at most 1, so that small results keep all
+// their digits. The reciprocal is corrected for its own rounding and that of the sum.
 ETI_INLINE float eti_sigmoid_f32(float x) {
-  const float t = eti_exp_f32(-fabsf(x));  // at most 1, so that small results keep all their digits
-  return (float)((double)(x < 0.0f ? t : 1.0f) /
-                 (1.0 + (double)t));  // in f64, so that only exp errs
+  const float t = eti_exp_f32(-fabsf(x)), sum = 1.0f + t, inverse = 1.0f / sum;
+  const float lost = t - (sum - 1.0f);
+  const float y = x < 0.0f ? t * inverse : inverse;
+  return eti_fma_f32(y, eti_fma_f32(-inverse, lost, eti_fma_f32(-inverse, sum, 1.0f)), y);
 }
 
 ETI_INLINE float eti_tanh_f32(float x) {
@@ -213,9 +220,22 @@ ETI_INLINE float eti_erf_f32(float x) {
   return a < 0.95f ? small : large;
 }
 
+// x·Φ(x). The tail Φ(-|x|) is exp(-q) / 2, q fitted on [0, 6] so that it errs by 2^-27 for ordinary
+// x and stays good to five digits where it is small; q keeps growing beyond, until nothing remains.
 ETI_INLINE float eti_gelu_f32(float x) {
-  const float half = 0.5f * x;
-  return half * (1.0f + eti_erf_f32(x * 0x1.6a09e6p-1f));
+  const float a = fabsf(x), b = a > 16.0f ? 16.0f : a;
+  float q = 0x1.3a7c18p-26f;
+  q = eti_fma_f32(q, b, -0x1.2b269ap-21f);
+  q = eti_fma_f32(q, b, 0x1.e606d8p-18f);
+  q = eti_fma_f32(q, b, -0x1.acfc58p-15f);
+  q = eti_fma_f32(q, b, 0x1.8a61c8p-13f);
+  q = eti_fma_f32(q, b, 0x1.7a66f4p-17f);
+  q = eti_fma_f32(q, b, -0x1.3c72ccp-8f);
+  q = eti_fma_f32(q, b, 0x1.29d94ep-5f);
+  q = eti_fma_f32(q, b, 0x1.45f1acp-2f);
+  q = eti_fma_f32(q, b, 0x1.98846p-1f);
+  const float tail = 0.5f * eti_exp_f32(-q * b);
+  return x * (x > 0.0f ? 1.0f - tail : tail);
 }
 
 ETI_INLINE float eti_gelu_tanh_f32(float x) {
@@ -226,26 +246,164 @@ ETI_INLINE float eti_gelu_tanh_f32(float x) {
 
 // ---- logarithms
 
+// y = 2^n · (1 + f) with 1 + f in [2/3, 4/3), for a normal positive y; the result is n.
+ETI_INLINE int32_t eti_log_exponent(float y) {
+  return (int32_t)(eti_f32_bits(y) - 0x3F2AAAABu) >> 23;
+}
+
+// The exponent of x as a float and f; denormal x included.
+ETI_INLINE float eti_log_reduce(float x, float *f) {
+  const bool tiny = x < 0x1p-126f;
+  const float y = tiny ? x * 0x1p23f : x;
+  *f = eti_f32_from_bits(((eti_f32_bits(y) - 0x3F2AAAABu) & 0x7FFFFFu) + 0x3F2AAAABu) - 1.0f;
+  return (float)(eti_log_exponent(y) - (tiny ? 23 : 0));
+}
+
+// log(1 + f) - f for f in [-1/3, 1/3]: -f²/2 + f³·p(f), p fitted for relative error 2^-29 of the
+// logarithm.
+ETI_INLINE float eti_log_tail(float f) {
+  float p = 0x1.e069dap-4f;
+  p = eti_fma_f32(p, f, -0x1.07d8dap-3f);
+  p = eti_fma_f32(p, f, 0x1.bb477p-4f);
+  p = eti_fma_f32(p, f, -0x1.f337d8p-4f);
+  p = eti_fma_f32(p, f, 0x1.24d7b2p-3f);
+  p = eti_fma_f32(p, f, -0x1.559bbp-3f);
+  p = eti_fma_f32(p, f, 0x1.99985ep-3f);
+  p = eti_fma_f32(p, f, -0x1.ffff02p-3f);
+  p = eti_fma_f32(p, f, 0x1.555556p-2f);
+  const float t = f * f;
+  return eti_fma_f32(p * f, t, -0.5f * t);
+}
+
+// n·log(2) + log(1 + f).
+ETI_INLINE float eti_log_sum(float n, float f) {
+  const float tail = eti_fma_f32(n, -0x1.05c610p-29f, eti_log_tail(f));
+  return eti_fma_f32(n, 0x1.62e430p-1f, f + tail);
+}
+
+// What every logarithm gives for 0, infinity, negative numbers and NaN.
+ETI_INLINE float eti_log_special(float x, float y) {
+  y = x == 0.0f ? -INFINITY : y;
+  y = x == INFINITY ? x : y;
+  return x >= 0.0f ? y : NAN;
+}
+
 ETI_INLINE float eti_log_f32(float x) {
-  return (float)eti_log_d((double)x);
+  float f;
+  const float n = eti_log_reduce(x, &f);
+  return eti_log_special(x, eti_log_sum(n, f));
 }
+
 ETI_INLINE float eti_log2_f32(float x) {
-  return (float)(eti_log_d((double)x) * 0x1.71547652b82fep+0);
+  float f;
+  const float n = eti_log_reduce(x, &f);
+  const float low = eti_fma_f32(eti_log_tail(f), 0x1.715476p+0f, f * 0x1.4ae0cp-26f);
+  return eti_log_special(x, n + eti_fma_f32(f, 0x1.715476p+0f, low));
 }
+
 ETI_INLINE float eti_log10_f32(float x) {
-  return (float)(eti_log_d((double)x) * 0x1.bcb7b1526e50ep-2);
+  float f;
+  const float n = eti_log_reduce(x, &f);
+  float low = eti_fma_f32(eti_log_tail(f), 0x1.bcb7b2p-2f, f * -0x1.5b235ep-27f);
+  low = eti_fma_f32(n, -0x1.ec10cp-27f, low);
+  const float m = eti_fma_f32(f, 0x1.bcb7b2p-2f, low);
+  return eti_log_special(x, eti_fma_f32(n, 0x1.344136p-2f, m));
 }
 
+// The exponent is that of 1 + x; f = 2^-n·(1 + x) - 1 is rounded once, so that small x lose
+// nothing.
 ETI_INLINE float eti_log1p_f32(float x) {
-  const double d = (double)x;
-  const double small = eti_fma_f64(-0.5 * d, d, d), large = eti_log_d(1.0 + d);
-  return (float)(fabs(d) < 0x1p-26 ? small : large);
+  const float u = 1.0f + x;
+  const int32_t n = eti_log_exponent(u);
+  const float s = eti_f32_from_bits((uint32_t)(129 - n) << 23);  // 2^(2 - n), as n reaches 128
+  const float f = eti_fma_f32(s, 0.25f * x, eti_fma_f32(s, 0.25f, -1.0f));
+  const float y = eti_log_special(u, eti_log_sum((float)n, f));
+  return fabsf(x) < 0x1p-100f ? x : y;
 }
 
-// ---- circular functions. |x| < 2^50 is reduced here; loops send larger arguments through
-// eti_reduce_huge first.
+// ---- circular functions. Up to ETI_LARGE_ANGLE in f32; the wide functions reach ETI_HUGE_ANGLE;
+// loops send what is beyond through eti_reduce_huge.
 
+#define ETI_LARGE_ANGLE 0x1p15f
 #define ETI_HUGE_ANGLE 0x1p50f
+
+// x = n·π/2 + r with |r| ≤ π/4; *quadrant receives n in its low bits. The first product cancels
+// exactly; the parts of π/2 are truncated, so that all are positive and a zero keeps its sign.
+ETI_INLINE float eti_angle_f32(float x, uint32_t *quadrant) {
+  const float shifted = eti_fma_f32(x, 0x1.45f306p-1f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  *quadrant = eti_f32_bits(shifted);
+  const float first = eti_fma_f32(n, -0x1.921fb4p+0f, x);
+  return eti_fma_f32(n, -0x1.84698ap-48f, eti_fma_f32(n, -0x1.4442dp-24f, first));
+}
+
+// The same with what r lacks in *low, since a tangent magnifies it.
+ETI_INLINE float eti_angle_pair_f32(float x, uint32_t *quadrant, float *low) {
+  const float shifted = eti_fma_f32(x, 0x1.45f306p-1f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  *quadrant = eti_f32_bits(shifted);
+  const float first = eti_fma_f32(n, -0x1.921fb4p+0f, x), second = n * 0x1.4442dp-24f;
+  const float sum = first - second, part = sum - first;
+  float lost = (first - (sum - part)) - (second + part);
+  lost -= eti_fma_f32(n, 0x1.4442dp-24f, -second);
+  lost = eti_fma_f32(n, -0x1.84698ap-48f, lost);
+  const float r = sum + lost;
+  *low = lost - (r - sum);
+  return r;
+}
+
+// |r| ≤ π/4; polynomials of r² fitted for relative errors 2^-32, 2^-37 and 2^-29.5.
+ETI_INLINE float eti_sin_reduced(float r) {
+  const float t = r * r;
+  float p = 0x1.7c2c4cp-19f;
+  p = eti_fma_f32(p, t, -0x1.a05954p-13f);
+  p = eti_fma_f32(p, t, 0x1.111174p-7f);
+  p = eti_fma_f32(p, t, -0x1.555556p-3f);
+  return eti_fma_f32(p * t, r, r);
+}
+ETI_INLINE float eti_cos_reduced(float r) {
+  const float t = r * r;
+  float p = -0x1.361c14p-22f;
+  p = eti_fma_f32(p, t, 0x1.a071c6p-16f);
+  p = eti_fma_f32(p, t, -0x1.6c175ep-10f);
+  p = eti_fma_f32(p, t, 0x1.555556p-5f);
+  p = eti_fma_f32(p, t, -0.5f);
+  return eti_fma_f32(p, t, 1.0f);
+}
+ETI_INLINE float eti_tan_reduced(float r, float low) {
+  const float t = r * r;
+  float p = 0x1.1e920cp-8f;
+  p = eti_fma_f32(p, t, 0x1.9bf346p-14f);
+  p = eti_fma_f32(p, t, 0x1.62cb4ap-7f);
+  p = eti_fma_f32(p, t, 0x1.5cc0d2p-6f);
+  p = eti_fma_f32(p, t, 0x1.bad9c2p-5f);
+  p = eti_fma_f32(p, t, 0x1.110d9ep-3f);
+  p = eti_fma_f32(p, t, 0x1.55556p-2f);
+  return r + eti_fma_f32(p * t, r, eti_fma_f32(low, t, low));
+}
+
+// sin(r + quadrant · π/2).
+ETI_INLINE float eti_sin_turned(float r, uint32_t quadrant) {
+  const float y = (quadrant & 1u) != 0 ? eti_cos_reduced(r) : eti_sin_reduced(r);
+  return eti_f32_from_bits(eti_f32_bits(y) ^ (quadrant & 2u) << 30);
+}
+
+ETI_INLINE float eti_sin_f32(float x) {
+  uint32_t quadrant;
+  const float r = eti_angle_f32(x, &quadrant);
+  return eti_sin_turned(r, quadrant);
+}
+ETI_INLINE float eti_cos_f32(float x) {
+  uint32_t quadrant;
+  const float r = eti_angle_f32(x, &quadrant);
+  return eti_sin_turned(r, quadrant + 1u);
+}
+ETI_INLINE float eti_tan_f32(float x) {
+  uint32_t quadrant;
+  float low;
+  const float r = eti_angle_pair_f32(x, &quadrant, &low), y = eti_tan_reduced(r, low);
+  return x == 0.0f ? x : (quadrant & 1u) != 0 ? -1.0f / y : y;
+}
+
+// ---- the same for large angles, in f64
 
 // x = n·π/2 + r with |r| ≤ π/4; *quadrant receives n modulo 4. Exact products and a π/2 of 106
 // bits.
@@ -314,17 +472,17 @@ ETI_INLINE double eti_tan_quadrant(double r, uint64_t quadrant) {
   return (quadrant & 1u) != 0 ? -c / s : s / c;
 }
 
-ETI_INLINE float eti_sin_f32(float x) {
+ETI_INLINE float eti_sin_wide(float x) {
   uint64_t quadrant;
   const double r = eti_angle_d((double)x, &quadrant);
   return (float)eti_sin_quadrant(r, quadrant);
 }
-ETI_INLINE float eti_cos_f32(float x) {
+ETI_INLINE float eti_cos_wide(float x) {
   uint64_t quadrant;
   const double r = eti_angle_d((double)x, &quadrant);
   return (float)eti_sin_quadrant(r, quadrant + 1u);
 }
-ETI_INLINE float eti_tan_f32(float x) {
+ETI_INLINE float eti_tan_wide(float x) {
   uint64_t quadrant;
   const double r = eti_angle_d((double)x, &quadrant);
   return (float)eti_tan_quadrant(r, quadrant);
@@ -332,25 +490,68 @@ ETI_INLINE float eti_tan_f32(float x) {
 
 // ---- inverse circular functions
 
-ETI_INLINE float eti_atan_f32(float x) {
-  return (float)eti_atan_d((double)x);
+// atan(b) for b in [0, 1], fitted for relative error 2^-28.5.
+ETI_INLINE float eti_atan_reduced(float b) {
+  const float t = b * b;
+  float p = -0x1.d3427ep-10f;
+  p = eti_fma_f32(p, t, 0x1.641b1ap-7f);
+  p = eti_fma_f32(p, t, -0x1.fd77dep-6f);
+  p = eti_fma_f32(p, t, 0x1.da2824p-5f);
+  p = eti_fma_f32(p, t, -0x1.5808d4p-4f);
+  p = eti_fma_f32(p, t, 0x1.c08c46p-4f);
+  p = eti_fma_f32(p, t, -0x1.242086p-3f);
+  p = eti_fma_f32(p, t, 0x1.9991e4p-3f);
+  p = eti_fma_f32(p, t, -0x1.55553ep-2f);
+  return eti_fma_f32(p * t, b, b);
 }
+
+#define ETI_HALF_PI_F32 0x1.921fb6p+0f
+#define ETI_HALF_PI_LOW_F32 -0x1.777a5cp-25f
+
+ETI_INLINE float eti_atan_f32(float x) {
+  const float a = fabsf(x);
+  const bool large = a > 1.0f;
+  const float y = eti_atan_reduced((large ? 1.0f : a) / (large ? a : 1.0f));
+  return copysignf(large ? (ETI_HALF_PI_F32 - y) + ETI_HALF_PI_LOW_F32 : y, x);
+}
+
+// asin(s) - s for z = s² in [0, 1/4], fitted for relative error 2^-27.6 of the sum.
+ETI_INLINE float eti_asin_tail(float s, float z) {
+  float p = 0x1.595c5cp-5f;
+  p = eti_fma_f32(p, z, 0x1.8c3e52p-6f);
+  p = eti_fma_f32(p, z, 0x1.747bb8p-5f);
+  p = eti_fma_f32(p, z, 0x1.330204p-4f);
+  p = eti_fma_f32(p, z, 0x1.5555c8p-3f);
+  return p * z * s;
+}
+
+// Beyond 1/2 half the angle is taken: asin(a) = π/2 - 2·asin(sqrt((1 - a) / 2)).
 ETI_INLINE float eti_asin_f32(float x) {
-  const double d = (double)x;
-  return (float)eti_atan_d(d / sqrt((1.0 - d) * (1.0 + d)));
+  const float a = fabsf(x);
+  const bool large = a > 0.5f;
+  const float z = large ? 0.5f - 0.5f * a : x * x, s = large ? sqrtf(z) : a;
+  const float tail = eti_asin_tail(s, z);
+  const float y = ETI_HALF_PI_F32 - 2.0f * s, lost = (ETI_HALF_PI_F32 - y) - 2.0f * s;
+  return copysignf(large ? y - ((2.0f * tail - ETI_HALF_PI_LOW_F32) - lost) : s + tail, x);
 }
 ETI_INLINE float eti_acos_f32(float x) {
-  const double d = (double)x;
-  return (float)(2.0 * eti_atan_d(sqrt((1.0 - d) / (1.0 + d))));
+  const float a = fabsf(x);
+  const bool large = a > 0.5f;
+  const float z = large ? 0.5f - 0.5f * a : x * x, s = large ? sqrtf(z) : a;
+  const float y = s + eti_asin_tail(s, z);
+  const float ends = x < 0.0f ? 2.0f * ETI_HALF_PI_F32 - 2.0f * y : 2.0f * y;
+  return large ? ends : ETI_HALF_PI_F32 - (copysignf(y, x) - ETI_HALF_PI_LOW_F32);
 }
 
 ETI_INLINE float eti_atan2_f32(float y, float x) {
-  const double a = fabs((double)y), b = fabs((double)x);
-  const bool both_infinite = a == (double)INFINITY && b == (double)INFINITY,
-             both_zero = a == 0.0 && b == 0.0;
-  double t = eti_atan_d(both_infinite ? 1.0 : both_zero ? 0.0 : a / b);
-  t = signbit(x) ? 0x1.921fb54442d18p+1 - t : t;
-  return (float)copysign(t, (double)y);
+  const float a = fabsf(y), b = fabsf(x);
+  const bool steep = a > b;
+  const float low = steep ? b : a, high = steep ? a : b;
+  const bool both_infinite = low == INFINITY, both_zero = high == 0.0f;
+  float t = eti_atan_reduced(both_infinite ? 1.0f : both_zero ? 0.0f : low / high);
+  t = steep ? (ETI_HALF_PI_F32 - t) + ETI_HALF_PI_LOW_F32 : t;
+  t = signbit(x) ? (2.0f * ETI_HALF_PI_F32 - t) + 2.0f * ETI_HALF_PI_LOW_F32 : t;
+  return x != x || y != y ? x + y : copysignf(t, y);
 }
 
 // ---- hyperbolic functions and their inverses
@@ -394,9 +595,15 @@ ETI_INLINE float eti_pow_f32(float x, float y) {
   return (float)(one ? 1.0 : r);
 }
 
+// log(x / (1 - x)). Near 1/2 the quotient is near 1, and log(1 + f) with f = (2x - 1) / (1 - x)
+// keeps the digits that x / (1 - x) - 1 would lose.
 ETI_INLINE float eti_logit_f32(float x) {
-  const double d = (double)x;
-  return (float)eti_log_d(d / (1.0 - d));
+  const bool middle = x >= 0.4f && x <= 0.57f;
+  const float q = (middle ? 2.0f * x - 1.0f : x) / (1.0f - x);
+  float f;
+  const float n = eti_log_reduce(q, &f);
+  const float y = eti_log_sum(middle ? 0.0f : n, middle ? q : f);
+  return middle ? y : eti_log_special(q, y);
 }
 
 #endif  // ET_MATH_F32_H

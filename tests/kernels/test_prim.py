@@ -64,6 +64,7 @@ ROWS: list[tuple[str, tuple[Any, ...], Any]] = [
     ("aten::sym_size.int", (X, -1), 4),
     ("aten::sym_stride.int", (X, 0), 12),
     ("aten::sym_numel", (X,), 24),
+    ("aten::sym_storage_offset", (X,), 0),
     ("aten::_local_scalar_dense", (torch.tensor([2.5], dtype=torch.bfloat16),), 2.5),
     ("aten::_local_scalar_dense", (torch.tensor(-7, dtype=torch.int8),), -7),
     ("aten::_local_scalar_dense", (torch.tensor(True),), True),

@@ -36,6 +36,40 @@ def test_grid_sampler_equals_eager(
         )
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_volumes_are_sampled_as_eager_samples_them(dtype: torch.dtype) -> None:
+    for (shape, size), mode, padding, align in itertools.product(
+        (((2, 3, 4, 7, 5), (3, 4, 6)), ((1, 1, 1, 1, 1), (1, 3, 1)), ((1, 2, 3, 4, 5), (2, 0, 3))),
+        (0, 1),
+        (0, 1, 2),
+        (False, True),
+    ):
+        x = torch.randn(shape).to(dtype)
+        grid = (torch.rand(shape[0], *size, 3) * 3 - 1.5).to(dtype)
+        wide = torch.float64 if dtype == torch.float64 else torch.float32
+        expected = aten.grid_sampler_3d(x.to(wide), grid.to(wide), mode, padding, align).to(dtype)
+        check_op(
+            aten.grid_sampler_3d.out, x, grid, mode, padding, align, expected=expected, scale=4
+        )
+    x, grid = torch.randn(2, 3, 4, 7, 5), torch.rand(2, 3, 4, 6, 3) * 2 - 1
+    order = [0, 2, 3, 4, 1]
+    given = (laid_out(x, order), laid_out(grid, order))
+    check_op(aten.grid_sampler_3d.out, *given, 0, 0, False, out_order=order, scale=4)
+    with pytest.raises(OpError, match=r"needs f32\[2, depth, height, width, 3\]"):
+        run_op(
+            "aten::grid_sampler_3d.out",
+            x,
+            x,
+            0,
+            0,
+            False,
+            out=[Out(torch.float32, (2, 3, 1, 1, 1))],
+        )
+    with pytest.raises(OpError, match="interpolation 2 and padding 0, needs at most 1"):
+        out = [Out(torch.float32, (2, 3, 3, 4, 6))]
+        run_op("aten::grid_sampler_3d.out", x, grid, 2, 0, False, out=out)
+
+
 def test_grid_sampler_takes_any_layout() -> None:
     x, grid = torch.randn(2, 3, 7, 5), torch.rand(2, 4, 6, 2) * 2 - 1
     for order in ((0, 2, 3, 1), (3, 2, 1, 0)):
@@ -91,7 +125,7 @@ def test_wrong_arguments_are_refused_with_words() -> None:
         [Out(torch.float32, (1, 2, 2, 2))],
     )
     rows: list[tuple[str, str, list[Any]]] = [
-        ("grid_sampler_2d", "input has rank 3", [x[0], grid, 0, 0, True]),
+        ("grid_sampler_2d", "input is f32 of rank 3", [x[0], grid, 0, 0, True]),
         ("grid_sampler_2d", "grid is f64", [x, grid.double(), 0, 0, True]),
         ("grid_sampler_2d", "grid is f32 of rank 4", [x, torch.ones(1, 2, 2, 3), 0, 0, True]),
         ("grid_sampler_2d", "interpolation 3", [x, grid, 3, 0, True]),

@@ -2,34 +2,15 @@
 // A convolution relates positions of a small image S and a large one L: l = s · stride - padding +
 // tap · dilation, with weights [channels of S, channels of L / groups, taps]. Forward, L is the
 // input and S the output; transposed, the other way around. So two sums serve all input gradients
-// and one the weights'. Each element is one sum in f64, in a fixed order. Relies on the cast table.
+// and one the weights'. Each element is one sum in f64, in a fixed order. Relies on element.h.
 // Any layout; training is rare on devices, so these are plain loops.
 #include "kernels/accumulate.h"
+#include "kernels/element.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 #include "kernels/strided.h"
 
 #include <string.h>
-
-static double load(const et_tensor *t, ptrdiff_t at) {
-  double value;
-  switch (t->dtype) {
-    case ET_F32:
-      return (double)((const float *)t->data)[at];
-    case ET_F64:
-      return ((const double *)t->data)[at];
-    default:
-      eti_casts[t->dtype][ET_F64](
-          &value, 0, (const char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype), 0,
-          1);
-      return value;
-  }
-}
-
-static void store(const et_tensor *t, ptrdiff_t at, double value) {
-  const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
-  eti_casts[ET_F64][t->dtype]((char *)t->data + at * item, 0, &value, 0, 1);
-}
 
 // ---- convolution
 
@@ -110,11 +91,11 @@ static void large_gradient(void *opaque, size_t begin, size_t end) {
       split(t, b->taps.sizes, k);
       if (!small_of(b, l, k, s)) continue;
       for (size_t c = first; c < first + b->small_channels; c++) {
-        sum += load(b->small.t, place(&b->small, n, c, s)) *
-               load(b->taps.t, place(&b->taps, c, channel % b->large_channels, k));
+        sum += eti_load_f64(b->small.t, place(&b->small, n, c, s)) *
+               eti_load_f64(b->taps.t, place(&b->taps, c, channel % b->large_channels, k));
       }
     }
-    store(b->out.t, place(&b->out, n, channel, l), sum);
+    eti_store_f64(b->out.t, place(&b->out, n, channel, l), sum);
   }
 }
 
@@ -131,11 +112,11 @@ static void small_gradient(void *opaque, size_t begin, size_t end) {
       split(t, b->taps.sizes, k);
       if (!large_of(b, s, k, l)) continue;
       for (size_t c = 0; c < b->large_channels; c++) {
-        sum += load(b->large.t, place(&b->large, n, first + c, l)) *
-               load(b->taps.t, place(&b->taps, channel, c, k));
+        sum += eti_load_f64(b->large.t, place(&b->large, n, first + c, l)) *
+               eti_load_f64(b->taps.t, place(&b->taps, channel, c, k));
       }
     }
-    store(b->out.t, place(&b->out, n, channel, s), sum);
+    eti_store_f64(b->out.t, place(&b->out, n, channel, s), sum);
   }
 }
 
@@ -153,11 +134,11 @@ static void weight_gradient(void *opaque, size_t begin, size_t end) {
       for (size_t j = 0; j < positions; j++) {
         split(j, b->small.sizes, s);
         if (!large_of(b, s, k, l)) continue;
-        sum += load(b->small.t, place(&b->small, n, c_small, s)) *
-               load(b->large.t, place(&b->large, n, channel, l));
+        sum += eti_load_f64(b->small.t, place(&b->small, n, c_small, s)) *
+               eti_load_f64(b->large.t, place(&b->large, n, channel, l));
       }
     }
-    store(b->out.t, place(&b->out, c_small, c_large, k), sum);
+    eti_store_f64(b->out.t, place(&b->out, c_small, c_large, k), sum);
   }
 }
 
@@ -172,10 +153,10 @@ static void bias_gradient(void *opaque, size_t begin, size_t end) {
       for (size_t j = 0; j < positions; j++) {
         int64_t at[3];
         split(j, y->sizes, at);
-        sum += load(y->t, place(y, n, c, at));
+        sum += eti_load_f64(y->t, place(y, n, c, at));
       }
     }
-    store(b->out.t, (ptrdiff_t)c * b->out.t->strides[0], sum);
+    eti_store_f64(b->out.t, (ptrdiff_t)c * b->out.t->strides[0], sum);
   }
 }
 

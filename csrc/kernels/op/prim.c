@@ -314,6 +314,12 @@ et_status op_sym_stride_int(et_kernel_ctx *ctx, et_value *const *args) {
   return write_int(ctx, args[2], t->strides[dim < 0 ? dim + t->rank : dim]);
 }
 
+// Tensors of a program own their memory or are told where it begins.
+et_status op_sym_storage_offset(et_kernel_ctx *ctx, et_value *const *args) {
+  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Tensor");
+  return write_int(ctx, args[1], 0);
+}
+
 et_status op_sym_numel(et_kernel_ctx *ctx, et_value *const *args) {
   ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Tensor");
   return write_int(ctx, args[1], (int64_t)args[0]->as.tensor->numel);

@@ -40,6 +40,7 @@ _FLOAT = "eEfd"
 _REAL = "bBcsilSeEfd"  # every real dtype of the runtime
 _REAL_NO_U16 = "bBcsileEfd"
 _NUM = "BcsileEfd"
+_COMPLEX = "FD"
 
 _TABLE: tuple[tuple[str, str], ...] = (
     (
@@ -51,9 +52,9 @@ _TABLE: tuple[tuple[str, str], ...] = (
         "alias_copy as_strided_copy clone constant_pad_nd detach_copy fill.Scalar "
         "lift_fresh_copy repeat select_copy.int split_copy.Tensor split_with_sizes_copy t_copy "
         "transpose_copy.int unbind_copy.int view_copy",
-        f"self=ret0:{_REAL}",
+        f"self=ret0:{_REAL}{_COMPLEX}",
     ),
-    ("cat stack", f"tensors=ret0:{_REAL}"),
+    ("cat stack", f"tensors=ret0:{_REAL}{_COMPLEX}"),
     (
         "eq.Scalar ge.Scalar gt.Scalar isinf isnan le.Scalar lt.Scalar ne.Scalar",
         f"self:{_REAL} ret0:b",
@@ -68,11 +69,15 @@ _TABLE: tuple[tuple[str, str], ...] = (
     (
         "expand_copy permute_copy slice_copy.Tensor squeeze_copy.dim squeeze_copy.dims "
         "unsqueeze_copy",
-        f"self=ret0:{_REAL}FD",
+        f"self=ret0:{_REAL}{_COMPLEX}",
     ),
     (
-        "add.Tensor minimum mul.Tensor div.Tensor_mode floor_divide fmod.Tensor "
-        "remainder.Tensor sub.Tensor",
+        "add.Tensor mul.Tensor sub.Tensor",
+        f"ret0<self+other:{_REAL_NO_U16}{_COMPLEX} | self=ret0:{_FLOAT} other:S "
+        f"| self:S other=ret0:{_FLOAT} | self=other=ret0:S",
+    ),
+    (
+        "minimum div.Tensor_mode floor_divide fmod.Tensor remainder.Tensor",
         f"ret0<self+other:{_REAL_NO_U16} | self=ret0:{_FLOAT} other:S | self:S other=ret0:{_FLOAT} "
         "| self=other=ret0:S",
     ),
@@ -83,13 +88,14 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ),
     (
         "div.Tensor",
-        f"ret0/self+other:{_REAL_NO_U16} | self:S other:Sf ret0:f | self:f other:S ret0:f "
-        f"| self=ret0:{_FLOAT} other:S | self:S other=ret0:{_FLOAT}",
+        f"ret0/self+other:{_REAL_NO_U16}{_COMPLEX} | self:S other:Sf ret0:f "
+        f"| self:f other:S ret0:f | self=ret0:{_FLOAT} other:S | self:S other=ret0:{_FLOAT}",
     ),
     ("bitwise_and.Tensor bitwise_or.Tensor bitwise_xor.Tensor", f"ret0<self+other:b{_INT}"),
-    ("empty.memory_format full ones scalar_tensor zeros", f"ret0:{_REAL}"),
+    ("empty.memory_format full ones scalar_tensor zeros", f"ret0:{_REAL}{_COMPLEX}"),
     ("arange arange.start_step", f"ret0:{_NUM}"),
-    ("abs hardtanh neg relu", f"self=ret0:{_NUM}"),
+    ("hardtanh neg relu", f"self=ret0:{_NUM}"),
+    ("abs", f"self=ret0:{_NUM} | self:F ret0:f | self:D ret0:d"),
     ("copy select_scatter slice_scatter", f"self=ret0:{_REAL} src:{_REAL}"),
     ("fill.Tensor", f"self=ret0:{_REAL} value:{_REAL}"),
     (
@@ -98,12 +104,12 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ),
     ("ceil floor round", f"self=ret0:BcsilS{_FLOAT}"),
     (
-        "clamp fmod.Scalar remainder.Scalar mul.Scalar pow.Tensor_Scalar",
+        "clamp fmod.Scalar remainder.Scalar pow.Tensor_Scalar rsub.Scalar",
         f"self=ret0:{_REAL} | self:b ret0:l | self:bBcsilS ret0:f",
     ),
     (
-        "add.Scalar sub.Scalar rsub.Scalar",
-        f"self=ret0:{_REAL} | self:b ret0:l | self:bBcsilS ret0:f",
+        "add.Scalar mul.Scalar sub.Scalar",
+        f"self=ret0:{_REAL}{_COMPLEX} | self:b ret0:l | self:bBcsilS ret0:f",
     ),
     ("_to_copy full_like", f"self:{_REAL} ret0:{_REAL}"),
     ("argmax argmin", f"self:{_NUM} ret0:l"),
@@ -125,7 +131,7 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("native_layer_norm", f"input=weight=bias=ret0=ret1=ret2:{_FLOAT}"),
     ("nonzero", f"self:{_REAL_NO_U16} ret0:l"),
     ("scatter_add", f"self=src=ret0:{_REAL_NO_U16} index:l"),
-    ("where.self", f"condition:bB ret0<self+other:{_REAL_NO_U16}"),
+    ("where.self", f"condition:bB ret0<self+other:{_REAL_NO_U16}{_COMPLEX}"),
 )
 
 

@@ -20,6 +20,7 @@ SYM_PACKETS: dict[Any, torch._ops.OpOverload] = {
     _aten.sym_size: _aten.sym_size.int,
     _aten.sym_stride: _aten.sym_stride.int,
     _aten.sym_numel: _aten.sym_numel.default,
+    _aten.sym_storage_offset: _aten.sym_storage_offset.default,
 }
 
 SYM_OVERLOADS: frozenset[Any] = frozenset(
@@ -27,6 +28,7 @@ SYM_OVERLOADS: frozenset[Any] = frozenset(
         _aten.sym_size.int,
         _aten.sym_stride.int,
         _aten.sym_numel.default,
+        _aten.sym_storage_offset.default,
         _aten._local_scalar_dense.default,
         _aten.sym_constrain_range.default,
         _aten.sym_constrain_range_for_size.default,

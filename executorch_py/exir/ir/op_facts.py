@@ -95,7 +95,13 @@ DATA_DEPENDENT_SIZE = frozenset(
 )
 
 SYM_SHAPE_READS = frozenset(
-    {"aten::sym_size.int", "aten::sym_stride.int", "aten::sym_numel", "aten::_local_scalar_dense"}
+    {
+        "aten::sym_size.int",
+        "aten::sym_stride.int",
+        "aten::sym_numel",
+        "aten::sym_storage_offset",
+        "aten::_local_scalar_dense",
+    }
 )
 
 CONTROL_FLOW = frozenset({"cond", "map_impl", "scan", "while_loop"})

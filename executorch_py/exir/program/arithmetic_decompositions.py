@@ -39,7 +39,7 @@ def _unless_nan(better: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor,
 def _round_decimals(x: Tensor, *, decimals: int) -> Tensor:
     if not x.dtype.is_floating_point:
         return x.clone()
-    factor = torch.tensor(10.0 ** abs(decimals), dtype=x.dtype).item()
+    factor = torch.full((), 10.0 ** abs(decimals), dtype=x.dtype, device=x.device)
     return (x * factor).round() / factor if decimals >= 0 else (x / factor).round() * factor
 
 
@@ -89,8 +89,42 @@ def _complex(real: Tensor, imag: Tensor) -> Tensor:
     return result
 
 
+def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
+    if not x.dtype.is_complex:
+        return x, torch.zeros_like(x)
+    parts: Tensor = _aten.view_as_real_copy.default(x)
+    return parts.select(-1, 0), parts.select(-1, 1)
+
+
+def _complex_product(product: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
+    """A product of matrices; that of complex ones is four of real ones."""
+
+    def rule(a: Tensor, b: Tensor) -> Any:
+        if not a.dtype.is_complex:
+            return NotImplemented
+        (a_re, a_im), (b_re, b_im) = _parts(a), _parts(b)
+        real = product(a_re, b_re) - product(a_im, b_im)
+        return _complex(real, product(a_re, b_im) + product(a_im, b_re))
+
+    return rule
+
+
+def _complex_sum(
+    x: Tensor,
+    dim: Sequence[int] | None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Any:
+    if not x.dtype.is_complex or dtype not in (None, x.dtype):
+        return NotImplemented
+    dims = list(dim) if dim else list(range(x.dim()))
+    real, imag = (part.sum(dims, keepdim) if dims else part for part in _parts(x))
+    return _complex(real, imag)
+
+
 def arithmetic_decompositions() -> dict[Any, Callable[..., Any]]:
-    """Operator → rule."""
+    """Operator → rule; a rule that returns NotImplemented leaves the call as it is."""
     from torch._decomp import get_decompositions
 
     return {
@@ -98,10 +132,13 @@ def arithmetic_decompositions() -> dict[Any, Callable[..., Any]]:
         _aten._trilinear.default: _trilinear,
         _aten.addbmm.default: _addbmm,
         _aten.angle.default: _angle,
+        _aten.bmm.default: _complex_product(torch.bmm),
         _aten.complex.default: _complex,
         _aten.exp2.default: _exp2,
         _aten.fmax.default: _unless_nan(torch.maximum),
         _aten.fmin.default: _unless_nan(torch.minimum),
+        _aten.mm.default: _complex_product(torch.mm),
         _aten.polar.default: _polar,
         _aten.round.decimals: _round_decimals,
+        _aten.sum.dim_IntList: _complex_sum,
     }

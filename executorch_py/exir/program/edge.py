@@ -149,10 +149,10 @@ def to_edge(
     methods = as_methods(programs)
     for name, program in methods.items():
         decomposed = decompose(program, decomposition_table(config.preserve_ops))
+        decomposed = decompose_uncommon(
+            decomposed, config._core_aten_ops_exception_list, config.preserve_ops
+        )
         if config._check_ir_validity:
-            decomposed = decompose_uncommon(
-                decomposed, config._core_aten_ops_exception_list, config.preserve_ops
-            )
             RemoveNonCoreAtenOpGraphAssertsPass().apply(decomposed.graph_module)
             EXIRATenDialectVerifier(config)(decomposed.graph_module)
         edge_programs[name] = generate_edge_program(

@@ -60,8 +60,31 @@ def _put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> 
     return x.reshape(-1).index_put([places], values, accumulate).reshape(x.shape)
 
 
-def _take(x: Tensor, index: Tensor) -> Tensor:
-    return x.reshape(-1)[index.reshape(-1)].reshape(index.shape)
+def _as_strided_scatter(
+    x: Tensor,
+    src: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Tensor:
+    """Tensors of a program start where their memory does and lie in rows here."""
+    places = torch.full([1] * len(size), storage_offset or 0, device=x.device, dtype=torch.int64)
+    for dim, (n, step) in enumerate(zip(size, stride, strict=True)):
+        shape = [1] * len(size)
+        shape[dim] = n
+        places = places + (torch.arange(n, device=x.device) * step).reshape(shape)
+    flat = x.reshape(-1).index_put([places.reshape(-1)], src.reshape(-1))
+    return flat.reshape(x.shape)
+
+
+def _diagonal_scatter(
+    x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    last = x.movedim((dim1, dim2), (-2, -1))
+    steps = torch.arange(src.shape[-1], device=x.device)
+    places: list[Any] = [None] * (x.dim() - 2)
+    places += [steps + max(-offset, 0), steps + max(offset, 0)]
+    return _aten.index_put.default(last, places, src).movedim((-2, -1), (dim1, dim2))
 
 
 def _masked_select(x: Tensor, mask: Tensor) -> Tensor:
@@ -106,11 +129,9 @@ def _embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_typ
 
 def index_decompositions() -> dict[Any, Callable[..., Any]]:
     """Operator → rule; a rule that returns NotImplemented leaves the call as it is."""
-    from torch._decomp import get_decompositions
-
-    by_torch = [_aten.as_strided_scatter.default, _aten.diagonal_scatter.default]
     return {
-        **get_decompositions(by_torch),
+        _aten.as_strided_scatter.default: _as_strided_scatter,
+        _aten.diagonal_scatter.default: _diagonal_scatter,
         _aten.embedding_renorm.default: _embedding_renorm,
         _aten.empty_permuted.default: _empty,
         _aten.empty_strided.default: _empty,
@@ -121,5 +142,4 @@ def index_decompositions() -> dict[Any, Callable[..., Any]]:
         _aten.scatter.reduce: _scatter_named,
         _aten.scatter.value_reduce: _scatter_number,
         _aten.scatter_reduce.two: _scatter_mean,
-        _aten.take.default: _take,
     }

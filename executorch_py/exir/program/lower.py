@@ -65,12 +65,9 @@ def _convert(
     all_kept: set[Any] = set()
     for name, program in methods.items():
         decomposed, kept = decompose_for(partitioners[name], program, config.preserve_ops)
-        if config._check_ir_validity:
-            decomposed = decompose_uncommon(
-                decomposed,
-                config._core_aten_ops_exception_list,
-                [*kept, *config.preserve_ops],
-            )
+        decomposed = decompose_uncommon(
+            decomposed, config._core_aten_ops_exception_list, [*kept, *config.preserve_ops]
+        )
         all_kept.update(kept)
         edge_programs[name] = generate_edge_program(config, decomposed, preserve_ops=kept)
     kept_ops = sorted(all_kept, key=str)

@@ -82,19 +82,20 @@ def _kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Pair:
 
 @_with_dimension
 def _mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Pair:
+    """The last element of the first of the longest runs of equal elements; NaN equals nothing."""
     ordered = _sorted(x, dim)
-    lanes = ordered[0].movedim(dim, -1).contiguous()
-    if lanes.dtype == torch.bool:
-        lanes = lanes.to(torch.uint8)
-    end = torch.searchsorted(lanes, lanes, right=True)
-    best = (end - torch.searchsorted(lanes, lanes)).argmax(-1, keepdim=True)
-    # A NaN equals nothing, so that no boundary lies behind it; it then is the only one of its run.
-    last = torch.maximum(torch.gather(end, -1, best) - 1, best)
-    return _pick(ordered, last.movedim(-1, dim), dim, keepdim)
+    values, n = ordered[0], x.shape[dim]
+    differs = values.narrow(dim, 1, n - 1) != values.narrow(dim, 0, n - 1)
+    starts = torch.cat([torch.ones_like(values.narrow(dim, 0, 1), dtype=torch.bool), differs], dim)
+    shape = [1] * x.dim()
+    shape[dim] = n
+    places = torch.arange(n, device=x.device).reshape(shape)
+    begun = torch.cummax(torch.where(starts, places, 0), dim)[0]
+    return _pick(ordered, (places - begun).argmax(dim, keepdim=True), dim, keepdim)
 
 
 def order_decompositions() -> dict[Any, Callable[..., Any]]:
-    """Operator → rule; the rules end in sorting, gathering and searching."""
+    """Operator → rule; the rules end in sorting, gathering and comparing."""
     return {
         _aten.kthvalue.default: _kthvalue,
         _aten.median.default: _median_of_all(ignore_nan=False),

@@ -1,8 +1,9 @@
 """Operators that torch's table of core decompositions leaves over and that have another way to run.
 
 Torch knows how to decompose many operators that its core table does not name (`tril_indices`,
-`bucketize`). They are decomposed here, before the edge dialect refuses what is not core. Operators
-that the user, a partitioner or a kernel of the runtime wants whole are left alone.
+`bucketize`), and the modules beside this one know more. They are decomposed here, before the edge
+dialect refuses what is not core. Operators that the user or a partitioner wants whole are left
+alone; what has a kernel of its own has no rule here.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from executorch_py.exir.dialects.verifier import is_core_aten
 from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.program.arithmetic_decompositions import arithmetic_decompositions
 from executorch_py.exir.program.decompositions import decompose, decomposition_table
+from executorch_py.exir.program.index_decompositions import index_decompositions
+from executorch_py.exir.program.order_decompositions import order_decompositions
 
 _aten = torch.ops.aten
 # Those of torch's other decompositions that end in core operators; the rest end in primitives that
@@ -29,20 +32,32 @@ _DECOMPOSED_BY_TORCH = frozenset(
         _aten.triu_indices.default,
     }
 )
-# Python's shifts, which torch traces under names of their own.
+# Operators that are others under another name: Python's shifts, and views whose copies have
+# kernels.
 _RENAMED: dict[Any, Callable[..., Any]] = {
     _aten.__lshift__.Scalar: _aten.bitwise_left_shift.Tensor_Scalar,
     _aten.__lshift__.Tensor: _aten.bitwise_left_shift.Tensor,
     _aten.__rshift__.Scalar: _aten.bitwise_right_shift.Tensor_Scalar,
     _aten.__rshift__.Tensor: _aten.bitwise_right_shift.Tensor,
+    _aten.unfold.default: _aten.unfold_copy.default,
+    _aten.view.dtype: _aten.view_copy.dtype,
+    _aten.view_as_complex.default: _aten.view_as_complex_copy.default,
+    _aten.view_as_real.default: _aten.view_as_real_copy.default,
 }
 
 
 @cache
-def _decompositions() -> dict[Any, Callable[..., Any]]:
+def uncommon_decompositions() -> dict[Any, Callable[..., Any]]:
+    """Operator → rule, for every operator that is decomposed here."""
     from torch._decomp import get_decompositions
 
-    return {**get_decompositions(list(_DECOMPOSED_BY_TORCH)), **_RENAMED}
+    return {
+        **get_decompositions(list(_DECOMPOSED_BY_TORCH)),
+        **arithmetic_decompositions(),
+        **index_decompositions(),
+        **order_decompositions(),
+        **_RENAMED,
+    }
 
 
 def decompose_uncommon(
@@ -53,13 +68,16 @@ def decompose_uncommon(
     `allowed` and `preserved` operators stay as they are; the program was decomposed without the
     latter.
     """
-    wanted = {
+    kept = {*allowed, *preserved}
+    rules = {op: rule for op, rule in uncommon_decompositions().items() if op not in kept}
+    called = {
         node.target
         for gm in graph_modules(program.graph_module)
         for node in gm.graph.nodes
-        if node.op == "call_function" and not is_core_aten(node.target)
-    } - {*allowed, *preserved}
-    extra = {op: how for op, how in _decompositions().items() if op in wanted}
-    if not extra:
+        if node.op == "call_function"
+    }
+    if called.isdisjoint(rules):
         return program
-    return decompose(program, {**decomposition_table(preserved), **extra})
+    # Torch's table would turn the copies back into views.
+    table = decomposition_table([*preserved, *_RENAMED.values()])
+    return decompose(program, {**table, **rules})

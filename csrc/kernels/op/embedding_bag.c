@@ -1,0 +1,209 @@
+// embedding_bag.c — sums, means and maxima of bags of rows of a table: _embedding_bag and
+// _embedding_bag_forward_only. Every index and offset is checked. Sums are f64 and rounded once.
+// The three outputs beside the result are what the backward pass would want and have eager's
+// values. Relies on element.h.
+#include "kernels/element.h"
+#include "kernels/kernel.h"
+#include "kernels/ops.h"
+
+#include <string.h>
+
+enum { SUM, MEAN, MAX };
+enum { COLUMNS = 64 };  // computed at a time
+
+typedef struct bags {
+  const et_tensor *weight, *indices, *offsets, *scale;  // scale NULL: every row counts once
+  const et_tensor *out, *positions, *counts, *rows;     // what the schema calls out0 … out3
+  int64_t mode, padding;
+  int64_t n, n_bags;  // indices and bags
+} bags;
+
+static int64_t index_at(const bags *b, int64_t i) {
+  return eti_load_index(b->indices, (ptrdiff_t)i * b->indices->strides[0]);
+}
+
+static int64_t bag_begin(const bags *b, int64_t bag) {
+  if (bag >= b->offsets->sizes[0]) return b->n;
+  return eti_load_index(b->offsets, (ptrdiff_t)bag * b->offsets->strides[0]);
+}
+
+// Offsets never decrease and end inside; indices lie in the table.
+static et_status check_bags(const et_kernel_ctx *ctx, const bags *b) {
+  int64_t last = 0;
+  for (int64_t i = 0; i < b->offsets->sizes[0]; i++) {
+    const int64_t at = bag_begin(b, i);
+    ET_CHECK(at >= last && at <= b->n && (i > 0 || at == 0), ctx->err, ET_INVALID_ARGUMENT,
+             "embedding_bag: offset %lld is %lld; offsets begin with 0, never decrease and end "
+             "within the %lld indices",
+             (long long)i, (long long)at, (long long)b->n);
+    last = at;
+  }
+  for (int64_t i = 0; i < b->n; i++) {
+    const int64_t index = index_at(b, i);
+    ET_CHECK(index >= 0 && index < b->weight->sizes[0], ctx->err, ET_INVALID_ARGUMENT,
+             "embedding_bag: index %lld at position %lld is outside of a table of %d rows",
+             (long long)index, (long long)i, (int)b->weight->sizes[0]);
+  }
+  return ET_OK;
+}
+
+typedef struct strip {
+  int64_t column, width;
+  double value[COLUMNS];
+  int64_t row[COLUMNS];  // of the maximum
+} strip;
+
+static void add_row(const bags *b, strip *s, int64_t index, int64_t i, bool first) {
+  const et_tensor *w = b->weight;
+  const ptrdiff_t row = (ptrdiff_t)index * w->strides[0] + (ptrdiff_t)s->column * w->strides[1];
+  const double scale =
+      b->scale == NULL ? 1.0 : eti_load_f64(b->scale, (ptrdiff_t)i * b->scale->strides[0]);
+  for (int64_t c = 0; c < s->width; c++) {
+    const double x = eti_load_f64(w, row + (ptrdiff_t)c * w->strides[1]);
+    if (b->mode != MAX) {
+      s->value[c] += x * scale;
+    } else if (first || x > s->value[c]) {
+      s->value[c] = x;
+      s->row[c] = index;
+    }
+  }
+}
+
+static void write_strip(const bags *b, const strip *s, int64_t bag, int64_t count) {
+  for (int64_t c = 0; c < s->width; c++) {
+    const ptrdiff_t column = (ptrdiff_t)(s->column + c);
+    const double value = b->mode == MEAN && count > 0 ? s->value[c] / (double)count : s->value[c];
+    eti_store_f64(b->out, (ptrdiff_t)bag * b->out->strides[0] + column * b->out->strides[1], value);
+    if (b->mode != MAX) continue;
+    const ptrdiff_t at = (ptrdiff_t)bag * b->rows->strides[0] + column * b->rows->strides[1];
+    eti_casts[ET_I64][b->rows->dtype](eti_element(b->rows, at), 0, &s->row[c], 0, 1);
+  }
+}
+
+static void run_bags(void *opaque, size_t begin, size_t end) {
+  const bags *const b = opaque;
+  for (int64_t bag = (int64_t)begin; bag < (int64_t)end; bag++) {
+    const int64_t from = bag_begin(b, bag), to = bag_begin(b, bag + 1);
+    for (int64_t column = 0; column < b->weight->sizes[1]; column += COLUMNS) {
+      const int64_t left = b->weight->sizes[1] - column;
+      strip s = {.column = column, .width = left < COLUMNS ? left : COLUMNS};
+      int64_t count = 0;
+      for (int64_t i = from; i < to && i < b->n; i++) {
+        const int64_t index = index_at(b, i);
+        // Checked before; memory that overlaps an output may have changed since.
+        if (index == b->padding || index < 0 || index >= b->weight->sizes[0]) continue;
+        add_row(b, &s, index, i, count == 0);
+        count++;
+      }
+      write_strip(b, &s, bag, count);
+    }
+  }
+}
+
+// offset2bag, bag_size, and max_indices where it is not what run_bags wrote.
+static void describe_bags(const bags *b) {
+  const eti_cast_fn cast = eti_casts[ET_I64][b->counts->dtype];
+  for (int64_t bag = 0; bag < b->counts->sizes[0]; bag++) {
+    const int64_t from = bag_begin(b, bag), to = bag < b->n_bags ? bag_begin(b, bag + 1) : from;
+    int64_t count = 0;
+    for (int64_t i = from; i < to && i < b->n; i++) {
+      if (b->positions->numel != 0) cast(eti_element(b->positions, (ptrdiff_t)i), 0, &bag, 0, 1);
+      count += index_at(b, i) != b->padding;
+    }
+    if (b->mode == SUM) count = 0;
+    cast(eti_element(b->counts, (ptrdiff_t)bag), 0, &count, 0, 1);
+    if (b->mode != MAX && bag < b->rows->sizes[0])
+      cast(eti_element(b->rows, (ptrdiff_t)bag), 0, &count, 0, 1);
+  }
+}
+
+static et_status read_inputs(const et_kernel_ctx *ctx, et_value *const *args, bags *b) {
+  et_tensor *weight = NULL, *indices = NULL, *offsets = NULL, *scale = NULL;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &weight));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &indices));
+  ET_TRY(eti_arg_tensor(ctx, args, 2, &offsets));
+  ET_TRY(eti_arg_int(ctx, args, 4, &b->mode));
+  ET_TRY(eti_arg_optional_tensor(ctx, args, 6, &scale));
+  ET_TRY(eti_arg_int(ctx, args, 8, &b->padding));
+  ET_CHECK(weight->rank == 2 && indices->rank == 1 && offsets->rank == 1, ctx->err,
+           ET_INVALID_ARGUMENT,
+           "embedding_bag: weight, indices and offsets have ranks %d, %d and %d, need 2, 1 and 1",
+           (int)weight->rank, (int)indices->rank, (int)offsets->rank);
+  ET_CHECK(eti_dtype_in((et_dtype)weight->dtype, ET_TYPES_FLOAT_HALF) &&
+               eti_dtype_in((et_dtype)indices->dtype, ET_TYPES_INDEX) &&
+               eti_dtype_in((et_dtype)offsets->dtype, ET_TYPES_INDEX),
+           ctx->err, ET_INVALID_ARGUMENT,
+           "embedding_bag: weight is %s, indices %s, offsets %s; needs floats and i32 or i64",
+           et_dtype_name((et_dtype)weight->dtype), et_dtype_name((et_dtype)indices->dtype),
+           et_dtype_name((et_dtype)offsets->dtype));
+  ET_CHECK(b->mode == SUM || b->mode == MEAN || b->mode == MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "embedding_bag: mode %lld, needs 0, 1 or 2", (long long)b->mode);
+  ET_CHECK(scale == NULL || (b->mode == SUM && scale->rank == 1 && scale->dtype == weight->dtype &&
+                             scale->numel == indices->numel),
+           ctx->err, ET_INVALID_ARGUMENT,
+           "embedding_bag: per_sample_weights need mode sum and %s[%zu]",
+           et_dtype_name((et_dtype)weight->dtype), indices->numel);
+  b->weight = weight;
+  b->indices = indices;
+  b->offsets = offsets;
+  b->scale = scale;
+  b->n = indices->sizes[0];
+  return ET_OK;
+}
+
+static et_status read_outputs(const et_kernel_ctx *ctx, et_value *const *args, bool names_end,
+                              bags *b) {
+  et_tensor *outs[4];
+  for (size_t i = 0; i < 4; i++) {
+    ET_TRY(eti_arg_tensor(ctx, args, 9 + i, &outs[i]));
+    ET_CHECK(outs[i] != b->weight && outs[i] != b->indices && outs[i] != b->offsets, ctx->err,
+             ET_INVALID_ARGUMENT, "embedding_bag: output %zu is also an input", i);
+    ET_CHECK(i == 0 ? outs[i]->dtype == b->weight->dtype
+                    : eti_dtype_in((et_dtype)outs[i]->dtype, ET_TYPES_INDEX) &&
+                          outs[i]->dtype == outs[1]->dtype,
+             ctx->err, ET_INVALID_ARGUMENT, "embedding_bag: output %zu is %s", i,
+             et_dtype_name((et_dtype)outs[i]->dtype));
+  }
+  const int32_t n_bags = (int32_t)b->n_bags, width = b->weight->sizes[1];
+  const eti_shape result = {.rank = 2, .sizes = {n_bags, width}};
+  const eti_shape list = {.rank = 1, .sizes = {n_bags}};
+  // Eager leaves it out when nothing needs it, so nothing was planned for it.
+  const eti_shape positions = {.rank = 1, .sizes = {outs[1]->capacity == 0 ? 0 : (int32_t)b->n}};
+  const eti_shape counts = {.rank = 1, .sizes = {names_end ? b->offsets->sizes[0] : n_bags}};
+  ET_TRY(eti_resize(ctx, outs[0], &result));
+  ET_TRY(eti_resize(ctx, outs[1], &positions));
+  ET_TRY(eti_resize(ctx, outs[2], &counts));
+  ET_TRY(eti_resize(ctx, outs[3], b->mode == MAX ? &result : &list));
+  b->out = outs[0];
+  b->positions = outs[1];
+  b->counts = outs[2];
+  b->rows = outs[3];
+  return ET_OK;
+}
+
+// (weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+// include_last_offset, padding_idx, out0, out1, out2, out3)
+static et_status embedding_bag(const et_kernel_ctx *ctx, et_value *const *args,
+                               bool is_forward_only) {
+  bags b = {.mode = SUM};
+  bool includes_last = false;
+  ET_TRY(read_inputs(ctx, args, &b));
+  ET_TRY(eti_arg_bool(ctx, args, 7, &includes_last));
+  ET_CHECK(!includes_last || b.offsets->sizes[0] >= 1, ctx->err, ET_INVALID_ARGUMENT,
+           "embedding_bag: include_last_offset needs an offset");
+  b.n_bags = b.offsets->sizes[0] - (includes_last ? 1 : 0);
+  ET_TRY(check_bags(ctx, &b));
+  ET_TRY(read_outputs(ctx, args, is_forward_only && includes_last, &b));
+  const size_t per_bag =
+      1 + (size_t)b.n * (size_t)b.weight->sizes[1] / (b.n_bags > 0 ? (size_t)b.n_bags : 1);
+  et_parallel_for(ctx->pool, run_bags, &b, (size_t)b.n_bags, 1 + 16384 / per_bag);
+  describe_bags(&b);
+  return ET_OK;
+}
+
+et_status op_embedding_bag_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return embedding_bag(ctx, args, false);
+}
+et_status op_embedding_bag_forward_only_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return embedding_bag(ctx, args, true);
+}

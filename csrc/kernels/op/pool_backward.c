@@ -1,0 +1,198 @@
+// pool_backward.c — gradients of average pooling: avg_pool2d_backward, avg_pool3d_backward,
+// _adaptive_avg_pool2d_backward, _adaptive_avg_pool3d_backward. Each element of the result sums, in
+// f64 and in a fixed order, its share of the outputs whose windows hold it. Relies on element.h.
+// Any layout; training is rare on devices, so these are plain loops.
+#include "kernels/element.h"
+#include "kernels/kernel.h"
+#include "kernels/ops.h"
+
+// Fewer-dimensional pools have leading dimensions of size 1.
+typedef struct gradient {
+  const char *op;
+  const et_tensor *grad, *out;
+  size_t spatial, lead;  // spatial dimensions; those before them (1 or 2)
+  int64_t in[3], size[3], kernel[3], stride[3], padding[3];
+  int64_t divisor;  // 0: the window's
+  bool adaptive, count_padding;
+} gradient;
+
+static ptrdiff_t step_of(const gradient *g, const et_tensor *t, size_t d) {
+  return d + g->spatial < 3 ? 0 : t->strides[g->lead + d + g->spatial - 3];
+}
+
+static ptrdiff_t plane_of(const gradient *g, const et_tensor *t, size_t plane) {
+  if (g->lead == 1) return (ptrdiff_t)plane * t->strides[0];
+  const size_t channels = (size_t)t->sizes[1];
+  return (ptrdiff_t)(plane / channels) * t->strides[0] +
+         (ptrdiff_t)(plane % channels) * t->strides[1];
+}
+
+typedef struct window {
+  int64_t from, to, counted;  // counted: with padding where that counts
+} window;
+
+static window window_of(const gradient *g, size_t d, int64_t o) {
+  window w;
+  if (g->adaptive) {
+    w.from = o * g->in[d] / g->size[d];
+    w.to = ((o + 1) * g->in[d] + g->size[d] - 1) / g->size[d];
+    w.counted = w.to - w.from;
+    return w;
+  }
+  const int64_t start = o * g->stride[d] - g->padding[d], edge = g->in[d] + g->padding[d];
+  const int64_t end = start + g->kernel[d] < edge ? start + g->kernel[d] : edge;
+  w.from = start > 0 ? start : 0;
+  w.to = end < g->in[d] ? end : g->in[d];
+  w.counted = g->count_padding ? end - start : w.to - w.from;
+  return w;
+}
+
+// The outputs whose windows may hold input i.
+static void outputs_of(const gradient *g, size_t d, int64_t i, int64_t *from, int64_t *to) {
+  if (g->adaptive) {
+    *from = i * g->size[d] / g->in[d];
+    *to = ((i + 1) * g->size[d] + g->in[d] - 1) / g->in[d];
+  } else {
+    const int64_t at = i + g->padding[d];
+    *from = at < g->kernel[d] ? 0 : (at - g->kernel[d]) / g->stride[d] + 1;
+    *to = at / g->stride[d] + 1;
+  }
+  if (*to > g->size[d]) *to = g->size[d];
+}
+
+static double sum_of(const gradient *g, size_t plane, const int64_t i[3]) {
+  int64_t from[3], to[3];
+  double sum = 0.0;
+  for (size_t d = 0; d < 3; d++) outputs_of(g, d, i[d], &from[d], &to[d]);
+  for (int64_t z = from[0]; z < to[0]; z++) {
+    const window wz = window_of(g, 0, z);
+    for (int64_t y = from[1]; y < to[1]; y++) {
+      const window wy = window_of(g, 1, y);
+      const ptrdiff_t row = plane_of(g, g->grad, plane) + (ptrdiff_t)z * step_of(g, g->grad, 0) +
+                            (ptrdiff_t)y * step_of(g, g->grad, 1);
+      for (int64_t x = from[2]; x < to[2]; x++) {
+        const window wx = window_of(g, 2, x);
+        const int64_t by = g->divisor != 0 ? g->divisor : wz.counted * wy.counted * wx.counted;
+        sum += eti_load_f64(g->grad, row + (ptrdiff_t)x * step_of(g, g->grad, 2)) / (double)by;
+      }
+    }
+  }
+  return sum;
+}
+
+static void fill_rows(void *opaque, size_t begin, size_t end) {
+  const gradient *const g = opaque;
+  const size_t rows = (size_t)(g->in[0] * g->in[1]);
+  for (size_t u = begin; u < end; u++) {
+    int64_t i[3] = {(int64_t)(u % rows) / g->in[1], (int64_t)(u % rows) % g->in[1], 0};
+    const ptrdiff_t row = plane_of(g, g->out, u / rows) + (ptrdiff_t)i[0] * step_of(g, g->out, 0) +
+                          (ptrdiff_t)i[1] * step_of(g, g->out, 1);
+    for (; i[2] < g->in[2]; i[2]++)
+      eti_store_f64(g->out, row + (ptrdiff_t)i[2] * step_of(g, g->out, 2), sum_of(g, u / rows, i));
+  }
+}
+
+static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                           const gradient *g, const char *what, int64_t least, int64_t out[3]) {
+  int64_t list[3];
+  size_t n = 0;
+  ET_TRY(eti_arg_ints(ctx, args, i, list, 3, &n));
+  if (n == 0 && out == g->stride) return ET_OK;  // as the kernel
+  ET_CHECK(n == 1 || n == g->spatial, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: %s has %zu entries, needs 1 or %zu", g->op, what, n, g->spatial);
+  for (size_t d = 0; d < g->spatial; d++) {
+    const int64_t value = list[n == 1 ? 0 : d];
+    ET_CHECK(value >= least && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+             "%s: %s[%zu] is %lld, needs at least %lld", g->op, what, d, (long long)value,
+             (long long)least);
+    out[3 - g->spatial + d] = value;
+  }
+  return ET_OK;
+}
+
+static et_status read_tensors(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                              gradient *g) {
+  et_tensor *grad = NULL, *x = NULL, *out = NULL;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &grad));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &x));
+  ET_TRY(eti_arg_tensor(ctx, args, i_out, &out));
+  ET_CHECK((x->rank == g->spatial + 1 || x->rank == g->spatial + 2) && grad->rank == x->rank,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "%s: input has rank %d and gradient %d, needs %zu or %zu for both", g->op, (int)x->rank,
+           (int)grad->rank, g->spatial + 1, g->spatial + 2);
+  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && grad->dtype == x->dtype &&
+               out->dtype == x->dtype && out != grad,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "%s: input is %s, gradient %s, out %s; needs one floating-point type", g->op,
+           et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)grad->dtype),
+           et_dtype_name((et_dtype)out->dtype));
+  g->lead = x->rank - g->spatial;
+  for (size_t d = 0; d < g->lead; d++)
+    ET_CHECK(grad->sizes[d] == x->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
+             "%s: gradient has size %d in dimension %zu, input %d", g->op, (int)grad->sizes[d], d,
+             (int)x->sizes[d]);
+  for (size_t d = 0; d < 3; d++) {
+    const bool there = d + g->spatial >= 3;
+    const size_t at = there ? g->lead + d + g->spatial - 3 : 0;
+    g->in[d] = there ? x->sizes[at] : 1;
+    g->size[d] = there ? grad->sizes[at] : 1;
+    g->kernel[d] = g->stride[d] = 1;
+    ET_CHECK(g->in[d] > 0 && g->size[d] > 0, ctx->err, ET_INVALID_ARGUMENT,
+             "%s: empty spatial dimension", g->op);
+  }
+  ET_TRY(eti_resize_like(ctx, out, x));
+  g->grad = grad;
+  g->out = out;
+  return ET_OK;
+}
+
+static et_status run_gradient(const et_kernel_ctx *ctx, gradient *g) {
+  if (g->out->numel == 0) return ET_OK;
+  const size_t width = (size_t)g->in[2];
+  et_parallel_for(ctx->pool, fill_rows, g, g->out->numel / width, 1 + 2048 / width);
+  return ET_OK;
+}
+
+// (grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override,
+// grad_input); how many outputs ceil_mode made is seen in the gradient.
+static et_status avg_backward(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
+                              const char *op) {
+  gradient g = {.op = op, .spatial = spatial};
+  bool has_divisor = false;
+  ET_TRY(read_tensors(ctx, args, 8, &g));
+  ET_TRY(read_list(ctx, args, 2, &g, "kernel_size", 1, g.kernel));
+  for (size_t d = 0; d < 3; d++) g.stride[d] = g.kernel[d];
+  ET_TRY(read_list(ctx, args, 3, &g, "stride", 1, g.stride));
+  ET_TRY(read_list(ctx, args, 4, &g, "padding", 0, g.padding));
+  ET_TRY(eti_arg_bool(ctx, args, 6, &g.count_padding));
+  ET_TRY(eti_arg_optional_int(ctx, args, 7, &has_divisor, &g.divisor));
+  ET_CHECK(!has_divisor || g.divisor != 0, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: divisor_override is 0", op);
+  if (!has_divisor) g.divisor = 0;
+  for (size_t d = 0; d < 3; d++)
+    ET_CHECK((g.size[d] - 1) * g.stride[d] < g.in[d] + g.padding[d], ctx->err, ET_INVALID_ARGUMENT,
+             "%s: the gradient has more outputs than windows fit", op);
+  return run_gradient(ctx, &g);
+}
+
+et_status op_avg_pool2d_backward_grad_input(et_kernel_ctx *ctx, et_value *const *args) {
+  return avg_backward(ctx, args, 2, "avg_pool2d_backward");
+}
+et_status op_avg_pool3d_backward_grad_input(et_kernel_ctx *ctx, et_value *const *args) {
+  return avg_backward(ctx, args, 3, "avg_pool3d_backward");
+}
+
+// (grad_output, self, out)
+static et_status adaptive_backward(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
+                                   const char *op) {
+  gradient g = {.op = op, .spatial = spatial, .adaptive = true};
+  ET_TRY(read_tensors(ctx, args, 2, &g));
+  return run_gradient(ctx, &g);
+}
+
+et_status op_adaptive_avg_pool2d_backward_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return adaptive_backward(ctx, args, 2, "_adaptive_avg_pool2d_backward");
+}
+et_status op_adaptive_avg_pool3d_backward_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return adaptive_backward(ctx, args, 3, "_adaptive_avg_pool3d_backward");
+}

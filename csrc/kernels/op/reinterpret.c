@@ -1,0 +1,100 @@
+// reinterpret.c — the same bytes as elements of another type: view_copy.dtype and
+// view_as_complex_copy. (view_as_real_copy is in view.c.) Elements of the wider type count as
+// groups of the narrower, so that any layout becomes any other by one strided copy. Relies on
+// move.h.
+#include "kernels/move.h"
+
+// The window of a tensor as groups of `count` narrower elements: one more dimension at the end.
+static eti_view split_elements(const et_tensor *t, int32_t count) {
+  eti_view view = eti_view_of(t);
+  for (size_t d = 0; d < view.shape.rank; d++) view.strides[d] *= count;
+  eti_view_insert(&view, view.shape.rank, count, 1);
+  return view;
+}
+
+// The window whose last dimension of n · count elements becomes two, n and count.
+static eti_view split_last(const et_tensor *t, int32_t count) {
+  eti_view view = eti_view_of(t);
+  const size_t last = view.shape.rank - 1u;
+  const ptrdiff_t stride = view.strides[last];
+  view.shape.sizes[last] /= count;
+  view.strides[last] *= count;
+  eti_view_insert(&view, view.shape.rank, count, stride);
+  return view;
+}
+
+static et_status check_rank(const et_kernel_ctx *ctx, const et_tensor *self) {
+  ET_CHECK(self->rank > 0 && self->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
+           "self has rank %d, needs 1 to %d for elements of another size", (int)self->rank,
+           ET_MAX_RANK - 1);
+  return ET_OK;
+}
+
+static et_status plan_view_dtype(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                                 const et_tensor *self, eti_copy_plan *plan) {
+  const size_t from = et_dtype_bytes((et_dtype)self->dtype),
+               to = et_dtype_bytes((et_dtype)out->dtype);
+  eti_shape shape = eti_shape_of(self);
+  (void)args;
+  ET_CHECK(from > 0 && to > 0, ctx->err, ET_NOT_SUPPORTED, "%s cannot be viewed as %s",
+           et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)out->dtype));
+  eti_plan_begin(plan, from < to ? from : to);
+  if (from == to) {
+    const eti_view source = eti_view_of(self);
+    ET_TRY(eti_resize(ctx, out, &shape));
+    const eti_view target = eti_view_of(out);
+    eti_plan_views(plan, &target, &source);
+    return ET_OK;
+  }
+  ET_TRY(check_rank(ctx, self));
+  int32_t *last = &shape.sizes[shape.rank - 1];
+  const bool narrows = from > to;
+  const int32_t count = (int32_t)(narrows ? from / to : to / from);
+  ET_CHECK(narrows || *last % count == 0, ctx->err, ET_INVALID_ARGUMENT,
+           "self's last dimension has size %d, which is no multiple of %d", (int)*last, (int)count);
+  if (narrows) {
+    ET_TRY(eti_checked_size(ctx, (int64_t)*last * count, "the last dimension", last));
+  } else {
+    *last /= count;
+  }
+  ET_TRY(eti_resize(ctx, out, &shape));
+  const eti_view target = narrows ? split_last(out, count) : split_elements(out, count);
+  const eti_view source = narrows ? split_elements(self, count) : split_last(self, count);
+  eti_plan_views(plan, &target, &source);
+  return ET_OK;
+}
+
+// (self, dtype, out)
+et_status op_view_copy_dtype_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_move_run(ctx, args, 2, plan_view_dtype);
+}
+et_status prepare_view_copy_dtype_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return eti_move_prepare(ctx, args, 2, plan_view_dtype);
+}
+
+static et_status plan_view_as_complex(const et_kernel_ctx *ctx, et_value *const *args,
+                                      et_tensor *out, const et_tensor *self, eti_copy_plan *plan) {
+  const bool matches = (self->dtype == ET_F16 && out->dtype == ET_C32) ||
+                       (self->dtype == ET_F32 && out->dtype == ET_C64) ||
+                       (self->dtype == ET_F64 && out->dtype == ET_C128);
+  (void)args;
+  ET_CHECK(matches, ctx->err, ET_INVALID_ARGUMENT, "view_as_complex: %s to %s",
+           et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(self->rank > 0 && self->sizes[self->rank - 1] == 2, ctx->err, ET_INVALID_ARGUMENT,
+           "view_as_complex: the last dimension must have size 2");
+  eti_shape shape = eti_shape_of(self);
+  shape.rank--;
+  ET_TRY(eti_resize(ctx, out, &shape));
+  const eti_view target = split_elements(out, 2), source = eti_view_of(self);
+  eti_plan_begin(plan, et_dtype_bytes((et_dtype)self->dtype));
+  eti_plan_views(plan, &target, &source);
+  return ET_OK;
+}
+
+// (self, out)
+et_status op_view_as_complex_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_move_run(ctx, args, 1, plan_view_as_complex);
+}
+et_status prepare_view_as_complex_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return eti_move_prepare(ctx, args, 1, plan_view_as_complex);
+}

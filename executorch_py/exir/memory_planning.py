@@ -271,14 +271,11 @@ def _place_views(gm: fx.GraphModule) -> None:
     for module in all_graph_modules(gm):
         for node in module.graph.nodes:
             for spec in node_specs(node):
-                root, offset, link = spec, 0, spec
-                while link.storage_base is not None:
-                    offset += link.storage_base_offset
-                    link = root = link.storage_base
+                root = spec.storage_root()
                 if root is not spec and root.mem_offset is not None:
                     spec.mem_id = root.mem_id
                     spec.mem_obj_id = root.mem_obj_id
-                    spec.mem_offset = root.mem_offset + offset
+                    spec.mem_offset = root.mem_offset + spec.storage_offset()
 
 
 def _contains_xnnpack_delegate(gm: fx.GraphModule) -> bool:

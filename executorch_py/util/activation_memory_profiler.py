@@ -63,7 +63,7 @@ def _planned(graph: fx.Graph) -> Iterator[tuple[Allocation, int, int]]:
         if node.op == "output" or node.target in (memory.alloc, memory.view):
             continue
         for spec in node_specs(node):
-            if spec.mem_id is None or spec.const or spec in seen:
+            if spec.mem_id is None or spec.const or spec.storage_base is not None or spec in seen:
                 continue
             seen.add(spec)
             first, last = spec.lifetime

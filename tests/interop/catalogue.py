@@ -755,7 +755,15 @@ def _parts(x: torch.Tensor) -> Any:
     return y[1:3] + y[-1], y.view(8, 16)[5].exp(), y[2][4:], a.relu(), b.view(3, 32)
 
 
+def _wholes(x: torch.Tensor) -> Any:
+    """Concatenations whose parts are computed in their places."""
+    a, b = x.sin(), x.cos()
+    y = torch.cat([a, x[:1], torch.stack([b[0], a[1]])])
+    return y * 2, torch.cat([y, b.exp().view(2, 8)]), a + b
+
+
 SHARED_MEMORY = [
+    op("wholes_of_parts", _wholes, (2, 8)),
     op("parts_of_tensors", _parts, (2, 8, 24)),
 ]
 

@@ -110,6 +110,8 @@ class MethodEmitter:
             return self.emit_spec(node.meta["spec"])
         if target is memory.view:
             return self._view(node)
+        if target is memory.concat:  # its parts were computed in their places
+            return self.emit_spec(node.meta["spec"])
         if target is memory.free:
             return self._free(node)
         if target in CONTROL_FLOW:
@@ -264,9 +266,9 @@ class MethodEmitter:
             return known
         base = self.require_tensor(self.resolve(base_arg))
         shared = self._view_of_static(spec, self.require_tensor_value(base))
-        if shared is None and spec.storage_base_offset:
+        if shared is None and spec.storage_offset():
             raise InternalError(
-                f"a view starts {spec.storage_base_offset} bytes into a tensor without planned "
+                f"a view starts {spec.storage_offset()} bytes into a tensor without planned "
                 "memory; plan its base, or set share_windows=False"
             )
         ref = self.values.fresh(shared or tensor_value(spec))
@@ -280,14 +282,12 @@ class MethodEmitter:
         """The view's tensor if its bytes are known now, else None."""
         if not spec.is_static_shape_tensor:
             return None
-        offset = spec.storage_base_offset
-        if base.allocation_info is not None:
-            place = base.allocation_info
-            moved = allocation_at(place.memory_id, place.memory_offset + offset)
-            return tensor_value(spec, allocation_info=moved)
-        external = base.extra_tensor_info is not None
+        place = self.allocation(spec)
+        if place is not None:
+            return tensor_value(spec, allocation_info=place)
+        whole = base.extra_tensor_info is None and spec.storage_offset() == 0
         row_major = list(base.dim_order) == list(range(len(base.sizes)))
-        if base.data_buffer_idx and not external and offset == 0 and row_major:
+        if base.data_buffer_idx and whole and row_major:
             return tensor_value(spec, data_buffer_idx=base.data_buffer_idx)
         return None
 

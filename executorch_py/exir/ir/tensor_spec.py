@@ -209,6 +209,14 @@ class TensorSpec:
             root = root.storage_base
         return root
 
+    def storage_offset(self) -> int:
+        """Where a view begins, in bytes from the start of the spec that owns the memory."""
+        offset, spec = 0, self
+        while spec.storage_base is not None:
+            offset += spec.storage_base_offset
+            spec = spec.storage_base
+        return offset
+
     def debug(self) -> str:
         """All fields on one line, for messages."""
         fields = ", ".join(f"{k}={v!r}" for k, v in vars(self).items() if k != "storage")

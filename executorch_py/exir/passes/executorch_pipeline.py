@@ -21,6 +21,7 @@ from executorch_py.exir.passes.fold_constants import fold_constants
 from executorch_py.exir.passes.fuse_batch_norm import fuse_batch_norm
 from executorch_py.exir.passes.init_mutable_pass import skip_large_zero_states
 from executorch_py.exir.passes.insert_write_back_for_buffers_pass import write_back_buffers
+from executorch_py.exir.passes.join_in_place import JoinInPlacePass
 from executorch_py.exir.passes.legalize_portable_dim_order_pass import LegalizePortableDimOrderPass
 from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from executorch_py.exir.passes.normalize_view_copy_base_pass import (
@@ -84,6 +85,11 @@ def _share_windows(config: Config) -> ShareWindowsPass:
     )
 
 
+def _join_in_place(config: Config) -> JoinInPlacePass:
+    alignment = getattr(config.memory_planning_pass, "alignment", ALIGNMENT)
+    return JoinInPlacePass(_plans(config, "graph_output"), alignment)
+
+
 PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     # Before folding, which would otherwise compute with the weights that a norm scales.
     ProgramStep(lambda ep, _: fuse_batch_norm(ep), lambda c: c.fold_constants),
@@ -120,6 +126,8 @@ GRAPH_STEPS: tuple[GraphStep, ...] = (
     GraphStep(_replace_views, lambda c: c.remove_view_copy),
     # After whole views, so that a part of a view is a part of what the view shows.
     GraphStep(_share_windows, lambda c: c.remove_view_copy and c.share_windows),
+    # After windows, which would otherwise look for bases that moved.
+    GraphStep(_join_in_place, lambda c: c.remove_view_copy and c.share_windows),
     # Out variants allocate at upper bounds.
     GraphStep(lambda c: c.sym_shape_eval_pass),
     GraphStep(lambda c: c.to_out_var_pass),

@@ -192,4 +192,4 @@ def _place_views_of_shared(gm: fx.GraphModule) -> None:
                 root = spec.storage_root()
                 if root is not spec and root.mem_id == SHARED_MUTABLE_MEMORY:
                     spec.mem_id = root.mem_id
-                    spec.mem_offset = (root.mem_offset or 0) + spec.storage_base_offset
+                    spec.mem_offset = (root.mem_offset or 0) + spec.storage_offset()

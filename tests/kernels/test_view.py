@@ -170,6 +170,16 @@ def test_view_as_real_splits_complex_numbers(dtype: torch.dtype) -> None:
                 check_op(aten.view_as_real_copy.out, x, out_order=out_order)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_view_as_complex_joins_the_parts(dtype: torch.dtype) -> None:
+    for shape in ((2,), (5, 2), (2, 3, 4, 2), (0, 2)):
+        for order in orders(len(shape)):
+            x = sample(shape, dtype, order)
+            expected = torch.view_as_complex(x.contiguous())
+            for out_order in orders(len(shape) - 1):
+                check_op(aten.view_as_complex_copy.out, x, out_order=out_order, expected=expected)
+
+
 BIG = 9223372036854775807
 REFUSED: list[tuple[str, tuple[int, ...], list[Any], tuple[int, ...], str]] = [
     ("aten::permute_copy.out", (2, 3), [[0, 0]], (2, 3), "twice"),
@@ -225,6 +235,16 @@ def test_outputs_of_another_type_shape_or_number_are_refused() -> None:
         run_op("aten::t_copy.out", x, out=[Out(torch.float64, (2, 4))])
     with pytest.raises(OpError, match="out: "):
         run_op("aten::t_copy.out", x, out=[Out(torch.float32, (2, 3))])
+    for out in (Out(torch.float32, (4,)), Out(torch.complex128, (4,))):
+        with pytest.raises(OpError, match="view_as_complex: f32 to "):
+            run_op("aten::view_as_complex_copy.out", x, out=[out])
+    for shape in ((4, 3), ()):
+        with pytest.raises(OpError, match=r"view_as_complex: last size \d of rank \d, needs 2"):
+            run_op(
+                "aten::view_as_complex_copy.out",
+                sample(shape),
+                out=[Out(torch.complex64, (4,))],
+            )
     with pytest.raises(OpError, match="2 outputs, needs 3"):
         outs = [Out(torch.float32, (2, 2))] * 2
         run_op("aten::split_copy.Tensor_out", sample((6, 2)), 2, 0, out=outs, tensor_list_out=True)

@@ -31,13 +31,18 @@ COMPLEX_LOOP(mul) {
   }
 }
 
-// Scaled by the larger part of the divisor, so that the square of its size does not overflow.
+// Scaled by the larger part of the divisor, so that the square of its size does not overflow. By
+// nought, each part is divided.
 COMPLEX_LOOP(div) {
   (void)params;
   for (size_t i = 0; i < n; i++) {
     const COMPLEX_C a = ETI_CAT(COMPLEX_C, p[1], i, s[1]), b = ETI_CAT(COMPLEX_C, p[2], i, s[2]);
     const COMPLEX_R size_re = b.re < 0 ? -b.re : b.re, size_im = b.im < 0 ? -b.im : b.im;
     const COMPLEX_R scale = size_re > size_im ? size_re : size_im;
+    if (scale == 0) {
+      ETI_AT(COMPLEX_C, p[0], i, s[0]) = (COMPLEX_C){a.re / size_re, a.im / size_im};
+      continue;
+    }
     const COMPLEX_R c = b.re / scale, d = b.im / scale, denominator = (c * c + d * d) * scale;
     ETI_AT(COMPLEX_C, p[0], i, s[0]) =
         (COMPLEX_C){(a.re * c + a.im * d) / denominator, (a.im * c - a.re * d) / denominator};

@@ -1,7 +1,6 @@
-// reinterpret.c — the same bytes as elements of another type: view_copy.dtype and
-// view_as_complex_copy. (view_as_real_copy is in view.c.) Elements of the wider type count as
-// groups of the narrower, so that any layout becomes any other by one strided copy. Relies on
-// move.h.
+// reinterpret.c — the same bytes as elements of another real type: view_copy.dtype. (Complex
+// numbers as pairs, and back, are in view.c.) Elements of the wider type count as groups of the
+// narrower, so that any layout becomes any other by one strided copy. Relies on move.h.
 #include "kernels/move.h"
 
 // The window of a tensor as groups of `count` narrower elements: one more dimension at the end.
@@ -70,31 +69,4 @@ et_status op_view_copy_dtype_out(et_kernel_ctx *ctx, et_value *const *args) {
 }
 et_status prepare_view_copy_dtype_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_move_prepare(ctx, args, 2, plan_view_dtype);
-}
-
-static et_status plan_view_as_complex(const et_kernel_ctx *ctx, et_value *const *args,
-                                      et_tensor *out, const et_tensor *self, eti_copy_plan *plan) {
-  const bool matches = (self->dtype == ET_F16 && out->dtype == ET_C32) ||
-                       (self->dtype == ET_F32 && out->dtype == ET_C64) ||
-                       (self->dtype == ET_F64 && out->dtype == ET_C128);
-  (void)args;
-  ET_CHECK(matches, ctx->err, ET_INVALID_ARGUMENT, "view_as_complex: %s to %s",
-           et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)out->dtype));
-  ET_CHECK(self->rank > 0 && self->sizes[self->rank - 1] == 2, ctx->err, ET_INVALID_ARGUMENT,
-           "view_as_complex: the last dimension must have size 2");
-  eti_shape shape = eti_shape_of(self);
-  shape.rank--;
-  ET_TRY(eti_resize(ctx, out, &shape));
-  const eti_view target = split_elements(out, 2), source = eti_view_of(self);
-  eti_plan_begin(plan, et_dtype_bytes((et_dtype)self->dtype));
-  eti_plan_views(plan, &target, &source);
-  return ET_OK;
-}
-
-// (self, out)
-et_status op_view_as_complex_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 1, plan_view_as_complex);
-}
-et_status prepare_view_as_complex_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 1, plan_view_as_complex);
 }

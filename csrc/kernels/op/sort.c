@@ -1,75 +1,12 @@
-// sort.c — sorting along one dimension, in the output's own memory. Elements compare by keys:
-// 64-bit numbers in the order of the values, NaN last, both zeros equal. Ties compare by position,
-// so the result is the stable one whatever the algorithm. Relies on move.h. Takes no memory:
-// heapsort, with insertion for short lanes.
+// sort.c — sorting along one dimension, in the output's own memory. Elements compare by the keys of
+// order.h, ties by position, so the result is the stable one whatever the algorithm. Relies on
+// move.h. Takes no memory: heapsort, with insertion for short lanes.
 #include "kernels/move.h"
-#include "runtime/half.h"
+#include "kernels/order.h"
 
 #include <string.h>
 
 #define SHORT_LANE 16u
-
-typedef uint64_t (*key_fn)(const void *element);
-
-static uint64_t key_signed(int64_t v) {
-  return (uint64_t)v ^ (UINT64_C(1) << 63);
-}
-
-// Negative numbers in reverse, then the positive ones; NaN above all.
-static uint64_t key_float(double v) {
-  uint64_t bits;
-  if (v != v) return UINT64_MAX;
-  v += 0.0;  // -0 becomes +0
-  memcpy(&bits, &v, sizeof bits);
-  return (bits >> 63) != 0 ? ~bits : bits | (UINT64_C(1) << 63);
-}
-
-static uint64_t key_u8(const void *p) {
-  return *(const uint8_t *)p;
-}
-static uint64_t key_b8(const void *p) {
-  return *(const uint8_t *)p != 0;
-}
-static uint64_t key_u16(const void *p) {
-  return *(const uint16_t *)p;
-}
-static uint64_t key_u32(const void *p) {
-  return *(const uint32_t *)p;
-}
-static uint64_t key_u64(const void *p) {
-  return *(const uint64_t *)p;
-}
-static uint64_t key_i8(const void *p) {
-  return key_signed(*(const int8_t *)p);
-}
-static uint64_t key_i16(const void *p) {
-  return key_signed(*(const int16_t *)p);
-}
-static uint64_t key_i32(const void *p) {
-  return key_signed(*(const int32_t *)p);
-}
-static uint64_t key_i64(const void *p) {
-  return key_signed(*(const int64_t *)p);
-}
-static uint64_t key_f16(const void *p) {
-  return key_float((double)eti_f16_to_f32(*(const uint16_t *)p));
-}
-static uint64_t key_bf16(const void *p) {
-  return key_float((double)eti_bf16_to_f32(*(const uint16_t *)p));
-}
-static uint64_t key_f32(const void *p) {
-  return key_float((double)*(const float *)p);
-}
-static uint64_t key_f64(const void *p) {
-  return key_float(*(const double *)p);
-}
-
-static const key_fn keys[ET_DTYPE_COUNT] = {
-    [ET_U8] = key_u8,   [ET_I8] = key_i8,     [ET_I16] = key_i16, [ET_I32] = key_i32,
-    [ET_I64] = key_i64, [ET_F16] = key_f16,   [ET_F32] = key_f32, [ET_F64] = key_f64,
-    [ET_B8] = key_b8,   [ET_BF16] = key_bf16, [ET_U16] = key_u16, [ET_U32] = key_u32,
-    [ET_U64] = key_u64,
-};
 
 // One lane: n values and, beside them, their positions in the input.
 typedef struct lane {
@@ -78,7 +15,7 @@ typedef struct lane {
   ptrdiff_t value_stride;  // bytes
   ptrdiff_t index_stride;  // elements
   size_t n, bytes;
-  key_fn key;
+  eti_key_fn key;
   uint64_t flip;  // all ones to sort descending
 } lane;
 
@@ -194,8 +131,8 @@ static et_status sort_dim(const et_kernel_ctx *ctx, et_value *const *args, size_
   ET_TRY(eti_check_same_dtype(ctx, self, values, "self and values"));
   ET_CHECK(indices->dtype == ET_I64 && values != indices, ctx->err, ET_INVALID_ARGUMENT,
            "sort: indices are %s, need i64", et_dtype_name((et_dtype)indices->dtype));
-  ET_CHECK(keys[values->dtype] != NULL, ctx->err, ET_NOT_SUPPORTED, "sort: %s has no order",
-           et_dtype_name((et_dtype)values->dtype));
+  ET_CHECK(eti_order_keys[values->dtype] != NULL, ctx->err, ET_NOT_SUPPORTED,
+           "sort: %s has no order", et_dtype_name((et_dtype)values->dtype));
   ET_TRY(eti_wrap_dim(ctx, dim, self->rank, &s.dim));
   const eti_view from = eti_view_of(self);
   ET_TRY(eti_resize(ctx, values, &from.shape));
@@ -217,7 +154,7 @@ static et_status sort_dim(const et_kernel_ctx *ctx, et_value *const *args, size_
                    .index_stride = s.index_strides[s.dim],
                    .n = (size_t)s.shape.sizes[s.dim],
                    .bytes = bytes,
-                   .key = keys[values->dtype],
+                   .key = eti_order_keys[values->dtype],
                    .flip = descending ? UINT64_MAX : 0};
   const size_t grain = s.first.n < 4096 ? 4096 / s.first.n : 1;
   et_parallel_for(ctx->pool, sort_range, &s, values->numel / s.first.n, grain);

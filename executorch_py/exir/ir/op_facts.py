@@ -87,7 +87,10 @@ ASSERTIONS = frozenset(
 # Kernels whose number of result elements depends on values, by the shape symbol they bind.
 DATA_DEPENDENT_SIZE = frozenset(
     {
+        "aten::_unique2",
         "aten::nonzero",
+        "aten::unique_consecutive",
+        "aten::unique_dim",
         "aten::masked_select",
         "aten::index.Tensor",
         "aten::repeat_interleave.Tensor",

@@ -99,11 +99,10 @@ class SymbolBounds:
             for node in module.graph.nodes:
                 if op_key(node.target) not in DATA_DEPENDENT_SIZE:
                     continue
-                value = node.meta.get("val")
-                if not isinstance(value, torch.Tensor):
-                    continue
-                for size in value.shape:
-                    self._infer_symbol(size, node)
+                for value in pytree.tree_leaves(node.meta.get("val")):
+                    if isinstance(value, torch.Tensor):
+                        for size in value.shape:
+                            self._infer_symbol(size, node)
 
     def _infer_symbol(self, size: Any, node: fx.Node) -> None:
         if isinstance(size, int) or not isinstance(size.node.expr, sympy.Symbol):
@@ -124,7 +123,12 @@ class SymbolBounds:
             return self._numel(masks[0]) if masks else None
         if op_key(node.target) == "aten::repeat_interleave.Tensor":
             return None
-        return self._numel(argument(node, "self"))
+        source = argument(node, "self")
+        if op_key(node.target) == "aten::unique_dim" or (
+            op_key(node.target) == "aten::unique_consecutive" and argument(node, "dim") is not None
+        ):
+            return self.upper(source.meta["val"].shape[0], node)  # which is where slices are moved
+        return self._numel(source)
 
     def _numel(self, node: fx.Node) -> int:
         total = 1

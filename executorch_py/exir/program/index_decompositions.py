@@ -96,6 +96,49 @@ def _masked_select(x: Tensor, mask: Tensor) -> Tensor:
     return result
 
 
+def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The places of the first `size` elements that are not 0, the rest filled."""
+    if x.dim() == 0:
+        return x.new_full((size, 0), fill_value, dtype=torch.int64)
+    found = (x != 0).reshape(-1)
+    rank = torch.where(found, torch.cumsum(found, 0) - 1, size)
+    # Places that are not wanted share the last row, which goes.
+    rows = torch.full((size + 1,), -1, dtype=torch.int64, device=x.device)
+    flat = rows.scatter(
+        0, torch.clamp(rank, max=size), torch.arange(found.shape[0], device=x.device)
+    )[:size]
+    columns, rest = [], flat
+    for n in reversed(x.shape):
+        columns.append(torch.where(flat < 0, fill_value, rest % n))
+        rest = torch.div(rest, n, rounding_mode="floor")
+    return torch.stack(columns[::-1], 1)
+
+
+def _unique_dim(
+    x: Tensor,
+    dim: int,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+) -> Any:
+    """Along the first dimension, as the kernel does it."""
+    if dim % max(x.dim(), 1) == 0:
+        return NotImplemented
+    moved = x.movedim(dim, 0).contiguous()
+    result, *rest = _aten.unique_dim.default(moved, 0, sorted, return_inverse, return_counts)
+    return (result.movedim(0, dim), *rest)
+
+
+def _unique_consecutive(
+    x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
+    if dim is None or dim % max(x.dim(), 1) == 0:
+        return NotImplemented
+    moved = x.movedim(dim, 0).contiguous()
+    result, *rest = _aten.unique_consecutive.default(moved, return_inverse, return_counts, 0)
+    return (result.movedim(0, dim), *rest)
+
+
 def _resize(x: Tensor, size: Sequence[int], *, memory_format: Any = None) -> Tensor:
     """The first elements stay; those that come new are undefined, and zeros here."""
     wanted, kept = 1, x.reshape(-1)
@@ -137,9 +180,12 @@ def index_decompositions() -> dict[Any, Callable[..., Any]]:
         _aten.empty_strided.default: _empty,
         _aten.index_reduce.default: _index_mean,
         _aten.masked_select.default: _masked_select,
+        _aten.nonzero_static.default: _nonzero_static,
         _aten.put.default: _put,
         _aten.resize.default: _resize,
         _aten.scatter.reduce: _scatter_named,
         _aten.scatter.value_reduce: _scatter_number,
         _aten.scatter_reduce.two: _scatter_mean,
+        _aten.unique_consecutive.default: _unique_consecutive,
+        _aten.unique_dim.default: _unique_dim,
     }

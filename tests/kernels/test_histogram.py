@@ -1,0 +1,83 @@
+"""Counting by value against eager torch: ranges, bins, weights, densities, types, wrong input."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from op_driver import OpError, Out, check_op, run_op
+from sample import laid_out
+
+A = torch.ops.aten
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+INTS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+NAN = float("nan")
+
+
+def spread(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(5)
+    return (torch.randn(shape, generator=generator, dtype=torch.float64) * 3).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_histc_equals_eager(dtype: torch.dtype) -> None:
+    for shape in ((), (1,), (200,), (7, 9, 3), (0,), (3, 0)):
+        x = spread(shape, dtype)
+        # Eager computes the bins of halves in halves, and counts in halves; ours are those of f32.
+        wide = x if dtype.itemsize >= 4 else x.float()
+        for bins, (low, high) in itertools.product((1, 4, 37), ((0, 0), (-2, 2.5), (1, 1), (0, 9))):
+            want = torch.histc(wide, bins, min=low, max=high).to(dtype)
+            check_op(A.histc.out, x, bins, low, high, expected=want)
+    edges = torch.tensor([-2.0, -1.0, 0.0, 1.0, 2.0, 2.5, NAN, torch.inf], dtype=dtype)
+    check_op(A.histc.out, edges, 4, -2, 2)
+    check_op(A.histc.out, laid_out(spread((3, 4, 5), dtype), [2, 0, 1]), 3, -2, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_histogram_equals_eager(dtype: torch.dtype) -> None:
+    x = spread((40, 7), dtype)
+    weight = spread((40, 7), dtype).abs()
+    edges = torch.tensor([-3.0, -1.0, 0.25, 0.5, 4.0], dtype=dtype)
+    for given, density in itertools.product((None, weight), (False, True)):
+        for bins, bounds in itertools.product((1, 5, 64), (None, [-2.0, 2.5], [1.0, 1.0])):
+            rows: dict[str, Any] = {"range": bounds, "weight": given, "density": density}
+            check_op(A.histogram.bin_ct_out, x, bins, **rows, scale=4)
+        rows = {"weight": given, "density": density}
+        check_op(A.histogram.bins_tensor_out, x, edges, **rows, scale=4)
+    order = [1, 0]
+    want = torch.histogram(x, 5, weight=weight)
+    for a, b in ((laid_out(x, order), weight), (x, laid_out(weight, order))):
+        check_op(A.histogram.bin_ct_out, a, 5, weight=b, expected=list(want), scale=4)
+    check_op(A.histogram.bin_ct_out, x[:0], 5)
+
+
+@pytest.mark.parametrize("dtype", INTS, ids=str)
+def test_bincount_equals_eager(dtype: torch.dtype) -> None:
+    x = (torch.arange(50) * 7919 % 13).to(dtype)
+    for least in (0, 5, 20):
+        check_op(A.bincount.out, x, minlength=least)
+        check_op(A.bincount.out, x[:0], minlength=least)
+    for weights in (torch.float32, torch.float64, torch.float16, torch.int32, torch.bool):
+        check_op(A.bincount.out, x, (torch.arange(50) % 4).to(weights))
+
+
+def test_wrong_arguments_are_refused_with_words() -> None:
+    x, out = torch.tensor([1.0, NAN]), [Out(torch.float32, (4,))]
+    with pytest.raises(OpError, match="is not finite"):
+        run_op("aten::histc.out", x, 4, 0, 0, out=out)
+    with pytest.raises(OpError, match=r"max \(0\) must be larger than min \(1\)"):
+        run_op("aten::histc.out", x, 4, 1, 0, out=out)
+    with pytest.raises(OpError, match="bins is 0"):
+        run_op("aten::histc.out", x, 0, 0, 1, out=out)
+    counts = [Out(torch.int64, (4,))]
+    with pytest.raises(OpError, match=r"self\[1\] is -1"):
+        run_op("aten::bincount.out", torch.tensor([1, -1]), None, 0, out=counts)
+    with pytest.raises(OpError, match="weights need the length"):
+        run_op("aten::bincount.out", torch.tensor([1, 2]), torch.ones(3), 0, out=counts)
+    with pytest.raises(OpError, match="out: "):
+        run_op("aten::bincount.out", torch.tensor([1, 9]), None, 0, out=counts)
+    with pytest.raises(OpError, match="bins need 2 edges"):
+        outs = [Out(torch.float32, (1,)), Out(torch.float32, (1,))]
+        run_op("aten::histogram.bins_tensor_out", x, x[:1], None, False, out=outs)

@@ -123,6 +123,18 @@ def _complex_sum(
     return _complex(real, imag)
 
 
+def _fftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    """Frequencies of a transform's results: those from the middle on are negative."""
+    result_type = dtype or torch.get_default_dtype()
+    positive, negative = torch.arange((n + 1) // 2), torch.arange(-(n // 2), 0)
+    return torch.cat([positive, negative]).to(result_type) * (1.0 / (n * d))
+
+
+def _rfftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    result_type = dtype or torch.get_default_dtype()
+    return torch.arange(n // 2 + 1, dtype=result_type) * (1.0 / (n * d))
+
+
 def arithmetic_decompositions() -> dict[Any, Callable[..., Any]]:
     """Operator → rule; a rule that returns NotImplemented leaves the call as it is."""
     from torch._decomp import get_decompositions
@@ -135,6 +147,8 @@ def arithmetic_decompositions() -> dict[Any, Callable[..., Any]]:
         _aten.bmm.default: _complex_product(torch.bmm),
         _aten.complex.default: _complex,
         _aten.exp2.default: _exp2,
+        _aten.fft_fftfreq.default: _fftfreq,
+        _aten.fft_rfftfreq.default: _rfftfreq,
         _aten.fmax.default: _unless_nan(torch.maximum),
         _aten.fmin.default: _unless_nan(torch.minimum),
         _aten.mm.default: _complex_product(torch.mm),

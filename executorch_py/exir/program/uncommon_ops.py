@@ -39,6 +39,8 @@ _RENAMED: dict[Any, Callable[..., Any]] = {
     _aten.__lshift__.Tensor: _aten.bitwise_left_shift.Tensor,
     _aten.__rshift__.Scalar: _aten.bitwise_right_shift.Tensor_Scalar,
     _aten.__rshift__.Tensor: _aten.bitwise_right_shift.Tensor,
+    _aten._conj.default: _aten._conj_physical.default,
+    _aten._neg_view.default: _aten.neg.default,
     _aten.unfold.default: _aten.unfold_copy.default,
     _aten.view.dtype: _aten.view_copy.dtype,
     _aten.view_as_complex.default: _aten.view_as_complex_copy.default,

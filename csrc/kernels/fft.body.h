@@ -1,0 +1,295 @@
+// fft.body.h — the typed part of fft.c, for parts of type T. The including file sets, and this file
+// undefines: T, SUFFIX.
+
+#define CAT_(a, b) a##_##b
+#define CAT(a, b) CAT_(a, b)
+#define FN(name) CAT(name, SUFFIX)
+
+typedef struct FN(complex) {
+  T re, im;
+} FN(complex);
+
+static FN(complex) FN(root)(size_t k, size_t n) {
+  double re, im;
+  root(k, n, &re, &im);
+  return (FN(complex)){(T)re, (T)im};
+}
+
+// ---- complex transforms of lines side by side: element i of line l is at i · lanes + l
+
+// Two planes for the input and two for the output of a pass, which then change places.
+typedef struct FN(work) {
+  T *re, *im, *other_re, *other_im;
+  size_t lanes;
+} FN(work);
+
+static void FN(passes)(const eti_fft_plan *plan, FN(work) * w) {
+  const FN(complex) *table = (const FN(complex) *)(const void *)plan->tables;
+  size_t m = plan->padded, s = w->lanes;
+  for (size_t i = 0; i < plan->n_passes; i++) {
+    const size_t radix = plan->radix[i];
+    m /= radix;
+    const eti_fft_pass pass = {
+        .radix = radix, .m = m, .s = s, .twiddles = table, .roots = table + m * (radix - 1)};
+    plan->micro->pass(&pass, (eti_fft_planes){w->other_re, w->other_im},
+                      (eti_fft_planes){w->re, w->im});
+    table += m * (radix - 1) + radix;
+    s *= radix;
+    *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, w->lanes};
+  }
+}
+
+static void FN(clear)(FN(work) * w, size_t first, size_t end) {
+  const size_t bytes = (end - first) * w->lanes * sizeof(T);
+  memset(w->re + first * w->lanes, 0, bytes);
+  memset(w->im + first * w->lanes, 0, bytes);
+}
+
+static void FN(exchange)(FN(work) * w) {
+  *w = (FN(work)){w->im, w->re, w->other_im, w->other_re, w->lanes};
+}
+
+// Bluestein: with the chirp c[j] = exp(-πi·j²/n), result k is c[k] · Σ (x[j]·c[j]) · conj c[k - j],
+// a convolution, which transforms of a convenient length do.
+static void FN(transform)(const eti_fft_plan *plan, FN(work) * w) {
+  const size_t n = plan->length;
+  if (plan->padded == n) {
+    FN(passes)(plan, w);
+    return;
+  }
+  const FN(complex) *const chirp =
+      (const FN(complex) *)(const void *)plan->tables + pass_numbers(plan);
+  const FN(complex) *const filter = chirp + n;
+  plan->micro->multiply((eti_fft_planes){w->re, w->im}, chirp, n, w->lanes);
+  FN(clear)(w, n, plan->padded);
+  FN(passes)(plan, w);
+  plan->micro->multiply((eti_fft_planes){w->re, w->im}, filter, plan->padded, w->lanes);
+  FN(exchange)(w);
+  FN(passes)(plan, w);
+  FN(exchange)(w);
+  plan->micro->multiply((eti_fft_planes){w->re, w->im}, chirp, n, w->lanes);
+}
+
+// ---- tables
+
+static FN(complex) * FN(fill_passes)(const eti_fft_plan *plan) {
+  FN(complex) *table = (FN(complex) *)(void *)plan->tables;
+  size_t n = plan->padded;
+  for (size_t i = 0; i < plan->n_passes; i++) {
+    const size_t radix = plan->radix[i], m = n / radix;
+    for (size_t p = 0; p < m; p++) {
+      for (size_t k = 1; k < radix; k++) *table++ = FN(root)(p * k, n);
+    }
+    for (size_t k = 0; k < radix; k++) *table++ = FN(root)(k, radix);
+    n = m;
+  }
+  return table;
+}
+
+// The filter is the transform of the chirp's conjugate, wrapped around, with the backward
+// transform's 1 / padded in it.
+static void FN(fill_chirp)(const eti_fft_plan *plan, FN(complex) * chirp) {
+  const size_t n = plan->length, padded = plan->padded;
+  FN(complex) *const filter = chirp + n;
+  for (size_t j = 0; j < n; j++) {
+    const uint64_t square = (uint64_t)j * (uint64_t)j % (2 * (uint64_t)n);
+    chirp[j] = FN(root)((size_t)square, 2 * n);
+  }
+  for (size_t k = 0; k < padded; k++) {
+    const size_t j = k < n ? k : padded - k < n ? padded - k : n;
+    filter[k] = j < n ? (FN(complex)){chirp[j].re, -chirp[j].im} : (FN(complex)){0, 0};
+  }
+}
+
+static FN(work) FN(split_work)(const eti_fft_plan *plan, void *work, size_t lanes) {
+  T *const at = work;
+  const size_t plane = (plan->padded + 1) * lanes;
+  return (FN(work)){at, at + plane, at + 2 * plane, at + 3 * plane, lanes};
+}
+
+static void FN(transform_filter)(const eti_fft_plan *plan, FN(complex) * filter, void *work) {
+  FN(work) w = FN(split_work)(plan, work, 1);
+  const T scale = (T)(1.0 / (double)plan->padded);
+  for (size_t k = 0; k < plan->padded; k++) {
+    w.re[k] = filter[k].re;
+    w.im[k] = filter[k].im;
+  }
+  FN(passes)(plan, &w);
+  for (size_t k = 0; k < plan->padded; k++)
+    filter[k] = (FN(complex)){w.re[k] * scale, w.im[k] * scale};
+}
+
+static void FN(fill)(const eti_fft_plan *plan, void *work) {
+  FN(complex) *table = FN(fill_passes)(plan);
+  if (plan->padded != plan->length) {
+    FN(fill_chirp)(plan, table);
+    FN(transform_filter)(plan, table + plan->length, work);
+    table += plan->length + plan->padded;
+  }
+  if (is_halved(plan)) {
+    for (size_t k = 0; k <= plan->length; k++) table[k] = FN(root)(k, plan->n);
+  }
+}
+
+// exp(-2πi·k/n) for the halves of a real transform.
+static const FN(complex) * FN(half_roots)(const eti_fft_plan *plan) {
+  const FN(complex) *const table =
+      (const FN(complex) *)(const void *)plan->tables + pass_numbers(plan);
+  return plan->padded == plan->length ? table : table + plan->length + plan->padded;
+}
+
+// ---- lines in and out
+
+static void FN(read_complex)(const eti_fft_lines *lines, FN(work) * w, size_t n) {
+  for (size_t l = 0; l < w->lanes; l++) {
+    const FN(complex) *x = lines->in[l];
+    for (size_t i = 0; i < n; i++, x += lines->in_step) {
+      w->re[i * w->lanes + l] = x->re;
+      w->im[i * w->lanes + l] = x->im;
+    }
+  }
+}
+
+static void FN(write_complex)(const eti_fft_lines *lines, const FN(work) * w, size_t n) {
+  const T scale = (T)lines->scale;
+  for (size_t l = 0; l < w->lanes; l++) {
+    FN(complex) *y = lines->out[l];
+    for (size_t i = 0; i < n; i++, y += lines->out_step)
+      *y = (FN(complex)){w->re[i * w->lanes + l] * scale, w->im[i * w->lanes + l] * scale};
+  }
+}
+
+// Real numbers, or pairs of them as complex numbers.
+static void FN(read_real)(const eti_fft_lines *lines, FN(work) * w, size_t n, bool pairs) {
+  for (size_t l = 0; l < w->lanes; l++) {
+    const T *x = lines->in[l];
+    for (size_t i = 0; i < n; i++) {
+      w->re[i * w->lanes + l] = *x;
+      x += lines->in_step;
+      w->im[i * w->lanes + l] = 0;
+      if (!pairs) continue;
+      w->im[i * w->lanes + l] = *x;
+      x += lines->in_step;
+    }
+  }
+}
+
+static void FN(write_real)(const eti_fft_lines *lines, const FN(work) * w, size_t n, bool pairs) {
+  const T scale = (T)lines->scale;
+  for (size_t l = 0; l < w->lanes; l++) {
+    T *y = lines->out[l];
+    for (size_t i = 0; i < n; i++) {
+      *y = w->re[i * w->lanes + l] * scale;
+      y += lines->out_step;
+      if (!pairs) continue;
+      *y = w->im[i * w->lanes + l] * scale;
+      y += lines->out_step;
+    }
+  }
+}
+
+// ---- real lines
+
+// The transform of n numbers from that of their n / 2 pairs: result k of it is the sum of those of
+// the even and, turned, of the odd numbers, which hide in results k and n / 2 - k.
+static void FN(unfold)(const eti_fft_plan *plan, FN(work) * w) {
+  const FN(complex) *const roots = FN(half_roots)(plan);
+  const size_t m = plan->length, lanes = w->lanes;
+  for (size_t k = 0; k <= m; k++) {
+    const size_t at = k % m * lanes, mirror = (m - k) % m * lanes;
+    for (size_t l = 0; l < lanes; l++) {
+      const T ar = w->re[at + l], ai = w->im[at + l], br = w->re[mirror + l],
+              bi = -w->im[mirror + l];
+      const T even_re = (T)0.5 * (ar + br), even_im = (T)0.5 * (ai + bi);
+      const T odd_re = (T)0.5 * (ai - bi), odd_im = (T)0.5 * (br - ar);
+      w->other_re[k * lanes + l] = even_re + (odd_re * roots[k].re - odd_im * roots[k].im);
+      w->other_im[k * lanes + l] = even_im + (odd_re * roots[k].im + odd_im * roots[k].re);
+    }
+  }
+  *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, lanes};
+}
+
+static void FN(fold)(const eti_fft_plan *plan, FN(work) * w) {
+  const FN(complex) *const roots = FN(half_roots)(plan);
+  const size_t m = plan->length, lanes = w->lanes;
+  for (size_t k = 0; k < m; k++) {
+    const size_t at = k * lanes, mirror = (m - k) * lanes;
+    for (size_t l = 0; l < lanes; l++) {
+      const T ar = w->re[at + l], ai = w->im[at + l], br = w->re[mirror + l],
+              bi = -w->im[mirror + l];
+      const T dr = ar - br, di = ai - bi;  // times i · conj root
+      const T turned_re = dr * roots[k].im - di * roots[k].re;
+      const T turned_im = dr * roots[k].re + di * roots[k].im;
+      w->other_re[at + l] = (ar + br) + turned_re;
+      w->other_im[at + l] = (ai + bi) + turned_im;
+    }
+  }
+  *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, lanes};
+}
+
+// Results beyond n / 2 mirror those before.
+static void FN(mirror)(const eti_fft_plan *plan, FN(work) * w) {
+  for (size_t k = plan->n / 2 + 1; k < plan->n; k++) {
+    for (size_t l = 0; l < w->lanes; l++) {
+      w->re[k * w->lanes + l] = w->re[(plan->n - k) * w->lanes + l];
+      w->im[k * w->lanes + l] = -w->im[(plan->n - k) * w->lanes + l];
+    }
+  }
+}
+
+static void FN(forward)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(work) * w) {
+  const bool halved = is_halved(plan);
+  FN(read_real)(lines, w, plan->length, halved);
+  FN(transform)(plan, w);
+  if (halved) FN(unfold)(plan, w);
+  FN(write_complex)(lines, w, plan->n / 2 + 1);
+  if (!lines->twosided) return;
+  const size_t first = plan->n / 2 + 1;
+  for (size_t l = 0; l < w->lanes; l++) {
+    for (size_t k = first; k < plan->n; k++) {
+      const FN(complex) *const from =
+          (const FN(complex) *)lines->out[l] + (ptrdiff_t)(plan->n - k) * lines->out_step;
+      FN(complex) *const to = (FN(complex) *)lines->out[l] + (ptrdiff_t)k * lines->out_step;
+      *to = (FN(complex)){from->re, -from->im};
+    }
+  }
+}
+
+// Imaginary parts that a real line cannot have do not count.
+static void FN(back)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(work) * w) {
+  const size_t half = plan->n / 2;
+  const bool halved = is_halved(plan);
+  FN(read_complex)(lines, w, half + 1);
+  memset(w->im, 0, w->lanes * sizeof(T));
+  if (halved) {
+    memset(w->im + half * w->lanes, 0, w->lanes * sizeof(T));
+    FN(fold)(plan, w);
+  } else {
+    FN(mirror)(plan, w);
+  }
+  FN(exchange)(w);
+  FN(transform)(plan, w);
+  FN(exchange)(w);
+  FN(write_real)(lines, w, plan->length, halved);
+}
+
+static void FN(run)(const eti_fft_plan *plan, const eti_fft_lines *lines, void *work) {
+  FN(work) w = FN(split_work)(plan, work, lines->n_lines);
+  if (plan->kind == ETI_FFT_FORWARD) {
+    FN(forward)(plan, lines, &w);
+  } else if (plan->kind == ETI_FFT_BACK) {
+    FN(back)(plan, lines, &w);
+  } else {
+    FN(read_complex)(lines, &w, plan->n);
+    if (lines->backward) FN(exchange)(&w);
+    FN(transform)(plan, &w);
+    if (lines->backward) FN(exchange)(&w);
+    FN(write_complex)(lines, &w, plan->n);
+  }
+}
+
+#undef FN
+#undef CAT
+#undef CAT_
+#undef T
+#undef SUFFIX

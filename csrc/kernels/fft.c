@@ -1,0 +1,120 @@
+// fft.c — see fft.h. Tables are computed in f64 from angles folded into an eighth of a turn, and
+// rounded once. Lines are laid out side by side, so that the loops of the passes have neighbours to
+// work on from the first pass on. A transform backward is one forward with real and imaginary parts
+// exchanged on both sides. Real lines of even length are transformed as half as many complex
+// numbers. Typed code is in fft.body.h.
+#include "kernels/fft.h"
+
+#include <math.h>
+#include <string.h>
+
+// exp(-2πi · k / n)
+static void root(size_t k, size_t n, double *re, double *im) {
+  const double turn = 6.28318530717958647693;
+  size_t a = k % n, b = n;  // the angle is a / b of a turn
+  double sign_re = 1.0, sign_im = -1.0;
+  if (2 * a > b) {
+    a = b - a;
+    sign_im = 1.0;
+  }
+  if (4 * a > b) {
+    a = b - 2 * a;
+    b *= 2;
+    sign_re = -1.0;
+  }
+  const bool swapped = 8 * a > b;
+  if (swapped) {
+    a = b - 4 * a;
+    b *= 4;
+  }
+  const double angle = turn * ((double)a / (double)b), c = cos(angle), s = sin(angle);
+  *re = sign_re * (swapped ? s : c);
+  *im = sign_im * (swapped ? c : s);
+}
+
+static size_t round_up(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+static size_t power_of_two(size_t least) {
+  size_t n = 1;
+  while (n < least) n *= 2;
+  return n;
+}
+
+// Fills radix with factors of n; false when a prime among them is too large.
+static bool factorize(eti_fft_plan *plan, size_t n) {
+  plan->n_passes = 0;
+  while (n % 2 == 0) {
+    const size_t radix = n % 4 == 0 ? 4 : 2;
+    plan->radix[plan->n_passes++] = (uint8_t)radix;
+    n /= radix;
+  }
+  for (size_t radix = 3; radix <= ETI_FFT_MAX_RADIX; radix += 2) {
+    for (; n % radix == 0; n /= radix) plan->radix[plan->n_passes++] = (uint8_t)radix;
+  }
+  return n == 1;
+}
+
+// Complex numbers in the tables of passes: twiddles of each, then its roots.
+static size_t pass_numbers(const eti_fft_plan *plan) {
+  size_t total = 0, n = plan->padded;
+  for (size_t i = 0; i < plan->n_passes; i++) {
+    const size_t radix = plan->radix[i];
+    n /= radix;
+    total += n * (radix - 1) + radix;
+  }
+  return total;
+}
+
+static bool is_halved(const eti_fft_plan *plan) {
+  return plan->kind != ETI_FFT_COMPLEX && plan->n % 2 == 0;
+}
+
+void eti_fft_plan_init(eti_fft_plan *plan, int type, eti_fft_kind kind, size_t n) {
+  *plan = (eti_fft_plan){.micro = eti_fft_micro_best(type), .kind = kind, .n = n};
+  plan->length = is_halved(plan) ? n / 2 : n;
+  plan->padded = plan->length;
+  if (!factorize(plan, plan->length)) {
+    plan->padded = power_of_two(2 * plan->length - 1);
+    factorize(plan, plan->padded);
+  }
+  size_t numbers = pass_numbers(plan);
+  if (plan->padded != plan->length) numbers += plan->length + plan->padded;
+  if (is_halved(plan)) numbers += plan->length + 1;
+  const size_t bytes = 2 * (size_t)plan->micro->esize;
+  plan->table_bytes = round_up(numbers * bytes);
+  plan->lane_bytes = round_up(2 * (plan->padded + 1) * bytes);
+}
+
+void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes) {
+  const size_t bytes = 2 * (size_t)eti_fft_micro_best(type)->esize;
+  const size_t padded = power_of_two(2 * n);
+  // Twiddles of a pass of radix r over m · r numbers are m · (r - 1), the next passes have m.
+  *table_bytes = round_up((2 * padded + 2 * n + padded + ETI_FFT_MAX_PASSES * 31) * bytes);
+  *lane_bytes = round_up(2 * (padded + 1) * bytes);
+}
+
+#define T float
+#define SUFFIX f32
+#include "kernels/fft.body.h"
+#define T double
+#define SUFFIX f64
+#include "kernels/fft.body.h"
+
+void eti_fft_fill(eti_fft_plan *plan, void *tables, void *work) {
+  plan->tables = tables;
+  if (plan->micro->dtype == ET_F32) {
+    fill_f32(plan, work);
+  } else {
+    fill_f64(plan, work);
+  }
+}
+
+void eti_fft_run(const eti_fft_plan *plan, const eti_fft_lines *lines, void *work) {
+  if (plan->micro->dtype == ET_F32) {
+    run_f32(plan, lines, work);
+  } else {
+    run_f64(plan, lines, work);
+  }
+}

@@ -1,0 +1,43 @@
+// fft.h — the inner loops of discrete Fourier transforms: one pass of the self-sorting mixed-radix
+// algorithm over several transforms that lie side by side, real and imaginary parts in planes of
+// their own. The same arithmetic, and so the same bits, in every instruction set. Relies on
+// kernels/micro/select.h. Knows neither tensors nor how passes make a transform.
+#ifndef ET_MICRO_FFT_H
+#define ET_MICRO_FFT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ETI_FFT_MAX_RADIX = 31 };
+
+typedef struct eti_fft_planes {
+  void *re, *im;
+} eti_fft_planes;
+
+// From element q + s·(p + m·j) of src, j < radix, to element q + s·(radix·p + k) of dst, k < radix:
+// a transform of length radix, whose results k are multiplied by twiddle k - 1 of p.
+typedef struct eti_fft_pass {
+  size_t radix;  // 2, 3, 4, 5, or another odd number ≤ ETI_FFT_MAX_RADIX
+  size_t m, s;
+  const void *twiddles;  // [m][radix - 1] complex numbers
+  const void *roots;     // [radix] complex numbers: exp(-2πi·k / radix)
+} eti_fft_pass;
+
+typedef struct eti_fft_micro {
+  uint8_t dtype;  // et_dtype of a part: f32 or f64
+  uint8_t esize;
+  void (*pass)(const eti_fft_pass *pass, eti_fft_planes dst, eti_fft_planes src);
+  // Element lane + lanes·i of x times factor i of n.
+  void (*multiply)(eti_fft_planes x, const void *factors, size_t n, size_t lanes);
+} eti_fft_micro;
+
+enum { ETI_FFT_F32, ETI_FFT_F64, ETI_FFT_TYPES };
+
+const eti_fft_micro *eti_fft_micro_best(int type);
+const eti_fft_micro *eti_fft_micro_of_isa(int type, int isa);  // NULL when build or CPU lacks it
+
+extern const eti_fft_micro eti_fft_scalar[ETI_FFT_TYPES];
+extern const eti_fft_micro eti_fft_avx2[ETI_FFT_TYPES];
+extern const eti_fft_micro eti_fft_avx512[ETI_FFT_TYPES];
+
+#endif  // ET_MICRO_FFT_H

@@ -172,7 +172,7 @@ class DtypeRule:
         """Whether the tensors (argument or return name -> dtype, None if unknown) may be so."""
         if any(dtype is not None and dtype not in LEGAL_DTYPES for dtype in types.values()):
             return False
-        if not self.alternatives:
+        if not self.alternatives or any(d is not None and d.is_complex for d in types.values()):
             return True
         return any(all(group.holds(types) for group in option) for option in self.alternatives)
 

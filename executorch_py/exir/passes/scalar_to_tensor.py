@@ -31,7 +31,7 @@ class ScalarToTensorPass(GraphRewrite):
 
 
 def _lift(gm: GraphModule, node: Node, value: Any) -> Node | None:
-    if not isinstance(value, (bool, int, float)):
+    if not isinstance(value, (bool, int, float, complex)):
         return None
     with _disable_current_modes():
         constant = torch.tensor(value, dtype=_constant_dtype(node, value))
@@ -45,7 +45,7 @@ def _lift(gm: GraphModule, node: Node, value: Any) -> Node | None:
     return attr
 
 
-def _constant_dtype(node: Node, value: bool | int | float) -> torch.dtype | None:
+def _constant_dtype(node: Node, value: bool | int | float | complex) -> torch.dtype | None:
     """The dtype of the constant: torch's default for the number, unless that would promote.
 
     A number never decides the dtype of a result, but a 0-d tensor does when all other operands

@@ -79,50 +79,6 @@ def _trilinear(
     return product.sum(list(sumdim)) if sumdim else product
 
 
-def _polar(size: Tensor, angle: Tensor) -> Tensor:
-    return torch.complex(size * torch.cos(angle), size * torch.sin(angle))
-
-
-def _complex(real: Tensor, imag: Tensor) -> Tensor:
-    real, imag = torch.broadcast_tensors(real, imag)
-    result: Tensor = _aten.view_as_complex_copy.default(torch.stack([real, imag], -1))
-    return result
-
-
-def _parts(x: Tensor) -> tuple[Tensor, Tensor]:
-    if not x.dtype.is_complex:
-        return x, torch.zeros_like(x)
-    parts: Tensor = _aten.view_as_real_copy.default(x)
-    return parts.select(-1, 0), parts.select(-1, 1)
-
-
-def _complex_product(product: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Any]:
-    """A product of matrices; that of complex ones is four of real ones."""
-
-    def rule(a: Tensor, b: Tensor) -> Any:
-        if not a.dtype.is_complex:
-            return NotImplemented
-        (a_re, a_im), (b_re, b_im) = _parts(a), _parts(b)
-        real = product(a_re, b_re) - product(a_im, b_im)
-        return _complex(real, product(a_re, b_im) + product(a_im, b_re))
-
-    return rule
-
-
-def _complex_sum(
-    x: Tensor,
-    dim: Sequence[int] | None,
-    keepdim: bool = False,
-    *,
-    dtype: torch.dtype | None = None,
-) -> Any:
-    if not x.dtype.is_complex or dtype not in (None, x.dtype):
-        return NotImplemented
-    dims = list(dim) if dim else list(range(x.dim()))
-    real, imag = (part.sum(dims, keepdim) if dims else part for part in _parts(x))
-    return _complex(real, imag)
-
-
 def _fftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
     """Frequencies of a transform's results: those from the middle on are negative."""
     result_type = dtype or torch.get_default_dtype()
@@ -136,7 +92,7 @@ def _rfftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: 
 
 
 def arithmetic_decompositions() -> dict[Any, Callable[..., Any]]:
-    """Operator → rule; a rule that returns NotImplemented leaves the call as it is."""
+    """Operator → rule."""
     from torch._decomp import get_decompositions
 
     return {
@@ -144,15 +100,10 @@ def arithmetic_decompositions() -> dict[Any, Callable[..., Any]]:
         _aten._trilinear.default: _trilinear,
         _aten.addbmm.default: _addbmm,
         _aten.angle.default: _angle,
-        _aten.bmm.default: _complex_product(torch.bmm),
-        _aten.complex.default: _complex,
         _aten.exp2.default: _exp2,
         _aten.fft_fftfreq.default: _fftfreq,
         _aten.fft_rfftfreq.default: _rfftfreq,
         _aten.fmax.default: _unless_nan(torch.maximum),
         _aten.fmin.default: _unless_nan(torch.minimum),
-        _aten.mm.default: _complex_product(torch.mm),
-        _aten.polar.default: _polar,
         _aten.round.decimals: _round_decimals,
-        _aten.sum.dim_IntList: _complex_sum,
     }

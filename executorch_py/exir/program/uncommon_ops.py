@@ -17,6 +17,10 @@ from torch.export import ExportedProgram
 
 from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.program.arithmetic_decompositions import arithmetic_decompositions
+from executorch_py.exir.program.complex_decompositions import (
+    complex_decompositions,
+    holds_complex,
+)
 from executorch_py.exir.program.decompositions import decompose, decomposition_table
 from executorch_py.exir.program.index_decompositions import index_decompositions
 from executorch_py.exir.program.order_decompositions import order_decompositions
@@ -71,7 +75,10 @@ def decompose_uncommon(
     latter.
     """
     kept = {*allowed, *preserved}
-    rules = {op: rule for op, rule in uncommon_decompositions().items() if op not in kept}
+    rules = uncommon_decompositions()
+    if holds_complex(program):
+        rules = {**rules, **complex_decompositions()}
+    rules = {op: rule for op, rule in rules.items() if op not in kept}
     called = {
         node.target
         for gm in graph_modules(program.graph_module)

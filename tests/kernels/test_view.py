@@ -239,7 +239,7 @@ def test_outputs_of_another_type_shape_or_number_are_refused() -> None:
         with pytest.raises(OpError, match="view_as_complex: f32 to "):
             run_op("aten::view_as_complex_copy.out", x, out=[out])
     for shape in ((4, 3), ()):
-        with pytest.raises(OpError, match="view_as_complex: the last dimension must have size 2"):
+        with pytest.raises(OpError, match=r"view_as_complex: last size \d of rank \d, needs 2"):
             run_op(
                 "aten::view_as_complex_copy.out",
                 sample(shape),

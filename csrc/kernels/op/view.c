@@ -417,19 +417,33 @@ et_status prepare_unfold_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_move_prepare(ctx, args, 4, plan_unfold);
 }
 
+// ---- Complex numbers and their parts
+
+static et_status check_parts(const et_kernel_ctx *ctx, const char *name, const et_tensor *whole,
+                             const et_tensor *parts, const et_tensor *from, const et_tensor *to) {
+  const bool matches = (whole->dtype == ET_C32 && parts->dtype == ET_F16) ||
+                       (whole->dtype == ET_C64 && parts->dtype == ET_F32) ||
+                       (whole->dtype == ET_C128 && parts->dtype == ET_F64);
+  ET_CHECK(matches, ctx->err, ET_INVALID_ARGUMENT, "%s: %s to %s", name,
+           et_dtype_name((et_dtype)from->dtype), et_dtype_name((et_dtype)to->dtype));
+  ET_CHECK(whole->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: rank %d, needs less than %d", name, (int)whole->rank, ET_MAX_RANK);
+  return ET_OK;
+}
+
+// A complex tensor as a real one with a last dimension of two.
+static eti_view view_of_parts(const et_tensor *whole) {
+  eti_view view = eti_view_of(whole);
+  for (size_t d = 0; d < view.shape.rank; d++) view.strides[d] *= 2;
+  eti_view_insert(&view, view.shape.rank, 2, 1);
+  return view;
+}
+
 static et_status plan_view_as_real(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
                                    const et_tensor *self, eti_copy_plan *plan) {
   (void)args;
-  const bool matches = (self->dtype == ET_C32 && out->dtype == ET_F16) ||
-                       (self->dtype == ET_C64 && out->dtype == ET_F32) ||
-                       (self->dtype == ET_C128 && out->dtype == ET_F64);
-  ET_CHECK(matches, ctx->err, ET_INVALID_ARGUMENT, "view_as_real: %s to %s",
-           et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)out->dtype));
-  ET_CHECK(self->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
-           "view_as_real: rank %d, needs less than %d", (int)self->rank, ET_MAX_RANK);
-  eti_view view = eti_view_of(self);
-  for (size_t d = 0; d < view.shape.rank; d++) view.strides[d] *= 2;
-  eti_view_insert(&view, view.shape.rank, 2, 1);
+  ET_TRY(check_parts(ctx, "view_as_real", self, out, self, out));
+  const eti_view view = view_of_parts(self);
   ET_TRY(eti_resize(ctx, out, &view.shape));
   const eti_view to = eti_view_of(out);
   eti_plan_begin(plan, et_dtype_bytes((et_dtype)out->dtype));
@@ -442,6 +456,31 @@ et_status op_view_as_real_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
 }
 et_status prepare_view_as_real_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_move_prepare(ctx, args, 1, plan_view_as_real);
+}
+
+static et_status plan_view_as_complex(const et_kernel_ctx *ctx, et_value *const *args,
+                                      et_tensor *out, const et_tensor *self, eti_copy_plan *plan) {
+  (void)args;
+  ET_TRY(check_parts(ctx, "view_as_complex", out, self, self, out));
+  const size_t last = (size_t)self->rank - 1;
+  ET_CHECK(self->rank > 0 && self->sizes[last] == 2, ctx->err, ET_INVALID_ARGUMENT,
+           "view_as_complex: last size %d of rank %d, needs 2",
+           self->rank > 0 ? (int)self->sizes[last] : 0, (int)self->rank);
+  const eti_view from = eti_view_of(self);
+  eti_view shape = from;
+  eti_view_remove(&shape, last);
+  ET_TRY(eti_resize(ctx, out, &shape.shape));
+  const eti_view to = view_of_parts(out);
+  eti_plan_begin(plan, et_dtype_bytes((et_dtype)self->dtype));
+  eti_plan_views(plan, &to, &from);
+  return ET_OK;
+}
+
+et_status op_view_as_complex_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return eti_move_run(ctx, args, 1, plan_view_as_complex);
+}
+et_status prepare_view_as_complex_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return eti_move_prepare(ctx, args, 1, plan_view_as_complex);
 }
 
 // ---- Lists of parts

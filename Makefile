@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PY := .venv/bin/python
 PYTEST_ARGS ?= -n auto --dist loadgroup
 
-.PHONY: help demo test lint format size bench sanitize coverage clean
+.PHONY: help demo test lint format size bench sanitize coverage docs clean
 
 help:
 	@echo "make demo      export a real sentence encoder, run it on the C runtime, show numbers and a similarity table"
@@ -12,6 +12,7 @@ help:
 	@echo "make size      code size of the core runtime, x86-64 and Cortex-M"
 	@echo "make bench     speed, as ratios to upstream and to eager torch in one run"
 	@echo "make sanitize  C tests under ASan+UBSan and TSan"
+	@echo "make docs      build/docs/operators.md: kernels, dtypes, tests, and how each core overload runs"
 	@echo "make coverage  lines of the C runtime that the C tests run, per file"
 
 demo:
@@ -46,6 +47,10 @@ sanitize:
 coverage:
 	@.ci/setup.sh test
 	@.ci/coverage.sh
+
+docs:
+	@.ci/setup.sh test
+	@$(PY) tests/operator_coverage.py build/docs/operators.md
 
 clean:
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache executorch_py/_C*.so

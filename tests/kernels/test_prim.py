@@ -5,6 +5,7 @@ Python's arithmetic where upstream follows it, C's where it does not, and errors
 
 from __future__ import annotations
 
+import ctypes
 import math
 import sys
 from pathlib import Path
@@ -14,7 +15,9 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from op_driver import OpError, run_scalar_op
+from op_driver import OpError, library, run_scalar_op
+from op_driver import _CError as CError
+from op_driver import _Values as Values
 
 X = torch.arange(24.0).reshape(2, 3, 4)
 MIN, MAX = -(2**63), 2**63 - 1
@@ -95,3 +98,23 @@ def test_scalar_operator_gives(name: str, args: tuple[Any, ...], expected: Any) 
 def test_scalar_operator_refuses(name: str, args: tuple[Any, ...], words: str) -> None:
     with pytest.raises(OpError, match=words):
         run_scalar_op(name, *args)
+
+
+def test_a_row_is_copied_to_its_place() -> None:
+    rows = torch.zeros(2, 3, 4)
+    with pytest.raises(OpError, match="rank 3 receives rows of rank 3"):
+        run_row_copy(rows, X, 1)
+    run_row_copy(rows, X[0], 1)
+    assert torch.equal(rows, torch.stack([torch.zeros(3, 4), X[0]]))
+    with pytest.raises(OpError, match="row -1"):
+        run_row_copy(rows, X[0], -1)
+
+
+def run_row_copy(rows: torch.Tensor, row: torch.Tensor, index: int) -> None:
+    """et_copy_index has no result: it writes its first argument, which lies in torch's memory."""
+    lib, values, err = library(), Values(False), CError()
+    made = [values.value(argument) for argument in (rows, row, index)]
+    op = lib.etd_find(b"executorch_prim::et_copy_index.tensor")
+    status = lib.etd_run(op, values.pointers(made), 3, None, 1, ctypes.byref(err))
+    if status != 0:
+        raise OpError(status, err.message.decode())

@@ -87,15 +87,6 @@ def _diagonal_scatter(
     return _aten.index_put.default(last, places, src).movedim((-2, -1), (dim1, dim2))
 
 
-def _masked_select(x: Tensor, mask: Tensor) -> Tensor:
-    """With one shape for both, from which the largest result is planned."""
-    if x.shape == mask.shape:
-        return NotImplemented
-    x, mask = torch.broadcast_tensors(x, mask)
-    result: Tensor = _aten.masked_select.default(x.contiguous(), mask)
-    return result
-
-
 def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The places of the first `size` elements that are not 0, the rest filled."""
     if x.dim() == 0:
@@ -179,7 +170,6 @@ def index_decompositions() -> dict[Any, Callable[..., Any]]:
         _aten.empty_permuted.default: _empty,
         _aten.empty_strided.default: _empty,
         _aten.index_reduce.default: _index_mean,
-        _aten.masked_select.default: _masked_select,
         _aten.nonzero_static.default: _nonzero_static,
         _aten.put.default: _put,
         _aten.resize.default: _resize,

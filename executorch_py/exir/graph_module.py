@@ -35,6 +35,20 @@ def get_control_flow_submodules(graph_module: GraphModule) -> list[tuple[str, Gr
     return found
 
 
+def get_cond_while_submodules(graph_module: GraphModule) -> list[tuple[str, GraphModule, Node]]:
+    """The bodies of cond and while_loop that the graph itself uses."""
+    return _bodies_of(graph_module, torch.ops.higher_order.cond, torch.ops.higher_order.while_loop)
+
+
+def get_scan_submodules(graph_module: GraphModule) -> list[tuple[str, GraphModule, Node]]:
+    """The bodies of scan that the graph itself uses."""
+    return _bodies_of(graph_module, torch.ops.higher_order.scan)
+
+
+def _bodies_of(graph_module: GraphModule, *targets: Any) -> list[tuple[str, GraphModule, Node]]:
+    return [row for row in get_control_flow_submodules(graph_module) if row[2].target in targets]
+
+
 def graph_modules(gm: GraphModule) -> Iterator[GraphModule]:
     """`gm` and every control-flow body in it, breadth first, each once."""
     queue, seen = [gm], {id(gm)}

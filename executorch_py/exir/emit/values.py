@@ -37,7 +37,8 @@ def scalar_value(value: Any) -> schema.KernelTypes:
     if isinstance(value, bool):
         return schema.Bool(value)
     if isinstance(value, int):
-        if value not in _INT_RANGE:
+        # A range searches for what is not exactly an int, an enum say, item by item.
+        if int(value) not in _INT_RANGE:
             raise _unsupported(f"integer {value}: the program format holds 64-bit integers")
         return schema.Int(int(value))
     if isinstance(value, float):

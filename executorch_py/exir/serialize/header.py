@@ -74,6 +74,17 @@ class FlatTensorHeader:
         )
         return struct.pack("<4sI4Q8x", self.MAGIC, self.LENGTH, *sizes)
 
+    def is_valid(self) -> bool:
+        """Whether the offsets can be those of a file."""
+        return self.flatbuffer_size > 0 and (
+            self.segment_data_size == 0 or self.segment_base_offset >= self.flatbuffer_offset
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> FlatTensorHeader:
+        """The header at the start of `data`; ValueError when it is none."""
+        return cls.from_file(bytes(HEADER_OFFSET) + data)
+
     @classmethod
     def from_file(cls, data: bytes | memoryview) -> FlatTensorHeader:
         """The header of a file; ValueError when it is absent or damaged."""

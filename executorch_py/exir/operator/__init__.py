@@ -1,0 +1,1 @@
+"""From an operator to its other forms; see convert.py."""

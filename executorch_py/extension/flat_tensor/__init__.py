@@ -1,0 +1,1 @@
+"""Data files (.ptd) under upstream's paths; the code is in exir/serialize/ptd.py."""

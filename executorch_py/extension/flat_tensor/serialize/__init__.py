@@ -1,0 +1,1 @@
+"""Upstream's path to reading and writing data files; see serialize.py."""

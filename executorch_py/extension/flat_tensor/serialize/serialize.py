@@ -1,0 +1,33 @@
+"""Data files as upstream's scripts make and read them: a serializer with a configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from executorch_py.exir._serialize.data_serializer import DataPayload, DataSerializer
+from executorch_py.exir.serialize.cord import Cord
+from executorch_py.exir.serialize.header import SEGMENT_ALIGNMENT, FlatTensorHeader
+from executorch_py.exir.serialize.ptd import deserialize_data_file, serialize_data_file
+
+
+@dataclass
+class FlatTensorConfig:
+    segment_alignment: int = SEGMENT_ALIGNMENT
+
+
+class FlatTensorSerializer(DataSerializer):
+    """Writes and reads .ptd files."""
+
+    def __init__(self, config: FlatTensorConfig | None = None) -> None:
+        self.config = config or FlatTensorConfig()
+
+    def serialize(self, data: DataPayload) -> Cord:
+        """The file, in pieces."""
+        return serialize_data_file(data, self.config.segment_alignment)
+
+    def deserialize(self, blob: Cord | bytes) -> DataPayload:
+        """The content of a file; ValueError when it is damaged."""
+        return deserialize_data_file(bytes(blob))
+
+
+__all__ = ["FlatTensorConfig", "FlatTensorHeader", "FlatTensorSerializer"]

@@ -1,21 +1,29 @@
-// order.c — see order.h.
+// order.c — see order.h. Floating-point keys are the bits: negative numbers in reverse, then the
+// positive ones.
 #include "kernels/order.h"
 
 #include "runtime/half.h"
 
 #include <string.h>
 
-static uint64_t key_signed(int64_t v) {
-  return (uint64_t)v ^ (UINT64_C(1) << 63);
+static uint64_t key_float(float v) {
+  uint32_t bits;
+  if (v != v) return UINT32_MAX;
+  v += 0.0f;  // -0 becomes +0
+  memcpy(&bits, &v, sizeof bits);
+  return (bits >> 31) != 0 ? ~bits : bits | (UINT32_C(1) << 31);
 }
 
-// Negative numbers in reverse, then the positive ones; NaN above all.
-static uint64_t key_float(double v) {
+static uint64_t key_double(double v) {
   uint64_t bits;
   if (v != v) return UINT64_MAX;
-  v += 0.0;  // -0 becomes +0
+  v += 0.0;
   memcpy(&bits, &v, sizeof bits);
   return (bits >> 63) != 0 ? ~bits : bits | (UINT64_C(1) << 63);
+}
+
+static uint64_t key_signed(int32_t v) {
+  return (uint32_t)v ^ (UINT32_C(1) << 31);
 }
 
 static uint64_t key_u8(const void *p) {
@@ -43,19 +51,19 @@ static uint64_t key_i32(const void *p) {
   return key_signed(*(const int32_t *)p);
 }
 static uint64_t key_i64(const void *p) {
-  return key_signed(*(const int64_t *)p);
+  return (uint64_t)*(const int64_t *)p ^ (UINT64_C(1) << 63);
 }
 static uint64_t key_f16(const void *p) {
-  return key_float((double)eti_f16_to_f32(*(const uint16_t *)p));
+  return key_float(eti_f16_to_f32(*(const uint16_t *)p));
 }
 static uint64_t key_bf16(const void *p) {
-  return key_float((double)eti_bf16_to_f32(*(const uint16_t *)p));
+  return key_float(eti_bf16_to_f32(*(const uint16_t *)p));
 }
 static uint64_t key_f32(const void *p) {
-  return key_float((double)*(const float *)p);
+  return key_float(*(const float *)p);
 }
 static uint64_t key_f64(const void *p) {
-  return key_float(*(const double *)p);
+  return key_double(*(const double *)p);
 }
 
 const eti_key_fn eti_order_keys[ET_DTYPE_COUNT] = {

@@ -5,9 +5,11 @@
 
 #include "runtime/et.h"
 
+// Of types of at most 4 bytes, keys fit in 32 bits.
 typedef uint64_t (*eti_key_fn)(const void *element);
 
-#define ETI_KEY_NAN UINT64_MAX  // of floating-point types; other types may have it, too
+// Of a floating-point type of so many bytes; other types may have it, too.
+#define ETI_KEY_NAN(bytes) ((bytes) == 8 ? UINT64_MAX : UINT32_MAX)
 
 extern const eti_key_fn eti_order_keys[ET_DTYPE_COUNT];  // NULL where there is no order
 

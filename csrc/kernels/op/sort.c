@@ -1,6 +1,7 @@
-// sort.c — sorting along one dimension, in the output's own memory. Elements compare by the keys of
-// order.h, ties by position, so the result is the stable one whatever the algorithm. Relies on
-// move.h. Takes no memory: heapsort, with insertion for short lanes.
+// sort.c — sorting along one dimension. Elements compare by their keys (order.h), ties by position,
+// so the result is the stable one whatever the algorithm: by digits of the key in scratch that
+// prepare asked for, else a heapsort in the outputs' own memory, with insertion for short lanes.
+// Relies on move.h and order.h.
 #include "kernels/move.h"
 #include "kernels/order.h"
 
@@ -8,8 +9,10 @@
 
 #define SHORT_LANE 16u
 
-// One lane: n values and, beside them, their positions in the input.
+// One lane: n elements of the input, and where the values go and, beside them, their positions.
 typedef struct lane {
+  const char *source;
+  ptrdiff_t source_stride;  // bytes
   char *values;
   int64_t *indices;
   ptrdiff_t value_stride;  // bytes
@@ -78,7 +81,9 @@ static void sift_down(const lane *l, size_t root, size_t n) {
   store(l, root, &moved);
 }
 
-static void sort_lane(const lane *l) {
+// In the lane itself: values must be there already, with their positions.
+static void sort_in_place(const lane *l) {
+  for (size_t i = 0; i < l->n; i++) *index_at(l, i) = (int64_t)i;
   if (l->n <= SHORT_LANE) {
     sort_short(l);
     return;
@@ -92,30 +97,135 @@ static void sort_lane(const lane *l) {
   }
 }
 
-// ---- All lanes
+// ---- with scratch: 32 bits of key and the position in one number, sorted digit by digit
+
+enum { DIGITS = 256, FEW = 48 };
+
+// Sorts a[0..n) by the upper 32 bits, keeping the order of equal ones; returns a or b, where the
+// result is.
+static uint64_t *sort_items(uint64_t *a, uint64_t *b, size_t n) {
+  for (unsigned shift = 32; shift < 64; shift += 8) {
+    uint32_t next[DIGITS] = {0};
+    for (size_t i = 0; i < n; i++) next[a[i] >> shift & (DIGITS - 1)]++;
+    if (next[a[0] >> shift & (DIGITS - 1)] == n) continue;
+    for (uint32_t d = 0, sum = 0; d < DIGITS; d++) {
+      const uint32_t count = next[d];
+      next[d] = sum;
+      sum += count;
+    }
+    for (size_t i = 0; i < n; i++) b[next[a[i] >> shift & (DIGITS - 1)]++] = a[i];
+    uint64_t *const sorted = b;
+    b = a;
+    a = sorted;
+  }
+  return a;
+}
+
+static void sort_few(uint64_t *a, size_t n) {
+  for (size_t i = 1; i < n; i++) {
+    const uint64_t moved = a[i];
+    size_t at = i;
+    for (; at > 0 && a[at - 1] > moved; at--) a[at] = a[at - 1];
+    a[at] = moved;
+  }
+}
+
+static uint64_t source_key(const lane *l, size_t i) {
+  return l->key(l->source + (ptrdiff_t)i * l->source_stride) ^ l->flip;
+}
+
+// Keys of 64 bits are sorted by their lower half, then by the upper one. work: 2n numbers.
+static void sort_through(const lane *l, uint64_t *work) {
+  uint64_t *a = work, *b = work + l->n;
+  const bool wide = l->bytes == 8;
+  for (size_t i = 0; i < l->n; i++) a[i] = source_key(l, i) << 32 | i;
+  if (!wide && l->n <= FEW) {
+    sort_few(a, l->n);
+  } else {
+    uint64_t *const sorted = sort_items(a, b, l->n);
+    b = sorted == a ? b : a;
+    a = sorted;
+  }
+  if (wide) {
+    for (size_t i = 0; i < l->n; i++)
+      a[i] = (source_key(l, (uint32_t)a[i]) >> 32) << 32 | (uint32_t)a[i];
+    a = sort_items(a, b, l->n);
+  }
+  for (size_t i = 0; i < l->n; i++) {
+    const size_t from = (uint32_t)a[i];
+    memcpy(value_at(l, i), l->source + (ptrdiff_t)from * l->source_stride, l->bytes);
+    *index_at(l, i) = (int64_t)from;
+  }
+}
+
+// ---- all lanes
+
+enum { MAX_SCRATCH = 64 * 1024 * 1024 };  // bytes; longer lanes are sorted in place
 
 typedef struct sorting {
   eti_shape shape;  // rank ≥ 1
   size_t dim;
-  lane first;                                                        // the lane at the origin
-  ptrdiff_t value_strides[ET_MAX_RANK], index_strides[ET_MAX_RANK];  // bytes, elements
+  lane first;                                                         // the lane at the origin
+  ptrdiff_t source_strides[ET_MAX_RANK], value_strides[ET_MAX_RANK];  // bytes
+  ptrdiff_t index_strides[ET_MAX_RANK];                               // elements
+  uint64_t *work;                                                     // per slot; NULL: in place
+  size_t n_slots, n_lanes;
 } sorting;
+
+static lane lane_at(const sorting *s, size_t k) {
+  lane l = s->first;
+  for (size_t d = s->shape.rank; d-- > 0;) {
+    if (d == s->dim) continue;
+    const ptrdiff_t i = (ptrdiff_t)(k % (size_t)s->shape.sizes[d]);
+    k /= (size_t)s->shape.sizes[d];
+    l.source += i * s->source_strides[d];
+    l.values += i * s->value_strides[d];
+    l.indices += i * s->index_strides[d];
+  }
+  return l;
+}
 
 static void sort_range(void *ctx, size_t begin, size_t end) {
   const sorting *s = ctx;
   for (size_t k = begin; k < end; k++) {
-    lane l = s->first;
-    size_t rest = k;
-    for (size_t d = s->shape.rank; d-- > 0;) {
-      if (d == s->dim) continue;
-      const ptrdiff_t i = (ptrdiff_t)(rest % (size_t)s->shape.sizes[d]);
-      rest /= (size_t)s->shape.sizes[d];
-      l.values += i * s->value_strides[d];
-      l.indices += i * s->index_strides[d];
-    }
-    for (size_t i = 0; i < l.n; i++) *index_at(&l, i) = (int64_t)i;
-    sort_lane(&l);
+    const lane l = lane_at(s, k);
+    sort_in_place(&l);
   }
+}
+
+// Slot i sorts every n_slots-th share of the lanes in its own part of the scratch.
+static void sort_slots(void *ctx, size_t begin, size_t end) {
+  const sorting *s = ctx;
+  for (size_t slot = begin; slot < end; slot++) {
+    const size_t stop = s->n_lanes * (slot + 1) / s->n_slots;
+    for (size_t k = s->n_lanes * slot / s->n_slots; k < stop; k++) {
+      const lane l = lane_at(s, k);
+      sort_through(&l, s->work + slot * 2 * l.n);
+    }
+  }
+}
+
+static void describe(sorting *s, const et_tensor *self, const et_tensor *values,
+                     const et_tensor *indices, bool descending) {
+  const ptrdiff_t bytes = (ptrdiff_t)et_dtype_bytes((et_dtype)values->dtype);
+  s->shape = eti_shape_of(values);
+  for (size_t d = 0; d < s->shape.rank; d++) {
+    s->source_strides[d] = self->strides[d] * bytes;
+    s->value_strides[d] = values->strides[d] * bytes;
+    s->index_strides[d] = indices->strides[d];
+  }
+  if (s->shape.rank == 0) s->shape = (eti_shape){.rank = 1, .sizes = {1}};
+  const uint64_t ones = bytes == 8 ? UINT64_MAX : UINT32_MAX;
+  s->first = (lane){.source = self->data,
+                    .source_stride = s->source_strides[s->dim],
+                    .values = values->data,
+                    .indices = indices->data,
+                    .value_stride = s->value_strides[s->dim],
+                    .index_stride = s->index_strides[s->dim],
+                    .n = (size_t)s->shape.sizes[s->dim],
+                    .bytes = (size_t)bytes,
+                    .key = eti_order_keys[values->dtype],
+                    .flip = descending ? ones : 0};
 }
 
 static et_status sort_dim(const et_kernel_ctx *ctx, et_value *const *args, size_t i_dim) {
@@ -138,33 +248,50 @@ static et_status sort_dim(const et_kernel_ctx *ctx, et_value *const *args, size_
   ET_TRY(eti_resize(ctx, values, &from.shape));
   ET_TRY(eti_resize(ctx, indices, &from.shape));
   if (values->numel == 0) return ET_OK;
-  const size_t bytes = et_dtype_bytes((et_dtype)values->dtype);
-  const eti_view to = eti_view_of(values);
-  eti_copy_views(ctx->pool, values->data, &to, self->data, &from, bytes);
-
-  s.shape = to.shape;
-  for (size_t d = 0; d < to.shape.rank; d++) {
-    s.value_strides[d] = values->strides[d] * (ptrdiff_t)bytes;
-    s.index_strides[d] = indices->strides[d];
+  describe(&s, self, values, indices, descending);
+  s.n_lanes = values->numel / s.first.n;
+  const size_t each = 2 * s.first.n * sizeof *s.work, room = ctx->scratch_bytes / each;
+  if (room == 0) {
+    const eti_view to = eti_view_of(values);
+    eti_copy_views(ctx->pool, values->data, &to, self->data, &from, s.first.bytes);
+    const size_t grain = s.first.n < 4096 ? 4096 / s.first.n : 1;
+    et_parallel_for(ctx->pool, sort_range, &s, s.n_lanes, grain);
+    return ET_OK;
   }
-  if (s.shape.rank == 0) s.shape = (eti_shape){.rank = 1, .sizes = {1}};
-  s.first = (lane){.values = values->data,
-                   .indices = indices->data,
-                   .value_stride = s.value_strides[s.dim],
-                   .index_stride = s.index_strides[s.dim],
-                   .n = (size_t)s.shape.sizes[s.dim],
-                   .bytes = bytes,
-                   .key = eti_order_keys[values->dtype],
-                   .flip = descending ? UINT64_MAX : 0};
-  const size_t grain = s.first.n < 4096 ? 4096 / s.first.n : 1;
-  et_parallel_for(ctx->pool, sort_range, &s, values->numel / s.first.n, grain);
+  const size_t threads = ctx->pool == NULL || values->numel < 4096 ? 1 : ctx->pool->n_threads;
+  s.work = ctx->scratch;
+  s.n_slots = room < threads ? room : threads;
+  if (s.n_slots > s.n_lanes) s.n_slots = s.n_lanes;
+  et_parallel_for(ctx->pool, sort_slots, &s, s.n_slots, 1);
+  return ET_OK;
+}
+
+static et_status prepare_sort(et_prepare_ctx *ctx, et_value *const *args, size_t i_dim) {
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  et_tensor *self = NULL;
+  int64_t wanted = 0;
+  size_t dim = 0;
+  ET_TRY(eti_arg_tensor(&k, args, 0, &self));
+  ET_TRY(eti_arg_int(&k, args, i_dim, &wanted));
+  ET_TRY(eti_wrap_dim(&k, wanted, self->rank, &dim));
+  const size_t n = self->rank == 0 ? 1 : (size_t)self->sizes[dim];
+  const size_t threads = ctx->n_threads == 0 ? 1 : ctx->n_threads;
+  if (n < 2 || n > MAX_SCRATCH / (2 * sizeof(uint64_t)) / threads) return ET_OK;
+  const size_t bytes = n * 2 * sizeof(uint64_t) * threads;
+  if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;
 }
 
 et_status op_sort_values(et_kernel_ctx *ctx, et_value *const *args) {
   return sort_dim(ctx, args, 1);
 }
+et_status prepare_sort_values(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_sort(ctx, args, 1);
+}
 // The sort is stable in any case, so `stable` (argument 1) is not read.
 et_status op_sort_values_stable(et_kernel_ctx *ctx, et_value *const *args) {
   return sort_dim(ctx, args, 2);
+}
+et_status prepare_sort_values_stable(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_sort(ctx, args, 2);
 }

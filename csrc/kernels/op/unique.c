@@ -32,7 +32,7 @@ static int compare(const slices *s, const char *a, const char *b) {
 
 static bool has_nan(const slices *s, const char *a) {
   for (size_t k = 0; s->is_float && k < s->m; k++) {
-    if (s->key(a + k * s->bytes) == ETI_KEY_NAN) return true;
+    if (s->key(a + k * s->bytes) == ETI_KEY_NAN(s->bytes)) return true;
   }
   return false;
 }

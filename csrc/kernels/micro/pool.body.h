@@ -43,6 +43,12 @@ static void FN(add)(void *sum, const void *x, size_t step, size_t n) {
   }
 }
 
+static void FN(fold)(void *sum, const void *x, size_t n) {
+  T total = *(T *)sum;
+  for (size_t i = 0; i < n; i++) total = (T)((U)total + (U)((const T *)x)[i]);
+  *(T *)sum = total;
+}
+
 #undef FN
 #undef CAT
 #undef CAT_

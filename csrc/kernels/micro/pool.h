@@ -14,7 +14,9 @@ typedef struct eti_pool_micro {
   // Where x[i·step] is greater than best[i] or NaN: best[i] becomes it and at[i] becomes first +
   // i·step. A NaN stays.
   void (*max)(void *best, int32_t *at, const void *x, size_t step, int32_t first, size_t n);
-  void (*add)(void *sum, const void *x, size_t step, size_t n);  // integers wrap
+  void (*add)(void *sum, const void *x, size_t step,
+              size_t n);                             // sum[i] += x[i·step]; integers wrap
+  void (*fold)(void *sum, const void *x, size_t n);  // *sum += x[0], x[1] …, in order
 } eti_pool_micro;
 
 enum { ETI_POOL_F32, ETI_POOL_F64, ETI_POOL_I64, ETI_POOL_TYPES };

@@ -163,6 +163,7 @@ static window window_of(const pool *p, size_t d, int64_t o) {
 typedef struct row_buffers {
   _Alignas(64) char value[ROW * 8];  // sums or maxima
   _Alignas(64) char cast[ROW * 8];
+  _Alignas(64) char columns[ROW * 8];  // of an adaptive window: sums down its rows
   int32_t at[ROW];
 } row_buffers;
 
@@ -215,19 +216,28 @@ static void run_taps(const pool *p, const char *plane, int64_t iz, int64_t iy, i
   }
 }
 
-// An adaptive window has its own size per output.
-static void run_adaptive(const pool *p, const char *plane, int64_t iz, int64_t iy, int64_t x0,
-                         size_t n, row_buffers *b) {
-  const ptrdiff_t row = (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1];
-  for (size_t i = 0; i < n; i++) {
-    const window w = window_of(p, 2, x0 + (int64_t)i);
-    for (int64_t ix = w.from; ix < w.to; ix += ROW) {
-      const size_t count = w.to - ix < ROW ? (size_t)(w.to - ix) : ROW;
-      size_t step;
-      const char *x = tap_row(p, plane, row, ix, count, b, &step);
-      for (size_t j = 0; j < count; j++) {
-        p->micro->add(b->value + i * p->micro->esize, x + j * p->micro->esize, 1, 1);
+// An adaptive window has its own size per output: its rows are summed column by column, which is
+// done once for all outputs of the row, then its columns.
+static void run_adaptive(const pool *p, const char *plane, const window *wz, const window *wy,
+                         int64_t x0, size_t n, row_buffers *b) {
+  const size_t es = p->micro->esize;
+  const int64_t from = window_of(p, 2, x0).from, to = window_of(p, 2, x0 + (int64_t)n - 1).to;
+  for (int64_t c0 = from; c0 < to; c0 += ROW) {
+    const int64_t c1 = to - c0 < ROW ? to : c0 + ROW;
+    memset(b->columns, 0, (size_t)(c1 - c0) * es);
+    for (int64_t iz = wz->from; iz < wz->to; iz++) {
+      for (int64_t iy = wy->from; iy < wy->to; iy++) {
+        const ptrdiff_t row = (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1];
+        size_t step;
+        const void *const x = tap_row(p, plane, row, c0, (size_t)(c1 - c0), b, &step);
+        p->micro->add(b->columns, x, step, (size_t)(c1 - c0));
       }
+    }
+    for (size_t i = 0; i < n; i++) {
+      const window w = window_of(p, 2, x0 + (int64_t)i);
+      const int64_t lo = w.from > c0 ? w.from : c0, hi = w.to < c1 ? w.to : c1;
+      if (lo >= hi) continue;
+      p->micro->fold(b->value + i * es, b->columns + (size_t)(lo - c0) * es, (size_t)(hi - lo));
     }
   }
 }
@@ -316,14 +326,10 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
     for (int64_t x0 = 0; x0 < p->size[2]; x0 += ROW) {
       const size_t n = p->size[2] - x0 < ROW ? (size_t)(p->size[2] - x0) : ROW;
       start_row(p, &wz, &wy, x0, n, &b);
-      for (int64_t iz = wz.from; iz < wz.to; iz += p->dilation[0]) {
-        for (int64_t iy = wy.from; iy < wy.to; iy += p->dilation[1]) {
-          if (p->kind == POOL_ADAPTIVE) {
-            run_adaptive(p, x, iz, iy, x0, n, &b);
-          } else {
-            run_taps(p, x, iz, iy, x0, n, &b);
-          }
-        }
+      if (p->kind == POOL_ADAPTIVE) run_adaptive(p, x, &wz, &wy, x0, n, &b);
+      for (int64_t iz = wz.from; iz < wz.to && p->kind != POOL_ADAPTIVE; iz += p->dilation[0]) {
+        for (int64_t iy = wy.from; iy < wy.to; iy += p->dilation[1])
+          run_taps(p, x, iz, iy, x0, n, &b);
       }
       if (p->kind != POOL_MAX) divide_row(p, &wz, &wy, x0, n, &b);
       store_row(p, plane, z, y, x0, n, &b);

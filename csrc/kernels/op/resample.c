@@ -6,6 +6,7 @@
 #include "kernels/ops.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { ROW = 256 };  // outputs computed at a time
 
@@ -86,22 +87,52 @@ static int64_t nearest(const resample *r, size_t d, int64_t o) {
   return i < r->in[d] - 1 ? i : r->in[d] - 1;
 }
 
+// out[i] = in[from[i]], n elements of `bytes` bytes; steps in bytes.
+static void pick(char *out, ptrdiff_t out_step, const char *in, ptrdiff_t in_step,
+                 const int32_t *from, size_t n, size_t bytes) {
+#define PICK(T)                                   \
+  for (size_t i = 0; i < n; i++)                  \
+  *(T *)(void *)(out + (ptrdiff_t)i * out_step) = \
+      *(const T *)(const void *)(in + (ptrdiff_t)from[i] * in_step)
+  switch (bytes) {
+    case 1:
+      PICK(uint8_t);
+      break;
+    case 2:
+      PICK(uint16_t);
+      break;
+    case 4:
+      PICK(uint32_t);
+      break;
+    default:
+      PICK(uint64_t);
+      break;
+  }
+#undef PICK
+}
+
+// Rows of one input row go together: the first is picked, the others copy it.
 static void nearest_rows(void *ctx, size_t begin, size_t end) {
   const resample *const r = ctx;
   const size_t es = et_dtype_bytes((et_dtype)r->x->dtype), height = (size_t)r->size[0];
-  const eti_cast_fn move = eti_casts[r->x->dtype][r->x->dtype];
   const ptrdiff_t in_step = r->x->strides[3] * (ptrdiff_t)es,
                   out_step = r->out->strides[3] * (ptrdiff_t)es;
-  for (size_t u = begin; u < end; u++) {
-    const char *const in = row_at(r->x, u / height, nearest(r, 0, (int64_t)(u % height)));
-    char *const out = row_at(r->out, u / height, (int64_t)(u % height));
-    for (int64_t x = 0; x < r->size[1];) {  // outputs of one input element go together
-      const int64_t from = nearest(r, 1, x);
-      int64_t stop = x + 1;
-      while (stop < r->size[1] && nearest(r, 1, stop) == from) stop++;
-      move(out + (ptrdiff_t)x * out_step, out_step, in + (ptrdiff_t)from * in_step, 0,
-           (size_t)(stop - x));
-      x = stop;
+  for (int64_t x0 = 0; x0 < r->size[1]; x0 += ROW) {
+    const size_t n = r->size[1] - x0 < ROW ? (size_t)(r->size[1] - x0) : ROW;
+    int32_t from[ROW];
+    for (size_t i = 0; i < n; i++) from[i] = (int32_t)nearest(r, 1, x0 + (int64_t)i);
+    const char *last_in = NULL, *last_out = NULL;
+    for (size_t u = begin; u < end; u++) {
+      const char *const in = row_at(r->x, u / height, nearest(r, 0, (int64_t)(u % height)));
+      char *const out =
+          row_at(r->out, u / height, (int64_t)(u % height)) + (ptrdiff_t)x0 * out_step;
+      if (in == last_in && out_step == (ptrdiff_t)es) {
+        memcpy(out, last_out, n * es);
+      } else {
+        pick(out, out_step, in, in_step, from, n, es);
+      }
+      last_in = in;
+      last_out = out;
     }
   }
 }

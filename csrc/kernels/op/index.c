@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#define CHUNK 128u  // index tuples whose addresses are kept on the stack
+#define CHUNK 256u  // index tuples whose addresses are kept on the stack
 #define GRAIN_BYTES 65536u
 
 // One index tensor. A mask is walked over its true elements in logical order; its coordinates and
@@ -254,10 +254,12 @@ typedef struct chunk {
 
 static inline void move_rows_of(const chunk *c, size_t begin, size_t end, ptrdiff_t dst,
                                 ptrdiff_t src, size_t bytes) {
+  const char *const from = c->src + src;
+  char *const to = c->dst + dst;
   for (size_t t = begin; t < end; t++) {
     char value[16];
-    memcpy(value, c->src + src + c->src_at[t], bytes);
-    memcpy(c->dst + dst + c->dst_at[t], value, bytes);
+    memcpy(value, from + c->src_at[t], bytes);
+    memcpy(to + c->dst_at[t], value, bytes);
   }
 }
 

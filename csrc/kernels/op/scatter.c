@@ -372,10 +372,68 @@ static uint64_t nonzero_bits(et_dtype dtype) {
   }
 }
 
-static bool element_is_nonzero(const char *element, size_t bytes, uint64_t bits) {
-  uint64_t half[2] = {0, 0};
-  memcpy(half, element, bytes);
-  return ((half[0] | half[1]) & bits) != 0;
+enum { FIND = 256 };  // elements searched at a time
+
+// at[0..found): the positions of the n ≤ FIND elements that differ from zero.
+static size_t find_nonzero(const char *p, ptrdiff_t stride, size_t n, size_t bytes, uint64_t bits,
+                           int32_t at[FIND]) {
+  size_t found = 0;
+#define FIND_IN(is_nonzero)                     \
+  for (size_t i = 0; i < n; i++, p += stride) { \
+    at[found] = (int32_t)i;                     \
+    found += (is_nonzero);                      \
+  }
+  switch (bytes) {
+    case 1:
+      FIND_IN(*(const uint8_t *)p != 0)
+      break;
+    case 2:
+      FIND_IN((*(const uint16_t *)(const void *)p & (uint16_t)bits) != 0)
+      break;
+    case 4:
+      FIND_IN((*(const uint32_t *)(const void *)p & (uint32_t)bits) != 0)
+      break;
+    case 8:
+      FIND_IN((*(const uint64_t *)(const void *)p & bits) != 0)
+      break;
+    default:
+      FIND_IN(((((const uint64_t *)(const void *)p)[0] | ((const uint64_t *)(const void *)p)[1]) &
+               bits) != 0)
+      break;
+  }
+#undef FIND_IN
+  return found;
+}
+
+static size_t count_nonzero(const et_tensor *t, size_t bytes, uint64_t bits) {
+  const char *const data = t->data;
+  int32_t at[FIND];
+  size_t count = 0;
+  for (size_t i = 0; i < t->numel; i += FIND) {
+    const size_t n = t->numel - i < FIND ? t->numel - i : FIND;
+    count += find_nonzero(data + i * bytes, (ptrdiff_t)bytes, n, bytes, bits, at);
+  }
+  return count;
+}
+
+// One innermost line: its hits become rows k, k + 1 … of out, of `count` in all.
+static size_t list_line(const lanes *l, const et_tensor *self, size_t bytes, uint64_t bits,
+                        const et_tensor *out, size_t k, size_t count) {
+  const size_t rank = self->rank;
+  const ptrdiff_t step = l->strides[2][rank - 1] * (ptrdiff_t)bytes;
+  const char *const line = (const char *)self->data + l->at[2] * (ptrdiff_t)bytes;
+  const size_t size = (size_t)l->shape.sizes[rank - 1];
+  int32_t at[FIND];
+  for (size_t i = 0; i < size; i += FIND) {
+    const size_t n = size - i < FIND ? size - i : FIND;
+    const size_t found = find_nonzero(line + (ptrdiff_t)i * step, step, n, bytes, bits, at);
+    for (size_t hit = 0; hit < found && k < count; hit++) {
+      int64_t *const row = (int64_t *)out->data + (ptrdiff_t)k++ * out->strides[0];
+      for (size_t d = 0; d + 1 < rank; d++) row[(ptrdiff_t)d * out->strides[1]] = l->index[d];
+      row[(ptrdiff_t)(rank - 1) * out->strides[1]] = (int64_t)i + at[hit];
+    }
+  }
+  return k;
 }
 
 et_status op_nonzero_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -387,10 +445,7 @@ et_status op_nonzero_out(et_kernel_ctx *ctx, et_value *const *args) {
            et_dtype_name((et_dtype)out->dtype));
   const size_t rank = self->rank, bytes = et_dtype_bytes((et_dtype)self->dtype);
   const uint64_t bits = nonzero_bits((et_dtype)self->dtype);
-  const char *data = self->data;
-  size_t count = 0;
-  for (size_t i = 0; i < self->numel; i++)
-    count += element_is_nonzero(data + i * bytes, bytes, bits);
+  const size_t count = count_nonzero(self, bytes, bits);
   ET_CHECK(count <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "nonzero: %zu elements are not zero",
            count);
   const eti_shape own = eti_shape_of(self),
@@ -400,15 +455,8 @@ et_status op_nonzero_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_resize(ctx, out, &shape));
   if (lanes_empty(&l) || rank == 0) return ET_OK;
   size_t k = 0;
-  do {
-    for (int32_t i = 0; i < l.shape.sizes[rank - 1] && k < count; i++) {
-      const ptrdiff_t at = l.at[2] + i * l.strides[2][rank - 1];
-      if (!element_is_nonzero(data + at * (ptrdiff_t)bytes, bytes, bits)) continue;
-      int64_t *row = (int64_t *)out->data + (ptrdiff_t)k++ * out->strides[0];
-      for (size_t d = 0; d + 1 < rank; d++) row[(ptrdiff_t)d * out->strides[1]] = l.index[d];
-      row[(ptrdiff_t)(rank - 1) * out->strides[1]] = i;
-    }
-  } while (lanes_next(&l));
+  do k = list_line(&l, self, bytes, bits, out, k, count);
+  while (lanes_next(&l));
   return ET_OK;
 }
 

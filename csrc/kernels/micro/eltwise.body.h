@@ -275,6 +275,8 @@ static void tan_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *
 
 typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t masks __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float quads __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t quad_masks __attribute__((vector_size(16), aligned(4), may_alias));
 
 // The lanes of a, pairwise: 0 with 8, 1 with 9, …, then with 4, 2, 1.
 static inline __attribute__((always_inline)) float lanes_sum(const lanes *a) {
@@ -336,18 +338,29 @@ static float row_sum_square_diff(const float *x, size_t n, float mean) {
 }
 
 // The order of comparisons does not matter to a maximum, except which of several NaNs remains.
+#define EXTREME(name, vector, mask, op)                        \
+  static inline void name(vector *v, const vector *u) {        \
+    const mask take = (mask)(*u op * v) | (mask)(*u != *u);    \
+    *v = (vector)(((mask) * u & take) | ((mask) * v & ~take)); \
+  }
+EXTREME(lanes_max, lanes, masks, >)
+EXTREME(lanes_min, lanes, masks, <)
+EXTREME(quads_max, quads, quad_masks, >)
+EXTREME(quads_min, quads, quad_masks, <)
+#undef EXTREME
+
 static float row_max(const float *x, size_t n) {
   float m = x[0];
   size_t i = 0;
   if (n >= 16) {
     lanes v = *(const lanes *)x;
-    for (i = 16; i + 16 <= n; i += 16) {
-      const lanes u = *(const lanes *)(x + i);
-      const masks take = (masks)(u > v) | (masks)(u != u);
-      v = (lanes)(((masks)u & take) | ((masks)v & ~take));
-    }
-    m = v[0];
-    for (size_t l = 1; l < 16; l++) m = eti_maximum_f32(m, v[l]);
+    for (i = 16; i + 16 <= n; i += 16) lanes_max(&v, (const lanes *)(x + i));
+    quads q[4];
+    memcpy(q, &v, sizeof q);
+    quads_max(&q[0], &q[1]);
+    quads_max(&q[2], &q[3]);
+    quads_max(&q[0], &q[2]);
+    m = eti_maximum_f32(eti_maximum_f32(q[0][0], q[0][1]), eti_maximum_f32(q[0][2], q[0][3]));
   }
   for (; i < n; i++) m = eti_maximum_f32(m, x[i]);
   return m;
@@ -358,13 +371,13 @@ static float row_min(const float *x, size_t n) {
   size_t i = 0;
   if (n >= 16) {
     lanes v = *(const lanes *)x;
-    for (i = 16; i + 16 <= n; i += 16) {
-      const lanes u = *(const lanes *)(x + i);
-      const masks take = (masks)(u < v) | (masks)(u != u);
-      v = (lanes)(((masks)u & take) | ((masks)v & ~take));
-    }
-    m = v[0];
-    for (size_t l = 1; l < 16; l++) m = eti_minimum_f32(m, v[l]);
+    for (i = 16; i + 16 <= n; i += 16) lanes_min(&v, (const lanes *)(x + i));
+    quads q[4];
+    memcpy(q, &v, sizeof q);
+    quads_min(&q[0], &q[1]);
+    quads_min(&q[2], &q[3]);
+    quads_min(&q[0], &q[2]);
+    m = eti_minimum_f32(eti_minimum_f32(q[0][0], q[0][1]), eti_minimum_f32(q[0][2], q[0][3]));
   }
   for (; i < n; i++) m = eti_minimum_f32(m, x[i]);
   return m;
@@ -405,6 +418,44 @@ static void rows_add_wide(double *y, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) y[i] += (double)x[i];
 }
 
+static void rows_multiply_wide(double *y, const float *x, size_t n) {
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) y[i] *= (double)x[i];
+}
+
+// Sixteen products side by side, multiplied as a tree; what does not fill them comes last.
+static double row_product(const float *x, size_t n) {
+  double p[16];
+  size_t i = 0;
+  for (size_t l = 0; l < 16; l++) p[l] = 1.0;
+  for (; i + 16 <= n; i += 16)
+    for (size_t l = 0; l < 16; l++) p[l] *= (double)x[i + l];
+  for (size_t half = 8; half > 0; half /= 2)
+    for (size_t l = 0; l < half; l++) p[l] *= p[l + half];
+  for (; i < n; i++) p[0] *= (double)x[i];
+  return p[0];
+}
+
+// acc[l] += Σ (x[k] - tile[k][l])² in f32, every fourth k in a sum of its own.
+static void tile_square_diff(float acc[16], const float *x, const float *tile, size_t n) {
+  lanes a[4] = {*(const lanes *)(const void *)acc};
+  size_t k = 0;
+#define ADD(i)                                                                      \
+  do {                                                                              \
+    const lanes d = x[k + i] - *(const lanes *)(const void *)(tile + (k + i) * 16); \
+    a[i] += d * d;                                                                  \
+  } while (0)
+  for (; k + 4 <= n; k += 4) {
+    ADD(0);
+    ADD(1);
+    ADD(2);
+    ADD(3);
+  }
+  for (; k < n; k++) ADD(0);
+#undef ADD
+  *(lanes *)(void *)acc = (a[0] + a[1]) + (a[2] + a[3]);
+}
+
 static void rows_max(float *y, const float *x, size_t n) {
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) y[i] = eti_maximum_f32(y[i], x[i]);
@@ -443,6 +494,9 @@ const eti_eltwise ETI_ELTWISE_TABLE = {
     .row_log_softmax = row_log_softmax,
     .rows_add = rows_add,
     .rows_add_wide = rows_add_wide,
+    .rows_multiply_wide = rows_multiply_wide,
+    .row_product = row_product,
+    .tile_square_diff = tile_square_diff,
     .rows_max = rows_max,
     .rows_min = rows_min,
     .rows_add_square_diff = rows_add_square_diff,

@@ -20,6 +20,14 @@ static void sum_f32_columns(void *acc, const void *x, size_t n, const void *cent
   (void)center;
   eti_eltwise_get()->rows_add_wide(acc, x, n);
 }
+static void prod_f32_row(void *acc, const void *x, size_t n, const void *center) {
+  (void)center;
+  *(double *)acc *= eti_eltwise_get()->row_product(x, n);
+}
+static void prod_f32_columns(void *acc, const void *x, size_t n, const void *center) {
+  (void)center;
+  eti_eltwise_get()->rows_multiply_wide(acc, x, n);
+}
 static void square_f32_row(void *acc, const void *x, size_t n, const void *center) {
   *(double *)acc += (double)eti_eltwise_get()->row_sum_square_diff(x, n, *(const float *)center);
 }
@@ -28,8 +36,8 @@ static void square_f32_columns(void *acc, const void *x, size_t n, const void *c
 }
 static void max_f32_row(void *acc, const void *x, size_t n, const void *center) {
   (void)center;
-  const float m = eti_eltwise_get()->row_max(x, n);
-  eti_eltwise_get()->rows_max(acc, &m, 1);
+  const float a = *(float *)acc, m = eti_eltwise_get()->row_max(x, n);
+  *(float *)acc = a > m || a != a ? a : m;
 }
 static void max_f32_columns(void *acc, const void *x, size_t n, const void *center) {
   (void)center;
@@ -37,8 +45,8 @@ static void max_f32_columns(void *acc, const void *x, size_t n, const void *cent
 }
 static void min_f32_row(void *acc, const void *x, size_t n, const void *center) {
   (void)center;
-  const float m = eti_eltwise_get()->row_min(x, n);
-  eti_eltwise_get()->rows_min(acc, &m, 1);
+  const float a = *(float *)acc, m = eti_eltwise_get()->row_min(x, n);
+  *(float *)acc = a < m || a != a ? a : m;
 }
 static void min_f32_columns(void *acc, const void *x, size_t n, const void *center) {
   (void)center;
@@ -97,6 +105,7 @@ REDUCER(sum_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0))
 REDUCER(sum_i64, ET_I64, ET_I64, FROM_DOUBLE(0.0))
 REDUCER(square_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0))
 REDUCER(square_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0))
+REDUCER(prod_f32, ET_F32, ET_F64, FROM_DOUBLE(1.0))
 REDUCER(prod_f64, ET_F64, ET_F64, FROM_DOUBLE(1.0))
 REDUCER(prod_i64, ET_I64, ET_I64, FROM_DOUBLE(1.0))
 REDUCER(max_f32, ET_F32, ET_F32, FROM_DOUBLE(-(double)INFINITY))
@@ -112,7 +121,7 @@ typedef struct family {
   const eti_reducer *f32, *f64, *i64;
 } family;
 static const family sum_family = {&sum_f32, &sum_f64, &sum_i64};
-static const family prod_family = {&prod_f64, &prod_f64, &prod_i64};
+static const family prod_family = {&prod_f32, &prod_f64, &prod_i64};
 static const family max_family = {&max_f32, &max_f64, &max_i64};
 static const family min_family = {&min_f32, &min_f64, &min_i64};
 

@@ -67,6 +67,7 @@ static void columns_f32(const softmax_job *job, char *out, const char *data, siz
   const eti_eltwise *m = job->micro;
   float x[COLUMNS], high[COLUMNS], sum[COLUMNS];
   const size_t step = job->inner * job->item;
+  const bool keeps = job->dtype == ET_F32 && !job->log;  // exponentials stay in the output
   load(job, high, data, w);
   for (size_t j = 1; j < job->n; j++) {
     load(job, x, data + j * step, w);
@@ -81,7 +82,13 @@ static void columns_f32(const softmax_job *job, char *out, const char *data, siz
     } else {
       m->rows_add(sum, x, w);
     }
+    if (keeps) memcpy(out + j * step, x, w * sizeof(float));
   }
+  for (size_t j = 0; j < job->n && keeps; j++) {
+    float *const row = (float *)(void *)(out + j * step);
+    rowwise(m->binary.div, row, row, sum, w, false);
+  }
+  if (keeps) return;
   if (job->log) rowwise_unary(m->unary.log, sum, w);
   for (size_t j = 0; j < job->n; j++) {
     load(job, x, data + j * step, w);

@@ -1,3 +1,5 @@
+"""One upstream for the tests of this folder, per test process."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator

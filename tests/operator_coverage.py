@@ -18,10 +18,7 @@ from typing import Any
 
 TESTS = Path(__file__).resolve().parent
 # Core overloads without a way to the runtime, and why.
-REASONS = {
-    "aten._fft_c2r.default": "cannot run: there are no Fourier transforms yet",
-    "aten._fft_r2c.default": "cannot run: there are no Fourier transforms yet",
-}
+REASONS: dict[str, str] = {}
 # Kernels that refuse some layouts; every other one takes any dim order of every operand.
 LAYOUTS = {
     "aten::_unique2.out": "result in rows",

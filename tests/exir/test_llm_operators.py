@@ -14,6 +14,7 @@ import executorch_py.extension.llm.custom_ops.custom_ops  # noqa: F401
 from executorch_py.exir import ExecutorchProgramManager, to_edge
 from executorch_py.exir.error import ExportError
 from executorch_py.runtime import Runtime
+from executorch_py.testing import assert_parity
 
 llama = torch.ops.llama
 CONTEXT = 12
@@ -180,3 +181,22 @@ def test_importing_the_package_registers_nothing() -> None:
         "assert hasattr(torch.ops.llama, 'update_cache')"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class Mixers(torch.nn.Module):
+    """Image tiles, a Hadamard transform of them, linear attention over the result."""
+
+    def forward(self, image: torch.Tensor, decay: torch.Tensor) -> Any:
+        tiles = torch.ops.preprocess.tile_crop(image, 4)
+        rows = llama.fast_hadamard_transform(tiles.flatten(2))
+        heads = rows.unflatten(2, (4, 4))
+        state = torch.zeros(heads.shape[0], heads.shape[1], 4, 4)
+        beta = heads.mean(-1).sigmoid()
+        return tiles, rows, llama.gated_delta_rule(heads, heads * 0.1, heads, decay, beta, state)
+
+
+def test_mixing_operators_are_exported_and_equal_eager() -> None:
+    import executorch_py.extension.llm.custom_ops.op_tile_crop_aot  # noqa: F401
+
+    torch.manual_seed(0)
+    assert_parity(Mixers(), (torch.rand(3, 8, 8), torch.rand(4, 3, 4)))

@@ -1,0 +1,120 @@
+"""Importing this registers `llama::fast_hadamard_transform` and `llama::gated_delta_rule`.
+
+The first mixes the elements of rows by signed sums; the second is linear attention with a state
+that decays and is corrected step by step. csrc/kernels/op/hadamard.c and delta_rule.c run the same.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from executorch_py.extension.llm.custom_ops.registry import Operator, register
+
+# The matrix of 28 is four by four circulant matrices of 7: the bits of the first row of each say
+# where it is +1.
+_CIRCULANTS = (
+    (0x01, 0x3C, 0x5A, 0x66),
+    (0x43, 0x01, 0x19, 0x5A),
+    (0x25, 0x66, 0x01, 0x43),
+    (0x19, 0x25, 0x3C, 0x01),
+)
+
+
+def _matrix_of_28(dtype: torch.dtype) -> torch.Tensor:
+    rows = [
+        [1.0 if _CIRCULANTS[i // 7][j // 7] >> (j - i) % 7 & 1 else -1.0 for j in range(28)]
+        for i in range(28)
+    ]
+    return torch.tensor(rows, dtype=dtype)
+
+
+def _check_rows(mat: torch.Tensor) -> torch.Tensor:
+    n = mat.size(-1)
+    width = n // 28 if n % 28 == 0 else n
+    torch._check(
+        width & (width - 1) == 0,
+        lambda: f"rows have {n} elements, needs a power of two or 28 times one",
+    )
+    return torch.empty_like(mat, memory_format=torch.contiguous_format)
+
+
+def _fast_hadamard_transform(mat: torch.Tensor) -> torch.Tensor:
+    n = _check_rows(mat).size(-1)
+    if mat.numel() == 0:
+        return mat.clone()
+    x = mat if mat.dtype == torch.float64 else mat.float()
+    width = n // 28 if n % 28 == 0 else n
+    x = x.reshape(*mat.shape[:-1], n // width, width)
+    half = 1
+    while half < width:
+        pairs = x.unflatten(-1, (-1, 2, half))
+        a, b = pairs.select(-2, 0), pairs.select(-2, 1)
+        x = torch.stack([a + b, a - b], -2).flatten(-3)
+        half *= 2
+    x = x / math.sqrt(width)
+    if n != width:
+        x = _matrix_of_28(x.dtype).t() @ x
+    return x.flatten(-2).to(mat.dtype)
+
+
+def _gated_delta_rule_shape(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    decay: torch.Tensor,
+    beta: torch.Tensor,
+    initial_state: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    torch._check(
+        key.dim() == 4 and query.shape == key.shape and value.shape[:3] == key.shape[:3],
+        lambda: (
+            f"query, key, value are {query.shape}, {key.shape}, {value.shape}; needs "
+            "[batch, head, step, dim]"
+        ),
+    )
+    torch._check(
+        decay.shape in (key.shape, key.shape[:3]) and beta.shape == key.shape[:3],
+        lambda: f"decay and beta are {decay.shape} and {beta.shape}, keys {key.shape}",
+    )
+    torch._check(
+        initial_state.shape == (*key.shape[:2], key.size(3), value.size(3)),
+        lambda: f"initial_state is {initial_state.shape}, needs [batch, head, key, value]",
+    )
+    return value.new_empty(value.shape), initial_state.new_empty(initial_state.shape)
+
+
+def _gated_delta_rule(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    decay: torch.Tensor,
+    beta: torch.Tensor,
+    initial_state: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    _gated_delta_rule_shape(query, key, value, decay, beta, initial_state)
+    state, results = initial_state.clone(), []
+    factors = decay if decay.dim() == 4 else decay.unsqueeze(-1)
+    for t in range(key.size(2)):
+        k = key[:, :, t, :, None]
+        state = state * factors[:, :, t, :, None]
+        missing = (value[:, :, t] - (state * k).sum(-2)) * beta[:, :, t, None]
+        state = state + k * missing.unsqueeze(-2)
+        results.append((state * query[:, :, t, :, None]).sum(-2))
+    return torch.stack(results, 2) if results else value.clone(), state
+
+
+_DELTA_RULE = (
+    "Tensor query, Tensor key, Tensor value, Tensor decay, Tensor beta, Tensor initial_state"
+)
+for _operator in (
+    Operator("fast_hadamard_transform", "Tensor mat", "out", _fast_hadamard_transform, _check_rows),
+    *(
+        Operator(
+            name, _DELTA_RULE, "out, final_state_out", _gated_delta_rule, _gated_delta_rule_shape
+        )
+        for name in ("gated_delta_rule", "channelwise_gated_delta_rule")
+    ),
+):
+    register(_operator)

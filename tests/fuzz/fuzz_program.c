@@ -206,6 +206,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     reach.inputs++;
     use_data(&beside, &input);
     use_data(&input, &beside);
+    if (size > 0 && memcmp(copy, bytes, size) != 0) abort();  // a file is only read
+    if (companion.size > 0 && memcmp(other, companion.bytes, companion.size) != 0) abort();
   }
   for (size_t i = 0; i < b.n; i++) free(b.blocks[i]);
   return 0;

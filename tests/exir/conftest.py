@@ -80,7 +80,7 @@ class ArenaMachine:
     def _call(self, node: fx.Node, env: dict[fx.Node, Any]) -> Any:
         from executorch_py.exir import memory
 
-        if node.target in (memory.alloc, memory.view, memory.concat):
+        if node.target in (memory.alloc, memory.view, memory.concat, memory.patch):
             return self.tensor(node.meta["spec"])
         return node.target(*_read(node.args, env), **_read(node.kwargs, env))  # type: ignore[operator]
 

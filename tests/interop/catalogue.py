@@ -762,7 +762,47 @@ def _wholes(x: torch.Tensor) -> Any:
     return y * 2, torch.cat([y, b.exp().view(2, 8)]), a + b
 
 
+def _checked(position: torch.Tensor) -> int:
+    p: int = position[0].item()  # type: ignore[assignment]
+    torch._check(p >= 0)
+    torch._check(p < 16)
+    return p
+
+
+class Caches(nn.Module):
+    """State that is updated a row at a time, in all the ways that decoders write it."""
+
+    NAMES = ("index", "copied", "fixed", "head", "item", "narrow", "layers", "layer", "spread")
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name in self.NAMES:
+            layers = (3,) if name.startswith("layer") else ()
+            self.register_buffer(name, torch.zeros(*layers, 1, 2, 16, 8))
+
+    def forward(self, x: torch.Tensor, position: torch.Tensor) -> Any:
+        p = _checked(position)
+        self.index[:, :, position] = x
+        self.copied.index_copy_(2, position, x)
+        self.fixed[:, :, 3:5] = x
+        self.head[:, 1] = x[:, 0] * 2
+        self.item[:, :, p : p + 1] = x
+        self.narrow.narrow(2, p, 1).copy_(x)
+        self.layers[0, :, :, position] = x
+        self.layers[2][:, :, p : p + 1] = x + self.layers[0].sum()
+        self.layer[1, 0, 1] = x[0, 0]
+        self.spread.scatter_(2, position.view(1, 1, 1, 1).expand(1, 2, 1, 8), x)
+        return [getattr(self, name).sum(-2) for name in self.NAMES]
+
+
 SHARED_MEMORY = [
+    Case(
+        "caches",
+        Caches,
+        lambda: (torch.randn(1, 2, 1, 8), torch.tensor([2])),
+        more=lambda: [(torch.randn(1, 2, 1, 8), torch.tensor([p])) for p in (0, 15, 2)],
+        stateful=True,
+    ),
     op("wholes_of_parts", _wholes, (2, 8)),
     op("parts_of_tensors", _parts, (2, 8, 24)),
 ]

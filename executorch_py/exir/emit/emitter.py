@@ -112,6 +112,8 @@ class MethodEmitter:
             return self._view(node)
         if target is memory.concat:  # its parts were computed in their places
             return self.emit_spec(node.meta["spec"])
+        if target is memory.patch:  # a part of it was updated in place
+            return self.resolve(node.args[0])
         if target is memory.free:
             return self._free(node)
         if target in CONTROL_FLOW:

@@ -27,7 +27,7 @@ ELEMENT_BY_ELEMENT = frozenset(
 ROW_BY_ROW = frozenset({"aten::_softmax"})
 # The first argument comes out whole but for the part that is replaced.
 REPLACES_PART = frozenset(
-    f"aten::{name}" for name in ("slice_scatter", "select_scatter", "index_put")
+    f"aten::{name}" for name in ("slice_scatter", "select_scatter", "index_put", "scatter")
 )
 
 

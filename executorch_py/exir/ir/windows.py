@@ -2,7 +2,7 @@
 
 A slice, selection, split or unbinding along the outermost dimension in memory (dimensions of size
 one do not count) reads bytes that already lie together, so its result needs no memory of its own.
-Relies on specs for sizes and layouts; knows nothing of alignment, lifetimes or writes.
+Relies on values for sizes, on specs for layouts; knows nothing of alignment, lifetimes or writes.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from executorch_py.exir.ir.match import argument
+from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_facts import op_key
 from executorch_py.exir.ir.tensor_spec import TensorSpec
+
+Shape = list[Any]
 
 # Operators with several results, each a part of the first argument.
 PARTITIONS = frozenset(
@@ -42,16 +45,18 @@ class Cut:
 
 
 def cut_of(node: fx.Node, part: int = 0) -> Cut | None:
-    """What an operator takes of its first argument; None if that is no range known at export."""
+    """What an operator takes of its first argument (for a scatter: what it replaces there); None
+    if that is no range known at export.
+    """
     reader = _READERS.get(op_key(node.target))
     source = node.args[0] if node.args else None
-    spec = source.meta.get("spec") if isinstance(source, fx.Node) else None
-    if reader is None or not isinstance(spec, TensorSpec) or not spec.shape:
+    shape = _shape(source)
+    if reader is None or not shape:
         return None
-    cut = reader(node, spec, part)
+    cut = reader(node, shape, part)
     if cut is None or cut.start < 0 or cut.length < 0:
         return None
-    fits = spec.shape[cut.dim] >= cut.start + cut.length
+    fits = shape[cut.dim] >= cut.start + cut.length
     return cut if fits is True or statically_known_true(fits) else None
 
 
@@ -87,8 +92,14 @@ def _is_one(size: Any) -> bool:
     return isinstance(size, int) and size == 1
 
 
-def _dim(node: fx.Node, spec: TensorSpec) -> int:
-    return int(argument(node, "dim")) % len(spec.shape)
+def _shape(node: Any) -> Shape:
+    """Sizes of a node's result; empty where it is no tensor or has no dimensions."""
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return list(value.shape) if isinstance(value, torch.Tensor) else []
+
+
+def _dim(node: fx.Node, shape: Shape) -> int:
+    return int(argument(node, "dim")) % len(shape)
 
 
 def _position(value: Any, size: Any) -> int | None:
@@ -100,53 +111,54 @@ def _position(value: Any, size: Any) -> int | None:
     return max(value + size, 0) if isinstance(size, int) else None
 
 
-def _read_slice(node: fx.Node, spec: TensorSpec, _: int) -> Cut | None:
-    dim = _dim(node, spec)
-    size = spec.shape[dim]
+def _read_slice(node: fx.Node, shape: Shape, _: int) -> Cut | None:
+    dim = _dim(node, shape)
+    size = shape[dim]
     given = argument(node, "start")
     start = _position(0 if given is None else given, size)
-    result = node.meta.get("spec")
-    if start is None or argument(node, "step") != 1 or not isinstance(result, TensorSpec):
+    taken = _shape(argument(node, "src") if is_call(node, "aten::slice_scatter") else node)
+    if start is None or argument(node, "step") != 1 or len(taken) != len(shape):
         return None
-    length = result.shape[dim]
+    length = taken[dim]
     if not isinstance(length, int):
         return None
     return Cut(dim, min(start, size) if isinstance(size, int) else start, length)
 
 
-def _read_select(node: fx.Node, spec: TensorSpec, _: int) -> Cut | None:
-    dim = _dim(node, spec)
-    index = _position(argument(node, "index"), spec.shape[dim])
+def _read_select(node: fx.Node, shape: Shape, _: int) -> Cut | None:
+    dim = _dim(node, shape)
+    index = _position(argument(node, "index"), shape[dim])
     return None if index is None else Cut(dim, index, 1, removes_dim=True)
 
 
-def _read_narrow(node: fx.Node, spec: TensorSpec, _: int) -> Cut | None:
-    dim, length = _dim(node, spec), argument(node, "length")
-    start = _position(argument(node, "start"), spec.shape[dim])
+def _read_narrow(node: fx.Node, shape: Shape, _: int) -> Cut | None:
+    dim, length = _dim(node, shape), argument(node, "length")
+    start = _position(argument(node, "start"), shape[dim])
     return None if start is None or not isinstance(length, int) else Cut(dim, start, length)
 
 
-def _read_split(node: fx.Node, spec: TensorSpec, part: int) -> Cut | None:
-    dim, step = _dim(node, spec), argument(node, "split_size")
-    size = spec.shape[dim]
+def _read_split(node: fx.Node, shape: Shape, part: int) -> Cut | None:
+    dim, step = _dim(node, shape), argument(node, "split_size")
+    size = shape[dim]
     if not isinstance(step, int) or not isinstance(size, int):
         return None
     return Cut(dim, part * step, min(step, size - part * step))
 
 
-def _read_split_with_sizes(node: fx.Node, spec: TensorSpec, part: int) -> Cut | None:
+def _read_split_with_sizes(node: fx.Node, shape: Shape, part: int) -> Cut | None:
     sizes = argument(node, "split_sizes")
     if not all(isinstance(size, int) for size in sizes[: part + 1]):
         return None
-    return Cut(_dim(node, spec), sum(sizes[:part]), sizes[part])
+    return Cut(_dim(node, shape), sum(sizes[:part]), sizes[part])
 
 
-def _read_unbind(node: fx.Node, spec: TensorSpec, part: int) -> Cut | None:
-    return Cut(_dim(node, spec), part, 1, removes_dim=True)
+def _read_unbind(node: fx.Node, shape: Shape, part: int) -> Cut | None:
+    return Cut(_dim(node, shape), part, 1, removes_dim=True)
 
 
-_READERS: dict[str, Callable[[fx.Node, TensorSpec, int], Cut | None]] = {
+_READERS: dict[str, Callable[[fx.Node, Shape, int], Cut | None]] = {
     "aten::slice_copy.Tensor": _read_slice,
+    "aten::slice_scatter": _read_slice,
     "aten::select_copy.int": _read_select,
     "aten::narrow_copy": _read_narrow,
     "aten::split_copy.Tensor": _read_split,

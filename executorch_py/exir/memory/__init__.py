@@ -1,5 +1,5 @@
 """Markers of memory in a lowered graph: `alloc` reserves a tensor, `view` reuses one, `concat` is
-made of several, `free` ends one.
+made of several, `patch` had a part of it updated, `free` ends one.
 
 They are targets of graph nodes and are never executed on a device; called eagerly they behave like
 what they stand for, so that a lowered graph can still be interpreted. The planner is in the modules
@@ -44,4 +44,9 @@ def concat(parts: list[torch.Tensor], dim: int) -> torch.Tensor:
     return torch.cat(parts, dim)
 
 
-__all__ = ["alloc", "concat", "free", "view"]
+def patch(base: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    """A tensor after `part`, a view of it, was updated in place."""
+    return base
+
+
+__all__ = ["alloc", "concat", "free", "patch", "view"]

@@ -112,7 +112,8 @@ def _specs_of(node: fx.Node, ignore_out_var_node: bool) -> list[TensorSpec]:
 def _reserves_memory(node: fx.Node) -> bool:
     return (
         node.op in ("placeholder", "output")
-        or node.target in (memory.alloc, memory.view, memory.concat, operator.getitem)
+        or node.target in (memory.alloc, memory.view, memory.concat, memory.patch)
+        or node.target is operator.getitem
         or higher_order_name(node.target) in CONTROL_FLOW
         or is_delegate_call(node.target)
     )

@@ -151,6 +151,8 @@ class ContentVerifier:
             return self._view(node)
         if target is memory.concat:
             return self._concat(node)
+        if target is memory.patch:
+            return self._patch(node)
         if target is operator.getitem:
             held = self.content.get(node.args[0])
             return held[node.args[1]] if isinstance(held, (list, tuple)) else None
@@ -185,6 +187,20 @@ class ContentVerifier:
         joined = _Content(whole.space, whole.low, expected)
         self._read(joined, node.args[0], node)
         return joined
+
+    def _patch(self, node: fx.Node) -> Any:
+        """A tensor of which a part was updated: the part's new contents, the rest as it was."""
+        whole, part = (self.content.get(argument) for argument in node.all_input_nodes)
+        if not isinstance(whole, _Content) or not isinstance(part, _Content):
+            raise InternalError(f"{node.name} joins tensors that hold nothing")
+        low, high = part.low - whole.low, part.high - whole.low
+        if part.space != whole.space or low < 0 or high > len(whole.tokens):
+            raise InternalError(f"part {node.args[1]} of {node.name} is not where it belongs")
+        expected = whole.tokens.copy()
+        expected[low:high] = part.tokens
+        patched = _Content(whole.space, whole.low, expected)
+        self._read(patched, node.args[0], node)
+        return patched
 
     def _operator(self, node: fx.Node) -> Any:
         op = op_overload(node.target)

@@ -28,8 +28,13 @@ from executorch_py.exir.passes.normalize_view_copy_base_pass import (
     CanonicalizeReshapesPass,
     NormalizeViewCopyBasePass,
 )
-from executorch_py.exir.passes.reinplace import DEFAULT_INPLACEABLE_OPS, reinplace_pass
+from executorch_py.exir.passes.reinplace import (
+    DEFAULT_INPLACEABLE_OPS,
+    SLICE_SCATTER,
+    reinplace_pass,
+)
 from executorch_py.exir.passes.remove_graph_asserts_pass import RemoveGraphAssertsPass
+from executorch_py.exir.passes.remove_redundant import remove_redundant
 from executorch_py.exir.passes.replace_edge_with_backend_pass import EdgeToBackendOpsPass
 from executorch_py.exir.passes.replace_view_copy_with_view_pass import ReplaceViewCopyWithViewPass
 from executorch_py.exir.passes.restore_mutations import restore_mutations
@@ -63,7 +68,12 @@ class GraphStep:
 
 def _reinplace(ep: ExportedProgram, config: Config) -> None:
     ops = set(DEFAULT_INPLACEABLE_OPS) | set(config.reinplace_extra_ops or ())
-    reinplace_pass(ep, ops)
+    if config.write_buffers_in_place:
+        ops.add(SLICE_SCATTER)
+    planner = config.memory_planning_pass
+    planned = config.write_buffers_in_place and _plans(config, "mutable_buffers")
+    alignment = max(getattr(planner, "alignment", ALIGNMENT), ALIGNMENT)
+    reinplace_pass(ep, ops, window_alignment=alignment if planned else None)
 
 
 def _plans(config: Config, what: str) -> bool:
@@ -97,6 +107,8 @@ PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     ProgramStep(lambda ep, _: fold_body_constants(ep), lambda c: c.fold_constants),
     ProgramStep(lambda ep, _: fold_constants(ep), lambda c: c.fold_constants),
     ProgramStep(lambda ep, _: constant_prop_pass(ep), lambda c: c.do_quant_fusion_and_const_prop),
+    # After folding, which makes constants of the zeros and ones that it looks for.
+    ProgramStep(lambda ep, _: remove_redundant(ep), lambda c: c.remove_redundant),
     ProgramStep(lambda ep, _: restore_mutations(ep)),
     # In-place operators first, so that write-back sees which buffers need no copy.
     ProgramStep(

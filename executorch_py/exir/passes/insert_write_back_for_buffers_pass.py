@@ -15,6 +15,7 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ExportGraphSignature, OutputSpec, TensorArgument
 
+from executorch_py.exir import memory
 from executorch_py.exir.ir.graph import (
     erase_dead_nodes,
     mutation_targets,
@@ -82,7 +83,9 @@ def _clone(graph: fx.Graph, value: fx.Node) -> fx.Node:
 
 def _root(value: fx.Node) -> fx.Node:
     """The node whose memory a value may turn out to share."""
-    while isinstance(value, fx.Node) and op_key(value.target) in RESHAPES | SOMETIMES_RESHAPES:
+    while isinstance(value, fx.Node) and (
+        value.target is memory.patch or op_key(value.target) in RESHAPES | SOMETIMES_RESHAPES
+    ):
         value = value.args[0]
     return value
 
@@ -91,7 +94,12 @@ def _written_in_place(value: fx.Node, placeholder: fx.Node) -> bool:
     """Whether a value is the placeholder after in-place operators only (at least one, or none at
     all).
     """
-    while isinstance(value, fx.Node) and value.op == "call_function" and is_inplace(value.target):
+    while isinstance(value, fx.Node) and value.op == "call_function":
+        if value.target is memory.patch:
+            value = value.args[0]
+            continue
+        if not is_inplace(value.target):
+            break
         op = op_overload(value.target)
         assert op is not None
         value = value.args[mutated_positions(op)[0]]

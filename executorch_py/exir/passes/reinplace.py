@@ -3,6 +3,8 @@
 By default `index_put` on a mutable buffer: instead of filling a fresh tensor of the buffer's size
 and copying it back, the few indexed elements are written where they belong. Safe when nothing reads
 the old contents afterwards, views included, and the input is a mutable buffer or a temporary.
+`slice_scatter`, where asked for, becomes an `index_put` of its rows; one that puts back a part of a
+buffer that was itself updated in place disappears, as the part is then updated where it lies.
 """
 
 from __future__ import annotations
@@ -15,9 +17,12 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from executorch_py.exir import memory
+from executorch_py.exir.ir.constants import add_constants
 from executorch_py.exir.ir.graph import flat_outputs, mutation_targets, placeholders
-from executorch_py.exir.ir.match import argument
+from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_facts import (
     RESHAPES,
     SOMETIMES_RESHAPES,
@@ -27,19 +32,27 @@ from executorch_py.exir.ir.op_facts import (
     op_key,
     op_overload,
 )
+from executorch_py.exir.ir.tensor_spec import TensorSpec
+from executorch_py.exir.ir.windows import cut_of, first_element
 
 DEFAULT_INPLACEABLE_OPS: frozenset[str] = frozenset({"aten::index_put"})
+SLICE_SCATTER = "aten::slice_scatter"
 
 
 def reinplace_pass(
     ep: ExportedProgram,
     ops_to_inplace: Iterable[Any] | None = None,
     inplace_overrides: Mapping[Any, Any] | None = None,
+    window_alignment: int | None = None,
 ) -> ExportedProgram:
-    """Rewrite in place; `ops_to_inplace` holds operators (edge or ATen) or their names."""
+    """Rewrite in place; `ops_to_inplace` holds operators (edge or ATen) or their names.
+
+    Parts of buffers are updated where they lie if `window_alignment` says at which byte offsets
+    planned tensors may start; None where buffers may have no planned memory.
+    """
     wanted = _names(DEFAULT_INPLACEABLE_OPS if ops_to_inplace is None else ops_to_inplace)
     overrides = {op_key(k): v for k, v in (inplace_overrides or {}).items()}
-    return _Reinplace(ep, wanted, overrides).run()
+    return _Reinplace(ep, wanted, overrides, window_alignment).run()
 
 
 def _names(ops: Iterable[Any]) -> set[str]:
@@ -61,8 +74,15 @@ def inplace_variant(op: OpOverload) -> OpOverload | None:
 
 
 class _Reinplace:
-    def __init__(self, ep: ExportedProgram, wanted: set[str], overrides: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        ep: ExportedProgram,
+        wanted: set[str],
+        overrides: dict[str, Any],
+        window_alignment: int | None,
+    ) -> None:
         self.ep = ep
+        self.window_alignment = window_alignment
         self.wanted = wanted
         self.overrides = overrides
         self.graph = ep.graph_module.graph
@@ -78,6 +98,9 @@ class _Reinplace:
     def run(self) -> ExportedProgram:
         for node in list(self.graph.nodes):
             if node.op != "call_function" or op_key(node.target) not in self.wanted:
+                continue
+            if op_key(node.target) == SLICE_SCATTER and SLICE_SCATTER not in self.overrides:
+                self._update_slice(node)
                 continue
             target = self._inplace_target(node)
             if target is not None and self._is_safe(node) and self._fit_values(node):
@@ -113,6 +136,83 @@ class _Reinplace:
         node.update_arg(2, expanded)
         self.position[expanded] = self.position[node]
         return True
+
+    # ---- slices
+
+    def _update_slice(self, node: fx.Node) -> None:
+        """Put a part into its tensor: for nothing if it lies there already, else row by row."""
+        part = argument(node, "src")
+        if not self._is_safe(node) or not isinstance(part, fx.Node):
+            return
+        if part.meta["val"].dtype != node.meta["val"].dtype:
+            return
+        window = self._updated_window(node, part)
+        if window is not None:
+            taken, result, start = window
+            shape, stride = taken.meta["val"].shape, taken.meta["val"].stride()
+            taken.target, taken.kwargs = memory.view, {}
+            taken.args = (node.args[0], list(shape), start, list(stride))
+            node.target, node.args, node.kwargs = memory.patch, (node.args[0], result), {}
+            return
+        rows = self._rows(node, part)
+        if rows is not None:
+            dim = argument(node, "dim") % node.meta["val"].dim()
+            indices = [None] * dim + [rows]
+            node.target, node.kwargs = torch.ops.aten.index_put_.default, {}
+            node.args = (node.args[0], indices, part)
+
+    def _rows(self, node: fx.Node, part: fx.Node) -> fx.Node | None:
+        """The indices that a slice takes, as a tensor."""
+        value = node.meta["val"]
+        dim = argument(node, "dim") % value.dim()
+        size, count, step = value.shape[dim], part.meta["val"].shape[dim], argument(node, "step")
+        start, end = argument(node, "start"), argument(node, "end")
+        start = 0 if start is None else start
+        if isinstance(start, int) and isinstance(count, int):
+            first = start + size if start < 0 else start
+            if not isinstance(first, int) or not 0 <= first <= first + step * (count - 1):
+                return None
+            rows = torch.arange(first, first + step * count, step)
+            meta = {k: node.meta[k] for k in ("stack_trace",) if k in node.meta}
+            example = part.meta["val"].new_empty((count,), dtype=torch.int64)
+            (made,) = add_constants(self.ep, [(f"{node.name}_rows", rows, example, meta)])
+            self.position[made] = 0
+            return made
+        if step != 1 or not _within(start, end, size):
+            return None
+        with self.graph.inserting_before(node):
+            made = self.graph.call_function(
+                torch.ops.aten.arange.start_step, (start, end), {"dtype": torch.int64}
+            )
+        made.meta.update({k: v for k, v in node.meta.items() if k in ("stack_trace",)})
+        made.meta["val"] = part.meta["val"].new_empty((count,), dtype=torch.int64)
+        self.position[made] = self.position[node]
+        return made
+
+    def _updated_window(self, node: fx.Node, part: fx.Node) -> tuple[fx.Node, fx.Node, int] | None:
+        """(what took a part of the buffer, the part as updated in place, its first element), if
+        the operator `node` puts that very part back and nobody sees the buffer in between.
+        """
+        base = node.args[0]
+        if self.window_alignment is None or not isinstance(base, fx.Node):
+            return None
+        if _owner(base).op != "placeholder":
+            return None
+        while op_key(part.target) in RESHAPES and len(part.users) == 1:
+            part = part.args[0]
+        taken, first_update = part, None
+        while is_call(taken, "aten::index_put_"):
+            first_update, taken = taken, taken.args[0]
+        start = _start_in(base, taken)
+        if first_update is None or start is None or start != _start_of_update(node):
+            return None
+        if taken.meta["val"].numel() != argument(node, "src").meta["val"].numel():
+            return None
+        if start * base.meta["val"].element_size() % self.window_alignment:
+            return None
+        limit = self.position[first_update]
+        seen = self._is_read(_owner(base), limit, {taken, node})
+        return None if seen else (taken, part, start)
 
     def _inplace_target(self, node: fx.Node) -> Any:
         key = op_key(node.target)
@@ -152,8 +252,11 @@ class _Reinplace:
 
     def _read_later(self, owner: fx.Node, node: fx.Node) -> bool:
         """Whether the old contents, under any name, are read after `node` or leave the graph."""
-        limit = self.position[node]
-        stack, seen = [owner], {node}
+        return self._is_read(owner, self.position[node], {node})
+
+    def _is_read(self, owner: fx.Node, limit: int, ignored: set[fx.Node]) -> bool:
+        """Whether a tensor is read after a position, other than by (or through) some nodes."""
+        stack, seen = [owner], set(ignored)
         while stack:
             for user in stack.pop().users:
                 if user in seen:
@@ -164,6 +267,51 @@ class _Reinplace:
                 if _may_share(user):
                     stack.append(user)
         return False
+
+
+def _start_in(base: fx.Node, part: fx.Node) -> int | None:
+    """The first element of `part` in `base`, if it is one stretch of it, taken in any steps."""
+    start = 0
+    while part is not base:
+        source = part.args[0] if part.op == "call_function" and part.args else None
+        if not isinstance(source, fx.Node) or not _is_dense(source) or not _is_dense(part):
+            return None
+        if op_key(part.target) not in RESHAPES:
+            cut = cut_of(part)
+            whole, piece = source.meta["val"], part.meta["val"]
+            specs = TensorSpec.from_tensor(whole), TensorSpec.from_tensor(piece)
+            first = None if cut is None else first_element(specs[0], cut, specs[1])
+            if first is None:
+                return None
+            start += first
+        part = source
+    return start
+
+
+def _start_of_update(node: fx.Node) -> int | None:
+    """The first element that a `slice_scatter` replaces, if these are one stretch."""
+    cut, source = cut_of(node), argument(node, "src").meta["val"]
+    whole = TensorSpec.from_tensor(node.meta["val"])
+    return None if cut is None else first_element(whole, cut, TensorSpec.from_tensor(source))
+
+
+def _is_dense(node: fx.Node) -> bool:
+    """Whether a node is a tensor of known sizes, stored row by row."""
+    value = node.meta.get("val")
+    return (
+        isinstance(value, torch.Tensor)
+        and all(isinstance(size, int) for size in value.shape)
+        and value.is_contiguous()
+    )
+
+
+def _within(start: Any, end: Any, size: Any) -> bool:
+    """Whether 0 <= start and end <= size for all sizes that the program may see."""
+    first = start if isinstance(start, int) else start.meta["val"]
+    last = end.meta["val"] if isinstance(end, fx.Node) else end
+    if last is None:
+        return False
+    return bool(statically_known_true(first >= 0) and statically_known_true(last <= size))
 
 
 def _same_type(a: fx.Node, b: fx.Node) -> bool:

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 from torch.utils import _pytree as pytree
 
+from executorch_py.exir import memory
 from executorch_py.exir.error import InternalError
 from executorch_py.exir.ir.fake_values import contiguous_like, refresh_users
 from executorch_py.exir.ir.graph import (
@@ -33,6 +34,7 @@ from executorch_py.exir.ir.op_facts import (
     op_key,
     op_overload,
 )
+from executorch_py.exir.ir.scalar_type import element_bytes
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 
@@ -97,6 +99,10 @@ class _Propagation:
             return node.meta["spec"]
         if is_inplace(node.target):
             return _aliased_specs(node)
+        if node.target is memory.patch:
+            return _specs_of_arguments(node.args[0])
+        if node.target is memory.view:
+            return _window_spec(node)
         if "val" not in node.meta:
             if op_key(node.target).startswith("aten::_assert") or not node.users:
                 return None
@@ -140,6 +146,17 @@ def _aliased_specs(node: fx.Node) -> Any:
             return pytree.tree_map(make_spec, node.meta.get("val"))
         specs.append(source.meta["spec"])
     return specs[0] if len(specs) == 1 else tuple(specs) or None
+
+
+def _window_spec(node: fx.Node) -> TensorSpec:
+    """The spec of a part of another tensor's memory."""
+    base, _, start, _ = node.args
+    assert isinstance(base, fx.Node) and isinstance(start, int)
+    spec: TensorSpec = make_spec(node.meta["val"])
+    spec.storage_base = base.meta["spec"]
+    spec.storage_base_offset = start * element_bytes(spec.dtype)
+    spec.lifetime = base.meta["spec"].lifetime
+    return spec
 
 
 def _specs_of_arguments(value: Any) -> Any:

@@ -79,6 +79,8 @@ class ExecutorchBackendConfig:
     # Not upstream's. Read slices, selections and splits along the outermost dimension where they
     # lie, without a copy, wherever planned memory makes that provably the same.
     share_windows: bool = True
+    # Not upstream's. Drop calls whose result is, to the last bit, a tensor that exists already.
+    remove_redundant: bool = True
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:

@@ -48,7 +48,16 @@ def _full_table(operators: int) -> dict[Any, Any]:
     table: dict[Any, Any] = dict(default_decompositions().items())
     table.update(get_decompositions([torch.ops.aten.linalg_vector_norm]))
     table.update(random_decompositions())
+    table[torch.ops.aten.select_scatter.default] = _select_scatter
     return table
+
+
+def _select_scatter(self: torch.Tensor, src: torch.Tensor, dim: int, index: int) -> Any:
+    """One entry replaced: a slice of one. (Torch's own writes every element through a mask.)"""
+    if not isinstance(index, int):
+        return NotImplemented
+    start = index + self.shape[dim] if index < 0 else index
+    return torch.ops.aten.slice_scatter.default(self, src.unsqueeze(dim), dim, start, start + 1)
 
 
 def decomposition_table(preserve: Iterable[Any] = ()) -> dict[Any, Any]:

@@ -81,3 +81,12 @@ def test_wrong_arguments_are_refused_with_words() -> None:
     with pytest.raises(OpError, match="bins need 2 edges"):
         outs = [Out(torch.float32, (1,)), Out(torch.float32, (1,))]
         run_op("aten::histogram.bins_tensor_out", x, x[:1], None, False, out=outs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_ranges_beyond_the_arithmetic_stay_inside_the_bins(dtype: torch.dtype) -> None:
+    most = torch.finfo(dtype).max
+    x = torch.tensor([-most, -1.0, 0.0, 1.0, most], dtype=dtype)
+    for bound in (most, torch.finfo(torch.float64).max):
+        (counts,) = run_op("aten::histc.out", x, 4, -bound, bound, out=[Out(dtype, (4,))])
+        assert counts.sum() == 5

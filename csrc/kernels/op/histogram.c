@@ -15,15 +15,17 @@ typedef struct equal_bins {
   bool wide;  // compute in f64; else in f32
 } equal_bins;
 
+// Ranges too wide for the arithmetic leave no number, which goes to the first bin.
 static int64_t equal_bin(const equal_bins *b, double x) {
-  int64_t at;
+  double at;
   if (b->wide) {
-    at = (int64_t)((x - b->low) * (double)b->n / (b->high - b->low));
+    at = (x - b->low) * (double)b->n / (b->high - b->low);
   } else {
     const float distance = (float)x - (float)b->low, span = (float)b->high - (float)b->low;
-    at = (int64_t)(distance * (float)b->n / span);
+    at = (double)(distance * (float)b->n / span);
   }
-  return at < b->n ? at : b->n - 1;
+  if (!(at >= 0.0)) return 0;
+  return at < (double)b->n ? (int64_t)at : b->n - 1;
 }
 
 // The range of the elements, where the caller gives none; an empty one grows by `margin`.

@@ -82,7 +82,7 @@ def main() -> None:
     before = [sys.getrefcount(thing) for thing in watched]
     blocks = sys.getallocatedblocks()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    rounds = 300
+    rounds = 600  # more than what CPython's caches hold once they are full
     for _ in range(rounds):
         everything()
     gc.collect()

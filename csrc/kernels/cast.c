@@ -158,7 +158,7 @@ static void copy_16(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t 
   copy_n(dst, dst_stride, src, src_stride, n, 16);
 }
 
-// ---- f16 with f32, both dense: the pair that half models spend their time in has a variant per
+// ---- halves with f32, both dense: what half models spend their time in has a variant per
 // instruction set
 
 static void cast_f16_f32_fast(void *dst, ptrdiff_t dst_stride, const void *src,
@@ -179,15 +179,33 @@ static void cast_f32_f16_fast(void *dst, ptrdiff_t dst_stride, const void *src,
   }
 }
 
+static void cast_bf16_f32_fast(void *dst, ptrdiff_t dst_stride, const void *src,
+                               ptrdiff_t src_stride, size_t n) {
+  if (dst_stride == 4 && src_stride == 2) {
+    eti_eltwise_get()->bf16_to_f32(dst, src, n);
+  } else {
+    cast_bf16_f32(dst, dst_stride, src, src_stride, n);
+  }
+}
+
+static void cast_f32_bf16_fast(void *dst, ptrdiff_t dst_stride, const void *src,
+                               ptrdiff_t src_stride, size_t n) {
+  if (dst_stride == 2 && src_stride == 4) {
+    eti_eltwise_get()->f32_to_bf16(dst, src, n);
+  } else {
+    cast_f32_bf16(dst, dst_stride, src, src_stride, n);
+  }
+}
+
 // ---- the table
 
-#define CAST_HALF_ROW(from, to_f32, to_f16)                                                 \
+#define CAST_HALF_ROW(from, to_f32, to_f16, to_bf16)                                        \
   [ET_B8] = cast_##from##_b8, [ET_U8] = cast_##from##_u8, [ET_I8] = cast_##from##_i8,       \
   [ET_I16] = cast_##from##_i16, [ET_I32] = cast_##from##_i32, [ET_I64] = cast_##from##_i64, \
   [ET_U16] = cast_##from##_u16, [ET_U32] = cast_##from##_u32, [ET_U64] = cast_##from##_u64, \
-  [ET_F16] = to_f16, [ET_BF16] = cast_##from##_bf16, [ET_F32] = to_f32,                     \
-  [ET_F64] = cast_##from##_f64
-#define CAST_REAL_ROW(from) CAST_HALF_ROW(from, cast_##from##_f32, cast_##from##_f16)
+  [ET_F16] = to_f16, [ET_BF16] = to_bf16, [ET_F32] = to_f32, [ET_F64] = cast_##from##_f64
+#define CAST_REAL_ROW(from) \
+  CAST_HALF_ROW(from, cast_##from##_f32, cast_##from##_f16, cast_##from##_bf16)
 // A complex source is read as its real part; only "is it zero" looks at both.
 #define CAST_COMPLEX_ROW(complex, part)                                                       \
   [ET_B8] = cast_##complex##_b8, [ET_U8] = cast_##part##_u8, [ET_I8] = cast_##part##_i8,      \
@@ -206,11 +224,12 @@ const eti_cast_fn eti_casts[ET_DTYPE_COUNT][ET_DTYPE_COUNT] = {
     [ET_U16] = {CAST_REAL_ROW(u16), [ET_C64] = cast_u16_c64, [ET_C128] = cast_u16_c128},
     [ET_U32] = {CAST_REAL_ROW(u32), [ET_C64] = cast_u32_c64, [ET_C128] = cast_u32_c128},
     [ET_U64] = {CAST_REAL_ROW(u64), [ET_C64] = cast_u64_c64, [ET_C128] = cast_u64_c128},
-    [ET_F16] = {CAST_HALF_ROW(f16, cast_f16_f32_fast, cast_f16_f16), [ET_C64] = cast_f16_c64,
-                [ET_C128] = cast_f16_c128},
-    [ET_BF16] = {CAST_REAL_ROW(bf16), [ET_C64] = cast_bf16_c64, [ET_C128] = cast_bf16_c128},
-    [ET_F32] = {CAST_HALF_ROW(f32, cast_f32_f32, cast_f32_f16_fast), [ET_C64] = cast_f32_c64,
-                [ET_C128] = cast_f32_c128},
+    [ET_F16] = {CAST_HALF_ROW(f16, cast_f16_f32_fast, cast_f16_f16, cast_f16_bf16),
+                [ET_C64] = cast_f16_c64, [ET_C128] = cast_f16_c128},
+    [ET_BF16] = {CAST_HALF_ROW(bf16, cast_bf16_f32_fast, cast_bf16_f16, cast_bf16_bf16),
+                 [ET_C64] = cast_bf16_c64, [ET_C128] = cast_bf16_c128},
+    [ET_F32] = {CAST_HALF_ROW(f32, cast_f32_f32, cast_f32_f16_fast, cast_f32_bf16_fast),
+                [ET_C64] = cast_f32_c64, [ET_C128] = cast_f32_c128},
     [ET_F64] = {CAST_REAL_ROW(f64), [ET_C64] = cast_f64_c64, [ET_C128] = cast_f64_c128},
     [ET_C64] = {CAST_COMPLEX_ROW(c64, f32), [ET_C64] = copy_8, [ET_C128] = cast_c64_c128},
     [ET_C128] = {CAST_COMPLEX_ROW(c128, f64), [ET_C64] = cast_c128_c64, [ET_C128] = copy_16},

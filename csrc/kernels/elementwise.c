@@ -5,9 +5,12 @@
 
 eti_loop eti_elementwise_loop(const eti_elementwise *op, et_dtype compute) {
   if ((unsigned)compute >= ET_DTYPE_COUNT) return NULL;
-  if (compute == ET_F32 && op->micro != ETI_NO_MICRO) {
-    return *(const eti_loop *)(const void *)((const char *)eti_eltwise_get() + op->micro);
-  }
+  const char *const table = (const char *)eti_eltwise_get();
+  if (op->micro != ETI_NO_MICRO && (compute == ET_F32 || compute == ET_F64))
+    return *(const eti_loop *)(const void *)(table + op->micro +
+                                             (compute == ET_F64 ? ETI_MICRO_F64 : 0));
+  if (op->micro_int != 0 && compute <= ET_I64)
+    return ((const eti_loop *)(const void *)(table + op->micro_int))[compute];
   return op->loops == NULL ? NULL : op->loops[compute];
 }
 
@@ -124,14 +127,22 @@ static et_status common_type(const et_kernel_ctx *ctx, const operand in[2], et_d
 
 // Tensors are dense, so that their elements are the first numel in memory, in some order.
 static bool has_zero(const et_tensor *t) {
-  const size_t bytes = et_dtype_bytes((et_dtype)t->dtype);
-  const unsigned char *p = t->data;
-  for (size_t i = 0; i < t->numel; i++, p += bytes) {
-    unsigned char any = 0;
-    for (size_t b = 0; b < bytes; b++) any |= p[b];
-    if (any == 0) return true;
+  uint64_t zeros = 0;
+  switch (et_dtype_bytes((et_dtype)t->dtype)) {
+    case 1:
+      for (size_t i = 0; i < t->numel; i++) zeros |= ((const uint8_t *)t->data)[i] == 0;
+      break;
+    case 2:
+      for (size_t i = 0; i < t->numel; i++) zeros |= ((const uint16_t *)t->data)[i] == 0;
+      break;
+    case 4:
+      for (size_t i = 0; i < t->numel; i++) zeros |= ((const uint32_t *)t->data)[i] == 0;
+      break;
+    default:
+      for (size_t i = 0; i < t->numel; i++) zeros |= ((const uint64_t *)t->data)[i] == 0;
+      break;
   }
-  return false;
+  return zeros != 0;
 }
 
 static et_status check_divisor(const et_kernel_ctx *ctx, const operand *b) {

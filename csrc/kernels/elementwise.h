@@ -1,6 +1,6 @@
 // elementwise.h — operators of one or two operands described by data: which type they compute in,
-// which loop computes, which f32 loop is specialised per instruction set. One run and one prepare
-// function serve them all. Relies on promotion, iteration and the f32 micro-kernels; knows no
+// which loop computes, which loops are specialised per instruction set. One run and one prepare
+// function serve them all. Relies on promotion, iteration and the micro-kernels; knows no
 // operator's name.
 #ifndef ET_ELEMENTWISE_H
 #define ET_ELEMENTWISE_H
@@ -8,6 +8,8 @@
 #include "kernels/iter.h"
 #include "kernels/micro/eltwise.h"
 #include "kernels/promote.h"
+
+#include <assert.h>
 
 typedef enum eti_rule {
   ETI_RULE_SAME,     // computes in and gives the promoted type
@@ -18,15 +20,22 @@ typedef enum eti_rule {
 
 typedef struct eti_elementwise {
   eti_rule rule;
-  const eti_loop *loops;  // by the type of computation (never a half)
-  size_t micro;           // offset of the f32 loop in eti_eltwise, or ETI_NO_MICRO
-  size_t grain;           // 0 = cheap
-  bool divides;           // an integer 0 as second operand is an error
+  const eti_loop *loops;  // by the type of computation (never a half), for types
+                          // without micro-kernel
+  size_t micro;  // offset of the f32 loop in eti_eltwise, the f64 loop ETI_MICRO_F64 further, or
+                 // ETI_NO_MICRO
+  size_t micro_int;  // offset of the integer loops there, or 0
+  size_t grain;      // 0 = cheap
+  bool divides;      // an integer 0 as second operand is an error
 } eti_elementwise;
 
 #define ETI_NO_MICRO SIZE_MAX
 #define ETI_MICRO_UNARY(name) offsetof(eti_eltwise, unary.name)
 #define ETI_MICRO_BINARY(name) offsetof(eti_eltwise, binary.name)
+#define ETI_MICRO_F64 (offsetof(eti_eltwise, unary_f64) - offsetof(eti_eltwise, unary))
+static_assert(ETI_MICRO_F64 == offsetof(eti_eltwise, binary_f64) - offsetof(eti_eltwise, binary),
+              "the f64 loop of an operator lies at one distance from its f32 loop");
+#define ETI_MICRO_INT(name) offsetof(eti_eltwise, ints.name)
 
 // Parameters of a loop: numbers k[0], k[1] … in the type of computation; a number that is an
 // operand lies at ETI_PARAM_OPERAND.

@@ -235,15 +235,17 @@ typedef struct micro_entry {
 
 #define UNARY_ENTRY(name) {#name, offsetof(eti_eltwise, unary.name), 1},
 #define BINARY_ENTRY(name) {#name, offsetof(eti_eltwise, binary.name), 2},
-static const micro_entry micro_entries[] = {ETI_UNARY_F32_LIST(UNARY_ENTRY)
-                                                ETI_BINARY_F32_LIST(BINARY_ENTRY)};
+static const micro_entry micro_entries[] = {ETI_UNARY_LIST(UNARY_ENTRY)
+                                                ETI_BINARY_LIST(BINARY_ENTRY)};
 
 EXPORT const char *etd_micro_name(size_t i);
 EXPORT size_t etd_micro_inputs(size_t i);
 EXPORT int etd_best_isa(void);
 EXPORT void etd_limit_isa(int isa);
-EXPORT void etd_micro_run(size_t i, int isa, float *out, float *a, float *b, size_t n,
-                          const float *k);
+EXPORT void etd_micro_run(size_t i, int isa, int f64, void *out, void *a, void *b, size_t n,
+                          const void *k);
+EXPORT void etd_micro_halves(int isa, const uint16_t *x, float *wide, uint16_t *back, size_t n,
+                             int bf16);
 EXPORT void etd_micro_rows(int isa, const float *x, size_t n, float *results, float *rows);
 
 const char *etd_micro_name(size_t i) {
@@ -260,12 +262,23 @@ int etd_best_isa(void) {
   return (int)eti_cpu_isa();
 }
 
-void etd_micro_run(size_t i, int isa, float *out, float *a, float *b, size_t n, const float *k) {
+void etd_micro_run(size_t i, int isa, int f64, void *out, void *a, void *b, size_t n,
+                   const void *k) {
   const char *table = (const char *)eti_eltwise_for((eti_isa)isa);
-  const eti_loop loop = *(const eti_loop *)(const void *)(table + micro_entries[i].offset);
+  const size_t f64_at = offsetof(eti_eltwise, unary_f64) - offsetof(eti_eltwise, unary);
+  const eti_loop loop =
+      *(const eti_loop *)(const void *)(table + micro_entries[i].offset + (f64 != 0 ? f64_at : 0));
+  const ptrdiff_t bytes = f64 != 0 ? 8 : 4;
   void *const p[3] = {out, a, b};
-  const ptrdiff_t s[3] = {4, 4, 4};
+  const ptrdiff_t s[3] = {bytes, bytes, bytes};
   loop(p, s, n, k);
+}
+
+// Halves made f32, and those floats made halves again.
+void etd_micro_halves(int isa, const uint16_t *x, float *wide, uint16_t *back, size_t n, int bf16) {
+  const eti_eltwise *m = eti_eltwise_for((eti_isa)isa);
+  (bf16 != 0 ? m->bf16_to_f32 : m->f16_to_f32)(wide, x, n);
+  (bf16 != 0 ? m->f32_to_bf16 : m->f32_to_f16)(back, wide, n);
 }
 
 // Row reductions of one row, and softmax and log-softmax of it (2 · n floats).

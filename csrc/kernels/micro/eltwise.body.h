@@ -5,6 +5,11 @@
 #include "kernels/loops/loop.h"
 #include "kernels/micro/eltwise.h"
 #include "kernels/micro/math_f32.h"
+#include "kernels/micro/math_f64.h"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
 
 // ATen's rules: NaN wins in maximum and minimum.
 ETI_INLINE float eti_maximum_f32(float a, float b) {
@@ -13,261 +18,239 @@ ETI_INLINE float eti_maximum_f32(float a, float b) {
 ETI_INLINE float eti_minimum_f32(float a, float b) {
   return ((a < b) | (a != a)) ? a : b;
 }
-// Keeps a NaN x; bounds are numbers. A NaN bound is said by the third parameter, which is NaN then
-// and -0 (no change) else.
-ETI_INLINE float eti_clamp_f32(float x, float low, float high, float nan) {
-  const float y = x < low ? low : x;
-  return (y > high ? high : y) + nan;
-}
+// ---- elementwise loops of f32 and f64: k points to the parameters
 
-// ---- elementwise loops: k points to the parameters
+#define F(name) ETI_LOOP_NAME(eti_##name, SUFFIX)
 
 #define LOOP_NAME abs
-#define LOOP_EXPR(x) fabsf(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(abs)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME neg
 #define LOOP_EXPR(x) (-x)
-#include "kernels/micro/unary_f32.inc.h"
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME ceil
-#define LOOP_EXPR(x) ceilf(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(ceil)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME floor
-#define LOOP_EXPR(x) floorf(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(floor)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME round
-#define LOOP_EXPR(x) rintf(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(rint)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME trunc
-#define LOOP_EXPR(x) truncf(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(trunc)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME sign
-#define LOOP_EXPR(x) (float)((x > 0.0f) - (x < 0.0f))
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) ((x > 0) - (x < 0))
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME relu
-#define LOOP_EXPR(x) (x <= 0.0f ? 0.0f : x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) (x <= 0 ? 0 : x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME sqrt
-#define LOOP_EXPR(x) sqrtf(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(sqrt)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME rsqrt
-#define LOOP_EXPR(x) (1.0f / sqrtf(x))
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) (1 / F(sqrt)(x))
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME reciprocal
-#define LOOP_EXPR(x) (1.0f / x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) (1 / x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME square
 #define LOOP_EXPR(x) (x * x)
-#include "kernels/micro/unary_f32.inc.h"
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME cube
 #define LOOP_EXPR(x) (x * x * x)
-#include "kernels/micro/unary_f32.inc.h"
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME inverse_square
-#define LOOP_EXPR(x) (1.0f / (x * x))
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) (1 / (x * x))
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME exp
-#define LOOP_EXPR(x) eti_exp_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(exp)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME expm1
-#define LOOP_EXPR(x) eti_expm1_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(expm1)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME log
-#define LOOP_EXPR(x) eti_log_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(log)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME log2
-#define LOOP_EXPR(x) eti_log2_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(log2)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME log10
-#define LOOP_EXPR(x) eti_log10_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(log10)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME log1p
-#define LOOP_EXPR(x) eti_log1p_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(log1p)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME sin_small
-#define LOOP_EXPR(x) eti_sin_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
-#define LOOP_NAME sin_wide
-#define LOOP_EXPR(x) eti_sin_wide(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(sin)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME cos_small
-#define LOOP_EXPR(x) eti_cos_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
-#define LOOP_NAME cos_wide
-#define LOOP_EXPR(x) eti_cos_wide(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(cos)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME tan_small
-#define LOOP_EXPR(x) eti_tan_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
-#define LOOP_NAME tan_wide
-#define LOOP_EXPR(x) eti_tan_wide(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(tan)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME asin
-#define LOOP_EXPR(x) eti_asin_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(asin)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME acos
-#define LOOP_EXPR(x) eti_acos_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(acos)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME atan
-#define LOOP_EXPR(x) eti_atan_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(atan)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME sinh
-#define LOOP_EXPR(x) eti_sinh_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(sinh)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME cosh
-#define LOOP_EXPR(x) eti_cosh_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(cosh)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME tanh
-#define LOOP_EXPR(x) eti_tanh_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(tanh)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME asinh
-#define LOOP_EXPR(x) eti_asinh_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(asinh)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME acosh
-#define LOOP_EXPR(x) eti_acosh_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(acosh)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME atanh
-#define LOOP_EXPR(x) eti_atanh_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(atanh)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME erf
-#define LOOP_EXPR(x) eti_erf_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(erf)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME sigmoid
-#define LOOP_EXPR(x) eti_sigmoid_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(sigmoid)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME gelu
-#define LOOP_EXPR(x) eti_gelu_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(gelu)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME gelu_tanh
-#define LOOP_EXPR(x) eti_gelu_tanh_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(gelu_tanh)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME logit
-#define LOOP_EXPR(x) eti_logit_f32(x)
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(logit)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME logit_eps
-#define LOOP_EXPR(x) eti_logit_f32(x < k[0] ? k[0] : (x > k[1] ? k[1] : x))
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) F(logit)(x < k[0] ? k[0] : (x > k[1] ? k[1] : x))
+#include "kernels/micro/unary_float.inc.h"
+// Keeps a NaN x; bounds are numbers. A NaN bound is said by the third parameter, which is NaN then
+// and -0 (no change) else.
+#define AT_MOST(x, high) ((x) > (high) ? (high) : (x))
 #define LOOP_NAME clamp
-#define LOOP_EXPR(x) eti_clamp_f32(x, k[0], k[1], k[2])
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) (AT_MOST((x < k[0] ? k[0] : x), k[1]) + k[2])
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME leaky_relu
-#define LOOP_EXPR(x) (x > 0.0f ? x : x * k[0])
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) (x > 0 ? x : x * k[0])
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME elu
-#define LOOP_EXPR(x) (x > 0.0f ? x * k[1] : eti_expm1_f32(x * k[2]) * k[0])
-#include "kernels/micro/unary_f32.inc.h"
+#define LOOP_EXPR(x) (x > 0 ? x * k[1] : F(expm1)(x * k[2]) * k[0])
+#include "kernels/micro/unary_float.inc.h"
 
 #define LOOP_NAME add
 #define LOOP_EXPR(a, b) (a + b)
-#include "kernels/micro/binary_f32.inc.h"
+#include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME sub
 #define LOOP_EXPR(a, b) (a - b)
-#include "kernels/micro/binary_f32.inc.h"
+#include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME mul
 #define LOOP_EXPR(a, b) (a * b)
-#include "kernels/micro/binary_f32.inc.h"
+#include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME div
 #define LOOP_EXPR(a, b) (a / b)
-#include "kernels/micro/binary_f32.inc.h"
+#include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME add_scaled
 #define LOOP_EXPR(a, b) (a + b * k[0])
-#include "kernels/micro/binary_f32.inc.h"
+#include "kernels/micro/binary_float.inc.h"
+// ATen's rules: NaN wins in maximum and minimum.
 #define LOOP_NAME maximum
-#define LOOP_EXPR(a, b) eti_maximum_f32(a, b)
-#include "kernels/micro/binary_f32.inc.h"
+#define LOOP_EXPR(a, b) (((a > b) | (a != a)) ? a : b)
+#include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME minimum
-#define LOOP_EXPR(a, b) eti_minimum_f32(a, b)
-#include "kernels/micro/binary_f32.inc.h"
+#define LOOP_EXPR(a, b) (((a < b) | (a != a)) ? a : b)
+#include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME pow
-#define LOOP_EXPR(a, b) eti_pow_f32(a, b)
-#include "kernels/micro/binary_f32.inc.h"
+#define LOOP_EXPR(a, b) F(pow)(a, b)
+#include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME atan2
-#define LOOP_EXPR(a, b) eti_atan2_f32(a, b)
-#include "kernels/micro/binary_f32.inc.h"
+#define LOOP_EXPR(a, b) F(atan2)(a, b)
+#include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME glu
-#define LOOP_EXPR(a, b) (a * eti_sigmoid_f32(b))
-#include "kernels/micro/binary_f32.inc.h"
+#define LOOP_EXPR(a, b) (a * F(sigmoid)(b))
+#include "kernels/micro/binary_float.inc.h"
+#define LOOP_NAME div_trunc
+#define LOOP_EXPR(a, b) F(trunc)(a / b)
+#include "kernels/micro/binary_float.inc.h"
+#define LOOP_NAME div_floor_near
+#define LOOP_EXPR(a, b) F(div_floor)(a, b, F(near_mod)(a, b))
+#include "kernels/micro/binary_float.inc.h"
+#define LOOP_NAME div_floor_far
+#define LOOP_EXPR(a, b) F(div_floor)(a, b, F(fmod)(a, b))
+#include "kernels/micro/binary_float.inc.h"
+#define LOOP_NAME fmod_near
+#define LOOP_EXPR(a, b) F(near_mod)(a, b)
+#include "kernels/micro/binary_float.inc.h"
+#define LOOP_NAME fmod_far
+#define LOOP_EXPR(a, b) F(fmod)(a, b)
+#include "kernels/micro/binary_float.inc.h"
+#define LOOP_NAME remainder_near
+#define LOOP_EXPR(a, b) F(mod_positive)(F(near_mod)(a, b), b)
+#include "kernels/micro/binary_float.inc.h"
+#define LOOP_NAME remainder_far
+#define LOOP_EXPR(a, b) F(mod_positive)(F(fmod)(a, b), b)
+#include "kernels/micro/binary_float.inc.h"
+
+#define T float
+#define SUFFIX f32
+#include "kernels/micro/eltwise_mod.body.h"
+#define T double
+#define SUFFIX f64
+#include "kernels/micro/eltwise_mod.body.h"
 
 // ---- circular functions of large angles
 
-#define ANGLES 256u  // looked at together
+#define LOOP_TYPES ET_TYPES_F32
+#define LOOP_NO_TABLE
+#define LOOP_NAME sin_wide
+#define LOOP_EXPR(x) eti_sin_wide(x)
+#include "kernels/loops/unary.inc.h"
+#define LOOP_TYPES ET_TYPES_F32
+#define LOOP_NO_TABLE
+#define LOOP_NAME cos_wide
+#define LOOP_EXPR(x) eti_cos_wide(x)
+#include "kernels/loops/unary.inc.h"
+#define LOOP_TYPES ET_TYPES_F32
+#define LOOP_NO_TABLE
+#define LOOP_NAME tan_wide
+#define LOOP_EXPR(x) eti_tan_wide(x)
+#include "kernels/loops/unary.inc.h"
 
-// Also true of a NaN, as maxima of bit patterns become vectors.
-static bool any_large(const void *x, ptrdiff_t stride, size_t n) {
-  uint32_t most = 0;
-  if (stride == sizeof(float)) {
-    const float *dense = x;
-    for (size_t i = 0; i < n; i++) {
-      const uint32_t bits = eti_f32_bits(dense[i]) & 0x7FFFFFFFu;
-      most = bits > most ? bits : most;
-    }
-  } else {
-    for (size_t i = 0; i < n; i++) {
-      const uint32_t bits = eti_f32_bits(ETI_CAT(float, x, i, stride)) & 0x7FFFFFFFu;
-      most = bits > most ? bits : most;
-    }
+#define T float
+#define UINT uint32_t
+#define SUFFIX f32
+#include "kernels/micro/eltwise_angle.body.h"
+#define T double
+#define UINT uint64_t
+#define SUFFIX f64
+#include "kernels/micro/eltwise_angle.body.h"
+
+#define CIRCULAR(name)                                                                             \
+  static void name##_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {     \
+    (void)params;                                                                                  \
+    angles_f32(p, s, n, &(angle_loops_f32){name##_small_f32, name##_wide_f32, eti_##name##_huge}); \
+  }                                                                                                \
+  static void name##_f64(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {     \
+    (void)params;                                                                                  \
+    angles_f64(p, s, n,                                                                            \
+               &(angle_loops_f64){name##_small_f64, name##_small_f64, eti_##name##_large_f64});    \
   }
-  return most >= eti_f32_bits(ETI_LARGE_ANGLE);
-}
+CIRCULAR(sin)
+CIRCULAR(cos)
+CIRCULAR(tan)
 
-static float sin_huge(float x) {
-  uint64_t quadrant;
-  const double r = eti_reduce_huge(x, &quadrant);
-  return (float)eti_sin_quadrant(r, quadrant);
-}
-static float cos_huge(float x) {
-  uint64_t quadrant;
-  const double r = eti_reduce_huge(x, &quadrant);
-  return (float)eti_sin_quadrant(r, quadrant + 1u);
-}
-static float tan_huge(float x) {
-  uint64_t quadrant;
-  const double r = eti_reduce_huge(x, &quadrant);
-  return (float)eti_tan_quadrant(r, quadrant);
-}
-
-typedef struct angle_loops {
-  eti_loop small, wide;
-  float (*huge)(float x);
-} angle_loops;
-
-// At most ANGLES elements: each takes the way of its own size, whatever its neighbours are.
-static void mixed_angles(void *const p[], const ptrdiff_t s[], size_t n, const angle_loops *f) {
-  static const ptrdiff_t dense[2] = {sizeof(float), sizeof(float)};
-  float x[ANGLES], small[ANGLES], wide[ANGLES];
-  for (size_t i = 0; i < n; i++) x[i] = ETI_CAT(float, p[1], i, s[1]);
-  f->small((void *[]){small, x}, dense, n, NULL);
-  f->wide((void *[]){wide, x}, dense, n, NULL);
-  for (size_t i = 0; i < n; i++) {
-    const float a = fabsf(x[i]);
-    ETI_AT(float, p[0], i, s[0]) = a >= ETI_HUGE_ANGLE    ? f->huge(x[i])
-                                   : a >= ETI_LARGE_ANGLE ? wide[i]
-                                                          : small[i];
-  }
-}
-
-static void angles(void *const p[], const ptrdiff_t s[], size_t n, const angle_loops *f) {
-  for (size_t i = 0; i < n; i += ANGLES) {
-    const size_t m = n - i < ANGLES ? n - i : ANGLES;
-    void *const q[2] = {(char *)p[0] + (ptrdiff_t)i * s[0], (char *)p[1] + (ptrdiff_t)i * s[1]};
-    if (any_large(q[1], s[1], m)) {
-      mixed_angles(q, s, m, f);
-    } else {
-      f->small(q, s, m, NULL);
-    }
-  }
-}
-
-static void sin_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  (void)params;
-  angles(p, s, n, &(angle_loops){sin_small_f32, sin_wide_f32, sin_huge});
-}
-static void cos_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  (void)params;
-  angles(p, s, n, &(angle_loops){cos_small_f32, cos_wide_f32, cos_huge});
-}
-static void tan_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  (void)params;
-  angles(p, s, n, &(angle_loops){tan_small_f32, tan_wide_f32, tan_huge});
-}
+#include "kernels/micro/eltwise_int.body.h"
 
 // ---- rows: 64 lanes as four vectors of 16, whatever the registers of the machine are
 
@@ -474,18 +457,53 @@ static void rows_add_square_diff(double *y, const float *x, const float *mean, s
   }
 }
 
+// ---- halves. The instructions give the bits of the arithmetic of half.h.
+
 static void f16_to_f32(float *out, const uint16_t *x, size_t n) {
-  for (size_t i = 0; i < n; i++) out[i] = eti_f16_to_f32(x[i]);
+  size_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16)
+    _mm512_storeu_ps(out + i, _mm512_cvtph_ps(_mm256_loadu_si256((const void *)(x + i))));
+#elif defined(__F16C__)
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + i))));
+#endif
+  for (; i < n; i++) out[i] = eti_f16_to_f32(x[i]);
 }
 
 static void f32_to_f16(uint16_t *out, const float *x, size_t n) {
-  for (size_t i = 0; i < n; i++) out[i] = eti_f32_to_f16(x[i]);
+  size_t i = 0;
+#if defined(__AVX512F__)
+  for (; i + 16 <= n; i += 16)
+    _mm256_storeu_si256((void *)(out + i),
+                        _mm512_cvtps_ph(_mm512_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__F16C__)
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128((void *)(out + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+#endif
+  for (; i < n; i++) out[i] = eti_f32_to_f16(x[i]);
+}
+
+static void bf16_to_f32(float *out, const uint16_t *x, size_t n) {
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) out[i] = eti_bf16_to_f32(x[i]);
+}
+
+static void f32_to_bf16(uint16_t *out, const float *x, size_t n) {
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) out[i] = eti_f32_to_bf16(x[i]);
 }
 
 #define ETI_ENTRY(name) .name = name##_f32,
+#define ETI_ENTRY_F64(name) .name = name##_f64,
+#define ETI_INT_ENTRY(name) .name = {name##_u8, name##_i8, name##_i16, name##_i32, name##_i64},
 const eti_eltwise ETI_ELTWISE_TABLE = {
-    .unary = {ETI_UNARY_F32_LIST(ETI_ENTRY)},
-    .binary = {ETI_BINARY_F32_LIST(ETI_ENTRY)},
+    .unary = {ETI_UNARY_LIST(ETI_ENTRY)},
+    .binary = {ETI_BINARY_LIST(ETI_ENTRY)},
+    .unary_f64 = {ETI_UNARY_LIST(ETI_ENTRY_F64)},
+    .binary_f64 = {ETI_BINARY_LIST(ETI_ENTRY_F64)},
+    .ints = {ETI_INT_LIST(ETI_INT_ENTRY)},
     .row_sum = row_sum,
     .row_sum_square_diff = row_sum_square_diff,
     .row_max = row_max,
@@ -502,5 +520,9 @@ const eti_eltwise ETI_ELTWISE_TABLE = {
     .rows_add_square_diff = rows_add_square_diff,
     .f16_to_f32 = f16_to_f32,
     .f32_to_f16 = f32_to_f16,
+    .bf16_to_f32 = bf16_to_f32,
+    .f32_to_bf16 = f32_to_bf16,
 };
 #undef ETI_ENTRY
+#undef ETI_ENTRY_F64
+#undef ETI_INT_ENTRY

@@ -1,7 +1,7 @@
-// eltwise.h — the f32 loops and row kernels that exist per instruction set: elementwise functions,
-// softmax rows, reductions. All variants come from one source (eltwise.body.h) and give the same
-// bits; the scalar one is the specification. Relies on the loop signature of iter.h; knows no
-// tensor.
+// eltwise.h — the loops and row kernels that exist per instruction set: elementwise functions of
+// f32 and f64, divisions and shifts of integers, half types, softmax rows, reductions. All variants
+// come from one source (eltwise.body.h) and give the same bits; the scalar one is the
+// specification. Relies on the loop signature of iter.h; knows no tensor.
 #ifndef ET_ELTWISE_H
 #define ET_ELTWISE_H
 
@@ -10,24 +10,39 @@
 
 // X(name): functions of one float, and of two; eltwise.body.h says what each computes.
 // clang-format off
-#define ETI_UNARY_F32_LIST(X) \
+#define ETI_UNARY_LIST(X) \
   X(abs) X(neg) X(ceil) X(floor) X(round) X(trunc) X(sign) X(relu) X(sqrt) X(rsqrt) \
   X(reciprocal) X(square) X(cube) X(inverse_square) X(exp) X(expm1) X(log) X(log2) X(log10) \
   X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(asinh) \
   X(acosh) X(atanh) X(erf) X(sigmoid) X(gelu) X(gelu_tanh) X(logit) X(logit_eps) X(clamp) \
   X(leaky_relu) X(elu)
-#define ETI_BINARY_F32_LIST(X) \
-  X(add) X(sub) X(mul) X(div) X(add_scaled) X(maximum) X(minimum) X(pow) X(atan2) X(glu)
+#define ETI_BINARY_LIST(X) \
+  X(add) X(sub) X(mul) X(div) X(add_scaled) X(maximum) X(minimum) X(pow) X(atan2) X(glu) \
+  X(div_trunc) X(div_floor) X(fmod) X(remainder)
+// Of two integers.
+#define ETI_INT_LIST(X) \
+  X(left_shift) X(right_shift) X(div_trunc) X(div_floor) X(fmod) X(remainder)
 // clang-format on
 
 typedef struct eti_eltwise {
 #define ETI_FIELD(name) eti_loop name;
   struct {
-    ETI_UNARY_F32_LIST(ETI_FIELD)
+    ETI_UNARY_LIST(ETI_FIELD)
   } unary;
   struct {
-    ETI_BINARY_F32_LIST(ETI_FIELD)
+    ETI_BINARY_LIST(ETI_FIELD)
   } binary;
+  struct {
+    ETI_UNARY_LIST(ETI_FIELD)
+  } unary_f64;  // as far from unary as binary_f64 from binary
+  struct {
+    ETI_BINARY_LIST(ETI_FIELD)
+  } binary_f64;
+#undef ETI_FIELD
+#define ETI_FIELD(name) eti_loop name[5];  // u8, i8, i16, i32, i64
+  struct {
+    ETI_INT_LIST(ETI_FIELD)
+  } ints;
 #undef ETI_FIELD
 
   // Rows of n ≥ 1 contiguous floats. Reductions keep 64 lanes, element i in lane i mod 64, which
@@ -51,6 +66,8 @@ typedef struct eti_eltwise {
                                size_t n);  // y += (x - mean)²
   void (*f16_to_f32)(float *out, const uint16_t *x, size_t n);
   void (*f32_to_f16)(uint16_t *out, const float *x, size_t n);
+  void (*bf16_to_f32)(float *out, const uint16_t *x, size_t n);
+  void (*f32_to_bf16)(uint16_t *out, const float *x, size_t n);
 } eti_eltwise;
 
 extern const eti_eltwise eti_eltwise_scalar;

@@ -1,8 +1,8 @@
 // math_f32.h — elementary functions of f32 as straight-line arithmetic: no branch, no table, no
 // libm, so that loops over them vectorise and every instruction set gives the same bits. Only +, -,
 // ×, ÷, sqrt and explicit fma are used.
-//   Most work in f32; powers, hyperbolic sines and their inverses, and angles beyond
-//   ETI_LARGE_ANGLE work in f64 and round once at the end. Error: at most 2 units in the last place
+//   Most work in f32; powers, hyperbolic sines and their inverses, and large angles
+//   work in f64 and round once at the end. Error: at most 2 units in the last place
 //   (tests/kernels/test_math.py), specials as in C.
 #ifndef ET_MATH_F32_H
 #define ET_MATH_F32_H
@@ -38,6 +38,43 @@ ETI_INLINE float eti_fma_f32(float a, float b, float c) {
 ETI_INLINE double eti_fma_f64(double a, double b, double c) {
   return __builtin_fma(a, b, c);
 }
+
+// ---- by type, for loops that exist in f32 and f64
+
+ETI_INLINE float eti_abs_f32(float x) {
+  return fabsf(x);
+}
+ETI_INLINE float eti_ceil_f32(float x) {
+  return ceilf(x);
+}
+ETI_INLINE float eti_floor_f32(float x) {
+  return floorf(x);
+}
+ETI_INLINE float eti_rint_f32(float x) {
+  return rintf(x);
+}
+ETI_INLINE float eti_trunc_f32(float x) {
+  return truncf(x);
+}
+ETI_INLINE float eti_sqrt_f32(float x) {
+  return sqrtf(x);
+}
+ETI_INLINE float eti_copysign_f32(float x, float sign) {
+  return copysignf(x, sign);
+}
+ETI_INLINE uint32_t eti_bits_f32(float x) {
+  return eti_f32_bits(x);
+}
+// Exact, so libm's serves on every platform alike.
+ETI_INLINE float eti_fmod_f32(float a, float b) {
+  return fmodf(a, b);
+}
+
+#define ETI_ROUND_f32 0x1.8p23f
+#define ETI_NEAR_f32 0x1p22f
+#define T float
+#define SUFFIX f32
+#include "kernels/micro/math_mod.body.h"
 
 // ---- f64 building blocks, good for about 1e-12 relative: f32 results round as if they were exact
 
@@ -181,7 +218,6 @@ ETI_INLINE float eti_tanh_f32(float x) {
   // e^2a - 1 = 2^n·(e^r - 1) + (2^n - 1), without cancellation because n = 0 for small arguments.
   const float scale = eti_f32_from_bits((eti_f32_bits(shifted) - 0x4B400000u + 127u) << 23);
   const float m = eti_fma_f32(scale, eti_expm1_reduced(r), scale - 1.0f);
-  const float large = copysignf(m / (m + 2.0f), x);
   // Below 0.3 the series: the quotient would be off by more than two units there.
   const float t = a * a;
   float p = -1382.0f / 155925.0f;
@@ -189,7 +225,7 @@ ETI_INLINE float eti_tanh_f32(float x) {
   p = eti_fma_f32(p, t, -17.0f / 315.0f);
   p = eti_fma_f32(p, t, 2.0f / 15.0f);
   p = eti_fma_f32(p, t, -1.0f / 3.0f);
-  return a < 0.3f ? eti_fma_f32(p * t, x, x) : large;
+  return copysignf(a < 0.3f ? eti_fma_f32(p * t, a, a) : m / (m + 2.0f), x);
 }
 
 // ---- error function and what is made of it
@@ -321,11 +357,11 @@ ETI_INLINE float eti_log1p_f32(float x) {
   return fabsf(x) < 0x1p-100f ? x : y;
 }
 
-// ---- circular functions. Up to ETI_LARGE_ANGLE in f32; the wide functions reach ETI_HUGE_ANGLE;
+// ---- circular functions. Up to 2^15 in f32; the wide functions reach ETI_HUGE_ANGLE;
 // loops send what is beyond through eti_reduce_huge.
 
-#define ETI_LARGE_ANGLE 0x1p15f
-#define ETI_HUGE_ANGLE 0x1p50f
+#define ETI_LARGE_ANGLE_f32 0x1p15f
+#define ETI_HUGE_ANGLE_f32 0x1p50f
 
 // x = n·π/2 + r with |r| ≤ π/4; *quadrant receives n in its low bits. The first product cancels
 // exactly; the parts of π/2 are truncated, so that all are positive and a zero keeps its sign.
@@ -368,7 +404,9 @@ ETI_INLINE float eti_cos_reduced(float r) {
   p = eti_fma_f32(p, t, -0.5f);
   return eti_fma_f32(p, t, 1.0f);
 }
-ETI_INLINE float eti_tan_reduced(float r, float low) {
+// The tangent of r + low in even quadrants; in odd ones the negative reciprocal, corrected for what
+// both roundings lost.
+ETI_INLINE float eti_tan_turned(float r, float low, uint32_t quadrant) {
   const float t = r * r;
   float p = 0x1.1e920cp-8f;
   p = eti_fma_f32(p, t, 0x1.9bf346p-14f);
@@ -377,7 +415,10 @@ ETI_INLINE float eti_tan_reduced(float r, float low) {
   p = eti_fma_f32(p, t, 0x1.bad9c2p-5f);
   p = eti_fma_f32(p, t, 0x1.110d9ep-3f);
   p = eti_fma_f32(p, t, 0x1.55556p-2f);
-  return r + eti_fma_f32(p * t, r, eti_fma_f32(low, t, low));
+  const float more = eti_fma_f32(p * t, r, eti_fma_f32(low, t, low));
+  const float y = r + more, y_low = more - (y - r), c = -1.0f / y;
+  return (quadrant & 1u) != 0 ? eti_fma_f32(c, eti_fma_f32(c, y_low, eti_fma_f32(c, y, 1.0f)), c)
+                              : y;
 }
 
 // sin(r + quadrant · π/2).
@@ -389,7 +430,7 @@ ETI_INLINE float eti_sin_turned(float r, uint32_t quadrant) {
 ETI_INLINE float eti_sin_f32(float x) {
   uint32_t quadrant;
   const float r = eti_angle_f32(x, &quadrant);
-  return eti_sin_turned(r, quadrant);
+  return x == 0.0f ? x : eti_sin_turned(r, quadrant);
 }
 ETI_INLINE float eti_cos_f32(float x) {
   uint32_t quadrant;
@@ -399,8 +440,8 @@ ETI_INLINE float eti_cos_f32(float x) {
 ETI_INLINE float eti_tan_f32(float x) {
   uint32_t quadrant;
   float low;
-  const float r = eti_angle_pair_f32(x, &quadrant, &low), y = eti_tan_reduced(r, low);
-  return x == 0.0f ? x : (quadrant & 1u) != 0 ? -1.0f / y : y;
+  const float r = eti_angle_pair_f32(x, &quadrant, &low);
+  return x == 0.0f ? x : eti_tan_turned(r, low, quadrant);
 }
 
 // ---- the same for large angles, in f64
@@ -435,7 +476,7 @@ ETI_INLINE double eti_cos_core(double r) {
   return eti_fma_f64(p, t, 1.0);
 }
 
-// The remainder and quadrant of an angle of at least ETI_HUGE_ANGLE: only those bits of 2/π are
+// The remainder and quadrant of an angle of at least ETI_HUGE_ANGLE_f32: only those bits of 2/π are
 // multiplied that matter modulo four quadrants. A branchy rarity, kept out of loops.
 static inline double eti_reduce_huge(float x, uint64_t *quadrant) {
   static const uint32_t two_over_pi[8] = {0xA2F9836Eu, 0x4E441529u, 0xFC2757D1u, 0xF534DDC0u,
@@ -485,6 +526,22 @@ ETI_INLINE float eti_cos_wide(float x) {
 ETI_INLINE float eti_tan_wide(float x) {
   uint64_t quadrant;
   const double r = eti_angle_d((double)x, &quadrant);
+  return (float)eti_tan_quadrant(r, quadrant);
+}
+
+static inline float eti_sin_huge(float x) {
+  uint64_t quadrant;
+  const double r = eti_reduce_huge(x, &quadrant);
+  return (float)eti_sin_quadrant(r, quadrant);
+}
+static inline float eti_cos_huge(float x) {
+  uint64_t quadrant;
+  const double r = eti_reduce_huge(x, &quadrant);
+  return (float)eti_sin_quadrant(r, quadrant + 1u);
+}
+static inline float eti_tan_huge(float x) {
+  uint64_t quadrant;
+  const double r = eti_reduce_huge(x, &quadrant);
   return (float)eti_tan_quadrant(r, quadrant);
 }
 
@@ -568,9 +625,9 @@ ETI_INLINE float eti_cosh_f32(float x) {
 }
 ETI_INLINE float eti_asinh_f32(float x) {
   const double d = (double)x, a = fabs(d);
-  const double small = eti_fma_f64(d * d * (-1.0 / 6.0), d, d),
-               large = copysign(eti_log_d(a + sqrt(eti_fma_f64(a, a, 1.0))), d);
-  return (float)(a < 0x1p-12 ? small : large);
+  const double small = eti_fma_f64(a * a * (-1.0 / 6.0), a, a),
+               large = eti_log_d(a + sqrt(eti_fma_f64(a, a, 1.0)));
+  return (float)copysign(a < 0x1p-12 ? small : large, d);
 }
 ETI_INLINE float eti_acosh_f32(float x) {
   const double d = (double)x, y = eti_log_d(d + sqrt((d - 1.0) * (d + 1.0)));

@@ -1,6 +1,5 @@
 // activation.c — activations with parameters: gelu, elu, leaky_relu, and glu, which halves a
-// dimension. (relu, sigmoid and tanh are in unary.c, hardtanh is a clamp in select.c.) f64 uses
-// libm.
+// dimension. (relu, sigmoid and tanh are in unary.c, hardtanh is a clamp in select.c.)
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
@@ -9,45 +8,15 @@
 #include <math.h>
 #include <string.h>
 
-#define LOOP_NAME gelu
-#define LOOP_EXPR(x) (0.5 * x * (1.0 + erf(x * 0.70710678118654752440)))
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME gelu_tanh
-#define LOOP_EXPR(x) (0.5 * x * (1.0 + tanh(0.79788456080286535588 * (x + 0.044715 * (x * x * x)))))
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME elu
-#define LOOP_EXPR(x) (x > 0.0 ? x * k[1] : expm1(x * k[2]) * k[0])
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME leaky_relu
-#define LOOP_EXPR(x) (x > 0.0 ? x : x * k[0])
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME glu
-#define LOOP_EXPR(a, b) (a / (1.0 + exp(-b)))
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/binary.inc.h"
-
-#define ACTIVATION(name)           \
-  {.rule = ETI_RULE_SAME,          \
-   .loops = name##_loops,          \
-   .micro = ETI_MICRO_UNARY(name), \
-   .grain = ETI_GRAIN_MATH}
+#define ACTIVATION(name) \
+  {.rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(name), .grain = ETI_GRAIN_MATH}
 static const eti_elementwise gelu_op = ACTIVATION(gelu);
 static const eti_elementwise gelu_tanh_op = ACTIVATION(gelu_tanh);
 static const eti_elementwise elu_op = ACTIVATION(elu);
-static const eti_elementwise leaky_relu_op = {
-    .rule = ETI_RULE_SAME, .loops = leaky_relu_loops, .micro = ETI_MICRO_UNARY(leaky_relu)};
-static const eti_elementwise glu_op = {.rule = ETI_RULE_SAME,
-                                       .loops = glu_loops,
-                                       .micro = ETI_MICRO_BINARY(glu),
-                                       .grain = ETI_GRAIN_MATH};
+static const eti_elementwise leaky_relu_op = {.rule = ETI_RULE_SAME,
+                                              .micro = ETI_MICRO_UNARY(leaky_relu)};
+static const eti_elementwise glu_op = {
+    .rule = ETI_RULE_SAME, .micro = ETI_MICRO_BINARY(glu), .grain = ETI_GRAIN_MATH};
 
 // ---- gelu
 

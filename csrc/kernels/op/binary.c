@@ -1,7 +1,7 @@
 // binary.c — arithmetic of two operands, each a tensor or a number: sums, products, quotients and
 // remainders with their rounding modes, powers, bits. Integers wrap; an integer divided by zero is
-// refused before anything is written. f64 powers and arctangents use libm, f32 ones the project's
-// own.
+// refused before anything is written. Floats, divisions and shifts compute in micro-kernels, the
+// rest in the loops here.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
@@ -18,15 +18,10 @@
 #define LOOP_TYPES (ET_TYPES_INT_BOOL)
 #define LOOP_NO_TABLE
 #include "kernels/loops/binary.inc.h"
-#define LOOP_NAME add
-#define LOOP_EXPR(a, b) (a + b)
-#define LOOP_TYPES ET_TYPES_F64
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
 
 #define LOOP_NAME add_scaled
 #define LOOP_EXPR(a, b) ((CTYPE)((UTYPE)a + (UTYPE)b * (UTYPE)k[0]))
-#define LOOP_TYPES (ET_TYPES_INT | ET_TYPES_F64)
+#define LOOP_TYPES ET_TYPES_INT
 #define LOOP_NO_TABLE
 #include "kernels/loops/binary.inc.h"
 #define LOOP_NAME add_scaled
@@ -37,7 +32,7 @@
 
 #define LOOP_NAME sub
 #define LOOP_EXPR(a, b) ((CTYPE)((UTYPE)a - (UTYPE)b))
-#define LOOP_TYPES (ET_TYPES_INT | ET_TYPES_F64)
+#define LOOP_TYPES ET_TYPES_INT
 #include "kernels/loops/binary.inc.h"
 
 #define LOOP_NAME rsub_scaled
@@ -48,11 +43,6 @@
 #define LOOP_NAME mul
 #define LOOP_EXPR(a, b) (LOOP_IS_BOOL ? (CTYPE)((a & b) != 0) : (CTYPE)((UTYPE)a * (UTYPE)b))
 #define LOOP_TYPES ET_TYPES_INT_BOOL
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
-#define LOOP_NAME mul
-#define LOOP_EXPR(a, b) (a * b)
-#define LOOP_TYPES ET_TYPES_F64
 #define LOOP_NO_TABLE
 #include "kernels/loops/binary.inc.h"
 
@@ -67,112 +57,16 @@
 #define COMPLEX_SUFFIX c128
 #include "kernels/loops/complex.inc.h"
 
-// ---- quotients. Loops guard against zero although run has looked: a 0-d divisor can become zero
-// when it narrows.
-
-#define LOOP_NAME div
-#define LOOP_EXPR(a, b) (a / b)
-#define LOOP_TYPES ET_TYPES_F64
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
-
-#define WRAPPED_NEGATIVE(a) ((CTYPE)((UTYPE)0 - (UTYPE)a))
-#define IS_MINUS_ONE(b) (LOOP_IS_NEGATIVE(b) && (b) == (CTYPE) - 1)
-#define SIGNS_DIFFER(a, b) (LOOP_IS_NEGATIVE(a) != LOOP_IS_NEGATIVE(b))
-
-#define LOOP_NAME div_trunc
-#define LOOP_EXPR(a, b) (b == 0 ? 0 : IS_MINUS_ONE(b) ? WRAPPED_NEGATIVE(a) : a / b)
-#define LOOP_TYPES ET_TYPES_INT
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
-#define LOOP_NAME div_trunc
-#define LOOP_EXPR(a, b) ((CTYPE)trunc((double)(a / b)))
-#define LOOP_TYPES (ET_TYPES_FLOAT)
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
-
-#define LOOP_NAME div_floor
-#define LOOP_EXPR(a, b)                    \
-  (b == 0            ? 0                   \
-   : IS_MINUS_ONE(b) ? WRAPPED_NEGATIVE(a) \
-                     : (CTYPE)(a / b - (a % b != 0 && SIGNS_DIFFER(a, b))))
-#define LOOP_TYPES ET_TYPES_INT
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
-
-// Python's floor division, as ATen does it: the remainder decides, not the rounded quotient.
-static inline double floor_quotient_f64(double a, double b) {
-  if (b == 0.0) return a / b;
-  const double mod = fmod(a, b);
-  double quotient = (a - mod) / b;
-  if (mod != 0.0 && (b < 0.0) != (mod < 0.0)) quotient -= 1.0;
-  if (quotient == 0.0) return copysign(0.0, a / b);
-  const double whole = floor(quotient);
-  return quotient - whole > 0.5 ? whole + 1.0 : whole;
-}
-static inline float floor_quotient_f32(float a, float b) {
-  if (b == 0.0f) return a / b;
-  const float mod = fmodf(a, b);
-  float quotient = (a - mod) / b;
-  if (mod != 0.0f && (b < 0.0f) != (mod < 0.0f)) quotient -= 1.0f;
-  if (quotient == 0.0f) return copysignf(0.0f, a / b);
-  const float whole = floorf(quotient);
-  return quotient - whole > 0.5f ? whole + 1.0f : whole;
-}
-#define LOOP_NAME div_floor
-#define LOOP_EXPR(a, b) ETI_LOOP_NAME(floor_quotient, SUFFIX)(a, b)
-#define LOOP_TYPES (ET_TYPES_FLOAT)
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
-
-// fmod is exact, so libm's serves on every platform alike.
-#define LOOP_NAME fmod
-#define LOOP_EXPR(a, b) (b == 0 || IS_MINUS_ONE(b) ? 0 : a % b)
-#define LOOP_TYPES ET_TYPES_INT
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
-#define LOOP_NAME fmod
-#define LOOP_EXPR(a, b) ((CTYPE)fmod((double)a, (double)b))
-#define LOOP_TYPES (ET_TYPES_FLOAT)
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
-
-#define LOOP_NAME remainder
-#define LOOP_EXPR(a, b)          \
-  (b == 0 || IS_MINUS_ONE(b) ? 0 \
-                             : (CTYPE)(a % b + ((a % b != 0 && SIGNS_DIFFER(a % b, b)) ? b : 0)))
-#define LOOP_TYPES ET_TYPES_INT
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
-static inline double positive_remainder(double a, double b) {
-  const double mod = fmod(a, b);
-  return mod != 0.0 && (b < 0.0) != (mod < 0.0) ? mod + b : mod;
-}
-static inline float positive_remainder_f(float a, float b) {
-  const float mod = fmodf(a, b);
-  return mod != 0.0f && (b < 0.0f) != (mod < 0.0f) ? mod + b : mod;
-}
-#define LOOP_NAME remainder
-#define LOOP_EXPR(a, b) positive_remainder(a, b)
-#define LOOP_TYPES ET_TYPES_F64
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
-#define LOOP_NAME remainder
-#define LOOP_EXPR(a, b) positive_remainder_f(a, b)
-#define LOOP_TYPES ET_TYPES_F32
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
-
 // ---- the larger, the smaller
 
 #define LOOP_NAME maximum
 #define LOOP_EXPR(a, b) (((a > b) | (a != a)) ? a : b)
-#define LOOP_TYPES (ET_TYPES_REAL_BOOL & ~ET_TYPES_F32)
+#define LOOP_TYPES (ET_TYPES_INT_BOOL)
 #include "kernels/loops/binary.inc.h"
 
 #define LOOP_NAME minimum
 #define LOOP_EXPR(a, b) (((a < b) | (a != a)) ? a : b)
-#define LOOP_TYPES (ET_TYPES_REAL_BOOL & ~ET_TYPES_F32)
+#define LOOP_TYPES (ET_TYPES_INT_BOOL)
 #include "kernels/loops/binary.inc.h"
 
 // ---- powers
@@ -193,19 +87,7 @@ static inline uint64_t signed_power(int64_t a, int64_t e) {
 #define LOOP_NAME pow
 #define LOOP_EXPR(a, b) ((CTYPE)signed_power((int64_t)a, (int64_t)b))
 #define LOOP_TYPES ET_TYPES_INT
-#define LOOP_NO_TABLE
 #include "kernels/loops/binary.inc.h"
-#define LOOP_NAME pow
-#define LOOP_EXPR(a, b) pow(a, b)
-#define LOOP_TYPES ET_TYPES_F64
-#define LOOP_NO_TABLE
-#include "kernels/loops/binary.inc.h"
-
-#define LOOP_NAME atan2
-#define LOOP_EXPR(a, b) atan2(a, b)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/binary.inc.h"
-
 // ---- bits
 
 #define LOOP_NAME bitwise_and
@@ -221,18 +103,6 @@ static inline uint64_t signed_power(int64_t a, int64_t e) {
 #define LOOP_NAME bitwise_xor
 #define LOOP_EXPR(a, b) (a ^ b)
 #define LOOP_TYPES ET_TYPES_INT_BOOL
-#include "kernels/loops/binary.inc.h"
-
-// A count outside the width shifts everything out: 0, and the sign to the right.
-#define IN_WIDTH(b) (!LOOP_IS_NEGATIVE(b) && (uint64_t)(b) < 8 * sizeof(CTYPE))
-#define LOOP_NAME left_shift
-#define LOOP_EXPR(a, b) (IN_WIDTH(b) ? (CTYPE)((UTYPE)a << b) : 0)
-#define LOOP_TYPES ET_TYPES_INT
-#include "kernels/loops/binary.inc.h"
-
-#define LOOP_NAME right_shift
-#define LOOP_EXPR(a, b) (IN_WIDTH(b) ? a >> b : LOOP_IS_NEGATIVE(a) ? -1 : 0)
-#define LOOP_TYPES ET_TYPES_INT
 #include "kernels/loops/binary.inc.h"
 
 // ---- logic, on operands made bool
@@ -259,50 +129,45 @@ static inline uint64_t signed_power(int64_t a, int64_t e) {
   [ET_I64] = name##_i64
 #define COMPLEX_ROWS(name) [ET_C64] = name##_c64, [ET_C128] = name##_c128
 static const eti_loop add_loops[ET_DTYPE_COUNT] = {INT_ROWS(add), [ET_B8] = add_b8,
-                                                   [ET_F64] = add_f64, COMPLEX_ROWS(add)};
+                                                   COMPLEX_ROWS(add)};
 static const eti_loop add_scaled_loops[ET_DTYPE_COUNT] = {
-    INT_ROWS(add_scaled), [ET_B8] = add_scaled_b8, [ET_F64] = add_scaled_f64,
-    COMPLEX_ROWS(add_scaled)};
+    INT_ROWS(add_scaled), [ET_B8] = add_scaled_b8, COMPLEX_ROWS(add_scaled)};
 static const eti_loop mul_loops[ET_DTYPE_COUNT] = {INT_ROWS(mul), [ET_B8] = mul_b8,
-                                                   [ET_F64] = mul_f64, COMPLEX_ROWS(mul)};
-static const eti_loop div_loops[ET_DTYPE_COUNT] = {[ET_F64] = div_f64, COMPLEX_ROWS(div)};
-static const eti_loop div_trunc_loops[ET_DTYPE_COUNT] = {
-    INT_ROWS(div_trunc), [ET_F32] = div_trunc_f32, [ET_F64] = div_trunc_f64};
-static const eti_loop div_floor_loops[ET_DTYPE_COUNT] = {
-    INT_ROWS(div_floor), [ET_F32] = div_floor_f32, [ET_F64] = div_floor_f64};
-static const eti_loop fmod_loops[ET_DTYPE_COUNT] = {INT_ROWS(fmod), [ET_F32] = fmod_f32,
-                                                    [ET_F64] = fmod_f64};
-static const eti_loop remainder_loops[ET_DTYPE_COUNT] = {
-    INT_ROWS(remainder), [ET_F32] = remainder_f32, [ET_F64] = remainder_f64};
-static const eti_loop pow_loops[ET_DTYPE_COUNT] = {INT_ROWS(pow), [ET_F64] = pow_f64};
+                                                   COMPLEX_ROWS(mul)};
+static const eti_loop div_loops[ET_DTYPE_COUNT] = {COMPLEX_ROWS(div)};
 
 // ---- operators without parameters
 
 #define SAME(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_NO_MICRO}
-#define DIVIDES(name) \
-  {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_NO_MICRO, .divides = true}
+#define SHIFTS(name) \
+  {.rule = ETI_RULE_SAME, .micro = ETI_NO_MICRO, .micro_int = ETI_MICRO_INT(name)}
+#define DIVIDES(name)                \
+  {.rule = ETI_RULE_SAME,            \
+   .micro = ETI_MICRO_BINARY(name),  \
+   .micro_int = ETI_MICRO_INT(name), \
+   .divides = true}
 #define LOGICAL(name) {.rule = ETI_RULE_LOGICAL, .loops = name##_loops, .micro = ETI_NO_MICRO}
 #define FAST(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_MICRO_BINARY(name)}
-#define FLOAT(name, cost) \
-  {.rule = ETI_RULE_FLOAT, .loops = name##_loops, .micro = ETI_MICRO_BINARY(name), .grain = cost}
+#define FLOAT(name, table, cost) \
+  {.rule = ETI_RULE_FLOAT, .loops = table, .micro = ETI_MICRO_BINARY(name), .grain = cost}
 
 // X(operator and overload, description); both overloads take (self, other, out)
-#define BINARY_LIST(X)                       \
-  X(atan2_out, FLOAT(atan2, ETI_GRAIN_MATH)) \
-  X(bitwise_and, SAME(bitwise_and))          \
-  X(bitwise_left_shift, SAME(left_shift))    \
-  X(bitwise_or, SAME(bitwise_or))            \
-  X(bitwise_right_shift, SAME(right_shift))  \
-  X(bitwise_xor, SAME(bitwise_xor))          \
-  X(div_out, FLOAT(div, ETI_GRAIN_CHEAP))    \
-  X(floor_divide_out, DIVIDES(div_floor))    \
-  X(fmod, DIVIDES(fmod))                     \
-  X(logical_and_out, LOGICAL(logical_and))   \
-  X(logical_or_out, LOGICAL(logical_or))     \
-  X(logical_xor_out, LOGICAL(logical_xor))   \
-  X(maximum_out, FAST(maximum))              \
-  X(minimum_out, FAST(minimum))              \
-  X(mul_out, FAST(mul))                      \
+#define BINARY_LIST(X)                               \
+  X(atan2_out, FLOAT(atan2, NULL, ETI_GRAIN_MATH))   \
+  X(bitwise_and, SAME(bitwise_and))                  \
+  X(bitwise_left_shift, SHIFTS(left_shift))          \
+  X(bitwise_or, SAME(bitwise_or))                    \
+  X(bitwise_right_shift, SHIFTS(right_shift))        \
+  X(bitwise_xor, SAME(bitwise_xor))                  \
+  X(div_out, FLOAT(div, div_loops, ETI_GRAIN_CHEAP)) \
+  X(floor_divide_out, DIVIDES(div_floor))            \
+  X(fmod, DIVIDES(fmod))                             \
+  X(logical_and_out, LOGICAL(logical_and))           \
+  X(logical_or_out, LOGICAL(logical_or))             \
+  X(logical_xor_out, LOGICAL(logical_xor))           \
+  X(maximum_out, FAST(maximum))                      \
+  X(minimum_out, FAST(minimum))                      \
+  X(mul_out, FAST(mul))                              \
   X(remainder, DIVIDES(remainder))
 
 #define DESCRIBE(name, description) static const eti_elementwise name##_op = description;
@@ -437,32 +302,7 @@ static const eti_elementwise pow_op = {.rule = ETI_RULE_SAME,
                                        .grain = ETI_GRAIN_MATH};
 
 // Exponents with a shorter way, the same as ATen's: exact squares matter to norms and variances.
-#define LOOP_NAME square
-#define LOOP_EXPR(x) (x * x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-#define LOOP_NAME cube
-#define LOOP_EXPR(x) (x * x * x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-#define LOOP_NAME inverse_square
-#define LOOP_EXPR(x) (1.0 / (x * x))
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-#define LOOP_NAME sqrt
-#define LOOP_EXPR(x) sqrt(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-#define LOOP_NAME rsqrt
-#define LOOP_EXPR(x) (1.0 / sqrt(x))
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-#define LOOP_NAME reciprocal
-#define LOOP_EXPR(x) (1.0 / x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define SHORT(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_MICRO_UNARY(name)}
+#define SHORT(name) {.rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(name)}
 static const struct {
   double exponent;
   eti_elementwise op;

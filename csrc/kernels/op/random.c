@@ -305,7 +305,7 @@ typedef struct arrival {
 // weight p at rate p. The clocks are functions of the stream, so nothing is remembered but the last
 // to ring.
 static arrival next_arrival(const weights *w, const stream *s, uint64_t first, arrival last) {
-  arrival best = {INFINITY, w->n};
+  arrival best = {(double)INFINITY, w->n};
   for (size_t j = 0; j < w->n; j++) {
     const double p = element_at(w->t, w->base + (ptrdiff_t)j * w->stride);
     if (p <= 0.0) continue;

@@ -137,7 +137,7 @@ et_status op_masked_fill_out(et_kernel_ctx *ctx, et_value *const *args) {
 #define CLAMP_HIGH(x, high) ((((x) < (high)) | ((x) != (x))) ? (x) : (high))
 #define LOOP_NAME clamp
 #define LOOP_EXPR(x) CLAMP_HIGH(CLAMP_LOW(x, k[0]), k[1])
-#define LOOP_TYPES (ET_TYPES_REAL_BOOL & ~ET_TYPES_F32)
+#define LOOP_TYPES ET_TYPES_INT_BOOL
 #include "kernels/loops/unary.inc.h"
 
 #define LOOP_NAME clamp3
@@ -195,8 +195,8 @@ static et_status clamp_setup(const et_kernel_ctx *ctx, et_value *const *args, bo
   ET_TRY(read_bound(ctx, args, 2, compute, &high));
   eti_params_set(&job->params, 0, &low, compute);
   eti_params_set(&job->params, 1, &high, compute);
-  if (compute ==
-      ET_F32) {  // the f32 loop compares numbers only and adds this (see micro/eltwise.body.h)
+  if (eti_is_float(compute)) {  // the loop compares numbers only and adds this (see
+                                // micro/eltwise.body.h)
     const eti_scalar nan =
         eti_scalar_double(low.d != low.d || high.d != high.d ? (double)NAN : -0.0);
     eti_params_set(&job->params, 2, &nan, compute);

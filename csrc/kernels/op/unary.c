@@ -1,6 +1,5 @@
 // unary.c — operators of one tensor, element by element: rounding, signs, tests, and the elementary
-// functions. f32 (and the halves through it) uses the project's own functions; f64 uses libm for
-// now, so that results of f64 programs may differ in the last place between platforms.
+// functions. Floats compute in micro-kernels (the halves through f32), integers in the loops here.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
@@ -12,64 +11,29 @@
 // ---- the type stays
 
 #define LOOP_NAME abs
-#define LOOP_EXPR(x)                      \
-  (LOOP_IS_FLOAT ? (CTYPE)fabs((double)x) \
-                 : (CTYPE)(LOOP_IS_NEGATIVE(x) ? (UTYPE)0 - (UTYPE)x : (UTYPE)x))
-#define LOOP_TYPES (ET_TYPES_INT | ET_TYPES_F64)
+#define LOOP_EXPR(x) ((CTYPE)(LOOP_IS_NEGATIVE(x) ? (UTYPE)0 - (UTYPE)x : (UTYPE)x))
+#define LOOP_TYPES ET_TYPES_INT
 #include "kernels/loops/unary.inc.h"
 
 #define LOOP_NAME neg
-#define LOOP_EXPR(x) (LOOP_IS_FLOAT ? (CTYPE) - x : (CTYPE)((UTYPE)0 - (UTYPE)x))
-#define LOOP_TYPES (ET_TYPES_INT | ET_TYPES_F64)
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME same
-#define LOOP_EXPR(x) x
+#define LOOP_EXPR(x) ((CTYPE)((UTYPE)0 - (UTYPE)x))
 #define LOOP_TYPES ET_TYPES_INT
-#define LOOP_NO_TABLE
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME ceil
-#define LOOP_EXPR(x) ceil(x)
-#define LOOP_TYPES ET_TYPES_F64
-#define LOOP_NO_TABLE
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME floor
-#define LOOP_EXPR(x) floor(x)
-#define LOOP_TYPES ET_TYPES_F64
-#define LOOP_NO_TABLE
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME round
-#define LOOP_EXPR(x) rint(x)
-#define LOOP_TYPES ET_TYPES_F64
-#define LOOP_NO_TABLE
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME trunc
-#define LOOP_EXPR(x) trunc(x)
-#define LOOP_TYPES ET_TYPES_F64
-#define LOOP_NO_TABLE
 #include "kernels/loops/unary.inc.h"
 
 // Rounding leaves integers alone.
-#define ROUNDING_LOOPS(name)                                      \
-  {[ET_U8] = same_u8,   [ET_I8] = same_i8,   [ET_I16] = same_i16, \
-   [ET_I32] = same_i32, [ET_I64] = same_i64, [ET_F64] = name##_f64}
-static const eti_loop ceil_loops[ET_DTYPE_COUNT] = ROUNDING_LOOPS(ceil);
-static const eti_loop floor_loops[ET_DTYPE_COUNT] = ROUNDING_LOOPS(floor);
-static const eti_loop round_loops[ET_DTYPE_COUNT] = ROUNDING_LOOPS(round);
-static const eti_loop trunc_loops[ET_DTYPE_COUNT] = ROUNDING_LOOPS(trunc);
+#define LOOP_NAME same
+#define LOOP_EXPR(x) x
+#define LOOP_TYPES ET_TYPES_INT
+#include "kernels/loops/unary.inc.h"
 
 #define LOOP_NAME sign
 #define LOOP_EXPR(x) ((x > 0) - LOOP_IS_NEGATIVE(x))
-#define LOOP_TYPES (ET_TYPES_INT | ET_TYPES_F64 | ET_TYPES_BOOL)
+#define LOOP_TYPES ET_TYPES_INT_BOOL
 #include "kernels/loops/unary.inc.h"
 
 #define LOOP_NAME relu
 #define LOOP_EXPR(x) (x <= 0 ? 0 : x)
-#define LOOP_TYPES (ET_TYPES_INT | ET_TYPES_F64)
+#define LOOP_TYPES ET_TYPES_INT
 #include "kernels/loops/unary.inc.h"
 
 #define LOOP_NAME bitwise_not
@@ -96,161 +60,28 @@ static const eti_loop trunc_loops[ET_DTYPE_COUNT] = ROUNDING_LOOPS(trunc);
 #define LOOP_TYPES (ET_TYPES_REAL_BOOL)
 #include "kernels/loops/unary.inc.h"
 
-// ---- elementary functions in f64
-
-#define LOOP_NAME acos
-#define LOOP_EXPR(x) acos(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME acosh
-#define LOOP_EXPR(x) acosh(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME asin
-#define LOOP_EXPR(x) asin(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME asinh
-#define LOOP_EXPR(x) asinh(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME atan
-#define LOOP_EXPR(x) atan(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME atanh
-#define LOOP_EXPR(x) atanh(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME cos
-#define LOOP_EXPR(x) cos(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME cosh
-#define LOOP_EXPR(x) cosh(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME erf
-#define LOOP_EXPR(x) erf(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME exp
-#define LOOP_EXPR(x) exp(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME expm1
-#define LOOP_EXPR(x) expm1(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME log
-#define LOOP_EXPR(x) log(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME log10
-#define LOOP_EXPR(x) log10(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME log1p
-#define LOOP_EXPR(x) log1p(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME log2
-#define LOOP_EXPR(x) log2(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME reciprocal
-#define LOOP_EXPR(x) (1.0 / x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME rsqrt
-#define LOOP_EXPR(x) (1.0 / sqrt(x))
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME sigmoid
-#define LOOP_EXPR(x) (1.0 / (1.0 + exp(-x)))
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME sin
-#define LOOP_EXPR(x) sin(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME sinh
-#define LOOP_EXPR(x) sinh(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME sqrt
-#define LOOP_EXPR(x) sqrt(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME tan
-#define LOOP_EXPR(x) tan(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME tanh
-#define LOOP_EXPR(x) tanh(x)
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME logit
-#define LOOP_EXPR(x) log(x / (1.0 - x))
-#define LOOP_TYPES ET_TYPES_F64
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME logit_eps
-#define LOOP_EXPR(x) logit_value(x < k[0] ? k[0] : (x > k[1] ? k[1] : x))
-#define LOOP_TYPES ET_TYPES_F64
-static inline double logit_value(double x) {
-  return log(x / (1.0 - x));
-}
-#include "kernels/loops/unary.inc.h"
-
 // ---- the operators
 
-#define SAME(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_MICRO_UNARY(name)}
+#define SAME(name, ints) {.rule = ETI_RULE_SAME, .loops = ints, .micro = ETI_MICRO_UNARY(name)}
 #define SAME_INT(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_NO_MICRO}
 #define TEST(name) {.rule = ETI_RULE_COMPARE, .loops = name##_loops, .micro = ETI_NO_MICRO}
-#define FLOAT(name)                \
-  {.rule = ETI_RULE_FLOAT,         \
-   .loops = name##_loops,          \
-   .micro = ETI_MICRO_UNARY(name), \
-   .grain = ETI_GRAIN_MATH}
+#define FLOAT(name) \
+  {.rule = ETI_RULE_FLOAT, .micro = ETI_MICRO_UNARY(name), .grain = ETI_GRAIN_MATH}
 #define LOGICAL(name) {.rule = ETI_RULE_LOGICAL, .loops = name##_loops, .micro = ETI_NO_MICRO}
 
 // X(operator, description)
 #define UNARY_LIST(X)                   \
   X(bitwise_not, SAME_INT(bitwise_not)) \
-  X(ceil, SAME(ceil))                   \
-  X(floor, SAME(floor))                 \
+  X(ceil, SAME(ceil, same_loops))       \
+  X(floor, SAME(floor, same_loops))     \
   X(isinf, TEST(isinf))                 \
   X(isnan, TEST(isnan))                 \
   X(logical_not, LOGICAL(logical_not))  \
-  X(neg, SAME(neg))                     \
-  X(relu, SAME(relu))                   \
-  X(round, SAME(round))                 \
-  X(sign, SAME(sign))                   \
-  X(trunc, SAME(trunc))                 \
+  X(neg, SAME(neg, neg_loops))          \
+  X(relu, SAME(relu, relu_loops))       \
+  X(round, SAME(round, same_loops))     \
+  X(sign, SAME(sign, sign_loops))       \
+  X(trunc, SAME(trunc, same_loops))     \
   X(acos, FLOAT(acos))                  \
   X(acosh, FLOAT(acosh))                \
   X(asin, FLOAT(asin))                  \
@@ -295,7 +126,7 @@ UNARY_LIST(PREPARE)
 
 // ---- abs: of complex numbers it is their size, a real number
 
-static const eti_elementwise abs_op = SAME(abs);
+static const eti_elementwise abs_op = SAME(abs, abs_loops);
 
 static void size_c64(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   (void)params;

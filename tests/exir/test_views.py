@@ -84,6 +84,10 @@ FREE: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "part of an input": (lambda x: x[1:3] + 1, (5, 8)),
     "part that is returned": (lambda x: x.sin()[1:3], (5, 8)),
     "view that is returned": (lambda x: x.sin().view(8, 5), (5, 8)),
+    "pooled to a point": (
+        lambda x: nn.functional.adaptive_avg_pool2d(x, 1).flatten(1),
+        (1, 8, 3, 3),
+    ),
     "joined parts": (lambda x: torch.cat([x.sin(), x.cos() + 1]) * 2, (2, 8)),
     "joined behind unit dimensions": (lambda x: torch.cat([x.sin(), x.cos()], 1), (1, 3, 8)),
     "stacked rows": (lambda x: torch.stack([x.sin(), x.cos()]) * 2, (3, 4)),

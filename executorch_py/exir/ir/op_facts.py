@@ -37,6 +37,7 @@ SOMETIMES_RESHAPES = frozenset(
         "aten::transpose_copy.int",
         "aten::t_copy",
         "aten::expand_copy",
+        "aten::as_strided_copy",
         "aten::clone",
         "aten::_to_copy",
         "dim_order_ops::_clone_dim_order",

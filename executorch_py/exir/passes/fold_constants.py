@@ -30,8 +30,10 @@ from executorch_py.exir.ir.op_facts import QUANT_OPS, op_key
 
 # A result this small is always worth folding.
 _SMALL_BYTES = 4096
-# How much a group of results may outweigh the constants that it replaces.
+# How much a group of results may outweigh the constants that it replaces: this, or this part of all
+# constants of a large model, whose masks are worth more as bytes than as work on every run.
 _ALLOWED_GROWTH = 64 * 1024
+_ALLOWED_PART = 64
 
 
 def fold_constants(ep: ExportedProgram, keep: Iterable[str] = ()) -> bool:
@@ -87,12 +89,15 @@ class _Folder:
         chosen = {
             n for n in frontier if result_bytes(n) <= _SMALL_BYTES or self._keepsresult_bytes(n)
         }
+        held = sum(value.numel() * value.element_size() for value in self.constants.values())
+        allowed = max(_ALLOWED_GROWTH, held // _ALLOWED_PART)
         for group in self._groups([n for n in frontier if n not in chosen]):
             folded = chosen | set(group.results)
             freed = sum(result_bytes(s) for s in group.sources if self._is_freed(s, folded))
             cost = sum(result_bytes(n) for n in _distinct(group.results))
-            if cost <= freed + _ALLOWED_GROWTH:
+            if cost <= freed + allowed:
                 chosen = folded
+                allowed -= max(0, cost - freed - _ALLOWED_GROWTH)
         return [n for n in frontier if n in chosen]
 
     def _keepsresult_bytes(self, node: fx.Node) -> bool:

@@ -8,6 +8,7 @@ a copy; that is the next pass's part.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -103,6 +104,8 @@ def _keeps_order(before: list[Any], after: list[Any], node: fx.Node, key: str) -
     if key in ("aten::expand_copy",):
         extra = len(after) - len(before)
         return all(size == 1 for size in after[:extra]) and _same(before, after[extra:])
+    if key == "aten::as_strided_copy":
+        return _is_everything(before, node)
     if key == "aten::permute_copy":
         rank = len(before)
         dims = [dim % rank for dim in argument(node, "dims")]
@@ -118,6 +121,21 @@ def _keeps_order(before: list[Any], after: list[Any], node: fx.Node, key: str) -
         return _same(before, after)
     moved = [dim for dim in dims if not _is_one(before[dim])]
     return moved == sorted(moved)
+
+
+def _is_everything(before: list[Any], node: fx.Node) -> bool:
+    """Whether strides run through all of a row-major tensor in order."""
+    sizes, strides = argument(node, "size"), argument(node, "stride")
+    if argument(node, "storage_offset") not in (None, 0):
+        return False
+    if not all(isinstance(n, int) for n in (*before, *sizes, *strides)):
+        return False
+    step = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return step == math.prod(before)
 
 
 def _is_one(size: Any) -> bool:

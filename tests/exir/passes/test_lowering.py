@@ -74,6 +74,23 @@ def test_a_tied_embedding_is_not_stored_twice(lower: Lower, machine: Any, operat
     assert "aten::permute_copy.out" in operators(program)
 
 
+def test_masks_are_computed_at_export_where_they_are_little_beside_the_weights(
+    lower: Lower, operators: Any
+) -> None:
+    class Masked(nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.linear = nn.Linear(width, 160, bias=False)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            mask = torch.ones(160, 160).triu(1) * -100.0
+            return self.linear(x) + mask
+
+    assert len(operators(lower(Masked(8), (torch.randn(160, 8),)))) > 4
+    large = operators(lower(Masked(12000), (torch.randn(160, 12000),)))
+    assert large == ["aten::mm.out", "aten::add.out"]
+
+
 def test_two_layers_that_share_a_weight_share_its_transposition(lower: Lower, machine: Any) -> None:
     first, second = nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False)
     second.weight = first.weight

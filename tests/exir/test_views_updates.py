@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from interop.catalogue import Caches
+from interop.structures import Caches
 from torch import nn
 from torch.utils import _pytree as pytree
 

@@ -13,7 +13,8 @@ from torch.utils import _pytree as pytree
 from executorch_py.exir import to_edge
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.runtime import Runtime
-from interop.catalogue import CASES, Case
+from interop.cases import Case
+from interop.catalogue import CASES
 from interop.peer import Upstream
 
 

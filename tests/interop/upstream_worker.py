@@ -23,14 +23,14 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # models
-sys.path.insert(0, str(Path(__file__).resolve().parent))  # catalogue, features
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # models, interop
 
 import executorch.kernels.quantized  # noqa: F401  # its operators, for torch and for the runtime
-import features
 import torch
-from catalogue import CASES
 from torch.utils import _pytree as pytree
+
+from interop import features
+from interop.catalogue import CASES
 
 warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)

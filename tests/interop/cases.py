@@ -1,0 +1,93 @@
+"""What a program of the interop tests is: a module, its example inputs, further inputs.
+
+Imported by both virtual environments, so it relies on torch alone. Weights come from a seed, so
+both sides see the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+Inputs = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program.
+
+    `more` are inputs of other sizes; `stateful` cases run their inputs in order on one loaded
+    method.
+    """
+
+    name: str
+    build: Callable[[], nn.Module]
+    inputs: Callable[[], Inputs]
+    dynamic_shapes: Callable[[], Any] | None = None
+    more: Callable[[], list[Inputs]] | None = None
+    stateful: bool = False
+    upstream_exports: bool = (
+        True  # False: a defect of upstream's exporter or kernels stands in the way
+    )
+    from_library: bool = False  # needs a library that only .venv has: traced there for both sides
+    tolerance: tuple[float, float] = (1e-4, 1e-5)
+
+    def all_inputs(self) -> list[Inputs]:
+        torch.manual_seed(7)
+        sets = [self.inputs()]
+        return sets + (self.more() if self.more else [])
+
+    def module(self) -> nn.Module:
+        torch.manual_seed(0)
+        return self.build().eval()
+
+    def export(self) -> torch.export.ExportedProgram:
+        torch.manual_seed(7)
+        shapes = self.dynamic_shapes() if self.dynamic_shapes else None
+        with torch.no_grad():
+            return torch.export.export(self.module(), self.inputs(), dynamic_shapes=shapes)
+
+
+class Lambda(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def op(name: str, function: Callable[..., Any], *shapes: tuple[int, ...], **kwargs: Any) -> Case:
+    """A case of one function over f32 tensors of the given shapes."""
+    return Case(
+        name,
+        lambda: Lambda(function),
+        lambda: tuple(torch.randn(shape) for shape in shapes),
+        **kwargs,
+    )
+
+
+def typed(
+    name: str, function: Callable[..., Any], dtype: torch.dtype, *shapes: tuple[int, ...]
+) -> Case:
+    """A case of one function over tensors of one dtype."""
+
+    def inputs() -> Inputs:
+        if dtype == torch.bool:
+            return tuple(torch.rand(shape) > 0.5 for shape in shapes)
+        if dtype.is_floating_point:
+            return tuple(torch.randn(shape).to(dtype) for shape in shapes)
+        return tuple(torch.randint(1, 50, shape).to(dtype) for shape in shapes)
+
+    loose = {torch.float16: (1e-2, 1e-2), torch.bfloat16: (4e-2, 4e-2)}
+    return Case(name, lambda: Lambda(function), inputs, tolerance=loose.get(dtype, (1e-5, 1e-6)))
+
+
+def _rows(*sizes: int) -> Callable[[], list[Inputs]]:
+    return lambda: [(torch.randn(n, 4),) for n in sizes]

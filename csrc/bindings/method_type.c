@@ -123,7 +123,7 @@ PyObject *eti_method_open(eti_program *program, const char *name) {
   self->state = state;
   Py_INCREF(program);
   self->program = program;
-  self->name = PyUnicode_FromString(name);
+  self->name = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
   if (self->name == NULL || load(self, name) < 0) {
     Py_DECREF(self);
     return NULL;

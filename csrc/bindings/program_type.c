@@ -300,17 +300,33 @@ static int check_open(const eti_program *self) {
   return -1;
 }
 
-static PyObject *program_load_method(PyObject *object, PyObject *name) {
-  eti_program *self = (eti_program *)object;
-  const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
-  if (text == NULL) {
-    if (!PyErr_Occurred())
-      PyErr_Format(PyExc_TypeError, "a method's name is a str, not %.80s", Py_TYPE(name)->tp_name);
+// Files may have names that are no UTF-8, which are shown with surrogates and found again by those.
+static PyObject *name_shown(const char *name) {
+  return PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
+}
+
+// The bytes of a name that was given, and an object that holds them.
+static PyObject *name_given(PyObject *name, char **bytes) {
+  if (!PyUnicode_Check(name)) {
+    PyErr_Format(PyExc_TypeError, "a method's name is a str, not %.80s", Py_TYPE(name)->tp_name);
     return NULL;
   }
-  if (eti_program_lock(self) < 0) return NULL;
-  PyObject *method = check_open(self) < 0 ? NULL : eti_method_open(self, text);
-  eti_program_unlock(self);
+  PyObject *encoded = PyUnicode_AsEncodedString(name, "utf-8", "surrogateescape");
+  if (encoded != NULL && PyBytes_AsStringAndSize(encoded, bytes, NULL) < 0) Py_CLEAR(encoded);
+  return encoded;
+}
+
+static PyObject *program_load_method(PyObject *object, PyObject *name) {
+  eti_program *self = (eti_program *)object;
+  char *text;
+  PyObject *encoded = name_given(name, &text);
+  if (encoded == NULL) return NULL;
+  PyObject *method = NULL;
+  if (eti_program_lock(self) == 0) {
+    if (check_open(self) == 0) method = eti_method_open(self, text);
+    eti_program_unlock(self);
+  }
+  Py_DECREF(encoded);
   return method;
 }
 
@@ -322,8 +338,7 @@ static PyObject *program_method_names(PyObject *object, PyObject *unused) {
   PyObject *list = PyList_New((Py_ssize_t)n);
   if (list == NULL) return NULL;
   for (size_t i = 0; i < n; i++) {
-    const char *name = et_program_method_name(&self->program, i);
-    PyObject *text = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
+    PyObject *text = name_shown(et_program_method_name(&self->program, i));
     if (text == NULL) {
       Py_DECREF(list);
       return NULL;
@@ -336,8 +351,11 @@ static PyObject *program_method_names(PyObject *object, PyObject *unused) {
 static PyObject *program_info(PyObject *object, PyObject *name) {
   eti_program *self = (eti_program *)object;
   if (check_open(self) < 0) return NULL;
-  const char *text = PyUnicode_AsUTF8(name);
-  return text == NULL ? NULL : eti_program_method_info(self, text);
+  char *text;
+  PyObject *encoded = name_given(name, &text);
+  PyObject *info = encoded == NULL ? NULL : eti_program_method_info(self, text);
+  Py_XDECREF(encoded);
+  return info;
 }
 
 static PyObject *program_named_data(PyObject *object, PyObject *unused) {
@@ -348,9 +366,10 @@ static PyObject *program_named_data(PyObject *object, PyObject *unused) {
   const size_t n = et_program_named_data_count(&self->program);
   for (size_t i = 0; dict != NULL && i < n; i++) {
     size_t bytes = 0;
-    const char *key = et_program_named_data_key(&self->program, i, &bytes);
+    PyObject *key = name_shown(et_program_named_data_key(&self->program, i, &bytes));
     PyObject *value = PyLong_FromSize_t(bytes);
-    if (key == NULL || value == NULL || PyDict_SetItemString(dict, key, value) < 0) Py_CLEAR(dict);
+    if (key == NULL || value == NULL || PyDict_SetItem(dict, key, value) < 0) Py_CLEAR(dict);
+    Py_XDECREF(key);
     Py_XDECREF(value);
   }
   return dict;
@@ -365,7 +384,7 @@ static PyObject *program_data_keys(PyObject *object, PyObject *unused) {
     PyObject *keys = PyList_New(0);
     const size_t n = et_data_map_count(&self->data[f].map);
     for (size_t i = 0; keys != NULL && i < n; i++) {
-      PyObject *key = PyUnicode_FromString(et_data_map_key(&self->data[f].map, i));
+      PyObject *key = name_shown(et_data_map_key(&self->data[f].map, i));
       if (key == NULL || PyList_Append(keys, key) < 0) Py_CLEAR(keys);
       Py_XDECREF(key);
     }

@@ -1,7 +1,8 @@
 """Who owns the bytes of a program file: its segments, the constants, payloads and named blobs.
 
 A reader of just the tables that locate bytes (numbers are flatbuffer slot ids of the format). Only
-for files that the runtime has opened with full verification: offsets are not checked again.
+for files that the runtime has opened with full verification: offsets are not checked again. What
+a method's plan says is proven only when it is loaded, so it may be nonsense here.
 """
 
 from __future__ import annotations
@@ -140,10 +141,10 @@ def _constants(root: Table) -> dict[str, int]:
             if index == 0:
                 continue
             uses += 1
-            numel = 1
+            dtype = tensor.scalar(TENSOR_DTYPE, "B")
+            nbytes = ELEMENT_BYTES[dtype] if dtype < len(ELEMENT_BYTES) else 0
             for size in tensor.scalars(TENSOR_SIZES, "i"):
-                numel *= size
-            nbytes = numel * ELEMENT_BYTES[tensor.scalar(TENSOR_DTYPE, "b")]
+                nbytes *= max(size, 0)
             seen[index] = max(nbytes, seen.get(index, 0))
     return {
         "tensors": uses,

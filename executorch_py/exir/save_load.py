@@ -337,6 +337,8 @@ def load(
 ) -> ExportedProgram:
     """Read a program that `save` (or torch.export.save) wrote; fills the given `extra_files`."""
     _register()
+    if isinstance(f, (str, os.PathLike)) and not os.path.exists(f):
+        raise FileNotFoundError(f"there is no file {os.fspath(f)!r} to load a program from")
     files = dict.fromkeys(extra_files or (), "") | dict.fromkeys(_OWN_FILES, "")
     ep = torch.export.load(f, extra_files=files, expected_opset_version=expected_opset_version)
     if extra_files is not None:

@@ -85,11 +85,19 @@ class Runtime:
         if enable_etdump or debug_buffer_size:
             raise NotSupported(no_etdump("enable_etdump"))
         threads = _default_threads if n_threads is None else n_threads
-        level = _C.VERIFY_MINIMAL if verification == Verification.Minimal else _C.VERIFY_FULL
+        level = _level(verification)
         program = _C.open_program(
             _source(data, "data"), _data_files(data_path), verification=level, n_threads=threads
         )
         return Program(program)
+
+
+def _level(verification: Any) -> int:
+    if not isinstance(verification, Verification):
+        raise TypeError(
+            f"verification is {verification!r}, needs Verification.InternalConsistency or .Minimal"
+        )
+    return _C.VERIFY_MINIMAL if verification is Verification.Minimal else _C.VERIFY_FULL
 
 
 def _source(data: Any, word: str) -> Any:

@@ -24,7 +24,12 @@ from executorch_py.exir.backend.canonical_partitioners.duplicate_constant_node_p
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.extract import Extracted, Extraction, number_in_graph_order
 from executorch_py.exir.backend.graph_checks import is_identical_graph
-from executorch_py.exir.backend.partitioner import Partitioner, PartitionResult
+from executorch_py.exir.backend.partitioner import (
+    DelegationSpec,
+    Partitioner,
+    PartitionResult,
+    check_is_partitioner,
+)
 from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.ir.graph import copy_program
 from executorch_py.exir.lowered_backend_module import LoweredBackendModule
@@ -125,6 +130,7 @@ def _partition(
     program: ExportedProgram, partitioner: Partitioner
 ) -> tuple[ExportedProgram, list[Extracted]]:
     """A copy of the program with delegate calls, whose delegates still wait for their payloads."""
+    check_is_partitioner(partitioner)
     result = partitioner(copy_program(program))
     tagged = _checked(result, program, partitioner)
     duplicate_shared_constants(tagged, list(result.partition_tags))
@@ -144,8 +150,19 @@ def _checked(
     result: PartitionResult, program: ExportedProgram, partitioner: Partitioner
 ) -> ExportedProgram:
     who = type(partitioner).__name__
+    if not isinstance(result, PartitionResult):
+        raise TypeError(
+            f"{who}.partition() returned {type(result).__name__}, needed is "
+            "PartitionResult(tagged_exported_program, partition_tags)"
+        )
     if result.partition_tags is None:
         raise ValueError(f"{who} gave no partition_tags; it must map each tag to a DelegationSpec")
+    for tag, spec in result.partition_tags.items():
+        if not isinstance(spec, DelegationSpec):
+            raise TypeError(
+                f"{who} gave a {type(spec).__name__} for tag '{tag}', needed is "
+                "DelegationSpec(backend_id, compile_specs)"
+            )
     tagged = result.tagged_exported_program
     if _validation.get() and not is_identical_graph(tagged.graph_module, program.graph_module):
         raise AssertionError(f"the partitioner {who} should not modify the graph module, only tag")
@@ -160,7 +177,8 @@ def _check_tags(gm: fx.GraphModule, known: set[str], who: str) -> None:
         tag = node.meta.get("delegation_tag")
         if tag is not None and node.op == "call_function" and tag not in known:
             raise ValueError(
-                f"{who} tagged '{node.name}' with '{tag}', which partition_tags does not have"
+                f"{who} tagged '{node.name}' with '{tag}', which partition_tags does not have: "
+                f"they are {sorted(known)}; map every tag to a DelegationSpec there"
             )
 
 

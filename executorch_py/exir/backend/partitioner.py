@@ -61,3 +61,14 @@ class Partitioner(ABC):
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
         """Change an ATen program before it is decomposed; called by to_edge_transform_and_lower."""
         return exported_program
+
+
+def check_is_partitioner(given: object) -> None:
+    """TypeError, with what to do, for anything but a partitioner object."""
+    if isinstance(given, Partitioner):
+        return
+    if isinstance(given, type):
+        hint = f"call it: {given.__name__}()"
+    else:
+        hint = "pass an object of a class that derives from Partitioner"
+    raise TypeError(f"partitioner is {given!r}, which is no Partitioner object; {hint}")

@@ -6,6 +6,8 @@ configurations of today's path are here as well, where upstream keeps them.
 
 from __future__ import annotations
 
+import sys
+import types
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -50,3 +52,13 @@ def capture(*args: Any, **kwargs: Any) -> NoReturn:
         "exir.capture() is gone: call torch.export.export(model, args) and give the result to "
         "exir.to_edge() or exir.to_edge_transform_and_lower()",
     )
+
+
+class _Callable(types.ModuleType):
+    """Lets `exir.capture(…)` say this too, although `exir.capture` is this package."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        capture(*args, **kwargs)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -7,8 +7,6 @@ memory.
 
 from __future__ import annotations
 
-from functools import cache
-
 import torch
 from torch._ops import OpOverload
 
@@ -34,17 +32,36 @@ def _signature(op: OpOverload, drop_implied: bool) -> tuple[tuple[str, str], ...
     )
 
 
-@cache
+_known: dict[OpOverload, OpOverload] = {}
+
+
 def find_out_variant(op: OpOverload) -> OpOverload | None:
-    """The out variant of a functional operator, or None when torch knows none."""
+    """The out variant of a functional operator, or None when torch knows none.
+
+    What is not there is looked for again: a user may register it after reading that it is missing.
+    """
+    if op not in _known:
+        found = _find(op)
+        if found is None:
+            return None
+        _known[op] = found
+    return _known[op]
+
+
+def _overloads(op: OpOverload) -> list[OpOverload]:
+    """All overloads of the operator's name; a packet remembers those of its first use."""
+    schemas = torch._C._jit_get_schemas_for_operator(op._schema.name)
+    return [getattr(op.overloadpacket, s.overload_name or "default") for s in schemas]
+
+
+def _find(op: OpOverload) -> OpOverload | None:
     if is_inplace(op):
         return None
     packet = op.overloadpacket
     name = op._schema.name + (f".{op._schema.overload_name}" if op._schema.overload_name else "")
     if name in _EXPLICIT:
         return getattr(packet, _EXPLICIT[name])
-    candidates = [getattr(packet, n) for n in packet.overloads()]
-    candidates = [c for c in candidates if out_arguments(c)]
+    candidates = [c for c in _overloads(op) if out_arguments(c)]
     for drop_implied in (False, True):
         wanted = _signature(op, drop_implied)
         fitting = [c for c in candidates if _signature(c, drop_implied) == wanted]

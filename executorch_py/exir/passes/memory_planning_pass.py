@@ -55,6 +55,13 @@ class MemoryPlanningPass(PassBase):
         super().__init__()
         if share_mutable_buffers and not alloc_mutable_buffers:
             raise ValueError("share_mutable_buffers needs alloc_mutable_buffers=True")
+        if not (memory_planning_algo is None or callable(memory_planning_algo)):
+            raise TypeError(
+                f"memory_planning_algo is {memory_planning_algo!r}, needs a function such as "
+                "executorch_py.exir.memory_planning.greedy"
+            )
+        if alignment < 1 or alignment & (alignment - 1):
+            raise ValueError(f"alignment is {alignment}, needs a power of two")
         self.memory_planning_algo = (
             MemoryPlanningAlgorithmSuite() if memory_planning_algo is None else memory_planning_algo
         )

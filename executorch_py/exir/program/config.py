@@ -83,6 +83,15 @@ class ExecutorchBackendConfig:
     remove_redundant: bool = True
 
     def __post_init__(self) -> None:
+        for name in ("segment_alignment", "constant_tensor_alignment", "delegate_alignment"):
+            value = getattr(self, name)
+            if value is not None and (value < 1 or value & (value - 1)):
+                raise ValueError(f"{name} is {value}, needs a power of two")
+        if not (isinstance(self.external_constants, bool) or callable(self.external_constants)):
+            raise TypeError(
+                f"external_constants is {self.external_constants!r}, needs True, False or a "
+                "function from a node to the name of its data file"
+            )
         if self.target not in TARGETS:
             raise ValueError(f"target is {self.target!r}; it must be one of {', '.join(TARGETS)}")
         if self.dynamic_memory_planning_mode is not DynamicMemoryPlanningMode.UPPER_BOUND:

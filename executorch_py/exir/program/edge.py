@@ -115,8 +115,12 @@ def as_methods(programs: Programs) -> dict[str, ExportedProgram]:
     return methods
 
 
-def check_arguments(constant_methods: Any) -> None:
-    """Refuse an argument mistake that would otherwise show up far from here."""
+def check_arguments(constant_methods: Any, compile_config: Any) -> None:
+    """Refuse argument mistakes that would otherwise show up far from here."""
+    if not isinstance(compile_config, EdgeCompileConfig | None):
+        raise TypeError(
+            f"compile_config is a {type(compile_config).__name__}, needed is EdgeCompileConfig(…)"
+        )
     if isinstance(constant_methods, EdgeCompileConfig):
         raise AssertionError(
             "constant_methods is an EdgeCompileConfig; pass it as compile_config=…"
@@ -143,7 +147,7 @@ def to_edge(
     """Convert one exported program, or one per method name, to the edge dialect."""
     from executorch_py.exir.program.managers import EdgeProgramManager
 
-    check_arguments(constant_methods)
+    check_arguments(constant_methods, compile_config)
     config = compile_config or EdgeCompileConfig()
     edge_programs: dict[str, ExportedProgram] = {}
     methods = as_methods(programs)

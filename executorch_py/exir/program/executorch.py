@@ -51,6 +51,10 @@ def lower_to_executorch(
 ) -> ExecutorchProgramManager:
     """Lower all methods of an edge manager. The manager and its programs are not changed."""
     config = config if config is not None else ExecutorchBackendConfig()
+    if not isinstance(config, ExecutorchBackendConfig):
+        raise TypeError(
+            f"config is a {type(config).__name__}, needed is ExecutorchBackendConfig(…)"
+        )
     planners: list[Any] = []
     programs: dict[str, ExportedProgram] = {}
     for name, program in manager._edge_programs.items():

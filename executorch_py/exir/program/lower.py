@@ -34,24 +34,28 @@ if TYPE_CHECKING:
 Partitioners = list["Partitioner"] | dict[str, list["Partitioner"]] | None
 
 
+def _as_list(partitioner: Any) -> list[Partitioner]:
+    from executorch_py.exir.backend.partitioner import check_is_partitioner
+
+    chosen = list(partitioner) if isinstance(partitioner, Sequence) else [partitioner]
+    for item in chosen:
+        check_is_partitioner(item)
+    return chosen
+
+
 def _by_method(partitioner: Any, methods: Sequence[str]) -> dict[str, list[Partitioner]]:
     """The partitioners of each method, in order."""
     if partitioner is None:
         return {name: [] for name in methods}
     if not isinstance(partitioner, dict):
-        chosen = list(partitioner) if isinstance(partitioner, Sequence) else [partitioner]
-        return {name: list(chosen) for name in methods}
+        return {name: _as_list(partitioner) for name in methods}
     unknown = sorted(set(partitioner) - set(methods))
     if unknown:
         raise ExportError(
             ExportErrorType.INVALID_INPUT_TYPE,
             f"partitioner names methods that do not exist: {unknown}; there are: {sorted(methods)}",
         )
-    chosen_by_name = {}
-    for name in methods:
-        chosen = partitioner.get(name, [])
-        chosen_by_name[name] = list(chosen) if isinstance(chosen, Sequence) else [chosen]
-    return chosen_by_name
+    return {name: _as_list(partitioner.get(name, [])) for name in methods}
 
 
 def _convert(
@@ -121,7 +125,7 @@ def to_edge_transform_and_lower(
     `transform_passes` is a list, a pass manager, or a dict of lists by method; `partitioner` a
     list for every method or a dict of lists by method.
     """
-    check_arguments(constant_methods)
+    check_arguments(constant_methods, compile_config)
     config = compile_config or EdgeCompileConfig()
     methods = as_methods(programs)
     partitioners = _by_method(partitioner, list(methods))

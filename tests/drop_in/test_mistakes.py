@@ -1,0 +1,153 @@
+"""Usual mistakes: each message says what was found, what was needed, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.export import ExportedProgram, export
+
+from executorch_py import exir
+from executorch_py.exir import (
+    EdgeCompileConfig,
+    EdgeProgramManager,
+    ExecutorchBackendConfig,
+    to_edge,
+    to_edge_transform_and_lower,
+)
+from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
+from executorch_py.exir.error import ExportError
+from executorch_py.exir.passes import MemoryPlanningPass
+from executorch_py.runtime import Runtime
+
+X = torch.ones(2, 3)
+
+
+class Sum(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+
+@pytest.fixture(scope="module")
+def exported() -> ExportedProgram:
+    return export(Sum(), (X,))
+
+
+@pytest.fixture(scope="module")
+def edge(exported: ExportedProgram) -> EdgeProgramManager:
+    return to_edge(exported)
+
+
+class Tagger(Partitioner):
+    """Tags every operator with 't' and returns what it was given."""
+
+    def __init__(self, tags: Any) -> None:
+        super().__init__()
+        self.tags = tags
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        for node in exported_program.graph.nodes:
+            if node.op == "call_function":
+                node.meta["delegation_tag"] = "t"
+        if self.tags is None:
+            return None  # type: ignore[return-value]
+        return PartitionResult(exported_program, self.tags)
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "kind", "message"),
+    [
+        (3, TypeError, r"3, which is no Partitioner object; pass an object of a class"),
+        (Tagger, TypeError, r"no Partitioner object; call it: Tagger\(\)"),
+        (Tagger(None), TypeError, r"Tagger.partition\(\) returned NoneType, needed is PartitionR"),
+        (Tagger({"t": "NoBackend"}), TypeError, r"a str for tag 't', needed is DelegationSpec\("),
+        (
+            Tagger({"u": DelegationSpec("NoBackend", [])}),
+            ValueError,
+            r"tagged 'dim_order\w+' with 't', .* they are \['u'\]; map every tag",
+        ),
+        (
+            Tagger({"t": DelegationSpec("NoBackend", [])}),
+            NotImplementedError,
+            "Backend NoBackend was not found. Import the module that defines it",
+        ),
+    ],
+)
+def test_partitioners(
+    exported: ExportedProgram,
+    edge: EdgeProgramManager,
+    partitioner: Any,
+    kind: type[Exception],
+    message: str,
+) -> None:
+    with pytest.raises(kind, match=message):
+        edge.to_backend(partitioner)
+    with pytest.raises(kind, match=message):
+        to_edge_transform_and_lower(exported, partitioner=[partitioner])
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: {"segment_alignment": 100}, ValueError, "segment_alignment is 100, needs a power"),
+        (lambda: {"constant_tensor_alignment": 5}, ValueError, "is 5, needs a power of two"),
+        (lambda: {"external_constants": "yes"}, TypeError, "'yes', needs True, False or a func"),
+        (lambda: {"target": "phone"}, ValueError, "'phone'; it must be one of executorch_py"),
+        (
+            lambda: {"memory_planning_pass": MemoryPlanningPass(alignment=0)},
+            ValueError,
+            "alignment is 0, needs a power of two",
+        ),
+        (
+            lambda: {"memory_planning_pass": MemoryPlanningPass("greedy")},  # type: ignore[arg-type]
+            TypeError,
+            "'greedy', needs a function such as .*greedy",
+        ),
+    ],
+)
+def test_settings(make: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=message):
+        ExecutorchBackendConfig(**make())
+
+
+def test_settings_of_another_kind(exported: ExportedProgram, edge: EdgeProgramManager) -> None:
+    wrong: Any = {"preserve_ops": []}
+    with pytest.raises(TypeError, match=r"compile_config is a dict, needed is EdgeCompileConfig\("):
+        to_edge(exported, compile_config=wrong)
+    with pytest.raises(TypeError, match=r"compile_config is a dict"):
+        to_edge_transform_and_lower(exported, compile_config=wrong)
+    with pytest.raises(TypeError, match=r"config is a EdgeCompileConfig, needed is ExecutorchB"):
+        edge.to_executorch(EdgeCompileConfig())  # type: ignore[arg-type]
+
+
+def test_the_first_capture_path_says_what_replaced_it() -> None:
+    with pytest.raises(ExportError, match=r"call torch\.export\.export\(model, args\)"):
+        exir.capture(Sum(), (X,))
+
+
+def test_files_and_levels(edge: EdgeProgramManager, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"there is no file '.*absent\.pt2'"):
+        exir.load(tmp_path / "absent.pt2")
+    data = edge.to_executorch().buffer
+    with pytest.raises(TypeError, match=r"verification is 7, needs Verification\.InternalConsist"):
+        Runtime.get().load_program(data, verification=7)  # type: ignore[arg-type]
+
+
+def test_an_out_variant_registered_after_the_complaint_is_found() -> None:
+    with torch.library._scoped_library("late_ops", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
+
+        class Custom(torch.nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                result: torch.Tensor = torch.ops.late_ops.twice(x)
+                return result
+
+        program = to_edge(export(Custom(), (X,)))
+        with pytest.raises(ExportError, match=r"no out variant.*(?s:.)*register `<name>.out`"):
+            program.to_executorch()
+        library.define("twice.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)")
+        with pytest.raises(ExportError, match=r"late_ops::twice\.out.*no kernel"):
+            program.to_executorch()

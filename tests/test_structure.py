@@ -111,6 +111,7 @@ def test_torch_is_imported_by_the_exporter_only() -> None:
         "executorch_py/backends/",
         "executorch_py/testing",
         "executorch_py/devtools/",
+        "executorch_py/export/",
         "executorch_py/extension/export_util/",
         "executorch_py/extension/llm/",
         "executorch_py/extension/pytree/",

@@ -1,0 +1,90 @@
+"""Quantization as a recipe asks for it: of an eager model, and of its graph. torchao does it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.export import Dim
+
+from executorch_py.export.recipe import GraphPass, QuantizationRecipe
+
+
+def transform_source(model: nn.Module, recipe: QuantizationRecipe, in_place: bool) -> nn.Module:
+    """The eager model with torchao's `quantize_` applied."""
+    from torchao.quantization import quantize_
+
+    configs = recipe.ao_quantization_configs or []
+    if len(configs) > 1:
+        raise ValueError(f"{len(configs)} ao_quantization_configs given; one can be applied")
+    if not configs:
+        return model
+    model = model if in_place else copy.deepcopy(model)
+    quantize_(model, configs[0].ao_base_config, configs[0].filter_fn)
+    return model
+
+
+def quantize_graph(
+    model: nn.Module, samples: Sequence[tuple[Any, ...]], recipe: QuantizationRecipe
+) -> fx.GraphModule:
+    """The model's graph, prepared, calibrated on the samples (or trained), and converted."""
+    from torchao.quantization.pt2e.quantize_pt2e import (
+        convert_pt2e,
+        prepare_pt2e,
+        prepare_qat_pt2e,
+    )
+
+    quantizer = _one_quantizer(recipe.quantizers or [])
+    if recipe.is_qat:
+        model.train()
+    graph = _apply(
+        _captured(model, samples[0], recipe.dynamic_batch_size), recipe.pre_prepare_passes
+    )
+    prepare = prepare_qat_pt2e if recipe.is_qat else prepare_pt2e
+    prepared = _apply(prepare(graph, quantizer), recipe.post_prepare_passes)
+    if recipe.is_qat:
+        _train(prepared, recipe)
+    else:
+        own = recipe.calibration_inputs_fn
+        for sample in samples if own is None else own():
+            prepared(*sample)
+    converted = convert_pt2e(_apply(prepared, recipe.pre_convert_passes))
+    return _apply(converted, recipe.post_convert_passes)
+
+
+def _one_quantizer(quantizers: Sequence[Any]) -> Any:
+    from torchao.quantization.pt2e.quantizer import ComposableQuantizer
+
+    return quantizers[0] if len(quantizers) == 1 else ComposableQuantizer(list(quantizers))
+
+
+def _captured(model: nn.Module, inputs: tuple[Any, ...], any_batch: bool) -> Any:
+    shapes = None
+    if any_batch:
+        batch = Dim("batch", min=1)
+        shapes = tuple({0: batch} if isinstance(t, torch.Tensor) else None for t in inputs)
+    return torch.export.export(model, inputs, dynamic_shapes=shapes, strict=True).module()
+
+
+def _train(prepared: Any, recipe: QuantizationRecipe) -> None:
+    from torchao.quantization.pt2e import (
+        allow_exported_model_train_eval,
+        move_exported_model_to_eval,
+        move_exported_model_to_train,
+    )
+
+    if recipe.train_fn is None:
+        raise ValueError("is_qat=True needs train_fn, a function that trains the prepared graph")
+    allow_exported_model_train_eval(prepared)
+    move_exported_model_to_train(prepared)
+    recipe.train_fn(prepared)
+    move_exported_model_to_eval(prepared)
+
+
+def _apply(graph: Any, passes: Sequence[GraphPass] | None) -> Any:
+    for run in passes or ():
+        graph = run(graph)
+    return graph

@@ -1,0 +1,81 @@
+"""What an export is to do, as dataclasses with upstream's fields. Nothing here does anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+from torch import fx, nn
+from torch.export import ExportedProgram
+
+from executorch_py.exir.backend.partitioner import Partitioner
+from executorch_py.exir.program.config import EdgeCompileConfig, ExecutorchBackendConfig
+from executorch_py.exir.program.managers import EdgeProgramManager
+from executorch_py.export.types import StageType
+
+GraphPass: TypeAlias = Callable[[fx.GraphModule], fx.GraphModule]
+
+
+class Mode(str, Enum):
+    """Upstream's kinds of export; both are checked alike here."""
+
+    DEBUG = "debug"
+    RELEASE = "release"
+
+
+@dataclass
+class AOQuantizationConfig:
+    """A torchao configuration for `quantize_`, and the modules it is for."""
+
+    ao_base_config: Any
+    filter_fn: Callable[[nn.Module, str], bool] | None = None
+
+
+@dataclass
+class QuantizationRecipe:
+    """Quantization of the eager model (torchao configuration) and of its graph (quantizers)."""
+
+    quantizers: list[Any] | None = None
+    ao_quantization_configs: list[AOQuantizationConfig] | None = None
+    is_qat: bool = False
+    dynamic_batch_size: bool = False
+    calibration_inputs_fn: Callable[[], Iterable[tuple[Any, ...]]] | None = None
+    train_fn: Callable[[fx.GraphModule], None] | None = None
+    pre_prepare_passes: list[GraphPass] | None = None
+    post_prepare_passes: list[GraphPass] | None = None
+    pre_convert_passes: list[GraphPass] | None = None
+    post_convert_passes: list[GraphPass] | None = None
+
+    def get_quantizers(self) -> list[Any] | None:
+        return self.quantizers
+
+
+@dataclass
+class LoweringRecipe:
+    """Partitioners, passes over edge programs, and the configuration of the edge dialect.
+
+    `edge_transform_passes` are called with a method's name and program, and
+    `edge_manager_transform_passes` with the manager; both return passes.
+    """
+
+    partitioners: list[Partitioner] | dict[str, list[Partitioner]] | None = None
+    edge_transform_passes: list[Callable[[str, ExportedProgram], Any]] | None = None
+    edge_manager_transform_passes: list[Callable[[EdgeProgramManager], Any]] | None = None
+    edge_compile_config: EdgeCompileConfig | None = None
+
+
+@dataclass
+class ExportRecipe:
+    """All settings of one export; what is left out is left to the defaults of each stage."""
+
+    name: str | None = None
+    quantization_recipe: QuantizationRecipe | None = None
+    aten_transform_passes: list[Callable[[str, ExportedProgram], ExportedProgram]] | None = None
+    source_transform_in_place: bool = False
+    lowering_recipe: LoweringRecipe | None = None
+    executorch_backend_config: ExecutorchBackendConfig | None = None
+    pipeline_stages: list[StageType] | None = None
+    mode: Mode = Mode.RELEASE
+    strict: bool = True

@@ -1,0 +1,118 @@
+"""Exports described by recipes: the usual stages, quantized, stage by stage, and mistakes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+from torch.export import export as torch_export
+
+from executorch_py.backends.reference import ReferencePartitioner
+from executorch_py.backends.xnnpack.quantizer.xnnpack_quantizer import (
+    XNNPACKQuantizer,
+    get_symmetric_quantization_config,
+)
+from executorch_py.exir.dialects._ops import ops
+from executorch_py.exir.pass_base import ExportPass
+from executorch_py.export import (
+    ExportRecipe,
+    ExportSession,
+    LoweringRecipe,
+    QuantizationRecipe,
+    StageType,
+    export,
+)
+from executorch_py.runtime import Runtime
+
+X = torch.linspace(-1, 1, 24).reshape(3, 8)
+
+
+def net() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(8, 4), nn.ReLU()).eval()
+
+
+class ReluToSigmoid(ExportPass):
+    def call_operator(self, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
+        target = ops.edge.aten.sigmoid.default if op == ops.edge.aten.relu.default else op
+        return super().call_operator(target, args, kwargs, meta)
+
+
+def test_a_model_becomes_a_program_that_runs(tmp_path: Path) -> None:
+    model = net()
+    session = export(
+        model,
+        [(X,)],
+        ExportRecipe(name="plain"),
+        dynamic_shapes=({0: Dim("n", min=1, max=8)},),
+        constant_methods={"width": 8},
+        generate_etrecord=True,
+    )
+    torch.testing.assert_close(session.run_method()[0], model(X))
+    torch.testing.assert_close(session.run_method("forward", (X[:2],))[0], model(X[:2]))
+    session.save_to_pte(str(tmp_path / "net"))
+    program = Runtime.get().load_program(tmp_path / "net.pte")
+    assert program.load_method("width").execute([]) == [8]
+    assert session.get_executorch_program().execution_plan[0].name == "forward"
+    session.get_etrecord().save(tmp_path / "net.etrecord")
+    assert list(session.get_stage_artifacts())[-1] is StageType.TO_EXECUTORCH
+
+
+def test_a_recipe_quantizes() -> None:
+    model = net()
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
+    recipe = ExportRecipe(quantization_recipe=QuantizationRecipe(quantizers=[quantizer]))
+    session = export(model, [(X,), (X * 0.5,)], recipe)
+    targets = [str(n.target) for n in session.get_exported_program().graph.nodes]
+    assert any("quantize_per_tensor" in target for target in targets)
+    torch.testing.assert_close(session.run_method()[0], model(X), atol=0.02, rtol=0)
+
+
+def test_a_recipe_transforms_edge_programs() -> None:
+    model = net()
+    passes = LoweringRecipe(edge_transform_passes=[lambda name, ep: [ReluToSigmoid()]])
+    session = export(model, [(X,)], ExportRecipe(lowering_recipe=passes))
+    torch.testing.assert_close(session.run_method()[0], torch.sigmoid(model[0](X)))
+
+
+def test_stages_may_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    class Sum(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + x
+
+    recipe = ExportRecipe(
+        lowering_recipe=LoweringRecipe(
+            partitioners=[ReferencePartitioner()],
+            edge_manager_transform_passes=[lambda manager: [ReluToSigmoid()]],
+        ),
+        pipeline_stages=[
+            StageType.TO_EDGE,
+            StageType.EDGE_PROGRAM_MANAGER_TRANSFORM,
+            StageType.TO_BACKEND,
+            StageType.TO_EXECUTORCH,
+        ],
+    )
+    session = export({"double": torch_export(Sum(), (X,))}, None, recipe)
+    torch.testing.assert_close(session.run_method("double", (X,))[0], X + X)
+    session.print_delegation_info()
+    assert "method double:" in capsys.readouterr().out
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(ValueError, match="'forward' has no example_inputs: give a list of tuples"):
+        export(net())
+    with pytest.raises(TypeError, match=r"are a tuple, needed is a list of tuples: \[\(x, y\)\]"):
+        export(net(), (X,))
+    wrong = ExportRecipe(pipeline_stages=[StageType.TO_EXECUTORCH])
+    with pytest.raises(ValueError, match="to_executorch follows the start; it can follow to_edge_"):
+        export(net(), [(X,)], wrong)
+    session = ExportSession(net(), [(X,)])
+    with pytest.raises(RuntimeError, match=r"no stage to_executorch has run.*call export\(\)"):
+        session.get_pte_buffer()
+    qat = QuantizationRecipe(quantizers=[XNNPACKQuantizer()], is_qat=True)
+    with pytest.raises(ValueError, match="is_qat=True needs train_fn"):
+        export(net(), [(X,)], ExportRecipe(quantization_recipe=qat))

@@ -9,6 +9,8 @@
 
 #if defined(__F16C__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 // ATen's rules: NaN wins in maximum and minimum.
@@ -467,6 +469,9 @@ static void f16_to_f32(float *out, const uint16_t *x, size_t n) {
 #elif defined(__F16C__)
   for (; i + 8 <= n; i += 8)
     _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128((const void *)(x + i))));
+#elif defined(__aarch64__)
+  for (; i + 4 <= n; i += 4)
+    vst1q_f32(out + i, vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(x + i))));
 #endif
   for (; i < n; i++) out[i] = eti_f16_to_f32(x[i]);
 }
@@ -481,6 +486,9 @@ static void f32_to_f16(uint16_t *out, const float *x, size_t n) {
   for (; i + 8 <= n; i += 8)
     _mm_storeu_si128((void *)(out + i),
                      _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT));
+#elif defined(__aarch64__)
+  for (; i + 4 <= n; i += 4)
+    vst1_u16(out + i, vreinterpret_u16_f16(vcvt_f16_f32(vld1q_f32(x + i))));
 #endif
   for (; i < n; i++) out[i] = eti_f32_to_f16(x[i]);
 }

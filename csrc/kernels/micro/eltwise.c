@@ -7,7 +7,7 @@ static const eti_eltwise *const variants[ETI_ISA_COUNT] = {
     [ETI_ISA_AVX2] = &eti_eltwise_avx2,
     [ETI_ISA_AVX512] = &eti_eltwise_avx512,
 #endif
-    [ETI_ISA_NEON] = &eti_eltwise_scalar,
+    [ETI_ISA_NEON] = &eti_eltwise_scalar,  // the base instruction set of AArch64 has the vectors
 };
 
 const eti_eltwise *eti_eltwise_for(eti_isa isa) {

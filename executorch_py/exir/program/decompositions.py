@@ -16,6 +16,7 @@ from torch.export import ExportedProgram, default_decompositions
 
 from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.program.linalg_decompositions import keep_singular_checks
 from executorch_py.exir.program.random_decompositions import random_decompositions
 
 
@@ -77,11 +78,12 @@ def decompose(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedPro
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
         try:
-            return program.run_decompositions(dict(table))
+            return keep_singular_checks(program.run_decompositions(dict(table)))
         except ValueError as error:
             if "Cannot view a tensor" not in str(error):
                 raise
-        return _with_reshapes_for_views(program).run_decompositions(dict(table))
+        program = _with_reshapes_for_views(program)
+        return keep_singular_checks(program.run_decompositions(dict(table)))
 
 
 def _with_reshapes_for_views(program: ExportedProgram) -> ExportedProgram:

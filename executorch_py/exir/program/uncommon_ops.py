@@ -23,6 +23,7 @@ from executorch_py.exir.program.complex_decompositions import (
 )
 from executorch_py.exir.program.decompositions import decompose, decomposition_table
 from executorch_py.exir.program.index_decompositions import index_decompositions
+from executorch_py.exir.program.linalg_decompositions import linalg_decompositions
 from executorch_py.exir.program.order_decompositions import order_decompositions
 
 _aten = torch.ops.aten
@@ -61,6 +62,7 @@ def uncommon_decompositions() -> dict[Any, Callable[..., Any]]:
         **get_decompositions(list(_DECOMPOSED_BY_TORCH)),
         **arithmetic_decompositions(),
         **index_decompositions(),
+        **linalg_decompositions(),
         **order_decompositions(),
         **_RENAMED,
     }

@@ -1,0 +1,202 @@
+"""Linear algebra of small matrices against eager torch, and by what factors multiply to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from op_driver import OpError, Out, assert_close, run_op
+
+aten = torch.ops.aten
+FLOATS = [torch.float32, torch.float64]
+BATCHES: list[tuple[int, ...]] = [(), (3,), (2, 2), (0,)]
+SIDES = [1, 2, 5, 20]
+
+
+def values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(sum(shape) + 1)
+    return torch.randn(shape, dtype=dtype, generator=generator)
+
+
+def well_conditioned(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    return values(*shape, dtype=dtype) * 0.3 + torch.eye(shape[-2], shape[-1], dtype=dtype) * 3
+
+
+def positive(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    x = values(*shape, dtype=dtype)
+    return x @ x.mT / shape[-1] + torch.eye(shape[-1], dtype=dtype)
+
+
+def run(name: str, *args: Any, like: Any, prepared: bool = True) -> list[torch.Tensor]:
+    """The results, whose planned memory is what eager's results are like."""
+    outs = [Out(t.dtype, t.shape) for t in ([like] if isinstance(like, torch.Tensor) else like)]
+    return run_op(f"aten::{name}", *args, out=outs, prepared=prepared)
+
+
+def shapes() -> list[tuple[int, ...]]:
+    return [(*batch, n, n) for batch in BATCHES for n in SIDES] + [(0, 0), (2, 0, 0)]
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_inverses(dtype: torch.dtype) -> None:
+    for shape in shapes():
+        a = well_conditioned(*shape, dtype=dtype)
+        expected = torch.linalg.inv_ex(a)
+        for x in (a, a.mT.contiguous().mT):
+            for prepared in (True, False):
+                found = run(
+                    "linalg_inv_ex.inverse", x, False, like=tuple(expected), prepared=prepared
+                )
+                assert_close(found[0], expected[0], 16)
+                assert_close(found[1], expected[1])
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_solutions(dtype: torch.dtype) -> None:
+    cases = [((4, 4), (4,)), ((4, 4), (4, 3)), ((3, 4, 4), (3, 4)), ((3, 4, 4), (2, 3, 4, 5))]
+    cases += [((2, 1, 4, 4), (3, 4, 2)), ((0, 4, 4), (0, 4, 2)), ((3, 4, 4), (4, 2))]
+    for of_a, of_b in cases:
+        a, b = well_conditioned(*of_a, dtype=dtype), values(*of_b, dtype=dtype)
+        expected = aten._linalg_solve_ex(a, b)
+        found = run("_linalg_solve_ex.result", a, b, True, False, like=expected)
+        for ours, eager in zip(found, expected, strict=True):
+            assert_close(ours, eager, 16)
+        triangular = aten.linalg_solve_triangular
+        if of_b in ((4,), (3, 4)):  # vectors
+            continue
+        for upper, unit in ((True, False), (False, True)):
+            want = triangular(a, b, upper=upper, unitriangular=unit)
+            args = (a, b, upper, True, unit)
+            assert_close(run("linalg_solve_triangular.out", *args, like=want)[0], want, 16)
+    a, b = well_conditioned(3, 4, 4, dtype=dtype), values(3, 2, 4, dtype=dtype)
+    want = aten._linalg_solve_ex(a, b, left=False)
+    assert_close(run("_linalg_solve_ex.result", a, b, False, False, like=want)[0], want[0], 16)
+    lower = aten.linalg_solve_triangular(a, b, upper=False, left=False)
+    args = (a, b, False, False, False)
+    assert_close(run("linalg_solve_triangular.out", *args, like=lower)[0], lower, 16)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_determinants(dtype: torch.dtype) -> None:
+    for shape in shapes():
+        a = well_conditioned(*shape, dtype=dtype) / 3 if shape[-1] > 0 else values(*shape)
+        a = a.to(dtype)
+        expected = aten._linalg_det(a)
+        assert_close(run("_linalg_det.result", a, like=expected)[0], expected[0], 16)
+        expected = aten._linalg_slogdet(-a)
+        found = run("_linalg_slogdet.sign", -a, like=expected)
+        assert_close(found[0], expected[0])
+        assert_close(found[1], expected[1], 16)
+    flat = torch.ones(2, 3, 3, dtype=dtype)
+    assert run("_linalg_det.result", flat, like=aten._linalg_det(flat))[0].tolist() == [0, 0]
+    sign, log = run("_linalg_slogdet.sign", flat, like=aten._linalg_slogdet(flat))[:2]
+    assert sign.tolist() == [0, 0] and log.tolist() == [-torch.inf] * 2
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("shape", [(4, 4), (3, 5, 2), (2, 3, 6), (0, 3, 3), (2, 0, 3)], ids=str)
+def test_triangular_factors(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    a = values(*shape, dtype=dtype)
+    b = well_conditioned(*shape, dtype=dtype)
+    expected = torch.linalg.lu_factor_ex(b)
+    found = run("linalg_lu_factor_ex.out", b, True, False, like=tuple(expected))
+    for ours, eager in zip(found, expected, strict=True):
+        assert_close(ours, eager, 16)
+    # Eager torch exchanges rows always on this device.
+    lu = run("linalg_lu_factor_ex.out", b, False, False, like=tuple(expected))[0]
+    k = min(shape[-2:])
+    lower = lu[..., :k].tril(-1) + torch.eye(shape[-2], k, dtype=dtype)
+    assert_close(lower @ lu[..., :k, :].triu(), b, 16)
+    lu = torch.linalg.lu(a)
+    found = run("linalg_lu.out", a, True, like=tuple(lu))
+    for ours, eager in zip(found, lu, strict=True):
+        assert_close(ours, eager, 64)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_roots_of_positive_matrices(dtype: torch.dtype) -> None:
+    for shape in shapes():
+        a = positive(*shape, dtype=dtype) if shape[-1] > 0 else values(*shape, dtype=dtype)
+        for upper in (False, True):
+            expected = torch.linalg.cholesky_ex(a, upper=upper)
+            kept = a.triu() if upper else a.tril()  # the other triangle does not count
+            found = run("linalg_cholesky_ex.L", kept, upper, False, like=tuple(expected))
+            assert_close(found[0], expected[0], 16)
+            assert_close(found[1], expected[1])
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
+def test_orthogonal_factors(mode: str, dtype: torch.dtype) -> None:
+    for shape in [(4, 4), (3, 7, 3), (3, 2, 6), (1, 1), (0, 3, 2), (2, 3, 0)]:
+        a = values(*shape, dtype=dtype)
+        expected = torch.linalg.qr(a, mode)
+        found = run("linalg_qr.out", a, mode, like=tuple(expected))
+        for ours, eager in zip(found, expected, strict=True):
+            assert_close(ours, eager, 64)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_eigenvectors_of_symmetric_matrices(dtype: torch.dtype) -> None:
+    for shape in [(1, 1), (4, 4), (2, 12, 12), (0, 3, 3), (2, 0, 0)]:
+        a = values(*shape, dtype=dtype)
+        a = a + a.mT
+        for triangle in ("L", "U"):
+            kept = a.tril() if triangle == "L" else a.triu()
+            expected = torch.linalg.eigh(kept, triangle)
+            found = run("_linalg_eigh.eigenvalues", kept, triangle, True, like=tuple(expected))
+            assert_close(found[0], expected[0], 16)
+            assert_close(found[1] * found[0].unsqueeze(-2) @ found[1].mT, a, 64)
+            like = aten._linalg_eigh(kept, triangle, False)
+            values_only = run("_linalg_eigh.eigenvalues", kept, triangle, False, like=like)
+            assert_close(values_only[0], expected[0], 16)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("full", [False, True])
+def test_singular_vectors(full: bool, dtype: torch.dtype) -> None:
+    flat = values(5, 2, dtype=dtype) @ values(2, 4, dtype=dtype)
+    matrices = [values(*s, dtype=dtype) for s in [(4, 4), (2, 7, 3), (2, 3, 7), (1, 1), (0, 3, 2)]]
+    for a in [*matrices, flat, flat.t().contiguous(), torch.zeros(3, 2, dtype=dtype)]:
+        expected = aten._linalg_svd(a, full)
+        u, s, vh = run("_linalg_svd.U", a, full, True, None, like=expected)
+        assert_close(s, expected[1], 16)
+        k = s.shape[-1]
+        assert_close(u[..., :k] * s.unsqueeze(-2) @ vh[..., :k, :], a, 64)
+        assert_close(u.mT @ u, torch.eye(u.shape[-1], dtype=dtype).expand_as(u.mT @ u), 16)
+        assert_close(vh @ vh.mT, torch.eye(vh.shape[-2], dtype=dtype).expand_as(vh @ vh.mT), 16)
+        like = aten._linalg_svd(a, full, False)
+        assert_close(run("_linalg_svd.U", a, full, False, None, like=like)[1], expected[1], 16)
+
+
+def test_singular_matrices_are_numbered_or_errors() -> None:
+    a = torch.stack([torch.eye(3), torch.tensor([[1.0, 2, 3], [2, 4, 6], [0, 1, 1]])])
+    like = torch.linalg.inv_ex(a)
+    assert run("linalg_inv_ex.inverse", a, False, like=tuple(like))[1].tolist() == [0, 3]
+    words = "linalg.inv: matrix 1 of the batch is singular: diagonal element 3 of U is zero"
+    with pytest.raises(OpError, match=words):
+        run("linalg_inv_ex.inverse", a, True, like=tuple(like))
+    b = torch.ones(2, 3)
+    with pytest.raises(OpError, match=r"linalg.solve: matrix 1 of the batch is singular"):
+        run("_linalg_solve_ex.result", a, b, True, True, like=aten._linalg_solve_ex(a, b))
+    with pytest.raises(OpError, match="leading minor of order 1 is not positive"):
+        run("linalg_cholesky_ex.L", -a, False, True, like=tuple(torch.linalg.cholesky_ex(-a)))
+
+
+def test_wrong_matrices_are_refused() -> None:
+    out = (torch.zeros(2, 3), torch.zeros((), dtype=torch.int32))
+    with pytest.raises(OpError, match=r"linalg.inv: matrices of 2 by 3, needs square ones"):
+        run("linalg_inv_ex.inverse", torch.zeros(2, 3), False, like=out)
+    with pytest.raises(OpError, match=r"linalg.inv: rank 1, needs at least 2"):
+        run("linalg_inv_ex.inverse", torch.zeros(2), False, like=out)
+    with pytest.raises(OpError, match=r"linalg.qr: mode other"):
+        run("linalg_qr.out", torch.zeros(2, 3), "other", like=(torch.zeros(2, 2), out[0]))
+    with pytest.raises(OpError, match="UPLO is X"):
+        args = (torch.zeros(2, 2), "X", True)
+        run("_linalg_eigh.eigenvalues", *args, like=(torch.zeros(2), torch.zeros(2, 2)))
+    big = torch.eye(80)
+    like = tuple(torch.linalg.inv_ex(big))
+    assert_close(run("linalg_inv_ex.inverse", big, False, like=like)[0], big)
+    with pytest.raises(OpError, match="bytes of scratch"):
+        run("linalg_inv_ex.inverse", big, False, like=like, prepared=False)

@@ -77,11 +77,6 @@ def _one_over(z: Tensor) -> Tensor:
     return torch.ones_like(z) / z
 
 
-def _sgn(z: Tensor) -> Tensor:
-    size = z.abs()
-    return torch.where(size == 0, torch.zeros_like(z), z / size)
-
-
 def _power(z: Tensor, exponent: Any) -> Tensor:
     """Whole powers by repeated squaring, others by the logarithm."""
     if exponent == 0.5:
@@ -233,10 +228,8 @@ _OF_COMPLEX: dict[Any, _Rule] = {
     _aten.tan.default: lambda z: torch.sin(z) / torch.cos(z),
     _aten.tanh.default: _on_parts(_tanh),
     _aten.sigmoid.default: lambda z: torch.reciprocal(1 + torch.exp(-z)),
-    _aten.sgn.default: _sgn,
     _aten.pow.Tensor_Scalar: _power,
     _aten.pow.Tensor_Tensor: _power_tensor,
-    _aten.sum.default: _sum,
     _aten.sum.dim_IntList: _sum,
     _aten.mean.default: _mean,
     _aten.mean.dim: _mean,

@@ -38,8 +38,7 @@ from executorch_py.exir.passes.remove_tensor_metadata_asserts import (
 from executorch_py.exir.passes.remove_unused_parameters import remove_unused_parameters_pass
 from executorch_py.exir.program.collector import without_collections
 from executorch_py.exir.program.config import EdgeCompileConfig
-from executorch_py.exir.program.decompositions import decompose, decomposition_table
-from executorch_py.exir.program.uncommon_ops import decompose_uncommon
+from executorch_py.exir.program.uncommon_ops import decompose_all
 
 if TYPE_CHECKING:
     from executorch_py.exir.program.managers import EdgeProgramManager
@@ -152,9 +151,8 @@ def to_edge(
     edge_programs: dict[str, ExportedProgram] = {}
     methods = as_methods(programs)
     for name, program in methods.items():
-        decomposed = decompose(program, decomposition_table(config.preserve_ops))
-        decomposed = decompose_uncommon(
-            decomposed, config._core_aten_ops_exception_list, config.preserve_ops
+        decomposed = decompose_all(
+            program, config._core_aten_ops_exception_list, config.preserve_ops
         )
         if config._check_ir_validity:
             RemoveNonCoreAtenOpGraphAssertsPass().apply(decomposed.graph_module)

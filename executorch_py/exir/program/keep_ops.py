@@ -153,8 +153,6 @@ def decompose_for(
     for partitioner in partitioners:
         transform = getattr(partitioner, "transform_for_pre_decomposition", None)
         program = program if transform is None else transform(program)
-    if not partitioners:
-        return decompose(program, decomposition_table(also)), []
     # Partitioners are asked about a functional graph.
     program = decompose(program, {})
     kept: set[Any] = set()

@@ -26,7 +26,7 @@ from executorch_py.exir.program.edge import (
 )
 from executorch_py.exir.program.keep_ops import check_none_survived, decompose_for, keepable
 from executorch_py.exir.program.managers import EdgeProgramManager, Passes
-from executorch_py.exir.program.uncommon_ops import decompose_uncommon
+from executorch_py.exir.program.uncommon_ops import decompose_all, decompose_uncommon
 
 if TYPE_CHECKING:
     from executorch_py.exir.backend.partitioner import Partitioner
@@ -68,10 +68,12 @@ def _convert(
     edge_programs: dict[str, ExportedProgram] = {}
     all_kept: set[Any] = set()
     for name, program in methods.items():
-        decomposed, kept = decompose_for(partitioners[name], program, config.preserve_ops)
-        decomposed = decompose_uncommon(
-            decomposed, config._core_aten_ops_exception_list, [*kept, *config.preserve_ops]
-        )
+        allowed, kept = config._core_aten_ops_exception_list, list[Any]()
+        if partitioners[name]:
+            decomposed, kept = decompose_for(partitioners[name], program, config.preserve_ops)
+            decomposed = decompose_uncommon(decomposed, allowed, [*kept, *config.preserve_ops])
+        else:
+            decomposed = decompose_all(program, allowed, config.preserve_ops)
         all_kept.update(kept)
         edge_programs[name] = generate_edge_program(config, decomposed, preserve_ops=kept)
     kept_ops = sorted(all_kept, key=str)

@@ -68,19 +68,37 @@ def uncommon_decompositions() -> dict[Any, Callable[..., Any]]:
     }
 
 
-def decompose_uncommon(
+def _rules_for(
     program: ExportedProgram, allowed: Collection[Any], preserved: Collection[Any]
-) -> ExportedProgram:
-    """The decomposed program, less the operators outside the core that have a way into it.
-
-    `allowed` and `preserved` operators stay as they are; the program was decomposed without the
-    latter.
-    """
-    kept = {*allowed, *preserved}
+) -> dict[Any, Callable[..., Any]]:
     rules = uncommon_decompositions()
     if holds_complex(program):
         rules = {**rules, **complex_decompositions()}
-    rules = {op: rule for op, rule in rules.items() if op not in kept}
+    kept = {*allowed, *preserved}
+    return {op: rule for op, rule in rules.items() if op not in kept}
+
+
+def _core_table(preserved: Collection[Any]) -> dict[Any, Any]:
+    # Torch's table would turn the copies back into views.
+    return decomposition_table([*preserved, *_RENAMED.values()])
+
+
+def decompose_all(
+    program: ExportedProgram, allowed: Collection[Any], preserved: Collection[Any]
+) -> ExportedProgram:
+    """The program in core operators and those that have kernels, in one pass over it.
+
+    `allowed` operators outside the core and `preserved` ones stay as they are.
+    """
+    rules = _rules_for(program, allowed, preserved)
+    return decompose(program, {**rules, **_core_table(preserved)})
+
+
+def decompose_uncommon(
+    program: ExportedProgram, allowed: Collection[Any], preserved: Collection[Any]
+) -> ExportedProgram:
+    """The same for a program that was decomposed to the core, less `preserved`, before."""
+    rules = _rules_for(program, allowed, preserved)
     called = {
         node.target
         for gm in graph_modules(program.graph_module)
@@ -89,6 +107,4 @@ def decompose_uncommon(
     }
     if called.isdisjoint(rules):
         return program
-    # Torch's table would turn the copies back into views.
-    table = decomposition_table([*preserved, *_RENAMED.values()])
-    return decompose(program, {**table, **rules})
+    return decompose(program, {**_core_table(preserved), **rules})

@@ -91,12 +91,52 @@ def _rfftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: 
     return torch.arange(n // 2 + 1, dtype=result_type) * (1.0 / (n * d))
 
 
+def _product_by_group(rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
+    """Rows sorted by group, times the matrix of their group; `ends` are where groups end.
+
+    Few rows fetch the matrix of each; many go through every matrix, as nought where it is not
+    theirs, which costs products but no copy of the weights.
+    """
+    n_rows, n_groups = rows.shape[0], weights.shape[0]
+    group = (torch.arange(n_rows, device=rows.device)[:, None] >= ends).sum(1)
+    if isinstance(n_rows, int) and n_rows <= n_groups:
+        of_row = weights.index_select(0, group.clamp(max=n_groups - 1))
+        product = torch.bmm(rows[:, None], of_row)[:, 0]
+        return torch.where((group < n_groups)[:, None], product, 0.0).to(rows.dtype)
+    result = rows.new_zeros(n_rows, weights.shape[2])
+    for i in range(n_groups):
+        own = torch.where((group == i)[:, None], rows, 0.0).to(rows.dtype)
+        result = result + own @ weights[i]
+    return result
+
+
+def _grouped_mm(
+    a: Tensor,
+    b: Tensor,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+) -> Any:
+    if bias is not None or out_dtype not in (None, a.dtype):
+        return NotImplemented
+    if offs is None:
+        return torch.bmm(a, b)
+    return _product_by_group(a, b, offs) if (a.dim(), b.dim()) == (2, 3) else NotImplemented
+
+
+def of_other_libraries() -> dict[Any, Callable[..., Any]]:
+    """Operators that libraries of models register when they are imported."""
+    mixture = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
+    return {} if mixture is None else {mixture.default: _product_by_group}
+
+
 def arithmetic_decompositions() -> dict[Any, Callable[..., Any]]:
     """Operator → rule."""
     from torch._decomp import get_decompositions
 
     return {
         **get_decompositions([_aten.addmv.default, _aten.dist.default]),
+        _aten._grouped_mm.default: _grouped_mm,
         _aten._trilinear.default: _trilinear,
         _aten.addbmm.default: _addbmm,
         _aten.angle.default: _angle,

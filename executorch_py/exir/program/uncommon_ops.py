@@ -16,7 +16,10 @@ import torch
 from torch.export import ExportedProgram
 
 from executorch_py.exir.graph_module import graph_modules
-from executorch_py.exir.program.arithmetic_decompositions import arithmetic_decompositions
+from executorch_py.exir.program.arithmetic_decompositions import (
+    arithmetic_decompositions,
+    of_other_libraries,
+)
 from executorch_py.exir.program.complex_decompositions import (
     complex_decompositions,
     holds_complex,
@@ -71,7 +74,7 @@ def uncommon_decompositions() -> dict[Any, Callable[..., Any]]:
 def _rules_for(
     program: ExportedProgram, allowed: Collection[Any], preserved: Collection[Any]
 ) -> dict[Any, Callable[..., Any]]:
-    rules = uncommon_decompositions()
+    rules = {**uncommon_decompositions(), **of_other_libraries()}
     if holds_complex(program):
         rules = {**rules, **complex_decompositions()}
     kept = {*allowed, *preserved}

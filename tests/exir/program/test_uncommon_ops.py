@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim
 
 from executorch_py.exir import EdgeCompileConfig, to_edge, to_edge_transform_and_lower
 from executorch_py.testing import assert_parity
@@ -62,6 +63,28 @@ def test_a_generator_among_the_constants_does_not_hide_what_is_refused() -> None
     exported = torch.export.export(model, (FLOATS,))
     with pytest.raises(Exception, match=r"randn\.generator is not in Core ATen"):
         to_edge_transform_and_lower(exported)
+
+
+class Mixture(nn.Module):
+    """Rows by expert, as transformers' mixtures call it; the last expert gets no row."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        generator = torch.Generator().manual_seed(0)
+        self.weights = nn.Parameter(torch.randn(4, 8, 16, generator=generator).bfloat16())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        expert = torch.arange(x.shape[0]) % 3
+        ends = (expert[:, None] <= torch.arange(4)).sum(0).to(torch.int32)
+        return torch.nn.functional.grouped_mm(x[expert.argsort()], self.weights, offs=ends)
+
+
+@pytest.mark.parametrize("n_rows", [3, 9, None])
+def test_mixtures_of_experts_multiply_rows_by_group(n_rows: int | None) -> None:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(n_rows or 7, 8, generator=generator).bfloat16()
+    sizes = None if n_rows else ({0: Dim("rows", min=2, max=12)},)
+    assert_parity(Mixture(), (x,), dynamic_shapes=sizes)
 
 
 def test_factorisation_machines_over_pairs_run() -> None:

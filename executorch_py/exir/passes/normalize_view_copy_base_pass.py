@@ -135,7 +135,7 @@ def _is_everything(before: list[Any], node: fx.Node) -> bool:
         if size != 1 and stride != step:
             return False
         step *= size
-    return step == math.prod(before)
+    return bool(step == math.prod(before))
 
 
 def _is_one(size: Any) -> bool:

@@ -1,0 +1,195 @@
+"""LSTM, GRU and RNN as loops over time, so that a file does not grow with the sequence.
+
+Torch's own decomposition repeats the cell for every step. Here the inputs of all steps are
+multiplied at once, and what remains is a scan over the cell, in eager torch's order of arithmetic.
+A program that is wanted unrolled is decomposed by torch before it is lowered:
+`exported.run_decompositions()`. Knows nothing of graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._higher_order_ops.scan import scan_op
+
+_aten = torch.ops.aten
+
+# From the state, the step's share of the input and the constant weights to the next state, whose
+# first part is the output.
+Cell = Callable[..., list[Tensor]]
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """Of one layer and direction, transposed; biases and projection may be missing."""
+
+    inner: Tensor
+    hidden: Tensor
+    inner_bias: Tensor | None
+    hidden_bias: Tensor | None
+    projection: Tensor | None
+
+    def constants(self) -> list[Tensor]:
+        return [t for t in (self.hidden, self.hidden_bias, self.projection) if t is not None]
+
+
+def _weights_of(params: Sequence[Tensor], has_biases: bool) -> _Weights:
+    inner, hidden, *rest = params
+    inner_bias, hidden_bias = rest[:2] if has_biases else (None, None)
+    projection = rest[-1].t() if len(rest) in (1, 3) else None
+    return _Weights(inner.t(), hidden.t(), inner_bias, hidden_bias, projection)
+
+
+def _product(bias: Tensor | None, x: Tensor, weight: Tensor) -> Tensor:
+    return torch.mm(x, weight) if bias is None else torch.addmm(bias, x, weight)
+
+
+def _unpack(constants: Sequence[Tensor], has_biases: bool) -> tuple[Tensor, Any, Any]:
+    """Hidden weights, their bias and the projection, of _Weights.constants()."""
+    hidden, *rest = constants
+    bias = rest.pop(0) if has_biases else None
+    return hidden, bias, rest[0] if rest else None
+
+
+def _lstm_cell(has_biases: bool) -> Cell:
+    def step(h: Tensor, c: Tensor, inner: Tensor, *constants: Tensor) -> list[Tensor]:
+        weight, bias, projection = _unpack(constants, has_biases)
+        keep, forget, new, out = (inner + _product(bias, h, weight)).chunk(4, 1)
+        c = torch.sigmoid(forget) * c + torch.sigmoid(keep) * torch.tanh(new)
+        h = torch.sigmoid(out) * torch.tanh(c)
+        return [h if projection is None else torch.mm(h, projection), c]
+
+    return step
+
+
+def _gru_cell(has_biases: bool) -> Cell:
+    def step(h: Tensor, inner: Tensor, *constants: Tensor) -> list[Tensor]:
+        weight, bias, _ = _unpack(constants, has_biases)
+        inner_reset, inner_update, inner_new = inner.chunk(3, 1)
+        reset, update, new = _product(bias, h, weight).chunk(3, 1)
+        reset = torch.sigmoid(inner_reset + reset)
+        update = torch.sigmoid(inner_update + update)
+        new = torch.tanh(inner_new + reset * new)
+        return [(h - new) * update + new]
+
+    return step
+
+
+def _rnn_cell(activation: Callable[[Tensor], Tensor]) -> Callable[[bool], Cell]:
+    def cell(has_biases: bool) -> Cell:
+        def step(h: Tensor, inner: Tensor, *constants: Tensor) -> list[Tensor]:
+            weight, bias, _ = _unpack(constants, has_biases)
+            return [activation(inner + _product(bias, h, weight))]
+
+        return step
+
+    return cell
+
+
+def _run_direction(
+    cell: Cell, x: Tensor, state: list[Tensor], weights: _Weights, reverse: bool
+) -> tuple[Tensor, list[Tensor]]:
+    """The outputs [time, batch, size] and the last state of one direction over x of like shape."""
+    steps, batch = x.shape[0], x.shape[1]
+    flat = x.reshape(steps * batch, x.shape[2])
+    inner = _product(weights.inner_bias, flat, weights.inner)
+    inner = inner.reshape(steps, batch, inner.shape[1])
+    if reverse:
+        inner = inner.flip(0)
+
+    def with_output(*operands: Tensor) -> list[Tensor]:
+        after = cell(*operands)
+        return [*after, after[0].clone()]
+
+    if isinstance(steps, int) and steps == 1:
+        last = cell(*state, inner[0], *weights.constants())
+        return last[0].unsqueeze(0), last
+    *last, outputs = scan_op(with_output, state, [inner], tuple(weights.constants()))
+    return outputs.flip(0) if reverse else outputs, last
+
+
+def _run_layers(
+    cell: Cell,
+    x: Tensor,
+    initial: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
+    """The output and the last states, each [layers · directions, batch, size]."""
+    directions = 2 if bidirectional else 1
+    per = len(params) // (num_layers * directions)
+    last: list[list[Tensor]] = []
+    if batch_first:
+        x = x.transpose(0, 1)
+    for layer in range(num_layers):
+        outputs = []
+        for direction in range(directions):
+            k = layer * directions + direction
+            weights = _weights_of(params[k * per : (k + 1) * per], has_biases)
+            state = [part[k] for part in initial]
+            ran, after = _run_direction(cell, x, state, weights, direction == 1)
+            outputs.append(ran)
+            last.append(after)
+        x = torch.cat(outputs, -1) if directions == 2 else outputs[0]
+    if batch_first:
+        x = x.transpose(0, 1)
+    return x, *(torch.stack(parts) for parts in zip(*last, strict=True))
+
+
+def _drops(dropout: float, train: bool, num_layers: int) -> bool:
+    return train and dropout > 0 and num_layers > 1
+
+
+def _lstm(
+    x: Tensor,
+    hx: Sequence[Tensor],
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Any:
+    if _drops(dropout, train, num_layers):  # draws between layers: torch's own decomposition
+        return NotImplemented
+    cell = _lstm_cell(has_biases)
+    return _run_layers(cell, x, hx, params, has_biases, num_layers, bidirectional, batch_first)
+
+
+def _single_state(make_cell: Callable[[bool], Cell]) -> Callable[..., Any]:
+    def rule(
+        x: Tensor,
+        hx: Tensor,
+        params: Sequence[Tensor],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> Any:
+        if _drops(dropout, train, num_layers):
+            return NotImplemented
+        cell = make_cell(has_biases)
+        return _run_layers(
+            cell, x, [hx], params, has_biases, num_layers, bidirectional, batch_first
+        )
+
+    return rule
+
+
+def recurrent_decompositions() -> dict[Any, Callable[..., Any]]:
+    return {
+        _aten.lstm.input: _lstm,
+        _aten.gru.input: _single_state(_gru_cell),
+        _aten.rnn_tanh.input: _single_state(_rnn_cell(torch.tanh)),
+        _aten.rnn_relu.input: _single_state(_rnn_cell(torch.relu)),
+    }

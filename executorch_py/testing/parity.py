@@ -290,6 +290,26 @@ def compare_runs(
     return report
 
 
+def _random_operators(exported: ExportedProgram) -> str:
+    from executorch_py.exir.graph_module import graph_modules
+    from executorch_py.exir.ir.op_facts import is_random, op_key, op_overload
+
+    found = {
+        op_key(node.target)
+        for module in graph_modules(exported.graph_module)
+        for node in module.graph.nodes
+        if node.op == "call_function"
+        and (op := op_overload(node.target)) is not None
+        and is_random(op)
+    }
+    if not found:
+        return ""
+    return (
+        f"\nThe program draws random numbers ({', '.join(sorted(found))}), not those that eager "
+        "torch draws. To compare, take them as an input, or export in eval mode."
+    )
+
+
 def verify_program(
     program: ExecutorchProgramManager,
     model: Callable[..., Any],
@@ -318,7 +338,8 @@ def verify_program(
 
     report = compare_runs(program.exported_program(method), run, model, args, kwargs, rtol, atol)
     if not report.ok:
-        raise ParityError(f"method '{method}' differs from eager torch\n{report}")
+        hint = _random_operators(program.exported_program(method))
+        raise ParityError(f"method '{method}' differs from eager torch\n{report}{hint}")
     return report
 
 

@@ -159,6 +159,12 @@ def test_narrow_and_complex_results_have_a_wider_reference_too(dtype: torch.dtyp
     assert report.comparisons[0].rule == "float64"
 
 
+def test_a_difference_of_random_numbers_is_called_one() -> None:
+    noisy = Calls(lambda x: x + torch.rand(4))
+    with pytest.raises(ParityError, match=r"random numbers \(aten::rand.out\)"):
+        lowered(noisy, torch.ones(4)).verify(noisy, torch.ones(4))
+
+
 def test_eager_layers_are_computed_as_export_records_them() -> None:
     # In inference torch's encoder would return zeros for the rows that are padding.
     layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)

@@ -130,10 +130,17 @@ et_status op_llama_fallback_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- attention
 
+// Scale and zero point of every row of a tensor of bytes, [batch, position, head, 1]; NULL for
+// floats.
+typedef struct row_numbers {
+  const et_tensor *scales, *zeros;
+} row_numbers;
+
 typedef struct attention {
   const eti_eltwise *micro;
   const eti_gemm_kernel *kernel;
   const et_tensor *q, *k, *v, *mask, *out;
+  row_numbers of_q, of_k, of_v;
   int64_t start;
   size_t n_keys;          // keys that any query sees
   size_t group;           // query heads for each key/value head
@@ -172,6 +179,23 @@ static const void *key_row(const block *b, const et_tensor *t, size_t key, size_
   return (const char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
 }
 
+static float number_at(const et_tensor *t, size_t batch, size_t position, size_t head) {
+  const ptrdiff_t at = (ptrdiff_t)batch * t->strides[0] + (ptrdiff_t)position * t->strides[1] +
+                       (ptrdiff_t)head * t->strides[2];
+  float x;
+  eti_casts[t->dtype][ET_F32](
+      &x, 0, (const char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype), 0, 1);
+  return x;
+}
+
+// n numbers of a row, `step` elements apart, become what their codes stand for.
+static void widen(const row_numbers *numbers, size_t batch, size_t position, size_t head, float *x,
+                  size_t step, size_t n) {
+  const float scale = number_at(numbers->scales, batch, position, head),
+              zero = number_at(numbers->zeros, batch, position, head);
+  for (size_t i = 0; i < n; i++) x[i * step] = (x[i * step] - zero) * scale;
+}
+
 static void pack_queries(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
                          size_t k0, size_t n_k) {
   const block *const b = g->ctx;
@@ -184,9 +208,43 @@ static void pack_queries(const eti_gemm *g, void *dst, size_t width, size_t firs
       eti_casts[q->dtype][ET_F32](lane, step,
                                   row_of(b, q, first + i) + (ptrdiff_t)k0 * q->strides[3] * item,
                                   q->strides[3] * item, n_k);
+      if (b->a->of_q.scales != NULL)
+        widen(&b->a->of_q, b->batch, query_of(b, first + i),
+              b->kv_head * b->a->group + (b->first + first + i) % b->a->group, lane, width, n_k);
     } else {
       for (size_t k = 0; k < n_k; k++) lane[k * width] = 0.0f;
     }
+  }
+}
+
+// Lanes are keys.
+static void pack_key_codes(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                           size_t k0, size_t n_k) {
+  const block *const b = g->ctx;
+  const et_tensor *const k = b->a->k;
+  for (size_t i = 0; i < width; i++) {
+    float *const lane = (float *)dst + i;
+    for (size_t d = 0; d < n_k; d++) lane[d * width] = 0.0f;
+    if (i >= n) continue;
+    const size_t key = b->key0 + first + i;
+    const int8_t *const codes = key_row(b, k, key, k0);
+    for (size_t d = 0; d < n_k; d++) lane[d * width] = (float)codes[(ptrdiff_t)d * k->strides[3]];
+    widen(&b->a->of_k, b->batch, key, b->kv_head, lane, width, n_k);
+  }
+}
+
+// Lanes are columns; every step of k is another key.
+static void pack_value_codes(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                             size_t k0, size_t n_k) {
+  const block *const b = g->ctx;
+  const et_tensor *const v = b->a->v;
+  for (size_t i = 0; i < n_k; i++) {
+    float *const row = (float *)dst + i * width;
+    const size_t key = b->key0 + k0 + i;
+    const int8_t *const codes = key_row(b, v, key, b->dim0 + first);
+    for (size_t d = 0; d < width; d++)
+      row[d] = d < n ? (float)codes[(ptrdiff_t)d * v->strides[3]] : 0.0f;
+    widen(&b->a->of_v, b->batch, key, b->kv_head, row, 1, n);
   }
 }
 
@@ -200,6 +258,8 @@ static void describe_scores(const void *ctx, size_t i, eti_gemm *g) {
                                          .dtype = k->dtype,
                                          .row_step = k->strides[1],
                                          .k_step = k->strides[3]});
+  if (b->a->of_k.scales != NULL)
+    g->b = (eti_gemm_operand){.height = g->kernel->nr, .pack = pack_key_codes};
   g->c = (void *)(uintptr_t)b->scores;
   g->c_step = KEYS;
   g->init = ETI_GEMM_ZERO;
@@ -216,6 +276,8 @@ static void describe_values(const void *ctx, size_t i, eti_gemm *g) {
                                          .dtype = v->dtype,
                                          .row_step = v->strides[3],
                                          .k_step = v->strides[1]});
+  if (b->a->of_v.scales != NULL)
+    g->b = (eti_gemm_operand){.height = g->kernel->nr, .pack = pack_value_codes};
   g->c = (void *)(uintptr_t)b->acc;
   g->c_step = DIMS;
   g->init = ETI_GEMM_KEEP;
@@ -327,12 +389,8 @@ static void run_blocks(void *opaque, size_t begin, size_t end) {
   }
 }
 
-static et_status check_heads(const et_kernel_ctx *ctx, const et_tensor *q, const et_tensor *k,
-                             const et_tensor *v) {
-  ET_CHECK(q->rank == 4 && k->rank == 4 && v->rank == 4, ctx->err, ET_INVALID_ARGUMENT,
-           "sdpa: ranks of query, key and value are %d, %d and %d, needs 4: [batch, position, "
-           "head, dim]",
-           (int)q->rank, (int)k->rank, (int)v->rank);
+static et_status check_floats(const et_kernel_ctx *ctx, const et_tensor *q, const et_tensor *k,
+                              const et_tensor *v) {
   ET_CHECK(eti_dtype_in((et_dtype)q->dtype, ET_TYPES_F32 | ET_TYPES_HALF), ctx->err,
            ET_NOT_SUPPORTED, "sdpa: query is %s, needs f32, f16 or bf16",
            et_dtype_name((et_dtype)q->dtype));
@@ -340,6 +398,15 @@ static et_status check_heads(const et_kernel_ctx *ctx, const et_tensor *q, const
            "sdpa: query is %s, key %s, value %s; needs one dtype",
            et_dtype_name((et_dtype)q->dtype), et_dtype_name((et_dtype)k->dtype),
            et_dtype_name((et_dtype)v->dtype));
+  return ET_OK;
+}
+
+static et_status check_heads(const et_kernel_ctx *ctx, const et_tensor *q, const et_tensor *k,
+                             const et_tensor *v) {
+  ET_CHECK(q->rank == 4 && k->rank == 4 && v->rank == 4, ctx->err, ET_INVALID_ARGUMENT,
+           "sdpa: ranks of query, key and value are %d, %d and %d, needs 4: [batch, position, "
+           "head, dim]",
+           (int)q->rank, (int)k->rank, (int)v->rank);
   ET_CHECK(eti_same_shape(k, v), ctx->err, ET_INVALID_ARGUMENT,
            "sdpa: key and value have different shapes");
   ET_CHECK(q->sizes[0] == k->sizes[0] && q->sizes[3] == k->sizes[3], ctx->err, ET_INVALID_ARGUMENT,
@@ -427,6 +494,7 @@ et_status op_llama_custom_sdpa_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 2, &v));
   attention a = {.q = q, .k = k, .v = v};
   ET_TRY(read_attention(ctx, args, 3, 4, &a));
+  ET_TRY(check_floats(ctx, q, k, v));
   ET_TRY(read_out(ctx, args, 8, &a));
   run_attention(ctx, &a);
   return ET_OK;
@@ -443,6 +511,7 @@ et_status op_llama_sdpa_with_kv_cache_out(et_kernel_ctx *ctx, et_value *const *a
   ET_TRY(eti_arg_int(ctx, args, 6, &length));
   attention a = {.q = q, .k = k, .v = v};
   ET_TRY(read_attention(ctx, args, 5, 7, &a));
+  ET_TRY(check_floats(ctx, q, k, v));
   ET_TRY(check_cache(ctx, "sdpa_with_kv_cache", key, k));
   ET_TRY(check_cache(ctx, "sdpa_with_kv_cache", value, v));
   ET_CHECK(
@@ -455,6 +524,83 @@ et_status op_llama_sdpa_with_kv_cache_out(et_kernel_ctx *ctx, et_value *const *a
   ET_TRY(read_out(ctx, args, 11, &a));
   write_cache(ctx, key, k, a.start);
   write_cache(ctx, value, v, a.start);
+  run_attention(ctx, &a);
+  return ET_OK;
+}
+
+// ---- attention over bytes
+
+// A tensor seen as [batch, position, head, dim], whichever order it has.
+typedef struct seen {
+  et_tensor tensor;
+  int32_t sizes[4];
+  ptrdiff_t strides[4];
+} seen;
+
+static et_tensor *see(seen *s, const et_tensor *t, bool heads_first) {
+  s->tensor = *t;
+  for (size_t d = 0; d < 4; d++) {
+    const size_t from = heads_first && (d == 1 || d == 2) ? 3 - d : d;
+    s->sizes[d] = t->sizes[from];
+    s->strides[d] = t->strides[from];
+  }
+  s->tensor.sizes = s->sizes;
+  s->tensor.strides = s->strides;
+  return &s->tensor;
+}
+
+// One of query, key and value, and the zero points and scales of its rows, which are absent for
+// floats.
+static et_status read_codes(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                            bool heads_first, seen s[3], const et_tensor **out,
+                            row_numbers *numbers) {
+  et_tensor *t, *zeros, *scales;
+  ET_TRY(eti_arg_tensor(ctx, args, i, &t));
+  ET_TRY(eti_arg_optional_tensor(ctx, args, 8 + 2 * i, &zeros));
+  ET_TRY(eti_arg_optional_tensor(ctx, args, 9 + 2 * i, &scales));
+  const bool has_numbers = zeros != NULL && scales != NULL;
+  ET_CHECK(t->rank == 4 && t->dtype == (has_numbers ? ET_I8 : ET_F32), ctx->err,
+           ET_INVALID_ARGUMENT,
+           "sdpa: argument %zu is %s of rank %d, needs rank 4 and f32, or i8 with scales and zero "
+           "points",
+           i, et_dtype_name((et_dtype)t->dtype), (int)t->rank);
+  *out = see(&s[0], t, heads_first);
+  if (!has_numbers) return ET_OK;
+  const et_tensor *const both[2] = {scales, zeros};
+  for (size_t k = 0; k < 2; k++) {
+    const et_tensor *const n = both[k];
+    ET_CHECK(eti_dtype_in((et_dtype)n->dtype, ET_TYPES_REAL_HALF) && n->rank == 4 &&
+                 n->sizes[0] == t->sizes[0] && n->sizes[1] == t->sizes[1] &&
+                 n->sizes[2] == t->sizes[2] && n->sizes[3] == 1,
+             ctx->err, ET_INVALID_ARGUMENT,
+             "sdpa: scales and zero points of argument %zu need one number for each row", i);
+  }
+  *numbers = (row_numbers){see(&s[1], scales, heads_first), see(&s[2], zeros, heads_first)};
+  return ET_OK;
+}
+
+// (query, key, value, start_pos, attn_mask, dropout, is_causal, scale, zero points and scales of
+// query, key and value, is_seq_at_dim_2, out)
+et_status op_llama_custom_quantized_sdpa_out(et_kernel_ctx *ctx, et_value *const *args) {
+  attention a = {0};
+  seen of_q[3], of_k[3], of_v[3], of_out;
+  et_tensor *q, *out;
+  bool heads_first;
+  ET_TRY(eti_arg_bool(ctx, args, 14, &heads_first));
+  ET_TRY(read_codes(ctx, args, 0, heads_first, of_q, &a.q, &a.of_q));
+  ET_TRY(read_codes(ctx, args, 1, heads_first, of_k, &a.k, &a.of_k));
+  ET_TRY(read_codes(ctx, args, 2, heads_first, of_v, &a.v, &a.of_v));
+  ET_TRY(read_attention(ctx, args, 3, 4, &a));
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &q));
+  ET_TRY(eti_arg_tensor(ctx, args, 15, &out));
+  ET_CHECK(out->dtype == ET_F32, ctx->err, ET_INVALID_ARGUMENT, "sdpa: out is %s, needs f32",
+           et_dtype_name((et_dtype)out->dtype));
+  for (size_t i = 0; i < 14; i++)
+    ET_CHECK(args[i]->tag != ET_TENSOR || args[i]->as.tensor != out, ctx->err, ET_INVALID_ARGUMENT,
+             "sdpa: out is also argument %zu", i);
+  const eti_shape shape = eti_shape_of(q);
+  ET_TRY(eti_resize(ctx, out, &shape));
+  a.out = see(&of_out, out, heads_first);
   run_attention(ctx, &a);
   return ET_OK;
 }

@@ -215,6 +215,51 @@ def _sdpa_with_kv_cache(
     return _custom_sdpa(query, key_cache, value_cache, start_pos, *rest)
 
 
+def _wide(
+    codes: torch.Tensor, zeros: torch.Tensor | None, scales: torch.Tensor | None, swap: bool
+) -> torch.Tensor:
+    """[batch, position, head, dim] in floats; codes come with numbers for each row."""
+    if zeros is not None and scales is not None:
+        torch._check(
+            zeros.shape == scales.shape == (*codes.shape[:-1], 1),
+            lambda: f"zero points {zeros.shape} and scales {scales.shape} do not fit {codes.shape}",
+        )
+        codes = (codes.float() - zeros.float()) * scales.float()
+    return codes.transpose(1, 2) if swap else codes
+
+
+def _custom_quantized_sdpa(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    start_pos: int,
+    attn_mask: torch.Tensor | None = None,
+    drpout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    q_zero_points: torch.Tensor | None = None,
+    q_scales: torch.Tensor | None = None,
+    k_zero_points: torch.Tensor | None = None,
+    k_scales: torch.Tensor | None = None,
+    v_zero_points: torch.Tensor | None = None,
+    v_scales: torch.Tensor | None = None,
+    is_seq_at_dim_2: bool = False,
+) -> torch.Tensor:
+    swap = is_seq_at_dim_2
+    q = _wide(query, q_zero_points, q_scales, swap)
+    k = _wide(key, k_zero_points, k_scales, swap)
+    v = _wide(value, v_zero_points, v_scales, swap)
+    result = _custom_sdpa(q, k, v, start_pos, attn_mask, drpout_p, is_causal, scale)
+    return result.transpose(1, 2).contiguous() if swap else result
+
+
+def _custom_quantized_sdpa_shape(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *rest: Any, **named: Any
+) -> torch.Tensor:
+    return query.new_empty(query.shape, dtype=torch.float32)
+
+
+_ROWS = ", ".join(f"Tensor? {t}_zero_points=None, Tensor? {t}_scales=None" for t in "qkv")
 _ATTENTION = "Tensor? attn_mask=None, float drpout_p=0.0, bool is_causal=False, float? scale=None"
 
 for _operator in (
@@ -238,6 +283,14 @@ for _operator in (
         "out",
         _custom_sdpa,
         _custom_sdpa_shape,
+    ),
+    Operator(
+        "custom_quantized_sdpa",
+        f"Tensor query, Tensor key, Tensor value, SymInt start_pos, {_ATTENTION}, {_ROWS}, "
+        "bool is_seq_at_dim_2=False",
+        "out",
+        _custom_quantized_sdpa,
+        _custom_quantized_sdpa_shape,
     ),
     Operator(
         "sdpa_with_kv_cache",

@@ -154,6 +154,19 @@ def _empty(
     return result
 
 
+def _new_empty_strided(
+    x: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    *,
+    dtype: torch.dtype | None = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+) -> Tensor:
+    return _empty(size, stride, dtype=dtype or x.dtype, device=device or x.device)
+
+
 def _embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     norms = torch.linalg.vector_norm(weight, norm_type, 1, keepdim=True)
     used = weight.new_zeros(weight.shape[:1], dtype=torch.bool)
@@ -170,6 +183,7 @@ def index_decompositions() -> dict[Any, Callable[..., Any]]:
         _aten.empty_permuted.default: _empty,
         _aten.empty_strided.default: _empty,
         _aten.index_reduce.default: _index_mean,
+        _aten.new_empty_strided.default: _new_empty_strided,
         _aten.nonzero_static.default: _nonzero_static,
         _aten.put.default: _put,
         _aten.resize.default: _resize,

@@ -1,4 +1,4 @@
-"""Order statistics written in terms of a stable sort: medians, the k-th value, the mode.
+"""Order statistics written in terms of a stable sort: medians, the k-th value, the mode; buckets.
 
 Each rule follows eager torch, NaN rules included; where eager leaves open which of equal elements
 an index names, it is the first one (the last for `mode`). Knows nothing of graphs.
@@ -94,9 +94,33 @@ def _mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Pair:
     return _pick(ordered, (places - begun).argmax(dim, keepdim=True), dim, keepdim)
 
 
+def _bucketize(
+    x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    """Torch's binary search, which takes neither numbers without a dimension nor no boundaries."""
+    from torch._decomp import get_decompositions
+
+    op = _aten.bucketize.Tensor
+    if boundaries.shape[0] == 0:
+        dtype = torch.int32 if out_int32 else torch.int64
+        return torch.zeros(x.shape, dtype=dtype, device=x.device)
+    line = x.reshape(1) if x.dim() == 0 else x
+    found: Tensor = get_decompositions([op])[op](line, boundaries, out_int32=out_int32, right=right)
+    return found.reshape(x.shape)
+
+
+def _bucketize_number(
+    x: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    number = torch.full((), x, device=boundaries.device)
+    return _bucketize(number, boundaries, out_int32=out_int32, right=right)
+
+
 def order_decompositions() -> dict[Any, Callable[..., Any]]:
     """Operator → rule; the rules end in sorting, gathering and comparing."""
     return {
+        _aten.bucketize.Scalar: _bucketize_number,
+        _aten.bucketize.Tensor: _bucketize,
         _aten.kthvalue.default: _kthvalue,
         _aten.median.default: _median_of_all(ignore_nan=False),
         _aten.median.dim: _median_of(ignore_nan=False),

@@ -1,7 +1,7 @@
 """Operators that torch's table of core decompositions leaves over and that have another way to run.
 
 Torch knows how to decompose many operators that its core table does not name (`tril_indices`,
-`bucketize`), and the modules beside this one know more. They are decomposed here, before the edge
+`ldexp`), and the modules beside this one know more. They are decomposed here, before the edge
 dialect refuses what is not core. Operators that the user or a partitioner wants whole are left
 alone; what has a kernel of its own has no rule here.
 """
@@ -34,7 +34,6 @@ _aten = torch.ops.aten
 # no runtime has.
 _DECOMPOSED_BY_TORCH = frozenset(
     {
-        _aten.bucketize.Tensor,
         _aten.ldexp.Tensor,
         _aten.tril_indices.default,
         _aten.triu_indices.default,

@@ -37,6 +37,17 @@ def order(x: Tensor) -> Any:
     return tuple(results)
 
 
+def buckets(x: Tensor) -> Any:
+    edges, none = torch.tensor([-1.0, 0.0, 0.0, 2.0]), torch.zeros(0)
+    return (
+        torch.bucketize(x, edges, right=True),
+        torch.bucketize(x, edges, out_int32=True),
+        torch.bucketize(x[0, 0], edges),
+        torch.bucketize(1, edges),
+        torch.bucketize(x, none, out_int32=True),
+    )
+
+
 def mode(x: Tensor) -> Any:
     return (*x.mode(0), *x.mode(-1, True))
 
@@ -136,6 +147,7 @@ def complex_numbers(x: Tensor) -> Any:
 CASES: dict[str, tuple[Callable[[Tensor], Any], list[Tensor]]] = {
     "order": (order, [FLOATS, TIED, WITH_NAN, INTS, INTS.to(torch.uint8), TIED.half()]),
     "order of one number": (lambda x: (x.median(), *x.kthvalue(1), *x.mode()), [torch.tensor(2.0)]),
+    "buckets": (buckets, [FLOATS, INTS, TIED.half()]),
     "mode": (mode, [FLOATS, TIED, INTS, INTS > 1, TIED.half()]),
     "means by index": (means_by_index, [FLOATS[:2], INTS, INTS.to(torch.int8), FLOATS[:2].half()]),
     "placed": (placed, [FLOATS, INTS.repeat(2, 1), FLOATS.bfloat16()]),

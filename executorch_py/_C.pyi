@@ -81,6 +81,15 @@ class InputState(TypedDict):
     borrowed: bool
 
 @type_check_only
+class InstructionRecord(TypedDict):
+    instruction: int
+    operator: str
+    calls: int
+    ns: int
+    bytes: int
+    tensors: list[tuple[str, tuple[int, ...]]]
+
+@type_check_only
 class MemoryUse(TypedDict):
     method: int
     scratch: int
@@ -167,6 +176,8 @@ class Method:
     def set_inputs(self, inputs: Sequence[Any], /) -> None: ...
     def run(self) -> None:
         """Runs with the inputs that are set; InvalidArgument when one never was."""
+    def profile(self) -> list[InstructionRecord]:
+        """Runs with the inputs that are set; per executed instruction what it took."""
     def seed(self, seed: int, /) -> None:
         """Starts the random operators anew; a method is loaded with seed 0."""
     def outputs(self, clone_outputs: bool = True, kind: _Kind = None) -> list[Any]: ...

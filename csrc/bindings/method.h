@@ -65,6 +65,7 @@ typedef struct eti_method {
   eti_kind kind;           // of the last inputs
   uint64_t layout_conversions;
   uint64_t alignment_copies;
+  const et_hooks *hooks;            // of the run under way, or NULL
   struct eti_method *next, **link;  // in program->methods
 } eti_method;
 
@@ -88,5 +89,12 @@ PyObject *eti_outputs_list(eti_method *self, bool clone, eti_kind kind);
 PyObject *eti_output_object(eti_method *self, const et_value *value, bool clone, eti_kind kind);
 // Fails before a run when an output's dtype cannot be expressed in the caller's kind.
 int eti_outputs_check(eti_method *self, eti_kind kind);
+
+// method_type.c: a run with the inputs that are set, under the program's lock; -1 with an
+// exception.
+int eti_method_run(eti_method *self);
+
+// profile.c: such a run with a clock at every instruction, as a list of dicts.
+PyObject *eti_method_profile(eti_method *self);
 
 #endif  // ETI_METHOD_H

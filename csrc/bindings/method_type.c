@@ -260,6 +260,7 @@ static void settle_inputs(eti_method *self, size_t n_taken) {
 // Executes, pausing for signals when the watcher asks for it. Without the GIL; *python_error tells
 // that a signal handler raised.
 static et_status execute_watched(eti_method *self, et_error *err, bool *python_error) {
+  if (self->hooks != NULL) return et_method_execute_traced(self->method, self->hooks, err);
   const bool watched = eti_watch_begin(self->state, self->method);
   et_status status = et_method_execute(self->method, err);
   while (status == ET_INTERRUPTED && watched) {
@@ -292,6 +293,10 @@ static int run(eti_method *self, bool execute) {
   if (status == ET_OK) return 0;
   if (!python_error) eti_raise_error(self->state, &err);
   return -1;
+}
+
+int eti_method_run(eti_method *self) {
+  return run(self, true);
 }
 
 static int parse_kind(eti_method *self, PyObject *word, eti_kind *kind) {
@@ -387,6 +392,15 @@ static PyObject *method_run(PyObject *object, PyObject *unused) {
   const int result = run(self, true);
   leave(self);
   return result == 0 ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyObject *method_profile(PyObject *object, PyObject *unused) {
+  (void)unused;
+  eti_method *self = (eti_method *)object;
+  if (enter(self) < 0) return NULL;
+  PyObject *result = eti_method_profile(self);
+  leave(self);
+  return result;
 }
 
 static PyObject *method_seed(PyObject *object, PyObject *number) {
@@ -541,6 +555,8 @@ static PyMethodDef method_methods[] = {
     {"set_inputs", method_set_inputs, METH_O,
      "set_inputs($self, inputs, /)\n--\n\nSets the inputs of the next run()."},
     {"run", method_run, METH_NOARGS, "run($self)\n--\n\nRuns with the inputs that are set."},
+    {"profile", method_profile, METH_NOARGS,
+     "profile($self)\n--\n\nRuns with the inputs that are set; per instruction what it took."},
     {"seed", method_seed, METH_O,
      "seed($self, seed, /)\n--\n\nStarts the random operators anew, from this seed."},
     {"outputs", FAST(method_outputs), METH_FASTCALL | METH_KEYWORDS,

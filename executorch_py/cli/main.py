@@ -30,6 +30,7 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", type=int, default=0, help="of --random (default 0)")
     run.add_argument("--method", help="default: forward, or the only method")
     run.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and time it")
+    run.add_argument("--profile", action="store_true", help="show what each operator took")
     run.add_argument("--threads", type=int, default=None, help="default: all CPUs of this process")
     run.add_argument("--data", action="append", default=[], metavar="PTD", help="external weights")
     run.add_argument("--output", metavar="NPZ", help="save outputs here, by their names")

@@ -8,6 +8,7 @@ result = method(array, mask=other)           # in the model's own structure
 
 from executorch_py.runtime.metadata import MethodMeta, TensorInfo
 from executorch_py.runtime.method import Method
+from executorch_py.runtime.profile import InstructionProfile
 from executorch_py.runtime.program import Program
 from executorch_py.runtime.runtime import (
     BackendRegistry,
@@ -20,6 +21,7 @@ from executorch_py.runtime.signature import Argument, Signature
 __all__ = [
     "Argument",
     "BackendRegistry",
+    "InstructionProfile",
     "Method",
     "MethodMeta",
     "OperatorRegistry",

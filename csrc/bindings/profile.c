@@ -1,0 +1,117 @@
+// profile.c — Method.profile(): one run with a clock at every instruction. Times include what the
+// clock costs, some tens of nanoseconds. Relies on the runtime's events; knows no operator.
+#include "bindings/method.h"
+
+#include <string.h>
+
+enum { MAX_TENSORS = 6 };  // of one instruction that are described
+
+typedef struct tensor_note {
+  uint8_t dtype, rank;
+  int32_t sizes[ET_MAX_RANK];
+} tensor_note;
+
+// What one instruction did so far; loops repeat it.
+typedef struct note {
+  const char *operator_name;  // the program's
+  uint64_t calls, ns, bytes;
+  size_t n_tensors;
+  tensor_note tensors[MAX_TENSORS];  // of the last call
+} note;
+
+typedef struct notes {
+  note *items;
+  size_t n;
+  uint64_t started;
+} notes;
+
+static bool reserve(notes *all, size_t instruction) {
+  if (instruction < all->n) return true;
+  const size_t n = instruction + instruction / 2 + 64;
+  note *const items = PyMem_RawRealloc(all->items, n * sizeof *items);
+  if (items == NULL) return false;
+  memset(items + all->n, 0, (n - all->n) * sizeof *items);
+  all->items = items;
+  all->n = n;
+  return true;
+}
+
+static bool is_seen(et_value *const *args, size_t i) {
+  for (size_t j = 0; j < i; j++) {
+    if (args[j] == args[i]) return true;
+  }
+  return false;
+}
+
+static void describe(note *to, const et_event *event) {
+  to->n_tensors = 0;
+  for (size_t i = 0; i < event->n_args; i++) {
+    const et_value *const value = event->args[i];
+    if (value == NULL || value->tag != ET_TENSOR || is_seen(event->args, i)) continue;
+    const et_tensor *const t = value->as.tensor;
+    to->bytes += (uint64_t)t->numel * et_dtype_bytes((et_dtype)t->dtype);
+    if (to->n_tensors == MAX_TENSORS) continue;
+    tensor_note *const tensor = &to->tensors[to->n_tensors++];
+    tensor->dtype = t->dtype;
+    tensor->rank = t->rank;
+    for (size_t d = 0; d < t->rank; d++) tensor->sizes[d] = t->sizes[d];
+  }
+}
+
+// Without the GIL.
+static et_status on_event(void *ctx, const et_event *event) {
+  notes *const all = ctx;
+  if (event->kind == ET_EVENT_BEGIN) {
+    if (!reserve(all, event->instruction)) return ET_OUT_OF_MEMORY;
+    all->started = et_clock_ns();
+    return ET_OK;
+  }
+  note *const to = &all->items[event->instruction];
+  to->ns += et_clock_ns() - all->started;
+  to->calls++;
+  to->operator_name = event->operator_name;
+  describe(to, event);
+  return ET_OK;
+}
+
+static PyObject *tensor_object(const tensor_note *t) {
+  PyObject *const shape = PyTuple_New(t->rank);
+  for (Py_ssize_t d = 0; shape != NULL && d < t->rank; d++)
+    PyTuple_SET_ITEM(shape, d, PyLong_FromLong(t->sizes[d]));
+  return shape == NULL ? NULL : Py_BuildValue("(sN)", et_dtype_name((et_dtype)t->dtype), shape);
+}
+
+static PyObject *note_object(const note *n, size_t instruction) {
+  PyObject *const tensors = PyList_New(0);
+  for (size_t i = 0; tensors != NULL && i < n->n_tensors; i++) {
+    PyObject *const tensor = tensor_object(&n->tensors[i]);
+    const bool failed = tensor == NULL || PyList_Append(tensors, tensor) < 0;
+    Py_XDECREF(tensor);
+    if (failed) {
+      Py_DECREF(tensors);
+      return NULL;
+    }
+  }
+  if (tensors == NULL) return NULL;
+  return Py_BuildValue("{s:n,s:s,s:K,s:K,s:K,s:N}", "instruction", (Py_ssize_t)instruction,
+                       "operator", n->operator_name, "calls", (unsigned long long)n->calls, "ns",
+                       (unsigned long long)n->ns, "bytes", (unsigned long long)n->bytes, "tensors",
+                       tensors);
+}
+
+PyObject *eti_method_profile(eti_method *self) {
+  notes all = {.n = 0};
+  const et_hooks hooks = {.ctx = &all, .on_event = on_event};
+  self->hooks = &hooks;
+  const int ran = eti_method_run(self);
+  self->hooks = NULL;
+  PyObject *list = ran < 0 ? NULL : PyList_New(0);
+  for (size_t i = 0; list != NULL && i < all.n; i++) {
+    if (all.items[i].calls == 0) continue;
+    PyObject *const item = note_object(&all.items[i], i);
+    if (item == NULL || PyList_Append(list, item) < 0) Py_CLEAR(list);
+    Py_XDECREF(item);
+  }
+  PyMem_RawFree(all.items);
+  return list;
+}

@@ -1,0 +1,78 @@
+"""Profiles: every executed instruction with its calls, shapes, time, arithmetic and bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from program_maker import MethodMaker, adder, program_bytes
+
+from executorch_py import errors
+from executorch_py.cli.main import main
+from executorch_py.runtime import InstructionProfile, Runtime
+
+X = np.ones((64, 64), np.float32)
+
+
+def test_a_profile_tells_what_each_instruction_did() -> None:
+    method = Runtime.get().load_program(program_bytes(adder((64, 64)))).load_method("forward")
+    (add,) = method.profile([X, X], runs=3)
+    assert (add.instruction, add.operator, add.calls) == (0, "aten::add.out", 1)
+    assert add.tensors == (("f32", (64, 64)),) * 3
+    assert add.bytes == add.moved_bytes == 3 * X.nbytes
+    assert add.flops is None
+    assert add.seconds > 0
+    np.testing.assert_array_equal(method.execute([X, X])[0], X + X)
+
+
+def test_a_chain_is_listed_in_order() -> None:
+    method = MethodMaker()
+    x, alpha = method.tensor([4]), method.scalar(1)
+    y, z = method.tensor([4]), method.tensor([4])
+    method.inputs.append(x)
+    method.call("aten::add.out", x, x, alpha, y, y)
+    method.call("aten::mul.out", y, x, z, z)
+    method.outputs.append(z)
+    loaded = Runtime.get().load_program(program_bytes(method)).load_method("forward")
+    profile = loaded.profile([np.ones(4, np.float32)])
+    assert [p.operator for p in profile] == ["aten::add.out", "aten::mul.out"]
+    assert profile[0].bytes == 2 * 16  # x counts once
+
+
+def test_a_profile_of_wrong_inputs_is_refused_and_the_method_stays_usable() -> None:
+    method = Runtime.get().load_program(program_bytes(adder((64, 64)))).load_method("forward")
+    with pytest.raises(errors.NotSupported):
+        method.profile([X, X[:1]])
+    with pytest.raises(ValueError, match="0 runs, needs 1 or more"):
+        method.profile([X, X], runs=0)
+    assert len(method.profile([X, X])) == 1
+
+
+def product(operator: str, *shapes: tuple[int, ...], calls: int = 1) -> InstructionProfile:
+    return InstructionProfile(0, operator, calls, 1.0, 10, tuple(("f32", s) for s in shapes))
+
+
+def test_arithmetic_is_counted_for_products_and_convolutions() -> None:
+    assert product("aten::mm.out", (2, 3), (3, 5), (2, 5)).flops == 2 * 2 * 3 * 5
+    assert product("aten::addmm.out", (5,), (2, 3), (3, 5), (2, 5), calls=4).flops == 240
+    assert product("aten::linear.out", (7, 2, 3), (5, 3), (7, 2, 5)).flops == 420
+    image, weight, out = (1, 3, 8, 8), (16, 3, 3, 3), (1, 16, 6, 6)
+    assert product("aten::convolution.out", image, weight, out).flops == 2 * 16 * 36 * 27
+
+
+def test_readers_of_a_part_are_charged_for_that_part() -> None:
+    picked = product("aten::select_copy.int_out", (9,), (1,))
+    assert picked.moved_bytes == 2 * 10 * 4 // 40
+    assert product("executorch_prim::add.Scalar").moved_bytes is None
+
+
+def test_the_command_line_shows_a_profile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "add.pte"
+    path.write_bytes(program_bytes(adder((64, 64))))
+    assert main(["run", str(path), "--ones", "--profile"]) == 0
+    text = capsys.readouterr().out
+    assert "profile: 1 instructions" in text
+    assert "100.0%" in text and "aten::add.out" in text and "GB/s" in text

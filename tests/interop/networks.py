@@ -329,6 +329,7 @@ QUANTIZED = [
         dynamic_shapes=lambda: (({0: torch.export.Dim("n", min=2, max=8)},),),
         more=lambda: [(torch.randn(n, 3, 16, 16),) for n in (2, 8)],
         from_library=True,
+        tolerance=(0.0, 3e-3),  # one step of the last scale: sums differ in the last bit
     ),
     Case(
         "quantized_linear_dynamic",

@@ -200,3 +200,11 @@ def test_wrong_matrices_are_refused() -> None:
     assert_close(run("linalg_inv_ex.inverse", big, False, like=like)[0], big)
     with pytest.raises(OpError, match="bytes of scratch"):
         run("linalg_inv_ex.inverse", big, False, like=like, prepared=False)
+
+
+def test_a_great_batch_of_empty_matrices_ends_at_once() -> None:
+    many, f32 = 2**31 - 1, torch.float32
+    x = torch.empty(many, 0, 7)
+    outs = [Out(f32, (many, 0, 0)), Out(f32, (many, 0)), Out(f32, (many, 0, 7))]
+    run_op("aten::_linalg_svd.U", x, False, True, None, out=outs)
+    run_op("aten::linalg_qr.out", x, "reduced", out=[outs[0], outs[2]])

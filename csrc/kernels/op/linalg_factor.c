@@ -13,6 +13,11 @@ static size_t count(const eti_shape *batch) {
   return n;
 }
 
+// None where the results have no elements: a batch of nothing may be of any size.
+static size_t count_if(bool any, const eti_shape *batch) {
+  return any ? count(batch) : 0;
+}
+
 static size_t rows_of(const et_tensor *t) {
   return (size_t)t->sizes[t->rank - 2u];
 }
@@ -41,7 +46,7 @@ et_status op_linalg_qr_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_resize_matrices(ctx, r, &batch, 2, side, n));
   ET_TRY(eti_matrix_work(ctx, stack, m * n + m * side + k, &work));
   double *const columns = work + m * n;
-  for (size_t i = 0; i < count(&batch); i++) {
+  for (size_t i = 0; i < count_if(q->numel > 0 || r->numel > 0, &batch); i++) {
     eti_matrix_load(a, &batch, i, false, false, work);
     eti_dense_qr(work, m, n, columns, only_r ? 0 : side, columns + m * side);
     eti_matrix_store(r, &batch, i, false, false, work);
@@ -72,7 +77,7 @@ et_status op_linalg_eigh_eigenvalues(et_kernel_ctx *ctx, et_value *const *args) 
   ET_TRY(with_vectors ? eti_resize_like(ctx, vectors, a) : eti_resize(ctx, vectors, &none));
   ET_TRY(eti_matrix_work(ctx, stack, 2 * n * n + n, &work));
   double *const v = work + n * n, *const row = v + n * n;
-  for (size_t i = 0; i < count(&batch); i++) {
+  for (size_t i = 0; i < count_if(values->numel > 0, &batch); i++) {
     eti_matrix_load(a, &batch, i, false, which == 'U' || which == 'u', work);
     for (size_t r = 0; r < n; r++) {
       for (size_t c = r + 1; c < n; c++) work[r * n + c] = work[c * n + r];
@@ -135,6 +140,7 @@ et_status op_linalg_svd_u(et_kernel_ctx *ctx, et_value *const *args) {
   }
   const size_t tall = d.m > d.n ? d.m : d.n;
   ET_TRY(eti_matrix_work(ctx, stack, tall * (d.full ? tall : d.k) + d.k * d.k + d.k, &work));
-  for (size_t i = 0; i < count(&d.batch); i++) decompose(&d, i, work);
+  const bool any = d.s->numel > 0 || d.u->numel > 0 || d.vh->numel > 0;
+  for (size_t i = 0; i < count_if(any, &d.batch); i++) decompose(&d, i, work);
   return ET_OK;
 }

@@ -31,6 +31,11 @@ static size_t count(const eti_shape *batch) {
   return n;
 }
 
+// None where the results have no elements: a batch of nothing may be of any size.
+static size_t count_if(bool any, const eti_shape *batch) {
+  return any ? count(batch) : 0;
+}
+
 static size_t rows_of(const et_tensor *t) {
   return (size_t)t->sizes[t->rank - 2u];
 }
@@ -150,7 +155,7 @@ et_status op_linalg_solve_ex_result(et_kernel_ctx *ctx, et_value *const *args) {
     eliminate(s.a, &own, i, true, &e, lu, pivots, info);
     ET_TRY(report_singular(ctx, "linalg.solve", checks, i, e.singular));
   }
-  for (size_t i = 0; i < count(&s.batch); i++) {
+  for (size_t i = 0; i < count_if(s.out->numel > 0, &s.batch); i++) {
     eti_matrix_load(s.a, &s.batch, i, false, !s.left, e.lu);
     eti_dense_lu(e.lu, s.n, s.n, true, e.pivots);
     eti_matrix_load(s.b, &s.batch, i, s.is_vector, !s.left, e.rest);
@@ -175,7 +180,7 @@ et_status op_linalg_solve_triangular_out(et_kernel_ctx *ctx, et_value *const *ar
   ET_TRY(read_system(ctx, "linalg.solve_triangular", &s));
   ET_TRY(eti_matrix_work(ctx, stack, s.n * s.n + s.n * s.k, &work));
   double *const b = work + s.n * s.n;
-  for (size_t i = 0; i < count(&s.batch); i++) {
+  for (size_t i = 0; i < count_if(s.out->numel > 0, &s.batch); i++) {
     eti_matrix_load(s.a, &s.batch, i, false, !s.left, work);
     eti_matrix_load(s.b, &s.batch, i, false, !s.left, b);
     eti_dense_triangular_solve(work, s.n, upper == s.left, unit, b, s.k);
@@ -307,7 +312,7 @@ et_status op_linalg_lu_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_resize_matrices(ctx, u, &batch, 2, k, n));
   ET_TRY(eti_matrix_work(ctx, stack, elimination_numbers(m, n) + side * side, &work));
   elimination e = split_work(work, m, n);
-  for (size_t i = 0; i < count(&batch); i++) {
+  for (size_t i = 0; i < count_if(l->numel > 0 || u->numel > 0 || p->numel > 0, &batch); i++) {
     eliminate(a, &batch, i, exchanges, &e, NULL, NULL, NULL);
     cut_triangle(e.lu, n, m, k, true, e.rest);
     eti_matrix_store(l, &batch, i, false, false, e.rest);

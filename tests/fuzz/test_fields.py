@@ -58,11 +58,12 @@ def rare() -> tuple[s.Program, bytes]:
     plan = program.execution_plan[0]
     chain = plan.chains[0]
     lists = (s.BoolList([True, False]), s.DoubleList([0.5]), s.OptionalTensorList([-1, 0]))
+    last = (s.FreeCall(1), s.DelegateCall(0, [plan.inputs[0], plan.outputs[0]]))
     place = s.BackendDelegateDataReference(s.DataLocation.INLINE, 0)
     plan = replace(
         plan,
         values=[*plan.values, *map(s.EValue, lists)],
-        chains=[replace(chain, instructions=[*chain.instructions, s.Instruction(s.FreeCall(1))])],
+        chains=[replace(chain, instructions=[*chain.instructions, *map(s.Instruction, last)])],
         delegates=[s.BackendDelegate("ReferenceBackend", place, [CompileSpec("key", b"value")])],
         non_const_buffer_device=[s.NonConstBufferDevice(1)],
     )

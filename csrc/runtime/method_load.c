@@ -178,23 +178,23 @@ static et_status load(eti_loader *l) {
   return ET_OK;
 }
 
-static void init(eti_loader *l, const et_program *program, const et_method_config *config,
-                 et_arena arena, et_error *err) {
+// Measures when there is no memory.
+static et_status run(eti_loader *l, const et_program *program, const char *name,
+                     const et_method_config *config, const et_method_memory *memory,
+                     et_error *err) {
   memset(l, 0, sizeof *l);
   l->program = program;
   l->config = config;
-  l->arena = arena;
+  l->memory = memory;
+  l->arena = memory == NULL ? eti_arena_counting() : eti_arena_over(memory->method);
   l->err = err;
   l->named.program = program;
   l->named.maps = config->data_maps;
   l->named.n_maps = config->n_data_maps;
-}
-
-static et_status run(eti_loader *l, const char *name) {
-  ET_TRY(eti_plan_find(l->program, name, &l->plan, l->err));
+  ET_TRY(eti_plan_find(program, name, &l->plan, err));
   const et_status status = load(l);
   if (status != ET_OK) {
-    ET_CONTEXT(l->err, "method '%s': ", name);
+    ET_CONTEXT(err, "method '%s': ", name);
     et_method_close(l->method);
   }
   return status;
@@ -203,8 +203,7 @@ static et_status run(eti_loader *l, const char *name) {
 et_status et_method_measure(const et_program *program, const char *name,
                             const et_method_config *config, et_method_needs *needs, et_error *err) {
   eti_loader l;
-  init(&l, program, config, eti_arena_counting(), err);
-  ET_TRY(run(&l, name));
+  ET_TRY(run(&l, program, name, config, NULL, err));
   needs->method_bytes = l.arena.used;
   needs->scratch_bytes = l.scratch_bytes;
   needs->n_planned = l.plan.buffer_sizes.n - 1;
@@ -215,9 +214,7 @@ et_status et_method_load(const et_program *program, const char *name,
                          const et_method_config *config, const et_method_memory *memory,
                          et_method **method, et_error *err) {
   eti_loader l;
-  init(&l, program, config, eti_arena_over(memory->method), err);
-  l.memory = memory;
-  ET_TRY(run(&l, name));
+  ET_TRY(run(&l, program, name, config, memory, err));
   *method = l.method;
   return ET_OK;
 }

@@ -255,7 +255,7 @@ static bool build_temporary_tensor(eti_loader *l, size_t i, const uint8_t *table
     }
   }
   out->as.tensor->data = (void *)(uintptr_t)data;
-  return true;
+  return eti_is_aligned(data, eti_dtype_align((et_dtype)f.dtype));  // loading says what is wrong
 }
 
 bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out,

@@ -144,6 +144,44 @@ static void state_from_external_data_needs_a_file(void) {
   rig_end(&r);
 }
 
+static bool saw_misaligned, saw_constant;
+
+static et_status look_at_constants(et_prepare_ctx *ctx, et_value *const *args) {
+  (void)ctx;
+  const et_tensor *t = args[1]->as.tensor;
+  saw_constant |= t->data != NULL;
+  saw_misaligned |= (uintptr_t)t->data % sizeof(float) != 0;
+  return ET_OK;
+}
+
+static void preparing_never_sees_a_misaligned_constant(void) {
+  const made_segment all[] = {{a, sizeof a, "a", &layout},
+                              {b, sizeof b, "b", &layout},
+                              {state, sizeof state, "state", &layout}};
+  const et_op *add = et_op_find(&et_ops_portable, "aten::add.out");
+  et_op op = *add;
+  op.prepare = look_at_constants;
+  const et_op_table ops = {&op, 1, &et_ops_portable};
+  for (uint64_t offset = 0; offset <= 2; offset += 2) {
+    rig r = summing();
+    data_file f;
+    const et_data_map *maps[] = {&f.map};
+    EXPECT(open_data(&f, all, 3, &r.err));
+    const uint8_t *first = rig_member(eti_fb_root(f.bytes), PTD_ROOT_SEGMENTS, 0);
+    rig_poke_u64(eti_fb_field(first, PTE_SEGMENT_OFFSET), offset);
+    r.config.ops = &ops;
+    r.config.data_maps = maps;
+    r.config.n_data_maps = 1;
+    saw_misaligned = saw_constant = false;
+    EXPECT(rig_open(&r) == ET_OK);
+    EXPECT(et_method_measure(&r.program, "forward", &r.config, &r.needs, &r.err) == ET_OK);
+    EXPECT(rig_load(&r, "forward") == (offset == 0 ? ET_OK : ET_INVALID_EXTERNAL_DATA));
+    EXPECT(saw_constant && !saw_misaligned);
+    rig_end(&r);
+    close_data(&f);
+  }
+}
+
 static void every_flipped_bit_is_an_error_or_harmless(void) {
   const made_segment all[] = {{a, sizeof a, "a", &layout},
                               {b, sizeof b, "b", &layout},
@@ -181,6 +219,7 @@ static const et_test tests[] = {
     ET_CASE(the_keys_may_be_spread_over_several_files),
     ET_CASE(what_is_missing_double_or_different_is_named),
     ET_CASE(state_from_external_data_needs_a_file),
+    ET_CASE(preparing_never_sees_a_misaligned_constant),
     ET_CASE(every_flipped_bit_is_an_error_or_harmless),
 };
 

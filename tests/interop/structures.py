@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -242,7 +243,47 @@ BY_DATA = [
 ]
 
 
+class Overwriting(nn.Module):
+    """Operators whose first (or only) whole operand dies with them, so that it is written over."""
+
+    FLOATS: tuple[Callable[..., torch.Tensor], ...] = (
+        *(torch.abs, torch.ceil, torch.cos, torch.erf, torch.exp, torch.floor, torch.neg),
+        *(torch.reciprocal, torch.relu, torch.round, torch.sigmoid, torch.sin, torch.tanh),
+        *(torch.trunc, nn.functional.gelu, nn.functional.elu, nn.functional.leaky_relu),
+        *(nn.functional.hardtanh, lambda x: x.clamp(-0.5, 0.7), lambda x: x.clamp(min=0.1)),
+        *(lambda x: (x.square() + 1).log(), lambda x: (x.square() + 1).sqrt()),
+        *(lambda x: (x.square() + 1).rsqrt(), lambda x: x.softmax(-1), lambda x: x.softmax(0)),
+        *(lambda x: nn.functional.gelu(x, approximate="tanh"), lambda x: x.pow(3)),
+        *(lambda x: x + x, lambda x: x * 1.5, lambda x: x - 2, lambda x: 2 - x),
+        *(lambda x: x + x.sum(0), lambda x: x.sum(1, True) * x, lambda x: x / x.sum(0)),
+        *(
+            lambda x: x.maximum(x.mean(0)),
+            lambda x: x.mean(0).minimum(x),
+            lambda x: x.remainder(0.3),
+        ),
+        *(lambda x: x.fmod(0.3), lambda x: torch.where(x > 0, x, x.sum(0))),
+        *(lambda x: torch.where(x > 0, 1.0, x), lambda x: x.masked_fill(x > 0, 2)),
+    )
+    INTEGERS: tuple[Callable[..., torch.Tensor], ...] = (
+        *(torch.bitwise_not, lambda x: x & 12, lambda x: x | x.amax(0), lambda x: x ^ 5),
+        *(lambda x: x + 3, lambda x: x * x.amin(0), lambda x: x.clamp(0, 9), torch.neg),
+    )
+    BOOLS: tuple[Callable[..., torch.Tensor], ...] = (
+        *(torch.logical_not, lambda x: x.logical_and(x.any(0)), lambda x: x.any(0).logical_or(x)),
+    )
+
+    def forward(self, x: torch.Tensor, i: torch.Tensor, b: torch.Tensor) -> Any:
+        floats = [f(x.neg()) for f in self.FLOATS]
+        integers = [f(i.neg()) for f in self.INTEGERS]
+        return floats, integers, [f(b.logical_not()) for f in self.BOOLS]
+
+
 SHARED_MEMORY = [
+    Case(
+        "overwritten_operands",
+        Overwriting,
+        lambda: (torch.randn(5, 67), torch.randint(-50, 50, (3, 21)), torch.rand(3, 37) > 0.5),
+    ),
     Case(
         "caches",
         Caches,

@@ -20,7 +20,7 @@ ELEMENT_BY_ELEMENT = frozenset(
         *("round", "rsqrt", "sigmoid", "sin", "sqrt", "tanh", "trunc"),
         *("add", "sub", "mul", "div", "maximum", "minimum", "pow", "remainder", "fmod"),
         *("bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or"),
-        *("masked_fill", "where"),
+        "where",
     )
 )
 # Whole rows are read before any of their elements is written.

@@ -22,9 +22,12 @@ from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 @dataclass
 class Lifetimes:
-    """First and last instruction of each storage, in order of first appearance."""
+    """First and last instruction of each storage, in order of first appearance, and when each
+    node runs.
+    """
 
     spans: dict[TensorSpec, list[int]] = field(default_factory=dict)
+    time_of: dict[fx.Node, int] = field(default_factory=dict)
     end: int = 0
 
     def touch(self, spec: TensorSpec, time: int) -> None:
@@ -76,6 +79,7 @@ def _walk(gm: fx.GraphModule, time: int, lifetimes: Lifetimes) -> int:
         touched = list(node_specs(node))
         for source in node.all_input_nodes:
             touched.extend(node_specs(source))
+        lifetimes.time_of[node] = time
         for spec in touched:
             lifetimes.touch(spec, time)
         time += 1

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from torch.export import ExportedProgram
 
 from executorch_py.exir.ir.tensor_spec import ALIGNMENT
+from executorch_py.exir.memory_planning import MemoryPlanningAlgorithmSuite, best
 from executorch_py.exir.passes.constant_prop_pass import constant_prop_pass
 from executorch_py.exir.passes.elide_write_back import ElideWriteBackPass
 from executorch_py.exir.passes.fold_body_constants import fold_body_constants
@@ -28,6 +29,7 @@ from executorch_py.exir.passes.normalize_view_copy_base_pass import (
     CanonicalizeReshapesPass,
     NormalizeViewCopyBasePass,
 )
+from executorch_py.exir.passes.overwrite_operands import OverwriteOperandsPass
 from executorch_py.exir.passes.reinplace import (
     DEFAULT_INPLACEABLE_OPS,
     SLICE_SCATTER,
@@ -80,6 +82,13 @@ def _plans(config: Config, what: str) -> bool:
     """Whether the planner is known to plan inputs, outputs or mutable buffers."""
     planner = config.memory_planning_pass
     return isinstance(planner, MemoryPlanningPass) and bool(getattr(planner, f"alloc_{what}"))
+
+
+def _plans_as_it_likes(config: Config) -> bool:
+    """Whether the planner is the default one, of which no particular plan is expected."""
+    planner = config.memory_planning_pass
+    suite = planner.memory_planning_algo if isinstance(planner, MemoryPlanningPass) else None
+    return isinstance(suite, MemoryPlanningAlgorithmSuite) and suite.algo_list == [best]
 
 
 def _replace_views(config: Config) -> ReplaceViewCopyWithViewPass:
@@ -144,4 +153,9 @@ GRAPH_STEPS: tuple[GraphStep, ...] = (
     GraphStep(lambda c: c.sym_shape_eval_pass),
     GraphStep(lambda c: c.to_out_var_pass),
     GraphStep(lambda c: ElideWriteBackPass(), lambda c: c.write_buffers_in_place),
+    # Last: it asks which storages are alive together, and only planning may follow.
+    GraphStep(
+        lambda c: OverwriteOperandsPass(_plans(c, "graph_output")),
+        lambda c: c.overwrite_operands and _plans_as_it_likes(c),
+    ),
 )

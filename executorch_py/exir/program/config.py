@@ -79,6 +79,9 @@ class ExecutorchBackendConfig:
     # Not upstream's. Read slices, selections and splits along the outermost dimension where they
     # lie, without a copy, wherever planned memory makes that provably the same.
     share_windows: bool = True
+    # Not upstream's. Let element-wise results take the memory of operands that die with them
+    # (with the default planner; `greedy` and others plan as upstream does).
+    overwrite_operands: bool = True
     # Not upstream's. Drop calls whose result is, to the last bit, a tensor that exists already.
     remove_redundant: bool = True
 

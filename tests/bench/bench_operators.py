@@ -55,7 +55,11 @@ SCALAR = words(
     "add.Scalar_out mul.Scalar_out div.Scalar_out fmod.Scalar_out remainder.Scalar_out "
     "eq.Scalar_out gt.Scalar_out pow.Tensor_Scalar_out"
 )
-BITWISE = words("bitwise_and.Tensor_out bitwise_or.Tensor_out bitwise_left_shift.Tensor_out")
+BITWISE = words(
+    "bitwise_and.Tensor_out bitwise_or.Tensor_out bitwise_left_shift.Tensor_out "
+    "bitwise_right_shift.Tensor_out"
+)
+DIVISIONS = words("floor_divide.out remainder.Tensor_out fmod.Tensor_out")
 REDUCED = words(
     "sum.IntList_out mean.out amax.out amin.out prod.int_out argmax.out any.out max.dim_max "
     "cumsum.out _softmax.out _log_softmax.out var.correction_out"
@@ -85,8 +89,10 @@ def element_wise() -> Iterator[Case]:
     x = square()
     for name in UNARY:
         yield f"{name} f32", f"{name}.out", (x + 1 if name == "acosh" else x,)
-    for name in ("exp", "sigmoid", "tanh", "abs", "neg", "relu"):
-        for dtype in ("f64", "f16", "bf16"):
+        wide = square("f64")
+        yield f"{name} f64", f"{name}.out", (wide + 1 if name == "acosh" else wide,)
+    for name in ("exp", "sigmoid", "tanh", "abs", "neg", "relu", "sin", "log", "sqrt", "gelu"):
+        for dtype in ("f16", "bf16"):
             yield f"{name} {dtype}", f"{name}.out", (square(dtype),)
     for name in BINARY:
         yield f"{name} f32", name, (x, square() * 0.5 + 0.3)
@@ -102,8 +108,12 @@ def element_wise() -> Iterator[Case]:
     for name in BITWISE:
         for dtype in ("i64", "i32", "u8"):
             yield f"{name} {dtype}", name, (square(dtype), square(dtype))
-    for name in ("floor_divide.out", "remainder.Tensor_out", "fmod.Tensor_out"):
-        yield f"{name} i64", name, (square("i64"), square("i64"))
+    for name in DIVISIONS:
+        for dtype in ("i64", "i32", "u8", "f64", "f16"):
+            yield f"{name} {dtype}", name, (square(dtype), square(dtype))
+    for name in ("atan2.out", "pow.Tensor_Tensor_out", "maximum.out"):
+        for dtype in ("f64", "f16", "bf16"):
+            yield f"{name} {dtype}", name, (square(dtype), square(dtype))
     mask = square("bool")
     yield "where.self", "where.self_out", (mask, x, x)
     yield "where.self, scalar", "where.self_out", (mask, x, torch.tensor(0.5))

@@ -81,14 +81,16 @@ ETI_INLINE int64_t eti_whole_of_f64(double v) {
 ETI_INLINE int64_t eti_small_quotient(int64_t a, int64_t b, bool floors) {
   const double x = eti_f64_of_whole(a), y = eti_f64_of_whole(b == 0 ? 1 : b), q = trunc(x / y);
   const double rest = eti_fma_f64(-q, y, x);
-  const double lower = floors && (rest != 0.0) & SIGNS_DIFFER(rest, y) ? q - 1.0 : q;
-  return b == 0 ? 0 : eti_whole_of_f64(lower);
+  const bool lowers = floors & (rest * y < 0.0);
+  const int64_t quotient = eti_whole_of_f64(q - (lowers ? 1.0 : 0.0));
+  return b == 0 ? 0 : quotient;
 }
 ETI_INLINE int64_t eti_small_rest(int64_t a, int64_t b, bool raises) {
   const double x = eti_f64_of_whole(a), y = eti_f64_of_whole(b == 0 ? 1 : b), q = trunc(x / y);
   const double rest = eti_fma_f64(-q, y, x);
-  const double raised = raises && (rest != 0.0) & SIGNS_DIFFER(rest, y) ? rest + y : rest;
-  return b == 0 ? 0 : eti_whole_of_f64(raised);
+  const bool raised = raises & (rest * y < 0.0);
+  const int64_t whole = eti_whole_of_f64(rest + (raised ? y : 0.0));
+  return b == 0 ? 0 : whole;
 }
 
 #define DIV_TRUNC(a, b) eti_small_quotient(a, b, false)

@@ -608,7 +608,7 @@ ETI_INLINE float eti_atan2_f32(float y, float x) {
   float t = eti_atan_reduced(both_infinite ? 1.0f : both_zero ? 0.0f : low / high);
   t = steep ? (ETI_HALF_PI_F32 - t) + ETI_HALF_PI_LOW_F32 : t;
   t = signbit(x) ? (2.0f * ETI_HALF_PI_F32 - t) + 2.0f * ETI_HALF_PI_LOW_F32 : t;
-  return x != x || y != y ? x + y : copysignf(t, y);
+  return ((x != x) | (y != y)) ? x + y : copysignf(t, y);
 }
 
 // ---- hyperbolic functions and their inverses

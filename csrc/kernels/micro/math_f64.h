@@ -420,9 +420,8 @@ ETI_INLINE double eti_cos_reduced_f64(double r, double low) {
   return y + (((1.0 - y) - h) + eti_fma_f64(p * t, t, -r * low));
 }
 
-// The tangent from that of half the angle, t: r + [2(t - r/2) + 2t·t² / (1 - t²)]. In even
-// quadrants it is the result; in odd ones the negative reciprocal, corrected for what both
-// roundings lost.
+// The tangent from that of half the angle, t of two words: 2t / (1 - t²), in odd quadrants its
+// negative reciprocal; the quotient is corrected by what the division left.
 ETI_INLINE double eti_tan_turned_f64(double r, double low, uint64_t quadrant) {
   const double h = 0.5 * r, z = h * h;
   double p = 0x1.1fb47c44ad0eep-13;
@@ -435,12 +434,16 @@ ETI_INLINE double eti_tan_turned_f64(double r, double low, uint64_t quadrant) {
   p = eti_fma_f64(p, z, 0x1.ba1ba1b9fb384p-5);
   p = eti_fma_f64(p, z, 0x1.1111111111221p-3);
   p = eti_fma_f64(p, z, 0x1.5555555555555p-2);
-  const double tail = p * z * h, t = h + tail, t2 = t * t;
-  const double more = 2.0 * tail + 2.0 * t * t2 / (1.0 - t2) + eti_fma_f64(low, r * r, low);
-  const double y = r + more, y_low = more - (y - r);
-  const double c = -1.0 / y;
-  return (quadrant & 1u) != 0 ? eti_fma_f64(c, eti_fma_f64(c, y_low, eti_fma_f64(c, y, 1.0)), c)
-                              : y;
+  const double tail = eti_fma_f64(p * z, h, 0.5 * eti_fma_f64(low, z, low));
+  const double t = h + tail, t_low = tail - (t - h);
+  const double square = t * t, square_low = eti_fma_f64(t, t, -square) + 2.0 * t * t_low;
+  const double d = 1.0 - square, d_low = ((1.0 - d) - square) - square_low;
+  const bool odd = (quadrant & 1u) != 0;
+  const double over = odd ? -d : 2.0 * t, over_low = odd ? -d_low : 2.0 * t_low;
+  const double under = odd ? 2.0 * t : d, under_low = odd ? 2.0 * t_low : d_low;
+  const double inverse = 1.0 / under, q = over * inverse;
+  const double rest = eti_fma_f64(-q, under, over) + eti_fma_f64(-q, under_low, over_low);
+  return eti_fma_f64(rest, inverse, q);
 }
 
 // sin(r + low + quadrant · π/2).
@@ -465,7 +468,7 @@ ETI_INLINE double eti_tan_f64(double x) {
   uint64_t quadrant;
   double low;
   const double r = eti_angle_f64(x, &quadrant, &low);
-  return x == 0.0 ? x : eti_tan_turned_f64(r, low, quadrant);
+  return fabs(x) < 0x1p-28 ? x : eti_tan_turned_f64(r, low, quadrant);
 }
 
 // The remainder and quadrant of an angle of at least 2^20: 192 bits of 2/π are multiplied, from the
@@ -616,8 +619,8 @@ ETI_INLINE double eti_atan2_f64(double y, double x) {
   const bool both_infinite = low == (double)INFINITY, both_zero = high == 0.0;
   double t = eti_atan_reduced_f64(both_infinite ? 1.0 : both_zero ? 0.0 : low / high);
   t = steep ? (ETI_HALF_PI_F64 - t) + ETI_HALF_PI_LOW_F64 : t;
-  t = signbit(x) ? (2.0 * ETI_HALF_PI_F64 - t) + 2.0 * ETI_HALF_PI_LOW_F64 : t;
-  return x != x || y != y ? x + y : copysign(t, y);
+  t = copysign(1.0, x) < 0.0 ? (2.0 * ETI_HALF_PI_F64 - t) + 2.0 * ETI_HALF_PI_LOW_F64 : t;
+  return ((x != x) | (y != y)) ? x + y : copysign(t, y);
 }
 
 #endif  // ET_MATH_F64_H

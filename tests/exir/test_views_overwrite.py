@@ -43,7 +43,7 @@ def arena(program: Any) -> int:
 
 @pytest.mark.parametrize("half", [False, True], ids=["f32", "f16"])
 def test_every_operator_that_may_write_over_an_operand_gives_eagers_numbers(half: bool) -> None:
-    model, (x, i, b) = Overwriting(), CASES["overwritten_operands"].inputs()
+    model, (x, i, b) = Overwriting(), CASES["overwritten_operands"].all_inputs()[0]
     inputs = (x.half() if half else x, i, b)
     program = exported(model, inputs)
     used = {name.partition(".")[0] for name in overwriting(program)}

@@ -259,9 +259,9 @@ class Overwriting(nn.Module):
         *(
             lambda x: x.maximum(x.mean(0)),
             lambda x: x.mean(0).minimum(x),
-            lambda x: x.remainder(0.3),
+            lambda x: x.remainder(0.25),
         ),
-        *(lambda x: x.fmod(0.3), lambda x: torch.where(x > 0, x, x.sum(0))),
+        *(lambda x: x.fmod(0.25), lambda x: torch.where(x > 0, x, x.sum(0))),
         *(lambda x: torch.where(x > 0, 1.0, x), lambda x: x.masked_fill(x > 0, 2)),
     )
     INTEGERS: tuple[Callable[..., torch.Tensor], ...] = (

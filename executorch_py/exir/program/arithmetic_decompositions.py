@@ -137,6 +137,8 @@ def arithmetic_decompositions() -> dict[Any, Callable[..., Any]]:
     return {
         **get_decompositions([_aten.addmv.default, _aten.dist.default]),
         _aten._grouped_mm.default: _grouped_mm,
+        _aten._is_all_true.default: torch.all,
+        _aten._is_any_true.default: torch.any,
         _aten._trilinear.default: _trilinear,
         _aten.addbmm.default: _addbmm,
         _aten.angle.default: _angle,

@@ -65,6 +65,13 @@ def test_a_generator_among_the_constants_does_not_hide_what_is_refused() -> None
         to_edge_transform_and_lower(exported)
 
 
+def test_conditions_of_whole_tensors_run() -> None:
+    def conditions(x: torch.Tensor) -> Any:
+        return torch._is_all_true(x > -9), torch._is_any_true(x > 9)
+
+    assert_parity(Function(conditions), (FLOATS,))
+
+
 class Mixture(nn.Module):
     """Rows by expert, as transformers' mixtures call it; the last expert gets no row."""
 

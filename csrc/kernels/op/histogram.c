@@ -101,6 +101,7 @@ et_status op_histc_out(et_kernel_ctx *ctx, et_value *const *args) {
 // ---- histogram: bins between given edges, found by search
 
 // The bin whose left edge is the last one not above x; the last bin holds its right edge, too.
+// Edges that are not sorted, or change because memory overlaps, lead to some bin.
 static int64_t bin_between(const et_tensor *edges, double x) {
   int64_t low = 0, high = edges->sizes[0];
   while (low < high) {
@@ -111,7 +112,8 @@ static int64_t bin_between(const et_tensor *edges, double x) {
       low = middle + 1;
     }
   }
-  return low < edges->sizes[0] ? low - 1 : low - 2;
+  if (low == edges->sizes[0]) low--;
+  return low == 0 ? 0 : low - 1;
 }
 
 static et_status fill_histogram(const et_kernel_ctx *ctx, const et_tensor *x,
@@ -181,7 +183,7 @@ et_status op_histogram_bin_ct_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_int(ctx, args, 1, &bins));
   ET_TRY(eti_arg_optional_doubles(ctx, args, 2, &has_range, range, 2, &n));
   ET_TRY(read_histogram(ctx, args, 3, x, &weight, &density, &hist, &edges));
-  ET_CHECK(bins > 0 && (!has_range || n == 2), ctx->err, ET_INVALID_ARGUMENT,
+  ET_CHECK(bins > 0 && bins < INT32_MAX && (!has_range || n == 2), ctx->err, ET_INVALID_ARGUMENT,
            "%lld bins and a range of %zu numbers, needs at least 1 and 2", (long long)bins, n);
   if (!has_range && x->numel == 0) range[1] = 1.0;
   ET_TRY(find_range(ctx, x, has_range, 0.5, &range[0], &range[1]));

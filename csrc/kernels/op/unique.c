@@ -138,7 +138,7 @@ static size_t place_of(const request *r, const slices *s, size_t i, size_t kept)
 // Makes room for slice i of the input at place `at` among those kept.
 static void insert(const request *r, const slices *s, size_t i, size_t at, size_t kept) {
   const size_t size = s->m * s->bytes;
-  memmove(s->data + (at + 1) * size, slice_at(s, at), (kept - at) * size);
+  if (size > 0) memmove(s->data + (at + 1) * size, slice_at(s, at), (kept - at) * size);
   for (size_t k = 0; k < s->m; k++)
     memmove(s->data + at * size + k * s->bytes, input_at(r, i, s->m, k), s->bytes);
   if (!r->wants_counts) return;

@@ -11,8 +11,9 @@
 #define MOST_NUMEL 3000
 #define POOL_BYTES 65536
 
-static const char *const texts[] = {"none", "tanh", "floor", "trunc", "mean",    "sum", "prod",
-                                    "amax", "amin", "left",  "right", "another", ""};
+static const char *const texts[] = {"none",     "tanh", "floor",   "trunc", "mean",  "sum",
+                                    "prod",     "amax", "amin",    "left",  "right", "reduced",
+                                    "complete", "r",    "another", ""};
 #define N_TEXTS (sizeof texts / sizeof *texts)
 
 static bool one_in(fuzz_call *c, uint64_t n) {

@@ -76,6 +76,7 @@ from executorch_py import _C
 program = _C.open_program(sys.argv[1])
 method = program.load_method("forward")
 x = np.ones(1 << 18, np.float32)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # background shells ignore it
 threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
 started = time.perf_counter()
 try:

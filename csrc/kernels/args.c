@@ -200,3 +200,23 @@ et_status eti_arg_tensors(const et_kernel_ctx *ctx, et_value *const *args, size_
   *n = v->n;
   return ET_OK;
 }
+
+et_status eti_arg_spatial(const et_kernel_ctx *ctx, et_value *const *args, size_t i, const char *op,
+                          const char *what, size_t spatial, int64_t least, bool may_be_empty,
+                          int64_t out[3]) {
+  int64_t list[ET_MAX_RANK];
+  size_t n = 0;
+  (void)op, (void)what;  // unused where messages are codes
+  ET_TRY(eti_arg_ints(ctx, args, i, list, ET_MAX_RANK, &n));
+  if (n == 0 && may_be_empty) return ET_OK;
+  ET_CHECK(n == 1 || n == spatial, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: %s has %zu entries, needs 1 or %zu", op, what, n, spatial);
+  for (size_t d = 0; d < spatial; d++) {
+    const int64_t value = list[n == 1 ? 0 : d];
+    ET_CHECK(value >= least && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+             "%s: %s[%zu] is %lld, needs at least %lld", op, what, d, (long long)value,
+             (long long)least);
+    out[3 - spatial + d] = value;
+  }
+  return ET_OK;
+}

@@ -42,6 +42,11 @@ et_status eti_arg_string(const et_kernel_ctx *ctx, et_value *const *args, size_t
 // (*n = 0) when optional.
 et_status eti_arg_ints(const et_kernel_ctx *ctx, et_value *const *args, size_t i, int64_t *out,
                        size_t capacity, size_t *n);
+// One integer for all of `spatial` dimensions or one for each, at least `least`, into the last
+// `spatial` of three. An empty list leaves `out` alone where that is allowed.
+et_status eti_arg_spatial(const et_kernel_ctx *ctx, et_value *const *args, size_t i, const char *op,
+                          const char *what, size_t spatial, int64_t least, bool may_be_empty,
+                          int64_t out[3]);
 et_status eti_arg_optional_ints(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                                 bool *present, int64_t *out, size_t capacity, size_t *n);
 et_status eti_arg_optional_doubles(const et_kernel_ctx *ctx, et_value *const *args, size_t i,

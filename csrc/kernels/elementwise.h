@@ -68,4 +68,14 @@ et_status eti_binary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_el
 et_status eti_binary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op,
                              size_t i_out, eti_fill_params fill);
 
+// A plain operator of one operand: its description and both its functions. For lists.
+#define ETI_UNARY_OPERATOR(name, description)                                  \
+  static const eti_elementwise name##_op = description;                        \
+  et_status op_##name##_out(et_kernel_ctx *ctx, et_value *const *args) {       \
+    return eti_unary_run(ctx, args, &name##_op, 1, NULL);                      \
+  }                                                                            \
+  et_status prepare_##name##_out(et_prepare_ctx *ctx, et_value *const *args) { \
+    return eti_unary_prepare(ctx, args, &name##_op, 1, NULL);                  \
+  }
+
 #endif  // ET_ELEMENTWISE_H

@@ -44,4 +44,18 @@ et_status eti_matrix_work(const et_kernel_ctx *ctx, void *stack, size_t n, doubl
 // For every operator of matrices: asks for the scratch that matrices of arguments 0 and 1 need.
 et_status eti_prepare_matrices(et_prepare_ctx *ctx, et_value *const *args);
 
+// How many matrices a batch has; none where no result has elements, since a batch of nothing may be
+// of any size.
+static inline size_t eti_matrix_count(bool any, const eti_shape *batch) {
+  size_t n = any ? 1 : 0;
+  for (size_t d = 0; d < batch->rank && any; d++) n *= (size_t)batch->sizes[d];
+  return n;
+}
+static inline size_t eti_matrix_rows(const et_tensor *t) {
+  return (size_t)t->sizes[t->rank - 2u];
+}
+static inline size_t eti_matrix_columns(const et_tensor *t) {
+  return (size_t)t->sizes[t->rank - 1u];
+}
+
 #endif  // ET_MATRICES_H

@@ -25,20 +25,8 @@
 static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                            size_t spatial, const char *what, int64_t least, int64_t fill,
                            int64_t out[3]) {
-  int64_t list[ET_MAX_RANK];
-  size_t n = 0;
-  ET_TRY(eti_arg_ints(ctx, args, i, list, ET_MAX_RANK, &n));
-  ET_CHECK(n == 1 || n == spatial, ctx->err, ET_INVALID_ARGUMENT,
-           "convolution: %s has %zu entries, needs 1 or %zu", what, n, spatial);
   for (size_t d = 0; d < 3; d++) out[d] = fill;
-  for (size_t d = 0; d < spatial; d++) {
-    const int64_t value = list[n == 1 ? 0 : d];
-    ET_CHECK(value >= least && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "convolution: %s[%zu] is %lld, needs at least %lld", what, d, (long long)value,
-             (long long)least);
-    out[3 - spatial + d] = value;
-  }
-  return ET_OK;
+  return eti_arg_spatial(ctx, args, i, "convolution", what, spatial, least, false, out);
 }
 
 static eti_image image_of(const et_tensor *t, size_t spatial) {

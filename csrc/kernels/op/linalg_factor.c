@@ -7,24 +7,6 @@
 
 #include <string.h>
 
-static size_t count(const eti_shape *batch) {
-  size_t n = 1;
-  for (size_t d = 0; d < batch->rank; d++) n *= (size_t)batch->sizes[d];
-  return n;
-}
-
-// None where the results have no elements: a batch of nothing may be of any size.
-static size_t count_if(bool any, const eti_shape *batch) {
-  return any ? count(batch) : 0;
-}
-
-static size_t rows_of(const et_tensor *t) {
-  return (size_t)t->sizes[t->rank - 2u];
-}
-static size_t columns_of(const et_tensor *t) {
-  return (size_t)t->sizes[t->rank - 1u];
-}
-
 // (A, mode, Q, R)
 et_status op_linalg_qr_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *a, *q, *r;
@@ -40,13 +22,14 @@ et_status op_linalg_qr_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_CHECK(mode != NULL && (complete || only_r || strcmp(mode, "reduced") == 0), ctx->err,
            ET_INVALID_ARGUMENT, "linalg.qr: mode %s, needs reduced, complete or r",
            mode == NULL ? "None" : mode);
-  const size_t m = rows_of(a), n = columns_of(a), k = m < n ? m : n, side = complete ? m : k;
+  const size_t m = eti_matrix_rows(a), n = eti_matrix_columns(a), k = m < n ? m : n,
+               side = complete ? m : k;
   const eti_shape batch = eti_batch_of(a, 2), none = {.rank = 1, .sizes = {0}};
   ET_TRY(only_r ? eti_resize(ctx, q, &none) : eti_resize_matrices(ctx, q, &batch, 2, m, side));
   ET_TRY(eti_resize_matrices(ctx, r, &batch, 2, side, n));
   ET_TRY(eti_matrix_work(ctx, stack, m * n + m * side + k, &work));
   double *const columns = work + m * n;
-  for (size_t i = 0; i < count_if(q->numel > 0 || r->numel > 0, &batch); i++) {
+  for (size_t i = 0; i < eti_matrix_count(q->numel > 0 || r->numel > 0, &batch); i++) {
     eti_matrix_load(a, &batch, i, false, false, work);
     eti_dense_qr(work, m, n, columns, only_r ? 0 : side, columns + m * side);
     eti_matrix_store(r, &batch, i, false, false, work);
@@ -71,13 +54,13 @@ et_status op_linalg_eigh_eigenvalues(et_kernel_ctx *ctx, et_value *const *args) 
   ET_CHECK(which == 'L' || which == 'l' || which == 'U' || which == 'u', ctx->err,
            ET_INVALID_ARGUMENT, "linalg.eigh: UPLO is %s, needs L or U",
            triangle == NULL ? "None" : triangle);
-  const size_t n = rows_of(a);
+  const size_t n = eti_matrix_rows(a);
   const eti_shape batch = eti_batch_of(a, 2), none = {.rank = 1, .sizes = {0}};
   ET_TRY(eti_resize_matrices(ctx, values, &batch, 1, n, 0));
   ET_TRY(with_vectors ? eti_resize_like(ctx, vectors, a) : eti_resize(ctx, vectors, &none));
   ET_TRY(eti_matrix_work(ctx, stack, 2 * n * n + n, &work));
   double *const v = work + n * n, *const row = v + n * n;
-  for (size_t i = 0; i < count_if(values->numel > 0, &batch); i++) {
+  for (size_t i = 0; i < eti_matrix_count(values->numel > 0, &batch); i++) {
     eti_matrix_load(a, &batch, i, false, which == 'U' || which == 'u', work);
     for (size_t r = 0; r < n; r++) {
       for (size_t c = r + 1; c < n; c++) work[r * n + c] = work[c * n + r];
@@ -125,8 +108,8 @@ et_status op_linalg_svd_u(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_result(ctx, args, 4, (et_dtype)d.a->dtype, &d.u));
   ET_TRY(eti_arg_result(ctx, args, 5, (et_dtype)d.a->dtype, &d.s));
   ET_TRY(eti_arg_result(ctx, args, 6, (et_dtype)d.a->dtype, &d.vh));
-  d.m = rows_of(d.a);
-  d.n = columns_of(d.a);
+  d.m = eti_matrix_rows(d.a);
+  d.n = eti_matrix_columns(d.a);
   d.k = d.m < d.n ? d.m : d.n;
   d.batch = eti_batch_of(d.a, 2);
   const eti_shape none = {.rank = 1, .sizes = {0}};
@@ -141,6 +124,6 @@ et_status op_linalg_svd_u(et_kernel_ctx *ctx, et_value *const *args) {
   const size_t tall = d.m > d.n ? d.m : d.n;
   ET_TRY(eti_matrix_work(ctx, stack, tall * (d.full ? tall : d.k) + d.k * d.k + d.k, &work));
   const bool any = d.s->numel > 0 || d.u->numel > 0 || d.vh->numel > 0;
-  for (size_t i = 0; i < count_if(any, &d.batch); i++) decompose(&d, i, work);
+  for (size_t i = 0; i < eti_matrix_count(any, &d.batch); i++) decompose(&d, i, work);
   return ET_OK;
 }

@@ -25,24 +25,6 @@ static elimination split_work(double *work, size_t m, size_t n) {
                        .rest = work + elimination_numbers(m, n)};
 }
 
-static size_t count(const eti_shape *batch) {
-  size_t n = 1;
-  for (size_t d = 0; d < batch->rank; d++) n *= (size_t)batch->sizes[d];
-  return n;
-}
-
-// None where the results have no elements: a batch of nothing may be of any size.
-static size_t count_if(bool any, const eti_shape *batch) {
-  return any ? count(batch) : 0;
-}
-
-static size_t rows_of(const et_tensor *t) {
-  return (size_t)t->sizes[t->rank - 2u];
-}
-static size_t columns_of(const et_tensor *t) {
-  return (size_t)t->sizes[t->rank - 1u];
-}
-
 static et_status report_singular(const et_kernel_ctx *ctx, const char *op, bool checks, size_t i,
                                  size_t at) {
   ET_CHECK(!checks || at == 0, ctx->err, ET_INVALID_ARGUMENT,
@@ -54,7 +36,7 @@ static et_status report_singular(const et_kernel_ctx *ctx, const char *op, bool 
 static void eliminate(const et_tensor *a, const eti_shape *batch, size_t i, bool exchanges,
                       elimination *e, const et_tensor *lu, const et_tensor *pivots,
                       const et_tensor *info) {
-  const size_t m = rows_of(a), n = columns_of(a);
+  const size_t m = eti_matrix_rows(a), n = eti_matrix_columns(a);
   eti_matrix_load(a, batch, i, false, false, e->lu);
   e->singular = eti_dense_lu(e->lu, m, n, exchanges, e->pivots);
   if (lu != NULL) eti_matrix_store(lu, batch, i, false, false, e->lu);
@@ -72,13 +54,13 @@ et_status op_linalg_inv_ex_inverse(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_bool(ctx, args, 1, &checks));
   ET_TRY(eti_arg_result(ctx, args, 2, (et_dtype)a->dtype, &out));
   ET_TRY(eti_arg_result(ctx, args, 3, ET_I32, &info));
-  const size_t n = rows_of(a);
+  const size_t n = eti_matrix_rows(a);
   const eti_shape batch = eti_batch_of(a, 2);
   ET_TRY(eti_resize_like(ctx, out, a));
   ET_TRY(eti_resize_matrices(ctx, info, &batch, 0, 0, 0));
   ET_TRY(eti_matrix_work(ctx, stack, elimination_numbers(n, n) + n * n, &work));
   elimination e = split_work(work, n, n);
-  for (size_t i = 0; i < count(&batch); i++) {
+  for (size_t i = 0; i < eti_matrix_count(true, &batch); i++) {
     eliminate(a, &batch, i, true, &e, NULL, NULL, info);
     ET_TRY(report_singular(ctx, "linalg.inv", checks, i, e.singular));
     for (size_t k = 0; k < n * n; k++) e.rest[k] = k / n == k % n ? 1.0 : 0.0;
@@ -112,9 +94,9 @@ static et_status read_system(const et_kernel_ctx *ctx, const char *op, system *s
   ET_CHECK(b->dtype == s->a->dtype && b->rank >= less && (s->left || !s->is_vector), ctx->err,
            ET_INVALID_ARGUMENT, "%s: B is %s of rank %d, A %s; needs one type, and matrices", op,
            et_dtype_name((et_dtype)b->dtype), (int)b->rank, et_dtype_name((et_dtype)s->a->dtype));
-  s->n = rows_of(s->a);
-  const size_t rows = s->is_vector ? columns_of(b) : rows_of(b),
-               columns = s->is_vector ? 1 : columns_of(b);
+  s->n = eti_matrix_rows(s->a);
+  const size_t rows = s->is_vector ? eti_matrix_columns(b) : eti_matrix_rows(b),
+               columns = s->is_vector ? 1 : eti_matrix_columns(b);
   s->k = s->left ? columns : rows;
   ET_CHECK((s->left ? rows : columns) == s->n, ctx->err, ET_INVALID_ARGUMENT,
            "%s: B has %zu by %zu numbers, A is %zu by %zu", op, rows, columns, s->n, s->n);
@@ -151,11 +133,11 @@ et_status op_linalg_solve_ex_result(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_resize_matrices(ctx, info, &own, 0, 0, 0));
   ET_TRY(eti_matrix_work(ctx, stack, elimination_numbers(s.n, s.n) + s.n * s.k, &work));
   elimination e = split_work(work, s.n, s.n);
-  for (size_t i = 0; i < count(&own); i++) {
+  for (size_t i = 0; i < eti_matrix_count(true, &own); i++) {
     eliminate(s.a, &own, i, true, &e, lu, pivots, info);
     ET_TRY(report_singular(ctx, "linalg.solve", checks, i, e.singular));
   }
-  for (size_t i = 0; i < count_if(s.out->numel > 0, &s.batch); i++) {
+  for (size_t i = 0; i < eti_matrix_count(s.out->numel > 0, &s.batch); i++) {
     eti_matrix_load(s.a, &s.batch, i, false, !s.left, e.lu);
     eti_dense_lu(e.lu, s.n, s.n, true, e.pivots);
     eti_matrix_load(s.b, &s.batch, i, s.is_vector, !s.left, e.rest);
@@ -180,7 +162,7 @@ et_status op_linalg_solve_triangular_out(et_kernel_ctx *ctx, et_value *const *ar
   ET_TRY(read_system(ctx, "linalg.solve_triangular", &s));
   ET_TRY(eti_matrix_work(ctx, stack, s.n * s.n + s.n * s.k, &work));
   double *const b = work + s.n * s.n;
-  for (size_t i = 0; i < count_if(s.out->numel > 0, &s.batch); i++) {
+  for (size_t i = 0; i < eti_matrix_count(s.out->numel > 0, &s.batch); i++) {
     eti_matrix_load(s.a, &s.batch, i, false, !s.left, work);
     eti_matrix_load(s.b, &s.batch, i, false, !s.left, b);
     eti_dense_triangular_solve(work, s.n, upper == s.left, unit, b, s.k);
@@ -218,7 +200,7 @@ static et_status find_determinants(const et_kernel_ctx *ctx, et_value *const *ar
   if (as_log) ET_TRY(eti_arg_result(ctx, args, 2, (et_dtype)a->dtype, &log));
   ET_TRY(eti_arg_result(ctx, args, next, (et_dtype)a->dtype, &lu));
   ET_TRY(eti_arg_result(ctx, args, next + 1, ET_I32, &pivots));
-  const size_t n = rows_of(a);
+  const size_t n = eti_matrix_rows(a);
   const eti_shape batch = eti_batch_of(a, 2);
   ET_TRY(eti_resize_matrices(ctx, first, &batch, 0, 0, 0));
   if (as_log) ET_TRY(eti_resize_matrices(ctx, log, &batch, 0, 0, 0));
@@ -226,7 +208,7 @@ static et_status find_determinants(const et_kernel_ctx *ctx, et_value *const *ar
   ET_TRY(eti_resize_matrices(ctx, pivots, &batch, 1, n, 0));
   ET_TRY(eti_matrix_work(ctx, stack, elimination_numbers(n, n), &work));
   elimination e = split_work(work, n, n);
-  for (size_t i = 0; i < count(&batch); i++) {
+  for (size_t i = 0; i < eti_matrix_count(true, &batch); i++) {
     eliminate(a, &batch, i, true, &e, lu, pivots, NULL);
     const determinant d = determinant_of(&e, n);
     eti_number_store(first, &batch, i, as_log ? d.sign : d.product);
@@ -256,14 +238,14 @@ et_status op_linalg_lu_factor_ex_out(et_kernel_ctx *ctx, et_value *const *args) 
   ET_TRY(eti_arg_result(ctx, args, 3, (et_dtype)a->dtype, &lu));
   ET_TRY(eti_arg_result(ctx, args, 4, ET_I32, &pivots));
   ET_TRY(eti_arg_result(ctx, args, 5, ET_I32, &info));
-  const size_t m = rows_of(a), n = columns_of(a);
+  const size_t m = eti_matrix_rows(a), n = eti_matrix_columns(a);
   const eti_shape batch = eti_batch_of(a, 2);
   ET_TRY(eti_resize_like(ctx, lu, a));
   ET_TRY(eti_resize_matrices(ctx, pivots, &batch, 1, m < n ? m : n, 0));
   ET_TRY(eti_resize_matrices(ctx, info, &batch, 0, 0, 0));
   ET_TRY(eti_matrix_work(ctx, stack, elimination_numbers(m, n), &work));
   elimination e = split_work(work, m, n);
-  for (size_t i = 0; i < count(&batch); i++) {
+  for (size_t i = 0; i < eti_matrix_count(true, &batch); i++) {
     eliminate(a, &batch, i, exchanges, &e, lu, pivots, info);
     ET_TRY(report_singular(ctx, "linalg.lu_factor", checks, i, e.singular));
   }
@@ -305,14 +287,16 @@ et_status op_linalg_lu_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_result(ctx, args, 2, (et_dtype)a->dtype, &p));
   ET_TRY(eti_arg_result(ctx, args, 3, (et_dtype)a->dtype, &l));
   ET_TRY(eti_arg_result(ctx, args, 4, (et_dtype)a->dtype, &u));
-  const size_t m = rows_of(a), n = columns_of(a), k = m < n ? m : n, side = m > n ? m : n;
+  const size_t m = eti_matrix_rows(a), n = eti_matrix_columns(a), k = m < n ? m : n,
+               side = m > n ? m : n;
   const eti_shape batch = eti_batch_of(a, 2), none = {.rank = 1, .sizes = {0}};
   ET_TRY(exchanges ? eti_resize_matrices(ctx, p, &batch, 2, m, m) : eti_resize(ctx, p, &none));
   ET_TRY(eti_resize_matrices(ctx, l, &batch, 2, m, k));
   ET_TRY(eti_resize_matrices(ctx, u, &batch, 2, k, n));
   ET_TRY(eti_matrix_work(ctx, stack, elimination_numbers(m, n) + side * side, &work));
   elimination e = split_work(work, m, n);
-  for (size_t i = 0; i < count_if(l->numel > 0 || u->numel > 0 || p->numel > 0, &batch); i++) {
+  for (size_t i = 0; i < eti_matrix_count(l->numel > 0 || u->numel > 0 || p->numel > 0, &batch);
+       i++) {
     eliminate(a, &batch, i, exchanges, &e, NULL, NULL, NULL);
     cut_triangle(e.lu, n, m, k, true, e.rest);
     eti_matrix_store(l, &batch, i, false, false, e.rest);
@@ -336,12 +320,12 @@ et_status op_linalg_cholesky_ex_l(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_bool(ctx, args, 2, &checks));
   ET_TRY(eti_arg_result(ctx, args, 3, (et_dtype)a->dtype, &out));
   ET_TRY(eti_arg_result(ctx, args, 4, ET_I32, &info));
-  const size_t n = rows_of(a);
+  const size_t n = eti_matrix_rows(a);
   const eti_shape batch = eti_batch_of(a, 2);
   ET_TRY(eti_resize_like(ctx, out, a));
   ET_TRY(eti_resize_matrices(ctx, info, &batch, 0, 0, 0));
   ET_TRY(eti_matrix_work(ctx, stack, n * n, &work));
-  for (size_t i = 0; i < count(&batch); i++) {
+  for (size_t i = 0; i < eti_matrix_count(true, &batch); i++) {
     eti_matrix_load(a, &batch, i, false, upper, work);
     const size_t order = eti_dense_cholesky(work, n);
     ET_CHECK(!checks || order == 0, ctx->err, ET_INVALID_ARGUMENT,

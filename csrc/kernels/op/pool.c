@@ -33,20 +33,7 @@ typedef struct pool {
 // is allowed.
 static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i, const pool *p,
                            const char *what, int64_t least, bool may_be_empty, int64_t out[3]) {
-  int64_t list[ET_MAX_RANK];
-  size_t n = 0;
-  ET_TRY(eti_arg_ints(ctx, args, i, list, ET_MAX_RANK, &n));
-  if (n == 0 && may_be_empty) return ET_OK;
-  ET_CHECK(n == 1 || n == p->spatial, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: %s has %zu entries, needs 1 or %zu", p->op, what, n, p->spatial);
-  for (size_t d = 0; d < p->spatial; d++) {
-    const int64_t value = list[n == 1 ? 0 : d];
-    ET_CHECK(value >= least && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "%s: %s[%zu] is %lld, needs at least %lld", p->op, what, d, (long long)value,
-             (long long)least);
-    out[3 - p->spatial + d] = value;
-  }
-  return ET_OK;
+  return eti_arg_spatial(ctx, args, i, p->op, what, p->spatial, least, may_be_empty, out);
 }
 
 static et_status read_input(const et_kernel_ctx *ctx, et_value *const *args, et_dtype_set types,

@@ -94,20 +94,8 @@ static void fill_rows(void *opaque, size_t begin, size_t end) {
 
 static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                            const gradient *g, const char *what, int64_t least, int64_t out[3]) {
-  int64_t list[3];
-  size_t n = 0;
-  ET_TRY(eti_arg_ints(ctx, args, i, list, 3, &n));
-  if (n == 0 && out == g->stride) return ET_OK;  // as the kernel
-  ET_CHECK(n == 1 || n == g->spatial, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: %s has %zu entries, needs 1 or %zu", g->op, what, n, g->spatial);
-  for (size_t d = 0; d < g->spatial; d++) {
-    const int64_t value = list[n == 1 ? 0 : d];
-    ET_CHECK(value >= least && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "%s: %s[%zu] is %lld, needs at least %lld", g->op, what, d, (long long)value,
-             (long long)least);
-    out[3 - g->spatial + d] = value;
-  }
-  return ET_OK;
+  const bool is_stride = out == g->stride;  // empty: as the kernel
+  return eti_arg_spatial(ctx, args, i, g->op, what, g->spatial, least, is_stride, out);
 }
 
 static et_status read_tensors(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,

@@ -117,18 +117,7 @@ static void pool_rows(void *opaque, size_t begin, size_t end) {
 
 static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                            const window_pool *p, const char *what, int64_t out[3]) {
-  int64_t list[3] = {0};
-  size_t n = 0;
-  ET_TRY(eti_arg_ints(ctx, args, i, list, 3, &n));
-  ET_CHECK(n == 1 || n == p->spatial, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: %s has %zu entries, needs 1 or %zu", p->op, what, n, p->spatial);
-  for (size_t d = 0; d < p->spatial; d++) {
-    const int64_t value = list[n == 1 ? 0 : d];
-    ET_CHECK(value >= 0 && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "%s: %s[%zu] is %lld, needs at least 0", p->op, what, d, (long long)value);
-    out[3 - p->spatial + d] = value;
-  }
-  return ET_OK;
+  return eti_arg_spatial(ctx, args, i, p->op, what, p->spatial, 0, false, out);
 }
 
 static et_status read_input(const et_kernel_ctx *ctx, et_value *const *args, window_pool *p) {

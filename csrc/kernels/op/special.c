@@ -91,20 +91,7 @@
   X(special_log_ndtr, FLOAT(log_ndtr)) \
   X(special_ndtri, FLOAT(ndtri))
 
-#define DESCRIBE(name, description) static const eti_elementwise name##_op = description;
-UNARY_LIST(DESCRIBE)
-#define RUN(name, description)                                           \
-  et_status op_##name##_out(et_kernel_ctx *ctx, et_value *const *args) { \
-    return eti_unary_run(ctx, args, &name##_op, 1, NULL);                \
-  }
-UNARY_LIST(RUN)
-#undef RUN
-#define PREPARE(name, description)                                             \
-  et_status prepare_##name##_out(et_prepare_ctx *ctx, et_value *const *args) { \
-    return eti_unary_prepare(ctx, args, &name##_op, 1, NULL);                  \
-  }
-UNARY_LIST(PREPARE)
-#undef PREPARE
+UNARY_LIST(ETI_UNARY_OPERATOR)
 
 // ---- polygamma: (n, self, out), so that the frame, which reads the operand first, starts at self
 

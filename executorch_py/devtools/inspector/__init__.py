@@ -21,7 +21,7 @@ class TimeScale(Enum):
 def _not_here(what: str) -> NoReturn:
     raise NotImplementedError(
         f"{what}: this version neither records nor reads ETDump files; for times use "
-        "`executorch_py run FILE --repeat N`, for the accuracy of outputs "
+        "`executorch_py run FILE --profile`, for the accuracy of outputs "
         "`program.verify(model, *inputs)`, for what is in the file `executorch_py inspect FILE`"
     )
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from executorch_py.exir import ExecutorchProgramManager, to_edge
+from executorch_py.runtime import Runtime
 
 LAYERS = {
     "lstm": lambda: nn.LSTM(6, 8),
@@ -78,3 +79,16 @@ def test_dropout_between_layers_is_nothing_in_evaluation() -> None:
     layer = nn.LSTM(6, 8, num_layers=2, dropout=0.5).eval()
     x = sequence(layer, 3, 2, 6)
     lowered(layer, (x,)).verify(layer, x)
+
+
+def test_dropout_between_layers_draws_anew_in_training_and_the_same_from_one_seed() -> None:
+    layer = nn.GRU(6, 8, num_layers=2, dropout=0.5).train()
+    x = sequence(layer, 3, 2, 6)
+    with pytest.warns(UserWarning, match="dropout"):
+        program = lowered(layer, (x,))
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    first, second = (method.execute((x,))[0] for _ in range(2))
+    assert first.shape == layer(x)[0].shape
+    assert not torch.equal(first, second)
+    method.seed(0)
+    assert torch.equal(method.execute((x,))[0], first)

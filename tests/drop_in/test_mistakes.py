@@ -93,6 +93,11 @@ def test_partitioners(
     [
         (lambda: {"segment_alignment": 100}, ValueError, "segment_alignment is 100, needs a power"),
         (lambda: {"constant_tensor_alignment": 5}, ValueError, "is 5, needs a power of two"),
+        (
+            lambda: {"own_operators": True, "target": "executorch-1.5"},
+            ValueError,
+            "own_operators makes files for target 'executorch_py' only",
+        ),
         (lambda: {"external_constants": "yes"}, TypeError, "'yes', needs True, False or a func"),
         (lambda: {"target": "phone"}, ValueError, "'phone'; it must be one of executorch_py"),
         (

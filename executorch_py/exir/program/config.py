@@ -84,6 +84,9 @@ class ExecutorchBackendConfig:
     overwrite_operands: bool = True
     # Not upstream's. Drop calls whose result is, to the last bit, a tensor that exists already.
     remove_redundant: bool = True
+    # Not upstream's. Use operators of the library `executorch_py` where they are faster. Off by
+    # default: no other runtime has them.
+    own_operators: bool = False
 
     def __post_init__(self) -> None:
         for name in ("segment_alignment", "constant_tensor_alignment", "delegate_alignment"):
@@ -97,6 +100,11 @@ class ExecutorchBackendConfig:
             )
         if self.target not in TARGETS:
             raise ValueError(f"target is {self.target!r}; it must be one of {', '.join(TARGETS)}")
+        if self.own_operators and self.target != "executorch_py":
+            raise ValueError(
+                f"own_operators makes files for target 'executorch_py' only, target is "
+                f"{self.target!r}; leave one of them at its default"
+            )
         if self.dynamic_memory_planning_mode is not DynamicMemoryPlanningMode.UPPER_BOUND:
             raise ValueError(
                 "dynamic_memory_planning_mode must be UPPER_BOUND: no runtime grows memory"

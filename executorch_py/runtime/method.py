@@ -49,8 +49,7 @@ class Method:
 
         A method with state moves on by `runs` + 1 runs.
         """
-        self._method.set_inputs(inputs)
-        return profile_of(self._method, runs)
+        return profile_of(self._method, inputs, runs)
 
     def seed(self, seed: int) -> None:
         """Starts the random operators anew: a seed gives the same numbers on every machine.

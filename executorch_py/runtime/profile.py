@@ -7,6 +7,7 @@ import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from executorch_py import _C
 
@@ -80,12 +81,18 @@ def _itemsize(dtype: str) -> int:
     return int(bits[0]) // 8 if bits else 0
 
 
-def profile_of(method: _C.Method, runs: int) -> list[InstructionProfile]:
-    """Medians over runs with the inputs that are set, the first of which is not counted."""
+def profile_of(method: _C.Method, inputs: Sequence[Any], runs: int) -> list[InstructionProfile]:
+    """Medians over runs with these inputs, the first of which is not counted."""
     if runs < 1:
         raise ValueError(f"profile: {runs} runs, needs 1 or more")
-    method.profile()
-    rounds: Sequence[list[_C.InstructionRecord]] = [method.profile() for _ in range(runs)]
+
+    def profiled() -> list[_C.InstructionRecord]:
+        # Before every run: results may take the memory that inputs were copied to.
+        method.set_inputs(inputs)
+        return method.profile()
+
+    profiled()
+    rounds = [profiled() for _ in range(runs)]
     times: dict[int, list[int]] = {}
     for records in rounds:
         for record in records:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from program_maker import MethodMaker, adder, program_bytes
 
 from executorch_py import errors
 from executorch_py.cli.main import main
+from executorch_py.exir import to_edge
 from executorch_py.runtime import InstructionProfile, Runtime
 
 X = np.ones((64, 64), np.float32)
@@ -47,6 +49,23 @@ def test_a_profile_of_wrong_inputs_is_refused_and_the_method_stays_usable() -> N
     with pytest.raises(ValueError, match="0 runs, needs 1 or more"):
         method.profile([X, X], runs=0)
     assert len(method.profile([X, X])) == 1
+
+
+def test_every_run_of_a_profile_reads_the_inputs_anew() -> None:
+    class Ids(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(10, 64)
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return (self.table(ids) + 1000.0).exp().sum(-1)
+
+    ids = torch.tensor([[1, 9]])
+    program = to_edge(torch.export.export(Ids(), (ids,))).to_executorch()
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    # An address that is not aligned: the input is copied to planned memory, where results follow.
+    misaligned = np.frombuffer(b"....." + ids.numpy().tobytes(), np.int64, offset=5).reshape(1, 2)
+    assert method.profile([misaligned], runs=3)
 
 
 def product(operator: str, *shapes: tuple[int, ...], calls: int = 1) -> InstructionProfile:

@@ -19,6 +19,9 @@ PYTHONS = {
     "ours": ROOT / ".venv" / "bin" / "python",
     "eager": ROOT / ".venv" / "bin" / "python",
     "upstream": ROOT / ".venv-upstream" / "bin" / "python",
+    "upstream_xnnpack": ROOT / ".venv-upstream" / "bin" / "python",
+    "onnxruntime": ROOT / ".venv-peers" / "bin" / "python",
+    "openvino": ROOT / ".venv-peers" / "bin" / "python",
 }
 
 

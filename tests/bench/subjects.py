@@ -1,5 +1,5 @@
-"""The models that benchmarks lower and run, importable in both virtual environments (torch only,
-plus torchvision).
+"""The models that benchmarks lower and run, importable in every side's virtual environment (torch,
+torchvision's definitions; MiniLM needs transformers).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
-from models import vision
+from models import transformer_models, vision
 
 
 class OneAdd(torch.nn.Module):
@@ -38,12 +38,40 @@ def scalars() -> tuple[torch.Tensor, ...]:
     return (torch.ones(1), torch.full((1,), 0.5))
 
 
+def tokens() -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randint(1000, 30000, (1, 128), generator=generator), torch.ones(1, 128).long()
+
+
+def sequence() -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(3)
+    return (torch.randn(128, 1, 128, generator=generator),)
+
+
+class Outputs(torch.nn.Module):
+    """A recurrent layer that returns what every step put out."""
+
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.layer(x)[0]
+        return result
+
+
 MODELS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[[], tuple[Any, ...]]]] = {
     "one_add": (OneAdd, scalars),
     "add_chain": (AddChain, scalars),
     "mobilenet_v2": (lambda: vision.build("mobilenet_v2"), image),
     "resnet18": (lambda: vision.build("resnet18"), image),
     "vit_b_16": (lambda: vision.build("vit_b_16"), image),
+    "mobilenet_v3_large": (lambda: vision.build("mobilenet_v3_large"), image),
+    "resnet50": (lambda: vision.build("resnet50"), image),
+    "swin_t": (lambda: vision.build("swin_t"), image),
+    "minilm": (transformer_models.minilm, tokens),
+    "lstm": (lambda: Outputs(torch.nn.LSTM(128, 128)), sequence),
+    "gru": (lambda: Outputs(torch.nn.GRU(128, 128)), sequence),
 }
 
 

@@ -1,11 +1,12 @@
-"""One side of a comparison, driven over pipes so that both sides are timed in turn within one run.
+"""One side of a comparison, driven over pipes so that all sides are timed in turn within one run.
 
-Reads one JSON request a line and answers one JSON line. `--side ours` and `--side eager` run in
-.venv, `--side upstream` in .venv-upstream. Requests:
-  {"do": "load", "path": …, "threads": n}      open and load method forward; answers {"ms": …}
-  {"do": "inputs", "model": name}              build the model's inputs (and the eager model on side
-  eager) {"do": "time", "repeat": k}                  k runs; answers {"ms": [per run]} {"do":
-  "lower", "model": name, "path": …}    exported program to bytes; answers {"ms": …, "peak_mb": …}
+Reads one JSON request a line and answers one JSON line. Which virtual environment runs which side
+is written in peers.py. Requests:
+  {"do": "load", "path": …, "threads": n}     open and load method forward; answers {"ms": …}.
+                                              Sides that run no .pte take a model's name as path.
+  {"do": "inputs", "model": name}             build the model's inputs
+  {"do": "time", "repeat": k}                 k runs; answers {"ms": [per run]}
+  {"do": "lower", "model": name, "path": …}   exported program to bytes; answers {"ms", "peak_mb"}
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import logging
 import os
 import resource
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -101,6 +103,60 @@ class Upstream(Side):
         return bytes(to_edge(program).to_executorch().buffer)
 
 
+class UpstreamXnnpack(Upstream):
+    """Upstream's file with everything delegated that its partitioner takes."""
+
+    def to_bytes(self, program: Any) -> bytes:
+        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+        from executorch.exir import to_edge_transform_and_lower
+
+        edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+        return bytes(edge.to_executorch().buffer)
+
+
+class OnnxRuntime(Side):
+    def open(self, path: str, threads: int) -> None:
+        import onnxruntime
+        import torch
+        from subjects import MODELS
+
+        build, inputs = MODELS[path]
+        with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+            file = Path(folder) / "model.onnx"
+            torch.onnx.export(build().eval(), inputs(), file, dynamo=True, verbose=False)
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = threads
+            session = onnxruntime.InferenceSession(file, options)
+        names = [entry.name for entry in session.get_inputs()]
+
+        def run() -> None:
+            session.run(None, dict(zip(names, self.inputs, strict=True)))
+
+        self.run = run
+
+    def prepare_inputs(self, model: str) -> dict[str, Any]:
+        super().prepare_inputs(model)
+        self.inputs = [value.numpy() for value in self.inputs]
+        return {}
+
+
+class OpenVino(OnnxRuntime):
+    """In f32: its own choice on this kind of CPU may be bfloat16."""
+
+    def open(self, path: str, threads: int) -> None:
+        import openvino
+        from subjects import exported
+
+        model = openvino.convert_model(exported(path))
+        settings = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": threads,
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
+        request = openvino.compile_model(model, "CPU", settings).create_infer_request()
+        self.run = lambda: request.infer(self.inputs, share_inputs=True)
+
+
 class Eager(Side):
     def open(self, path: str, threads: int) -> None:
         import torch
@@ -116,8 +172,18 @@ class Eager(Side):
         self.run = run
 
 
+SIDES: dict[str, type[Side]] = {
+    "ours": Ours,
+    "eager": Eager,
+    "upstream": Upstream,
+    "upstream_xnnpack": UpstreamXnnpack,
+    "onnxruntime": OnnxRuntime,
+    "openvino": OpenVino,
+}
+
+
 def main() -> None:
-    side = {"ours": Ours, "upstream": Upstream, "eager": Eager}[sys.argv[2]]()
+    side = SIDES[sys.argv[2]]()
     channel = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print must not mix with answers
     for line in sys.stdin:

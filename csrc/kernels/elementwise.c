@@ -151,6 +151,16 @@ static et_status check_divisor(const et_kernel_ctx *ctx, const operand *b) {
   return ET_OK;
 }
 
+// ATen computes halves in f32, of operands that were rounded to the common type, whatever they are;
+// only a product and a quotient take one number on the right as it is.
+static uint8_t rounded_to(const eti_elementwise *op, const operand *in, bool right,
+                          et_dtype common) {
+  if (op->rule == ETI_RULE_LOGICAL || eti_compute_type(common) == common) return 0;
+  if (in->tensor != NULL && in->tensor->dtype == common) return 0;
+  const bool one = in->tensor == NULL || in->tensor->numel == 1;
+  return right && one && op->wide_right ? 0 : (uint8_t)common;
+}
+
 static et_status binary_map(const et_kernel_ctx *ctx, et_value *const *args,
                             const eti_elementwise *op, const operand in[2], const et_tensor *out,
                             eti_fill_params fill, eti_map *map, eti_params *params) {
@@ -160,22 +170,24 @@ static et_status binary_map(const et_kernel_ctx *ctx, et_value *const *args,
   ET_TRY(check_output(ctx, op->rule, result, out));
   const eti_loop loop = eti_elementwise_loop(op, compute);
   if (loop == NULL) return no_loop(ctx, compute);
+  const uint8_t via[2] = {rounded_to(op, &in[0], false, common),
+                          rounded_to(op, &in[1], true, common)};
   for (size_t i = 0; i < 2; i++) {
     if (in[i].tensor != NULL) continue;
     unsigned char rounded[16];
     unsigned char *to = params->bytes + ETI_PARAM_OPERAND;
     (void)eti_scalar_store(&in[i].scalar, compute, to);
-    if (op->rule == ETI_RULE_COMPARE &&
-        compute != common) {  // a half tensor is compared with the number as a half
-      (void)eti_scalar_store(&in[i].scalar, common, rounded);
-      eti_casts[common][compute](to, 0, rounded, 0, 1);
-    }
+    if (via[i] == 0) continue;
+    (void)eti_scalar_store(&in[i].scalar, (et_dtype)via[i], rounded);
+    eti_casts[via[i]][compute](to, 0, rounded, 0, 1);
   }
   if (fill != NULL) ET_TRY(fill(ctx, args, compute, params));
-  *map = (eti_map){.loop = loop,
-                   .params = params,
-                   .grain = op->grain,
-                   .types = {loop_output(op->rule, compute), (uint8_t)compute, (uint8_t)compute}};
+  *map =
+      (eti_map){.loop = loop,
+                .params = params,
+                .grain = op->grain,
+                .types = {loop_output(op->rule, compute), (uint8_t)compute, (uint8_t)compute},
+                .via = {0, in[0].tensor != NULL ? via[0] : 0, in[1].tensor != NULL ? via[1] : 0}};
   return ET_OK;
 }
 

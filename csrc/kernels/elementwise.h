@@ -27,6 +27,7 @@ typedef struct eti_elementwise {
   size_t micro_int;  // offset of the integer loops there, or 0
   size_t grain;      // 0 = cheap
   bool divides;      // an integer 0 as second operand is an error
+  bool wide_right;   // one number on the right of halves is not rounded to a half first
 } eti_elementwise;
 
 #define ETI_NO_MICRO SIZE_MAX

@@ -107,11 +107,22 @@ typedef struct cast_rows {
   size_t block;                        // elements that fit a buffer in every operand's type
   eti_cast_fn cast[ETI_MAX_OPERANDS];  // NULL: used as it lies
   ptrdiff_t bytes[ETI_MAX_OPERANDS];   // element size in the loop's type
+  eti_cast_fn to_half[ETI_MAX_OPERANDS], from_half[ETI_MAX_OPERANDS];  // NULL: not rounded
 } cast_rows;
 
 static void plain_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   const eti_map *map = ctx;
   map->loop(p, s, n, map->params);
+}
+
+// Elements of operand k in the loop's type, rounded to a half type where the map says so.
+static void cast_operand(const cast_rows *c, size_t k, void *to, const void *from, ptrdiff_t stride,
+                         size_t n) {
+  c->cast[k](to, c->bytes[k], from, stride, n);
+  if (c->to_half[k] == NULL) return;
+  uint16_t halves[CAST_BYTES / sizeof(float)];
+  c->to_half[k](halves, sizeof halves[0], to, c->bytes[k], n);
+  c->from_half[k](to, c->bytes[k], halves, sizeof halves[0], n);
 }
 
 static void cast_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
@@ -122,7 +133,7 @@ static void cast_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) 
   for (size_t k = 0; k < c->n_operands; k++) {
     q[k] = c->cast[k] != NULL ? (void *)buffers[k] : p[k];
     t[k] = c->cast[k] != NULL ? (k > 0 && s[k] == 0 ? 0 : c->bytes[k]) : s[k];
-    if (k > 0 && c->cast[k] != NULL && s[k] == 0) c->cast[k](buffers[k], 0, p[k], 0, 1);
+    if (k > 0 && c->cast[k] != NULL && s[k] == 0) cast_operand(c, k, buffers[k], p[k], 0, 1);
   }
   for (size_t i = 0; i < n; i += c->block) {
     const size_t m = n - i < c->block ? n - i : c->block;
@@ -130,7 +141,7 @@ static void cast_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) 
       if (s[k] == 0) continue;
       char *from = (char *)p[k] + (ptrdiff_t)i * s[k];
       if (c->cast[k] != NULL) {
-        c->cast[k](buffers[k], c->bytes[k], from, s[k], m);
+        cast_operand(c, k, buffers[k], from, s[k], m);
       } else {
         q[k] = from;
       }
@@ -159,7 +170,12 @@ static et_status run_cast(const et_kernel_ctx *ctx, const eti_map *map, const et
   for (size_t k = 0; k < n; k++) {
     const et_dtype has = (et_dtype)operands[k]->dtype, needs = (et_dtype)map->types[k];
     c.bytes[k] = (ptrdiff_t)et_dtype_bytes(needs);
-    if (has == needs) continue;
+    const et_dtype via = (et_dtype)map->via[k];
+    if (has == needs && via == ET_U8) continue;
+    if (via != ET_U8) {
+      c.to_half[k] = eti_casts[needs][via];
+      c.from_half[k] = eti_casts[via][needs];
+    }
     c.cast[k] = k == 0 ? eti_casts[needs][has] : eti_casts[has][needs];
     ET_CHECK(c.cast[k] != NULL, ctx->err, ET_NOT_SUPPORTED,
              "no conversion between dtypes %s and %s", et_dtype_name(has), et_dtype_name(needs));

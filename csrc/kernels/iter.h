@@ -32,6 +32,7 @@ typedef struct eti_map {
   size_t grain;                     // 0 = ETI_GRAIN_CHEAP
   uint8_t types[ETI_MAX_OPERANDS];  // the element type the loop works in, per operand; others are
                                     // cast in blocks
+  uint8_t via[ETI_MAX_OPERANDS];    // not 0: the half type an input is rounded to before it is cast
 } eti_map;
 
 // Runs map over operands[0] (the output, already resized to the broadcast shape of the others) and

@@ -258,6 +258,18 @@ def test_remaining_overloads(dtype: torch.dtype) -> None:
     check_op(A.clamp.Tensor_out, x, None, sample((5,), dtype, 0, 3))
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+def test_operands_of_halves_become_halves_first(dtype: torch.dtype) -> None:
+    x, third = sample((30, 5), dtype), 1 / 3  # a number that a product and a quotient take whole
+    for op in (A.add.Scalar_out, A.sub.Scalar_out, A.mul.Scalar_out, A.div.Scalar_out,
+               A.fmod.Scalar_out, A.remainder.Scalar_out, A.lt.Scalar_out):  # fmt: skip
+        check_op(op, x, third)
+    for op in (A.add.out, A.sub.out, A.mul.out, A.div.out, A.fmod.Tensor_out, A.eq.Tensor_out):
+        check_op(op, x, torch.tensor(third))
+        check_op(op, torch.tensor(third), nonzero(x))
+        check_op(op, x, torch.tensor([2049, 4097, 513, 3, 65535], dtype=torch.int32))
+
+
 @pytest.mark.parametrize("a", ALL)
 @pytest.mark.parametrize("b", ALL)
 def test_where_and_clamp_promote(a: torch.dtype, b: torch.dtype) -> None:

@@ -146,28 +146,36 @@ static const eti_loop div_loops[ET_DTYPE_COUNT] = {COMPLEX_ROWS(div)};
    .micro = ETI_MICRO_BINARY(name),  \
    .micro_int = ETI_MICRO_INT(name), \
    .divides = true}
+#define QUOTIENT(name)               \
+  {.rule = ETI_RULE_SAME,            \
+   .micro = ETI_MICRO_BINARY(name),  \
+   .micro_int = ETI_MICRO_INT(name), \
+   .divides = true,                  \
+   .wide_right = true}
 #define LOGICAL(name) {.rule = ETI_RULE_LOGICAL, .loops = name##_loops, .micro = ETI_NO_MICRO}
 #define FAST(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_MICRO_BINARY(name)}
 #define FLOAT(name, table, cost) \
   {.rule = ETI_RULE_FLOAT, .loops = table, .micro = ETI_MICRO_BINARY(name), .grain = cost}
+#define PRODUCT(name, how) \
+  {.rule = how, .loops = name##_loops, .micro = ETI_MICRO_BINARY(name), .wide_right = true}
 
 // X(operator and overload, description); both overloads take (self, other, out)
-#define BINARY_LIST(X)                               \
-  X(atan2_out, FLOAT(atan2, NULL, ETI_GRAIN_MATH))   \
-  X(bitwise_and, SAME(bitwise_and))                  \
-  X(bitwise_left_shift, SHIFTS(left_shift))          \
-  X(bitwise_or, SAME(bitwise_or))                    \
-  X(bitwise_right_shift, SHIFTS(right_shift))        \
-  X(bitwise_xor, SAME(bitwise_xor))                  \
-  X(div_out, FLOAT(div, div_loops, ETI_GRAIN_CHEAP)) \
-  X(floor_divide_out, DIVIDES(div_floor))            \
-  X(fmod, DIVIDES(fmod))                             \
-  X(logical_and_out, LOGICAL(logical_and))           \
-  X(logical_or_out, LOGICAL(logical_or))             \
-  X(logical_xor_out, LOGICAL(logical_xor))           \
-  X(maximum_out, FAST(maximum))                      \
-  X(minimum_out, FAST(minimum))                      \
-  X(mul_out, FAST(mul))                              \
+#define BINARY_LIST(X)                             \
+  X(atan2_out, FLOAT(atan2, NULL, ETI_GRAIN_MATH)) \
+  X(bitwise_and, SAME(bitwise_and))                \
+  X(bitwise_left_shift, SHIFTS(left_shift))        \
+  X(bitwise_or, SAME(bitwise_or))                  \
+  X(bitwise_right_shift, SHIFTS(right_shift))      \
+  X(bitwise_xor, SAME(bitwise_xor))                \
+  X(div_out, PRODUCT(div, ETI_RULE_FLOAT))         \
+  X(floor_divide_out, QUOTIENT(div_floor))         \
+  X(fmod, DIVIDES(fmod))                           \
+  X(logical_and_out, LOGICAL(logical_and))         \
+  X(logical_or_out, LOGICAL(logical_or))           \
+  X(logical_xor_out, LOGICAL(logical_xor))         \
+  X(maximum_out, FAST(maximum))                    \
+  X(minimum_out, FAST(minimum))                    \
+  X(mul_out, PRODUCT(mul, ETI_RULE_SAME))          \
   X(remainder, DIVIDES(remainder))
 
 #define DESCRIBE(name, description) static const eti_elementwise name##_op = description;
@@ -282,7 +290,7 @@ et_status prepare_rsub_scalar_out(et_prepare_ctx *ctx, et_value *const *args) {
 
 // ---- div with a rounding mode
 
-static const eti_elementwise div_trunc_op = DIVIDES(div_trunc);
+static const eti_elementwise div_trunc_op = QUOTIENT(div_trunc);
 
 et_status op_div_mode_out(et_kernel_ctx *ctx, et_value *const *args) {
   const char *mode;

@@ -45,8 +45,11 @@ EXPORT size_t etd_n_args(const et_op *op);
 EXPORT bool etd_has_prepare(const et_op *op);
 EXPORT const char *etd_name(size_t i);
 EXPORT et_dtype_set etd_dtypes(const et_op *op, bool out);
-EXPORT int etd_run(const et_op *op, et_value *const *args, size_t n_args,
-                   et_value *const *prepare_args, size_t n_threads, et_error *err);
+typedef struct etd_loaded etd_loaded;
+EXPORT etd_loaded *etd_load(const et_op *op, et_value *const *prepare_args, size_t n_args,
+                            size_t n_threads, et_error *err);
+EXPORT int etd_call(etd_loaded *loaded, et_value *const *args, et_error *err);
+EXPORT void etd_unload(etd_loaded *loaded);
 EXPORT double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare_args,
                        size_t repeats);
 
@@ -95,39 +98,64 @@ static et_status prepare(const et_op *op, et_value *const *args, size_t n_thread
   return ET_OK;
 }
 
-int etd_run(const et_op *op, et_value *const *args, size_t n_args, et_value *const *prepare_args,
-            size_t n_threads, et_error *err) {
+// One loaded instruction: what its prepare step left, and the scratch of its runs.
+struct etd_loaded {
+  const et_op *op;
+  size_t n_threads;
+  prepared p;
+  unsigned char *scratch;
+};
+
+// Loads op, with its prepare step where prepare_args are given; NULL where that fails.
+etd_loaded *etd_load(const et_op *op, et_value *const *prepare_args, size_t n_args,
+                     size_t n_threads, et_error *err) {
   if (n_args != op->n_args) {
     if (err != NULL) strcpy(err->message, "the operator takes another number of arguments");
-    return ET_INVALID_PROGRAM;
+    if (err != NULL) err->status = ET_INVALID_PROGRAM;
+    return NULL;
   }
-  const et_pool pool = {.n_threads = n_threads, .run = run_backwards};
-  prepared p = {0};
-  et_status status = ET_OK;
-  if (prepare_args != NULL && op->prepare != NULL)
-    status = prepare(op, prepare_args, n_threads, &p, err);
-  if (status == ET_OK) {
-    unsigned char *scratch = guarded_alloc(p.scratch_bytes);
-    et_random random = {.seed = 0};  // every call draws as the first of a method
-    et_kernel_ctx ctx = {.err = err,
-                         .pool = n_threads > 1 ? &pool : NULL,
-                         .state = p.state,
-                         .scratch = scratch,
-                         .scratch_bytes = p.scratch_bytes,
-                         .random = &random};
-    status = op->run(&ctx, args);
-    if (status == ET_OK && !guard_intact(scratch, p.scratch_bytes)) {
-      if (err != NULL) strcpy(err->message, "run wrote past its scratch memory");
-      status = ET_INTERNAL;
+  etd_loaded *loaded = calloc(1, sizeof *loaded);
+  if (loaded == NULL) return NULL;
+  *loaded = (etd_loaded){.op = op, .n_threads = n_threads};
+  if (prepare_args != NULL && op->prepare != NULL) {
+    const et_status status = prepare(op, prepare_args, n_threads, &loaded->p, err);
+    if (status != ET_OK) {
+      if (err != NULL) err->status = status;
+      etd_unload(loaded);
+      return NULL;
     }
-    if (status == ET_OK && p.memory != NULL && !guard_intact(p.memory, p.memory_bytes)) {
-      if (err != NULL) strcpy(err->message, "run wrote past its prepared memory");
-      status = ET_INTERNAL;
-    }
-    free(scratch);
   }
-  free(p.memory);
-  return (int)status;
+  loaded->scratch = guarded_alloc(loaded->p.scratch_bytes);
+  return loaded;
+}
+
+void etd_unload(etd_loaded *loaded) {
+  free(loaded->scratch);
+  free(loaded->p.memory);
+  free(loaded);
+}
+
+int etd_call(etd_loaded *loaded, et_value *const *args, et_error *err) {
+  const prepared *p = &loaded->p;
+  const et_pool pool = {.n_threads = loaded->n_threads, .run = run_backwards};
+  et_random random = {.seed = 0};  // every call draws as the first of a method
+  et_kernel_ctx ctx = {.err = err,
+                       .pool = loaded->n_threads > 1 ? &pool : NULL,
+                       .state = p->state,
+                       .scratch = loaded->scratch,
+                       .scratch_bytes = p->scratch_bytes,
+                       .random = &random};
+  const et_status status = loaded->op->run(&ctx, args);
+  if (status != ET_OK) return (int)status;
+  if (!guard_intact(loaded->scratch, p->scratch_bytes)) {
+    if (err != NULL) strcpy(err->message, "run wrote past its scratch memory");
+    return ET_INTERNAL;
+  }
+  if (p->memory != NULL && !guard_intact(p->memory, p->memory_bytes)) {
+    if (err != NULL) strcpy(err->message, "run wrote past its prepared memory");
+    return ET_INTERNAL;
+  }
+  return ET_OK;
 }
 
 // Of this thread's processor time, so that other programs on the machine count less.

@@ -27,7 +27,7 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -65,6 +65,8 @@ TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
 }
 GUARD = 256
 ISA_COUNT = 4
+# How check_op repeats a call: outputs that grow, prepared, threads.
+WAYS = ((True, False, 1), (False, True, 1), (False, True, 3), (True, True, 1))
 
 NONE, TENSOR, STRING, DOUBLE, INT, BOOL, BOOL_LIST, DOUBLE_LIST, INT_LIST, TENSOR_LIST = range(10)
 OPTIONAL_TENSOR_LIST = 11
@@ -165,14 +167,11 @@ def library() -> ctypes.CDLL:
     lib.etd_has_prepare.restype = ctypes.c_bool
     lib.etd_dtypes.restype = ctypes.c_uint32
     lib.etd_dtypes.argtypes = [ctypes.c_void_p, ctypes.c_bool]
-    lib.etd_run.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_void_p,
-    ]
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    lib.etd_load.restype = pointer
+    lib.etd_load.argtypes = [pointer, pointer, size, size, pointer]
+    lib.etd_call.argtypes = [pointer] * 3
+    lib.etd_unload.argtypes = [pointer]
     lib.etd_time.restype = lib.etd_peak_gflops.restype = ctypes.c_double
     lib.etd_time.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
     return lib
@@ -217,8 +216,9 @@ class _Built:
 class _Values:
     """Builds C values and keeps everything they point to alive."""
 
-    def __init__(self, preparing: bool) -> None:
+    def __init__(self, preparing: bool, growing: bool = False) -> None:
         self.preparing = preparing
+        self.growing = growing  # tensors that are not constant may change their sizes
         self.keep: list[Any] = []
         self.outs: list[_Built] = []
 
@@ -272,7 +272,8 @@ class _Values:
             v.tag, v.u = INT, _CUnion(i=MEMORY_FORMATS[arg])
         elif isinstance(arg, (torch.Tensor, Const)):
             t = arg.tensor if isinstance(arg, Const) else arg
-            flags = FLAG_CONSTANT if isinstance(arg, Const) else 0
+            flags = FLAG_DYNAMIC if self.growing else 0
+            flags = FLAG_CONSTANT if isinstance(arg, Const) else flags
             self.keep.append(t)
             self._point(
                 v, self.tensor(t.data_ptr(), t.shape, t.shape, dim_order(t), t.dtype, flags)
@@ -380,18 +381,57 @@ def run_op(
     tensor_list_out: bool = False,
 ) -> list[torch.Tensor]:
     """Runs one operator; returns its outputs. Raises OpError with the kernel's status and words."""
+    real, ahead = _Values(False), _Values(True)
+    call = real.call(args, out, tensor_list_out)
+    planned = ahead.call(args, out, tensor_list_out)[0] if prepared else None
+    with _loaded(name, len(call[1]), planned, threads) as run:
+        run(call[0])
+    return [_read(o) for o in real.outs]
+
+
+@contextmanager
+def _loaded(name: str, n_args: int, planned: Any, threads: int) -> Iterator[Callable[[Any], None]]:
+    """Loads an operator, prepared with planned values if any; gives what calls it with values."""
     lib = library()
     op = lib.etd_find(name.encode())
     if not op:
         raise OpError(0x14, f"no operator {name}")
-    real, ahead = _Values(False), _Values(True)
-    array, values = real.call(args, out, tensor_list_out)
-    planned = ahead.call(args, out, tensor_list_out)[0] if prepared else None
     err = _CError()
-    status = lib.etd_run(op, array, len(values), planned, threads, ctypes.byref(err))
-    if status != 0:
-        raise OpError(status, err.message.decode())
-    return [_read(o) for o in real.outs]
+    loaded = lib.etd_load(op, planned, n_args, threads, ctypes.byref(err))
+    if not loaded:
+        raise OpError(err.status, err.message.decode())
+
+    def call(values: Any) -> None:
+        status = lib.etd_call(loaded, values, ctypes.byref(err))
+        if status != 0:
+            raise OpError(status, err.message.decode())
+
+    try:
+        yield call
+    finally:
+        lib.etd_unload(loaded)
+
+
+def run_growing(
+    name: str,
+    bound: Sequence[Any],
+    calls: Sequence[Sequence[Any]],
+    out: Sequence[Out],
+    *,
+    threads: int = 1,
+    tensor_list_out: bool = False,
+) -> list[list[torch.Tensor]]:
+    """Loads one operator for tensors whose sizes may change, prepared with the largest arguments,
+    and calls it with each of calls in turn; returns the outputs of each."""
+    ahead = _Values(True, growing=True)
+    planned, values = ahead.call(bound, out, tensor_list_out)
+    results = []
+    with _loaded(name, len(values), planned, threads) as run:
+        for args in calls:
+            real = _Values(False, growing=True)
+            run(real.call(args, out, tensor_list_out)[0])
+            results.append([_read(o) for o in real.outs])
+    return results
 
 
 @contextmanager
@@ -411,17 +451,11 @@ def isas() -> list[int]:
 
 def run_scalar_op(name: str, *args: Any) -> Any:
     """Runs an operator whose result is a number written to the last slot; returns it."""
-    lib = library()
-    op = lib.etd_find(name.encode())
     values = _Values(False)
     made = [values.value(a) for a in args]
     result = values.value(None)
-    err = _CError()
-    status = lib.etd_run(
-        op, values.pointers([*made, result]), len(made) + 1, None, 1, ctypes.byref(err)
-    )
-    if status != 0:
-        raise OpError(status, err.message.decode())
+    with _loaded(name, len(made) + 1, None, 1) as run:
+        run(values.pointers([*made, result]))
     return {INT: result.u.i, DOUBLE: result.u.d, BOOL: result.u.b, NONE: None}[result.tag]
 
 
@@ -446,15 +480,25 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor, scale: float = 1.
     )
 
 
-def _plain(arg: Any) -> Any:
+def assert_same(actual: torch.Tensor, expected: torch.Tensor, how: str) -> None:
+    """Equal element for element; NaN equals NaN."""
+    if actual.dtype == expected.dtype and torch.equal(actual, expected):
+        return
+    torch.testing.assert_close(
+        actual, expected, rtol=0, atol=0, equal_nan=True, msg=lambda m: f"{how}: {m}"
+    )
+
+
+def plain(arg: Any) -> Any:
+    """An argument as eager torch takes it."""
     if isinstance(arg, Const):
         return arg.tensor
     if isinstance(arg, (Tensors, OptionalTensors)):
-        return [_plain(i) for i in arg.items]
-    return [_plain(i) for i in arg] if isinstance(arg, (list, tuple)) else arg
+        return [plain(i) for i in arg.items]
+    return [plain(i) for i in arg] if isinstance(arg, (list, tuple)) else arg
 
 
-def _arguments(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+def full_arguments(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """Every argument of the out variant's schema but the outs, defaults filled in."""
     full = []
     for i, a in enumerate(s for s in op._schema.arguments if not s.is_out):
@@ -493,16 +537,16 @@ def check_op(
 ) -> list[torch.Tensor]:
     """Runs op (an out overload such as torch.ops.aten.add.out) and compares with eager torch.
 
-    Runs it with static outputs, with outputs that start at size 0 and grow, prepared where it can
-    be, and with three threads: all must agree bit for bit. expected replaces eager's result;
-    out_dtype asks for another output dtype than eager gives by itself; out_order for another output
-    dim order; scale widens tolerances where rounding accumulates.
+    Runs it with static outputs, then as WAYS says, with outputs that start at size 0 and grow,
+    prepared where it can be, with three threads: all must agree bit for bit. expected replaces
+    eager's result; out_dtype asks for another output dtype than eager gives by itself; out_order
+    for another output dim order; scale widens tolerances where rounding accumulates.
     """
     name = op._schema.name + ("." + op._schema.overload_name if op._schema.overload_name else "")
-    full = _arguments(op, args, kwargs)
+    full = full_arguments(op, args, kwargs)
     if expected is None:
         expected = op.overloadpacket(
-            *[_plain(a) for a in args], **{k: _plain(v) for k, v in kwargs.items()}
+            *[plain(a) for a in args], **{k: plain(v) for k, v in kwargs.items()}
         )
     if not isinstance(expected, (list, tuple)):
         expected = [expected]
@@ -522,7 +566,7 @@ def check_op(
     first = run_op(name, *full, out=outs(False), tensor_list_out=listed)
     for got, want in zip(first, wanted, strict=True):
         assert_close(got, want, scale)
-    for dynamic, prepared, threads in ((True, False, 1), (False, True, 1), (False, True, 3)):
+    for dynamic, prepared, threads in WAYS:
         again = run_op(
             name,
             *full,
@@ -532,8 +576,5 @@ def check_op(
             tensor_list_out=listed,
         )
         for got, want in zip(again, first, strict=True):
-            how = f"dynamic={dynamic} prepared={prepared} threads={threads}"
-            torch.testing.assert_close(
-                got, want, rtol=0, atol=0, equal_nan=True, msg=lambda m, h=how: f"{h}: {m}"
-            )
+            assert_same(got, want, f"dynamic={dynamic} prepared={prepared} threads={threads}")
     return first

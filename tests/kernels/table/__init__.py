@@ -1,0 +1,21 @@
+"""The table of operator tests: rows of (operator, dtypes, layouts, shapes, arguments).
+
+One module per family declares its rows and exports them as `rows()`; `every_row` is the whole
+table. A row is a description (`row.py`): its tensors are made when it runs. Each is compared with
+eager torch and run prepared and not, with outputs that are planned and that grow, and with threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from table.row import Row
+
+FAMILIES = ["elementwise"]
+
+
+def every_row() -> Iterator[Row]:
+    """All rows, family by family."""
+    for family in FAMILIES:
+        yield from import_module(f"table.{family}").rows()

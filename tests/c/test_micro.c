@@ -342,6 +342,65 @@ static void depthwise_pixels_side_by_side_equal_single_ones(void) {
   }
 }
 
+// Output (y, i) of a plane as micro/conv.h defines it.
+static float plane_at(const eti_conv_plane *p, ptrdiff_t kernel, ptrdiff_t stride, size_t y,
+                      size_t i) {
+  float sum = p->bias;
+  for (ptrdiff_t k = 0; k < kernel * kernel; k++) {
+    const ptrdiff_t row = (ptrdiff_t)y * stride + k / kernel - p->top,
+                    col = (ptrdiff_t)i * stride + k % kernel - p->left;
+    const bool inside = row >= 0 && row < p->height && col >= 0 && col < p->width;
+    sum = fmaf(p->w[k], inside ? p->x[row * p->x_step + col] : 0.0f, sum);
+  }
+  return sum;
+}
+
+static bool right_plane(const eti_conv_micro *micro, ptrdiff_t kernel, ptrdiff_t stride,
+                        ptrdiff_t width, ptrdiff_t padding) {
+  const ptrdiff_t cols = (width + 2 * padding - kernel) / stride + 1, height = 5 + width % 7;
+  const ptrdiff_t rows = (height + 2 * padding - kernel) / stride + 1;
+  if (width + 2 * padding < kernel || rows < ETI_CONV_PLANE_ROWS) return true;
+  const size_t size = (size_t)((rows - 1) * (cols + 2) + cols);
+  float *const x = random_elements(ET_F32, (size_t)((height - 1) * (width + 1) + width)),
+               *const w = random_elements(ET_F32, (size_t)(kernel * kernel)),
+               *const out = random_elements(ET_F32, size),
+               *const before = copy_of(out, size * sizeof(float));
+  const eti_conv_plane p = {.out = out,
+                            .x = x,
+                            .out_step = cols + 2,
+                            .x_step = width + 1,
+                            .rows = (size_t)rows,
+                            .cols = (size_t)cols,
+                            .height = height,
+                            .width = width,
+                            .top = padding,
+                            .left = padding,
+                            .w = w,
+                            .bias = 0.25f};
+  micro->planes[kernel == 5][stride == 2](&p);
+  bool right = true;
+  for (size_t at = 0; at < size; at++) {
+    const size_t y = at / (size_t)(cols + 2), i = at % (size_t)(cols + 2);
+    const float expected =
+        i < (size_t)cols ? plane_at(&p, kernel, stride, y, i) : before[at];  // gaps stay
+    right = right && memcmp(&out[at], &expected, sizeof expected) == 0;
+  }
+  free(x), free(w), free(out), free(before);
+  return right;
+}
+
+static void depthwise_planes_equal_their_definition(void) {
+  for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
+    const eti_conv_micro *const micro = eti_conv_micro_of_isa(isa);
+    for (ptrdiff_t width = 1; micro != NULL && width <= 70; width++) {
+      for (ptrdiff_t padding = 0; padding <= 3; padding++) {
+        for (int which = 0; which < 4; which++)
+          EXPECT(right_plane(micro, 3 + which / 2 * 2, 1 + which % 2, width, padding));
+      }
+    }
+  }
+}
+
 static void rows_are_copied_with_any_step(void) {
   for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
     const eti_conv_micro *const fast = eti_conv_micro_of_isa(isa);
@@ -455,6 +514,7 @@ static const et_test tests[] = {
     ET_CASE(gemm_packs_rows_like_the_scalar_one),
     ET_CASE(depthwise_rows_equal_the_scalar_ones),
     ET_CASE(depthwise_pixels_side_by_side_equal_single_ones),
+    ET_CASE(depthwise_planes_equal_their_definition),
     ET_CASE(rows_are_copied_with_any_step),
     ET_CASE(normalisation_equals_the_scalar_one),
     ET_CASE(pooling_taps_equal_the_scalar_ones),

@@ -8,6 +8,23 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+// One channel of an image and a square kernel, taps in w row by row. Outside the input are zeros,
+// which take part like other values.
+typedef struct eti_conv_plane {
+  float *out;
+  const float *x;
+  ptrdiff_t out_step, x_step;  // from row to row
+  size_t rows, cols;           // of the output; rows ≥ ETI_CONV_PLANE_ROWS
+  ptrdiff_t height, width;     // of the input
+  ptrdiff_t top, left;         // padding
+  const float *w;
+  float bias;
+} eti_conv_plane;
+
+typedef void (*eti_conv_plane_fn)(const eti_conv_plane *p);
+
+enum { ETI_CONV_PLANE_ROWS = 4 };
+
 typedef struct eti_conv_micro {
   // dst[r·dst_step + i] = src[r·src_step + i·step], r < rows, i < n: `step` is 1 for plain rows,
   // the stride of a convolution else.
@@ -21,6 +38,8 @@ typedef struct eti_conv_micro {
   void (*pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n,
                  const float *const *taps, ptrdiff_t tap_step, const float *w, size_t w_step,
                  size_t n_taps, const float *bias);
+  // Whole planes: kernels of 3 × 3 and 5 × 5 (first index), strides 1 and 2 (second).
+  eti_conv_plane_fn planes[2][2];
 } eti_conv_micro;
 
 // The fastest of this CPU, and that of one instruction set (NULL when the build or CPU lacks it).

@@ -15,6 +15,24 @@ static inline void store_n(float *p, float32x4_t v, size_t n) {
   memcpy(p, t, n * sizeof *p);
 }
 
+// p[0], p[2], p[4], p[6]; reads nothing behind them.
+static inline float32x4_t every_second(const float *p) {
+  const float32x4_t a = vld1q_f32(p), b = vld1q_f32(p + 3);
+  return vcombine_f32(vget_low_f32(vuzp1q_f32(a, a)), vget_low_f32(vuzp2q_f32(b, b)));
+}
+
+typedef struct lane_set {
+  ptrdiff_t from, to;
+} lane_set;
+
+static inline float32x4_t inside(const float *p, int step, lane_set at) {
+  float t[4] = {0};
+  for (int l = 0; l < 4; l++) {
+    if (l * step >= at.from && l * step < at.to) t[l] = p[l * step];
+  }
+  return vld1q_f32(t);
+}
+
 #define SUFFIX f32__neon
 #define VEC float32x4_t
 #define LANES 4
@@ -24,6 +42,16 @@ static inline void store_n(float *p, float32x4_t v, size_t n) {
 #define V_FMA(a, b, c) vfmaq_f32(c, a, b)
 #define V_LOAD_N(p, n) load_n(p, n)
 #define V_STORE_N(p, v, n) store_n(p, v, n)
+#define V_EVEN(p) every_second(p)
+#define LANES_T lane_set
+#define V_LANES(from, to) ((lane_set){from, to})
+#define V_INSIDE(p, step, at) inside(p, step, at)
 #include "kernels/micro/conv_rows.body.h"
 
-const eti_conv_micro eti_conv_neon = {copy_rows_f32__neon, row_f32__neon, pixels_f32__neon};
+const eti_conv_micro eti_conv_neon = {
+    copy_rows_f32__neon,
+    row_f32__neon,
+    pixels_f32__neon,
+    {{plane_3x3_f32__neon, plane_3x3_by_2_f32__neon},
+     {plane_5x5_f32__neon, plane_5x5_by_2_f32__neon}},
+};

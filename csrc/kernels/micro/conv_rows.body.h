@@ -4,6 +4,10 @@
 //   elements V_SET1(x) V_LOAD(p) V_STORE(p, v) V_FMA(a, b, c)      whole vectors; a · b + c
 //   V_LOAD_N(p, n) V_STORE_N(p, v, n)                     the first n lanes, 1 ≤ n < LANES
 //   V_EVEN_N(p, n)      optional: p[0], p[2], … p[2n - 2] in the first n lanes, 1 ≤ n ≤ LANES
+//   V_EVEN(p)                             p[0], p[2], … p[2 · LANES - 2]; reads nothing behind them
+//   LANES_T, V_LANES(from, to), V_INSIDE(p, step, lanes)
+//                       with lanes = V_LANES(from, to): p[l · step] in the lanes l with from ≤ l ·
+//                       step < to, zero in the others, whose memory is not read; step is 1 or 2
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
@@ -113,6 +117,8 @@ static void FN(pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n
     FN(all_channels)(out, out_step, 1, n, taps, at, tap_step, w, w_step, n_taps, bias);
 }
 
+#include "kernels/micro/conv_plane.body.h"
+
 #undef FN
 #undef CAT
 #undef CAT_
@@ -126,3 +132,7 @@ static void FN(pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n
 #undef V_LOAD_N
 #undef V_STORE_N
 #undef V_EVEN_N
+#undef V_EVEN
+#undef LANES_T
+#undef V_LANES
+#undef V_INSIDE

@@ -15,9 +15,19 @@
 #define V_FMA(a, b, c) fmaf(a, b, c)
 #define V_LOAD_N(p, n) (*(p))
 #define V_STORE_N(p, v, n) (*(p) = (v))
+#define V_EVEN(p) (*(p))
+#define LANES_T bool
+#define V_LANES(from, to) ((from) <= 0 && 0 < (to))
+#define V_INSIDE(p, step, there) ((there) ? *(p) : 0.0f)
 #include "kernels/micro/conv_rows.body.h"
 
-const eti_conv_micro eti_conv_scalar = {copy_rows_f32__scalar, row_f32__scalar, pixels_f32__scalar};
+const eti_conv_micro eti_conv_scalar = {
+    copy_rows_f32__scalar,
+    row_f32__scalar,
+    pixels_f32__scalar,
+    {{plane_3x3_f32__scalar, plane_3x3_by_2_f32__scalar},
+     {plane_5x5_f32__scalar, plane_5x5_by_2_f32__scalar}},
+};
 
 const eti_conv_micro *eti_conv_micro_of_isa(int isa) {
   static const eti_conv_micro *const variants[ETI_ISA_COUNT] = {

@@ -1,7 +1,8 @@
 // conv_depthwise.c — convolutions with one input channel per group, f32, one or two dimensions.
-// Images stored plane by plane: a band of the padded plane is copied apart by phase of the stride,
-// so that every tap of every output becomes a plain shift and the rows run through as vectors
-// whatever the stride:
+// Images stored plane by plane: kernels of 3 × 3 and 5 × 5 with strides 1 and 2 read the planes
+// where they lie (micro/conv.h). For others a band of the padded plane is copied apart by phase of
+// the stride, so that every tap of every output becomes a plain shift and the rows run through as
+// vectors whatever the stride:
 //
 //   plane (py, px) holds padded input (j·sy + py, i·sx + px) at row j, column i; pitch = columns
 //   tap (ky, kx) of output (y, x) = plane (ky·dy mod sy, kx·dx mod sx) at [y + ky·dy/sy][x +
@@ -25,7 +26,15 @@ enum {
   FLAT_WIDTH = 64,  // narrower outputs are computed with their padding, in one run over all rows
 };
 
-typedef enum dw_kind { DW_NONE, DW_ROWS, DW_PIXELS } dw_kind;
+typedef enum dw_kind { DW_NONE, DW_PLANES, DW_ROWS, DW_PIXELS } dw_kind;
+
+// Whole planes that micro/conv.h has a function for.
+static bool is_common(const eti_conv *c) {
+  const int64_t kernel = c->kernel[1], stride = c->stride[1];
+  return (kernel == 3 || kernel == 5) && kernel == c->kernel[2] && stride <= 2 &&
+         stride == c->stride[2] && c->dilation[1] == 1 && c->dilation[2] == 1 &&
+         c->out.sizes[1] >= ETI_CONV_PLANE_ROWS && (c->out.steps[2] == 1 || c->out.sizes[2] == 1);
+}
 
 static dw_kind kind_of(const eti_conv *c) {
   if (c->dtype != ET_F32 || c->transposed || c->c_in != 1 || c->groups < 2 ||
@@ -39,11 +48,64 @@ static dw_kind kind_of(const eti_conv *c) {
         c->dilation[d] * c->kernel[d] > MAX_REACH)
       return DW_NONE;
   }
-  if (c->x.steps[2] == 1 || c->x.sizes[2] == 1) return DW_ROWS;
+  if (c->x.steps[2] == 1 || c->x.sizes[2] == 1) return is_common(c) ? DW_PLANES : DW_ROWS;
   return c->x.c_step == 1 && c->out.c_step == 1 && c->c_out == 1 ? DW_PIXELS : DW_NONE;
 }
 
 // ---- plane by plane
+
+static void gather_weights(const eti_conv *c, size_t channel, float *w) {
+  const float *src = (const float *)(const void *)c->w +
+                     (ptrdiff_t)(channel / c->c_out) * c->w_group_step +
+                     (ptrdiff_t)(channel % c->c_out) * c->w_out_step;
+  for (int64_t y = 0; y < c->kernel[1]; y++) {
+    for (int64_t x = 0; x < c->kernel[2]; x++) *w++ = src[y * c->w_steps[1] + x * c->w_steps[2]];
+  }
+}
+
+typedef struct plane {
+  const float *x;
+  float *out;
+  float bias;
+  float w[MAX_TAPS];
+} plane;
+
+static void find_plane(const eti_conv *c, size_t unit, plane *p) {
+  const size_t channels = c->groups * c->c_out, n = unit / channels, channel = unit % channels;
+  gather_weights(c, channel, p->w);
+  p->bias = c->bias == NULL ? 0.0f : ((const float *)(const void *)c->bias)[channel];
+  p->x = (const float *)(const void *)c->x.data + (ptrdiff_t)n * c->x.n_step +
+         (ptrdiff_t)(channel / c->c_out) * c->x.c_step;
+  p->out = (float *)(uintptr_t)c->out.data + (ptrdiff_t)n * c->out.n_step +
+           (ptrdiff_t)channel * c->out.c_step;
+}
+
+// ---- planes read where they lie
+
+static void run_common(void *ctx, size_t begin, size_t end) {
+  const eti_conv *const c = ctx;
+  const eti_conv_plane_fn run = eti_conv_micro_best()->planes[c->kernel[1] == 5][c->stride[1] == 2];
+  for (size_t u = begin; u < end; u++) {
+    plane p;
+    find_plane(c, u, &p);
+    run(&(eti_conv_plane){
+        .out = p.out,
+        .x = p.x,
+        .out_step = c->out.steps[1],
+        .x_step = c->x.steps[1],
+        .rows = (size_t)c->out.sizes[1],
+        .cols = (size_t)c->out.sizes[2],
+        .height = (ptrdiff_t)c->x.sizes[1],
+        .width = (ptrdiff_t)c->x.sizes[2],
+        .top = (ptrdiff_t)c->padding[1],
+        .left = (ptrdiff_t)c->padding[2],
+        .w = p.w,
+        .bias = p.bias,
+    });
+  }
+}
+
+// ---- planes copied by phases
 
 typedef struct bands {
   size_t rows;              // output rows per band
@@ -141,15 +203,6 @@ static void run_band(const eti_conv *c, const eti_conv_micro *micro, const bands
   }
 }
 
-static void gather_weights(const eti_conv *c, size_t channel, float *w) {
-  const float *src = (const float *)(const void *)c->w +
-                     (ptrdiff_t)(channel / c->c_out) * c->w_group_step +
-                     (ptrdiff_t)(channel % c->c_out) * c->w_out_step;
-  for (int64_t y = 0; y < c->kernel[1]; y++) {
-    for (int64_t x = 0; x < c->kernel[2]; x++) *w++ = src[y * c->w_steps[1] + x * c->w_steps[2]];
-  }
-}
-
 typedef struct planes_run {
   const eti_conv *c;
   const eti_conv_micro *micro;
@@ -161,24 +214,19 @@ typedef struct planes_run {
 static void run_planes(void *ctx, size_t begin, size_t end) {
   const planes_run *const r = ctx;
   const eti_conv *const c = r->c;
-  const size_t channels = c->groups * c->c_out, height = (size_t)c->out.sizes[1];
+  const size_t height = (size_t)c->out.sizes[1];
   for (size_t slot = begin; slot < end; slot++) {
     float *const planes = (float *)(void *)(r->scratch + slot * slot_bytes(&r->b));
     memset(planes, 0, r->b.n_floats * sizeof(float));
     for (size_t u = slot * r->n_units / r->n_slots; u < (slot + 1) * r->n_units / r->n_slots; u++) {
-      const size_t n = u / channels, channel = u % channels;
-      float w[MAX_TAPS];
-      gather_weights(c, channel, w);
-      const float bias = c->bias == NULL ? 0.0f : ((const float *)(const void *)c->bias)[channel];
-      const float *x = (const float *)(const void *)c->x.data + (ptrdiff_t)n * c->x.n_step +
-                       (ptrdiff_t)(channel / c->c_out) * c->x.c_step;
-      float *out = (float *)(uintptr_t)c->out.data + (ptrdiff_t)n * c->out.n_step +
-                   (ptrdiff_t)channel * c->out.c_step;
+      plane p;
+      find_plane(c, u, &p);
       for (size_t y = 0; y < height; y += r->b.rows) {
         const size_t rows = height - y < r->b.rows ? height - y : r->b.rows;
         if (r->b.rows < height) memset(planes, 0, r->b.n_floats * sizeof(float));
-        fill_planes(c, r->micro, &r->b, x, (int64_t)y, planes);
-        run_band(c, r->micro, &r->b, w, bias, planes, out + (ptrdiff_t)y * c->out.steps[1], rows);
+        fill_planes(c, r->micro, &r->b, p.x, (int64_t)y, planes);
+        run_band(c, r->micro, &r->b, p.w, p.bias, planes, p.out + (ptrdiff_t)y * c->out.steps[1],
+                 rows);
       }
     }
   }
@@ -272,6 +320,8 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
 
 // ---- entries
 
+enum { SMALL_RUN = 64 * 1024 };  // multiply-adds that are not worth a second thread
+
 bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   const dw_kind kind = kind_of(c);
   if (kind == DW_PIXELS) {
@@ -281,6 +331,12 @@ bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
     et_parallel_for(ctx->pool, run_pixel_rows, &r, c->n_images * (size_t)c->out.sizes[1], 2);
     return true;
   }
+  const size_t n_units = c->n_images * c->groups * c->c_out, each_plane = c->pixels * c->n_taps;
+  if (kind == DW_PLANES) {
+    et_parallel_for(ctx->pool, run_common, (void *)(uintptr_t)c, n_units,
+                    SMALL_RUN / each_plane + 1);
+    return true;
+  }
   if (kind != DW_ROWS) return false;
   planes_run r = {
       .c = c, .micro = eti_conv_micro_best(), .b = bands_of(c), .scratch = ctx->scratch};
@@ -288,9 +344,9 @@ bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   if (ctx->scratch_bytes < each) return false;
   const size_t threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads,
                room = ctx->scratch_bytes / each;
-  r.n_units = c->n_images * c->groups * c->c_out;
+  r.n_units = n_units;
   r.n_slots = room < threads ? room : threads;
-  if (r.n_units * c->pixels * c->n_taps < 64u * 1024u) r.n_slots = 1;
+  if (n_units * each_plane < SMALL_RUN) r.n_slots = 1;
   if (r.n_slots == 1) {
     run_planes(&r, 0, 1);
   } else {
@@ -306,7 +362,7 @@ et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, boo
   const eti_conv first = eti_conv_phase(c, 0);
   const dw_kind kind = kind_of(&first);
   *taken = false;
-  if (kind == DW_ROWS) {
+  if (kind == DW_PLANES || kind == DW_ROWS) {
     for (size_t i = 0; i < n_phases && i < MEASURED_PHASES; i++) {
       const eti_conv p = eti_conv_phase(c, i);
       if (kind_of(&p) != DW_ROWS) continue;

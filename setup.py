@@ -1,9 +1,9 @@
 """Builds the C extension with CMake and Ninja and places it in the package.
 
-CMake owns every fact about how C is compiled (csrc/CMakeLists.txt); this file only calls it and
-copies the one result. Builds are incremental: the tree build/py-* is kept between calls. Two
-environment variables reach through: CMAKE_ARGS (extra configure arguments) and
-EXECUTORCH_PY_BUILD_DIR (another build tree).
+CMake owns every fact about how C is compiled (csrc/CMakeLists.txt); this file only calls it, and
+copies the one result and the C sources that users build against. Builds are incremental: the tree
+build/py-* is kept between calls. Two environment variables reach through: CMAKE_ARGS (extra
+configure arguments) and EXECUTORCH_PY_BUILD_DIR (another build tree).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 
@@ -77,7 +78,32 @@ class CMakeBuild(build_ext):
         os.replace(staged, target)
 
 
+class BuildWithSources(build_py):
+    """Adds what build-ops and build-kernels compile; a checkout that is installed has it already.
+
+    All of csrc but the extension itself: headers, runtime, kernels, delegates, the command et_run.
+    """
+
+    def run(self) -> None:
+        super().run()
+        if self.editable_mode:
+            return
+        for source, target in self._sources():
+            self.mkpath(str(target.parent))
+            self.copy_file(str(source), str(target), preserve_mode=False)
+
+    def _sources(self) -> list[tuple[Path, Path]]:
+        package = Path(self.build_lib) / "executorch_py" / "csrc"
+        relative = [p.relative_to(ROOT / "csrc") for p in sorted((ROOT / "csrc").rglob("*.[ch]"))]
+        kept = [path for path in relative if path.parts[0] != "bindings" or path.stem == "et_run"]
+        return [(ROOT / "csrc" / path, package / path) for path in kept]
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        made = [] if self.editable_mode else [str(target) for _, target in self._sources()]
+        return [*super().get_outputs(include_bytecode), *made]
+
+
 setup(
     ext_modules=[Extension("executorch_py._C", sources=[])],
-    cmdclass={"build_ext": CMakeBuild},
+    cmdclass={"build_ext": CMakeBuild, "build_py": BuildWithSources},
 )

@@ -213,6 +213,17 @@ def open_program(
 def kernel_manifest() -> dict[str, KernelFacts]:
     """Per operator (`aten::add.out`) the dtypes it reads and writes (short names) and its ranks."""
 
+def load_ops(path: str | PathLike[str], *, replace: bool = False) -> list[str]:
+    """Loads a library of operators for methods loaded from now on; returns their names.
+
+    AccessFailed when it cannot be opened, InvalidArgument when it shows no operators or wrong ones,
+    NotSupported when it was built against another interface, AlreadyLoaded when an operator exists
+    and may not be replaced, or the file was built anew after it was loaded.
+    """
+
+def loaded_ops() -> list[tuple[str, list[str]]]:
+    """Path and operators of each loaded library, newest first."""
+
 def backend_names() -> list[str]: ...
 def system_info() -> SystemInfo: ...
 def _after_fork() -> None: ...

@@ -129,10 +129,16 @@ PyObject *eti_raise(const eti_state *state, et_status status, const char *format
 }
 
 PyObject *eti_raise_error(const eti_state *state, const et_error *err) {
+  return eti_raise_advice(state, err, "");
+}
+
+PyObject *eti_raise_advice(const eti_state *state, const et_error *err, const char *advice) {
   // Names inside a message come from the file and need not be UTF-8.
   PyObject *text =
       PyUnicode_DecodeUTF8(err->message, (Py_ssize_t)strlen(err->message), "backslashreplace");
-  eti_raise_text(state, err->status, text);
+  PyObject *whole = text == NULL ? NULL : PyUnicode_FromFormat("%U%s", text, advice);
+  eti_raise_text(state, err->status, whole);
+  Py_XDECREF(whole);
   Py_XDECREF(text);
   return NULL;
 }

@@ -14,6 +14,9 @@ int eti_errors_init(eti_state *state, PyObject *module);
 PyObject *eti_raise(const eti_state *state, et_status status, const char *format, ...)
     __attribute__((cold));
 PyObject *eti_raise_error(const eti_state *state, const et_error *err) __attribute__((cold));
+// The same with what to do about it behind the message.
+PyObject *eti_raise_advice(const eti_state *state, const et_error *err, const char *advice)
+    __attribute__((cold));
 // The same for a message that is a str object already; steals nothing, accepts NULL (keeps the
 // exception that is set).
 PyObject *eti_raise_text(const eti_state *state, et_status status, PyObject *text)

@@ -8,6 +8,7 @@
 #include "bindings/arrays.h"
 #include "bindings/errors.h"
 #include "bindings/interrupt.h"
+#include "bindings/op_library.h"
 
 // ---- loading
 
@@ -70,7 +71,7 @@ static int load(eti_method *self, const char *name) {
   const et_pool *pool;
   if (eti_program_pool(program, &pool) < 0 || eti_program_planned(program, info.n_planned) < 0)
     return -1;
-  const et_method_config config = {.ops = &et_ops_portable,
+  const et_method_config config = {.ops = eti_ops(self->state),
                                    .backends = &et_backends_builtin,
                                    .pool = pool,
                                    .data_maps = program->maps,
@@ -112,7 +113,7 @@ static int load(eti_method *self, const char *name) {
   self->n_outputs = info.n_outputs;
   if (describe_inputs(self, name, &err) == 0 && describe_outputs(self, name, &err) == 0) return 0;
 failed:
-  eti_raise_error(self->state, &err);
+  eti_raise_advice(self->state, &err, err.status == ET_OPERATOR_MISSING ? eti_ops_recipe : "");
   return -1;
 }
 

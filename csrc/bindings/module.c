@@ -6,6 +6,7 @@
 
 #include "bindings/errors.h"
 #include "bindings/interrupt.h"
+#include "bindings/op_library.h"
 
 static eti_state *state_of(PyObject *module) {
   return PyModule_GetState(module);
@@ -106,6 +107,7 @@ static int module_clear(PyObject *module) {
 
 static void module_free(void *module) {
   eti_watch_stop(state_of(module));
+  eti_op_libraries_free(state_of(module));
   module_clear(module);
 }
 
@@ -120,6 +122,11 @@ static PyMethodDef module_methods[] = {
      "backend_names($module)\n--\n\nDelegates this build can run."},
     {"system_info", eti_system_info, METH_NOARGS,
      "system_info($module)\n--\n\nMachine, CPU features, CPUs, compiler."},
+    {"load_ops", (PyCFunction)(void (*)(void))eti_load_ops, METH_VARARGS | METH_KEYWORDS,
+     "load_ops($module, path, *, replace=False)\n--\n\nLoads a library of operators for methods "
+     "loaded from now on; their names."},
+    {"loaded_ops", eti_loaded_ops, METH_NOARGS,
+     "loaded_ops($module)\n--\n\nPath and operators of each loaded library, newest first."},
     {"_after_fork", eti_after_fork, METH_NOARGS,
      "_after_fork($module)\n--\n\nCalled in the child of os.fork()."},
     {NULL, NULL, 0, NULL},

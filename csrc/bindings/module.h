@@ -31,10 +31,11 @@ typedef struct eti_state {
   PyObject *str_dtype, *str_numpy, *str_detach, *str_view, *str_device, *str_type, *str_dlpack,
       *str_array;
   PyObject *str_torch, *str_is_neg;
-  struct eti_watch *watch;    // Ctrl-C, see interrupt.h
-  unsigned long main_thread;  // ident of the thread that receives signals
-  unsigned fork_generation;   // counts os.fork() in children: thread pools of older programs are
-                              // gone there
+  struct eti_op_library *libraries;  // of users' operators, newest first, see op_library.h
+  struct eti_watch *watch;           // Ctrl-C, see interrupt.h
+  unsigned long main_thread;         // ident of the thread that receives signals
+  unsigned fork_generation;  // counts os.fork() in children: thread pools of older programs are
+                             // gone there
   bool fork_hook_registered;
 } eti_state;
 
@@ -49,5 +50,7 @@ PyObject *eti_open_program(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *eti_kernel_manifest(PyObject *module, PyObject *unused);
 PyObject *eti_backend_names(PyObject *module, PyObject *unused);
 PyObject *eti_system_info(PyObject *module, PyObject *unused);
+PyObject *eti_load_ops(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *eti_loaded_ops(PyObject *module, PyObject *unused);
 
 #endif  // ETI_MODULE_H

@@ -7,6 +7,7 @@
 
 #include "bindings/arrays.h"
 #include "bindings/errors.h"
+#include "bindings/op_library.h"
 
 static const char *tag_name(et_tag tag) {
   static const char *const names[] = {"None",    "Tensor",     "String",   "Double",
@@ -158,13 +159,13 @@ static PyObject *dtype_list(et_dtype_set set) {
 }
 
 PyObject *eti_kernel_manifest(PyObject *module, PyObject *unused) {
-  (void)module;
   (void)unused;
   PyObject *manifest = PyDict_New();
-  for (const et_op_table *table = &et_ops_portable; manifest != NULL && table != NULL;
-       table = table->next) {
+  for (const et_op_table *table = eti_ops(PyModule_GetState(module));
+       manifest != NULL && table != NULL; table = table->next) {
     for (size_t i = 0; manifest != NULL && i < table->n_ops; i++) {
       const et_op *op = &table->ops[i];
+      if (et_op_find(eti_ops(PyModule_GetState(module)), op->name) != op) continue;  // replaced
       PyObject *row =
           Py_BuildValue("{s:N,s:N,s:i,s:i}", "inputs", dtype_list(op->in_dtypes), "outputs",
                         dtype_list(op->out_dtypes), "max_rank",

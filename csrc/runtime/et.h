@@ -346,6 +346,8 @@ typedef struct et_op {
   bool is_view;  // the result owns no bytes: run points its data at argument 0's (see et_view). The
                  // runtime has then already done so, and bounds its capacity and constness by
                  // argument 0's
+  bool returns_nothing;  // a call has no entry for a result: the last one is the schema's last
+                         // argument, written only where `writes` says so
 } et_op;
 
 // Operators sorted by name (strcmp order). `next` chains further tables, asked when this one lacks

@@ -37,7 +37,8 @@ et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruc
     const bool is_result = k + 1 == in->n_args;
     const eti_vector items = eti_tensor_list(code, table);
     if (is_result) writes = eti_op_writes(op, code == PTE_TENSOR || items.data != NULL);
-    const bool is_written = is_result || (k < 32 && (writes >> k & 1u) != 0);
+    const bool is_written =
+        (is_result && !op->returns_nothing) || (k < 32 && (writes >> k & 1u) != 0);
     ET_TRY(check_tensor(l, op, k, is_written, value));
     for (size_t i = 0; i < items.n; i++) {
       const int32_t member = eti_i32(items.data + 4 * i);

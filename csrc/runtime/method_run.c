@@ -70,7 +70,8 @@ static et_status check_instruction(const eti_instruction *in, et_error *err) {
     const et_value *v = in->args[k];
     // A delegate's outputs are not told from its inputs: its backend writes only what the file
     // calls outputs.
-    const bool is_written = is_kernel && (v == result || (k < 32 && (writes >> k & 1u) != 0));
+    const bool is_result = is_kernel && v == result && !in->u.op->returns_nothing;
+    const bool is_written = is_result || (k < 32 && (writes >> k & 1u) != 0);
     ET_TRY(check_arg(v, is_written, k, err));
   }
   return ET_OK;

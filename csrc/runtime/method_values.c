@@ -18,7 +18,8 @@ typedef struct cursor {
 // The next value that some instruction may replace by another value (rather than write through).
 // Calls of kernels and delegates write through tensors; which of a delegate's arguments are its
 // outputs, the file does not say.
-static bool next_written(const eti_plan *plan, cursor *c, uint32_t *value) {
+static bool next_written(const eti_loader *l, cursor *c, uint32_t *value) {
+  const eti_plan *const plan = &l->plan;
   const uint8_t *table;
   for (;;) {
     while (c->arg == c->in.n_args) {
@@ -29,14 +30,16 @@ static bool next_written(const eti_plan *plan, cursor *c, uint32_t *value) {
       if (c->in.kind > PTE_MOVE_CALL) c->arg = c->in.n_args;
     }
     *value = eti_u32(c->in.args + 4 * (size_t)c->arg++);
-    if (c->in.kind == PTE_MOVE_CALL || eti_plan_value(plan, *value, &table) != PTE_TENSOR)
-      return true;
+    if (c->in.kind != PTE_MOVE_CALL && eti_plan_value(plan, *value, &table) == PTE_TENSOR) continue;
+    if (c->in.kind != PTE_KERNEL_CALL) return true;
+    const et_op *op = eti_loader_op(l, (size_t)c->in.index);
+    if (op == NULL || !op->returns_nothing) return true;
   }
 }
 
 void eti_find_written(eti_loader *l) {
   cursor c = {0};
-  for (uint32_t value; next_written(&l->plan, &c, &value);) {
+  for (uint32_t value; next_written(l, &c, &value);) {
     const uint32_t bit = value % ETI_WRITTEN_BITS;
     l->written[bit / 32] |= 1u << bit % 32;
   }
@@ -49,7 +52,7 @@ static bool is_written(eti_loader *l, size_t i) {
   if ((l->written[bit / 32] >> bit % 32 & 1u) == 0) return false;
   bool is_found = l->work > ET_MAX_PLAN_WORK;  // not known is as good as written
   if (!is_found) l->work += l->plan.n_instructions;
-  while (!is_found && next_written(&l->plan, &c, &value))
+  while (!is_found && next_written(l, &c, &value))
     is_found = value == i || ++l->work > ET_MAX_PLAN_WORK;
   return is_found;
 }

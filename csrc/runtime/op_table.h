@@ -10,7 +10,8 @@ const et_op *eti_op_find(const et_op_table *table, const char *name, const char 
 
 // The arguments that a call writes, as bits, besides the result entry itself (see et_op.writes).
 static inline uint32_t eti_op_writes(const et_op *op, bool gives_tensors) {
-  if (op->writes != 0 || op->is_view || !gives_tensors || op->n_args < 2 || op->n_args > 33)
+  if (op->writes != 0 || op->is_view || op->returns_nothing || !gives_tensors || op->n_args < 2 ||
+      op->n_args > 33)
     return op->writes;
   return (uint32_t)1 << (op->n_args - 2);
 }

@@ -52,6 +52,7 @@ def runtime_facts() -> dict[str, Any]:
         "file": _C.__file__,
         **_C.system_info(),
         "operators": len(manifest),
+        "libraries": dict(_C.loaded_ops()),
         "backends": _C.backend_names(),
     }
 
@@ -68,6 +69,11 @@ def text(facts: dict[str, Any]) -> str:
         lines += [
             f"runtime       {runtime['version']}, built by {runtime['compiler']}",
             f"operators     {runtime['operators']}",
+            *(
+                f"custom        {name} from {path}"
+                for path, names in runtime["libraries"].items()
+                for name in names
+            ),
             f"backends      {', '.join(runtime['backends']) or 'none'}",
             f"machine       {runtime['machine']}: {features}",
             f"threads       {runtime['cpu_count']} (CPUs this process may use)",

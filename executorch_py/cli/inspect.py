@@ -21,6 +21,7 @@ def collect(path: str) -> dict[str, Any]:
     program = _C.open_program(path)
     known = _C.kernel_manifest()
     backends = _C.backend_names()
+    origins = {op: path for path, ops in reversed(_C.loaded_ops()) for op in ops}
     methods = []
     for name in program.method_names():
         info = program.method_info(name)
@@ -37,6 +38,7 @@ def collect(path: str) -> dict[str, Any]:
                 "planned_bytes": list(meta.planned_bytes),
                 "operators": meta.operators,
                 "missing_operators": sorted(set(meta.operators) - set(known)),
+                "custom_operators": {op: origins[op] for op in meta.operators if op in origins},
                 "delegates": list(meta.delegates),
                 "missing_backends": sorted({d["id"] for d in meta.delegates} - set(backends)),
             }
@@ -71,8 +73,9 @@ def method_lines(method: dict[str, Any]) -> list[str]:
         lines.append(f"  operators: {len(method['operators'])} kinds, {total} calls")
         ordered = sorted(method["operators"].items(), key=lambda item: (-item[1], item[0]))
         for name, calls in ordered:
-            missing = "   (no kernel in this build)" if name in method["missing_operators"] else ""
-            lines.append(f"    {calls:5} x {name}{missing}")
+            lines.append(f"    {calls:5} x {name}{operator_note(method, name)}")
+        if method["missing_operators"]:
+            lines.append("  to bring a kernel of your own: executorch_py build-ops, then --ops")
     if method["delegates"]:
         lines.append(f"  delegates: {len(method['delegates'])}")
         for delegate in method["delegates"]:
@@ -84,6 +87,13 @@ def method_lines(method: dict[str, Any]) -> list[str]:
                 f"{size(delegate['nbytes'])}{missing}"
             )
     return lines
+
+
+def operator_note(method: dict[str, Any], name: str) -> str:
+    if name in method["missing_operators"]:
+        return "   (no kernel in this build)"
+    path = method["custom_operators"].get(name)
+    return f"   (from {path})" if path else ""
 
 
 def layout_lines(facts: dict[str, Any]) -> list[str]:

@@ -33,21 +33,57 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--profile", action="store_true", help="show what each operator took")
     run.add_argument("--threads", type=int, default=None, help="default: all CPUs of this process")
     run.add_argument("--data", action="append", default=[], metavar="PTD", help="external weights")
+    add_ops(run)
     run.add_argument("--output", metavar="NPZ", help="save outputs here, by their names")
     run.add_argument("--print", action="store_true", dest="show", help="print whole outputs")
 
     inspect = commands.add_parser("inspect", help="show what a program contains and needs")
     inspect.add_argument("file", help="the .pte program")
+    add_ops(inspect)
     inspect.add_argument("--json", action="store_true", help="the same as JSON")
 
     doctor = commands.add_parser("doctor", help="show what is installed and what is missing")
+    add_ops(doctor)
     doctor.add_argument("--json", action="store_true", help="the same as JSON")
+
+    ops = commands.add_parser("build-ops", help="build a library of operators from your C file")
+    ops.add_argument("sources", nargs="*", metavar="FILE.c", help="C files with kernels")
+    ops.add_argument("-o", "--output", metavar="FILE.so", help="default: the C file's name")
+    ops.add_argument("--cc", help="the C compiler (default: $CC, else cc)")
+    ops.add_argument(
+        "--flag", action="append", default=[], help="one more compiler flag (--flag=-march=native)"
+    )
+    ops.add_argument("--example", action="store_true", help="print a C file to start from")
+    ops.add_argument("--include", action="store_true", help="print the folder of the headers")
     return parser
+
+
+def add_ops(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ops",
+        action="append",
+        default=[],
+        metavar="SO",
+        help="library of operators to load first (made by build-ops)",
+    )
+
+
+def load_libraries(paths: Sequence[str]) -> None:
+    if paths:
+        from executorch_py.runtime import load_ops
+
+        for path in paths:
+            load_ops(path)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = build_parser().parse_args(arguments)
     try:
+        if options.command == "build-ops":
+            from executorch_py.cli.build_ops import build_ops
+
+            return build_ops(options)
+        load_libraries(options.ops)
         if options.command == "run":
             from executorch_py.cli.run import run
 

@@ -21,12 +21,15 @@ from executorch_py.exir import memory
 from executorch_py.exir.argument_rules import argument_problem, argument_warning, training_only
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph import all_graph_modules, nodes_in, source_line
+from executorch_py.exir.ir.linked_kernels import kernel_recipe
+from executorch_py.exir.ir.made_out_variants import is_users_own
 from executorch_py.exir.ir.op_facts import (
     is_delegate_call,
     op_key,
     op_overload,
     out_arguments,
 )
+from executorch_py.exir.ir.out_variants import kernel_arity
 from executorch_py.exir.ir.scalar_type import short_name
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
@@ -44,6 +47,8 @@ class Offence:
     method: str
     node: str
     where: str
+    is_missing: bool = False  # as a whole, not for a dtype, a rank or an argument
+    n_args: int = 0  # entries of a call, for who writes the kernel
 
     @property
     def headline(self) -> str:
@@ -70,8 +75,19 @@ class MissingKernelError(ExportError):
             ExportErrorType.NOT_SUPPORTED,
             f"the kernels of target {target!r} cannot run this program:\n{shown}\n"
             "Replace these operators in the model, cast their inputs to a dtype that is listed, or "
-            "lower them to a backend that has them (to_edge_transform_and_lower(partitioner=...)).",
+            "lower them to a backend that has them (to_edge_transform_and_lower(partitioner=...))."
+            + _recipe(target, offences),
         )
+
+
+def _recipe(target: str, offences: list[Offence]) -> str:
+    """How to bring kernels for operators that are missing as a whole, where that can be done."""
+    missing = {o.operator: o for o in offences if o.is_missing}
+    if target == UPSTREAM_TARGET or not missing:
+        return ""
+    own = sorted(name for name in missing if is_users_own(name))
+    name = own[0] if own else sorted(missing)[0]
+    return "\n" + kernel_recipe(name, missing[name].n_args)
 
 
 def _first(places: list[str], limit: int = 3) -> list[str]:
@@ -131,12 +147,22 @@ def _is_static(view: fx.Node) -> bool:
 def _offences_of(node: fx.Node, method: str, manifest: Manifest, target: str) -> Iterator[Offence]:
     operator = "executorch_prim::et_view.default" if node.target is memory.view else _key(node)
     inputs, outputs = _tensors(node)
+    facts = manifest.get(operator)
 
     def offence(problem: str, specs: list[TensorSpec]) -> Offence:
         types = tuple(short_name(spec.dtype) for spec in specs)
-        return Offence(operator, types, problem, method, node.name, source_line(node))
+        op = op_overload(node.target)
+        return Offence(
+            operator,
+            types,
+            problem,
+            method,
+            node.name,
+            source_line(node),
+            is_missing=facts is None,
+            n_args=0 if op is None else kernel_arity(op),
+        )
 
-    facts = manifest.get(operator)
     if facts is None:
         reason = training_only(op_overload(node.target))
         problem = "there is no kernel for this operator" + (f", and {reason}" if reason else "")

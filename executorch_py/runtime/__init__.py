@@ -4,6 +4,8 @@ from executorch_py.runtime import Runtime
 method = Runtime.get().load_program("model.pte").load_method("forward")
 outputs = method.execute([array])            # flat, as upstream
 result = method(array, mask=other)           # in the model's own structure
+
+`load_ops("my_op.so")` adds operators of a user's own.
 """
 
 from executorch_py.runtime.metadata import MethodMeta, TensorInfo
@@ -15,6 +17,8 @@ from executorch_py.runtime.runtime import (
     OperatorRegistry,
     Runtime,
     Verification,
+    load_ops,
+    loaded_ops,
 )
 from executorch_py.runtime.signature import Argument, Signature
 
@@ -30,4 +34,6 @@ __all__ = [
     "Signature",
     "TensorInfo",
     "Verification",
+    "load_ops",
+    "loaded_ops",
 ]

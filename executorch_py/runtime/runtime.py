@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from enum import IntEnum
 from os import PathLike
@@ -31,11 +32,26 @@ class BackendRegistry:
 
 
 class OperatorRegistry:
-    """The operators this build can run."""
+    """The operators that can run here: those of this build and of loaded libraries."""
 
     @property
     def operator_names(self) -> set[str]:
         return set(_C.kernel_manifest())
+
+
+def load_ops(path: str | PathLike[str], *, replace: bool = False) -> list[str]:
+    """Load a library of operators, built by `executorch_py build-ops`; returns their names.
+
+    Methods that are loaded from now on can call them, of every program in this process, and the
+    exporter knows them. The library stays loaded; loading it again changes nothing. An operator
+    that exists already is refused unless replace=True, which puts the new one in front.
+    """
+    return _C.load_ops(os.path.abspath(path), replace=replace)
+
+
+def loaded_ops() -> dict[str, list[str]]:
+    """The operators of each loaded library, by its path, newest first."""
+    return dict(_C.loaded_ops())
 
 
 # Threads of programs opened without saying; 0 = every CPU this process may use.

@@ -154,5 +154,7 @@ def test_an_out_variant_registered_after_the_complaint_is_found() -> None:
         with pytest.raises(ExportError, match=r"no out variant.*(?s:.)*register `<name>.out`"):
             program.to_executorch()
         library.define("twice.out(Tensor x, *, Tensor(a!) out) -> Tensor(a!)")
-        with pytest.raises(ExportError, match=r"late_ops::twice\.out.*no kernel"):
+        with pytest.raises(ExportError, match=r"late_ops::twice\.out.*no kernel") as refused:
             program.to_executorch()
+        assert "executorch_py build-ops my_op.c -o my_op.so" in str(refused.value)
+        assert 'executorch_py.load_ops("my_op.so")' in str(refused.value)

@@ -13,19 +13,41 @@ from executorch_py.exir.ir.out_variants import find_out_variant
 
 
 @cache
-def _names() -> frozenset[str]:
+def _names(n_libraries: int) -> frozenset[str]:
+    from executorch_py import _C
+
+    return frozenset(_C.kernel_manifest())
+
+
+def _current_names() -> frozenset[str]:
     try:
         from executorch_py import _C
     except ImportError:  # an exporter without its runtime: the manifest check says so
         return frozenset()
-    return frozenset(_C.kernel_manifest())
+    return _names(len(_C.loaded_ops()))
 
 
-@cache
 def has_linked_kernel(op: OpOverload) -> bool:
-    """Whether the out variant of a functional operator has a kernel in our runtime."""
+    """Whether the out variant of a functional operator has a kernel in our runtime.
+
+    Libraries of operators that were loaded meanwhile count.
+    """
     out_variant = find_out_variant(op)
     if out_variant is None:
         return False
     schema = out_variant._schema
-    return f"{schema.name}.{schema.overload_name}" in _names()
+    return has_kernel_named(f"{schema.name}.{schema.overload_name}")
+
+
+def has_kernel_named(name: str) -> bool:
+    return name in _current_names()
+
+
+def kernel_recipe(name: str, n_args: int) -> str:
+    """How a user brings a kernel that is missing, in lines to end a message with."""
+    return (
+        f"Or bring a kernel of your own for {name} in one C file, before to_executorch():\n"
+        "  executorch_py build-ops my_op.c -o my_op.so    "
+        f"(--example prints such a file; here .n_args = {n_args})\n"
+        '  executorch_py.load_ops("my_op.so")             (again wherever the program runs)'
+    )

@@ -2,7 +2,8 @@
 
 Each result gets one `alloc` right before the call; its size is the upper bound of the result's
 shape. In-place operators, views, scalar operators, delegates and control flow are left as they are.
-Operators without an out variant are collected and reported together.
+Operators of users that have a kernel but no out variant get one; operators without are reported
+together.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from torch.fx.passes.infra.pass_base import PassBase, PassResult
 from executorch_py.exir import memory
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph import all_graph_modules, source_line
+from executorch_py.exir.ir.linked_kernels import has_kernel_named, kernel_recipe
+from executorch_py.exir.ir.made_out_variants import make_out_variant, out_variant_name
 from executorch_py.exir.ir.op_facts import (
     is_inplace,
     is_scalar_op,
@@ -59,7 +62,9 @@ def _out_variant_of(target: Any, op: OpOverload) -> OpOverload | None:
         try:
             found = op_overload(target.to_out_variant())
         except RuntimeError:
-            return None
+            found = None
+    if found is None and has_kernel_named(out_variant_name(op) or ""):
+        found = make_out_variant(op)
     return found
 
 
@@ -117,14 +122,20 @@ def _fit_arguments(
 
 def _missing_error(missing: dict[str, fx.Node]) -> ExportError:
     lines = []
+    recipe = ""
     for key, node in missing.items():
         where = source_line(node)
         lines.append(f"  {key} (node {node.name})" + (f" at {where}" if where else ""))
+        op = op_overload(node.target)
+        name = None if op is None else out_variant_name(op)
+        if op is not None and name and not recipe:
+            n_args = len(op._schema.arguments) + len(op._schema.returns) + 1
+            recipe = f"\n{kernel_recipe(name, n_args)}"
     return ExportError(
         ExportErrorType.NOT_SUPPORTED,
         "Missing out variants: these operators have no out variant registered with torch, so no "
         "kernel can be called for them:\n"
         + "\n".join(lines)
         + "\nDecompose them, delegate them to a backend, "
-        "or register `<name>.out` with torch.library before lowering.",
+        "or register `<name>.out` with torch.library before lowering." + recipe,
     )

@@ -1,0 +1,140 @@
+// custom.h — the one include of an operator that a user writes: one C file, built to a library that
+// a running program loads (executorch_py build-ops), or compiled into a device's program, where
+// its table goes in front of ours. This header and et.h are the whole of it, in reading order:
+//   1 arguments   2 shapes and layouts   3 failing with words   4 the library
+// Kernels keep the rules of ours: no memory of their own (et_prepare_alloc claims some at load, the
+// context has scratch), no globals, outputs resized before they are written, results that do not
+// depend on threads (et_parallel_for). Knows no operator.
+#ifndef ET_CUSTOM_H
+#define ET_CUSTOM_H
+
+#include "kernels/args.h"
+#include "kernels/dtype_sets.h"
+#include "kernels/shape.h"
+#include "runtime/check.h"
+#include "runtime/et.h"
+
+#ifdef __cplusplus
+#error "custom.h is C11: compile kernels as C"
+#endif
+
+// ---- 1 · Arguments
+//
+// args[i] is the schema's argument i, keyword arguments and out arguments
+// included, in the schema's order. Each fails with words when the file passed something else.
+// None is what an optional argument without value is; a tensor that has elements has memory.
+// et_op.n_args counts them and 1 more for the result; an operator that returns nothing says so with
+// .returns_nothing, and which arguments it updates with .writes.
+
+static inline et_status et_arg_tensor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                      et_tensor **out) {
+  return eti_arg_tensor(ctx, args, i, out);
+}
+// NULL for None.
+static inline et_status et_arg_optional_tensor(const et_kernel_ctx *ctx, et_value *const *args,
+                                               size_t i, et_tensor **out) {
+  return eti_arg_optional_tensor(ctx, args, i, out);
+}
+static inline et_status et_arg_int(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                   int64_t *out) {
+  return eti_arg_int(ctx, args, i, out);
+}
+// Any number.
+static inline et_status et_arg_double(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                      double *out) {
+  return eti_arg_double(ctx, args, i, out);
+}
+static inline et_status et_arg_bool(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                    bool *out) {
+  return eti_arg_bool(ctx, args, i, out);
+}
+// NULL for None.
+static inline et_status et_arg_string(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                      const char **out) {
+  return eti_arg_string(ctx, args, i, out);
+}
+// Copies a list of at most `capacity` integers; *n is how many it has.
+static inline et_status et_arg_ints(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                    int64_t *out, size_t capacity, size_t *n) {
+  return eti_arg_ints(ctx, args, i, out, capacity, n);
+}
+// A list of *n tensors, each read by et_list_tensor (NULL for an absent member).
+static inline et_status et_arg_tensors(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                       et_value *const **list, size_t *n) {
+  return eti_arg_tensors(ctx, args, i, list, n);
+}
+static inline et_tensor *et_list_tensor(et_value *const *list, size_t i) {
+  return eti_list_tensor(list, i);
+}
+// The context with which a prepare step reads its arguments; tensors there have no memory yet.
+static inline et_kernel_ctx et_prepare_args(const et_prepare_ctx *ctx) {
+  return eti_prepare_args(ctx);
+}
+
+// ---- 2 · Shapes and layouts
+
+// Gives an output the sizes of another tensor of the same rank.
+static inline et_status et_resize_like(const et_kernel_ctx *ctx, et_tensor *out,
+                                       const et_tensor *like) {
+  return eti_resize_like(ctx, out, like);
+}
+// Gives an output these sizes.
+static inline et_status et_resize(const et_kernel_ctx *ctx, et_tensor *out, const int32_t *sizes,
+                                  size_t rank) {
+  return et_tensor_resize(out, sizes, rank, ctx->err);
+}
+// Same sizes and elements in the same order: one linear walk over both is right.
+static inline bool et_same_layout(const et_tensor *a, const et_tensor *b) {
+  return eti_same_layout(a, b);
+}
+// Elements lie in logical order (row-major).
+static inline bool et_is_contiguous(const et_tensor *t) {
+  return eti_is_contiguous(t);
+}
+// Wraps a dimension that may be negative.
+static inline et_status et_wrap_dim(const et_kernel_ctx *ctx, int64_t dim, size_t rank,
+                                    size_t *out) {
+  return eti_wrap_dim(ctx, dim, rank, out);
+}
+
+// ---- 3 · Failing with words (check.h)
+//   ET_TRY(call);                                             passes a failure on
+//   ET_CHECK(condition, ctx->err, ET_INVALID_ARGUMENT, "cap is %g, needs more than 0", cap);
+
+// ---- 4 · The library
+
+// Raised whenever a structure that crosses the border between runtime and kernel changes its
+// meaning. Libraries of another number are refused when they are loaded.
+#define ET_OPS_ABI 1u
+#define ET_OPS_MAGIC 0x53504F45u  // "EOPS"
+
+// What a library shows to the one who loads it. The sizes guard what the number forgets.
+typedef struct et_op_library {
+  uint32_t magic;
+  uint32_t abi;
+  uint32_t op_bytes, value_bytes, tensor_bytes, context_bytes, prepare_bytes;
+  uint32_t error_bytes;
+  et_op_table table;
+} et_op_library;
+
+// At the end of the file, once: ET_OP_LIBRARY(ops); over `static const et_op ops[]`, in any order.
+// A program that links several such files gives each a name: -DET_OP_LIBRARY_NAME=softcap_ops,
+// `extern const et_op_library softcap_ops;`, and passes {ops, n, &et_ops_portable} to its methods.
+#ifndef ET_OP_LIBRARY_NAME
+#define ET_OP_LIBRARY_NAME et_op_library_v1
+#endif
+#define ET_OP_LIBRARY(ops_)                                                \
+  extern ET_API const et_op_library ET_OP_LIBRARY_NAME;                    \
+  const et_op_library ET_OP_LIBRARY_NAME = {                               \
+      .magic = ET_OPS_MAGIC,                                               \
+      .abi = ET_OPS_ABI,                                                   \
+      .op_bytes = sizeof(et_op),                                           \
+      .value_bytes = sizeof(et_value),                                     \
+      .tensor_bytes = sizeof(et_tensor),                                   \
+      .context_bytes = sizeof(et_kernel_ctx),                              \
+      .prepare_bytes = sizeof(et_prepare_ctx),                             \
+      .error_bytes = sizeof(et_error),                                     \
+      .table = {.ops = (ops_), .n_ops = sizeof(ops_) / sizeof((ops_)[0])}, \
+  }
+
+#endif  // ET_CUSTOM_H

@@ -1,0 +1,83 @@
+"""From a user's C file with kernels to a library that `load_ops` takes.
+
+The library carries its own copy of the few runtime functions that kernels call: they keep no state,
+so it depends on nothing but the C library, and the same C file can be linked into a device's
+program. Relies on kernels/custom.h for the meaning of all this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from executorch_py.toolchain.compiler import LANGUAGE_FLAGS, call, find_compiler
+from executorch_py.toolchain.sources import source_dir
+
+# What custom.h declares and a library needs the code of.
+_SUPPORT = (
+    "kernels/args.c",
+    "kernels/shape.c",
+    "runtime/arena.c",
+    "runtime/dtype.c",
+    "runtime/parallel.c",
+    "runtime/status.c",
+    "runtime/tensor.c",
+    "runtime/value.c",
+)
+
+
+def example_source() -> str:
+    """A complete file with one operator, to start from."""
+    return (source_dir() / "kernels" / "example" / "softcap.c").read_text()
+
+
+def build_command(
+    sources: Sequence[str],
+    output: str,
+    *,
+    compiler: str | None = None,
+    flags: Sequence[str] = (),
+) -> list[str]:
+    """The one command that builds the library."""
+    root = source_dir()
+    return [
+        *find_compiler(compiler),
+        *LANGUAGE_FLAGS,
+        *("-O3", "-Wall", "-fPIC", "-shared", "-fvisibility=hidden"),
+        *("-ffunction-sections", "-Wl,--gc-sections"),
+        f"-I{root}",
+        *flags,
+        *("-o", output),
+        *sources,
+        *(str(root / name) for name in _SUPPORT),
+        "-lm",
+    ]
+
+
+def build_ops(
+    sources: Sequence[str],
+    output: str,
+    *,
+    compiler: str | None = None,
+    flags: Sequence[str] = (),
+) -> list[str]:
+    """Build a library of operators from C files; returns the command that did it.
+
+    BuildError holds what the compiler said. The library is put in place in one step, so that a
+    program that has the old one loaded keeps it.
+    """
+    missing = [name for name in sources if not Path(name).is_file()]
+    if missing:
+        raise FileNotFoundError(
+            f"no such C file: {', '.join(missing)}; "
+            "`executorch_py build-ops --example > my_op.c` writes one to start from"
+        )
+    if not output.endswith(".so"):
+        raise ValueError(f"the output is {output!r}, needs a name that ends in .so")
+    staged = f"{output}.new"
+    try:
+        call(build_command(sources, staged, compiler=compiler, flags=flags))
+        Path(staged).replace(output)
+    finally:
+        Path(staged).unlink(missing_ok=True)
+    return build_command(sources, output, compiler=compiler, flags=flags)

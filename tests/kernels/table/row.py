@@ -17,9 +17,7 @@ from typing import Any
 import torch
 from op_driver import (
     Const,
-    OptionalTensors,
     Out,
-    Tensors,
     assert_close,
     assert_same,
     check_op,
@@ -208,8 +206,7 @@ def _built(arg: Any) -> Any:
     if isinstance(arg, T):
         return Const(arg.build()) if arg.const else arg.build()
     if isinstance(arg, (list, tuple)) and _tensors(arg):
-        items = [_built(a) for a in arg]
-        return OptionalTensors(items) if None in arg else Tensors(items)
+        return [_built(a) for a in arg]
     return arg
 
 

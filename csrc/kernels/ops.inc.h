@@ -330,6 +330,7 @@ ET_OP("executorch_prim::sym_min.Scalar", op_prim_sym_min, 3, ET_TYPES_ALL, ET_TY
 ET_OP("executorch_prim::sym_not.Scalar", op_prim_sym_not, 2, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP("executorch_prim::truediv.Scalar", op_prim_truediv, 3, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP("executorch_prim::trunc.Scalar", op_prim_trunc, 2, ET_TYPES_ALL, ET_TYPES_ALL)
+ET_OP_PREPARED("executorch_py::scaled_dot_product_attention.out", op_scaled_dot_product_attention_out, prepare_scaled_dot_product_attention_out, 11, ET_TYPES_FLOAT_HALF | ET_TYPES_BOOL, ET_TYPES_FLOAT_HALF)
 ET_OP("llama::channelwise_gated_delta_rule.out", op_llama_gated_delta_rule_out, 9, ET_TYPES_F32, ET_TYPES_F32, .writes = 3u << 6)
 ET_OP("llama::custom_quantized_sdpa.out", op_llama_custom_quantized_sdpa_out, 17, ET_TYPES_REAL_HALF | ET_TYPES_BOOL, ET_TYPES_F32)
 ET_OP("llama::custom_sdpa.out", op_llama_custom_sdpa_out, 10, ET_TYPES_F32 | ET_TYPES_HALF | ET_TYPES_BOOL, ET_TYPES_F32 | ET_TYPES_HALF)

@@ -95,9 +95,17 @@ def _accumulates(name: str) -> Callable[[Arguments], str]:
     return rule
 
 
+def _dropout_of_attention(given: Arguments) -> str:
+    p = given.get("dropout_p")
+    if not isinstance(p, (int, float)) or p == 0:
+        return ""
+    return f"attention that drops weights (dropout_p = {p:g}) is for training: {EVAL_MODE}"
+
+
 _RULES: dict[str, Callable[[Arguments], str]] = {
     "aten::_native_batch_norm_legit.no_stats_out": _batch_norm_without_statistics,
     "aten::index_put.out": _accumulates("self"),
     "aten::index_put_": _accumulates("self"),
     "aten::scatter_add.out": _accumulates("self"),
+    "executorch_py::scaled_dot_product_attention.out": _dropout_of_attention,
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import torch
 from torch._ops import OpOverload
 
+from executorch_py.exir.ir.attention_op import attention_out
 from executorch_py.exir.ir.op_facts import is_inplace, out_arguments
 
 _IMPLIED_BY_OUT = frozenset({"dtype", "layout", "device", "pin_memory"})
@@ -21,6 +22,8 @@ _EXPLICIT = {
     "aten::pow.Tensor_Scalar": "Tensor_Scalar_out",
     "aten::pow.Tensor_Tensor": "Tensor_Tensor_out",
 }
+# Operators whose out variant is one of this project's own.
+_OWN = {"aten::scaled_dot_product_attention": attention_out}
 
 
 def _signature(op: OpOverload, drop_implied: bool) -> tuple[tuple[str, str], ...]:
@@ -61,6 +64,8 @@ def _find(op: OpOverload) -> OpOverload | None:
     name = op._schema.name + (f".{op._schema.overload_name}" if op._schema.overload_name else "")
     if name in _EXPLICIT:
         return getattr(packet, _EXPLICIT[name])
+    if name in _OWN:
+        return _OWN[name]()
     candidates = [c for c in _overloads(op) if out_arguments(c)]
     for drop_implied in (False, True):
         wanted = _signature(op, drop_implied)

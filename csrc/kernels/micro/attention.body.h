@@ -1,0 +1,134 @@
+// attention.body.h — the loops of attention.h for element type T, written so that compilers turn
+// the lanes into vectors. The including file sets, and this file undefines: T, SUFFIX (end of the
+// function names), MATH (f32 or f64: which functions of math_*.h), WIDTH_0, WIDTH_1.
+
+#define CAT_(a, b) a##_##b
+#define CAT(a, b) CAT_(a, b)
+#define FN(name) CAT(name, SUFFIX)
+#define F(name) CAT(eti_##name, MATH)
+#define LARGER(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
+
+static void FN(tree)(T *lanes, size_t width) {
+  for (size_t half = 8; half > 0; half /= 2) {
+    for (size_t i = 0; i < half * width; i++) lanes[i] += lanes[i + half * width];
+  }
+}
+
+// The shift of the exponents, and the factor of what was summed before.
+ETI_INLINE T FN(shift)(T high, T before, T *factor) {
+  const T shift = high == -(T)INFINITY ? (T)0 : high;
+  *factor = F(exp)(before - shift);
+  return shift;
+}
+
+// One query: lanes are keys.
+static void FN(soften_one)(T *x, size_t keys, T *high, T *sum, T *factor) {
+  T lanes[16];
+  for (size_t l = 0; l < 16; l++) lanes[l] = *high;
+  size_t k = 0;
+  for (; k + 16 <= keys; k += 16) {
+    for (size_t l = 0; l < 16; l++) lanes[l] = LARGER(x[k + l], lanes[l]);
+  }
+  for (size_t l = 0; k + l < keys; l++) lanes[l] = LARGER(x[k + l], lanes[l]);
+  T m = lanes[0];
+  for (size_t l = 1; l < 16; l++) m = LARGER(lanes[l], m);
+  const T shift = FN(shift)(m, *high, factor);
+  *high = m;
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < keys; i++) x[i] = F(exp)(x[i] - shift);
+  for (size_t l = 0; l < 16; l++) lanes[l] = 0;
+  for (k = 0; k + 16 <= keys; k += 16) {
+    for (size_t l = 0; l < 16; l++) lanes[l] += x[k + l];
+  }
+  for (size_t l = 0; k + l < keys; l++) lanes[l] += x[k + l];
+  FN(tree)(lanes, 1);
+  *sum = *sum * *factor + lanes[0];
+}
+
+// Lanes are queries; width is a constant at every call.
+ETI_INLINE void FN(soften_tile)(T *x, size_t keys, const size_t width, T *high, T *sum, T *factor) {
+  T m[WIDTH_1], shift[WIDTH_1], lanes[16 * WIDTH_1];
+  for (size_t j = 0; j < width; j++) m[j] = high[j];
+  for (size_t k = 0; k < keys; k++) {
+    for (size_t j = 0; j < width; j++) m[j] = LARGER(x[k * width + j], m[j]);
+  }
+  for (size_t j = 0; j < width; j++) {
+    shift[j] = FN(shift)(m[j], high[j], &factor[j]);
+    high[j] = m[j];
+  }
+  for (size_t l = 0; l < 16; l++) {
+    T total[WIDTH_1];
+    for (size_t j = 0; j < width; j++) total[j] = 0;
+    for (size_t k = l; k < keys; k += 16) {
+      ETI_NO_DEPENDENCES
+      for (size_t j = 0; j < width; j++) {
+        const T weight = F(exp)(x[k * width + j] - shift[j]);
+        x[k * width + j] = weight;
+        total[j] += weight;
+      }
+    }
+    for (size_t j = 0; j < width; j++) lanes[l * width + j] = total[j];
+  }
+  FN(tree)(lanes, width);
+  for (size_t j = 0; j < width; j++) sum[j] = sum[j] * factor[j] + lanes[j];
+}
+
+static void FN(soften)(void *x, size_t keys, size_t width, void *high, void *sum, void *factor) {
+  if (width == 1) {
+    FN(soften_one)(x, keys, high, sum, factor);
+  } else if (width == WIDTH_0) {
+    FN(soften_tile)(x, keys, WIDTH_0, high, sum, factor);
+  } else {
+    FN(soften_tile)(x, keys, WIDTH_1, high, sum, factor);
+  }
+}
+
+static void FN(add)(void *dst, const void *src, size_t n) {
+  T *const x = dst;
+  const T *const y = src;
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) x[i] += y[i];
+}
+
+static void FN(add_keys)(void *dst, const void *src, size_t keys, size_t width) {
+  T *const x = dst;
+  const T *const y = src;
+  if (width == 1) {
+    FN(add)(x, y, keys);
+    return;
+  }
+  for (size_t k = 0; k < keys; k++) {
+    ETI_NO_DEPENDENCES
+    for (size_t j = 0; j < width; j++) x[k * width + j] += y[k];
+  }
+}
+
+static void FN(limit)(void *dst, const int32_t *seen, size_t keys, size_t width) {
+  T *const x = dst;
+  for (size_t k = 0; k < keys; k++) {
+    ETI_NO_DEPENDENCES
+    for (size_t j = 0; j < width; j++) {
+      const T score = x[k * width + j];
+      x[k * width + j] = (int32_t)k < seen[j] ? score : -(T)INFINITY;
+    }
+  }
+}
+
+static void FN(scale)(void *dst, const void *src, double factor_, size_t n) {
+  T *const out = dst;
+  const T *const x = src;
+  const T factor = (T)factor_;
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) out[i] = x[i] * factor;
+}
+
+#undef LARGER
+#undef F
+#undef FN
+#undef CAT
+#undef CAT_
+#undef T
+#undef SUFFIX
+#undef MATH
+#undef WIDTH_0
+#undef WIDTH_1

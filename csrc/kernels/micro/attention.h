@@ -1,0 +1,44 @@
+// attention.h — the loops between the two products of attention, over a tile of scores that lies
+// transposed: x[k · width + j] is the score of key k for query j, so that queries are the lanes of
+// vectors and nothing is summed across lanes. `width` is 1 or one of `widths`; what stands in
+// unused lanes is computed and not looked at.
+//
+// Numeric contract: with m' the largest score so far (NaN wins) and s = m', or 0 where m' is -inf,
+// weights are exp(x − s), what was summed before counts exp(m − s) times, and the weights of a tile
+// are summed in 16 lanes (key k in lane k mod 16) that meet in a fixed tree. Every instruction set
+// gives the same bits. Relies on kernels/micro/select.h. Knows no tensor.
+#ifndef ET_MICRO_ATTENTION_H
+#define ET_MICRO_ATTENTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ETI_ATTENTION_QUERIES = 32 };  // most queries of a tile of f32; half as many of f64
+
+// All pointers are to elements of `dtype`.
+typedef struct eti_attention_micro {
+  uint8_t dtype;      // et_dtype: f32 or f64
+  uint8_t esize;      // its bytes
+  uint8_t widths[2];  // of tiles, ascending; the last is the most queries of a tile
+  // Turns scores into weights, and brings highest score and sum of each query up to date; factor
+  // gets what sums made before are to be multiplied by.
+  void (*soften)(void *x, size_t keys, size_t width, void *high, void *sum, void *factor);
+  void (*add)(void *x, const void *y, size_t n);  // x[i] += y[i]
+  // x[k · width + j] += y[k]
+  void (*add_keys)(void *x, const void *y, size_t keys, size_t width);
+  // Hides key k of query j where k ≥ seen[j]: its score becomes -inf.
+  void (*limit)(void *x, const int32_t *seen, size_t keys, size_t width);
+  void (*scale)(void *out, const void *x, double factor, size_t n);  // out may be x
+} eti_attention_micro;
+
+enum { ETI_ATTENTION_F32, ETI_ATTENTION_F64, ETI_ATTENTION_TYPES };
+
+const eti_attention_micro *eti_attention_micro_best(int type);
+const eti_attention_micro *eti_attention_micro_of_isa(
+    int type, int isa);  // NULL when the build or CPU lacks it
+
+extern const eti_attention_micro eti_attention_scalar[ETI_ATTENTION_TYPES];
+extern const eti_attention_micro eti_attention_avx2[ETI_ATTENTION_TYPES];
+extern const eti_attention_micro eti_attention_avx512[ETI_ATTENTION_TYPES];
+
+#endif  // ET_MICRO_ATTENTION_H

@@ -4,7 +4,7 @@
 #include "kernels/cast.h"
 
 #include "kernels/loops/cast_values.h"
-#include "kernels/micro/eltwise.h"
+#include "kernels/micro/convert.h"
 
 #include <string.h>
 
@@ -158,78 +158,14 @@ static void copy_16(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t 
   copy_n(dst, dst_stride, src, src_stride, n, 16);
 }
 
-// ---- halves with f32, both dense: what half models spend their time in has a variant per
-// instruction set
-
-static void cast_f16_f32_fast(void *dst, ptrdiff_t dst_stride, const void *src,
-                              ptrdiff_t src_stride, size_t n) {
-  if (dst_stride == 4 && src_stride == 2) {
-    eti_eltwise_get()->f16_to_f32(dst, src, n);
-  } else {
-    cast_f16_f32(dst, dst_stride, src, src_stride, n);
-  }
-}
-
-static void cast_f32_f16_fast(void *dst, ptrdiff_t dst_stride, const void *src,
-                              ptrdiff_t src_stride, size_t n) {
-  if (dst_stride == 2 && src_stride == 4) {
-    eti_eltwise_get()->f32_to_f16(dst, src, n);
-  } else {
-    cast_f32_f16(dst, dst_stride, src, src_stride, n);
-  }
-}
-
-static void cast_bf16_f32_fast(void *dst, ptrdiff_t dst_stride, const void *src,
-                               ptrdiff_t src_stride, size_t n) {
-  if (dst_stride == 4 && src_stride == 2) {
-    eti_eltwise_get()->bf16_to_f32(dst, src, n);
-  } else {
-    cast_bf16_f32(dst, dst_stride, src, src_stride, n);
-  }
-}
-
-static void cast_f32_bf16_fast(void *dst, ptrdiff_t dst_stride, const void *src,
-                               ptrdiff_t src_stride, size_t n) {
-  if (dst_stride == 2 && src_stride == 4) {
-    eti_eltwise_get()->f32_to_bf16(dst, src, n);
-  } else {
-    cast_f32_bf16(dst, dst_stride, src, src_stride, n);
-  }
-}
-
-// ---- 64 bits to bool, both dense: what logical operators and masks do first
-
-static void cast_f64_b8_fast(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
-                             size_t n) {
-  if (dst_stride == 1 && src_stride == 8) {
-    eti_eltwise_get()->nonzero_64(dst, src, UINT64_MAX >> 1, n);  // a zero may have a sign
-  } else {
-    cast_f64_b8(dst, dst_stride, src, src_stride, n);
-  }
-}
-
-static void cast_i64_b8_fast(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
-                             size_t n) {
-  if (dst_stride == 1 && src_stride == 8) {
-    eti_eltwise_get()->nonzero_64(dst, src, UINT64_MAX, n);
-  } else {
-    cast_i64_b8(dst, dst_stride, src, src_stride, n);
-  }
-}
-
 // ---- the table
 
-#define CAST_ROW(from, to_b8, to_f32, to_f16, to_bf16)                                      \
-  [ET_B8] = to_b8, [ET_U8] = cast_##from##_u8, [ET_I8] = cast_##from##_i8,                  \
-  [ET_I16] = cast_##from##_i16, [ET_I32] = cast_##from##_i32, [ET_I64] = cast_##from##_i64, \
-  [ET_U16] = cast_##from##_u16, [ET_U32] = cast_##from##_u32, [ET_U64] = cast_##from##_u64, \
-  [ET_F16] = to_f16, [ET_BF16] = to_bf16, [ET_F32] = to_f32, [ET_F64] = cast_##from##_f64
-#define CAST_HALF_ROW(from, to_f32, to_f16, to_bf16) \
-  CAST_ROW(from, cast_##from##_b8, to_f32, to_f16, to_bf16)
-#define CAST_WIDE_ROW(from) \
-  CAST_ROW(from, cast_##from##_b8_fast, cast_##from##_f32, cast_##from##_f16, cast_##from##_bf16)
-#define CAST_REAL_ROW(from) \
-  CAST_HALF_ROW(from, cast_##from##_f32, cast_##from##_f16, cast_##from##_bf16)
+#define CAST_REAL_ROW(from)                                                                   \
+  [ET_B8] = cast_##from##_b8, [ET_U8] = cast_##from##_u8, [ET_I8] = cast_##from##_i8,         \
+  [ET_I16] = cast_##from##_i16, [ET_I32] = cast_##from##_i32, [ET_I64] = cast_##from##_i64,   \
+  [ET_U16] = cast_##from##_u16, [ET_U32] = cast_##from##_u32, [ET_U64] = cast_##from##_u64,   \
+  [ET_F16] = cast_##from##_f16, [ET_BF16] = cast_##from##_bf16, [ET_F32] = cast_##from##_f32, \
+  [ET_F64] = cast_##from##_f64
 // A complex source is read as its real part; only "is it zero" looks at both.
 #define CAST_COMPLEX_ROW(complex, part)                                                       \
   [ET_B8] = cast_##complex##_b8, [ET_U8] = cast_##part##_u8, [ET_I8] = cast_##part##_i8,      \
@@ -244,17 +180,14 @@ const eti_cast_fn eti_casts[ET_DTYPE_COUNT][ET_DTYPE_COUNT] = {
     [ET_I8] = {CAST_REAL_ROW(i8), [ET_C64] = cast_i8_c64, [ET_C128] = cast_i8_c128},
     [ET_I16] = {CAST_REAL_ROW(i16), [ET_C64] = cast_i16_c64, [ET_C128] = cast_i16_c128},
     [ET_I32] = {CAST_REAL_ROW(i32), [ET_C64] = cast_i32_c64, [ET_C128] = cast_i32_c128},
-    [ET_I64] = {CAST_WIDE_ROW(i64), [ET_C64] = cast_i64_c64, [ET_C128] = cast_i64_c128},
+    [ET_I64] = {CAST_REAL_ROW(i64), [ET_C64] = cast_i64_c64, [ET_C128] = cast_i64_c128},
     [ET_U16] = {CAST_REAL_ROW(u16), [ET_C64] = cast_u16_c64, [ET_C128] = cast_u16_c128},
     [ET_U32] = {CAST_REAL_ROW(u32), [ET_C64] = cast_u32_c64, [ET_C128] = cast_u32_c128},
     [ET_U64] = {CAST_REAL_ROW(u64), [ET_C64] = cast_u64_c64, [ET_C128] = cast_u64_c128},
-    [ET_F16] = {CAST_HALF_ROW(f16, cast_f16_f32_fast, cast_f16_f16, cast_f16_bf16),
-                [ET_C64] = cast_f16_c64, [ET_C128] = cast_f16_c128},
-    [ET_BF16] = {CAST_HALF_ROW(bf16, cast_bf16_f32_fast, cast_bf16_f16, cast_bf16_bf16),
-                 [ET_C64] = cast_bf16_c64, [ET_C128] = cast_bf16_c128},
-    [ET_F32] = {CAST_HALF_ROW(f32, cast_f32_f32, cast_f32_f16_fast, cast_f32_bf16_fast),
-                [ET_C64] = cast_f32_c64, [ET_C128] = cast_f32_c128},
-    [ET_F64] = {CAST_WIDE_ROW(f64), [ET_C64] = cast_f64_c64, [ET_C128] = cast_f64_c128},
+    [ET_F16] = {CAST_REAL_ROW(f16), [ET_C64] = cast_f16_c64, [ET_C128] = cast_f16_c128},
+    [ET_BF16] = {CAST_REAL_ROW(bf16), [ET_C64] = cast_bf16_c64, [ET_C128] = cast_bf16_c128},
+    [ET_F32] = {CAST_REAL_ROW(f32), [ET_C64] = cast_f32_c64, [ET_C128] = cast_f32_c128},
+    [ET_F64] = {CAST_REAL_ROW(f64), [ET_C64] = cast_f64_c64, [ET_C128] = cast_f64_c128},
     [ET_C64] = {CAST_COMPLEX_ROW(c64, f32), [ET_C64] = copy_8, [ET_C128] = cast_c64_c128},
     [ET_C128] = {CAST_COMPLEX_ROW(c128, f64), [ET_C64] = cast_c128_c64, [ET_C128] = copy_16},
     [ET_C32] = {[ET_C32] = copy_4},

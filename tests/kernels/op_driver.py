@@ -173,7 +173,7 @@ def library() -> ctypes.CDLL:
     lib.etd_call.argtypes = [pointer] * 3
     lib.etd_unload.argtypes = [pointer]
     lib.etd_time.restype = lib.etd_peak_gflops.restype = ctypes.c_double
-    lib.etd_time.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
+    lib.etd_time.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] * 2
     return lib
 
 
@@ -460,14 +460,21 @@ def run_scalar_op(name: str, *args: Any) -> Any:
 
 
 def time_op(
-    name: str, *args: Any, out: Sequence[Out], prepared: bool = True, repeats: int = 1000
+    name: str,
+    *args: Any,
+    out: Sequence[Out],
+    prepared: bool = True,
+    repeats: int = 1000,
+    threads: int = 1,
+    tensor_list_out: bool = False,
 ) -> float:
-    """Nanoseconds of processor time of one call (best of five rounds, one thread)."""
+    """Nanoseconds of one call (best of five rounds): of processor time on one thread, else of the
+    clock."""
     lib = library()
     real, ahead = _Values(False), _Values(True)
-    array, _ = real.call(args, out, False)
-    planned = ahead.call(args, out, False)[0] if prepared else None
-    return float(lib.etd_time(lib.etd_find(name.encode()), array, planned, repeats))
+    array, _ = real.call(args, out, tensor_list_out)
+    planned = ahead.call(args, out, tensor_list_out)[0] if prepared else None
+    return float(lib.etd_time(lib.etd_find(name.encode()), array, planned, threads, repeats))
 
 
 def assert_close(actual: torch.Tensor, expected: torch.Tensor, scale: float = 1.0) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, run_op
+from op_driver import OpError, Out, check_op, isa_limit, isas, run_op
 from sample import ALL, COMPLEX, ONE_PER_SIZE, REAL, orders, sample
 
 aten = torch.ops.aten
@@ -47,6 +47,24 @@ def test_conversions_equal_eager(source: torch.dtype, to: torch.dtype) -> None:
     for order, out_order in itertools.product(orders(3), orders(3)):
         y = sample((3, 5, 4), source, order)
         check_op(aten._to_copy.out, y, expected=want, out_order=out_order)
+
+
+@pytest.mark.parametrize("source", REAL, ids=str)
+def test_conversions_give_the_same_bits_on_every_instruction_set(source: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(5)
+    bits = torch.randint(0, 256, (521 * source.itemsize,), dtype=torch.uint8, generator=generator)
+    bits = bits & 1 if source == torch.bool else bits
+    special = [float("inf"), -float("inf"), float("nan"), -0.0, 2.0**31, -(2.0**31), 2.0**63, 1e30]
+    ends = torch.tensor(special).to(source) if source.is_floating_point else bits.view(source)[:1]
+    x = torch.cat([bits.view(source), ends, sample((100,), source)])
+    for to in REAL:
+        results = []
+        for isa in isas():
+            with isa_limit(isa):
+                (y,) = run_op("aten::_to_copy.out", x, False, None, out=[Out(to, x.shape)])
+            results.append(y)
+        for y in results[1:]:
+            torch.testing.assert_close(y, results[0], rtol=0, atol=0, equal_nan=True)
 
 
 def test_dim_order_copies_convert_layout_and_type() -> None:

@@ -2,9 +2,7 @@
 static void CAST_NAME(FROM, TO)(void *dst, ptrdiff_t dst_stride, const void *src,
                                 ptrdiff_t src_stride, size_t n) {
   if (dst_stride == (ptrdiff_t)sizeof(TO_TYPE) && src_stride == (ptrdiff_t)sizeof(FROM_TYPE)) {
-    TO_TYPE *to = dst;
-    const FROM_TYPE *from = src;
-    for (size_t i = 0; i < n; i++) to[i] = CAST_VALUE(TO, FROM_CLASS, FROM_LOAD(from[i]));
+    eti_convert_get()->FROM.TO(dst, src, n);
     return;
   }
   char *to = dst;

@@ -17,20 +17,31 @@ typedef struct eti_c128 {
   double re, im;
 } eti_c128;
 
+// Whatever x is, some number is converted, so that loops need no branch.
 static inline int32_t eti_f32_to_i32(float x) {
-  return x >= -0x1p31f && x < 0x1p31f ? (int32_t)x : INT32_MIN;
+  const bool fits = x >= -0x1p31f && x < 0x1p31f;
+  const int32_t whole = (int32_t)(fits ? x : 0.0f);
+  return fits ? whole : INT32_MIN;
 }
 static inline int32_t eti_f64_to_i32(double x) {
-  return x > -0x1p31 - 1.0 && x < 0x1p31 ? (int32_t)x : INT32_MIN;
+  const bool fits = x > -0x1p31 - 1.0 && x < 0x1p31;
+  const int32_t whole = (int32_t)(fits ? x : 0.0);
+  return fits ? whole : INT32_MIN;
 }
 static inline int64_t eti_f64_to_i64(double x) {
-  return x >= -0x1p63 && x < 0x1p63 ? (int64_t)x : INT64_MIN;
+  const bool fits = x >= -0x1p63 && x < 0x1p63;
+  const int64_t whole = (int64_t)(fits ? x : 0.0);
+  return fits ? whole : INT64_MIN;
 }
 static inline int64_t eti_f32_to_i64(float x) {
-  return x >= -0x1p63f && x < 0x1p63f ? (int64_t)x : INT64_MIN;
+  const bool fits = x >= -0x1p63f && x < 0x1p63f;
+  const int64_t whole = (int64_t)(fits ? x : 0.0f);
+  return fits ? whole : INT64_MIN;
 }
 static inline uint64_t eti_f64_to_u64(double x) {
-  return x >= 0x1p63 && x < 0x1p64 ? (uint64_t)x : (uint64_t)eti_f64_to_i64(x);
+  const bool large = x >= 0x1p63 && x < 0x1p64;
+  const uint64_t whole = (uint64_t)eti_f64_to_i64(large ? x - 0x1p63 : x);
+  return large ? whole + ((uint64_t)1 << 63) : whole;
 }
 
 #define ETI_TO_b8_I(v) ((uint8_t)((v) != 0))

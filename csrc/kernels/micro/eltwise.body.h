@@ -503,11 +503,6 @@ static void f32_to_bf16(uint16_t *out, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) out[i] = eti_f32_to_bf16(x[i]);
 }
 
-static void nonzero_64(uint8_t *out, const uint64_t *x, uint64_t mask, size_t n) {
-  ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < n; i++) out[i] = (x[i] & mask) != 0;
-}
-
 #define ETI_ENTRY(name) .name = name##_f32,
 #define ETI_ENTRY_F64(name) .name = name##_f64,
 #define ETI_INT_ENTRY(name) .name = {name##_u8, name##_i8, name##_i16, name##_i32, name##_i64},
@@ -535,7 +530,6 @@ const eti_eltwise ETI_ELTWISE_TABLE = {
     .f32_to_f16 = f32_to_f16,
     .bf16_to_f32 = bf16_to_f32,
     .f32_to_bf16 = f32_to_bf16,
-    .nonzero_64 = nonzero_64,
 };
 #undef ETI_ENTRY
 #undef ETI_ENTRY_F64

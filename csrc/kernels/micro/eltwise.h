@@ -68,8 +68,6 @@ typedef struct eti_eltwise {
   void (*f32_to_f16)(uint16_t *out, const float *x, size_t n);
   void (*bf16_to_f32)(float *out, const uint16_t *x, size_t n);
   void (*f32_to_bf16)(uint16_t *out, const float *x, size_t n);
-  void (*nonzero_64)(uint8_t *out, const uint64_t *x, uint64_t mask,
-                     size_t n);  // whether a bit of the mask is set
 } eti_eltwise;
 
 extern const eti_eltwise eti_eltwise_scalar;

@@ -125,7 +125,12 @@ void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *re
     reduced->data[0] = (char *)(uintptr_t)p + (ptrdiff_t)j * stride;
     job.acc = (char *)acc + j * acc_bytes;
     job.centers = centers == NULL ? NULL : (const char *)centers + (ptrdiff_t)j * job.load_bytes;
-    eti_iter_rows(reduced, 0, reduced->numel, along, &job);
+    if (reduced->rank == 1) {  // one run of memory, the usual case
+      void *const start[1] = {reduced->data[0]};
+      along(&job, start, reduced->strides[0], reduced->sizes[0]);
+    } else {
+      eti_iter_rows(reduced, 0, reduced->numel, along, &job);
+    }
   }
 }
 

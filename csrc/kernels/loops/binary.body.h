@@ -1,5 +1,4 @@
-// binary.body.h — one type's loop of binary.inc.h: contiguous, a repeated second input, anything
-// else.
+// binary.body.h — one type's loop of binary.inc.h: contiguous, one input repeated, anything else.
 static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
                                              const void *params) {
   CTYPE k[3] = {
@@ -7,6 +6,7 @@ static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[
   if (params != NULL) memcpy(k, params, sizeof k);
   (void)k;
   const bool dense = s[0] == (ptrdiff_t)sizeof(LOOP_OUT) && s[1] == (ptrdiff_t)sizeof(CTYPE);
+  const bool repeats_left = s[0] == (ptrdiff_t)sizeof(LOOP_OUT) && s[1] == 0;
   if (dense && s[2] == (ptrdiff_t)sizeof(CTYPE)) {
     LOOP_OUT *out = p[0];
     const CTYPE *left = p[1], *right = p[2];
@@ -24,6 +24,17 @@ static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[
     ETI_NO_DEPENDENCES
     for (size_t i = 0; i < n; i++) {
       const CTYPE a = left[i];
+      out[i] = (LOOP_OUT)(LOOP_EXPR(a, b));
+    }
+    return;
+  }
+  if (repeats_left && s[2] == (ptrdiff_t)sizeof(CTYPE)) {
+    LOOP_OUT *out = p[0];
+    const CTYPE *right = p[2];
+    const CTYPE a = *(const CTYPE *)p[1];
+    ETI_NO_DEPENDENCES
+    for (size_t i = 0; i < n; i++) {
+      const CTYPE b = right[i];
       out[i] = (LOOP_OUT)(LOOP_EXPR(a, b));
     }
     return;

@@ -339,7 +339,22 @@ static float row_max(const float *x, size_t n) {
   size_t i = 0;
   if (n >= 16) {
     lanes v = *(const lanes *)x;
-    for (i = 16; i + 16 <= n; i += 16) lanes_max(&v, (const lanes *)(x + i));
+    if (n >= 64) {  // four at a time, since each waits for the one before it
+      lanes b = *(const lanes *)(x + 16), c = *(const lanes *)(x + 32),
+            d = *(const lanes *)(x + 48);
+      for (i = 64; i + 64 <= n; i += 64) {
+        lanes_max(&v, (const lanes *)(x + i));
+        lanes_max(&b, (const lanes *)(x + i + 16));
+        lanes_max(&c, (const lanes *)(x + i + 32));
+        lanes_max(&d, (const lanes *)(x + i + 48));
+      }
+      lanes_max(&v, &b);
+      lanes_max(&c, &d);
+      lanes_max(&v, &c);
+    } else {
+      i = 16;
+    }
+    for (; i + 16 <= n; i += 16) lanes_max(&v, (const lanes *)(x + i));
     quads q[4];
     memcpy(q, &v, sizeof q);
     quads_max(&q[0], &q[1]);
@@ -356,7 +371,22 @@ static float row_min(const float *x, size_t n) {
   size_t i = 0;
   if (n >= 16) {
     lanes v = *(const lanes *)x;
-    for (i = 16; i + 16 <= n; i += 16) lanes_min(&v, (const lanes *)(x + i));
+    if (n >= 64) {  // four at a time, since each waits for the one before it
+      lanes b = *(const lanes *)(x + 16), c = *(const lanes *)(x + 32),
+            d = *(const lanes *)(x + 48);
+      for (i = 64; i + 64 <= n; i += 64) {
+        lanes_min(&v, (const lanes *)(x + i));
+        lanes_min(&b, (const lanes *)(x + i + 16));
+        lanes_min(&c, (const lanes *)(x + i + 32));
+        lanes_min(&d, (const lanes *)(x + i + 48));
+      }
+      lanes_min(&v, &b);
+      lanes_min(&c, &d);
+      lanes_min(&v, &c);
+    } else {
+      i = 16;
+    }
+    for (; i + 16 <= n; i += 16) lanes_min(&v, (const lanes *)(x + i));
     quads q[4];
     memcpy(q, &v, sizeof q);
     quads_min(&q[0], &q[1]);

@@ -1,74 +1,164 @@
 // arg_reduce.c — where the extremes are: argmax, argmin, max and min with indices.
 // NaN counts as the greatest (and, for argmin and min, the least) value and the first of equal
-// elements wins, as in ATen. Works on one line of elements at a time, cast in blocks to f64 or i64,
-// in which every element type is exact.
+// elements wins, as in ATen. Along a line the extreme of a block is found first, its place only
+// where it is better than what was; across lines many advance together.
 #include "kernels/kernel.h"
+#include "kernels/micro/eltwise.h"
+#include "kernels/micro/reduce.h"
 #include "kernels/ops.h"
 #include "kernels/reduction.h"
 
 // ---- the best element of a line
 
+typedef union values {
+  float f[ETI_REDUCE_BLOCK];
+  double d[ETI_REDUCE_BLOCK];
+  int64_t i[ETI_REDUCE_BLOCK];
+} values;
+
 typedef struct best {
   bool largest;
-  bool is_float;
-  et_dtype dtype;
+  et_dtype dtype, load;  // load: f32, f64 or i64
   bool found;
   size_t at;      // elements seen so far
   int64_t index;  // of the best
-  union {
-    double d;
-    int64_t i;
-  } value;
+  double d;       // the best, of floats
+  int64_t i;      // the best, of integers
 } best;
 
-static bool float_beats(double x, double than, bool largest) {
-  if (than != than) return false;
-  return x != x || (largest ? x > than : x < than);
+static et_dtype load_type(et_dtype dtype) {
+  return !eti_is_float(dtype) ? ET_I64 : dtype == ET_F64 ? ET_F64 : ET_F32;
+}
+
+// The first of n elements that equals one of them; NaN equals NaN.
+#define FIRST_OF(name, type)                                                          \
+  static size_t name(const type *x, type wanted, size_t n) {                          \
+    size_t i = 0;                                                                     \
+    for (bool none = true; none && i + 16 <= n; i += none ? 16 : 0) {                 \
+      unsigned hits = 0;                                                              \
+      for (size_t l = 0; l < 16; l++)                                                 \
+        hits += (x[i + l] == wanted) | ((x[i + l] != x[i + l]) & (wanted != wanted)); \
+      none = hits == 0;                                                               \
+    }                                                                                 \
+    while (i + 1 < n && x[i] != wanted && !(x[i] != x[i] && wanted != wanted)) i++;   \
+    return i;                                                                         \
+  }
+FIRST_OF(first_f32, float)
+FIRST_OF(first_f64, double)
+FIRST_OF(first_i64, int64_t)
+
+static void take_floats(best *b, double extreme, const void *x, size_t n) {
+  if (b->found) {
+    if (b->d != b->d) return;
+    if (extreme == extreme && !(b->largest ? extreme > b->d : extreme < b->d)) return;
+  }
+  const size_t at = b->load == ET_F32 ? first_f32(x, (float)extreme, n) : first_f64(x, extreme, n);
+  b->found = true;  // of zeros, the sign is that of the first
+  b->d = b->load == ET_F32 ? (double)((const float *)x)[at] : ((const double *)x)[at];
+  b->index = (int64_t)(b->at + at);
+}
+
+static void take_integers(best *b, int64_t extreme, const int64_t *x, size_t n) {
+  if (b->found && !(b->largest ? extreme > b->i : extreme < b->i)) return;
+  b->found = true;
+  b->i = extreme;
+  b->index = (int64_t)(b->at + first_i64(x, extreme, n));
+}
+
+static void best_of_run(best *b, const void *x, size_t n) {
+  const eti_reduce_micro *const m = eti_reduce_micro_get();
+  if (b->load == ET_F32) {
+    const eti_eltwise *const e = eti_eltwise_get();
+    take_floats(b, (double)(b->largest ? e->row_max : e->row_min)(x, n), x, n);
+  } else if (b->load == ET_F64) {
+    double extreme = *(const double *)x;
+    (b->largest ? m->max_f64 : m->min_f64).row(&extreme, x, n, NULL);
+    take_floats(b, extreme, x, n);
+  } else {
+    int64_t extreme = *(const int64_t *)x;
+    (b->largest ? m->max_i64 : m->min_i64).row(&extreme, x, n, NULL);
+    take_integers(b, extreme, x, n);
+  }
+  b->at += n;
 }
 
 static void best_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   best *b = ctx;
-  union {
-    double d[ETI_REDUCE_BLOCK];
-    int64_t i[ETI_REDUCE_BLOCK];
-  } x;
-  const eti_cast_fn cast = eti_casts[b->dtype][b->is_float ? ET_F64 : ET_I64];
+  const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes(b->load);
+  const bool dense = b->dtype == b->load && s[0] == item;
+  values x;
   for (size_t done = 0; done < n; done += ETI_REDUCE_BLOCK) {
     const size_t m = n - done < ETI_REDUCE_BLOCK ? n - done : ETI_REDUCE_BLOCK;
-    cast(&x, (ptrdiff_t)sizeof(double), (const char *)p[0] + (ptrdiff_t)done * s[0], s[0], m);
-    for (size_t j = 0; j < m; j++) {
-      const bool better = !b->found || (b->is_float  ? float_beats(x.d[j], b->value.d, b->largest)
-                                        : b->largest ? x.i[j] > b->value.i
-                                                     : x.i[j] < b->value.i);
-      if (!better) continue;
-      b->found = true;
-      b->index = (int64_t)(b->at + j);
-      if (b->is_float) {
-        b->value.d = x.d[j];
-      } else {
-        b->value.i = x.i[j];
-      }
+    const char *const from = (const char *)p[0] + (ptrdiff_t)done * s[0];
+    if (!dense) eti_casts[b->dtype][b->load](&x, item, from, s[0], m);
+    best_of_run(b, dense ? (const void *)from : &x, m);
+  }
+}
+
+// ---- the best elements of neighbouring columns
+
+typedef struct columns {
+  bool largest, is_float;
+  eti_cast_fn load;  // to f64 or i64
+  ptrdiff_t stride;
+  size_t w;
+  int64_t at;  // rows seen so far
+  values best;
+  int64_t index[ETI_REDUCE_BLOCK];
+} columns;
+
+static void best_columns(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
+  columns *c = ctx;
+  const eti_reduce_micro *const m = eti_reduce_micro_get();
+  values x;
+  for (size_t i = 0; i < n; i++, c->at++) {
+    const bool first = c->at == 0;
+    c->load(first ? &c->best : &x, 8, (const char *)p[0] + (ptrdiff_t)i * s[0], c->stride, c->w);
+    if (first) {
+      for (size_t j = 0; j < c->w; j++) c->index[j] = 0;
+    } else if (c->is_float) {
+      (c->largest ? m->arg_max_f64 : m->arg_min_f64)(c->best.d, c->index, x.d, c->at, c->w);
+    } else {
+      (c->largest ? m->arg_max_i64 : m->arg_min_i64)(c->best.i, c->index, x.i, c->at, c->w);
     }
-    b->at += m;
   }
 }
 
 typedef struct arg_job {
   bool largest;
-  bool has_value;  // output 0 is the value, 1 the index; else 0 is the index
-  eti_cast_fn store_value;
+  bool has_value;           // output 0 is the value, 1 the index; else 0 is the index
+  eti_cast_fn store_value;  // from f64 or i64
 } arg_job;
+
+static void column_results(const arg_job *job, const eti_result_block *block) {
+  const et_dtype dtype = (et_dtype)block->r->in->dtype;
+  const size_t i_index = job->has_value ? 1 : 0;
+  columns c = {.largest = job->largest,
+               .is_float = eti_is_float(dtype),
+               .load = eti_casts[dtype][eti_is_float(dtype) ? ET_F64 : ET_I64],
+               .stride = block->in_stride,
+               .w = block->n};
+  block->reduced->data[0] = (char *)(uintptr_t)block->in;
+  eti_iter_rows(block->reduced, 0, block->reduced->numel, best_columns, &c);
+  if (job->has_value) job->store_value(block->out[0], block->out_stride[0], &c.best, 8, c.w);
+  eti_casts[ET_I64][ET_I64](block->out[i_index], block->out_stride[i_index], c.index, 8, c.w);
+}
 
 static void arg_results(void *ctx, const eti_result_block *block) {
   const arg_job *job = ctx;
   const et_dtype dtype = (et_dtype)block->r->in->dtype;
   const size_t i_index = job->has_value ? 1 : 0;
+  if (block->r->across && block->n > 1) {
+    column_results(job, block);
+    return;
+  }
   for (size_t j = 0; j < block->n; j++) {
-    best b = {.largest = job->largest, .is_float = eti_is_float(dtype), .dtype = dtype};
+    best b = {.largest = job->largest, .dtype = dtype, .load = load_type(dtype)};
     block->reduced->data[0] = (char *)(uintptr_t)block->in + (ptrdiff_t)j * block->in_stride;
     eti_iter_rows(block->reduced, 0, block->reduced->numel, best_row, &b);
+    const void *const value = eti_is_float(dtype) ? (const void *)&b.d : &b.i;
     if (job->has_value)
-      job->store_value(block->out[0] + (ptrdiff_t)j * block->out_stride[0], 0, &b.value, 0, 1);
+      job->store_value(block->out[0] + (ptrdiff_t)j * block->out_stride[0], 0, value, 0, 1);
     *(int64_t *)(void *)(block->out[i_index] + (ptrdiff_t)j * block->out_stride[i_index]) = b.index;
   }
 }

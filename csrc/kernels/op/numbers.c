@@ -4,6 +4,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
+#include "kernels/micro/math_f32.h"
 #include "kernels/ops.h"
 #include "runtime/half.h"
 
@@ -109,10 +110,23 @@ static inline uint64_t common_multiple(int64_t a, int64_t b) {
 #define LOOP_TYPES ET_TYPES_INT
 #include "kernels/loops/binary.inc.h"
 
+// One step on the integers that floats of one sign are in the order of.
+static inline float next_f32(float a, float b) {
+  const uint32_t from = eti_f32_bits(a), towards = eti_f32_bits(b);
+  const uint32_t step = (a < b) == (a > 0.0f) ? from + 1u : from - 1u;
+  const uint32_t moved = a == 0.0f ? (towards & 0x80000000u) | 1u : step;
+  const float y = a == b ? b : eti_f32_from_bits(moved);
+  return ((a != a) | (b != b)) ? a + b : y;
+}
+static inline double next_f64(double a, double b) {
+  const uint64_t from = eti_f64_bits(a), towards = eti_f64_bits(b);
+  const uint64_t step = (a < b) == (a > 0.0) ? from + 1u : from - 1u;
+  const uint64_t moved = a == 0.0 ? (towards & 0x8000000000000000u) | 1u : step;
+  const double y = a == b ? b : eti_f64_from_bits(moved);
+  return ((a != a) | (b != b)) ? a + b : y;
+}
 #define LOOP_NAME nextafter
-#define LOOP_EXPR(a, b)                                                     \
-  (sizeof(CTYPE) == sizeof(double) ? (CTYPE)nextafter((double)a, (double)b) \
-                                   : (CTYPE)nextafterf((float)a, (float)b))
+#define LOOP_EXPR(a, b) ETI_LOOP_NAME(next, SUFFIX)(a, b)
 #define LOOP_TYPES ET_TYPES_FLOAT
 #include "kernels/loops/binary.inc.h"
 

@@ -373,7 +373,6 @@ typedef struct dropout {
   const et_tensor *x;
   et_tensor *out, *mask;
   double p;
-  bool is_active;
 } dropout;
 
 // Where element `i` of the logical order lies.
@@ -392,9 +391,9 @@ static void drop_range(void *opaque, size_t begin, size_t end) {
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)d->out->dtype);
   const eti_cast_fn store = eti_casts[ET_F64][d->out->dtype];
   const bool is_f64 = d->out->dtype == ET_F64;
-  const double scale = !d->is_active ? 1.0 : d->p >= 1.0 ? 0.0 : 1.0 / (1.0 - d->p);
+  const double scale = d->p >= 1.0 ? 0.0 : 1.0 / (1.0 - d->p);
   for (size_t i = begin; i < end; i++) {
-    const bool keep = !d->is_active || draw_unit(&d->stream, i) >= d->p;
+    const bool keep = draw_unit(&d->stream, i) >= d->p;
     const double x = element_at(d->x, offset_of(d->x, i)) * (keep ? 1.0 : 0.0);
     const double y = is_f64 ? x * scale : (double)((float)x * (float)scale);
     store((char *)d->out->data + offset_of(d->out, i) * item, 0, &y, 0, 1);
@@ -405,10 +404,11 @@ static void drop_range(void *opaque, size_t begin, size_t end) {
 // native_dropout(input, p, train?, *, out0, out1): without `train` given it trains, as in ATen.
 et_status op_native_dropout_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *x;
-  dropout d = {.is_active = true};
+  dropout d = {.p = 0.0};
+  bool trains = true;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
   ET_TRY(eti_arg_double(ctx, args, 1, &d.p));
-  if (args[2]->tag != ET_NONE) ET_TRY(eti_arg_bool(ctx, args, 2, &d.is_active));
+  if (args[2]->tag != ET_NONE) ET_TRY(eti_arg_bool(ctx, args, 2, &trains));
   ET_TRY(eti_arg_tensor(ctx, args, 3, &d.out));
   ET_TRY(eti_arg_tensor(ctx, args, 4, &d.mask));
   d.x = x;
@@ -422,8 +422,11 @@ et_status op_native_dropout_out(et_kernel_ctx *ctx, et_value *const *args) {
            et_dtype_name((et_dtype)d.mask->dtype));
   ET_TRY(eti_resize_like(ctx, d.mask, x));
   ET_TRY(eti_resize_like(ctx, d.out, x));
-  d.is_active = d.is_active && d.p > 0.0;
-  if (d.is_active) ET_TRY(open_stream(ctx, &d.stream));
+  if (!trains || d.p == 0.0) {  // a copy, and a mask of ones
+    memset(d.mask->data, 1, d.mask->numel);
+    return eti_copy_tensor(ctx, d.out, x);
+  }
+  ET_TRY(open_stream(ctx, &d.stream));
   et_parallel_for(ctx->pool, drop_range, &d, x->numel, GRAIN);
   return ET_OK;
 }

@@ -5,6 +5,7 @@
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/eltwise.h"
+#include "kernels/micro/reduce.h"
 #include "kernels/ops.h"
 #include "kernels/reduction.h"
 
@@ -53,43 +54,17 @@ static void min_f32_columns(void *acc, const void *x, size_t n, const void *cent
   eti_eltwise_get()->rows_min(acc, x, n);
 }
 
-// The others are one expression of accumulator a and element x (and center c) each.
-#define REDUCE_NAME sum_f64
-#define REDUCE_TYPE double
-#define REDUCE_EXPR(a, x, c) ((a) + (x))
-#include "kernels/loops/reduce.inc.h"
-#define REDUCE_NAME sum_i64
-#define REDUCE_TYPE int64_t
-#define REDUCE_EXPR(a, x, c) ((int64_t)((uint64_t)(a) + (uint64_t)(x)))
-#include "kernels/loops/reduce.inc.h"
-#define REDUCE_NAME square_f64
-#define REDUCE_TYPE double
-#define REDUCE_EXPR(a, x, c) ((a) + ((x) - (c)) * ((x) - (c)))
-#include "kernels/loops/reduce.inc.h"
-#define REDUCE_NAME prod_f64
-#define REDUCE_TYPE double
-#define REDUCE_EXPR(a, x, c) ((a) * (x))
-#include "kernels/loops/reduce.inc.h"
-#define REDUCE_NAME prod_i64
-#define REDUCE_TYPE int64_t
-#define REDUCE_EXPR(a, x, c) ((int64_t)((uint64_t)(a) * (uint64_t)(x)))
-#include "kernels/loops/reduce.inc.h"
-#define REDUCE_NAME max_f64
-#define REDUCE_TYPE double
-#define REDUCE_EXPR(a, x, c) ((a) > (x) || (a) != (a) ? (a) : (x))
-#include "kernels/loops/reduce.inc.h"
-#define REDUCE_NAME max_i64
-#define REDUCE_TYPE int64_t
-#define REDUCE_EXPR(a, x, c) ((a) > (x) ? (a) : (x))
-#include "kernels/loops/reduce.inc.h"
-#define REDUCE_NAME min_f64
-#define REDUCE_TYPE double
-#define REDUCE_EXPR(a, x, c) ((a) < (x) || (a) != (a) ? (a) : (x))
-#include "kernels/loops/reduce.inc.h"
-#define REDUCE_NAME min_i64
-#define REDUCE_TYPE int64_t
-#define REDUCE_EXPR(a, x, c) ((a) < (x) ? (a) : (x))
-#include "kernels/loops/reduce.inc.h"
+// Those of f64 and integers are micro-kernels.
+#define MICRO(name)                                                                    \
+  static void name##_row(void *acc, const void *x, size_t n, const void *center) {     \
+    eti_reduce_micro_get()->name.row(acc, x, n, center);                               \
+  }                                                                                    \
+  static void name##_columns(void *acc, const void *x, size_t n, const void *center) { \
+    eti_reduce_micro_get()->name.columns(acc, x, n, center);                           \
+  }
+ETI_REDUCE_LIST(MICRO)
+#undef MICRO
+
 #define REDUCE_NAME any_b8
 #define REDUCE_TYPE uint8_t
 #define REDUCE_EXPR(a, x, c) ((uint8_t)((a) | (x)))
@@ -110,22 +85,34 @@ REDUCER(prod_f64, ET_F64, ET_F64, FROM_DOUBLE(1.0))
 REDUCER(prod_i64, ET_I64, ET_I64, FROM_DOUBLE(1.0))
 REDUCER(max_f32, ET_F32, ET_F32, FROM_DOUBLE(-(double)INFINITY))
 REDUCER(max_f64, ET_F64, ET_F64, FROM_DOUBLE(-(double)INFINITY))
+REDUCER(max_u8, ET_U8, ET_U8, FROM_INT(0))
+REDUCER(max_i8, ET_I8, ET_I8, FROM_INT(INT8_MIN))
+REDUCER(max_i16, ET_I16, ET_I16, FROM_INT(INT16_MIN))
+REDUCER(max_i32, ET_I32, ET_I32, FROM_INT(INT32_MIN))
 REDUCER(max_i64, ET_I64, ET_I64, FROM_INT(INT64_MIN))
 REDUCER(min_f32, ET_F32, ET_F32, FROM_DOUBLE((double)INFINITY))
 REDUCER(min_f64, ET_F64, ET_F64, FROM_DOUBLE((double)INFINITY))
+REDUCER(min_u8, ET_U8, ET_U8, FROM_INT(UINT8_MAX))
+REDUCER(min_i8, ET_I8, ET_I8, FROM_INT(INT8_MAX))
+REDUCER(min_i16, ET_I16, ET_I16, FROM_INT(INT16_MAX))
+REDUCER(min_i32, ET_I32, ET_I32, FROM_INT(INT32_MAX))
 REDUCER(min_i64, ET_I64, ET_I64, FROM_INT(INT64_MAX))
 REDUCER(any_b8, ET_B8, ET_B8, FROM_DOUBLE(0.0))
 
 // The reducers of one operation. Which is used follows from the type the operation is done in.
 typedef struct family {
   const eti_reducer *f32, *f64, *i64;
+  const eti_reducer *small[4];  // of u8, i8, i16 and i32 themselves, or NULL
 } family;
-static const family sum_family = {&sum_f32, &sum_f64, &sum_i64};
-static const family prod_family = {&prod_f32, &prod_f64, &prod_i64};
-static const family max_family = {&max_f32, &max_f64, &max_i64};
-static const family min_family = {&min_f32, &min_f64, &min_i64};
+static const family sum_family = {&sum_f32, &sum_f64, &sum_i64, {NULL}};
+static const family prod_family = {&prod_f32, &prod_f64, &prod_i64, {NULL}};
+static const family max_family = {
+    &max_f32, &max_f64, &max_i64, {&max_u8, &max_i8, &max_i16, &max_i32}};
+static const family min_family = {
+    &min_f32, &min_f64, &min_i64, {&min_u8, &min_i8, &min_i16, &min_i32}};
 
 static const eti_reducer *choose(const family *f, et_dtype in, et_dtype type) {
+  if (in == type && type <= ET_I32 && f->small[type] != NULL) return f->small[type];
   if (eti_is_integral(type)) return f->i64;
   // Integers of more than 24 bits do not survive f32, so they are summed in f64 whatever the result
   // is.

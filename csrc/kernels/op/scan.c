@@ -4,6 +4,7 @@
 // dtype=. Extremes also give the position of the last element that was taken; NaN is taken always.
 #include "kernels/kernel.h"
 #include "kernels/micro/math_f32.h"
+#include "kernels/micro/reduce.h"
 #include "kernels/ops.h"
 #include "kernels/reduction.h"
 
@@ -17,7 +18,8 @@ typedef struct scan_job {
   ptrdiff_t in_stride, out_stride, index_stride;  // along the dimension, in bytes
   eti_cast_fn load, store;
   bool is_float;
-  bool is_f64;  // the elements themselves, not only the scan
+  bool is_f64;        // the elements themselves, not only the scan
+  bool is_plain_f32;  // f32 to f32, neighbours in both
 } scan_job;
 
 typedef union scan_value {
@@ -34,26 +36,54 @@ static double log_add_exp(double a, double b, bool is_f64) {
 
 static void scan_floats(const scan_job *job, scan_value *x, size_t m, double *running) {
   double at = *running;
-  for (size_t e = 0; e < m; e++) {
-    if (job->kind == SCAN_SUM) {
-      at += x[e].d;
-    } else if (job->kind == SCAN_PRODUCT) {
-      at *= x[e].d;
-    } else {
-      at = log_add_exp(at, x[e].d, job->is_f64);
-    }
-    x[e].d = at;
+  if (job->kind == SCAN_SUM) {
+    for (size_t e = 0; e < m; e++) x[e].d = at += x[e].d;
+  } else if (job->kind == SCAN_PRODUCT) {
+    for (size_t e = 0; e < m; e++) x[e].d = at *= x[e].d;
+  } else {
+    for (size_t e = 0; e < m; e++) x[e].d = at = log_add_exp(at, x[e].d, job->is_f64);
   }
   *running = at;
 }
 
 static void scan_integers(const scan_job *job, scan_value *x, size_t m, int64_t *running) {
   uint64_t at = (uint64_t)*running;
-  for (size_t e = 0; e < m; e++) {
-    at = job->kind == SCAN_SUM ? at + (uint64_t)x[e].i : at * (uint64_t)x[e].i;
-    x[e].i = (int64_t)at;
+  if (job->kind == SCAN_SUM) {
+    for (size_t e = 0; e < m; e++) x[e].i = (int64_t)(at += (uint64_t)x[e].i);
+  } else {
+    for (size_t e = 0; e < m; e++) x[e].i = (int64_t)(at *= (uint64_t)x[e].i);
   }
   *running = (int64_t)at;
+}
+
+// One line of f32 where it lies, as scan_floats would.
+static void scan_line_f32(const scan_job *job, float *out, const float *x) {
+  double at = job->kind == SCAN_SUM ? 0.0 : 1.0;
+  if (job->kind == SCAN_SUM) {
+    for (size_t e = 0; e < job->n; e++) out[e] = (float)(at += (double)x[e]);
+  } else {
+    for (size_t e = 0; e < job->n; e++) out[e] = (float)(at *= (double)x[e]);
+  }
+}
+
+// Sums or products of neighbouring columns, a row at a time.
+static void scan_columns(const scan_job *job, const eti_result_block *block) {
+  const eti_reduce_micro *const m = eti_reduce_micro_get();
+  const eti_reduce_pair *const step = job->is_float
+                                          ? (job->kind == SCAN_SUM ? &m->sum_f64 : &m->prod_f64)
+                                          : (job->kind == SCAN_SUM ? &m->sum_i64 : &m->prod_i64);
+  const ptrdiff_t bytes = (ptrdiff_t)sizeof(scan_value);
+  scan_value x[ETI_REDUCE_BLOCK], at[ETI_REDUCE_BLOCK];
+  scan_value start = {.i = job->kind == SCAN_PRODUCT};
+  if (job->is_float) start.d = job->kind == SCAN_PRODUCT ? 1.0 : 0.0;
+  for (size_t j = 0; j < block->n; j++) at[j] = start;
+  for (size_t i = 0; i < job->n; i++) {
+    const char *const in = block->in + (ptrdiff_t)i * job->in_stride;
+    job->load(x, bytes, in, block->in_stride, block->n);
+    step->columns(at, x, block->n, NULL);
+    job->store(block->out[0] + (ptrdiff_t)i * job->out_stride, block->out_stride[0], at, bytes,
+               block->n);
+  }
 }
 
 static bool takes(const scan_job *job, const scan_value *x, const scan_value *best) {
@@ -79,9 +109,19 @@ static void scan_results(void *ctx, const eti_result_block *block) {
   const scan_job *job = ctx;
   const ptrdiff_t bytes = (ptrdiff_t)sizeof(scan_value);
   scan_value x[ETI_REDUCE_BLOCK];
+  const bool folds = job->kind == SCAN_SUM || job->kind == SCAN_PRODUCT;
+  if (folds && block->r->across && block->n > 1) {
+    scan_columns(job, block);
+    return;
+  }
+  const bool plain = folds && job->is_plain_f32;
   for (size_t j = 0; j < block->n; j++) {
     const char *in = block->in + (ptrdiff_t)j * block->in_stride;
     char *out = block->out[0] + (ptrdiff_t)j * block->out_stride[0];
+    if (plain) {
+      scan_line_f32(job, (float *)(void *)out, (const float *)(const void *)in);
+      continue;
+    }
     scan_value running = {.i = job->kind == SCAN_PRODUCT};
     int64_t at = 0;
     if (job->is_float) running.d = job->kind == SCAN_PRODUCT ? 1.0 : 0.0;
@@ -134,6 +174,7 @@ static et_status scan(const et_kernel_ctx *ctx, et_value *const *args, size_t i_
   if (in->rank > 0) {
     job.in_stride = in->strides[dim] * (ptrdiff_t)et_dtype_bytes(from);
     job.out_stride = outs[0]->strides[dim] * (ptrdiff_t)et_dtype_bytes(to);
+    job.is_plain_f32 = from == ET_F32 && to == ET_F32 && job.in_stride == 4 && job.out_stride == 4;
     if (n_outs == 2) job.index_stride = outs[1]->strides[dim] * (ptrdiff_t)sizeof(int64_t);
   }
   eti_reduction r;

@@ -1,0 +1,48 @@
+// reduce.h — reductions of runs of integers and f64, per instruction set, in the shape that
+// reduction.h asks of a reducer. All variants come from one source (reduce.body.h) and give the
+// same bits: a row is reduced in lanes that meet in a fixed tree. f32 has its own in eltwise.h.
+#ifndef ET_MICRO_REDUCE_H
+#define ET_MICRO_REDUCE_H
+
+#include "kernels/micro/select.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// X(name): name is operation and type.
+// clang-format off
+#define ETI_REDUCE_LIST(X) \
+  X(sum_f64) X(square_f64) X(prod_f64) X(max_f64) X(min_f64) X(sum_i64) X(prod_i64) \
+  X(max_u8) X(max_i8) X(max_i16) X(max_i32) X(max_i64) \
+  X(min_u8) X(min_i8) X(min_i16) X(min_i32) X(min_i64)
+// clang-format on
+
+// row: *acc ∘= x[0] ∘ … ∘ x[n-1], with *center; columns: acc[j] ∘= x[j], with center[j]. The center
+// is that of deviations, else unused.
+typedef void (*eti_reduce_fn)(void *acc, const void *x, size_t n, const void *center);
+typedef struct eti_reduce_pair {
+  eti_reduce_fn row, columns;
+} eti_reduce_pair;
+
+typedef struct eti_reduce_micro {
+#define ETI_FIELD(name) eti_reduce_pair name;
+  ETI_REDUCE_LIST(ETI_FIELD)
+#undef ETI_FIELD
+  // best[j] and its place at[j] are replaced by x[j] and `place` where x[j] is better. NaN is
+  // better than all but NaN, either way.
+  void (*arg_max_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
+  void (*arg_min_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
+  void (*arg_max_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
+  void (*arg_min_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
+} eti_reduce_micro;
+
+extern const eti_reduce_micro eti_reduce_scalar;
+#if ETI_HAVE_X86
+extern const eti_reduce_micro eti_reduce_avx2;
+extern const eti_reduce_micro eti_reduce_avx512;
+#endif
+
+// The variant of this CPU.
+const eti_reduce_micro *eti_reduce_micro_get(void);
+
+#endif  // ET_MICRO_REDUCE_H

@@ -423,6 +423,41 @@ static void row_log_softmax(float *out, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) out[i] = x[i] - max - log_sum;
 }
 
+// As row_softmax and row_log_softmax, but exponentials and logarithms are taken of many rows at
+// once.
+static void rows_softmax_short(float *out, const float *x, size_t n, size_t rows, bool log) {
+  float piece[1024], sums[1024];
+  const size_t most = 1024 / n;
+  for (size_t first = 0; first < rows; first += most) {
+    const size_t m = rows - first < most ? rows - first : most;
+    const float *const from = x + first * n;
+    float *const to = out + first * n;
+    for (size_t r = 0; r < m; r++) {
+      const float max = row_max(from + r * n, n);
+      for (size_t i = 0; i < n; i++) piece[r * n + i] = from[r * n + i] - max;
+    }
+    if (log) memmove(to, piece, m * n * sizeof *to);
+    ETI_NO_DEPENDENCES
+    for (size_t i = 0; i < m * n; i++) piece[i] = eti_exp_f32(piece[i]);
+    for (size_t r = 0; r < m; r++) sums[r] = piece_sum(piece + r * n, n);
+    if (log) {
+      ETI_NO_DEPENDENCES
+      for (size_t r = 0; r < m; r++) sums[r] = (float)eti_log_d((double)sums[r]);
+    }
+    for (size_t r = 0; r < m; r++) {
+      const float sum = sums[r];
+      float *const row = to + r * n;
+      if (log) {
+        ETI_NO_DEPENDENCES
+        for (size_t i = 0; i < n; i++) row[i] -= sum;
+      } else {
+        ETI_NO_DEPENDENCES
+        for (size_t i = 0; i < n; i++) row[i] = piece[r * n + i] / sum;
+      }
+    }
+  }
+}
+
 static void rows_add(float *y, const float *x, size_t n) {
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) y[i] += x[i];
@@ -548,6 +583,7 @@ const eti_eltwise ETI_ELTWISE_TABLE = {
     .row_min = row_min,
     .row_softmax = row_softmax,
     .row_log_softmax = row_log_softmax,
+    .rows_softmax_short = rows_softmax_short,
     .rows_add = rows_add,
     .rows_add_wide = rows_add_wide,
     .rows_multiply_wide = rows_multiply_wide,

@@ -24,6 +24,8 @@
   X(left_shift) X(right_shift) X(div_trunc) X(div_floor) X(fmod) X(remainder)
 // clang-format on
 
+#define ETI_SHORT_ROW 64u
+
 typedef struct eti_eltwise {
 #define ETI_FIELD(name) eti_loop name;
   struct {
@@ -53,6 +55,8 @@ typedef struct eti_eltwise {
   float (*row_min)(const float *x, size_t n);
   void (*row_softmax)(float *out, const float *x, size_t n);      // out may be x
   void (*row_log_softmax)(float *out, const float *x, size_t n);  // out may be x
+  // Many rows of n ≤ ETI_SHORT_ROW, one after the other; out may be x.
+  void (*rows_softmax_short)(float *out, const float *x, size_t n, size_t rows, bool log);
   // y[j] ∘= x[j]: the strided side of reductions. The wide sums are for many rows.
   void (*rows_add)(float *y, const float *x, size_t n);
   void (*rows_add_wide)(double *y, const float *x, size_t n);

@@ -155,7 +155,12 @@ static void arg_results(void *ctx, const eti_result_block *block) {
   for (size_t j = 0; j < block->n; j++) {
     best b = {.largest = job->largest, .dtype = dtype, .load = load_type(dtype)};
     block->reduced->data[0] = (char *)(uintptr_t)block->in + (ptrdiff_t)j * block->in_stride;
-    eti_iter_rows(block->reduced, 0, block->reduced->numel, best_row, &b);
+    if (block->reduced->rank == 1) {  // one run of memory, the usual case
+      void *const start[1] = {block->reduced->data[0]};
+      best_row(&b, start, block->reduced->strides[0], block->reduced->sizes[0]);
+    } else {
+      eti_iter_rows(block->reduced, 0, block->reduced->numel, best_row, &b);
+    }
     const void *const value = eti_is_float(dtype) ? (const void *)&b.d : &b.i;
     if (job->has_value)
       job->store_value(block->out[0] + (ptrdiff_t)j * block->out_stride[0], 0, value, 0, 1);

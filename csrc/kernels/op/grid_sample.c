@@ -1,15 +1,11 @@
 // grid_sample.c — images read at positions that a grid gives: grid_sampler_2d and grid_sampler_3d,
 // any layout. Positions are rounded as torch rounds them, to f32 unless the images are f64, since
 // nearest sampling depends on it; weighted sums are f64 and rounded once. A position that is no
-// number lies outside. Relies on element.h.
+// number lies outside. Relies on micro/sample.h.
 #include "kernels/element.h"
 #include "kernels/kernel.h"
+#include "kernels/micro/sample.h"
 #include "kernels/ops.h"
-
-#include <math.h>
-
-enum { BILINEAR, NEAREST, BICUBIC };
-enum { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION };
 
 // Dimensions are depth, height, width; images without a depth have one of size 1 and stride 0.
 typedef struct sampler {
@@ -22,105 +18,51 @@ typedef struct sampler {
   bool align_corners, wide;
 } sampler;
 
-// A result of one f32 operation on f32 numbers, computed in f64, is the f32 result after this
-// rounding.
-static double rounded(const sampler *s, double x) {
-  return s->wide ? x : (double)(float)x;
+static int type_of(uint8_t dtype) {
+  return dtype == ET_F32   ? ETI_SAMPLE_F32
+         : dtype == ET_F64 ? ETI_SAMPLE_F64
+         : dtype == ET_F16 ? ETI_SAMPLE_F16
+                           : ETI_SAMPLE_BF16;
 }
 
-static double unnormalized(const sampler *s, double at, int64_t size) {
-  if (s->align_corners)
-    return rounded(s, rounded(s, at + 1.0) * rounded(s, (double)(size - 1) / 2.0));
-  return rounded(s, rounded(s, rounded(s, at + 1.0) * rounded(s, (double)size / 2.0)) - 0.5);
-}
-
-static double reflected(const sampler *s, double at, int64_t size) {
-  const double low = s->align_corners ? 0.0 : -0.5,
-               span = s->align_corners ? (double)(size - 1) : (double)size;
-  if (span == 0.0) return 0.0;
-  const double from = fabs(rounded(s, at - low)), extra = fmod(from, span),
-               flips = floor(rounded(s, from / span));
-  return fmod(flips, 2.0) == 0.0 ? rounded(s, extra + low)
-                                 : rounded(s, rounded(s, span - extra) + low);
-}
-
-// The position that padding makes of one; -100, outside of every image, when it is no number or too
-// large.
-static double padded(const sampler *s, double at, int64_t size) {
-  if (s->padding == PAD_REFLECTION) at = reflected(s, at, size);
-  if (s->padding != PAD_ZEROS) at = at<0.0 ? 0.0 : at>(double)(size - 1) ? (double)(size - 1) : at;
-  return at > -2147483648.0 && at < 2147483647.0 ? at : -100.0;
-}
-
-// An element of the image, 0 outside.
-static double pixel(const sampler *s, ptrdiff_t plane, double z, double y, double x) {
-  const double at[3] = {z, y, x};
-  for (size_t d = 0; d < 3; d++) {
-    if (!(at[d] >= 0.0 && at[d] < (double)s->in[d])) return 0.0;
-    plane += (ptrdiff_t)at[d] * s->steps[d];
+// n positions of one row, from element `from` of the grid on; `to` and `image` are the first
+// elements of the first channel. All channels share the positions.
+static void sample_block(const sampler *s, ptrdiff_t from, ptrdiff_t to, ptrdiff_t image,
+                         size_t n) {
+  const et_tensor *x = s->x, *grid = s->grid, *out = s->out;
+  const size_t last = s->spatial + 1;
+  const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)x->dtype);
+  const eti_sample_micro *const micro = eti_sample_micro_get();
+  eti_sample_taps taps[3];  // depth, height, width
+  double values[ETI_SAMPLE_BLOCK];
+  for (size_t d = 0; d < s->spatial; d++) {  // the grid names the width first
+    const eti_sample_axis axis = {.size = s->in[2 - d],
+                                  .step = s->steps[2 - d],
+                                  .mode = s->mode,
+                                  .padding = s->padding,
+                                  .align_corners = s->align_corners,
+                                  .wide = s->wide};
+    eti_casts[grid->dtype][ET_F64](values, 8,
+                                   eti_element(grid, from + (ptrdiff_t)d * grid->strides[last]),
+                                   grid->strides[last - 1] * item, n);
+    micro->place(&taps[2 - d], &axis, values, n);
   }
-  return eti_load_f64(s->x, plane);
-}
-
-// The cubic convolution with A = -3/4 at distances t + 1, t, 1 - t, 2 - t.
-static void cubic_weights(double t, double w[4]) {
-  const double a = -0.75;
-  const double distance[4] = {t + 1.0, t, 1.0 - t, 2.0 - t};
-  for (size_t i = 0; i < 4; i++) {
-    const double d = distance[i];
-    w[i] = d <= 1.0 ? ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0
-                    : ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a;
+  for (ptrdiff_t c = 0; c < out->sizes[1]; c++) {
+    micro->blend[type_of(x->dtype)](values, eti_element(x, image + c * x->strides[1]),
+                                    s->spatial == 3 ? &taps[0] : NULL, &taps[1], &taps[2], s->mode,
+                                    n);
+    eti_casts[ET_F64][out->dtype](eti_element(out, to + c * out->strides[1]),
+                                  out->strides[last] * item, values, 8, n);
   }
 }
 
-static double sample_cubic(const sampler *s, ptrdiff_t plane, double y, double x) {
-  double wy[4], wx[4], sum = 0.0;
-  const double top = floor(y), left = floor(x);
-  cubic_weights(y - top, wy);
-  cubic_weights(x - left, wx);
-  for (int i = 0; i < 4; i++) {
-    double row = 0.0;
-    for (int j = 0; j < 4; j++) {
-      row += wx[j] * pixel(s, plane, 0.0, padded(s, top - 1.0 + i, s->in[1]),
-                           padded(s, left - 1.0 + j, s->in[2]));
-    }
-    sum += wy[i] * row;
-  }
-  return sum;
-}
-
-static double sample_row(const sampler *s, ptrdiff_t plane, double z, double y, double x) {
-  const double left = floor(x), right = x - left;
-  return (1.0 - right) * pixel(s, plane, z, y, left) + right * pixel(s, plane, z, y, left + 1.0);
-}
-
-static double sample_plane(const sampler *s, ptrdiff_t plane, double z, double y, double x) {
-  const double top = floor(y), down = y - top;
-  return (1.0 - down) * sample_row(s, plane, z, top, x) +
-         down * sample_row(s, plane, z, top + 1.0, x);
-}
-
-// at: the grid's numbers for depth, height and width; the first is not read in two dimensions.
-static double sample(const sampler *s, ptrdiff_t plane, const double at[3]) {
-  double p[3] = {0.0};
-  for (size_t d = 3 - s->spatial; d < 3; d++) {
-    p[d] = unnormalized(s, at[d], s->in[d]);
-    if (s->mode != BICUBIC) p[d] = padded(s, p[d], s->in[d]);
-  }
-  if (s->mode == BICUBIC) return sample_cubic(s, plane, p[1], p[2]);
-  if (s->mode == NEAREST) return pixel(s, plane, rint(p[0]), rint(p[1]), rint(p[2]));
-  if (s->spatial == 2) return sample_plane(s, plane, 0.0, p[1], p[2]);
-  const double front = floor(p[0]), back = p[0] - front;
-  return (1.0 - back) * sample_plane(s, plane, front, p[1], p[2]) +
-         back * sample_plane(s, plane, front + 1.0, p[1], p[2]);
-}
-
-// Items are rows of positions: images × depth × rows of the grid. All channels share a position.
+// Items are rows of positions: images × depth × rows of the grid.
 static void sample_rows(void *opaque, size_t begin, size_t end) {
   const sampler *const s = opaque;
   const et_tensor *out = s->out, *grid = s->grid;
   const size_t last = s->spatial + 1, height = (size_t)out->sizes[last - 1],
-               depth = s->spatial == 3 ? (size_t)out->sizes[2] : 1;
+               depth = s->spatial == 3 ? (size_t)out->sizes[2] : 1,
+               width = (size_t)out->sizes[last];
   for (size_t i = begin; i < end; i++) {
     const ptrdiff_t y = (ptrdiff_t)(i % height), z = (ptrdiff_t)(i / height % depth),
                     n = (ptrdiff_t)(i / height / depth);
@@ -130,15 +72,10 @@ static void sample_rows(void *opaque, size_t begin, size_t end) {
       from += z * grid->strides[1];
       to += z * out->strides[2];
     }
-    for (ptrdiff_t x = 0; x < out->sizes[last]; x++) {
-      double at[3] = {0.0};
-      for (size_t d = 0; d < s->spatial; d++)  // the grid names the width first
-        at[2 - d] = eti_load_f64(
-            grid, from + x * grid->strides[last - 1] + (ptrdiff_t)d * grid->strides[last]);
-      for (ptrdiff_t c = 0; c < out->sizes[1]; c++) {
-        const double value = sample(s, n * s->x->strides[0] + c * s->x->strides[1], at);
-        eti_store_f64(out, to + c * out->strides[1] + x * out->strides[last], value);
-      }
+    for (size_t x = 0; x < width; x += ETI_SAMPLE_BLOCK) {
+      const size_t m = width - x < ETI_SAMPLE_BLOCK ? width - x : ETI_SAMPLE_BLOCK;
+      sample_block(s, from + (ptrdiff_t)x * grid->strides[last - 1],
+                   to + (ptrdiff_t)x * out->strides[last], n * s->x->strides[0], m);
     }
   }
 }
@@ -162,9 +99,9 @@ static et_status check_grid(const et_kernel_ctx *ctx, const sampler *s) {
            et_dtype_name((et_dtype)grid->dtype), (int)grid->rank, et_dtype_name((et_dtype)x->dtype),
            (int)x->sizes[0], s->spatial == 3 ? "depth, height, width, " : "height, width, ",
            s->spatial);
-  const int64_t most = s->spatial == 2 ? BICUBIC : NEAREST;
-  ET_CHECK(s->mode >= BILINEAR && s->mode <= most && s->padding >= PAD_ZEROS &&
-               s->padding <= PAD_REFLECTION,
+  const int64_t most = s->spatial == 2 ? ETI_SAMPLE_BICUBIC : ETI_SAMPLE_NEAREST;
+  ET_CHECK(s->mode >= ETI_SAMPLE_BILINEAR && s->mode <= most && s->padding >= ETI_SAMPLE_ZEROS &&
+               s->padding <= ETI_SAMPLE_REFLECTION,
            ctx->err, ET_INVALID_ARGUMENT,
            "%s: interpolation %lld and padding %lld, needs at most %lld and 2", s->op,
            (long long)s->mode, (long long)s->padding, (long long)most);

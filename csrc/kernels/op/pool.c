@@ -148,7 +148,8 @@ static window window_of(const pool *p, size_t d, int64_t o) {
 }
 
 typedef struct row_buffers {
-  _Alignas(64) char value[ROW * 8];  // sums or maxima
+  _Alignas(64) char room[ROW * 8];
+  char *value;  // sums or maxima: the room, or where they go
   _Alignas(64) char cast[ROW * 8];
   _Alignas(64) char columns[ROW * 8];  // of an adaptive window: sums down its rows
   int32_t at[ROW];
@@ -162,8 +163,13 @@ static const void *tap_row(const pool *p, const char *plane, ptrdiff_t row, int6
   const char *src = plane + (row + (ptrdiff_t)ix * p->x_steps[2]) * es;
   *step = (size_t)p->stride[2];
   if (p->x->dtype == p->micro->dtype && (p->x_steps[2] == 1 || n == 1)) return src;
-  eti_casts[p->x->dtype][p->micro->dtype](b->cast, p->micro->esize, src,
-                                          p->x_steps[2] * (ptrdiff_t)p->stride[2] * es, n);
+  const eti_cast_fn cast = eti_casts[p->x->dtype][p->micro->dtype];
+  const size_t reach = (n - 1) * (size_t)p->stride[2] + 1;
+  if (p->x_steps[2] == 1 && reach <= sizeof b->cast / p->micro->esize) {  // what lies between, too
+    cast(b->cast, p->micro->esize, src, es, reach);
+    return b->cast;
+  }
+  cast(b->cast, p->micro->esize, src, p->x_steps[2] * (ptrdiff_t)p->stride[2] * es, n);
   *step = 1;
   return b->cast;
 }
@@ -229,26 +235,30 @@ static void run_adaptive(const pool *p, const char *plane, const window *wz, con
   }
 }
 
-static void start_row(const pool *p, const window *wz, const window *wy, int64_t x0, size_t n,
-                      row_buffers *b) {
+static void start_values(const pool *p, size_t n, row_buffers *b) {
   if (p->kind != POOL_MAX) {
     memset(b->value, 0, n * p->micro->esize);
     return;
   }
-  for (size_t i = 0; i < n; i++) {
+  switch (p->micro->dtype) {
+    case ET_F32:
+      for (size_t i = 0; i < n; i++) ((float *)(void *)b->value)[i] = -INFINITY;
+      break;
+    case ET_F64:
+      for (size_t i = 0; i < n; i++) ((double *)(void *)b->value)[i] = (double)-INFINITY;
+      break;
+    default:
+      for (size_t i = 0; i < n; i++) ((int64_t *)(void *)b->value)[i] = INT64_MIN;
+      break;
+  }
+}
+
+static void start_row(const pool *p, const window *wz, const window *wy, int64_t x0, size_t n,
+                      row_buffers *b) {
+  start_values(p, n, b);
+  for (size_t i = 0; i < n && p->kind == POOL_MAX; i++) {
     const window wx = window_of(p, 2, x0 + (int64_t)i);
     b->at[i] = (int32_t)((wz->from * p->in[1] + wy->from) * p->in[2] + wx.from);
-    switch (p->micro->dtype) {
-      case ET_F32:
-        ((float *)(void *)b->value)[i] = -INFINITY;
-        break;
-      case ET_F64:
-        ((double *)(void *)b->value)[i] = (double)-INFINITY;
-        break;
-      default:
-        ((int64_t *)(void *)b->value)[i] = INT64_MIN;
-        break;
-    }
   }
 }
 
@@ -259,24 +269,29 @@ static int64_t divisor_of(const pool *p, const window *wz, const window *wy, int
   return (wz->to - wz->from) * (wy->to - wy->from) * (wx.to - wx.from);
 }
 
+// Values [first, last) over one divisor.
+static void divide(const pool *p, int64_t by, size_t first, size_t last, row_buffers *b) {
+  switch (p->micro->dtype) {
+    case ET_F32:
+      for (size_t i = first; i < last; i++) ((float *)(void *)b->value)[i] /= (float)by;
+      break;
+    case ET_F64:
+      for (size_t i = first; i < last; i++) ((double *)(void *)b->value)[i] /= (double)by;
+      break;
+    default:
+      for (size_t i = first; i < last; i++) {
+        int64_t *const v = (int64_t *)(void *)b->value + i;
+        *v = by == -1 ? (int64_t)(0 - (uint64_t)*v) : *v / by;
+      }
+      break;
+  }
+}
+
 static void divide_row(const pool *p, const window *wz, const window *wy, int64_t x0, size_t n,
                        row_buffers *b) {
   for (size_t i = 0; i < n; i++) {
     const int64_t by = divisor_of(p, wz, wy, x0 + (int64_t)i);
-    if (by == 0) continue;  // an empty window: the sum is 0
-    switch (p->micro->dtype) {
-      case ET_F32:
-        ((float *)(void *)b->value)[i] /= (float)by;
-        break;
-      case ET_F64:
-        ((double *)(void *)b->value)[i] /= (double)by;
-        break;
-      default: {
-        int64_t *const v = (int64_t *)(void *)b->value + i;
-        *v = by == -1 ? (int64_t)(0 - (uint64_t)*v) : *v / by;
-        break;
-      }
-    }
+    if (by != 0) divide(p, by, i, i + 1, b);  // an empty window: the sum is 0
   }
 }
 
@@ -305,6 +320,7 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
   const size_t rows = (size_t)(p->size[0] * p->size[1]);
   row_buffers b;
+  b.value = b.room;
   for (size_t u = begin; u < end; u++) {
     const size_t plane = u / rows;
     const int64_t z = (int64_t)(u % rows) / p->size[1], y = (int64_t)(u % rows) % p->size[1];
@@ -313,8 +329,10 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
     for (int64_t x0 = 0; x0 < p->size[2]; x0 += ROW) {
       const size_t n = p->size[2] - x0 < ROW ? (size_t)(p->size[2] - x0) : ROW;
       start_row(p, &wz, &wy, x0, n, &b);
-      if (p->kind == POOL_ADAPTIVE) run_adaptive(p, x, &wz, &wy, x0, n, &b);
-      for (int64_t iz = wz.from; iz < wz.to && p->kind != POOL_ADAPTIVE; iz += p->dilation[0]) {
+      const bool by_columns =  // a mean of one window a row has no neighbours to go with
+          p->kind == POOL_ADAPTIVE || (p->kind == POOL_AVG && p->size[2] == 1);
+      if (by_columns) run_adaptive(p, x, &wz, &wy, x0, n, &b);
+      for (int64_t iz = wz.from; iz < wz.to && !by_columns; iz += p->dilation[0]) {
         for (int64_t iy = wy.from; iy < wy.to; iy += p->dilation[1])
           run_taps(p, x, iz, iy, x0, n, &b);
       }
@@ -324,8 +342,119 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
   }
 }
 
+// ---- channels last: the channels of a pixel are the row
+
+// Channels [c0, c0 + n) of the pixel at an element offset, in the micro-kernel's type.
+static const void *pixel(const pool *p, ptrdiff_t at, size_t n, row_buffers *b) {
+  const char *src =
+      (const char *)p->x->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
+  if (p->x->dtype == p->micro->dtype) return src;
+  eti_casts[p->x->dtype][p->micro->dtype](b->cast, p->micro->esize, src,
+                                          (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype), n);
+  return b->cast;
+}
+
+// Sums down the rows of the window, then over its columns, as run_adaptive does.
+static void pixel_columns(const pool *p, ptrdiff_t base, const window w[3], size_t n,
+                          row_buffers *b) {
+  for (int64_t ix = w[2].from; ix < w[2].to; ix++) {
+    memset(b->columns, 0, n * p->micro->esize);
+    for (int64_t iz = w[0].from; iz < w[0].to; iz++) {
+      for (int64_t iy = w[1].from; iy < w[1].to; iy++) {
+        const ptrdiff_t at = base + (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1] +
+                             (ptrdiff_t)ix * p->x_steps[2];
+        p->micro->add(b->columns, pixel(p, at, n, b), 1, n);
+      }
+    }
+    p->micro->add(b->value, b->columns, 1, n);
+  }
+}
+
+static void pixel_taps(const pool *p, ptrdiff_t base, const window w[3], size_t n, row_buffers *b) {
+  for (int64_t iz = w[0].from; iz < w[0].to; iz += p->dilation[0]) {
+    for (int64_t iy = w[1].from; iy < w[1].to; iy += p->dilation[1]) {
+      for (int64_t ix = w[2].from; ix < w[2].to; ix += p->dilation[2]) {
+        const ptrdiff_t at = base + (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1] +
+                             (ptrdiff_t)ix * p->x_steps[2];
+        const void *const x = pixel(p, at, n, b);
+        if (p->kind == POOL_AVG) {
+          p->micro->add(b->value, x, 1, n);
+        } else {  // gives channel i the place plus i
+          p->micro->max(b->value, b->at, x, 1, (int32_t)((iz * p->in[1] + iy) * p->in[2] + ix), n);
+        }
+      }
+    }
+  }
+}
+
+static ptrdiff_t pixel_offset(const et_tensor *t, const ptrdiff_t steps[3], const int64_t o[3],
+                              size_t image, size_t c0) {
+  return (ptrdiff_t)image * t->strides[0] + (ptrdiff_t)c0 + (ptrdiff_t)o[0] * steps[0] +
+         (ptrdiff_t)o[1] * steps[1] + (ptrdiff_t)o[2] * steps[2];
+}
+
+static void run_pixel(const pool *p, size_t image, const int64_t o[3], const window w[3],
+                      row_buffers *b) {
+  const size_t channels = (size_t)p->x->sizes[1];
+  const bool direct = p->out->dtype == p->micro->dtype;
+  const int64_t area = (w[0].to - w[0].from) * (w[1].to - w[1].from) * (w[2].to - w[2].from);
+  const int64_t padded = w[0].padded * w[1].padded * w[2].padded;
+  const int64_t by = p->divisor != 0 ? p->divisor : p->count_padding ? padded : area;
+  for (size_t c0 = 0; c0 < channels; c0 += ROW) {
+    const size_t n = channels - c0 < ROW ? channels - c0 : ROW;
+    const ptrdiff_t base = (ptrdiff_t)image * p->x->strides[0] + (ptrdiff_t)c0;
+    const ptrdiff_t at = pixel_offset(p->out, p->out_steps, o, image, c0);
+    b->value = direct ? (char *)p->out->data + at * p->micro->esize : b->room;
+    start_values(p, n, b);
+    const int32_t first = (int32_t)((w[0].from * p->in[1] + w[1].from) * p->in[2] + w[2].from);
+    for (size_t i = 0; i < n && p->kind == POOL_MAX; i++)
+      b->at[i] = (int32_t)((uint32_t)first + (uint32_t)i);
+    if (p->kind == POOL_ADAPTIVE || (p->kind == POOL_AVG && p->size[2] == 1)) {
+      pixel_columns(p, base, w, n, b);
+    } else {
+      pixel_taps(p, base, w, n, b);
+    }
+    if (p->kind != POOL_MAX && by != 0) divide(p, by, 0, n, b);
+    if (!direct) {
+      const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->out->dtype);
+      eti_casts[p->micro->dtype][p->out->dtype]((char *)p->out->data + at * es, es, b->value,
+                                                p->micro->esize, n);
+    }
+    if (p->indices == NULL) continue;
+    int64_t *const to =
+        (int64_t *)p->indices->data + pixel_offset(p->indices, p->index_steps, o, image, c0);
+    for (size_t i = 0; i < n; i++) to[i] = (int32_t)((uint32_t)b->at[i] - (uint32_t)i);
+  }
+}
+
+// Items are rows of output pixels: images × depth × height.
+static void run_pixels(void *ctx, size_t begin, size_t end) {
+  const pool *const p = ctx;
+  const size_t rows = (size_t)(p->size[0] * p->size[1]);
+  row_buffers b;
+  for (size_t u = begin; u < end; u++) {
+    int64_t o[3] = {(int64_t)(u % rows) / p->size[1], (int64_t)(u % rows) % p->size[1], 0};
+    window w[3] = {window_of(p, 0, o[0]), window_of(p, 1, o[1])};
+    for (; o[2] < p->size[2]; o[2]++) {
+      w[2] = window_of(p, 2, o[2]);
+      run_pixel(p, u / rows, o, w, &b);
+    }
+  }
+}
+
+// Whether the channels of a pixel are neighbours, in every tensor.
+static bool channels_last(const pool *p) {
+  return p->lead == 2 && p->x->sizes[1] > 1 && p->x->strides[1] == 1 && p->out->strides[1] == 1 &&
+         (p->indices == NULL || p->indices->strides[1] == 1);
+}
+
 static et_status run_pool(const et_kernel_ctx *ctx, pool *p) {
   if (p->out->numel == 0) return ET_OK;
+  if (channels_last(p)) {
+    et_parallel_for(ctx->pool, run_pixels, p,
+                    (size_t)p->x->sizes[0] * (size_t)(p->size[0] * p->size[1]), 1);
+    return ET_OK;
+  }
   const double taps = (double)p->kernel[0] * (double)p->kernel[1] * (double)p->kernel[2];
   const size_t work = (size_t)(taps < 1024.0 ? taps : 1024.0) * (size_t)p->size[2] + 1;
   et_parallel_for(ctx->pool, run_planes, p, p->out->numel / (size_t)p->size[2], 1 + 16384 / work);

@@ -6,6 +6,7 @@
 // the cast table. NaN and infinities follow from the arithmetic, as in ATen.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
+#include "kernels/micro/reduce.h"
 #include "kernels/ops.h"
 #include "kernels/strided.h"
 
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #define COLUMNS 256  // floats of one block; three blocks are on the stack
+#define ROW 4096     // floats of a row that is on the stack
 
 typedef struct softmax_job {
   const eti_eltwise *micro;
@@ -29,6 +31,11 @@ static void rows_f32(void *opaque, size_t begin, size_t end) {
   const softmax_job *job = opaque;
   float *out = (float *)(void *)job->out;
   const float *in = (const float *)(const void *)job->in;
+  if (job->n <= ETI_SHORT_ROW) {
+    const size_t first = begin * job->n;
+    job->micro->rows_softmax_short(out + first, in + first, job->n, end - begin, job->log);
+    return;
+  }
   for (size_t o = begin; o < end; o++) {
     const size_t row = o * job->n;
     (job->log ? job->micro->row_log_softmax : job->micro->row_softmax)(out + row, in + row, job->n);
@@ -99,9 +106,16 @@ static void columns_f32(const softmax_job *job, char *out, const char *data, siz
   }
 }
 
-// One contiguous row of a half type, in pieces.
+// One contiguous row of a half type: as a row of f32 where it fits a buffer, else in pieces.
 static void row_half(const softmax_job *job, char *out, const char *data) {
   const eti_eltwise *m = job->micro;
+  if (job->n <= ROW) {
+    float row[ROW];
+    load(job, row, data, job->n);
+    (job->log ? m->row_log_softmax : m->row_softmax)(row, row, job->n);
+    store(job, out, row, job->n);
+    return;
+  }
   float x[COLUMNS];
   float high = -INFINITY, total = 0.0f;
   bool nan = false;
@@ -131,18 +145,68 @@ static void row_half(const softmax_job *job, char *out, const char *data) {
   }
 }
 
-// ---- f64, one column at a time
+// ---- f64, pieces of one row or blocks of columns
 
-static void column_f64(const softmax_job *job, double *out, const double *x) {
-  const size_t step = job->inner;
-  double high = -(double)INFINITY, sum = 0.0;
-  for (size_t j = 0; j < job->n; j++) {
-    if (x[j * step] > high || isnan(x[j * step])) high = x[j * step];
+// out = a ∘ b, or a ∘ one number.
+static void rowwise_f64(eti_loop loop, double *out, const double *a, const double *b, size_t w,
+                        bool repeat) {
+  const void *in[2] = {a, b};
+  void *p[3] = {out, NULL, NULL};
+  memcpy(&p[1], in, sizeof in);
+  const ptrdiff_t item = (ptrdiff_t)sizeof(double);
+  const ptrdiff_t s[3] = {item, item, repeat ? 0 : item};
+  loop(p, s, w, NULL);
+}
+
+static void unary_f64(eti_loop loop, double *x, size_t w) {
+  void *p[2] = {x, x};
+  const ptrdiff_t s[2] = {(ptrdiff_t)sizeof(double), (ptrdiff_t)sizeof(double)};
+  loop(p, s, w, NULL);
+}
+
+static void row_f64(const softmax_job *job, double *out, const double *x) {
+  const eti_eltwise *m = job->micro;
+  const eti_reduce_micro *r = eti_reduce_micro_get();
+  double high = x[0], sum = 0.0, piece[COLUMNS];
+  r->max_f64.row(&high, x, job->n, NULL);
+  for (size_t j = 0; j < job->n; j += COLUMNS) {
+    const size_t w = job->n - j < COLUMNS ? job->n - j : COLUMNS;
+    double *const to = job->log ? piece : out + j;
+    rowwise_f64(m->binary_f64.sub, to, x + j, &high, w, true);
+    unary_f64(m->unary_f64.exp, to, w);
+    r->sum_f64.row(&sum, to, w, NULL);
   }
-  for (size_t j = 0; j < job->n; j++) sum += exp(x[j * step] - high);
-  const double shift = high + log(sum);
+  if (!job->log) {
+    rowwise_f64(m->binary_f64.div, out, out, &sum, job->n, true);
+    return;
+  }
+  unary_f64(m->unary_f64.log, &sum, 1);
+  rowwise_f64(m->binary_f64.sub, out, x, &high, job->n, true);
+  rowwise_f64(m->binary_f64.sub, out, out, &sum, job->n, true);
+}
+
+// One block of w columns, n rows of `inner` elements apart.
+static void columns_f64(const softmax_job *job, double *out, const double *data, size_t w) {
+  const eti_eltwise *m = job->micro;
+  const eti_reduce_micro *r = eti_reduce_micro_get();
+  double high[COLUMNS], sum[COLUMNS] = {0.0}, row[COLUMNS];
+  memcpy(high, data, w * sizeof *high);
+  for (size_t j = 1; j < job->n; j++) r->max_f64.columns(high, data + j * job->inner, w, NULL);
   for (size_t j = 0; j < job->n; j++) {
-    out[j * step] = job->log ? x[j * step] - shift : exp(x[j * step] - high) / sum;
+    double *const to = job->log ? row : out + j * job->inner;
+    rowwise_f64(m->binary_f64.sub, to, data + j * job->inner, high, w, false);
+    unary_f64(m->unary_f64.exp, to, w);
+    r->sum_f64.columns(sum, to, w, NULL);
+  }
+  if (job->log) unary_f64(m->unary_f64.log, sum, w);
+  for (size_t j = 0; j < job->n; j++) {
+    double *const to = out + j * job->inner;
+    if (job->log) {
+      rowwise_f64(m->binary_f64.sub, to, data + j * job->inner, high, w, false);
+      rowwise_f64(m->binary_f64.sub, to, to, sum, w, false);
+    } else {
+      rowwise_f64(m->binary_f64.div, to, to, sum, w, false);
+    }
   }
 }
 
@@ -157,8 +221,12 @@ static void blocks(void *opaque, size_t begin, size_t end) {
     char *out = job->out + offset;
     const char *in = job->in + offset;
     if (job->dtype == ET_F64) {
-      for (size_t c = 0; c < w; c++) {
-        column_f64(job, (double *)(void *)out + c, (const double *)(const void *)in + c);
+      double *const to = (double *)(void *)out;
+      const double *const from = (const double *)(const void *)in;
+      if (job->inner == 1) {
+        row_f64(job, to, from);
+      } else {
+        columns_f64(job, to, from, w);
       }
     } else if (job->inner == 1) {
       row_half(job, out, in);

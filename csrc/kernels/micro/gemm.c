@@ -13,6 +13,7 @@
 
 #include "kernels/cast.h"
 #include "kernels/micro/select.h"
+#include "kernels/micro/transpose.h"
 #include "runtime/check.h"
 
 // ---- choice of the kernel
@@ -121,6 +122,10 @@ void eti_gemm_store_view(const eti_gemm *g, void *tile, size_t step, size_t i, s
   const eti_cast_fn cast = eti_casts[g->kernel->dtype][v->dtype];
   char *const dst = (char *)(uintptr_t)view_at(v, i, j);
   char *const src = tile;
+  if (v->row_step == 1 && v->k_step != 1 && v->dtype == g->kernel->dtype) {
+    eti_transpose(dst, v->k_step * out, src, (ptrdiff_t)step * esize, m, n, g->kernel->esize);
+    return;
+  }
   if (v->row_step == 1 && v->k_step != 1) {  // walk along the destination's memory
     for (size_t c = 0; c < n; c++) {
       cast(dst + (ptrdiff_t)c * v->k_step * out, out, src + c * (size_t)esize,
@@ -408,7 +413,8 @@ typedef struct rows_block {
   block k;
 } rows_block;
 
-static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, size_t jp) {
+static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, size_t jp,
+                          const char *ahead, size_t ahead_step) {
   const size_t es = g->kernel->esize, i = ip * g->a.height, j = jp * g->b.height;
   const size_t at = r->k.init == ETI_GEMM_ROWS ? r->k.i + i : r->k.j + j;
   const eti_gemm_tile tile = {
@@ -421,19 +427,27 @@ static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, siz
       .c_step = r->k.c_step,
       .init = r->k.init,
       .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
+      .ahead = ahead,
+      .ahead_step = ahead_step,
   };
   g->kernel->tile_rows(&tile, at_most(r->k.m - i, g->a.height), at_most(r->k.n - j, g->b.height));
 }
 
-// While all of B stays in the second-level cache, a panel of rows is read once; else one of B.
+// While all of B stays in the second-level cache, a panel of rows is read once; else one of B, and
+// its tiles fetch the next one.
 static void run_rows_block(const eti_gemm *g, const rows_block *r) {
   const size_t m_panels = (r->k.m + g->a.height - 1) / g->a.height;
   const size_t n_panels = (r->k.n + g->b.height - 1) / g->b.height;
   const bool a_outside = g->k * g->n <= B_NEAR_ELEMENTS;
   const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
+  const size_t step = r->k.b.height * g->kernel->esize / n_inner;
   for (size_t outer = 0; outer < n_outer; outer++) {
-    for (size_t inner = 0; inner < n_inner; inner++)
-      run_rows_tile(g, r, a_outside ? outer : inner, a_outside ? inner : outer);
+    const bool fetch = !a_outside && outer + 1 < n_outer && r->k.b.k_step == r->k.b.height;
+    const char *const next = r->k.b.base + (fetch ? (outer + 1) * r->k.b.panel_bytes : 0);
+    for (size_t inner = 0; inner < n_inner; inner++) {
+      run_rows_tile(g, r, a_outside ? outer : inner, a_outside ? inner : outer,
+                    next + (fetch ? inner * step * g->k : 0), fetch ? step : 0);
+    }
   }
 }
 

@@ -107,6 +107,8 @@ INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
   const T *p[MR] = {NULL};  // the first ROWS_MR of them
   const T *b = t->b;
   const size_t b_step = t->b_step;
+  const char *ahead = t->ahead;
+  const size_t ahead_step = t->ahead_step;
   size_t left = t->k, in_segment = 0;
   bool add = t->init == ETI_GEMM_ADD;
   do {
@@ -121,6 +123,8 @@ INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
       const size_t n = in_segment < in_chunk ? in_segment : in_chunk;
       for (size_t k = 0; k < n; k++) {
         VEC bv[NV];
+        __builtin_prefetch(ahead, 0, 2);
+        ahead += ahead_step;
         for (size_t v = 0; v < nv; v++) bv[v] = LOAD_EDGE(b + v * LANES, v);
         for (size_t i = 0; i < m; i++) {
           const VEC av = V_SET1(p[i][k]);

@@ -3,8 +3,8 @@
 // × pixels], where K runs over taps (z, y, x), then input channels; patches are gathered block by
 // block while the product runs. Two ways to lay it out:
 //   by pixel    rows are output channels, columns pixels: images stored plane by plane
-//   by channel  rows are pixels, columns output channels: channels-last images, and planes of few
-//   pixels
+//   by channel  rows are pixels, columns output channels: channels-last images, and planes that are
+//   worth turning into such
 // Weights and patches become panels in conv_pack.c; a transposed convolution runs as several plain
 // ones (conv_phases.c); depthwise convolutions in f32 take a direct way instead
 // (conv_depthwise.c). All ways add in the same order: bias, then K ascending, in the chunks of
@@ -13,6 +13,7 @@
 
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm.h"
+#include "kernels/micro/transpose.h"
 #include "kernels/ops.h"
 
 #include <string.h>
@@ -171,12 +172,33 @@ static bool is_pointwise(const eti_conv *c) {
 
 enum {
   FEW_PIXELS = 64,
+  FEW_CHANNELS = 16,
   LONG_SEGMENT = 8,  // channels from which reading pixels in place beats packing them
+  TURN_COST = 500,   // multiply-adds that take as long as moving an element to its place and back
 };
+
+static size_t input_pixels(const eti_conv *c) {
+  return (size_t)(c->x.sizes[0] * c->x.sizes[1] * c->x.sizes[2]);
+}
+
+// Planes whose pixels, once the channels of each lie side by side, can be read in place by every
+// tap; and the work is enough, or the pixels too few for tiles of them.
+static bool pays_to_turn(const eti_conv *c) {
+  ptrdiff_t step;
+  if (c->x.c_step == 1 || !has_pixel_step(&c->x, &step) || step != 1 || c->c_in < LONG_SEGMENT ||
+      c->c_out < FEW_CHANNELS || c->n_taps > ETI_GEMM_MAX_SEGMENTS ||
+      (c->dtype != ET_F32 && c->dtype != ET_F64))
+    return false;
+  const double moved =
+      (double)input_pixels(c) * (double)c->c_in + (double)c->pixels * (double)c->c_out;
+  return c->pixels <= FEW_PIXELS ||
+         moved * TURN_COST <= (double)c->pixels * (double)c->c_out * (double)c->k;
+}
 
 static eti_conv_way best_way(const eti_conv *c) {
   const bool by_planes = c->out.c_step != 1 || c->out.steps[2] == 1;
-  if (!by_planes || (c->pixels <= FEW_PIXELS && c->c_out >= 16)) return ETI_CONV_BY_CHANNEL;
+  if (!by_planes || c->ready.turns || (c->pixels <= FEW_PIXELS && c->c_out >= FEW_CHANNELS))
+    return ETI_CONV_BY_CHANNEL;
   return ETI_CONV_BY_PIXEL;
 }
 
@@ -359,6 +381,63 @@ static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
   }
 }
 
+// Of an already packed or still unpacked convolution.
+static void run_phases(const et_kernel_ctx *ctx, eti_conv c, size_t n_phases) {
+  for (size_t i = 0; i < n_phases; i++) {
+    eti_conv p = eti_conv_phase(&c, i);
+    const bool depthwise = p.ready.way == ETI_CONV_DEPTHWISE;
+    if (!eti_conv_depthwise_run(ctx, &p)) run_product(ctx, &p);
+    if (c.ready.panels != NULL) {
+      c.ready.panels = (char *)c.ready.panels + (depthwise ? p.n_taps * p.groups * sizeof(float)
+                                                           : panel_bytes(&p, c.ready.height));
+    }
+  }
+}
+
+// ---- images turned from planes to channels-last
+
+static size_t turned_bytes(const eti_conv *c) {
+  return (input_pixels(c) * c->groups * c->c_in * c->esize + 63) / 64 * 64;
+}
+
+typedef struct turn {
+  const eti_image *from;
+  size_t channels, esize;
+  char *to;
+} turn;
+
+static void turn_pixels(void *ctx, size_t begin, size_t end) {
+  const turn *const t = ctx;
+  const ptrdiff_t es = (ptrdiff_t)t->esize;
+  eti_transpose(t->to + begin * t->channels * t->esize, (ptrdiff_t)t->channels * es,
+                t->from->data + (ptrdiff_t)begin * es, t->from->c_step * es, t->channels,
+                end - begin, t->esize);
+}
+
+enum { TURN_GRAIN = 16 * 1024 };  // elements
+
+static void run_turned(const et_kernel_ctx *ctx, const eti_conv *c, size_t n_phases) {
+  const size_t n_pixels = input_pixels(c), bytes = turned_bytes(c), channels = c->groups * c->c_in;
+  et_kernel_ctx rest = *ctx;
+  rest.scratch = (char *)ctx->scratch + bytes;
+  rest.scratch_bytes = ctx->scratch_bytes - bytes;
+  eti_conv one = *c;
+  for (size_t n = 0; n < c->n_images; n++) {
+    eti_image from = c->x;
+    from.data += (ptrdiff_t)(n * c->esize) * c->x.n_step;
+    turn t = {.from = &from, .channels = channels, .esize = c->esize, .to = ctx->scratch};
+    et_parallel_for(ctx->pool, turn_pixels, &t, n_pixels, TURN_GRAIN / channels + 1);
+    one.n_images = 1;
+    one.x.data = ctx->scratch;
+    one.x.c_step = 1;
+    ptrdiff_t step = (ptrdiff_t)channels;
+    for (size_t d = 3; d-- > 0; step *= (ptrdiff_t)c->x.sizes[d]) one.x.steps[d] = step;
+    one.out.data = c->out.data + (ptrdiff_t)(n * c->esize) * c->out.n_step;
+    run_phases(&rest, one, n_phases);
+    one.ready.is_packed = true;
+  }
+}
+
 et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_conv c = {.n_images = 0};
   ET_TRY(read_conv(ctx, args, &c));
@@ -370,14 +449,11 @@ et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
     const eti_conv first = eti_conv_phase(&c, 0);
     c.ready.way = best_way(&first);
   }
-  for (size_t i = 0; i < n_phases; i++) {
-    eti_conv p = eti_conv_phase(&c, i);
-    const bool depthwise = p.ready.way == ETI_CONV_DEPTHWISE;
-    if (!eti_conv_depthwise_run(ctx, &p)) run_product(ctx, &p);
-    if (c.ready.panels != NULL) {
-      c.ready.panels = (char *)c.ready.panels + (depthwise ? p.n_taps * p.groups * sizeof(float)
-                                                           : panel_bytes(&p, c.ready.height));
-    }
+  if (c.ready.turns && pays_to_turn(&c) && c.n_images > 0 &&
+      ctx->scratch_bytes >= turned_bytes(&c) + ETI_GEMM_MIN_WORK) {
+    run_turned(ctx, &c, n_phases);
+  } else {
+    run_phases(ctx, c, n_phases);
   }
   if (state != NULL) state->is_packed = true;
   return ET_OK;
@@ -392,12 +468,15 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_conv_depthwise_prepare(ctx, &c, &taken));
   if (taken) return ET_OK;
   eti_conv first = eti_conv_phase(&c, 0);
-  eti_conv_state ready = {.way = best_way(&first)};
-  first.ready = ready;
+  const bool known = c.w != NULL;
+  first.ready.turns = known && pays_to_turn(&first);
+  first.ready.way = best_way(&first);
+  eti_conv_state ready = first.ready;
   const eti_gemm g = shape_of(&first);
-  const bool known = c.w != NULL, by_channel = ready.way == ETI_CONV_BY_CHANNEL;
+  const bool by_channel = ready.way == ETI_CONV_BY_CHANNEL;
   const size_t work = eti_gemm_work_bytes(g.kernel, g.m, g.n, g.k, by_channel || !known,
-                                          !by_channel || !known, true, ctx->n_threads);
+                                          !by_channel || !known, true, ctx->n_threads) +
+                      (ready.turns ? turned_bytes(&c) : 0);
   if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
   if (!known) return ET_OK;
   ready.height = by_channel ? g.kernel->nr : eti_gemm_a_height(g.kernel, c.c_out);

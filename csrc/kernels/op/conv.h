@@ -28,6 +28,7 @@ typedef struct eti_conv_state {
   void *panels;
   size_t height;
   void *zeros;  // c_in of them, for padding that is read in place; NULL when nothing is
+  bool turns;   // the input is first made channels-last, image by image, in scratch
 } eti_conv_state;
 
 typedef struct eti_conv {

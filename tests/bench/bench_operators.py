@@ -27,7 +27,7 @@ from operator_reduce import norms, orders, reductions, transforms
 from peers import report
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "kernels"))
-from op_driver import Out, _arguments, dim_order, has_op, time_op
+from op_driver import Out, dim_order, full_arguments, has_op, time_op
 
 ROUNDS = 5
 ROUND_NS = 12e6
@@ -84,7 +84,7 @@ def compare(subject: str, name: str, args: Sequence[Any], threads: int) -> float
     results = list(result) if isinstance(result, tuple | list) else [result]
     listed = any(a.is_out and "List" in str(a.type) for a in op._schema.arguments)
     outs = [planned(t, args[0].numel() if "unique" in name else 0) for t in results]
-    full = [args[0], False, None] if packet == "_to_copy" else _arguments(op, args, named)
+    full = [args[0], False, None] if packet == "_to_copy" else full_arguments(op, args, named)
     once = min(eager_ns(call, 1, threads) for call in calls)
     repeats = max(1, int(ROUND_NS / 5 / max(1.0, once)))
     timed = partial(

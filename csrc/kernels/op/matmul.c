@@ -517,11 +517,77 @@ et_status op_mm_out(et_kernel_ctx *ctx, et_value *const *args) {
 et_status prepare_mm_out(et_prepare_ctx *ctx, et_value *const *args) {
   return prepare_product(ctx, args, read_mm);
 }
+// ---- bmm of complex numbers, rare and small: element by element, summed in f64 in order of k
+
+typedef struct complex_product {
+  const et_tensor *a, *b, *out;
+} complex_product;
+
+static void load_complex(const et_tensor *t, ptrdiff_t at, double to[2]) {
+  for (ptrdiff_t part = 0; part < 2; part++)
+    to[part] = t->dtype == ET_C64 ? (double)((const float *)t->data)[2 * at + part]
+                                  : ((const double *)t->data)[2 * at + part];
+}
+
+static void complex_element(const complex_product *p, size_t job, size_t i, size_t j) {
+  const ptrdiff_t *sa = p->a->strides, *sb = p->b->strides, *so = p->out->strides;
+  ptrdiff_t at_a = (ptrdiff_t)job * sa[0] + (ptrdiff_t)i * sa[1];
+  ptrdiff_t at_b = (ptrdiff_t)job * sb[0] + (ptrdiff_t)j * sb[2];
+  double sum[2] = {0.0, 0.0}, x[2], y[2];
+  for (int32_t k = 0; k < p->a->sizes[2]; k++, at_a += sa[2], at_b += sb[1]) {
+    load_complex(p->a, at_a, x);
+    load_complex(p->b, at_b, y);
+    sum[0] += x[0] * y[0] - x[1] * y[1];
+    sum[1] += x[0] * y[1] + x[1] * y[0];
+  }
+  const ptrdiff_t at = (ptrdiff_t)job * so[0] + (ptrdiff_t)i * so[1] + (ptrdiff_t)j * so[2];
+  for (ptrdiff_t part = 0; part < 2; part++) {
+    if (p->out->dtype == ET_C64) {
+      ((float *)p->out->data)[2 * at + part] = (float)sum[part];
+    } else {
+      ((double *)p->out->data)[2 * at + part] = sum[part];
+    }
+  }
+}
+
+static void complex_rows(void *ctx, size_t begin, size_t end) {
+  const complex_product *p = ctx;
+  const size_t m = (size_t)p->out->sizes[1], n = (size_t)p->out->sizes[2];
+  for (size_t row = begin; row < end; row++) {
+    for (size_t j = 0; j < n; j++) complex_element(p, row / m, row % m, j);
+  }
+}
+
+static bool is_complex_product(et_value *const *args) {
+  return args[0] != NULL && args[0]->tag == ET_TENSOR &&
+         eti_dtype_in((et_dtype)args[0]->as.tensor->dtype, ET_TYPES_COMPLEX);
+}
+
+static et_status complex_bmm(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *a, *b, *out;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &a));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &b));
+  ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
+  ET_TRY(eti_check_same_dtype(ctx, a, b, "bmm: the matrices"));
+  ET_TRY(eti_check_same_dtype(ctx, a, out, "bmm: self and out"));
+  ET_CHECK(a->rank == 3 && b->rank == 3, ctx->err, ET_INVALID_ARGUMENT,
+           "bmm: ranks %d and %d, needs 3", (int)a->rank, (int)b->rank);
+  if (a->sizes[2] != b->sizes[1] || a->sizes[0] != b->sizes[0])
+    return shapes_differ(ctx, "bmm", a, b);
+  const eti_shape shape = {.rank = 3, .sizes = {a->sizes[0], a->sizes[1], b->sizes[2]}};
+  ET_TRY(eti_resize(ctx, out, &shape));
+  if (out->numel == 0) return ET_OK;
+  complex_product p = {a, b, out};
+  et_parallel_for(ctx->pool, complex_rows, &p, (size_t)shape.sizes[0] * (size_t)shape.sizes[1],
+                  ETI_GRAIN_MATH / (size_t)shape.sizes[2] + 1);
+  return ET_OK;
+}
+
 et_status op_bmm_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return run_product(ctx, args, read_bmm);
+  return is_complex_product(args) ? complex_bmm(ctx, args) : run_product(ctx, args, read_bmm);
 }
 et_status prepare_bmm_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return prepare_product(ctx, args, read_bmm);
+  return is_complex_product(args) ? ET_OK : prepare_product(ctx, args, read_bmm);
 }
 et_status op_addmm_out(et_kernel_ctx *ctx, et_value *const *args) {
   return run_product(ctx, args, read_addmm);

@@ -226,7 +226,57 @@ static size_t reduced_numel(const et_tensor *in, uint32_t mask) {
 // ---- sum, mean, prod: the output's type is what the result is computed in (the file already
 // applied dtype=)
 
+// A complex tensor as one of reals, with the parts as one more innermost dimension.
+typedef struct parts {
+  et_tensor t;
+  int32_t sizes[ET_MAX_RANK + 1];
+  ptrdiff_t strides[ET_MAX_RANK + 1];
+  uint8_t dim_order[ET_MAX_RANK + 1];
+} parts;
+
+static void parts_of(const et_tensor *complex, parts *p) {
+  const size_t rank = complex->rank < ET_MAX_RANK ? complex->rank : ET_MAX_RANK - 1u;
+  p->t = *complex;
+  for (size_t d = 0; d < rank; d++) {
+    p->sizes[d] = complex->sizes[d];
+    p->strides[d] = 2 * complex->strides[d];
+    p->dim_order[d] = complex->dim_order[d];
+  }
+  p->sizes[rank] = 2;
+  p->strides[rank] = 1;
+  p->dim_order[rank] = (uint8_t)rank;
+  p->t.sizes = p->sizes;
+  p->t.strides = p->strides;
+  p->t.dim_order = p->dim_order;
+  p->t.rank = (uint8_t)(rank + 1);
+  p->t.numel = 2 * complex->numel;
+  p->t.capacity = 2 * complex->capacity;
+  p->t.dtype = complex->dtype == ET_C64 ? ET_F32 : ET_F64;
+}
+
+static et_status sum_complex(et_kernel_ctx *ctx, et_value *const *args) {
+  operands o = {0};
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &o.in));
+  ET_TRY(eti_arg_tensor(ctx, args, 4, &o.out));
+  ET_TRY(read_dims(ctx, args, 1, o.in->rank, &o.mask));
+  ET_TRY(eti_arg_bool(ctx, args, 2, &o.keepdim));
+  ET_TRY(eti_check_same_dtype(ctx, o.in, o.out, "self and out"));
+  ET_CHECK(o.in->dtype != ET_C32 && o.in->rank + 1u < ET_MAX_RANK, ctx->err, ET_NOT_SUPPORTED,
+           "self: dtype %s and rank %d, needs c64 or c128 and a rank below %d",
+           et_dtype_name((et_dtype)o.in->dtype), (int)o.in->rank, ET_MAX_RANK - 1);
+  const eti_shape shape = eti_reduced_shape(o.in, o.mask, o.keepdim);
+  ET_TRY(eti_resize(ctx, o.out, &shape));
+  parts in, out;
+  parts_of(o.in, &in);
+  parts_of(o.out, &out);
+  const et_dtype real = (et_dtype)in.t.dtype;
+  return reduce_into(ctx, &in.t, &out.t, o.mask, o.keepdim, choose(&sum_family, real, real), 0.0);
+}
+
 et_status op_sum_intlist_out(et_kernel_ctx *ctx, et_value *const *args) {
+  if (args[0] != NULL && args[0]->tag == ET_TENSOR &&
+      eti_is_complex((et_dtype)args[0]->as.tensor->dtype))
+    return sum_complex(ctx, args);
   operands o = {0};
   ET_TRY(read_operands(ctx, args, 4, &o));
   return reduce_into(ctx, o.in, o.out, o.mask, o.keepdim,

@@ -12,7 +12,7 @@ from importlib import import_module
 
 from table.row import Row
 
-FAMILIES = ["elementwise", "reductions", "movement", "indexing"]
+FAMILIES = ["elementwise", "reductions", "movement", "indexing", "products", "windows", "ordering"]
 
 
 def every_row() -> Iterator[Row]:

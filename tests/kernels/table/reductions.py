@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from table.row import FLOATS, HALVES, NUMBERS, REAL, WIDE, Row, T, growing
+from table.row import COMPLEX, FLOATS, HALVES, NUMBERS, REAL, WIDE, Row, T, growing
 
 NAN, INF = math.nan, math.inf
 F32, I64 = torch.float32, torch.int64
@@ -81,6 +81,7 @@ class Reduction:
 
 REDUCTIONS = [
     Reduction("sum.IntList_out", REAL, empty=True),
+    Reduction("sum.IntList_out", COMPLEX, empty=True),
     Reduction("sum.IntList_out", REAL, kwargs=(("dtype", torch.float64),)),
     Reduction(
         "sum.IntList_out",

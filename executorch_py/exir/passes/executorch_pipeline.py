@@ -19,6 +19,7 @@ from executorch_py.exir.passes.constant_prop_pass import constant_prop_pass
 from executorch_py.exir.passes.elide_write_back import ElideWriteBackPass
 from executorch_py.exir.passes.fold_body_constants import fold_body_constants
 from executorch_py.exir.passes.fold_constants import fold_constants
+from executorch_py.exir.passes.fuse_attention import fuse_attention
 from executorch_py.exir.passes.fuse_batch_norm import fuse_batch_norm
 from executorch_py.exir.passes.init_mutable_pass import skip_large_zero_states
 from executorch_py.exir.passes.insert_write_back_for_buffers_pass import write_back_buffers
@@ -118,6 +119,8 @@ PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     ProgramStep(lambda ep, _: constant_prop_pass(ep), lambda c: c.do_quant_fusion_and_const_prop),
     # After folding, which makes constants of the zeros and ones that it looks for.
     ProgramStep(lambda ep, _: remove_redundant(ep), lambda c: c.remove_redundant),
+    # After the rules above, which drop what hides the pattern and make constants of masks.
+    ProgramStep(lambda ep, _: fuse_attention(ep), lambda c: c.own_operators),
     ProgramStep(lambda ep, _: restore_mutations(ep)),
     # In-place operators first, so that write-back sees which buffers need no copy.
     ProgramStep(

@@ -77,3 +77,15 @@ def test_integers_and_bad_dimensions_are_refused() -> None:
         )
     with pytest.raises(OpError):
         run_op("aten::_softmax.out", torch.ones(3), 1, False, out=[Out(torch.float32, (3,))])
+
+
+def test_terms_below_the_smallest_normal_number_are_zero() -> None:
+    """Masks of -100 leave such terms; what multiplies them next would pay a hundredfold."""
+    smallest = torch.finfo(torch.float32).tiny
+    for n in (6, 200):  # short rows and long ones
+        x = torch.tensor([[0.0, -50.0, -88.0, -95.0, -200.0, -math.inf]]).repeat(1, n // 6 + 1)
+        out = [Out(x.dtype, tuple(x.shape))]
+        (got,) = run_op("aten::_softmax.out", x, -1, False, out=out)
+        expected = torch.softmax(x, -1)
+        assert torch.equal(got == 0, expected < smallest)
+        torch.testing.assert_close(got, expected, rtol=1e-6, atol=smallest)

@@ -27,6 +27,14 @@ static void WHERE_NAME(void *const p[], const ptrdiff_t s[], size_t n, const voi
       const WHERE_TYPE x = a[i];
       out[i] = condition[i] != 0 ? x : y;
     }
+  } else if (s[0] == bytes && s[1] == 0) {  // one condition for all
+    const WHERE_TYPE *const from = *condition != 0 ? a : b;
+    const ptrdiff_t step = *condition != 0 ? s[2] : s[3];
+    if (step == bytes) {
+      memmove(out, from, n * sizeof *out);
+    } else {
+      for (size_t i = 0; i < n; i++) out[i] = ETI_CAT(WHERE_TYPE, from, i, step);
+    }
   } else {
     for (size_t i = 0; i < n; i++) {
       ETI_AT(WHERE_TYPE, out, i, s[0]) = ETI_CAT(uint8_t, condition, i, s[1]) != 0

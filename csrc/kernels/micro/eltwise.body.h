@@ -401,7 +401,7 @@ static float row_min(const float *x, size_t n) {
 static void row_softmax(float *out, const float *x, size_t n) {
   const float max = row_max(x, n);
   ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < n; i++) out[i] = eti_exp_f32(x[i] - max);
+  for (size_t i = 0; i < n; i++) out[i] = eti_exp_term_f32(x[i] - max);
   const float sum = row_sum(out, n);
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) out[i] = out[i] / sum;
@@ -415,7 +415,7 @@ static void row_log_softmax(float *out, const float *x, size_t n) {
   float piece[512];
   for (size_t i = 0; i < n; i += 512) {
     const size_t m = n - i < 512 ? n - i : 512;
-    for (size_t j = 0; j < m; j++) piece[j] = eti_exp_f32(x[i + j] - max);
+    for (size_t j = 0; j < m; j++) piece[j] = eti_exp_term_f32(x[i + j] - max);
     sum += (double)piece_sum(piece, m);
   }
   const float log_sum = (float)eti_log_d(sum);
@@ -438,7 +438,7 @@ static void rows_softmax_short(float *out, const float *x, size_t n, size_t rows
     }
     if (log) memmove(to, piece, m * n * sizeof *to);
     ETI_NO_DEPENDENCES
-    for (size_t i = 0; i < m * n; i++) piece[i] = eti_exp_f32(piece[i]);
+    for (size_t i = 0; i < m * n; i++) piece[i] = eti_exp_term_f32(piece[i]);
     for (size_t r = 0; r < m; r++) sums[r] = piece_sum(piece + r * n, n);
     if (log) {
       ETI_NO_DEPENDENCES

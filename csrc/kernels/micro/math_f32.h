@@ -175,9 +175,12 @@ ETI_INLINE float eti_expm1_reduced(float r) {
   return eti_fma_f32(p, r * r, r);
 }
 
+// Where the result rounds to 0 the arithmetic is done for 0: products that underflow cost
+// processors a hundred times what others do.
 ETI_INLINE float eti_exp_f32(float x) {
+  const bool vanishes = x < -104.0f;
   float y = x > 89.0f ? 89.0f : x;
-  y = y < -104.0f ? -104.0f : y;
+  y = vanishes ? 0.0f : y;
   float shifted;
   const float r = eti_exp_reduce(y, &shifted);
   const float p = eti_expm1_reduced(r) + 1.0f;
@@ -185,7 +188,13 @@ ETI_INLINE float eti_exp_f32(float x) {
   const int32_t n = (int32_t)(eti_f32_bits(shifted) - 0x4B400000u), half = n >> 1;
   const float s1 = eti_f32_from_bits((uint32_t)(half + 127) << 23),
               s2 = eti_f32_from_bits((uint32_t)(n - half + 127) << 23);
-  return p * s1 * s2;
+  return vanishes ? 0.0f : p * s1 * s2;
+}
+
+// e^x for the terms of a softmax, x ≤ 0: results below the smallest normal number are 0. They could
+// not change a sum of at least 1, and whatever multiplied by them next would pay as above.
+ETI_INLINE float eti_exp_term_f32(float x) {
+  return eti_exp_f32(x < -87.33f ? -INFINITY : x);
 }
 
 ETI_INLINE float eti_expm1_f32(float x) {

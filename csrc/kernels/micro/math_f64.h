@@ -75,12 +75,15 @@ ETI_INLINE double eti_scale_f64(double y, double shifted, int more) {
   return y * eti_f64_from_bits((half - 1u) << 52) * eti_f64_from_bits((n - half - 1u) << 52);
 }
 
+// Where the result rounds to 0 the arithmetic is done for 0 (see eti_exp_f32).
 ETI_INLINE double eti_exp_times_f64(double x, int more) {
+  const bool vanishes = x < -746.0;
   double y = x > 712.0 ? 712.0 : x;
-  y = y < -746.0 ? -746.0 : y;
+  y = vanishes ? 0.0 : y;
   double shifted;
   const double r = eti_exp_reduce_f64(y, &shifted);
-  return eti_scale_f64(1.0 + (r + eti_exp_tail_f64(r)), shifted, more);
+  const double z = eti_scale_f64(1.0 + (r + eti_exp_tail_f64(r)), shifted, more);
+  return vanishes ? 0.0 : z;
 }
 
 ETI_INLINE double eti_exp_f64(double x) {

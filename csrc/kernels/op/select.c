@@ -8,6 +8,7 @@
 #include "kernels/ops.h"
 
 #include <math.h>
+#include <string.h>
 
 // ---- where
 

@@ -3,7 +3,9 @@
 // lies differently, or has another type, is first copied into the output. Along contiguous rows f32
 // uses the row micro-kernels; across rows (inner > 1) blocks of columns advance together. The
 // halves compute in f32 and round once, f64 computes in f64. Relies on the f32 micro-kernels and
-// the cast table. NaN and infinities follow from the arithmetic, as in ATen.
+// the cast table. NaN and infinities follow from the arithmetic, as in ATen. Terms of f32 rows
+// below the smallest normal number are 0 (ATen keeps them, and pays for it): masks of -100 leave
+// many.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/reduce.h"

@@ -17,6 +17,8 @@ _SUMMED_OPERAND = {
     "aten::bmm.out": 0,
     "aten::linear.out": 0,
     "aten::addmm.out": 1,
+    "executorch_py::mm.out": 0,
+    "executorch_py::addmm.out": 1,
     "aten::baddbmm.out": 1,
 }
 # Operators that read no more of their inputs than they write.
@@ -55,7 +57,7 @@ class InstructionProfile:
         if self.operator in _SUMMED_OPERAND:
             summed = shapes[_SUMMED_OPERAND[self.operator]][-1]
             return 2 * self.calls * math.prod(shapes[-1]) * summed
-        if self.operator == "aten::convolution.out":
+        if self.operator.endswith("::convolution.out"):
             weight = shapes[1]
             transposed = weight[0] != shapes[-1][1]
             pixels = math.prod(shapes[0] if transposed else shapes[-1])

@@ -98,6 +98,10 @@ class OptionalTensors:
     items: Sequence[torch.Tensor | Const | None]
 
 
+class Doubles(list[float]):
+    """A list of numbers that may be empty."""
+
+
 @dataclass
 class Out:
     """Planned output memory. shape is the largest; start, where given, the shape before the run."""
@@ -315,7 +319,7 @@ class _Values:
         elif items and isinstance(items[0], bool):
             v.tag = BOOL_LIST
             packed: Any = (ctypes.c_uint8 * len(items))(*items)
-        elif items and isinstance(items[0], float):
+        elif isinstance(arg, Doubles) or (items and isinstance(items[0], float)):
             v.tag = DOUBLE_LIST
             packed = (ctypes.c_double * len(items))(*items)
         else:
@@ -528,7 +532,7 @@ def full_arguments(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list
             elif "Tensor" in kind and not isinstance(value, Tensors):
                 value = Tensors(list(value))
             elif "float" in kind and value is not None:
-                value = [float(x) for x in value]
+                value = Doubles(float(x) for x in value)
         full.append(value)
     return full
 

@@ -451,7 +451,7 @@ static void run_rows_block(const eti_gemm *g, const rows_block *r) {
   }
 }
 
-enum { ROWS_PANELS = 32, ROWS_COLUMNS = 512 };  // in a block, at most
+enum { ROWS_PANELS = 32, ROWS_COLUMNS = 512 };  // in a block of its own, at most
 
 static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes) {
   const size_t es = g->kernel->esize, h = g->a.height, nr = g->kernel->nr, m = p->m1 - p->m0;
@@ -472,9 +472,7 @@ static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes)
     for (size_t i = 0; i < r.k.m; i += h)
       g->a.point(g, rows + i / h * each, r.k.i + i, at_most(r.k.m - i, h));
     for (r.k.j = p->n0; r.k.j < p->n1; r.k.j += r.k.n) {
-      r.k.n = at_most(p->n1 - r.k.j, buffers_c           ? nb
-                                     : g->finish != NULL ? round_up(ROWS_COLUMNS, nr)
-                                                         : p->n1);
+      r.k.n = at_most(p->n1 - r.k.j, buffers_c ? nb : p->n1);
       r.k.b = ready(&g->b, es, r.k.j, 0);
       r.k.c = buffers_c ? c_room : (char *)g->c + (r.k.i * g->c_step + r.k.j) * es;
       r.k.init = g->init;
@@ -496,7 +494,8 @@ static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes)
   const bool packs_a = g->a.data == NULL, packs_b = g->b.data == NULL, buffers_c = g->c == NULL;
   blocks s = fit_blocks(g, m, n, packs_a, packs_b, buffers_c, bytes);
   if (g->finish != NULL) {
-    s.mb = at_most(s.mb, round_up(M_BLOCK, g->a.height));
+    // Fewer rows at a time would pack B once more for each of their blocks.
+    if (!packs_b) s.mb = at_most(s.mb, round_up(M_BLOCK, g->a.height));
     s.nb = at_most(s.nb, round_up(FINISH_COLUMNS, g->kernel->nr));
   }
   char *const b_room = work;

@@ -321,6 +321,16 @@ static void use_output(const eti_conv *c, eti_gemm *g, bool by_channel) {
   }
 }
 
+// A finished block of the result, row by row; in a tile buffer its place is not known.
+static void finish_chain(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                         size_t n) {
+  const eti_conv *const c = g->ctx;
+  float *const rows = tile;
+  (void)i, (void)j;
+  const size_t at = g->c == NULL ? 0 : (size_t)(rows - (const float *)(const void *)c->result);
+  eti_chain_rows(c->chain, rows, step, at, m, n);
+}
+
 static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   const eti_conv *const c = ctx;
   const bool by_channel = c->ready.way == ETI_CONV_BY_CHANNEL;
@@ -329,6 +339,7 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   use_patches(c, g, by_channel);
   if (by_channel) eti_gemm_prefer_rows(g);
   use_output(c, g, by_channel);
+  g->finish = c->chain != NULL && (g->c != NULL || c->chain->n_tensors == 0) ? finish_chain : NULL;
 }
 
 // For eti_conv_pack_weights, which asks for the group alone.
@@ -367,6 +378,11 @@ static size_t panel_bytes(const eti_conv *c, size_t height) {
 static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
   if (c->ready.way == ETI_CONV_DEPTHWISE) c->ready = (eti_conv_state){.way = best_way(c)};
   const eti_gemm shape = shape_of(c);
+  if (c->chain != NULL) {
+    eti_gemm first = shape;
+    describe_job(c, 0, &first);
+    *c->chained = first.finish != NULL;
+  }
   const size_t n_jobs = c->n_images * c->groups;
   if (c->ready.panels != NULL && !c->ready.is_packed) {
     eti_gemm_pack_all(ctx->pool, &shape, c->groups, describe_weights, c, eti_conv_pack_weights,
@@ -438,24 +454,35 @@ static void run_turned(const et_kernel_ctx *ctx, const eti_conv *c, size_t n_pha
   }
 }
 
+// A chain goes into the only phase, or over the whole result at the end.
+static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_chain *chain,
+                     const et_tensor *out) {
+  eti_conv_state *const state = ctx->state;
+  const size_t n_phases = eti_conv_n_phases(c);
+  bool chained = false;
+  c->chain = n_phases == 1 ? chain : NULL;
+  c->chained = &chained;
+  c->result = out->data;
+  if (state != NULL) {
+    c->ready = *state;
+  } else if (n_phases > 0) {
+    const eti_conv first = eti_conv_phase(c, 0);
+    c->ready.way = best_way(&first);
+  }
+  if (c->ready.turns && pays_to_turn(c) && c->n_images > 0 &&
+      ctx->scratch_bytes >= turned_bytes(c) + ETI_GEMM_MIN_WORK) {
+    run_turned(ctx, c, n_phases);
+  } else {
+    run_phases(ctx, *c, n_phases);
+  }
+  if (state != NULL) state->is_packed = true;
+  if (chain != NULL && !chained) eti_chain_all(ctx->pool, chain, out, out);
+}
+
 et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_conv c = {.n_images = 0};
   ET_TRY(read_conv(ctx, args, &c));
-  eti_conv_state *const state = ctx->state;
-  const size_t n_phases = eti_conv_n_phases(&c);
-  if (state != NULL) {
-    c.ready = *state;
-  } else if (n_phases > 0) {
-    const eti_conv first = eti_conv_phase(&c, 0);
-    c.ready.way = best_way(&first);
-  }
-  if (c.ready.turns && pays_to_turn(&c) && c.n_images > 0 &&
-      ctx->scratch_bytes >= turned_bytes(&c) + ETI_GEMM_MIN_WORK) {
-    run_turned(ctx, &c, n_phases);
-  } else {
-    run_phases(ctx, c, n_phases);
-  }
-  if (state != NULL) state->is_packed = true;
+  run_conv(ctx, &c, NULL, args[9]->as.tensor);
   return ET_OK;
 }
 
@@ -493,4 +520,32 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   *state = ready;
   ctx->state = state;
   return ET_OK;
+}
+
+// ---- executorch_py::convolution: the same, then a chain of element-wise steps
+
+enum { PLAIN_ARGS = 9 };
+
+// The arguments without those of the chain.
+static void leave_out_chain(et_value *const *args, et_value *plain[PLAIN_ARGS + 1]) {
+  for (size_t i = 0; i < PLAIN_ARGS; i++) plain[i] = args[i];
+  plain[PLAIN_ARGS] = args[PLAIN_ARGS + ETI_CHAIN_ARGS];
+}
+
+et_status op_chained_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_value *plain[PLAIN_ARGS + 1];
+  leave_out_chain(args, plain);
+  eti_conv c = {.n_images = 0};
+  eti_chain chain;
+  ET_TRY(read_conv(ctx, plain, &c));
+  ET_TRY(eti_chain_read(ctx, args, PLAIN_ARGS, &chain));
+  ET_TRY(eti_chain_check(ctx, &chain, plain[PLAIN_ARGS]->as.tensor));
+  run_conv(ctx, &c, &chain, plain[PLAIN_ARGS]->as.tensor);
+  return ET_OK;
+}
+
+et_status prepare_chained_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
+  et_value *plain[PLAIN_ARGS + 1];
+  leave_out_chain(args, plain);
+  return prepare_convolution_out(ctx, plain);
 }

@@ -3,6 +3,7 @@
 #ifndef ET_OP_CONV_H
 #define ET_OP_CONV_H
 
+#include "kernels/chain.h"
 #include "kernels/micro/gemm.h"
 #include "runtime/et.h"
 
@@ -41,6 +42,9 @@ typedef struct eti_conv {
   bool transposed;
   size_t n_images, groups, c_in, c_out;  // channels per group
   size_t n_taps, k, pixels;              // k = n_taps · c_in
+  const eti_chain *chain;                // on the result as it is made; NULL: none
+  bool *chained;                         // becomes true when that was done
+  const char *result;                    // where the whole result begins
   eti_conv_state ready;
 } eti_conv;
 

@@ -80,6 +80,12 @@ static void find_plane(const eti_conv *c, size_t unit, plane *p) {
            (ptrdiff_t)channel * c->out.c_step;
 }
 
+// Chains rows of the result that are done: of n elements, `step` apart.
+static void chain_rows(const eti_conv *c, float *rows, ptrdiff_t step, size_t n_rows, size_t n) {
+  const size_t at = (size_t)(rows - (const float *)(const void *)c->result);
+  eti_chain_rows(c->chain, rows, (size_t)step, at, n_rows, n);
+}
+
 // ---- planes read where they lie
 
 static void run_common(void *ctx, size_t begin, size_t end) {
@@ -102,6 +108,8 @@ static void run_common(void *ctx, size_t begin, size_t end) {
         .w = p.w,
         .bias = p.bias,
     });
+    if (c->chain != NULL)
+      chain_rows(c, p.out, c->out.steps[1], (size_t)c->out.sizes[1], (size_t)c->out.sizes[2]);
   }
 }
 
@@ -209,6 +217,7 @@ typedef struct planes_run {
   bands b;
   char *scratch;
   size_t n_units, n_slots;
+  bool chains;
 } planes_run;
 
 static void run_planes(void *ctx, size_t begin, size_t end) {
@@ -225,8 +234,9 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
         const size_t rows = height - y < r->b.rows ? height - y : r->b.rows;
         if (r->b.rows < height) memset(planes, 0, r->b.n_floats * sizeof(float));
         fill_planes(c, r->micro, &r->b, p.x, (int64_t)y, planes);
-        run_band(c, r->micro, &r->b, p.w, p.bias, planes, p.out + (ptrdiff_t)y * c->out.steps[1],
-                 rows);
+        float *const band = p.out + (ptrdiff_t)y * c->out.steps[1];
+        run_band(c, r->micro, &r->b, p.w, p.bias, planes, band, rows);
+        if (r->chains) chain_rows(c, band, c->out.steps[1], rows, (size_t)c->out.sizes[2]);
       }
     }
   }
@@ -315,6 +325,7 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
     if (from < to) run_inner_pixels(r, x, out, (int64_t)y, from, to);
     for (size_t col = to; col < width; col++)
       run_border_pixel(r, x, out + (ptrdiff_t)col * c->out.steps[2], (int64_t)y, (int64_t)col);
+    if (c->chain != NULL) chain_rows(c, out, c->out.steps[2], width, c->groups);
   }
 }
 
@@ -329,12 +340,14 @@ bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
     if (!c->ready.is_packed) pack_pixel_weights(c, c->ready.panels);
     pixels_run r = {.c = c, .micro = eti_conv_micro_best(), .w = c->ready.panels};
     et_parallel_for(ctx->pool, run_pixel_rows, &r, c->n_images * (size_t)c->out.sizes[1], 2);
+    *c->chained = c->chain != NULL;
     return true;
   }
   const size_t n_units = c->n_images * c->groups * c->c_out, each_plane = c->pixels * c->n_taps;
   if (kind == DW_PLANES) {
     et_parallel_for(ctx->pool, run_common, (void *)(uintptr_t)c, n_units,
                     SMALL_RUN / each_plane + 1);
+    *c->chained = c->chain != NULL;
     return true;
   }
   if (kind != DW_ROWS) return false;
@@ -342,6 +355,7 @@ bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
       .c = c, .micro = eti_conv_micro_best(), .b = bands_of(c), .scratch = ctx->scratch};
   const size_t each = slot_bytes(&r.b);
   if (ctx->scratch_bytes < each) return false;
+  *c->chained = r.chains = c->chain != NULL && (c->out.steps[2] == 1 || c->out.sizes[2] == 1);
   const size_t threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads,
                room = ctx->scratch_bytes / each;
   r.n_units = n_units;

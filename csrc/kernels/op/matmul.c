@@ -3,6 +3,7 @@
 // first run packs them (so that loading stays cheap and the run's threads share the work), and
 // every run hands everything to eti_gemm_run. Relies on micro/gemm.h for the numbers. Half types
 // accumulate in f32 and are rounded once. Layouts of all tensors are free.
+#include "kernels/chain.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm.h"
 #include "kernels/ops.h"
@@ -32,6 +33,7 @@ typedef struct product {
   ptrdiff_t a_outer[ET_MAX_RANK], b_outer[ET_MAX_RANK], c_outer[ET_MAX_RANK],
       bias_outer[ET_MAX_RANK];
   eti_scalar alpha, beta;
+  const eti_chain *chain;  // on C as it is made; NULL: none
   packed_product ready;
 } product;
 
@@ -404,6 +406,14 @@ static void describe_views(const void *ctx, size_t i, eti_gemm *g) {
   g->b_view.data = moved(p->b.data, i, &p->outer, p->b_outer, p->dtype);
 }
 
+// A finished block of C, which lies in place, row by row.
+static void finish_chain(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                         size_t n) {
+  const product *const p = g->ctx;
+  (void)i, (void)j;
+  eti_chain_rows(p->chain, tile, step, (size_t)((float *)tile - (const float *)p->c.data), m, n);
+}
+
 static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   const product *const p = ctx;
   const size_t es = g->kernel->esize, nr = g->kernel->nr;
@@ -430,6 +440,7 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
     g->bias_view.data = moved(p->bias.data, i, &p->outer, p->bias_outer, p->dtype);
     g->bias = g->bias_view.data;
   }
+  g->finish = p->chain != NULL && g->c != NULL ? finish_chain : NULL;
 }
 
 static eti_gemm shape_of(const product *p) {
@@ -454,20 +465,30 @@ static void pack_constant(const et_pool *pool, product *p, packed_product *state
   state->is_packed = true;
 }
 
-static et_status run_product(et_kernel_ctx *ctx, et_value *const *args, read_fn read) {
-  product p = {.n_jobs = 0};
-  ET_TRY(read(ctx, args, &p));
+// *chained, if chain is not NULL: whether the chain was applied on the way.
+static void run_read_product(et_kernel_ctx *ctx, product p, bool *chained) {
   packed_product *const state = ctx->state;
   if (state != NULL ? state->transposed : wants_transpose(&p)) transpose(&p);
   if (state != NULL && !state->is_packed) pack_constant(ctx->pool, &p, state);
   if (state != NULL) p.ready = *state;
   const eti_gemm shape = shape_of(&p);
+  if (p.chain != NULL && p.n_jobs > 0) {
+    eti_gemm first = shape;
+    describe_job(&p, 0, &first);
+    *chained = first.finish != NULL;
+  }
   if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
     eti_gemm_run(ctx->pool, &shape, p.n_jobs, describe_job, &p, ctx->scratch, ctx->scratch_bytes);
   } else {
     _Alignas(64) char work[ETI_GEMM_MIN_WORK];
     eti_gemm_run(ctx->pool, &shape, p.n_jobs, describe_job, &p, work, sizeof work);
   }
+}
+
+static et_status run_product(et_kernel_ctx *ctx, et_value *const *args, read_fn read) {
+  product p = {.n_jobs = 0};
+  ET_TRY(read(ctx, args, &p));
+  run_read_product(ctx, p, NULL);
   return ET_OK;
 }
 
@@ -606,4 +627,50 @@ et_status op_linear_out(et_kernel_ctx *ctx, et_value *const *args) {
 }
 et_status prepare_linear_out(et_prepare_ctx *ctx, et_value *const *args) {
   return prepare_product(ctx, args, read_linear);
+}
+
+// ---- executorch_py::mm and addmm: the same, then a chain of element-wise steps
+
+enum { MAX_PLAIN_ARGS = 5 };
+
+// The arguments without those of the chain, which follow the first n.
+static void leave_out_chain(et_value *const *args, size_t n, et_value *plain[MAX_PLAIN_ARGS + 1]) {
+  for (size_t i = 0; i < n; i++) plain[i] = args[i];
+  plain[n] = args[n + ETI_CHAIN_ARGS];
+}
+
+static et_status run_chained(et_kernel_ctx *ctx, et_value *const *args, size_t n, read_fn read) {
+  et_value *plain[MAX_PLAIN_ARGS + 1];
+  leave_out_chain(args, n, plain);
+  product p = {.n_jobs = 0};
+  eti_chain chain;
+  ET_TRY(read(ctx, plain, &p));
+  ET_TRY(eti_chain_read(ctx, args, n, &chain));
+  const et_tensor *const out = plain[n]->as.tensor;
+  ET_TRY(eti_chain_check(ctx, &chain, out));
+  p.chain = &chain;
+  bool chained = false;
+  run_read_product(ctx, p, &chained);
+  if (!chained) eti_chain_all(ctx->pool, &chain, out, out);
+  return ET_OK;
+}
+
+static et_status prepare_chained(et_prepare_ctx *ctx, et_value *const *args, size_t n,
+                                 read_fn read) {
+  et_value *plain[MAX_PLAIN_ARGS + 1];
+  leave_out_chain(args, n, plain);
+  return prepare_product(ctx, plain, read);
+}
+
+et_status op_chained_mm_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_chained(ctx, args, 2, read_mm);
+}
+et_status prepare_chained_mm_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_chained(ctx, args, 2, read_mm);
+}
+et_status op_chained_addmm_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_chained(ctx, args, 5, read_addmm);
+}
+et_status prepare_chained_addmm_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_chained(ctx, args, 5, read_addmm);
 }

@@ -22,7 +22,7 @@ ELEMENT_BY_ELEMENT = frozenset(
         *("bitwise_and", "bitwise_or", "bitwise_xor", "logical_and", "logical_or"),
         "where",
     )
-)
+) | {"executorch_py::chain"}
 # Whole rows are read before any of their elements is written.
 ROW_BY_ROW = frozenset({"aten::_softmax"})
 # The first argument comes out whole but for the part that is replaced.

@@ -21,6 +21,7 @@ from executorch_py.exir.passes.fold_body_constants import fold_body_constants
 from executorch_py.exir.passes.fold_constants import fold_constants
 from executorch_py.exir.passes.fuse_attention import fuse_attention
 from executorch_py.exir.passes.fuse_batch_norm import fuse_batch_norm
+from executorch_py.exir.passes.fuse_chains import fuse_chains
 from executorch_py.exir.passes.init_mutable_pass import skip_large_zero_states
 from executorch_py.exir.passes.insert_write_back_for_buffers_pass import write_back_buffers
 from executorch_py.exir.passes.join_in_place import JoinInPlacePass
@@ -121,6 +122,8 @@ PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     ProgramStep(lambda ep, _: remove_redundant(ep), lambda c: c.remove_redundant),
     # After the rules above, which drop what hides the pattern and make constants of masks.
     ProgramStep(lambda ep, _: fuse_attention(ep), lambda c: c.own_operators),
+    # On what is left then, and while nothing writes to what a chain reads.
+    ProgramStep(lambda ep, _: fuse_chains(ep), lambda c: c.own_operators),
     ProgramStep(lambda ep, _: restore_mutations(ep)),
     # In-place operators first, so that write-back sees which buffers need no copy.
     ProgramStep(

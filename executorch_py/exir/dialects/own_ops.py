@@ -1,0 +1,103 @@
+"""The operators of the library `executorch_py`: products, convolutions and element-wise chains.
+
+Each takes a chain of element-wise steps that is done on the result while it is in the cache; the
+chain's text is described in csrc/kernels/chain.h. Only this project's runtime has them. Importing
+this module defines them in torch, where they compute what the operators one by one compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.library import Library
+
+LIBRARY = "executorch_py"
+# Limits of csrc/kernels/chain.h.
+MAX_STEPS = 8
+MAX_TENSORS = 4
+
+_CHAIN = "str chain, float[] numbers, Tensor[] tensors"
+_CONVOLUTION = (
+    "Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, "
+    "SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups"
+)
+_ADDMM = "Tensor self, Tensor mat1, Tensor mat2, Scalar beta, Scalar alpha"
+
+_UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "abs": torch.abs,
+    "erf": torch.erf,
+    "exp": torch.exp,
+    "gelu": torch.nn.functional.gelu,
+    "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "neg": torch.neg,
+    "reciprocal": torch.reciprocal,
+    "relu": torch.relu,
+    "rsqrt": torch.rsqrt,
+    "sigmoid": torch.sigmoid,
+    "sqrt": torch.sqrt,
+    "tanh": torch.tanh,
+}
+_WITH_NUMBERS: dict[str, tuple[int, Callable[..., torch.Tensor]]] = {
+    "clamp": (2, torch.clamp),
+    "leaky_relu": (1, torch.nn.functional.leaky_relu),
+}
+_BINARY: dict[str, Callable[..., torch.Tensor]] = {
+    "add": torch.add,
+    "div": torch.div,
+    "maximum": torch.maximum,
+    "minimum": torch.minimum,
+    "mul": torch.mul,
+    "sub": torch.sub,
+}
+STEP_NAMES = frozenset({*_UNARY, *_WITH_NUMBERS, *_BINARY})
+
+
+def apply_chain(
+    start: torch.Tensor, chain: str, numbers: Sequence[float], tensors: Sequence[torch.Tensor]
+) -> torch.Tensor:
+    """The steps of a chain, one by one, in eager torch."""
+    running, left = start, list(numbers)
+    sources = {str(i): t.reshape(start.shape) for i, t in enumerate(tensors)}
+    for step in chain.split():
+        name, _, operands = step.partition(":")
+        if name in _BINARY:
+            known = {**sources, "_": running, "x": start}
+            a, b = (left.pop(0) if o == "s" else known[o] for o in operands)
+            running = _BINARY[name](a, b)
+        elif name in _WITH_NUMBERS:
+            count, function = _WITH_NUMBERS[name]
+            running = function(running, *(left.pop(0) for _ in range(count)))
+        else:
+            running = _UNARY[name](running)
+    return running
+
+
+_DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
+    ("convolution", _CONVOLUTION, torch.ops.aten.convolution.default),
+    ("addmm", _ADDMM, lambda c, a, b, beta, alpha: torch.addmm(c, a, b, beta=beta, alpha=alpha)),
+    ("mm", "Tensor self, Tensor mat2", torch.ops.aten.mm.default),
+    ("chain", "Tensor self", lambda x: x),
+)
+
+
+def _chained(producer: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def implementation(*args: Any, out: torch.Tensor | None = None) -> torch.Tensor:
+        result = apply_chain(producer(*args[:-3]), *args[-3:])
+        return result if out is None else out.resize_(result.shape).copy_(result)
+
+    return implementation
+
+
+def _define() -> Library:
+    library = Library(LIBRARY, "FRAGMENT")
+    for name, arguments, producer in _DEFINITIONS:
+        library.define(f"{name}({arguments}, {_CHAIN}) -> Tensor")
+        library.define(f"{name}.out({arguments}, {_CHAIN}, *, Tensor(a!) out) -> Tensor(a!)")
+        for overload in (name, f"{name}.out"):
+            library.impl(overload, _chained(producer), "CompositeExplicitAutograd")
+    return library
+
+
+_LIBRARY = _define()

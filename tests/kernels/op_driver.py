@@ -563,6 +563,19 @@ def check_op(
         expected = [expected]
     wanted = [e if out_dtype is None else e.to(out_dtype) for e in expected]
     listed = any(a.is_out and "List" in str(a.type) for a in op._schema.arguments)
+    return check_call(name, full, wanted, out_order=out_order, scale=scale, listed=listed)
+
+
+def check_call(
+    name: str,
+    full: Sequence[Any],
+    wanted: Sequence[torch.Tensor],
+    *,
+    out_order: Sequence[int] | None = None,
+    scale: float = 1.0,
+    listed: bool = False,
+) -> list[torch.Tensor]:
+    """check_op for a kernel that torch need not know, with all its arguments and its results."""
 
     def outs(dynamic: bool) -> list[Out]:
         made = []

@@ -12,7 +12,18 @@ from importlib import import_module
 
 from table.row import Row
 
-FAMILIES = ["elementwise", "reductions", "movement", "indexing", "products", "windows", "ordering"]
+FAMILIES = [
+    "elementwise",
+    "reductions",
+    "movement",
+    "indexing",
+    "products",
+    "windows",
+    "ordering",
+    "matrices",
+    "creation",
+    "quantized",
+]
 
 
 def every_row() -> Iterator[Row]:

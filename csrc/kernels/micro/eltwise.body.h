@@ -486,26 +486,6 @@ static double row_product(const float *x, size_t n) {
   return p[0];
 }
 
-// acc[l] += Σ (x[k] - tile[k][l])² in f32, every fourth k in a sum of its own.
-static void tile_square_diff(float acc[16], const float *x, const float *tile, size_t n) {
-  lanes a[4] = {*(const lanes *)(const void *)acc};
-  size_t k = 0;
-#define ADD(i)                                                                      \
-  do {                                                                              \
-    const lanes d = x[k + i] - *(const lanes *)(const void *)(tile + (k + i) * 16); \
-    a[i] += d * d;                                                                  \
-  } while (0)
-  for (; k + 4 <= n; k += 4) {
-    ADD(0);
-    ADD(1);
-    ADD(2);
-    ADD(3);
-  }
-  for (; k < n; k++) ADD(0);
-#undef ADD
-  *(lanes *)(void *)acc = (a[0] + a[1]) + (a[2] + a[3]);
-}
-
 static void rows_max(float *y, const float *x, size_t n) {
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) y[i] = eti_maximum_f32(y[i], x[i]);
@@ -588,7 +568,6 @@ const eti_eltwise ETI_ELTWISE_TABLE = {
     .rows_add_wide = rows_add_wide,
     .rows_multiply_wide = rows_multiply_wide,
     .row_product = row_product,
-    .tile_square_diff = tile_square_diff,
     .rows_max = rows_max,
     .rows_min = rows_min,
     .rows_add_square_diff = rows_add_square_diff,

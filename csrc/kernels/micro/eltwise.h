@@ -62,8 +62,6 @@ typedef struct eti_eltwise {
   void (*rows_add_wide)(double *y, const float *x, size_t n);
   void (*rows_multiply_wide)(double *y, const float *x, size_t n);
   double (*row_product)(const float *x, size_t n);  // in f64, in lanes
-  // acc[l] += Σ (x[k] − tile[16·k + l])² for 16 lanes, every fourth k in a sum of its own
-  void (*tile_square_diff)(float acc[16], const float *x, const float *tile, size_t n);
   void (*rows_max)(float *y, const float *x, size_t n);
   void (*rows_min)(float *y, const float *x, size_t n);
   void (*rows_add_square_diff)(double *y, const float *x, const float *mean,

@@ -1,64 +1,49 @@
 // distance.c — p-norm distances between rows: _cdist_forward (rows of two matrices, batched) and
-// _pdist_forward (all pairs of one). Rows are read in pieces of f64 and summed in order, so results
-// do not depend on threads; only the powers of an uncommon p are taken in the tensor's own
-// precision. Euclidean distances of many rows of f32 and half types are summed in f32 by pieces of
-// 128. Relies on the cast table and micro/. NaN stays NaN.
+// _pdist_forward (all pairs of one). Sixteen rows of b stand side by side in a tile, in pieces, and
+// every row of a meets them; each pair sums in order, so results do not depend on threads. Sums are
+// f64, but Euclidean distances of f32 and half types are summed in f32 by pieces of 128. The powers
+// of an uncommon p are taken in the tensor's own precision. Relies on the cast table and
+// micro/distance.h. NaN stays NaN.
 #include "kernels/kernel.h"
+#include "kernels/micro/distance.h"
 #include "kernels/micro/eltwise.h"
 #include "kernels/micro/math_f32.h"
+#include "kernels/micro/math_f64.h"
 #include "kernels/ops.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { PIECE = 256 };  // elements of two rows that are on the stack
-
 typedef struct distance {
   const et_tensor *a, *b, *out;
   double p;
+  eti_norm_kind kind;
+  bool in_f32;               // squares of f32 and halves
+  bool pairs;                // each pair of one matrix once
   size_t n;                  // elements of a row
   ptrdiff_t a_item, b_item;  // bytes between elements of a row
   ptrdiff_t a_batch[ET_MAX_RANK],
       b_batch[ET_MAX_RANK];  // per leading dimension of out; 0 where it repeats
 } distance;
 
-static double power(const distance *d, double x, double p) {
-  return d->out->dtype == ET_F64 ? pow(x, p) : (double)eti_pow_f32((float)x, (float)p);
+static eti_norm_kind kind_of(double p, bool is_f64) {
+  if (p == 0.0) return ETI_NORM_ZERO;
+  if (p == 1.0) return ETI_NORM_ONE;
+  if (p == 2.0) return ETI_NORM_TWO;
+  if (isinf(p)) return ETI_NORM_INFINITE;
+  return is_f64 ? ETI_NORM_POWER_F64 : ETI_NORM_POWER;
 }
 
-static double add_piece(const distance *d, double sum, const double *a, const double *b, size_t n) {
-  for (size_t i = 0; i < n; i++) {
-    const double x = fabs(a[i] - b[i]);
-    if (d->p == 2.0) {
-      sum += x * x;
-    } else if (d->p == 1.0) {
-      sum += x;
-    } else if (d->p == 0.0) {
-      sum += x != 0.0 ? 1.0 : 0.0;
-    } else if (isinf(d->p)) {
-      sum = x > sum || isnan(x) ? x : sum;
-    } else {
-      sum += power(d, x, d->p);
-    }
+// The distance of a sum that is not of squares.
+static double root(const distance *d, double sum) {
+  switch (d->kind) {
+    case ETI_NORM_POWER:
+      return (double)eti_pow_f32((float)sum, (float)(1.0 / d->p));
+    case ETI_NORM_POWER_F64:
+      return eti_pow_f64(sum, 1.0 / d->p);
+    default:
+      return sum;
   }
-  return sum;
-}
-
-static double between(const distance *d, const char *a, const char *b) {
-  double x[PIECE], y[PIECE], sum = 0.0;
-  for (size_t i = 0; i < d->n; i += PIECE) {
-    const size_t n = d->n - i < PIECE ? d->n - i : PIECE;
-    eti_casts[d->a->dtype][ET_F64](x, 8, a + (ptrdiff_t)i * d->a_item, d->a_item, n);
-    eti_casts[d->b->dtype][ET_F64](y, 8, b + (ptrdiff_t)i * d->b_item, d->b_item, n);
-    sum = add_piece(d, sum, x, y, n);
-  }
-  if (d->p == 2.0) return sqrt(sum);
-  return d->p == 0.0 || d->p == 1.0 || isinf(d->p) ? sum : power(d, sum, 1.0 / d->p);
-}
-
-static void store(const distance *d, ptrdiff_t at, double value) {
-  const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)d->out->dtype);
-  eti_casts[ET_F64][d->out->dtype]((char *)d->out->data + at * item, 0, &value, 0, 1);
 }
 
 static const char *row_at(const et_tensor *t, ptrdiff_t element) {
@@ -82,88 +67,131 @@ static offsets batch_at(const distance *d, size_t batch) {
   return at;
 }
 
-// Items are rows of the result: batch × rows of a.
-static void cdist_rows(void *opaque, size_t begin, size_t end) {
-  const distance *const d = opaque;
-  const size_t lead = d->out->rank - 2u;
-  const size_t n_a = (size_t)d->out->sizes[lead], n_b = (size_t)d->out->sizes[lead + 1];
-  for (size_t i = begin; i < end; i++) {
-    const offsets at = batch_at(d, i / n_a);
-    const ptrdiff_t a = at.a + (ptrdiff_t)(i % n_a) * d->a->strides[d->a->rank - 2];
-    const ptrdiff_t out = at.out + (ptrdiff_t)(i % n_a) * d->out->strides[lead];
-    for (size_t j = 0; j < n_b; j++) {
-      const ptrdiff_t b = at.b + (ptrdiff_t)j * d->b->strides[d->b->rank - 2];
-      store(d, out + (ptrdiff_t)j * d->out->strides[lead + 1],
-            between(d, row_at(d->a, a), row_at(d->b, b)));
-    }
-  }
+// ---- tiles
+
+enum { TILE_PIECE = 128, TILE_ROWS = 64 };
+
+typedef union tile {
+  float f[TILE_PIECE * ETI_TILE];
+  double d[TILE_PIECE * ETI_TILE];
+} tile;
+
+static ptrdiff_t row_step(const et_tensor *t) {
+  return t->strides[t->rank - 2];
 }
-
-// ---- Euclidean distances that need no f64: sixteen rows of b at a time, element by element side
-// by side
-
-enum { TILE = 16, TILE_PIECE = 128, TILE_ROWS = 64 };
 
 // Elements [k, k + n) of rows [j0, j0 + n_j) of b, zeros beside them.
 static void fill_tile(const distance *d, const offsets *at, size_t j0, size_t n_j, size_t k,
-                      size_t n, float *tile) {
-  const ptrdiff_t step = d->b->strides[d->b->rank - 2];
-  if (n_j < TILE) memset(tile, 0, n * TILE * sizeof *tile);
+                      size_t n, tile *t) {
+  const et_dtype type = d->in_f32 ? ET_F32 : ET_F64;
+  const size_t item = et_dtype_bytes(type);
+  if (n_j < ETI_TILE) memset(t, 0, n * ETI_TILE * item);
   for (size_t j = 0; j < n_j; j++) {
-    eti_casts[d->b->dtype][ET_F32](
-        tile + j, TILE * sizeof *tile,
-        row_at(d->b, at->b + (ptrdiff_t)(j0 + j) * step) + (ptrdiff_t)k * d->b_item, d->b_item, n);
+    eti_casts[d->b->dtype][type](
+        (char *)t + j * item, (ptrdiff_t)(ETI_TILE * item),
+        row_at(d->b, at->b + (ptrdiff_t)(j0 + j) * row_step(d->b)) + (ptrdiff_t)k * d->b_item,
+        d->b_item, n);
   }
 }
 
-// sums[i] += the squares of rows [i0, i0 + n_i) of a against the tile's.
+// Elements [k, k + n) of row i of a in a type: where they lie, or in the buffer.
+static const void *row_of(const distance *d, const offsets *at, size_t i, size_t k, size_t n,
+                          et_dtype type, void *buffer) {
+  const char *const from =
+      row_at(d->a, at->a + (ptrdiff_t)i * row_step(d->a)) + (ptrdiff_t)k * d->a_item;
+  const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes(type);
+  if (d->a->dtype == (uint8_t)type && d->a_item == item) return from;
+  eti_casts[d->a->dtype][type](buffer, item, from, d->a_item, n);
+  return buffer;
+}
+
+// sums[i] ∘= rows [i0, i0 + n_i) of a against the tile's.
 static void add_tile(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t k,
-                     size_t n, const float *tile, double sums[][TILE]) {
-  const ptrdiff_t step = d->a->strides[d->a->rank - 2];
-  float row[TILE_PIECE];
-  for (size_t i = 0; i < n_i; i++) {
-    const char *const from =
-        row_at(d->a, at->a + (ptrdiff_t)(i0 + i) * step) + (ptrdiff_t)k * d->a_item;
-    const float *x = (const float *)(const void *)from;
-    if (d->a->dtype != ET_F32 || d->a_item != (ptrdiff_t)sizeof *row) {
-      eti_casts[d->a->dtype][ET_F32](row, sizeof *row, from, d->a_item, n);
-      x = row;
+                     size_t n, const tile *t, double sums[][ETI_TILE]) {
+  const eti_distance_micro *const micro = eti_distance_micro_get();
+  double room[TILE_PIECE];
+  for (size_t i = 0; i < n_i && !d->in_f32; i++)
+    micro->add(sums[i], row_of(d, at, i0 + i, k, n, ET_F64, room), t->d, n, d->kind, d->p);
+  for (size_t i = 0; i < n_i && d->in_f32; i += ETI_TILE_GROUP) {
+    float rows[ETI_TILE_GROUP][TILE_PIECE], part[ETI_TILE_GROUP][ETI_TILE];
+    const float *x[ETI_TILE_GROUP];
+    for (size_t g = 0; g < ETI_TILE_GROUP; g++) {  // past the last row, that one again
+      const size_t row = i + g < n_i ? i + g : n_i - 1;
+      x[g] = row_of(d, at, i0 + row, k, n, ET_F32, rows[g]);
     }
-    float part[TILE] = {0.0f};
-    eti_eltwise_get()->tile_square_diff(part, x, tile, n);
-    for (size_t l = 0; l < TILE; l++) sums[i][l] += (double)part[l];
+    micro->squares(part, x, t->f, n);
+    for (size_t g = 0; g < ETI_TILE_GROUP && i + g < n_i; g++) {
+      for (size_t l = 0; l < ETI_TILE; l++) sums[i + g][l] += (double)part[g][l];
+    }
+  }
+}
+
+// The distances of n sums: of squares in f32 where those were f32, as the result is then.
+static void finish_f32(const double *sums, float *out, size_t n) {
+  void *const p[2] = {out, out};
+  const ptrdiff_t s[2] = {sizeof *out, sizeof *out};
+  eti_casts[ET_F64][ET_F32](out, sizeof *out, sums, sizeof *sums, n);
+  eti_eltwise_get()->unary.sqrt(p, s, n, NULL);
+}
+
+static void finish_f64(const distance *d, double *sums, size_t n) {
+  void *const p[2] = {sums, sums};
+  const ptrdiff_t s[2] = {sizeof *sums, sizeof *sums};
+  if (d->kind == ETI_NORM_TWO) {
+    eti_eltwise_get()->unary_f64.sqrt(p, s, n, NULL);
+  } else {
+    for (size_t i = 0; i < n; i++) sums[i] = root(d, sums[i]);
   }
 }
 
 static void store_tile(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t j0,
-                       size_t n_j, double sums[][TILE]) {
+                       size_t n_j, double sums[][ETI_TILE]) {
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)d->out->dtype);
-  const ptrdiff_t *const steps = d->out->strides + (d->out->rank - 2u);
+  const et_dtype type = d->in_f32 ? ET_F32 : ET_F64;
+  const ptrdiff_t from_item = (ptrdiff_t)et_dtype_bytes(type);
+  const eti_cast_fn cast = eti_casts[type][d->out->dtype];
+  float narrow[TILE_ROWS][ETI_TILE];
+  if (d->in_f32) {
+    finish_f32(sums[0], narrow[0], n_i * ETI_TILE);
+  } else {
+    finish_f64(d, sums[0], n_i * ETI_TILE);
+  }
   for (size_t i = 0; i < n_i; i++) {
-    for (size_t l = 0; l < TILE; l++) sums[i][l] = sqrt(sums[i][l]);
-    const ptrdiff_t out = at->out + (ptrdiff_t)(i0 + i) * steps[0] + (ptrdiff_t)j0 * steps[1];
-    eti_casts[ET_F64][d->out->dtype]((char *)d->out->data + out * item, steps[1] * item, sums[i],
-                                     sizeof(double), n_j);
+    const size_t row = i0 + i;
+    size_t first = 0;  // of pairs, those with j > i count
+    if (d->pairs) first = row < j0 ? 0 : row + 1 - j0;
+    if (first >= n_j) continue;
+    const void *const from = d->in_f32 ? (const void *)&narrow[i][first] : &sums[i][first];
+    ptrdiff_t out = 0, step = item;
+    if (d->pairs) {
+      const size_t n = (size_t)d->a->sizes[0];
+      out = (ptrdiff_t)(row * n - row * (row + 1) / 2 + (j0 + first) - row - 1);
+    } else {
+      const ptrdiff_t *const steps = d->out->strides + (d->out->rank - 2u);
+      out = at->out + (ptrdiff_t)row * steps[0] + (ptrdiff_t)j0 * steps[1];
+      step = steps[1] * item;
+    }
+    cast((char *)d->out->data + out * item, step, from, from_item, n_j - first);
   }
 }
 
 // Items are batch × tiles of b. A tile of short rows is filled once.
-static void cdist_tiles(void *opaque, size_t begin, size_t end) {
+static void tiles(void *opaque, size_t begin, size_t end) {
   const distance *const d = opaque;
-  const size_t lead = d->out->rank - 2u;
-  const size_t n_a = (size_t)d->out->sizes[lead], n_b = (size_t)d->out->sizes[lead + 1];
-  const size_t n_tiles = (n_b + TILE - 1) / TILE;
-  float tile[TILE_PIECE * TILE];
+  const size_t n_a = (size_t)d->a->sizes[d->a->rank - 2], n_b = (size_t)d->b->sizes[d->b->rank - 2];
+  const size_t n_tiles = (n_b + ETI_TILE - 1) / ETI_TILE;
+  tile t;
   for (size_t u = begin; u < end; u++) {
-    const offsets at = batch_at(d, u / n_tiles);
-    const size_t j0 = u % n_tiles * TILE, n_j = n_b - j0 < TILE ? n_b - j0 : TILE;
-    for (size_t i = 0; i < n_a; i += TILE_ROWS) {
-      const size_t n_i = n_a - i < TILE_ROWS ? n_a - i : TILE_ROWS;
-      double sums[TILE_ROWS][TILE] = {{0.0}};
+    const offsets at = d->pairs ? (offsets){0} : batch_at(d, u / n_tiles);
+    const size_t j0 = u % n_tiles * ETI_TILE, n_j = n_b - j0 < ETI_TILE ? n_b - j0 : ETI_TILE;
+    const size_t rows = d->pairs ? j0 + n_j : n_a;
+    for (size_t i = 0; i < rows; i += TILE_ROWS) {
+      const size_t n_i = rows - i < TILE_ROWS ? rows - i : TILE_ROWS;
+      double sums[TILE_ROWS][ETI_TILE] = {{0.0}};
       for (size_t k = 0; k < d->n; k += TILE_PIECE) {
         const size_t n = d->n - k < TILE_PIECE ? d->n - k : TILE_PIECE;
-        if (i == 0 || d->n > TILE_PIECE) fill_tile(d, &at, j0, n_j, k, n, tile);
-        add_tile(d, &at, i, n_i, k, n, tile, sums);
+        if (i == 0 || d->n > TILE_PIECE) fill_tile(d, &at, j0, n_j, k, n, &t);
+        add_tile(d, &at, i, n_i, k, n, &t, sums);
       }
       store_tile(d, &at, i, n_i, j0, n_j, sums);
     }
@@ -230,28 +258,13 @@ et_status op_cdist_forward_out(et_kernel_ctx *ctx, et_value *const *args) {
   d.n = (size_t)a->sizes[a->rank - 1];
   d.a_item = a->strides[a->rank - 1] * (ptrdiff_t)et_dtype_bytes((et_dtype)a->dtype);
   d.b_item = b->strides[b->rank - 1] * (ptrdiff_t)et_dtype_bytes((et_dtype)b->dtype);
-  const size_t n_b = (size_t)shape.sizes[lead + 1], rows = out->numel / n_b;
-  if (d.p == 2.0 && out->dtype != ET_F64) {
-    const size_t n_tiles = (n_b + TILE - 1) / TILE, n_a = (size_t)shape.sizes[lead];
-    et_parallel_for(ctx->pool, cdist_tiles, &d, rows / n_a * n_tiles, grain_of(n_a * TILE * d.n));
-    return ET_OK;
-  }
-  et_parallel_for(ctx->pool, cdist_rows, &d, rows, grain_of(n_b * d.n));
+  d.kind = kind_of(d.p, out->dtype == ET_F64);
+  d.in_f32 = d.kind == ETI_NORM_TWO && out->dtype != ET_F64;
+  const size_t n_a = (size_t)shape.sizes[lead], n_b = (size_t)shape.sizes[lead + 1];
+  const size_t n_tiles = (n_b + ETI_TILE - 1) / ETI_TILE;
+  et_parallel_for(ctx->pool, tiles, &d, out->numel / n_a / n_b * n_tiles,
+                  grain_of(n_a * ETI_TILE * d.n));
   return ET_OK;
-}
-
-// Items are first rows i; their pairs (i, j > i) lie together in the result.
-static void pdist_rows(void *opaque, size_t begin, size_t end) {
-  const distance *const d = opaque;
-  const size_t n = (size_t)d->a->sizes[0];
-  for (size_t i = begin; i < end; i++) {
-    const size_t first = i * n - i * (i + 1) / 2;
-    for (size_t j = i + 1; j < n; j++) {
-      store(d, (ptrdiff_t)(first + j - i - 1),
-            between(d, row_at(d->a, (ptrdiff_t)i * d->a->strides[0]),
-                    row_at(d->a, (ptrdiff_t)j * d->a->strides[0])));
-    }
-  }
 }
 
 et_status op_pdist_forward_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -273,6 +286,10 @@ et_status op_pdist_forward_out(et_kernel_ctx *ctx, et_value *const *args) {
   d.out = out;
   d.n = (size_t)x->sizes[1];
   d.a_item = d.b_item = x->strides[1] * (ptrdiff_t)et_dtype_bytes((et_dtype)x->dtype);
-  et_parallel_for(ctx->pool, pdist_rows, &d, (size_t)n, grain_of((size_t)n * d.n / 2));
+  d.pairs = true;
+  d.kind = kind_of(d.p, out->dtype == ET_F64);
+  d.in_f32 = d.kind == ETI_NORM_TWO && out->dtype != ET_F64;
+  et_parallel_for(ctx->pool, tiles, &d, ((size_t)n + ETI_TILE - 1) / ETI_TILE,
+                  grain_of((size_t)n * ETI_TILE * d.n / 2));
   return ET_OK;
 }

@@ -4,6 +4,7 @@
 // values. Relies on element.h.
 #include "kernels/element.h"
 #include "kernels/kernel.h"
+#include "kernels/micro/eltwise.h"
 #include "kernels/ops.h"
 
 #include <string.h>
@@ -58,8 +59,16 @@ static void add_row(const bags *b, strip *s, int64_t index, int64_t i, bool firs
   const ptrdiff_t row = (ptrdiff_t)index * w->strides[0] + (ptrdiff_t)s->column * w->strides[1];
   const double scale =
       b->scale == NULL ? 1.0 : eti_load_f64(b->scale, (ptrdiff_t)i * b->scale->strides[0]);
+  if (w->dtype == ET_F32 && w->strides[1] == 1 && b->mode != MAX && b->scale == NULL) {
+    eti_eltwise_get()->rows_add_wide(s->value, (const float *)w->data + row, (size_t)s->width);
+    return;
+  }
+  double x_row[COLUMNS];
+  eti_casts[w->dtype][ET_F64](x_row, 8, eti_element(w, row),
+                              w->strides[1] * (ptrdiff_t)et_dtype_bytes((et_dtype)w->dtype),
+                              (size_t)s->width);
   for (int64_t c = 0; c < s->width; c++) {
-    const double x = eti_load_f64(w, row + (ptrdiff_t)c * w->strides[1]);
+    const double x = x_row[c];
     if (b->mode != MAX) {
       s->value[c] += x * scale;
     } else if (first || x > s->value[c]) {
@@ -69,15 +78,21 @@ static void add_row(const bags *b, strip *s, int64_t index, int64_t i, bool firs
   }
 }
 
-static void write_strip(const bags *b, const strip *s, int64_t bag, int64_t count) {
-  for (int64_t c = 0; c < s->width; c++) {
-    const ptrdiff_t column = (ptrdiff_t)(s->column + c);
-    const double value = b->mode == MEAN && count > 0 ? s->value[c] / (double)count : s->value[c];
-    eti_store_f64(b->out, (ptrdiff_t)bag * b->out->strides[0] + column * b->out->strides[1], value);
-    if (b->mode != MAX) continue;
-    const ptrdiff_t at = (ptrdiff_t)bag * b->rows->strides[0] + column * b->rows->strides[1];
-    eti_casts[ET_I64][b->rows->dtype](eti_element(b->rows, at), 0, &s->row[c], 0, 1);
-  }
+static void write_strip(const bags *b, strip *s, int64_t bag, int64_t count) {
+  const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)b->out->dtype);
+  for (int64_t c = 0; c < s->width && b->mode == MEAN && count > 0; c++)
+    s->value[c] /= (double)count;
+  eti_casts[ET_F64][b->out->dtype](
+      eti_element(b->out,
+                  (ptrdiff_t)bag * b->out->strides[0] + (ptrdiff_t)s->column * b->out->strides[1]),
+      b->out->strides[1] * item, s->value, 8, (size_t)s->width);
+  if (b->mode != MAX) return;
+  const ptrdiff_t at =
+      (ptrdiff_t)bag * b->rows->strides[0] + (ptrdiff_t)s->column * b->rows->strides[1];
+  eti_casts[ET_I64][b->rows->dtype](
+      eti_element(b->rows, at),
+      b->rows->strides[1] * (ptrdiff_t)et_dtype_bytes((et_dtype)b->rows->dtype), s->row, 8,
+      (size_t)s->width);
 }
 
 static void run_bags(void *opaque, size_t begin, size_t end) {

@@ -6,6 +6,7 @@
 #include "kernels/ops.h"
 
 #include <math.h>
+#include <string.h>
 
 // ---- histc: equal bins, whose position is computed
 
@@ -208,6 +209,60 @@ et_status op_histogram_bins_tensor_out(et_kernel_ctx *ctx, et_value *const *args
 
 // ---- bincount
 
+enum { PIECE = 256 };  // elements that are cast at a time
+
+// A range of x as i64: where it lies, or in the buffer.
+static const int64_t *whole_numbers(const et_tensor *x, size_t first, size_t n, int64_t *buffer) {
+  const char *const from = eti_element(x, (ptrdiff_t)first);
+  if (x->dtype == ET_I64) return (const int64_t *)(const void *)from;
+  eti_casts[x->dtype][ET_I64](buffer, 8, from, (ptrdiff_t)et_dtype_bytes((et_dtype)x->dtype), n);
+  return buffer;
+}
+
+// The number of bins: at least `least`, and one for every element.
+static et_status count_range(const et_kernel_ctx *ctx, const et_tensor *x, int64_t least,
+                             int64_t *size) {
+  int64_t buffer[PIECE];
+  *size = least;
+  for (size_t i = 0; i < x->numel; i += PIECE) {
+    const size_t n = x->numel - i < PIECE ? x->numel - i : PIECE;
+    const int64_t *const value = whole_numbers(x, i, n, buffer);
+    for (size_t j = 0; j < n; j++) {
+      ET_CHECK(value[j] >= 0 && value[j] < INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+               "self[%zu] is %lld, needs at least 0 and less than 2^31 - 1", i + j,
+               (long long)value[j]);
+      if (value[j] >= *size) *size = value[j] + 1;
+    }
+  }
+  return ET_OK;
+}
+
+static void count_all(const et_tensor *x, const et_tensor *weights, const et_tensor *out,
+                      int64_t size) {
+  int64_t buffer[PIECE];
+  double weight[PIECE];
+  for (size_t i = 0; i < x->numel; i += PIECE) {
+    const size_t n = x->numel - i < PIECE ? x->numel - i : PIECE;
+    const int64_t *const value = whole_numbers(x, i, n, buffer);
+    if (weights != NULL) {
+      eti_casts[weights->dtype][ET_F64](weight, 8, eti_element(weights, (ptrdiff_t)i),
+                                        (ptrdiff_t)et_dtype_bytes((et_dtype)weights->dtype), n);
+    }
+    for (size_t j = 0; j < n; j++) {
+      const int64_t bin = value[j];
+      if (bin < 0 || bin >= size) continue;  // only when memory overlaps
+      if (weights == NULL) {
+        ((int64_t *)out->data)[bin]++;
+      } else if (out->dtype == ET_F32) {
+        float *const sum = (float *)out->data + bin;
+        *sum = (float)((double)*sum + weight[j]);
+      } else {
+        ((double *)out->data)[bin] += weight[j];
+      }
+    }
+  }
+}
+
 // (self, weights, minlength, out)
 et_status op_bincount_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *x = NULL, *weights = NULL, *out = NULL;
@@ -227,26 +282,9 @@ et_status op_bincount_out(et_kernel_ctx *ctx, et_value *const *args) {
                           : weights->dtype == ET_F32 ? ET_F32
                                                      : ET_F64),
            ctx->err, ET_INVALID_ARGUMENT, "out is %s", et_dtype_name((et_dtype)out->dtype));
-  const eti_cast_fn load = eti_casts[x->dtype][ET_I64];
-  size = least;
-  for (size_t i = 0; i < x->numel; i++) {
-    int64_t value;
-    load(&value, 0, eti_element(x, (ptrdiff_t)i), 0, 1);
-    ET_CHECK(value >= 0 && value < INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "self[%zu] is %lld, needs at least 0 and less than 2^31 - 1", i, (long long)value);
-    if (value >= size) size = value + 1;
-  }
+  ET_TRY(count_range(ctx, x, least, &size));
   ET_TRY(resize_line(ctx, out, size));
-  clear(out);
-  for (size_t i = 0; i < x->numel; i++) {
-    int64_t value;
-    load(&value, 0, eti_element(x, (ptrdiff_t)i), 0, 1);
-    if (value < 0 || value >= size) continue;  // only when memory overlaps
-    if (weights == NULL) {
-      ((int64_t *)out->data)[value]++;
-    } else {
-      add_at(out, value, eti_load_f64(weights, (ptrdiff_t)i));
-    }
-  }
+  memset(out->data, 0, et_tensor_bytes(out));
+  count_all(x, weights, out, size);
   return ET_OK;
 }

@@ -246,6 +246,7 @@ static et_status source_offset(const et_kernel_ctx *ctx, indexing *x, size_t i, 
 typedef struct chunk {
   const eti_copy_plan *rest;  // axes of the dimensions that are not indexed, finished
   size_t row;                 // bytes moved at once
+  size_t repeats;             // copies of a row of one element, side by side; else 1
   size_t n_outer;             // axes of rest around a row
   char *dst;
   const char *src;
@@ -263,7 +264,26 @@ static inline void move_rows_of(const chunk *c, size_t begin, size_t end, ptrdif
   }
 }
 
+// Every tuple's row is one element, repeated.
+static void fill_rows(const chunk *c, size_t begin, size_t end, ptrdiff_t dst, ptrdiff_t src) {
+  for (size_t t = begin; t < end; t++) {
+    char value[16], *to = c->dst + dst + c->dst_at[t];
+    memcpy(value, c->src + src + c->src_at[t], c->row);
+    if (c->row == 4) {
+      uint32_t word;
+      memcpy(&word, value, 4);
+      for (size_t i = 0; i < c->repeats; i++) ((uint32_t *)(void *)to)[i] = word;
+    } else {
+      for (size_t i = 0; i < c->repeats; i++) memcpy(to + i * c->row, value, c->row);
+    }
+  }
+}
+
 static void move_rows(const chunk *c, size_t begin, size_t end, ptrdiff_t dst, ptrdiff_t src) {
+  if (c->repeats > 1) {
+    fill_rows(c, begin, end, dst, src);
+    return;
+  }
   switch (c->row) {
     case 1:
       move_rows_of(c, begin, end, dst, src, 1);
@@ -320,7 +340,9 @@ static void split_rest(chunk *c, const eti_copy_plan *rest) {
   const bool contiguous = inner->dst == bytes && inner->src == bytes;
   c->rest = rest;
   c->row = contiguous ? inner->n * rest->dst_bytes : rest->dst_bytes;
-  c->n_outer = contiguous ? rest->rank - 1u : rest->rank;
+  const bool fills = inner->dst == bytes && inner->src == 0 && rest->dst_bytes <= 16;
+  c->repeats = fills ? inner->n : 1;
+  c->n_outer = contiguous || fills ? rest->rank - 1u : rest->rank;
 }
 
 // Adds row by row; targets may repeat, so tuples keep their order.
@@ -381,7 +403,7 @@ static et_status run_indexing(const et_kernel_ctx *ctx, indexing *x, direction w
   split_rest(&c, &rest);
   c.dst = way == TAKE ? affine_data : indexed;
   c.src = way == TAKE ? indexed : affine_data;
-  size_t per_tuple = c.row;
+  size_t per_tuple = c.row * c.repeats;
   for (size_t i = 0; i < c.n_outer; i++) per_tuple *= rest.axis[i].n;
   const size_t grain = per_tuple < GRAIN_BYTES ? GRAIN_BYTES / per_tuple : 1;
   for (size_t done = 0; done < x->n_tuples; done += CHUNK) {

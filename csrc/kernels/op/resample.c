@@ -137,6 +137,33 @@ static void nearest_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
+// ---- channels last: a pixel's channels are copied, or blended, together
+
+static bool channels_last(const resample *r) {
+  return r->x->sizes[1] > 1 && r->x->strides[1] == 1 && r->out->strides[1] == 1;
+}
+
+// The first channel of a pixel.
+static char *pixel_at(const et_tensor *t, size_t image, int64_t y, int64_t x) {
+  const ptrdiff_t at = (ptrdiff_t)image * t->strides[0] + (ptrdiff_t)y * t->strides[2] +
+                       (ptrdiff_t)x * t->strides[3];
+  return (char *)t->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
+}
+
+// Items are rows of pixels: images × height.
+static void nearest_pixels(void *ctx, size_t begin, size_t end) {
+  const resample *const r = ctx;
+  const size_t bytes = (size_t)r->x->sizes[1] * et_dtype_bytes((et_dtype)r->x->dtype);
+  const size_t height = (size_t)r->size[0];
+  for (size_t u = begin; u < end; u++) {
+    const size_t image = u / height;
+    const int64_t y = (int64_t)(u % height), from = nearest(r, 0, y);
+    for (int64_t x = 0; x < r->size[1]; x++)
+      eti_copy_bytes(pixel_at(r->out, image, y, x), pixel_at(r->x, image, from, nearest(r, 1, x)),
+                     bytes);
+  }
+}
+
 // ---- bilinear
 
 typedef struct blend {
@@ -179,6 +206,97 @@ static double element(const char *row, ptrdiff_t step, int64_t x, uint8_t dtype)
   }
 }
 
+// The four pixels of n channels as T: where they lie, or in the rooms.
+typedef struct corners {
+  const void *at[4];
+  double room[4][ROW];
+} corners;
+
+static void read_corners(const resample *r, char *const pixel[4], size_t first, size_t n,
+                         et_dtype type, corners *c) {
+  const et_dtype dtype = (et_dtype)r->x->dtype;
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes(dtype);
+  for (size_t i = 0; i < 4; i++) {
+    const char *const from = pixel[i] + (ptrdiff_t)first * es;
+    c->at[i] = from;
+    if (dtype == type) continue;
+    eti_casts[dtype][type](c->room[i], (ptrdiff_t)et_dtype_bytes(type), from, es, n);
+    c->at[i] = c->room[i];
+  }
+}
+
+#define BLEND(T)                                                                                \
+  do {                                                                                          \
+    const T *const tl = c.at[0], *const tr = c.at[1], *const bl = c.at[2], *const br = c.at[3]; \
+    const T top = (T)down->low_weight, bottom = (T)down->high_weight;                           \
+    const T left = (T)across->low_weight, right = (T)across->high_weight;                       \
+    T *const to = row;                                                                          \
+    for (size_t i = 0; i < n; i++)                                                              \
+      to[i] = top * (left * tl[i] + right * tr[i]) + bottom * (left * bl[i] + right * br[i]);   \
+  } while (0)
+
+static void blend_pixel(const resample *r, char *out, char *const pixel[4], const blend *down,
+                        const blend *across) {
+  const bool wide = r->x->dtype == ET_F64;
+  const et_dtype type = wide ? ET_F64 : ET_F32;
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)r->x->dtype);
+  const size_t channels = (size_t)r->x->sizes[1];
+  corners c;
+  double room[ROW];
+  for (size_t first = 0; first < channels; first += ROW) {
+    const size_t n = channels - first < ROW ? channels - first : ROW;
+    read_corners(r, pixel, first, n, type, &c);
+    const bool direct = r->x->dtype == (uint8_t)type;
+    void *const row = direct ? out + (ptrdiff_t)first * es : (char *)room;
+    if (wide) {
+      BLEND(double);
+    } else {
+      BLEND(float);
+    }
+    if (direct) continue;
+    eti_casts[type][r->x->dtype](out + (ptrdiff_t)first * es, es, row,
+                                 (ptrdiff_t)et_dtype_bytes(type), n);
+  }
+}
+#undef BLEND
+
+static void bilinear_pixels(void *ctx, size_t begin, size_t end) {
+  const resample *const r = ctx;
+  const bool wide = r->x->dtype == ET_F64;
+  const size_t height = (size_t)r->size[0];
+  blend across[ROW];
+  for (int64_t x0 = 0; x0 < r->size[1]; x0 += ROW) {
+    const size_t n = r->size[1] - x0 < ROW ? (size_t)(r->size[1] - x0) : ROW;
+    for (size_t i = 0; i < n; i++) across[i] = blend_of(r, 1, x0 + (int64_t)i, wide);
+    for (size_t u = begin; u < end; u++) {
+      const size_t image = u / height;
+      const int64_t y = (int64_t)(u % height);
+      const blend down = blend_of(r, 0, y, wide);
+      for (size_t i = 0; i < n; i++) {
+        const blend *const a = &across[i];
+        char *const pixel[4] = {
+            pixel_at(r->x, image, down.low, a->low), pixel_at(r->x, image, down.low, a->high),
+            pixel_at(r->x, image, down.high, a->low), pixel_at(r->x, image, down.high, a->high)};
+        blend_pixel(r, pixel_at(r->out, image, y, x0 + (int64_t)i), pixel, &down, a);
+      }
+    }
+  }
+}
+
+// Both input rows of a row of outputs as f32, where they are of another type and fit: *from is the
+// first position that is there.
+static bool widen_rows(const resample *r, const char *const in[2], const blend *across, size_t n,
+                       float rows[2][2 * ROW], int64_t *from) {
+  const et_dtype dtype = (et_dtype)r->x->dtype;
+  const ptrdiff_t step = r->x->strides[3] * (ptrdiff_t)et_dtype_bytes(dtype);
+  const int64_t count = across[n - 1].high - across[0].low + 1;
+  *from = across[0].low;
+  if (dtype == ET_F32 || dtype == ET_F64 || count > 2 * ROW) return false;
+  for (size_t i = 0; i < 2; i++)
+    eti_casts[dtype][ET_F32](rows[i], 4, in[i] + (ptrdiff_t)*from * step, step, (size_t)count);
+  return true;
+}
+
 static void bilinear_rows(void *ctx, size_t begin, size_t end) {
   const resample *const r = ctx;
   const uint8_t dtype = r->x->dtype;
@@ -194,9 +312,19 @@ static void bilinear_rows(void *ctx, size_t begin, size_t end) {
     for (size_t u = begin; u < begin + rows; u++) {
       const int64_t y = (int64_t)(u % height);
       const blend down = blend_of(r, 0, y, wide);
-      const char *const top = row_at(r->x, u / height, down.low), *const bottom = row_at(
-                                                                      r->x, u / height, down.high);
-      for (size_t i = 0; i < n; i++) {
+      const char *const top = row_at(r->x, u / height, down.low);
+      const char *const bottom = row_at(r->x, u / height, down.high);
+      const char *const in[2] = {top, bottom};
+      float rows_f32[2][2 * ROW];
+      int64_t from = 0;
+      const bool widened = widen_rows(r, in, across, n, rows_f32, &from);
+      for (size_t i = 0; widened && i < n; i++) {
+        const size_t left = (size_t)(across[i].low - from), right = (size_t)(across[i].high - from);
+        const float lw = (float)across[i].low_weight, hw = (float)across[i].high_weight;
+        row[i] = (float)down.low_weight * (lw * rows_f32[0][left] + hw * rows_f32[0][right]) +
+                 (float)down.high_weight * (lw * rows_f32[1][left] + hw * rows_f32[1][right]);
+      }
+      for (size_t i = 0; i < n && !widened; i++) {
         const blend *const a = &across[i];
         const double tl = element(top, step, a->low, dtype),
                      tr = element(top, step, a->high, dtype);
@@ -221,8 +349,14 @@ static void bilinear_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
-static et_status run_rows(const et_kernel_ctx *ctx, resample *r, et_range_fn rows) {
+static et_status run_rows(const et_kernel_ctx *ctx, resample *r, et_range_fn rows,
+                          et_range_fn pixels) {
   if (r->out->numel == 0) return ET_OK;
+  if (channels_last(r)) {
+    const size_t row = (size_t)(r->size[1] * r->x->sizes[1]);
+    et_parallel_for(ctx->pool, pixels, r, r->out->numel / row, 1 + 8192 / row);
+    return ET_OK;
+  }
   et_parallel_for(ctx->pool, rows, r, r->out->numel / (size_t)r->size[1],
                   1 + 8192 / (size_t)r->size[1]);
   return ET_OK;
@@ -231,12 +365,12 @@ static et_status run_rows(const et_kernel_ctx *ctx, resample *r, et_range_fn row
 et_status op_upsample_nearest2d_vec_out(et_kernel_ctx *ctx, et_value *const *args) {
   resample r = {.op = "upsample_nearest2d"};
   ET_TRY(read_resample(ctx, args, 2, 3, &r));
-  return run_rows(ctx, &r, nearest_rows);
+  return run_rows(ctx, &r, nearest_rows, nearest_pixels);
 }
 
 et_status op_upsample_bilinear2d_vec_out(et_kernel_ctx *ctx, et_value *const *args) {
   resample r = {.op = "upsample_bilinear2d"};
   ET_TRY(eti_arg_bool(ctx, args, 2, &r.align_corners));
   ET_TRY(read_resample(ctx, args, 3, 4, &r));
-  return run_rows(ctx, &r, bilinear_rows);
+  return run_rows(ctx, &r, bilinear_rows, bilinear_pixels);
 }

@@ -49,30 +49,64 @@ static window window_of(const filter *f, size_t d, int64_t o) {
   return w;
 }
 
+enum { BLOCK = 256 };  // outputs, and inputs, at a time
+
+// Row sums of inputs [first, first + n), weighed over the height.
+static void sum_rows(const filter *f, ptrdiff_t in, const window *wy, int64_t first, size_t n,
+                     double *sums) {
+  const ptrdiff_t step = f->x->strides[3] * (ptrdiff_t)et_dtype_bytes((et_dtype)f->x->dtype);
+  double row[BLOCK];
+  for (size_t k = 0; k < n; k++) sums[k] = 0.0;
+  for (int64_t j = 0; j < wy->n; j++) {
+    const double weight = triangle(wy, j);
+    const ptrdiff_t at =
+        in + (ptrdiff_t)(wy->from + j) * f->x->strides[2] + (ptrdiff_t)first * f->x->strides[3];
+    eti_casts[f->x->dtype][ET_F64](row, 8, eti_element(f->x, at), step, n);
+    for (size_t k = 0; k < n; k++) sums[k] += weight * row[k];
+  }
+}
+
+// Outputs [x0, x0 + n) of one row: the height first, then the width.
+static void filter_block(const filter *f, ptrdiff_t in, const window *wy, const window *wx,
+                         size_t n, double *values) {
+  const int64_t end = wx[n - 1].from + wx[n - 1].n;
+  double sums[BLOCK];
+  for (size_t i = 0; i < n; i++) values[i] = 0.0;
+  for (int64_t first = wx[0].from; first < end; first += BLOCK) {
+    const int64_t last = end - first < BLOCK ? end : first + BLOCK;
+    sum_rows(f, in, wy, first, (size_t)(last - first), sums);
+    for (size_t i = 0; i < n; i++) {
+      const int64_t from = wx[i].from > first ? wx[i].from : first;
+      const int64_t to = wx[i].from + wx[i].n < last ? wx[i].from + wx[i].n : last;
+      for (int64_t k = from; k < to; k++)
+        values[i] += triangle(&wx[i], k - wx[i].from) * sums[k - first];
+    }
+  }
+  for (size_t i = 0; i < n; i++) {
+    const double total = wy->total * wx[i].total;
+    values[i] = total == 0.0 ? 0.0 : values[i] / total;
+  }
+}
+
 // Items are rows of the result: planes × height.
 static void filter_rows(void *opaque, size_t begin, size_t end) {
   const filter *const f = opaque;
   const size_t height = (size_t)f->out->sizes[2], channels = (size_t)f->out->sizes[1];
-  for (size_t i = begin; i < end; i++) {
-    const ptrdiff_t n = (ptrdiff_t)(i / height / channels), c = (ptrdiff_t)(i / height % channels),
-                    y = (ptrdiff_t)(i % height);
-    const ptrdiff_t in = n * f->x->strides[0] + c * f->x->strides[1];
-    const ptrdiff_t out = n * f->out->strides[0] + c * f->out->strides[1] + y * f->out->strides[2];
-    const window wy = window_of(f, 0, y);
-    for (ptrdiff_t x = 0; x < f->out->sizes[3]; x++) {
-      const window wx = window_of(f, 1, x);
-      double sum = 0.0;
-      for (int64_t j = 0; j < wy.n; j++) {
-        const ptrdiff_t row = in + (ptrdiff_t)(wy.from + j) * f->x->strides[2];
-        double part = 0.0;
-        for (int64_t k = 0; k < wx.n; k++) {
-          part += triangle(&wx, k) *
-                  eti_load_f64(f->x, row + (ptrdiff_t)(wx.from + k) * f->x->strides[3]);
-        }
-        sum += triangle(&wy, j) * part;
-      }
-      const double total = wy.total * wx.total;
-      eti_store_f64(f->out, out + x * f->out->strides[3], total == 0.0 ? 0.0 : sum / total);
+  const ptrdiff_t step = f->out->strides[3] * (ptrdiff_t)et_dtype_bytes((et_dtype)f->out->dtype);
+  window wx[BLOCK];
+  double values[BLOCK];
+  for (int64_t x0 = 0; x0 < f->out->sizes[3]; x0 += BLOCK) {
+    const size_t left = (size_t)(f->out->sizes[3] - x0), m = left < BLOCK ? left : BLOCK;
+    for (size_t i = 0; i < m; i++) wx[i] = window_of(f, 1, x0 + (int64_t)i);
+    for (size_t i = begin; i < end; i++) {
+      const ptrdiff_t n = (ptrdiff_t)(i / height / channels), y = (ptrdiff_t)(i % height),
+                      c = (ptrdiff_t)(i / height % channels);
+      const ptrdiff_t in = n * f->x->strides[0] + c * f->x->strides[1];
+      const ptrdiff_t out = n * f->out->strides[0] + c * f->out->strides[1] +
+                            y * f->out->strides[2] + (ptrdiff_t)x0 * f->out->strides[3];
+      const window wy = window_of(f, 0, y);
+      filter_block(f, in, &wy, wx, m, values);
+      eti_casts[ET_F64][f->out->dtype](eti_element(f->out, out), step, values, 8, m);
     }
   }
 }

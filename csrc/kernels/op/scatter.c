@@ -4,6 +4,7 @@
 // one, before the element they place.
 #include "kernels/accumulate.h"
 #include "kernels/move.h"
+#include "runtime/half.h"
 
 #include <string.h>
 
@@ -104,8 +105,18 @@ static inline et_status place_row(const et_kernel_ctx *ctx, const placing *p, bo
       copy_one(plain, placed + (ptrdiff_t)index * stride, bytes);
     } else if (p->add == NULL) {
       copy_one(placed + (ptrdiff_t)index * stride, plain, bytes);
-    } else if (p->dtype == ET_F32) {  // the commonest sum, without a call
+    } else if (p->dtype == ET_F32) {  // the commonest sums, without a call
       *(float *)(void *)(placed + (ptrdiff_t)index * stride) += *(const float *)(const void *)plain;
+    } else if (p->dtype == ET_F64) {
+      *(double *)(void *)(placed + (ptrdiff_t)index * stride) +=
+          *(const double *)(const void *)plain;
+    } else if (p->dtype == ET_I64) {
+      *(uint64_t *)(void *)(placed + (ptrdiff_t)index * stride) +=
+          *(const uint64_t *)(const void *)plain;
+    } else if (p->dtype == ET_BF16) {
+      uint16_t *const sum = (uint16_t *)(void *)(placed + (ptrdiff_t)index * stride);
+      *sum = eti_f32_to_bf16(eti_bf16_to_f32(*sum) +
+                             eti_bf16_to_f32(*(const uint16_t *)(const void *)plain));
     } else {
       p->add(placed + (ptrdiff_t)index * stride, 0, plain, 0, 1);
     }

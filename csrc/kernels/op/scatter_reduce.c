@@ -35,20 +35,52 @@ static int64_t combine_integer(combining way, int64_t a, int64_t b) {
   return way == BY_MAX ? (a > b ? a : b) : (a < b ? a : b);
 }
 
-static void combine(const reducing *r, char *dst, const char *src) {
-  if (r->way == BY_SUM) {
-    r->add(dst, 0, src, 0, 1);
+// dst ∘= src, n times in order; strides in bytes. Of f32 without a detour: one operation on f32 in
+// f64, rounded, is that operation.
+#define COMBINE_F32(expression)                                                   \
+  for (size_t i = 0; i < n; i++, dst += dst_step, src += src_step) {              \
+    const float a = *(float *)(void *)dst, b = *(const float *)(const void *)src; \
+    *(float *)(void *)dst = expression;                                           \
+  }
+static void combine_f32(combining way, char *dst, ptrdiff_t dst_step, const char *src,
+                        ptrdiff_t src_step, size_t n) {
+  switch (way) {
+    case BY_SUM:
+      COMBINE_F32(a + b)
+      break;
+    case BY_PRODUCT:
+      COMBINE_F32(a * b)
+      break;
+    case BY_MAX:
+      COMBINE_F32(((a > b) | (a != a)) ? a : b)
+      break;
+    default:
+      COMBINE_F32(((a < b) | (a != a)) ? a : b)
+      break;
+  }
+}
+
+static void combine(const reducing *r, char *dst, ptrdiff_t dst_step, const char *src,
+                    ptrdiff_t src_step, size_t n) {
+  if (r->dtype == ET_F32) {
+    combine_f32(r->way, dst, dst_step, src, src_step, n);
     return;
   }
-  number a, b;
-  r->load(&a, 0, dst, 0, 1);
-  r->load(&b, 0, src, 0, 1);
-  if (r->wide == ET_F64) {
-    a.d = combine_float(r->way, a.d, b.d);
-  } else {
-    a.i = combine_integer(r->way, a.i, b.i);
+  if (r->way == BY_SUM) {
+    r->add(dst, dst_step, src, src_step, n);
+    return;
   }
-  r->store(dst, 0, &a, 0, 1);
+  for (size_t i = 0; i < n; i++, dst += dst_step, src += src_step) {
+    number a, b;
+    r->load(&a, 0, dst, 0, 1);
+    r->load(&b, 0, src, 0, 1);
+    if (r->wide == ET_F64) {
+      a.d = combine_float(r->way, a.d, b.d);
+    } else {
+      a.i = combine_integer(r->way, a.i, b.i);
+    }
+    r->store(dst, 0, &a, 0, 1);
+  }
 }
 
 // What combining starts from where self's own element does not count.
@@ -112,11 +144,98 @@ static ptrdiff_t stride_of(const et_tensor *t, size_t d) {
   return t->rank == 0 ? 0 : t->strides[d];
 }
 
-typedef void (*visit_fn)(const reducing *r, char *target, const char *src);
+typedef void (*visit_fn)(const reducing *r, char *target, ptrdiff_t target_step, const char *src,
+                         ptrdiff_t src_step, size_t n);
 
-static void visit_clear(const reducing *r, char *target, const char *src) {
-  (void)src;
-  identity(r, target);
+static void visit_clear(const reducing *r, char *target, ptrdiff_t target_step, const char *src,
+                        ptrdiff_t src_step, size_t n) {
+  (void)src, (void)src_step;
+  for (size_t i = 0; i < n; i++, target += target_step) identity(r, target);
+}
+
+static inline et_status place_at(const et_kernel_ctx *ctx, const walk *w, ptrdiff_t at,
+                                 int64_t *place) {
+  *place = w->index->dtype == ET_I64 ? ((const int64_t *)w->index->data)[at]
+                                     : ((const int32_t *)w->index->data)[at];
+  ET_CHECK((uint64_t)*place < (uint64_t)w->size, ctx->err, ET_INVALID_ARGUMENT,
+           "index %lld is out of bounds for dimension %zu with size %lld", (long long)*place,
+           w->dim, (long long)w->size);
+  return ET_OK;
+}
+
+// A row of f32, each element with a place of its own; steps in elements.
+typedef struct lane_f32 {
+  float *out;
+  const float *src;
+  ptrdiff_t out_step, src_step, along;
+} lane_f32;
+
+#define ROW_F32(expression)                                                               \
+  for (size_t i = 0; i < n; i++) {                                                        \
+    int64_t place;                                                                        \
+    ET_TRY(place_at(ctx, w, index_at + (ptrdiff_t)i * index_step, &place));               \
+    float *const out = l->out + (ptrdiff_t)i * l->out_step + (ptrdiff_t)place * l->along; \
+    const float a = *out, b = l->src[(ptrdiff_t)i * l->src_step];                         \
+    *out = expression;                                                                    \
+  }
+static et_status row_f32(const et_kernel_ctx *ctx, const walk *w, combining way, const lane_f32 *l,
+                         ptrdiff_t index_at, ptrdiff_t index_step, size_t n) {
+  switch (way) {
+    case BY_SUM:
+      ROW_F32(a + b)
+      break;
+    case BY_PRODUCT:
+      ROW_F32(a * b)
+      break;
+    case BY_MAX:
+      ROW_F32(((a > b) | (a != a)) ? a : b)
+      break;
+    default:
+      ROW_F32(((a < b) | (a != a)) ? a : b)
+      break;
+  }
+  return ET_OK;
+}
+#undef ROW_F32
+
+// The elements along the last dimension from `at` on.
+static et_status walk_row(const et_kernel_ctx *ctx, const walk *w, const reducing *r,
+                          visit_fn visit, const int32_t *at) {
+  const size_t last = w->rank - 1, n = (size_t)w->shape[last];
+  ptrdiff_t index_at = 0, src_at = 0, out_at = 0;
+  for (size_t d = 0; d < last; d++) {
+    const ptrdiff_t i = at[d];
+    src_at += i * stride_of(w->src, d);
+    if (!w->index_is_shared) index_at += i * stride_of(w->index, d);
+    if (d != w->dim) out_at += i * stride_of(w->out, d);
+  }
+  const ptrdiff_t src_step = stride_of(w->src, last) * r->bytes;
+  const ptrdiff_t along = stride_of(w->out, w->dim);
+  const ptrdiff_t out_step = w->dim == last ? 0 : stride_of(w->out, last);
+  const char *const src = (const char *)w->src->data + src_at * r->bytes;
+  char *const out = w->out->data;
+  int64_t place;
+  if (w->index_is_shared && w->dim != last) {  // one place for the row
+    ET_TRY(place_at(ctx, w, at[w->dim] * stride_of(w->index, 0), &place));
+    visit(r, out + (out_at + (ptrdiff_t)place * along) * r->bytes, out_step * r->bytes, src,
+          src_step, n);
+    return ET_OK;
+  }
+  const ptrdiff_t index_step = stride_of(w->index, w->index_is_shared ? 0 : last);
+  if (r->dtype == ET_F32 && visit == combine) {
+    const lane_f32 lane = {.out = (float *)w->out->data + out_at,
+                           .src = (const float *)w->src->data + src_at,
+                           .out_step = out_step,
+                           .src_step = stride_of(w->src, last),
+                           .along = along};
+    return row_f32(ctx, w, r->way, &lane, index_at, index_step, n);
+  }
+  for (size_t i = 0; i < n; i++) {
+    ET_TRY(place_at(ctx, w, index_at + (ptrdiff_t)i * index_step, &place));
+    visit(r, out + (out_at + (ptrdiff_t)i * out_step + (ptrdiff_t)place * along) * r->bytes, 0,
+          src + (ptrdiff_t)i * src_step, 0, 1);
+  }
+  return ET_OK;
 }
 
 static et_status walk_all(const et_kernel_ctx *ctx, const walk *w, const reducing *r,
@@ -126,23 +245,8 @@ static et_status walk_all(const et_kernel_ctx *ctx, const walk *w, const reducin
     if (w->shape[d] == 0) return ET_OK;
   }
   for (;;) {
-    ptrdiff_t index_at = 0, src_at = 0, out_at = 0;
-    for (size_t d = 0; d < w->rank; d++) {
-      const ptrdiff_t i = at[d];
-      src_at += i * stride_of(w->src, d);
-      if (!w->index_is_shared) index_at += i * stride_of(w->index, d);
-      if (d != w->dim) out_at += i * stride_of(w->out, d);
-    }
-    if (w->index_is_shared) index_at = at[w->dim] * stride_of(w->index, 0);
-    const int64_t place = w->index->dtype == ET_I64 ? ((const int64_t *)w->index->data)[index_at]
-                                                    : ((const int32_t *)w->index->data)[index_at];
-    ET_CHECK((uint64_t)place < (uint64_t)w->size, ctx->err, ET_INVALID_ARGUMENT,
-             "index %lld is out of bounds for dimension %zu with size %lld", (long long)place,
-             w->dim, (long long)w->size);
-    out_at += (ptrdiff_t)place * stride_of(w->out, w->dim);
-    visit(r, (char *)w->out->data + out_at * r->bytes,
-          (const char *)w->src->data + src_at * r->bytes);
-    size_t d = w->rank;
+    ET_TRY(walk_row(ctx, w, r, visit, at));
+    size_t d = w->rank - 1;
     while (d-- > 0) {
       if (++at[d] < w->shape[d]) break;
       at[d] = 0;

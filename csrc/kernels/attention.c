@@ -202,6 +202,11 @@ static void score_keys(const block *b, size_t e0, size_t n_e) {
     const char *const base =
         direct ? b->k + ((ptrdiff_t)(b->key0 + first) * k->row + (ptrdiff_t)e0) * esize : b->aux;
     const ptrdiff_t row_bytes = (direct ? k->row : (ptrdiff_t)n_e) * esize;
+    if (b->width == 1) {
+      b->micro->dots(b->x + first * (size_t)esize, base, (size_t)(row_bytes / esize), n, b->panel,
+                     n_e, e0 > 0);
+      continue;
+    }
     for (size_t i = 0; i < n; i += height) {
       const void *rows[MAX_ROWS];
       const size_t m = at_most(n - i, height);

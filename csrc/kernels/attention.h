@@ -4,11 +4,11 @@
 // read once for all of them.
 //
 // Numeric contract: queries are multiplied by the scale first; scores are products of
-// micro/gemm.h; keys are taken in blocks of ETI_ATTENTION_KEYS from the first one on, weights and
-// their sums as micro/attention.h says; a block's weighted values are added to what was summed
-// before in ascending order of keys, each with one fused multiply-add; the result is multiplied by
-// the inverse of the sum. Halves compute in f32 and round once. Neither threads nor instruction
-// sets change a bit.
+// micro/gemm.h, or of micro/attention.h for a query alone in its block; keys are taken in blocks of
+// ETI_ATTENTION_KEYS from the first one on, weights and their sums as micro/attention.h says; a
+// block's weighted values are added to what was summed before in ascending order of keys, each with
+// one fused multiply-add; the result is multiplied by the inverse of the sum. Halves compute in f32
+// and round once. Neither threads nor instruction sets change a bit.
 #ifndef ET_ATTENTION_H
 #define ET_ATTENTION_H
 

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHES = ("startup", "overhead", "kernels", "operators", "lowering", "models")
+BENCHES = ("startup", "overhead", "kernels", "operators", "attention", "lowering", "models")
 
 
 def main() -> None:

@@ -6,6 +6,12 @@
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
 #define F(name) CAT(eti_##name, MATH)
+// Before a loop over 16 lanes: unrolled early, it would stay scalar.
+#if defined(__GNUC__) && !defined(__clang__)
+#define ROLLED _Pragma("GCC unroll 1") _Pragma("GCC ivdep")
+#else
+#define ROLLED
+#endif
 #define LARGER(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
 
 static void FN(tree)(T *lanes, size_t width) {
@@ -21,12 +27,34 @@ ETI_INLINE T FN(shift)(T high, T before, T *factor) {
   return shift;
 }
 
+// One query: lanes are columns.
+static void FN(dots)(void *scores, const void *keys, size_t step, size_t n, const void *query_,
+                     size_t dim, bool add) {
+  T *const x = scores;
+  const T *row = keys;
+  const T *const query = query_;
+  for (size_t k = 0; k < n; k++, row += step) {
+    T lanes[16] = {0};
+    size_t i = 0;
+    for (; i + 16 <= dim; i += 16) {
+      ROLLED
+      for (size_t l = 0; l < 16; l++) lanes[l] = F(fma)(query[i + l], row[i + l], lanes[l]);
+    }
+    for (size_t l = 0; i + l < dim; l++) lanes[l] = F(fma)(query[i + l], row[i + l], lanes[l]);
+    for (size_t l = 0; l < 8; l++) lanes[l] += lanes[l + 8];
+    for (size_t l = 0; l < 4; l++) lanes[l] += lanes[l + 4];
+    const T sum = (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+    x[k] = add ? x[k] + sum : sum;
+  }
+}
+
 // One query: lanes are keys.
 static void FN(soften_one)(T *x, size_t keys, T *high, T *sum, T *factor) {
   T lanes[16];
   for (size_t l = 0; l < 16; l++) lanes[l] = *high;
   size_t k = 0;
   for (; k + 16 <= keys; k += 16) {
+    ROLLED
     for (size_t l = 0; l < 16; l++) lanes[l] = LARGER(x[k + l], lanes[l]);
   }
   for (size_t l = 0; k + l < keys; l++) lanes[l] = LARGER(x[k + l], lanes[l]);
@@ -38,6 +66,7 @@ static void FN(soften_one)(T *x, size_t keys, T *high, T *sum, T *factor) {
   for (size_t i = 0; i < keys; i++) x[i] = F(exp)(x[i] - shift);
   for (size_t l = 0; l < 16; l++) lanes[l] = 0;
   for (k = 0; k + 16 <= keys; k += 16) {
+    ROLLED
     for (size_t l = 0; l < 16; l++) lanes[l] += x[k + l];
   }
   for (size_t l = 0; k + l < keys; l++) lanes[l] += x[k + l];
@@ -123,6 +152,7 @@ static void FN(scale)(void *dst, const void *src, double factor_, size_t n) {
 }
 
 #undef LARGER
+#undef ROLLED
 #undef F
 #undef FN
 #undef CAT

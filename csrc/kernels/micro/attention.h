@@ -3,13 +3,16 @@
 // vectors and nothing is summed across lanes. `width` is 1 or one of `widths`; what stands in
 // unused lanes is computed and not looked at.
 //
-// Numeric contract: with m' the largest score so far (NaN wins) and s = m', or 0 where m' is -inf,
-// weights are exp(x − s), what was summed before counts exp(m − s) times, and the weights of a tile
-// are summed in 16 lanes (key k in lane k mod 16) that meet in a fixed tree. Every instruction set
-// gives the same bits. Relies on kernels/micro/select.h. Knows no tensor.
+// Numeric contract: the scores of a tile of one query are sums in 16 lanes (column i in lane i mod
+// 16) of fused multiply-adds, which meet in a fixed tree; other tiles' are products of gemm.h. With
+// m' the largest score so far (NaN wins) and s = m', or 0 where m' is -inf, weights are exp(x − s),
+// what was summed before counts exp(m − s) times, and the weights of a tile are summed in 16 lanes
+// (key k in lane k mod 16) that meet in a fixed tree. Every instruction set gives the same bits.
+// Relies on kernels/micro/select.h. Knows no tensor.
 #ifndef ET_MICRO_ATTENTION_H
 #define ET_MICRO_ATTENTION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +23,9 @@ typedef struct eti_attention_micro {
   uint8_t dtype;      // et_dtype: f32 or f64
   uint8_t esize;      // its bytes
   uint8_t widths[2];  // of tiles, ascending; the last is the most queries of a tile
+  // x[k] (+)= query · key k, for keys `step` elements apart.
+  void (*dots)(void *x, const void *keys, size_t step, size_t n, const void *query, size_t dim,
+               bool add);
   // Turns scores into weights, and brings highest score and sum of each query up to date; factor
   // gets what sums made before are to be multiplied by.
   void (*soften)(void *x, size_t keys, size_t width, void *high, void *sum, void *factor);

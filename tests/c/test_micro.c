@@ -108,6 +108,44 @@ static void specify(uint8_t dtype, const eti_gemm_tile *t, size_t i, size_t j, c
   }
 }
 
+// Panels of B side by side, in place in a matrix of `gap` more columns.
+static bool row_is_as_specified(const eti_gemm_kernel *kernel, size_t k, size_t gap,
+                                eti_gemm_init init) {
+  const size_t es = kernel->esize, n = (size_t)kernel->nr * ETI_GEMM_ROW_PANELS, b_step = n + gap;
+  void *const a = random_elements(kernel->dtype, k), *const b =
+                                                         random_elements(kernel->dtype, k * b_step);
+  void *const c = random_elements(kernel->dtype, n), *const expected = copy_of(c, n * es);
+  void *const bias = random_elements(kernel->dtype, n);
+  const eti_gemm_tile t = {.k = k,
+                           .a = a,
+                           .a_step = 1,
+                           .b = b,
+                           .b_step = b_step,
+                           .b_panel_step = kernel->nr,
+                           .c = c,
+                           .c_step = n,
+                           .init = init,
+                           .bias = bias};
+  kernel->tile_row(&t);
+  for (size_t j = 0; j < n; j++) specify(kernel->dtype, &t, 0, j, (char *)expected + j * es);
+  const bool same = memcmp(c, expected, n * es) == 0;
+  free(a), free(b), free(c), free(expected), free(bias);
+  return same;
+}
+
+static void rows_over_several_panels_are_as_specified(void) {
+  static const size_t depths[] = {0, 1, 7, 255, 256, 257, 600};
+  for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
+    for (int acc = 0; acc < ETI_ACC_COUNT; acc++) {
+      const eti_gemm_kernel *const kernel = eti_gemm_kernel_of_isa((eti_acc)acc, isa);
+      for (size_t d = 0; kernel != NULL && d < sizeof depths / sizeof *depths; d++) {
+        for (int init = ETI_GEMM_ZERO; init <= ETI_GEMM_ADD; init++)
+          EXPECT(row_is_as_specified(kernel, depths[d], d % 3, (eti_gemm_init)init));
+      }
+    }
+  }
+}
+
 static bool is_as_specified(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
                             eti_gemm_init init) {
   const size_t es = kernel->esize, c_step = n + 3, c_size = (m - 1) * c_step + n;
@@ -514,6 +552,7 @@ static const et_test tests[] = {
     ET_CASE(gemm_packs_rows_like_the_scalar_one),
     ET_CASE(depthwise_rows_equal_the_scalar_ones),
     ET_CASE(depthwise_pixels_side_by_side_equal_single_ones),
+    ET_CASE(rows_over_several_panels_are_as_specified),
     ET_CASE(depthwise_planes_equal_their_definition),
     ET_CASE(rows_are_copied_with_any_step),
     ET_CASE(normalisation_equals_the_scalar_one),

@@ -362,6 +362,29 @@ typedef struct block {
   eti_gemm_init init;
 } block;
 
+// A single row: panels of B side by side as long as there are enough whole ones. Returns how many
+// were done.
+static size_t run_row(const eti_gemm *g, const block *k) {
+  const size_t es = g->kernel->esize, whole = k->n / k->b.height;
+  size_t jp = 0;
+  for (; jp + ETI_GEMM_ROW_PANELS <= whole; jp += ETI_GEMM_ROW_PANELS) {
+    const size_t j = jp * k->b.height, at = k->init == ETI_GEMM_ROWS ? k->i : k->j + j;
+    g->kernel->tile_row(&(eti_gemm_tile){
+        .k = k->n_k,
+        .a = k->a.base,
+        .a_step = k->a.k_step,
+        .b = k->b.base + jp * k->b.panel_bytes,
+        .b_step = k->b.k_step,
+        .b_panel_step = k->b.panel_bytes / es,
+        .c = k->c + j * es,
+        .c_step = k->c_step,
+        .init = k->init,
+        .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
+    });
+  }
+  return jp;
+}
+
 // ahead, ahead_step: see eti_gemm_tile.
 static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp, const char *ahead,
                      size_t ahead_step) {
@@ -392,6 +415,10 @@ static void run_block(const eti_gemm *g, const block *k, bool a_outside) {
   const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
   const panels *const far = a_outside ? &k->a : &k->b;
   const size_t step = far->height * g->kernel->esize / n_inner;
+  if (k->m == 1) {
+    for (size_t jp = run_row(g, k); jp < n_panels; jp++) run_tile(g, k, 0, jp, NULL, 0);
+    return;
+  }
   for (size_t outer = 0; outer < n_outer; outer++) {
     const bool fetch = outer + 1 < n_outer && far->k_step == far->height;
     const char *const next = far->base + (fetch ? (outer + 1) * far->panel_bytes : 0);

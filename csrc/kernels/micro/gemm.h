@@ -38,7 +38,7 @@
 
 // ---- micro-kernels
 
-enum { ETI_GEMM_CHUNK = 256 };
+enum { ETI_GEMM_CHUNK = 256, ETI_GEMM_ROW_PANELS = 4 };
 
 typedef enum eti_gemm_init {
   ETI_GEMM_ZERO,  // start at 0
@@ -65,6 +65,7 @@ typedef struct eti_gemm_tile {
   const char *ahead;  // memory that a later tile reads: fetched on the way, ahead_step bytes per k;
                       // never dereferenced
   size_t ahead_step;
+  size_t b_panel_step;  // for tile_row: elements from panel to panel of B
 } eti_gemm_tile;
 
 // Element types that products are accumulated in.
@@ -90,6 +91,9 @@ typedef struct eti_gemm_kernel {
   // become 0.
   void (*pack_rows)(void *dst, size_t width, const void *src, size_t row_step, size_t n,
                     size_t n_k);
+  // The same for one row of A and ETI_GEMM_ROW_PANELS whole panels of B side by side: a single row
+  // of accumulators would wait for itself.
+  void (*tile_row)(const eti_gemm_tile *t);
 } eti_gemm_kernel;
 
 // The fastest kernel of this CPU, and that of one instruction set (NULL when the build or CPU lacks

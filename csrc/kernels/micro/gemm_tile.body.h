@@ -19,7 +19,7 @@
 
 // m, nv and whole are constants at every call, so that the loops unroll and acc lives in registers.
 // `whole` is false when the last vector of a row holds only `tail` columns.
-INLINE void FN(start)(VEC acc[MR][NV], const eti_gemm_tile *t, const size_t m, const size_t nv,
+INLINE void FN(start)(VEC (*acc)[NV], const eti_gemm_tile *t, const size_t m, const size_t nv,
                       const bool whole, const size_t tail) {
   (void)tail;
   const T *const bias = t->bias;
@@ -49,7 +49,7 @@ INLINE void FN(start)(VEC acc[MR][NV], const eti_gemm_tile *t, const size_t m, c
 }
 
 // Writes the sums to C, added to what is there unless these are the first; acc is then zero.
-INLINE void FN(finish)(VEC acc[MR][NV], const eti_gemm_tile *t, const size_t m, const size_t nv,
+INLINE void FN(finish)(VEC (*acc)[NV], const eti_gemm_tile *t, const size_t m, const size_t nv,
                        const bool whole, const size_t tail, const bool add) {
   (void)tail;
   T *c = t->c;
@@ -137,6 +137,46 @@ INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
       in_chunk -= n;
     }
     FN(finish)(acc, t, m, nv, whole, tail, add);
+    add = true;
+  } while (left > 0);
+}
+
+// One row of A, several panels of B: panel p starts where the tile of it alone would.
+INLINE eti_gemm_tile FN(panel_of)(const eti_gemm_tile *t, const size_t p) {
+  eti_gemm_tile one = *t;
+  const size_t columns = p * LANES * NV;
+  one.c = (T *)t->c + columns;
+  if (t->init == ETI_GEMM_COLS) one.bias = (const T *)t->bias + columns;
+  return one;
+}
+
+static void FN(tile_row)(const eti_gemm_tile *t) {
+  VEC acc[ETI_GEMM_ROW_PANELS][NV];
+  for (size_t p = 0; p < ETI_GEMM_ROW_PANELS; p++) {
+    const eti_gemm_tile one = FN(panel_of)(t, p);
+    FN(start)(acc + p, &one, 1, NV, true, 0);
+  }
+  const T *a = t->a;
+  const T *b = t->b;
+  const size_t a_step = t->a_step, b_step = t->b_step, b_panel_step = t->b_panel_step;
+  size_t left = t->k;
+  bool add = t->init == ETI_GEMM_ADD;
+  do {
+    const size_t n = left < ETI_GEMM_CHUNK ? left : ETI_GEMM_CHUNK;
+    for (size_t k = n; k > 0; k--) {
+      const VEC av = V_SET1(*a);
+      for (size_t p = 0; p < ETI_GEMM_ROW_PANELS; p++) {
+        for (size_t v = 0; v < NV; v++)
+          acc[p][v] = V_FMA(av, V_LOAD(b + p * b_panel_step + v * LANES), acc[p][v]);
+      }
+      a += a_step;
+      b += b_step;
+    }
+    left -= n;
+    for (size_t p = 0; p < ETI_GEMM_ROW_PANELS; p++) {
+      const eti_gemm_tile one = FN(panel_of)(t, p);
+      FN(finish)(acc + p, &one, 1, NV, true, 0, add);
+    }
     add = true;
   } while (left > 0);
 }

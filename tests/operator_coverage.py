@@ -4,15 +4,18 @@ overload that torch tags `core` with the way it takes to the runtime.
     python tests/operator_coverage.py [build/docs/operators.md]        (make docs)
 
 The page is generated from the kernel table that is linked into `executorch_py._C`, from torch's
-registry and from the test files; nothing of it is kept by hand but the reasons below.
+registry, from the rows of `kernels/table` and from the test files; nothing of it is kept by hand
+but the reasons below.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +31,50 @@ LAYOUTS = {
 }
 
 
+# Kernels that the operator table leaves to tests with names, by the start of their names, and why.
+WITHOUT_ROWS = {
+    "executorch_prim::": "numbers, not tensors",
+    "executorch_py::": "judged by the operators they are made of",
+    "aten::sym_": "a number, not a tensor",
+    "aten::_local_scalar_dense": "a number, not a tensor",
+    "aten::copy_": "updates its argument",
+    "aten::index_put_": "updates its argument",
+    "aten::_native_batch_norm_legit.out": "updates its arguments",
+    "llama::": "judged by definitions of their own",
+    "preprocess::tile_crop": "judged by a definition of its own",
+    "quantized_decomposed::mixed_": "judged by a definition of its own",
+    "quantized_decomposed::embedding_": "the same loops as without the dtype",
+    "aten::multinomial": "random",
+    "aten::native_dropout": "random in training",
+    "aten::rand": "random",
+    "aten::fractional_max_pool": "windows are drawn",
+    "aten::empty": "elements are left alone",
+    "dim_order_ops::_empty": "elements are left alone",
+    "aten::as_strided_copy": "reads memory, not elements",
+    "aten::_linalg_": "factors are not unique",
+    "aten::unique_dim": "slices, with a bound",
+    "aten::special_zeta.": "the same loop as with two tensors",
+}
+
+
+@dataclass
+class Tabled:
+    """What the operator table runs of one kernel."""
+
+    rows: int = 0
+    dtypes: set[str] = field(default_factory=set)
+    layouts: set[str] = field(default_factory=set)
+    growing: bool = False
+
+    def __str__(self) -> str:
+        if self.rows == 0:
+            return ""
+        order = ["contiguous", "channels last", "other dim orders"]
+        layouts = ", ".join(name for name in order if name in self.layouts)
+        sizes = ", changing sizes" if self.growing else ""
+        return f"{self.rows}: {' '.join(sorted(self.dtypes))}; {layouts}{sizes}"
+
+
 @dataclass(frozen=True)
 class Kernel:
     name: str
@@ -35,7 +82,26 @@ class Kernel:
     outputs: str
     rank: str
     layouts: str
+    tabled: Tabled
     tests: str
+
+
+@cache
+def table() -> dict[str, Tabled]:
+    """The operator table, counted by kernel."""
+    for folder in (TESTS, TESTS / "kernels"):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
+    from table import every_row
+
+    counted: dict[str, Tabled] = defaultdict(Tabled)
+    for row in every_row():
+        entry = counted[row.op]
+        entry.rows += 1
+        entry.dtypes.add(row.dtype)
+        entry.layouts.add(row.layout)
+        entry.growing |= row.bound is not None
+    return counted
 
 
 def _test_files(name: str, texts: dict[str, str]) -> str:
@@ -50,16 +116,23 @@ def _test_files(name: str, texts: dict[str, str]) -> str:
     return ""
 
 
+@cache
 def kernels() -> list[Kernel]:
     """Every linked kernel, sorted by name."""
     from executorch_py import _C
 
     texts = {
         str(path.relative_to(TESTS)): path.read_text()
-        for pattern in ("kernels/test_*.py", "exir/**/test_*.py", "c/test_*.c")
+        for pattern in (
+            "kernels/test_*.py",
+            "kernels/table/*.py",
+            "exir/**/test_*.py",
+            "c/test_*.c",
+        )
         for path in sorted(TESTS.glob(pattern))
     }
     rows = []
+    counted = table()
     for name, facts in sorted(_C.kernel_manifest().items()):
         rank = facts.get("max_rank")
         rows.append(
@@ -69,10 +142,17 @@ def kernels() -> list[Kernel]:
                 " ".join(facts["outputs"]),
                 "any" if rank is None or rank >= 16 else f"at most {rank}",
                 LAYOUTS.get(name, "any"),
+                counted.get(name, Tabled()),
                 _test_files(name, texts),
             )
         )
     return rows
+
+
+def reason_without_rows(name: str) -> str:
+    """Why a kernel has no rows in the operator table; empty where nobody says."""
+    found = [why for start, why in WITHOUT_ROWS.items() if name.startswith(start)]
+    return found[0] if found else ""
 
 
 def core_overloads() -> Iterator[Any]:
@@ -125,14 +205,21 @@ def remaining() -> list[str]:
 def page() -> str:
     """The page as Markdown."""
     rows = kernels()
-    lines = [f"# Operators\n\n{len(rows)} kernels.\n"]
-    lines.append("| kernel | inputs | outputs | rank | layouts | tests |\n|" + " --- |" * 6)
+    n_rows = sum(k.tabled.rows for k in rows)
+    n_tabled = sum(k.tabled.rows > 0 for k in rows)
+    lines = [f"# Operators\n\n{len(rows)} kernels. The operator table (`tests/kernels/table`) runs"]
+    lines[0] += f" {n_rows} rows of {n_tabled} of them; the tests named last say what is special.\n"
+    lines.append("| kernel | inputs | outputs | rank | layouts | rows of the table | tests |")
+    lines.append("|" + " --- |" * 7)
     lines += [
-        f"| `{k.name}` | {k.inputs} | {k.outputs} | {k.rank} | {k.layouts} | {k.tests} |"
+        f"| `{k.name}` | {k.inputs} | {k.outputs} | {k.rank} | {k.layouts} | "
+        f"{str(k.tabled) or 'none: ' + reason_without_rows(k.name)} | {k.tests} |"
         for k in rows
     ]
     core = [(str(op), way_of(op) or REASONS.get(str(op), "cannot run")) for op in core_overloads()]
+    left = [name for name, way in core if way == "cannot run" or name in REASONS]
     lines.append(f"\n# Torch's {len(core)} core overloads\n")
+    lines.append(f"Without a way to the runtime: {', '.join(left) or 'none'}.\n")
     lines.append("| overload | how it runs |\n| --- | --- |")
     lines += [f"| `{name}` | {way} |" for name, way in core]
     return "\n".join(lines) + "\n"

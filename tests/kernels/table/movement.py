@@ -241,7 +241,27 @@ def conversions() -> Iterator[Row]:
         yield Row("aten::view_as_real_copy.out", (T(size, dtype),))
 
 
+def dim_orders() -> Iterator[Row]:
+    """Copies that exist for the layout of their result."""
+
+    def same(x: torch.Tensor, *_: Any) -> torch.Tensor:
+        return x
+
+    for shape in ((3, 4), (2, 3, 4), (2, 3, 4, 5), (0, 3)):
+        for order, out_order in itertools.product(orders(len(shape)), orders(len(shape))):
+            for dtype in ONE_PER_SIZE:
+                x = _whole(shape, dtype, tuple(order))
+                for op, rest in (
+                    ("dim_order_ops::_clone_dim_order.out", (False, None)),
+                    ("dim_order_ops::_to_dim_order_copy.out", (False, None)),
+                ):
+                    yield Row(op, (x, *rest), reference=same, out_order=tuple(out_order))
+        for op in ("et_copy::_h2d_copy.out", "et_copy::_d2h_copy.out"):
+            yield from (Row(op, (_whole(shape, d),), reference=same) for d in ONE_PER_SIZE)
+
+
 def rows() -> Iterator[Row]:
+    yield from dim_orders()
     yield from views()
     yield from growing_views()
     yield from joins()

@@ -96,9 +96,9 @@ def per_token() -> Iterator[Row]:
         rest = (scales, zeros, *limits, F32)
         back = eager.dequantize_per_token.default
         yield Row(Q + "dequantize_per_token.out", (q, *rest), reference=back)
-    for low, shape in itertools.product((-20.0, 0.0, 20.0), ((5, 6), (30,), (2, 3, 4))):
+    for low, size in itertools.product((-20.0, 0.0, 20.0), ((5, 6), (30,), (2, 3, 4))):
         for few, many in ((-128, 127), (0, 255)):
-            args = (T(shape, F32, low, low + 8), few, many, 1e-5, torch.int8)
+            args = (T(size, F32, low, low + 8), few, many, 1e-5, torch.int8)
             yield Row(Q + "choose_qparams.Tensor_out", args,
                       reference=eager.choose_qparams.tensor)  # fmt: skip
 

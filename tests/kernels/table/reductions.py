@@ -238,7 +238,22 @@ def other_norms() -> Iterator[Row]:
                 yield Row(batch, args, scale=8, exact=exact)
 
 
+def unbiased() -> Iterator[Row]:
+    """The older form of a variance, and norms that keep their own statistics."""
+    for dtype, (shape, order, dims) in itertools.product(FLOATS, MANY):
+        x = T(shape, dtype, order=order)
+        for corrected, keep in itertools.product((False, True), repeat=2):
+            args = (x, dims, corrected, keep)
+            yield Row("aten::var.out", args, scale=8, exact=dtype in HALVES)
+    for dtype, size in itertools.product(WIDE, ((2, 6, 5), (3, 4, 2, 3), (1, 1, 7))):
+        x, w = T(size, dtype), T((size[1],), dtype, 0.5, 1.5, seed=1)
+        for weight, bias in ((w, replace(w, seed=2)), (None, None)):
+            op = "aten::_native_batch_norm_legit.no_stats_out"
+            yield Row(op, (x, weight, bias, True, 0.1, 1e-5), scale=8)
+
+
 def rows() -> Iterator[Row]:
+    yield from unbiased()
     yield from reductions()
     yield from scans()
     yield from layer_norms()

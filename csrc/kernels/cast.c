@@ -160,36 +160,43 @@ static void copy_16(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t 
 
 // ---- the table
 
-#define CAST_REAL_ROW(from)                                                                   \
-  [ET_B8] = cast_##from##_b8, [ET_U8] = cast_##from##_u8, [ET_I8] = cast_##from##_i8,         \
-  [ET_I16] = cast_##from##_i16, [ET_I32] = cast_##from##_i32, [ET_I64] = cast_##from##_i64,   \
-  [ET_U16] = cast_##from##_u16, [ET_U32] = cast_##from##_u32, [ET_U64] = cast_##from##_u64,   \
-  [ET_F16] = cast_##from##_f16, [ET_BF16] = cast_##from##_bf16, [ET_F32] = cast_##from##_f32, \
-  [ET_F64] = cast_##from##_f64
+#define CAST_CELL(from, to, function) [ETI_TYPE_##to] = ETI_CONVERSION_BUILT(from, to, function)
+#define CAST_REAL_ROW(from)                                                               \
+  CAST_CELL(from, b8, cast_##from##_b8), CAST_CELL(from, u8, cast_##from##_u8),           \
+      CAST_CELL(from, i8, cast_##from##_i8), CAST_CELL(from, i16, cast_##from##_i16),     \
+      CAST_CELL(from, i32, cast_##from##_i32), CAST_CELL(from, i64, cast_##from##_i64),   \
+      CAST_CELL(from, u16, cast_##from##_u16), CAST_CELL(from, u32, cast_##from##_u32),   \
+      CAST_CELL(from, u64, cast_##from##_u64), CAST_CELL(from, f16, cast_##from##_f16),   \
+      CAST_CELL(from, bf16, cast_##from##_bf16), CAST_CELL(from, f32, cast_##from##_f32), \
+      CAST_CELL(from, f64, cast_##from##_f64), CAST_CELL(from, c64, cast_##from##_c64),   \
+      CAST_CELL(from, c128, cast_##from##_c128)
 // A complex source is read as its real part; only "is it zero" looks at both.
-#define CAST_COMPLEX_ROW(complex, part)                                                       \
-  [ET_B8] = cast_##complex##_b8, [ET_U8] = cast_##part##_u8, [ET_I8] = cast_##part##_i8,      \
-  [ET_I16] = cast_##part##_i16, [ET_I32] = cast_##part##_i32, [ET_I64] = cast_##part##_i64,   \
-  [ET_U16] = cast_##part##_u16, [ET_U32] = cast_##part##_u32, [ET_U64] = cast_##part##_u64,   \
-  [ET_F16] = cast_##part##_f16, [ET_BF16] = cast_##part##_bf16, [ET_F32] = cast_##part##_f32, \
-  [ET_F64] = cast_##part##_f64
+#define CAST_COMPLEX_ROW(complex, part, to_c64, to_c128)                                        \
+  CAST_CELL(complex, b8, cast_##complex##_b8), CAST_CELL(complex, u8, cast_##part##_u8),        \
+      CAST_CELL(complex, i8, cast_##part##_i8), CAST_CELL(complex, i16, cast_##part##_i16),     \
+      CAST_CELL(complex, i32, cast_##part##_i32), CAST_CELL(complex, i64, cast_##part##_i64),   \
+      CAST_CELL(complex, u16, cast_##part##_u16), CAST_CELL(complex, u32, cast_##part##_u32),   \
+      CAST_CELL(complex, u64, cast_##part##_u64), CAST_CELL(complex, f16, cast_##part##_f16),   \
+      CAST_CELL(complex, bf16, cast_##part##_bf16), CAST_CELL(complex, f32, cast_##part##_f32), \
+      CAST_CELL(complex, f64, cast_##part##_f64), CAST_CELL(complex, c64, to_c64),              \
+      CAST_CELL(complex, c128, to_c128)
 
 const eti_cast_fn eti_casts[ET_DTYPE_COUNT][ET_DTYPE_COUNT] = {
-    [ET_B8] = {CAST_REAL_ROW(b8), [ET_C64] = cast_b8_c64, [ET_C128] = cast_b8_c128},
-    [ET_U8] = {CAST_REAL_ROW(u8), [ET_C64] = cast_u8_c64, [ET_C128] = cast_u8_c128},
-    [ET_I8] = {CAST_REAL_ROW(i8), [ET_C64] = cast_i8_c64, [ET_C128] = cast_i8_c128},
-    [ET_I16] = {CAST_REAL_ROW(i16), [ET_C64] = cast_i16_c64, [ET_C128] = cast_i16_c128},
-    [ET_I32] = {CAST_REAL_ROW(i32), [ET_C64] = cast_i32_c64, [ET_C128] = cast_i32_c128},
-    [ET_I64] = {CAST_REAL_ROW(i64), [ET_C64] = cast_i64_c64, [ET_C128] = cast_i64_c128},
-    [ET_U16] = {CAST_REAL_ROW(u16), [ET_C64] = cast_u16_c64, [ET_C128] = cast_u16_c128},
-    [ET_U32] = {CAST_REAL_ROW(u32), [ET_C64] = cast_u32_c64, [ET_C128] = cast_u32_c128},
-    [ET_U64] = {CAST_REAL_ROW(u64), [ET_C64] = cast_u64_c64, [ET_C128] = cast_u64_c128},
-    [ET_F16] = {CAST_REAL_ROW(f16), [ET_C64] = cast_f16_c64, [ET_C128] = cast_f16_c128},
-    [ET_BF16] = {CAST_REAL_ROW(bf16), [ET_C64] = cast_bf16_c64, [ET_C128] = cast_bf16_c128},
-    [ET_F32] = {CAST_REAL_ROW(f32), [ET_C64] = cast_f32_c64, [ET_C128] = cast_f32_c128},
-    [ET_F64] = {CAST_REAL_ROW(f64), [ET_C64] = cast_f64_c64, [ET_C128] = cast_f64_c128},
-    [ET_C64] = {CAST_COMPLEX_ROW(c64, f32), [ET_C64] = copy_8, [ET_C128] = cast_c64_c128},
-    [ET_C128] = {CAST_COMPLEX_ROW(c128, f64), [ET_C64] = cast_c128_c64, [ET_C128] = copy_16},
+    [ET_B8] = {CAST_REAL_ROW(b8)},
+    [ET_U8] = {CAST_REAL_ROW(u8)},
+    [ET_I8] = {CAST_REAL_ROW(i8)},
+    [ET_I16] = {CAST_REAL_ROW(i16)},
+    [ET_I32] = {CAST_REAL_ROW(i32)},
+    [ET_I64] = {CAST_REAL_ROW(i64)},
+    [ET_U16] = {CAST_REAL_ROW(u16)},
+    [ET_U32] = {CAST_REAL_ROW(u32)},
+    [ET_U64] = {CAST_REAL_ROW(u64)},
+    [ET_F16] = {CAST_REAL_ROW(f16)},
+    [ET_BF16] = {CAST_REAL_ROW(bf16)},
+    [ET_F32] = {CAST_REAL_ROW(f32)},
+    [ET_F64] = {CAST_REAL_ROW(f64)},
+    [ET_C64] = {CAST_COMPLEX_ROW(c64, f32, copy_8, cast_c64_c128)},
+    [ET_C128] = {CAST_COMPLEX_ROW(c128, f64, cast_c128_c64, copy_16)},
     [ET_C32] = {[ET_C32] = copy_4},
     [ET_QI8] = {[ET_QI8] = copy_1},
     [ET_QU8] = {[ET_QU8] = copy_1},

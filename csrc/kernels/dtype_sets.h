@@ -22,4 +22,13 @@
 #define ET_TYPES_INT_BOOL (ET_TYPES_INT | ET_TYPES_BOOL)
 #define ET_TYPES_ALL 0x3FFFFFFFu  // anything that is only moved as bytes
 
+// What a build computes in. A selective build (executorch_py build-kernels) names the types that
+// its programs use: tables then have no function for the others, which are left out of the binary,
+// and such arguments are refused like any that a kernel does not support.
+#ifndef ET_BUILD_TYPES
+#define ET_BUILD_TYPES ET_TYPES_ALL
+#endif
+#define ETI_BUILT_ANY(set, function) (((ET_BUILD_TYPES) & (set)) != 0 ? (function) : NULL)
+#define ETI_BUILT(dtype, function) ETI_BUILT_ANY(1u << (dtype), function)
+
 #endif  // ET_DTYPE_SETS_H

@@ -28,15 +28,23 @@ typedef struct eti_elementwise {
   size_t grain;      // 0 = cheap
   bool divides;      // an integer 0 as second operand is an error
   bool wide_right;   // one number on the right of halves is not rounded to a half first
+#ifdef ET_SELECTED_LOOPS
+  const char *uses, *uses_int;  // which of the tables' entries, for who selects
+#endif
 } eti_elementwise;
 
 #define ETI_NO_MICRO SIZE_MAX
-#define ETI_MICRO_UNARY(name) offsetof(eti_eltwise, unary.name)
-#define ETI_MICRO_BINARY(name) offsetof(eti_eltwise, binary.name)
+#ifdef ET_SELECTED_LOOPS
+#define ETI_NOTE(field, kind, name) , .field = &ETI_USE_SYMBOL(kind, name)
+#else
+#define ETI_NOTE(field, kind, name)
+#endif
+#define ETI_MICRO_UNARY(name) offsetof(eti_eltwise, unary.name) ETI_NOTE(uses, unary, name)
+#define ETI_MICRO_BINARY(name) offsetof(eti_eltwise, binary.name) ETI_NOTE(uses, binary, name)
 #define ETI_MICRO_F64 (offsetof(eti_eltwise, unary_f64) - offsetof(eti_eltwise, unary))
 static_assert(ETI_MICRO_F64 == offsetof(eti_eltwise, binary_f64) - offsetof(eti_eltwise, binary),
               "the f64 loop of an operator lies at one distance from its f32 loop");
-#define ETI_MICRO_INT(name) offsetof(eti_eltwise, ints.name)
+#define ETI_MICRO_INT(name) offsetof(eti_eltwise, ints.name) ETI_NOTE(uses_int, ints, name)
 
 // Parameters of a loop: numbers k[0], k[1] … in the type of computation; a number that is an
 // operand lies at ETI_PARAM_OPERAND.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from executorch_py import __version__
 
@@ -55,7 +55,38 @@ def build_parser() -> argparse.ArgumentParser:
     )
     ops.add_argument("--example", action="store_true", help="print a C file to start from")
     ops.add_argument("--include", action="store_true", help="print the folder of the headers")
+    add_build_kernels(commands.add_parser)
     return parser
+
+
+def add_build_kernels(add: Callable[..., argparse.ArgumentParser]) -> None:
+    kernels = add("build-kernels", help="build the runtime with what given programs need only")
+    kernels.add_argument(
+        "--from",
+        action="extend",
+        nargs="+",
+        required=True,
+        metavar="PTE",
+        dest="programs",
+        help="programs whose operators and types are kept",
+    )
+    kernels.add_argument("--out", required=True, metavar="DIR", help="where everything is put")
+    kernels.add_argument("--cc", help="the C compiler (default: $CC, else cc)")
+    kernels.add_argument(
+        "--flag", action="append", default=[], help="a compiler flag, instead of -Os (--flag=-O2)"
+    )
+    kernels.add_argument("--no-simd", action="store_true", help="scalar loops only")
+    kernels.add_argument("--no-messages", action="store_true", help="errors are codes only")
+    kernels.add_argument("--no-compare", action="store_true", help="do not measure the full build")
+    kernels.add_argument(
+        "--elsewhere",
+        action="append",
+        default=[],
+        metavar="OP",
+        help="an operator whose kernel your program links itself",
+    )
+    kernels.add_argument("--jobs", type=int, help="compilers at a time (default: all CPUs)")
+    kernels.add_argument("--json", action="store_true", help="the figures as JSON")
 
 
 def add_ops(parser: argparse.ArgumentParser) -> None:
@@ -83,6 +114,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from executorch_py.cli.build_ops import build_ops
 
             return build_ops(options)
+        if options.command == "build-kernels":
+            from executorch_py.cli.build_kernels import build_kernels
+
+            return build_kernels(options)
         load_libraries(options.ops)
         if options.command == "run":
             from executorch_py.cli.run import run

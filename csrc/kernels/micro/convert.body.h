@@ -105,7 +105,7 @@ static void convert_f16_f32(void *dst, const void *src, size_t n) {
   ETI_CONVERT_HALVES.f16_to_f32(dst, src, n);
 }
 
-#define ENTRY(from, to) .to = convert_##from##_##to
+#define ENTRY(from, to) .to = ETI_CONVERSION_BUILT(from, to, convert_##from##_##to)
 #define ROW(from)                                                                   \
   .from = {ENTRY(from, b8),  ENTRY(from, u8),  ENTRY(from, i8),   ENTRY(from, i16), \
            ENTRY(from, i32), ENTRY(from, i64), ENTRY(from, u16),  ENTRY(from, u32), \

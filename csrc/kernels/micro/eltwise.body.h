@@ -548,34 +548,31 @@ static void f32_to_bf16(uint16_t *out, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) out[i] = eti_f32_to_bf16(x[i]);
 }
 
-#define ETI_ENTRY(name) .name = name##_f32,
-#define ETI_ENTRY_F64(name) .name = name##_f64,
-#define ETI_INT_ENTRY(name) .name = {name##_u8, name##_i8, name##_i16, name##_i32, name##_i64},
+#define ETI_ROW_ENTRY(name) .name = ETI_KEPT(rows, name, name),
+#define ETI_UNARY_ENTRY(name) .name = ETI_KEPT(unary, name, name##_f32),
+#define ETI_BINARY_ENTRY(name) .name = ETI_KEPT(binary, name, name##_f32),
+#define ETI_UNARY_F64(name) .name = ETI_KEPT(unary, name, ETI_BUILT(ET_F64, name##_f64)),
+#define ETI_BINARY_F64(name) .name = ETI_KEPT(binary, name, ETI_BUILT(ET_F64, name##_f64)),
+#define ETI_INT_LOOP(name, dtype, loop) ETI_KEPT(ints, name, ETI_BUILT(dtype, loop))
+#define ETI_INT_ENTRY(name)                                                                \
+  .name = {ETI_INT_LOOP(name, ET_U8, name##_u8), ETI_INT_LOOP(name, ET_I8, name##_i8),     \
+           ETI_INT_LOOP(name, ET_I16, name##_i16), ETI_INT_LOOP(name, ET_I32, name##_i32), \
+           ETI_INT_LOOP(name, ET_I64, name##_i64)},
 const eti_eltwise ETI_ELTWISE_TABLE = {
-    .unary = {ETI_UNARY_LIST(ETI_ENTRY)},
-    .binary = {ETI_BINARY_LIST(ETI_ENTRY)},
-    .unary_f64 = {ETI_UNARY_LIST(ETI_ENTRY_F64)},
-    .binary_f64 = {ETI_BINARY_LIST(ETI_ENTRY_F64)},
+    .unary = {ETI_UNARY_LIST(ETI_UNARY_ENTRY)},
+    .binary = {ETI_BINARY_LIST(ETI_BINARY_ENTRY)},
+    .unary_f64 = {ETI_UNARY_LIST(ETI_UNARY_F64)},
+    .binary_f64 = {ETI_BINARY_LIST(ETI_BINARY_F64)},
     .ints = {ETI_INT_LIST(ETI_INT_ENTRY)},
-    .row_sum = row_sum,
-    .row_sum_square_diff = row_sum_square_diff,
-    .row_max = row_max,
-    .row_min = row_min,
-    .row_softmax = row_softmax,
-    .row_log_softmax = row_log_softmax,
-    .rows_softmax_short = rows_softmax_short,
-    .rows_add = rows_add,
-    .rows_add_wide = rows_add_wide,
-    .rows_multiply_wide = rows_multiply_wide,
-    .row_product = row_product,
-    .rows_max = rows_max,
-    .rows_min = rows_min,
-    .rows_add_square_diff = rows_add_square_diff,
-    .f16_to_f32 = f16_to_f32,
+    ETI_ROW_LIST(ETI_ROW_ENTRY).f16_to_f32 = f16_to_f32,
     .f32_to_f16 = f32_to_f16,
     .bf16_to_f32 = bf16_to_f32,
     .f32_to_bf16 = f32_to_bf16,
 };
-#undef ETI_ENTRY
-#undef ETI_ENTRY_F64
+#undef ETI_ROW_ENTRY
+#undef ETI_UNARY_ENTRY
+#undef ETI_BINARY_ENTRY
+#undef ETI_UNARY_F64
+#undef ETI_BINARY_F64
+#undef ETI_INT_LOOP
 #undef ETI_INT_ENTRY

@@ -22,9 +22,42 @@
 // Of two integers.
 #define ETI_INT_LIST(X) \
   X(left_shift) X(right_shift) X(div_trunc) X(div_floor) X(fmod) X(remainder)
+// The rest of the table.
+#define ETI_ROW_LIST(X) \
+  X(row_sum) X(row_sum_square_diff) X(row_max) X(row_min) X(row_softmax) X(row_log_softmax) \
+  X(rows_add) X(rows_add_wide) X(rows_multiply_wide) X(row_product) X(rows_softmax_short) \
+  X(rows_max) X(rows_min) X(rows_add_square_diff)
 // clang-format on
 
 #define ETI_SHORT_ROW 64u
+
+// A selective build names the functions that its operators use, as ETI_KEEP_unary_exp 1 or 0 in a
+// header of its own; the other entries of the tables are NULL, and their loops left out. Operators
+// say what they use: descriptions by ETI_MICRO_UNARY and its like (elementwise.h), code that takes
+// a field of the tables itself by ETI_USES at the head of its file.
+#ifdef ET_SELECTED_LOOPS
+#include ET_SELECTED_LOOPS
+#define ETI_KEPT(kind, name, built) ((ETI_KEEP_##kind##_##name) != 0 ? (built) : NULL)
+#define ETI_USE_SYMBOL(kind, name) eti_use_##kind##_##name
+#define ETI_USES(kind, name)                                                  \
+  __attribute__((used)) static const char *const eti_direct_##kind##_##name = \
+      &ETI_USE_SYMBOL(kind, name);
+#define ETI_DECLARE(name) extern const char ETI_USE_SYMBOL(unary, name);
+ETI_UNARY_LIST(ETI_DECLARE)
+#undef ETI_DECLARE
+#define ETI_DECLARE(name) extern const char ETI_USE_SYMBOL(binary, name);
+ETI_BINARY_LIST(ETI_DECLARE)
+#undef ETI_DECLARE
+#define ETI_DECLARE(name) extern const char ETI_USE_SYMBOL(ints, name);
+ETI_INT_LIST(ETI_DECLARE)
+#undef ETI_DECLARE
+#define ETI_DECLARE(name) extern const char ETI_USE_SYMBOL(rows, name);
+ETI_ROW_LIST(ETI_DECLARE)
+#undef ETI_DECLARE
+#else
+#define ETI_KEPT(kind, name, built) (built)
+#define ETI_USES(kind, name)
+#endif
 
 typedef struct eti_eltwise {
 #define ETI_FIELD(name) eti_loop name;

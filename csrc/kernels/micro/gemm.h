@@ -33,6 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/dtype_sets.h"
 #include "kernels/micro/select.h"
 #include "runtime/et.h"
 
@@ -100,6 +101,13 @@ typedef struct eti_gemm_kernel {
 // it).
 const eti_gemm_kernel *eti_gemm_kernel_for(eti_acc acc);
 const eti_gemm_kernel *eti_gemm_kernel_of_isa(eti_acc acc, int isa);
+
+// What a build without the types that an accumulator serves leaves out.
+#define ETI_GEMM_TYPES_F32 (ET_TYPES_F32 | ET_TYPES_HALF)
+#define ETI_GEMM_TYPES_F64 ET_TYPES_F64
+#define ETI_GEMM_TYPES_I32 ET_TYPES_INT
+#define ETI_GEMM_TYPES_I64 ET_DTYPE_BIT(ET_I64)
+#define ETI_GEMM_BUILT(acc, function) ETI_BUILT_ANY(ETI_GEMM_TYPES_##acc, function)
 
 extern const eti_gemm_kernel eti_gemm_scalar[ETI_ACC_COUNT];
 extern const eti_gemm_kernel eti_gemm_avx2[ETI_ACC_COUNT];

@@ -86,12 +86,20 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #include "kernels/micro/gemm_tile.body.h"
 
 const eti_gemm_kernel eti_gemm_avx2[ETI_ACC_COUNT] = {
-    [ETI_ACC_F32] = {ET_F32, 4, 6, 16, 6, tile_f32__avx2, tile_rows_f32__avx2, pack_rows_f32__avx2,
-                     tile_row_f32__avx2},
-    [ETI_ACC_F64] = {ET_F64, 8, 6, 8, 6, tile_f64__avx2, tile_rows_f64__avx2, pack_rows_f64__avx2,
-                     tile_row_f64__avx2},
-    [ETI_ACC_I32] = {ET_I32, 4, 6, 16, 6, tile_i32__avx2, tile_rows_i32__avx2, pack_rows_i32__avx2,
-                     tile_row_i32__avx2},
-    [ETI_ACC_I64] = {ET_I64, 8, 6, 8, 6, tile_i64__avx2, tile_rows_i64__avx2, pack_rows_i64__avx2,
-                     tile_row_i64__avx2},
+    [ETI_ACC_F32] = {ET_F32, 4, 6, 16, 6, ETI_GEMM_BUILT(F32, tile_f32__avx2),
+                     ETI_GEMM_BUILT(F32, tile_rows_f32__avx2),
+                     ETI_GEMM_BUILT(F32, pack_rows_f32__avx2),
+                     ETI_GEMM_BUILT(F32, tile_row_f32__avx2)},
+    [ETI_ACC_F64] = {ET_F64, 8, 6, 8, 6, ETI_GEMM_BUILT(F64, tile_f64__avx2),
+                     ETI_GEMM_BUILT(F64, tile_rows_f64__avx2),
+                     ETI_GEMM_BUILT(F64, pack_rows_f64__avx2),
+                     ETI_GEMM_BUILT(F64, tile_row_f64__avx2)},
+    [ETI_ACC_I32] = {ET_I32, 4, 6, 16, 6, ETI_GEMM_BUILT(I32, tile_i32__avx2),
+                     ETI_GEMM_BUILT(I32, tile_rows_i32__avx2),
+                     ETI_GEMM_BUILT(I32, pack_rows_i32__avx2),
+                     ETI_GEMM_BUILT(I32, tile_row_i32__avx2)},
+    [ETI_ACC_I64] = {ET_I64, 8, 6, 8, 6, ETI_GEMM_BUILT(I64, tile_i64__avx2),
+                     ETI_GEMM_BUILT(I64, tile_rows_i64__avx2),
+                     ETI_GEMM_BUILT(I64, pack_rows_i64__avx2),
+                     ETI_GEMM_BUILT(I64, tile_row_i64__avx2)},
 };

@@ -90,10 +90,16 @@ static inline void store_u32(uint32_t *p, uint32x4_t v, size_t n) {
 #include "kernels/micro/gemm_tile.body.h"
 
 const eti_gemm_kernel eti_gemm_neon[ETI_ACC_COUNT] = {
-    [ETI_ACC_F32] = {ET_F32, 4, 8, 12, 8, tile_f32__neon, tile_rows_f32__neon, pack_rows_f32__neon,
-                     tile_row_f32__neon},
-    [ETI_ACC_F64] = {ET_F64, 8, 8, 6, 8, tile_f64__neon, tile_rows_f64__neon, pack_rows_f64__neon,
-                     tile_row_f64__neon},
-    [ETI_ACC_I32] = {ET_I32, 4, 8, 12, 8, tile_i32__neon, tile_rows_i32__neon, pack_rows_i32__neon,
-                     tile_row_i32__neon},
+    [ETI_ACC_F32] = {ET_F32, 4, 8, 12, 8, ETI_GEMM_BUILT(F32, tile_f32__neon),
+                     ETI_GEMM_BUILT(F32, tile_rows_f32__neon),
+                     ETI_GEMM_BUILT(F32, pack_rows_f32__neon),
+                     ETI_GEMM_BUILT(F32, tile_row_f32__neon)},
+    [ETI_ACC_F64] = {ET_F64, 8, 8, 6, 8, ETI_GEMM_BUILT(F64, tile_f64__neon),
+                     ETI_GEMM_BUILT(F64, tile_rows_f64__neon),
+                     ETI_GEMM_BUILT(F64, pack_rows_f64__neon),
+                     ETI_GEMM_BUILT(F64, tile_row_f64__neon)},
+    [ETI_ACC_I32] = {ET_I32, 4, 8, 12, 8, ETI_GEMM_BUILT(I32, tile_i32__neon),
+                     ETI_GEMM_BUILT(I32, tile_rows_i32__neon),
+                     ETI_GEMM_BUILT(I32, pack_rows_i32__neon),
+                     ETI_GEMM_BUILT(I32, tile_row_i32__neon)},
 };

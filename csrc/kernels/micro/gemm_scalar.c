@@ -73,12 +73,20 @@
 #include "kernels/micro/gemm_tile.body.h"
 
 const eti_gemm_kernel eti_gemm_scalar[ETI_ACC_COUNT] = {
-    [ETI_ACC_F32] = {ET_F32, 4, 4, 2, 4, tile_f32__scalar, tile_rows_f32__scalar,
-                     pack_rows_f32__scalar, tile_row_f32__scalar},
-    [ETI_ACC_F64] = {ET_F64, 8, 4, 2, 4, tile_f64__scalar, tile_rows_f64__scalar,
-                     pack_rows_f64__scalar, tile_row_f64__scalar},
-    [ETI_ACC_I32] = {ET_I32, 4, 4, 2, 4, tile_i32__scalar, tile_rows_i32__scalar,
-                     pack_rows_i32__scalar, tile_row_i32__scalar},
-    [ETI_ACC_I64] = {ET_I64, 8, 4, 2, 4, tile_i64__scalar, tile_rows_i64__scalar,
-                     pack_rows_i64__scalar, tile_row_i64__scalar},
+    [ETI_ACC_F32] = {ET_F32, 4, 4, 2, 4, ETI_GEMM_BUILT(F32, tile_f32__scalar),
+                     ETI_GEMM_BUILT(F32, tile_rows_f32__scalar),
+                     ETI_GEMM_BUILT(F32, pack_rows_f32__scalar),
+                     ETI_GEMM_BUILT(F32, tile_row_f32__scalar)},
+    [ETI_ACC_F64] = {ET_F64, 8, 4, 2, 4, ETI_GEMM_BUILT(F64, tile_f64__scalar),
+                     ETI_GEMM_BUILT(F64, tile_rows_f64__scalar),
+                     ETI_GEMM_BUILT(F64, pack_rows_f64__scalar),
+                     ETI_GEMM_BUILT(F64, tile_row_f64__scalar)},
+    [ETI_ACC_I32] = {ET_I32, 4, 4, 2, 4, ETI_GEMM_BUILT(I32, tile_i32__scalar),
+                     ETI_GEMM_BUILT(I32, tile_rows_i32__scalar),
+                     ETI_GEMM_BUILT(I32, pack_rows_i32__scalar),
+                     ETI_GEMM_BUILT(I32, tile_row_i32__scalar)},
+    [ETI_ACC_I64] = {ET_I64, 8, 4, 2, 4, ETI_GEMM_BUILT(I64, tile_i64__scalar),
+                     ETI_GEMM_BUILT(I64, tile_rows_i64__scalar),
+                     ETI_GEMM_BUILT(I64, pack_rows_i64__scalar),
+                     ETI_GEMM_BUILT(I64, tile_row_i64__scalar)},
 };

@@ -8,6 +8,10 @@
 #include "kernels/ops.h"
 #include "kernels/reduction.h"
 
+// Entries of the tables that are called as such.
+ETI_USES(rows, row_max)
+ETI_USES(rows, row_min)
+
 // ---- the best element of a line
 
 typedef union values {

@@ -124,10 +124,12 @@ static inline uint64_t signed_power(int64_t a, int64_t e) {
 
 // ---- tables of the loops that come from several templates
 
-#define INT_ROWS(name)                                                                    \
-  [ET_U8] = name##_u8, [ET_I8] = name##_i8, [ET_I16] = name##_i16, [ET_I32] = name##_i32, \
-  [ET_I64] = name##_i64
-#define COMPLEX_ROWS(name) [ET_C64] = name##_c64, [ET_C128] = name##_c128
+#define INT_ROWS(name)                                                                \
+  [ET_U8] = ETI_BUILT(ET_U8, name##_u8), [ET_I8] = ETI_BUILT(ET_I8, name##_i8),       \
+  [ET_I16] = ETI_BUILT(ET_I16, name##_i16), [ET_I32] = ETI_BUILT(ET_I32, name##_i32), \
+  [ET_I64] = ETI_BUILT(ET_I64, name##_i64)
+#define COMPLEX_ROWS(name) \
+  [ET_C64] = ETI_BUILT(ET_C64, name##_c64), [ET_C128] = ETI_BUILT(ET_C128, name##_c128)
 static const eti_loop add_loops[ET_DTYPE_COUNT] = {INT_ROWS(add), [ET_B8] = add_b8,
                                                    COMPLEX_ROWS(add)};
 static const eti_loop add_scaled_loops[ET_DTYPE_COUNT] = {

@@ -7,6 +7,10 @@
 
 #include <math.h>
 
+// Entries of the tables that are called as such.
+ETI_USES(rows, row_min)
+ETI_USES(rows, row_max)
+
 typedef struct value_range {
   float low, high;  // zero is always inside
 } value_range;

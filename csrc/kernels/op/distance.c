@@ -14,6 +14,9 @@
 #include <math.h>
 #include <string.h>
 
+// Entries of the tables that are called as such.
+ETI_USES(unary, sqrt)
+
 typedef struct distance {
   const et_tensor *a, *b, *out;
   double p;

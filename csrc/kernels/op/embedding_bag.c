@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+// Entries of the tables that are called as such.
+ETI_USES(rows, rows_add_wide)
+
 enum { SUM, MEAN, MAX };
 enum { COLUMNS = 64 };  // computed at a time
 

@@ -13,6 +13,11 @@
 #include <math.h>
 #include <string.h>
 
+// Entries of the tables that are called as such.
+ETI_USES(unary, exp)
+ETI_USES(rows, row_max)
+ETI_USES(rows, row_sum)
+
 enum {
   ROWS = 16,   // queries of one unit of work
   KEYS = 128,  // keys of one block: part of the numeric definition

@@ -11,6 +11,18 @@
 
 #include <math.h>
 
+// Entries of the tables that are called as such.
+ETI_USES(rows, row_sum)
+ETI_USES(rows, rows_add_wide)
+ETI_USES(rows, row_product)
+ETI_USES(rows, rows_multiply_wide)
+ETI_USES(rows, row_sum_square_diff)
+ETI_USES(rows, rows_add_square_diff)
+ETI_USES(rows, row_max)
+ETI_USES(rows, rows_max)
+ETI_USES(rows, row_min)
+ETI_USES(rows, rows_min)
+
 // ---- reducers, named by what they load
 
 static void sum_f32_row(void *acc, const void *x, size_t n, const void *center) {

@@ -15,6 +15,19 @@
 #include <math.h>
 #include <string.h>
 
+// Entries of the tables that are called as such.
+ETI_USES(unary, exp)
+ETI_USES(unary, log)
+ETI_USES(binary, sub)
+ETI_USES(binary, div)
+ETI_USES(rows, row_log_softmax)
+ETI_USES(rows, row_softmax)
+ETI_USES(rows, rows_softmax_short)
+ETI_USES(rows, rows_max)
+ETI_USES(rows, rows_add)
+ETI_USES(rows, row_max)
+ETI_USES(rows, row_sum)
+
 #define COLUMNS 256  // floats of one block; three blocks are on the stack
 #define ROW 4096     // floats of a row that is on the stack
 

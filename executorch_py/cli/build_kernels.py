@@ -1,0 +1,98 @@
+"""`executorch_py build-kernels`: a runtime with the operators and types of given programs only."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from executorch_py import _C
+from executorch_py.toolchain import selected_build, selection
+from executorch_py.toolchain.needs import Needs, read_needs
+from executorch_py.toolchain.sources import source_dir
+
+# ScalarType number to short name, as the runtime says them.
+_TYPES = ["u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c32", "c64", "c128", "b8"]
+_TYPES += ["qi8", "qu8", "qi32", "bf16"]
+
+
+def build_kernels(options: argparse.Namespace) -> int:
+    needs = [read_needs(path) for path in options.programs]
+    for need in needs:
+        for name in options.elsewhere:
+            need.operators.pop(name, None)
+    rows = selection.read_rows(source_dir() / "kernels" / "ops.inc.h")
+    selection.check_needs(needs, rows, _C.backend_names())
+    operators = selection.merged(needs)
+    if not operators:
+        raise ValueError("these programs call no operators: there is nothing to build")
+    origin = contributions(needs)
+    chain = selected_build.make_toolchain(
+        options.cc,
+        options.flag or ["-Os"],
+        simd=not options.no_simd,
+        messages=not options.no_messages,
+        jobs=options.jobs or len(os.sched_getaffinity(0)),
+    )
+    result = selected_build.build_selected(
+        operators, rows, origin, Path(options.out), chain, compare=not options.no_compare
+    )
+    if options.json:
+        print(json.dumps(facts(operators, result, origin), indent=2))
+    else:
+        print("\n".join([*origin, "", *report(operators, result)]))
+    return 0
+
+
+def contributions(needs: list[Needs]) -> list[str]:
+    """What each file brings that those before it did not."""
+    lines = []
+    seen: set[str] = set()
+    for need in needs:
+        new = sorted(set(need.operators) - seen)
+        seen |= set(need.operators)
+        types = type_names(set().union(*need.operators.values()) if need.operators else set())
+        more = "" if len(new) == len(need.operators) else f", {len(new)} of them new"
+        lines.append(f"{need.path}: {len(need.operators)} operators{more}; {types}")
+    return lines
+
+
+def type_names(types: set[int]) -> str:
+    return " ".join(_TYPES[t] if t < len(_TYPES) else f"type{t}" for t in sorted(types)) or "-"
+
+
+def facts(
+    operators: dict[str, set[int]], result: selected_build.Result, origin: list[str]
+) -> dict[str, Any]:
+    return {
+        "programs": origin,
+        "operators": {
+            name: {"own": result.own[name], "with_shared": result.reached[name]}
+            for name in operators
+        },
+        "selected": vars(result.costs),
+        "full": None if result.full is None else vars(result.full),
+        "made": [str(path) for path in result.made],
+    }
+
+
+def report(operators: dict[str, set[int]], result: selected_build.Result) -> list[str]:
+    wide = max(len(name) for name in operators)
+    lines = [f"{'bytes':<{wide}} {'alone':>9} {'+ shared':>9}  types"]
+    for name in sorted(operators, key=lambda n: -result.reached[n]):
+        lines.append(
+            f"{name:<{wide}} {result.own[name]:9,} {result.reached[name]:9,}  "
+            f"{type_names(operators[name])}"
+        )
+    lines += ["", f"{'':<12} {'selected':>9}" + (f" {'full':>9}" if result.full else "")]
+    for part in ("kernels", "table", "runtime", "total"):
+        line = f"{part:<12} {getattr(result.costs, part):9,}"
+        if result.full:
+            full = getattr(result.full, part)
+            line += f" {full:9,}  {100 * getattr(result.costs, part) / full:.0f} %"
+        lines.append(line)
+    made = ", ".join(str(path) for path in result.made)
+    lines += ["", f"made {made} of {len(result.sources)} C files; `make` beside it builds it again"]
+    return lines

@@ -1,0 +1,340 @@
+"""Compiles the runtime with the kernels that given programs need, and measures what each costs.
+
+Three steps: compile the operators' files; follow the references of the objects from the selected
+operators, which tells the loops, files and bytes that are needed; compile the loops that are left
+and link. Everything needed is copied to the output folder with a Makefile, so that the build can
+be repeated without this package. Relies on selection.py for texts and elf.py for references.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from executorch_py.toolchain import selection
+from executorch_py.toolchain.compiler import LANGUAGE_FLAGS, call, call_all, find_compiler
+from executorch_py.toolchain.elf import Graph, Node, add_object
+from executorch_py.toolchain.sources import source_dir
+
+_SECTIONS = ("-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables")
+# Sources of one instruction set: machines they are for, flags.
+_ISA = {
+    "_avx2.c": ("x86_64", ("-mavx2", "-mfma", "-mf16c")),
+    "_avx512.c": (
+        "x86_64",
+        (
+            *("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx2", "-mfma", "-mf16c"),
+            "-mprefer-vector-width=512",
+        ),
+    ),
+    "_neon.c": ("aarch64", ()),
+}
+TABLE, LOOPS = "ops_selected.c", "selected_loops.h"
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler, how it is called, and what it compiles for."""
+
+    cc: list[str]
+    flags: list[str]
+    simd: bool
+    messages: bool
+    machine: str
+    jobs: int
+
+    @property
+    def is_bare(self) -> bool:
+        """No operating system: no files, no threads, no command to run."""
+        return not any(word in self.machine for word in ("linux", "darwin", "bsd"))
+
+    @property
+    def uses_simd(self) -> bool:
+        return self.simd and not self.is_bare
+
+    def all_flags(self) -> list[str]:
+        chosen = [] if self.uses_simd else ["-DET_NO_SIMD=1"]
+        words = [] if self.messages else ["-DET_MESSAGES=0"]
+        return [*LANGUAGE_FLAGS, *self.flags, *_SECTIONS, *chosen, *words]
+
+    def isa_flags(self, name: str) -> tuple[str, ...] | None:
+        """What a source needs beside; None when it is not for this machine."""
+        for ending, (machine, flags) in _ISA.items():
+            if name.endswith(ending):
+                return flags if self.uses_simd and self.machine.startswith(machine) else None
+        return ()
+
+
+def make_toolchain(
+    cc: str | None, flags: Sequence[str], *, simd: bool, messages: bool, jobs: int
+) -> Toolchain:
+    words = find_compiler(cc)
+    told = subprocess.run([*words, "-dumpmachine"], capture_output=True, text=True)
+    if told.returncode != 0:
+        raise ValueError(f"{words[0]} -dumpmachine failed: needs a gcc or clang")
+    return Toolchain(words, list(flags), simd, messages, told.stdout.strip(), jobs)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Bytes of code and constants."""
+
+    kernels: int
+    table: int
+    runtime: int
+
+    @property
+    def total(self) -> int:
+        return self.kernels + self.table + self.runtime
+
+
+@dataclass
+class Result:
+    """own: bytes that only this operator needs; reached: all that it needs of the kernels."""
+
+    own: dict[str, int]
+    reached: dict[str, int]
+    costs: Costs
+    full: Costs | None
+    made: list[Path]
+    sources: list[str] = field(default_factory=list)
+
+
+def all_sources(chain: Toolchain) -> list[str]:
+    """Paths below the source folder of everything a build may have, registry.c left out."""
+    root = source_dir()
+    patterns = ["runtime/*.c", "kernels/*.c", "kernels/op/*.c", "kernels/micro/*.c"]
+    patterns += ["backends/*.c", "backends/reference/*.c"]
+    found = [str(path.relative_to(root)) for p in patterns for path in sorted(root.glob(p))]
+    if chain.is_bare:
+        found = [name for name in found if not name.startswith("runtime/platform_")]
+    else:
+        found.append("bindings/et_run.c")
+    kept = [name for name in found if chain.isa_flags(name) is not None]
+    return [name for name in kept if name != "kernels/registry.c"]
+
+
+def _is_loops(name: str) -> bool:
+    return name.startswith("kernels/micro/eltwise_")
+
+
+class Build:
+    """Objects of one build, in `folder`/obj."""
+
+    def __init__(self, chain: Toolchain, folder: Path, defines: Sequence[str]) -> None:
+        self.chain = chain
+        self.folder = folder
+        self.defines = list(defines)
+        self.objects: dict[str, str] = {}
+
+    def compile(self, names: Sequence[str], root: Path) -> None:
+        commands = []
+        for name in names:
+            target = self.folder / "obj" / Path(name).with_suffix(".o")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self.objects[name] = str(target)
+            special = self.chain.isa_flags(name) or ()
+            common = [*self.chain.cc, *self.chain.all_flags(), *special, *self.defines]
+            where = [f"-I{source_dir()}", f"-I{self.folder}"]
+            commands.append([*common, *where, "-c", str(root / name), "-o", str(target)])
+        call_all(commands, self.chain.jobs)
+
+    def graph(self) -> Graph:
+        graph = Graph()
+        for target in self.objects.values():
+            add_object(graph, target)
+        return graph
+
+
+def runtime_roots(graph: Graph, build: Build) -> list[str]:
+    """What a program may call: main where there is one, else the whole public interface."""
+    if "main" in graph.defined:
+        return ["main"]
+    owners = {target for name, target in build.objects.items() if name.startswith("runtime/")}
+    return [s for s, node in graph.defined.items() if node[0] in owners and s.startswith("et_")]
+
+
+def measure(
+    graph: Graph, build: Build, table: str, operators: Mapping[str, list[str]]
+) -> tuple[dict[str, set[Node]], Costs]:
+    """What each operator reaches beyond what the runtime needs anyway, and the sums."""
+    table_object = build.objects[table]
+    own_table = {node for node in graph.size if node[0] == table_object}
+    edges = {node: graph.edges.pop(node, set()) for node in own_table}
+    wanted = {node: graph.wanted.pop(node, set()) for node in own_table}
+    runtime = graph.reach(runtime_roots(graph, build)) - own_table
+    reached = {name: graph.reach(roots) - runtime for name, roots in operators.items()}
+    graph.edges.update(edges)
+    graph.wanted.update(wanted)
+    everything: set[Node] = set().union(*reached.values())
+    rows = {node for node in own_table if "eti_use_" not in graph.name[node]}
+    return reached, Costs(
+        kernels=graph.bytes_of(everything),
+        table=graph.bytes_of(rows),
+        runtime=graph.bytes_of(runtime),
+    )
+
+
+def _roots(rows: Mapping[str, selection.Row], names: Sequence[str]) -> dict[str, list[str]]:
+    return {name: rows[name].functions for name in names}
+
+
+def build_selected(
+    operators: Mapping[str, set[int]],
+    rows: Mapping[str, selection.Row],
+    origin: Sequence[str],
+    folder: Path,
+    chain: Toolchain,
+    *,
+    compare: bool,
+) -> Result:
+    """Compile, measure and link; `folder` then holds sources, a Makefile and what was built."""
+    names = selection.loop_names(source_dir() / "kernels" / "micro" / "eltwise.h")
+    types = selection.bits(selection.closure(set().union(*operators.values())))
+    started = time.time()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / TABLE).write_text(selected_table(operators, rows, origin, names))
+    (folder / LOOPS).write_text(selection.loops_header(names, set()))
+    build = Build(
+        chain, folder, [f"-DET_BUILD_TYPES={types:#x}u", f'-DET_SELECTED_LOOPS="{LOOPS}"']
+    )
+    sources = all_sources(chain)
+    build.compile([name for name in sources if not _is_loops(name)], source_dir())
+    build.compile([TABLE], folder)
+    graph = build.graph()
+    roots = _roots(rows, list(operators))
+    needed = graph.reach([*runtime_roots(graph, build), *(r for rs in roots.values() for r in rs)])
+    kept = _used_loops(graph, needed, names)
+    (folder / LOOPS).write_text(selection.loops_header(names, kept))
+    build.compile([name for name in sources if _is_loops(name)], source_dir())
+    graph = build.graph()
+    reached, costs = measure(graph, build, TABLE, roots)
+    all_needed = graph.reach(
+        [*runtime_roots(graph, build), *(r for rs in roots.values() for r in rs)]
+    )
+    objects = {node[0] for node in all_needed}
+    linked = [name for name in build.objects if build.objects[name] in objects]
+    made = _link(build, linked)
+    _copy_sources(build, linked)
+    for name in (TABLE, LOOPS):  # older than the objects, as they are in meaning: make is content
+        os.utime(folder / name, (started, started))
+    counts: dict[Node, int] = {}
+    for nodes in reached.values():
+        for node in nodes:
+            counts[node] = counts.get(node, 0) + 1
+    return Result(
+        own={n: graph.bytes_of(x for x in nodes if counts[x] == 1) for n, nodes in reached.items()},
+        reached={n: graph.bytes_of(nodes) for n, nodes in reached.items()},
+        costs=costs,
+        full=full_costs(chain, rows, folder) if compare else None,
+        made=made,
+        sources=linked,
+    )
+
+
+def selected_table(
+    operators: Mapping[str, set[int]],
+    rows: Mapping[str, selection.Row],
+    origin: Sequence[str],
+    names: Sequence[tuple[str, str]],
+) -> str:
+    text = selection.table_source(operators, rows, origin, LOOPS)
+    return text + "".join(f"ETI_LOOP({kind}, {name})\n" for kind, name in names)
+
+
+def _used_loops(
+    graph: Graph, needed: set[Node], names: Sequence[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Those that needed descriptions refer to, and those that a needed file says it calls."""
+    objects = {node[0] for node in needed}
+    direct = {
+        node for node in graph.size if node[0] in objects and "eti_direct_" in graph.name[node]
+    }
+    wanted = graph.wanted_by(needed | direct)
+    return {(kind, name) for kind, name in names if f"eti_use_{kind}_{name}" in wanted}
+
+
+def full_costs(chain: Toolchain, rows: Mapping[str, selection.Row], folder: Path) -> Costs:
+    """The same for every operator and type."""
+    build = Build(chain, folder / "full", [])
+    build.compile([*all_sources(chain), "kernels/registry.c"], source_dir())
+    costs = measure(build.graph(), build, "kernels/registry.c", _roots(rows, list(rows)))[1]
+    shutil.rmtree(folder / "full")
+    return costs
+
+
+def _link(build: Build, names: Sequence[str]) -> list[Path]:
+    objects = [build.objects[name] for name in names]
+    if build.chain.is_bare:
+        archive = build.folder / "libet_selected.a"
+        archive.unlink(missing_ok=True)
+        call([*_archiver(build.chain), "rcs", str(archive), *objects])
+        return [archive]
+    program = build.folder / "et_run"
+    call(
+        [
+            *(*build.chain.cc, *build.chain.flags, "-Wl,--gc-sections"),
+            *("-o", str(program), *objects, "-lm", "-lpthread"),
+        ]
+    )
+    return [program]
+
+
+def _archiver(chain: Toolchain) -> list[str]:
+    """ar of the same toolchain: arm-none-eabi-gcc has arm-none-eabi-ar."""
+    prefix = Path(chain.cc[0]).name.rpartition("gcc")[0]
+    named = f"{prefix}ar"
+    return [named if shutil.which(named) else "ar"]
+
+
+def _copy_sources(build: Build, names: Sequence[str]) -> None:
+    """What the Makefile compiles, and every header."""
+    root, target = source_dir(), build.folder / "src"
+    shutil.rmtree(target, ignore_errors=True)
+    headers = [str(p.relative_to(root)) for p in sorted(root.rglob("*.h"))]
+    wanted = [n for n in [*names, *headers] if not n.endswith(TABLE) and "/example/" not in n]
+    for name in wanted:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, target / name)
+    (build.folder / "Makefile").write_text(_makefile(build, names))
+
+
+def _makefile(build: Build, names: Sequence[str]) -> str:
+    chain = build.chain
+    goal = "libet_selected.a" if chain.is_bare else "et_run"
+    objects = " ".join(f"obj/{Path(name).with_suffix('.o')}" for name in names)
+    special = [
+        f"obj/{Path(n).with_suffix('.o')}: CFLAGS += {' '.join(flags)}"
+        for n in names
+        if (flags := chain.isa_flags(n))
+    ]
+    # make reads quotes literally, the shell takes them away again
+    defines = " ".join(f"'{define}'" for define in build.defines)
+    link = (
+        f"\t{' '.join(_archiver(chain))} rcs $@ $^"
+        if chain.is_bare
+        else "\t$(CC) $(LDFLAGS) -o $@ $^ -lm -lpthread"
+    )
+    return f"""\
+# The runtime with the selected kernels; made by executorch_py build-kernels.
+CC = {" ".join(chain.cc)}
+CFLAGS = {" ".join(chain.all_flags())}
+LDFLAGS = {" ".join(chain.flags)} -Wl,--gc-sections
+DEFINES = {defines}
+OBJECTS = {objects}
+
+{goal}: $(OBJECTS)
+{link}
+obj/{TABLE[:-2]}.o: {TABLE} {LOOPS}
+\t@mkdir -p $(@D)
+\t$(CC) $(CFLAGS) $(DEFINES) -Isrc -I. -c $< -o $@
+obj/%.o: src/%.c {LOOPS}
+\t@mkdir -p $(@D)
+\t$(CC) $(CFLAGS) $(DEFINES) -Isrc -I. -c $< -o $@
+{os.linesep.join(special)}
+"""

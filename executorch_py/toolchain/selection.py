@@ -1,0 +1,170 @@
+"""Which rows of the operator table and which element types given programs need, as C text.
+
+The rows come from kernels/ops.inc.h, so that functions, argument counts and rules are those of the
+full build; their type sets shrink to what the programs use. Knows no compiler.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from executorch_py.errors import NotFound, OperatorMissing
+from executorch_py.toolchain.needs import Needs
+
+# ScalarType numbers.
+_U8, _I8, _I16, _I32, _I64, _F16, _F32, _F64 = range(8)
+_C64, _C128, _B8, _BF16 = 9, 10, 11, 15
+_ORDER = (_U8, _I8, _I16, _I32, _I64)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of ops.inc.h."""
+
+    name: str
+    run: str
+    prepare: str | None
+    n_args: str
+    inputs: str
+    outputs: str
+    rest: tuple[str, ...]
+
+    def text(self, types: int) -> str:
+        """The line with its type sets cut down; 0 in a set means that nothing is asked."""
+        macro = "ET_OP" if self.prepare is None else "ET_OP_PREPARED"
+        functions = [self.run] if self.prepare is None else [self.run, self.prepare]
+        sets = [f"({s}) & {types:#x}u" for s in (self.inputs, self.outputs)]
+        return f'{macro}("{self.name}", {", ".join([*functions, self.n_args, *sets, *self.rest])})'
+
+    @property
+    def functions(self) -> list[str]:
+        return [self.run] if self.prepare is None else [self.run, self.prepare]
+
+
+def read_rows(table: Path) -> dict[str, Row]:
+    """The operator table, kernels/ops.inc.h."""
+    rows = {}
+    for match in re.finditer(
+        r'^(ET_OP|ET_OP_PREPARED)\("([^"]+)", (.*)\)$', table.read_text(), re.M
+    ):
+        prepared = match[1] == "ET_OP_PREPARED"
+        run, *parts = _split(match[3])
+        prepare = parts.pop(0) if prepared else None
+        n_args, inputs, outputs, *rest = parts
+        rows[match[2]] = Row(match[2], run, prepare, n_args, inputs, outputs, tuple(rest))
+    return rows
+
+
+def _split(text: str) -> list[str]:
+    """At the commas that no parentheses enclose."""
+    parts, depth, start = [], 0, 0
+    for i, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if c == "," and depth == 0:
+            parts.append(text[start:i].strip())
+            start = i + 1
+    return [*parts, text[start:].strip()]
+
+
+def check_needs(needs: Sequence[Needs], rows: Mapping[str, Row], backends: Iterable[str]) -> None:
+    """Refuse operators and backends that this library does not have, all at once."""
+    missing = {name: n.path for n in needs for name in n.operators if name not in rows}
+    if missing:
+        listed = ", ".join(f"{name} ({path})" for name, path in sorted(missing.items()))
+        raise OperatorMissing(
+            f"no kernel for: {listed}\n"
+            "write it in one C file (executorch_py build-ops --example prints one), link that file "
+            "into the program,\nput its table in front of this one (kernels/custom.h says how), "
+            f"and name the operator here: --elsewhere {min(missing)}"
+        )
+    absent = {name: n.path for n in needs for name in n.backends if name not in set(backends)}
+    if absent:
+        listed = ", ".join(f"{name} ({path})" for name, path in sorted(absent.items()))
+        raise NotFound(f"no such backend in this library: {listed}; export without its partitioner")
+
+
+def merged(needs: Sequence[Needs]) -> dict[str, set[int]]:
+    """Operators of all files, sorted as a table is, with the types each meets."""
+    together: dict[str, set[int]] = {}
+    for need in needs:
+        for name, types in need.operators.items():
+            together.setdefault(name, set()).update(types)
+    return dict(sorted(together.items(), key=lambda item: item[0].encode()))
+
+
+def closure(types: set[int]) -> set[int]:
+    """The types that kernels may compute in, given those of tensors: common types of two of them,
+    f32 (halves, divisions and most numbers), i64 (sums and numbers) and bool (masks).
+    """
+    closed = {*types, _F32, _B8}
+    integers = [t for t in _ORDER if t in closed]
+    if len(integers) > 1 and _U8 in integers and _I8 in integers:
+        closed.add(_I16)
+    if integers or _B8 in types:
+        closed.add(_I64)
+    if closed & {_C64, _C128} and _F64 in closed:
+        closed.add(_C128)
+    if _C128 in closed:
+        closed.add(_F64)
+    return closed
+
+
+def bits(types: Iterable[int]) -> int:
+    return sum(1 << t for t in set(types))
+
+
+def table_source(
+    operators: Mapping[str, set[int]], rows: Mapping[str, Row], origin: Sequence[str], loops: str
+) -> str:
+    """The C file with the table, in place of kernels/registry.c."""
+    lines = "\n".join(rows[name].text(bits(types)) for name, types in operators.items())
+    said = "\n".join(f"// {line}" for line in origin)
+    return f"""\
+// The operators of these programs, and no others; made by executorch_py build-kernels.
+{said}
+#include "kernels/dtype_sets.h"
+#include "kernels/ops.h"
+#include "runtime/et.h"
+
+#define ET_OP(name_, run_, n_args_, in_, out_, ...) \\
+  {{.name = name_, .run = run_, .n_args = n_args_, .in_dtypes = in_, .out_dtypes = out_, \\
+   __VA_ARGS__}},
+#define ET_OP_PREPARED(name_, run_, prepare_, n_args_, in_, out_, ...) \\
+  {{.name = name_, .run = run_, .prepare = prepare_, .n_args = n_args_, .in_dtypes = in_, \\
+   .out_dtypes = out_, __VA_ARGS__}},
+
+static const et_op ops[] = {{
+{lines}
+}};
+
+const et_op_table et_ops_portable = {{.ops = ops, .n_ops = sizeof ops / sizeof ops[0]}};
+
+// What {loops} selects by; nothing reads them.
+#define ETI_LOOP(kind, name) extern const char eti_use_##kind##_##name; \\
+  const char eti_use_##kind##_##name = 0;
+"""
+
+
+def loop_names(header: Path) -> list[tuple[str, str]]:
+    """The entries of the tables per instruction set, as (kind, name), from micro/eltwise.h."""
+    text = header.read_text()
+    found = []
+    for kind, list_name in (
+        ("unary", "UNARY"),
+        ("binary", "BINARY"),
+        ("ints", "INT"),
+        ("rows", "ROW"),
+    ):
+        body = re.search(rf"#define ETI_{list_name}_LIST\(X\)((?:.*\\\n)*.*)\n", text)
+        assert body is not None, f"{header} has no list of {kind} functions"
+        found += [(kind, name) for name in re.findall(r"X\((\w+)\)", body[1])]
+    return found
+
+
+def loops_header(names: Sequence[tuple[str, str]], kept: set[tuple[str, str]]) -> str:
+    lines = [f"#define ETI_KEEP_{kind}_{name} {int((kind, name) in kept)}" for kind, name in names]
+    first = "// Loops per instruction set that the selected operators use; made by build-kernels.\n"
+    return first + "\n".join(lines) + "\n"

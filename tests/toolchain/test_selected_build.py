@@ -1,0 +1,265 @@
+"""A runtime built for given programs runs them bit for bit like the whole one, is smaller, says
+what each operator costs, and refuses what it was not built for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from conftest import ROOT
+from models.vision import build as build_model
+
+from executorch_py import _C
+from executorch_py.cli.main import main
+from executorch_py.exir import to_edge
+from executorch_py.runtime import Runtime
+from executorch_py.toolchain import selection
+from executorch_py.toolchain.needs import read_needs
+
+GOLDEN = ROOT / "tests" / "golden"
+CSRC = ROOT / "csrc"
+SHAPE = (1, 3, 64, 64)
+F32, F64 = 6, 7
+
+
+class Halves(torch.nn.Module):
+    """Types and loops that MobileNetV2 lacks: halves, integers, softmax, gelu, a reduction."""
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.nn.functional.gelu(x.half() * 3).float()
+        return torch.softmax(y, -1), (n * 2 + 1).sum(-1)
+
+
+def export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], path: Path) -> Path:
+    to_edge(torch.export.export(model, inputs)).to_executorch().save(str(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("programs")
+    x = torch.randn(SHAPE, generator=torch.Generator().manual_seed(0))
+    halves = (torch.linspace(-2, 2, 15).reshape(3, 5), torch.arange(6).reshape(2, 3))
+    double = (x.double(),)
+    mobile = build_model("mobilenet_v2", width_mult=0.25, num_classes=10)
+    return {
+        "mobile": export(mobile, (x,), folder / "mobile.pte"),
+        "halves": export(Halves(), halves, folder / "halves.pte"),
+        "double": export(torch.nn.Hardtanh(), double, folder / "double.pte"),
+        "sine": export(Sine(), (x,), folder / "sine.pte"),
+    }
+
+
+class Sine(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sin(x) + x
+
+
+@pytest.fixture(scope="module")
+def made(files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Figures of a build for two programs, made on the command line, and its folder."""
+    folder = tmp_path_factory.mktemp("made")
+    programs = [str(files["mobile"]), str(files["halves"])]
+    command = ["build-kernels", "--from", *programs, "--out", str(folder), "--no-simd", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "executorch_py", *command], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return {**json.loads(done.stdout), "folder": folder}
+
+
+def run_selected(made: dict[str, Any], program: Path, *arguments: str) -> Any:
+    command = [str(made["folder"] / "et_run"), str(program), *arguments]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", ["mobile", "halves"])
+def test_the_small_runtime_gives_the_bits_of_the_whole_one(
+    made: dict[str, Any], files: dict[str, Path], name: str, tmp_path: Path
+) -> None:
+    method = Runtime.get().load_program(files[name]).load_method("forward")
+    random = np.random.default_rng(0)
+    arguments = ["--output", str(tmp_path / "out")]
+    inputs = []
+    for i, argument in enumerate(method.signature.inputs):
+        shape = tuple(int(n) for n in argument.shape or ())  # type: ignore[call-overload]
+        array = (8 * random.standard_normal(shape)).astype(argument.dtype)
+        array.tofile(tmp_path / f"in{i}")
+        arguments += ["--input", f"{i}={tmp_path / f'in{i}'}"]
+        inputs.append(array)
+    done = run_selected(made, files[name], *arguments)
+    assert done.returncode == 0, done.stderr
+    for i, expected in enumerate(method.execute(inputs)):
+        found = np.fromfile(tmp_path / f"out{i}.bin", expected.dtype)
+        np.testing.assert_array_equal(found, expected.ravel())
+
+
+def test_each_operator_and_the_whole_are_measured_and_smaller_than_the_full_build(
+    made: dict[str, Any],
+) -> None:
+    operators = made["operators"]
+    assert {"aten::convolution.out", "aten::gelu.out", "aten::sum.IntList_out"} <= set(operators)
+    for name, figures in operators.items():
+        assert 0 < figures["own"] <= figures["with_shared"], name
+    selected, full = made["selected"], made["full"]
+    assert max(f["with_shared"] for f in operators.values()) < selected["kernels"]
+    assert selected["kernels"] < 0.4 * full["kernels"]
+    assert selected["table"] < 0.1 * full["table"]
+    assert selected["runtime"] == full["runtime"]
+
+
+def test_each_programs_share_is_told(made: dict[str, Any], files: dict[str, Path]) -> None:
+    first, second = made["programs"]
+    assert re.fullmatch(rf"{files['mobile']}: \d+ operators; .*f32.*", first)
+    assert re.fullmatch(rf"{files['halves']}: \d+ operators, \d+ of them new; .*f16.*", second)
+
+
+def test_a_program_with_another_operator_is_refused_by_name(
+    made: dict[str, Any], files: dict[str, Path]
+) -> None:
+    done = run_selected(made, files["sine"])
+    assert done.returncode == 1
+    assert "OperatorMissing" in done.stderr
+    assert "no kernel for: aten::sin.out(f32, f32)" in done.stderr
+
+
+def test_a_program_with_another_type_is_refused_at_load(
+    made: dict[str, Any], files: dict[str, Path]
+) -> None:
+    done = run_selected(made, files["double"])
+    assert done.returncode == 1
+    assert "NotSupported" in done.stderr
+    assert re.search(r"hardtanh|clamp", done.stderr)
+    assert "has element type f64, which the kernel lacks" in done.stderr
+
+
+def test_code_of_types_that_no_program_uses_is_left_out(made: dict[str, Any]) -> None:
+    symbols = subprocess.run(
+        ["nm", str(made["folder"] / "et_run")], capture_output=True, text=True, check=True
+    ).stdout
+    names = {line.split()[-1] for line in symbols.splitlines()}
+    assert "op_convolution_out" in names
+    assert "op_sin_out" not in names and "sin_f32" not in names
+    assert "gelu_f32" in names and "gelu_f64" not in names
+    assert "cast_f16_f32" in names and not any("cast_i16_" in name for name in names)
+    assert "tile_f32__scalar" in names and "tile_f64__scalar" not in names
+
+
+def test_the_folder_builds_again_by_make_alone(
+    made: dict[str, Any], files: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "moved"
+    shutil.copytree(made["folder"], folder)
+    assert subprocess.run(["make", "-q", "-C", str(folder)]).returncode == 0
+    for name in ("obj/ops_selected.o", "obj/kernels/op/pool.o", "obj/kernels/iter.o", "et_run"):
+        (folder / name).unlink(missing_ok=True)
+    subprocess.run(["make", "-C", str(folder)], check=True, capture_output=True)
+    done = run_selected({"folder": folder}, files["mobile"])
+    assert done.returncode == 0, done.stderr
+
+
+# ---- without an operating system
+
+
+@pytest.fixture
+def no_system(tmp_path: Path) -> Iterator[str]:
+    """A compiler for a machine without operating system; else one that says it is such."""
+    found = shutil.which("arm-none-eabi-gcc")
+    if found is not None:
+        yield f"{found} -mcpu=cortex-m4 -mthumb"
+        return
+    wrapper = tmp_path / "none-gcc"
+    wrapper.write_text('#!/bin/sh\n[ "$1" = -dumpmachine ] && echo none && exit\nexec gcc "$@"\n')
+    wrapper.chmod(0o755)
+    yield str(wrapper)
+
+
+def test_a_build_without_operating_system_is_a_library(
+    no_system: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "bare"
+    program = str(GOLDEN / "add_mul.pte")
+    command = ["build-kernels", "--from", program, "--out", str(out), "--cc", no_system]
+    assert main([*command, "--no-messages", "--no-compare"]) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"^aten::add\.out +[\d,]+ +[\d,]+  f32$", said, re.M), said
+    assert (out / "libet_selected.a").is_file()
+    assert not any("platform" in path.name for path in (out / "src" / "runtime").glob("*.c"))
+
+
+# ---- what is refused, and the parts
+
+
+def test_an_operator_without_a_kernel_is_refused_with_the_recipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "mine.pte"
+    program.write_bytes((GOLDEN / "add_mul.pte").read_bytes().replace(b"aten::mul", b"mine::mul"))
+    command = ["build-kernels", "--from", str(program), "--out", str(tmp_path / "out")]
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    assert f"no kernel for: mine::mul.out ({program})" in said
+    assert "executorch_py build-ops --example" in said
+    assert "--elsewhere mine::mul.out" in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_delegated_program_is_refused_by_its_backends_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["build-kernels", "--from", str(GOLDEN / "xnnpack.pte"), "--out", str(tmp_path)]
+    assert main(command) == 1
+    assert "no such backend in this library: XnnpackBackend" in capsys.readouterr().err
+
+
+def test_every_row_of_the_operator_table_is_understood() -> None:
+    rows = selection.read_rows(CSRC / "kernels" / "ops.inc.h")
+    assert set(rows) == set(_C.kernel_manifest())
+    assert rows["aten::add.out"].functions == ["op_add_out", "prepare_add_out"]
+    pooled = rows["aten::adaptive_max_pool2d.out"]
+    assert pooled.rest == (".max_rank = 4", ".writes = 3u << 2")
+    assert pooled.text(1 << F32).endswith("& 0x40u, .max_rank = 4, .writes = 3u << 2)")
+
+
+def test_needs_are_read_from_lists_and_all_methods() -> None:
+    needs = read_needs(str(GOLDEN / "lists.pte"))
+    manifest = _C.kernel_manifest()
+    assert needs.operators and set(needs.operators) <= set(manifest)
+    methods = read_needs(str(GOLDEN / "methods.pte"))
+    program = _C.open_program(str(GOLDEN / "methods.pte"))
+    called = {
+        op["name"] for m in program.method_names() for op in program.method_info(m)["operators"]
+    }
+    assert set(methods.operators) == called
+
+
+def test_types_are_closed_under_what_kernels_compute_in() -> None:
+    f16, i64, b8, i8, i16, u8 = 5, 4, 11, 1, 2, 0
+    assert selection.closure({F32}) == {F32, b8}
+    assert selection.closure({f16}) == {f16, F32, b8}
+    assert selection.closure({u8, i8}) == {u8, i8, i16, i64, F32, b8}
+    assert selection.closure({9, F64}) == {9, 10, F64, F32, b8}
+
+
+def test_files_that_call_entries_of_the_tables_say_so() -> None:
+    """A selective build leaves out every entry that nobody names."""
+    names = selection.loop_names(CSRC / "kernels" / "micro" / "eltwise.h")
+    assert ("unary", "exp") in names and ("rows", "row_sum") in names
+    silent = []
+    for path in [*(CSRC / "kernels").glob("*.c"), *(CSRC / "kernels" / "op").glob("*.c")]:
+        text = path.read_text()
+        for kind, name in names:
+            call = rf"->{name}\b" if kind == "rows" else rf"\b{kind}(?:_f64)?\.{name}\b"
+            if re.search(call, text) and f"ETI_USES({kind}, {name})" not in text:
+                silent.append(f"{path.name}: {kind}.{name}")
+    assert not silent, silent

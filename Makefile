@@ -10,7 +10,7 @@ help:
 	@echo "make test      all tests (C and Python), interop with upstream included"
 	@echo "make lint      formatting, ruff, mypy, codespell"
 	@echo "make size      code size of the core runtime, x86-64 and Cortex-M"
-	@echo "make bench     speed, as ratios to upstream and to eager torch in one run"
+	@echo "make bench     speed, as ratios to upstream, eager torch and other runtimes in one run"
 	@echo "make sanitize  C tests under ASan+UBSan and TSan"
 	@echo "make docs      build/docs/operators.md: kernels, dtypes, tests, and how each core overload runs"
 	@echo "make coverage  lines of the C runtime that the C tests run, per file"
@@ -37,7 +37,7 @@ size:
 	@.ci/size.sh
 
 bench:
-	@.ci/setup.sh test
+	@.ci/setup.sh bench
 	@$(PY) tests/bench/run.py
 
 sanitize:

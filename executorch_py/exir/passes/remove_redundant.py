@@ -24,7 +24,7 @@ from executorch_py.exir.ir.graph import (
     erase_dead_nodes,
     flat_outputs,
 )
-from executorch_py.exir.ir.match import argument
+from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_facts import op_key
 
 Constants = dict[str, torch.Tensor]
@@ -174,6 +174,23 @@ def _pow(node: fx.Node, constants: Constants) -> fx.Node | None:
     return argument(node, "self") if _all_equal(argument(node, "exponent"), 1, constants) else None
 
 
+def _clamp(node: fx.Node, _: Constants) -> fx.Node | None:
+    """An upper bound after a lower one: both at once, in that order."""
+    source = node.args[0]
+    if not is_call(source, "aten::clamp") or len(source.users) != 1:
+        return None
+    assert isinstance(source, fx.Node)
+    low, high = argument(source, "min"), argument(node, "max")
+    others = (argument(source, "max"), argument(node, "min"))
+    if others != (None, None) or not all(type(b) in (int, float) and b == b for b in (low, high)):
+        return None
+    values = [_tensor(n) for n in (source.args[0], source, node)]
+    if len({None if value is None else value.dtype for value in values}) != 1:
+        return None
+    node.args, node.kwargs = (source.args[0], low, high), {}
+    return node
+
+
 # ---- pairs that undo one another
 
 
@@ -271,6 +288,7 @@ RULES: dict[str, Rule] = {
     "aten::div.Tensor": _div,
     "aten::div.Scalar": _div,
     "aten::pow.Tensor_Scalar": _pow,
+    "aten::clamp": _clamp,
     **{key: _cast for key in CASTS},
     "aten::permute_copy": _permute,
     "aten::transpose_copy.int": _permute,

@@ -97,3 +97,19 @@ def test_permutations_of_permutations_become_one(lower: Any, machine: Any, opera
     twice = lambda x: x.permute(1, 2, 0).clone().permute(1, 2, 0).clone()  # noqa: E731
     found = others(operators(run(lower, machine, Table({"twice": (twice, torch.randn(2, 3, 4))}))))
     assert found == ["permute_copy"]
+
+
+def test_an_upper_bound_after_a_lower_one_is_one_clamp(
+    lower: Any, machine: Any, operators: Any
+) -> None:
+    table: dict[str, Row] = {
+        "bounds": (lambda x: x.clamp(min=0).clamp(max=6.5), ODD * 4),
+        "crossed": (lambda x: x.clamp(min=1.5).clamp(max=-1), ODD),
+        "integers": (lambda x: x.clamp(min=2).clamp(max=5), INTS),
+    }
+    assert others(operators(run(lower, machine, Table(table)))) == ["clamp"] * 3
+    table = {
+        "the other way": (lambda x: x.clamp(max=-1).clamp(min=1.5), ODD),
+        "read twice": (lambda x: (y := x.clamp(min=0)).clamp(max=6) * y, ODD),
+    }
+    assert others(operators(run(lower, machine, Table(table)))).count("clamp") == 4

@@ -236,6 +236,7 @@ def of_a_tensor_and_numbers() -> Iterator[Row]:
             exact = dtype in HALVES and (name[:3] in ("pow", "elu", "glu") or len(args) > 1)
             for t in (
                 T((4, 6, 8), dtype, 0, 9, nonzero=True),
+                T((2, 6, 8), dtype, 0, 9, nonzero=True, whole=dtype.is_floating_point),
                 T((4, 6, 8), dtype, 0, 9, nonzero=True, order=(1, 2, 0)),
                 T((0, 6, 8), dtype),
             ):

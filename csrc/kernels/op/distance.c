@@ -108,13 +108,23 @@ static const void *row_of(const distance *d, const offsets *at, size_t i, size_t
   return buffer;
 }
 
+// What has been summed for TILE_ROWS rows of a: in f64, or in f32 where there is one piece only.
+typedef struct tile_sums {
+  double d[TILE_ROWS][ETI_TILE];
+  float f[TILE_ROWS][ETI_TILE];
+} tile_sums;
+
+static bool is_one_piece(const distance *d) {
+  return d->in_f32 && d->n > 0 && d->n <= TILE_PIECE;
+}
+
 // sums[i] ∘= rows [i0, i0 + n_i) of a against the tile's.
 static void add_tile(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t k,
-                     size_t n, const tile *t, double sums[][ETI_TILE]) {
+                     size_t n, const tile *t, tile_sums *sums) {
   const eti_distance_micro *const micro = eti_distance_micro_get();
   double room[TILE_PIECE];
   for (size_t i = 0; i < n_i && !d->in_f32; i++)
-    micro->add(sums[i], row_of(d, at, i0 + i, k, n, ET_F64, room), t->d, n, d->kind, d->p);
+    micro->add(sums->d[i], row_of(d, at, i0 + i, k, n, ET_F64, room), t->d, n, d->kind, d->p);
   for (size_t i = 0; i < n_i && d->in_f32; i += ETI_TILE_GROUP) {
     float rows[ETI_TILE_GROUP][TILE_PIECE], part[ETI_TILE_GROUP][ETI_TILE];
     const float *x[ETI_TILE_GROUP];
@@ -123,17 +133,23 @@ static void add_tile(const distance *d, const offsets *at, size_t i0, size_t n_i
       x[g] = row_of(d, at, i0 + row, k, n, ET_F32, rows[g]);
     }
     micro->squares(part, x, t->f, n);
-    for (size_t g = 0; g < ETI_TILE_GROUP && i + g < n_i; g++) {
-      for (size_t l = 0; l < ETI_TILE; l++) sums[i + g][l] += (double)part[g][l];
+    const size_t groups = n_i - i < ETI_TILE_GROUP ? n_i - i : ETI_TILE_GROUP;
+    if (is_one_piece(d)) {
+      memcpy(sums->f[i], part, groups * sizeof *part);
+      continue;
+    }
+    for (size_t g = 0; g < groups; g++) {
+      for (size_t l = 0; l < ETI_TILE; l++) sums->d[i + g][l] += (double)part[g][l];
     }
   }
 }
 
 // The distances of n sums: of squares in f32 where those were f32, as the result is then.
-static void finish_f32(const double *sums, float *out, size_t n) {
+static void finish_f32(const distance *d, tile_sums *sums, size_t n) {
+  float *const out = sums->f[0];
   void *const p[2] = {out, out};
   const ptrdiff_t s[2] = {sizeof *out, sizeof *out};
-  eti_casts[ET_F64][ET_F32](out, sizeof *out, sums, sizeof *sums, n);
+  if (!is_one_piece(d)) eti_casts[ET_F64][ET_F32](out, sizeof *out, sums->d[0], sizeof(double), n);
   eti_eltwise_get()->unary.sqrt(p, s, n, NULL);
 }
 
@@ -148,23 +164,22 @@ static void finish_f64(const distance *d, double *sums, size_t n) {
 }
 
 static void store_tile(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t j0,
-                       size_t n_j, double sums[][ETI_TILE]) {
+                       size_t n_j, tile_sums *sums) {
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)d->out->dtype);
   const et_dtype type = d->in_f32 ? ET_F32 : ET_F64;
   const ptrdiff_t from_item = (ptrdiff_t)et_dtype_bytes(type);
   const eti_cast_fn cast = eti_casts[type][d->out->dtype];
-  float narrow[TILE_ROWS][ETI_TILE];
   if (d->in_f32) {
-    finish_f32(sums[0], narrow[0], n_i * ETI_TILE);
+    finish_f32(d, sums, n_i * ETI_TILE);
   } else {
-    finish_f64(d, sums[0], n_i * ETI_TILE);
+    finish_f64(d, sums->d[0], n_i * ETI_TILE);
   }
   for (size_t i = 0; i < n_i; i++) {
     const size_t row = i0 + i;
     size_t first = 0;  // of pairs, those with j > i count
     if (d->pairs) first = row < j0 ? 0 : row + 1 - j0;
     if (first >= n_j) continue;
-    const void *const from = d->in_f32 ? (const void *)&narrow[i][first] : &sums[i][first];
+    const void *const from = d->in_f32 ? (const void *)&sums->f[i][first] : &sums->d[i][first];
     ptrdiff_t out = 0, step = item;
     if (d->pairs) {
       const size_t n = (size_t)d->a->sizes[0];
@@ -190,13 +205,14 @@ static void tiles(void *opaque, size_t begin, size_t end) {
     const size_t rows = d->pairs ? j0 + n_j : n_a;
     for (size_t i = 0; i < rows; i += TILE_ROWS) {
       const size_t n_i = rows - i < TILE_ROWS ? rows - i : TILE_ROWS;
-      double sums[TILE_ROWS][ETI_TILE] = {{0.0}};
+      tile_sums sums;
+      if (!is_one_piece(d)) memset(sums.d, 0, sizeof sums.d);
       for (size_t k = 0; k < d->n; k += TILE_PIECE) {
         const size_t n = d->n - k < TILE_PIECE ? d->n - k : TILE_PIECE;
         if (i == 0 || d->n > TILE_PIECE) fill_tile(d, &at, j0, n_j, k, n, &t);
-        add_tile(d, &at, i, n_i, k, n, &t, sums);
+        add_tile(d, &at, i, n_i, k, n, &t, &sums);
       }
-      store_tile(d, &at, i, n_i, j0, n_j, sums);
+      store_tile(d, &at, i, n_i, j0, n_j, &sums);
     }
   }
 }

@@ -211,6 +211,12 @@ ETI_INLINE float eti_minimum_f32(float a, float b) {
 #define SUFFIX f64
 #include "kernels/micro/eltwise_mod.body.h"
 
+#define LOOP_TYPES ET_TYPES_F32
+#define LOOP_NO_TABLE
+#define LOOP_NAME erfc
+#define LOOP_EXPR(x) eti_erfc_f32(x)
+#include "kernels/loops/unary.inc.h"
+
 // ---- circular functions of large angles
 
 #define LOOP_TYPES ET_TYPES_F32
@@ -564,6 +570,7 @@ const eti_eltwise ETI_ELTWISE_TABLE = {
     .unary_f64 = {ETI_UNARY_LIST(ETI_UNARY_F64)},
     .binary_f64 = {ETI_BINARY_LIST(ETI_BINARY_F64)},
     .ints = {ETI_INT_LIST(ETI_INT_ENTRY)},
+    .erfc_f32 = erfc_f32,
     ETI_ROW_LIST(ETI_ROW_ENTRY).f16_to_f32 = f16_to_f32,
     .f32_to_f16 = f32_to_f16,
     .bf16_to_f32 = bf16_to_f32,

@@ -79,6 +79,7 @@ typedef struct eti_eltwise {
     ETI_INT_LIST(ETI_FIELD)
   } ints;
 #undef ETI_FIELD
+  eti_loop erfc_f32;  // of f32 alone
 
   // Rows of n ≥ 1 contiguous floats. Reductions keep 64 lanes, element i in lane i mod 64, which
   // meet in a fixed tree; sums of more than 4096 elements add the sums of such pieces in f64.

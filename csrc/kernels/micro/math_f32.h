@@ -265,6 +265,30 @@ ETI_INLINE float eti_erf_f32(float x) {
   return a < 0.95f ? small : large;
 }
 
+// exp(-x²)·p(u) / (1 + 2|x|), u = (|x| - 3.75) / (|x| + 3.75), in f64: p is special.h's expansion
+// to 1e-9, as powers. Beyond 27 nothing remains. One division serves both quotients.
+ETI_INLINE float eti_erfc_f32(float x) {
+  const double a = fabs((double)x), b = a > 27.0 ? 27.0 : a;
+  const double d = 1.0 + 2.0 * b, e = b + 3.75, inverse = 1.0 / (d * e);
+  const double u = (b - 3.75) * (d * inverse);
+  double p = 0x1.36bf288552444p-16;
+  p = eti_fma_f64(p, u, 0x1.71e1efca86a89p-16);
+  p = eti_fma_f64(p, u, -0x1.2a1fb5cb7934ep-12);
+  p = eti_fma_f64(p, u, 0x1.5a34a6d48dbb3p-12);
+  p = eti_fma_f64(p, u, 0x1.cb0e32fdabd90p-10);
+  p = eti_fma_f64(p, u, -0x1.40256e773fd3bp-7);
+  p = eti_fma_f64(p, u, 0x1.d0b7adf700b97p-6);
+  p = eti_fma_f64(p, u, -0x1.e0c049f57cecep-5);
+  p = eti_fma_f64(p, u, 0x1.7a13b1904d789p-4);
+  p = eti_fma_f64(p, u, -0x1.bdaa8cdf57d04p-4);
+  p = eti_fma_f64(p, u, 0x1.5101735820314p-4);
+  p = eti_fma_f64(p, u, 0x1.d5f5423a4c280p-9);
+  p = eti_fma_f64(p, u, -0x1.1f3676a4a0131p-3);
+  p = eti_fma_f64(p, u, 0x1.3ccda0b2609cbp+0);
+  const double near = eti_exp_d(-b * b) * p * (e * inverse), tail = a > 27.0 ? 0.0 : near;
+  return (float)(x < 0.0f ? 2.0 - tail : tail);
+}
+
 // x·Φ(x). The tail Φ(-|x|) is exp(-q) / 2, q fitted on [0, 6] so that it errs by 2^-27 for ordinary
 // x and stays good to five digits where it is small; q keeps growing beyond, until nothing remains.
 ETI_INLINE float eti_gelu_f32(float x) {

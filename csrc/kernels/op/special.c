@@ -27,9 +27,14 @@
 #include "kernels/loops/unary.inc.h"
 
 #define LOOP_NAME erfc
-#define LOOP_EXPR(x) ((CTYPE)eti_erfc((double)x, WIDE))
-#define LOOP_TYPES ET_TYPES_FLOAT
+#define LOOP_EXPR(x) eti_erfc(x, true)
+#define LOOP_TYPES ET_TYPES_F64
+#define LOOP_NO_TABLE
 #include "kernels/loops/unary.inc.h"
+static void erfc_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  eti_eltwise_get()->erfc_f32(p, s, n, params);
+}
+static const eti_loop erfc_loops[ET_DTYPE_COUNT] = {[ET_F32] = erfc_f32, [ET_F64] = erfc_f64};
 
 #define LOOP_NAME erfcx
 #define LOOP_EXPR(x) ((CTYPE)eti_erfcx((double)x, WIDE))

@@ -23,6 +23,7 @@ enum {
   MAX_STRIDE = 8,
   BAND_FLOATS = 64 * 1024,
   MAX_BAND_FLOATS = 1024 * 1024,
+  SOME_CHANNELS = 16,
   FLAT_WIDTH = 64,  // narrower outputs are computed with their padding, in one run over all rows
 };
 
@@ -247,15 +248,20 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
 typedef struct pixels_run {
   const eti_conv *c;
   const eti_conv_micro *micro;
-  const float *w;  // [taps × channels]
+  size_t first, channels;  // of them all
+  const float *w;          // [taps × channels]
 } pixels_run;
 
-static void pack_pixel_weights(const eti_conv *c, float *panels) {
-  for (size_t channel = 0; channel < c->groups; channel++) {
+static void pack_pixel_weights(const eti_conv *c, size_t first, size_t channels, float *panels) {
+  for (size_t channel = 0; channel < channels; channel++) {
     float w[MAX_TAPS];
-    gather_weights(c, channel, w);
-    for (size_t t = 0; t < c->n_taps; t++) panels[t * c->groups + channel] = w[t];
+    gather_weights(c, first + channel, w);
+    for (size_t t = 0; t < c->n_taps; t++) panels[t * channels + channel] = w[t];
   }
+}
+
+static const float *bias_of(const pixels_run *r) {
+  return r->c->bias == NULL ? NULL : (const float *)(const void *)r->c->bias + r->first;
 }
 
 // A pixel whose taps may leave the image sideways. Runs of valid taps are adjacent in the weights
@@ -263,8 +269,8 @@ static void pack_pixel_weights(const eti_conv *c, float *panels) {
 static void run_border_pixel(const pixels_run *r, const float *x, float *out, int64_t y,
                              int64_t col) {
   const eti_conv *const c = r->c;
-  const size_t channels = c->groups;
-  const float *bias = (const float *)(const void *)c->bias;
+  const size_t channels = r->channels;
+  const float *bias = bias_of(r);
   const float *taps[MAX_TAPS];
   bool started = false;
   for (int64_t ky = 0; ky < c->kernel[1]; ky++) {
@@ -300,9 +306,9 @@ static void run_inner_pixels(const pixels_run *r, const float *x, float *out, in
       taps[n_taps++] = x + iy * c->x.steps[1] + ix * c->x.steps[2];
     }
   }
-  r->micro->pixels(out + (ptrdiff_t)from * c->out.steps[2], c->out.steps[2], to - from, c->groups,
-                   taps, (ptrdiff_t)c->stride[2] * c->x.steps[2], r->w + first * c->groups,
-                   c->groups, n_taps, (const float *)(const void *)c->bias);
+  r->micro->pixels(out + (ptrdiff_t)from * c->out.steps[2], c->out.steps[2], to - from, r->channels,
+                   taps, (ptrdiff_t)c->stride[2] * c->x.steps[2], r->w + first * r->channels,
+                   r->channels, n_taps, bias_of(r));
 }
 
 static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
@@ -317,15 +323,36 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
   if (to < from) to = from;
   for (size_t u = begin; u < end; u++) {
     const size_t n = u / height, y = u % height;
-    const float *x = (const float *)(const void *)c->x.data + (ptrdiff_t)n * c->x.n_step;
+    const float *x =
+        (const float *)(const void *)c->x.data + (ptrdiff_t)n * c->x.n_step + (ptrdiff_t)r->first;
     float *out = (float *)(uintptr_t)c->out.data + (ptrdiff_t)n * c->out.n_step +
-                 (ptrdiff_t)y * c->out.steps[1];
+                 (ptrdiff_t)y * c->out.steps[1] + (ptrdiff_t)r->first;
     for (size_t col = 0; col < from; col++)
       run_border_pixel(r, x, out + (ptrdiff_t)col * c->out.steps[2], (int64_t)y, (int64_t)col);
     if (from < to) run_inner_pixels(r, x, out, (int64_t)y, from, to);
     for (size_t col = to; col < width; col++)
       run_border_pixel(r, x, out + (ptrdiff_t)col * c->out.steps[2], (int64_t)y, (int64_t)col);
-    if (c->chain != NULL) chain_rows(c, out, c->out.steps[2], width, c->groups);
+    if (c->chain != NULL) chain_rows(c, out, c->out.steps[2], width, r->channels);
+  }
+}
+
+// Without room for packed weights some channels at a time, because products, which multiply padding
+// too, would make a NaN of it with infinite weights.
+static void run_pixels(const et_kernel_ctx *ctx, const eti_conv *c) {
+  const size_t n = c->n_images * (size_t)c->out.sizes[1];
+  pixels_run r = {.c = c, .micro = eti_conv_micro_best(), .channels = c->groups};
+  if (c->ready.panels != NULL && c->ready.way == ETI_CONV_DEPTHWISE) {
+    if (!c->ready.is_packed) pack_pixel_weights(c, 0, c->groups, c->ready.panels);
+    r.w = c->ready.panels;
+    et_parallel_for(ctx->pool, run_pixel_rows, &r, n, 2);
+    return;
+  }
+  float w[MAX_TAPS * SOME_CHANNELS];
+  r.w = w;
+  for (; r.first < c->groups; r.first += SOME_CHANNELS) {
+    r.channels = c->groups - r.first < SOME_CHANNELS ? c->groups - r.first : SOME_CHANNELS;
+    pack_pixel_weights(c, r.first, r.channels, w);
+    et_parallel_for(ctx->pool, run_pixel_rows, &r, n, 2);
   }
 }
 
@@ -336,10 +363,7 @@ enum { SMALL_RUN = 64 * 1024 };  // multiply-adds that are not worth a second th
 bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   const dw_kind kind = kind_of(c);
   if (kind == DW_PIXELS) {
-    if (c->ready.panels == NULL || c->ready.way != ETI_CONV_DEPTHWISE) return false;
-    if (!c->ready.is_packed) pack_pixel_weights(c, c->ready.panels);
-    pixels_run r = {.c = c, .micro = eti_conv_micro_best(), .w = c->ready.panels};
-    et_parallel_for(ctx->pool, run_pixel_rows, &r, c->n_images * (size_t)c->out.sizes[1], 2);
+    run_pixels(ctx, c);
     *c->chained = c->chain != NULL;
     return true;
   }

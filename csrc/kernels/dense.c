@@ -3,6 +3,8 @@
 // reductions and more accurate.
 #include "kernels/dense.h"
 
+#include "kernels/micro/math_f64.h"
+
 #include <float.h>
 #include <math.h>
 
@@ -126,8 +128,8 @@ typedef struct rotation {
 // The rotation that makes [[p, off], [off, q]] diagonal.
 static rotation rotation_of(double p, double q, double off) {
   const double tau = (q - p) / (2.0 * off);
-  const double t = copysign(1.0, tau) / (fabs(tau) + hypot(1.0, tau));
-  const double c = 1.0 / hypot(1.0, t);
+  const double t = copysign(1.0, tau) / (fabs(tau) + eti_hypot_f64(1.0, tau));
+  const double c = 1.0 / eti_hypot_f64(1.0, t);
   return (rotation){c, t * c};
 }
 

@@ -5,7 +5,8 @@
 // numbers. Typed code is in fft.body.h.
 #include "kernels/fft.h"
 
-#include <math.h>
+#include "kernels/micro/math_f64.h"
+
 #include <string.h>
 
 // exp(-2πi · k / n)
@@ -27,7 +28,8 @@ static void root(size_t k, size_t n, double *re, double *im) {
     a = b - 4 * a;
     b *= 4;
   }
-  const double angle = turn * ((double)a / (double)b), c = cos(angle), s = sin(angle);
+  const double angle = turn * ((double)a / (double)b), c = eti_cos_reduced_f64(angle, 0.0),
+               s = eti_sin_reduced_f64(angle, 0.0);
   *re = sign_re * (swapped ? s : c);
   *im = sign_im * (swapped ? c : s);
 }

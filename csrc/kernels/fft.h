@@ -1,5 +1,5 @@
 // fft.h — discrete Fourier transforms of many lines of numbers, of any length: mixed radices, and
-// Bluestein's convolution for lengths with a large prime factor. Relies on micro/fft.h and libm's
+// Bluestein's convolution for lengths with a large prime factor. Relies on micro/fft.h and the
 // sine for its tables, which are made in memory of the caller's. Knows no tensor: a line is an
 // address and a step.
 #ifndef ET_FFT_H

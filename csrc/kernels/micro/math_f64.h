@@ -378,6 +378,20 @@ ETI_INLINE double eti_pow_f64(double x, double y) {
   return one ? 1.0 : r;
 }
 
+// √(x² + y²), scaled where squares leave the range, corrected by what the roundings of the root and
+// the squares left (Borges, An improved algorithm for hypot(a, b), 2019): nearly always exact.
+ETI_INLINE double eti_hypot_f64(double x, double y) {
+  const double a = fabs(x), b = fabs(y), high = a > b ? a : b, low = a > b ? b : a;
+  const double scale = high > 0x1p500 ? 0x1p-600 : high < 0x1p-500 ? 0x1p600 : 1.0;
+  const double back = high > 0x1p500 ? 0x1p600 : high < 0x1p-500 ? 0x1p-600 : 1.0;
+  const double h = high * scale, l = low * scale, hh = h * h;
+  const double r = sqrt(eti_fma_f64(h, h, l * l)), rr = r * r;
+  const double rest = eti_fma_f64(-l, l, rr - hh) + eti_fma_f64(r, r, -rr) - eti_fma_f64(h, h, -hh);
+  double z = low == 0.0 ? high : (r - rest / (2.0 * r)) * back;
+  z = (x != x) | (y != y) ? (double)NAN : z;
+  return (a == (double)INFINITY) | (b == (double)INFINITY) ? (double)INFINITY : z;
+}
+
 // ---- circular functions up to ETI_LARGE_ANGLE; loops send larger ones through
 // eti_reduce_large_f64.
 

@@ -1,11 +1,12 @@
-// special.h — functions of the gamma, error and Bessel families in f64. With `wide` they use libm
-// and are good to about 1e-14; without, they use the straight-line functions of math_f32.h, good to
-// about 1e-11, so that an f32 result is the same on every machine. Coefficients are Chebyshev and
-// Taylor expansions computed with 40 digits. Knows no tensor.
+// special.h — functions of the gamma, error and Bessel families in f64. With `wide` they use the
+// elementary functions of math_f64.h and are good to about 1e-14; without, the shorter ones in f64
+// of math_f32.h, good to about 1e-11, which an f32 does not feel. Neither uses libm's, so that
+// results are the same on every machine. Coefficients are Chebyshev and Taylor expansions computed
+// with 40 digits. Knows no tensor.
 #ifndef ET_SPECIAL_H
 #define ET_SPECIAL_H
 
-#include "kernels/micro/math_f32.h"
+#include "kernels/micro/math_f64.h"
 
 #include <math.h>
 
@@ -14,14 +15,14 @@
 #define ETI_NAN ((double)NAN)
 
 static inline double eti_ln(double x, bool wide) {
-  return wide ? log(x) : eti_log_d(x);
+  return wide ? eti_log_f64(x) : eti_log_d(x);
 }
 static inline double eti_ln1p(double x, bool wide) {
-  if (wide) return log1p(x);
+  if (wide) return eti_log1p_f64(x);
   return fabs(x) < 0x1p-20 ? x - 0.5 * x * x : eti_log_d(1.0 + x);
 }
 static inline double eti_e_to(double x, bool wide) {
-  return wide ? exp(x) : x < -700.0 ? 0.0 : x > 700.0 ? ETI_INF : eti_exp_d(x);
+  return wide ? eti_exp_f64(x) : x < -700.0 ? 0.0 : x > 700.0 ? ETI_INF : eti_exp_d(x);
 }
 
 // sin(πx) and cos(πx), exact reduction.
@@ -29,7 +30,7 @@ static inline double eti_sin_pi(double x, bool wide) {
   const double n = rint(x), r = x - n;
   double y = 0.0;
   if (wide) {
-    y = sin(ETI_PI * r);
+    y = eti_sin_f64(ETI_PI * r);
   } else {
     y = fabs(r) <= 0.25 ? eti_sin_core(ETI_PI * r)
                         : copysign(eti_cos_core(ETI_PI * (0.5 - fabs(r))), r);
@@ -141,7 +142,7 @@ static inline double eti_trigamma(double x, bool wide) {
 
 // a^-x for the terms of zeta; a negative a only meets whole x.
 static inline double eti_inverse_power(double a, double x, bool wide) {
-  if (wide) return pow(a, -x);
+  if (wide) return eti_pow_f64(a, -x);
   const double y = eti_e_to(-x * eti_log_d(fabs(a)), wide);
   return a < 0.0 && fmod(x, 2.0) != 0.0 ? -y : y;
 }
@@ -259,8 +260,10 @@ static inline double eti_erfcx(double x, bool wide) {
 }
 
 static inline double eti_erfc(double x, bool wide) {
-  if (wide || x != x) return erfc(x);
-  const double a = fabs(x), tail = a > 27.0 ? 0.0 : eti_exp_d(-a * a) * eti_erfcx_positive(a);
+  if (x != x) return x;
+  const double a = fabs(x), square = a * a, rest = eti_fma_f64(a, a, -square);
+  double tail = a > 27.3 ? 0.0 : eti_e_to(-square, wide) * eti_erfcx_positive(a);
+  tail -= a > 27.3 ? 0.0 : tail * rest;
   return x < 0.0 ? 2.0 - tail : tail;
 }
 

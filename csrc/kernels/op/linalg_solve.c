@@ -4,6 +4,7 @@
 // Relies on dense.h and matrices.h.
 #include "kernels/dense.h"
 #include "kernels/matrices.h"
+#include "kernels/micro/math_f64.h"
 
 #include <math.h>
 
@@ -182,7 +183,7 @@ static determinant determinant_of(const elimination *e, size_t n) {
   for (size_t i = 0; i < n; i++) {
     const double x = e->pivots[i] == (int32_t)i ? e->lu[i * n + i] : -e->lu[i * n + i];
     d.product *= x;
-    d.log += log(fabs(x));
+    d.log += eti_log_f64(fabs(x));
     d.sign = x == 0.0 ? 0.0 : x < 0.0 ? -d.sign : x > 0.0 ? d.sign : x;
     if (x == 0.0) break;
   }

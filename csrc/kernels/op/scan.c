@@ -3,7 +3,7 @@
 // output's type is the type of the scan: elements are converted to it first, as ATen does with
 // dtype=. Extremes also give the position of the last element that was taken; NaN is taken always.
 #include "kernels/kernel.h"
-#include "kernels/micro/math_f32.h"
+#include "kernels/micro/math_f64.h"
 #include "kernels/micro/reduce.h"
 #include "kernels/ops.h"
 #include "kernels/reduction.h"
@@ -31,7 +31,8 @@ static double log_add_exp(double a, double b, bool is_f64) {
   const double low = a < b ? a : b, high = a < b ? b : a;
   if (a != a || b != b) return a + b;
   if (low == high && isinf(low)) return low;
-  return high + (is_f64 ? log1p(exp(low - high)) : eti_log_d(1.0 + eti_exp_d(low - high)));
+  return high +
+         (is_f64 ? eti_log1p_f64(eti_exp_f64(low - high)) : eti_log_d(1.0 + eti_exp_d(low - high)));
 }
 
 static void scan_floats(const scan_job *job, scan_value *x, size_t m, double *running) {

@@ -1,6 +1,6 @@
 // special.c — special functions of one or two numbers, element by element: the gamma, error and
-// Bessel families of micro/special.h. f32 (and the halves through it) computes in f64 without libm
-// and rounds once; f64 uses libm's exp, log and circular functions.
+// Bessel families of micro/special.h. f32 (and the halves through it) computes in f64
+// and rounds once; f64 takes longer elementary functions.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"

@@ -4,6 +4,7 @@
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
 #include "kernels/loops/loop.h"
+#include "kernels/micro/math_f64.h"
 #include "kernels/ops.h"
 
 #include <math.h>
@@ -126,7 +127,7 @@ static void size_c128(void *const p[], const ptrdiff_t s[], size_t n, const void
   (void)params;
   for (size_t i = 0; i < n; i++) {
     const eti_c128 x = ETI_CAT(eti_c128, p[1], i, s[1]);
-    ETI_AT(double, p[0], i, s[0]) = hypot(x.re, x.im);
+    ETI_AT(double, p[0], i, s[0]) = eti_hypot_f64(x.re, x.im);
   }
 }
 

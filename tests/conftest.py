@@ -32,7 +32,7 @@ def find_tool(name: str) -> str:
 
 
 @functools.cache
-def build_c(preset: str = PRESET) -> Path:
+def build_c(preset: str = PRESET, target: str = "all", *settings: str) -> Path:
     """Builds csrc and the C tests with one CMake preset; returns the build directory."""
     build = ROOT / "build" / preset
     build.mkdir(parents=True, exist_ok=True)
@@ -41,8 +41,8 @@ def build_c(preset: str = PRESET) -> Path:
         cmake = find_tool("cmake")
         ninja = f"-DCMAKE_MAKE_PROGRAM={find_tool('ninja')}"
         for command in (
-            [cmake, "--preset", preset, "-S", str(ROOT / "csrc"), ninja],
-            [cmake, "--build", str(build)],
+            [cmake, "--preset", preset, "-S", str(ROOT / "csrc"), ninja, *settings],
+            [cmake, "--build", str(build), "--target", target],
         ):
             done = subprocess.run(command, cwd=ROOT / "csrc", capture_output=True, text=True)
             if done.returncode != 0:

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_NUMEL 3000
+#define MOST_NUMEL 3000  // of a tensor, unless the caller raises it
 #define POOL_BYTES 65536
 
-static const char *const texts[] = {"none",     "tanh", "floor",   "trunc", "mean",  "sum",
-                                    "prod",     "amax", "amin",    "left",  "right", "reduced",
-                                    "complete", "r",    "another", ""};
+static const char *const texts[] = {
+    "none",  "tanh",    "floor",    "trunc", "mean",    "sum", "prod", "amax",    "amin",   "left",
+    "right", "reduced", "complete", "r",     "another", "L",   "U",    "sigmoid", "add:0_", ""};
 #define N_TEXTS (sizeof texts / sizeof *texts)
 
 static bool one_in(fuzz_call *c, uint64_t n) {
@@ -58,6 +58,8 @@ void fuzz_call_begin(fuzz_call *c, const et_op *op, uint64_t seed) {
     c->size_to = INT32_MAX;
     c->size_none = c->size_from == 1 ? 2 : c->size_from - 1 + 2 * (int32_t)fuzz_choose(c, 2);
   }
+  c->most_numel = MOST_NUMEL;
+  c->is_other_dtype = c->is_blank = false;
   c->overlaps = one_in(c, 5);
   c->pool = c->overlaps ? calloc(1, POOL_BYTES) : NULL;
 }
@@ -150,9 +152,9 @@ static void fill(fuzz_call *c, et_dtype dtype, uint8_t *at, size_t numel) {
   }
 }
 
-static size_t count(const int32_t *sizes, size_t rank) {
+static size_t count(const int32_t *sizes, size_t rank, size_t most) {
   size_t n = 1;
-  for (size_t d = 0; d < rank && n <= MOST_NUMEL; d++) n *= (size_t)sizes[d];
+  for (size_t d = 0; d < rank && n <= most; d++) n *= (size_t)sizes[d];
   for (size_t d = 0; d < rank; d++) n = sizes[d] == 0 ? 0 : n;
   return n;
 }
@@ -207,7 +209,7 @@ static void order_of(fuzz_call *c, fuzz_tensor *f) {
 static et_tensor *finish_tensor(fuzz_call *c, fuzz_tensor *f, bool is_written) {
   const size_t element = et_dtype_bytes((et_dtype)f->t.dtype);
   size_t numel;
-  for (size_t d = 0; count(f->sizes, f->t.rank) > MOST_NUMEL; d++)
+  for (size_t d = 0; count(f->sizes, f->t.rank, c->most_numel) > c->most_numel; d++)
     f->sizes[d % f->t.rank] = 1 + f->sizes[d % f->t.rank] / 4;
   if (!eti_shape_numel(f->sizes, f->t.rank, element, &numel)) {
     for (size_t d = 0; d < f->t.rank; d++) f->sizes[d] = 1;
@@ -235,7 +237,7 @@ static et_tensor *finish_tensor(fuzz_call *c, fuzz_tensor *f, bool is_written) {
       f->is_shared ? c->pool + 16 * fuzz_choose(c, places) : malloc(f->bytes + (f->bytes == 0));
   f->before = malloc(f->bytes + (f->bytes == 0));
   if (f->memory == NULL || f->before == NULL) abort();
-  fill(c, (et_dtype)f->t.dtype, f->memory, f->t.capacity);
+  if (!c->is_blank) fill(c, (et_dtype)f->t.dtype, f->memory, f->t.capacity);
   f->t.data = f->bytes == 0 && one_in(c, 2) ? NULL : f->memory;
   return &f->t;
 }
@@ -417,6 +419,7 @@ static et_tensor *read_tensor(fuzz_call *c, const char **at, bool is_written) {
   if (f->t.dtype == ET_DTYPE_COUNT) abort();
   const et_dtype_set set = is_written ? c->out_dtypes : c->in_dtypes;
   if (f->t.dtype == c->dtype_from) f->t.dtype = c->dtype;
+  c->is_other_dtype |= (set >> f->t.dtype & 1u) == 0;
   if ((set >> f->t.dtype & 1u) == 0 || (c->rate > 0 && one_in(c, c->rate)))
     f->t.dtype = dtype_of(c, set);
   for (p += length + 1; *p != ']'; p += *p == ',')

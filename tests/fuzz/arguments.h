@@ -46,6 +46,9 @@ typedef struct fuzz_call {
   uint64_t rate;
   uint8_t dtype_from;
   int32_t size_from, size_to, size_none;  // size_none becomes 0
+  size_t most_numel;                      // greater tensors shrink
+  bool is_blank;                          // tensors keep what malloc gives: the caller fills them
+  bool is_other_dtype;                    // a tensor of the text has not the type it asked for
   et_dtype_set in_dtypes, out_dtypes;
   fuzz_tensor tensors[MOST_TENSORS];
   et_value values[MOST_VALUES];

@@ -1,0 +1,16 @@
+# Toolchain for wasm32 with the system interface WASI: `zig cc` of the PyPI package ziglang compiles, wasmtime of
+# PyPI runs. ET_ZIG is the path of the program zig.
+set(CMAKE_SYSTEM_NAME Generic)
+set(CMAKE_SYSTEM_PROCESSOR wasm32)
+set(CMAKE_C_COMPILER ${ET_ZIG})
+set(CMAKE_C_COMPILER_ARG1 cc)
+set(CMAKE_C_COMPILER_TARGET wasm32-wasi)
+set(CMAKE_AR ${ET_ZIG})
+set(CMAKE_C_ARCHIVE_CREATE "<CMAKE_AR> ar qc <TARGET> <OBJECTS>")
+set(CMAKE_C_ARCHIVE_APPEND "<CMAKE_AR> ar q <TARGET> <OBJECTS>")
+set(CMAKE_C_ARCHIVE_FINISH "<CMAKE_AR> ranlib <TARGET>")
+set(CMAKE_POSITION_INDEPENDENT_CODE OFF)
+set(CMAKE_EXE_LINKER_FLAGS_INIT -Wl,-z,stack-size=8388608)
+set(CMAKE_EXECUTABLE_SUFFIX_C .wasm)
+set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)
+set(CMAKE_TRY_COMPILE_PLATFORM_VARIABLES ET_ZIG)

@@ -18,71 +18,8 @@ static void clear(char *dst, ptrdiff_t stride, size_t bytes, size_t n) {
   for (size_t i = 0; i < n; i++, dst += stride) memset(dst, 0, bytes);
 }
 
-#define FROM b8
-#define FROM_TYPE uint8_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) ((x) != 0)
-#include "kernels/loops/cast_to.inc.h"
-#define FROM u8
-#define FROM_TYPE uint8_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/loops/cast_to.inc.h"
-#define FROM i8
-#define FROM_TYPE int8_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/loops/cast_to.inc.h"
-#define FROM i16
-#define FROM_TYPE int16_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/loops/cast_to.inc.h"
-#define FROM i32
-#define FROM_TYPE int32_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/loops/cast_to.inc.h"
-#define FROM i64
-#define FROM_TYPE int64_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/loops/cast_to.inc.h"
-#define FROM u16
-#define FROM_TYPE uint16_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/loops/cast_to.inc.h"
-#define FROM u32
-#define FROM_TYPE uint32_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/loops/cast_to.inc.h"
-#define FROM u64
-#define FROM_TYPE uint64_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/loops/cast_to.inc.h"
-#define FROM f16
-#define FROM_TYPE uint16_t
-#define FROM_CLASS F
-#define FROM_LOAD(x) eti_f16_to_f32(x)
-#include "kernels/loops/cast_to.inc.h"
-#define FROM bf16
-#define FROM_TYPE uint16_t
-#define FROM_CLASS F
-#define FROM_LOAD(x) eti_bf16_to_f32(x)
-#include "kernels/loops/cast_to.inc.h"
-#define FROM f32
-#define FROM_TYPE float
-#define FROM_CLASS F
-#define FROM_LOAD(x) (x)
-#include "kernels/loops/cast_to.inc.h"
-#define FROM f64
-#define FROM_TYPE double
-#define FROM_CLASS D
-#define FROM_LOAD(x) (x)
-#include "kernels/loops/cast_to.inc.h"
+#define FROM_BODY "kernels/loops/cast_to.inc.h"
+#include "kernels/loops/each_real.inc.h"
 
 static void cast_c64_c128(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
                           size_t n) {

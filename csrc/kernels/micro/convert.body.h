@@ -14,67 +14,9 @@
 #define CAST_VALUE_PASTE(to, class, v) ETI_TO_##to##_##class(v)
 #define CAST_VALUE(to, class, v) CAST_VALUE_PASTE(to, class, v)
 
-#define FROM b8
-#define FROM_TYPE uint8_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) ((x) != 0)
-#include "kernels/micro/convert_to.inc.h"
-#define FROM u8
-#define FROM_TYPE uint8_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/micro/convert_to.inc.h"
-#define FROM i8
-#define FROM_TYPE int8_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/micro/convert_to.inc.h"
-#define FROM i16
-#define FROM_TYPE int16_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/micro/convert_to.inc.h"
-#define FROM i32
-#define FROM_TYPE int32_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/micro/convert_to.inc.h"
-#define FROM i64
-#define FROM_TYPE int64_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/micro/convert_to.inc.h"
-#define FROM u16
-#define FROM_TYPE uint16_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/micro/convert_to.inc.h"
-#define FROM u32
-#define FROM_TYPE uint32_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/micro/convert_to.inc.h"
-#define FROM u64
-#define FROM_TYPE uint64_t
-#define FROM_CLASS I
-#define FROM_LOAD(x) (x)
-#include "kernels/micro/convert_to.inc.h"
-#define FROM bf16
-#define FROM_TYPE uint16_t
-#define FROM_CLASS F
-#define FROM_LOAD(x) eti_bf16_to_f32(x)
-#include "kernels/micro/convert_to.inc.h"
-#define FROM f64
-#define FROM_TYPE double
-#define FROM_CLASS D
-#define FROM_LOAD(x) (x)
-#include "kernels/micro/convert_to.inc.h"
-#define FROM f32
-#define FROM_TYPE float
-#define FROM_CLASS F
-#define FROM_LOAD(x) (x)
-#define FROM_IS_F32
-#include "kernels/micro/convert_to.inc.h"
+#define FROM_NO_F16
+#define FROM_BODY "kernels/micro/convert_to.inc.h"
+#include "kernels/loops/each_real.inc.h"
 
 // ---- from f16, by way of f32
 

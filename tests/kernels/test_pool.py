@@ -133,3 +133,9 @@ def test_a_divisor_of_zero_is_refused() -> None:
             0,
             out=[Out(torch.float32, (1, 2, 2, 2))],
         )
+
+
+@pytest.mark.parametrize("stride", [1, 5, 9])
+def test_the_mean_of_a_single_window_does_not_depend_on_the_stride(stride: int) -> None:
+    for x in (torch.randn(2, 3, 6, 5), torch.randn(2, 6, 3, 5).permute(0, 2, 1, 3)):
+        check_op(aten.avg_pool2d.out, x, [6, 5], [stride, stride], [0, 0])

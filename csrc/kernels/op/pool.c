@@ -155,21 +155,20 @@ typedef struct row_buffers {
   int32_t at[ROW];
 } row_buffers;
 
-// Elements of one input row at ix, ix + stride …: where they lie when the micro-kernel can read
-// them, else cast to a row.
+// Elements of one input row at ix, ix + *step …: where they lie when the micro-kernel can read
+// them, else cast to a row, where they are *step apart.
 static const void *tap_row(const pool *p, const char *plane, ptrdiff_t row, int64_t ix, size_t n,
                            row_buffers *b, size_t *step) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
   const char *src = plane + (row + (ptrdiff_t)ix * p->x_steps[2]) * es;
-  *step = (size_t)p->stride[2];
   if (p->x->dtype == p->micro->dtype && (p->x_steps[2] == 1 || n == 1)) return src;
   const eti_cast_fn cast = eti_casts[p->x->dtype][p->micro->dtype];
-  const size_t reach = (n - 1) * (size_t)p->stride[2] + 1;
+  const size_t reach = (n - 1) * *step + 1;
   if (p->x_steps[2] == 1 && reach <= sizeof b->cast / p->micro->esize) {  // what lies between, too
     cast(b->cast, p->micro->esize, src, es, reach);
     return b->cast;
   }
-  cast(b->cast, p->micro->esize, src, p->x_steps[2] * (ptrdiff_t)p->stride[2] * es, n);
+  cast(b->cast, p->micro->esize, src, p->x_steps[2] * (ptrdiff_t)*step * es, n);
   *step = 1;
   return b->cast;
 }
@@ -192,7 +191,7 @@ static void run_taps(const pool *p, const char *plane, int64_t iz, int64_t iy, i
     if (lo >= hi) continue;
     const size_t at = (size_t)(lo - x0), count = (size_t)(hi - lo);
     const int64_t ix = lo * s + shift;
-    size_t step;
+    size_t step = (size_t)s;
     const void *x = tap_row(p, plane, row, ix, count, b, &step);
     if (p->kind == POOL_AVG) {
       p->micro->add(b->value + at * p->micro->esize, x, step, count);
@@ -221,7 +220,7 @@ static void run_adaptive(const pool *p, const char *plane, const window *wz, con
     for (int64_t iz = wz->from; iz < wz->to; iz++) {
       for (int64_t iy = wy->from; iy < wy->to; iy++) {
         const ptrdiff_t row = (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1];
-        size_t step;
+        size_t step = 1;
         const void *const x = tap_row(p, plane, row, c0, (size_t)(c1 - c0), b, &step);
         p->micro->add(b->columns, x, step, (size_t)(c1 - c0));
       }

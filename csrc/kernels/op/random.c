@@ -423,7 +423,7 @@ et_status op_native_dropout_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_resize_like(ctx, d.mask, x));
   ET_TRY(eti_resize_like(ctx, d.out, x));
   if (!trains || d.p == 0.0) {  // a copy, and a mask of ones
-    memset(d.mask->data, 1, d.mask->numel);
+    if (d.mask->numel > 0) memset(d.mask->data, 1, d.mask->numel);
     return eti_copy_tensor(ctx, d.out, x);
   }
   ET_TRY(open_stream(ctx, &d.stream));

@@ -35,7 +35,7 @@ static uint8_t dtype_of(fuzz_call *c, et_dtype_set set) {
 
 void fuzz_call_begin(fuzz_call *c, const et_op *op, uint64_t seed) {
   c->random = seed;
-  c->n_tensors = c->n_values = c->n_lists = 0;
+  c->n_tensors = c->n_values = c->n_lists = c->n_texts = 0;
   c->max_rank = op->max_rank == 0 ? ET_MAX_RANK : op->max_rank;
   c->in_dtypes = op->in_dtypes;
   c->out_dtypes = op->out_dtypes;
@@ -492,9 +492,24 @@ static et_tag tag_at(const char *p) {
   return strspn(p, "-0123456789") == length ? ET_INT : ET_DOUBLE;
 }
 
+// A text in quotes, which may have blanks.
+static size_t length_at(const char *p) {
+  return p[0] == '\'' ? strcspn(p + 1, "'\n") + 2 : strcspn(p, " )\n");
+}
+
+static void read_text(fuzz_call *c, et_value *v, const char *p) {
+  const size_t length = length_at(p) - 2;
+  if (c->n_texts == MOST_TEXTS || length >= MOST_TEXT) abort();  // calls.txt needs more room
+  char *const text = c->texts[c->n_texts++];
+  memcpy(text, p + 1, length);
+  text[length] = '\0';
+  v->as.string = text;
+  v->n = (uint32_t)length;
+}
+
 et_value *fuzz_read(fuzz_call *c, const char **at, bool is_written) {
   const et_tag tag = tag_at(*at);
-  const size_t length = strcspn(*at, " )\n");
+  const size_t length = length_at(*at);
   const bool is_changed = c->rate > 0 && one_in(c, c->rate);
   if (tag < ET_BOOL_LIST && tag != ET_TENSOR && is_changed) {
     *at += length;
@@ -522,12 +537,7 @@ et_value *fuzz_read(fuzz_call *c, const char **at, bool is_written) {
     if (tag == ET_INT && v->as.i == c->size_from) v->as.i = c->size_to;
     if (tag == ET_DOUBLE) v->as.d = strtod(*at, NULL);
     if (tag == ET_BOOL) v->as.b = **at == 't';
-    if (tag == ET_STRING) {
-      size_t i = 0;  // the last one is empty, and so a beginning of all
-      while (strncmp(*at + 1, texts[i], strlen(texts[i])) != 0) i++;
-      v->as.string = texts[i];
-      v->n = (uint32_t)strlen(v->as.string);
-    }
+    if (tag == ET_STRING) read_text(c, v, *at);
     *at += length;
   }
   return v;

@@ -11,6 +11,8 @@
 #define MOST_ARGS 16
 #define MOST_TENSORS 96
 #define MOST_VALUES 256
+#define MOST_TEXTS 4
+#define MOST_TEXT 80
 #define MOST_LIST 40
 #define MOST_SHADOWS 512
 
@@ -54,9 +56,10 @@ typedef struct fuzz_call {
   et_value values[MOST_VALUES];
   et_value *lists[8][MOST_LIST];
   uint8_t bytes[8][8 * MOST_LIST];
+  char texts[MOST_TEXTS][MOST_TEXT];
   uint8_t *pool;
   fuzz_shadow_value shadows[MOST_SHADOWS];
-  size_t n_tensors, n_values, n_lists, n_shadows;
+  size_t n_tensors, n_values, n_lists, n_texts, n_shadows;
 } fuzz_call;
 
 void fuzz_call_begin(fuzz_call *c, const et_op *op, uint64_t seed);

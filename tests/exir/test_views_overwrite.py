@@ -47,7 +47,9 @@ def test_every_operator_that_may_write_over_an_operand_gives_eagers_numbers(half
     inputs = (x.half() if half else x, i, b)
     program = exported(model, inputs)
     used = {name.partition(".")[0] for name in overwriting(program)}
-    assert used == ELEMENT_BY_ELEMENT | ROW_BY_ROW
+    # Chains of our own have their tests beside the pass that makes them.
+    aten = {name for name in ELEMENT_BY_ELEMENT | ROW_BY_ROW if name.startswith("aten::")}
+    assert used == aten
     expected = pytree.tree_leaves(model(*inputs))
     for ours, eager in zip(pytree.tree_leaves(program.run(*inputs)), expected, strict=True):
         tolerance = {"rtol": 2e-2, "atol": 1e-2} if half else {"rtol": 1e-5, "atol": 1e-6}

@@ -388,13 +388,15 @@ def run_op(
     real, ahead = _Values(False), _Values(True)
     call = real.call(args, out, tensor_list_out)
     planned = ahead.call(args, out, tensor_list_out)[0] if prepared else None
-    with _loaded(name, len(call[1]), planned, threads) as run:
+    with loaded_op(name, len(call[1]), planned, threads) as run:
         run(call[0])
     return [_read(o) for o in real.outs]
 
 
 @contextmanager
-def _loaded(name: str, n_args: int, planned: Any, threads: int) -> Iterator[Callable[[Any], None]]:
+def loaded_op(
+    name: str, n_args: int, planned: Any, threads: int
+) -> Iterator[Callable[[Any], None]]:
     """Loads an operator, prepared with planned values if any; gives what calls it with values."""
     lib = library()
     op = lib.etd_find(name.encode())
@@ -430,7 +432,7 @@ def run_growing(
     ahead = _Values(True, growing=True)
     planned, values = ahead.call(bound, out, tensor_list_out)
     results = []
-    with _loaded(name, len(values), planned, threads) as run:
+    with loaded_op(name, len(values), planned, threads) as run:
         for args in calls:
             real = _Values(False, growing=True)
             run(real.call(args, out, tensor_list_out)[0])
@@ -458,7 +460,7 @@ def run_scalar_op(name: str, *args: Any) -> Any:
     values = _Values(False)
     made = [values.value(a) for a in args]
     result = values.value(None)
-    with _loaded(name, len(made) + 1, None, 1) as run:
+    with loaded_op(name, len(made) + 1, None, 1) as run:
         run(values.pointers([*made, result]))
     return {INT: result.u.i, DOUBLE: result.u.d, BOOL: result.u.b, NONE: None}[result.tag]
 

@@ -5,7 +5,6 @@ Python's arithmetic where upstream follows it, C's where it does not, and errors
 
 from __future__ import annotations
 
-import ctypes
 import math
 import sys
 from pathlib import Path
@@ -15,8 +14,7 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from op_driver import OpError, library, run_scalar_op
-from op_driver import _CError as CError
+from op_driver import OpError, loaded_op, run_scalar_op
 from op_driver import _Values as Values
 
 X = torch.arange(24.0).reshape(2, 3, 4)
@@ -112,9 +110,7 @@ def test_a_row_is_copied_to_its_place() -> None:
 
 def run_row_copy(rows: torch.Tensor, row: torch.Tensor, index: int) -> None:
     """et_copy_index has no result: it writes its first argument, which lies in torch's memory."""
-    lib, values, err = library(), Values(False), CError()
+    values = Values(False)
     made = [values.value(argument) for argument in (rows, row, index)]
-    op = lib.etd_find(b"executorch_prim::et_copy_index.tensor")
-    status = lib.etd_run(op, values.pointers(made), 3, None, 1, ctypes.byref(err))
-    if status != 0:
-        raise OpError(status, err.message.decode())
+    with loaded_op("executorch_prim::et_copy_index.tensor", 3, None, 1) as run:
+        run(values.pointers(made))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -100,6 +99,9 @@ def profile_of(method: _C.Method, inputs: Sequence[Any], runs: int) -> list[Inst
         for record in records:
             times.setdefault(record["instruction"], []).append(record["ns"])
     last = [_from_record(record) for record in rounds[-1]]
+    # Here, because importing the runtime should not import decimals and random numbers.
+    import statistics
+
     return [replace(p, seconds=statistics.median(times[p.instruction]) / 1e9) for p in last]
 
 

@@ -82,6 +82,23 @@ def test_the_last_nan_is_the_largest() -> None:
     check_op(A.fractional_max_pool2d.output, x, [2, 2], [3, 3], samples)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+def test_ties_and_nans_of_wide_windows_go_by_their_place(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(5)
+    for shape, size in (
+        ((2, 3, 9, 700), [2, 3]),
+        ((1, 2, 5, 900), [5, 1]),
+        ((1, 300, 7, 8), [3, 3]),
+    ):
+        x = torch.randint(-2, 3, shape, generator=generator).to(dtype)
+        x[torch.rand(shape, generator=generator) < 0.02] = float("nan")
+        for given in (x, x.nan_to_num(-torch.inf), x.nan_to_num(-torch.inf).clamp(max=-2)):
+            for order in (None, [0, 2, 3, 1], [1, 0, 3, 2]):
+                y = given if order is None else laid_out(given, order)
+                want = list(A.adaptive_max_pool2d(given, size))
+                check_op(A.adaptive_max_pool2d.out, y, size, expected=want, out_order=order)
+
+
 def test_wrong_pools_are_refused_with_words() -> None:
     x = mixed((1, 1, 6, 6), torch.float32)
     outs = [Out(torch.float32, (1, 1, 3, 3)), Out(torch.int64, (1, 1, 3, 3))]

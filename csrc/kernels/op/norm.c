@@ -375,25 +375,52 @@ static void batch_planes(void *ctx, size_t begin, size_t end) {
   }
 }
 
+enum { BLOCK = 256 };
+
+// Of channels-last pixels: the parameters of up to BLOCK channels, of fewer again for each pixel
+// of a block.
+typedef struct channel_block {
+  _Alignas(64) char means[BLOCK * 8], scales[BLOCK * 8], shifts[BLOCK * 8];
+  size_t channels, pixels;
+} channel_block;
+
+static void load_block(const channel_run *r, size_t c, channel_block *b) {
+  const size_t es = r->micro->esize;
+  const eti_cast_fn cast = eti_casts[ET_F64][r->micro->dtype];
+  b->channels = r->channels - c < BLOCK ? r->channels - c : BLOCK;
+  b->pixels = BLOCK / r->channels > 0 ? BLOCK / r->channels : 1;
+  for (size_t i = 0; i < b->channels; i++) {
+    double mean, shift;
+    const double scale = batch_scale(r, c + i, &mean, &shift);
+    for (size_t at = i; at < b->pixels * b->channels; at += b->channels) {
+      cast(b->means + at * es, 8, &mean, 8, 1);
+      cast(b->scales + at * es, 8, &scale, 8, 1);
+      cast(b->shifts + at * es, 8, &shift, 8, 1);
+    }
+  }
+}
+
 // Channels-last images: unit i is a pixel; its channels lie in a row.
 static void batch_pixels(void *ctx, size_t begin, size_t end) {
   const channel_run *const r = ctx;
-  enum { BLOCK = 256 };
-  _Alignas(64) char means[BLOCK * 8], scales[BLOCK * 8], shifts[BLOCK * 8];
-  const size_t es = r->micro->esize;
+  channel_block b;
+  _Alignas(64) char room[BLOCK * 8];
+  const uint8_t type = r->micro->dtype;
+  const size_t es = r->micro->esize, bytes = et_dtype_bytes((et_dtype)r->x->dtype);
   for (size_t c = 0; c < r->channels; c += BLOCK) {
-    const size_t n = r->channels - c < BLOCK ? r->channels - c : BLOCK;
-    for (size_t i = 0; i < n; i++) {
-      double mean, shift;
-      const double scale = batch_scale(r, c + i, &mean, &shift);
-      eti_casts[ET_F64][r->micro->dtype](means + i * es, 8, &mean, 8, 1);
-      eti_casts[ET_F64][r->micro->dtype](scales + i * es, 8, &scale, 8, 1);
-      eti_casts[ET_F64][r->micro->dtype](shifts + i * es, 8, &shift, 8, 1);
-    }
-    for (size_t pixel = begin; pixel < end; pixel++) {
-      const size_t at = (pixel * r->channels + c) * es;
-      r->micro->affine_each((char *)r->out->data + at, (const char *)r->x->data + at, means, scales,
-                            shifts, n);
+    load_block(r, c, &b);
+    for (size_t pixel = begin; pixel < end; pixel += b.pixels) {
+      const size_t n = (end - pixel < b.pixels ? end - pixel : b.pixels) * b.channels;
+      const size_t at = (pixel * r->channels + c) * bytes;
+      const char *const x = (const char *)r->x->data + at;
+      char *const out = (char *)r->out->data + at;
+      if (r->x->dtype == type) {
+        r->micro->affine_each(out, x, b.means, b.scales, b.shifts, n);
+        continue;
+      }
+      eti_casts[r->x->dtype][type](room, (ptrdiff_t)es, x, (ptrdiff_t)bytes, n);
+      r->micro->affine_each(room, room, b.means, b.scales, b.shifts, n);
+      eti_casts[type][r->x->dtype](out, (ptrdiff_t)bytes, room, (ptrdiff_t)es, n);
     }
   }
 }
@@ -406,8 +433,7 @@ static et_status run_batch_norm(const et_kernel_ctx *ctx, channel_run *r) {
   const size_t n_images = (size_t)x->sizes[0], area = x->numel / (n_images * r->channels);
   r->xs = slab_of(x, dims_from(2, x->rank));
   r->os = slab_of(r->out, dims_from(2, x->rank));
-  if (x->dtype == r->micro->dtype && eti_is_channels_last(x) && eti_is_channels_last(r->out) &&
-      area > 1) {
+  if (eti_is_channels_last(x) && eti_is_channels_last(r->out) && area > 1) {
     et_parallel_for(ctx->pool, batch_pixels, r, n_images * area, 1 + 32768 / r->channels);
   } else {
     et_parallel_for(ctx->pool, batch_planes, r, n_images * r->channels, 1 + 32768 / area);

@@ -87,6 +87,7 @@ class InstructionRecord(TypedDict):
     calls: int
     ns: int
     bytes: int
+    written: int
     tensors: list[tuple[str, tuple[int, ...]]]
 
 @type_check_only
@@ -226,4 +227,14 @@ def loaded_ops() -> list[tuple[str, list[str]]]:
 
 def backend_names() -> list[str]: ...
 def system_info() -> SystemInfo: ...
+def machine_rates(
+    n_threads: int, sizes: Sequence[int], /
+) -> tuple[float, list[tuple[float, float, float]]]:
+    """Measures what `n_threads` threads can do at most, in some milliseconds a size.
+
+    Multiply-adds of f32 on registers as operations a second (two each), and per size of the working
+    set in bytes, all threads together, the bytes a second that are read, written, and copied (read
+    and written bytes together).
+    """
+
 def _after_fork() -> None: ...

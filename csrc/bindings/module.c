@@ -122,6 +122,9 @@ static PyMethodDef module_methods[] = {
      "backend_names($module)\n--\n\nDelegates this build can run."},
     {"system_info", eti_system_info, METH_NOARGS,
      "system_info($module)\n--\n\nMachine, CPU features, CPUs, compiler."},
+    {"machine_rates", eti_machine_rates, METH_VARARGS,
+     "machine_rates($module, n_threads, sizes, /)\n--\n\nMeasures f32 operations a second, and per "
+     "working set in bytes the bytes a second (read, written, copied), of that many threads."},
     {"load_ops", (PyCFunction)(void (*)(void))eti_load_ops, METH_VARARGS | METH_KEYWORDS,
      "load_ops($module, path, *, replace=False)\n--\n\nLoads a library of operators for methods "
      "loaded from now on; their names."},

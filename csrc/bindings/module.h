@@ -50,6 +50,7 @@ PyObject *eti_open_program(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *eti_kernel_manifest(PyObject *module, PyObject *unused);
 PyObject *eti_backend_names(PyObject *module, PyObject *unused);
 PyObject *eti_system_info(PyObject *module, PyObject *unused);
+PyObject *eti_machine_rates(PyObject *module, PyObject *args);
 PyObject *eti_load_ops(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *eti_loaded_ops(PyObject *module, PyObject *unused);
 

@@ -4,7 +4,10 @@
 
 #include <string.h>
 
-enum { MAX_TENSORS = 6 };  // of one instruction that are described
+enum {
+  MAX_TENSORS = 6,  // of one instruction that are described
+  MAX_SEEN = 64,    // that are known apart
+};
 
 typedef struct tensor_note {
   uint8_t dtype, rank;
@@ -14,7 +17,7 @@ typedef struct tensor_note {
 // What one instruction did so far; loops repeat it.
 typedef struct note {
   const char *operator_name;  // the program's
-  uint64_t calls, ns, bytes;
+  uint64_t calls, ns, bytes, written;
   size_t n_tensors;
   tensor_note tensors[MAX_TENSORS];  // of the last call
 } note;
@@ -36,26 +39,52 @@ static bool reserve(notes *all, size_t instruction) {
   return true;
 }
 
-static bool is_seen(et_value *const *args, size_t i) {
-  for (size_t j = 0; j < i; j++) {
-    if (args[j] == args[i]) return true;
+// Tensors of one event: each once, however many arguments and lists name it.
+typedef struct seen {
+  const et_tensor *tensors[MAX_SEEN];
+  size_t n;
+} seen;
+
+static bool is_new(seen *s, const et_tensor *t) {
+  for (size_t i = 0; i < s->n; i++) {
+    if (s->tensors[i] == t) return false;
   }
-  return false;
+  if (s->n < MAX_SEEN) s->tensors[s->n++] = t;
+  return true;
+}
+
+static void add_tensor(note *to, seen *s, const et_tensor *t) {
+  if (!is_new(s, t)) return;
+  to->bytes += (uint64_t)t->numel * et_dtype_bytes((et_dtype)t->dtype);
+  if (to->n_tensors < MAX_TENSORS) to->n_tensors++;
+  tensor_note *const tensor = &to->tensors[to->n_tensors - 1];  // the last one stays described
+  tensor->dtype = t->dtype;
+  tensor->rank = t->rank;
+  for (size_t d = 0; d < t->rank; d++) tensor->sizes[d] = t->sizes[d];
+}
+
+static bool is_tensor_list(const et_value *value) {
+  return value->tag == ET_TENSOR_LIST || value->tag == ET_OPTIONAL_TENSOR_LIST;
+}
+
+static void add_value(note *to, seen *s, const et_value *value) {
+  if (value == NULL) return;
+  if (value->tag == ET_TENSOR) add_tensor(to, s, value->as.tensor);
+  for (size_t i = 0; is_tensor_list(value) && i < value->n; i++) {
+    const et_value *const item = value->as.list[i];
+    if (item != NULL && item->tag == ET_TENSOR) add_tensor(to, s, item->as.tensor);
+  }
 }
 
 static void describe(note *to, const et_event *event) {
   to->n_tensors = 0;
-  for (size_t i = 0; i < event->n_args; i++) {
-    const et_value *const value = event->args[i];
-    if (value == NULL || value->tag != ET_TENSOR || is_seen(event->args, i)) continue;
-    const et_tensor *const t = value->as.tensor;
-    to->bytes += (uint64_t)t->numel * et_dtype_bytes((et_dtype)t->dtype);
-    if (to->n_tensors == MAX_TENSORS) continue;
-    tensor_note *const tensor = &to->tensors[to->n_tensors++];
-    tensor->dtype = t->dtype;
-    tensor->rank = t->rank;
-    for (size_t d = 0; d < t->rank; d++) tensor->sizes[d] = t->sizes[d];
-  }
+  seen all = {.n = 0}, results = {.n = 0};
+  for (size_t i = 0; i < event->n_args; i++) add_value(to, &all, event->args[i]);
+  if (event->n_args == 0) return;
+  // The last argument is the result once more: a tensor, or the list of several.
+  note written = {.bytes = 0, .n_tensors = MAX_TENSORS};
+  add_value(&written, &results, event->args[event->n_args - 1]);
+  to->written += written.bytes;
 }
 
 // Without the GIL.
@@ -93,10 +122,10 @@ static PyObject *note_object(const note *n, size_t instruction) {
     }
   }
   if (tensors == NULL) return NULL;
-  return Py_BuildValue("{s:n,s:s,s:K,s:K,s:K,s:N}", "instruction", (Py_ssize_t)instruction,
+  return Py_BuildValue("{s:n,s:s,s:K,s:K,s:K,s:K,s:N}", "instruction", (Py_ssize_t)instruction,
                        "operator", n->operator_name, "calls", (unsigned long long)n->calls, "ns",
-                       (unsigned long long)n->ns, "bytes", (unsigned long long)n->bytes, "tensors",
-                       tensors);
+                       (unsigned long long)n->ns, "bytes", (unsigned long long)n->bytes, "written",
+                       (unsigned long long)n->written, "tensors", tensors);
 }
 
 PyObject *eti_method_profile(eti_method *self) {

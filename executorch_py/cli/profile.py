@@ -1,19 +1,22 @@
 """The table of `executorch_py run --profile`: operators by their share of the time, and the slowest
-instructions."""
+instructions, each with its rates and its share of the roofline (see runtime/profile.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from executorch_py.runtime.profile import InstructionProfile
+from executorch_py.runtime.roofline import Rates, Roofline, measured
 
 SLOWEST = 8
 
 
-def profile_text(profile: list[InstructionProfile]) -> str:
+def profile_text(profile: list[InstructionProfile], n_threads: int) -> str:
+    """The profile of a run with that many threads."""
     total = sum(p.seconds for p in profile)
     lines = [
         f"profile: {len(profile)} instructions, {total * 1e3:.3f} ms (medians, clocks included)",
+        roofline_text(measured(n_threads)),
         "   share         ms   calls  operator",
     ]
     by_operator: dict[str, list[InstructionProfile]] = {}
@@ -36,12 +39,28 @@ def profile_text(profile: list[InstructionProfile]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
+def roofline_text(roof: Roofline) -> str:
+    """What "of roof" means: the peak, and bandwidths from a small working set to the largest."""
+    shown = (roof.rates[0], roof.rates_within(1 << 20), roof.rates[-1])
+    threads = "1 thread" if roof.n_threads == 1 else f"{roof.n_threads} threads"
+    return (
+        f"roof, measured with {threads}: {roof.flops / 1e9:.1f} GFLOP/s f32; "
+        f"copies {', '.join(map(_copy_text, shown))}"
+    )
+
+
+def _copy_text(rates: Rates) -> str:
+    size = rates.nbytes
+    where = f"{size >> 20} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"
+    return f"{rates.copy / 1e9:.1f} GB/s in {where}"
+
+
 def _seconds(group: Iterable[InstructionProfile]) -> float:
     return sum(p.seconds for p in group)
 
 
 def _rates(group: list[InstructionProfile]) -> str:
-    """Arithmetic per second where it is known for all, and bytes per second."""
+    """Arithmetic and bytes per second, and the share of the roofline, where known for all."""
     seconds = _seconds(group)
     if seconds == 0.0:
         return ""
@@ -53,4 +72,7 @@ def _rates(group: list[InstructionProfile]) -> str:
         known = [value for value in values if value is not None]
         if len(known) == len(values):
             rates.append(f"{sum(known) / seconds / 1e9:.1f} {unit}")
+    bounds = [p.bound_seconds for p in group if p.bound_seconds is not None]
+    if len(bounds) == len(group):
+        rates.append(f"{sum(bounds) / seconds:.0%} of roof")
     return ", ".join(rates)

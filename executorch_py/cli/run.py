@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from executorch_py.cli.profile import profile_text
 from executorch_py.runtime import Argument, Runtime, Signature
 
 
@@ -34,7 +33,10 @@ def run(options: argparse.Namespace) -> int:
     print(f"loaded in {load_ms:.2f} ms, {program.n_threads} threads")
     print(timing_text(times))
     if options.profile:
-        print(profile_text(method.profile(inputs, runs=max(options.repeat, 3))))
+        from executorch_py.cli.profile import profile_text
+
+        profile = method.profile(inputs, runs=max(options.repeat, 3))
+        print(profile_text(profile, program.n_threads))
     show_outputs(method.signature, outputs, options.show)
     if options.output:
         save(options.output, method.signature, outputs)

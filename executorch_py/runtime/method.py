@@ -5,12 +5,14 @@ structure. A thin face over the extension's Method, which does all conversions a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from executorch_py import _C
 from executorch_py.runtime.metadata import MethodMeta
-from executorch_py.runtime.profile import InstructionProfile, profile_of
 from executorch_py.runtime.signature import Signature
+
+if TYPE_CHECKING:
+    from executorch_py.runtime.profile import InstructionProfile
 
 
 def prepare(method: _C.Method, signature: Signature) -> None:
@@ -22,10 +24,13 @@ def prepare(method: _C.Method, signature: Signature) -> None:
 class Method:
     """Made by Program.load_method(). One thread runs at a time; others wait for it."""
 
-    __slots__ = ("_execute", "_method", "metadata", "signature")
+    __slots__ = ("_execute", "_method", "_n_threads", "metadata", "signature")
 
-    def __init__(self, method: _C.Method, metadata: MethodMeta, signature: Signature) -> None:
+    def __init__(
+        self, method: _C.Method, metadata: MethodMeta, signature: Signature, n_threads: int
+    ) -> None:
         self._method = method
+        self._n_threads = n_threads
         self._execute = method.execute
         self.metadata = metadata
         self.signature = signature
@@ -47,9 +52,12 @@ class Method:
     def profile(self, inputs: Sequence[Any], runs: int = 5) -> list[InstructionProfile]:
         """What each instruction takes with these flat inputs: medians over `runs` runs after one.
 
-        A method with state moves on by `runs` + 1 runs.
+        A method with state moves on by `runs` + 1 runs. The first profile of a process also takes
+        a moment to measure what the machine can do at most.
         """
-        return profile_of(self._method, inputs, runs)
+        from executorch_py.runtime.profile import profile_of
+
+        return profile_of(self._method, inputs, runs, self._n_threads)
 
     def seed(self, seed: int) -> None:
         """Starts the random operators anew: a seed gives the same numbers on every machine.

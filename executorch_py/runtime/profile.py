@@ -1,14 +1,20 @@
-"""Where the time of a run goes: one InstructionProfile per instruction, from Method.profile()."""
+"""Where the time of a run goes: one InstructionProfile per instruction, from Method.profile().
+
+Says what each instruction computes and moves, and holds its time against the machine's roofline.
+Imported when something is profiled, because a program that only runs has no use for it.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from executorch_py import _C
+from executorch_py.runtime.roofline import Roofline, measured
 
 # Which operand's last dimension a product sums over, counted among the instruction's tensors.
 _SUMMED_OPERAND = {
@@ -20,6 +26,7 @@ _SUMMED_OPERAND = {
     "executorch_py::addmm.out": 1,
     "aten::baddbmm.out": 1,
 }
+_ATTENTION = "::scaled_dot_product_attention.out"
 # Operators that read no more of their inputs than they write.
 _PARTIAL_READERS = (
     "select_copy",
@@ -36,8 +43,10 @@ class InstructionProfile:
     """What one instruction took: an operator's overload, a backend's id, "move", "jump" or "free".
 
     `calls` is above 1 in loops. `seconds` is the median over the profiled runs, all calls of a run
-    together; `bytes` all tensors that it names, each counted once per call. `tensors` are (dtype,
-    shape) of the last call, outputs last, six at most.
+    together; `bytes` all tensors that it names, alone or in lists, each counted once per call, and
+    `written` those of its results. `tensors` are (dtype, shape) of the last call, outputs last: of
+    more than six the first five and the last. `bound_seconds` is the least that the machine needs,
+    see bound_of(); None where that is not known.
     """
 
     instruction: int
@@ -46,10 +55,23 @@ class InstructionProfile:
     seconds: float
     bytes: int
     tensors: tuple[tuple[str, tuple[int, ...]], ...]
+    written: int = 0
+    bound_seconds: float | None = None
+
+    @property
+    def roofline(self) -> float | None:
+        """The share of the roofline that it reaches: 1.0 is as fast as this machine can be.
+
+        More than 1 means that it did with less than bound_of() assumes: data in a nearer cache,
+        masked scores skipped.
+        """
+        if self.bound_seconds is None or self.seconds == 0.0:
+            return None
+        return self.bound_seconds / self.seconds
 
     @property
     def flops(self) -> int | None:
-        """Of products and convolutions, a multiply-add as two; None for other operators."""
+        """Of products, convolutions and attention, a multiply-add as two; None for others."""
         shapes = [shape for _, shape in self.tensors]
         if len(shapes) < 3:
             return None
@@ -61,6 +83,9 @@ class InstructionProfile:
             transposed = weight[0] != shapes[-1][1]
             pixels = math.prod(shapes[0] if transposed else shapes[-1])
             return 2 * self.calls * pixels * math.prod(weight[1:])
+        if self.operator.endswith(_ATTENTION):
+            query, key, out = shapes[0], shapes[1], shapes[-1]
+            return 2 * self.calls * math.prod(query[:-1]) * key[-2] * (query[-1] + out[-1])
         return None
 
     @property
@@ -82,7 +107,29 @@ def _itemsize(dtype: str) -> int:
     return int(bits[0]) // 8 if bits else 0
 
 
-def profile_of(method: _C.Method, inputs: Sequence[Any], runs: int) -> list[InstructionProfile]:
+def bound_of(p: InstructionProfile, roof: Roofline) -> float | None:
+    """Seconds that the machine needs at least: the longer of its arithmetic and its memory traffic.
+
+    flops ÷ the peak of multiply-adds, and bytes ÷ bandwidth: as many bytes as are both read and
+    written at the rate of a copy, the rest at that of reading or writing. Bytes are moved_bytes:
+    every tensor of the call once, none for what a kernel packs or keeps aside. The bandwidth is
+    that within a working set of one call's bytes, so small tensors are expected in a cache.
+    Arithmetic that flops does not count (exp, sums) is taken to cost nothing. None where no
+    kernel ran.
+    """
+    moved, flops = p.moved_bytes, p.flops
+    if moved is None:
+        return None
+    written = min(p.written, moved)
+    seconds = roof.memory_seconds(moved - written, written, moved // p.calls)
+    if flops is not None:
+        seconds = max(seconds, roof.compute_seconds(flops, p.tensors[-1][0]))
+    return seconds
+
+
+def profile_of(
+    method: _C.Method, inputs: Sequence[Any], runs: int, n_threads: int
+) -> list[InstructionProfile]:
     """Medians over runs with these inputs, the first of which is not counted."""
     if runs < 1:
         raise ValueError(f"profile: {runs} runs, needs 1 or more")
@@ -98,11 +145,13 @@ def profile_of(method: _C.Method, inputs: Sequence[Any], runs: int) -> list[Inst
     for records in rounds:
         for record in records:
             times.setdefault(record["instruction"], []).append(record["ns"])
-    last = [_from_record(record) for record in rounds[-1]]
-    # Here, because importing the runtime should not import decimals and random numbers.
-    import statistics
-
-    return [replace(p, seconds=statistics.median(times[p.instruction]) / 1e9) for p in last]
+    roof = measured(n_threads)
+    profile = []
+    for record in rounds[-1]:
+        p = _from_record(record)
+        seconds = statistics.median(times[p.instruction]) / 1e9
+        profile.append(replace(p, seconds=seconds, bound_seconds=bound_of(p, roof)))
+    return profile
 
 
 def _from_record(record: _C.InstructionRecord) -> InstructionProfile:
@@ -113,4 +162,5 @@ def _from_record(record: _C.InstructionRecord) -> InstructionProfile:
         record["ns"] / 1e9,
         record["bytes"],
         tuple(record["tensors"]),
+        record["written"],
     )

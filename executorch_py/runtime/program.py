@@ -30,7 +30,8 @@ class Program:
         if name in self._methods:
             return self._methods[name]
         info = self._info(name)
-        method = Method(self._program.load_method(name), MethodMeta(info), Signature(info))
+        loaded = self._program.load_method(name)
+        method = Method(loaded, MethodMeta(info), Signature(info), self.n_threads)
         # Two threads may get here at once: the first one wins, so that state has one home.
         return self._methods.setdefault(name, method)
 

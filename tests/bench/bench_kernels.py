@@ -2,10 +2,11 @@
 
 Shapes are those that carry convolutional networks and transformers. Prints one JSON line a case:
 the best of both in microseconds of processor time, the median of their ratios round by round, and
-where it says something our GFLOP/s with its share of the peak, which is measured in the same
-rounds by a loop of fused multiply-adds on registers. Best and ratio, because other programs on the
-machine only ever make a round slower. The C side is the test driver's release build. A word as
-argument restricts the run to subjects that contain it.
+where it says something our GFLOP/s with the peak of this CPU and our share of it; for products with
+one row, which wait for the weights, also GB/s and the share of what can be read. Both limits are
+those of `executorch_py run --profile`, measured in the same rounds. Best and ratio, because other
+programs on the machine only ever make a round slower. The C side is the test driver's release
+build. Words as arguments restrict the run to subjects that contain them all.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from typing import Any
 import torch
 from peers import report
 
+from executorch_py import _C
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "kernels"))
-from op_driver import Const, Out, library, time_op
+from op_driver import Const, Out, time_op
 
 ROUNDS = 7
 ROUND_NS = 20e6
@@ -60,6 +63,8 @@ TRANSPOSED = [(64, 32, 56, 4, 2, 1), (128, 64, 28, 3, 2, 1), (256, 128, 16, 2, 2
 # m, n, k of a linear layer
 LINEARS = [
     (1024, 1024, 1024),
+    (512, 512, 512),
+    (2048, 768, 768),
     (197, 768, 768),
     (197, 3072, 768),
     (197, 768, 3072),
@@ -103,6 +108,7 @@ def compare(
     eager: Callable[[], Any],
     flops: float = 0.0,
     order: tuple[int, ...] | None = None,
+    read_bytes: int = 0,
 ) -> None:
     if not all(word in subject for word in sys.argv[1:]):
         return
@@ -110,15 +116,20 @@ def compare(
     results = result if isinstance(result, tuple) else (result,)
     outs = [Out(t.dtype, tuple(t.shape), order) for t in results]
     repeats = max(1, int(ROUND_NS / 5 / max(1.0, eager_ns(eager, 1))))
-    ours, theirs, peak = [], [], 0.0
+    ours, theirs, peak, read = [], [], 0.0, 0.0
     for _ in range(ROUNDS):
         ours.append(time_op(name, *args, out=outs, repeats=repeats))
         theirs.append(eager_ns(eager, repeats))
-        peak = max(peak, library().etd_peak_gflops())
+        now, rates = _C.machine_rates(1, [read_bytes] if read_bytes else [])
+        peak, read = max(peak, now / 1e9), max([read] + [each[0] / 1e9 for each in rates])
     ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
     row = {"ours_us": min(ours) / 1e3, "eager_us": min(theirs) / 1e3, "ratio": ratio}
     if flops > 0.0:
-        row |= {"gflops": flops / min(ours), "of_peak": flops / min(ours) / peak}
+        gflops = flops / min(ours)
+        row |= {"gflops": gflops, "peak": peak, "of_peak": gflops / peak}
+    if read_bytes:
+        gbps = read_bytes / min(ours)
+        row |= {"gbps": gbps, "readable": read, "of_readable": gbps / read}
     report(subject, **row)
 
 
@@ -189,6 +200,7 @@ def products() -> None:
                 [x, weight, Const(b)],
                 lambda x=x, w=w, b=b: torch.nn.functional.linear(x, w, b),
                 2.0 * m * n * k,
+                read_bytes=w.nbytes if m == 1 else 0,
             )
     for batch, m, n, k in BATCHED:
         a, c = torch.rand(batch, m, k), torch.rand(batch, k, n)

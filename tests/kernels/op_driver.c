@@ -12,11 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#if ETI_HAVE_X86
-#include <immintrin.h>
-#elif ETI_HAVE_NEON
-#include <arm_neon.h>
-#endif
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -206,71 +201,6 @@ double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare
   if (threads != NULL) et_thread_pool_deinit(threads);
   free(p.memory);
   free(pool_memory);
-  return best;
-}
-
-// ---- what the CPU can do at most: fused multiply-adds on registers
-
-enum { CHAINS = 12 };  // independent sums: more than latency times units on known CPUs
-
-#if ETI_HAVE_X86
-static __attribute__((target("avx512f"))) float fma_avx512(size_t n) {
-  const __m512 x = _mm512_set1_ps(0.5f);
-  __m512 acc[CHAINS];
-  for (int i = 0; i < CHAINS; i++) acc[i] = _mm512_set1_ps((float)i);
-  for (; n > 0; n--)
-    for (int i = 0; i < CHAINS; i++) acc[i] = _mm512_fmadd_ps(acc[i], x, x);
-  for (int i = 1; i < CHAINS; i++) acc[0] = _mm512_add_ps(acc[0], acc[i]);
-  return _mm512_reduce_add_ps(acc[0]);
-}
-
-static __attribute__((target("avx2,fma"))) float fma_avx2(size_t n) {
-  const __m256 x = _mm256_set1_ps(0.5f);
-  __m256 acc[CHAINS];
-  for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_set1_ps((float)i);
-  for (; n > 0; n--)
-    for (int i = 0; i < CHAINS; i++) acc[i] = _mm256_fmadd_ps(acc[i], x, x);
-  for (int i = 1; i < CHAINS; i++) acc[0] = _mm256_add_ps(acc[0], acc[i]);
-  return _mm256_cvtss_f32(acc[0]);
-}
-#elif ETI_HAVE_NEON
-static float fma_neon(size_t n) {
-  const float32x4_t x = vdupq_n_f32(0.5f);
-  float32x4_t acc[CHAINS];
-  for (int i = 0; i < CHAINS; i++) acc[i] = vdupq_n_f32((float)i);
-  for (; n > 0; n--)
-    for (int i = 0; i < CHAINS; i++) acc[i] = vfmaq_f32(x, acc[i], x);
-  for (int i = 1; i < CHAINS; i++) acc[0] = vaddq_f32(acc[0], acc[i]);
-  return vaddvq_f32(acc[0]);
-}
-#endif
-
-EXPORT double etd_peak_gflops(void);
-
-// Best of five short rounds; 0 without vectors.
-double etd_peak_gflops(void) {
-  enum { LOOPS = 200000 };
-  double best = 0.0;
-  for (int round = 0; round < 5; round++) {
-    volatile float sink = 0.0f;
-    size_t lanes = 0;
-    const uint64_t start = clock_ns();
-#if ETI_HAVE_X86
-    if (eti_cpu_isa() == ETI_ISA_AVX512) {
-      lanes = 16;
-      sink = fma_avx512(LOOPS);
-    } else if (eti_cpu_isa() == ETI_ISA_AVX2) {
-      lanes = 8;
-      sink = fma_avx2(LOOPS);
-    }
-#elif ETI_HAVE_NEON
-    lanes = 4;
-    sink = fma_neon(LOOPS);
-#endif
-    (void)sink;
-    const double flops = 2.0 * (double)lanes * CHAINS * LOOPS / (double)(clock_ns() - start + 1);
-    if (flops > best) best = flops;
-  }
   return best;
 }
 

@@ -176,7 +176,7 @@ def library() -> ctypes.CDLL:
     lib.etd_load.argtypes = [pointer, pointer, size, size, pointer]
     lib.etd_call.argtypes = [pointer] * 3
     lib.etd_unload.argtypes = [pointer]
-    lib.etd_time.restype = lib.etd_peak_gflops.restype = ctypes.c_double
+    lib.etd_time.restype = ctypes.c_double
     lib.etd_time.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] * 2
     return lib
 

@@ -95,3 +95,4 @@ def test_the_command_line_shows_a_profile(
     text = capsys.readouterr().out
     assert "profile: 1 instructions" in text
     assert "100.0%" in text and "aten::add.out" in text and "GB/s" in text
+    assert "roof, measured with" in text and "% of roof" in text

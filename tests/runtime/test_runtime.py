@@ -267,10 +267,12 @@ def test_structures_agree_with_torchs_own_pytree() -> None:
 IMPORT = """
 import sys, time, resource, numpy
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before_us = set(sys.modules)
 started = time.process_time()
 import executorch_py.runtime
 print(time.process_time() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 assert "torch" not in sys.modules
+assert not {"dataclasses", "executorch_py.runtime.profile"} & set(sys.modules) - before_us
 import executorch_py.cli.main, executorch_py.extension.pybindings.portable_lib
 assert "torch" not in sys.modules
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -107,7 +108,26 @@ def load_libraries(paths: Sequence[str]) -> None:
             load_ops(path)
 
 
+BROKEN_PIPE = 128 + 13  # how shells tell that SIGPIPE ended a command
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command; its exit code."""
+    try:
+        try:
+            return command(arguments)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has seen enough, like `| head`: nothing went wrong here. What is
+        # still buffered goes nowhere, so that the interpreter's end does not try again.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+        return BROKEN_PIPE
+
+
+def command(arguments: Sequence[str] | None) -> int:
     options = build_parser().parse_args(arguments)
     try:
         if options.command == "build-ops":
@@ -130,6 +150,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from executorch_py.cli.doctor import doctor
 
         return doctor(options)
+    except BrokenPipeError:
+        raise
     except (OSError, ValueError, RuntimeError, LookupError, TypeError) as error:
         print(f"executorch_py {options.command}: {error}", file=sys.stderr)
         return 1

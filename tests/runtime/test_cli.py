@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +51,25 @@ def test_run_makes_up_inputs_and_times_runs(
     assert "[2 2 2 2]" in text
     assert main(["run", program, "--random", "--seed", "1"]) == 0
     assert "ran in" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [["run", "PROGRAM", "--ones"], ["--help"]])
+def test_a_reader_that_leaves_early_ends_a_command_quietly(
+    program: str, arguments: list[str]
+) -> None:
+    words = [program if word == "PROGRAM" else word for word in arguments]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "executorch_py", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.close()
+    with process.stderr as stderr:
+        assert stderr.read() == b""
+    assert process.wait() == 141
 
 
 @pytest.mark.parametrize(

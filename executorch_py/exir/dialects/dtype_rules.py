@@ -7,7 +7,8 @@ A rule is a list of alternatives ("|"); an alternative is a list of groups (" ")
 operators not in the table take every legal dtype. Knows nothing of graphs.
 
 Dtypes by letter: b bool, B uint8, c int8, s int16, i int32, l int64, S uint16, e float16,
-E bfloat16, f float32, d float64, F complex64, D complex128.
+E bfloat16, f float32, d float64, G complex32, F complex64, D complex128. Complex32 is legal where
+a rule names it, and nowhere else.
 """
 
 from __future__ import annotations
@@ -30,10 +31,11 @@ DTYPE_OF_LETTER: dict[str, torch.dtype] = {
     "E": torch.bfloat16,
     "f": torch.float32,
     "d": torch.float64,
+    "G": torch.complex32,
     "F": torch.complex64,
     "D": torch.complex128,
 }
-LEGAL_DTYPES = frozenset(DTYPE_OF_LETTER.values())
+LEGAL_DTYPES = frozenset(DTYPE_OF_LETTER.values()) - {torch.complex32}
 
 _INT = "Bcsil"
 _FLOAT = "eEfd"
@@ -131,6 +133,8 @@ _TABLE: tuple[tuple[str, str], ...] = (
     ("native_layer_norm", f"input=weight=bias=ret0=ret1=ret2:{_FLOAT}"),
     ("nonzero", f"self:{_REAL_NO_U16} ret0:l"),
     ("scatter_add", f"self=src=ret0:{_REAL_NO_U16} index:l"),
+    ("view_as_complex_copy", "self:e ret0:G | self:f ret0:F | self:d ret0:D"),
+    ("view_as_real_copy", "self:G ret0:e | self:F ret0:f | self:D ret0:d"),
     ("where.self", f"condition:bB ret0<self+other:{_REAL_NO_U16}{_COMPLEX}"),
 )
 
@@ -170,7 +174,10 @@ class DtypeRule:
 
     def validate(self, types: Mapping[str, torch.dtype | None]) -> bool:
         """Whether the tensors (argument or return name -> dtype, None if unknown) may be so."""
-        if any(dtype is not None and dtype not in LEGAL_DTYPES for dtype in types.values()):
+        if any(
+            dtype is not None and dtype not in LEGAL_DTYPES and dtype not in self.allowed(name)
+            for name, dtype in types.items()
+        ):
             return False
         if not self.alternatives or any(d is not None and d.is_complex for d in types.values()):
             return True

@@ -52,11 +52,16 @@ def _angle(x: Tensor) -> Tensor:
 
 
 def _addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    product = torch.bmm(a, b).sum(0) if a.shape[0] != 0 else x.new_zeros(a.shape[1], b.shape[2])
-    product = product if alpha == 1 else product * alpha
-    if beta == 0:  # then NaN in x does not count
-        return product
-    return product + (x if beta == 1 else x * beta)
+    """The sum of the batch's products is one product of all inner dimensions.
+
+    Eager cuts factors to integers for integers, where addmm would refuse them.
+    """
+    if not (x.dtype.is_floating_point or x.dtype.is_complex):
+        beta, alpha = int(beta), int(alpha)
+    rows, columns = a.shape[1], b.shape[2]
+    wide = a.transpose(0, 1).reshape(rows, a.shape[0] * a.shape[2])
+    tall = b.reshape(b.shape[0] * b.shape[1], columns)
+    return torch.addmm(x, wide, tall, beta=beta, alpha=alpha)
 
 
 def _trilinear(

@@ -43,12 +43,17 @@ def _exp(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return size * torch.cos(b), size * torch.sin(b)
 
 
+def _signbit(x: Tensor) -> Tensor:
+    """Whether x is negative or the nought below nought, which is on the other side of a cut."""
+    return torch.atan2(x, torch.full_like(x, -1)) < 0
+
+
 def _sqrt(z: Tensor) -> Tensor:
     # The larger part first, so that nothing cancels; the other follows from 2·re·im = b.
     a, b = _parts(z)
     large = torch.sqrt((z.abs() + a.abs()) * 0.5)
     small = torch.where(large == 0, 0.0, b.abs() / (large * 2))
-    upper = torch.where(b < 0, -1.0, 1.0).to(b.dtype)
+    upper = torch.where(_signbit(b), -1.0, 1.0).to(b.dtype)
     right = a >= 0
     return _join(torch.where(right, large, small), torch.where(right, small, large) * upper)
 
@@ -62,6 +67,47 @@ def _tanh(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 def _log(z: Tensor) -> Tensor:
     a, b = _parts(z)
     return _join(torch.log(z.abs()), torch.atan2(b, a))
+
+
+def _around_one(z: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The parts of the roots of 1 - z and of 1 + z. (Numbers would lose the sign of a nought.)"""
+    a, b = _parts(z)
+    return (*_parts(torch.sqrt(_join(1 - a, -b))), *_parts(torch.sqrt(_join(1 + a, b))))
+
+
+def _asin(z: Tensor) -> Tensor:
+    # Kahan's formulas, in which nothing cancels near the cuts.
+    below, below_i, above, above_i = _around_one(z)
+    real = torch.atan2(_parts(z)[0], below * above - below_i * above_i)
+    return _join(real, torch.asinh(below * above_i - below_i * above))
+
+
+def _acos(z: Tensor) -> Tensor:
+    below, below_i, above, above_i = _around_one(z)
+    return _join(2 * torch.atan2(below, above), torch.asinh(above * below_i - above_i * below))
+
+
+def _acosh(z: Tensor) -> Tensor:
+    a, b = _parts(z)
+    less, less_i = _parts(torch.sqrt(_join(a - 1, b)))
+    more, more_i = _parts(torch.sqrt(_join(a + 1, b)))
+    return _join(torch.asinh(less * more + less_i * more_i), 2 * torch.atan2(less_i, more))
+
+
+def _atanh(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    far = (1 - a) * (1 - a) + b * b
+    return 0.25 * torch.log1p(4 * a / far), 0.5 * torch.atan2(2 * b, (1 - a) * (1 + a) - b * b)
+
+
+def _turned(function: _Rule) -> _Rule:
+    """z ↦ -i·f(iz): asinh from asin, atan from atanh."""
+
+    def rule(z: Tensor) -> Tensor:
+        a, b = _parts(z)
+        real, imaginary = _parts(function(_join(-b, a)))
+        return _join(imaginary, -real)
+
+    return rule
 
 
 def _polar(size: Tensor, angle: Tensor) -> Tensor:
@@ -142,6 +188,13 @@ def _variance(
     pairs = torch.view_as_real(z)
     parts = torch.var(pairs, _dims(z, dim), correction=correction, keepdim=keepdim)
     return parts.sum(-1)
+
+
+def _variance_and_mean(
+    z: Tensor, dim: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    variance = _variance(z, dim, correction=correction, keepdim=keepdim)
+    return variance, _mean(z, dim, keepdim)
 
 
 def _equal(a: Tensor, b: Any) -> Tensor:
@@ -225,6 +278,12 @@ _OF_COMPLEX: dict[Any, _Rule] = {
     _aten.cosh.default: _on_parts(
         lambda a, b: (torch.cosh(a) * torch.cos(b), torch.sinh(a) * torch.sin(b))
     ),
+    _aten.acos.default: _acos,
+    _aten.acosh.default: _acosh,
+    _aten.asin.default: _asin,
+    _aten.asinh.default: _turned(_asin),
+    _aten.atan.default: _turned(_on_parts(_atanh)),
+    _aten.atanh.default: _on_parts(_atanh),
     _aten.tan.default: lambda z: torch.sin(z) / torch.cos(z),
     _aten.tanh.default: _on_parts(_tanh),
     _aten.sigmoid.default: lambda z: torch.reciprocal(1 + torch.exp(-z)),
@@ -235,6 +294,7 @@ _OF_COMPLEX: dict[Any, _Rule] = {
     _aten.mean.dim: _mean,
     _aten.cumsum.default: _cumsum,
     _aten.var.correction: _variance,
+    _aten.var_mean.correction: _variance_and_mean,
     _aten.eq.Scalar: _equal,
     _aten.ne.Scalar: _different,
     _aten.isnan.default: _of_any_part(torch.isnan),

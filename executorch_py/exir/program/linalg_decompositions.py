@@ -32,6 +32,11 @@ def _cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
     return _cholesky_solve(identity.expand_as(factor), factor, upper)
 
 
+def _cholesky(a: Tensor, upper: bool = False) -> Tensor:
+    factor: Tensor = _aten.linalg_cholesky_ex.default(a, upper=upper, check_errors=True)[0]
+    return factor
+
+
 def _pinv(a: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
     """By singular values, of which small ones count as zero; so for symmetric matrices too."""
     if rtol is None:
@@ -49,6 +54,7 @@ def _pinv(a: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fa
 
 def linalg_decompositions() -> dict[Any, Callable[..., Any]]:
     return {
+        _aten.cholesky.default: _cholesky,
         _aten.cholesky_inverse.default: _cholesky_inverse,
         _aten.cholesky_solve.default: _cholesky_solve,
         _aten.linalg_pinv.atol_rtol_float: _pinv,

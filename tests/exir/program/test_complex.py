@@ -50,6 +50,10 @@ ARITHMETIC: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
     "parts": lambda a, b, x: (a.real, a.imag * 2, torch.view_as_real(a)),
     "size and angle": lambda a, b, x: (a.abs(), a.angle(), a.sgn()),
     "joined": lambda a, b, x: (torch.complex(x, x * 2), torch.polar(x.abs(), x)),
+    "joined halves": lambda a, b, x: (
+        torch.complex(x.half(), x.half()),
+        torch.view_as_real(torch.complex(x.half(), x.half())),
+    ),
     "joined in place": lambda a, b, x: torch.view_as_complex(torch.stack([x, x + 1], -1)),
     "equal": lambda a, b, x: (a == b, a != a.clone(), a == 1, a != 1j),
     "chosen": lambda a, b, x: (torch.where(x > 0, a, b), a.masked_fill(x > 0, 0)),
@@ -66,14 +70,14 @@ FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     name: getattr(torch, name)
     for names in ("exp log log2 log10 sqrt rsqrt reciprocal square", "sin cos tan sinh cosh tanh")
     for name in (*names.split(), "sigmoid")
-}
+} | {name: getattr(torch, f"a{name}") for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh"]}
 FUNCTIONS["powers"] = lambda z: (z**2, z**3, z**-2, z**0, z**0.5, z**1.5, z ** (1 + 1j))
 FUNCTIONS["powers of tensors"] = lambda z: (z**z, 2**z, z.abs() ** z)
 REDUCTIONS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "sum": lambda a, b: (a.sum(), a.sum(1), a.sum((0, -1), keepdim=True), a[0, 0, 0].sum()),
     "mean": lambda a, b: (a.mean(), a.mean(0), a.mean(-1, keepdim=True)),
     "cumsum": lambda a, b: (a.cumsum(1), a.cumsum(-1)),
-    "variance": lambda a, b: (a.var(1), a.std()),
+    "variance": lambda a, b: (a.var(1), a.std(), *torch.var_mean(a, 0, keepdim=True)),
     "norm": lambda a, b: (a.norm(), torch.linalg.vector_norm(a, dim=1)),
     "matrices": lambda a, b: (a @ b, a[0] @ b[0], a[0, 0] @ b[0], a[0] @ b[0, :, 0]),
     "matrix and sum": lambda a, b: (

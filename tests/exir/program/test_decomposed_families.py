@@ -129,6 +129,20 @@ def products(x: Tensor) -> Any:
     )
 
 
+def whole_products(x: Tensor) -> Any:
+    a, b = x[:1, :3].expand(4, 2, 3), x[:, :3].reshape(1, 3, 2).expand(4, 3, 2)
+    return (
+        torch.addbmm(x[:, :2], a, b),
+        torch.addbmm(x[0, :2], a, b, beta=2.6, alpha=1.2),
+        torch.addbmm(x[0, 0], a[:0], b[:0], beta=3),
+    )
+
+
+def cholesky(x: Tensor) -> Any:
+    a = x @ x.mT + torch.eye(x.shape[0], dtype=x.dtype)
+    return aten.cholesky(a), aten.cholesky(torch.stack([a, a * 2]), upper=True)
+
+
 def complex_numbers(x: Tensor) -> Any:
     z = torch.complex(x, x.flip(0))
     return (
@@ -154,6 +168,8 @@ CASES: dict[str, tuple[Callable[[Tensor], Any], list[Tensor]]] = {
     "numbers": (numbers, [FLOATS, TIED, WITH_NAN, INTS, FLOATS.double()]),
     "rounded": (rounded, [FLOATS * 30, (FLOATS * 30).half(), FLOATS.double() * 30]),
     "products": (products, [FLOATS, FLOATS.double()]),
+    "whole products": (whole_products, [INTS, INTS.to(torch.uint8), TIED[:, :4].bfloat16()]),
+    "cholesky": (cholesky, [FLOATS, FLOATS.double()]),
     "complex numbers": (complex_numbers, [FLOATS]),
 }
 
@@ -167,7 +183,8 @@ class Function(nn.Module):
         return self.compute(x)
 
 
-@pytest.mark.filterwarnings("ignore:index_reduce", "ignore:The reduce argument")  # says torch
+@pytest.mark.filterwarnings("ignore:index_reduce", "ignore:The reduce argument")
+@pytest.mark.filterwarnings("ignore:torch.cholesky is deprecated")  # says torch
 @pytest.mark.parametrize("name", CASES)
 def test_a_family_of_operators_equals_eager(name: str) -> None:
     compute, inputs = CASES[name]

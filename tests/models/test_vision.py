@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import nn
 from torch.export import Dim
 
 from executorch_py.exir import to_edge
@@ -70,6 +71,24 @@ def test_batch_and_picture_size_may_vary_together() -> None:
 def test_channels_last_pictures_and_weights_give_the_same_numbers() -> None:
     model = build("mobilenet_v2").to(memory_format=torch.channels_last)
     assert_parity(model, (picture(64).to(memory_format=torch.channels_last),))
+
+
+def test_channels_last_volumes_and_weights_give_the_same_numbers() -> None:
+    class Volume(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolution = nn.Conv3d(3, 5, 3, padding=1)
+
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            last = x.contiguous(memory_format=torch.channels_last_3d)
+            features = self.convolution(x).relu()
+            larger = nn.functional.interpolate(last, size=(5, 6, 7))
+            return [nn.functional.max_pool3d(features, 2), larger, last * 2, x.double()]
+
+    model = Volume().to(memory_format=torch.channels_last_3d)
+    volume = torch.randn(2, 3, 4, 5, 6)
+    for x in (volume, volume.to(memory_format=torch.channels_last_3d)):
+        assert_parity(model, (x,))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

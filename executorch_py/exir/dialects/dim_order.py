@@ -46,6 +46,7 @@ _DEFINITIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ),
 )
 _CHANNELS_LAST = [0, 2, 3, 1]
+_CHANNELS_LAST_3D = [0, 2, 3, 4, 1]
 
 
 def contiguous_dim_order(ndim: int) -> list[int]:
@@ -61,6 +62,8 @@ def dim_order_of_format(memory_format: torch.memory_format | None, ndim: int) ->
         return contiguous_dim_order(ndim)
     if memory_format == torch.channels_last and ndim == 4:
         return list(_CHANNELS_LAST)
+    if memory_format == torch.channels_last_3d and ndim == 5:
+        return list(_CHANNELS_LAST_3D)
     raise ValueError(f"{memory_format} has no dim order for a tensor of {ndim} dimensions")
 
 
@@ -73,6 +76,8 @@ def format_of_dim_order(dim_order: Sequence[int] | None) -> torch.memory_format:
         return torch.contiguous_format
     if order == _CHANNELS_LAST:
         return torch.channels_last
+    if order == _CHANNELS_LAST_3D:
+        return torch.channels_last_3d
     raise ValueError(f"dim order {order} is neither contiguous nor channels_last")
 
 

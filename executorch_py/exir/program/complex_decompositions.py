@@ -250,6 +250,14 @@ def _number(value: Any, **options: Any) -> Any:
     return _full([], value, **options)
 
 
+def _pad(x: Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
+    if not isinstance(value, complex):
+        return NotImplemented
+    real, imaginary = _parts(x.to(torch.result_type(x, value)))
+    padded = _aten.constant_pad_nd.default
+    return _join(padded(real, pad, value.real), padded(imaginary, pad, value.imag))
+
+
 def _times_number(x: Tensor, factor: Any) -> Any:
     # Files have no complex numbers; as an operand it becomes a tensor.
     return x * factor if isinstance(factor, complex) else NotImplemented
@@ -308,6 +316,7 @@ _ALWAYS: dict[Any, _Rule] = {
     _aten.resolve_conj.default: lambda x: x.clone(),
     _aten.resolve_neg.default: lambda x: x.clone(),
     _aten._neg_view.default: lambda x: -x,
+    _aten.constant_pad_nd.default: _pad,
     _aten.mul.Scalar: _times_number,
     _aten.polar.default: _polar,
     _aten.complex.default: _complex,

@@ -23,6 +23,8 @@ from executorch_py.exir.error import ExportError
 from executorch_py.runtime import Runtime
 from executorch_py.testing import assert_parity, verify_program
 
+aten = torch.ops.aten
+
 
 class All(nn.Module):
     """The results of several functions of the same inputs."""
@@ -96,6 +98,7 @@ REDUCTIONS: dict[str, Callable[[Tensor, Tensor], Any]] = {
         a.index_select(1, torch.tensor([0, 2])),
         a[a.abs() > 0],
         torch.nn.functional.pad(a, (1, 2)),
+        aten.constant_pad_nd(a, (1, -1), 1 - 2j),
         a.expand(3, *a.shape)[1],
         a.unfold(2, 2, 1),
     ),

@@ -1,5 +1,5 @@
-// ternary.body.h — one type's loop of ternary.inc.h: contiguous, the last two inputs repeated,
-// anything else.
+// ternary.body.h — one type's loop of ternary.inc.h: the first input contiguous and each of the
+// others contiguous or repeated, anything else.
 static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
                                              const void *params) {
   (void)params;
@@ -11,22 +11,39 @@ static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[
     ETI_NO_DEPENDENCES
     for (size_t i = 0; i < n; i++) {
       const CTYPE a = first[i], b = second[i], c = third[i];
-      out[i] = (CTYPE)(LOOP_EXPR(a, b, c));
+      const CTYPE t = (CTYPE)(LOOP_FIRST(a, b));
+      out[i] = (CTYPE)(LOOP_SECOND(t, c));
     }
-    return;
-  }
-  if (dense && s[2] == 0 && s[3] == 0) {
+  } else if (dense && s[2] == 0 && s[3] == 0) {
     const CTYPE b = *second, c = *third;
     ETI_NO_DEPENDENCES
     for (size_t i = 0; i < n; i++) {
       const CTYPE a = first[i];
-      out[i] = (CTYPE)(LOOP_EXPR(a, b, c));
+      const CTYPE t = (CTYPE)(LOOP_FIRST(a, b));
+      out[i] = (CTYPE)(LOOP_SECOND(t, c));
     }
-    return;
-  }
-  for (size_t i = 0; i < n; i++) {
-    const CTYPE a = ETI_CAT(CTYPE, p[1], i, s[1]), b = ETI_CAT(CTYPE, p[2], i, s[2]),
-                c = ETI_CAT(CTYPE, p[3], i, s[3]);
-    ETI_AT(CTYPE, p[0], i, s[0]) = (CTYPE)(LOOP_EXPR(a, b, c));
+  } else if (dense && s[2] == bytes && s[3] == 0) {
+    const CTYPE c = *third;
+    ETI_NO_DEPENDENCES
+    for (size_t i = 0; i < n; i++) {
+      const CTYPE a = first[i], b = second[i];
+      const CTYPE t = (CTYPE)(LOOP_FIRST(a, b));
+      out[i] = (CTYPE)(LOOP_SECOND(t, c));
+    }
+  } else if (dense && s[2] == 0 && s[3] == bytes) {
+    const CTYPE b = *second;
+    ETI_NO_DEPENDENCES
+    for (size_t i = 0; i < n; i++) {
+      const CTYPE a = first[i], c = third[i];
+      const CTYPE t = (CTYPE)(LOOP_FIRST(a, b));
+      out[i] = (CTYPE)(LOOP_SECOND(t, c));
+    }
+  } else {
+    for (size_t i = 0; i < n; i++) {
+      const CTYPE a = ETI_CAT(CTYPE, p[1], i, s[1]), b = ETI_CAT(CTYPE, p[2], i, s[2]),
+                  c = ETI_CAT(CTYPE, p[3], i, s[3]);
+      const CTYPE t = (CTYPE)(LOOP_FIRST(a, b));
+      ETI_AT(CTYPE, p[0], i, s[0]) = (CTYPE)(LOOP_SECOND(t, c));
+    }
   }
 }

@@ -1,5 +1,6 @@
-// ternary.inc.h — loops of three inputs of one type. Parameters, undefined again at the end:
-// LOOP_NAME, LOOP_TYPES, LOOP_EXPR(a, b, c).
+// ternary.inc.h — loops of three inputs of one type, in two steps. Parameters, undefined again at
+// the end: LOOP_NAME, LOOP_TYPES, LOOP_FIRST(a, b), and LOOP_SECOND(t, c) of its result t. (As one
+// expression that names t twice the loop would have branches.)
 #define LOOP_BODY "kernels/loops/ternary.body.h"
 #include "kernels/loops/each_dtype.inc.h"
 #undef LOOP_BODY
@@ -10,4 +11,5 @@ static const eti_loop ETI_LOOP_NAME(LOOP_NAME, loops)[ET_DTYPE_COUNT] = {
 #undef LOOP_BODY
 #undef LOOP_NAME
 #undef LOOP_TYPES
-#undef LOOP_EXPR
+#undef LOOP_FIRST
+#undef LOOP_SECOND

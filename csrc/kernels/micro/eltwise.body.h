@@ -147,9 +147,18 @@ ETI_INLINE float eti_minimum_f32(float a, float b) {
 #define LOOP_NAME leaky_relu
 #define LOOP_EXPR(x) (x > 0 ? x : x * k[0])
 #include "kernels/micro/unary_float.inc.h"
-#define LOOP_NAME elu
+#define LOOP_NAME elu_mixed
 #define LOOP_EXPR(x) (x > 0 ? x * k[1] : F(expm1)(x * k[2]) * k[0])
 #include "kernels/micro/unary_float.inc.h"
+#define LOOP_NAME elu_positive
+#define LOOP_EXPR(x) (x * k[1])
+#include "kernels/micro/unary_float.inc.h"
+#define T float
+#define SUFFIX f32
+#include "kernels/micro/eltwise_elu.body.h"
+#define T double
+#define SUFFIX f64
+#include "kernels/micro/eltwise_elu.body.h"
 
 #define LOOP_NAME add
 #define LOOP_EXPR(a, b) (a + b)
@@ -259,6 +268,15 @@ CIRCULAR(cos)
 CIRCULAR(tan)
 
 #include "kernels/micro/eltwise_int.body.h"
+
+// Bounds that are operands: NaN stays, the upper bound wins. Comparisons choose among numbers; a
+// NaN bound is added, where others add -0 (no change).
+#define NAN_OF(bound) (bound != bound ? bound : -(CTYPE)0)
+#define LOOP_NAME clamp3
+#define LOOP_FIRST(x, low) ((x < low ? low : x) + NAN_OF(low))
+#define LOOP_SECOND(t, high) (AT_MOST(t, high) + NAN_OF(high))
+#define LOOP_TYPES ET_TYPES_REAL_BOOL
+#include "kernels/loops/ternary.inc.h"
 
 // ---- rows: 64 lanes as four vectors of 16, whatever the registers of the machine are
 

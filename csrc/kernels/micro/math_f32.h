@@ -191,10 +191,16 @@ ETI_INLINE float eti_exp_f32(float x) {
   return vanishes ? 0.0f : p * s1 * s2;
 }
 
-// e^x for the terms of a softmax, x ≤ 0: results below the smallest normal number are 0. They could
-// not change a sum of at least 1, and whatever multiplied by them next would pay as above.
+// e^x for terms of sums and tails, x ≤ 0: results below the smallest normal number are 0. They
+// could not change a sum of at least 1, and whatever multiplied by them next would pay as above.
+// One factor reaches all others.
 ETI_INLINE float eti_exp_term_f32(float x) {
-  return eti_exp_f32(x < -87.33f ? -INFINITY : x);
+  const bool vanishes = x < -87.33f;
+  float shifted;
+  const float r = eti_exp_reduce(vanishes ? 0.0f : x, &shifted);
+  const float p = eti_expm1_reduced(r) + 1.0f;
+  const float y = p * eti_f32_from_bits((eti_f32_bits(shifted) - 0x4B400000u + 127u) << 23);
+  return vanishes ? 0.0f : y;
 }
 
 ETI_INLINE float eti_expm1_f32(float x) {
@@ -303,7 +309,7 @@ ETI_INLINE float eti_gelu_f32(float x) {
   q = eti_fma_f32(q, b, 0x1.29d94ep-5f);
   q = eti_fma_f32(q, b, 0x1.45f1acp-2f);
   q = eti_fma_f32(q, b, 0x1.98846p-1f);
-  const float tail = 0.5f * eti_exp_f32(-q * b);
+  const float tail = 0.5f * eti_exp_term_f32(-q * b);
   return x * (x > 0.0f ? 1.0f - tail : tail);
 }
 

@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+ETI_USES(rows, clamp3_loops)
+
 // ---- where
 
 #define WHERE_NAME where_1
@@ -141,11 +143,6 @@ et_status op_masked_fill_out(et_kernel_ctx *ctx, et_value *const *args) {
 #define LOOP_TYPES ET_TYPES_INT_BOOL
 #include "kernels/loops/unary.inc.h"
 
-#define LOOP_NAME clamp3
-#define LOOP_EXPR(x, low, high) CLAMP_HIGH(CLAMP_LOW(x, low), high)
-#define LOOP_TYPES ET_TYPES_REAL_BOOL
-#include "kernels/loops/ternary.inc.h"
-
 static const eti_elementwise clamp_op = {
     .rule = ETI_RULE_SAME, .loops = clamp_loops, .micro = ETI_MICRO_UNARY(clamp)};
 
@@ -267,6 +264,6 @@ et_status op_clamp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
     operands[i + 2] = &absent[i];
   }
   const uint8_t t = (uint8_t)compute;
-  const eti_map map = {.loop = clamp3_loops[compute], .types = {t, t, t, t}};
+  const eti_map map = {.loop = eti_eltwise_get()->clamp3_loops[compute], .types = {t, t, t, t}};
   return run_broadcast(ctx, &map, operands, 4);
 }

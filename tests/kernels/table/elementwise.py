@@ -290,6 +290,12 @@ def of_three_tensors() -> Iterator[Row]:
             if dtype != B8:
                 yield Row(clamp, (x, y, None), out_order=out)
                 yield Row(clamp, (x, None, y), out_order=out)
+    for dtype in FLOATS:
+        x = torch.tensor([[v] for v in SPECIAL], dtype=dtype)
+        bounds = torch.tensor([NAN, -0.0, INF, 1.0, -INF, -1.0], dtype=dtype)
+        yield Row(clamp, (x, bounds, None))
+        yield Row(clamp, (x, None, bounds))
+        yield Row(clamp, (x.expand(-1, 6).contiguous(), bounds, bounds.flip(0)))
 
 
 def of_complex_numbers() -> Iterator[Row]:

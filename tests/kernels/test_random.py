@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from op_driver import DTYPES, OpError, Out, run_op
+from op_driver import DTYPES, OpError, Out, isa_limit, isas, run_op
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 N = 1 << 17
@@ -109,6 +110,40 @@ def test_multinomial_without_replacement_gives_distinct_samples_in_every_row() -
         "aten::multinomial.out", weights, 1, False, None, dtype=torch.int64, shape=(1000, 1)
     )
     assert abs(first.double().mean() - 0.75) < 0.07
+
+
+def test_multinomial_over_many_weights_follows_them() -> None:
+    weights = torch.rand(70001, generator=torch.Generator().manual_seed(1)).double()
+    weights[::3] = 0
+    for n, replacement in ((5000, True), (5000, False), (46667, False)):
+        x = _draw(
+            "aten::multinomial.out", weights, n, replacement, None, dtype=torch.int64, shape=(n,)
+        )
+        assert (weights[x] > 0).all()
+        assert replacement or x.unique().numel() == n
+        share = weights[:35000].sum() / weights.sum() if n == 5000 else torch.tensor(0.5)
+        assert abs((x < 35000).double().mean() - share) < 0.04
+
+
+def test_every_instruction_set_draws_the_same_numbers() -> None:
+    weights = torch.rand(3, 700, generator=torch.Generator().manual_seed(2))
+    for n in (1, 2, 15, 16, 17, 255, 257, 1003):
+        calls: list[tuple[str, list[Any], torch.dtype, tuple[int, ...]]] = [
+            (f"aten::{name}.out", [[n]], dtype, (n,))
+            for name in ("rand", "randn")
+            for dtype in FLOATS
+        ]
+        calls += [("aten::randint.out", [1 << 40, [n]], torch.int64, (n,))]
+        calls += [("aten::randperm.out", [n], torch.int16, (n,))]
+        for k, again in ((min(n, 700), False), (n, True)):
+            args = [weights, k, again, None]
+            calls += [("aten::multinomial.out", args, torch.int64, (3, k))]
+        for name, args, dtype, shape in calls:
+            drawn = []
+            for isa in isas():
+                with isa_limit(isa):
+                    drawn.append(_draw(name, *args, dtype=dtype, shape=shape))
+            assert all(torch.equal(x, drawn[0]) for x in drawn), (name, n, dtype)
 
 
 def test_multinomial_refuses_what_it_cannot_draw() -> None:

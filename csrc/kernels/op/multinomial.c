@@ -1,0 +1,213 @@
+// multinomial.c — indices drawn by weight, with replacement and without. Numbers come from the
+// call's stream (random.h), so a draw is a function of its place. Takes no memory: sums of parts of
+// a row lead to the part where a sample lies, and samples without replacement are found some at a
+// time. Relies on micro/random.h.
+#include "kernels/kernel.h"
+#include "kernels/move.h"
+#include "kernels/ops.h"
+#include "kernels/random.h"
+
+#include <math.h>
+
+enum { BLOCK = ETI_RANDOM_BLOCK, PART = 64, PARTS = 512, ARRIVALS = 32 };
+
+typedef struct weights {
+  const et_tensor *t;
+  ptrdiff_t base, stride;
+  size_t n, n_possible;
+  size_t part;          // elements of a part: PART, or more where there were too many parts
+  double until[PARTS];  // sums up to the end of each part
+} weights;
+
+// Weights [first, first + n) as doubles; n ≤ BLOCK.
+static void load(const weights *w, size_t first, size_t n, double *to) {
+  const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)w->t->dtype);
+  const char *from = (const char *)w->t->data + (w->base + (ptrdiff_t)first * w->stride) * item;
+  eti_casts[w->t->dtype][ET_F64](to, sizeof *to, from, w->stride * item, n);
+}
+
+// In eight lanes.
+static double sum_of(const double *p, size_t n) {
+  double lanes[8] = {0.0};
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) {
+    for (size_t l = 0; l < 8; l++) lanes[l] += p[i + l];
+  }
+  for (size_t l = 0; i + l < n; l++) lanes[l] += p[i + l];
+  for (size_t half = 4; half > 0; half /= 2) {
+    for (size_t l = 0; l < half; l++) lanes[l] += lanes[l + half];
+  }
+  return lanes[0];
+}
+
+static et_status check_weights(const et_kernel_ctx *ctx, const double *p, size_t first, size_t n) {
+  unsigned wrong = 0;
+  for (size_t i = 0; i < n; i++) wrong |= !(p[i] >= 0.0 && p[i] <= 0x1.fffffffffffffp+1023);
+  for (size_t i = 0; i < n && wrong != 0; i++) {
+    ET_CHECK(isfinite(p[i]) && p[i] >= 0.0, ctx->err, ET_INVALID_ARGUMENT,
+             "multinomial: weight %zu is %g, needs a finite number of at least 0", first + i, p[i]);
+  }
+  return ET_OK;
+}
+
+static et_status weigh(const et_kernel_ctx *ctx, weights *w) {
+  double p[BLOCK], sum = 0.0;
+  w->n_possible = 0;
+  for (size_t i = 0, part = 0; i < w->n; i += w->part, part++) {
+    const size_t end = w->n - i < w->part ? w->n : i + w->part;
+    for (size_t first = i; first < end; first += BLOCK) {
+      const size_t n = end - first < BLOCK ? end - first : BLOCK;
+      load(w, first, n, p);
+      ET_TRY(check_weights(ctx, p, first, n));
+      for (size_t j = 0; j < n; j++) w->n_possible += p[j] > 0.0;
+      sum += sum_of(p, n);
+    }
+    w->until[part] = sum;
+  }
+  ET_CHECK(sum > 0.0, ctx->err, ET_INVALID_ARGUMENT, "multinomial: all %zu weights are 0", w->n);
+  return ET_OK;
+}
+
+// ---- with replacement
+
+static size_t pick(const weights *w, double unit) {
+  const size_t n_parts = (w->n - 1) / w->part + 1;
+  const double sum = w->until[n_parts - 1], target = unit * sum;
+  size_t low = 0;
+  // The first part that ends beyond the target, or, where rounding took that to the sum, that ends
+  // there: it has a weight above 0.
+  for (size_t high = n_parts - 1; low < high;) {
+    const size_t middle = low + (high - low) / 2;
+    if (w->until[middle] > target || w->until[middle] == sum) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  const size_t begin = low * w->part, end = w->n - begin < w->part ? w->n : begin + w->part;
+  double p[BLOCK], left = low == 0 ? target : target - w->until[low - 1];
+  size_t last = begin;
+  for (size_t first = begin; first < end; first += BLOCK) {
+    const size_t n = end - first < BLOCK ? end - first : BLOCK;
+    load(w, first, n, p);
+    for (size_t j = 0; j < n; j++) {
+      if (p[j] <= 0.0) continue;
+      last = first + j;
+      if (left < p[j]) return last;
+      left -= p[j];
+    }
+  }
+  return last;  // rounding left a crumb over
+}
+
+// ---- without
+
+typedef struct arrival {
+  double time;
+  size_t j;
+} arrival;
+
+static bool is_before(arrival a, arrival b) {
+  return a.time < b.time || (a.time == b.time && a.j < b.j);
+}
+
+static void insert(arrival *all, size_t count, arrival one) {
+  for (; count > 0 && is_before(one, all[count - 1]); count--) all[count] = all[count - 1];
+  all[count] = one;
+}
+
+// Draws without replacement are the order in which independent exponential clocks ring, the one of
+// weight p at rate p. The clocks are functions of the stream, so nothing is remembered but the last
+// to ring: the next up to ARRIVALS after it are found in one pass.
+static size_t next_arrivals(const weights *w, const eti_random_stream *s, uint64_t first,
+                            arrival last, arrival *all) {
+  const eti_random_micro *const micro = eti_random_micro_get();
+  _Alignas(64) uint64_t bits[BLOCK];
+  _Alignas(64) double time[BLOCK], p[BLOCK];
+  size_t count = 0;
+  for (size_t at = 0; at < w->n; at += BLOCK) {
+    const size_t n = w->n - at < BLOCK ? w->n - at : BLOCK;
+    micro->bits(s, first + at, n, bits);
+    micro->exponential(time, bits, n);
+    load(w, at, n, p);
+    for (size_t j = 0; j < n; j++) {
+      const arrival one = {time[j] / p[j], at + j};
+      if (p[j] <= 0.0 || !is_before(last, one)) continue;
+      if (count == ARRIVALS && !is_before(one, all[count - 1])) continue;
+      if (count < ARRIVALS) count++;
+      insert(all, count - 1, one);
+    }
+  }
+  return count;
+}
+
+static void draw_distinct(const weights *w, const eti_random_stream *s, uint64_t first,
+                          size_t n_samples, int64_t *out, ptrdiff_t stride) {
+  arrival all[ARRIVALS], last = {-1.0, 0};
+  for (size_t k = 0; k < n_samples;) {
+    const size_t count = next_arrivals(w, s, first, last, all);
+    for (size_t i = 0; i < count && k < n_samples; i++, k++)
+      out[(ptrdiff_t)k * stride] = (int64_t)all[i].j;
+    if (count == 0) return;  // not with as many weights above 0 as samples
+    last = all[count - 1];
+  }
+}
+
+static void draw_any(const weights *w, const eti_random_stream *s, uint64_t first, size_t n_samples,
+                     int64_t *out, ptrdiff_t stride) {
+  uint64_t bits[BLOCK];
+  for (size_t k = 0; k < n_samples; k += BLOCK) {
+    const size_t n = n_samples - k < BLOCK ? n_samples - k : BLOCK;
+    eti_random_micro_get()->bits(s, first + k, n, bits);
+    for (size_t i = 0; i < n; i++)
+      out[(ptrdiff_t)(k + i) * stride] = (int64_t)pick(w, eti_random_unit(bits[i]));
+  }
+}
+
+static et_status draw_row(const et_kernel_ctx *ctx, weights *w, const eti_random_stream *s,
+                          size_t row, size_t n_samples, bool replacement, int64_t *out,
+                          ptrdiff_t stride) {
+  ET_TRY(weigh(ctx, w));
+  ET_CHECK(replacement || n_samples <= w->n_possible, ctx->err, ET_INVALID_ARGUMENT,
+           "multinomial: %zu samples without replacement from %zu weights above 0", n_samples,
+           w->n_possible);
+  if (replacement) {
+    draw_any(w, s, (uint64_t)row * n_samples, n_samples, out, stride);
+  } else {
+    draw_distinct(w, s, (uint64_t)row * w->n, n_samples, out, stride);
+  }
+  return ET_OK;
+}
+
+// multinomial(self, num_samples, replacement, *, generator, out)
+et_status op_multinomial_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *self, *out;
+  int64_t n_samples = 0;
+  bool replacement = false;
+  eti_random_stream s = {0};
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_TRY(eti_arg_int(ctx, args, 1, &n_samples));
+  ET_TRY(eti_arg_bool(ctx, args, 2, &replacement));
+  ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
+  ET_CHECK(self->rank == 1 || self->rank == 2, ctx->err, ET_INVALID_ARGUMENT,
+           "multinomial: the weights have rank %u, need 1 or 2", (unsigned)self->rank);
+  ET_CHECK(eti_dtype_in((et_dtype)self->dtype, ET_TYPES_FLOAT_HALF) && out->dtype == ET_I64,
+           ctx->err, ET_NOT_SUPPORTED, "multinomial from %s to %s: needs real weights, i64 out",
+           et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(n_samples > 0, ctx->err, ET_INVALID_ARGUMENT,
+           "multinomial: %lld samples, needs at least 1", (long long)n_samples);
+  eti_shape shape = eti_shape_of(self);
+  const size_t dim = shape.rank - 1, n_rows = dim == 1 ? (size_t)shape.sizes[0] : 1;
+  ET_TRY(eti_checked_size(ctx, n_samples, "output", &shape.sizes[dim]));
+  weights w = {.t = self, .stride = self->strides[dim], .n = (size_t)self->sizes[dim]};
+  w.part = w.n <= PART * PARTS ? PART : (w.n - 1) / PARTS + 1;
+  const ptrdiff_t row_stride = dim == 1 ? self->strides[0] : 0;
+  ET_TRY(eti_resize(ctx, out, &shape));
+  ET_TRY(eti_random_open(ctx, &s));
+  for (size_t row = 0; row < n_rows; row++) {
+    w.base = (ptrdiff_t)row * row_stride;
+    int64_t *to = (int64_t *)out->data + (dim == 1 ? (ptrdiff_t)row * out->strides[0] : 0);
+    ET_TRY(draw_row(ctx, &w, &s, row, (size_t)n_samples, replacement, to, out->strides[dim]));
+  }
+  return ET_OK;
+}

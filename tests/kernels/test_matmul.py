@@ -200,7 +200,9 @@ def test_long_sums_are_added_in_chunks(m: int, k: int, dtype: torch.dtype) -> No
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int32, torch.int64], ids=str)
 @pytest.mark.parametrize(
-    "shape", [(1, 131, 769), (2, 37, 300), (13, 61, 521), (47, 29, 258), (83, 103, 31)], ids=str
+    "shape",
+    [(1, 131, 769), (2, 37, 300), (13, 61, 521), (47, 29, 258), (83, 103, 31), (547, 45, 1100)],
+    ids=str,
 )
 def test_every_instruction_set_gives_the_same_bits(
     shape: tuple[int, int, int], dtype: torch.dtype
@@ -230,3 +232,11 @@ def test_long_sums_are_as_accurate_as_eager(k: int) -> None:
     (got,) = run_op("aten::mm.out", a, b, out=[Out(torch.float32, (48, 48))])
     ours, eager = ((x.double() - exact).abs().mean() for x in (got, a @ b))
     assert ours <= 1.5 * eager
+
+
+def test_products_of_several_blocks_begin_at_what_is_added() -> None:
+    """Both operands are packed block by block, and partial sums wait in the result."""
+    a, b, c = matrix(547, 1100), matrix(1100, 45), matrix(547, 45)
+    check_op(aten.addmm.out, c, a, b, beta=0.5, alpha=2.0, scale=8)
+    check_op(aten.addmm.out, matrix(547, 1), a, b, scale=8)
+    check_op(aten.baddbmm.out, c[None], a[None], b[None], scale=8)

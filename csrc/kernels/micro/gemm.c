@@ -263,7 +263,7 @@ typedef struct blocks {
 enum {
   K_BLOCK = 512,
   K_AT_ONCE = 4096,
-  M_BLOCK = 252,
+  M_BLOCK = 266,
   FINISH_COLUMNS = 512,
   BLOCK_ELEMENTS = 192 * 1024,
   B_NEAR_ELEMENTS = 256 * 1024,
@@ -295,7 +295,11 @@ static blocks best_blocks(const eti_gemm_kernel *kernel, size_t m, size_t n, siz
   if (buffers_c || (m <= mr && !packs_b)) b.kb = K_AT_ONCE;
   b.kb = at_most(b.kb, k);
   const size_t per_k = b.kb == 0 ? BLOCK_ELEMENTS : BLOCK_ELEMENTS / b.kb;
-  b.mb = packs_a || buffers_c ? at_most(all_m, round_up(at_most(M_BLOCK, per_k), mr)) : all_m;
+  // Rows in equal blocks: a short last one would read all of B for little.
+  const size_t most = at_most(M_BLOCK, per_k), m_blocks = (m + most - 1) / most;
+  b.mb = packs_a || buffers_c
+             ? at_most(all_m, round_up(m_blocks == 0 ? 1 : (m + m_blocks - 1) / m_blocks, mr))
+             : all_m;
   b.nb = packs_b || buffers_c ? at_most(all_n, round_up(at_most(per_k, 4096), nr)) : all_n;
   if (buffers_c) b.nb = at_most(b.nb, round_up(512, nr));
   return b;
@@ -511,6 +515,30 @@ static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes)
   }
 }
 
+// Where both operands are packed: a block of B is packed once, for all rows, before k goes on. C
+// lies in place, so partial sums may stay there in between.
+static void run_slabs(const eti_gemm *g, const part *p, const blocks *s, block *k, char *a_room,
+                      char *b_room) {
+  const size_t es = g->kernel->esize;
+  for (k->j = p->n0; k->j < p->n1; k->j += s->nb) {
+    k->n = at_most(p->n1 - k->j, s->nb);
+    for (size_t k0 = 0; k0 < g->k; k0 += k->n_k) {
+      k->n_k = at_most(g->k - k0, s->kb);
+      k->init = k0 == 0 ? g->init : ETI_GEMM_ADD;
+      k->b = packed(g, &g->b, b_room, k->j, k->n, k0, k->n_k);
+      for (k->i = p->m0; k->i < p->m1; k->i += s->mb) {
+        k->m = at_most(p->m1 - k->i, s->mb);
+        k->c = (char *)g->c + (k->i * g->c_step + k->j) * es;
+        k->a = g->a.data == NULL ? packed(g, &g->a, a_room, k->i, k->m, k0, k->n_k)
+                                 : ready(&g->a, es, k->i, k0);
+        run_block(g, k, g->a.data != NULL);
+        if (g->finish != NULL && k0 + k->n_k == g->k)
+          g->finish(g, k->c, k->c_step, k->i, k->m, k->j, k->n);
+      }
+    }
+  }
+}
+
 static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes) {
   const size_t m = p->m1 - p->m0, n = p->n1 - p->n0, es = g->kernel->esize;
   if (m == 0 || n == 0) return;
@@ -529,6 +557,10 @@ static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes)
   char *const a_room = b_room + (packs_b ? round_up(s.nb * s.kb * es, WORK_ALIGN) : 0);
   char *const c_room = a_room + (packs_a ? round_up(s.mb * s.kb * es, WORK_ALIGN) : 0);
   block k = {.c_step = buffers_c ? s.nb : g->c_step};
+  if (packs_b && !buffers_c && s.kb < g->k && s.mb < m) {
+    run_slabs(g, p, &s, &k, a_room, b_room);
+    return;
+  }
   for (k.j = p->n0; k.j < p->n1; k.j += s.nb) {
     k.n = at_most(p->n1 - k.j, s.nb);
     for (k.i = p->m0; k.i < p->m1; k.i += s.mb) {

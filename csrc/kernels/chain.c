@@ -143,6 +143,15 @@ et_status eti_chain_check(const et_kernel_ctx *ctx, const eti_chain *chain, cons
   return ET_OK;
 }
 
+bool eti_chain_is_range(const eti_chain *chain, eti_range *range) {
+  const eti_chain_step *const step = chain->steps;
+  const bool is_relu = step->loop == eti_eltwise_get()->unary.relu;
+  if (chain->n_steps != 1 || (!is_relu && step->loop != eti_eltwise_get()->unary.clamp))
+    return false;
+  *range = is_relu ? ETI_RELU_RANGE : (eti_range){step->k[0], step->k[1], step->k[2]};
+  return true;
+}
+
 // ---- running
 
 enum { BLOCK = 1024 };

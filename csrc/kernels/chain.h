@@ -15,6 +15,7 @@
 #define ET_CHAIN_H
 
 #include "kernels/iter.h"
+#include "kernels/micro/range.h"
 
 enum { ETI_CHAIN_STEPS = 8, ETI_CHAIN_TENSORS = 4, ETI_CHAIN_ARGS = 3 };
 
@@ -45,6 +46,9 @@ et_status eti_chain_read(const et_kernel_ctx *ctx, et_value *const *args, size_t
 // Whether result and tensors are f32 and lie alike. Asked before the first step, once the result
 // has its size.
 et_status eti_chain_check(const et_kernel_ctx *ctx, const eti_chain *chain, const et_tensor *out);
+
+// Whether the chain only keeps its input within a range.
+bool eti_chain_is_range(const eti_chain *chain, eti_range *range);
 
 // n elements in a row, `at` elements into the result's memory; in may be out.
 void eti_chain_row(const eti_chain *chain, const float *in, float *out, size_t at, size_t n);

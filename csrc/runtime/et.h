@@ -303,9 +303,19 @@ typedef struct et_kernel_ctx {
       scratch;  // scratch_bytes bytes, 64-aligned, contents undefined; as many as prepare asked for
   size_t scratch_bytes;
   et_random *random;  // the method's; NULL where no method runs
+  size_t *position;   // of the next instruction: a kernel that did the work of et_prepare_ctx's
+                      // `next` as well adds 1. NULL where no method runs
 } et_kernel_ctx;
 
 typedef et_status (*et_kernel_fn)(et_kernel_ctx *ctx, et_value *const *args);
+
+// The kernel call that comes next in the file, for a kernel that can do its work as well: only
+// where that writes the very memory that the kernel's own result takes, whose tensor has been
+// checked.
+typedef struct et_call {
+  const struct et_op *op;  // NULL: something else comes next
+  et_value *const *args;
+} et_call;
 
 // What a kernel sees once, while its method is measured and again while it is loaded. Arguments are
 // complete except that tensors without ET_TENSOR_CONSTANT have data == NULL, dynamic tensors have
@@ -317,6 +327,7 @@ typedef struct et_prepare_ctx {
   bool measuring;          // true: count only; et_prepare_alloc returns NULL
   void *state;             // set to memory from et_prepare_alloc (or leave NULL: run works without)
   size_t scratch_bytes;    // raise to what run will need in ctx->scratch
+  et_call *next;           // set to a place in prepare memory that load fills
   struct et_arena *arena;  // private
   et_status status;        // private
 } et_prepare_ctx;

@@ -34,8 +34,11 @@ static et_status build_instruction(eti_loader *l, size_t i, const eti_instructio
   eti_instruction filled = {.kind = (uint8_t)in->kind, .n_args = in->n_args};
   et_value **args = ETI_CLAIM(&l->arena, et_value *, in->n_args);
   ET_TRY(eti_arena_status(&l->arena, l->err));
+  et_call *const joins = l->next;
+  l->next = NULL;
   if (in->kind == PTE_KERNEL_CALL) {
     filled.u.op = eti_loader_op(l, (size_t)in->index);
+    if (joins != NULL) *joins = (et_call){filled.u.op, args};
     ET_TRY(eti_check_call(l, filled.u.op, in));
     if (filled.u.op->is_view && in->n_args > 0) ET_TRY(loosen_view(l, in));
     ET_TRY(eti_prepare_call(l, filled.u.op, in, &filled.state));

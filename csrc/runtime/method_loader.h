@@ -21,7 +21,8 @@ typedef struct eti_loader {
   et_arena arena;
   eti_named_data named;
   eti_plan plan;
-  size_t work;  // see ET_MAX_PLAN_WORK
+  size_t work;    // see ET_MAX_PLAN_WORK
+  et_call *next;  // where the call of the next instruction goes
   uint32_t written[ETI_WRITTEN_BITS /
                    32];  // hash of values that an instruction replaces: a clear bit is certain
   alignas(ET_MEMORY_ALIGN)

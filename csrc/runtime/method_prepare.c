@@ -16,6 +16,7 @@ static et_prepare_ctx prepare_ctx(eti_loader *l) {
 
 static et_status finish_prepare(eti_loader *l, const et_prepare_ctx *ctx) {
   if (ctx->scratch_bytes > l->scratch_bytes) l->scratch_bytes = ctx->scratch_bytes;
+  l->next = ctx->next;
   return ctx->status != ET_OK ? ctx->status : eti_arena_status(&l->arena, l->err);
 }
 

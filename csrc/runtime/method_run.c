@@ -119,9 +119,10 @@ static et_status run_move(const et_value *from, et_value *to, et_error *err) {
   return ET_OK;
 }
 
-// *position is already that of the next instruction; a jump changes it.
+// *ctx->position is already that of the next instruction; a jump changes it, and so does a kernel
+// that did the next call's work.
 static inline et_status run_one(const et_method *method, const eti_instruction *in,
-                                et_kernel_ctx *ctx, size_t *position) {
+                                et_kernel_ctx *ctx) {
   if (in->is_checked) ET_TRY(check_instruction(in, ctx->err));
   switch (in->kind) {
     case PTE_KERNEL_CALL:
@@ -132,7 +133,7 @@ static inline et_status run_one(const et_method *method, const eti_instruction *
     case PTE_MOVE_CALL:
       return run_move(in->args[0], in->args[1], ctx->err);
     case PTE_JUMP_FALSE_CALL:
-      return run_jump(in, position, ctx->err);
+      return run_jump(in, ctx->position, ctx->err);
     default: {  // free: only memory that is not the method's own can be let go
       const et_value *v = in->args[0];
       if (v->tag == ET_TENSOR &&
@@ -181,17 +182,18 @@ static void add_context(const et_method *method, size_t i, et_error *err) {
 #endif
 }
 
-static et_kernel_ctx kernel_ctx(et_method *method, et_error *err) {
+static et_kernel_ctx kernel_ctx(et_method *method, size_t *position, et_error *err) {
   const et_kernel_ctx ctx = {.err = err,
                              .pool = method->pool,
                              .scratch = method->scratch,
                              .scratch_bytes = method->scratch_bytes,
-                             .random = &method->random};
+                             .random = &method->random,
+                             .position = position};
   return ctx;
 }
 
 static et_status run_from(et_method *method, size_t position, et_error *err) {
-  et_kernel_ctx ctx = kernel_ctx(method, err);
+  et_kernel_ctx ctx = kernel_ctx(method, &position, err);
   const size_t n = method->plan.n_instructions;
   method->is_paused = false;
   uint32_t executed = method->executed;
@@ -199,7 +201,7 @@ static et_status run_from(et_method *method, size_t position, et_error *err) {
     const size_t i = position++;
     et_status status = may_go_on(method, ++executed, err);
     const bool may_start = status == ET_OK;
-    if (may_start) status = run_one(method, &method->code[i], &ctx, &position);
+    if (may_start) status = run_one(method, &method->code[i], &ctx);
     if (status != ET_OK) {
       method->is_paused =
           status == ET_INTERRUPTED && !may_start;  // nothing of instruction i was done
@@ -214,9 +216,10 @@ static et_status run_from(et_method *method, size_t position, et_error *err) {
 
 static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_error *err) {
   ET_TRY(begin(method, err));
-  et_kernel_ctx ctx = kernel_ctx(method, err);
+  size_t position = 0;
+  et_kernel_ctx ctx = kernel_ctx(method, &position, err);
   uint32_t executed = 0;
-  for (size_t position = 0; position < method->plan.n_instructions;) {
+  while (position < method->plan.n_instructions) {
     const size_t i = position++;
     const eti_instruction *in = &method->code[i];
     const char *name = in->kind == PTE_KERNEL_CALL     ? in->u.op->name
@@ -233,7 +236,7 @@ static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_err
       if (status != ET_OK) (void)ET_FAIL(err, status, "stopped by an event hook");
     }
     if (status == ET_OK) {
-      event.status = run_one(method, in, &ctx, &position);
+      event.status = run_one(method, in, &ctx);
       event.kind = ET_EVENT_END;
       status = hooks->on_event(hooks->ctx, &event);
       if (event.status != ET_OK) {
@@ -297,10 +300,10 @@ static et_status step(et_method *method, et_error *err) {
     method->is_stepping = true;
   }
   if (method->position >= method->plan.n_instructions) return ET_END_OF_METHOD;
-  et_kernel_ctx ctx = kernel_ctx(method, err);
+  et_kernel_ctx ctx = kernel_ctx(method, &method->position, err);
   const size_t i = method->position++;
   et_status status = may_go_on(method, ++method->executed, err);
-  if (status == ET_OK) status = run_one(method, &method->code[i], &ctx, &method->position);
+  if (status == ET_OK) status = run_one(method, &method->code[i], &ctx);
   if (status != ET_OK) {
     method->is_stepping = false;  // the next step begins a new run
     add_context(method, i, err);

@@ -42,6 +42,9 @@ _PARTIAL_READERS = (
 class InstructionProfile:
     """What one instruction took: an operator's overload, a backend's id, "move", "jump" or "free".
 
+    An activation that the convolution before it did on its own result is part of that one and not
+    listed.
+
     `calls` is above 1 in loops. `seconds` is the median over the profiled runs, all calls of a run
     together; `bytes` all tensors that it names, alone or in lists, each counted once per call, and
     `written` those of its results. `tensors` are (dtype, shape) of the last call, outputs last: of

@@ -324,6 +324,34 @@ static void gemm_packs_rows_like_the_scalar_one(void) {
   }
 }
 
+// ---- ranges
+
+static eti_range some_range(size_t i) {
+  const eti_range ranges[4] = {
+      ETI_UNBOUNDED, ETI_RELU_RANGE, {-0.25f, 0.5f, -0.0f}, {0.5f, -0.5f, -0.0f}};
+  return ranges[i % 4];
+}
+
+// Bounds, zeros of both signs, infinities and NaN between other numbers.
+static void limits_are_those_of_the_scalar_kernel(void) {
+  const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -0.25f, 0.5f};
+  for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
+    const eti_gemm_kernel *const fast = eti_gemm_kernel_of_isa(ETI_ACC_F32, isa);
+    for (size_t n = 1; fast != NULL && n <= 40; n++) {
+      const size_t m = n % 3 + 1, step = n + 2, size = m * step;
+      float *const got = random_elements(ET_F32, size);
+      for (size_t i = 0; i < size; i += 3) got[i] = special[i / 3 % 7];
+      float *const expected = copy_of(got, size * sizeof(float));
+      const eti_range range = some_range(n);
+      fast->limit(got, step, m, n, &range);
+      eti_gemm_scalar[ETI_ACC_F32].limit(expected, step, m, n, &range);
+      const bool same = memcmp(got, expected, size * sizeof(float)) == 0;
+      free(got), free(expected);
+      EXPECT(same);
+    }
+  }
+}
+
 // ---- convolution rows
 
 static bool same_row(const eti_conv_micro *fast, size_t n, size_t n_taps) {
@@ -331,11 +359,13 @@ static bool same_row(const eti_conv_micro *fast, size_t n, size_t n_taps) {
   float *const w = random_elements(ET_F32, n_taps * n), *const bias = random_elements(ET_F32, n);
   float *const got = malloc(n * sizeof(float)), *const expected = malloc(n * sizeof(float));
   for (size_t t = 0; t < n_taps; t++) taps[t] = random_elements(ET_F32, n);
-  fast->row(got, n, taps, w, n_taps, 0.25f);
-  eti_conv_scalar.row(expected, n, taps, w, n_taps, 0.25f);
+  const eti_range range = some_range(n);
+  fast->row(got, n, taps, w, n_taps, 0.25f, &range);
+  eti_conv_scalar.row(expected, n, taps, w, n_taps, 0.25f, &range);
   bool same = memcmp(got, expected, n * sizeof(float)) == 0;
-  fast->pixels(got, 0, 1, n, taps, 0, w, n, n_taps, n % 2 == 0 ? bias : NULL);
-  eti_conv_scalar.pixels(expected, 0, 1, n, taps, 0, w, n, n_taps, n % 2 == 0 ? bias : NULL);
+  fast->pixels(got, 0, 1, n, taps, 0, w, n, n_taps, n % 2 == 0 ? bias : NULL, &range);
+  eti_conv_scalar.pixels(expected, 0, 1, n, taps, 0, w, n, n_taps, n % 2 == 0 ? bias : NULL,
+                         &range);
   same = same && memcmp(got, expected, n * sizeof(float)) == 0;
   for (size_t t = 0; t < n_taps; t++) free((void *)(uintptr_t)taps[t]);
   free(w), free(bias), free(got), free(expected);
@@ -357,12 +387,13 @@ static bool same_pixels(const eti_conv_micro *fast, size_t n_pixels, size_t n, s
   float *const got = random_elements(ET_F32, size);
   float *const expected = copy_of(got, size * sizeof(float));
   for (size_t t = 0; t < n_taps; t++) taps[t] = random_elements(ET_F32, n_pixels * tap_step - 1);
-  fast->pixels(got, (ptrdiff_t)out_step, n_pixels, n, taps, (ptrdiff_t)tap_step, w, n, n_taps,
-               bias);
+  const eti_range range = some_range(n + n_pixels);
+  fast->pixels(got, (ptrdiff_t)out_step, n_pixels, n, taps, (ptrdiff_t)tap_step, w, n, n_taps, bias,
+               &range);
   for (size_t i = 0; i < n_pixels; i++) {
     const float *here[25];
     for (size_t t = 0; t < n_taps; t++) here[t] = taps[t] + i * tap_step;
-    eti_conv_scalar.pixels(expected + i * out_step, 0, 1, n, here, 0, w, n, n_taps, bias);
+    eti_conv_scalar.pixels(expected + i * out_step, 0, 1, n, here, 0, w, n, n_taps, bias, &range);
   }
   const bool same = memcmp(got, expected, size * sizeof(float)) == 0;
   for (size_t t = 0; t < n_taps; t++) free((void *)(uintptr_t)taps[t]);
@@ -390,7 +421,7 @@ static float plane_at(const eti_conv_plane *p, ptrdiff_t kernel, ptrdiff_t strid
     const bool inside = row >= 0 && row < p->height && col >= 0 && col < p->width;
     sum = fmaf(p->w[k], inside ? p->x[row * p->x_step + col] : 0.0f, sum);
   }
-  return sum;
+  return eti_limit(sum, p->range.low, p->range.high, p->range.plus);
 }
 
 static bool right_plane(const eti_conv_micro *micro, ptrdiff_t kernel, ptrdiff_t stride,
@@ -414,7 +445,8 @@ static bool right_plane(const eti_conv_micro *micro, ptrdiff_t kernel, ptrdiff_t
                             .top = padding,
                             .left = padding,
                             .w = w,
-                            .bias = 0.25f};
+                            .bias = 0.25f,
+                            .range = some_range((size_t)(rows + cols))};
   micro->planes[kernel == 5][stride == 2](&p);
   bool right = true;
   for (size_t at = 0; at < size; at++) {
@@ -550,6 +582,7 @@ static const et_test tests[] = {
     ET_CASE(gemm_tiles_of_rows_are_as_specified),
     ET_CASE(an_activation_is_applied_once_to_every_element),
     ET_CASE(gemm_packs_rows_like_the_scalar_one),
+    ET_CASE(limits_are_those_of_the_scalar_kernel),
     ET_CASE(depthwise_rows_equal_the_scalar_ones),
     ET_CASE(depthwise_pixels_side_by_side_equal_single_ones),
     ET_CASE(rows_over_several_panels_are_as_specified),

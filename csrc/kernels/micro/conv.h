@@ -8,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "kernels/micro/range.h"
+
 // One channel of an image and a square kernel, taps in w row by row. Outside the input are zeros,
 // which take part like other values.
 typedef struct eti_conv_plane {
@@ -19,6 +21,7 @@ typedef struct eti_conv_plane {
   ptrdiff_t top, left;         // padding
   const float *w;
   float bias;
+  eti_range range;  // of the output
 } eti_conv_plane;
 
 typedef void (*eti_conv_plane_fn)(const eti_conv_plane *p);
@@ -30,14 +33,14 @@ typedef struct eti_conv_micro {
   // the stride of a convolution else.
   void (*copy_rows)(float *dst, size_t dst_step, const float *src, ptrdiff_t src_step, size_t step,
                     size_t rows, size_t n);
-  // out[i] = bias + Σt w[t] · taps[t][i], i < n: one row of one channel.
+  // out[i] = bias + Σt w[t] · taps[t][i], kept within range, i < n: one row of one channel.
   void (*row)(float *out, size_t n, const float *const *taps, const float *w, size_t n_taps,
-              float bias);
-  // out[i·out_step + c] = bias[c] + Σt w[t·w_step + c] · taps[t][i·tap_step + c], c < n: n_pixels
-  // pixels of n channels; bias may be NULL.
+              float bias, const eti_range *range);
+  // out[i·out_step + c] = bias[c] + Σt w[t·w_step + c] · taps[t][i·tap_step + c], c < n,
+  // kept within range: n_pixels pixels of n channels; bias may be NULL.
   void (*pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n,
                  const float *const *taps, ptrdiff_t tap_step, const float *w, size_t w_step,
-                 size_t n_taps, const float *bias);
+                 size_t n_taps, const float *bias, const eti_range *range);
   // Whole planes: kernels of 3 × 3 and 5 × 5 (first index), strides 1 and 2 (second).
   eti_conv_plane_fn planes[2][2];
 } eti_conv_micro;

@@ -45,6 +45,7 @@ static inline __m256 inside(const float *p, int step, lane_set at) {
 #define V_LOAD(p) _mm256_loadu_ps(p)
 #define V_STORE(p, v) _mm256_storeu_ps(p, v)
 #define V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
+#define V_LIMIT(v, low, high, plus) _mm256_add_ps(_mm256_min_ps(high, _mm256_max_ps(low, v)), plus)
 #define V_LOAD_N(p, n) _mm256_maskload_ps(p, lanes8(n))
 #define V_STORE_N(p, v, n) _mm256_maskstore_ps(p, lanes8(n), v)
 #define V_EVEN(p) every_second(p)

@@ -44,6 +44,7 @@ static inline __m512 inside(const float *p, int step, uint32_t bits) {
 #define V_LOAD(p) _mm512_loadu_ps(p)
 #define V_STORE(p, v) _mm512_storeu_ps(p, v)
 #define V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
+#define V_LIMIT(v, low, high, plus) _mm512_add_ps(_mm512_min_ps(high, _mm512_max_ps(low, v)), plus)
 #define V_LOAD_N(p, n) _mm512_maskz_loadu_ps(lanes16(n), p)
 #define V_STORE_N(p, v, n) _mm512_mask_storeu_ps(p, lanes16(n), v)
 #define V_EVEN_N(p, n) even_lanes(p, n)

@@ -33,6 +33,13 @@ static inline float32x4_t inside(const float *p, int step, lane_set at) {
   return vld1q_f32(t);
 }
 
+// eti_limit of four.
+static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high,
+                                float32x4_t plus) {
+  const float32x4_t risen = vbslq_f32(vcltq_f32(v, low), low, v);
+  return vaddq_f32(vbslq_f32(vcgtq_f32(risen, high), high, risen), plus);
+}
+
 #define SUFFIX f32__neon
 #define VEC float32x4_t
 #define LANES 4
@@ -40,6 +47,7 @@ static inline float32x4_t inside(const float *p, int step, lane_set at) {
 #define V_LOAD(p) vld1q_f32(p)
 #define V_STORE(p, v) vst1q_f32(p, v)
 #define V_FMA(a, b, c) vfmaq_f32(c, a, b)
+#define V_LIMIT(v, low, high, plus) limit(v, low, high, plus)
 #define V_LOAD_N(p, n) load_n(p, n)
 #define V_STORE_N(p, v, n) store_n(p, v, n)
 #define V_EVEN(p) every_second(p)

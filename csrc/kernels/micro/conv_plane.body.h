@@ -43,10 +43,12 @@ static FOR_EACH_SIZE void FN(plane_block)(const eti_conv_plane *p, const int ker
   const size_t n = p->cols - i;
   UNROLL
   for (int r = 0; r < n_rows; r++, out += p->out_step) {
+    const VEC v =
+        V_LIMIT(acc[r], V_SET1(p->range.low), V_SET1(p->range.high), V_SET1(p->range.plus));
     if (lanes == NULL || n >= LANES) {
-      V_STORE(out, acc[r]);
+      V_STORE(out, v);
     } else {
-      V_STORE_N(out, acc[r], n);
+      V_STORE_N(out, v, n);
     }
   }
 }

@@ -2,6 +2,7 @@
 // and this file undefines:
 //   SUFFIX, VEC, LANES                                    end of the names; vector of f32 and its
 //   elements V_SET1(x) V_LOAD(p) V_STORE(p, v) V_FMA(a, b, c)      whole vectors; a · b + c
+//   V_LIMIT(v, low, high, plus)                           eti_limit of vectors
 //   V_LOAD_N(p, n) V_STORE_N(p, v, n)                     the first n lanes, 1 ≤ n < LANES
 //   V_EVEN_N(p, n)      optional: p[0], p[2], … p[2n - 2] in the first n lanes, 1 ≤ n ≤ LANES
 //   V_EVEN(p)                             p[0], p[2], … p[2 · LANES - 2]; reads nothing behind them
@@ -35,7 +36,8 @@ static void FN(copy_rows)(float *dst, size_t dst_step, const float *src, ptrdiff
 
 // Four vectors at a time hide the latency of the FMAs; what is left goes one vector at a time.
 static void FN(row)(float *out, size_t n, const float *const *taps, const float *w, size_t n_taps,
-                    float bias) {
+                    float bias, const eti_range *range) {
+  const VEC low = V_SET1(range->low), high = V_SET1(range->high), plus = V_SET1(range->plus);
   size_t i = 0;
   for (; i + 4 * LANES <= n; i += 4 * LANES) {
     VEC a = V_SET1(bias), b = a, c = a, d = a;
@@ -47,20 +49,20 @@ static void FN(row)(float *out, size_t n, const float *const *taps, const float 
       c = V_FMA(wt, V_LOAD(p + 2 * LANES), c);
       d = V_FMA(wt, V_LOAD(p + 3 * LANES), d);
     }
-    V_STORE(out + i, a);
-    V_STORE(out + i + LANES, b);
-    V_STORE(out + i + 2 * LANES, c);
-    V_STORE(out + i + 3 * LANES, d);
+    V_STORE(out + i, V_LIMIT(a, low, high, plus));
+    V_STORE(out + i + LANES, V_LIMIT(b, low, high, plus));
+    V_STORE(out + i + 2 * LANES, V_LIMIT(c, low, high, plus));
+    V_STORE(out + i + 3 * LANES, V_LIMIT(d, low, high, plus));
   }
   for (; i + LANES <= n; i += LANES) {
     VEC a = V_SET1(bias);
     for (size_t t = 0; t < n_taps; t++) a = V_FMA(V_SET1(w[t]), V_LOAD(taps[t] + i), a);
-    V_STORE(out + i, a);
+    V_STORE(out + i, V_LIMIT(a, low, high, plus));
   }
   if (i < n) {
     VEC a = V_SET1(bias);
     for (size_t t = 0; t < n_taps; t++) a = V_FMA(V_SET1(w[t]), V_LOAD_N(taps[t] + i, n - i), a);
-    V_STORE_N(out + i, a, n - i);
+    V_STORE_N(out + i, V_LIMIT(a, low, high, plus), n - i);
   }
 }
 
@@ -69,8 +71,9 @@ static void FN(row)(float *out, size_t n, const float *const *taps, const float 
 static inline __attribute__((always_inline)) void FN(some_pixels)(
     float *out, ptrdiff_t out_step, const size_t count, const float *const *taps, ptrdiff_t at,
     ptrdiff_t tap_step, const float *w, size_t w_step, size_t n_taps, const float *bias,
-    const bool whole, size_t n) {
+    const eti_range *range, const bool whole, size_t n) {
   (void)n;
+  const VEC low = V_SET1(range->low), high = V_SET1(range->high), plus = V_SET1(range->plus);
   VEC acc[4];
   const VEC first = bias == NULL ? V_SET1(0.0f) : whole ? V_LOAD(bias) : V_LOAD_N(bias, n);
   for (size_t i = 0; i < count; i++) acc[i] = first;
@@ -84,10 +87,11 @@ static inline __attribute__((always_inline)) void FN(some_pixels)(
     w += w_step;
   }
   for (size_t i = 0; i < count; i++, out += out_step) {
+    const VEC v = V_LIMIT(acc[i], low, high, plus);
     if (whole) {
-      V_STORE(out, acc[i]);
+      V_STORE(out, v);
     } else {
-      V_STORE_N(out, acc[i], n);
+      V_STORE_N(out, v, n);
     }
   }
 }
@@ -95,26 +99,26 @@ static inline __attribute__((always_inline)) void FN(some_pixels)(
 static inline __attribute__((always_inline)) void FN(all_channels)(
     float *out, ptrdiff_t out_step, const size_t count, size_t n, const float *const *taps,
     ptrdiff_t at, ptrdiff_t tap_step, const float *w, size_t w_step, size_t n_taps,
-    const float *bias) {
+    const float *bias, const eti_range *range) {
   size_t c = 0;
   for (; c + LANES <= n; c += LANES) {
     FN(some_pixels)(out + c, out_step, count, taps, at + (ptrdiff_t)c, tap_step, w + c, w_step,
-                    n_taps, bias == NULL ? NULL : bias + c, true, LANES);
+                    n_taps, bias == NULL ? NULL : bias + c, range, true, LANES);
   }
   if (c < n) {
     FN(some_pixels)(out + c, out_step, count, taps, at + (ptrdiff_t)c, tap_step, w + c, w_step,
-                    n_taps, bias == NULL ? NULL : bias + c, false, n - c);
+                    n_taps, bias == NULL ? NULL : bias + c, range, false, n - c);
   }
 }
 
 static void FN(pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n,
                        const float *const *taps, ptrdiff_t tap_step, const float *w, size_t w_step,
-                       size_t n_taps, const float *bias) {
+                       size_t n_taps, const float *bias, const eti_range *range) {
   ptrdiff_t at = 0;
   for (; n_pixels >= 4; n_pixels -= 4, out += 4 * out_step, at += 4 * tap_step)
-    FN(all_channels)(out, out_step, 4, n, taps, at, tap_step, w, w_step, n_taps, bias);
+    FN(all_channels)(out, out_step, 4, n, taps, at, tap_step, w, w_step, n_taps, bias, range);
   for (; n_pixels > 0; n_pixels--, out += out_step, at += tap_step)
-    FN(all_channels)(out, out_step, 1, n, taps, at, tap_step, w, w_step, n_taps, bias);
+    FN(all_channels)(out, out_step, 1, n, taps, at, tap_step, w, w_step, n_taps, bias, range);
 }
 
 #include "kernels/micro/conv_plane.body.h"
@@ -129,6 +133,7 @@ static void FN(pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n
 #undef V_LOAD
 #undef V_STORE
 #undef V_FMA
+#undef V_LIMIT
 #undef V_LOAD_N
 #undef V_STORE_N
 #undef V_EVEN_N

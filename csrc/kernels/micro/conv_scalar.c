@@ -13,6 +13,7 @@
 #define V_LOAD(p) (*(p))
 #define V_STORE(p, v) (*(p) = (v))
 #define V_FMA(a, b, c) fmaf(a, b, c)
+#define V_LIMIT(v, low, high, plus) eti_limit(v, low, high, plus)
 #define V_LOAD_N(p, n) (*(p))
 #define V_STORE_N(p, v, n) (*(p) = (v))
 #define V_EVEN(p) (*(p))

@@ -364,7 +364,13 @@ typedef struct block {
   char *c;  // of element (i, j)
   size_t c_step;
   eti_gemm_init init;
+  const eti_range *range;  // set with the last values of k
 } block;
+
+// m × n elements at c, all of whose products are there.
+static void limit(const eti_gemm *g, const block *k, char *c, size_t m, size_t n) {
+  if (k->range != NULL) g->kernel->limit((float *)(void *)c, k->c_step, m, n, k->range);
+}
 
 // A single row: panels of B side by side as long as there are enough whole ones. Returns how many
 // were done.
@@ -385,6 +391,7 @@ static size_t run_row(const eti_gemm *g, const block *k) {
         .init = k->init,
         .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
     });
+    limit(g, k, k->c + j * es, 1, ETI_GEMM_ROW_PANELS * k->b.height);
   }
   return jp;
 }
@@ -407,7 +414,9 @@ static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp, co
       .ahead = ahead,
       .ahead_step = ahead_step,
   };
-  g->kernel->tile(&tile, at_most(k->m - i, k->a.height), at_most(k->n - j, k->b.height));
+  const size_t m = at_most(k->m - i, k->a.height), n = at_most(k->n - j, k->b.height);
+  g->kernel->tile(&tile, m, n);
+  limit(g, k, tile.c, m, n);
 }
 
 // The operand that comes from far away is walked once, in the outer loop; the block of the other
@@ -461,7 +470,9 @@ static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, siz
       .ahead = ahead,
       .ahead_step = ahead_step,
   };
-  g->kernel->tile_rows(&tile, at_most(r->k.m - i, g->a.height), at_most(r->k.n - j, g->b.height));
+  const size_t m = at_most(r->k.m - i, g->a.height), n = at_most(r->k.n - j, g->b.height);
+  g->kernel->tile_rows(&tile, m, n);
+  limit(g, &r->k, tile.c, m, n);
 }
 
 // While all of B stays in the second-level cache, a panel of rows is read once; else one of B, and
@@ -497,7 +508,8 @@ static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes)
   }
   const void **const rows = (const void **)(void *)work;
   char *const c_room = work + round_up(panels_at_once * pointer_bytes, WORK_ALIGN);
-  rows_block r = {.rows = rows, .each = each, .k = {.c_step = buffers_c ? nb : g->c_step}};
+  rows_block r = {
+      .rows = rows, .each = each, .k = {.c_step = buffers_c ? nb : g->c_step, .range = g->range}};
   for (r.k.i = p->m0; r.k.i < p->m1; r.k.i += r.k.m) {
     r.k.m = at_most(p->m1 - r.k.i, panels_at_once * h);
     for (size_t i = 0; i < r.k.m; i += h)
@@ -571,6 +583,7 @@ static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes)
       size_t k0 = 0;
       do {  // once even when there is nothing to add: C is then initialised
         k.n_k = at_most(g->k - k0, s.kb);
+        k.range = k0 + k.n_k == g->k ? g->range : NULL;
         const bool b_is_there = packs_b && k.i != p->m0 && k.n_k == g->k;
         if (!packs_b) {
           k.b = ready(&g->b, es, k.j, k0);

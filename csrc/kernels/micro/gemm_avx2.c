@@ -33,6 +33,7 @@ static inline __m256i mullo64(__m256i a, __m256i b) {
 #define V_STORE(p, v) _mm256_storeu_ps(p, v)
 #define V_FMA(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define V_ADD(a, b) _mm256_add_ps(a, b)
+#define V_LIMIT(v, low, high, plus) _mm256_add_ps(_mm256_min_ps(high, _mm256_max_ps(low, v)), plus)
 #define V_LOAD_N(p, n) _mm256_maskload_ps(p, lanes8(n))
 #define V_STORE_N(p, v, n) _mm256_maskstore_ps(p, lanes8(n), v)
 #include "kernels/micro/gemm_tile.body.h"
@@ -89,7 +90,7 @@ const eti_gemm_kernel eti_gemm_avx2[ETI_ACC_COUNT] = {
     [ETI_ACC_F32] = {ET_F32, 4, 6, 16, 6, ETI_GEMM_BUILT(F32, tile_f32__avx2),
                      ETI_GEMM_BUILT(F32, tile_rows_f32__avx2),
                      ETI_GEMM_BUILT(F32, pack_rows_f32__avx2),
-                     ETI_GEMM_BUILT(F32, tile_row_f32__avx2)},
+                     ETI_GEMM_BUILT(F32, tile_row_f32__avx2), ETI_GEMM_BUILT(F32, limit_f32__avx2)},
     [ETI_ACC_F64] = {ET_F64, 8, 6, 8, 6, ETI_GEMM_BUILT(F64, tile_f64__avx2),
                      ETI_GEMM_BUILT(F64, tile_rows_f64__avx2),
                      ETI_GEMM_BUILT(F64, pack_rows_f64__avx2),

@@ -81,6 +81,7 @@ static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size
 #define V_STORE(p, v) _mm512_storeu_ps(p, v)
 #define V_FMA(a, b, c) _mm512_fmadd_ps(a, b, c)
 #define V_ADD(a, b) _mm512_add_ps(a, b)
+#define V_LIMIT(v, low, high, plus) _mm512_add_ps(_mm512_min_ps(high, _mm512_max_ps(low, v)), plus)
 #define V_LOAD_N(p, n) _mm512_maskz_loadu_ps(lanes16(n), p)
 #define V_STORE_N(p, v, n) _mm512_mask_storeu_ps(p, lanes16(n), v)
 #define PACK_ROWS
@@ -106,7 +107,8 @@ const eti_gemm_kernel eti_gemm_avx512[ETI_ACC_COUNT] = {
     [ETI_ACC_F32] = {ET_F32, 4, 14, 32, 8, ETI_GEMM_BUILT(F32, tile_f32__avx512),
                      ETI_GEMM_BUILT(F32, tile_rows_f32__avx512),
                      ETI_GEMM_BUILT(F32, pack_rows_f32__avx512),
-                     ETI_GEMM_BUILT(F32, tile_row_f32__avx512)},
+                     ETI_GEMM_BUILT(F32, tile_row_f32__avx512),
+                     ETI_GEMM_BUILT(F32, limit_f32__avx512)},
     [ETI_ACC_F64] = {ET_F64, 8, 14, 16, 8, ETI_GEMM_BUILT(F64, tile_f64__avx512),
                      ETI_GEMM_BUILT(F64, tile_rows_f64__avx512),
                      ETI_GEMM_BUILT(F64, pack_rows_f64__avx512),

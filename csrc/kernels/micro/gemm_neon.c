@@ -41,6 +41,13 @@ static inline void store_u32(uint32_t *p, uint32x4_t v, size_t n) {
   memcpy(p, t, n * sizeof *p);
 }
 
+// eti_limit of four.
+static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high,
+                                float32x4_t plus) {
+  const float32x4_t risen = vbslq_f32(vcltq_f32(v, low), low, v);
+  return vaddq_f32(vbslq_f32(vcgtq_f32(risen, high), high, risen), plus);
+}
+
 #define T float
 #define SUFFIX f32__neon
 #define VEC float32x4_t
@@ -53,6 +60,7 @@ static inline void store_u32(uint32_t *p, uint32x4_t v, size_t n) {
 #define V_STORE(p, v) vst1q_f32(p, v)
 #define V_FMA(a, b, c) vfmaq_f32(c, a, b)
 #define V_ADD(a, b) vaddq_f32(a, b)
+#define V_LIMIT(v, low, high, plus) limit(v, low, high, plus)
 #define V_LOAD_N(p, n) load_f32(p, n)
 #define V_STORE_N(p, v, n) store_f32(p, v, n)
 #include "kernels/micro/gemm_tile.body.h"
@@ -93,7 +101,7 @@ const eti_gemm_kernel eti_gemm_neon[ETI_ACC_COUNT] = {
     [ETI_ACC_F32] = {ET_F32, 4, 8, 12, 8, ETI_GEMM_BUILT(F32, tile_f32__neon),
                      ETI_GEMM_BUILT(F32, tile_rows_f32__neon),
                      ETI_GEMM_BUILT(F32, pack_rows_f32__neon),
-                     ETI_GEMM_BUILT(F32, tile_row_f32__neon)},
+                     ETI_GEMM_BUILT(F32, tile_row_f32__neon), ETI_GEMM_BUILT(F32, limit_f32__neon)},
     [ETI_ACC_F64] = {ET_F64, 8, 8, 6, 8, ETI_GEMM_BUILT(F64, tile_f64__neon),
                      ETI_GEMM_BUILT(F64, tile_rows_f64__neon),
                      ETI_GEMM_BUILT(F64, pack_rows_f64__neon),

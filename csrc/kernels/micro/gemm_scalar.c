@@ -19,6 +19,7 @@
 #define V_STORE(p, v) (*(p) = (v))
 #define V_FMA(a, b, c) fmaf(a, b, c)
 #define V_ADD(a, b) ((a) + (b))
+#define V_LIMIT(v, low, high, plus) eti_limit(v, low, high, plus)
 #define V_LOAD_N(p, n) (*(p))
 #define V_STORE_N(p, v, n) (*(p) = (v))
 #include "kernels/micro/gemm_tile.body.h"
@@ -76,7 +77,8 @@ const eti_gemm_kernel eti_gemm_scalar[ETI_ACC_COUNT] = {
     [ETI_ACC_F32] = {ET_F32, 4, 4, 2, 4, ETI_GEMM_BUILT(F32, tile_f32__scalar),
                      ETI_GEMM_BUILT(F32, tile_rows_f32__scalar),
                      ETI_GEMM_BUILT(F32, pack_rows_f32__scalar),
-                     ETI_GEMM_BUILT(F32, tile_row_f32__scalar)},
+                     ETI_GEMM_BUILT(F32, tile_row_f32__scalar),
+                     ETI_GEMM_BUILT(F32, limit_f32__scalar)},
     [ETI_ACC_F64] = {ET_F64, 8, 4, 2, 4, ETI_GEMM_BUILT(F64, tile_f64__scalar),
                      ETI_GEMM_BUILT(F64, tile_rows_f64__scalar),
                      ETI_GEMM_BUILT(F64, pack_rows_f64__scalar),

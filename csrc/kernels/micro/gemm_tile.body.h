@@ -254,6 +254,17 @@ static void FN(tile_rows)(const eti_gemm_tile *t, size_t m, size_t n) {
   FN(tile_height)(t, m, n, true, ROWS_MR);
 }
 
+#ifdef V_LIMIT
+static void FN(limit)(T *c, size_t c_step, size_t m, size_t n, const eti_range *range) {
+  const VEC low = V_SET1(range->low), high = V_SET1(range->high), plus = V_SET1(range->plus);
+  for (; m > 0; m--, c += c_step) {
+    size_t j = 0;
+    for (; j + LANES <= n; j += LANES) V_STORE(c + j, V_LIMIT(V_LOAD(c + j), low, high, plus));
+    if (j < n) V_STORE_N(c + j, V_LIMIT(V_LOAD_N(c + j, n - j), low, high, plus), n - j);
+  }
+}
+#endif
+
 #ifndef PACK_ROWS
 static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_step, size_t n,
                           size_t n_k) {
@@ -288,3 +299,4 @@ static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_s
 #undef V_LOAD_N
 #undef V_STORE_N
 #undef PACK_ROWS
+#undef V_LIMIT

@@ -14,6 +14,7 @@
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm.h"
 #include "kernels/micro/transpose.h"
+#include "kernels/next.h"
 #include "kernels/ops.h"
 
 #include <string.h>
@@ -339,6 +340,7 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   use_patches(c, g, by_channel);
   if (by_channel) eti_gemm_prefer_rows(g);
   use_output(c, g, by_channel);
+  g->range = c->is_limited ? &c->range : NULL;
   g->finish = c->chain != NULL && (g->c != NULL || c->chain->n_tensors == 0) ? finish_chain : NULL;
 }
 
@@ -480,15 +482,19 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_chain *cha
 }
 
 et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
-  eti_conv c = {.n_images = 0};
+  eti_conv c = {.range = ETI_UNBOUNDED};
   ET_TRY(read_conv(ctx, args, &c));
-  run_conv(ctx, &c, NULL, args[9]->as.tensor);
+  const eti_conv_state *const state = ctx->state;
+  et_tensor *const out = args[9]->as.tensor;
+  c.is_limited = state != NULL && eti_next_is_clamp(ctx, &state->next, out, &c.range);
+  run_conv(ctx, &c, NULL, out);
+  if (c.is_limited) ++*ctx->position;
   return ET_OK;
 }
 
 et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
-  eti_conv c = {.n_images = 0};
+  eti_conv c = {.range = ETI_UNBOUNDED};
   ET_TRY(read_conv(&k, args, &c));
   if (eti_conv_n_phases(&c) == 0) return ET_OK;
   bool taken = false;
@@ -519,6 +525,7 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   ready.zeros = zeros;
   *state = ready;
   ctx->state = state;
+  ctx->next = &state->next;
   return ET_OK;
 }
 
@@ -535,17 +542,20 @@ static void leave_out_chain(et_value *const *args, et_value *plain[PLAIN_ARGS + 
 et_status op_chained_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_value *plain[PLAIN_ARGS + 1];
   leave_out_chain(args, plain);
-  eti_conv c = {.n_images = 0};
+  eti_conv c = {.range = ETI_UNBOUNDED};
   eti_chain chain;
   ET_TRY(read_conv(ctx, plain, &c));
   ET_TRY(eti_chain_read(ctx, args, PLAIN_ARGS, &chain));
   ET_TRY(eti_chain_check(ctx, &chain, plain[PLAIN_ARGS]->as.tensor));
-  run_conv(ctx, &c, &chain, plain[PLAIN_ARGS]->as.tensor);
+  c.is_limited = eti_chain_is_range(&chain, &c.range);
+  run_conv(ctx, &c, c.is_limited ? NULL : &chain, plain[PLAIN_ARGS]->as.tensor);
   return ET_OK;
 }
 
 et_status prepare_chained_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   et_value *plain[PLAIN_ARGS + 1];
   leave_out_chain(args, plain);
-  return prepare_convolution_out(ctx, plain);
+  const et_status status = prepare_convolution_out(ctx, plain);
+  ctx->next = NULL;  // the chain says all that follows
+  return status;
 }

@@ -30,6 +30,7 @@ typedef struct eti_conv_state {
   size_t height;
   void *zeros;  // c_in of them, for padding that is read in place; NULL when nothing is
   bool turns;   // the input is first made channels-last, image by image, in scratch
+  et_call next;
 } eti_conv_state;
 
 typedef struct eti_conv {
@@ -42,6 +43,8 @@ typedef struct eti_conv {
   bool transposed;
   size_t n_images, groups, c_in, c_out;  // channels per group
   size_t n_taps, k, pixels;              // k = n_taps · c_in
+  eti_range range;                       // of an f32 result, once the sums are whole
+  bool is_limited;                       // false: range is ETI_UNBOUNDED
   const eti_chain *chain;                // on the result as it is made; NULL: none
   bool *chained;                         // becomes true when that was done
   const char *result;                    // where the whole result begins

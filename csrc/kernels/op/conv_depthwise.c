@@ -108,6 +108,7 @@ static void run_common(void *ctx, size_t begin, size_t end) {
         .left = (ptrdiff_t)c->padding[2],
         .w = p.w,
         .bias = p.bias,
+        .range = c->range,
     });
     if (c->chain != NULL)
       chain_rows(c, p.out, c->out.steps[1], (size_t)c->out.sizes[1], (size_t)c->out.sizes[2]);
@@ -196,7 +197,8 @@ static void run_band(const eti_conv *c, const eti_conv_micro *micro, const bands
   point_taps(c, b, planes, taps);
   if (b->flat) {
     const float *flat = planes + b->n_floats;
-    micro->row(planes + b->n_floats, (rows - 1) * b->pitch + width, taps, w, c->n_taps, bias);
+    micro->row(planes + b->n_floats, (rows - 1) * b->pitch + width, taps, w, c->n_taps, bias,
+               &c->range);
     if (c->out.steps[2] == 1 || width == 1) {
       micro->copy_rows(out, (size_t)c->out.steps[1], flat, (ptrdiff_t)b->pitch, 1, rows, width);
       return;
@@ -207,7 +209,7 @@ static void run_band(const eti_conv *c, const eti_conv_micro *micro, const bands
     return;
   }
   for (size_t y = 0; y < rows; y++) {
-    micro->row(out + (ptrdiff_t)y * c->out.steps[1], width, taps, w, c->n_taps, bias);
+    micro->row(out + (ptrdiff_t)y * c->out.steps[1], width, taps, w, c->n_taps, bias, &c->range);
     for (size_t t = 0; t < c->n_taps; t++) taps[t] += b->pitch;
   }
 }
@@ -285,10 +287,11 @@ static void run_border_pixel(const pixels_run *r, const float *x, float *out, in
     }
     if (n_taps == 0) continue;
     r->micro->pixels(out, 0, 1, channels, taps, 0, r->w + first * channels, channels, n_taps,
-                     started ? out : bias);
+                     started ? out : bias, &ETI_UNBOUNDED);
     started = true;
   }
-  if (!started) r->micro->pixels(out, 0, 1, channels, taps, 0, r->w, channels, 0, bias);
+  r->micro->pixels(out, 0, 1, channels, taps, 0, r->w, channels, 0, started ? out : bias,
+                   &c->range);
 }
 
 // Pixels [from, to) of row y, all of whose taps lie inside sideways.
@@ -308,7 +311,7 @@ static void run_inner_pixels(const pixels_run *r, const float *x, float *out, in
   }
   r->micro->pixels(out + (ptrdiff_t)from * c->out.steps[2], c->out.steps[2], to - from, r->channels,
                    taps, (ptrdiff_t)c->stride[2] * c->x.steps[2], r->w + first * r->channels,
-                   r->channels, n_taps, bias_of(r));
+                   r->channels, n_taps, bias_of(r), &c->range);
 }
 
 static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
@@ -410,13 +413,16 @@ et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, boo
       if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
     }
     *taken = true;
-  } else if (kind == DW_PIXELS && c->w != NULL) {
-    *taken = true;
-    eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
-    void *const panels = et_prepare_alloc(ctx, c->n_taps * c->groups * sizeof(float), 64);
-    if (state == NULL || panels == NULL) return et_prepare_status(ctx);
-    *state = (eti_conv_state){.way = ETI_CONV_DEPTHWISE, .panels = panels};
-    ctx->state = state;
   }
+  const bool packs = kind == DW_PIXELS && c->w != NULL;
+  *taken |= packs;
+  if (!*taken) return ET_OK;
+  eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
+  void *const panels =
+      packs ? et_prepare_alloc(ctx, c->n_taps * c->groups * sizeof(float), 64) : NULL;
+  if (state == NULL || (packs && panels == NULL)) return et_prepare_status(ctx);
+  *state = (eti_conv_state){.way = ETI_CONV_DEPTHWISE, .panels = panels};
+  ctx->state = state;
+  ctx->next = &state->next;
   return ET_OK;
 }

@@ -43,21 +43,24 @@ COMPLEX_LOOP(mul) {
   }
 }
 
-// Scaled by the larger part of the divisor, so that the square of its size does not overflow. By
-// nought, each part is divided.
+// Smith's way, as eager: over the larger part of the divisor, so that neither the square of its
+// size overflows nor an infinite one is divided by itself. By nought, each part is divided.
 COMPLEX_LOOP(div) {
   (void)params;
   for (size_t i = 0; i < n; i++) {
     const COMPLEX_C a = ETI_CAT(COMPLEX_C, p[1], i, s[1]), b = ETI_CAT(COMPLEX_C, p[2], i, s[2]);
     const COMPLEX_R size_re = b.re < 0 ? -b.re : b.re, size_im = b.im < 0 ? -b.im : b.im;
-    const COMPLEX_R scale = size_re > size_im ? size_re : size_im;
-    if (scale == 0) {
-      ETI_AT(COMPLEX_C, p[0], i, s[0]) = (COMPLEX_C){a.re / size_re, a.im / size_im};
-      continue;
+    COMPLEX_C quotient;
+    if (size_re == 0 && size_im == 0) {
+      quotient = (COMPLEX_C){a.re / size_re, a.im / size_im};
+    } else if (size_re >= size_im) {
+      const COMPLEX_R part = b.im / b.re, whole = b.re + b.im * part;
+      quotient = (COMPLEX_C){(a.re + a.im * part) / whole, (a.im - a.re * part) / whole};
+    } else {
+      const COMPLEX_R part = b.re / b.im, whole = b.re * part + b.im;
+      quotient = (COMPLEX_C){(a.re * part + a.im) / whole, (a.im * part - a.re) / whole};
     }
-    const COMPLEX_R c = b.re / scale, d = b.im / scale, denominator = (c * c + d * d) * scale;
-    ETI_AT(COMPLEX_C, p[0], i, s[0]) =
-        (COMPLEX_C){(a.re * c + a.im * d) / denominator, (a.im * c - a.re * d) / denominator};
+    ETI_AT(COMPLEX_C, p[0], i, s[0]) = quotient;
   }
 }
 #undef COMPLEX_LOOP

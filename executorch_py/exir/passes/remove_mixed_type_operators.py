@@ -1,10 +1,13 @@
 """Arithmetic on operands of different dtypes gets explicit casts to the promoted dtype.
 
-Only for the operators in the table; others promote in their kernels.
+Only for the operators in the tables; others promote in their kernels. The dtypes that the dialect
+allows of an operator know nothing of ranks: a tensor without dimensions that would not widen the
+others' type is cast to it.
 """
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import torch
@@ -28,11 +31,23 @@ _PROMOTION: dict[Any, KIND] = {
     _aten.minimum.default: KIND.DEFAULT,
     _aten.div.Tensor: KIND.INT_TO_FLOAT,
     _aten.div.Tensor_mode: KIND.DEFAULT,
+    _aten.hypot.default: KIND.DEFAULT,
+    _aten.nextafter.default: KIND.DEFAULT,
+}
+# Cast only where ranks decide; otherwise promoted in their kernels.
+_PROMOTION_BY_RANK: dict[Any, KIND] = {
+    _aten.bitwise_and.Tensor: KIND.DEFAULT,
+    _aten.bitwise_or.Tensor: KIND.DEFAULT,
+    _aten.bitwise_xor.Tensor: KIND.DEFAULT,
+    _aten.floor_divide.default: KIND.DEFAULT,
+    _aten.fmod.Tensor: KIND.DEFAULT,
+    _aten.pow.Tensor_Tensor: KIND.BOOL_TO_LONG,
+    _aten.remainder.Tensor: KIND.DEFAULT,
 }
 
 
 def _promoted_dtype(node: Node) -> torch.dtype:
-    kind = _PROMOTION[node.target]
+    kind = {**_PROMOTION, **_PROMOTION_BY_RANK}[node.target]
     if node.target is _aten.div.Tensor_mode and node.kwargs.get("rounding_mode") is None:
         kind = KIND.INT_TO_FLOAT
     dtype: torch.dtype = elementwise_dtypes(
@@ -48,12 +63,15 @@ class RemoveMixedTypeOperators(GraphRewrite):
         mode = fake_mode_of(gm)
         changed = []
         for node in operator_calls(gm):
-            if node.target not in _PROMOTION or mode is None:
+            by_rank = node.target in _PROMOTION_BY_RANK
+            if not (by_rank or node.target in _PROMOTION) or mode is None:
                 continue
             dtypes = {n.meta["val"].dtype for n in node.all_input_nodes if _is_tensor(n)}
-            if len(dtypes) == 1 and (dtypes == {node.meta["val"].dtype}):
+            if len(dtypes) == 1 and (by_rank or dtypes == {node.meta["val"].dtype}):
                 continue
             dtype = _promoted_dtype(node)
+            if by_rank and reduce(torch.promote_types, dtypes) == dtype:
+                continue
             if map_tensor_arguments(node, lambda a, n=node, d=dtype, m=mode: _cast(gm, n, a, d, m)):
                 changed.append(node)
         _refresh_layouts(gm, changed)

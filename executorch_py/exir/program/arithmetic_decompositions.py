@@ -64,6 +64,13 @@ def _addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -
     return torch.addmm(x, wide, tall, beta=beta, alpha=alpha)
 
 
+def _bilinear(a: Tensor, weight: Tensor, b: Tensor) -> Tensor:
+    """The one use that torch makes of `_trilinear`, as two matrix products."""
+    n_out, n_a, n_b = weight.shape
+    by_row = a @ weight.transpose(0, 1).reshape(n_a, n_out * n_b)
+    return torch.bmm(by_row.reshape(a.shape[0], n_out, n_b), b.unsqueeze(-1)).squeeze(-1)
+
+
 def _trilinear(
     a: Tensor,
     b: Tensor,
@@ -74,6 +81,8 @@ def _trilinear(
     sumdim: Sequence[int],
     unroll_dim: int = 1,
 ) -> Tensor:
+    if (expand_a, expand_b, expand_c, sumdim) == ([1, 3], [0], [1, 2], [2, 3]):
+        return _bilinear(a, b, c)
     for dim in sorted(expand_a):
         a = a.unsqueeze(dim)
     for dim in sorted(expand_b):
@@ -81,7 +90,7 @@ def _trilinear(
     for dim in sorted(expand_c):
         c = c.unsqueeze(dim)
     product = a * b * c
-    return product.sum(list(sumdim)) if sumdim else product
+    return product.sum(list(sumdim), dtype=product.dtype) if sumdim else product
 
 
 def _fftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:

@@ -48,6 +48,18 @@ def _signbit(x: Tensor) -> Tensor:
     return torch.atan2(x, torch.full_like(x, -1)) < 0
 
 
+def _expm1(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    half = torch.sin(b * 0.5)
+    return torch.expm1(a) * torch.cos(b) - 2 * half * half, torch.exp(a) * torch.sin(b)
+
+
+def _log1p(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Near 0 from z·(2 + z), of which log would see nothing; elsewhere that would overflow."""
+    size = torch.log(_join(1 + a, b).abs())
+    near = 0.5 * torch.log1p(a * (2 + a) + b * b)
+    return torch.where(torch.abs(size) < 0.25, near, size), torch.atan2(b, 1 + a)
+
+
 def _sqrt(z: Tensor) -> Tensor:
     # The larger part first, so that nothing cancels; the other follows from 2·re·im = b.
     a, b = _parts(z)
@@ -269,7 +281,9 @@ _OF_COMPLEX: dict[Any, _Rule] = {
     _aten.neg.default: lambda z: torch.view_as_complex(-torch.view_as_real(z)),
     _aten.reciprocal.default: _one_over,
     _aten.exp.default: _on_parts(_exp),
+    _aten.expm1.default: _on_parts(_expm1),
     _aten.log.default: _log,
+    _aten.log1p.default: _on_parts(_log1p),
     _aten.log2.default: lambda z: torch.log(z) * (1 / math.log(2)),
     _aten.log10.default: lambda z: torch.log(z) * (1 / math.log(10)),
     _aten.sqrt.default: _sqrt,

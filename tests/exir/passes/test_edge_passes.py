@@ -132,6 +132,18 @@ def test_mixed_operands_are_cast_to_the_promoted_dtype() -> None:
     assert not RemoveMixedTypeOperators()(ep.graph_module).modified
 
 
+def test_a_tensor_without_dimensions_takes_the_others_dtype_where_it_would_not_widen_it() -> None:
+    function = lambda x, i, f, d, w: (  # noqa: E731
+        (torch.remainder(f, d), torch.fmod(f, d), torch.pow(f * f, d), d % f, i % f),
+        (i & w, i | w, i ^ w, w & i, torch.fmod(i, w), i // w, i**w, torch.hypot(f, i)),
+    )
+    x = torch.tensor([[1.5, -2.5, 7.0]])
+    small = torch.tensor([[100, -100, 7]], dtype=torch.int8)
+    wide, narrow = torch.tensor(0.1, dtype=torch.float64), torch.tensor(3)
+    inputs = (x, small, x, wide, narrow)
+    check_values(edge_program(function, *inputs), function, inputs)
+
+
 def test_a_slice_of_everything_and_a_copy_of_the_same_go_away() -> None:
     ep = edge_program(lambda x: x[0:3].to(torch.float32) + x, X)
     assert targets(ep) == ["aten::add.Tensor"]

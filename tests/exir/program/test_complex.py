@@ -68,11 +68,12 @@ ARITHMETIC: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
     "cast": lambda a, b, x: (x.to(a.dtype), x + torch.tensor(2j)),
     "in place": lambda a, b, x: a.clone().mul_(2).add_(b),
 }
+TURNS = ("sin", "cos", "tan", "sinh", "cosh", "tanh")
+GROWTH = "exp expm1 log log1p log2 log10 sqrt rsqrt reciprocal square sigmoid"
 FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     name: getattr(torch, name)
-    for names in ("exp log log2 log10 sqrt rsqrt reciprocal square", "sin cos tan sinh cosh tanh")
-    for name in (*names.split(), "sigmoid")
-} | {name: getattr(torch, f"a{name}") for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh"]}
+    for name in (*GROWTH.split(), *TURNS, *(f"a{name}" for name in TURNS))
+}
 FUNCTIONS["powers"] = lambda z: (z**2, z**3, z**-2, z**0, z**0.5, z**1.5, z ** (1 + 1j))
 FUNCTIONS["powers of tensors"] = lambda z: (z**z, 2**z, z.abs() ** z)
 REDUCTIONS: dict[str, Callable[[Tensor, Tensor], Any]] = {

@@ -135,6 +135,7 @@ def whole_products(x: Tensor) -> Any:
         torch.addbmm(x[:, :2], a, b),
         torch.addbmm(x[0, :2], a, b, beta=2.6, alpha=1.2),
         torch.addbmm(x[0, 0], a[:0], b[:0], beta=3),
+        nn.functional.bilinear(x[:, :3], x[:, 1:3], a.expand(4, 2, 3).mT),
     )
 
 

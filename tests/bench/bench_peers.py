@@ -27,7 +27,7 @@ MODELS = (
 )
 SIDES = ("ours", "eager", "upstream_xnnpack", "onnxruntime", "openvino")
 LOWERED = ("ours", "upstream_xnnpack")
-ROUNDS, RUNS = 12, 3
+ROUNDS, RUNS = 12, 4
 
 
 def lower(model: str, sides: list[str], folder: Path) -> dict[str, str]:

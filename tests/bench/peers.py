@@ -9,6 +9,7 @@ import json
 import os
 import statistics
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -58,10 +59,16 @@ class Peer:
         self.process.wait()
 
 
-def interleaved(peers: Sequence[Peer], rounds: Mapping[str, tuple[int, int]]) -> dict[str, float]:
-    """Median ms per run of each peer;
+# Some sides' threads go on spinning after a run (ONNX Runtime's for 40 ms), on cores that the next
+# side would use.
+PAUSE_SECONDS = 0.1
 
-    rounds maps a side to (rounds it takes part in, runs per round).
+
+def interleaved(peers: Sequence[Peer], rounds: Mapping[str, tuple[int, int]]) -> dict[str, float]:
+    """Median ms per run of each peer, in turns, begun by a pause and a run that does not count.
+
+    rounds maps a side to (rounds it takes part in, runs per round); a side with a single run, which
+    takes long, has no other.
     """
     times: dict[str, list[float]] = {peer.side: [] for peer in peers}
     for peer in peers:  # warm-up, not counted
@@ -71,7 +78,9 @@ def interleaved(peers: Sequence[Peer], rounds: Mapping[str, tuple[int, int]]) ->
         for peer in peers:
             count, repeat = rounds[peer.side]
             if index < count:
-                times[peer.side] += peer.ask("time", repeat=repeat)["ms"]
+                time.sleep(PAUSE_SECONDS)
+                warm_up = 0 if repeat == 1 else 1
+                times[peer.side] += peer.ask("time", repeat=warm_up + repeat)["ms"][warm_up:]
     return {side: statistics.median(values) for side, values in times.items()}
 
 

@@ -33,6 +33,9 @@ static layout layout_of(const et_tensor *t, bool is_vector, bool transposed) {
     l = (layout){(size_t)t->sizes[last - 1], (size_t)t->sizes[last], t->strides[last - 1] * bytes,
                  t->strides[last] * bytes};
   if (transposed) l = (layout){l.columns, l.rows, l.column, l.row};
+  // Rows that follow one another are one: small matrices cost what the calls cost.
+  if (l.rows > 1 && l.row == l.column * (ptrdiff_t)l.columns)
+    l = (layout){1, l.rows * l.columns, 0, l.column};
   return l;
 }
 

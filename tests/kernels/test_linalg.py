@@ -170,6 +170,59 @@ def test_singular_vectors(full: bool, dtype: torch.dtype) -> None:
         assert_close(run("_linalg_svd.U", a, full, False, None, like=like)[1], expected[1], 16)
 
 
+def awkward() -> list[torch.Tensor]:
+    """Matrices with many equal or vanishing values, far from 1, or of more than one register."""
+    f64 = torch.float64
+    x, y = values(24, 24, dtype=f64), values(70, 70, dtype=f64)
+    ranks = values(24, 5, dtype=f64)
+    bidiagonal = torch.diag(values(9, dtype=f64)) + torch.diag(values(8, dtype=f64), 1)
+    bidiagonal[0, 0] = bidiagonal[4, 4] = 0.0
+    last = bidiagonal.clone()
+    last[8, 8] = 0.0
+    pairs = torch.diag(torch.tensor([2.0, 2.0, -1.0, -1.0, 0.0, 0.0, 2.0], dtype=f64))
+    graded = x * torch.logspace(0, -12, 24, dtype=f64)
+    return [torch.zeros(6, 6, dtype=f64), torch.eye(9, dtype=f64), torch.ones(17, 17, dtype=f64),
+            pairs, bidiagonal, last, ranks @ ranks.T, graded, x * 1e-200, x * 1e200, y,
+            torch.eye(3, dtype=f64) * 5e-324, values(33, 33, dtype=f64)]  # fmt: skip
+
+
+def test_awkward_matrices_have_eigenvectors() -> None:
+    for a in awkward():
+        a = a.tril() + a.tril(-1).T
+        expected = torch.linalg.eigh(a)
+        found = run("_linalg_eigh.eigenvalues", a, "L", True, like=tuple(expected))
+        size = max(float(a.abs().max()), 5e-324)
+        assert (found[0] - expected[0]).abs().max() <= 1e-13 * size * a.shape[0]
+        rest = a @ found[1] - found[1] * found[0]
+        assert rest.abs().max() <= 1e-13 * size * a.shape[0]
+        torch.testing.assert_close(found[1].T @ found[1], torch.eye(len(a), dtype=a.dtype))
+
+
+def test_awkward_matrices_have_singular_vectors() -> None:
+    for whole in awkward():
+        for a in (whole, whole[:, : max(1, whole.shape[1] // 3)].contiguous()):
+            size = max(float(a.abs().max()), 5e-324)
+            expected = aten._linalg_svd(a, True)
+            u, s, vh = run("_linalg_svd.U", a, True, True, None, like=expected)
+            assert (s - expected[1]).abs().max() <= 1e-13 * size * len(a)
+            rest = a @ vh.T - u[:, : len(s)] * s
+            assert rest.abs().max() <= 1e-13 * size * len(a)
+            torch.testing.assert_close(u.T @ u, torch.eye(len(u), dtype=a.dtype))
+            torch.testing.assert_close(vh @ vh.T, torch.eye(len(vh), dtype=a.dtype))
+            like = aten._linalg_svd(a, True, False)
+            (_, only, _) = run("_linalg_svd.U", a, True, False, None, like=like)
+            assert torch.equal(only, s)
+
+
+def test_matrices_with_infinities_end() -> None:
+    a = values(20, 20)
+    a[3, 4] = a[4, 3] = torch.inf
+    like = (torch.zeros(20), a)
+    for name, args in (("_linalg_eigh.eigenvalues", ("L", True)),):
+        run(name, a, *args, like=like)
+    run("_linalg_svd.U", a, False, True, None, like=(a, like[0], a))
+
+
 def test_singular_matrices_are_numbered_or_errors() -> None:
     a = torch.stack([torch.eye(3), torch.tensor([[1.0, 2, 3], [2, 4, 6], [0, 1, 1]])])
     like = torch.linalg.inv_ex(a)

@@ -1,9 +1,9 @@
 // linalg_factor.c — orthogonal factors of matrices: QR, eigenvectors of symmetric matrices,
 // singular vectors. Every matrix of a batch is computed in f64 in work memory. Signs of Q and R are
-// LAPACK's; those of eigen- and singular vectors are free, as everywhere. Relies on dense.h and
-// matrices.h.
-#include "kernels/dense.h"
+// LAPACK's; those of eigen- and singular vectors are free, as everywhere. Relies on micro/dense.h
+// and matrices.h.
 #include "kernels/matrices.h"
+#include "kernels/micro/dense.h"
 
 #include <string.h>
 
@@ -27,11 +27,11 @@ et_status op_linalg_qr_out(et_kernel_ctx *ctx, et_value *const *args) {
   const eti_shape batch = eti_batch_of(a, 2), none = {.rank = 1, .sizes = {0}};
   ET_TRY(only_r ? eti_resize(ctx, q, &none) : eti_resize_matrices(ctx, q, &batch, 2, m, side));
   ET_TRY(eti_resize_matrices(ctx, r, &batch, 2, side, n));
-  ET_TRY(eti_matrix_work(ctx, stack, m * n + m * side + k, &work));
+  ET_TRY(eti_matrix_work(ctx, stack, m * n + m * side + k + (n > side ? n : side), &work));
   double *const columns = work + m * n;
   for (size_t i = 0; i < eti_matrix_count(q->numel > 0 || r->numel > 0, &batch); i++) {
     eti_matrix_load(a, &batch, i, false, false, work);
-    eti_dense_qr(work, m, n, columns, only_r ? 0 : side, columns + m * side);
+    eti_dense_get()->qr(work, m, n, columns, only_r ? 0 : side, columns + m * side);
     eti_matrix_store(r, &batch, i, false, false, work);
     if (!only_r) eti_matrix_store(q, &batch, i, false, false, columns);
   }
@@ -58,16 +58,16 @@ et_status op_linalg_eigh_eigenvalues(et_kernel_ctx *ctx, et_value *const *args) 
   const eti_shape batch = eti_batch_of(a, 2), none = {.rank = 1, .sizes = {0}};
   ET_TRY(eti_resize_matrices(ctx, values, &batch, 1, n, 0));
   ET_TRY(with_vectors ? eti_resize_like(ctx, vectors, a) : eti_resize(ctx, vectors, &none));
-  ET_TRY(eti_matrix_work(ctx, stack, 2 * n * n + n, &work));
+  ET_TRY(eti_matrix_work(ctx, stack, 2 * n * n + 4 * n, &work));
   double *const v = work + n * n, *const row = v + n * n;
   for (size_t i = 0; i < eti_matrix_count(values->numel > 0, &batch); i++) {
     eti_matrix_load(a, &batch, i, false, which == 'U' || which == 'u', work);
     for (size_t r = 0; r < n; r++) {
       for (size_t c = r + 1; c < n; c++) work[r * n + c] = work[c * n + r];
     }
-    eti_dense_eigen(work, n, row, with_vectors ? v : NULL);
+    eti_dense_get()->eigen(work, n, row, with_vectors ? v : NULL, row + n);
     eti_row_store(values, &batch, i, row, n);
-    if (with_vectors) eti_matrix_store(vectors, &batch, i, false, false, v);
+    if (with_vectors) eti_matrix_store(vectors, &batch, i, false, true, v);
   }
   return ET_OK;
 }
@@ -79,22 +79,18 @@ typedef struct singular {
   eti_shape batch;
 } singular;
 
-// Wide matrices are transposed first: their left vectors are the other's right ones.
+// The columns of a tall matrix lie in rows of work memory, and so do its left vectors; wide ones
+// are their own transposes there, with left and right exchanged.
 static void decompose(const singular *d, size_t i, double *work) {
   const bool wide = d->m < d->n;
-  const size_t tall = wide ? d->n : d->m, k = d->k, columns = d->full ? tall : k;
-  double *const left = work, *const right = work + tall * columns, *const values = right + k * k;
-  eti_matrix_load(d->a, &d->batch, i, false, wide, left);
-  eti_dense_svd(left, tall, k, values, right);
+  const size_t tall = wide ? d->n : d->m, k = d->k, rows = d->full ? tall : k;
+  double *const left = work, *const right = work + tall * rows, *const values = right + k * k;
+  eti_matrix_load(d->a, &d->batch, i, false, !wide, left);
+  eti_dense_get()->svd(left, rows, k, tall, d->with_vectors, values, right, values + k);
   eti_row_store(d->s, &d->batch, i, values, k);
   if (!d->with_vectors) return;
-  for (size_t r = tall; r-- > 0 && columns > k;) {
-    memmove(left + r * columns, left + r * k, k * sizeof *left);
-    for (size_t c = k; c < columns; c++) left[r * columns + c] = 0.0;
-  }
-  eti_dense_complete(left, tall, columns);
-  eti_matrix_store(wide ? d->vh : d->u, &d->batch, i, false, wide, left);
-  eti_matrix_store(wide ? d->u : d->vh, &d->batch, i, false, !wide, right);
+  eti_matrix_store(wide ? d->vh : d->u, &d->batch, i, false, !wide, left);
+  eti_matrix_store(wide ? d->u : d->vh, &d->batch, i, false, wide, right);
 }
 
 // (A, full_matrices, compute_uv, driver, U, S, Vh)
@@ -122,7 +118,7 @@ et_status op_linalg_svd_u(et_kernel_ctx *ctx, et_value *const *args) {
     ET_TRY(eti_resize(ctx, d.vh, &none));
   }
   const size_t tall = d.m > d.n ? d.m : d.n;
-  ET_TRY(eti_matrix_work(ctx, stack, tall * (d.full ? tall : d.k) + d.k * d.k + d.k, &work));
+  ET_TRY(eti_matrix_work(ctx, stack, tall * (d.full ? tall : d.k) + d.k * (d.k + 5) + tall, &work));
   const bool any = d.s->numel > 0 || d.u->numel > 0 || d.vh->numel > 0;
   for (size_t i = 0; i < eti_matrix_count(any, &d.batch); i++) decompose(&d, i, work);
   return ET_OK;

@@ -1,9 +1,9 @@
 // linalg_solve.c — systems of linear equations and what elimination gives on the way: inverses,
 // solutions, determinants, LU and Cholesky factors. Every matrix of a batch is computed in f64 in
 // work memory. Singular matrices are errors where check_errors says so, else a number in info.
-// Relies on dense.h and matrices.h.
-#include "kernels/dense.h"
+// Relies on micro/dense.h and matrices.h.
 #include "kernels/matrices.h"
+#include "kernels/micro/dense.h"
 #include "kernels/micro/math_f64.h"
 
 #include <math.h>
@@ -39,7 +39,7 @@ static void eliminate(const et_tensor *a, const eti_shape *batch, size_t i, bool
                       const et_tensor *info) {
   const size_t m = eti_matrix_rows(a), n = eti_matrix_columns(a);
   eti_matrix_load(a, batch, i, false, false, e->lu);
-  e->singular = eti_dense_lu(e->lu, m, n, exchanges, e->pivots);
+  e->singular = eti_dense_get()->lu(e->lu, m, n, exchanges, e->pivots);
   if (lu != NULL) eti_matrix_store(lu, batch, i, false, false, e->lu);
   if (pivots != NULL) eti_pivots_store(pivots, batch, i, e->pivots, m < n ? m : n);
   if (info != NULL) eti_number_store(info, batch, i, (double)e->singular);
@@ -65,7 +65,7 @@ et_status op_linalg_inv_ex_inverse(et_kernel_ctx *ctx, et_value *const *args) {
     eliminate(a, &batch, i, true, &e, NULL, NULL, info);
     ET_TRY(report_singular(ctx, "linalg.inv", checks, i, e.singular));
     for (size_t k = 0; k < n * n; k++) e.rest[k] = k / n == k % n ? 1.0 : 0.0;
-    eti_dense_lu_solve(e.lu, n, e.pivots, e.rest, n);
+    eti_dense_get()->lu_solve(e.lu, n, e.pivots, e.rest, n);
     eti_matrix_store(out, &batch, i, false, false, e.rest);
   }
   return ET_OK;
@@ -134,15 +134,21 @@ et_status op_linalg_solve_ex_result(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_resize_matrices(ctx, info, &own, 0, 0, 0));
   ET_TRY(eti_matrix_work(ctx, stack, elimination_numbers(s.n, s.n) + s.n * s.k, &work));
   elimination e = split_work(work, s.n, s.n);
+  const bool at_once = s.left && own.rank == s.batch.rank && s.out->numel > 0 &&
+                       eti_matrix_count(true, &own) == eti_matrix_count(true, &s.batch);
   for (size_t i = 0; i < eti_matrix_count(true, &own); i++) {
     eliminate(s.a, &own, i, true, &e, lu, pivots, info);
     ET_TRY(report_singular(ctx, "linalg.solve", checks, i, e.singular));
+    if (!at_once) continue;
+    eti_matrix_load(s.b, &s.batch, i, s.is_vector, false, e.rest);
+    eti_dense_get()->lu_solve(e.lu, s.n, e.pivots, e.rest, s.k);
+    eti_matrix_store(s.out, &s.batch, i, s.is_vector, false, e.rest);
   }
-  for (size_t i = 0; i < eti_matrix_count(s.out->numel > 0, &s.batch); i++) {
+  for (size_t i = 0; !at_once && i < eti_matrix_count(s.out->numel > 0, &s.batch); i++) {
     eti_matrix_load(s.a, &s.batch, i, false, !s.left, e.lu);
-    eti_dense_lu(e.lu, s.n, s.n, true, e.pivots);
+    eti_dense_get()->lu(e.lu, s.n, s.n, true, e.pivots);
     eti_matrix_load(s.b, &s.batch, i, s.is_vector, !s.left, e.rest);
-    eti_dense_lu_solve(e.lu, s.n, e.pivots, e.rest, s.k);
+    eti_dense_get()->lu_solve(e.lu, s.n, e.pivots, e.rest, s.k);
     eti_matrix_store(s.out, &s.batch, i, s.is_vector, !s.left, e.rest);
   }
   return ET_OK;
@@ -166,7 +172,7 @@ et_status op_linalg_solve_triangular_out(et_kernel_ctx *ctx, et_value *const *ar
   for (size_t i = 0; i < eti_matrix_count(s.out->numel > 0, &s.batch); i++) {
     eti_matrix_load(s.a, &s.batch, i, false, !s.left, work);
     eti_matrix_load(s.b, &s.batch, i, false, !s.left, b);
-    eti_dense_triangular_solve(work, s.n, upper == s.left, unit, b, s.k);
+    eti_dense_get()->triangular_solve(work, s.n, upper == s.left, unit, b, s.k);
     eti_matrix_store(s.out, &s.batch, i, false, !s.left, b);
   }
   return ET_OK;
@@ -178,12 +184,12 @@ typedef struct determinant {
   double sign, log, product;
 } determinant;
 
-static determinant determinant_of(const elimination *e, size_t n) {
+static determinant determinant_of(const elimination *e, size_t n, bool as_log) {
   determinant d = {1.0, 0.0, 1.0};
   for (size_t i = 0; i < n; i++) {
     const double x = e->pivots[i] == (int32_t)i ? e->lu[i * n + i] : -e->lu[i * n + i];
     d.product *= x;
-    d.log += eti_log_f64(fabs(x));
+    if (as_log) d.log += eti_log_f64(fabs(x));
     d.sign = x == 0.0 ? 0.0 : x < 0.0 ? -d.sign : x > 0.0 ? d.sign : x;
     if (x == 0.0) break;
   }
@@ -211,7 +217,7 @@ static et_status find_determinants(const et_kernel_ctx *ctx, et_value *const *ar
   elimination e = split_work(work, n, n);
   for (size_t i = 0; i < eti_matrix_count(true, &batch); i++) {
     eliminate(a, &batch, i, true, &e, lu, pivots, NULL);
-    const determinant d = determinant_of(&e, n);
+    const determinant d = determinant_of(&e, n, as_log);
     eti_number_store(first, &batch, i, as_log ? d.sign : d.product);
     if (as_log) eti_number_store(log, &batch, i, d.log);
   }
@@ -328,7 +334,7 @@ et_status op_linalg_cholesky_ex_l(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_matrix_work(ctx, stack, n * n, &work));
   for (size_t i = 0; i < eti_matrix_count(true, &batch); i++) {
     eti_matrix_load(a, &batch, i, false, upper, work);
-    const size_t order = eti_dense_cholesky(work, n);
+    const size_t order = eti_dense_get()->cholesky(work, n);
     ET_CHECK(!checks || order == 0, ctx->err, ET_INVALID_ARGUMENT,
              "linalg.cholesky: matrix %zu of the batch is not positive-definite: its leading minor "
              "of order %zu is not positive",

@@ -81,6 +81,35 @@ def test_a_planned_bound_below_the_number_of_elements_is_enough() -> None:
         run_op("aten::_unique2.out", x, True, False, False, out=outs)
 
 
+def test_many_elements_are_told_apart_with_and_without_room() -> None:
+    generator = torch.Generator().manual_seed(7)
+    for dtype, most in ((torch.int64, 10**12), (torch.float32, 900), (torch.int16, 700)):
+        x = torch.randint(-most, most, (37, 41), generator=generator).to(dtype)
+        x = torch.cat([x, x[:20]])
+        if dtype.is_floating_point:
+            x[::5, 4] = -0.0
+        distinct = A._unique2(x)[0].numel()
+        for room in (None, (distinct,), (distinct + 1,), (distinct + 100,)):
+            for y in (x, laid_out(x, [1, 0])):
+                check(A._unique2.default, y, True, True, True, room=room)
+        many = A.unique_consecutive(x)[0].numel()
+        check(A.unique_consecutive.default, x, True, True, None, room=(many,))
+        check(A.unique_consecutive.default, x.flatten().sort()[0], True, True, None)
+    x = torch.tensor([float("nan"), 2.0, 1.0, 2.0, float("nan")] * 300)
+    for planned in (1500, 602):
+        outs = [Out(x.dtype, (planned,)), Out(torch.int64, (1500,)), Out(torch.int64, (planned,))]
+        for prepared in (False, True):
+            got = run_op("aten::_unique2.out", x, True, True, True, out=outs, prepared=prepared)
+            assert got[0][:2].tolist() == [1, 2] and got[0][2:].isnan().all()
+            assert got[1].view(-1, 5)[:, 1:4].unique(dim=0).tolist() == [[1, 0, 1]]
+            assert got[1].view(-1, 5)[:, [0, 4]].flatten().tolist() == list(range(2, 602))
+            assert got[2].tolist() == [300, 600] + [1] * 600
+    slices = torch.randint(0, 3, (600, 5), generator=generator)
+    for y in (slices, laid_out(slices, [1, 0]), (slices / 2).to(torch.bfloat16)):
+        check(A.unique_dim.default, y, 0, True, True, True, dim=True)
+        check(A.unique_dim.default, y, 0, True, True, True, room=(243, 5), dim=True)
+
+
 def test_wrong_arguments_are_refused_with_words() -> None:
     x = tied((3, 4), torch.float32)
     outs = [Out(torch.float32, (3, 4)), Out(torch.int64, (4,)), Out(torch.int64, (4,))]

@@ -18,6 +18,7 @@ typedef struct lane {
   ptrdiff_t value_stride;  // bytes
   ptrdiff_t index_stride;  // elements
   size_t n, bytes;
+  uint8_t dtype;
   eti_key_fn key;
   uint64_t flip;  // all ones to sort descending
 } lane;
@@ -97,62 +98,14 @@ static void sort_in_place(const lane *l) {
   }
 }
 
-// ---- with scratch: 32 bits of key and the position in one number, sorted digit by digit
+// ---- with scratch
 
-enum { DIGITS = 256, FEW = 48 };
-
-// Sorts a[0..n) by the upper 32 bits, keeping the order of equal ones; returns a or b, where the
-// result is.
-static uint64_t *sort_items(uint64_t *a, uint64_t *b, size_t n) {
-  for (unsigned shift = 32; shift < 64; shift += 8) {
-    uint32_t next[DIGITS] = {0};
-    for (size_t i = 0; i < n; i++) next[a[i] >> shift & (DIGITS - 1)]++;
-    if (next[a[0] >> shift & (DIGITS - 1)] == n) continue;
-    for (uint32_t d = 0, sum = 0; d < DIGITS; d++) {
-      const uint32_t count = next[d];
-      next[d] = sum;
-      sum += count;
-    }
-    for (size_t i = 0; i < n; i++) b[next[a[i] >> shift & (DIGITS - 1)]++] = a[i];
-    uint64_t *const sorted = b;
-    b = a;
-    a = sorted;
-  }
-  return a;
-}
-
-static void sort_few(uint64_t *a, size_t n) {
-  for (size_t i = 1; i < n; i++) {
-    const uint64_t moved = a[i];
-    size_t at = i;
-    for (; at > 0 && a[at - 1] > moved; at--) a[at] = a[at - 1];
-    a[at] = moved;
-  }
-}
-
-static uint64_t source_key(const lane *l, size_t i) {
-  return l->key(l->source + (ptrdiff_t)i * l->source_stride) ^ l->flip;
-}
-
-// Keys of 64 bits are sorted by their lower half, then by the upper one. work: 2n numbers.
+// work: 2n numbers.
 static void sort_through(const lane *l, uint64_t *work) {
-  uint64_t *a = work, *b = work + l->n;
-  const bool wide = l->bytes == 8;
-  for (size_t i = 0; i < l->n; i++) a[i] = source_key(l, i) << 32 | i;
-  if (!wide && l->n <= FEW) {
-    sort_few(a, l->n);
-  } else {
-    uint64_t *const sorted = sort_items(a, b, l->n);
-    b = sorted == a ? b : a;
-    a = sorted;
-  }
-  if (wide) {
-    for (size_t i = 0; i < l->n; i++)
-      a[i] = (source_key(l, (uint32_t)a[i]) >> 32) << 32 | (uint32_t)a[i];
-    a = sort_items(a, b, l->n);
-  }
+  const uint64_t *const sorted =
+      eti_order_positions(l->dtype, l->source, l->source_stride, l->n, l->flip, work);
   for (size_t i = 0; i < l->n; i++) {
-    const size_t from = (uint32_t)a[i];
+    const size_t from = (uint32_t)sorted[i];
     memcpy(value_at(l, i), l->source + (ptrdiff_t)from * l->source_stride, l->bytes);
     *index_at(l, i) = (int64_t)from;
   }
@@ -224,6 +177,7 @@ static void describe(sorting *s, const et_tensor *self, const et_tensor *values,
                     .index_stride = s->index_strides[s->dim],
                     .n = (size_t)s->shape.sizes[s->dim],
                     .bytes = (size_t)bytes,
+                    .dtype = values->dtype,
                     .key = eti_order_keys[values->dtype],
                     .flip = descending ? ones : 0};
 }

@@ -1,7 +1,7 @@
 """The decompositions that make the operator set of the edge dialect.
 
-Torch's table for the core operators, plus norms, random operators and recurrent layers, minus the
-operators that carry quantization.
+Torch's table for the core operators, plus norms, products, random operators and recurrent layers,
+minus the operators that carry quantization.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch.export import ExportedProgram, default_decompositions
 from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.program.linalg_decompositions import keep_singular_checks
+from executorch_py.exir.program.product_decompositions import product_decompositions
 from executorch_py.exir.program.random_decompositions import random_decompositions
 from executorch_py.exir.program.recurrent_decompositions import recurrent_decompositions
 
@@ -49,6 +50,7 @@ def _full_table(operators: int) -> dict[Any, Any]:
 
     table: dict[Any, Any] = dict(default_decompositions().items())
     table.update(get_decompositions([torch.ops.aten.linalg_vector_norm]))
+    table.update(product_decompositions())
     table.update(random_decompositions())
     table.update(recurrent_decompositions())
     table[torch.ops.aten.select_scatter.default] = _select_scatter

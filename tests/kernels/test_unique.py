@@ -58,6 +58,8 @@ def test_distinct_slices_equal_eager(dtype: torch.dtype) -> None:
             x = laid_out(tied(shape, dtype) > 1, order).to(dtype)
             check(A.unique_dim.default, x, 0, True, True, True, dim=True)
             check(A.unique_consecutive.default, x, True, True, 0, dim=True)
+            check(A.unique_dim.default, x, 0, True, False, False, dim=True)
+            check(A.unique_consecutive.default, x, False, False, 0, dim=True)
 
 
 def test_every_nan_stays() -> None:

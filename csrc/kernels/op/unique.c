@@ -583,6 +583,14 @@ static et_status read_request(const et_kernel_ctx *ctx, et_value *const *args, s
   return ET_OK;
 }
 
+// Eager torch numbers and counts slices whether asked to or not, other than those of one element
+// where they follow each other: what was planned says.
+static void by_slice(request *r) {
+  r->by_slice = true;
+  r->wants_inverse = r->wants_inverse || r->inverse->capacity > 0;
+  r->wants_counts = r->wants_counts || r->counts->capacity > 0;
+}
+
 static et_status check_dim(const et_kernel_ctx *ctx, const et_tensor *self, int64_t dim) {
   ET_CHECK(self->rank > 0 && (dim == 0 || dim == -(int64_t)self->rank), ctx->err, ET_NOT_SUPPORTED,
            "dimension %lld of a tensor of rank %d, needs 0; export again, so that the exporter "
@@ -600,9 +608,10 @@ et_status op_unique2_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // (self, dim, sorted, return_inverse, return_counts, out0, out1, out2)
 et_status op_unique_dim_out(et_kernel_ctx *ctx, et_value *const *args) {
-  request r = {.sorts = true, .by_slice = true};
+  request r = {.sorts = true};
   int64_t dim = 0;
   ET_TRY(read_request(ctx, args, 3, 5, &r));
+  by_slice(&r);
   ET_TRY(eti_arg_int(ctx, args, 1, &dim));
   ET_TRY(check_dim(ctx, r.self, dim));
   return unique(ctx, &r);
@@ -614,7 +623,10 @@ et_status op_unique_consecutive_out(et_kernel_ctx *ctx, et_value *const *args) {
   int64_t dim = 0;
   ET_TRY(read_request(ctx, args, 1, 4, &r));
   ET_TRY(eti_arg_optional_int(ctx, args, 3, &r.by_slice, &dim));
-  if (r.by_slice) ET_TRY(check_dim(ctx, r.self, dim));
+  if (r.by_slice) {
+    by_slice(&r);
+    ET_TRY(check_dim(ctx, r.self, dim));
+  }
   return unique(ctx, &r);
 }
 

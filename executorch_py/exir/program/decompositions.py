@@ -54,6 +54,7 @@ def _full_table(operators: int) -> dict[Any, Any]:
     table.update(random_decompositions())
     table.update(recurrent_decompositions())
     table[torch.ops.aten.select_scatter.default] = _select_scatter
+    table[torch.ops.aten.take.default] = _take
     return table
 
 
@@ -63,6 +64,11 @@ def _select_scatter(self: torch.Tensor, src: torch.Tensor, dim: int, index: int)
         return NotImplemented
     start = index + self.shape[dim] if index < 0 else index
     return torch.ops.aten.slice_scatter.default(self, src.unsqueeze(dim), dim, start, start + 1)
+
+
+def _take(self: torch.Tensor, index: torch.Tensor) -> Any:
+    """One entry replaced: torch's reads an index without a dimension while it traces."""
+    return self.reshape(-1)[index.reshape(-1)].reshape(index.shape)
 
 
 def decomposition_table(preserve: Iterable[Any] = ()) -> dict[Any, Any]:

@@ -15,6 +15,7 @@ from executorch_py.exir import to_edge
 from executorch_py.exir.error import ExportError
 from executorch_py.testing.parity import verify_program
 
+aten = torch.ops.aten
 X = torch.tensor([[3, 1, 2, 1], [3, 1, 0, 1], [3, 1, 2, 1]])
 
 
@@ -40,6 +41,10 @@ def everything(x: Tensor) -> Any:
         *torch.unique(x, dim=1, return_inverse=True, return_counts=True),
         *torch.unique_consecutive(x, return_inverse=True, return_counts=True),
         *torch.unique_consecutive(x, return_inverse=True, return_counts=True, dim=1),
+        *aten.unique_dim(x, 0, True, False, False),
+        *aten.unique_consecutive(x, False, False, -2),
+        torch.take(x[0, 0], torch.tensor(-1)),
+        torch.take(x, torch.tensor([[0, -1], [3, 2]])),
         torch.nonzero_static(x - 1, size=5),
         torch.nonzero_static(x - 1, size=20, fill_value=7),
         torch.masked_select(x, x[:, 2:3] > 0),

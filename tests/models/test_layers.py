@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from executorch_py.exir import to_edge
 from executorch_py.testing import assert_parity
 
 
@@ -114,6 +115,30 @@ def test_upsampling_equals_eager_torch(mode: str) -> None:
             return nn.functional.interpolate(x, scale_factor=2, mode=mode)
 
     assert_parity(Upsample(), (randn(*shape),))
+
+
+def test_bicubic_resampling_is_two_passes_of_the_numbers_of_eager_torch() -> None:
+    class Resample(nn.Module):
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            ways: list[dict[str, Any]] = [
+                {"scale_factor": (1.7, 3.0)},
+                {"scale_factor": 2.5, "recompute_scale_factor": True},
+                {"size": (5, 19), "align_corners": True},
+                {"size": (1, 1), "align_corners": True},
+                {"size": (30, 4), "antialias": True},
+                {"size": (3, 5), "antialias": True, "align_corners": True},
+                {"scale_factor": 0.3, "antialias": True},
+            ]
+            resample = nn.functional.interpolate
+            wide = [resample(x, mode="bicubic", **way) for way in ways]
+            return [*wide, resample(x.half(), scale_factor=2, mode="bicubic")]
+
+    x = randn(2, 3, 13, 11)
+    assert_parity(Resample(), (x,))
+    assert_parity(Resample(), (x.to(memory_format=torch.channels_last),))
+    exported = torch.export.export(Resample(), (x,))
+    calls = [str(node.target) for node in to_edge(exported).exported_program().graph.nodes]
+    assert not any("aten.index.Tensor" in call for call in calls)  # which picks single elements
 
 
 def test_activations_equal_eager_torch() -> None:

@@ -20,6 +20,7 @@ from executorch_py.exir.program.linalg_decompositions import keep_singular_check
 from executorch_py.exir.program.product_decompositions import product_decompositions
 from executorch_py.exir.program.random_decompositions import random_decompositions
 from executorch_py.exir.program.recurrent_decompositions import recurrent_decompositions
+from executorch_py.exir.program.resample_decompositions import resample_decompositions
 
 
 def quantization_primitives() -> list[Any]:
@@ -53,6 +54,7 @@ def _full_table(operators: int) -> dict[Any, Any]:
     table.update(product_decompositions())
     table.update(random_decompositions())
     table.update(recurrent_decompositions())
+    table.update(resample_decompositions())
     table[torch.ops.aten.select_scatter.default] = _select_scatter
     table[torch.ops.aten.take.default] = _take
     return table

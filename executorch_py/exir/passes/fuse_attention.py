@@ -3,9 +3,10 @@
     softmax(scale · q @ kᵀ + mask) @ v     what torch decomposes attention into, or written by hand
 
 The scores are then never in memory. Matched by structure, through views; scores that anything else
-reads stay. A mask of 0 and -inf made from bools becomes the bools, a triangle of -inf the causal
-flag. Numbers are those of another order of rounding, nothing else changes: a query that may see no
-key gives 0 where the program says so, else NaN. Only our runtime has the operator.
+reads stay. Several masks (a bias of positions, windows) become one, a mask of 0 and -inf made from
+bools becomes the bools, as does what is filled with -inf, and a triangle of them the causal flag.
+Numbers are those of another order of rounding, nothing else changes: a query that may see no key
+gives 0 where the program says so, else NaN. Only our runtime has the operator.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from torch.export import ExportedProgram
 
 from executorch_py.exir.ir.attention_op import attention_op
 from executorch_py.exir.ir.constants import drop_unused_constants
+from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation
 from executorch_py.exir.ir.graph import (
     all_graph_modules,
     constant_tensors,
@@ -28,6 +30,7 @@ from executorch_py.exir.ir.graph import (
     foldable_constants,
 )
 from executorch_py.exir.ir.match import argument, is_call
+from executorch_py.exir.passes.fold_constants import fold_constants
 
 Constants = dict[str, torch.Tensor]
 
@@ -44,6 +47,23 @@ _TYPES = (torch.float32, torch.float64)
 
 
 @dataclass
+class _Mask:
+    """Something added to the scores, where they have the shape `scores`."""
+
+    node: fx.Node
+    scores: tuple[str, ...]
+    hidden: bool = False  # bools that say what becomes -inf, instead of numbers
+
+
+@dataclass
+class _Turned:
+    """A permutation of `source` that nobody computes yet."""
+
+    source: fx.Node
+    dims: list[int]
+
+
+@dataclass
 class _Match:
     """What the pattern found, from its end to its beginning."""
 
@@ -51,11 +71,12 @@ class _Match:
     inside: set[fx.Node] = field(default_factory=set)  # calls that go
     unseen_is_nan: bool = True
     scale: float = 1.0
-    mask: fx.Node | None = None
+    masks: list[_Mask] = field(default_factory=list)
     scores: fx.Node | None = None  # what softmax reads
     query: list[fx.Node] = field(default_factory=list)  # one tensor as views of each other
     key: list[fx.Node] = field(default_factory=list)
     value: list[fx.Node] = field(default_factory=list)
+    turned: _Turned | None = None  # what the key is, where `key` is empty
 
 
 def fuse_attention(ep: ExportedProgram) -> bool:
@@ -68,9 +89,9 @@ def fuse_attention(ep: ExportedProgram) -> bool:
             match = _matched(node, known) if is_call(node, "aten::bmm") else None
             if match is not None and _replace(match, known):
                 changed = True
-        if changed:
-            erase_dead_nodes(module.graph)
+        erase_dead_nodes(module.graph)
     if changed:
+        fold_constants(ep)  # masks that became one, or bools
         drop_unused_constants(ep, set(foldable_constants(ep)))  # masks of what became a flag
     return changed
 
@@ -147,8 +168,8 @@ def _matched(product: fx.Node, constants: Constants) -> _Match | None:
         return None
     match.value = _chain(value)
     softmax = _softmax_behind(weights, match)
-    scores = _masked_scores(softmax, match, constants) if softmax is not None else None
-    if scores is None or not _scores_product(scores, match, constants):
+    scores = softmax.args[0] if softmax is not None else None
+    if not isinstance(scores, fx.Node) or not _scores_product(scores, match, constants):
         return None
     inner = match.inside
     return match if all(set(n.users) <= inner | {product} for n in inner) else None
@@ -196,40 +217,49 @@ def _is_guard(guard: Any, zeros: Any, softmax: fx.Node, match: _Match) -> bool:
     return argument(steps[2], "dim") in (-1, len(_shape(softmax)) - 1)
 
 
-def _masked_scores(softmax: fx.Node, match: _Match, constants: Constants) -> fx.Node | None:
-    """The scores before a mask is added, which goes into the match."""
-    scores = softmax.args[0]
-    if not isinstance(scores, fx.Node):
+def _without_mask(node: fx.Node, match: _Match, constants: Constants) -> fx.Node | None:
+    """The scores before a call adds a mask to them or hides some, which goes into the match."""
+    if is_call(node, "aten::where.self"):
+        condition, filler, scores = node.args
+        number = _number(filler, constants)
+        if number != -math.inf or not isinstance(condition, fx.Node):
+            return None
+        mask, hidden = condition, True
+    elif is_call(node, "aten::add.Tensor") and argument(node, "alpha") == 1:
+        scores, mask = node.args[0], node.args[1]
+        if not isinstance(scores, fx.Node) or not isinstance(mask, fx.Node):
+            return None
+        if not _leads_to_product(scores, constants):
+            scores, mask = mask, scores
+        if mask.meta["val"].dtype != node.meta["val"].dtype:
+            return None
+        hidden = False
+    else:
         return None
-    match.scores = scores
-    if not is_call(scores, "aten::add.Tensor") or argument(scores, "alpha") != 1:
-        return scores
-    a, b = scores.args[0], scores.args[1]
-    if not isinstance(a, fx.Node) or not isinstance(b, fx.Node):
+    shape = _shape(node)
+    if not isinstance(scores, fx.Node) or _shape(scores) != shape or len(_shape(mask)) > len(shape):
         return None
-    match.inside.add(scores)
-    if not _leads_to_product(a, constants):
-        a, b = b, a
-    if _shape(a) != _shape(scores) or not 2 <= len(_shape(b)) <= len(_shape(scores)):
-        return None
-    if b.meta["val"].dtype != scores.meta["val"].dtype:
-        return None
-    match.mask = b
-    return a
+    match.masks.append(_Mask(mask, shape, hidden))
+    return scores
 
 
 def _leads_to_product(node: fx.Node, constants: Constants) -> bool:
+    """Whether these are scores: a product, scaled or masked or not."""
     unused = _Match(node)
     last: fx.Node | None = node
     while last is not None:
         node = _chain(last)[-1]
         last = _unscaled(node, unused, constants)
+        if last is None:
+            last = _without_mask(node, unused, constants)
     return is_call(node, "aten::bmm")
 
 
 def _scores_product(scores: fx.Node, match: _Match, constants: Constants) -> bool:
-    """Walk from the scores to query and key."""
+    """Walk from what softmax reads to query and key."""
+    match.scores = scores
     node: fx.Node | None = scores
+    scaled = False
     while node is not None:
         path = _chain(node)
         if not _same_matrices([scores, *path]):
@@ -237,14 +267,21 @@ def _scores_product(scores: fx.Node, match: _Match, constants: Constants) -> boo
         match.inside |= set(path)
         last = path[-1]
         node = _unscaled(last, match, constants)
+        if node is not None:
+            scaled = True
+        elif not scaled:  # a mask within would be scaled as well
+            node = _without_mask(last, match, constants)
     if not is_call(last, "aten::bmm"):
         return False
     query, key = last.args
     if not isinstance(query, fx.Node) or not isinstance(key, fx.Node):
         return False
     match.query = _operand(query, match, constants)
-    match.key = list(_turned(_operand(key, match, constants), match, constants))
-    return bool(match.key) and _shape(match.key[0])[-2:] == _shape(key)[:-3:-1]
+    path = _operand(key, match, constants)
+    match.key = list(_turned(path, match, constants))
+    if match.key:
+        return _shape(match.key[0])[-2:] == _shape(key)[:-3:-1]
+    return match.turned is not None and _same_matrices([key, *path])
 
 
 def _operand(node: fx.Node, match: _Match, constants: Constants) -> list[fx.Node]:
@@ -255,10 +292,13 @@ def _operand(node: fx.Node, match: _Match, constants: Constants) -> list[fx.Node
 
 
 def _turned(path: list[fx.Node], match: _Match, constants: Constants) -> Iterator[fx.Node]:
-    """What the last of the views swaps the last two dimensions of."""
+    """What the last of the views swaps the last two dimensions of.
+
+    Where it moves others as well, nothing is yielded, and the match gets the permutation that
+    leaves those two in place.
+    """
     node = path[-1]
     rank = len(_shape(node))
-    swapped = [*range(rank - 2), rank - 1, rank - 2]
     if is_call(node, "aten::permute_copy"):
         dims = [d % rank for d in argument(node, "dims")]
     elif is_call(node, "aten::transpose_copy.int"):
@@ -268,73 +308,176 @@ def _turned(path: list[fx.Node], match: _Match, constants: Constants) -> Iterato
     else:
         return
     source = node.args[0]
-    if dims == swapped and isinstance(source, fx.Node):
+    if not isinstance(source, fx.Node):
+        return
+    dims[-1], dims[-2] = dims[-2], dims[-1]
+    if dims == list(range(rank)):
         yield from _operand(source, match, constants)
+    else:
+        match.turned = _Turned(_unscaled(source, match, constants) or source, dims)
 
 
 # ---- writing it
 
 
-def _with_shape(path: list[fx.Node], shape: tuple[str, ...]) -> fx.Node | None:
-    return next((node for node in path if _shape(node) == shape), None)
+def _called(before: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+    """A new call in front of a node, with its value."""
+    with before.graph.inserting_before(before):
+        node = before.graph.call_function(target, args, kwargs)
+    with fake_evaluation(before.meta["val"].fake_mode):
+        node.meta["val"] = evaluate(node)
+    return node
 
 
-def _operands(match: _Match, leading: tuple[str, ...]) -> list[fx.Node] | None:
-    """Query, key and value with these leading dimensions, if they all appear so."""
+def _with_shape(path: list[fx.Node], shape: tuple[str, ...], before: fx.Node) -> fx.Node | None:
+    """One of the views, or a new one."""
+    found = next((node for node in path if _shape(node) == shape), None)
+    if found is not None:
+        return found
+    like = next((node for node in path if _shape(node)[-2:] == shape[-2:]), None)
+    if like is None or not all(s.isdigit() for s in (*shape, *_shape(like))):
+        return None
+    sizes = [int(s) for s in shape]
+    if math.prod(sizes) != like.meta["val"].numel():
+        return None
+    return _called(before, torch.ops.aten.view_copy.default, like, sizes)
+
+
+def _key(match: _Match, before: fx.Node) -> list[fx.Node]:
+    if match.turned is None or match.key:
+        return match.key
+    source, dims = match.turned.source, match.turned.dims
+    return [_called(before, torch.ops.aten.permute_copy.default, source, dims)]
+
+
+def _operands(match: _Match, leading: tuple[str, ...], before: fx.Node) -> list[fx.Node] | None:
+    """Query, key and value with these leading dimensions, if they all have as many elements."""
     n_queries, n_keys = _shape(match.scores)[-2:]
     dim, columns = _shape(match.query[0])[-1], _shape(match.product)[-1]
-    wanted = [(match.query, (n_queries, dim)), (match.key, (n_keys, dim))]
+    wanted = [(match.query, (n_queries, dim)), (_key(match, before), (n_keys, dim))]
     wanted.append((match.value, (n_keys, columns)))
-    found = [_with_shape(path, (*leading, *sizes)) for path, sizes in wanted]
+    found = [_with_shape(path, (*leading, *sizes), before) for path, sizes in wanted]
     return [node for node in found if node is not None] if None not in found else None
+
+
+def _scores_shape(match: _Match) -> tuple[str, ...]:
+    """The scores' dimensions that all masks broadcast to: the most that anything adds them in."""
+    return max((_shape(match.scores), *(m.scores for m in match.masks)), key=len)
 
 
 def _replace(match: _Match, constants: Constants) -> bool:
     """Write the call in the scores' own dimensions, else in those of the product."""
-    product, leading = match.product, _shape(match.scores)[:-2]
-    result = (*leading, *_shape(product)[-2:])
-    whole = _operands(match, leading)
-    users = list(product.users)
-    if whole is not None and all(is_call(u, *_VIEWS) and _shape(u) == result for u in users):
-        replaced = users
-    else:
-        whole = _operands(match, _shape(product)[:1])
-        replaced = [product]
-        if match.mask is not None and len(_shape(match.scores)) != 3:
-            return False
-    if whole is None or not replaced:
+    product, shape = match.product, _scores_shape(match)
+    if not all(_broadcasts(mask, shape) for mask in match.masks):
         return False
-    first = replaced[0]
+    result = (*shape[:-2], *_shape(product)[-2:])
+    whole = _operands(match, shape[:-2], product)
+    if whole is None and (len(shape) == 3 or not match.masks):
+        whole, result = _operands(match, _shape(product)[:1], product), _shape(product)
+    if whole is None:
+        return False
+    views = list(product.users)
+    if views and all(is_call(u, *_VIEWS) and _shape(u) == result for u in views):
+        replaced = views
+    elif result == _shape(product):
+        replaced = [product]
+    elif all(s.isdigit() for s in result):
+        replaced = []  # a view of the result is
+    else:
+        return False
     mask, causal = _mask(match, constants)
-    with product.graph.inserting_before(first):
-        options: dict[str, Any] = {"scale": match.scale, "unseen_is_nan": match.unseen_is_nan}
+    options: dict[str, Any] = {"scale": match.scale, "unseen_is_nan": match.unseen_is_nan}
+    with product.graph.inserting_before(product):
         call = product.graph.call_function(attention_op(), (*whole, mask, 0.0, causal), options)
     call.meta.update({k: v for k, v in product.meta.items() if k != "spec"})
-    call.meta["val"] = first.meta["val"]
+    value = product.meta["val"]
+    if replaced:
+        call.meta["val"] = replaced[0].meta["val"]
+    else:
+        call.meta["val"] = value.new_empty([int(s) for s in result])
+        view = _called(product, torch.ops.aten.view_copy.default, call, list(value.shape))
+        product.replace_all_uses_with(view)
     for node in replaced:
         node.replace_all_uses_with(call)
     return True
 
 
+def _broadcasts(mask: _Mask, shape: tuple[str, ...]) -> bool:
+    """Whether the mask, seen from the end, means the same to scores of this shape."""
+    sizes, n = _shape(mask.node)[::-1], 0
+    shared = zip(mask.scores[::-1], shape[::-1], strict=False)
+    for own, other in shared:
+        if own != other:
+            break
+        n += 1
+    return all(size == "1" for size in sizes[n:])
+
+
 def _mask(match: _Match, constants: Constants) -> tuple[fx.Node | None, bool]:
-    """The mask in its shortest form, and whether it is the causal one, which needs none."""
-    mask = match.mask
-    if mask is None:
+    """One mask in its shortest form, and whether it is the causal one, which needs none."""
+    if not match.masks:
         return None, False
-    known = constants.get(mask.name)
-    if known is not None and _is_causal(known) and _shape(mask)[-2:] == _shape(match.scores)[-2:]:
-        return None, True
-    if is_call(mask, "aten::where.self"):
-        condition, seen, hidden = mask.args
+    masks = [_shortest(mask, match, constants) for mask in match.masks]
+    if len(masks) == 1:
+        node = masks[0]
+        known = constants.get(node.name)
+        matrices = _shape(match.scores)[-2:]
+        if match.masks[0].hidden:
+            if known is not None and _is_causal(~known) and _shape(node)[-2:] == matrices:
+                return None, True
+            node = _called(match.product, torch.ops.aten.logical_not.default, node)
+        elif known is not None and _is_causal(known) and _shape(node)[-2:] == matrices:
+            return None, True
+        return _matrix(node, match), False
+    total: fx.Node | None = None
+    for mask, node in zip(match.masks, masks, strict=True):
+        numbers = _numbers(node, mask.hidden, match)
+        total = (
+            numbers
+            if total is None
+            else _called(match.product, torch.ops.aten.add.Tensor, numbers, total)
+        )
+    assert total is not None
+    return _matrix(total, match), False
+
+
+def _numbers(mask: fx.Node, hidden: bool, match: _Match) -> fx.Node:
+    """A mask to add."""
+    value = mask.meta["val"]
+    if value.dtype != torch.bool:
+        return mask
+    dtype = match.product.meta["val"].dtype
+    values = (-math.inf, 0.0) if hidden else (0.0, -math.inf)
+    full = torch.ops.aten.full.default
+    fills = [_called(match.product, full, [], fill, dtype=dtype) for fill in values]
+    return _called(match.product, torch.ops.aten.where.self, mask, *fills)
+
+
+def _matrix(mask: fx.Node, match: _Match) -> fx.Node:
+    """The kernel wants a row for each query, or one for all."""
+    shape = list(mask.meta["val"].shape)
+    if len(shape) >= 2:
+        return mask
+    sizes = [1] * (2 - len(shape)) + shape
+    return _called(match.product, torch.ops.aten.view_copy.default, mask, sizes)
+
+
+def _shortest(mask: _Mask, match: _Match, constants: Constants) -> fx.Node:
+    """Bools where numbers of 0 and -inf are made of them."""
+    node = mask.node
+    if len(match.masks) == 1 and is_call(node, "aten::where.self"):
+        condition, seen, hidden = node.args
         numbers = (_number(seen, constants), _number(hidden, constants))
         if numbers == (0.0, -math.inf) and isinstance(condition, fx.Node):
-            same = _shape(condition) == _shape(mask)
-            return (condition if same else mask), False
-    return mask, False
+            return condition if _shape(condition) == _shape(node) else node
+    return node
 
 
 def _is_causal(mask: torch.Tensor) -> bool:
     if mask.dim() < 2 or mask.numel() != mask.shape[-1] * mask.shape[-2]:
         return False
-    wanted = torch.full(mask.shape[-2:], -math.inf, dtype=mask.dtype).triu(1)
+    if mask.dtype == torch.bool:
+        wanted = torch.ones(mask.shape[-2:], dtype=torch.bool).tril()
+    else:
+        wanted = torch.full(mask.shape[-2:], -math.inf, dtype=mask.dtype).triu(1)
     return bool(torch.equal(mask.reshape(mask.shape[-2:]), wanted))

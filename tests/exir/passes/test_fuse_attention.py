@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from models.transformer_models import SUBJECTS
 from torch import nn
 from torch.export import Dim, export
 
@@ -160,3 +161,74 @@ def test_what_only_looks_like_attention_is_left_alone(function: Callable[..., An
 def test_without_the_setting_nothing_is_fused() -> None:
     exported = export(Formula(sdpa()), tensors())
     assert KERNEL not in operators(to_edge(exported).to_executorch())
+
+
+def biased_in_windows(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Shifted windows: a bias of positions for all, and a mask for each window, in other views."""
+    bias, windows = torch.arange(7500.0).reshape(1, 3, 50, 50).sin(), 2
+    hidden = torch.where(torch.arange(5000).reshape(1, windows, 1, 50, 50) % 7 == 0, -100.0, 0.0)
+    scores = q @ k.transpose(-1, -2) * 0.3 + bias
+    scores = (scores.view(-1, windows, 3, 50, 50) + hidden).view(-1, 3, 50, 50)
+    return (torch.softmax(scores, -1) @ v) * 2
+
+
+def filled(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    later = torch.ones(50, 50, dtype=torch.bool).triu(1)
+    scores = (q @ k.transpose(-2, -1) * 0.3).masked_fill(later, -math.inf)
+    return (torch.softmax(scores, -1) @ v) * 2
+
+
+def filled_by_keys(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    hidden = (k[..., 0] > 0.5).unsqueeze(-2)
+    scores = (q @ k.transpose(-2, -1) * 0.3).masked_fill(hidden, -math.inf)
+    return torch.softmax(scores, -1) @ v
+
+
+def positions_before_heads(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Keys whose permutations for heads and for the product became one."""
+    q, k, v = (x.permute(0, 2, 1, 3).contiguous() * 1.5 for x in (q, k, v))
+    scores = q.permute(0, 2, 1, 3) @ k.permute(0, 2, 3, 1)
+    return (torch.softmax(scores, -1) @ v.permute(0, 2, 1, 3)) * 2
+
+
+@pytest.mark.parametrize(
+    "function", [biased_in_windows, filled, filled_by_keys, positions_before_heads]
+)
+def test_masks_and_permutations_in_other_forms_are_one_call(function: Callable[..., Any]) -> None:
+    program = lowered(function, *tensors())
+    assert KERNEL in operators(program) and "aten::_softmax" not in operators(program)
+    assert program.verify(Formula(function), *tensors()).ok
+
+
+# Layers of each.
+MODELS = {"bert": 2, "distilbert": 2, "gpt2": 2, "llama": 2, "t5": 2, "vit": 2, "clip": 2}
+
+
+@pytest.mark.filterwarnings("ignore")  # the library's own, of which its releases have many
+@pytest.mark.parametrize("name", MODELS)
+def test_every_attention_of_a_transformer_is_one_call(name: str) -> None:
+    subject = SUBJECTS[name]
+    model, args = subject.build(), subject.inputs()
+    with torch.no_grad():
+        exported = export(model, args, dynamic_shapes=subject.dynamic_shapes)
+    settings = ExecutorchBackendConfig(own_operators=True)
+    program = to_edge(exported).to_executorch(settings)
+    assert operators(program).count(KERNEL) == MODELS[name]
+    assert "aten::_softmax" not in operators(program)
+    assert program.verify(model, *args).ok
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_encoder_layers_of_torch_with_masks(norm_first: bool) -> None:
+    layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True, norm_first=norm_first)
+    model = layer.eval()
+    x, padding = torch.randn(2, 20, 32), torch.zeros(2, 20)
+    padding[1, 15:] = -math.inf
+    later = torch.full((20, 20), -math.inf).triu(1)
+
+    def encode(x: torch.Tensor) -> Any:
+        return model(x, src_mask=later, src_key_padding_mask=padding)
+
+    program = lowered(encode, x)
+    assert operators(program).count(KERNEL) == 1 and "aten::_softmax" not in operators(program)
+    assert program.verify(Formula(encode), x).ok

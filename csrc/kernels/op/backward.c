@@ -306,27 +306,67 @@ static ptrdiff_t plane_of(const et_tensor *t, size_t i) {
   return (ptrdiff_t)(i / channels) * t->strides[0] + (ptrdiff_t)(i % channels) * t->strides[1];
 }
 
-// Items are planes: each index adds its gradient where the maximum was found, in ascending order.
-static void unpool_planes(void *opaque, size_t begin, size_t end) {
-  const unpool *const u = opaque;
-  const size_t r = u->grad->rank;
+// A row of n outputs: each index adds its gradient where the maximum was found, in ascending order.
+// Steps are in elements; `in_rows` says that a plane of the result lies as its indices count.
+typedef struct unpool_row {
+  char *out;
+  const char *grad;
+  const int64_t *indices;
+  ptrdiff_t grad_step, index_step;
+  int64_t width, size;
+  bool in_rows;
+} unpool_row;
+
+// Checked again, since memory may overlap; then nothing is added.
+static inline bool take_index(const unpool_row *r, int32_t x, int64_t *at) {
+  *at = r->indices[x * r->index_step];
+  return *at >= 0 && *at < r->size;
+}
+
+static void unpool_f32(const unpool_row *r, int32_t n) {
+  const float *const grad = (const float *)(const void *)r->grad;
+  int64_t at;
+  for (int32_t x = 0; x < n; x++) {
+    if (take_index(r, x, &at)) ((float *)(void *)r->out)[at] += grad[x * r->grad_step];
+  }
+}
+
+static void unpool_any(const unpool *u, const unpool_row *r, int32_t n) {
+  const size_t rank = u->out->rank;
   const eti_accumulate_fn add = eti_accumulates[u->out->dtype];
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)u->out->dtype);
-  const int64_t width = u->out->sizes[r - 1], size = (int64_t)u->out->sizes[r - 2] * width;
+  int64_t at;
+  for (int32_t x = 0; x < n; x++) {
+    if (!take_index(r, x, &at)) continue;
+    const ptrdiff_t to = r->in_rows ? (ptrdiff_t)at
+                                    : (ptrdiff_t)(at / r->width) * u->out->strides[rank - 2] +
+                                          (ptrdiff_t)(at % r->width) * u->out->strides[rank - 1];
+    add(r->out + to * item, 0, r->grad + x * r->grad_step * item, 0, 1);
+  }
+}
+
+// Items are planes.
+static void unpool_planes(void *opaque, size_t begin, size_t end) {
+  const unpool *const u = opaque;
+  const size_t d = u->grad->rank - 2;
+  const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)u->out->dtype);
+  const int32_t width = u->out->sizes[d + 1];
+  unpool_row r = {.grad_step = u->grad->strides[d + 1],
+                  .index_step = u->indices->strides[d + 1],
+                  .width = width,
+                  .size = (int64_t)u->out->sizes[d] * width,
+                  .in_rows = u->out->strides[d + 1] == 1 && u->out->strides[d] == width};
   for (size_t i = begin; i < end; i++) {
-    char *const out = (char *)u->out->data + plane_of(u->out, i) * item;
-    for (int32_t y = 0; y < u->grad->sizes[r - 2]; y++) {
-      for (int32_t x = 0; x < u->grad->sizes[r - 1]; x++) {
-        const int64_t at =
-            ((const int64_t *)
-                 u->indices->data)[plane_of(u->indices, i) + y * u->indices->strides[r - 2] +
-                                   x * u->indices->strides[r - 1]];
-        if (at < 0 || at >= size) continue;  // only when memory overlaps: all were checked
-        const ptrdiff_t to = (ptrdiff_t)(at / width) * u->out->strides[r - 2] +
-                             (ptrdiff_t)(at % width) * u->out->strides[r - 1];
-        const ptrdiff_t from =
-            plane_of(u->grad, i) + y * u->grad->strides[r - 2] + x * u->grad->strides[r - 1];
-        add(out + to * item, 0, (const char *)u->grad->data + from * item, 0, 1);
+    const ptrdiff_t grad = plane_of(u->grad, i), indices = plane_of(u->indices, i);
+    r.out = (char *)u->out->data + plane_of(u->out, i) * item;
+    if (r.in_rows) memset(r.out, 0, (size_t)r.size * (size_t)item);
+    for (int32_t y = 0; y < u->grad->sizes[d]; y++) {
+      r.grad = (const char *)u->grad->data + (grad + y * u->grad->strides[d]) * item;
+      r.indices = (const int64_t *)u->indices->data + indices + y * u->indices->strides[d];
+      if (r.in_rows && u->out->dtype == ET_F32) {
+        unpool_f32(&r, u->grad->sizes[d + 1]);
+      } else {
+        unpool_any(u, &r, u->grad->sizes[d + 1]);
       }
     }
   }
@@ -355,7 +395,9 @@ static et_status check_unpool(const et_kernel_ctx *ctx, const et_tensor *grad, c
   }
   const int64_t size = (int64_t)x->sizes[x->rank - 2] * x->sizes[x->rank - 1];
   const int64_t *const data = indices->data;
-  for (size_t i = 0; i < indices->numel; i++) {
+  bool wrong = false;
+  for (size_t i = 0; i < indices->numel; i++) wrong |= (uint64_t)data[i] >= (uint64_t)size;
+  for (size_t i = 0; i < indices->numel && wrong; i++) {
     ET_CHECK(data[i] >= 0 && data[i] < size, ctx->err, ET_INVALID_ARGUMENT,
              "%s: index %lld is outside of a plane of %lld", op, (long long)data[i],
              (long long)size);
@@ -374,7 +416,9 @@ et_status op_max_pool2d_with_indices_backward_grad_input(et_kernel_ctx *ctx,
   ET_TRY(check_unpool(ctx, grad, x, indices, out));
   ET_TRY(eti_resize_like(ctx, out, x));
   if (out->numel == 0) return ET_OK;
-  memset(out->data, 0, et_tensor_bytes(out));
+  const size_t d = out->rank - 2;
+  const bool in_rows = out->strides[d + 1] == 1 && out->strides[d] == out->sizes[d + 1];
+  if (!in_rows || grad->numel == 0) memset(out->data, 0, et_tensor_bytes(out));
   if (grad->numel == 0) return ET_OK;
   const unpool u = {.grad = grad, .indices = indices, .out = out};
   const size_t plane = (size_t)grad->sizes[grad->rank - 1] * (size_t)grad->sizes[grad->rank - 2];

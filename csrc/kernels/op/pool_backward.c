@@ -1,10 +1,12 @@
 // pool_backward.c — gradients of average pooling: avg_pool2d_backward, avg_pool3d_backward,
 // _adaptive_avg_pool2d_backward, _adaptive_avg_pool3d_backward. Each element of the result sums, in
-// f64 and in a fixed order, its share of the outputs whose windows hold it. Relies on element.h.
-// Any layout; training is rare on devices, so these are plain loops.
+// f64 and in a fixed order, its share of the outputs whose windows hold it; rows of shares are
+// added at a time. Relies on element.h. Any layout.
 #include "kernels/element.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
+
+#include <string.h>
 
 // Fewer-dimensional pools have leading dimensions of size 1.
 typedef struct gradient {
@@ -60,35 +62,88 @@ static void outputs_of(const gradient *g, size_t d, int64_t i, int64_t *from, in
   if (*to > g->size[d]) *to = g->size[d];
 }
 
-static double sum_of(const gradient *g, size_t plane, const int64_t i[3]) {
-  int64_t from[3], to[3];
-  double sum = 0.0;
-  for (size_t d = 0; d < 3; d++) outputs_of(g, d, i[d], &from[d], &to[d]);
+enum { ROW = 256 };  // elements of a row at a time
+
+// Windows along the width of outputs [first, first + n).
+typedef struct row_windows {
+  int64_t first;
+  size_t n;
+  int64_t from[ROW], to[ROW], counted[ROW];
+} row_windows;
+
+static void find_windows(const gradient *g, int64_t first, size_t n, row_windows *w) {
+  if (w->first == first && w->n == n) return;
+  w->first = first;
+  w->n = n;
+  for (size_t i = 0; i < n; i++) {
+    const window one = window_of(g, 2, first + (int64_t)i);
+    w->from[i] = one.from;
+    w->to[i] = one.to;
+    w->counted[i] = one.counted;
+  }
+}
+
+// What outputs [x0, x0 + n) of a row of the gradient give inputs [c0, c1): `area` is that of their
+// windows without the width.
+static void add_shares(const gradient *g, ptrdiff_t row, int64_t area, const row_windows *w,
+                       int64_t c0, int64_t c1, double *sums) {
+  double share[ROW];
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)g->grad->dtype),
+                  step = step_of(g, g->grad, 2);
+  eti_casts[g->grad->dtype][ET_F64](share, sizeof *share,
+                                    eti_element(g->grad, row + (ptrdiff_t)w->first * step),
+                                    step * es, w->n);
+  if (g->divisor != 0) {
+    for (size_t j = 0; j < w->n; j++) share[j] /= (double)g->divisor;
+  } else {
+    for (size_t j = 0; j < w->n; j++) share[j] /= (double)(area * w->counted[j]);
+  }
+  for (size_t j = 0; j < w->n; j++) {
+    const int64_t from = w->from[j] > c0 ? w->from[j] : c0, to = w->to[j] < c1 ? w->to[j] : c1;
+    for (int64_t i = from; i < to; i++) sums[i - c0] += share[j];
+  }
+}
+
+// Inputs [c0, c1) of row (z, y), into sums.
+static void sum_row(const gradient *g, size_t plane, const int64_t i[2], int64_t c0, int64_t c1,
+                    row_windows *w, double *sums) {
+  int64_t from[3], to[3], ignored;
+  for (size_t d = 0; d < 2; d++) outputs_of(g, d, i[d], &from[d], &to[d]);
+  outputs_of(g, 2, c0, &from[2], &ignored);
+  outputs_of(g, 2, c1 - 1, &ignored, &to[2]);
+  memset(sums, 0, (size_t)(c1 - c0) * sizeof *sums);
   for (int64_t z = from[0]; z < to[0]; z++) {
     const window wz = window_of(g, 0, z);
     for (int64_t y = from[1]; y < to[1]; y++) {
       const window wy = window_of(g, 1, y);
+      if (i[0] < wz.from || i[0] >= wz.to || i[1] < wy.from || i[1] >= wy.to) continue;
       const ptrdiff_t row = plane_of(g, g->grad, plane) + (ptrdiff_t)z * step_of(g, g->grad, 0) +
                             (ptrdiff_t)y * step_of(g, g->grad, 1);
-      for (int64_t x = from[2]; x < to[2]; x++) {
-        const window wx = window_of(g, 2, x);
-        const int64_t by = g->divisor != 0 ? g->divisor : wz.counted * wy.counted * wx.counted;
-        sum += eti_load_f64(g->grad, row + (ptrdiff_t)x * step_of(g, g->grad, 2)) / (double)by;
+      for (int64_t x = from[2]; x < to[2]; x += ROW) {
+        find_windows(g, x, to[2] - x < ROW ? (size_t)(to[2] - x) : ROW, w);
+        add_shares(g, row, wz.counted * wy.counted, w, c0, c1, sums);
       }
     }
   }
-  return sum;
 }
 
 static void fill_rows(void *opaque, size_t begin, size_t end) {
   const gradient *const g = opaque;
   const size_t rows = (size_t)(g->in[0] * g->in[1]);
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)g->out->dtype),
+                  step = step_of(g, g->out, 2);
+  double sums[ROW];
+  row_windows w = {.n = 0};
   for (size_t u = begin; u < end; u++) {
-    int64_t i[3] = {(int64_t)(u % rows) / g->in[1], (int64_t)(u % rows) % g->in[1], 0};
+    const int64_t i[2] = {(int64_t)(u % rows) / g->in[1], (int64_t)(u % rows) % g->in[1]};
     const ptrdiff_t row = plane_of(g, g->out, u / rows) + (ptrdiff_t)i[0] * step_of(g, g->out, 0) +
                           (ptrdiff_t)i[1] * step_of(g, g->out, 1);
-    for (; i[2] < g->in[2]; i[2]++)
-      eti_store_f64(g->out, row + (ptrdiff_t)i[2] * step_of(g, g->out, 2), sum_of(g, u / rows, i));
+    for (int64_t c0 = 0; c0 < g->in[2]; c0 += ROW) {
+      const int64_t c1 = g->in[2] - c0 < ROW ? g->in[2] : c0 + ROW;
+      sum_row(g, u / rows, i, c0, c1, &w, sums);
+      eti_casts[ET_F64][g->out->dtype](eti_element(g->out, row + (ptrdiff_t)c0 * step), step * es,
+                                       sums, sizeof *sums, (size_t)(c1 - c0));
+    }
   }
 }
 

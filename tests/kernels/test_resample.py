@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from op_driver import OpError, Out, check_op, run_op
+from sample import laid_out
 
 aten = torch.ops.aten
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]
@@ -50,6 +51,25 @@ def test_resampling_takes_any_layout() -> None:
         check_op(
             aten.upsample_bilinear2d.vec_out, x, [10, 9], False, None, out_order=order, scale=8
         )
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.uint8], ids=str)
+def test_channels_last_rows_of_any_length_equal_eager(dtype: torch.dtype) -> None:
+    for shape, size in (
+        ((1, 3, 2, 300), [3, 517]), ((1, 301, 2, 3), [3, 5]), ((1, 1100, 2, 3), [3, 2]),
+    ):  # fmt: skip
+        x = image(shape, dtype).contiguous(memory_format=torch.channels_last)
+        check_op(aten.upsample_nearest2d.vec_out, x, size, None, out_order=(0, 2, 3, 1))
+        for order in (
+            (0, 2, 3, 1),
+            (2, 3, 0, 1),
+        ):  # side by side, and not
+            y = laid_out(x, order)
+            if dtype != torch.uint8:  # of which eager rounds its weights
+                check_op(
+                    aten.upsample_bilinear2d.vec_out, y, size, False, None,
+                    out_order=order, scale=8,
+                )  # fmt: skip
 
 
 @pytest.mark.parametrize(

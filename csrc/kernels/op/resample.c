@@ -155,12 +155,19 @@ static void nearest_pixels(void *ctx, size_t begin, size_t end) {
   const resample *const r = ctx;
   const size_t bytes = (size_t)r->x->sizes[1] * et_dtype_bytes((et_dtype)r->x->dtype);
   const size_t height = (size_t)r->size[0];
-  for (size_t u = begin; u < end; u++) {
-    const size_t image = u / height;
-    const int64_t y = (int64_t)(u % height), from = nearest(r, 0, y);
-    for (int64_t x = 0; x < r->size[1]; x++)
-      eti_copy_bytes(pixel_at(r->out, image, y, x), pixel_at(r->x, image, from, nearest(r, 1, x)),
-                     bytes);
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)r->x->dtype),
+                  in_step = r->x->strides[3] * es, out_step = r->out->strides[3] * es;
+  ptrdiff_t from[ROW];
+  for (int64_t x0 = 0; x0 < r->size[1]; x0 += ROW) {
+    const size_t n = r->size[1] - x0 < ROW ? (size_t)(r->size[1] - x0) : ROW;
+    for (size_t i = 0; i < n; i++) from[i] = (ptrdiff_t)nearest(r, 1, x0 + (int64_t)i) * in_step;
+    for (size_t u = begin; u < end; u++) {
+      const int64_t y = (int64_t)(u % height);
+      const char *const in = pixel_at(r->x, u / height, nearest(r, 0, y), 0);
+      char *const out = pixel_at(r->out, u / height, y, x0);
+      for (size_t i = 0; i < n; i++)
+        eti_copy_bytes(out + (ptrdiff_t)i * out_step, in + from[i], bytes);
+    }
   }
 }
 
@@ -206,78 +213,126 @@ static double element(const char *row, ptrdiff_t step, int64_t x, uint8_t dtype)
   }
 }
 
-// The four pixels of n channels as T: where they lie, or in the rooms.
-typedef struct corners {
-  const void *at[4];
-  double room[4][ROW];
-} corners;
-
-static void read_corners(const resample *r, char *const pixel[4], size_t first, size_t n,
-                         et_dtype type, corners *c) {
-  const et_dtype dtype = (et_dtype)r->x->dtype;
-  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes(dtype);
-  for (size_t i = 0; i < 4; i++) {
-    const char *const from = pixel[i] + (ptrdiff_t)first * es;
-    c->at[i] = from;
-    if (dtype == type) continue;
-    eti_casts[dtype][type](c->room[i], (ptrdiff_t)et_dtype_bytes(type), from, es, n);
-    c->at[i] = c->room[i];
+// n numbers between four others.
+#define BLEND(T)                                                                              \
+  static void blend_##T(T *restrict to, const T *const corner[4], const blend *down,          \
+                        const blend *across, size_t n) {                                      \
+    const T top = (T)down->low_weight, bottom = (T)down->high_weight;                         \
+    const T left = (T)across->low_weight, right = (T)across->high_weight;                     \
+    const T *const tl = corner[0], *const tr = corner[1], *const bl = corner[2],              \
+                   *const br = corner[3];                                                     \
+    for (size_t i = 0; i < n; i++)                                                            \
+      to[i] = top * (left * tl[i] + right * tr[i]) + bottom * (left * bl[i] + right * br[i]); \
   }
-}
-
-#define BLEND(T)                                                                                \
-  do {                                                                                          \
-    const T *const tl = c.at[0], *const tr = c.at[1], *const bl = c.at[2], *const br = c.at[3]; \
-    const T top = (T)down->low_weight, bottom = (T)down->high_weight;                           \
-    const T left = (T)across->low_weight, right = (T)across->high_weight;                       \
-    T *const to = row;                                                                          \
-    for (size_t i = 0; i < n; i++)                                                              \
-      to[i] = top * (left * tl[i] + right * tr[i]) + bottom * (left * bl[i] + right * br[i]);   \
-  } while (0)
-
-static void blend_pixel(const resample *r, char *out, char *const pixel[4], const blend *down,
-                        const blend *across) {
-  const bool wide = r->x->dtype == ET_F64;
-  const et_dtype type = wide ? ET_F64 : ET_F32;
-  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)r->x->dtype);
-  const size_t channels = (size_t)r->x->sizes[1];
-  corners c;
-  double room[ROW];
-  for (size_t first = 0; first < channels; first += ROW) {
-    const size_t n = channels - first < ROW ? channels - first : ROW;
-    read_corners(r, pixel, first, n, type, &c);
-    const bool direct = r->x->dtype == (uint8_t)type;
-    void *const row = direct ? out + (ptrdiff_t)first * es : (char *)room;
-    if (wide) {
-      BLEND(double);
-    } else {
-      BLEND(float);
-    }
-    if (direct) continue;
-    eti_casts[type][r->x->dtype](out + (ptrdiff_t)first * es, es, row,
-                                 (ptrdiff_t)et_dtype_bytes(type), n);
-  }
-}
+BLEND(float)
+BLEND(double)
 #undef BLEND
+
+enum { PART = 2048 };  // f32 of a row of pixels that are widened together
+
+// Widened parts of the two input rows, and outputs between them.
+typedef struct wide_parts {
+  float in[2][PART], out[PART];
+} wide_parts;
+
+// Of an output row: from which input rows, at which columns.
+typedef struct pixel_row {
+  char *out;
+  const char *in[2];
+  ptrdiff_t in_step, out_step;  // bytes from pixel to pixel
+  size_t channels;
+  blend down;
+  const blend *across;
+} pixel_row;
+
+static void corners_of(const pixel_row *p, size_t i, const char *corner[4]) {
+  for (size_t c = 0; c < 4; c++) {
+    const int64_t x = c % 2 == 0 ? p->across[i].low : p->across[i].high;
+    corner[c] = p->in[c / 2] + (ptrdiff_t)x * p->in_step;
+  }
+}
+
+// Pixels of f32 or f64, where they lie.
+static void blend_direct(const pixel_row *p, size_t n, bool wide) {
+  for (size_t i = 0; i < n; i++) {
+    const char *corner[4];
+    corners_of(p, i, corner);
+    char *const out = p->out + (ptrdiff_t)i * p->out_step;
+    if (wide) {
+      const double *at[4];
+      for (size_t c = 0; c < 4; c++) at[c] = (const double *)(const void *)corner[c];
+      blend_double((double *)(void *)out, at, &p->down, &p->across[i], p->channels);
+    } else {
+      const float *at[4];
+      for (size_t c = 0; c < 4; c++) at[c] = (const float *)(const void *)corner[c];
+      blend_float((float *)(void *)out, at, &p->down, &p->across[i], p->channels);
+    }
+  }
+}
+
+// Pixels of another type: those of a part of the row are widened once, for all outputs that use
+// them. Channels go ROW at a time where pixels do not lie side by side, or have very many.
+static void blend_widened(const pixel_row *p, size_t n, et_dtype dtype, wide_parts *parts) {
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes(dtype), side = (ptrdiff_t)p->channels * es;
+  const bool whole = p->in_step == side && p->out_step == side && p->channels <= PART / 2;
+  const eti_cast_fn widen = eti_casts[dtype][ET_F32], narrow = eti_casts[ET_F32][dtype];
+  const size_t most = whole ? p->channels : ROW;
+  for (size_t c0 = 0; c0 < p->channels; c0 += most) {
+    const size_t channels = p->channels - c0 < most ? p->channels - c0 : most;
+    const size_t room = whole ? PART / channels : 2;  // pixels of a part
+    for (size_t i = 0; i < n;) {
+      const int64_t first = p->across[i].low;
+      size_t end = i + 1;
+      while (whole && end < n && end - i < room && p->across[end].high - first + 1 <= (int64_t)room)
+        end++;
+      const size_t pixels = (size_t)(p->across[end - 1].high - first + 1);
+      for (size_t row = 0; row < 2; row++) {
+        for (size_t k = 0; k < (whole ? 1 : pixels); k++) {
+          const char *const from =
+              p->in[row] + ((ptrdiff_t)first + (ptrdiff_t)k) * p->in_step + (ptrdiff_t)c0 * es;
+          widen(parts->in[row] + k * channels, 4, from, es, whole ? pixels * channels : channels);
+        }
+      }
+      for (size_t j = i; j < end; j++) {
+        const size_t low = (size_t)(p->across[j].low - first) * channels,
+                     high = (size_t)(p->across[j].high - first) * channels;
+        const float *const at[4] = {parts->in[0] + low, parts->in[0] + high, parts->in[1] + low,
+                                    parts->in[1] + high};
+        blend_float(parts->out + (j - i) * channels, at, &p->down, &p->across[j], channels);
+      }
+      narrow(p->out + (ptrdiff_t)i * p->out_step + (ptrdiff_t)c0 * es, es, parts->out, 4,
+             (end - i) * channels);
+      i = end;
+    }
+  }
+}
 
 static void bilinear_pixels(void *ctx, size_t begin, size_t end) {
   const resample *const r = ctx;
-  const bool wide = r->x->dtype == ET_F64;
+  const et_dtype dtype = (et_dtype)r->x->dtype;
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes(dtype);
+  const bool wide = dtype == ET_F64;
   const size_t height = (size_t)r->size[0];
   blend across[ROW];
+  wide_parts parts;
+  pixel_row p = {.in_step = r->x->strides[3] * es,
+                 .out_step = r->out->strides[3] * es,
+                 .channels = (size_t)r->x->sizes[1],
+                 .across = across};
   for (int64_t x0 = 0; x0 < r->size[1]; x0 += ROW) {
     const size_t n = r->size[1] - x0 < ROW ? (size_t)(r->size[1] - x0) : ROW;
     for (size_t i = 0; i < n; i++) across[i] = blend_of(r, 1, x0 + (int64_t)i, wide);
     for (size_t u = begin; u < end; u++) {
       const size_t image = u / height;
       const int64_t y = (int64_t)(u % height);
-      const blend down = blend_of(r, 0, y, wide);
-      for (size_t i = 0; i < n; i++) {
-        const blend *const a = &across[i];
-        char *const pixel[4] = {
-            pixel_at(r->x, image, down.low, a->low), pixel_at(r->x, image, down.low, a->high),
-            pixel_at(r->x, image, down.high, a->low), pixel_at(r->x, image, down.high, a->high)};
-        blend_pixel(r, pixel_at(r->out, image, y, x0 + (int64_t)i), pixel, &down, a);
+      p.down = blend_of(r, 0, y, wide);
+      p.in[0] = pixel_at(r->x, image, p.down.low, 0);
+      p.in[1] = pixel_at(r->x, image, p.down.high, 0);
+      p.out = pixel_at(r->out, image, y, x0);
+      if (wide || dtype == ET_F32) {
+        blend_direct(&p, n, wide);
+      } else {
+        blend_widened(&p, n, dtype, &parts);
       }
     }
   }

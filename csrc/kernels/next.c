@@ -29,13 +29,11 @@ static bool read_range(const et_kernel_ctx *ctx, const et_call *next, eti_range 
          read_bound(ctx, next->args, 2, &range->high);
 }
 
-bool eti_next_is_clamp(const et_kernel_ctx *ctx, const et_call *next, const et_tensor *out,
-                       eti_range *range) {
+bool eti_next_is_clamp(const et_kernel_ctx *ctx, const et_tensor *out, eti_range *range) {
+  const et_call *const next = ctx->call == NULL ? NULL : ctx->call->next;
   const et_kernel_ctx quiet = {.err = NULL};
   eti_range found;
-  if (next->op == NULL || ctx->position == NULL || out->dtype != ET_F32 ||
-      !read_range(&quiet, next, &found))
-    return false;
+  if (next == NULL || out->dtype != ET_F32 || !read_range(&quiet, next, &found)) return false;
   const et_value *const in = next->args[0], *const result = next->args[next->op->n_args - 1];
   if (in->tag != ET_TENSOR || in->as.tensor != out || result->tag != ET_TENSOR) return false;
   et_tensor *const to = result->as.tensor;

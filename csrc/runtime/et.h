@@ -292,6 +292,17 @@ typedef struct et_random {
   uint64_t calls;  // draws so far: kernel calls, not numbers
 } et_random;
 
+// A call of a loaded method. A kernel may do the calls that follow its own as well, one after the
+// other, when that gives what they would have given: `next` leads only to calls of kernels whose
+// tensors all have proven memory.
+typedef struct et_call et_call;
+struct et_call {
+  const struct et_op *op;  // NULL: calls no kernel
+  et_value *const *args;
+  void *state;          // what prepare stored for it, or NULL
+  const et_call *next;  // NULL: something else comes next
+};
+
 // What a kernel sees while it runs. Arguments are boxed: the schema's arguments in order, out
 // arguments included, then the result once more (see formats of the program file); their number was
 // checked at load.
@@ -302,20 +313,13 @@ typedef struct et_kernel_ctx {
   void *
       scratch;  // scratch_bytes bytes, 64-aligned, contents undefined; as many as prepare asked for
   size_t scratch_bytes;
-  et_random *random;  // the method's; NULL where no method runs
-  size_t *position;   // of the next instruction: a kernel that did the work of et_prepare_ctx's
-                      // `next` as well adds 1. NULL where no method runs
+  // The method's, or NULL where none runs.
+  et_random *random;
+  const et_call *call;  // this one
+  size_t *position;     // of the next instruction; a kernel adds the calls that it did as well
 } et_kernel_ctx;
 
 typedef et_status (*et_kernel_fn)(et_kernel_ctx *ctx, et_value *const *args);
-
-// The kernel call that comes next in the file, for a kernel that can do its work as well: only
-// where that writes the very memory that the kernel's own result takes, whose tensor has been
-// checked.
-typedef struct et_call {
-  const struct et_op *op;  // NULL: something else comes next
-  et_value *const *args;
-} et_call;
 
 // What a kernel sees once, while its method is measured and again while it is loaded. Arguments are
 // complete except that tensors without ET_TENSOR_CONSTANT have data == NULL, dynamic tensors have
@@ -327,7 +331,6 @@ typedef struct et_prepare_ctx {
   bool measuring;          // true: count only; et_prepare_alloc returns NULL
   void *state;             // set to memory from et_prepare_alloc (or leave NULL: run works without)
   size_t scratch_bytes;    // raise to what run will need in ctx->scratch
-  et_call *next;           // set to a place in prepare memory that load fills
   struct et_arena *arena;  // private
   et_status status;        // private
 } et_prepare_ctx;

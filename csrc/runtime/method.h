@@ -23,16 +23,14 @@ typedef struct eti_delegate {
 
 // A resolved instruction.
 typedef struct eti_instruction {
+  et_call call;
   uint8_t kind;     // PTE_KERNEL_CALL …
   bool is_checked;  // a tensor it touches may have no memory, or not the memory it had at load
   uint32_t n_args;
   union {
-    const et_op *op;
     const eti_delegate *delegate;
     size_t target;  // of a jump
   } u;
-  et_value *const *args;
-  void *state;  // what the kernel's prepare left
 } eti_instruction;
 
 // A tensor without memory of its own: an unplanned input or output, or a view. Every run starts

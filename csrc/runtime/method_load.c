@@ -34,14 +34,11 @@ static et_status build_instruction(eti_loader *l, size_t i, const eti_instructio
   eti_instruction filled = {.kind = (uint8_t)in->kind, .n_args = in->n_args};
   et_value **args = ETI_CLAIM(&l->arena, et_value *, in->n_args);
   ET_TRY(eti_arena_status(&l->arena, l->err));
-  et_call *const joins = l->next;
-  l->next = NULL;
   if (in->kind == PTE_KERNEL_CALL) {
-    filled.u.op = eti_loader_op(l, (size_t)in->index);
-    if (joins != NULL) *joins = (et_call){filled.u.op, args};
-    ET_TRY(eti_check_call(l, filled.u.op, in));
-    if (filled.u.op->is_view && in->n_args > 0) ET_TRY(loosen_view(l, in));
-    ET_TRY(eti_prepare_call(l, filled.u.op, in, &filled.state));
+    filled.call.op = eti_loader_op(l, (size_t)in->index);
+    ET_TRY(eti_check_call(l, filled.call.op, in));
+    if (filled.call.op->is_view && in->n_args > 0) ET_TRY(loosen_view(l, in));
+    ET_TRY(eti_prepare_call(l, in, &filled.call));
   } else if (in->kind == PTE_JUMP_FALSE_CALL) {
     filled.u.target = in->target;
   }
@@ -49,7 +46,7 @@ static et_status build_instruction(eti_loader *l, size_t i, const eti_instructio
   if (in->kind == PTE_DELEGATE_CALL) filled.u.delegate = &l->method->delegates[in->index];
   for (size_t k = 0; k < in->n_args; k++) args[k] = &l->method->values[eti_u32(in->args + 4 * k)];
   if (in->kind == PTE_MOVE_CALL) args[1]->flags = ETI_VALUE_LOOSE;
-  filled.args = args;
+  filled.call.args = args;
   l->method->code[i] = filled;
   return ET_OK;
 }
@@ -73,18 +70,21 @@ static et_status build_instructions(eti_loader *l) {
 }
 
 // Marks the instructions that must look at their tensors before they run, now that all loose values
-// are known.
+// are known. What comes before a call that need not is told of it.
 static void mark_checked(et_method *method) {
-  for (size_t i = 0; i < method->plan.n_instructions; i++) {
+  const et_call *next = NULL;
+  for (size_t i = method->plan.n_instructions; i-- > 0;) {
     eti_instruction *in = &method->code[i];
     for (size_t k = 0; k < in->n_args; k++) {
-      const et_value *v = in->args[k];
+      const et_value *v = in->call.args[k];
       in->is_checked |= (v->flags & ETI_VALUE_LOOSE) != 0;
       if (v->tag != ET_TENSOR_LIST && v->tag != ET_OPTIONAL_TENSOR_LIST) continue;
       for (size_t m = 0; m < v->n; m++) {
         in->is_checked |= v->as.list[m] != NULL && (v->as.list[m]->flags & ETI_VALUE_LOOSE) != 0;
       }
     }
+    in->call.next = next;
+    next = in->is_checked || in->call.op == NULL ? NULL : &in->call;
   }
 }
 

@@ -21,8 +21,7 @@ typedef struct eti_loader {
   et_arena arena;
   eti_named_data named;
   eti_plan plan;
-  size_t work;    // see ET_MAX_PLAN_WORK
-  et_call *next;  // where the call of the next instruction goes
+  size_t work;  // see ET_MAX_PLAN_WORK
   uint32_t written[ETI_WRITTEN_BITS /
                    32];  // hash of values that an instruction replaces: a clear bit is certain
   alignas(ET_MEMORY_ALIGN)
@@ -63,8 +62,8 @@ et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruc
 
 // ---- Prepare steps (method_prepare.c)
 
-et_status eti_prepare_call(eti_loader *l, const et_op *op, const eti_instruction_facts *in,
-                           void **state);
+// Fills the call's state.
+et_status eti_prepare_call(eti_loader *l, const eti_instruction_facts *in, et_call *call);
 et_status eti_init_delegate(eti_loader *l, size_t i,
                             eti_delegate *out);  // out is NULL while measuring
 

@@ -16,13 +16,11 @@ static et_prepare_ctx prepare_ctx(eti_loader *l) {
 
 static et_status finish_prepare(eti_loader *l, const et_prepare_ctx *ctx) {
   if (ctx->scratch_bytes > l->scratch_bytes) l->scratch_bytes = ctx->scratch_bytes;
-  l->next = ctx->next;
   return ctx->status != ET_OK ? ctx->status : eti_arena_status(&l->arena, l->err);
 }
 
-et_status eti_prepare_call(eti_loader *l, const et_op *op, const eti_instruction_facts *in,
-                           void **state) {
-  *state = NULL;
+et_status eti_prepare_call(eti_loader *l, const eti_instruction_facts *in, et_call *call) {
+  const et_op *op = call->op;
   if (op->prepare == NULL || l->config->no_prepare) return ET_OK;
   eti_temporary temporary = {.room = eti_arena_over((et_span){l->room, sizeof l->room})};
   et_value *values = ETI_CLAIM(&temporary.room, et_value, in->n_args);
@@ -37,7 +35,7 @@ et_status eti_prepare_call(eti_loader *l, const et_op *op, const eti_instruction
     et_prepare_ctx ctx = prepare_ctx(l);
     status = op->prepare(&ctx, args);
     if (status == ET_OK) status = finish_prepare(l, &ctx);
-    *state = ctx.state;
+    call->state = ctx.state;
   }
   for (size_t k = 0; k < temporary.n_blobs; k++) eti_source_release(&temporary.blobs[k]);
   return status;

@@ -54,9 +54,9 @@ static et_status check_instruction(const eti_instruction *in, et_error *err) {
   const bool is_kernel = in->kind == PTE_KERNEL_CALL;
   if (!is_kernel && in->kind != PTE_DELEGATE_CALL) return ET_OK;  // the others look for themselves
   size_t n = in->n_args;
-  const et_value *result = n == 0 ? NULL : in->args[n - 1];
-  if (is_kernel && in->u.op->is_view && n > 0) {
-    const et_value *base = in->args[0];
+  const et_value *result = n == 0 ? NULL : in->call.args[n - 1];
+  if (is_kernel && in->call.op->is_view && n > 0) {
+    const et_value *base = in->call.args[0];
     ET_TRY(check_arg(base, false, 0, err));
     if (base->tag == ET_TENSOR && result->tag == ET_TENSOR)
       point_view(result->as.tensor, base->as.tensor);
@@ -65,12 +65,12 @@ static et_status check_instruction(const eti_instruction *in, et_error *err) {
   const bool gives_tensors =
       result != NULL && (result->tag == ET_TENSOR || result->tag == ET_TENSOR_LIST ||
                          result->tag == ET_OPTIONAL_TENSOR_LIST);
-  const uint32_t writes = is_kernel ? eti_op_writes(in->u.op, gives_tensors) : 0;
+  const uint32_t writes = is_kernel ? eti_op_writes(in->call.op, gives_tensors) : 0;
   for (size_t k = 0; k < n; k++) {
-    const et_value *v = in->args[k];
+    const et_value *v = in->call.args[k];
     // A delegate's outputs are not told from its inputs: its backend writes only what the file
     // calls outputs.
-    const bool is_result = is_kernel && v == result && !in->u.op->returns_nothing;
+    const bool is_result = is_kernel && v == result && !in->call.op->returns_nothing;
     const bool is_written = is_result || (k < 32 && (writes >> k & 1u) != 0);
     ET_TRY(check_arg(v, is_written, k, err));
   }
@@ -80,7 +80,7 @@ static et_status check_instruction(const eti_instruction *in, et_error *err) {
 // ---- One instruction
 
 static et_status run_jump(const eti_instruction *in, size_t *position, et_error *err) {
-  const et_value *condition = in->args[0];
+  const et_value *condition = in->call.args[0];
   bool is_true = true;
   if (condition->tag == ET_BOOL) {
     is_true = condition->as.b;
@@ -102,7 +102,7 @@ static et_status run_delegate(const et_method *method, const eti_instruction *in
                                  .scratch = method->scratch,
                                  .scratch_bytes = method->scratch_bytes,
                                  .n_args = in->n_args,
-                                 .args = in->args};
+                                 .args = in->call.args};
   return in->u.delegate->backend->execute(in->u.delegate->handle, &call);
 }
 
@@ -126,16 +126,17 @@ static inline et_status run_one(const et_method *method, const eti_instruction *
   if (in->is_checked) ET_TRY(check_instruction(in, ctx->err));
   switch (in->kind) {
     case PTE_KERNEL_CALL:
-      ctx->state = in->state;
-      return in->u.op->run(ctx, in->args);
+      ctx->call = &in->call;
+      ctx->state = in->call.state;
+      return in->call.op->run(ctx, in->call.args);
     case PTE_DELEGATE_CALL:
       return run_delegate(method, in, ctx->err);
     case PTE_MOVE_CALL:
-      return run_move(in->args[0], in->args[1], ctx->err);
+      return run_move(in->call.args[0], in->call.args[1], ctx->err);
     case PTE_JUMP_FALSE_CALL:
       return run_jump(in, ctx->position, ctx->err);
     default: {  // free: only memory that is not the method's own can be let go
-      const et_value *v = in->args[0];
+      const et_value *v = in->call.args[0];
       if (v->tag == ET_TENSOR &&
           (v->as.tensor->flags & (ET_TENSOR_PLANNED | ET_TENSOR_CONSTANT)) == 0) {
         v->as.tensor->data = NULL;
@@ -222,14 +223,14 @@ static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_err
   while (position < method->plan.n_instructions) {
     const size_t i = position++;
     const eti_instruction *in = &method->code[i];
-    const char *name = in->kind == PTE_KERNEL_CALL     ? in->u.op->name
+    const char *name = in->kind == PTE_KERNEL_CALL     ? in->call.op->name
                        : in->kind == PTE_DELEGATE_CALL ? in->u.delegate->backend->id
                                                        : eti_small_names[in->kind - PTE_MOVE_CALL];
     et_event event = {.kind = ET_EVENT_BEGIN,
                       .instruction = i,
                       .operator_name = name,
                       .n_args = in->n_args,
-                      .args = in->args};
+                      .args = in->call.args};
     et_status status = may_go_on(method, ++executed, err);
     if (status == ET_OK) {
       status = hooks->on_event(hooks->ctx, &event);

@@ -42,8 +42,8 @@ _PARTIAL_READERS = (
 class InstructionProfile:
     """What one instruction took: an operator's overload, a backend's id, "move", "jump" or "free".
 
-    An activation that the convolution before it did on its own result is part of that one and not
-    listed.
+    Calls that the one before them did as well are part of it and not listed: a relu or clamp of a
+    convolution's result in its memory.
 
     `calls` is above 1 in loops. `seconds` is the median over the profiled runs, all calls of a run
     together; `bytes` all tensors that it names, alone or in lists, each counted once per call, and

@@ -484,9 +484,8 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_chain *cha
 et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_conv c = {.range = ETI_UNBOUNDED};
   ET_TRY(read_conv(ctx, args, &c));
-  const eti_conv_state *const state = ctx->state;
   et_tensor *const out = args[9]->as.tensor;
-  c.is_limited = state != NULL && eti_next_is_clamp(ctx, &state->next, out, &c.range);
+  c.is_limited = eti_next_is_clamp(ctx, out, &c.range);
   run_conv(ctx, &c, NULL, out);
   if (c.is_limited) ++*ctx->position;
   return ET_OK;
@@ -525,7 +524,6 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   ready.zeros = zeros;
   *state = ready;
   ctx->state = state;
-  ctx->next = &state->next;
   return ET_OK;
 }
 
@@ -555,7 +553,5 @@ et_status op_chained_convolution_out(et_kernel_ctx *ctx, et_value *const *args) 
 et_status prepare_chained_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   et_value *plain[PLAIN_ARGS + 1];
   leave_out_chain(args, plain);
-  const et_status status = prepare_convolution_out(ctx, plain);
-  ctx->next = NULL;  // the chain says all that follows
-  return status;
+  return prepare_convolution_out(ctx, plain);
 }

@@ -30,7 +30,6 @@ typedef struct eti_conv_state {
   size_t height;
   void *zeros;  // c_in of them, for padding that is read in place; NULL when nothing is
   bool turns;   // the input is first made channels-last, image by image, in scratch
-  et_call next;
 } eti_conv_state;
 
 typedef struct eti_conv {

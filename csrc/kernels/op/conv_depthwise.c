@@ -413,16 +413,13 @@ et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, boo
       if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
     }
     *taken = true;
+  } else if (kind == DW_PIXELS && c->w != NULL) {
+    *taken = true;
+    eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
+    void *const panels = et_prepare_alloc(ctx, c->n_taps * c->groups * sizeof(float), 64);
+    if (state == NULL || panels == NULL) return et_prepare_status(ctx);
+    *state = (eti_conv_state){.way = ETI_CONV_DEPTHWISE, .panels = panels};
+    ctx->state = state;
   }
-  const bool packs = kind == DW_PIXELS && c->w != NULL;
-  *taken |= packs;
-  if (!*taken) return ET_OK;
-  eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
-  void *const panels =
-      packs ? et_prepare_alloc(ctx, c->n_taps * c->groups * sizeof(float), 64) : NULL;
-  if (state == NULL || (packs && panels == NULL)) return et_prepare_status(ctx);
-  *state = (eti_conv_state){.way = ETI_CONV_DEPTHWISE, .panels = panels};
-  ctx->state = state;
-  ctx->next = &state->next;
   return ET_OK;
 }

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define MOST_BYTES (8u << 20)  // of one call's results
-#define MOST_TEXT (1u << 20)
+#define MOST_LINE (1u << 20)
 
 // ---- Inputs
 
@@ -360,7 +360,7 @@ static void run_line(const char *line) {
 }
 
 int main(int argc, char **argv) {
-  static char line[MOST_TEXT];
+  static char line[MOST_LINE];
   const char *only = "";
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--dump") == 0) dumps = true;

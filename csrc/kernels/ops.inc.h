@@ -32,7 +32,7 @@ ET_OP("aten::_pdist_forward.out", op_pdist_forward_out, 4, ET_TYPES_FLOAT_HALF, 
 ET_OP("aten::_softmax.out", op_softmax_out, 5, ET_TYPES_FLOAT_HALF, ET_TYPES_FLOAT_HALF)
 ET_OP_PREPARED("aten::_to_copy.out", op_to_copy_out, prepare_to_copy_out, 5, ET_TYPES_ALL, ET_TYPES_ALL)
 ET_OP_PREPARED("aten::_unique2.out", op_unique2_out, prepare_unique2_out, 8, ET_TYPES_REAL_HALF_BOOL | ET_TYPES_UNSIGNED, ET_TYPES_REAL_HALF_BOOL | ET_TYPES_UNSIGNED, .writes = 7u << 4)
-ET_OP("aten::_upsample_bilinear2d_aa.out", op_upsample_bilinear2d_aa_out, 7, ET_TYPES_FLOAT_HALF, ET_TYPES_FLOAT_HALF, .max_rank = 4)
+ET_OP("aten::_upsample_bilinear2d_aa.out", op_upsample_bilinear2d_aa_out, 7, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_U8), ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_U8), .max_rank = 4)
 ET_OP_PREPARED("aten::abs.out", op_abs_out, prepare_abs_out, 3, ET_TYPES_REAL_HALF | ET_TYPES_COMPLEX, ET_TYPES_REAL_HALF)
 ET_OP_PREPARED("aten::acos.out", op_acos_out, prepare_acos_out, 3, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_FLOAT_HALF)
 ET_OP_PREPARED("aten::acosh.out", op_acosh_out, prepare_acosh_out, 3, ET_TYPES_REAL_HALF_BOOL, ET_TYPES_FLOAT_HALF)

@@ -1,7 +1,9 @@
 // resample.c — upsample_nearest2d and upsample_bilinear2d: images [N, C, H, W] to another height
 // and width, any layout and real type. Positions and weights follow torch's formulas in f32 (f64
-// for f64); each output row is computed from two input rows. Relies on the cast table. Integers
-// compute in f32 and are rounded by truncation, as eager does.
+// for f64); each output row is computed from two input rows. Relies on the cast table, and for
+// images of bytes on byte_images.h. Upstream: integers, bytes too, compute in f32 and are
+// truncated; here those do for which eager has no bilinear images.
+#include "kernels/byte_images.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 
@@ -427,5 +429,12 @@ et_status op_upsample_bilinear2d_vec_out(et_kernel_ctx *ctx, et_value *const *ar
   resample r = {.op = "upsample_bilinear2d"};
   ET_TRY(eti_arg_bool(ctx, args, 2, &r.align_corners));
   ET_TRY(read_resample(ctx, args, 3, 4, &r));
+  if (r.x->dtype == ET_U8 && r.out->numel > 0) {
+    const eti_byte_resize bytes = {.x = r.x,
+                                   .out = r.out,
+                                   .scale = {r.scale[0], r.scale[1]},
+                                   .align_corners = r.align_corners};
+    return eti_resize_bytes(ctx, &bytes);
+  }
   return run_rows(ctx, &r, bilinear_rows, bilinear_pixels);
 }

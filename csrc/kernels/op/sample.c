@@ -1,5 +1,7 @@
 // sample.c — _upsample_bilinear2d_aa: resizing with triangle filters as wide as the shrinking. Any
-// layout. Weighted sums are f64 and rounded once. Relies on element.h.
+// layout. Weighted sums are f64 and rounded once; those of bytes are byte_images.h's. Relies on
+// element.h.
+#include "kernels/byte_images.h"
 #include "kernels/element.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
@@ -10,11 +12,11 @@ static et_status check_images(const et_kernel_ctx *ctx, const char *op, const et
                               const et_tensor *out) {
   ET_CHECK(x->rank == 4, ctx->err, ET_INVALID_ARGUMENT, "%s: input has rank %d, needs 4", op,
            (int)x->rank);
-  ET_CHECK(
-      eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && x->dtype == out->dtype && out != x,
-      ctx->err, ET_INVALID_ARGUMENT,
-      "%s: input is %s, out %s; needs one floating-point type and another tensor", op,
-      et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_U8)) &&
+               x->dtype == out->dtype && out != x,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "%s: input is %s, out %s; needs one floating-point type, or u8, and another tensor", op,
+           et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)out->dtype));
   ET_CHECK(x->sizes[2] > 0 && x->sizes[3] > 0, ctx->err, ET_INVALID_ARGUMENT,
            "%s: input has an empty spatial dimension", op);
   return ET_OK;
@@ -141,6 +143,11 @@ et_status op_upsample_bilinear2d_aa_out(et_kernel_ctx *ctx, et_value *const *arg
       .rank = 4, .sizes = {x->sizes[0], x->sizes[1], (int32_t)sizes[0], (int32_t)sizes[1]}};
   ET_TRY(eti_resize(ctx, out, &shape));
   if (out->numel == 0) return ET_OK;
+  if (x->dtype == ET_U8) {
+    const eti_byte_resize bytes = {
+        .x = x, .out = out, .scale = {f.scale[0], f.scale[1]}, .antialias = true};
+    return eti_resize_bytes(ctx, &bytes);
+  }
   et_parallel_for(ctx->pool, filter_rows, &f, out->numel / (size_t)sizes[1],
                   1 + 2048 / (size_t)sizes[1]);
   return ET_OK;

@@ -1,6 +1,7 @@
 // topk.c — the k largest or smallest elements along a dimension, in order; NaN is the largest, and
 // of equal elements the earlier comes first. A heap of indices, kept in the indices output, has at
-// its root the worst of the k best so far. Relies on order.h and reduction.h. Takes no memory.
+// its root the worst of the k best so far. Where k is a large part of a line, the line is sorted in
+// scratch that prepare asked for. Relies on order.h and reduction.h.
 #include "kernels/kernel.h"
 #include "kernels/order.h"
 #include "kernels/ops.h"
@@ -12,6 +13,7 @@ typedef struct topk_line {
   size_t n, k;
   int64_t *indices;
   ptrdiff_t index_stride;  // in elements
+  uint8_t dtype;
   eti_key_fn key;
   uint64_t flip;  // all ones to take the largest first
 } topk_line;
@@ -55,15 +57,29 @@ static size_t root_of(const topk_line *t) {
   return (uint64_t)root < t->n ? (size_t)root : 0;
 }
 
+// Whether some of n keys comes before `worst`.
+static bool any_before(const uint64_t *keys, size_t n, uint64_t flip, uint64_t worst) {
+  unsigned found = 0;
+  for (size_t i = 0; i < n; i++) found |= (keys[i] ^ flip) < worst;
+  return found != 0;
+}
+
 static void topk_indices(const topk_line *t) {
+  enum { BLOCK = 64 };
+  uint64_t keys[BLOCK];
   for (size_t i = 0; i < t->k; i++) put(t, i, (int64_t)i);
   for (size_t i = t->k / 2; i-- > 0;) sift(t, i, t->k);
   uint64_t worst = key_of(t, root_of(t));
-  for (size_t i = t->k; i < t->n; i++) {
-    if (key_of(t, i) >= worst) continue;  // a later equal one is no better
-    put(t, 0, (int64_t)i);
-    sift(t, 0, t->k);
-    worst = key_of(t, root_of(t));
+  for (size_t first = t->k; first < t->n; first += BLOCK) {
+    const size_t n = t->n - first < BLOCK ? t->n - first : BLOCK;
+    eti_order_rows[t->dtype](t->in + (ptrdiff_t)first * t->in_stride, t->in_stride, n, keys);
+    if (!any_before(keys, n, t->flip, worst)) continue;
+    for (size_t i = 0; i < n; i++) {
+      if ((keys[i] ^ t->flip) >= worst) continue;  // a later equal one is no better
+      put(t, 0, (int64_t)(first + i));
+      sift(t, 0, t->k);
+      worst = key_of(t, root_of(t));
+    }
   }
   for (size_t size = t->k; size > 1; size--) {  // the worst goes to the end
     const int64_t last = get(t, size - 1);
@@ -73,33 +89,83 @@ static void topk_indices(const topk_line *t) {
   }
 }
 
+static void sort_indices(const topk_line *t, size_t bytes, uint64_t *work) {
+  const uint64_t flip = bytes == 8 ? t->flip : t->flip & UINT32_MAX;
+  const uint64_t *const sorted =
+      eti_order_positions(t->dtype, t->in, t->in_stride, t->n, flip, work);
+  for (size_t i = 0; i < t->k; i++) put(t, i, (int64_t)(uint32_t)sorted[i]);
+}
+
+// A heap moves k elements log k places each, and more; sorting passes over all n a few times.
+static bool is_worth_sorting(size_t n, size_t k) {
+  return k > 32 && k > n / 16 && n <= UINT32_MAX;
+}
+
 typedef struct topk_job {
   size_t n, k;
   ptrdiff_t in_stride, value_stride, index_stride;  // along the dimension, in bytes
   et_dtype dtype;
   bool largest;
+  uint64_t *work;  // for each slot room for sorting a line; NULL: heaps
+  size_t n_slots;
+  const eti_reduction *r;
 } topk_job;
+
+// One line; work may be NULL.
+static void topk_one(const topk_job *job, const char *in, char *value, char *index,
+                     uint64_t *work) {
+  const size_t bytes = et_dtype_bytes(job->dtype);
+  const topk_line line = {.in = in,
+                          .in_stride = job->in_stride,
+                          .n = job->n,
+                          .k = job->k,
+                          .indices = (int64_t *)(void *)index,
+                          .index_stride = job->index_stride / (ptrdiff_t)sizeof(int64_t),
+                          .dtype = (uint8_t)job->dtype,
+                          .key = eti_order_keys[job->dtype],
+                          .flip = job->largest ? UINT64_MAX : 0};
+  if (work != NULL) {
+    sort_indices(&line, bytes, work);
+  } else {
+    topk_indices(&line);
+  }
+  for (size_t i = 0; i < job->k; i++, value += job->value_stride) {
+    const uint64_t at = (uint64_t)get(&line, i);
+    eti_copy_bytes(value, line.in + (ptrdiff_t)(at < line.n ? at : 0) * line.in_stride, bytes);
+  }
+}
 
 // The block's neighbours are lines; output 0 is the values' first element, 1 the indices'.
 static void topk_results(void *ctx, const eti_result_block *block) {
   const topk_job *job = ctx;
-  const eti_cast_fn copy = eti_casts[job->dtype][job->dtype];
   for (size_t j = 0; j < block->n; j++) {
-    const topk_line line = {
-        .in = block->in + (ptrdiff_t)j * block->in_stride,
-        .in_stride = job->in_stride,
-        .n = job->n,
-        .k = job->k,
-        .indices = (int64_t *)(void *)(block->out[1] + (ptrdiff_t)j * block->out_stride[1]),
-        .index_stride = job->index_stride / (ptrdiff_t)sizeof(int64_t),
-        .key = eti_order_keys[job->dtype],
-        .flip = job->largest ? UINT64_MAX : 0};
-    topk_indices(&line);
-    char *value = block->out[0] + (ptrdiff_t)j * block->out_stride[0];
-    for (size_t i = 0; i < job->k; i++, value += job->value_stride) {
-      const uint64_t at = (uint64_t)get(&line, i);
-      copy(value, 0, line.in + (ptrdiff_t)(at < line.n ? at : 0) * line.in_stride, 0, 1);
-    }
+    topk_one(job, block->in + (ptrdiff_t)j * block->in_stride,
+             block->out[0] + (ptrdiff_t)j * block->out_stride[0],
+             block->out[1] + (ptrdiff_t)j * block->out_stride[1], NULL);
+  }
+}
+
+// A row of lines that a slot sorts.
+typedef struct slot_row {
+  const topk_job *job;
+  uint64_t *work;
+} slot_row;
+
+static void sort_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
+  const slot_row *row = ctx;
+  for (size_t j = 0; j < n; j++) {
+    const ptrdiff_t i = (ptrdiff_t)j;
+    topk_one(row->job, (const char *)p[0] + i * s[0], (char *)p[1] + i * s[1],
+             (char *)p[2] + i * s[2], row->work);
+  }
+}
+static void sort_slots(void *ctx, size_t begin, size_t end) {
+  const topk_job *const job = ctx;
+  const size_t n_lines = job->r->kept.numel;
+  for (size_t slot = begin; slot < end; slot++) {
+    slot_row row = {job, job->work + slot * 2 * job->n};
+    eti_iter_rows(&job->r->kept, n_lines * slot / job->n_slots, n_lines * (slot + 1) / job->n_slots,
+                  sort_row, &row);
   }
 }
 
@@ -136,6 +202,36 @@ et_status op_topk_values(et_kernel_ctx *ctx, et_value *const *args) {
   }
   eti_reduction r;
   eti_reduction_init(&r, in, outs, 2, in->rank == 0 ? 0 : 1u << dim, true, true);
-  eti_reduction_run(ctx, &r, topk_results, &job);
+  const size_t room = ctx->scratch_bytes / (2 * job.n * sizeof *job.work);
+  if (room == 0 || !is_worth_sorting(job.n, job.k)) {
+    eti_reduction_run(ctx, &r, topk_results, &job);
+    return ET_OK;
+  }
+  const size_t threads = ctx->pool == NULL || in->numel < 4096 ? 1 : ctx->pool->n_threads;
+  job.r = &r;
+  job.work = ctx->scratch;
+  job.n_slots = room < threads ? room : threads;
+  et_parallel_for(ctx->pool, sort_slots, &job, job.n_slots, 1);
+  return ET_OK;
+}
+
+// Scratch to sort the lines of as many threads, where that pays.
+et_status prepare_topk_values(et_prepare_ctx *ctx, et_value *const *args) {
+  enum { MAX_SCRATCH = 64 * 1024 * 1024 };  // bytes; longer lines use heaps
+  const et_kernel_ctx c = eti_prepare_args(ctx);
+  et_tensor *in = NULL;
+  int64_t k = 0, wanted = 0;
+  size_t dim = 0;
+  ET_TRY(eti_arg_tensor(&c, args, 0, &in));
+  ET_TRY(eti_arg_int(&c, args, 1, &k));
+  ET_TRY(eti_arg_int(&c, args, 2, &wanted));
+  ET_TRY(eti_wrap_dim(&c, wanted, in->rank, &dim));
+  const size_t n = in->rank == 0 ? 1 : (size_t)in->sizes[dim];
+  const size_t threads = ctx->n_threads == 0 ? 1 : ctx->n_threads;
+  if (k < 0 || !is_worth_sorting(n, (size_t)k) ||
+      n > MAX_SCRATCH / (2 * sizeof(uint64_t)) / threads)
+    return ET_OK;
+  const size_t bytes = n * 2 * sizeof(uint64_t) * threads;
+  if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;
 }

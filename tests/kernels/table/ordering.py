@@ -47,12 +47,14 @@ def largest() -> Iterator[Row]:
     mixed = tuple(values[i * 37 % 60] for i in range(60))
     for dtype, big, in_order in itertools.product(NUMBERS, (True, False), (True,)):
         for shape, k, dim in (((60,), 7, 0), ((3, 20), 4, -1), ((3, 20), 2, 0), ((5, 4, 3), 4, 1),
-                              ((60,), 60, 0), ((60,), 0, 0)):  # fmt: skip
+                              ((60,), 60, 0), ((60,), 40, 0), ((60,), 0, 0)):  # fmt: skip
             x = T(shape, dtype, values=mixed)
             yield Row("aten::topk.values", (x, k, dim, big, in_order))
     for order, dim in itertools.product(orders(3), (0, 1, 2)):
         x = T((5, 4, 3), F32, order=tuple(order), values=mixed)
         yield Row("aten::topk.values", (x, 2, dim))
+        x = T((3, 67, 2), F32, order=tuple(order), values=tuple(i * 37 % 402 for i in range(402)))
+        yield Row("aten::topk.values", (x, 50, 1))
 
 
 def searches() -> Iterator[Row]:

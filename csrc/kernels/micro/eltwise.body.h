@@ -6,6 +6,7 @@
 #include "kernels/micro/eltwise.h"
 #include "kernels/micro/math_f32.h"
 #include "kernels/micro/math_f64.h"
+#include "kernels/micro/special_f32.h"
 
 #if defined(__F16C__)
 #include <immintrin.h>
@@ -220,11 +221,39 @@ ETI_INLINE float eti_minimum_f32(float a, float b) {
 #define SUFFIX f64
 #include "kernels/micro/eltwise_mod.body.h"
 
+// ---- special functions
+
 #define LOOP_TYPES ET_TYPES_F32
 #define LOOP_NO_TABLE
 #define LOOP_NAME erfc
 #define LOOP_EXPR(x) eti_erfc_f32(x)
 #include "kernels/loops/unary.inc.h"
+#define LOOP_TYPES ET_TYPES_F64
+#define LOOP_NO_TABLE
+#define LOOP_NAME erfc
+#define LOOP_EXPR(x) eti_erfc(x, true)
+#include "kernels/loops/unary.inc.h"
+#define LOOP_NAME erfcx
+#define SPECIAL(x, wide) eti_erfcx(x, wide)
+#include "kernels/micro/eltwise_special.body.h"
+#define LOOP_NAME erfinv
+#define SPECIAL(x, wide) eti_erfinv(x, wide)
+#include "kernels/micro/eltwise_special.body.h"
+#define LOOP_NAME lgamma
+#define SPECIAL(x, wide) eti_lgamma(x, wide)
+#include "kernels/micro/eltwise_special.body.h"
+#define LOOP_NAME digamma
+#define SPECIAL(x, wide) eti_digamma(x, wide)
+#include "kernels/micro/eltwise_special.body.h"
+#define LOOP_NAME trigamma
+#define SPECIAL(x, wide) eti_trigamma(x, wide)
+#include "kernels/micro/eltwise_special.body.h"
+#define LOOP_NAME i0
+#define SPECIAL(x, wide) (eti_i0e(x) * eti_e_to(fabs(x), wide))
+#include "kernels/micro/eltwise_special.body.h"
+#define LOOP_NAME i1
+#define SPECIAL(x, wide) (eti_i1e(x) * eti_e_to(fabs(x), wide))
+#include "kernels/micro/eltwise_special.body.h"
 
 // ---- circular functions of large angles
 
@@ -588,7 +617,6 @@ const eti_eltwise ETI_ELTWISE_TABLE = {
     .unary_f64 = {ETI_UNARY_LIST(ETI_UNARY_F64)},
     .binary_f64 = {ETI_BINARY_LIST(ETI_BINARY_F64)},
     .ints = {ETI_INT_LIST(ETI_INT_ENTRY)},
-    .erfc_f32 = erfc_f32,
     ETI_ROW_LIST(ETI_ROW_ENTRY).f16_to_f32 = f16_to_f32,
     .f32_to_f16 = f32_to_f16,
     .bf16_to_f32 = bf16_to_f32,

@@ -1,6 +1,6 @@
 // special.c — special functions of one or two numbers, element by element: the gamma, error and
-// Bessel families of micro/special.h. f32 (and the halves through it) computes in f64
-// and rounds once; f64 takes longer elementary functions.
+// Bessel families of micro/special.h, the usual ones in micro-kernels. f32 (and the halves through
+// it) computes in f64 and rounds once; f64 takes longer elementary functions.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
@@ -11,38 +11,8 @@
 
 // ---- one operand
 
-#define LOOP_NAME lgamma
-#define LOOP_EXPR(x) ((CTYPE)eti_lgamma((double)x, WIDE))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME digamma
-#define LOOP_EXPR(x) ((CTYPE)eti_digamma((double)x, WIDE))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
-
 #define LOOP_NAME polygamma
 #define LOOP_EXPR(x) ((CTYPE)eti_polygamma((int64_t)k[0], (double)x, WIDE))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME erfc
-#define LOOP_EXPR(x) eti_erfc(x, true)
-#define LOOP_TYPES ET_TYPES_F64
-#define LOOP_NO_TABLE
-#include "kernels/loops/unary.inc.h"
-static void erfc_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  eti_eltwise_get()->erfc_f32(p, s, n, params);
-}
-static const eti_loop erfc_loops[ET_DTYPE_COUNT] = {[ET_F32] = erfc_f32, [ET_F64] = erfc_f64};
-
-#define LOOP_NAME erfcx
-#define LOOP_EXPR(x) ((CTYPE)eti_erfcx((double)x, WIDE))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME erfinv
-#define LOOP_EXPR(x) ((CTYPE)eti_erfinv((double)x, WIDE))
 #define LOOP_TYPES ET_TYPES_FLOAT
 #include "kernels/loops/unary.inc.h"
 
@@ -56,18 +26,8 @@ static const eti_loop erfc_loops[ET_DTYPE_COUNT] = {[ET_F32] = erfc_f32, [ET_F64
 #define LOOP_TYPES ET_TYPES_FLOAT
 #include "kernels/loops/unary.inc.h"
 
-#define LOOP_NAME i0
-#define LOOP_EXPR(x) ((CTYPE)(eti_i0e((double)x) * eti_e_to(fabs((double)x), WIDE)))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
-
 #define LOOP_NAME i0e
 #define LOOP_EXPR(x) ((CTYPE)eti_i0e((double)x))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME i1
-#define LOOP_EXPR(x) ((CTYPE)(eti_i1e((double)x) * eti_e_to(fabs((double)x), WIDE)))
 #define LOOP_TYPES ET_TYPES_FLOAT
 #include "kernels/loops/unary.inc.h"
 
@@ -82,16 +42,19 @@ static const eti_loop erfc_loops[ET_DTYPE_COUNT] = {[ET_F32] = erfc_f32, [ET_F64
    .micro = ETI_NO_MICRO,  \
    .grain = ETI_GRAIN_MATH / 4}
 
+#define MICRO(name) \
+  {.rule = ETI_RULE_FLOAT, .micro = ETI_MICRO_UNARY(name), .grain = ETI_GRAIN_MATH / 4}
+
 // X(operator, description)
 #define UNARY_LIST(X)                  \
-  X(digamma, FLOAT(digamma))           \
-  X(erfc, FLOAT(erfc))                 \
-  X(erfinv, FLOAT(erfinv))             \
-  X(i0, FLOAT(i0))                     \
-  X(lgamma, FLOAT(lgamma))             \
-  X(special_erfcx, FLOAT(erfcx))       \
+  X(digamma, MICRO(digamma))           \
+  X(erfc, MICRO(erfc))                 \
+  X(erfinv, MICRO(erfinv))             \
+  X(i0, MICRO(i0))                     \
+  X(lgamma, MICRO(lgamma))             \
+  X(special_erfcx, MICRO(erfcx))       \
   X(special_i0e, FLOAT(i0e))           \
-  X(special_i1, FLOAT(i1))             \
+  X(special_i1, MICRO(i1))             \
   X(special_i1e, FLOAT(i1e))           \
   X(special_log_ndtr, FLOAT(log_ndtr)) \
   X(special_ndtri, FLOAT(ndtri))
@@ -101,6 +64,7 @@ UNARY_LIST(ETI_UNARY_OPERATOR)
 // ---- polygamma: (n, self, out), so that the frame, which reads the operand first, starts at self
 
 static const eti_elementwise polygamma_op = FLOAT(polygamma);
+static const eti_elementwise trigamma_op = MICRO(trigamma);
 
 static et_status fill_order(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
                             eti_params *params) {
@@ -113,7 +77,9 @@ static et_status fill_order(const et_kernel_ctx *ctx, et_value *const *args, et_
 }
 
 et_status op_polygamma_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_unary_run(ctx, args + 1, &polygamma_op, 1, fill_order);
+  const bool is_one = args[0] != NULL && args[0]->tag == ET_INT && args[0]->as.i == 1;
+  return is_one ? eti_unary_run(ctx, args + 1, &trigamma_op, 1, NULL)
+                : eti_unary_run(ctx, args + 1, &polygamma_op, 1, fill_order);
 }
 
 // ---- two operands

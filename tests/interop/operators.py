@@ -63,6 +63,7 @@ SHAPES = [
     op("split", lambda x: [y + 1 for y in x.split([2, 3], dim=1)], (3, 5)),
     op("repeat", lambda x: x.repeat(2, 3), (2, 3)),
     op("pad", lambda x: nn.functional.pad(x, (1, 2, 0, 1), value=0.5), (2, 3, 4)),
+    op("crop", lambda x: nn.functional.pad(x, (-1, 2, 0, -1), value=0.5), (2, 3, 4)),
     op("flip", lambda x: x.flip(0, 1), (2, 3)),
     op("zero_dim", lambda x: x.sum() * 2, (2, 3)),
     op("full_arange", lambda x: x + torch.arange(4) + torch.full((4,), 2.0), (3, 4)),

@@ -7,7 +7,7 @@ minus the operators that carry quantization.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -55,6 +55,7 @@ def _full_table(operators: int) -> dict[Any, Any]:
     table.update(random_decompositions())
     table.update(recurrent_decompositions())
     table.update(resample_decompositions())
+    table[torch.ops.aten.constant_pad_nd.default] = _pad
     table[torch.ops.aten.select_scatter.default] = _select_scatter
     table[torch.ops.aten.take.default] = _take
     return table
@@ -71,6 +72,19 @@ def _select_scatter(self: torch.Tensor, src: torch.Tensor, dim: int, index: int)
 def _take(self: torch.Tensor, index: torch.Tensor) -> Any:
     """One entry replaced: torch's reads an index without a dimension while it traces."""
     return self.reshape(-1)[index.reshape(-1)].reshape(index.shape)
+
+
+def _pad(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
+    """One entry added: negative padding is cut off by slices. (Upstream's kernel refuses it.)"""
+    if not any(isinstance(n, int) and n < 0 for n in pad):
+        return NotImplemented
+    for i in range(0, len(pad), 2):
+        before, after = (n if isinstance(n, int) and n < 0 else 0 for n in pad[i : i + 2])
+        dim = x.ndim - 1 - i // 2
+        if before or after:
+            x = torch.ops.aten.slice.Tensor(x, dim, -before, x.shape[dim] + after)
+    rest = [0 if isinstance(n, int) and n < 0 else n for n in pad]
+    return torch.ops.aten.constant_pad_nd.default(x, rest, value)
 
 
 def decomposition_table(preserve: Iterable[Any] = ()) -> dict[Any, Any]:

@@ -200,3 +200,17 @@ def test_unchecked_lowering_decomposes_too() -> None:
     config = EdgeCompileConfig(_check_ir_validity=False)
     program = to_edge(torch.export.export(model, (FLOATS,)), compile_config=config)
     verify_program(program.to_executorch(), model, FLOATS)
+
+
+def test_negative_padding_is_cut_off_by_slices() -> None:
+    class Pads(nn.Module):
+        def forward(self, x: Tensor) -> list[Tensor]:
+            pads = ((-1, -2), (-3, 1), (0, 2, -1, 0), (0, 0, -1, -2), (-6, 1))
+            return [nn.functional.pad(x, pad, value=0.5) for pad in pads]
+
+    edge = to_edge(torch.export.export(Pads(), (FLOATS,)))
+    calls = [node for node in edge.exported_program().graph.nodes if node.op == "call_function"]
+    pads = [node.args[1] for node in calls if "constant_pad_nd" in str(node.target)]
+    assert pads
+    assert all(n >= 0 for pad in pads for n in pad)
+    assert verify_program(edge.to_executorch(), Pads(), FLOATS).ok

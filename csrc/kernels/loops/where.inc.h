@@ -31,7 +31,7 @@ static void WHERE_NAME(void *const p[], const ptrdiff_t s[], size_t n, const voi
     const WHERE_TYPE *const from = *condition != 0 ? a : b;
     const ptrdiff_t step = *condition != 0 ? s[2] : s[3];
     if (step == bytes) {
-      memmove(out, from, n * sizeof *out);
+      if (out != from) memmove(out, from, n * sizeof *out);
     } else {
       for (size_t i = 0; i < n; i++) out[i] = ETI_CAT(WHERE_TYPE, from, i, step);
     }

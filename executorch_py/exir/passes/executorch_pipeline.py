@@ -45,6 +45,7 @@ from executorch_py.exir.passes.replace_view_copy_with_view_pass import ReplaceVi
 from executorch_py.exir.passes.restore_mutations import restore_mutations
 from executorch_py.exir.passes.separate_loop_state import SeparateLoopStatePass
 from executorch_py.exir.passes.share_windows import ShareWindowsPass
+from executorch_py.exir.passes.shorten_guards import shorten_guards
 from executorch_py.exir.passes.spec_prop_pass import SpecPropPass
 from executorch_py.exir.passes.weights_to_outputs_pass import weights_to_outputs_pass
 
@@ -79,6 +80,15 @@ def _reinplace(ep: ExportedProgram, config: Config) -> None:
     planned = config.write_buffers_in_place and _plans(config, "mutable_buffers")
     alignment = max(getattr(planner, "alignment", ALIGNMENT), ALIGNMENT)
     reinplace_pass(ep, ops, window_alignment=alignment if planned else None)
+
+
+def _rewrite_attention(ep: ExportedProgram, config: Config) -> None:
+    """Whole where that is asked for; then the guards of what is left, and the constants made."""
+    changed = fuse_attention(ep) if config.own_operators else False
+    if config.remove_redundant:
+        changed |= shorten_guards(ep)
+    if changed and config.fold_constants:
+        fold_constants(ep)
 
 
 def _plans(config: Config, what: str) -> bool:
@@ -122,7 +132,7 @@ PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     # After folding, which makes constants of the zeros and ones that it looks for.
     ProgramStep(lambda ep, _: remove_redundant(ep), lambda c: c.remove_redundant),
     # After the rules above, which drop what hides the pattern and make constants of masks.
-    ProgramStep(lambda ep, _: fuse_attention(ep), lambda c: c.own_operators),
+    ProgramStep(_rewrite_attention, lambda c: c.own_operators or c.remove_redundant),
     # Before chains, whose tensors must lie alike.
     ProgramStep(lambda ep, _: choose_layouts(ep), lambda c: c.choose_layouts and c.own_operators),
     # On what is left then, and while nothing writes to what a chain reads.

@@ -30,7 +30,6 @@ from executorch_py.exir.ir.graph import (
     foldable_constants,
 )
 from executorch_py.exir.ir.match import argument, is_call
-from executorch_py.exir.passes.fold_constants import fold_constants
 
 Constants = dict[str, torch.Tensor]
 
@@ -91,7 +90,6 @@ def fuse_attention(ep: ExportedProgram) -> bool:
                 changed = True
         erase_dead_nodes(module.graph)
     if changed:
-        fold_constants(ep)  # masks that became one, or bools
         drop_unused_constants(ep, set(foldable_constants(ep)))  # masks of what became a flag
     return changed
 

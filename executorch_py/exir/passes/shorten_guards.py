@@ -1,0 +1,89 @@
+"""shorten_guards: what torch puts around the softmax of attention, in fewer passes over the scores.
+
+    where(not any(not (scores == -inf)), full_like(weights, 0), weights)
+
+says that a query which sees no key gives 0. A row is -inf throughout where its largest element is,
+so `amax(scores) == -inf` says the same, NaN included, and reads the scores once; the zeros need be
+one. Bits do not change. Upstream has all of these operators. Relies on `meta["val"]`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation, fake_mode_of
+from executorch_py.exir.ir.graph import all_graph_modules, erase_dead_nodes
+from executorch_py.exir.ir.match import argument, is_call, only_user
+
+
+def shorten_guards(ep: ExportedProgram) -> bool:
+    """Rewrite in place, bodies of control flow included; True if anything changed."""
+    changed = False
+    for module in all_graph_modules(ep.graph_module):
+        mode = fake_mode_of(module)
+        if mode is None:
+            continue
+        with fake_evaluation(mode):
+            found = [node for node in list(module.graph.nodes) if _shorten(node)]
+        if found:
+            erase_dead_nodes(module.graph)
+            changed = True
+    return changed
+
+
+def _shorten(node: fx.Node) -> bool:
+    if is_call(node, "aten::logical_not"):
+        return _shorten_guard(node)
+    if is_call(node, "aten::where.self"):
+        return _shorten_zeros(node)
+    return False
+
+
+def _shorten_guard(guard: fx.Node) -> bool:
+    """not any(not (x == -inf)) is amax(x) == -inf, where there is something to look at."""
+    found = guard.args[0]
+    if not is_call(found, "aten::any.dim") or only_user(found) is None:
+        return False
+    inner = found.args[0]
+    if not is_call(inner, "aten::logical_not") or only_user(inner) is None:
+        return False
+    hidden = inner.args[0]
+    if not is_call(hidden, "aten::eq.Scalar") or only_user(hidden) is None:
+        return False
+    x, dim, keepdim = hidden.args[0], argument(found, "dim"), argument(found, "keepdim")
+    if argument(hidden, "other") != -math.inf or not x.meta["val"].is_floating_point():
+        return False
+    if x.meta["val"].dim() == 0 or not statically_known_true(x.meta["val"].shape[dim] >= 1):
+        return False
+    with guard.graph.inserting_before(guard):
+        largest = guard.graph.call_function(torch.ops.aten.amax.default, (x, [dim], keepdim))
+        largest.meta["val"] = evaluate(largest)
+        short = guard.graph.call_function(torch.ops.aten.eq.Scalar, (largest, -math.inf))
+    short.meta.update({k: v for k, v in guard.meta.items() if k != "spec"})
+    guard.replace_all_uses_with(short)
+    return True
+
+
+def _shorten_zeros(node: fx.Node) -> bool:
+    """A tensor of one number beside one that has the result's sizes need have no sizes."""
+    _, filled, other = node.args
+    if not is_call(filled, "aten::full_like") or not isinstance(other, fx.Node):
+        return False
+    value, result, beside = filled.meta["val"], node.meta["val"], other.meta["val"]
+    if value.dtype != result.dtype or beside.shape != result.shape or value.dim() == 0:
+        return False
+    number = argument(filled, "fill_value")
+    if not isinstance(number, (int, float)):
+        return False
+    with node.graph.inserting_before(node):
+        one = node.graph.call_function(
+            torch.ops.aten.full.default, ([], number), {"dtype": value.dtype}
+        )
+    one.meta["val"] = evaluate(one)
+    node.args = (node.args[0], one, other)
+    return True

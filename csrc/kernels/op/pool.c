@@ -343,43 +343,59 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
 
 // ---- channels last: the channels of a pixel are the row
 
-// Channels [c0, c0 + n) of the pixel at an element offset, in the micro-kernel's type.
-static const void *pixel(const pool *p, ptrdiff_t at, size_t n, row_buffers *b) {
-  const char *src =
-      (const char *)p->x->data + at * (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
+// Channels [c0, c0 + n) of `count` pixels from an element offset on, in the micro-kernel's type; of
+// more than one only where they lie side by side.
+static const char *pixels(const pool *p, ptrdiff_t at, size_t count, size_t n, row_buffers *b) {
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
+  const char *src = (const char *)p->x->data + at * es;
   if (p->x->dtype == p->micro->dtype) return src;
-  eti_casts[p->x->dtype][p->micro->dtype](b->cast, p->micro->esize, src,
-                                          (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype), n);
+  eti_casts[p->x->dtype][p->micro->dtype](b->cast, p->micro->esize, src, es, count * n);
   return b->cast;
+}
+
+// How many neighbouring pixels of n channels the buffers hold, 1 where they do not lie side by
+// side.
+static int64_t pixels_at_once(const pool *p, size_t n) {
+  const bool dense = p->x_steps[2] == (ptrdiff_t)n && p->dilation[2] == 1;
+  return dense ? (int64_t)(ROW * 8 / p->micro->esize / n) : 1;
 }
 
 // Sums down the rows of the window, then over its columns, as run_adaptive does.
 static void pixel_columns(const pool *p, ptrdiff_t base, const window w[3], size_t n,
                           row_buffers *b) {
-  for (int64_t ix = w[2].from; ix < w[2].to; ix++) {
-    memset(b->columns, 0, n * p->micro->esize);
+  const int64_t most = pixels_at_once(p, n);
+  const size_t es = p->micro->esize;
+  for (int64_t ix = w[2].from; ix < w[2].to; ix += most) {
+    const size_t count = (size_t)(w[2].to - ix < most ? w[2].to - ix : most);
+    memset(b->columns, 0, count * n * es);
     for (int64_t iz = w[0].from; iz < w[0].to; iz++) {
       for (int64_t iy = w[1].from; iy < w[1].to; iy++) {
         const ptrdiff_t at = base + (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1] +
                              (ptrdiff_t)ix * p->x_steps[2];
-        p->micro->add(b->columns, pixel(p, at, n, b), 1, n);
+        p->micro->add(b->columns, pixels(p, at, count, n, b), 1, count * n);
       }
     }
-    p->micro->add(b->value, b->columns, 1, n);
+    for (size_t k = 0; k < count; k++) p->micro->add(b->value, b->columns + k * n * es, 1, n);
   }
 }
 
 static void pixel_taps(const pool *p, ptrdiff_t base, const window w[3], size_t n, row_buffers *b) {
+  const int64_t most = pixels_at_once(p, n);
+  const size_t es = p->micro->esize;
   for (int64_t iz = w[0].from; iz < w[0].to; iz += p->dilation[0]) {
     for (int64_t iy = w[1].from; iy < w[1].to; iy += p->dilation[1]) {
-      for (int64_t ix = w[2].from; ix < w[2].to; ix += p->dilation[2]) {
+      for (int64_t ix = w[2].from; ix < w[2].to; ix += most * p->dilation[2]) {
+        const size_t count = (size_t)(w[2].to - ix < most ? w[2].to - ix : most);
         const ptrdiff_t at = base + (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1] +
                              (ptrdiff_t)ix * p->x_steps[2];
-        const void *const x = pixel(p, at, n, b);
-        if (p->kind == POOL_AVG) {
-          p->micro->add(b->value, x, 1, n);
-        } else {  // gives channel i the place plus i
-          p->micro->max(b->value, b->at, x, 1, (int32_t)((iz * p->in[1] + iy) * p->in[2] + ix), n);
+        const char *x = pixels(p, at, count, n, b);
+        const int32_t first = (int32_t)((iz * p->in[1] + iy) * p->in[2] + ix);
+        for (size_t k = 0; k < count; k++, x += n * es) {
+          if (p->kind == POOL_AVG) {
+            p->micro->add(b->value, x, 1, n);
+          } else {  // gives channel i the place plus i
+            p->micro->max(b->value, b->at, x, 1, first + (int32_t)k, n);
+          }
         }
       }
     }

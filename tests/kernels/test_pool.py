@@ -139,3 +139,16 @@ def test_a_divisor_of_zero_is_refused() -> None:
 def test_the_mean_of_a_single_window_does_not_depend_on_the_stride(stride: int) -> None:
     for x in (torch.randn(2, 3, 6, 5), torch.randn(2, 6, 3, 5).permute(0, 2, 1, 3)):
         check_op(aten.avg_pool2d.out, x, [6, 5], [stride, stride], [0, 0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+def test_ties_and_nans_in_overlapping_windows_go_by_their_place(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(5)
+    for shape, kernel, stride, padding in (
+        ((1, 2, 9, 700), [3, 3], [2, 2], [1, 1]), ((1, 2, 7, 300), [3, 3], [1, 1], [1, 1]),
+        ((1, 1, 4, 530), [2, 5], [1, 3], [0, 2]), ((1, 2, 9, 40), [3, 120], [1, 1], [1, 60]),
+    ):  # fmt: skip
+        x = torch.randint(-2, 3, shape, generator=generator).to(dtype)
+        x[torch.rand(shape, generator=generator) < 0.02] = float("nan")
+        for given in (x, x.nan_to_num(-torch.inf), torch.full_like(x, -torch.inf)):
+            check_op(aten.max_pool2d_with_indices.out, given, kernel, stride, padding)

@@ -28,6 +28,30 @@ static void FN(max)(void *best, int32_t *at, const void *x, size_t step, int32_t
   }
 }
 
+static inline __attribute__((always_inline)) void FN(merge_step)(T *restrict best,
+                                                                 int32_t *restrict at, const T *x,
+                                                                 const int32_t *x_at,
+                                                                 const size_t step, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    const T v = x[i * step], b = best[i];
+    const int32_t v_at = x_at[i * step], b_at = at[i];
+    const int take = (v > b) | ((v == b) & (v_at < b_at)) | ((v != v) & ((b == b) | (v_at > b_at)));
+    best[i] = take ? v : b;
+    at[i] = take ? v_at : b_at;
+  }
+}
+
+static void FN(merge)(void *best, int32_t *at, const void *x, const int32_t *x_at, size_t step,
+                      size_t n) {
+  if (step == 1) {
+    FN(merge_step)(best, at, x, x_at, 1, n);
+  } else if (step == 2) {
+    FN(merge_step)(best, at, x, x_at, 2, n);
+  } else {
+    FN(merge_step)(best, at, x, x_at, step, n);
+  }
+}
+
 static inline __attribute__((always_inline)) void FN(add_step)(T *restrict sum, const T *x,
                                                                const size_t step, size_t n) {
   for (size_t i = 0; i < n; i++) sum[i] = (T)((U)sum[i] + (U)x[i * step]);

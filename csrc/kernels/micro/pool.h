@@ -14,6 +14,9 @@ typedef struct eti_pool_micro {
   // Where x[i·step] is greater than best[i] or NaN: best[i] becomes it and at[i] becomes first +
   // i·step. A NaN stays.
   void (*max)(void *best, int32_t *at, const void *x, size_t step, int32_t first, size_t n);
+  // The same where x[i·step] was found at x_at[i·step]: of equal ones the smaller place wins, of
+  // NaNs the larger.
+  void (*merge)(void *best, int32_t *at, const void *x, const int32_t *x_at, size_t step, size_t n);
   void (*add)(void *sum, const void *x, size_t step,
               size_t n);                             // sum[i] += x[i·step]; integers wrap
   void (*fold)(void *sum, const void *x, size_t n);  // *sum += x[0], x[1] …, in order

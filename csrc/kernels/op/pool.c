@@ -151,8 +151,8 @@ typedef struct row_buffers {
   _Alignas(64) char room[ROW * 8];
   char *value;  // sums or maxima: the room, or where they go
   _Alignas(64) char cast[ROW * 8];
-  _Alignas(64) char columns[ROW * 8];  // of an adaptive window: sums down its rows
-  int32_t at[ROW];
+  _Alignas(64) char columns[ROW * 8];   // of an adaptive window: sums down its rows
+  int32_t at[ROW], column_at[ROW * 2];  // where maxima were found
 } row_buffers;
 
 // Elements of one input row at ix, ix + *step …: where they lie when the micro-kernel can read
@@ -208,6 +208,73 @@ static void run_taps(const pool *p, const char *plane, int64_t iz, int64_t iy, i
   }
 }
 
+static void start_values(const pool *p, size_t n, row_buffers *b) {
+  if (p->kind != POOL_MAX) {
+    memset(b->value, 0, n * p->micro->esize);
+    return;
+  }
+  switch (p->micro->dtype) {
+    case ET_F32:
+      for (size_t i = 0; i < n; i++) ((float *)(void *)b->value)[i] = -INFINITY;
+      break;
+    case ET_F64:
+      for (size_t i = 0; i < n; i++) ((double *)(void *)b->value)[i] = (double)-INFINITY;
+      break;
+    default:
+      for (size_t i = 0; i < n; i++) ((int64_t *)(void *)b->value)[i] = INT64_MIN;
+      break;
+  }
+}
+
+// Whether maxima are found down the columns of a row of windows first: neighbouring windows share
+// them, and they lie side by side whatever the stride.
+static bool shares_columns(const pool *p) {
+  return p->kind == POOL_MAX && p->kernel[2] > 1 && p->kernel[2] <= ROW / 2 &&
+         p->dilation[2] == 1 && p->stride[2] < p->kernel[2] && p->kernel[0] * p->kernel[1] > 1;
+}
+
+// Input columns that fit the buffers.
+static int64_t columns_at_once(const pool *p) {
+  return p->micro->esize == 4 ? 2 * ROW : ROW;
+}
+
+// Outputs [x0, x0 + n) of a row of windows: the largest of each column, then of their columns.
+static void run_columns(const pool *p, const char *plane, const window *wz, const window *wy,
+                        int64_t x0, size_t n, row_buffers *b) {
+  const int64_t s = p->stride[2], pad = p->padding[2], last = x0 + (int64_t)n - 1;
+  const int64_t from = x0 * s < pad ? 0 : x0 * s - pad;
+  const int64_t reach = last * s - pad + p->kernel[2], to = reach < p->in[2] ? reach : p->in[2];
+  if (from >= to) return;
+  const size_t count = (size_t)(to - from);
+  char *const value = b->value;
+  b->value = b->columns;
+  start_values(p, count, b);
+  b->value = value;
+  const int32_t corner = (int32_t)((wz->from * p->in[1] + wy->from) * p->in[2] + from);
+  for (size_t i = 0; i < count; i++) b->column_at[i] = corner + (int32_t)i;
+  for (int64_t iz = wz->from; iz < wz->to; iz += p->dilation[0]) {
+    for (int64_t iy = wy->from; iy < wy->to; iy += p->dilation[1]) {
+      const ptrdiff_t row = (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1];
+      size_t step = 1;
+      const void *const x = tap_row(p, plane, row, from, count, b, &step);
+      p->micro->max(b->columns, b->column_at, x, 1,
+                    (int32_t)((iz * p->in[1] + iy) * p->in[2] + from), count);
+    }
+  }
+  for (int64_t k = 0; k < p->kernel[2]; k++) {  // outputs whose column k is there
+    const int64_t shift = k - pad;
+    int64_t lo = shift >= 0 ? 0 : (-shift + s - 1) / s,
+            hi = p->in[2] - 1 - shift < 0 ? 0 : (p->in[2] - 1 - shift) / s + 1;
+    if (lo < x0) lo = x0;
+    if (hi > last + 1) hi = last + 1;
+    if (lo >= hi) continue;
+    const size_t column = (size_t)(lo * s + shift - from), at = (size_t)(lo - x0);
+    p->micro->merge(b->value + at * p->micro->esize, b->at + at,
+                    b->columns + column * p->micro->esize, b->column_at + column, (size_t)s,
+                    (size_t)(hi - lo));
+  }
+}
+
 // An adaptive window has its own size per output: its rows are summed column by column, which is
 // done once for all outputs of the row, then its columns.
 static void run_adaptive(const pool *p, const char *plane, const window *wz, const window *wy,
@@ -231,24 +298,6 @@ static void run_adaptive(const pool *p, const char *plane, const window *wz, con
       if (lo >= hi) continue;
       p->micro->fold(b->value + i * es, b->columns + (size_t)(lo - c0) * es, (size_t)(hi - lo));
     }
-  }
-}
-
-static void start_values(const pool *p, size_t n, row_buffers *b) {
-  if (p->kind != POOL_MAX) {
-    memset(b->value, 0, n * p->micro->esize);
-    return;
-  }
-  switch (p->micro->dtype) {
-    case ET_F32:
-      for (size_t i = 0; i < n; i++) ((float *)(void *)b->value)[i] = -INFINITY;
-      break;
-    case ET_F64:
-      for (size_t i = 0; i < n; i++) ((double *)(void *)b->value)[i] = (double)-INFINITY;
-      break;
-    default:
-      for (size_t i = 0; i < n; i++) ((int64_t *)(void *)b->value)[i] = INT64_MIN;
-      break;
   }
 }
 
@@ -318,6 +367,10 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
   const pool *const p = ctx;
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
   const size_t rows = (size_t)(p->size[0] * p->size[1]);
+  const bool columns = shares_columns(p);
+  const int64_t most = columns && (columns_at_once(p) - p->kernel[2]) / p->stride[2] < ROW
+                           ? (columns_at_once(p) - p->kernel[2]) / p->stride[2] + 1
+                           : ROW;
   row_buffers b;
   b.value = b.room;
   for (size_t u = begin; u < end; u++) {
@@ -325,13 +378,14 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
     const int64_t z = (int64_t)(u % rows) / p->size[1], y = (int64_t)(u % rows) % p->size[1];
     const char *const x = (const char *)p->x->data + plane_offset(p, p->x, plane) * es;
     const window wz = window_of(p, 0, z), wy = window_of(p, 1, y);
-    for (int64_t x0 = 0; x0 < p->size[2]; x0 += ROW) {
-      const size_t n = p->size[2] - x0 < ROW ? (size_t)(p->size[2] - x0) : ROW;
+    for (int64_t x0 = 0; x0 < p->size[2]; x0 += most) {
+      const size_t n = (size_t)(p->size[2] - x0 < most ? p->size[2] - x0 : most);
       start_row(p, &wz, &wy, x0, n, &b);
       const bool by_columns =  // a mean of one window a row has no neighbours to go with
           p->kind == POOL_ADAPTIVE || (p->kind == POOL_AVG && p->size[2] == 1);
       if (by_columns) run_adaptive(p, x, &wz, &wy, x0, n, &b);
-      for (int64_t iz = wz.from; iz < wz.to && !by_columns; iz += p->dilation[0]) {
+      if (columns) run_columns(p, x, &wz, &wy, x0, n, &b);
+      for (int64_t iz = wz.from; iz < wz.to && !by_columns && !columns; iz += p->dilation[0]) {
         for (int64_t iy = wy.from; iy < wy.to; iy += p->dilation[1])
           run_taps(p, x, iz, iy, x0, n, &b);
       }

@@ -125,6 +125,10 @@ static double element(const et_tensor *t, size_t i, double absent) {
 }
 
 static void set_element(const et_tensor *t, size_t i, double value) {
+  if (t->dtype == ET_F32 && i < t->numel) {
+    ((float *)t->data)[i] = (float)value;
+    return;
+  }
   const size_t es = et_dtype_bytes((et_dtype)t->dtype);
   if (i < t->numel)
     eti_casts[ET_F64][t->dtype]((char *)t->data + i * es, (ptrdiff_t)es, &value, 8, 1);
@@ -178,6 +182,8 @@ typedef struct layer_run {
 
 static ptrdiff_t slab_offset(const slab *s, size_t i) {
   ptrdiff_t offset = 0;
+  if (s->rank == 1)  // spares the divisions
+    return (ptrdiff_t)i * s->strides[0] * (ptrdiff_t)et_dtype_bytes((et_dtype)s->dtype);
   for (size_t d = s->rank; d-- > 0;) {
     offset += (ptrdiff_t)(i % s->sizes[d]) * s->strides[d];
     i /= s->sizes[d];
@@ -185,28 +191,56 @@ static ptrdiff_t slab_offset(const slab *s, size_t i) {
   return offset * (ptrdiff_t)et_dtype_bytes((et_dtype)s->dtype);
 }
 
-static void layer_rows(void *ctx, size_t begin, size_t end) {
-  const layer_run *const r = ctx;
+// One row of several chunks, which are read again for every use.
+static void long_row(const layer_run *r, const char *x, char *out, stats *s) {
   const eti_norm_micro *const micro = r->micro;
   _Alignas(64) char x_room[CHUNK * 8], w_room[CHUNK * 8 / 2], b_room[CHUNK * 8 / 2];
   const bool direct = r->out.dtype == micro->dtype && slab_is_row(&r->out);
   const size_t step = CHUNK / 2;
+  *s = stats_of(micro, &r->x, x);
+  const double rstd = rstd_of(s, r->eps);
+  for (size_t i = 0; i < r->x.numel; i += step) {
+    const size_t n = r->x.numel - i < step ? r->x.numel - i : step;
+    const void *const in = chunk_in(micro, &r->x, x, i, n, x_room);
+    const void *const w =
+        r->w_data == NULL ? NULL : chunk_in(micro, &r->w, r->w_data, i, n, w_room);
+    const void *const b =
+        r->b_data == NULL ? NULL : chunk_in(micro, &r->b, r->b_data, i, n, b_room);
+    void *const to = direct ? out + i * micro->esize : x_room;
+    micro->normalize(to, in, s->mean, rstd, w, b, n);
+    if (!direct) slab_cast(&r->out, out, i, n, micro->dtype, x_room, false);
+  }
+}
+
+static void long_rows(void *ctx, size_t begin, size_t end) {
+  const layer_run *const r = ctx;
   for (size_t row = begin; row < end; row++) {
-    const char *const x = r->x_data + slab_offset(&r->rows, row);
+    stats s;
+    long_row(r, r->x_data + slab_offset(&r->rows, row),
+             r->out_data + slab_offset(&r->out_rows, row), &s);
+    set_element(r->mean, row, s.mean);
+    set_element(r->rstd, row, rstd_of(&s, r->eps));
+  }
+}
+
+// Rows of one chunk: each is read, and its weights are read, once.
+static void short_rows(void *ctx, size_t begin, size_t end) {
+  const layer_run *const r = ctx;
+  const eti_norm_micro *const micro = r->micro;
+  _Alignas(64) char x_room[CHUNK * 8], w_room[CHUNK * 8], b_room[CHUNK * 8];
+  const bool direct = r->out.dtype == micro->dtype && slab_is_row(&r->out);
+  const size_t n = r->x.numel;
+  const void *const w = r->w_data == NULL ? NULL : chunk_in(micro, &r->w, r->w_data, 0, n, w_room);
+  const void *const b = r->b_data == NULL ? NULL : chunk_in(micro, &r->b, r->b_data, 0, n, b_room);
+  const slab row_of_x = {.dtype = micro->dtype, .numel = n};
+  for (size_t row = begin; row < end; row++) {
     char *const out = r->out_data + slab_offset(&r->out_rows, row);
-    const stats s = stats_of(micro, &r->x, x);
+    const void *const x =
+        chunk_in(micro, &r->x, r->x_data + slab_offset(&r->rows, row), 0, n, x_room);
+    const stats s = stats_of(micro, &row_of_x, x);
     const double rstd = rstd_of(&s, r->eps);
-    for (size_t i = 0; i < r->x.numel; i += step) {
-      const size_t n = r->x.numel - i < step ? r->x.numel - i : step;
-      const void *const in = chunk_in(micro, &r->x, x, i, n, x_room);
-      const void *const w =
-          r->w_data == NULL ? NULL : chunk_in(micro, &r->w, r->w_data, i, n, w_room);
-      const void *const b =
-          r->b_data == NULL ? NULL : chunk_in(micro, &r->b, r->b_data, i, n, b_room);
-      void *const to = direct ? out + i * micro->esize : x_room;
-      micro->normalize(to, in, s.mean, rstd, w, b, n);
-      if (!direct) slab_cast(&r->out, out, i, n, micro->dtype, x_room, false);
-    }
+    micro->normalize(direct ? out : x_room, x, s.mean, rstd, w, b, n);
+    if (!direct) slab_cast(&r->out, out, 0, n, micro->dtype, x_room, false);
     set_element(r->mean, row, s.mean);
     set_element(r->rstd, row, rstd);
   }
@@ -268,7 +302,8 @@ et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
   r.out_data = out->data;
   if (w != NULL) r.w = slab_of(w, dims_from(0, n)), r.w_data = w->data;
   if (b != NULL) r.b = slab_of(b, dims_from(0, n)), r.b_data = b->data;
-  et_parallel_for(ctx->pool, layer_rows, &r, r.rows.numel, 1 + 8192 / (r.x.numel + 1));
+  et_parallel_for(ctx->pool, r.x.numel <= CHUNK ? short_rows : long_rows, &r, r.rows.numel,
+                  1 + 8192 / (r.x.numel + 1));
   return ET_OK;
 }
 

@@ -435,7 +435,7 @@ static void load_block(const channel_run *r, size_t c, channel_block *b) {
   }
 }
 
-// Channels-last images: unit i is a pixel; its channels lie in a row.
+// Channels-last images, and rows of channels alone: unit i is a pixel; its channels lie in a row.
 static void batch_pixels(void *ctx, size_t begin, size_t end) {
   const channel_run *const r = ctx;
   channel_block b;
@@ -460,6 +460,11 @@ static void batch_pixels(void *ctx, size_t begin, size_t end) {
   }
 }
 
+// Whether the channels of every pixel lie in a row, one pixel after the other.
+static bool is_pixels(const et_tensor *t, size_t area) {
+  return (area == 1 && eti_is_contiguous(t)) || eti_is_channels_last(t);
+}
+
 static et_status run_batch_norm(const et_kernel_ctx *ctx, channel_run *r) {
   const et_tensor *const x = r->x;
   r->micro = micro_of(x->dtype);
@@ -468,7 +473,7 @@ static et_status run_batch_norm(const et_kernel_ctx *ctx, channel_run *r) {
   const size_t n_images = (size_t)x->sizes[0], area = x->numel / (n_images * r->channels);
   r->xs = slab_of(x, dims_from(2, x->rank));
   r->os = slab_of(r->out, dims_from(2, x->rank));
-  if (eti_is_channels_last(x) && eti_is_channels_last(r->out) && area > 1) {
+  if (is_pixels(x, area) && is_pixels(r->out, area)) {
     et_parallel_for(ctx->pool, batch_pixels, r, n_images * area, 1 + 32768 / r->channels);
   } else {
     et_parallel_for(ctx->pool, batch_planes, r, n_images * r->channels, 1 + 32768 / area);

@@ -231,6 +231,7 @@ def other_norms() -> Iterator[Row]:
         for shape, order in (
             ((2, 6), None), ((2, 6, 5), None), ((2, 6, 4, 5), None), ((2, 6, 4, 5), LAST),
             ((0, 6, 4), None), ((1, 1, 3, 3), None), ((2, 3, 9, 11), LAST), ((1, 301, 3, 2), LAST),
+            ((5, 301), None), ((130, 3, 1), None), ((7, 9, 1, 1), LAST),
         ):  # fmt: skip
             x, w = T(shape, dtype, -3, 3, order), T((shape[1],), dtype, 0.5, 1.5, seed=1)
             for weight, bias in ((w, replace(w, seed=2)), (None, None)):

@@ -118,23 +118,32 @@ typedef struct et_op_library {
 } et_op_library;
 
 // At the end of the file, once: ET_OP_LIBRARY(ops); over `static const et_op ops[]`, in any order.
-// A program that links several such files gives each a name: -DET_OP_LIBRARY_NAME=softcap_ops,
-// `extern const et_op_library softcap_ops;`, and passes {ops, n, &et_ops_portable} to its methods.
+// A program that links such files gives each a name, and that of the next one, and passes the first
+// one's table to its methods: -DET_OP_LIBRARY_NAME=softcap_ops -DET_OP_LIBRARY_NEXT=more_ops. Rows
+// are then searched as they stand, so they must be sorted (executorch_py build-kernels --ops says).
 #ifndef ET_OP_LIBRARY_NAME
 #define ET_OP_LIBRARY_NAME et_op_library_v1
 #endif
-#define ET_OP_LIBRARY(ops_)                                                \
-  extern ET_API const et_op_library ET_OP_LIBRARY_NAME;                    \
-  const et_op_library ET_OP_LIBRARY_NAME = {                               \
-      .magic = ET_OPS_MAGIC,                                               \
-      .abi = ET_OPS_ABI,                                                   \
-      .op_bytes = sizeof(et_op),                                           \
-      .value_bytes = sizeof(et_value),                                     \
-      .tensor_bytes = sizeof(et_tensor),                                   \
-      .context_bytes = sizeof(et_kernel_ctx),                              \
-      .prepare_bytes = sizeof(et_prepare_ctx),                             \
-      .error_bytes = sizeof(et_error),                                     \
-      .table = {.ops = (ops_), .n_ops = sizeof(ops_) / sizeof((ops_)[0])}, \
+#ifdef ET_OP_LIBRARY_NEXT
+extern const et_op_library ET_OP_LIBRARY_NEXT;
+#define ET_OP_LIBRARY_BEHIND (&ET_OP_LIBRARY_NEXT.table)
+#else
+#define ET_OP_LIBRARY_BEHIND NULL
+#endif
+#define ET_OP_LIBRARY(ops_)                                \
+  extern ET_API const et_op_library ET_OP_LIBRARY_NAME;    \
+  const et_op_library ET_OP_LIBRARY_NAME = {               \
+      .magic = ET_OPS_MAGIC,                               \
+      .abi = ET_OPS_ABI,                                   \
+      .op_bytes = sizeof(et_op),                           \
+      .value_bytes = sizeof(et_value),                     \
+      .tensor_bytes = sizeof(et_tensor),                   \
+      .context_bytes = sizeof(et_kernel_ctx),              \
+      .prepare_bytes = sizeof(et_prepare_ctx),             \
+      .error_bytes = sizeof(et_error),                     \
+      .table = {.ops = (ops_),                             \
+                .n_ops = sizeof(ops_) / sizeof((ops_)[0]), \
+                .next = ET_OP_LIBRARY_BEHIND},             \
   }
 
 #endif  // ET_CUSTOM_H

@@ -12,6 +12,8 @@
 #ifndef ET_MICRO_ATTENTION_H
 #define ET_MICRO_ATTENTION_H
 
+#include "kernels/dtype_sets.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,6 +40,19 @@ typedef struct eti_attention_micro {
 } eti_attention_micro;
 
 enum { ETI_ATTENTION_F32, ETI_ATTENTION_F64, ETI_ATTENTION_TYPES };
+
+// One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
+// out.
+#define ETI_ATTENTION_ROW(type, item, width_0, width_1, suffix) \
+  {type,                                                        \
+   sizeof(item),                                                \
+   {width_0, width_1},                                          \
+   ETI_BUILT(type, dots_##suffix),                              \
+   ETI_BUILT(type, soften_##suffix),                            \
+   ETI_BUILT(type, add_##suffix),                               \
+   ETI_BUILT(type, add_keys_##suffix),                          \
+   ETI_BUILT(type, limit_##suffix),                             \
+   ETI_BUILT(type, scale_##suffix)}
 
 const eti_attention_micro *eti_attention_micro_best(int type);
 const eti_attention_micro *eti_attention_micro_of_isa(

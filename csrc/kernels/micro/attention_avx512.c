@@ -20,22 +20,6 @@
 #include "kernels/micro/attention.body.h"
 
 const eti_attention_micro eti_attention_avx512[ETI_ATTENTION_TYPES] = {
-    {ET_F32,
-     4,
-     {16, 32},
-     dots_f32__avx512,
-     soften_f32__avx512,
-     add_f32__avx512,
-     add_keys_f32__avx512,
-     limit_f32__avx512,
-     scale_f32__avx512},
-    {ET_F64,
-     8,
-     {8, 16},
-     dots_f64__avx512,
-     soften_f64__avx512,
-     add_f64__avx512,
-     add_keys_f64__avx512,
-     limit_f64__avx512,
-     scale_f64__avx512},
+    ETI_ATTENTION_ROW(ET_F32, float, 16, 32, f32__avx512),
+    ETI_ATTENTION_ROW(ET_F64, double, 8, 16, f64__avx512),
 };

@@ -22,24 +22,8 @@
 #include "kernels/micro/attention.body.h"
 
 const eti_attention_micro eti_attention_scalar[ETI_ATTENTION_TYPES] = {
-    {ET_F32,
-     4,
-     {16, 32},
-     dots_f32__scalar,
-     soften_f32__scalar,
-     add_f32__scalar,
-     add_keys_f32__scalar,
-     limit_f32__scalar,
-     scale_f32__scalar},
-    {ET_F64,
-     8,
-     {8, 16},
-     dots_f64__scalar,
-     soften_f64__scalar,
-     add_f64__scalar,
-     add_keys_f64__scalar,
-     limit_f64__scalar,
-     scale_f64__scalar},
+    ETI_ATTENTION_ROW(ET_F32, float, 16, 32, f32__scalar),
+    ETI_ATTENTION_ROW(ET_F64, double, 8, 16, f64__scalar),
 };
 
 const eti_attention_micro *eti_attention_micro_of_isa(int type, int isa) {

@@ -5,6 +5,8 @@
 #ifndef ET_MICRO_FFT_H
 #define ET_MICRO_FFT_H
 
+#include "kernels/dtype_sets.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +34,11 @@ typedef struct eti_fft_micro {
 } eti_fft_micro;
 
 enum { ETI_FFT_F32, ETI_FFT_F64, ETI_FFT_TYPES };
+
+// One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
+// out.
+#define ETI_FFT_ROW(type, item, suffix) \
+  {type, sizeof(item), ETI_BUILT(type, pass_##suffix), ETI_BUILT(type, multiply_##suffix)}
 
 const eti_fft_micro *eti_fft_micro_best(int type);
 const eti_fft_micro *eti_fft_micro_of_isa(int type, int isa);  // NULL when build or CPU lacks it

@@ -11,6 +11,6 @@
 #include "kernels/micro/fft.body.h"
 
 const eti_fft_micro eti_fft_avx2[ETI_FFT_TYPES] = {
-    {ET_F32, 4, pass_f32__avx2, multiply_f32__avx2},
-    {ET_F64, 8, pass_f64__avx2, multiply_f64__avx2},
+    ETI_FFT_ROW(ET_F32, float, f32__avx2),
+    ETI_FFT_ROW(ET_F64, double, f64__avx2),
 };

@@ -13,8 +13,8 @@
 #include "kernels/micro/fft.body.h"
 
 const eti_fft_micro eti_fft_scalar[ETI_FFT_TYPES] = {
-    {ET_F32, 4, pass_f32__scalar, multiply_f32__scalar},
-    {ET_F64, 8, pass_f64__scalar, multiply_f64__scalar},
+    ETI_FFT_ROW(ET_F32, float, f32__scalar),
+    ETI_FFT_ROW(ET_F64, double, f64__scalar),
 };
 
 const eti_fft_micro *eti_fft_micro_of_isa(int type, int isa) {

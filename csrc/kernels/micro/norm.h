@@ -5,6 +5,8 @@
 #ifndef ET_MICRO_NORM_H
 #define ET_MICRO_NORM_H
 
+#include "kernels/dtype_sets.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +26,17 @@ typedef struct eti_norm_micro {
 } eti_norm_micro;
 
 enum { ETI_NORM_F32, ETI_NORM_F64, ETI_NORM_TYPES };
+
+// One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
+// out.
+#define ETI_NORM_ROW(type, item, suffix) \
+  {type,                                 \
+   sizeof(item),                         \
+   ETI_BUILT(type, sum_##suffix),        \
+   ETI_BUILT(type, squares_##suffix),    \
+   ETI_BUILT(type, normalize_##suffix),  \
+   ETI_BUILT(type, affine_##suffix),     \
+   ETI_BUILT(type, affine_each_##suffix)}
 
 const eti_norm_micro *eti_norm_micro_best(int type);
 const eti_norm_micro *eti_norm_micro_of_isa(int type,

@@ -11,8 +11,6 @@
 #include "kernels/micro/norm.body.h"
 
 const eti_norm_micro eti_norm_avx2[ETI_NORM_TYPES] = {
-    {ET_F32, 4, sum_f32__avx2, squares_f32__avx2, normalize_f32__avx2, affine_f32__avx2,
-     affine_each_f32__avx2},
-    {ET_F64, 8, sum_f64__avx2, squares_f64__avx2, normalize_f64__avx2, affine_f64__avx2,
-     affine_each_f64__avx2},
+    ETI_NORM_ROW(ET_F32, float, f32__avx2),
+    ETI_NORM_ROW(ET_F64, double, f64__avx2),
 };

@@ -13,10 +13,8 @@
 #include "kernels/micro/norm.body.h"
 
 const eti_norm_micro eti_norm_scalar[ETI_NORM_TYPES] = {
-    {ET_F32, 4, sum_f32__scalar, squares_f32__scalar, normalize_f32__scalar, affine_f32__scalar,
-     affine_each_f32__scalar},
-    {ET_F64, 8, sum_f64__scalar, squares_f64__scalar, normalize_f64__scalar, affine_f64__scalar,
-     affine_each_f64__scalar},
+    ETI_NORM_ROW(ET_F32, float, f32__scalar),
+    ETI_NORM_ROW(ET_F64, double, f64__scalar),
 };
 
 const eti_norm_micro *eti_norm_micro_of_isa(int type, int isa) {

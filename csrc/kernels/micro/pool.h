@@ -4,6 +4,8 @@
 #ifndef ET_MICRO_POOL_H
 #define ET_MICRO_POOL_H
 
+#include "kernels/dtype_sets.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +25,16 @@ typedef struct eti_pool_micro {
 } eti_pool_micro;
 
 enum { ETI_POOL_F32, ETI_POOL_F64, ETI_POOL_I64, ETI_POOL_TYPES };
+
+// One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
+// out.
+#define ETI_POOL_ROW(type, item, suffix) \
+  {type,                                 \
+   sizeof(item),                         \
+   ETI_BUILT(type, max_##suffix),        \
+   ETI_BUILT(type, merge_##suffix),      \
+   ETI_BUILT(type, add_##suffix),        \
+   ETI_BUILT(type, fold_##suffix)}
 
 const eti_pool_micro *eti_pool_micro_best(int type);
 const eti_pool_micro *eti_pool_micro_of_isa(int type,

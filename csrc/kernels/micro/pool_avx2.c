@@ -17,7 +17,7 @@
 #include "kernels/micro/pool.body.h"
 
 const eti_pool_micro eti_pool_avx2[ETI_POOL_TYPES] = {
-    {ET_F32, 4, max_f32__avx2, merge_f32__avx2, add_f32__avx2, fold_f32__avx2},
-    {ET_F64, 8, max_f64__avx2, merge_f64__avx2, add_f64__avx2, fold_f64__avx2},
-    {ET_I64, 8, max_i64__avx2, merge_i64__avx2, add_i64__avx2, fold_i64__avx2},
+    ETI_POOL_ROW(ET_F32, float, f32__avx2),
+    ETI_POOL_ROW(ET_F64, double, f64__avx2),
+    ETI_POOL_ROW(ET_I64, int64_t, i64__avx2),
 };

@@ -19,9 +19,9 @@
 #include "kernels/micro/pool.body.h"
 
 const eti_pool_micro eti_pool_scalar[ETI_POOL_TYPES] = {
-    {ET_F32, 4, max_f32__scalar, merge_f32__scalar, add_f32__scalar, fold_f32__scalar},
-    {ET_F64, 8, max_f64__scalar, merge_f64__scalar, add_f64__scalar, fold_f64__scalar},
-    {ET_I64, 8, max_i64__scalar, merge_i64__scalar, add_i64__scalar, fold_i64__scalar},
+    ETI_POOL_ROW(ET_F32, float, f32__scalar),
+    ETI_POOL_ROW(ET_F64, double, f64__scalar),
+    ETI_POOL_ROW(ET_I64, int64_t, i64__scalar),
 };
 
 const eti_pool_micro *eti_pool_micro_of_isa(int type, int isa) {

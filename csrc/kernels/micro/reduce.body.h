@@ -135,8 +135,10 @@ ARG_EXTREME(arg_min_f64, double, (b == b) & ((a < b) | (a != a)))
 ARG_EXTREME(arg_max_i64, int64_t, a > b)
 ARG_EXTREME(arg_min_i64, int64_t, a < b)
 
-#define ETI_ENTRY(name) .name = {name##_row, name##_columns},
-const eti_reduce_micro ETI_REDUCE_TABLE = {ETI_REDUCE_LIST(ETI_ENTRY).arg_max_f64 = arg_max_f64,
-                                           .arg_min_f64 = arg_min_f64, .arg_max_i64 = arg_max_i64,
-                                           .arg_min_i64 = arg_min_i64};
+#define ETI_ENTRY(name, types) \
+  .name = {ETI_BUILT_ANY(types, name##_row), ETI_BUILT_ANY(types, name##_columns)},
+const eti_reduce_micro ETI_REDUCE_TABLE = {
+    ETI_REDUCE_LIST(ETI_ENTRY).arg_max_f64 = arg_max_f64, .arg_min_f64 = arg_min_f64,
+    .arg_max_i64 = ETI_BUILT_ANY(ETI_REDUCE_INT, arg_max_i64),
+    .arg_min_i64 = ETI_BUILT_ANY(ETI_REDUCE_INT, arg_min_i64)};
 #undef ETI_ENTRY

@@ -4,17 +4,24 @@
 #ifndef ET_MICRO_REDUCE_H
 #define ET_MICRO_REDUCE_H
 
+#include "kernels/dtype_sets.h"
 #include "kernels/micro/select.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
-// X(name): name is operation and type.
+// X(name, types): name is operation and type; types are those of operands that may need it, by
+// which a selective build leaves it out. Sums and products of f32 are f64's, too.
 // clang-format off
 #define ETI_REDUCE_LIST(X) \
-  X(sum_f64) X(square_f64) X(prod_f64) X(max_f64) X(min_f64) X(sum_i64) X(prod_i64) \
-  X(max_u8) X(max_i8) X(max_i16) X(max_i32) X(max_i64) \
-  X(min_u8) X(min_i8) X(min_i16) X(min_i32) X(min_i64)
+  X(sum_f64, ET_TYPES_ALL) X(prod_f64, ET_TYPES_ALL) X(square_f64, ET_TYPES_F64) \
+  X(max_f64, ET_TYPES_F64) X(min_f64, ET_TYPES_F64) \
+  X(sum_i64, ETI_REDUCE_INT) X(prod_i64, ETI_REDUCE_INT) \
+  X(max_u8, 1u << 0) X(max_i8, 1u << 1) X(max_i16, 1u << 2) X(max_i32, 1u << 3) \
+  X(max_i64, ETI_REDUCE_INT) \
+  X(min_u8, 1u << 0) X(min_i8, 1u << 1) X(min_i16, 1u << 2) X(min_i32, 1u << 3) \
+  X(min_i64, ETI_REDUCE_INT)
+#define ETI_REDUCE_INT (1u << 4)  // a build that has any integers, or booleans as operands, has i64
 // clang-format on
 
 // row: *acc ∘= x[0] ∘ … ∘ x[n-1], with *center; columns: acc[j] ∘= x[j], with center[j]. The center
@@ -25,7 +32,7 @@ typedef struct eti_reduce_pair {
 } eti_reduce_pair;
 
 typedef struct eti_reduce_micro {
-#define ETI_FIELD(name) eti_reduce_pair name;
+#define ETI_FIELD(name, types) eti_reduce_pair name;
   ETI_REDUCE_LIST(ETI_FIELD)
 #undef ETI_FIELD
   // best[j] and its place at[j] are replaced by x[j] and `place` where x[j] is better. NaN is

@@ -67,7 +67,7 @@ static void min_f32_columns(void *acc, const void *x, size_t n, const void *cent
 }
 
 // Those of f64 and integers are micro-kernels.
-#define MICRO(name)                                                                    \
+#define MICRO(name, types)                                                             \
   static void name##_row(void *acc, const void *x, size_t n, const void *center) {     \
     eti_reduce_micro_get()->name.row(acc, x, n, center);                               \
   }                                                                                    \

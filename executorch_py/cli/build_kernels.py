@@ -10,6 +10,7 @@ from typing import Any
 
 from executorch_py import _C
 from executorch_py.toolchain import selected_build, selection
+from executorch_py.toolchain.custom_sources import read_sources
 from executorch_py.toolchain.needs import Needs, read_needs
 from executorch_py.toolchain.sources import source_dir
 
@@ -19,16 +20,6 @@ _TYPES += ["qi8", "qu8", "qi32", "bf16"]
 
 
 def build_kernels(options: argparse.Namespace) -> int:
-    needs = [read_needs(path) for path in options.programs]
-    for need in needs:
-        for name in options.elsewhere:
-            need.operators.pop(name, None)
-    rows = selection.read_rows(source_dir() / "kernels" / "ops.inc.h")
-    selection.check_needs(needs, rows, _C.backend_names())
-    operators = selection.merged(needs)
-    if not operators:
-        raise ValueError("these programs call no operators: there is nothing to build")
-    origin = contributions(needs)
     chain = selected_build.make_toolchain(
         options.cc,
         options.flag or ["-Os"],
@@ -36,9 +27,30 @@ def build_kernels(options: argparse.Namespace) -> int:
         messages=not options.no_messages,
         jobs=options.jobs or len(os.sched_getaffinity(0)),
     )
+    needs = [read_needs(path) for path in options.programs]
+    origin = contributions(needs)
+    custom = read_sources(options.ops, chain.cc)
+    types = selection.merged(needs)
+    for need in needs:
+        for name in (*options.elsewhere, *(name for c in custom for name in c.operators)):
+            need.operators.pop(name, None)
+    rows = selection.read_rows(source_dir() / "kernels" / "ops.inc.h")
+    selection.check_needs(needs, rows, _C.backend_names())
+    operators = selection.merged(needs)
+    if not operators and not custom:
+        raise ValueError("these programs call no operators: there is nothing to build")
     result = selected_build.build_selected(
-        operators, rows, origin, Path(options.out), chain, compare=not options.no_compare
+        operators,
+        rows,
+        origin,
+        Path(options.out),
+        chain,
+        custom=custom,
+        compare=not options.no_compare,
     )
+    for source in custom:
+        met = (types.get(name, set()) for name in source.operators)
+        operators[source.label] = set().union(*met)
     if options.json:
         print(json.dumps(facts(operators, result, origin), indent=2))
     else:

@@ -72,6 +72,13 @@ def add_build_kernels(add: Callable[..., argparse.ArgumentParser]) -> None:
         help="programs whose operators and types are kept",
     )
     kernels.add_argument("--out", required=True, metavar="DIR", help="where everything is put")
+    kernels.add_argument(
+        "--ops",
+        action="append",
+        default=[],
+        metavar="FILE.c",
+        help="a C file with kernels of your own (made for build-ops), linked in",
+    )
     kernels.add_argument("--cc", help="the C compiler (default: $CC, else cc)")
     kernels.add_argument(
         "--flag", action="append", default=[], help="a compiler flag, instead of -Os (--flag=-O2)"

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from executorch_py.toolchain import selection
+from executorch_py.toolchain import custom_sources, selection
 from executorch_py.toolchain.compiler import LANGUAGE_FLAGS, call, call_all, find_compiler
+from executorch_py.toolchain.custom_sources import CustomSource
 from executorch_py.toolchain.elf import Graph, Node, add_object
 from executorch_py.toolchain.sources import source_dir
 
@@ -130,7 +131,11 @@ class Build:
         self.chain = chain
         self.folder = folder
         self.defines = list(defines)
+        self.special: dict[str, tuple[str, ...]] = {}  # flags of single sources
         self.objects: dict[str, str] = {}
+
+    def flags_of(self, name: str) -> tuple[str, ...]:
+        return self.special.get(name) or self.chain.isa_flags(name) or ()
 
     def compile(self, names: Sequence[str], root: Path) -> None:
         commands = []
@@ -138,16 +143,19 @@ class Build:
             target = self.folder / "obj" / Path(name).with_suffix(".o")
             target.parent.mkdir(parents=True, exist_ok=True)
             self.objects[name] = str(target)
-            special = self.chain.isa_flags(name) or ()
-            common = [*self.chain.cc, *self.chain.all_flags(), *special, *self.defines]
+            common = [*self.chain.cc, *self.chain.all_flags(), *self.flags_of(name), *self.defines]
             where = [f"-I{source_dir()}", f"-I{self.folder}"]
             commands.append([*common, *where, "-c", str(root / name), "-o", str(target)])
         call_all(commands, self.chain.jobs)
 
-    def graph(self) -> Graph:
+    def graph(self, custom: Sequence[CustomSource] = ()) -> Graph:
+        """References of all objects, but for those from one custom table to the next one."""
         graph = Graph()
         for target in self.objects.values():
             add_object(graph, target)
+        tables = {source.symbol for source in custom}
+        for symbol in tables:
+            graph.wanted[graph.defined[symbol]] = graph.wanted_by([graph.defined[symbol]]) - tables
         return graph
 
 
@@ -191,14 +199,19 @@ def build_selected(
     folder: Path,
     chain: Toolchain,
     *,
+    custom: Sequence[CustomSource] = (),
     compare: bool,
 ) -> Result:
-    """Compile, measure and link; `folder` then holds sources, a Makefile and what was built."""
+    """Compile, measure and link; `folder` then holds sources, a Makefile and what was built.
+
+    Figures of a custom file go by its label: all of its operators are one table.
+    """
     names = selection.loop_names(source_dir() / "kernels" / "micro" / "eltwise.h")
     types = selection.bits(selection.closure(set().union(*operators.values())))
+    behind = custom[0].symbol if custom else None
     started = time.time()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / TABLE).write_text(selected_table(operators, rows, origin, names))
+    (folder / TABLE).write_text(selected_table(operators, rows, origin, names, behind))
     (folder / LOOPS).write_text(selection.loops_header(names, set()))
     build = Build(
         chain, folder, [f"-DET_BUILD_TYPES={types:#x}u", f'-DET_SELECTED_LOOPS="{LOOPS}"']
@@ -206,13 +219,16 @@ def build_selected(
     sources = all_sources(chain)
     build.compile([name for name in sources if not _is_loops(name)], source_dir())
     build.compile([TABLE], folder)
-    graph = build.graph()
-    roots = _roots(rows, list(operators))
+    custom_sources.copy_sources(custom, folder)
+    build.special.update(custom_sources.defines(custom))
+    build.compile([source.name for source in custom], folder)
+    graph = build.graph(custom)
+    roots = _roots(rows, list(operators)) | {source.label: [source.symbol] for source in custom}
     needed = graph.reach([*runtime_roots(graph, build), *(r for rs in roots.values() for r in rs)])
     kept = _used_loops(graph, needed, names)
     (folder / LOOPS).write_text(selection.loops_header(names, kept))
     build.compile([name for name in sources if _is_loops(name)], source_dir())
-    graph = build.graph()
+    graph = build.graph(custom)
     reached, costs = measure(graph, build, TABLE, roots)
     all_needed = graph.reach(
         [*runtime_roots(graph, build), *(r for rs in roots.values() for r in rs)]
@@ -242,8 +258,9 @@ def selected_table(
     rows: Mapping[str, selection.Row],
     origin: Sequence[str],
     names: Sequence[tuple[str, str]],
+    behind: str | None,
 ) -> str:
-    text = selection.table_source(operators, rows, origin, LOOPS)
+    text = selection.table_source(operators, rows, origin, LOOPS, behind)
     return text + "".join(f"ETI_LOOP({kind}, {name})\n" for kind, name in names)
 
 
@@ -297,7 +314,8 @@ def _copy_sources(build: Build, names: Sequence[str]) -> None:
     root, target = source_dir(), build.folder / "src"
     shutil.rmtree(target, ignore_errors=True)
     headers = [str(p.relative_to(root)) for p in sorted(root.rglob("*.h"))]
-    wanted = [n for n in [*names, *headers] if not n.endswith(TABLE) and "/example/" not in n]
+    ours = [n for n in names if n != TABLE and n not in build.special]
+    wanted = [n for n in [*ours, *headers] if "/example/" not in n]
     for name in wanted:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, target / name)
@@ -311,7 +329,7 @@ def _makefile(build: Build, names: Sequence[str]) -> str:
     special = [
         f"obj/{Path(n).with_suffix('.o')}: CFLAGS += {' '.join(flags)}"
         for n in names
-        if (flags := chain.isa_flags(n))
+        if (flags := build.flags_of(n))
     ]
     # make reads quotes literally, the shell takes them away again
     defines = " ".join(f"'{define}'" for define in build.defines)
@@ -331,6 +349,9 @@ OBJECTS = {objects}
 {goal}: $(OBJECTS)
 {link}
 obj/{TABLE[:-2]}.o: {TABLE} {LOOPS}
+\t@mkdir -p $(@D)
+\t$(CC) $(CFLAGS) $(DEFINES) -Isrc -I. -c $< -o $@
+obj/{custom_sources.FOLDER}/%.o: {custom_sources.FOLDER}/%.c
 \t@mkdir -p $(@D)
 \t$(CC) $(CFLAGS) $(DEFINES) -Isrc -I. -c $< -o $@
 obj/%.o: src/%.c {LOOPS}

@@ -76,9 +76,9 @@ def check_needs(needs: Sequence[Needs], rows: Mapping[str, Row], backends: Itera
         listed = ", ".join(f"{name} ({path})" for name, path in sorted(missing.items()))
         raise OperatorMissing(
             f"no kernel for: {listed}\n"
-            "write it in one C file (executorch_py build-ops --example prints one), link that file "
-            "into the program,\nput its table in front of this one (kernels/custom.h says how), "
-            f"and name the operator here: --elsewhere {min(missing)}"
+            "write it in one C file (executorch_py build-ops --example prints one) and name the "
+            "file here: --ops my_op.c;\nor, when your program links and passes a table of its own "
+            f"(kernels/custom.h says how), the operator: --elsewhere {min(missing)}"
         )
     absent = {name: n.path for n in needs for name in n.backends if name not in set(backends)}
     if absent:
@@ -117,15 +117,25 @@ def bits(types: Iterable[int]) -> int:
 
 
 def table_source(
-    operators: Mapping[str, set[int]], rows: Mapping[str, Row], origin: Sequence[str], loops: str
+    operators: Mapping[str, set[int]],
+    rows: Mapping[str, Row],
+    origin: Sequence[str],
+    loops: str,
+    behind: str | None = None,
 ) -> str:
-    """The C file with the table, in place of kernels/registry.c."""
+    """The C file with the table, in place of kernels/registry.c; `behind` is a library's symbol."""
     lines = "\n".join(rows[name].text(bits(types)) for name, types in operators.items())
     said = "\n".join(f"// {line}" for line in origin)
+    fields = [".ops = ops", ".n_ops = sizeof ops / sizeof ops[0]"] if operators else []
+    if behind is not None:
+        fields.append(f".next = &{behind}.table")
+    table = f"static const et_op ops[] = {{\n{lines}\n}};\n" if operators else ""
+    custom = "" if behind is None else f"extern const et_op_library {behind};\n"
+    header = "" if behind is None else '#include "kernels/custom.h"\n'
     return f"""\
 // The operators of these programs, and no others; made by executorch_py build-kernels.
 {said}
-#include "kernels/dtype_sets.h"
+{header}#include "kernels/dtype_sets.h"
 #include "kernels/ops.h"
 #include "runtime/et.h"
 
@@ -136,11 +146,8 @@ def table_source(
   {{.name = name_, .run = run_, .prepare = prepare_, .n_args = n_args_, .in_dtypes = in_, \\
    .out_dtypes = out_, __VA_ARGS__}},
 
-static const et_op ops[] = {{
-{lines}
-}};
-
-const et_op_table et_ops_portable = {{.ops = ops, .n_ops = sizeof ops / sizeof ops[0]}};
+{table}{custom}
+const et_op_table et_ops_portable = {{{", ".join(fields)}}};
 
 // What {loops} selects by; nothing reads them.
 #define ETI_LOOP(kind, name) extern const char eti_use_##kind##_##name; \\

@@ -17,14 +17,18 @@ import numpy as np
 import pytest
 import torch
 from conftest import ROOT
+from interop.peer import Upstream
 from models.vision import build as build_model
+from program_maker import MethodMaker, program_bytes
 
 from executorch_py import _C
 from executorch_py.cli.main import main
 from executorch_py.exir import to_edge
 from executorch_py.runtime import Runtime
 from executorch_py.toolchain import selection
+from executorch_py.toolchain.custom_sources import read_sources
 from executorch_py.toolchain.needs import read_needs
+from executorch_py.toolchain.op_library import example_source
 
 GOLDEN = ROOT / "tests" / "golden"
 CSRC = ROOT / "csrc"
@@ -33,11 +37,14 @@ F32, F64 = 6, 7
 
 
 class Halves(torch.nn.Module):
-    """Types and loops that MobileNetV2 lacks: halves, integers, softmax, gelu, a reduction."""
+    """What MobileNetV2 lacks: halves, integers, softmax, gelu, norms, pools, extremes."""
 
-    def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = torch.nn.functional.gelu(x.half() * 3).float()
-        return torch.softmax(y, -1), (n * 2 + 1).sum(-1)
+        y = torch.nn.functional.layer_norm(y, (5,))
+        pooled = torch.nn.functional.max_pool2d(y[None], 2)
+        extremes = (n.amax(0), n.argmin(1), y.amin(0), y.argmax(0), y.var(1), y.cumsum(0))
+        return torch.softmax(y, -1), (n * 2 + 1).sum(-1), pooled, torch.cdist(y, y), *extremes
 
 
 def export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], path: Path) -> Path:
@@ -57,7 +64,18 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "halves": export(Halves(), halves, folder / "halves.pte"),
         "double": export(torch.nn.Hardtanh(), double, folder / "double.pte"),
         "sine": export(Sine(), (x,), folder / "sine.pte"),
+        "upstream": written_by_upstream(folder),
     }
+
+
+def written_by_upstream(folder: Path) -> Path:
+    """A block of a transformer: layer norms, attention taken apart, gelu."""
+    peer = Upstream()
+    try:
+        peer.ask("export", "transformer", folder)
+    finally:
+        peer.stop()
+    return folder / "transformer.pte"
 
 
 class Sine(torch.nn.Module):
@@ -65,17 +83,27 @@ class Sine(torch.nn.Module):
         return torch.sin(x) + x
 
 
-@pytest.fixture(scope="module")
-def made(files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Figures of a build for two programs, made on the command line, and its folder."""
-    folder = tmp_path_factory.mktemp("made")
-    programs = [str(files["mobile"]), str(files["halves"])]
-    command = ["build-kernels", "--from", *programs, "--out", str(folder), "--no-simd", "--json"]
+def make(folder: Path, programs: list[Path], *options: str) -> dict[str, Any]:
+    """Figures of a build, made on the command line, and its folder."""
+    command = ["build-kernels", "--from", *map(str, programs), "--out", str(folder), "--json"]
     done = subprocess.run(
-        [sys.executable, "-m", "executorch_py", *command], capture_output=True, text=True
+        [sys.executable, "-m", "executorch_py", *command, *options], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     return {**json.loads(done.stdout), "folder": folder}
+
+
+@pytest.fixture(scope="module")
+def made(files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    programs = [files["mobile"], files["halves"]]
+    return make(tmp_path_factory.mktemp("made"), programs, "--no-simd")
+
+
+@pytest.fixture(scope="module")
+def made_simd(files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """With the loops of every instruction set of this machine, and for a file of upstream's."""
+    programs = [files["mobile"], files["halves"], files["upstream"]]
+    return make(tmp_path_factory.mktemp("simd"), programs, "--no-compare")
 
 
 def run_selected(made: dict[str, Any], program: Path, *arguments: str) -> Any:
@@ -85,6 +113,19 @@ def run_selected(made: dict[str, Any], program: Path, *arguments: str) -> Any:
 
 @pytest.mark.parametrize("name", ["mobile", "halves"])
 def test_the_small_runtime_gives_the_bits_of_the_whole_one(
+    made: dict[str, Any], files: dict[str, Path], name: str, tmp_path: Path
+) -> None:
+    assert_same_bits(made, files, name, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["mobile", "halves", "upstream"])
+def test_a_small_runtime_with_vectors_gives_the_bits_of_the_whole_one(
+    made_simd: dict[str, Any], files: dict[str, Path], name: str, tmp_path: Path
+) -> None:
+    assert_same_bits(made_simd, files, name, tmp_path)
+
+
+def assert_same_bits(
     made: dict[str, Any], files: dict[str, Path], name: str, tmp_path: Path
 ) -> None:
     method = Runtime.get().load_program(files[name]).load_method("forward")
@@ -153,6 +194,9 @@ def test_code_of_types_that_no_program_uses_is_left_out(made: dict[str, Any]) ->
     assert "gelu_f32" in names and "gelu_f64" not in names
     assert "cast_f16_f32" in names and not any("cast_i16_" in name for name in names)
     assert "tile_f32__scalar" in names and "tile_f64__scalar" not in names
+    assert "normalize_f32__scalar" in names and "normalize_f64__scalar" not in names
+    assert "fold_i64__scalar" in names or "max_f32__scalar" in names
+    assert "max_f64__scalar" not in names
 
 
 def test_the_folder_builds_again_by_make_alone(
@@ -166,6 +210,103 @@ def test_the_folder_builds_again_by_make_alone(
     subprocess.run(["make", "-C", str(folder)], check=True, capture_output=True)
     done = run_selected({"folder": folder}, files["mobile"])
     assert done.returncode == 0, done.stderr
+
+
+# ---- with operators of one's own
+
+
+@pytest.fixture(scope="module")
+def with_custom(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A build with two C files of a user, for two programs that call their operators."""
+    folder = tmp_path_factory.mktemp("custom")
+    (folder / "softcap.c").write_text('#include "half/factor.h"\n' + example_source())
+    (folder / "half").mkdir()
+    (folder / "half" / "factor.h").write_text("#define FACTOR 0.5f\n")
+    halve = example_source().replace("softcap", "halve").replace("tanhf(", "FACTOR * (")
+    (folder / "halve.c").write_text('#include "half/factor.h"\n' + halve)
+    for name in ("softcap", "halve"):
+        maker = MethodMaker()
+        x, y, z = maker.tensor([2, 3]), maker.tensor([2, 3]), maker.tensor([2, 3])
+        maker.inputs.append(x)
+        maker.call(f"mylib::{name}.out", x, maker.scalar(2.0), y, y)
+        maker.add(y, x, z)
+        maker.outputs.append(z)
+        (folder / f"{name}.pte").write_bytes(program_bytes(maker))
+    programs = [folder / "softcap.pte", folder / "halve.pte"]
+    files = ["--ops", str(folder / "halve.c"), "--ops", str(folder / "softcap.c")]
+    found = make(folder / "out", programs, *files, "--no-simd", "--no-compare")
+    return {**found, "programs_folder": folder}
+
+
+@pytest.mark.parametrize("name", ["softcap", "halve"])
+def test_a_kernel_of_ones_own_is_linked_in_and_runs(
+    with_custom: dict[str, Any], name: str, tmp_path: Path
+) -> None:
+    x = np.linspace(-3, 3, 6, dtype=np.float32)
+    x.tofile(tmp_path / "x")
+    program = with_custom["programs_folder"] / f"{name}.pte"
+    options = ["--input", f"0={tmp_path / 'x'}", "--output", str(tmp_path / "out")]
+    done = run_selected(with_custom, program, *options)
+    assert done.returncode == 0, done.stderr
+    wanted = 2 * np.tanh(x / 2) if name == "softcap" else x / 2
+    found = np.fromfile(tmp_path / "out0.bin", np.float32)
+    np.testing.assert_allclose(found, wanted + x, rtol=1e-6)
+
+
+def test_each_file_of_ones_own_is_measured_beside_the_operators(
+    with_custom: dict[str, Any],
+) -> None:
+    operators = with_custom["operators"]
+    assert set(operators) == {
+        *("aten::add.out", "halve.c: mylib::halve.out", "softcap.c: mylib::softcap.out")
+    }
+    for figures in operators.values():
+        assert 0 < figures["own"] <= figures["with_shared"]
+
+
+def test_a_folder_with_files_of_ones_own_builds_again_by_make_alone(
+    with_custom: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = tmp_path / "moved"
+    shutil.copytree(with_custom["folder"], folder)
+    assert subprocess.run(["make", "-q", "-C", str(folder)]).returncode == 0
+    for name in ("obj/ops_selected.o", "obj/custom/halve.o", "obj/custom/softcap.o"):
+        (folder / name).unlink()
+    subprocess.run(["make", "-C", str(folder)], check=True, capture_output=True)
+    program = with_custom["programs_folder"] / "halve.pte"
+    done = run_selected({"folder": folder}, program, "--input", "0=random")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "no such C file"),
+        ("int x;\n", "defines no operator"),
+        ('const char *n[] = {"my::b.out", "my::a"};\n', "order its rows by name: my::a, my::b.out"),
+        ('#include "absent.h"\n', "absent.h"),
+    ],
+)
+def test_a_file_that_cannot_be_linked_is_refused_with_the_reason(
+    text: str | None, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if text is not None:
+        (tmp_path / "mine.c").write_text(text)
+    command = ["build-kernels", "--from", str(GOLDEN / "add_mul.pte"), "--out", str(tmp_path / "o")]
+    assert main([*command, "--ops", str(tmp_path / "mine.c")]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "o").exists()
+
+
+def test_two_files_with_one_name_or_one_operator_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    paths = [tmp_path / "a.c", tmp_path / "b.c", tmp_path / "below" / "a.c"]
+    for path in paths:
+        path.write_text('const char *n = "my::a";\n')
+    with pytest.raises(ValueError, match=r"my::a: defined in .*a\.c and in .*b\.c"):
+        read_sources([str(paths[0]), str(paths[1])], ["cc"])
+    with pytest.raises(ValueError, match="the same name: rename one"):
+        read_sources([str(paths[0]), str(paths[2])], ["cc"])
 
 
 # ---- without an operating system
@@ -210,7 +351,7 @@ def test_an_operator_without_a_kernel_is_refused_with_the_recipe(
     said = capsys.readouterr().err
     assert f"no kernel for: mine::mul.out ({program})" in said
     assert "executorch_py build-ops --example" in said
-    assert "--elsewhere mine::mul.out" in said
+    assert "--ops my_op.c" in said and "--elsewhere mine::mul.out" in said
     assert not (tmp_path / "out").exists()
 
 

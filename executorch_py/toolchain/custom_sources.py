@@ -1,0 +1,117 @@
+"""Users' C files with kernels, as parts of a selective build.
+
+Each file is what build-ops takes (kernels/custom.h): its operators are read from its text, and its
+table is linked behind those of the library. The file and the headers beside it go to the build's
+folder, so that the build can be repeated there. Knows no operator of ours.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from executorch_py.toolchain.compiler import LANGUAGE_FLAGS, BuildError
+from executorch_py.toolchain.sources import source_dir
+
+FOLDER = "custom"
+_OPERATOR = re.compile(r'"([A-Za-z_]\w*::\w+(?:\.\w+)?)"')
+
+
+@dataclass(frozen=True)
+class CustomSource:
+    """One C file: its operators in the order of its table, and the headers beside it."""
+
+    path: Path
+    index: int
+    operators: tuple[str, ...]
+    headers: tuple[Path, ...]
+
+    @property
+    def name(self) -> str:
+        """Below the build's folder."""
+        return f"{FOLDER}/{self.path.name}"
+
+    @property
+    def symbol(self) -> str:
+        return f"et_ops_custom_{self.index}"
+
+    @property
+    def label(self) -> str:
+        return f"{self.path.name}: {' '.join(self.operators)}"
+
+
+def read_sources(paths: Sequence[str], cc: Sequence[str]) -> list[CustomSource]:
+    """Preprocess each file and read which operators it defines."""
+    sources: list[CustomSource] = []
+    for index, text in enumerate(paths):
+        path = Path(text)
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"no such C file: {text}; `executorch_py build-ops --example > my_op.c` writes one"
+            )
+        names = _operators(path, cc)
+        for other in sources:
+            if other.path.name == path.name:
+                raise ValueError(f"{other.path} and {path} have the same name: rename one")
+            both = sorted(set(names) & set(other.operators))
+            if both:
+                raise ValueError(f"{', '.join(both)}: defined in {other.path} and in {path}")
+        sources.append(CustomSource(path, index, names, _headers(path, cc)))
+    return sources
+
+
+def _operators(path: Path, cc: Sequence[str]) -> tuple[str, ...]:
+    names = _OPERATOR.findall(_preprocessed(path, cc, "-E", "-P"))
+    if not names:
+        raise ValueError(
+            f'{path} defines no operator: needs a table with names such as "mylib::softcap.out" '
+            "and ET_OP_LIBRARY (`executorch_py build-ops --example` prints a whole file)"
+        )
+    ordered = sorted(names, key=str.encode)
+    if names != ordered:
+        raise ValueError(
+            f"{path}: a linked table is searched as it stands; order its rows by name: "
+            + ", ".join(ordered)
+        )
+    return tuple(names)
+
+
+def _headers(path: Path, cc: Sequence[str]) -> tuple[Path, ...]:
+    """Those that the file includes and that lie in its folder or below."""
+    rule = _preprocessed(path, cc, "-MM").replace("\\\n", " ")
+    found = [Path(word) for word in shlex.split(rule.partition(":")[2])]
+    folder = path.parent.resolve()
+    return tuple(p for p in found if p != path and folder in p.resolve().parents)
+
+
+def _preprocessed(path: Path, cc: Sequence[str], *options: str) -> str:
+    command = [*cc, *LANGUAGE_FLAGS, *options, f"-I{source_dir()}", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise BuildError(f"{shlex.join(command)}\nfailed:\n{done.stderr.strip()}")
+    return done.stdout
+
+
+def copy_sources(sources: Sequence[CustomSource], folder: Path) -> None:
+    for source in sources:
+        base = source.path.parent.resolve()
+        for path in (source.path, *source.headers):
+            target = folder / FOLDER / path.resolve().relative_to(base)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+
+
+def defines(sources: Sequence[CustomSource]) -> Mapping[str, tuple[str, ...]]:
+    """What each file is compiled with: its table's name, and the name of the table behind it."""
+    found = {}
+    for source, following in zip(sources, [*sources[1:], None], strict=False):
+        words = [f"-DET_OP_LIBRARY_NAME={source.symbol}"]
+        if following is not None:
+            words.append(f"-DET_OP_LIBRARY_NEXT={following.symbol}")
+        found[source.name] = tuple(words)
+    return found

@@ -44,6 +44,7 @@ from executorch_py.exir.passes.replace_edge_with_backend_pass import EdgeToBacke
 from executorch_py.exir.passes.replace_view_copy_with_view_pass import ReplaceViewCopyWithViewPass
 from executorch_py.exir.passes.restore_mutations import restore_mutations
 from executorch_py.exir.passes.separate_loop_state import SeparateLoopStatePass
+from executorch_py.exir.passes.share_matrices import share_matrices
 from executorch_py.exir.passes.share_windows import ShareWindowsPass
 from executorch_py.exir.passes.shorten_guards import shorten_guards
 from executorch_py.exir.passes.spec_prop_pass import SpecPropPass
@@ -125,6 +126,8 @@ def _join_in_place(config: Config) -> JoinInPlacePass:
 PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     # Before folding, which would otherwise compute with the weights that a norm scales.
     ProgramStep(lambda ep, _: fuse_batch_norm(ep), lambda c: c.fold_constants),
+    # Before folding, which would store a matrix as often as it is used.
+    ProgramStep(lambda ep, _: share_matrices(ep), lambda c: c.remove_redundant),
     # Before folding, which sees the top graph only.
     ProgramStep(lambda ep, _: fold_body_constants(ep), lambda c: c.fold_constants),
     ProgramStep(lambda ep, _: fold_constants(ep), lambda c: c.fold_constants),

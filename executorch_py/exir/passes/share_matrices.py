@@ -1,0 +1,90 @@
+"""share_matrices: a batch of products with one matrix is one product.
+
+    bmm(x, expand(w))     what linear makes of an input that does not lie row by row, and einsum
+
+repeats w for every entry of the batch. The rows of all entries make one matrix instead, and w is
+used as it is. Each element is the same sum in the same order. Runs before constants are folded,
+which would otherwise store the repeated weight. Relies on `meta["val"]`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation, fake_mode_of
+from executorch_py.exir.ir.graph import all_graph_modules, erase_dead_nodes
+from executorch_py.exir.ir.match import is_call
+
+_VIEWS = ("aten::view_copy", "aten::unsqueeze_copy", "aten::_unsafe_view", "aten::clone")
+
+
+def share_matrices(ep: ExportedProgram) -> bool:
+    """Rewrite in place, bodies of control flow included; True if anything changed."""
+    changed = False
+    for module in all_graph_modules(ep.graph_module):
+        mode = fake_mode_of(module)
+        if mode is None:
+            continue
+        with fake_evaluation(mode):
+            found = [node for node in list(module.graph.nodes) if _share(node)]
+        if found:
+            erase_dead_nodes(module.graph)
+            changed = True
+    return changed
+
+
+def _matrix(node: fx.Node) -> fx.Node | None:
+    """The one matrix that a batch repeats."""
+    sizes = node.meta["val"].shape[-2:]
+    expanded = False
+    while is_call(node, *_VIEWS, "aten::expand_copy"):
+        expanded |= is_call(node, "aten::expand_copy")
+        source = node.args[0]
+        if not isinstance(source, fx.Node) or source.meta["val"].shape[-2:] != sizes:
+            return None
+        node = source
+        if expanded and all(s == 1 for s in source.meta["val"].shape[:-2]):
+            return node
+    return None
+
+
+def _sizes(shape: torch.Size) -> list[int] | None:
+    """For a view; at most one size may be unknown."""
+    sizes = [s if isinstance(s, int) else -1 for s in shape]
+    return sizes if sizes.count(-1) < 2 else None
+
+
+def _share(node: fx.Node) -> bool:
+    if not is_call(node, "aten::bmm"):
+        return False
+    x, repeated = node.args
+    if not isinstance(x, fx.Node) or not isinstance(repeated, fx.Node):
+        return False
+    shape, sizes = repeated.meta["val"].shape, _sizes(node.meta["val"].shape)
+    if sizes is None or not all(isinstance(s, int) and s > 0 for s in shape[-2:]):
+        return False
+    if isinstance(shape[0], int) and shape[0] < 2:
+        return False
+    matrix = _matrix(repeated)
+    if matrix is None:
+        return False
+
+    def call(target: Any, *args: Any) -> fx.Node:
+        made = node.graph.call_function(target, args)
+        made.meta["val"] = evaluate(made)
+        return made
+
+    with node.graph.inserting_before(node):
+        k, n = shape[-2:]
+        rows = call(torch.ops.aten.view_copy.default, x, [-1, k])
+        if matrix.meta["val"].dim() > 2:
+            matrix = call(torch.ops.aten.view_copy.default, matrix, [k, n])
+        product = call(torch.ops.aten.mm.default, rows, matrix)
+        view = node.graph.call_function(torch.ops.aten.view_copy.default, (product, sizes))
+    view.meta.update({key: v for key, v in node.meta.items() if key != "spec"})
+    node.replace_all_uses_with(view)
+    return True

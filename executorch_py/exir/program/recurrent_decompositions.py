@@ -146,28 +146,12 @@ def _run_layers(
     return x, *(torch.stack(parts) for parts in zip(*last, strict=True))
 
 
-def _lstm(
-    x: Tensor,
-    hx: Sequence[Tensor],
-    params: Sequence[Tensor],
-    has_biases: bool,
-    num_layers: int,
-    dropout: float,
-    train: bool,
-    bidirectional: bool,
-    batch_first: bool,
-) -> Any:
-    drop = dropout if train else 0.0
-    cell = _lstm_cell(has_biases)
-    return _run_layers(
-        cell, x, hx, params, has_biases, num_layers, drop, bidirectional, batch_first
-    )
+def _rule(make_cell: Callable[[bool], Cell]) -> Callable[..., Any]:
+    """The decomposition of one operator; an LSTM has two states, the others a single tensor."""
 
-
-def _single_state(make_cell: Callable[[bool], Cell]) -> Callable[..., Any]:
     def rule(
         x: Tensor,
-        hx: Tensor,
+        hx: Tensor | Sequence[Tensor],
         params: Sequence[Tensor],
         has_biases: bool,
         num_layers: int,
@@ -178,8 +162,9 @@ def _single_state(make_cell: Callable[[bool], Cell]) -> Callable[..., Any]:
     ) -> Any:
         drop = dropout if train else 0.0
         cell = make_cell(has_biases)
+        states = [hx] if isinstance(hx, Tensor) else hx
         return _run_layers(
-            cell, x, [hx], params, has_biases, num_layers, drop, bidirectional, batch_first
+            cell, x, states, params, has_biases, num_layers, drop, bidirectional, batch_first
         )
 
     return rule
@@ -187,8 +172,8 @@ def _single_state(make_cell: Callable[[bool], Cell]) -> Callable[..., Any]:
 
 def recurrent_decompositions() -> dict[Any, Callable[..., Any]]:
     return {
-        _aten.lstm.input: _lstm,
-        _aten.gru.input: _single_state(_gru_cell),
-        _aten.rnn_tanh.input: _single_state(_rnn_cell(torch.tanh)),
-        _aten.rnn_relu.input: _single_state(_rnn_cell(torch.relu)),
+        _aten.lstm.input: _rule(_lstm_cell),
+        _aten.gru.input: _rule(_gru_cell),
+        _aten.rnn_tanh.input: _rule(_rnn_cell(torch.tanh)),
+        _aten.rnn_relu.input: _rule(_rnn_cell(torch.relu)),
     }

@@ -4,6 +4,8 @@
 #ifndef ET_MICRO_QUANT_H
 #define ET_MICRO_QUANT_H
 
+#include "kernels/dtype_sets.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +34,17 @@ typedef struct eti_quant_micro {
 } eti_quant_micro;
 
 enum { ETI_QUANT_U8, ETI_QUANT_I8, ETI_QUANT_I16, ETI_QUANT_U16, ETI_QUANT_TYPES };
+
+// One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
+// out.
+#define ETI_QUANT_ROW(type, suffix)           \
+  {type,                                      \
+   ETI_BUILT(type, quantize_##suffix),        \
+   ETI_BUILT(type, quantize_each_##suffix),   \
+   ETI_BUILT(type, quantize_token_##suffix),  \
+   ETI_BUILT(type, dequantize_##suffix),      \
+   ETI_BUILT(type, dequantize_each_##suffix), \
+   ETI_BUILT(type, dequantize_token_##suffix)}
 
 // The loops for integers of a dtype: the best of this CPU, and those of one instruction set. NULL
 // when there are none.

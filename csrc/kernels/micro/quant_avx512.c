@@ -16,17 +16,9 @@
 #define SUFFIX u16__avx512
 #include "kernels/micro/quant.body.h"
 
-#define ROW(dtype, suffix)   \
-  {dtype,                    \
-   quantize_##suffix,        \
-   quantize_each_##suffix,   \
-   quantize_token_##suffix,  \
-   dequantize_##suffix,      \
-   dequantize_each_##suffix, \
-   dequantize_token_##suffix}
 const eti_quant_micro eti_quant_avx512[ETI_QUANT_TYPES] = {
-    ROW(ET_U8, u8__avx512),
-    ROW(ET_I8, i8__avx512),
-    ROW(ET_I16, i16__avx512),
-    ROW(ET_U16, u16__avx512),
+    ETI_QUANT_ROW(ET_U8, u8__avx512),
+    ETI_QUANT_ROW(ET_I8, i8__avx512),
+    ETI_QUANT_ROW(ET_I16, i16__avx512),
+    ETI_QUANT_ROW(ET_U16, u16__avx512),
 };

@@ -18,19 +18,11 @@
 #define SUFFIX u16__scalar
 #include "kernels/micro/quant.body.h"
 
-#define ROW(dtype, suffix)   \
-  {dtype,                    \
-   quantize_##suffix,        \
-   quantize_each_##suffix,   \
-   quantize_token_##suffix,  \
-   dequantize_##suffix,      \
-   dequantize_each_##suffix, \
-   dequantize_token_##suffix}
 const eti_quant_micro eti_quant_scalar[ETI_QUANT_TYPES] = {
-    ROW(ET_U8, u8__scalar),
-    ROW(ET_I8, i8__scalar),
-    ROW(ET_I16, i16__scalar),
-    ROW(ET_U16, u16__scalar),
+    ETI_QUANT_ROW(ET_U8, u8__scalar),
+    ETI_QUANT_ROW(ET_I8, i8__scalar),
+    ETI_QUANT_ROW(ET_I16, i16__scalar),
+    ETI_QUANT_ROW(ET_U16, u16__scalar),
 };
 
 const eti_quant_micro *eti_quant_micro_of_isa(int dtype, int isa) {

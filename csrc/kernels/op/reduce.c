@@ -79,8 +79,10 @@ ETI_REDUCE_LIST(MICRO)
 
 #define REDUCE_NAME any_b8
 #define REDUCE_TYPE uint8_t
+#define REDUCE_INIT 0
 #define REDUCE_EXPR(a, x, c) ((uint8_t)((a) | (x)))
-#include "kernels/loops/reduce.inc.h"
+#define REDUCE_MERGE(a, b) REDUCE_EXPR(a, b, 0)
+#include "kernels/micro/reduce_row.inc.h"
 
 #define FROM_DOUBLE(value) {.is_float = true, .d = value}
 #define FROM_INT(value) {.i = value}

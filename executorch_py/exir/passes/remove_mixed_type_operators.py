@@ -43,17 +43,33 @@ _PROMOTION_BY_RANK: dict[Any, KIND] = {
     _aten.fmod.Tensor: KIND.DEFAULT,
     _aten.pow.Tensor_Tensor: KIND.BOOL_TO_LONG,
     _aten.remainder.Tensor: KIND.DEFAULT,
+    _aten.where.self: KIND.DEFAULT,
 }
+# Their result has the dtype of all operands together.
+_JOINS = (_aten.cat.default, _aten.stack.default)
 
 
-def _promoted_dtype(node: Node) -> torch.dtype:
+def _operands(node: Node) -> list[Node]:
+    """The tensors that promote each other: a condition does not."""
+    condition = node.args[0] if node.target is _aten.where.self else None
+    return [n for n in node.all_input_nodes if _is_tensor(n) and n is not condition]
+
+
+def _promoted_dtype(node: Node, operands: list[Node]) -> torch.dtype | None:
+    """The dtype to cast operands to; None where the operator takes them as they are."""
+    dtypes = {n.meta["val"].dtype for n in operands}
+    by_rank = node.target in _PROMOTION_BY_RANK
+    result: torch.dtype
+    if node.target in _JOINS:
+        result = node.meta["val"].dtype
+        return None if dtypes == {result} else result
+    if len(dtypes) == 1 and (by_rank or dtypes == {node.meta["val"].dtype}):
+        return None
     kind = {**_PROMOTION, **_PROMOTION_BY_RANK}[node.target]
     if node.target is _aten.div.Tensor_mode and node.kwargs.get("rounding_mode") is None:
         kind = KIND.INT_TO_FLOAT
-    dtype: torch.dtype = elementwise_dtypes(
-        *(arg.meta["val"] for arg in node.all_input_nodes), type_promotion_kind=kind
-    )[1]
-    return dtype
+    result = elementwise_dtypes(*(n.meta["val"] for n in operands), type_promotion_kind=kind)[1]
+    return None if by_rank and reduce(torch.promote_types, dtypes) == result else result
 
 
 class RemoveMixedTypeOperators(GraphRewrite):
@@ -63,16 +79,24 @@ class RemoveMixedTypeOperators(GraphRewrite):
         mode = fake_mode_of(gm)
         changed = []
         for node in operator_calls(gm):
-            by_rank = node.target in _PROMOTION_BY_RANK
-            if not (by_rank or node.target in _PROMOTION) or mode is None:
+            if mode is None or not (
+                node.target in _PROMOTION
+                or node.target in _PROMOTION_BY_RANK
+                or node.target in _JOINS
+            ):
                 continue
-            dtypes = {n.meta["val"].dtype for n in node.all_input_nodes if _is_tensor(n)}
-            if len(dtypes) == 1 and (by_rank or dtypes == {node.meta["val"].dtype}):
+            operands = _operands(node)
+            dtype = _promoted_dtype(node, operands)
+            if dtype is None:
                 continue
-            dtype = _promoted_dtype(node)
-            if by_rank and reduce(torch.promote_types, dtypes) == dtype:
-                continue
-            if map_tensor_arguments(node, lambda a, n=node, d=dtype, m=mode: _cast(gm, n, a, d, m)):
+
+            def cast(a: Any, n: Node = node, d: torch.dtype = dtype, o: Any = operands) -> Any:
+                return _cast(gm, n, a, d, mode) if a in o else None
+
+            if node.target in _JOINS:
+                node.update_arg(0, [cast(a) or a for a in node.args[0]])
+                changed.append(node)
+            elif map_tensor_arguments(node, cast):
                 changed.append(node)
         _refresh_layouts(gm, changed)
         return bool(changed)

@@ -51,6 +51,11 @@ def _angle(x: Tensor) -> Tensor:
     return torch.where(torch.isnan(x), x, torch.where(x < 0, math.pi, 0.0).to(x.dtype))
 
 
+def _remainder_of_number(number: Any, x: Tensor) -> Tensor:
+    dtype = torch.result_type(x, number)
+    return torch.remainder(torch.full((), number, dtype=dtype, device=x.device), x)
+
+
 def _addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """The sum of the batch's products is one product of all inner dimensions.
 
@@ -161,5 +166,6 @@ def arithmetic_decompositions() -> dict[Any, Callable[..., Any]]:
         _aten.fft_rfftfreq.default: _rfftfreq,
         _aten.fmax.default: _unless_nan(torch.maximum),
         _aten.fmin.default: _unless_nan(torch.minimum),
+        _aten.remainder.Scalar_Tensor: _remainder_of_number,
         _aten.round.decimals: _round_decimals,
     }

@@ -137,11 +137,19 @@ def test_a_tensor_without_dimensions_takes_the_others_dtype_where_it_would_not_w
         (torch.remainder(f, d), torch.fmod(f, d), torch.pow(f * f, d), d % f, i % f),
         (i & w, i | w, i ^ w, w & i, torch.fmod(i, w), i // w, i**w, torch.hypot(f, i)),
     )
+    chosen = lambda x, i, f, d, w: (  # noqa: E731
+        (torch.where(x > 0, f, d), torch.where(i > 0, w, i), torch.where(x > 0, f, w)),
+        (torch.cat([f, i]), torch.stack([i, w.expand(1, 3)]), torch.cat([i, i > 0])),
+        (7 % f, -7 % i, 2.5 % i),
+    )
     x = torch.tensor([[1.5, -2.5, 7.0]])
     small = torch.tensor([[100, -100, 7]], dtype=torch.int8)
     wide, narrow = torch.tensor(0.1, dtype=torch.float64), torch.tensor(3)
     inputs = (x, small, x, wide, narrow)
-    check_values(edge_program(function, *inputs), function, inputs)
+    for case in (function, chosen):
+        check_values(edge_program(case, *inputs), case, inputs)
+    halves = tuple(t.half() if t.dtype is torch.float32 else t for t in inputs)
+    check_values(edge_program(chosen, *halves), chosen, halves)
 
 
 def test_a_slice_of_everything_and_a_copy_of_the_same_go_away() -> None:

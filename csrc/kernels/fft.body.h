@@ -140,7 +140,12 @@ static const FN(complex) * FN(half_roots)(const eti_fft_plan *plan) {
 
 // ---- lines in and out
 
-static void FN(read_complex)(const eti_fft_lines *lines, FN(work) * w, size_t n) {
+static void FN(read_complex)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(work) * w,
+                             size_t n) {
+  if (lines->in_step == 1) {
+    plan->micro->read((eti_fft_planes){w->re, w->im}, lines->in, w->lanes, n);
+    return;
+  }
   for (size_t l = 0; l < w->lanes; l++) {
     const FN(complex) *x = lines->in[l];
     for (size_t i = 0; i < n; i++, x += lines->in_step) {
@@ -150,7 +155,12 @@ static void FN(read_complex)(const eti_fft_lines *lines, FN(work) * w, size_t n)
   }
 }
 
-static void FN(write_complex)(const eti_fft_lines *lines, const FN(work) * w, size_t n) {
+static void FN(write_complex)(const eti_fft_plan *plan, const eti_fft_lines *lines,
+                              const FN(work) * w, size_t n) {
+  if (lines->out_step == 1) {
+    plan->micro->write(lines->out, (eti_fft_planes){w->re, w->im}, w->lanes, n, lines->scale);
+    return;
+  }
   const T scale = (T)lines->scale;
   for (size_t l = 0; l < w->lanes; l++) {
     FN(complex) *y = lines->out[l];
@@ -160,7 +170,12 @@ static void FN(write_complex)(const eti_fft_lines *lines, const FN(work) * w, si
 }
 
 // Real numbers, or pairs of them as complex numbers.
-static void FN(read_real)(const eti_fft_lines *lines, FN(work) * w, size_t n, bool pairs) {
+static void FN(read_real)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(work) * w,
+                          size_t n, bool pairs) {
+  if (pairs && lines->in_step == 1) {
+    plan->micro->read((eti_fft_planes){w->re, w->im}, lines->in, w->lanes, n);
+    return;
+  }
   for (size_t l = 0; l < w->lanes; l++) {
     const T *x = lines->in[l];
     for (size_t i = 0; i < n; i++) {
@@ -174,7 +189,12 @@ static void FN(read_real)(const eti_fft_lines *lines, FN(work) * w, size_t n, bo
   }
 }
 
-static void FN(write_real)(const eti_fft_lines *lines, const FN(work) * w, size_t n, bool pairs) {
+static void FN(write_real)(const eti_fft_plan *plan, const eti_fft_lines *lines, const FN(work) * w,
+                           size_t n, bool pairs) {
+  if (pairs && lines->out_step == 1) {
+    plan->micro->write(lines->out, (eti_fft_planes){w->re, w->im}, w->lanes, n, lines->scale);
+    return;
+  }
   const T scale = (T)lines->scale;
   for (size_t l = 0; l < w->lanes; l++) {
     T *y = lines->out[l];
@@ -193,38 +213,15 @@ static void FN(write_real)(const eti_fft_lines *lines, const FN(work) * w, size_
 // The transform of n numbers from that of their n / 2 pairs: result k of it is the sum of those of
 // the even and, turned, of the odd numbers, which hide in results k and n / 2 - k.
 static void FN(unfold)(const eti_fft_plan *plan, FN(work) * w) {
-  const FN(complex) *const roots = FN(half_roots)(plan);
-  const size_t m = plan->length, lanes = w->lanes;
-  for (size_t k = 0; k <= m; k++) {
-    const size_t at = k % m * lanes, mirror = (m - k) % m * lanes;
-    for (size_t l = 0; l < lanes; l++) {
-      const T ar = w->re[at + l], ai = w->im[at + l], br = w->re[mirror + l],
-              bi = -w->im[mirror + l];
-      const T even_re = (T)0.5 * (ar + br), even_im = (T)0.5 * (ai + bi);
-      const T odd_re = (T)0.5 * (ai - bi), odd_im = (T)0.5 * (br - ar);
-      w->other_re[k * lanes + l] = even_re + (odd_re * roots[k].re - odd_im * roots[k].im);
-      w->other_im[k * lanes + l] = even_im + (odd_re * roots[k].im + odd_im * roots[k].re);
-    }
-  }
-  *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, lanes};
+  plan->micro->unfold((eti_fft_planes){w->other_re, w->other_im}, (eti_fft_planes){w->re, w->im},
+                      FN(half_roots)(plan), plan->length, w->lanes);
+  *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, w->lanes};
 }
 
 static void FN(fold)(const eti_fft_plan *plan, FN(work) * w) {
-  const FN(complex) *const roots = FN(half_roots)(plan);
-  const size_t m = plan->length, lanes = w->lanes;
-  for (size_t k = 0; k < m; k++) {
-    const size_t at = k * lanes, mirror = (m - k) * lanes;
-    for (size_t l = 0; l < lanes; l++) {
-      const T ar = w->re[at + l], ai = w->im[at + l], br = w->re[mirror + l],
-              bi = -w->im[mirror + l];
-      const T dr = ar - br, di = ai - bi;  // times i · conj root
-      const T turned_re = dr * roots[k].im - di * roots[k].re;
-      const T turned_im = dr * roots[k].re + di * roots[k].im;
-      w->other_re[at + l] = (ar + br) + turned_re;
-      w->other_im[at + l] = (ai + bi) + turned_im;
-    }
-  }
-  *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, lanes};
+  plan->micro->fold((eti_fft_planes){w->other_re, w->other_im}, (eti_fft_planes){w->re, w->im},
+                    FN(half_roots)(plan), plan->length, w->lanes);
+  *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, w->lanes};
 }
 
 // Results beyond n / 2 mirror those before.
@@ -239,10 +236,10 @@ static void FN(mirror)(const eti_fft_plan *plan, FN(work) * w) {
 
 static void FN(forward)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(work) * w) {
   const bool halved = is_halved(plan);
-  FN(read_real)(lines, w, plan->length, halved);
+  FN(read_real)(plan, lines, w, plan->length, halved);
   FN(transform)(plan, w);
   if (halved) FN(unfold)(plan, w);
-  FN(write_complex)(lines, w, plan->n / 2 + 1);
+  FN(write_complex)(plan, lines, w, plan->n / 2 + 1);
   if (!lines->twosided) return;
   const size_t first = plan->n / 2 + 1;
   for (size_t l = 0; l < w->lanes; l++) {
@@ -259,7 +256,7 @@ static void FN(forward)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN
 static void FN(back)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(work) * w) {
   const size_t half = plan->n / 2;
   const bool halved = is_halved(plan);
-  FN(read_complex)(lines, w, half + 1);
+  FN(read_complex)(plan, lines, w, half + 1);
   memset(w->im, 0, w->lanes * sizeof(T));
   if (halved) {
     memset(w->im + half * w->lanes, 0, w->lanes * sizeof(T));
@@ -270,7 +267,7 @@ static void FN(back)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(wo
   FN(exchange)(w);
   FN(transform)(plan, w);
   FN(exchange)(w);
-  FN(write_real)(lines, w, plan->length, halved);
+  FN(write_real)(plan, lines, w, plan->length, halved);
 }
 
 static void FN(run)(const eti_fft_plan *plan, const eti_fft_lines *lines, void *work) {
@@ -280,11 +277,11 @@ static void FN(run)(const eti_fft_plan *plan, const eti_fft_lines *lines, void *
   } else if (plan->kind == ETI_FFT_BACK) {
     FN(back)(plan, lines, &w);
   } else {
-    FN(read_complex)(lines, &w, plan->n);
+    FN(read_complex)(plan, lines, &w, plan->n);
     if (lines->backward) FN(exchange)(&w);
     FN(transform)(plan, &w);
     if (lines->backward) FN(exchange)(&w);
-    FN(write_complex)(lines, &w, plan->n);
+    FN(write_complex)(plan, lines, &w, plan->n);
   }
 }
 

@@ -1,5 +1,7 @@
 // fft.body.h — the loops of fft.h for parts of type T, as straight-line arithmetic that compilers
-// vectorise over q. The including file sets, and this file undefines: T, SUFFIX.
+// vectorise over q. The including file sets, and this file undefines: T, SUFFIX, and FFT_IS_F64.
+
+#include "kernels/micro/fft_zip.h"
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
@@ -174,6 +176,159 @@ static void FN(multiply)(eti_fft_planes x, const void *factors, size_t n, size_t
   }
 }
 
+// ---- lines in and out of planes: tiles of as many lines as a register holds parts are transposed
+// by zipping, what is left goes one by one
+
+#if FFT_VECTOR_BYTES > 0
+typedef T FN(vector) __attribute__((vector_size(FFT_VECTOR_BYTES)));
+enum { FN(WIDTH) = FFT_VECTOR_BYTES / sizeof(T) };
+
+ALWAYS FN(vector) FN(zip)(FN(vector) a, FN(vector) b, bool high) {
+  if (high) return __builtin_shufflevector(a, b, FFT_HIGH);
+  return __builtin_shufflevector(a, b, FFT_LOW);
+}
+
+// x[i][j] becomes x[j][i].
+ALWAYS void FN(turn)(FN(vector) x[FN(WIDTH)]) {
+  FN(vector) y[FN(WIDTH)];
+  for (size_t round = 1; round < FN(WIDTH); round *= 2) {
+    for (size_t i = 0; i < FN(WIDTH) / 2; i++) {
+      y[2 * i] = FN(zip)(x[i], x[i + FN(WIDTH) / 2], false);
+      y[2 * i + 1] = FN(zip)(x[i], x[i + FN(WIDTH) / 2], true);
+    }
+    for (size_t i = 0; i < FN(WIDTH); i++) x[i] = y[i];
+  }
+}
+
+// Columns 0 … returned of WIDTH lines from lane l on.
+static size_t FN(read_tiles)(T *re, T *im, const void *const *lines, size_t lanes, size_t l,
+                             size_t n) {
+  const size_t step = FN(WIDTH) / 2, end = n - n % step;
+  for (size_t i = 0; i < end; i += step) {
+    FN(vector) x[FN(WIDTH)];
+    for (size_t k = 0; k < FN(WIDTH); k++)
+      memcpy(&x[k], (const T *)lines[l + k] + 2 * i, sizeof x[k]);
+    FN(turn)(x);
+    for (size_t k = 0; k < step; k++) {
+      memcpy(re + (i + k) * lanes + l, &x[2 * k], sizeof *x);
+      memcpy(im + (i + k) * lanes + l, &x[2 * k + 1], sizeof *x);
+    }
+  }
+  return end;
+}
+
+static size_t FN(write_tiles)(void *const *lines, const T *re, const T *im, size_t lanes, size_t l,
+                              size_t n, T scale) {
+  const size_t step = FN(WIDTH) / 2, end = n - n % step;
+  for (size_t i = 0; i < end; i += step) {
+    FN(vector) x[FN(WIDTH)];
+    for (size_t k = 0; k < step; k++) {
+      memcpy(&x[2 * k], re + (i + k) * lanes + l, sizeof *x);
+      memcpy(&x[2 * k + 1], im + (i + k) * lanes + l, sizeof *x);
+      x[2 * k] *= scale;
+      x[2 * k + 1] *= scale;
+    }
+    FN(turn)(x);
+    for (size_t k = 0; k < FN(WIDTH); k++) memcpy((T *)lines[l + k] + 2 * i, &x[k], sizeof x[k]);
+  }
+  return end;
+}
+#endif
+
+static void FN(read)(eti_fft_planes to, const void *const *lines, size_t lanes, size_t n) {
+  T *const re = to.re, *const im = to.im;
+  size_t l = 0, done = 0;
+#if FFT_VECTOR_BYTES > 0
+  size_t tiled = 0;
+  for (; l + FN(WIDTH) <= lanes; l += FN(WIDTH)) tiled = FN(read_tiles)(re, im, lines, lanes, l, n);
+  done = l;
+  for (l = 0; l < done; l++) {
+    for (size_t i = tiled; i < n; i++) {
+      re[i * lanes + l] = ((const T *)lines[l])[2 * i];
+      im[i * lanes + l] = ((const T *)lines[l])[2 * i + 1];
+    }
+  }
+#endif
+  for (l = done; l < lanes; l++) {
+    const T *const x = lines[l];
+    for (size_t i = 0; i < n; i++) {
+      re[i * lanes + l] = x[2 * i];
+      im[i * lanes + l] = x[2 * i + 1];
+    }
+  }
+}
+
+static void FN(write)(void *const *lines, eti_fft_planes from, size_t lanes, size_t n,
+                      double factor) {
+  const T *const re = from.re, *const im = from.im, scale = (T)factor;
+  size_t l = 0, done = 0;
+#if FFT_VECTOR_BYTES > 0
+  size_t tiled = 0;
+  for (; l + FN(WIDTH) <= lanes; l += FN(WIDTH))
+    tiled = FN(write_tiles)(lines, re, im, lanes, l, n, scale);
+  done = l;
+  for (l = 0; l < done; l++) {
+    for (size_t i = tiled; i < n; i++) {
+      ((T *)lines[l])[2 * i] = re[i * lanes + l] * scale;
+      ((T *)lines[l])[2 * i + 1] = im[i * lanes + l] * scale;
+    }
+  }
+#endif
+  for (l = done; l < lanes; l++) {
+    T *const y = lines[l];
+    for (size_t i = 0; i < n; i++) {
+      y[2 * i] = re[i * lanes + l] * scale;
+      y[2 * i + 1] = im[i * lanes + l] * scale;
+    }
+  }
+}
+
+// ---- halves of real lines; see kernels/fft.body.h
+
+static void FN(unfold)(eti_fft_planes dst, eti_fft_planes src, const void *table, size_t m,
+                       size_t lanes) {
+  const FN(complex) *const roots = table;
+  for (size_t k = 0; k <= m; k++) {
+    const FN(complex) root = roots[k];
+    const T *const re = (const T *)src.re + k % m * lanes, *const im =
+                                                               (const T *)src.im + k % m * lanes;
+    const size_t mirror = (m - k) % m * lanes;
+    const T *const mirror_re = (const T *)src.re + mirror, *const mirror_im =
+                                                               (const T *)src.im + mirror;
+    T *const out_re = (T *)dst.re + k * lanes, *const out_im = (T *)dst.im + k * lanes;
+    INDEPENDENT
+    for (size_t l = 0; l < lanes; l++) {
+      const T ar = re[l], ai = im[l], br = mirror_re[l], bi = -mirror_im[l];
+      const T even_re = (T)0.5 * (ar + br), even_im = (T)0.5 * (ai + bi);
+      const T odd_re = (T)0.5 * (ai - bi), odd_im = (T)0.5 * (br - ar);
+      out_re[l] = even_re + (odd_re * root.re - odd_im * root.im);
+      out_im[l] = even_im + (odd_re * root.im + odd_im * root.re);
+    }
+  }
+}
+
+static void FN(fold)(eti_fft_planes dst, eti_fft_planes src, const void *table, size_t m,
+                     size_t lanes) {
+  const FN(complex) *const roots = table;
+  for (size_t k = 0; k < m; k++) {
+    const FN(complex) root = roots[k];
+    const T *const re = (const T *)src.re + k * lanes, *const im = (const T *)src.im + k * lanes;
+    const size_t mirror = (m - k) * lanes;
+    const T *const mirror_re = (const T *)src.re + mirror, *const mirror_im =
+                                                               (const T *)src.im + mirror;
+    T *const out_re = (T *)dst.re + k * lanes, *const out_im = (T *)dst.im + k * lanes;
+    INDEPENDENT
+    for (size_t l = 0; l < lanes; l++) {
+      const T ar = re[l], ai = im[l], br = mirror_re[l], bi = -mirror_im[l];
+      const T dr = ar - br, di = ai - bi;  // times i · conj root
+      const T turned_re = dr * root.im - di * root.re;
+      const T turned_im = dr * root.re + di * root.im;
+      out_re[l] = (ar + br) + turned_re;
+      out_im[l] = (ai + bi) + turned_im;
+    }
+  }
+}
+
 #undef ALWAYS
 #undef INDEPENDENT
 #undef FN
@@ -181,3 +336,6 @@ static void FN(multiply)(eti_fft_planes x, const void *factors, size_t n, size_t
 #undef CAT_
 #undef T
 #undef SUFFIX
+#undef FFT_LOW
+#undef FFT_HIGH
+#undef FFT_IS_F64

@@ -29,6 +29,14 @@ typedef struct eti_fft_micro {
   uint8_t dtype;  // et_dtype of a part: f32 or f64
   uint8_t esize;
   void (*pass)(const eti_fft_pass *pass, eti_fft_planes dst, eti_fft_planes src);
+  // n complex numbers of each line, one after the other, to planes where element i of line l is at
+  // i·lanes + l, and back, times a factor.
+  void (*read)(eti_fft_planes to, const void *const *lines, size_t lanes, size_t n);
+  void (*write)(void *const *lines, eti_fft_planes from, size_t lanes, size_t n, double factor);
+  // The transform of 2m real numbers from that of their m pairs, and what makes pairs of it; roots
+  // are exp(-πi·k / m), k ≤ m.
+  void (*unfold)(eti_fft_planes dst, eti_fft_planes src, const void *roots, size_t m, size_t lanes);
+  void (*fold)(eti_fft_planes dst, eti_fft_planes src, const void *roots, size_t m, size_t lanes);
   // Element lane + lanes·i of x times factor i of n.
   void (*multiply)(eti_fft_planes x, const void *factors, size_t n, size_t lanes);
 } eti_fft_micro;
@@ -37,8 +45,15 @@ enum { ETI_FFT_F32, ETI_FFT_F64, ETI_FFT_TYPES };
 
 // One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
 // out.
-#define ETI_FFT_ROW(type, item, suffix) \
-  {type, sizeof(item), ETI_BUILT(type, pass_##suffix), ETI_BUILT(type, multiply_##suffix)}
+#define ETI_FFT_ROW(type, item, suffix)        \
+  {.dtype = type,                              \
+   .esize = sizeof(item),                      \
+   .pass = ETI_BUILT(type, pass_##suffix),     \
+   .read = ETI_BUILT(type, read_##suffix),     \
+   .write = ETI_BUILT(type, write_##suffix),   \
+   .unfold = ETI_BUILT(type, unfold_##suffix), \
+   .fold = ETI_BUILT(type, fold_##suffix),     \
+   .multiply = ETI_BUILT(type, multiply_##suffix)}
 
 const eti_fft_micro *eti_fft_micro_best(int type);
 const eti_fft_micro *eti_fft_micro_of_isa(int type, int isa);  // NULL when build or CPU lacks it

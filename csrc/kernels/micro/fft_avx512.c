@@ -3,10 +3,14 @@
 
 #include "runtime/et.h"
 
+#include <string.h>
+
 #define T float
+#define FFT_IS_F64 0
 #define SUFFIX f32__avx512
 #include "kernels/micro/fft.body.h"
 #define T double
+#define FFT_IS_F64 1
 #define SUFFIX f64__avx512
 #include "kernels/micro/fft.body.h"
 

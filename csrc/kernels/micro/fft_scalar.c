@@ -5,10 +5,14 @@
 #include "kernels/micro/select.h"
 #include "runtime/et.h"
 
+#include <string.h>
+
 #define T float
+#define FFT_IS_F64 0
 #define SUFFIX f32__scalar
 #include "kernels/micro/fft.body.h"
 #define T double
+#define FFT_IS_F64 1
 #define SUFFIX f64__scalar
 #include "kernels/micro/fft.body.h"
 

@@ -202,13 +202,14 @@ static et_status arange(const et_kernel_ctx *ctx, const eti_scalar *start, const
   const int64_t by = step->is_float ? eti_f64_to_i64(step->d) : step->i;
   for (size_t done = 0; done < out->numel; done += BLOCK) {
     const size_t n = out->numel - done < BLOCK ? out->numel - done : BLOCK;
-    for (size_t j = 0; j < n; j++) {
-      if (via == ET_I64) {
+    const double from = start->d, stride = step->d;
+    if (via == ET_I64) {
+      for (size_t j = 0; j < n; j++)
         block.i[j] = (int64_t)((uint64_t)first + (uint64_t)by * (uint64_t)(done + j));
-      } else if (dtype == ET_F64) {
-        block.d[j] = start->d + step->d * (double)(done + j);
-      } else {
-        block.d[j] = (double)(float)(start->d + step->d * (double)(done + j));
+    } else {  // places are below 2^31
+      for (size_t j = 0; j < n; j++) block.d[j] = from + stride * (double)(int32_t)(done + j);
+      if (dtype != ET_F64) {
+        for (size_t j = 0; j < n; j++) block.d[j] = (double)(float)block.d[j];
       }
     }
     cast((char *)out->data + done * item, (ptrdiff_t)item, &block, (ptrdiff_t)sizeof(int64_t), n);

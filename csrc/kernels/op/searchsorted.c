@@ -24,6 +24,8 @@ typedef struct searching {
   size_t n;                                                       // boundaries in a row
   ptrdiff_t bounds_step;
   bool is_float, is_right, is_shared;
+  // Where boundaries have the common type and no sorter: searches n of them, `step` bytes apart.
+  size_t (*direct)(const char *bounds, ptrdiff_t step, size_t n, number value, bool is_right);
 } searching;
 
 static number read_at(const reader *r, ptrdiff_t at) {
@@ -74,6 +76,24 @@ static et_status search(const et_kernel_ctx *ctx, const searching *s, ptrdiff_t 
   return ET_OK;
 }
 
+#define SEARCH(name, T, field)                                                                    \
+  static size_t name(const char *bounds, ptrdiff_t step, size_t n, number value, bool is_right) { \
+    const T x = (T)value.field;                                                                   \
+    size_t low = 0;                                                                               \
+    for (size_t left = n; left > 0;) {                                                            \
+      const size_t half = left / 2;                                                               \
+      const T bound = *(const T *)(const void *)(bounds + (ptrdiff_t)(low + half) * step);        \
+      const bool stop = is_right ? bound > x : bound >= x;                                        \
+      low = stop ? low : low + half + 1;                                                          \
+      left = stop ? half : left - half - 1;                                                       \
+    }                                                                                             \
+    return low;                                                                                   \
+  }
+SEARCH(search_f32, float, d)
+SEARCH(search_f64, double, d)
+SEARCH(search_i64, int64_t, i)
+#undef SEARCH
+
 static et_status search_all(const et_kernel_ctx *ctx, const searching *s) {
   const et_tensor *out = s->out;
   int32_t index[ET_MAX_RANK] = {0};
@@ -88,7 +108,13 @@ static et_status search_all(const et_kernel_ctx *ctx, const searching *s) {
       if (s->sorter != NULL) sorter_row += i * s->sorter->strides[d];
     }
     int64_t found = 0;
-    ET_TRY(search(ctx, s, row, sorter_row, read_at(&s->values, value_at), &found));
+    const number value = read_at(&s->values, value_at);
+    if (s->direct != NULL) {
+      found = (int64_t)s->direct(s->bounds.data + row * s->bounds.bytes,
+                                 s->bounds_step * s->bounds.bytes, s->n, value, s->is_right);
+    } else {
+      ET_TRY(search(ctx, s, row, sorter_row, value, &found));
+    }
     if (out->dtype == ET_I64) {
       ((int64_t *)out->data)[to] = found;
     } else {
@@ -145,6 +171,11 @@ static et_status searchsorted(const et_kernel_ctx *ctx, et_value *const *args, s
   s->values_tensor = values;
   s->is_float = eti_is_float(common);
   s->is_shared = bounds->rank == 1;
+  if (bounds->dtype == common && s->sorter == NULL)
+    s->direct = common == ET_F32   ? search_f32
+                : common == ET_F64 ? search_f64
+                : common == ET_I64 ? search_i64
+                                   : NULL;
   ET_TRY(check_rows(ctx, s));
   s->n = (size_t)bounds->sizes[bounds->rank - 1];
   s->bounds_step = bounds->strides[bounds->rank - 1];

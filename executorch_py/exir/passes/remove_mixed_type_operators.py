@@ -31,6 +31,7 @@ _PROMOTION: dict[Any, KIND] = {
     _aten.minimum.default: KIND.DEFAULT,
     _aten.div.Tensor: KIND.INT_TO_FLOAT,
     _aten.div.Tensor_mode: KIND.DEFAULT,
+    _aten.gcd.default: KIND.DEFAULT,
     _aten.hypot.default: KIND.DEFAULT,
     _aten.nextafter.default: KIND.DEFAULT,
 }

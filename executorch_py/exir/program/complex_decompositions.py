@@ -228,6 +228,10 @@ def _of_any_part(test: Callable[[Tensor], Tensor]) -> _Rule:
     return lambda z: test(torch.view_as_real(z)).any(-1)
 
 
+def _is_not_nought(z: Tensor) -> Tensor:
+    return (torch.view_as_real(z) != 0).any(-1)
+
+
 def _product(a: Tensor, b: Tensor) -> Tensor:
     """A matrix product as one real product of twice the size: rows of pairs times [B, iB]."""
     *batch, n_rows, n_inner = a.shape
@@ -260,14 +264,6 @@ def _full_like(x: Tensor, value: Any, **options: Any) -> Any:
 
 def _number(value: Any, **options: Any) -> Any:
     return _full([], value, **options)
-
-
-def _pad(x: Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
-    if not isinstance(value, complex):
-        return NotImplemented
-    real, imaginary = _parts(x.to(torch.result_type(x, value)))
-    padded = _aten.constant_pad_nd.default
-    return _join(padded(real, pad, value.real), padded(imaginary, pad, value.imag))
 
 
 def _times_number(x: Tensor, factor: Any) -> Any:
@@ -317,6 +313,9 @@ _OF_COMPLEX: dict[Any, _Rule] = {
     _aten.cumsum.default: _cumsum,
     _aten.var.correction: _variance,
     _aten.var_mean.correction: _variance_and_mean,
+    _aten.any.default: lambda z: _is_not_nought(z).any(),
+    _aten.any.dim: lambda z, dim, keepdim=False: _is_not_nought(z).any(dim, keepdim),
+    _aten.logical_not.default: lambda z: _is_not_nought(z).logical_not(),
     _aten.eq.Scalar: _equal,
     _aten.ne.Scalar: _different,
     _aten.isnan.default: _of_any_part(torch.isnan),
@@ -330,7 +329,6 @@ _ALWAYS: dict[Any, _Rule] = {
     _aten.resolve_conj.default: lambda x: x.clone(),
     _aten.resolve_neg.default: lambda x: x.clone(),
     _aten._neg_view.default: lambda x: -x,
-    _aten.constant_pad_nd.default: _pad,
     _aten.mul.Scalar: _times_number,
     _aten.polar.default: _polar,
     _aten.complex.default: _complex,

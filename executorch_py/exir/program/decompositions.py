@@ -75,7 +75,18 @@ def _take(self: torch.Tensor, index: torch.Tensor) -> Any:
 
 
 def _pad(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
-    """One entry added: negative padding is cut off by slices. (Upstream's kernel refuses it.)"""
+    """One entry added: negative padding is cut off by slices. (Upstream's kernel refuses it.)
+
+    Files have no complex numbers: with one, the parts are padded.
+    """
+    if isinstance(value, complex):
+        pairs = torch.view_as_real(x.to(torch.result_type(x, value)))
+        numbers = (value.real, value.imag)
+        padded = [
+            torch.ops.aten.constant_pad_nd.default(pairs.select(-1, i), pad, number)
+            for i, number in enumerate(numbers)
+        ]
+        return torch.view_as_complex(torch.stack(padded, -1))
     if not any(isinstance(n, int) and n < 0 for n in pad):
         return NotImplemented
     for i in range(0, len(pad), 2):

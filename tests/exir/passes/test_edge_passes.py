@@ -136,6 +136,7 @@ def test_a_tensor_without_dimensions_takes_the_others_dtype_where_it_would_not_w
     function = lambda x, i, f, d, w: (  # noqa: E731
         (torch.remainder(f, d), torch.fmod(f, d), torch.pow(f * f, d), d % f, i % f),
         (i & w, i | w, i ^ w, w & i, torch.fmod(i, w), i // w, i**w, torch.hypot(f, i)),
+        (torch.gcd(i, i > 0), torch.gcd(w, i)),
     )
     chosen = lambda x, i, f, d, w: (  # noqa: E731
         (torch.where(x > 0, f, d), torch.where(i > 0, w, i), torch.where(x > 0, f, w)),

@@ -81,6 +81,7 @@ REDUCTIONS: dict[str, Callable[[Tensor, Tensor], Any]] = {
     "mean": lambda a, b: (a.mean(), a.mean(0), a.mean(-1, keepdim=True)),
     "cumsum": lambda a, b: (a.cumsum(1), a.cumsum(-1)),
     "variance": lambda a, b: (a.var(1), a.std(), *torch.var_mean(a, 0, keepdim=True)),
+    "any": lambda a, b: (a.any(), (a * 0).any(1), a.any(0, keepdim=True), a.all(), a.all(-1)),
     "norm": lambda a, b: (a.norm(), torch.linalg.vector_norm(a, dim=1)),
     "matrices": lambda a, b: (a @ b, a[0] @ b[0], a[0, 0] @ b[0], a[0] @ b[0, :, 0]),
     "matrix and sum": lambda a, b: (

@@ -183,9 +183,28 @@ ETI_INLINE float eti_minimum_f32(float a, float b) {
 #define LOOP_NAME minimum
 #define LOOP_EXPR(a, b) (((a < b) | (a != a)) ? a : b)
 #include "kernels/micro/binary_float.inc.h"
-#define LOOP_NAME pow
+#define LOOP_NAME power
 #define LOOP_EXPR(a, b) F(pow)(a, b)
 #include "kernels/micro/binary_float.inc.h"
+static void pow_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  power_f32(p, s, n, params);
+}
+// One exponent for all is repeated in memory: what compilers know to be the same they branch on,
+// and then find no vectors.
+static void pow_f64(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  double exponents[256];
+  if (s[2] != 0 || n < 8) {
+    power_f64(p, s, n, params);
+    return;
+  }
+  for (size_t i = 0; i < 256; i++) exponents[i] = *(const double *)p[2];
+  const ptrdiff_t steps[3] = {s[0], s[1], sizeof exponents[0]};
+  for (size_t i = 0; i < n; i += 256) {
+    void *const q[3] = {(char *)p[0] + (ptrdiff_t)i * s[0], (char *)p[1] + (ptrdiff_t)i * s[1],
+                        exponents};
+    power_f64(q, steps, n - i < 256 ? n - i : 256, params);
+  }
+}
 #define LOOP_NAME atan2
 #define LOOP_EXPR(a, b) F(atan2)(a, b)
 #include "kernels/micro/binary_float.inc.h"

@@ -289,7 +289,8 @@ static void find_elements(const request *r, const slices *s, size_t kept) {
   for (size_t i = 0; i < kept && r->wants_counts; i++) counts[i] = 0;
   for (size_t i = 0; i < s->n; i++) {
     size_t at = place_of(r, s, i, kept);
-    if (s->is_float && key_at(s, at) == ETI_KEY_NAN(s->bytes)) at += n_nan++;
+    if (at < kept && s->is_float && key_at(s, at) == ETI_KEY_NAN(s->bytes)) at += n_nan++;
+    if (at >= kept) continue;  // only when memory overlaps
     if (r->wants_counts) counts[at]++;
     if (r->wants_inverse) inverse[eti_offset_of(r->inverse, i)] = (int64_t)at;
   }

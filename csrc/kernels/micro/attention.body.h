@@ -27,6 +27,13 @@ ETI_INLINE T FN(shift)(T high, T before, T *factor) {
   return shift;
 }
 
+// Below the smallest normal number a weight is 0: masks of -100 leave many, and products with what
+// is not normal are many times slower.
+ETI_INLINE T FN(weight)(T x) {
+  const T weight = F(exp)(x);
+  return weight < (T)(sizeof(T) == sizeof(float) ? 0x1p-126 : 0x1p-1022) ? (T)0 : weight;
+}
+
 // One query: lanes are columns.
 static void FN(dots)(void *scores, const void *keys, size_t step, size_t n, const void *query_,
                      size_t dim, bool add) {
@@ -63,7 +70,7 @@ static void FN(soften_one)(T *x, size_t keys, T *high, T *sum, T *factor) {
   const T shift = FN(shift)(m, *high, factor);
   *high = m;
   ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < keys; i++) x[i] = F(exp)(x[i] - shift);
+  for (size_t i = 0; i < keys; i++) x[i] = FN(weight)(x[i] - shift);
   for (size_t l = 0; l < 16; l++) lanes[l] = 0;
   for (k = 0; k + 16 <= keys; k += 16) {
     ROLLED
@@ -91,7 +98,7 @@ ETI_INLINE void FN(soften_tile)(T *x, size_t keys, const size_t width, T *high, 
     for (size_t k = l; k < keys; k += 16) {
       ETI_NO_DEPENDENCES
       for (size_t j = 0; j < width; j++) {
-        const T weight = F(exp)(x[k * width + j] - shift[j]);
+        const T weight = FN(weight)(x[k * width + j] - shift[j]);
         x[k * width + j] = weight;
         total[j] += weight;
       }

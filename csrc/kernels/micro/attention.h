@@ -5,10 +5,11 @@
 //
 // Numeric contract: the scores of a tile of one query are sums in 16 lanes (column i in lane i mod
 // 16) of fused multiply-adds, which meet in a fixed tree; other tiles' are products of gemm.h. With
-// m' the largest score so far (NaN wins) and s = m', or 0 where m' is -inf, weights are exp(x − s),
-// what was summed before counts exp(m − s) times, and the weights of a tile are summed in 16 lanes
-// (key k in lane k mod 16) that meet in a fixed tree. Every instruction set gives the same bits.
-// Relies on kernels/micro/select.h. Knows no tensor.
+// m' the largest score so far (NaN wins) and s = m', or 0 where m' is -inf, weights are exp(x − s)
+// (0 where that is below the smallest normal number), what was summed before counts exp(m − s)
+// times, and the weights of a tile are summed in 16 lanes (key k in lane k mod 16) that meet in a
+// fixed tree. Every instruction set gives the same bits. Relies on kernels/micro/select.h. Knows no
+// tensor.
 #ifndef ET_MICRO_ATTENTION_H
 #define ET_MICRO_ATTENTION_H
 

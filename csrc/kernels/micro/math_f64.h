@@ -388,8 +388,8 @@ ETI_INLINE double eti_hypot_f64(double x, double y) {
   const double r = sqrt(eti_fma_f64(h, h, l * l)), rr = r * r;
   const double rest = eti_fma_f64(-l, l, rr - hh) + eti_fma_f64(r, r, -rr) - eti_fma_f64(h, h, -hh);
   double z = low == 0.0 ? high : (r - rest / (2.0 * r)) * back;
-  z = (x != x) | (y != y) ? (double)NAN : z;
-  return (a == (double)INFINITY) | (b == (double)INFINITY) ? (double)INFINITY : z;
+  z = ((x != x) | (y != y)) ? (double)NAN : z;
+  return ((a == (double)INFINITY) | (b == (double)INFINITY)) ? (double)INFINITY : z;
 }
 
 // ---- circular functions up to ETI_LARGE_ANGLE; loops send larger ones through

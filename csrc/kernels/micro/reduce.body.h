@@ -41,8 +41,8 @@
 
 // ---- extremes; NaN wins
 
-#define LARGER(a, b) (((a) > (b)) | ((a) != (a)) ? (a) : (b))
-#define SMALLER(a, b) (((a) < (b)) | ((a) != (a)) ? (a) : (b))
+#define LARGER(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
+#define SMALLER(a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
 #define REDUCE_NAME max_f64
 #define REDUCE_TYPE double
 #define REDUCE_INIT -(double)INFINITY

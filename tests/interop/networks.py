@@ -318,7 +318,13 @@ MODELS = [
         more=lambda: [_tokens_at(5, 1), _tokens_at(6, 1), _tokens_at(7, 8)],
         stateful=True,
     ),
-    Case("bidirectional_lstm", lambda: BothWays("LSTM"), lambda: (torch.randn(2, 5, 6),)),
+    Case(
+        "bidirectional_lstm",
+        lambda: BothWays("LSTM"),
+        lambda: (torch.randn(2, 5, 6),),
+        dynamic_shapes=lambda: ({0: torch.export.Dim("batch", min=1, max=4)},),
+        more=lambda: [(torch.randn(1, 5, 6),), (torch.randn(4, 5, 6),)],
+    ),
     Case(
         "transformer",
         lambda: nn.Transformer(16, 2, 1, 1, 32, batch_first=True),

@@ -142,8 +142,16 @@ def _may_be_empty(em: MethodEmitter, node: fx.Node) -> bool:
     return int(size if isinstance(size, int) else lower_bound(size, em.ep.range_constraints)) == 0
 
 
+def _rows_vary(node: fx.Node, first_stacked: int) -> bool:
+    """Whether rows of stacked results are of no fixed size. (Upstream checks the first row, too,
+    against what the result's size is before, else its upper bound.)
+    """
+    values = node.meta["val"][first_stacked:]
+    return any(not isinstance(size, int) for value in values for size in value.shape[1:])
+
+
 def _empty(em: MethodEmitter, node: fx.Node, first_stacked: int, stacked: list[Ref]) -> None:
-    """Give stacked results no rows, for the case that no round appends one."""
+    """Give stacked results no rows yet, but those rows' size."""
     values = node.meta["val"][first_stacked:]
     for value, ref in zip(values, stacked, strict=True):
         bounds = em.require_tensor_value(ref).sizes
@@ -180,7 +188,8 @@ def _emit_loop(
     if not scanned:
         raise InternalError("a loop needs a tensor to run over")
     loop = _CountedLoop(em, scanned[0])
-    if may_be_empty := _may_be_empty(em, node):
+    may_be_empty = _may_be_empty(em, node)
+    if may_be_empty or _rows_vary(node, len(carried)):
         _empty(em, node, len(carried), stacked)
     loop.begin(may_be_empty)
     slices = em.body_inputs(body)[len(carried) : len(carried) + len(scanned)]

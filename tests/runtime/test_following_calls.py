@@ -115,6 +115,23 @@ def test_it_follows_dynamic_sizes() -> None:
         torch.testing.assert_close(program.run((x,)), F.relu6(module(x)))
 
 
+def test_weights_that_are_computed_make_no_difference() -> None:
+    class Computed(nn.Module):
+        def __init__(self, activation: Activation) -> None:
+            super().__init__()
+            self.activation = activation
+
+        def forward(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+            return self.activation(F.conv2d(x, weight * 2, padding=1))
+
+    given = inputs((1, 80, 9, 9)), inputs((300, 80, 3, 3))
+    alone, relu = (
+        to_edge(torch.export.export(Computed(activation), given)).to_executorch().run(given)
+        for activation in (nn.Identity(), torch.relu)
+    )
+    assert_same_bits(relu, torch.relu(alone))
+
+
 def test_a_result_that_is_read_as_it_was_is_left_alone() -> None:
     class Both(nn.Module):
         def __init__(self) -> None:

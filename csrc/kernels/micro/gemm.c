@@ -537,6 +537,7 @@ static void run_slabs(const eti_gemm *g, const part *p, const blocks *s, block *
     for (size_t k0 = 0; k0 < g->k; k0 += k->n_k) {
       k->n_k = at_most(g->k - k0, s->kb);
       k->init = k0 == 0 ? g->init : ETI_GEMM_ADD;
+      k->range = k0 + k->n_k == g->k ? g->range : NULL;
       k->b = packed(g, &g->b, b_room, k->j, k->n, k0, k->n_k);
       for (k->i = p->m0; k->i < p->m1; k->i += s->mb) {
         k->m = at_most(p->m1 - k->i, s->mb);

@@ -124,7 +124,7 @@ def test_weights_that_are_computed_make_no_difference() -> None:
         def forward(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
             return self.activation(F.conv2d(x, weight * 2, padding=1))
 
-    given = inputs((1, 80, 9, 9)), inputs((300, 80, 3, 3))
+    given = inputs((1, 80, 19, 19)), inputs((600, 80, 3, 3))
     alone, relu = (
         to_edge(torch.export.export(Computed(activation), given)).to_executorch().run(given)
         for activation in (nn.Identity(), torch.relu)

@@ -7,6 +7,10 @@
 #include <math.h>
 #include <string.h>
 
+// Entries of the tables that are called as such.
+ETI_USES(unary, clamp)
+ETI_USES(unary, relu)
+
 // ---- the steps there are
 
 typedef struct chain_loop {

@@ -319,6 +319,8 @@ static inline void copy_slice(char *to, const char *from, size_t bytes) {
     case 1:
       *to = *from;
       break;
+    case 0:  // empty slices have no memory
+      break;
     default:
       memcpy(to, from, bytes);
       break;

@@ -305,16 +305,21 @@ typedef struct source {
   bool inverse_in_rows;
 } source;
 
+// The output may overlap the input in a damaged file.
 static inline void copy_slice(char *to, const char *from, size_t bytes) {
-  switch (bytes) {  // a call of memcpy costs more than the rest
+  uint64_t element;
+  switch (bytes) {  // a call costs more than the rest
     case 8:
-      memcpy(to, from, 8);
+      memcpy(&element, from, 8);
+      memcpy(to, &element, 8);
       break;
     case 4:
-      memcpy(to, from, 4);
+      memcpy(&element, from, 4);
+      memcpy(to, &element, 4);
       break;
     case 2:
-      memcpy(to, from, 2);
+      memcpy(&element, from, 2);
+      memcpy(to, &element, 2);
       break;
     case 1:
       *to = *from;
@@ -322,7 +327,7 @@ static inline void copy_slice(char *to, const char *from, size_t bytes) {
     case 0:  // empty slices have no memory
       break;
     default:
-      memcpy(to, from, bytes);
+      eti_copy_bytes(to, from, bytes);
       break;
   }
 }
@@ -376,7 +381,7 @@ static inline __attribute__((always_inline)) size_t take_block(const source *fro
   const size_t n = b->n, first = b->first;
   for (size_t j = 0; j < n; j++) {
     const size_t at = b->at[j];
-    memcpy(out + kept * bytes, in + at * bytes, bytes);
+    copy_slice(out + kept * bytes, in + at * bytes, bytes);
     kept += b->is_new[j];
     if (wants_counts) counts[kept - 1] = (int64_t)(first + j) + 1;
     if (wants_inverse) inverse[at] = (int64_t)kept - 1;

@@ -9,17 +9,19 @@ torch.export left in the graph; knows nothing of dialects.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, guard_or_false
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir.graph_module import CONTROL_FLOW_BODIES
+from executorch_py.exir.ir.graph import all_graph_modules, erase_dead_nodes
 
 
 def fake_mode_of(gm: GraphModule) -> FakeTensorMode | None:
@@ -152,3 +154,21 @@ def _refresh(node: Node) -> bool:
         return False
     node.meta["val"] = value
     return True
+
+
+def rewrite_calls(ep: ExportedProgram, rewrite: Callable[[Node], bool]) -> bool:
+    """Offer every node to rewrite, bodies of control flow included, and drop what is then unused.
+
+    Rewrite says whether it replaced the node; new nodes may be evaluated. True if any was.
+    """
+    changed = False
+    for module in all_graph_modules(ep.graph_module):
+        mode = fake_mode_of(module)
+        if mode is None:
+            continue
+        with fake_evaluation(mode):
+            found = [node for node in list(module.graph.nodes) if rewrite(node)]
+        if found:
+            erase_dead_nodes(module.graph)
+            changed = True
+    return changed

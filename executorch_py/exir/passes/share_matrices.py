@@ -15,8 +15,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation, fake_mode_of
-from executorch_py.exir.ir.graph import all_graph_modules, erase_dead_nodes
+from executorch_py.exir.ir.fake_values import evaluate, rewrite_calls
 from executorch_py.exir.ir.match import is_call
 
 _VIEWS = ("aten::view_copy", "aten::unsqueeze_copy", "aten::_unsafe_view", "aten::clone")
@@ -24,17 +23,7 @@ _VIEWS = ("aten::view_copy", "aten::unsqueeze_copy", "aten::_unsafe_view", "aten
 
 def share_matrices(ep: ExportedProgram) -> bool:
     """Rewrite in place, bodies of control flow included; True if anything changed."""
-    changed = False
-    for module in all_graph_modules(ep.graph_module):
-        mode = fake_mode_of(module)
-        if mode is None:
-            continue
-        with fake_evaluation(mode):
-            found = [node for node in list(module.graph.nodes) if _share(node)]
-        if found:
-            erase_dead_nodes(module.graph)
-            changed = True
-    return changed
+    return rewrite_calls(ep, _share)
 
 
 def _matrix(node: fx.Node) -> fx.Node | None:

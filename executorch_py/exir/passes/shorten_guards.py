@@ -16,24 +16,13 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
-from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation, fake_mode_of
-from executorch_py.exir.ir.graph import all_graph_modules, erase_dead_nodes
+from executorch_py.exir.ir.fake_values import evaluate, rewrite_calls
 from executorch_py.exir.ir.match import argument, is_call, only_user
 
 
 def shorten_guards(ep: ExportedProgram) -> bool:
     """Rewrite in place, bodies of control flow included; True if anything changed."""
-    changed = False
-    for module in all_graph_modules(ep.graph_module):
-        mode = fake_mode_of(module)
-        if mode is None:
-            continue
-        with fake_evaluation(mode):
-            found = [node for node in list(module.graph.nodes) if _shorten(node)]
-        if found:
-            erase_dead_nodes(module.graph)
-            changed = True
-    return changed
+    return rewrite_calls(ep, _shorten)
 
 
 def _shorten(node: fx.Node) -> bool:

@@ -40,6 +40,9 @@ const eti_pool_micro *eti_pool_micro_best(int type);
 const eti_pool_micro *eti_pool_micro_of_isa(int type,
                                             int isa);  // NULL when the build or CPU lacks it
 
+// What n maxima start at: nothing is smaller.
+void eti_pool_start_max(const eti_pool_micro *micro, void *best, size_t n);
+
 extern const eti_pool_micro eti_pool_scalar[ETI_POOL_TYPES];
 extern const eti_pool_micro eti_pool_avx2[ETI_POOL_TYPES];
 extern const eti_pool_micro eti_pool_avx512[ETI_POOL_TYPES];

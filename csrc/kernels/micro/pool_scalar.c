@@ -2,6 +2,8 @@
 // chooses between the variants.
 #include "kernels/micro/pool.h"
 
+#include <math.h>
+
 #include "kernels/micro/select.h"
 #include "runtime/et.h"
 
@@ -42,4 +44,18 @@ const eti_pool_micro *eti_pool_micro_best(int type) {
     if (micro != NULL) return micro;
   }
   return &eti_pool_scalar[type];
+}
+
+void eti_pool_start_max(const eti_pool_micro *micro, void *best, size_t n) {
+  switch (micro->dtype) {
+    case ET_F32:
+      for (size_t i = 0; i < n; i++) ((float *)best)[i] = -INFINITY;
+      break;
+    case ET_F64:
+      for (size_t i = 0; i < n; i++) ((double *)best)[i] = (double)-INFINITY;
+      break;
+    default:
+      for (size_t i = 0; i < n; i++) ((int64_t *)best)[i] = INT64_MIN;
+      break;
+  }
 }

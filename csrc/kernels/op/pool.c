@@ -213,17 +213,7 @@ static void start_values(const pool *p, size_t n, row_buffers *b) {
     memset(b->value, 0, n * p->micro->esize);
     return;
   }
-  switch (p->micro->dtype) {
-    case ET_F32:
-      for (size_t i = 0; i < n; i++) ((float *)(void *)b->value)[i] = -INFINITY;
-      break;
-    case ET_F64:
-      for (size_t i = 0; i < n; i++) ((double *)(void *)b->value)[i] = (double)-INFINITY;
-      break;
-    default:
-      for (size_t i = 0; i < n; i++) ((int64_t *)(void *)b->value)[i] = INT64_MIN;
-      break;
-  }
+  eti_pool_start_max(p->micro, b->value, n);
 }
 
 // Whether maxima are found down the columns of a row of windows first: neighbouring windows share

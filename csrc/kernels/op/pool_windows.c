@@ -74,17 +74,7 @@ typedef struct row_buffers {
 
 static void start_values(const window_pool *p, int32_t first, size_t n, row_buffers *b) {
   for (size_t i = 0; i < n; i++) b->at[i] = (int32_t)((uint32_t)first + (uint32_t)i);
-  switch (p->micro->dtype) {
-    case ET_F32:
-      for (size_t i = 0; i < n; i++) ((float *)(void *)b->value)[i] = -INFINITY;
-      break;
-    case ET_F64:
-      for (size_t i = 0; i < n; i++) ((double *)(void *)b->value)[i] = (double)-INFINITY;
-      break;
-    default:
-      for (size_t i = 0; i < n; i++) ((int64_t *)(void *)b->value)[i] = INT64_MIN;
-      break;
-  }
+  eti_pool_start_max(p->micro, b->value, n);
 }
 
 // n elements of the input, `step` apart, as neighbours of the micro-kernel's type.

@@ -1,27 +1,33 @@
 // platform_posix_threads.c — a small thread pool in caller storage, behind the et_pool interface.
-// A worker that runs out of work looks for more for some microseconds, because the next kernel of a
-// model usually comes at once, and then sleeps until it is woken: an idle pool costs nothing. A job
-// is closed by its caller when the last item is taken; a worker that wakes up late finds it closed
-// and sleeps on, so nobody ever waits for a sleeping thread.
+// A worker that runs out of work looks for more for two milliseconds, because the next kernel of a
+// model usually comes soon and waking a thread takes long (above all in a virtual machine), and
+// then sleeps until it is woken: an idle pool costs nothing. After the first microseconds of
+// looking it offers its core to others. A job is closed by its caller when the last item is taken;
+// a worker that wakes up late finds it closed and sleeps on, so nobody ever waits for a sleeping
+// thread.
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/check.h"
 #include "runtime/et.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
-#define SPINS 4000  // some 10 to 50 microseconds
+#define SPINS 4000             // some 10 to 200 microseconds
+#define SPINS_BETWEEN 16       // between two offers of the core
+#define LOOK_NS (2 * 1000000)  // how long a thread looks for work before it sleeps
 
 struct et_thread_pool {
   pthread_mutex_t lock;
-  pthread_cond_t wake;     // a job was opened, or the pool is to stop
-  pthread_cond_t done;     // the last worker left a closed job
-  atomic_bool is_used;     // some thread is inside run()
-  atomic_uint n_jobs;      // opened so far; changes under the lock
-  atomic_size_t n_inside;  // workers in the current job; changes under the lock
-  atomic_size_t next;      // first item that nobody has taken
+  pthread_cond_t wake;   // a job was opened, or the pool is to stop
+  pthread_cond_t done;   // the last worker left a closed job
+  atomic_bool is_used;   // some thread is inside run()
+  atomic_uint n_jobs;    // opened so far; changes under the lock
+  atomic_uint n_inside;  // workers in the current job; changes under the lock
+  atomic_size_t next;    // first item that nobody has taken
   bool is_open, must_stop;
   size_t n_sleeping;
   et_task task;
@@ -39,6 +45,42 @@ static inline void relax(void) {
 #endif
 }
 
+static int64_t now_ns(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+// Returns when *counter (differs from value) == differs, or after LOOK_NS.
+static void look(const atomic_uint *counter, unsigned value, bool differs) {
+  for (int i = 0; i < SPINS; i++) {
+    if ((atomic_load_explicit(counter, memory_order_relaxed) != value) == differs) return;
+    relax();
+  }
+  const int64_t end = now_ns() + LOOK_NS;
+  do {
+    (void)sched_yield();
+    for (int i = 0; i < SPINS_BETWEEN; i++) {
+      if ((atomic_load_explicit(counter, memory_order_relaxed) != value) == differs) return;
+      relax();
+    }
+  } while (now_ns() < end);
+}
+
+// The lock is held for a few instructions only, mostly just when another thread wants it: sleeping
+// for it would take far longer.
+static void lock(et_thread_pool *pool) {
+  for (int i = 0; i < SPINS; i++) {
+    if (pthread_mutex_trylock(&pool->lock) == 0) return;
+    relax();
+  }
+  (void)pthread_mutex_lock(&pool->lock);
+}
+
+static void unlock(et_thread_pool *pool) {
+  (void)pthread_mutex_unlock(&pool->lock);
+}
+
 static void take_items(et_thread_pool *pool, et_task task, void *ctx, size_t n) {
   size_t i;
   while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < n) task(ctx, i);
@@ -48,10 +90,8 @@ static void *work(void *arg) {
   et_thread_pool *pool = arg;
   unsigned seen = 0;
   for (;;) {
-    for (int i = 0; i < SPINS && atomic_load_explicit(&pool->n_jobs, memory_order_relaxed) == seen;
-         i++)
-      relax();
-    (void)pthread_mutex_lock(&pool->lock);
+    look(&pool->n_jobs, seen, true);
+    lock(pool);
     while (!pool->must_stop && atomic_load(&pool->n_jobs) == seen) {
       pool->n_sleeping++;
       (void)pthread_cond_wait(&pool->wake, &pool->lock);
@@ -63,13 +103,13 @@ static void *work(void *arg) {
     void *ctx = pool->task_ctx;
     const size_t n = pool->n;
     if (is_open && !must_stop) atomic_fetch_add(&pool->n_inside, 1);
-    (void)pthread_mutex_unlock(&pool->lock);
+    unlock(pool);
     if (must_stop) return NULL;
     if (!is_open) continue;
     take_items(pool, task, ctx, n);
-    (void)pthread_mutex_lock(&pool->lock);
+    lock(pool);
     if (atomic_fetch_sub(&pool->n_inside, 1) == 1) (void)pthread_cond_signal(&pool->done);
-    (void)pthread_mutex_unlock(&pool->lock);
+    unlock(pool);
   }
 }
 
@@ -79,7 +119,7 @@ static void run(void *ctx, et_task task, void *task_ctx, size_t n) {
     for (size_t i = 0; i < n; i++) task(task_ctx, i);
     return;
   }
-  (void)pthread_mutex_lock(&pool->lock);
+  lock(pool);
   pool->task = task;
   pool->task_ctx = task_ctx;
   pool->n = n;
@@ -87,18 +127,18 @@ static void run(void *ctx, et_task task, void *task_ctx, size_t n) {
   pool->is_open = true;
   atomic_fetch_add(&pool->n_jobs, 1);
   const bool must_wake = pool->n_sleeping > 0;
-  (void)pthread_mutex_unlock(&pool->lock);
+  unlock(pool);
   if (must_wake) (void)pthread_cond_broadcast(&pool->wake);
 
   take_items(pool, task, task_ctx, n);
 
-  (void)pthread_mutex_lock(&pool->lock);
+  lock(pool);
   pool->is_open = false;
-  (void)pthread_mutex_unlock(&pool->lock);
-  for (int i = 0; i < SPINS && atomic_load(&pool->n_inside) > 0; i++) relax();
-  (void)pthread_mutex_lock(&pool->lock);
+  unlock(pool);
+  look(&pool->n_inside, 0, false);
+  lock(pool);
   while (atomic_load(&pool->n_inside) > 0) (void)pthread_cond_wait(&pool->done, &pool->lock);
-  (void)pthread_mutex_unlock(&pool->lock);
+  unlock(pool);
   atomic_store(&pool->is_used, false);
 }
 
@@ -142,12 +182,12 @@ et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_thr
 
 void et_thread_pool_deinit(et_thread_pool *pool) {
   if (pool == NULL) return;
-  (void)pthread_mutex_lock(&pool->lock);
+  lock(pool);
   pool->must_stop = true;
   // Counts as a job, so that workers that are not asleep look up too.
   atomic_fetch_add(&pool->n_jobs, 1);
   (void)pthread_cond_broadcast(&pool->wake);
-  (void)pthread_mutex_unlock(&pool->lock);
+  unlock(pool);
   for (size_t i = 0; i < pool->n_workers; i++) (void)pthread_join(pool->workers[i], NULL);
   (void)pthread_cond_destroy(&pool->done);
   (void)pthread_cond_destroy(&pool->wake);

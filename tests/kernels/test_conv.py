@@ -100,6 +100,22 @@ CASES = {
         (2, 4, 7, 7, 9), (6, 2, 3, 1, 2), stride=(2, 1, 3), padding=(1, 0, 1), groups=2
     ),
     "3d depthwise": Case((1, 4, 5, 6, 7), (4, 1, 3, 3, 3), padding=1, groups=4),
+    "3d depthwise strided": Case(
+        (2, 5, 9, 20, 21), (5, 1, 3, 3, 3), stride=(1, 8, 8), padding=1, groups=5
+    ),
+    "3d depthwise multiplied, dilated": Case(
+        (1, 3, 11, 9, 8), (6, 1, 3, 2, 3), stride=(2, 1, 2), padding=2, dilation=(3, 2, 1), groups=3
+    ),
+    "3d depthwise of planes": Case(
+        (1, 4, 5, 12, 19), (4, 1, 1, 3, 3), stride=(2, 1, 1), padding=(0, 1, 1), groups=4
+    ),
+    "3d depthwise in depth": Case(
+        (1, 20, 9, 4, 70), (20, 1, 5, 1, 1), padding=(2, 0, 0), groups=20, bias=False
+    ),
+    "3d depthwise in bands": Case((1, 2, 5, 90, 90), (2, 1, 5, 3, 3), padding=2, groups=2),
+    "transposed 3d depthwise": Case(
+        (1, 5, 4, 5, 6), (5, 1, 3, 4, 3), stride=(2, 2, 1), padding=1, groups=5, transposed=True
+    ),
     "transposed": Case((2, 5, 6, 7), (5, 8, 3, 3), transposed=True),
     "transposed strided": Case(
         (1, 6, 5, 6), (6, 4, 3, 3), stride=2, padding=1, output_padding=1, transposed=True
@@ -183,14 +199,20 @@ def test_weights_may_change_between_runs(name: str) -> None:
 
 
 LAST = (0, 2, 3, 1)
-FLAT_CASES = [n for n, c in CASES.items() if len(c.x) == 4]
+LAST_ORDERS: dict[int, tuple[tuple[int, ...] | None, torch.memory_format]] = {
+    3: (None, torch.contiguous_format),
+    4: (LAST, torch.channels_last),
+    5: ((0, 2, 3, 4, 1), torch.channels_last_3d),
+}
+WITH_CHANNELS_LAST = [n for n, c in CASES.items() if len(c.x) > 3]
 
 
-@pytest.mark.parametrize("name", FLAT_CASES)
-def test_channels_last_equals_eager(name: str) -> None:
-    x, w, b = CASES[name].tensors(torch.float32)
-    last = x.contiguous(memory_format=torch.channels_last)
-    check(CASES[name], last, Const(w), b, LAST)
+@pytest.mark.parametrize("name", WITH_CHANNELS_LAST)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_channels_last_equals_eager(name: str, dtype: torch.dtype) -> None:
+    x, w, b = CASES[name].tensors(dtype)
+    order, layout = LAST_ORDERS[x.dim()]
+    check(CASES[name], x.contiguous(memory_format=layout), Const(w), b, order)
 
 
 @pytest.mark.parametrize(
@@ -210,23 +232,26 @@ def test_layouts_of_input_weight_and_output_are_free(name: str, dtype: torch.dty
     check(CASES[name], layouts[0], layouts[1], b, (3, 2, 1, 0))
 
 
-@pytest.mark.parametrize(
-    "name", ["3x3 long k", "depthwise 3x3", "pointwise few pixels", "3x3 few pixels"]
-)
-def test_packing_layout_and_threads_do_not_change_a_bit(name: str) -> None:
+SAME_BITS = ["3x3 long k", "pointwise few pixels", "3x3 few pixels", "3d"]
+
+
+@pytest.mark.parametrize("name", SAME_BITS + [n for n in CASES if "depthwise" in n])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+def test_packing_layout_and_threads_do_not_change_a_bit(name: str, dtype: torch.dtype) -> None:
     case = CASES[name]
-    x, w, b = case.tensors(torch.float32)
+    x, w, b = case.tensors(dtype)
+    last, layout = LAST_ORDERS[x.dim()]
     shape = torch.ops.aten.convolution(x, w, b, *case.arguments()).shape
     results = []
-    for order in (None, LAST):
-        given = x if order is None else x.contiguous(memory_format=torch.channels_last)
+    for order in (None, last):
+        given = x if order is None else x.contiguous(memory_format=layout)
         for weight, prepared, threads in (
             (w, False, 1),
             (Const(w), True, 1),
             (Const(w), True, 3),
             (w, True, 2),
         ):
-            out = Out(torch.float32, shape, order)
+            out = Out(dtype, shape, order)
             results += run_op(
                 "aten::convolution.out",
                 given,
@@ -241,9 +266,10 @@ def test_packing_layout_and_threads_do_not_change_a_bit(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [n for n, c in CASES.items() if 0 not in c.x])
-def test_every_instruction_set_gives_the_same_bits(name: str) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_every_instruction_set_gives_the_same_bits(name: str, dtype: torch.dtype) -> None:
     case = CASES[name]
-    x, w, b = case.tensors(torch.float32)
+    x, w, b = case.tensors(dtype)
     expected = torch.ops.aten.convolution(x, w, b, *case.arguments())
     results = []
     for isa in isas():
@@ -255,7 +281,7 @@ def test_every_instruction_set_gives_the_same_bits(name: str) -> None:
                     weight,
                     b,
                     *case.arguments(),
-                    out=[Out(torch.float32, expected.shape)],
+                    out=[Out(dtype, expected.shape)],
                     prepared=prepared,
                 )
     assert all(torch.equal(r, results[0]) for r in results)

@@ -6,7 +6,7 @@
 //   by channel  rows are pixels, columns output channels: channels-last images, and planes that are
 //   worth turning into such
 // Weights and patches become panels in conv_pack.c; a transposed convolution runs as several plain
-// ones (conv_phases.c); depthwise convolutions in f32 take a direct way instead
+// ones (conv_phases.c); depthwise convolutions of floats take a direct way instead
 // (conv_depthwise.c). All ways add in the same order: bias, then K ascending, in the chunks of
 // gemm.h.
 #include "kernels/op/conv.h"

@@ -55,8 +55,8 @@ typedef struct eti_conv {
 size_t eti_conv_n_phases(const eti_conv *c);
 eti_conv eti_conv_phase(const eti_conv *c, size_t i);
 
-// Depthwise f32 convolution (one input channel per group) of one phase, with the panels of
-// c->ready. False when the product must do it.
+// Depthwise convolution (one input channel per group) of one phase, f32 and half types, with the
+// panels of c->ready. False when the product must do it.
 bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c);
 // Claims scratch and room for packed weights of all phases; *taken is false when the product must
 // do it.

@@ -18,9 +18,9 @@ from executorch_py.exir.passes import (
     RemoveMixedTypeOperators,
     ScalarToTensorPass,
     dead_code_elimination_pass,
-    remove_unused_parameters_pass,
 )
 from executorch_py.exir.passes.edge_pipeline import ATEN_TO_EDGE, DIM_ORDER
+from executorch_py.exir.passes.remove_unused_parameters_pass import remove_unused_parameters_pass
 from executorch_py.exir.passes.replace_views import ReplaceViewsWithCopiesPass
 
 edge = exir_ops.edge.aten

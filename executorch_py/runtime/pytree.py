@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import OrderedDict, defaultdict, deque, namedtuple
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 _MAPPINGS = {
@@ -25,6 +25,10 @@ _SEQUENCES: dict[str, Any] = {
 }
 # Default factories that a file may name.
 _FACTORIES = {cls.__name__: cls for cls in (list, dict, set, tuple, int, float, str, bool)}
+
+
+def _listed(keys: Iterable[Any]) -> str:
+    return ", ".join(sorted(map(repr, keys))) or "none"
 
 
 class Tree:
@@ -56,10 +60,7 @@ class Tree:
             if not isinstance(value, Mapping):
                 raise TypeError(f"{where}: a dict is expected, a {type(value).__name__} was given")
             if set(value) != set(self.keys):
-                raise TypeError(
-                    f"{where}: the keys {sorted(map(repr, self.keys))} are expected, "
-                    f"{sorted(map(repr, value))} were given"
-                )
+                raise TypeError(f"{where}: needed are {_listed(self.keys)}, given {_listed(value)}")
             return zip(self.children, self.keys, (value[key] for key in self.keys), strict=True)
         wanted = _SEQUENCES[str(self.kind)]
         if not isinstance(value, wanted):
@@ -67,9 +68,7 @@ class Tree:
                 f"{where}: a {wanted.__name__} is expected, a {type(value).__name__} was given"
             )
         if len(value) != len(self.children):
-            raise TypeError(
-                f"{where}: {len(self.children)} items are expected, {len(value)} were given"
-            )
+            raise TypeError(f"{where}: needed are {len(self.children)}, given {len(value)}")
         return zip(self.children, range(len(value)), value, strict=True)
 
     def unflatten(self, leaves: Sequence[Any]) -> Any:

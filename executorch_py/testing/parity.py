@@ -273,8 +273,13 @@ def compare_runs(
         def on_model(how: Callable[..., list[Any]], flat: Sequence[Any] = case.flat) -> list[Any]:
             return how(model, *pytree.tree_unflatten(_clone(flat), structure))
 
-        expected = on_model(as_exported)
-        ours = list(run(_clone(case.flat)))
+        try:
+            ours = list(run(_clone(case.flat)))  # first: it refuses wrong inputs by name
+            expected = on_model(as_exported)
+        except Exception as error:
+            if case.is_given:
+                raise
+            raise ParityError(f"at {case.label}, that is {case.sizes}: {error}") from error
         if len(ours) != len(expected):
             raise ParityError(
                 f"at {case.label}: the program returned {len(ours)} outputs, "
@@ -327,15 +332,11 @@ def verify_program(
     is. A tolerance that is given is all that counts. Raises ParityError naming output, index, both
     values and the error figures.
     """
-    from executorch_py.runtime import Runtime
-
-    data = [bytes(file) for file in program._tensor_data.values()]
 
     def run(flat: Sequence[Any]) -> Sequence[Any]:
-        loaded = Runtime.get().load_program(program.buffer, data_path=data or None)
-        outputs: Sequence[Any] = loaded.load_method(method).execute(list(flat))
-        return outputs
+        return list(program._load(method).execute(list(flat)))
 
+    args, kwargs = program._arguments(method, args, kwargs)
     report = compare_runs(program.exported_program(method), run, model, args, kwargs, rtol, atol)
     if not report.ok:
         hint = _random_operators(program.exported_program(method))

@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 
 # A dimension without an upper bound is exercised up to this size beyond its minimum.
 UNBOUNDED_SPAN = 64
+GIVEN = "the given sizes"
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,21 @@ class SizedInputs:
     label: str
     flat: tuple[Any, ...]
 
+    @property
+    def is_given(self) -> bool:
+        return self.label == GIVEN
+
+    @property
+    def sizes(self) -> str:
+        """Types and sizes of all tensors among the inputs."""
+        tensors = (value for value in self.flat if isinstance(value, torch.Tensor))
+        return ", ".join(f"{str(t.dtype)[6:]}{list(t.shape)}" for t in tensors)
+
 
 def resize_by_repetition(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
     """The tensor repeated or cropped along each dimension to the given sizes (empty ones filled
-    with zeros).
+    with zeros). Every repetition of floating values is a little smaller than the one before, so
+    that none ties with its original: results of topk or argmax would not be comparable.
     """
     result = tensor
     for dim, size in enumerate(sizes):
@@ -45,7 +57,11 @@ def resize_by_repetition(tensor: torch.Tensor, sizes: Sequence[int]) -> torch.Te
             shape[dim] = size
             result = result.new_zeros(shape)
         else:
-            result = result.index_select(dim, torch.arange(size) % old)
+            at = torch.arange(size)
+            result = result.index_select(dim, at % old)
+            if result.is_floating_point() and result.element_size() > 1:
+                shrink = (1 - (at // old % 32) / 64).to(result.dtype)
+                result = result * shrink.reshape(-1, *[1] * (result.dim() - dim - 1))
     if tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
         result = result.contiguous(memory_format=torch.channels_last)
     return result
@@ -105,7 +121,7 @@ def _given_values(
 def _points(
     given: Mapping[sympy.Symbol, int], bounds: Mapping[sympy.Symbol, tuple[int, int]]
 ) -> Iterator[tuple[str, dict[sympy.Symbol, int]]]:
-    yield "the given sizes", dict(given)
+    yield GIVEN, dict(given)
     corners = {
         "min": {s: low for s, (low, _) in bounds.items()},
         "middle": {s: (low + high) // 2 for s, (low, high) in bounds.items()},
@@ -138,7 +154,7 @@ def sized_inputs(
     for label, values in _points(given, bounds):
         resized = []
         for dims, value in zip(sizes, flat, strict=True):
-            if dims is None or not isinstance(value, torch.Tensor):
+            if dims is None or not isinstance(value, torch.Tensor) or values == given:
                 resized.append(value)
                 continue
             wanted = [d if isinstance(d, int) else int(d.subs(values)) for d in dims]

@@ -182,3 +182,69 @@ def test_the_callers_model_and_settings_are_left_alone() -> None:
     verify_program(lowered(model, x), model, x)
     assert torch.equal(model.weight, before) and model.weight.dtype == torch.float32
     assert torch.get_default_dtype() == torch.float32
+
+
+class TwoInputs(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor, *, scale: float, shift: float) -> Any:
+        return x * scale + y.sum() + shift
+
+
+def test_inputs_are_given_as_to_the_model_or_as_to_export() -> None:
+    model, inputs = TwoInputs(), (randn(3, 8), randn(2))
+    exported = torch.export.export(model, inputs, {"scale": 0.5, "shift": 2.0})
+    program = to_edge(exported).to_executorch()
+    for given in (inputs, (inputs,), (list(inputs),)):
+        assert program.verify(model, *given, shift=2.0, scale=0.5).ok
+        result = program.run(*given, shift=2.0, scale=0.5)
+        torch.testing.assert_close(result, model(*inputs, shift=2.0, scale=0.5))
+
+
+@pytest.mark.parametrize(
+    ("args", "given"),
+    [
+        ((randn(3, 8),), r"\(float32\[3, 8\], scale=0.5\)"),
+        (
+            (randn(3, 8), {"y": [randn(2)]}, "z"),
+            r"\(float32.*, {'y': \[float32\[2\]\]}, 'z', scale",
+        ),
+    ],
+)
+def test_inputs_of_another_structure_are_refused_beside_what_is_needed(
+    args: tuple[Any, ...], given: str
+) -> None:
+    model = TwoInputs()
+    exported = torch.export.export(model, (randn(3, 8), randn(2)), {"scale": 0.5, "shift": 2.0})
+    program = to_edge(exported).to_executorch()
+    needed = r"forward\(x: float32\[3, 8\], y: float32\[2\], scale: float = 0.5, shift: .*\)"
+    for call in (program.run, lambda *args, **names: program.verify(model, *args, **names)):
+        with pytest.raises(ValueError, match=f"{needed} -> .*; given was {given}"):
+            call(*args, scale=0.5)
+
+
+def test_given_sizes_that_the_program_does_not_take_are_refused_not_resized() -> None:
+    model = Calls(lambda x: x * 2)
+    rows = torch.export.Dim("rows", max=8)
+    program = lowered(model, torch.ones(3, 4), dynamic_shapes=(({0: rows},),))
+    with pytest.raises(
+        RuntimeError, match=r"input 0 .*shape \[3, 5\] was given: dim 1 is 5, needs 4"
+    ):
+        program.verify(model, torch.ones(3, 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_indices_of_the_largest_agree_at_sizes_beyond_the_given_ones(dtype: torch.dtype) -> None:
+    # Inputs repeated as they are would tie, and eager torch leaves the order of ties open.
+    model = Calls(lambda x: torch.topk(x.flatten(), 6))
+    rows = torch.export.Dim("rows", min=2, max=40)
+    program = lowered(model, randn(3, 4).to(dtype), dynamic_shapes=(({0: rows},),))
+    assert program.verify(model, randn(3, 4).to(dtype)).ok
+
+
+def test_a_failure_at_other_sizes_than_the_given_ones_names_them() -> None:
+    model = Calls(lambda x: x.max(0).values)  # nothing to take the largest of in 0 rows
+    rows = torch.export.Dim("rows", min=0, max=40)
+    program = lowered(model, randn(3, 4), dynamic_shapes=(({0: rows},),))
+    with pytest.raises(
+        ParityError, match=r"dynamic dim at its min, that is float32\[0, 4\]: method"
+    ):
+        program.verify(model, randn(3, 4))

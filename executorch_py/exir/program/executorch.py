@@ -8,7 +8,7 @@ the result is the runtime's part and is only reached for from `run` and `verify`
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 import torch
 from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_base import PassResult
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_leaves, tree_unflatten
 
 from executorch_py.exir import schema
 from executorch_py.exir.ir.graph import (
@@ -35,6 +35,7 @@ from executorch_py.exir.passes.external_constants_pass import (
 from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from executorch_py.exir.passes.spec_prop_pass import SpecPropPass, mark_constants
 from executorch_py.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
+from executorch_py.exir.program.arguments import Arguments, model_arguments
 from executorch_py.exir.program.collector import without_collections
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from executorch_py.exir.emit import EmitterOutput
     from executorch_py.exir.program.managers import EdgeProgramManager
     from executorch_py.exir.serialize.cord import Cord
+    from executorch_py.runtime import Method
     from executorch_py.testing.parity import ParityReport
 
 
@@ -299,13 +301,9 @@ class ExecutorchProgramManager:
         Inputs as for the model itself, or as the one tuple that was given to torch.export. Every
         call loads the program anew, so mutable state starts as the file says.
         """
-        from executorch_py.runtime import Runtime
-
         call = self.exported_program(method).call_spec
-        flat = _flat_inputs(call.in_spec, inputs, kwargs)
-        data = [bytes(file) for file in self._tensor_data.values()]
-        program = Runtime.get().load_program(self.buffer, data_path=data or None)
-        outputs = list(program.load_method(method).execute(flat))
+        arguments = self._arguments(method, inputs, kwargs)
+        outputs = list(self._load(method).execute(tree_leaves(arguments)))
         return outputs if call.out_spec is None else tree_unflatten(outputs, call.out_spec)
 
     def verify(
@@ -317,21 +315,21 @@ class ExecutorchProgramManager:
         atol: float | None = None,
         **kwargs: Any,
     ) -> ParityReport:
-        """Compare the program's outputs with eager torch, at all size bounds of its inputs."""
+        """Compare the program's outputs with eager torch, at all size bounds of its inputs.
+
+        Inputs as for `run`.
+        """
         from executorch_py.testing.parity import verify_program
 
         return verify_program(self, model, *inputs, method=method, rtol=rtol, atol=atol, **kwargs)
 
+    def _load(self, method: str) -> Method:
+        """The method, loaded anew from the bytes."""
+        from executorch_py.runtime import Runtime
 
-def _flat_inputs(spec: Any, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    """The leaves of inputs given as arguments, or as one tuple or list of all of them."""
-    flat: list[Any]
-    unpacked: list[Any]
-    flat, given = tree_flatten((inputs, kwargs))
-    if spec is None or given == spec:
-        return flat
-    if len(inputs) == 1 and isinstance(inputs[0], (tuple, list)):
-        unpacked, structure = tree_flatten((tuple(inputs[0]), kwargs))
-        if structure == spec:
-            return unpacked
-    raise ValueError(f"inputs have the structure {given}, the model takes {spec}")
+        data = [bytes(file) for file in self._tensor_data.values()]
+        return Runtime.get().load_program(self.buffer, data_path=data or None).load_method(method)
+
+    def _arguments(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
+        spec = self.exported_program(method).call_spec.in_spec
+        return model_arguments(spec, args, kwargs, lambda: str(self._load(method).signature))

@@ -2,14 +2,28 @@
 // table is called, ETI_DISTANCE_TABLE.
 #include "kernels/micro/distance.h"
 
+#include "kernels/loops/loop.h"
 #include "kernels/micro/math_f32.h"
-#include "kernels/micro/math_f64.h"
 
 #include <stdint.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
 
 typedef double wide __attribute__((vector_size(64), aligned(8), may_alias));
 typedef int64_t wide_mask __attribute__((vector_size(64), aligned(8), may_alias));
-typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
+// Of the instruction set's own size.
+#if defined(__AVX512F__)
+enum { VECTOR_BYTES = 64 };
+#elif defined(__AVX2__)
+enum { VECTOR_BYTES = 32 };
+#else
+enum { VECTOR_BYTES = 16 };
+#endif
+typedef float floats __attribute__((vector_size(VECTOR_BYTES), aligned(4), may_alias));
+typedef double doubles __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
 enum { HALF = ETI_TILE / 2 };  // of the rows of a tile: as many f64 as a vector holds
 
 // Sums stay in registers; d is the difference, its sign lost where the kind needs that.
@@ -19,17 +33,6 @@ enum { HALF = ETI_TILE / 2 };  // of the rows of a tile: as many f64 as a vector
     step;                                                               \
   }
 #define SIZE(d) ((wide)((wide_mask)(d) & INT64_MAX))
-
-static void add_powers(double acc[ETI_TILE], const double *x, const double *tile, size_t n,
-                       eti_norm_kind kind, double p) {
-  const float p_f32 = (float)p;
-  for (size_t k = 0; k < n; k++) {
-    for (size_t l = 0; l < ETI_TILE; l++) {
-      const double d = fabs(x[k] - tile[k * ETI_TILE + l]);
-      acc[l] += kind == ETI_NORM_POWER ? (double)eti_pow_f32((float)d, p_f32) : eti_pow_f64(d, p);
-    }
-  }
-}
 
 static void add_half(double *acc, const double *x, const double *tile, size_t n,
                      eti_norm_kind kind) {
@@ -43,9 +46,6 @@ static void add_half(double *acc, const double *x, const double *tile, size_t n,
     case ETI_NORM_ONE:
       SUM(a += SIZE(d))
       break;
-    case ETI_NORM_TWO:
-      SUM(a += d * d)
-      break;
     default:
       SUM(d = SIZE(d); const wide_mask takes = (wide_mask)(d > a) | (wide_mask)(d != d);
           a = (wide)(((wide_mask)d & takes) | ((wide_mask)a & ~takes)))
@@ -57,44 +57,45 @@ static void add_half(double *acc, const double *x, const double *tile, size_t n,
 #undef SIZE
 
 static void add(double acc[ETI_TILE], const double *x, const double *tile, size_t n,
-                eti_norm_kind kind, double p) {
-  if (kind == ETI_NORM_POWER || kind == ETI_NORM_POWER_F64) {
-    add_powers(acc, x, tile, n, kind, p);
-    return;
-  }
+                eti_norm_kind kind) {
   add_half(acc, x, tile, n, kind);
   add_half(acc + HALF, x, tile + HALF, n, kind);
 }
 
-static void squares(float acc[ETI_TILE_GROUP][ETI_TILE], const float *const x[ETI_TILE_GROUP],
-                    const float *tile, size_t n) {
-  const float *const x0 = x[0], *const x1 = x[1], *const x2 = x[2], *const x3 = x[3];
-  lanes a0 = {0}, a1 = {0}, a2 = {0}, a3 = {0}, b0 = {0}, b1 = {0}, b2 = {0}, b3 = {0};
-#define STEP(sum, row, k)       \
-  do {                          \
-    const lanes d = row[k] - t; \
-    sum += d * d;               \
-  } while (0)
-#define STEPS(s0, s1, s2, s3, k)                                           \
-  do {                                                                     \
-    const lanes t = *(const lanes *)(const void *)(tile + (k) * ETI_TILE); \
-    STEP(s0, x0, k);                                                       \
-    STEP(s1, x1, k);                                                       \
-    STEP(s2, x2, k);                                                       \
-    STEP(s3, x3, k);                                                       \
-  } while (0)
-  size_t k = 0;
-  for (; k + 2 <= n; k += 2) {
-    STEPS(a0, a1, a2, a3, k);
-    STEPS(b0, b1, b2, b3, k + 1);
+#if defined(__AVX512F__)
+#define ROWS_VECTOR floats
+#define DISTANCE_FMA(d, s) _mm512_fmadd_ps((__m512)(d), (__m512)(d), (__m512)(s))
+#elif defined(__AVX2__) && defined(__FMA__)
+#define ROWS_VECTOR floats
+#define DISTANCE_FMA(d, s) _mm256_fmadd_ps((__m256)(d), (__m256)(d), (__m256)(s))
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+#define ROWS_VECTOR floats
+#define DISTANCE_FMA(d, s) vfmaq_f32((float32x4_t)(s), (float32x4_t)(d), (float32x4_t)(d))
+#endif
+#define T float
+#define SUFFIX f32
+#include "kernels/micro/distance_squares.inc.h"
+
+#if defined(__AVX512F__)
+#define ROWS_VECTOR doubles
+#define DISTANCE_FMA(d, s) _mm512_fmadd_pd((__m512d)(d), (__m512d)(d), (__m512d)(s))
+#elif defined(__AVX2__) && defined(__FMA__)
+#define ROWS_VECTOR doubles
+#define DISTANCE_FMA(d, s) _mm256_fmadd_pd((__m256d)(d), (__m256d)(d), (__m256d)(s))
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+#define ROWS_VECTOR doubles
+#define DISTANCE_FMA(d, s) vfmaq_f64((float64x2_t)(s), (float64x2_t)(d), (float64x2_t)(d))
+#endif
+#define T double
+#define SUFFIX f64
+#include "kernels/micro/distance_squares.inc.h"
+
+static void roots(float *out, ptrdiff_t step, const float sums[][ETI_TILE], size_t n) {
+  for (size_t i = 0; i < n; i++, out += step) {
+    ETI_NO_DEPENDENCES
+    for (size_t l = 0; l < ETI_TILE; l++) out[l] = sqrtf(sums[i][l]);
   }
-  if (k < n) STEPS(a0, a1, a2, a3, k);
-#undef STEP
-#undef STEPS
-  *(lanes *)(void *)acc[0] = a0 + b0;
-  *(lanes *)(void *)acc[1] = a1 + b1;
-  *(lanes *)(void *)acc[2] = a2 + b2;
-  *(lanes *)(void *)acc[3] = a3 + b3;
 }
 
-const eti_distance_micro ETI_DISTANCE_TABLE = {.add = add, .squares = squares};
+const eti_distance_micro ETI_DISTANCE_TABLE = {
+    .add = add, .squares = squares_f32, .squares_f64 = squares_f64, .roots = roots};

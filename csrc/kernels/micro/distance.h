@@ -9,7 +9,7 @@
 
 #include <stddef.h>
 
-enum { ETI_TILE = 16, ETI_TILE_GROUP = 4 };
+enum { ETI_TILE = 16, ETI_TILE_GROUP = 8 };
 
 typedef enum eti_norm_kind {
   ETI_NORM_ZERO,      // how many differ
@@ -21,12 +21,16 @@ typedef enum eti_norm_kind {
 } eti_norm_kind;
 
 typedef struct eti_distance_micro {
-  // acc[l] ∘= x[k] with tile[16·k + l], k ascending
+  // acc[l] ∘= x[k] with tile[16·k + l], k ascending, of the kinds 0, 1 and ∞
   void (*add)(double acc[ETI_TILE], const double *x, const double *tile, size_t n,
-              eti_norm_kind kind, double p);
-  // acc[i][l] = Σ (x[i][k] − tile[16·k + l])² for four rows, even and odd k in sums of their own
-  void (*squares)(float acc[ETI_TILE_GROUP][ETI_TILE], const float *const x[ETI_TILE_GROUP],
+              eti_norm_kind kind);
+  // acc[i][l] += (x[i][k] − tile[16·k + l])² for eight rows, k ascending, fused
+  void (*squares)(float acc[ETI_TILE_GROUP][ETI_TILE], const void *const x[ETI_TILE_GROUP],
                   const float *tile, size_t n);
+  void (*squares_f64)(double acc[ETI_TILE_GROUP][ETI_TILE], const void *const x[ETI_TILE_GROUP],
+                      const double *tile, size_t n);
+  // out[i·step + l] = √sums[i][l]
+  void (*roots)(float *out, ptrdiff_t step, const float sums[][ETI_TILE], size_t n);
 } eti_distance_micro;
 
 extern const eti_distance_micro eti_distance_scalar;

@@ -1,8 +1,8 @@
 // distance.c — p-norm distances between rows: _cdist_forward (rows of two matrices, batched) and
 // _pdist_forward (all pairs of one). Sixteen rows of b stand side by side in a tile, in pieces, and
 // every row of a meets them; each pair sums in order, so results do not depend on threads. Sums are
-// f64, but Euclidean distances of f32 and half types are summed in f32 by pieces of 128. The powers
-// of an uncommon p are taken in the tensor's own precision. Relies on the cast table and
+// f64, but Euclidean distances of f32 and half types are summed in f32 by pieces of 128, fused. The
+// powers of an uncommon p are taken in the tensor's own precision. Relies on the cast table and
 // micro/distance.h. NaN stays NaN.
 #include "kernels/kernel.h"
 #include "kernels/micro/distance.h"
@@ -16,6 +16,7 @@
 
 // Entries of the tables that are called as such.
 ETI_USES(unary, sqrt)
+ETI_USES(binary, pow)
 
 typedef struct distance {
   const et_tensor *a, *b, *out;
@@ -108,6 +109,12 @@ static const void *row_of(const distance *d, const offsets *at, size_t i, size_t
   return buffer;
 }
 
+// A piece of one row, in the type that is computed in.
+typedef union tile_row {
+  float f[TILE_PIECE];
+  double d[TILE_PIECE];
+} tile_row;
+
 // What has been summed for TILE_ROWS rows of a: in f64, or in f32 where there is one piece only.
 typedef struct tile_sums {
   double d[TILE_ROWS][ETI_TILE];
@@ -118,28 +125,93 @@ static bool is_one_piece(const distance *d) {
   return d->in_f32 && d->n > 0 && d->n <= TILE_PIECE;
 }
 
+// Rows of a as a group of a micro-kernel takes them; past the last row, that one again.
+typedef struct group {
+  const void *x[ETI_TILE_GROUP];
+  tile_row rooms[ETI_TILE_GROUP];
+} group;
+
+static void fill_group(const distance *d, const offsets *at, size_t i, size_t n_rows, size_t k,
+                       size_t n, group *to) {
+  const et_dtype type = d->in_f32 ? ET_F32 : ET_F64;
+  if (d->a->dtype == (uint8_t)type && d->a_item == (ptrdiff_t)et_dtype_bytes(type)) {
+    const ptrdiff_t step = row_step(d->a) * d->a_item;
+    const char *const first = row_at(d->a, at->a) + (ptrdiff_t)k * d->a_item;
+    for (size_t g = 0; g < ETI_TILE_GROUP; g++)
+      to->x[g] = first + (ptrdiff_t)(i + g < n_rows ? i + g : n_rows - 1) * step;
+    return;
+  }
+  for (size_t g = 0; g < ETI_TILE_GROUP; g++) {
+    const size_t row = i + g < n_rows ? i + g : n_rows - 1;
+    to->x[g] = row_of(d, at, row, k, n, type, &to->rooms[g]);
+  }
+}
+
+// Squares are summed in f32 within a piece, where the result is no f64.
+static void add_squares(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t k,
+                        size_t n, const tile *t, tile_sums *sums) {
+  const eti_distance_micro *const micro = eti_distance_micro_get();
+  group rows;
+  for (size_t i = 0; i < n_i; i += ETI_TILE_GROUP) {
+    fill_group(d, at, i0 + i, i0 + n_i, k, n, &rows);
+    if (!d->in_f32) {
+      micro->squares_f64(sums->d + i, rows.x, t->d, n);
+      continue;
+    }
+    float (*const part)[ETI_TILE] = sums->f + i;
+    memset(part, 0, ETI_TILE_GROUP * sizeof *part);
+    micro->squares(part, rows.x, t->f, n);
+    if (is_one_piece(d)) continue;
+    for (size_t g = 0; g < ETI_TILE_GROUP; g++) {
+      for (size_t l = 0; l < ETI_TILE; l++) sums->d[i + g][l] += (double)part[g][l];
+    }
+  }
+}
+
+enum { POWERS = 128 };  // at a time, a multiple of ETI_TILE
+
+// sums[l] += |x[k] − tile[16·k + l]|^p, powers by the loops of pow in the tensor's own precision.
+static void add_powers(const distance *d, double sums[ETI_TILE], const double *x, const double *t,
+                       size_t n) {
+  float narrow[POWERS];
+  double wide[POWERS];
+  const float p_f32 = (float)d->p;
+  const bool in_f32 = d->kind == ETI_NORM_POWER;
+  for (size_t at = 0; at < n * ETI_TILE; at += POWERS) {
+    const size_t m = n * ETI_TILE - at < POWERS ? n * ETI_TILE - at : POWERS;
+    for (size_t i = 0; i < m; i++) wide[i] = fabs(x[(at + i) / ETI_TILE] - t[at + i]);
+    if (in_f32) {
+      void *const p[3] = {narrow, narrow, (void *)(uintptr_t)&p_f32};
+      const ptrdiff_t s[3] = {sizeof *narrow, sizeof *narrow, 0};
+      for (size_t i = 0; i < m; i++) narrow[i] = (float)wide[i];
+      eti_eltwise_get()->binary.pow(p, s, m, NULL);
+      for (size_t i = 0; i < m; i++) wide[i] = (double)narrow[i];
+    } else {
+      void *const p[3] = {wide, wide, (void *)(uintptr_t)&d->p};
+      const ptrdiff_t s[3] = {sizeof *wide, sizeof *wide, 0};
+      eti_eltwise_get()->binary_f64.pow(p, s, m, NULL);
+    }
+    for (size_t i = 0; i < m; i += ETI_TILE) {
+      for (size_t l = 0; l < ETI_TILE; l++) sums[l] += wide[i + l];
+    }
+  }
+}
+
 // sums[i] ∘= rows [i0, i0 + n_i) of a against the tile's.
 static void add_tile(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t k,
                      size_t n, const tile *t, tile_sums *sums) {
   const eti_distance_micro *const micro = eti_distance_micro_get();
-  double room[TILE_PIECE];
-  for (size_t i = 0; i < n_i && !d->in_f32; i++)
-    micro->add(sums->d[i], row_of(d, at, i0 + i, k, n, ET_F64, room), t->d, n, d->kind, d->p);
-  for (size_t i = 0; i < n_i && d->in_f32; i += ETI_TILE_GROUP) {
-    float rows[ETI_TILE_GROUP][TILE_PIECE], part[ETI_TILE_GROUP][ETI_TILE];
-    const float *x[ETI_TILE_GROUP];
-    for (size_t g = 0; g < ETI_TILE_GROUP; g++) {  // past the last row, that one again
-      const size_t row = i + g < n_i ? i + g : n_i - 1;
-      x[g] = row_of(d, at, i0 + row, k, n, ET_F32, rows[g]);
-    }
-    micro->squares(part, x, t->f, n);
-    const size_t groups = n_i - i < ETI_TILE_GROUP ? n_i - i : ETI_TILE_GROUP;
-    if (is_one_piece(d)) {
-      memcpy(sums->f[i], part, groups * sizeof *part);
-      continue;
-    }
-    for (size_t g = 0; g < groups; g++) {
-      for (size_t l = 0; l < ETI_TILE; l++) sums->d[i + g][l] += (double)part[g][l];
+  if (d->kind == ETI_NORM_TWO) {
+    add_squares(d, at, i0, n_i, k, n, t, sums);
+    return;
+  }
+  for (size_t i = 0; i < n_i; i++) {
+    tile_row room;
+    const double *const x = row_of(d, at, i0 + i, k, n, ET_F64, &room);
+    if (d->kind == ETI_NORM_POWER || d->kind == ETI_NORM_POWER_F64) {
+      add_powers(d, sums->d[i], x, t->d, n);
+    } else {
+      micro->add(sums->d[i], x, t->d, n, d->kind);
     }
   }
 }
@@ -163,12 +235,24 @@ static void finish_f64(const distance *d, double *sums, size_t n) {
   }
 }
 
+// A whole tile of distances that lie side by side in f32, as the sums do.
+static bool store_roots(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t j0,
+                        size_t n_j, const tile_sums *sums) {
+  const ptrdiff_t *const steps = d->out->strides + (d->out->rank - 2u);
+  if (d->pairs || !is_one_piece(d) || n_j < ETI_TILE || d->out->dtype != ET_F32 || steps[1] != 1)
+    return false;
+  float *const out = (float *)d->out->data + at->out + (ptrdiff_t)i0 * steps[0] + (ptrdiff_t)j0;
+  eti_distance_micro_get()->roots(out, steps[0], sums->f, n_i);
+  return true;
+}
+
 static void store_tile(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t j0,
                        size_t n_j, tile_sums *sums) {
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)d->out->dtype);
   const et_dtype type = d->in_f32 ? ET_F32 : ET_F64;
   const ptrdiff_t from_item = (ptrdiff_t)et_dtype_bytes(type);
   const eti_cast_fn cast = eti_casts[type][d->out->dtype];
+  if (d->in_f32 && store_roots(d, at, i0, n_i, j0, n_j, sums)) return;
   if (d->in_f32) {
     finish_f32(d, sums, n_i * ETI_TILE);
   } else {

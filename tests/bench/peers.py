@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PYTHONS = {
     "ours": ROOT / ".venv" / "bin" / "python",
+    "own_operators": ROOT / ".venv" / "bin" / "python",
     "eager": ROOT / ".venv" / "bin" / "python",
     "upstream": ROOT / ".venv-upstream" / "bin" / "python",
     "upstream_xnnpack": ROOT / ".venv-upstream" / "bin" / "python",

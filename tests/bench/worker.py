@@ -86,6 +86,16 @@ class Ours(Side):
         return bytes(to_edge(program).to_executorch().buffer)
 
 
+class OursOwnOperators(Ours):
+    """A file for our runtime only."""
+
+    def to_bytes(self, program: Any) -> bytes:
+        from executorch_py.exir import ExecutorchBackendConfig, to_edge
+
+        config = ExecutorchBackendConfig(own_operators=True)
+        return bytes(to_edge(program).to_executorch(config).buffer)
+
+
 class Upstream(Side):
     def open(self, path: str, threads: int) -> None:
         from executorch.extension.pybindings import portable_lib
@@ -174,6 +184,7 @@ class Eager(Side):
 
 SIDES: dict[str, type[Side]] = {
     "ours": Ours,
+    "own_operators": OursOwnOperators,
     "eager": Eager,
     "upstream": Upstream,
     "upstream_xnnpack": UpstreamXnnpack,

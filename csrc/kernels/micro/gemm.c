@@ -259,14 +259,16 @@ typedef struct blocks {
 } blocks;
 
 // Figures measured with tests/bench/bench_kernels.py: a k block of 512 keeps a panel of each
-// operand near the first-level cache, and a block of 192 K elements stays in the second.
+// operand near the first-level cache, and a block of 192 K elements stays in the second. In a
+// model, weights come from further away than the values that the kernel before has written.
 enum {
   K_BLOCK = 512,
   K_AT_ONCE = 4096,
   M_BLOCK = 266,
   FINISH_COLUMNS = 512,
   BLOCK_ELEMENTS = 192 * 1024,
-  B_NEAR_ELEMENTS = 256 * 1024,
+  B_NEAR_ELEMENTS = 256 * 1024,  // beside which A is read from far away, once
+  B_TINY_ELEMENTS = 32 * 1024,
   WORK_ALIGN = 64,
 };
 _Static_assert(K_BLOCK % ETI_GEMM_CHUNK == 0 && K_AT_ONCE % ETI_GEMM_CHUNK == 0, "whole chunks");
@@ -475,12 +477,11 @@ static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, siz
   limit(g, &r->k, tile.c, m, n);
 }
 
-// While all of B stays in the second-level cache, a panel of rows is read once; else one of B, and
-// its tiles fetch the next one.
+// Beside a tiny B a panel of rows is read once; else one of B, and its tiles fetch the next one.
 static void run_rows_block(const eti_gemm *g, const rows_block *r) {
   const size_t m_panels = (r->k.m + g->a.height - 1) / g->a.height;
   const size_t n_panels = (r->k.n + g->b.height - 1) / g->b.height;
-  const bool a_outside = g->k * g->n <= B_NEAR_ELEMENTS;
+  const bool a_outside = g->k * g->n <= B_TINY_ELEMENTS;
   const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
   const size_t step = r->k.b.height * g->kernel->esize / n_inner;
   for (size_t outer = 0; outer < n_outer; outer++) {
@@ -592,7 +593,7 @@ static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes)
           k.b = packed(g, &g->b, b_room, k.j, k.n, k0, k.n_k);
         }
         k.a = packs_a ? packed(g, &g->a, a_room, k.i, k.m, k0, k.n_k) : ready(&g->a, es, k.i, k0);
-        run_block(g, &k, !packs_a && packs_b);
+        run_block(g, &k, !packs_a && (packs_b || k.n * k.n_k <= B_NEAR_ELEMENTS));
         k.init = ETI_GEMM_ADD;
         k0 += k.n_k;
       } while (k0 < g->k);

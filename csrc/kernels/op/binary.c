@@ -3,6 +3,7 @@
 // refused before anything is written. Floats, divisions and shifts compute in micro-kernels, the
 // rest in the loops here.
 #include "kernels/elementwise.h"
+#include "kernels/half_quotient.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
 #include "kernels/loops/loop.h"
@@ -170,7 +171,6 @@ static const eti_loop div_loops[ET_DTYPE_COUNT] = {COMPLEX_ROWS(div)};
   X(bitwise_right_shift, SHIFTS(right_shift))      \
   X(bitwise_xor, SAME(bitwise_xor))                \
   X(div_out, PRODUCT(div, ETI_RULE_FLOAT))         \
-  X(floor_divide_out, QUOTIENT(div_floor))         \
   X(fmod, DIVIDES(fmod))                           \
   X(logical_and_out, LOGICAL(logical_and))         \
   X(logical_or_out, LOGICAL(logical_or))           \
@@ -212,12 +212,33 @@ static et_status read_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_
   return ET_OK;
 }
 
+// Halves compute in f32, but ATen takes the factor as a half.
+static et_status set_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
+                           eti_params *params, const eti_scalar *alpha) {
+  eti_promotion p = ETI_PROMOTION_NONE;
+  for (size_t i = 0; i < 2; i++) {
+    if (args[i]->tag == ET_TENSOR) {
+      eti_promote_tensor(&p, args[i]->as.tensor);
+      continue;
+    }
+    eti_scalar number;
+    ET_TRY(eti_arg_scalar(ctx, args, i, &number));
+    eti_promote_scalar(&p, &number);
+  }
+  const et_dtype common = eti_promote_result(&p);
+  eti_params_set(params, 0, alpha, compute);
+  if (common != ET_F16 && common != ET_BF16) return ET_OK;
+  uint16_t rounded;
+  eti_casts[compute][common](&rounded, 0, params->bytes, 0, 1);
+  eti_casts[common][compute](params->bytes, 0, &rounded, 0, 1);
+  return ET_OK;
+}
+
 static et_status fill_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
                             eti_params *params) {
   eti_scalar alpha = {0};
   ET_TRY(read_alpha(ctx, args, compute, &alpha));
-  eti_params_set(params, 0, &alpha, compute);
-  return ET_OK;
+  return set_alpha(ctx, args, compute, params, &alpha);
 }
 
 static et_status fill_negative_alpha(const et_kernel_ctx *ctx, et_value *const *args,
@@ -227,8 +248,7 @@ static et_status fill_negative_alpha(const et_kernel_ctx *ctx, et_value *const *
   ET_CHECK(compute != ET_B8, ctx->err, ET_INVALID_ARGUMENT, "bool operands cannot be subtracted");
   alpha.d = -alpha.d;
   alpha.i = (int64_t)(0 - (uint64_t)alpha.i);
-  eti_params_set(params, 0, &alpha, compute);
-  return ET_OK;
+  return set_alpha(ctx, args, compute, params, &alpha);
 }
 
 static bool alpha_is_one(const et_value *v) {
@@ -290,9 +310,10 @@ et_status prepare_rsub_scalar_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_binary_prepare(ctx, args, &rsub_op, 3, fill_alpha);
 }
 
-// ---- div with a rounding mode
+// ---- quotients rounded to integers
 
 static const eti_elementwise div_trunc_op = QUOTIENT(div_trunc);
+static const eti_elementwise div_floor_op = QUOTIENT(div_floor);
 
 et_status op_div_mode_out(et_kernel_ctx *ctx, et_value *const *args) {
   const char *mode;
@@ -301,7 +322,18 @@ et_status op_div_mode_out(et_kernel_ctx *ctx, et_value *const *args) {
   const bool floors = strcmp(mode, "floor") == 0;
   ET_CHECK(floors || strcmp(mode, "trunc") == 0, ctx->err, ET_INVALID_ARGUMENT,
            "rounding_mode \"%s\": needs \"floor\", \"trunc\" or None", mode);
-  return eti_binary_run(ctx, args, floors ? &floor_divide_out_op : &div_trunc_op, 3, NULL);
+  if (eti_divides_halves(args)) return eti_half_quotient_run(ctx, args, 3, floors);
+  return eti_binary_run(ctx, args, floors ? &div_floor_op : &div_trunc_op, 3, NULL);
+}
+
+et_status op_floor_divide_out(et_kernel_ctx *ctx, et_value *const *args) {
+  if (eti_flat_run(ctx, args)) return ET_OK;
+  if (eti_divides_halves(args)) return eti_half_quotient_run(ctx, args, 2, true);
+  return eti_binary_run(ctx, args, &div_floor_op, 2, NULL);
+}
+et_status prepare_floor_divide_out(et_prepare_ctx *ctx, et_value *const *args) {
+  if (eti_divides_halves(args)) return ET_OK;
+  return eti_binary_prepare(ctx, args, &div_floor_op, 2, NULL);
 }
 
 // ---- pow
@@ -350,6 +382,11 @@ et_status op_pow_tensor_scalar_out(et_kernel_ctx *ctx, et_value *const *args) {
       self != NULL && self->tag == ET_TENSOR && eti_is_integral((et_dtype)self->as.tensor->dtype);
   ET_CHECK(!(integers && e != NULL && e->tag == ET_INT && e->as.i < 0), ctx->err,
            ET_INVALID_ARGUMENT, "integers to negative integer powers are not allowed");
+  if (e != NULL && e->tag == ET_BOOL) {  // truths have integer powers
+    et_value number = {.tag = ET_INT, .as = {.i = e->as.b}};
+    et_value *const with_number[] = {args[0], &number, args[2]};
+    return eti_binary_run(ctx, with_number, &pow_op, 2, NULL);
+  }
   return eti_binary_run(ctx, args, &pow_op, 2, NULL);
 }
 

@@ -90,26 +90,37 @@ et_status op_frexp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
 static inline uint64_t magnitude(int64_t x) {
   return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
 }
-static inline uint64_t common_divisor(uint64_t a, uint64_t b) {
+// Euclid's algorithm with C's remainder, as ATen: the sign matters only for the smallest number,
+// the one whose magnitude its type does not have.
+static inline int64_t common_divisor(int64_t a, int64_t b) {
   while (a != 0) {
-    const uint64_t rest = b % a;
+    const int64_t rest = a == -1 ? 0 : b % a;
     b = a;
     a = rest;
   }
   return b;
 }
-static inline uint64_t common_multiple(int64_t a, int64_t b) {
-  const uint64_t divisor = common_divisor(magnitude(a), magnitude(b));
-  return divisor == 0 ? 0 : magnitude(a) / divisor * magnitude(b);
+static inline uint64_t common_multiple(int64_t a, int64_t b, int64_t divisor) {
+  if (divisor == 0) return 0;
+  const uint64_t quotient = divisor == -1 ? 0 - (uint64_t)a : (uint64_t)(a / divisor);
+  return quotient * (uint64_t)b;
+}
+static inline int64_t wrapped(uint64_t x, size_t bytes) {
+  return bytes < sizeof(int64_t) ? (int64_t)(int32_t)(uint32_t)x : (int64_t)x;
 }
 
+#define MAGNITUDE(x) ((int64_t)(CTYPE)magnitude((int64_t)x))
 #define LOOP_NAME gcd
-#define LOOP_EXPR(a, b) ((CTYPE)common_divisor(magnitude((int64_t)a), magnitude((int64_t)b)))
+#define LOOP_EXPR(a, b) ((CTYPE)common_divisor(MAGNITUDE(a), MAGNITUDE(b)))
 #define LOOP_TYPES ET_TYPES_INT
 #include "kernels/loops/binary.inc.h"
 
+// C's arithmetic wraps at 32 bits for narrower types, which are cut off after their sign.
 #define LOOP_NAME lcm
-#define LOOP_EXPR(a, b) ((CTYPE)magnitude((int64_t)(CTYPE)common_multiple((int64_t)a, (int64_t)b)))
+#define LOOP_EXPR(a, b)                                                                            \
+  ((CTYPE)magnitude(                                                                               \
+      wrapped(common_multiple((int64_t)a, (int64_t)b, common_divisor(MAGNITUDE(a), MAGNITUDE(b))), \
+              sizeof(CTYPE))))
 #define LOOP_TYPES ET_TYPES_INT
 #include "kernels/loops/binary.inc.h"
 

@@ -148,7 +148,7 @@ BINARY = [
     Binary("copysign.out", REAL),
     Binary("hypot.out", FLOATS),
     Binary("gcd.out", INTS),
-    Binary("lcm.out", INTS, -11, 11),
+    Binary("lcm.out", INTS, -90, 90),
 ]
 
 
@@ -263,12 +263,33 @@ def with_modes() -> Iterator[Row]:
         for mode in (None, "floor", "trunc"):
             given = {"rounding_mode": mode}
             for right in (y, replace(y, shape=(5,))):
-                yield Row("aten::div.out_mode", (x, right), given, scale=4, exact=dtype in HALVES)
+                exact = mode is None and dtype in HALVES
+                yield Row("aten::div.out_mode", (x, right), given, scale=4, exact=exact)
             for number in (3, -3, 2.5):
                 yield Row("aten::div.Scalar_mode_out", (x, number), given, scale=4)
+    yield from _rounded_like_halves()
     for dtype, shape in itertools.product(FLOATS, SHAPES):
         x = T(shape, dtype, -6, 6)
         yield Row("aten::gelu.out", (x,), {"approximate": "tanh"}, scale=2)
+
+
+def _rounded_like_halves() -> Iterator[Row]:
+    """What eager rounds to halves on its way: quotients before they are cut, factors of sums."""
+    for dtype, other in itertools.product(HALVES, (*HALVES, I8)):
+        x, y = T((40, 32), dtype, -9, 9), T((40, 32), other, nonzero=True, seed=1)
+        mixed = [(x, y), (y, x), (x, replace(y, shape=(32,)))]
+        for left, right in mixed:
+            yield Row("aten::floor_divide.out", (left, right))
+            for mode in ("floor", "trunc"):
+                yield Row("aten::div.out_mode", (left, right), {"rounding_mode": mode})
+        values = T((len(SPECIAL), 1), dtype, values=SPECIAL)
+        for mode in ("floor", "trunc"):
+            given = {"rounding_mode": mode}
+            yield Row("aten::div.out_mode", (values, T((17,), dtype, values=SPECIAL)), given)
+        # Enough to fill eager's vectors: it rounds products, too, where it works one by one.
+        left, right = T((64,), dtype), T((64,), dtype, seed=1)
+        for name, alpha in itertools.product(("add", "sub"), (1.7, -0.3)):
+            yield Row(f"aten::{name}.out", (left, right), {"alpha": alpha})
 
 
 def of_three_tensors() -> Iterator[Row]:

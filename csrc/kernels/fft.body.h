@@ -142,8 +142,13 @@ static const FN(complex) * FN(half_roots)(const eti_fft_plan *plan) {
 
 static void FN(read_complex)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(work) * w,
                              size_t n) {
+  const eti_fft_planes to = {w->re, w->im};
+  if (lines->in_rows) {
+    plan->micro->read_rows(to, lines->in[0], lines->in_step, w->lanes, n);
+    return;
+  }
   if (lines->in_step == 1) {
-    plan->micro->read((eti_fft_planes){w->re, w->im}, lines->in, w->lanes, n);
+    plan->micro->read(to, lines->in, w->lanes, n);
     return;
   }
   for (size_t l = 0; l < w->lanes; l++) {
@@ -157,8 +162,13 @@ static void FN(read_complex)(const eti_fft_plan *plan, const eti_fft_lines *line
 
 static void FN(write_complex)(const eti_fft_plan *plan, const eti_fft_lines *lines,
                               const FN(work) * w, size_t n) {
+  const eti_fft_planes from = {w->re, w->im};
+  if (lines->out_rows) {
+    plan->micro->write_rows(lines->out[0], lines->out_step, from, w->lanes, n, lines->scale);
+    return;
+  }
   if (lines->out_step == 1) {
-    plan->micro->write(lines->out, (eti_fft_planes){w->re, w->im}, w->lanes, n, lines->scale);
+    plan->micro->write(lines->out, from, w->lanes, n, lines->scale);
     return;
   }
   const T scale = (T)lines->scale;
@@ -169,9 +179,39 @@ static void FN(write_complex)(const eti_fft_plan *plan, const eti_fft_lines *lin
   }
 }
 
-// Real numbers, or pairs of them as complex numbers.
+// Real numbers, or pairs of them as complex numbers, of lines side by side.
+static void FN(read_real_rows)(const eti_fft_lines *lines, FN(work) * w, size_t n, bool pairs) {
+  const T *x = lines->in[0];
+  const size_t bytes = w->lanes * sizeof(T);
+  for (size_t i = 0; i < n; i++, x += lines->in_step) {
+    memcpy(w->re + i * w->lanes, x, bytes);
+    if (pairs) {
+      x += lines->in_step;
+      memcpy(w->im + i * w->lanes, x, bytes);
+    } else {
+      memset(w->im + i * w->lanes, 0, bytes);
+    }
+  }
+}
+
+static void FN(write_real_rows)(const eti_fft_lines *lines, const FN(work) * w, size_t n,
+                                bool pairs) {
+  const T scale = (T)lines->scale;
+  T *y = lines->out[0];
+  for (size_t i = 0; i < n; i++, y += lines->out_step) {
+    for (size_t l = 0; l < w->lanes; l++) y[l] = w->re[i * w->lanes + l] * scale;
+    if (!pairs) continue;
+    y += lines->out_step;
+    for (size_t l = 0; l < w->lanes; l++) y[l] = w->im[i * w->lanes + l] * scale;
+  }
+}
+
 static void FN(read_real)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(work) * w,
                           size_t n, bool pairs) {
+  if (lines->in_rows) {
+    FN(read_real_rows)(lines, w, n, pairs);
+    return;
+  }
   if (pairs && lines->in_step == 1) {
     plan->micro->read((eti_fft_planes){w->re, w->im}, lines->in, w->lanes, n);
     return;
@@ -191,6 +231,10 @@ static void FN(read_real)(const eti_fft_plan *plan, const eti_fft_lines *lines, 
 
 static void FN(write_real)(const eti_fft_plan *plan, const eti_fft_lines *lines, const FN(work) * w,
                            size_t n, bool pairs) {
+  if (lines->out_rows) {
+    FN(write_real_rows)(lines, w, n, pairs);
+    return;
+  }
   if (pairs && lines->out_step == 1) {
     plan->micro->write(lines->out, (eti_fft_planes){w->re, w->im}, w->lanes, n, lines->scale);
     return;
@@ -241,9 +285,8 @@ static void FN(forward)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN
   if (halved) FN(unfold)(plan, w);
   FN(write_complex)(plan, lines, w, plan->n / 2 + 1);
   if (!lines->twosided) return;
-  const size_t first = plan->n / 2 + 1;
-  for (size_t l = 0; l < w->lanes; l++) {
-    for (size_t k = first; k < plan->n; k++) {
+  for (size_t k = plan->n / 2 + 1; k < plan->n; k++) {
+    for (size_t l = 0; l < w->lanes; l++) {
       const FN(complex) *const from =
           (const FN(complex) *)lines->out[l] + (ptrdiff_t)(plan->n - k) * lines->out_step;
       FN(complex) *const to = (FN(complex) *)lines->out[l] + (ptrdiff_t)k * lines->out_step;

@@ -47,11 +47,13 @@ static size_t power_of_two(size_t least) {
 // Fills radix with factors of n; false when a prime among them is too large.
 static bool factorize(eti_fft_plan *plan, size_t n) {
   plan->n_passes = 0;
-  while (n % 2 == 0) {
-    const size_t radix = n % 4 == 0 ? 4 : 2;
-    plan->radix[plan->n_passes++] = (uint8_t)radix;
-    n /= radix;
-  }
+  size_t twos = 0;
+  for (; n % 2 == 0; n /= 2) twos++;
+  // Eights, and fours of what is left.
+  const size_t fours = twos % 3 == 2 ? 1 : twos % 3 == 1 && twos > 1 ? 2 : 0;
+  for (size_t i = 0; i < fours; i++) plan->radix[plan->n_passes++] = 4;
+  for (twos -= 2 * fours; twos >= 3; twos -= 3) plan->radix[plan->n_passes++] = 8;
+  if (twos == 1) plan->radix[plan->n_passes++] = 2;
   for (size_t radix = 3; radix <= ETI_FFT_MAX_RADIX; radix += 2) {
     for (; n % radix == 0; n /= radix) plan->radix[plan->n_passes++] = (uint8_t)radix;
   }

@@ -14,7 +14,7 @@ typedef enum eti_fft_kind {
   ETI_FFT_BACK,     // n / 2 + 1 complex numbers, the rest of which is implied, to n real numbers
 } eti_fft_kind;
 
-enum { ETI_FFT_MAX_PASSES = 40, ETI_FFT_LANES = 16 };
+enum { ETI_FFT_MAX_PASSES = 40, ETI_FFT_LANES = 64 };
 
 // How a length is transformed, decided from numbers alone.
 typedef struct eti_fft_plan {
@@ -44,6 +44,7 @@ typedef struct eti_fft_lines {
   const void *in[ETI_FFT_LANES];
   void *out[ETI_FFT_LANES];
   size_t n_lines;
+  bool in_rows, out_rows;  // lines lie side by side: a line starts one element after another
   ptrdiff_t in_step, out_step;
   bool backward;  // of ETI_FFT_COMPLEX: the sign of the exponent
   bool twosided;  // of ETI_FFT_FORWARD: all n results are written

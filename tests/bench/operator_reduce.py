@@ -123,6 +123,12 @@ def transforms() -> Iterator[Case]:
     yield "fft c2c 60", "_fft_c2c.out", (data(8192, 60, dtype="c64"), [1], 0, True)
     yield "fft c2c 1000", "_fft_c2c.out", (data(512, 1000, dtype="c64"), [1], 0, True)
     yield "fft c2c prime 509", "_fft_c2c.out", (data(SIDE, 509, dtype="c64"), [1], 0, True)
+    image = data(8, 14, 14, 640)
+    yield "fft r2c inner 14 x 14", "_fft_r2c.out", (image, [1, 2], 1, True)
+    half = data(8, 14, 8, 640, dtype="c64")
+    yield "fft c2r inner 14 x 14", "_fft_c2r.out", (half, [1, 2], 1, 14)
+    yield "fft c2c 22", "_fft_c2c.out", (data(22, 22, 1024, dtype="c64"), [0, 1], 0, True)
+    yield "fft c2c one line", "_fft_c2c.out", (data(SIDE * 512, dtype="c64"), [0], 0, True)
     yield "fft r2c long", "_fft_r2c.out", (data(8, 131072), [1], 0, True)
     for n in (4, 16, 64):
         a = data(SIDE * SIDE // n // n, n, n)

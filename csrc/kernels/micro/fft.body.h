@@ -14,6 +14,11 @@
 #define INDEPENDENT _Pragma("GCC ivdep")
 #endif
 #define ALWAYS static inline __attribute__((always_inline))
+#if FFT_IS_F64
+#define FFT_FMA(a, b, c) __builtin_fma(a, b, c)
+#else
+#define FFT_FMA(a, b, c) __builtin_fmaf(a, b, c)
+#endif
 
 typedef struct FN(complex) {
   T re, im;
@@ -43,11 +48,14 @@ ALWAYS FN(complex) FN(difference)(FN(complex) a, FN(complex) b) {
   return (FN(complex)){a.re - b.re, a.im - b.im};
 }
 ALWAYS FN(complex) FN(product)(FN(complex) a, FN(complex) w) {
-  return (FN(complex)){a.re * w.re - a.im * w.im, a.re * w.im + a.im * w.re};
+  return (FN(complex)){FFT_FMA(a.re, w.re, -(a.im * w.im)), FFT_FMA(a.re, w.im, a.im * w.re)};
 }
-// a + x·t, for a real x.
+// x·t and a + x·t, for a real x.
+ALWAYS FN(complex) FN(scaled)(T x, FN(complex) t) {
+  return (FN(complex)){x * t.re, x * t.im};
+}
 ALWAYS FN(complex) FN(plus)(FN(complex) a, T x, FN(complex) t) {
-  return (FN(complex)){a.re + x * t.re, a.im + x * t.im};
+  return (FN(complex)){FFT_FMA(x, t.re, a.re), FFT_FMA(x, t.im, a.im)};
 }
 // a - i·b and a + i·b
 ALWAYS FN(complex) FN(turned)(FN(complex) a, FN(complex) b) {
@@ -108,11 +116,11 @@ ALWAYS void FN(radix5)(const FN(rows) r, size_t s, const FN(complex) * w, bool u
                       c = FN(load)(&r, s, 2, q), d = FN(load)(&r, s, 3, q),
                       e = FN(load)(&r, s, 4, q);
     const FN(complex) be = FN(sum)(b, e), cd = FN(sum)(c, d);
-    const FN(complex) b_e = FN(difference)(b, e), c_d = FN(difference)(c, d), none = {0, 0};
+    const FN(complex) b_e = FN(difference)(b, e), c_d = FN(difference)(c, d);
     const FN(complex) near = FN(plus)(FN(plus)(a, c1, be), c2, cd);
     const FN(complex) far = FN(plus)(FN(plus)(a, c2, be), c1, cd);
-    const FN(complex) turn_near = FN(plus)(FN(plus)(none, s1, b_e), s2, c_d);
-    const FN(complex) turn_far = FN(plus)(FN(plus)(none, s2, b_e), -s1, c_d);
+    const FN(complex) turn_near = FN(plus)(FN(scaled)(s1, b_e), s2, c_d);
+    const FN(complex) turn_far = FN(plus)(FN(scaled)(s2, b_e), -s1, c_d);
     FN(store)(&r, s, 0, q, FN(sum)(FN(sum)(a, be), cd));
     FN(store)(&r, s, 1, q, FN(twisted)(FN(turned)(near, turn_near), w, unit));
     FN(store)(&r, s, 2, q, FN(twisted)(FN(turned)(far, turn_far), w + 1, unit));
@@ -121,47 +129,170 @@ ALWAYS void FN(radix5)(const FN(rows) r, size_t s, const FN(complex) * w, bool u
   }
 }
 
-// By the definition.
-ALWAYS void FN(radix_n)(const FN(rows) r, size_t s, size_t radix, const FN(complex) * roots,
-                        const FN(complex) * w, bool unit) {
-  for (size_t k = 0; k < radix; k++) {
-    for (size_t q = 0; q < s; q++) {
-      FN(complex) y = FN(load)(&r, s, 0, q);
-      for (size_t j = 1; j < radix; j++)
-        y = FN(sum)(y, FN(product)(FN(load)(&r, s, j, q), roots[j * k % radix]));
-      FN(store)(&r, s, k, q, k == 0 ? y : FN(twisted)(y, w + k - 1, unit));
+ALWAYS void FN(radix7)(const FN(rows) r, size_t s, const FN(complex) * w, bool unit) {
+  const T c1 = (T)0.62348980185873353053, c2 = (T)-0.22252093395631440429,
+          c3 = (T)-0.90096886790241912624, s1 = (T)0.78183148246802980871,
+          s2 = (T)0.97492791218182360702, s3 = (T)0.43388373911755812048;
+  INDEPENDENT
+  for (size_t q = 0; q < s; q++) {
+    const FN(complex) a = FN(load)(&r, s, 0, q), x1 = FN(load)(&r, s, 1, q),
+                      x2 = FN(load)(&r, s, 2, q), x3 = FN(load)(&r, s, 3, q),
+                      x4 = FN(load)(&r, s, 4, q), x5 = FN(load)(&r, s, 5, q),
+                      x6 = FN(load)(&r, s, 6, q);
+    const FN(complex) t1 = FN(sum)(x1, x6), t2 = FN(sum)(x2, x5), t3 = FN(sum)(x3, x4);
+    const FN(complex) d1 = FN(difference)(x1, x6), d2 = FN(difference)(x2, x5),
+                      d3 = FN(difference)(x3, x4);
+    const FN(complex) near = FN(plus)(FN(plus)(FN(plus)(a, c1, t1), c2, t2), c3, t3);
+    const FN(complex) side = FN(plus)(FN(plus)(FN(plus)(a, c2, t1), c3, t2), c1, t3);
+    const FN(complex) far = FN(plus)(FN(plus)(FN(plus)(a, c3, t1), c1, t2), c2, t3);
+    const FN(complex) turn_near = FN(plus)(FN(plus)(FN(scaled)(s1, d1), s2, d2), s3, d3);
+    const FN(complex) turn_side = FN(plus)(FN(plus)(FN(scaled)(s2, d1), -s3, d2), -s1, d3);
+    const FN(complex) turn_far = FN(plus)(FN(plus)(FN(scaled)(s3, d1), -s1, d2), s2, d3);
+    FN(store)(&r, s, 0, q, FN(sum)(FN(sum)(a, t1), FN(sum)(t2, t3)));
+    FN(store)(&r, s, 1, q, FN(twisted)(FN(turned)(near, turn_near), w, unit));
+    FN(store)(&r, s, 2, q, FN(twisted)(FN(turned)(side, turn_side), w + 1, unit));
+    FN(store)(&r, s, 3, q, FN(twisted)(FN(turned)(far, turn_far), w + 2, unit));
+    FN(store)(&r, s, 4, q, FN(twisted)(FN(turned_back)(far, turn_far), w + 3, unit));
+    FN(store)(&r, s, 5, q, FN(twisted)(FN(turned_back)(side, turn_side), w + 4, unit));
+    FN(store)(&r, s, 6, q, FN(twisted)(FN(turned_back)(near, turn_near), w + 5, unit));
+  }
+}
+
+// Two transforms of length four: of sums, and of differences turned by eighths.
+ALWAYS void FN(radix8)(const FN(rows) r, size_t s, const FN(complex) * w, bool unit) {
+  const T half = (T)0.70710678118654752440;
+  INDEPENDENT
+  for (size_t q = 0; q < s; q++) {
+    const FN(complex) x0 = FN(load)(&r, s, 0, q), x4 = FN(load)(&r, s, 4, q);
+    const FN(complex) x2 = FN(load)(&r, s, 2, q), x6 = FN(load)(&r, s, 6, q);
+    const FN(complex) x1 = FN(load)(&r, s, 1, q), x5 = FN(load)(&r, s, 5, q);
+    const FN(complex) x3 = FN(load)(&r, s, 3, q), x7 = FN(load)(&r, s, 7, q);
+    const FN(complex) a = FN(sum)(x0, x4), c = FN(sum)(x2, x6), b = FN(sum)(x1, x5),
+                      d = FN(sum)(x3, x7);
+    const FN(complex) ac = FN(sum)(a, c), bd = FN(sum)(b, d);
+    const FN(complex) a_c = FN(difference)(a, c), b_d = FN(difference)(b, d);
+    FN(store)(&r, s, 0, q, FN(sum)(ac, bd));
+    FN(store)(&r, s, 2, q, FN(twisted)(FN(turned)(a_c, b_d), w + 1, unit));
+    FN(store)(&r, s, 4, q, FN(twisted)(FN(difference)(ac, bd), w + 3, unit));
+    FN(store)(&r, s, 6, q, FN(twisted)(FN(turned_back)(a_c, b_d), w + 5, unit));
+    const FN(complex) e = FN(difference)(x0, x4), g = FN(difference)(x2, x6),
+                      f = FN(difference)(x1, x5), h = FN(difference)(x3, x7);
+    const FN(complex) f_turned = {half * (f.re + f.im), half * (f.im - f.re)},
+                      h_turned = {half * (h.im - h.re), half * -(h.re + h.im)};
+    const FN(complex) eg = FN(turned)(e, g), e_g = FN(turned_back)(e, g);
+    const FN(complex) fh = FN(sum)(f_turned, h_turned), f_h = FN(difference)(f_turned, h_turned);
+    FN(store)(&r, s, 1, q, FN(twisted)(FN(sum)(eg, fh), w, unit));
+    FN(store)(&r, s, 3, q, FN(twisted)(FN(turned)(e_g, f_h), w + 2, unit));
+    FN(store)(&r, s, 5, q, FN(twisted)(FN(difference)(eg, fh), w + 4, unit));
+    FN(store)(&r, s, 7, q, FN(twisted)(FN(turned_back)(e_g, f_h), w + 6, unit));
+  }
+}
+
+// An odd radix by the definition, of which results k and radix - k share the products with sums
+// and differences of inputs j and radix - j. LANES neighbours at a time.
+enum { FN(LANES) = 16 };
+
+typedef struct FN(halves) {
+  T re[ETI_FFT_MAX_RADIX / 2 + 1][FN(LANES)], im[ETI_FFT_MAX_RADIX / 2 + 1][FN(LANES)];
+} FN(halves);
+
+// n ≤ LANES results from q on: `sums` of inputs (the first in row 0) and `differences`.
+ALWAYS void FN(odd_results)(const FN(rows) r, size_t s, size_t q, size_t n, size_t radix,
+                            const FN(complex) * roots, const FN(complex) * w, bool unit,
+                            const FN(halves) * sums, const FN(halves) * differences) {
+  T re[FN(LANES)], im[FN(LANES)], turn_re[FN(LANES)], turn_im[FN(LANES)];
+  for (size_t k = 0; k <= radix / 2; k++) {
+    for (size_t l = 0; l < n; l++) {
+      re[l] = sums->re[0][l];
+      im[l] = sums->im[0][l];
+      turn_re[l] = turn_im[l] = 0;
+    }
+    for (size_t j = 1; j <= radix / 2; j++) {
+      const FN(complex) root = roots[j * k % radix];
+      for (size_t l = 0; l < n; l++) {
+        re[l] = FFT_FMA(root.re, sums->re[j][l], re[l]);
+        im[l] = FFT_FMA(root.re, sums->im[j][l], im[l]);
+        turn_re[l] = FFT_FMA(-root.im, differences->re[j][l], turn_re[l]);
+        turn_im[l] = FFT_FMA(-root.im, differences->im[j][l], turn_im[l]);
+      }
+    }
+    for (size_t l = 0; l < n; l++) {
+      const FN(complex) v = {re[l], im[l]}, turn = {turn_re[l], turn_im[l]};
+      if (k == 0) {
+        FN(store)(&r, s, 0, q + l, v);
+      } else {
+        FN(store)(&r, s, k, q + l, FN(twisted)(FN(turned)(v, turn), w + k - 1, unit));
+        FN(store)(&r, s, radix - k, q + l,
+                  FN(twisted)(FN(turned_back)(v, turn), w + radix - k - 1, unit));
+      }
     }
   }
 }
 
-static void FN(pass)(const eti_fft_pass *pass, eti_fft_planes dst, eti_fft_planes src) {
-  const size_t s = pass->s, m = pass->m, radix = pass->radix;
-  const FN(complex) *w = pass->twiddles;
-  for (size_t p = 0; p < m; p++, w += radix - 1) {
-    const size_t in = s * p, out = s * radix * p;
-    const FN(rows) r = {.xr = (const T *)src.re + in,
-                        .xi = (const T *)src.im + in,
-                        .yr = (T *)dst.re + out,
-                        .yi = (T *)dst.im + out,
-                        .step = s * m};
-    const bool unit = p == 0;
-    switch (radix) {
-      case 2:
-        unit ? FN(radix2)(r, s, w, true) : FN(radix2)(r, s, w, false);
-        break;
-      case 3:
-        unit ? FN(radix3)(r, s, w, true) : FN(radix3)(r, s, w, false);
-        break;
-      case 4:
-        unit ? FN(radix4)(r, s, w, true) : FN(radix4)(r, s, w, false);
-        break;
-      case 5:
-        unit ? FN(radix5)(r, s, w, true) : FN(radix5)(r, s, w, false);
-        break;
-      default:
-        FN(radix_n)(r, s, radix, pass->roots, w, unit);
+static void FN(radix_odd)(const FN(rows) r, size_t s, size_t radix, const FN(complex) * roots,
+                          const FN(complex) * w, bool unit) {
+  FN(halves) sums, differences;
+  for (size_t q = 0; q < s; q += FN(LANES)) {
+    const size_t n = s - q < FN(LANES) ? s - q : FN(LANES);
+    for (size_t l = 0; l < n; l++) {
+      sums.re[0][l] = r.xr[q + l];
+      sums.im[0][l] = r.xi[q + l];
+    }
+    for (size_t j = 1; j <= radix / 2; j++) {
+      for (size_t l = 0; l < n; l++) {
+        const FN(complex) a = FN(load)(&r, s, j, q + l), b = FN(load)(&r, s, radix - j, q + l);
+        sums.re[j][l] = a.re + b.re;
+        sums.im[j][l] = a.im + b.im;
+        differences.re[j][l] = a.re - b.re;
+        differences.im[j][l] = a.im - b.im;
+      }
+    }
+    if (n == FN(LANES)) {
+      FN(odd_results)(r, s, q, FN(LANES), radix, roots, w, unit, &sums, &differences);
+    } else {
+      FN(odd_results)(r, s, q, n, radix, roots, w, unit, &sums, &differences);
     }
   }
+}
+
+ALWAYS FN(rows)
+    FN(rows_of)(const eti_fft_pass *pass, eti_fft_planes dst, eti_fft_planes src, size_t p) {
+  const size_t in = pass->s * p, out = pass->s * pass->radix * p;
+  return (FN(rows)){.xr = (const T *)src.re + in,
+                    .xi = (const T *)src.im + in,
+                    .yr = (T *)dst.re + out,
+                    .yi = (T *)dst.im + out,
+                    .step = pass->s * pass->m};
+}
+
+#define PASS(n)                                                                               \
+  static void FN(pass##n)(const eti_fft_pass *pass, eti_fft_planes dst, eti_fft_planes src) { \
+    const FN(complex) *w = pass->twiddles;                                                    \
+    const size_t s = pass->s;                                                                 \
+    FN(radix##n)(FN(rows_of)(pass, dst, src, 0), s, w, true);                                 \
+    for (size_t p = 1; p < pass->m; p++)                                                      \
+      FN(radix##n)(FN(rows_of)(pass, dst, src, p), s, w + p * (n - 1), false);                \
+  }
+PASS(2)
+PASS(3)
+PASS(4)
+PASS(5)
+PASS(7)
+PASS(8)
+#undef PASS
+
+static void FN(pass)(const eti_fft_pass *pass, eti_fft_planes dst, eti_fft_planes src) {
+  static void (*const passes[])(const eti_fft_pass *, eti_fft_planes, eti_fft_planes) = {
+      [2] = FN(pass2), [3] = FN(pass3), [4] = FN(pass4),
+      [5] = FN(pass5), [7] = FN(pass7), [8] = FN(pass8)};
+  const size_t radix = pass->radix;
+  if (radix < sizeof passes / sizeof *passes && passes[radix] != NULL) {
+    passes[radix](pass, dst, src);
+    return;
+  }
+  const FN(complex) *w = pass->twiddles;
+  for (size_t p = 0; p < pass->m; p++, w += radix - 1)
+    FN(radix_odd)(FN(rows_of)(pass, dst, src, p), pass->s, radix, pass->roots, w, p == 0);
 }
 
 static void FN(multiply)(eti_fft_planes x, const void *factors, size_t n, size_t lanes) {
@@ -283,6 +414,34 @@ static void FN(write)(void *const *lines, eti_fft_planes from, size_t lanes, siz
   }
 }
 
+// ---- lines that lie side by side in memory
+
+static void FN(read_rows)(eti_fft_planes to, const void *from, ptrdiff_t step, size_t lanes,
+                          size_t n) {
+  T *restrict re = to.re, *restrict im = to.im;
+  const T *restrict x = from;
+  for (size_t i = 0; i < n; i++, re += lanes, im += lanes, x += 2 * step) {
+    INDEPENDENT
+    for (size_t l = 0; l < lanes; l++) {
+      re[l] = x[2 * l];
+      im[l] = x[2 * l + 1];
+    }
+  }
+}
+
+static void FN(write_rows)(void *to, ptrdiff_t step, eti_fft_planes from, size_t lanes, size_t n,
+                           double factor) {
+  const T *restrict re = from.re, *restrict im = from.im, scale = (T)factor;
+  T *restrict y = to;
+  for (size_t i = 0; i < n; i++, re += lanes, im += lanes, y += 2 * step) {
+    INDEPENDENT
+    for (size_t l = 0; l < lanes; l++) {
+      y[2 * l] = re[l] * scale;
+      y[2 * l + 1] = im[l] * scale;
+    }
+  }
+}
+
 // ---- halves of real lines; see kernels/fft.body.h
 
 static void FN(unfold)(eti_fft_planes dst, eti_fft_planes src, const void *table, size_t m,
@@ -301,8 +460,8 @@ static void FN(unfold)(eti_fft_planes dst, eti_fft_planes src, const void *table
       const T ar = re[l], ai = im[l], br = mirror_re[l], bi = -mirror_im[l];
       const T even_re = (T)0.5 * (ar + br), even_im = (T)0.5 * (ai + bi);
       const T odd_re = (T)0.5 * (ai - bi), odd_im = (T)0.5 * (br - ar);
-      out_re[l] = even_re + (odd_re * root.re - odd_im * root.im);
-      out_im[l] = even_im + (odd_re * root.im + odd_im * root.re);
+      out_re[l] = even_re + FFT_FMA(odd_re, root.re, -(odd_im * root.im));
+      out_im[l] = even_im + FFT_FMA(odd_re, root.im, odd_im * root.re);
     }
   }
 }
@@ -321,8 +480,8 @@ static void FN(fold)(eti_fft_planes dst, eti_fft_planes src, const void *table, 
     for (size_t l = 0; l < lanes; l++) {
       const T ar = re[l], ai = im[l], br = mirror_re[l], bi = -mirror_im[l];
       const T dr = ar - br, di = ai - bi;  // times i · conj root
-      const T turned_re = dr * root.im - di * root.re;
-      const T turned_im = dr * root.re + di * root.im;
+      const T turned_re = FFT_FMA(dr, root.im, -(di * root.re));
+      const T turned_im = FFT_FMA(dr, root.re, di * root.im);
       out_re[l] = (ar + br) + turned_re;
       out_im[l] = (ai + bi) + turned_im;
     }
@@ -330,6 +489,7 @@ static void FN(fold)(eti_fft_planes dst, eti_fft_planes src, const void *table, 
 }
 
 #undef ALWAYS
+#undef FFT_FMA
 #undef INDEPENDENT
 #undef FN
 #undef CAT

@@ -19,7 +19,7 @@ typedef struct eti_fft_planes {
 // From element q + s·(p + m·j) of src, j < radix, to element q + s·(radix·p + k) of dst, k < radix:
 // a transform of length radix, whose results k are multiplied by twiddle k - 1 of p.
 typedef struct eti_fft_pass {
-  size_t radix;  // 2, 3, 4, 5, or another odd number ≤ ETI_FFT_MAX_RADIX
+  size_t radix;  // 2, 4, 8, or an odd number ≤ ETI_FFT_MAX_RADIX
   size_t m, s;
   const void *twiddles;  // [m][radix - 1] complex numbers
   const void *roots;     // [radix] complex numbers: exp(-2πi·k / radix)
@@ -33,6 +33,10 @@ typedef struct eti_fft_micro {
   // i·lanes + l, and back, times a factor.
   void (*read)(eti_fft_planes to, const void *const *lines, size_t lanes, size_t n);
   void (*write)(void *const *lines, eti_fft_planes from, size_t lanes, size_t n, double factor);
+  // The same where lines lie side by side: element i of line l is l + step·i complex numbers away.
+  void (*read_rows)(eti_fft_planes to, const void *from, ptrdiff_t step, size_t lanes, size_t n);
+  void (*write_rows)(void *to, ptrdiff_t step, eti_fft_planes from, size_t lanes, size_t n,
+                     double factor);
   // The transform of 2m real numbers from that of their m pairs, and what makes pairs of it; roots
   // are exp(-πi·k / m), k ≤ m.
   void (*unfold)(eti_fft_planes dst, eti_fft_planes src, const void *roots, size_t m, size_t lanes);
@@ -45,14 +49,16 @@ enum { ETI_FFT_F32, ETI_FFT_F64, ETI_FFT_TYPES };
 
 // One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
 // out.
-#define ETI_FFT_ROW(type, item, suffix)        \
-  {.dtype = type,                              \
-   .esize = sizeof(item),                      \
-   .pass = ETI_BUILT(type, pass_##suffix),     \
-   .read = ETI_BUILT(type, read_##suffix),     \
-   .write = ETI_BUILT(type, write_##suffix),   \
-   .unfold = ETI_BUILT(type, unfold_##suffix), \
-   .fold = ETI_BUILT(type, fold_##suffix),     \
+#define ETI_FFT_ROW(type, item, suffix)                \
+  {.dtype = type,                                      \
+   .esize = sizeof(item),                              \
+   .pass = ETI_BUILT(type, pass_##suffix),             \
+   .read = ETI_BUILT(type, read_##suffix),             \
+   .write = ETI_BUILT(type, write_##suffix),           \
+   .read_rows = ETI_BUILT(type, read_rows_##suffix),   \
+   .write_rows = ETI_BUILT(type, write_rows_##suffix), \
+   .unfold = ETI_BUILT(type, unfold_##suffix),         \
+   .fold = ETI_BUILT(type, fold_##suffix),             \
    .multiply = ETI_BUILT(type, multiply_##suffix)}
 
 const eti_fft_micro *eti_fft_micro_best(int type);

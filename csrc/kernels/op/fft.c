@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { STACK_BYTES = 32768, BLOCK_BYTES = 512 * 1024 };
+enum { STACK_BYTES = 32768, NEAR_BYTES = 64 * 1024, BLOCK_BYTES = 512 * 1024 };
 
 // What prepare keeps of one dimension.
 typedef struct known_axis {
@@ -124,13 +124,23 @@ static side side_of(const et_tensor *t) {
 typedef struct axis_run {
   const eti_fft_plan *plan;
   side in, out;
-  eti_shape lines;  // the shape, less the dimension
+  eti_shape lines;            // the shape, less the dimension
+  size_t order[ET_MAX_RANK];  // of its dimensions, the fastest last
   size_t axis, n_lines, lanes;
   size_t n_slots, slot_bytes;
   char *work;
   bool backward, twosided;
   double scale;
 } axis_run;
+
+// Whether each line starts one element after the one before.
+static bool is_side_by_side(const void *const *starts, size_t n, size_t bytes) {
+  if (n < 2) return false;
+  for (size_t l = 1; l < n; l++) {
+    if ((const char *)starts[l] != (const char *)starts[l - 1] + bytes) return false;
+  }
+  return true;
+}
 
 static void run_block(const axis_run *r, size_t first, size_t n, void *work) {
   eti_fft_lines lines = {.n_lines = n,
@@ -139,19 +149,41 @@ static void run_block(const axis_run *r, size_t first, size_t n, void *work) {
                          .backward = r->backward,
                          .twosided = r->twosided,
                          .scale = r->scale};
+  size_t at[ET_MAX_RANK];
+  ptrdiff_t in = 0, out = 0;
+  for (size_t i = r->lines.rank; i-- > 0;) {
+    const size_t d = r->order[i], size = (size_t)r->lines.sizes[d];
+    at[d] = first % size;
+    first /= size;
+    in += (ptrdiff_t)at[d] * r->in.strides[d];
+    out += (ptrdiff_t)at[d] * r->out.strides[d];
+  }
   for (size_t l = 0; l < n; l++) {
-    ptrdiff_t in = 0, out = 0;
-    size_t rest = first + l;
-    for (size_t d = r->lines.rank; d-- > 0;) {
-      const ptrdiff_t at = (ptrdiff_t)(rest % (size_t)r->lines.sizes[d]);
-      rest /= (size_t)r->lines.sizes[d];
-      in += at * r->in.strides[d];
-      out += at * r->out.strides[d];
-    }
     lines.in[l] = r->in.data + in * (ptrdiff_t)r->in.bytes;
     lines.out[l] = r->out.data + out * (ptrdiff_t)r->out.bytes;
+    for (size_t i = r->lines.rank; i-- > 0;) {
+      const size_t d = r->order[i];
+      in += r->in.strides[d];
+      out += r->out.strides[d];
+      if (++at[d] < (size_t)r->lines.sizes[d]) break;
+      in -= (ptrdiff_t)at[d] * r->in.strides[d];
+      out -= (ptrdiff_t)at[d] * r->out.strides[d];
+      at[d] = 0;
+    }
   }
+  lines.in_rows = is_side_by_side(lines.in, n, r->in.bytes);
+  lines.out_rows = is_side_by_side((const void *const *)lines.out, n, r->out.bytes);
   eti_fft_run(r->plan, &lines, work);
+}
+
+// Lines are taken in the order of memory, so that those of a block lie side by side where they can.
+static void order_dims(axis_run *r) {
+  for (size_t d = 0; d < r->lines.rank; d++) {
+    size_t i = d;
+    for (; i > 0 && r->in.strides[r->order[i - 1]] < r->in.strides[d]; i--)
+      r->order[i] = r->order[i - 1];
+    r->order[i] = d;
+  }
 }
 
 // Items are slots, each with work memory of its own and a share of the blocks.
@@ -168,9 +200,11 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
   }
 }
 
+// Sixteen, more of short lines, fewer of those that would leave the caches.
 static size_t lanes_for(size_t lane_bytes) {
-  const size_t n = BLOCK_BYTES / lane_bytes;
-  return n < 1 ? 1 : n > ETI_FFT_LANES ? ETI_FFT_LANES : n;
+  const size_t few = 16, near = NEAR_BYTES / lane_bytes / few * few, n = BLOCK_BYTES / lane_bytes;
+  if (near >= few) return near < ETI_FFT_LANES ? near : ETI_FFT_LANES;
+  return n < 1 ? 1 : n > few ? few : n;
 }
 
 typedef struct memory {
@@ -216,6 +250,7 @@ static et_status run_axis(const et_kernel_ctx *ctx, const fft *f, size_t i, axis
   if (r->n_lines * f->lengths[i] < 4 * ETI_GRAIN_MATH / 8) r->n_slots = 1;
   r->work = room.at;
   r->lines.sizes[r->axis] = 1;
+  order_dims(r);
   et_parallel_for(ctx->pool, run_slots, r, r->n_slots, 1);
   return ET_OK;
 }

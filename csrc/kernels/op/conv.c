@@ -13,7 +13,6 @@
 
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm.h"
-#include "kernels/micro/transpose.h"
 #include "kernels/next.h"
 #include "kernels/ops.h"
 
@@ -127,6 +126,8 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, eti_
   ET_TRY(read_channels(ctx, x, w, bias, groups, c));
   c->dtype = (et_dtype)x->dtype;
   c->esize = et_dtype_bytes(c->dtype);
+  c->x_dtype = c->dtype;
+  c->x_esize = c->esize;
   c->x = image_of(x, spatial);
   c->n_images = (size_t)x->sizes[0];
   c->w = w->data;
@@ -146,21 +147,6 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, eti_
 
 // ---- layouts
 
-// One step leads from each pixel to the next, row after row.
-static bool has_pixel_step(const eti_image *im, ptrdiff_t *step) {
-  ptrdiff_t expected = 0;
-  bool found = false;
-  for (size_t d = 3; d-- > 0;) {
-    if (im->sizes[d] == 1) continue;
-    if (found && im->steps[d] != expected) return false;
-    if (!found) *step = im->steps[d];
-    found = true;
-    expected = im->steps[d] * (ptrdiff_t)im->sizes[d];
-  }
-  if (!found) *step = 1;
-  return true;
-}
-
 // The input read as it lies: no gathering.
 static bool is_pointwise(const eti_conv *c) {
   for (size_t d = 0; d < 3; d++) {
@@ -171,34 +157,10 @@ static bool is_pointwise(const eti_conv *c) {
   return true;
 }
 
-enum {
-  FEW_PIXELS = 64,
-  FEW_CHANNELS = 16,
-  LONG_SEGMENT = 8,  // channels from which reading pixels in place beats packing them
-  TURN_COST = 500,   // multiply-adds that take as long as moving an element to its place and back
-};
-
-static size_t input_pixels(const eti_conv *c) {
-  return (size_t)(c->x.sizes[0] * c->x.sizes[1] * c->x.sizes[2]);
-}
-
-// Planes whose pixels, once the channels of each lie side by side, can be read in place by every
-// tap; and the work is enough, or the pixels too few for tiles of them.
-static bool pays_to_turn(const eti_conv *c) {
-  ptrdiff_t step;
-  if (c->x.c_step == 1 || !has_pixel_step(&c->x, &step) || step != 1 || c->c_in < LONG_SEGMENT ||
-      c->c_out < FEW_CHANNELS || c->n_taps > ETI_GEMM_MAX_SEGMENTS ||
-      (c->dtype != ET_F32 && c->dtype != ET_F64))
-    return false;
-  const double moved =
-      (double)input_pixels(c) * (double)c->c_in + (double)c->pixels * (double)c->c_out;
-  return c->pixels <= FEW_PIXELS ||
-         moved * TURN_COST <= (double)c->pixels * (double)c->c_out * (double)c->k;
-}
-
 static eti_conv_way best_way(const eti_conv *c) {
   const bool by_planes = c->out.c_step != 1 || c->out.steps[2] == 1;
-  if (!by_planes || c->ready.turns || (c->pixels <= FEW_PIXELS && c->c_out >= FEW_CHANNELS))
+  if (!by_planes || c->ready.stage == ETI_CONV_TURNED ||
+      (c->pixels <= ETI_CONV_FEW_PIXELS && c->c_out >= ETI_CONV_FEW_CHANNELS))
     return ETI_CONV_BY_CHANNEL;
   return ETI_CONV_BY_PIXEL;
 }
@@ -259,9 +221,9 @@ static void use_patches(const eti_conv *c, eti_gemm *g, bool as_a) {
   ptrdiff_t step;
   const ptrdiff_t at = (ptrdiff_t)(g->job / c->groups) * c->x.n_step +
                        (ptrdiff_t)(g->job % c->groups * c->c_in) * c->x.c_step;
-  if (is_pointwise(c) && has_pixel_step(&c->x, &step)) {
-    const eti_gemm_view view = {.data = c->x.data + at * (ptrdiff_t)c->esize,
-                                .dtype = (uint8_t)c->dtype,
+  if (is_pointwise(c) && eti_conv_pixel_step(&c->x, &step)) {
+    const eti_gemm_view view = {.data = c->x.data + at * (ptrdiff_t)c->x_esize,
+                                .dtype = (uint8_t)c->x_dtype,
                                 .row_step = step,
                                 .k_step = c->x.c_step};
     if (as_a) {
@@ -274,7 +236,8 @@ static void use_patches(const eti_conv *c, eti_gemm *g, bool as_a) {
   *(as_a ? &g->a : &g->b) = (eti_gemm_operand){.height = as_a ? g->kernel->mr : g->kernel->nr,
                                                .pack = eti_conv_pack_patches};
   if (as_a && c->x.c_step == 1 && c->ready.panels != NULL && c->ready.zeros != NULL && c->k > 0 &&
-      c->n_taps <= ETI_GEMM_MAX_SEGMENTS && c->c_in >= LONG_SEGMENT) {
+      c->n_taps <= ETI_GEMM_MAX_SEGMENTS && c->c_in >= ETI_CONV_LONG_SEGMENT &&
+      c->x_esize == g->kernel->esize) {
     g->a = (eti_gemm_operand){.height = eti_gemm_rows_height(g->kernel, g->m),
                               .point = eti_conv_point_pixels,
                               .segment = c->c_in};
@@ -300,7 +263,7 @@ static void use_output(const eti_conv *c, eti_gemm *g, bool by_channel) {
   ptrdiff_t step = 0;
   const ptrdiff_t at = (ptrdiff_t)(g->job / c->groups) * c->out.n_step +
                        (ptrdiff_t)(g->job % c->groups * c->c_out) * c->out.c_step;
-  if (has_pixel_step(&c->out, &step)) {
+  if (eti_conv_pixel_step(&c->out, &step)) {
     eti_gemm_use_c_view(g, (eti_gemm_view){
                                .data = c->out.data + at * (ptrdiff_t)c->esize,
                                .dtype = (uint8_t)c->dtype,
@@ -389,7 +352,7 @@ static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
   if (c->ready.panels != NULL && !c->ready.is_packed) {
     eti_gemm_pack_all(ctx->pool, &shape, c->groups, describe_weights, c, eti_conv_pack_weights,
                       c->ready.panels, c->c_out, c->ready.height);
-    if (c->ready.zeros != NULL) memset(c->ready.zeros, 0, c->c_in * c->esize);
+    if (c->ready.zeros != NULL) memset(c->ready.zeros, 0, c->c_in * shape.kernel->esize);
   }
   if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
     eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, c, ctx->scratch, ctx->scratch_bytes);
@@ -412,47 +375,22 @@ static void run_phases(const et_kernel_ctx *ctx, eti_conv c, size_t n_phases) {
   }
 }
 
-// ---- images turned from planes to channels-last
-
-static size_t turned_bytes(const eti_conv *c) {
-  return (input_pixels(c) * c->groups * c->c_in * c->esize + 63) / 64 * 64;
-}
-
-typedef struct turn {
-  const eti_image *from;
-  size_t channels, esize;
-  char *to;
-} turn;
-
-static void turn_pixels(void *ctx, size_t begin, size_t end) {
-  const turn *const t = ctx;
-  const ptrdiff_t es = (ptrdiff_t)t->esize;
-  eti_transpose(t->to + begin * t->channels * t->esize, (ptrdiff_t)t->channels * es,
-                t->from->data + (ptrdiff_t)begin * es, t->from->c_step * es, t->channels,
-                end - begin, t->esize);
-}
-
-enum { TURN_GRAIN = 16 * 1024 };  // elements
-
-static void run_turned(const et_kernel_ctx *ctx, const eti_conv *c, size_t n_phases) {
-  const size_t n_pixels = input_pixels(c), bytes = turned_bytes(c), channels = c->groups * c->c_in;
+// Images one by one, through scratch.
+static void run_staged(const et_kernel_ctx *ctx, const eti_conv *c, size_t n_phases) {
+  const size_t bytes = eti_conv_staged_bytes(c);
   et_kernel_ctx rest = *ctx;
   rest.scratch = (char *)ctx->scratch + bytes;
   rest.scratch_bytes = ctx->scratch_bytes - bytes;
-  eti_conv one = *c;
+  bool is_packed = c->ready.is_packed;
   for (size_t n = 0; n < c->n_images; n++) {
-    eti_image from = c->x;
-    from.data += (ptrdiff_t)(n * c->esize) * c->x.n_step;
-    turn t = {.from = &from, .channels = channels, .esize = c->esize, .to = ctx->scratch};
-    et_parallel_for(ctx->pool, turn_pixels, &t, n_pixels, TURN_GRAIN / channels + 1);
+    eti_conv one = *c;
     one.n_images = 1;
-    one.x.data = ctx->scratch;
-    one.x.c_step = 1;
-    ptrdiff_t step = (ptrdiff_t)channels;
-    for (size_t d = 3; d-- > 0; step *= (ptrdiff_t)c->x.sizes[d]) one.x.steps[d] = step;
-    one.out.data = c->out.data + (ptrdiff_t)(n * c->esize) * c->out.n_step;
+    one.ready.is_packed = is_packed;
+    one.x.data += (ptrdiff_t)(n * c->x_esize) * c->x.n_step;
+    one.out.data += (ptrdiff_t)(n * c->esize) * c->out.n_step;
+    eti_conv_stage_image(ctx, c->ready.stage, &one);
     run_phases(&rest, one, n_phases);
-    one.ready.is_packed = true;
+    is_packed = true;
   }
 }
 
@@ -471,9 +409,9 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_chain *cha
     const eti_conv first = eti_conv_phase(c, 0);
     c->ready.way = best_way(&first);
   }
-  if (c->ready.turns && pays_to_turn(c) && c->n_images > 0 &&
-      ctx->scratch_bytes >= turned_bytes(c) + ETI_GEMM_MIN_WORK) {
-    run_turned(ctx, c, n_phases);
+  if (c->ready.stage != ETI_CONV_IN_PLACE && c->ready.stage == eti_conv_stage_of(c) &&
+      c->n_images > 0 && ctx->scratch_bytes >= eti_conv_staged_bytes(c) + ETI_GEMM_MIN_WORK) {
+    run_staged(ctx, c, n_phases);
   } else {
     run_phases(ctx, *c, n_phases);
   }
@@ -501,14 +439,15 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   if (taken) return ET_OK;
   eti_conv first = eti_conv_phase(&c, 0);
   const bool known = c.w != NULL;
-  first.ready.turns = known && pays_to_turn(&first);
+  const eti_conv_stage stage = eti_conv_stage_of(&first);
+  if (known && stage == eti_conv_stage_of(&c)) first.ready.stage = stage;
   first.ready.way = best_way(&first);
   eti_conv_state ready = first.ready;
   const eti_gemm g = shape_of(&first);
   const bool by_channel = ready.way == ETI_CONV_BY_CHANNEL;
   const size_t work = eti_gemm_work_bytes(g.kernel, g.m, g.n, g.k, by_channel || !known,
                                           !by_channel || !known, true, ctx->n_threads) +
-                      (ready.turns ? turned_bytes(&c) : 0);
+                      (ready.stage != ETI_CONV_IN_PLACE ? eti_conv_staged_bytes(&c) : 0);
   if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
   if (!known) return ET_OK;
   ready.height = by_channel ? g.kernel->nr : eti_gemm_a_height(g.kernel, c.c_out);
@@ -516,9 +455,10 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   if (bytes == 0) return ET_OK;
   eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
   void *const panels = et_prepare_alloc(ctx, bytes, 64);
-  // Half types are converted on the way and cannot be read in place.
-  const bool in_place = by_channel && c.esize == g.kernel->esize;
-  void *const zeros = in_place ? et_prepare_alloc(ctx, c.c_in * c.esize, 64) : NULL;
+  // What is converted on the way cannot be read in place.
+  const bool in_place =
+      by_channel && (c.esize == g.kernel->esize || ready.stage != ETI_CONV_IN_PLACE);
+  void *const zeros = in_place ? et_prepare_alloc(ctx, c.c_in * g.kernel->esize, 64) : NULL;
   if (state == NULL || panels == NULL) return et_prepare_status(ctx);
   ready.panels = panels;
   ready.zeros = zeros;

@@ -20,6 +20,20 @@ typedef enum eti_conv_way {
   ETI_CONV_DEPTHWISE,   // panels are [taps × channels]
 } eti_conv_way;
 
+// Where the product reads an image: where it lies, or in scratch (conv_stage.c), made
+// channels-last, half types as f32.
+typedef enum eti_conv_stage {
+  ETI_CONV_IN_PLACE,
+  ETI_CONV_TURNED,
+  ETI_CONV_WIDENED,  // half types as f32 in their own layout
+} eti_conv_stage;
+
+enum {
+  ETI_CONV_FEW_PIXELS = 64,
+  ETI_CONV_FEW_CHANNELS = 16,
+  ETI_CONV_LONG_SEGMENT = 8,  // channels from which reading pixels in place beats packing them
+};
+
 // What prepare leaves for run: room for the packed weights of all groups, and which panels go
 // there. The first run fills it: loading stays cheap, and packing is shared between the run's
 // threads.
@@ -29,12 +43,12 @@ typedef struct eti_conv_state {
   void *panels;
   size_t height;
   void *zeros;  // c_in of them, for padding that is read in place; NULL when nothing is
-  bool turns;   // the input is first made channels-last, image by image, in scratch
+  eti_conv_stage stage;
 } eti_conv_state;
 
 typedef struct eti_conv {
-  et_dtype dtype;
-  size_t esize;
+  et_dtype dtype, x_dtype;  // x_dtype: that of the image, which may be a widened copy
+  size_t esize, x_esize;
   eti_image x, out;
   const char *w, *bias;  // bias NULL: none
   ptrdiff_t w_out_step, w_in_step, w_group_step, w_steps[3];
@@ -54,6 +68,14 @@ typedef struct eti_conv {
 // plain one is its own only phase.
 size_t eti_conv_n_phases(const eti_conv *c);
 eti_conv eti_conv_phase(const eti_conv *c, size_t i);
+
+// One step leads from each pixel to the next, row after row.
+bool eti_conv_pixel_step(const eti_image *im, ptrdiff_t *step);
+// Where reading images is fastest; the bytes of scratch that one takes when it does not lie there;
+// brings the first image of c to the beginning of the scratch and points c at it.
+eti_conv_stage eti_conv_stage_of(const eti_conv *c);
+size_t eti_conv_staged_bytes(const eti_conv *c);
+void eti_conv_stage_image(const et_kernel_ctx *ctx, eti_conv_stage stage, eti_conv *c);
 
 // Depthwise convolution (one input channel per group) of one phase, f32 and half types, with the
 // panels of c->ready. False when the product must do it.

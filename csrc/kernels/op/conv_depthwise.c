@@ -33,10 +33,11 @@ static dw_kind kind_of(const eti_conv *c) {
       return DW_NONE;
   }
   if (c->x.steps[2] == 1 || c->x.sizes[2] == 1) return is_common(c) ? DW_PLANES : DW_ROWS;
-  if (c->x.c_step != 1 || c->out.c_step != 1 || c->c_out != 1) return DW_NONE;
+  const bool to_planes = c->out.steps[2] == 1 || c->out.sizes[2] == 1;
+  if (c->x.c_step != 1 || c->c_out != 1 || (c->out.c_step != 1 && !to_planes)) return DW_NONE;
   const bool is_flat =
       c->x.sizes[0] == 1 && c->kernel[0] == 1 && c->out.sizes[0] == 1 && c->padding[0] == 0;
-  return c->dtype == ET_F32 && is_flat ? DW_PIXELS : DW_STAGED;
+  return c->dtype == ET_F32 && is_flat && c->out.c_step == 1 ? DW_PIXELS : DW_STAGED;
 }
 
 // ---- weights, rows

@@ -2,11 +2,12 @@
 // channels. Images of f32 in two dimensions are read where they lie, padding taps are left out.
 // Others, half types and images with depth, go through rows in scratch that are widened and padded
 // once for all taps that read them: a ring of rows for every slice that the kernel reaches, some
-// channels at a time where all are too many; padding takes part there like other values. Relies on
-// conv_depthwise.h.
+// channels at a time where all are too many; padding takes part there like other values. Their
+// results may also be planes. Relies on conv_depthwise.h.
 #include "kernels/op/conv_depthwise.h"
 
 #include "kernels/kernel.h"
+#include "kernels/micro/transpose.h"
 
 #include <string.h>
 
@@ -240,27 +241,39 @@ static void point_taps(const staged_slot *u, int64_t z, int64_t y, const float *
   }
 }
 
-static void run_row(const staged_slot *u, size_t n, int64_t z, int64_t y) {
+// A row of the slot's channels into the result.
+static void store_row(const staged_slot *u, ptrdiff_t at) {
   const eti_conv *const c = u->r->c;
   const size_t width = (size_t)c->out.sizes[2];
-  const ptrdiff_t step = c->out.steps[2], at = (ptrdiff_t)n * c->out.n_step +
-                                               (ptrdiff_t)z * c->out.steps[0] +
-                                               (ptrdiff_t)y * c->out.steps[1] + (ptrdiff_t)u->first;
+  const ptrdiff_t step = c->out.steps[2], es = (ptrdiff_t)c->esize;
+  if (c->out.c_step != 1) {
+    const ptrdiff_t row = (ptrdiff_t)u->channels * es;
+    if (c->dtype != ET_F32)
+      eti_casts[ET_F32][c->dtype](u->out, es, u->out, sizeof(float), width * u->channels);
+    eti_transpose((char *)(uintptr_t)c->out.data + at * es, c->out.c_step * es, u->out, row, width,
+                  u->channels, c->esize);
+  } else if (step == (ptrdiff_t)u->channels) {
+    eti_dw_write(c, at, 1, u->out, width * u->channels);
+  } else {
+    for (size_t i = 0; i < width; i++)
+      eti_dw_write(c, at + (ptrdiff_t)i * step, 1, u->out + i * u->channels, u->channels);
+  }
+}
+
+static void run_row(const staged_slot *u, size_t n, int64_t z, int64_t y) {
+  const eti_conv *const c = u->r->c;
+  const ptrdiff_t at = (ptrdiff_t)n * c->out.n_step + (ptrdiff_t)z * c->out.steps[0] +
+                       (ptrdiff_t)y * c->out.steps[1] + (ptrdiff_t)u->first * c->out.c_step;
+  const size_t width = (size_t)c->out.sizes[2];
   const float *taps[ETI_DW_TAPS];
   point_taps(u, z, y, taps);
-  const bool in_place = c->dtype == ET_F32;
+  const bool in_place = c->dtype == ET_F32 && c->out.c_step == 1;
   float *const out = in_place ? (float *)(uintptr_t)c->out.data + at : u->out;
-  u->r->micro->pixels(out, in_place ? step : (ptrdiff_t)u->channels, width, u->channels, taps,
-                      (ptrdiff_t)((size_t)c->stride[2] * u->channels), u->w, u->w_step, c->n_taps,
-                      u->bias, &c->range);
-  if (c->chain != NULL) eti_dw_chain(c, at, step, width, u->channels);
-  if (in_place) return;
-  if (step == (ptrdiff_t)u->channels) {
-    eti_dw_write(c, at, 1, out, width * u->channels);
-    return;
-  }
-  for (size_t i = 0; i < width; i++)
-    eti_dw_write(c, at + (ptrdiff_t)i * step, 1, out + i * u->channels, u->channels);
+  u->r->micro->pixels(out, in_place ? c->out.steps[2] : (ptrdiff_t)u->channels, width, u->channels,
+                      taps, (ptrdiff_t)((size_t)c->stride[2] * u->channels), u->w, u->w_step,
+                      c->n_taps, u->bias, &c->range);
+  if (!in_place) store_row(u, at);
+  if (c->chain != NULL && in_place) eti_dw_chain(c, at, c->out.steps[2], width, u->channels);
 }
 
 // Rows [begin, end) of the result, of the slot's channels.
@@ -315,7 +328,7 @@ bool eti_dw_staged_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   if (r.n_slots == 0) return false;
   if (c->ready.panels != NULL && c->ready.way == ETI_CONV_DEPTHWISE && !c->ready.is_packed)
     pack_weights(c, 0, c->groups, c->ready.panels);
-  *c->chained = c->chain != NULL;
+  *c->chained = c->chain != NULL && c->out.c_step == 1;
   et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);
   return true;
 }

@@ -101,17 +101,17 @@ static void zero_lanes(const patch *p, size_t j, size_t n) {
 // n pixels from element `at` on, `step` apart.
 static void copy_lanes(const patch *p, size_t j, size_t n, ptrdiff_t at, ptrdiff_t step) {
   const size_t es = p->g->kernel->esize;
-  const ptrdiff_t src_es = (ptrdiff_t)p->c->esize, c_step = p->c->x.c_step;
+  const ptrdiff_t src_es = (ptrdiff_t)p->c->x_esize, c_step = p->c->x.c_step;
   const char *src = p->x + (at + (ptrdiff_t)p->channel * c_step) * src_es;
   char *dst = p->dst + j * es;
   if (n == 0) return;
-  if (p->c->dtype == ET_F32 && step >= 1 && c_step != 1) {
+  if (p->c->x_dtype == ET_F32 && step >= 1 && c_step != 1) {
     p->micro->copy_rows((float *)(void *)dst, p->width, (const float *)(const void *)src, c_step,
                         (size_t)step, p->count, n);
-  } else if (p->c->dtype == p->g->kernel->dtype && c_step == 1 && p->count > 1) {
+  } else if (p->c->x_dtype == p->g->kernel->dtype && c_step == 1 && p->count > 1) {
     eti_transpose(dst, (ptrdiff_t)(p->width * es), src, step * src_es, n, p->count, es);
   } else {
-    const eti_cast_fn cast = eti_casts[p->c->dtype][p->g->kernel->dtype];
+    const eti_cast_fn cast = eti_casts[p->c->x_dtype][p->g->kernel->dtype];
     for (size_t r = 0; r < p->count; r++) {
       cast(dst + r * p->width * es, (ptrdiff_t)es, src + (ptrdiff_t)r * c_step * src_es,
            step * src_es, n);
@@ -190,7 +190,7 @@ static bool pack_inner_pixels(const eti_gemm *g, const char *x, char *dst, size_
   const int64_t right =
       (at + (int64_t)n - 1) * c->stride[2] - c->padding[2] + (c->kernel[2] - 1) * c->dilation[2];
   const ptrdiff_t step = (ptrdiff_t)c->stride[2] * c->x.steps[2];
-  if (c->dtype != (et_dtype)g->kernel->dtype || c->x.c_step != 1 || step < 0 || left < 0 ||
+  if (c->x_dtype != (et_dtype)g->kernel->dtype || c->x.c_step != 1 || step < 0 || left < 0 ||
       right >= c->x.sizes[2] || at + (int64_t)n > out[2])
     return false;
   for (size_t k = k0, count; k < k0 + n_k; k += count) {
@@ -221,7 +221,7 @@ void eti_conv_pack_patches(const eti_gemm *g, void *dst, size_t width, size_t fi
   patch p = {.g = g,
              .c = c,
              .micro = eti_conv_micro_best(),
-             .x = c->x.data + at * (ptrdiff_t)c->esize,
+             .x = c->x.data + at * (ptrdiff_t)c->x_esize,
              .width = width};
   if (pack_inner_pixels(g, p.x, dst, width, first, n, k0, n_k)) return;
   for (size_t k = k0; k < k0 + n_k; k += p.count) {
@@ -241,7 +241,7 @@ void eti_conv_point_pixels(const eti_gemm *g, const void **rows, size_t first, s
   const eti_image *const x = &c->x;
   const char *const data = x->data + ((ptrdiff_t)(g->job / c->groups) * x->n_step +
                                       (ptrdiff_t)(g->job % c->groups * c->c_in)) *
-                                         (ptrdiff_t)c->esize;
+                                         (ptrdiff_t)c->x_esize;
   for (size_t i = 0; i < n; i++) {
     const int64_t pixel = (int64_t)(first + i), row = pixel / c->out.sizes[2];
     const int64_t o[3] = {row / c->out.sizes[1], row % c->out.sizes[1], pixel % c->out.sizes[2]};
@@ -255,7 +255,7 @@ void eti_conv_point_pixels(const eti_gemm *g, const void **rows, size_t first, s
           const ptrdiff_t offset =
               (ptrdiff_t)z * x->steps[0] + (ptrdiff_t)y * x->steps[1] + (ptrdiff_t)px * x->steps[2];
           const bool inside = z >= 0 && y >= 0 && px >= 0;
-          *at = inside ? data + offset * (ptrdiff_t)c->esize : c->ready.zeros;
+          *at = inside ? data + offset * (ptrdiff_t)c->x_esize : c->ready.zeros;
         }
       }
     }

@@ -1,21 +1,20 @@
 """Every kind of operator at a million elements beside eager torch, on one thread and on two.
 
 Cases come from the operator_*.py files here, each with f32 inputs unless it says otherwise, and run
-by turns in one process: one JSON line a case with the best of both in microseconds and the median
-of their ratios round by round, then the ten worst of each number of threads. Eager runs its out
-variant and its plain one; the faster counts. One thread is timed by its processor time, several by
-the clock. Numbers as arguments are numbers of threads; a word restricts the run to subjects that
-contain it.
+by turns in one process: one JSON line a case with the best of both in microseconds and the ratio of
+these, then the ten worst of each number of threads. Eager runs its out variant and its plain one;
+the faster counts. One thread is timed by its processor time, several by the clock, after a pause in
+which eager's threads stop spinning. A case that looks slow takes more turns. Numbers as arguments
+are numbers of threads; a word restricts the run to subjects that contain it.
 """
 
 from __future__ import annotations
 
-import statistics
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +28,10 @@ from peers import report
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "kernels"))
 from op_driver import Out, dim_order, full_arguments, has_op, time_op
 
-ROUNDS = 5
-ROUND_NS = 12e6
+TURN_NS = 4e6
+FEW_TURNS, MANY_TURNS = 2, 8
+SLOW = 1.5  # from this ratio on a case takes many turns
+SPIN_SECONDS = 0.02  # for so long eager's threads may keep the cores after their work
 TABLES: tuple[Callable[[], Iterator[Case]], ...] = (
     functions, pairs, choices, casts, reductions, norms, orders, transforms,
     layouts, fills, indices, images, samples,
@@ -52,11 +53,11 @@ def eager_calls(op: Any, given: Sequence[Any], named: dict[str, Any]) -> list[Ca
     return calls
 
 
-def eager_ns(call: Callable[[], Any], repeats: int, threads: int) -> float:
-    """Of one call, the best of five rounds, as time_op gives it for ours."""
+def eager_ns(call: Callable[[], Any], repeats: int, rounds: int, threads: int) -> float:
+    """Of one call, the best of the rounds, as time_op gives it for ours."""
     clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
     best = float("inf")
-    for _ in range(5):
+    for _ in range(rounds):
         start = clock()
         for _ in range(repeats):
             call()
@@ -85,22 +86,28 @@ def compare(subject: str, name: str, args: Sequence[Any], threads: int) -> float
     listed = any(a.is_out and "List" in str(a.type) for a in op._schema.arguments)
     outs = [planned(t, args[0].numel() if "unique" in name else 0) for t in results]
     full = [args[0], False, None] if packet == "_to_copy" else full_arguments(op, args, named)
-    once = min(eager_ns(call, 1, threads) for call in calls)
-    repeats = max(1, int(ROUND_NS / 5 / max(1.0, once)))
-    timed = partial(
-        time_op, f"aten::{name}", *full, out=outs, threads=threads, tensor_list_out=listed
-    )
-    ours, theirs = [], []
-    for _ in range(ROUNDS):
-        ours.append(timed(repeats=repeats))
-        theirs.append(min(eager_ns(call, repeats, threads) for call in calls))
-    ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
-    if min(ours) < 0:
-        raise SystemExit(f"{subject}: the kernel refused the call")
+    once, faster = min(((eager_ns(call, 1, 2, threads), call) for call in calls), key=itemgetter(0))
+    rounds = 5 if once < TURN_NS else 2
+    repeats = max(1, int(TURN_NS / rounds / max(1.0, once)))
+    ours_ns, theirs_ns = float("inf"), float("inf")
+    for turn in range(MANY_TURNS):
+        if turn >= FEW_TURNS and ours_ns < SLOW * theirs_ns:
+            break
+        if threads > 1:
+            time.sleep(SPIN_SECONDS)
+        ours = time_op(
+            f"aten::{name}", *full, out=outs, threads=threads, repeats=repeats, rounds=rounds,
+            tensor_list_out=listed,
+        )  # fmt: skip
+        if ours < 0:
+            raise SystemExit(f"{subject}: the kernel refused the call")
+        ours_ns = min(ours_ns, ours)
+        theirs_ns = min(theirs_ns, eager_ns(faster, repeats, rounds, threads))
+    ratio = ours_ns / theirs_ns
     report(
         f"{subject}, {threads} threads" if threads > 1 else subject,
-        ours_us=min(ours) / 1e3,
-        eager_us=min(theirs) / 1e3,
+        ours_us=ours_ns / 1e3,
+        eager_us=theirs_ns / 1e3,
         ratio=ratio,
     )
     return ratio

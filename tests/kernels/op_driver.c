@@ -46,7 +46,7 @@ EXPORT etd_loaded *etd_load(const et_op *op, et_value *const *prepare_args, size
 EXPORT int etd_call(etd_loaded *loaded, et_value *const *args, et_error *err);
 EXPORT void etd_unload(etd_loaded *loaded);
 EXPORT double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare_args,
-                       size_t n_threads, size_t repeats);
+                       size_t n_threads, size_t repeats, size_t rounds);
 
 const et_op *etd_find(const char *name) {
   return et_op_find(&et_ops_portable, name);
@@ -160,13 +160,13 @@ static uint64_t clock_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-// Nanoseconds per call, the smallest of five rounds; negative when it fails. Threads that work
+// Nanoseconds per call, the smallest of some rounds; negative when it fails. Threads that work
 // together are timed by the clock on the wall.
-static double time_calls(const et_op *op, et_value *const *args, et_kernel_ctx *ctx,
-                         size_t repeats) {
+static double time_calls(const et_op *op, et_value *const *args, et_kernel_ctx *ctx, size_t repeats,
+                         size_t rounds) {
   uint64_t (*const now)(void) = ctx->pool != NULL ? et_clock_ns : clock_ns;
   double best = -1.0;
-  for (int round = 0; round < 5; round++) {
+  for (size_t round = 0; round < rounds; round++) {
     const uint64_t start = now();
     for (size_t i = 0; i < repeats; i++) {
       if (op->run(ctx, args) != ET_OK) return -1.0;
@@ -178,7 +178,7 @@ static double time_calls(const et_op *op, et_value *const *args, et_kernel_ctx *
 }
 
 double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare_args,
-                size_t n_threads, size_t repeats) {
+                size_t n_threads, size_t repeats, size_t rounds) {
   const size_t pool_bytes = et_thread_pool_bytes(n_threads);
   et_thread_pool *threads = NULL;
   void *pool_memory = guarded_alloc(pool_bytes);
@@ -195,7 +195,7 @@ double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare
                          .scratch = scratch,
                          .scratch_bytes = p.scratch_bytes,
                          .random = &random};
-    best = time_calls(op, args, &ctx, repeats);
+    best = time_calls(op, args, &ctx, repeats, rounds);
     free(scratch);
   }
   if (threads != NULL) et_thread_pool_deinit(threads);

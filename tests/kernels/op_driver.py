@@ -177,7 +177,7 @@ def library() -> ctypes.CDLL:
     lib.etd_call.argtypes = [pointer] * 3
     lib.etd_unload.argtypes = [pointer]
     lib.etd_time.restype = ctypes.c_double
-    lib.etd_time.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] * 2
+    lib.etd_time.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] * 3
     return lib
 
 
@@ -472,15 +472,17 @@ def time_op(
     prepared: bool = True,
     repeats: int = 1000,
     threads: int = 1,
+    rounds: int = 5,
     tensor_list_out: bool = False,
 ) -> float:
-    """Nanoseconds of one call (best of five rounds): of processor time on one thread, else of the
+    """Nanoseconds of one call (best of the rounds): of processor time on one thread, else of the
     clock."""
     lib = library()
     real, ahead = _Values(False), _Values(True)
     array, _ = real.call(args, out, tensor_list_out)
     planned = ahead.call(args, out, tensor_list_out)[0] if prepared else None
-    return float(lib.etd_time(lib.etd_find(name.encode()), array, planned, threads, repeats))
+    op = lib.etd_find(name.encode())
+    return float(lib.etd_time(op, array, planned, threads, repeats, rounds))
 
 
 def assert_close(actual: torch.Tensor, expected: torch.Tensor, scale: float = 1.0) -> None:

@@ -186,3 +186,10 @@ def test_refused_with_words(
 ) -> None:
     with pytest.raises(OpError, match=words):
         run_op(name, *args, out=[out], prepared=prepared)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_a_complex_number_with_an_infinite_part_is_infinitely_large(dtype: torch.dtype) -> None:
+    parts = [0.0, -3.0, math.inf, -math.inf, math.nan]
+    x = torch.tensor([complex(re, im) for re in parts for im in parts] * 12, dtype=dtype)
+    check_op(torch.ops.aten.abs.out, x)

@@ -208,6 +208,9 @@ static void pow_f64(void *const p[], const ptrdiff_t s[], size_t n, const void *
 #define LOOP_NAME atan2
 #define LOOP_EXPR(a, b) F(atan2)(a, b)
 #include "kernels/micro/binary_float.inc.h"
+#define LOOP_NAME hypot
+#define LOOP_EXPR(a, b) F(hypot)(a, b)
+#include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME glu
 #define LOOP_EXPR(a, b) (a * F(sigmoid)(b))
 #include "kernels/micro/binary_float.inc.h"

@@ -18,7 +18,7 @@
   X(leaky_relu) X(elu) X(erfc) X(erfcx) X(erfinv) X(lgamma) X(digamma) X(trigamma) X(i0) X(i1)
 #define ETI_BINARY_LIST(X) \
   X(add) X(sub) X(mul) X(div) X(add_scaled) X(maximum) X(minimum) X(pow) X(atan2) X(glu) \
-  X(div_trunc) X(div_floor) X(fmod) X(remainder)
+  X(div_trunc) X(div_floor) X(fmod) X(remainder) X(hypot)
 // Of two integers.
 #define ETI_INT_LIST(X) \
   X(left_shift) X(right_shift) X(div_trunc) X(div_floor) X(fmod) X(remainder)

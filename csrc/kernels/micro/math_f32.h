@@ -709,6 +709,13 @@ ETI_INLINE float eti_pow_f32(float x, float y) {
   return (float)(one ? 1.0 : r);
 }
 
+// Squares of f32 neither overflow nor vanish in f64.
+ETI_INLINE float eti_hypot_f32(float x, float y) {
+  const double a = (double)x, b = (double)y;
+  const float z = (float)sqrt(a * a + b * b);
+  return ((fabsf(x) == INFINITY) | (fabsf(y) == INFINITY)) ? INFINITY : z;
+}
+
 // log(x / (1 - x)). Near 1/2 the quotient is near 1, and log(1 + f) with f = (2x - 1) / (1 - x)
 // keeps the digits that x / (1 - x) - 1 would lose.
 ETI_INLINE float eti_logit_f32(float x) {

@@ -31,27 +31,49 @@ et_status prepare_signbit_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_unary_prepare(ctx, args, &signbit_op, 1, NULL);
 }
 
-// x = mantissa · 2^exponent with 1/2 ≤ |mantissa| < 1; zeros, infinities and NaN have exponent 0.
-static double fraction(double x, int *exponent) {
-  *exponent = 0;
-  return isfinite(x) ? frexp(x, exponent) : x;
+// x = mantissa · 2^exponent with 1/2 ≤ |mantissa| < 1; zeros, infinities and NaN are their own
+// mantissas, with exponent 0. Denormal numbers are multiplied by 2^64 first.
+static inline bool has_exponent_f32(float x) {
+  return x != 0.0f && (eti_f32_bits(x) & 0x7F800000u) != 0x7F800000u;
+}
+static inline bool has_exponent_f64(double x) {
+  return x != 0.0 && (eti_f64_bits(x) & 0x7FF0000000000000u) != 0x7FF0000000000000u;
+}
+static inline bool is_denormal_f32(float x) {
+  return (eti_f32_bits(x) & 0x7F800000u) == 0;
+}
+static inline bool is_denormal_f64(double x) {
+  return (eti_f64_bits(x) & 0x7FF0000000000000u) == 0;
+}
+static inline float mantissa_f32(float x) {
+  const uint32_t bits = eti_f32_bits(is_denormal_f32(x) ? x * 0x1p64f : x);
+  return has_exponent_f32(x) ? eti_f32_from_bits((bits & 0x807FFFFFu) | 0x3F000000u) : x;
+}
+static inline double mantissa_f64(double x) {
+  const uint64_t bits = eti_f64_bits(is_denormal_f64(x) ? x * 0x1p64 : x);
+  const uint64_t half = (bits & 0x800FFFFFFFFFFFFFu) | 0x3FE0000000000000u;
+  return has_exponent_f64(x) ? eti_f64_from_bits(half) : x;
+}
+static inline int32_t exponent_f32(float x) {
+  const bool tiny = is_denormal_f32(x);
+  const int32_t field = (int32_t)(eti_f32_bits(tiny ? x * 0x1p64f : x) >> 23 & 0xFFu);
+  return has_exponent_f32(x) ? field - (tiny ? 126 + 64 : 126) : 0;
+}
+static inline int32_t exponent_f64(double x) {
+  const bool tiny = is_denormal_f64(x);
+  const int32_t field = (int32_t)(eti_f64_bits(tiny ? x * 0x1p64 : x) >> 52 & 0x7FFu);
+  return has_exponent_f64(x) ? field - (tiny ? 1022 + 64 : 1022) : 0;
 }
 
-static void mantissas(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  int exponent;
-  (void)params;
-  for (size_t i = 0; i < n; i++)
-    ETI_AT(double, p[0], i, s[0]) = fraction(ETI_CAT(double, p[1], i, s[1]), &exponent);
-}
-
-static void exponents(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  int exponent;
-  (void)params;
-  for (size_t i = 0; i < n; i++) {
-    (void)fraction(ETI_CAT(double, p[1], i, s[1]), &exponent);
-    ETI_AT(int32_t, p[0], i, s[0]) = exponent;
-  }
-}
+#define LOOP_NAME mantissas
+#define LOOP_EXPR(x) ETI_LOOP_NAME(mantissa, SUFFIX)(x)
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
+#define LOOP_NAME exponents
+#define LOOP_EXPR(x) ETI_LOOP_NAME(exponent, SUFFIX)(x)
+#define LOOP_OUT int32_t
+#define LOOP_TYPES ET_TYPES_FLOAT
+#include "kernels/loops/unary.inc.h"
 
 // (self, mantissa, exponent). The mantissa is written last, because it may lie in self's memory.
 et_status op_frexp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -65,8 +87,9 @@ et_status op_frexp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
            et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)exponent->dtype));
   ET_TRY(eti_resize_like(ctx, mantissa, self));
   ET_TRY(eti_resize_like(ctx, exponent, self));
-  const eti_map powers = {.loop = exponents, .types = {ET_I32, ET_F64}};
-  const eti_map parts = {.loop = mantissas, .types = {ET_F64, ET_F64}};
+  const et_dtype type = eti_compute_type((et_dtype)self->dtype);
+  const eti_map powers = {.loop = exponents_loops[type], .types = {ET_I32, (uint8_t)type}};
+  const eti_map parts = {.loop = mantissas_loops[type], .types = {(uint8_t)type, (uint8_t)type}};
   ET_TRY(eti_map_run(ctx, &powers, (et_tensor *const[]){exponent, self}, 2));
   return eti_map_run(ctx, &parts, (et_tensor *const[]){mantissa, self}, 2);
 }
@@ -75,15 +98,6 @@ et_status op_frexp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 #define LOOP_NAME copysign
 #define LOOP_EXPR(a, b) ((CTYPE)copysign((double)a, (double)b))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/binary.inc.h"
-
-// Squares of f32 neither overflow nor vanish in f64.
-#define LOOP_NAME hypot
-#define LOOP_EXPR(a, b)                                                            \
-  ((CTYPE)(sizeof(CTYPE) == sizeof(double) || isinf((double)a) || isinf((double)b) \
-               ? eti_hypot_f64((double)a, (double)b)                               \
-               : sqrt((double)a * (double)a + (double)b * (double)b)))
 #define LOOP_TYPES ET_TYPES_FLOAT
 #include "kernels/loops/binary.inc.h"
 
@@ -147,11 +161,13 @@ static inline double next_f64(double a, double b) {
 #define OPERATOR(name, kind) \
   {.rule = kind, .loops = name##_loops, .micro = ETI_NO_MICRO, .grain = ETI_GRAIN_MATH}
 
+#define HYPOT {.rule = ETI_RULE_SAME, .micro = ETI_MICRO_BINARY(hypot), .grain = ETI_GRAIN_MATH}
+
 // X(operator, description)
 #define BINARY_LIST(X)                            \
   X(copysign, OPERATOR(copysign, ETI_RULE_FLOAT)) \
   X(gcd, OPERATOR(gcd, ETI_RULE_SAME))            \
-  X(hypot, OPERATOR(hypot, ETI_RULE_SAME))        \
+  X(hypot, HYPOT)                                 \
   X(lcm, OPERATOR(lcm, ETI_RULE_SAME))
 
 #define DESCRIBE(name, description) static const eti_elementwise name##_op = description;

@@ -4,10 +4,12 @@
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
 #include "kernels/loops/loop.h"
-#include "kernels/micro/math_f64.h"
 #include "kernels/ops.h"
 
 #include <math.h>
+
+// An entry of the tables that is called as such.
+ETI_USES(binary, hypot)
 
 // ---- the type stays
 
@@ -113,22 +115,29 @@ UNARY_LIST(ETI_UNARY_OPERATOR)
 
 static const eti_elementwise abs_op = SAME(abs, abs_loops);
 
+#define SIZES 256u  // computed together
+
+static void sizes(void *const p[], const ptrdiff_t s[], size_t n, et_dtype part, eti_loop length) {
+  double re[SIZES], im[SIZES];
+  const ptrdiff_t bytes = (ptrdiff_t)et_dtype_bytes(part), steps[3] = {s[0], bytes, bytes};
+  const eti_cast_fn copy = eti_casts[part][part];
+  for (size_t i = 0; i < n; i += SIZES) {
+    const size_t m = n - i < SIZES ? n - i : SIZES;
+    const char *const x = (const char *)p[1] + (ptrdiff_t)i * s[1];
+    copy(re, bytes, x, s[1], m);
+    copy(im, bytes, x + bytes, s[1], m);
+    length((void *[]){(char *)p[0] + (ptrdiff_t)i * s[0], re, im}, steps, m, NULL);
+  }
+}
+
 static void size_c64(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   (void)params;
-  for (size_t i = 0; i < n; i++) {
-    const eti_c64 x = ETI_CAT(eti_c64, p[1], i, s[1]);
-    const double re = (double)x.re,
-                 im = (double)x.im;  // squares of f32 neither overflow nor vanish in f64
-    ETI_AT(float, p[0], i, s[0]) = (float)sqrt(re * re + im * im);
-  }
+  sizes(p, s, n, ET_F32, eti_eltwise_get()->binary.hypot);
 }
 
 static void size_c128(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   (void)params;
-  for (size_t i = 0; i < n; i++) {
-    const eti_c128 x = ETI_CAT(eti_c128, p[1], i, s[1]);
-    ETI_AT(double, p[0], i, s[0]) = eti_hypot_f64(x.re, x.im);
-  }
+  sizes(p, s, n, ET_F64, eti_eltwise_get()->binary_f64.hypot);
 }
 
 et_status op_abs_out(et_kernel_ctx *ctx, et_value *const *args) {

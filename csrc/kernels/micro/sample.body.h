@@ -5,108 +5,26 @@
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math_f32.h"
 
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
 // ---- positions
 
-// A result of one f32 operation on f32 numbers, computed in f64, is the f32 result after this
-// rounding.
-ETI_INLINE double rounded(bool wide, double x) {
-  return wide ? x : (double)(float)x;
-}
-
-ETI_INLINE double unnormalized(const eti_sample_axis *a, bool wide, double at) {
-  const double shifted = rounded(wide, at + 1.0);
-  if (a->align_corners) return rounded(wide, shifted * rounded(wide, (double)(a->size - 1) / 2.0));
-  return rounded(wide, rounded(wide, shifted * rounded(wide, (double)a->size / 2.0)) - 0.5);
-}
-
-static double reflected(const eti_sample_axis *a, double at) {
-  const double low = a->align_corners ? 0.0 : -0.5,
-               span = a->align_corners ? (double)(a->size - 1) : (double)a->size;
-  if (span == 0.0) return 0.0;
-  const double from = fabs(rounded(a->wide, at - low)), extra = fmod(from, span),
-               flips = floor(rounded(a->wide, from / span));
-  return fmod(flips, 2.0) == 0.0 ? rounded(a->wide, extra + low)
-                                 : rounded(a->wide, rounded(a->wide, span - extra) + low);
-}
-
-// The positions that padding makes of some; -100, outside of every image, where one is no number
-// or too large.
-static void pad(const eti_sample_axis *a, double *at, size_t n) {
-  if (a->padding == ETI_SAMPLE_REFLECTION) {
-    for (size_t i = 0; i < n; i++) at[i] = reflected(a, at[i]);
-  }
-  if (a->padding != ETI_SAMPLE_ZEROS) {
-    const double last = (double)(a->size - 1);
-    for (size_t i = 0; i < n; i++) {
-      const double x = at[i] < 0.0 ? 0.0 : at[i];
-      at[i] = x > last ? last : x;
-    }
-  }
-  for (size_t i = 0; i < n; i++)
-    at[i] = ((at[i] > -2147483648.0) & (at[i] < 2147483647.0)) ? at[i] : -100.0;
-}
-
-// Offsets of whole positions.
-static void offsets(const eti_sample_axis *a, int64_t *out, const double *at, size_t n) {
-  const double size = (double)a->size;
-  const int64_t step = a->step;
-  ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < n; i++) {
-    const bool inside = (at[i] >= 0.0) & (at[i] < size);
-    const int64_t whole = (int64_t)(inside ? at[i] : 0.0);
-    out[i] = inside ? whole * step : ETI_SAMPLE_OUTSIDE;
-  }
-}
-
-// The cubic convolution with A = -3/4 at distances t + 1, t, 1 - t, 2 - t.
-ETI_INLINE double cubic_near(double d) {
-  return ((-0.75 + 2.0) * d - (-0.75 + 3.0)) * d * d + 1.0;
-}
-ETI_INLINE double cubic_far(double d) {
-  return ((-0.75 * d - 5.0 * -0.75) * d + 8.0 * -0.75) * d - 4.0 * -0.75;
-}
-ETI_INLINE double cubic(double d) {
-  return d <= 1.0 ? cubic_near(d) : cubic_far(d);
-}
-
-static void place(eti_sample_taps *taps, const eti_sample_axis *a, const double *grid, size_t n) {
-  double p[ETI_SAMPLE_BLOCK], whole[ETI_SAMPLE_BLOCK];
-  if (a->wide) {
-    for (size_t i = 0; i < n; i++) p[i] = unnormalized(a, true, grid[i]);
-  } else {
-    for (size_t i = 0; i < n; i++) p[i] = unnormalized(a, false, grid[i]);
-  }
-  if (a->mode != ETI_SAMPLE_BICUBIC) pad(a, p, n);
-  if (a->mode == ETI_SAMPLE_NEAREST) {
-    for (size_t i = 0; i < n; i++) whole[i] = rint(p[i]);
-    offsets(a, taps->at[0], whole, n);
-    return;
-  }
-  for (size_t i = 0; i < n; i++) whole[i] = floor(p[i]);
-  if (a->mode == ETI_SAMPLE_BILINEAR) {
-    for (size_t i = 0; i < n; i++) {
-      const double after = p[i] - whole[i];
-      taps->weight[0][i] = 1.0 - after;
-      taps->weight[1][i] = after;
-    }
-    offsets(a, taps->at[0], whole, n);
-    for (size_t i = 0; i < n; i++) whole[i] += 1.0;
-    offsets(a, taps->at[1], whole, n);
-    return;
-  }
-  for (size_t i = 0; i < n; i++) {
-    const double t = p[i] - whole[i];
-    taps->weight[0][i] = cubic(t + 1.0);
-    taps->weight[1][i] = cubic(t);
-    taps->weight[2][i] = cubic(1.0 - t);
-    taps->weight[3][i] = cubic(2.0 - t);
-  }
-  for (int j = 0; j < 4; j++) {
-    for (size_t i = 0; i < n; i++) p[i] = whole[i] - 1.0 + j;
-    pad(a, p, n);
-    offsets(a, taps->at[j], p, n);
-  }
-}
+#define T double
+#define INDEX int64_t
+#define TAPS eti_sample_taps
+#define OUTSIDE ETI_SAMPLE_OUTSIDE
+#define SUFFIX wide
+#define MATH(name) name
+#include "kernels/micro/sample_place.inc.h"
+#define T float
+#define INDEX int32_t
+#define TAPS eti_sample_taps_f32
+#define OUTSIDE ETI_SAMPLE_OUTSIDE_F32
+#define SUFFIX near
+#define MATH(name) name##f
+#include "kernels/micro/sample_place.inc.h"
 
 // ---- sums
 
@@ -127,5 +45,110 @@ static void place(eti_sample_taps *taps, const eti_sample_axis *a, const double 
 #define SUFFIX bf16
 #include "kernels/micro/sample_blend.inc.h"
 
-const eti_sample_micro ETI_SAMPLE_TABLE = {.place = place,
-                                           .blend = {blend_f32, blend_f64, blend_f16, blend_bf16}};
+// ---- images in f32: the taps of all axes are joined once for all channels
+
+static void place_f32(eti_sample_taps_f32 *taps, const eti_sample_axis *a, const float *grid,
+                      ptrdiff_t step, size_t n) {
+  float at[ETI_SAMPLE_BLOCK];
+  if (step == 2) {  // an image's grid, as it mostly lies
+    for (size_t i = 0; i < n; i++) at[i] = grid[2 * i];
+  } else {
+    for (size_t i = 0; i < n; i++) at[i] = grid[(ptrdiff_t)i * step];
+  }
+  place_near(taps, a, at, n);
+}
+
+static size_t join_f32(eti_sample_corners *c, const eti_sample_taps_f32 *d,
+                       const eti_sample_taps_f32 *h, const eti_sample_taps_f32 *w, int64_t mode,
+                       size_t n) {
+  const size_t taps = mode == ETI_SAMPLE_NEAREST ? 1 : mode == ETI_SAMPLE_BILINEAR ? 2 : 4;
+  size_t count = 0;
+  for (size_t z = 0; z < (d == NULL ? 1 : taps); z++) {
+    for (size_t y = 0; y < taps; y++) {
+      for (size_t x = 0; x < taps; x++, count++) {
+        for (size_t i = 0; i < n; i++) c->at[count][i] = h->at[y][i] + w->at[x][i];
+        for (size_t i = 0; i < n && d != NULL; i++) c->at[count][i] += d->at[z][i];
+        if (taps == 1) continue;
+        for (size_t i = 0; i < n; i++) c->weight[count][i] = h->weight[y][i] * w->weight[x][i];
+        for (size_t i = 0; i < n && d != NULL; i++) c->weight[count][i] *= d->weight[z][i];
+      }
+    }
+  }
+  return count;
+}
+
+// Vectors of elements, 0 where `at` is negative: nothing is read there.
+#if defined(__AVX512F__)
+typedef __m512 floats;
+enum { GATHERED = 16 };
+#define LOAD_FLOATS(p) _mm512_loadu_ps(p)
+#define STORE_FLOATS(p, v) _mm512_storeu_ps(p, v)
+#define MUL_FLOATS(a, b) _mm512_mul_ps(a, b)
+#define FMA_FLOATS(a, b, c) _mm512_fmadd_ps(a, b, c)
+ETI_INLINE floats gathered(const float *plane, const int32_t *at) {
+  const __m512i places = _mm512_loadu_si512(at);
+  const __mmask16 inside = _mm512_cmpge_epi32_mask(places, _mm512_setzero_si512());
+  return _mm512_mask_i32gather_ps(_mm512_setzero_ps(), inside, places, plane, 4);
+}
+#elif defined(__AVX2__) && defined(__FMA__)
+typedef __m256 floats;
+enum { GATHERED = 8 };
+#define LOAD_FLOATS(p) _mm256_loadu_ps(p)
+#define STORE_FLOATS(p, v) _mm256_storeu_ps(p, v)
+#define MUL_FLOATS(a, b) _mm256_mul_ps(a, b)
+#define FMA_FLOATS(a, b, c) _mm256_fmadd_ps(a, b, c)
+ETI_INLINE floats gathered(const float *plane, const int32_t *at) {
+  const __m256i places = _mm256_loadu_si256((const __m256i *)(const void *)at);
+  const __m256i inside = _mm256_cmpgt_epi32(places, _mm256_set1_epi32(-1));
+  return _mm256_mask_i32gather_ps(_mm256_setzero_ps(), plane, places, _mm256_castsi256_ps(inside),
+                                  4);
+}
+#endif
+
+ETI_INLINE float near_pixel(const float *plane, int32_t at) {
+  return at < 0 ? 0.0f : plane[at];
+}
+
+ETI_INLINE void blend_corners(float *out, const float *plane, const eti_sample_corners *c,
+                              const size_t count, size_t n) {
+  size_t i = 0;
+#ifdef FMA_FLOATS
+  for (; i + GATHERED <= n; i += GATHERED) {
+    floats sum = gathered(plane, c->at[0] + i);
+    if (count > 1) sum = MUL_FLOATS(LOAD_FLOATS(c->weight[0] + i), sum);
+    for (size_t k = 1; k < count; k++)
+      sum = FMA_FLOATS(LOAD_FLOATS(c->weight[k] + i), gathered(plane, c->at[k] + i), sum);
+    STORE_FLOATS(out + i, sum);
+  }
+#endif
+  for (; i < n; i++) {
+    float sum = near_pixel(plane, c->at[0][i]);
+    if (count > 1) sum *= c->weight[0][i];
+    for (size_t k = 1; k < count; k++)
+      sum = eti_fma_f32(c->weight[k][i], near_pixel(plane, c->at[k][i]), sum);
+    out[i] = sum;
+  }
+}
+
+static void blend_near(float *out, const float *plane, const eti_sample_corners *c, size_t count,
+                       size_t n) {
+  switch (count) {
+    case 1:
+      blend_corners(out, plane, c, 1, n);
+      break;
+    case 4:
+      blend_corners(out, plane, c, 4, n);
+      break;
+    case 8:
+      blend_corners(out, plane, c, 8, n);
+      break;
+    default:
+      blend_corners(out, plane, c, 16, n);
+  }
+}
+
+const eti_sample_micro ETI_SAMPLE_TABLE = {.place = place_wide,
+                                           .blend = {blend_f32, blend_f64, blend_f16, blend_bf16},
+                                           .place_f32 = place_f32,
+                                           .join_f32 = join_f32,
+                                           .blend_f32 = blend_near};

@@ -31,6 +31,21 @@ typedef struct eti_sample_taps {
   double weight[4][ETI_SAMPLE_BLOCK];
 } eti_sample_taps;
 
+// The same in f32, of images of fewer than 2^29 elements.
+#define ETI_SAMPLE_OUTSIDE_F32 (-(INT32_C(1) << 29))
+#define ETI_SAMPLE_SPAN_F32 (INT64_C(1) << 29)
+
+typedef struct eti_sample_taps_f32 {
+  int32_t at[4][ETI_SAMPLE_BLOCK];
+  float weight[4][ETI_SAMPLE_BLOCK];
+} eti_sample_taps_f32;
+
+// The taps of all axes, joined: elements of a plane, negative outside, and their weights.
+typedef struct eti_sample_corners {
+  int32_t at[16][ETI_SAMPLE_BLOCK];
+  float weight[16][ETI_SAMPLE_BLOCK];
+} eti_sample_corners;
+
 // Types of elements.
 enum { ETI_SAMPLE_F32, ETI_SAMPLE_F64, ETI_SAMPLE_F16, ETI_SAMPLE_BF16, ETI_SAMPLE_TYPES };
 
@@ -42,6 +57,15 @@ typedef struct eti_sample_micro {
   void (*blend[ETI_SAMPLE_TYPES])(double *out, const void *plane, const eti_sample_taps *depth,
                                   const eti_sample_taps *height, const eti_sample_taps *width,
                                   int64_t mode, size_t n);
+  // Of f32 images that are not too large, in f32. Numbers of the grid are `step` apart; join gives
+  // the number of corners, depth first; blend sums over them in that order, fused.
+  void (*place_f32)(eti_sample_taps_f32 *taps, const eti_sample_axis *axis, const float *grid,
+                    ptrdiff_t step, size_t n);
+  size_t (*join_f32)(eti_sample_corners *corners, const eti_sample_taps_f32 *depth,
+                     const eti_sample_taps_f32 *height, const eti_sample_taps_f32 *width,
+                     int64_t mode, size_t n);
+  void (*blend_f32)(float *out, const float *plane, const eti_sample_corners *corners, size_t count,
+                    size_t n);
 } eti_sample_micro;
 
 extern const eti_sample_micro eti_sample_scalar;

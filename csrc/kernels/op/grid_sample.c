@@ -1,7 +1,7 @@
 // grid_sample.c — images read at positions that a grid gives: grid_sampler_2d and grid_sampler_3d,
 // any layout. Positions are rounded as torch rounds them, to f32 unless the images are f64, since
-// nearest sampling depends on it; weighted sums are f64 and rounded once. A position that is no
-// number lies outside. Relies on micro/sample.h.
+// nearest sampling depends on it; weighted sums of f32 are f32, others f64 and rounded once. A
+// position that is no number lies outside. Relies on micro/sample.h.
 #include "kernels/element.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/sample.h"
@@ -15,7 +15,8 @@ typedef struct sampler {
   int64_t in[3];
   ptrdiff_t steps[3];
   int64_t mode, padding;
-  bool align_corners, wide;
+  bool align_corners, wide, in_f32;
+  size_t height, width;  // of the positions, as rows of them
 } sampler;
 
 static int type_of(uint8_t dtype) {
@@ -25,10 +26,18 @@ static int type_of(uint8_t dtype) {
                            : ETI_SAMPLE_BF16;
 }
 
+static eti_sample_axis axis_of(const sampler *s, size_t d) {
+  return (eti_sample_axis){.size = s->in[2 - d],
+                           .step = s->steps[2 - d],
+                           .mode = s->mode,
+                           .padding = s->padding,
+                           .align_corners = s->align_corners,
+                           .wide = s->wide};
+}
+
 // n positions of one row, from element `from` of the grid on; `to` and `image` are the first
 // elements of the first channel. All channels share the positions.
-static void sample_block(const sampler *s, ptrdiff_t from, ptrdiff_t to, ptrdiff_t image,
-                         size_t n) {
+static void sample_wide(const sampler *s, ptrdiff_t from, ptrdiff_t to, ptrdiff_t image, size_t n) {
   const et_tensor *x = s->x, *grid = s->grid, *out = s->out;
   const size_t last = s->spatial + 1;
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)x->dtype);
@@ -36,12 +45,7 @@ static void sample_block(const sampler *s, ptrdiff_t from, ptrdiff_t to, ptrdiff
   eti_sample_taps taps[3];  // depth, height, width
   double values[ETI_SAMPLE_BLOCK];
   for (size_t d = 0; d < s->spatial; d++) {  // the grid names the width first
-    const eti_sample_axis axis = {.size = s->in[2 - d],
-                                  .step = s->steps[2 - d],
-                                  .mode = s->mode,
-                                  .padding = s->padding,
-                                  .align_corners = s->align_corners,
-                                  .wide = s->wide};
+    const eti_sample_axis axis = axis_of(s, d);
     eti_casts[grid->dtype][ET_F64](values, 8,
                                    eti_element(grid, from + (ptrdiff_t)d * grid->strides[last]),
                                    grid->strides[last - 1] * item, n);
@@ -56,28 +60,71 @@ static void sample_block(const sampler *s, ptrdiff_t from, ptrdiff_t to, ptrdiff
   }
 }
 
-// Items are rows of positions: images × depth × rows of the grid.
-static void sample_rows(void *opaque, size_t begin, size_t end) {
+static void sample_f32(const sampler *s, ptrdiff_t from, ptrdiff_t to, ptrdiff_t image, size_t n) {
+  const et_tensor *x = s->x, *grid = s->grid, *out = s->out;
+  const size_t last = s->spatial + 1;
+  const ptrdiff_t step = out->strides[last];
+  const eti_sample_micro *const micro = eti_sample_micro_get();
+  eti_sample_taps_f32 taps[3];
+  eti_sample_corners corners;
+  float values[ETI_SAMPLE_BLOCK];
+  for (size_t d = 0; d < s->spatial; d++) {
+    const eti_sample_axis axis = axis_of(s, d);
+    const ptrdiff_t at = from + (ptrdiff_t)d * grid->strides[last];
+    micro->place_f32(&taps[2 - d], &axis, (const float *)grid->data + at, grid->strides[last - 1],
+                     n);
+  }
+  const size_t count =
+      micro->join_f32(&corners, s->spatial == 3 ? &taps[0] : NULL, &taps[1], &taps[2], s->mode, n);
+  for (ptrdiff_t c = 0; c < out->sizes[1]; c++) {
+    const float *const plane = (const float *)x->data + image + c * x->strides[1];
+    float *const result = (float *)out->data + to + c * out->strides[1];
+    micro->blend_f32(step == 1 ? result : values, plane, &corners, count, n);
+    for (size_t i = 0; i < n && step != 1; i++) result[(ptrdiff_t)i * step] = values[i];
+  }
+}
+
+static size_t blocks_of(const sampler *s) {
+  return (s->width + ETI_SAMPLE_BLOCK - 1) / ETI_SAMPLE_BLOCK;
+}
+
+// Items are blocks of rows of positions: images × depth × rows of the grid × blocks of one.
+static void sample_blocks(void *opaque, size_t begin, size_t end) {
   const sampler *const s = opaque;
   const et_tensor *out = s->out, *grid = s->grid;
-  const size_t last = s->spatial + 1, height = (size_t)out->sizes[last - 1],
-               depth = s->spatial == 3 ? (size_t)out->sizes[2] : 1,
-               width = (size_t)out->sizes[last];
+  const size_t last = s->spatial + 1, blocks = blocks_of(s), height = s->height,
+               depth = s->spatial == 3 ? (size_t)out->sizes[2] : 1;
   for (size_t i = begin; i < end; i++) {
-    const ptrdiff_t y = (ptrdiff_t)(i % height), z = (ptrdiff_t)(i / height % depth),
-                    n = (ptrdiff_t)(i / height / depth);
+    const size_t row = i / blocks, x = i % blocks * ETI_SAMPLE_BLOCK;
+    const ptrdiff_t y = (ptrdiff_t)(row % height), z = (ptrdiff_t)(row / height % depth),
+                    n = (ptrdiff_t)(row / height / depth);
     ptrdiff_t from = n * grid->strides[0] + y * grid->strides[last - 2],
               to = n * out->strides[0] + y * out->strides[last - 1];
     if (s->spatial == 3) {
       from += z * grid->strides[1];
       to += z * out->strides[2];
     }
-    for (size_t x = 0; x < width; x += ETI_SAMPLE_BLOCK) {
-      const size_t m = width - x < ETI_SAMPLE_BLOCK ? width - x : ETI_SAMPLE_BLOCK;
-      sample_block(s, from + (ptrdiff_t)x * grid->strides[last - 1],
-                   to + (ptrdiff_t)x * out->strides[last], n * s->x->strides[0], m);
-    }
+    from += (ptrdiff_t)x * grid->strides[last - 1];
+    to += (ptrdiff_t)x * out->strides[last];
+    const size_t m = s->width - x < ETI_SAMPLE_BLOCK ? s->width - x : ETI_SAMPLE_BLOCK;
+    (s->in_f32 ? sample_f32 : sample_wide)(s, from, to, n * s->x->strides[0], m);
   }
+}
+
+// Rows of the grid that lie one after the other, and so do their results, are one row.
+static void measure_rows(sampler *s) {
+  const size_t last = s->spatial + 1;
+  const ptrdiff_t *const grid = s->grid->strides, *const out = s->out->strides;
+  s->height = (size_t)s->out->sizes[last - 1];
+  s->width = (size_t)s->out->sizes[last];
+  if (grid[last - 2] == (ptrdiff_t)s->width * grid[last - 1] &&
+      out[last - 1] == (ptrdiff_t)s->width * out[last]) {
+    s->width *= s->height;
+    s->height = 1;
+  }
+  int64_t span = 0;
+  for (size_t d = 0; d < 3; d++) span += (s->in[d] - 1) * s->steps[d];
+  s->in_f32 = s->x->dtype == ET_F32 && span < ETI_SAMPLE_SPAN_F32;
 }
 
 static et_status check_grid(const et_kernel_ctx *ctx, const sampler *s) {
@@ -132,8 +179,10 @@ static et_status grid_sample(const et_kernel_ctx *ctx, et_value *const *args, si
   }
   ET_TRY(eti_resize(ctx, out, &shape));
   if (out->numel == 0) return ET_OK;
-  const size_t per_row = (size_t)shape.sizes[1] * (size_t)shape.sizes[spatial + 1];
-  et_parallel_for(ctx->pool, sample_rows, &s, out->numel / per_row, 1 + 4096 / per_row);
+  measure_rows(&s);
+  const size_t rows = out->numel / (size_t)shape.sizes[1] / s.width;
+  const size_t per_block = (size_t)shape.sizes[1] * ETI_SAMPLE_BLOCK;
+  et_parallel_for(ctx->pool, sample_blocks, &s, rows * blocks_of(&s), 1 + 4096 / per_block);
   return ET_OK;
 }
 

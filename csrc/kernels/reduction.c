@@ -53,6 +53,18 @@ void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const 
     eti_iter_add_dim(it, (size_t)in->sizes[d], strides);
   }
   r->n = r->reduced.numel;
+  r->is_split = false;
+  r->pool = NULL;
+}
+
+#define FEW_RESULTS 8u
+#define MOST_PIECES 64u
+#define LEAST_PIECE 16384u  // elements
+
+void eti_reduction_split(const et_kernel_ctx *ctx, eti_reduction *r) {
+  const size_t results = r->kept.numel;
+  r->is_split = results > 0 && results <= FEW_RESULTS && r->n >= 8u * LEAST_PIECE;
+  r->pool = ctx->pool;
 }
 
 // ---- one block of results
@@ -101,6 +113,59 @@ static void across(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   }
 }
 
+static void start(const eti_reducer *reducer, void *acc, size_t w) {
+  double first;  // one accumulator, of any type
+  (void)eti_scalar_store(&reducer->init, reducer->acc, &first);
+  eti_casts[reducer->acc][reducer->acc](acc, (ptrdiff_t)et_dtype_bytes(reducer->acc), &first, 0, w);
+}
+
+// Elements begin … end of each of the job's results.
+static void reduce_range(run_job *job, const eti_iter *reduced, bool goes_across, size_t begin,
+                         size_t end) {
+  if (!goes_across && reduced->rank == 1) {  // one run of memory, the usual case
+    const ptrdiff_t step = reduced->strides[0][0];
+    void *const first[1] = {(char *)reduced->data[0] + (ptrdiff_t)begin * step};
+    along(job, first, reduced->strides[0], end - begin);
+  } else {
+    eti_iter_rows(reduced, begin, end, goes_across ? across : along, job);
+  }
+}
+
+typedef struct piece_job {
+  const run_job *run;
+  const eti_iter *reduced;
+  bool goes_across;
+  size_t piece;
+  double acc[MOST_PIECES][FEW_RESULTS];  // of any type
+} piece_job;
+
+static void run_pieces(void *ctx, size_t begin, size_t end) {
+  piece_job *p = ctx;
+  run_job job = *p->run;
+  for (size_t i = begin; i < end; i++) {
+    const size_t first = i * p->piece, left = p->reduced->numel - first;
+    job.acc = p->acc[i];
+    start(job.reducer, job.acc, job.w);
+    reduce_range(&job, p->reduced, p->goes_across, first,
+                 first + (left < p->piece ? left : p->piece));
+  }
+}
+
+// All elements of the job's results, into its accumulators.
+static void reduce_all(const eti_reduction *r, run_job *job, const eti_iter *reduced) {
+  const size_t least = LEAST_PIECE / job->w, even = reduced->numel / MOST_PIECES + 1;
+  size_t piece = even > least ? even : least;
+  piece = (piece + 4095u) & ~(size_t)4095u;  // as rows are summed
+  if (!r->is_split || piece >= reduced->numel) {
+    reduce_range(job, reduced, r->across, 0, reduced->numel);
+    return;
+  }
+  piece_job p = {.run = job, .reduced = reduced, .goes_across = r->across, .piece = piece};
+  const size_t n_pieces = reduced->numel / piece + (reduced->numel % piece != 0);
+  et_parallel_for(r->pool, run_pieces, &p, n_pieces, 1);
+  for (size_t i = 0; i < n_pieces; i++) job->reducer->merge(job->acc, p.acc[i], job->w, NULL);
+}
+
 void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *reducer,
                 const char *p, ptrdiff_t stride, size_t w, const void *centers, void *acc) {
   const et_dtype dtype = (et_dtype)r->in->dtype;
@@ -110,27 +175,20 @@ void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *re
                  .bytes = (ptrdiff_t)et_dtype_bytes(dtype),
                  .load_bytes = (ptrdiff_t)et_dtype_bytes(reducer->load),
                  .stride = stride,
-                 .w = w,
+                 .w = r->across ? w : 1,
                  .centers = centers,
                  .acc = acc};
-  double first;  // one accumulator, of any type
-  (void)eti_scalar_store(&reducer->init, reducer->acc, &first);
-  eti_casts[reducer->acc][reducer->acc](acc, (ptrdiff_t)acc_bytes, &first, 0, w);
+  start(reducer, acc, w);
   if (r->across) {
     reduced->data[0] = (char *)(uintptr_t)p;
-    eti_iter_rows(reduced, 0, reduced->numel, across, &job);
+    reduce_all(r, &job, reduced);
     return;
   }
   for (size_t j = 0; j < w; j++) {
     reduced->data[0] = (char *)(uintptr_t)p + (ptrdiff_t)j * stride;
     job.acc = (char *)acc + j * acc_bytes;
     job.centers = centers == NULL ? NULL : (const char *)centers + (ptrdiff_t)j * job.load_bytes;
-    if (reduced->rank == 1) {  // one run of memory, the usual case
-      void *const start[1] = {reduced->data[0]};
-      along(&job, start, reduced->strides[0], reduced->sizes[0]);
-    } else {
-      eti_iter_rows(reduced, 0, reduced->numel, along, &job);
-    }
+    reduce_all(r, &job, reduced);
   }
 }
 
@@ -170,6 +228,10 @@ static void result_task(void *ctx, size_t begin, size_t end) {
 void eti_reduction_run(const et_kernel_ctx *ctx, const eti_reduction *r, eti_result_fn fn,
                        void *fn_ctx) {
   result_job job = {.r = r, .fn = fn, .fn_ctx = fn_ctx};
+  if (r->is_split) {
+    result_task(&job, 0, r->kept.numel);
+    return;
+  }
   const size_t work = r->n == 0 ? 1 : r->n, grain = ETI_GRAIN_CHEAP / work + 1;
   et_parallel_for(ctx->pool, result_task, &job, r->kept.numel, grain);
 }

@@ -2,7 +2,8 @@
 // and whether to walk along rows (the innermost memory is reduced) or across them (it is kept, so
 // that many results advance together). A reducer says what happens to a run of elements; it sees
 // them as contiguous values of its own load type. Relies on iteration and casts; knows no operator.
-// Threads split results, never a sum, so results do not depend on them.
+// Threads split results; where these are few and long, each is made of pieces that only its shape
+// decides, so results do not depend on threads.
 #ifndef ET_REDUCTION_H
 #define ET_REDUCTION_H
 
@@ -20,6 +21,8 @@ typedef struct eti_reducer {
   void (*row)(void *acc, const void *x, size_t n, const void *center);
   // acc[j] ∘= x[j] with center[j]
   void (*columns)(void *acc, const void *x, size_t n, const void *center);
+  // acc[j] ∘= x[j], accumulators both; for reductions that are split
+  void (*merge)(void *acc, const void *x, size_t n, const void *center);
 } eti_reducer;
 
 typedef struct eti_reduction {
@@ -27,7 +30,9 @@ typedef struct eti_reduction {
   eti_iter kept;     // operands: in, out 0, out 1
   eti_iter reduced;  // operand: in; data[0] is set per result
   bool across;
-  size_t n;  // elements that make one result
+  size_t n;             // elements that make one result
+  bool is_split;        // eti_reduce goes by pieces, see eti_reduction_split
+  const et_pool *pool;  // for them
 } eti_reduction;
 
 // The shape of a reduction's result.
@@ -44,6 +49,10 @@ void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const 
 // of r->reduced.
 void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *reducer,
                 const char *p, ptrdiff_t stride, size_t w, const void *centers, void *acc);
+
+// For who finds results by eti_reduce alone, with reducers that merge: lets it reduce few long
+// results in pieces on several threads.
+void eti_reduction_split(const et_kernel_ctx *ctx, eti_reduction *r);
 
 // Calls fn for blocks of at most ETI_REDUCE_BLOCK neighbouring results, on several threads.
 typedef struct eti_result_block {

@@ -209,3 +209,18 @@ REFUSED: list[tuple[str, tuple[Any, ...], list[Out], str]] = [
 def test_refused_with_words(name: str, args: tuple[Any, ...], outs: list[Out], words: str) -> None:
     with pytest.raises(OpError, match=words):
         run_op(name, *args, out=outs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize(
+    ("shape", "dims"), [((300_007,), [0]), ((3, 70_001), [1]), ((50_003, 5), [0])]
+)
+def test_few_long_results_do_not_depend_on_threads(
+    shape: tuple[int, ...], dims: list[int], dtype: torch.dtype
+) -> None:
+    x = sample(shape, dtype)
+    check_op(A.sum.IntList_out, x, dims, scale=8.0)
+    check_op(A.amax.out, x, dims)
+    check_op(A.amin.out, x, dims)
+    if dtype.is_floating_point:
+        check_op(A.var.correction_out, x, dims, correction=1)

@@ -86,32 +86,36 @@ ETI_REDUCE_LIST(MICRO)
 
 #define FROM_DOUBLE(value) {.is_float = true, .d = value}
 #define FROM_INT(value) {.i = value}
-#define REDUCER(name, load_, acc_, init_) \
-  static const eti_reducer name = {       \
-      .load = load_, .acc = acc_, .init = init_, .row = name##_row, .columns = name##_columns};
-REDUCER(sum_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0))
-REDUCER(sum_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0))
-REDUCER(sum_i64, ET_I64, ET_I64, FROM_DOUBLE(0.0))
-REDUCER(square_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0))
-REDUCER(square_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0))
-REDUCER(prod_f32, ET_F32, ET_F64, FROM_DOUBLE(1.0))
-REDUCER(prod_f64, ET_F64, ET_F64, FROM_DOUBLE(1.0))
-REDUCER(prod_i64, ET_I64, ET_I64, FROM_DOUBLE(1.0))
-REDUCER(max_f32, ET_F32, ET_F32, FROM_DOUBLE(-(double)INFINITY))
-REDUCER(max_f64, ET_F64, ET_F64, FROM_DOUBLE(-(double)INFINITY))
-REDUCER(max_u8, ET_U8, ET_U8, FROM_INT(0))
-REDUCER(max_i8, ET_I8, ET_I8, FROM_INT(INT8_MIN))
-REDUCER(max_i16, ET_I16, ET_I16, FROM_INT(INT16_MIN))
-REDUCER(max_i32, ET_I32, ET_I32, FROM_INT(INT32_MIN))
-REDUCER(max_i64, ET_I64, ET_I64, FROM_INT(INT64_MIN))
-REDUCER(min_f32, ET_F32, ET_F32, FROM_DOUBLE((double)INFINITY))
-REDUCER(min_f64, ET_F64, ET_F64, FROM_DOUBLE((double)INFINITY))
-REDUCER(min_u8, ET_U8, ET_U8, FROM_INT(UINT8_MAX))
-REDUCER(min_i8, ET_I8, ET_I8, FROM_INT(INT8_MAX))
-REDUCER(min_i16, ET_I16, ET_I16, FROM_INT(INT16_MAX))
-REDUCER(min_i32, ET_I32, ET_I32, FROM_INT(INT32_MAX))
-REDUCER(min_i64, ET_I64, ET_I64, FROM_INT(INT64_MAX))
-REDUCER(any_b8, ET_B8, ET_B8, FROM_DOUBLE(0.0))
+#define REDUCER(name, load_, acc_, init_, merge_)             \
+  static const eti_reducer name = {.load = load_,             \
+                                   .acc = acc_,               \
+                                   .init = init_,             \
+                                   .row = name##_row,         \
+                                   .columns = name##_columns, \
+                                   .merge = merge_##_columns};
+REDUCER(sum_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0), sum_f64)
+REDUCER(sum_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0), sum_f64)
+REDUCER(sum_i64, ET_I64, ET_I64, FROM_DOUBLE(0.0), sum_i64)
+REDUCER(square_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0), sum_f64)
+REDUCER(square_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0), sum_f64)
+REDUCER(prod_f32, ET_F32, ET_F64, FROM_DOUBLE(1.0), prod_f64)
+REDUCER(prod_f64, ET_F64, ET_F64, FROM_DOUBLE(1.0), prod_f64)
+REDUCER(prod_i64, ET_I64, ET_I64, FROM_DOUBLE(1.0), prod_i64)
+REDUCER(max_f32, ET_F32, ET_F32, FROM_DOUBLE(-(double)INFINITY), max_f32)
+REDUCER(max_f64, ET_F64, ET_F64, FROM_DOUBLE(-(double)INFINITY), max_f64)
+REDUCER(max_u8, ET_U8, ET_U8, FROM_INT(0), max_u8)
+REDUCER(max_i8, ET_I8, ET_I8, FROM_INT(INT8_MIN), max_i8)
+REDUCER(max_i16, ET_I16, ET_I16, FROM_INT(INT16_MIN), max_i16)
+REDUCER(max_i32, ET_I32, ET_I32, FROM_INT(INT32_MIN), max_i32)
+REDUCER(max_i64, ET_I64, ET_I64, FROM_INT(INT64_MIN), max_i64)
+REDUCER(min_f32, ET_F32, ET_F32, FROM_DOUBLE((double)INFINITY), min_f32)
+REDUCER(min_f64, ET_F64, ET_F64, FROM_DOUBLE((double)INFINITY), min_f64)
+REDUCER(min_u8, ET_U8, ET_U8, FROM_INT(UINT8_MAX), min_u8)
+REDUCER(min_i8, ET_I8, ET_I8, FROM_INT(INT8_MAX), min_i8)
+REDUCER(min_i16, ET_I16, ET_I16, FROM_INT(INT16_MAX), min_i16)
+REDUCER(min_i32, ET_I32, ET_I32, FROM_INT(INT32_MAX), min_i32)
+REDUCER(min_i64, ET_I64, ET_I64, FROM_INT(INT64_MAX), min_i64)
+REDUCER(any_b8, ET_B8, ET_B8, FROM_DOUBLE(0.0), any_b8)
 
 // The reducers of one operation. Which is used follows from the type the operation is done in.
 typedef struct family {
@@ -191,6 +195,7 @@ static et_status reduce_into(et_kernel_ctx *ctx, const et_tensor *in, et_tensor 
   if (out->numel == 0) return ET_OK;
   eti_reduction r;
   eti_reduction_init(&r, in, &out, 1, mask, keepdim, false);
+  eti_reduction_split(ctx, &r);
   eti_reduction_run(ctx, &r, plain_results, &f);
   return ET_OK;
 }
@@ -424,6 +429,7 @@ static et_status variance(et_kernel_ctx *ctx, const operands *o, et_tensor *mean
   if (o->out->numel == 0) return ET_OK;
   eti_reduction r;
   eti_reduction_init(&r, o->in, outs, n_outs, o->mask, o->keepdim, false);
+  eti_reduction_split(ctx, &r);
   eti_reduction_run(ctx, &r, variance_results, &f);
   return ET_OK;
 }

@@ -100,6 +100,20 @@ def test_group_norm_equals_eager(shape: tuple[int, ...], dtype: torch.dtype) -> 
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_group_norm_gives_the_same_bits_in_every_layout(dtype: torch.dtype) -> None:
+    x, w, b = torch.randn(2, 12, 29, 41).to(dtype), vector(12, dtype), vector(12, dtype)
+    results = []
+    for order, prepared, threads in ((None, False, 1), (LAST, False, 1), (LAST, True, 3)):
+        given = x if order is None else x.contiguous(memory_format=torch.channels_last)
+        args = (given, w, b, 2, 12, 29 * 41, 3, 1e-5)
+        outs = [Out(dtype, x.shape, order), Out(dtype, (2, 3)), Out(dtype, (2, 3))]
+        name = "aten::native_group_norm.out"
+        results.append(run_op(name, *args, out=outs, prepared=prepared, threads=threads))
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize(
     "shape", [(2, 6, 5, 7), (3, 5), (2, 4, 50), (1, 3, 4, 5, 6), (0, 3, 2, 2)], ids=str
 )

@@ -5,6 +5,7 @@
 // the differences, each chunk summed as micro/norm.h says, chunks added in f64.
 #include "kernels/kernel.h"
 #include "kernels/micro/norm.h"
+#include "kernels/micro/transpose.h"
 #include "kernels/ops.h"
 
 #include <math.h>
@@ -307,7 +308,7 @@ et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 
-// ---- per channel: group and batch norm
+// ---- one scale and shift per channel
 
 typedef struct channel_run {
   const eti_norm_micro *micro;
@@ -315,12 +316,95 @@ typedef struct channel_run {
   slab xs, os;  // of one image's channel (or one channel of all images)
   size_t channels, groups;
   double eps;
+  const double *group_stats;  // mean and rstd of each group of the image at first_pixel, or NULL
+  size_t first_pixel;
 } channel_run;
 
 static char *channel_at(const et_tensor *t, size_t n, size_t c) {
   return (char *)t->data + ((ptrdiff_t)n * t->strides[0] + (ptrdiff_t)c * t->strides[1]) *
                                (ptrdiff_t)et_dtype_bytes((et_dtype)t->dtype);
 }
+
+static double channel_scale(const channel_run *r, size_t c, double *mean, double *shift) {
+  if (r->group_stats != NULL) {
+    const double *const known = r->group_stats + 2 * (c / (r->channels / r->groups));
+    *mean = known[0];
+    *shift = element(r->b, c, 0.0);
+    return known[1] * element(r->w, c, 1.0);
+  }
+  *mean = element(r->mean, c, 0.0);
+  *shift = element(r->b, c, 0.0);
+  return element(r->w, c, 1.0) / sqrt(element(r->var, c, 0.0) + r->eps);
+}
+
+// Images whose planes are whole: unit i is one channel of one image.
+static void batch_planes(void *ctx, size_t begin, size_t end) {
+  const channel_run *const r = ctx;
+  for (size_t i = begin; i < end; i++) {
+    const size_t n = i / r->channels, c = i % r->channels;
+    double mean, shift;
+    const double scale = channel_scale(r, c, &mean, &shift);
+    affine_slab(r->micro, &r->xs, channel_at(r->x, n, c), &r->os, channel_at(r->out, n, c), mean,
+                scale, shift);
+  }
+}
+
+enum { BLOCK = 256 };
+
+// Of channels-last pixels: the parameters of up to BLOCK channels, of fewer again for each pixel
+// of a block.
+typedef struct channel_block {
+  _Alignas(64) char means[BLOCK * 8], scales[BLOCK * 8], shifts[BLOCK * 8];
+  size_t channels, pixels;
+} channel_block;
+
+static void load_block(const channel_run *r, size_t c, channel_block *b) {
+  const size_t es = r->micro->esize;
+  const eti_cast_fn cast = eti_casts[ET_F64][r->micro->dtype];
+  b->channels = r->channels - c < BLOCK ? r->channels - c : BLOCK;
+  b->pixels = BLOCK / r->channels > 0 ? BLOCK / r->channels : 1;
+  for (size_t i = 0; i < b->channels; i++) {
+    double mean, shift;
+    const double scale = channel_scale(r, c + i, &mean, &shift);
+    for (size_t at = i; at < b->pixels * b->channels; at += b->channels) {
+      cast(b->means + at * es, 8, &mean, 8, 1);
+      cast(b->scales + at * es, 8, &scale, 8, 1);
+      cast(b->shifts + at * es, 8, &shift, 8, 1);
+    }
+  }
+}
+
+// Channels-last images, and rows of channels alone: unit i is a pixel; its channels lie in a row.
+static void batch_pixels(void *ctx, size_t begin, size_t end) {
+  const channel_run *const r = ctx;
+  channel_block b;
+  _Alignas(64) char room[BLOCK * 8];
+  const uint8_t type = r->micro->dtype;
+  const size_t es = r->micro->esize, bytes = et_dtype_bytes((et_dtype)r->x->dtype);
+  for (size_t c = 0; c < r->channels; c += BLOCK) {
+    load_block(r, c, &b);
+    for (size_t pixel = begin; pixel < end; pixel += b.pixels) {
+      const size_t n = (end - pixel < b.pixels ? end - pixel : b.pixels) * b.channels;
+      const size_t at = ((r->first_pixel + pixel) * r->channels + c) * bytes;
+      const char *const x = (const char *)r->x->data + at;
+      char *const out = (char *)r->out->data + at;
+      if (r->x->dtype == type) {
+        r->micro->affine_each(out, x, b.means, b.scales, b.shifts, n);
+        continue;
+      }
+      eti_casts[r->x->dtype][type](room, (ptrdiff_t)es, x, (ptrdiff_t)bytes, n);
+      r->micro->affine_each(room, room, b.means, b.scales, b.shifts, n);
+      eti_casts[type][r->x->dtype](out, (ptrdiff_t)bytes, room, (ptrdiff_t)es, n);
+    }
+  }
+}
+
+// Whether the channels of every pixel lie in a row, one pixel after the other.
+static bool is_pixels(const et_tensor *t, size_t area) {
+  return (area == 1 && eti_is_contiguous(t)) || eti_is_channels_last(t);
+}
+
+// ---- group norm
 
 static void group_rows(void *ctx, size_t begin, size_t end) {
   const channel_run *const r = ctx;
@@ -340,6 +424,64 @@ static void group_rows(void *ctx, size_t begin, size_t end) {
     set_element(r->save_mean, i, s.mean);
     set_element(r->save_rstd, i, rstd);
   }
+}
+
+// Channels-last images one by one: turned to planes in the memory of their result, where the
+// statistics add up in the order that they have everywhere, then normalised from where they lie.
+enum { MAX_GROUPS = 512 };
+
+typedef struct turned_run {
+  channel_run *r;
+  size_t n, area, bytes;  // the image; its pixels; of an element
+  char *planes;
+  double stats[2 * MAX_GROUPS];
+} turned_run;
+
+static void turn_pixels(void *ctx, size_t begin, size_t end) {
+  const turned_run *const t = ctx;
+  const size_t row = t->r->channels * t->bytes;
+  eti_transpose(t->planes + begin * t->bytes, (ptrdiff_t)(t->area * t->bytes),
+                (const char *)t->r->x->data + (t->r->first_pixel + begin) * row, (ptrdiff_t)row,
+                end - begin, t->r->channels, t->bytes);
+}
+
+static void group_stats(void *ctx, size_t begin, size_t end) {
+  turned_run *const t = ctx;
+  const channel_run *const r = t->r;
+  const size_t n = r->channels / r->groups * t->area;
+  const slab group = {.dtype = r->x->dtype, .numel = n, .rank = 1, .sizes = {n}, .strides = {1}};
+  for (size_t g = begin; g < end; g++) {
+    const stats s = stats_of(r->micro, &group, t->planes + g * n * t->bytes);
+    t->stats[2 * g] = s.mean;
+    t->stats[2 * g + 1] = rstd_of(&s, r->eps);
+    set_element(r->save_mean, t->n * r->groups + g, s.mean);
+    set_element(r->save_rstd, t->n * r->groups + g, t->stats[2 * g + 1]);
+  }
+}
+
+static bool is_apart(const et_tensor *a, const et_tensor *b) {
+  const size_t bytes = a->numel * et_dtype_bytes((et_dtype)a->dtype);
+  const uintptr_t x = (uintptr_t)a->data, y = (uintptr_t)b->data;
+  return x < y ? y - x >= bytes : x - y >= bytes;
+}
+
+// False where images do not lie pixel by pixel, or the result is in the way.
+static bool run_turned_groups(const et_kernel_ctx *ctx, const channel_run *whole, size_t n_images,
+                              size_t area) {
+  const et_tensor *const x = whole->x, *const out = whole->out;
+  if (area <= 1 || x->numel == 0 || whole->groups > MAX_GROUPS || !eti_is_channels_last(x) ||
+      !eti_is_channels_last(out) || !is_apart(x, out))
+    return false;
+  channel_run r = *whole;
+  turned_run t = {.r = &r, .area = area, .bytes = et_dtype_bytes((et_dtype)x->dtype)};
+  r.group_stats = t.stats;
+  for (; t.n < n_images; t.n++, r.first_pixel += area) {
+    t.planes = (char *)out->data + r.first_pixel * r.channels * t.bytes;
+    et_parallel_for(ctx->pool, turn_pixels, &t, area, 1 + 32768 / r.channels);
+    et_parallel_for(ctx->pool, group_stats, &t, r.groups, 1);
+    et_parallel_for(ctx->pool, batch_pixels, &r, area, 1 + 32768 / r.channels);
+  }
+  return true;
 }
 
 et_status op_native_group_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -387,83 +529,12 @@ et_status op_native_group_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
                    .eps = eps};
   r.xs = slab_of(x, dims_from(2, x->rank));
   r.os = slab_of(out, dims_from(2, x->rank));
-  if (channels == 0) return ET_OK;
+  if (channels == 0 || run_turned_groups(ctx, &r, (size_t)images, (size_t)area)) return ET_OK;
   et_parallel_for(ctx->pool, group_rows, &r, (size_t)(images * groups), 1);
   return ET_OK;
 }
 
-static double batch_scale(const channel_run *r, size_t c, double *mean, double *shift) {
-  *mean = element(r->mean, c, 0.0);
-  *shift = element(r->b, c, 0.0);
-  return element(r->w, c, 1.0) / sqrt(element(r->var, c, 0.0) + r->eps);
-}
-
-// Images whose planes are whole: unit i is one channel of one image.
-static void batch_planes(void *ctx, size_t begin, size_t end) {
-  const channel_run *const r = ctx;
-  for (size_t i = begin; i < end; i++) {
-    const size_t n = i / r->channels, c = i % r->channels;
-    double mean, shift;
-    const double scale = batch_scale(r, c, &mean, &shift);
-    affine_slab(r->micro, &r->xs, channel_at(r->x, n, c), &r->os, channel_at(r->out, n, c), mean,
-                scale, shift);
-  }
-}
-
-enum { BLOCK = 256 };
-
-// Of channels-last pixels: the parameters of up to BLOCK channels, of fewer again for each pixel
-// of a block.
-typedef struct channel_block {
-  _Alignas(64) char means[BLOCK * 8], scales[BLOCK * 8], shifts[BLOCK * 8];
-  size_t channels, pixels;
-} channel_block;
-
-static void load_block(const channel_run *r, size_t c, channel_block *b) {
-  const size_t es = r->micro->esize;
-  const eti_cast_fn cast = eti_casts[ET_F64][r->micro->dtype];
-  b->channels = r->channels - c < BLOCK ? r->channels - c : BLOCK;
-  b->pixels = BLOCK / r->channels > 0 ? BLOCK / r->channels : 1;
-  for (size_t i = 0; i < b->channels; i++) {
-    double mean, shift;
-    const double scale = batch_scale(r, c + i, &mean, &shift);
-    for (size_t at = i; at < b->pixels * b->channels; at += b->channels) {
-      cast(b->means + at * es, 8, &mean, 8, 1);
-      cast(b->scales + at * es, 8, &scale, 8, 1);
-      cast(b->shifts + at * es, 8, &shift, 8, 1);
-    }
-  }
-}
-
-// Channels-last images, and rows of channels alone: unit i is a pixel; its channels lie in a row.
-static void batch_pixels(void *ctx, size_t begin, size_t end) {
-  const channel_run *const r = ctx;
-  channel_block b;
-  _Alignas(64) char room[BLOCK * 8];
-  const uint8_t type = r->micro->dtype;
-  const size_t es = r->micro->esize, bytes = et_dtype_bytes((et_dtype)r->x->dtype);
-  for (size_t c = 0; c < r->channels; c += BLOCK) {
-    load_block(r, c, &b);
-    for (size_t pixel = begin; pixel < end; pixel += b.pixels) {
-      const size_t n = (end - pixel < b.pixels ? end - pixel : b.pixels) * b.channels;
-      const size_t at = (pixel * r->channels + c) * bytes;
-      const char *const x = (const char *)r->x->data + at;
-      char *const out = (char *)r->out->data + at;
-      if (r->x->dtype == type) {
-        r->micro->affine_each(out, x, b.means, b.scales, b.shifts, n);
-        continue;
-      }
-      eti_casts[r->x->dtype][type](room, (ptrdiff_t)es, x, (ptrdiff_t)bytes, n);
-      r->micro->affine_each(room, room, b.means, b.scales, b.shifts, n);
-      eti_casts[type][r->x->dtype](out, (ptrdiff_t)bytes, room, (ptrdiff_t)es, n);
-    }
-  }
-}
-
-// Whether the channels of every pixel lie in a row, one pixel after the other.
-static bool is_pixels(const et_tensor *t, size_t area) {
-  return (area == 1 && eti_is_contiguous(t)) || eti_is_channels_last(t);
-}
+// ---- batch norm
 
 static et_status run_batch_norm(const et_kernel_ctx *ctx, channel_run *r) {
   const et_tensor *const x = r->x;

@@ -222,8 +222,11 @@ def other_norms() -> Iterator[Row]:
     group, batch = "aten::native_group_norm.out", "aten::_native_batch_norm_legit_no_training.out"
     for dtype in FLOATS:
         exact = dtype in HALVES
-        for shape, groups in (((2, 6, 5), 3), ((2, 6, 4, 5), 2), ((1, 4, 7), 4), ((3, 5), 1)):
-            x, w = T(shape, dtype, 1, 6), T((shape[1],), dtype, 0.5, 1.5, seed=1)
+        for shape, groups, order in (
+            ((2, 6, 5), 3, None), ((2, 6, 4, 5), 2, None), ((1, 4, 7), 4, None), ((3, 5), 1, None),
+            ((2, 6, 4, 5), 2, LAST), ((1, 301, 3, 2), 7, LAST), ((2, 4, 31, 17), 1, LAST),
+        ):  # fmt: skip
+            x, w = T(shape, dtype, 1, 6, order), T((shape[1],), dtype, 0.5, 1.5, seed=1)
             size = math.prod(shape[2:])
             for weight, bias in ((w, replace(w, seed=2)), (None, None)):
                 args: tuple[Any, ...] = (x, weight, bias, shape[0], shape[1], size, groups, 1e-5)

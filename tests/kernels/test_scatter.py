@@ -209,3 +209,22 @@ def test_wrong_arguments_are_refused_with_words(
 def test_nonzero_needs_room_and_i64() -> None:
     with pytest.raises(OpError, match="out: "):
         run_op("aten::nonzero.out", sample((5,)), out=[Out(torch.int64, (4, 1))])
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_threads_share_many_elements(dim: int) -> None:
+    """Indices repeat, so that sums show the order in which they are made."""
+    x, index = sample((31, 37, 23)), pick((31, 37, 23), (31, 37, 23)[dim])
+    check_op(aten.gather.out, x, dim, index)
+    check_op(aten.scatter.src_out, x, dim, index * 0 + 2, x)
+    for dtype in (torch.float32, torch.int32, torch.bfloat16):
+        check_op(aten.scatter_add.out, x.to(dtype), dim, index, x.to(dtype), scale=8.0)
+
+
+def test_an_index_out_of_bounds_among_many_is_named_on_any_number_of_threads() -> None:
+    x, index = sample((200, 100)), pick((200, 100), 200)
+    index[150, 70] = 200
+    for threads in (1, 2, 3):
+        with pytest.raises(OpError, match="index 200 at position 70 of a row"):
+            out = [Out(torch.float32, (200, 100))]
+            run_op("aten::gather.out", x, 0, index, False, out=out, threads=threads)

@@ -182,38 +182,61 @@ static et_status arange_length(const et_kernel_ctx *ctx, const eti_scalar *start
 
 // Element i is start + i * step: in i64 for integers, in f64 for f64, in f32 for f32 and the halves
 // (as ATen's kernels).
+typedef struct arange_job {
+  et_dtype dtype;
+  char *data;
+  double start, step;
+  int64_t first, by;  // the same as integers
+} arange_job;
+
+static void arange_blocks(const arange_job *a, size_t begin, size_t end) {
+  enum { BLOCK = 256 };
+  union {
+    int64_t i[BLOCK];
+    double d[BLOCK];
+  } block;
+  const bool whole = eti_is_integral(a->dtype);
+  const size_t item = et_dtype_bytes(a->dtype);
+  const eti_cast_fn cast = eti_casts[whole ? ET_I64 : ET_F64][a->dtype];
+  for (size_t done = begin; done < end; done += BLOCK) {
+    const size_t n = end - done < BLOCK ? end - done : BLOCK;
+    if (whole) {
+      for (size_t j = 0; j < n; j++)
+        block.i[j] = (int64_t)((uint64_t)a->first + (uint64_t)a->by * (uint64_t)(done + j));
+    } else {  // places are below 2^31
+      for (size_t j = 0; j < n; j++) block.d[j] = a->start + a->step * (double)(int32_t)(done + j);
+      for (size_t j = 0; j < n && a->dtype != ET_F64; j++) block.d[j] = (double)(float)block.d[j];
+    }
+    cast(a->data + done * item, (ptrdiff_t)item, &block, (ptrdiff_t)sizeof(int64_t), n);
+  }
+}
+
+static void arange_range(void *ctx, size_t begin, size_t end) {
+  const arange_job *const a = ctx;
+  if (a->dtype != ET_F32) {
+    arange_blocks(a, begin, end);
+    return;
+  }
+  float *const out = (float *)(void *)a->data;
+  const double start = a->start, step = a->step;
+  for (size_t i = begin; i < end; i++) out[i] = (float)(start + step * (double)(int32_t)i);
+}
+
 static et_status arange(const et_kernel_ctx *ctx, const eti_scalar *start, const eti_scalar *end,
                         const eti_scalar *step, et_tensor *out) {
   eti_shape shape = {.rank = 1};
   ET_TRY(arange_length(ctx, start, end, step, &shape.sizes[0]));
   ET_TRY(eti_resize(ctx, out, &shape));
   const et_dtype dtype = (et_dtype)out->dtype;
-  const et_dtype via = eti_is_integral(dtype) ? ET_I64 : ET_F64;
-  const eti_cast_fn cast = eti_casts[via][dtype];
-  ET_CHECK(cast != NULL && !eti_is_complex(dtype), ctx->err, ET_NOT_SUPPORTED, "arange gives no %s",
-           et_dtype_name(dtype));
-  enum { BLOCK = 256 };
-  union {
-    int64_t i[BLOCK];
-    double d[BLOCK];
-  } block;
-  const size_t item = et_dtype_bytes(dtype);
-  const int64_t first = start->is_float ? eti_f64_to_i64(start->d) : start->i;
-  const int64_t by = step->is_float ? eti_f64_to_i64(step->d) : step->i;
-  for (size_t done = 0; done < out->numel; done += BLOCK) {
-    const size_t n = out->numel - done < BLOCK ? out->numel - done : BLOCK;
-    const double from = start->d, stride = step->d;
-    if (via == ET_I64) {
-      for (size_t j = 0; j < n; j++)
-        block.i[j] = (int64_t)((uint64_t)first + (uint64_t)by * (uint64_t)(done + j));
-    } else {  // places are below 2^31
-      for (size_t j = 0; j < n; j++) block.d[j] = from + stride * (double)(int32_t)(done + j);
-      if (dtype != ET_F64) {
-        for (size_t j = 0; j < n; j++) block.d[j] = (double)(float)block.d[j];
-      }
-    }
-    cast((char *)out->data + done * item, (ptrdiff_t)item, &block, (ptrdiff_t)sizeof(int64_t), n);
-  }
+  ET_CHECK(eti_casts[ET_F64][dtype] != NULL && !eti_is_complex(dtype), ctx->err, ET_NOT_SUPPORTED,
+           "arange gives no %s", et_dtype_name(dtype));
+  arange_job job = {.dtype = dtype,
+                    .data = out->data,
+                    .start = start->d,
+                    .step = step->d,
+                    .first = start->is_float ? eti_f64_to_i64(start->d) : start->i,
+                    .by = step->is_float ? eti_f64_to_i64(step->d) : step->i};
+  et_parallel_for(ctx->pool, arange_range, &job, out->numel, 16384);
   return ET_OK;
 }
 

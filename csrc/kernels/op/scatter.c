@@ -82,9 +82,48 @@ typedef struct placing {
   eti_accumulate_fn add;
 } placing;
 
+// What is done with an element; the commonest sums need no call.
+typedef enum deed {
+  STEP_GATHER,
+  STEP_COPY,
+  STEP_F32,
+  STEP_F64,
+  STEP_I64,
+  STEP_BF16,
+  STEP_ADD
+} deed;
+
+static inline void place_one(const placing *p, char *placed, char *plain, size_t bytes, deed what) {
+  void *const to = placed;
+  const void *const from = plain;
+  switch (what) {
+    case STEP_GATHER:
+      copy_one(plain, placed, bytes);
+      break;
+    case STEP_COPY:
+      copy_one(placed, plain, bytes);
+      break;
+    case STEP_F32:
+      *(float *)to += *(const float *)from;
+      break;
+    case STEP_F64:
+      *(double *)to += *(const double *)from;
+      break;
+    case STEP_I64:
+      *(uint64_t *)to += *(const uint64_t *)from;
+      break;
+    case STEP_BF16:
+      *(uint16_t *)to = eti_f32_to_bf16(eti_bf16_to_f32(*(uint16_t *)to) +
+                                        eti_bf16_to_f32(*(const uint16_t *)from));
+      break;
+    default:
+      p->add(placed, 0, plain, 0, 1);
+  }
+}
+
 // One row, specialised by the constants it is called with.
 static inline et_status place_row(const et_kernel_ctx *ctx, const placing *p, bool is_wide,
-                                  size_t bytes, direction way) {
+                                  size_t bytes, deed what) {
   const lanes *l = &p->l;
   const size_t last = l->shape.rank - 1;
   const ptrdiff_t step = (ptrdiff_t)bytes, n = l->shape.sizes[last];
@@ -101,36 +140,36 @@ static inline et_status place_row(const et_kernel_ctx *ctx, const placing *p, bo
         (uint64_t)index < (uint64_t)size, ctx->err, ET_INVALID_ARGUMENT,
         "index %lld at position %lld of a row is out of bounds for dimension %zu with size %lld",
         (long long)index, (long long)i, p->dim, (long long)size);
-    if (way == GATHER) {
-      copy_one(plain, placed + (ptrdiff_t)index * stride, bytes);
-    } else if (p->add == NULL) {
-      copy_one(placed + (ptrdiff_t)index * stride, plain, bytes);
-    } else if (p->dtype == ET_F32) {  // the commonest sums, without a call
-      *(float *)(void *)(placed + (ptrdiff_t)index * stride) += *(const float *)(const void *)plain;
-    } else if (p->dtype == ET_F64) {
-      *(double *)(void *)(placed + (ptrdiff_t)index * stride) +=
-          *(const double *)(const void *)plain;
-    } else if (p->dtype == ET_I64) {
-      *(uint64_t *)(void *)(placed + (ptrdiff_t)index * stride) +=
-          *(const uint64_t *)(const void *)plain;
-    } else if (p->dtype == ET_BF16) {
-      uint16_t *const sum = (uint16_t *)(void *)(placed + (ptrdiff_t)index * stride);
-      *sum = eti_f32_to_bf16(eti_bf16_to_f32(*sum) +
-                             eti_bf16_to_f32(*(const uint16_t *)(const void *)plain));
-    } else {
-      p->add(placed + (ptrdiff_t)index * stride, 0, plain, 0, 1);
-    }
+    place_one(p, placed + (ptrdiff_t)index * stride, plain, bytes, what);
   }
   return ET_OK;
 }
 
 static inline et_status place_sized(const et_kernel_ctx *ctx, const placing *p, size_t bytes) {
   const bool is_wide = p->index->dtype == ET_I64;
-  if (p->way == SCATTER) return place_row(ctx, p, is_wide, bytes, SCATTER);
-  return is_wide ? place_row(ctx, p, true, bytes, GATHER) : place_row(ctx, p, false, bytes, GATHER);
+  if (p->way == SCATTER) return place_row(ctx, p, is_wide, bytes, STEP_COPY);
+  return is_wide ? place_row(ctx, p, true, bytes, STEP_GATHER)
+                 : place_row(ctx, p, false, bytes, STEP_GATHER);
+}
+
+static et_status add_row(const et_kernel_ctx *ctx, const placing *p) {
+  const bool is_wide = p->index->dtype == ET_I64;
+  switch (p->dtype) {
+    case ET_F32:
+      return place_row(ctx, p, is_wide, 4, STEP_F32);
+    case ET_F64:
+      return place_row(ctx, p, is_wide, 8, STEP_F64);
+    case ET_I64:
+      return place_row(ctx, p, is_wide, 8, STEP_I64);
+    case ET_BF16:
+      return place_row(ctx, p, is_wide, 2, STEP_BF16);
+    default:
+      return place_row(ctx, p, is_wide, p->bytes, STEP_ADD);
+  }
 }
 
 static et_status place_row_of(const et_kernel_ctx *ctx, const placing *p) {
+  if (p->add != NULL) return add_row(ctx, p);
   switch (p->bytes) {
     case 1:
       return place_sized(ctx, p, 1);
@@ -145,10 +184,52 @@ static et_status place_row_of(const et_kernel_ctx *ctx, const placing *p) {
   }
 }
 
-static et_status place_all(const et_kernel_ctx *ctx, placing *p) {
-  if (lanes_empty(&p->l)) return ET_OK;
+static et_status place_rows(const et_kernel_ctx *ctx, placing *p) {
   do ET_TRY(place_row_of(ctx, p));
   while (lanes_next(&p->l));
+  return ET_OK;
+}
+
+// Threads share a dimension in which elements stay where they are, so that no two write to one
+// place and those of one place keep their order.
+enum { MOST_SHARES = 16, SHARE_GRAIN = 16384 };
+
+typedef struct shares {
+  et_kernel_ctx ctx;
+  const placing *p;
+  size_t dim, n;
+  et_status status[MOST_SHARES];
+} shares;
+
+static void place_shares(void *ctx, size_t begin, size_t end) {
+  shares *s = ctx;
+  const size_t size = (size_t)s->p->l.shape.sizes[s->dim];
+  for (size_t i = begin; i < end; i++) {
+    placing p = *s->p;
+    const size_t first = size * i / s->n, after = size * (i + 1) / s->n;
+    p.l.shape.sizes[s->dim] = (int32_t)(after - first);
+    for (size_t k = 0; k < 3; k++) p.l.at[k] += (ptrdiff_t)first * p.l.strides[k][s->dim];
+    s->status[i] = place_rows(&s->ctx, &p);
+  }
+}
+
+static et_status place_all(const et_kernel_ctx *ctx, placing *p) {
+  if (lanes_empty(&p->l)) return ET_OK;
+  shares s = {.ctx = {.err = NULL}, .p = p, .dim = p->l.shape.rank};
+  size_t largest = 1;
+  for (size_t d = 0; d < p->l.shape.rank; d++) {
+    if ((p->way == SCATTER && d == p->dim) || (size_t)p->l.shape.sizes[d] <= largest) continue;
+    largest = (size_t)p->l.shape.sizes[d];
+    s.dim = d;
+  }
+  s.n = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
+  if (s.n > MOST_SHARES) s.n = MOST_SHARES;
+  if (s.n > largest) s.n = largest;
+  if (s.n < 2 || p->index->numel < SHARE_GRAIN) return place_rows(ctx, p);
+  et_parallel_for(ctx->pool, place_shares, &s, s.n, 1);
+  for (size_t i = 0; i < s.n; i++) {
+    if (s.status[i] != ET_OK) return place_rows(ctx, p);  // once more, for the words
+  }
   return ET_OK;
 }
 

@@ -23,11 +23,17 @@ typedef struct FN(work) {
   size_t lanes;
 } FN(work);
 
-static void FN(passes)(const eti_fft_plan *plan, FN(work) * w) {
-  const FN(complex) *table = (const FN(complex) *)(const void *)plan->tables;
-  size_t m = plan->padded, s = w->lanes;
-  for (size_t i = 0; i < plan->n_passes; i++) {
-    const size_t radix = plan->radix[i];
+static FN(work) FN(split_work)(void *work, size_t n, size_t lanes) {
+  T *const at = work;
+  const size_t plane = n * lanes;
+  return (FN(work)){at, at + plane, at + 2 * plane, at + 3 * plane, lanes};
+}
+
+static void FN(part_passes)(const eti_fft_plan *plan, const eti_fft_part *part,
+                            const FN(complex) * table, FN(work) * w) {
+  size_t m = part->n, s = w->lanes;
+  for (size_t i = 0; i < part->n_passes; i++) {
+    const size_t radix = part->radix[i];
     m /= radix;
     const eti_fft_pass pass = {
         .radix = radix, .m = m, .s = s, .twiddles = table, .roots = table + m * (radix - 1)};
@@ -37,6 +43,55 @@ static void FN(passes)(const eti_fft_plan *plan, FN(work) * w) {
     s *= radix;
     *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, w->lanes};
   }
+}
+
+static void FN(copy_rows)(T *to, size_t to_step, const T *from, size_t from_step, size_t lanes,
+                          size_t n) {
+  for (size_t i = 0; i < n; i++, to += to_step, from += from_step) {
+    if (lanes == COLUMNS) {
+      memcpy(to, from, COLUMNS * sizeof(T));
+    } else {
+      for (size_t l = 0; l < lanes; l++) to[l] = from[l];
+    }
+  }
+}
+
+// One line as a matrix. `matrix` has room for it as complex numbers, `room` for the work of
+// COLUMNS columns.
+static void FN(matrix_passes)(const eti_fft_plan *plan, FN(work) * w, T *matrix, void *room) {
+  const eti_fft_part *const columns = &plan->parts[0], *const rows = &plan->parts[1];
+  const size_t n_rows = columns->n, n_columns = rows->n;
+  const FN(complex) *const tables = (const FN(complex) *)(const void *)plan->tables;
+  const FN(complex) *const row_tables = tables + part_numbers(columns);
+  const FN(complex) *const turns = row_tables + part_numbers(rows);
+  for (size_t j = 0; j < n_columns; j += COLUMNS) {
+    FN(work) c = FN(split_work)(room, n_rows, n_columns - j < COLUMNS ? n_columns - j : COLUMNS);
+    void *lines[COLUMNS];
+    for (size_t l = 0; l < c.lanes; l++) lines[l] = matrix + 2 * (j + l) * n_rows;
+    FN(copy_rows)(c.re, c.lanes, w->re + j, n_columns, c.lanes, n_rows);
+    FN(copy_rows)(c.im, c.lanes, w->im + j, n_columns, c.lanes, n_rows);
+    FN(part_passes)(plan, columns, tables, &c);
+    plan->micro->write(lines, (eti_fft_planes){c.re, c.im}, c.lanes, n_rows, 1.0);
+  }
+  for (size_t k = 0; k < n_rows; k += COLUMNS) {
+    FN(work) c = FN(split_work)(room, n_columns, n_rows - k < COLUMNS ? n_rows - k : COLUMNS);
+    plan->micro->read_turned((eti_fft_planes){c.re, c.im}, matrix + 2 * k, turns + k, n_rows,
+                             c.lanes, n_columns);
+    FN(part_passes)(plan, rows, row_tables, &c);
+    FN(copy_rows)(w->re + k, n_rows, c.re, c.lanes, c.lanes, n_columns);
+    FN(copy_rows)(w->im + k, n_rows, c.im, c.lanes, c.lanes, n_columns);
+  }
+}
+
+static void FN(passes)(const eti_fft_plan *plan, FN(work) * w) {
+  if (plan->n_parts == 1) {
+    FN(part_passes)(plan, &plan->parts[0], (const FN(complex) *)(const void *)plan->tables, w);
+    return;
+  }
+  // The four planes follow each other in memory, in pairs that have changed places or not.
+  T *const a = w->re < w->im ? w->re : w->im;
+  T *const b = w->other_re < w->other_im ? w->other_re : w->other_im;
+  FN(matrix_passes)(plan, w, b, (a < b ? a : b) + 4 * (plan->padded + 1));
 }
 
 static void FN(clear)(FN(work) * w, size_t first, size_t end) {
@@ -72,16 +127,25 @@ static void FN(transform)(const eti_fft_plan *plan, FN(work) * w) {
 
 // ---- tables
 
-static FN(complex) * FN(fill_passes)(const eti_fft_plan *plan) {
-  FN(complex) *table = (FN(complex) *)(void *)plan->tables;
-  size_t n = plan->padded;
-  for (size_t i = 0; i < plan->n_passes; i++) {
-    const size_t radix = plan->radix[i], m = n / radix;
+static FN(complex) * FN(fill_part)(const eti_fft_part *part, FN(complex) * table) {
+  size_t n = part->n;
+  for (size_t i = 0; i < part->n_passes; i++) {
+    const size_t radix = part->radix[i], m = n / radix;
     for (size_t p = 0; p < m; p++) {
       for (size_t k = 1; k < radix; k++) *table++ = FN(root)(p * k, n);
     }
     for (size_t k = 0; k < radix; k++) *table++ = FN(root)(k, radix);
     n = m;
+  }
+  return table;
+}
+
+static FN(complex) * FN(fill_passes)(const eti_fft_plan *plan) {
+  FN(complex) *table = FN(fill_part)(&plan->parts[0], (FN(complex) *)(void *)plan->tables);
+  if (plan->n_parts == 1) return table;
+  table = FN(fill_part)(&plan->parts[1], table);
+  for (size_t j = 0; j < plan->parts[1].n; j++) {
+    for (size_t k = 0; k < plan->parts[0].n; k++) *table++ = FN(root)(j * k, plan->padded);
   }
   return table;
 }
@@ -101,14 +165,8 @@ static void FN(fill_chirp)(const eti_fft_plan *plan, FN(complex) * chirp) {
   }
 }
 
-static FN(work) FN(split_work)(const eti_fft_plan *plan, void *work, size_t lanes) {
-  T *const at = work;
-  const size_t plane = (plan->padded + 1) * lanes;
-  return (FN(work)){at, at + plane, at + 2 * plane, at + 3 * plane, lanes};
-}
-
 static void FN(transform_filter)(const eti_fft_plan *plan, FN(complex) * filter, void *work) {
-  FN(work) w = FN(split_work)(plan, work, 1);
+  FN(work) w = FN(split_work)(work, plan->padded + 1, 1);
   const T scale = (T)(1.0 / (double)plan->padded);
   for (size_t k = 0; k < plan->padded; k++) {
     w.re[k] = filter[k].re;
@@ -147,6 +205,10 @@ static void FN(read_complex)(const eti_fft_plan *plan, const eti_fft_lines *line
     plan->micro->read_rows(to, lines->in[0], lines->in_step, w->lanes, n);
     return;
   }
+  if (lines->in_step == 1 && w->lanes == 1) {  // neighbours of the line are those of a row
+    plan->micro->read_rows(to, lines->in[0], 0, n, 1);
+    return;
+  }
   if (lines->in_step == 1) {
     plan->micro->read(to, lines->in, w->lanes, n);
     return;
@@ -165,6 +227,10 @@ static void FN(write_complex)(const eti_fft_plan *plan, const eti_fft_lines *lin
   const eti_fft_planes from = {w->re, w->im};
   if (lines->out_rows) {
     plan->micro->write_rows(lines->out[0], lines->out_step, from, w->lanes, n, lines->scale);
+    return;
+  }
+  if (lines->out_step == 1 && w->lanes == 1) {
+    plan->micro->write_rows(lines->out[0], 0, from, n, 1, lines->scale);
     return;
   }
   if (lines->out_step == 1) {
@@ -212,6 +278,10 @@ static void FN(read_real)(const eti_fft_plan *plan, const eti_fft_lines *lines, 
     FN(read_real_rows)(lines, w, n, pairs);
     return;
   }
+  if (pairs && lines->in_step == 1 && w->lanes == 1) {
+    plan->micro->read_rows((eti_fft_planes){w->re, w->im}, lines->in[0], 0, n, 1);
+    return;
+  }
   if (pairs && lines->in_step == 1) {
     plan->micro->read((eti_fft_planes){w->re, w->im}, lines->in, w->lanes, n);
     return;
@@ -233,6 +303,10 @@ static void FN(write_real)(const eti_fft_plan *plan, const eti_fft_lines *lines,
                            size_t n, bool pairs) {
   if (lines->out_rows) {
     FN(write_real_rows)(lines, w, n, pairs);
+    return;
+  }
+  if (pairs && lines->out_step == 1 && w->lanes == 1) {
+    plan->micro->write_rows(lines->out[0], 0, (eti_fft_planes){w->re, w->im}, n, 1, lines->scale);
     return;
   }
   if (pairs && lines->out_step == 1) {
@@ -314,7 +388,7 @@ static void FN(back)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(wo
 }
 
 static void FN(run)(const eti_fft_plan *plan, const eti_fft_lines *lines, void *work) {
-  FN(work) w = FN(split_work)(plan, work, lines->n_lines);
+  FN(work) w = FN(split_work)(work, plan->padded + 1, lines->n_lines);
   if (plan->kind == ETI_FFT_FORWARD) {
     FN(forward)(plan, lines, &w);
   } else if (plan->kind == ETI_FFT_BACK) {

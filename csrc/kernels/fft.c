@@ -45,30 +45,67 @@ static size_t power_of_two(size_t least) {
 }
 
 // Fills radix with factors of n; false when a prime among them is too large.
-static bool factorize(eti_fft_plan *plan, size_t n) {
-  plan->n_passes = 0;
+static bool factorize(eti_fft_part *part, size_t n) {
   size_t twos = 0;
+  *part = (eti_fft_part){.n = n};
   for (; n % 2 == 0; n /= 2) twos++;
   // Eights, and fours of what is left.
   const size_t fours = twos % 3 == 2 ? 1 : twos % 3 == 1 && twos > 1 ? 2 : 0;
-  for (size_t i = 0; i < fours; i++) plan->radix[plan->n_passes++] = 4;
-  for (twos -= 2 * fours; twos >= 3; twos -= 3) plan->radix[plan->n_passes++] = 8;
-  if (twos == 1) plan->radix[plan->n_passes++] = 2;
+  for (size_t i = 0; i < fours; i++) part->radix[part->n_passes++] = 4;
+  for (twos -= 2 * fours; twos >= 3; twos -= 3) part->radix[part->n_passes++] = 8;
+  if (twos == 1) part->radix[part->n_passes++] = 2;
   for (size_t radix = 3; radix <= ETI_FFT_MAX_RADIX; radix += 2) {
-    for (; n % radix == 0; n /= radix) plan->radix[plan->n_passes++] = (uint8_t)radix;
+    for (; n % radix == 0; n /= radix) part->radix[part->n_passes++] = (uint8_t)radix;
   }
   return n == 1;
 }
 
+enum {
+  LONGEST = 4096,  // that is transformed in passes over all of the line
+  MOST_UNEQUAL = 8,
+  COLUMNS = 16,  // of a matrix at a time
+};
+
+static size_t square_root(size_t n) {
+  size_t root = 1;
+  while (root * root < n) root *= 2;
+  while (root * root > n) root--;
+  return root;
+}
+
+// A long line is the matrix of its numbers, row after row: columns are transformed, turned, and
+// laid down as rows, columns of which are transformed again. Both sets of columns are many and
+// short, which suits vectors and caches.
+static void split(eti_fft_plan *plan) {
+  const size_t n = plan->padded;
+  plan->n_parts = 1;
+  plan->most_lanes = ETI_FFT_LANES;
+  if (n <= LONGEST) return;
+  for (size_t first = square_root(n); first * first * MOST_UNEQUAL >= n; first--) {
+    if (n % first != 0) continue;
+    factorize(&plan->parts[0], first);
+    factorize(&plan->parts[1], n / first);
+    plan->n_parts = 2;
+    plan->most_lanes = 1;
+    return;
+  }
+}
+
 // Complex numbers in the tables of passes: twiddles of each, then its roots.
-static size_t pass_numbers(const eti_fft_plan *plan) {
-  size_t total = 0, n = plan->padded;
-  for (size_t i = 0; i < plan->n_passes; i++) {
-    const size_t radix = plan->radix[i];
+static size_t part_numbers(const eti_fft_part *part) {
+  size_t total = 0, n = part->n;
+  for (size_t i = 0; i < part->n_passes; i++) {
+    const size_t radix = part->radix[i];
     n /= radix;
     total += n * (radix - 1) + radix;
   }
   return total;
+}
+
+// Those of both parts, and what turns a matrix between them.
+static size_t pass_numbers(const eti_fft_plan *plan) {
+  const size_t first = part_numbers(&plan->parts[0]);
+  return plan->n_parts == 1 ? first : first + part_numbers(&plan->parts[1]) + plan->padded;
 }
 
 static bool is_halved(const eti_fft_plan *plan) {
@@ -79,16 +116,18 @@ void eti_fft_plan_init(eti_fft_plan *plan, int type, eti_fft_kind kind, size_t n
   *plan = (eti_fft_plan){.micro = eti_fft_micro_best(type), .kind = kind, .n = n};
   plan->length = is_halved(plan) ? n / 2 : n;
   plan->padded = plan->length;
-  if (!factorize(plan, plan->length)) {
+  if (!factorize(&plan->parts[0], plan->length)) {
     plan->padded = power_of_two(2 * plan->length - 1);
-    factorize(plan, plan->padded);
+    factorize(&plan->parts[0], plan->padded);
   }
+  split(plan);
   size_t numbers = pass_numbers(plan);
   if (plan->padded != plan->length) numbers += plan->length + plan->padded;
   if (is_halved(plan)) numbers += plan->length + 1;
   const size_t bytes = 2 * (size_t)plan->micro->esize;
   plan->table_bytes = round_up(numbers * bytes);
-  plan->lane_bytes = round_up(2 * (plan->padded + 1) * bytes);
+  const size_t columns = plan->n_parts == 2 ? 2 * COLUMNS * plan->parts[1].n : 0;
+  plan->lane_bytes = round_up((2 * (plan->padded + 1) + columns) * bytes);
 }
 
 void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes) {
@@ -96,7 +135,8 @@ void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes)
   const size_t padded = power_of_two(2 * n);
   // Twiddles of a pass of radix r over m · r numbers are m · (r - 1), the next passes have m.
   *table_bytes = round_up((2 * padded + 2 * n + padded + ETI_FFT_MAX_PASSES * 31) * bytes);
-  *lane_bytes = round_up(2 * (padded + 1) * bytes);
+  const size_t columns = padded > LONGEST ? 2 * COLUMNS * square_root(MOST_UNEQUAL * padded) : 0;
+  *lane_bytes = round_up((2 * (padded + 1) + columns) * bytes);
 }
 
 #define T float

@@ -16,6 +16,12 @@ typedef enum eti_fft_kind {
 
 enum { ETI_FFT_MAX_PASSES = 40, ETI_FFT_LANES = 64 };
 
+// One length as a product of radices.
+typedef struct eti_fft_part {
+  size_t n, n_passes;
+  uint8_t radix[ETI_FFT_MAX_PASSES];
+} eti_fft_part;
+
 // How a length is transformed, decided from numbers alone.
 typedef struct eti_fft_plan {
   const eti_fft_micro *micro;
@@ -23,11 +29,12 @@ typedef struct eti_fft_plan {
   size_t n;       // of the line
   size_t length;  // of the complex transform: n, or n / 2 for real lines of even n
   size_t padded;  // of the passes: length, or that of the convolution
-  size_t n_passes;
-  uint8_t radix[ETI_FFT_MAX_PASSES];
-  size_t table_bytes;  // of tables, a multiple of 64
-  size_t lane_bytes;   // of work for each line that is transformed at a time, a multiple of 64
-  char *tables;        // set by eti_fft_fill
+  size_t n_parts;
+  eti_fft_part parts[2];  // two where the passes are those of the columns and rows of a matrix
+  size_t table_bytes;     // of tables, a multiple of 64
+  size_t lane_bytes;      // of work for each line that is transformed at a time, a multiple of 64
+  size_t most_lanes;
+  char *tables;  // set by eti_fft_fill
 } eti_fft_plan;
 
 // type is ETI_FFT_F32 or ETI_FFT_F64; n ≥ 1.
@@ -38,8 +45,8 @@ void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes)
 // has lane_bytes.
 void eti_fft_fill(eti_fft_plan *plan, void *tables, void *work);
 
-// Up to ETI_FFT_LANES lines. Real lines are numbers, complex ones pairs of numbers; steps are in
-// such elements. in may be out: all of in is read first.
+// Up to ETI_FFT_LANES lines, of which no more than most_lanes. Real lines are numbers, complex ones
+// pairs of numbers; steps are in such elements. in may be out: all of in is read first.
 typedef struct eti_fft_lines {
   const void *in[ETI_FFT_LANES];
   void *out[ETI_FFT_LANES];

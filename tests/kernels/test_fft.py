@@ -13,7 +13,7 @@ REALS = [torch.float32, torch.float64]
 COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 # Every radix, their products, primes below and above the largest radix, powers of two.
 LENGTHS = [*range(1, 34), 36, 37, 60, 64, 67, 97, 100, 121, 127, 128, 210]
-LONG = [256, 400, 509, 1000, 1021, 2048, 3 * 5 * 7 * 11, 4099, 2**14]
+LONG = [256, 400, 509, 1000, 1021, 2048, 3 * 5 * 7 * 11, 4099, 2**14, 30000]
 
 
 def values(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -331,38 +331,50 @@ ALWAYS void FN(turn)(FN(vector) x[FN(WIDTH)]) {
   }
 }
 
-// Columns 0 … returned of WIDTH lines from lane l on.
+enum { FN(STEP) = FN(WIDTH) / 2 };  // columns of a tile, which are pairs
+
+ALWAYS void FN(read_tile)(T *re, T *im, const void *const *lines, size_t lanes, size_t l,
+                          size_t i) {
+  FN(vector) x[FN(WIDTH)];
+  for (size_t k = 0; k < FN(WIDTH); k++)
+    memcpy(&x[k], (const T *)lines[l + k] + 2 * i, sizeof x[k]);
+  FN(turn)(x);
+  for (size_t k = 0; k < FN(STEP); k++) {
+    memcpy(re + (i + k) * lanes + l, &x[2 * k], sizeof *x);
+    memcpy(im + (i + k) * lanes + l, &x[2 * k + 1], sizeof *x);
+  }
+}
+
+// Columns 0 … returned of WIDTH lines from lane l on: all, unless they are fewer than a tile's. The
+// last tile may overlap the one before.
 static size_t FN(read_tiles)(T *re, T *im, const void *const *lines, size_t lanes, size_t l,
                              size_t n) {
-  const size_t step = FN(WIDTH) / 2, end = n - n % step;
-  for (size_t i = 0; i < end; i += step) {
-    FN(vector) x[FN(WIDTH)];
-    for (size_t k = 0; k < FN(WIDTH); k++)
-      memcpy(&x[k], (const T *)lines[l + k] + 2 * i, sizeof x[k]);
-    FN(turn)(x);
-    for (size_t k = 0; k < step; k++) {
-      memcpy(re + (i + k) * lanes + l, &x[2 * k], sizeof *x);
-      memcpy(im + (i + k) * lanes + l, &x[2 * k + 1], sizeof *x);
-    }
+  if (n < FN(STEP)) return 0;
+  for (size_t i = 0; i + FN(STEP) <= n; i += FN(STEP)) FN(read_tile)(re, im, lines, lanes, l, i);
+  if (n % FN(STEP) != 0) FN(read_tile)(re, im, lines, lanes, l, n - FN(STEP));
+  return n;
+}
+
+ALWAYS void FN(write_tile)(void *const *lines, const T *re, const T *im, size_t lanes, size_t l,
+                           size_t i, T scale) {
+  FN(vector) x[FN(WIDTH)];
+  for (size_t k = 0; k < FN(STEP); k++) {
+    memcpy(&x[2 * k], re + (i + k) * lanes + l, sizeof *x);
+    memcpy(&x[2 * k + 1], im + (i + k) * lanes + l, sizeof *x);
+    x[2 * k] *= scale;
+    x[2 * k + 1] *= scale;
   }
-  return end;
+  FN(turn)(x);
+  for (size_t k = 0; k < FN(WIDTH); k++) memcpy((T *)lines[l + k] + 2 * i, &x[k], sizeof x[k]);
 }
 
 static size_t FN(write_tiles)(void *const *lines, const T *re, const T *im, size_t lanes, size_t l,
                               size_t n, T scale) {
-  const size_t step = FN(WIDTH) / 2, end = n - n % step;
-  for (size_t i = 0; i < end; i += step) {
-    FN(vector) x[FN(WIDTH)];
-    for (size_t k = 0; k < step; k++) {
-      memcpy(&x[2 * k], re + (i + k) * lanes + l, sizeof *x);
-      memcpy(&x[2 * k + 1], im + (i + k) * lanes + l, sizeof *x);
-      x[2 * k] *= scale;
-      x[2 * k + 1] *= scale;
-    }
-    FN(turn)(x);
-    for (size_t k = 0; k < FN(WIDTH); k++) memcpy((T *)lines[l + k] + 2 * i, &x[k], sizeof x[k]);
-  }
-  return end;
+  if (n < FN(STEP)) return 0;
+  for (size_t i = 0; i + FN(STEP) <= n; i += FN(STEP))
+    FN(write_tile)(lines, re, im, lanes, l, i, scale);
+  if (n % FN(STEP) != 0) FN(write_tile)(lines, re, im, lanes, l, n - FN(STEP), scale);
+  return n;
 }
 #endif
 
@@ -429,6 +441,21 @@ static void FN(read_rows)(eti_fft_planes to, const void *from, ptrdiff_t step, s
   }
 }
 
+static void FN(read_turned)(eti_fft_planes to, const void *from, const void *factors, size_t step,
+                            size_t lanes, size_t n) {
+  T *restrict re = to.re, *restrict im = to.im;
+  const T *restrict x = from, *restrict f = factors;
+  for (size_t i = 0; i < n; i++, re += lanes, im += lanes, x += 2 * step, f += 2 * step) {
+    INDEPENDENT
+    for (size_t l = 0; l < lanes; l++) {
+      const FN(complex) v =
+          FN(product)((FN(complex)){x[2 * l], x[2 * l + 1]}, (FN(complex)){f[2 * l], f[2 * l + 1]});
+      re[l] = v.re;
+      im[l] = v.im;
+    }
+  }
+}
+
 static void FN(write_rows)(void *to, ptrdiff_t step, eti_fft_planes from, size_t lanes, size_t n,
                            double factor) {
   const T *restrict re = from.re, *restrict im = from.im, scale = (T)factor;
@@ -444,48 +471,71 @@ static void FN(write_rows)(void *to, ptrdiff_t step, eti_fft_planes from, size_t
 
 // ---- halves of real lines; see kernels/fft.body.h
 
+// Result k from numbers k and m - k of the pairs' transform.
+ALWAYS FN(complex) FN(unfolded)(FN(complex) a, FN(complex) mirror, FN(complex) root) {
+  const FN(complex) b = {mirror.re, -mirror.im};
+  const FN(complex) even = {(T)0.5 * (a.re + b.re), (T)0.5 * (a.im + b.im)};
+  const FN(complex) odd = {(T)0.5 * (a.im - b.im), (T)0.5 * (b.re - a.re)};
+  return FN(sum)(even, FN(product)(odd, root));
+}
+
+ALWAYS FN(complex) FN(folded)(FN(complex) a, FN(complex) mirror, FN(complex) root) {
+  const FN(complex) b = {mirror.re, -mirror.im}, d = FN(difference)(a, b);
+  // d times i · conj root
+  const FN(complex)
+      turned = {FFT_FMA(d.re, root.im, -(d.im * root.re)), FFT_FMA(d.re, root.re, d.im * root.im)};
+  return FN(sum)(FN(sum)(a, b), turned);
+}
+
+// Of one line, which has neighbours only in itself: numbers 1 … m - 1.
+ALWAYS void FN(mirror_line)(eti_fft_planes dst, eti_fft_planes src, const FN(complex) * roots,
+                            size_t m, bool unfolds) {
+  const T *const re = src.re, *const im = src.im;
+  T *const out_re = dst.re, *const out_im = dst.im;
+  INDEPENDENT
+  for (size_t k = 1; k < m; k++) {
+    const FN(complex) a = {re[k], im[k]}, b = {re[m - k], im[m - k]};
+    const FN(complex) v = unfolds ? FN(unfolded)(a, b, roots[k]) : FN(folded)(a, b, roots[k]);
+    out_re[k] = v.re;
+    out_im[k] = v.im;
+  }
+}
+
+// Number k of every line.
+ALWAYS void FN(mirror_lanes)(eti_fft_planes dst, eti_fft_planes src, FN(complex) root, size_t k,
+                             size_t from, size_t mirror, size_t lanes, bool unfolds) {
+  const T *const re = (const T *)src.re + from * lanes, *const im =
+                                                            (const T *)src.im + from * lanes;
+  const T *const mirror_re = (const T *)src.re + mirror * lanes, *const mirror_im =
+                                                                     (const T *)src.im +
+                                                                     mirror * lanes;
+  T *const out_re = (T *)dst.re + k * lanes, *const out_im = (T *)dst.im + k * lanes;
+  INDEPENDENT
+  for (size_t l = 0; l < lanes; l++) {
+    const FN(complex) a = {re[l], im[l]}, b = {mirror_re[l], mirror_im[l]};
+    const FN(complex) v = unfolds ? FN(unfolded)(a, b, root) : FN(folded)(a, b, root);
+    out_re[l] = v.re;
+    out_im[l] = v.im;
+  }
+}
+
 static void FN(unfold)(eti_fft_planes dst, eti_fft_planes src, const void *table, size_t m,
                        size_t lanes) {
   const FN(complex) *const roots = table;
-  for (size_t k = 0; k <= m; k++) {
-    const FN(complex) root = roots[k];
-    const T *const re = (const T *)src.re + k % m * lanes, *const im =
-                                                               (const T *)src.im + k % m * lanes;
-    const size_t mirror = (m - k) % m * lanes;
-    const T *const mirror_re = (const T *)src.re + mirror, *const mirror_im =
-                                                               (const T *)src.im + mirror;
-    T *const out_re = (T *)dst.re + k * lanes, *const out_im = (T *)dst.im + k * lanes;
-    INDEPENDENT
-    for (size_t l = 0; l < lanes; l++) {
-      const T ar = re[l], ai = im[l], br = mirror_re[l], bi = -mirror_im[l];
-      const T even_re = (T)0.5 * (ar + br), even_im = (T)0.5 * (ai + bi);
-      const T odd_re = (T)0.5 * (ai - bi), odd_im = (T)0.5 * (br - ar);
-      out_re[l] = even_re + FFT_FMA(odd_re, root.re, -(odd_im * root.im));
-      out_im[l] = even_im + FFT_FMA(odd_re, root.im, odd_im * root.re);
-    }
-  }
+  FN(mirror_lanes)(dst, src, roots[0], 0, 0, 0, lanes, true);
+  if (lanes == 1) FN(mirror_line)(dst, src, roots, m, true);
+  for (size_t k = 1; k < m && lanes > 1; k++)
+    FN(mirror_lanes)(dst, src, roots[k], k, k, m - k, lanes, true);
+  FN(mirror_lanes)(dst, src, roots[m], m, 0, 0, lanes, true);
 }
 
 static void FN(fold)(eti_fft_planes dst, eti_fft_planes src, const void *table, size_t m,
                      size_t lanes) {
   const FN(complex) *const roots = table;
-  for (size_t k = 0; k < m; k++) {
-    const FN(complex) root = roots[k];
-    const T *const re = (const T *)src.re + k * lanes, *const im = (const T *)src.im + k * lanes;
-    const size_t mirror = (m - k) * lanes;
-    const T *const mirror_re = (const T *)src.re + mirror, *const mirror_im =
-                                                               (const T *)src.im + mirror;
-    T *const out_re = (T *)dst.re + k * lanes, *const out_im = (T *)dst.im + k * lanes;
-    INDEPENDENT
-    for (size_t l = 0; l < lanes; l++) {
-      const T ar = re[l], ai = im[l], br = mirror_re[l], bi = -mirror_im[l];
-      const T dr = ar - br, di = ai - bi;  // times i · conj root
-      const T turned_re = FFT_FMA(dr, root.im, -(di * root.re));
-      const T turned_im = FFT_FMA(dr, root.re, di * root.im);
-      out_re[l] = (ar + br) + turned_re;
-      out_im[l] = (ai + bi) + turned_im;
-    }
-  }
+  FN(mirror_lanes)(dst, src, roots[0], 0, 0, m, lanes, false);
+  if (lanes == 1) FN(mirror_line)(dst, src, roots, m, false);
+  for (size_t k = 1; k < m && lanes > 1; k++)
+    FN(mirror_lanes)(dst, src, roots[k], k, k, m - k, lanes, false);
 }
 
 #undef ALWAYS

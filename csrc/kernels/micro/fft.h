@@ -37,6 +37,9 @@ typedef struct eti_fft_micro {
   void (*read_rows)(eti_fft_planes to, const void *from, ptrdiff_t step, size_t lanes, size_t n);
   void (*write_rows)(void *to, ptrdiff_t step, eti_fft_planes from, size_t lanes, size_t n,
                      double factor);
+  // Rows as for read_rows, times factors that lie as they do.
+  void (*read_turned)(eti_fft_planes to, const void *from, const void *factors, size_t step,
+                      size_t lanes, size_t n);
   // The transform of 2m real numbers from that of their m pairs, and what makes pairs of it; roots
   // are exp(-πi·k / m), k ≤ m.
   void (*unfold)(eti_fft_planes dst, eti_fft_planes src, const void *roots, size_t m, size_t lanes);
@@ -49,16 +52,17 @@ enum { ETI_FFT_F32, ETI_FFT_F64, ETI_FFT_TYPES };
 
 // One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
 // out.
-#define ETI_FFT_ROW(type, item, suffix)                \
-  {.dtype = type,                                      \
-   .esize = sizeof(item),                              \
-   .pass = ETI_BUILT(type, pass_##suffix),             \
-   .read = ETI_BUILT(type, read_##suffix),             \
-   .write = ETI_BUILT(type, write_##suffix),           \
-   .read_rows = ETI_BUILT(type, read_rows_##suffix),   \
-   .write_rows = ETI_BUILT(type, write_rows_##suffix), \
-   .unfold = ETI_BUILT(type, unfold_##suffix),         \
-   .fold = ETI_BUILT(type, fold_##suffix),             \
+#define ETI_FFT_ROW(type, item, suffix)                  \
+  {.dtype = type,                                        \
+   .esize = sizeof(item),                                \
+   .pass = ETI_BUILT(type, pass_##suffix),               \
+   .read = ETI_BUILT(type, read_##suffix),               \
+   .write = ETI_BUILT(type, write_##suffix),             \
+   .read_rows = ETI_BUILT(type, read_rows_##suffix),     \
+   .read_turned = ETI_BUILT(type, read_turned_##suffix), \
+   .write_rows = ETI_BUILT(type, write_rows_##suffix),   \
+   .unfold = ETI_BUILT(type, unfold_##suffix),           \
+   .fold = ETI_BUILT(type, fold_##suffix),               \
    .multiply = ETI_BUILT(type, multiply_##suffix)}
 
 const eti_fft_micro *eti_fft_micro_best(int type);

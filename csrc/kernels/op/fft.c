@@ -201,10 +201,11 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
 }
 
 // Sixteen, more of short lines, fewer of those that would leave the caches.
-static size_t lanes_for(size_t lane_bytes) {
-  const size_t few = 16, near = NEAR_BYTES / lane_bytes / few * few, n = BLOCK_BYTES / lane_bytes;
-  if (near >= few) return near < ETI_FFT_LANES ? near : ETI_FFT_LANES;
-  return n < 1 ? 1 : n > few ? few : n;
+static size_t lanes_for(const eti_fft_plan *plan) {
+  const size_t few = 16, near = NEAR_BYTES / plan->lane_bytes / few * few;
+  const size_t n = near >= few ? near : BLOCK_BYTES / plan->lane_bytes;
+  const size_t most = near >= few || plan->most_lanes < few ? plan->most_lanes : few;
+  return n < 1 ? 1 : n < most ? n : most;
 }
 
 typedef struct memory {
@@ -240,7 +241,7 @@ static et_status run_axis(const et_kernel_ctx *ctx, const fft *f, size_t i, axis
     eti_fft_fill(&plan, tables, room.at);
     if (known != NULL) known->is_filled = true;
   }
-  const size_t fit = room.bytes / plan.lane_bytes, wanted = lanes_for(plan.lane_bytes);
+  const size_t fit = room.bytes / plan.lane_bytes, wanted = lanes_for(&plan);
   const size_t threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
   r->plan = &plan;
   r->axis = f->axes[i];
@@ -350,7 +351,7 @@ static void prepare_axis(et_prepare_ctx *ctx, const fft *f, size_t i, fft_state 
     void *const claimed = et_prepare_alloc(ctx, tables, 64);
     if (state != NULL) state->axes[i] = (known_axis){.n = f->lengths[i], .tables = claimed};
     tables = 0;
-    lanes_bytes = lanes_for(lane) * lane;
+    lanes_bytes = lanes_for(&plan) * lane;
   } else {
     eti_fft_bounds(f->type, f->lengths[i], &tables, &lane);
     lanes_bytes = lane > BLOCK_BYTES ? lane : BLOCK_BYTES;

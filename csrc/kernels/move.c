@@ -3,6 +3,9 @@
 // memory.
 #include "kernels/move.h"
 
+#include "kernels/loops/cast_values.h"
+#include "kernels/loops/loop.h"
+
 #include <string.h>
 
 et_status eti_move_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
@@ -143,4 +146,39 @@ void eti_view_insert(eti_view *view, size_t dim, int32_t size, ptrdiff_t stride)
   }
   view->shape.sizes[dim] = size;
   view->strides[dim] = stride;
+}
+
+// ---- choices
+
+#define WHERE_NAME where_1
+#define WHERE_TYPE uint8_t
+#include "kernels/loops/where.inc.h"
+#define WHERE_NAME where_2
+#define WHERE_TYPE uint16_t
+#include "kernels/loops/where.inc.h"
+#define WHERE_NAME where_4
+#define WHERE_TYPE uint32_t
+#include "kernels/loops/where.inc.h"
+#define WHERE_NAME where_8
+#define WHERE_TYPE uint64_t
+#include "kernels/loops/where.inc.h"
+#define WHERE_NAME where_16
+#define WHERE_TYPE eti_c128
+#include "kernels/loops/where.inc.h"
+
+eti_loop eti_where_loop(et_dtype dtype) {
+  switch (et_dtype_bytes(dtype)) {
+    case 1:
+      return where_1;
+    case 2:
+      return where_2;
+    case 4:
+      return where_4;
+    case 8:
+      return where_8;
+    case 16:
+      return where_16;
+    default:
+      return NULL;
+  }
 }

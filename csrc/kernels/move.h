@@ -5,6 +5,7 @@
 #ifndef ET_MOVE_H
 #define ET_MOVE_H
 
+#include "kernels/iter.h"
 #include "kernels/kernel.h"
 #include "kernels/strided.h"
 
@@ -76,5 +77,9 @@ static inline void eti_view_slice(eti_view *view, size_t dim, const eti_slice *s
 void eti_view_remove(eti_view *view, size_t dim);  // drops a dimension
 void eti_view_insert(eti_view *view, size_t dim, int32_t size,
                      ptrdiff_t stride);  // rank < ET_MAX_RANK
+
+// The loop of condition (any byte but 0), a, b that takes elements of a type from a or b, by their
+// size; NULL where there is none.
+eti_loop eti_where_loop(et_dtype dtype);
 
 #endif  // ET_MOVE_H

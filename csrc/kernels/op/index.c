@@ -470,6 +470,15 @@ static et_status put(const et_kernel_ctx *ctx, et_value *const *args, const et_t
   ET_TRY(spread_values(ctx, values, &x.result, &from));
   const eti_view source_view = eti_view_of(self);
   ET_TRY(eti_resize(ctx, out, &source_view.shape));
+  if (x.n_sources == 1 && x.sources[0].is_mask && x.n_rest == 0 && values->numel == 1 &&
+      add == NULL) {
+    // One value for all that a mask selects: a choice, element by element.
+    et_tensor *operands[4] = {out, (et_tensor *)(uintptr_t)x.sources[0].t, values,
+                              (et_tensor *)(uintptr_t)self};
+    const eti_map map = {.loop = eti_where_loop((et_dtype)out->dtype),
+                         .types = {out->dtype, operands[1]->dtype, out->dtype, out->dtype}};
+    return eti_map_run(ctx, &map, operands, 4);
+  }
   const eti_view to = eti_view_of(out);
   if (out != self) {
     eti_copy_views(ctx->pool, out->data, &to, self->data, &source_view,

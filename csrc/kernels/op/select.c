@@ -5,6 +5,7 @@
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
 #include "kernels/loops/loop.h"
+#include "kernels/move.h"
 #include "kernels/ops.h"
 
 #include <math.h>
@@ -13,39 +14,6 @@
 ETI_USES(rows, clamp3_loops)
 
 // ---- where
-
-#define WHERE_NAME where_1
-#define WHERE_TYPE uint8_t
-#include "kernels/loops/where.inc.h"
-#define WHERE_NAME where_2
-#define WHERE_TYPE uint16_t
-#include "kernels/loops/where.inc.h"
-#define WHERE_NAME where_4
-#define WHERE_TYPE uint32_t
-#include "kernels/loops/where.inc.h"
-#define WHERE_NAME where_8
-#define WHERE_TYPE uint64_t
-#include "kernels/loops/where.inc.h"
-#define WHERE_NAME where_16
-#define WHERE_TYPE eti_c128
-#include "kernels/loops/where.inc.h"
-
-static eti_loop where_loop(et_dtype dtype) {
-  switch (et_dtype_bytes(dtype)) {
-    case 1:
-      return where_1;
-    case 2:
-      return where_2;
-    case 4:
-      return where_4;
-    case 8:
-      return where_8;
-    case 16:
-      return where_16;
-    default:
-      return NULL;
-  }
-}
 
 static et_status check_condition(const et_kernel_ctx *ctx, const et_tensor *condition) {
   ET_CHECK(condition->dtype == ET_B8 || condition->dtype == ET_U8, ctx->err, ET_INVALID_ARGUMENT,
@@ -60,7 +28,7 @@ static et_status where_map(const et_kernel_ctx *ctx, et_tensor *const *operands,
   ET_TRY(eti_check_cast(ctx, common, operands[0]));
   // A u8 condition is read as it is: any byte but 0 counts.
   *map =
-      (eti_map){.loop = where_loop(common),
+      (eti_map){.loop = eti_where_loop(common),
                 .types = {(uint8_t)common, operands[1]->dtype, (uint8_t)common, (uint8_t)common}};
   return ET_OK;
 }
@@ -129,7 +97,7 @@ et_status op_masked_fill_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_check_cast(ctx, (et_dtype)self->dtype, out));
   et_tensor value = {.data = element.bytes, .numel = 1, .capacity = 1, .dtype = self->dtype};
   et_tensor *operands[4] = {out, mask, &value, self};
-  const eti_map map = {.loop = where_loop((et_dtype)self->dtype),
+  const eti_map map = {.loop = eti_where_loop((et_dtype)self->dtype),
                        .types = {self->dtype, mask->dtype, self->dtype, self->dtype}};
   return run_broadcast(ctx, &map, operands, 4);
 }

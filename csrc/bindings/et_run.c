@@ -1,17 +1,20 @@
-// et_run.c — runs a program from the command line:
-//   et_run model.pte [--method M] [--data X.ptd]… [--threads N] [--repeat N] [--input
-//   I=FILE|ones|zeros|random]…
-//                    [--shape I=2x3x4]… [--output PREFIX] [--print none|summary|all]
-// Inputs are raw little-endian bytes in the planned dim order; those not named are ones. Outputs
-// are printed, and written as PREFIX0.bin, PREFIX1.bin … when a prefix is given. Also the longest
-// example of the C API: unlike the library it uses stdio and malloc.
+// et_run.c — runs a program from the command line; USAGE below is its manual. Inputs are raw
+// little-endian bytes in the planned dim order; those not named are ones. Outputs are printed, and
+// written as PREFIX0.bin, PREFIX1.bin … when a prefix is given. Also the longest example of the C
+// API: unlike the library it uses stdio and malloc.
 #include "runtime/et.h"
+#include "runtime/half.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MAX_LIST 64
+
+static const char USAGE[] =
+    "et_run model.pte [--method M] [--data X.ptd]... [--threads N] [--repeat N]\n"
+    "                 [--input I=FILE|ones|zeros|random]... [--shape I=2x3x4]...\n"
+    "                 [--output PREFIX] [--print none|summary|all]\n";
 
 typedef enum print_mode { PRINT_NONE, PRINT_SUMMARY, PRINT_ALL } print_mode;
 
@@ -21,6 +24,14 @@ typedef struct options {
   size_t n_data, n_threads, n_repeat;
   print_mode print;
 } options;
+
+// What an input is set to before every run; planned inputs lose it while a method runs.
+typedef struct given_input {
+  et_tensor_info info;
+  ptrdiff_t strides[ET_MAX_RANK];
+  et_tensor tensor;
+  et_value value;
+} given_input;
 
 // Everything that lives as long as the run; closed at the end of main.
 typedef struct session {
@@ -33,6 +44,7 @@ typedef struct session {
   et_thread_pool *pool;
   et_pool pool_handle;
   et_method_info info;
+  given_input *inputs;
   void *blocks[4 * MAX_LIST];  // freed last
   size_t n_blocks;
 } session;
@@ -89,6 +101,10 @@ static options parse_options(int argc, char **argv) {
       o.model = name;
       continue;
     }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+      printf("usage: %s", USAGE);
+      exit(0);
+    }
     if (i + 1 == argc) refuse("an option without value: ", name);
     const char *value = argv[++i];
     if (strcmp(name, "--method") == 0) {
@@ -114,13 +130,7 @@ static options parse_options(int argc, char **argv) {
       refuse("unknown option: ", name);
     }
   }
-  if (o.model == NULL) {
-    refuse(
-        "usage: et_run model.pte [--method M] [--data X.ptd] [--threads N] [--repeat N] "
-        "[--input I=FILE|ones|zeros|random] [--shape I=2x3] [--output PREFIX] [--print "
-        "none|summary|all]",
-        "");
-  }
+  if (o.model == NULL) refuse("no model; usage: ", USAGE);
   return o;
 }
 
@@ -218,10 +228,10 @@ static void fill_element(void *data, size_t i, et_dtype dtype, double v) {
       ((int16_t *)data)[i] = (int16_t)v;
       break;
     case ET_F16:
-      ((uint16_t *)data)[i] = v >= 1 ? 0x3c00 : v > 0 ? 0x3800 : 0;  // 1, 0.5 or 0
+      ((uint16_t *)data)[i] = eti_f32_to_f16((float)v);
       break;
     case ET_BF16:
-      ((uint16_t *)data)[i] = v >= 1 ? 0x3f80 : v > 0 ? 0x3f00 : 0;
+      ((uint16_t *)data)[i] = eti_f32_to_bf16((float)v);
       break;
     default:
       if (et_dtype_bytes(dtype) == 1) ((uint8_t *)data)[i] = (uint8_t)v;
@@ -253,41 +263,51 @@ static void parse_shape(const char *text, et_tensor_info *info) {
 }
 
 // The bytes of an input stay ours: unplanned inputs borrow them.
-static void set_tensor_input(session *s, const options *o, size_t i, et_tensor_info *info) {
-  ptrdiff_t strides[ET_MAX_RANK] = {0};
-  et_tensor t = {.sizes = info->sizes,
-                 .strides = strides,
-                 .dim_order = info->dim_order,
-                 .numel = 1,
-                 .dtype = (uint8_t)info->dtype,
-                 .rank = (uint8_t)info->rank};
+static void make_tensor_input(session *s, const options *o, size_t i) {
+  given_input *given = &s->inputs[i];
+  et_tensor_info *info = &given->info;
+  et_tensor *t = &given->tensor;
+  *t = (et_tensor){.sizes = info->sizes,
+                   .strides = given->strides,
+                   .dim_order = info->dim_order,
+                   .numel = 1,
+                   .dtype = (uint8_t)info->dtype,
+                   .rank = (uint8_t)info->rank};
   if (i < MAX_LIST && o->shapes[i] != NULL) parse_shape(o->shapes[i], info);
   for (size_t d = 0; d < info->rank; d++) {
     const size_t size = (size_t)info->sizes[d];
-    if (size > 0 && t.numel > SIZE_MAX / 64 / size) refuse("an input too large for this tool", "");
-    t.numel *= size;
+    if (size > 0 && t->numel > SIZE_MAX / 64 / size) refuse("an input too large for this tool", "");
+    t->numel *= size;
   }
-  t.capacity = t.numel;
-  t.data = claim(s, et_tensor_bytes(&t));
-  fill(i < MAX_LIST && o->inputs[i] != NULL ? o->inputs[i] : "ones", &t);
-  const et_value value = {.tag = ET_TENSOR, .as.tensor = &t};
-  if (et_method_set_input(s->method, i, &value, &s->err) != ET_OK) die("input", &s->err);
+  t->capacity = t->numel;
+  t->data = claim(s, et_tensor_bytes(t));
+  fill(i < MAX_LIST && o->inputs[i] != NULL ? o->inputs[i] : "ones", t);
+  given->value = (et_value){.tag = ET_TENSOR, .as.tensor = t};
 }
 
-static void set_inputs(session *s, const options *o) {
+static void make_inputs(session *s, const options *o) {
+  s->inputs = claim(s, s->info.n_inputs * sizeof *s->inputs);
   for (size_t i = 0; i < s->info.n_inputs; i++) {
     et_tag tag;
-    et_tensor_info info;
-    if (et_program_slot_info(&s->program, o->method, ET_SLOT_INPUT, i, &tag, &info, &s->err) !=
-        ET_OK)
+    if (et_program_slot_info(&s->program, o->method, ET_SLOT_INPUT, i, &tag, &s->inputs[i].info,
+                             &s->err) != ET_OK)
       die("input", &s->err);
     if (tag == ET_TENSOR) {
-      set_tensor_input(s, o, i, &info);
+      make_tensor_input(s, o, i);
     } else {  // only the traced value is accepted, which is what the method holds
-      const et_value traced = *et_method_input(s->method, i);
-      if (et_method_set_input(s->method, i, &traced, &s->err) != ET_OK) die("input", &s->err);
+      s->inputs[i].value = *et_method_input(s->method, i);
     }
   }
+}
+
+static void set_inputs(session *s) {
+  for (size_t i = 0; i < s->info.n_inputs; i++) {
+    if (et_method_set_input(s->method, i, &s->inputs[i].value, &s->err) != ET_OK)
+      die("input", &s->err);
+  }
+}
+
+static void make_outputs(session *s, const options *o) {
   for (size_t i = 0; i < s->info.n_outputs; i++) {
     et_tag tag;
     et_tensor_info info;
@@ -306,6 +326,10 @@ static double element(const et_tensor *t, size_t i) {
   switch (t->dtype) {
     case ET_F32:
       return (double)((const float *)t->data)[i];
+    case ET_F16:
+      return (double)eti_f16_to_f32(((const uint16_t *)t->data)[i]);
+    case ET_BF16:
+      return (double)eti_bf16_to_f32(((const uint16_t *)t->data)[i]);
     case ET_F64:
       return ((const double *)t->data)[i];
     case ET_I64:
@@ -325,8 +349,7 @@ static double element(const et_tensor *t, size_t i) {
 }
 
 static void print_tensor(const et_tensor *t, print_mode mode) {
-  const bool is_readable =
-      t->dtype <= ET_I64 || t->dtype == ET_F32 || t->dtype == ET_F64 || t->dtype == ET_B8;
+  const bool is_readable = t->dtype <= ET_F64 || t->dtype == ET_B8 || t->dtype == ET_BF16;
   printf("%s [", et_dtype_name((et_dtype)t->dtype));
   for (size_t d = 0; d < t->rank; d++) printf("%s%ld", d == 0 ? "" : ", ", (long)t->sizes[d]);
   printf("]%s", is_readable ? " =" : "");
@@ -376,6 +399,7 @@ static int compare_times(const void *a, const void *b) {
 static void run(session *s, const options *o) {
   double *times = claim(s, o->n_repeat * sizeof *times);
   for (size_t i = 0; i < o->n_repeat; i++) {
+    set_inputs(s);
     const uint64_t start = et_clock_ns();
     if (et_method_execute(s->method, &s->err) != ET_OK) die("run", &s->err);
     times[i] = milliseconds_since(start);
@@ -391,7 +415,8 @@ int main(int argc, char **argv) {
   const options o = parse_options(argc, argv);
   session s = {0};
   load(&s, &o);
-  set_inputs(&s, &o);
+  make_inputs(&s, &o);
+  make_outputs(&s, &o);
   run(&s, &o);
   show_outputs(&s, &o);
   et_method_close(s.method);

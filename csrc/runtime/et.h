@@ -561,11 +561,11 @@ ET_API void et_method_close(
     et_method *method);  // destroys delegates, releases segments; NULL allowed
 
 // Sets input i. A tensor must have the input's dtype and rank, sizes within its bounds and the
-// input's dim order (bytes are never re-laid out: ET_INVALID_ARGUMENT). Planned inputs are copied;
-// others borrow src->data, aligned to the element type, until the next set or close. Int, Bool,
-// String must equal the traced value, Double nearly (1e-4 + 1e-5·|v|). Inputs stay set for later
-// runs. ET_NOT_SUPPORTED when rank or sizes do not fit, ET_INVALID_STATE during a run; an
-// interrupted run is given up.
+// input's dim order (bytes are never re-laid out: ET_INVALID_ARGUMENT). Planned inputs are copied,
+// and a run may reuse that memory: set them before each. Others borrow src->data, aligned to the
+// element type, until the next set or close. Int, Bool, String must equal the traced value, Double
+// nearly (1e-4 + 1e-5·|v|). ET_NOT_SUPPORTED when rank or sizes do not fit, ET_INVALID_STATE during
+// a run; an interrupted run is given up.
 ET_API et_status et_method_set_input(et_method *method, size_t i, const et_value *src,
                                      et_error *err);
 // Gives an unplanned output its memory, capacity × element size bytes at least, aligned to the

@@ -5,6 +5,7 @@ torch. Importing this package loads neither.
 """
 
 from os import PathLike
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
@@ -21,3 +22,24 @@ def include_dir() -> str:
     from executorch_py.toolchain.sources import source_dir
 
     return str(source_dir())
+
+
+if not TYPE_CHECKING:  # a checker would take any name for this package's
+
+    def __getattr__(name: str) -> Any:
+        """The extension module; where it was not built, words that say what to do."""
+        if name != "_C":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
+        import sys
+
+        try:
+            return importlib.import_module("executorch_py._C")
+        except ModuleNotFoundError as error:
+            version = ".".join(map(str, sys.version_info[:2]))
+            raise ImportError(
+                f"executorch_py was imported from {__path__[0]}, where its extension module is not "
+                f"built for Python {version}: in the folder above, `python setup.py build_ext "
+                "--inplace` builds it. To use an installed executorch_py instead, start Python in "
+                "another folder."
+            ) from error

@@ -307,3 +307,19 @@ def test_a_call_that_would_write_to_a_constant_is_refused_whatever_its_result_sa
     program = Runtime.get().load_program(program_bytes(method))
     with pytest.raises(errors.InvalidProgram, match="argument 3 is a constant"):
         program.load_method("forward")
+
+
+def test_sources_without_their_extension_module_say_how_to_build_it(tmp_path: Path) -> None:
+    package = tmp_path / "executorch_py"
+    package.mkdir()
+    (package / "__init__.py").write_bytes((ROOT / "executorch_py" / "__init__.py").read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-c", "from executorch_py import _C"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert f"imported from {package}, where its extension module is not built" in done.stderr
+    assert "build_ext --inplace" in done.stderr

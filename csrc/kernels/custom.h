@@ -118,6 +118,7 @@ typedef struct et_op_library {
 } et_op_library;
 
 // At the end of the file, once: ET_OP_LIBRARY(ops); over `static const et_op ops[]`, in any order.
+// A row takes sets of types: those of dtype_sets.h, or ET_DTYPE_BIT(ET_I64) and the like, with |.
 // A program that links such files gives each a name, and that of the next one, and passes the first
 // one's table to its methods: -DET_OP_LIBRARY_NAME=softcap_ops -DET_OP_LIBRARY_NEXT=more_ops. Rows
 // are then searched as they stand, so they must be sorted (executorch_py build-kernels --ops says).

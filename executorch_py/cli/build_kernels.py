@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ def build_kernels(options: argparse.Namespace) -> int:
     operators = selection.merged(needs)
     if not operators and not custom:
         raise ValueError("these programs call no operators: there is nothing to build")
+    if not options.json:
+        print("\n".join(origin), flush=True)
     result = selected_build.build_selected(
         operators,
         rows,
@@ -47,6 +50,7 @@ def build_kernels(options: argparse.Namespace) -> int:
         chain,
         custom=custom,
         compare=not options.no_compare,
+        tell=lambda text: print(text, file=sys.stderr, flush=True),
     )
     for source in custom:
         met = (types.get(name, set()) for name in source.operators)
@@ -54,7 +58,7 @@ def build_kernels(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(facts(operators, result, origin), indent=2))
     else:
-        print("\n".join([*origin, "", *report(operators, result)]))
+        print("\n".join(["", *report(operators, result, chain)]))
     return 0
 
 
@@ -90,7 +94,11 @@ def facts(
     }
 
 
-def report(operators: dict[str, set[int]], result: selected_build.Result) -> list[str]:
+def report(
+    operators: dict[str, set[int]],
+    result: selected_build.Result,
+    chain: selected_build.Toolchain,
+) -> list[str]:
     wide = max(len(name) for name in operators)
     lines = [f"{'bytes':<{wide}} {'alone':>9} {'+ shared':>9}  types"]
     for name in sorted(operators, key=lambda n: -result.reached[n]):
@@ -105,6 +113,10 @@ def report(operators: dict[str, set[int]], result: selected_build.Result) -> lis
             full = getattr(result.full, part)
             line += f" {full:9,}  {100 * getattr(result.costs, part) / full:.0f} %"
         lines.append(line)
-    made = ", ".join(str(path) for path in result.made)
-    lines += ["", f"made {made} of {len(result.sources)} C files; `make` beside it builds it again"]
+    made = " and ".join(str(path) for path in result.made)
+    library = result.made[0]
+    system = "" if chain.is_bare else " -lm -lpthread"
+    link = f"{chain.cc[0]} main.c -I{library.parent / 'src'} {library}{system}"
+    lines += ["", f"made {made} of {len(result.sources)} C files; `make` there builds again"]
+    lines += [f"your own program: {link}    (its table is et_ops_portable, as in runtime/et.h)"]
     return lines

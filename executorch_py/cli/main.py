@@ -74,10 +74,11 @@ def add_build_kernels(add: Callable[..., argparse.ArgumentParser]) -> None:
     kernels.add_argument("--out", required=True, metavar="DIR", help="where everything is put")
     kernels.add_argument(
         "--ops",
-        action="append",
+        action="extend",
+        nargs="+",
         default=[],
         metavar="FILE.c",
-        help="a C file with kernels of your own (made for build-ops), linked in",
+        help="C files with kernels of your own (made for build-ops), linked in",
     )
     kernels.add_argument("--cc", help="the C compiler (default: $CC, else cc)")
     kernels.add_argument(

@@ -12,7 +12,8 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +37,7 @@ _ISA = {
     "_neon.c": ("aarch64", ()),
 }
 TABLE, LOOPS = "ops_selected.c", "selected_loops.h"
+LIBRARY, COMMAND_SOURCE = "libet_selected.a", "bindings/et_run.c"
 
 
 @dataclass(frozen=True)
@@ -115,13 +117,18 @@ def all_sources(chain: Toolchain) -> list[str]:
     if chain.is_bare:
         found = [name for name in found if not name.startswith("runtime/platform_")]
     else:
-        found.append("bindings/et_run.c")
+        found.append(COMMAND_SOURCE)
     kept = [name for name in found if chain.isa_flags(name) is not None]
     return [name for name in kept if name != "kernels/registry.c"]
 
 
 def _is_loops(name: str) -> bool:
     return name.startswith("kernels/micro/eltwise_")
+
+
+def _is_runtime(name: str) -> bool:
+    """Of these the library has all: et_run does not call the whole public interface."""
+    return name.startswith("runtime/")
 
 
 class Build:
@@ -201,10 +208,12 @@ def build_selected(
     *,
     custom: Sequence[CustomSource] = (),
     compare: bool,
+    tell: Callable[[str], None],
 ) -> Result:
     """Compile, measure and link; `folder` then holds sources, a Makefile and what was built.
 
-    Figures of a custom file go by its label: all of its operators are one table.
+    Figures of a custom file go by its label: all of its operators are one table. `tell` hears what
+    takes long.
     """
     names = selection.loop_names(source_dir() / "kernels" / "micro" / "eltwise.h")
     types = selection.bits(selection.closure(set().union(*operators.values())))
@@ -212,45 +221,57 @@ def build_selected(
     started = time.time()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / TABLE).write_text(selected_table(operators, rows, origin, names, behind))
-    (folder / LOOPS).write_text(selection.loops_header(names, set()))
     build = Build(
         chain, folder, [f"-DET_BUILD_TYPES={types:#x}u", f'-DET_SELECTED_LOOPS="{LOOPS}"']
     )
-    sources = all_sources(chain)
-    build.compile([name for name in sources if not _is_loops(name)], source_dir())
-    build.compile([TABLE], folder)
-    custom_sources.copy_sources(custom, folder)
-    build.special.update(custom_sources.defines(custom))
-    build.compile([source.name for source in custom], folder)
-    graph = build.graph(custom)
     roots = _roots(rows, list(operators)) | {source.label: [source.symbol] for source in custom}
-    needed = graph.reach([*runtime_roots(graph, build), *(r for rs in roots.values() for r in rs)])
-    kept = _used_loops(graph, needed, names)
-    (folder / LOOPS).write_text(selection.loops_header(names, kept))
-    build.compile([name for name in sources if _is_loops(name)], source_dir())
-    graph = build.graph(custom)
+    tell(f"compiling {len(all_sources(chain)) + len(custom) + 1} C files …")
+    graph = _compile_selected(build, names, roots, custom)
     reached, costs = measure(graph, build, TABLE, roots)
-    all_needed = graph.reach(
-        [*runtime_roots(graph, build), *(r for rs in roots.values() for r in rs)]
-    )
-    objects = {node[0] for node in all_needed}
-    linked = [name for name in build.objects if build.objects[name] in objects]
+    objects = {node[0] for node in _needed(graph, build, roots)}
+    linked = [n for n in build.objects if build.objects[n] in objects or _is_runtime(n)]
     made = _link(build, linked)
     _copy_sources(build, linked)
     for name in (TABLE, LOOPS):  # older than the objects, as they are in meaning: make is content
         os.utime(folder / name, (started, started))
-    counts: dict[Node, int] = {}
-    for nodes in reached.values():
-        for node in nodes:
-            counts[node] = counts.get(node, 0) + 1
+    users = Counter(node for nodes in reached.values() for node in nodes)
+    if compare:
+        tell("compiling them with every operator and type, to compare (not with --no-compare) …")
     return Result(
-        own={n: graph.bytes_of(x for x in nodes if counts[x] == 1) for n, nodes in reached.items()},
+        own={n: graph.bytes_of(x for x in nodes if users[x] == 1) for n, nodes in reached.items()},
         reached={n: graph.bytes_of(nodes) for n, nodes in reached.items()},
         costs=costs,
         full=full_costs(chain, rows, folder) if compare else None,
         made=made,
         sources=linked,
     )
+
+
+def _compile_selected(
+    build: Build,
+    names: Sequence[tuple[str, str]],
+    roots: Mapping[str, list[str]],
+    custom: Sequence[CustomSource],
+) -> Graph:
+    """All objects: the loops last, since the others' references tell which are left."""
+    sources = all_sources(build.chain)
+    header = build.folder / LOOPS
+    header.write_text(selection.loops_header(names, set()))
+    build.compile([name for name in sources if not _is_loops(name)], source_dir())
+    build.compile([TABLE], build.folder)
+    custom_sources.copy_sources(custom, build.folder)
+    build.special.update(custom_sources.defines(custom))
+    build.compile([source.name for source in custom], build.folder)
+    graph = build.graph(custom)
+    kept = _used_loops(graph, _needed(graph, build, roots), names)
+    header.write_text(selection.loops_header(names, kept))
+    build.compile([name for name in sources if _is_loops(name)], source_dir())
+    return build.graph(custom)
+
+
+def _needed(graph: Graph, build: Build, roots: Mapping[str, list[str]]) -> set[Node]:
+    operators = (symbol for symbols in roots.values() for symbol in symbols)
+    return graph.reach([*runtime_roots(graph, build), *operators])
 
 
 def selected_table(
@@ -286,20 +307,21 @@ def full_costs(chain: Toolchain, rows: Mapping[str, selection.Row], folder: Path
 
 
 def _link(build: Build, names: Sequence[str]) -> list[Path]:
-    objects = [build.objects[name] for name in names]
-    if build.chain.is_bare:
-        archive = build.folder / "libet_selected.a"
-        archive.unlink(missing_ok=True)
-        call([*_archiver(build.chain), "rcs", str(archive), *objects])
+    """The library, and et_run where there is an operating system."""
+    archive = build.folder / LIBRARY
+    archive.unlink(missing_ok=True)
+    objects = [build.objects[name] for name in names if name != COMMAND_SOURCE]
+    call([*_archiver(build.chain), "rcs", str(archive), *objects])
+    if COMMAND_SOURCE not in names:
         return [archive]
     program = build.folder / "et_run"
     call(
         [
-            *(*build.chain.cc, *build.chain.flags, "-Wl,--gc-sections"),
-            *("-o", str(program), *objects, "-lm", "-lpthread"),
+            *(*build.chain.cc, *build.chain.flags, "-Wl,--gc-sections", "-o", str(program)),
+            *(build.objects[COMMAND_SOURCE], str(archive), "-lm", "-lpthread"),
         ]
     )
-    return [program]
+    return [archive, program]
 
 
 def _archiver(chain: Toolchain) -> list[str]:
@@ -324,8 +346,7 @@ def _copy_sources(build: Build, names: Sequence[str]) -> None:
 
 def _makefile(build: Build, names: Sequence[str]) -> str:
     chain = build.chain
-    goal = "libet_selected.a" if chain.is_bare else "et_run"
-    objects = " ".join(f"obj/{Path(name).with_suffix('.o')}" for name in names)
+    objects = " ".join(f"obj/{Path(n).with_suffix('.o')}" for n in names if n != COMMAND_SOURCE)
     special = [
         f"obj/{Path(n).with_suffix('.o')}: CFLAGS += {' '.join(flags)}"
         for n in names
@@ -333,10 +354,13 @@ def _makefile(build: Build, names: Sequence[str]) -> str:
     ]
     # make reads quotes literally, the shell takes them away again
     defines = " ".join(f"'{define}'" for define in build.defines)
-    link = (
-        f"\t{' '.join(_archiver(chain))} rcs $@ $^"
+    command = (
+        ""
         if chain.is_bare
-        else "\t$(CC) $(LDFLAGS) -o $@ $^ -lm -lpthread"
+        else f"""\
+et_run: obj/{Path(COMMAND_SOURCE).with_suffix(".o")} {LIBRARY}
+\t$(CC) $(LDFLAGS) -o $@ $^ -lm -lpthread
+"""
     )
     return f"""\
 # The runtime with the selected kernels; made by executorch_py build-kernels.
@@ -346,8 +370,11 @@ LDFLAGS = {" ".join(chain.flags)} -Wl,--gc-sections
 DEFINES = {defines}
 OBJECTS = {objects}
 
-{goal}: $(OBJECTS)
-{link}
+all: {LIBRARY}{"" if chain.is_bare else " et_run"}
+{LIBRARY}: $(OBJECTS)
+\trm -f $@
+\t{" ".join(_archiver(chain))} rcs $@ $^
+{command}\
 obj/{TABLE[:-2]}.o: {TABLE} {LOOPS}
 \t@mkdir -p $(@D)
 \t$(CC) $(CFLAGS) $(DEFINES) -Isrc -I. -c $< -o $@

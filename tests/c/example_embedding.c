@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
     if (et_method_set_input(method, i, &value, &err) != ET_OK) return fail(&err);
   }
 
-  // 4. Run, as often as wanted, and read the outputs.
+  // 4. Run and read the outputs. Before another run the inputs are set again.
   if (et_method_execute(method, &err) != ET_OK) return fail(&err);
   const et_value *output;
   for (size_t i = 0; (output = et_method_output(method, i)) != NULL; i++) {

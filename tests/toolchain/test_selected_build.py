@@ -205,11 +205,23 @@ def test_the_folder_builds_again_by_make_alone(
     folder = tmp_path / "moved"
     shutil.copytree(made["folder"], folder)
     assert subprocess.run(["make", "-q", "-C", str(folder)]).returncode == 0
-    for name in ("obj/ops_selected.o", "obj/kernels/op/pool.o", "obj/kernels/iter.o", "et_run"):
+    for name in ("obj/ops_selected.o", "obj/kernels/op/pool.o", "libet_selected.a", "et_run"):
         (folder / name).unlink(missing_ok=True)
     subprocess.run(["make", "-C", str(folder)], check=True, capture_output=True)
     done = run_selected({"folder": folder}, files["mobile"])
     assert done.returncode == 0, done.stderr
+
+
+def test_a_program_of_ones_own_links_with_the_library(
+    made: dict[str, Any], files: dict[str, Path], tmp_path: Path
+) -> None:
+    command = ["cc", "-std=c11", f"-I{made['folder'] / 'src'}", "-o", str(tmp_path / "own")]
+    command += [str(ROOT / "tests" / "c" / "example_embedding.c")]
+    command += [str(made["folder"] / "libet_selected.a"), "-lm", "-lpthread"]
+    subprocess.run(command, check=True, capture_output=True)
+    own = [str(tmp_path / "own"), str(files["mobile"])]
+    done = subprocess.run(own, check=True, capture_output=True, text=True)
+    assert done.stdout.startswith("output 0: 10 elements, the first is ")
 
 
 # ---- with operators of one's own
@@ -233,7 +245,7 @@ def with_custom(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         maker.outputs.append(z)
         (folder / f"{name}.pte").write_bytes(program_bytes(maker))
     programs = [folder / "softcap.pte", folder / "halve.pte"]
-    files = ["--ops", str(folder / "halve.c"), "--ops", str(folder / "softcap.c")]
+    files = ["--ops", str(folder / "halve.c"), str(folder / "softcap.c")]
     found = make(folder / "out", programs, *files, "--no-simd", "--no-compare")
     return {**found, "programs_folder": folder}
 

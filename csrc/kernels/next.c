@@ -29,16 +29,23 @@ static bool read_range(const et_kernel_ctx *ctx, const et_call *next, eti_range 
          read_bound(ctx, next->args, 2, &range->high);
 }
 
+// Whether the call reads `out` and writes its result, *to, into the same memory.
+static bool is_in_place(const et_call *next, const et_tensor *out, et_tensor **to) {
+  if (next == NULL || next->op->n_args < 2) return false;
+  const et_value *const in = next->args[0], *const result = next->args[next->op->n_args - 1];
+  if (in->tag != ET_TENSOR || in->as.tensor != out || result->tag != ET_TENSOR) return false;
+  *to = result->as.tensor;
+  return (*to)->dtype == ET_F32 && (*to)->data == out->data;
+}
+
+// Names come last: most calls that follow are known by their tensors to be another's.
 bool eti_next_is_clamp(const et_kernel_ctx *ctx, const et_tensor *out, eti_range *range) {
   const et_call *const next = ctx->call == NULL ? NULL : ctx->call->next;
   const et_kernel_ctx quiet = {.err = NULL};
   eti_range found;
-  if (next == NULL || out->dtype != ET_F32 || !read_range(&quiet, next, &found)) return false;
-  const et_value *const in = next->args[0], *const result = next->args[next->op->n_args - 1];
-  if (in->tag != ET_TENSOR || in->as.tensor != out || result->tag != ET_TENSOR) return false;
-  et_tensor *const to = result->as.tensor;
-  if (to->dtype != ET_F32 || to->data != out->data || eti_resize_like(&quiet, to, out) != ET_OK ||
-      !eti_same_layout(to, out))
+  et_tensor *to;
+  if (out->dtype != ET_F32 || !is_in_place(next, out, &to) || !read_range(&quiet, next, &found) ||
+      eti_resize_like(&quiet, to, out) != ET_OK || !eti_same_layout(to, out))
     return false;
   *range = found;
   return true;

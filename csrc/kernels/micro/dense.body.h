@@ -15,38 +15,30 @@ static inline void subtract(double *y, double f, const double *x, size_t n) {
   for (size_t i = 0; i < n; i++) y[i] -= f * x[i];
 }
 
-// y -= Σ f[j]·x[j] one after the other, four rows at a time; rows lie `step` numbers apart.
-static void subtract_rows(double *y, const double *f, ptrdiff_t f_step, const double *x,
-                          ptrdiff_t step, size_t rows, size_t n) {
+// y += sign·Σ f[j]·x[j] one after the other, four rows at a time; rows lie `step` numbers apart.
+static inline void combine_rows(double *y, double sign, const double *f, ptrdiff_t f_step,
+                                const double *x, ptrdiff_t step, size_t rows, size_t n) {
   size_t j = 0;
   for (; j + 4 <= rows; j += 4) {
     const double *const g = f + (ptrdiff_t)j * f_step, *const x0 = x + (ptrdiff_t)j * step;
     const double *const x1 = x0 + step, *const x2 = x1 + step, *const x3 = x2 + step;
-    const double f0 = g[0], f1 = g[f_step], f2 = g[2 * f_step], f3 = g[3 * f_step];
-    ETI_NO_DEPENDENCES
-    for (size_t i = 0; i < n; i++)
-      y[i] = (((y[i] - f0 * x0[i]) - f1 * x1[i]) - f2 * x2[i]) - f3 * x3[i];
-  }
-  for (; j < rows; j++) subtract(y, f[(ptrdiff_t)j * f_step], x + (ptrdiff_t)j * step, n);
-}
-
-// The same added.
-static void add_rows(double *y, const double *f, ptrdiff_t f_step, const double *x, ptrdiff_t step,
-                     size_t rows, size_t n) {
-  size_t j = 0;
-  for (; j + 4 <= rows; j += 4) {
-    const double *const g = f + (ptrdiff_t)j * f_step, *const x0 = x + (ptrdiff_t)j * step;
-    const double *const x1 = x0 + step, *const x2 = x1 + step, *const x3 = x2 + step;
-    const double f0 = g[0], f1 = g[f_step], f2 = g[2 * f_step], f3 = g[3 * f_step];
+    const double f0 = sign * g[0], f1 = sign * g[f_step];
+    const double f2 = sign * g[2 * f_step], f3 = sign * g[3 * f_step];
     ETI_NO_DEPENDENCES
     for (size_t i = 0; i < n; i++)
       y[i] = (((y[i] + f0 * x0[i]) + f1 * x1[i]) + f2 * x2[i]) + f3 * x3[i];
   }
-  for (; j < rows; j++) {
-    const double g = f[(ptrdiff_t)j * f_step], *const row = x + (ptrdiff_t)j * step;
-    ETI_NO_DEPENDENCES
-    for (size_t i = 0; i < n; i++) y[i] += g * row[i];
-  }
+  for (; j < rows; j++) subtract(y, -sign * f[(ptrdiff_t)j * f_step], x + (ptrdiff_t)j * step, n);
+}
+
+static void subtract_rows(double *y, const double *f, ptrdiff_t f_step, const double *x,
+                          ptrdiff_t step, size_t rows, size_t n) {
+  combine_rows(y, -1, f, f_step, x, step, rows, n);
+}
+
+static void add_rows(double *y, const double *f, ptrdiff_t f_step, const double *x, ptrdiff_t step,
+                     size_t rows, size_t n) {
+  combine_rows(y, 1, f, f_step, x, step, rows, n);
 }
 
 static inline void scale(double *y, double f, size_t n) {

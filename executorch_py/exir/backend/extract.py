@@ -9,7 +9,7 @@ hashing.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -335,8 +335,3 @@ def _number(name: str) -> int:
     """The number at the end of a name, -1 without one."""
     number = name.rpartition("_")[2]
     return int(number) if number.isdigit() else -1
-
-
-def tags_in(nodes: Iterable[fx.Node]) -> set[str]:
-    """The delegation tags of nodes."""
-    return {n.meta["delegation_tag"] for n in nodes if n.meta.get("delegation_tag") is not None}

@@ -73,13 +73,6 @@ def copy_program(ep: ExportedProgram) -> ExportedProgram:
     return new
 
 
-def with_graph_module(ep: ExportedProgram, gm: fx.GraphModule) -> ExportedProgram:
-    """The same program around another graph module."""
-    new = copy.copy(ep)
-    new._graph_module = gm
-    return new
-
-
 def body_modules(gm: fx.GraphModule, node: fx.Node) -> list[fx.GraphModule]:
     """The graph modules that a control-flow node is given, in argument order."""
     return [

@@ -32,15 +32,6 @@ def argument(node: fx.Node, name: str, default: Any = _ABSENT) -> Any:
     raise KeyError(f"{op} has no argument {name}")
 
 
-def arguments_by_name(node: fx.Node) -> dict[str, Any]:
-    """All arguments that the node gives explicitly, by schema name."""
-    op = op_overload(node.target)
-    if op is None:
-        return dict(node.kwargs)
-    given = {arg.name: value for arg, value in zip(op._schema.arguments, node.args, strict=False)}
-    return {**given, **node.kwargs}
-
-
 def is_call(node: Any, *keys: str) -> bool:
     """Whether `node` calls one of the operators named."""
     return isinstance(node, fx.Node) and node.op == "call_function" and op_key(node.target) in keys

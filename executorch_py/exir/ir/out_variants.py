@@ -87,7 +87,3 @@ def _outputs_match(op: OpOverload, out_variant: OpOverload) -> bool:
 def kernel_arity(op: OpOverload) -> int:
     """Entries a kernel call of this operator carries: its arguments, and a result once more."""
     return len(op._schema.arguments) + bool(op._schema.returns)
-
-
-def is_tensor_argument(arg: torch._C.Argument) -> bool:
-    return "Tensor" in str(arg.real_type)

@@ -187,10 +187,19 @@ def main(arguments: Sequence[str]) -> int:
         wrong = differences(text, table_of(text))
         print(f"{HASHES.name}: {len(lines)} calls", *wrong[:20], sep="\n  ")
         return min(len(wrong), 1)
+    unknown = [name for name in arguments if name not in MACHINES]
+    if unknown:
+        print(f"no such machine: {unknown[0]!r}; there are {list(MACHINES)}, and --write")
+        return 2
     failed = 0
     for name in arguments or MACHINES:
         machine = MACHINES[name]
-        wrong = differences(run(machine, build(machine)), table_of(HASHES.read_text()))
+        try:
+            wrong = differences(run(machine, build(machine)), table_of(HASHES.read_text()))
+        except MachineError as error:
+            print(error)
+            failed += 1
+            continue
         print(f"{name}: {len(wrong)} differences", *wrong[:20], sep="\n  ")
         failed += len(wrong) > 0
     return min(failed, 1)

@@ -23,9 +23,11 @@ typedef struct FN(work) {
   size_t lanes;
 } FN(work);
 
-static FN(work) FN(split_work)(void *work, size_t n, size_t lanes) {
+// Planes for `lanes` lines of n numbers in so many bytes, apart as far as there is room.
+static FN(work) FN(split_work)(void *work, size_t n, size_t lanes, size_t bytes) {
   T *const at = work;
-  const size_t plane = n * lanes;
+  const size_t apart = plane_bytes(n * lanes * sizeof(T));
+  const size_t plane = 4 * apart <= bytes ? apart / sizeof(T) : (n + 1) * lanes;
   return (FN(work)){at, at + plane, at + 2 * plane, at + 3 * plane, lanes};
 }
 
@@ -63,9 +65,11 @@ static void FN(matrix_passes)(const eti_fft_plan *plan, FN(work) * w, T *matrix,
   const size_t n_rows = columns->n, n_columns = rows->n;
   const FN(complex) *const tables = (const FN(complex) *)(const void *)plan->tables;
   const FN(complex) *const row_tables = tables + part_numbers(columns);
+  const size_t bytes = 4 * COLUMNS * n_columns * sizeof(T) + SPREAD;
   const FN(complex) *const turns = row_tables + part_numbers(rows);
   for (size_t j = 0; j < n_columns; j += COLUMNS) {
-    FN(work) c = FN(split_work)(room, n_rows, n_columns - j < COLUMNS ? n_columns - j : COLUMNS);
+    const size_t lanes = n_columns - j < COLUMNS ? n_columns - j : COLUMNS;
+    FN(work) c = FN(split_work)(room, n_rows, lanes, bytes);
     void *lines[COLUMNS];
     for (size_t l = 0; l < c.lanes; l++) lines[l] = matrix + 2 * (j + l) * n_rows;
     FN(copy_rows)(c.re, c.lanes, w->re + j, n_columns, c.lanes, n_rows);
@@ -74,7 +78,8 @@ static void FN(matrix_passes)(const eti_fft_plan *plan, FN(work) * w, T *matrix,
     plan->micro->write(lines, (eti_fft_planes){c.re, c.im}, c.lanes, n_rows, 1.0);
   }
   for (size_t k = 0; k < n_rows; k += COLUMNS) {
-    FN(work) c = FN(split_work)(room, n_columns, n_rows - k < COLUMNS ? n_rows - k : COLUMNS);
+    const size_t lanes = n_rows - k < COLUMNS ? n_rows - k : COLUMNS;
+    FN(work) c = FN(split_work)(room, n_columns, lanes, bytes);
     plan->micro->read_turned((eti_fft_planes){c.re, c.im}, matrix + 2 * k, turns + k, n_rows,
                              c.lanes, n_columns);
     FN(part_passes)(plan, rows, row_tables, &c);
@@ -166,7 +171,7 @@ static void FN(fill_chirp)(const eti_fft_plan *plan, FN(complex) * chirp) {
 }
 
 static void FN(transform_filter)(const eti_fft_plan *plan, FN(complex) * filter, void *work) {
-  FN(work) w = FN(split_work)(work, plan->padded + 1, 1);
+  FN(work) w = FN(split_work)(work, plan->padded, 1, 0);
   const T scale = (T)(1.0 / (double)plan->padded);
   for (size_t k = 0; k < plan->padded; k++) {
     w.re[k] = filter[k].re;
@@ -388,7 +393,8 @@ static void FN(back)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(wo
 }
 
 static void FN(run)(const eti_fft_plan *plan, const eti_fft_lines *lines, void *work) {
-  FN(work) w = FN(split_work)(work, plan->padded + 1, lines->n_lines);
+  const size_t bytes = plan->n_parts == 1 ? lines->n_lines * plan->lane_bytes : 0;
+  FN(work) w = FN(split_work)(work, plan->padded, lines->n_lines, bytes);
   if (plan->kind == ETI_FFT_FORWARD) {
     FN(forward)(plan, lines, &w);
   } else if (plan->kind == ETI_FFT_BACK) {

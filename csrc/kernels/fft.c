@@ -112,6 +112,22 @@ static bool is_halved(const eti_fft_plan *plan) {
   return plan->kind != ETI_FFT_COMPLEX && plan->n % 2 == 0;
 }
 
+// Four planes that start at the same place of a page would meet in few places of a cache, and
+// loads would wait for stores of the other planes: they start a quarter of a page apart.
+enum { PAGE = 4096, APART = PAGE / 4, SPREAD = 4 * (PAGE + APART) };
+
+static size_t plane_bytes(size_t bytes) {
+  return (bytes + PAGE - 1) / PAGE * PAGE + APART;
+}
+
+// Of work for a line of n numbers, the longer side of whose matrix is `side`, or 0.
+static size_t lane_bytes_of(size_t n, size_t side, size_t number_bytes) {
+  const size_t line = 2 * (n + 1) * number_bytes;
+  const size_t spread = side > 0 || line < PAGE ? 0 : SPREAD / COLUMNS;
+  const size_t columns = side > 0 ? 2 * COLUMNS * side * number_bytes + SPREAD : 0;
+  return round_up(line + spread + columns);
+}
+
 void eti_fft_plan_init(eti_fft_plan *plan, int type, eti_fft_kind kind, size_t n) {
   *plan = (eti_fft_plan){.micro = eti_fft_micro_best(type), .kind = kind, .n = n};
   plan->length = is_halved(plan) ? n / 2 : n;
@@ -126,8 +142,7 @@ void eti_fft_plan_init(eti_fft_plan *plan, int type, eti_fft_kind kind, size_t n
   if (is_halved(plan)) numbers += plan->length + 1;
   const size_t bytes = 2 * (size_t)plan->micro->esize;
   plan->table_bytes = round_up(numbers * bytes);
-  const size_t columns = plan->n_parts == 2 ? 2 * COLUMNS * plan->parts[1].n : 0;
-  plan->lane_bytes = round_up((2 * (plan->padded + 1) + columns) * bytes);
+  plan->lane_bytes = lane_bytes_of(plan->padded, plan->n_parts == 2 ? plan->parts[1].n : 0, bytes);
 }
 
 void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes) {
@@ -135,8 +150,8 @@ void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes)
   const size_t padded = power_of_two(2 * n);
   // Twiddles of a pass of radix r over m · r numbers are m · (r - 1), the next passes have m.
   *table_bytes = round_up((2 * padded + 2 * n + padded + ETI_FFT_MAX_PASSES * 31) * bytes);
-  const size_t columns = padded > LONGEST ? 2 * COLUMNS * square_root(MOST_UNEQUAL * padded) : 0;
-  *lane_bytes = round_up((2 * (padded + 1) + columns) * bytes);
+  const size_t side = padded > LONGEST ? square_root(MOST_UNEQUAL * padded) : 0;
+  *lane_bytes = lane_bytes_of(padded, side, bytes);
 }
 
 #define T float

@@ -75,7 +75,7 @@ class Tagger(Partitioner):
         ),
     ],
 )
-def test_partitioners(
+def test_what_is_no_partitioner_is_refused_with_words(
     exported: ExportedProgram,
     edge: EdgeProgramManager,
     partitioner: Any,
@@ -112,12 +112,16 @@ def test_partitioners(
         ),
     ],
 )
-def test_settings(make: Any, kind: type[Exception], message: str) -> None:
+def test_wrong_settings_are_refused_with_words(
+    make: Any, kind: type[Exception], message: str
+) -> None:
     with pytest.raises(kind, match=message):
         ExecutorchBackendConfig(**make())
 
 
-def test_settings_of_another_kind(exported: ExportedProgram, edge: EdgeProgramManager) -> None:
+def test_settings_of_another_class_are_refused(
+    exported: ExportedProgram, edge: EdgeProgramManager
+) -> None:
     wrong: Any = {"preserve_ops": []}
     with pytest.raises(TypeError, match=r"compile_config is a dict, needed is EdgeCompileConfig\("):
         to_edge(exported, compile_config=wrong)
@@ -132,7 +136,9 @@ def test_the_first_capture_path_says_what_replaced_it() -> None:
         exir.capture(Sum(), (X,))
 
 
-def test_files_and_levels(edge: EdgeProgramManager, tmp_path: Path) -> None:
+def test_absent_files_and_unknown_levels_are_refused(
+    edge: EdgeProgramManager, tmp_path: Path
+) -> None:
     with pytest.raises(FileNotFoundError, match=r"there is no file '.*absent\.pt2'"):
         exir.load(tmp_path / "absent.pt2")
     data = edge.to_executorch().buffer

@@ -99,7 +99,7 @@ def check_all_ways(op: Any, plain: torch.Tensor, *args: Any) -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (0, 3), (7,), (3, 1031), (2, 3, 40, 41)], ids=str)
-def test_chains_of_a_tensor(shape: tuple[int, ...]) -> None:
+def test_chains_of_a_tensor_equal_their_steps(shape: tuple[int, ...]) -> None:
     x = values(*shape)
     check_all_ways(own.chain.out, x, x)
 
@@ -120,7 +120,7 @@ CONVOLUTIONS = {
 
 @pytest.mark.parametrize("channels_last", [False, True])
 @pytest.mark.parametrize("case", CONVOLUTIONS)
-def test_chains_after_a_convolution(case: str, channels_last: bool) -> None:
+def test_chains_after_a_convolution_equal_their_steps(case: str, channels_last: bool) -> None:
     size, weight_size, groups, stride, transposed = CONVOLUTIONS[case]
     x, w = values(*size), values(*weight_size)
     if channels_last:
@@ -145,7 +145,7 @@ def test_chains_after_a_convolution(case: str, channels_last: bool) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(1, 40, 1000), (128, 64, 96), (50, 7, 1), (3, 0, 5)], ids=str)
-def test_chains_after_a_product(sizes: tuple[int, int, int]) -> None:
+def test_chains_after_a_product_equal_their_steps(sizes: tuple[int, int, int]) -> None:
     m, k, n = sizes
     a, b, bias = values(m, k), values(k, n), values(n)
     like = a @ b

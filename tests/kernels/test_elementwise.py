@@ -60,7 +60,7 @@ def nonzero(t: torch.Tensor) -> torch.Tensor:
     ids=str,
 )
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_special_values_pairwise(op: Any, dtype: torch.dtype) -> None:
+def test_every_pair_of_special_values_equals_eager(op: Any, dtype: torch.dtype) -> None:
     x = torch.tensor(SPECIAL, dtype=dtype)
     # Remainders are exact in f64, while eager's f32 ones are not when the quotient is large.
     exact = op.overloadpacket(x.double()[:, None], x.double()[None, :]).to(dtype)
@@ -81,7 +81,7 @@ def test_operands_of_halves_become_halves_first(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
-def test_complex_arithmetic(dtype: torch.dtype) -> None:
+def test_complex_arithmetic_equals_eager(dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(1)
     a = torch.randn(3, 4, dtype=dtype, generator=generator)
     b = torch.randn(4, dtype=dtype, generator=generator)
@@ -181,7 +181,7 @@ REFUSED: list[tuple[str, tuple[Any, ...], Out, str]] = [
 
 @pytest.mark.parametrize(("name", "args", "out", "words"), REFUSED)
 @pytest.mark.parametrize("prepared", [False, True])
-def test_refused_with_words(
+def test_wrong_calls_are_refused_with_words(
     name: str, args: tuple[Any, ...], out: Out, words: str, prepared: bool
 ) -> None:
     with pytest.raises(OpError, match=words):

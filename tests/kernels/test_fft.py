@@ -33,7 +33,7 @@ def assert_near(found: torch.Tensor, expected: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("dtype", REALS, ids=str)
-def test_lines_of_every_length(dtype: torch.dtype) -> None:
+def test_lines_of_every_length_equal_eager(dtype: torch.dtype) -> None:
     for n in LENGTHS:
         x, z = values(3, n, dtype=dtype), values(3, n, dtype=COMPLEX[dtype])
         half = torch.fft.rfft(x)
@@ -61,7 +61,7 @@ def test_long_lines_in_every_instruction_set(dtype: torch.dtype, n: int) -> None
 
 @pytest.mark.parametrize("norm", [0, 1, 2])
 @pytest.mark.parametrize("dims", [[0], [1], [2], [0, 2], [2, 0], [0, 1, 2], []], ids=str)
-def test_any_dimensions_and_norms(dims: list[int], norm: int) -> None:
+def test_transforms_over_any_dimensions_and_norms_equal_eager(dims: list[int], norm: int) -> None:
     x, z = values(4, 5, 6), values(4, 5, 6, dtype=torch.complex64)
     check_op(aten._fft_c2c.out, z, dims, norm, True, scale=8)
     check_op(aten._fft_c2c.out, z.permute(2, 0, 1), dims, norm, False, scale=8)

@@ -39,7 +39,7 @@ def shapes() -> list[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_inverses(dtype: torch.dtype) -> None:
+def test_inverses_equal_eager(dtype: torch.dtype) -> None:
     for shape in shapes():
         a = well_conditioned(*shape, dtype=dtype)
         expected = torch.linalg.inv_ex(a)
@@ -53,7 +53,7 @@ def test_inverses(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_solutions(dtype: torch.dtype) -> None:
+def test_solutions_of_equations_equal_eager(dtype: torch.dtype) -> None:
     cases = [((4, 4), (4,)), ((4, 4), (4, 3)), ((3, 4, 4), (3, 4)), ((3, 4, 4), (2, 3, 4, 5))]
     cases += [((2, 1, 4, 4), (3, 4, 2)), ((0, 4, 4), (0, 4, 2)), ((3, 4, 4), (4, 2))]
     for of_a, of_b in cases:
@@ -78,7 +78,7 @@ def test_solutions(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_determinants(dtype: torch.dtype) -> None:
+def test_determinants_equal_eager(dtype: torch.dtype) -> None:
     for shape in shapes():
         a = well_conditioned(*shape, dtype=dtype) / 3 if shape[-1] > 0 else values(*shape)
         a = a.to(dtype)
@@ -96,7 +96,9 @@ def test_determinants(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("shape", [(4, 4), (3, 5, 2), (2, 3, 6), (0, 3, 3), (2, 0, 3)], ids=str)
-def test_triangular_factors(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_triangular_factors_equal_eager_or_multiply_to_the_matrix(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
     a = values(*shape, dtype=dtype)
     b = well_conditioned(*shape, dtype=dtype)
     expected = torch.linalg.lu_factor_ex(b)
@@ -115,7 +117,7 @@ def test_triangular_factors(shape: tuple[int, ...], dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_roots_of_positive_matrices(dtype: torch.dtype) -> None:
+def test_roots_of_positive_matrices_equal_eager(dtype: torch.dtype) -> None:
     for shape in shapes():
         a = positive(*shape, dtype=dtype) if shape[-1] > 0 else values(*shape, dtype=dtype)
         for upper in (False, True):
@@ -128,7 +130,7 @@ def test_roots_of_positive_matrices(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("mode", ["reduced", "complete", "r"])
-def test_orthogonal_factors(mode: str, dtype: torch.dtype) -> None:
+def test_orthogonal_factors_equal_eager(mode: str, dtype: torch.dtype) -> None:
     for shape in [(4, 4), (3, 7, 3), (3, 2, 6), (1, 1), (0, 3, 2), (2, 3, 0)]:
         a = values(*shape, dtype=dtype)
         expected = torch.linalg.qr(a, mode)
@@ -138,7 +140,7 @@ def test_orthogonal_factors(mode: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_eigenvectors_of_symmetric_matrices(dtype: torch.dtype) -> None:
+def test_eigenvectors_rebuild_symmetric_matrices(dtype: torch.dtype) -> None:
     for shape in [(1, 1), (4, 4), (2, 12, 12), (0, 3, 3), (2, 0, 0)]:
         a = values(*shape, dtype=dtype)
         a = a + a.mT
@@ -155,7 +157,7 @@ def test_eigenvectors_of_symmetric_matrices(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("full", [False, True])
-def test_singular_vectors(full: bool, dtype: torch.dtype) -> None:
+def test_singular_vectors_rebuild_their_matrices(full: bool, dtype: torch.dtype) -> None:
     flat = values(5, 2, dtype=dtype) @ values(2, 4, dtype=dtype)
     matrices = [values(*s, dtype=dtype) for s in [(4, 4), (2, 7, 3), (2, 3, 7), (1, 1), (0, 3, 2)]]
     for a in [*matrices, flat, flat.t().contiguous(), torch.zeros(3, 2, dtype=dtype)]:

@@ -152,7 +152,7 @@ def test_update_cache_with_indices_writes_where_they_say() -> None:
         assert torch.equal(cache, expected)
 
 
-def test_fallback_copies() -> None:
+def test_the_fallback_operator_copies_in_any_layout() -> None:
     for x in (sample((2, 3), torch.int64), sample(()), sample((0, 2))):
         check_op(llama.fallback.out, x, expected=x)
     x = laid_out(sample((2, 3, 4)), (2, 0, 1))

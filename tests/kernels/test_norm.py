@@ -174,7 +174,7 @@ def test_statistics_do_not_cancel() -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_dropout_without_chance(dtype: torch.dtype) -> None:
+def test_dropout_of_nothing_or_everything_equals_eager(dtype: torch.dtype) -> None:
     x = torch.randn(3, 5).to(dtype)
     check_op(aten.native_dropout.out, x, 0.5, False)
     check_op(aten.native_dropout.out, x, 0.0, True)

@@ -200,7 +200,7 @@ def test_zero_points_that_are_large_or_not_whole_take_the_general_way() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
 @pytest.mark.parametrize("shapes", [((3, 5), (3, 5)), ((2, 1, 40), (3, 1)), ((), (0,))], ids=str)
-def test_sums_of_quantized_tensors(shapes: Any, dtype: torch.dtype) -> None:
+def test_sums_of_quantized_tensors_equal_requantized_sums(shapes: Any, dtype: torch.dtype) -> None:
     limits = LIMITS[dtype]
     a, b = (torch.randint(limits[0], limits[1] + 1, shape).to(dtype) for shape in shapes)
     args = (a, 0.05, 13, *limits, b, 0.11, 12, *limits, 0.07, 18, *limits)

@@ -27,7 +27,9 @@ def codes(*shape: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 @pytest.mark.parametrize("heads_first", [False, True])
 @pytest.mark.parametrize("keys", [7, 300])
 @pytest.mark.parametrize(("heads", "shared", "dim"), [(4, 4, 8), (6, 2, 20), (2, 1, 260)])
-def test_caches_of_bytes(heads: int, shared: int, dim: int, keys: int, heads_first: bool) -> None:
+def test_attention_over_caches_of_bytes_equals_eager(
+    heads: int, shared: int, dim: int, keys: int, heads_first: bool
+) -> None:
     def shape(positions: int, n: int) -> tuple[int, ...]:
         return (2, n, positions, dim) if heads_first else (2, positions, n, dim)
 

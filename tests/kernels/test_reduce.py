@@ -44,7 +44,9 @@ def layouts(dtype: torch.dtype) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("dtype", ALL)
 @pytest.mark.parametrize("keepdim", [False, True])
-def test_reductions_over_every_choice_of_dims(dtype: torch.dtype, keepdim: bool) -> None:
+def test_reductions_over_every_choice_of_dims_equal_eager(
+    dtype: torch.dtype, keepdim: bool
+) -> None:
     for x in layouts(dtype):
         for dims in DIMS:
             check_op(A.sum.IntList_out, x, dims, keepdim, scale=20)
@@ -68,7 +70,7 @@ def test_reductions_over_every_choice_of_dims(dtype: torch.dtype, keepdim: bool)
 
 
 @pytest.mark.parametrize("dtype", ALL)
-def test_reductions_over_one_dim_and_over_all(dtype: torch.dtype) -> None:
+def test_reductions_over_one_dim_and_over_all_equal_eager(dtype: torch.dtype) -> None:
     for x in layouts(dtype):
         for dim in (0, 1, -1):
             check_op(A.any.out, x, dim, True)
@@ -94,7 +96,7 @@ def test_reductions_over_one_dim_and_over_all(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", [*INTS, *HALVES, *FLOATS])
 @pytest.mark.parametrize("largest", [False, True])
-def test_topk(dtype: torch.dtype, largest: bool) -> None:
+def test_topk_finds_what_eager_finds(dtype: torch.dtype, largest: bool) -> None:
     generator = torch.Generator().manual_seed(3)
     x = torch.randperm(120, generator=generator).reshape(4, 5, 6).to(dtype)
     for dim in (0, 1, 2):
@@ -107,7 +109,7 @@ def test_topk(dtype: torch.dtype, largest: bool) -> None:
 @pytest.mark.parametrize(
     "shape", [(2, 300, 3, 1), (4, 700, 1, 1), (1, 1, 1, 9000), (200, 1, 1, 517)]
 )
-def test_long_reductions(shape: tuple[int, ...]) -> None:
+def test_long_reductions_equal_eager(shape: tuple[int, ...]) -> None:
     x = sample(shape, torch.float32)
     for dims in ([0], [1], [3], [0, 3]):
         check_op(A.sum.IntList_out, x, dims, scale=40)
@@ -206,7 +208,9 @@ REFUSED: list[tuple[str, tuple[Any, ...], list[Out], str]] = [
 
 
 @pytest.mark.parametrize(("name", "args", "outs", "words"), REFUSED)
-def test_refused_with_words(name: str, args: tuple[Any, ...], outs: list[Out], words: str) -> None:
+def test_wrong_calls_are_refused_with_words(
+    name: str, args: tuple[Any, ...], outs: list[Out], words: str
+) -> None:
     with pytest.raises(OpError, match=words):
         run_op(name, *args, out=outs)
 

@@ -85,7 +85,7 @@ def test_f32_errs_by_few_units_in_the_last_place(op: Any, bounds: tuple[float, f
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 8])
-def test_polygamma_of_every_order(n: int) -> None:
+def test_polygamma_of_every_order_equals_its_f64_value(n: int) -> None:
     for dtype in FLOATS:
         x = spread(0.1, 12, (3, 5), dtype)
         check_op(A.polygamma.out, n, x, expected=exact(A.polygamma.out, n, x), scale=2)

@@ -65,7 +65,7 @@ def matrices(*batch: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tenso
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_functions_of_matrices(dtype: torch.dtype) -> None:
+def test_models_with_functions_of_matrices_equal_eager(dtype: torch.dtype) -> None:
     assert_parity(Call(*OF_SQUARE), matrices(2, dtype=dtype))
 
 

@@ -58,12 +58,12 @@ OF_COMPLEX: list[Callable[[torch.Tensor], Any]] = [
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_transforms_of_real_numbers(dtype: torch.dtype) -> None:
+def test_models_with_transforms_of_real_numbers_equal_eager(dtype: torch.dtype) -> None:
     assert_parity(Call(*OF_REAL), (randn(2, 3, 8, dtype=dtype),))
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128], ids=str)
-def test_transforms_of_complex_numbers(dtype: torch.dtype) -> None:
+def test_models_with_transforms_of_complex_numbers_equal_eager(dtype: torch.dtype) -> None:
     assert_parity(Call(*OF_COMPLEX), (randn(2, 3, 5, dtype=dtype),))
 
 
@@ -72,7 +72,7 @@ def spectrogram(x: torch.Tensor, **options: Any) -> torch.Tensor:
     return torch.stft(x, 16, 4, window=window, return_complex=True, **options)
 
 
-def test_spectrograms_and_their_inverses() -> None:
+def test_spectrograms_and_their_inverses_equal_eager() -> None:
     def both_ways(x: torch.Tensor) -> torch.Tensor:
         return torch.istft(spectrogram(x), 16, 4, window=torch.hann_window(16), length=64)
 

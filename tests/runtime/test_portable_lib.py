@@ -108,7 +108,7 @@ def test_what_is_not_there_says_so(call: Any) -> None:
         call()
 
 
-def test_registries_and_threads() -> None:
+def test_registries_are_listed_and_threads_are_set() -> None:
     assert "aten::add.out" in portable_lib._get_operator_names()
     assert portable_lib._is_available("ReferenceBackend")
     assert not portable_lib._is_available("NoSuchBackend")

@@ -126,7 +126,9 @@ def test_dim_order_forms_have_out_variants() -> None:
         ("topk", {"self": torch.complex32}, False),
     ],
 )
-def test_dtype_rules(name: str, types: dict[str, torch.dtype | None], valid: bool) -> None:
+def test_dtype_rules_decide_which_types_go_together(
+    name: str, types: dict[str, torch.dtype | None], valid: bool
+) -> None:
     packet, _, overload = name.partition(".")
     op = getattr(getattr(exir_ops.edge.aten, packet), overload or "default")
     assert op._schema.dtype_constraint.validate(types) is valid

@@ -120,7 +120,7 @@ def test_shared_heads_and_dynamic_lengths() -> None:
         assert program.verify(Formula(sdpa(**options)), *given).ok
 
 
-def test_multihead_attention_of_torch() -> None:
+def test_multihead_attention_of_torch_becomes_one_kernel() -> None:
     model = nn.MultiheadAttention(32, 4, batch_first=True).eval()
     x = torch.randn(2, 20, 32)
 

@@ -69,6 +69,12 @@ def test_distances_take_any_layout() -> None:
     check_op(aten._pdist_forward.out, laid_out(x, (1, 0)), 2.0, expected=torch.pdist(x), scale=4)
 
 
+def test_differences_that_are_no_numbers_make_counts_that_are_none() -> None:
+    x = torch.tensor([[1.0, math.inf], [math.nan, 0.0], [0.0, 0.0], [1.0, -math.inf]])
+    check_op(aten._cdist_forward.out, x, x, 0.0, None)
+    check_op(aten._pdist_forward.out, x, 0.0)
+
+
 def test_wrong_distances_are_refused_with_words() -> None:
     x, out = torch.ones(2, 3), [Out(torch.float32, (2, 2))]
     with pytest.raises(OpError, match="rows of 3 and 4 elements"):

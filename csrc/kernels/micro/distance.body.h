@@ -40,7 +40,8 @@ static void add_half(double *acc, const double *x, const double *tile, size_t n,
   switch (kind) {
     case ETI_NORM_ZERO: {
       const wide ones = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0};
-      SUM(a += (wide)((wide_mask)ones & (wide_mask)(d != 0.0)))
+      SUM(a += (wide)(((wide_mask)ones & (wide_mask)(d != 0.0) & (wide_mask)(d == d)) |
+                      ((wide_mask)d & (wide_mask)(d != d))))
       break;
     }
     case ETI_NORM_ONE:

@@ -143,8 +143,8 @@ static inline double eti_trigamma(double x, bool wide) {
 // a^-x for the terms of zeta; a negative a only meets whole x.
 static inline double eti_inverse_power(double a, double x, bool wide) {
   if (wide) return eti_pow_f64(a, -x);
-  const double y = eti_e_to(-x * eti_log_d(fabs(a)), wide);
-  return a < 0.0 && fmod(x, 2.0) != 0.0 ? -y : y;
+  const double y = a == 1.0 ? 1.0 : eti_e_to(-x * eti_log_d(fabs(a)), wide);
+  return a < 0.0 && fabs(fmod(x, 2.0)) == 1.0 ? -y : y;
 }
 
 // Hurwitz zeta Σ (q + k)^-x: nine terms and more, the rest by Euler and Maclaurin.
@@ -156,11 +156,12 @@ static inline double eti_zeta(double x, double q, bool wide) {
       -2.17486869855806187e-16, 5.50900282836022952e-18,  -1.39544646858125233e-19,
   };
   if (x == 1.0) return ETI_INF;
-  if (!(x > 1.0) || q != q) return ETI_NAN;
+  if (x < 1.0) return ETI_NAN;
   if (q <= 0.0) {
     if (q == floor(q)) return ETI_INF;
     if (x != floor(x)) return ETI_NAN;
   }
+  if (x != x || q != q) return ETI_NAN;
   if (q < -1000.0) {  // the terms below zero are those of two sums above it, mirrored
     const double n = ceil(-q), rest = q + n;
     const double below = eti_zeta(x, 1.0 - rest, wide) - eti_zeta(x, 1.0 - rest + n, wide);
@@ -171,7 +172,7 @@ static inline double eti_zeta(double x, double q, bool wide) {
     a += 1.0;
     term = eti_inverse_power(a, x, wide);
     sum += term;
-    if (fabs(term) <= 0x1p-53 * fabs(sum)) return sum;
+    if (fabs(term) < 0x1p-53 * fabs(sum)) return sum;  // not where both vanish
   }
   sum += term * a / (x - 1.0) - 0.5 * term;
   double factor = x;  // x (x + 1) … (x + 2k) / a^(2k + 1)

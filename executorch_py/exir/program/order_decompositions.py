@@ -6,6 +6,7 @@ an index names, it is the first one (the last for `mode`). Knows nothing of grap
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +66,8 @@ def _median_of_all(ignore_nan: bool) -> Callable[[Tensor], Tensor]:
     median = _median_of(ignore_nan)
 
     def median_of_all(x: Tensor) -> Tensor:
+        if isinstance(x.numel(), int) and x.numel() == 0:
+            return torch.full((), math.nan, device=x.device).to(x.dtype)
         return median(x.reshape(-1), 0)[0]
 
     return median_of_all

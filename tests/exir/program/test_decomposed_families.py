@@ -161,6 +161,10 @@ def complex_numbers(x: Tensor) -> Any:
 
 CASES: dict[str, tuple[Callable[[Tensor], Any], list[Tensor]]] = {
     "order": (order, [FLOATS, TIED, WITH_NAN, INTS, INTS.to(torch.uint8), TIED.half()]),
+    "order of nothing": (
+        lambda x: (x.median(), x.nanmedian()),
+        [torch.zeros(0, 3), torch.zeros(0, dtype=torch.int32)],
+    ),
     "order of one number": (lambda x: (x.median(), *x.kthvalue(1), *x.mode()), [torch.tensor(2.0)]),
     "buckets": (buckets, [FLOATS, INTS, TIED.half()]),
     "mode": (mode, [FLOATS, TIED, INTS, INTS > 1, TIED.half()]),

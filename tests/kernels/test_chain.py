@@ -113,6 +113,7 @@ CONVOLUTIONS = {
     "depthwise": ((1, 9, 40, 70), (9, 1, 3, 3), 9, 1, False),
     "depthwise, narrow": ((2, 9, 14, 14), (18, 1, 3, 3), 9, 2, False),
     "depthwise, five by five": ((1, 4, 21, 23), (4, 1, 5, 5), 4, 2, False),
+    "small groups": ((1, 12, 14, 15), (10, 6, 3, 3), 2, 1, False),
     "depthwise, transposed": ((1, 6, 9, 11), (6, 1, 3, 3), 6, 2, True),
     "transposed": ((1, 6, 9, 9), (6, 4, 3, 3), 1, 2, True),
 }

@@ -80,6 +80,13 @@ CASES = {
     "kernel is input": Case((2, 3, 5, 6), (7, 3, 5, 6)),
     "grouped": Case((2, 12, 9, 9), (24, 4, 3, 3), padding=1, groups=3),
     "grouped pointwise": Case((1, 32, 6, 6), (32, 8, 1, 1), groups=4),
+    "small groups": Case((2, 12, 11, 30), (15, 4, 3, 3), stride=(2, 3), padding=1, groups=3),
+    "small groups, wide": Case((1, 12, 9, 90), (12, 6, 5, 3), padding=1, dilation=(1, 2), groups=2),
+    "small groups in bands": Case((1, 16, 120, 70), (10, 8, 3, 3), padding=1, groups=2, bias=False),
+    "small groups in depth": Case((1, 12, 5, 9, 8), (14, 6, 3, 3, 3), padding=1, groups=2),
+    "transposed small groups": Case(
+        (1, 12, 9, 10), (12, 5, 4, 3), stride=2, padding=1, groups=3, transposed=True
+    ),
     "depthwise 3x3": Case((2, 19, 14, 14), (19, 1, 3, 3), padding=1, groups=19),
     "depthwise 3x3 strided": Case(
         (1, 8, 113, 71), (8, 1, 3, 3), stride=2, padding=1, groups=8, bias=False
@@ -245,7 +252,7 @@ SAME_BITS = [
 ]
 
 
-@pytest.mark.parametrize("name", SAME_BITS + [n for n in CASES if "depthwise" in n])
+@pytest.mark.parametrize("name", SAME_BITS + [n for n in CASES if "depthwise" in n or "small" in n])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 def test_packing_layout_and_threads_do_not_change_a_bit(name: str, dtype: torch.dtype) -> None:
     case = CASES[name]

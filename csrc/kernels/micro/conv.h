@@ -26,7 +26,7 @@ typedef struct eti_conv_plane {
 
 typedef void (*eti_conv_plane_fn)(const eti_conv_plane *p);
 
-enum { ETI_CONV_PLANE_ROWS = 4 };
+enum { ETI_CONV_PLANE_ROWS = 4, ETI_CONV_ROWS = 4 };
 
 typedef struct eti_conv_micro {
   // dst[r·dst_step + i] = src[r·src_step + i·step], r < rows, i < n: `step` is 1 for plain rows,
@@ -36,6 +36,10 @@ typedef struct eti_conv_micro {
   // out[i] = bias + Σt w[t] · taps[t][i], kept within range, i < n: one row of one channel.
   void (*row)(float *out, size_t n, const float *const *taps, const float *w, size_t n_taps,
               float bias, const eti_range *range);
+  // out[r·out_step + i] = bias[r] + Σt w[t·ETI_CONV_ROWS + r] · taps[t][i], kept within range, i <
+  // n, r < ETI_CONV_ROWS: one row of channels that read the same taps.
+  void (*rows)(float *out, size_t out_step, size_t n, const float *const *taps, const float *w,
+               size_t n_taps, const float *bias, const eti_range *range);
   // out[i·out_step + c] = bias[c] + Σt w[t·w_step + c] · taps[t][i·tap_step + c], c < n,
   // kept within range: n_pixels pixels of n channels; bias may be NULL.
   void (*pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n,

@@ -57,6 +57,7 @@ static inline __m256 inside(const float *p, int step, lane_set at) {
 const eti_conv_micro eti_conv_avx2 = {
     copy_rows_f32__avx2,
     row_f32__avx2,
+    rows_f32__avx2,
     pixels_f32__avx2,
     {{plane_3x3_f32__avx2, plane_3x3_by_2_f32__avx2},
      {plane_5x5_f32__avx2, plane_5x5_by_2_f32__avx2}},

@@ -57,6 +57,7 @@ static inline __m512 inside(const float *p, int step, uint32_t bits) {
 const eti_conv_micro eti_conv_avx512 = {
     copy_rows_f32__avx512,
     row_f32__avx512,
+    rows_f32__avx512,
     pixels_f32__avx512,
     {{plane_3x3_f32__avx512, plane_3x3_by_2_f32__avx512},
      {plane_5x5_f32__avx512, plane_5x5_by_2_f32__avx512}},

@@ -59,6 +59,7 @@ static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high
 const eti_conv_micro eti_conv_neon = {
     copy_rows_f32__neon,
     row_f32__neon,
+    rows_f32__neon,
     pixels_f32__neon,
     {{plane_3x3_f32__neon, plane_3x3_by_2_f32__neon},
      {plane_5x5_f32__neon, plane_5x5_by_2_f32__neon}},

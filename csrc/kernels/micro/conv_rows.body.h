@@ -66,6 +66,51 @@ static void FN(row)(float *out, size_t n, const float *const *taps, const float 
   }
 }
 
+// `nv` vectors of every row; nv and whole are constants, `whole` is false when the only one has n
+// elements.
+static inline __attribute__((always_inline)) void FN(some_rows)(
+    float *out, size_t out_step, const size_t nv, const float *const *taps, size_t at,
+    const float *w, size_t n_taps, const float *bias, const eti_range *range, const bool whole,
+    size_t n) {
+  (void)n;
+  const VEC low = V_SET1(range->low), high = V_SET1(range->high), plus = V_SET1(range->plus);
+  VEC acc[ETI_CONV_ROWS][4];
+  for (size_t r = 0; r < ETI_CONV_ROWS; r++) {
+    for (size_t v = 0; v < nv; v++) acc[r][v] = V_SET1(bias[r]);
+  }
+  for (size_t t = 0; t < n_taps; t++, w += ETI_CONV_ROWS) {
+    const float *const x = taps[t] + at;
+    VEC xv[4];
+    for (size_t v = 0; v < nv; v++) xv[v] = whole ? V_LOAD(x + v * LANES) : V_LOAD_N(x, n);
+    for (size_t r = 0; r < ETI_CONV_ROWS; r++) {
+      const VEC wr = V_SET1(w[r]);
+      for (size_t v = 0; v < nv; v++) acc[r][v] = V_FMA(wr, xv[v], acc[r][v]);
+    }
+  }
+  for (size_t r = 0; r < ETI_CONV_ROWS; r++, out += out_step) {
+    for (size_t v = 0; v < nv; v++) {
+      const VEC value = V_LIMIT(acc[r][v], low, high, plus);
+      if (whole) {
+        V_STORE(out + at + v * LANES, value);
+      } else {
+        V_STORE_N(out + at, value, n);
+      }
+    }
+  }
+}
+
+// Sixteen accumulators where there are registers for them.
+static void FN(rows)(float *out, size_t out_step, size_t n, const float *const *taps,
+                     const float *w, size_t n_taps, const float *bias, const eti_range *range) {
+  const size_t nv = LANES == 16 ? 4 : 2;
+  size_t i = 0;
+  for (; i + nv * LANES <= n; i += nv * LANES)
+    FN(some_rows)(out, out_step, nv, taps, i, w, n_taps, bias, range, true, LANES);
+  for (; i + LANES <= n; i += LANES)
+    FN(some_rows)(out, out_step, 1, taps, i, w, n_taps, bias, range, true, LANES);
+  if (i < n) FN(some_rows)(out, out_step, 1, taps, i, w, n_taps, bias, range, false, n - i);
+}
+
 // One vector of channels of `count` pixels, which share the load of each weight. count and whole
 // are constants; `whole` is false when only n channels are left.
 static inline __attribute__((always_inline)) void FN(some_pixels)(

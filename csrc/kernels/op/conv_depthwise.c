@@ -2,7 +2,8 @@
 // among three ways.
 //   planes  images stored plane by plane: kernels of 3 × 3 and 5 × 5 with strides 1 and 2 read the
 //           planes where they lie (micro/conv.h), half types a widened copy of them
-//   rows    other kernels over such images, in up to three dimensions (conv_depthwise_rows.c)
+//   rows    other kernels over such images, in up to three dimensions, and small groups of channels
+//           (conv_depthwise_rows.c)
 //   pixels  channels-last images (conv_depthwise_pixels.c)
 // Relies on micro/conv.h; adds bias, then taps in row order, as the product would.
 #include "kernels/op/conv_depthwise.h"
@@ -23,8 +24,8 @@ static bool is_common(const eti_conv *c) {
 }
 
 static dw_kind kind_of(const eti_conv *c) {
-  if (!eti_dtype_in(c->dtype, ET_TYPES_F32 | ET_TYPES_HALF) || c->transposed || c->c_in != 1 ||
-      c->groups < 2 || c->n_taps > ETI_DW_TAPS || c->n_taps == 0 || c->pixels == 0) {
+  if (!eti_dtype_in(c->dtype, ET_TYPES_F32 | ET_TYPES_HALF) || c->transposed || c->groups < 2 ||
+      c->n_taps > ETI_DW_TAPS || c->n_taps == 0 || c->pixels == 0) {
     return DW_NONE;
   }
   for (size_t d = 0; d < 3; d++) {
@@ -32,7 +33,12 @@ static dw_kind kind_of(const eti_conv *c) {
         c->dilation[d] * c->kernel[d] > ETI_DW_REACH)
       return DW_NONE;
   }
-  if (c->x.steps[2] == 1 || c->x.sizes[2] == 1) return is_common(c) ? DW_PLANES : DW_ROWS;
+  const bool in_planes = c->x.steps[2] == 1 || c->x.sizes[2] == 1;
+  if (c->c_in != 1) {
+    return in_planes && c->pixels > ETI_CONV_FEW_PIXELS && eti_dw_takes_groups(c) ? DW_ROWS
+                                                                                  : DW_NONE;
+  }
+  if (in_planes) return is_common(c) ? DW_PLANES : DW_ROWS;
   const bool to_planes = c->out.steps[2] == 1 || c->out.sizes[2] == 1;
   if (c->x.c_step != 1 || c->c_out != 1 || (c->out.c_step != 1 && !to_planes)) return DW_NONE;
   const bool is_flat =

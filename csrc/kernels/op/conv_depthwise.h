@@ -40,9 +40,10 @@ void eti_dw_chain(const eti_conv *c, ptrdiff_t at, ptrdiff_t step, size_t n_rows
 // even one fits.
 size_t eti_dw_n_slots(const et_kernel_ctx *ctx, size_t each, size_t n);
 
-// Channels of planes copied apart by phases of the stride (conv_depthwise_rows.c). Bytes of scratch
-// per thread; 0 when they are too many.
+// Channels of planes copied apart by phases of the stride (conv_depthwise_rows.c), and small groups
+// of them. Bytes of scratch per thread; 0 when they are too many.
 size_t eti_dw_rows_bytes(const eti_conv *c);
+bool eti_dw_takes_groups(const eti_conv *c);
 bool eti_dw_rows_run(const et_kernel_ctx *ctx, const eti_conv *c);
 
 // Channels-last images, vectors over the channels (conv_depthwise_pixels.c): f32 of two dimensions

@@ -8,8 +8,9 @@
 //   kx·dx/sx]
 //
 // Images with depth keep such planes of as many slices as the kernel reaches over, in a ring, and
-// planes of zeros for the slices outside. Half types are widened while they are copied. Relies on
-// conv_depthwise.h.
+// planes of zeros for the slices outside. Half types are widened while they are copied. Small
+// groups of channels go the same way, some rows of the result at a time: k runs over taps, then
+// channels. Relies on conv_depthwise.h.
 #include "kernels/op/conv_depthwise.h"
 
 #include "kernels/kernel.h"
@@ -18,14 +19,17 @@
 
 enum { FLAT_WIDTH = 64 };  // narrower outputs are computed with their padding, over all rows
 
-// A slot: the ring of slices, zeros where there is depth, the flat result or a row of it, a widened
-// row of the input.
+// A slot: the ring of slices, each of all input channels of a group, zeros where there is depth;
+// the flat result or a row of it, of each of n_rows channels; a widened row of the input; of
+// groups, the weights [channels of the result / n_rows][k][n_rows].
 typedef struct bands {
-  size_t rows;           // output rows per band
-  size_t pitch, plane;   // floats per row and per phase plane
-  size_t n_floats;       // of all planes of a slice
-  size_t reach, n_kept;  // slices that a kernel reaches over; and with the one of zeros
-  size_t n_out, n_row;   // floats
+  size_t rows;               // output rows per band
+  size_t pitch, plane;       // floats per row and per phase plane
+  size_t n_floats;           // of all planes of a slice
+  size_t reach, n_kept;      // slices that a kernel reaches over; and with the one of zeros
+  size_t n_slice;            // floats of a slice: n_floats of each channel
+  size_t n_rows;             // channels of the result at a time: 1, of groups ETI_CONV_ROWS
+  size_t n_out, n_row, n_w;  // floats
   bool flat, fits;
 } bands;
 
@@ -37,19 +41,22 @@ static bands bands_of(const eti_conv *c) {
              .reach = (size_t)((c->kernel[0] - 1) * c->dilation[0]) + 1,
              .flat = width < FLAT_WIDTH || c->out.steps[2] != 1};
   b.n_kept = b.reach + (c->kernel[0] > 1 || c->padding[0] != 0);
+  b.n_rows = c->c_in == 1 ? 1 : ETI_CONV_ROWS;
   b.pitch = width + (size_t)((c->kernel[2] - 1) * c->dilation[2]) / sx;
-  const uint64_t each = (uint64_t)b.pitch * sy * sx * b.n_kept;
+  const uint64_t each = (uint64_t)b.pitch * sy * sx * b.n_kept * c->c_in;
   while (b.rows > 1 && (b.rows + more_rows) * each > ETI_DW_FLOATS) b.rows = (b.rows + 1) / 2;
   b.fits = (b.rows + more_rows) * each + width <= ETI_DW_MAX_FLOATS;
   b.plane = (b.rows + more_rows) * b.pitch;
   b.n_floats = b.plane * sy * sx;
-  b.n_out = b.flat ? b.rows * b.pitch : c->dtype == ET_F32 ? 0 : width;
+  b.n_slice = b.n_floats * c->c_in;
+  b.n_out = b.flat ? b.rows * b.pitch : c->dtype == ET_F32 && b.n_rows == 1 ? 0 : width;
+  b.n_w = b.n_rows == 1 ? 0 : (c->c_out + b.n_rows - 1) / b.n_rows * b.n_rows * c->k;
   b.n_row = c->dtype == ET_F32 ? 0 : (size_t)c->x.sizes[2];
   return b;
 }
 
 static size_t slot_floats(const bands *b) {
-  return b->n_floats * b->n_kept + b->n_out + b->n_row;
+  return b->n_slice * b->n_kept + b->n_out * b->n_rows + b->n_row + b->n_w;
 }
 
 size_t eti_dw_rows_bytes(const eti_conv *c) {
@@ -66,14 +73,16 @@ typedef struct rows_run {
   bool chains;
 } rows_run;
 
-// One channel of one image.
+enum { MAX_TAPS = ETI_GEMM_CHUNK, MAX_CHANNELS = 16 };
+
+// One channel, or group of channels, of one image.
 typedef struct channel_run {
   const rows_run *r;
-  float *slices;       // b.n_kept of b.n_floats, the last one zeros where there is depth
-  float *out, *row;    // b.n_out, b.n_row
-  ptrdiff_t x, y_out;  // where the channel begins in the input and in the result
-  float bias;
-  float w[ETI_DW_TAPS];
+  float *slices;         // b.n_kept of b.n_slice, the last one zeros where there is depth
+  float *out, *row, *w;  // b.n_out of each of b.n_rows, b.n_row, weights
+  ptrdiff_t x, y_out;    // where it begins in the input and in the result
+  float bias[MAX_CHANNELS];
+  float one[ETI_DW_TAPS];  // weights of a single channel
 } channel_run;
 
 // Whether any tap of a dimension falls on this phase of the stride.
@@ -123,9 +132,9 @@ static void fill_rows(const channel_run *u, float *planes, ptrdiff_t at, size_t 
   }
 }
 
-// Copies slice z of a band, outputs rows y0 and on, into phase planes; the padding there is zero
-// already.
-static void fill_slice(const channel_run *u, int64_t z, int64_t y0, float *planes) {
+// Copies a band of the slice at element `at`, outputs rows y0 and on, into phase planes; the
+// padding there is zero already.
+static void fill_slice(const channel_run *u, ptrdiff_t at, int64_t y0, float *planes) {
   const eti_conv *const c = u->r->c;
   const bands *const b = &u->r->b;
   const int64_t sy = c->stride[1];
@@ -135,9 +144,7 @@ static void fill_slice(const channel_run *u, int64_t z, int64_t y0, float *plane
     eti_dw_range(sy, shift, c->x.sizes[1], b->plane / b->pitch, &from, &to);
     if (from == to || !is_phase_read(c, 1, py)) continue;
     fill_rows(u, planes + (size_t)(py * c->stride[2]) * b->plane + from * b->pitch,
-              u->x + (ptrdiff_t)z * c->x.steps[0] +
-                  (ptrdiff_t)((int64_t)from * sy + shift) * c->x.steps[1],
-              to - from);
+              at + (ptrdiff_t)((int64_t)from * sy + shift) * c->x.steps[1], to - from);
   }
 }
 
@@ -145,51 +152,73 @@ static void fill_slice(const channel_run *u, int64_t z, int64_t y0, float *plane
 static float *slice_at(const channel_run *u, int64_t z) {
   const bands *const b = &u->r->b;
   const bool inside = z >= 0 && z < u->r->c->x.sizes[0];
-  return u->slices + (inside ? (size_t)z % b->reach : b->n_kept - 1) * b->n_floats;
+  return u->slices + (inside ? (size_t)z % b->reach : b->n_kept - 1) * b->n_slice;
 }
 
-static void point_taps(const channel_run *u, int64_t first_z, const float *taps[ETI_DW_TAPS]) {
+static void point_taps(const channel_run *u, int64_t first_z, const float *taps[MAX_TAPS]) {
   const eti_conv *const c = u->r->c;
   const bands *const b = &u->r->b;
-  size_t t = 0;
   for (int64_t kz = 0; kz < c->kernel[0]; kz++) {
     const float *const planes = slice_at(u, first_z + kz * c->dilation[0]);
     for (int64_t ky = 0; ky < c->kernel[1]; ky++) {
-      for (int64_t kx = 0; kx < c->kernel[2]; kx++, t++) {
+      for (int64_t kx = 0; kx < c->kernel[2]; kx++) {
         const int64_t y = ky * c->dilation[1], x = kx * c->dilation[2];
         const size_t phase = (size_t)((y % c->stride[1]) * c->stride[2] + x % c->stride[2]);
-        taps[t] = planes + phase * b->plane + (size_t)(y / c->stride[1]) * b->pitch +
-                  (size_t)(x / c->stride[2]);
+        const float *const tap = planes + phase * b->plane + (size_t)(y / c->stride[1]) * b->pitch +
+                                 (size_t)(x / c->stride[2]);
+        for (size_t i = 0; i < c->c_in; i++) *taps++ = tap + i * b->n_floats;
       }
     }
   }
 }
 
-// `rows` rows of the result, of which the first begins at element `at`.
-static void run_band(const channel_run *u, int64_t first_z, ptrdiff_t at, size_t rows) {
+// n elements of the channels from o on; their rows are b.n_out apart.
+static void compute(const channel_run *u, size_t o, const float *const *taps, float *out,
+                    size_t n) {
   const eti_conv *const c = u->r->c;
-  const eti_conv_micro *const micro = u->r->micro;
-  const bands *const b = &u->r->b;
-  const size_t width = (size_t)c->out.sizes[2];
-  float *const out = (float *)(uintptr_t)c->out.data + at;
-  const ptrdiff_t step = c->out.steps[1];
-  const float *taps[ETI_DW_TAPS];
-  point_taps(u, first_z, taps);
-  if (b->flat) {
-    micro->row(u->out, (rows - 1) * b->pitch + width, taps, u->w, c->n_taps, u->bias, &c->range);
-    if (c->dtype == ET_F32 && (c->out.steps[2] == 1 || width == 1)) {
-      micro->copy_rows(out, (size_t)step, u->out, (ptrdiff_t)b->pitch, 1, rows, width);
-      return;
-    }
-    for (size_t y = 0; y < rows; y++)
-      eti_dw_write(c, at + (ptrdiff_t)y * step, c->out.steps[2], u->out + y * b->pitch, width);
+  if (u->r->b.n_rows == 1) {
+    u->r->micro->row(out, n, taps, u->one, c->k, u->bias[0], &c->range);
+  } else {
+    u->r->micro->rows(out, u->r->b.n_out, n, taps, u->w + o * c->k, c->k, u->bias + o, &c->range);
+  }
+}
+
+// `rows` computed rows of one channel to the result, of which the first begins at element `at`.
+static void store_rows(const channel_run *u, const float *src, ptrdiff_t at, size_t rows) {
+  const eti_conv *const c = u->r->c;
+  const size_t width = (size_t)c->out.sizes[2], pitch = u->r->b.pitch;
+  if (c->dtype == ET_F32 && (c->out.steps[2] == 1 || width == 1)) {
+    u->r->micro->copy_rows((float *)(uintptr_t)c->out.data + at, (size_t)c->out.steps[1], src,
+                           (ptrdiff_t)pitch, 1, rows, width);
     return;
   }
-  for (size_t y = 0; y < rows; y++) {
-    float *const row = c->dtype == ET_F32 ? out + (ptrdiff_t)y * step : u->out;
-    micro->row(row, width, taps, u->w, c->n_taps, u->bias, &c->range);
-    if (c->dtype != ET_F32) eti_dw_write(c, at + (ptrdiff_t)y * step, 1, row, width);
-    for (size_t t = 0; t < c->n_taps; t++) taps[t] += b->pitch;
+  for (size_t y = 0; y < rows; y++, at += c->out.steps[1], src += pitch)
+    eti_dw_write(c, at, c->out.steps[2], src, width);
+}
+
+// `rows` rows of the channels from o on, n of them; the first begins at element `at`.
+static void run_band(const channel_run *u, size_t o, size_t n, const float *taps[MAX_TAPS],
+                     ptrdiff_t at, size_t rows) {
+  const eti_conv *const c = u->r->c;
+  const bands *const b = &u->r->b;
+  const size_t width = (size_t)c->out.sizes[2];
+  if (b->flat) {
+    compute(u, o, taps, u->out, (rows - 1) * b->pitch + width);
+    for (size_t i = 0; i < n; i++)
+      store_rows(u, u->out + i * b->n_out, at + (ptrdiff_t)i * c->out.c_step, rows);
+    return;
+  }
+  const float *here[MAX_TAPS];
+  for (size_t t = 0; t < c->k; t++) here[t] = taps[t];
+  for (size_t y = 0; y < rows; y++, at += c->out.steps[1]) {
+    if (b->n_out == 0) {
+      compute(u, o, here, (float *)(uintptr_t)c->out.data + at, width);
+    } else {
+      compute(u, o, here, u->out, width);
+      for (size_t i = 0; i < n; i++)
+        store_rows(u, u->out + i * b->n_out, at + (ptrdiff_t)i * c->out.c_step, 1);
+    }
+    for (size_t t = 0; t < c->k; t++) here[t] += b->pitch;
   }
 }
 
@@ -198,40 +227,87 @@ static void run_bands(const channel_run *u, size_t y) {
   const eti_conv *const c = u->r->c;
   const bands *const b = &u->r->b;
   const size_t height = (size_t)c->out.sizes[1], rows = height - y < b->rows ? height - y : b->rows;
+  const size_t n_out = b->n_rows == 1 ? 1 : c->c_out;
   int64_t next = 0;  // the first slice that is not in the ring, nor passed over
   for (int64_t z = 0; z < c->out.sizes[0]; z++) {
     const int64_t first = z * c->stride[0] - c->padding[0], after = first + (int64_t)b->reach;
     for (int64_t s = first > next ? first : next; s < after && s < c->x.sizes[0]; s++) {
       float *const planes = slice_at(u, s);
-      if (b->rows < height) memset(planes, 0, b->n_floats * sizeof(float));
-      fill_slice(u, s, (int64_t)y, planes);
+      if (b->rows < height) memset(planes, 0, b->n_slice * sizeof(float));
+      for (size_t i = 0; i < c->c_in; i++) {
+        fill_slice(u, u->x + (ptrdiff_t)s * c->x.steps[0] + (ptrdiff_t)i * c->x.c_step, (int64_t)y,
+                   planes + i * b->n_floats);
+      }
     }
     if (after > next) next = after;
     const ptrdiff_t at = u->y_out + (ptrdiff_t)z * c->out.steps[0] + (ptrdiff_t)y * c->out.steps[1];
-    run_band(u, first, at, rows);
-    if (u->r->chains) eti_dw_chain(c, at, c->out.steps[1], rows, (size_t)c->out.sizes[2]);
+    const float *taps[MAX_TAPS];
+    point_taps(u, first, taps);
+    for (size_t o = 0; o < n_out; o += b->n_rows) {
+      const size_t n = n_out - o < b->n_rows ? n_out - o : b->n_rows;
+      run_band(u, o, n, taps, at + (ptrdiff_t)o * c->out.c_step, rows);
+    }
+    for (size_t o = 0; o < n_out && u->r->chains; o++) {
+      eti_dw_chain(c, at + (ptrdiff_t)o * c->out.c_step, c->out.steps[1], rows,
+                   (size_t)c->out.sizes[2]);
+    }
   }
+}
+
+// Weights of a group as [channels of the result / n_rows][k][n_rows], zeros where there are none.
+static void pack_group(const eti_conv *c, size_t group, size_t n_rows, float *w) {
+  const ptrdiff_t es = (ptrdiff_t)c->esize;
+  for (size_t o = 0; o < c->c_out; o++) {
+    float *to = w + o / n_rows * n_rows * c->k + o % n_rows;
+    for (size_t t = 0; t < c->n_taps; t++, to += c->c_in * n_rows) {
+      const ptrdiff_t x = (ptrdiff_t)(t % (size_t)c->kernel[2]),
+                      zy = (ptrdiff_t)(t / (size_t)c->kernel[2]);
+      const ptrdiff_t y = zy % (ptrdiff_t)c->kernel[1], z = zy / (ptrdiff_t)c->kernel[1];
+      const ptrdiff_t at = (ptrdiff_t)group * c->w_group_step + (ptrdiff_t)o * c->w_out_step +
+                           z * c->w_steps[0] + y * c->w_steps[1] + x * c->w_steps[2];
+      eti_casts[c->dtype][ET_F32](to, (ptrdiff_t)(n_rows * sizeof *to), c->w + at * es,
+                                  c->w_in_step * es, c->c_in);
+    }
+  }
+}
+
+// Unit i of all images: a channel of the result, or a group of them.
+static void run_unit(channel_run *u, size_t i) {
+  const eti_conv *const c = u->r->c;
+  const bool is_group = c->c_in > 1;
+  const size_t per_image = is_group ? c->groups : c->groups * c->c_out, n = i / per_image;
+  const size_t group = is_group ? i % per_image : i % per_image / c->c_out;
+  const size_t first = is_group ? group * c->c_out : i % per_image;
+  if (is_group) {
+    pack_group(c, group, u->r->b.n_rows, u->w);
+  } else {
+    eti_dw_weights(c, first, u->one);
+  }
+  for (size_t o = 0; o < (is_group ? c->c_out : 1); o++) u->bias[o] = eti_dw_bias(c, first + o);
+  u->x = (ptrdiff_t)n * c->x.n_step + (ptrdiff_t)(group * c->c_in) * c->x.c_step;
+  u->y_out = (ptrdiff_t)n * c->out.n_step + (ptrdiff_t)first * c->out.c_step;
+  for (size_t y = 0; y < (size_t)c->out.sizes[1]; y += u->r->b.rows) run_bands(u, y);
 }
 
 static void run_slots(void *ctx, size_t begin, size_t end) {
   const rows_run *const r = ctx;
-  const eti_conv *const c = r->c;
-  const size_t channels = c->groups * c->c_out, kept = r->b.n_floats * r->b.n_kept;
+  const size_t kept = r->b.n_slice * r->b.n_kept;
   for (size_t slot = begin; slot < end; slot++) {
     channel_run u = {.r = r};
     u.slices = (float *)(void *)(r->scratch + slot * eti_dw_slot_bytes(slot_floats(&r->b)));
     u.out = u.slices + kept;
-    u.row = u.out + r->b.n_out;
+    u.row = u.out + r->b.n_out * r->b.n_rows;
+    u.w = u.row + r->b.n_row;
     memset(u.slices, 0, kept * sizeof(float));
-    for (size_t i = slot * r->n_units / r->n_slots; i < (slot + 1) * r->n_units / r->n_slots; i++) {
-      const size_t n = i / channels, channel = i % channels;
-      eti_dw_weights(c, channel, u.w);
-      u.bias = eti_dw_bias(c, channel);
-      u.x = (ptrdiff_t)n * c->x.n_step + (ptrdiff_t)(channel / c->c_out) * c->x.c_step;
-      u.y_out = (ptrdiff_t)n * c->out.n_step + (ptrdiff_t)channel * c->out.c_step;
-      for (size_t y = 0; y < (size_t)c->out.sizes[1]; y += r->b.rows) run_bands(&u, y);
-    }
+    memset(u.w, 0, r->b.n_w * sizeof(float));
+    for (size_t i = slot * r->n_units / r->n_slots; i < (slot + 1) * r->n_units / r->n_slots; i++)
+      run_unit(&u, i);
   }
+}
+
+// Groups of few channels, whose products would fill no tile.
+bool eti_dw_takes_groups(const eti_conv *c) {
+  return c->c_in > 1 && c->c_out <= MAX_CHANNELS && c->k <= MAX_TAPS && c->n_taps > 1;
 }
 
 bool eti_dw_rows_run(const et_kernel_ctx *ctx, const eti_conv *c) {
@@ -239,10 +315,10 @@ bool eti_dw_rows_run(const et_kernel_ctx *ctx, const eti_conv *c) {
                 .micro = eti_conv_micro_best(),
                 .b = bands_of(c),
                 .scratch = ctx->scratch,
-                .n_units = c->n_images * c->groups * c->c_out};
+                .n_units = c->n_images * c->groups * (c->c_in == 1 ? c->c_out : 1)};
   if (!r.b.fits) return false;
-  r.n_slots =
-      eti_dw_n_slots(ctx, eti_dw_slot_bytes(slot_floats(&r.b)), r.n_units * c->pixels * c->n_taps);
+  r.n_slots = eti_dw_n_slots(ctx, eti_dw_slot_bytes(slot_floats(&r.b)),
+                             c->n_images * c->groups * c->c_out * c->pixels * c->k);
   if (r.n_slots == 0) return false;
   *c->chained = r.chains = c->chain != NULL && (c->out.steps[2] == 1 || c->out.sizes[2] == 1);
   et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);

@@ -7,6 +7,7 @@
 #include "kernels/micro/math_f32.h"
 #include "kernels/micro/math_f64.h"
 #include "kernels/micro/special_f32.h"
+#include "kernels/micro/transpose.h"
 
 #if defined(__F16C__)
 #include <immintrin.h>
@@ -500,7 +501,7 @@ static void row_log_softmax(float *out, const float *x, size_t n) {
 
 // As row_softmax and row_log_softmax, but exponentials and logarithms are taken of many rows at
 // once.
-static void rows_softmax_short(float *out, const float *x, size_t n, size_t rows, bool log) {
+static void rows_softmax_flat(float *out, const float *x, size_t n, size_t rows, bool log) {
   float piece[1024], sums[1024];
   const size_t most = 1024 / n;
   for (size_t first = 0; first < rows; first += most) {
@@ -531,6 +532,48 @@ static void rows_softmax_short(float *out, const float *x, size_t n, size_t rows
       }
     }
   }
+}
+
+#define UPRIGHT 32u  // terms of a row, at most; longer ones cost more to turn than they gain
+
+static void exp_terms(float *x, size_t n) {
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) x[i] = eti_exp_term_f32(x[i]);
+}
+
+// The sums of sixteen rows that stand upright, added in the order of piece_sum.
+static inline void upright_sums(lanes *sums, const lanes *terms, size_t n) {
+  lanes a[16] = {{0}};
+  for (size_t i = 0; i < n; i++) a[i % 16] += terms[i];
+  for (size_t l = 0; l < 8; l++) a[l] += a[l + 8];
+  *sums = ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+}
+
+// As row_softmax and row_log_softmax, but sixteen rows stand upright, one in each lane, so that
+// what is done along a row is done to all of them at once. Where fewer are left, the last fills the
+// rest.
+static void rows_softmax_upright(float *out, const float *x, size_t n, size_t rows, bool log) {
+  _Alignas(64) float v[UPRIGHT][16], e[UPRIGHT][16];
+  lanes *const values = (lanes *)v, *const terms = (lanes *)e;
+  const ptrdiff_t row = (ptrdiff_t)(n * sizeof(float));
+  for (size_t first = 0; first < rows; first += 16) {
+    const size_t m = rows - first < 16 ? rows - first : 16;
+    eti_transpose(v, sizeof v[0], x + first * n, row, m, n, sizeof(float));
+    for (size_t i = 0; i < n; i++)
+      for (size_t r = m; r < 16; r++) v[i][r] = v[i][0];
+    lanes max = values[0], sums;
+    for (size_t i = 1; i < n; i++) lanes_max(&max, &values[i]);
+    for (size_t i = 0; i < n; i++) terms[i] = values[i] -= max;
+    exp_terms(e[0], 16 * n);
+    upright_sums(&sums, terms, n);
+    for (size_t r = 0; r < 16 && log; r++) sums[r] = (float)eti_log_d((double)sums[r]);
+    for (size_t i = 0; i < n; i++) terms[i] = log ? values[i] - sums : terms[i] / sums;
+    eti_transpose(out + first * n, row, e, sizeof e[0], n, m, sizeof(float));
+  }
+}
+
+static void rows_softmax_short(float *out, const float *x, size_t n, size_t rows, bool log) {
+  (n <= UPRIGHT ? rows_softmax_upright : rows_softmax_flat)(out, x, n, rows, log);
 }
 
 static void rows_add(float *y, const float *x, size_t n) {

@@ -116,7 +116,8 @@ def report(
     made = " and ".join(str(path) for path in result.made)
     library = result.made[0]
     system = "" if chain.is_bare else " -lm -lpthread"
-    link = f"{chain.cc[0]} main.c -I{library.parent / 'src'} {library}{system}"
+    # Kept files refer to some that are left out, from functions that nobody calls.
+    link = f"{chain.cc[0]} main.c -I{library.parent / 'src'} {library} -Wl,--gc-sections{system}"
     lines += ["", f"made {made} of {len(result.sources)} C files; `make` there builds again"]
     lines += [f"your own program: {link}    (its table is et_ops_portable, as in runtime/et.h)"]
     return lines

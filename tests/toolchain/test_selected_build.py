@@ -217,7 +217,7 @@ def test_a_program_of_ones_own_links_with_the_library(
 ) -> None:
     command = ["cc", "-std=c11", f"-I{made['folder'] / 'src'}", "-o", str(tmp_path / "own")]
     command += [str(ROOT / "tests" / "c" / "example_embedding.c")]
-    command += [str(made["folder"] / "libet_selected.a"), "-lm", "-lpthread"]
+    command += [str(made["folder"] / "libet_selected.a"), "-Wl,--gc-sections", "-lm", "-lpthread"]
     subprocess.run(command, check=True, capture_output=True)
     own = [str(tmp_path / "own"), str(files["mobile"])]
     done = subprocess.run(own, check=True, capture_output=True, text=True)

@@ -23,6 +23,7 @@ typedef struct eti_reducer {
   void (*columns)(void *acc, const void *x, size_t n, const void *center);
   // acc[j] ∘= x[j], accumulators both; for reductions that are split
   void (*merge)(void *acc, const void *x, size_t n, const void *center);
+  const char *uses[2];  // only for selective builds: entries of eti_eltwise that it calls
 } eti_reducer;
 
 typedef struct eti_reduction {

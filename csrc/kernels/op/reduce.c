@@ -11,17 +11,13 @@
 
 #include <math.h>
 
-// Entries of the tables that are called as such.
-ETI_USES(rows, row_sum)
-ETI_USES(rows, rows_add_wide)
-ETI_USES(rows, row_product)
-ETI_USES(rows, rows_multiply_wide)
-ETI_USES(rows, row_sum_square_diff)
-ETI_USES(rows, rows_add_square_diff)
-ETI_USES(rows, row_max)
-ETI_USES(rows, rows_max)
-ETI_USES(rows, row_min)
-ETI_USES(rows, rows_min)
+// What a reducer calls of the tables, for selective builds: those with another reducer leave it
+// out.
+#ifdef ET_SELECTED_LOOPS
+#define USES(name) (&ETI_USE_SYMBOL(rows, name))
+#else
+#define USES(name) NULL
+#endif
 
 // ---- reducers, named by what they load
 
@@ -86,36 +82,41 @@ ETI_REDUCE_LIST(MICRO)
 
 #define FROM_DOUBLE(value) {.is_float = true, .d = value}
 #define FROM_INT(value) {.i = value}
-#define REDUCER(name, load_, acc_, init_, merge_)             \
+#define REDUCER(name, load_, acc_, init_, merge_, ...)        \
   static const eti_reducer name = {.load = load_,             \
                                    .acc = acc_,               \
                                    .init = init_,             \
                                    .row = name##_row,         \
                                    .columns = name##_columns, \
-                                   .merge = merge_##_columns};
-REDUCER(sum_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0), sum_f64)
-REDUCER(sum_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0), sum_f64)
-REDUCER(sum_i64, ET_I64, ET_I64, FROM_DOUBLE(0.0), sum_i64)
-REDUCER(square_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0), sum_f64)
-REDUCER(square_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0), sum_f64)
-REDUCER(prod_f32, ET_F32, ET_F64, FROM_DOUBLE(1.0), prod_f64)
-REDUCER(prod_f64, ET_F64, ET_F64, FROM_DOUBLE(1.0), prod_f64)
-REDUCER(prod_i64, ET_I64, ET_I64, FROM_DOUBLE(1.0), prod_i64)
-REDUCER(max_f32, ET_F32, ET_F32, FROM_DOUBLE(-(double)INFINITY), max_f32)
-REDUCER(max_f64, ET_F64, ET_F64, FROM_DOUBLE(-(double)INFINITY), max_f64)
-REDUCER(max_u8, ET_U8, ET_U8, FROM_INT(0), max_u8)
-REDUCER(max_i8, ET_I8, ET_I8, FROM_INT(INT8_MIN), max_i8)
-REDUCER(max_i16, ET_I16, ET_I16, FROM_INT(INT16_MIN), max_i16)
-REDUCER(max_i32, ET_I32, ET_I32, FROM_INT(INT32_MIN), max_i32)
-REDUCER(max_i64, ET_I64, ET_I64, FROM_INT(INT64_MIN), max_i64)
-REDUCER(min_f32, ET_F32, ET_F32, FROM_DOUBLE((double)INFINITY), min_f32)
-REDUCER(min_f64, ET_F64, ET_F64, FROM_DOUBLE((double)INFINITY), min_f64)
-REDUCER(min_u8, ET_U8, ET_U8, FROM_INT(UINT8_MAX), min_u8)
-REDUCER(min_i8, ET_I8, ET_I8, FROM_INT(INT8_MAX), min_i8)
-REDUCER(min_i16, ET_I16, ET_I16, FROM_INT(INT16_MAX), min_i16)
-REDUCER(min_i32, ET_I32, ET_I32, FROM_INT(INT32_MAX), min_i32)
-REDUCER(min_i64, ET_I64, ET_I64, FROM_INT(INT64_MAX), min_i64)
-REDUCER(any_b8, ET_B8, ET_B8, FROM_DOUBLE(0.0), any_b8)
+                                   .merge = merge_##_columns, \
+                                   .uses = {__VA_ARGS__}};
+REDUCER(sum_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0), sum_f64, USES(row_sum), USES(rows_add_wide))
+REDUCER(sum_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0), sum_f64, NULL)
+REDUCER(sum_i64, ET_I64, ET_I64, FROM_DOUBLE(0.0), sum_i64, NULL)
+REDUCER(square_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0), sum_f64, USES(row_sum_square_diff),
+        USES(rows_add_square_diff))
+REDUCER(square_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0), sum_f64, NULL)
+REDUCER(prod_f32, ET_F32, ET_F64, FROM_DOUBLE(1.0), prod_f64, USES(row_product),
+        USES(rows_multiply_wide))
+REDUCER(prod_f64, ET_F64, ET_F64, FROM_DOUBLE(1.0), prod_f64, NULL)
+REDUCER(prod_i64, ET_I64, ET_I64, FROM_DOUBLE(1.0), prod_i64, NULL)
+REDUCER(max_f32, ET_F32, ET_F32, FROM_DOUBLE(-(double)INFINITY), max_f32, USES(row_max),
+        USES(rows_max))
+REDUCER(max_f64, ET_F64, ET_F64, FROM_DOUBLE(-(double)INFINITY), max_f64, NULL)
+REDUCER(max_u8, ET_U8, ET_U8, FROM_INT(0), max_u8, NULL)
+REDUCER(max_i8, ET_I8, ET_I8, FROM_INT(INT8_MIN), max_i8, NULL)
+REDUCER(max_i16, ET_I16, ET_I16, FROM_INT(INT16_MIN), max_i16, NULL)
+REDUCER(max_i32, ET_I32, ET_I32, FROM_INT(INT32_MIN), max_i32, NULL)
+REDUCER(max_i64, ET_I64, ET_I64, FROM_INT(INT64_MIN), max_i64, NULL)
+REDUCER(min_f32, ET_F32, ET_F32, FROM_DOUBLE((double)INFINITY), min_f32, USES(row_min),
+        USES(rows_min))
+REDUCER(min_f64, ET_F64, ET_F64, FROM_DOUBLE((double)INFINITY), min_f64, NULL)
+REDUCER(min_u8, ET_U8, ET_U8, FROM_INT(UINT8_MAX), min_u8, NULL)
+REDUCER(min_i8, ET_I8, ET_I8, FROM_INT(INT8_MAX), min_i8, NULL)
+REDUCER(min_i16, ET_I16, ET_I16, FROM_INT(INT16_MAX), min_i16, NULL)
+REDUCER(min_i32, ET_I32, ET_I32, FROM_INT(INT32_MAX), min_i32, NULL)
+REDUCER(min_i64, ET_I64, ET_I64, FROM_INT(INT64_MAX), min_i64, NULL)
+REDUCER(any_b8, ET_B8, ET_B8, FROM_DOUBLE(0.0), any_b8, NULL)
 
 // The reducers of one operation. Which is used follows from the type the operation is done in.
 typedef struct family {

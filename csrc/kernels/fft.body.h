@@ -21,6 +21,7 @@ static FN(complex) FN(root)(size_t k, size_t n) {
 typedef struct FN(work) {
   T *re, *im, *other_re, *other_im;
   size_t lanes;
+  unsigned order;  // of the numbers in re and im: eti_fft_place
 } FN(work);
 
 // Planes for `lanes` lines of n numbers in so many bytes, apart as far as there is room.
@@ -28,13 +29,14 @@ static FN(work) FN(split_work)(void *work, size_t n, size_t lanes, size_t bytes)
   T *const at = work;
   const size_t apart = plane_bytes(n * lanes * sizeof(T));
   const size_t plane = 4 * apart <= bytes ? apart / sizeof(T) : (n + 1) * lanes;
-  return (FN(work)){at, at + plane, at + 2 * plane, at + 3 * plane, lanes};
+  return (FN(work)){at, at + plane, at + 2 * plane, at + 3 * plane, lanes, 0};
 }
 
-static void FN(part_passes)(const eti_fft_plan *plan, const eti_fft_part *part,
-                            const FN(complex) * table, FN(work) * w) {
-  size_t m = part->n, s = w->lanes;
-  for (size_t i = 0; i < part->n_passes; i++) {
+// Passes from number `first` on over m numbers.
+static void FN(passes_from)(const eti_fft_plan *plan, const eti_fft_part *part, size_t first,
+                            size_t m, const FN(complex) * table, FN(work) * w) {
+  size_t s = w->lanes;
+  for (size_t i = first; i < part->n_passes; i++) {
     const size_t radix = part->radix[i];
     m /= radix;
     const eti_fft_pass pass = {
@@ -43,8 +45,44 @@ static void FN(part_passes)(const eti_fft_plan *plan, const eti_fft_part *part,
                       (eti_fft_planes){w->re, w->im});
     table += m * (radix - 1) + radix;
     s *= radix;
-    *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, w->lanes};
+    *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, w->lanes, 0};
   }
+}
+
+static void FN(part_passes)(const eti_fft_plan *plan, const eti_fft_part *part,
+                            const FN(complex) * table, FN(work) * w) {
+  FN(passes_from)(plan, part, 0, part->n, table, w);
+}
+
+// The same arithmetic in another order: the first pass leaves as many shorter lines as its radix,
+// each of which goes through the other passes while it is in the nearest cache. Results stay where
+// they are.
+static void FN(near_passes)(const eti_fft_plan *plan, FN(work) * w) {
+  const eti_fft_part *const part = &plan->parts[0];
+  const FN(complex) *const table = (const FN(complex) *)(const void *)plan->tables;
+  const size_t radix = part->radix[0], m = part->n / radix, step = m * w->lanes;
+  const eti_fft_pass pass = {.radix = radix,
+                             .m = m,
+                             .s = w->lanes,
+                             .keeps_parts = true,
+                             .twiddles = table,
+                             .roots = table + m * (radix - 1)};
+  plan->micro->pass(&pass, (eti_fft_planes){w->other_re, w->other_im},
+                    (eti_fft_planes){w->re, w->im});
+  for (size_t k = 0; k < radix; k++) {
+    const size_t at = k * step;
+    FN(work) part_work = {w->other_re + at, w->other_im + at, w->re + at, w->im + at, w->lanes, 0};
+    FN(passes_from)(plan, part, 1, m, table + m * (radix - 1) + radix, &part_work);
+  }
+  if (part->n_passes % 2 == 1) *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, w->lanes, 0};
+  w->order = radix == 8 ? 3 : 2;
+}
+
+// Whether lines side by side leave the nearest cache.
+static bool FN(is_far)(const eti_fft_plan *plan, const FN(work) * w) {
+  const eti_fft_part *const part = &plan->parts[0];
+  return plan->n_parts == 1 && part->n_passes > 2 && (part->radix[0] == 4 || part->radix[0] == 8) &&
+         w->lanes > 1 && 4 * part->n * w->lanes * sizeof(T) > NEAREST;
 }
 
 static void FN(copy_rows)(T *to, size_t to_step, const T *from, size_t from_step, size_t lanes,
@@ -75,7 +113,7 @@ static void FN(matrix_passes)(const eti_fft_plan *plan, FN(work) * w, T *matrix,
     FN(copy_rows)(c.re, c.lanes, w->re + j, n_columns, c.lanes, n_rows);
     FN(copy_rows)(c.im, c.lanes, w->im + j, n_columns, c.lanes, n_rows);
     FN(part_passes)(plan, columns, tables, &c);
-    plan->micro->write(lines, (eti_fft_planes){c.re, c.im}, c.lanes, n_rows, 1.0);
+    plan->micro->write(lines, (eti_fft_planes){c.re, c.im}, c.lanes, n_rows, 1.0, 0);
   }
   for (size_t k = 0; k < n_rows; k += COLUMNS) {
     const size_t lanes = n_rows - k < COLUMNS ? n_rows - k : COLUMNS;
@@ -106,15 +144,15 @@ static void FN(clear)(FN(work) * w, size_t first, size_t end) {
 }
 
 static void FN(exchange)(FN(work) * w) {
-  *w = (FN(work)){w->im, w->re, w->other_im, w->other_re, w->lanes};
+  *w = (FN(work)){w->im, w->re, w->other_im, w->other_re, w->lanes, w->order};
 }
 
 // Bluestein: with the chirp c[j] = exp(-πi·j²/n), result k is c[k] · Σ (x[j]·c[j]) · conj c[k - j],
 // a convolution, which transforms of a convenient length do.
-static void FN(transform)(const eti_fft_plan *plan, FN(work) * w) {
+static void FN(transform)(const eti_fft_plan *plan, FN(work) * w, bool in_any_order) {
   const size_t n = plan->length;
   if (plan->padded == n) {
-    FN(passes)(plan, w);
+    in_any_order &&FN(is_far)(plan, w) ? FN(near_passes)(plan, w) : FN(passes)(plan, w);
     return;
   }
   const FN(complex) *const chirp =
@@ -231,22 +269,25 @@ static void FN(write_complex)(const eti_fft_plan *plan, const eti_fft_lines *lin
                               const FN(work) * w, size_t n) {
   const eti_fft_planes from = {w->re, w->im};
   if (lines->out_rows) {
-    plan->micro->write_rows(lines->out[0], lines->out_step, from, w->lanes, n, lines->scale);
+    plan->micro->write_rows(lines->out[0], lines->out_step, from, w->lanes, n, lines->scale,
+                            w->order);
     return;
   }
   if (lines->out_step == 1 && w->lanes == 1) {
-    plan->micro->write_rows(lines->out[0], 0, from, n, 1, lines->scale);
+    plan->micro->write_rows(lines->out[0], 0, from, n, 1, lines->scale, 0);
     return;
   }
   if (lines->out_step == 1) {
-    plan->micro->write(lines->out, from, w->lanes, n, lines->scale);
+    plan->micro->write(lines->out, from, w->lanes, n, lines->scale, w->order);
     return;
   }
   const T scale = (T)lines->scale;
   for (size_t l = 0; l < w->lanes; l++) {
     FN(complex) *y = lines->out[l];
-    for (size_t i = 0; i < n; i++, y += lines->out_step)
-      *y = (FN(complex)){w->re[i * w->lanes + l] * scale, w->im[i * w->lanes + l] * scale};
+    for (size_t i = 0; i < n; i++, y += lines->out_step) {
+      const size_t at = eti_fft_place(i, n, w->order) * w->lanes + l;
+      *y = (FN(complex)){w->re[at] * scale, w->im[at] * scale};
+    }
   }
 }
 
@@ -311,11 +352,12 @@ static void FN(write_real)(const eti_fft_plan *plan, const eti_fft_lines *lines,
     return;
   }
   if (pairs && lines->out_step == 1 && w->lanes == 1) {
-    plan->micro->write_rows(lines->out[0], 0, (eti_fft_planes){w->re, w->im}, n, 1, lines->scale);
+    plan->micro->write_rows(lines->out[0], 0, (eti_fft_planes){w->re, w->im}, n, 1, lines->scale,
+                            0);
     return;
   }
   if (pairs && lines->out_step == 1) {
-    plan->micro->write(lines->out, (eti_fft_planes){w->re, w->im}, w->lanes, n, lines->scale);
+    plan->micro->write(lines->out, (eti_fft_planes){w->re, w->im}, w->lanes, n, lines->scale, 0);
     return;
   }
   const T scale = (T)lines->scale;
@@ -337,14 +379,14 @@ static void FN(write_real)(const eti_fft_plan *plan, const eti_fft_lines *lines,
 // the even and, turned, of the odd numbers, which hide in results k and n / 2 - k.
 static void FN(unfold)(const eti_fft_plan *plan, FN(work) * w) {
   plan->micro->unfold((eti_fft_planes){w->other_re, w->other_im}, (eti_fft_planes){w->re, w->im},
-                      FN(half_roots)(plan), plan->length, w->lanes);
-  *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, w->lanes};
+                      FN(half_roots)(plan), plan->length, w->lanes, w->order);
+  *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, w->lanes, 0};
 }
 
 static void FN(fold)(const eti_fft_plan *plan, FN(work) * w) {
   plan->micro->fold((eti_fft_planes){w->other_re, w->other_im}, (eti_fft_planes){w->re, w->im},
                     FN(half_roots)(plan), plan->length, w->lanes);
-  *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, w->lanes};
+  *w = (FN(work)){w->other_re, w->other_im, w->re, w->im, w->lanes, 0};
 }
 
 // Results beyond n / 2 mirror those before.
@@ -360,7 +402,7 @@ static void FN(mirror)(const eti_fft_plan *plan, FN(work) * w) {
 static void FN(forward)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(work) * w) {
   const bool halved = is_halved(plan);
   FN(read_real)(plan, lines, w, plan->length, halved);
-  FN(transform)(plan, w);
+  FN(transform)(plan, w, halved);
   if (halved) FN(unfold)(plan, w);
   FN(write_complex)(plan, lines, w, plan->n / 2 + 1);
   if (!lines->twosided) return;
@@ -387,7 +429,7 @@ static void FN(back)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(wo
     FN(mirror)(plan, w);
   }
   FN(exchange)(w);
-  FN(transform)(plan, w);
+  FN(transform)(plan, w, false);
   FN(exchange)(w);
   FN(write_real)(plan, lines, w, plan->length, halved);
 }
@@ -402,7 +444,7 @@ static void FN(run)(const eti_fft_plan *plan, const eti_fft_lines *lines, void *
   } else {
     FN(read_complex)(plan, lines, &w, plan->n);
     if (lines->backward) FN(exchange)(&w);
-    FN(transform)(plan, &w);
+    FN(transform)(plan, &w, true);
     if (lines->backward) FN(exchange)(&w);
     FN(write_complex)(plan, lines, &w, plan->n);
   }

@@ -114,7 +114,7 @@ static bool is_halved(const eti_fft_plan *plan) {
 
 // Four planes that start at the same place of a page would meet in few places of a cache, and
 // loads would wait for stores of the other planes: they start a quarter of a page apart.
-enum { PAGE = 4096, APART = PAGE / 4, SPREAD = 4 * (PAGE + APART) };
+enum { NEAREST = 32 * 1024, PAGE = 4096, APART = PAGE / 4, SPREAD = 4 * (PAGE + APART) };
 
 static size_t plane_bytes(size_t bytes) {
   return (bytes + PAGE - 1) / PAGE * PAGE + APART;

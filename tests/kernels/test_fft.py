@@ -112,3 +112,24 @@ def test_long_lines_without_scratch_are_refused_with_words() -> None:
     x = torch.zeros(2**14, dtype=torch.complex64)
     with pytest.raises(OpError, match="lines of 16384 need"):
         run_op("aten::_fft_c2c.out", x, [0], 0, True, out=[Out(x.dtype, x.shape)])
+
+
+@pytest.mark.parametrize("n", [60, 512, 896, 1000, 4096, 6000])
+def test_a_line_has_one_transform_whatever_lies_beside_it(n: int) -> None:
+    z = values(35, n, dtype=torch.complex64)
+    for isa in isas():
+        with isa_limit(isa):
+            together = prepared("_fft_c2c", z, [1], 0, False, like=z)
+            assert_near(together, torch.fft.ifft(z, norm="forward"))
+            columns = z.T.contiguous()
+            found = prepared("_fft_c2c", columns, [0], 0, False, like=columns)
+            assert torch.equal(torch.view_as_real(found.T), torch.view_as_real(together))
+            for i in (0, 34):
+                alone = prepared("_fft_c2c", z[i : i + 1], [1], 0, False, like=z[i : i + 1])
+                assert torch.equal(torch.view_as_real(alone[0]), torch.view_as_real(together[i]))
+            x = torch.view_as_real(z).reshape(70, n)
+            half = torch.fft.rfft(x)
+            several = prepared("_fft_r2c", x, [1], 0, True, like=half)
+            assert_near(several, half)
+            one = prepared("_fft_r2c", x[3:4], [1], 0, True, like=half[3:4])
+            assert torch.equal(torch.view_as_real(one[0]), torch.view_as_real(several[3]))

@@ -28,7 +28,7 @@ typedef struct FN(complex) {
 typedef struct FN(rows) {
   const T *restrict xr, *restrict xi;
   T *restrict yr, *restrict yi;
-  size_t step;  // between inputs; outputs follow each other
+  size_t step, out_step;
 } FN(rows);
 
 ALWAYS FN(complex) FN(load)(const FN(rows) * r, size_t s, size_t j, size_t q) {
@@ -37,8 +37,9 @@ ALWAYS FN(complex) FN(load)(const FN(rows) * r, size_t s, size_t j, size_t q) {
 }
 
 ALWAYS void FN(store)(const FN(rows) * r, size_t s, size_t k, size_t q, FN(complex) v) {
-  r->yr[k * s + q] = v.re;
-  r->yi[k * s + q] = v.im;
+  (void)s;
+  r->yr[k * r->out_step + q] = v.re;
+  r->yi[k * r->out_step + q] = v.im;
 }
 
 ALWAYS FN(complex) FN(sum)(FN(complex) a, FN(complex) b) {
@@ -257,21 +258,29 @@ static void FN(radix_odd)(const FN(rows) r, size_t s, size_t radix, const FN(com
 
 ALWAYS FN(rows)
     FN(rows_of)(const eti_fft_pass *pass, eti_fft_planes dst, eti_fft_planes src, size_t p) {
-  const size_t in = pass->s * p, out = pass->s * pass->radix * p;
+  const size_t in = pass->s * p, out = pass->keeps_parts ? in : in * pass->radix;
   return (FN(rows)){.xr = (const T *)src.re + in,
                     .xi = (const T *)src.im + in,
                     .yr = (T *)dst.re + out,
                     .yi = (T *)dst.im + out,
-                    .step = pass->s * pass->m};
+                    .step = pass->s * pass->m,
+                    .out_step = pass->keeps_parts ? pass->s * pass->m : pass->s};
 }
 
+// As many lines as are mostly taken get loops of their own: pointers of a pass over few neighbours
+// take longer than its arithmetic.
 #define PASS(n)                                                                               \
   static void FN(pass##n)(const eti_fft_pass *pass, eti_fft_planes dst, eti_fft_planes src) { \
-    const FN(complex) *w = pass->twiddles;                                                    \
+    const FN(complex) *const w = pass->twiddles;                                              \
     const size_t s = pass->s;                                                                 \
     FN(radix##n)(FN(rows_of)(pass, dst, src, 0), s, w, true);                                 \
-    for (size_t p = 1; p < pass->m; p++)                                                      \
-      FN(radix##n)(FN(rows_of)(pass, dst, src, p), s, w + p * (n - 1), false);                \
+    if (s == FN(LANES)) {                                                                     \
+      for (size_t p = 1; p < pass->m; p++)                                                    \
+        FN(radix##n)(FN(rows_of)(pass, dst, src, p), FN(LANES), w + p * (n - 1), false);      \
+    } else {                                                                                  \
+      for (size_t p = 1; p < pass->m; p++)                                                    \
+        FN(radix##n)(FN(rows_of)(pass, dst, src, p), s, w + p * (n - 1), false);              \
+    }                                                                                         \
   }
 PASS(2)
 PASS(3)
@@ -356,11 +365,12 @@ static size_t FN(read_tiles)(T *re, T *im, const void *const *lines, size_t lane
 }
 
 ALWAYS void FN(write_tile)(void *const *lines, const T *re, const T *im, size_t lanes, size_t l,
-                           size_t i, T scale) {
+                           size_t i, size_t n, T scale, unsigned order) {
   FN(vector) x[FN(WIDTH)];
   for (size_t k = 0; k < FN(STEP); k++) {
-    memcpy(&x[2 * k], re + (i + k) * lanes + l, sizeof *x);
-    memcpy(&x[2 * k + 1], im + (i + k) * lanes + l, sizeof *x);
+    const size_t at = eti_fft_place(i + k, n, order) * lanes + l;
+    memcpy(&x[2 * k], re + at, sizeof *x);
+    memcpy(&x[2 * k + 1], im + at, sizeof *x);
     x[2 * k] *= scale;
     x[2 * k + 1] *= scale;
   }
@@ -369,11 +379,11 @@ ALWAYS void FN(write_tile)(void *const *lines, const T *re, const T *im, size_t 
 }
 
 static size_t FN(write_tiles)(void *const *lines, const T *re, const T *im, size_t lanes, size_t l,
-                              size_t n, T scale) {
+                              size_t n, T scale, unsigned order) {
   if (n < FN(STEP)) return 0;
   for (size_t i = 0; i + FN(STEP) <= n; i += FN(STEP))
-    FN(write_tile)(lines, re, im, lanes, l, i, scale);
-  if (n % FN(STEP) != 0) FN(write_tile)(lines, re, im, lanes, l, n - FN(STEP), scale);
+    FN(write_tile)(lines, re, im, lanes, l, i, n, scale, order);
+  if (n % FN(STEP) != 0) FN(write_tile)(lines, re, im, lanes, l, n - FN(STEP), n, scale, order);
   return n;
 }
 #endif
@@ -402,26 +412,28 @@ static void FN(read)(eti_fft_planes to, const void *const *lines, size_t lanes, 
 }
 
 static void FN(write)(void *const *lines, eti_fft_planes from, size_t lanes, size_t n,
-                      double factor) {
+                      double factor, unsigned order) {
   const T *const re = from.re, *const im = from.im, scale = (T)factor;
   size_t l = 0, done = 0;
 #if FFT_VECTOR_BYTES > 0
   size_t tiled = 0;
   for (; l + FN(WIDTH) <= lanes; l += FN(WIDTH))
-    tiled = FN(write_tiles)(lines, re, im, lanes, l, n, scale);
+    tiled = FN(write_tiles)(lines, re, im, lanes, l, n, scale, order);
   done = l;
   for (l = 0; l < done; l++) {
     for (size_t i = tiled; i < n; i++) {
-      ((T *)lines[l])[2 * i] = re[i * lanes + l] * scale;
-      ((T *)lines[l])[2 * i + 1] = im[i * lanes + l] * scale;
+      const size_t at = eti_fft_place(i, n, order) * lanes + l;
+      ((T *)lines[l])[2 * i] = re[at] * scale;
+      ((T *)lines[l])[2 * i + 1] = im[at] * scale;
     }
   }
 #endif
   for (l = done; l < lanes; l++) {
     T *const y = lines[l];
     for (size_t i = 0; i < n; i++) {
-      y[2 * i] = re[i * lanes + l] * scale;
-      y[2 * i + 1] = im[i * lanes + l] * scale;
+      const size_t at = eti_fft_place(i, n, order) * lanes + l;
+      y[2 * i] = re[at] * scale;
+      y[2 * i + 1] = im[at] * scale;
     }
   }
 }
@@ -457,10 +469,12 @@ static void FN(read_turned)(eti_fft_planes to, const void *from, const void *fac
 }
 
 static void FN(write_rows)(void *to, ptrdiff_t step, eti_fft_planes from, size_t lanes, size_t n,
-                           double factor) {
-  const T *restrict re = from.re, *restrict im = from.im, scale = (T)factor;
+                           double factor, unsigned order) {
+  const T scale = (T)factor;
   T *restrict y = to;
-  for (size_t i = 0; i < n; i++, re += lanes, im += lanes, y += 2 * step) {
+  for (size_t i = 0; i < n; i++, y += 2 * step) {
+    const size_t at = eti_fft_place(i, n, order) * lanes;
+    const T *restrict re = (const T *)from.re + at, *restrict im = (const T *)from.im + at;
     INDEPENDENT
     for (size_t l = 0; l < lanes; l++) {
       y[2 * l] = re[l] * scale;
@@ -520,12 +534,13 @@ ALWAYS void FN(mirror_lanes)(eti_fft_planes dst, eti_fft_planes src, FN(complex)
 }
 
 static void FN(unfold)(eti_fft_planes dst, eti_fft_planes src, const void *table, size_t m,
-                       size_t lanes) {
+                       size_t lanes, unsigned order) {
   const FN(complex) *const roots = table;
   FN(mirror_lanes)(dst, src, roots[0], 0, 0, 0, lanes, true);
   if (lanes == 1) FN(mirror_line)(dst, src, roots, m, true);
   for (size_t k = 1; k < m && lanes > 1; k++)
-    FN(mirror_lanes)(dst, src, roots[k], k, k, m - k, lanes, true);
+    FN(mirror_lanes)(dst, src, roots[k], k, eti_fft_place(k, m, order),
+                     eti_fft_place(m - k, m, order), lanes, true);
   FN(mirror_lanes)(dst, src, roots[m], m, 0, 0, lanes, true);
 }
 

@@ -16,6 +16,7 @@ from torch.export import ExportedProgram, default_decompositions
 
 from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.program.half_decompositions import half_decompositions
 from executorch_py.exir.program.linalg_decompositions import keep_singular_checks
 from executorch_py.exir.program.product_decompositions import product_decompositions
 from executorch_py.exir.program.random_decompositions import random_decompositions
@@ -55,6 +56,7 @@ def _full_table(operators: int) -> dict[Any, Any]:
     table.update(random_decompositions())
     table.update(recurrent_decompositions())
     table.update(resample_decompositions())
+    table.update(half_decompositions(table))
     table[torch.ops.aten.constant_pad_nd.default] = _pad
     table[torch.ops.aten.select_scatter.default] = _select_scatter
     table[torch.ops.aten.take.default] = _take

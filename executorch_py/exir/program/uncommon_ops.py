@@ -25,6 +25,7 @@ from executorch_py.exir.program.complex_decompositions import (
     holds_complex,
 )
 from executorch_py.exir.program.decompositions import decompose, decomposition_table
+from executorch_py.exir.program.half_decompositions import half_ldexp
 from executorch_py.exir.program.index_decompositions import index_decompositions
 from executorch_py.exir.program.linalg_decompositions import linalg_decompositions
 from executorch_py.exir.program.order_decompositions import order_decompositions
@@ -60,8 +61,10 @@ def uncommon_decompositions() -> dict[Any, Callable[..., Any]]:
     """Operator → rule, for every operator that is decomposed here."""
     from torch._decomp import get_decompositions
 
+    by_torch = get_decompositions(list(_DECOMPOSED_BY_TORCH))
     return {
-        **get_decompositions(list(_DECOMPOSED_BY_TORCH)),
+        **by_torch,
+        _aten.ldexp.Tensor: half_ldexp(by_torch[_aten.ldexp.Tensor]),
         **arithmetic_decompositions(),
         **index_decompositions(),
         **linalg_decompositions(),

@@ -110,6 +110,24 @@ def numbers(x: Tensor) -> Any:
     )
 
 
+def steps_of_halves(x: Tensor) -> Any:
+    """Eager rounds mixed operands to halves first, and some results between its steps."""
+    other, number, whole = x.flip(0), torch.tensor(1.7), torch.tensor([[1], [20], [-3], [0]])
+    wide = x.float() + number
+    pairs = [(x, number), (x, other), (x, number.double()), (number, x)]
+    results = [torch.ldexp(x, whole), torch.ldexp(x, number), torch.ldexp(x, other)]
+    for a, b in pairs:
+        results += [
+            torch.addcmul(a, b, b, value=0.7),
+            torch.addcdiv(a, b, b.abs() + 1, value=0.7),
+            torch.xlogy(a, b.abs()),
+            torch.special.xlog1py(a, b.abs()),
+            torch.logaddexp(a, b),
+            nn.functional.mse_loss(a.expand(4, 6), b.expand(4, 6), reduction="none"),
+        ]
+    return (*results, torch.xlogy(wide, wide.abs()), nn.functional.mse_loss(x, other))
+
+
 def rounded(x: Tensor) -> Any:
     return tuple(torch.round(x, decimals=d) for d in (0, 2, -1))
 
@@ -172,6 +190,7 @@ CASES: dict[str, tuple[Callable[[Tensor], Any], list[Tensor]]] = {
     "placed": (placed, [FLOATS, INTS.repeat(2, 1), FLOATS.bfloat16()]),
     "numbers": (numbers, [FLOATS, TIED, WITH_NAN, INTS, FLOATS.double()]),
     "rounded": (rounded, [FLOATS * 30, (FLOATS * 30).half(), FLOATS.double() * 30]),
+    "steps of halves": (steps_of_halves, [FLOATS.half(), FLOATS.bfloat16(), FLOATS]),
     "products": (products, [FLOATS, FLOATS.double()]),
     "whole products": (whole_products, [INTS, INTS.to(torch.uint8), TIED[:, :4].bfloat16()]),
     "cholesky": (cholesky, [FLOATS, FLOATS.double()]),

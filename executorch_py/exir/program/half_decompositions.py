@@ -1,0 +1,100 @@
+"""Decompositions of functions of several tensors, rounded to half types where eager rounds.
+
+Torch's own rules compute in f32 from the operands as they are. Eager first rounds every operand to
+the type of the result (a 0-d f32 tensor beside f16 becomes f16), and some functions round between
+their steps. Knows nothing of graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._prims_common import ELEMENTWISE_TYPE_PROMOTION_KIND, elementwise_dtypes
+
+_aten = torch.ops.aten
+_HALVES = (torch.float16, torch.bfloat16)
+_OPERANDS_ROUNDED = (
+    _aten.addcdiv.default,
+    _aten.addcmul.default,
+    _aten.logaddexp.default,
+    _aten.logaddexp2.default,
+)
+
+
+def _result_type(tensors: list[Tensor]) -> torch.dtype:
+    kind = ELEMENTWISE_TYPE_PROMOTION_KIND.INT_TO_FLOAT
+    result: torch.dtype = elementwise_dtypes(*tensors, type_promotion_kind=kind)[1]
+    return result
+
+
+def _of_rounded(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule, on operands of the half type that they promote to."""
+
+    def rounded(*args: Any, **kwargs: Any) -> Any:
+        tensors = [a for a in args if isinstance(a, Tensor)]
+        if len({t.dtype for t in tensors}) > 1:
+            half = _result_type(tensors)
+            if half in _HALVES:
+                args = tuple(a.to(half) if isinstance(a, Tensor) else a for a in args)
+        return rule(*args, **kwargs)
+
+    return rounded
+
+
+def _in_steps(
+    rule: Callable[..., Any], steps: Callable[..., Any]
+) -> Callable[[Tensor, Tensor], Any]:
+    """The rule, but for halves these steps, each of which rounds."""
+
+    def rounded(x: Tensor, y: Tensor, *args: Any) -> Any:
+        half = _result_type([x, y])
+        return steps(x.to(half), y.to(half), *args) if half in _HALVES else rule(x, y, *args)
+
+    return rounded
+
+
+def _mse_loss(x: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
+    difference = x - target
+    squares = difference * difference
+    return squares if reduction == 0 else squares.mean() if reduction == 1 else squares.sum()
+
+
+def _product_with(log: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
+    def steps(x: Tensor, y: Tensor) -> Tensor:
+        product = torch.where(x == 0, torch.zeros((), dtype=x.dtype), x * log(y))
+        return torch.where(torch.isnan(y), y, product)
+
+    return steps
+
+
+def half_ldexp(rule: Callable[..., Any]) -> Callable[[Tensor, Tensor], Any]:
+    """A power of two that no half holds may have a product that one does."""
+
+    def ldexp(x: Tensor, other: Tensor) -> Any:
+        half = _result_type([x, other])
+        if x.dtype != half or half not in _HALVES:
+            return rule(x, other)
+        whole = not other.dtype.is_floating_point
+        if other.dim() > 0 and not whole:
+            return x * torch.pow(2.0, other.to(half))
+        power = torch.pow(2.0, other.float() if whole else other)
+        return (x.float() * power.float()).to(half)
+
+    return ldexp
+
+
+_STEPS: dict[Any, Callable[..., Any]] = {
+    _aten.mse_loss.default: _mse_loss,
+    _aten.special_xlog1py.default: _product_with(torch.log1p),
+    _aten.xlogy.Tensor: _product_with(torch.log),
+}
+
+
+def half_decompositions(table: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
+    """Operator → rule, for those of the table that these differ from."""
+    rounded = {op: _of_rounded(table[op]) for op in _OPERANDS_ROUNDED if op in table}
+    stepped = {op: _in_steps(table[op], steps) for op, steps in _STEPS.items() if op in table}
+    return {**rounded, **stepped}

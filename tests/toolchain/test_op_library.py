@@ -16,6 +16,7 @@ import pytest
 
 import executorch_py
 from executorch_py.cli.main import main
+from executorch_py.exir.ir.linked_kernels import kernel_recipe
 from executorch_py.toolchain.compiler import BuildError
 from executorch_py.toolchain.op_library import build_ops, example_source
 
@@ -57,6 +58,11 @@ def test_export_without_the_kernel_tells_how_to_bring_it(exported: str) -> None:
     assert re.search(RECIPE, exported)
     assert 'executorch_py.load_ops("my_op.so")' in exported
     assert ".n_args = 4" in exported
+
+
+def test_the_recipe_names_the_outputs_of_an_operator_that_has_several() -> None:
+    assert ".n_args = 6, .writes = 3u << 3)" in kernel_recipe("mylib::top2.out", 6, 2)
+    assert ".n_args = 4)" in kernel_recipe("mylib::softcap.out", 4)
 
 
 def test_loading_says_which_operators_came(exported: str) -> None:

@@ -43,11 +43,14 @@ def has_kernel_named(name: str) -> bool:
     return name in _current_names()
 
 
-def kernel_recipe(name: str, n_args: int) -> str:
+def kernel_recipe(name: str, n_args: int, n_outputs: int = 1) -> str:
     """How a user brings a kernel that is missing, in lines to end a message with."""
+    row = f".n_args = {n_args}"
+    if n_outputs > 1:  # they lie before the result; of one alone a row need not speak
+        row += f", .writes = {2**n_outputs - 1}u << {n_args - 1 - n_outputs}"
     return (
         f"Or bring a kernel of your own for {name} in one C file, before to_executorch():\n"
         "  executorch_py build-ops my_op.c -o my_op.so    "
-        f"(--example prints such a file; here .n_args = {n_args})\n"
+        f"(--example prints such a file; here {row})\n"
         '  executorch_py.load_ops("my_op.so")             (again wherever the program runs)'
     )

@@ -129,8 +129,9 @@ def _missing_error(missing: dict[str, fx.Node]) -> ExportError:
         op = op_overload(node.target)
         name = None if op is None else out_variant_name(op)
         if op is not None and name and not recipe:
-            n_args = len(op._schema.arguments) + len(op._schema.returns) + 1
-            recipe = f"\n{kernel_recipe(name, n_args)}"
+            n_outputs = len(op._schema.returns)
+            n_args = len(op._schema.arguments) + n_outputs + 1
+            recipe = f"\n{kernel_recipe(name, n_args, n_outputs)}"
     return ExportError(
         ExportErrorType.NOT_SUPPORTED,
         "Missing out variants: these operators have no out variant registered with torch, so no "

@@ -49,5 +49,7 @@ def _described(value: Any) -> str:
         return "{" + ", ".join(f"{key!r}: {_described(v)}" for key, v in value.items()) + "}"
     if type(value) in (tuple, list):
         inside = ", ".join(map(_described, value))
-        return f"({inside},)" if type(value) is tuple else f"[{inside}]"
+        if type(value) is list:
+            return f"[{inside}]"
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
     return repr(value) if isinstance(value, (int, float, str, type(None))) else type(value).__name__

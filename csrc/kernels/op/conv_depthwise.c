@@ -179,8 +179,11 @@ static void run_widened_rows(const planes_run *r, eti_conv_plane p, float *stage
   const ptrdiff_t after =
       first + (ptrdiff_t)((p.rows - 1) * (size_t)c->stride[1]) + (ptrdiff_t)c->kernel[1];
   const ptrdiff_t from = first < 0 ? 0 : first, to = after < p.height ? after : p.height;
-  for (ptrdiff_t row = from; row < to; row++)
-    eti_dw_read(c, stage + (row - from) * p.width, x + row * p.x_step, (size_t)p.width);
+  // Small planes are whole rows without gaps: one conversion for all of them.
+  const ptrdiff_t n_reads = p.x_step == p.width && from < to ? 1 : to - from;
+  const size_t read = (size_t)(n_reads == 1 ? (to - from) * p.width : p.width);
+  for (ptrdiff_t i = 0; i < n_reads; i++)
+    eti_dw_read(c, stage + i * p.width, x + (from + i) * p.x_step, read);
   p.x = stage;
   p.x_step = p.width;
   p.top = from - first;
@@ -188,8 +191,11 @@ static void run_widened_rows(const planes_run *r, eti_conv_plane p, float *stage
   p.out = stage + ((p.rows - 1) * (size_t)c->stride[1] + (size_t)c->kernel[1]) * (size_t)p.width;
   p.out_step = (ptrdiff_t)p.cols;
   r->run(&p);
-  for (size_t i = 0; i < p.rows; i++)
-    eti_dw_write(c, out + (ptrdiff_t)(y + i) * c->out.steps[1], 1, p.out + i * p.cols, p.cols);
+  const size_t n_writes = c->out.steps[1] == p.out_step ? 1 : p.rows;
+  for (size_t i = 0; i < n_writes; i++) {
+    eti_dw_write(c, out + (ptrdiff_t)(y + i) * c->out.steps[1], 1, p.out + i * p.cols,
+                 p.rows / n_writes * p.cols);
+  }
 }
 
 static void run_widened_planes(void *ctx, size_t begin, size_t end) {

@@ -118,17 +118,63 @@ et_status eti_arg_result(const et_kernel_ctx *ctx, et_value *const *args, size_t
   return ET_OK;
 }
 
-et_status eti_matrix_work(const et_kernel_ctx *ctx, void *stack, size_t n, double **work) {
-  const bool fits = n <= ctx->scratch_bytes / sizeof(double);
-  ET_CHECK(fits || n <= ETI_MATRIX_STACK / sizeof(double), ctx->err, ET_OUT_OF_RESOURCES,
+#define LINE 64u  // bytes
+
+typedef struct matrix_run {
+  eti_matrix_fn fn;
+  void *job;
+  size_t count, n_slots, slot;  // a slot of cache lines
+  char *scratch;
+} matrix_run;
+
+static void run_on_stack(void *ctx, size_t begin, size_t end) {
+  const matrix_run *const r = ctx;
+  _Alignas(64) double work[ETI_MATRIX_STACK / sizeof(double)];
+  for (size_t i = begin; i < end; i++) r->fn(r->job, i, work);
+}
+
+static void run_slots(void *ctx, size_t begin, size_t end) {
+  const matrix_run *const r = ctx;
+  for (size_t s = begin; s < end; s++) {
+    double *const work = (double *)(void *)(r->scratch + s * r->slot * LINE);
+    for (size_t i = r->count * s / r->n_slots; i < r->count * (s + 1) / r->n_slots; i++)
+      r->fn(r->job, i, work);
+  }
+}
+
+// Cache lines of n numbers.
+static size_t lines_of(size_t n) {
+  return n / (LINE / sizeof(double)) + 1;
+}
+
+et_status eti_matrices_run(const et_kernel_ctx *ctx, size_t count, size_t n, eti_matrix_fn fn,
+                           void *job) {
+  matrix_run r = {.fn = fn, .job = job, .count = count, .slot = lines_of(n)};
+  if (n <= ETI_MATRIX_STACK / sizeof(double)) {
+    et_parallel_for(ctx->pool, run_on_stack, &r, count, 1 + ETI_GRAIN_MATH / (n + 1));
+    return ET_OK;
+  }
+  const size_t fit = ctx->scratch_bytes / LINE / r.slot;
+  ET_CHECK(fit > 0 || count == 0, ctx->err, ET_OUT_OF_RESOURCES,
            "matrices need %zu bytes of scratch, there are %zu; prepare asks for them",
-           n * sizeof(double), ctx->scratch_bytes);
-  *work = fits ? ctx->scratch : stack;
+           r.slot * LINE, ctx->scratch_bytes);
+  r.scratch = ctx->scratch;
+  r.n_slots = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
+  if (r.n_slots > fit) r.n_slots = fit;
+  if (r.n_slots > 0) et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);
   return ET_OK;
 }
 
+size_t eti_first_failed(const et_tensor *info, const eti_shape *batch, size_t count, size_t *at) {
+  for (size_t i = 0; i < count; i++) {
+    *at = (size_t)(*(const int32_t *)(const void *)eti_matrix_at(info, batch, i, 0));
+    if (*at != 0) return i;
+  }
+  return count;
+}
+
 et_status eti_prepare_matrices(et_prepare_ctx *ctx, et_value *const *args) {
-  size_t n = 0;
+  size_t n = 0, count = 1;
   for (size_t i = 0; i < 2; i++) {
     const et_tensor *const t = args[i]->tag == ET_TENSOR ? args[i]->as.tensor : NULL;
     if (t == NULL || t->rank == 0 || t->numel == 0) continue;
@@ -137,7 +183,12 @@ et_status eti_prepare_matrices(et_prepare_ctx *ctx, et_value *const *args) {
     size_t side = rows > columns ? rows : columns;
     if (side > ETI_MATRIX_SIDE) side = 0;  // run refuses
     n += 3 * side * side + 4 * side + 64;
+    if (t->numel / (rows * columns) > count) count = t->numel / (rows * columns);
   }
-  if (n * sizeof(double) > ctx->scratch_bytes) ctx->scratch_bytes = n * sizeof(double);
+  const size_t threads = ctx->n_threads == 0 ? 1 : ctx->n_threads,
+               slots = count < threads ? count : threads;
+  if (n <= ETI_MATRIX_STACK / sizeof(double)) return ET_OK;
+  const size_t bytes = slots * lines_of(n) * LINE;
+  if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;
 }

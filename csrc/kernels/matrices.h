@@ -38,9 +38,14 @@ et_status eti_arg_matrices(const et_kernel_ctx *ctx, et_value *const *args, size
 et_status eti_arg_result(const et_kernel_ctx *ctx, et_value *const *args, size_t i, et_dtype dtype,
                          et_tensor **out);
 
-// n numbers of work memory: ctx->scratch where it suffices, else the caller's stack of
-// ETI_MATRIX_STACK bytes. ET_OUT_OF_RESOURCES says what is missing.
-et_status eti_matrix_work(const et_kernel_ctx *ctx, void *stack, size_t n, double **work);
+// Calls fn for each of `count` matrices, on several threads, with n numbers of work memory: the
+// stack's where they suffice, else a part of ctx->scratch. ET_OUT_OF_RESOURCES says what is
+// missing.
+typedef void (*eti_matrix_fn)(void *job, size_t i, double *work);
+et_status eti_matrices_run(const et_kernel_ctx *ctx, size_t count, size_t n, eti_matrix_fn fn,
+                           void *job);
+// The first of `count` matrices whose number in info (i32) is not 0, or count; that number.
+size_t eti_first_failed(const et_tensor *info, const eti_shape *batch, size_t count, size_t *at);
 // For every operator of matrices: asks for the scratch that matrices of arguments 0 and 1 need.
 et_status eti_prepare_matrices(et_prepare_ctx *ctx, et_value *const *args);
 

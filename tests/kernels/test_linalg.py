@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, assert_close, run_op
+from op_driver import OpError, Out, assert_close, check_op, run_op
 
 aten = torch.ops.aten
 FLOATS = [torch.float32, torch.float64]
@@ -263,3 +263,32 @@ def test_a_great_batch_of_empty_matrices_ends_at_once() -> None:
     outs = [Out(f32, (many, 0, 0)), Out(f32, (many, 0)), Out(f32, (many, 0, 7))]
     run_op("aten::_linalg_svd.U", x, False, True, None, out=outs)
     run_op("aten::linalg_qr.out", x, "reduced", out=[outs[0], outs[2]])
+
+
+@pytest.mark.parametrize("count, n", [(9000, 3), (1700, 7)])
+def test_threads_share_a_batch(count: int, n: int) -> None:
+    a = positive(count, n, n, dtype=torch.float64)
+    check_op(aten.linalg_inv_ex.inverse, a)
+    check_op(aten.linalg_cholesky_ex.L, a)
+    check_op(aten._linalg_solve_ex.result, a, a[..., :2].contiguous())
+
+
+def test_matrices_too_large_for_the_stack_have_memory_for_each_thread() -> None:
+    a = positive(5, 90, 90)
+    out = [Out(torch.float32, (5, 90, 90)), Out(torch.int32, (5,))]
+    results = [
+        run_op("aten::linalg_inv_ex.inverse", a, False, out=out, prepared=True, threads=threads)[0]
+        for threads in (1, 2, 3)
+    ]
+    assert_close(results[0], torch.linalg.inv(a.double()).float(), scale=10.0)
+    assert torch.equal(results[0], results[1]) and torch.equal(results[0], results[2])
+
+
+def test_a_singular_matrix_among_many_is_named_on_any_number_of_threads() -> None:
+    a = torch.eye(4).repeat(9000, 1, 1)
+    a[7001, 2] = 0
+    a[8000] = 0
+    for threads in (1, 2, 3):
+        with pytest.raises(OpError, match="matrix 7001 of the batch is singular"):
+            out = [Out(torch.float32, (9000, 4, 4)), Out(torch.int32, (9000,))]
+            run_op("aten::linalg_inv_ex.inverse", a, True, out=out, threads=threads)

@@ -7,12 +7,26 @@
 
 #include <string.h>
 
+typedef struct qr_job {
+  et_tensor *a, *q, *r;
+  bool only_r;
+  size_t m, n, side;
+  eti_shape batch;
+} qr_job;
+
+static void factor_qr(void *ctx, size_t i, double *work) {
+  const qr_job *const j = ctx;
+  double *const columns = work + j->m * j->n;
+  eti_matrix_load(j->a, &j->batch, i, false, false, work);
+  eti_dense_get()->qr(work, j->m, j->n, columns, j->only_r ? 0 : j->side, columns + j->m * j->side);
+  eti_matrix_store(j->r, &j->batch, i, false, false, work);
+  if (!j->only_r) eti_matrix_store(j->q, &j->batch, i, false, false, columns);
+}
+
 // (A, mode, Q, R)
 et_status op_linalg_qr_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *a, *q, *r;
   const char *mode;
-  double *work;
-  _Alignas(64) char stack[ETI_MATRIX_STACK];
   ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.qr", false, &a));
   ET_TRY(eti_arg_string(ctx, args, 1, &mode));
   ET_TRY(eti_arg_result(ctx, args, 2, (et_dtype)a->dtype, &q));
@@ -27,15 +41,30 @@ et_status op_linalg_qr_out(et_kernel_ctx *ctx, et_value *const *args) {
   const eti_shape batch = eti_batch_of(a, 2), none = {.rank = 1, .sizes = {0}};
   ET_TRY(only_r ? eti_resize(ctx, q, &none) : eti_resize_matrices(ctx, q, &batch, 2, m, side));
   ET_TRY(eti_resize_matrices(ctx, r, &batch, 2, side, n));
-  ET_TRY(eti_matrix_work(ctx, stack, m * n + m * side + k + (n > side ? n : side), &work));
-  double *const columns = work + m * n;
-  for (size_t i = 0; i < eti_matrix_count(q->numel > 0 || r->numel > 0, &batch); i++) {
-    eti_matrix_load(a, &batch, i, false, false, work);
-    eti_dense_get()->qr(work, m, n, columns, only_r ? 0 : side, columns + m * side);
-    eti_matrix_store(r, &batch, i, false, false, work);
-    if (!only_r) eti_matrix_store(q, &batch, i, false, false, columns);
+  qr_job job = {
+      .a = a, .q = q, .r = r, .only_r = only_r, .m = m, .n = n, .side = side, .batch = batch};
+  return eti_matrices_run(ctx, eti_matrix_count(q->numel > 0 || r->numel > 0, &batch),
+                          m * n + m * side + k + (n > side ? n : side), factor_qr, &job);
+}
+
+typedef struct eigen_job {
+  et_tensor *a, *values, *vectors;  // vectors may be NULL
+  bool upper;
+  size_t n;
+  eti_shape batch;
+} eigen_job;
+
+static void find_eigenvectors(void *ctx, size_t i, double *work) {
+  const eigen_job *const j = ctx;
+  const size_t n = j->n;
+  double *const v = work + n * n, *const row = v + n * n;
+  eti_matrix_load(j->a, &j->batch, i, false, j->upper, work);
+  for (size_t r = 0; r < n; r++) {
+    for (size_t c = r + 1; c < n; c++) work[r * n + c] = work[c * n + r];
   }
-  return ET_OK;
+  eti_dense_get()->eigen(work, n, row, j->vectors != NULL ? v : NULL, row + n);
+  eti_row_store(j->values, &j->batch, i, row, n);
+  if (j->vectors != NULL) eti_matrix_store(j->vectors, &j->batch, i, false, true, v);
 }
 
 // (A, UPLO, compute_v, eigenvalues, eigenvectors). Only the triangle that UPLO names is read.
@@ -43,8 +72,6 @@ et_status op_linalg_eigh_eigenvalues(et_kernel_ctx *ctx, et_value *const *args) 
   et_tensor *a, *values, *vectors;
   const char *triangle;
   bool with_vectors;
-  double *work;
-  _Alignas(64) char stack[ETI_MATRIX_STACK];
   ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.eigh", true, &a));
   ET_TRY(eti_arg_string(ctx, args, 1, &triangle));
   ET_TRY(eti_arg_bool(ctx, args, 2, &with_vectors));
@@ -58,18 +85,14 @@ et_status op_linalg_eigh_eigenvalues(et_kernel_ctx *ctx, et_value *const *args) 
   const eti_shape batch = eti_batch_of(a, 2), none = {.rank = 1, .sizes = {0}};
   ET_TRY(eti_resize_matrices(ctx, values, &batch, 1, n, 0));
   ET_TRY(with_vectors ? eti_resize_like(ctx, vectors, a) : eti_resize(ctx, vectors, &none));
-  ET_TRY(eti_matrix_work(ctx, stack, 2 * n * n + 4 * n, &work));
-  double *const v = work + n * n, *const row = v + n * n;
-  for (size_t i = 0; i < eti_matrix_count(values->numel > 0, &batch); i++) {
-    eti_matrix_load(a, &batch, i, false, which == 'U' || which == 'u', work);
-    for (size_t r = 0; r < n; r++) {
-      for (size_t c = r + 1; c < n; c++) work[r * n + c] = work[c * n + r];
-    }
-    eti_dense_get()->eigen(work, n, row, with_vectors ? v : NULL, row + n);
-    eti_row_store(values, &batch, i, row, n);
-    if (with_vectors) eti_matrix_store(vectors, &batch, i, false, true, v);
-  }
-  return ET_OK;
+  eigen_job job = {.a = a,
+                   .values = values,
+                   .vectors = with_vectors ? vectors : NULL,
+                   .upper = which == 'U' || which == 'u',
+                   .n = n,
+                   .batch = batch};
+  return eti_matrices_run(ctx, eti_matrix_count(values->numel > 0, &batch), 2 * n * n + 4 * n,
+                          find_eigenvectors, &job);
 }
 
 typedef struct singular {
@@ -81,7 +104,8 @@ typedef struct singular {
 
 // The columns of a tall matrix lie in rows of work memory, and so do its left vectors; wide ones
 // are their own transposes there, with left and right exchanged.
-static void decompose(const singular *d, size_t i, double *work) {
+static void decompose(void *ctx, size_t i, double *work) {
+  const singular *const d = ctx;
   const bool wide = d->m < d->n;
   const size_t tall = wide ? d->n : d->m, k = d->k, rows = d->full ? tall : k;
   double *const left = work, *const right = work + tall * rows, *const values = right + k * k;
@@ -96,8 +120,6 @@ static void decompose(const singular *d, size_t i, double *work) {
 // (A, full_matrices, compute_uv, driver, U, S, Vh)
 et_status op_linalg_svd_u(et_kernel_ctx *ctx, et_value *const *args) {
   singular d = {0};
-  double *work;
-  _Alignas(64) char stack[ETI_MATRIX_STACK];
   ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.svd", false, &d.a));
   ET_TRY(eti_arg_bool(ctx, args, 1, &d.full));
   ET_TRY(eti_arg_bool(ctx, args, 2, &d.with_vectors));
@@ -118,8 +140,7 @@ et_status op_linalg_svd_u(et_kernel_ctx *ctx, et_value *const *args) {
     ET_TRY(eti_resize(ctx, d.vh, &none));
   }
   const size_t tall = d.m > d.n ? d.m : d.n;
-  ET_TRY(eti_matrix_work(ctx, stack, tall * (d.full ? tall : d.k) + d.k * (d.k + 5) + tall, &work));
   const bool any = d.s->numel > 0 || d.u->numel > 0 || d.vh->numel > 0;
-  for (size_t i = 0; i < eti_matrix_count(any, &d.batch); i++) decompose(&d, i, work);
-  return ET_OK;
+  return eti_matrices_run(ctx, eti_matrix_count(any, &d.batch),
+                          tall * (d.full ? tall : d.k) + d.k * (d.k + 5) + tall, decompose, &d);
 }

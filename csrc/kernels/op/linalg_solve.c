@@ -26,9 +26,12 @@ static elimination split_work(double *work, size_t m, size_t n) {
                        .rest = work + elimination_numbers(m, n)};
 }
 
-static et_status report_singular(const et_kernel_ctx *ctx, const char *op, bool checks, size_t i,
-                                 size_t at) {
-  ET_CHECK(!checks || at == 0, ctx->err, ET_INVALID_ARGUMENT,
+static et_status report_singular(const et_kernel_ctx *ctx, const char *op, bool checks,
+                                 const et_tensor *info, const eti_shape *batch) {
+  size_t at = 0;
+  const size_t n = checks ? eti_matrix_count(true, batch) : 0,
+               i = eti_first_failed(info, batch, n, &at);
+  ET_CHECK(i == n, ctx->err, ET_INVALID_ARGUMENT,
            "%s: matrix %zu of the batch is singular: diagonal element %zu of U is zero", op, i, at);
   return ET_OK;
 }
@@ -45,12 +48,30 @@ static void eliminate(const et_tensor *a, const eti_shape *batch, size_t i, bool
   if (info != NULL) eti_number_store(info, batch, i, (double)e->singular);
 }
 
+// What the operators that eliminate give each matrix; outputs that an operator lacks are NULL.
+typedef struct elimination_job {
+  et_tensor *a, *lu, *pivots, *info;
+  et_tensor *first, *log;  // inverse, or determinant and its logarithm, or L
+  et_tensor *p, *u;
+  bool exchanges;
+  size_t m, n;
+  eti_shape batch;
+} elimination_job;
+
+static void invert(void *ctx, size_t i, double *work) {
+  const elimination_job *const j = ctx;
+  const size_t n = j->n;
+  elimination e = split_work(work, n, n);
+  eliminate(j->a, &j->batch, i, true, &e, NULL, NULL, j->info);
+  for (size_t k = 0; k < n * n; k++) e.rest[k] = k / n == k % n ? 1.0 : 0.0;
+  eti_dense_get()->lu_solve(e.lu, n, e.pivots, e.rest, n);
+  eti_matrix_store(j->first, &j->batch, i, false, false, e.rest);
+}
+
 // (A, check_errors, inverse, info)
 et_status op_linalg_inv_ex_inverse(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *a, *out, *info;
   bool checks;
-  double *work;
-  _Alignas(64) char stack[ETI_MATRIX_STACK];
   ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.inv", true, &a));
   ET_TRY(eti_arg_bool(ctx, args, 1, &checks));
   ET_TRY(eti_arg_result(ctx, args, 2, (et_dtype)a->dtype, &out));
@@ -59,16 +80,10 @@ et_status op_linalg_inv_ex_inverse(et_kernel_ctx *ctx, et_value *const *args) {
   const eti_shape batch = eti_batch_of(a, 2);
   ET_TRY(eti_resize_like(ctx, out, a));
   ET_TRY(eti_resize_matrices(ctx, info, &batch, 0, 0, 0));
-  ET_TRY(eti_matrix_work(ctx, stack, elimination_numbers(n, n) + n * n, &work));
-  elimination e = split_work(work, n, n);
-  for (size_t i = 0; i < eti_matrix_count(true, &batch); i++) {
-    eliminate(a, &batch, i, true, &e, NULL, NULL, info);
-    ET_TRY(report_singular(ctx, "linalg.inv", checks, i, e.singular));
-    for (size_t k = 0; k < n * n; k++) e.rest[k] = k / n == k % n ? 1.0 : 0.0;
-    eti_dense_get()->lu_solve(e.lu, n, e.pivots, e.rest, n);
-    eti_matrix_store(out, &batch, i, false, false, e.rest);
-  }
-  return ET_OK;
+  elimination_job job = {.a = a, .info = info, .first = out, .m = n, .n = n, .batch = batch};
+  ET_TRY(eti_matrices_run(ctx, eti_matrix_count(true, &batch), elimination_numbers(n, n) + n * n,
+                          invert, &job));
+  return report_singular(ctx, "linalg.inv", checks, info, &batch);
 }
 
 // ATen's rule: b holds vectors when it is one, or when it is a's shape without its last dimension.
@@ -86,6 +101,12 @@ typedef struct system {
   bool is_vector, left;
   size_t n, k;  // of A, and right-hand sides
   eti_shape batch;
+  // of linalg.solve
+  et_tensor *lu, *pivots, *info;
+  eti_shape own;  // batch of A
+  bool at_once;   // both batches are one
+  // of linalg.solve_triangular
+  bool upper, unit;
 } system;
 
 // Shapes of A X = B, or X A = B, and of the result.
@@ -111,71 +132,76 @@ static et_status read_system(const et_kernel_ctx *ctx, const char *op, system *s
                       : eti_resize_matrices(ctx, s->out, &s->batch, 2, rows, columns);
 }
 
+static void factor_system(void *ctx, size_t i, double *work) {
+  const system *const s = ctx;
+  elimination e = split_work(work, s->n, s->n);
+  eliminate(s->a, &s->own, i, true, &e, s->lu, s->pivots, s->info);
+  if (!s->at_once) return;
+  eti_matrix_load(s->b, &s->batch, i, s->is_vector, false, e.rest);
+  eti_dense_get()->lu_solve(e.lu, s->n, e.pivots, e.rest, s->k);
+  eti_matrix_store(s->out, &s->batch, i, s->is_vector, false, e.rest);
+}
+
+static void solve_system(void *ctx, size_t i, double *work) {
+  const system *const s = ctx;
+  elimination e = split_work(work, s->n, s->n);
+  eti_matrix_load(s->a, &s->batch, i, false, !s->left, e.lu);
+  eti_dense_get()->lu(e.lu, s->n, s->n, true, e.pivots);
+  eti_matrix_load(s->b, &s->batch, i, s->is_vector, !s->left, e.rest);
+  eti_dense_get()->lu_solve(e.lu, s->n, e.pivots, e.rest, s->k);
+  eti_matrix_store(s->out, &s->batch, i, s->is_vector, !s->left, e.rest);
+}
+
 // (A, B, left, check_errors, result, LU, pivots, info). X A = B is Aᵀ Xᵀ = Bᵀ.
 et_status op_linalg_solve_ex_result(et_kernel_ctx *ctx, et_value *const *args) {
   system s = {0};
-  et_tensor *lu, *pivots, *info;
   bool checks;
-  double *work;
-  _Alignas(64) char stack[ETI_MATRIX_STACK];
   ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.solve", true, &s.a));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &s.b));
   ET_TRY(eti_arg_bool(ctx, args, 2, &s.left));
   ET_TRY(eti_arg_bool(ctx, args, 3, &checks));
   ET_TRY(eti_arg_result(ctx, args, 4, (et_dtype)s.a->dtype, &s.out));
-  ET_TRY(eti_arg_result(ctx, args, 5, (et_dtype)s.a->dtype, &lu));
-  ET_TRY(eti_arg_result(ctx, args, 6, ET_I32, &pivots));
-  ET_TRY(eti_arg_result(ctx, args, 7, ET_I32, &info));
+  ET_TRY(eti_arg_result(ctx, args, 5, (et_dtype)s.a->dtype, &s.lu));
+  ET_TRY(eti_arg_result(ctx, args, 6, ET_I32, &s.pivots));
+  ET_TRY(eti_arg_result(ctx, args, 7, ET_I32, &s.info));
   s.is_vector = holds_vectors(s.a, s.b);
   ET_TRY(read_system(ctx, "linalg.solve", &s));
-  const eti_shape own = eti_batch_of(s.a, 2);
-  ET_TRY(eti_resize_matrices(ctx, lu, &own, 2, s.n, s.n));
-  ET_TRY(eti_resize_matrices(ctx, pivots, &own, 1, s.n, 0));
-  ET_TRY(eti_resize_matrices(ctx, info, &own, 0, 0, 0));
-  ET_TRY(eti_matrix_work(ctx, stack, elimination_numbers(s.n, s.n) + s.n * s.k, &work));
-  elimination e = split_work(work, s.n, s.n);
-  const bool at_once = s.left && own.rank == s.batch.rank && s.out->numel > 0 &&
-                       eti_matrix_count(true, &own) == eti_matrix_count(true, &s.batch);
-  for (size_t i = 0; i < eti_matrix_count(true, &own); i++) {
-    eliminate(s.a, &own, i, true, &e, lu, pivots, info);
-    ET_TRY(report_singular(ctx, "linalg.solve", checks, i, e.singular));
-    if (!at_once) continue;
-    eti_matrix_load(s.b, &s.batch, i, s.is_vector, false, e.rest);
-    eti_dense_get()->lu_solve(e.lu, s.n, e.pivots, e.rest, s.k);
-    eti_matrix_store(s.out, &s.batch, i, s.is_vector, false, e.rest);
-  }
-  for (size_t i = 0; !at_once && i < eti_matrix_count(s.out->numel > 0, &s.batch); i++) {
-    eti_matrix_load(s.a, &s.batch, i, false, !s.left, e.lu);
-    eti_dense_get()->lu(e.lu, s.n, s.n, true, e.pivots);
-    eti_matrix_load(s.b, &s.batch, i, s.is_vector, !s.left, e.rest);
-    eti_dense_get()->lu_solve(e.lu, s.n, e.pivots, e.rest, s.k);
-    eti_matrix_store(s.out, &s.batch, i, s.is_vector, !s.left, e.rest);
-  }
-  return ET_OK;
+  s.own = eti_batch_of(s.a, 2);
+  ET_TRY(eti_resize_matrices(ctx, s.lu, &s.own, 2, s.n, s.n));
+  ET_TRY(eti_resize_matrices(ctx, s.pivots, &s.own, 1, s.n, 0));
+  ET_TRY(eti_resize_matrices(ctx, s.info, &s.own, 0, 0, 0));
+  const size_t numbers = elimination_numbers(s.n, s.n) + s.n * s.k,
+               count = eti_matrix_count(true, &s.own);
+  s.at_once = s.left && s.own.rank == s.batch.rank && s.out->numel > 0 &&
+              count == eti_matrix_count(true, &s.batch);
+  ET_TRY(eti_matrices_run(ctx, count, numbers, factor_system, &s));
+  ET_TRY(report_singular(ctx, "linalg.solve", checks, s.info, &s.own));
+  if (s.at_once) return ET_OK;
+  return eti_matrices_run(ctx, eti_matrix_count(s.out->numel > 0, &s.batch), numbers, solve_system,
+                          &s);
+}
+
+static void solve_triangle(void *ctx, size_t i, double *work) {
+  const system *const s = ctx;
+  double *const b = work + s->n * s->n;
+  eti_matrix_load(s->a, &s->batch, i, false, !s->left, work);
+  eti_matrix_load(s->b, &s->batch, i, false, !s->left, b);
+  eti_dense_get()->triangular_solve(work, s->n, s->upper == s->left, s->unit, b, s->k);
+  eti_matrix_store(s->out, &s->batch, i, false, !s->left, b);
 }
 
 // (self, B, upper, left, unitriangular, out)
 et_status op_linalg_solve_triangular_out(et_kernel_ctx *ctx, et_value *const *args) {
   system s = {0};
-  bool upper, unit;
-  double *work;
-  _Alignas(64) char stack[ETI_MATRIX_STACK];
   ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.solve_triangular", true, &s.a));
   ET_TRY(eti_arg_matrices(ctx, args, 1, "linalg.solve_triangular", false, &s.b));
-  ET_TRY(eti_arg_bool(ctx, args, 2, &upper));
+  ET_TRY(eti_arg_bool(ctx, args, 2, &s.upper));
   ET_TRY(eti_arg_bool(ctx, args, 3, &s.left));
-  ET_TRY(eti_arg_bool(ctx, args, 4, &unit));
+  ET_TRY(eti_arg_bool(ctx, args, 4, &s.unit));
   ET_TRY(eti_arg_result(ctx, args, 5, (et_dtype)s.a->dtype, &s.out));
   ET_TRY(read_system(ctx, "linalg.solve_triangular", &s));
-  ET_TRY(eti_matrix_work(ctx, stack, s.n * s.n + s.n * s.k, &work));
-  double *const b = work + s.n * s.n;
-  for (size_t i = 0; i < eti_matrix_count(s.out->numel > 0, &s.batch); i++) {
-    eti_matrix_load(s.a, &s.batch, i, false, !s.left, work);
-    eti_matrix_load(s.b, &s.batch, i, false, !s.left, b);
-    eti_dense_get()->triangular_solve(work, s.n, upper == s.left, unit, b, s.k);
-    eti_matrix_store(s.out, &s.batch, i, false, !s.left, b);
-  }
-  return ET_OK;
+  return eti_matrices_run(ctx, eti_matrix_count(s.out->numel > 0, &s.batch), s.n * s.n + s.n * s.k,
+                          solve_triangle, &s);
 }
 
 // ---- determinants
@@ -196,11 +222,19 @@ static determinant determinant_of(const elimination *e, size_t n, bool as_log) {
   return d;
 }
 
+static void find_determinant(void *ctx, size_t i, double *work) {
+  const elimination_job *const j = ctx;
+  const bool as_log = j->log != NULL;
+  elimination e = split_work(work, j->n, j->n);
+  eliminate(j->a, &j->batch, i, true, &e, j->lu, j->pivots, NULL);
+  const determinant d = determinant_of(&e, j->n, as_log);
+  eti_number_store(j->first, &j->batch, i, as_log ? d.sign : d.product);
+  if (as_log) eti_number_store(j->log, &j->batch, i, d.log);
+}
+
 // Results at i_out: the determinant, or sign and logarithm; then LU and pivots.
 static et_status find_determinants(const et_kernel_ctx *ctx, et_value *const *args, bool as_log) {
   et_tensor *a, *first, *log = NULL, *lu, *pivots;
-  double *work;
-  _Alignas(64) char stack[ETI_MATRIX_STACK];
   const size_t next = as_log ? 3 : 2;
   ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.det", true, &a));
   ET_TRY(eti_arg_result(ctx, args, 1, (et_dtype)a->dtype, &first));
@@ -213,15 +247,16 @@ static et_status find_determinants(const et_kernel_ctx *ctx, et_value *const *ar
   if (as_log) ET_TRY(eti_resize_matrices(ctx, log, &batch, 0, 0, 0));
   ET_TRY(eti_resize_matrices(ctx, lu, &batch, 2, n, n));
   ET_TRY(eti_resize_matrices(ctx, pivots, &batch, 1, n, 0));
-  ET_TRY(eti_matrix_work(ctx, stack, elimination_numbers(n, n), &work));
-  elimination e = split_work(work, n, n);
-  for (size_t i = 0; i < eti_matrix_count(true, &batch); i++) {
-    eliminate(a, &batch, i, true, &e, lu, pivots, NULL);
-    const determinant d = determinant_of(&e, n, as_log);
-    eti_number_store(first, &batch, i, as_log ? d.sign : d.product);
-    if (as_log) eti_number_store(log, &batch, i, d.log);
-  }
-  return ET_OK;
+  elimination_job job = {.a = a,
+                         .lu = lu,
+                         .pivots = pivots,
+                         .first = first,
+                         .log = log,
+                         .m = n,
+                         .n = n,
+                         .batch = batch};
+  return eti_matrices_run(ctx, eti_matrix_count(true, &batch), elimination_numbers(n, n),
+                          find_determinant, &job);
 }
 
 et_status op_linalg_det_result(et_kernel_ctx *ctx, et_value *const *args) {
@@ -233,12 +268,16 @@ et_status op_linalg_slogdet_sign(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- factors
 
+static void factor(void *ctx, size_t i, double *work) {
+  const elimination_job *const j = ctx;
+  elimination e = split_work(work, j->m, j->n);
+  eliminate(j->a, &j->batch, i, j->exchanges, &e, j->lu, j->pivots, j->info);
+}
+
 // (A, pivot, check_errors, LU, pivots, info)
 et_status op_linalg_lu_factor_ex_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *a, *lu, *pivots, *info;
   bool exchanges, checks;
-  double *work;
-  _Alignas(64) char stack[ETI_MATRIX_STACK];
   ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.lu_factor", false, &a));
   ET_TRY(eti_arg_bool(ctx, args, 1, &exchanges));
   ET_TRY(eti_arg_bool(ctx, args, 2, &checks));
@@ -250,13 +289,17 @@ et_status op_linalg_lu_factor_ex_out(et_kernel_ctx *ctx, et_value *const *args) 
   ET_TRY(eti_resize_like(ctx, lu, a));
   ET_TRY(eti_resize_matrices(ctx, pivots, &batch, 1, m < n ? m : n, 0));
   ET_TRY(eti_resize_matrices(ctx, info, &batch, 0, 0, 0));
-  ET_TRY(eti_matrix_work(ctx, stack, elimination_numbers(m, n), &work));
-  elimination e = split_work(work, m, n);
-  for (size_t i = 0; i < eti_matrix_count(true, &batch); i++) {
-    eliminate(a, &batch, i, exchanges, &e, lu, pivots, info);
-    ET_TRY(report_singular(ctx, "linalg.lu_factor", checks, i, e.singular));
-  }
-  return ET_OK;
+  elimination_job job = {.a = a,
+                         .lu = lu,
+                         .pivots = pivots,
+                         .info = info,
+                         .exchanges = exchanges,
+                         .m = m,
+                         .n = n,
+                         .batch = batch};
+  ET_TRY(eti_matrices_run(ctx, eti_matrix_count(true, &batch), elimination_numbers(m, n), factor,
+                          &job));
+  return report_singular(ctx, "linalg.lu_factor", checks, info, &batch);
 }
 
 // The permutation P of A = P L U: exchanges from the last to the first applied to the identity.
@@ -283,12 +326,24 @@ static void cut_triangle(const double *lu, size_t n, size_t rows, size_t columns
   }
 }
 
+static void factor_apart(void *ctx, size_t i, double *work) {
+  const elimination_job *const j = ctx;
+  const size_t m = j->m, n = j->n, k = m < n ? m : n;
+  elimination e = split_work(work, m, n);
+  eliminate(j->a, &j->batch, i, j->exchanges, &e, NULL, NULL, NULL);
+  cut_triangle(e.lu, n, m, k, true, e.rest);
+  eti_matrix_store(j->first, &j->batch, i, false, false, e.rest);
+  cut_triangle(e.lu, n, k, n, false, e.rest);
+  eti_matrix_store(j->u, &j->batch, i, false, false, e.rest);
+  if (!j->exchanges) return;
+  permutation_of(e.pivots, m, k, e.rest);
+  eti_matrix_store(j->p, &j->batch, i, false, false, e.rest);
+}
+
 // (A, pivot, P, L, U)
 et_status op_linalg_lu_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *a, *p, *l, *u;
   bool exchanges;
-  double *work;
-  _Alignas(64) char stack[ETI_MATRIX_STACK];
   ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.lu", false, &a));
   ET_TRY(eti_arg_bool(ctx, args, 1, &exchanges));
   ET_TRY(eti_arg_result(ctx, args, 2, (et_dtype)a->dtype, &p));
@@ -300,28 +355,34 @@ et_status op_linalg_lu_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(exchanges ? eti_resize_matrices(ctx, p, &batch, 2, m, m) : eti_resize(ctx, p, &none));
   ET_TRY(eti_resize_matrices(ctx, l, &batch, 2, m, k));
   ET_TRY(eti_resize_matrices(ctx, u, &batch, 2, k, n));
-  ET_TRY(eti_matrix_work(ctx, stack, elimination_numbers(m, n) + side * side, &work));
-  elimination e = split_work(work, m, n);
-  for (size_t i = 0; i < eti_matrix_count(l->numel > 0 || u->numel > 0 || p->numel > 0, &batch);
-       i++) {
-    eliminate(a, &batch, i, exchanges, &e, NULL, NULL, NULL);
-    cut_triangle(e.lu, n, m, k, true, e.rest);
-    eti_matrix_store(l, &batch, i, false, false, e.rest);
-    cut_triangle(e.lu, n, k, n, false, e.rest);
-    eti_matrix_store(u, &batch, i, false, false, e.rest);
-    if (!exchanges) continue;
-    permutation_of(e.pivots, m, k, e.rest);
-    eti_matrix_store(p, &batch, i, false, false, e.rest);
-  }
-  return ET_OK;
+  elimination_job job = {
+      .a = a, .first = l, .p = p, .u = u, .exchanges = exchanges, .m = m, .n = n, .batch = batch};
+  return eti_matrices_run(ctx,
+                          eti_matrix_count(l->numel > 0 || u->numel > 0 || p->numel > 0, &batch),
+                          elimination_numbers(m, n) + side * side, factor_apart, &job);
+}
+
+typedef struct cholesky_job {
+  et_tensor *a, *out, *info;
+  bool upper;
+  size_t n;
+  eti_shape batch;
+} cholesky_job;
+
+static void find_root(void *ctx, size_t i, double *work) {
+  const cholesky_job *const j = ctx;
+  const size_t n = j->n;
+  eti_matrix_load(j->a, &j->batch, i, false, j->upper, work);
+  const size_t order = eti_dense_get()->cholesky(work, n);
+  for (size_t k = 0; k < n * n; k++) work[k] = k % n > k / n ? 0.0 : work[k];
+  eti_matrix_store(j->out, &j->batch, i, false, j->upper, work);
+  eti_number_store(j->info, &j->batch, i, (double)order);
 }
 
 // (self, upper, check_errors, L, info). Only the triangle that is asked for is read.
 et_status op_linalg_cholesky_ex_l(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *a, *out, *info;
   bool upper, checks;
-  double *work;
-  _Alignas(64) char stack[ETI_MATRIX_STACK];
   ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.cholesky", true, &a));
   ET_TRY(eti_arg_bool(ctx, args, 1, &upper));
   ET_TRY(eti_arg_bool(ctx, args, 2, &checks));
@@ -331,17 +392,14 @@ et_status op_linalg_cholesky_ex_l(et_kernel_ctx *ctx, et_value *const *args) {
   const eti_shape batch = eti_batch_of(a, 2);
   ET_TRY(eti_resize_like(ctx, out, a));
   ET_TRY(eti_resize_matrices(ctx, info, &batch, 0, 0, 0));
-  ET_TRY(eti_matrix_work(ctx, stack, n * n, &work));
-  for (size_t i = 0; i < eti_matrix_count(true, &batch); i++) {
-    eti_matrix_load(a, &batch, i, false, upper, work);
-    const size_t order = eti_dense_get()->cholesky(work, n);
-    ET_CHECK(!checks || order == 0, ctx->err, ET_INVALID_ARGUMENT,
-             "linalg.cholesky: matrix %zu of the batch is not positive-definite: its leading minor "
-             "of order %zu is not positive",
-             i, order);
-    for (size_t k = 0; k < n * n; k++) work[k] = k % n > k / n ? 0.0 : work[k];
-    eti_matrix_store(out, &batch, i, false, upper, work);
-    eti_number_store(info, &batch, i, (double)order);
-  }
+  cholesky_job job = {.a = a, .out = out, .info = info, .upper = upper, .n = n, .batch = batch};
+  const size_t count = eti_matrix_count(true, &batch);
+  size_t order = 0;
+  ET_TRY(eti_matrices_run(ctx, count, n * n, find_root, &job));
+  const size_t i = eti_first_failed(info, &batch, checks ? count : 0, &order);
+  ET_CHECK(!checks || i == count, ctx->err, ET_INVALID_ARGUMENT,
+           "linalg.cholesky: matrix %zu of the batch is not positive-definite: its leading minor "
+           "of order %zu is not positive",
+           i, order);
   return ET_OK;
 }

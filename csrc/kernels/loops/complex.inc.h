@@ -5,14 +5,6 @@
   static void ETI_LOOP_NAME(name, COMPLEX_SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n, \
                                                   const void *params)
 
-COMPLEX_LOOP(add) {
-  (void)params;
-  for (size_t i = 0; i < n; i++) {
-    const COMPLEX_C a = ETI_CAT(COMPLEX_C, p[1], i, s[1]), b = ETI_CAT(COMPLEX_C, p[2], i, s[2]);
-    ETI_AT(COMPLEX_C, p[0], i, s[0]) = (COMPLEX_C){a.re + b.re, a.im + b.im};
-  }
-}
-
 COMPLEX_LOOP(add_scaled) {
   const COMPLEX_C k = *(const COMPLEX_C *)params;
   for (size_t i = 0; i < n; i++) {

@@ -131,8 +131,7 @@ static inline uint64_t signed_power(int64_t a, int64_t e) {
   [ET_I64] = ETI_BUILT(ET_I64, name##_i64)
 #define COMPLEX_ROWS(name) \
   [ET_C64] = ETI_BUILT(ET_C64, name##_c64), [ET_C128] = ETI_BUILT(ET_C128, name##_c128)
-static const eti_loop add_loops[ET_DTYPE_COUNT] = {INT_ROWS(add), [ET_B8] = add_b8,
-                                                   COMPLEX_ROWS(add)};
+static const eti_loop add_loops[ET_DTYPE_COUNT] = {INT_ROWS(add), [ET_B8] = add_b8};
 static const eti_loop add_scaled_loops[ET_DTYPE_COUNT] = {
     INT_ROWS(add_scaled), [ET_B8] = add_scaled_b8, COMPLEX_ROWS(add_scaled)};
 static const eti_loop mul_loops[ET_DTYPE_COUNT] = {INT_ROWS(mul), [ET_B8] = mul_b8,
@@ -201,7 +200,7 @@ BINARY_LIST(PREPARE)
 static const eti_elementwise add_op = FAST(add);
 static const eti_elementwise add_scaled_op = FAST(add_scaled);
 static const eti_elementwise sub_op = FAST(sub);
-static const eti_elementwise sub_complex_op = SAME(add_scaled);
+static const eti_elementwise add_complex_op = SAME(add_scaled);
 static const eti_elementwise rsub_op = SAME(rsub_scaled);
 
 static et_status read_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
@@ -257,23 +256,24 @@ static bool alpha_is_one(const et_value *v) {
          (v->tag == ET_BOOL && v->as.b);
 }
 
-// A factor of 1, nearly always, takes the plain loops: no parameters, and complex operands subtract
-// exactly.
-static const eti_elementwise *choose_add(et_value *const *args, eti_fill_params *fill) {
-  const bool plain = alpha_is_one(args[2]) && args[2]->tag != ET_DOUBLE;
-  *fill = plain ? NULL : fill_alpha;
-  return plain ? &add_op : &add_scaled_op;
-}
-
 static bool is_complex_tensor(const et_value *v) {
   return v != NULL && v->tag == ET_TENSOR && eti_is_complex((et_dtype)v->as.tensor->dtype);
+}
+
+// A factor of 1, nearly always, takes the plain loops, without parameters. Complex numbers are
+// multiplied by it all the same, as in ATen: that makes infinite parts NaN.
+static const eti_elementwise *choose_add(et_value *const *args, eti_fill_params *fill) {
+  const bool plain = alpha_is_one(args[2]) && args[2]->tag != ET_DOUBLE;
+  const bool complex = is_complex_tensor(args[0]) || is_complex_tensor(args[1]);
+  *fill = plain && !complex ? NULL : fill_alpha;
+  return complex ? &add_complex_op : plain ? &add_op : &add_scaled_op;
 }
 
 static const eti_elementwise *choose_sub(et_value *const *args, eti_fill_params *fill) {
   const bool plain = alpha_is_one(args[2]) && args[2]->tag != ET_DOUBLE;
   const bool complex = is_complex_tensor(args[0]) || is_complex_tensor(args[1]);
   *fill = plain && !complex ? NULL : fill_negative_alpha;
-  return complex ? &sub_complex_op : plain ? &sub_op : &add_scaled_op;
+  return complex ? &add_complex_op : plain ? &sub_op : &add_scaled_op;
 }
 
 et_status op_add_out(et_kernel_ctx *ctx, et_value *const *args) {

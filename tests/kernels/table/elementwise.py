@@ -331,6 +331,10 @@ def of_complex_numbers() -> Iterator[Row]:
             yield Row(f"aten::{name}.out", (T((0, 4), dtype), y))
             yield Row(f"aten::{name}.Scalar_out", (x, 2.5))
         yield Row("aten::sub.out", (x, y), {"alpha": 2}, scale=2)
+        ends = [complex(a, b) for a, b in itertools.product((INF, -INF, NAN, 0.0, 1.0), repeat=2)]
+        column = T((25, 1), dtype, values=tuple(ends))
+        for name in ("add", "sub"):
+            yield Row(f"aten::{name}.out", (column, T((25,), dtype, values=tuple(ends))))
         for shape in SHAPES:
             yield Row("aten::abs.out", (T(shape, dtype),))
             yield Row("aten::_conj_physical.out", (T(shape, dtype),))

@@ -153,7 +153,7 @@ static const float_row float_rows[] = {
     {BINARY(pow), 0x2BDACA57, 0x266B72AE},       {BINARY(atan2), 0x9424B198, 0x8C9DF96D},
     {BINARY(glu), 0xB782B554, 0x253B2F96},       {BINARY(div_trunc), 0x2F9881DD, 0x8170F0A0},
     {BINARY(div_floor), 0xA75ACC4E, 0xF5C8C23D}, {BINARY(fmod), 0x9E05F4A7, 0x524123FD},
-    {BINARY(remainder), 0x19C42DD4, 0xDECEDA33},
+    {BINARY(remainder), 0x19C42DD4, 0xDECEDA33}, {BINARY(hypot), 0xACAAE91E, 0x1DA0D042},
 };
 
 typedef struct int_row {

@@ -217,28 +217,15 @@ static void fill_by_size(char *dst, const char *src, size_t n, size_t bytes) {
   }
 }
 
-// Bytes backwards, eight at a time.
-static void reversed_bytes(char *dst, const char *src, size_t n) {
-  for (; n >= 8; n -= 8, dst += 8, src -= 8) {
-    uint64_t x;
-    memcpy(&x, src - 7, 8);
-    x = (x & 0x00FF00FF00FF00FFu) << 8 | (x >> 8 & 0x00FF00FF00FF00FFu);
-    x = (x & 0x0000FFFF0000FFFFu) << 16 | (x >> 16 & 0x0000FFFF0000FFFFu);
-    x = x << 32 | x >> 32;
-    memcpy(dst, &x, 8);
-  }
-  for (; n > 0; n--) *dst++ = *src--;
-}
-
 static void strided_by_size(char *dst, ptrdiff_t ds, const char *src, ptrdiff_t ss, size_t n,
                             size_t bytes) {
+  if (ds == (ptrdiff_t)bytes && ss == -ds) {
+    eti_reverse(dst, src + (ptrdiff_t)(n - 1) * ss, n, bytes);
+    return;
+  }
   switch (bytes) {
     case 1:
-      if (ds == 1 && ss == -1) {
-        reversed_bytes(dst, src, n);
-      } else {
-        strided_row(dst, ds, src, ss, n, 1);
-      }
+      strided_row(dst, ds, src, ss, n, 1);
       break;
     case 2:
       strided_row(dst, ds, src, ss, n, 2);

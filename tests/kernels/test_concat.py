@@ -89,7 +89,9 @@ def test_stack_equals_eager(shape: tuple[int, ...]) -> None:
 CASES: list[tuple[Any, tuple[int, ...], list[Any]]] = [
     (aten.flip.out, (), [[]]),
     (aten.flip.out, (5,), [[0]]),
+    (aten.flip.out, (37,), [[0]]),
     (aten.flip.out, (3, 4), [[1]]),
+    (aten.flip.out, (2, 67), [[1]]),
     (aten.flip.out, (3, 4, 5), [[0, -1]]),
     (aten.flip.out, (3, 0), [[0, 1]]),
     (aten.flip.out, (3, 4, 5), [[]]),

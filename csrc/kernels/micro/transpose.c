@@ -70,6 +70,26 @@ static inline v16u8 zip_high(v16u8 a, v16u8 b, size_t elem) {
   }
 }
 
+// Small elements change places within 32 bits by shifts: SSE2 has no shuffle of bytes, and
+// compilers make a poor one of halves.
+static inline v16u8 reversed(v16u8 x, size_t elem) {
+  if (elem == 1) x = (v16u8)((v8u16)x << 8 | (v8u16)x >> 8);
+  if (elem <= 2) x = (v16u8)((v4u32)x << 16 | (v4u32)x >> 16);
+  if (elem <= 4) return (v16u8)__builtin_shufflevector((v4u32)x, (v4u32)x, 3, 2, 1, 0);
+  return elem == 8 ? (v16u8)__builtin_shufflevector((v2u64)x, (v2u64)x, 1, 0) : x;
+}
+
+static inline void reverse_row(char *dst, const char *end, size_t n, size_t elem) {
+  for (; n >= 16 / elem; n -= 16 / elem, dst += 16) {
+    v16u8 x;
+    end -= 16;
+    memcpy(&x, end, 16);
+    x = reversed(x, elem);
+    memcpy(dst, &x, 16);
+  }
+  for (; n > 0; n--, dst += elem) move_element(dst, end -= elem, elem);
+}
+
 // One N×N tile, N = 16 / elem.
 static inline void transpose_tile(char *dst, ptrdiff_t dst_stride, const char *src,
                                   ptrdiff_t src_stride, size_t elem) {
@@ -106,6 +126,10 @@ static inline void transpose_blocked(char *dst, ptrdiff_t dst_stride, const char
                    src_stride, rows - full_rows, cols, elem);
 }
 #else
+static inline void reverse_row(char *dst, const char *end, size_t n, size_t elem) {
+  for (; n > 0; n--, dst += elem) move_element(dst, end -= elem, elem);
+}
+
 // Without vectors: blocks of a cache line a side, so that both sides are walked inside the first
 // cache.
 static inline void transpose_blocked(char *dst, ptrdiff_t dst_stride, const char *src,
@@ -138,6 +162,27 @@ void eti_transpose(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t s
       break;
     default:
       transpose_scalar(dst, dst_stride, src, src_stride, rows, cols, 16);
+      break;
+  }
+}
+
+void eti_reverse(void *dst, const void *src, size_t n, size_t elem) {
+  const char *const end = (const char *)src + n * elem;
+  switch (elem) {
+    case 1:
+      reverse_row(dst, end, n, 1);
+      break;
+    case 2:
+      reverse_row(dst, end, n, 2);
+      break;
+    case 4:
+      reverse_row(dst, end, n, 4);
+      break;
+    case 8:
+      reverse_row(dst, end, n, 8);
+      break;
+    default:
+      reverse_row(dst, end, n, 16);
       break;
   }
 }

@@ -1,5 +1,6 @@
-// transpose.h — the 2-D transpose at the bottom of every permutation: elements of 1, 2, 4, 8 or 16
-// bytes, rows contiguous. Relies on nothing. Knows no tensor; callers cut the work for threads.
+// transpose.h — what is at the bottom of every permutation and reversal: the 2-D transpose and the
+// row read backwards, elements of 1, 2, 4, 8 or 16 bytes, rows contiguous. Relies on nothing. Knows
+// no tensor; callers cut the work for threads.
 #ifndef ET_MICRO_TRANSPOSE_H
 #define ET_MICRO_TRANSPOSE_H
 
@@ -10,5 +11,8 @@
 // values are unspecified.
 void eti_transpose(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
                    size_t rows, size_t cols, size_t elem);
+
+// dst[i] = src[n - 1 - i] for i < n, n >= 0. Overlap as above.
+void eti_reverse(void *dst, const void *src, size_t n, size_t elem);
 
 #endif  // ET_MICRO_TRANSPOSE_H

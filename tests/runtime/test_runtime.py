@@ -314,7 +314,8 @@ def test_sources_without_their_extension_module_say_how_to_build_it(tmp_path: Pa
     package.mkdir()
     (package / "__init__.py").write_bytes((ROOT / "executorch_py" / "__init__.py").read_bytes())
     done = subprocess.run(
-        [sys.executable, "-c", "from executorch_py import _C"],
+        # Without site-packages: an editable installation would find the module there.
+        [sys.executable, "-S", "-c", "from executorch_py import _C"],
         cwd=tmp_path,
         env={"PYTHONPATH": str(tmp_path)},
         capture_output=True,

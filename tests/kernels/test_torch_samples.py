@@ -15,6 +15,7 @@ from op_driver import DTYPES, OpError, check_op, has_op
 from torch_samples import Call, calls, functions, widened
 
 PARTS = 16
+FEWEST = 200  # calls in each part
 # What is drawn or left as it was is nobody's to compare.
 RANDOM = frozenset({
     "bernoulli", "empty", "empty_like", "empty_permuted", "empty_strided", "multinomial",
@@ -51,13 +52,16 @@ def _comparable(call: Call) -> bool:
     return name not in REFUSED or not REFUSED[name](call)
 
 
+# A convolution's hundreds of products of numbers up to 9 nearly cancel: its errors are of their
+# size, not of the sum's.
 def _failure(call: Call) -> str:
     """What is wrong with a call; empty if its results are eager's, or nearer to the truth."""
+    scale = 4.0 if call.functional is torch.ops.aten.convolution.default else 1.0
     try:
         try:
-            check_op(call.op, *call.args, expected=call.results, scale=4, **call.kwargs)
+            check_op(call.op, *call.args, expected=call.results, scale=scale, **call.kwargs)
         except AssertionError:
-            check_op(call.op, *call.args, expected=widened(call)(), scale=4, **call.kwargs)
+            check_op(call.op, *call.args, expected=widened(call)(), scale=scale, **call.kwargs)
     except (AssertionError, OpError, RuntimeError) as error:
         return f"{call}\n    {type(error).__name__}: {' '.join(str(error).split())[:300]}"
     return ""
@@ -66,6 +70,6 @@ def _failure(call: Call) -> str:
 @pytest.mark.parametrize("part", range(PARTS))
 def test_kernels_give_what_eager_gives_on_torchs_samples(part: int) -> None:
     known = [c for c in calls(functions()[part::PARTS]) if _comparable(c)]
+    assert len(known) >= FEWEST, f"torch's samples came down to {len(known)} calls only"
     failures = [words for words in map(_failure, known) if words]
-    print(f"{len(known)} calls of {len({c.op for c in known})} operators")
     assert not failures, f"{len(failures)} of {len(known)} calls differ:\n" + "\n".join(failures)

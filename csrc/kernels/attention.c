@@ -91,7 +91,7 @@ static ptrdiff_t bytes_of(const eti_attention_rows *r) {
 // First element of a head, in elements.
 static ptrdiff_t head_offset(const eti_attention *a, const eti_attention_rows *r, size_t outer,
                              size_t head) {
-  ptrdiff_t at = (ptrdiff_t)(r->share > 1 ? head / r->share : head) * r->head;
+  ptrdiff_t at = (ptrdiff_t)(head / r->share) * r->head;
   for (size_t d = a->outer.rank; d-- > 0;) {
     at += (ptrdiff_t)(outer % (size_t)a->outer.sizes[d]) * r->outer[d];
     outer /= (size_t)a->outer.sizes[d];
@@ -109,29 +109,15 @@ static ptrdiff_t row_offset(const block *b, const eti_attention_rows *r, size_t 
   return (ptrdiff_t)query * r->row + (ptrdiff_t)member * r->member;
 }
 
-static float number(const block *b, const eti_attention_rows *r, ptrdiff_t offset) {
-  float x;
-  eti_casts[r->dtype][ET_F32](
-      &x, 0,
-      (const char *)r->data + (head_offset(b->a, r, b->outer, b->head) + offset) * bytes_of(r), 0,
-      1);
-  return x;
-}
-
-// n elements of a row, as numbers of the type computed in. `at` is the row's offset in the numbers
-// of codes.
+// n elements of a row, as numbers of the type computed in.
 static void read_row(const block *b, const eti_attention_rows *r, eti_cast_fn read, char *dst,
-                     const char *src, size_t n, ptrdiff_t scale_at, ptrdiff_t zero_at) {
+                     const char *src, size_t n) {
   read(dst, b->micro->esize, src, r->item * bytes_of(r), n);
-  if (r->scales == NULL) return;
-  const float scale = number(b, r->scales, scale_at), zero = number(b, r->zeros, zero_at);
-  float *const x = (float *)(void *)dst;
-  for (size_t i = 0; i < n; i++) x[i] = (x[i] - zero) * scale;
 }
 
 // Whether rows can be read where they lie.
 static bool in_place(const block *b, const eti_attention_rows *r) {
-  return r->dtype == b->micro->dtype && r->item == 1 && r->scales == NULL && r->row >= 0;
+  return r->dtype == b->micro->dtype && r->item == 1 && r->row >= 0;
 }
 
 // Rows key0 + first …, n of them, columns col … col + n_cols, one after another in aux.
@@ -140,9 +126,7 @@ static void convert_keys(const block *b, const eti_attention_rows *r, eti_cast_f
   for (size_t i = 0; i < n; i++) {
     const ptrdiff_t key = (ptrdiff_t)(b->key0 + first + i);
     const char *const src = head + (key * r->row + (ptrdiff_t)col * r->item) * bytes_of(r);
-    read_row(b, r, read, b->aux + i * n_cols * b->micro->esize, src, n_cols,
-             r->scales == NULL ? 0 : key * r->scales->row,
-             r->zeros == NULL ? 0 : key * r->zeros->row);
+    read_row(b, r, read, b->aux + i * n_cols * b->micro->esize, src, n_cols);
   }
 }
 
@@ -154,10 +138,8 @@ static void pack_queries(const block *b, size_t e0, size_t n_e) {
   const size_t esize = b->micro->esize, nr = b->kernel->nr;
   for (size_t i = 0; i < b->n; i++) {
     char *const row = b->aux + i * n_e * esize;
-    const ptrdiff_t at = row_offset(b, q, i);
-    read_row(b, q, b->read_q, row, b->q + (at + (ptrdiff_t)e0 * q->item) * bytes_of(q), n_e,
-             q->scales == NULL ? 0 : row_offset(b, q->scales, i),
-             q->zeros == NULL ? 0 : row_offset(b, q->zeros, i));
+    const ptrdiff_t at = row_offset(b, q, i) + (ptrdiff_t)e0 * q->item;
+    read_row(b, q, b->read_q, row, b->q + at * bytes_of(q), n_e);
     b->micro->scale(row, row, b->a->scale, n_e);
   }
   for (size_t j = 0; j < b->width && n_e > 0; j += nr) {
@@ -233,7 +215,7 @@ static void score(const block *b, bool is_first) {
 static void read_mask(const block *b, char *dst, ptrdiff_t at, size_t n) {
   const eti_attention_rows *const m = &b->a->mask;
   const char *const src = b->mask + (at + (ptrdiff_t)b->key0 * m->item) * bytes_of(m);
-  b->read_mask(dst, b->micro->esize, src, m->item * bytes_of(m), n);
+  read_row(b, m, b->read_mask, dst, src, n);
   if (m->dtype != ET_B8) return;
   if (is_wide(b->a)) {
     double *const x = (double *)(void *)dst;
@@ -263,8 +245,7 @@ static void add_mask(const block *b) {
 static size_t keys_seen(const block *b, size_t i) {
   const eti_attention *const a = b->a;
   if (!a->causal) return a->n_keys;
-  const int64_t end = a->start + (int64_t)((b->first + i) / a->members) + 1;
-  return end <= 0 ? 0 : at_most((size_t)end, a->n_keys);
+  return at_most((b->first + i) / a->members + 1, a->n_keys);
 }
 
 static void hide_later_keys(block *b) {

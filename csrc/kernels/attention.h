@@ -9,6 +9,9 @@
 // block's weighted values are added to what was summed before in ascending order of keys, each with
 // one fused multiply-add; the result is multiplied by the inverse of the sum. Halves compute in f32
 // and round once. Neither threads nor instruction sets change a bit.
+//
+// Attention over a cache (op/llm.c) has a core of its own, and other numbers: it scales scores
+// instead of queries and divides by the sum.
 #ifndef ET_ATTENTION_H
 #define ET_ATTENTION_H
 
@@ -27,9 +30,7 @@ typedef struct eti_attention_rows {
   ptrdiff_t member;              // from query head to query head within a key/value head
   ptrdiff_t row;                 // from query to query, or key to key
   ptrdiff_t item;                // within a row; of a mask, from key to key
-  size_t share;                  // heads that have this operand's head in common; 0 counts as 1
-  // Rows of codes: each stands for (code − zero) · scale with one pair of numbers for each row.
-  const struct eti_attention_rows *scales, *zeros;
+  size_t share;                  // heads that have this operand's head in common, at least 1
 } eti_attention_rows;
 
 typedef struct eti_attention {
@@ -39,8 +40,7 @@ typedef struct eti_attention {
   size_t n_queries, n_keys, dim, value_dim;
   eti_attention_rows q, k, v, mask, out;  // a mask of bools says what is seen, another is added
   bool has_mask;
-  bool causal;  // query i sees keys up to start + i
-  int64_t start;
+  bool causal;  // query i sees keys up to i
   double scale;
   double unseen;  // result of a query that sees no key: 0 or NaN
 } eti_attention;
@@ -49,8 +49,8 @@ typedef struct eti_attention {
 size_t eti_attention_work_bytes(const eti_attention *a);
 // Asks for the scratch of a run.
 void eti_attention_prepare(const eti_attention *a, et_prepare_ctx *ctx);
-// Uses ctx->scratch, or the stack (then on one thread) where that is too small. Types of q, k, v
-// and out: one float type, or what eti_casts converts to f32 where rows of codes are.
+// Uses ctx->scratch, or the stack (then on one thread) where that is too small. q, k, v and out are
+// of one float type.
 void eti_attention_run(const et_kernel_ctx *ctx, const eti_attention *a);
 
 #endif  // ET_ATTENTION_H

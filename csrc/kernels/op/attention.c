@@ -189,7 +189,7 @@ static et_status read_attention(const et_kernel_ctx *ctx, et_value *const *args,
 }
 
 et_status op_scaled_dot_product_attention_out(et_kernel_ctx *ctx, et_value *const *args) {
-  eti_attention a = {.start = 0};
+  eti_attention a = {.n_keys = 0};
   ET_TRY(read_attention(ctx, args, &a));
   eti_attention_run(ctx, &a);
   return ET_OK;
@@ -197,7 +197,7 @@ et_status op_scaled_dot_product_attention_out(et_kernel_ctx *ctx, et_value *cons
 
 et_status prepare_scaled_dot_product_attention_out(et_prepare_ctx *ctx, et_value *const *args) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
-  eti_attention a = {.start = 0};
+  eti_attention a = {.n_keys = 0};
   ET_TRY(read_attention(&k, args, &a));
   eti_attention_prepare(&a, ctx);
   return ET_OK;

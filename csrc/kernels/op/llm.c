@@ -1,13 +1,19 @@
-// llm.c — attention over a key/value cache and the updates of such caches: the operators of the
-// llama:: library. Tensors are [batch, position, head, dim] in any layout. Keys are taken in blocks
-// of KEYS with a running maximum and sum, so memory does not grow with the cache; query heads that
-// share a key/value head share its packed block. Relies on micro/gemm.h and the f32 micro-kernels.
-// Halves compute in f32 and round once. Threads split rows of queries, which never meet. Everything
-// is checked before a cache is written.
+// llm.c — attention over a key/value cache: the sdpa operators of the llama:: library. Tensors are
+// [batch, position, head, dim] in any layout. Keys are taken in blocks of KEYS with a running
+// maximum and sum, so memory does not grow with the cache; query heads that share a key/value head
+// share its packed block. Relies on micro/gemm.h, the f32 micro-kernels and kv_cache.h. Halves
+// compute in f32 and round once. Threads split rows of queries, which never meet. Everything is
+// checked before a cache is written.
+//
+// A core of its own beside attention.h, because its numbers are others (scores are scaled, not
+// queries, and sums divide) and its blocks are made for a token: the few query heads that share a
+// key/value head are rows of a product here, half-empty vectors there. For the many queries of a
+// prompt the other one is faster.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm.h"
 #include "kernels/move.h"
+#include "kernels/op/kv_cache.h"
 #include "kernels/ops.h"
 
 #include <math.h>
@@ -24,116 +30,7 @@ enum {
   DIMS = 256,  // elements of a head computed at a time; scores of a larger head are computed again
 };
 
-// ---- caches
-
-static et_status check_position(const et_kernel_ctx *ctx, const char *op, int64_t start,
-                                int64_t count, int64_t size) {
-  ET_CHECK(start >= 0 && start <= size && count <= size - start, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: start_pos %lld and %lld new positions, the cache has %lld", op, (long long)start,
-           (long long)count, (long long)size);
-  return ET_OK;
-}
-
-// Cache and new values agree in everything but the number of positions.
-static et_status check_cache(const et_kernel_ctx *ctx, const char *op, const et_tensor *value,
-                             const et_tensor *cache) {
-  ET_CHECK(value->rank == 4 && cache->rank == 4, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: value has rank %d and cache %d, needs 4: [batch, position, head, dim]", op,
-           (int)value->rank, (int)cache->rank);
-  ET_TRY(eti_check_same_dtype(ctx, value, cache, "value and cache"));
-  for (size_t d = 0; d < 4; d++) {
-    ET_CHECK(d == 1 || value->sizes[d] == cache->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
-             "%s: value has size %d in dimension %zu, the cache %d", op, (int)value->sizes[d], d,
-             (int)cache->sizes[d]);
-  }
-  return ET_OK;
-}
-
-// cache[:, start : start + n] = value; start was checked.
-static void write_cache(const et_kernel_ctx *ctx, const et_tensor *value, const et_tensor *cache,
-                        int64_t start) {
-  if (value->numel == 0) return;
-  const eti_view from = eti_view_of(value);
-  eti_view to = eti_view_of(cache);
-  const eti_slice slice = {.start = start, .length = value->sizes[1], .step = 1};
-  eti_view_slice(&to, 1, &slice);
-  eti_copy_views(ctx->pool, cache->data, &to, value->data, &from,
-                 et_dtype_bytes((et_dtype)cache->dtype));
-}
-
-// The result of an update is a dummy that orders instructions; its elements are not written.
-et_status op_llama_update_cache_out(et_kernel_ctx *ctx, et_value *const *args) {
-  et_tensor *value, *cache, *out;
-  int64_t start;
-  ET_TRY(eti_arg_tensor(ctx, args, 0, &value));
-  ET_TRY(eti_arg_tensor(ctx, args, 1, &cache));
-  ET_TRY(eti_arg_int(ctx, args, 2, &start));
-  ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
-  ET_TRY(check_cache(ctx, "update_cache", value, cache));
-  ET_TRY(check_position(ctx, "update_cache", start, value->sizes[1], cache->sizes[1]));
-  write_cache(ctx, value, cache, start);
-  return ET_OK;
-}
-
-static et_status check_indices(const et_kernel_ctx *ctx, const et_tensor *indices,
-                               const et_tensor *value, int64_t size) {
-  ET_CHECK(indices->dtype == ET_I64 && indices->rank == 2 && indices->sizes[0] == value->sizes[0] &&
-               indices->sizes[1] == value->sizes[1],
-           ctx->err, ET_INVALID_ARGUMENT,
-           "update_cache_with_indices: indices are %s of rank %d, needs i64[%d, %d]",
-           et_dtype_name((et_dtype)indices->dtype), (int)indices->rank, (int)value->sizes[0],
-           (int)value->sizes[1]);
-  const int64_t *const data = indices->data;
-  for (size_t i = 0; i < indices->numel; i++) {
-    ET_CHECK(data[i] >= 0 && data[i] < size, ctx->err, ET_INVALID_ARGUMENT,
-             "update_cache_with_indices: index %lld is outside of the cache's %lld positions",
-             (long long)data[i], (long long)size);
-  }
-  return ET_OK;
-}
-
-// cache[b, indices[b, i]] = value[b, i], i ascending. start_pos says nothing that the indices do
-// not.
-et_status op_llama_update_cache_with_indices_out(et_kernel_ctx *ctx, et_value *const *args) {
-  et_tensor *value, *cache, *indices, *out;
-  int64_t start;
-  ET_TRY(eti_arg_tensor(ctx, args, 0, &value));
-  ET_TRY(eti_arg_tensor(ctx, args, 1, &cache));
-  ET_TRY(eti_arg_int(ctx, args, 2, &start));
-  ET_TRY(eti_arg_tensor(ctx, args, 3, &indices));
-  ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
-  ET_TRY(check_cache(ctx, "update_cache_with_indices", value, cache));
-  ET_TRY(check_indices(ctx, indices, value, cache->sizes[1]));
-  if (value->numel == 0) return ET_OK;
-  for (int32_t b = 0; b < value->sizes[0]; b++) {
-    for (int32_t i = 0; i < value->sizes[1]; i++) {
-      const int64_t at =
-          ((const int64_t *)indices->data)[b * indices->strides[0] + i * indices->strides[1]];
-      // A damaged file may let the cache and the indices share memory: what was checked may have
-      // been overwritten.
-      ET_CHECK(at >= 0 && at < cache->sizes[1], ctx->err, ET_INVALID_ARGUMENT,
-               "update_cache_with_indices: index %lld is outside of the cache", (long long)at);
-      eti_view to = eti_view_of(cache), from = eti_view_of(value);
-      to.offset = (ptrdiff_t)b * to.strides[0] + (ptrdiff_t)at * to.strides[1];
-      from.offset = (ptrdiff_t)b * from.strides[0] + (ptrdiff_t)i * from.strides[1];
-      for (size_t d = 0; d < 2; d++) to.shape.sizes[d] = from.shape.sizes[d] = 1;
-      eti_copy_views(NULL, cache->data, &to, value->data, &from,
-                     et_dtype_bytes((et_dtype)cache->dtype));
-    }
-  }
-  return ET_OK;
-}
-
-et_status op_llama_fallback_out(et_kernel_ctx *ctx, et_value *const *args) {
-  et_tensor *in, *out;
-  ET_TRY(eti_arg_tensor(ctx, args, 0, &in));
-  ET_TRY(eti_arg_tensor(ctx, args, 1, &out));
-  ET_TRY(eti_check_same_dtype(ctx, in, out, "input and output"));
-  ET_TRY(eti_resize_like(ctx, out, in));
-  return out->numel == 0 ? ET_OK : eti_copy_tensor(ctx, out, in);
-}
-
-// ---- attention
+// ---- one block of rows
 
 // Scale and zero point of every row of a tensor of bytes, [batch, position, head, 1]; NULL for
 // floats.
@@ -428,7 +325,7 @@ static et_status check_heads(const et_kernel_ctx *ctx, const et_tensor *q, const
 static et_status check_keys(const et_kernel_ctx *ctx, attention *a) {
   const int64_t n_queries = a->q->sizes[1], size = a->k->sizes[1];
   if (a->mask == NULL) {
-    ET_TRY(check_position(ctx, "sdpa", a->start, n_queries, size));
+    ET_TRY(eti_cache_check_position(ctx, "sdpa", a->start, n_queries, size));
     a->n_keys = (size_t)(a->start + n_queries);
     return ET_OK;
   }
@@ -517,23 +414,23 @@ et_status op_llama_sdpa_with_kv_cache_out(et_kernel_ctx *ctx, et_value *const *a
   attention a = {.q = q, .k = k, .v = v};
   ET_TRY(read_attention(ctx, args, 5, 7, &a));
   ET_TRY(check_floats(ctx, q, k, v));
-  ET_TRY(check_cache(ctx, "sdpa_with_kv_cache", key, k));
-  ET_TRY(check_cache(ctx, "sdpa_with_kv_cache", value, v));
+  ET_TRY(eti_cache_check(ctx, "sdpa_with_kv_cache", key, k));
+  ET_TRY(eti_cache_check(ctx, "sdpa_with_kv_cache", value, v));
   ET_CHECK(
       key->sizes[1] == value->sizes[1] && key->sizes[1] == q->sizes[1], ctx->err,
       ET_INVALID_ARGUMENT,
       "sdpa_with_kv_cache: query, key and value have %d, %d and %d positions, needs one number",
       (int)q->sizes[1], (int)key->sizes[1], (int)value->sizes[1]);
-  ET_TRY(check_position(ctx, "sdpa_with_kv_cache", a.start, key->sizes[1], k->sizes[1]));
-  ET_TRY(check_position(ctx, "sdpa_with_kv_cache", a.start, length, k->sizes[1]));
+  ET_TRY(eti_cache_check_position(ctx, "sdpa_with_kv_cache", a.start, key->sizes[1], k->sizes[1]));
+  ET_TRY(eti_cache_check_position(ctx, "sdpa_with_kv_cache", a.start, length, k->sizes[1]));
   ET_TRY(read_out(ctx, args, 11, &a));
-  write_cache(ctx, key, k, a.start);
-  write_cache(ctx, value, v, a.start);
+  eti_cache_write(ctx, key, k, a.start);
+  eti_cache_write(ctx, value, v, a.start);
   run_attention(ctx, &a);
   return ET_OK;
 }
 
-// ---- attention over bytes
+// ---- over bytes
 
 // A tensor seen as [batch, position, head, dim], whichever order it has.
 typedef struct seen {
@@ -608,4 +505,14 @@ et_status op_llama_custom_quantized_sdpa_out(et_kernel_ctx *ctx, et_value *const
   a.out = see(&of_out, out, heads_first);
   run_attention(ctx, &a);
   return ET_OK;
+}
+
+// llama::fallback: a copy of its argument.
+et_status op_llama_fallback_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *in, *out;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &in));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &out));
+  ET_TRY(eti_check_same_dtype(ctx, in, out, "input and output"));
+  ET_TRY(eti_resize_like(ctx, out, in));
+  return out->numel == 0 ? ET_OK : eti_copy_tensor(ctx, out, in);
 }

@@ -1,59 +1,15 @@
-// matmul.c — matrix products: mm, bmm, baddbmm, addmm, linear. Each operator reads its arguments
-// into one description (product); preparing claims room for the panels of a constant operand, the
-// first run packs them (so that loading stays cheap and the run's threads share the work), and
-// every run hands everything to eti_gemm_run. Relies on micro/gemm.h for the numbers. Half types
-// accumulate in f32 and are rounded once. Layouts of all tensors are free.
-#include "kernels/chain.h"
+// matmul.c — the operators that are products of matrices: mm, bmm, baddbmm, addmm, linear. Each
+// reads its arguments into one description, which op/product.h runs and prepares. Layouts of all
+// tensors are free.
 #include "kernels/kernel.h"
-#include "kernels/micro/gemm.h"
+#include "kernels/op/product.h"
 #include "kernels/ops.h"
 
 #include <string.h>
 
 #define MATMUL_TYPES ET_TYPES_REAL_HALF
 
-// What prepare leaves for run: room for the panels of a constant operand.
-typedef struct packed_product {
-  bool transposed;  // A and B, rows and columns have changed places
-  bool is_packed;
-  size_t n_jobs;  // 1 when all jobs share the operand, however many there are
-  void *a;
-  size_t a_height;
-  void *b;
-} packed_product;
-
-// n_jobs products C = alpha · A·B + beta · bias. Steps are in elements of `dtype`; data are those
-// of job 0.
-typedef struct product {
-  size_t n_jobs, m, n, k;
-  et_dtype dtype;
-  eti_gemm_view a, b, c, bias;  // bias.data NULL: none
-  bool has_bias;
-  eti_shape outer;  // sizes of the dimensions that number the jobs
-  ptrdiff_t a_outer[ET_MAX_RANK], b_outer[ET_MAX_RANK], c_outer[ET_MAX_RANK],
-      bias_outer[ET_MAX_RANK];
-  eti_scalar alpha, beta;
-  const eti_chain *chain;  // on C as it is made; NULL: none
-  packed_product ready;
-} product;
-
 static const eti_scalar one = {.i = 1, .d = 1.0};
-
-static eti_acc acc_of(et_dtype dtype) {
-  switch (dtype) {
-    case ET_F64:
-      return ETI_ACC_F64;
-    case ET_I64:
-      return ETI_ACC_I64;
-    case ET_U8:
-    case ET_I8:
-    case ET_I16:
-    case ET_I32:
-      return ETI_ACC_I32;
-    default:
-      return ETI_ACC_F32;
-  }
-}
 
 // ---- from arguments to a product
 
@@ -86,7 +42,7 @@ static et_status shapes_differ(const et_kernel_ctx *ctx, const char *op, const e
 // [M, K] · [K, N], or a batch of them when rank is 3. Views of inputs are taken before out is
 // resized: out may be one of them.
 static et_status read_matrices(const et_kernel_ctx *ctx, et_tensor *a, et_tensor *b, et_tensor *out,
-                               size_t rank, const char *op, product *p) {
+                               size_t rank, const char *op, eti_product *p) {
   ET_CHECK(a->rank == rank && b->rank == rank, ctx->err, ET_INVALID_ARGUMENT,
            "%s: ranks %d and %d, needs %d", op, (int)a->rank, (int)b->rank, (int)rank);
   ET_TRY(check_types(ctx, a, b, out, op));
@@ -114,12 +70,12 @@ static et_status read_matrices(const et_kernel_ctx *ctx, et_tensor *a, et_tensor
   return eti_resize(ctx, out, &shape);
 }
 
-static void set_output(product *p, const et_tensor *out) {
+static void set_output(eti_product *p, const et_tensor *out) {
   p->c = view_of(out, out->rank - 2u, out->rank - 1u);
   if (out->rank == 3) p->c_outer[0] = out->strides[0];
 }
 
-static et_status read_mm(const et_kernel_ctx *ctx, et_value *const *args, product *p) {
+static et_status read_mm(const et_kernel_ctx *ctx, et_value *const *args, eti_product *p) {
   et_tensor *a, *b, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &a));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &b));
@@ -129,7 +85,7 @@ static et_status read_mm(const et_kernel_ctx *ctx, et_value *const *args, produc
   return ET_OK;
 }
 
-static et_status read_bmm(const et_kernel_ctx *ctx, et_value *const *args, product *p) {
+static et_status read_bmm(const et_kernel_ctx *ctx, et_value *const *args, eti_product *p) {
   et_tensor *a, *b, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &a));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &b));
@@ -142,7 +98,7 @@ static et_status read_bmm(const et_kernel_ctx *ctx, et_value *const *args, produ
 // The summand of addmm and baddbmm, broadcast to C: a dimension that is absent or has size 1 is
 // repeated with step 0.
 static et_status read_summand(const et_kernel_ctx *ctx, const et_tensor *self, size_t rank,
-                              const char *op, product *p) {
+                              const char *op, eti_product *p) {
   ET_CHECK(self->rank <= rank, ctx->err, ET_INVALID_ARGUMENT,
            "%s: self has rank %d, needs at most %d", op, (int)self->rank, (int)rank);
   ET_CHECK(self->dtype == p->dtype, ctx->err, ET_INVALID_ARGUMENT,
@@ -165,7 +121,7 @@ static et_status read_summand(const et_kernel_ctx *ctx, const et_tensor *self, s
 }
 
 static et_status read_factor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                             const product *p, eti_scalar *out) {
+                             const eti_product *p, eti_scalar *out) {
   ET_TRY(eti_arg_scalar(ctx, args, i, out));
   ET_CHECK(!out->is_float || eti_is_float(p->dtype), ctx->err, ET_INVALID_ARGUMENT,
            "argument %zu is floating point, but the matrices are %s", i, et_dtype_name(p->dtype));
@@ -173,7 +129,7 @@ static et_status read_factor(const et_kernel_ctx *ctx, et_value *const *args, si
 }
 
 static et_status read_add_product(const et_kernel_ctx *ctx, et_value *const *args, size_t rank,
-                                  const char *op, product *p) {
+                                  const char *op, eti_product *p) {
   et_tensor *self, *a, *b, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &a));
@@ -193,17 +149,17 @@ static et_status read_add_product(const et_kernel_ctx *ctx, et_value *const *arg
   return ET_OK;
 }
 
-static et_status read_addmm(const et_kernel_ctx *ctx, et_value *const *args, product *p) {
+static et_status read_addmm(const et_kernel_ctx *ctx, et_value *const *args, eti_product *p) {
   return read_add_product(ctx, args, 2, "addmm", p);
 }
-static et_status read_baddbmm(const et_kernel_ctx *ctx, et_value *const *args, product *p) {
+static et_status read_baddbmm(const et_kernel_ctx *ctx, et_value *const *args, eti_product *p) {
   return read_add_product(ctx, args, 3, "baddbmm", p);
 }
 
 // Leading dimensions of linear: all in one when input and output lie row by row, else the last of
 // them makes the rows and the others number the jobs.
 static void read_rows(const eti_gemm_view *x, const eti_shape *in, const ptrdiff_t *in_strides,
-                      bool rows_adjacent, const et_tensor *out, product *p) {
+                      bool rows_adjacent, const et_tensor *out, eti_product *p) {
   const size_t rank = in->rank, lead = rank - 1;
   p->n_jobs = p->m = 1;
   p->a = *x;
@@ -229,7 +185,7 @@ static void read_rows(const eti_gemm_view *x, const eti_shape *in, const ptrdiff
   }
 }
 
-static et_status read_linear(const et_kernel_ctx *ctx, et_value *const *args, product *p) {
+static et_status read_linear(const et_kernel_ctx *ctx, et_value *const *args, eti_product *p) {
   et_tensor *x, *w, *bias, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &w));
@@ -265,279 +221,6 @@ static et_status read_linear(const et_kernel_ctx *ctx, et_value *const *args, pr
   return ET_OK;
 }
 
-// ---- from a product to eti_gemm
-
-static void swap_views(eti_gemm_view *a, eti_gemm_view *b) {
-  const eti_gemm_view t = *a;
-  *a = *b;
-  *b = t;
-}
-
-static void swap_steps(eti_gemm_view *v) {
-  const ptrdiff_t t = v->row_step;
-  v->row_step = v->k_step;
-  v->k_step = t;
-}
-
-// Cᵀ = Bᵀ·Aᵀ adds the same products in the same order and chunks: a column-major C becomes a
-// row-major one.
-static void transpose(product *p) {
-  swap_views(&p->a, &p->b);
-  swap_steps(&p->c);
-  swap_steps(&p->bias);
-  const size_t m = p->m;
-  p->m = p->n;
-  p->n = m;
-  for (size_t d = 0; d < p->outer.rank; d++) {
-    const ptrdiff_t step = p->a_outer[d];
-    p->a_outer[d] = p->b_outer[d];
-    p->b_outer[d] = step;
-  }
-}
-
-static bool wants_transpose(const product *p) {
-  return p->c.k_step != 1 && p->c.row_step == 1 && p->n > 1 && p->m > 1;
-}
-
-static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
-                      size_t n) {
-  const eti_gemm_view *v = &g->bias_view;
-  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)v->dtype);
-  const char *src =
-      (const char *)v->data + ((ptrdiff_t)i * v->row_step + (ptrdiff_t)j * v->k_step) * es;
-  for (size_t r = 0; r < m; r++) {
-    eti_casts[v->dtype][g->kernel->dtype]((char *)tile + r * step * g->kernel->esize,
-                                          (ptrdiff_t)g->kernel->esize,
-                                          src + (ptrdiff_t)r * v->row_step * es, v->k_step * es, n);
-  }
-}
-
-// tile = alpha · tile + beta · bias for a row; bias is NULL when there is none.
-static void scale_row(const eti_gemm *g, const product *p, void *tile, const void *bias, size_t n) {
-  switch (g->kernel->dtype) {
-    case ET_F32: {
-      float *const t = tile;
-      const float *const s = bias;
-      const float alpha = (float)p->alpha.d, beta = (float)p->beta.d;
-      for (size_t j = 0; j < n; j++) t[j] = s == NULL ? alpha * t[j] : alpha * t[j] + beta * s[j];
-      break;
-    }
-    case ET_F64: {
-      double *const t = tile;
-      const double *const s = bias;
-      for (size_t j = 0; j < n; j++)
-        t[j] = s == NULL ? p->alpha.d * t[j] : p->alpha.d * t[j] + p->beta.d * s[j];
-      break;
-    }
-    case ET_I32: {
-      uint32_t *const t = tile;
-      const uint32_t *const s = bias, alpha = (uint32_t)p->alpha.i, beta = (uint32_t)p->beta.i;
-      for (size_t j = 0; j < n; j++) t[j] = alpha * t[j] + (s == NULL ? 0 : beta * s[j]);
-      break;
-    }
-    default: {
-      uint64_t *const t = tile;
-      const uint64_t *const s = bias, alpha = (uint64_t)p->alpha.i, beta = (uint64_t)p->beta.i;
-      for (size_t j = 0; j < n; j++) t[j] = alpha * t[j] + (s == NULL ? 0 : beta * s[j]);
-      break;
-    }
-  }
-}
-
-enum { SCALE_CHUNK = 256 };
-
-static void store_scaled(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
-                         size_t n) {
-  const product *const p = g->ctx;
-  _Alignas(8) unsigned char row[SCALE_CHUNK * 8];
-  for (size_t r = 0; r < m; r++) {
-    for (size_t c = 0; c < n; c += SCALE_CHUNK) {
-      const size_t count = n - c < SCALE_CHUNK ? n - c : SCALE_CHUNK;
-      if (p->has_bias) load_bias(g, row, 0, i + r, 1, j + c, count);
-      scale_row(g, p, (char *)tile + (r * step + c) * g->kernel->esize, p->has_bias ? row : NULL,
-                count);
-    }
-  }
-  eti_gemm_store_view(g, tile, step, i, m, j, n);
-}
-
-static bool is_one(const eti_scalar *s) {
-  return s->is_float ? s->d == 1.0 : s->i == 1;
-}
-
-// How C begins and ends. A bias that is one row or column of the kernel's own type starts the
-// accumulators directly.
-static void set_init(const product *p, eti_gemm *g) {
-  g->init = ETI_GEMM_ZERO;
-  g->bias_view = p->bias;
-  if (!is_one(&p->alpha) || (p->has_bias && !is_one(&p->beta))) {
-    g->c = NULL;
-    g->store = store_scaled;
-  } else if (p->has_bias) {
-    const bool direct = p->bias.dtype == g->kernel->dtype;
-    g->bias = p->bias.data;
-    if (direct && p->bias.row_step == 0 && (p->bias.k_step == 1 || p->n == 1)) {
-      g->init = ETI_GEMM_COLS;
-    } else if (direct && p->bias.k_step == 0 && (p->bias.row_step == 1 || p->m == 1)) {
-      g->init = ETI_GEMM_ROWS;
-    } else {
-      g->c = NULL;
-      g->init = ETI_GEMM_KEEP;
-      g->load = load_bias;
-    }
-  }
-}
-
-static const void *moved(const void *data, size_t job, const eti_shape *outer,
-                         const ptrdiff_t *steps, et_dtype dtype) {
-  ptrdiff_t offset = 0;
-  for (size_t d = outer->rank; d-- > 0;) {
-    offset += (ptrdiff_t)(job % (size_t)outer->sizes[d]) * steps[d];
-    job /= (size_t)outer->sizes[d];
-  }
-  return (const char *)data + offset * (ptrdiff_t)et_dtype_bytes(dtype);
-}
-
-static void describe_views(const void *ctx, size_t i, eti_gemm *g) {
-  const product *const p = ctx;
-  g->a_view = p->a;
-  g->a_view.data = moved(p->a.data, i, &p->outer, p->a_outer, p->dtype);
-  g->b_view = p->b;
-  g->b_view.data = moved(p->b.data, i, &p->outer, p->b_outer, p->dtype);
-}
-
-// A finished block of C, which lies in place, row by row.
-static void finish_chain(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
-                         size_t n) {
-  const product *const p = g->ctx;
-  (void)i, (void)j;
-  eti_chain_rows(p->chain, tile, step, (size_t)((float *)tile - (const float *)p->c.data), m, n);
-}
-
-static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
-  const product *const p = ctx;
-  const size_t es = g->kernel->esize, nr = g->kernel->nr;
-  eti_gemm_view c = p->c;
-  describe_views(ctx, i, g);
-  c.data = moved(c.data, i, &p->outer, p->c_outer, p->dtype);
-  eti_gemm_use_a_view(g, g->a_view);
-  eti_gemm_use_b_view(g, g->b_view);
-  eti_gemm_use_c_view(g, c);
-  if (p->ready.a != NULL) {
-    const size_t h = p->ready.a_height;
-    const char *data = (const char *)p->ready.a +
-                       i % p->ready.n_jobs * eti_gemm_packed_elements(p->m, h, p->k) * es;
-    g->a = (eti_gemm_operand){.data = data, .height = h, .panel_step = h * p->k, .k_step = h};
-  }
-  if (p->ready.b != NULL) {
-    const char *data = (const char *)p->ready.b +
-                       i % p->ready.n_jobs * eti_gemm_packed_elements(p->n, nr, p->k) * es;
-    g->b = (eti_gemm_operand){.data = data, .height = nr, .panel_step = nr * p->k, .k_step = nr};
-  }
-  eti_gemm_prefer_rows(g);
-  set_init(p, g);
-  if (p->has_bias) {
-    g->bias_view.data = moved(p->bias.data, i, &p->outer, p->bias_outer, p->dtype);
-    g->bias = g->bias_view.data;
-  }
-  g->finish = p->chain != NULL && g->c != NULL ? finish_chain : NULL;
-}
-
-static eti_gemm shape_of(const product *p) {
-  return (eti_gemm){
-      .kernel = eti_gemm_kernel_for(acc_of(p->dtype)), .m = p->m, .n = p->n, .k = p->k, .ctx = p};
-}
-
-// ---- run and prepare
-
-typedef et_status (*read_fn)(const et_kernel_ctx *ctx, et_value *const *args, product *p);
-
-// Fills the panels that prepare claimed.
-static void pack_constant(const et_pool *pool, product *p, packed_product *state) {
-  const eti_gemm shape = shape_of(p);
-  if (state->a != NULL) {
-    eti_gemm_pack_all(pool, &shape, state->n_jobs, describe_views, p, eti_gemm_pack_a_view,
-                      state->a, p->m, state->a_height);
-  } else {
-    eti_gemm_pack_all(pool, &shape, state->n_jobs, describe_views, p, eti_gemm_pack_b_view,
-                      state->b, p->n, shape.kernel->nr);
-  }
-  state->is_packed = true;
-}
-
-// *chained, if chain is not NULL: whether the chain was applied on the way.
-static void run_read_product(et_kernel_ctx *ctx, product p, bool *chained) {
-  packed_product *const state = ctx->state;
-  if (state != NULL ? state->transposed : wants_transpose(&p)) transpose(&p);
-  if (state != NULL && !state->is_packed) pack_constant(ctx->pool, &p, state);
-  if (state != NULL) p.ready = *state;
-  const eti_gemm shape = shape_of(&p);
-  if (p.chain != NULL && p.n_jobs > 0) {
-    eti_gemm first = shape;
-    describe_job(&p, 0, &first);
-    *chained = first.finish != NULL;
-  }
-  if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
-    eti_gemm_run(ctx->pool, &shape, p.n_jobs, describe_job, &p, ctx->scratch, ctx->scratch_bytes);
-  } else {
-    _Alignas(64) char work[ETI_GEMM_MIN_WORK];
-    eti_gemm_run(ctx->pool, &shape, p.n_jobs, describe_job, &p, work, sizeof work);
-  }
-}
-
-static et_status run_product(et_kernel_ctx *ctx, et_value *const *args, read_fn read) {
-  product p = {.n_jobs = 0};
-  ET_TRY(read(ctx, args, &p));
-  run_read_product(ctx, p, NULL);
-  return ET_OK;
-}
-
-// Claims room for the constant operand that is A or B of all jobs. *out stays NULL while measuring.
-static et_status claim_panels(et_prepare_ctx *ctx, const product *p, bool is_a, size_t height,
-                              size_t *n_jobs, void **out) {
-  const eti_gemm g = shape_of(p);
-  bool is_shared = true;
-  for (size_t d = 0; d < p->outer.rank; d++)
-    is_shared = is_shared && (is_a ? p->a_outer : p->b_outer)[d] == 0;
-  *n_jobs = is_shared ? 1 : p->n_jobs;
-  const size_t rows = is_a ? p->m : p->n, each = eti_gemm_packed_elements(rows, height, p->k);
-  size_t bytes;
-  if (each == 0 || __builtin_mul_overflow(each * g.kernel->esize, *n_jobs, &bytes)) return ET_OK;
-  *out = et_prepare_alloc(ctx, bytes, 64);
-  return et_prepare_status(ctx);
-}
-
-static et_status prepare_product(et_prepare_ctx *ctx, et_value *const *args, read_fn read) {
-  const et_kernel_ctx k = eti_prepare_args(ctx);
-  product p = {.n_jobs = 0};
-  ET_TRY(read(&k, args, &p));
-  packed_product ready = {.transposed = wants_transpose(&p)};
-  if (ready.transposed) transpose(&p);
-  const eti_gemm shape = shape_of(&p);
-  const bool a_known = p.a.data != NULL, b_known = p.b.data != NULL && !a_known;
-  if (a_known) {
-    ready.a_height = eti_gemm_a_height(shape.kernel, p.m);
-    ET_TRY(claim_panels(ctx, &p, true, ready.a_height, &ready.n_jobs, &ready.a));
-  } else if (b_known) {
-    ET_TRY(claim_panels(ctx, &p, false, shape.kernel->nr, &ready.n_jobs, &ready.b));
-  }
-  const size_t work =
-      eti_gemm_work_bytes(shape.kernel, p.m, p.n, p.k, !a_known, !b_known, true, ctx->n_threads);
-  if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
-  if (!a_known && !b_known) return ET_OK;
-  packed_product *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(packed_product));
-  if (state == NULL) return et_prepare_status(ctx);
-  *state = ready;
-  if (ready.a != NULL || ready.b != NULL) ctx->state = state;
-  return ET_OK;
-}
-
-et_status op_mm_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return run_product(ctx, args, read_mm);
-}
-et_status prepare_mm_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return prepare_product(ctx, args, read_mm);
-}
 // ---- bmm of complex numbers, rare and small: element by element, summed in f64 in order of k
 
 typedef struct complex_product {
@@ -604,6 +287,30 @@ static et_status complex_bmm(et_kernel_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 
+// ---- the operators
+
+typedef et_status (*read_fn)(const et_kernel_ctx *ctx, et_value *const *args, eti_product *p);
+
+static et_status run_product(et_kernel_ctx *ctx, et_value *const *args, read_fn read) {
+  eti_product p = {.n_jobs = 0};
+  ET_TRY(read(ctx, args, &p));
+  eti_product_run(ctx, &p, NULL);
+  return ET_OK;
+}
+
+static et_status prepare_product(et_prepare_ctx *ctx, et_value *const *args, read_fn read) {
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  eti_product p = {.n_jobs = 0};
+  ET_TRY(read(&k, args, &p));
+  return eti_product_prepare(ctx, &p);
+}
+
+et_status op_mm_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_product(ctx, args, read_mm);
+}
+et_status prepare_mm_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_product(ctx, args, read_mm);
+}
 et_status op_bmm_out(et_kernel_ctx *ctx, et_value *const *args) {
   return is_complex_product(args) ? complex_bmm(ctx, args) : run_product(ctx, args, read_bmm);
 }
@@ -642,7 +349,7 @@ static void leave_out_chain(et_value *const *args, size_t n, et_value *plain[MAX
 static et_status run_chained(et_kernel_ctx *ctx, et_value *const *args, size_t n, read_fn read) {
   et_value *plain[MAX_PLAIN_ARGS + 1];
   leave_out_chain(args, n, plain);
-  product p = {.n_jobs = 0};
+  eti_product p = {.n_jobs = 0};
   eti_chain chain;
   ET_TRY(read(ctx, plain, &p));
   ET_TRY(eti_chain_read(ctx, args, n, &chain));
@@ -650,7 +357,7 @@ static et_status run_chained(et_kernel_ctx *ctx, et_value *const *args, size_t n
   ET_TRY(eti_chain_check(ctx, &chain, out));
   p.chain = &chain;
   bool chained = false;
-  run_read_product(ctx, p, &chained);
+  eti_product_run(ctx, &p, &chained);
   if (!chained) eti_chain_all(ctx->pool, &chain, out, out);
   return ET_OK;
 }

@@ -65,6 +65,17 @@ def test_nan_lies_behind_everything() -> None:
         check_op(SEARCH, bounds, x, right=right)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64, torch.int16], ids=str)
+def test_many_values_are_found_in_boundaries_of_any_number(dtype: torch.dtype) -> None:
+    """Of enough values for every thread, and not a whole number of blocks."""
+    for n in (0, 1, 2, 3, 6, 7, 8, 61):
+        bounds = boundaries((n,), dtype)
+        x = (sample((101, 53), torch.int64) * 7919 % 131 - 20).to(dtype)
+        for right in (False, True):
+            check_op(SEARCH, bounds, x, right=right)
+            check_op(SEARCH, bounds.expand(101, n).contiguous(), x, right=right)
+
+
 def test_wrong_arguments_are_refused_with_words() -> None:
     x, out = sample((3,)), [Out(torch.int64, (3,))]
     name = "aten::searchsorted.Tensor_out"

@@ -1,6 +1,7 @@
 // searchsorted.c — binary search of values in sorted boundaries: one row of boundaries for each row
 // of values, or one for all. Values compare in the promoted type of both operands, as ATen does;
-// NaN lies behind everything. (bucketize is decomposed into operators that every runtime has.)
+// NaN lies behind everything. Threads split the values. (bucketize is decomposed into operators
+// that every runtime has.)
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 
@@ -11,27 +12,45 @@ typedef union number {
   int64_t i;
 } number;
 
-// A strided tensor (or a number) whose elements are read as numbers of the common type.
+// Elements (or a number) that are read as numbers of the common type.
 typedef struct reader {
   const char *data;
   eti_cast_fn narrow, widen;  // to the common type, then to f64 or i64
-  ptrdiff_t bytes;
+  ptrdiff_t bytes, common_bytes;
 } reader;
+
+enum { LANES = 32 };  // searches that go on side by side
+
+// Searches n_bounds boundaries `stride` bytes apart for n ≤ LANES values of the same type.
+typedef void (*search_fn)(const char *bounds, ptrdiff_t stride, size_t n_bounds, const void *values,
+                          size_t n, bool is_right, int64_t *found);
+
+#define T float
+#define SUFFIX f32
+#include "kernels/op/searchsorted.body.h"
+#define T double
+#define SUFFIX f64
+#include "kernels/op/searchsorted.body.h"
+#define T int64_t
+#define SUFFIX i64
+#include "kernels/op/searchsorted.body.h"
 
 typedef struct searching {
   reader bounds, values;
   const et_tensor *bounds_tensor, *values_tensor, *sorter, *out;  // values_tensor NULL: one number
   size_t n;                                                       // boundaries in a row
-  ptrdiff_t bounds_step;
+  ptrdiff_t bounds_step, sorter_step;                             // in bytes
   bool is_float, is_right, is_shared;
-  // Where boundaries have the common type and no sorter: searches n of them, `step` bytes apart.
-  size_t (*direct)(const char *bounds, ptrdiff_t step, size_t n, number value, bool is_right);
+  search_fn direct;  // where boundaries have the common type and no sorter
+  eti_iter it;       // operands: see `operands`
 } searching;
 
-static number read_at(const reader *r, ptrdiff_t at) {
+enum operands { OUT, VALUES, BOUNDS, SORTER, N_OPERANDS };  // the last two: beginnings of rows
+
+static number read_at(const reader *r, const char *element) {
   char common[16];
   number x;
-  r->narrow(common, 0, r->data + at * r->bytes, 0, 1);
+  r->narrow(common, 0, element, 0, 1);
   r->widen(&x, 0, common, 0, 1);
   return x;
 }
@@ -44,7 +63,8 @@ static et_status reader_init(const et_kernel_ctx *ctx, reader *r, const void *da
   *r = (reader){.data = data,
                 .narrow = eti_casts[from][common],
                 .widen = eti_casts[common][wide],
-                .bytes = (ptrdiff_t)et_dtype_bytes(from)};
+                .bytes = (ptrdiff_t)et_dtype_bytes(from),
+                .common_bytes = (ptrdiff_t)et_dtype_bytes(common)};
   return ET_OK;
 }
 
@@ -54,76 +74,81 @@ static bool stops(const searching *s, number bound, number value) {
   return s->is_right ? bound.i > value.i : bound.i >= value.i;
 }
 
-static et_status search(const et_kernel_ctx *ctx, const searching *s, ptrdiff_t row,
-                        ptrdiff_t sorter_row, number value, int64_t *found) {
+static int64_t search(const searching *s, const char *bounds, const char *sorter, number value) {
   size_t low = 0, high = s->n;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
-    int64_t at = (int64_t)middle;
+    size_t at = middle;
     if (s->sorter != NULL) {
-      const int64_t *order = s->sorter->data;
-      at = order[sorter_row + (ptrdiff_t)middle * s->sorter->strides[s->sorter->rank - 1]];
-      ET_CHECK((uint64_t)at < s->n, ctx->err, ET_INVALID_ARGUMENT,
-               "sorter: index %lld is outside of the %zu boundaries", (long long)at, s->n);
+      const void *const order = sorter + (ptrdiff_t)middle * s->sorter_step;
+      const int64_t given = *(const int64_t *)order;
+      // Checked before; memory that overlaps the output may have changed since.
+      at = (uint64_t)given < s->n ? (size_t)given : 0;
     }
-    if (stops(s, read_at(&s->bounds, row + (ptrdiff_t)at * s->bounds_step), value)) {
+    if (stops(s, read_at(&s->bounds, bounds + (ptrdiff_t)at * s->bounds_step), value)) {
       high = middle;
     } else {
       low = middle + 1;
     }
   }
-  *found = (int64_t)low;
-  return ET_OK;
+  return (int64_t)low;
 }
 
-#define SEARCH(name, T, field)                                                                    \
-  static size_t name(const char *bounds, ptrdiff_t step, size_t n, number value, bool is_right) { \
-    const T x = (T)value.field;                                                                   \
-    size_t low = 0;                                                                               \
-    for (size_t left = n; left > 0;) {                                                            \
-      const size_t half = left / 2;                                                               \
-      const T bound = *(const T *)(const void *)(bounds + (ptrdiff_t)(low + half) * step);        \
-      const bool stop = is_right ? bound > x : bound >= x;                                        \
-      low = stop ? low : low + half + 1;                                                          \
-      left = stop ? half : left - half - 1;                                                       \
-    }                                                                                             \
-    return low;                                                                                   \
-  }
-SEARCH(search_f32, float, d)
-SEARCH(search_f64, double, d)
-SEARCH(search_i64, int64_t, i)
-#undef SEARCH
-
-static et_status search_all(const et_kernel_ctx *ctx, const searching *s) {
-  const et_tensor *out = s->out;
-  int32_t index[ET_MAX_RANK] = {0};
-  for (size_t k = 0; k < out->numel; k++) {
-    ptrdiff_t to = 0, value_at = 0, row = 0, sorter_row = 0;
-    for (size_t d = 0; d < out->rank; d++) {
-      const ptrdiff_t i = index[d];
-      to += i * out->strides[d];
-      if (s->values_tensor != NULL) value_at += i * s->values_tensor->strides[d];
-      if (s->is_shared || d + 1 == out->rank) continue;
-      row += i * s->bounds_tensor->strides[d];
-      if (s->sorter != NULL) sorter_row += i * s->sorter->strides[d];
-    }
-    int64_t found = 0;
-    const number value = read_at(&s->values, value_at);
+// A row of values, which share their boundaries unless these have a stride.
+static void search_row(void *ctx, void *const p[], const ptrdiff_t strides[], size_t n) {
+  const searching *const s = ctx;
+  const size_t most = strides[BOUNDS] == 0 && s->direct != NULL ? LANES : 1;
+  _Alignas(8) char values[LANES * 8];
+  int64_t found[LANES];
+  for (size_t i = 0; i < n; i += most) {
+    const size_t m = n - i < most ? n - i : most;
+    const ptrdiff_t k = (ptrdiff_t)i;
+    const char *const from = (const char *)p[VALUES] + k * strides[VALUES];
+    const char *const bounds = (const char *)p[BOUNDS] + k * strides[BOUNDS];
     if (s->direct != NULL) {
-      found = (int64_t)s->direct(s->bounds.data + row * s->bounds.bytes,
-                                 s->bounds_step * s->bounds.bytes, s->n, value, s->is_right);
+      s->values.narrow(values, s->values.common_bytes, from, strides[VALUES], m);
+      s->direct(bounds, s->bounds_step, s->n, values, m, s->is_right, found);
     } else {
-      ET_TRY(search(ctx, s, row, sorter_row, value, &found));
+      found[0] = search(s, bounds, (const char *)p[SORTER] + k * strides[SORTER],
+                        read_at(&s->values, from));
     }
-    if (out->dtype == ET_I64) {
-      ((int64_t *)out->data)[to] = found;
-    } else {
-      ((int32_t *)out->data)[to] = (int32_t)found;
+    char *const to = (char *)p[OUT] + k * strides[OUT];
+    eti_casts[ET_I64][s->out->dtype](to, strides[OUT], found, 8, m);
+  }
+}
+
+static void search_range(void *ctx, size_t begin, size_t end) {
+  const searching *const s = ctx;
+  eti_iter_rows(&s->it, begin, end, search_row, ctx);
+}
+
+static void search_all(const et_kernel_ctx *ctx, searching *s) {
+  const et_tensor *const out = s->out;
+  s->it = (eti_iter){.rank = 0, .numel = out->numel, .n_operands = N_OPERANDS};
+  s->it.data[OUT] = out->data;
+  s->it.data[VALUES] = (char *)(uintptr_t)s->values.data;
+  s->it.data[BOUNDS] = (char *)(uintptr_t)s->bounds.data;
+  s->it.data[SORTER] = s->sorter == NULL ? s->it.data[BOUNDS] : s->sorter->data;
+  for (size_t d = out->rank; d-- > 0;) {
+    ptrdiff_t strides[N_OPERANDS] = {out->strides[d] * (ptrdiff_t)et_dtype_bytes(out->dtype)};
+    if (s->values_tensor != NULL) strides[VALUES] = s->values_tensor->strides[d] * s->values.bytes;
+    if (!s->is_shared && d + 1u < out->rank) {
+      strides[BOUNDS] = s->bounds_tensor->strides[d] * s->bounds.bytes;
+      if (s->sorter != NULL) strides[SORTER] = s->sorter->strides[d] * (ptrdiff_t)sizeof(int64_t);
     }
-    for (size_t d = out->rank; d-- > 0;) {
-      if (++index[d] < out->sizes[d]) break;
-      index[d] = 0;
-    }
+    eti_iter_add_dim(&s->it, (size_t)out->sizes[d], strides);
+  }
+  const size_t grain = ETI_GRAIN_MATH / 8;
+  if (out->numel > 0) et_parallel_for(ctx->pool, search_range, s, out->numel, grain);
+}
+
+static et_status check_sorter(const et_kernel_ctx *ctx, const searching *s) {
+  ET_CHECK(s->sorter->dtype == ET_I64 && eti_same_shape(s->sorter, s->bounds_tensor), ctx->err,
+           ET_INVALID_ARGUMENT, "sorter: needs i64 in the shape of the boundaries");
+  const int64_t *const order = s->sorter->data;
+  for (size_t i = 0; i < s->sorter->numel; i++) {  // dense, so that the order does not matter
+    ET_CHECK((uint64_t)order[i] < s->n, ctx->err, ET_INVALID_ARGUMENT,
+             "sorter: index %lld is outside of the %zu boundaries", (long long)order[i], s->n);
   }
   return ET_OK;
 }
@@ -131,17 +156,13 @@ static et_status search_all(const et_kernel_ctx *ctx, const searching *s) {
 // The rows of boundaries must go with the rows of values.
 static et_status check_rows(const et_kernel_ctx *ctx, const searching *s) {
   const et_tensor *b = s->bounds_tensor, *v = s->values_tensor;
-  ET_CHECK(b->rank > 0, ctx->err, ET_INVALID_ARGUMENT, "the boundaries have no dimensions");
   bool same = s->is_shared || (v != NULL && v->rank == b->rank);
   for (size_t d = 0; same && !s->is_shared && d + 1 < b->rank; d++)
     same = b->sizes[d] == v->sizes[d];
   ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT,
            "boundaries of rank %d need values whose dimensions but the last are the same",
            (int)b->rank);
-  if (s->sorter == NULL) return ET_OK;
-  ET_CHECK(s->sorter->dtype == ET_I64 && eti_same_shape(s->sorter, b), ctx->err,
-           ET_INVALID_ARGUMENT, "sorter: needs i64 in the shape of the boundaries");
-  return ET_OK;
+  return s->sorter == NULL ? ET_OK : check_sorter(ctx, s);
 }
 
 // The value operand is a tensor or a number; the output is last.
@@ -176,11 +197,15 @@ static et_status searchsorted(const et_kernel_ctx *ctx, et_value *const *args, s
                 : common == ET_F64 ? search_f64
                 : common == ET_I64 ? search_i64
                                    : NULL;
+  ET_CHECK(bounds->rank > 0, ctx->err, ET_INVALID_ARGUMENT, "the boundaries have no dimensions");
+  const size_t last = bounds->rank - 1u;
+  s->n = (size_t)bounds->sizes[last];
+  s->bounds_step = bounds->strides[last] * s->bounds.bytes;
   ET_TRY(check_rows(ctx, s));
-  s->n = (size_t)bounds->sizes[bounds->rank - 1];
-  s->bounds_step = bounds->strides[bounds->rank - 1];
+  if (s->sorter != NULL) s->sorter_step = s->sorter->strides[last] * (ptrdiff_t)sizeof(int64_t);
   ET_TRY(eti_resize(ctx, out, &shape));
-  return search_all(ctx, s);
+  search_all(ctx, s);
+  return ET_OK;
 }
 
 // (sorted_sequence, self, out_int32, right, side, sorter, out): side wins over right

@@ -108,6 +108,14 @@ et_status eti_wrap_index(const et_kernel_ctx *ctx, int64_t index, size_t dim, in
   return ET_OK;
 }
 
+et_status eti_arg_dim(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                      const et_tensor *self, const char *op, size_t *dim) {
+  int64_t d = 0;
+  ET_TRY(eti_arg_int(ctx, args, i, &d));
+  ET_CHECK(self->rank > 0, ctx->err, ET_INVALID_ARGUMENT, "%s: the tensor has no dimensions", op);
+  return eti_wrap_dim(ctx, d, self->rank, dim);
+}
+
 et_status eti_slice_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i_start, int64_t n,
                        eti_slice *slice) {
   bool has_start = false, has_end = false;

@@ -59,6 +59,10 @@ et_status eti_checked_size(const et_kernel_ctx *ctx, int64_t value, const char *
 et_status eti_wrap_index(const et_kernel_ctx *ctx, int64_t index, size_t dim, int64_t size,
                          int64_t *out);
 
+// Argument i, a dimension of self, which must have one; negative ones count from the end.
+et_status eti_arg_dim(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                      const et_tensor *self, const char *op, size_t *dim);
+
 // ATen's rule for start:end:step on a dimension of n elements: clamps, never fails but for step
 // < 1.
 typedef struct eti_slice {

@@ -239,20 +239,11 @@ et_status prepare_expand_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
 
 // ---- Parts of one dimension
 
-static et_status dim_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                        const et_tensor *self, const char *op, size_t *dim) {
-  int64_t d = 0;
-  (void)op;
-  ET_TRY(eti_arg_int(ctx, args, i, &d));
-  ET_CHECK(self->rank > 0, ctx->err, ET_INVALID_ARGUMENT, "%s: the tensor has no dimensions", op);
-  return eti_wrap_dim(ctx, d, self->rank, dim);
-}
-
 static et_status plan_select(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
                              const et_tensor *self, eti_copy_plan *plan) {
   size_t dim = 0;
   int64_t index = 0;
-  ET_TRY(dim_of(ctx, args, 1, self, "select", &dim));
+  ET_TRY(eti_arg_dim(ctx, args, 1, self, "select", &dim));
   ET_TRY(eti_arg_int(ctx, args, 2, &index));
   ET_TRY(eti_wrap_index(ctx, index, dim, self->sizes[dim], &index));
   eti_view view = eti_view_of(self);
@@ -272,7 +263,7 @@ static et_status plan_slice(const et_kernel_ctx *ctx, et_value *const *args, et_
                             const et_tensor *self, eti_copy_plan *plan) {
   size_t dim = 0;
   eti_slice slice;
-  ET_TRY(dim_of(ctx, args, 1, self, "slice", &dim));
+  ET_TRY(eti_arg_dim(ctx, args, 1, self, "slice", &dim));
   ET_TRY(eti_slice_of(ctx, args, 2, self->sizes[dim], &slice));
   eti_view view = eti_view_of(self);
   eti_view_slice(&view, dim, &slice);
@@ -290,7 +281,7 @@ static et_status plan_narrow(const et_kernel_ctx *ctx, et_value *const *args, et
                              const et_tensor *self, eti_copy_plan *plan) {
   size_t dim = 0;
   int64_t start = 0, length = 0;
-  ET_TRY(dim_of(ctx, args, 1, self, "narrow", &dim));
+  ET_TRY(eti_arg_dim(ctx, args, 1, self, "narrow", &dim));
   ET_TRY(eti_arg_int(ctx, args, 2, &start));
   ET_TRY(eti_arg_int(ctx, args, 3, &length));
   const int64_t n = self->sizes[dim];
@@ -481,145 +472,4 @@ et_status op_view_as_complex_copy_out(et_kernel_ctx *ctx, et_value *const *args)
 }
 et_status prepare_view_as_complex_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_move_prepare(ctx, args, 1, plan_view_as_complex);
-}
-
-// ---- Lists of parts
-
-static et_status run_parts(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
-                           eti_part_fn part) {
-  et_tensor *self = NULL;
-  et_value *const *outs = NULL;
-  size_t n = 0;
-  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
-  ET_TRY(eti_arg_tensors(ctx, args, i_out, &outs, &n));
-  const void *self_data = self->data;
-  const eti_copy_plan *kept = ctx->state;
-  for (size_t k = 0; k < n; k++) {
-    eti_copy_plan plan;
-    const et_tensor *out = eti_list_tensor(outs, k);
-    if (kept == NULL) ET_TRY(part(ctx, args, k, n, &plan));
-    eti_plan_run(kept == NULL ? &plan : kept, ctx->pool, out->data, self_data);
-    if (kept != NULL) kept = eti_parts_next(kept);
-  }
-  return ET_OK;
-}
-
-static et_status prepare_parts(et_prepare_ctx *ctx, et_value *const *args, size_t i_out,
-                               eti_part_fn part) {
-  const et_kernel_ctx k = eti_silent_args(ctx);
-  et_tensor *self = NULL;
-  et_value *const *outs = NULL;
-  size_t n = 0;
-  if (eti_arg_tensor(&k, args, 0, &self) != ET_OK ||
-      eti_arg_tensors(&k, args, i_out, &outs, &n) != ET_OK)
-    return ET_OK;
-  if (eti_is_dynamic(self)) return ET_OK;
-  for (size_t i = 0; i < n; i++) {
-    if (eti_list_tensor(outs, i) == NULL || eti_is_dynamic(eti_list_tensor(outs, i))) return ET_OK;
-  }
-  return eti_parts_prepare(ctx, args, n, part);
-}
-
-// Plans part k, items [start, start + length) of dim, into its output.
-static et_status plan_piece(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out, size_t k,
-                            const et_tensor *self, size_t dim, const eti_slice *piece,
-                            eti_copy_plan *plan) {
-  et_value *const *outs = NULL;
-  size_t n = 0;
-  ET_TRY(eti_arg_tensors(ctx, args, i_out, &outs, &n));
-  et_tensor *out = eti_list_tensor(outs, k);
-  ET_CHECK(out != NULL, ctx->err, ET_INVALID_PROGRAM, "output %zu is absent", k);
-  eti_view view = eti_view_of(self);
-  eti_view_slice(&view, dim, piece);
-  return eti_move_view(ctx, out, self, &view, plan);
-}
-
-static et_status part_split(const et_kernel_ctx *ctx, et_value *const *args, size_t k, size_t n,
-                            eti_copy_plan *plan) {
-  et_tensor *self = NULL;
-  int64_t size = 0;
-  size_t dim = 0;
-  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
-  ET_TRY(eti_arg_int(ctx, args, 1, &size));
-  ET_TRY(dim_of(ctx, args, 2, self, "split", &dim));
-  const int64_t total = self->sizes[dim];
-  ET_CHECK(size > 0 || (size == 0 && total == 0), ctx->err, ET_INVALID_ARGUMENT,
-           "split: size %lld for a dimension of %lld", (long long)size, (long long)total);
-  const int64_t needed = total == 0 ? 1 : (total - 1) / size + 1;
-  ET_CHECK((int64_t)n == needed, ctx->err, ET_INVALID_ARGUMENT, "split: %zu outputs, needs %lld", n,
-           (long long)needed);
-  const int64_t start = (int64_t)k * size;  // k < needed, so start ≤ total
-  const eti_slice piece = {
-      .start = start, .length = size < total - start ? size : total - start, .step = 1};
-  return plan_piece(ctx, args, 3, k, self, dim, &piece, plan);
-}
-
-et_status op_split_copy_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return run_parts(ctx, args, 3, part_split);
-}
-et_status prepare_split_copy_tensor_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return prepare_parts(ctx, args, 3, part_split);
-}
-
-static et_status part_split_with_sizes(const et_kernel_ctx *ctx, et_value *const *args, size_t k,
-                                       size_t n, eti_copy_plan *plan) {
-  et_tensor *self = NULL;
-  size_t dim = 0;
-  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
-  ET_TRY(dim_of(ctx, args, 2, self, "split_with_sizes", &dim));
-  const et_value *sizes = args[1];
-  ET_CHECK(sizes != NULL && sizes->tag == ET_INT_LIST && sizes->n == n, ctx->err,
-           ET_INVALID_ARGUMENT, "split_with_sizes: needs a list of %zu sizes, one for each output",
-           n);
-  // The list may be longer than any fixed buffer, so it is read in place.
-  int64_t start = 0, total = 0, own = 0;
-  for (size_t i = 0; i < n; i++) {
-    int64_t size = 0;
-    ET_TRY(eti_arg_int(ctx, sizes->as.list, i, &size));
-    ET_CHECK(size >= 0 && size <= self->sizes[dim] - total, ctx->err, ET_INVALID_ARGUMENT,
-             "split_with_sizes: size %lld at position %zu, %lld of %d are left", (long long)size, i,
-             (long long)(self->sizes[dim] - total), (int)self->sizes[dim]);
-    if (i == k) {
-      start = total;
-      own = size;
-    }
-    total += size;
-  }
-  ET_CHECK(total == self->sizes[dim], ctx->err, ET_INVALID_ARGUMENT,
-           "split_with_sizes: sizes add up to %lld, dimension %zu has %d", (long long)total, dim,
-           (int)self->sizes[dim]);
-  const eti_slice piece = {.start = start, .length = own, .step = 1};
-  return plan_piece(ctx, args, 3, k, self, dim, &piece, plan);
-}
-
-et_status op_split_with_sizes_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return run_parts(ctx, args, 3, part_split_with_sizes);
-}
-et_status prepare_split_with_sizes_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return prepare_parts(ctx, args, 3, part_split_with_sizes);
-}
-
-static et_status part_unbind(const et_kernel_ctx *ctx, et_value *const *args, size_t k, size_t n,
-                             eti_copy_plan *plan) {
-  et_tensor *self = NULL;
-  et_value *const *outs = NULL;
-  size_t dim = 0, n_outs = 0;
-  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
-  ET_TRY(dim_of(ctx, args, 1, self, "unbind", &dim));
-  ET_TRY(eti_arg_tensors(ctx, args, 2, &outs, &n_outs));
-  ET_CHECK(n == (size_t)self->sizes[dim], ctx->err, ET_INVALID_ARGUMENT,
-           "unbind: %zu outputs, dimension %zu has size %d", n, dim, (int)self->sizes[dim]);
-  et_tensor *out = eti_list_tensor(outs, k);
-  ET_CHECK(out != NULL, ctx->err, ET_INVALID_PROGRAM, "output %zu is absent", k);
-  eti_view view = eti_view_of(self);
-  view.offset = (ptrdiff_t)k * view.strides[dim];
-  eti_view_remove(&view, dim);
-  return eti_move_view(ctx, out, self, &view, plan);
-}
-
-et_status op_unbind_copy_int_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return run_parts(ctx, args, 2, part_unbind);
-}
-et_status prepare_unbind_copy_int_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return prepare_parts(ctx, args, 2, part_unbind);
 }

@@ -90,9 +90,10 @@ PyObject *eti_output_object(eti_method *self, const et_value *value, bool clone,
 // Fails before a run when an output's dtype cannot be expressed in the caller's kind.
 int eti_outputs_check(eti_method *self, eti_kind kind);
 
-// method_type.c: a run with the inputs that are set, under the program's lock; -1 with an
-// exception.
+// method_run.c, under the program's lock; -1 with an exception. A run with the inputs that are set,
+// and the part of it that gives them to the runtime.
 int eti_method_run(eti_method *self);
+int eti_method_hand_over(eti_method *self);
 
 // profile.c: such a run with a clock at every instruction, as a list of dicts.
 PyObject *eti_method_profile(eti_method *self);

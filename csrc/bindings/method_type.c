@@ -1,140 +1,10 @@
-// method_type.c — loading, running and closing methods. A run is: take the program's lock, fill the
-// input slots, let the GIL go, hand inputs over and execute, take the GIL back, build the outputs.
-// Conversions are in inputs.c and outputs.c.
+// method_type.c — the Python type of methods: what its calls take and give, and how it ends. Every
+// call that touches the runtime holds the program's lock. Loading is in method_open.c, running in
+// method_run.c, conversions are in inputs.c and outputs.c.
 #include "bindings/method.h"
-
-#include <string.h>
 
 #include "bindings/arrays.h"
 #include "bindings/errors.h"
-#include "bindings/interrupt.h"
-#include "bindings/op_library.h"
-
-// ---- loading
-
-static int describe_inputs(eti_method *self, const char *name, et_error *err) {
-  for (size_t i = 0; i < self->n_inputs; i++) {
-    eti_input *in = &self->inputs[i];
-    if (et_program_slot_info(&self->program->program, name, ET_SLOT_INPUT, i, &in->tag, &in->info,
-                             err) != ET_OK) {
-      return -1;
-    }
-    in->value.tag = (uint8_t)in->tag;
-    if (in->tag != ET_TENSOR) continue;
-    bool carried = false;
-    in->typenum = eti_numpy_type(in->info.dtype, &carried);
-    in->element = et_dtype_bytes(in->info.dtype);
-    in->capacity = in->element == 0 ? 0 : in->info.bytes / in->element;
-    in->tensor = (et_tensor){.sizes = in->sizes,
-                             .strides = in->strides,
-                             .dim_order = in->info.dim_order,
-                             .dtype = (uint8_t)in->info.dtype,
-                             .rank = (uint8_t)in->info.rank,
-                             .capacity = in->capacity};
-    in->value.as.tensor = &in->tensor;
-  }
-  return 0;
-}
-
-static bool is_an_input(const eti_method *self, const et_tensor *tensor) {
-  for (size_t i = 0; i < self->n_inputs; i++) {
-    const et_value *in = et_method_input(self->method, i);
-    if (in != NULL && in->tag == ET_TENSOR && in->as.tensor == tensor) return true;
-  }
-  return false;
-}
-
-// Which outputs have no memory of their own: the plan left them out and they are not an input
-// handed through.
-static int describe_outputs(eti_method *self, const char *name, et_error *err) {
-  for (size_t i = 0; i < self->n_outputs; i++) {
-    eti_output *out = &self->outputs[i];
-    et_tensor_info info;
-    if (et_program_slot_info(&self->program->program, name, ET_SLOT_OUTPUT, i, &out->tag, &info,
-                             err) != ET_OK)
-      return -1;
-    if (out->tag != ET_TENSOR || info.is_planned) continue;
-    const et_value *value = et_method_output(self->method, i);
-    if (value == NULL || value->tag != ET_TENSOR || value->as.tensor->data != NULL) continue;
-    if (is_an_input(self, value->as.tensor)) continue;
-    out->needs_bytes = info.bytes;
-    self->has_given_outputs |= info.bytes > 0;
-  }
-  return 0;
-}
-
-static int load(eti_method *self, const char *name) {
-  eti_program *program = self->program;
-  et_error err = {.status = ET_OK};
-  et_method_info info;
-  if (et_program_method_info(&program->program, name, &info, &err) != ET_OK) goto failed;
-  const et_pool *pool;
-  if (eti_program_pool(program, &pool) < 0 || eti_program_planned(program, info.n_planned) < 0)
-    return -1;
-  const et_method_config config = {.ops = eti_ops(self->state),
-                                   .backends = &et_backends_builtin,
-                                   .pool = pool,
-                                   .data_maps = program->maps,
-                                   .n_data_maps = program->n_data};
-  et_method_needs needs;
-  et_status status;
-  Py_BEGIN_ALLOW_THREADS;
-  status = et_method_measure(&program->program, name, &config, &needs, &err);
-  Py_END_ALLOW_THREADS;
-  if (status != ET_OK) goto failed;
-  self->memory = eti_memory_allocate(self->state, needs.method_bytes);
-  self->scratch = self->memory == NULL ? NULL : eti_program_scratch(program, needs.scratch_bytes);
-  self->inputs = PyMem_Calloc(info.n_inputs + 1, sizeof *self->inputs);
-  self->outputs = PyMem_Calloc(info.n_outputs + 1, sizeof *self->outputs);
-  et_span *planned = PyMem_Calloc(info.n_planned + 1, sizeof *planned);
-  if (self->scratch == NULL || self->inputs == NULL || self->outputs == NULL || planned == NULL) {
-    PyMem_Free(planned);
-    if (!PyErr_Occurred()) PyErr_NoMemory();
-    return -1;
-  }
-  for (size_t i = 0; i < info.n_planned; i++) {
-    planned[i] = (et_span){program->planned[i]->data, program->planned[i]->size};
-  }
-  const et_method_memory memory = {.method = {self->memory->data, self->memory->size},
-                                   .scratch = {self->scratch->data, self->scratch->size},
-                                   .planned = planned,
-                                   .n_planned = info.n_planned};
-  Py_BEGIN_ALLOW_THREADS;
-  status = et_method_load(&program->program, name, &config, &memory, &self->method, &err);
-  Py_END_ALLOW_THREADS;
-  PyMem_Free(planned);
-  if (status != ET_OK) {
-    self->method = NULL;
-    goto failed;
-  }
-  eti_memory_expect_use(self->memory);  // by the first run, which packs weights
-  self->n_planned = info.n_planned;
-  self->n_inputs = info.n_inputs;
-  self->n_outputs = info.n_outputs;
-  if (describe_inputs(self, name, &err) == 0 && describe_outputs(self, name, &err) == 0) return 0;
-failed:
-  eti_raise_advice(self->state, &err, err.status == ET_OPERATOR_MISSING ? eti_ops_recipe : "");
-  return -1;
-}
-
-PyObject *eti_method_open(eti_program *program, const char *name) {
-  eti_state *state = program->state;
-  eti_method *self = (eti_method *)state->method_type->tp_alloc(state->method_type, 0);
-  if (self == NULL) return NULL;
-  self->state = state;
-  Py_INCREF(program);
-  self->program = program;
-  self->name = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
-  if (self->name == NULL || load(self, name) < 0) {
-    Py_DECREF(self);
-    return NULL;
-  }
-  self->next = program->methods;
-  self->link = &program->methods;
-  if (self->next != NULL) self->next->link = &self->next;
-  program->methods = self;
-  return (PyObject *)self;
-}
 
 // ---- closing
 
@@ -191,7 +61,7 @@ static void method_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
-// ---- running
+// ---- calls
 
 // The program's lock for an open method; -1 with an exception set.
 static int enter(eti_method *self) {
@@ -205,99 +75,6 @@ static int enter(eti_method *self) {
 
 static void leave(eti_method *self) {
   eti_program_unlock(self->program);
-}
-
-static int give_outputs(eti_method *self) {
-  for (size_t i = 0; i < self->n_outputs; i++) {
-    eti_output *out = &self->outputs[i];
-    if (out->needs_bytes == 0) continue;
-    // New memory for every run: what the last run returned may still be viewed.
-    eti_memory *memory = eti_memory_allocate(self->state, out->needs_bytes);
-    if (memory == NULL) return -1;
-    et_error err = {.status = ET_OK};
-    if (et_method_set_output_data(self->method, i, (et_span){memory->data, memory->size}, &err) !=
-        ET_OK) {
-      Py_DECREF(memory);
-      eti_raise_error(self->state, &err);
-      return -1;
-    }
-    Py_XSETREF(out->memory, memory);
-  }
-  return 0;
-}
-
-// Hands pending inputs to the runtime, without the GIL; *n_taken counts those that it took.
-static et_status take_inputs(eti_method *self, size_t *n_taken, et_error *err) {
-  for (size_t i = 0; i < self->n_inputs; i++) {
-    eti_input *in = &self->inputs[i];
-    if (in->pending) {
-      const et_status status = et_method_set_input(self->method, i, &in->value, err);
-      if (status != ET_OK) return status;
-    }
-    *n_taken = i + 1;
-  }
-  return ET_OK;
-}
-
-// Moves the owners of what the runtime has taken into place; drops the others.
-static void settle_inputs(eti_method *self, size_t n_taken) {
-  for (size_t i = 0; i < self->n_inputs; i++) {
-    eti_input *in = &self->inputs[i];
-    if (!in->pending) continue;
-    in->pending = false;
-    if (i >= n_taken || in->tag != ET_TENSOR || in->info.is_planned) {
-      in->borrowed = false;
-      Py_CLEAR(in->next);
-      continue;
-    }
-    PyObject *old = in->pin;
-    in->pin = in->next;
-    in->next = NULL;
-    in->borrowed = in->pin != (PyObject *)in->staging;
-    Py_XDECREF(old);
-  }
-}
-
-// Executes, pausing for signals when the watcher asks for it. Without the GIL; *python_error tells
-// that a signal handler raised.
-static et_status execute_watched(eti_method *self, et_error *err, bool *python_error) {
-  if (self->hooks != NULL) return et_method_execute_traced(self->method, self->hooks, err);
-  const bool watched = eti_watch_begin(self->state, self->method);
-  et_status status = et_method_execute(self->method, err);
-  while (status == ET_INTERRUPTED && watched) {
-    const PyGILState_STATE gil = PyGILState_Ensure();
-    *python_error = PyErr_CheckSignals() < 0;
-    PyGILState_Release(gil);
-    if (*python_error) {
-      et_method_reset(self->method);
-      break;
-    }
-    status = et_method_resume(self->method, err);
-  }
-  if (watched) eti_watch_end(self->state);
-  return status;
-}
-
-// Everything of a run but the objects: -1 with an exception set.
-static int run(eti_method *self, bool execute) {
-  if (execute && self->has_given_outputs && give_outputs(self) < 0) return -1;
-  et_error err;
-  err.status = ET_OK;
-  err.message[0] = '\0';
-  size_t n_taken = 0;
-  bool python_error = false;
-  PyThreadState *thread = PyEval_SaveThread();
-  et_status status = take_inputs(self, &n_taken, &err);
-  if (status == ET_OK && execute) status = execute_watched(self, &err, &python_error);
-  PyEval_RestoreThread(thread);
-  settle_inputs(self, n_taken);
-  if (status == ET_OK) return 0;
-  if (!python_error) eti_raise_error(self->state, &err);
-  return -1;
-}
-
-int eti_method_run(eti_method *self) {
-  return run(self, true);
 }
 
 static int parse_kind(eti_method *self, PyObject *word, eti_kind *kind) {
@@ -371,7 +148,7 @@ static PyObject *method_execute(PyObject *object, PyObject *const *args, Py_ssiz
   eti_kind kind = ETI_KIND_UNKNOWN;
   PyObject *result = NULL;
   if (eti_inputs_fill(self, slots[0]) == 0 && parse_kind(self, slots[2], &kind) == 0 &&
-      eti_outputs_check(self, kind) == 0 && run(self, true) == 0) {
+      eti_outputs_check(self, kind) == 0 && eti_method_run(self) == 0) {
     result = eti_outputs_list(self, clone, kind);
   }
   leave(self);
@@ -381,7 +158,7 @@ static PyObject *method_execute(PyObject *object, PyObject *const *args, Py_ssiz
 static PyObject *method_set_inputs(PyObject *object, PyObject *sequence) {
   eti_method *self = (eti_method *)object;
   if (enter(self) < 0) return NULL;
-  const int result = eti_inputs_fill(self, sequence) == 0 ? run(self, false) : -1;
+  const int result = eti_inputs_fill(self, sequence) == 0 ? eti_method_hand_over(self) : -1;
   leave(self);
   return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
@@ -390,7 +167,7 @@ static PyObject *method_run(PyObject *object, PyObject *unused) {
   (void)unused;
   eti_method *self = (eti_method *)object;
   if (enter(self) < 0) return NULL;
-  const int result = run(self, true);
+  const int result = eti_method_run(self);
   leave(self);
   return result == 0 ? Py_NewRef(Py_None) : NULL;
 }

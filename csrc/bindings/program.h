@@ -62,8 +62,9 @@ eti_memory *eti_program_scratch(eti_program *program, size_t bytes);
 PyObject *eti_program_method_info(eti_program *program, const char *name);
 PyObject *eti_tensor_info_dict(et_tag tag, const et_tensor_info *info);
 
-// method_type.c: loads a method; the lock is held.
+// method_open.c: loads a method. method_type.c: destroys the runtime's method, keeps the object.
+// The lock is held.
 PyObject *eti_method_open(eti_program *program, const char *name);
-void eti_method_shut(struct eti_method *method);  // destroys the runtime's method, keeps the object
+void eti_method_shut(struct eti_method *method);
 
 #endif  // ETI_PROGRAM_H

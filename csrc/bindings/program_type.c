@@ -1,5 +1,5 @@
 // program_type.c — opening, sharing and closing programs. Relies on memory.h for bytes and on
-// method_type.c for methods; knows nothing of tensors or arrays.
+// method_open.c for methods; knows nothing of tensors or arrays.
 #include "bindings/program.h"
 
 #include <string.h>

@@ -190,3 +190,13 @@ eti_loop eti_where_loop(et_dtype dtype) {
       return NULL;
   }
 }
+
+void eti_copy_first(const et_kernel_ctx *ctx, const et_tensor *out, const eti_view *self,
+                    const void *data) {
+  const eti_view to = eti_view_of(out);
+  bool in_place = out->data == data && to.shape.rank == self->shape.rank;
+  for (size_t d = 0; d < to.shape.rank && in_place; d++)
+    in_place = to.strides[d] == self->strides[d] || to.shape.sizes[d] <= 1;
+  if (in_place) return;
+  eti_copy_views(ctx->pool, out->data, &to, data, self, et_dtype_bytes((et_dtype)out->dtype));
+}

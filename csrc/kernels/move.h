@@ -82,6 +82,10 @@ void eti_view_remove(eti_view *view, size_t dim);  // drops a dimension
 void eti_view_insert(eti_view *view, size_t dim, int32_t size,
                      ptrdiff_t stride);  // rank < ET_MAX_RANK
 
+// Copies a window into a tensor of its shape, unless it is that tensor.
+void eti_copy_first(const et_kernel_ctx *ctx, const et_tensor *out, const eti_view *self,
+                    const void *data);
+
 // The loop of condition (any byte but 0), a, b that takes elements of a type from a or b, by their
 // size; NULL where there is none.
 eti_loop eti_where_loop(et_dtype dtype);

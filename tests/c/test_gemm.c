@@ -1,0 +1,315 @@
+// test_gemm.c — every variant of the product's micro-kernels against the contract of gemm.h, which
+// is written out here, by equality of bits: all tile sizes, tails, operands as panels and as rows;
+// and whole products with an activation.
+#include "et_test.h"
+
+#include "kernels/micro/gemm.h"
+#include "kernels/micro/select.h"
+#include "random_elements.h"
+
+#include <math.h>
+
+// ---- tiles
+
+// s = a · b + s and c = c + s of one element.
+static void fuse(uint8_t dtype, void *s, const void *a, const void *b) {
+  switch (dtype) {
+    case ET_F32:
+      *(float *)s = fmaf(*(const float *)a, *(const float *)b, *(float *)s);
+      break;
+    case ET_F64:
+      *(double *)s = fma(*(const double *)a, *(const double *)b, *(double *)s);
+      break;
+    case ET_I32:
+      *(uint32_t *)s += *(const uint32_t *)a * *(const uint32_t *)b;
+      break;
+    default:
+      *(uint64_t *)s += *(const uint64_t *)a * *(const uint64_t *)b;
+      break;
+  }
+}
+
+static void accumulate(uint8_t dtype, void *c, const void *s) {
+  switch (dtype) {
+    case ET_F32:
+      *(float *)c += *(const float *)s;
+      break;
+    case ET_F64:
+      *(double *)c += *(const double *)s;
+      break;
+    case ET_I32:
+      *(uint32_t *)c += *(const uint32_t *)s;
+      break;
+    default:
+      *(uint64_t *)c += *(const uint64_t *)s;
+      break;
+  }
+}
+
+// What a tile must make of element (i, j) at c, by the contract of gemm.h and nothing else.
+static void specify(uint8_t dtype, const eti_gemm_tile *t, size_t i, size_t j, char *c) {
+  const size_t es = et_dtype_bytes((et_dtype)dtype);
+  const char *const a = t->a, *const b = t->b, *const bias = t->bias;
+  bool add = t->init == ETI_GEMM_ADD;
+  uint64_t s = 0;  // room for any type; all its zeros are 0
+  if (t->init == ETI_GEMM_ROWS) memcpy(&s, bias + i * es, es);
+  if (t->init == ETI_GEMM_COLS) memcpy(&s, bias + j * es, es);
+  if (t->init == ETI_GEMM_KEEP) memcpy(&s, c, es);
+  for (size_t k = 0; k <= t->k; k++) {
+    if (k == t->k || (k > 0 && k % ETI_GEMM_CHUNK == 0)) {
+      if (add) accumulate(dtype, c, &s);
+      if (!add) memcpy(c, &s, es);
+      add = true;
+      s = 0;
+    }
+    if (k < t->k) fuse(dtype, &s, a + (k * t->a_step + i) * es, b + (k * t->b_step + j) * es);
+  }
+}
+
+// Panels of B side by side, in place in a matrix of `gap` more columns.
+static bool row_is_as_specified(const eti_gemm_kernel *kernel, size_t k, size_t gap,
+                                eti_gemm_init init) {
+  const size_t es = kernel->esize, n = (size_t)kernel->nr * ETI_GEMM_ROW_PANELS, b_step = n + gap;
+  void *const a = random_elements(kernel->dtype, k), *const b =
+                                                         random_elements(kernel->dtype, k * b_step);
+  void *const c = random_elements(kernel->dtype, n), *const expected = copy_of(c, n * es);
+  void *const bias = random_elements(kernel->dtype, n);
+  const eti_gemm_tile t = {.k = k,
+                           .a = a,
+                           .a_step = 1,
+                           .b = b,
+                           .b_step = b_step,
+                           .b_panel_step = kernel->nr,
+                           .c = c,
+                           .c_step = n,
+                           .init = init,
+                           .bias = bias};
+  kernel->tile_row(&t);
+  for (size_t j = 0; j < n; j++) specify(kernel->dtype, &t, 0, j, (char *)expected + j * es);
+  const bool same = memcmp(c, expected, n * es) == 0;
+  free(a), free(b), free(c), free(expected), free(bias);
+  return same;
+}
+
+static void rows_over_several_panels_are_as_specified(void) {
+  static const size_t depths[] = {0, 1, 7, 255, 256, 257, 600};
+  for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
+    for (int acc = 0; acc < ETI_ACC_COUNT; acc++) {
+      const eti_gemm_kernel *const kernel = eti_gemm_kernel_of_isa((eti_acc)acc, isa);
+      for (size_t d = 0; kernel != NULL && d < sizeof depths / sizeof *depths; d++) {
+        for (int init = ETI_GEMM_ZERO; init <= ETI_GEMM_ADD; init++)
+          EXPECT(row_is_as_specified(kernel, depths[d], d % 3, (eti_gemm_init)init));
+      }
+    }
+  }
+}
+
+static bool is_as_specified(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
+                            eti_gemm_init init) {
+  const size_t es = kernel->esize, c_step = n + 3, c_size = (m - 1) * c_step + n;
+  void *const a = random_elements(kernel->dtype, k * m);
+  void *const b = random_elements(kernel->dtype, k * n);
+  void *const c = random_elements(kernel->dtype, c_size), *const expected = copy_of(c, c_size * es);
+  void *const bias = random_elements(kernel->dtype, init == ETI_GEMM_ROWS ? m : n);
+  const eti_gemm_tile t = {.k = k,
+                           .a = a,
+                           .a_step = m,
+                           .b = b,
+                           .b_step = n,
+                           .c = c,
+                           .c_step = c_step,
+                           .init = init,
+                           .bias = bias};
+  kernel->tile(&t, m, n);
+  for (size_t i = 0; i < m; i++) {
+    for (size_t j = 0; j < n; j++)
+      specify(kernel->dtype, &t, i, j, (char *)expected + (i * c_step + j) * es);
+  }
+  const bool same = memcmp(c, expected, c_size * es) == 0;
+  free(a), free(b), free(c), free(expected), free(bias);
+  return same;
+}
+
+static void gemm_tiles_of_every_size_are_as_specified(void) {
+  static const size_t ks[] = {0, 1, 17, ETI_GEMM_CHUNK, ETI_GEMM_CHUNK + 1, 2 * ETI_GEMM_CHUNK + 3};
+  for (int acc = 0; acc < ETI_ACC_COUNT; acc++) {
+    for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
+      const eti_gemm_kernel *const kernel = eti_gemm_kernel_of_isa((eti_acc)acc, isa);
+      for (size_t m = 1; kernel != NULL && m <= kernel->mr; m++) {
+        for (size_t n = 1; n <= kernel->nr; n++) {
+          const eti_gemm_init init = (eti_gemm_init)((m + n) % 5);
+          EXPECT(is_as_specified(kernel, m, n, 17, init));
+          EXPECT(is_as_specified(kernel, m, n, ks[(m + n) % 6], (eti_gemm_init)((m + 3 * n) % 5)));
+        }
+      }
+    }
+  }
+}
+
+// A as rows of two kinds of segment, each in memory of its own; the specification reads a panel.
+static bool rows_are_as_specified(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
+                                  size_t segment, eti_gemm_init init) {
+  enum { SEGMENTS = 64, ROWS = 16 };
+  const size_t es = kernel->esize, n_segments = (k + segment - 1) / segment;
+  char *const a = random_elements(kernel->dtype, k * m);
+  void *const b = random_elements(kernel->dtype, k * n);
+  void *const c = random_elements(kernel->dtype, m * n), *const expected = copy_of(c, m * n * es);
+  void *const bias = random_elements(kernel->dtype, init == ETI_GEMM_ROWS ? m : n);
+  const void *rows[SEGMENTS * ROWS];
+  for (size_t s = 0; s < n_segments; s++) {
+    for (size_t i = 0; i < m; i++) {
+      const size_t k0 = s * segment, n_k = k - k0 < segment ? k - k0 : segment;
+      char *const row = malloc(n_k * es);
+      for (size_t kk = 0; kk < n_k; kk++) memcpy(row + kk * es, a + ((k0 + kk) * m + i) * es, es);
+      rows[s * m + i] = row;
+    }
+  }
+  eti_gemm_tile t = {.k = k,
+                     .rows = rows,
+                     .segment = segment,
+                     .b = b,
+                     .b_step = n,
+                     .c = c,
+                     .c_step = n,
+                     .init = init,
+                     .bias = bias};
+  kernel->tile_rows(&t, m, n);
+  t.a = a, t.a_step = m;
+  for (size_t i = 0; i < m; i++) {
+    for (size_t j = 0; j < n; j++)
+      specify(kernel->dtype, &t, i, j, (char *)expected + (i * n + j) * es);
+  }
+  const bool same = memcmp(c, expected, m * n * es) == 0;
+  for (size_t s = 0; s < n_segments * m; s++) free((void *)(uintptr_t)rows[s]);
+  free(a), free(b), free(c), free(expected), free(bias);
+  return same;
+}
+
+static void gemm_tiles_of_rows_are_as_specified(void) {
+  static const size_t ks[] = {1, 18, ETI_GEMM_CHUNK, 2 * ETI_GEMM_CHUNK + 3};
+  static const size_t segments[] = {1000, 10, 31, 300};
+  for (int acc = 0; acc < ETI_ACC_COUNT; acc++) {
+    for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
+      const eti_gemm_kernel *const kernel = eti_gemm_kernel_of_isa((eti_acc)acc, isa);
+      for (size_t m = 1; kernel != NULL && m <= kernel->rows_mr; m++) {
+        for (size_t n = 1; n <= kernel->nr; n++) {
+          EXPECT(rows_are_as_specified(kernel, m, n, ks[(m + n) % 4], segments[(m + 3 * n) % 4],
+                                       (eti_gemm_init)((m + n) % 5)));
+        }
+      }
+    }
+  }
+}
+
+// ---- whole products with an activation
+
+enum { PRODUCT_M = 300, PRODUCT_N = 70, PRODUCT_K = 300, WIDE = 1100 };
+
+typedef struct activated {
+  const float *a, *b;
+  float *c;
+  size_t n;
+  bool relu, as_rows;
+} activated;
+
+static void relu_block(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                       size_t n) {
+  (void)g, (void)i, (void)j;
+  for (size_t r = 0; r < m; r++) {
+    for (size_t c = 0; c < n; c++) {
+      float *const x = (float *)tile + r * step + c;
+      *x = *x < 0.0f ? 0.0f : *x + 1.0f;  // not idempotent: twice would show
+    }
+  }
+}
+
+static void describe_activated(const void *ctx, size_t i, eti_gemm *g) {
+  const activated *const p = ctx;
+  (void)i;
+  eti_gemm_use_a_view(g, (eti_gemm_view){p->a, ET_F32, PRODUCT_K, 1});
+  eti_gemm_use_b_view(g, (eti_gemm_view){p->b, ET_F32, 1, (ptrdiff_t)p->n});
+  eti_gemm_use_c_view(g, (eti_gemm_view){p->c, ET_F32, (ptrdiff_t)p->n, 1});
+  if (p->as_rows) eti_gemm_prefer_rows(g);
+  g->finish = p->relu ? relu_block : NULL;
+}
+
+static bool activates_once(size_t n, bool as_rows) {
+  static _Alignas(64) char work[ETI_GEMM_MIN_WORK];
+  const size_t size = PRODUCT_M * n;
+  float *const a = random_elements(ET_F32, (size_t)PRODUCT_M * PRODUCT_K);
+  float *const b = random_elements(ET_F32, PRODUCT_K * n);
+  float *const plain = random_elements(ET_F32, size), *const got = random_elements(ET_F32, size);
+  activated p = {.a = a, .b = b, .c = plain, .n = n, .as_rows = as_rows};
+  const eti_gemm shape = {.kernel = eti_gemm_kernel_for(ETI_ACC_F32),
+                          .m = PRODUCT_M,
+                          .n = n,
+                          .k = PRODUCT_K,
+                          .ctx = &p};
+  eti_gemm_run(NULL, &shape, 1, describe_activated, &p, work, sizeof work);
+  p.c = got, p.relu = true;
+  eti_gemm_run(NULL, &shape, 1, describe_activated, &p, work, sizeof work);
+  relu_block(&shape, plain, n, 0, PRODUCT_M, 0, n);
+  const bool same = memcmp(plain, got, size * sizeof(float)) == 0;
+  free(a), free(b), free(plain), free(got);
+  return same;
+}
+
+static void an_activation_is_applied_once_to_every_element(void) {
+  EXPECT(activates_once(PRODUCT_N, true));
+  EXPECT(activates_once(PRODUCT_N, false));
+  EXPECT(activates_once(WIDE, false));
+}
+
+// ---- packing
+
+static void gemm_packs_rows_like_the_scalar_one(void) {
+  for (int acc = 0; acc < ETI_ACC_COUNT; acc++) {
+    for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
+      const eti_gemm_kernel *const fast = eti_gemm_kernel_of_isa((eti_acc)acc, isa);
+      for (size_t n = 1; fast != NULL && n <= 33; n += 4) {
+        for (size_t k = 1; k <= 40; k += 13) {
+          const size_t width = n + n % 3, step = k + 2, bytes = width * k * fast->esize;
+          void *const src = random_elements(fast->dtype, (n - 1) * step + k);
+          void *const got = malloc(bytes), *const expected = malloc(bytes);
+          fast->pack_rows(got, width, src, step, n, k);
+          eti_gemm_scalar[acc].pack_rows(expected, width, src, step, n, k);
+          const bool same = memcmp(got, expected, bytes) == 0;
+          free(src), free(got), free(expected);
+          EXPECT(same);
+        }
+      }
+    }
+  }
+}
+
+// ---- ranges
+
+// Bounds, zeros of both signs, infinities and NaN between other numbers.
+static void limits_are_those_of_the_scalar_kernel(void) {
+  const float special[] = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -0.25f, 0.5f};
+  for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
+    const eti_gemm_kernel *const fast = eti_gemm_kernel_of_isa(ETI_ACC_F32, isa);
+    for (size_t n = 1; fast != NULL && n <= 40; n++) {
+      const size_t m = n % 3 + 1, step = n + 2, size = m * step;
+      float *const got = random_elements(ET_F32, size);
+      for (size_t i = 0; i < size; i += 3) got[i] = special[i / 3 % 7];
+      float *const expected = copy_of(got, size * sizeof(float));
+      const eti_range range = some_range(n);
+      fast->limit(got, step, m, n, &range);
+      eti_gemm_scalar[ETI_ACC_F32].limit(expected, step, m, n, &range);
+      const bool same = memcmp(got, expected, size * sizeof(float)) == 0;
+      free(got), free(expected);
+      EXPECT(same);
+    }
+  }
+}
+
+static const et_test tests[] = {
+    ET_CASE(gemm_tiles_of_every_size_are_as_specified),
+    ET_CASE(gemm_tiles_of_rows_are_as_specified),
+    ET_CASE(an_activation_is_applied_once_to_every_element),
+    ET_CASE(gemm_packs_rows_like_the_scalar_one),
+    ET_CASE(limits_are_those_of_the_scalar_kernel),
+    ET_CASE(rows_over_several_panels_are_as_specified),
+};
+ET_TEST_MAIN(tests)

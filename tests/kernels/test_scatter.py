@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from op_driver import OpError, Out, check_op, run_op
-from sample import ALL, COMPLEX, ONE_PER_SIZE, REAL, orders, sample
+from sample import ALL, COMPLEX, ONE_PER_SIZE, REAL, laid_out, orders, sample
 
 aten = torch.ops.aten
 
@@ -219,6 +219,22 @@ def test_threads_share_many_elements(dim: int) -> None:
     check_op(aten.scatter.src_out, x, dim, index * 0 + 2, x)
     for dtype in (torch.float32, torch.int32, torch.bfloat16):
         check_op(aten.scatter_add.out, x.to(dtype), dim, index, x.to(dtype), scale=8.0)
+
+
+@pytest.mark.parametrize("dtype", ONE_PER_SIZE, ids=str)
+@pytest.mark.parametrize("shape", [(31, 37, 23), (26381,), (2, 13001)], ids=str)
+def test_threads_share_what_a_mask_selects(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    """In any layout of both, and with a mask that stands for several elements."""
+    rank = len(shape)
+    mask = sample(shape, torch.bool)
+    for order in orders(rank):
+        x, m = sample(shape, dtype, order), laid_out(mask, order[::-1])
+        check_op(aten.masked_select.out, x, m)
+        check_op(aten.masked_scatter.out, x, m, sample(shape, dtype).flip(0))
+        check_op(aten.index.Tensor_out, x, [m])
+        check_op(aten.index_put.out, x, [m], sample((int(mask.sum()),), dtype).flip(0), False)
+        check_op(aten.nonzero.out, x * m.to(dtype))
+    check_op(aten.masked_select.out, sample(shape, dtype), mask[..., :1].contiguous())
 
 
 def test_an_index_out_of_bounds_among_many_is_named_on_any_number_of_threads() -> None:

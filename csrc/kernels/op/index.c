@@ -4,6 +4,7 @@
 // first, then elements move, row by row of the dimensions not indexed. Relies on move.h for windows
 // and plans, accumulate.h for sums.
 #include "kernels/accumulate.h"
+#include "kernels/masked.h"
 #include "kernels/move.h"
 
 #include <string.h>
@@ -93,8 +94,10 @@ static et_status mask_begin(const et_kernel_ctx *ctx, indexing *x, source *s) {
     x->mask_strides[s->dim + d] = s->t->strides[d];
   }
   mask_rewind(x, s);
-  for (size_t i = 0; i < s->numel; i++)
-    s->n_true += mask_is_true(s->t, (ptrdiff_t)i);  // any order will do
+  eti_masked counted;
+  const eti_shape shape = eti_shape_of(s->t);
+  eti_masked_count(ctx, s->t, &shape, &counted);
+  s->n_true = counted.first[counted.n_parts];
   ET_CHECK(s->n_true <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
            "mask %zu selects too many elements", s->number);
   return ET_OK;
@@ -422,6 +425,11 @@ static et_status run_indexing(const et_kernel_ctx *ctx, indexing *x, direction w
 
 // ---- Operators
 
+// Whether all there is to the list is a mask of every element.
+static bool is_masked(const indexing *x) {
+  return x->n_sources == 1 && x->sources[0].is_mask && x->n_rest == 0;
+}
+
 et_status op_index_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self = NULL, *out = NULL;
   indexing x;
@@ -430,6 +438,14 @@ et_status op_index_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_TRY(indexing_of_list(ctx, args, self, &x));
   ET_TRY(eti_resize(ctx, out, &x.result));
+  if (is_masked(&x)) {
+    eti_masked m;
+    eti_masked_count(ctx, x.sources[0].t, &x.self.shape, &m);
+    ET_CHECK(m.first[m.n_parts] == out->numel, ctx->err, ET_INVALID_STATE,
+             "mask %zu changed while it was read", x.sources[0].number);
+    eti_masked_take(&m, out->data, &x.self, self->data, et_dtype_bytes((et_dtype)out->dtype));
+    return ET_OK;
+  }
   const eti_view to = eti_view_of(out);
   return run_indexing(ctx, &x, TAKE, self->data, out->data, &to, (et_dtype)out->dtype, NULL);
 }
@@ -470,8 +486,7 @@ static et_status put(const et_kernel_ctx *ctx, et_value *const *args, const et_t
   ET_TRY(spread_values(ctx, values, &x.result, &from));
   const eti_view source_view = eti_view_of(self);
   ET_TRY(eti_resize(ctx, out, &source_view.shape));
-  if (x.n_sources == 1 && x.sources[0].is_mask && x.n_rest == 0 && values->numel == 1 &&
-      add == NULL) {
+  if (is_masked(&x) && values->numel == 1 && add == NULL) {
     // One value for all that a mask selects: a choice, element by element.
     et_tensor *operands[4] = {out, (et_tensor *)(uintptr_t)x.sources[0].t, values,
                               (et_tensor *)(uintptr_t)self};
@@ -485,6 +500,14 @@ static et_status put(const et_kernel_ctx *ctx, et_value *const *args, const et_t
                    et_dtype_bytes((et_dtype)out->dtype));
   }
   x.self = to;
+  if (is_masked(&x) && add == NULL) {
+    eti_masked m;
+    eti_masked_count(ctx, x.sources[0].t, &to.shape, &m);
+    ET_CHECK(m.first[m.n_parts] == x.n_tuples, ctx->err, ET_INVALID_STATE,
+             "mask %zu changed while it was read", x.sources[0].number);
+    eti_masked_put(&m, &from, values->data, &to, out->data, et_dtype_bytes((et_dtype)out->dtype));
+    return ET_OK;
+  }
   return run_indexing(ctx, &x, PUT, out->data, values->data, &from, (et_dtype)out->dtype, add);
 }
 

@@ -5,26 +5,17 @@
 //   fuzz_kernels [--seed S] [--calls N] [--op NAME] [--good calls.txt]
 #define _XOPEN_SOURCE 700
 #include "arguments.h"
+#include "watch.h"
 
 #include "runtime/arena.h"
 #include "runtime/check.h"
 #include "runtime/op_table.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
-#include <unistd.h>
 
-#define SECONDS_PER_CALL 5  // of the processor: others may keep the machine busy
-
-void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
-ET_API const char *__ubsan_default_options(void);
-
-const char *__ubsan_default_options(void) {
-  return "abort_on_error=1:print_stacktrace=1";  // so that the handler tells what was called
-}
+#define SECONDS_PER_CALL 5
 
 static fuzz_call call;
 static const et_op *op;
@@ -36,14 +27,9 @@ static void tell(void) {
   fuzz_print(args, op->n_args);
 }
 
-static void on_signal(int what) {
-  tell();
-  _exit(128 + what);
-}
-
 static void fail(const char *why) {
   fprintf(stderr, "%s\n", why);
-  on_signal(0);
+  watch_end(0);
 }
 
 // ---- What an operator takes
@@ -248,12 +234,6 @@ typedef struct options {
   const char *op;
 } options;
 
-// Stops a call that does not end; 0 seconds: none is under way.
-static void set_alarm(long seconds) {
-  const struct itimerval timer = {.it_value = {.tv_sec = seconds}};
-  if (setitimer(ITIMER_VIRTUAL, &timer, NULL) != 0) abort();
-}
-
 // Returns how many calls ended well.
 static long fuzz_op(const options *o) {
   find_lines();
@@ -263,7 +243,7 @@ static long fuzz_op(const options *o) {
   for (size_t i = 0; i < MOST_ARGS; i++) kinds[i] = ET_STRING;  // what hardly any argument is
   for (number = 0; number < o->n_calls; number++) {
     et_error err = {0};
-    set_alarm(SECONDS_PER_CALL);
+    watch_seconds(SECONDS_PER_CALL);
     const et_status status =
         call_once(o->seed * 0x9e3779b97f4a7c15u + name * 1000003u + (uint64_t)number, &err);
     n_ok += status == ET_OK;
@@ -271,7 +251,7 @@ static long fuzz_op(const options *o) {
       fail("an error without words");
     if (status != ET_OK && fuzz_choose(&call, 2) == 0) (void)learn(err.message);
   }
-  set_alarm(0);
+  watch_seconds(0);
   return n_ok;
 }
 
@@ -283,15 +263,7 @@ int main(int argc, char **argv) {
     if (strcmp(argv[i], "--op") == 0) o.op = argv[i + 1];
     if (strcmp(argv[i], "--good") == 0) read_calls(argv[i + 1]);
   }
-  signal(SIGVTALRM, on_signal);
-  signal(SIGABRT, on_signal);
-  if (__sanitizer_set_death_callback != NULL) {
-    __sanitizer_set_death_callback(tell);
-  } else {
-    signal(SIGSEGV, on_signal);
-    signal(SIGFPE, on_signal);
-    signal(SIGBUS, on_signal);
-  }
+  watch_begin(tell);
   unsigned long n_ops = 0, n_calls = 0, n_ok = 0, n_never = 0;
   for (size_t i = 0; i < et_ops_portable.n_ops; i++) {
     op = &et_ops_portable.ops[i];

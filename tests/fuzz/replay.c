@@ -8,24 +8,16 @@
 #include "runtime/et.h"
 
 #include "fuzz.h"
+#include "watch.h"
 
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-#define SECONDS_PER_INPUT 10  // of the processor: others may keep the machine busy
-
-void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
-ET_API const char *__ubsan_default_options(void);
-
-const char *__ubsan_default_options(void) {
-  return "abort_on_error=1:print_stacktrace=1";  // so that the handler tells what was called
-}
+#define SECONDS_PER_INPUT 10
 
 static const char *current_file = "";
 static const char *current_what = "";
@@ -38,23 +30,12 @@ static void tell(void) {
   if (n > 0 && write(2, text, (size_t)n) < 0) _exit(3);
 }
 
-static void on_signal(int number) {
-  tell();
-  _exit(128 + number);
-}
-
-// Stops an input that does not end; 0 seconds: none is under way.
-static void set_alarm(long seconds) {
-  const struct itimerval timer = {.it_value = {.tv_sec = seconds}};
-  if (setitimer(ITIMER_VIRTUAL, &timer, NULL) != 0) abort();
-}
-
 static void feed(const char *what, long number, const uint8_t *bytes, size_t size) {
   current_what = what;
   current_number = number;
-  set_alarm(SECONDS_PER_INPUT);
+  watch_seconds(SECONDS_PER_INPUT);
   (void)LLVMFuzzerTestOneInput(bytes, size);
-  set_alarm(0);
+  watch_seconds(0);
 }
 
 typedef struct options {
@@ -150,16 +131,7 @@ static void set_companion(const char *path) {
 
 int main(int argc, char **argv) {
   options o = {.only = -1, .seed = 1};
-  signal(SIGVTALRM, on_signal);
-  signal(SIGABRT, on_signal);
-  if (__sanitizer_set_death_callback != NULL) {
-    __sanitizer_set_death_callback(tell);
-  } else {
-    signal(SIGSEGV, on_signal);
-    signal(SIGFPE, on_signal);
-    signal(SIGBUS, on_signal);
-    signal(SIGILL, on_signal);
-  }
+  watch_begin(tell);
   long n_files = 0;
   for (int i = 1; i < argc; i++) {
     const bool has_value = i + 1 < argc;

@@ -21,18 +21,18 @@ PREFIXES = {8: "i", 9: "t", 11: "o"}
 recorded: dict[str, set[str]] = {}
 
 
-def text_of(driver: Any, v: Any) -> str:
-    """A C value as fuzz_read of arguments.c reads it."""
+def text_of(c: Any, v: Any) -> str:
+    """A C value (of op_values.py) as fuzz_read of arguments.c reads it."""
 
     def items(kind: Any) -> list[Any]:
         return list((kind * v.n).from_address(v.u.p)) if v.n else []
 
     def member(address: int | None) -> str:
-        return text_of(driver, driver._CValue.from_address(address)) if address else "-"
+        return text_of(c, c.CValue.from_address(address)) if address else "-"
 
-    if v.tag == driver.TENSOR:
-        t = driver._CTensor.from_address(v.u.p)
-        name = {number: dtype for dtype, number in driver.DTYPES.items()}[t.dtype]
+    if v.tag == c.TENSOR:
+        t = c.CTensor.from_address(v.u.p)
+        name = {number: dtype for dtype, number in c.DTYPES.items()}[t.dtype]
         short = re.sub(
             r"^(\D+)(\d*)$",
             lambda m: (
@@ -46,19 +46,19 @@ def text_of(driver: Any, v: Any) -> str:
         order = [t.dim_order[d] for d in range(t.rank)]
         tail = "" if order == sorted(order) else "/" + "".join(map(str, order))
         return f"{short}[{','.join(str(t.sizes[d]) for d in range(t.rank))}]{tail}"
-    if v.tag == driver.STRING:
+    if v.tag == c.STRING:
         return f"'{ctypes.string_at(v.u.p).decode()}'"
-    if v.tag == driver.BOOL_LIST:
+    if v.tag == c.BOOL_LIST:
         return f"b({' '.join(map(str, items(ctypes.c_uint8)))})"
-    if v.tag == driver.DOUBLE_LIST:
+    if v.tag == c.DOUBLE_LIST:
         return f"d({' '.join(map(repr, items(ctypes.c_double)))})"
     if v.tag in PREFIXES:
         return f"{PREFIXES[v.tag]}({' '.join(map(member, items(ctypes.c_void_p)))})"
     scalars = {
-        driver.NONE: "-",
-        driver.DOUBLE: repr(v.u.d),
-        driver.INT: str(v.u.i),
-        driver.BOOL: str(v.u.b).lower(),
+        c.NONE: "-",
+        c.DOUBLE: repr(v.u.d),
+        c.INT: str(v.u.i),
+        c.BOOL: str(v.u.b).lower(),
     }
     return scalars[v.tag]
 
@@ -81,9 +81,10 @@ def picked(lines: set[str]) -> list[str]:
 def pytest_configure(config: Any) -> None:
     sys.path.insert(0, str(FOLDER.parent / "kernels"))
     import op_driver as driver
+    import op_values
 
     def record(name: str, values: list[Any]) -> None:
-        line = " ".join([name, *(text_of(driver, v) for v in values)])
+        line = " ".join([name, *(text_of(op_values, v) for v in values)])
         recorded.setdefault(name, set()).add(line)
 
     run_op, run_scalar_op = driver.run_op, driver.run_scalar_op
@@ -92,14 +93,14 @@ def pytest_configure(config: Any) -> None:
         name: str, *args: Any, out: Any = (), tensor_list_out: bool = False, **options: Any
     ) -> Any:
         found = run_op(name, *args, out=out, tensor_list_out=tensor_list_out, **options)
-        keep = driver._Values(False)
+        keep = op_values.Values(False)
         _, values = keep.call(args, out, tensor_list_out)
         record(name, values[:-1])
         return found
 
     def recording_scalar_op(name: str, *args: Any) -> Any:
         found = run_scalar_op(name, *args)
-        keep = driver._Values(False)
+        keep = op_values.Values(False)
         record(name, [keep.value(arg) for arg in args])
         return found
 

@@ -1,21 +1,18 @@
 """Runs single operators of the C kernels and compares them with eager torch, without any export.
 
-    from op_driver import Const, Out, check_op, run_op
-
-    check_op(torch.ops.aten.add.out, x, y, alpha=2)          # against eager: values, shape, dtype,
-    three ways of running check_op(torch.ops.aten.sum.IntList_out, x, [1], True,
-    out_dtype=torch.int64) check_op(torch.ops.aten.mm.out, x, Const(w))             # w is known to
-    prepare check_op(op, x, expected=y)                              # where eager has no such
-    operator (y,) = run_op("aten::add.out", x, y, 1, out=[Out(torch.float32, (2, 3))]) with
-    pytest.raises(OpError, match="do not broadcast"): run_op(...)
+    check_op(torch.ops.aten.add.out, x, y, alpha=2)       # values, shape and dtype of eager torch
+    check_op(torch.ops.aten.sum.IntList_out, x, [1], True, out_dtype=torch.int64)
+    check_op(torch.ops.aten.mm.out, x, Const(w))          # w is known to prepare
+    check_op(op, x, expected=y)                           # where eager has no such operator
+    (y,) = run_op("aten::add.out", x, y, 1, out=[Out(torch.float32, (2, 3))])
+    with pytest.raises(OpError, match="do not broadcast"):
+        run_op("aten::add.out", x, z, 1, out=[Out(torch.float32, (2, 3))])
 
 Arguments are given in the schema's order (check_op also takes them by name and fills in defaults).
-A tensor may be dense in any dim order, which is kept. torch.dtype, torch.memory_format and so on
-become the integers of the file format. Lists of tensors, ints, floats and bools are recognised by
-their first element; Tensors([...]) and OptionalTensors([...]) say so for empty lists or lists with
-None. An Out states the memory that was planned: dtype, largest shape, dim order, whether its shape
-may change. Output memory has guard bytes on both sides, which are checked. Other entries: has_op,
-time_op, isas and isa_limit.
+Lists of tensors, ints, floats and bools are recognised by their first element; Tensors([...]) and
+OptionalTensors([...]) say so for empty lists or lists with None. An Out states the memory that was
+planned: dtype, largest shape, dim order, whether its shape may change. op_values.py makes C values
+of all that.
 
 The library is built by the CMake target op_driver (ET_TESTS=ON); ET_OP_DRIVER names another build
 of it.
@@ -24,36 +21,56 @@ of it.
 from __future__ import annotations
 
 import ctypes
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from op_values import (
+    BOOL,
+    DOUBLE,
+    INT,
+    NONE,
+    Const,
+    Doubles,
+    OptionalTensors,
+    Out,
+    Tensors,
+    Values,
+    dim_order,
+    read_out,
+)
 
-DTYPES: dict[torch.dtype, int] = {
-    torch.uint8: 0,
-    torch.int8: 1,
-    torch.int16: 2,
-    torch.int32: 3,
-    torch.int64: 4,
-    torch.float16: 5,
-    torch.float32: 6,
-    torch.float64: 7,
-    torch.complex64: 9,
-    torch.complex128: 10,
-    torch.bool: 11,
-    torch.bfloat16: 15,
-    torch.uint16: 27,
-    torch.uint32: 28,
-    torch.uint64: 29,
-}
-MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.channels_last: 2}
+# Tests take what they say of arguments from here too.
+__all__ = [
+    "Const",
+    "Doubles",
+    "OpError",
+    "OptionalTensors",
+    "Out",
+    "Tensors",
+    "assert_close",
+    "assert_same",
+    "check_call",
+    "check_op",
+    "dim_order",
+    "full_arguments",
+    "has_op",
+    "isa_limit",
+    "isas",
+    "library",
+    "loaded_op",
+    "plain",
+    "run_growing",
+    "run_op",
+    "run_scalar_op",
+    "time_op",
+]
+
 # relative, absolute: torch.testing.assert_close's defaults. Types that are absent compare exactly.
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float16: (1e-3, 1e-5),
@@ -63,14 +80,9 @@ TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.complex64: (1.3e-6, 1e-5),
     torch.complex128: (1e-7, 1e-7),
 }
-GUARD = 256
 ISA_COUNT = 4
 # How check_op repeats a call: outputs that grow, prepared, threads.
 WAYS = ((True, False, 1), (False, True, 1), (False, True, 3), (True, True, 1))
-
-NONE, TENSOR, STRING, DOUBLE, INT, BOOL, BOOL_LIST, DOUBLE_LIST, INT_LIST, TENSOR_LIST = range(10)
-OPTIONAL_TENSOR_LIST = 11
-FLAG_CONSTANT, FLAG_DYNAMIC, FLAG_PLANNED, FLAG_CONTIGUOUS = 1, 2, 4, 8
 
 
 class OpError(Exception):
@@ -79,70 +91,6 @@ class OpError(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"status 0x{status:x}: {message}")
         self.status = status
-
-
-@dataclass
-class Const:
-    """A tensor argument whose data prepare may read (a weight)."""
-
-    tensor: torch.Tensor
-
-
-@dataclass
-class Tensors:
-    items: Sequence[torch.Tensor | Const | Out]
-
-
-@dataclass
-class OptionalTensors:
-    items: Sequence[torch.Tensor | Const | None]
-
-
-class Doubles(list[float]):
-    """A list of numbers that may be empty."""
-
-
-@dataclass
-class Out:
-    """Planned output memory. shape is the largest; start, where given, the shape before the run."""
-
-    dtype: torch.dtype
-    shape: Sequence[int]
-    order: Sequence[int] | None = None
-    dynamic: bool = True
-    start: Sequence[int] | None = None
-
-
-class _CTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", ctypes.c_void_p),
-        ("sizes", ctypes.POINTER(ctypes.c_int32)),
-        ("strides", ctypes.POINTER(ctypes.c_ssize_t)),
-        ("dim_order", ctypes.POINTER(ctypes.c_uint8)),
-        ("numel", ctypes.c_size_t),
-        ("capacity", ctypes.c_size_t),
-        ("dtype", ctypes.c_uint8),
-        ("rank", ctypes.c_uint8),
-        ("flags", ctypes.c_uint16),
-    ]
-
-
-class _CUnion(ctypes.Union):
-    _fields_ = [
-        ("i", ctypes.c_int64),
-        ("d", ctypes.c_double),
-        ("b", ctypes.c_bool),
-        ("p", ctypes.c_void_p),
-    ]
-
-
-class _CValue(ctypes.Structure):
-    _fields_ = [
-        ("tag", ctypes.c_uint8),
-        ("flags", ctypes.c_uint8),
-        ("n", ctypes.c_uint32),
-        ("u", _CUnion),
-    ]
 
 
 class _CError(ctypes.Structure):
@@ -162,7 +110,7 @@ def _library_path() -> Path:
 @cache
 def library() -> ctypes.CDLL:
     lib = ctypes.CDLL(str(_library_path()))
-    lib.etd_find.restype = lib.etd_name.restype = ctypes.c_void_p
+    lib.etd_find.restype = ctypes.c_void_p
     lib.etd_find.argtypes = [ctypes.c_char_p]
     lib.etd_name.restype = ctypes.c_char_p
     lib.etd_name.argtypes = [ctypes.c_size_t]
@@ -185,197 +133,6 @@ def has_op(name: str) -> bool:
     return bool(library().etd_find(name.encode()))
 
 
-def dim_order(t: torch.Tensor) -> list[int]:
-    """Dimensions from outermost to innermost; the tensor must be dense."""
-    if t.numel() == 0 or t.is_contiguous():
-        return list(range(t.dim()))
-    wide = sorted((d for d in range(t.dim()) if t.shape[d] != 1), key=lambda d: -t.stride(d))
-    order = [d for d in range(t.dim()) if t.shape[d] == 1] + wide
-    expected = 1
-    for d in reversed(order):
-        if t.shape[d] != 1 and t.stride(d) != expected:
-            raise ValueError(f"tensor with strides {t.stride()} and sizes {t.shape} is not dense")
-        expected *= t.shape[d]
-    return order
-
-
-def _strides(sizes: Sequence[int], order: Sequence[int]) -> list[int]:
-    strides, step = [0] * len(sizes), 1
-    for d in reversed(order):
-        strides[d] = step
-        step *= max(1, sizes[d])
-    return strides
-
-
-@dataclass
-class _Built:
-    """One Out after it was built: where its bytes are."""
-
-    memory: Any
-    c: _CTensor
-    bytes: int
-    dtype: torch.dtype
-
-
-class _Values:
-    """Builds C values and keeps everything they point to alive."""
-
-    def __init__(self, preparing: bool, growing: bool = False) -> None:
-        self.preparing = preparing
-        self.growing = growing  # tensors that are not constant may change their sizes
-        self.keep: list[Any] = []
-        self.outs: list[_Built] = []
-
-    def tensor(
-        self,
-        data: int,
-        sizes: Sequence[int],
-        start: Sequence[int],
-        order: Sequence[int],
-        dtype: torch.dtype,
-        flags: int,
-    ) -> _CTensor:
-        rank = len(sizes)
-        first = sizes if self.preparing else start
-        c_sizes = (ctypes.c_int32 * max(1, rank))(*first)
-        c_strides = (ctypes.c_ssize_t * max(1, rank))(*_strides(first, order))
-        c_order = (ctypes.c_uint8 * max(1, rank))(*order)
-        if list(order) == list(range(rank)):
-            flags |= FLAG_CONTIGUOUS
-        self.keep += [c_sizes, c_strides, c_order]
-        visible = not self.preparing or flags & FLAG_CONSTANT
-        return _CTensor(
-            data if visible else None,
-            c_sizes,
-            c_strides,
-            c_order,
-            math.prod(first),
-            math.prod(sizes),
-            DTYPES[dtype],
-            rank,
-            flags,
-        )
-
-    def value(self, arg: Any) -> _CValue:
-        v = _CValue(NONE, 0, 0, _CUnion(i=0))
-        if arg is None:
-            pass
-        elif isinstance(arg, bool):
-            v.tag, v.u = BOOL, _CUnion(b=arg)
-        elif isinstance(arg, int):
-            v.tag, v.u = INT, _CUnion(i=arg)
-        elif isinstance(arg, float):
-            v.tag, v.u = DOUBLE, _CUnion(d=arg)
-        elif isinstance(arg, str):
-            text = ctypes.create_string_buffer(arg.encode())
-            self.keep.append(text)
-            v.tag, v.n, v.u = STRING, len(arg.encode()), _CUnion(p=ctypes.addressof(text))
-        elif isinstance(arg, torch.dtype):
-            v.tag, v.u = INT, _CUnion(i=DTYPES[arg])
-        elif isinstance(arg, torch.memory_format):
-            v.tag, v.u = INT, _CUnion(i=MEMORY_FORMATS[arg])
-        elif isinstance(arg, (torch.Tensor, Const)):
-            t = arg.tensor if isinstance(arg, Const) else arg
-            flags = FLAG_DYNAMIC if self.growing else 0
-            flags = FLAG_CONSTANT if isinstance(arg, Const) else flags
-            self.keep.append(t)
-            self._point(
-                v, self.tensor(t.data_ptr(), t.shape, t.shape, dim_order(t), t.dtype, flags)
-            )
-        elif isinstance(arg, Out):
-            self._point(v, self._out(arg))
-        else:
-            self._list(v, arg)
-        self.keep.append(v)
-        return v
-
-    def _point(self, v: _CValue, c: _CTensor) -> None:
-        self.keep.append(c)
-        v.tag, v.u = TENSOR, _CUnion(p=ctypes.addressof(c))
-
-    def _out(self, out: Out) -> _CTensor:
-        n = math.prod(out.shape) * out.dtype.itemsize
-        size = n + 2 * GUARD + 64
-        memory = (ctypes.c_uint8 * size)()
-        ctypes.memset(memory, 0xA5, size)
-        data = (ctypes.addressof(memory) + GUARD + 63) // 64 * 64
-        order = list(out.order) if out.order is not None else list(range(len(out.shape)))
-        start = out.shape if out.start is None or not out.dynamic else out.start
-        c = self.tensor(
-            data, out.shape, start, order, out.dtype, FLAG_DYNAMIC if out.dynamic else 0
-        )
-        self.keep.append(memory)
-        self.outs.append(_Built(memory, c, n, out.dtype))
-        return c
-
-    def _list(self, v: _CValue, arg: Any) -> None:
-        items = arg.items if isinstance(arg, (Tensors, OptionalTensors)) else list(arg)
-        tensors = (torch.Tensor, Const, Out)
-        v.n = len(items)
-        if isinstance(arg, OptionalTensors) or any(i is None for i in items):
-            v.tag = OPTIONAL_TENSOR_LIST
-        elif isinstance(arg, Tensors) or (items and isinstance(items[0], tensors)):
-            v.tag = TENSOR_LIST
-        elif items and isinstance(items[0], bool):
-            v.tag = BOOL_LIST
-            packed: Any = (ctypes.c_uint8 * len(items))(*items)
-        elif isinstance(arg, Doubles) or (items and isinstance(items[0], float)):
-            v.tag = DOUBLE_LIST
-            packed = (ctypes.c_double * len(items))(*items)
-        else:
-            v.tag = INT_LIST
-        if v.tag not in (BOOL_LIST, DOUBLE_LIST):
-            packed = self.pointers([None if i is None else self.value(i) for i in items])
-        self.keep.append(packed)
-        v.u = _CUnion(p=ctypes.addressof(packed))
-
-    def pointers(self, values: Sequence[_CValue | None]) -> Any:
-        array = (ctypes.c_void_p * max(1, len(values)))(
-            *[None if x is None else ctypes.addressof(x) for x in values]
-        )
-        self.keep.append(array)
-        return array
-
-    def call(
-        self, args: Sequence[Any], outs: Sequence[Any], tensor_list_out: bool
-    ) -> tuple[Any, list[_CValue]]:
-        """The instruction's values: arguments, outs, then the result once more."""
-        values = [self.value(a) for a in args]
-        if tensor_list_out:
-            out = self.value(Tensors(list(outs)))
-            values += [out, out]
-        else:
-            made = [self.value(o) for o in outs]
-            values += made
-            if len(made) == 1:
-                values.append(made[0])
-            elif made:
-                result = _CValue(
-                    TENSOR_LIST, 0, len(made), _CUnion(p=ctypes.addressof(self.pointers(made)))
-                )
-                self.keep.append(result)
-                values.append(result)
-            else:  # an operator that updates its first argument
-                values.append(values[0])
-        return self.pointers(values), values
-
-
-def _read(out: _Built) -> torch.Tensor:
-    memory = bytes(out.memory)
-    start = out.c.data - ctypes.addressof(out.memory)
-    if set(memory[:start]) | set(memory[start + out.bytes :]) != {0xA5}:
-        raise AssertionError("the kernel wrote outside of its output memory")
-    sizes = [out.c.sizes[d] for d in range(out.c.rank)]
-    strides = [out.c.strides[d] for d in range(out.c.rank)]
-    used = math.prod(sizes)
-    if used == 0:
-        return torch.empty(sizes, dtype=out.dtype)
-    flat = torch.frombuffer(
-        bytearray(memory[start : start + used * out.dtype.itemsize]), dtype=out.dtype
-    )
-    return flat.as_strided(sizes, strides)
-
-
 def run_op(
     name: str,
     *args: Any,
@@ -385,12 +142,12 @@ def run_op(
     tensor_list_out: bool = False,
 ) -> list[torch.Tensor]:
     """Runs one operator; returns its outputs. Raises OpError with the kernel's status and words."""
-    real, ahead = _Values(False), _Values(True)
+    real, ahead = Values(False), Values(True)
     call = real.call(args, out, tensor_list_out)
     planned = ahead.call(args, out, tensor_list_out)[0] if prepared else None
     with loaded_op(name, len(call[1]), planned, threads) as run:
         run(call[0])
-    return [_read(o) for o in real.outs]
+    return [read_out(o) for o in real.outs]
 
 
 @contextmanager
@@ -429,14 +186,14 @@ def run_growing(
 ) -> list[list[torch.Tensor]]:
     """Loads one operator for tensors whose sizes may change, prepared with the largest arguments,
     and calls it with each of calls in turn; returns the outputs of each."""
-    ahead = _Values(True, growing=True)
+    ahead = Values(True, growing=True)
     planned, values = ahead.call(bound, out, tensor_list_out)
     results = []
     with loaded_op(name, len(values), planned, threads) as run:
         for args in calls:
-            real = _Values(False, growing=True)
+            real = Values(False, growing=True)
             run(real.call(args, out, tensor_list_out)[0])
-            results.append([_read(o) for o in real.outs])
+            results.append([read_out(o) for o in real.outs])
     return results
 
 
@@ -457,7 +214,7 @@ def isas() -> list[int]:
 
 def run_scalar_op(name: str, *args: Any) -> Any:
     """Runs an operator whose result is a number written to the last slot; returns it."""
-    values = _Values(False)
+    values = Values(False)
     made = [values.value(a) for a in args]
     result = values.value(None)
     with loaded_op(name, len(made) + 1, None, 1) as run:
@@ -478,7 +235,7 @@ def time_op(
     """Nanoseconds of one call (best of the rounds): of processor time on one thread, else of the
     clock."""
     lib = library()
-    real, ahead = _Values(False), _Values(True)
+    real, ahead = Values(False), Values(True)
     array, _ = real.call(args, out, tensor_list_out)
     planned = ahead.call(args, out, tensor_list_out)[0] if prepared else None
     op = lib.etd_find(name.encode())

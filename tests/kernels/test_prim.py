@@ -15,7 +15,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from op_driver import OpError, loaded_op, run_scalar_op
-from op_driver import _Values as Values
+from op_values import Values
 
 X = torch.arange(24.0).reshape(2, 3, 4)
 MIN, MAX = -(2**63), 2**63 - 1

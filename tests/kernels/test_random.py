@@ -14,7 +14,8 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from op_driver import DTYPES, OpError, Out, isa_limit, isas, run_op
+from op_driver import OpError, Out, isa_limit, isas, run_op
+from op_values import DTYPES
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 N = 1 << 17

@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from op_driver import DTYPES, OpError, check_op, has_op
+from op_driver import OpError, check_op, has_op
+from op_values import DTYPES
 from torch_samples import Call, calls, functions, widened
 
 PARTS = 16

@@ -16,8 +16,8 @@ typedef struct cursor {
 } cursor;
 
 // The next value that some instruction may replace by another value (rather than write through).
-// Calls of kernels and delegates write through tensors; which of a delegate's arguments are its
-// outputs, the file does not say.
+// Calls of kernels and delegates write through tensors, kernels also through lists of them; which
+// of a delegate's arguments are its outputs, the file does not say.
 static bool next_written(const eti_loader *l, cursor *c, uint32_t *value) {
   const eti_plan *const plan = &l->plan;
   const uint8_t *table;
@@ -30,8 +30,10 @@ static bool next_written(const eti_loader *l, cursor *c, uint32_t *value) {
       if (c->in.kind > PTE_MOVE_CALL) c->arg = c->in.n_args;
     }
     *value = eti_u32(c->in.args + 4 * (size_t)c->arg++);
-    if (c->in.kind != PTE_MOVE_CALL && eti_plan_value(plan, *value, &table) == PTE_TENSOR) continue;
+    const unsigned code = eti_plan_value(plan, *value, &table);
+    if (c->in.kind != PTE_MOVE_CALL && code == PTE_TENSOR) continue;
     if (c->in.kind != PTE_KERNEL_CALL) return true;
+    if (code == PTE_TENSOR_LIST) continue;
     const et_op *op = eti_loader_op(l, (size_t)c->in.index);
     if (op == NULL || !op->returns_nothing) return true;
   }

@@ -69,6 +69,15 @@ def test_models_with_functions_of_matrices_equal_eager(dtype: torch.dtype) -> No
     assert_parity(Call(*OF_SQUARE), matrices(2, dtype=dtype))
 
 
+def test_operators_with_several_results_get_the_memory_large_matrices_need() -> None:
+    functions: list[Callable[[torch.Tensor], Any]] = [
+        linalg.inv, linalg.svdvals, linalg.eigvalsh, linalg.lu, linalg.qr, linalg.slogdet,
+    ]  # fmt: skip
+    generator = torch.Generator().manual_seed(2)
+    a = torch.randn(96, 96, dtype=torch.float64, generator=generator)
+    assert_parity(Call(*functions), (a @ a.mT + torch.eye(96, dtype=torch.float64),))
+
+
 def test_the_number_of_matrices_may_vary() -> None:
     class Solve(nn.Module):
         def forward(self, a: torch.Tensor, b: torch.Tensor) -> Any:

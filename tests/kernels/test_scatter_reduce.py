@@ -114,3 +114,27 @@ def test_wrong_arguments_are_refused_with_words() -> None:
         run_op(run, x, 0, index[:1].expand(5).contiguous(), x, "sum", True, out=out)
     with pytest.raises(OpError, match="the index is f32"):
         run_op(run, x, 0, x, x, "sum", True, out=out)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_threads_share_what_stays_in_place(dim: int, way: str) -> None:
+    """Sums and products of f32 show the order in which they are made."""
+    shape = (31, 37, 23)
+    index, few = pick(shape, shape[dim]), pick(shape[dim : dim + 1], shape[dim])
+    for dtype in (torch.float32, torch.bfloat16, torch.int32):
+        x = values(shape, dtype, 3)
+        for include in (True, False):
+            check_op(aten.scatter_reduce.two_out, x, dim, index, x, way, include_self=include)
+            if way != "sum":
+                check_op(aten.index_reduce.out, x, dim, few, x, way, include_self=include)
+
+
+def test_an_index_out_of_bounds_among_many_is_named_on_any_number_of_threads() -> None:
+    x, index = sample((200, 100)), pick((200, 100), 100)
+    index[150, 70] = 100
+    for threads in (1, 2, 3):
+        with pytest.raises(OpError, match="index 100 is out of bounds for dimension 1"):
+            out = [Out(torch.float32, (200, 100))]
+            args = (x, 1, index, x, "amax", True)
+            run_op("aten::scatter_reduce.two_out", *args, out=out, threads=threads)

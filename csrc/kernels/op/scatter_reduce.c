@@ -1,7 +1,8 @@
 // scatter_reduce.c — operators that combine elements where an index points: scatter_reduce (an
 // index for each element) and index_reduce (one for each slice), by sum, product, largest and
-// smallest. Elements combine one after the other, in f64 or i64, and round every time. Means divide
-// by counts, which need memory: the exporter writes them as a sum and a division.
+// smallest. Elements combine one after the other, in f64 or i64, and round every time. Threads
+// share a dimension in which elements stay where they are. Means divide by counts, which need
+// memory: the exporter writes them as a sum and a division.
 #include "kernels/accumulate.h"
 #include "kernels/move.h"
 
@@ -35,27 +36,64 @@ static int64_t combine_integer(combining way, int64_t a, int64_t b) {
   return way == BY_MAX ? (a > b ? a : b) : (a < b ? a : b);
 }
 
-// dst ∘= src, n times in order; strides in bytes. Of f32 without a detour: one operation on f32 in
-// f64, rounded, is that operation.
-#define COMBINE_F32(expression)                                                   \
-  for (size_t i = 0; i < n; i++, dst += dst_step, src += src_step) {              \
-    const float a = *(float *)(void *)dst, b = *(const float *)(const void *)src; \
-    *(float *)(void *)dst = expression;                                           \
+// Of two numbers, without a branch, which random ones would mispredict.
+static inline float pick_f32(bool first, float a, float b) {
+  uint32_t x, y;
+  memcpy(&x, &a, sizeof x);
+  memcpy(&y, &b, sizeof y);
+  const uint32_t mask = 0u - (uint32_t)first, bits = (x & mask) | (y & ~mask);
+  float picked;
+  memcpy(&picked, &bits, sizeof picked);
+  return picked;
+}
+
+// Of f32 without a detour: one operation on f32 in f64, rounded, is that operation.
+static inline float combine_two_f32(combining way, float a, float b) {
+  switch (way) {
+    case BY_SUM:
+      return a + b;
+    case BY_PRODUCT:
+      return a * b;
+    case BY_MAX:
+      return pick_f32((a > b) | (a != a), a, b);
+    default:
+      return pick_f32((a < b) | (a != a), a, b);
   }
+}
+
+// dst ∘= src, n times in order; strides in bytes.
+static inline void combine_each_f32(const combining way, char *dst, ptrdiff_t dst_step,
+                                    const char *src, ptrdiff_t src_step, size_t n) {
+  for (size_t i = 0; i < n; i++, dst += dst_step, src += src_step) {
+    float *const to = (float *)(void *)dst;
+    *to = combine_two_f32(way, *to, *(const float *)(const void *)src);
+  }
+}
+
+static inline void combine_way_f32(const combining way, char *dst, ptrdiff_t dst_step,
+                                   const char *src, ptrdiff_t src_step, size_t n) {
+  const ptrdiff_t bytes = sizeof(float);
+  if (dst_step == bytes && src_step == bytes) {
+    combine_each_f32(way, dst, bytes, src, bytes, n);
+  } else {
+    combine_each_f32(way, dst, dst_step, src, src_step, n);
+  }
+}
+
 static void combine_f32(combining way, char *dst, ptrdiff_t dst_step, const char *src,
                         ptrdiff_t src_step, size_t n) {
   switch (way) {
     case BY_SUM:
-      COMBINE_F32(a + b)
+      combine_way_f32(BY_SUM, dst, dst_step, src, src_step, n);
       break;
     case BY_PRODUCT:
-      COMBINE_F32(a * b)
+      combine_way_f32(BY_PRODUCT, dst, dst_step, src, src_step, n);
       break;
     case BY_MAX:
-      COMBINE_F32(((a > b) | (a != a)) ? a : b)
+      combine_way_f32(BY_MAX, dst, dst_step, src, src_step, n);
       break;
     default:
-      COMBINE_F32(((a < b) | (a != a)) ? a : b)
+      combine_way_f32(BY_MIN, dst, dst_step, src, src_step, n);
       break;
   }
 }
@@ -137,7 +175,7 @@ typedef struct walk {
   size_t rank;           // of src and out, at least 1
   int64_t size;          // of out in dim
   bool index_is_shared;  // one index for each slice: index has one dimension, along dim
-  int32_t shape[ET_MAX_RANK];
+  int32_t first[ET_MAX_RANK], shape[ET_MAX_RANK];  // of src: where it begins and ends
 } walk;
 
 static ptrdiff_t stride_of(const et_tensor *t, size_t d) {
@@ -170,40 +208,38 @@ typedef struct lane_f32 {
   ptrdiff_t out_step, src_step, along;
 } lane_f32;
 
-#define ROW_F32(expression)                                                               \
-  for (size_t i = 0; i < n; i++) {                                                        \
-    int64_t place;                                                                        \
-    ET_TRY(place_at(ctx, w, index_at + (ptrdiff_t)i * index_step, &place));               \
-    float *const out = l->out + (ptrdiff_t)i * l->out_step + (ptrdiff_t)place * l->along; \
-    const float a = *out, b = l->src[(ptrdiff_t)i * l->src_step];                         \
-    *out = expression;                                                                    \
+static inline et_status row_way_f32(const et_kernel_ctx *ctx, const walk *w, const combining way,
+                                    const lane_f32 *l, ptrdiff_t index_at, ptrdiff_t index_step,
+                                    size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    int64_t place;
+    ET_TRY(place_at(ctx, w, index_at + (ptrdiff_t)i * index_step, &place));
+    float *const out = l->out + (ptrdiff_t)i * l->out_step + (ptrdiff_t)place * l->along;
+    *out = combine_two_f32(way, *out, l->src[(ptrdiff_t)i * l->src_step]);
   }
+  return ET_OK;
+}
+
 static et_status row_f32(const et_kernel_ctx *ctx, const walk *w, combining way, const lane_f32 *l,
                          ptrdiff_t index_at, ptrdiff_t index_step, size_t n) {
   switch (way) {
     case BY_SUM:
-      ROW_F32(a + b)
-      break;
+      return row_way_f32(ctx, w, BY_SUM, l, index_at, index_step, n);
     case BY_PRODUCT:
-      ROW_F32(a * b)
-      break;
+      return row_way_f32(ctx, w, BY_PRODUCT, l, index_at, index_step, n);
     case BY_MAX:
-      ROW_F32(((a > b) | (a != a)) ? a : b)
-      break;
+      return row_way_f32(ctx, w, BY_MAX, l, index_at, index_step, n);
     default:
-      ROW_F32(((a < b) | (a != a)) ? a : b)
-      break;
+      return row_way_f32(ctx, w, BY_MIN, l, index_at, index_step, n);
   }
-  return ET_OK;
 }
-#undef ROW_F32
 
 // The elements along the last dimension from `at` on.
 static et_status walk_row(const et_kernel_ctx *ctx, const walk *w, const reducing *r,
                           visit_fn visit, const int32_t *at) {
-  const size_t last = w->rank - 1, n = (size_t)w->shape[last];
+  const size_t last = w->rank - 1, n = (size_t)(w->shape[last] - w->first[last]);
   ptrdiff_t index_at = 0, src_at = 0, out_at = 0;
-  for (size_t d = 0; d < last; d++) {
+  for (size_t d = 0; d < w->rank; d++) {
     const ptrdiff_t i = at[d];
     src_at += i * stride_of(w->src, d);
     if (!w->index_is_shared) index_at += i * stride_of(w->index, d);
@@ -240,19 +276,73 @@ static et_status walk_row(const et_kernel_ctx *ctx, const walk *w, const reducin
 
 static et_status walk_all(const et_kernel_ctx *ctx, const walk *w, const reducing *r,
                           visit_fn visit) {
-  int32_t at[ET_MAX_RANK] = {0};
+  int32_t at[ET_MAX_RANK];
   for (size_t d = 0; d < w->rank; d++) {
-    if (w->shape[d] == 0) return ET_OK;
+    if (w->shape[d] == w->first[d]) return ET_OK;
+    at[d] = w->first[d];
   }
   for (;;) {
     ET_TRY(walk_row(ctx, w, r, visit, at));
     size_t d = w->rank - 1;
     while (d-- > 0) {
       if (++at[d] < w->shape[d]) break;
-      at[d] = 0;
+      at[d] = w->first[d];
     }
     if (d == SIZE_MAX) return ET_OK;
   }
+}
+
+// Threads share a dimension other than w->dim, so that no two write to one place and the elements
+// of one place keep their order.
+enum { MOST_SHARES = 16, SHARE_GRAIN = 16384 };
+
+typedef struct shares {
+  et_kernel_ctx ctx;
+  const walk *w;
+  const reducing *r;
+  bool clears;
+  size_t dim, n;
+  et_status status[MOST_SHARES];
+} shares;
+
+static et_status reduce_share(const shares *s, const walk *w) {
+  if (s->clears) ET_TRY(walk_all(&s->ctx, w, s->r, visit_clear));
+  return walk_all(&s->ctx, w, s->r, combine);
+}
+
+static void reduce_shares(void *ctx, size_t begin, size_t end) {
+  shares *const s = ctx;
+  for (size_t i = begin; i < end; i++) {
+    walk w = *s->w;
+    const size_t size = (size_t)w.shape[s->dim];
+    w.first[s->dim] = (int32_t)(size * i / s->n);
+    w.shape[s->dim] = (int32_t)(size * (i + 1) / s->n);
+    s->status[i] = reduce_share(s, &w);
+  }
+}
+
+static et_status reduce_all(const et_kernel_ctx *ctx, const walk *w, const reducing *r,
+                            bool clears) {
+  shares s = {.ctx = {.err = NULL}, .w = w, .r = r, .clears = clears};
+  size_t largest = 1, numel = 1;
+  for (size_t d = 0; d < w->rank; d++) {
+    const size_t size = (size_t)w->shape[d];
+    numel *= size;
+    if (d == w->dim || size <= largest) continue;
+    largest = size;
+    s.dim = d;
+  }
+  s.n = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
+  if (s.n > MOST_SHARES) s.n = MOST_SHARES;
+  if (s.n > largest) s.n = largest;
+  if (s.n > 1 && numel >= SHARE_GRAIN) {
+    et_parallel_for(ctx->pool, reduce_shares, &s, s.n, 1);
+    size_t i = 0;
+    while (i < s.n && s.status[i] == ET_OK) i++;
+    if (i == s.n) return ET_OK;  // else once more, for the words
+  }
+  s.ctx = *ctx;
+  return reduce_share(&s, w);
 }
 
 // scatter: the index says how much of src counts. Otherwise all of src does.
@@ -306,8 +396,7 @@ static et_status reduce_at(const et_kernel_ctx *ctx, et_value *const *args, bool
   ET_TRY(walk_shape(ctx, &w));
   const eti_view to = eti_view_of(out);
   eti_copy_views(ctx->pool, out->data, &to, self->data, &from, (size_t)r.bytes);
-  if (!include_self) ET_TRY(walk_all(ctx, &w, &r, visit_clear));
-  return walk_all(ctx, &w, &r, combine);
+  return reduce_all(ctx, &w, &r, !include_self);
 }
 
 et_status op_scatter_reduce_two_out(et_kernel_ctx *ctx, et_value *const *args) {

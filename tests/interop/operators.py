@@ -32,6 +32,10 @@ ELEMENTWISE = (
         if name in {"f32", "f16", "i64", "i32", "u8"}
     ]
     + [
+        typed(f"numbers_{name}", lambda a: (a * 0.1, a / 0.3), DTYPES[name], (3, 4))
+        for name in ("f16", "bf16")
+    ]
+    + [
         typed("logical_and_b8", torch.logical_and, torch.bool, (3, 4), (3, 4)),
         typed("bitwise_and_i32", torch.bitwise_and, torch.int32, (3, 4), (3, 4)),
         typed("sub_f64", lambda a, b: a - b, torch.float64, (3, 4), (3, 4)),

@@ -43,6 +43,8 @@ _REAL = "bBcsilSeEfd"  # every real dtype of the runtime
 _REAL_NO_U16 = "bBcsileEfd"
 _NUM = "BcsileEfd"
 _COMPLEX = "FD"
+# A float32 without dimensions does not widen halves, and is not rounded to one on the right.
+_HALF_BY_ONE = "self=ret0:eE other:f"
 
 _TABLE: tuple[tuple[str, str], ...] = (
     (
@@ -74,14 +76,24 @@ _TABLE: tuple[tuple[str, str], ...] = (
         f"self=ret0:{_REAL}{_COMPLEX}",
     ),
     (
-        "add.Tensor mul.Tensor sub.Tensor",
+        "add.Tensor sub.Tensor",
         f"ret0<self+other:{_REAL_NO_U16}{_COMPLEX} | self=ret0:{_FLOAT} other:S "
         f"| self:S other=ret0:{_FLOAT} | self=other=ret0:S",
     ),
     (
-        "minimum div.Tensor_mode floor_divide fmod.Tensor remainder.Tensor",
+        "mul.Tensor",
+        f"ret0<self+other:{_REAL_NO_U16}{_COMPLEX} | self=ret0:{_FLOAT} other:S "
+        f"| self:S other=ret0:{_FLOAT} | self=other=ret0:S | {_HALF_BY_ONE}",
+    ),
+    (
+        "minimum fmod.Tensor remainder.Tensor",
         f"ret0<self+other:{_REAL_NO_U16} | self=ret0:{_FLOAT} other:S | self:S other=ret0:{_FLOAT} "
         "| self=other=ret0:S",
+    ),
+    (
+        "div.Tensor_mode floor_divide",
+        f"ret0<self+other:{_REAL_NO_U16} | self=ret0:{_FLOAT} other:S | self:S other=ret0:{_FLOAT} "
+        f"| self=other=ret0:S | {_HALF_BY_ONE}",
     ),
     (
         "pow.Tensor_Tensor",
@@ -91,7 +103,8 @@ _TABLE: tuple[tuple[str, str], ...] = (
     (
         "div.Tensor",
         f"ret0/self+other:{_REAL_NO_U16}{_COMPLEX} | self:S other:Sf ret0:f "
-        f"| self:f other:S ret0:f | self=ret0:{_FLOAT} other:S | self:S other=ret0:{_FLOAT}",
+        f"| self:f other:S ret0:f | self=ret0:{_FLOAT} other:S | self:S other=ret0:{_FLOAT} "
+        f"| {_HALF_BY_ONE}",
     ),
     ("bitwise_and.Tensor bitwise_or.Tensor bitwise_xor.Tensor", f"ret0<self+other:b{_INT}"),
     ("empty.memory_format full ones scalar_tensor zeros", f"ret0:{_REAL}{_COMPLEX}"),

@@ -41,7 +41,7 @@ _ELEMENTWISE = frozenset(
     {
         *("aten::relu", "aten::hardtanh", "aten::clamp", "aten::leaky_relu", "aten::sigmoid"),
         *("aten::tanh", "aten::gelu", "aten::elu", "aten::add.Tensor", "aten::sub.Tensor"),
-        *("aten::mul.Tensor", "aten::div.Tensor"),
+        *("aten::mul.Tensor", "aten::div.Tensor", "aten::mul.Scalar", "aten::div.Scalar"),
     }
 )
 

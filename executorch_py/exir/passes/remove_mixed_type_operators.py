@@ -2,7 +2,8 @@
 
 Only for the operators in the tables; others promote in their kernels. The dtypes that the dialect
 allows of an operator know nothing of ranks: a tensor without dimensions that would not widen the
-others' type is cast to it.
+others' type is cast to it; as the second factor or divisor of halves to float32, which keeps what
+a half would lose, as eager does.
 """
 
 from __future__ import annotations
@@ -46,6 +47,13 @@ _PROMOTION_BY_RANK: dict[Any, KIND] = {
     _aten.remainder.Tensor: KIND.DEFAULT,
     _aten.where.self: KIND.DEFAULT,
 }
+# A second operand without dimensions stays unrounded beside halves.
+_UNROUNDED_BESIDE_HALVES = (
+    _aten.mul.Tensor,
+    _aten.div.Tensor,
+    _aten.div.Tensor_mode,
+    _aten.floor_divide.default,
+)
 # Their result has the dtype of all operands together.
 _JOINS = (_aten.cat.default, _aten.stack.default)
 
@@ -73,6 +81,15 @@ def _promoted_dtype(node: Node, operands: list[Node]) -> torch.dtype | None:
     return None if by_rank and reduce(torch.promote_types, dtypes) == result else result
 
 
+def _unrounded(node: Node, operand: Node, dtype: torch.dtype) -> torch.dtype:
+    """The dtype to cast this operand to, where the others get `dtype`."""
+    if node.target not in _UNROUNDED_BESIDE_HALVES or dtype not in (torch.float16, torch.bfloat16):
+        return dtype
+    left, right = node.args[:2]
+    one = operand is right and operand is not left and operand.meta["val"].dim() == 0
+    return torch.float32 if one and operand.meta["val"].dtype != dtype else dtype
+
+
 class RemoveMixedTypeOperators(GraphRewrite):
     """Insert `_to_copy(dtype=promoted)` where an operand has another dtype."""
 
@@ -92,7 +109,7 @@ class RemoveMixedTypeOperators(GraphRewrite):
                 continue
 
             def cast(a: Any, n: Node = node, d: torch.dtype = dtype, o: Any = operands) -> Any:
-                return _cast(gm, n, a, d, mode) if a in o else None
+                return _cast(gm, n, a, _unrounded(n, a, d), mode) if a in o else None
 
             if node.target in _JOINS:
                 node.update_arg(0, [cast(a) or a for a in node.args[0]])

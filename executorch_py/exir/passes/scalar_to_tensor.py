@@ -1,6 +1,8 @@
 """Python numbers in Tensor slots become 0-d constants, as operator schemas demand.
 
-The constants are attributes of the graph module at first; lift_constants.py makes them inputs.
+The constants are attributes of the graph module at first; lift_constants.py makes them inputs. A
+product or quotient of halves takes its number as a number, which is not rounded to a half: eager
+computes with it in float32.
 """
 
 from __future__ import annotations
@@ -19,15 +21,41 @@ from executorch_py.exir.passes.rewrite import (
     operator_calls,
 )
 
+_aten = torch.ops.aten
+_HALVES = (torch.float16, torch.bfloat16)
+_BY_NUMBER: dict[Any, Any] = {
+    _aten.mul.Tensor: _aten.mul.Scalar,
+    _aten.div.Tensor: _aten.div.Scalar,
+    _aten.div.Tensor_mode: _aten.div.Scalar_mode,
+    _aten.floor_divide.default: _aten.div.Scalar_mode,
+}
+
 
 class ScalarToTensorPass(GraphRewrite):
-    """`add(x, 1)` becomes `add(x, tensor(1))`."""
+    """`add(x, 1)` becomes `add(x, tensor(1))`; of halves, `mul(x, 0.1)` is `mul.Scalar`."""
 
     def rewrite(self, gm: GraphModule) -> bool:
         changed = [
-            map_tensor_arguments(n, lambda a, n=n: _lift(gm, n, a)) for n in operator_calls(gm)
+            _keep_number(n) or map_tensor_arguments(n, lambda a, n=n: _lift(gm, n, a))
+            for n in operator_calls(gm)
         ]
         return any(changed)
+
+
+def _keep_number(node: Node) -> bool:
+    """Name the operator that takes a number instead, if halves are multiplied or divided by one."""
+    if node.target not in _BY_NUMBER or len(node.args) != 2:
+        return False
+    value, number = (a.meta.get("val") if isinstance(a, Node) else a for a in node.args)
+    result = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or not isinstance(result, torch.Tensor):
+        return False
+    if type(number) not in (int, float) or not value.dtype == result.dtype in _HALVES:
+        return False
+    if node.target is _aten.floor_divide.default:
+        node.update_kwarg("rounding_mode", "floor")
+    node.target = _BY_NUMBER[node.target]
+    return True
 
 
 def _lift(gm: GraphModule, node: Node, value: Any) -> Node | None:

@@ -44,22 +44,61 @@ def _of_rounded(rule: Callable[..., Any]) -> Callable[..., Any]:
     return rounded
 
 
-def _in_steps(
-    rule: Callable[..., Any], steps: Callable[..., Any]
-) -> Callable[[Tensor, Tensor], Any]:
+def _as_half(a: Tensor | float, half: torch.dtype) -> Tensor:
+    return a.to(half) if isinstance(a, Tensor) else torch.full((), a, dtype=half)
+
+
+def _in_steps(rule: Callable[..., Any], steps: Callable[..., Any]) -> Callable[..., Any]:
     """The rule, but for halves these steps, each of which rounds."""
 
-    def rounded(x: Tensor, y: Tensor, *args: Any) -> Any:
-        half = _result_type([x, y])
-        return steps(x.to(half), y.to(half), *args) if half in _HALVES else rule(x, y, *args)
+    def rounded(x: Any, y: Any, *args: Any) -> Any:
+        half = _result_type([a for a in (x, y) if isinstance(a, Tensor)])
+        if half not in _HALVES:
+            return rule(x, y, *args)
+        return steps(*(_as_half(a, half) for a in (x, y)), *args)
 
     return rounded
 
 
+def _reduced(losses: Tensor, reduction: int) -> Tensor:
+    return losses if reduction == 0 else losses.mean() if reduction == 1 else losses.sum()
+
+
 def _mse_loss(x: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
     difference = x - target
-    squares = difference * difference
-    return squares if reduction == 0 else squares.mean() if reduction == 1 else squares.sum()
+    return _reduced(difference * difference, reduction)
+
+
+def _loss_in_steps(
+    rule: Callable[..., Any], steps: Callable[[Tensor, Tensor], Tensor], half: torch.dtype
+) -> Callable[..., Any]:
+    """The rule, but for this half type these steps of the distances and the bound's rounded value.
+
+    Eager computes the loss in f32 for the other half type.
+    """
+
+    def loss(x: Tensor, target: Tensor, reduction: int = 1, bound: float = 1.0) -> Any:
+        if x.dtype != half or target.dtype != half or bound == 0.0:
+            return rule(x, target, reduction, bound)
+        return _reduced(steps((x - target).abs(), x.new_full((), bound)), reduction)
+
+    return loss
+
+
+def _huber(z: Tensor, delta: Tensor) -> Tensor:
+    return torch.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))
+
+
+def _smooth_l1(z: Tensor, beta: Tensor) -> Tensor:
+    return torch.where(z < beta, 0.5 * z * z / beta, z - 0.5 * beta)
+
+
+def _logit(x: Tensor, eps: float | None = None) -> Any:
+    """Of f32 and f64 an operator, which rounds once."""
+    if x.dtype not in _HALVES:
+        return NotImplemented
+    chance = x if eps is None else x.clamp(eps, 1.0 - eps)
+    return torch.log(chance / (1.0 - chance))
 
 
 def _product_with(log: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
@@ -88,8 +127,18 @@ def half_ldexp(rule: Callable[..., Any]) -> Callable[[Tensor, Tensor], Any]:
 
 _STEPS: dict[Any, Callable[..., Any]] = {
     _aten.mse_loss.default: _mse_loss,
-    _aten.special_xlog1py.default: _product_with(torch.log1p),
-    _aten.xlogy.Tensor: _product_with(torch.log),
+    **dict.fromkeys(
+        (
+            _aten.special_xlog1py.default,
+            _aten.special_xlog1py.other_scalar,
+            _aten.special_xlog1py.self_scalar,
+        ),
+        _product_with(torch.log1p),
+    ),
+    **dict.fromkeys(
+        (_aten.xlogy.Tensor, _aten.xlogy.Scalar_Other, _aten.xlogy.Scalar_Self),
+        _product_with(torch.log),
+    ),
 }
 
 
@@ -97,4 +146,13 @@ def half_decompositions(table: Mapping[Any, Callable[..., Any]]) -> dict[Any, Ca
     """Operator → rule, for those of the table that these differ from."""
     rounded = {op: _of_rounded(table[op]) for op in _OPERANDS_ROUNDED if op in table}
     stepped = {op: _in_steps(table[op], steps) for op, steps in _STEPS.items() if op in table}
-    return {**rounded, **stepped}
+    single = {
+        _aten.huber_loss.default: _loss_in_steps(
+            table[_aten.huber_loss.default], _huber, torch.bfloat16
+        ),
+        _aten.smooth_l1_loss.default: _loss_in_steps(
+            table[_aten.smooth_l1_loss.default], _smooth_l1, torch.float16
+        ),
+        _aten.logit.default: _logit,
+    }
+    return {**rounded, **stepped, **single}

@@ -111,6 +111,16 @@ def test_dim_order_forms_have_out_variants() -> None:
         ("add.Tensor", {"self": torch.int32, "other": torch.float32, "ret0": torch.int32}, False),
         ("div.Tensor", {"self": torch.int32, "other": torch.int32, "ret0": torch.float32}, True),
         ("div.Tensor", {"self": torch.int32, "other": torch.int32, "ret0": torch.int32}, False),
+        (
+            "mul.Tensor",
+            {"self": torch.float16, "other": torch.float32, "ret0": torch.float16},
+            True,
+        ),
+        (
+            "add.Tensor",
+            {"self": torch.float16, "other": torch.float32, "ret0": torch.float16},
+            False,
+        ),
         ("mm", {"self": torch.float32, "mat2": torch.float16, "ret0": torch.float32}, False),
         ("relu", {"self": torch.bool, "ret0": torch.bool}, False),
         ("sin", {"self": torch.int64, "ret0": torch.float32}, True),

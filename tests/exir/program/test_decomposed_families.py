@@ -125,7 +125,22 @@ def steps_of_halves(x: Tensor) -> Any:
             torch.logaddexp(a, b),
             nn.functional.mse_loss(a.expand(4, 6), b.expand(4, 6), reduction="none"),
         ]
+    results += [torch.xlogy(x, 0.3), torch.special.xlog1py(0.3, x.abs())]
+    results += [torch.logit(x.sigmoid()), torch.logit(x.sigmoid(), eps=0.1)]
+    for reduction in ("none", "mean"):
+        results.append(nn.functional.smooth_l1_loss(x, other, reduction, beta=0.37))
+        results.append(nn.functional.huber_loss(x, other, reduction, delta=0.37))
     return (*results, torch.xlogy(wide, wide.abs()), nn.functional.mse_loss(x, other))
+
+
+def numbers_beside_halves(x: Tensor) -> Any:
+    """Eager multiplies and divides by a number as it is, if it has no dimensions."""
+    number, whole, wide = 0.1, 2049, torch.tensor(0.1, dtype=torch.float64)
+    results: list[Tensor] = []
+    for a, b in ((x, number), (x, whole), (x, wide), (wide.float(), x), (x[0, 1], number)):
+        results += [a * b, a / b, a // b, torch.div(a, b, rounding_mode="trunc")]
+    results += [number / x, number // x, x + number, x % number, x > number, x.clamp(min=number)]
+    return (*results, torch.add(x, x, alpha=number), x / x.float().max(), x * 70000.0)
 
 
 def rounded(x: Tensor) -> Any:
@@ -190,6 +205,7 @@ CASES: dict[str, tuple[Callable[[Tensor], Any], list[Tensor]]] = {
     "placed": (placed, [FLOATS, INTS.repeat(2, 1), FLOATS.bfloat16()]),
     "numbers": (numbers, [FLOATS, TIED, WITH_NAN, INTS, FLOATS.double()]),
     "rounded": (rounded, [FLOATS * 30, (FLOATS * 30).half(), FLOATS.double() * 30]),
+    "numbers beside halves": (numbers_beside_halves, [FLOATS.half(), FLOATS.bfloat16()]),
     "steps of halves": (steps_of_halves, [FLOATS.half(), FLOATS.bfloat16(), FLOATS]),
     "products": (products, [FLOATS, FLOATS.double()]),
     "whole products": (whole_products, [INTS, INTS.to(torch.uint8), TIED[:, :4].bfloat16()]),

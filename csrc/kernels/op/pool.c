@@ -4,7 +4,7 @@
 // on the way: half types to f32, integers to i64. Relies on micro/pool.h. Knows the windows and
 // their borders.
 #include "kernels/kernel.h"
-#include "kernels/micro/pool.h"
+#include "kernels/op/pool.h"
 #include "kernels/ops.h"
 
 #include <math.h>
@@ -12,67 +12,23 @@
 
 enum { ROW = 256 };  // outputs computed at a time
 
-typedef enum pool_kind { POOL_MAX, POOL_AVG, POOL_ADAPTIVE } pool_kind;
-
-// Fewer-dimensional pools have leading dimensions of size 1.
-typedef struct pool {
-  pool_kind kind;
-  const char *op;
-  const et_tensor *x, *out, *indices;
-  const eti_pool_micro *micro;
-  size_t spatial, lead;  // spatial dimensions; those before them (1 or 2)
-  int64_t in[3], size[3], kernel[3], stride[3], padding[3], dilation[3];
-  ptrdiff_t x_steps[3], out_steps[3], index_steps[3];
-  bool ceil_mode, count_padding;
-  int64_t divisor;  // 0: the window's
-} pool;
-
 // ---- arguments
 
 // One or `spatial` integers into the last ones of three; an empty list leaves `out` alone when that
 // is allowed.
-static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i, const pool *p,
-                           const char *what, int64_t least, bool may_be_empty, int64_t out[3]) {
+static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                           const eti_pool *p, const char *what, int64_t least, bool may_be_empty,
+                           int64_t out[3]) {
   return eti_arg_spatial(ctx, args, i, p->op, what, p->spatial, least, may_be_empty, out);
 }
 
-static et_status read_input(const et_kernel_ctx *ctx, et_value *const *args, et_dtype_set types,
-                            pool *p) {
-  et_tensor *x;
-  ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
-  ET_CHECK(x->rank == p->spatial + 1 || x->rank == p->spatial + 2, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input has rank %d, needs %zu or %zu", p->op, (int)x->rank, p->spatial + 1,
-           p->spatial + 2);
-  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, types), ctx->err, ET_NOT_SUPPORTED,
-           "%s: dtype %s is not supported", p->op, et_dtype_name((et_dtype)x->dtype));
-  p->x = x;
-  p->lead = x->rank - p->spatial;
-  double area = 1.0;
-  for (size_t d = 0; d < 3; d++) {
-    const bool there = d + p->spatial >= 3;
-    p->in[d] = there ? x->sizes[p->lead + d + p->spatial - 3] : 1;
-    p->kernel[d] = p->stride[d] = p->dilation[d] = p->size[d] = 1;
-    p->padding[d] = 0;
-    area *= (double)p->in[d];
-    ET_CHECK(p->in[d] > 0, ctx->err, ET_INVALID_ARGUMENT,
-             "%s: input has an empty spatial dimension", p->op);
-  }
-  ET_CHECK(area <= (double)INT32_MAX, ctx->err, ET_NOT_SUPPORTED,
-           "%s: a plane has more than 2^31 elements", p->op);
-  const int type = x->dtype == ET_F64                    ? ETI_POOL_F64
-                   : eti_is_integral((et_dtype)x->dtype) ? ETI_POOL_I64
-                                                         : ETI_POOL_F32;
-  p->micro = eti_pool_micro_best(type);
-  return ET_OK;
-}
-
-static et_status read_windows(const et_kernel_ctx *ctx, et_value *const *args, pool *p) {
+static et_status read_windows(const et_kernel_ctx *ctx, et_value *const *args, eti_pool *p) {
   ET_TRY(read_list(ctx, args, 1, p, "kernel_size", 1, false, p->kernel));
   memcpy(p->stride, p->kernel, sizeof p->stride);
   ET_TRY(read_list(ctx, args, 2, p, "stride", 1, true, p->stride));
   ET_TRY(read_list(ctx, args, 3, p, "padding", 0, false, p->padding));
-  if (p->kind == POOL_MAX) ET_TRY(read_list(ctx, args, 4, p, "dilation", 1, false, p->dilation));
-  ET_TRY(eti_arg_bool(ctx, args, p->kind == POOL_MAX ? 5 : 4, &p->ceil_mode));
+  if (p->is_max) ET_TRY(read_list(ctx, args, 4, p, "dilation", 1, false, p->dilation));
+  ET_TRY(eti_arg_bool(ctx, args, p->is_max ? 5 : 4, &p->ceil_mode));
   double area = 1.0;
   for (size_t d = 0; d < 3; d++) {
     area *= (double)p->in[d] + 2.0 * (double)p->padding[d];
@@ -94,58 +50,26 @@ static et_status read_windows(const et_kernel_ctx *ctx, et_value *const *args, p
   return ET_OK;
 }
 
-static void take_steps(const pool *p, const et_tensor *t, ptrdiff_t steps[3]) {
-  for (size_t d = 0; d < 3; d++)
-    steps[d] = d + p->spatial >= 3 ? t->strides[p->lead + d + p->spatial - 3] : 0;
-}
-
-static et_status resize_output(const et_kernel_ctx *ctx, et_tensor *out, const pool *p) {
-  eti_shape shape = {.rank = p->lead + p->spatial};
+static et_status resize_output(const et_kernel_ctx *ctx, et_tensor *out, const eti_pool *p) {
+  const eti_shape shape = eti_pool_out_shape(p);
   ET_CHECK(out != p->x, ctx->err, ET_INVALID_ARGUMENT, "%s: out is also the input", p->op);
-  for (size_t d = 0; d < p->lead; d++) shape.sizes[d] = p->x->sizes[d];
-  for (size_t d = 0; d < p->spatial; d++)
-    shape.sizes[p->lead + d] = (int32_t)p->size[3 - p->spatial + d];
   return eti_resize(ctx, out, &shape);
 }
 
-static et_status read_output(const et_kernel_ctx *ctx, et_value *const *args, size_t i, pool *p) {
+static et_status read_output(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                             eti_pool *p) {
   et_tensor *out;
   ET_TRY(eti_arg_tensor(ctx, args, i, &out));
   ET_CHECK(out->dtype == p->x->dtype, ctx->err, ET_INVALID_ARGUMENT, "%s: input is %s, out %s",
            p->op, et_dtype_name((et_dtype)p->x->dtype), et_dtype_name((et_dtype)out->dtype));
   ET_TRY(resize_output(ctx, out, p));
   p->out = out;
-  take_steps(p, p->x, p->x_steps);
-  take_steps(p, out, p->out_steps);
+  eti_pool_take_steps(p, p->x, p->x_steps);
+  eti_pool_take_steps(p, out, p->out_steps);
   return ET_OK;
 }
 
 // ---- rows of outputs
-
-typedef struct window {
-  int64_t from, to;  // input positions, clipped to the input; empty when from ≥ to
-  int64_t taps0;     // first tap that lies inside
-  int64_t padded;    // positions counted when padding counts
-} window;
-
-static window window_of(const pool *p, size_t d, int64_t o) {
-  window w = {0};
-  if (p->kind == POOL_ADAPTIVE) {
-    w.from = o * p->in[d] / p->size[d];
-    w.to = ((o + 1) * p->in[d] + p->size[d] - 1) / p->size[d];
-    w.padded = w.to - w.from;
-    return w;
-  }
-  const int64_t start = o * p->stride[d] - p->padding[d],
-                reach = (p->kernel[d] - 1) * p->dilation[d] + 1;
-  const int64_t end =
-      start + reach < p->in[d] + p->padding[d] ? start + reach : p->in[d] + p->padding[d];
-  w.padded = end - start;
-  w.taps0 = start < 0 ? (-start + p->dilation[d] - 1) / p->dilation[d] : 0;
-  w.from = start + w.taps0 * p->dilation[d];
-  w.to = end < p->in[d] ? end : p->in[d];
-  return w;
-}
 
 typedef struct row_buffers {
   _Alignas(64) char room[ROW * 8];
@@ -157,8 +81,8 @@ typedef struct row_buffers {
 
 // Elements of one input row at ix, ix + *step …: where they lie when the micro-kernel can read
 // them, else cast to a row, where they are *step apart.
-static const void *tap_row(const pool *p, const char *plane, ptrdiff_t row, int64_t ix, size_t n,
-                           row_buffers *b, size_t *step) {
+static const void *tap_row(const eti_pool *p, const char *plane, ptrdiff_t row, int64_t ix,
+                           size_t n, row_buffers *b, size_t *step) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
   const char *src = plane + (row + (ptrdiff_t)ix * p->x_steps[2]) * es;
   if (p->x->dtype == p->micro->dtype && (p->x_steps[2] == 1 || n == 1)) return src;
@@ -174,8 +98,8 @@ static const void *tap_row(const pool *p, const char *plane, ptrdiff_t row, int6
 }
 
 // All taps of outputs [x0, x0 + n) of one row. iy, iz: input row; adds or compares.
-static void run_taps(const pool *p, const char *plane, int64_t iz, int64_t iy, int64_t x0, size_t n,
-                     row_buffers *b) {
+static void run_taps(const eti_pool *p, const char *plane, int64_t iz, int64_t iy, int64_t x0,
+                     size_t n, row_buffers *b) {
   const ptrdiff_t row = (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1];
   const int64_t s = p->stride[2];
   // Only taps that touch the input for some output: windows may be far larger than it.
@@ -193,7 +117,7 @@ static void run_taps(const pool *p, const char *plane, int64_t iz, int64_t iy, i
     const int64_t ix = lo * s + shift;
     size_t step = (size_t)s;
     const void *x = tap_row(p, plane, row, ix, count, b, &step);
-    if (p->kind == POOL_AVG) {
+    if (!p->is_max) {
       p->micro->add(b->value + at * p->micro->esize, x, step, count);
     } else if (step == (size_t)s) {
       p->micro->max(b->value + at * p->micro->esize, b->at + at, x, step,
@@ -208,8 +132,8 @@ static void run_taps(const pool *p, const char *plane, int64_t iz, int64_t iy, i
   }
 }
 
-static void start_values(const pool *p, size_t n, row_buffers *b) {
-  if (p->kind != POOL_MAX) {
+static void start_values(const eti_pool *p, size_t n, row_buffers *b) {
+  if (!p->is_max) {
     memset(b->value, 0, n * p->micro->esize);
     return;
   }
@@ -218,19 +142,19 @@ static void start_values(const pool *p, size_t n, row_buffers *b) {
 
 // Whether maxima are found down the columns of a row of windows first: neighbouring windows share
 // them, and they lie side by side whatever the stride.
-static bool shares_columns(const pool *p) {
-  return p->kind == POOL_MAX && p->kernel[2] > 1 && p->kernel[2] <= ROW / 2 &&
-         p->dilation[2] == 1 && p->stride[2] < p->kernel[2] && p->kernel[0] * p->kernel[1] > 1;
+static bool shares_columns(const eti_pool *p) {
+  return p->is_max && p->kernel[2] > 1 && p->kernel[2] <= ROW / 2 && p->dilation[2] == 1 &&
+         p->stride[2] < p->kernel[2] && p->kernel[0] * p->kernel[1] > 1;
 }
 
 // Input columns that fit the buffers.
-static int64_t columns_at_once(const pool *p) {
+static int64_t columns_at_once(const eti_pool *p) {
   return p->micro->esize == 4 ? 2 * ROW : ROW;
 }
 
 // Outputs [x0, x0 + n) of a row of windows: the largest of each column, then of their columns.
-static void run_columns(const pool *p, const char *plane, const window *wz, const window *wy,
-                        int64_t x0, size_t n, row_buffers *b) {
+static void run_columns(const eti_pool *p, const char *plane, const eti_pool_window *wz,
+                        const eti_pool_window *wy, int64_t x0, size_t n, row_buffers *b) {
   const int64_t s = p->stride[2], pad = p->padding[2], last = x0 + (int64_t)n - 1;
   const int64_t from = x0 * s < pad ? 0 : x0 * s - pad;
   const int64_t reach = last * s - pad + p->kernel[2], to = reach < p->in[2] ? reach : p->in[2];
@@ -267,10 +191,11 @@ static void run_columns(const pool *p, const char *plane, const window *wz, cons
 
 // An adaptive window has its own size per output: its rows are summed column by column, which is
 // done once for all outputs of the row, then its columns.
-static void run_adaptive(const pool *p, const char *plane, const window *wz, const window *wy,
-                         int64_t x0, size_t n, row_buffers *b) {
+static void run_adaptive(const eti_pool *p, const char *plane, const eti_pool_window *wz,
+                         const eti_pool_window *wy, int64_t x0, size_t n, row_buffers *b) {
   const size_t es = p->micro->esize;
-  const int64_t from = window_of(p, 2, x0).from, to = window_of(p, 2, x0 + (int64_t)n - 1).to;
+  const int64_t from = eti_pool_window_of(p, 2, x0).from,
+                to = eti_pool_window_of(p, 2, x0 + (int64_t)n - 1).to;
   for (int64_t c0 = from; c0 < to; c0 += ROW) {
     const int64_t c1 = to - c0 < ROW ? to : c0 + ROW;
     memset(b->columns, 0, (size_t)(c1 - c0) * es);
@@ -283,7 +208,7 @@ static void run_adaptive(const pool *p, const char *plane, const window *wz, con
       }
     }
     for (size_t i = 0; i < n; i++) {
-      const window w = window_of(p, 2, x0 + (int64_t)i);
+      const eti_pool_window w = eti_pool_window_of(p, 2, x0 + (int64_t)i);
       const int64_t lo = w.from > c0 ? w.from : c0, hi = w.to < c1 ? w.to : c1;
       if (lo >= hi) continue;
       p->micro->fold(b->value + i * es, b->columns + (size_t)(lo - c0) * es, (size_t)(hi - lo));
@@ -291,24 +216,24 @@ static void run_adaptive(const pool *p, const char *plane, const window *wz, con
   }
 }
 
-static void start_row(const pool *p, const window *wz, const window *wy, int64_t x0, size_t n,
-                      row_buffers *b) {
+static void start_row(const eti_pool *p, const eti_pool_window *wz, const eti_pool_window *wy,
+                      int64_t x0, size_t n, row_buffers *b) {
   start_values(p, n, b);
-  for (size_t i = 0; i < n && p->kind == POOL_MAX; i++) {
-    const window wx = window_of(p, 2, x0 + (int64_t)i);
+  for (size_t i = 0; i < n && p->is_max; i++) {
+    const eti_pool_window wx = eti_pool_window_of(p, 2, x0 + (int64_t)i);
     b->at[i] = (int32_t)((wz->from * p->in[1] + wy->from) * p->in[2] + wx.from);
   }
 }
 
-static int64_t divisor_of(const pool *p, const window *wz, const window *wy, int64_t x) {
+static int64_t divisor_of(const eti_pool *p, const eti_pool_window *wz, const eti_pool_window *wy,
+                          int64_t x) {
   if (p->divisor != 0) return p->divisor;
-  const window wx = window_of(p, 2, x);
-  if (p->count_padding) return wz->padded * wy->padded * wx.padded;
-  return (wz->to - wz->from) * (wy->to - wy->from) * (wx.to - wx.from);
+  const eti_pool_window wx = eti_pool_window_of(p, 2, x);
+  return eti_pool_counted(p, wz) * eti_pool_counted(p, wy) * eti_pool_counted(p, &wx);
 }
 
 // Values [first, last) over one divisor.
-static void divide(const pool *p, int64_t by, size_t first, size_t last, row_buffers *b) {
+static void divide(const eti_pool *p, int64_t by, size_t first, size_t last, row_buffers *b) {
   switch (p->micro->dtype) {
     case ET_F32:
       for (size_t i = first; i < last; i++) ((float *)(void *)b->value)[i] /= (float)by;
@@ -325,36 +250,30 @@ static void divide(const pool *p, int64_t by, size_t first, size_t last, row_buf
   }
 }
 
-static void divide_row(const pool *p, const window *wz, const window *wy, int64_t x0, size_t n,
-                       row_buffers *b) {
+static void divide_row(const eti_pool *p, const eti_pool_window *wz, const eti_pool_window *wy,
+                       int64_t x0, size_t n, row_buffers *b) {
   for (size_t i = 0; i < n; i++) {
     const int64_t by = divisor_of(p, wz, wy, x0 + (int64_t)i);
     if (by != 0) divide(p, by, i, i + 1, b);  // an empty window: the sum is 0
   }
 }
 
-static ptrdiff_t plane_offset(const pool *p, const et_tensor *t, size_t i) {
-  if (p->lead == 1) return (ptrdiff_t)i * t->strides[0];
-  const size_t channels = (size_t)t->sizes[1];
-  return (ptrdiff_t)(i / channels) * t->strides[0] + (ptrdiff_t)(i % channels) * t->strides[1];
-}
-
-static void store_row(const pool *p, size_t plane, int64_t z, int64_t y, int64_t x, size_t n,
+static void store_row(const eti_pool *p, size_t plane, int64_t z, int64_t y, int64_t x, size_t n,
                       row_buffers *b) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->out->dtype);
-  const ptrdiff_t at = plane_offset(p, p->out, plane) + (ptrdiff_t)z * p->out_steps[0] +
+  const ptrdiff_t at = eti_pool_plane(p, p->out, plane) + (ptrdiff_t)z * p->out_steps[0] +
                        (ptrdiff_t)y * p->out_steps[1] + (ptrdiff_t)x * p->out_steps[2];
   eti_casts[p->micro->dtype][p->out->dtype]((char *)p->out->data + at * es, p->out_steps[2] * es,
                                             b->value, p->micro->esize, n);
   if (p->indices == NULL) return;
-  int64_t *const to = (int64_t *)p->indices->data + plane_offset(p, p->indices, plane) +
+  int64_t *const to = (int64_t *)p->indices->data + eti_pool_plane(p, p->indices, plane) +
                       (ptrdiff_t)z * p->index_steps[0] + (ptrdiff_t)y * p->index_steps[1] +
                       (ptrdiff_t)x * p->index_steps[2];
   for (size_t i = 0; i < n; i++) to[(ptrdiff_t)i * p->index_steps[2]] = b->at[i];
 }
 
 static void run_planes(void *ctx, size_t begin, size_t end) {
-  const pool *const p = ctx;
+  const eti_pool *const p = ctx;
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
   const size_t rows = (size_t)(p->size[0] * p->size[1]);
   const bool columns = shares_columns(p);
@@ -366,20 +285,20 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
   for (size_t u = begin; u < end; u++) {
     const size_t plane = u / rows;
     const int64_t z = (int64_t)(u % rows) / p->size[1], y = (int64_t)(u % rows) % p->size[1];
-    const char *const x = (const char *)p->x->data + plane_offset(p, p->x, plane) * es;
-    const window wz = window_of(p, 0, z), wy = window_of(p, 1, y);
+    const char *const x = (const char *)p->x->data + eti_pool_plane(p, p->x, plane) * es;
+    const eti_pool_window wz = eti_pool_window_of(p, 0, z), wy = eti_pool_window_of(p, 1, y);
     for (int64_t x0 = 0; x0 < p->size[2]; x0 += most) {
       const size_t n = (size_t)(p->size[2] - x0 < most ? p->size[2] - x0 : most);
       start_row(p, &wz, &wy, x0, n, &b);
       const bool by_columns =  // a mean of one window a row has no neighbours to go with
-          p->kind == POOL_ADAPTIVE || (p->kind == POOL_AVG && p->size[2] == 1);
+          !p->is_max && (p->is_adaptive || p->size[2] == 1);
       if (by_columns) run_adaptive(p, x, &wz, &wy, x0, n, &b);
       if (columns) run_columns(p, x, &wz, &wy, x0, n, &b);
       for (int64_t iz = wz.from; iz < wz.to && !by_columns && !columns; iz += p->dilation[0]) {
         for (int64_t iy = wy.from; iy < wy.to; iy += p->dilation[1])
           run_taps(p, x, iz, iy, x0, n, &b);
       }
-      if (p->kind != POOL_MAX) divide_row(p, &wz, &wy, x0, n, &b);
+      if (!p->is_max) divide_row(p, &wz, &wy, x0, n, &b);
       store_row(p, plane, z, y, x0, n, &b);
     }
   }
@@ -389,7 +308,7 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
 
 // Channels [c0, c0 + n) of `count` pixels from an element offset on, in the micro-kernel's type; of
 // more than one only where they lie side by side.
-static const char *pixels(const pool *p, ptrdiff_t at, size_t count, size_t n, row_buffers *b) {
+static const char *pixels(const eti_pool *p, ptrdiff_t at, size_t count, size_t n, row_buffers *b) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
   const char *src = (const char *)p->x->data + at * es;
   if (p->x->dtype == p->micro->dtype) return src;
@@ -399,13 +318,13 @@ static const char *pixels(const pool *p, ptrdiff_t at, size_t count, size_t n, r
 
 // How many neighbouring pixels of n channels the buffers hold, 1 where they do not lie side by
 // side.
-static int64_t pixels_at_once(const pool *p, size_t n) {
+static int64_t pixels_at_once(const eti_pool *p, size_t n) {
   const bool dense = p->x_steps[2] == (ptrdiff_t)n && p->dilation[2] == 1;
   return dense ? (int64_t)(ROW * 8 / p->micro->esize / n) : 1;
 }
 
 // Sums down the rows of the window, then over its columns, as run_adaptive does.
-static void pixel_columns(const pool *p, ptrdiff_t base, const window w[3], size_t n,
+static void pixel_columns(const eti_pool *p, ptrdiff_t base, const eti_pool_window w[3], size_t n,
                           row_buffers *b) {
   const int64_t most = pixels_at_once(p, n);
   const size_t es = p->micro->esize;
@@ -423,7 +342,8 @@ static void pixel_columns(const pool *p, ptrdiff_t base, const window w[3], size
   }
 }
 
-static void pixel_taps(const pool *p, ptrdiff_t base, const window w[3], size_t n, row_buffers *b) {
+static void pixel_taps(const eti_pool *p, ptrdiff_t base, const eti_pool_window w[3], size_t n,
+                       row_buffers *b) {
   const int64_t most = pixels_at_once(p, n);
   const size_t es = p->micro->esize;
   for (int64_t iz = w[0].from; iz < w[0].to; iz += p->dilation[0]) {
@@ -435,7 +355,7 @@ static void pixel_taps(const pool *p, ptrdiff_t base, const window w[3], size_t 
         const char *x = pixels(p, at, count, n, b);
         const int32_t first = (int32_t)((iz * p->in[1] + iy) * p->in[2] + ix);
         for (size_t k = 0; k < count; k++, x += n * es) {
-          if (p->kind == POOL_AVG) {
+          if (!p->is_max) {
             p->micro->add(b->value, x, 1, n);
           } else {  // gives channel i the place plus i
             p->micro->max(b->value, b->at, x, 1, first + (int32_t)k, n);
@@ -452,8 +372,8 @@ static ptrdiff_t pixel_offset(const et_tensor *t, const ptrdiff_t steps[3], cons
          (ptrdiff_t)o[1] * steps[1] + (ptrdiff_t)o[2] * steps[2];
 }
 
-static void run_pixel(const pool *p, size_t image, const int64_t o[3], const window w[3],
-                      row_buffers *b) {
+static void run_pixel(const eti_pool *p, size_t image, const int64_t o[3],
+                      const eti_pool_window w[3], row_buffers *b) {
   const size_t channels = (size_t)p->x->sizes[1];
   const bool direct = p->out->dtype == p->micro->dtype;
   const int64_t area = (w[0].to - w[0].from) * (w[1].to - w[1].from) * (w[2].to - w[2].from);
@@ -466,14 +386,13 @@ static void run_pixel(const pool *p, size_t image, const int64_t o[3], const win
     b->value = direct ? (char *)p->out->data + at * p->micro->esize : b->room;
     start_values(p, n, b);
     const int32_t first = (int32_t)((w[0].from * p->in[1] + w[1].from) * p->in[2] + w[2].from);
-    for (size_t i = 0; i < n && p->kind == POOL_MAX; i++)
-      b->at[i] = (int32_t)((uint32_t)first + (uint32_t)i);
-    if (p->kind == POOL_ADAPTIVE || (p->kind == POOL_AVG && p->size[2] == 1)) {
+    for (size_t i = 0; i < n && p->is_max; i++) b->at[i] = (int32_t)((uint32_t)first + (uint32_t)i);
+    if (!p->is_max && (p->is_adaptive || p->size[2] == 1)) {
       pixel_columns(p, base, w, n, b);
     } else {
       pixel_taps(p, base, w, n, b);
     }
-    if (p->kind != POOL_MAX && by != 0) divide(p, by, 0, n, b);
+    if (!p->is_max && by != 0) divide(p, by, 0, n, b);
     if (!direct) {
       const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->out->dtype);
       eti_casts[p->micro->dtype][p->out->dtype]((char *)p->out->data + at * es, es, b->value,
@@ -488,26 +407,26 @@ static void run_pixel(const pool *p, size_t image, const int64_t o[3], const win
 
 // Items are rows of output pixels: images × depth × height.
 static void run_pixels(void *ctx, size_t begin, size_t end) {
-  const pool *const p = ctx;
+  const eti_pool *const p = ctx;
   const size_t rows = (size_t)(p->size[0] * p->size[1]);
   row_buffers b;
   for (size_t u = begin; u < end; u++) {
     int64_t o[3] = {(int64_t)(u % rows) / p->size[1], (int64_t)(u % rows) % p->size[1], 0};
-    window w[3] = {window_of(p, 0, o[0]), window_of(p, 1, o[1])};
+    eti_pool_window w[3] = {eti_pool_window_of(p, 0, o[0]), eti_pool_window_of(p, 1, o[1])};
     for (; o[2] < p->size[2]; o[2]++) {
-      w[2] = window_of(p, 2, o[2]);
+      w[2] = eti_pool_window_of(p, 2, o[2]);
       run_pixel(p, u / rows, o, w, &b);
     }
   }
 }
 
 // Whether the channels of a pixel are neighbours, in every tensor.
-static bool channels_last(const pool *p) {
+static bool channels_last(const eti_pool *p) {
   return p->lead == 2 && p->x->sizes[1] > 1 && p->x->strides[1] == 1 && p->out->strides[1] == 1 &&
          (p->indices == NULL || p->indices->strides[1] == 1);
 }
 
-static et_status run_pool(const et_kernel_ctx *ctx, pool *p) {
+static et_status run_pool(const et_kernel_ctx *ctx, eti_pool *p) {
   if (p->out->numel == 0) return ET_OK;
   if (channels_last(p)) {
     et_parallel_for(ctx->pool, run_pixels, p,
@@ -524,9 +443,9 @@ static et_status run_pool(const et_kernel_ctx *ctx, pool *p) {
 
 static et_status max_pool(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
                           const char *op) {
-  pool p = {.kind = POOL_MAX, .op = op, .spatial = spatial};
+  eti_pool p = {.is_max = true, .op = op, .spatial = spatial};
   et_tensor *indices;
-  ET_TRY(read_input(ctx, args, ET_TYPES_REAL_HALF, &p));
+  ET_TRY(eti_pool_read_input(ctx, args, ET_TYPES_REAL_HALF, &p));
   ET_TRY(read_windows(ctx, args, &p));
   ET_TRY(eti_arg_tensor(ctx, args, 7, &indices));
   ET_CHECK(indices->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT, "%s: indices are %s, needs i64",
@@ -534,7 +453,7 @@ static et_status max_pool(const et_kernel_ctx *ctx, et_value *const *args, size_
   ET_TRY(resize_output(ctx, indices, &p));
   ET_TRY(read_output(ctx, args, 6, &p));
   p.indices = indices;
-  take_steps(&p, indices, p.index_steps);
+  eti_pool_take_steps(&p, indices, p.index_steps);
   return run_pool(ctx, &p);
 }
 
@@ -547,9 +466,9 @@ et_status op_max_pool3d_with_indices_out(et_kernel_ctx *ctx, et_value *const *ar
 
 static et_status avg_pool(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
                           const char *op) {
-  pool p = {.kind = POOL_AVG, .op = op, .spatial = spatial};
+  eti_pool p = {.op = op, .spatial = spatial};
   bool has_divisor = false;
-  ET_TRY(read_input(ctx, args, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), &p));
+  ET_TRY(eti_pool_read_input(ctx, args, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), &p));
   ET_TRY(read_windows(ctx, args, &p));
   ET_TRY(eti_arg_bool(ctx, args, 5, &p.count_padding));
   ET_TRY(eti_arg_optional_int(ctx, args, 6, &has_divisor, &p.divisor));
@@ -569,8 +488,8 @@ et_status op_avg_pool3d_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 static et_status adaptive_pool(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
                                const char *op) {
-  pool p = {.kind = POOL_ADAPTIVE, .op = op, .spatial = spatial, .count_padding = true};
-  ET_TRY(read_input(ctx, args, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), &p));
+  eti_pool p = {.is_adaptive = true, .op = op, .spatial = spatial, .count_padding = true};
+  ET_TRY(eti_pool_read_input(ctx, args, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), &p));
   ET_TRY(read_list(ctx, args, 1, &p, "output_size", 0, false, p.size));
   ET_TRY(read_output(ctx, args, 2, &p));
   for (size_t d = 0; d < 3; d++)

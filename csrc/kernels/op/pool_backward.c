@@ -1,57 +1,18 @@
 // pool_backward.c — gradients of average pooling: avg_pool2d_backward, avg_pool3d_backward,
 // _adaptive_avg_pool2d_backward, _adaptive_avg_pool3d_backward. Each element of the result sums, in
 // f64 and in a fixed order, its share of the outputs whose windows hold it; rows of shares are
-// added at a time. Relies on element.h. Any layout.
+// added at a time. Relies on element.h. Any layout. In the geometry of pool.h, x is the gradient of
+// the outputs and out that of the input.
 #include "kernels/element.h"
 #include "kernels/kernel.h"
+#include "kernels/op/pool.h"
 #include "kernels/ops.h"
 
 #include <string.h>
 
-// Fewer-dimensional pools have leading dimensions of size 1.
-typedef struct gradient {
-  const char *op;
-  const et_tensor *grad, *out;
-  size_t spatial, lead;  // spatial dimensions; those before them (1 or 2)
-  int64_t in[3], size[3], kernel[3], stride[3], padding[3];
-  int64_t divisor;  // 0: the window's
-  bool adaptive, count_padding;
-} gradient;
-
-static ptrdiff_t step_of(const gradient *g, const et_tensor *t, size_t d) {
-  return d + g->spatial < 3 ? 0 : t->strides[g->lead + d + g->spatial - 3];
-}
-
-static ptrdiff_t plane_of(const gradient *g, const et_tensor *t, size_t plane) {
-  if (g->lead == 1) return (ptrdiff_t)plane * t->strides[0];
-  const size_t channels = (size_t)t->sizes[1];
-  return (ptrdiff_t)(plane / channels) * t->strides[0] +
-         (ptrdiff_t)(plane % channels) * t->strides[1];
-}
-
-typedef struct window {
-  int64_t from, to, counted;  // counted: with padding where that counts
-} window;
-
-static window window_of(const gradient *g, size_t d, int64_t o) {
-  window w;
-  if (g->adaptive) {
-    w.from = o * g->in[d] / g->size[d];
-    w.to = ((o + 1) * g->in[d] + g->size[d] - 1) / g->size[d];
-    w.counted = w.to - w.from;
-    return w;
-  }
-  const int64_t start = o * g->stride[d] - g->padding[d], edge = g->in[d] + g->padding[d];
-  const int64_t end = start + g->kernel[d] < edge ? start + g->kernel[d] : edge;
-  w.from = start > 0 ? start : 0;
-  w.to = end < g->in[d] ? end : g->in[d];
-  w.counted = g->count_padding ? end - start : w.to - w.from;
-  return w;
-}
-
 // The outputs whose windows may hold input i.
-static void outputs_of(const gradient *g, size_t d, int64_t i, int64_t *from, int64_t *to) {
-  if (g->adaptive) {
+static void outputs_of(const eti_pool *g, size_t d, int64_t i, int64_t *from, int64_t *to) {
+  if (g->is_adaptive) {
     *from = i * g->size[d] / g->in[d];
     *to = ((i + 1) * g->size[d] + g->in[d] - 1) / g->in[d];
   } else {
@@ -71,28 +32,26 @@ typedef struct row_windows {
   int64_t from[ROW], to[ROW], counted[ROW];
 } row_windows;
 
-static void find_windows(const gradient *g, int64_t first, size_t n, row_windows *w) {
+static void find_windows(const eti_pool *g, int64_t first, size_t n, row_windows *w) {
   if (w->first == first && w->n == n) return;
   w->first = first;
   w->n = n;
   for (size_t i = 0; i < n; i++) {
-    const window one = window_of(g, 2, first + (int64_t)i);
+    const eti_pool_window one = eti_pool_window_of(g, 2, first + (int64_t)i);
     w->from[i] = one.from;
     w->to[i] = one.to;
-    w->counted[i] = one.counted;
+    w->counted[i] = eti_pool_counted(g, &one);
   }
 }
 
 // What outputs [x0, x0 + n) of a row of the gradient give inputs [c0, c1): `area` is that of their
 // windows without the width.
-static void add_shares(const gradient *g, ptrdiff_t row, int64_t area, const row_windows *w,
+static void add_shares(const eti_pool *g, ptrdiff_t row, int64_t area, const row_windows *w,
                        int64_t c0, int64_t c1, double *sums) {
   double share[ROW];
-  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)g->grad->dtype),
-                  step = step_of(g, g->grad, 2);
-  eti_casts[g->grad->dtype][ET_F64](share, sizeof *share,
-                                    eti_element(g->grad, row + (ptrdiff_t)w->first * step),
-                                    step * es, w->n);
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)g->x->dtype), step = g->x_steps[2];
+  eti_casts[g->x->dtype][ET_F64](
+      share, sizeof *share, eti_element(g->x, row + (ptrdiff_t)w->first * step), step * es, w->n);
   if (g->divisor != 0) {
     for (size_t j = 0; j < w->n; j++) share[j] /= (double)g->divisor;
   } else {
@@ -105,7 +64,7 @@ static void add_shares(const gradient *g, ptrdiff_t row, int64_t area, const row
 }
 
 // Inputs [c0, c1) of row (z, y), into sums.
-static void sum_row(const gradient *g, size_t plane, const int64_t i[2], int64_t c0, int64_t c1,
+static void sum_row(const eti_pool *g, size_t plane, const int64_t i[2], int64_t c0, int64_t c1,
                     row_windows *w, double *sums) {
   int64_t from[3], to[3], ignored;
   for (size_t d = 0; d < 2; d++) outputs_of(g, d, i[d], &from[d], &to[d]);
@@ -113,31 +72,30 @@ static void sum_row(const gradient *g, size_t plane, const int64_t i[2], int64_t
   outputs_of(g, 2, c1 - 1, &ignored, &to[2]);
   memset(sums, 0, (size_t)(c1 - c0) * sizeof *sums);
   for (int64_t z = from[0]; z < to[0]; z++) {
-    const window wz = window_of(g, 0, z);
+    const eti_pool_window wz = eti_pool_window_of(g, 0, z);
     for (int64_t y = from[1]; y < to[1]; y++) {
-      const window wy = window_of(g, 1, y);
+      const eti_pool_window wy = eti_pool_window_of(g, 1, y);
       if (i[0] < wz.from || i[0] >= wz.to || i[1] < wy.from || i[1] >= wy.to) continue;
-      const ptrdiff_t row = plane_of(g, g->grad, plane) + (ptrdiff_t)z * step_of(g, g->grad, 0) +
-                            (ptrdiff_t)y * step_of(g, g->grad, 1);
+      const ptrdiff_t row = eti_pool_plane(g, g->x, plane) + (ptrdiff_t)z * g->x_steps[0] +
+                            (ptrdiff_t)y * g->x_steps[1];
       for (int64_t x = from[2]; x < to[2]; x += ROW) {
         find_windows(g, x, to[2] - x < ROW ? (size_t)(to[2] - x) : ROW, w);
-        add_shares(g, row, wz.counted * wy.counted, w, c0, c1, sums);
+        add_shares(g, row, eti_pool_counted(g, &wz) * eti_pool_counted(g, &wy), w, c0, c1, sums);
       }
     }
   }
 }
 
 static void fill_rows(void *opaque, size_t begin, size_t end) {
-  const gradient *const g = opaque;
+  const eti_pool *const g = opaque;
   const size_t rows = (size_t)(g->in[0] * g->in[1]);
-  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)g->out->dtype),
-                  step = step_of(g, g->out, 2);
+  const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)g->out->dtype), step = g->out_steps[2];
   double sums[ROW];
   row_windows w = {.n = 0};
   for (size_t u = begin; u < end; u++) {
     const int64_t i[2] = {(int64_t)(u % rows) / g->in[1], (int64_t)(u % rows) % g->in[1]};
-    const ptrdiff_t row = plane_of(g, g->out, u / rows) + (ptrdiff_t)i[0] * step_of(g, g->out, 0) +
-                          (ptrdiff_t)i[1] * step_of(g, g->out, 1);
+    const ptrdiff_t row = eti_pool_plane(g, g->out, u / rows) + (ptrdiff_t)i[0] * g->out_steps[0] +
+                          (ptrdiff_t)i[1] * g->out_steps[1];
     for (int64_t c0 = 0; c0 < g->in[2]; c0 += ROW) {
       const int64_t c1 = g->in[2] - c0 < ROW ? g->in[2] : c0 + ROW;
       sum_row(g, u / rows, i, c0, c1, &w, sums);
@@ -148,13 +106,13 @@ static void fill_rows(void *opaque, size_t begin, size_t end) {
 }
 
 static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                           const gradient *g, const char *what, int64_t least, int64_t out[3]) {
+                           const eti_pool *g, const char *what, int64_t least, int64_t out[3]) {
   const bool is_stride = out == g->stride;  // empty: as the kernel
   return eti_arg_spatial(ctx, args, i, g->op, what, g->spatial, least, is_stride, out);
 }
 
 static et_status read_tensors(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
-                              gradient *g) {
+                              eti_pool *g) {
   et_tensor *grad = NULL, *x = NULL, *out = NULL;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &grad));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &x));
@@ -179,17 +137,19 @@ static et_status read_tensors(const et_kernel_ctx *ctx, et_value *const *args, s
     const size_t at = there ? g->lead + d + g->spatial - 3 : 0;
     g->in[d] = there ? x->sizes[at] : 1;
     g->size[d] = there ? grad->sizes[at] : 1;
-    g->kernel[d] = g->stride[d] = 1;
+    g->kernel[d] = g->stride[d] = g->dilation[d] = 1;
     ET_CHECK(g->in[d] > 0 && g->size[d] > 0, ctx->err, ET_INVALID_ARGUMENT,
              "%s: empty spatial dimension", g->op);
   }
   ET_TRY(eti_resize_like(ctx, out, x));
-  g->grad = grad;
+  g->x = grad;
   g->out = out;
+  eti_pool_take_steps(g, grad, g->x_steps);
+  eti_pool_take_steps(g, out, g->out_steps);
   return ET_OK;
 }
 
-static et_status run_gradient(const et_kernel_ctx *ctx, gradient *g) {
+static et_status run_gradient(const et_kernel_ctx *ctx, eti_pool *g) {
   if (g->out->numel == 0) return ET_OK;
   const size_t width = (size_t)g->in[2];
   et_parallel_for(ctx->pool, fill_rows, g, g->out->numel / width, 1 + 2048 / width);
@@ -200,7 +160,7 @@ static et_status run_gradient(const et_kernel_ctx *ctx, gradient *g) {
 // grad_input); how many outputs ceil_mode made is seen in the gradient.
 static et_status avg_backward(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
                               const char *op) {
-  gradient g = {.op = op, .spatial = spatial};
+  eti_pool g = {.op = op, .spatial = spatial};
   bool has_divisor = false;
   ET_TRY(read_tensors(ctx, args, 8, &g));
   ET_TRY(read_list(ctx, args, 2, &g, "kernel_size", 1, g.kernel));
@@ -228,7 +188,7 @@ et_status op_avg_pool3d_backward_grad_input(et_kernel_ctx *ctx, et_value *const 
 // (grad_output, self, out)
 static et_status adaptive_backward(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
                                    const char *op) {
-  gradient g = {.op = op, .spatial = spatial, .adaptive = true};
+  eti_pool g = {.op = op, .spatial = spatial, .is_adaptive = true};
   ET_TRY(read_tensors(ctx, args, 2, &g));
   return run_gradient(ctx, &g);
 }

@@ -32,6 +32,13 @@ def _by_eigenvectors(a: torch.Tensor) -> Any:
     return values, vectors * values.unsqueeze(-2) @ vectors.mT
 
 
+def _by_factors(a: torch.Tensor, b: torch.Tensor) -> Any:
+    factors = linalg.lu_factor(a)
+    plain, transposed = (linalg.lu_solve(*factors, b, adjoint=x) for x in (False, True))
+    from_right = (linalg.lu_solve(*factors, b.mT, left=False, adjoint=x) for x in (False, True))
+    return plain, transposed, *from_right, *torch.lu_unpack(*linalg.lu_factor(b))
+
+
 def _by_singular_vectors(a: torch.Tensor) -> Any:
     u, s, vh = linalg.svd(a, full_matrices=False)
     return s, u * s.unsqueeze(-2) @ vh
@@ -48,6 +55,7 @@ OF_SQUARE: list[Callable[[torch.Tensor, torch.Tensor], Any]] = [
     lambda a, b: torch.cholesky_solve(b, linalg.cholesky(a)),
     lambda a, b: torch.cholesky_inverse(linalg.cholesky(a)),
     lambda a, b: linalg.lu(a),
+    lambda a, b: _by_factors(a.flip(-2), b),
     lambda a, b: linalg.qr(b),
     lambda a, b: linalg.matrix_power(a, -2),
     lambda a, b: (linalg.pinv(b), linalg.matrix_rank(b), linalg.cond(a)),

@@ -52,13 +52,57 @@ def _pinv(a: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fa
     return (vh.mT * inverse.unsqueeze(-2)) @ u.mT
 
 
+def _row_order(pivots: Tensor, n: int) -> Tensor:
+    """Which of n rows stands where after the exchanges, of which LAPACK counts rows from 1."""
+    order = torch.arange(n, device=pivots.device).expand(*pivots.shape[:-1], n)
+    for i in range(pivots.shape[-1]):
+        other = pivots[..., i : i + 1].long() - 1
+        here, there = order[..., i : i + 1], order.gather(-1, other)
+        order = order.scatter(-1, other, here).slice_scatter(there, -1, i, i + 1)
+    return order
+
+
+def _lu_unpack(
+    lu: Tensor, pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    m, n = lu.shape[-2:]
+    k = min(m, n)
+    p = lower = upper = lu.new_empty(0)
+    if unpack_pivots:
+        places = torch.arange(m, device=lu.device).unsqueeze(-1)
+        p = (places == _row_order(pivots, m).unsqueeze(-2)).to(lu.dtype)
+    if unpack_data:
+        lower = lu[..., :k].tril(-1) + torch.eye(m, k, dtype=lu.dtype, device=lu.device)
+        upper = lu[..., :k, :].triu()
+    return p, lower, upper
+
+
+def _lu_solve(
+    lu: Tensor, pivots: Tensor, b: Tensor, *, left: bool = True, adjoint: bool = False
+) -> Tensor:
+    if not left:  # X A = B is Aᵀ Xᵀ = Bᵀ
+        return _lu_solve(lu, pivots, b.mT, adjoint=not adjoint).mT
+    batch = torch.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
+    b = b.expand(*batch, *b.shape[-2:])
+    lu = lu.expand(*batch, *lu.shape[-2:])
+    rows = _row_order(pivots, lu.shape[-1]).unsqueeze(-1).expand_as(b)
+    solve = torch.linalg.solve_triangular
+    if adjoint:
+        b = solve(lu.mT, solve(lu.mT, b, upper=False), upper=True, unitriangular=True)
+        return b.scatter(-2, rows, b)
+    b = solve(lu, b.gather(-2, rows), upper=False, unitriangular=True)
+    return solve(lu, b, upper=True)
+
+
 def linalg_decompositions() -> dict[Any, Callable[..., Any]]:
     return {
         _aten.cholesky.default: _cholesky,
         _aten.cholesky_inverse.default: _cholesky_inverse,
         _aten.cholesky_solve.default: _cholesky_solve,
+        _aten.linalg_lu_solve.default: _lu_solve,
         _aten.linalg_pinv.atol_rtol_float: _pinv,
         _aten.linalg_pinv.atol_rtol_tensor: _pinv,
+        _aten.lu_unpack.default: _lu_unpack,
     }
 
 

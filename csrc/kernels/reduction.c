@@ -74,42 +74,65 @@ typedef struct run_job {
   et_dtype dtype;
   ptrdiff_t bytes;  // of an input element
   ptrdiff_t load_bytes;
-  // across: the block's neighbours
-  ptrdiff_t stride;
+  size_t acc_bytes;
+  ptrdiff_t stride;  // between the block's results
   size_t w;
   const void *centers;
   void *acc;
 } run_job;
 
-// x[0..n) as contiguous values of the load type: where they lie, or cast into the buffer.
-static const void *load(const run_job *job, const char *x, ptrdiff_t stride, size_t n,
-                        void *buffer) {
-  if (job->dtype == job->reducer->load && stride == job->bytes) return x;
-  eti_casts[job->dtype][job->reducer->load](buffer, job->load_bytes, x, stride, n);
-  return buffer;
+enum { BUFFER = 8 * ETI_REDUCE_BLOCK * 8 };  // bytes: eight rows of a block in any type
+
+static bool is_as_loaded(const run_job *job, ptrdiff_t step) {
+  return job->dtype == job->reducer->load && step == job->bytes;
 }
 
+static void cast(const run_job *job, void *to, const char *x, ptrdiff_t step, size_t n) {
+  eti_casts[job->dtype][job->reducer->load](to, job->load_bytes, x, step, n);
+}
+
+static const void *center_at(const run_job *job, size_t j) {
+  return job->centers == NULL ? NULL : (const char *)job->centers + (ptrdiff_t)j * job->load_bytes;
+}
+
+// A run of n elements of each of the results, s[0] apart; the runs are job->stride apart.
 static void along(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   const run_job *job = ctx;
-  double buffer[ETI_REDUCE_BLOCK];
-  if (job->dtype == job->reducer->load && s[0] == job->bytes) {
-    job->reducer->row(job->acc, p[0], n, job->centers);
+  const eti_reducer *const reducer = job->reducer;
+  _Alignas(64) char buffer[BUFFER];
+  if (is_as_loaded(job, s[0])) {
+    reducer->rows(job->acc, p[0], job->stride / job->bytes, n, job->w, job->centers);
     return;
   }
-  for (size_t i = 0; i < n; i += ETI_REDUCE_BLOCK) {
-    const size_t m = n - i < ETI_REDUCE_BLOCK ? n - i : ETI_REDUCE_BLOCK;
-    const void *x = load(job, (const char *)p[0] + (ptrdiff_t)i * s[0], s[0], m, buffer);
-    job->reducer->row(job->acc, x, m, job->centers);
+  // Short runs that follow one another are cast together.
+  const bool joined = s[0] == job->bytes && job->stride == (ptrdiff_t)n * job->bytes;
+  const size_t most = n <= ETI_REDUCE_BLOCK && joined ? BUFFER / 8 / n : 1;
+  for (size_t j = 0; j < job->w; j += most) {
+    const char *const x = (const char *)p[0] + (ptrdiff_t)j * job->stride;
+    const size_t rows = job->w - j < most ? job->w - j : most;
+    char *const acc = (char *)job->acc + j * job->acc_bytes;
+    for (size_t i = 0; i < n; i += ETI_REDUCE_BLOCK) {
+      const size_t m = n - i < ETI_REDUCE_BLOCK ? n - i : ETI_REDUCE_BLOCK;
+      cast(job, buffer, x + (ptrdiff_t)i * s[0], s[0], rows * m);
+      reducer->rows(acc, buffer, (ptrdiff_t)m, m, rows, center_at(job, j));
+    }
   }
 }
 
+// n rows of neighbouring results, s[0] apart.
 static void across(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   const run_job *job = ctx;
-  double buffer[ETI_REDUCE_BLOCK];
-  for (size_t i = 0; i < n; i++) {
-    const void *x =
-        load(job, (const char *)p[0] + (ptrdiff_t)i * s[0], job->stride, job->w, buffer);
-    job->reducer->columns(job->acc, x, job->w, job->centers);
+  _Alignas(64) char buffer[BUFFER];
+  if (is_as_loaded(job, job->stride)) {
+    job->reducer->columns(job->acc, p[0], s[0] / job->bytes, n, job->w, job->centers);
+    return;
+  }
+  for (size_t i = 0; i < n; i += 8) {
+    const size_t rows = n - i < 8 ? n - i : 8;
+    for (size_t k = 0; k < rows; k++)
+      cast(job, buffer + (ptrdiff_t)(k * job->w) * job->load_bytes,
+           (const char *)p[0] + (ptrdiff_t)(i + k) * s[0], job->stride, job->w);
+    job->reducer->columns(job->acc, buffer, (ptrdiff_t)job->w, rows, job->w, job->centers);
   }
 }
 
@@ -163,30 +186,26 @@ static void reduce_all(const eti_reduction *r, run_job *job, const eti_iter *red
   piece_job p = {.run = job, .reduced = reduced, .goes_across = r->across, .piece = piece};
   const size_t n_pieces = reduced->numel / piece + (reduced->numel % piece != 0);
   et_parallel_for(r->pool, run_pieces, &p, n_pieces, 1);
-  for (size_t i = 0; i < n_pieces; i++) job->reducer->merge(job->acc, p.acc[i], job->w, NULL);
+  for (size_t i = 0; i < n_pieces; i++) job->reducer->merge(job->acc, p.acc[i], 0, 1, job->w, NULL);
 }
 
 void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *reducer,
                 const char *p, ptrdiff_t stride, size_t w, const void *centers, void *acc) {
   const et_dtype dtype = (et_dtype)r->in->dtype;
-  const size_t acc_bytes = et_dtype_bytes(reducer->acc);
+  const bool one_by_one = r->is_split && !r->across;
   run_job job = {.reducer = reducer,
                  .dtype = dtype,
                  .bytes = (ptrdiff_t)et_dtype_bytes(dtype),
                  .load_bytes = (ptrdiff_t)et_dtype_bytes(reducer->load),
+                 .acc_bytes = et_dtype_bytes(reducer->acc),
                  .stride = stride,
-                 .w = r->across ? w : 1,
+                 .w = one_by_one ? 1 : w,
                  .centers = centers,
                  .acc = acc};
   start(reducer, acc, w);
-  if (r->across) {
-    reduced->data[0] = (char *)(uintptr_t)p;
-    reduce_all(r, &job, reduced);
-    return;
-  }
-  for (size_t j = 0; j < w; j++) {
+  for (size_t j = 0; j < w; j += job.w) {
     reduced->data[0] = (char *)(uintptr_t)p + (ptrdiff_t)j * stride;
-    job.acc = (char *)acc + j * acc_bytes;
+    job.acc = (char *)acc + j * job.acc_bytes;
     job.centers = centers == NULL ? NULL : (const char *)centers + (ptrdiff_t)j * job.load_bytes;
     reduce_all(r, &job, reduced);
   }

@@ -9,21 +9,17 @@
 
 #include "kernels/args.h"
 #include "kernels/iter.h"
+#include "kernels/micro/reduce.h"
 #include "kernels/shape.h"
 
 #define ETI_REDUCE_BLOCK 256  // results that advance together, and elements cast at a time
 
 typedef struct eti_reducer {
-  et_dtype load;    // ET_F32, ET_F64, ET_I64 or ET_B8: inputs are cast to it
-  et_dtype acc;     // type of the accumulators
-  eti_scalar init;  // their first value
-  // *acc ∘= x[0] ∘ … ∘ x[n-1]; center is one value of type load (deviations), else unused
-  void (*row)(void *acc, const void *x, size_t n, const void *center);
-  // acc[j] ∘= x[j] with center[j]
-  void (*columns)(void *acc, const void *x, size_t n, const void *center);
-  // acc[j] ∘= x[j], accumulators both; for reductions that are split
-  void (*merge)(void *acc, const void *x, size_t n, const void *center);
-  const char *uses[2];  // only for selective builds: entries of eti_eltwise that it calls
+  et_dtype load;                // ET_F32, ET_F64, ET_I64 or ET_B8: inputs are cast to it
+  et_dtype acc;                 // type of the accumulators
+  eti_scalar init;              // their first value
+  eti_reduce_fn rows, columns;  // of elements of type load, with a center of that type
+  eti_reduce_fn merge;          // columns of accumulators; for reductions that are split
 } eti_reducer;
 
 typedef struct eti_reduction {

@@ -6,6 +6,7 @@
 #include "kernels/micro/eltwise.h"
 #include "kernels/micro/math_f32.h"
 #include "kernels/micro/math_f64.h"
+#include "kernels/micro/rows_f32.h"
 #include "kernels/micro/special_f32.h"
 #include "kernels/micro/transpose.h"
 
@@ -15,13 +16,6 @@
 #include <arm_neon.h>
 #endif
 
-// ATen's rules: NaN wins in maximum and minimum.
-ETI_INLINE float eti_maximum_f32(float a, float b) {
-  return ((a > b) | (a != a)) ? a : b;
-}
-ETI_INLINE float eti_minimum_f32(float a, float b) {
-  return ((a < b) | (a != a)) ? a : b;
-}
 // ---- elementwise loops of f32 and f64: k points to the parameters
 
 #define F(name) ETI_LOOP_NAME(eti_##name, SUFFIX)
@@ -330,148 +324,19 @@ CIRCULAR(tan)
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
 #include "kernels/loops/ternary.inc.h"
 
-// ---- rows: 64 lanes as four vectors of 16, whatever the registers of the machine are
-
-#define PIECE 4096u  // elements whose sum is kept in f32
-
-typedef float lanes __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t masks __attribute__((vector_size(64), aligned(4), may_alias));
-typedef float quads __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t quad_masks __attribute__((vector_size(16), aligned(4), may_alias));
-
-// The lanes of a, pairwise: 0 with 8, 1 with 9, …, then with 4, 2, 1.
-static inline __attribute__((always_inline)) float lanes_sum(const lanes *a) {
-  float s[8];
-  for (size_t i = 0; i < 8; i++) s[i] = (*a)[i] + (*a)[i + 8];
-  return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-}
-
-static inline __attribute__((always_inline)) float piece_sum(const float *x, size_t n) {
-  lanes a = {0}, b = {0}, c = {0}, d = {0};
-  size_t i = 0;
-  for (; i + 64 <= n; i += 64) {
-    a += *(const lanes *)(x + i);
-    b += *(const lanes *)(x + i + 16);
-    c += *(const lanes *)(x + i + 32);
-    d += *(const lanes *)(x + i + 48);
-  }
-  for (; i + 16 <= n; i += 16) a += *(const lanes *)(x + i);
-  for (size_t l = 0; i < n; i++, l++) b[l] += x[i];
-  a = (a + b) + (c + d);
-  return lanes_sum(&a);
-}
-
-static inline __attribute__((always_inline)) float piece_square_diff(const float *x, size_t n,
-                                                                     float mean) {
-  lanes a = {0}, b = {0};
-  size_t i = 0;
-  for (; i + 32 <= n; i += 32) {
-    const lanes u = *(const lanes *)(x + i) - mean, v = *(const lanes *)(x + i + 16) - mean;
-    a += u * u;
-    b += v * v;
-  }
-  for (size_t l = 0; i < n; i++, l++) {
-    const float u = x[i] - mean;
-    if (l < 16) {
-      a[l] += u * u;
-    } else {
-      b[l - 16] += u * u;
-    }
-  }
-  a += b;
-  return lanes_sum(&a);
-}
+// ---- rows
 
 static float row_sum(const float *x, size_t n) {
-  if (n <= PIECE) return piece_sum(x, n);
-  double sum = 0.0;
-  for (size_t i = 0; i < n; i += PIECE)
-    sum += (double)piece_sum(x + i, n - i < PIECE ? n - i : PIECE);
-  return (float)sum;
+  return eti_row_sum_f32(x, n);
 }
-
 static float row_sum_square_diff(const float *x, size_t n, float mean) {
-  if (n <= PIECE) return piece_square_diff(x, n, mean);
-  double sum = 0.0;
-  for (size_t i = 0; i < n; i += PIECE)
-    sum += (double)piece_square_diff(x + i, n - i < PIECE ? n - i : PIECE, mean);
-  return (float)sum;
+  return eti_row_square_diff_f32(x, n, mean);
 }
-
-// The order of comparisons does not matter to a maximum, except which of several NaNs remains.
-#define EXTREME(name, vector, mask, op)                        \
-  static inline void name(vector *v, const vector *u) {        \
-    const mask take = (mask)(*u op * v) | (mask)(*u != *u);    \
-    *v = (vector)(((mask) * u & take) | ((mask) * v & ~take)); \
-  }
-EXTREME(lanes_max, lanes, masks, >)
-EXTREME(lanes_min, lanes, masks, <)
-EXTREME(quads_max, quads, quad_masks, >)
-EXTREME(quads_min, quads, quad_masks, <)
-#undef EXTREME
-
 static float row_max(const float *x, size_t n) {
-  float m = x[0];
-  size_t i = 0;
-  if (n >= 16) {
-    lanes v = *(const lanes *)x;
-    if (n >= 64) {  // four at a time, since each waits for the one before it
-      lanes b = *(const lanes *)(x + 16), c = *(const lanes *)(x + 32),
-            d = *(const lanes *)(x + 48);
-      for (i = 64; i + 64 <= n; i += 64) {
-        lanes_max(&v, (const lanes *)(x + i));
-        lanes_max(&b, (const lanes *)(x + i + 16));
-        lanes_max(&c, (const lanes *)(x + i + 32));
-        lanes_max(&d, (const lanes *)(x + i + 48));
-      }
-      lanes_max(&v, &b);
-      lanes_max(&c, &d);
-      lanes_max(&v, &c);
-    } else {
-      i = 16;
-    }
-    for (; i + 16 <= n; i += 16) lanes_max(&v, (const lanes *)(x + i));
-    quads q[4];
-    memcpy(q, &v, sizeof q);
-    quads_max(&q[0], &q[1]);
-    quads_max(&q[2], &q[3]);
-    quads_max(&q[0], &q[2]);
-    m = eti_maximum_f32(eti_maximum_f32(q[0][0], q[0][1]), eti_maximum_f32(q[0][2], q[0][3]));
-  }
-  for (; i < n; i++) m = eti_maximum_f32(m, x[i]);
-  return m;
+  return eti_row_max_f32(x, n);
 }
-
 static float row_min(const float *x, size_t n) {
-  float m = x[0];
-  size_t i = 0;
-  if (n >= 16) {
-    lanes v = *(const lanes *)x;
-    if (n >= 64) {  // four at a time, since each waits for the one before it
-      lanes b = *(const lanes *)(x + 16), c = *(const lanes *)(x + 32),
-            d = *(const lanes *)(x + 48);
-      for (i = 64; i + 64 <= n; i += 64) {
-        lanes_min(&v, (const lanes *)(x + i));
-        lanes_min(&b, (const lanes *)(x + i + 16));
-        lanes_min(&c, (const lanes *)(x + i + 32));
-        lanes_min(&d, (const lanes *)(x + i + 48));
-      }
-      lanes_min(&v, &b);
-      lanes_min(&c, &d);
-      lanes_min(&v, &c);
-    } else {
-      i = 16;
-    }
-    for (; i + 16 <= n; i += 16) lanes_min(&v, (const lanes *)(x + i));
-    quads q[4];
-    memcpy(q, &v, sizeof q);
-    quads_min(&q[0], &q[1]);
-    quads_min(&q[2], &q[3]);
-    quads_min(&q[0], &q[2]);
-    m = eti_minimum_f32(eti_minimum_f32(q[0][0], q[0][1]), eti_minimum_f32(q[0][2], q[0][3]));
-  }
-  for (; i < n; i++) m = eti_minimum_f32(m, x[i]);
-  return m;
+  return eti_row_min_f32(x, n);
 }
 
 static void row_softmax(float *out, const float *x, size_t n) {
@@ -492,7 +357,7 @@ static void row_log_softmax(float *out, const float *x, size_t n) {
   for (size_t i = 0; i < n; i += 512) {
     const size_t m = n - i < 512 ? n - i : 512;
     for (size_t j = 0; j < m; j++) piece[j] = eti_exp_term_f32(x[i + j] - max);
-    sum += (double)piece_sum(piece, m);
+    sum += (double)eti_piece_sum_f32(piece, m);
   }
   const float log_sum = (float)eti_log_d(sum);
   ETI_NO_DEPENDENCES
@@ -515,7 +380,7 @@ static void rows_softmax_flat(float *out, const float *x, size_t n, size_t rows,
     if (log) memmove(to, piece, m * n * sizeof *to);
     ETI_NO_DEPENDENCES
     for (size_t i = 0; i < m * n; i++) piece[i] = eti_exp_term_f32(piece[i]);
-    for (size_t r = 0; r < m; r++) sums[r] = piece_sum(piece + r * n, n);
+    for (size_t r = 0; r < m; r++) sums[r] = eti_piece_sum_f32(piece + r * n, n);
     if (log) {
       ETI_NO_DEPENDENCES
       for (size_t r = 0; r < m; r++) sums[r] = (float)eti_log_d((double)sums[r]);
@@ -542,8 +407,8 @@ static void exp_terms(float *x, size_t n) {
 }
 
 // The sums of sixteen rows that stand upright, added in the order of piece_sum.
-static inline void upright_sums(lanes *sums, const lanes *terms, size_t n) {
-  lanes a[16] = {{0}};
+static inline void upright_sums(eti_lanes *sums, const eti_lanes *terms, size_t n) {
+  eti_lanes a[16] = {{0}};
   for (size_t i = 0; i < n; i++) a[i % 16] += terms[i];
   for (size_t l = 0; l < 8; l++) a[l] += a[l + 8];
   *sums = ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
@@ -554,15 +419,15 @@ static inline void upright_sums(lanes *sums, const lanes *terms, size_t n) {
 // rest.
 static void rows_softmax_upright(float *out, const float *x, size_t n, size_t rows, bool log) {
   _Alignas(64) float v[UPRIGHT][16], e[UPRIGHT][16];
-  lanes *const values = (lanes *)v, *const terms = (lanes *)e;
+  eti_lanes *const values = (eti_lanes *)v, *const terms = (eti_lanes *)e;
   const ptrdiff_t row = (ptrdiff_t)(n * sizeof(float));
   for (size_t first = 0; first < rows; first += 16) {
     const size_t m = rows - first < 16 ? rows - first : 16;
     eti_transpose(v, sizeof v[0], x + first * n, row, m, n, sizeof(float));
     for (size_t i = 0; i < n; i++)
       for (size_t r = m; r < 16; r++) v[i][r] = v[i][0];
-    lanes max = values[0], sums;
-    for (size_t i = 1; i < n; i++) lanes_max(&max, &values[i]);
+    eti_lanes max = values[0], sums;
+    for (size_t i = 1; i < n; i++) eti_lanes_max(&max, &values[i]);
     for (size_t i = 0; i < n; i++) terms[i] = values[i] -= max;
     exp_terms(e[0], 16 * n);
     upright_sums(&sums, terms, n);
@@ -586,40 +451,9 @@ static void rows_add_wide(double *y, const float *x, size_t n) {
   for (size_t i = 0; i < n; i++) y[i] += (double)x[i];
 }
 
-static void rows_multiply_wide(double *y, const float *x, size_t n) {
-  ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < n; i++) y[i] *= (double)x[i];
-}
-
-// Sixteen products side by side, multiplied as a tree; what does not fill them comes last.
-static double row_product(const float *x, size_t n) {
-  double p[16];
-  size_t i = 0;
-  for (size_t l = 0; l < 16; l++) p[l] = 1.0;
-  for (; i + 16 <= n; i += 16)
-    for (size_t l = 0; l < 16; l++) p[l] *= (double)x[i + l];
-  for (size_t half = 8; half > 0; half /= 2)
-    for (size_t l = 0; l < half; l++) p[l] *= p[l + half];
-  for (; i < n; i++) p[0] *= (double)x[i];
-  return p[0];
-}
-
 static void rows_max(float *y, const float *x, size_t n) {
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) y[i] = eti_maximum_f32(y[i], x[i]);
-}
-
-static void rows_min(float *y, const float *x, size_t n) {
-  ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < n; i++) y[i] = eti_minimum_f32(y[i], x[i]);
-}
-
-static void rows_add_square_diff(double *y, const float *x, const float *mean, size_t n) {
-  ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < n; i++) {
-    const float d = x[i] - mean[i];
-    y[i] += (double)(d * d);
-  }
 }
 
 // ---- halves. The instructions give the bits of the arithmetic of half.h.

@@ -25,8 +25,7 @@
 // The rest of the table.
 #define ETI_ROW_LIST(X) \
   X(row_sum) X(row_sum_square_diff) X(row_max) X(row_min) X(row_softmax) X(row_log_softmax) \
-  X(rows_add) X(rows_add_wide) X(rows_multiply_wide) X(row_product) X(rows_softmax_short) \
-  X(rows_max) X(rows_min) X(rows_add_square_diff) X(clamp3_loops)
+  X(rows_add) X(rows_add_wide) X(rows_softmax_short) X(rows_max) X(clamp3_loops)
 // clang-format on
 
 #define ETI_SHORT_ROW 64u
@@ -93,13 +92,8 @@ typedef struct eti_eltwise {
   // y[j] ∘= x[j]: the strided side of reductions. The wide sums are for many rows.
   void (*rows_add)(float *y, const float *x, size_t n);
   void (*rows_add_wide)(double *y, const float *x, size_t n);
-  void (*rows_multiply_wide)(double *y, const float *x, size_t n);
-  double (*row_product)(const float *x, size_t n);  // in f64, in lanes
   void (*rows_max)(float *y, const float *x, size_t n);
-  void (*rows_min)(float *y, const float *x, size_t n);
-  void (*rows_add_square_diff)(double *y, const float *x, const float *mean,
-                               size_t n);  // y += (x - mean)²
-  const eti_loop *clamp3_loops;            // by type: x, low, high
+  const eti_loop *clamp3_loops;  // by type: x, low, high
   void (*f16_to_f32)(float *out, const uint16_t *x, size_t n);
   void (*f32_to_f16)(uint16_t *out, const float *x, size_t n);
   void (*bf16_to_f32)(float *out, const uint16_t *x, size_t n);

@@ -76,11 +76,11 @@ static void best_of_run(best *b, const void *x, size_t n) {
     take_floats(b, (double)(b->largest ? e->row_max : e->row_min)(x, n), x, n);
   } else if (b->load == ET_F64) {
     double extreme = *(const double *)x;
-    (b->largest ? m->max_f64 : m->min_f64).row(&extreme, x, n, NULL);
+    (b->largest ? m->max_f64 : m->min_f64).rows(&extreme, x, 0, n, 1, NULL);
     take_floats(b, extreme, x, n);
   } else {
     int64_t extreme = *(const int64_t *)x;
-    (b->largest ? m->max_i64 : m->min_i64).row(&extreme, x, n, NULL);
+    (b->largest ? m->max_i64 : m->min_i64).rows(&extreme, x, 0, n, 1, NULL);
     take_integers(b, extreme, x, n);
   }
   b->at += n;

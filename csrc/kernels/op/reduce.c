@@ -1,122 +1,61 @@
 // reduce.c — sums, means, products, extremes, variances and any, over some or all dimensions.
-// Sums of f32 are made of lanes within a row and of f64 across rows (see eltwise.h); integers add
-// in i64 and wrap. NaN wins in extremes. An empty reduction gives the operation's neutral element,
-// and is an error where there is none.
+// Sums of f32 are made of lanes within a row, by eights across rows, and of f64 beyond (see
+// micro/reduce.h); integers add in i64 and wrap. NaN wins in extremes. An empty reduction gives the
+// operation's neutral element, and is an error where there is none.
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
-#include "kernels/micro/eltwise.h"
 #include "kernels/micro/reduce.h"
 #include "kernels/ops.h"
 #include "kernels/reduction.h"
 
 #include <math.h>
 
-// What a reducer calls of the tables, for selective builds: those with another reducer leave it
-// out.
-#ifdef ET_SELECTED_LOOPS
-#define USES(name) (&ETI_USE_SYMBOL(rows, name))
-#else
-#define USES(name) NULL
-#endif
-
 // ---- reducers, named by what they load
 
-static void sum_f32_row(void *acc, const void *x, size_t n, const void *center) {
-  (void)center;
-  *(double *)acc += (double)eti_eltwise_get()->row_sum(x, n);
-}
-static void sum_f32_columns(void *acc, const void *x, size_t n, const void *center) {
-  (void)center;
-  eti_eltwise_get()->rows_add_wide(acc, x, n);
-}
-static void prod_f32_row(void *acc, const void *x, size_t n, const void *center) {
-  (void)center;
-  *(double *)acc *= eti_eltwise_get()->row_product(x, n);
-}
-static void prod_f32_columns(void *acc, const void *x, size_t n, const void *center) {
-  (void)center;
-  eti_eltwise_get()->rows_multiply_wide(acc, x, n);
-}
-static void square_f32_row(void *acc, const void *x, size_t n, const void *center) {
-  *(double *)acc += (double)eti_eltwise_get()->row_sum_square_diff(x, n, *(const float *)center);
-}
-static void square_f32_columns(void *acc, const void *x, size_t n, const void *center) {
-  eti_eltwise_get()->rows_add_square_diff(acc, x, center, n);
-}
-static void max_f32_row(void *acc, const void *x, size_t n, const void *center) {
-  (void)center;
-  const float a = *(float *)acc, m = eti_eltwise_get()->row_max(x, n);
-  *(float *)acc = a > m || a != a ? a : m;
-}
-static void max_f32_columns(void *acc, const void *x, size_t n, const void *center) {
-  (void)center;
-  eti_eltwise_get()->rows_max(acc, x, n);
-}
-static void min_f32_row(void *acc, const void *x, size_t n, const void *center) {
-  (void)center;
-  const float a = *(float *)acc, m = eti_eltwise_get()->row_min(x, n);
-  *(float *)acc = a < m || a != a ? a : m;
-}
-static void min_f32_columns(void *acc, const void *x, size_t n, const void *center) {
-  (void)center;
-  eti_eltwise_get()->rows_min(acc, x, n);
-}
-
-// Those of f64 and integers are micro-kernels.
-#define MICRO(name, types)                                                             \
-  static void name##_row(void *acc, const void *x, size_t n, const void *center) {     \
-    eti_reduce_micro_get()->name.row(acc, x, n, center);                               \
-  }                                                                                    \
-  static void name##_columns(void *acc, const void *x, size_t n, const void *center) { \
-    eti_reduce_micro_get()->name.columns(acc, x, n, center);                           \
+#define MICRO(name, types)                                                                 \
+  static void name##_rows(void *acc, const void *x, ptrdiff_t step, size_t n, size_t w,    \
+                          const void *center) {                                            \
+    eti_reduce_micro_get()->name.rows(acc, x, step, n, w, center);                         \
+  }                                                                                        \
+  static void name##_columns(void *acc, const void *x, ptrdiff_t step, size_t n, size_t w, \
+                             const void *center) {                                         \
+    eti_reduce_micro_get()->name.columns(acc, x, step, n, w, center);                      \
   }
 ETI_REDUCE_LIST(MICRO)
 #undef MICRO
 
-#define REDUCE_NAME any_b8
-#define REDUCE_TYPE uint8_t
-#define REDUCE_INIT 0
-#define REDUCE_EXPR(a, x, c) ((uint8_t)((a) | (x)))
-#define REDUCE_MERGE(a, b) REDUCE_EXPR(a, b, 0)
-#include "kernels/micro/reduce_row.inc.h"
-
 #define FROM_DOUBLE(value) {.is_float = true, .d = value}
 #define FROM_INT(value) {.i = value}
-#define REDUCER(name, load_, acc_, init_, merge_, ...)        \
+#define REDUCER(name, load_, acc_, init_, merge_)             \
   static const eti_reducer name = {.load = load_,             \
                                    .acc = acc_,               \
                                    .init = init_,             \
-                                   .row = name##_row,         \
+                                   .rows = name##_rows,       \
                                    .columns = name##_columns, \
-                                   .merge = merge_##_columns, \
-                                   .uses = {__VA_ARGS__}};
-REDUCER(sum_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0), sum_f64, USES(row_sum), USES(rows_add_wide))
-REDUCER(sum_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0), sum_f64, NULL)
-REDUCER(sum_i64, ET_I64, ET_I64, FROM_DOUBLE(0.0), sum_i64, NULL)
-REDUCER(square_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0), sum_f64, USES(row_sum_square_diff),
-        USES(rows_add_square_diff))
-REDUCER(square_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0), sum_f64, NULL)
-REDUCER(prod_f32, ET_F32, ET_F64, FROM_DOUBLE(1.0), prod_f64, USES(row_product),
-        USES(rows_multiply_wide))
-REDUCER(prod_f64, ET_F64, ET_F64, FROM_DOUBLE(1.0), prod_f64, NULL)
-REDUCER(prod_i64, ET_I64, ET_I64, FROM_DOUBLE(1.0), prod_i64, NULL)
-REDUCER(max_f32, ET_F32, ET_F32, FROM_DOUBLE(-(double)INFINITY), max_f32, USES(row_max),
-        USES(rows_max))
-REDUCER(max_f64, ET_F64, ET_F64, FROM_DOUBLE(-(double)INFINITY), max_f64, NULL)
-REDUCER(max_u8, ET_U8, ET_U8, FROM_INT(0), max_u8, NULL)
-REDUCER(max_i8, ET_I8, ET_I8, FROM_INT(INT8_MIN), max_i8, NULL)
-REDUCER(max_i16, ET_I16, ET_I16, FROM_INT(INT16_MIN), max_i16, NULL)
-REDUCER(max_i32, ET_I32, ET_I32, FROM_INT(INT32_MIN), max_i32, NULL)
-REDUCER(max_i64, ET_I64, ET_I64, FROM_INT(INT64_MIN), max_i64, NULL)
-REDUCER(min_f32, ET_F32, ET_F32, FROM_DOUBLE((double)INFINITY), min_f32, USES(row_min),
-        USES(rows_min))
-REDUCER(min_f64, ET_F64, ET_F64, FROM_DOUBLE((double)INFINITY), min_f64, NULL)
-REDUCER(min_u8, ET_U8, ET_U8, FROM_INT(UINT8_MAX), min_u8, NULL)
-REDUCER(min_i8, ET_I8, ET_I8, FROM_INT(INT8_MAX), min_i8, NULL)
-REDUCER(min_i16, ET_I16, ET_I16, FROM_INT(INT16_MAX), min_i16, NULL)
-REDUCER(min_i32, ET_I32, ET_I32, FROM_INT(INT32_MAX), min_i32, NULL)
-REDUCER(min_i64, ET_I64, ET_I64, FROM_INT(INT64_MAX), min_i64, NULL)
-REDUCER(any_b8, ET_B8, ET_B8, FROM_DOUBLE(0.0), any_b8, NULL)
+                                   .merge = merge_##_columns};
+REDUCER(sum_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0), sum_f64)
+REDUCER(sum_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0), sum_f64)
+REDUCER(sum_i64, ET_I64, ET_I64, FROM_DOUBLE(0.0), sum_i64)
+REDUCER(square_f32, ET_F32, ET_F64, FROM_DOUBLE(0.0), sum_f64)
+REDUCER(square_f64, ET_F64, ET_F64, FROM_DOUBLE(0.0), sum_f64)
+REDUCER(prod_f32, ET_F32, ET_F64, FROM_DOUBLE(1.0), prod_f64)
+REDUCER(prod_f64, ET_F64, ET_F64, FROM_DOUBLE(1.0), prod_f64)
+REDUCER(prod_i64, ET_I64, ET_I64, FROM_DOUBLE(1.0), prod_i64)
+REDUCER(max_f32, ET_F32, ET_F32, FROM_DOUBLE(-(double)INFINITY), max_f32)
+REDUCER(max_f64, ET_F64, ET_F64, FROM_DOUBLE(-(double)INFINITY), max_f64)
+REDUCER(max_u8, ET_U8, ET_U8, FROM_INT(0), max_u8)
+REDUCER(max_i8, ET_I8, ET_I8, FROM_INT(INT8_MIN), max_i8)
+REDUCER(max_i16, ET_I16, ET_I16, FROM_INT(INT16_MIN), max_i16)
+REDUCER(max_i32, ET_I32, ET_I32, FROM_INT(INT32_MIN), max_i32)
+REDUCER(max_i64, ET_I64, ET_I64, FROM_INT(INT64_MIN), max_i64)
+REDUCER(min_f32, ET_F32, ET_F32, FROM_DOUBLE((double)INFINITY), min_f32)
+REDUCER(min_f64, ET_F64, ET_F64, FROM_DOUBLE((double)INFINITY), min_f64)
+REDUCER(min_u8, ET_U8, ET_U8, FROM_INT(UINT8_MAX), min_u8)
+REDUCER(min_i8, ET_I8, ET_I8, FROM_INT(INT8_MAX), min_i8)
+REDUCER(min_i16, ET_I16, ET_I16, FROM_INT(INT16_MAX), min_i16)
+REDUCER(min_i32, ET_I32, ET_I32, FROM_INT(INT32_MAX), min_i32)
+REDUCER(min_i64, ET_I64, ET_I64, FROM_INT(INT64_MAX), min_i64)
+REDUCER(any_b8, ET_B8, ET_B8, FROM_DOUBLE(0.0), any_b8)
 
 // The reducers of one operation. Which is used follows from the type the operation is done in.
 typedef struct family {

@@ -81,7 +81,7 @@ static void scan_columns(const scan_job *job, const eti_result_block *block) {
   for (size_t i = 0; i < job->n; i++) {
     const char *const in = block->in + (ptrdiff_t)i * job->in_stride;
     job->load(x, bytes, in, block->in_stride, block->n);
-    step->columns(at, x, block->n, NULL);
+    step->columns(at, x, 0, 1, block->n, NULL);
     job->store(block->out[0] + (ptrdiff_t)i * job->out_stride, block->out_stride[0], at, bytes,
                block->n);
   }

@@ -183,13 +183,13 @@ static void row_f64(const softmax_job *job, double *out, const double *x) {
   const eti_eltwise *m = job->micro;
   const eti_reduce_micro *r = eti_reduce_micro_get();
   double high = x[0], sum = 0.0, piece[COLUMNS];
-  r->max_f64.row(&high, x, job->n, NULL);
+  r->max_f64.rows(&high, x, 0, job->n, 1, NULL);
   for (size_t j = 0; j < job->n; j += COLUMNS) {
     const size_t w = job->n - j < COLUMNS ? job->n - j : COLUMNS;
     double *const to = job->log ? piece : out + j;
     rowwise_f64(m->binary_f64.sub, to, x + j, &high, w, true);
     unary_f64(m->unary_f64.exp, to, w);
-    r->sum_f64.row(&sum, to, w, NULL);
+    r->sum_f64.rows(&sum, to, 0, w, 1, NULL);
   }
   if (!job->log) {
     rowwise_f64(m->binary_f64.div, out, out, &sum, job->n, true);
@@ -206,12 +206,12 @@ static void columns_f64(const softmax_job *job, double *out, const double *data,
   const eti_reduce_micro *r = eti_reduce_micro_get();
   double high[COLUMNS], sum[COLUMNS] = {0.0}, row[COLUMNS];
   memcpy(high, data, w * sizeof *high);
-  for (size_t j = 1; j < job->n; j++) r->max_f64.columns(high, data + j * job->inner, w, NULL);
+  r->max_f64.columns(high, data, (ptrdiff_t)job->inner, job->n, w, NULL);
   for (size_t j = 0; j < job->n; j++) {
     double *const to = job->log ? row : out + j * job->inner;
     rowwise_f64(m->binary_f64.sub, to, data + j * job->inner, high, w, false);
     unary_f64(m->unary_f64.exp, to, w);
-    r->sum_f64.columns(sum, to, w, NULL);
+    r->sum_f64.columns(sum, to, 0, 1, w, NULL);
   }
   if (job->log) unary_f64(m->unary_f64.log, sum, w);
   for (size_t j = 0; j < job->n; j++) {

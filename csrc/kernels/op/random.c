@@ -120,13 +120,18 @@ et_status op_randn_like_out(et_kernel_ctx *ctx, et_value *const *args) {
   return draw_reals(ctx, args, 2, "randn_like", make_normal);
 }
 
-static et_status draw_integers(const et_kernel_ctx *ctx, et_value *const *args, int64_t low,
-                               int64_t high, size_t i_shape, size_t i_out) {
-  fill f = {
-      .make = make_integer, .via = ET_I64, .low = low, .range = (uint64_t)high - (uint64_t)low};
+// Integers from a lower bound (0 where there is one bound only) up to and without an upper one:
+// arguments i_bound … of `n_bounds`.
+static et_status draw_integers(const et_kernel_ctx *ctx, et_value *const *args, size_t i_bound,
+                               size_t n_bounds, size_t i_shape, size_t i_out) {
+  int64_t low = 0, high = 0;
+  if (n_bounds == 2) ET_TRY(eti_arg_int(ctx, args, i_bound, &low));
+  ET_TRY(eti_arg_int(ctx, args, i_bound + n_bounds - 1, &high));
   ET_CHECK(low < high, ctx->err, ET_INVALID_ARGUMENT,
            "randint: from %lld up to but without %lld there is no integer", (long long)low,
            (long long)high);
+  fill f = {
+      .make = make_integer, .via = ET_I64, .low = low, .range = (uint64_t)high - (uint64_t)low};
   ET_TRY(eti_arg_tensor(ctx, args, i_out, &f.out));
   ET_TRY(shape_out(ctx, args, i_shape, f.out));
   return fill_out(ctx, &f);
@@ -134,32 +139,19 @@ static et_status draw_integers(const et_kernel_ctx *ctx, et_value *const *args, 
 
 // randint(high, size, *, out)
 et_status op_randint_out(et_kernel_ctx *ctx, et_value *const *args) {
-  int64_t high = 0;
-  ET_TRY(eti_arg_int(ctx, args, 0, &high));
-  return draw_integers(ctx, args, 0, high, 1, 2);
+  return draw_integers(ctx, args, 0, 1, 1, 2);
 }
-
 // randint.low(low, high, size, *, out)
 et_status op_randint_low_out(et_kernel_ctx *ctx, et_value *const *args) {
-  int64_t low = 0, high = 0;
-  ET_TRY(eti_arg_int(ctx, args, 0, &low));
-  ET_TRY(eti_arg_int(ctx, args, 1, &high));
-  return draw_integers(ctx, args, low, high, 2, 3);
+  return draw_integers(ctx, args, 0, 2, 2, 3);
 }
-
 // randint_like(self, high, *, memory_format, out)
 et_status op_randint_like_out(et_kernel_ctx *ctx, et_value *const *args) {
-  int64_t high = 0;
-  ET_TRY(eti_arg_int(ctx, args, 1, &high));
-  return draw_integers(ctx, args, 0, high, 0, 3);
+  return draw_integers(ctx, args, 1, 1, 0, 3);
 }
-
 // randint_like.low_dtype(self, low, high, *, memory_format, out)
 et_status op_randint_like_low_dtype_out(et_kernel_ctx *ctx, et_value *const *args) {
-  int64_t low = 0, high = 0;
-  ET_TRY(eti_arg_int(ctx, args, 1, &low));
-  ET_TRY(eti_arg_int(ctx, args, 2, &high));
-  return draw_integers(ctx, args, low, high, 0, 4);
+  return draw_integers(ctx, args, 1, 2, 0, 4);
 }
 
 // ---- randperm

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -112,18 +113,22 @@ def _run_direction(
     return outputs.flip(0) if reverse else outputs, last
 
 
-def _run_layers(
-    cell: Cell,
+def _decompose(
+    make_cell: Callable[[bool], Cell],
     x: Tensor,
-    initial: Sequence[Tensor],
+    hx: Tensor | Sequence[Tensor],
     params: Sequence[Tensor],
     has_biases: bool,
     num_layers: int,
     dropout: float,
+    train: bool,
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, ...]:
-    """The output and the last states, each [layers · directions, batch, size]."""
+    """The output and the last states, each [layers · directions, batch, size]. An LSTM has two
+    states, the others a single tensor. Arguments are those of ATen's schemas."""
+    cell = make_cell(has_biases)
+    initial = [hx] if isinstance(hx, Tensor) else hx
     directions = 2 if bidirectional else 1
     per = len(params) // (num_layers * directions)
     last: list[list[Tensor]] = []
@@ -139,41 +144,18 @@ def _run_layers(
             outputs.append(ran)
             last.append(after)
         x = torch.cat(outputs, -1) if directions == 2 else outputs[0]
-        if dropout > 0 and layer < num_layers - 1:
+        if train and dropout > 0 and layer < num_layers - 1:
             x = torch.dropout(x, dropout, True)
     if batch_first:
         x = x.transpose(0, 1)
     return x, *(torch.stack(parts) for parts in zip(*last, strict=True))
 
 
-def _rule(make_cell: Callable[[bool], Cell]) -> Callable[..., Any]:
-    """The decomposition of one operator; an LSTM has two states, the others a single tensor."""
-
-    def rule(
-        x: Tensor,
-        hx: Tensor | Sequence[Tensor],
-        params: Sequence[Tensor],
-        has_biases: bool,
-        num_layers: int,
-        dropout: float,
-        train: bool,
-        bidirectional: bool,
-        batch_first: bool,
-    ) -> Any:
-        drop = dropout if train else 0.0
-        cell = make_cell(has_biases)
-        states = [hx] if isinstance(hx, Tensor) else hx
-        return _run_layers(
-            cell, x, states, params, has_biases, num_layers, drop, bidirectional, batch_first
-        )
-
-    return rule
-
-
 def recurrent_decompositions() -> dict[Any, Callable[..., Any]]:
+    """The decompositions by operator."""
     return {
-        _aten.lstm.input: _rule(_lstm_cell),
-        _aten.gru.input: _rule(_gru_cell),
-        _aten.rnn_tanh.input: _rule(_rnn_cell(torch.tanh)),
-        _aten.rnn_relu.input: _rule(_rnn_cell(torch.relu)),
+        _aten.lstm.input: partial(_decompose, _lstm_cell),
+        _aten.gru.input: partial(_decompose, _gru_cell),
+        _aten.rnn_tanh.input: partial(_decompose, _rnn_cell(torch.tanh)),
+        _aten.rnn_relu.input: partial(_decompose, _rnn_cell(torch.relu)),
     }

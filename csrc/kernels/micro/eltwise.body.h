@@ -441,19 +441,9 @@ static void rows_softmax_short(float *out, const float *x, size_t n, size_t rows
   (n <= UPRIGHT ? rows_softmax_upright : rows_softmax_flat)(out, x, n, rows, log);
 }
 
-static void rows_add(float *y, const float *x, size_t n) {
-  ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < n; i++) y[i] += x[i];
-}
-
 static void rows_add_wide(double *y, const float *x, size_t n) {
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) y[i] += (double)x[i];
-}
-
-static void rows_max(float *y, const float *x, size_t n) {
-  ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < n; i++) y[i] = eti_maximum_f32(y[i], x[i]);
 }
 
 // ---- halves. The instructions give the bits of the arithmetic of half.h.

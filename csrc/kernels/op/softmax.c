@@ -3,12 +3,13 @@
 // lies differently, or has another type, is first copied into the output. Along contiguous rows f32
 // uses the row micro-kernels; across rows (inner > 1) blocks of columns advance together. The
 // halves compute in f32 and round once, f64 computes in f64. Relies on the f32 micro-kernels and
-// the cast table. NaN and infinities follow from the arithmetic, as in ATen. Terms of f32 rows
+// the cast table. NaN and infinities follow from the arithmetic, as in ATen. Terms of f32
 // below the smallest normal number are 0 (ATen keeps them, and pays for it): masks of -100 leave
 // many.
 #include "kernels/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/reduce.h"
+#include "kernels/micro/softmax.h"
 #include "kernels/ops.h"
 #include "kernels/strided.h"
 
@@ -23,12 +24,10 @@ ETI_USES(binary, div)
 ETI_USES(rows, row_log_softmax)
 ETI_USES(rows, row_softmax)
 ETI_USES(rows, rows_softmax_short)
-ETI_USES(rows, rows_max)
-ETI_USES(rows, rows_add)
 ETI_USES(rows, row_max)
 ETI_USES(rows, row_sum)
 
-#define COLUMNS 256  // floats of one block; three blocks are on the stack
+#define COLUMNS 256  // floats of one block; ten blocks are on the stack
 #define ROW 4096     // floats of a row that is on the stack
 
 typedef struct softmax_job {
@@ -84,40 +83,48 @@ static void store(const softmax_job *job, char *to, const float *from, size_t w)
   eti_casts[ET_F32][job->dtype](to, (ptrdiff_t)job->item, from, (ptrdiff_t)sizeof(float), w);
 }
 
-// One block of w columns, n rows of `inner` elements apart.
+// Rows of w columns as floats, `*apart` floats apart: where they lie, or cast to room for eight.
+static const float *as_floats(const softmax_job *job, float *room, const char *data, size_t rows,
+                              size_t w, ptrdiff_t *apart) {
+  if (job->dtype == ET_F32) {
+    *apart = (ptrdiff_t)job->inner;
+    return (const float *)(const void *)data;
+  }
+  *apart = (ptrdiff_t)w;
+  for (size_t j = 0; j < rows; j++) load(job, room + j * w, data + j * job->inner * job->item, w);
+  return room;
+}
+
+// One block of w columns, n rows of `inner` elements apart. The exponentials of f32 stay in the
+// output; the halves find them twice, and multiply with the sum's reciprocal, since they have not
+// the digits where that shows.
 static void columns_f32(const softmax_job *job, char *out, const char *data, size_t w) {
-  const eti_eltwise *m = job->micro;
-  float x[COLUMNS], high[COLUMNS], sum[COLUMNS];
+  const eti_softmax_micro *const m = eti_softmax_micro_get();
+  float room[8 * COLUMNS], high[COLUMNS], sum[COLUMNS];
   const size_t step = job->inner * job->item;
-  const bool keeps = job->dtype == ET_F32 && !job->log;  // exponentials stay in the output
-  load(job, high, data, w);
-  for (size_t j = 1; j < job->n; j++) {
-    load(job, x, data + j * step, w);
-    m->rows_max(high, x, w);
+  const bool wide = job->dtype == ET_F32;
+  ptrdiff_t apart;
+  for (size_t i = 0; i < w; i++) high[i] = -INFINITY, sum[i] = 0.0f;
+  for (size_t j = 0; j < job->n; j += 8) {
+    const size_t rows = job->n - j < 8 ? job->n - j : 8;
+    const float *const x = as_floats(job, room, data + j * step, rows, w, &apart);
+    eti_reduce_micro_get()->max_f32.columns(high, x, apart, rows, w, NULL);
   }
   for (size_t j = 0; j < job->n; j++) {
-    load(job, x, data + j * step, w);
-    rowwise(m->binary.sub, x, x, high, w, false);
-    rowwise_unary(m->unary.exp, x, w);
-    if (j == 0) {
-      memcpy(sum, x, w * sizeof(float));
-    } else {
-      m->rows_add(sum, x, w);
+    const float *const x = as_floats(job, room, data + j * step, 1, w, &apart);
+    m->add_terms(sum, wide && !job->log ? (float *)(void *)(out + j * step) : NULL, x, high, w);
+  }
+  for (size_t i = 0; i < w && !wide && !job->log; i++) sum[i] = 1.0f / sum[i];
+  if (job->log) rowwise_unary(job->micro->unary.log, sum, w);
+  for (size_t j = 0; j < job->n; j++) {
+    float *const to = wide ? (float *)(void *)(out + j * step) : room;
+    if (wide && !job->log) {
+      rowwise(job->micro->binary.div, to, to, sum, w, false);
+      continue;
     }
-    if (keeps) memcpy(out + j * step, x, w * sizeof(float));
-  }
-  for (size_t j = 0; j < job->n && keeps; j++) {
-    float *const row = (float *)(void *)(out + j * step);
-    rowwise(m->binary.div, row, row, sum, w, false);
-  }
-  if (keeps) return;
-  if (job->log) rowwise_unary(m->unary.log, sum, w);
-  for (size_t j = 0; j < job->n; j++) {
-    load(job, x, data + j * step, w);
-    rowwise(m->binary.sub, x, x, high, w, false);
-    if (!job->log) rowwise_unary(m->unary.exp, x, w);
-    rowwise(job->log ? m->binary.sub : m->binary.div, x, x, sum, w, false);
-    store(job, out + j * step, x, w);
+    const float *const x = as_floats(job, room, data + j * step, 1, w, &apart);
+    (job->log ? m->logarithms : m->scale_terms)(to, x, high, sum, w);
+    if (!wide) store(job, out + j * step, to, w);
   }
 }
 

@@ -18,6 +18,7 @@ FAMILIES = [
     "movement",
     "indexing",
     "products",
+    "convolutions",
     "windows",
     "ordering",
     "matrices",

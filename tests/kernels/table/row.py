@@ -99,6 +99,12 @@ class T:
         return t.to(dtype)
 
 
+def small(shape: tuple[int, ...], dtype: torch.dtype, seed: int = 0, **how: Any) -> T:
+    """Small elements: sums of products do not cancel to nothing."""
+    low, high = (-9, 9) if not dtype.is_floating_point else (-0.5, 0.5)
+    return T(shape, dtype, low, high, seed=seed, **how)
+
+
 @dataclass(frozen=True)
 class Row:
     """One call of one operator, compared with eager torch."""

@@ -53,6 +53,21 @@ def test_histogram_equals_eager(dtype: torch.dtype) -> None:
     check_op(A.histogram.bin_ct_out, x[:0], 5)
 
 
+@pytest.mark.parametrize("n_bins", [3, 700, 70000])
+def test_counts_of_many_elements_do_not_depend_on_memory_or_threads(n_bins: int) -> None:
+    x = spread((3, 9001), torch.float32)
+    check_op(A.histc.out, x, n_bins, -4.1, 4.1)
+    if n_bins < 1000:  # beyond, the last bits of eager's edges depend on its vectors' width
+        check_op(A.histogram.bin_ct_out, x, n_bins)
+    check_op(A.histogram.bins_tensor_out, x, spread((n_bins + 1,), torch.float32).sort()[0])
+
+
+def test_bounds_are_numbers_of_the_elements_type_as_in_eager() -> None:
+    x = torch.tensor([0.1, 0.7, 0.3], dtype=torch.float32)  # 0.1 and 0.3 are above theirs of f64
+    check_op(A.histc.out, x, 2, 0.1, 0.3)
+    assert torch.histc(x, 2, 0.1, 0.3).sum() == 2
+
+
 @pytest.mark.parametrize("dtype", INTS, ids=str)
 def test_bincount_equals_eager(dtype: torch.dtype) -> None:
     x = (torch.arange(50) * 7919 % 13).to(dtype)

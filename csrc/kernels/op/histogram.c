@@ -1,6 +1,6 @@
 // histogram.c — counting elements by value: histc and histogram (equal or given bins), bincount
 // (whole numbers). Bins are found in the arithmetic that eager torch uses, since another rounding
-// is another bin; weights add in f64 in logical order. Relies on element.h.
+// is another bin; weights add in f64 in logical order. Relies on element.h and cast.h.
 #include "kernels/element.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
@@ -8,39 +8,166 @@
 #include <math.h>
 #include <string.h>
 
-// ---- histc: equal bins, whose position is computed
+// ---- finding bins
 
-typedef struct equal_bins {
-  double low, high;
+enum {
+  PIECE = 256,          // elements that are cast at a time
+  BINS_AT_ONCE = 512,   // counters on the stack
+  MOST_COUNTED = 65536  // bins for which every thread gets counters of its own
+};
+
+typedef struct binning {
   int64_t n;
-  bool wide;  // compute in f64; else in f32
-} equal_bins;
+  double low, high;        // the outer edges, in the type of the elements
+  const et_tensor *edges;  // NULL: bins are where equal widths put them, whatever their edges
+  bool is_wide;            // computed in f64; else in f32
+  bool is_equal;           // edges are of equal widths, but for rounding
+} binning;
 
-// Ranges too wide for the arithmetic leave no number, which goes to the first bin.
-static int64_t equal_bin(const equal_bins *b, double x) {
-  double at;
-  if (b->wide) {
-    at = (x - b->low) * (double)b->n / (b->high - b->low);
-  } else {
-    const float distance = (float)x - (float)b->low, span = (float)b->high - (float)b->low;
-    at = (double)(distance * (float)b->n / span);
+// Ranges too wide for the arithmetic leave no number, which goes to the first bin; elements outside
+// get bin -1.
+#define EQUAL_BINS(name, type)                                                                  \
+  static void name(const binning *b, const type *x, size_t n, int32_t *bin) {                   \
+    const type low = (type)b->low, high = (type)b->high, span = high - low, count = (type)b->n; \
+    const int32_t last = (int32_t)b->n - 1;                                                     \
+    for (size_t i = 0; i < n; i++) {                                                            \
+      const type at = (x[i] - low) * count / span;                                              \
+      const int32_t k = !(at >= 0) ? 0 : at < count ? (int32_t)at : last;                       \
+      bin[i] = x[i] >= low && x[i] <= high ? (k < last ? k : last) : -1;                        \
+    }                                                                                           \
   }
-  if (!(at >= 0.0)) return 0;
-  return at < (double)b->n ? (int64_t)at : b->n - 1;
+EQUAL_BINS(equal_bins_f32, float)
+EQUAL_BINS(equal_bins_f64, double)
+#undef EQUAL_BINS
+
+static double edge(const et_tensor *edges, int64_t i) {
+  if (edges->dtype == ET_F32) return (double)((const float *)edges->data)[i];
+  if (edges->dtype == ET_F64) return ((const double *)edges->data)[i];
+  return eti_load_f64(edges, (ptrdiff_t)i);
 }
+
+// The bin whose left edge is the last one not above x; the last bin holds its right edge, too.
+// Edges that are not sorted, or change because memory overlaps, lead to some bin.
+static int32_t bin_between(const binning *b, double x) {
+  int64_t low = 0, n = b->n;  // the bin is one of n from low on
+  while (n > 1) {
+    const int64_t half = n / 2;
+    low += edge(b->edges, low + half) <= x ? half : 0;
+    n -= half;
+  }
+  return (int32_t)low;
+}
+
+// The same from a bin near by.
+static int32_t bin_near(const binning *b, double x, int32_t bin) {
+  while (bin > 0 && edge(b->edges, bin) > x) bin--;
+  while (bin + 1 < b->n && edge(b->edges, bin + 1) <= x) bin++;
+  return bin;
+}
+
+static void find_bins(const binning *b, const et_tensor *x, size_t first, size_t n, int32_t *bin) {
+  double buffer[PIECE];
+  const void *const from = eti_element(x, (ptrdiff_t)first), *values = from;
+  const et_dtype as = b->is_wide ? ET_F64 : ET_F32;
+  if (x->dtype != as) {
+    values = buffer;
+    eti_casts[x->dtype][as](buffer, (ptrdiff_t)et_dtype_bytes(as), from,
+                            (ptrdiff_t)et_dtype_bytes((et_dtype)x->dtype), n);
+  }
+  if (b->is_wide) {
+    equal_bins_f64(b, values, n, bin);
+  } else {
+    equal_bins_f32(b, values, n, bin);
+  }
+  for (size_t i = 0; b->edges != NULL && i < n; i++) {
+    if (bin[i] < 0) continue;
+    const double v = b->is_wide ? ((const double *)values)[i] : (double)((const float *)values)[i];
+    bin[i] = b->is_equal ? bin_near(b, v, bin[i]) : bin_between(b, v);
+  }
+}
+
+// ---- counting: in whole numbers, so that neither the order nor the number of threads matters
+
+typedef struct counting {
+  const binning *bins;
+  const et_tensor *x;
+  uint64_t *counts;  // of each slot, for n bins from the first on
+  size_t first, n, n_slots;
+} counting;
+
+static void count_slots(void *ctx, size_t begin, size_t end) {
+  const counting *const c = ctx;
+  int32_t bin[PIECE];
+  for (size_t s = begin; s < end; s++) {
+    uint64_t *const counts = c->counts + s * c->n;
+    const size_t limit =
+        c->x->numel / c->n_slots * (s + 1) + (s + 1 == c->n_slots ? c->x->numel % c->n_slots : 0);
+    memset(counts, 0, c->n * sizeof *counts);
+    for (size_t i = c->x->numel / c->n_slots * s; i < limit; i += PIECE) {
+      const size_t n = limit - i < PIECE ? limit - i : PIECE;
+      find_bins(c->bins, c->x, i, n, bin);
+      for (size_t j = 0; j < n; j++) {
+        const size_t at = (size_t)bin[j] - c->first;
+        if (at < c->n) counts[at]++;
+      }
+    }
+  }
+}
+
+static void count_elements(const et_kernel_ctx *ctx, const binning *b, const et_tensor *x,
+                           const et_tensor *out) {
+  uint64_t few[BINS_AT_ONCE];
+  const size_t n = (size_t)b->n, room = ctx->scratch_bytes / sizeof *few,
+               threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads,
+               useful = 1 + x->numel / ETI_GRAIN_MATH;
+  counting c = {
+      .bins = b, .x = x, .counts = few, .n = n < BINS_AT_ONCE ? n : BINS_AT_ONCE, .n_slots = 1};
+  if (room >= n) {
+    c.counts = ctx->scratch;
+    c.n = n;
+    c.n_slots = threads < room / n ? threads : room / n;
+    if (c.n_slots > useful) c.n_slots = useful;
+    if (c.n_slots == 0) c.n_slots = 1;
+  }
+  for (; c.first < n; c.first += c.n) {
+    if (c.n > n - c.first) c.n = n - c.first;
+    et_parallel_for(ctx->pool, count_slots, &c, c.n_slots, 1);
+    for (size_t i = 0; i < c.n; i++) {
+      uint64_t sum = 0;
+      for (size_t s = 0; s < c.n_slots; s++) sum += c.counts[s * c.n + i];
+      eti_store_f64(out, (ptrdiff_t)(c.first + i), (double)sum);
+    }
+  }
+}
+
+// Asks for counters for every thread; without them bins are counted few at a time.
+et_status eti_prepare_histogram(et_prepare_ctx *ctx, et_value *const *args) {
+  const et_value *const bins = args[1];
+  const int64_t n = bins->tag == ET_TENSOR ? (int64_t)bins->as.tensor->numel
+                    : bins->tag == ET_INT  ? bins->as.i
+                                           : 0;
+  const size_t threads = ctx->n_threads == 0 ? 1 : ctx->n_threads;
+  if (n <= 0 || n > MOST_COUNTED) return ET_OK;
+  const size_t bytes = (size_t)n * threads * sizeof(uint64_t);
+  if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
+  return ET_OK;
+}
+
+// ---- ranges and results
 
 // The range of the elements, where the caller gives none; an empty one grows by `margin`.
 static et_status find_range(const et_kernel_ctx *ctx, const et_tensor *x, bool given, double margin,
                             double *low, double *high) {
-  if (!given && x->numel > 0) {
-    double least = eti_load_f64(x, 0), most = least;
-    for (size_t i = 1; i < x->numel; i++) {  // dense, so that the order does not matter
-      const double v = eti_load_f64(x, (ptrdiff_t)i);
-      least = v < least || v != v ? v : least;
-      most = v > most || v != v ? v : most;
+  double v[PIECE];
+  const ptrdiff_t step = (ptrdiff_t)et_dtype_bytes((et_dtype)x->dtype);
+  for (size_t i = 0; !given && i < x->numel; i += PIECE) {  // dense: the order does not matter
+    const size_t n = x->numel - i < PIECE ? x->numel - i : PIECE;
+    eti_casts[x->dtype][ET_F64](v, 8, eti_element(x, (ptrdiff_t)i), step, n);
+    if (i == 0) *low = *high = v[0];
+    for (size_t j = 0; j < n; j++) {
+      *low = v[j] < *low || v[j] != v[j] ? v[j] : *low;
+      *high = v[j] > *high || v[j] != v[j] ? v[j] : *high;
     }
-    *low = least;
-    *high = most;
   }
   if (*low == *high) {
     *low -= margin;
@@ -68,18 +195,10 @@ static et_status resize_line(const et_kernel_ctx *ctx, et_tensor *out, int64_t n
   return eti_resize(ctx, out, &shape);
 }
 
-static void add_at(const et_tensor *out, int64_t bin, double weight) {
-  eti_store_f64(out, (ptrdiff_t)bin, eti_load_f64(out, (ptrdiff_t)bin) + weight);
-}
-
-static void clear(const et_tensor *out) {
-  for (size_t i = 0; i < out->numel; i++) eti_store_f64(out, (ptrdiff_t)i, 0.0);
-}
-
 // (self, bins, min, max, out)
 et_status op_histc_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *x = NULL, *out = NULL;
-  equal_bins b = {.n = 0};
+  binning b = {0};
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
   ET_TRY(eti_arg_int(ctx, args, 1, &b.n));
   ET_TRY(eti_arg_double(ctx, args, 2, &b.low));
@@ -90,51 +209,47 @@ et_status op_histc_out(et_kernel_ctx *ctx, et_value *const *args) {
            (long long)b.n);
   ET_TRY(find_range(ctx, x, b.low != b.high, 1.0, &b.low, &b.high));
   ET_TRY(resize_line(ctx, out, b.n));
-  b.wide = x->dtype == ET_F64;
-  clear(out);
-  for (size_t i = 0; i < x->numel; i++) {
-    const double v = eti_load_f64(x, (ptrdiff_t)i);
-    if (v >= b.low && v <= b.high) add_at(out, equal_bin(&b, v), 1.0);
-  }
+  b.is_wide = x->dtype == ET_F64;
+  count_elements(ctx, &b, x, out);
   return ET_OK;
 }
 
-// ---- histogram: bins between given edges, found by search
+// ---- histogram: bins between edges
 
-// The bin whose left edge is the last one not above x; the last bin holds its right edge, too.
-// Edges that are not sorted, or change because memory overlaps, lead to some bin.
-static int64_t bin_between(const et_tensor *edges, double x) {
-  int64_t low = 0, high = edges->sizes[0];
-  while (low < high) {
-    const int64_t middle = low + (high - low) / 2;
-    if (eti_load_f64(edges, (ptrdiff_t)middle) > x) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
+// Weights add in f64, in logical order, to numbers of the result's type.
+static void add_weights(const binning *b, const et_tensor *x, const et_tensor *weight,
+                        const et_tensor *hist) {
+  for (size_t i = 0; i < hist->numel; i++) eti_store_f64(hist, (ptrdiff_t)i, 0.0);
+  for (size_t i = 0; i < x->numel; i++) {
+    const double v = eti_load_f64(x, eti_offset_of(x, i));
+    if (!(v >= b->low && v <= b->high)) continue;
+    const ptrdiff_t bin = bin_between(b, v);
+    const double w = eti_load_f64(weight, eti_offset_of(weight, i));
+    eti_store_f64(hist, bin, eti_load_f64(hist, bin) + w);
   }
-  if (low == edges->sizes[0]) low--;
-  return low == 0 ? 0 : low - 1;
 }
 
 static et_status fill_histogram(const et_kernel_ctx *ctx, const et_tensor *x,
                                 const et_tensor *weight, bool density, const et_tensor *edges,
-                                et_tensor *hist) {
+                                bool is_equal, et_tensor *hist) {
   const int64_t n = edges->sizes[0] - 1;
+  const binning b = {.n = n,
+                     .low = edge(edges, 0),
+                     .high = edge(edges, n),
+                     .edges = edges,
+                     .is_wide = x->dtype == ET_F64,
+                     .is_equal = is_equal};
   ET_TRY(resize_line(ctx, hist, n));
-  clear(hist);
-  const double first = eti_load_f64(edges, 0), last = eti_load_f64(edges, (ptrdiff_t)n);
-  for (size_t i = 0; i < x->numel; i++) {
-    const double v = eti_load_f64(x, eti_offset_of(x, i));
-    if (!(v >= first && v <= last)) continue;
-    const double w = weight == NULL ? 1.0 : eti_load_f64(weight, eti_offset_of(weight, i));
-    add_at(hist, bin_between(edges, v), w);
+  if (weight != NULL) {
+    add_weights(&b, x, weight, hist);
+  } else {
+    count_elements(ctx, &b, x, hist);
   }
   if (!density) return ET_OK;
   double total = 0.0;
   for (int64_t i = 0; i < n; i++) total += eti_load_f64(hist, (ptrdiff_t)i);
   for (int64_t i = 0; i < n; i++) {
-    const double width = eti_load_f64(edges, (ptrdiff_t)i + 1) - eti_load_f64(edges, (ptrdiff_t)i);
+    const double width = edge(edges, i + 1) - edge(edges, i);
     eti_store_f64(hist, (ptrdiff_t)i, eti_load_f64(hist, (ptrdiff_t)i) / (total * width));
   }
   return ET_OK;
@@ -190,7 +305,7 @@ et_status op_histogram_bin_ct_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(find_range(ctx, x, has_range, 0.5, &range[0], &range[1]));
   ET_TRY(resize_line(ctx, edges, bins + 1));
   space_edges(edges, range[0], range[1]);
-  return fill_histogram(ctx, x, weight, density, edges, hist);
+  return fill_histogram(ctx, x, weight, density, edges, true, hist);
 }
 
 // (self, bins, weight, density, hist, bin_edges)
@@ -204,12 +319,10 @@ et_status op_histogram_bins_tensor_out(et_kernel_ctx *ctx, et_value *const *args
            ET_INVALID_ARGUMENT, "bins need 2 edges and more, of self's dtype");
   ET_TRY(eti_resize_like(ctx, edges, bins));
   if (edges != bins) eti_copy_bytes(edges->data, bins->data, et_tensor_bytes(bins));
-  return fill_histogram(ctx, x, weight, density, edges, hist);
+  return fill_histogram(ctx, x, weight, density, edges, false, hist);
 }
 
 // ---- bincount
-
-enum { PIECE = 256 };  // elements that are cast at a time
 
 // A range of x as i64: where it lies, or in the buffer.
 static const int64_t *whole_numbers(const et_tensor *x, size_t first, size_t n, int64_t *buffer) {

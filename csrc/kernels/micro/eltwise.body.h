@@ -441,10 +441,57 @@ static void rows_softmax_short(float *out, const float *x, size_t n, size_t rows
   (n <= UPRIGHT ? rows_softmax_upright : rows_softmax_flat)(out, x, n, rows, log);
 }
 
-static void rows_add_wide(double *y, const float *x, size_t n) {
-  ETI_NO_DEPENDENCES
-  for (size_t i = 0; i < n; i++) y[i] += (double)x[i];
+// Sums of a few columns stay in registers over all rows.
+#ifdef __AVX512F__
+enum { WIDE_SUMS = 8 };
+#define WIDEN(x) ((wide_sums)_mm512_cvtps_pd(_mm256_loadu_ps(x)))
+#elif defined __AVX__
+enum { WIDE_SUMS = 4 };
+#define WIDEN(x) ((wide_sums)_mm256_cvtps_pd(_mm_loadu_ps(x)))
+#else
+enum { WIDE_SUMS = 2 };
+#define WIDEN(x) ((wide_sums){(double)(x)[0], (double)(x)[1]})
+#endif
+typedef double wide_sums __attribute__((vector_size(8 * WIDE_SUMS), aligned(8), may_alias));
+
+static void rows_sum_wide(double *y, const float *const *x, size_t n_rows, size_t n) {
+  size_t i = 0;
+  for (; n - i >= 8 * WIDE_SUMS; i += 8 * WIDE_SUMS) {
+    wide_sums *const to = (wide_sums *)(y + i);
+    wide_sums a = to[0], b = to[1], c = to[2], d = to[3], e = to[4], f = to[5], g = to[6],
+              h = to[7];
+    for (size_t r = 0; r < n_rows; r++) {
+      const float *const row = x[r] + i;
+      a += WIDEN(row);
+      b += WIDEN(row + WIDE_SUMS);
+      c += WIDEN(row + 2 * WIDE_SUMS);
+      d += WIDEN(row + 3 * WIDE_SUMS);
+      e += WIDEN(row + 4 * WIDE_SUMS);
+      f += WIDEN(row + 5 * WIDE_SUMS);
+      g += WIDEN(row + 6 * WIDE_SUMS);
+      h += WIDEN(row + 7 * WIDE_SUMS);
+    }
+    to[0] = a;
+    to[1] = b;
+    to[2] = c;
+    to[3] = d;
+    to[4] = e;
+    to[5] = f;
+    to[6] = g;
+    to[7] = h;
+  }
+  for (; n - i >= WIDE_SUMS; i += WIDE_SUMS) {
+    wide_sums a = *(wide_sums *)(y + i);
+    for (size_t r = 0; r < n_rows; r++) a += WIDEN(x[r] + i);
+    *(wide_sums *)(y + i) = a;
+  }
+  for (; i < n; i++) {
+    double a = y[i];
+    for (size_t r = 0; r < n_rows; r++) a += (double)x[r][i];
+    y[i] = a;
+  }
 }
+#undef WIDEN
 
 // ---- halves. The instructions give the bits of the arithmetic of half.h.
 

@@ -25,7 +25,7 @@
 // The rest of the table.
 #define ETI_ROW_LIST(X) \
   X(row_sum) X(row_sum_square_diff) X(row_max) X(row_min) X(row_softmax) X(row_log_softmax) \
-  X(rows_add_wide) X(rows_softmax_short) X(clamp3_loops)
+  X(rows_sum_wide) X(rows_softmax_short) X(clamp3_loops)
 // clang-format on
 
 #define ETI_SHORT_ROW 64u
@@ -89,8 +89,8 @@ typedef struct eti_eltwise {
   void (*row_log_softmax)(float *out, const float *x, size_t n);  // out may be x
   // Many rows of n ≤ ETI_SHORT_ROW, one after the other; out may be x.
   void (*rows_softmax_short)(float *out, const float *x, size_t n, size_t rows, bool log);
-  // y[j] += x[j]
-  void (*rows_add_wide)(double *y, const float *x, size_t n);
+  // Of n_rows rows, one after the other: y[j] += x[0][j], x[1][j] …
+  void (*rows_sum_wide)(double *y, const float *const *x, size_t n_rows, size_t n);
   const eti_loop *clamp3_loops;  // by type: x, low, high
   void (*f16_to_f32)(float *out, const uint16_t *x, size_t n);
   void (*f32_to_f16)(uint16_t *out, const float *x, size_t n);

@@ -9,11 +9,11 @@
 
 #include <string.h>
 
-// Entries of the tables that are called as such.
-ETI_USES(rows, rows_add_wide)
+// The entry of the tables that is called as such.
+ETI_USES(rows, rows_sum_wide)
 
 enum { SUM, MEAN, MAX };
-enum { COLUMNS = 64 };  // computed at a time
+enum { COLUMNS = 256, ROWS = 64 };  // computed at a time
 
 typedef struct bags {
   const et_tensor *weight, *indices, *offsets, *scale;  // scale NULL: every row counts once
@@ -26,22 +26,43 @@ static int64_t index_at(const bags *b, int64_t i) {
   return eti_load_index(b->indices, (ptrdiff_t)i * b->indices->strides[0]);
 }
 
-static int64_t bag_begin(const bags *b, int64_t bag) {
-  if (bag >= b->offsets->sizes[0]) return b->n;
+static int64_t offset_at(const bags *b, int64_t bag) {
   return eti_load_index(b->offsets, (ptrdiff_t)bag * b->offsets->strides[0]);
+}
+
+// Checked before; memory that overlaps an output may have changed since.
+static int64_t bag_begin(const bags *b, int64_t bag) {
+  const int64_t at = bag < b->offsets->sizes[0] ? offset_at(b, bag) : b->n;
+  return at < 0 ? 0 : at < b->n ? at : b->n;
+}
+
+// Whether all indices lie in the table; no branch asks for each.
+static bool all_inside(const bags *b) {
+  const uint64_t size = (uint64_t)b->weight->sizes[0];
+  const ptrdiff_t step = b->indices->strides[0];
+  bool outside = false;
+  if (b->indices->dtype == ET_I64) {
+    const int64_t *const index = b->indices->data;
+    for (int64_t i = 0; i < b->n; i++) outside |= (uint64_t)index[(ptrdiff_t)i * step] >= size;
+  } else {
+    const int32_t *const index = b->indices->data;
+    for (int64_t i = 0; i < b->n; i++) outside |= (uint32_t)index[(ptrdiff_t)i * step] >= size;
+  }
+  return !outside;
 }
 
 // Offsets never decrease and end inside; indices lie in the table.
 static et_status check_bags(const et_kernel_ctx *ctx, const bags *b) {
   int64_t last = 0;
   for (int64_t i = 0; i < b->offsets->sizes[0]; i++) {
-    const int64_t at = bag_begin(b, i);
+    const int64_t at = offset_at(b, i);
     ET_CHECK(at >= last && at <= b->n && (i > 0 || at == 0), ctx->err, ET_INVALID_ARGUMENT,
              "embedding_bag: offset %lld is %lld; offsets begin with 0, never decrease and end "
              "within the %lld indices",
              (long long)i, (long long)at, (long long)b->n);
     last = at;
   }
+  if (all_inside(b)) return ET_OK;
   for (int64_t i = 0; i < b->n; i++) {
     const int64_t index = index_at(b, i);
     ET_CHECK(index >= 0 && index < b->weight->sizes[0], ctx->err, ET_INVALID_ARGUMENT,
@@ -62,10 +83,6 @@ static void add_row(const bags *b, strip *s, int64_t index, int64_t i, bool firs
   const ptrdiff_t row = (ptrdiff_t)index * w->strides[0] + (ptrdiff_t)s->column * w->strides[1];
   const double scale =
       b->scale == NULL ? 1.0 : eti_load_f64(b->scale, (ptrdiff_t)i * b->scale->strides[0]);
-  if (w->dtype == ET_F32 && w->strides[1] == 1 && b->mode != MAX && b->scale == NULL) {
-    eti_eltwise_get()->rows_add_wide(s->value, (const float *)w->data + row, (size_t)s->width);
-    return;
-  }
   double x_row[COLUMNS];
   eti_casts[w->dtype][ET_F64](x_row, 8, eti_element(w, row),
                               w->strides[1] * (ptrdiff_t)et_dtype_bytes((et_dtype)w->dtype),
@@ -79,6 +96,45 @@ static void add_row(const bags *b, strip *s, int64_t index, int64_t i, bool firs
       s->row[c] = index;
     }
   }
+}
+
+// Whether rows of f32 are added as they lie.
+static bool adds_rows(const bags *b) {
+  return b->weight->dtype == ET_F32 && b->weight->strides[1] == 1 && b->mode != MAX &&
+         b->scale == NULL;
+}
+
+// Whether index i counts. Checked before; memory that overlaps an output may have changed since.
+static bool counts(const bags *b, int64_t index) {
+  return index != b->padding && index >= 0 && index < b->weight->sizes[0];
+}
+
+// The rows of indices [from, to), a list of them at a time.
+static int64_t sum_rows(const bags *b, strip *s, int64_t from, int64_t to) {
+  const float *rows[ROWS], *const columns = (const float *)b->weight->data + s->column;
+  const ptrdiff_t stride = b->weight->strides[0];
+  int64_t count = 0;
+  for (int64_t i = from; i < to;) {
+    size_t n = 0;
+    for (; i < to && n < ROWS; i++) {
+      const int64_t index = index_at(b, i);
+      if (counts(b, index)) rows[n++] = columns + (ptrdiff_t)index * stride;
+    }
+    eti_eltwise_get()->rows_sum_wide(s->value, rows, n, (size_t)s->width);
+    count += (int64_t)n;
+  }
+  return count;
+}
+
+static int64_t add_rows(const bags *b, strip *s, int64_t from, int64_t to) {
+  int64_t count = 0;
+  for (int64_t i = from; i < to; i++) {
+    const int64_t index = index_at(b, i);
+    if (!counts(b, index)) continue;
+    add_row(b, s, index, i, count == 0);
+    count++;
+  }
+  return count;
 }
 
 static void write_strip(const bags *b, strip *s, int64_t bag, int64_t count) {
@@ -98,40 +154,49 @@ static void write_strip(const bags *b, strip *s, int64_t bag, int64_t count) {
       (size_t)s->width);
 }
 
-static void run_bags(void *opaque, size_t begin, size_t end) {
-  const bags *const b = opaque;
-  for (int64_t bag = (int64_t)begin; bag < (int64_t)end; bag++) {
-    const int64_t from = bag_begin(b, bag), to = bag_begin(b, bag + 1);
-    for (int64_t column = 0; column < b->weight->sizes[1]; column += COLUMNS) {
-      const int64_t left = b->weight->sizes[1] - column;
-      strip s = {.column = column, .width = left < COLUMNS ? left : COLUMNS};
-      int64_t count = 0;
-      for (int64_t i = from; i < to && i < b->n; i++) {
-        const int64_t index = index_at(b, i);
-        // Checked before; memory that overlaps an output may have changed since.
-        if (index == b->padding || index < 0 || index >= b->weight->sizes[0]) continue;
-        add_row(b, &s, index, i, count == 0);
-        count++;
-      }
-      write_strip(b, &s, bag, count);
-    }
+static void run_bag(const bags *b, int64_t bag) {
+  const int64_t from = bag_begin(b, bag), to = bag_begin(b, bag + 1);
+  for (int64_t column = 0; column < b->weight->sizes[1]; column += COLUMNS) {
+    const int64_t left = b->weight->sizes[1] - column;
+    strip s;
+    s.column = column;
+    s.width = left < COLUMNS ? left : COLUMNS;
+    memset(s.value, 0, (size_t)s.width * sizeof s.value[0]);
+    memset(s.row, 0, b->mode == MAX ? (size_t)s.width * sizeof s.row[0] : 0);
+    const int64_t count = adds_rows(b) ? sum_rows(b, &s, from, to) : add_rows(b, &s, from, to);
+    write_strip(b, &s, bag, count);
   }
 }
 
-// offset2bag, bag_size, and max_indices where it is not what run_bags wrote.
-static void describe_bags(const bags *b) {
-  const eti_cast_fn cast = eti_casts[ET_I64][b->counts->dtype];
-  for (int64_t bag = 0; bag < b->counts->sizes[0]; bag++) {
-    const int64_t from = bag_begin(b, bag), to = bag < b->n_bags ? bag_begin(b, bag + 1) : from;
-    int64_t count = 0;
-    for (int64_t i = from; i < to && i < b->n; i++) {
-      if (b->positions->numel != 0) cast(eti_element(b->positions, (ptrdiff_t)i), 0, &bag, 0, 1);
-      count += index_at(b, i) != b->padding;
-    }
-    if (b->mode == SUM) count = 0;
-    cast(eti_element(b->counts, (ptrdiff_t)bag), 0, &count, 0, 1);
-    if (b->mode != MAX && bag < b->rows->sizes[0])
-      cast(eti_element(b->rows, (ptrdiff_t)bag), 0, &count, 0, 1);
+static void store_index(const et_tensor *t, ptrdiff_t at, int64_t value) {
+  if (t->dtype == ET_I64) {
+    ((int64_t *)t->data)[at] = value;
+  } else {
+    ((int32_t *)t->data)[at] = (int32_t)value;
+  }
+}
+
+// offset2bag, bag_size, and max_indices where it is not what run_bag wrote. The last offset may
+// begin no bag.
+static void describe_bag(const bags *b, int64_t bag) {
+  const int64_t from = bag_begin(b, bag), to = bag < b->n_bags ? bag_begin(b, bag + 1) : from;
+  int64_t count = 0;
+  if (b->positions->numel != 0) {
+    for (int64_t i = from; i < to; i++) store_index(b->positions, (ptrdiff_t)i, bag);
+  }
+  if (b->mode != SUM) {
+    for (int64_t i = from; i < to; i++) count += index_at(b, i) != b->padding;
+  }
+  store_index(b->counts, (ptrdiff_t)bag, count);
+  if (b->mode != MAX && bag < b->rows->sizes[0]) store_index(b->rows, (ptrdiff_t)bag, count);
+}
+
+// Items are bags, and the last offset.
+static void run_bags(void *opaque, size_t begin, size_t end) {
+  const bags *const b = opaque;
+  for (int64_t bag = (int64_t)begin; bag < (int64_t)end; bag++) {
+    if (bag < b->n_bags) run_bag(b, bag);
+    if (bag < b->counts->sizes[0]) describe_bag(b, bag);
   }
 }
 
@@ -214,8 +279,8 @@ static et_status embedding_bag(const et_kernel_ctx *ctx, et_value *const *args,
   ET_TRY(read_outputs(ctx, args, is_forward_only && includes_last, &b));
   const size_t per_bag =
       1 + (size_t)b.n * (size_t)b.weight->sizes[1] / (b.n_bags > 0 ? (size_t)b.n_bags : 1);
-  et_parallel_for(ctx->pool, run_bags, &b, (size_t)b.n_bags, 1 + 16384 / per_bag);
-  describe_bags(&b);
+  const int64_t n = b.n_bags > b.counts->sizes[0] ? b.n_bags : b.counts->sizes[0];
+  et_parallel_for(ctx->pool, run_bags, &b, (size_t)n, 1 + 16384 / per_bag);
   return ET_OK;
 }
 

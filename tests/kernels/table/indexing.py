@@ -116,23 +116,48 @@ def by_place() -> Iterator[Row]:
             x = _whole(shape, F32, tuple(order))
             args = (x, dim, index, _whole(index_shape, F32, seed=1))
             yield Row("aten::scatter_add.out", args, out_order=tuple(out_order))
+            larger = tuple(n + 1 for n in index_shape)
+            given = (x, dim, index, _whole(larger, F32, seed=1))
+            yield Row("aten::scatter.src_out", given, out_order=tuple(out_order))
             yield Row("aten::scatter.value_out", (*args[:3], 2.5), out_order=tuple(out_order))
-            yield Row("aten::gather.out", args[:3])
+            if len(index_shape) == len(shape):
+                yield Row("aten::gather.out", args[:3], out_order=tuple(out_order))
     # a permutation, so that the order of writes does not matter
     places = T((5, 1), I64, values=(3, 0, 4, 1, 2))
     for dtype in REAL + COMPLEX:
-        args = (_whole((5, 4), dtype), 0, places, _whole((5, 4), dtype, seed=1))
-        yield Row("aten::scatter.src_out", args)
+        for source_shape in ((5, 4), (6, 2)):  # the index says how much of it is read
+            args = (_whole((5, 4), dtype), 0, places, _whole(source_shape, dtype, seed=1))
+            yield Row("aten::scatter.src_out", args)
     for dtype, dim in itertools.product(REAL + COMPLEX, (0, 1, -1)):
         x = _whole((4, 4), dtype)
         yield Row("aten::index_select.out", (x, dim, at((7,), 4)))
-        yield Row("aten::select_scatter.out", (x, _whole((4,), dtype, seed=1), dim, -2))
-        given = (x, _whole((4, 4), dtype, seed=1), dim)
-        yield Row("aten::slice_scatter.out", given)
-        part = _whole((2, 4) if dim == 0 else (4, 2), dtype, seed=1)
-        yield Row("aten::slice_scatter.out", (x, part, dim, 0, None, 2))
     for sizes in growing(lambda n: (T((5, 4)), 0, at((n, 4), 5)), (0, 3, 9)):
         yield Row("aten::gather.out", **sizes)
+
+
+# operator, shape, shape of src, other arguments
+WINDOWS: list[tuple[str, tuple[int, ...], tuple[int, ...], tuple[Any, ...]]] = [
+    ("select_scatter", (5,), (), (0, 2)),
+    ("select_scatter", (4, 4), (4,), (0, -2)),
+    ("select_scatter", (3, 4, 5), (3, 5), (1, -1)),
+    ("select_scatter", (3, 4, 5), (3, 4), (-1, 0)),
+    ("slice_scatter", (7,), (7,), ()),
+    ("slice_scatter", (7, 3), (2, 3), (0, 2, 4)),
+    ("slice_scatter", (7, 3), (3, 3), (0, 1, None, 2)),
+    ("slice_scatter", (2, 3, 8), (2, 3, 2), (-1, -6, 100, 4)),
+    ("slice_scatter", (7, 3), (0, 3), (0, 5, 2)),
+]
+
+
+def by_window() -> Iterator[Row]:
+    for op, shape, source, rest in WINDOWS:
+        name = f"aten::{op}.out"
+        for dtype in REAL + COMPLEX:
+            yield Row(name, (_whole(shape, dtype), _whole(source, dtype, seed=1), *rest))
+        for order, out_order in itertools.product(orders(len(shape)), orders(len(shape))):
+            args = (_whole(shape, F32, tuple(order)), _whole(source, F32, seed=1), *rest)
+            yield Row(name, args, out_order=tuple(out_order))
+        yield Row(name, (_whole(shape, F32), _whole(source, torch.int32, seed=1), *rest))
 
 
 MASKS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
@@ -142,6 +167,7 @@ MASKS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
     ((4, 5), (4, 1)),
     ((5,), (3, 5)),
     ((), ()),
+    ((), (4,)),
     ((4,), ()),
     ((2, 3, 4), (3, 1)),
     ((0, 4), (4,)),
@@ -159,10 +185,16 @@ def by_mask() -> Iterator[Row]:
             x = _whole(shape, F32, tuple(order))
             yield Row("aten::masked_select.out", (x, mask(*mask_shape)))
             yield Row("aten::masked_fill.Scalar_out", (x, mask(*mask_shape), 3.0))
+            for source_order in ((0, 1), (1, 0)):
+                source = _whole((6, 10), F32, source_order, seed=1)
+                yield Row("aten::masked_scatter.out", (x, mask(*mask_shape), source))
     for shape, dtype in itertools.product(((), (7,), (4, 5), (2, 3, 4), (0, 3)), REAL + COMPLEX):
         x = T(shape, dtype, 0, 2, whole=True)
         for out_order in ((0, 1), (1, 0)):
             yield Row("aten::nonzero.out", (x,), out_order=out_order)
+            for order in orders(len(shape)):
+                turned = T(shape, dtype, 0, 2, tuple(order), whole=True)
+                yield Row("aten::nonzero.out", (turned,), out_order=out_order)
 
 
 def embeddings() -> Iterator[Row]:
@@ -193,5 +225,6 @@ def embeddings() -> Iterator[Row]:
 def rows() -> Iterator[Row]:
     yield from by_lists()
     yield from by_place()
+    yield from by_window()
     yield from by_mask()
     yield from embeddings()

@@ -3,6 +3,7 @@
 #include "kernels/micro/reduce.h"
 
 #include "kernels/loops/loop.h"
+#include "kernels/micro/math_f64.h"
 #include "kernels/micro/rows_f32.h"
 
 #include <stdbool.h>
@@ -191,10 +192,44 @@ ARG_EXTREME(arg_min_f64, double, (b == b) & ((a < b) | (a != a)))
 ARG_EXTREME(arg_max_i64, int64_t, a > b)
 ARG_EXTREME(arg_min_i64, int64_t, a < b)
 
+ARG_EXTREME(last_max_f64, double, ((b == b) & (a >= b)) | (a != a))
+ARG_EXTREME(last_min_f64, double, ((b == b) & (a <= b)) | (a != a))
+ARG_EXTREME(last_max_i64, int64_t, a >= b)
+ARG_EXTREME(last_min_i64, int64_t, a <= b)
+
+// ---- logarithms of sums of exponentials
+
+static void log_add_exp_f32(double *at, const double *x, size_t n) {
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) {
+    const double a = at[i], b = x[i], low = a < b ? a : b, high = a < b ? b : a;
+    const double sum = high + eti_log_d(1.0 + eti_exp_d(low - high));
+    const double one = (low == high) & (fabs(low) > 0x1.fffffffffffffp+1023) ? low : sum;
+    at[i] = (a != a) | (b != b) ? a + b : one;
+  }
+}
+
+static void log_add_exp_f64(double *at, const double *x, size_t n) {
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) {
+    const double a = at[i], b = x[i], low = a < b ? a : b, high = a < b ? b : a;
+    const double sum = high + eti_log1p_f64(eti_exp_f64(low - high));
+    const double one = (low == high) & (fabs(low) > 0x1.fffffffffffffp+1023) ? low : sum;
+    at[i] = (a != a) | (b != b) ? a + b : one;
+  }
+}
+
 #define ETI_ENTRY(name, types) \
   .name = {ETI_BUILT_ANY(types, name##_rows), ETI_BUILT_ANY(types, name##_columns)},
 const eti_reduce_micro ETI_REDUCE_TABLE = {
-    ETI_REDUCE_LIST(ETI_ENTRY).arg_max_f64 = arg_max_f64, .arg_min_f64 = arg_min_f64,
+    ETI_REDUCE_LIST(ETI_ENTRY).arg_max_f64 = arg_max_f64,
+    .arg_min_f64 = arg_min_f64,
     .arg_max_i64 = ETI_BUILT_ANY(ETI_REDUCE_INT, arg_max_i64),
-    .arg_min_i64 = ETI_BUILT_ANY(ETI_REDUCE_INT, arg_min_i64)};
+    .arg_min_i64 = ETI_BUILT_ANY(ETI_REDUCE_INT, arg_min_i64),
+    .last_max_f64 = last_max_f64,
+    .last_min_f64 = last_min_f64,
+    .last_max_i64 = ETI_BUILT_ANY(ETI_REDUCE_INT, last_max_i64),
+    .last_min_i64 = ETI_BUILT_ANY(ETI_REDUCE_INT, last_min_i64),
+    .log_add_exp_f32 = log_add_exp_f32,
+    .log_add_exp_f64 = ETI_BUILT(ET_F64, log_add_exp_f64)};
 #undef ETI_ENTRY

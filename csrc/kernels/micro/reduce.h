@@ -44,6 +44,14 @@ typedef struct eti_reduce_micro {
   void (*arg_min_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
   void (*arg_max_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
   void (*arg_min_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
+  // The same, except that what is as good is better, and NaN than NaN.
+  void (*last_max_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
+  void (*last_min_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
+  void (*last_max_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
+  void (*last_min_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
+  // at[j] = log(e^at[j] + e^x[j]), to the digits of f32 or of f64
+  void (*log_add_exp_f32)(double *at, const double *x, size_t n);
+  void (*log_add_exp_f64)(double *at, const double *x, size_t n);
 } eti_reduce_micro;
 
 extern const eti_reduce_micro eti_reduce_scalar;

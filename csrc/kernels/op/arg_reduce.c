@@ -134,6 +134,9 @@ typedef struct arg_job {
   eti_cast_fn store_value;  // from f64 or i64
 } arg_job;
 
+// Short lines cost more one by one than the reads of columns that do not lie together.
+#define SHORT_LINE 32u
+
 static void column_results(const arg_job *job, const eti_result_block *block) {
   const et_dtype dtype = (et_dtype)block->r->in->dtype;
   const size_t i_index = job->has_value ? 1 : 0;
@@ -152,7 +155,7 @@ static void arg_results(void *ctx, const eti_result_block *block) {
   const arg_job *job = ctx;
   const et_dtype dtype = (et_dtype)block->r->in->dtype;
   const size_t i_index = job->has_value ? 1 : 0;
-  if (block->r->across && block->n > 1) {
+  if (block->n > 1 && (block->r->across || block->r->n <= SHORT_LINE)) {
     column_results(job, block);
     return;
   }

@@ -3,7 +3,7 @@
 // output's type is the type of the scan: elements are converted to it first, as ATen does with
 // dtype=. Extremes also give the position of the last element that was taken; NaN is taken always.
 #include "kernels/kernel.h"
-#include "kernels/micro/math_f64.h"
+#include "kernels/loops/loop.h"
 #include "kernels/micro/reduce.h"
 #include "kernels/ops.h"
 #include "kernels/reduction.h"
@@ -18,8 +18,8 @@ typedef struct scan_job {
   ptrdiff_t in_stride, out_stride, index_stride;  // along the dimension, in bytes
   eti_cast_fn load, store;
   bool is_float;
-  bool is_f64;        // the elements themselves, not only the scan
-  bool is_plain_f32;  // f32 to f32, neighbours in both
+  bool is_f64;  // the elements themselves, not only the scan
+  int plain;    // its row of `lines`, or NO_LINE
 } scan_job;
 
 typedef union scan_value {
@@ -27,12 +27,11 @@ typedef union scan_value {
   int64_t i;
 } scan_value;
 
-static double log_add_exp(double a, double b, bool is_f64) {
-  const double low = a < b ? a : b, high = a < b ? b : a;
-  if (a != a || b != b) return a + b;
-  if (low == high && isinf(low)) return low;
-  return high +
-         (is_f64 ? eti_log1p_f64(eti_exp_f64(low - high)) : eti_log_d(1.0 + eti_exp_d(low - high)));
+static scan_value start_of(const scan_job *job) {
+  scan_value start = {.i = job->kind == SCAN_PRODUCT};
+  if (job->is_float) start.d = job->kind == SCAN_PRODUCT ? 1.0 : 0.0;
+  if (job->kind == SCAN_LOG_SUM_EXP) start.d = -(double)INFINITY;
+  return start;
 }
 
 static void scan_floats(const scan_job *job, scan_value *x, size_t m, double *running) {
@@ -42,7 +41,11 @@ static void scan_floats(const scan_job *job, scan_value *x, size_t m, double *ru
   } else if (job->kind == SCAN_PRODUCT) {
     for (size_t e = 0; e < m; e++) x[e].d = at *= x[e].d;
   } else {
-    for (size_t e = 0; e < m; e++) x[e].d = at = log_add_exp(at, x[e].d, job->is_f64);
+    const eti_reduce_micro *const micro = eti_reduce_micro_get();
+    for (size_t e = 0; e < m; e++) {
+      (job->is_f64 ? micro->log_add_exp_f64 : micro->log_add_exp_f32)(&at, &x[e].d, 1);
+      x[e].d = at;
+    }
   }
   *running = at;
 }
@@ -57,35 +60,110 @@ static void scan_integers(const scan_job *job, scan_value *x, size_t m, int64_t 
   *running = (int64_t)at;
 }
 
-// One line of f32 where it lies, as scan_floats would.
-static void scan_line_f32(const scan_job *job, float *out, const float *x) {
-  double at = job->kind == SCAN_SUM ? 0.0 : 1.0;
-  if (job->kind == SCAN_SUM) {
-    for (size_t e = 0; e < job->n; e++) out[e] = (float)(at += (double)x[e]);
-  } else {
-    for (size_t e = 0; e < job->n; e++) out[e] = (float)(at *= (double)x[e]);
+// ---- lines of neighbours where they lie
+
+#define SCAN_SUFFIX f32
+#define SCAN_TYPE float
+#define SCAN_ACC double
+#include "kernels/loops/scan_line.inc.h"
+#define SCAN_SUFFIX f64
+#define SCAN_TYPE double
+#define SCAN_ACC double
+#include "kernels/loops/scan_line.inc.h"
+#define SCAN_SUFFIX i64
+#define SCAN_TYPE int64_t
+#define SCAN_ACC uint64_t
+#include "kernels/loops/scan_line.inc.h"
+
+static const struct line {
+  et_dtype dtype;
+  void (*sums)(void *to, const void *from, size_t n);
+  void (*products)(void *to, const void *from, size_t n);
+  void (*maxima)(void *to, int64_t *index, const void *from, size_t n);
+  void (*minima)(void *to, int64_t *index, const void *from, size_t n);
+} lines[] = {
+    {ET_F32, sums_f32, products_f32, maxima_f32, minima_f32},
+    {ET_F64, sums_f64, products_f64, maxima_f64, minima_f64},
+    {ET_I64, sums_i64, products_i64, maxima_i64, minima_i64},
+};
+enum { NO_LINE = -1, N_LINES = sizeof lines / sizeof lines[0] };
+
+static void scan_lines(const scan_job *job, const eti_result_block *block) {
+  const struct line *const l = &lines[job->plain];
+  for (size_t j = 0; j < block->n; j++) {
+    const char *const in = block->in + (ptrdiff_t)j * block->in_stride;
+    char *const out = block->out[0] + (ptrdiff_t)j * block->out_stride[0];
+    if (job->kind >= SCAN_MAX) {
+      int64_t *const index = (void *)(block->out[1] + (ptrdiff_t)j * block->out_stride[1]);
+      (job->kind == SCAN_MAX ? l->maxima : l->minima)(out, index, in, job->n);
+    } else {
+      (job->kind == SCAN_SUM ? l->sums : l->products)(out, in, job->n);
+    }
   }
 }
 
-// Sums or products of neighbouring columns, a row at a time.
-static void scan_columns(const scan_job *job, const eti_result_block *block) {
+static int plain_line(const scan_job *job, et_dtype from, et_dtype to) {
+  const ptrdiff_t bytes = (ptrdiff_t)et_dtype_bytes(to);
+  if (from != to || job->in_stride != bytes || job->out_stride != bytes ||
+      job->kind == SCAN_LOG_SUM_EXP ||
+      (job->kind >= SCAN_MAX && job->index_stride != (ptrdiff_t)sizeof(int64_t)))
+    return NO_LINE;
+  for (int i = 0; i < N_LINES; i++) {
+    if (lines[i].dtype == to) return i;
+  }
+  return NO_LINE;
+}
+
+// ---- neighbouring columns, a row at a time
+
+static void step_columns(const scan_job *job, scan_value *at, int64_t *index, const scan_value *x,
+                         size_t i, size_t w) {
   const eti_reduce_micro *const m = eti_reduce_micro_get();
-  const eti_reduce_pair *const step = job->is_float
-                                          ? (job->kind == SCAN_SUM ? &m->sum_f64 : &m->prod_f64)
-                                          : (job->kind == SCAN_SUM ? &m->sum_i64 : &m->prod_i64);
+  const bool is_float = job->is_float;
+  switch (job->kind) {
+    case SCAN_SUM:
+      (is_float ? m->sum_f64 : m->sum_i64).columns(at, x, 0, 1, w, NULL);
+      break;
+    case SCAN_PRODUCT:
+      (is_float ? m->prod_f64 : m->prod_i64).columns(at, x, 0, 1, w, NULL);
+      break;
+    case SCAN_LOG_SUM_EXP:
+      (job->is_f64 ? m->log_add_exp_f64 : m->log_add_exp_f32)(&at->d, &x->d, w);
+      break;
+    case SCAN_MAX:
+    case SCAN_MIN:
+      if (is_float) {
+        (job->kind == SCAN_MAX ? m->last_max_f64 : m->last_min_f64)(&at->d, index, &x->d,
+                                                                    (int64_t)i, w);
+      } else {
+        (job->kind == SCAN_MAX ? m->last_max_i64 : m->last_min_i64)(&at->i, index, &x->i,
+                                                                    (int64_t)i, w);
+      }
+      break;
+  }
+}
+
+static void scan_columns(const scan_job *job, const eti_result_block *block) {
   const ptrdiff_t bytes = (ptrdiff_t)sizeof(scan_value);
   scan_value x[ETI_REDUCE_BLOCK], at[ETI_REDUCE_BLOCK];
-  scan_value start = {.i = job->kind == SCAN_PRODUCT};
-  if (job->is_float) start.d = job->kind == SCAN_PRODUCT ? 1.0 : 0.0;
-  for (size_t j = 0; j < block->n; j++) at[j] = start;
+  int64_t index[ETI_REDUCE_BLOCK] = {0};
+  const bool is_extreme = job->kind >= SCAN_MAX;
+  for (size_t j = 0; j < block->n; j++) at[j] = start_of(job);
+  if (is_extreme)
+    job->load(at, bytes, block->in, block->in_stride, block->n);  // the first is taken in any case
   for (size_t i = 0; i < job->n; i++) {
     const char *const in = block->in + (ptrdiff_t)i * job->in_stride;
     job->load(x, bytes, in, block->in_stride, block->n);
-    step->columns(at, x, 0, 1, block->n, NULL);
+    step_columns(job, at, index, x, i, block->n);
     job->store(block->out[0] + (ptrdiff_t)i * job->out_stride, block->out_stride[0], at, bytes,
                block->n);
+    if (is_extreme)
+      eti_casts[ET_I64][ET_I64](block->out[1] + (ptrdiff_t)i * job->index_stride,
+                                block->out_stride[1], index, bytes, block->n);
   }
 }
+
+// ---- one line after the other, in blocks
 
 static bool takes(const scan_job *job, const scan_value *x, const scan_value *best) {
   const bool is_max = job->kind == SCAN_MAX;
@@ -110,23 +188,20 @@ static void scan_results(void *ctx, const eti_result_block *block) {
   const scan_job *job = ctx;
   const ptrdiff_t bytes = (ptrdiff_t)sizeof(scan_value);
   scan_value x[ETI_REDUCE_BLOCK];
-  const bool folds = job->kind == SCAN_SUM || job->kind == SCAN_PRODUCT;
-  if (folds && block->r->across && block->n > 1) {
+  // A logarithm costs more than the reads of a column that does not lie together.
+  if (block->n > 1 && (block->r->across || job->kind == SCAN_LOG_SUM_EXP)) {
     scan_columns(job, block);
     return;
   }
-  const bool plain = folds && job->is_plain_f32;
+  if (job->plain != NO_LINE) {
+    scan_lines(job, block);
+    return;
+  }
   for (size_t j = 0; j < block->n; j++) {
     const char *in = block->in + (ptrdiff_t)j * block->in_stride;
     char *out = block->out[0] + (ptrdiff_t)j * block->out_stride[0];
-    if (plain) {
-      scan_line_f32(job, (float *)(void *)out, (const float *)(const void *)in);
-      continue;
-    }
-    scan_value running = {.i = job->kind == SCAN_PRODUCT};
+    scan_value running = start_of(job);
     int64_t at = 0;
-    if (job->is_float) running.d = job->kind == SCAN_PRODUCT ? 1.0 : 0.0;
-    if (job->kind == SCAN_LOG_SUM_EXP) running.d = -(double)INFINITY;
     for (size_t i = 0; i < job->n; i += ETI_REDUCE_BLOCK) {
       const size_t m = job->n - i < ETI_REDUCE_BLOCK ? job->n - i : ETI_REDUCE_BLOCK;
       job->load(x, bytes, in + (ptrdiff_t)i * job->in_stride, job->in_stride, m);
@@ -171,12 +246,13 @@ static et_status scan(const et_kernel_ctx *ctx, et_value *const *args, size_t i_
                   .load = eti_casts[from][running],
                   .store = eti_casts[running][to],
                   .is_float = running == ET_F64,
-                  .is_f64 = to == ET_F64};
+                  .is_f64 = to == ET_F64,
+                  .plain = NO_LINE};
   if (in->rank > 0) {
     job.in_stride = in->strides[dim] * (ptrdiff_t)et_dtype_bytes(from);
     job.out_stride = outs[0]->strides[dim] * (ptrdiff_t)et_dtype_bytes(to);
-    job.is_plain_f32 = from == ET_F32 && to == ET_F32 && job.in_stride == 4 && job.out_stride == 4;
     if (n_outs == 2) job.index_stride = outs[1]->strides[dim] * (ptrdiff_t)sizeof(int64_t);
+    job.plain = plain_line(&job, from, to);
   }
   eti_reduction r;
   eti_reduction_init(&r, in, outs, n_outs, in->rank == 0 ? 0 : 1u << dim, true, false);

@@ -1,0 +1,135 @@
+// layer_norm.c — normalisation over the last dimensions: every slab is one row of results. Relies
+// on norms.h for statistics and casts, and on the loops of micro/norm.h.
+#include "kernels/norms.h"
+#include "kernels/ops.h"
+
+typedef struct layer_run {
+  const eti_norm_micro *micro;
+  eti_slab x, out, w, b, rows;  // rows: the dimensions that number the slabs, in x
+  eti_slab out_rows;
+  const char *x_data, *w_data, *b_data;
+  char *out_data;
+  const et_tensor *mean, *rstd;
+  double eps;
+} layer_run;
+
+static ptrdiff_t slab_offset(const eti_slab *s, size_t i) {
+  ptrdiff_t offset = 0;
+  if (s->rank == 1)  // spares the divisions
+    return (ptrdiff_t)i * s->strides[0] * (ptrdiff_t)et_dtype_bytes((et_dtype)s->dtype);
+  for (size_t d = s->rank; d-- > 0;) {
+    offset += (ptrdiff_t)(i % s->sizes[d]) * s->strides[d];
+    i /= s->sizes[d];
+  }
+  return offset * (ptrdiff_t)et_dtype_bytes((et_dtype)s->dtype);
+}
+
+// One row of several chunks, which are read again for every use.
+static void long_row(const layer_run *r, const char *x, char *out, eti_stats *s) {
+  const eti_norm_micro *const micro = r->micro;
+  _Alignas(64) char x_room[ETI_SLAB_CHUNK * 8], w_room[ETI_SLAB_CHUNK * 8 / 2],
+      b_room[ETI_SLAB_CHUNK * 8 / 2];
+  const bool direct = r->out.dtype == micro->dtype && eti_slab_is_row(&r->out);
+  const size_t step = ETI_SLAB_CHUNK / 2;
+  *s = eti_stats_of(micro, &r->x, x);
+  const double rstd = eti_rstd_of(s, r->eps);
+  for (size_t i = 0; i < r->x.numel; i += step) {
+    const size_t n = r->x.numel - i < step ? r->x.numel - i : step;
+    const void *const in = eti_slab_chunk(micro, &r->x, x, i, n, x_room);
+    const void *const w =
+        r->w_data == NULL ? NULL : eti_slab_chunk(micro, &r->w, r->w_data, i, n, w_room);
+    const void *const b =
+        r->b_data == NULL ? NULL : eti_slab_chunk(micro, &r->b, r->b_data, i, n, b_room);
+    void *const to = direct ? out + i * micro->esize : x_room;
+    micro->normalize(to, in, s->mean, rstd, w, b, n);
+    if (!direct) eti_slab_cast(&r->out, out, i, n, micro->dtype, x_room, false);
+  }
+}
+
+static void long_rows(void *ctx, size_t begin, size_t end) {
+  const layer_run *const r = ctx;
+  for (size_t row = begin; row < end; row++) {
+    eti_stats s;
+    long_row(r, r->x_data + slab_offset(&r->rows, row),
+             r->out_data + slab_offset(&r->out_rows, row), &s);
+    eti_norm_set_element(r->mean, row, s.mean);
+    eti_norm_set_element(r->rstd, row, eti_rstd_of(&s, r->eps));
+  }
+}
+
+// Rows of one chunk: each is read, and its weights are read, once.
+static void short_rows(void *ctx, size_t begin, size_t end) {
+  const layer_run *const r = ctx;
+  const eti_norm_micro *const micro = r->micro;
+  _Alignas(64) char x_room[ETI_SLAB_CHUNK * 8], w_room[ETI_SLAB_CHUNK * 8],
+      b_room[ETI_SLAB_CHUNK * 8];
+  const bool direct = r->out.dtype == micro->dtype && eti_slab_is_row(&r->out);
+  const size_t n = r->x.numel;
+  const void *const w =
+      r->w_data == NULL ? NULL : eti_slab_chunk(micro, &r->w, r->w_data, 0, n, w_room);
+  const void *const b =
+      r->b_data == NULL ? NULL : eti_slab_chunk(micro, &r->b, r->b_data, 0, n, b_room);
+  const eti_slab row_of_x = {.dtype = micro->dtype, .numel = n};
+  for (size_t row = begin; row < end; row++) {
+    char *const out = r->out_data + slab_offset(&r->out_rows, row);
+    const void *const x =
+        eti_slab_chunk(micro, &r->x, r->x_data + slab_offset(&r->rows, row), 0, n, x_room);
+    const eti_stats s = eti_stats_of(micro, &row_of_x, x);
+    const double rstd = eti_rstd_of(&s, r->eps);
+    micro->normalize(direct ? out : x_room, x, s.mean, rstd, w, b, n);
+    if (!direct) eti_slab_cast(&r->out, out, 0, n, micro->dtype, x_room, false);
+    eti_norm_set_element(r->mean, row, s.mean);
+    eti_norm_set_element(r->rstd, row, rstd);
+  }
+}
+
+static et_status check_normalized(const et_kernel_ctx *ctx, const et_tensor *t, const et_tensor *x,
+                                  size_t first, const char *what) {
+  bool same = t == NULL ||
+              (t->rank == x->rank - first && eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF));
+  for (size_t d = first; same && t != NULL && d < x->rank; d++)
+    same = t->sizes[d - first] == x->sizes[d];
+  ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT, "layer_norm: %s does not have the normalized shape",
+           what);
+  return ET_OK;
+}
+
+et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
+  eti_norm_args a;
+  int64_t shape[ET_MAX_RANK];
+  size_t n = 0;
+  ET_TRY(eti_arg_ints(ctx, args, 1, shape, ET_MAX_RANK, &n));
+  ET_TRY(eti_norm_read(ctx, args, 2, 4, "layer_norm", &a));
+  et_tensor *const x = a.x, *const w = a.w, *const b = a.b, *const out = a.out;
+  ET_CHECK(n >= 1 && n <= x->rank, ctx->err, ET_INVALID_ARGUMENT,
+           "layer_norm: normalized_shape has %zu entries, input rank %d", n, (int)x->rank);
+  const size_t first = x->rank - n;
+  for (size_t d = 0; d < n; d++) {
+    ET_CHECK(shape[d] == x->sizes[first + d], ctx->err, ET_INVALID_ARGUMENT,
+             "layer_norm: normalized_shape[%zu] is %lld, input has %d", d, (long long)shape[d],
+             (int)x->sizes[first + d]);
+  }
+  ET_TRY(check_normalized(ctx, w, x, first, "weight"));
+  ET_TRY(check_normalized(ctx, b, x, first, "bias"));
+  layer_run r = {
+      .micro = eti_norm_micro_of(x->dtype), .mean = a.mean, .rstd = a.rstd, .eps = a.eps};
+  eti_shape stat_shape = eti_shape_of(x);
+  for (size_t d = first; d < x->rank; d++) stat_shape.sizes[d] = 1;
+  ET_TRY(eti_resize_like(ctx, out, x));
+  ET_TRY(eti_resize(ctx, a.mean, &stat_shape));
+  ET_TRY(eti_resize(ctx, a.rstd, &stat_shape));
+  ET_CHECK(eti_same_shape(out, x), ctx->err, ET_INVALID_ARGUMENT,
+           "layer_norm: out is also the mean or rstd");
+  const uint32_t inner = eti_dims_from(first, x->rank), outer = eti_dims_from(0, first);
+  r.x = eti_slab_of(x, inner);
+  r.out = eti_slab_of(out, inner);
+  r.rows = eti_slab_of(x, outer);
+  r.out_rows = eti_slab_of(out, outer);
+  r.x_data = x->data;
+  r.out_data = out->data;
+  if (w != NULL) r.w = eti_slab_of(w, eti_dims_from(0, n)), r.w_data = w->data;
+  if (b != NULL) r.b = eti_slab_of(b, eti_dims_from(0, n)), r.b_data = b->data;
+  et_parallel_for(ctx->pool, r.x.numel <= ETI_SLAB_CHUNK ? short_rows : long_rows, &r, r.rows.numel,
+                  1 + 8192 / (r.x.numel + 1));
+  return ET_OK;
+}

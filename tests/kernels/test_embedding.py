@@ -36,6 +36,15 @@ def test_embedding_takes_any_layout() -> None:
     check_op(embedding, table.contiguous(), index, out_order=(2, 0, 1))
 
 
+@pytest.mark.parametrize("index_type", [torch.int32, torch.int64], ids=str)
+def test_threads_share_many_rows_of_any_width(index_type: torch.dtype) -> None:
+    for width in (1, 3, 4, 16, 20, 64, 68):
+        table = torch.arange(101.0 * width).reshape(101, width)
+        index = (torch.arange(6000) * 7919 % 101).to(index_type).reshape(60, 100)
+        check_op(embedding, table, index)
+        check_op(embedding, table, index.t())
+
+
 @pytest.mark.parametrize("bad", [-1, 10, 2**40, -(2**63)])
 def test_an_index_outside_of_the_table_is_refused(bad: int) -> None:
     index = torch.tensor([0, 9, bad])

@@ -69,3 +69,19 @@ def test_wrong_arguments_are_refused_with_words() -> None:
         run_op("aten::sort.values", sample((3,)), 0, False, out=[out[0], Out(torch.int32, (3,))])
     with pytest.raises(OpError, match="out: "):
         run_op("aten::sort.values", sample((4,)), 0, False, out=out)
+
+
+@pytest.mark.parametrize("dtype", REAL[:-1], ids=str)
+@pytest.mark.parametrize("largest", [False, True])
+def test_topk_takes_the_first_of_equal_elements_for_any_number(
+    largest: bool, dtype: torch.dtype
+) -> None:
+    """As a stable sort does; eager's choice among equal ones is not defined."""
+    x = torch.cat([shuffled((3, 300), dtype), shuffled((3, 300), dtype).sort(1)[0]], 1)
+    if dtype.is_floating_point:
+        x[:, ::67] = float("nan")
+    values, indices = x.sort(dim=1, descending=largest, stable=True)
+    for k in (1, 10, 48, 49, 100):
+        wanted = [values[:, :k], indices[:, :k]]
+        check_op(aten.topk.values, x, k, 1, largest, expected=wanted)
+        check_op(aten.topk.values, x.t(), k, 0, largest, expected=[t.t() for t in wanted])

@@ -13,7 +13,7 @@ typedef struct embedding_run {
   ptrdiff_t row_step, col_step;  // of the table, in bytes
   size_t width, esize, n_rows;
   const et_tensor *out_tensor;
-  bool whole_rows;
+  bool whole_rows, plain_indices;
 } embedding_run;
 
 static int64_t index_at(const et_tensor *t, size_t i) {
@@ -40,19 +40,56 @@ static void move_row(const embedding_run *r, size_t i, const char *row) {
     memmove(to + (ptrdiff_t)c * step, row + (ptrdiff_t)c * r->col_step, r->esize);
 }
 
+// The i-th index. Checked before; memory that overlaps the output may have changed since.
+static inline size_t row_of(const embedding_run *r, size_t i) {
+  const int64_t index = !r->plain_indices             ? index_at(r->indices, i)
+                        : r->indices->dtype == ET_I64 ? ((const int64_t *)r->indices->data)[i]
+                                                      : ((const int32_t *)r->indices->data)[i];
+  return (uint64_t)index < r->n_rows ? (size_t)index : 0;
+}
+
+// Whole rows of a few vectors' bytes, for which a call costs more than the copy.
+static void embed_short_rows(const embedding_run *r, size_t begin, size_t end) {
+  enum { VECTOR = 16 };
+  const size_t bytes = r->width * r->esize;
+  char *to = r->out + begin * bytes;
+  for (size_t i = begin; i < end; i++) {
+    const char *const row = r->table + (ptrdiff_t)row_of(r, i) * r->row_step;
+    for (size_t k = 0; k < bytes; k += VECTOR, to += VECTOR) {
+      char vector[VECTOR];
+      memcpy(vector, row + k, VECTOR);
+      memcpy(to, vector, VECTOR);
+    }
+  }
+}
+
 static void embed_rows(void *ctx, size_t begin, size_t end) {
   const embedding_run *const r = ctx;
+  if (r->whole_rows && r->width * r->esize % 16 == 0 && r->width * r->esize <= 256) {
+    embed_short_rows(r, begin, end);
+    return;
+  }
   for (size_t i = begin; i < end; i++) {
-    int64_t index = index_at(r->indices, i);
-    // Checked before; memory that overlaps the output may have changed since.
-    if (index < 0 || (size_t)index >= r->n_rows) index = 0;
-    const char *const row = r->table + (ptrdiff_t)index * r->row_step;
+    const char *const row = r->table + (ptrdiff_t)row_of(r, i) * r->row_step;
     if (r->whole_rows) {
       memmove(r->out + i * r->width * r->esize, row, r->width * r->esize);
     } else {
       move_row(r, i, row);
     }
   }
+}
+
+// Whether all indices, which are dense, are inside; no branch asks for each.
+static bool all_inside(const et_tensor *indices, int64_t n_rows) {
+  bool outside = false;
+  if (indices->dtype == ET_I64) {
+    const int64_t *const index = indices->data;
+    for (size_t i = 0; i < indices->numel; i++) outside |= (uint64_t)index[i] >= (uint64_t)n_rows;
+  } else {
+    const int32_t *const index = indices->data;
+    for (size_t i = 0; i < indices->numel; i++) outside |= (uint32_t)index[i] >= (uint32_t)n_rows;
+  }
+  return !outside;
 }
 
 et_status op_embedding_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -72,7 +109,7 @@ et_status op_embedding_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_shape shape = eti_shape_of(indices);
   shape.sizes[shape.rank++] = w->sizes[1];
   ET_TRY(eti_resize(ctx, out, &shape));
-  for (size_t i = 0; i < indices->numel; i++) {
+  for (size_t i = 0; i < indices->numel && !all_inside(indices, w->sizes[0]); i++) {
     const int64_t index = index_at(indices, i);
     ET_CHECK(index >= 0 && index < w->sizes[0], ctx->err, ET_INVALID_ARGUMENT,
              "embedding: index %lld at position %zu is outside of a table of %d rows",
@@ -90,6 +127,7 @@ et_status op_embedding_out(et_kernel_ctx *ctx, et_value *const *args) {
       .n_rows = (size_t)w->sizes[0],
       .out_tensor = out,
       .whole_rows = eti_is_contiguous(w) && eti_is_contiguous(out),
+      .plain_indices = eti_is_contiguous(indices),
   };
   if (out->numel == 0) return ET_OK;
   et_parallel_for(ctx->pool, embed_rows, &r, indices->numel, 1 + 65536 / (r.width * r.esize + 1));

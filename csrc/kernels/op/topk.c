@@ -1,7 +1,8 @@
 // topk.c — the k largest or smallest elements along a dimension, in order; NaN is the largest, and
-// of equal elements the earlier comes first. A heap of indices, kept in the indices output, has at
-// its root the worst of the k best so far. Where k is a large part of a line, the line is sorted in
-// scratch that prepare asked for. Relies on order.h and reduction.h.
+// of equal elements the earlier comes first. A few are kept in order on the stack; of more, a heap
+// of indices, kept in the indices output, has at its root the worst of the k best so far. Where k
+// is a large part of a line, the line is sorted in scratch that prepare asked for. Relies on
+// order.h and reduction.h.
 #include "kernels/kernel.h"
 #include "kernels/order.h"
 #include "kernels/ops.h"
@@ -64,9 +65,50 @@ static bool any_before(const uint64_t *keys, size_t n, uint64_t flip, uint64_t w
   return found != 0;
 }
 
-static void topk_indices(const topk_line *t) {
-  enum { BLOCK = 64 };
+enum { BLOCK = 64, FEW = 48 };
+
+// The few best so far, in order.
+typedef struct best_few {
+  size_t n;
+  uint64_t keys[FEW];
+  uint32_t at[FEW];
+} best_few;
+
+// Behind those that are no worse; of more than k the last one goes.
+static void best_insert(best_few *b, size_t k, uint64_t key, size_t at) {
+  size_t i = b->n < k ? b->n++ : k - 1;
+  for (; i > 0 && b->keys[i - 1] > key; i--) {
+    b->keys[i] = b->keys[i - 1];
+    b->at[i] = b->at[i - 1];
+  }
+  b->keys[i] = key;
+  b->at[i] = (uint32_t)at;
+}
+
+// Keeps them beside the line rather than in the indices, with their keys at hand.
+static void topk_few(const topk_line *t) {
   uint64_t keys[BLOCK];
+  best_few b = {.n = 0};
+  for (size_t first = 0; first < t->n; first += BLOCK) {
+    const size_t n = t->n - first < BLOCK ? t->n - first : BLOCK;
+    eti_order_rows[t->dtype](t->in + (ptrdiff_t)first * t->in_stride, t->in_stride, n, keys);
+    size_t i = 0;
+    for (; i < n && b.n < t->k; i++) best_insert(&b, t->k, keys[i] ^ t->flip, first + i);
+    if (i == n || !any_before(keys + i, n - i, t->flip, b.keys[t->k - 1])) continue;
+    for (; i < n; i++) {
+      const uint64_t key = keys[i] ^ t->flip;
+      if (key < b.keys[t->k - 1]) best_insert(&b, t->k, key, first + i);
+    }
+  }
+  for (size_t i = 0; i < t->k; i++) put(t, i, (int64_t)b.at[i]);
+}
+
+static void topk_indices(const topk_line *t) {
+  uint64_t keys[BLOCK];
+  if (t->k <= FEW && t->n <= UINT32_MAX) {
+    if (t->k > 0) topk_few(t);
+    return;
+  }
   for (size_t i = 0; i < t->k; i++) put(t, i, (int64_t)i);
   for (size_t i = t->k / 2; i-- > 0;) sift(t, i, t->k);
   uint64_t worst = key_of(t, root_of(t));

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import Const, OpError, Out, isa_limit, isas, run_op
+from op_driver import Const, OpError, Out, check_op, isa_limit, isas, run_op
 from sample import laid_out
 from table.convolutions import CASES, CHANNELS_LAST, Convolution
 
@@ -129,3 +129,13 @@ def test_huge_arguments_are_refused_or_computed_without_overflow() -> None:
         "aten::convolution.out", x, w, None, [big, big], [0, 0], [1, 1], False, [0, 0], 1, out=out
     )
     assert y.item() == 4
+
+
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_no_channels_or_images_make_none(spatial: int) -> None:
+    size, kernel = (5,) * spatial, (3,) * spatial
+    rest = ([1] * spatial, [0] * spatial, [1] * spatial, False, [0] * spatial, 1)
+    for images, channels in ((2, 0), (0, 3)):
+        x, w = torch.randn(images, channels, *size), torch.randn(4, channels, *kernel)
+        check_op(torch.ops.aten.convolution.out, x, w, torch.randn(4), *rest)
+        check_op(torch.ops.aten.convolution.out, x, w, None, *rest)

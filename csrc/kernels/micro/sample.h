@@ -22,6 +22,7 @@ typedef struct eti_sample_axis {
   int64_t step;  // elements between neighbours
   int64_t mode, padding;
   bool align_corners, wide;  // wide: positions are f64, else rounded to f32 as torch's are
+  bool volume;               // one of three axes
 } eti_sample_axis;
 
 // What an axis gives a block of positions: one tap (nearest), two or four (cubic), each an offset

@@ -28,19 +28,22 @@ static T FN(reflected)(const eti_sample_axis *a, T at) {
              : FN(rounded)(a->wide, FN(rounded)(a->wide, span - extra) + low);
 }
 
-// The positions that padding makes of some; -100, outside of every image, where one is no number
-// or too large.
+// The positions that padding makes of some. Between edges, what is no number is ATen's pixel: of
+// images the first, of volumes the last.
 static void FN(pad)(const eti_sample_axis *a, T *at, size_t n) {
+  if (a->padding == ETI_SAMPLE_ZEROS) return;
   if (a->padding == ETI_SAMPLE_REFLECTION) {
     for (size_t i = 0; i < n; i++) at[i] = FN(reflected)(a, at[i]);
   }
-  if (a->padding != ETI_SAMPLE_ZEROS) {
-    const T last = (T)(a->size - 1);
-    for (size_t i = 0; i < n; i++) {
-      const T x = at[i] < (T)0.0 ? (T)0.0 : at[i];
-      at[i] = x > last ? last : x;
-    }
+  const T last = (T)(a->size - 1), none = a->volume ? last : (T)0.0;
+  for (size_t i = 0; i < n; i++) {
+    const T x = at[i] >= (T)0.0 ? at[i] : (at[i] < (T)0.0 ? (T)0.0 : none);
+    at[i] = x > last ? last : x;
   }
+}
+
+// In volumes, what is no number is outside; in images, where it stays none, so do its weights.
+static void FN(drop)(T *at, size_t n) {
   for (size_t i = 0; i < n; i++)
     at[i] = ((at[i] > (T)-2147483648.0) & (at[i] < (T)2147483647.0)) ? at[i] : (T)-100.0;
 }
@@ -76,6 +79,7 @@ static void FN(place)(TAPS *taps, const eti_sample_axis *a, const T *grid, size_
     for (size_t i = 0; i < n; i++) p[i] = FN(unnormalized)(a, false, grid[i]);
   }
   if (a->mode != ETI_SAMPLE_BICUBIC) FN(pad)(a, p, n);
+  if (a->volume) FN(drop)(p, n);
   if (a->mode == ETI_SAMPLE_NEAREST) {
     for (size_t i = 0; i < n; i++) whole[i] = MATH(rint)(p[i]);
     FN(offsets)(a, taps->at[0], whole, n);

@@ -72,7 +72,8 @@ static et_status read_channels(const et_kernel_ctx *ctx, const et_tensor *x, con
            (long long)all_out);
   c->groups = (size_t)groups;
   c->c_in = (size_t)(all_in / groups);
-  c->c_out = (size_t)(all_out / groups);
+  // Of no channels ATen makes none, whatever the weights say.
+  c->c_out = all_in == 0 && !c->transposed ? 0 : (size_t)(all_out / groups);
   const size_t o = c->transposed ? 1 : 0;
   c->w_out_step = w->strides[o];
   c->w_in_step = w->strides[1 - o];

@@ -1,7 +1,7 @@
 // grid_sample.c — images read at positions that a grid gives: grid_sampler_2d and grid_sampler_3d,
 // any layout. Positions are rounded as torch rounds them, to f32 unless the images are f64, since
-// nearest sampling depends on it; weighted sums of f32 are f32, others f64 and rounded once. A
-// position that is no number lies outside. Relies on micro/sample.h.
+// nearest sampling depends on it; weighted sums of f32 are f32, others f64 and rounded once. Relies
+// on micro/sample.h.
 #include "kernels/element.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/sample.h"
@@ -32,7 +32,8 @@ static eti_sample_axis axis_of(const sampler *s, size_t d) {
                            .mode = s->mode,
                            .padding = s->padding,
                            .align_corners = s->align_corners,
-                           .wide = s->wide};
+                           .wide = s->wide,
+                           .volume = s->spatial == 3};
 }
 
 // n positions of one row, from element `from` of the grid on; `to` and `image` are the first

@@ -39,8 +39,9 @@ def _on_parts(function: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]) -> _R
 
 
 def _exp(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Of a real number real, however large."""
     size = torch.exp(a)
-    return size * torch.cos(b), size * torch.sin(b)
+    return size * torch.cos(b), torch.where(b == 0, b, size * torch.sin(b))
 
 
 def _signbit(x: Tensor) -> Tensor:
@@ -137,6 +138,8 @@ def _one_over(z: Tensor) -> Tensor:
 
 def _power(z: Tensor, exponent: Any) -> Tensor:
     """Whole powers by repeated squaring, others by the logarithm."""
+    if exponent == 0:
+        return torch.ones_like(z)
     if exponent == 0.5:
         return torch.sqrt(z)
     if isinstance(exponent, complex) or exponent != int(exponent) or abs(exponent) > 64:
@@ -147,7 +150,7 @@ def _power(z: Tensor, exponent: Any) -> Tensor:
             result = square if result is None else result * square
         n >>= 1
         square = square * square if n else square
-    result = torch.ones_like(z) if result is None else result
+    assert result is not None
     return torch.reciprocal(result) if exponent < 0 else result
 
 
@@ -155,11 +158,16 @@ def _power_tensor(base: Tensor, exponent: Tensor) -> Tensor:
     dtype = torch.result_type(base, exponent)
     base, exponent = torch.broadcast_tensors(base.to(dtype), exponent.to(dtype))
     power = torch.exp(torch.log(base) * exponent)
-    of_zero = torch.where(exponent == 0, torch.ones_like(power), torch.zeros_like(power))
-    return torch.where(base == 0, of_zero, power)
+    # Eager's power of nought is exp of infinities: nought to the noughth has no value.
+    growth = exponent.real
+    real = torch.where(growth > 0, 0.0, torch.where(growth < 0, math.inf, math.nan))
+    of_zero = _join(real, torch.where(growth > 0, 0.0, math.nan).to(real.dtype))
+    return torch.where(base == 0, of_zero.to(dtype), power)
 
 
 def _power_of_number(base: Any, exponent: Tensor) -> Tensor:
+    if base == 1:
+        return torch.ones_like(exponent)
     return _power_tensor(torch.full_like(exponent, base), exponent)
 
 

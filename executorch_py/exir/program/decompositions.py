@@ -60,6 +60,7 @@ def _full_table(operators: int) -> dict[Any, Any]:
     table[torch.ops.aten.constant_pad_nd.default] = _pad
     table[torch.ops.aten.select_scatter.default] = _select_scatter
     table[torch.ops.aten.take.default] = _take
+    table[torch.ops.aten.one_hot.default] = _one_hot
     return table
 
 
@@ -74,6 +75,17 @@ def _select_scatter(self: torch.Tensor, src: torch.Tensor, dim: int, index: int)
 def _take(self: torch.Tensor, index: torch.Tensor) -> Any:
     """One entry replaced: torch's reads an index without a dimension while it traces."""
     return self.reshape(-1)[index.reshape(-1)].reshape(index.shape)
+
+
+def _one_hot(classes: torch.Tensor, num_classes: int = -1) -> Any:
+    """One entry replaced: as eager does it, which refuses classes that are not there.
+
+    (While it traces, torch compares with every class, and others become rows of zeros.)
+    """
+    if num_classes <= 0:
+        return NotImplemented
+    zeros = classes.new_zeros([*classes.shape, num_classes])
+    return zeros.scatter(-1, classes.unsqueeze(-1), 1)
 
 
 def _pad(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:

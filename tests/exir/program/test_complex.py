@@ -5,6 +5,7 @@ Many functions share a program, so that each costs no export of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -123,8 +124,11 @@ def test_functions_of_nought_and_of_large_numbers_are_what_they_should_be() -> N
         "root": torch.sqrt,
         "powers": lambda z: (z**2, z**1.5, z**0),
         "sign": torch.sgn,
+        "powers of nought": lambda z: (z ** (1 + 1j), z**0j, z**-0.5, 1**z, 0 ** (z[:2] + 0.5)),
+        "powers of tensors": lambda z: torch.pow(z[:1], torch.tensor([0j, 1 + 1j, -1, 1j, 2])),
     }
     assert_parity(All(functions), (torch.tensor([0, 0.0, 1e15, -1e15j], dtype=torch.complex64),))
+    assert_parity(All({"exp": torch.exp}), (torch.tensor([100 + 0j, -100 + 1j, math.nan + 0j]),))
     assert_parity(All({"tanh": torch.tanh}), (torch.tensor([80 + 1j, -90 - 2j, 0j]),))
 
 

@@ -253,3 +253,12 @@ def test_negative_padding_is_cut_off_by_slices() -> None:
     assert pads
     assert all(n >= 0 for pad in pads for n in pad)
     assert verify_program(edge.to_executorch(), Pads(), FLOATS).ok
+
+
+def test_classes_that_are_not_there_are_refused() -> None:
+    model = Function(lambda x: nn.functional.one_hot(x, 5))
+    program = to_edge(torch.export.export(model, (torch.tensor([0, 4, 2]),))).to_executorch()
+    verify_program(program, model, torch.tensor([1, 1, 3]))
+    for wrong in (5, -1):
+        with pytest.raises(ValueError, match=f"index {wrong} .* out of bounds"):
+            program.run((torch.tensor([0, wrong, 2]),))

@@ -85,14 +85,16 @@ double eti_norm_element(const et_tensor *t, size_t i, double absent) {
   return value;
 }
 
+void eti_norm_set_elements(const et_tensor *t, size_t first, const double *values, size_t n) {
+  const size_t es = et_dtype_bytes((et_dtype)t->dtype),
+               left = first < t->numel ? t->numel - first : 0;
+  if (left > 0)
+    eti_casts[ET_F64][t->dtype]((char *)t->data + first * es, (ptrdiff_t)es, values,
+                                (ptrdiff_t)sizeof *values, n < left ? n : left);
+}
+
 void eti_norm_set_element(const et_tensor *t, size_t i, double value) {
-  if (t->dtype == ET_F32 && i < t->numel) {
-    ((float *)t->data)[i] = (float)value;
-    return;
-  }
-  const size_t es = et_dtype_bytes((et_dtype)t->dtype);
-  if (i < t->numel)
-    eti_casts[ET_F64][t->dtype]((char *)t->data + i * es, (ptrdiff_t)es, &value, 8, 1);
+  eti_norm_set_elements(t, i, &value, 1);
 }
 
 void eti_slab_affine(const eti_norm_micro *micro, const eti_slab *xs, const char *x,

@@ -38,9 +38,10 @@ typedef struct eti_stats {
 } eti_stats;
 eti_stats eti_stats_of(const eti_norm_micro *micro, const eti_slab *s, const char *base);
 
-// Element i of a vector, or `absent` where there is none; and one written, where it is inside.
+// Element i of a vector, or `absent` where there is none; and some written, as far as it reaches.
 double eti_norm_element(const et_tensor *t, size_t i, double absent);
 void eti_norm_set_element(const et_tensor *t, size_t i, double value);
+void eti_norm_set_elements(const et_tensor *t, size_t first, const double *values, size_t n);
 
 // Input at 0, weight and bias at i_weight, eps at i_eps and the three results behind it.
 typedef struct eti_norm_args {

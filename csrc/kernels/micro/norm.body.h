@@ -5,11 +5,16 @@
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
 
-static T FN(tree)(T lanes[16]) {
-  for (size_t half = 8; half > 0; half /= 2) {
-    for (size_t i = 0; i < half; i++) lanes[i] += lanes[i + half];
-  }
-  return lanes[0];
+ETI_INLINE void FN(halve)(T *lanes, size_t half) {
+  for (size_t i = 0; i < half; i++) lanes[i] += lanes[i + half];
+}
+
+// In halves of a size that the compiler knows, which become vectors.
+static inline T FN(tree)(T lanes[16]) {
+  FN(halve)(lanes, 8);
+  FN(halve)(lanes, 4);
+  FN(halve)(lanes, 2);
+  return lanes[0] + lanes[1];
 }
 
 static double FN(sum)(const void *src, size_t n) {
@@ -41,12 +46,16 @@ static void FN(normalize)(void *dst, const void *src, double mean_, double rstd_
   const T *const x = src, *const w = weight, *const b = bias;
   const T mean = (T)mean_, rstd = (T)rstd_;
   if (w != NULL && b != NULL) {
+    ETI_NO_DEPENDENCES
     for (size_t i = 0; i < n; i++) out[i] = (x[i] - mean) * rstd * w[i] + b[i];
   } else if (w != NULL) {
+    ETI_NO_DEPENDENCES
     for (size_t i = 0; i < n; i++) out[i] = (x[i] - mean) * rstd * w[i];
   } else if (b != NULL) {
+    ETI_NO_DEPENDENCES
     for (size_t i = 0; i < n; i++) out[i] = (x[i] - mean) * rstd + b[i];
   } else {
+    ETI_NO_DEPENDENCES
     for (size_t i = 0; i < n; i++) out[i] = (x[i] - mean) * rstd;
   }
 }
@@ -56,6 +65,7 @@ static void FN(affine)(void *dst, const void *src, double mean_, double scale_, 
   T *const out = dst;
   const T *const x = src;
   const T mean = (T)mean_, scale = (T)scale_, shift = (T)shift_;
+  ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) out[i] = (x[i] - mean) * scale + shift;
 }
 
@@ -63,6 +73,7 @@ static void FN(affine_each)(void *dst, const void *src, const void *means, const
                             const void *shifts, size_t n) {
   T *const out = dst;
   const T *const x = src, *const mean = means, *const scale = scales, *const shift = shifts;
+  ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) out[i] = (x[i] - mean[i]) * scale[i] + shift[i];
 }
 

@@ -1,6 +1,9 @@
 // norm_avx2.c — the loops of norm.h compiled with AVX2.
 #include "kernels/micro/norm.h"
 
+#include "kernels/loops/loop.h"
+#include "kernels/micro/math_f32.h"
+
 #include "runtime/et.h"
 
 #define T float

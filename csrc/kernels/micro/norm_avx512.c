@@ -1,6 +1,9 @@
 // norm_avx512.c — the loops of norm.h compiled with AVX-512 F, BW, DQ, VL.
 #include "kernels/micro/norm.h"
 
+#include "kernels/loops/loop.h"
+#include "kernels/micro/math_f32.h"
+
 #include "runtime/et.h"
 
 #define T float

@@ -2,6 +2,9 @@
 // chooses between the variants.
 #include "kernels/micro/norm.h"
 
+#include "kernels/loops/loop.h"
+#include "kernels/micro/math_f32.h"
+
 #include "kernels/micro/select.h"
 #include "runtime/et.h"
 

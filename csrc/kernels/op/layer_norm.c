@@ -52,17 +52,28 @@ static void long_rows(void *ctx, size_t begin, size_t end) {
     eti_stats s;
     long_row(r, r->x_data + slab_offset(&r->rows, row),
              r->out_data + slab_offset(&r->out_rows, row), &s);
-    eti_norm_set_element(r->mean, row, s.mean);
-    eti_norm_set_element(r->rstd, row, eti_rstd_of(&s, r->eps));
+    const double rstd = eti_rstd_of(&s, r->eps);
+    eti_norm_set_elements(r->mean, row, &s.mean, 1);
+    eti_norm_set_elements(r->rstd, row, &rstd, 1);
   }
 }
 
-// Rows of one chunk: each is read, and its weights are read, once.
+// Whether rows follow one another in memory.
+static bool is_dense(const eti_slab *row, const eti_slab *rows) {
+  return eti_slab_is_row(row) &&
+         (rows->rank == 0 || (rows->rank == 1 && rows->strides[0] == (ptrdiff_t)row->numel));
+}
+
+enum { TOGETHER = 64 };  // rows that are cast at once, at most
+
+// Rows of one chunk: each is read, and the weights are read, once. As many dense rows as fit the
+// chunk are cast together.
 static void short_rows(void *ctx, size_t begin, size_t end) {
   const layer_run *const r = ctx;
   const eti_norm_micro *const micro = r->micro;
   _Alignas(64) char x_room[ETI_SLAB_CHUNK * 8], w_room[ETI_SLAB_CHUNK * 8],
       b_room[ETI_SLAB_CHUNK * 8];
+  double means[TOGETHER], rstds[TOGETHER];
   const bool direct = r->out.dtype == micro->dtype && eti_slab_is_row(&r->out);
   const size_t n = r->x.numel;
   const void *const w =
@@ -70,16 +81,25 @@ static void short_rows(void *ctx, size_t begin, size_t end) {
   const void *const b =
       r->b_data == NULL ? NULL : eti_slab_chunk(micro, &r->b, r->b_data, 0, n, b_room);
   const eti_slab row_of_x = {.dtype = micro->dtype, .numel = n};
-  for (size_t row = begin; row < end; row++) {
+  const bool dense = n > 0 && is_dense(&r->x, &r->rows) && is_dense(&r->out, &r->out_rows);
+  size_t most = dense ? ETI_SLAB_CHUNK / n : 1;
+  if (most > TOGETHER) most = TOGETHER;
+  for (size_t row = begin; row < end; row += most) {
+    const size_t m = end - row < most ? end - row : most;
     char *const out = r->out_data + slab_offset(&r->out_rows, row);
-    const void *const x =
-        eti_slab_chunk(micro, &r->x, r->x_data + slab_offset(&r->rows, row), 0, n, x_room);
-    const eti_stats s = eti_stats_of(micro, &row_of_x, x);
-    const double rstd = eti_rstd_of(&s, r->eps);
-    micro->normalize(direct ? out : x_room, x, s.mean, rstd, w, b, n);
-    if (!direct) eti_slab_cast(&r->out, out, 0, n, micro->dtype, x_room, false);
-    eti_norm_set_element(r->mean, row, s.mean);
-    eti_norm_set_element(r->rstd, row, rstd);
+    const char *const x =
+        eti_slab_chunk(micro, &r->x, r->x_data + slab_offset(&r->rows, row), 0, m * n, x_room);
+    char *const to = direct ? out : x_room;
+    for (size_t i = 0; i < m; i++) {
+      const size_t at = i * n * micro->esize;
+      const eti_stats s = eti_stats_of(micro, &row_of_x, x + at);
+      means[i] = s.mean;
+      rstds[i] = eti_rstd_of(&s, r->eps);
+      micro->normalize(to + at, x + at, means[i], rstds[i], w, b, n);
+    }
+    if (!direct) eti_slab_cast(&r->out, out, 0, m * n, micro->dtype, x_room, false);
+    eti_norm_set_elements(r->mean, row, means, m);
+    eti_norm_set_elements(r->rstd, row, rstds, m);
   }
 }
 

@@ -26,6 +26,7 @@ FUNCTIONS = [
     "cos",
     "cosh",
     "erf",
+    "erfc",
     "exp",
     "expm1",
     "log",
@@ -68,6 +69,25 @@ def test_error_is_at_most_two_units_in_the_last_place(name: str) -> None:
     error = (y[normal].double() - exact[normal]).abs() / unit
     worst = int(error.argmax())
     assert error[worst] <= MAX_ULP, f"{name}({x[normal][worst].item()!r})"
+
+
+def test_the_tail_of_erfc_fades_through_denormal_numbers() -> None:
+    x = torch.linspace(9, 10.3, 50_000)
+    (y,) = run_op("aten::erfc.out", x, out=[Out(torch.float32, tuple(x.shape))])
+    exact = torch.erfc(x.double())
+    tail = exact < 1.2e-38
+    assert ((y.double() - exact)[tail].abs() <= MAX_ULP * 2.0**-149).all()
+    assert (y[tail] > 0).any() and y[-1] == 0
+
+
+def test_f64_error_functions_err_by_at_most_two_units() -> None:
+    rng = np.random.default_rng(5)
+    x = np.concatenate([rng.uniform(0, 1, 20_000), rng.uniform(-7, 7, 20_000)])
+    x = np.concatenate([x, 10.0 ** rng.uniform(-320, 0, 5000), [0.0, math.inf]])
+    given = torch.from_numpy(x)
+    (got,) = run_op("aten::erf.out", given, out=[Out(torch.float64, tuple(given.shape))])
+    exact = np.array([math.erf(a) for a in x])  # within a unit
+    assert (np.abs(got.numpy() - exact) <= MAX_ULP * np.spacing(np.abs(exact))).all()
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])

@@ -70,7 +70,11 @@ def test_a_function_of_one_number_equals_its_f64_value(
     check_op(op, x, expected=exact(op, x), out_order=[0, 1, 2, 3])
 
 
-@pytest.mark.parametrize(("op", "bounds"), UNARY, ids=lambda v: str(v) if callable(v) else "")
+# erfc computes in f32, as elementary functions do: test_math.py measures them.
+WIDE = [row for row in UNARY if row[0] is not A.erfc.out]
+
+
+@pytest.mark.parametrize(("op", "bounds"), WIDE, ids=lambda v: str(v) if callable(v) else "")
 def test_f32_errs_by_few_units_in_the_last_place(op: Any, bounds: tuple[float, float]) -> None:
     x = spread(*bounds, (20_000,), torch.float32)
     (y,) = run_op(f"{op._schema.name}.out", x, out=[Out(torch.float32, (20_000,))])

@@ -24,13 +24,10 @@ ETI_INLINE float eti_angle_f32(float x, uint32_t *quadrant) {
 ETI_INLINE float eti_angle_pair_f32(float x, uint32_t *quadrant, float *low) {
   const float shifted = eti_fma_f32(x, 0x1.45f306p-1f, 0x1.8p23f), n = shifted - 0x1.8p23f;
   *quadrant = eti_f32_bits(shifted);
-  const float first = eti_fma_f32(n, -0x1.921fb4p+0f, x), second = n * 0x1.4442dp-24f;
-  const float sum = first - second, part = sum - first;
-  float lost = (first - (sum - part)) - (second + part);
-  lost -= eti_fma_f32(n, 0x1.4442dp-24f, -second);
-  lost = eti_fma_f32(n, -0x1.84698ap-48f, lost);
-  const float r = sum + lost;
-  *low = lost - (r - sum);
+  const float first = eti_fma_f32(n, -0x1.921fb4p+0f, x);
+  const float r = eti_fma_f32(n, -0x1.4442dp-24f, first);
+  const float lost = eti_fma_f32(n, -0x1.4442dp-24f, first - r);
+  *low = eti_fma_f32(n, -0x1.84698ap-48f, lost);
   return r;
 }
 

@@ -17,13 +17,10 @@ ETI_INLINE double eti_angle_f64(double x, uint64_t *quadrant, double *low) {
   const double shifted = eti_fma_f64(x, 0x1.45f306dc9c883p-1, ETI_ROUND_F64),
                n = shifted - ETI_ROUND_F64;
   *quadrant = eti_f64_bits(shifted);
-  const double first = eti_fma_f64(n, -0x1.921fb54442d18p+0, x), second = n * 0x1.1a62633145c06p-54;
-  const double sum = first - second, part = sum - first;
-  double lost = (first - (sum - part)) - (second + part);
-  lost -= eti_fma_f64(n, 0x1.1a62633145c06p-54, -second);
-  lost = eti_fma_f64(n, -0x1.c1cd129024e09p-107, lost);
-  const double r = sum + lost;
-  *low = lost - (r - sum);
+  const double first = eti_fma_f64(n, -0x1.921fb54442d18p+0, x);
+  const double r = eti_fma_f64(n, -0x1.1a62633145c06p-54, first);
+  const double lost = eti_fma_f64(n, -0x1.1a62633145c06p-54, first - r);
+  *low = eti_fma_f64(n, -0x1.c1cd129024e09p-107, lost);
   return r;
 }
 
@@ -50,30 +47,28 @@ ETI_INLINE double eti_cos_reduced_f64(double r, double low) {
   return y + (((1.0 - y) - h) + eti_fma_f64(p * t, t, -r * low));
 }
 
-// The tangent from that of half the angle, t of two words: 2t / (1 - t²), in odd quadrants its
-// negative reciprocal; the quotient is corrected by what the division left.
+// The tangent of r + low in even quadrants, p fitted for relative error 2^-56; in odd ones the
+// negative reciprocal, corrected for what both roundings lost.
 ETI_INLINE double eti_tan_turned_f64(double r, double low, uint64_t quadrant) {
-  const double h = 0.5 * r, z = h * h;
-  double p = 0x1.1fb47c44ad0eep-13;
-  p = eti_fma_f64(p, z, 0x1.d51094bab3a42p-13);
-  p = eti_fma_f64(p, z, 0x1.370a618103eb3p-11);
-  p = eti_fma_f64(p, z, 0x1.7d87b18703c83p-10);
-  p = eti_fma_f64(p, z, 0x1.d6d4ef3bd7e7ep-9);
-  p = eti_fma_f64(p, z, 0x1.226e31b725363p-7);
-  p = eti_fma_f64(p, z, 0x1.664f48914a7f8p-6);
-  p = eti_fma_f64(p, z, 0x1.ba1ba1b9fb384p-5);
-  p = eti_fma_f64(p, z, 0x1.1111111111221p-3);
-  p = eti_fma_f64(p, z, 0x1.5555555555555p-2);
-  const double tail = eti_fma_f64(p * z, h, 0.5 * eti_fma_f64(low, z, low));
-  const double t = h + tail, t_low = tail - (t - h);
-  const double square = t * t, square_low = eti_fma_f64(t, t, -square) + 2.0 * t * t_low;
-  const double d = 1.0 - square, d_low = ((1.0 - d) - square) - square_low;
-  const bool odd = (quadrant & 1u) != 0;
-  const double over = odd ? -d : 2.0 * t, over_low = odd ? -d_low : 2.0 * t_low;
-  const double under = odd ? 2.0 * t : d, under_low = odd ? 2.0 * t_low : d_low;
-  const double inverse = 1.0 / under, q = over * inverse;
-  const double rest = eti_fma_f64(-q, under, over) + eti_fma_f64(-q, under_low, over_low);
-  return eti_fma_f64(rest, inverse, q);
+  const double z = r * r, t = z * z;
+  double odd = 0x1.60e3c16128b65p-16, even = -0x1.7e9ecca1873bcp-15;
+  odd = eti_fma_f64(odd, t, 0x1.7d1f124f1457dp-14);
+  even = eti_fma_f64(even, t, -0x1.d58769442facbp-16);
+  odd = eti_fma_f64(odd, t, 0x1.20cb739ff7cd7p-13);
+  even = eti_fma_f64(even, t, 0x1.d11b7b2195331p-13);
+  odd = eti_fma_f64(odd, t, 0x1.3818cb0adbe65p-11);
+  even = eti_fma_f64(even, t, 0x1.7d5797cfe4206p-10);
+  odd = eti_fma_f64(odd, t, 0x1.d6d987355abc6p-9);
+  even = eti_fma_f64(even, t, 0x1.226e0fe9c0fffp-7);
+  odd = eti_fma_f64(odd, t, 0x1.664f49bfe5574p-6);
+  even = eti_fma_f64(even, t, 0x1.ba1ba1b3e6341p-5);
+  odd = eti_fma_f64(odd, t, 0x1.1111111118ecp-3);
+  even = eti_fma_f64(even, t, 0x1.55555555554e6p-2);
+  const double p = eti_fma_f64(odd, z, even);
+  const double more = eti_fma_f64(p * z, r, eti_fma_f64(low, z, low));
+  const double y = r + more, y_low = more - (y - r), c = -1.0 / y;
+  const double turned = eti_fma_f64(c, eti_fma_f64(c, y_low, eti_fma_f64(c, y, 1.0)), c);
+  return (quadrant & 1u) != 0 ? turned : y;
 }
 
 // sin(r + low + quadrant · π/2).

@@ -37,6 +37,16 @@ ETI_INLINE double eti_fma_f64(double a, double b, double c) {
   return __builtin_fma(a, b, c);
 }
 
+// which ? a : b by masks, for where compilers would compute all that depends on it twice.
+ETI_INLINE float eti_pick_f32(bool which, float a, float b) {
+  const uint32_t mask = 0u - (uint32_t)which;
+  return eti_f32_from_bits((eti_f32_bits(a) & mask) | (eti_f32_bits(b) & ~mask));
+}
+ETI_INLINE double eti_pick_f64(bool which, double a, double b) {
+  const uint64_t mask = 0u - (uint64_t)which;
+  return eti_f64_from_bits((eti_f64_bits(a) & mask) | (eti_f64_bits(b) & ~mask));
+}
+
 // ---- by type, for loops that exist in f32 and f64
 
 ETI_INLINE float eti_abs_f32(float x) {

@@ -128,62 +128,53 @@ ETI_INLINE float eti_erf_f32(float x) {
   return a < 0.95f ? small : large;
 }
 
-// (1 + 2x)·exp(x²)·erfc(x) for x ≥ 0, a function of u = (x - 3.75) / (x + 3.75): special.h's
-// expansion to 1e-9, as powers.
-ETI_INLINE double eti_erfcx_powers(double u) {
-  double p = 0x1.36bf288552444p-16;
-  p = eti_fma_f64(p, u, 0x1.71e1efca86a89p-16);
-  p = eti_fma_f64(p, u, -0x1.2a1fb5cb7934ep-12);
-  p = eti_fma_f64(p, u, 0x1.5a34a6d48dbb3p-12);
-  p = eti_fma_f64(p, u, 0x1.cb0e32fdabd90p-10);
-  p = eti_fma_f64(p, u, -0x1.40256e773fd3bp-7);
-  p = eti_fma_f64(p, u, 0x1.d0b7adf700b97p-6);
-  p = eti_fma_f64(p, u, -0x1.e0c049f57cecep-5);
-  p = eti_fma_f64(p, u, 0x1.7a13b1904d789p-4);
-  p = eti_fma_f64(p, u, -0x1.bdaa8cdf57d04p-4);
-  p = eti_fma_f64(p, u, 0x1.5101735820314p-4);
-  p = eti_fma_f64(p, u, 0x1.d5f5423a4c280p-9);
-  p = eti_fma_f64(p, u, -0x1.1f3676a4a0131p-3);
-  p = eti_fma_f64(p, u, 0x1.3ccda0b2609cbp+0);
-  return p;
-}
-
-// exp(-x²)·p(u) / (1 + 2|x|) in f64. Beyond 11 nothing remains, so that the exponential needs no
-// bounds. One reciprocal serves both quotients: that of f32, improved once.
+// exp(-x²) · (1 + w·p(w)) / (1 + 2|x|) with w = |x| / (|x| + 3), p fitted around w = 1/2 for error
+// 2^-26 of the sum. One reciprocal serves both quotients; what the square and the first quotient
+// lack goes into the exponential, so that tails stay good down to their underflow.
 ETI_INLINE float eti_erfc_f32(float x) {
-  const double a = fabs((double)x), b = a > 11.0 ? 11.0 : a;
-  const double d = 1.0 + 2.0 * b, e = b + 3.75, both = d * e;
-  const double guess = (double)(1.0f / (float)both);
-  const double inverse = eti_fma_f64(eti_fma_f64(-both, guess, 1.0), guess, guess);
-  const double shifted = eti_fma_f64(-b * b, 0x1.71547652b82fep+0, ETI_ROUND_F64),
-               r = eti_fma_f64(shifted - ETI_ROUND_F64, -0x1.62e42fefa39efp-1, -b * b);
-  double y = 1.0 / 5040.0;  // Taylor: |r| ≤ ln2 / 2, the first term left out is 5e-9
-  y = eti_fma_f64(y, r, 1.0 / 720.0);
-  y = eti_fma_f64(y, r, 1.0 / 120.0);
-  y = eti_fma_f64(y, r, 1.0 / 24.0);
-  y = eti_fma_f64(y, r, 1.0 / 6.0);
-  y = eti_fma_f64(y, r, 0.5);
-  y = eti_fma_f64(y, r, 1.0);
-  y = eti_fma_f64(y, r, 1.0);
-  const double p = eti_erfcx_powers((b - 3.75) * (d * inverse));
-  const double near = y * eti_exp2i_f64(shifted) * p * (e * inverse), tail = a > 11.0 ? 0.0 : near;
-  return (float)(x < 0.0f ? 2.0 - tail : tail);
+  const float a = fabsf(x);
+  const bool vanishes = a > 0x1.42p3f;  // 10.0625
+  const float b = vanishes ? 0.0f : a;
+  const float d = eti_fma_f32(2.0f, b, 1.0f), d_low = eti_fma_f32(2.0f, b, 1.0f - d), e = b + 3.0f;
+  const float inverse = 1.0f / (d * e), v = e * inverse, near = d * inverse;
+  const float w = b * eti_fma_f32(eti_fma_f32(-e, near, 1.0f), near, near);
+  const float lost = eti_fma_f32(-d_low, v, eti_fma_f32(-d, v, 1.0f));
+  const float u = w - 0.5f, t = u * u;
+  float odd = -0x1.1a5d64p-2f, even = -0x1.0bdba6p-2f;
+  odd = eti_fma_f32(odd, t, 0x1.4934fep-1f);
+  even = eti_fma_f32(even, t, 0x1.de45bep-8f);
+  odd = eti_fma_f32(odd, t, -0x1.86d16p+0f);
+  even = eti_fma_f32(even, t, 0x1.797176p+1f);
+  odd = eti_fma_f32(odd, t, -0x1.b0fd2cp+1f);
+  even = eti_fma_f32(even, t, 0x1.5d409ep+1f);
+  odd = eti_fma_f32(odd, t, -0x1.8df4dp+0f);
+  even = eti_fma_f32(even, t, 0x1.03148cp-1f);
+  const float p = eti_fma_f32(odd, u, even);
+  const float s = b * b, s_low = eti_fma_f32(b, b, -s);
+  const float shifted = eti_fma_f32(s, -0x1.715476p+0f, 0x1.8p23f), n = shifted - 0x1.8p23f;
+  const float r = eti_fma_f32(n, -0x1.62e43p-1f, -s) + eti_fma_f32(n, 0x1.05c61p-29f, lost - s_low);
+  const float m = eti_expm1_reduced(r);
+  const float more = eti_fma_f32(w, p, eti_fma_f32(w * p, m, m));
+  const float y = eti_fma_f32(v, more, v) *
+                  eti_f32_from_bits((eti_f32_bits(shifted) - 0x4B400000u + 191u) << 23) * 0x1p-64f;
+  const float tail = vanishes ? 0.0f : y;
+  return x < 0.0f ? 2.0f - tail : tail;
 }
 
 // x·Φ(x). The tail Φ(-|x|) is exp(-q) / 2, q fitted on [0, 6] so that it errs by 2^-27 for ordinary
 // x and stays good to five digits where it is small; q keeps growing beyond, until nothing remains.
 ETI_INLINE float eti_gelu_f32(float x) {
-  const float a = fabsf(x), b = a > 16.0f ? 16.0f : a;
-  float q = 0x1.3a7c18p-26f;
-  q = eti_fma_f32(q, b, -0x1.2b269ap-21f);
-  q = eti_fma_f32(q, b, 0x1.e606d8p-18f);
-  q = eti_fma_f32(q, b, -0x1.acfc58p-15f);
-  q = eti_fma_f32(q, b, 0x1.8a61c8p-13f);
-  q = eti_fma_f32(q, b, 0x1.7a66f4p-17f);
-  q = eti_fma_f32(q, b, -0x1.3c72ccp-8f);
-  q = eti_fma_f32(q, b, 0x1.29d94ep-5f);
-  q = eti_fma_f32(q, b, 0x1.45f1acp-2f);
-  q = eti_fma_f32(q, b, 0x1.98846p-1f);
+  const float a = fabsf(x), b = a > 16.0f ? 16.0f : a, t = b * b;
+  float odd = 0x1.3a7c18p-26f, even = -0x1.2b269ap-21f;
+  odd = eti_fma_f32(odd, t, 0x1.e606d8p-18f);
+  even = eti_fma_f32(even, t, -0x1.acfc58p-15f);
+  odd = eti_fma_f32(odd, t, 0x1.8a61c8p-13f);
+  even = eti_fma_f32(even, t, 0x1.7a66f4p-17f);
+  odd = eti_fma_f32(odd, t, -0x1.3c72ccp-8f);
+  even = eti_fma_f32(even, t, 0x1.29d94ep-5f);
+  odd = eti_fma_f32(odd, t, 0x1.45f1acp-2f);
+  even = eti_fma_f32(even, t, 0x1.98846p-1f);
+  const float q = eti_fma_f32(odd, b, even);
   const float tail = 0.5f * eti_exp_term_f32(-q * b);
   return x * (x > 0.0f ? 1.0f - tail : tail);
 }
@@ -201,27 +192,29 @@ ETI_INLINE int32_t eti_log_exponent(float y) {
   return (int32_t)(eti_f32_bits(y) - 0x3F2AAAABu) >> 23;
 }
 
-// The exponent of x as a float and f; denormal x included.
+// The exponent of x as a float and f; denormal x included. (Masks instead of choices: compilers
+// would do all that follows once for each.)
 ETI_INLINE float eti_log_reduce(float x, float *f) {
-  const bool tiny = x < 0x1p-126f;
-  const float y = tiny ? x * 0x1p23f : x;
-  *f = eti_f32_from_bits(((eti_f32_bits(y) - 0x3F2AAAABu) & 0x7FFFFFu) + 0x3F2AAAABu) - 1.0f;
-  return (float)(eti_log_exponent(y) - (tiny ? 23 : 0));
+  const uint32_t tiny = 0u - (uint32_t)(x < 0x1p-126f);
+  const float y = x * eti_f32_from_bits(0x3F800000u + (tiny & (23u << 23)));
+  const uint32_t offset = eti_f32_bits(y) - 0x3F2AAAABu;
+  *f = eti_f32_from_bits((offset & 0x7FFFFFu) + 0x3F2AAAABu) - 1.0f;
+  return (float)(((int32_t)offset >> 23) - (int32_t)(tiny & 23u));
 }
 
 // log(1 + f) - f for f in [-1/3, 1/3]: -f²/2 + f³·p(f), p fitted for relative error 2^-29 of the
 // logarithm.
 ETI_INLINE float eti_log_tail(float f) {
-  float p = 0x1.e069dap-4f;
-  p = eti_fma_f32(p, f, -0x1.07d8dap-3f);
-  p = eti_fma_f32(p, f, 0x1.bb477p-4f);
-  p = eti_fma_f32(p, f, -0x1.f337d8p-4f);
-  p = eti_fma_f32(p, f, 0x1.24d7b2p-3f);
-  p = eti_fma_f32(p, f, -0x1.559bbp-3f);
-  p = eti_fma_f32(p, f, 0x1.99985ep-3f);
-  p = eti_fma_f32(p, f, -0x1.ffff02p-3f);
-  p = eti_fma_f32(p, f, 0x1.555556p-2f);
   const float t = f * f;
+  float even = 0x1.e069dap-4f, odd = -0x1.07d8dap-3f;
+  even = eti_fma_f32(even, t, 0x1.bb477p-4f);
+  odd = eti_fma_f32(odd, t, -0x1.f337d8p-4f);
+  even = eti_fma_f32(even, t, 0x1.24d7b2p-3f);
+  odd = eti_fma_f32(odd, t, -0x1.559bbp-3f);
+  even = eti_fma_f32(even, t, 0x1.99985ep-3f);
+  odd = eti_fma_f32(odd, t, -0x1.ffff02p-3f);
+  even = eti_fma_f32(even, t, 0x1.555556p-2f);
+  const float p = eti_fma_f32(odd, f, even);
   return eti_fma_f32(p * f, t, -0.5f * t);
 }
 
@@ -233,9 +226,10 @@ ETI_INLINE float eti_log_sum(float n, float f) {
 
 // What every logarithm gives for 0, infinity, negative numbers and NaN.
 ETI_INLINE float eti_log_special(float x, float y) {
-  y = x == 0.0f ? -INFINITY : y;
-  y = x == INFINITY ? x : y;
-  return x >= 0.0f ? y : NAN;
+  const bool ordinary = eti_f32_bits(x) - 1u < 0x7F7FFFFFu;
+  const float more = x > 0.0f ? x : NAN;
+  const float special = x == 0.0f ? -INFINITY : more;
+  return ordinary ? y : special;
 }
 
 ETI_INLINE float eti_log_f32(float x) {
@@ -323,11 +317,14 @@ ETI_INLINE float eti_hypot_f32(float x, float y) {
 // keeps the digits that x / (1 - x) - 1 would lose.
 ETI_INLINE float eti_logit_f32(float x) {
   const bool middle = x >= 0.4f && x <= 0.57f;
-  const float q = (middle ? 2.0f * x - 1.0f : x) / (1.0f - x);
+  const float q = eti_pick_f32(middle, 2.0f * x - 1.0f, x) / (1.0f - x);
   float f;
   const float n = eti_log_reduce(q, &f);
-  const float y = eti_log_sum(middle ? 0.0f : n, middle ? q : f);
-  return middle ? y : eti_log_special(q, y);
+  const float y = eti_log_sum(eti_pick_f32(middle, 0.0f, n), eti_pick_f32(middle, q, f));
+  const bool ordinary = eti_f32_bits(x) - 1u < 0x3F7FFFFFu;
+  const float more = x == 1.0f ? INFINITY : NAN;
+  const float special = x == 0.0f ? -INFINITY : more;
+  return ordinary ? y : special;
 }
 
 #endif  // ET_MATH_F32_H

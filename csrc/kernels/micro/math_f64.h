@@ -147,45 +147,39 @@ ETI_INLINE double eti_cosh_f64(double x) {
 
 // ---- error function and what is made of it
 
+// 1 - exp(-q) with q = |x|·(1 + p(|x|)) of two words, p fitted to -log(erfc|x|) / |x| - 1 on [0, 6]
+// for relative error 2^-54 of the result; beyond 6 it is 1.
 ETI_INLINE double eti_erf_f64(double x) {
-  const double a = fabs(x), t = x * x;
-  double p = -0x1.90a65ff1846cap-31;
-  p = eti_fma_f64(p, t, 0x1.cecedf988cbeep-27);
-  p = eti_fma_f64(p, t, -0x1.5aed8253ca49p-23);
-  p = eti_fma_f64(p, t, 0x1.b9559b3e685ecp-20);
-  p = eti_fma_f64(p, t, -0x1.f4c65ecc4f05cp-17);
-  p = eti_fma_f64(p, t, 0x1.f9a27e64ed85fp-14);
-  p = eti_fma_f64(p, t, -0x1.c02dadec1ed84p-11);
-  p = eti_fma_f64(p, t, 0x1.565bcceae86eep-8);
-  p = eti_fma_f64(p, t, -0x1.b82ce311941cap-6);
-  p = eti_fma_f64(p, t, 0x1.ce2f21a03f571p-4);
-  p = eti_fma_f64(p, t, -0x1.812746b03799bp-2);
-  p = eti_fma_f64(p, t, 0x1.06eba8214db68p-3);
-  const double small = eti_fma_f64(p, x, x);
-  // Else 1 - exp(-q), q fitted to -log(erfc|x|) on [0.93, 6] around 1.25; beyond 6 it is 1.
-  const double u = (a > 6.0 ? 6.0 : a) - 1.25;
-  double q = -0x1.2846619f9b1e1p-41;
-  q = eti_fma_f64(q, u, 0x1.3f11d74fe09ccp-37);
-  q = eti_fma_f64(q, u, -0x1.0af12893079b6p-34);
-  q = eti_fma_f64(q, u, 0x1.4e46675ffd16fp-33);
-  q = eti_fma_f64(q, u, 0x1.ae3f4e332a99bp-32);
-  q = eti_fma_f64(q, u, -0x1.238ca37005ee9p-28);
-  q = eti_fma_f64(q, u, 0x1.b6eced7f3a177p-27);
-  q = eti_fma_f64(q, u, 0x1.bf831fe5241e8p-28);
-  q = eti_fma_f64(q, u, -0x1.0f6bd4a21d942p-22);
-  q = eti_fma_f64(q, u, 0x1.83fec4026e3a8p-20);
-  q = eti_fma_f64(q, u, -0x1.5aac2b3322843p-18);
-  q = eti_fma_f64(q, u, 0x1.6b6af19442604p-17);
-  q = eti_fma_f64(q, u, 0x1.50f0ed71c6a9cp-17);
-  q = eti_fma_f64(q, u, -0x1.02c590d8099bcp-12);
-  q = eti_fma_f64(q, u, 0x1.a540a755423f8p-10);
-  q = eti_fma_f64(q, u, -0x1.fea76c4d001d6p-8);
-  q = eti_fma_f64(q, u, 0x1.0bc5a0297833p-5);
-  q = eti_fma_f64(q, u, 0x1.bddad46f50613p-1);
-  q = eti_fma_f64(q, u, 0x1.88ab2d9950139p+1);
-  q = eti_fma_f64(q, u, 0x1.48050902770fdp+1);
-  const double large = copysign(1.0 - eti_exp_f64(-q), x);
-  return a < 0.95 ? small : large;
+  const double a = fabs(x), b = a > 6.0 ? 6.0 : a, t = b * b;
+  double odd = -0x1.02cc67e30df1dp-48, even = 0x1.6b9491fe2ac4fp-43;
+  odd = eti_fma_f64(odd, t, -0x1.d96d10d2cfe9p-39);
+  even = eti_fma_f64(even, t, 0x1.7a57e54d26f2cp-35);
+  odd = eti_fma_f64(odd, t, -0x1.9d72e3b2883b8p-32);
+  even = eti_fma_f64(even, t, 0x1.4464832084963p-29);
+  odd = eti_fma_f64(odd, t, -0x1.722182eac5e06p-27);
+  even = eti_fma_f64(even, t, 0x1.290c4abae60d4p-25);
+  odd = eti_fma_f64(odd, t, -0x1.1a476e82fc58ap-24);
+  even = eti_fma_f64(even, t, -0x1.92faba79bc2a8p-27);
+  odd = eti_fma_f64(odd, t, 0x1.325eac7c728b1p-21);
+  even = eti_fma_f64(even, t, -0x1.116dbb8a7992cp-19);
+  odd = eti_fma_f64(odd, t, 0x1.a47ef0da6bc85p-19);
+  even = eti_fma_f64(even, t, 0x1.a96f8f81ff96p-19);
+  odd = eti_fma_f64(odd, t, -0x1.f032f3fcd66f2p-16);
+  even = eti_fma_f64(even, t, 0x1.0e330d9f84604p-14);
+  odd = eti_fma_f64(odd, t, 0x1.b29ab8c7a68dcp-16);
+  even = eti_fma_f64(even, t, -0x1.35663ae87ece7p-11);
+  odd = eti_fma_f64(odd, t, 0x1.bca691b380cdcp-10);
+  even = eti_fma_f64(even, t, -0x1.b6b6a171ee2ap-13);
+  odd = eti_fma_f64(odd, t, -0x1.39668590a9152p-6);
+  even = eti_fma_f64(even, t, 0x1.a4f4e2a1aa426p-4);
+  odd = eti_fma_f64(odd, t, 0x1.45f306dc9c8d3p-1);
+  even = eti_fma_f64(even, t, 0x1.06eba8214db67p-3);
+  const double p = eti_fma_f64(odd, b, even);
+  const double q = eti_fma_f64(p, b, b), q_low = eti_fma_f64(p, b, b - q);
+  const double shifted = eti_fma_f64(q, -0x1.71547652b82fep+0, ETI_ROUND_F64);
+  const double r = eti_fma_f64(shifted - ETI_ROUND_F64, -0x1.62e42fefa39efp-1, -q);
+  const double scale = eti_exp2i_f64(shifted);
+  return copysign(eti_fma_f64(-scale, r + (eti_exp_tail_f64(r) - q_low), 1.0 - scale), x);
 }
 
 ETI_INLINE double eti_gelu_f64(double x) {
@@ -216,11 +210,11 @@ ETI_INLINE double eti_small_f64(uint64_t n) {
 
 // n and f of any positive x; denormals included.
 ETI_INLINE double eti_log_reduce_f64(double x, double *f) {
-  const bool tiny = x < 0x1p-1022;
-  const double y = tiny ? x * 0x1p54 : x;
+  const uint64_t tiny = 0u - (uint64_t)(x < 0x1p-1022);
+  const double y = x * eti_f64_from_bits(0x3FF0000000000000u + (tiny & (54ull << 52)));
   const uint64_t offset = eti_f64_bits(y) + (0x3FF0000000000000u - ETI_SQRT_HALF_BITS);
   *f = eti_f64_from_bits((offset & 0x000FFFFFFFFFFFFFu) + ETI_SQRT_HALF_BITS) - 1.0;
-  return eti_small_f64(eti_log_exponent_f64(y)) - (tiny ? 1023.0 + 54.0 : 1023.0);
+  return eti_small_f64((offset >> 52) + (~tiny & 54u)) - (1023.0 + 54.0);
 }
 
 // log(1 + f) - f. With s = f / (2 + f) the logarithm is 2·atanh(s) = 2s + s·z·p(z), z = s², and 2s
@@ -244,9 +238,10 @@ ETI_INLINE double eti_log_sum_f64(double n, double f, double low) {
 }
 
 ETI_INLINE double eti_log_special_f64(double x, double y) {
-  y = x == 0.0 ? -(double)INFINITY : y;
-  y = x == (double)INFINITY ? x : y;
-  return x >= 0.0 ? y : (double)NAN;
+  const bool ordinary = eti_f64_bits(x) - 1u < 0x7FEFFFFFFFFFFFFFu;
+  const double more = x > 0.0 ? x : (double)NAN;
+  const double special = x == 0.0 ? -(double)INFINITY : more;
+  return ordinary ? y : special;
 }
 
 ETI_INLINE double eti_log_f64(double x) {
@@ -297,11 +292,14 @@ ETI_INLINE double eti_log1p_f64(double x) {
 // log(x / (1 - x)); see the f32 one.
 ETI_INLINE double eti_logit_f64(double x) {
   const bool middle = x >= 0.42 && x <= 0.58;
-  const double q = (middle ? 2.0 * x - 1.0 : x) / (1.0 - x);
+  const double q = eti_pick_f64(middle, 2.0 * x - 1.0, x) / (1.0 - x);
   double f;
   const double n = eti_log_reduce_f64(q, &f);
-  const double y = eti_log_sum_f64(middle ? 0.0 : n, middle ? q : f, 0.0);
-  return middle ? y : eti_log_special_f64(q, y);
+  const double y = eti_log_sum_f64(eti_pick_f64(middle, 0.0, n), eti_pick_f64(middle, q, f), 0.0);
+  const bool ordinary = eti_f64_bits(x) - 1u < 0x3FEFFFFFFFFFFFFFu;
+  const double more = x == 1.0 ? (double)INFINITY : (double)NAN;
+  const double special = x == 0.0 ? -(double)INFINITY : more;
+  return ordinary ? y : special;
 }
 
 // log(a + sqrt(a² + 1)) as log1p(a + a² / (1 + sqrt(a² + 1))); log(2a) where a² might overflow.

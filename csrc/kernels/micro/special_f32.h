@@ -52,6 +52,26 @@ ETI_INLINE float eti_erfinv_common_f32(float x) {
 
 // ---- exp(x²)·erfc(x)
 
+// (1 + 2x)·exp(x²)·erfc(x) for x ≥ 0, a function of u = (x - 3.75) / (x + 3.75): special.h's
+// expansion to 1e-9, as powers.
+ETI_INLINE double eti_erfcx_powers(double u) {
+  double p = 0x1.36bf288552444p-16;
+  p = eti_fma_f64(p, u, 0x1.71e1efca86a89p-16);
+  p = eti_fma_f64(p, u, -0x1.2a1fb5cb7934ep-12);
+  p = eti_fma_f64(p, u, 0x1.5a34a6d48dbb3p-12);
+  p = eti_fma_f64(p, u, 0x1.cb0e32fdabd90p-10);
+  p = eti_fma_f64(p, u, -0x1.40256e773fd3bp-7);
+  p = eti_fma_f64(p, u, 0x1.d0b7adf700b97p-6);
+  p = eti_fma_f64(p, u, -0x1.e0c049f57cecep-5);
+  p = eti_fma_f64(p, u, 0x1.7a13b1904d789p-4);
+  p = eti_fma_f64(p, u, -0x1.bdaa8cdf57d04p-4);
+  p = eti_fma_f64(p, u, 0x1.5101735820314p-4);
+  p = eti_fma_f64(p, u, 0x1.d5f5423a4c280p-9);
+  p = eti_fma_f64(p, u, -0x1.1f3676a4a0131p-3);
+  p = eti_fma_f64(p, u, 0x1.3ccda0b2609cbp+0);
+  return p;
+}
+
 ETI_INLINE bool eti_erfcx_is_rare_f32(float x) {
   return !(fabsf(x) < INFINITY);
 }

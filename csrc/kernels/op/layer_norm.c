@@ -64,6 +64,14 @@ static bool is_dense(const eti_slab *row, const eti_slab *rows) {
          (rows->rank == 0 || (rows->rank == 1 && rows->strides[0] == (ptrdiff_t)row->numel));
 }
 
+// `count` of them as one slab.
+static eti_slab rows_of(const eti_slab *row, size_t count) {
+  const size_t n = row->numel * count;
+  return count == 1
+             ? *row
+             : (eti_slab){.dtype = row->dtype, .numel = n, .rank = 1, .sizes = {n}, .strides = {1}};
+}
+
 enum { TOGETHER = 64 };  // rows that are cast at once, at most
 
 // Rows of one chunk: each is read, and the weights are read, once. As many dense rows as fit the
@@ -84,11 +92,12 @@ static void short_rows(void *ctx, size_t begin, size_t end) {
   const bool dense = n > 0 && is_dense(&r->x, &r->rows) && is_dense(&r->out, &r->out_rows);
   size_t most = dense ? ETI_SLAB_CHUNK / n : 1;
   if (most > TOGETHER) most = TOGETHER;
+  const eti_slab xs = rows_of(&r->x, most), outs = rows_of(&r->out, most);
   for (size_t row = begin; row < end; row += most) {
     const size_t m = end - row < most ? end - row : most;
     char *const out = r->out_data + slab_offset(&r->out_rows, row);
     const char *const x =
-        eti_slab_chunk(micro, &r->x, r->x_data + slab_offset(&r->rows, row), 0, m * n, x_room);
+        eti_slab_chunk(micro, &xs, r->x_data + slab_offset(&r->rows, row), 0, m * n, x_room);
     char *const to = direct ? out : x_room;
     for (size_t i = 0; i < m; i++) {
       const size_t at = i * n * micro->esize;
@@ -97,7 +106,7 @@ static void short_rows(void *ctx, size_t begin, size_t end) {
       rstds[i] = eti_rstd_of(&s, r->eps);
       micro->normalize(to + at, x + at, means[i], rstds[i], w, b, n);
     }
-    if (!direct) eti_slab_cast(&r->out, out, 0, m * n, micro->dtype, x_room, false);
+    if (!direct) eti_slab_cast(&outs, out, 0, m * n, micro->dtype, x_room, false);
     eti_norm_set_elements(r->mean, row, means, m);
     eti_norm_set_elements(r->rstd, row, rstds, m);
   }

@@ -77,7 +77,8 @@ static parts parts_of(const eti_attention *a) {
                  .aux = aligned(at_least(converted, masks) * esize)};
 }
 
-size_t eti_attention_work_bytes(const eti_attention *a) {
+// Of one thread.
+static size_t work_bytes(const eti_attention *a) {
   const parts p = parts_of(a);
   return p.panel + p.x + p.acc + p.aux;
 }
@@ -422,7 +423,7 @@ static void run_slots(void *opaque, size_t begin, size_t end) {
 }
 
 void eti_attention_prepare(const eti_attention *a, et_prepare_ctx *ctx) {
-  const size_t bytes = eti_attention_work_bytes(a) * at_least(ctx->n_threads, 1);
+  const size_t bytes = work_bytes(a) * at_least(ctx->n_threads, 1);
   if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
 }
 
@@ -435,7 +436,7 @@ void eti_attention_run(const et_kernel_ctx *ctx, const eti_attention *a) {
   size_t n_outer = 1;
   for (size_t d = 0; d < a->outer.rank; d++) n_outer *= (size_t)a->outer.sizes[d];
   const size_t rows = a->n_queries * a->members;
-  run r = {.a = a, .slot_bytes = eti_attention_work_bytes(a)};
+  run r = {.a = a, .slot_bytes = work_bytes(a)};
   r.n_blocks = (rows + block_rows(a) - 1) / block_rows(a);
   r.n_units = n_outer * a->heads * r.n_blocks;
   if (r.n_units == 0 || a->value_dim == 0) return;

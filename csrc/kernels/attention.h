@@ -45,8 +45,6 @@ typedef struct eti_attention {
   double unseen;  // result of a query that sees no key: 0 or NaN
 } eti_attention;
 
-// Work memory for one thread.
-size_t eti_attention_work_bytes(const eti_attention *a);
 // Asks for the scratch of a run.
 void eti_attention_prepare(const eti_attention *a, et_prepare_ctx *ctx);
 // Uses ctx->scratch, or the stack (then on one thread) where that is too small. q, k, v and out are

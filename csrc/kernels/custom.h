@@ -20,10 +20,10 @@
 
 // ---- 1 · Arguments
 //
-// args[i] is the schema's argument i, keyword arguments and out arguments
-// included, in the schema's order. Each fails with words when the file passed something else.
-// None is what an optional argument without value is; a tensor that has elements has memory.
-// et_op.n_args counts them and 1 more for the result; an operator that returns nothing says so with
+// args[i] is the schema's argument i, keyword arguments and out arguments included, in the schema's
+// order. Each function fails with words when the file passed something else. None is what an
+// optional argument without value is; a tensor that has elements has memory. et_op.n_args counts
+// the arguments and 1 more for the result; an operator that returns nothing says so with
 // .returns_nothing, and which arguments it updates with .writes.
 
 static inline et_status et_arg_tensor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,

@@ -20,10 +20,10 @@ typedef enum eti_rule {
 
 typedef struct eti_elementwise {
   eti_rule rule;
-  const eti_loop *loops;  // by the type of computation (never a half), for types
-                          // without micro-kernel
-  size_t micro;  // offset of the f32 loop in eti_eltwise, the f64 loop ETI_MICRO_F64 further, or
-                 // ETI_NO_MICRO
+  // By the type of computation (never a half), for types without micro-kernel.
+  const eti_loop *loops;
+  // Offset of the f32 loop in eti_eltwise, the f64 loop ETI_MICRO_F64 further, or ETI_NO_MICRO.
+  size_t micro;
   size_t micro_int;  // offset of the integer loops there, or 0
   size_t grain;      // 0 = cheap
   bool divides;      // an integer 0 as second operand is an error

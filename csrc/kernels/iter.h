@@ -1,9 +1,9 @@
 // iter.h — walks several tensors in step: broadcasting, any dim orders, mixed element types,
 // threads. Loops see one row at a time as pointers and byte strides and know none of that.
-//   eti_map       runs an elementwise loop over an output and its inputs (the usual case; casts in
-//   blocks) eti_flat      the same decided once, in prepare, for operands that lie alike: the run
-//   step is one call eti_iter      the merged index space itself, for operators with another
-//   pattern
+//   eti_map    runs an elementwise loop over an output and its inputs, the usual case; casts in
+//              blocks
+//   eti_flat   the same decided once, in prepare, for operands that lie alike: run is one call
+//   eti_iter   the merged index space itself, for operators with another pattern
 // Relies on tensors and the cast table; knows no operator.
 #ifndef ET_ITER_H
 #define ET_ITER_H
@@ -29,10 +29,10 @@ typedef void (*eti_loop)(void *const p[], const ptrdiff_t s[], size_t n, const v
 typedef struct eti_map {
   eti_loop loop;
   const void *params;
-  size_t grain;                     // 0 = ETI_GRAIN_CHEAP
-  uint8_t types[ETI_MAX_OPERANDS];  // the element type the loop works in, per operand; others are
-                                    // cast in blocks
-  uint8_t via[ETI_MAX_OPERANDS];    // not 0: the half type an input is rounded to before it is cast
+  size_t grain;  // 0 = ETI_GRAIN_CHEAP
+  uint8_t
+      types[ETI_MAX_OPERANDS];    // per operand, what the loop works in; others are cast in blocks
+  uint8_t via[ETI_MAX_OPERANDS];  // not 0: the half type an input is rounded to before it is cast
 } eti_map;
 
 // Runs map over operands[0] (the output, already resized to the broadcast shape of the others) and
@@ -44,9 +44,8 @@ et_status eti_map_run(const et_kernel_ctx *ctx, const eti_map *map, et_tensor *c
 // ---- elementwise, decided in prepare
 
 #define ETI_FLAT_PARAMS 32
-#define ETI_ARG_PARAM \
-  0xFFu  // as an operand's position: the operand is the number at ETI_PARAM_OPERAND of the
-         // parameters
+// As an operand's position: the operand is the number at ETI_PARAM_OPERAND of the parameters.
+#define ETI_ARG_PARAM 0xFFu
 #define ETI_PARAM_OPERAND 16  // byte offset; numbers there already have the loop's type
 
 typedef struct eti_flat {
@@ -54,8 +53,8 @@ typedef struct eti_flat {
   size_t numel;
   size_t grain;
   uint8_t n;  // operands
-  uint8_t
-      arg[ETI_MAX_OPERANDS];  // their argument positions, output first; ETI_ARG_PARAM for a number
+  // Their argument positions, output first; ETI_ARG_PARAM for a number.
+  uint8_t arg[ETI_MAX_OPERANDS];
   bool repeats[ETI_MAX_OPERANDS];  // the operand has one element, used for all
   ptrdiff_t strides[ETI_MAX_OPERANDS];
   double params[ETI_FLAT_PARAMS / sizeof(double)];

@@ -1,6 +1,5 @@
-// kernel.h — the one include of a kernel file (csrc/kernels/op/*.c). It brings the public types,
-// the checks, argument unpacking, shapes, type promotion and strided iteration. It knows no
-// operator.
+// kernel.h — what every kernel file (csrc/kernels/op/*.c) includes: the public types, the checks,
+// argument unpacking, shapes, type promotion and strided iteration. Knows no operator.
 #ifndef ET_KERNEL_H
 #define ET_KERNEL_H
 

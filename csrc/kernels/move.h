@@ -79,8 +79,8 @@ static inline void eti_view_slice(eti_view *view, size_t dim, const eti_slice *s
 }
 
 void eti_view_remove(eti_view *view, size_t dim);  // drops a dimension
-void eti_view_insert(eti_view *view, size_t dim, int32_t size,
-                     ptrdiff_t stride);  // rank < ET_MAX_RANK
+// Adds a dimension before dim; rank < ET_MAX_RANK.
+void eti_view_insert(eti_view *view, size_t dim, int32_t size, ptrdiff_t stride);
 
 // Copies a window into a tensor of its shape, unless it is that tensor.
 void eti_copy_first(const et_kernel_ctx *ctx, const et_tensor *out, const eti_view *self,

@@ -192,11 +192,10 @@ struct et_value {
     double d;
     bool b;
     et_tensor *tensor;
-    const char *string;    // NUL-terminated, in the file
-    const uint8_t *bools;  // n bytes, 0 or 1
-    const uint8_t
-        *doubles;  // n IEEE binary64, little-endian, maybe unaligned: read with et_value_double_at
-    et_value *const *list;  // Int lists, tensor lists, optional tensor lists
+    const char *string;      // NUL-terminated, in the file
+    const uint8_t *bools;    // n bytes, 0 or 1
+    const uint8_t *doubles;  // n IEEE binary64, little-endian, unaligned: see et_value_double_at
+    et_value *const *list;   // Int lists, tensor lists, optional tensor lists
   } as;
 };
 
@@ -211,9 +210,9 @@ typedef struct et_span {
   size_t size;
 } et_span;
 
-#define ET_MEMORY_ALIGN \
-  64  // alignment that every span handed to the runtime should have; lesser bases lose up to 63
-      // bytes
+// The alignment that every span handed to the runtime should have; lesser bases lose up to 63
+// bytes.
+#define ET_MEMORY_ALIGN 64
 
 // ---- 6 · Where bytes come from
 

@@ -1,8 +1,9 @@
 // each_dtype.inc.h — includes LOOP_BODY once per element type of the set LOOP_TYPES, with
-//   CTYPE   the C type of an element        UTYPE   where its arithmetic is done: unsigned integers
-//   wrap without overflow SUFFIX  the short name                  DTYPE   the et_dtype
-//   LOOP_IS_BOOL, LOOP_IS_FLOAT             1 or 0, for #if and for constant conditions
-//   LOOP_IS_NEGATIVE(x)                     x < 0, without a warning where that cannot be
+//   CTYPE                       the C type of an element
+//   UTYPE                       where its arithmetic is done: unsigned integers wrap
+//   SUFFIX, DTYPE               the short name, the et_dtype
+//   LOOP_IS_BOOL, LOOP_IS_FLOAT 1 or 0, for #if and for constant conditions
+//   LOOP_IS_NEGATIVE(x)         x < 0, without a warning where that cannot be
 // The halves are absent: they are computed in f32.
 #if (LOOP_TYPES) & (1u << 0)
 #define CTYPE uint8_t

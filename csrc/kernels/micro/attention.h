@@ -56,8 +56,8 @@ enum { ETI_ATTENTION_F32, ETI_ATTENTION_F64, ETI_ATTENTION_TYPES };
    ETI_BUILT(type, scale_##suffix)}
 
 const eti_attention_micro *eti_attention_micro_best(int type);
-const eti_attention_micro *eti_attention_micro_of_isa(
-    int type, int isa);  // NULL when the build or CPU lacks it
+// NULL when the build or CPU lacks it.
+const eti_attention_micro *eti_attention_micro_of_isa(int type, int isa);
 
 extern const eti_attention_micro eti_attention_scalar[ETI_ATTENTION_TYPES];
 extern const eti_attention_micro eti_attention_avx2[ETI_ATTENTION_TYPES];

@@ -1,14 +1,15 @@
 // conv_rows.body.h — the loops of conv.h, once, for every instruction set. The including file sets,
 // and this file undefines:
-//   SUFFIX, VEC, LANES                                    end of the names; vector of f32 and its
-//   elements V_SET1(x) V_LOAD(p) V_STORE(p, v) V_FMA(a, b, c)      whole vectors; a · b + c
-//   V_LIMIT(v, low, high, plus)                           eti_limit of vectors
-//   V_LOAD_N(p, n) V_STORE_N(p, v, n)                     the first n lanes, 1 ≤ n < LANES
-//   V_EVEN_N(p, n)      optional: p[0], p[2], … p[2n - 2] in the first n lanes, 1 ≤ n ≤ LANES
-//   V_EVEN(p)                             p[0], p[2], … p[2 · LANES - 2]; reads nothing behind them
+//   SUFFIX, VEC, LANES                  end of the names; vector of f32 and its elements
+//   V_SET1(x) V_LOAD(p) V_STORE(p, v)   whole vectors
+//   V_FMA(a, b, c)                      a · b + c
+//   V_LIMIT(v, low, high, plus)         eti_limit of vectors
+//   V_LOAD_N(p, n) V_STORE_N(p, v, n)   the first n lanes, 1 ≤ n < LANES
+//   V_EVEN(p)                           p[0], p[2], … p[2 · LANES - 2]; reads nothing behind them
+//   V_EVEN_N(p, n)                      optional: the first n of these, 1 ≤ n ≤ LANES
 //   LANES_T, V_LANES(from, to), V_INSIDE(p, step, lanes)
-//                       with lanes = V_LANES(from, to): p[l · step] in the lanes l with from ≤ l ·
-//                       step < to, zero in the others, whose memory is not read; step is 1 or 2
+//       with lanes = V_LANES(from, to): p[l · step] in the lanes l with from ≤ l · step < to, zero
+//       in the others, whose memory is not read; step is 1 or 2
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)

@@ -1,12 +1,13 @@
 // gemm_tile.body.h — the micro-kernel of gemm.h, once, for every element type and instruction set.
 // The including file sets, and this file undefines:
-//   T, SUFFIX             element type; end of the function names (f32__avx512)
-//   VEC, LANES            vector type and its elements
-//   MR, ROWS_MR, NV       most rows of a tile, of one with A as rows; vectors per row: nr = LANES ·
-//   NV V_SET1(x) V_LOAD(p) V_STORE(p, v)                    whole vectors V_FMA(a, b, c) V_ADD(a,
-//   b)                           a · b + c, a + b V_LOAD_N(p, n) V_STORE_N(p, v, n) the first n
-//   lanes, 1 ≤ n < LANES PACK_ROWS             defined when the including file has a pack_rows of
-//   its own
+//   T, SUFFIX                           element type; end of the function names (f32__avx512)
+//   VEC, LANES                          vector type and its elements
+//   MR, ROWS_MR                         most rows of a tile, of one with A as rows
+//   NV                                  vectors per row: nr = LANES · NV
+//   V_SET1(x) V_LOAD(p) V_STORE(p, v)   whole vectors
+//   V_FMA(a, b, c) V_ADD(a, b)          a · b + c, a + b
+//   V_LOAD_N(p, n) V_STORE_N(p, v, n)   the first n lanes, 1 ≤ n < LANES
+//   PACK_ROWS                           defined when the including file has a pack_rows of its own
 // A tile keeps m × NV accumulators in registers; each k costs NV loads of B, m broadcasts of A and
 // m · NV FMAs. MR is chosen so that the accumulators, one row of B and one broadcast fill the
 // register file; ROWS_MR also so that a pointer to each row stays in a register.

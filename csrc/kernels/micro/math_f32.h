@@ -1,9 +1,8 @@
 // math_f32.h — elementary functions of f32 as straight-line arithmetic: no branch, no table, no
 // libm, so that loops over them vectorise and every instruction set gives the same bits. Only +, -,
-// ×, ÷, sqrt and explicit fma are used.
-//   Most work in f32; powers, hyperbolic sines and their inverses, and large angles
-//   work in f64 and round once at the end. Error: at most 2 units in the last place
-//   (tests/kernels/test_math.py), specials as in C.
+// ×, ÷, sqrt and explicit fma are used. Most work in f32; powers, hyperbolic sines and their
+// inverses, and large angles work in f64 and round once at the end. Error: at most 2 units in the
+// last place (tests/kernels/test_math.py), specials as in C.
 #ifndef ET_MATH_F32_H
 #define ET_MATH_F32_H
 

@@ -39,8 +39,8 @@ enum { ETI_NORM_F32, ETI_NORM_F64, ETI_NORM_TYPES };
    ETI_BUILT(type, affine_each_##suffix)}
 
 const eti_norm_micro *eti_norm_micro_best(int type);
-const eti_norm_micro *eti_norm_micro_of_isa(int type,
-                                            int isa);  // NULL when the build or CPU lacks it
+// NULL when the build or CPU lacks it.
+const eti_norm_micro *eti_norm_micro_of_isa(int type, int isa);
 
 extern const eti_norm_micro eti_norm_scalar[ETI_NORM_TYPES];
 extern const eti_norm_micro eti_norm_avx2[ETI_NORM_TYPES];

@@ -19,9 +19,10 @@ typedef struct eti_pool_micro {
   // The same where x[i·step] was found at x_at[i·step]: of equal ones the smaller place wins, of
   // NaNs the larger.
   void (*merge)(void *best, int32_t *at, const void *x, const int32_t *x_at, size_t step, size_t n);
-  void (*add)(void *sum, const void *x, size_t step,
-              size_t n);                             // sum[i] += x[i·step]; integers wrap
-  void (*fold)(void *sum, const void *x, size_t n);  // *sum += x[0], x[1] …, in order
+  // sum[i] += x[i·step]; integers wrap.
+  void (*add)(void *sum, const void *x, size_t step, size_t n);
+  // *sum += x[0], x[1] …, in order.
+  void (*fold)(void *sum, const void *x, size_t n);
 } eti_pool_micro;
 
 enum { ETI_POOL_F32, ETI_POOL_F64, ETI_POOL_I64, ETI_POOL_TYPES };
@@ -37,8 +38,8 @@ enum { ETI_POOL_F32, ETI_POOL_F64, ETI_POOL_I64, ETI_POOL_TYPES };
    ETI_BUILT(type, fold_##suffix)}
 
 const eti_pool_micro *eti_pool_micro_best(int type);
-const eti_pool_micro *eti_pool_micro_of_isa(int type,
-                                            int isa);  // NULL when the build or CPU lacks it
+// NULL when the build or CPU lacks it.
+const eti_pool_micro *eti_pool_micro_of_isa(int type, int isa);
 
 // What n maxima start at: nothing is smaller.
 void eti_pool_start_max(const eti_pool_micro *micro, void *best, size_t n);

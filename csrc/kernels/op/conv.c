@@ -1,10 +1,10 @@
 // conv.c — aten::convolution in one, two and three dimensions: grouped, dilated, transposed, any
-// layout. Every convolution is a product per image and group, weights [c_out × K] times patches [K
-// × pixels], where K runs over taps (z, y, x), then input channels; patches are gathered block by
-// block while the product runs. Two ways to lay it out:
+// layout. Every convolution is a product per image and group, weights [c_out × K] times patches
+// [K × pixels], where K runs over taps (z, y, x), then input channels; patches are gathered block
+// by block while the product runs. Two ways to lay it out:
 //   by pixel    rows are output channels, columns pixels: images stored plane by plane
-//   by channel  rows are pixels, columns output channels: channels-last images, and planes that are
-//   worth turning into such
+//   by channel  rows are pixels, columns output channels: channels-last images, and planes that
+//               are worth turning into such
 // Weights and patches become panels in conv_pack.c; a transposed convolution runs as several plain
 // ones (conv_phases.c); depthwise convolutions of floats take a direct way instead
 // (conv_depthwise.c). All ways add in the same order: bias, then K ascending, in the chunks of

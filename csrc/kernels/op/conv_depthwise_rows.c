@@ -4,8 +4,8 @@
 // stride:
 //
 //   plane (py, px) holds padded input (j·sy + py, i·sx + px) at row j, column i; pitch = columns
-//   tap (ky, kx) of output (y, x) = plane (ky·dy mod sy, kx·dx mod sx) at [y + ky·dy/sy][x +
-//   kx·dx/sx]
+//   tap (ky, kx) of output (y, x) = plane (ky·dy mod sy, kx·dx mod sx)
+//                                   at [y + ky·dy/sy][x + kx·dx/sx]
 //
 // Images with depth keep such planes of as many slices as the kernel reaches over, in a ring, and
 // planes of zeros for the slices outside. Half types are widened while they are copied. Small

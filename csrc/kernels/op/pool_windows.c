@@ -163,6 +163,73 @@ static void pool_row(const eti_pool *p, size_t plane, int64_t o[3], row_buffers 
   }
 }
 
+// ---- small windows of one size: each by itself
+
+// A row of outputs; steps in elements.
+typedef struct window_row {
+  const void *x;  // the plane
+  void *out;
+  int64_t *at;
+  const int64_t *in;  // sizes of the plane
+  eti_pool_window w[2];
+  int64_t width;
+  const ptrdiff_t *steps;
+  ptrdiff_t out_step, at_step;
+} window_row;
+
+#define T float
+#define SUFFIX f32
+#include "kernels/op/pool_fraction.body.h"
+#define T double
+#define SUFFIX f64
+#include "kernels/op/pool_fraction.body.h"
+#define T int64_t
+#define SUFFIX i64
+#include "kernels/op/pool_fraction.body.h"
+
+typedef void (*small_windows_fn)(const window_row *r, const int32_t *starts, size_t n);
+static const small_windows_fn small_windows[ET_DTYPE_COUNT] = {
+    [ET_F32] = ETI_BUILT(ET_F32, small_windows_f32),
+    [ET_F64] = ETI_BUILT(ET_F64, small_windows_f64),
+    [ET_I64] = ETI_BUILT(ET_I64, small_windows_i64),
+};
+
+static bool has_small_windows(const eti_pool *p) {
+  enum { SMALL = 32 };  // elements; rows of larger windows share their columns
+  return !p->is_adaptive && p->size[2] <= ROW && small_windows[p->x->dtype] != NULL &&
+         p->kernel[0] <= SMALL && p->kernel[1] <= SMALL && p->kernel[2] <= SMALL &&
+         p->kernel[0] * p->kernel[1] * p->kernel[2] <= SMALL;
+}
+
+// Items are rows of outputs; those of a plane begin at the same columns.
+static void pool_small(void *opaque, size_t begin, size_t end) {
+  const eti_pool *const p = opaque;
+  const size_t rows = (size_t)(p->size[0] * p->size[1]);
+  int32_t starts[ROW];
+  size_t plane = SIZE_MAX;
+  for (size_t u = begin; u < end; u++) {
+    const int64_t z = (int64_t)(u % rows) / p->size[1], y = (int64_t)(u % rows) % p->size[1];
+    if (u / rows != plane) {
+      plane = u / rows;
+      for (int64_t o = 0; o < p->size[2]; o++) starts[o] = (int32_t)window_of(p, 2, plane, o).from;
+    }
+    const ptrdiff_t out = eti_pool_plane(p, p->out, plane) + (ptrdiff_t)z * p->out_steps[0] +
+                          (ptrdiff_t)y * p->out_steps[1];
+    const ptrdiff_t at = eti_pool_plane(p, p->indices, plane) + (ptrdiff_t)z * p->index_steps[0] +
+                         (ptrdiff_t)y * p->index_steps[1];
+    const window_row row = {.x = eti_element(p->x, eti_pool_plane(p, p->x, plane)),
+                            .out = eti_element(p->out, out),
+                            .at = (int64_t *)p->indices->data + at,
+                            .in = p->in,
+                            .w = {window_of(p, 0, plane, z), window_of(p, 1, plane, y)},
+                            .width = p->kernel[2],
+                            .steps = p->x_steps,
+                            .out_step = p->out_steps[2],
+                            .at_step = p->index_steps[2]};
+    small_windows[p->x->dtype](&row, starts, (size_t)p->size[2]);
+  }
+}
+
 // Items are rows of outputs.
 static void pool_rows(void *opaque, size_t begin, size_t end) {
   const eti_pool *const p = opaque;
@@ -260,7 +327,8 @@ static et_status run_pool(const et_kernel_ctx *ctx, et_value *const *args, size_
     return ET_OK;
   }
   const size_t rows = p->out->numel / (size_t)p->size[2];
-  et_parallel_for(ctx->pool, pool_rows, p, rows, 1 + rows / (1 + p->x->numel / 16384));
+  et_parallel_for(ctx->pool, has_small_windows(p) ? pool_small : pool_rows, p, rows,
+                  1 + rows / (1 + p->x->numel / 16384));
   return ET_OK;
 }
 

@@ -206,7 +206,6 @@ et_status eti_arg_spatial(const et_kernel_ctx *ctx, et_value *const *args, size_
                           int64_t out[3]) {
   int64_t list[ET_MAX_RANK];
   size_t n = 0;
-  (void)op, (void)what;  // unused where messages are codes
   ET_TRY(eti_arg_ints(ctx, args, i, list, ET_MAX_RANK, &n));
   if (n == 0 && may_be_empty) return ET_OK;
   ET_CHECK(n == 1 || n == spatial, ctx->err, ET_INVALID_ARGUMENT,

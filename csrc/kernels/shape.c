@@ -43,7 +43,6 @@ et_status eti_broadcast(const et_kernel_ctx *ctx, const eti_shape *a, const eti_
     const int32_t y = d < b->rank ? b->sizes[b->rank - 1 - d] : 1;
     if (x != y && x != 1 && y != 1) {
       char text_a[ETI_SHAPE_TEXT], text_b[ETI_SHAPE_TEXT];
-      (void)text_a, (void)text_b;
       return ET_FAIL(ctx->err, ET_INVALID_ARGUMENT,
                      "shapes %s and %s do not broadcast: dimension -%zu is %d and %d",
                      eti_shape_text(a, text_a), eti_shape_text(b, text_b), d + 1, (int)x, (int)y);

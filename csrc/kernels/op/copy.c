@@ -37,7 +37,6 @@ et_status prepare_to_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
 static et_status broadcast_view(const et_kernel_ctx *ctx, const et_tensor *src,
                                 const eti_shape *shape, eti_view *view) {
   char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
-  (void)found, (void)needed;
   const eti_shape own = eti_shape_of(src);
   bool fits = own.rank <= shape->rank;
   *view = (eti_view){.shape = *shape};

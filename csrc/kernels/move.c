@@ -116,6 +116,35 @@ et_status eti_arg_dim(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
   return eti_wrap_dim(ctx, d, self->rank, dim);
 }
 
+et_status eti_arg_reshape(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t numel,
+                          eti_shape *shape) {
+  int64_t sizes[ET_MAX_RANK];
+  size_t infer = ET_MAX_RANK;
+  uint64_t product = 1;
+  bool overflow = false;
+  ET_TRY(eti_arg_ints(ctx, args, i, sizes, ET_MAX_RANK, &shape->rank));
+  for (size_t d = 0; d < shape->rank; d++) {
+    if (sizes[d] == -1) {
+      ET_CHECK(infer == ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
+               "view: only one size can be -1");
+      infer = d;
+      continue;
+    }
+    ET_TRY(eti_checked_size(ctx, sizes[d], "view", &shape->sizes[d]));
+    if (product != 0 && sizes[d] != 0) overflow |= product > UINT64_MAX / (uint64_t)sizes[d];
+    product *= (uint64_t)sizes[d];
+  }
+  if (infer < ET_MAX_RANK) {
+    ET_CHECK(!overflow && product != 0 && numel % product == 0, ctx->err, ET_INVALID_ARGUMENT,
+             "view: a size of -1 cannot be worked out from %zu elements", numel);
+    ET_TRY(eti_checked_size(ctx, (int64_t)(numel / product), "view", &shape->sizes[infer]));
+    product = numel;
+  }
+  ET_CHECK(!(overflow && product != 0) && product == numel, ctx->err, ET_INVALID_ARGUMENT,
+           "view: the sizes given do not hold %zu elements", numel);
+  return ET_OK;
+}
+
 et_status eti_slice_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i_start, int64_t n,
                        eti_slice *slice) {
   bool has_start = false, has_end = false;

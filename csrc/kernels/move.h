@@ -63,6 +63,10 @@ et_status eti_wrap_index(const et_kernel_ctx *ctx, int64_t index, size_t dim, in
 et_status eti_arg_dim(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                       const et_tensor *self, const char *op, size_t *dim);
 
+// Argument i, the sizes that a view of numel elements gets; one may be -1 and is worked out.
+et_status eti_arg_reshape(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t numel,
+                          eti_shape *shape);
+
 // ATen's rule for start:end:step on a dimension of n elements: clamps, never fails but for step
 // < 1.
 typedef struct eti_slice {

@@ -3,7 +3,7 @@
 // The result goes to the last slot, with no repetition. Integers wrap; a division by zero is an
 // error where upstream's traps.
 #include "kernels/kernel.h"
-
+#include "kernels/move.h"
 #include "kernels/ops.h"
 
 #include <math.h>
@@ -294,24 +294,32 @@ et_status op_prim_sym_ite(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- a tensor's facts
 
-et_status op_sym_size_int(et_kernel_ctx *ctx, et_value *const *args) {
+// Arguments (tensor, dimension).
+static et_status read_dim(const et_kernel_ctx *ctx, et_value *const *args, const et_tensor **t,
+                          size_t *out) {
   ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Tensor");
-  const et_tensor *t = args[0]->as.tensor;
+  *t = args[0]->as.tensor;
+  const int64_t rank = (*t)->rank;
   int64_t dim = 0;
   ET_TRY(read_int(ctx, args, 1, &dim));
-  ET_CHECK(dim >= -(int64_t)t->rank && dim < (int64_t)t->rank, ctx->err, ET_INVALID_ARGUMENT,
-           "dimension %lld of a tensor of rank %d", (long long)dim, (int)t->rank);
-  return write_int(ctx, args[2], t->sizes[dim < 0 ? dim + t->rank : dim]);
+  ET_CHECK(dim >= -rank && dim < rank, ctx->err, ET_INVALID_ARGUMENT,
+           "dimension %lld of a tensor of rank %lld", (long long)dim, (long long)rank);
+  *out = (size_t)(dim < 0 ? dim + rank : dim);
+  return ET_OK;
+}
+
+et_status op_sym_size_int(et_kernel_ctx *ctx, et_value *const *args) {
+  const et_tensor *t;
+  size_t dim;
+  ET_TRY(read_dim(ctx, args, &t, &dim));
+  return write_int(ctx, args[2], t->sizes[dim]);
 }
 
 et_status op_sym_stride_int(et_kernel_ctx *ctx, et_value *const *args) {
-  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Tensor");
-  const et_tensor *t = args[0]->as.tensor;
-  int64_t dim = 0;
-  ET_TRY(read_int(ctx, args, 1, &dim));
-  ET_CHECK(dim >= -(int64_t)t->rank && dim < (int64_t)t->rank, ctx->err, ET_INVALID_ARGUMENT,
-           "dimension %lld of a tensor of rank %d", (long long)dim, (int)t->rank);
-  return write_int(ctx, args[2], t->strides[dim < 0 ? dim + t->rank : dim]);
+  const et_tensor *t;
+  size_t dim;
+  ET_TRY(read_dim(ctx, args, &t, &dim));
+  return write_int(ctx, args[2], t->strides[dim]);
 }
 
 // Tensors of a program own their memory or are told where it begins.
@@ -344,34 +352,6 @@ et_status op_local_scalar_dense(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- tensors without arithmetic
 
-// The sizes that a view asks for, with one -1 replaced by what remains.
-static et_status view_shape(const et_kernel_ctx *ctx, et_value *const *args, size_t numel,
-                            eti_shape *shape) {
-  int64_t sizes[ET_MAX_RANK];
-  ET_TRY(eti_arg_ints(ctx, args, 1, sizes, ET_MAX_RANK, &shape->rank));
-  size_t product = 1, i_free = ET_MAX_RANK;
-  for (size_t d = 0; d < shape->rank; d++) {
-    if (sizes[d] == -1 && i_free == ET_MAX_RANK) {
-      i_free = d;
-      continue;
-    }
-    ET_CHECK(sizes[d] >= 0 && sizes[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "size %lld in dimension %zu", (long long)sizes[d], d);
-    shape->sizes[d] = (int32_t)sizes[d];
-    ET_CHECK(!__builtin_mul_overflow(product, (size_t)sizes[d], &product), ctx->err,
-             ET_INVALID_ARGUMENT, "the sizes of the view multiply to more than memory can hold");
-  }
-  if (i_free != ET_MAX_RANK) {
-    ET_CHECK(product != 0 && numel % product == 0 && numel / product <= INT32_MAX, ctx->err,
-             ET_INVALID_ARGUMENT, "%zu elements cannot be viewed as rows of %zu", numel, product);
-    shape->sizes[i_free] = (int32_t)(numel / product);
-    product = numel;
-  }
-  ET_CHECK(product == numel, ctx->err, ET_INVALID_ARGUMENT, "%zu elements viewed as %zu", numel,
-           product);
-  return ET_OK;
-}
-
 et_status op_prim_et_view(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
@@ -379,7 +359,7 @@ et_status op_prim_et_view(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *out = args[2]->as.tensor;
   ET_TRY(eti_check_same_dtype(ctx, self, out, "view"));
   eti_shape shape = {0};
-  ET_TRY(view_shape(ctx, args, self->numel, &shape));
+  ET_TRY(eti_arg_reshape(ctx, args, 1, self->numel, &shape));
   // The memory is self's, so its capacity bounds every later resize of the view. Both change
   // together or not at all.
   const size_t old_capacity = out->capacity;

@@ -171,7 +171,7 @@ ETI_INLINE double squares_of_eight(const float *x, ptrdiff_t s, float c) {
 #define REDUCE_NAME any_b8
 #define REDUCE_TYPE uint8_t
 #define REDUCE_INIT 0
-#define REDUCE_EXPR(a, x, c) ((uint8_t)((a) | (x)))
+#define REDUCE_EXPR(a, x, c) ((uint8_t)((a) | ((x) != 0)))
 #define REDUCE_MERGE(a, b) ((uint8_t)((a) | (b)))
 #include "kernels/micro/reduce.inc.h"
 

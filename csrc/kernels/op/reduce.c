@@ -328,12 +328,20 @@ et_status op_min_unary_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- any
 
+// Bytes are read as they are: the reducer asks whether they are 0.
+static et_status any_into(et_kernel_ctx *ctx, const et_tensor *in, et_tensor *out, uint32_t mask,
+                          bool keepdim) {
+  et_tensor as_read = *in;
+  if (et_dtype_bytes((et_dtype)in->dtype) == 1) as_read.dtype = ET_B8;
+  return reduce_into(ctx, &as_read, out, mask, keepdim, &any_b8, 0.0);
+}
+
 et_status op_any_out(et_kernel_ctx *ctx, et_value *const *args) {
   operands o = {0};
   ET_TRY(read_operands(ctx, args, 3, &o));
   // Of all reductions, ATen takes an empty list of dimensions at its word only here.
   if (args[1] != NULL && args[1]->tag == ET_INT_LIST && args[1]->n == 0) o.mask = 0;
-  return reduce_into(ctx, o.in, o.out, o.mask, o.keepdim, &any_b8, 0.0);
+  return any_into(ctx, o.in, o.out, o.mask, o.keepdim);
 }
 
 et_status op_any_all_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -341,7 +349,7 @@ et_status op_any_all_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 0, &in));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &out));
   ET_TRY(check_input(ctx, in));
-  return reduce_into(ctx, in, out, all_dims(in), false, &any_b8, 0.0);
+  return any_into(ctx, in, out, all_dims(in), false);
 }
 
 // ---- variance

@@ -3,10 +3,12 @@
 // a row lead to the part where a sample lies, and samples without replacement are found some at a
 // time. Relies on micro/random.h.
 #include "kernels/kernel.h"
+#include "kernels/micro/reduce.h"
 #include "kernels/move.h"
 #include "kernels/ops.h"
 #include "kernels/random.h"
 
+#include <float.h>
 #include <math.h>
 
 enum { BLOCK = ETI_RANDOM_BLOCK, PART = 64, PARTS = 512, ARRIVALS = 32 };
@@ -14,8 +16,10 @@ enum { BLOCK = ETI_RANDOM_BLOCK, PART = 64, PARTS = 512, ARRIVALS = 32 };
 typedef struct weights {
   const et_tensor *t;
   ptrdiff_t base, stride;
-  size_t n, n_possible;
-  size_t part;          // elements of a part: PART, or more where there were too many parts
+  size_t n, n_possible;  // weights, and those above 0, counted where samples are distinct
+  bool is_distinct;
+  size_t part;          // elements of a part: PART, or a multiple where parts were too many
+  double sum;           // of all
   double until[PARTS];  // sums up to the end of each part
 } weights;
 
@@ -26,45 +30,46 @@ static void load(const weights *w, size_t first, size_t n, double *to) {
   eti_casts[w->t->dtype][ET_F64](to, sizeof *to, from, w->stride * item, n);
 }
 
-// In eight lanes.
-static double sum_of(const double *p, size_t n) {
-  double lanes[8] = {0.0};
-  size_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (size_t l = 0; l < 8; l++) lanes[l] += p[i + l];
-  }
-  for (size_t l = 0; i + l < n; l++) lanes[l] += p[i + l];
-  for (size_t half = 4; half > 0; half /= 2) {
-    for (size_t l = 0; l < half; l++) lanes[l] += lanes[l + half];
-  }
-  return lanes[0];
-}
-
 static et_status check_weights(const et_kernel_ctx *ctx, const double *p, size_t first, size_t n) {
-  unsigned wrong = 0;
-  for (size_t i = 0; i < n; i++) wrong |= !(p[i] >= 0.0 && p[i] <= 0x1.fffffffffffffp+1023);
-  for (size_t i = 0; i < n && wrong != 0; i++) {
+  const eti_reduce_micro *const m = eti_reduce_micro_get();
+  double least = p[0], most = p[0];
+  m->min_f64.rows(&least, p, 0, n, 1, NULL);
+  m->max_f64.rows(&most, p, 0, n, 1, NULL);
+  if (least >= 0.0 && most <= DBL_MAX) return ET_OK;
+  for (size_t i = 0; i < n; i++) {
     ET_CHECK(isfinite(p[i]) && p[i] >= 0.0, ctx->err, ET_INVALID_ARGUMENT,
              "multinomial: weight %zu is %g, needs a finite number of at least 0", first + i, p[i]);
   }
   return ET_OK;
 }
 
-static et_status weigh(const et_kernel_ctx *ctx, weights *w) {
-  double p[BLOCK], sum = 0.0;
-  w->n_possible = 0;
-  for (size_t i = 0, part = 0; i < w->n; i += w->part, part++) {
-    const size_t end = w->n - i < w->part ? w->n : i + w->part;
-    for (size_t first = i; first < end; first += BLOCK) {
-      const size_t n = end - first < BLOCK ? end - first : BLOCK;
-      load(w, first, n, p);
-      ET_TRY(check_weights(ctx, p, first, n));
-      for (size_t j = 0; j < n; j++) w->n_possible += p[j] > 0.0;
-      sum += sum_of(p, n);
-    }
-    w->until[part] = sum;
+// Adds the sums of parts [first, first + n / part) of elements that are in p.
+static void sum_parts(weights *w, const double *p, size_t first, size_t n) {
+  const eti_reduce_micro *const m = eti_reduce_micro_get();
+  double sums[BLOCK / PART] = {0.0};
+  const size_t whole = n / PART;
+  m->sum_f64.rows(sums, p, PART, PART, whole, NULL);
+  if (whole * PART < n) m->sum_f64.rows(sums + whole, p + whole * PART, 0, n % PART, 1, NULL);
+  for (size_t i = 0; i * PART < n; i++) {
+    const size_t part = (first + i * PART) / w->part;
+    w->sum += sums[i];
+    w->until[part] = w->sum;
   }
-  ET_CHECK(sum > 0.0, ctx->err, ET_INVALID_ARGUMENT, "multinomial: all %zu weights are 0", w->n);
+}
+
+// Parts are of a multiple of PART elements, and blocks too.
+static et_status weigh(const et_kernel_ctx *ctx, weights *w) {
+  double p[BLOCK];
+  w->n_possible = 0;
+  w->sum = 0.0;
+  for (size_t i = 0; i < w->n; i += BLOCK) {
+    const size_t n = w->n - i < BLOCK ? w->n - i : BLOCK;
+    load(w, i, n, p);
+    ET_TRY(check_weights(ctx, p, i, n));
+    for (size_t j = 0; j < n && w->is_distinct; j++) w->n_possible += p[j] > 0.0;
+    sum_parts(w, p, i, n);
+  }
+  ET_CHECK(w->sum > 0.0, ctx->err, ET_INVALID_ARGUMENT, "multinomial: all %zu weights are 0", w->n);
   return ET_OK;
 }
 
@@ -165,16 +170,15 @@ static void draw_any(const weights *w, const eti_random_stream *s, uint64_t firs
 }
 
 static et_status draw_row(const et_kernel_ctx *ctx, weights *w, const eti_random_stream *s,
-                          size_t row, size_t n_samples, bool replacement, int64_t *out,
-                          ptrdiff_t stride) {
+                          size_t row, size_t n_samples, int64_t *out, ptrdiff_t stride) {
   ET_TRY(weigh(ctx, w));
-  ET_CHECK(replacement || n_samples <= w->n_possible, ctx->err, ET_INVALID_ARGUMENT,
+  ET_CHECK(!w->is_distinct || n_samples <= w->n_possible, ctx->err, ET_INVALID_ARGUMENT,
            "multinomial: %zu samples without replacement from %zu weights above 0", n_samples,
            w->n_possible);
-  if (replacement) {
-    draw_any(w, s, (uint64_t)row * n_samples, n_samples, out, stride);
-  } else {
+  if (w->is_distinct) {
     draw_distinct(w, s, (uint64_t)row * w->n, n_samples, out, stride);
+  } else {
+    draw_any(w, s, (uint64_t)row * n_samples, n_samples, out, stride);
   }
   return ET_OK;
 }
@@ -199,15 +203,18 @@ et_status op_multinomial_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_shape shape = eti_shape_of(self);
   const size_t dim = shape.rank - 1, n_rows = dim == 1 ? (size_t)shape.sizes[0] : 1;
   ET_TRY(eti_checked_size(ctx, n_samples, "output", &shape.sizes[dim]));
-  weights w = {.t = self, .stride = self->strides[dim], .n = (size_t)self->sizes[dim]};
-  w.part = w.n <= PART * PARTS ? PART : (w.n - 1) / PARTS + 1;
+  weights w = {.t = self,
+               .stride = self->strides[dim],
+               .n = (size_t)self->sizes[dim],
+               .is_distinct = !replacement};
+  w.part = PART * (w.n <= PART * PARTS ? 1 : (w.n - 1) / (PART * PARTS) + 1);
   const ptrdiff_t row_stride = dim == 1 ? self->strides[0] : 0;
   ET_TRY(eti_resize(ctx, out, &shape));
   ET_TRY(eti_random_open(ctx, &s));
   for (size_t row = 0; row < n_rows; row++) {
     w.base = (ptrdiff_t)row * row_stride;
     int64_t *to = (int64_t *)out->data + (dim == 1 ? (ptrdiff_t)row * out->strides[0] : 0);
-    ET_TRY(draw_row(ctx, &w, &s, row, (size_t)n_samples, replacement, to, out->strides[dim]));
+    ET_TRY(draw_row(ctx, &w, &s, row, (size_t)n_samples, to, out->strides[dim]));
   }
   return ET_OK;
 }

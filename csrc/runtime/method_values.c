@@ -1,4 +1,4 @@
-// method_values.c — turns the values of a plan into et_values: for the method's life, and for a
+// method_values.c — makes an et_value of each value of a plan: for the method's life, and for a
 // moment for prepare steps. One function per kind of value serves both; where the parts go and what
 // data pointers say is all that differs.
 #include "runtime/bytes.h"

@@ -21,6 +21,7 @@ _TYPES += ["qi8", "qu8", "qi32", "bf16"]
 
 
 def build_kernels(options: argparse.Namespace) -> int:
+    """Build a runtime with what some programs need, and print what it costs."""
     chain = selected_build.make_toolchain(
         options.cc,
         options.flag or ["-Os"],
@@ -76,12 +77,14 @@ def contributions(needs: list[Needs]) -> list[str]:
 
 
 def type_names(types: set[int]) -> str:
+    """Element types by their short names."""
     return " ".join(_TYPES[t] if t < len(_TYPES) else f"type{t}" for t in sorted(types)) or "-"
 
 
 def facts(
     operators: dict[str, set[int]], result: selected_build.Result, origin: list[str]
 ) -> dict[str, Any]:
+    """The outcome as data."""
     return {
         "programs": origin,
         "operators": {
@@ -99,6 +102,7 @@ def report(
     result: selected_build.Result,
     chain: selected_build.Toolchain,
 ) -> list[str]:
+    """The outcome for people."""
     wide = max(len(name) for name in operators)
     lines = [f"{'bytes':<{wide}} {'alone':>9} {'+ shared':>9}  types"]
     for name in sorted(operators, key=lambda n: -result.reached[n]):

@@ -12,6 +12,7 @@ from executorch_py.toolchain.sources import source_dir
 
 
 def build_ops(options: argparse.Namespace) -> int:
+    """Build a library of a user's operators."""
     if options.include:
         print(source_dir())
         return 0

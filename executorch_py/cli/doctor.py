@@ -19,12 +19,14 @@ OPTIONAL = (
 
 
 def doctor(options: argparse.Namespace) -> int:
+    """Print what is installed and works; 1 where the runtime does not."""
     facts = collect()
     print(json.dumps(facts, indent=2) if options.json else text(facts))
     return 0 if facts["runtime"]["ok"] else 1
 
 
 def version_of(package: str) -> str | None:
+    """The version of an installed package, or None."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -32,6 +34,7 @@ def version_of(package: str) -> str | None:
 
 
 def collect() -> dict[str, Any]:
+    """What is installed, as data."""
     return {
         "executorch_py": __version__,
         "python": f"{platform.python_version()} on {platform.platform()}",
@@ -42,6 +45,7 @@ def collect() -> dict[str, Any]:
 
 
 def runtime_facts() -> dict[str, Any]:
+    """What the extension module says of itself, or why it cannot be loaded."""
     try:
         from executorch_py import _C
     except ImportError as error:
@@ -58,6 +62,7 @@ def runtime_facts() -> dict[str, Any]:
 
 
 def text(facts: dict[str, Any]) -> str:
+    """The facts for people."""
     runtime = facts["runtime"]
     lines = [
         f"executorch_py {facts['executorch_py']}",

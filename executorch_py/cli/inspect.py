@@ -12,12 +12,14 @@ from executorch_py.runtime import MethodMeta, Signature
 
 
 def inspect(options: argparse.Namespace) -> int:
+    """Print what a file holds and needs."""
     facts = collect(options.file)
     print(json.dumps(facts, indent=2) if options.json else text(options.file, facts))
     return 0
 
 
 def collect(path: str) -> dict[str, Any]:
+    """What a file holds and needs, as data."""
     program = _C.open_program(path)
     known = _C.kernel_manifest()
     backends = _C.backend_names()
@@ -48,6 +50,7 @@ def collect(path: str) -> dict[str, Any]:
 
 
 def size(n: int) -> str:
+    """A number of bytes for people."""
     for unit, scale in (("MB", 1_000_000), ("kB", 1_000)):
         if n >= scale:
             return f"{n / scale:.2f} {unit}"
@@ -55,6 +58,7 @@ def size(n: int) -> str:
 
 
 def text(path: str, facts: dict[str, Any]) -> str:
+    """The facts for people."""
     lines = [f"{path}: {size(facts['layout']['file_bytes'])}"]
     for method in facts["methods"]:
         lines += ["", *method_lines(method)]
@@ -62,6 +66,7 @@ def text(path: str, facts: dict[str, Any]) -> str:
 
 
 def method_lines(method: dict[str, Any]) -> list[str]:
+    """What a method takes, gives, plans and calls."""
     lines = [f"method {method['signature']}"]
     planned = ", ".join(size(n) for n in method["planned_bytes"]) or "none"
     lines.append(f"  {method['instructions']} instructions, {method['values']} values")
@@ -90,6 +95,7 @@ def method_lines(method: dict[str, Any]) -> list[str]:
 
 
 def operator_note(method: dict[str, Any], name: str) -> str:
+    """What is special about an operator: missing, or from a loaded library."""
     if name in method["missing_operators"]:
         return "   (no kernel in this build)"
     path = method["custom_operators"].get(name)
@@ -97,6 +103,7 @@ def operator_note(method: dict[str, Any], name: str) -> str:
 
 
 def layout_lines(facts: dict[str, Any]) -> list[str]:
+    """Which parts of a program the bytes of its file belong to."""
     layout = facts["layout"]
     constants = layout["constants"]
     lines = ["who owns the bytes"]

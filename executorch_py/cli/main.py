@@ -11,6 +11,7 @@ from executorch_py import __version__
 
 
 def build_parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
     parser = argparse.ArgumentParser(
         prog="executorch_py", description="Run and inspect .pte programs. Needs NumPy only."
     )

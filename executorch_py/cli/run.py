@@ -14,6 +14,7 @@ from executorch_py.runtime import Argument, Runtime, Signature
 
 
 def run(options: argparse.Namespace) -> int:
+    """Run a method on inputs from files, or made up, and print what it gave."""
     if options.repeat < 1:
         raise ValueError(f"--repeat is {options.repeat}, needs 1 or more")
     started = time.perf_counter()
@@ -44,6 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def timing_text(times: list[float]) -> str:
+    """What the runs took; the first stands apart, since it packs weights."""
     if len(times) == 1:
         return f"ran in {times[0]:.3f} ms"
     later = np.array(times[1:])

@@ -1,7 +1,7 @@
 """LoweredBackendModule: a part of a program after its backend turned it into bytes.
 
 Keeps the program it came from, so that it still runs in eager and can be inspected. Knows nothing
-of partitioners; backend/lower.py makes these.
+of partitioners; backend/backend_api.py and backend/extract.py make these.
 """
 
 from __future__ import annotations

@@ -63,6 +63,7 @@ class PassManager(_FxPassManager):
         )
 
     def check(self, module: torch.nn.Module) -> None:
+        """Refuse a module that is no sound graph any more."""
         assert isinstance(module, GraphModule)
         module.recompile()
         module.graph.lint()
@@ -92,6 +93,7 @@ class ExportedProgramPassManager(_FxPassManager):
         )
 
     def check(self, exported_program: Any) -> None:
+        """Refuse a program whose graph is not sound any more."""
         gm = exported_program.graph_module
         gm.recompile()
         gm.graph.lint()

@@ -13,6 +13,8 @@ from executorch_py.exir.schema import ScalarType
 
 @dataclass
 class TensorLayout:
+    """Element type, sizes and order of dimensions of a tensor stored by name."""
+
     scalar_type: ScalarType
     sizes: list[int]
     dim_order: list[int]

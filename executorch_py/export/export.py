@@ -208,26 +208,32 @@ class ExportSession:
         return self._made
 
     def get_exported_program(self, method_name: str = "forward") -> ExportedProgram:
+        """What torch.export gave for a method."""
         programs: dict[str, ExportedProgram] = self._result(StageType.TORCH_EXPORT)
         if method_name not in programs:
             raise KeyError(f"no method {method_name!r}; there are: {sorted(programs)}")
         return programs[method_name]
 
     def get_edge_program_manager(self) -> EdgeProgramManager:
+        """The programs in the edge dialect, after the last stage that changed them."""
         manager: EdgeProgramManager = self._result(*reversed(_EDGE))
         return manager
 
     def get_executorch_program_manager(self) -> ExecutorchProgramManager:
+        """The finished program and its files."""
         manager: ExecutorchProgramManager = self._result(StageType.TO_EXECUTORCH)
         return manager
 
     def get_executorch_program(self) -> schema.Program:
+        """The finished program, as the structure of its file."""
         return self.get_executorch_program_manager().executorch_program
 
     def get_pte_buffer(self) -> bytes:
+        """The bytes of the `.pte` file."""
         return self.get_executorch_program_manager().buffer
 
     def get_etrecord(self) -> Any:
+        """The record of this export."""
         return self.get_executorch_program_manager().get_etrecord()
 
     def save_to_pte(self, output_name: str) -> None:
@@ -236,6 +242,7 @@ class ExportSession:
         self.get_executorch_program_manager().save(name)
 
     def get_example_input(self, method_name: str = "forward") -> tuple[Any, ...]:
+        """The first of the example inputs of a method."""
         inputs: tuple[Any, ...] = self._samples(method_name)[0]
         return inputs
 

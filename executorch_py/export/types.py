@@ -4,6 +4,8 @@ from enum import Enum
 
 
 class StageType(str, Enum):
+    """A stage; its value is what recipes and messages call it."""
+
     SOURCE_TRANSFORM = "source_transform"
     QUANTIZE = "quantize"
     TORCH_EXPORT = "torch_export"

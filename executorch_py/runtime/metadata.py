@@ -27,6 +27,7 @@ class TensorInfo:
         self._info = info
 
     def sizes(self) -> tuple[int, ...]:
+        """The size of every dimension, the largest possible where it is dynamic."""
         return tuple(self._info["sizes"])
 
     def dtype(self) -> int:
@@ -34,9 +35,11 @@ class TensorInfo:
         return int(self._info["dtype"])
 
     def is_memory_planned(self) -> bool:
+        """Whether the plan has memory for it; else the caller brings some."""
         return bool(self._info["planned"])
 
     def nbytes(self) -> int:
+        """Bytes of its elements at those sizes."""
         return int(self._info["nbytes"])
 
     @property
@@ -51,6 +54,7 @@ class TensorInfo:
 
     @property
     def is_dynamic(self) -> bool:
+        """Whether runs may have smaller sizes."""
         return bool(self._info["dynamic"])
 
     @property
@@ -76,24 +80,31 @@ class MethodMeta:
         self._info = info
 
     def name(self) -> str:
+        """The method's name."""
         return str(self._info["name"])
 
     def num_inputs(self) -> int:
+        """How many inputs it takes, flat."""
         return len(self._info["inputs"])
 
     def num_outputs(self) -> int:
+        """How many outputs it gives, flat."""
         return len(self._info["outputs"])
 
     def num_attributes(self) -> int:
+        """How many named buffers it has."""
         return len(self._info["attributes"])
 
     def input_tensor_meta(self, index: int) -> TensorInfo:
+        """Facts of an input; IndexError where there is none or it is no tensor."""
         return self._tensor("inputs", "input", index)
 
     def output_tensor_meta(self, index: int) -> TensorInfo:
+        """Facts of an output; IndexError where there is none or it is no tensor."""
         return self._tensor("outputs", "output", index)
 
     def attribute_tensor_meta(self, index: int) -> TensorInfo:
+        """Facts of a named buffer; IndexError where there is none."""
         return self._tensor("attributes", "attribute", index)
 
     def _tensor(self, key: str, word: str, index: int) -> TensorInfo:

@@ -93,6 +93,7 @@ class Program:
         self.close()
 
     def write_etdump_result_to_file(self, etdump_path: str, debug_buffer_path: str) -> None:
+        """Upstream's way to keep a trace; NotSupported here, with what to do instead."""
         raise NotSupported(no_etdump("write_etdump_result_to_file"))
 
     def __repr__(self) -> str:
@@ -101,6 +102,7 @@ class Program:
 
 
 def no_etdump(what: str) -> str:
+    """What to say when an ETDump is asked for."""
     return (
         f"{what}: this version records no ETDump; run without it, or profile with "
         "`executorch_py run --repeat` [NotSupported, error: 0x10]"

@@ -25,9 +25,11 @@ class BackendRegistry:
 
     @property
     def registered_backend_names(self) -> list[str]:
+        """Their ids."""
         return _C.backend_names()
 
     def is_available(self, backend_name: str) -> bool:
+        """Whether programs delegated to this backend can run."""
         return backend_name in _C.backend_names()
 
 
@@ -36,6 +38,7 @@ class OperatorRegistry:
 
     @property
     def operator_names(self) -> set[str]:
+        """Their names, overloads included."""
         return set(_C.kernel_manifest())
 
 
@@ -65,6 +68,7 @@ def set_default_threads(n: int) -> None:
 
 
 def default_threads() -> int:
+    """The number of threads of programs opened without saying."""
     return _default_threads or int(_C.system_info()["cpu_count"])
 
 
@@ -79,6 +83,7 @@ class Runtime:
 
     @staticmethod
     def get() -> Runtime:
+        """The one instance."""
         if Runtime._instance is None:
             Runtime._instance = Runtime()
         return Runtime._instance

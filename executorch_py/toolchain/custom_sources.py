@@ -98,6 +98,7 @@ def _preprocessed(path: Path, cc: Sequence[str], *options: str) -> str:
 
 
 def copy_sources(sources: Sequence[CustomSource], folder: Path) -> None:
+    """Put users' sources, and what they include, into a folder."""
     for source in sources:
         base = source.path.parent.resolve()
         for path in (source.path, *source.headers):

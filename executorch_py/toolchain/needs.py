@@ -27,6 +27,7 @@ class Needs:
 
 
 def read_needs(path: str) -> Needs:
+    """What a file needs of a runtime."""
     program = _C.open_program(path)
     data = bytes(program.buffer().data)
     needs = Needs(path)

@@ -16,6 +16,8 @@ NO_VALUE = 0xFFFFFFFF
 
 
 class Opcode(IntEnum):
+    """What an instruction of the payload computes."""
+
     ADD = 1
     SUB = 2
     MUL = 3

@@ -7,5 +7,7 @@ from dataclasses import dataclass
 
 @dataclass
 class CompileSpec:
+    """One setting for a backend, which alone knows what its bytes mean."""
+
     key: str
     value: bytes

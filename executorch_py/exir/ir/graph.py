@@ -104,10 +104,12 @@ def _bodies_of(gm: fx.GraphModule, node: fx.Node) -> list[fx.GraphModule]:
 
 
 def placeholders(graph: fx.Graph) -> list[fx.Node]:
+    """The inputs of a graph, in order."""
     return [node for node in graph.nodes if node.op == "placeholder"]
 
 
 def output_node(graph: fx.Graph) -> fx.Node:
+    """The node that returns the results."""
     return next(node for node in reversed(graph.nodes) if node.op == "output")
 
 

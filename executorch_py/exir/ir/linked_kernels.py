@@ -40,6 +40,7 @@ def has_linked_kernel(op: OpOverload) -> bool:
 
 
 def has_kernel_named(name: str) -> bool:
+    """Whether an operator of this name, overload included, can run here."""
     return name in _current_names()
 
 

@@ -144,10 +144,12 @@ def higher_order_name(target: Any) -> str:
 
 
 def is_delegate_call(target: Any) -> bool:
+    """Whether a call target runs a lowered module."""
     return higher_order_name(target) == "executorch_call_delegate"
 
 
 def is_getitem(target: Any) -> bool:
+    """Whether a call target picks one of several results."""
     return target is operator.getitem
 
 
@@ -172,6 +174,7 @@ def out_arguments(op: OpOverload) -> tuple[str, ...]:
 
 
 def is_out_variant(target: Any) -> bool:
+    """Whether an operator writes its results to keyword arguments."""
     op = op_overload(target)
     return op is not None and bool(out_arguments(op))
 
@@ -205,10 +208,12 @@ def aliased_argument_of_returns(op: OpOverload) -> tuple[int | None, ...]:
 
 @cache
 def is_random(op: OpOverload) -> bool:
+    """Whether an operator draws random numbers."""
     return torch.Tag.nondeterministic_seeded in op.tags
 
 
 def is_executorch_prim(target: Any) -> bool:
+    """Whether an operator calculates with sizes and numbers."""
     return op_key(target).startswith("executorch_prim::")
 
 

@@ -73,4 +73,5 @@ def prim_op_for(function: Any) -> OpOverload | None:
 
 
 def is_python_scalar_function(target: Any) -> bool:
+    """Whether a call target is a Python function on numbers with an operator of its own."""
     return target in _PYTHON if callable(target) and target.__hash__ is not None else False

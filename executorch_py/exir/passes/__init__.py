@@ -1,7 +1,7 @@
 """The passes of the exporter, by their public names.
 
-Each pass is a module; the orders in which they run are edge_pipeline.py and pipeline.py. Names are
-resolved on first use, so that importing one pass does not import all.
+Each pass is a module; the orders in which they run are edge_pipeline.py and executorch_pipeline.py.
+Names are resolved on first use, so that importing one pass does not import all.
 """
 
 from __future__ import annotations

@@ -95,6 +95,7 @@ def _lu_solve(
 
 
 def linalg_decompositions() -> dict[Any, Callable[..., Any]]:
+    """The decompositions by operator."""
     return {
         _aten.cholesky.default: _cholesky,
         _aten.cholesky_inverse.default: _cholesky_inverse,

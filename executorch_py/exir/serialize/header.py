@@ -30,6 +30,7 @@ class ExtendedHeader:
     OLD_LENGTH = 24
 
     def to_bytes(self) -> bytes:
+        """The header as it lies in the file."""
         sizes = (self.program_size, self.segment_base_offset, self.segment_data_size)
         return struct.pack("<4sI3Q", self.MAGIC, self.LENGTH, *sizes)
 
@@ -66,6 +67,7 @@ class FlatTensorHeader:
     ROOM = 48
 
     def to_bytes(self) -> bytes:
+        """The header as it lies in the file."""
         sizes = (
             self.flatbuffer_offset,
             self.flatbuffer_size,

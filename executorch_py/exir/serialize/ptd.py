@@ -40,6 +40,8 @@ IDENTIFIER = b"FT01"
 
 @dataclass(frozen=True)
 class NamedData:
+    """Where the bytes of a key lie, and their layout where they are a tensor."""
+
     key: str
     segment_index: int
     tensor_layout: TensorLayout | None
@@ -47,6 +49,8 @@ class NamedData:
 
 @dataclass(frozen=True)
 class FlatTensor:
+    """The root of a data file."""
+
     version: int
     segments: list[DataSegment]
     named_data: list[NamedData]

@@ -12,6 +12,8 @@ from executorch_py.exir.serialize.ptd import deserialize_data_file, serialize_da
 
 @dataclass
 class FlatTensorConfig:
+    """How a data file is laid out."""
+
     segment_alignment: int = SEGMENT_ALIGNMENT
 
 

@@ -50,7 +50,9 @@ static et_status unary_map(const et_kernel_ctx *ctx, et_value *const *args,
   et_dtype result, compute;
   apply_rule(op->rule, (et_dtype)in->dtype, &result, &compute);
   ET_TRY(check_output(ctx, op->rule, result, out));
-  const eti_loop loop = eti_elementwise_loop(op, compute);
+  const bool as_bits = op->halves != NULL && compute != result;
+  if (as_bits) compute = result;
+  const eti_loop loop = as_bits ? op->halves : eti_elementwise_loop(op, compute);
   if (loop == NULL) return no_loop(ctx, compute);
   if (fill != NULL) ET_TRY(fill(ctx, args, compute, params));
   *map = (eti_map){.loop = loop,

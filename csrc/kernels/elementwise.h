@@ -25,6 +25,7 @@ typedef struct eti_elementwise {
   // Offset of the f32 loop in eti_eltwise, the f64 loop ETI_MICRO_F64 further, or ETI_NO_MICRO.
   size_t micro;
   size_t micro_int;  // offset of the integer loops there, or 0
+  eti_loop halves;   // of both half types as bits, or NULL: they compute in f32
   size_t grain;      // 0 = cheap
   bool divides;      // an integer 0 as second operand is an error
   bool wide_right;   // one number on the right of halves is not rounded to a half first

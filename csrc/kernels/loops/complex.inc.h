@@ -1,12 +1,24 @@
 // complex.inc.h — arithmetic loops of one complex type. Parameters, undefined at the end: COMPLEX_C
-// (the pair), COMPLEX_R (its part), COMPLEX_SUFFIX. Strided but for products, the
-// commonest.
+// (the pair), COMPLEX_R (its part), COMPLEX_SUFFIX. Sums and products, the commonest, have a
+// contiguous loop.
 #define COMPLEX_LOOP(name)                                                                        \
   static void ETI_LOOP_NAME(name, COMPLEX_SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n, \
                                                   const void *params)
 
 COMPLEX_LOOP(add_scaled) {
   const COMPLEX_C k = *(const COMPLEX_C *)params;
+  const ptrdiff_t bytes = (ptrdiff_t)sizeof(COMPLEX_C);
+  if (s[0] == bytes && s[1] == bytes && s[2] == bytes) {
+    COMPLEX_C *out = p[0];
+    const COMPLEX_C *left = p[1], *right = p[2];
+    ETI_NO_DEPENDENCES
+    for (size_t i = 0; i < n; i++) {
+      const COMPLEX_C a = left[i], b = right[i];
+      out[i].re = a.re + (b.re * k.re - b.im * k.im);
+      out[i].im = a.im + (b.re * k.im + b.im * k.re);
+    }
+    return;
+  }
   for (size_t i = 0; i < n; i++) {
     const COMPLEX_C a = ETI_CAT(COMPLEX_C, p[1], i, s[1]), b = ETI_CAT(COMPLEX_C, p[2], i, s[2]);
     ETI_AT(COMPLEX_C, p[0], i, s[0]) =

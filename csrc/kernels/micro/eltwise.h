@@ -19,9 +19,10 @@
 #define ETI_BINARY_LIST(X) \
   X(add) X(sub) X(mul) X(div) X(add_scaled) X(maximum) X(minimum) X(pow) X(atan2) X(glu) \
   X(div_trunc) X(div_floor) X(fmod) X(remainder) X(hypot)
-// Of two integers.
+// Of one or two integers.
 #define ETI_INT_LIST(X) \
-  X(left_shift) X(right_shift) X(div_trunc) X(div_floor) X(fmod) X(remainder)
+  X(abs) X(neg) X(sign) X(relu) X(mul) X(maximum) X(minimum) X(left_shift) X(right_shift) \
+  X(div_trunc) X(div_floor) X(fmod) X(remainder)
 // The rest of the table.
 #define ETI_ROW_LIST(X) \
   X(row_sum) X(row_sum_square_diff) X(row_max) X(row_min) X(row_softmax) X(row_log_softmax) \

@@ -1,8 +1,48 @@
-// eltwise_int.body.h — loops of integers that only some instruction sets have as vectors: shifts,
-// and quotients and remainders by way of floats. Part of eltwise.body.h. Nearest quotients of
-// floats that hold both operands exactly never round up to the next integer, so the results are
-// those of integer division. Zero as divisor gives 0, as run has refused it already: a 0-d divisor
-// can still become zero when it narrows.
+// eltwise_int.body.h — loops of integers that only some instruction sets have as vectors, or as
+// wide ones: products, comparisons, shifts, and quotients and remainders by way of floats. Part of
+// eltwise.body.h. Nearest quotients of floats that hold both operands exactly never round up to the
+// next integer, so the results are those of integer division. Zero as divisor gives 0, as run has
+// refused it already: a 0-d divisor can still become zero when it narrows.
+
+// ---- signs, products, the larger and the smaller
+
+#define LOOP_NAME abs
+#define LOOP_EXPR(x) ((CTYPE)(LOOP_IS_NEGATIVE(x) ? (UTYPE)0 - (UTYPE)x : (UTYPE)x))
+#define LOOP_TYPES ET_TYPES_INT
+#define LOOP_NO_TABLE
+#include "kernels/loops/unary.inc.h"
+#define LOOP_NAME neg
+#define LOOP_EXPR(x) ((CTYPE)((UTYPE)0 - (UTYPE)x))
+#define LOOP_TYPES ET_TYPES_INT
+#define LOOP_NO_TABLE
+#include "kernels/loops/unary.inc.h"
+#define LOOP_NAME sign
+#define LOOP_EXPR(x) ((x > 0) - LOOP_IS_NEGATIVE(x))
+#define LOOP_TYPES ET_TYPES_INT
+#define LOOP_NO_TABLE
+#include "kernels/loops/unary.inc.h"
+#define LOOP_NAME relu
+#define LOOP_EXPR(x) (x <= 0 ? 0 : x)
+#define LOOP_TYPES ET_TYPES_INT
+#define LOOP_NO_TABLE
+#include "kernels/loops/unary.inc.h"
+#define LOOP_NAME mul
+#define LOOP_EXPR(a, b) ((CTYPE)((UTYPE)a * (UTYPE)b))
+#define LOOP_TYPES ET_TYPES_INT
+#define LOOP_NO_TABLE
+#include "kernels/loops/binary.inc.h"
+#define LOOP_NAME maximum
+#define LOOP_EXPR(a, b) (a > b ? a : b)
+#define LOOP_TYPES ET_TYPES_INT
+#define LOOP_NO_TABLE
+#include "kernels/loops/binary.inc.h"
+#define LOOP_NAME minimum
+#define LOOP_EXPR(a, b) (a < b ? a : b)
+#define LOOP_TYPES ET_TYPES_INT
+#define LOOP_NO_TABLE
+#include "kernels/loops/binary.inc.h"
+
+// ---- shifts
 
 // A count outside the width, negative ones included, shifts everything out: 0, and the sign to the
 // right.

@@ -42,8 +42,8 @@
 #include "kernels/loops/binary.inc.h"
 
 #define LOOP_NAME mul
-#define LOOP_EXPR(a, b) (LOOP_IS_BOOL ? (CTYPE)((a & b) != 0) : (CTYPE)((UTYPE)a * (UTYPE)b))
-#define LOOP_TYPES ET_TYPES_INT_BOOL
+#define LOOP_EXPR(a, b) ((a & b) != 0)
+#define LOOP_TYPES ET_TYPES_BOOL
 #define LOOP_NO_TABLE
 #include "kernels/loops/binary.inc.h"
 
@@ -62,12 +62,12 @@
 
 #define LOOP_NAME maximum
 #define LOOP_EXPR(a, b) (((a > b) | (a != a)) ? a : b)
-#define LOOP_TYPES (ET_TYPES_INT_BOOL)
+#define LOOP_TYPES ET_TYPES_BOOL
 #include "kernels/loops/binary.inc.h"
 
 #define LOOP_NAME minimum
 #define LOOP_EXPR(a, b) (((a < b) | (a != a)) ? a : b)
-#define LOOP_TYPES (ET_TYPES_INT_BOOL)
+#define LOOP_TYPES ET_TYPES_BOOL
 #include "kernels/loops/binary.inc.h"
 
 // ---- powers
@@ -134,8 +134,7 @@ static inline uint64_t signed_power(int64_t a, int64_t e) {
 static const eti_loop add_loops[ET_DTYPE_COUNT] = {INT_ROWS(add), [ET_B8] = add_b8};
 static const eti_loop add_scaled_loops[ET_DTYPE_COUNT] = {
     INT_ROWS(add_scaled), [ET_B8] = add_scaled_b8, COMPLEX_ROWS(add_scaled)};
-static const eti_loop mul_loops[ET_DTYPE_COUNT] = {INT_ROWS(mul), [ET_B8] = mul_b8,
-                                                   COMPLEX_ROWS(mul)};
+static const eti_loop mul_loops[ET_DTYPE_COUNT] = {[ET_B8] = mul_b8, COMPLEX_ROWS(mul)};
 static const eti_loop div_loops[ET_DTYPE_COUNT] = {COMPLEX_ROWS(div)};
 
 // ---- operators without parameters
@@ -158,8 +157,19 @@ static const eti_loop div_loops[ET_DTYPE_COUNT] = {COMPLEX_ROWS(div)};
 #define FAST(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_MICRO_BINARY(name)}
 #define FLOAT(name, table, cost) \
   {.rule = ETI_RULE_FLOAT, .loops = table, .micro = ETI_MICRO_BINARY(name), .grain = cost}
-#define PRODUCT(name, how) \
-  {.rule = how, .loops = name##_loops, .micro = ETI_MICRO_BINARY(name), .wide_right = true}
+#define EXTREME(name)               \
+  {.rule = ETI_RULE_SAME,           \
+   .loops = name##_loops,           \
+   .micro = ETI_MICRO_BINARY(name), \
+   .micro_int = ETI_MICRO_INT(name)}
+#define PRODUCT                     \
+  {.rule = ETI_RULE_SAME,           \
+   .loops = mul_loops,              \
+   .micro = ETI_MICRO_BINARY(mul),  \
+   .micro_int = ETI_MICRO_INT(mul), \
+   .wide_right = true}
+#define RATIO \
+  {.rule = ETI_RULE_FLOAT, .loops = div_loops, .micro = ETI_MICRO_BINARY(div), .wide_right = true}
 
 // X(operator and overload, description); both overloads take (self, other, out)
 #define BINARY_LIST(X)                             \
@@ -169,14 +179,14 @@ static const eti_loop div_loops[ET_DTYPE_COUNT] = {COMPLEX_ROWS(div)};
   X(bitwise_or, SAME(bitwise_or))                  \
   X(bitwise_right_shift, SHIFTS(right_shift))      \
   X(bitwise_xor, SAME(bitwise_xor))                \
-  X(div_out, PRODUCT(div, ETI_RULE_FLOAT))         \
+  X(div_out, RATIO)                                \
   X(fmod, DIVIDES(fmod))                           \
   X(logical_and_out, LOGICAL(logical_and))         \
   X(logical_or_out, LOGICAL(logical_or))           \
   X(logical_xor_out, LOGICAL(logical_xor))         \
-  X(maximum_out, FAST(maximum))                    \
-  X(minimum_out, FAST(minimum))                    \
-  X(mul_out, PRODUCT(mul, ETI_RULE_SAME))          \
+  X(maximum_out, EXTREME(maximum))                 \
+  X(minimum_out, EXTREME(minimum))                 \
+  X(mul_out, PRODUCT)                              \
   X(remainder, DIVIDES(remainder))
 
 #define DESCRIBE(name, description) static const eti_elementwise name##_op = description;

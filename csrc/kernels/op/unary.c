@@ -13,29 +13,36 @@ ETI_USES(binary, hypot)
 
 // ---- the type stays
 
-#define LOOP_NAME abs
-#define LOOP_EXPR(x) ((CTYPE)(LOOP_IS_NEGATIVE(x) ? (UTYPE)0 - (UTYPE)x : (UTYPE)x))
-#define LOOP_TYPES ET_TYPES_INT
-#include "kernels/loops/unary.inc.h"
+// Halves as bits, for what only changes their sign.
+static inline void change_bits(void *const p[], const ptrdiff_t s[], size_t n, unsigned keep,
+                               unsigned turn) {
+  if (s[0] == sizeof(uint16_t) && s[1] == sizeof(uint16_t)) {
+    uint16_t *out = p[0];
+    const uint16_t *in = p[1];
+    ETI_NO_DEPENDENCES
+    for (size_t i = 0; i < n; i++) out[i] = (uint16_t)((in[i] & keep) ^ turn);
+    return;
+  }
+  for (size_t i = 0; i < n; i++)
+    ETI_AT(uint16_t, p[0], i, s[0]) = (uint16_t)((ETI_CAT(uint16_t, p[1], i, s[1]) & keep) ^ turn);
+}
+static void abs_half(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  (void)params;
+  change_bits(p, s, n, 0x7FFFu, 0);
+}
+static void neg_half(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  (void)params;
+  change_bits(p, s, n, 0xFFFFu, 0x8000u);
+}
 
-#define LOOP_NAME neg
-#define LOOP_EXPR(x) ((CTYPE)((UTYPE)0 - (UTYPE)x))
-#define LOOP_TYPES ET_TYPES_INT
+#define LOOP_NAME sign
+#define LOOP_EXPR(x) ((x > 0) - LOOP_IS_NEGATIVE(x))
+#define LOOP_TYPES ET_TYPES_BOOL
 #include "kernels/loops/unary.inc.h"
 
 // Rounding leaves integers alone.
 #define LOOP_NAME same
 #define LOOP_EXPR(x) x
-#define LOOP_TYPES ET_TYPES_INT
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME sign
-#define LOOP_EXPR(x) ((x > 0) - LOOP_IS_NEGATIVE(x))
-#define LOOP_TYPES ET_TYPES_INT_BOOL
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME relu
-#define LOOP_EXPR(x) (x <= 0 ? 0 : x)
 #define LOOP_TYPES ET_TYPES_INT
 #include "kernels/loops/unary.inc.h"
 
@@ -65,7 +72,12 @@ ETI_USES(binary, hypot)
 
 // ---- the operators
 
-#define SAME(name, ints) {.rule = ETI_RULE_SAME, .loops = ints, .micro = ETI_MICRO_UNARY(name)}
+#define WHOLE(name) {.rule = ETI_RULE_SAME, .loops = same_loops, .micro = ETI_MICRO_UNARY(name)}
+#define MICRO(name) \
+  .rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(name), .micro_int = ETI_MICRO_INT(name)
+#define SAME(name) {MICRO(name)}
+#define SIGN {MICRO(sign), .loops = sign_loops}
+#define SIGN_BIT(name) {MICRO(name), .halves = name##_half}
 #define SAME_INT(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_NO_MICRO}
 #define TEST(name) {.rule = ETI_RULE_COMPARE, .loops = name##_loops, .micro = ETI_NO_MICRO}
 #define FLOAT(name) \
@@ -75,16 +87,16 @@ ETI_USES(binary, hypot)
 // X(operator, description)
 #define UNARY_LIST(X)                   \
   X(bitwise_not, SAME_INT(bitwise_not)) \
-  X(ceil, SAME(ceil, same_loops))       \
-  X(floor, SAME(floor, same_loops))     \
+  X(ceil, WHOLE(ceil))                  \
+  X(floor, WHOLE(floor))                \
   X(isinf, TEST(isinf))                 \
   X(isnan, TEST(isnan))                 \
   X(logical_not, LOGICAL(logical_not))  \
-  X(neg, SAME(neg, neg_loops))          \
-  X(relu, SAME(relu, relu_loops))       \
-  X(round, SAME(round, same_loops))     \
-  X(sign, SAME(sign, sign_loops))       \
-  X(trunc, SAME(trunc, same_loops))     \
+  X(neg, SIGN_BIT(neg))                 \
+  X(relu, SAME(relu))                   \
+  X(round, WHOLE(round))                \
+  X(sign, SIGN)                         \
+  X(trunc, WHOLE(trunc))                \
   X(acos, FLOAT(acos))                  \
   X(acosh, FLOAT(acosh))                \
   X(asin, FLOAT(asin))                  \
@@ -113,7 +125,7 @@ UNARY_LIST(ETI_UNARY_OPERATOR)
 
 // ---- abs: of complex numbers it is their size, a real number
 
-static const eti_elementwise abs_op = SAME(abs, abs_loops);
+static const eti_elementwise abs_op = SIGN_BIT(abs);
 
 #define SIZES 256u  // computed together
 

@@ -1,11 +1,18 @@
-// half_quotient.c — see half_quotient.h.
+// half_quotient.c — see half_quotient.h. What the base instruction set has no vectors for,
+// remainders and rounding to integers, is done by the micro-kernels.
 #include "kernels/half_quotient.h"
 
 #include "kernels/iter.h"
+#include "kernels/micro/eltwise.h"
 #include "kernels/micro/math_f32.h"
 #include "kernels/promote.h"
 
-#define BLOCK 128
+#define BLOCK 256
+
+// Entries of the tables that are called as such.
+ETI_USES(unary, floor)
+ETI_USES(unary, trunc)
+ETI_USES(binary, fmod)
 
 static et_dtype common_type(const et_tensor *a, const et_tensor *b) {
   eti_promotion p = ETI_PROMOTION_NONE;
@@ -30,32 +37,32 @@ static void round_all(et_dtype half, float *x, size_t n) {
   eti_casts[half][ET_F32](x, sizeof *x, rounded, sizeof *rounded, n);
 }
 
-static float mod_of(float a, float b) {
-  const bool near = eti_abs_f32(a) < ETI_NEAR_f32 * eti_abs_f32(b);
-  return near ? eti_near_mod_f32(a, b) : eti_fmod_f32(a, b);
+static void rounded(eti_loop loop, float *y, float *x, size_t n) {
+  loop((void *[]){y, x}, (ptrdiff_t[]){sizeof *y, sizeof *x}, n, NULL);
 }
 
-static void trunc_block(et_dtype half, float *a, const float *b, size_t n) {
+static void trunc_block(et_dtype half, float *a, float *b, size_t n) {
   for (size_t i = 0; i < n; i++) a[i] /= b[i];
   round_all(half, a, n);
-  for (size_t i = 0; i < n; i++) a[i] = eti_trunc_f32(a[i]);
+  rounded(eti_eltwise_get()->unary.trunc, a, a, n);
 }
 
-static void floor_block(et_dtype half, float *a, const float *b, size_t n) {
-  float mod[BLOCK], q[BLOCK] = {0};
-  for (size_t i = 0; i < n; i++) {
-    mod[i] = mod_of(a[i], b[i]);
-    q[i] = a[i] - mod[i];
-  }
+static void floor_block(et_dtype half, float *a, float *b, size_t n) {
+  float mod[BLOCK], q[BLOCK] = {0}, whole[BLOCK];
+  const ptrdiff_t steps[3] = {sizeof *mod, sizeof *a, sizeof *b};
+  eti_eltwise_get()->binary.fmod((void *[]){mod, a, b}, steps, n, NULL);
+  for (size_t i = 0; i < n; i++) q[i] = a[i] - mod[i];
   round_all(half, q, n);
   for (size_t i = 0; i < n; i++) q[i] /= b[i];
   round_all(half, q, n);
   for (size_t i = 0; i < n; i++) q[i] -= (mod[i] != 0) & ((b[i] < 0) != (mod[i] < 0)) ? 1.0f : 0.0f;
   round_all(half, q, n);
+  rounded(eti_eltwise_get()->unary.floor, whole, q, n);
   for (size_t i = 0; i < n; i++) {
-    const float plain = a[i] / b[i], whole = eti_floor_f32(q[i]);
-    const float y = q[i] - whole > 0.5f ? whole + 1.0f : whole;
-    a[i] = b[i] == 0.0f ? plain : q[i] == 0.0f ? eti_copysign_f32(0.0f, plain) : y;
+    const float plain = a[i] / b[i], up = whole[i] + 1.0f;
+    const float y = q[i] - whole[i] > 0.5f ? up : whole[i];
+    const float signed_y = q[i] == 0.0f ? eti_copysign_f32(0.0f, plain) : y;
+    a[i] = b[i] == 0.0f ? plain : signed_y;
   }
 }
 

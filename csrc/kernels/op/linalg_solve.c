@@ -58,6 +58,17 @@ typedef struct elimination_job {
   eti_shape batch;
 } elimination_job;
 
+// Reads the matrices, argument 0.
+static et_status read_matrices(const et_kernel_ctx *ctx, et_value *const *args, const char *op,
+                               bool square, elimination_job *j) {
+  *j = (elimination_job){0};
+  ET_TRY(eti_arg_matrices(ctx, args, 0, op, square, &j->a));
+  j->m = eti_matrix_rows(j->a);
+  j->n = eti_matrix_columns(j->a);
+  j->batch = eti_batch_of(j->a, 2);
+  return ET_OK;
+}
+
 static void invert(void *ctx, size_t i, double *work) {
   const elimination_job *const j = ctx;
   const size_t n = j->n;
@@ -70,20 +81,17 @@ static void invert(void *ctx, size_t i, double *work) {
 
 // (A, check_errors, inverse, info)
 et_status op_linalg_inv_ex_inverse(et_kernel_ctx *ctx, et_value *const *args) {
-  et_tensor *a, *out, *info;
+  elimination_job j;
   bool checks;
-  ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.inv", true, &a));
+  ET_TRY(read_matrices(ctx, args, "linalg.inv", true, &j));
   ET_TRY(eti_arg_bool(ctx, args, 1, &checks));
-  ET_TRY(eti_arg_result(ctx, args, 2, (et_dtype)a->dtype, &out));
-  ET_TRY(eti_arg_result(ctx, args, 3, ET_I32, &info));
-  const size_t n = eti_matrix_rows(a);
-  const eti_shape batch = eti_batch_of(a, 2);
-  ET_TRY(eti_resize_like(ctx, out, a));
-  ET_TRY(eti_resize_matrices(ctx, info, &batch, 0, 0, 0));
-  elimination_job job = {.a = a, .info = info, .first = out, .m = n, .n = n, .batch = batch};
-  ET_TRY(eti_matrices_run(ctx, eti_matrix_count(true, &batch), elimination_numbers(n, n) + n * n,
-                          invert, &job));
-  return report_singular(ctx, "linalg.inv", checks, info, &batch);
+  ET_TRY(eti_arg_result(ctx, args, 2, (et_dtype)j.a->dtype, &j.first));
+  ET_TRY(eti_arg_result(ctx, args, 3, ET_I32, &j.info));
+  ET_TRY(eti_resize_like(ctx, j.first, j.a));
+  ET_TRY(eti_resize_matrices(ctx, j.info, &j.batch, 0, 0, 0));
+  ET_TRY(eti_matrices_run(ctx, eti_matrix_count(true, &j.batch),
+                          elimination_numbers(j.n, j.n) + j.n * j.n, invert, &j));
+  return report_singular(ctx, "linalg.inv", checks, j.info, &j.batch);
 }
 
 // ATen's rule: b holds vectors when it is one, or when it is a's shape without its last dimension.
@@ -234,29 +242,20 @@ static void find_determinant(void *ctx, size_t i, double *work) {
 
 // Results at i_out: the determinant, or sign and logarithm; then LU and pivots.
 static et_status find_determinants(const et_kernel_ctx *ctx, et_value *const *args, bool as_log) {
-  et_tensor *a, *first, *log = NULL, *lu, *pivots;
+  elimination_job j;
   const size_t next = as_log ? 3 : 2;
-  ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.det", true, &a));
-  ET_TRY(eti_arg_result(ctx, args, 1, (et_dtype)a->dtype, &first));
-  if (as_log) ET_TRY(eti_arg_result(ctx, args, 2, (et_dtype)a->dtype, &log));
-  ET_TRY(eti_arg_result(ctx, args, next, (et_dtype)a->dtype, &lu));
-  ET_TRY(eti_arg_result(ctx, args, next + 1, ET_I32, &pivots));
-  const size_t n = eti_matrix_rows(a);
-  const eti_shape batch = eti_batch_of(a, 2);
-  ET_TRY(eti_resize_matrices(ctx, first, &batch, 0, 0, 0));
-  if (as_log) ET_TRY(eti_resize_matrices(ctx, log, &batch, 0, 0, 0));
-  ET_TRY(eti_resize_matrices(ctx, lu, &batch, 2, n, n));
-  ET_TRY(eti_resize_matrices(ctx, pivots, &batch, 1, n, 0));
-  elimination_job job = {.a = a,
-                         .lu = lu,
-                         .pivots = pivots,
-                         .first = first,
-                         .log = log,
-                         .m = n,
-                         .n = n,
-                         .batch = batch};
-  return eti_matrices_run(ctx, eti_matrix_count(true, &batch), elimination_numbers(n, n),
-                          find_determinant, &job);
+  ET_TRY(read_matrices(ctx, args, "linalg.det", true, &j));
+  const et_dtype type = (et_dtype)j.a->dtype;
+  ET_TRY(eti_arg_result(ctx, args, 1, type, &j.first));
+  if (as_log) ET_TRY(eti_arg_result(ctx, args, 2, type, &j.log));
+  ET_TRY(eti_arg_result(ctx, args, next, type, &j.lu));
+  ET_TRY(eti_arg_result(ctx, args, next + 1, ET_I32, &j.pivots));
+  ET_TRY(eti_resize_matrices(ctx, j.first, &j.batch, 0, 0, 0));
+  if (as_log) ET_TRY(eti_resize_matrices(ctx, j.log, &j.batch, 0, 0, 0));
+  ET_TRY(eti_resize_matrices(ctx, j.lu, &j.batch, 2, j.n, j.n));
+  ET_TRY(eti_resize_matrices(ctx, j.pivots, &j.batch, 1, j.n, 0));
+  return eti_matrices_run(ctx, eti_matrix_count(true, &j.batch), elimination_numbers(j.n, j.n),
+                          find_determinant, &j);
 }
 
 et_status op_linalg_det_result(et_kernel_ctx *ctx, et_value *const *args) {
@@ -276,30 +275,20 @@ static void factor(void *ctx, size_t i, double *work) {
 
 // (A, pivot, check_errors, LU, pivots, info)
 et_status op_linalg_lu_factor_ex_out(et_kernel_ctx *ctx, et_value *const *args) {
-  et_tensor *a, *lu, *pivots, *info;
-  bool exchanges, checks;
-  ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.lu_factor", false, &a));
-  ET_TRY(eti_arg_bool(ctx, args, 1, &exchanges));
+  elimination_job j;
+  bool checks;
+  ET_TRY(read_matrices(ctx, args, "linalg.lu_factor", false, &j));
+  ET_TRY(eti_arg_bool(ctx, args, 1, &j.exchanges));
   ET_TRY(eti_arg_bool(ctx, args, 2, &checks));
-  ET_TRY(eti_arg_result(ctx, args, 3, (et_dtype)a->dtype, &lu));
-  ET_TRY(eti_arg_result(ctx, args, 4, ET_I32, &pivots));
-  ET_TRY(eti_arg_result(ctx, args, 5, ET_I32, &info));
-  const size_t m = eti_matrix_rows(a), n = eti_matrix_columns(a);
-  const eti_shape batch = eti_batch_of(a, 2);
-  ET_TRY(eti_resize_like(ctx, lu, a));
-  ET_TRY(eti_resize_matrices(ctx, pivots, &batch, 1, m < n ? m : n, 0));
-  ET_TRY(eti_resize_matrices(ctx, info, &batch, 0, 0, 0));
-  elimination_job job = {.a = a,
-                         .lu = lu,
-                         .pivots = pivots,
-                         .info = info,
-                         .exchanges = exchanges,
-                         .m = m,
-                         .n = n,
-                         .batch = batch};
-  ET_TRY(eti_matrices_run(ctx, eti_matrix_count(true, &batch), elimination_numbers(m, n), factor,
-                          &job));
-  return report_singular(ctx, "linalg.lu_factor", checks, info, &batch);
+  ET_TRY(eti_arg_result(ctx, args, 3, (et_dtype)j.a->dtype, &j.lu));
+  ET_TRY(eti_arg_result(ctx, args, 4, ET_I32, &j.pivots));
+  ET_TRY(eti_arg_result(ctx, args, 5, ET_I32, &j.info));
+  ET_TRY(eti_resize_like(ctx, j.lu, j.a));
+  ET_TRY(eti_resize_matrices(ctx, j.pivots, &j.batch, 1, j.m < j.n ? j.m : j.n, 0));
+  ET_TRY(eti_resize_matrices(ctx, j.info, &j.batch, 0, 0, 0));
+  ET_TRY(eti_matrices_run(ctx, eti_matrix_count(true, &j.batch), elimination_numbers(j.m, j.n),
+                          factor, &j));
+  return report_singular(ctx, "linalg.lu_factor", checks, j.info, &j.batch);
 }
 
 // The permutation P of A = P L U: exchanges from the last to the first applied to the identity.
@@ -342,24 +331,22 @@ static void factor_apart(void *ctx, size_t i, double *work) {
 
 // (A, pivot, P, L, U)
 et_status op_linalg_lu_out(et_kernel_ctx *ctx, et_value *const *args) {
-  et_tensor *a, *p, *l, *u;
-  bool exchanges;
-  ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.lu", false, &a));
-  ET_TRY(eti_arg_bool(ctx, args, 1, &exchanges));
-  ET_TRY(eti_arg_result(ctx, args, 2, (et_dtype)a->dtype, &p));
-  ET_TRY(eti_arg_result(ctx, args, 3, (et_dtype)a->dtype, &l));
-  ET_TRY(eti_arg_result(ctx, args, 4, (et_dtype)a->dtype, &u));
-  const size_t m = eti_matrix_rows(a), n = eti_matrix_columns(a), k = m < n ? m : n,
-               side = m > n ? m : n;
-  const eti_shape batch = eti_batch_of(a, 2), none = {.rank = 1, .sizes = {0}};
-  ET_TRY(exchanges ? eti_resize_matrices(ctx, p, &batch, 2, m, m) : eti_resize(ctx, p, &none));
-  ET_TRY(eti_resize_matrices(ctx, l, &batch, 2, m, k));
-  ET_TRY(eti_resize_matrices(ctx, u, &batch, 2, k, n));
-  elimination_job job = {
-      .a = a, .first = l, .p = p, .u = u, .exchanges = exchanges, .m = m, .n = n, .batch = batch};
-  return eti_matrices_run(ctx,
-                          eti_matrix_count(l->numel > 0 || u->numel > 0 || p->numel > 0, &batch),
-                          elimination_numbers(m, n) + side * side, factor_apart, &job);
+  elimination_job j;
+  ET_TRY(read_matrices(ctx, args, "linalg.lu", false, &j));
+  const et_dtype type = (et_dtype)j.a->dtype;
+  ET_TRY(eti_arg_bool(ctx, args, 1, &j.exchanges));
+  ET_TRY(eti_arg_result(ctx, args, 2, type, &j.p));
+  ET_TRY(eti_arg_result(ctx, args, 3, type, &j.first));
+  ET_TRY(eti_arg_result(ctx, args, 4, type, &j.u));
+  const size_t m = j.m, n = j.n, k = m < n ? m : n, side = m > n ? m : n;
+  const eti_shape none = {.rank = 1, .sizes = {0}};
+  ET_TRY(j.exchanges ? eti_resize_matrices(ctx, j.p, &j.batch, 2, m, m)
+                     : eti_resize(ctx, j.p, &none));
+  ET_TRY(eti_resize_matrices(ctx, j.first, &j.batch, 2, m, k));
+  ET_TRY(eti_resize_matrices(ctx, j.u, &j.batch, 2, k, n));
+  const bool any = j.first->numel > 0 || j.u->numel > 0 || j.p->numel > 0;
+  return eti_matrices_run(ctx, eti_matrix_count(any, &j.batch),
+                          elimination_numbers(m, n) + side * side, factor_apart, &j);
 }
 
 typedef struct cholesky_job {

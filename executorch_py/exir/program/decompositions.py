@@ -6,6 +6,7 @@ minus the operators that carry quantization.
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -128,6 +129,7 @@ def decompose(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedPro
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
+        program = _with_wide_softshrinks(program)
         try:
             return keep_singular_checks(program.run_decompositions(dict(table)))
         except ValueError as error:
@@ -149,3 +151,28 @@ def _with_reshapes_for_views(program: ExportedProgram) -> ExportedProgram:
             node.target = torch.ops.aten.reshape.default
         gm.recompile()
     return program
+
+
+def _with_wide_softshrinks(program: ExportedProgram) -> ExportedProgram:
+    """The program, or a copy that shrinks halves in f32, as eager does.
+
+    Torch decomposes a softshrink by itself, whatever the table says, and a half rounds its bound.
+    """
+    softshrink = torch.ops.aten.softshrink.default
+    found = program.graph_module.graph.find_nodes(op="call_function", target=softshrink)
+    if not any(node.meta["val"].dtype in (torch.float16, torch.bfloat16) for node in found):
+        return program
+    gm = copy.deepcopy(program.graph_module)
+    for node in gm.graph.find_nodes(op="call_function", target=softshrink):
+        value, cast = node.meta["val"], torch.ops.aten.to.dtype
+        if value.dtype not in (torch.float16, torch.bfloat16):
+            continue
+        with gm.graph.inserting_before(node):
+            wide = gm.graph.call_function(cast, (node.args[0], torch.float32))
+            shrunk = gm.graph.call_function(softshrink, (wide, *node.args[1:]), node.kwargs)
+        for new in (wide, shrunk):
+            new.meta.update(node.meta, val=value.to(torch.float32))
+        # The node goes by its name in the signature.
+        node.target, node.args, node.kwargs = cast, (shrunk, value.dtype), {}
+    gm.recompile()
+    return program._update(gm, program.graph_signature)

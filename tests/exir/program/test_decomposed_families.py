@@ -127,6 +127,7 @@ def steps_of_halves(x: Tensor) -> Any:
         ]
     results += [torch.xlogy(x, 0.3), torch.special.xlog1py(0.3, x.abs())]
     results += [torch.logit(x.sigmoid()), torch.logit(x.sigmoid(), eps=0.1)]
+    results += [nn.functional.softshrink(x, 0.1), nn.functional.softshrink(other, 1.7)]
     for reduction in ("none", "mean"):
         results.append(nn.functional.smooth_l1_loss(x, other, reduction, beta=0.37))
         results.append(nn.functional.huber_loss(x, other, reduction, delta=0.37))

@@ -96,34 +96,75 @@ static void FN(copy_rows)(T *to, size_t to_step, const T *from, size_t from_step
   }
 }
 
-// One line as a matrix. `matrix` has room for it as complex numbers, `room` for the work of
-// COLUMNS columns.
-static void FN(matrix_passes)(const eti_fft_plan *plan, FN(work) * w, T *matrix, void *room) {
-  const eti_fft_part *const columns = &plan->parts[0], *const rows = &plan->parts[1];
-  const size_t n_rows = columns->n, n_columns = rows->n;
+// One line as a matrix, which has room for it as complex numbers; `room` is for the work of COLUMNS
+// columns. Threads have rooms of their own.
+typedef struct FN(matrix_job) {
+  const eti_fft_plan *plan;
+  const FN(work) * w;
+  T *matrix;
+  void *room;
+} FN(matrix_job);
+
+static void *FN(room_of)(const FN(matrix_job) * job, size_t i) {
+  return i == 0 ? job->room : job->plan->rooms + (i - 1) * job->plan->room_bytes;
+}
+
+static void FN(matrix_columns)(const FN(matrix_job) * job, size_t begin, size_t end, void *room) {
+  const eti_fft_plan *const plan = job->plan;
+  const size_t n_rows = plan->parts[0].n, n_columns = plan->parts[1].n;
   const FN(complex) *const tables = (const FN(complex) *)(const void *)plan->tables;
-  const FN(complex) *const row_tables = tables + part_numbers(columns);
   const size_t bytes = 4 * COLUMNS * n_columns * sizeof(T) + SPREAD;
-  const FN(complex) *const turns = row_tables + part_numbers(rows);
-  for (size_t j = 0; j < n_columns; j += COLUMNS) {
-    const size_t lanes = n_columns - j < COLUMNS ? n_columns - j : COLUMNS;
+  for (size_t j = begin; j < end; j += COLUMNS) {
+    const size_t lanes = end - j < COLUMNS ? end - j : COLUMNS;
     FN(work) c = FN(split_work)(room, n_rows, lanes, bytes);
     void *lines[COLUMNS];
-    for (size_t l = 0; l < c.lanes; l++) lines[l] = matrix + 2 * (j + l) * n_rows;
-    FN(copy_rows)(c.re, c.lanes, w->re + j, n_columns, c.lanes, n_rows);
-    FN(copy_rows)(c.im, c.lanes, w->im + j, n_columns, c.lanes, n_rows);
-    FN(part_passes)(plan, columns, tables, &c);
+    for (size_t l = 0; l < c.lanes; l++) lines[l] = job->matrix + 2 * (j + l) * n_rows;
+    FN(copy_rows)(c.re, c.lanes, job->w->re + j, n_columns, c.lanes, n_rows);
+    FN(copy_rows)(c.im, c.lanes, job->w->im + j, n_columns, c.lanes, n_rows);
+    FN(part_passes)(plan, &plan->parts[0], tables, &c);
     plan->micro->write(lines, (eti_fft_planes){c.re, c.im}, c.lanes, n_rows, 1.0, 0);
   }
-  for (size_t k = 0; k < n_rows; k += COLUMNS) {
-    const size_t lanes = n_rows - k < COLUMNS ? n_rows - k : COLUMNS;
+}
+
+static void FN(matrix_rows)(const FN(matrix_job) * job, size_t begin, size_t end, void *room) {
+  const eti_fft_plan *const plan = job->plan;
+  const size_t n_rows = plan->parts[0].n, n_columns = plan->parts[1].n;
+  const FN(complex) *const row_tables =
+      (const FN(complex) *)(const void *)plan->tables + part_numbers(&plan->parts[0]);
+  const FN(complex) *const turns = row_tables + part_numbers(&plan->parts[1]);
+  const size_t bytes = 4 * COLUMNS * n_columns * sizeof(T) + SPREAD;
+  for (size_t k = begin; k < end; k += COLUMNS) {
+    const size_t lanes = end - k < COLUMNS ? end - k : COLUMNS;
     FN(work) c = FN(split_work)(room, n_columns, lanes, bytes);
-    plan->micro->read_turned((eti_fft_planes){c.re, c.im}, matrix + 2 * k, turns + k, n_rows,
+    plan->micro->read_turned((eti_fft_planes){c.re, c.im}, job->matrix + 2 * k, turns + k, n_rows,
                              c.lanes, n_columns);
-    FN(part_passes)(plan, rows, row_tables, &c);
-    FN(copy_rows)(w->re + k, n_rows, c.re, c.lanes, c.lanes, n_columns);
-    FN(copy_rows)(w->im + k, n_rows, c.im, c.lanes, c.lanes, n_columns);
+    FN(part_passes)(plan, &plan->parts[1], row_tables, &c);
+    FN(copy_rows)(job->w->re + k, n_rows, c.re, c.lanes, c.lanes, n_columns);
+    FN(copy_rows)(job->w->im + k, n_rows, c.im, c.lanes, c.lanes, n_columns);
   }
+}
+
+// Items are rooms, which share n columns; every share but the last is a whole number of blocks.
+static void FN(share_columns)(void *ctx, size_t begin, size_t end) {
+  const FN(matrix_job) *const job = ctx;
+  const size_t n = job->plan->parts[1].n;
+  for (size_t i = begin; i < end; i++)
+    FN(matrix_columns)(job, share_of(n, i, job->plan->n_rooms),
+                       share_of(n, i + 1, job->plan->n_rooms), FN(room_of)(job, i));
+}
+
+static void FN(share_rows)(void *ctx, size_t begin, size_t end) {
+  const FN(matrix_job) *const job = ctx;
+  const size_t n = job->plan->parts[0].n;
+  for (size_t i = begin; i < end; i++)
+    FN(matrix_rows)(job, share_of(n, i, job->plan->n_rooms), share_of(n, i + 1, job->plan->n_rooms),
+                    FN(room_of)(job, i));
+}
+
+static void FN(matrix_passes)(const eti_fft_plan *plan, const FN(work) * w, T *matrix, void *room) {
+  FN(matrix_job) job = {plan, w, matrix, room};
+  et_parallel_for(plan->pool, FN(share_columns), &job, plan->n_rooms, 1);
+  et_parallel_for(plan->pool, FN(share_rows), &job, plan->n_rooms, 1);
 }
 
 static void FN(passes)(const eti_fft_plan *plan, FN(work) * w) {
@@ -241,6 +282,39 @@ static const FN(complex) * FN(half_roots)(const eti_fft_plan *plan) {
 
 // ---- lines in and out
 
+// A line whose numbers are neighbours, there and back: they are those of a row.
+typedef struct FN(line_job) {
+  const eti_fft_plan *plan;
+  const FN(work) * w;
+  const FN(complex) * in;
+  FN(complex) * out;
+  double scale;
+} FN(line_job);
+
+static void FN(read_range)(void *ctx, size_t begin, size_t end) {
+  const FN(line_job) *const job = ctx;
+  job->plan->micro->read_rows((eti_fft_planes){job->w->re + begin, job->w->im + begin},
+                              job->in + begin, 0, end - begin, 1);
+}
+
+static void FN(write_range)(void *ctx, size_t begin, size_t end) {
+  const FN(line_job) *const job = ctx;
+  job->plan->micro->write_rows(job->out + begin, 0,
+                               (eti_fft_planes){job->w->re + begin, job->w->im + begin},
+                               end - begin, 1, job->scale, 0);
+}
+
+static void FN(read_line)(const eti_fft_plan *plan, const FN(work) * w, const void *in, size_t n) {
+  FN(line_job) job = {.plan = plan, .w = w, .in = in};
+  et_parallel_for(plan->pool, FN(read_range), &job, n, LINE_GRAIN);
+}
+
+static void FN(write_line)(const eti_fft_plan *plan, const FN(work) * w, void *out, size_t n,
+                           double scale) {
+  FN(line_job) job = {.plan = plan, .w = w, .out = out, .scale = scale};
+  et_parallel_for(plan->pool, FN(write_range), &job, n, LINE_GRAIN);
+}
+
 static void FN(read_complex)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN(work) * w,
                              size_t n) {
   const eti_fft_planes to = {w->re, w->im};
@@ -248,8 +322,8 @@ static void FN(read_complex)(const eti_fft_plan *plan, const eti_fft_lines *line
     plan->micro->read_rows(to, lines->in[0], lines->in_step, w->lanes, n);
     return;
   }
-  if (lines->in_step == 1 && w->lanes == 1) {  // neighbours of the line are those of a row
-    plan->micro->read_rows(to, lines->in[0], 0, n, 1);
+  if (lines->in_step == 1 && w->lanes == 1) {
+    FN(read_line)(plan, w, lines->in[0], n);
     return;
   }
   if (lines->in_step == 1) {
@@ -274,7 +348,7 @@ static void FN(write_complex)(const eti_fft_plan *plan, const eti_fft_lines *lin
     return;
   }
   if (lines->out_step == 1 && w->lanes == 1) {
-    plan->micro->write_rows(lines->out[0], 0, from, n, 1, lines->scale, 0);
+    FN(write_line)(plan, w, lines->out[0], n, lines->scale);
     return;
   }
   if (lines->out_step == 1) {
@@ -325,7 +399,7 @@ static void FN(read_real)(const eti_fft_plan *plan, const eti_fft_lines *lines, 
     return;
   }
   if (pairs && lines->in_step == 1 && w->lanes == 1) {
-    plan->micro->read_rows((eti_fft_planes){w->re, w->im}, lines->in[0], 0, n, 1);
+    FN(read_line)(plan, w, lines->in[0], n);
     return;
   }
   if (pairs && lines->in_step == 1) {
@@ -352,8 +426,7 @@ static void FN(write_real)(const eti_fft_plan *plan, const eti_fft_lines *lines,
     return;
   }
   if (pairs && lines->out_step == 1 && w->lanes == 1) {
-    plan->micro->write_rows(lines->out[0], 0, (eti_fft_planes){w->re, w->im}, n, 1, lines->scale,
-                            0);
+    FN(write_line)(plan, w, lines->out[0], n, lines->scale);
     return;
   }
   if (pairs && lines->out_step == 1) {

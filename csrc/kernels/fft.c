@@ -2,7 +2,8 @@
 // rounded once. Lines are laid out side by side, so that the loops of the passes have neighbours to
 // work on from the first pass on. A transform backward is one forward with real and imaginary parts
 // exchanged on both sides. Real lines of even length are transformed as half as many complex
-// numbers. Typed code is in fft.body.h.
+// numbers. Threads share a single long line by the columns of its matrix. Typed code is in
+// fft.body.h.
 #include "kernels/fft.h"
 
 #include "kernels/micro/math_f64.h"
@@ -120,16 +121,21 @@ static size_t plane_bytes(size_t bytes) {
   return (bytes + PAGE - 1) / PAGE * PAGE + APART;
 }
 
+// Of work for some columns of a matrix.
+static size_t room_bytes_of(size_t side, size_t number_bytes) {
+  return round_up(2 * COLUMNS * side * number_bytes + SPREAD);
+}
+
 // Of work for a line of n numbers, the longer side of whose matrix is `side`, or 0.
 static size_t lane_bytes_of(size_t n, size_t side, size_t number_bytes) {
   const size_t line = 2 * (n + 1) * number_bytes;
   const size_t spread = side > 0 || line < PAGE ? 0 : SPREAD / COLUMNS;
-  const size_t columns = side > 0 ? 2 * COLUMNS * side * number_bytes + SPREAD : 0;
+  const size_t columns = side > 0 ? room_bytes_of(side, number_bytes) : 0;
   return round_up(line + spread + columns);
 }
 
 void eti_fft_plan_init(eti_fft_plan *plan, int type, eti_fft_kind kind, size_t n) {
-  *plan = (eti_fft_plan){.micro = eti_fft_micro_best(type), .kind = kind, .n = n};
+  *plan = (eti_fft_plan){.micro = eti_fft_micro_best(type), .kind = kind, .n = n, .n_rooms = 1};
   plan->length = is_halved(plan) ? n / 2 : n;
   plan->padded = plan->length;
   if (!factorize(&plan->parts[0], plan->length)) {
@@ -142,6 +148,7 @@ void eti_fft_plan_init(eti_fft_plan *plan, int type, eti_fft_kind kind, size_t n
   if (is_halved(plan)) numbers += plan->length + 1;
   const size_t bytes = 2 * (size_t)plan->micro->esize;
   plan->table_bytes = round_up(numbers * bytes);
+  plan->room_bytes = plan->n_parts == 2 ? room_bytes_of(plan->parts[1].n, bytes) : 0;
   plan->lane_bytes = lane_bytes_of(plan->padded, plan->n_parts == 2 ? plan->parts[1].n : 0, bytes);
 }
 
@@ -153,6 +160,15 @@ void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes)
   const size_t side = padded > LONGEST ? square_root(MOST_UNEQUAL * padded) : 0;
   *lane_bytes = lane_bytes_of(padded, side, bytes);
 }
+
+// Where the i-th of `of` shares of n columns begins: every share is a whole number of blocks, but
+// the last.
+static size_t share_of(size_t n, size_t i, size_t of) {
+  const size_t blocks = (n + COLUMNS - 1) / COLUMNS, at = blocks * i / of * COLUMNS;
+  return at < n ? at : n;
+}
+
+enum { LINE_GRAIN = 16384 };  // numbers of a line that threads read and write
 
 #define T float
 #define SUFFIX f32

@@ -34,7 +34,12 @@ typedef struct eti_fft_plan {
   size_t table_bytes;     // of tables, a multiple of 64
   size_t lane_bytes;      // of work for each line that is transformed at a time, a multiple of 64
   size_t most_lanes;
-  char *tables;  // set by eti_fft_fill
+  size_t room_bytes;  // of work for each more thread that shares a line; 0: none can
+  char *tables;       // set by eti_fft_fill
+  // Set by who has a single long line for several threads: n_rooms - 1 rooms beside the line's.
+  const et_pool *pool;
+  char *rooms;
+  size_t n_rooms;
 } eti_fft_plan;
 
 // type is ETI_FFT_F32 or ETI_FFT_F64; n ≥ 1.

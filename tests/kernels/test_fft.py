@@ -133,3 +133,20 @@ def test_a_line_has_one_transform_whatever_lies_beside_it(n: int) -> None:
             assert_near(several, half)
             one = prepared("_fft_r2c", x[3:4], [1], 0, True, like=half[3:4])
             assert torch.equal(torch.view_as_real(one[0]), torch.view_as_real(several[3]))
+
+
+@pytest.mark.parametrize("n", [6000, 2**15, 8209])
+def test_threads_share_a_single_long_line(n: int) -> None:
+    """By its halves, pairs of real numbers, and within a convolution."""
+    z, x = values(n, dtype=torch.complex64), values(2 * n)
+    half = torch.fft.rfft(x)
+    calls: list[tuple[Any, ...]] = [
+        ("_fft_c2c", z, [0], 0, True, torch.fft.fft(z)),
+        ("_fft_r2c", x, [0], 0, True, half),
+        ("_fft_c2r", half, [0], 2, 2 * n, x),
+    ]
+    for *call, like in calls:
+        alone = prepared(*call, like=like)
+        assert_near(alone, like)
+        for threads in (2, 3, 5):
+            assert torch.equal(prepared(*call, like=like, threads=threads), alone)

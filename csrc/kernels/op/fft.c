@@ -1,8 +1,8 @@
 // fft.c — discrete Fourier transforms along any dimensions: _fft_c2c, _fft_r2c, _fft_c2r. One
-// dimension after the other, lines of it in blocks; threads split the blocks. Prepare claims the
-// tables of dimensions whose size is known, which the first run fills, and scratch for blocks.
-// Relies on fft.h. Without scratch, short lines are transformed on the stack, and longer ones
-// refused.
+// dimension after the other, lines of it in blocks; threads split the blocks, or a single long
+// line. Prepare claims the tables of dimensions whose size is known, which the first run fills, and
+// scratch for blocks. Relies on fft.h. Without scratch, short lines are transformed on the stack,
+// and longer ones refused.
 #include "kernels/fft.h"
 #include "kernels/kernel.h"
 #include "kernels/move.h"
@@ -249,6 +249,13 @@ static et_status run_axis(const et_kernel_ctx *ctx, const fft *f, size_t i, axis
   r->slot_bytes = r->lanes * plan.lane_bytes;
   r->n_slots = room.bytes / r->slot_bytes < threads ? room.bytes / r->slot_bytes : threads;
   if (r->n_lines * f->lengths[i] < 4 * ETI_GRAIN_MATH / 8) r->n_slots = 1;
+  if (r->n_lines == 1 && plan.room_bytes > 0) {  // threads share the line
+    const size_t rooms = 1 + (room.bytes - r->slot_bytes) / plan.room_bytes;
+    r->n_slots = 1;
+    plan.pool = ctx->pool;
+    plan.n_rooms = rooms < threads ? rooms : threads;
+    plan.rooms = room.at + r->slot_bytes;
+  }
   r->work = room.at;
   r->lines.sizes[r->axis] = 1;
   order_dims(r);
@@ -342,7 +349,7 @@ static et_status run_fft(et_kernel_ctx *ctx, et_value *const *args, direction d)
 // Claims the tables of a dimension of known size, else counts them as scratch.
 static void prepare_axis(et_prepare_ctx *ctx, const fft *f, size_t i, fft_state *state,
                          bool is_known, size_t *scratch) {
-  size_t tables, lane, lanes_bytes;
+  size_t tables, lane, lanes_bytes, rooms = 0;
   if (is_known) {
     eti_fft_plan plan;
     eti_fft_plan_init(&plan, f->type, kind_of(f, i), f->lengths[i]);
@@ -352,13 +359,15 @@ static void prepare_axis(et_prepare_ctx *ctx, const fft *f, size_t i, fft_state 
     if (state != NULL) state->axes[i] = (known_axis){.n = f->lengths[i], .tables = claimed};
     tables = 0;
     lanes_bytes = lanes_for(&plan) * lane;
+    rooms = plan.room_bytes;
   } else {
     eti_fft_bounds(f->type, f->lengths[i], &tables, &lane);
     lanes_bytes = lane > BLOCK_BYTES ? lane : BLOCK_BYTES;
   }
   const size_t n_lines = f->in->numel / (size_t)f->in->sizes[f->axes[i]];
   const size_t threads = ctx->n_threads == 0 ? 1 : ctx->n_threads;
-  const size_t bytes = tables + lanes_bytes * (n_lines < threads ? n_lines : threads);
+  const size_t bytes = tables + lanes_bytes * (n_lines < threads ? n_lines : threads) +
+                       (n_lines == 1 ? rooms * (threads - 1) : 0);
   if (bytes > *scratch) *scratch = bytes;
 }
 

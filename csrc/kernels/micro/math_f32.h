@@ -161,9 +161,10 @@ ETI_INLINE float eti_erfc_f32(float x) {
 }
 
 // x·Φ(x). The tail Φ(-|x|) is exp(-q) / 2, q fitted on [0, 6] so that it errs by 2^-27 for ordinary
-// x and stays good to five digits where it is small; q keeps growing beyond, until nothing remains.
+// x and stays good to five digits where it is small; nothing remains of it beyond 11, as q
+// outgrows the powers of 2 there.
 ETI_INLINE float eti_gelu_f32(float x) {
-  const float a = fabsf(x), b = a > 16.0f ? 16.0f : a, t = b * b;
+  const float a = fabsf(x), b = a > 11.0f ? 11.0f : a, t = b * b;
   float odd = 0x1.3a7c18p-26f, even = -0x1.2b269ap-21f;
   odd = eti_fma_f32(odd, t, 0x1.e606d8p-18f);
   even = eti_fma_f32(even, t, -0x1.acfc58p-15f);
@@ -173,8 +174,12 @@ ETI_INLINE float eti_gelu_f32(float x) {
   even = eti_fma_f32(even, t, 0x1.29d94ep-5f);
   odd = eti_fma_f32(odd, t, 0x1.45f1acp-2f);
   even = eti_fma_f32(even, t, 0x1.98846p-1f);
-  const float q = eti_fma_f32(odd, b, even);
-  const float tail = 0.5f * eti_exp_term_f32(-q * b);
+  const float q = -b * eti_fma_f32(odd, b, even);
+  const float shifted = eti_fma_f32(q, 0x1.715476p+0f, 0x1.8p23f);
+  const float r = eti_fma_f32(shifted - 0x1.8p23f, -0x1.62e430p-1f, q);
+  const float half = eti_f32_from_bits((eti_f32_bits(shifted) - 0x4B400000u + 126u) << 23);
+  const float near = eti_fma_f32(half, eti_expm1_reduced(r), half);
+  const float tail = a > 11.0f ? 0.0f : near;
   return x * (x > 0.0f ? 1.0f - tail : tail);
 }
 

@@ -145,6 +145,7 @@ static void start(const eti_reducer *reducer, void *acc, size_t w) {
 // Elements begin … end of each of the job's results.
 static void reduce_range(run_job *job, const eti_iter *reduced, bool goes_across, size_t begin,
                          size_t end) {
+  if (begin == end) return;
   if (!goes_across && reduced->rank == 1) {  // one run of memory, the usual case
     const ptrdiff_t step = reduced->strides[0][0];
     void *const first[1] = {(char *)reduced->data[0] + (ptrdiff_t)begin * step};

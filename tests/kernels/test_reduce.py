@@ -228,3 +228,9 @@ def test_few_long_results_do_not_depend_on_threads(
     check_op(A.amin.out, x, dims)
     if dtype.is_floating_point:
         check_op(A.var.correction_out, x, dims, correction=1)
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+def test_sums_over_dimensions_of_nothing_are_zero(dtype: torch.dtype) -> None:
+    for shape, dims in (((4, 0), [1]), ((0, 4), [0]), ((3, 0, 5), [1]), ((3, 0, 5), [0, 1])):
+        check_op(A.sum.IntList_out, torch.zeros(shape, dtype=dtype), dims)

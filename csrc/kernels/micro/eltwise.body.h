@@ -7,7 +7,9 @@
 #include "kernels/micro/math_f32.h"
 #include "kernels/micro/math_f64.h"
 #include "kernels/micro/rows_f32.h"
+#include "kernels/micro/special_bessel.h"
 #include "kernels/micro/special_f32.h"
+#include "kernels/micro/special_f64.h"
 #include "kernels/micro/transpose.h"
 
 #if defined(__F16C__)
@@ -240,37 +242,39 @@ static void pow_f64(void *const p[], const ptrdiff_t s[], size_t n, const void *
 
 // ---- special functions
 
-#define LOOP_TYPES ET_TYPES_F32
-#define LOOP_NO_TABLE
 #define LOOP_NAME erfc
-#define LOOP_EXPR(x) eti_erfc_f32(x)
-#include "kernels/loops/unary.inc.h"
-#define LOOP_TYPES ET_TYPES_F64
-#define LOOP_NO_TABLE
-#define LOOP_NAME erfc
-#define LOOP_EXPR(x) eti_erfc(x, true)
-#include "kernels/loops/unary.inc.h"
+#define LOOP_EXPR(x) F(erfc)(x)
+#include "kernels/micro/unary_float.inc.h"
 #define LOOP_NAME erfcx
 #define SPECIAL(x, wide) eti_erfcx(x, wide)
-#include "kernels/micro/eltwise_special.body.h"
+#include "kernels/micro/special_float.inc.h"
 #define LOOP_NAME erfinv
 #define SPECIAL(x, wide) eti_erfinv(x, wide)
-#include "kernels/micro/eltwise_special.body.h"
+#include "kernels/micro/special_float.inc.h"
+#define LOOP_NAME log_ndtr
+#define SPECIAL(x, wide) eti_log_ndtr(x, wide)
+#include "kernels/micro/special_float.inc.h"
 #define LOOP_NAME lgamma
 #define SPECIAL(x, wide) eti_lgamma(x, wide)
-#include "kernels/micro/eltwise_special.body.h"
+#include "kernels/micro/special_float.inc.h"
 #define LOOP_NAME digamma
 #define SPECIAL(x, wide) eti_digamma(x, wide)
-#include "kernels/micro/eltwise_special.body.h"
+#include "kernels/micro/special_float.inc.h"
 #define LOOP_NAME trigamma
 #define SPECIAL(x, wide) eti_trigamma(x, wide)
-#include "kernels/micro/eltwise_special.body.h"
+#include "kernels/micro/special_float.inc.h"
 #define LOOP_NAME i0
 #define SPECIAL(x, wide) (eti_i0e(x) * eti_e_to(fabs(x), wide))
-#include "kernels/micro/eltwise_special.body.h"
+#include "kernels/micro/special_float.inc.h"
+#define LOOP_NAME i0e
+#define SPECIAL(x, wide) eti_i0e(x)
+#include "kernels/micro/special_float.inc.h"
 #define LOOP_NAME i1
 #define SPECIAL(x, wide) (eti_i1e(x) * eti_e_to(fabs(x), wide))
-#include "kernels/micro/eltwise_special.body.h"
+#include "kernels/micro/special_float.inc.h"
+#define LOOP_NAME i1e
+#define SPECIAL(x, wide) eti_i1e(x)
+#include "kernels/micro/special_float.inc.h"
 
 // ---- circular functions of large angles
 

@@ -142,44 +142,20 @@ ETI_INLINE float eti_trigamma_common_f32(float v) {
   return (float)((r + 0.5 * t + s * t * r) + (small ? over / under : 0.0));
 }
 
-// ---- modified Bessel functions of the first kind
+// ---- the logarithm of the normal distribution; see special_f64.h
 
-ETI_INLINE bool eti_i0_is_rare_f32(float x) {
-  return !(fabsf(x) <= 700.0f);
+ETI_INLINE bool eti_log_ndtr_is_rare_f32(float x) {
+  return !(fabsf(x) < INFINITY);
 }
-ETI_INLINE float eti_i0_common_f32(float v) {
-  const double a = fabs((double)v), b = a > 8.0 ? a : 8.0;
-  const double near = ETI_POWERS(
-      a * 0.25 - 1.0, 0x1.a7f09f8f074acp-3, -0x1.cedd9fec5a165p-4, 0x1.8322d1a8fa1bbp-4,
-      -0x1.6cb8d7ab095e7p-4, 0x1.65c23d2763687p-4, -0x1.5c01fc52dedecp-4, 0x1.44b5a6b97cf70p-4,
-      -0x1.1cdce2ef6e9d7p-4, 0x1.d1252becdb66fp-5, -0x1.5fe72e8838301p-5, 0x1.ee2dc3d60d855p-6,
-      -0x1.44036b943aa8ep-6, 0x1.89603d69c5da6p-7, -0x1.b0d720be2894ep-8, 0x1.cf5c47c60fc72p-9,
-      -0x1.0c5980528c40fp-9, 0x1.f2f00f73bf782p-11, -0x1.af82352af7d52p-13, 0x1.8e631923096a9p-14,
-      -0x1.1d4fe13ae9556p-13, 0x1.a98becc743c10p-15);
-  const double far =
-      ETI_POWERS(16.0 / b - 1.0, 0x1.9bd428ace770bp-2, 0x1.b8796bf30abf3p-9, 0x1.1daad435a127cp-13,
-                 0x1.75ca49b223711p-17, 0x1.8cc09f987e159p-20, 0x1.49fedb6a15d0cp-22,
-                 0x1.c5b3cb3c31b84p-24, 0x1.0f9ccc0f46f75p-25, 0x1.a24feabe8004fp-30);
-  return (float)((a > 8.0 ? far / sqrt(b) : near) * eti_exp_d(a));
-}
-
-ETI_INLINE bool eti_i1_is_rare_f32(float x) {
-  return !(fabsf(x) <= 700.0f);
-}
-ETI_INLINE float eti_i1_common_f32(float v) {
-  const double a = fabs((double)v), b = a > 8.0 ? a : 8.0;
-  const double near = ETI_POWERS(
-      a * 0.25 - 1.0, 0x1.6e14eb8ccb580p-5, -0x1.f4bb0714e5456p-5, 0x1.16c39179c6ba7p-4,
-      -0x1.1881386b1f27dp-4, 0x1.0530e41c8b1f4p-4, -0x1.c4da8305d4740p-5, 0x1.6dfb59b7278cbp-5,
-      -0x1.13d741d7a15c5p-5, 0x1.83f8e2047a7bfp-6, -0x1.fe217466fadc9p-7, 0x1.3ac78a0611987p-7,
-      -0x1.6b6c57abdfbedp-8, 0x1.837308bad3f21p-9, -0x1.8db249c9c9721p-10, 0x1.a9eef2d2ab0c2p-11,
-      -0x1.8279cb4b2f7b4p-12, 0x1.887417355898cp-14, -0x1.558041adb6ce6p-15, 0x1.8ea34b43fdf6cp-15,
-      -0x1.2510397eb07dep-16);
-  const double far = ETI_POWERS(
-      16.0 / b - 1.0, 0x1.8ebe783ac527dp-2, -0x1.3f79622a3e433p-7, -0x1.cbc5b59f3813dp-13,
-      -0x1.f87ff80ce5584p-17, -0x1.eae524c5960bep-20, -0x1.80dc752536e4dp-22,
-      -0x1.fa4479865658fp-24, -0x1.334ca5423dd80p-25, -0x1.4dcf9d4504c0cp-29);
-  return (float)((a > 8.0 ? copysign(far / sqrt(b), (double)v) : (double)v * near) * eti_exp_d(a));
+ETI_INLINE float eti_log_ndtr_common_f32(float v) {
+  const double x = (double)v, a = fabs(x), t = a * 0x1.6a09e667f3bcdp-1, s = t * t;
+  const double d = 1.0 + 2.0 * t, e = t + 3.75, inverse = 1.0 / (d * e);
+  const double y = 0.5 * eti_erfcx_powers((t - 3.75) * (d * inverse)) * (e * inverse);
+  const bool below = x < 0.0;
+  const double tail = y * eti_exp_d(below ? 0.0 : -s);
+  const double z = eti_log_d(below ? y : 1.0 - tail);
+  const double above = tail < 0x1p-20 ? -tail - 0.5 * tail * tail : z;
+  return (float)(below ? z - s : above);
 }
 
 #endif  // ET_SPECIAL_F32_H

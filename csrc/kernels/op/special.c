@@ -21,21 +21,6 @@
 #define LOOP_TYPES ET_TYPES_FLOAT
 #include "kernels/loops/unary.inc.h"
 
-#define LOOP_NAME log_ndtr
-#define LOOP_EXPR(x) ((CTYPE)eti_log_ndtr((double)x, WIDE))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME i0e
-#define LOOP_EXPR(x) ((CTYPE)eti_i0e((double)x))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
-
-#define LOOP_NAME i1e
-#define LOOP_EXPR(x) ((CTYPE)eti_i1e((double)x))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/unary.inc.h"
-
 #define FLOAT(name)        \
   {.rule = ETI_RULE_FLOAT, \
    .loops = name##_loops,  \
@@ -53,10 +38,10 @@
   X(i0, MICRO(i0))                     \
   X(lgamma, MICRO(lgamma))             \
   X(special_erfcx, MICRO(erfcx))       \
-  X(special_i0e, FLOAT(i0e))           \
+  X(special_i0e, MICRO(i0e))           \
   X(special_i1, MICRO(i1))             \
-  X(special_i1e, FLOAT(i1e))           \
-  X(special_log_ndtr, FLOAT(log_ndtr)) \
+  X(special_i1e, MICRO(i1e))           \
+  X(special_log_ndtr, MICRO(log_ndtr)) \
   X(special_ndtri, FLOAT(ndtri))
 
 UNARY_LIST(ETI_UNARY_OPERATOR)

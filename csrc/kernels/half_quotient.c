@@ -55,7 +55,8 @@ static void floor_block(et_dtype half, float *a, float *b, size_t n) {
   round_all(half, q, n);
   for (size_t i = 0; i < n; i++) q[i] /= b[i];
   round_all(half, q, n);
-  for (size_t i = 0; i < n; i++) q[i] -= (mod[i] != 0) & ((b[i] < 0) != (mod[i] < 0)) ? 1.0f : 0.0f;
+  for (size_t i = 0; i < n; i++)
+    q[i] -= ((mod[i] != 0) & ((b[i] < 0) != (mod[i] < 0))) ? 1.0f : 0.0f;
   round_all(half, q, n);
   rounded(eti_eltwise_get()->unary.floor, whole, q, n);
   for (size_t i = 0; i < n; i++) {

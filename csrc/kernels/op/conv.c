@@ -416,6 +416,7 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_chain *cha
   } else {
     run_phases(ctx, *c, n_phases);
   }
+  c->chained = NULL;
   if (state != NULL) state->is_packed = true;
   if (chain != NULL && !chained) eti_chain_all(ctx->pool, chain, out, out);
 }

@@ -86,7 +86,9 @@ def _unrounded(node: Node, operand: Node, dtype: torch.dtype) -> torch.dtype:
     if node.target not in _UNROUNDED_BESIDE_HALVES or dtype not in (torch.float16, torch.bfloat16):
         return dtype
     left, right = node.args[:2]
-    one = operand is right and operand is not left and operand.meta["val"].dim() == 0
+    if operand is not right or operand is left or not _is_tensor(left):
+        return dtype
+    one = operand.meta["val"].dim() == 0 and left.meta["val"].dim() > 0
     return torch.float32 if one and operand.meta["val"].dtype != dtype else dtype
 
 

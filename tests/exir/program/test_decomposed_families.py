@@ -141,6 +141,7 @@ def numbers_beside_halves(x: Tensor) -> Any:
     for a, b in ((x, number), (x, whole), (x, wide), (wide.float(), x), (x[0, 1], number)):
         results += [a * b, a / b, a // b, torch.div(a, b, rounding_mode="trunc")]
     results += [number / x, number // x, x + number, x % number, x > number, x.clamp(min=number)]
+    results += [x[0, 0] / torch.tensor(3), x[0, 0].nanmean()]  # no dimensions on either side
     return (*results, torch.add(x, x, alpha=number), x / x.float().max(), x * 70000.0)
 
 

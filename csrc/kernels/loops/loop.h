@@ -22,6 +22,10 @@
 #define ETI_NO_DEPENDENCES
 #endif
 
+// Elements with steps between them are packed by so many at a time, fewer taken one by one.
+#define ETI_LOOP_PIECE 64u
+#define ETI_LOOP_FEW 8u
+
 #define ETI_AT(type, base, i, stride) \
   (*(type *)(void *)((char *)(base) + (ptrdiff_t)(i) * (stride)))
 #define ETI_CAT(type, base, i, stride) \

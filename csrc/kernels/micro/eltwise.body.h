@@ -160,18 +160,23 @@
 
 #define LOOP_NAME add
 #define LOOP_EXPR(a, b) (a + b)
+#define LOOP_CHEAP
 #include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME sub
 #define LOOP_EXPR(a, b) (a - b)
+#define LOOP_CHEAP
 #include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME mul
 #define LOOP_EXPR(a, b) (a * b)
+#define LOOP_CHEAP
 #include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME div
 #define LOOP_EXPR(a, b) (a / b)
+#define LOOP_CHEAP
 #include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME add_scaled
 #define LOOP_EXPR(a, b) (a + b * k[0])
+#define LOOP_CHEAP
 #include "kernels/micro/binary_float.inc.h"
 // ATen's rules: NaN wins in maximum and minimum.
 #define LOOP_NAME maximum

@@ -2,4 +2,6 @@
 // LOOP_EXPR.
 #define LOOP_TYPES ET_TYPES_FLOAT
 #define LOOP_NO_TABLE
+#define LOOP_PACKS
 #include "kernels/loops/unary.inc.h"
+#undef LOOP_PACKS

@@ -205,3 +205,25 @@ def test_a_refused_index_leaves_memory_before_it_intact() -> None:
     with pytest.raises(OpError, match="index 9 at position 1"):
         run_op("aten::index_put_", x, optional(ints(0, 9)), sample((2, 4)) * 7, False)
     assert torch.equal(x, sample((5, 4)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+def test_threads_share_many_tuples(dtype: torch.dtype) -> None:
+    """Indices repeat, so that sums and last values show the order in which they are made."""
+    x = sample((90, 110), dtype)
+    rows = sample((150, 61), torch.int64) * 7919 % 180 - 90
+    columns = sample((150, 61), torch.int64) * 31 % 110
+    values = sample((150, 61), dtype) % 7
+    for given in (x, laid_out(x, [1, 0])):
+        check_op(aten.index.Tensor_out, given, [rows, columns])
+        check_op(aten.index.Tensor_out, given, [columns[0] % 90, None])
+        check_op(aten.index.Tensor_out, sample((3, 90, 2), dtype), [None, rows])
+        for adds in (False, True):
+            check_op(aten.index_put.out, given, [rows, columns], values, adds, scale=8.0)
+    wrong = columns.clone()
+    wrong[149, 60] = 110
+    for threads in (1, 2, 3):
+        with pytest.raises(OpError, match="index 110 at position 9149 of index tensor 1"):
+            out = [Out(dtype, (150, 61))]
+            tensors = OptionalTensors([rows, wrong])
+            run_op("aten::index.Tensor_out", x, tensors, out=out, threads=threads)

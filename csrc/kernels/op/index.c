@@ -1,8 +1,8 @@
 // index.c — indexing by tensors: index, index_put, index_select. Index tensors are integers or
 // masks; a mask stands for the positions of its true elements, found by walking it, so no memory is
 // needed. Work goes in chunks of index tuples: the addresses of a chunk are computed and checked
-// first, then elements move, row by row of the dimensions not indexed. Relies on move.h for windows
-// and plans, accumulate.h for sums.
+// first, then elements move, row by row of the dimensions not indexed. Threads share tuples. Relies
+// on move.h for windows and plans, accumulate.h for sums.
 #include "kernels/accumulate.h"
 #include "kernels/masked.h"
 #include "kernels/move.h"
@@ -392,35 +392,113 @@ static et_status fill_chunk(const et_kernel_ctx *ctx, indexing *x, tuple_walk *w
   return ET_OK;
 }
 
-// Runs over all tuples: TAKE fills `affine` from the indexed tensor, PUT goes the other way, adding
-// when `add` is given.
-static et_status run_indexing(const et_kernel_ctx *ctx, indexing *x, direction way, void *indexed,
-                              void *affine_data, const eti_view *affine, et_dtype dtype,
-                              eti_accumulate_fn add) {
-  const ptrdiff_t bytes = (ptrdiff_t)et_dtype_bytes(dtype);
-  eti_copy_plan rest;
-  chunk c;
-  tuple_walk w = {.affine = affine->offset};
-  plan_rest(x, way, affine, (size_t)bytes, add, &rest);
-  if (rest.n_units == 0) return ET_OK;  // a dimension without elements
-  split_rest(&c, &rest);
-  c.dst = way == TAKE ? affine_data : indexed;
-  c.src = way == TAKE ? indexed : affine_data;
-  size_t per_tuple = c.row * c.repeats;
-  for (size_t i = 0; i < c.n_outer; i++) per_tuple *= rest.axis[i].n;
-  const size_t grain = per_tuple < GRAIN_BYTES ? GRAIN_BYTES / per_tuple : 1;
-  for (size_t done = 0; done < x->n_tuples; done += CHUNK) {
-    const size_t n = x->n_tuples - done < CHUNK ? x->n_tuples - done : CHUNK;
-    ET_TRY(fill_chunk(ctx, x, &w, way, affine, bytes, done, n, &c));
-    if (add != NULL) {
-      add_range(&c, n);
-    } else if (way == PUT) {
-      move_range(&c, 0, n);  // targets may repeat: the last one wins
+// A walk over all tuples: TAKE fills `affine` from the indexed tensor, PUT goes the other way,
+// adding when `add` is given.
+typedef struct tuple_run {
+  direction way;
+  const eti_view *affine;
+  ptrdiff_t bytes;
+  eti_accumulate_fn add;
+  chunk c;       // without addresses
+  size_t grain;  // tuples of a chunk that a thread should get
+} tuple_run;
+
+// Tuples [begin, end). Of those only the ones that write from byte `low` on and before `high`.
+static et_status run_tuples(const et_kernel_ctx *ctx, const tuple_run *r, indexing *x, size_t begin,
+                            size_t end, ptrdiff_t low, ptrdiff_t high) {
+  tuple_walk w = {.affine = r->affine->offset};
+  chunk c = r->c;
+  size_t rest = begin;
+  if (begin >= end) return ET_OK;  // a dimension of the indices may be empty
+  for (size_t d = x->index.rank; d-- > 0; rest /= (size_t)x->index.sizes[d]) {
+    w.index[d] = (int32_t)(rest % (size_t)x->index.sizes[d]);
+    w.affine += w.index[d] * r->affine->strides[x->at + d];
+    for (size_t i = 0; i < x->n_sources; i++) w.sources[i] += w.index[d] * x->sources[i].strides[d];
+  }
+  for (size_t done = begin; done < end; done += CHUNK) {
+    size_t n = end - done < CHUNK ? end - done : CHUNK;
+    ET_TRY(fill_chunk(ctx, x, &w, r->way, r->affine, r->bytes, done, n, &c));
+    if (r->way == TAKE) {
+      et_parallel_for(ctx->pool, move_range, &c, n, r->grain);
+      continue;
+    }
+    size_t kept = 0;
+    for (size_t t = 0; t < n; t++) {
+      const ptrdiff_t to = c.dst_at[t], from = c.src_at[t];
+      c.dst_at[kept] = to;
+      c.src_at[kept] = from;
+      kept += (to >= low) & (to < high);
+    }
+    if (kept == 0) continue;
+    if (r->add != NULL) {
+      add_range(&c, kept);
     } else {
-      et_parallel_for(ctx->pool, move_range, &c, n, grain);
+      move_range(&c, 0, kept);  // targets may repeat: the last one wins
     }
   }
   return ET_OK;
+}
+
+// Threads take tuples by what they write: ranges of them where each writes something else, else all
+// that write to a part of the tensor, so that those of one place keep their order.
+enum { MOST_SHARES = 16, SHARE_TUPLES = 4 * CHUNK };
+
+typedef struct tuple_shares {
+  et_kernel_ctx ctx;
+  const tuple_run *run;
+  const indexing *x;
+  size_t n, extent;  // bytes in which targets begin
+  et_status status[MOST_SHARES];
+} tuple_shares;
+
+static void run_shares(void *ctx, size_t begin, size_t end) {
+  tuple_shares *const s = ctx;
+  for (size_t i = begin; i < end; i++) {
+    indexing x = *s->x;
+    const uint64_t n = s->n, tuples = x.n_tuples, extent = s->extent;
+    if (s->run->way == TAKE) {
+      s->status[i] = run_tuples(&s->ctx, s->run, &x, (size_t)(tuples * i / n),
+                                (size_t)(tuples * (i + 1) / n), 0, 0);
+    } else {
+      s->status[i] = run_tuples(&s->ctx, s->run, &x, 0, x.n_tuples, (ptrdiff_t)(extent * i / n),
+                                (ptrdiff_t)(extent * (i + 1) / n));
+    }
+  }
+}
+
+static et_status run_indexing(const et_kernel_ctx *ctx, indexing *x, direction way, void *indexed,
+                              void *affine_data, const eti_view *affine, et_dtype dtype,
+                              eti_accumulate_fn add) {
+  tuple_run r = {.way = way, .affine = affine, .add = add};
+  r.bytes = (ptrdiff_t)et_dtype_bytes(dtype);
+  eti_copy_plan rest;
+  plan_rest(x, way, affine, (size_t)r.bytes, add, &rest);
+  if (rest.n_units == 0) return ET_OK;  // a dimension without elements
+  split_rest(&r.c, &rest);
+  r.c.dst = way == TAKE ? affine_data : indexed;
+  r.c.src = way == TAKE ? indexed : affine_data;
+  size_t per_tuple = r.c.row * r.c.repeats;
+  for (size_t i = 0; i < r.c.n_outer; i++) per_tuple *= rest.axis[i].n;
+  r.grain = per_tuple < GRAIN_BYTES ? GRAIN_BYTES / per_tuple : 1;
+  tuple_shares s = {.ctx = {.err = NULL}, .run = &r, .x = x, .extent = (size_t)r.bytes};
+  bool has_mask = false;  // which would be walked from its beginning
+  for (size_t i = 0; i < x->n_sources; i++) {
+    const size_t d = x->sources[i].dim;
+    has_mask |= x->sources[i].is_mask;
+    if (x->self.shape.sizes[d] > 0)
+      s.extent +=
+          (size_t)(x->self.shape.sizes[d] - 1) * (size_t)x->self.strides[d] * (size_t)r.bytes;
+  }
+  s.n = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
+  if (s.n > MOST_SHARES) s.n = MOST_SHARES;
+  if (s.n > 1 && !has_mask && x->n_tuples >= SHARE_TUPLES &&
+      x->n_tuples * per_tuple >= GRAIN_BYTES / 2) {
+    et_parallel_for(ctx->pool, run_shares, &s, s.n, 1);
+    size_t i = 0;
+    while (i < s.n && s.status[i] == ET_OK) i++;
+    if (i == s.n) return ET_OK;  // else once more, for the words
+  }
+  return run_tuples(ctx, &r, x, 0, x->n_tuples, 0, PTRDIFF_MAX);
 }
 
 // ---- Operators

@@ -62,6 +62,7 @@ def _full_table(operators: int) -> dict[Any, Any]:
     table[torch.ops.aten.select_scatter.default] = _select_scatter
     table[torch.ops.aten.take.default] = _take
     table[torch.ops.aten.one_hot.default] = _one_hot
+    table[torch.ops.prims.convert_element_type.default] = _convert
     return table
 
 
@@ -76,6 +77,11 @@ def _select_scatter(self: torch.Tensor, src: torch.Tensor, dim: int, index: int)
 def _take(self: torch.Tensor, index: torch.Tensor) -> Any:
     """One entry replaced: torch's reads an index without a dimension while it traces."""
     return self.reshape(-1)[index.reshape(-1)].reshape(index.shape)
+
+
+def _convert(x: torch.Tensor, dtype: torch.dtype) -> Any:
+    """One entry added: what torch leaves of its casts, as in norms in a wider type."""
+    return torch.ops.aten._to_copy.default(x, dtype=dtype)
 
 
 def _one_hot(classes: torch.Tensor, num_classes: int = -1) -> Any:

@@ -89,8 +89,8 @@ def _diagonal_scatter(
 
 def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     """The places of the first `size` elements that are not 0, the rest filled."""
-    if x.dim() == 0:
-        return x.new_full((size, 0), fill_value, dtype=torch.int64)
+    if x.dim() == 0 or any(isinstance(n, int) and n == 0 for n in x.shape):
+        return x.new_full((size, x.dim()), fill_value, dtype=torch.int64)
     found = (x != 0).reshape(-1)
     rank = torch.where(found, torch.cumsum(found, 0) - 1, size)
     # Places that are not wanted share the last row, which goes.

@@ -47,6 +47,7 @@ def everything(x: Tensor) -> Any:
         torch.take(x, torch.tensor([[0, -1], [3, 2]])),
         torch.nonzero_static(x - 1, size=5),
         torch.nonzero_static(x - 1, size=20, fill_value=7),
+        torch.nonzero_static(x[:, :0], size=2, fill_value=7),
         torch.masked_select(x, x[:, 2:3] > 0),
         torch.histc(x.float(), 3),
     )

@@ -159,6 +159,8 @@ def products(x: Tensor) -> Any:
         torch.linalg.cross(a, a.flip(0)),
         torch.trace(a),
         torch.renorm(a, 2, 0, 1.0),
+        torch.renorm(a.half(), 2, 0, 1.0),
+        torch.linalg.vector_norm(a.bfloat16(), dtype=torch.float32),
         torch.cdist(a, a.flip(0), 1.5),
         nn.functional.embedding(torch.tensor([[1, 0]]), x * 3, max_norm=1.0),
     )

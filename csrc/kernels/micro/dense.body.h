@@ -4,20 +4,21 @@
 // along rows and is one of the four below.
 #include "kernels/loops/loop.h"
 #include "kernels/micro/dense.h"
+#include "kernels/micro/math_core.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 // y -= f·x
-static inline void subtract(double *y, double f, const double *x, size_t n) {
+ETI_INLINE void subtract(double *y, double f, const double *x, size_t n) {
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) y[i] -= f * x[i];
 }
 
 // y += sign·Σ f[j]·x[j] one after the other, four rows at a time; rows lie `step` numbers apart.
-static inline void combine_rows(double *y, double sign, const double *f, ptrdiff_t f_step,
-                                const double *x, ptrdiff_t step, size_t rows, size_t n) {
+ETI_INLINE void combine_rows(double *y, double sign, const double *f, ptrdiff_t f_step,
+                             const double *x, ptrdiff_t step, size_t rows, size_t n) {
   size_t j = 0;
   for (; j + 4 <= rows; j += 4) {
     const double *const g = f + (ptrdiff_t)j * f_step, *const x0 = x + (ptrdiff_t)j * step;
@@ -31,11 +32,6 @@ static inline void combine_rows(double *y, double sign, const double *f, ptrdiff
   for (; j < rows; j++) subtract(y, -sign * f[(ptrdiff_t)j * f_step], x + (ptrdiff_t)j * step, n);
 }
 
-static void subtract_rows(double *y, const double *f, ptrdiff_t f_step, const double *x,
-                          ptrdiff_t step, size_t rows, size_t n) {
-  combine_rows(y, -1, f, f_step, x, step, rows, n);
-}
-
 static void add_rows(double *y, const double *f, ptrdiff_t f_step, const double *x, ptrdiff_t step,
                      size_t rows, size_t n) {
   combine_rows(y, 1, f, f_step, x, step, rows, n);
@@ -46,7 +42,7 @@ static inline void scale(double *y, double f, size_t n) {
   for (size_t i = 0; i < n; i++) y[i] *= f;
 }
 
-static void exchange(double *x, double *y, size_t n) {
+ETI_INLINE void exchange(double *x, double *y, size_t n) {
   if (x == y) return;
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) {
@@ -56,9 +52,10 @@ static void exchange(double *x, double *y, size_t n) {
   }
 }
 
-// ---- elimination
+// ---- elimination. Matrices of 2 … 4 rows, of which batches consist, get code of their own: loops
+// of unknown length take longer than their arithmetic.
 
-static size_t lu(double *a, size_t m, size_t n, bool exchanges, int32_t *pivots) {
+ETI_INLINE size_t eliminate(double *a, size_t m, size_t n, bool exchanges, int32_t *pivots) {
   size_t zero = 0;
   for (size_t i = 0; i < m && i < n; i++) {
     double *const row = a + i * n;
@@ -82,14 +79,20 @@ static size_t lu(double *a, size_t m, size_t n, bool exchanges, int32_t *pivots)
   return zero;
 }
 
-static void triangular_solve(const double *t, size_t n, bool upper, bool unit, double *b,
-                             size_t k) {
+static size_t lu(double *a, size_t m, size_t n, bool exchanges, int32_t *pivots) {
+  if (m == 4 && n == 4) return eliminate(a, 4, 4, exchanges, pivots);
+  if (m == 3 && n == 3) return eliminate(a, 3, 3, exchanges, pivots);
+  if (m == 2 && n == 2) return eliminate(a, 2, 2, exchanges, pivots);
+  return eliminate(a, m, n, exchanges, pivots);
+}
+
+ETI_INLINE void substitute(const double *t, size_t n, bool upper, bool unit, double *b, size_t k) {
   const ptrdiff_t way = upper ? -1 : 1;
   const size_t first = upper ? n - 1 : 0;
   for (size_t s = 0; s < n; s++) {
     const size_t i = upper ? n - 1 - s : s;
     double *const row = b + i * k;
-    subtract_rows(row, t + i * n + first, way, b + first * k, way * (ptrdiff_t)k, s, k);
+    combine_rows(row, -1, t + i * n + first, way, b + first * k, way * (ptrdiff_t)k, s, k);
     if (unit) continue;
     const double diagonal = t[i * n + i];
     ETI_NO_DEPENDENCES
@@ -97,10 +100,30 @@ static void triangular_solve(const double *t, size_t n, bool upper, bool unit, d
   }
 }
 
-static void lu_solve(const double *factors, size_t n, const int32_t *pivots, double *b, size_t k) {
+static void triangular_solve(const double *t, size_t n, bool upper, bool unit, double *b,
+                             size_t k) {
+  substitute(t, n, upper, unit, b, k);
+}
+
+ETI_INLINE void solve_with(const double *factors, size_t n, const int32_t *pivots, double *b,
+                           size_t k) {
   for (size_t i = 0; i < n; i++) exchange(b + i * k, b + (size_t)pivots[i] * k, k);
-  triangular_solve(factors, n, false, true, b, k);
-  triangular_solve(factors, n, true, false, b, k);
+  substitute(factors, n, false, true, b, k);
+  substitute(factors, n, true, false, b, k);
+}
+
+static void lu_solve(const double *factors, size_t n, const int32_t *pivots, double *b, size_t k) {
+  if (n == 4 && k == 4) {
+    solve_with(factors, 4, pivots, b, 4);
+  } else if (n == 3 && k == 3) {
+    solve_with(factors, 3, pivots, b, 3);
+  } else if (n == 2 && k == 2) {
+    solve_with(factors, 2, pivots, b, 2);
+  } else if (n == 4 && k == 1) {
+    solve_with(factors, 4, pivots, b, 1);
+  } else {
+    solve_with(factors, n, pivots, b, k);
+  }
 }
 
 // Column j of L is also kept in row j, beyond the diagonal, for the rows below.

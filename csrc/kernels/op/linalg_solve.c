@@ -74,7 +74,8 @@ static void invert(void *ctx, size_t i, double *work) {
   const size_t n = j->n;
   elimination e = split_work(work, n, n);
   eliminate(j->a, &j->batch, i, true, &e, NULL, NULL, j->info);
-  for (size_t k = 0; k < n * n; k++) e.rest[k] = k / n == k % n ? 1.0 : 0.0;
+  for (size_t k = 0; k < n * n; k++) e.rest[k] = 0.0;
+  for (size_t k = 0; k < n; k++) e.rest[k * n + k] = 1.0;
   eti_dense_get()->lu_solve(e.lu, n, e.pivots, e.rest, n);
   eti_matrix_store(j->first, &j->batch, i, false, false, e.rest);
 }

@@ -108,7 +108,7 @@ WIDE: list[tuple[str, Callable[[Any], Any], list[tuple[float, float]], float]] =
     ("erfinv", mpmath.erfinv, [(-0.99, 0.99), (0, 1e-3)], 2.5),
     ("special_log_ndtr", normal_log, [(-8, 4), (-1e9, 0), (4, 38)], 2.5),
     ("lgamma", mpmath.loggamma, [(0, 0.5), (1.7, 60)], 3.0),
-    ("digamma", mpmath.digamma, [(0, 0.3), (5, 60)], 10.0),
+    ("digamma", mpmath.digamma, [(0, 0.3), (5, 60)], 6.0),
     ("i0", lambda x: mpmath.besseli(0, x), [(-7, 7), (8, 700)], 6.0),
     ("special_i0e", scaled_bessel(0), [(-7, 7), (8, 700)], 6.0),
     ("special_i1", lambda x: mpmath.besseli(1, x), [(-6, 6), (8, 700)], 8.0),

@@ -167,18 +167,16 @@ ETI_INLINE bool eti_digamma_is_rare_f64(double x) {
 }
 ETI_INLINE double eti_digamma_common_f64(double x) {
   const bool small = x < 10.0;
-  double over = 1.0, under = x;  // Σ 1 / (x + k)
-  for (int k = 1; k < 10; k++) {
-    const double next = x + (double)k;
-    over = eti_fma_f64(over, next, under);
-    under *= next;
-  }
+  // Σ 1 / (x + k), k below ten, in pairs of k and 9 - k
+  const double u = x * (x + 9.0);
+  const double sum =
+      1.0 / u + (1.0 / (u + 8.0) + 1.0 / (u + 14.0)) + (1.0 / (u + 18.0) + 1.0 / (u + 20.0));
   const double y = small ? x + 10.0 : x, r = 1.0 / y, t = r * r;
   const double s = ETI_SPLIT_POWERS(t, 1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0,
                                     1.0 / 132.0, -691.0 / 32760.0, 1.0 / 12.0, -3617.0 / 8160.0);
   double f;
   const double n = eti_log_reduce_f64(y, &f), ln = eti_log_sum_f64(n, f, 0.0);
-  return (ln - eti_fma_f64(s, t, 0.5 * r)) - (small ? over / under : 0.0);
+  return (ln - eti_fma_f64(s, t, 0.5 * r)) - (small ? (2.0 * x + 9.0) * sum : 0.0);
 }
 
 ETI_INLINE bool eti_trigamma_is_rare_f64(double x) {

@@ -140,8 +140,14 @@ static inline double eti_trigamma(double x, bool wide) {
   return sign * (y + 1.0 / x + 0.5 * t + p * t / x);
 }
 
-// a^-x for the terms of zeta; a negative a only meets whole x.
+// a^-x for the terms of zeta; a negative a only meets whole x. Small whole ones, which polygamma
+// has, are products.
 static inline double eti_inverse_power(double a, double x, bool wide) {
+  if (x >= 1.0 && x <= 8.0 && x == floor(x)) {
+    double power = a;
+    for (double k = 1.0; k < x; k += 1.0) power *= a;
+    return 1.0 / power;
+  }
   if (wide) return eti_pow_f64(a, -x);
   const double y = a == 1.0 ? 1.0 : eti_e_to(-x * eti_log_d(fabs(a)), wide);
   return a < 0.0 && fabs(fmod(x, 2.0)) == 1.0 ? -y : y;

@@ -152,8 +152,8 @@ def test_each_operator_and_the_whole_are_measured_and_smaller_than_the_full_buil
     assert {"aten::convolution.out", "aten::gelu.out", "aten::sum.IntList_out"} <= set(operators)
     for name, figures in operators.items():
         assert 0 <= figures["own"] <= figures["with_shared"] > 0, name
-    assert operators["aten::convolution.out"]["own"] > 0
-    assert operators["aten::mul.Scalar_out"]["own"] == 0  # all of it is mul.out's, too
+    alone = {name for name, figures in operators.items() if figures["own"] > 0}
+    assert set(operators) - alone <= {"aten::mul.Scalar_out", "aten::mul.out"}  # one function
     selected, full = made["selected"], made["full"]
     assert max(f["with_shared"] for f in operators.values()) < selected["kernels"]
     assert selected["kernels"] < 0.4 * full["kernels"]

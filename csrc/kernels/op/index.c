@@ -1,248 +1,16 @@
-// index.c — indexing by tensors: index, index_put, index_select. Index tensors are integers or
-// masks; a mask stands for the positions of its true elements, found by walking it, so no memory is
-// needed. Work goes in chunks of index tuples: the addresses of a chunk are computed and checked
-// first, then elements move, row by row of the dimensions not indexed. Threads share tuples. Relies
-// on move.h for windows and plans, accumulate.h for sums.
+// index.c — indexing by tensors: index, index_put, index_select. Work goes in chunks of index
+// tuples: the addresses of a chunk are computed and checked first, then elements move, row by row
+// of the dimensions not indexed. Threads share tuples. Relies on index.h for what a list of index
+// tensors means, move.h for windows and plans, accumulate.h for sums.
 #include "kernels/accumulate.h"
 #include "kernels/masked.h"
 #include "kernels/move.h"
+#include "kernels/op/index.h"
 
 #include <string.h>
 
 #define CHUNK 256u  // index tuples whose addresses are kept on the stack
 #define GRAIN_BYTES 65536u
-
-// One index tensor. A mask is walked over its true elements in logical order; its coordinates and
-// strides stand in `indexing` beside the dimensions it covers.
-typedef struct source {
-  const et_tensor *t;
-  size_t number;       // position in the list, for messages
-  size_t dim, n_dims;  // dimensions of self that it indexes
-  ptrdiff_t
-      strides[ET_MAX_RANK];  // over the index shape; of a mask, over the count of true elements
-  bool is_mask, started;
-  size_t numel, n_true;
-  size_t position, k;  // the walk stands at this element, the k-th true one
-  ptrdiff_t at_mask, at_self;
-} source;
-
-typedef struct indexing {
-  eti_view self;
-  size_t n_sources;
-  source sources[ET_MAX_RANK];
-  ptrdiff_t mask_strides[ET_MAX_RANK];  // by dimension of self
-  int32_t mask_index[ET_MAX_RANK];
-  bool wraps;       // negative indices count from the end
-  eti_shape index;  // common shape of the index tensors
-  size_t n_tuples;
-  size_t at;  // first dimension of the result that belongs to index
-  size_t n_rest;
-  size_t rest[ET_MAX_RANK];  // dimensions of self that are not indexed
-  eti_shape result;
-} indexing;
-
-// ---- Masks
-
-static bool mask_is_true(const et_tensor *t, ptrdiff_t offset) {
-  return ((const uint8_t *)t->data)[offset] != 0;
-}
-
-static void mask_step(indexing *x, source *s) {
-  s->position++;
-  for (size_t d = s->dim + s->n_dims; d-- > s->dim;) {
-    s->at_mask += x->mask_strides[d];
-    s->at_self += x->self.strides[d];
-    if (++x->mask_index[d] < x->self.shape.sizes[d]) return;
-    s->at_mask -= x->mask_index[d] * x->mask_strides[d];
-    s->at_self -= x->mask_index[d] * x->self.strides[d];
-    x->mask_index[d] = 0;
-  }
-}
-
-static void mask_rewind(indexing *x, source *s) {
-  s->started = false;
-  s->position = 0;
-  s->k = 0;
-  s->at_mask = 0;
-  s->at_self = 0;
-  for (size_t d = s->dim; d < s->dim + s->n_dims; d++) x->mask_index[d] = 0;
-}
-
-// Moves to the k-th true element. False when there is none, which only memory that changes
-// meanwhile can cause.
-static bool mask_seek(indexing *x, source *s, size_t k) {
-  if (s->started && k < s->k) mask_rewind(x, s);
-  if (s->started && k == s->k) return true;
-  if (s->started) {
-    mask_step(x, s);
-    s->k++;
-  }
-  s->started = true;
-  for (; s->position < s->numel; mask_step(x, s)) {
-    if (!mask_is_true(s->t, s->at_mask)) continue;
-    if (s->k == k) return true;
-    s->k++;
-  }
-  return false;
-}
-
-static et_status mask_begin(const et_kernel_ctx *ctx, indexing *x, source *s) {
-  for (size_t d = 0; d < s->n_dims; d++) {
-    ET_CHECK(s->t->sizes[d] == x->self.shape.sizes[s->dim + d], ctx->err, ET_INVALID_ARGUMENT,
-             "mask %zu has size %d in dimension %zu, the tensor has %d there", s->number,
-             (int)s->t->sizes[d], d, (int)x->self.shape.sizes[s->dim + d]);
-    x->mask_strides[s->dim + d] = s->t->strides[d];
-  }
-  mask_rewind(x, s);
-  eti_masked counted;
-  const eti_shape shape = eti_shape_of(s->t);
-  eti_masked_count(ctx, s->t, &shape, &counted);
-  s->n_true = counted.first[counted.n_parts];
-  ET_CHECK(s->n_true <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-           "mask %zu selects too many elements", s->number);
-  return ET_OK;
-}
-
-// ---- Understanding the index list
-
-static et_status add_source(const et_kernel_ctx *ctx, indexing *x, const et_tensor *t,
-                            size_t number, size_t dim) {
-  ET_CHECK(t->dtype == ET_I64 || t->dtype == ET_I32 || t->dtype == ET_B8 || t->dtype == ET_U8,
-           ctx->err, ET_INVALID_ARGUMENT, "index tensor %zu is %s, needs i32, i64 or bool", number,
-           et_dtype_name((et_dtype)t->dtype));
-  const bool is_mask = t->dtype == ET_B8 || t->dtype == ET_U8;
-  const size_t n_dims = is_mask ? t->rank : 1;
-  ET_CHECK(n_dims > 0, ctx->err, ET_NOT_SUPPORTED, "index tensor %zu is a mask without dimensions",
-           number);
-  ET_CHECK(dim + n_dims <= x->self.shape.rank, ctx->err, ET_INVALID_ARGUMENT,
-           "index tensor %zu: the indices need more than the %zu dimensions there are", number,
-           x->self.shape.rank);
-  source *s = &x->sources[x->n_sources];
-  *s = (source){.t = t,
-                .number = number,
-                .dim = dim,
-                .n_dims = n_dims,
-                .is_mask = is_mask,
-                .numel = t->numel};
-  eti_shape own = eti_shape_of(t);
-  if (is_mask) {
-    ET_TRY(mask_begin(ctx, x, s));
-    own = (eti_shape){.rank = 1, .sizes = {(int32_t)s->n_true}};
-  }
-  x->n_sources++;
-  const eti_shape before = x->index;
-  return eti_broadcast(ctx, &before, &own, &x->index);
-}
-
-// Strides of every source over the common index shape.
-static void spread_sources(indexing *x) {
-  for (size_t i = 0; i < x->n_sources; i++) {
-    source *s = &x->sources[i];
-    const size_t rank = s->is_mask ? 1 : s->t->rank;
-    for (size_t d = 0; d < rank; d++) {
-      const size_t size = s->is_mask ? s->n_true : (size_t)s->t->sizes[d];
-      if (size != 1) s->strides[d + x->index.rank - rank] = s->is_mask ? 1 : s->t->strides[d];
-    }
-  }
-}
-
-// Result: the index dimensions stand where the indexed ones were when those are neighbours, else in
-// front.
-static et_status shape_result(const et_kernel_ctx *ctx, indexing *x) {
-  bool indexed[ET_MAX_RANK] = {false};
-  bool adjacent = true;
-  for (size_t i = 0; i < x->n_sources; i++) {
-    const source *s = &x->sources[i];
-    for (size_t d = 0; d < s->n_dims; d++) indexed[s->dim + d] = true;
-    if (i > 0) adjacent &= s[-1].dim + s[-1].n_dims == s->dim;
-  }
-  x->n_rest = 0;
-  for (size_t d = 0; d < x->self.shape.rank; d++) {
-    if (!indexed[d]) x->rest[x->n_rest++] = d;
-  }
-  x->at = adjacent && x->n_sources > 0 ? x->sources[0].dim : 0;
-  x->result.rank = x->n_rest + x->index.rank;
-  ET_CHECK(x->result.rank <= ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
-           "the result has %zu dimensions, at most %d are allowed", x->result.rank, ET_MAX_RANK);
-  for (size_t d = 0; d < x->index.rank; d++) x->result.sizes[x->at + d] = x->index.sizes[d];
-  for (size_t i = 0; i < x->n_rest; i++) {
-    x->result.sizes[i < x->at ? i : i + x->index.rank] = x->self.shape.sizes[x->rest[i]];
-  }
-  x->n_tuples = 1;
-  for (size_t d = 0; d < x->index.rank; d++) {
-    const size_t size = (size_t)x->index.sizes[d];
-    ET_CHECK(size == 0 || x->n_tuples <= SIZE_MAX / size, ctx->err, ET_INVALID_ARGUMENT,
-             "the index tensors broadcast to too many positions");
-    x->n_tuples *= size;
-  }
-  spread_sources(x);
-  return ET_OK;
-}
-
-static et_status indexing_of_list(const et_kernel_ctx *ctx, et_value *const *args,
-                                  const et_tensor *self, indexing *x) {
-  et_value *const *list = NULL;
-  size_t n = 0, dim = 0;
-  ET_TRY(eti_arg_tensors(ctx, args, 1, &list, &n));
-  x->self = eti_view_of(self);
-  x->n_sources = 0;
-  x->wraps = true;
-  x->index = (eti_shape){.rank = 0};
-  for (size_t i = 0; i < n; i++) {
-    const et_tensor *t = eti_list_tensor(list, i);
-    if (t == NULL) {
-      dim++;
-      continue;
-    }
-    ET_TRY(add_source(ctx, x, t, i, dim));
-    dim += x->sources[x->n_sources - 1].n_dims;
-  }
-  ET_CHECK(dim <= self->rank, ctx->err, ET_INVALID_ARGUMENT, "%zu indices for a tensor of rank %d",
-           dim, (int)self->rank);
-  ET_CHECK(x->n_sources > 0, ctx->err, ET_INVALID_ARGUMENT, "no index tensor is given");
-  return shape_result(ctx, x);
-}
-
-// ---- Walking the index tuples
-
-typedef struct tuple_walk {
-  int32_t index[ET_MAX_RANK];
-  ptrdiff_t affine;                // offset in the tensor that has the result's shape
-  ptrdiff_t sources[ET_MAX_RANK];  // offset in each source
-} tuple_walk;
-
-static void tuple_next(tuple_walk *w, const indexing *x, const ptrdiff_t *affine) {
-  for (size_t d = x->index.rank; d-- > 0;) {
-    const bool carries = ++w->index[d] == x->index.sizes[d];
-    const ptrdiff_t steps = carries ? 1 - (ptrdiff_t)w->index[d] : 1;
-    w->affine += steps * affine[d];
-    for (size_t i = 0; i < x->n_sources; i++) w->sources[i] += steps * x->sources[i].strides[d];
-    if (!carries) return;
-    w->index[d] = 0;
-  }
-}
-
-static et_status source_offset(const et_kernel_ctx *ctx, indexing *x, size_t i, size_t tuple,
-                               ptrdiff_t at, ptrdiff_t *offset) {
-  source *s = &x->sources[i];
-  (void)tuple;
-  if (s->is_mask) {
-    ET_CHECK(mask_seek(x, s, (size_t)at), ctx->err, ET_INVALID_STATE,
-             "mask %zu changed while it was read", s->number);
-    *offset += s->at_self;
-    return ET_OK;
-  }
-  const int64_t size = x->self.shape.sizes[s->dim];
-  const int64_t given =
-      s->t->dtype == ET_I64 ? ((const int64_t *)s->t->data)[at] : ((const int32_t *)s->t->data)[at];
-  const int64_t index = given < 0 && x->wraps ? given + size : given;
-  ET_CHECK(index >= 0 && index < size, ctx->err, ET_INVALID_ARGUMENT,
-           "index %lld at position %zu of index tensor %zu is out of bounds for dimension %zu with "
-           "size %lld",
-           (long long)given, tuple, s->number, s->dim, (long long)size);
-  *offset += (ptrdiff_t)index * x->self.strides[s->dim];
-  return ET_OK;
-}
 
 // ---- Moving a chunk
 
@@ -364,7 +132,7 @@ static void add_range(const chunk *c, size_t n) {
 typedef enum direction { TAKE, PUT } direction;
 
 // Plans the dimensions that are not indexed: TAKE writes the affine side, PUT the indexed one.
-static void plan_rest(const indexing *x, direction way, const eti_view *affine, size_t bytes,
+static void plan_rest(const eti_indexing *x, direction way, const eti_view *affine, size_t bytes,
                       eti_accumulate_fn add, eti_copy_plan *rest) {
   eti_plan_begin(rest, bytes);
   rest->cast = add;  // a plan's row function may as well add
@@ -375,21 +143,6 @@ static void plan_rest(const indexing *x, direction way, const eti_view *affine, 
                   way == TAKE ? b : a);
   }
   eti_plan_finish(rest);
-}
-
-// Addresses of the next n tuples, all indices checked.
-static et_status fill_chunk(const et_kernel_ctx *ctx, indexing *x, tuple_walk *w, direction way,
-                            const eti_view *affine, ptrdiff_t bytes, size_t first, size_t n,
-                            chunk *c) {
-  for (size_t t = 0; t < n; t++) {
-    ptrdiff_t offset = 0;
-    for (size_t i = 0; i < x->n_sources; i++)
-      ET_TRY(source_offset(ctx, x, i, first + t, w->sources[i], &offset));
-    c->dst_at[t] = (way == TAKE ? w->affine : offset) * bytes;
-    c->src_at[t] = (way == TAKE ? offset : w->affine) * bytes;
-    tuple_next(w, x, affine->strides + x->at);
-  }
-  return ET_OK;
 }
 
 // A walk over all tuples: TAKE fills `affine` from the indexed tensor, PUT goes the other way,
@@ -404,20 +157,17 @@ typedef struct tuple_run {
 } tuple_run;
 
 // Tuples [begin, end). Of those only the ones that write from byte `low` on and before `high`.
-static et_status run_tuples(const et_kernel_ctx *ctx, const tuple_run *r, indexing *x, size_t begin,
-                            size_t end, ptrdiff_t low, ptrdiff_t high) {
-  tuple_walk w = {.affine = r->affine->offset};
+static et_status run_tuples(const et_kernel_ctx *ctx, const tuple_run *r, eti_indexing *x,
+                            size_t begin, size_t end, ptrdiff_t low, ptrdiff_t high) {
+  eti_index_walk w;
   chunk c = r->c;
-  size_t rest = begin;
+  ptrdiff_t *const indexed_at = r->way == TAKE ? c.src_at : c.dst_at;
+  ptrdiff_t *const affine_at = r->way == TAKE ? c.dst_at : c.src_at;
   if (begin >= end) return ET_OK;  // a dimension of the indices may be empty
-  for (size_t d = x->index.rank; d-- > 0; rest /= (size_t)x->index.sizes[d]) {
-    w.index[d] = (int32_t)(rest % (size_t)x->index.sizes[d]);
-    w.affine += w.index[d] * r->affine->strides[x->at + d];
-    for (size_t i = 0; i < x->n_sources; i++) w.sources[i] += w.index[d] * x->sources[i].strides[d];
-  }
+  eti_index_begin(x, r->affine, begin, &w);
   for (size_t done = begin; done < end; done += CHUNK) {
     size_t n = end - done < CHUNK ? end - done : CHUNK;
-    ET_TRY(fill_chunk(ctx, x, &w, r->way, r->affine, r->bytes, done, n, &c));
+    ET_TRY(eti_index_addresses(ctx, x, &w, r->affine, r->bytes, done, n, indexed_at, affine_at));
     if (r->way == TAKE) {
       et_parallel_for(ctx->pool, move_range, &c, n, r->grain);
       continue;
@@ -446,7 +196,7 @@ enum { MOST_SHARES = 16, SHARE_TUPLES = 4 * CHUNK };
 typedef struct tuple_shares {
   et_kernel_ctx ctx;
   const tuple_run *run;
-  const indexing *x;
+  const eti_indexing *x;
   size_t n, extent;  // bytes in which targets begin
   et_status status[MOST_SHARES];
 } tuple_shares;
@@ -454,7 +204,7 @@ typedef struct tuple_shares {
 static void run_shares(void *ctx, size_t begin, size_t end) {
   tuple_shares *const s = ctx;
   for (size_t i = begin; i < end; i++) {
-    indexing x = *s->x;
+    eti_indexing x = *s->x;
     const uint64_t n = s->n, tuples = x.n_tuples, extent = s->extent;
     if (s->run->way == TAKE) {
       s->status[i] = run_tuples(&s->ctx, s->run, &x, (size_t)(tuples * i / n),
@@ -466,9 +216,9 @@ static void run_shares(void *ctx, size_t begin, size_t end) {
   }
 }
 
-static et_status run_indexing(const et_kernel_ctx *ctx, indexing *x, direction way, void *indexed,
-                              void *affine_data, const eti_view *affine, et_dtype dtype,
-                              eti_accumulate_fn add) {
+static et_status run_indexing(const et_kernel_ctx *ctx, eti_indexing *x, direction way,
+                              void *indexed, void *affine_data, const eti_view *affine,
+                              et_dtype dtype, eti_accumulate_fn add) {
   tuple_run r = {.way = way, .affine = affine, .add = add};
   r.bytes = (ptrdiff_t)et_dtype_bytes(dtype);
   eti_copy_plan rest;
@@ -504,17 +254,17 @@ static et_status run_indexing(const et_kernel_ctx *ctx, indexing *x, direction w
 // ---- Operators
 
 // Whether all there is to the list is a mask of every element.
-static bool is_masked(const indexing *x) {
+static bool is_masked(const eti_indexing *x) {
   return x->n_sources == 1 && x->sources[0].is_mask && x->n_rest == 0;
 }
 
 et_status op_index_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self = NULL, *out = NULL;
-  indexing x;
+  eti_indexing x;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
-  ET_TRY(indexing_of_list(ctx, args, self, &x));
+  ET_TRY(eti_indexing_of_list(ctx, args, self, &x));
   ET_TRY(eti_resize(ctx, out, &x.result));
   if (is_masked(&x)) {
     eti_masked m;
@@ -551,7 +301,7 @@ static et_status put(const et_kernel_ctx *ctx, et_value *const *args, const et_t
                      et_tensor *out) {
   et_tensor *values = NULL;
   bool accumulate = false;
-  indexing x;
+  eti_indexing x;
   eti_view from;
   ET_TRY(eti_arg_tensor(ctx, args, 2, &values));
   ET_TRY(eti_arg_bool(ctx, args, 3, &accumulate));
@@ -560,7 +310,7 @@ static et_status put(const et_kernel_ctx *ctx, et_value *const *args, const et_t
   const eti_accumulate_fn add = accumulate ? eti_accumulates[out->dtype] : NULL;
   ET_CHECK(!accumulate || add != NULL, ctx->err, ET_NOT_SUPPORTED, "index_put: no addition of %s",
            et_dtype_name((et_dtype)out->dtype));
-  ET_TRY(indexing_of_list(ctx, args, self, &x));
+  ET_TRY(eti_indexing_of_list(ctx, args, self, &x));
   ET_TRY(spread_values(ctx, values, &x.result, &from));
   const eti_view source_view = eti_view_of(self);
   ET_TRY(eti_resize(ctx, out, &source_view.shape));
@@ -606,7 +356,7 @@ et_status op_index_select_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self = NULL, *index = NULL, *out = NULL;
   int64_t dim = 0;
   size_t d = 0;
-  indexing x = {.wraps = false, .index = {.rank = 0}};
+  eti_indexing x = {.wraps = false, .index = {.rank = 0}};
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_arg_int(ctx, args, 1, &dim));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &index));
@@ -621,9 +371,9 @@ et_status op_index_select_out(et_kernel_ctx *ctx, et_value *const *args) {
            "index_select: %zu indices into a tensor without dimensions", index->numel);
   x.self = eti_view_of(self);
   if (self->rank == 0) eti_view_insert(&x.self, 0, 1, 1);
-  ET_TRY(add_source(ctx, &x, index, 0, d));
+  ET_TRY(eti_indexing_add(ctx, &x, index, 0, d));
   if (x.index.rank == 0) x.index = (eti_shape){.rank = 1, .sizes = {1}};
-  ET_TRY(shape_result(ctx, &x));
+  ET_TRY(eti_indexing_shape(ctx, &x));
   const eti_shape none = {.rank = 0};
   ET_TRY(eti_resize(ctx, out, self->rank == 0 ? &none : &x.result));
   eti_view to = eti_view_of(out);

@@ -1,0 +1,62 @@
+// index.h — what the files of indexing share: a list of index tensors and masks, understood once,
+// and the walk over the tuples of indices that they stand for. Internal to op/index*.c. Relies on
+// iter.h.
+#ifndef ET_OP_INDEX_H
+#define ET_OP_INDEX_H
+
+#include "kernels/iter.h"
+
+// One index tensor. A mask is walked over its true elements in logical order; its coordinates and
+// strides stand in `eti_indexing` beside the dimensions it covers.
+typedef struct eti_index_source {
+  const et_tensor *t;
+  size_t number;       // position in the list, for messages
+  size_t dim, n_dims;  // dimensions of self that it indexes
+  // Over the index shape; of a mask, over the count of true elements.
+  ptrdiff_t strides[ET_MAX_RANK];
+  bool is_mask, started;
+  size_t numel, n_true;
+  size_t position, k;  // the walk stands at this element, the k-th true one
+  ptrdiff_t at_mask, at_self;
+} eti_index_source;
+
+typedef struct eti_indexing {
+  eti_view self;
+  size_t n_sources;
+  eti_index_source sources[ET_MAX_RANK];
+  ptrdiff_t mask_strides[ET_MAX_RANK];  // by dimension of self
+  int32_t mask_index[ET_MAX_RANK];
+  bool wraps;       // negative indices count from the end
+  eti_shape index;  // common shape of the index tensors
+  size_t n_tuples;
+  size_t at;  // first dimension of the result that belongs to index
+  size_t n_rest;
+  size_t rest[ET_MAX_RANK];  // dimensions of self that are not indexed
+  eti_shape result;
+} eti_indexing;
+
+// All of the list in argument 1: of self's dimensions in turn, None leaves one as it is.
+et_status eti_indexing_of_list(const et_kernel_ctx *ctx, et_value *const *args,
+                               const et_tensor *self, eti_indexing *x);
+// The same in two steps, with x->self, x->wraps and an empty x->index set: tensor `number` of the
+// list indexes dimension `dim` and, being a mask, those after it; then the result's shape.
+et_status eti_indexing_add(const et_kernel_ctx *ctx, eti_indexing *x, const et_tensor *t,
+                           size_t number, size_t dim);
+et_status eti_indexing_shape(const et_kernel_ctx *ctx, eti_indexing *x);
+
+typedef struct eti_index_walk {
+  int32_t index[ET_MAX_RANK];
+  ptrdiff_t affine;                // offset in the tensor that has the result's shape
+  ptrdiff_t sources[ET_MAX_RANK];  // offset in each source
+} eti_index_walk;
+
+// To stand at a tuple, of which there are some; `affine` has the result's shape.
+void eti_index_begin(const eti_indexing *x, const eti_view *affine, size_t tuple,
+                     eti_index_walk *w);
+// Byte offsets of the next n tuples in both tensors, all indices checked; `first` is the first
+// tuple's number, for messages.
+et_status eti_index_addresses(const et_kernel_ctx *ctx, eti_indexing *x, eti_index_walk *w,
+                              const eti_view *affine, ptrdiff_t bytes, size_t first, size_t n,
+                              ptrdiff_t *indexed_at, ptrdiff_t *affine_at);
+
+#endif  // ET_OP_INDEX_H

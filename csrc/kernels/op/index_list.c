@@ -1,0 +1,229 @@
+// index_list.c — the list of index tensors of index and index_put: what it selects, the result's
+// shape, and the addresses that tuples of indices stand for, each index checked. Index tensors are
+// integers or masks; a mask stands for the positions of its true elements, found by walking it, so
+// no memory is needed. Relies on masked.h. Moves nothing.
+#include "kernels/args.h"
+#include "kernels/masked.h"
+#include "kernels/op/index.h"
+
+// ---- Masks
+
+static bool mask_is_true(const et_tensor *t, ptrdiff_t offset) {
+  return ((const uint8_t *)t->data)[offset] != 0;
+}
+
+static void mask_step(eti_indexing *x, eti_index_source *s) {
+  s->position++;
+  for (size_t d = s->dim + s->n_dims; d-- > s->dim;) {
+    s->at_mask += x->mask_strides[d];
+    s->at_self += x->self.strides[d];
+    if (++x->mask_index[d] < x->self.shape.sizes[d]) return;
+    s->at_mask -= x->mask_index[d] * x->mask_strides[d];
+    s->at_self -= x->mask_index[d] * x->self.strides[d];
+    x->mask_index[d] = 0;
+  }
+}
+
+static void mask_rewind(eti_indexing *x, eti_index_source *s) {
+  s->started = false;
+  s->position = 0;
+  s->k = 0;
+  s->at_mask = 0;
+  s->at_self = 0;
+  for (size_t d = s->dim; d < s->dim + s->n_dims; d++) x->mask_index[d] = 0;
+}
+
+// Moves to the k-th true element. False when there is none, which only memory that changes
+// meanwhile can cause.
+static bool mask_seek(eti_indexing *x, eti_index_source *s, size_t k) {
+  if (s->started && k < s->k) mask_rewind(x, s);
+  if (s->started && k == s->k) return true;
+  if (s->started) {
+    mask_step(x, s);
+    s->k++;
+  }
+  s->started = true;
+  for (; s->position < s->numel; mask_step(x, s)) {
+    if (!mask_is_true(s->t, s->at_mask)) continue;
+    if (s->k == k) return true;
+    s->k++;
+  }
+  return false;
+}
+
+static et_status mask_begin(const et_kernel_ctx *ctx, eti_indexing *x, eti_index_source *s) {
+  for (size_t d = 0; d < s->n_dims; d++) {
+    ET_CHECK(s->t->sizes[d] == x->self.shape.sizes[s->dim + d], ctx->err, ET_INVALID_ARGUMENT,
+             "mask %zu has size %d in dimension %zu, the tensor has %d there", s->number,
+             (int)s->t->sizes[d], d, (int)x->self.shape.sizes[s->dim + d]);
+    x->mask_strides[s->dim + d] = s->t->strides[d];
+  }
+  mask_rewind(x, s);
+  eti_masked counted;
+  const eti_shape shape = eti_shape_of(s->t);
+  eti_masked_count(ctx, s->t, &shape, &counted);
+  s->n_true = counted.first[counted.n_parts];
+  ET_CHECK(s->n_true <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "mask %zu selects too many elements", s->number);
+  return ET_OK;
+}
+
+// ---- Understanding the index list
+
+et_status eti_indexing_add(const et_kernel_ctx *ctx, eti_indexing *x, const et_tensor *t,
+                           size_t number, size_t dim) {
+  ET_CHECK(t->dtype == ET_I64 || t->dtype == ET_I32 || t->dtype == ET_B8 || t->dtype == ET_U8,
+           ctx->err, ET_INVALID_ARGUMENT, "index tensor %zu is %s, needs i32, i64 or bool", number,
+           et_dtype_name((et_dtype)t->dtype));
+  const bool is_mask = t->dtype == ET_B8 || t->dtype == ET_U8;
+  const size_t n_dims = is_mask ? t->rank : 1;
+  ET_CHECK(n_dims > 0, ctx->err, ET_NOT_SUPPORTED, "index tensor %zu is a mask without dimensions",
+           number);
+  ET_CHECK(dim + n_dims <= x->self.shape.rank, ctx->err, ET_INVALID_ARGUMENT,
+           "index tensor %zu: the indices need more than the %zu dimensions there are", number,
+           x->self.shape.rank);
+  eti_index_source *s = &x->sources[x->n_sources];
+  *s = (eti_index_source){.t = t,
+                          .number = number,
+                          .dim = dim,
+                          .n_dims = n_dims,
+                          .is_mask = is_mask,
+                          .numel = t->numel};
+  eti_shape own = eti_shape_of(t);
+  if (is_mask) {
+    ET_TRY(mask_begin(ctx, x, s));
+    own = (eti_shape){.rank = 1, .sizes = {(int32_t)s->n_true}};
+  }
+  x->n_sources++;
+  const eti_shape before = x->index;
+  return eti_broadcast(ctx, &before, &own, &x->index);
+}
+
+// Strides of every source over the common index shape.
+static void spread_sources(eti_indexing *x) {
+  for (size_t i = 0; i < x->n_sources; i++) {
+    eti_index_source *s = &x->sources[i];
+    const size_t rank = s->is_mask ? 1 : s->t->rank;
+    for (size_t d = 0; d < rank; d++) {
+      const size_t size = s->is_mask ? s->n_true : (size_t)s->t->sizes[d];
+      if (size != 1) s->strides[d + x->index.rank - rank] = s->is_mask ? 1 : s->t->strides[d];
+    }
+  }
+}
+
+// Result: the index dimensions stand where the indexed ones were when those are neighbours, else in
+// front.
+et_status eti_indexing_shape(const et_kernel_ctx *ctx, eti_indexing *x) {
+  bool indexed[ET_MAX_RANK] = {false};
+  bool adjacent = true;
+  for (size_t i = 0; i < x->n_sources; i++) {
+    const eti_index_source *s = &x->sources[i];
+    for (size_t d = 0; d < s->n_dims; d++) indexed[s->dim + d] = true;
+    if (i > 0) adjacent &= s[-1].dim + s[-1].n_dims == s->dim;
+  }
+  x->n_rest = 0;
+  for (size_t d = 0; d < x->self.shape.rank; d++) {
+    if (!indexed[d]) x->rest[x->n_rest++] = d;
+  }
+  x->at = adjacent && x->n_sources > 0 ? x->sources[0].dim : 0;
+  x->result.rank = x->n_rest + x->index.rank;
+  ET_CHECK(x->result.rank <= ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
+           "the result has %zu dimensions, at most %d are allowed", x->result.rank, ET_MAX_RANK);
+  for (size_t d = 0; d < x->index.rank; d++) x->result.sizes[x->at + d] = x->index.sizes[d];
+  for (size_t i = 0; i < x->n_rest; i++) {
+    x->result.sizes[i < x->at ? i : i + x->index.rank] = x->self.shape.sizes[x->rest[i]];
+  }
+  x->n_tuples = 1;
+  for (size_t d = 0; d < x->index.rank; d++) {
+    const size_t size = (size_t)x->index.sizes[d];
+    ET_CHECK(size == 0 || x->n_tuples <= SIZE_MAX / size, ctx->err, ET_INVALID_ARGUMENT,
+             "the index tensors broadcast to too many positions");
+    x->n_tuples *= size;
+  }
+  spread_sources(x);
+  return ET_OK;
+}
+
+et_status eti_indexing_of_list(const et_kernel_ctx *ctx, et_value *const *args,
+                               const et_tensor *self, eti_indexing *x) {
+  et_value *const *list = NULL;
+  size_t n = 0, dim = 0;
+  ET_TRY(eti_arg_tensors(ctx, args, 1, &list, &n));
+  x->self = eti_view_of(self);
+  x->n_sources = 0;
+  x->wraps = true;
+  x->index = (eti_shape){.rank = 0};
+  for (size_t i = 0; i < n; i++) {
+    const et_tensor *t = eti_list_tensor(list, i);
+    if (t == NULL) {
+      dim++;
+      continue;
+    }
+    ET_TRY(eti_indexing_add(ctx, x, t, i, dim));
+    dim += x->sources[x->n_sources - 1].n_dims;
+  }
+  ET_CHECK(dim <= self->rank, ctx->err, ET_INVALID_ARGUMENT, "%zu indices for a tensor of rank %d",
+           dim, (int)self->rank);
+  ET_CHECK(x->n_sources > 0, ctx->err, ET_INVALID_ARGUMENT, "no index tensor is given");
+  return eti_indexing_shape(ctx, x);
+}
+
+// ---- Walking the index tuples
+
+static void tuple_next(eti_index_walk *w, const eti_indexing *x, const ptrdiff_t *affine) {
+  for (size_t d = x->index.rank; d-- > 0;) {
+    const bool carries = ++w->index[d] == x->index.sizes[d];
+    const ptrdiff_t steps = carries ? 1 - (ptrdiff_t)w->index[d] : 1;
+    w->affine += steps * affine[d];
+    for (size_t i = 0; i < x->n_sources; i++) w->sources[i] += steps * x->sources[i].strides[d];
+    if (!carries) return;
+    w->index[d] = 0;
+  }
+}
+
+static et_status source_offset(const et_kernel_ctx *ctx, eti_indexing *x, size_t i, size_t tuple,
+                               ptrdiff_t at, ptrdiff_t *offset) {
+  eti_index_source *s = &x->sources[i];
+  (void)tuple;
+  if (s->is_mask) {
+    ET_CHECK(mask_seek(x, s, (size_t)at), ctx->err, ET_INVALID_STATE,
+             "mask %zu changed while it was read", s->number);
+    *offset += s->at_self;
+    return ET_OK;
+  }
+  const int64_t size = x->self.shape.sizes[s->dim];
+  const int64_t given =
+      s->t->dtype == ET_I64 ? ((const int64_t *)s->t->data)[at] : ((const int32_t *)s->t->data)[at];
+  const int64_t index = given < 0 && x->wraps ? given + size : given;
+  ET_CHECK(index >= 0 && index < size, ctx->err, ET_INVALID_ARGUMENT,
+           "index %lld at position %zu of index tensor %zu is out of bounds for dimension %zu with "
+           "size %lld",
+           (long long)given, tuple, s->number, s->dim, (long long)size);
+  *offset += (ptrdiff_t)index * x->self.strides[s->dim];
+  return ET_OK;
+}
+
+void eti_index_begin(const eti_indexing *x, const eti_view *affine, size_t tuple,
+                     eti_index_walk *w) {
+  *w = (eti_index_walk){.affine = affine->offset};
+  for (size_t d = x->index.rank; d-- > 0; tuple /= (size_t)x->index.sizes[d]) {
+    w->index[d] = (int32_t)(tuple % (size_t)x->index.sizes[d]);
+    w->affine += w->index[d] * affine->strides[x->at + d];
+    for (size_t i = 0; i < x->n_sources; i++)
+      w->sources[i] += w->index[d] * x->sources[i].strides[d];
+  }
+}
+
+et_status eti_index_addresses(const et_kernel_ctx *ctx, eti_indexing *x, eti_index_walk *w,
+                              const eti_view *affine, ptrdiff_t bytes, size_t first, size_t n,
+                              ptrdiff_t *indexed_at, ptrdiff_t *affine_at) {
+  for (size_t t = 0; t < n; t++) {
+    ptrdiff_t offset = 0;
+    for (size_t i = 0; i < x->n_sources; i++)
+      ET_TRY(source_offset(ctx, x, i, first + t, w->sources[i], &offset));
+    indexed_at[t] = offset * bytes;
+    affine_at[t] = w->affine * bytes;
+    tuple_next(w, x, affine->strides + x->at);
+  }
+  return ET_OK;
+}

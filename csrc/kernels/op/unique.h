@@ -1,0 +1,40 @@
+// unique.h — what the files of distinct elements share: slices and their order, what is asked for,
+// and the way that needs no scratch. Internal to op/unique*.c. Relies on order.h.
+#ifndef ET_OP_UNIQUE_H
+#define ET_OP_UNIQUE_H
+
+#include "kernels/order.h"
+
+// n slices of m elements each, in rows one after the other.
+typedef struct eti_slices {
+  char *data;
+  size_t n, m, bytes;
+  eti_key_fn key;
+  bool is_float;
+} eti_slices;
+
+static inline const char *eti_slice_at(const eti_slices *s, size_t i) {
+  return s->data + i * s->m * s->bytes;
+}
+// The order of all slices: negative, 0 or positive. NaN are alike here.
+int eti_slices_compare(const eti_slices *s, const char *a, const char *b);
+// Whether b repeats a; one with a NaN equals nothing.
+bool eti_slices_equal(const eti_slices *s, const char *a, const char *b);
+
+// What the operator asks for, and its outputs; counts and inverse may be unwanted.
+typedef struct eti_distinct {
+  const et_tensor *self;
+  et_tensor *out, *inverse, *counts;
+  bool by_slice, sorts, wants_inverse, wants_counts;
+} eti_distinct;
+
+// Refuses more than the planned outputs hold.
+et_status eti_distinct_room(const et_kernel_ctx *ctx, const eti_distinct *r, const eti_slices *s,
+                            size_t kept);
+
+// All outputs, of which there are *n_kept, with no memory but theirs: s->data is the first one's,
+// resized to as many slices as it has room for.
+et_status eti_distinct_in_place(const et_kernel_ctx *ctx, const eti_distinct *r,
+                                const eti_slices *s, size_t *n_kept);
+
+#endif  // ET_OP_UNIQUE_H

@@ -1,11 +1,12 @@
 // pad.c — operators that enlarge a tensor at its edges, with a constant, a mirror image or the edge
-// itself, or crop it where a padding is negative. Every output element is written once, by strided
-// copies of windows, so layouts are free. Relies on move.h. Moves bytes of any element type.
+// itself, or crop it where a padding is negative. Every output element is written once: row by row
+// where the rows of input and output lie alike, else by strided copies of windows, so layouts are
+// free. Relies on move.h. Moves bytes of any element type.
 #include "kernels/move.h"
 
 #include <string.h>
 
-// ---- constant_pad_nd
+// ---- arguments
 
 typedef struct padding {
   int64_t low, high;
@@ -49,27 +50,174 @@ static eti_slice kept_of(int64_t size, padding pad) {
   return kept;
 }
 
-et_status op_constant_pad_nd_out(et_kernel_ctx *ctx, et_value *const *args) {
-  et_tensor *self = NULL, *out = NULL;
-  eti_scalar number;
-  padding pads[ET_MAX_RANK];
-  eti_shape padded;
-  size_t n_pairs = 0;
-  char value[16];
-  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
-  ET_TRY(eti_arg_scalar(ctx, args, 2, &number));
-  ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
-  ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
-  ET_CHECK(eti_scalar_store(&number, (et_dtype)out->dtype, value), ctx->err, ET_NOT_SUPPORTED,
-           "constant_pad_nd: a number cannot become %s", et_dtype_name((et_dtype)out->dtype));
-  eti_view from = eti_view_of(self);
-  const eti_shape own = from.shape;
-  ET_TRY(padding_args(ctx, args, &own, pads, &n_pairs, &padded));
-  ET_TRY(eti_resize(ctx, out, &padded));
+typedef enum edge_rule { CONSTANT, REFLECT, REPLICATE } edge_rule;
+
+// ---- rows
+
+typedef struct row_axis {
+  int64_t from, to;                  // sizes
+  ptrdiff_t from_stride, to_stride;  // bytes
+  int64_t low;                       // how far the input is shifted in the output
+} row_axis;
+
+// Axes from the outermost to the innermost in memory; elements of the last lie side by side in both
+// tensors. The middle of a row is one copy, its edges are few.
+typedef struct padded_rows {
+  const char *in;
+  char *out;
+  const char *value;  // CONSTANT: one element
+  edge_rule rule;
+  size_t bytes, rank;  // bytes of an element: 1, 2, 4, 8 or 16
+  row_axis axis[ET_MAX_RANK];
+} padded_rows;
+
+// Which input index an output index shows; outside of 0 … size - 1 only for a constant.
+static int64_t source_of(edge_rule rule, const row_axis *a, int64_t i) {
+  const int64_t last = a->from - 1, at = i - a->low;
+  if (rule == CONSTANT) return at;
+  if (rule == REPLICATE) return at < 0 ? 0 : at > last ? last : at;
+  return at < 0 ? -at : at > last ? 2 * last - at : at;
+}
+
+// Joins an axis that nothing pads with the next outer one, so that pixels with few channels still
+// make long rows.
+static void join_rows(padded_rows *p) {
+  while (p->rank > 1) {
+    row_axis *outer = &p->axis[p->rank - 2];
+    const row_axis *inner = &p->axis[p->rank - 1];
+    const ptrdiff_t row = (ptrdiff_t)inner->to * inner->to_stride;
+    if (inner->from != inner->to || inner->low != 0 || outer->to_stride != row ||
+        (outer->from_stride != row && outer->from != 1))
+      return;
+    outer->from *= inner->to;
+    outer->to *= inner->to;
+    outer->low *= inner->to;
+    outer->from_stride = inner->from_stride;
+    outer->to_stride = inner->to_stride;
+    p->rank--;
+  }
+}
+
+// False when rows of the output are not rows of the input.
+static bool rows_of(const et_tensor *out, const et_tensor *self, const padding *pads,
+                    padded_rows *p) {
+  p->in = self->data;
+  p->out = out->data;
+  p->bytes = et_dtype_bytes((et_dtype)out->dtype);
+  p->rank = 0;
+  const ptrdiff_t bytes = (ptrdiff_t)p->bytes;
+  for (size_t d = 0; d < out->rank; d++) {
+    const row_axis axis = {.from = self->sizes[d],
+                           .to = out->sizes[d],
+                           .from_stride = (ptrdiff_t)self->strides[d] * bytes,
+                           .to_stride = (ptrdiff_t)out->strides[d] * bytes,
+                           .low = pads[d].low};
+    if (axis.from == 1 && axis.to == 1 && axis.low == 0) continue;
+    size_t at = p->rank++;
+    for (; at > 0 && p->axis[at - 1].to_stride < axis.to_stride; at--)
+      p->axis[at] = p->axis[at - 1];
+    p->axis[at] = axis;
+  }
+  if (p->rank == 0) {
+    p->axis[p->rank++] = (row_axis){1, 1, bytes, bytes, 0};
+    return true;
+  }
+  if (p->rule == CONSTANT) join_rows(p);
+  const row_axis *row = &p->axis[p->rank - 1];
+  return row->to_stride == bytes && (row->from_stride == bytes || row->from <= 1);
+}
+
+// The following are told the element size and whether edges are constant as constants, and become a
+// version for each.
+
+static inline void fill_elements(char *to, const char *value, int64_t n, size_t bytes) {
+  for (int64_t i = 0; i < n; i++) memcpy(to + i * (ptrdiff_t)bytes, value, bytes);
+}
+
+// Elements begin … end - 1 of a row, which lie outside of the input.
+static inline void pad_edge(const padded_rows *p, char *out, const char *in, int64_t begin,
+                            int64_t end, size_t bytes, bool is_constant) {
+  if (is_constant) {
+    fill_elements(out + begin * (ptrdiff_t)bytes, p->value, end - begin, bytes);
+    return;
+  }
+  const row_axis *row = &p->axis[p->rank - 1];
+  for (int64_t i = begin; i < end; i++)
+    memcpy(out + i * (ptrdiff_t)bytes, in + source_of(p->rule, row, i) * (ptrdiff_t)bytes, bytes);
+}
+
+static inline void pad_row(const padded_rows *p, char *out, const char *in, size_t bytes,
+                           bool is_constant) {
+  const row_axis *row = &p->axis[p->rank - 1];
+  const int64_t from = positive(row->low), end = row->low + row->from;
+  const int64_t to = end < from ? from : end < row->to ? end : row->to;
+  pad_edge(p, out, in, 0, from, bytes, is_constant);
+  if (to > from)
+    eti_copy_bytes(out + from * (ptrdiff_t)bytes, in + (from - row->low) * (ptrdiff_t)bytes,
+                   (size_t)(to - from) * bytes);
+  pad_edge(p, out, in, to, row->to, bytes, is_constant);
+}
+
+static inline void pad_rows(const padded_rows *p, size_t begin, size_t end, size_t bytes,
+                            bool is_constant) {
+  const row_axis one = {.from = 1, .to = 1};
+  const row_axis *column = p->rank > 1 ? &p->axis[p->rank - 2] : &one;
+  for (size_t u = begin; u < end;) {
+    ptrdiff_t from = 0, to = 0;
+    size_t rest = u / (size_t)column->to;
+    bool is_inside = true;
+    for (size_t d = p->rank > 1 ? p->rank - 2 : 0; d-- > 0;) {
+      const row_axis *a = &p->axis[d];
+      const int64_t i = (int64_t)(rest % (size_t)a->to), at = source_of(p->rule, a, i);
+      rest /= (size_t)a->to;
+      to += (ptrdiff_t)i * a->to_stride;
+      from += (ptrdiff_t)at * a->from_stride;
+      is_inside &= at >= 0 && at < a->from;
+    }
+    for (int64_t y = (int64_t)(u % (size_t)column->to); y < column->to && u < end; y++, u++) {
+      const int64_t at = source_of(p->rule, column, y);
+      char *row = p->out + to + (ptrdiff_t)y * column->to_stride;
+      if (is_inside && at >= 0 && at < column->from)
+        pad_row(p, row, p->in + from + (ptrdiff_t)at * column->from_stride, bytes, is_constant);
+      else
+        fill_elements(row, p->value, p->axis[p->rank - 1].to, bytes);
+    }
+  }
+}
+
+#define PAD_ROWS(bytes)                                                  \
+  static void pad_rows_##bytes(void *opaque, size_t begin, size_t end) { \
+    const padded_rows *p = opaque;                                       \
+    if (p->rule == CONSTANT)                                             \
+      pad_rows(p, begin, end, bytes, true);                              \
+    else                                                                 \
+      pad_rows(p, begin, end, bytes, false);                             \
+  }
+PAD_ROWS(1)
+PAD_ROWS(2)
+PAD_ROWS(4)
+PAD_ROWS(8)
+PAD_ROWS(16)
+
+static void run_rows(const et_kernel_ctx *ctx, padded_rows *p, size_t numel) {
+  const size_t n = (size_t)p->axis[p->rank - 1].to;
+  const et_range_fn pad = p->bytes == 1   ? pad_rows_1
+                          : p->bytes == 2 ? pad_rows_2
+                          : p->bytes == 4 ? pad_rows_4
+                          : p->bytes == 8 ? pad_rows_8
+                                          : pad_rows_16;
+  et_parallel_for(ctx->pool, pad, p, numel / n, 1 + 16384 / n);
+}
+
+// ---- constant_pad_nd
+
+// Any layouts: the edges, one dimension after the other, then what is left in the middle.
+static void pad_windows(const et_kernel_ctx *ctx, const et_tensor *out, const et_tensor *self,
+                        const padding *pads, const char *value) {
   const size_t bytes = et_dtype_bytes((et_dtype)out->dtype);
-  eti_view rest = eti_view_of(out);  // what is not written yet
-  for (size_t d = own.rank - n_pairs; d < own.rank; d++) {
-    const eti_slice kept = kept_of(own.sizes[d], pads[d]);
+  eti_view rest = eti_view_of(out), from = eti_view_of(self);
+  for (size_t d = 0; d < self->rank; d++) {
+    const eti_slice kept = kept_of(self->sizes[d], pads[d]);
     const eti_slice edges[2] = {
         {.start = 0, .length = positive(pads[d].low), .step = 1},
         {.start = positive(pads[d].low) + kept.length, .length = positive(pads[d].high), .step = 1},
@@ -85,6 +233,30 @@ et_status op_constant_pad_nd_out(et_kernel_ctx *ctx, et_value *const *args) {
     eti_view_slice(&from, d, &kept);
   }
   eti_copy_views(ctx->pool, out->data, &rest, self->data, &from, bytes);
+}
+
+et_status op_constant_pad_nd_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *self = NULL, *out = NULL;
+  eti_scalar number;
+  padding pads[ET_MAX_RANK];
+  eti_shape padded;
+  size_t n_pairs = 0;
+  char value[16];
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
+  ET_TRY(eti_arg_scalar(ctx, args, 2, &number));
+  ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
+  ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
+  ET_CHECK(eti_scalar_store(&number, (et_dtype)out->dtype, value), ctx->err, ET_NOT_SUPPORTED,
+           "constant_pad_nd: a number cannot become %s", et_dtype_name((et_dtype)out->dtype));
+  const eti_shape own = eti_view_of(self).shape;
+  ET_TRY(padding_args(ctx, args, &own, pads, &n_pairs, &padded));
+  ET_TRY(eti_resize(ctx, out, &padded));
+  if (out->numel == 0) return ET_OK;
+  padded_rows rows = {.rule = CONSTANT, .value = value};
+  if (rows_of(out, self, pads, &rows))
+    run_rows(ctx, &rows, out->numel);
+  else
+    pad_windows(ctx, out, self, pads, value);
   return ET_OK;
 }
 
@@ -95,8 +267,6 @@ et_status op_constant_pad_nd_out(et_kernel_ctx *ctx, et_value *const *args) {
 typedef struct segment {
   int64_t dst, length, src, step;
 } segment;
-
-typedef enum edge_rule { REFLECT, REPLICATE } edge_rule;
 
 static void segments_of(edge_rule rule, int64_t size, padding pad, segment s[3]) {
   const eti_slice kept = kept_of(size, pad);
@@ -146,68 +316,6 @@ static void copy_segments(const et_kernel_ctx *ctx, const et_tensor *out, const 
   }
 }
 
-// Rows that lie side by side in both tensors: the middle of one is a copy, its edges are few.
-typedef struct padded_rows {
-  const et_tensor *self, *out;
-  edge_rule rule;
-  size_t bytes;
-  const padding *pads;  // of all dimensions
-} padded_rows;
-
-static int64_t source_of(const padded_rows *p, size_t d, int64_t i) {
-  const int64_t last = p->self->sizes[d] - 1, at = i - p->pads[d].low;
-  if (p->rule == REPLICATE) return at < 0 ? 0 : at > last ? last : at;
-  return at < 0 ? -at : at > last ? 2 * last - at : at;
-}
-
-static void copy_element(char *to, const char *from, size_t bytes) {
-  switch (bytes) {
-    case 4:
-      memcpy(to, from, 4);
-      break;
-    case 2:
-      memcpy(to, from, 2);
-      break;
-    default:
-      eti_copy_bytes(to, from, bytes);
-      break;
-  }
-}
-
-static void pad_row(const padded_rows *p, char *out, const char *in) {
-  const size_t d = p->out->rank - 1u;
-  const int64_t size = p->out->sizes[d], low = p->pads[d].low;
-  const ptrdiff_t bytes = (ptrdiff_t)p->bytes;
-  const int64_t from = low > 0 ? low : 0, end = low + p->self->sizes[d];
-  const int64_t to = end < from ? from : end < size ? end : size;
-  for (int64_t i = 0; i < from; i++)
-    copy_element(out + i * bytes, in + source_of(p, d, i) * bytes, p->bytes);
-  eti_copy_bytes(out + from * bytes, in + (from - low) * bytes, (size_t)(to - from) * p->bytes);
-  for (int64_t i = to; i < size; i++)
-    copy_element(out + i * bytes, in + source_of(p, d, i) * bytes, p->bytes);
-}
-
-static void pad_rows(void *opaque, size_t begin, size_t end) {
-  const padded_rows *const p = opaque;
-  const size_t inner = p->out->rank - 2u, height = (size_t)p->out->sizes[inner];
-  const ptrdiff_t bytes = (ptrdiff_t)p->bytes;
-  for (size_t u = begin; u < end;) {
-    ptrdiff_t from = 0, to = 0;
-    size_t rest = u / height;
-    for (size_t d = inner; d-- > 0;) {
-      const int64_t i = (int64_t)(rest % (size_t)p->out->sizes[d]);
-      rest /= (size_t)p->out->sizes[d];
-      to += (ptrdiff_t)i * p->out->strides[d];
-      from += (ptrdiff_t)source_of(p, d, i) * p->self->strides[d];
-    }
-    for (size_t y = u % height; y < height && u < end; y++, u++) {
-      const ptrdiff_t row = (ptrdiff_t)source_of(p, inner, (int64_t)y);
-      pad_row(p, (char *)p->out->data + (to + (ptrdiff_t)y * p->out->strides[inner]) * bytes,
-              (const char *)p->self->data + (from + row * p->self->strides[inner]) * bytes);
-    }
-  }
-}
-
 static et_status pad_edges(const et_kernel_ctx *ctx, et_value *const *args, edge_rule rule,
                            size_t n_dims) {
   et_tensor *self = NULL, *out = NULL;
@@ -226,12 +334,10 @@ static et_status pad_edges(const et_kernel_ctx *ctx, et_value *const *args, edge
            2 * n_pairs, 2 * n_dims);
   ET_TRY(check_edges(ctx, rule, &from.shape, pads, n_pairs));
   ET_TRY(eti_resize(ctx, out, &padded));
-  const size_t width = out->rank - 1u;
   if (out->numel == 0) return ET_OK;
-  if (self->strides[width] == 1 && out->strides[width] == 1) {
-    padded_rows p = {self, out, rule, et_dtype_bytes((et_dtype)out->dtype), pads};
-    const size_t n = (size_t)out->sizes[width];
-    et_parallel_for(ctx->pool, pad_rows, &p, out->numel / n, 1 + 16384 / n);
+  padded_rows rows = {.rule = rule};
+  if (rows_of(out, self, pads, &rows)) {
+    run_rows(ctx, &rows, out->numel);
     return ET_OK;
   }
   for (size_t i = 0; i < n_dims; i++) {

@@ -107,6 +107,8 @@ MOVES: list[tuple[str, tuple[int, ...], list[Any]]] = [
     ("constant_pad_nd.out", (3, 4), [[1, 2, 3, 0], 1]),
     ("constant_pad_nd.out", (2, 3, 4, 5), [[-1, 2, 1, -2], 3]),
     ("constant_pad_nd.out", (0, 3), [[1, 1, 2, 0], 1]),
+    ("constant_pad_nd.out", (4, 1), [[-1, 1], 1]),
+    ("constant_pad_nd.out", (2, 3, 1), [[-1, 1, 2, -1, 0, 1], 1]),
 ]
 PADS: list[tuple[int, tuple[int, ...], list[int]]] = [
     (1, (2, 5), [1, 2]),

@@ -29,8 +29,8 @@ lint:
 
 format:
 	@.ci/setup.sh lint
-	@.venv/bin/ruff format executorch_py tests setup.py notebooks/*.py
-	@.venv/bin/ruff check --fix executorch_py tests setup.py notebooks/*.py
+	@.venv/bin/ruff format executorch_py tests csrc/cmake setup.py notebooks/*.py
+	@.venv/bin/ruff check --fix executorch_py tests csrc/cmake setup.py notebooks/*.py
 	@git ls-files 'csrc/*.[ch]' 'tests/*.[ch]' | xargs .venv/bin/clang-format -i
 
 size:

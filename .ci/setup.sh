@@ -42,6 +42,8 @@ pip_install() {  # pip_install VENV ARGUMENT…, quiet unless it fails
 
 if command -v dpkg-query >/dev/null; then
   command -v gcc >/dev/null || command -v cc >/dev/null || need_apt gcc libc6-dev
+  # XNNPACK's build asks for a C++ compiler; without one the delegate is left out.
+  command -v c++ >/dev/null || [ "$purpose" = lint ] || [ "$(id -u)" != 0 ] || need_apt g++
   "$python" -c 'import ensurepip, venv' 2>/dev/null || need_apt python3-venv
   "$python" -c 'import os, sysconfig, sys
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))' || need_apt python3-dev

@@ -1,0 +1,66 @@
+// builder.h — the state of a graph while it is built, shared by the files that define it:
+// constants.c brings bytes and scales to memory, define.c defines values, define_nodes.c nodes.
+#ifndef ET_XNNPACK_BUILDER_H
+#define ET_XNNPACK_BUILDER_H
+
+#include "backends/xnnpack/graph.h"
+#include "backends/xnnpack/payload.h"
+
+// A blob that is held.
+typedef struct eti_xnn_constant {
+  et_blob blob;
+  bool is_packed;  // XNNPACK has a copy of its own as soon as the runtime is created
+} eti_xnn_constant;
+
+// What a graph keeps.
+typedef struct eti_xnn_built {
+  eti_xnn_heap kept;       // this struct among it
+  eti_xnn_heap temporary;  // until the runtime is created
+  eti_xnn_payload payload;
+  et_named_data named;
+  size_t n_constants;
+  eti_xnn_constant *constants;  // room for each value and its scales
+} eti_xnn_built;
+
+typedef struct eti_xnn_builder {
+  const eti_xnn_graph_config *config;
+  et_error *err;
+  eti_xnn_built *built;
+  const eti_xnn_payload *payload;
+  eti_xnn_shape *shapes;  // [n_values]
+  uint32_t *ids;          // [n_values] XNNPACK's; ETI_XNN_NONE until defined
+  uint32_t *float_ids;    // [n_values] of the same in fp32
+  uint8_t *is_packed;     // [n_values] constants that are only packed
+  xnn_subgraph_t subgraph;
+  uint32_t *origins;  // [n_defined] the node that each defined one came from
+  size_t n_defined, room;
+  bool uses_payload;
+} eti_xnn_builder;
+
+// ---- constants.c
+// A constant's bytes, aligned to its elements and readable XNN_EXTRA_BYTES beyond their end.
+et_status eti_xnn_constant_bytes(eti_xnn_builder *b, uint32_t value, const void **out);
+// The same, elements of 16 bits widened to fp32.
+et_status eti_xnn_constant_floats(eti_xnn_builder *b, uint32_t value, const void **out);
+// A value's scales, proven normal and positive: floats by channel, the high halves of floats by
+// group.
+et_status eti_xnn_constant_scales(eti_xnn_builder *b, uint32_t value, const void **out);
+
+// ---- define.c
+// XNNPACK's id of a value, which is defined when it has none.
+et_status eti_xnn_value_id(eti_xnn_builder *b, uint32_t value, uint32_t *id);
+// The id of the value in fp32: itself, an expanded constant, or the result of a conversion.
+et_status eti_xnn_float_id(eti_xnn_builder *b, const eti_xnn_node *node, uint32_t value,
+                           uint32_t *id);
+// A new internal value with the shape of one value and the type and parameters of another.
+et_status eti_xnn_temporary(eti_xnn_builder *b, uint32_t shape_of, uint32_t type_of, uint32_t *id);
+et_status eti_xnn_float_temporary(eti_xnn_builder *b, uint32_t shape_of, uint32_t *id);
+// Notes a node that XNNPACK has accepted, or fails with what it said.
+et_status eti_xnn_defined(eti_xnn_builder *b, const eti_xnn_node *node, enum xnn_status status);
+et_status eti_xnn_convert(eti_xnn_builder *b, const eti_xnn_node *node, uint32_t from, uint32_t to);
+
+// ---- define_nodes.c
+#define ETI_XNN_MOST_DEFINED 10  // nodes of the subgraph for one of the payload
+et_status eti_xnn_define_node(eti_xnn_builder *b, const eti_xnn_node *node);
+
+#endif  // ET_XNNPACK_BUILDER_H

@@ -1,0 +1,234 @@
+// graph.c — the seam's functions: reads and proves a payload, builds the subgraph from it, gives
+// back what is not needed any longer.
+#include "backends/xnnpack/graph.h"
+
+#include "backends/xnnpack/builder.h"
+#include "backends/xnnpack/payload_parts.h"
+#include "runtime/check.h"
+
+#include <string.h>
+
+et_status eti_xnn_fail(enum xnn_status status, et_error *err, const char *what) {
+  switch (status) {
+    case xnn_status_success:
+      return ET_OK;
+    case xnn_status_uninitialized:
+      return ET_FAIL(err, ET_INVALID_STATE, "%s: XNNPACK is not initialised", what);
+    case xnn_status_invalid_parameter:
+      return ET_FAIL(err, ET_INVALID_PROGRAM, "%s: XNNPACK finds a parameter invalid", what);
+    case xnn_status_invalid_state:
+      return ET_FAIL(err, ET_INVALID_STATE, "%s: XNNPACK is not in the state for it", what);
+    case xnn_status_unsupported_parameter:
+      return ET_FAIL(err, ET_NOT_SUPPORTED,
+                     "%s: the linked XNNPACK does not support a parameter of it", what);
+    case xnn_status_unsupported_hardware:
+      return ET_FAIL(err, ET_NOT_SUPPORTED,
+                     "%s: XNNPACK has no kernels for it on this machine's processor", what);
+    case xnn_status_out_of_memory:
+      return ET_FAIL(err, ET_DELEGATE_OUT_OF_MEMORY, "%s: no memory", what);
+    default:
+      return ET_FAIL(err, ET_INTERNAL, "%s: XNNPACK returned status %d", what, (int)status);
+  }
+}
+
+// ---- Proving
+
+// The shapes that a payload states for its inputs and constants, and what follows from them.
+static et_status find_shapes(const eti_xnn_payload *payload, eti_xnn_heap *heap,
+                             eti_xnn_shape **out, et_error *err) {
+  void *room;
+  ET_TRY(eti_xnn_take(heap, payload->n_values, sizeof(eti_xnn_shape), &room, err));
+  eti_xnn_shape *shapes = room;
+  for (size_t i = 0; i < payload->n_values; i++) shapes[i] = payload->values[i].shape;
+  *out = shapes;
+  return eti_xnn_infer_shapes(payload, shapes, err);
+}
+
+static et_status prove(const uint8_t *bytes, size_t size, eti_xnn_heap *kept,
+                       eti_xnn_heap *temporary, eti_xnn_payload *payload, eti_xnn_shape **shapes,
+                       et_error *err) {
+  ET_TRY(eti_xnn_payload_read(bytes, size, kept, payload, err));
+  ET_TRY(eti_xnn_check_types(payload, err));
+  return find_shapes(payload, temporary, shapes, err);
+}
+
+et_status eti_xnn_payload_check(const uint8_t *payload, size_t payload_bytes,
+                                const struct xnn_allocator *memory, size_t *n_externs,
+                                et_error *err) {
+  eti_xnn_heap heap = {.allocator = memory};
+  eti_xnn_payload parsed = {0};
+  eti_xnn_shape *shapes;
+  const et_status status = prove(payload, payload_bytes, &heap, &heap, &parsed, &shapes, err);
+  if (status == ET_OK && n_externs != NULL) *n_externs = parsed.n_externs;
+  eti_xnn_release(&heap);
+  return status;
+}
+
+et_status eti_xnn_graph_check_shapes(const eti_xnn_graph *graph, const eti_xnn_shape *shapes,
+                                     et_error *err) {
+  const eti_xnn_payload *payload = &graph->built->payload;
+  eti_xnn_heap heap = {.allocator = graph->built->kept.allocator};
+  void *room;
+  ET_TRY(eti_xnn_take(&heap, payload->n_values, sizeof(eti_xnn_shape), &room, err));
+  eti_xnn_shape *all = room;
+  et_status status = ET_OK;
+  for (size_t i = 0; i < payload->n_values; i++) {
+    const eti_xnn_value *v = &payload->values[i];
+    size_t bytes;
+    all[i] = v->is_input ? shapes[v->external_id] : v->shape;
+    if (status == ET_OK && v->is_input &&
+        (all[i].rank != v->shape.rank || !eti_xnn_shape_bytes(v->datatype, &all[i], &bytes)))
+      status = ET_FAIL(
+          err, ET_NOT_SUPPORTED, "argument %lu: %lu dimensions, needs %lu, none of them 0",
+          (unsigned long)v->external_id, (unsigned long)all[i].rank, (unsigned long)v->shape.rank);
+  }
+  if (status == ET_OK) status = eti_xnn_infer_shapes(payload, all, err);
+  eti_xnn_release(&heap);
+  return status;
+}
+
+// ---- Building
+
+static void fill_externs(const eti_xnn_payload *payload, eti_xnn_extern *out) {
+  for (size_t k = 0; k < payload->n_externs; k++) {
+    const uint32_t i = payload->externs[k];
+    if (i == ETI_XNN_NONE) continue;
+    const eti_xnn_value *v = &payload->values[i];
+    out[k] = (eti_xnn_extern){.is_input = v->is_input,
+                              .is_output = v->is_output,
+                              .is_widened = v->is_index,
+                              .dtype = v->is_index ? ET_I64 : eti_xnn_scalar_type(v->datatype),
+                              .shape = v->shape};
+  }
+}
+
+// Marks constants that are read only when weights are packed.
+static void mark_packed(eti_xnn_builder *b) {
+  const eti_xnn_payload *payload = b->payload;
+  for (unsigned pass = 0; pass < 2; pass++) {
+    for (size_t i = 0; i < payload->n_nodes; i++) {
+      const eti_xnn_node *node = &payload->nodes[i];
+      const uint8_t family = eti_xnn_kind_of(node)->family;
+      bool is_packing = family == XNN_FAMILY_LINEAR || family == XNN_FAMILY_CONV ||
+                        family == XNN_FAMILY_DEPTHWISE || family == XNN_FAMILY_DECONV;
+      for (unsigned k = 1; k < node->n_inputs; k++)
+        is_packing = is_packing && payload->values[node->inputs[k]].is_constant;
+      for (unsigned k = 0; k < node->n_inputs; k++) {
+        const bool is_weight = is_packing && k > 0;
+        if (is_weight == (pass == 0)) b->is_packed[node->inputs[k]] = is_weight;
+      }
+    }
+  }
+}
+
+static et_status claim(eti_xnn_builder *b, eti_xnn_extern **externs) {
+  const eti_xnn_payload *payload = b->payload;
+  eti_xnn_built *built = b->built;
+  void *constants, *ids, *float_ids, *is_packed, *origins, *list;
+  ET_TRY(eti_xnn_take(&built->kept, 2 * payload->n_values, sizeof(eti_xnn_constant), &constants,
+                      b->err));
+  ET_TRY(eti_xnn_take(&built->kept, payload->n_externs, sizeof(eti_xnn_extern), &list, b->err));
+  b->room = payload->n_nodes * ETI_XNN_MOST_DEFINED;
+  ET_TRY(eti_xnn_take(&built->temporary, b->room, sizeof(uint32_t), &origins, b->err));
+  ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, sizeof(uint32_t), &ids, b->err));
+  ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, sizeof(uint32_t), &float_ids, b->err));
+  ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, 1, &is_packed, b->err));
+  built->constants = constants;
+  b->origins = origins;
+  b->ids = ids;
+  b->float_ids = float_ids;
+  b->is_packed = is_packed;
+  for (size_t i = 0; i < payload->n_values; i++) b->ids[i] = b->float_ids[i] = ETI_XNN_NONE;
+  *externs = list;
+  fill_externs(payload, list);
+  mark_packed(b);
+  return ET_OK;
+}
+
+static et_status define_all(eti_xnn_builder *b) {
+  const eti_xnn_payload *payload = b->payload;
+  const enum xnn_status status = xnn_create_subgraph((uint32_t)payload->n_externs, 0, &b->subgraph);
+  if (status != xnn_status_success) return eti_xnn_fail(status, b->err, "creating the subgraph");
+  uint32_t id;
+  for (size_t k = 0; k < payload->n_externs; k++) {
+    if (payload->externs[k] != ETI_XNN_NONE) ET_TRY(eti_xnn_value_id(b, payload->externs[k], &id));
+  }
+  for (size_t i = 0; i < payload->n_nodes; i++) ET_TRY(eti_xnn_define_node(b, &payload->nodes[i]));
+  return ET_OK;
+}
+
+static et_status keep_origins(eti_xnn_builder *b, const eti_xnn_origin **out) {
+  void *room;
+  ET_TRY(eti_xnn_take(&b->built->kept, b->n_defined, sizeof(eti_xnn_origin), &room, b->err));
+  eti_xnn_origin *origins = room;
+  for (size_t i = 0; i < b->n_defined; i++) {
+    const eti_xnn_node *node = &b->payload->nodes[b->origins[i]];
+    origins[i] = (eti_xnn_origin){node->index, node->debug_handle, eti_xnn_kind_of(node)->name};
+  }
+  *out = origins;
+  return ET_OK;
+}
+
+static et_status build(eti_xnn_builder *b, eti_xnn_graph *graph) {
+  eti_xnn_built *built = b->built;
+  eti_xnn_extern *externs;
+  ET_TRY(prove(b->config->payload, b->config->payload_bytes, &built->kept, &built->temporary,
+               &built->payload, &b->shapes, b->err));
+  ET_TRY(claim(b, &externs));
+  ET_TRY(define_all(b));
+  graph->externs = externs;
+  graph->n_externs = built->payload.n_externs;
+  graph->n_nodes = b->n_defined;
+  graph->uses_payload = b->uses_payload;
+  return keep_origins(b, &graph->origins);
+}
+
+et_status eti_xnn_graph_build(eti_xnn_graph *graph, const eti_xnn_graph_config *config,
+                              et_error *err) {
+  eti_xnn_heap kept = {.allocator = config->memory};
+  void *room;
+  ET_TRY(eti_xnn_take(&kept, 1, sizeof(eti_xnn_built), &room, err));
+  eti_xnn_built *built = room;
+  *built = (eti_xnn_built){
+      .kept = kept, .temporary = {.allocator = config->memory}, .named = *config->named};
+  eti_xnn_builder b = {.config = config, .err = err, .built = built, .payload = &built->payload};
+  eti_xnn_graph made = {.built = built};
+  const et_status status = build(&b, &made);
+  made.subgraph = b.subgraph;
+  if (status == ET_OK) {
+    *graph = made;
+  } else {
+    eti_xnn_graph_deinit(&made);
+  }
+  return status;
+}
+
+// ---- Giving back
+
+static void release_constants(eti_xnn_built *built, bool only_packed) {
+  size_t n = 0;
+  for (size_t i = 0; i < built->n_constants; i++) {
+    if (only_packed && !built->constants[i].is_packed) {
+      built->constants[n++] = built->constants[i];
+    } else if (built->named.release != NULL) {
+      built->named.release(built->named.ctx, &built->constants[i].blob);
+    }
+  }
+  built->n_constants = n;
+}
+
+void eti_xnn_graph_trim(eti_xnn_graph *graph) {
+  if (graph->subgraph != NULL) (void)xnn_delete_subgraph(graph->subgraph);
+  graph->subgraph = NULL;
+  release_constants(graph->built, true);
+  eti_xnn_release(&graph->built->temporary);
+}
+
+void eti_xnn_graph_deinit(eti_xnn_graph *graph) {
+  if (graph->built == NULL) return;
+  eti_xnn_graph_trim(graph);
+  release_constants(graph->built, false);
+  eti_xnn_heap kept = graph->built->kept;  // which holds `built` itself
+  eti_xnn_release(&kept);
+  *graph = (eti_xnn_graph){0};
+}

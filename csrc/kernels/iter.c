@@ -4,6 +4,7 @@
 #include "kernels/iter.h"
 
 #include "kernels/promote.h"
+#include "kernels/tiles.h"
 
 // ---- the index space
 
@@ -164,6 +165,17 @@ static void range_task(void *ctx, size_t begin, size_t end) {
   eti_iter_rows(job->it, begin, end, job->row, job->row_ctx);
 }
 
+static void run_rows(const et_kernel_ctx *ctx, const eti_iter *it, et_tensor *const *operands,
+                     size_t grain, eti_row_fn row, void *row_ctx) {
+  eti_tiles tiles;
+  if (eti_tiles_init(&tiles, it, operands)) {
+    eti_tiles_run(&tiles, ctx->pool, grain, row, row_ctx);
+    return;
+  }
+  range_job job = {it, row, row_ctx};
+  et_parallel_for(ctx->pool, range_task, &job, it->numel, grain);
+}
+
 static et_status run_cast(const et_kernel_ctx *ctx, const eti_map *map, const eti_iter *it,
                           et_tensor *const *operands, size_t n) {
   cast_rows c = {.loop = map->loop, .params = map->params, .n_operands = n, .block = CAST_BYTES};
@@ -182,9 +194,7 @@ static et_status run_cast(const et_kernel_ctx *ctx, const eti_map *map, const et
     const size_t fits = CAST_BYTES / (size_t)c.bytes[k];
     if (fits < c.block) c.block = fits;
   }
-  range_job job = {it, cast_row, &c};
-  et_parallel_for(ctx->pool, range_task, &job, it->numel,
-                  map->grain == 0 ? ETI_GRAIN_CHEAP : map->grain);
+  run_rows(ctx, it, operands, map->grain == 0 ? ETI_GRAIN_CHEAP : map->grain, cast_row, &c);
   return ET_OK;
 }
 
@@ -235,8 +245,7 @@ et_status eti_map_run(const et_kernel_ctx *ctx, const eti_map *map, et_tensor *c
   ET_TRY(eti_iter_init(ctx, &it, operands, n));
   if (!types_match) return run_cast(ctx, map, &it, operands, n);
   eti_map copy = *map;
-  range_job job = {&it, plain_row, &copy};
-  et_parallel_for(ctx->pool, range_task, &job, it.numel, grain);
+  run_rows(ctx, &it, operands, grain, plain_row, &copy);
   return ET_OK;
 }
 

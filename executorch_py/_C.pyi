@@ -89,6 +89,7 @@ class InstructionRecord(TypedDict):
     bytes: int
     written: int
     tensors: list[tuple[str, tuple[int, ...]]]
+    nodes: list[tuple[str, int, int]]  # of a delegate: name, ns, debug handle or -1
 
 @type_check_only
 class MemoryUse(TypedDict):

@@ -1,5 +1,6 @@
-// profile.c — Method.profile(): one run with a clock at every instruction. Times include what the
-// clock costs, some tens of nanoseconds. Relies on the runtime's events; knows no operator.
+// profile.c — Method.profile(): one run with a clock at every instruction, and what delegates tell
+// of their nodes. Times include what the clock costs, some tens of nanoseconds. Relies on the
+// runtime's events; knows no operator.
 #include "bindings/method.h"
 
 #include <string.h>
@@ -22,10 +23,21 @@ typedef struct note {
   tensor_note tensors[MAX_TENSORS];  // of the last call
 } note;
 
+// A node of a delegate, of one call.
+typedef struct node_note {
+  size_t instruction;
+  char name[96];
+  uint64_t ns;
+  size_t debug_handle;
+} node_note;
+
 typedef struct notes {
   note *items;
   size_t n;
   uint64_t started;
+  size_t instruction;  // under way
+  node_note *nodes;
+  size_t n_nodes, most_nodes;
 } notes;
 
 static bool reserve(notes *all, size_t instruction) {
@@ -87,11 +99,28 @@ static void describe(note *to, const et_event *event) {
   to->written += written.bytes;
 }
 
+static et_status add_node(notes *all, const et_event *event) {
+  if (all->n_nodes == all->most_nodes) {
+    const size_t most = all->most_nodes + all->most_nodes / 2 + 64;
+    node_note *const nodes = PyMem_RawRealloc(all->nodes, most * sizeof *nodes);
+    if (nodes == NULL) return ET_OUT_OF_MEMORY;
+    all->nodes = nodes;
+    all->most_nodes = most;
+  }
+  node_note *const to = &all->nodes[all->n_nodes++];
+  *to = (node_note){
+      .instruction = all->instruction, .ns = event->ns, .debug_handle = event->debug_handle};
+  memccpy(to->name, event->operator_name, '\0', sizeof to->name - 1);
+  return ET_OK;
+}
+
 // Without the GIL.
 static et_status on_event(void *ctx, const et_event *event) {
   notes *const all = ctx;
+  if (event->kind == ET_EVENT_NODE) return add_node(all, event);
   if (event->kind == ET_EVENT_BEGIN) {
     if (!reserve(all, event->instruction)) return ET_OUT_OF_MEMORY;
+    all->instruction = event->instruction;
     all->started = et_clock_ns();
     return ET_OK;
   }
@@ -110,7 +139,25 @@ static PyObject *tensor_object(const tensor_note *t) {
   return shape == NULL ? NULL : Py_BuildValue("(sN)", et_dtype_name((et_dtype)t->dtype), shape);
 }
 
-static PyObject *note_object(const note *n, size_t instruction) {
+static PyObject *node_object(const node_note *n) {
+  const long long handle = n->debug_handle == SIZE_MAX ? -1 : (long long)n->debug_handle;
+  return Py_BuildValue("(sKL)", n->name, (unsigned long long)n->ns, handle);
+}
+
+// Of the nodes of one instruction's calls; they come in the order of the run.
+static PyObject *nodes_object(const notes *all, size_t instruction) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list != NULL && i < all->n_nodes; i++) {
+    if (all->nodes[i].instruction != instruction) continue;
+    PyObject *const node = node_object(&all->nodes[i]);
+    if (node == NULL || PyList_Append(list, node) < 0) Py_CLEAR(list);
+    Py_XDECREF(node);
+  }
+  return list;
+}
+
+static PyObject *note_object(const notes *all, size_t instruction) {
+  const note *const n = &all->items[instruction];
   PyObject *const tensors = PyList_New(0);
   for (size_t i = 0; tensors != NULL && i < n->n_tensors; i++) {
     PyObject *const tensor = tensor_object(&n->tensors[i]);
@@ -121,11 +168,15 @@ static PyObject *note_object(const note *n, size_t instruction) {
       return NULL;
     }
   }
-  if (tensors == NULL) return NULL;
-  return Py_BuildValue("{s:n,s:s,s:K,s:K,s:K,s:K,s:N}", "instruction", (Py_ssize_t)instruction,
+  PyObject *const nodes = tensors == NULL ? NULL : nodes_object(all, instruction);
+  if (nodes == NULL) {
+    Py_XDECREF(tensors);
+    return NULL;
+  }
+  return Py_BuildValue("{s:n,s:s,s:K,s:K,s:K,s:K,s:N,s:N}", "instruction", (Py_ssize_t)instruction,
                        "operator", n->operator_name, "calls", (unsigned long long)n->calls, "ns",
                        (unsigned long long)n->ns, "bytes", (unsigned long long)n->bytes, "written",
-                       (unsigned long long)n->written, "tensors", tensors);
+                       (unsigned long long)n->written, "tensors", tensors, "nodes", nodes);
 }
 
 PyObject *eti_method_profile(eti_method *self) {
@@ -137,10 +188,11 @@ PyObject *eti_method_profile(eti_method *self) {
   PyObject *list = ran < 0 ? NULL : PyList_New(0);
   for (size_t i = 0; list != NULL && i < all.n; i++) {
     if (all.items[i].calls == 0) continue;
-    PyObject *const item = note_object(&all.items[i], i);
+    PyObject *const item = note_object(&all, i);
     if (item == NULL || PyList_Append(list, item) < 0) Py_CLEAR(list);
     Py_XDECREF(item);
   }
   PyMem_RawFree(all.items);
+  PyMem_RawFree(all.nodes);
   return list;
 }

@@ -402,7 +402,9 @@ typedef struct et_delegate_init {
   const et_compile_spec *specs;
   const et_named_data *named_data;
   const et_pool *pool;
-  bool keep_payload;  // out: true keeps the payload's segment loaded until destroy
+  bool keep_payload;                 // out: true keeps the payload's segment loaded until destroy
+  const struct et_backend *backend;  // the table's entry whose init is called: a backend that is
+                                     // the first member of a caller's object finds it by this
 } et_delegate_init;
 
 typedef struct et_delegate_call {
@@ -411,7 +413,8 @@ typedef struct et_delegate_call {
   void *scratch;
   size_t scratch_bytes;
   size_t n_args;
-  et_value *const *args;  // the delegate's inputs, then its outputs
+  et_value *const *args;         // the delegate's inputs, then its outputs
+  const struct et_hooks *hooks;  // of a traced run, which a backend may tell of its nodes; or NULL
 } et_delegate_call;
 
 typedef struct et_backend {
@@ -594,15 +597,21 @@ ET_API void et_method_seed(et_method *method, uint64_t seed);
 
 // ---- 12 · Events
 
-typedef enum et_event_kind { ET_EVENT_BEGIN, ET_EVENT_END } et_event_kind;
+typedef enum et_event_kind { ET_EVENT_BEGIN, ET_EVENT_END, ET_EVENT_NODE } et_event_kind;
 
+// NODE events come between BEGIN and END of a delegate's call, from backends that can tell: one per
+// node of the delegate, in the order in which they ran, after all of them ran. They have no
+// arguments, and their instruction is that of the BEGIN before.
 typedef struct et_event {
   et_event_kind kind;
   size_t instruction;         // counted through all chains of the method
-  const char *operator_name;  // "aten::add.out", a backend id, or "move", "jump", "free"
+  const char *operator_name;  // "aten::add.out", a backend id, or "move", "jump", "free"; NODE:
+                              // what the backend calls the node, readable during the event only
   size_t n_args;
   et_value *const *args;  // readable in END events: intermediate values
   et_status status;       // END events
+  uint64_t ns;            // NODE events: how long it took
+  size_t debug_handle;    // NODE events: of the graph's node that it came from, as the payload says
 } et_event;
 
 // Called before every instruction and, in the same thread, after it, also when it failed. A status

@@ -72,6 +72,7 @@ struct et_method {
   eti_held *held;
   eti_named_data named;
   const et_pool *pool;
+  const et_hooks *hooks;  // of the traced run under way, or NULL
   void *scratch;
   size_t scratch_bytes;
   et_random random;

@@ -67,7 +67,8 @@ static et_status init_payload(eti_loader *l, const uint8_t *delegate, const et_b
                            .n_specs = list.n,
                            .specs = specs,
                            .named_data = &named,
-                           .pool = l->config->pool};
+                           .pool = l->config->pool,
+                           .backend = backend};
   void *handle = NULL;
   ET_TRY(backend->init(&init, &handle));
   *keep = init.keep_payload;

@@ -102,7 +102,8 @@ static et_status run_delegate(const et_method *method, const eti_instruction *in
                                  .scratch = method->scratch,
                                  .scratch_bytes = method->scratch_bytes,
                                  .n_args = in->n_args,
-                                 .args = in->call.args};
+                                 .args = in->call.args,
+                                 .hooks = method->hooks};
   return in->u.delegate->backend->execute(in->u.delegate->handle, &call);
 }
 
@@ -289,7 +290,9 @@ et_status et_method_resume(et_method *method, et_error *err) {
 
 et_status et_method_execute_traced(et_method *method, const et_hooks *hooks, et_error *err) {
   ET_TRY(enter(method, false, err));
+  method->hooks = hooks;
   const et_status status = run_all_traced(method, hooks, err);
+  method->hooks = NULL;
   atomic_store(&method->is_busy, false);
   return status;
 }

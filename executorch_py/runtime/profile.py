@@ -39,6 +39,18 @@ _PARTIAL_READERS = (
 
 
 @dataclass(frozen=True)
+class NodeProfile:
+    """What one operator inside a delegate's call took, as the delegate's library tells it.
+
+    `debug_handle` is that of the exported graph's node, None where it is not known.
+    """
+
+    name: str
+    seconds: float
+    debug_handle: int | None = None
+
+
+@dataclass(frozen=True)
 class InstructionProfile:
     """What one instruction took: an operator's overload, a backend's id, "move", "jump" or "free".
 
@@ -49,7 +61,8 @@ class InstructionProfile:
     together; `bytes` all tensors that it names, alone or in lists, each counted once per call, and
     `written` those of its results. `tensors` are (dtype, shape) of the last call, outputs last: of
     more than six the first five and the last. `bound_seconds` is the least that the machine needs,
-    see bound_of(); None where that is not known.
+    see bound_of(); None where that is not known. `nodes` are a delegate's, where it tells of them:
+    XNNPACK does, in whole microseconds; of several calls one after the other.
     """
 
     instruction: int
@@ -60,6 +73,7 @@ class InstructionProfile:
     tensors: tuple[tuple[str, tuple[int, ...]], ...]
     written: int = 0
     bound_seconds: float | None = None
+    nodes: tuple[NodeProfile, ...] = ()
 
     @property
     def roofline(self) -> float | None:
@@ -145,13 +159,21 @@ def profile_of(
     profiled()
     rounds = [profiled() for _ in range(runs)]
     times: dict[int, list[int]] = {}
+    node_times: dict[tuple[int, int], list[int]] = {}
     for records in rounds:
         for record in records:
             times.setdefault(record["instruction"], []).append(record["ns"])
+            for i, (_, ns, _) in enumerate(record["nodes"]):
+                node_times.setdefault((record["instruction"], i), []).append(ns)
     roof = measured(n_threads)
     profile = []
     for record in rounds[-1]:
         p = _from_record(record)
+        nodes = tuple(
+            replace(node, seconds=statistics.median(node_times[p.instruction, i]) / 1e9)
+            for i, node in enumerate(p.nodes)
+        )
+        p = replace(p, nodes=nodes)
         seconds = statistics.median(times[p.instruction]) / 1e9
         profile.append(replace(p, seconds=seconds, bound_seconds=bound_of(p, roof)))
     return profile
@@ -166,4 +188,8 @@ def _from_record(record: _C.InstructionRecord) -> InstructionProfile:
         record["bytes"],
         tuple(record["tensors"]),
         record["written"],
+        nodes=tuple(
+            NodeProfile(name, ns / 1e9, None if handle < 0 else handle)
+            for name, ns, handle in record["nodes"]
+        ),
     )

@@ -67,6 +67,7 @@ static struct {
   bool keep, fail_late;  // fail_late: only once there is memory
   int n_init, n_measured, n_destroyed;
   const uint8_t *payload;
+  const et_backend *entry;  // of the table, as init was told
 } probing;
 
 static et_status probe_init(et_delegate_init *init, void **handle) {
@@ -74,6 +75,7 @@ static et_status probe_init(et_delegate_init *init, void **handle) {
   et_blob blob;
   probing.n_init++;
   probing.n_measured += prepare->measuring;
+  probing.entry = init->backend;
   if (init->payload_bytes < 4 || (uintptr_t)init->payload % 16 != 0 || init->n_specs != 0)
     return ET_DELEGATE_INCOMPATIBLE;
   probe *p = et_prepare_alloc(prepare, sizeof *p, _Alignof(probe));
@@ -101,7 +103,9 @@ static et_status probe_execute(void *handle, const et_delegate_call *call) {
   memcpy(&named, p->blob.data, 4);
   for (size_t i = 0; i < in->numel; i++)
     ((float *)out->data)[i] = ((const float *)in->data)[i] + payload + named;
-  return ET_OK;
+  if (call->hooks == NULL) return ET_OK;
+  const et_event node = {.kind = ET_EVENT_NODE, .operator_name = "sum", .ns = 5};
+  return call->hooks->on_event(call->hooks->ctx, &node);
 }
 
 static void probe_destroy(void *handle) {
@@ -345,7 +349,45 @@ static void a_program_must_lie_at_a_multiple_of_sixteen(void) {
   end(&b);
 }
 
+static void a_backend_knows_its_own_entry(void) {
+  both b;
+  begin(&b);
+  EXPECT(open_both(&b) == ET_OK && rig_load(&b.r, "forward") == ET_OK);
+  EXPECT(probing.entry == &probe_backend);
+  end(&b);
+}
+
+// Notes B, E and N of the events, and what nodes took.
+typedef struct story {
+  char text[64];
+  size_t n;
+  uint64_t ns;
+} story;
+
+static et_status note_event(void *ctx, const et_event *event) {
+  story *s = ctx;
+  if (s->n + 1 < sizeof s->text) s->text[s->n++] = "BEN"[event->kind];
+  s->ns += event->kind == ET_EVENT_NODE ? event->ns : 0;
+  return ET_OK;
+}
+
+static void a_delegate_tells_of_its_nodes_in_traced_runs_only(void) {
+  both b;
+  begin(&b);
+  EXPECT(open_both(&b) == ET_OK && rig_load(&b.r, "forward") == ET_OK);
+  float x[] = {0.5f, 0.5f, 0.5f};
+  EXPECT(rig_set(&b.r, 0, x, ET_F32, 1, three) == ET_OK);
+  story told = {.n = 0};
+  const et_hooks hooks = {&told, note_event};
+  EXPECT(et_method_execute_traced(b.r.method, &hooks, &b.r.err) == ET_OK);
+  EXPECT(strcmp(told.text, "BEBEBEBEBNEBNE") == 0 && told.ns == 10);
+  EXPECT(gives_the_sum(&b) && told.n == 14);
+  end(&b);
+}
+
 static const et_test tests[] = {
+    ET_CASE(a_backend_knows_its_own_entry),
+    ET_CASE(a_delegate_tells_of_its_nodes_in_traced_runs_only),
     ET_CASE(pieces_are_out_only_while_they_are_needed),
     ET_CASE(a_source_that_fails_at_any_moment_gets_everything_back),
     ET_CASE(a_backend_may_look_closer_once_it_has_memory),

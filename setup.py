@@ -81,7 +81,8 @@ class CMakeBuild(build_ext):
 class BuildWithSources(build_py):
     """Adds what build-ops and build-kernels compile; a checkout that is installed has it already.
 
-    All of csrc but the extension itself: headers, runtime, kernels, delegates, the command et_run.
+    All of csrc but the extension itself and the XNNPACK delegate, which those commands build
+    without: headers, runtime, kernels, the other delegates, the command et_run.
     """
 
     def run(self) -> None:
@@ -95,7 +96,13 @@ class BuildWithSources(build_py):
     def _sources(self) -> list[tuple[Path, Path]]:
         package = Path(self.build_lib) / "executorch_py" / "csrc"
         relative = [p.relative_to(ROOT / "csrc") for p in sorted((ROOT / "csrc").rglob("*.[ch]"))]
-        kept = [path for path in relative if path.parts[0] != "bindings" or path.stem == "et_run"]
+        kept = [
+            path
+            for path in relative
+            if path.parts[:2] != ("backends", "xnnpack")
+            and path.parts[0] != "cmake"
+            and (path.parts[0] != "bindings" or path.stem == "et_run")
+        ]
         return [(ROOT / "csrc" / path, package / path) for path in kept]
 
     def get_outputs(self, include_bytecode: bool = True) -> list[str]:

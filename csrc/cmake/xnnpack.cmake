@@ -51,6 +51,25 @@ function(et_xnnpack_request out)
   set(${out} "asked:${request}" PARENT_SCOPE)
 endfunction()
 
+# Once for what was found: a program of XNNPACK's functions and threads.c has to link. Else says why and stops.
+function(et_check_xnnpack include archives)
+  string(MD5 id "${include};${archives}")
+  set(csrc ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
+  try_compile(ET_XNNPACK_LINKS_${id} ${CMAKE_BINARY_DIR}/check_xnnpack
+    SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/threads.c
+    CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
+    LINK_LIBRARIES ${archives} ${archives} Threads::Threads m
+    OUTPUT_VARIABLE output)
+  if(NOT ET_XNNPACK_LINKS_${id})
+    string(REGEX MATCHALL "[^\n]*(error:|undefined reference|undefined symbol)[^\n]*" errors "${output}")
+    list(SUBLIST errors 0 8 errors)
+    list(JOIN errors "\n  " errors)
+    unset(ET_XNNPACK_LINKS_${id} CACHE)
+    message(FATAL_ERROR "The XNNPACK of ${include} is not one that can be used: it has to have the interface of "
+      "2024-11 and to be complete.\n  ${errors}\nET_XNNPACK=OFF builds without it.")
+  endif()
+endfunction()
+
 function(et_import_xnnpack answer)
   string(JSON include GET "${answer}" include)
   string(JSON version GET "${answer}" version)
@@ -62,6 +81,7 @@ function(et_import_xnnpack answer)
     string(JSON archive GET "${answer}" archives ${i})
     list(APPEND archives ${archive})
   endforeach()
+  et_check_xnnpack("${include}" "${archives}")
   list(POP_FRONT archives first)
   add_library(xnnpack STATIC IMPORTED GLOBAL)
   set_target_properties(xnnpack PROPERTIES IMPORTED_LOCATION ${first} INTERFACE_INCLUDE_DIRECTORIES ${include})

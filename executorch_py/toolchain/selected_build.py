@@ -337,7 +337,7 @@ def _copy_sources(build: Build, names: Sequence[str]) -> None:
     shutil.rmtree(target, ignore_errors=True)
     headers = [str(p.relative_to(root)) for p in sorted(root.rglob("*.h"))]
     ours = [n for n in names if n != TABLE and n not in build.special]
-    wanted = [n for n in [*ours, *headers] if "/example/" not in n]
+    wanted = [n for n in [*ours, *headers] if "/example/" not in n and "/xnnpack/" not in n]
     for name in wanted:
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, target / name)

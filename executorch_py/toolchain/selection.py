@@ -17,6 +17,8 @@ from executorch_py.toolchain.needs import Needs
 # ScalarType numbers.
 _U8, _I8, _I16, _I32, _I64, _F16, _F32, _F64 = range(8)
 _C64, _C128, _B8, _BF16 = 9, 10, 11, 15
+# Backends over a library that only csrc's CMake build links.
+LINKED_APART = frozenset({"XnnpackBackend"})
 _ORDER = (_U8, _I8, _I16, _I32, _I64)
 
 
@@ -70,7 +72,7 @@ def _split(text: str) -> list[str]:
 
 
 def check_needs(needs: Sequence[Needs], rows: Mapping[str, Row], backends: Iterable[str]) -> None:
-    """Refuse operators and backends that this library does not have, all at once."""
+    """Refuse operators and backends that such a build does not have, all at once."""
     missing = {name: n.path for n in needs for name in n.operators if name not in rows}
     if missing:
         listed = ", ".join(f"{name} ({path})" for name, path in sorted(missing.items()))
@@ -80,10 +82,14 @@ def check_needs(needs: Sequence[Needs], rows: Mapping[str, Row], backends: Itera
             "file here: --ops my_op.c;\nor, when your program links and passes a table of its own "
             f"(kernels/custom.h says how), the operator: --elsewhere {min(missing)}"
         )
-    absent = {name: n.path for n in needs for name in n.backends if name not in set(backends)}
+    usable = set(backends) - LINKED_APART
+    absent = {name: n.path for n in needs for name in n.backends if name not in usable}
     if absent:
         listed = ", ".join(f"{name} ({path})" for name, path in sorted(absent.items()))
-        raise NotFound(f"no such backend in this library: {listed}; export without its partitioner")
+        apart = "" if LINKED_APART.isdisjoint(absent) else ", or build all of csrc with CMake"
+        raise NotFound(
+            f"no such backend in this library: {listed}; export without its partitioner{apart}"
+        )
 
 
 def merged(needs: Sequence[Needs]) -> dict[str, set[int]]:

@@ -74,10 +74,10 @@ def test_a_function_of_one_number_equals_its_f64_value(
 
 
 # erfc computes in f32, as elementary functions do: test_math.py measures them.
-WIDE = [row for row in UNARY if row[0] is not A.erfc.out]
+SINGLE = [row for row in UNARY if row[0] is not A.erfc.out]
 
 
-@pytest.mark.parametrize(("op", "bounds"), WIDE, ids=lambda v: str(v) if callable(v) else "")
+@pytest.mark.parametrize(("op", "bounds"), SINGLE, ids=lambda v: str(v) if callable(v) else "")
 def test_f32_errs_by_few_units_in_the_last_place(op: Any, bounds: tuple[float, float]) -> None:
     x = spread(*bounds, (20_000,), torch.float32)
     (y,) = run_op(f"{op._schema.name}.out", x, out=[Out(torch.float32, (20_000,))])
@@ -189,6 +189,20 @@ def test_zeta_equals_its_f64_value() -> None:
     check_op(A.special_zeta.other_scalar_out, s.float(), 2.5, scale=2)
     check_op(A.special_zeta.self_scalar_out, 3, q.float(), scale=2)
     check_op(A.special_zeta.out, torch.arange(2, 5), torch.arange(1, 4), scale=2)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float64, 4.0), (torch.float32, 0.6)], ids=str)
+def test_zeta_of_fractional_exponents_errs_by_few_units(dtype: torch.dtype, most: float) -> None:
+    s = torch.cat([spread(1.001, 3, (20,), dtype), spread(3, 45, (20,), dtype)])
+    q = torch.cat([spread(0.05, 4, (10,), dtype), spread(4, 30, (10,), dtype)]).repeat(2)
+    if dtype == torch.float32:
+        q[20:] = q[20:] % 4 + 0.25  # else most sums vanish
+    (y,) = run_op("aten::special_zeta.out", s, q, out=[Out(dtype, (40,))])
+    with mpmath.workprec(400):
+        for exponent, shift, found in zip(s.tolist(), q.tolist(), y.numpy(), strict=True):
+            want = mpmath.zeta(mpmath.mpf(exponent), mpmath.mpf(shift))
+            unit = float(np.spacing(found.dtype.type(want)))
+            assert abs(mpmath.mpf(float(found)) - want) <= most * unit, (exponent, shift, found)
 
 
 # ---- parts of numbers

@@ -48,23 +48,37 @@ COMPLEX_LOOP(mul) {
 }
 
 // Smith's way, as eager: over the larger part of the divisor, so that neither the square of its
-// size overflows nor an infinite one is divided by itself. By nought, each part is divided.
+// size overflows nor an infinite one is divided by itself. By nought, each part is divided. Parts
+// are taken apart into pieces and chosen without branches, so that it is computed as vectors.
+static void ETI_LOOP_NAME(div_piece, COMPLEX_SUFFIX)(COMPLEX_R a[2][ETI_LOOP_PIECE],
+                                                     COMPLEX_R b[2][ETI_LOOP_PIECE], size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    const COMPLEX_R a_re = a[0][i], a_im = a[1][i], b_re = b[0][i], b_im = b[1][i];
+    const COMPLEX_R size_re = b_re < 0 ? -b_re : b_re, size_im = b_im < 0 ? -b_im : b_im;
+    const bool by_re = size_re >= size_im, by_nought = (size_re == 0) & (size_im == 0);
+    const COMPLEX_R large = by_re ? b_re : b_im, small = by_re ? b_im : b_re;
+    const COMPLEX_R along = by_re ? a_re : a_im, across = by_re ? a_im : a_re;
+    const COMPLEX_R part = small / large, whole = large + small * part, turned = along * part;
+    const COMPLEX_R re = along + across * part;
+    const COMPLEX_R im = (by_re ? across : turned) - (by_re ? turned : across);
+    const COMPLEX_R under = by_nought ? 0 : whole;
+    a[0][i] = (by_nought ? a_re : re) / under;
+    a[1][i] = (by_nought ? a_im : im) / under;
+  }
+}
 COMPLEX_LOOP(div) {
   (void)params;
-  for (size_t i = 0; i < n; i++) {
-    const COMPLEX_C a = ETI_CAT(COMPLEX_C, p[1], i, s[1]), b = ETI_CAT(COMPLEX_C, p[2], i, s[2]);
-    const COMPLEX_R size_re = b.re < 0 ? -b.re : b.re, size_im = b.im < 0 ? -b.im : b.im;
-    COMPLEX_C quotient;
-    if (size_re == 0 && size_im == 0) {
-      quotient = (COMPLEX_C){a.re / size_re, a.im / size_im};
-    } else if (size_re >= size_im) {
-      const COMPLEX_R part = b.im / b.re, whole = b.re + b.im * part;
-      quotient = (COMPLEX_C){(a.re + a.im * part) / whole, (a.im - a.re * part) / whole};
-    } else {
-      const COMPLEX_R part = b.re / b.im, whole = b.re * part + b.im;
-      quotient = (COMPLEX_C){(a.re * part + a.im) / whole, (a.im * part - a.re) / whole};
+  COMPLEX_R a[2][ETI_LOOP_PIECE], b[2][ETI_LOOP_PIECE];
+  for (size_t i = 0; i < n; i += ETI_LOOP_PIECE) {
+    const size_t m = n - i < ETI_LOOP_PIECE ? n - i : ETI_LOOP_PIECE;
+    for (size_t j = 0; j < m; j++) {
+      const COMPLEX_C x = ETI_CAT(COMPLEX_C, p[1], i + j, s[1]);
+      const COMPLEX_C y = ETI_CAT(COMPLEX_C, p[2], i + j, s[2]);
+      a[0][j] = x.re, a[1][j] = x.im, b[0][j] = y.re, b[1][j] = y.im;
     }
-    ETI_AT(COMPLEX_C, p[0], i, s[0]) = quotient;
+    ETI_LOOP_NAME(div_piece, COMPLEX_SUFFIX)(a, b, m);
+    for (size_t j = 0; j < m; j++)
+      ETI_AT(COMPLEX_C, p[0], i + j, s[0]) = (COMPLEX_C){a[0][j], a[1][j]};
   }
 }
 #undef COMPLEX_LOOP

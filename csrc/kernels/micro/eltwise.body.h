@@ -10,6 +10,7 @@
 #include "kernels/micro/special_bessel.h"
 #include "kernels/micro/special_f32.h"
 #include "kernels/micro/special_f64.h"
+#include "kernels/micro/special_zeta.h"
 #include "kernels/micro/transpose.h"
 
 #if defined(__F16C__)
@@ -213,6 +214,9 @@ static void pow_f64(void *const p[], const ptrdiff_t s[], size_t n, const void *
 #define LOOP_NAME hypot
 #define LOOP_EXPR(a, b) F(hypot)(a, b)
 #include "kernels/micro/binary_float.inc.h"
+#define LOOP_NAME nextafter
+#define LOOP_EXPR(a, b) F(nextafter)(a, b)
+#include "kernels/micro/binary_float.inc.h"
 #define LOOP_NAME glu
 #define LOOP_EXPR(a, b) (a * F(sigmoid)(b))
 #include "kernels/micro/binary_float.inc.h"
@@ -280,6 +284,23 @@ static void pow_f64(void *const p[], const ptrdiff_t s[], size_t n, const void *
 #define LOOP_NAME i1e
 #define SPECIAL(x, wide) eti_i1e(x)
 #include "kernels/micro/special_float.inc.h"
+#define LOOP_NAME igamma
+#define LOOP_EXPR(a, x) ((CTYPE)eti_igamma((double)a, (double)x, false, sizeof(CTYPE) == 8))
+#define LOOP_CHEAP
+#include "kernels/micro/binary_float.inc.h"
+#define LOOP_NAME igammac
+#define LOOP_EXPR(a, x) ((CTYPE)eti_igamma((double)a, (double)x, true, sizeof(CTYPE) == 8))
+#define LOOP_CHEAP
+#include "kernels/micro/binary_float.inc.h"
+
+#define T float
+#define SUFFIX f32
+#define WIDE false
+#include "kernels/micro/eltwise_zeta.body.h"
+#define T double
+#define SUFFIX f64
+#define WIDE true
+#include "kernels/micro/eltwise_zeta.body.h"
 
 // ---- circular functions of large angles
 

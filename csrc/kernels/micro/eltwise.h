@@ -19,7 +19,7 @@
   X(i0e) X(i1e) X(log_ndtr)
 #define ETI_BINARY_LIST(X) \
   X(add) X(sub) X(mul) X(div) X(add_scaled) X(maximum) X(minimum) X(pow) X(atan2) X(glu) \
-  X(div_trunc) X(div_floor) X(fmod) X(remainder) X(hypot)
+  X(div_trunc) X(div_floor) X(fmod) X(remainder) X(hypot) X(nextafter) X(igamma) X(igammac) X(zeta)
 // Of one or two integers.
 #define ETI_INT_LIST(X) \
   X(abs) X(neg) X(sign) X(relu) X(mul) X(maximum) X(minimum) X(left_shift) X(right_shift) \

@@ -84,6 +84,23 @@ ETI_INLINE float eti_fmod_f32(float a, float b) {
 #define SUFFIX f32
 #include "kernels/micro/math_mod.body.h"
 
+// The neighbour of a on the side of b: one step on the integers that floats of one sign are in the
+// order of.
+ETI_INLINE float eti_nextafter_f32(float a, float b) {
+  const uint32_t from = eti_f32_bits(a), towards = eti_f32_bits(b);
+  const uint32_t step = (a < b) == (a > 0.0f) ? from + 1u : from - 1u;
+  const uint32_t moved = a == 0.0f ? (towards & 0x80000000u) | 1u : step;
+  const float y = a == b ? b : eti_f32_from_bits(moved);
+  return ((a != a) | (b != b)) ? a + b : y;
+}
+ETI_INLINE double eti_nextafter_f64(double a, double b) {
+  const uint64_t from = eti_f64_bits(a), towards = eti_f64_bits(b);
+  const uint64_t step = (a < b) == (a > 0.0) ? from + 1u : from - 1u;
+  const uint64_t moved = a == 0.0 ? (towards & 0x8000000000000000u) | 1u : step;
+  const double y = a == b ? b : eti_f64_from_bits(moved);
+  return ((a != a) | (b != b)) ? a + b : y;
+}
+
 // ---- f64 building blocks, good for about 1e-12 relative: f32 results round as if they were exact
 
 #define ETI_ROUND_F64 0x1.8p52  // adding it rounds to an integer, which then lies in the low bits

@@ -202,16 +202,18 @@ static inline double eti_polygamma(int64_t n, double x, bool wide) {
 }
 
 // Regularised incomplete gamma functions, a > 0 and finite, x > 0 and finite: a series below a + 1,
-// a continued fraction (Lentz) above. *upper says which of the two was computed.
+// a continued fraction (Lentz) above; without `wide` to 2^-40. *upper says which of the two was
+// computed.
 static inline double eti_incomplete_gamma(double a, double x, bool wide, bool *upper) {
   const double scale = eti_e_to(a * eti_ln(x, wide) - x - eti_lgamma_positive(a, wide), wide);
+  const double enough = wide ? 0x1p-53 : 0x1p-40;
   *upper = x > a + 1.0;
   if (!*upper) {
     double term = 1.0 / a, sum = term;
     for (int k = 1; k < 20000; k++) {  // a + k may be a itself
       term *= x / (a + (double)k);
       sum += term;
-      if (term <= 0x1p-53 * sum) break;
+      if (term <= enough * sum) break;
     }
     return sum * scale;
   }
@@ -224,7 +226,7 @@ static inline double eti_incomplete_gamma(double a, double x, bool wide, bool *u
     c = b + up / c;
     c = c == 0.0 ? 0x1p-1000 : c;
     h *= d * c;
-    if (fabs(d * c - 1.0) <= 0x1p-52) break;
+    if (fabs(d * c - 1.0) <= 2.0 * enough) break;
   }
   return h * scale;
 }

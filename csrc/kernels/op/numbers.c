@@ -138,26 +138,6 @@ static inline int64_t wrapped(uint64_t x, size_t bytes) {
 #define LOOP_TYPES ET_TYPES_INT
 #include "kernels/loops/binary.inc.h"
 
-// One step on the integers that floats of one sign are in the order of.
-static inline float next_f32(float a, float b) {
-  const uint32_t from = eti_f32_bits(a), towards = eti_f32_bits(b);
-  const uint32_t step = (a < b) == (a > 0.0f) ? from + 1u : from - 1u;
-  const uint32_t moved = a == 0.0f ? (towards & 0x80000000u) | 1u : step;
-  const float y = a == b ? b : eti_f32_from_bits(moved);
-  return ((a != a) | (b != b)) ? a + b : y;
-}
-static inline double next_f64(double a, double b) {
-  const uint64_t from = eti_f64_bits(a), towards = eti_f64_bits(b);
-  const uint64_t step = (a < b) == (a > 0.0) ? from + 1u : from - 1u;
-  const uint64_t moved = a == 0.0 ? (towards & 0x8000000000000000u) | 1u : step;
-  const double y = a == b ? b : eti_f64_from_bits(moved);
-  return ((a != a) | (b != b)) ? a + b : y;
-}
-#define LOOP_NAME nextafter
-#define LOOP_EXPR(a, b) ETI_LOOP_NAME(next, SUFFIX)(a, b)
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/binary.inc.h"
-
 #define OPERATOR(name, kind) \
   {.rule = kind, .loops = name##_loops, .micro = ETI_NO_MICRO, .grain = ETI_GRAIN_MATH}
 
@@ -187,29 +167,42 @@ BINARY_LIST(PREPARE)
 
 // ---- nextafter: the neighbours of a half are halves, so that halves do not compute in f32
 
-static const eti_elementwise nextafter_op = OPERATOR(nextafter, ETI_RULE_SAME);
+static const eti_elementwise nextafter_op = {
+    .rule = ETI_RULE_SAME, .micro = ETI_MICRO_BINARY(nextafter), .grain = ETI_GRAIN_MATH};
 
-static uint16_t next_half(uint16_t from, float a, float b, uint16_t towards) {
-  if (a != a) return from;
-  if (b != b || a == b) return towards;
-  if (a == 0.0f) return (uint16_t)((towards & 0x8000u) | 1u);
-  return (uint16_t)((a < b) == (a > 0.0f) ? from + 1u : from - 1u);
+// A half's bits as an integer that is in its order; noughts are neighbours there.
+static inline int16_t half_order(uint16_t x) {
+  return (int16_t)(x ^ (uint16_t)((uint16_t)((int16_t)x >> 15) & 0x7FFFu));
+}
+static inline uint16_t next_half(uint16_t a, uint16_t b, uint16_t infinity) {
+  const uint16_t size_a = a & 0x7FFFu, size_b = b & 0x7FFFu;
+  const bool grows = (half_order(a) < half_order(b)) == ((a & 0x8000u) == 0);
+  const uint16_t step = (uint16_t)(grows ? a + 1u : a - 1u);
+  const uint16_t moved = size_a == 0 ? (uint16_t)((b & 0x8000u) | 1u) : step;
+  const bool stays = (a == b) | ((size_a | size_b) == 0) | (size_b > infinity);
+  return size_a > infinity ? a : stays ? b : moved;
 }
 
+static void next_halves(void *const p[], const ptrdiff_t s[], size_t n, uint16_t infinity) {
+  if (s[0] == 2 && s[1] == 2 && s[2] == 2) {
+    uint16_t *const out = p[0];
+    const uint16_t *const a = p[1], *const b = p[2];
+    ETI_NO_DEPENDENCES
+    for (size_t i = 0; i < n; i++) out[i] = next_half(a[i], b[i], infinity);
+    return;
+  }
+  for (size_t i = 0; i < n; i++) {
+    const uint16_t a = ETI_CAT(uint16_t, p[1], i, s[1]), b = ETI_CAT(uint16_t, p[2], i, s[2]);
+    ETI_AT(uint16_t, p[0], i, s[0]) = next_half(a, b, infinity);
+  }
+}
 static void next_f16(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   (void)params;
-  for (size_t i = 0; i < n; i++) {
-    const uint16_t a = ETI_CAT(uint16_t, p[1], i, s[1]), b = ETI_CAT(uint16_t, p[2], i, s[2]);
-    ETI_AT(uint16_t, p[0], i, s[0]) = next_half(a, eti_f16_to_f32(a), eti_f16_to_f32(b), b);
-  }
+  next_halves(p, s, n, 0x7C00);
 }
-
 static void next_bf16(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   (void)params;
-  for (size_t i = 0; i < n; i++) {
-    const uint16_t a = ETI_CAT(uint16_t, p[1], i, s[1]), b = ETI_CAT(uint16_t, p[2], i, s[2]);
-    ETI_AT(uint16_t, p[0], i, s[0]) = next_half(a, eti_bf16_to_f32(a), eti_bf16_to_f32(b), b);
-  }
+  next_halves(p, s, n, 0x7F80);
 }
 
 et_status op_nextafter_out(et_kernel_ctx *ctx, et_value *const *args) {

@@ -69,29 +69,11 @@ et_status op_polygamma_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- two operands
 
-#define LOOP_NAME igamma
-#define LOOP_EXPR(a, b) ((CTYPE)eti_igamma((double)a, (double)b, false, WIDE))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/binary.inc.h"
-
-#define LOOP_NAME igammac
-#define LOOP_EXPR(a, b) ((CTYPE)eti_igamma((double)a, (double)b, true, WIDE))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/binary.inc.h"
-
-#define LOOP_NAME zeta
-#define LOOP_EXPR(a, b) ((CTYPE)eti_zeta((double)a, (double)b, WIDE))
-#define LOOP_TYPES ET_TYPES_FLOAT
-#include "kernels/loops/binary.inc.h"
-
-#define SAME(name)        \
-  {.rule = ETI_RULE_SAME, \
-   .loops = name##_loops, \
-   .micro = ETI_NO_MICRO, \
-   .grain = ETI_GRAIN_MATH / 16}
-static const eti_elementwise igamma_op = SAME(igamma);
-static const eti_elementwise igammac_op = SAME(igammac);
-static const eti_elementwise zeta_op = FLOAT(zeta);
+#define BINARY(kind, name) \
+  {.rule = kind, .micro = ETI_MICRO_BINARY(name), .grain = ETI_GRAIN_MATH / 16}
+static const eti_elementwise igamma_op = BINARY(ETI_RULE_SAME, igamma);
+static const eti_elementwise igammac_op = BINARY(ETI_RULE_SAME, igammac);
+static const eti_elementwise zeta_op = BINARY(ETI_RULE_FLOAT, zeta);
 
 et_status op_igamma_out(et_kernel_ctx *ctx, et_value *const *args) {
   return eti_binary_run(ctx, args, &igamma_op, 2, NULL);

@@ -133,8 +133,10 @@ def test_methods_of_a_module_have_memory_of_their_own() -> None:
 
 
 def test_a_missing_backend_is_named_with_what_to_do() -> None:
-    path = Path(__file__).parent.parent / "golden" / "xnnpack.pte"
-    module = portable_lib._load_for_executorch(path)
+    delegated = (Path(__file__).parent.parent / "golden" / "xnnpack.pte").read_bytes()
+    assert delegated.count(b"XnnpackBackend") == 1
+    data = delegated.replace(b"XnnpackBackend", b"AnotherBackend")
+    module = portable_lib._load_for_executorch_from_buffer(data)
     assert module.method_names() == ["forward"]
-    with pytest.raises(errors.NotFound, match=r"XnnpackBackend .*export without its partitioner"):
+    with pytest.raises(errors.NotFound, match=r"AnotherBackend .*export without its partitioner"):
         module.run_method("forward", (X,))

@@ -1,0 +1,59 @@
+// delegate.h — one delegate of a loaded method, shared by what makes it (xnnpack_backend.c) and
+// what runs it (execute.c). The record lies in the method's memory; what XNNPACK needs lies in
+// `engine`, which can be made from the payload at any time: again after memory ran out in the
+// middle of a run, and once more for runs with a clock at every node.
+#ifndef ET_XNNPACK_DELEGATE_H
+#define ET_XNNPACK_DELEGATE_H
+
+#include <xnnpack.h>
+
+#include "backends/xnnpack/et_xnnpack.h"
+#include "backends/xnnpack/graph.h"
+#include "backends/xnnpack/memory.h"
+#include "backends/xnnpack/threads.h"
+#include "backends/xnnpack/weights.h"
+
+// An argument as XNNPACK knows it.
+typedef struct eti_xnn_arg {
+  eti_xnn_shape shape;  // in memory order
+  void *data;           // what it reads or writes
+  void *copy;           // of an input that must not be read where it lies; NULL without one
+  size_t copy_bytes;
+} eti_xnn_arg;
+
+typedef struct eti_xnn_engine {
+  eti_xnn_graph graph;
+  eti_xnn_session session;
+  xnn_runtime_t runtime;
+  struct pthreadpool pool;  // what XNNPACK is given; leads to the pool of the call under way
+  bool is_shaped;           // XNNPACK knows the shapes in args, and has planned its memory for them
+  bool is_set_up;           // … and the data in args
+  eti_xnn_arg *args;        // [graph.n_externs]
+  eti_xnn_shape *given;     // [graph.n_externs], of the call under way
+  struct xnn_external_value *externs;  // [n_active]
+  size_t n_active;                     // externs that XNNPACK has been told of
+} eti_xnn_engine;
+
+typedef struct eti_xnn_delegate {
+  et_xnnpack_options options;
+  const uint8_t *payload;
+  size_t payload_bytes;
+  et_named_data named;
+  eti_xnn_meter meter;
+  eti_xnn_engine *engine;   // NULL after memory ran out: the next call makes it again
+  eti_xnn_engine *clocked;  // the same with a clock at every node; NULL before the first traced run
+} eti_xnn_delegate;
+
+et_status eti_xnn_initialize(et_error *err);
+
+// Makes *out from the payload; on failure nothing remains. The workspace's lock is held.
+et_status eti_xnn_engine_make(eti_xnn_delegate *delegate, bool is_clocked, eti_xnn_engine **out,
+                              et_error *err);
+void eti_xnn_engine_free(eti_xnn_engine *engine);  // the workspace's lock is held; NULL allowed
+
+// Tells the call's hooks of the nodes that ran in it; report.c.
+et_status eti_xnn_report(const eti_xnn_engine *engine, const et_delegate_call *call);
+
+et_status eti_xnn_execute(void *handle, const et_delegate_call *call);
+
+#endif  // ET_XNNPACK_DELEGATE_H

@@ -1,0 +1,266 @@
+// execute.c — a call of a delegate: what it is given is compared with what XNNPACK knows, which is
+// told only what is new, because most calls differ from the one before in nothing.
+#include "backends/xnnpack/delegate.h"
+#include "backends/xnnpack/workspace.h"
+#include "runtime/bytes.h"
+#include "runtime/check.h"
+
+// XNNPACK may read XNN_EXTRA_BYTES behind an input. On the page of its last byte that is harmless;
+// memory is handed out by pages of this size or multiples of it.
+enum { PAGE_BYTES = 4096 };
+
+// ---- Arguments
+
+static et_status check_arg(const eti_xnn_extern *extern_, const et_value *value, size_t k,
+                           et_error *err) {
+  ET_CHECK(value->tag == ET_TENSOR, err, ET_INVALID_ARGUMENT,
+           "argument %zu is no tensor (tag %u), the payload expects one", k, value->tag);
+  const et_tensor *const t = value->as.tensor;
+  ET_CHECK(t->dtype == extern_->dtype, err, ET_INVALID_ARGUMENT,
+           "argument %zu is %s, the payload expects %s", k, et_dtype_name((et_dtype)t->dtype),
+           et_dtype_name(extern_->dtype));
+  const bool is_scalar = t->rank == 0 && extern_->shape.rank == 1 && extern_->shape.dims[0] == 1;
+  ET_CHECK(t->rank == extern_->shape.rank || is_scalar, err, ET_INVALID_ARGUMENT,
+           "argument %zu has rank %d, the payload expects %lu", k, t->rank,
+           (unsigned long)extern_->shape.rank);
+  ET_CHECK(t->data != NULL, err, ET_INVALID_STATE, "argument %zu has no memory", k);
+  ET_CHECK(!extern_->is_output || (t->flags & ET_TENSOR_CONSTANT) == 0, err, ET_INVALID_PROGRAM,
+           "argument %zu is a constant and would be written", k);
+  return ET_OK;
+}
+
+// Sizes in the order in which the data lies, within the payload's bounds.
+static et_status read_shape(const eti_xnn_extern *extern_, const et_tensor *t, size_t k,
+                            eti_xnn_shape *out, et_error *err) {
+  *out = (eti_xnn_shape){.rank = extern_->shape.rank};
+  if (t->rank == 0) out->dims[0] = 1;
+  for (size_t d = 0; d < t->rank; d++) {
+    const int32_t size = t->sizes[t->dim_order[d]];
+    ET_CHECK(size > 0 && (size_t)size <= extern_->shape.dims[d], err, ET_NOT_SUPPORTED,
+             "argument %zu has %ld elements in dim %d, the payload is for 1 to %zu", k, (long)size,
+             t->dim_order[d], extern_->shape.dims[d]);
+    out->dims[d] = (size_t)size;
+  }
+  return ET_OK;
+}
+
+static bool is_same_shape(const eti_xnn_shape *a, const eti_xnn_shape *b) {
+  size_t difference = a->rank ^ b->rank;
+  for (size_t d = 0; d < XNN_MAX_TENSOR_DIMS; d++) difference |= a->dims[d] ^ b->dims[d];
+  return difference == 0;
+}
+
+// Proves the arguments and notes the inputs' shapes. *is_new: XNNPACK knows others.
+static et_status read_args(eti_xnn_engine *engine, const et_delegate_call *call, bool *is_new) {
+  const eti_xnn_graph *const graph = &engine->graph;
+  ET_CHECK(call->n_args == graph->n_externs, call->err, ET_INVALID_PROGRAM,
+           "%zu arguments, the payload has %zu", call->n_args, graph->n_externs);
+  for (size_t i = 0; i < engine->n_active; i++) {
+    const size_t k = engine->externs[i].id;
+    const eti_xnn_extern *const extern_ = &graph->externs[k];
+    ET_TRY(check_arg(extern_, call->args[k], k, call->err));
+    if (!extern_->is_input) continue;
+    ET_TRY(read_shape(extern_, call->args[k]->as.tensor, k, &engine->given[k], call->err));
+    *is_new |= !is_same_shape(&engine->given[k], &engine->args[k].shape);
+  }
+  return ET_OK;
+}
+
+// ---- Shapes
+
+typedef struct request {
+  eti_xnn_engine *engine;
+  enum xnn_status status;
+} request;
+
+static void reshape(void *ctx) {
+  request *const r = ctx;
+  eti_xnn_engine *const engine = r->engine;
+  r->status = xnn_status_success;
+  for (size_t i = 0; i < engine->n_active && r->status == xnn_status_success; i++) {
+    const uint32_t k = engine->externs[i].id;
+    if (!engine->graph.externs[k].is_input) continue;
+    r->status = xnn_reshape_external_value(engine->runtime, k, engine->given[k].rank,
+                                           engine->given[k].dims);
+  }
+  if (r->status == xnn_status_success) r->status = xnn_reshape_runtime(engine->runtime);
+}
+
+static void set_up(void *ctx) {
+  request *const r = ctx;
+  r->status = xnn_setup_runtime_v2(r->engine->runtime, r->engine->n_active, r->engine->externs);
+}
+
+// Calls XNNPACK, which may allocate. When it fails, what it was working on may be in any state:
+// it is given up, and made again by the next call.
+static et_status ask(eti_xnn_delegate *delegate, eti_xnn_engine **owner, void (*body)(void *),
+                     const char *what, et_error *err) {
+  request r = {.engine = *owner};
+  eti_xnn_region region;
+  eti_xnn_region_begin(&region, &delegate->meter);
+  if (!eti_xnn_region_run(&region, body, &r)) r.status = xnn_status_out_of_memory;
+  const et_status status = eti_xnn_fail(r.status, err, what);
+  if (status != ET_OK) {
+    eti_xnn_engine_free(*owner);
+    *owner = NULL;
+  }
+  eti_xnn_region_end(&region, status == ET_OK);
+  return status;
+}
+
+static et_status note_output_shapes(eti_xnn_engine *engine, et_error *err) {
+  for (size_t i = 0; i < engine->n_active; i++) {
+    const uint32_t k = engine->externs[i].id;
+    eti_xnn_shape *const shape = &engine->args[k].shape;
+    if (engine->graph.externs[k].is_input) {
+      *shape = engine->given[k];
+      continue;
+    }
+    size_t rank = 0;
+    *shape = (eti_xnn_shape){.rank = 0};
+    ET_TRY(eti_xnn_fail(xnn_get_external_value_shape(engine->runtime, k, &rank, shape->dims), err,
+                        "asking for an output's shape"));
+    for (size_t d = rank; d < XNN_MAX_TENSOR_DIMS; d++) shape->dims[d] = 0;
+    shape->rank = (uint32_t)rank;
+  }
+  return ET_OK;
+}
+
+static bool is_first_shape(const eti_xnn_engine *engine) {
+  for (size_t i = 0; i < engine->n_active; i++) {
+    const uint32_t k = engine->externs[i].id;
+    const eti_xnn_extern *const extern_ = &engine->graph.externs[k];
+    if (extern_->is_input && !is_same_shape(&engine->given[k], &extern_->shape)) return false;
+  }
+  return true;
+}
+
+static et_status take_shapes(eti_xnn_delegate *delegate, eti_xnn_engine **owner, et_error *err) {
+  eti_xnn_engine *const engine = *owner;
+  if (!is_first_shape(engine))  // the payload's own shapes are proven
+    ET_TRY(eti_xnn_graph_check_shapes(&engine->graph, engine->given, err));
+  engine->is_shaped = engine->is_set_up = false;
+  ET_TRY(ask(delegate, owner, reshape, "reshaping", err));
+  ET_TRY(note_output_shapes(engine, err));
+  engine->is_shaped = true;
+  return ET_OK;
+}
+
+// ---- Outputs
+
+static et_status size_output(const eti_xnn_arg *arg, et_tensor *t, size_t k, et_error *err) {
+  int32_t sizes[ET_MAX_RANK];
+  bool is_new = false;
+  ET_CHECK(arg->shape.rank == t->rank || (t->rank == 0 && arg->shape.rank == 1), err,
+           ET_INVALID_PROGRAM, "argument %zu has rank %d, XNNPACK gives %lu", k, t->rank,
+           (unsigned long)arg->shape.rank);
+  for (size_t d = 0; d < t->rank; d++) {
+    ET_CHECK(arg->shape.dims[d] <= INT32_MAX, err, ET_NOT_SUPPORTED,
+             "argument %zu would have %zu elements in a dim", k, arg->shape.dims[d]);
+    const size_t at = t->dim_order[d];
+    sizes[at] = (int32_t)arg->shape.dims[d];
+    is_new |= sizes[at] != t->sizes[at];
+  }
+  if (!is_new) return ET_OK;
+  const et_status status = et_tensor_resize(t, sizes, t->rank, err);
+  if (status != ET_OK) ET_CONTEXT(err, "argument %zu: ", k);
+  return status;
+}
+
+static et_status size_outputs(const eti_xnn_engine *engine, const et_delegate_call *call) {
+  for (int round = 0; round < 2; round++) {
+    for (size_t i = 0; i < engine->n_active; i++) {
+      const uint32_t k = engine->externs[i].id;
+      if (!engine->graph.externs[k].is_output) continue;
+      et_tensor *const t = call->args[k]->as.tensor;
+      const size_t numel = t->numel;
+      ET_TRY(size_output(&engine->args[k], t, k, call->err));
+      // A damaged file may name one tensor twice: sizing it for one must not have undone another.
+      ET_CHECK(round == 0 || numel == t->numel, call->err, ET_INVALID_PROGRAM,
+               "argument %lu is another output as well", (unsigned long)k);
+    }
+  }
+  return ET_OK;
+}
+
+// From the end, because the wide elements lie where the narrow ones do.
+static void widen(et_tensor *t) {
+  uint8_t *const data = t->data;
+  for (size_t i = t->numel; i-- > 0;) {
+    const int64_t wide = eti_i32(data + 4 * i);
+    memcpy(data + 8 * i, &wide, sizeof wide);
+  }
+}
+
+// ---- Pointers
+
+// What XNNPACK may read in place of an input: itself, or a copy with room behind it.
+static et_status readable(eti_xnn_arg *arg, const et_tensor *t, size_t k, void **out,
+                          et_error *err) {
+  const size_t bytes = et_tensor_bytes(t);
+  const uintptr_t last = (uintptr_t)t->data + bytes - 1;
+  *out = t->data;
+  if (last / PAGE_BYTES == (last + XNN_EXTRA_BYTES) / PAGE_BYTES) return ET_OK;
+  if (arg->copy_bytes < bytes) {
+    eti_xnn_memory_release(arg->copy);
+    arg->copy_bytes = 0;
+    arg->copy = eti_xnn_memory_claim(bytes + XNN_EXTRA_BYTES);
+    ET_CHECK(arg->copy != NULL, err, ET_DELEGATE_OUT_OF_MEMORY,
+             "argument %zu ends at a page's end and there is no memory to copy its %zu bytes", k,
+             bytes);
+    arg->copy_bytes = bytes;
+  }
+  memcpy(arg->copy, t->data, bytes);
+  *out = arg->copy;
+  return ET_OK;
+}
+
+static et_status take_pointers(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
+                               const et_delegate_call *call) {
+  eti_xnn_engine *const engine = *owner;
+  for (size_t i = 0; i < engine->n_active; i++) {
+    const uint32_t k = engine->externs[i].id;
+    const et_tensor *const t = call->args[k]->as.tensor;
+    void *data = t->data;
+    if (engine->graph.externs[k].is_input)
+      ET_TRY(readable(&engine->args[k], t, k, &data, call->err));
+    if (data != engine->args[k].data) engine->is_set_up = false;
+    engine->args[k].data = engine->externs[i].data = data;
+  }
+  if (engine->is_set_up) return ET_OK;
+  ET_TRY(ask(delegate, owner, set_up, "setting pointers", call->err));
+  engine->is_set_up = true;
+  return ET_OK;
+}
+
+// ---- The call
+
+static et_status run(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
+                     const et_delegate_call *call) {
+  eti_xnn_engine *const engine = *owner;
+  bool is_new = !engine->is_shaped;
+  engine->pool.pool = call->pool;
+  ET_TRY(read_args(engine, call, &is_new));
+  if (is_new) ET_TRY(take_shapes(delegate, owner, call->err));
+  ET_TRY(size_outputs(engine, call));
+  ET_TRY(take_pointers(delegate, owner, call));
+  ET_TRY(eti_xnn_fail(xnn_invoke_runtime(engine->runtime), call->err, "running"));
+  for (size_t i = 0; i < engine->n_active; i++) {
+    const uint32_t k = engine->externs[i].id;
+    if (engine->graph.externs[k].is_widened) widen(call->args[k]->as.tensor);
+  }
+  return ET_OK;
+}
+
+et_status eti_xnn_execute(void *handle, const et_delegate_call *call) {
+  eti_xnn_delegate *const delegate = handle;
+  const bool is_clocked = call->hooks != NULL;
+  eti_xnn_engine **const owner = is_clocked ? &delegate->clocked : &delegate->engine;
+  eti_xnn_lock(delegate->options.workspace);
+  et_status status = ET_OK;
+  if (*owner == NULL) status = eti_xnn_engine_make(delegate, is_clocked, owner, call->err);
+  if (status == ET_OK) status = run(delegate, owner, call);
+  if (status == ET_OK && is_clocked) status = eti_xnn_report(*owner, call);
+  eti_xnn_unlock(delegate->options.workspace);
+  return status;
+}

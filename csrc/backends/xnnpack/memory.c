@@ -1,0 +1,163 @@
+// memory.c — see memory.h. A block is preceded by a header of 64 bytes, by which the region that
+// claimed it knows it.
+#include "backends/xnnpack/memory.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/bytes.h"
+
+enum { HEADER_BYTES = 64 };
+
+typedef struct eti_xnn_chunk {
+  struct eti_xnn_chunk *next, **link;  // in a region's list; link is NULL outside of one
+  size_t bytes;
+  bool is_gone;
+} eti_xnn_chunk;
+
+_Static_assert(sizeof(eti_xnn_chunk) <= HEADER_BYTES, "the header holds a block's facts");
+
+// XNNPACK's allocator is one for the process and is not told who is asking, so the region of the
+// caller can only be found by the thread.
+static _Thread_local eti_xnn_region *current;
+
+static void put(eti_xnn_chunk **list, eti_xnn_chunk *block) {
+  block->next = *list;
+  block->link = list;
+  if (block->next != NULL) block->next->link = &block->next;
+  *list = block;
+}
+
+static void take(eti_xnn_chunk *block) {
+  if (block->link == NULL) return;
+  *block->link = block->next;
+  if (block->next != NULL) block->next->link = block->link;
+  block->link = NULL;
+}
+
+static bool is_refused(eti_xnn_meter *meter) {
+  return meter != NULL && ++meter->n_allocations >= meter->fail_at && meter->fail_at != 0;
+}
+
+static void *fail(eti_xnn_region *region) {
+  if (region != NULL && region->leaves && !region->is_paused) longjmp(region->back, 1);
+  return NULL;
+}
+
+static void *claim(size_t bytes) {
+  eti_xnn_region *const region = current;
+  size_t whole;
+  if (region != NULL && is_refused(region->meter)) return fail(region);
+  if (!eti_add(bytes, 2 * HEADER_BYTES - 1, &whole)) return fail(region);
+  whole &= ~(size_t)(HEADER_BYTES - 1);
+  eti_xnn_chunk *const block = aligned_alloc(HEADER_BYTES, whole);
+  if (block == NULL) return fail(region);
+  *block = (eti_xnn_chunk){.bytes = bytes};
+  if (region != NULL && !region->is_paused) put(&region->owned, block);
+  return (uint8_t *)block + HEADER_BYTES;
+}
+
+static eti_xnn_chunk *block_of(void *data) {
+  return (eti_xnn_chunk *)(void *)((uint8_t *)data - HEADER_BYTES);
+}
+
+static void release(void *data) {
+  if (data == NULL) return;
+  eti_xnn_chunk *const block = block_of(data);
+  if (current == NULL || current->is_paused) {
+    free(block);
+  } else if (!block->is_gone) {  // an undone call may release a block again
+    take(block);
+    block->is_gone = true;
+    put(&current->gone, block);
+  }
+}
+
+static void *allocate(void *context, size_t bytes) {
+  (void)context;
+  return claim(bytes);
+}
+
+static void *allocate_aligned(void *context, size_t alignment, size_t bytes) {
+  (void)context;
+  return alignment <= HEADER_BYTES ? claim(bytes) : fail(current);
+}
+
+static void *reallocate(void *context, void *data, size_t bytes) {
+  (void)context;
+  void *const larger = claim(bytes);
+  if (larger == NULL || data == NULL) return larger;
+  const size_t old = block_of(data)->bytes;
+  memcpy(larger, data, old < bytes ? old : bytes);
+  release(data);
+  return larger;
+}
+
+static void deallocate(void *context, void *data) {
+  (void)context;
+  release(data);
+}
+
+const struct xnn_allocator eti_xnn_allocator = {
+    .allocate = allocate,
+    .reallocate = reallocate,
+    .deallocate = deallocate,
+    .aligned_allocate = allocate_aligned,
+    .aligned_deallocate = deallocate,
+};
+
+void *eti_xnn_memory_claim(size_t bytes) {
+  return claim(bytes);
+}
+
+void eti_xnn_memory_release(void *block) {
+  release(block);
+}
+
+// ---- Regions
+
+void eti_xnn_region_begin(eti_xnn_region *region, eti_xnn_meter *meter) {
+  region->meter = meter;
+  region->owned = region->gone = NULL;
+  region->leaves = region->is_paused = false;
+  current = region;
+}
+
+bool eti_xnn_region_run(eti_xnn_region *region, void (*body)(void *ctx), void *ctx) {
+  bool is_done = false;
+  region->leaves = true;
+  if (setjmp(region->back) == 0) {
+    body(ctx);
+    is_done = true;
+  }
+  region->leaves = false;
+  return is_done;
+}
+
+static void free_all(eti_xnn_chunk *block) {
+  while (block != NULL) {
+    eti_xnn_chunk *const next = block->next;
+    free(block);
+    block = next;
+  }
+}
+
+void eti_xnn_region_end(eti_xnn_region *region, bool keep) {
+  current = NULL;
+  free_all(region->gone);
+  if (!keep) {
+    free_all(region->owned);
+    return;
+  }
+  for (eti_xnn_chunk *block = region->owned; block != NULL; block = block->next) block->link = NULL;
+}
+
+eti_xnn_region *eti_xnn_region_pause(void) {
+  if (current != NULL) current->is_paused = true;
+  return current;
+}
+
+void eti_xnn_region_resume(eti_xnn_region *region) {
+  if (region != NULL) region->is_paused = false;
+}

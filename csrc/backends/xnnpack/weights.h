@@ -1,0 +1,74 @@
+// weights.h — packed weights behind XNNPACK's cache interface: a store that may be shared, and one
+// session per delegate, which knows the names of its weights and holds what it uses.
+// XNNPACK asks by the addresses of a filter and its bias and by a seed, which stands for the
+// micro-kernel's layout and is no proof of it; so a hit needs the name, which spells out everything
+// that packing depends on, and a pair of addresses that bears two names is not looked up at all.
+// Relies on memory.h; knows nothing of graphs and methods.
+#ifndef ET_XNNPACK_WEIGHTS_H
+#define ET_XNNPACK_WEIGHTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <xnnpack.h>
+
+#include "backends/xnnpack/et_xnnpack.h"
+
+// Packed weights. Named ones are in a store's table, others belong to one session.
+typedef struct eti_xnn_packed {
+  struct eti_xnn_packed *next;  // in the table's row, or of those waiting in a session
+  const uint8_t *name;
+  size_t name_bytes;  // 0: unnamed
+  uint32_t seed;
+  uint64_t hash;   // of name and seed
+  size_t n_users;  // sessions
+  void *data;
+  size_t bytes;
+  bool is_mapped;    // data and name lie in the store's file
+  bool is_verified;  // mapped: its checksum was right
+  uint64_t checksum;
+} eti_xnn_packed;
+
+enum { ETI_XNN_STORE_ROWS = 1024 };
+
+struct et_xnnpack_weights {
+  pthread_mutex_t lock;
+  eti_xnn_packed *rows[ETI_XNN_STORE_ROWS];
+  et_file_map file;
+  eti_xnn_packed *mapped;  // of the file
+  size_t n_mapped;
+  size_t n_packed, n_shared;
+};
+
+// Where the file's packed weights go and whether they are what they were; weights_file.c.
+uint64_t eti_xnn_checksum(const void *data, size_t bytes);
+void eti_xnn_store_add(et_xnnpack_weights *store, eti_xnn_packed *packed);  // the lock is held
+
+// What a filter and its bias are, by their addresses in one graph.
+typedef struct eti_xnn_name {
+  const void *kernel, *bias;
+  uint8_t *bytes;  // NULL: the pair has two names
+  size_t n_bytes;
+} eti_xnn_name;
+
+typedef struct eti_xnn_session {
+  struct xnn_weights_cache_provider provider;  // for xnn_create_runtime; lives as long as runtimes
+  et_xnnpack_weights *store;                   // or NULL
+  eti_xnn_name *names;
+  size_t n_names, most_names;
+  size_t longest_name;
+  eti_xnn_packed **uses;  // one user of each is this session
+  size_t n_uses, most_uses;
+  eti_xnn_packed *waiting;  // reserved, not yet packed
+} eti_xnn_session;
+
+void eti_xnn_session_init(eti_xnn_session *session, et_xnnpack_weights *store);
+// Names a filter and its bias (NULL allowed), which lie at these addresses until
+// eti_xnn_session_forget. Without memory they just stay unnamed. Matches eti_xnn_graph_config.
+void eti_xnn_session_name(void *session, const void *kernel, const void *bias, const void *name,
+                          size_t name_bytes);
+// The names and what was reserved in vain go; what is used stays.
+void eti_xnn_session_forget(eti_xnn_session *session);
+void eti_xnn_session_deinit(eti_xnn_session *session);  // when no runtime uses it any more
+
+#endif  // ET_XNNPACK_WEIGHTS_H

@@ -8,6 +8,7 @@ actions, on files in the folder:
   export         a case of the catalogue -> NAME.pte (cases from a library are not traced here:
                  NAME.pt2 must be there)
   run            NAME.pte -> NAME.pt: a list of flat output lists, one per set of inputs
+  run_inputs     NAME.pte on every set of inputs in NAME.inputs.pt -> NAME.pt
   write_feature  a feature of features.py -> NAME/program.pte and its data file
   run_feature    these -> NAME/results.pt
 """
@@ -58,9 +59,19 @@ def run(name: str, folder: Path) -> None:
     torch.save(outputs, folder / f"{name}.pt")
 
 
+def run_inputs(name: str, folder: Path) -> None:
+    from executorch.extension.pybindings.portable_lib import _load_for_executorch
+
+    module = _load_for_executorch(str(folder / f"{name}.pte"))
+    sets = torch.load(folder / f"{name}.inputs.pt")
+    results = [module.run_method("forward", tuple(inputs), clone_outputs=True) for inputs in sets]
+    torch.save([list(outputs) for outputs in results], folder / f"{name}.pt")
+
+
 ACTIONS = {
     "export": export,
     "run": run,
+    "run_inputs": run_inputs,
     "write_feature": lambda name, folder: features.write("executorch", name, folder),
     "run_feature": lambda name, folder: features.run("executorch", name, folder),
 }

@@ -1,0 +1,94 @@
+"""Convolutions of images of one or two dimensions: plain, grouped, depthwise and transposed.
+
+A row of pixels is an image of height 1. Weights are arranged here as their nodes want them.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from executorch_py.backends.xnnpack.builder import Builder, Visitor
+from executorch_py.backends.xnnpack.graph import PerChannel, Value, text_of
+from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.exir.ir.match import argument
+
+
+def _two(values: list[int], rank: int, missing: int) -> list[int]:
+    """A setting for height and width from one per dimension, or one for all."""
+    values = values * (rank - 2) if len(values) == 1 else values
+    return [missing] * (2 - len(values)) + values
+
+
+def _arranged(b: Builder, weight: Value, groups: int, transposed: bool, deep: bool) -> Value:
+    """The weight as its node reads it: [out, h, w, in / groups], or [1, h, w, out] depthwise."""
+    assert weight.data is not None
+    data, how = weight.data, weight.quantization
+    if data.dim() == 3:
+        data = data.unsqueeze(2)
+    if transposed:
+        n_in, per_group, height, width = data.shape
+        axis = 0
+        if groups == 1:
+            data = data.permute(1, 2, 3, 0)
+        else:
+            data = data.reshape(groups, n_in // groups, per_group, height, width)
+            data = data.permute(0, 2, 3, 4, 1)
+            data = data.reshape(groups * per_group, height, width, n_in // groups)
+    elif deep:
+        data, axis = data.permute(1, 2, 3, 0), 3
+    else:
+        data, axis = data.permute(0, 2, 3, 1), 0
+    made = b.weight(b.derived(weight, data))
+    made.quantization, made.datatype = how, weight.datatype
+    if isinstance(how, PerChannel):
+        if how.axis != (1 if transposed else 0) or (transposed and groups != 1):
+            b.refuse(f"weight scales along dimension {how.axis}", "one scale per output channel")
+        made.quantization = PerChannel(how.scales, axis)
+    elif how is None:
+        assert made.data is not None
+        # Half-precision images are convolved with weights of full precision.
+        made.data, made.datatype = made.data.to(torch.float32), Datatype.FP32
+    return made
+
+
+def _convolution(b: Builder, node: fx.Node) -> Value:
+    x, weight, bias = b.input(node, "input"), b.input(node, "weight"), b.optional(node, "bias")
+    b.require_float(x)
+    if weight.data is None or (bias is not None and bias.data is None):
+        b.refuse("weights or a bias computed at run time", "constants")
+    if x.rank not in (3, 4):
+        b.refuse(f"an image of {text_of(x.shape)}", "rank 3 or 4")
+    transposed, groups = bool(argument(node, "transposed")), b.integer(node, "groups")
+    stride, padding, dilation, adjustment = (
+        _two(b.integers(node, name), x.rank, missing)
+        for name, missing in (
+            *(("stride", 1), ("padding", 0), ("dilation", 1)),
+            ("output_padding", 0),
+        )
+    )
+    deep = not transposed and weight.shape[1] == 1 and groups > 1
+    kernel = _two([int(n) for n in weight.data.shape[2:]], x.rank, 1)
+    n_out = int(weight.data.shape[0])
+    n_in = int(weight.data.shape[1]) * groups
+    if transposed:
+        n_in, n_out = n_out, n_in
+    kind = NodeKind.CONV_TRANSPOSE_2D if transposed else NodeKind.CONV_2D
+    if bias is not None:
+        bias = b.weight(bias if bias.quantization else b.cast(bias, torch.float32))
+    return b.emit(
+        NodeKind.DEPTHWISE_CONV_2D if deep else kind,
+        [x, _arranged(b, weight, groups, transposed, deep), bias],
+        shape=b.result_shape(node),
+        kernel=tuple(kernel),
+        stride=tuple(stride),
+        padding=tuple(padding),
+        dilation=tuple(dilation),
+        adjustment=tuple(adjustment),
+        group_input_channels=n_in // groups,
+        group_output_channels=n_out // groups,
+        groups=groups,
+    )
+
+
+VISITORS: dict[str, Visitor] = {"aten::convolution": _convolution}

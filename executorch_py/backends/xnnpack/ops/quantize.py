@@ -1,0 +1,189 @@
+"""Quantize and dequantize, with scales known ahead of time or found at run time.
+
+Everything becomes explicit conversions and quantized constants here; which of them disappear into
+the nodes between is the business of a pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from executorch_py.backends.xnnpack.builder import DATATYPES, Builder, Made, Visitor
+from executorch_py.backends.xnnpack.graph import (
+    Dynamic,
+    PerChannel,
+    PerGroup,
+    PerTensor,
+    Value,
+    text_of,
+)
+from executorch_py.backends.xnnpack.quantization import dequantized
+from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.exir.ir.match import argument
+
+_INT4 = (-8, 7)
+
+
+def _choose(b: Builder, node: fx.Node) -> Made:
+    """Scale and zero point of a value that is quantized at run time: a mark for their readers."""
+    mark = Value(node.name, (), Datatype.INVALID, Dynamic(1))
+    return mark, mark
+
+
+def _is_dynamic(b: Builder, scale: Any) -> bool:
+    return isinstance(scale, fx.Node) and isinstance(b.value(scale).quantization, Dynamic)
+
+
+def _per_tensor(b: Builder, node: fx.Node) -> PerTensor:
+    scale, zero_point = b.number(node, "scale"), int(b.number(node, "zero_point"))
+    if not 1.2e-38 <= scale < float("inf"):
+        b.refuse(f"scale={scale}", "a normal positive number")
+    return PerTensor(scale, zero_point)
+
+
+def _quantize(b: Builder, node: fx.Node) -> Value:
+    value = b.input(node, "input")
+    b.require_float(value)
+    if _is_dynamic(b, argument(node, "scale")):
+        made = b.emit(NodeKind.CONVERT, [value], datatype=Datatype.QDINT8)
+        made.quantization = Dynamic(1)
+        return made
+    dtype = node.meta["val"].dtype
+    if dtype not in (torch.int8, torch.uint8):
+        b.refuse(f"quantization to {dtype}", "int8")
+    made = b.emit(NodeKind.CONVERT, [value], datatype=DATATYPES[dtype])
+    made.quantization = _per_tensor(b, node)
+    return made
+
+
+def _dequantize(b: Builder, node: fx.Node) -> Value:
+    value = b.input(node, "input")
+    if isinstance(value.quantization, Dynamic):
+        return b.emit(NodeKind.CONVERT, [value], datatype=DATATYPES[node.meta["val"].dtype])
+    how = _per_tensor(b, node)
+    if value.data is not None:
+        return _constant(b, value, how, argument(node, "quant_min"), argument(node, "quant_max"))
+    if value.datatype not in (Datatype.QINT8, Datatype.QUINT8):
+        b.refuse(f"quantized elements of {value.datatype.name}", "int8")
+    if value.quantization is None:
+        value.quantization = how
+    if value.quantization != how:
+        b.refuse(f"'{value.name}' with {value.quantization} and {how}", "one scale and zero point")
+    return b.emit(NodeKind.CONVERT, [value], datatype=DATATYPES[node.meta["val"].dtype])
+
+
+def _constant(b: Builder, value: Value, how: Any, low: Any, high: Any) -> Value:
+    """A quantized constant; what no node takes in that form becomes floats at once."""
+    assert value.data is not None
+    made = b.derived(value, value.data)
+    made.quantization = how
+    four_bits = (low, high) == _INT4 or isinstance(how, PerGroup)
+    if value.data.dtype is not torch.int8 or (isinstance(how, PerTensor) and how.zero_point):
+        return b.derived(value, dequantized(made))
+    if isinstance(how, PerTensor):
+        made.datatype = Datatype.QINT8
+    elif isinstance(how, PerChannel):
+        made.datatype = Datatype.QCINT4 if four_bits else Datatype.QCINT8
+    else:
+        made.datatype = Datatype.QBINT4
+    return made
+
+
+def _all_zero(b: Builder, arg: Any) -> bool:
+    if arg is None:
+        return True
+    value = b.value(arg)
+    return value.data is not None and not bool(value.data.any())
+
+
+def _floats(b: Builder, arg: Any) -> torch.Tensor:
+    value = b.value(arg)
+    if value.data is None:
+        b.refuse(f"'{value.name}' as scales, computed at run time", "constant scales")
+    return value.data.detach().to(torch.float32)
+
+
+def _dequantize_per_channel(b: Builder, node: fx.Node) -> Value:
+    value, axis = b.input(node, "input"), b.integer(node, "axis")
+    if value.data is None:
+        b.refuse(f"'{value.name}' with scales per channel", "a constant")
+    if not _all_zero(b, argument(node, "zero_points")):
+        b.refuse("zero points other than 0 per channel", "0")
+    scales = _floats(b, argument(node, "scales")).reshape(-1)
+    how = PerChannel(scales, b.axis(axis, value.rank))
+    return _constant(b, value, how, argument(node, "quant_min"), argument(node, "quant_max"))
+
+
+def _dequantize_groups(b: Builder, node: fx.Node) -> Value:
+    value, size = b.input(node, "w_int8"), b.integer(node, "group_size")
+    if value.data is None or value.rank != 2:
+        b.refuse(f"'{value.name}' with scales per group", "a constant matrix")
+    if not _all_zero(b, argument(node, "zero_points")):
+        b.refuse("zero points other than 0 per group", "0")
+    scales = _floats(b, argument(node, "scales"))
+    return _grouped(
+        b, value, scales, size, argument(node, "quant_min"), argument(node, "quant_max")
+    )
+
+
+def _grouped(
+    b: Builder, value: Value, scales: torch.Tensor, size: int, low: Any, high: Any
+) -> Value:
+    """A matrix with a scale for each `size` columns of a row."""
+    assert value.data is not None
+    rows, columns = value.data.shape
+    scales = scales.reshape(rows, -1)
+    fits = columns % size == 0 and scales.shape[1] == columns // size
+    if (low, high) == _INT4 and fits and size % 32 == 0:
+        return _constant(b, value, PerGroup(scales, size), low, high)
+    if size == columns:
+        return _constant(b, value, PerChannel(scales.reshape(-1), 0), low, high)
+    b.refuse(
+        f"groups of {size} of {columns} columns, values {low} to {high}",
+        "4-bit groups of a multiple of 32 that divides the columns, or whole rows",
+    )
+
+
+def _dequantize_affine(b: Builder, node: fx.Node) -> Value:
+    value = b.input(node, "input")
+    scale = argument(node, "scale")
+    if isinstance(value.quantization, Dynamic) or _is_dynamic(b, scale):
+        return b.emit(NodeKind.CONVERT, [value], datatype=DATATYPES[node.meta["val"].dtype])
+    if value.data is None:
+        b.refuse(f"'{value.name}' computed at run time", "a constant, or scales chosen at run time")
+    if not _all_zero(b, argument(node, "zero_point")):
+        b.refuse("zero points other than 0", "0")
+    scales, block = _floats(b, scale), b.integers(node, "block_size")
+    low, high = argument(node, "quant_min"), argument(node, "quant_max")
+    shape = list(value.data.shape)
+    if block == shape:
+        return _constant(b, value, PerTensor(float(scales.item()), 0), low, high)
+    if len(shape) == 2 and block[0] == 1 and (low, high) == _INT4:
+        return _grouped(b, value, scales, block[1], low, high)
+    axes = [d for d, n in enumerate(block) if n != shape[d]]
+    if len(axes) == 1 and block[axes[0]] == 1:
+        return _constant(b, value, PerChannel(scales.reshape(-1), axes[0]), low, high)
+    b.refuse(f"blocks of {block} in {text_of(value.shape)}", "rows, groups of columns, or all")
+
+
+def _name(verb: str, what: str) -> str:
+    return f"quantized_decomposed::{verb}_{what}"
+
+
+VISITORS: dict[str, Visitor] = {
+    **dict.fromkeys(
+        (_name("quantize", "per_tensor"), _name("quantize", "per_tensor.tensor")), _quantize
+    ),
+    **dict.fromkeys(
+        (_name("dequantize", "per_tensor"), _name("dequantize", "per_tensor.tensor")), _dequantize
+    ),
+    _name("dequantize", "per_channel"): _dequantize_per_channel,
+    _name("dequantize", "per_channel_group"): _dequantize_groups,
+    "quantized_decomposed::choose_qparams.tensor": _choose,
+    "torchao::choose_qparams_affine": _choose,
+    "torchao::dequantize_affine": _dequantize_affine,
+    "torchao::quantize_affine": _quantize,
+}

@@ -1,0 +1,141 @@
+"""Means, sums and extremes over dimensions.
+
+A mean over the last dimension is a product with a column of 1 / n; over neighbouring dimensions
+before it, a global average pooling of [before, n, 1, after] as it lies in memory.
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch import fx
+
+from executorch_py.backends.xnnpack.builder import FLOATS, Builder, Made, Visitor
+from executorch_py.backends.xnnpack.graph import Needs, Shape, Value, text_of
+from executorch_py.backends.xnnpack.ops.means import (
+    KEEP_DIMS,
+    counted,
+    last_dim_mean,
+    last_dim_sum,
+    merged,
+)
+from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.exir.ir.match import argument
+
+
+def _dims(b: Builder, node: fx.Node, rank: int) -> list[int]:
+    arg = argument(node, "dim")
+    if arg is None or arg == []:
+        return list(range(rank))
+    return sorted(b.axis(dim, rank) for dim in b.integers(node, "dim"))
+
+
+def _mean_of(b: Builder, value: Value, dims: list[int]) -> Value:
+    """The mean over dimensions that follow each other, keeping them as size 1."""
+    first, last = dims[0], dims[-1]
+    if dims != list(range(first, last + 1)):
+        b.refuse(f"a reduction over dimensions {dims}", "dimensions that follow each other")
+    kept = tuple(1 if d in dims else size for d, size in enumerate(value.shape))
+    if value.rank == 4 and dims == [2, 3]:
+        return b.emit(NodeKind.GLOBAL_AVG_POOLING_2D, [value], shape=kept, flags=KEEP_DIMS)
+    if last == value.rank - 1:
+        flat = value
+        if len(dims) > 1 or first == 0:
+            before: Shape = value.shape[:first] or (1,)
+            flat = b.reshape(value, (*before, merged(b, value.shape[first:])))
+        return b.reshape(last_dim_mean(b, flat), kept)
+    if value.rank == 4 and dims == [1, 2]:
+        image = value
+    else:
+        before, over, after = (
+            value.shape[:first],
+            value.shape[first : last + 1],
+            value.shape[last + 1 :],
+        )
+        image_shape = (merged(b, before) if before else 1, merged(b, over), 1, merged(b, after))
+        image = b.reshape(value, image_shape)
+    pooled = b.emit(
+        NodeKind.GLOBAL_AVG_POOLING_2D,
+        [image],
+        shape=(image.shape[0], 1, 1, image.shape[3]),
+        needs=Needs.NATURAL,
+        flags=KEEP_DIMS,
+    )
+    return b.reshape(pooled, kept)
+
+
+def _mean(b: Builder, node: fx.Node) -> Value:
+    value = b.input(node, "self")
+    b.require_float(value)
+    if FLOATS.get(value.datatype) is not node.meta["val"].dtype:
+        b.refuse(f"a mean with dtype={node.meta['val'].dtype}", "the element type of its input")
+    mean = _mean_of(b, value, _dims(b, node, value.rank))
+    return mean if argument(node, "keepdim") else b.reshape(mean, b.result_shape(node))
+
+
+def _sum(b: Builder, node: fx.Node) -> Value:
+    value = b.input(node, "self")
+    b.require_float(value)
+    if FLOATS.get(value.datatype) is not node.meta["val"].dtype:
+        b.refuse(f"a sum with dtype={node.meta['val'].dtype}", "the element type of its input")
+    dims = _dims(b, node, value.rank)
+    if dims == [value.rank - 1] and value.rank > 1:
+        total = last_dim_sum(b, value, 1.0) if value.datatype is Datatype.FP32 else None
+    else:
+        total = None
+    if total is None:
+        count = counted(b, tuple(value.shape[d] for d in dims))
+        mean = _mean_of(b, value, dims)
+        total = b.binary(NodeKind.MULTIPLY, mean, b.scalar(float(count), mean))
+    return total if argument(node, "keepdim") else b.reshape(total, b.result_shape(node))
+
+
+def _window(b: Builder, value: Value, dims: list[int]) -> tuple[int, int]:
+    if value.rank != 4 or not dims or not set(dims) <= {2, 3}:
+        b.refuse(f"a maximum over {dims} of {text_of(value.shape)}", "height, width of an image")
+    sizes = [counted(b, value.shape[d : d + 1]) if d in dims else 1 for d in (2, 3)]
+    return sizes[0], sizes[1]
+
+
+def _amax(b: Builder, node: fx.Node) -> Value:
+    value = b.input(node, "self")
+    b.require_float(value)
+    dims = _dims(b, node, value.rank)
+    window = _window(b, value, dims)
+    shape = tuple(1 if d in dims else size for d, size in enumerate(value.shape))
+    maximum = b.emit(
+        NodeKind.MAX_POOLING_2D,
+        [value],
+        shape=shape,
+        flags=KEEP_DIMS,
+        clamp=(-math.inf, math.inf),
+        kernel=window,
+        stride=window,
+        padding=(0, 0),
+        behind=(0, 0),
+        dilation=(1, 1),
+    )
+    return maximum if argument(node, "keepdim") else b.reshape(maximum, b.result_shape(node))
+
+
+def _max_dim(b: Builder, node: fx.Node) -> Made:
+    value = b.input(node, "self")
+    b.require_float(value)
+    dims = _dims(b, node, value.rank)
+    window = _window(b, value, dims)
+    if not argument(node, "keepdim"):
+        b.refuse("keepdim=False", "keepdim=True")
+    shape = tuple(1 if d in dims else size for d, size in enumerate(value.shape))
+    maximum = Value(node.name, shape, value.datatype)
+    index = Value(f"{node.name}_index", shape, Datatype.INT32)
+    made = b.emit_all(NodeKind.ARG_MAX_POOLING_2D, [value], [maximum, index])
+    made.attributes.update(kernel=window, padding=(0, 0))
+    return maximum, index
+
+
+VISITORS: dict[str, Visitor] = {
+    "aten::amax": _amax,
+    "aten::max.dim": _max_dim,
+    "aten::mean.dim": _mean,
+    "aten::sum.dim_IntList": _sum,
+}

@@ -1,0 +1,39 @@
+"""float_constants: quantized constants that no quantized node reads become floats."""
+
+from __future__ import annotations
+
+from executorch_py.backends.xnnpack.graph import Graph, Node, Value
+from executorch_py.backends.xnnpack.quantization import dequantized
+from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+
+_FLOATS = {Datatype.FP32, Datatype.FP16, Datatype.BF16}
+
+
+def float_constants(graph: Graph) -> bool:
+    """Dequantize in place; True if any constant was."""
+    made: dict[Value, Value] = {}
+    for node in graph.nodes:
+        for i, value in enumerate(node.inputs):
+            if value is None or value.data is None or value.quantization is None:
+                continue
+            if _reads_quantized(node):
+                continue
+            if value not in made:
+                made[value] = Value(
+                    value.name,
+                    value.shape,
+                    Datatype.FP32,
+                    data=dequantized(value),
+                    is_weight=value.is_weight,
+                    external_tag=value.external_tag,
+                )
+            node.inputs[i] = made[value]
+    return bool(made)
+
+
+def _reads_quantized(node: Node) -> bool:
+    if node.kind is NodeKind.CONVERT:
+        return False
+    return any(
+        v is not None and not v.is_constant and v.datatype not in _FLOATS for v in node.inputs
+    )

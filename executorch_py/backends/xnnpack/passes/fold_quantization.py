@@ -1,0 +1,151 @@
+"""fold_quantization: nodes between conversions compute with quantized values.
+
+Statically: a node all of whose operands were dequantized, and whose result is only quantized again,
+works on int8. Dynamically: a product or convolution whose operand was quantized with scales found
+at run time reads that, with quantized weights, and gives floats.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from executorch_py.backends.xnnpack.graph import (
+    Dynamic,
+    Graph,
+    Node,
+    PerChannel,
+    PerTensor,
+    Value,
+)
+from executorch_py.backends.xnnpack.quantization import int32_bias, scales_of
+from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+
+_WEIGHTED = frozenset(
+    {
+        *(NodeKind.FULLY_CONNECTED, NodeKind.CONV_2D, NodeKind.DEPTHWISE_CONV_2D),
+        NodeKind.CONV_TRANSPOSE_2D,
+    }
+)
+_STATIC = _WEIGHTED | {
+    *(NodeKind.ADD, NodeKind.SUBTRACT, NodeKind.MULTIPLY, NodeKind.GLOBAL_AVG_POOLING_2D),
+}
+# Kinds whose result has the parameters of the operand.
+_SAME_PARAMETERS = frozenset(
+    {NodeKind.CLAMP, NodeKind.MAX_POOLING_2D, NodeKind.STATIC_CONSTANT_PAD}
+)
+_DYNAMIC_DIMS = {NodeKind.FULLY_CONNECTED: 1, NodeKind.CONV_2D: 3}
+_STATIC_WEIGHTS = (Datatype.QINT8, Datatype.QCINT8)
+
+
+def fold_quantization(graph: Graph) -> bool:
+    """Fold in place; True if any node was."""
+    readers = graph.readers()
+    replaced: dict[Value, Value] = {}
+    changed = False
+    for node in graph.nodes:
+        if node.kind in _DYNAMIC_DIMS and _fold_dynamic(node):
+            changed = True
+        elif node.kind in _STATIC or node.kind in _SAME_PARAMETERS:
+            changed |= _fold_static(graph, node, readers, replaced)
+    graph.replace_all(replaced)
+    return changed
+
+
+# ---- scales known ahead of time
+
+
+def _fold_static(
+    graph: Graph, node: Node, readers: dict[Value, list[Node]], replaced: dict[Value, Value]
+) -> bool:
+    operands = [_quantized_operand(v) for v in node.inputs[: _n_operands(node)]]
+    behind = _only_quantized(graph, node.output, readers)
+    if behind is None or any(operand is None for operand in operands):
+        return False
+    first, result = operands[0], behind[0].output
+    assert first is not None
+    if node.kind in _SAME_PARAMETERS and first.quantization != result.quantization:
+        return False
+    if node.kind in _WEIGHTED and not _quantize_bias(node, first):
+        return False
+    node.inputs[: len(operands)] = operands
+    made = node.output
+    made.datatype, made.quantization = result.datatype, result.quantization
+    for convert in behind:
+        if convert.output in graph.outputs:
+            made.name, made.dim_order = convert.output.name, convert.output.dim_order
+        replaced[convert.output] = made
+    return True
+
+
+def _n_operands(node: Node) -> int:
+    return 1 if node.kind in _WEIGHTED else len(node.inputs)
+
+
+def _quantized_operand(value: Value | None) -> Value | None:
+    """What an operand is in int8: a quantized constant, or what was dequantized to it."""
+    if value is None:
+        return None
+    if value.is_constant:
+        return value if value.datatype is Datatype.QINT8 and value.quantization else None
+    before = value.producer
+    if before is None or before.kind is not NodeKind.CONVERT:
+        return None
+    source = before.input()
+    return source if source.datatype is Datatype.QINT8 else None
+
+
+def _only_quantized(
+    graph: Graph, value: Value, readers: dict[Value, list[Node]]
+) -> list[Node] | None:
+    """The conversions to int8 that are all that reads a value, with one set of parameters."""
+    found = readers.get(value, [])
+    if value in graph.outputs or not found:
+        return None
+    parameters = {(node.kind, node.output.datatype, node.output.quantization) for node in found}
+    if len(parameters) != 1 or found[0].kind is not NodeKind.CONVERT:
+        return None
+    if found[0].output.datatype is not Datatype.QINT8:
+        return None
+    return found if sum(node.output in graph.outputs for node in found) < 2 else None
+
+
+def _quantize_bias(node: Node, operand: Value) -> bool:
+    """Whether the weights are int8; a float bias becomes int32 in units of operand and weight."""
+    weight, bias = node.inputs[1], node.inputs[2]
+    if weight is None or weight.datatype not in _STATIC_WEIGHTS:
+        return False
+    if bias is None:
+        return True
+    if bias.data is None or bias.quantization is not None:
+        return False
+    how = operand.quantization
+    assert isinstance(how, PerTensor)
+    scales = scales_of(weight) * torch.tensor(how.scale, dtype=torch.float32)
+    made = Value(bias.name, bias.shape, Datatype.QINT32, data=int32_bias(bias.data, scales))
+    made.is_weight, made.external_tag = True, bias.external_tag
+    if isinstance(weight.quantization, PerChannel):
+        made.datatype, made.quantization = Datatype.QCINT32, PerChannel(scales, 0)
+    else:
+        made.quantization = PerTensor(float(scales.item()), 0)
+    node.inputs[2] = made
+    return True
+
+
+# ---- scales found at run time
+
+
+def _fold_dynamic(node: Node) -> bool:
+    weight, before = node.inputs[1], node.input().producer
+    if before is None or before.kind is not NodeKind.CONVERT or weight is None:
+        return False
+    source = before.input()
+    if source.datatype is not Datatype.QDINT8 or weight.quantization is None:
+        return False
+    if isinstance(weight.quantization, PerTensor):
+        rows = weight.shape[0]
+        assert isinstance(rows, int)
+        scales = torch.full((rows,), weight.quantization.scale)
+        weight.datatype, weight.quantization = Datatype.QCINT8, PerChannel(scales, 0)
+    source.quantization = Dynamic(_DYNAMIC_DIMS[node.kind])
+    node.inputs[0] = source
+    return True

@@ -1,0 +1,76 @@
+"""sink_dequantize: elements are moved about while quantized, and dequantized behind.
+
+Reshapes, permutations, slices and the like do the same to quantized elements as to floats. What is
+quantized again with the parameters it had is left as it is.
+"""
+
+from __future__ import annotations
+
+from executorch_py.backends.xnnpack.graph import Graph, Needs, Node, PerTensor, Value
+from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+
+_MOVES = frozenset(
+    {
+        *(NodeKind.STATIC_RESHAPE, NodeKind.STATIC_TRANSPOSE, NodeKind.STATIC_SLICE),
+        *(NodeKind.CONCATENATE_2, NodeKind.CONCATENATE_3, NodeKind.CONCATENATE_4),
+        *(NodeKind.CONCATENATE_5, NodeKind.COPY),
+    }
+)
+
+
+def sink_dequantize(graph: Graph) -> bool:
+    """Rewrite in place; True if anything changed."""
+    changed = False
+    position = 0
+    while position < len(graph.nodes):
+        node = graph.nodes[position]
+        if node.kind in _MOVES and (sources := _sources(node)) is not None:
+            graph.nodes.insert(position + 1, _moved_behind(graph, node, sources))
+            changed = True
+        position += 1
+    return _undo_pairs(graph) or changed
+
+
+def _sources(node: Node) -> list[Value] | None:
+    """What the node's operands were dequantized from, all with the same parameters."""
+    sources = [quantized_source(value) for value in node.inputs]
+    first = sources[0]
+    if first is None:
+        return None
+    found = [s for s in sources if s is not None and s.quantization == first.quantization]
+    return found if len(found) == len(sources) else None
+
+
+def quantized_source(value: Value | None) -> Value | None:
+    """The int8 value that a value is the float form of."""
+    before = value.producer if value is not None else None
+    if before is None or before.kind is not NodeKind.CONVERT:
+        return None
+    source = before.input()
+    quantized = source.datatype in (Datatype.QINT8, Datatype.QUINT8)
+    return source if quantized and isinstance(source.quantization, PerTensor) else None
+
+
+def _moved_behind(graph: Graph, node: Node, sources: list[Value]) -> Node:
+    """Let the node work on `sources`; returns the conversion that makes its old result."""
+    result, first = node.output, sources[0]
+    moved = Value(result.name, result.shape, first.datatype, first.quantization, producer=node)
+    convert = Node(NodeKind.CONVERT, [moved], [result], needs=Needs.EITHER, origin=node.origin)
+    result.producer = convert
+    node.inputs, node.outputs = list(sources), [moved]
+    return convert
+
+
+def _undo_pairs(graph: Graph) -> bool:
+    """Let readers of what was dequantized and quantized alike read the quantized value."""
+    replaced: dict[Value, Value] = {}
+    for node in graph.nodes:
+        if node.kind is not NodeKind.CONVERT or node.output.datatype is not Datatype.QINT8:
+            continue
+        source = quantized_source(node.input())
+        if source is not None and source.quantization == node.output.quantization:
+            if node.output in graph.outputs and (source in graph.inputs or source in graph.outputs):
+                continue
+            replaced[node.output] = source
+    graph.replace_all(replaced)
+    return bool(replaced)

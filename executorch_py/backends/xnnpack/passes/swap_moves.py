@@ -1,0 +1,99 @@
+"""swap_moves: permutations are moved to the side of a reshape where the image is.
+
+Merging an image's rows and then permuting is permuting the image and then merging; permuting and
+then splitting into rows is splitting and then permuting. An image that is channels-last in memory
+has the order already, so that the permutation vanishes when layouts are chosen.
+"""
+
+from __future__ import annotations
+
+from executorch_py.backends.xnnpack.graph import Graph, Needs, Node, Shape, Symbol, Value
+from executorch_py.backends.xnnpack.serialize import NodeKind
+
+
+def swap_moves(graph: Graph) -> bool:
+    """Rewrite in place; True if any two moves changed places."""
+    readers = graph.readers()
+    changed = False
+    for node in graph.nodes:
+        before = node.input().producer if node.inputs and node.inputs[0] is not None else None
+        if before is None or len(readers.get(node.input(), ())) > 1:
+            continue
+        if node.input() in graph.outputs:
+            continue
+        kinds = (before.kind, node.kind)
+        if kinds == (NodeKind.STATIC_RESHAPE, NodeKind.STATIC_TRANSPOSE):
+            changed |= _permute_then_merge(before, node)
+        elif kinds == (NodeKind.STATIC_TRANSPOSE, NodeKind.STATIC_RESHAPE):
+            changed |= _split_then_permute(before, node)
+    return changed
+
+
+def _permute_then_merge(merge: Node, permute: Node) -> bool:
+    source, result = merge.input(), permute.output
+    groups = _merged_groups(source.shape, merge.output.shape)
+    if groups is None or source.rank != 4:
+        return False
+    perm = tuple(d for out in permute.attributes["perm"] for d in groups[out])
+    _place(merge, permute, perm, tuple(source.shape[d] for d in perm), result)
+    return True
+
+
+def _place(first: Node, second: Node, perm: tuple[int, ...], shape: Shape, result: Value) -> None:
+    """`first` permutes to `shape`, `second` reshapes that to `result`."""
+    between = Value(result.name, shape, result.datatype, result.quantization, producer=first)
+    first.kind, first.attributes, first.needs = (
+        NodeKind.STATIC_TRANSPOSE,
+        {"perm": perm},
+        Needs.FREE,
+    )
+    first.outputs = [between]
+    second.kind, second.attributes, second.needs = NodeKind.STATIC_RESHAPE, {}, Needs.NATURAL
+    second.inputs = [between]
+
+
+def _split_then_permute(permute: Node, split: Node) -> bool:
+    source, result = permute.input(), split.output
+    groups = _merged_groups(result.shape, permute.output.shape)
+    if groups is None or result.rank != 4:
+        return False
+    perm = permute.attributes["perm"]
+    # Dimension perm[i] of the source is split into the dimensions groups[i] of the result.
+    order = [d for i in sorted(range(len(perm)), key=lambda i: perm[i]) for d in groups[i]]
+    shape = tuple(result.shape[d] for d in order)
+    if sum(isinstance(size, Symbol) for size in shape) > 1:
+        return False
+    between = Value(result.name, shape, result.datatype, result.quantization, producer=permute)
+    permute.kind, permute.attributes, permute.needs = NodeKind.STATIC_RESHAPE, {}, Needs.NATURAL
+    permute.outputs = [between]
+    split.kind, split.needs = NodeKind.STATIC_TRANSPOSE, Needs.FREE
+    split.attributes = {"perm": tuple(order.index(d) for d in range(result.rank))}
+    split.inputs = [between]
+    assert source is permute.inputs[0]
+    return True
+
+
+def _merged_groups(fine: Shape, coarse: Shape) -> list[tuple[int, ...]] | None:
+    """The dimensions of `fine` that make each dimension of `coarse`; None if it is no merging."""
+    groups: list[tuple[int, ...]] = []
+    position = 0
+    for size in coarse:
+        group = [position]
+        if position >= len(fine):
+            return None
+        if fine[position] != size:
+            total = 1
+            group = []
+            while position < len(fine) and total != size:
+                part = fine[position]
+                if isinstance(part, Symbol) or isinstance(size, Symbol):
+                    return None
+                total *= part
+                group.append(position)
+                position += 1
+            if total != size:
+                return None
+        else:
+            position += 1
+        groups.append(tuple(group))
+    return groups if position == len(fine) else None

@@ -1,0 +1,39 @@
+"""XnnpackBackend: a partition in the edge dialect becomes a payload of XNNPACK's nodes.
+
+Passes over the partition, visitors (ops/) to a graph of nodes, passes over that, bytes. The class
+name is the id under which runtimes look the delegate up.
+"""
+
+from __future__ import annotations
+
+from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
+
+from executorch_py.backends.xnnpack.assemble import Assembler
+from executorch_py.backends.xnnpack.builder import Builder
+from executorch_py.backends.xnnpack.graph import refusal
+from executorch_py.backends.xnnpack.ops import VISITORS
+from executorch_py.backends.xnnpack.passes.pipeline import run_graph_passes, run_program_passes
+from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
+from executorch_py.exir.backend.compile_spec_schema import CompileSpec
+
+
+class XnnpackBackend(BackendDetails):
+    """The delegate's part ahead of time."""
+
+    @staticmethod
+    def preprocess(
+        edge_program: ExportedProgram, compile_specs: list[CompileSpec]
+    ) -> PreprocessResult:
+        """The payload of a partition, its constants as named data.
+
+        Compile specs are read by nobody: those of upstream limit its passes.
+        """
+        for spec in edge_program.graph_signature.output_specs:
+            if spec.kind is not OutputKind.USER_OUTPUT:
+                raise refusal(None, f"a write to '{spec.target}' in the partition", "results only")
+        run_program_passes(edge_program)
+        graph = Builder(edge_program, VISITORS).build()
+        run_graph_passes(graph)
+        payload, named = Assembler(graph).run()
+        return PreprocessResult(payload, debug_handle_map={}, data_store_output=named)

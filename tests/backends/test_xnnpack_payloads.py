@@ -1,0 +1,118 @@
+"""Payloads of the XNNPACK delegate on upstream's runtime: every operator and pattern, in float32
+and float16 and with sizes that vary, gives eager torch's numbers, with as few permutations as
+needed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from backends.xnnpack_cases import CASES, Case
+from backends.xnnpack_group import expected, flat_inputs, lowered
+from interop.peer import Upstream
+
+from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
+from executorch_py.backends.xnnpack.serialize import NodeKind, XNNGraph, read_payload
+from executorch_py.exir.delegate import executorch_call_delegate
+from executorch_py.exir.program.managers import EdgeProgramManager
+
+TOLERANCES = {torch.float32: 2e-5, torch.float16: 1e-2}
+
+
+def _in_half(case: Case) -> Case:
+    inputs = tuple(tuple(x.half() for x in one) for one in case.inputs)
+    return replace(case, module=copy.deepcopy(case.module).half(), inputs=inputs)
+
+
+@cache
+def groups() -> dict[str, list[Case]]:
+    static = [case for case in CASES if case.dynamic is None]
+    return {
+        "f32": static,
+        "f16": [_in_half(case) for case in static if case.half],
+        "dynamic": [case for case in CASES if case.dynamic is not None],
+    }
+
+
+@dataclass
+class Ran:
+    """What became of a group: its payloads, and the results of every set of inputs, by case."""
+
+    payloads: list[XNNGraph]
+    results: list[list[list[torch.Tensor]]]
+
+
+def payloads_of(manager: EdgeProgramManager) -> list[XNNGraph]:
+    """The payloads in the order of the calls."""
+    gm = manager.exported_program().graph_module
+    calls = [node for node in gm.graph.nodes if node.target is executorch_call_delegate]
+    return [read_payload(getattr(gm, call.args[0].target).processed_bytes) for call in calls]
+
+
+def _run(name: str, upstream: Upstream, folder: Path) -> Ran:
+    cases = groups()[name]
+    manager = lowered(cases)
+    n_sets = max(len(case.inputs) for case in cases)
+    (folder / f"{name}.pte").write_bytes(manager.to_executorch().buffer)
+    torch.save([flat_inputs(cases, i) for i in range(n_sets)], folder / f"{name}.inputs.pt")
+    upstream.ask("run_inputs", name, folder)
+    results = []
+    for flat in torch.load(folder / f"{name}.pt"):
+        counts = [len(expected(case, case.inputs[0])) for case in cases]
+        results.append(list(torch.split_with_sizes(torch.arange(len(flat)), counts)))
+        results[-1] = [[flat[i] for i in indices] for indices in results[-1]]
+    return Ran(payloads_of(manager), results)
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Upstream]:
+    peer = Upstream()
+    yield peer
+    peer.stop()
+
+
+@pytest.fixture(scope="module")
+def ran(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+    folder = tmp_path_factory.mktemp("xnnpack")
+    return {name: _run(name, upstream, folder) for name in groups()}
+
+
+def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
+    """Equal within the tolerance of the element type; whole numbers exactly."""
+    tolerance = TOLERANCES.get(wanted.dtype, 0.0)
+    torch.testing.assert_close(found, wanted.contiguous(), rtol=tolerance, atol=tolerance)
+
+
+ROWS = [(name, i) for name in ("f32", "f16", "dynamic") for i in range(len(groups()[name]))]
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(
+    ("group", "i"), ROWS, ids=[f"{groups()[name][i].name}-{name}" for name, i in ROWS]
+)
+def test_upstreams_runtime_gives_eagers_numbers(group: str, i: int, ran: dict[str, Ran]) -> None:
+    case = groups()[group][i]
+    for inputs, results in zip(case.inputs, ran[group].results, strict=False):
+        wanted = expected(case, inputs)
+        assert len(results[i]) == len(wanted)
+        for found, value in zip(results[i], wanted, strict=True):
+            close(found, value)
+    if case.transposes is not None:
+        kinds = [node.kind for node in ran[group].payloads[i].xnodes]
+        assert kinds.count(NodeKind.STATIC_TRANSPOSE) == case.transposes, kinds
+
+
+def test_the_backend_is_found_by_its_id() -> None:
+    assert XnnpackBackend.__name__ == "XnnpackBackend"
+
+
+def test_the_same_program_gives_the_same_bytes() -> None:
+    cases = groups()["f32"][:40]
+    first, second = (bytes(lowered(cases).to_executorch().buffer) for _ in range(2))
+    assert first == second

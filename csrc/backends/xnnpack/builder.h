@@ -31,6 +31,8 @@ typedef struct eti_xnn_builder {
   uint32_t *ids;          // [n_values] XNNPACK's; ETI_XNN_NONE until defined
   uint32_t *float_ids;    // [n_values] of the same in fp32
   uint8_t *is_packed;     // [n_values] constants that are only packed
+  const void *
+      *addresses;  // [n_values] where XNNPACK reads a constant, in fp32 or as it is; or NULL
   xnn_subgraph_t subgraph;
   uint32_t *origins;  // [n_defined] the node that each defined one came from
   size_t n_defined, room;
@@ -45,6 +47,11 @@ et_status eti_xnn_constant_floats(eti_xnn_builder *b, uint32_t value, const void
 // A value's scales, proven normal and positive: floats by channel, the high halves of floats by
 // group.
 et_status eti_xnn_constant_scales(eti_xnn_builder *b, uint32_t value, const void **out);
+
+// ---- names.c
+// Tells who wants to know under which name the weights of a defined node can be kept packed. Those
+// without a key in named data have none.
+void eti_xnn_tell_weights(const eti_xnn_builder *b, const eti_xnn_node *node);
 
 // ---- define.c
 // XNNPACK's id of a value, which is defined when it has none.

@@ -7,7 +7,6 @@
 #include "runtime/half.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define SMALLEST_PAGE 4096u
@@ -54,15 +53,6 @@ static eti_xnn_heap *heap_for(eti_xnn_builder *b, uint32_t value) {
   return b->is_packed[value] ? &b->built->temporary : &b->built->kept;
 }
 
-static void tell(const eti_xnn_builder *b, const char *key, const char *suffix, const void *data,
-                 size_t bytes) {
-  char name[512];
-  if (key == NULL || b->config->on_named == NULL) return;
-  const int n = snprintf(name, sizeof name, "%s%s", key, suffix);
-  if (n > 0 && (size_t)n < sizeof name)
-    b->config->on_named(b->config->on_named_ctx, name, data, bytes);
-}
-
 et_status eti_xnn_constant_bytes(eti_xnn_builder *b, uint32_t value, const void **out) {
   const eti_xnn_value *v = &b->payload->values[value];
   const size_t bytes = v->constant_bytes;
@@ -81,7 +71,7 @@ et_status eti_xnn_constant_bytes(eti_xnn_builder *b, uint32_t value, const void 
   } else {
     b->uses_payload = b->uses_payload || !b->is_packed[value];
   }
-  tell(b, v->bytes.key, "", data, bytes);
+  b->addresses[value] = data;
   *out = data;
   return ET_OK;
 }
@@ -100,7 +90,7 @@ et_status eti_xnn_constant_floats(eti_xnn_builder *b, uint32_t value, const void
     wide[i] = v->datatype == ETI_XNN_bf16 ? eti_bf16_to_f32(half) : eti_f16_to_f32(half);
   }
   put_back(b, constant);
-  tell(b, v->bytes.key, " as fp32", wide, n * sizeof(float));
+  b->addresses[value] = wide;
   *out = wide;
   return ET_OK;
 }

@@ -269,6 +269,7 @@ static et_status define_one(eti_xnn_builder *b, const eti_xnn_node *node) {
     w.out[0] = wide;
   }
   ET_TRY(eti_xnn_defined(b, node, f->define(b->subgraph, node, &w)));
+  eti_xnn_tell_weights(b, node);
   if (is_clamped) ET_TRY(eti_xnn_defined(b, node, define_clamp(b->subgraph, node, wide, target)));
   return is_narrowed ? eti_xnn_convert(b, node, target, given) : ET_OK;
 }

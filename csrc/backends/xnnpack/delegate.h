@@ -26,6 +26,7 @@ typedef struct eti_xnn_engine {
   eti_xnn_session session;
   xnn_runtime_t runtime;
   struct pthreadpool pool;  // what XNNPACK is given; leads to the pool of the call under way
+  bool was_shaped;          // ever
   bool is_shaped;           // XNNPACK knows the shapes in args, and has planned its memory for them
   bool is_set_up;           // … and the data in args
   eti_xnn_arg *args;        // [graph.n_externs]

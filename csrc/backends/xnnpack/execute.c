@@ -135,14 +135,28 @@ static bool is_first_shape(const eti_xnn_engine *engine) {
   return true;
 }
 
+// A runtime anew, for the shapes that the old one was given.
+static et_status renew(eti_xnn_delegate *delegate, eti_xnn_engine **owner, et_error *err) {
+  eti_xnn_engine *const old = *owner;
+  eti_xnn_engine *made;
+  ET_TRY(eti_xnn_engine_make(delegate, owner == &delegate->clocked, &made, err));
+  memcpy(made->given, old->given, old->graph.n_externs * sizeof *old->given);
+  made->pool.pool = old->pool.pool;
+  eti_xnn_engine_free(old);
+  *owner = made;
+  return ET_OK;
+}
+
 static et_status take_shapes(eti_xnn_delegate *delegate, eti_xnn_engine **owner, et_error *err) {
   eti_xnn_engine *const engine = *owner;
   if (!is_first_shape(engine))  // the payload's own shapes are proven
     ET_TRY(eti_xnn_graph_check_shapes(&engine->graph, engine->given, err));
   engine->is_shaped = engine->is_set_up = false;
+  if (engine->graph.cannot_grow && engine->was_shaped) ET_TRY(renew(delegate, owner, err));
+  (*owner)->was_shaped = true;
   ET_TRY(ask(delegate, owner, reshape, "reshaping", err));
-  ET_TRY(note_output_shapes(engine, err));
-  engine->is_shaped = true;
+  ET_TRY(note_output_shapes(*owner, err));
+  (*owner)->is_shaped = true;
   return ET_OK;
 }
 
@@ -237,11 +251,12 @@ static et_status take_pointers(eti_xnn_delegate *delegate, eti_xnn_engine **owne
 
 static et_status run(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
                      const et_delegate_call *call) {
-  eti_xnn_engine *const engine = *owner;
+  eti_xnn_engine *engine = *owner;
   bool is_new = !engine->is_shaped;
   engine->pool.pool = call->pool;
   ET_TRY(read_args(engine, call, &is_new));
   if (is_new) ET_TRY(take_shapes(delegate, owner, call->err));
+  engine = *owner;
   ET_TRY(size_outputs(engine, call));
   ET_TRY(take_pointers(delegate, owner, call));
   ET_TRY(eti_xnn_fail(xnn_invoke_runtime(engine->runtime), call->err, "running"));

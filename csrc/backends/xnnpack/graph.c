@@ -124,7 +124,7 @@ static void mark_packed(eti_xnn_builder *b) {
 static et_status claim(eti_xnn_builder *b, eti_xnn_extern **externs) {
   const eti_xnn_payload *payload = b->payload;
   eti_xnn_built *built = b->built;
-  void *constants, *ids, *float_ids, *is_packed, *origins, *list;
+  void *constants, *ids, *float_ids, *is_packed, *addresses, *origins, *list;
   ET_TRY(eti_xnn_take(&built->kept, 2 * payload->n_values, sizeof(eti_xnn_constant), &constants,
                       b->err));
   ET_TRY(eti_xnn_take(&built->kept, payload->n_externs, sizeof(eti_xnn_extern), &list, b->err));
@@ -133,11 +133,13 @@ static et_status claim(eti_xnn_builder *b, eti_xnn_extern **externs) {
   ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, sizeof(uint32_t), &ids, b->err));
   ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, sizeof(uint32_t), &float_ids, b->err));
   ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, 1, &is_packed, b->err));
+  ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, sizeof(void *), &addresses, b->err));
   built->constants = constants;
   b->origins = origins;
   b->ids = ids;
   b->float_ids = float_ids;
   b->is_packed = is_packed;
+  b->addresses = addresses;
   for (size_t i = 0; i < payload->n_values; i++) b->ids[i] = b->float_ids[i] = ETI_XNN_NONE;
   *externs = list;
   fill_externs(payload, list);
@@ -155,6 +157,18 @@ static et_status define_all(eti_xnn_builder *b) {
   }
   for (size_t i = 0; i < payload->n_nodes; i++) ET_TRY(eti_xnn_define_node(b, &payload->nodes[i]));
   return ET_OK;
+}
+
+// Convolutions of dynamically quantized images keep zeros for each image of a batch, and reshaping
+// them for a larger batch frees as many as it has yet to make.
+static bool cannot_grow(const eti_xnn_payload *payload) {
+  for (size_t i = 0; i < payload->n_nodes; i++) {
+    const eti_xnn_node *node = &payload->nodes[i];
+    const uint8_t family = eti_xnn_kind_of(node)->family;
+    const bool has_zeros = family == XNN_FAMILY_CONV || family == XNN_FAMILY_DECONV;
+    if (has_zeros && payload->values[node->inputs[0]].datatype == ETI_XNN_qdint8) return true;
+  }
+  return false;
 }
 
 static et_status keep_origins(eti_xnn_builder *b, const eti_xnn_origin **out) {
@@ -180,6 +194,7 @@ static et_status build(eti_xnn_builder *b, eti_xnn_graph *graph) {
   graph->n_externs = built->payload.n_externs;
   graph->n_nodes = b->n_defined;
   graph->uses_payload = b->uses_payload;
+  graph->cannot_grow = cannot_grow(&built->payload);
   return keep_origins(b, &graph->origins);
 }
 

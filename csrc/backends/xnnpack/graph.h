@@ -42,11 +42,13 @@ typedef struct eti_xnn_graph_config {
   size_t payload_bytes;    // unless eti_xnn_graph.uses_payload
   const et_named_data *named;
   const struct xnn_allocator *memory;  // the one that XNNPACK was initialised with
-  // Told of each constant from named data before any node uses it, of some twice: where its bytes
-  // lie, under which key. For a weights cache, which is asked by address. NULL: nobody wants it.
-  // The key is valid during the call only.
-  void (*on_named)(void *ctx, const char *key, const void *data, size_t bytes);
-  void *on_named_ctx;
+  // Told of the constants that a node packs, if they are named data: where XNNPACK reads filter and
+  // bias (NULL without one), and a name that spells out everything packing depends on, valid during
+  // the call only. For a weights cache, which is asked by address. A pair of addresses may get
+  // several names. NULL: nobody wants it.
+  void (*on_weights)(void *ctx, const void *filter, const void *bias, const void *name,
+                     size_t name_bytes);
+  void *on_weights_ctx;
 } eti_xnn_graph_config;
 
 // A built graph. The order of use: build, create the runtime from `subgraph`, then
@@ -58,7 +60,9 @@ typedef struct eti_xnn_graph {
   size_t n_nodes;                 // of the subgraph, in the order in which they were defined
   const eti_xnn_origin *origins;  // [n_nodes]
   bool uses_payload;              // after trim: constants of the payload itself are still read
-  struct eti_xnn_built *built;    // private
+  bool cannot_grow;  // XNNPACK's reshape would free what it never had when a batch grows: make a
+                     // new runtime instead
+  struct eti_xnn_built *built;  // private
 } eti_xnn_graph;
 
 // Proves what can be proven without named data: structure, ids, shapes, sizes, parameters, and that

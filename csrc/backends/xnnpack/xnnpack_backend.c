@@ -62,7 +62,9 @@ static et_status build(eti_xnn_delegate *delegate, eti_xnn_region *region, bool 
   const eti_xnn_graph_config config = {.payload = delegate->payload,
                                        .payload_bytes = delegate->payload_bytes,
                                        .named = &delegate->named,
-                                       .memory = &eti_xnn_allocator};
+                                       .memory = &eti_xnn_allocator,
+                                       .on_weights = eti_xnn_session_name,
+                                       .on_weights_ctx = &engine->session};
   ET_TRY(eti_xnn_graph_build(&engine->graph, &config, err));
   ET_TRY(claim_args(engine, err));
   creation c = {

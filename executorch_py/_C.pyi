@@ -68,9 +68,15 @@ class KernelFacts(TypedDict):
     n_args: int
 
 @type_check_only
+class XnnpackInfo(TypedDict):
+    version: str
+    instruction_sets: list[str]
+
+@type_check_only
 class SystemInfo(TypedDict):
     machine: str
     cpu_features: list[str]
+    xnnpack: XnnpackInfo | None
     cpu_count: int
     compiler: str
     version: str

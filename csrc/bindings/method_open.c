@@ -58,6 +58,16 @@ static int describe_outputs(eti_method *self, const char *name, et_error *err) {
   return 0;
 }
 
+// What a user can do that the runtime, which knows no operator and no backend, cannot say.
+static const char *advice_for(const et_error *err) {
+  if (err->status == ET_OPERATOR_MISSING) return eti_ops_recipe;
+#if !defined(ET_HAVE_XNNPACK)
+  if (err->status == ET_NOT_FOUND && strstr(err->message, "XnnpackBackend") != NULL)
+    return "\nThis build is without XNNPACK; `executorch_py doctor` says how to have it.";
+#endif
+  return "";
+}
+
 static int load(eti_method *self, const char *name) {
   eti_program *program = self->program;
   et_error err = {.status = ET_OK};
@@ -108,7 +118,7 @@ static int load(eti_method *self, const char *name) {
   self->n_outputs = info.n_outputs;
   if (describe_inputs(self, name, &err) == 0 && describe_outputs(self, name, &err) == 0) return 0;
 failed:
-  eti_raise_advice(self->state, &err, err.status == ET_OPERATOR_MISSING ? eti_ops_recipe : "");
+  eti_raise_advice(self->state, &err, advice_for(&err));
   return -1;
 }
 

@@ -121,7 +121,7 @@ static PyMethodDef module_methods[] = {
     {"backend_names", eti_backend_names, METH_NOARGS,
      "backend_names($module)\n--\n\nDelegates this build can run."},
     {"system_info", eti_system_info, METH_NOARGS,
-     "system_info($module)\n--\n\nMachine, CPU features, CPUs, compiler."},
+     "system_info($module)\n--\n\nMachine, CPU features, XNNPACK, CPUs, compiler."},
     {"machine_rates", eti_machine_rates, METH_VARARGS,
      "machine_rates($module, n_threads, sizes, /)\n--\n\nMeasures f32 operations a second, and per "
      "working set in bytes the bytes a second (read, written, copied), of that many threads."},

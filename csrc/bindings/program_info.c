@@ -8,6 +8,9 @@
 #include "bindings/arrays.h"
 #include "bindings/errors.h"
 #include "bindings/op_library.h"
+#if defined(ET_HAVE_XNNPACK)
+#include "backends/xnnpack/about.h"
+#endif
 
 static const char *tag_name(et_tag tag) {
   static const char *const names[] = {"None",    "Tensor",     "String",   "Double",
@@ -215,19 +218,41 @@ static void add_cpu_features(PyObject *list) {
 static const char machine[] = "other";
 #endif
 
+// The XNNPACK that is linked, or None.
+static PyObject *describe_xnnpack(void) {
+#if defined(ET_HAVE_XNNPACK)
+  const char *names[32];
+  const size_t n = eti_xnn_instruction_sets(names, 32);
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list != NULL && i < n && i < 32; i++) {
+    if (push(list, PyUnicode_FromString(names[i])) < 0) Py_CLEAR(list);
+  }
+  return list == NULL
+             ? NULL
+             : Py_BuildValue("{s:s,s:N}", "version", eti_xnn_version(), "instruction_sets", list);
+#else
+  return Py_NewRef(Py_None);
+#endif
+}
+
 PyObject *eti_system_info(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
   PyObject *features = PyList_New(0);
   if (features == NULL) return NULL;
   add_cpu_features(features);
+  PyObject *xnnpack = describe_xnnpack();
+  if (xnnpack == NULL) {
+    Py_DECREF(features);
+    return NULL;
+  }
 #if defined(__clang__)
   const char compiler[] = "clang " __clang_version__;
 #else
   const char compiler[] = "gcc " __VERSION__;
 #endif
   return Py_BuildValue(
-      "{s:s,s:N,s:n,s:s,s:N}", "machine", machine, "cpu_features", features, "cpu_count",
-      (Py_ssize_t)et_cpu_count(), "compiler", compiler, "version",
+      "{s:s,s:N,s:N,s:n,s:s,s:N}", "machine", machine, "cpu_features", features, "xnnpack", xnnpack,
+      "cpu_count", (Py_ssize_t)et_cpu_count(), "compiler", compiler, "version",
       PyUnicode_FromFormat("%d.%d.%d", ET_VERSION_MAJOR, ET_VERSION_MINOR, ET_VERSION_PATCH));
 }

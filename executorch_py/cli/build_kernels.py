@@ -37,9 +37,7 @@ def build_kernels(options: argparse.Namespace) -> int:
         for name in (*options.elsewhere, *(name for c in custom for name in c.operators)):
             need.operators.pop(name, None)
     rows = selection.read_rows(source_dir() / "kernels" / "ops.inc.h")
-    # XNNPACK is a library of its own, which the one that is built here does not contain.
-    backends = [name for name in _C.backend_names() if name != "XnnpackBackend"]
-    selection.check_needs(needs, rows, backends)
+    selection.check_needs(needs, rows, _C.backend_names())
     operators = selection.merged(needs)
     if not operators and not custom:
         raise ValueError("these programs call no operators: there is nothing to build")

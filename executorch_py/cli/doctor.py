@@ -17,6 +17,13 @@ OPTIONAL = (
     ("ml_dtypes", "bfloat16 and float8 arrays without torch"),
 )
 
+NO_XNNPACK = (
+    "not in this build: programs that need XnnpackBackend do not run. Install again with a C++\n"
+    "              compiler and, on Debian, a network (`pip install -v .` shows what is found);\n"
+    "              elsewhere set XNNPACK_DIR to an installed XNNPACK with static libraries, or\n"
+    "              XNNPACK_SOURCE_DIR to its sources (csrc/cmake/get_xnnpack.py)"
+)
+
 
 def doctor(options: argparse.Namespace) -> int:
     """Print what is installed and works; 1 where the runtime does not."""
@@ -80,6 +87,7 @@ def text(facts: dict[str, Any]) -> str:
                 for name in names
             ),
             f"backends      {', '.join(runtime['backends']) or 'none'}",
+            f"xnnpack       {xnnpack_text(runtime['xnnpack'])}",
             f"machine       {runtime['machine']}: {features}",
             f"threads       {runtime['cpu_count']} (CPUs this process may use)",
         ]
@@ -90,3 +98,11 @@ def text(facts: dict[str, Any]) -> str:
         found = facts["optional"][name]
         lines.append(f"{name:<13} {found or f'not installed; only needed for {purpose}'}")
     return "\n".join(lines)
+
+
+def xnnpack_text(facts: dict[str, Any] | None) -> str:
+    """The version that is linked and what its kernels use of this machine."""
+    if facts is None:
+        return NO_XNNPACK
+    sets = " ".join(facts["instruction_sets"]) or "the machine could not be asked"
+    return f"{facts['version']}, kernels for {sets}"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from program_maker import adder, program_bytes
 
+from executorch_py.cli import doctor
 from executorch_py.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -146,7 +147,17 @@ def test_doctor_shows_versions_threads_and_features() -> None:
     assert facts["runtime"]["ok"]
     assert facts["runtime"]["cpu_count"] >= 1
     assert facts["numpy"] == np.__version__
+    xnnpack, backends = facts["runtime"]["xnnpack"], facts["runtime"]["backends"]
+    assert (xnnpack is None) == ("XnnpackBackend" not in backends)
     assert main(["doctor"]) == 0
+
+
+def test_doctor_names_xnnpack_and_its_kernels_or_how_to_have_it() -> None:
+    linked = {"version": "1.2", "instruction_sets": ["avx2", "avx512f"]}
+    assert doctor.xnnpack_text(linked) == "1.2, kernels for avx2 avx512f"
+    said = doctor.xnnpack_text(None)
+    for part in ("not in this build", "XnnpackBackend", "C++", "XNNPACK_DIR", "get_xnnpack.py"):
+        assert part in said
 
 
 def test_usage_errors_exit_with_two() -> None:

@@ -140,3 +140,13 @@ def test_a_missing_backend_is_named_with_what_to_do() -> None:
     assert module.method_names() == ["forward"]
     with pytest.raises(errors.NotFound, match=r"AnotherBackend .*export without its partitioner"):
         module.run_method("forward", (X,))
+
+
+def test_xnnpacks_programs_load_or_say_how_to_have_it() -> None:
+    path = Path(__file__).parent.parent / "golden" / "xnnpack.pte"
+    module = portable_lib._load_for_executorch(path)
+    if portable_lib._is_available("XnnpackBackend"):
+        module.run_method("forward", (X,))
+    else:
+        with pytest.raises(errors.NotFound, match=r"without XNNPACK; `executorch_py doctor` says"):
+            module.run_method("forward", (X,))

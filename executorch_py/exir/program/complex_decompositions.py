@@ -19,117 +19,19 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.program.complex_functions import COMPLEX_FUNCTIONS, join, parts
 
 _aten = torch.ops.aten
 _Rule = Callable[..., Any]
 
 
-def _parts(z: Tensor) -> tuple[Tensor, Tensor]:
-    pairs = torch.view_as_real(z)
-    return pairs.select(-1, 0), pairs.select(-1, 1)
-
-
-def _join(real: Tensor, imaginary: Tensor) -> Tensor:
-    return torch.view_as_complex(torch.stack([real, imaginary], -1))
-
-
-def _on_parts(function: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]) -> _Rule:
-    """z ↦ z by a function of its two parts."""
-    return lambda z: _join(*function(*_parts(z)))
-
-
-def _exp(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Of a real number real, however large."""
-    size = torch.exp(a)
-    return size * torch.cos(b), torch.where(b == 0, b, size * torch.sin(b))
-
-
-def _signbit(x: Tensor) -> Tensor:
-    """Whether x is negative or the nought below nought, which is on the other side of a cut."""
-    return torch.atan2(x, torch.full_like(x, -1)) < 0
-
-
-def _expm1(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    half = torch.sin(b * 0.5)
-    return torch.expm1(a) * torch.cos(b) - 2 * half * half, torch.exp(a) * torch.sin(b)
-
-
-def _log1p(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Near 0 from z·(2 + z), of which log would see nothing; elsewhere that would overflow."""
-    size = torch.log(_join(1 + a, b).abs())
-    near = 0.5 * torch.log1p(a * (2 + a) + b * b)
-    return torch.where(torch.abs(size) < 0.25, near, size), torch.atan2(b, 1 + a)
-
-
-def _sqrt(z: Tensor) -> Tensor:
-    # The larger part first, so that nothing cancels; the other follows from 2·re·im = b.
-    a, b = _parts(z)
-    large = torch.sqrt((z.abs() + a.abs()) * 0.5)
-    small = torch.where(large == 0, 0.0, b.abs() / (large * 2))
-    upper = torch.where(_signbit(b), -1.0, 1.0).to(b.dtype)
-    right = a >= 0
-    return _join(torch.where(right, large, small), torch.where(right, small, large) * upper)
-
-
-def _tanh(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    s, t = torch.tanh(a), torch.tan(b)
-    below = 1 + s * s * t * t
-    return s * (1 + t * t) / below, t * (1 - s * s) / below
-
-
-def _log(z: Tensor) -> Tensor:
-    a, b = _parts(z)
-    return _join(torch.log(z.abs()), torch.atan2(b, a))
-
-
-def _around_one(z: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The parts of the roots of 1 - z and of 1 + z. (Numbers would lose the sign of a nought.)"""
-    a, b = _parts(z)
-    return (*_parts(torch.sqrt(_join(1 - a, -b))), *_parts(torch.sqrt(_join(1 + a, b))))
-
-
-def _asin(z: Tensor) -> Tensor:
-    # Kahan's formulas, in which nothing cancels near the cuts.
-    below, below_i, above, above_i = _around_one(z)
-    real = torch.atan2(_parts(z)[0], below * above - below_i * above_i)
-    return _join(real, torch.asinh(below * above_i - below_i * above))
-
-
-def _acos(z: Tensor) -> Tensor:
-    below, below_i, above, above_i = _around_one(z)
-    return _join(2 * torch.atan2(below, above), torch.asinh(above * below_i - above_i * below))
-
-
-def _acosh(z: Tensor) -> Tensor:
-    a, b = _parts(z)
-    less, less_i = _parts(torch.sqrt(_join(a - 1, b)))
-    more, more_i = _parts(torch.sqrt(_join(a + 1, b)))
-    return _join(torch.asinh(less * more + less_i * more_i), 2 * torch.atan2(less_i, more))
-
-
-def _atanh(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    far = (1 - a) * (1 - a) + b * b
-    return 0.25 * torch.log1p(4 * a / far), 0.5 * torch.atan2(2 * b, (1 - a) * (1 + a) - b * b)
-
-
-def _turned(function: _Rule) -> _Rule:
-    """z ↦ -i·f(iz): asinh from asin, atan from atanh."""
-
-    def rule(z: Tensor) -> Tensor:
-        a, b = _parts(z)
-        real, imaginary = _parts(function(_join(-b, a)))
-        return _join(imaginary, -real)
-
-    return rule
-
-
 def _polar(size: Tensor, angle: Tensor) -> Tensor:
-    return _join(size * torch.cos(angle), size * torch.sin(angle))
+    return join(size * torch.cos(angle), size * torch.sin(angle))
 
 
 def _complex(real: Tensor, imaginary: Tensor) -> Tensor:
     real, imaginary = torch.broadcast_tensors(real, imaginary)
-    return _join(real, imaginary)
+    return join(real, imaginary)
 
 
 def _one_over(z: Tensor) -> Tensor:
@@ -161,7 +63,7 @@ def _power_tensor(base: Tensor, exponent: Tensor) -> Tensor:
     # Eager's power of nought is exp of infinities: nought to the noughth has no value.
     growth = exponent.real
     real = torch.where(growth > 0, 0.0, torch.where(growth < 0, math.inf, math.nan))
-    of_zero = _join(real, torch.where(growth > 0, 0.0, math.nan).to(real.dtype))
+    of_zero = join(real, torch.where(growth > 0, 0.0, math.nan).to(real.dtype))
     return torch.where(base == 0, of_zero.to(dtype), power)
 
 
@@ -244,7 +146,7 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     """A matrix product as one real product of twice the size: rows of pairs times [B, iB]."""
     *batch, n_rows, n_inner = a.shape
     n_columns = b.shape[-1]
-    real, imaginary = _parts(b)
+    real, imaginary = parts(b)
     turned = torch.stack([-imaginary, real], -1)
     pairs = torch.stack([torch.view_as_real(b), turned], -3)  # [..., inner, 2, columns, 2]
     right = pairs.reshape(*batch, n_inner * 2, n_columns * 2)
@@ -263,7 +165,7 @@ def _full(size: Sequence[Any], value: Any, **options: Any) -> Any:
     if not isinstance(value, complex):
         return NotImplemented
     part = (dtype or torch.get_default_dtype().to_complex()).to_real()
-    return _join(*(torch.full(size, x, dtype=part) for x in (value.real, value.imag)))
+    return join(*(torch.full(size, x, dtype=part) for x in (value.real, value.imag)))
 
 
 def _full_like(x: Tensor, value: Any, **options: Any) -> Any:
@@ -281,37 +183,11 @@ def _times_number(x: Tensor, factor: Any) -> Any:
 
 # Rules for complex tensors; the same operators on real ones are left to the core table.
 _OF_COMPLEX: dict[Any, _Rule] = {
+    **COMPLEX_FUNCTIONS,
     _aten._conj.default: _aten._conj_physical.default,
     _aten.neg.default: lambda z: torch.view_as_complex(-torch.view_as_real(z)),
     _aten.reciprocal.default: _one_over,
-    _aten.exp.default: _on_parts(_exp),
-    _aten.expm1.default: _on_parts(_expm1),
-    _aten.log.default: _log,
-    _aten.log1p.default: _on_parts(_log1p),
-    _aten.log2.default: lambda z: torch.log(z) * (1 / math.log(2)),
-    _aten.log10.default: lambda z: torch.log(z) * (1 / math.log(10)),
-    _aten.sqrt.default: _sqrt,
     _aten.rsqrt.default: lambda z: torch.reciprocal(torch.sqrt(z)),
-    _aten.sin.default: _on_parts(
-        lambda a, b: (torch.sin(a) * torch.cosh(b), torch.cos(a) * torch.sinh(b))
-    ),
-    _aten.cos.default: _on_parts(
-        lambda a, b: (torch.cos(a) * torch.cosh(b), -torch.sin(a) * torch.sinh(b))
-    ),
-    _aten.sinh.default: _on_parts(
-        lambda a, b: (torch.sinh(a) * torch.cos(b), torch.cosh(a) * torch.sin(b))
-    ),
-    _aten.cosh.default: _on_parts(
-        lambda a, b: (torch.cosh(a) * torch.cos(b), torch.sinh(a) * torch.sin(b))
-    ),
-    _aten.acos.default: _acos,
-    _aten.acosh.default: _acosh,
-    _aten.asin.default: _asin,
-    _aten.asinh.default: _turned(_asin),
-    _aten.atan.default: _turned(_on_parts(_atanh)),
-    _aten.atanh.default: _on_parts(_atanh),
-    _aten.tan.default: lambda z: torch.sin(z) / torch.cos(z),
-    _aten.tanh.default: _on_parts(_tanh),
     _aten.sigmoid.default: lambda z: torch.reciprocal(1 + torch.exp(-z)),
     _aten.pow.Tensor_Scalar: _power,
     _aten.pow.Tensor_Tensor: _power_tensor,

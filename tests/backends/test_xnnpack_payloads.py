@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 import torch
 from backends.xnnpack_cases import CASES, Case
-from backends.xnnpack_group import expected, flat_inputs, lowered
+from backends.xnnpack_group import expected, flat_inputs, lowered, lowered_whole
+from backends.xnnpack_quantized import QUANTIZED, Quantized
 from interop.peer import Upstream
+from torch.utils import _pytree as pytree
 
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
 from executorch_py.backends.xnnpack.serialize import NodeKind, XNNGraph, read_payload
@@ -106,6 +108,38 @@ def test_upstreams_runtime_gives_eagers_numbers(group: str, i: int, ran: dict[st
     if case.transposes is not None:
         kinds = [node.kind for node in ran[group].payloads[i].xnodes]
         assert kinds.count(NodeKind.STATIC_TRANSPOSE) == case.transposes, kinds
+
+
+@pytest.fixture(scope="module")
+def ran_quantized(
+    upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[XNNGraph, list[torch.Tensor], list[torch.Tensor]]]:
+    folder, found = tmp_path_factory.mktemp("quantized"), {}
+    for case in QUANTIZED:
+        module = case.make()
+        with torch.no_grad():
+            wanted = list(pytree.tree_leaves(module(*case.inputs)))
+        manager = lowered_whole(module, case.inputs)
+        (payload,) = payloads_of(manager)
+        (folder / f"{case.name}.pte").write_bytes(manager.to_executorch().buffer)
+        torch.save([case.inputs], folder / f"{case.name}.inputs.pt")
+        upstream.ask("run_inputs", case.name, folder)
+        found[case.name] = (payload, torch.load(folder / f"{case.name}.pt")[0], wanted)
+    return found
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("case", QUANTIZED, ids=lambda case: case.name)
+def test_quantized_modules_compute_with_quantized_values(
+    case: Quantized,
+    ran_quantized: dict[str, tuple[XNNGraph, list[torch.Tensor], list[torch.Tensor]]],
+) -> None:
+    payload, results, wanted = ran_quantized[case.name]
+    for found, value in zip(results, wanted, strict=True):
+        assert (found - value).abs().max() <= case.tolerance * value.abs().max()
+    kinds = [node.kind for node in payload.xnodes]
+    assert kinds.count(NodeKind.CONVERT) == case.conversions, kinds
+    assert case.datatypes <= {value.tensor.datatype for value in payload.xvalues}
 
 
 def test_the_backend_is_found_by_its_id() -> None:

@@ -368,6 +368,8 @@ def moves() -> list[Case]:
         one("unbind", lambda x: (lambda a, b: a - b)(*x.unbind(0)), x),
         one("split_sizes", lambda x: [p * 2 for p in x.split([1, 3, 2], 1)], x),
         one("slice", lambda x: x[:, 1:4, :, :-1] * 2, x),
+        one("slice_strided", lambda x: x[:, ::2, 1::3] * 2, x),
+        one("slice_strided_at_end", lambda x: x[:, 1::2] + 1, data(2, 5, 3)),
         around("slice_after_conv", lambda conv, x: conv(x)[:, 1:4, 1:], x, transposes=2),
         one("cat_of_two", lambda x: torch.cat([x, x + 1], 1), x),
         around(

@@ -12,6 +12,9 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import EdgeCompileConfig, EdgeProgramManager, to_edge
+from executorch_py.exir.backend.canonical_partitioners.all_node_partitioner import (
+    AllNodePartitioner,
+)
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch_py.exir.backend.tagging import tag_constant_data
 
@@ -88,3 +91,10 @@ def lowered(cases: Sequence[Case]) -> EdgeProgramManager:
     )
     config = EdgeCompileConfig(preserve_ops=KEPT, _check_ir_validity=False)
     return to_edge(exported, compile_config=config).to_backend(EachCase())
+
+
+def lowered_whole(module: nn.Module, inputs: Inputs) -> EdgeProgramManager:
+    """A program of which everything is one delegate."""
+    config = EdgeCompileConfig(preserve_ops=KEPT, _check_ir_validity=False)
+    manager = to_edge(torch.export.export(module, inputs), compile_config=config)
+    return manager.to_backend(AllNodePartitioner("XnnpackBackend", []))

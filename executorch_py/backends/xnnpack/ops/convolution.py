@@ -9,7 +9,8 @@ import torch
 from torch import fx
 
 from executorch_py.backends.xnnpack.builder import Builder, Visitor
-from executorch_py.backends.xnnpack.graph import PerChannel, Value, text_of
+from executorch_py.backends.xnnpack.graph import PerChannel, PerTensor, Value, text_of
+from executorch_py.backends.xnnpack.quantization import dequantized
 from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
 from executorch_py.exir.ir.match import argument
 
@@ -42,19 +43,26 @@ def _arranged(b: Builder, weight: Value, groups: int, transposed: bool, deep: bo
     made = b.weight(b.derived(weight, data))
     made.quantization, made.datatype = how, weight.datatype
     if isinstance(how, PerChannel):
-        if how.axis != (1 if transposed else 0) or (transposed and groups != 1):
-            b.refuse(f"weight scales along dimension {how.axis}", "one scale per output channel")
         made.quantization = PerChannel(how.scales, axis)
     elif how is None:
-        assert made.data is not None
         # Half-precision images are convolved with weights of full precision.
-        made.data, made.datatype = made.data.to(torch.float32), Datatype.FP32
+        made.data, made.datatype = data.to(torch.float32), Datatype.FP32
     return made
+
+
+def _per_output(b: Builder, weight: Value, groups: int, transposed: bool) -> Value:
+    """The weight, as floats if its scales are not those of output channels."""
+    how = weight.quantization
+    fits = how is None or isinstance(how, PerTensor)
+    if isinstance(how, PerChannel):
+        fits = how.axis == 1 and groups == 1 if transposed else how.axis == 0
+    return weight if fits else b.derived(weight, dequantized(weight))
 
 
 def _convolution(b: Builder, node: fx.Node) -> Value:
     x, weight, bias = b.input(node, "input"), b.input(node, "weight"), b.optional(node, "bias")
     b.require_float(x)
+    weight = _per_output(b, weight, b.integer(node, "groups"), bool(argument(node, "transposed")))
     if weight.data is None or (bias is not None and bias.data is None):
         b.refuse("weights or a bias computed at run time", "constants")
     if x.rank not in (3, 4):

@@ -74,8 +74,6 @@ def _slice(b: Builder, node: fx.Node) -> Value:
     value = b.input(node, "self")
     dim = b.axis(b.integer(node, "dim"), value.rank)
     start, end = argument(node, "start"), argument(node, "end")
-    if argument(node, "step") != 1:
-        b.refuse(f"step={argument(node, 'step')}", "step=1")
     if b.result_shape(node) == value.shape:
         return value
     size = _known(b, value, dim)
@@ -84,7 +82,45 @@ def _slice(b: Builder, node: fx.Node) -> Value:
     first, last, _ = slice(start, end).indices(size)
     if last <= first:
         b.refuse(f"the empty slice {start} to {end} of {size}", "at least one element")
-    return b.slice(value, dim, first, last - first)
+    step = b.integer(node, "step")
+    return _every(b, value, dim, (first, last), step)
+
+
+def _every(b: Builder, value: Value, dim: int, bounds: tuple[int, int], step: int) -> Value:
+    """Every `step`-th element along a dimension: the first of each of its groups of `step`."""
+    first, last = bounds
+    if step == 1:
+        return b.slice(value, dim, first, last - first)
+    count = -(-(last - first) // step)
+    missing = first + count * step - _known(b, value, dim)
+    if missing > 0:
+        after = tuple(missing if d == dim else 0 for d in range(value.rank))
+        shape = (*value.shape[:dim], first + count * step, *value.shape[dim + 1 :])
+        value = b.emit(
+            NodeKind.STATIC_CONSTANT_PAD,
+            [value],
+            shape=shape,
+            before=(0,) * value.rank,
+            after=after,
+            padding_value=0.0,
+        )
+    value = b.slice(value, dim, first, count * step)
+    before, behind = value.shape[:dim], value.shape[dim + 1 :]
+    groups = b.reshape(value, (*before, count, step, *behind))
+    return b.reshape(b.slice(groups, dim + 1, 0, 1), (*before, count, *behind))
+
+
+def _as_strided(b: Builder, node: fx.Node) -> Value:
+    """A copy where only strides of dimensions of size 1 change; nothing else can be said."""
+    value, source = b.input(node, "self"), argument(node, "self").meta["val"]
+    sizes, strides = argument(node, "size"), argument(node, "stride")
+    same = list(map(str, sizes)) == list(map(str, source.shape)) and all(
+        size == 1 or str(new) == str(old)
+        for size, new, old in zip(sizes, strides, source.stride(), strict=True)
+    )
+    if not same or argument(node, "storage_offset") not in (None, 0):
+        b.refuse(f"sizes {sizes} and strides {strides}", "those of the input")
+    return value
 
 
 def _select(b: Builder, node: fx.Node) -> Value:
@@ -270,6 +306,7 @@ _COPIES = (
 VISITORS: dict[str, Visitor] = {
     **{f"aten::{name}": _reshape for name in _RESHAPES},
     **{key: _same for key in _COPIES},
+    "aten::as_strided_copy": _as_strided,
     "aten::cat": _cat,
     "aten::chunk": _chunk,
     "aten::constant_pad_nd": _pad,

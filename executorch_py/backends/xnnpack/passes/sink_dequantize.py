@@ -1,4 +1,4 @@
-"""sink_dequantize: elements are moved about while quantized, and dequantized behind.
+"""sink_dequantize: elements are moved about while quantized: quantized before, dequantized behind.
 
 Reshapes, permutations, slices and the like do the same to quantized elements as to floats. What is
 quantized again with the parameters it had is left as it is.
@@ -28,7 +28,42 @@ def sink_dequantize(graph: Graph) -> bool:
             graph.nodes.insert(position + 1, _moved_behind(graph, node, sources))
             changed = True
         position += 1
+    changed |= _quantize_before_moves(graph)
     return _undo_pairs(graph) or changed
+
+
+def _quantize_before_moves(graph: Graph) -> bool:
+    """What is only quantized after a move is quantized before it."""
+    readers = graph.readers()
+    changed = False
+    for convert in list(graph.nodes):
+        while convert.kind is NodeKind.CONVERT and convert.output.datatype is Datatype.QINT8:
+            move = convert.input().producer
+            if move is None or move.kind not in _MOVES or len(move.inputs) > 1:
+                break
+            if len(readers.get(move.output, ())) > 1 or move.output in graph.outputs:
+                break
+            _swap(move, convert)
+            # The node in the move's place is the conversion now; another move may be before it.
+            convert, changed = move, True
+            readers[convert.output] = [
+                node for node in graph.nodes if convert.output in node.inputs
+            ]
+    return changed
+
+
+def _swap(move: Node, convert: Node) -> None:
+    """`move` then `convert` become conversion then move, each in the other's place."""
+    source, result = move.input(), convert.output
+    between = Value(
+        result.name, source.shape, result.datatype, result.quantization, layout=source.layout
+    )
+    move.kind, convert.kind = convert.kind, move.kind
+    move.attributes, convert.attributes = convert.attributes, move.attributes
+    move.needs, convert.needs = convert.needs, move.needs
+    move.origin, convert.origin = convert.origin, move.origin
+    move.outputs, convert.inputs = [between], [between]
+    between.producer = move
 
 
 def _sources(node: Node) -> list[Value] | None:

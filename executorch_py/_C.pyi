@@ -142,6 +142,10 @@ class Program:
         """
     def named_data(self) -> dict[str, int]:
         """Bytes of each named blob of the file."""
+    def delegate_facts(self) -> dict[str, Any]:
+        """XNNPACK's packed weights: `weights`, `bytes`; of these in the file `mapped`,
+        `mapped_bytes`; so far `packed`, `shared`; `note`, why the file was not used. Empty when
+        they are not shared."""
     def data_keys(self) -> list[list[str]]:
         """Keys of each external data file."""
     def buffer(self) -> npt.NDArray[np.uint8]:
@@ -211,11 +215,14 @@ def open_program(
     *,
     verification: int = 0,
     n_threads: int = 0,
+    xnnpack: tuple[int, bool, str | None, bool] | None = None,
 ) -> Program:
     """Opens a .pte from a path (mapped) or a buffer, with external data files (.ptd) likewise.
 
     Read-only 16-aligned buffers are used in place, others are copied. n_threads 0 means every CPU
-    that this process may use. AccessFailed, InvalidProgram and InvalidExternalData say why not.
+    that this process may use. xnnpack: how workspaces are shared (0 not, 1 in the program, 2 in the
+    process), whether packed weights are, the file that keeps them, whether it is written.
+    AccessFailed, InvalidProgram and InvalidExternalData say why not.
     """
 
 def kernel_manifest() -> dict[str, KernelFacts]:

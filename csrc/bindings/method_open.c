@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "bindings/arrays.h"
+#include "bindings/delegates.h"
 #include "bindings/errors.h"
 #include "bindings/method.h"
 #include "bindings/op_library.h"
@@ -77,7 +78,7 @@ static int load(eti_method *self, const char *name) {
   if (eti_program_pool(program, &pool) < 0 || eti_program_planned(program, info.n_planned) < 0)
     return -1;
   const et_method_config config = {.ops = eti_ops(self->state),
-                                   .backends = &et_backends_builtin,
+                                   .backends = eti_delegates_table(program),
                                    .pool = pool,
                                    .data_maps = program->maps,
                                    .n_data_maps = program->n_data};

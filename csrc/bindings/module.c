@@ -4,6 +4,7 @@
 #define ETI_IMPORTS_NUMPY
 #include "bindings/module.h"
 
+#include "bindings/delegates.h"
 #include "bindings/errors.h"
 #include "bindings/interrupt.h"
 #include "bindings/op_library.h"
@@ -108,12 +109,13 @@ static int module_clear(PyObject *module) {
 static void module_free(void *module) {
   eti_watch_stop(state_of(module));
   eti_op_libraries_free(state_of(module));
+  eti_delegates_free(state_of(module));
   module_clear(module);
 }
 
 static PyMethodDef module_methods[] = {
     {"open_program", (PyCFunction)(void (*)(void))eti_open_program, METH_VARARGS | METH_KEYWORDS,
-     "open_program($module, source, data=(), *, verification=0, n_threads=0)\n--\n\n"
+     "open_program($module, source, data=(), *, verification=0, n_threads=0, xnnpack=None)\n--\n\n"
      "Opens a program from a path or a buffer, with external data files (paths or buffers)."},
     {"kernel_manifest", eti_kernel_manifest, METH_NOARGS,
      "kernel_manifest($module)\n--\n\nPer operator: input and output dtypes, largest rank, "

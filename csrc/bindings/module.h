@@ -32,10 +32,12 @@ typedef struct eti_state {
       *str_array;
   PyObject *str_torch, *str_is_neg;
   struct eti_op_library *libraries;  // of users' operators, newest first, see op_library.h
-  struct eti_watch *watch;           // Ctrl-C, see interrupt.h
-  unsigned long main_thread;         // ident of the thread that receives signals
-  unsigned fork_generation;  // counts os.fork() in children: thread pools of older programs are
-                             // gone there
+  struct et_xnnpack_workspace *xnnpack_workspace;  // of programs that share it, see delegates.h
+  struct et_xnnpack_weights *xnnpack_weights;
+  struct eti_watch *watch;    // Ctrl-C, see interrupt.h
+  unsigned long main_thread;  // ident of the thread that receives signals
+  unsigned fork_generation;   // counts os.fork() in children: thread pools of older programs are
+                              // gone there
   bool fork_hook_registered;
 } eti_state;
 

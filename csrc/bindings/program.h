@@ -40,6 +40,7 @@ typedef struct eti_program {
   et_pool threads_handle;
   eti_memory *threads_memory;
   size_t n_threads;
+  struct eti_delegates *delegates;  // see delegates.h
   unsigned fork_generation;
 } eti_program;
 

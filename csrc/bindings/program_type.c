@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "bindings/delegates.h"
 #include "bindings/errors.h"
 #include "bindings/interrupt.h"
 
@@ -191,13 +192,13 @@ static int open_program(eti_program *self, PyObject *source, et_verification ver
 }
 
 PyObject *eti_open_program(PyObject *module, PyObject *args, PyObject *kwargs) {
-  static char *names[] = {(char *)"source", (char *)"data", (char *)"verification",
-                          (char *)"n_threads", NULL};
-  PyObject *source, *data = NULL;
+  static char *names[] = {(char *)"source",    (char *)"data",    (char *)"verification",
+                          (char *)"n_threads", (char *)"xnnpack", NULL};
+  PyObject *source, *data = NULL, *xnnpack = NULL;
   int verification = ET_VERIFY_FULL;
   Py_ssize_t n_threads = 0;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O$in:open_program", names, &source, &data,
-                                   &verification, &n_threads)) {
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O$inO:open_program", names, &source, &data,
+                                   &verification, &n_threads, &xnnpack)) {
     return NULL;
   }
   eti_state *state = PyModule_GetState(module);
@@ -221,6 +222,7 @@ PyObject *eti_open_program(PyObject *module, PyObject *args, PyObject *kwargs) {
   }
   if (open_program(self, source, (et_verification)verification) < 0) goto failed;
   if (data != NULL && data != Py_None && open_data_files(self, data) < 0) goto failed;
+  if (eti_delegates_open(self, xnnpack) < 0) goto failed;
   return (PyObject *)self;
 failed:
   Py_DECREF(self);
@@ -251,6 +253,7 @@ static void release_bytes(eti_program *self) {
 
 static void shut(eti_program *self) {
   while (self->methods != NULL) eti_method_shut(self->methods);
+  eti_delegates_close(self);
   release_bytes(self);
 }
 
@@ -324,6 +327,7 @@ static PyObject *program_load_method(PyObject *object, PyObject *name) {
   PyObject *method = NULL;
   if (eti_program_lock(self) == 0) {
     if (check_open(self) == 0) method = eti_method_open(self, text);
+    if (method != NULL && eti_delegates_keep(self) < 0) Py_CLEAR(method);
     eti_program_unlock(self);
   }
   Py_DECREF(encoded);
@@ -445,6 +449,8 @@ static PyMethodDef program_methods[] = {
      "method_info($self, name, /)\n--\n\nFacts of a method, without loading it."},
     {"named_data", program_named_data, METH_NOARGS,
      "named_data($self)\n--\n\nBytes of each named blob of the file."},
+    {"delegate_facts", eti_delegates_facts, METH_NOARGS,
+     "delegate_facts($self)\n--\n\nXNNPACK's packed weights: how many, in memory or a file."},
     {"data_keys", program_data_keys, METH_NOARGS,
      "data_keys($self)\n--\n\nKeys of each external data file."},
     {"buffer", program_buffer, METH_NOARGS,

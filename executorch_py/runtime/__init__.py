@@ -10,6 +10,7 @@ result = method(array, mask=other)           # in the model's own structure
 
 from typing import TYPE_CHECKING, Any
 
+from executorch_py.runtime.backend_options import WorkspaceSharing
 from executorch_py.runtime.metadata import MethodMeta, TensorInfo
 from executorch_py.runtime.method import Method
 from executorch_py.runtime.program import Program
@@ -39,6 +40,7 @@ __all__ = [
     "Signature",
     "TensorInfo",
     "Verification",
+    "WorkspaceSharing",
     "load_ops",
     "loaded_ops",
 ]

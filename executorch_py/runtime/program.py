@@ -69,6 +69,14 @@ class Program:
         return info
 
     @property
+    def packed_weights(self) -> dict[str, Any]:
+        """Of XNNPACK, with all programs that share them: how many `weights` and `bytes`; of these
+        in the file `mapped` and `mapped_bytes`; so far `packed` and `shared`; `note`, why the file
+        was not used. Empty when they are not shared.
+        """
+        return self._program.delegate_facts()
+
+    @property
     def n_threads(self) -> int:
         return self._program.n_threads
 

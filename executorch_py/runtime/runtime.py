@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from os import PathLike
 from typing import Any, BinaryIO
 
 from executorch_py import _C
 from executorch_py.errors import NotSupported
+from executorch_py.runtime.backend_options import xnnpack_options
 from executorch_py.runtime.program import Program, no_etdump
 
 
@@ -97,18 +98,31 @@ class Runtime:
         debug_buffer_size: int = 0,
         data_path: Any = None,
         n_threads: int | None = None,
+        backend_options: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> Program:
         """Opens a .pte from a path (mapped), bytes (used in place) or a binary file object.
 
         data_path: the .ptd file with external weights, or a list of them (paths or bytes).
         n_threads: how many threads kernels may use; by default every CPU this process may use.
+        backend_options: by backend id. For "XnnpackBackend":
+          workspace_sharing_mode: WorkspaceSharing.PerModel (default), .Disabled or .Global.
+          weight_cache_enabled: packed weights are shared by all methods and programs of the process
+            that have the same (default True). Programs that share them trust each other's keys.
+          packed_cache_path: a file that keeps them packed instead, for this program: mapped when it
+            is there, written after a load that packed anything new. One that is damaged or was made
+            by another XNNPACK or for another CPU is replaced, with a RuntimeWarning.
+          save_weight_cache_on_disk: False leaves that file as it is.
         """
         if enable_etdump or debug_buffer_size:
             raise NotSupported(no_etdump("enable_etdump"))
         threads = _default_threads if n_threads is None else n_threads
         level = _level(verification)
         program = _C.open_program(
-            _source(data, "data"), _data_files(data_path), verification=level, n_threads=threads
+            _source(data, "data"),
+            _data_files(data_path),
+            verification=level,
+            n_threads=threads,
+            xnnpack=xnnpack_options(backend_options),
         )
         return Program(program)
 

@@ -67,8 +67,7 @@ class CMakeBuild(build_ext):
         subprocess.run(
             [cmake, "--build", str(build), "--target", "_C", "--parallel", jobs], check=True
         )
-        suffix = sysconfig.get_config_var("EXT_SUFFIX")
-        built = build / f"_C{suffix}"
+        built = build / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
         if not built.exists():
             raise SystemExit(f"CMake finished without making {built.name} in {build}")
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -76,6 +75,8 @@ class CMakeBuild(build_ext):
         staged = target.with_name(target.name + ".new")
         shutil.copy2(built, staged)
         os.replace(staged, target)
+        if not self.inplace and (build / "licenses").is_dir():  # of the libraries linked into it
+            shutil.copytree(build / "licenses", target.parent / "licenses", dirs_exist_ok=True)
 
 
 class BuildWithSources(build_py):
@@ -110,7 +111,10 @@ class BuildWithSources(build_py):
         return [*super().get_outputs(include_bytecode), *made]
 
 
+# What a source distribution needs beside the packages.
+SOURCES = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "csrc").rglob("*")) if p.is_file()]
+
 setup(
-    ext_modules=[Extension("executorch_py._C", sources=[])],
+    ext_modules=[Extension("executorch_py._C", sources=[], depends=SOURCES)],
     cmdclass={"build_ext": CMakeBuild, "build_py": BuildWithSources},
 )

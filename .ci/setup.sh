@@ -116,4 +116,6 @@ if [ "$purpose" != lint ]; then
   compgen -G "executorch_py/_C*.so" >/dev/null || say "building the C code"
   .venv/bin/python setup.py -q build_ext --inplace >.setup.log 2>&1 || { cat .setup.log >&2; exit 1; }
   rm -f .setup.log
+  .venv/bin/python -c 'import sys; from executorch_py import _C; sys.exit(_C.system_info()["xnnpack"] is None)' ||
+    say "built without the XNNPACK delegate; .venv/bin/executorch_py doctor says how to have it"
 fi

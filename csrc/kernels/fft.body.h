@@ -476,7 +476,11 @@ static void FN(forward)(const eti_fft_plan *plan, const eti_fft_lines *lines, FN
   const bool halved = is_halved(plan);
   FN(read_real)(plan, lines, w, plan->length, halved);
   FN(transform)(plan, w, halved);
-  if (halved) FN(unfold)(plan, w);
+  if (halved) {
+    FN(unfold)(plan, w);
+  } else {
+    memset(w->im, 0, w->lanes * sizeof(T));  // of their sum, which is real, even where it is NaN
+  }
   FN(write_complex)(plan, lines, w, plan->n / 2 + 1);
   if (!lines->twosided) return;
   for (size_t k = plan->n / 2 + 1; k < plan->n; k++) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -76,6 +77,22 @@ def test_transforms_over_any_dimensions_and_norms_equal_eager(dims: list[int], n
         expected = aten._fft_c2r(kept, dims, norm, n)
         found = prepared("_fft_c2r", kept, dims, norm, n, like=expected)
         assert_close(found, expected, 8)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 7, 8, 30, 97, 256])
+@pytest.mark.parametrize("wild", [math.nan, math.inf])
+def test_ends_of_a_real_line_are_real_whatever_it_holds(n: int, wild: float) -> None:
+    x = torch.randn(3, n, generator=torch.Generator().manual_seed(n))
+    x[1, n // 2] = wild
+    for onesided in (True, False):
+        wanted = torch.ops.aten._fft_r2c(x, [1], 0, onesided)
+        out = [Out(torch.complex64, tuple(wanted.shape))]
+        (found,) = run_op("aten::_fft_r2c.out", x, [1], 0, onesided, out=out)
+        ends = [0, n // 2] if n % 2 == 0 else [0]
+        for end in ends:
+            torch.testing.assert_close(found[:, end], wanted[:, end], equal_nan=True)
+            assert (found[:, end].imag == 0).all()
+        torch.testing.assert_close(found[::2], wanted[::2])  # the lines beside it
 
 
 def test_batches_may_be_empty_and_lines_may_not() -> None:

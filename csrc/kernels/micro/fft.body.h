@@ -533,15 +533,28 @@ ALWAYS void FN(mirror_lanes)(eti_fft_planes dst, eti_fft_planes src, FN(complex)
   }
 }
 
+// Numbers 0 and m of every line, from number 0 alone: they are real, even of lines with NaN.
+ALWAYS void FN(unfold_ends)(eti_fft_planes dst, eti_fft_planes src, size_t m, size_t lanes) {
+  const T *const re = src.re, *const im = src.im;
+  T *const out_re = dst.re, *const out_im = dst.im;
+  INDEPENDENT
+  for (size_t l = 0; l < lanes; l++) {
+    const T even = re[l], odd = im[l];
+    out_re[l] = even + odd;
+    out_im[l] = 0;
+    out_re[m * lanes + l] = even - odd;
+    out_im[m * lanes + l] = 0;
+  }
+}
+
 static void FN(unfold)(eti_fft_planes dst, eti_fft_planes src, const void *table, size_t m,
                        size_t lanes, unsigned order) {
   const FN(complex) *const roots = table;
-  FN(mirror_lanes)(dst, src, roots[0], 0, 0, 0, lanes, true);
+  FN(unfold_ends)(dst, src, m, lanes);
   if (lanes == 1) FN(mirror_line)(dst, src, roots, m, true);
   for (size_t k = 1; k < m && lanes > 1; k++)
     FN(mirror_lanes)(dst, src, roots[k], k, eti_fft_place(k, m, order),
                      eti_fft_place(m - k, m, order), lanes, true);
-  FN(mirror_lanes)(dst, src, roots[m], m, 0, 0, lanes, true);
 }
 
 static void FN(fold)(eti_fft_planes dst, eti_fft_planes src, const void *table, size_t m,

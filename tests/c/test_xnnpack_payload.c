@@ -293,6 +293,47 @@ static void a_convolution_sums_its_window(void) {
   EXPECT(y[0] == 4 && y[1] == 6 && y[5] == 9);
 }
 
+// Largest values and where they are: the second output is in XNNPACK's 32 bits.
+static void positions_are_marked_as_wide(void) {
+  float x[8 + 8] = {1, 5, 2, 0, 7, 3, 9, 8}, largest[4] = {0};
+  uint32_t where[4] = {7, 7, 7, 7};
+  const x_graph g = {
+      .values = {TENSOR(fp32, 1, 0, .rank = 4, .dims = {1, 2, 2, 2}),
+                 TENSOR(fp32, 2, 1, .rank = 4, .dims = {1, 1, 2, 2}),
+                 TENSOR(fp32, 2, 2, .rank = 4, .dims = {1, 1, 2, 2})},
+      .nodes = {{.code = 21, .n_slots = 10, .slots = {0, 0, 0, 0, 2, 1, 0, 1, 2, 0}}},
+      .constants = {{.key = ""}},
+      .n_values = 3,
+      .n_nodes = 1,
+      .n_constants = 1,
+      .n_externs = 3,
+  };
+  EXPECT(runs(&g, (void *[]){x, largest, where}));
+  EXPECT(largest[0] == 7 && largest[1] == 5 && largest[2] == 9 && largest[3] == 8);
+  EXPECT(where[0] == 1 && where[1] == 0 && where[2] == 1 && where[3] == 1);
+  et_error err;
+  eti_xnn_graph graph = {0};
+  writer w = x_write(&g);
+  EXPECT(build_bytes(w.bytes, w.size, &graph, &err) == ET_OK);
+  EXPECT(graph.externs[2].is_widened && graph.externs[2].dtype == ET_I64);
+  EXPECT(!graph.externs[1].is_widened && graph.externs[1].dtype == ET_F32);
+  eti_xnn_graph_deinit(&graph);
+  free(w.bytes);
+}
+
+static void a_node_without_use_is_left_out(void) {
+  float a[6 + 8] = {1, 2, 3, 4, 5, 6}, b[3 + 8] = {10, 20, 30}, c[6] = {0};
+  x_graph g = sum_of_two();
+  g.values[3] = (x_value)TENSOR(fp32, 0, 0, .rank = 2, .dims = {2, 3});
+  g.values[4] = g.values[3];
+  g.nodes[1] = (x_node){.code = 44, .n_slots = 3, .slots = {0, 3}};
+  g.nodes[2] = (x_node){.code = 6, .n_slots = 3, .slots = {3, 4}};
+  g.n_values = 5;
+  g.n_nodes = 3;
+  EXPECT(runs(&g, (void *[]){a, b, c}));
+  EXPECT(c[0] == 11 && c[5] == 36);
+}
+
 static void arguments_and_origins_are_told(void) {
   et_error err;
   eti_xnn_graph graph = {0};
@@ -496,6 +537,8 @@ static const et_test tests[] = {
     ET_CASE(a_linear_of_bf16_is_computed_in_fp32),
     ET_CASE(an_old_dynamic_input_is_quantized_first),
     ET_CASE(a_convolution_sums_its_window),
+    ET_CASE(positions_are_marked_as_wide),
+    ET_CASE(a_node_without_use_is_left_out),
     ET_CASE(arguments_and_origins_are_told),
     ET_CASE(shapes_are_checked_before_they_are_used),
     ET_CASE(kinds_that_nobody_ran_are_refused),

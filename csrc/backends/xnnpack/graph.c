@@ -147,6 +147,27 @@ static et_status claim(eti_xnn_builder *b, eti_xnn_extern **externs) {
   return ET_OK;
 }
 
+static bool is_used(const eti_xnn_node *node, const uint8_t *is_needed) {
+  return is_needed[node->outputs[0]] || (node->n_outputs > 1 && is_needed[node->outputs[1]]);
+}
+
+// Marks the values that outputs are computed from. XNNPACK ends the process over a node that has
+// no use, so such nodes are left out.
+static et_status find_needed(eti_xnn_builder *b, const uint8_t **out) {
+  const eti_xnn_payload *payload = b->payload;
+  void *room;
+  ET_TRY(eti_xnn_take(&b->built->temporary, payload->n_values, 1, &room, b->err));
+  uint8_t *is_needed = room;
+  for (size_t i = 0; i < payload->n_values; i++) is_needed[i] = payload->values[i].is_output;
+  for (size_t i = payload->n_nodes; i-- > 0;) {
+    const eti_xnn_node *node = &payload->nodes[i];
+    if (!is_used(node, is_needed)) continue;
+    for (unsigned k = 0; k < node->n_inputs; k++) is_needed[node->inputs[k]] = 1;
+  }
+  *out = is_needed;
+  return ET_OK;
+}
+
 static et_status define_all(eti_xnn_builder *b) {
   const eti_xnn_payload *payload = b->payload;
   const enum xnn_status status = xnn_create_subgraph((uint32_t)payload->n_externs, 0, &b->subgraph);
@@ -155,7 +176,11 @@ static et_status define_all(eti_xnn_builder *b) {
   for (size_t k = 0; k < payload->n_externs; k++) {
     if (payload->externs[k] != ETI_XNN_NONE) ET_TRY(eti_xnn_value_id(b, payload->externs[k], &id));
   }
-  for (size_t i = 0; i < payload->n_nodes; i++) ET_TRY(eti_xnn_define_node(b, &payload->nodes[i]));
+  const uint8_t *is_needed;
+  ET_TRY(find_needed(b, &is_needed));
+  for (size_t i = 0; i < payload->n_nodes; i++) {
+    if (is_used(&payload->nodes[i], is_needed)) ET_TRY(eti_xnn_define_node(b, &payload->nodes[i]));
+  }
   return ET_OK;
 }
 

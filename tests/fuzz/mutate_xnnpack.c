@@ -1,0 +1,111 @@
+// mutate_xnnpack.c — changes what a delegate payload says: a field of a node, of a value, of its
+// quantization, a size, an element of a list, the kind of a node, which constant a value is. Such
+// payloads keep their structure and reach the checks of ids, types and shapes, and XNNPACK itself.
+// Relies on the format's slots; the bytes given must be a sound payload with a header.
+#include "backends/xnnpack/schema.h"
+#include "runtime/bytes.h"
+#include "runtime/flatbuf.h"
+
+#include "fuzz.h"
+
+static uint64_t random_state;
+
+static uint64_t choose(uint64_t n) {
+  return fuzz_random(&random_state) % n;
+}
+
+static void put(const uint8_t *at, uint64_t value, size_t bytes) {
+  memcpy((void *)(uintptr_t)at, &value, bytes);
+}
+
+static void change_number(const uint8_t *at, size_t bytes) {
+  static const uint32_t extremes[] = {0, 1, 127, 255, 256, 65536, 0x7fffffff, 0x80000000u, ~0u};
+  uint64_t now = 0;
+  memcpy(&now, at, bytes);
+  const uint64_t near[] = {now + 1,   now - 1, now * 2,   now / 2,    now + 16,
+                           choose(3), now ^ 1, choose(8), choose(64), choose(16)};
+  put(at,
+      choose(5) == 0 ? extremes[choose(sizeof extremes / sizeof *extremes)]
+                     : near[choose(sizeof near / sizeof *near)],
+      bytes);
+}
+
+// A random one of a table's fields, all of them four bytes wide, or of the list it leads to.
+static void change_field(const uint8_t *table, unsigned first, unsigned end, unsigned lists) {
+  const unsigned slot = first + (unsigned)choose(end - first);
+  const uint8_t *field = eti_fb_field(table, slot);
+  if (field == NULL) return;
+  if ((lists >> slot & 1u) == 0) {
+    change_number(field, 4);
+    return;
+  }
+  const eti_vector list = eti_fb_vector(table, slot);
+  if (list.n == 0 || choose(6) == 0) {
+    put(list.data - 4, choose(list.n + 2), 4);
+  } else {
+    change_number(list.data + 4 * (size_t)choose(list.n), 4);
+  }
+}
+
+static unsigned lists_of(unsigned kind) {
+  switch (kind) {
+    case 5:  // StaticTranspose
+    case 20:
+      return 1u << 1;
+    case 10:  // StaticConstantPad
+      return 1u << 0 | 1u << 1;
+    case 35:  // StaticSlice
+      return 1u << 1 | 1u << 2;
+    default:
+      return 0;
+  }
+}
+
+static void change_node(const uint8_t *node) {
+  const unsigned kind = eti_fb_u8(node, NODE_KIND);
+  const uint8_t *table = eti_fb_table(node, NODE_UNION);
+  const uint8_t *bounds = eti_fb_table(node, NODE_MIN_MAX);
+  if (choose(16) == 0 && eti_fb_field(node, NODE_KIND) != NULL) {
+    put(eti_fb_field(node, NODE_KIND), choose(50), 1);
+  } else if (bounds != NULL && choose(8) == 0) {
+    change_field(bounds, 0, 2, 0);
+  } else if (table != NULL) {
+    change_field(table, 0, (unsigned)(eti_u16(table - eti_i32(table)) - 4) / 2, lists_of(kind));
+  }
+}
+
+static void change_value(const uint8_t *value) {
+  const uint8_t *member = eti_fb_table(value, VALUE_UNION);
+  const uint8_t *tensor = member;
+  if (member == NULL) return;
+  if (eti_fb_u8(value, VALUE_KIND) == VALUE_QUANTIZED) {
+    tensor = eti_fb_table(member, QUANTIZED_TENSOR);
+    const uint8_t *params = eti_fb_table(member, QUANTIZED_UNION);
+    if (params != NULL && choose(3) == 0) {
+      change_field(params, 0, 2, 0);
+      return;
+    }
+  }
+  if (tensor == NULL) return;
+  if (choose(5) == 0 && eti_fb_field(tensor, TENSOR_DATATYPE) != NULL) {
+    put(eti_fb_field(tensor, TENSOR_DATATYPE), choose(16), 2);
+  } else {
+    change_field(tensor, TENSOR_N_DIMS, TENSOR_ID + 1, 1u << TENSOR_DIMS);
+  }
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed) {
+  (void)room;
+  if (size < XH_BYTES || memcmp(bytes + XH_MAGIC, "XH00", 4) != 0) return size;
+  random_state = seed;
+  const uint8_t *root = eti_fb_root(bytes + eti_u32(bytes + XH_GRAPH_OFFSET));
+  const eti_vector nodes = eti_fb_vector(root, GRAPH_NODES);
+  const eti_vector values = eti_fb_vector(root, GRAPH_VALUES);
+  // One change: a second would have to walk what the first has damaged.
+  if (choose(2) == 0 && nodes.n > 0) {
+    change_node(eti_fb_at(nodes, (size_t)choose(nodes.n)));
+  } else if (values.n > 0) {
+    change_value(eti_fb_at(values, (size_t)choose(values.n)));
+  }
+  return size;
+}

@@ -1,0 +1,23 @@
+"""Damaged delegate payloads, under sanitizers and with XNNPACK: real ones, written by upstream's
+exporter, cut at every length and with thousands of seeded mutations, end in an error or in a run.
+
+Half of the mutations are flipped bits, half are changed fields (mutate_xnnpack.c).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fuzz.test_fuzz import replay
+
+PAYLOADS = sorted((Path(__file__).resolve().parents[1] / "golden" / "xnnpack").glob("*.payload"))
+N_MUTATIONS = 2_000  # a payload: 20,000 for ten of them
+
+
+@pytest.mark.parametrize("path", PAYLOADS, ids=lambda path: path.stem)
+def test_a_damaged_payload_is_an_error_or_runs(c_build: Path, path: Path) -> None:
+    found = replay(c_build / "fuzz_xnnpack", "--truncate", "--flips", str(N_MUTATIONS), str(path))
+    assert found["inputs"] > N_MUTATIONS
+    if found["opened"] > 0:  # a build with XNNPACK
+        assert found["finished"] > 0.1 * N_MUTATIONS

@@ -30,6 +30,7 @@ def profile_text(profile: list[InstructionProfile], n_threads: int) -> str:
         lines.append(
             f"  {share:6.1%}  {seconds * 1e3:9.3f}  {calls:6}  {operator:<40} {_rates(group)}"
         )
+        lines += _node_lines(group, total)
     lines.append("slowest instructions:")
     for p in sorted(profile, key=lambda p: -p.seconds)[:SLOWEST]:
         operands = " ".join(f"{dtype}{list(shape)}" for dtype, shape in p.tensors)
@@ -37,6 +38,18 @@ def profile_text(profile: list[InstructionProfile], n_threads: int) -> str:
             f"  {p.seconds * 1e3:9.3f} ms  #{p.instruction} {p.operator} {operands}  {_rates([p])}"
         )
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _node_lines(group: list[InstructionProfile], total: float) -> list[str]:
+    """The same of what runs inside delegates, by name."""
+    by_name: dict[str, list[float]] = {}
+    for node in (node for p in group for node in p.nodes):
+        by_name.setdefault(node.name, []).append(node.seconds)
+    return [
+        f"  {sum(times) / total if total else 0.0:6.1%}  {sum(times) * 1e3:9.3f}"
+        f"  {len(times):6}    {name}"
+        for name, times in sorted(by_name.items(), key=lambda item: -sum(item[1]))
+    ]
 
 
 def roofline_text(roof: Roofline) -> str:

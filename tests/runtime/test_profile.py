@@ -9,10 +9,11 @@ import pytest
 import torch
 from program_maker import MethodMaker, adder, program_bytes
 
-from executorch_py import errors
+from executorch_py import _C, errors
 from executorch_py.cli.main import main
+from executorch_py.cli.profile import profile_text
 from executorch_py.exir import to_edge
-from executorch_py.runtime import InstructionProfile, Runtime
+from executorch_py.runtime import InstructionProfile, NodeProfile, Runtime
 
 X = np.ones((64, 64), np.float32)
 
@@ -66,6 +67,30 @@ def test_every_run_of_a_profile_reads_the_inputs_anew() -> None:
     # An address that is not aligned: the input is copied to planned memory, where results follow.
     misaligned = np.frombuffer(b"....." + ids.numpy().tobytes(), np.int64, offset=5).reshape(1, 2)
     assert method.profile([misaligned], runs=3)
+
+
+GOLDEN = Path(__file__).parent.parent / "golden"
+
+
+@pytest.mark.skipif("XnnpackBackend" not in _C.backend_names(), reason="built without XNNPACK")
+def test_a_delegates_nodes_are_listed_in_order() -> None:
+    method = Runtime.get().load_program(GOLDEN / "xnnpack.pte").load_method("forward")
+    x = np.ones(method.metadata.input_tensor_meta(0).sizes(), np.float32)
+    before = method.execute([x])[0]
+    profile = method.profile([x], runs=2)
+    (delegate,) = [p for p in profile if p.operator == "XnnpackBackend"]
+    assert [node.name for node in delegate.nodes] == ["Binary Elementwise (ND)"] * 2
+    assert all(node.debug_handle is not None for node in delegate.nodes)
+    np.testing.assert_array_equal(method.execute([x])[0], before)
+
+
+def test_the_table_sums_nodes_by_name() -> None:
+    nodes = tuple(NodeProfile(name, 0.25) for name in ("Softmax", "Copy", "Softmax"))
+    profile = InstructionProfile(0, "XnnpackBackend", 1, 1.0, 0, (), nodes=nodes)
+    lines = profile_text([profile], 1).splitlines()
+    assert lines[3].split() == ["100.0%", "1000.000", "1", "XnnpackBackend"]
+    assert lines[4].split() == ["50.0%", "500.000", "2", "Softmax"]
+    assert lines[5].split() == ["25.0%", "250.000", "1", "Copy"]
 
 
 def product(operator: str, *shapes: tuple[int, ...], calls: int = 1) -> InstructionProfile:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import Const, OpError, Out, check_op, isa_limit, isas, run_op
+from op_driver import Const, OpError, Out, assert_close, check_op, isa_limit, isas, run_op
 from sample import laid_out
 from table.convolutions import CASES, CHANNELS_LAST, Convolution
 
@@ -139,3 +139,44 @@ def test_no_channels_or_images_make_none(spatial: int) -> None:
         x, w = torch.randn(images, channels, *size), torch.randn(4, channels, *kernel)
         check_op(torch.ops.aten.convolution.out, x, w, torch.randn(4), *rest)
         check_op(torch.ops.aten.convolution.out, x, w, None, *rest)
+
+
+WILD = {
+    "1d": ((1, 4, 8), (4, 1, 3), ([1], [2], [2], True, [0], 4)),
+    "2d": ((2, 4, 7, 8), (4, 3, 3, 2), ([1, 1], [0, 1], [2, 1], True, [0, 0], 1)),
+    "grouped": ((1, 8, 5, 6), (8, 2, 3, 2), ([1, 2], [1, 1], [1, 1], True, [0, 1], 4)),
+    "3d": ((1, 2, 3, 4, 3), (2, 3, 2, 3, 2), ([2, 1, 1], [0, 1, 0], [1, 1, 2], True, [0] * 3, 1)),
+}
+
+
+@pytest.mark.parametrize("name", WILD)
+@pytest.mark.parametrize("wild", [float("nan"), float("-inf")])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
+def test_a_transposed_one_multiplies_no_padding(name: str, wild: float, dtype: torch.dtype) -> None:
+    shape, kernel, arguments = WILD[name]
+    x, w, b = (torch.rand(s).to(dtype) + 0.5 for s in (shape, kernel, (1,)))
+    b = b.expand(kernel[1] * arguments[-1]).contiguous()
+    w.view(-1)[w.numel() // 2] = wild
+    wanted = torch.ops.aten.convolution(x, w, b, *arguments)
+    assert wanted.isfinite().any() and not wanted.isfinite().all()
+    check_op(torch.ops.aten.convolution.out, x, w, b, *arguments)
+    out = [Out(dtype, wanted.shape)]
+    for threads in (1, 3):
+        (found,) = run_op(
+            *("aten::convolution.out", x, Const(w), b, *arguments),
+            out=out,
+            prepared=True,
+            threads=threads,
+        )
+        assert_close(found, wanted)
+
+
+def test_padding_times_infinity_is_nan_in_a_plain_one() -> None:
+    # Eager's own ways differ here: by MKL-DNN it often leaves the products out.
+    x, w = torch.ones(1, 1, 4, 4), torch.ones(1, 1, 3, 3)
+    w[0, 0, 0, 0] = float("inf")
+    arguments = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+    with torch.backends.mkldnn.flags(enabled=False):
+        wanted = torch.ops.aten.convolution(x, w, None, *arguments)
+    check_op(torch.ops.aten.convolution.out, x, w, None, *arguments, expected=wanted)
+    assert wanted[0, 0, 0].isnan().all()

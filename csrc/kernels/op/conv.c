@@ -6,9 +6,9 @@
 //   by channel  rows are pixels, columns output channels: channels-last images, and planes that
 //               are worth turning into such
 // Weights and patches become panels in conv_pack.c; a transposed convolution runs as several plain
-// ones (conv_phases.c); depthwise convolutions of floats take a direct way instead
-// (conv_depthwise.c). All ways add in the same order: bias, then K ascending, in the chunks of
-// gemm.h.
+// ones (conv_phases.c, and conv_exact.c for weights that are not finite); depthwise convolutions of
+// floats take a direct way instead (conv_depthwise.c). All ways add in the same order: bias, then K
+// ascending, in the chunks of gemm.h.
 #include "kernels/op/conv.h"
 
 #include "kernels/kernel.h"
@@ -404,6 +404,12 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_chain *cha
   c->chain = n_phases == 1 ? chain : NULL;
   c->chained = &chained;
   c->result = out->data;
+  // Weights that have been packed were looked at before.
+  if (c->transposed && (state == NULL || !state->is_packed) && eti_conv_has_wild_weights(c)) {
+    eti_conv_exact_run(ctx, c);
+    if (chain != NULL) eti_chain_all(ctx->pool, chain, out, out);
+    return;
+  }
   if (state != NULL) {
     c->ready = *state;
   } else if (n_phases > 0) {

@@ -69,6 +69,10 @@ typedef struct eti_conv {
 size_t eti_conv_n_phases(const eti_conv *c);
 eti_conv eti_conv_phase(const eti_conv *c, size_t i);
 
+// Whether the weights are not all finite, and a transposed convolution for that case.
+bool eti_conv_has_wild_weights(const eti_conv *c);
+void eti_conv_exact_run(const et_kernel_ctx *ctx, eti_conv *c);
+
 // One step leads from each pixel to the next, row after row.
 bool eti_conv_pixel_step(const eti_image *im, ptrdiff_t *step);
 // Where reading images is fastest; the bytes of scratch that one takes when it does not lie there;

@@ -215,7 +215,7 @@ def _attention_rows() -> list[Case]:
             k,
             v,
         ),
-        one("self_attention", seeded(lambda: SelfAttention(16, 4)), data(2, 5, 16)),
+        one("self_attention", seeded(lambda: SelfAttention(64, 4)), data(2, 5, 64)),
     ]
 
 

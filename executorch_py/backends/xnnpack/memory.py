@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from executorch_py.backends.xnnpack.graph import Layout, Shape, Size, Value
+from executorch_py.backends.xnnpack.graph import Layout, Shape, Size, Symbol, Value
 
 Order = tuple[int | None, ...]
 
@@ -43,3 +43,29 @@ def same_bytes(shape: Shape, one: Order, other: Order) -> bool:
 
 def _moving(shape: Shape, order: Order) -> list[int]:
     return [d for d in order if d is not None and shape[d] != 1]
+
+
+def merged_groups(fine: Shape, coarse: Shape) -> list[tuple[int, ...]] | None:
+    """The dimensions of `fine` that make each dimension of `coarse`; None if it is no merging."""
+    groups: list[tuple[int, ...]] = []
+    position = 0
+    for size in coarse:
+        group = [position]
+        if position >= len(fine):
+            return None
+        if fine[position] != size:
+            total = 1
+            group = []
+            while position < len(fine) and total != size:
+                part = fine[position]
+                if isinstance(part, Symbol) or isinstance(size, Symbol):
+                    return None
+                total *= part
+                group.append(position)
+                position += 1
+            if total != size:
+                return None
+        else:
+            position += 1
+        groups.append(tuple(group))
+    return groups if position == len(fine) else None

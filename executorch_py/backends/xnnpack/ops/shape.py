@@ -256,6 +256,8 @@ def _pad(b: Builder, node: fx.Node) -> Value:
     value, pads = b.input(node, "self"), b.integers(node, "pad")
     if any(pad < 0 for pad in pads):
         b.refuse(f"pad={pads}", "no negative numbers")
+    if not any(pads):
+        return value
     n = value.rank - len(pads) // 2
     before = [0] * n + pads[0::2][::-1]
     after = [0] * n + pads[1::2][::-1]

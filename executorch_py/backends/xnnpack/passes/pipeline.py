@@ -16,7 +16,9 @@ from executorch_py.backends.xnnpack.passes.float_constants import float_constant
 from executorch_py.backends.xnnpack.passes.fold_quantization import fold_quantization
 from executorch_py.backends.xnnpack.passes.fuse_activation import fuse_activation
 from executorch_py.backends.xnnpack.passes.fuse_transposed_operand import fuse_transposed_operand
+from executorch_py.backends.xnnpack.passes.hoist_slices import hoist_slices
 from executorch_py.backends.xnnpack.passes.merge_moves import merge_moves
+from executorch_py.backends.xnnpack.passes.move_reshapes import move_reshapes
 from executorch_py.backends.xnnpack.passes.share_equal_nodes import share_equal_nodes
 from executorch_py.backends.xnnpack.passes.sink_dequantize import sink_dequantize
 from executorch_py.backends.xnnpack.passes.still_transposes import still_transposes
@@ -40,6 +42,7 @@ GRAPH_PASSES: tuple[Callable[[Graph], bool], ...] = (
     fuse_activation,
     # What is still a quantized constant was taken by no node as such.
     float_constants,
+    hoist_slices,
     fuse_transposed_operand,
     merge_moves,
     # Permutations go where images are, which may have the order already.
@@ -48,6 +51,8 @@ GRAPH_PASSES: tuple[Callable[[Graph], bool], ...] = (
     choose_layouts,
     # Layouts brought transpositions, some of which move nothing or meet another.
     still_transposes,
+    merge_moves,
+    move_reshapes,
     merge_moves,
 )
 

@@ -8,6 +8,7 @@ has the order already, so that the permutation vanishes when layouts are chosen.
 from __future__ import annotations
 
 from executorch_py.backends.xnnpack.graph import Graph, Needs, Node, Shape, Symbol, Value
+from executorch_py.backends.xnnpack.memory import merged_groups
 from executorch_py.backends.xnnpack.serialize import NodeKind
 
 
@@ -31,7 +32,7 @@ def swap_moves(graph: Graph) -> bool:
 
 def _permute_then_merge(merge: Node, permute: Node) -> bool:
     source, result = merge.input(), permute.output
-    groups = _merged_groups(source.shape, merge.output.shape)
+    groups = merged_groups(source.shape, merge.output.shape)
     if groups is None or source.rank != 4:
         return False
     perm = tuple(d for out in permute.attributes["perm"] for d in groups[out])
@@ -54,7 +55,7 @@ def _place(first: Node, second: Node, perm: tuple[int, ...], shape: Shape, resul
 
 def _split_then_permute(permute: Node, split: Node) -> bool:
     source, result = permute.input(), split.output
-    groups = _merged_groups(result.shape, permute.output.shape)
+    groups = merged_groups(result.shape, permute.output.shape)
     if groups is None or result.rank != 4:
         return False
     perm = permute.attributes["perm"]
@@ -71,29 +72,3 @@ def _split_then_permute(permute: Node, split: Node) -> bool:
     split.inputs = [between]
     assert source is permute.inputs[0]
     return True
-
-
-def _merged_groups(fine: Shape, coarse: Shape) -> list[tuple[int, ...]] | None:
-    """The dimensions of `fine` that make each dimension of `coarse`; None if it is no merging."""
-    groups: list[tuple[int, ...]] = []
-    position = 0
-    for size in coarse:
-        group = [position]
-        if position >= len(fine):
-            return None
-        if fine[position] != size:
-            total = 1
-            group = []
-            while position < len(fine) and total != size:
-                part = fine[position]
-                if isinstance(part, Symbol) or isinstance(size, Symbol):
-                    return None
-                total *= part
-                group.append(position)
-                position += 1
-            if total != size:
-                return None
-        else:
-            position += 1
-        groups.append(tuple(group))
-    return groups if position == len(fine) else None

@@ -285,6 +285,54 @@ static void an_old_dynamic_input_is_quantized_first(void) {
   EXPECT(fabsf(y[0] - 13) < 0.05f && fabsf(y[1] - 35) < 0.05f);
 }
 
+enum { COLUMNS = 64, CHANNELS = 40, MOST_ROWS = 18, GROUP = 32 };
+static uint8_t packed_weights[CHANNELS * COLUMNS / 2];
+static uint16_t group_scales[CHANNELS * COLUMNS / GROUP];
+static float group_inputs[MOST_ROWS * COLUMNS + 8], group_outputs[MOST_ROWS * CHANNELS];
+
+// What row m gives for channel n, from the packed bytes.
+static double group_sum(size_t m, size_t n) {
+  double sum = 0;
+  for (size_t k = 0; k < COLUMNS; k++) {
+    const size_t at = n * COLUMNS + k;
+    const int weight = (packed_weights[at / 2] >> (at % 2 * 4) & 15) - 8;
+    const uint32_t bits = (uint32_t)group_scales[at / GROUP] << 16;
+    float scale;
+    memcpy(&scale, &bits, sizeof scale);
+    sum += (double)group_inputs[m * COLUMNS + k] * weight * (double)scale;
+  }
+  return sum;
+}
+
+// Kernels take several rows at once, so that each number of rows has a last tile of its own.
+static void any_number_of_rows_is_multiplied_by_groups_of_4_bits(void) {
+  uint64_t state = 1;
+  for (size_t i = 0; i < sizeof packed_weights; i++)
+    packed_weights[i] = (uint8_t)((state = state * 6364136223846793005u + 1) >> 56);
+  for (size_t i = 0; i < MOST_ROWS * COLUMNS; i++)
+    group_inputs[i] = (float)((state = state * 6364136223846793005u + 1) >> 50) / 8192.0f - 1;
+  for (size_t i = 0; i < CHANNELS * COLUMNS / GROUP; i++)
+    group_scales[i] = (uint16_t)(0x3c00 + i * 7 % 64);
+  for (uint32_t rows = 1; rows <= MOST_ROWS; rows++) {
+    x_graph g = one_linear();
+    g.values[0] =
+        (x_value)TENSOR(fp32, 1, 0, .rank = 2, .dims = {rows, COLUMNS}, .dq_datatype = ETI_qint8);
+    g.values[1] = (x_value)TENSOR(qbint4, 0, 0, .rank = 2, .dims = {CHANNELS, COLUMNS},
+                                  .constant = 1, .quantization = QUANT_GROUP, .scales = 2,
+                                  .n_scales = CHANNELS * COLUMNS / GROUP, .group_size = GROUP);
+    g.values[3].dims[0] = rows;
+    g.values[3].dims[1] = CHANNELS;
+    g.nodes[0].slots[2] = NONE;
+    g.constants[1] = (x_constant){NULL, packed_weights, sizeof packed_weights};
+    g.constants[2] = (x_constant){NULL, group_scales, sizeof group_scales};
+    EXPECT(runs(&g, (void *[]){group_inputs, group_outputs}));
+    for (size_t m = 0; m < rows; m++) {
+      for (size_t n = 0; n < CHANNELS; n++)
+        EXPECT(fabs(group_sum(m, n) - (double)group_outputs[m * CHANNELS + n]) < 0.01);
+    }
+  }
+}
+
 static void a_convolution_sums_its_window(void) {
   float x[16 + 8], y[16] = {0};
   for (size_t i = 0; i < 16; i++) x[i] = 1;
@@ -536,6 +584,7 @@ static const et_test tests[] = {
     ET_CASE(a_payload_without_a_header_is_a_flatbuffer),
     ET_CASE(a_linear_of_bf16_is_computed_in_fp32),
     ET_CASE(an_old_dynamic_input_is_quantized_first),
+    ET_CASE(any_number_of_rows_is_multiplied_by_groups_of_4_bits),
     ET_CASE(a_convolution_sums_its_window),
     ET_CASE(positions_are_marked_as_wide),
     ET_CASE(a_node_without_use_is_left_out),

@@ -135,10 +135,17 @@ static uint32_t uarch_here(const job *j) {
   return uarch <= j->uarchs->most ? uarch : j->uarchs->otherwise;
 }
 
-static void do_share(void *ctx, size_t thread) {
-  const job *j = ctx;
-  const bool flushes = (j->flags & PTHREADPOOL_FLAG_DISABLE_DENORMALS) != 0;
-  const float_mode before = flushes ? flush_small() : (float_mode)0;
+// Everything, one tile after the other, where the job was given.
+static void do_all(const job *j, size_t n) {
+  const uint32_t uarch = uarch_here(j);
+  size_t at[MOST_DIMS] = {0};
+  for (size_t i = 0; i < n; i++) {
+    j->work.call(j, at, 0, uarch);
+    next_tile(j, at);
+  }
+}
+
+static void take_tiles(const job *j, size_t thread) {
   const uint32_t uarch = uarch_here(j);
   size_t at[MOST_DIMS];
   share *mine = &j->shares[thread];
@@ -155,6 +162,17 @@ static void do_share(void *ctx, size_t thread) {
       find_tile(j, other->end - 1 - n_before, at);
       j->work.call(j, at, thread, uarch);
     }
+  }
+}
+
+static void do_share(void *ctx, size_t thread) {
+  const job *j = ctx;
+  const bool flushes = (j->flags & PTHREADPOOL_FLAG_DISABLE_DENORMALS) != 0;
+  const float_mode before = flushes ? flush_small() : (float_mode)0;
+  if (j->n_shares == 1) {
+    do_all(j, j->shares[0].end);
+  } else {
+    take_tiles(j, thread);
   }
   if (flushes) restore(before);
 }

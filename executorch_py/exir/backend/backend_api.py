@@ -21,6 +21,9 @@ from executorch_py.exir.backend.backend_details import BackendDetails, Preproces
 from executorch_py.exir.backend.canonical_partitioners.duplicate_constant_node_pass import (
     duplicate_shared_constants,
 )
+from executorch_py.exir.backend.canonical_partitioners.duplicate_marked_nodes import (
+    duplicate_marked_nodes,
+)
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.extract import Extracted, Extraction, number_in_graph_order
 from executorch_py.exir.backend.graph_checks import is_identical_graph
@@ -131,8 +134,13 @@ def _partition(
 ) -> tuple[ExportedProgram, list[Extracted]]:
     """A copy of the program with delegate calls, whose delegates still wait for their payloads."""
     check_is_partitioner(partitioner)
+    transform = getattr(partitioner, "transform_before_partition", None)
+    if transform is not None:
+        program = transform(copy_program(program))
     result = partitioner(copy_program(program))
     tagged = _checked(result, program, partitioner)
+    for gm in list(graph_modules(tagged.graph_module)):
+        duplicate_marked_nodes(gm, result.partition_tags)
     duplicate_shared_constants(tagged, list(result.partition_tags))
     extracted = []
     for gm in list(graph_modules(tagged.graph_module)):

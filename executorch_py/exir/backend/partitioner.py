@@ -38,6 +38,10 @@ class PartitionResult:
 class Partitioner(ABC):
     """Base class of partitioners; implement `partition`."""
 
+    # Whether ops_to_not_decompose looks at the program it is given, which is then made functional
+    # for it at the price of a second tracing. The check it returns always sees a functional graph.
+    asks_functional_graph = True
+
     def __init__(self, spec: Mapping[str | int | float | bool, object] = _NO_SPEC) -> None:
         self._spec = spec
 
@@ -61,6 +65,10 @@ class Partitioner(ABC):
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
         """Change an ATen program before it is decomposed; called by to_edge_transform_and_lower."""
         return exported_program
+
+    def transform_before_partition(self, edge_program: ExportedProgram) -> ExportedProgram:
+        """Change an edge program before it is partitioned; it is this partitioner's own copy."""
+        return edge_program
 
 
 def check_is_partitioner(given: object) -> None:

@@ -122,11 +122,18 @@ def _keep_by_name(
 
 
 def _keep_by_check(
-    program: ExportedProgram, ops: Iterable[Any], check: Check, also: Iterable[Any]
+    program: ExportedProgram,
+    partitioner: Partitioner,
+    ops: Iterable[Any],
+    check: Check | None,
+    also: Iterable[Any],
 ) -> tuple[ExportedProgram, set[Any]]:
-    """Decompose all but the nodes of `ops` that `check` accepts."""
+    """Decompose all but the nodes of `ops` that the partitioner's check accepts."""
     ops, also = keepable(ops), list(also)
     program = decompose(program, decomposition_table([*ops, *also]))
+    if not _asks_functional_graph(partitioner):
+        check = partitioner.ops_to_not_decompose(program)[1]  # constants have names only now
+    assert check is not None
     calls = list(_calls(program, ops))
     accepted = [node for node in calls if check(node)]
     kept = {node.target for node in accepted}
@@ -142,6 +149,10 @@ def _keep_by_check(
     return program, kept
 
 
+def _asks_functional_graph(partitioner: Partitioner) -> bool:
+    return bool(getattr(partitioner, "asks_functional_graph", True))
+
+
 def decompose_for(
     partitioners: Iterable[Partitioner], program: ExportedProgram, also: Iterable[Any]
 ) -> tuple[ExportedProgram, list[Any]]:
@@ -153,15 +164,15 @@ def decompose_for(
     for partitioner in partitioners:
         transform = getattr(partitioner, "transform_for_pre_decomposition", None)
         program = program if transform is None else transform(program)
-    # Partitioners are asked about a functional graph.
-    program = decompose(program, {})
+    if any(map(_asks_functional_graph, partitioners)):
+        program = decompose(program, {})
     kept: set[Any] = set()
     for partitioner in partitioners:
         ops, check = partitioner.ops_to_not_decompose(program)
         if check is None:
             program, new = _keep_by_name(program, ops, also)
         else:
-            program, new = _keep_by_check(program, ops, check, also)
+            program, new = _keep_by_check(program, partitioner, ops, check, also)
         kept |= new
     return program, sorted(kept, key=str)
 

@@ -11,6 +11,24 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from executorch_py.exir.delegate import executorch_call_delegate, is_lowered_module
 
+# Where a partitioner leaves, in a node's meta, why it did not take the node.
+REASON = "delegation_reason"
+
+
+def note_reason(node: fx.Node, reason: str) -> None:
+    """Say why a node is not delegated; of several partitioners in turn the last one that knew.
+
+    That a node was "not asked for" is said only where nobody knows more.
+    """
+    if node.meta.get(REASON) is None or not reason.endswith("not asked for"):
+        node.meta[REASON] = reason
+
+
+def reason_of(node: fx.Node) -> str | None:
+    """Why the last partitioner left a node; None where none looked at it."""
+    found = node.meta.get(REASON)
+    return None if found is None else str(found)
+
 
 def _is_delegate_result(node: fx.Node) -> bool:
     head = node.args[0] if node.args else None

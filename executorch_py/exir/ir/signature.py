@@ -21,7 +21,7 @@ from torch.fx import GraphModule, Node
 
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.fake_values import fake_mode_of
-from executorch_py.exir.ir.graph import output_node, placeholders
+from executorch_py.exir.ir.graph import flat_outputs, output_node, placeholders
 
 
 def _renamed(arg: Any, node: Any) -> Any:
@@ -122,3 +122,15 @@ def program_with_graph(
     )
     new.graph_module.meta.update(gm.meta)
     return new
+
+
+def name_outputs(program: ExportedProgram) -> None:
+    """Output names of the signature follow the nodes that ended up producing them."""
+    specs = program.graph_signature.output_specs
+    leaves = flat_outputs(program.graph_module.graph)
+    program._graph_signature.output_specs = [
+        dataclasses.replace(spec, arg=dataclasses.replace(spec.arg, name=leaf.name))
+        if isinstance(leaf, Node) and hasattr(spec.arg, "name")
+        else spec
+        for spec, leaf in zip(specs, leaves, strict=True)
+    ]

@@ -13,7 +13,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-import torch
 from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_base import PassResult
 from torch.utils._pytree import tree_leaves, tree_unflatten
@@ -23,8 +22,8 @@ from executorch_py.exir.ir.graph import (
     all_graph_modules,
     constant_tensors,
     copy_program,
-    flat_outputs,
 )
+from executorch_py.exir.ir.signature import name_outputs
 from executorch_py.exir.passes.executorch_pipeline import GRAPH_STEPS, PROGRAM_STEPS
 from executorch_py.exir.passes.external_constants_pass import (
     DEFAULT_EXTERNAL_FILE,
@@ -40,6 +39,7 @@ from executorch_py.exir.program.collector import without_collections
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 
 if TYPE_CHECKING:
+    from executorch_py.exir.backend.delegation_summary import DelegationSummary
     from executorch_py.exir.emit import EmitterOutput
     from executorch_py.exir.program.managers import EdgeProgramManager
     from executorch_py.exir.serialize.cord import Cord
@@ -110,7 +110,7 @@ def lower_method(program: ExportedProgram, config: ExecutorchBackendConfig) -> E
             if isinstance(made, SpecPropPass):
                 mark_constants(program, program.graph_module)
     _tag_external_data(program, config)
-    _name_outputs(program)
+    name_outputs(program)
     return program
 
 
@@ -133,18 +133,6 @@ def _tag_external_data(program: ExportedProgram, config: ExecutorchBackendConfig
         external_constants_pass(program.graph_module, tag)
     if config.external_mutable_weights:
         external_mutable_weights_pass(program.graph_module, program)
-
-
-def _name_outputs(program: ExportedProgram) -> None:
-    """Output names of the signature follow the nodes that ended up producing them."""
-    specs = program.graph_signature.output_specs
-    leaves = flat_outputs(program.graph_module.graph)
-    program._graph_signature.output_specs = [
-        replace(spec, arg=replace(spec.arg, name=leaf.name))
-        if isinstance(leaf, torch.fx.Node) and hasattr(spec.arg, "name")
-        else spec
-        for spec, leaf in zip(specs, leaves, strict=True)
-    ]
 
 
 def plan_memory(program: ExportedProgram, planner: Any) -> None:
@@ -240,6 +228,12 @@ class ExecutorchProgramManager:
     def instruction_id_to_num_outs_map(self) -> dict[str, dict[int, int]]:
         """Method → instruction → number of tensors it writes."""
         return self._emitter_output.instruction_id_to_num_outs_map
+
+    def delegation_summary(self) -> DelegationSummary:
+        """What delegates took of the finished program, and which kernels are left and why."""
+        from executorch_py.exir.backend.delegation_summary import summary_of_programs
+
+        return summary_of_programs(self._execution_programs)
 
     def get_etrecord(self) -> Any:
         """The record for tools; RuntimeError unless `generate_etrecord=True` was asked for."""

@@ -26,6 +26,7 @@ from executorch_py.exir.pass_manager import ExportedProgramPassManager, PassType
 from executorch_py.exir.program.config import EdgeCompileConfig
 
 if TYPE_CHECKING:
+    from executorch_py.exir.backend.delegation_summary import DelegationSummary
     from executorch_py.exir.backend.partitioner import Partitioner
     from executorch_py.exir.program.config import ExecutorchBackendConfig
     from executorch_py.exir.program.executorch import ExecutorchProgramManager
@@ -135,6 +136,12 @@ class EdgeProgramManager:
         from executorch_py.exir.program.executorch import lower_to_executorch
 
         return lower_to_executorch(self, config)
+
+    def delegation_summary(self) -> DelegationSummary:
+        """What delegates took, what they left and why: print it, or read its records."""
+        from executorch_py.exir.backend.delegation_summary import summary_of_programs
+
+        return summary_of_programs(self._edge_programs)
 
     def _unchecked_config(self) -> EdgeCompileConfig:
         config = copy.copy(self.compile_config)

@@ -1,0 +1,92 @@
+"""A rough estimate of what a call costs, so that summaries can say which calls matter.
+
+The machine is nominal: 50 GFLOP/s of multiply-adds, 10 GB/s of memory, half a microsecond a call;
+a call takes the longer of its arithmetic and its traffic. Arithmetic is counted for products,
+convolutions and attention; other operators are their bytes. Dynamic sizes count at their upper
+bounds. Estimates order operators; they predict no time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import fx
+
+from executorch_py.exir.ir.graph import nodes_in
+from executorch_py.exir.ir.match import argument
+from executorch_py.exir.ir.op_facts import RESHAPES, is_scalar_op, op_key
+from executorch_py.exir.sym_util import eval_upper_bound
+
+FLOPS_PER_SECOND = 50e9
+BYTES_PER_SECOND = 10e9
+SECONDS_PER_CALL = 0.5e-6
+# Which argument's last dimension a product sums over.
+_SUMMED = {
+    "aten::addmm": "mat1",
+    "aten::baddbmm": "batch1",
+    "aten::bmm": "self",
+    "aten::linear": "input",
+    "aten::matmul": "self",
+    "aten::mm": "self",
+}
+
+
+def estimated_seconds(node: fx.Node) -> float:
+    """What a call costs on the nominal machine; nothing where no kernel runs."""
+    if is_scalar_op(node.target) or op_key(node.target) in RESHAPES:
+        return 0.0
+    arithmetic = flops_of(node) / FLOPS_PER_SECOND
+    return SECONDS_PER_CALL + max(arithmetic, bytes_of(node) / BYTES_PER_SECOND)
+
+
+def flops_of(node: fx.Node) -> int:
+    """Multiply-adds as two, of operators that are mostly these; 0 for others."""
+    name = op_key(node.target).split(".")[0]
+    result = _shapes(node.meta.get("val"))
+    if not result:
+        return 0
+    if name in _SUMMED:
+        summed = _shapes(_example(argument(node, _SUMMED[name])))
+        return 2 * math.prod(result[0]) * (summed[0][-1] if summed and summed[0] else 1)
+    if name == "aten::convolution":
+        weight = _shapes(_example(argument(node, "weight")))
+        image = _shapes(_example(argument(node, "input")))
+        pixels = image[0] if argument(node, "transposed") else result[0]
+        return 2 * math.prod(pixels) * math.prod(weight[0][1:])
+    if name.endswith("::scaled_dot_product_attention"):
+        query, key = (_shapes(_example(argument(node, n)))[0] for n in ("query", "key"))
+        return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + result[0][-1])
+    return 0
+
+
+def bytes_of(node: fx.Node) -> int:
+    """Bytes of all tensors that a call reads and writes."""
+    read = {arg: _bytes(_example(arg)) for arg in nodes_in((node.args, node.kwargs))}
+    return sum(read.values()) + _bytes(node.meta.get("val"))
+
+
+def _example(arg: Any) -> Any:
+    return arg.meta.get("val") if isinstance(arg, fx.Node) else None
+
+
+def _tensors(example: Any) -> list[torch.Tensor]:
+    items = example if isinstance(example, (list, tuple)) else [example]
+    return [item for item in items if isinstance(item, torch.Tensor)]
+
+
+def _shapes(example: Any) -> list[list[int]]:
+    return [[_most(size) for size in tensor.shape] for tensor in _tensors(example)]
+
+
+def _bytes(example: Any) -> int:
+    return sum(math.prod(map(_most, t.shape)) * t.element_size() for t in _tensors(example))
+
+
+def _most(size: Any) -> int:
+    """The largest that a size can be; 1 where nothing bounds it."""
+    if isinstance(size, int):
+        return size
+    bound = eval_upper_bound(size)
+    return bound if 0 <= bound < 1 << 40 else 1

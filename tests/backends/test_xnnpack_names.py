@@ -1,4 +1,4 @@
-"""Scripts that ask for XNNPACK: they are told that it is not here, and their programs run."""
+"""Scripts that ask for XNNPACK by upstream's names: their programs are delegated and run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from executorch_py.backends.xnnpack.partition.config.xnnpack_config import Confi
 from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import (
     XnnpackFloatingPointPartitioner,
     XnnpackQuantizedPartitioner,
-    XnnpackWarning,
 )
 from executorch_py.backends.xnnpack.quantizer.xnnpack_quantizer import (
     XNNPACKQuantizer,
@@ -63,31 +62,24 @@ def quantizing_nodes(module: torch.fx.GraphModule) -> int:
         ),
     ],
 )
-def test_the_partitioner_says_that_it_takes_nothing_and_the_program_runs(make: Any) -> None:
+def test_a_script_written_for_upstream_runs(make: Any) -> None:
     model = net()
-    with pytest.warns(XnnpackWarning, match="delegates nothing: there is no XNNPACK delegate"):
-        edge = to_edge_transform_and_lower(
-            export(model, (X,)),
-            partitioner=[make()],
-            transform_passes=get_transform_passes(),
-            compile_config=get_xnnpack_edge_compile_config(),
-        )
-    assert get_delegates(edge.exported_program().graph) == []
+    edge = to_edge_transform_and_lower(
+        export(model, (X,)),
+        partitioner=[make()],
+        transform_passes=get_transform_passes(),
+        compile_config=get_xnnpack_edge_compile_config(),
+    )
     program = edge.to_executorch(get_xnnpack_executorch_backend_config())
     torch.testing.assert_close(program.run(X), model(X))
 
 
-def test_a_precision_is_given_once() -> None:
-    with pytest.raises(ValueError, match="DYNAMIC_QUANT by definition"):
-        XnnpackDynamicallyQuantizedPartitioner(config_precisions=ConfigPrecisionType.FP32)
-
-
-def test_a_quantized_model_runs_without_the_delegate() -> None:
+def test_a_quantized_model_runs_in_the_delegate() -> None:
     model = net()
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
     quantized = converted(model, quantizer)
-    with pytest.warns(XnnpackWarning):
-        edge = to_edge_transform_and_lower(export(quantized, (X,)), [], [XnnpackPartitioner()])
+    edge = to_edge_transform_and_lower(export(quantized, (X,)), [], [XnnpackPartitioner()])
+    assert len(get_delegates(edge.exported_program().graph)) == 1
     torch.testing.assert_close(edge.to_executorch().run(X), quantized(X), atol=0.02, rtol=0)
 
 

@@ -1,7 +1,6 @@
-"""Upstream's paths around XNNPACK, so that scripts which ask for it run: without the delegate.
+"""XNNPACK ahead of time: what is delegated (partition/, support.py) and payloads (ops/, passes/).
 
-There is no XNNPACK delegate here. Its partitioners take nothing and say so; the whole model runs on
-the project's own kernels.
+The delegate that runs them is csrc/backends/xnnpack; upstream's runtime runs them too.
 """
 
 from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import (

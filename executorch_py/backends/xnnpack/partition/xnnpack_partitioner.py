@@ -1,52 +1,230 @@
-"""Partitioners with upstream's names and arguments that take nothing, and say so when used.
+"""XnnpackPartitioner: tags what XNNPACK computes, in as few and as large regions as can run.
 
-A model lowered with them is complete: every operator stays with the project's own kernels.
+Selection says which nodes can be taken, Regions how they divide; here are upstream's options, tags
+and the reasons written to nodes that stay.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
+from torch import fx
 from torch.export import ExportedProgram
 
-from executorch_py.backends.xnnpack.partition.config.xnnpack_config import ConfigPrecisionType
-from executorch_py.exir.backend.partitioner import Partitioner, PartitionResult
+from executorch_py.backends.xnnpack.partition.config import ALL_PARTITIONER_CONFIGS
+from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
+    ConfigPrecisionType,
+    XNNPartitionerConfig,
+)
+from executorch_py.backends.xnnpack.partition.prepare import prepare
+from executorch_py.backends.xnnpack.partition.regions import Regions, edges_of
+from executorch_py.backends.xnnpack.partition.selection import (
+    Request,
+    Selection,
+    precision_of,
+)
+from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
+from executorch_py.backends.xnnpack.site import Options, is_dequantize, known_tensors
+from executorch_py.backends.xnnpack.support import Role, reason, role_of, written
+from executorch_py.exir.backend.canonical_partitioners.duplicate_marked_nodes import (
+    COPIES,
+    FOR_ALL,
+    FOR_PARTITIONS,
+)
+from executorch_py.exir.backend.partitioner import (
+    DelegationSpec,
+    Partitioner,
+    PartitionResult,
+)
+from executorch_py.exir.backend.reports import note_reason
+from executorch_py.exir.backend.tagging import tag_constant_data
+from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.ir.op_facts import RESHAPES, op_key
 
+logger = logging.getLogger(__name__)
 
-class XnnpackWarning(UserWarning):
-    """A script asked for XNNPACK, which is not here."""
+# Operators that lose what XNNPACK has for them when they are decomposed.
+_KEPT_WHOLE = (
+    "aten.linear.default",
+    "aten.hardswish.default",
+    "aten.hardsigmoid.default",
+    "aten.mish.default",
+    "aten.matmul.default",
+    "aten.max_pool2d.default",
+    "aten.prelu.default",
+    "aten.roll.default",
+    "aten.scaled_dot_product_attention.default",
+    "aten.upsample_bilinear2d.vec",
+    "torchao.choose_qparams_affine.default",
+    "torchao.quantize_affine.default",
+    "torchao.dequantize_affine.default",
+)
+_KEPT = frozenset("::".join(n.split(".")[:2]) for n in _KEPT_WHOLE)
+_ONLY_MOVES = "it moves elements, and nothing beside it that is delegated computes"
+_AT_THE_EDGE = "a reshape at the edge of a delegate costs nothing outside"
+_WAITS = "its conversions are read by what it waits for itself"
 
 
 class XnnpackPartitioner(Partitioner):
-    """Accepts what upstream's takes and delegates nothing."""
+    """Gives XNNPACK what it computes.
+
+    `configs` limits it to operators (classes of partition.config), `config_precisions` to kinds of
+    arithmetic; `per_op_mode` makes a delegate of every operator; `verbose` prints what stays and
+    why. `enable_bf16` lets bfloat16 products through, for runtimes whose XNNPACK has them;
+    `force_non_static_weights_for_f32_linear` is accepted: weights computed at run time always go.
+    """
+
+    asks_functional_graph = False
 
     def __init__(
         self,
-        configs: Sequence[Any] | None = None,
+        configs: Sequence[type[XNNPartitionerConfig]] | None = None,
         config_precisions: ConfigPrecisionType | Sequence[ConfigPrecisionType] | None = None,
         per_op_mode: bool = False,
         verbose: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        self.config_precisions = config_precisions
-        self.per_op_mode = per_op_mode
+        if isinstance(config_precisions, ConfigPrecisionType):
+            config_precisions = [config_precisions]
+        self.config_precisions = list(config_precisions or ConfigPrecisionType)
+        self.configs = None if configs is None else list(configs)
+        self.per_op_mode, self.verbose = per_op_mode, verbose
+        self.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [])
+        self._request = Request(
+            precisions=frozenset(self.config_precisions),
+            operators=None if configs is None else _operators(configs),
+            options=Options(bf16=bool(kwargs.get("enable_bf16", False))),
+        )
+
+    # ---- before decomposition
+
+    def ops_to_not_decompose(
+        self, ep: ExportedProgram
+    ) -> tuple[list[torch._ops.OpOverload], Callable[[fx.Node], bool] | None]:
+        constants = known_tensors(ep)
+
+        def accepts(node: fx.Node) -> bool:
+            if node.op != "call_function":
+                return False
+            if op_key(node.target).startswith("torchao::"):
+                return True
+            request = self._request
+            if reason(node, constants, request.options, request.forms) is not None:
+                return False
+            return request.refusal(node, precision_of(node, constants)) is None
+
+        forms = self._forms()
+        return [op for op in map(_overload, _KEPT_WHOLE) if op and op_key(op) in forms], accepts
+
+    # ---- partitioning
+
+    def transform_before_partition(self, edge_program: ExportedProgram) -> ExportedProgram:
+        """Rewrite what would divide delegates; see prepare.py."""
+        prepare(edge_program)
+        return edge_program
+
+    def _forms(self) -> frozenset[str]:
+        return written() if self._request.forms is None else self._request.forms
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        warnings.warn(
-            f"{type(self).__name__} delegates nothing: there is no XNNPACK delegate here. The "
-            "program is complete and runs on this package's own kernels; leave the partitioner "
-            "out to silence this, or export with upstream's package for its delegate",
-            XnnpackWarning,
-            stacklevel=2,
-        )
-        return PartitionResult(exported_program, {})
+        tags: dict[str, DelegationSpec] = {}
+        constants = known_tensors(exported_program)
+        for gm in graph_modules(exported_program.graph_module):
+            known = constants if gm is exported_program.graph_module else {}
+            selection = Selection(gm, known, self._request)
+            for nodes in self._regions(gm, selection):
+                tag = f"tag{len(tags)}"
+                tags[tag] = self.delegation_spec
+                for node in nodes:
+                    node.meta["delegation_tag"] = tag
+            _tag_floating(gm, selection)
+            self._note(gm, selection)
+        tag_constant_data(exported_program)
+        return PartitionResult(exported_program, tags)
+
+    def _regions(self, gm: fx.GraphModule, selection: Selection) -> list[list[fx.Node]]:
+        while True:
+            regions = Regions(gm.graph, selection.wanted, selection.groups, selection.floating)
+            if not regions.waiting:
+                break
+            selection.leave_all(regions.waiting, _WAITS)
+        if self.per_op_mode:
+            return regions.singles()
+        found = []
+        for nodes in regions.divide(_computes):
+            edges = edges_of(nodes, {node for node in nodes if _is_free_outside(node)})
+            selection.leave_all(edges, _AT_THE_EDGE)
+            found.append([node for node in nodes if node not in edges])
+        return found
+
+    def _note(self, gm: fx.GraphModule, selection: Selection) -> None:
+        """Write the reason to every call that stays."""
+        for node in gm.graph.nodes:
+            if node.op != "call_function" or "delegation_tag" in node.meta:
+                continue
+            why = selection.reasons.get(node)
+            if why is None and node in selection.wanted:
+                why = _ONLY_MOVES
+            if why is None and node in selection.floating and role_of(node) is not Role.SIZES:
+                why = "nothing that reads it is delegated"
+            if why is not None:
+                note_reason(node, why)
+                logger.debug("%s is left: %s", node.name, why)
+                if self.verbose:
+                    print(f"{node.name} ({op_key(node.target)}) is left: {why}")
+
+
+def _operators(
+    configs: Sequence[type[XNNPartitionerConfig]],
+) -> dict[str, frozenset[ConfigPrecisionType]]:
+    return {config.target_name: frozenset(config.precisions) for config in configs}
+
+
+def _overload(name: str) -> Any:
+    """The operator of that name; None where its library is not imported."""
+    found: Any = torch.ops
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _is_free_outside(node: fx.Node) -> bool:
+    return op_key(node.target) in RESHAPES and not any(map(is_dequantize, node.all_input_nodes))
+
+
+def _computes(nodes: Sequence[fx.Node]) -> bool:
+    """Whether a region is worth a call; what was kept whole for it has no other home."""
+    return any(role_of(node) is Role.COMPUTE or op_key(node.target) in _KEPT for node in nodes)
+
+
+def _tag_floating(gm: fx.GraphModule, selection: Selection) -> None:
+    """Conversions and sizes go where they are read, a copy to each region where several read one.
+
+    What the conversion of an activation makes for readers outside comes from the region that made
+    the integers, so that it need not leave as integers.
+    """
+    for node in reversed(gm.graph.nodes):
+        if node not in selection.floating:
+            continue
+        tags = [user.meta.get("delegation_tag") for user in node.users]
+        inside = [tag for tag in tags if tag is not None]
+        source = node.args[0]
+        assert isinstance(source, fx.Node)
+        activation = source.op == "call_function" and role_of(node) is not Role.SIZES
+        own = source.meta.get("delegation_tag") if activation else None
+        if own is None or len(inside) == len(tags):
+            own = inside[0] if inside else None
+        if own is not None:
+            node.meta["delegation_tag"] = own
+        node.meta[COPIES] = FOR_PARTITIONS if activation else FOR_ALL
 
 
 class XnnpackDynamicallyQuantizedPartitioner(XnnpackPartitioner):
-    """As XnnpackPartitioner, asked for dynamically quantized operators only."""
+    """Takes products whose inputs are quantized at run time, and nothing else."""
 
     def __init__(self, **kwargs: Any) -> None:
         if "config_precisions" in kwargs:
@@ -58,23 +236,23 @@ class XnnpackDynamicallyQuantizedPartitioner(XnnpackPartitioner):
 
 
 class XnnpackFloatingPointPartitioner(XnnpackPartitioner):
-    """As XnnpackPartitioner, asked for floating-point operators only."""
+    """Takes what is not quantized."""
 
     def __init__(self) -> None:
         super().__init__(config_precisions=ConfigPrecisionType.FP32)
 
 
 class XnnpackQuantizedPartitioner(XnnpackPartitioner):
-    """As XnnpackPartitioner, asked for statically quantized operators only."""
+    """Takes what is quantized with scales known ahead of time."""
 
     def __init__(self) -> None:
         super().__init__(config_precisions=ConfigPrecisionType.STATIC_QUANT)
 
 
 __all__ = [
+    "ALL_PARTITIONER_CONFIGS",
     "XnnpackDynamicallyQuantizedPartitioner",
     "XnnpackFloatingPointPartitioner",
     "XnnpackPartitioner",
     "XnnpackQuantizedPartitioner",
-    "XnnpackWarning",
 ]

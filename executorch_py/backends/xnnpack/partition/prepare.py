@@ -1,0 +1,140 @@
+"""Rewrites before partitioning that let whole chains stay in one delegate.
+
+What is left outside must be as cheap as what stood there. Constants are computed; bool masks of
+attention become numbers once for all layers; slices with steps become parts of a reshape. Knows
+nothing of what will be delegated in the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from executorch_py.exir.dialects.edge_ops import edge_op
+from executorch_py.exir.ir.constants import add_constants
+from executorch_py.exir.ir.fake_values import fake_evaluation, fake_mode_of
+from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes
+from executorch_py.exir.ir.match import argument, is_call
+from executorch_py.exir.ir.signature import name_outputs
+from executorch_py.exir.passes.fold_constants import fold_constants
+
+ATTENTION = "aten::scaled_dot_product_attention"
+# exp of this is 0 beside any score, in half precision too.
+_MASKED = -30000.0
+_aten = torch.ops.aten
+
+
+def prepare(ep: ExportedProgram) -> None:
+    """Rewrite in place."""
+    fold_constants(ep)
+    _masks_as_numbers(ep)
+    for node in list(ep.graph.nodes):
+        if is_call(node, "aten::slice_copy.Tensor"):
+            _stepped_slice(ep.graph_module, node)
+        elif is_call(node, "aten::as_strided_copy"):
+            _plain_strides(ep.graph_module, node)
+    erase_dead_nodes(ep.graph)
+    name_outputs(ep)
+    ep.graph_module.recompile()
+
+
+def is_mask_of_bools(node: Any) -> bool:
+    """Whether a mask says which keys are seen, instead of what is added to the scores."""
+    value = node.meta.get("val") if isinstance(node, fx.Node) else None
+    return isinstance(value, torch.Tensor) and value.dtype is torch.bool
+
+
+# ---- masks
+
+
+def _masks_as_numbers(ep: ExportedProgram) -> None:
+    """where(mask, 0, a large negative number), once per mask and element type."""
+    known = constant_tensors(ep)
+    made: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
+    for node in list(ep.graph.nodes):
+        if not is_call(node, ATTENTION):
+            continue
+        mask = argument(node, "attn_mask")
+        if not is_mask_of_bools(mask) or mask.name in known:
+            continue
+        key = (mask, node.meta["val"].dtype)
+        if key not in made:
+            made[key] = _as_numbers(ep, *key)
+        node.replace_input_with(mask, made[key])
+
+
+def _as_numbers(ep: ExportedProgram, mask: fx.Node, dtype: torch.dtype) -> fx.Node:
+    mode = fake_mode_of(ep.graph_module)
+    assert mode is not None
+    numbers = [torch.tensor(number, dtype=dtype) for number in (0.0, _MASKED)]
+    examples = [mode.from_tensor(number, static_shapes=True) for number in numbers]
+    pending: list[tuple[str, torch.Tensor, object, dict[str, object]]] = [
+        (name, number, example, {})
+        for name, number, example in zip(("_seen", "_masked"), numbers, examples, strict=True)
+    ]
+    zero, low = add_constants(ep, pending)
+    return _call_after(ep.graph_module, mask, _aten.where.self, (mask, zero, low), mask)
+
+
+# ---- slices
+
+
+def _stepped_slice(gm: fx.GraphModule, node: fx.Node) -> None:
+    """x[start::step] of a size that step divides: one part of [size / step, step]."""
+    source, step = node.args[0], argument(node, "step")
+    assert isinstance(source, fx.Node)
+    example = source.meta["val"]
+    dim = argument(node, "dim") % example.dim()
+    size, start = example.shape[dim], argument(node, "start") or 0
+    end = argument(node, "end")
+    whole = end is None or (isinstance(end, int) and isinstance(size, int) and end >= size)
+    known = all(isinstance(n, int) for n in (size, start, step)) and example.is_contiguous()
+    if not known or step == 1 or size % step or not 0 <= start < step or not whole:
+        return
+    if example.dim() > 5 or any(not isinstance(n, int) for n in example.shape):
+        return
+    shape = [*example.shape[:dim], size // step, step, *example.shape[dim + 1 :]]
+    parts = _call_after(gm, source, _aten.view_copy.default, (source, shape), node)
+    picked = _call_after(gm, parts, _aten.select_copy.int, (parts, dim + 1, start), node)
+    node.replace_all_uses_with(picked)
+
+
+def _plain_strides(gm: fx.GraphModule, node: fx.Node) -> None:
+    """as_strided of a whole tensor as it lies, which pooling to one pixel leaves: a reshape."""
+    source, size, stride = node.args[0], argument(node, "size"), argument(node, "stride")
+    assert isinstance(source, fx.Node)
+    example = source.meta["val"]
+    known = all(isinstance(n, int) for n in (*example.shape, *size, *stride))
+    if not known or argument(node, "storage_offset") or not example.is_contiguous():
+        return
+    expected = 1
+    for length, step in zip(reversed(size), reversed(stride), strict=True):
+        if length != 1 and step != expected:
+            return
+        expected *= length
+    if expected != example.numel():
+        return
+    made = _call_after(gm, source, _aten.view_copy.default, (source, list(size)), node)
+    node.replace_all_uses_with(made)
+
+
+def _call_after(
+    gm: fx.GraphModule, place: fx.Node, op: Any, args: tuple[Any, ...], like: fx.Node
+) -> fx.Node:
+    """A call of an edge operator with its example value, behind `place`."""
+    if place.op == "placeholder":
+        place = [node for node in gm.graph.nodes if node.op == "placeholder"][-1]
+    with gm.graph.inserting_after(place):
+        made = gm.graph.call_function(edge_op(op), args)
+    mode = fake_mode_of(gm)
+    assert mode is not None
+    examples = [arg.meta["val"] if isinstance(arg, fx.Node) else arg for arg in args]
+    with fake_evaluation(mode):
+        made.meta["val"] = op(*examples)
+    for key in ("stack_trace", "nn_module_stack", "debug_handle"):
+        if key in like.meta:
+            made.meta[key] = like.meta[key]
+    return made

@@ -57,6 +57,7 @@ class CMakeBuild(build_ext):
             # Given anew each time: pip's build environments come and go, the build tree stays.
             f"-DCMAKE_MAKE_PROGRAM={find_tool('ninja')}",
             f"-DCMAKE_BUILD_TYPE={'Debug' if self.debug else 'Release'}",
+            *([] if self.inplace else ["-UET_XNNPACK_REFUSED"]),  # an installation asks anew
             "-DET_PYTHON=ON",
             f"-DPython_EXECUTABLE={sys.executable}",
             f"-DPython_NumPy_INCLUDE_DIR={numpy_include()}",
@@ -64,9 +65,8 @@ class CMakeBuild(build_ext):
         ]
         subprocess.run(configure, check=True)
         jobs = str(self.parallel or os.cpu_count() or 1)
-        subprocess.run(
-            [cmake, "--build", str(build), "--target", "_C", "--parallel", jobs], check=True
-        )
+        make = [cmake, "--build", str(build), "--target", "_C", "--parallel", jobs]
+        subprocess.run(make, check=True)
         built = build / f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
         if not built.exists():
             raise SystemExit(f"CMake finished without making {built.name} in {build}")

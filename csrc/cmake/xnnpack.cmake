@@ -37,10 +37,11 @@ function(et_ask_for_xnnpack out code)
   set(${code} "${result}" PARENT_SCOPE)
 endfunction()
 
-# What was asked for, so that a machine that cannot have XNNPACK is not asked again at each configure of a tree, and is
-# asked again when something that was named changes.
+# What is asked for. A machine that could not give it is not asked for the same again at each configure of a tree, but
+# another day it is, and by `pip install`, which passes -UET_XNNPACK_REFUSED.
 function(et_xnnpack_request out)
-  set(request)
+  string(TIMESTAMP day "%Y-%m-%d")
+  set(request " ${day}")
   foreach(name IN LISTS ET_XNNPACK_NAMES)
     if(DEFINED ${name})
       string(APPEND request " ${name}=${${name}}")

@@ -346,6 +346,8 @@ def test_cmake_goes_on_without_and_says_so_once(tmp_path: Path) -> None:
     assert first.stdout.count("Building without the XNNPACK delegate: no sources for xnnpack") == 1
     second = configure(tmp_path / "build", XNNPACK_OFFLINE="1")
     assert second.returncode == 0 and "XNNPACK" not in second.stdout + second.stderr
+    again = configure(tmp_path / "build", "-UET_XNNPACK_REFUSED", XNNPACK_OFFLINE="1")
+    assert again.stdout.count("Building without the XNNPACK delegate") == 1
     # Something else is named: asked again.
     third = configure(tmp_path / "build", XNNPACK_DIR=tmp_path / "nowhere")
     assert third.returncode != 0 and "XNNPACK_DIR cannot be used" in third.stderr

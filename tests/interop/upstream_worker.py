@@ -7,6 +7,7 @@ Reads one JSON request a line: {"action": …, "folder": …, "name": …}, answ
 actions, on files in the folder:
   export         a case of the catalogue -> NAME.pte (cases from a library are not traced here:
                  NAME.pt2 must be there)
+  delegate       a case of delegated.py -> NAME.pte, what its partitioner takes given to XNNPACK
   run            NAME.pte -> NAME.pt: a list of flat output lists, one per set of inputs
   run_inputs     NAME.pte on every set of inputs in NAME.inputs.pt -> NAME.pt
   write_feature  a feature of features.py -> NAME/program.pte and its data file
@@ -45,6 +46,18 @@ def export(name: str, folder: Path) -> None:
     (folder / f"{name}.pte").write_bytes(to_edge(exported).to_executorch().buffer)
 
 
+def delegate(name: str, folder: Path) -> None:
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    from interop.delegated import ALL
+
+    case, path = ALL[name].case, folder / f"{name}.pte"
+    exported = torch.export.load(folder / f"{name}.pt2") if case.from_library else case.export()
+    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    path.write_bytes(edge.to_executorch().buffer)
+
+
 def run(name: str, folder: Path) -> None:
     from executorch.extension.pybindings.portable_lib import _load_for_executorch
 
@@ -70,6 +83,7 @@ def run_inputs(name: str, folder: Path) -> None:
 
 ACTIONS = {
     "export": export,
+    "delegate": delegate,
     "run": run,
     "run_inputs": run_inputs,
     "write_feature": lambda name, folder: features.write("executorch", name, folder),

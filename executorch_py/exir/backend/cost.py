@@ -31,6 +31,11 @@ _SUMMED = {
     "aten::matmul": "self",
     "aten::mm": "self",
 }
+# Operators that read no more of their inputs than they write.
+_PARTIAL_READERS = frozenset(
+    f"aten::{name}"
+    for name in ("embedding", "gather", "index", "index_select", "select_copy", "slice_copy")
+)
 
 
 def estimated_seconds(node: fx.Node) -> float:
@@ -62,9 +67,12 @@ def flops_of(node: fx.Node) -> int:
 
 
 def bytes_of(node: fx.Node) -> int:
-    """Bytes of all tensors that a call reads and writes."""
+    """Bytes of all tensors that a call reads and writes, of what it picks from only these."""
+    written = _bytes(node.meta.get("val"))
+    if op_key(node.target).split(".")[0] in _PARTIAL_READERS:
+        return 2 * written
     read = {arg: _bytes(_example(arg)) for arg in nodes_in((node.args, node.kwargs))}
-    return sum(read.values()) + _bytes(node.meta.get("val"))
+    return sum(read.values()) + written
 
 
 def _example(arg: Any) -> Any:

@@ -34,8 +34,9 @@ def _in_half(case: Case) -> Case:
 
 @cache
 def groups() -> dict[str, list[Case]]:
-    static = [case for case in CASES if case.dynamic is None]
+    static = [case for case in CASES if case.dynamic is None and not case.has_index]
     return {
+        "index": [case for case in CASES if case.has_index],
         "f32": static,
         "f16": [_in_half(case) for case in static if case.half],
         "dynamic": [case for case in CASES if case.dynamic is not None],
@@ -91,7 +92,7 @@ def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
     torch.testing.assert_close(found, wanted.contiguous(), rtol=tolerance, atol=tolerance)
 
 
-ROWS = [(name, i) for name in ("f32", "f16", "dynamic") for i in range(len(groups()[name]))]
+ROWS = [(name, i) for name in groups() for i in range(len(groups()[name]))]
 
 
 @pytest.mark.interop

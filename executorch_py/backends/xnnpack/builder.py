@@ -264,6 +264,13 @@ class Builder:
         self.graph.nodes.append(node)
         return node
 
+    def in_float32(self, value: Value, compute: Callable[[Value], Value]) -> Value:
+        """What `compute` makes of a value in full precision, for kinds without a half kernel."""
+        if value.datatype is not Datatype.FP16:
+            return compute(value)
+        result = compute(self.emit(NodeKind.CONVERT, [value], datatype=Datatype.FP32))
+        return self.emit(NodeKind.CONVERT, [result], datatype=Datatype.FP16)
+
     def binary(self, kind: NodeKind, a: Value, b: Value) -> Value:
         """Element by element over two values, which broadcast."""
         return self.emit(kind, [a, b], shape=broadcast(a.shape, b.shape))

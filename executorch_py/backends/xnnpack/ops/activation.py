@@ -10,7 +10,7 @@ from torch import fx
 
 from executorch_py.backends.xnnpack.builder import Builder, Visitor
 from executorch_py.backends.xnnpack.graph import Needs, Symbol, Value, text_of
-from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.backends.xnnpack.serialize import NodeKind
 from executorch_py.exir.ir.match import argument
 
 
@@ -103,8 +103,11 @@ def _mish(b: Builder, node: fx.Node) -> Value:
     Above 20 the quotient is 1 in float32, so that x is clamped there before exp overflows.
     """
     value = b.input(node, "self")
-    if value.datatype is not Datatype.FP32:
-        b.refuse(f"mish of {value.datatype.name}", "float32")
+    b.require_float(value)
+    return b.in_float32(value, lambda x: _mish_of(b, x))
+
+
+def _mish_of(b: Builder, value: Value) -> Value:
     exp = b.emit(NodeKind.EXP, [_clamped(b, value, -math.inf, 20.0)])
     n = b.binary(NodeKind.MULTIPLY, exp, b.binary(NodeKind.ADD, exp, b.scalar(2.0, exp)))
     below = b.binary(NodeKind.ADD, n, b.scalar(2.0, n))

@@ -13,7 +13,7 @@ from torch import fx
 
 from executorch_py.backends.xnnpack.builder import DATATYPES, FLOATS, Builder, Visitor
 from executorch_py.backends.xnnpack.graph import Value
-from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.backends.xnnpack.serialize import NodeKind
 from executorch_py.exir.ir.match import argument
 
 
@@ -71,10 +71,8 @@ def _gelu(b: Builder, node: fx.Node) -> Value:
     """The node computes the exact form; the tanh form is x * sigmoid(x * (a + c * x^2))."""
     value = b.input(node, "self")
     b.require_float(value)
-    if argument(node, "approximate") != "tanh" and value.datatype is not Datatype.FP16:
-        return b.emit(NodeKind.GELU, [value])
     if argument(node, "approximate") != "tanh":
-        b.refuse("exact gelu of float16", "float32, or approximate='tanh'")
+        return b.in_float32(value, lambda x: b.emit(NodeKind.GELU, [x]))
     twice = 2.0 * (2.0 / torch.pi) ** 0.5
     square = b.emit(NodeKind.SQUARE, [value])
     cubic = b.binary(NodeKind.MULTIPLY, square, b.scalar(twice * 0.044715, value))

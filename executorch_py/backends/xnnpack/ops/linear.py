@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from torch import fx
 
 from executorch_py.backends.xnnpack.builder import Builder, Visitor
 from executorch_py.backends.xnnpack.graph import Shape, Value, text_of
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
 from executorch_py.exir.ir.match import argument
 
 TRANSPOSE_WEIGHTS = 1
@@ -25,6 +26,8 @@ def fully_connected(
         b.refuse(f"{text_of(x.shape)} times {text_of(weight.shape)}", "matching inner sizes")
     shape: Shape = (*x.shape[:-1], n_out)
     flags = TRANSPOSE_WEIGHTS if transposed else 0
+    if bias is not None and bias.data is not None and x.datatype is Datatype.BF16:
+        bias = b.cast(bias, torch.float32)
     operands = [x, b.weight(weight), None if bias is None else b.weight(bias)]
     return b.emit(NodeKind.FULLY_CONNECTED, operands, shape=shape, flags=flags)
 

@@ -1,6 +1,6 @@
-"""Payloads of the XNNPACK delegate on upstream's runtime: every operator and pattern, in float32
-and float16 and with sizes that vary, gives eager torch's numbers, with as few permutations as
-needed.
+"""Payloads of the XNNPACK delegate on upstream's runtime and ours: every operator and pattern, in
+float32 and float16 and with sizes that vary, gives eager torch's numbers, with as few permutations
+as needed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from backends.xnnpack_quantized import QUANTIZED, Quantized
 from interop.peer import Upstream
 from torch.utils import _pytree as pytree
 
+from executorch_py import _C
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
 from executorch_py.backends.xnnpack.serialize import NodeKind, XNNGraph, read_payload
 from executorch_py.exir.delegate import executorch_call_delegate
 from executorch_py.exir.program.managers import EdgeProgramManager
+from executorch_py.runtime import Runtime
 
 TOLERANCES = {torch.float32: 2e-5, torch.float16: 1e-2}
 
@@ -47,6 +49,7 @@ def groups() -> dict[str, list[Case]]:
 class Ran:
     """What became of a group: its payloads, and the results of every set of inputs, by case."""
 
+    program: bytes
     payloads: list[XNNGraph]
     results: list[list[list[torch.Tensor]]]
 
@@ -65,12 +68,13 @@ def _run(name: str, upstream: Upstream, folder: Path) -> Ran:
     (folder / f"{name}.pte").write_bytes(manager.to_executorch().buffer)
     torch.save([flat_inputs(cases, i) for i in range(n_sets)], folder / f"{name}.inputs.pt")
     upstream.ask("run_inputs", name, folder)
-    results = []
-    for flat in torch.load(folder / f"{name}.pt"):
-        counts = [len(expected(case, case.inputs[0])) for case in cases]
-        results.append(list(torch.split_with_sizes(torch.arange(len(flat)), counts)))
-        results[-1] = [[flat[i] for i in indices] for indices in results[-1]]
-    return Ran(payloads_of(manager), results)
+    results = [_by_case(cases, flat) for flat in torch.load(folder / f"{name}.pt")]
+    return Ran((folder / f"{name}.pte").read_bytes(), payloads_of(manager), results)
+
+
+def _by_case(cases: list[Case], flat: list[torch.Tensor]) -> list[list[torch.Tensor]]:
+    rest = iter(flat)
+    return [[next(rest) for _ in expected(case, case.inputs[0])] for case in cases]
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +88,20 @@ def upstream() -> Iterator[Upstream]:
 def ran(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
     folder = tmp_path_factory.mktemp("xnnpack")
     return {name: _run(name, upstream, folder) for name in groups()}
+
+
+@pytest.fixture(scope="module")
+def ran_here(ran: dict[str, Ran]) -> dict[str, list[list[list[torch.Tensor]]]]:
+    """The same programs on our runtime, without those whose indices it cannot permute."""
+    results = {}
+    for name, cases in groups().items():
+        if any(case.has_index for case in cases):
+            continue
+        method = Runtime.get().load_program(ran[name].program).load_method("forward")
+        n_sets = max(len(case.inputs) for case in cases)
+        flat = [list(method.execute(flat_inputs(cases, i))) for i in range(n_sets)]
+        results[name] = [_by_case(cases, one) for one in flat]
+    return results
 
 
 def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
@@ -109,6 +127,18 @@ def test_upstreams_runtime_gives_eagers_numbers(group: str, i: int, ran: dict[st
     if case.transposes is not None:
         kinds = [node.kind for node in ran[group].payloads[i].xnodes]
         assert kinds.count(NodeKind.STATIC_TRANSPOSE) == case.transposes, kinds
+
+
+@pytest.mark.interop
+@pytest.mark.skipif("XnnpackBackend" not in _C.backend_names(), reason="built without XNNPACK")
+@pytest.mark.parametrize("group", ["f32", "f16", "dynamic"])
+def test_our_runtime_gives_eagers_numbers(
+    group: str, ran_here: dict[str, list[list[list[torch.Tensor]]]]
+) -> None:
+    for i, case in enumerate(groups()[group]):
+        for inputs, results in zip(case.inputs, ran_here[group], strict=False):
+            for found, value in zip(results[i], expected(case, inputs), strict=True):
+                close(found, value)
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ static enum xnn_datatype datatype_of(unsigned code) {
   switch (code) {
     case ETI_XNN_qbint4:
       return xnn_datatype_qbint4;
-    case ETI_XNN_int32:
-      return xnn_datatype_int32;
+    case ETI_XNN_int32:  // indices: written by one node and then moved, for which XNNPACK has no
+                         // int32
+      return xnn_datatype_fp32;
     case ETI_XNN_bf16:
       return xnn_datatype_bf16;
     default:

@@ -7,6 +7,7 @@
 #define TYPE_BIT(type) (1u << ETI_XNN_##type)
 #define FLOATS (TYPE_BIT(fp32) | TYPE_BIT(fp16))
 #define QUANTIZED (TYPE_BIT(qint8) | TYPE_BIT(quint8))
+#define MOVED (FLOATS | QUANTIZED | TYPE_BIT(int32))  // indices of ArgMaxPooling2d are moved too
 
 typedef struct rule {
   uint32_t types;  // of every operand, which must be one and the same; 0: has rules of its own
@@ -17,9 +18,9 @@ static const rule rules[XNN_FAMILY_COUNT] = {
     [XNN_FAMILY_UNARY] = {FLOATS | QUANTIZED, 0},
     [XNN_FAMILY_BINARY] = {FLOATS | QUANTIZED, 0},
     [XNN_FAMILY_SOFTMAX] = {FLOATS | QUANTIZED, 0},
-    [XNN_FAMILY_TRANSPOSE] = {FLOATS | QUANTIZED, 0},
-    [XNN_FAMILY_RESHAPE] = {FLOATS | QUANTIZED, 0},
-    [XNN_FAMILY_COPY] = {FLOATS | QUANTIZED, 0},
+    [XNN_FAMILY_TRANSPOSE] = {MOVED, 0},
+    [XNN_FAMILY_RESHAPE] = {MOVED, 0},
+    [XNN_FAMILY_COPY] = {MOVED, 0},
     [XNN_FAMILY_SLICE] = {FLOATS | QUANTIZED, 0},
     [XNN_FAMILY_PAD] = {FLOATS | QUANTIZED, 0},
     [XNN_FAMILY_CAT] = {FLOATS | QUANTIZED, 0},
@@ -101,7 +102,8 @@ static et_status check_alike(const eti_xnn_payload *payload, const eti_xnn_node 
 static et_status check_convert(const eti_xnn_value *in, const eti_xnn_value *out, et_error *err) {
   const bool is_dynamic = out->datatype == ETI_XNN_qdint8;
   const unsigned from = computed_type(in);
-  ET_CHECK(eti_xnn_is_activation(in->datatype) &&
+  ET_CHECK(from != ETI_XNN_int32 && out->datatype != ETI_XNN_int32 &&
+               eti_xnn_is_activation(in->datatype) &&
                (eti_xnn_is_activation(out->datatype) || is_dynamic) &&
                (!is_dynamic || from == ETI_XNN_fp32 || from == ETI_XNN_fp16),
            err, ET_NOT_SUPPORTED, "there is no conversion from %s to %s",

@@ -1,9 +1,9 @@
 """Whole models beside the other ways to run them on a CPU: fp32, 1 and 2 threads, batch 1.
 
-Ours unpartitioned, in a file for any runtime and in one for ours only (own_operators), eager torch,
-upstream's XNNPACK-delegated file, ONNX Runtime and OpenVINO, in turn in one run; medians. A side
-that cannot convert or run a model is named with its reason. The last row is the geometric mean over
-the models.
+Ours unpartitioned, in a file for any runtime and in one for ours only (own_operators), and
+delegated to XNNPACK; torch eager and compiled, upstream's XNNPACK-delegated file, ONNX Runtime and
+OpenVINO, in turn in one run; medians. A side that cannot convert or run a model is named with its
+reason. The last row is the geometric mean over the models.
 """
 
 from __future__ import annotations
@@ -26,8 +26,17 @@ MODELS = (
     "lstm",
     "gru",
 )
-SIDES = ("ours", "own_operators", "eager", "upstream_xnnpack", "onnxruntime", "openvino")
-LOWERED = ("ours", "own_operators", "upstream_xnnpack")
+SIDES = (
+    "ours",
+    "own_operators",
+    "xnnpack",
+    "eager",
+    "compiled",
+    "upstream_xnnpack",
+    "onnxruntime",
+    "openvino",
+)
+LOWERED = ("ours", "own_operators", "xnnpack", "upstream_xnnpack")
 ROUNDS, RUNS = 12, 4
 
 

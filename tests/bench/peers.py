@@ -19,7 +19,9 @@ ROOT = HERE.parent.parent
 PYTHONS = {
     "ours": ROOT / ".venv" / "bin" / "python",
     "own_operators": ROOT / ".venv" / "bin" / "python",
+    "xnnpack": ROOT / ".venv" / "bin" / "python",
     "eager": ROOT / ".venv" / "bin" / "python",
+    "compiled": ROOT / ".venv" / "bin" / "python",
     "upstream": ROOT / ".venv-upstream" / "bin" / "python",
     "upstream_xnnpack": ROOT / ".venv-upstream" / "bin" / "python",
     "onnxruntime": ROOT / ".venv-peers" / "bin" / "python",

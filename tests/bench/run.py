@@ -20,6 +20,7 @@ BENCHES = (
     "lowering",
     "models",
     "peers",
+    "delegate",
 )
 
 

@@ -7,6 +7,8 @@ is written in peers.py. Requests:
   {"do": "inputs", "model": name}             build the model's inputs
   {"do": "time", "repeat": k}                 k runs; answers {"ms": [per run]}
   {"do": "lower", "model": name, "path": …}   exported program to bytes; answers {"ms", "peak_mb"}
+  {"do": "memory", "path": …, "threads": n}   load, then one run with the inputs given; answers
+                                              {"peak_mb"}: most memory held beyond that before
 """
 
 from __future__ import annotations
@@ -26,6 +28,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 warnings.filterwarnings("ignore")
 logging.disable(logging.WARNING)
+
+
+def _status_mb(field: str) -> float:
+    """A line of Linux's account of this process, which counts in KiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(field)).split()[1]) / 1024
 
 
 class Side:
@@ -72,6 +80,13 @@ class Side:
     def to_bytes(self, program: Any) -> bytes:
         raise RuntimeError("this side lowers nothing")
 
+    def memory(self, path: str, threads: int) -> dict[str, Any]:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+        before = _status_mb("VmHWM")
+        self.open(path, threads)
+        self.run()
+        return {"peak_mb": _status_mb("VmHWM") - before}
+
 
 class Ours(Side):
     def open(self, path: str, threads: int) -> None:
@@ -94,6 +109,17 @@ class OursOwnOperators(Ours):
 
         config = ExecutorchBackendConfig(own_operators=True)
         return bytes(to_edge(program).to_executorch(config).buffer)
+
+
+class OursXnnpack(Ours):
+    """Everything delegated to XNNPACK that our partitioner takes."""
+
+    def to_bytes(self, program: Any) -> bytes:
+        from executorch_py.backends.xnnpack import XnnpackPartitioner
+        from executorch_py.exir import to_edge_transform_and_lower
+
+        edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+        return bytes(edge.to_executorch().buffer)
 
 
 class Upstream(Side):
@@ -182,10 +208,29 @@ class Eager(Side):
         self.run = run
 
 
+class Compiled(Eager):
+    """torch.compile, which compiles in its first runs."""
+
+    def open(self, path: str, threads: int) -> None:
+        import torch
+        from subjects import MODELS
+
+        torch.set_num_threads(threads)
+        model = torch.compile(MODELS[path][0]().eval())
+
+        def run() -> None:
+            with torch.inference_mode():
+                model(*self.inputs)
+
+        self.run = run
+
+
 SIDES: dict[str, type[Side]] = {
     "ours": Ours,
     "own_operators": OursOwnOperators,
+    "xnnpack": OursXnnpack,
     "eager": Eager,
+    "compiled": Compiled,
     "upstream": Upstream,
     "upstream_xnnpack": UpstreamXnnpack,
     "onnxruntime": OnnxRuntime,
@@ -208,6 +253,8 @@ def main() -> None:
                 answer = side.time(**request)
             case "lower":
                 answer = side.lower(**request)
+            case "memory":
+                answer = side.memory(**request)
             case other:
                 raise ValueError(f"unknown request {other!r}")
         channel.write(json.dumps(answer) + "\n")

@@ -92,11 +92,9 @@ def ran(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 @pytest.fixture(scope="module")
 def ran_here(ran: dict[str, Ran]) -> dict[str, list[list[list[torch.Tensor]]]]:
-    """The same programs on our runtime, without those whose indices it cannot permute."""
+    """The same programs on our runtime."""
     results = {}
     for name, cases in groups().items():
-        if any(case.has_index for case in cases):
-            continue
         method = Runtime.get().load_program(ran[name].program).load_method("forward")
         n_sets = max(len(case.inputs) for case in cases)
         flat = [list(method.execute(flat_inputs(cases, i))) for i in range(n_sets)]
@@ -131,7 +129,7 @@ def test_upstreams_runtime_gives_eagers_numbers(group: str, i: int, ran: dict[st
 
 @pytest.mark.interop
 @pytest.mark.skipif("XnnpackBackend" not in _C.backend_names(), reason="built without XNNPACK")
-@pytest.mark.parametrize("group", ["f32", "f16", "dynamic"])
+@pytest.mark.parametrize("group", groups())
 def test_our_runtime_gives_eagers_numbers(
     group: str, ran_here: dict[str, list[list[list[torch.Tensor]]]]
 ) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -309,3 +309,23 @@ def test_slices_with_steps_become_parts_of_a_reshape() -> None:
 def test_a_program_with_nothing_to_take_stays_as_it_is() -> None:
     manager = run_and_compare(cases.Of(lambda x: x.view(4, 6)), torch.rand(4, 2, 3))
     assert manager.delegation_summary().delegates == ()
+
+
+class Attentive(nn.Module):
+    """Attention whose reshapes calculate with the number of sequences."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.look = nn.MultiheadAttention(16, 2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return cast(Tensor, self.look(x, x, x, need_weights=False)[0])
+
+
+def test_arithmetic_on_sizes_goes_along() -> None:
+    torch.manual_seed(0)
+    module, x = Attentive().eval(), torch.rand(3, 5, 16)
+    exported = export(module, (x,), dynamic_shapes=({0: torch.export.Dim("n", min=1, max=8)},))
+    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    assert edge.delegation_summary().delegated_share == 1.0
+    edge.to_executorch().verify(module, x)

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
+from executorch_py.exir.ir.prim_ops import is_size_arithmetic
+
 # Same bytes in the same order as their input, other sizes. Row-major input and output are required
 # for the result to share the input's memory.
 RESHAPES = frozenset(
@@ -219,4 +221,6 @@ def is_executorch_prim(target: Any) -> bool:
 
 def is_scalar_op(target: Any) -> bool:
     """Whether the target computes a number, not a tensor (shape reads and arithmetic on sizes)."""
-    return op_key(target) in SYM_SHAPE_READS or is_executorch_prim(target)
+    if op_key(target) in SYM_SHAPE_READS or is_executorch_prim(target):
+        return True
+    return is_size_arithmetic(target)

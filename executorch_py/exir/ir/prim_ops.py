@@ -62,6 +62,11 @@ def register_prim_ops() -> torch.library.Library:
     return library
 
 
+def is_size_arithmetic(function: Any) -> bool:
+    """Whether a graph that calls this Python function calculates with sizes."""
+    return function in _PYTHON
+
+
 def prim_op_for(function: Any) -> OpOverload | None:
     """The runtime operator for a Python function on sizes, or None."""
     name = _PYTHON.get(function)

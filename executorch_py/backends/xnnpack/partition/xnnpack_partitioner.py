@@ -213,8 +213,9 @@ def _tag_floating(gm: fx.GraphModule, selection: Selection) -> None:
         tags = [user.meta.get("delegation_tag") for user in node.users]
         inside = [tag for tag in tags if tag is not None]
         source = node.args[0]
-        assert isinstance(source, fx.Node)
-        activation = source.op == "call_function" and role_of(node) is not Role.SIZES
+        activation = False
+        if isinstance(source, fx.Node) and role_of(node) is not Role.SIZES:
+            activation = source.op == "call_function"
         own = source.meta.get("delegation_tag") if activation else None
         if own is None or len(inside) == len(tags):
             own = inside[0] if inside else None

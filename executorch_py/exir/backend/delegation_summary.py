@@ -119,7 +119,9 @@ class DelegationSummary:
     def _totals(self) -> str:
         left = sum(record.delegate is None for record in self.records)
         inside = len(self.records) - left
-        text = f"{len(self.delegates)} delegates take {inside} of {len(self.records)} calls"
+        n = len(self.delegates)
+        takes = "1 delegate takes" if n == 1 else f"{n} delegates take"
+        text = f"{takes} {inside} of {len(self.records)} calls"
         share = self.delegated_share
         return text if share is None else f"{text}, {share:.1%} of the estimated time"
 

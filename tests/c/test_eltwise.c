@@ -155,7 +155,9 @@ static const float_row float_rows[] = {
     {BINARY(atan2), 0x9424B198, 0x8C9DF96D},      {BINARY(glu), 0xB782B554, 0x253B2F96},
     {BINARY(div_trunc), 0x2F9881DD, 0x8170F0A0},  {BINARY(div_floor), 0xA75ACC4E, 0xF5C8C23D},
     {BINARY(fmod), 0x9E05F4A7, 0x524123FD},       {BINARY(remainder), 0x19C42DD4, 0xDECEDA33},
-    {BINARY(hypot), 0xACAAE91E, 0x1DA0D042},
+    {BINARY(hypot), 0xACAAE91E, 0x1DA0D042},      {BINARY(nextafter), 0x3E0809B3, 0x91AA4CA3},
+    {BINARY(igamma), 0x12F8B4EB, 0xA54D2368},     {BINARY(igammac), 0xE4D07BD8, 0x0DDFC93B},
+    {BINARY(zeta), 0x1EAA5423, 0x83B83FA2},
 };
 
 typedef struct int_row {

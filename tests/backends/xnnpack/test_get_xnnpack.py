@@ -87,7 +87,9 @@ def make_trees(folder: Path) -> dict[str, Path]:
         (tree / "CMakeLists.txt").write_text(STAND_IN)
         (tree / "some.c").write_text("int some;\n")
         (tree / "LICENSE").write_text(f"{package} may be used\n")
-        (tree / "include" / f"{package}.h").touch()
+        (tree / "include" / f"{package}.h").write_text(
+            "#define XNN_EXTRA_QUANTIZATION_PARAMS 10\n" if package == "xnnpack" else ""
+        )
     return {f"{p.upper()}_SOURCE_DIR": folder / p for p in get_xnnpack.PACKAGES}
 
 
@@ -200,6 +202,8 @@ def test_tarballs_with_the_right_hash_are_unpacked_without_tests(
     for package in get_xnnpack.PACKAGES:
         tree = sources.unpack(package, tmp_path / "src")
         assert (tree / "some.c").is_file() and not (tree / "test" / "large.c").exists()
+    mended = (tmp_path / "src" / "xnnpack" / "include" / "xnnpack.h").read_text()
+    assert mended == "#define XNN_EXTRA_QUANTIZATION_PARAMS 15\n"
 
 
 def test_a_tree_that_is_none_is_an_error(ask: Ask, tmp_path: Path) -> None:

@@ -4,10 +4,14 @@
 
 #include "kernels/micro/transpose.h"
 
-#define LINE 64u         // bytes of a cache line
-#define PIECE 64u        // elements of a row at a time
-#define FEW 16u          // rows shorter than this, or fewer, are not worth turning
+#define LINE 64u   // bytes of a cache line
+#define PIECE 64u  // elements of a row at a time
+#define FEW 16u    // rows shorter than this, or fewer, are not worth turning
+#ifdef ET_NO_SIMD  // small machines have no stack to spare, and no cache that it would help
+#define MIN_NUMEL SIZE_MAX
+#else
 #define MIN_NUMEL 4096u  // nor are tensors that the first cache holds
+#endif
 
 static bool is_across(const eti_iter *it, size_t k, size_t d, size_t bytes) {
   const ptrdiff_t dense = (ptrdiff_t)bytes, step = it->strides[0][k];

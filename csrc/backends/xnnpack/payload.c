@@ -303,6 +303,13 @@ static et_status read_per_group(const eti_xnn_parts *parts, const uint8_t *param
            err, ET_INVALID_PROGRAM,
            "value %zu: groups of %ld of %zu columns; needs a multiple of %d that divides them", i,
            (long)(int32_t)v->group_size, v->shape.dims[1], XNN_MIN_BLOCKSIZE);
+  // Kernels of 14 rows read that many scales of activations, filled or not.
+  ET_CHECK(
+      XNN_EXTRA_QUANTIZATION_PARAMS >= 13, err, ET_NOT_SUPPORTED,
+      "value %zu has groups of 4-bit weights, which the linked XNNPACK multiplies wrongly on "
+      "some processors (its XNN_EXTRA_QUANTIZATION_PARAMS is %d, needs 13): build with the one "
+      "that this project gets",
+      i, XNN_EXTRA_QUANTIZATION_PARAMS);
   v->n_scales = v->shape.dims[0] * (v->shape.dims[1] / v->group_size);
   v->scales_are_bf16 = true;
   const uint32_t constant = eti_fb_u32(params, GROUP_CONSTANT);

@@ -537,7 +537,7 @@ def build(sources: Sources, tools: Tools, prefix: Path) -> None:
         scratch = Path(name)
         trees = {package: sources.unpack(package, scratch / "src") for package in PACKAGES}
         made = scratch / "prefix"
-        say("building XNNPACK, once for this compiler (one to two minutes on two cores)")
+        say("building XNNPACK, once for this compiler (about three minutes on two cores)")
         run_logged(
             settings.cache / "build.log",
             [

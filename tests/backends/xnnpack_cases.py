@@ -6,6 +6,7 @@ A row is a name, a module, and sets of inputs; with `dynamic` the sets may diffe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -207,6 +208,26 @@ def _attention_rows() -> list[Case]:
         one(
             "attention_masked", Weight(mask, lambda x, m: sdpa(x, k, v, attn_mask=m)), q, half=False
         ),
+        # A row without a key gives zeros where -inf hides it, an average where a number does.
+        one(
+            "attention_that_sees_nothing",
+            Weight(hiding(mask, -math.inf), lambda x, m: sdpa(x, k, v, attn_mask=m)),
+            q,
+            half=False,
+        ),
+        one(
+            "attention_of_a_computed_mask",
+            lambda x, m: sdpa(x, k.to(x.dtype), v.to(x.dtype), attn_mask=m) * 2,
+            q,
+            hiding(mask, -math.inf),
+        ),
+        one(
+            "attention_of_a_finite_mask",
+            lambda x, m: sdpa(x, k, v, attn_mask=m),
+            q,
+            hiding(mask, torch.finfo(torch.float32).min).clamp(min=torch.finfo(torch.float32).min),
+            half=False,
+        ),
         one(
             "attention_of_groups",
             lambda q, k, v: sdpa(q, k[:, :2], v[:, :2], enable_gqa=True),
@@ -216,6 +237,11 @@ def _attention_rows() -> list[Case]:
         ),
         one("self_attention", seeded(lambda: SelfAttention(64, 4)), data(2, 5, 64)),
     ]
+
+
+def hiding(mask: torch.Tensor, number: float) -> torch.Tensor:
+    """The mask with a row that lets nothing through."""
+    return mask.index_fill(0, torch.tensor([2]), number)
 
 
 class SelfAttention(nn.Module):

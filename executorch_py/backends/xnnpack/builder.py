@@ -8,7 +8,7 @@ operator means only its visitor knows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import torch
 from torch import fx
@@ -38,6 +38,8 @@ from executorch_py.exir.ir.op_facts import is_getitem, is_scalar_op, op_key
 from executorch_py.exir.ir.tensor_spec import dim_order_from_stride
 from executorch_py.exir.sym_util import eval_upper_bound
 
+_Made = TypeVar("_Made")
+
 # What a visitor makes: one value, or one per result of the operator (None: nobody may read it).
 Made: TypeAlias = Value | tuple[Value | None, ...]
 Visitor: TypeAlias = Callable[["Builder", fx.Node], Made]
@@ -64,6 +66,7 @@ class Builder:
         self._visitors = visitors
         self._made: dict[fx.Node, Made] = {}
         self._sizes: dict[str, Size] = {}
+        self._kept: dict[Any, Any] = {}
         self._node: fx.Node | None = None
 
     # ---- the walk
@@ -263,6 +266,13 @@ class Builder:
             output.producer = node
         self.graph.nodes.append(node)
         return node
+
+    def once(self, key: Any, make: Callable[[], _Made]) -> _Made:
+        """What `make` gave when it was first asked for by this key: nodes that calls share."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        made: _Made = self._kept[key]
+        return made
 
     def in_float32(self, value: Value, compute: Callable[[Value], Value]) -> Value:
         """What `compute` makes of a value in full precision, for kinds without a half kernel."""

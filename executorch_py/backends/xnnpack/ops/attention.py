@@ -1,43 +1,91 @@
 """Scaled dot-product attention as products, a mask and a softmax.
 
-Where a query has no key at all left by the mask, eager torch gives NaN or zeros; the mask here is a
-large negative number instead of minus infinity, so that such a row is an average of its values.
+Kernels may make NaN of infinities, so that a mask's minus infinity becomes a large negative number.
+A query that sees no key would get an average of the values then; eager torch gives zeros, and so
+does the delegate: where a mask is computed at run time, or is known to hide a row, results are
+multiplied by 1 where a key is seen and 0 elsewhere.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import fx
 
 from executorch_py.backends.xnnpack.builder import FLOATS, Builder, Visitor
 from executorch_py.backends.xnnpack.graph import Symbol, Value, text_of
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.ops.means import last_dim_sum
+from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
 from executorch_py.exir.ir.match import argument
 
-# exp of this is 0 beside any score, in half precision too; kernels may make NaN of infinities.
-_MASKED = -30000.0
+# exp of this is 0 beside any score, and scores added to it stay finite.
+_HIDDEN = {
+    Datatype.FP32: torch.finfo(torch.float32).min,
+    Datatype.FP16: -30000.0,
+    Datatype.BF16: -30000.0,
+}
 
 
-def _mask(b: Builder, node: fx.Node, query: Value, key: Value) -> Value | None:
-    """What is added to the scores."""
-    dtype, given = FLOATS[query.datatype], argument(node, "attn_mask")
+@dataclass(frozen=True)
+class _Mask:
+    """What is added to the scores, and factors: of results by row, or of weights."""
+
+    added: Value
+    of_rows: Value | None = None
+    of_weights: Value | None = None
+
+
+def _causal(b: Builder, query: Value, key: Value) -> _Mask:
+    """Each query sees the keys up to its own place, the first one at least."""
+    rows, columns = query.shape[-2], key.shape[-2]
+    if isinstance(rows, Symbol) or isinstance(columns, Symbol):
+        b.refuse(f"a causal mask over {text_of((rows, columns))}", "known lengths")
+    hidden = torch.ones(rows, columns, dtype=torch.bool).triu(1)
+    added = torch.zeros(rows, columns, dtype=FLOATS[query.datatype])
+    return _Mask(b.constant(added.masked_fill(hidden, _HIDDEN[query.datatype]), "causal_mask"))
+
+
+def _known(b: Builder, mask: Value, query: Value) -> _Mask:
+    """A constant mask; rows that it hides are multiplied away, if there are any."""
+    assert mask.data is not None
+    dtype, given = FLOATS[query.datatype], mask.data
+    if given.dtype is torch.bool:
+        added, hidden = torch.zeros(given.shape, dtype=dtype), ~given
+    else:
+        added, hidden = given.to(dtype), given == -math.inf
+    added = added.masked_fill(hidden, -math.inf).clamp(min=_HIDDEN[query.datatype])
+    seen = ~hidden.all(-1, keepdim=True)
+    rows = None if bool(seen.all()) else b.derived(mask, seen.to(dtype))
+    return _Mask(b.derived(mask, added), of_rows=rows)
+
+
+def _computed(b: Builder, mask: Value) -> _Mask:
+    """A mask of numbers that are found at run time; -inf alone hides, as in eager torch."""
+    b.require_float(mask)
+    finite = torch.finfo(FLOATS[mask.datatype]).min
+    clamped = b.emit(NodeKind.CLAMP, [mask], clamp=(finite, math.inf))
+    # 0 where the mask is finite and -inf elsewhere, whence 1 and 0.
+    infinite = b.binary(NodeKind.SUBTRACT, mask, clamped)
+    seen = b.emit(NodeKind.ADD, [infinite, b.scalar(1.0, mask)], clamp=(0.0, 1.0))
+    added = b.emit(NodeKind.CLAMP, [mask], clamp=(_HIDDEN[mask.datatype], math.inf))
+    if mask.datatype is not Datatype.FP32 or isinstance(mask.shape[-1], Symbol):
+        return _Mask(added, of_weights=seen)
+    rows = last_dim_sum(b, seen, 1.0)
+    return _Mask(added, of_rows=b.emit(NodeKind.CLAMP, [rows], clamp=(0.0, 1.0)))
+
+
+def _mask(b: Builder, node: fx.Node, query: Value, key: Value) -> _Mask | None:
     if argument(node, "is_causal"):
-        rows, columns = query.shape[-2], key.shape[-2]
-        if isinstance(rows, Symbol) or isinstance(columns, Symbol):
-            b.refuse(f"a causal mask over {text_of((rows, columns))}", "known lengths")
-        hidden = torch.ones(rows, columns, dtype=torch.bool).triu(1)
-        return b.constant(hidden.to(dtype) * _MASKED, "causal_mask")
+        return _causal(b, query, key)
+    given = argument(node, "attn_mask")
     if given is None:
         return None
-    value = b.value(given)
-    if value.data is None:
-        b.require_float(value)
-        return value
-    if value.data.dtype is torch.bool:
-        return b.derived(value, (~value.data).to(dtype) * _MASKED)
-    return b.derived(value, value.data.to(dtype).clamp(min=_MASKED))
+    mask = b.value(given)
+    if mask.data is not None:
+        return _known(b, mask, query)
+    return b.once(("mask", mask), lambda: _computed(b, mask))
 
 
 def _attention(b: Builder, node: fx.Node) -> Value:
@@ -62,12 +110,16 @@ def _attention(b: Builder, node: fx.Node) -> Value:
     mask = _mask(b, node, b.value(argument(node, "query")), key)
     score_shape = (*shape[:-1], key.shape[-2])
     if mask is not None:
-        scores = b.binary(NodeKind.ADD, b.reshape(scores, score_shape), mask)
+        scores = b.binary(NodeKind.ADD, b.reshape(scores, score_shape), mask.added)
     weights = b.emit(NodeKind.SOFTMAX, [scores])
+    if mask is not None and mask.of_weights is not None:
+        weights = b.binary(NodeKind.MULTIPLY, weights, mask.of_weights)
     if grouped:
         weights = b.reshape(weights, (*query.shape[:-1], key.shape[-2]))
-    result = _product(b, weights, value)
-    return b.reshape(result, (*shape[:-1], value.shape[-1]))
+    result = b.reshape(_product(b, weights, value), (*shape[:-1], value.shape[-1]))
+    if mask is not None and mask.of_rows is not None:
+        result = b.binary(NodeKind.MULTIPLY, result, mask.of_rows)
+    return result
 
 
 def _by_key_heads(b: Builder, query: Value, key: Value) -> Value:

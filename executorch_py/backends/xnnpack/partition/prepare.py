@@ -7,6 +7,7 @@ nothing of what will be delegated in the end.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -22,8 +23,8 @@ from executorch_py.exir.ir.signature import name_outputs
 from executorch_py.exir.passes.fold_constants import fold_constants
 
 ATTENTION = "aten::scaled_dot_product_attention"
-# exp of this is 0 beside any score, in half precision too.
-_MASKED = -30000.0
+# The delegate tells by it which queries see no key; ops/attention.py makes it finite.
+_MASKED = -math.inf
 _aten = torch.ops.aten
 
 
@@ -51,7 +52,7 @@ def is_mask_of_bools(node: Any) -> bool:
 
 
 def _masks_as_numbers(ep: ExportedProgram) -> None:
-    """where(mask, 0, a large negative number), once per mask and element type."""
+    """where(mask, 0, -inf), once per mask and element type."""
     known = constant_tensors(ep)
     made: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
     for node in list(ep.graph.nodes):

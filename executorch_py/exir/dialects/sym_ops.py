@@ -1,14 +1,11 @@
 """Operators on sizes and other scalars: which of them stay torch operators in the edge dialect.
 
 They take and return numbers instead of tensors (or check them), so dtype rules and out variants
-do not apply and OpReplacePass leaves them alone.
+do not apply and OpReplacePass leaves them alone. Python functions on sizes: ir/prim_ops.py.
 """
 
 from __future__ import annotations
 
-import builtins
-import math
-import operator
 from typing import Any
 
 import torch
@@ -46,30 +43,3 @@ OTHER_TORCH_OPS: frozenset[Any] = frozenset(
 
 # Everything that is a torch operator on both sides of the conversion.
 KEPT_AS_TORCH_OPS: frozenset[Any] = SYM_OVERLOADS | OTHER_TORCH_OPS
-
-# Python functions on numbers that a graph may call.
-PYTHON_SYM_OPS: frozenset[Any] = frozenset(
-    {
-        builtins.round,
-        math.ceil,
-        math.trunc,
-        operator.add,
-        operator.eq,
-        operator.floordiv,
-        operator.ge,
-        operator.gt,
-        operator.le,
-        operator.lt,
-        operator.mod,
-        operator.mul,
-        operator.neg,
-        operator.sub,
-        operator.truediv,
-        torch.sym_float,
-        torch.sym_int,
-        torch.sym_ite,
-        torch.sym_max,
-        torch.sym_min,
-        torch.sym_not,
-    }
-)

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import fx
+from torch.export import ExportedProgram
 
 from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
     ConfigPrecisionType,
+    XNNPartitionerConfig,
     config_key,
 )
 from executorch_py.backends.xnnpack.site import (
@@ -40,27 +42,56 @@ from executorch_py.exir.ir.op_facts import is_getitem, op_key
 FP32 = ConfigPrecisionType.FP32
 STATIC = ConfigPrecisionType.STATIC_QUANT
 DYNAMIC = ConfigPrecisionType.DYNAMIC_QUANT
+_FUSED = frozenset({"aten::relu", "aten::hardtanh"})
 _KINDS = {FP32: "not quantized", STATIC: "quantized statically", DYNAMIC: "quantized dynamically"}
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a partitioner was asked to take: kinds of arithmetic, operators (None: all), options."""
+    """What a partitioner was asked to take: kinds of arithmetic, operators by their configs.
 
+    As in upstream, kinds of arithmetic choose operators: one that has a kind asked for is taken
+    however its operands are. Floats alone leave what is quantized. Without `only_these`, operators
+    that have no config are taken with the floats.
+    """
+
+    operators: Mapping[str, XNNPartitionerConfig]
+    only_these: bool = False
     precisions: frozenset[ConfigPrecisionType] = frozenset(ConfigPrecisionType)
-    operators: Mapping[str, frozenset[ConfigPrecisionType]] | None = None
     options: Options = field(default_factory=Options)
     forms: frozenset[str] | None = None
 
-    def refusal(self, node: fx.Node, kind: ConfigPrecisionType) -> str | None:
+    def _config(self, node: fx.Node) -> XNNPartitionerConfig | None:
+        return self.operators.get(config_key(op_key(node.target)))
+
+    def refusal(
+        self, node: fx.Node, kind: ConfigPrecisionType, program: ExportedProgram
+    ) -> str | None:
         """Why this node was not asked for."""
-        if kind not in self.precisions:
+        if self.precisions == {FP32} and kind is not FP32:
             return f"it is {_KINDS[kind]}, which was not asked for"
-        if self.operators is not None:
-            kinds = self.operators.get(config_key(op_key(node.target)), frozenset())
-            if kind not in kinds:
-                return "its operator was not asked for"
+        config = self._config(node)
+        if config is None and self.only_these:
+            return "its operator was not asked for"
+        enabled = _kinds_of(node) if config is None else config.enabled_precision_types
+        if self.precisions.isdisjoint(enabled):
+            kinds = " or ".join(_KINDS[p] for p in ConfigPrecisionType if p in self.precisions)
+            return f"it is never {kinds}; the rest was not asked for"
+        if config is not None and not config.takes(node, program):
+            return f"{type(config).__name__} refuses it"
         return None
+
+    def quantizes(self, node: fx.Node) -> bool:
+        """Whether an operator that is taken brings its conversions along."""
+        config = self._config(node)
+        return config is None or config.enabled_precision_types != [FP32]
+
+
+def _kinds_of(node: fx.Node) -> list[ConfigPrecisionType]:
+    """The kinds of arithmetic of an operator without a config."""
+    rule = rule_of(node)
+    quantized = rule is not None and rule.quantization is not Quantization.NONE
+    return [FP32, STATIC] if quantized else [FP32]
 
 
 def precision_of(node: fx.Node, constants: Mapping[str, torch.Tensor]) -> ConfigPrecisionType:
@@ -82,6 +113,14 @@ def precision_of(node: fx.Node, constants: Mapping[str, torch.Tensor]) -> Config
     return FP32
 
 
+def _chain(node: fx.Node, last: fx.Node) -> list[fx.Node]:
+    """The only reader of a node, its only reader, and so on, with the node."""
+    chain = [node]
+    while chain[-1] is not last:
+        chain.append(next(iter(chain[-1].users)))
+    return chain
+
+
 class Selection:
     """The nodes of one graph that can be delegated.
 
@@ -90,17 +129,24 @@ class Selection:
     """
 
     def __init__(
-        self, gm: fx.GraphModule, constants: Mapping[str, torch.Tensor], request: Request
+        self,
+        gm: fx.GraphModule,
+        constants: Mapping[str, torch.Tensor],
+        request: Request,
+        program: ExportedProgram,
     ) -> None:
-        self._constants, self._request = dict(constants), request
+        self._constants, self._request, self._program = dict(constants), request, program
         self.wanted: set[fx.Node] = set()
         self.groups: list[list[fx.Node]] = []
         self.floating: set[fx.Node] = set()
         self.reasons: dict[fx.Node, str] = {}
+        self._unasked: set[fx.Node] = set()  # left only for want of being asked for
         self._calls = [node for node in gm.graph.nodes if node.op == "call_function"]
         for node in self._calls:
             if not is_getitem(node.target):
                 self._look_at(node)
+        for node in [n for n in self._calls if n in self.wanted]:
+            self._ask_for_neighbours(node)
         self._bind()
         for node in self._calls:
             if is_getitem(node.target) and node.args[0] in self.wanted:
@@ -119,13 +165,38 @@ class Selection:
         request = self._request
         found = reason(node, self._constants, request.options, request.forms)
         if found is None:
-            found = request.refusal(node, precision_of(node, self._constants))
+            found = request.refusal(node, precision_of(node, self._constants), self._program)
+            if found is not None:
+                self._unasked.add(node)
         if found is not None:
             self.reasons[node] = found
         elif is_dequantize(node):
             self.floating.add(node)
         else:
             self.wanted.add(node)
+
+    def _ask_for_neighbours(self, node: fx.Node) -> None:
+        """Operators on integers bring their conversions, products the activation behind them."""
+        if not self._unasked or not self._request.quantizes(node):
+            return
+        near = self._fused_behind(node)
+        if precision_of(node, self._constants) is STATIC:
+            behind = quantized_result(node)
+            near += Site(node, self._constants).operands()
+            near += [] if behind is None else _chain(node, behind)[1:]
+        for other in self._unasked.intersection(near):
+            self._unasked.remove(other)
+            self.reasons.pop(other)
+            (self.floating if is_dequantize(other) else self.wanted).add(other)
+
+    def _fused_behind(self, node: fx.Node) -> list[fx.Node]:
+        """The activation that a float product with weights computes on the way out, if any."""
+        rule = rule_of(node)
+        if rule is None or rule.quantization is not Quantization.GEMM or len(node.users) != 1:
+            return []
+        if precision_of(node, self._constants) is not FP32:
+            return []
+        return [user for user in node.users if op_key(user.target) in _FUSED]
 
     # ---- what belongs together
 
@@ -169,9 +240,7 @@ class Selection:
         """Integer products make integers: the node, its activation, and the conversion behind."""
         behind = quantized_result(node)
         assert behind is not None
-        group = [node]
-        while group[-1] is not behind:
-            group.append(next(iter(group[-1].users)))
+        group = _chain(node, behind)
         for member in (dequantize, *group):
             if member in self.reasons:
                 self._leave(node, f"'{member.name}' beside it is left: {self.reasons[member]}")
@@ -212,6 +281,11 @@ class Selection:
         self.groups = [group for group in self.groups if taken_back.isdisjoint(group)]
         for node in nodes:
             self._leave(node, why)
+
+    def operators(self) -> list[list[fx.Node]]:
+        """The groups, and products with the activations fused to them: what is one operator."""
+        pairs = [(n, user) for n in self._calls for user in self._fused_behind(n)]
+        return [*self.groups, *(list(pair) for pair in pairs if self.wanted.issuperset(pair))]
 
     def size_nodes(self, node: fx.Node) -> list[fx.Node]:
         """The nodes that compute sizes for a node."""

@@ -71,10 +71,12 @@ _WAITS = "its conversions are read by what it waits for itself"
 class XnnpackPartitioner(Partitioner):
     """Gives XNNPACK what it computes.
 
-    `configs` limits it to operators (classes of partition.config), `config_precisions` to kinds of
-    arithmetic; `per_op_mode` makes a delegate of every operator; `verbose` prints what stays and
-    why. `enable_bf16` lets bfloat16 products through, for runtimes whose XNNPACK has them;
-    `force_non_static_weights_for_f32_linear` is accepted: weights computed at run time always go.
+    `configs` limits it to operators (classes of partition.config, or derived ones), and
+    `config_precisions` to operators that have these kinds of arithmetic; none means all.
+    `per_op_mode` makes a delegate of every operator; `verbose` prints what stays and why.
+    `enable_bf16` lets bfloat16 products through, for runtimes whose XNNPACK has them.
+    `force_non_static_weights_for_f32_linear` leaves weights and biases of float linear layers
+    outside and hands them to the delegate in every call, for weights that other programs share.
     """
 
     asks_functional_graph = False
@@ -90,14 +92,19 @@ class XnnpackPartitioner(Partitioner):
         super().__init__()
         if isinstance(config_precisions, ConfigPrecisionType):
             config_precisions = [config_precisions]
-        self.config_precisions = list(config_precisions or ConfigPrecisionType)
-        self.configs = None if configs is None else list(configs)
         self.per_op_mode, self.verbose = per_op_mode, verbose
         self.delegation_spec = DelegationSpec(XnnpackBackend.__name__, [])
+        self.target_partitioner_configs = _by_operator(
+            [config(**kwargs) for config in configs or ALL_PARTITIONER_CONFIGS], config_precisions
+        )
         self._request = Request(
-            precisions=frozenset(self.config_precisions),
-            operators=None if configs is None else _operators(configs),
+            operators=self.target_partitioner_configs,
+            only_these=bool(configs),
+            precisions=frozenset(config_precisions or ConfigPrecisionType),
             options=Options(bf16=bool(kwargs.get("enable_bf16", False))),
+        )
+        self._weights_stay_outside = bool(
+            kwargs.get("force_non_static_weights_for_f32_linear", False)
         )
 
     # ---- before decomposition
@@ -115,7 +122,7 @@ class XnnpackPartitioner(Partitioner):
             request = self._request
             if reason(node, constants, request.options, request.forms) is not None:
                 return False
-            return request.refusal(node, precision_of(node, constants)) is None
+            return request.refusal(node, precision_of(node, constants), ep) is None
 
         forms = self._forms()
         return [op for op in map(_overload, _KEPT_WHOLE) if op and op_key(op) in forms], accepts
@@ -135,7 +142,7 @@ class XnnpackPartitioner(Partitioner):
         constants = known_tensors(exported_program)
         for gm in graph_modules(exported_program.graph_module):
             known = constants if gm is exported_program.graph_module else {}
-            selection = Selection(gm, known, self._request)
+            selection = Selection(gm, known, self._request, exported_program)
             for nodes in self._regions(gm, selection):
                 tag = f"tag{len(tags)}"
                 tags[tag] = self.delegation_spec
@@ -144,11 +151,14 @@ class XnnpackPartitioner(Partitioner):
             _tag_floating(gm, selection)
             self._note(gm, selection)
         tag_constant_data(exported_program)
+        if self._weights_stay_outside:
+            _leave_weights(exported_program)
         return PartitionResult(exported_program, tags)
 
     def _regions(self, gm: fx.GraphModule, selection: Selection) -> list[list[fx.Node]]:
         while True:
-            regions = Regions(gm.graph, selection.wanted, selection.groups, selection.floating)
+            groups = selection.operators() if self.per_op_mode else selection.groups
+            regions = Regions(gm.graph, selection.wanted, groups, selection.floating)
             if not regions.waiting:
                 break
             selection.leave_all(regions.waiting, _WAITS)
@@ -178,10 +188,30 @@ class XnnpackPartitioner(Partitioner):
                     print(f"{node.name} ({op_key(node.target)}) is left: {why}")
 
 
-def _operators(
-    configs: Sequence[type[XNNPartitionerConfig]],
-) -> dict[str, frozenset[ConfigPrecisionType]]:
-    return {config.target_name: frozenset(config.precisions) for config in configs}
+def _by_operator(
+    configs: Sequence[XNNPartitionerConfig], precisions: Sequence[ConfigPrecisionType] | None
+) -> dict[str, XNNPartitionerConfig]:
+    found: dict[str, XNNPartitionerConfig] = {}
+    for config in configs:
+        config.set_enabled_precision_types(precisions)
+        other = found.setdefault(config.target_name, config)
+        if other is not config:
+            names = " and ".join(type(c).__name__ for c in (other, config))
+            raise RuntimeError(
+                f"configs has {names} for one target_name, '{config.target_name}'; give one of them"
+            )
+    return found
+
+
+def _leave_weights(program: ExportedProgram) -> None:
+    """Let a delegate's float linear layers take their weights and biases as inputs."""
+    for node in program.graph.nodes:
+        if op_key(node.target) != "aten::linear" or "delegation_tag" not in node.meta:
+            continue
+        if node.args[1].op == "placeholder":  # weights of integers come out of a conversion
+            for operand in node.args[1:]:
+                if isinstance(operand, fx.Node):
+                    operand.meta.pop("delegation_tag", None)
 
 
 def _overload(name: str) -> Any:
@@ -225,7 +255,7 @@ def _tag_floating(gm: fx.GraphModule, selection: Selection) -> None:
 
 
 class XnnpackDynamicallyQuantizedPartitioner(XnnpackPartitioner):
-    """Takes products whose inputs are quantized at run time, and nothing else."""
+    """Takes products with weights, which alone can be quantized at run time; other floats stay."""
 
     def __init__(self, **kwargs: Any) -> None:
         if "config_precisions" in kwargs:
@@ -244,7 +274,7 @@ class XnnpackFloatingPointPartitioner(XnnpackPartitioner):
 
 
 class XnnpackQuantizedPartitioner(XnnpackPartitioner):
-    """Takes what is quantized with scales known ahead of time."""
+    """Takes operators that can be quantized with scales known ahead of time."""
 
     def __init__(self) -> None:
         super().__init__(config_precisions=ConfigPrecisionType.STATIC_QUANT)

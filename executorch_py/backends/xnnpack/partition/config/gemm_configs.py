@@ -1,29 +1,22 @@
-"""Products with weights: one config each, with upstream's names."""
+"""Products with weights, by upstream's names."""
+
+from functools import partial
 
 from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
     ConfigPrecisionType,
     XNNPartitionerConfig,
+    operator_config,
 )
 
-_ALL = tuple(ConfigPrecisionType)
+
+class GEMMConfig(XNNPartitionerConfig):
+    """A product with weights; where its operands stand is read from the operator's schema."""
+
+    precisions = tuple(ConfigPrecisionType)
 
 
-class AddmmConfig(XNNPartitionerConfig):
-    target_name = "addmm.default"
-    precisions = _ALL
-
-
-class ConvolutionConfig(XNNPartitionerConfig):
-    target_name = "convolution.default"
-    precisions = _ALL
-
-
-class LinearConfig(XNNPartitionerConfig):
-    target_name = "linear.default"
-    precisions = _ALL
-    original = "aten.linear.default"
-
-
-class MMConfig(XNNPartitionerConfig):
-    target_name = "mm.default"
-    precisions = _ALL
+_named = partial(operator_config, __name__, GEMMConfig)
+AddmmConfig = _named("AddmmConfig", "addmm.default")
+ConvolutionConfig = _named("ConvolutionConfig", "convolution.default")
+LinearConfig = _named("LinearConfig", "linear.default", whole="aten")
+MMConfig = _named("MMConfig", "mm.default")

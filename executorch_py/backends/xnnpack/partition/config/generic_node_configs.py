@@ -1,196 +1,70 @@
-"""Operators without weights: one config each, with upstream's names."""
+"""Operators without weights, by upstream's names."""
+
+from functools import partial
 
 from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
     ConfigPrecisionType,
     XNNPartitionerConfig,
+    operator_config,
 )
 
 _FLOAT_OR_STATIC = (ConfigPrecisionType.FP32, ConfigPrecisionType.STATIC_QUANT)
 _STATIC = (ConfigPrecisionType.STATIC_QUANT,)
 
 
-class AbsConfig(XNNPartitionerConfig):
-    target_name = "abs.default"
-
-
-class AddConfig(XNNPartitionerConfig):
-    target_name = "add.Tensor"
-    precisions = _FLOAT_OR_STATIC
-
-
-class AvgPoolingConfig(XNNPartitionerConfig):
-    target_name = "avg_pool2d.default"
-
-
-class BMMConfig(XNNPartitionerConfig):
-    target_name = "bmm.default"
-
-
-class CatConfig(XNNPartitionerConfig):
-    target_name = "cat.default"
-    precisions = _FLOAT_OR_STATIC
-
-
-class CeilConfig(XNNPartitionerConfig):
-    target_name = "ceil.default"
-
-
-class CloneConfig(XNNPartitionerConfig):
-    target_name = "clone.default"
-
-
-class CloneDimOrderConfig(XNNPartitionerConfig):
-    target_name = "_clone_dim_order.default"
-
-
-class ConstantPadConfig(XNNPartitionerConfig):
-    target_name = "constant_pad_nd.default"
-
-
-class ClampConfig(XNNPartitionerConfig):
-    target_name = "clamp.default"
-    precisions = _FLOAT_OR_STATIC
-
-
-class DivConfig(XNNPartitionerConfig):
-    target_name = "div.Tensor"
-
-
-class ExpConfig(XNNPartitionerConfig):
-    target_name = "exp.default"
-
-
-class FloorConfig(XNNPartitionerConfig):
-    target_name = "floor.default"
-
-
-class GeluConfig(XNNPartitionerConfig):
-    target_name = "gelu.default"
-
-
-class HardtanhConfig(XNNPartitionerConfig):
-    target_name = "hardtanh.default"
-    precisions = _FLOAT_OR_STATIC
-
-
-class HardswishConfig(XNNPartitionerConfig):
-    target_name = "hardswish.default"
-    original = "aten.hardswish.default"
-
-
-class LeakyReLUConfig(XNNPartitionerConfig):
-    target_name = "leaky_relu.default"
-
-
-class LogConfig(XNNPartitionerConfig):
-    target_name = "log.default"
-
-
-class MaximumConfig(XNNPartitionerConfig):
-    target_name = "maximum.default"
-
-
-class MaxPool2dConfig(XNNPartitionerConfig):
-    target_name = "max_pool2d.default"
-    precisions = _FLOAT_OR_STATIC
-    original = "aten.max_pool2d.default"
-
-
-class MeanDimConfig(XNNPartitionerConfig):
-    target_name = "mean.dim"
-    precisions = _FLOAT_OR_STATIC
-
-
-class MinimumConfig(XNNPartitionerConfig):
-    target_name = "minimum.default"
-
-
-class MulConfig(XNNPartitionerConfig):
-    target_name = "mul.Tensor"
-    precisions = _FLOAT_OR_STATIC
-
-
-class NegConfig(XNNPartitionerConfig):
-    target_name = "neg.default"
-
-
-class PermuteConfig(XNNPartitionerConfig):
-    target_name = "permute_copy.default"
-    precisions = _FLOAT_OR_STATIC
-
-
-class PowConfig(XNNPartitionerConfig):
-    target_name = "pow.Tensor_Scalar"
-
-
-class ReciprocalSquareRootConfig(XNNPartitionerConfig):
-    target_name = "rsqrt.default"
-
-
-class ReLUConfig(XNNPartitionerConfig):
-    target_name = "relu.default"
-    precisions = _FLOAT_OR_STATIC
-
-
-class TanhConfig(XNNPartitionerConfig):
-    target_name = "tanh.default"
-
-
-class ToDimOrderCopyConfig(XNNPartitionerConfig):
-    target_name = "_to_dim_order_copy.default"
-    precisions = _FLOAT_OR_STATIC
-
-
-class SigmoidConfig(XNNPartitionerConfig):
-    target_name = "sigmoid.default"
-
-
-class SinConfig(XNNPartitionerConfig):
-    target_name = "sin.default"
-
-
-class CosConfig(XNNPartitionerConfig):
-    target_name = "cos.default"
-
-
-class SliceCopyConfig(XNNPartitionerConfig):
-    target_name = "slice_copy.Tensor"
-    precisions = _FLOAT_OR_STATIC
-
-
-class SoftmaxConfig(XNNPartitionerConfig):
-    target_name = "_softmax.default"
-
-
-class SquareRootConfig(XNNPartitionerConfig):
-    target_name = "sqrt.default"
-
-
-class SubConfig(XNNPartitionerConfig):
-    target_name = "sub.Tensor"
-    precisions = _FLOAT_OR_STATIC
-
-
-class UnsqueezeCopyConfig(XNNPartitionerConfig):
-    target_name = "unsqueeze_copy.default"
-    precisions = _FLOAT_OR_STATIC
-
-
-class UpsampleBilinear2dConfig(XNNPartitionerConfig):
-    target_name = "upsample_bilinear2d.vec"
-    original = "aten.upsample_bilinear2d.vec"
-
-
-class ViewCopyConfig(XNNPartitionerConfig):
-    target_name = "view_copy.default"
-    precisions = _FLOAT_OR_STATIC
-
-
-class QuantizedPerTensorConfig(XNNPartitionerConfig):
-    target_name = "quantize_per_tensor.default"
-    precisions = _STATIC
-
-
-class DeQuantizedPerTensorConfig(XNNPartitionerConfig):
-    target_name = "dequantize_per_tensor.default"
-    precisions = _STATIC
+class GenericNodePartitionerConfig(XNNPartitionerConfig):
+    """An operator without weights; what is fused with it is found in its payload."""
+
+
+_named = partial(operator_config, __name__, GenericNodePartitionerConfig)
+AbsConfig = _named("AbsConfig", "abs.default")
+AddConfig = _named("AddConfig", "add.Tensor", _FLOAT_OR_STATIC)
+AvgPoolingConfig = _named("AvgPoolingConfig", "avg_pool2d.default")
+BMMConfig = _named("BMMConfig", "bmm.default")
+CatConfig = _named("CatConfig", "cat.default", _FLOAT_OR_STATIC)
+CeilConfig = _named("CeilConfig", "ceil.default")
+CloneConfig = _named("CloneConfig", "clone.default")
+CloneDimOrderConfig = _named("CloneDimOrderConfig", "_clone_dim_order.default")
+ConstantPadConfig = _named("ConstantPadConfig", "constant_pad_nd.default")
+ClampConfig = _named("ClampConfig", "clamp.default", _FLOAT_OR_STATIC)
+DivConfig = _named("DivConfig", "div.Tensor")
+EluConfig = _named("EluConfig", "elu.default", _FLOAT_OR_STATIC, whole="aten")
+ExpConfig = _named("ExpConfig", "exp.default")
+FloorConfig = _named("FloorConfig", "floor.default")
+GeluConfig = _named("GeluConfig", "gelu.default")
+HardtanhConfig = _named("HardtanhConfig", "hardtanh.default", _FLOAT_OR_STATIC)
+HardswishConfig = _named("HardswishConfig", "hardswish.default", whole="aten")
+LeakyReLUConfig = _named("LeakyReLUConfig", "leaky_relu.default")
+LogConfig = _named("LogConfig", "log.default")
+MaximumConfig = _named("MaximumConfig", "maximum.default")
+MaxPool2dConfig = _named("MaxPool2dConfig", "max_pool2d.default", _FLOAT_OR_STATIC, whole="aten")
+MeanDimConfig = _named("MeanDimConfig", "mean.dim", _FLOAT_OR_STATIC)
+MinimumConfig = _named("MinimumConfig", "minimum.default")
+MulConfig = _named("MulConfig", "mul.Tensor", _FLOAT_OR_STATIC)
+NegConfig = _named("NegConfig", "neg.default")
+PermuteConfig = _named("PermuteConfig", "permute_copy.default", _FLOAT_OR_STATIC)
+PowConfig = _named("PowConfig", "pow.Tensor_Scalar")
+ReciprocalSquareRootConfig = _named("ReciprocalSquareRootConfig", "rsqrt.default")
+ReLUConfig = _named("ReLUConfig", "relu.default", _FLOAT_OR_STATIC)
+TanhConfig = _named("TanhConfig", "tanh.default")
+ToDimOrderCopyConfig = _named(
+    "ToDimOrderCopyConfig", "_to_dim_order_copy.default", _FLOAT_OR_STATIC
+)
+SigmoidConfig = _named("SigmoidConfig", "sigmoid.default")
+SinConfig = _named("SinConfig", "sin.default")
+CosConfig = _named("CosConfig", "cos.default")
+SliceCopyConfig = _named("SliceCopyConfig", "slice_copy.Tensor", _FLOAT_OR_STATIC)
+SoftmaxConfig = _named("SoftmaxConfig", "_softmax.default")
+SquareRootConfig = _named("SquareRootConfig", "sqrt.default")
+SubConfig = _named("SubConfig", "sub.Tensor", _FLOAT_OR_STATIC)
+UnsqueezeCopyConfig = _named("UnsqueezeCopyConfig", "unsqueeze_copy.default", _FLOAT_OR_STATIC)
+UpsampleBilinear2dConfig = _named(
+    "UpsampleBilinear2dConfig", "upsample_bilinear2d.vec", whole="aten"
+)
+ViewCopyConfig = _named("ViewCopyConfig", "view_copy.default", _FLOAT_OR_STATIC)
+QuantizedPerTensorConfig = _named(
+    "QuantizedPerTensorConfig", "quantize_per_tensor.default", _STATIC
+)
+DeQuantizedPerTensorConfig = _named(
+    "DeQuantizedPerTensorConfig", "dequantize_per_tensor.default", _STATIC
+)

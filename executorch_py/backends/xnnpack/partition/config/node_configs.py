@@ -1,18 +1,13 @@
-"""Operators that passes rewrite before they are written: one config each, upstream's names."""
+"""Operators that passes rewrite before they are written, by upstream's names."""
+
+from functools import partial
 
 from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
     XNNPartitionerConfig,
+    operator_config,
 )
 
-
-class BatchNormConfig(XNNPartitionerConfig):
-    target_name = "_native_batch_norm_legit_no_training.default"
-
-
-class MaxDimConfig(XNNPartitionerConfig):
-    target_name = "max.dim"
-
-
-class PreluConfig(XNNPartitionerConfig):
-    target_name = "prelu.default"
-    original = "aten.prelu.default"
+_named = partial(operator_config, __name__, XNNPartitionerConfig)
+BatchNormConfig = _named("BatchNormConfig", "_native_batch_norm_legit_no_training.default")
+MaxDimConfig = _named("MaxDimConfig", "max.dim")
+PreluConfig = _named("PreluConfig", "prelu.default", whole="aten")

@@ -1,26 +1,25 @@
-"""torchao's conversions to and from integers: one config each, with upstream's names."""
+"""torchao's conversions to and from integers, by upstream's names."""
+
+from functools import partial
 
 from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
     ConfigPrecisionType,
     XNNPartitionerConfig,
+    operator_config,
 )
 
-_DYNAMIC = (ConfigPrecisionType.DYNAMIC_QUANT,)
+
+class QDQAffineConfigs(XNNPartitionerConfig):
+    """A conversion that is taken along by the product that reads it."""
+
+    precisions = (ConfigPrecisionType.DYNAMIC_QUANT,)
 
 
-class QuantizeAffineConfig(XNNPartitionerConfig):
-    target_name = "quantize_affine.default"
-    precisions = _DYNAMIC
-    original = "torchao.quantize_affine.default"
-
-
-class DeQuantizeAffineConfig(XNNPartitionerConfig):
-    target_name = "dequantize_affine.default"
-    precisions = _DYNAMIC
-    original = "torchao.dequantize_affine.default"
-
-
-class ChooseQParamsAffineConfig(XNNPartitionerConfig):
-    target_name = "choose_qparams_affine.default"
-    precisions = _DYNAMIC
-    original = "torchao.choose_qparams_affine.default"
+_named = partial(operator_config, __name__, QDQAffineConfigs)
+QuantizeAffineConfig = _named("QuantizeAffineConfig", "quantize_affine.default", whole="torchao")
+DeQuantizeAffineConfig = _named(
+    "DeQuantizeAffineConfig", "dequantize_affine.default", whole="torchao"
+)
+ChooseQParamsAffineConfig = _named(
+    "ChooseQParamsAffineConfig", "choose_qparams_affine.default", whole="torchao"
+)

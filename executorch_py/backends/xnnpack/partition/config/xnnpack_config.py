@@ -1,11 +1,12 @@
 """What a partitioner is asked for: kinds of arithmetic, and operators one by one.
 
 Names and values are upstream's. A config names an operator; what can be delegated of it stands in
-support.py.
+support.py. Scripts derive from configs to delegate less.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
@@ -13,7 +14,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from executorch_py.backends.xnnpack.site import known_tensors
+from executorch_py.backends.xnnpack.site import Options, known_tensors
 from executorch_py.backends.xnnpack.support import reason
 from executorch_py.exir.backend.canonical_partitioners.config_partitioner import (
     PartitionerConfig,
@@ -30,35 +31,94 @@ class ConfigPrecisionType(Enum):
 
 
 class XNNPartitionerConfig(PartitionerConfig):
-    """One operator that a partitioner may delegate."""
+    """One operator that a partitioner may delegate, and the kinds of arithmetic it has.
+
+    A derived class whose `check_constraints` is false, or whose `get_node_and_deps` is empty,
+    leaves a node that could be taken; neither adds to what can.
+    """
 
     precisions: tuple[ConfigPrecisionType, ...] = (ConfigPrecisionType.FP32,)
-    original: str = ""
-    """The operator that must not be decomposed before, as in `torch.ops`: `aten.linear.default`."""
+    whole: str = ""
+    """The namespace of the operator, `aten`, if it must not be decomposed before partitioning."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
-        asked = kwargs.get("enabled_precision_types")
-        self.enabled_precision_types = [p for p in self.precisions if asked is None or p in asked]
+        self.enabled_precision_types = self.supported_precision_types()
+        self.force_non_static_weights_for_f32_linear = bool(
+            kwargs.get("force_non_static_weights_for_f32_linear", False)
+        )
+        self.enable_bf16 = bool(kwargs.get("enable_bf16", False))
 
     def supported_precision_types(self) -> list[ConfigPrecisionType]:
         """The kinds of arithmetic that the operator has."""
         return list(self.precisions)
 
+    def set_enabled_precision_types(
+        self, precision_types: Sequence[ConfigPrecisionType] | None
+    ) -> None:
+        """Take no other kinds of arithmetic than these; all where none are given."""
+        if precision_types:
+            supported = self.supported_precision_types()
+            self.enabled_precision_types = [p for p in precision_types if p in supported]
+
     def get_original_aten(self) -> torch._ops.OpOverload | None:
-        if not self.original:
+        if not self.whole:
             return None
+        if self.whole == "torchao":
+            import torchao.quantization.quant_primitives  # noqa: F401
         found: Any = torch.ops
-        for part in self.original.split("."):
+        for part in (self.whole, *self.target_name.split(".")):
             found = getattr(found, part)
         op: torch._ops.OpOverload = found
         return op
 
+    def check_common_constraints(self, node: fx.Node, ep: ExportedProgram) -> bool:
+        """Whether XNNPACK computes the node and a kind of arithmetic is left to do it with."""
+        options = Options(bf16=self.enable_bf16)
+        return bool(self.enabled_precision_types) and (
+            reason(node, known_tensors(ep), options) is None
+        )
+
     def check_constraints(self, node: fx.Node, ep: ExportedProgram) -> bool:
-        return reason(node, known_tensors(ep)) is None
+        return self.check_common_constraints(node, ep)
+
+    def get_node_and_deps(self, node: fx.Node, ep: ExportedProgram) -> list[fx.Node]:
+        """The node; what goes along with it is found by the partitioner."""
+        return [node]
 
     def get_partition(self, node: fx.Node, ep: ExportedProgram) -> list[fx.Node]:
-        return [node]
+        return self.get_node_and_deps(node, ep)
+
+    def takes(self, node: fx.Node, ep: ExportedProgram) -> bool:
+        """Whether a node that could be taken is: derived classes may refuse it."""
+        if self._derives("check_constraints") and not self.check_constraints(node, ep):
+            return False
+        grows = self._derives("get_partition") or self._derives("get_node_and_deps")
+        return not grows or bool(self.get_partition(node, ep))
+
+    def _derives(self, method: str) -> bool:
+        return getattr(type(self), method) is not getattr(XNNPartitionerConfig, method)
+
+
+def operator_config(
+    module: str,
+    base: type[XNNPartitionerConfig],
+    name: str,
+    target_name: str,
+    precisions: tuple[ConfigPrecisionType, ...] = (),
+    whole: str = "",
+) -> type[XNNPartitionerConfig]:
+    """The class of that name for an operator; the kinds of arithmetic are its base's by default."""
+    return type(
+        name,
+        (base,),
+        {
+            "__module__": module,
+            "target_name": target_name,
+            "precisions": precisions or base.precisions,
+            "whole": whole,
+        },
+    )
 
 
 def config_key(target_name: str) -> str:
@@ -67,4 +127,10 @@ def config_key(target_name: str) -> str:
     return name if "." in name else f"{name}.default"
 
 
-__all__ = ["ConfigPrecisionType", "XNNPartitionerConfig", "config_key", "format_target_name"]
+__all__ = [
+    "ConfigPrecisionType",
+    "XNNPartitionerConfig",
+    "config_key",
+    "format_target_name",
+    "operator_config",
+]

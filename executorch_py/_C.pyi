@@ -71,6 +71,7 @@ class KernelFacts(TypedDict):
 class XnnpackInfo(TypedDict):
     version: str
     instruction_sets: list[str]
+    own_kernels: list[str]
 
 @type_check_only
 class SystemInfo(TypedDict):

@@ -218,18 +218,32 @@ static void add_cpu_features(PyObject *list) {
 static const char machine[] = "other";
 #endif
 
+#if defined(ET_HAVE_XNNPACK)
+enum { MOST_NAMES = 32 };
+
+// What `tell` names, as a list of strings.
+static PyObject *names_of(size_t (*tell)(const char **names, size_t n)) {
+  const char *names[MOST_NAMES];
+  const size_t n = tell(names, MOST_NAMES);
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list != NULL && i < n && i < MOST_NAMES; i++) {
+    if (push(list, PyUnicode_FromString(names[i])) < 0) Py_CLEAR(list);
+  }
+  return list;
+}
+#endif
+
 // The XNNPACK that is linked, or None.
 static PyObject *describe_xnnpack(void) {
 #if defined(ET_HAVE_XNNPACK)
-  const char *names[32];
-  const size_t n = eti_xnn_instruction_sets(names, 32);
-  PyObject *list = PyList_New(0);
-  for (size_t i = 0; list != NULL && i < n && i < 32; i++) {
-    if (push(list, PyUnicode_FromString(names[i])) < 0) Py_CLEAR(list);
+  PyObject *const sets = names_of(eti_xnn_instruction_sets);
+  PyObject *const own = sets == NULL ? NULL : names_of(eti_xnn_own_kernels);
+  if (own == NULL) {
+    Py_XDECREF(sets);
+    return NULL;
   }
-  return list == NULL
-             ? NULL
-             : Py_BuildValue("{s:s,s:N}", "version", eti_xnn_version(), "instruction_sets", list);
+  return Py_BuildValue("{s:s,s:N,s:N}", "version", eti_xnn_version(), "instruction_sets", sets,
+                       "own_kernels", own);
 #else
   return Py_NewRef(Py_None);
 #endif

@@ -105,4 +105,7 @@ def xnnpack_text(facts: dict[str, Any] | None) -> str:
     if facts is None:
         return NO_XNNPACK
     sets = " ".join(facts["instruction_sets"]) or "the machine could not be asked"
-    return f"{facts['version']}, kernels for {sets}"
+    text = f"{facts['version']}, kernels for {sets}"
+    if own := facts["own_kernels"]:
+        text += f"\n{'':<14}ours in place of its {' '.join(own)}"
+    return text

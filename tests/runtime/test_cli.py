@@ -153,8 +153,10 @@ def test_doctor_shows_versions_threads_and_features() -> None:
 
 
 def test_doctor_names_xnnpack_and_its_kernels_or_how_to_have_it() -> None:
-    linked = {"version": "1.2", "instruction_sets": ["avx2", "avx512f"]}
+    linked = {"version": "1.2", "instruction_sets": ["avx2", "avx512f"], "own_kernels": []}
     assert doctor.xnnpack_text(linked) == "1.2, kernels for avx2 avx512f"
+    linked["own_kernels"] = ["f32_gemm_5x16__fma3"]
+    assert doctor.xnnpack_text(linked).endswith("ours in place of its f32_gemm_5x16__fma3")
     said = doctor.xnnpack_text(None)
     for part in ("not in this build", "XnnpackBackend", "C++", "XNNPACK_DIR", "get_xnnpack.py"):
         assert part in said

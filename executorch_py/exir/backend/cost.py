@@ -1,9 +1,10 @@
 """A rough estimate of what a call costs, so that summaries can say which calls matter.
 
-The machine is nominal: 50 GFLOP/s of multiply-adds, 10 GB/s of memory, half a microsecond a call;
-a call takes the longer of its arithmetic and its traffic. Arithmetic is counted for products,
-convolutions and attention; other operators are their bytes. Dynamic sizes count at their upper
-bounds. Estimates order operators; they predict no time.
+The machine is nominal: 50 GFLOP/s, 40 GB/s of memory (caches, mostly), a tenth of a microsecond a
+call; a call takes the longer of its arithmetic and its traffic. Arithmetic is counted for products,
+convolutions, attention and functions of many steps; other operators are their bytes. What the
+operator before computes on the way out costs nothing. Dynamic sizes count at their upper bounds.
+Estimates order operators; they predict no time.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from torch import fx
 
 from executorch_py.exir.ir.graph import nodes_in
 from executorch_py.exir.ir.match import argument
-from executorch_py.exir.ir.op_facts import RESHAPES, is_scalar_op, op_key
+from executorch_py.exir.ir.op_facts import RESHAPES, is_getitem, is_scalar_op, op_key
 from executorch_py.exir.sym_util import eval_upper_bound
 
 FLOPS_PER_SECOND = 50e9
-BYTES_PER_SECOND = 10e9
-SECONDS_PER_CALL = 0.5e-6
+BYTES_PER_SECOND = 40e9
+SECONDS_PER_CALL = 0.1e-6
 # Which argument's last dimension a product sums over.
 _SUMMED = {
     "aten::addmm": "mat1",
@@ -31,6 +32,17 @@ _SUMMED = {
     "aten::matmul": "self",
     "aten::mm": "self",
 }
+# Functions of many steps per element, and how many; a running sum waits for itself.
+_STEPS = {
+    **dict.fromkeys(("aten::erf", "aten::gelu", "aten::mish", "aten::silu", "aten::tanh"), 16),
+    **dict.fromkeys(("aten::cos", "aten::exp", "aten::log", "aten::sigmoid", "aten::sin"), 16),
+    **dict.fromkeys(("aten::_softmax", "aten::_log_softmax", "aten::cumsum", "aten::sort"), 32),
+}
+# Computed with the numbers of the product before it, where nobody else reads that.
+_FOLDED = frozenset({"aten::_native_batch_norm_legit_no_training"})
+_PRODUCTS = frozenset({"aten::convolution", "aten::linear", "aten::addmm", "aten::mm"})
+_CLAMPS = frozenset(f"aten::{n}" for n in ("relu", "relu6", "hardtanh", "clamp"))
+_CLAMPED = _PRODUCTS | _FOLDED | {f"aten::{n}.Tensor" for n in ("add", "sub", "mul", "div")}
 # Operators that read no more of their inputs than they write.
 _PARTIAL_READERS = frozenset(
     f"aten::{name}"
@@ -40,14 +52,25 @@ _PARTIAL_READERS = frozenset(
 
 def estimated_seconds(node: fx.Node) -> float:
     """What a call costs on the nominal machine; nothing where no kernel runs."""
-    if is_scalar_op(node.target) or op_key(node.target) in RESHAPES:
+    if is_scalar_op(node.target) or op_key(node.target) in RESHAPES or _is_fused(node):
         return 0.0
     arithmetic = flops_of(node) / FLOPS_PER_SECOND
     return SECONDS_PER_CALL + max(arithmetic, bytes_of(node) / BYTES_PER_SECOND)
 
 
+def _is_fused(node: fx.Node) -> bool:
+    """Whether the operator before computes this one as well."""
+    key = op_key(node.target)
+    before = node.args[0] if key in _FOLDED | _CLAMPS else None
+    if isinstance(before, fx.Node) and is_getitem(before.target):
+        before = before.args[0] if len(before.users) == 1 else None
+    if not isinstance(before, fx.Node) or len(before.users) != 1:
+        return False
+    return op_key(before.target) in (_PRODUCTS if key in _FOLDED else _CLAMPED)
+
+
 def flops_of(node: fx.Node) -> int:
-    """Multiply-adds as two, of operators that are mostly these; 0 for others."""
+    """Multiply-adds as two, of operators that are mostly arithmetic; 0 for others."""
     name = op_key(node.target).split(".")[0]
     result = _shapes(node.meta.get("val"))
     if not result:
@@ -63,7 +86,7 @@ def flops_of(node: fx.Node) -> int:
     if name.endswith("::scaled_dot_product_attention"):
         query, key = (_shapes(_example(argument(node, n)))[0] for n in ("query", "key"))
         return 2 * math.prod(query[:-1]) * key[-2] * (query[-1] + result[0][-1])
-    return 0
+    return _STEPS.get(name, 0) * math.prod(result[0])
 
 
 def bytes_of(node: fx.Node) -> int:
@@ -85,14 +108,14 @@ def _tensors(example: Any) -> list[torch.Tensor]:
 
 
 def _shapes(example: Any) -> list[list[int]]:
-    return [[_most(size) for size in tensor.shape] for tensor in _tensors(example)]
+    return [[upper_bound(size) for size in tensor.shape] for tensor in _tensors(example)]
 
 
 def _bytes(example: Any) -> int:
-    return sum(math.prod(map(_most, t.shape)) * t.element_size() for t in _tensors(example))
+    return sum(math.prod(map(upper_bound, t.shape)) * t.element_size() for t in _tensors(example))
 
 
-def _most(size: Any) -> int:
+def upper_bound(size: Any) -> int:
     """The largest that a size can be; 1 where nothing bounds it."""
     if isinstance(size, int):
         return size

@@ -12,21 +12,28 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from executorch_py.exir.backend.cost import estimated_seconds
+from executorch_py.exir.backend.cost import estimated_seconds, upper_bound
 from executorch_py.exir.backend.reports import reason_of
 from executorch_py.exir.delegate import executorch_call_delegate
-from executorch_py.exir.graph_module import graph_modules
-from executorch_py.exir.ir.graph import source_line
-from executorch_py.exir.ir.op_facts import op_key
+from executorch_py.exir.graph_module import get_control_flow_submodules
+from executorch_py.exir.ir.graph import constant_tensors, source_line
+from executorch_py.exir.ir.op_facts import is_getitem, is_random, op_key, op_overload
 from executorch_py.exir.lowered_backend_module import LoweredBackendModule
+
+# Which argument's first dimension says how often the body of a loop runs.
+_SCANNED = {torch.ops.higher_order.map_impl: 1, torch.ops.higher_order.scan: 2}
 
 
 @dataclass(frozen=True)
 class CallRecord:
-    """One call of an operator: `delegate` is None where it is left; `seconds` is an estimate."""
+    """One call of an operator: `delegate` is None where it is left; `seconds` is an estimate.
+
+    A call in the body of a loop is one record, with the time of all turns.
+    """
 
     method: str
     operator: str
@@ -136,25 +143,47 @@ def summary_of_programs(programs: Mapping[str, ExportedProgram]) -> DelegationSu
     records: list[CallRecord] = []
     delegates: list[DelegateRecord] = []
     for method, program in programs.items():
-        for gm in graph_modules(program.graph_module):
+        constant = _computed_at_export(program)
+        for gm, turns in _bodies(program.graph_module, 1):
             for node in gm.graph.nodes:
                 lowered = _lowered(gm, node)
                 if lowered is not None:
                     name = str(node.args[0].target)
-                    inside = list(_inside(method, name, lowered))
+                    backend = lowered.backend_id
+                    inside = [
+                        _record(method, inner, name, backend, seconds * turns)
+                        for inner, seconds in _inside(lowered)
+                    ]
                     records += inside
-                    delegates.append(
-                        DelegateRecord(
-                            method,
-                            name,
-                            lowered.backend_id,
-                            len(inside),
-                            len(lowered.processed_bytes),
-                        )
-                    )
+                    size = len(lowered.processed_bytes)
+                    delegates.append(DelegateRecord(method, name, backend, len(inside), size))
                 elif _is_call(node):
-                    records.append(_record(method, node, None, None))
+                    seconds = 0.0 if node in constant else estimated_seconds(node) * turns
+                    records.append(_record(method, node, None, None, seconds))
     return DelegationSummary(tuple(records), tuple(delegates))
+
+
+def _bodies(gm: fx.GraphModule, turns: int) -> Iterator[tuple[fx.GraphModule, int]]:
+    """A graph and the bodies of its control flow, with how often each runs as far as is known."""
+    yield gm, turns
+    for _, body, call in get_control_flow_submodules(gm):
+        over = _SCANNED.get(call.target)
+        scanned: Any = () if over is None else call.args[over]
+        times = upper_bound(scanned[0].meta["val"].shape[0]) if scanned else 1
+        yield from _bodies(body, turns * times)
+
+
+def _computed_at_export(program: ExportedProgram) -> set[fx.Node]:
+    """Nodes that read constants only, so that the finished program has their values."""
+    names = constant_tensors(program)
+    found = {n for n in program.graph.nodes if n.op == "placeholder" and n.name in names}
+    for node in program.graph.nodes:
+        inputs = node.all_input_nodes
+        if node.op == "call_function" and inputs and found.issuperset(inputs):
+            op = op_overload(node.target)
+            if is_getitem(node.target) or (op is not None and not is_random(op)):
+                found.add(node)
+    return found
 
 
 def _lowered(gm: fx.GraphModule, node: fx.Node) -> LoweredBackendModule | None:
@@ -164,11 +193,13 @@ def _lowered(gm: fx.GraphModule, node: fx.Node) -> LoweredBackendModule | None:
     return called if isinstance(called, LoweredBackendModule) else None
 
 
-def _inside(method: str, name: str, lowered: LoweredBackendModule) -> Iterator[CallRecord]:
-    for gm in graph_modules(lowered.original_module.graph_module):
+def _inside(lowered: LoweredBackendModule) -> Iterator[tuple[fx.Node, float]]:
+    """The calls in a delegate and what each costs in one call of it."""
+    constant = _computed_at_export(lowered.original_module)
+    for gm, turns in _bodies(lowered.original_module.graph_module, 1):
         for node in gm.graph.nodes:
             if _is_call(node):
-                yield _record(method, node, name, lowered.backend_id)
+                yield node, 0.0 if node in constant else estimated_seconds(node) * turns
 
 
 def _is_call(node: fx.Node) -> bool:
@@ -176,7 +207,9 @@ def _is_call(node: fx.Node) -> bool:
     return node.op == "call_function" and op_key(node.target) != ""
 
 
-def _record(method: str, node: fx.Node, delegate: str | None, backend: str | None) -> CallRecord:
+def _record(
+    method: str, node: fx.Node, delegate: str | None, backend: str | None, seconds: float
+) -> CallRecord:
     return CallRecord(
         method,
         op_key(node.target),
@@ -184,7 +217,7 @@ def _record(method: str, node: fx.Node, delegate: str | None, backend: str | Non
         delegate,
         backend,
         None if delegate is not None else reason_of(node),
-        estimated_seconds(node),
+        seconds,
         source_line(node),
     )
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._higher_order_ops.scan import scan
 from torch.export import export
 
 from executorch_py.backends.reference import ReferencePartitioner
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.devtools.backend_debug import get_delegation_info
-from executorch_py.exir import EdgeProgramManager, to_edge_transform_and_lower
+from executorch_py.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower
 from executorch_py.exir.backend.cost import bytes_of, estimated_seconds, flops_of
 from executorch_py.exir.backend.delegation_summary import summary_of_file
 from executorch_py.exir.ir.op_facts import op_key
@@ -107,4 +108,39 @@ def test_costs_count_multiply_adds_and_bytes() -> None:
     assert op_key(node.target) == "aten::convolution"
     assert flops_of(node) == 2 * (8 * 4 * 4) * (3 * 3 * 3)
     assert bytes_of(node) == 4 * (3 * 6 * 6 + 8 * 3 * 3 * 3 + 8 * 4 * 4)
-    assert estimated_seconds(node) > 0.5e-6
+    assert estimated_seconds(node) > 0.1e-6
+
+
+class Folded(nn.Module):
+    """A convolution with what is computed along with it, and a weight turned around at export."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU6())
+        self.weight = nn.Parameter(torch.rand(5, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.relu(x) + self.block(x).mean() + torch.mm(x[0, 0], self.weight.t()).sum()
+
+
+def test_what_is_folded_or_computed_at_export_costs_nothing() -> None:
+    edge = to_edge(export(Folded().eval(), (torch.rand(1, 3, 4, 4),)))
+    costs = {r.operator: r.seconds for r in edge.delegation_summary().records}
+    free = ("aten::_native_batch_norm_legit_no_training", "aten::hardtanh", "aten::permute_copy")
+    assert [costs.get(name, 0.0) for name in free] == [0.0, 0.0, 0.0]
+    assert all(costs[f"aten::{name}"] for name in ("convolution", "relu", "mm"))
+
+
+def test_a_loops_body_costs_all_its_turns() -> None:
+    def step(total: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        return total + torch.tanh(x), total * 2
+
+    class Loop(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            total, _ = scan(step, x[0], x)
+            return torch.tanh(total)
+
+    edge = to_edge(export(Loop(), (torch.rand(7, 3),)))
+    found = [r for r in edge.delegation_summary().records if r.operator == "aten::tanh"]
+    once, turns = sorted(r.seconds or 0.0 for r in found)
+    assert turns == pytest.approx(7 * once)

@@ -121,8 +121,9 @@ def _pad(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
 
 def decomposition_table(preserve: Iterable[Any] = ()) -> dict[Any, Any]:
     """A fresh table without the quantization primitives and the operators to `preserve`."""
+    kept = [*quantization_primitives(), *preserve]  # may register operators, so it comes first
     table = dict(_full_table(len(torch._C._dispatch_get_all_op_names())))
-    for op in [*quantization_primitives(), *preserve]:
+    for op in kept:
         table.pop(op, None)
     return table
 

@@ -7,16 +7,22 @@ from executorch_py.export.recipe import (
     LoweringRecipe,
     Mode,
     QuantizationRecipe,
+    RecipeType,
 )
+from executorch_py.export.recipe_provider import BackendRecipeProvider
+from executorch_py.export.recipe_registry import recipe_registry
 from executorch_py.export.types import StageType
 
 __all__ = [
     "AOQuantizationConfig",
+    "BackendRecipeProvider",
     "ExportRecipe",
     "ExportSession",
     "LoweringRecipe",
     "Mode",
     "QuantizationRecipe",
+    "RecipeType",
     "StageType",
     "export",
+    "recipe_registry",
 ]

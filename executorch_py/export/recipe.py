@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, EnumMeta
 from typing import Any, TypeAlias
 
 from torch import fx, nn
@@ -16,6 +17,19 @@ from executorch_py.exir.program.managers import EdgeProgramManager
 from executorch_py.export.types import StageType
 
 GraphPass: TypeAlias = Callable[[fx.GraphModule], fx.GraphModule]
+
+
+class _AbstractEnumMeta(EnumMeta, ABCMeta):
+    """Lets enumerations have abstract methods."""
+
+
+class RecipeType(Enum, metaclass=_AbstractEnumMeta):
+    """Names of a backend's recipes; each backend derives its own enumeration."""
+
+    @classmethod
+    @abstractmethod
+    def get_backend_name(cls) -> str:
+        """The backend whose recipes these are."""
 
 
 class Mode(str, Enum):
@@ -79,3 +93,17 @@ class ExportRecipe:
     pipeline_stages: list[StageType] | None = None
     mode: Mode = Mode.RELEASE
     strict: bool = True
+
+    @classmethod
+    def get_recipe(cls, recipe: RecipeType, **kwargs: Any) -> ExportRecipe:
+        """The recipe of that name, from the backend whose name it is."""
+        from executorch_py.export.recipe_registry import recipe_registry
+
+        if not isinstance(recipe, RecipeType):
+            raise ValueError(f"recipe is {recipe!r}, needed is a member of a RecipeType")
+        backend = recipe.get_backend_name()
+        made = recipe_registry.create_recipe(recipe, backend, **kwargs)
+        if made is None:
+            known = [kind.value for kind in recipe_registry.get_supported_recipes(backend)]
+            raise ValueError(f"'{backend}' has no recipe '{recipe.value}'; it has {known}")
+        return made

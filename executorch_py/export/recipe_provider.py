@@ -1,0 +1,29 @@
+"""What a backend implements to offer recipes by name; names are upstream's."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from executorch_py.export.recipe import ExportRecipe, RecipeType
+
+
+class BackendRecipeProvider(ABC):
+    """The recipes of one backend."""
+
+    @property
+    @abstractmethod
+    def backend_name(self) -> str:
+        """What its recipe types answer to get_backend_name()."""
+
+    @abstractmethod
+    def get_supported_recipes(self) -> Sequence[RecipeType]:
+        """The types that create_recipe knows."""
+
+    @abstractmethod
+    def create_recipe(self, recipe_type: RecipeType, **kwargs: Any) -> ExportRecipe | None:
+        """A recipe, None for a type that is not supported."""
+
+    def supports_recipe(self, recipe_type: RecipeType) -> bool:
+        return recipe_type in self.get_supported_recipes()

@@ -17,6 +17,7 @@ ET_TEST_MAIN(tests)
 #else
 
 #include "backends/xnnpack/et_xnnpack.h"
+#include "backends/xnnpack/memory.h"
 #include "xnn_writer.h"
 
 #include <pthread.h>
@@ -299,14 +300,14 @@ static void rows_beyond_the_bounds_are_refused_and_none_are_too(void) {
 // ---- Memory
 
 // One of XNNPACK's allocations and all after it fail; the next try has memory again.
-static bool survives(size_t fail_at, const et_xnnpack_options *shared, bool *was_enough) {
+static bool survives(size_t fail_at, const et_xnnpack_options *options, bool *was_enough) {
   bench b;
-  et_xnnpack_options options = *shared;
-  options.fail_allocation = fail_at;
-  begin(&b, &none, &options);
+  begin(&b, &none, options);
   et_status status = rig_open(&b.r);
+  eti_xnn_memory_run_out(fail_at, false);
   if (status == ET_OK) status = rig_load(&b.r, "forward");
   if (status == ET_OK) *was_enough = gives(&b, 8) && gives(&b, 3);
+  eti_xnn_memory_run_out(0, false);
   if (!*was_enough) status = b.r.err.status;
   const bool is_said = *was_enough || status == ET_DELEGATE_OUT_OF_MEMORY;
   if (!is_said) printf("  %zu: %s\n", fail_at, b.r.err.message);
@@ -351,13 +352,18 @@ static void a_run_that_had_no_memory_can_be_repeated(void) {
   bench b;
   bool has_failed = false;
   for (size_t n = 1; n < 1000 && !has_failed; n++) {  // the first n with which loading succeeds
-    begin(&b, &none, &(et_xnnpack_options){.fail_allocation = n});
-    if (rig_open(&b.r) == ET_OK && rig_load(&b.r, "forward") == ET_OK) {
+    begin(&b, &none, &alone);
+    EXPECT(rig_open(&b.r) == ET_OK);
+    eti_xnn_memory_run_out(n, false);
+    if (rig_load(&b.r, "forward") == ET_OK) {
       float x[24] = {0};
       has_failed = run_rows(&b, x, 8) == ET_DELEGATE_OUT_OF_MEMORY;
       EXPECT(has_failed);
       EXPECT(run_rows(&b, x, 8) == ET_DELEGATE_OUT_OF_MEMORY);  // still none
+      eti_xnn_memory_run_out(0, false);
+      EXPECT(gives(&b, 8));
     }
+    eti_xnn_memory_run_out(0, false);
     rig_end(&b.r);
   }
   EXPECT(has_failed);

@@ -40,7 +40,6 @@ typedef struct eti_xnn_delegate {
   const uint8_t *payload;
   size_t payload_bytes;
   et_named_data named;
-  eti_xnn_meter meter;
   eti_xnn_engine *engine;   // NULL after memory ran out: the next call makes it again
   eti_xnn_engine *clocked;  // the same with a clock at every node; NULL before the first traced run
 } eti_xnn_delegate;

@@ -64,9 +64,6 @@ ET_API void et_xnnpack_weights_facts(et_xnnpack_weights *weights, et_xnnpack_fac
 typedef struct et_xnnpack_options {
   et_xnnpack_workspace *workspace;  // NULL: each delegate has its own
   et_xnnpack_weights *weights;      // NULL: likewise
-  size_t fail_allocation;           // for tests: XNNPACK gets no memory from this one of its
-                                    // allocations on, counted from 1 for each delegate, while it
-                                    // is measured and again while it is loaded and run; 0 = never
 } et_xnnpack_options;
 
 // An entry for a caller's table of backends. In the caller's storage, which must not move while

@@ -93,11 +93,11 @@ static void set_up(void *ctx) {
 
 // Calls XNNPACK, which may allocate. When it fails, what it was working on may be in any state:
 // it is given up, and made again by the next call.
-static et_status ask(eti_xnn_delegate *delegate, eti_xnn_engine **owner, void (*body)(void *),
-                     const char *what, et_error *err) {
+static et_status ask(eti_xnn_engine **owner, void (*body)(void *), const char *what,
+                     et_error *err) {
   request r = {.engine = *owner};
   eti_xnn_region region;
-  eti_xnn_region_begin(&region, &delegate->meter);
+  eti_xnn_region_begin(&region);
   if (!eti_xnn_region_run(&region, body, &r)) r.status = xnn_status_out_of_memory;
   const et_status status = eti_xnn_fail(r.status, err, what);
   if (status != ET_OK) {
@@ -154,7 +154,7 @@ static et_status take_shapes(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
   engine->is_shaped = engine->is_set_up = false;
   if (engine->graph.cannot_grow && engine->was_shaped) ET_TRY(renew(delegate, owner, err));
   (*owner)->was_shaped = true;
-  ET_TRY(ask(delegate, owner, reshape, "reshaping", err));
+  ET_TRY(ask(owner, reshape, "reshaping", err));
   ET_TRY(note_output_shapes(*owner, err));
   (*owner)->is_shaped = true;
   return ET_OK;
@@ -229,8 +229,7 @@ static et_status readable(eti_xnn_arg *arg, const et_tensor *t, size_t k, void *
   return ET_OK;
 }
 
-static et_status take_pointers(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
-                               const et_delegate_call *call) {
+static et_status take_pointers(eti_xnn_engine **owner, const et_delegate_call *call) {
   eti_xnn_engine *const engine = *owner;
   for (size_t i = 0; i < engine->n_active; i++) {
     const uint32_t k = engine->externs[i].id;
@@ -242,7 +241,7 @@ static et_status take_pointers(eti_xnn_delegate *delegate, eti_xnn_engine **owne
     engine->args[k].data = engine->externs[i].data = data;
   }
   if (engine->is_set_up) return ET_OK;
-  ET_TRY(ask(delegate, owner, set_up, "setting pointers", call->err));
+  ET_TRY(ask(owner, set_up, "setting pointers", call->err));
   engine->is_set_up = true;
   return ET_OK;
 }
@@ -258,7 +257,7 @@ static et_status run(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
   if (is_new) ET_TRY(take_shapes(delegate, owner, call->err));
   engine = *owner;
   ET_TRY(size_outputs(engine, call));
-  ET_TRY(take_pointers(delegate, owner, call));
+  ET_TRY(take_pointers(owner, call));
   ET_TRY(eti_xnn_fail(xnn_invoke_runtime(engine->runtime), call->err, "running"));
   for (size_t i = 0; i < engine->n_active; i++) {
     const uint32_t k = engine->externs[i].id;

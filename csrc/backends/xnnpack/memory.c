@@ -36,8 +36,31 @@ static void take(eti_xnn_chunk *block) {
   block->link = NULL;
 }
 
-static bool is_refused(eti_xnn_meter *meter) {
-  return meter != NULL && ++meter->n_allocations >= meter->fail_at && meter->fail_at != 0;
+// What a test has asked for.
+static _Thread_local struct {
+  size_t n_left;  // 0: nothing
+  bool once, has_begun;
+} shortage;
+
+static bool is_refused(void) {
+  if (shortage.n_left == 0) return false;
+  if (shortage.n_left > 1) {
+    shortage.n_left--;
+    return false;
+  }
+  if (shortage.once) shortage.n_left = 0;
+  shortage.has_begun = true;
+  return true;
+}
+
+void eti_xnn_memory_run_out(size_t n, bool once) {
+  shortage.n_left = n;
+  shortage.once = once;
+  shortage.has_begun = false;
+}
+
+bool eti_xnn_memory_will_run_out(void) {
+  return shortage.n_left > 0 && !shortage.has_begun;
 }
 
 static void *fail(eti_xnn_region *region) {
@@ -48,7 +71,7 @@ static void *fail(eti_xnn_region *region) {
 static void *claim(size_t bytes) {
   eti_xnn_region *const region = current;
   size_t whole;
-  if (region != NULL && is_refused(region->meter)) return fail(region);
+  if (is_refused()) return fail(region);
   if (!eti_add(bytes, 2 * HEADER_BYTES - 1, &whole)) return fail(region);
   whole &= ~(size_t)(HEADER_BYTES - 1);
   eti_xnn_chunk *const block = aligned_alloc(HEADER_BYTES, whole);
@@ -117,8 +140,7 @@ void eti_xnn_memory_release(void *block) {
 
 // ---- Regions
 
-void eti_xnn_region_begin(eti_xnn_region *region, eti_xnn_meter *meter) {
-  region->meter = meter;
+void eti_xnn_region_begin(eti_xnn_region *region) {
   region->owned = region->gone = NULL;
   region->leaves = region->is_paused = false;
   current = region;

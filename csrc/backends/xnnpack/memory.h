@@ -16,14 +16,7 @@
 // What XNNPACK is initialised with. Every block is 64-aligned.
 extern const struct xnn_allocator eti_xnn_allocator;
 
-// Counts allocations; for tests, one of them fails.
-typedef struct eti_xnn_meter {
-  size_t n_allocations;  // so far, failed ones included
-  size_t fail_at;        // this one fails and all after it; 0 = none does
-} eti_xnn_meter;
-
 typedef struct eti_xnn_region {
-  eti_xnn_meter *meter;         // NULL allowed
   struct eti_xnn_chunk *owned;  // claimed in the region
   struct eti_xnn_chunk *gone;   // released in it, in memory until it ends
   bool leaves;                  // a failure jumps to `back`; else it returns NULL
@@ -31,7 +24,7 @@ typedef struct eti_xnn_region {
   jmp_buf back;
 } eti_xnn_region;
 
-void eti_xnn_region_begin(eti_xnn_region *region, eti_xnn_meter *meter);
+void eti_xnn_region_begin(eti_xnn_region *region);
 
 // Calls body, which may call XNNPACK and must own nothing but through what ctx points at. False:
 // memory ran out, and body was left in the middle.
@@ -49,5 +42,10 @@ void eti_xnn_region_resume(eti_xnn_region *region);
 // The same memory for our own use beside XNNPACK.
 void *eti_xnn_memory_claim(size_t bytes);  // NULL when there is none
 void eti_xnn_memory_release(void *block);  // NULL allowed
+
+// For tests: the n-th of this thread's allocations from now on finds no memory, and all after it
+// unless `once`; 0: all find some. The other one says whether the n-th is still to come.
+void eti_xnn_memory_run_out(size_t n, bool once);
+bool eti_xnn_memory_will_run_out(void);
 
 #endif  // ET_XNNPACK_MEMORY_H

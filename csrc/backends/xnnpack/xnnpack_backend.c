@@ -79,7 +79,7 @@ static et_status build(eti_xnn_delegate *delegate, eti_xnn_region *region, bool 
 et_status eti_xnn_engine_make(eti_xnn_delegate *delegate, bool is_clocked, eti_xnn_engine **out,
                               et_error *err) {
   eti_xnn_region region;
-  eti_xnn_region_begin(&region, &delegate->meter);
+  eti_xnn_region_begin(&region);
   eti_xnn_engine *const engine = eti_xnn_memory_claim(sizeof *engine);
   et_status status;
   if (engine == NULL) {
@@ -103,10 +103,9 @@ static et_xnnpack_options options_of(const et_backend *backend) {
   return (et_xnnpack_options){.workspace = NULL};
 }
 
-static et_status measure(const et_delegate_init *init, size_t fail_at) {
-  eti_xnn_meter meter = {.fail_at = fail_at};
+static et_status measure(const et_delegate_init *init) {
   eti_xnn_region region;
-  eti_xnn_region_begin(&region, &meter);
+  eti_xnn_region_begin(&region);
   const et_status status = eti_xnn_payload_check(init->payload, init->payload_bytes,
                                                  &eti_xnn_allocator, NULL, init->prepare->err);
   eti_xnn_region_end(&region, false);
@@ -119,13 +118,12 @@ static et_status init(et_delegate_init *init, void **handle) {
   ET_TRY(eti_xnn_initialize(err));
   eti_xnn_delegate *const delegate =
       et_prepare_alloc(init->prepare, sizeof *delegate, _Alignof(eti_xnn_delegate));
-  if (init->prepare->measuring) return measure(init, options.fail_allocation);
+  if (init->prepare->measuring) return measure(init);
   ET_TRY(et_prepare_status(init->prepare));
   *delegate = (eti_xnn_delegate){.options = options,
                                  .payload = init->payload,
                                  .payload_bytes = init->payload_bytes,
-                                 .named = *init->named_data,
-                                 .meter = {.fail_at = options.fail_allocation}};
+                                 .named = *init->named_data};
   init->keep_payload = true;
   eti_xnn_lock(options.workspace);
   const et_status status = eti_xnn_engine_make(delegate, false, &delegate->engine, err);

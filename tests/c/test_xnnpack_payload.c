@@ -257,6 +257,64 @@ static void a_payload_without_a_header_is_a_flatbuffer(void) {
   EXPECT(y[0] == 3 + 1 && y[1] == 6 + 2 && n_held == 0);
 }
 
+// Old exporters put constants into the flatbuffer, with a header in front of it or none, and into
+// the section behind it; the section's payloads bear either identifier.
+static void constants_may_lie_in_the_flatbuffer(void) {
+  static const char *const identifiers[] = {"XN00", "XN01"};
+  float x[3 + 8] = {1, 1, 1}, y[2] = {0};
+  for (size_t i = 0; i < 2; i++) {
+    x_graph g = one_linear();
+    g.identifier = identifiers[i];
+    EXPECT(runs(&g, (void *[]){x, y}));
+    EXPECT(y[0] == 16 && y[1] == 35);
+    g.has_buffers = true;
+    y[0] = y[1] = 0;
+    EXPECT(runs(&g, (void *[]){x, y}));
+    EXPECT(y[0] == 16 && y[1] == 35);
+    et_error err;
+    eti_xnn_graph graph = {0};
+    writer w = x_write(&g);
+    y[0] = y[1] = 0;
+    EXPECT(build_bytes(w.bytes + 32, w.size - 32, &graph, &err) == ET_OK);
+    EXPECT(run_graph(&graph, (void *[]){x, y}) == xnn_status_success);
+    eti_xnn_graph_deinit(&graph);
+    free(w.bytes);
+    EXPECT(y[0] == 16 && y[1] == 35);
+  }
+}
+
+static void an_elu_has_its_alpha(void) {
+  float x[6 + 8] = {-1, 0, 1, -3, 0.5f, -0.25f}, y[6] = {0};
+  x_graph g = sum_of_two();
+  g.values[1] = g.values[2];
+  g.values[1].external = 1;
+  g.n_values = g.n_externs = 2;
+  g.nodes[0] = (x_node){.code = 29, .n_slots = 4, .slots = {x_bits(2.5f), 0, 1}};
+  EXPECT(runs(&g, (void *[]){x, y}));
+  for (size_t i = 0; i < 6; i++)
+    EXPECT(fabsf(y[i] - (x[i] > 0 ? x[i] : 2.5f * (expf(x[i]) - 1))) < 1e-5f);
+}
+
+// Nodes that only move bytes get operands of other scales converted first.
+static void scales_that_differ_are_made_equal_before_a_move(void) {
+  int8_t a[3 + 128] = {10, -20, 127}, b[3 + 128] = {40, 41, -128}, c[6] = {0};
+  x_graph g = sum_of_two();
+  const float scales[] = {0.5f, 0.25f, 1};
+  const int zero_points[] = {0, 4, -1};
+  for (size_t i = 0; i < 3; i++) {
+    g.values[i] =
+        (x_value)TENSOR(qint8, 1, (uint32_t)i, .rank = 1, .dims = {3}, .quantization = QUANT_TENSOR,
+                        .scale = scales[i], .zero_point = zero_points[i]);
+  }
+  g.values[2].flags = 2;
+  g.values[2].dims[0] = 6;
+  g.nodes[0] = (x_node){.code = 32, .n_slots = 8, .slots = {0, 0, 1, NONE, NONE, 2, 0}};
+  EXPECT(runs(&g, (void *[]){a, b, c}));
+  // 5, -10, 63.5 and 9, 9.25, -33 in steps of 1 from -1; halves may go either way.
+  EXPECT(c[0] == 4 && c[1] == -11 && (c[2] == 62 || c[2] == 63));
+  EXPECT(c[3] == 8 && c[4] == 8 && c[5] == -34);
+}
+
 static void a_linear_of_bf16_is_computed_in_fp32(void) {
   static const uint16_t one = 0x3f80, two = 0x4000;
   uint16_t w16[6] = {one, one, one, two, two, two};
@@ -425,6 +483,24 @@ static void shapes_are_checked_before_they_are_used(void) {
     EXPECT(n_held == 0);                  \
   } while (0)
 
+static void constants_outside_of_the_flatbuffer_are_refused(void) {
+  x_graph g = one_linear();
+  g.has_buffers = true;
+  g.constants[1].size = 20;
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "constant 1 has 20 bytes, its shape needs 24");
+  g.constants[1].data = NULL;
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 1: constant buffer 1 has no bytes");
+  g.n_constants = 1;
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 1: constant 1 of 1 does not exist");
+}
+
+static void payloads_of_other_versions_are_refused(void) {
+  x_graph g = sum_of_two();
+  g.identifier = "XN02";
+  EXPECT_REFUSAL(&g, ET_DELEGATE_INCOMPATIBLE,
+                 "of a known version: its identifier is 58 4e 30 32, needs XN00 or XN01");
+}
+
 static void kinds_that_nobody_ran_are_refused(void) {
   x_graph g = sum_of_two();
   g.nodes[0].code = 36;
@@ -582,6 +658,9 @@ static const et_test tests[] = {
     ET_CASE(constants_may_lie_in_the_payload),
     ET_CASE(constants_may_be_named),
     ET_CASE(a_payload_without_a_header_is_a_flatbuffer),
+    ET_CASE(constants_may_lie_in_the_flatbuffer),
+    ET_CASE(an_elu_has_its_alpha),
+    ET_CASE(scales_that_differ_are_made_equal_before_a_move),
     ET_CASE(a_linear_of_bf16_is_computed_in_fp32),
     ET_CASE(an_old_dynamic_input_is_quantized_first),
     ET_CASE(any_number_of_rows_is_multiplied_by_groups_of_4_bits),
@@ -590,6 +669,8 @@ static const et_test tests[] = {
     ET_CASE(a_node_without_use_is_left_out),
     ET_CASE(arguments_and_origins_are_told),
     ET_CASE(shapes_are_checked_before_they_are_used),
+    ET_CASE(constants_outside_of_the_flatbuffer_are_refused),
+    ET_CASE(payloads_of_other_versions_are_refused),
     ET_CASE(kinds_that_nobody_ran_are_refused),
     ET_CASE(ids_and_their_order_are_checked),
     ET_CASE(arguments_are_checked),

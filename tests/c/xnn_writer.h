@@ -43,6 +43,8 @@ typedef struct x_graph {
   x_constant constants[X_MOST];  // entry 0 is the placeholder
   size_t n_values, n_nodes, n_constants;
   uint32_t n_externs;
+  bool has_buffers;        // constants lie in the flatbuffer's own table, as old exporters wrote
+  const char *identifier;  // NULL: "XN01"
 } x_graph;
 
 static inline uint32_t x_bits(float f) {
@@ -173,15 +175,30 @@ static inline void x_write_constants(writer *w, const x_graph *g, size_t list, s
   }
 }
 
+// The elements of a vector of bytes lie at a multiple of 16, as those of Buffer do.
+static inline void x_write_buffers(writer *w, const x_graph *g, size_t list) {
+  for (size_t i = 0; i < g->n_constants; i++) {
+    const x_constant *c = &g->constants[i];
+    const size_t entry = w_table(w, c->data != NULL ? 0x1u : 0x0u);
+    w_u32(w, list + 4 * i, (uint32_t)(entry - (list + 4 * i)));
+    if (c->data == NULL) continue;
+    const size_t at = w_claim(w, 32 + c->size), count = (at + 4 + 15) / 16 * 16 - 4;
+    w_u32(w, count, (uint32_t)c->size);
+    memcpy(w->bytes + count + 4, c->data, c->size);
+    w_link(w, entry, BUFFER_STORAGE, count);
+  }
+}
+
 // A whole payload with its header; free() its bytes.
 static inline writer x_write(const x_graph *g) {
   writer w = {0};
   size_t data_bytes = 0;
   const size_t header = w_claim(&w, 32), graph = w_claim(&w, 8);
+  const unsigned constants_slot = g->has_buffers ? GRAPH_BUFFERS : GRAPH_CONSTANTS;
   const size_t root = w_table(
-      &w, 1u << GRAPH_NODES | 1u << GRAPH_VALUES | 1u << GRAPH_N_EXTERNS | 1u << GRAPH_CONSTANTS);
+      &w, 1u << GRAPH_NODES | 1u << GRAPH_VALUES | 1u << GRAPH_N_EXTERNS | 1u << constants_slot);
   w_u32(&w, graph, (uint32_t)(root - graph));
-  memcpy(w.bytes + graph + 4, "XN01", 4);
+  memcpy(w.bytes + graph + 4, g->identifier == NULL ? "XN01" : g->identifier, 4);
   w_set(&w, root, GRAPH_N_EXTERNS, g->n_externs);
   const size_t nodes = x_tables(&w, root, GRAPH_NODES, g->n_nodes);
   for (size_t i = 0; i < g->n_nodes; i++) {
@@ -193,11 +210,15 @@ static inline writer x_write(const x_graph *g) {
     const size_t at = x_write_value(&w, &g->values[i], (uint32_t)i);
     w_u32(&w, values + 4 * i, (uint32_t)(at - (values + 4 * i)));
   }
-  const size_t constants = x_tables(&w, root, GRAPH_CONSTANTS, g->n_constants);
-  x_write_constants(&w, g, constants, &data_bytes);
+  const size_t constants = x_tables(&w, root, constants_slot, g->n_constants);
+  if (g->has_buffers) {
+    x_write_buffers(&w, g, constants);
+  } else {
+    x_write_constants(&w, g, constants, &data_bytes);
+  }
   (void)w_claim(&w, (16 - w.size % 16) % 16);
   const size_t graph_bytes = w.size - graph, data = w_claim(&w, data_bytes);
-  for (size_t i = 0, at = data; i < g->n_constants; i++) {
+  for (size_t i = 0, at = data; i < g->n_constants && !g->has_buffers; i++) {
     const x_constant *c = &g->constants[i];
     if (c->key != NULL || c->size == 0) continue;
     memcpy(w.bytes + at, c->data, c->size);

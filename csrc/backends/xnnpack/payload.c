@@ -109,8 +109,8 @@ static et_status find_parts(const uint8_t *bytes, size_t size, eti_xnn_parts *pa
   const uint8_t *identifier = parts->graph + 4;
   ET_CHECK(memcmp(identifier, "XN00", 4) == 0 || memcmp(identifier, "XN01", 4) == 0, err,
            ET_DELEGATE_INCOMPATIBLE,
-           "the payload is no XNNPACK graph of a known version: its identifier is %02x %02x %02x "
-           "%02x, needs XN00 or XN01",
+           "the payload is no XNNPACK graph of a known version: its identifier is %x %x %x "
+           "%x, needs XN00 or XN01",
            identifier[0], identifier[1], identifier[2], identifier[3]);
   size_t where = 0;
   ET_CHECK(eti_fb_verify(parts->graph, parts->graph_bytes, schema, &where), err,

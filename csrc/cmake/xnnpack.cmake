@@ -69,17 +69,18 @@ function(et_check_xnnpack include archives)
     message(FATAL_ERROR "The XNNPACK of ${include} is not one that can be used: it has to have the interface of "
       "2024-11 and to be complete.\n  ${errors}\nET_XNNPACK=OFF builds without it.")
   endif()
-  # Our micro-kernels have XNNPACK's names: with archives that keep several in one member they cannot be linked.
+  # Kernels of our own need XNNPACK's inner headers, of the release that get_xnnpack.py builds.
   if(ET_IS_X86)
-    try_compile(ET_XNNPACK_STANDS_IN_${id} ${CMAKE_BINARY_DIR}/check_xnnpack_kernels
-      SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/threads.c ${csrc}/backends/xnnpack/gemm_f32_avx2.c
-      COMPILE_DEFINITIONS -mavx2 -mfma
+    set(kernels ${csrc}/backends/xnnpack/products.c ${csrc}/backends/xnnpack/gemm_f32_avx2.c)
+    try_compile(ET_XNNPACK_TAKES_OURS_${id} ${CMAKE_BINARY_DIR}/check_xnnpack_kernels
+      SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/threads.c ${kernels}
+      COMPILE_DEFINITIONS -mavx2 -mfma -DET_XNNPACK_OWN_KERNELS=1
       CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
       LINK_LIBRARIES ${archives} ${archives} Threads::Threads m)
-    if(NOT ET_XNNPACK_STANDS_IN_${id})
-      message(STATUS "XNNPACK's own micro-kernels are used: ours cannot be linked in their place")
+    if(NOT ET_XNNPACK_TAKES_OURS_${id})
+      message(STATUS "XNNPACK's own kernels are used throughout: ours are for another release of it")
     endif()
-    set(ET_XNNPACK_OWN_KERNELS ${ET_XNNPACK_STANDS_IN_${id}} PARENT_SCOPE)
+    set(ET_XNNPACK_OWN_KERNELS ${ET_XNNPACK_TAKES_OURS_${id}} PARENT_SCOPE)
   endif()
 endfunction()
 

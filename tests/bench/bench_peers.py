@@ -36,7 +36,8 @@ SIDES = (
     "onnxruntime",
     "openvino",
 )
-LOWERED = ("ours", "own_operators", "xnnpack", "upstream_xnnpack")
+OURS = ("ours", "own_operators", "xnnpack")
+LOWERED = (*OURS, "upstream_xnnpack")
 ROUNDS, RUNS = 12, 4
 
 
@@ -69,7 +70,13 @@ def run_model(model: str, paths: dict[str, str], threads: int) -> dict[str, floa
             except RuntimeError as error:
                 report(f"{model}: {side} takes no part", reason=str(error))
         ms = interleaved(peers, {peer.side: (ROUNDS, RUNS) for peer in peers})
-    ratios = {f"ours_over_{side}": ms["ours"] / ms[side] for side in ms if side != "ours"}
+    ratios = {
+        f"{mine}_over_{side}": ms[mine] / ms[side]
+        for mine in OURS
+        if mine in ms
+        for side in ms
+        if side not in OURS
+    }
     figures = {f"{side}_ms": value for side, value in ms.items()}
     report(f"{model}, {threads} thread{'s' if threads > 1 else ''}", **figures, **ratios)
     return ratios

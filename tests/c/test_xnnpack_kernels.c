@@ -1,6 +1,6 @@
-// Micro-kernels of our own under XNNPACK's names: each against the sums as they are written, for
-// all numbers of rows, ends of columns, lengths and pieces. Tests of what this machine cannot run
-// pass.
+// Kernels of our own inside XNNPACK's operators: each against the sums as they are written, for
+// numbers of rows, ends of columns, lengths and pieces, and the rule that cuts operators into
+// calls. Tests of what this machine cannot run pass.
 #include "backends/xnnpack/kernels.h"
 #include "et_test.h"
 
@@ -10,7 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MOST_ROWS = 5, COLS = 16, MOST_COLS = 35, MOST_K = 70, MOST_PIECES = 4, PITCH = 40 };
+enum {
+  MOST_ROWS = 14,
+  BLOCK = ETI_XNN_GEMM_ROWS,
+  COLS = 16,
+  MOST_COLS = 35,
+  MOST_K = 70,
+  MOST_PIECES = 4,
+  PITCH = 40
+};
 
 static bool can_run(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
@@ -50,19 +58,25 @@ static void forget(void) {
     for (size_t j = 0; j < PITCH; j++) c[i][j] = UNTOUCHED;
 }
 
-// Whether c holds the sums of rows[piece][i], in the order of k, and nothing else was written.
+// Whether x is a sum of n products up to the rounding of each addition, all of them at most 32.
+static bool is_near(float x, double right, size_t n) {
+  return fabs((double)x - right) <= (double)(n + 1) * 32.0 * 0x1p-24;
+}
+
+// Whether c holds the sums of rows[piece][i], and nothing else was written.
 static bool is_right(size_t n_rows, size_t n_cols, size_t n_pieces, size_t n_k,
                      const float *rows[MOST_PIECES][MOST_ROWS]) {
   for (size_t i = 0; i < MOST_ROWS; i++) {
     for (size_t j = 0; j < PITCH; j++) {
-      float right = UNTOUCHED;
-      if (i < n_rows && j < n_cols) {
-        right = bias[j];
-        for (size_t s = 0; s < n_pieces; s++)
-          for (size_t k = 0; k < n_k; k++) right = fmaf(rows[s][i][k], b[s * n_k + k][j], right);
-        right = fminf(LIMITS[1], fmaxf(LIMITS[0], right));
+      if (i >= n_rows || j >= n_cols) {
+        if (c[i][j] != UNTOUCHED) return false;
+        continue;
       }
-      if (c[i][j] != right) return false;
+      double right = (double)bias[j];
+      for (size_t s = 0; s < n_pieces; s++)
+        for (size_t k = 0; k < n_k; k++) right += (double)rows[s][i][k] * (double)b[s * n_k + k][j];
+      right = fmin(LIMITS[1], fmax(LIMITS[0], right));
+      if (!is_near(c[i][j], right, n_pieces * n_k)) return false;
     }
   }
   return true;
@@ -80,9 +94,9 @@ static void products_are_the_sums_for_all_sizes(void) {
         const float *rows[MOST_PIECES][MOST_ROWS];
         for (size_t i = 0; i < MOST_ROWS; i++) rows[0][i] = a + i * (MOST_K + 3);
         forget();
-        xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast(n_rows, n_cols, n_k * sizeof(float), a,
-                                                         (MOST_K + 3) * sizeof(float), packed, c,
-                                                         sizeof c[0], COLS * sizeof(float), LIMITS);
+        eti_xnn_f32_gemm_6x16__avx2(n_rows, n_cols, n_k * sizeof(float), a,
+                                    (MOST_K + 3) * sizeof(float), packed, c, sizeof c[0],
+                                    COLS * sizeof(float), LIMITS);
         EXPECT(is_right(n_rows, n_cols, 1, n_k, rows));
       }
     }
@@ -99,26 +113,57 @@ static void convolutions_add_all_pieces_and_move_all_but_the_zeros(void) {
       pack(n_cols, n_pieces * n_k);
       for (size_t n_rows = 1; n_rows <= MOST_ROWS; n_rows++) {
         const float *rows[MOST_PIECES][MOST_ROWS];
-        const void *given[MOST_PIECES * MOST_ROWS];
+        const void *given[(MOST_ROWS / BLOCK + 1) * MOST_PIECES * BLOCK];
         for (size_t s = 0; s < n_pieces; s++) {
           for (size_t i = 0; i < MOST_ROWS; i++) {
             const bool is_zero = (s + i) % 3 == 0;
             const float *const at = a + (s * MOST_ROWS + i) * (n_k + 2);
-            given[s * MOST_ROWS + i] = is_zero ? zero : at;
+            given[(i / BLOCK * n_pieces + s) * BLOCK + i % BLOCK] = is_zero ? zero : at;
             rows[s][i] = is_zero ? zero : at + offset;
           }
         }
         forget();
-        xnn_f32_igemm_minmax_ukernel_5x16__fma3_broadcast_prfm(
-            n_rows, n_cols, n_k * sizeof(float), n_pieces * MOST_ROWS * sizeof given[0], given,
-            packed, c, sizeof c[0], COLS * sizeof(float), offset * sizeof(float), zero, LIMITS);
+        eti_xnn_f32_igemm_6x16__avx2(
+            n_rows, n_cols, n_k * sizeof(float), n_pieces * BLOCK * sizeof given[0], given, packed,
+            c, sizeof c[0], COLS * sizeof(float), offset * sizeof(float), zero, LIMITS);
         EXPECT(is_right(n_rows, n_cols, n_pieces, n_k, rows));
       }
     }
   }
 }
 
+static size_t n_tiles(size_t n_rows, size_t n_cols, eti_xnn_tile tile) {
+  return ((n_rows + tile.rows - 1) / tile.rows) * ((n_cols + tile.cols - 1) / tile.cols);
+}
+
+static void far_weights_are_read_in_one_call(void) {
+  const eti_xnn_tile tile = eti_xnn_tile_for(197, 3072, 768 * 4, (size_t)3072 * 769 * 4, 1);
+  EXPECT(n_tiles(197, 3072, tile) == 1);
+}
+
+static void rows_beside_near_weights_stay_near(void) {
+  const eti_xnn_tile tile = eti_xnn_tile_for(12544, 96, 24 * 4, 96 * 25 * 4, 1);
+  EXPECT(tile.cols >= 96 && tile.rows * 24 * 4 <= (512 << 10) && tile.rows > 1000);
+}
+
+static void threads_get_tiles_to_share_down_to_a_block(void) {
+  static const size_t sizes[][2] = {{1, 1}, {7, 16}, {49, 960}, {12544, 16}, {197, 3072}, {6, 8}};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t n_threads = 1; n_threads <= 16; n_threads++) {
+      const size_t m = sizes[i][0], n = sizes[i][1];
+      const eti_xnn_tile tile = eti_xnn_tile_for(m, n, 640, n * 644, n_threads);
+      EXPECT(tile.rows > 0 && tile.rows % BLOCK == 0 && tile.cols > 0 && tile.cols % COLS == 0);
+      const size_t most = ((m + BLOCK - 1) / BLOCK) * ((n + COLS - 1) / COLS);
+      if (n_threads > 1)
+        EXPECT(n_tiles(m, n, tile) >= (most < 2 * n_threads ? most : 2 * n_threads));
+    }
+  }
+}
+
 static const et_test tests[] = {
+    ET_CASE(far_weights_are_read_in_one_call),
+    ET_CASE(rows_beside_near_weights_stay_near),
+    ET_CASE(threads_get_tiles_to_share_down_to_a_block),
     ET_CASE(products_are_the_sums_for_all_sizes),
     ET_CASE(convolutions_add_all_pieces_and_move_all_but_the_zeros),
 };

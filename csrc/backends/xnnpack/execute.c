@@ -1,6 +1,7 @@
 // execute.c — a call of a delegate: what it is given is compared with what XNNPACK knows, which is
 // told only what is new, because most calls differ from the one before in nothing.
 #include "backends/xnnpack/delegate.h"
+#include "backends/xnnpack/kernels.h"
 #include "backends/xnnpack/workspace.h"
 #include "runtime/bytes.h"
 #include "runtime/check.h"
@@ -84,6 +85,8 @@ static void reshape(void *ctx) {
                                            engine->given[k].dims);
   }
   if (r->status == xnn_status_success) r->status = xnn_reshape_runtime(engine->runtime);
+  if (r->status == xnn_status_success)
+    eti_xnn_tile_products(engine->runtime, pthreadpool_get_threads_count(&engine->pool));
 }
 
 static void set_up(void *ctx) {

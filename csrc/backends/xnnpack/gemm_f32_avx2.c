@@ -1,9 +1,12 @@
 // gemm_f32_avx2.c — products and convolutions of f32 for XNNPACK's operators, on 256-bit vectors:
 // see kernels.h for when they are used and why. Compiled with AVX2 and FMA.
 //
-// A block of 5 rows x 16 columns keeps 10 sums in registers, beside two vectors of weights and one
-// element of a row; fewer rows cost no more than themselves. The weights lie as XNNPACK packs them:
-// for every 16 columns their biases, then for each k their 16 weights, aligned to a vector.
+// A block of 6 rows x 16 columns keeps 12 sums in registers, beside two vectors of weights and one
+// element of a row; fewer rows cost no more than themselves. Of 16 columns of which at most 8 are
+// wanted the others are not computed: the sums of even and of odd k take their place. All rows of
+// a call meet 16 columns before the next 16 are begun, so that each weight is read once from where
+// it lies and then from the caches. The weights lie as XNNPACK packs them: for every 16 columns
+// their biases, then for each k their 16 weights, aligned to a vector.
 #include "backends/xnnpack/kernels.h"
 
 #include <immintrin.h>
@@ -13,7 +16,10 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { ROWS = 5, COLS = 16, LANES = 8 };
+enum { ROWS = ETI_XNN_GEMM_ROWS, COLS = 16, LANES = 8 };
+
+// How far ahead of their use weights are fetched: each is a line of the cache.
+enum { K_AHEAD = 16 };
 
 typedef struct block {
   __m256 sums[ROWS][2];
@@ -30,10 +36,10 @@ static const void *add_bytes(const void *p, size_t n) {
   return (const uint8_t *)p + n;
 }
 
-INLINE void start(block *b, size_t n_rows, const float *bias) {
+INLINE void start(block *b, size_t n_rows, bool is_half, const float *bias) {
   for (size_t i = 0; i < n_rows; i++) {
     b->sums[i][0] = _mm256_load_ps(bias);
-    b->sums[i][1] = _mm256_load_ps(bias + LANES);
+    b->sums[i][1] = is_half ? _mm256_setzero_ps() : _mm256_load_ps(bias + LANES);
   }
 }
 
@@ -41,6 +47,7 @@ INLINE void start(block *b, size_t n_rows, const float *bias) {
 INLINE void accumulate(block *b, size_t n_rows, const float *const *rows, const float *weights,
                        size_t n) {
   for (size_t k = 0; k < n; k++) {
+    _mm_prefetch((const char *)(weights + (k + K_AHEAD) * COLS), _MM_HINT_T0);
     const __m256 w0 = _mm256_load_ps(weights + k * COLS);
     const __m256 w1 = _mm256_load_ps(weights + k * COLS + LANES);
     for (size_t i = 0; i < n_rows; i++) {
@@ -51,25 +58,47 @@ INLINE void accumulate(block *b, size_t n_rows, const float *const *rows, const 
   }
 }
 
+// The same for 8 columns: two k at once, as one k's sums alone would wait for those before.
+INLINE void accumulate_half(block *b, size_t n_rows, const float *const *rows, const float *weights,
+                            size_t n) {
+  size_t k = 0;
+  for (; k + 2 <= n; k += 2) {
+    const __m256 even = _mm256_load_ps(weights + k * COLS);
+    const __m256 odd = _mm256_load_ps(weights + (k + 1) * COLS);
+    for (size_t i = 0; i < n_rows; i++) {
+      const __m256 a0 = _mm256_broadcast_ss(rows[i] + k);
+      const __m256 a1 = _mm256_broadcast_ss(rows[i] + k + 1);
+      b->sums[i][0] = _mm256_fmadd_ps(a0, even, b->sums[i][0]);
+      b->sums[i][1] = _mm256_fmadd_ps(a1, odd, b->sums[i][1]);
+    }
+  }
+  if (k == n) return;
+  const __m256 last = _mm256_load_ps(weights + k * COLS);
+  for (size_t i = 0; i < n_rows; i++)
+    b->sums[i][0] = _mm256_fmadd_ps(_mm256_broadcast_ss(rows[i] + k), last, b->sums[i][0]);
+}
+
 // The first n of 8 elements.
 INLINE void store_some(float *at, __m256 v, size_t n) {
   const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   _mm256_maskstore_ps(at, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lanes), v);
 }
 
-INLINE void finish(const block *b, size_t n_rows, const target *t) {
+INLINE void finish(const block *b, size_t n_rows, bool is_half, const target *t) {
   float *at = t->c;
   for (size_t i = 0; i < n_rows; i++) {
-    const __m256 v0 = _mm256_min_ps(t->max, _mm256_max_ps(t->min, b->sums[i][0]));
+    const __m256 sum = is_half ? _mm256_add_ps(b->sums[i][0], b->sums[i][1]) : b->sums[i][0];
+    const __m256 v0 = _mm256_min_ps(t->max, _mm256_max_ps(t->min, sum));
     const __m256 v1 = _mm256_min_ps(t->max, _mm256_max_ps(t->min, b->sums[i][1]));
-    if (t->n_cols >= COLS) {
-      _mm256_storeu_ps(at, v0);
-      _mm256_storeu_ps(at + LANES, v1);
-    } else if (t->n_cols > LANES) {
-      _mm256_storeu_ps(at, v0);
-      store_some(at + LANES, v1, t->n_cols - LANES);
-    } else {
+    if (is_half) {
       store_some(at, v0, t->n_cols);
+    } else {
+      _mm256_storeu_ps(at, v0);
+      if (t->n_cols >= COLS) {
+        _mm256_storeu_ps(at + LANES, v1);
+      } else {
+        store_some(at + LANES, v1, t->n_cols - LANES);
+      }
     }
     at = (float *)(void *)((uint8_t *)at + t->row_bytes);
   }
@@ -89,47 +118,58 @@ static target next_panel(target t, size_t panel_bytes) {
   return t;
 }
 
-// Calls body(n_rows, …) with a number that the compiler knows.
-#define FOR_ROWS(body, n_rows, ...) \
-  switch (n_rows) {                 \
-    case 1:                         \
-      body(1, __VA_ARGS__);         \
-      break;                        \
-    case 2:                         \
-      body(2, __VA_ARGS__);         \
-      break;                        \
-    case 3:                         \
-      body(3, __VA_ARGS__);         \
-      break;                        \
-    case 4:                         \
-      body(4, __VA_ARGS__);         \
-      break;                        \
-    default:                        \
-      body(ROWS, __VA_ARGS__);      \
+static target next_rows(target t) {
+  t.c = (float *)(void *)((uint8_t *)t.c + ROWS * t.row_bytes);
+  return t;
+}
+
+// Calls body(n_rows, is_half, …) with constants.
+#define FOR_ROWS(body, n_rows, is_half, ...)                                      \
+  switch (n_rows) {                                                               \
+    case 1:                                                                       \
+      (is_half) ? body(1, true, __VA_ARGS__) : body(1, false, __VA_ARGS__);       \
+      break;                                                                      \
+    case 2:                                                                       \
+      (is_half) ? body(2, true, __VA_ARGS__) : body(2, false, __VA_ARGS__);       \
+      break;                                                                      \
+    case 3:                                                                       \
+      (is_half) ? body(3, true, __VA_ARGS__) : body(3, false, __VA_ARGS__);       \
+      break;                                                                      \
+    case 4:                                                                       \
+      (is_half) ? body(4, true, __VA_ARGS__) : body(4, false, __VA_ARGS__);       \
+      break;                                                                      \
+    case 5:                                                                       \
+      (is_half) ? body(5, true, __VA_ARGS__) : body(5, false, __VA_ARGS__);       \
+      break;                                                                      \
+    default:                                                                      \
+      (is_half) ? body(ROWS, true, __VA_ARGS__) : body(ROWS, false, __VA_ARGS__); \
   }
 
 // ---- Rows that lie in one matrix
 
-INLINE void rows_of_matrix(size_t n_rows, size_t n, const float *a, size_t a_bytes, const float *w,
-                           const target *t) {
+INLINE void rows_of_matrix(size_t n_rows, bool is_half, size_t n, const float *a, size_t a_bytes,
+                           const float *w, const target *t) {
   const float *rows[ROWS];
   for (size_t i = 0; i < n_rows; i++) rows[i] = add_bytes(a, i * a_bytes);
   block b;
-  start(&b, n_rows, w);
-  accumulate(&b, n_rows, rows, w + COLS, n);
-  finish(&b, n_rows, t);
+  start(&b, n_rows, is_half, w);
+  (is_half ? accumulate_half : accumulate)(&b, n_rows, rows, w + COLS, n);
+  finish(&b, n_rows, is_half, t);
 }
 
-void xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast(size_t n_rows, size_t n_cols, size_t k_bytes,
-                                                      const void *a, size_t a_bytes, const void *w,
-                                                      void *c, size_t row_bytes, size_t panel_bytes,
-                                                      const void *limits) {
-  ET_ASSERT(n_rows > 0 && n_rows <= ROWS && n_cols > 0 && k_bytes > 0);
+void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
+                                 size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, const void *limits) {
+  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0);
   const size_t n = k_bytes / sizeof(float);
   const float *panel = w;
   target t = target_of(c, row_bytes, n_cols, limits);
   for (;;) {
-    FOR_ROWS(rows_of_matrix, n_rows, n, a, a_bytes, panel, &t)
+    target rows = t;
+    for (size_t i = 0; i < n_rows; i += ROWS, rows = next_rows(rows)) {
+      const float *const at = add_bytes(a, i * a_bytes);
+      FOR_ROWS(rows_of_matrix, n_rows - i, t.n_cols <= LANES, n, at, a_bytes, panel, &rows)
+    }
     if (t.n_cols <= COLS) return;
     t = next_panel(t, panel_bytes);
     panel += (n + 1) * COLS;
@@ -139,15 +179,16 @@ void xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast(size_t n_rows, size_t n_co
 // ---- Rows in pieces, one for each element of a convolution's window
 
 typedef struct pieces {
-  const void *const *at;  // [n][5]: piece s of row i is at[5 s + i]
+  const void *const *at;  // [n][6]: piece s of row i is at[6 s + i]
   size_t n, elements;     // how many pieces, how long each is
   size_t offset_bytes;    // added to all but `zero`
   const void *zero;
 } pieces;
 
-INLINE void rows_in_pieces(size_t n_rows, const pieces *p, const float *w, const target *t) {
+INLINE void rows_in_pieces(size_t n_rows, bool is_half, const pieces *p, const float *w,
+                           const target *t) {
   block b;
-  start(&b, n_rows, w);
+  start(&b, n_rows, is_half, w);
   const float *weights = w + COLS;
   for (size_t s = 0; s < p->n; s++, weights += p->elements * COLS) {
     const float *rows[ROWS];
@@ -155,27 +196,29 @@ INLINE void rows_in_pieces(size_t n_rows, const pieces *p, const float *w, const
       const void *const row = p->at[s * ROWS + i];
       rows[i] = row == p->zero ? row : add_bytes(row, p->offset_bytes);
     }
-    accumulate(&b, n_rows, rows, weights, p->elements);
+    (is_half ? accumulate_half : accumulate)(&b, n_rows, rows, weights, p->elements);
   }
-  finish(&b, n_rows, t);
+  finish(&b, n_rows, is_half, t);
 }
 
-void xnn_f32_igemm_minmax_ukernel_5x16__fma3_broadcast_prfm(size_t n_rows, size_t n_cols,
-                                                            size_t k_bytes, size_t pieces_bytes,
-                                                            const void **a, const void *w, void *c,
-                                                            size_t row_bytes, size_t panel_bytes,
-                                                            size_t offset_bytes, const void *zero,
-                                                            const void *limits) {
-  ET_ASSERT(n_rows > 0 && n_rows <= ROWS && n_cols > 0 && k_bytes > 0 && pieces_bytes > 0);
-  const pieces p = {.at = a,
-                    .n = pieces_bytes / (ROWS * sizeof *a),
-                    .elements = k_bytes / sizeof(float),
-                    .offset_bytes = offset_bytes,
-                    .zero = zero};
+void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, size_t pieces_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *limits) {
+  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0 && pieces_bytes > 0);
+  const size_t n_pointers = pieces_bytes / sizeof *a;  // of one block of rows
   const float *panel = w;
   target t = target_of(c, row_bytes, n_cols, limits);
+  pieces p = {.n = n_pointers / ROWS,
+              .elements = k_bytes / sizeof(float),
+              .offset_bytes = offset_bytes,
+              .zero = zero};
   for (;;) {
-    FOR_ROWS(rows_in_pieces, n_rows, &p, panel, &t)
+    target rows = t;
+    p.at = a;
+    for (size_t i = 0; i < n_rows; i += ROWS, rows = next_rows(rows), p.at += n_pointers) {
+      FOR_ROWS(rows_in_pieces, n_rows - i, t.n_cols <= LANES, &p, panel, &rows)
+    }
     if (t.n_cols <= COLS) return;
     t = next_panel(t, panel_bytes);
     panel += (p.n * p.elements + 1) * COLS;

@@ -4,13 +4,16 @@
 #include <string.h>
 
 #include "backends/xnnpack/delegate.h"
+#include "backends/xnnpack/kernels.h"
 #include "backends/xnnpack/memory.h"
 #include "backends/xnnpack/workspace.h"
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 
 et_status eti_xnn_initialize(et_error *err) {
-  return eti_xnn_fail(xnn_initialize(&eti_xnn_allocator), err, "starting XNNPACK");
+  ET_TRY(eti_xnn_fail(xnn_initialize(&eti_xnn_allocator), err, "starting XNNPACK"));
+  eti_xnn_use_own_kernels();
+  return ET_OK;
 }
 
 void et_xnnpack_init(et_xnnpack *xnnpack, const et_xnnpack_options *options) {

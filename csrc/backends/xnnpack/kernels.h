@@ -1,35 +1,54 @@
-// kernels.h — micro-kernels of our own in place of XNNPACK's.
+// kernels.h — kernels of our own inside XNNPACK's operators, and the rules for when they run.
 //
-// XNNPACK names a micro-kernel for each kind of operator by the processor's instruction sets, in
-// tables of its own. Some of those are written in C that compilers translate badly; ours have the
-// same names, so that the linker takes them and the archive's are left where they are. Thus the
-// rule for which one runs: wherever XNNPACK's tables name a micro-kernel of this list, ours runs.
-// What it computes is the same, in another order of instructions; weights are packed as before.
+// XNNPACK chooses a micro-kernel by the processor's instruction sets and by a table for each kind
+// of operator. Where a table names one of the left column, products.c puts ours in its place, once
+// in the process, before any operator is made:
 //
-//   xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast          products and 1x1 convolutions in
-//   f32 xnn_f32_igemm_minmax_ukernel_5x16__fma3_broadcast_prfm     other convolutions
+//   f32_gemm_minmax 5x16 fma3_broadcast          f32_gemm_6x16    products, 1x1 convolutions
+//   f32_igemm_minmax 5x16 fma3_broadcast_prfm    f32_igemm_6x16   other convolutions
 //
-// They are of the XNNPACK that get_xnnpack.py builds; another one may name others in its tables.
+// (machines with AVX2 and FMA, without AVX-512: compilers keep a sum of XNNPACK's in memory.)
+// Nothing else is asked: not the sizes, not the load of the machine. Results may differ from those
+// of XNNPACK's in rounding; weights are packed the same way.
 #ifndef ET_XNNPACK_KERNELS_H
 #define ET_XNNPACK_KERNELS_H
 
 #include <stddef.h>
+#include <xnnpack.h>
+
+enum { ETI_XNN_GEMM_ROWS = 6 };
 
 // XNNPACK's interface for products: n_rows x n_cols sums over k_bytes / 4 elements of the rows at
 // `a`, a_bytes apart. Rows of c are row_bytes apart, its panels of 16 columns panel_bytes. `limits`
-// are two floats, the least and the greatest result.
-typedef void eti_xnn_gemm(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
-                          size_t a_bytes, const void *w, void *c, size_t row_bytes,
-                          size_t panel_bytes, const void *limits);
+// are two floats, the least and the greatest result. There may be any number of rows.
+void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
+                                 size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, const void *limits);
 
-// The same for rows in pieces: a[5 s + i] points to piece s of row i, before offset_bytes are added
-// unless it is `zero`.
-typedef void eti_xnn_igemm(size_t n_rows, size_t n_cols, size_t k_bytes, size_t pieces_bytes,
-                           const void **a, const void *w, void *c, size_t row_bytes,
-                           size_t panel_bytes, size_t offset_bytes, const void *zero,
-                           const void *limits);
+// The same for rows in pieces: for each 6 rows, pieces_bytes of pointers, of which [6 s + i] points
+// to piece s of row i, before offset_bytes are added unless it is `zero`.
+void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, size_t pieces_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *limits);
 
-eti_xnn_gemm xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast;
-eti_xnn_igemm xnn_f32_igemm_minmax_ukernel_5x16__fma3_broadcast_prfm;
+// Puts our kernels into XNNPACK's tables, whoever comes first; any thread, after xnn_initialize.
+void eti_xnn_use_own_kernels(void);
+
+// How many rows and columns one call of a kernel of ours computes.
+typedef struct eti_xnn_tile {
+  size_t rows, cols;
+} eti_xnn_tile;
+
+// The rule for that. All rows and columns in one call, so that each weight comes from afar once. Of
+// weights that stay in a second-level cache this is no matter: then as many rows as fit in it with
+// them. For threads to share, columns are cut into panels and, where these are too few, rows into
+// blocks.
+eti_xnn_tile eti_xnn_tile_for(size_t n_rows, size_t n_cols, size_t row_bytes, size_t weight_bytes,
+                              size_t n_threads);
+
+// Cuts the operators that run our kernels into tiles by that rule; after each reshape of `runtime`,
+// which will run with n_threads.
+void eti_xnn_tile_products(xnn_runtime_t runtime, size_t n_threads);
 
 #endif  // ET_XNNPACK_KERNELS_H

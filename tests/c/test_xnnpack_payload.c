@@ -313,6 +313,13 @@ static void scales_that_differ_are_made_equal_before_a_move(void) {
   // 5, -10, 63.5 and 9, 9.25, -33 in steps of 1 from -1; halves may go either way.
   EXPECT(c[0] == 4 && c[1] == -11 && (c[2] == 62 || c[2] == 63));
   EXPECT(c[3] == 8 && c[4] == 8 && c[5] == -34);
+  et_error err;
+  g.values[2].scale = 0.5f / 129;
+  err = refusal(&g);
+  EXPECT_ERROR(&err, ET_NOT_SUPPORTED, "XNNPACK has no quotient beyond 1/256 to 128");
+  g.values[2].scale = 0.25f * 257;
+  err = refusal(&g);
+  EXPECT_ERROR(&err, ET_NOT_SUPPORTED, "scale 0.25 would become scale 64.25");
 }
 
 static void a_linear_of_bf16_is_computed_in_fp32(void) {

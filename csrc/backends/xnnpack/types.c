@@ -99,6 +99,30 @@ static et_status check_alike(const eti_xnn_payload *payload, const eti_xnn_node 
   return ET_OK;
 }
 
+// XNNPACK multiplies by the quotient of the scales in 16 bits, and takes for granted that it fits.
+static et_status check_rescale(const eti_xnn_value *in, const eti_xnn_value *out, et_error *err) {
+  if (in->quantization != QUANT_TENSOR || out->quantization != QUANT_TENSOR) return ET_OK;
+  const float quotient = in->scale / out->scale;
+  ET_CHECK(quotient >= 0x1p-8f && quotient <= 0x1p7f, err, ET_NOT_SUPPORTED,
+           "scale %g would become scale %g; XNNPACK has no quotient beyond 1/256 to 128",
+           (double)in->scale, (double)out->scale);
+  return ET_OK;
+}
+
+// Families that move elements: where scales differ, a conversion goes before them.
+#define MOVES                                                                           \
+  (FAMILY_BIT(TRANSPOSE) | FAMILY_BIT(RESHAPE) | FAMILY_BIT(COPY) | FAMILY_BIT(SLICE) | \
+   FAMILY_BIT(PAD) | FAMILY_BIT(CAT) | FAMILY_BIT(RESIZE) | FAMILY_BIT(MAX_POOL))
+
+static et_status check_moved(const eti_xnn_payload *payload, const eti_xnn_node *node,
+                             et_error *err) {
+  if ((MOVES >> eti_xnn_kind_of(node)->family & 1u) == 0) return ET_OK;
+  for (unsigned k = 0; k < node->n_inputs; k++)
+    ET_TRY(
+        check_rescale(&payload->values[node->inputs[k]], &payload->values[node->outputs[0]], err));
+  return ET_OK;
+}
+
 static et_status check_convert(const eti_xnn_value *in, const eti_xnn_value *out, et_error *err) {
   const bool is_dynamic = out->datatype == ETI_XNN_qdint8;
   const unsigned from = computed_type(in);
@@ -108,7 +132,7 @@ static et_status check_convert(const eti_xnn_value *in, const eti_xnn_value *out
                (!is_dynamic || from == ETI_XNN_fp32 || from == ETI_XNN_fp16),
            err, ET_NOT_SUPPORTED, "there is no conversion from %s to %s",
            eti_xnn_datatype_name(in->datatype), eti_xnn_datatype_name(out->datatype));
-  return ET_OK;
+  return check_rescale(in, out, err);
 }
 
 static et_status check_matmul(const eti_xnn_payload *payload, const eti_xnn_node *node,
@@ -190,7 +214,10 @@ static et_status check_node(const eti_xnn_payload *payload, const eti_xnn_node *
   ET_CHECK((node->flags & ~r->flags) == 0, err, ET_NOT_SUPPORTED,
            "flags 0x%lx, of which 0x%lx are known", (unsigned long)node->flags,
            (unsigned long)r->flags);
-  if (r->types != 0) return check_alike(payload, node, r->types, err);
+  if (r->types != 0) {
+    ET_TRY(check_alike(payload, node, r->types, err));
+    return check_moved(payload, node, err);
+  }
   if (family == XNN_FAMILY_MATMUL) return check_matmul(payload, node, err);
   if (family == XNN_FAMILY_CONVERT)
     return check_convert(&payload->values[node->inputs[0]], &payload->values[node->outputs[0]],

@@ -318,6 +318,28 @@ def test_regions_do_not_wait_for_themselves_and_share_weights() -> None:
     assert len(stored.pte_data) == 2  # one weight, one bias
 
 
+class SmallBetween(nn.Module):
+    """A little and a lot between what XNNPACK has not."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        little = torch.cumsum(torch.cumsum(x[0, :4], 0) * 2, 0)
+        result: Tensor = torch.softmax(torch.cumsum(x, 1), 1) + little.sum()
+        return result
+
+
+@pytest.mark.parametrize(("leave", "delegates"), [(False, 2), (True, 1)])
+def test_regions_that_cost_more_than_they_save_are_left_when_asked(
+    leave: bool, delegates: int
+) -> None:
+    edge = to_edge_transform_and_lower(
+        export(SmallBetween(), (torch.rand(8, 64),)),
+        partitioner=[XnnpackPartitioner(leave_small_regions=leave)],
+    )
+    found = edge.delegation_summary()
+    assert len(found.delegates) == delegates, str(found)
+    assert ("takes less time than calling a delegate" in str(found)) == leave
+
+
 class QuantizedBetween(nn.Module):
     """One quantized value that two regions read, of which one needs the other's result."""
 

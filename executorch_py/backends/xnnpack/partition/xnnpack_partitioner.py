@@ -34,6 +34,7 @@ from executorch_py.exir.backend.canonical_partitioners.duplicate_marked_nodes im
     FOR_ALL,
     FOR_PARTITIONS,
 )
+from executorch_py.exir.backend.cost import estimated_seconds
 from executorch_py.exir.backend.partitioner import (
     DelegationSpec,
     Partitioner,
@@ -65,6 +66,10 @@ _KEPT_WHOLE = (
 _KEPT = frozenset("::".join(n.split(".")[:2]) for n in _KEPT_WHOLE)
 _ONLY_MOVES = "it moves elements, and nothing beside it that is delegated computes"
 _AT_THE_EDGE = "a reshape at the edge of a delegate costs nothing outside"
+_SMALL = "its region takes less time than calling a delegate"
+# Regions below are left with leave_small_regions: by cost.py, a product or 1024 elements of a
+# function of many steps takes more. A call of a delegate costs 0.1 us beside our kernels.
+_SMALL_SECONDS = 0.4e-6
 _WAITS = "its conversions are read by what it waits for itself"
 
 
@@ -77,6 +82,7 @@ class XnnpackPartitioner(Partitioner):
     `enable_bf16` lets bfloat16 products through, for runtimes whose XNNPACK has them.
     `force_non_static_weights_for_f32_linear` leaves weights and biases of float linear layers
     outside and hands them to the delegate in every call, for weights that other programs share.
+    `leave_small_regions`, which upstream has not, leaves what a delegate could only slow down.
     """
 
     asks_functional_graph = False
@@ -103,6 +109,7 @@ class XnnpackPartitioner(Partitioner):
             precisions=frozenset(config_precisions or ConfigPrecisionType),
             options=Options(bf16=bool(kwargs.get("enable_bf16", False))),
         )
+        self._leave_small = bool(kwargs.get("leave_small_regions", False))
         self._weights_stay_outside = bool(
             kwargs.get("force_non_static_weights_for_f32_linear", False)
         )
@@ -159,13 +166,19 @@ class XnnpackPartitioner(Partitioner):
         while True:
             groups = selection.operators() if self.per_op_mode else selection.groups
             regions = Regions(gm.graph, selection.wanted, groups, selection.floating)
-            if not regions.waiting:
+            if regions.waiting:
+                selection.leave_all(regions.waiting, _WAITS)
+                continue
+            if self.per_op_mode:
+                return regions.singles()
+            divided = regions.divide(_computes)
+            small = [nodes for nodes in divided if self._leave_small and _is_small(nodes)]
+            if not small:
                 break
-            selection.leave_all(regions.waiting, _WAITS)
-        if self.per_op_mode:
-            return regions.singles()
+            for nodes in small:
+                selection.leave_all(nodes, _SMALL)
         found = []
-        for nodes in regions.divide(_computes):
+        for nodes in divided:
             edges = edges_of(nodes, {node for node in nodes if _is_free_outside(node)})
             selection.leave_all(edges, _AT_THE_EDGE)
             found.append([node for node in nodes if node not in edges])
@@ -229,6 +242,13 @@ def _is_free_outside(node: fx.Node) -> bool:
 def _computes(nodes: Sequence[fx.Node]) -> bool:
     """Whether a region is worth a call; what was kept whole for it has no other home."""
     return any(role_of(node) is Role.COMPUTE or op_key(node.target) in _KEPT for node in nodes)
+
+
+def _is_small(nodes: Sequence[fx.Node]) -> bool:
+    """Whether our kernels do a region of floats in the time that calling a delegate takes."""
+    if any(role_of(n) is Role.CONVERT or op_key(n.target) in _KEPT for n in nodes):
+        return False
+    return sum(map(estimated_seconds, nodes)) < _SMALL_SECONDS
 
 
 def _tag_floating(gm: fx.GraphModule, selection: Selection) -> None:

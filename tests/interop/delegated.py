@@ -1,5 +1,5 @@
-"""Programs that upstream's partitioner gives to XNNPACK, for our runtime: networks of the catalogue
-and of real size, in float32, float16 and quantized to 8 and 4 bits.
+"""Programs that are given to XNNPACK: small networks of the catalogue, in float32, float16 and
+quantized to 8 and 4 bits; real_size.py has large ones.
 
 Imported by both virtual environments. A case's tolerance is a share of the greatest value that
 eager gives, since quantized results differ by a step of their scale.
@@ -7,7 +7,7 @@ eager gives, since quantized results differ by a step of their scale.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,16 +26,39 @@ class Delegated:
     kind: str  # a key of SHARE
 
 
-def _halved(case: Case) -> Case:
-    def inputs(given: Callable[[], Any]) -> Callable[[], Inputs]:
-        return lambda: tuple(x.half() if x.is_floating_point() else x for x in given())
+def worst_share(found: list[list[Any]], wanted: list[list[Any]]) -> float:
+    """The greatest difference over all sets of outputs, as a share of the greatest value wanted.
 
+    Integers differ by nothing or by everything.
+    """
+    worst = 0.0
+    for ours, right in zip(found, wanted, strict=True):
+        assert len(ours) == len(right)
+        for x, y in zip(ours, right, strict=True):
+            assert x.shape == y.shape, f"{x.shape} instead of {y.shape}"
+            assert y.dtype in (x.dtype, torch.float64), f"{x.dtype} instead of {y.dtype}"
+            if not y.dtype.is_floating_point:
+                share = 0.0 if torch.equal(x, y) else math.inf
+            else:
+                share = float((x.double() - y.double()).abs().max() / y.double().abs().max())
+            worst = max(worst, math.inf if math.isnan(share) else share)
+    return worst
+
+
+def in_type(inputs: Inputs, dtype: torch.dtype) -> Inputs:
+    """Inputs whose floats are of another type."""
+    return tuple(x.to(dtype) if x.is_floating_point() else x for x in inputs)
+
+
+def halved(case: Case) -> Case:
+    """The same network with weights and inputs in float16."""
+    more = case.more
     return replace(
         case,
         name=f"{case.name}_f16",
         build=lambda: case.build().half(),
-        inputs=inputs(case.inputs),
-        more=None,
+        inputs=lambda: in_type(case.inputs(), torch.float16),
+        more=more and (lambda: [in_type(inputs, torch.float16) for inputs in more()]),
     )
 
 
@@ -62,39 +85,14 @@ class Argmax(nn.Module):
         return values, indices
 
 
-def _vision(name: str) -> Callable[[], nn.Module]:
-    def build() -> nn.Module:
-        from models import vision
-
-        return vision.build(name)
-
-    return build
-
-
-def _picture() -> Inputs:
-    return (torch.randn(1, 3, 224, 224),)
-
-
 _KNOWN = {case.name: case for case in MODELS + QUANTIZED}
 _SMALL = [
     Delegated(_KNOWN["mobilenet_v2"], "f32"),
     Delegated(_KNOWN["vit"], "f32"),
-    Delegated(_halved(_KNOWN["vit"]), "f16"),
+    Delegated(halved(_KNOWN["vit"]), "f16"),
     Delegated(_KNOWN["quantized_cnn"], "int8"),
     Delegated(_KNOWN["quantized_linear_dynamic"], "int8"),
     Delegated(Case("four_bits", _four_bits, lambda: (torch.randn(5, 64),)), "int4"),
     Delegated(Case("argmax", Argmax, lambda: (torch.randn(1, 3, 8, 8),)), "f32"),
 ]
 SMALL: dict[str, Delegated] = {d.case.name: d for d in _SMALL}
-
-_REAL_NAMES = ["mobilenet_v2", "mobilenet_v3_large", "resnet18", "vit_b_16", "swin_t"]
-_REAL_CASES = [Case(f"real_{name}", _vision(name), _picture) for name in _REAL_NAMES]
-_REAL = [
-    *(Delegated(case, "f32") for case in _REAL_CASES),
-    *(Delegated(_halved(case), "f16") for case in _REAL_CASES),
-    Delegated(_KNOWN["quantized_mobilenet_v2"], "int8"),
-    *(Delegated(_KNOWN[name], "f32") for name in ("bidirectional_lstm", "transformer", "llama")),
-    Delegated(_KNOWN["decoder_with_cache"], "f32"),
-]
-REAL: dict[str, Delegated] = {d.case.name: d for d in _REAL}
-ALL = {**SMALL, **REAL}

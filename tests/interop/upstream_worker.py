@@ -8,8 +8,10 @@ actions, on files in the folder:
   export         a case of the catalogue -> NAME.pte (cases from a library are not traced here:
                  NAME.pt2 must be there)
   delegate       a case of delegated.py -> NAME.pte, what its partitioner takes given to XNNPACK
+  delegate_real  the same for a case of real_size.py
   run            NAME.pte -> NAME.pt: a list of flat output lists, one per set of inputs
   run_inputs     NAME.pte on every set of inputs in NAME.inputs.pt -> NAME.pt
+  time_inputs    the same, with the least time of a run on the first set: {"outputs", "ms"}
   write_feature  a feature of features.py -> NAME/program.pte and its data file
   run_feature    these -> NAME/results.pt
 """
@@ -20,6 +22,7 @@ import json
 import logging
 import os
 import sys
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -32,6 +35,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from interop import features
+from interop.cases import Case
 from interop.catalogue import CASES
 
 warnings.filterwarnings("ignore")
@@ -46,13 +50,23 @@ def export(name: str, folder: Path) -> None:
     (folder / f"{name}.pte").write_bytes(to_edge(exported).to_executorch().buffer)
 
 
-def delegate(name: str, folder: Path) -> None:
+def delegate_small(name: str, folder: Path) -> None:
+    from interop.delegated import SMALL
+
+    delegate(SMALL[name].case, name, folder)
+
+
+def delegate_real(name: str, folder: Path) -> None:
+    from interop.real_size import REAL
+
+    delegate(REAL[name].case, name, folder)
+
+
+def delegate(case: Case, name: str, folder: Path) -> None:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
-    from interop.delegated import ALL
-
-    case, path = ALL[name].case, folder / f"{name}.pte"
+    path = folder / f"{name}.pte"
     exported = torch.export.load(folder / f"{name}.pt2") if case.from_library else case.export()
     edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
     path.write_bytes(edge.to_executorch().buffer)
@@ -73,19 +87,36 @@ def run(name: str, folder: Path) -> None:
 
 
 def run_inputs(name: str, folder: Path) -> None:
+    torch.save(_outputs(name, folder)[0], folder / f"{name}.pt")
+
+
+def time_inputs(name: str, folder: Path) -> None:
+    outputs, module, first = _outputs(name, folder)
+    times = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        module.run_method("forward", first, clone_outputs=True)
+        times.append(time.perf_counter() - begin)
+    torch.save({"outputs": outputs, "ms": min(times) * 1e3}, folder / f"{name}.pt")
+
+
+def _outputs(name: str, folder: Path) -> tuple[list[list[Any]], Any, tuple[Any, ...]]:
+    """What every set of inputs gives, the loaded module, and the first set."""
     from executorch.extension.pybindings.portable_lib import _load_for_executorch
 
     module = _load_for_executorch(str(folder / f"{name}.pte"))
-    sets = torch.load(folder / f"{name}.inputs.pt")
-    results = [module.run_method("forward", tuple(inputs), clone_outputs=True) for inputs in sets]
-    torch.save([list(outputs) for outputs in results], folder / f"{name}.pt")
+    sets = [tuple(inputs) for inputs in torch.load(folder / f"{name}.inputs.pt")]
+    results = [list(module.run_method("forward", inputs, clone_outputs=True)) for inputs in sets]
+    return results, module, sets[0]
 
 
 ACTIONS = {
     "export": export,
-    "delegate": delegate,
+    "delegate": delegate_small,
+    "delegate_real": delegate_real,
     "run": run,
     "run_inputs": run_inputs,
+    "time_inputs": time_inputs,
     "write_feature": lambda name, folder: features.write("executorch", name, folder),
     "run_feature": lambda name, folder: features.run("executorch", name, folder),
 }

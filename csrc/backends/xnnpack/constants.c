@@ -13,9 +13,27 @@
 
 // XNNPACK reads XNN_EXTRA_BYTES beyond an array's end. Within the page of its last byte that is
 // harmless, whatever lies there.
-static bool may_be_read_beyond(const uint8_t *data, size_t bytes) {
+static bool ends_within_page(const uint8_t *data, size_t bytes) {
   const uintptr_t last = (uintptr_t)data + bytes - 1;
   return last / SMALLEST_PAGE == (last + XNN_EXTRA_BYTES) / SMALLEST_PAGE;
+}
+
+// Where the bytes end that are readable around a constant, as far as that is known: the payload's,
+// or a whole file's that lies in memory. Most weights of a network fill their pages, and would have
+// to be copied otherwise.
+static const uint8_t *readable_end(const eti_xnn_builder *b, const eti_xnn_constant *constant) {
+  if (constant == NULL) return b->config->payload + b->config->payload_bytes;
+  const et_source *const source = constant->blob.source;
+  const et_source memory = et_source_from_memory(NULL, 0);
+  if (source == NULL || source->load != memory.load) return NULL;
+  return (const uint8_t *)source->ctx + source->size;
+}
+
+static bool may_be_read_beyond(const eti_xnn_builder *b, const eti_xnn_constant *constant,
+                               const uint8_t *data, size_t bytes) {
+  if (ends_within_page(data, bytes)) return true;
+  const uintptr_t end = (uintptr_t)readable_end(b, constant);
+  return end >= XNN_EXTRA_BYTES && (uintptr_t)data + bytes <= end - XNN_EXTRA_BYTES;
 }
 
 // Gets a source's bytes; `constant` is the entry that holds them, NULL for those of the payload.
@@ -60,7 +78,8 @@ et_status eti_xnn_constant_bytes(eti_xnn_builder *b, uint32_t value, const void 
   const uint8_t *data;
   eti_xnn_constant *constant;
   ET_TRY(get(b, value, &v->bytes, bytes, &data, &constant));
-  if (!eti_is_aligned(data, bits < 8 ? 1 : bits / 8) || !may_be_read_beyond(data, bytes)) {
+  if (!eti_is_aligned(data, bits < 8 ? 1 : bits / 8) ||
+      !may_be_read_beyond(b, constant, data, bytes)) {
     void *copy;
     ET_TRY(eti_xnn_take(heap_for(b, value), 1, bytes, &copy, b->err));
     memcpy(copy, data, bytes);

@@ -184,6 +184,13 @@ static et_status define_all(eti_xnn_builder *b) {
   return ET_OK;
 }
 
+static size_t packed_bytes(const eti_xnn_builder *b) {
+  size_t bytes = 0;
+  for (size_t i = 0; i < b->payload->n_values; i++)
+    if (b->is_packed[i]) bytes += b->payload->values[i].constant_bytes;
+  return bytes;
+}
+
 // Convolutions of dynamically quantized images keep zeros for each image of a batch, and reshaping
 // them for a larger batch frees as many as it has yet to make.
 static bool cannot_grow(const eti_xnn_payload *payload) {
@@ -218,6 +225,7 @@ static et_status build(eti_xnn_builder *b, eti_xnn_graph *graph) {
   graph->externs = externs;
   graph->n_externs = built->payload.n_externs;
   graph->n_nodes = b->n_defined;
+  graph->packed_bytes = packed_bytes(b);
   graph->uses_payload = b->uses_payload;
   graph->cannot_grow = cannot_grow(&built->payload);
   return keep_origins(b, &graph->origins);

@@ -59,6 +59,7 @@ typedef struct eti_xnn_graph {
   const eti_xnn_extern *externs;  // [n_externs]
   size_t n_nodes;                 // of the subgraph, in the order in which they were defined
   const eti_xnn_origin *origins;  // [n_nodes]
+  size_t packed_bytes;            // of constants that XNNPACK only packs
   bool uses_payload;              // after trim: constants of the payload itself are still read
   bool cannot_grow;  // XNNPACK's reshape would free what it never had when a batch grows: make a
                      // new runtime instead

@@ -1,10 +1,12 @@
 // memory.c — see memory.h. A block is preceded by a header of 64 bytes, by which the region that
 // claimed it knows it.
+#define _DEFAULT_SOURCE  // MAP_ANONYMOUS, madvise
 #include "backends/xnnpack/memory.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "runtime/bytes.h"
 
@@ -136,6 +138,36 @@ void *eti_xnn_memory_claim(size_t bytes) {
 
 void eti_xnn_memory_release(void *block) {
   release(block);
+}
+
+// ---- Pages
+
+#define PAGE_BYTES ((size_t)64 * 1024)  // of any system, or several of its pages
+#define HUGE_BYTES ((size_t)2 * 1024 * 1024)
+
+void *eti_xnn_memory_map(size_t *bytes) {
+  size_t n, whole;
+  if (is_refused()) return NULL;
+  if (!eti_add(*bytes, PAGE_BYTES - 1, &n)) return NULL;
+  n -= n % PAGE_BYTES;
+  if (!eti_add(n, HUGE_BYTES, &whole)) return NULL;
+  uint8_t *const pages =
+      mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED) return NULL;
+  // It begins at a huge page; what lies in front of it and behind it goes back.
+  const size_t front = (size_t)(-(uintptr_t)pages % HUGE_BYTES);
+  if (front > 0) (void)munmap(pages, front);
+  (void)munmap(pages + front + n, whole - front - n);
+#ifdef MADV_HUGEPAGE
+  // Only a wish, which the system may decline.
+  (void)madvise(pages + front, n - n % HUGE_BYTES, MADV_HUGEPAGE);
+#endif
+  *bytes = n;
+  return pages + front;
+}
+
+void eti_xnn_memory_unmap(void *pages, size_t bytes) {
+  (void)munmap(pages, bytes);
 }
 
 // ---- Regions

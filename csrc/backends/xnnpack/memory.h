@@ -48,4 +48,9 @@ void eti_xnn_memory_release(void *block);  // NULL allowed
 void eti_xnn_memory_run_out(size_t n, bool once);
 bool eti_xnn_memory_will_run_out(void);
 
+// Zeroed pages for much that stays, huge ones but for the rest that would not fill one; *bytes is
+// rounded up. Outside of any region: a failure returns NULL.
+void *eti_xnn_memory_map(size_t *bytes);
+void eti_xnn_memory_unmap(void *pages, size_t bytes);
+
 #endif  // ET_XNNPACK_MEMORY_H

@@ -53,7 +53,7 @@ static eti_xnn_packed *find_packed(et_xnnpack_weights *store, const eti_xnn_name
 }
 
 static void free_packed(eti_xnn_packed *packed) {
-  eti_xnn_memory_release(packed->data);
+  eti_xnn_piece_release((eti_xnn_piece){packed->data, packed->slab});
   eti_xnn_memory_release(packed);
 }
 
@@ -129,12 +129,12 @@ static eti_xnn_packed *claim_packed(eti_xnn_session *session, size_t bytes) {
   eti_xnn_packed *const packed = has_room_for_use(session)
                                      ? eti_xnn_memory_claim(sizeof *packed + session->longest_name)
                                      : NULL;
-  if (packed == NULL) return NULL;
-  *packed = (eti_xnn_packed){.data = eti_xnn_memory_claim(bytes), .bytes = bytes};
-  if (packed->data == NULL) {
+  eti_xnn_piece piece;
+  if (packed == NULL || !eti_xnn_slabs_take(&session->slabs, bytes, &piece)) {
     eti_xnn_memory_release(packed);
     return NULL;
   }
+  *packed = (eti_xnn_packed){.data = piece.data, .bytes = bytes, .slab = piece.slab};
   packed->next = session->waiting;
   session->waiting = packed;
   return packed;
@@ -256,6 +256,7 @@ void eti_xnn_session_forget(eti_xnn_session *session) {
     session->waiting = packed->next;
     free_packed(packed);
   }
+  eti_xnn_slabs_deinit(&session->slabs);
 }
 
 static void stop_using(eti_xnn_session *session, eti_xnn_packed *packed) {

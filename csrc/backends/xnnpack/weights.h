@@ -13,6 +13,7 @@
 #include <xnnpack.h>
 
 #include "backends/xnnpack/et_xnnpack.h"
+#include "backends/xnnpack/slabs.h"
 
 // Packed weights. Named ones are in a store's table, others belong to one session.
 typedef struct eti_xnn_packed {
@@ -24,8 +25,9 @@ typedef struct eti_xnn_packed {
   size_t n_users;  // sessions
   void *data;
   size_t bytes;
-  bool is_mapped;    // data and name lie in the store's file
-  bool is_verified;  // mapped: its checksum was right
+  eti_xnn_slab *slab;  // that data lies in; NULL: in none
+  bool is_mapped;      // data and name lie in the store's file
+  bool is_verified;    // mapped: its checksum was right
   uint64_t checksum;
 } eti_xnn_packed;
 
@@ -59,6 +61,7 @@ typedef struct eti_xnn_session {
   size_t longest_name;
   eti_xnn_packed **uses;  // one user of each is this session
   size_t n_uses, most_uses;
+  eti_xnn_slabs slabs;      // what it packs lies there
   eti_xnn_packed *waiting;  // reserved, not yet packed
 } eti_xnn_session;
 
@@ -67,7 +70,7 @@ void eti_xnn_session_init(eti_xnn_session *session, et_xnnpack_weights *store);
 // eti_xnn_session_forget. Without memory they just stay unnamed. Matches eti_xnn_graph_config.
 void eti_xnn_session_name(void *session, const void *kernel, const void *bias, const void *name,
                           size_t name_bytes);
-// The names and what was reserved in vain go; what is used stays.
+// The names and what was reserved in vain go, and it packs no more; what is used stays.
 void eti_xnn_session_forget(eti_xnn_session *session);
 void eti_xnn_session_deinit(eti_xnn_session *session);  // when no runtime uses it any more
 

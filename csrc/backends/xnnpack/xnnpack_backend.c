@@ -67,6 +67,7 @@ static et_status build(eti_xnn_delegate *delegate, eti_xnn_region *region, bool 
                                        .on_weights_ctx = &engine->session};
   ET_TRY(eti_xnn_graph_build(&engine->graph, &config, err));
   ET_TRY(claim_args(engine, err));
+  engine->session.slabs.expected = engine->graph.packed_bytes;
   creation c = {
       .delegate = delegate, .engine = engine, .flags = is_clocked ? XNN_FLAG_BASIC_PROFILING : 0};
   if (!eti_xnn_region_run(region, create_runtime, &c)) c.status = xnn_status_out_of_memory;

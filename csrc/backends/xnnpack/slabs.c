@@ -1,0 +1,68 @@
+// slabs.c — see slabs.h. A slab begins with its record; what was expected is one slab, so that no
+// more than its last huge page is half used.
+#include "backends/xnnpack/slabs.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "backends/xnnpack/memory.h"
+#include "runtime/bytes.h"
+
+enum { ALIGN = 64, SMALL_BYTES = 64 * 1024, LEAST_BYTES = 1024 * 1024 };
+
+struct eti_xnn_slab {
+  size_t bytes, used;
+  atomic_size_t n_users;  // pieces, and the owner while it may take more
+};
+_Static_assert(sizeof(eti_xnn_slab) <= ALIGN, "the first piece lies behind the record");
+
+static void leave(eti_xnn_slab *slab) {
+  if (slab != NULL && atomic_fetch_sub(&slab->n_users, 1) == 1)
+    eti_xnn_memory_unmap(slab, slab->bytes);
+}
+
+static bool add_slab(eti_xnn_slabs *slabs, size_t bytes) {
+  size_t whole = bytes > slabs->expected ? bytes : slabs->expected;
+  if (whole < LEAST_BYTES) whole = LEAST_BYTES;
+  if (!eti_add(whole, ALIGN, &whole)) return false;
+  eti_xnn_slab *const slab = eti_xnn_memory_map(&whole);
+  if (slab == NULL) return false;
+  slab->bytes = whole;
+  slab->used = ALIGN;
+  atomic_init(&slab->n_users, 1);
+  leave(slabs->last);
+  slabs->last = slab;
+  slabs->expected = 0;
+  return true;
+}
+
+bool eti_xnn_slabs_take(eti_xnn_slabs *slabs, size_t bytes, eti_xnn_piece *out) {
+  size_t room;
+  if (bytes < SMALL_BYTES) {
+    *out = (eti_xnn_piece){.data = eti_xnn_memory_claim(bytes)};
+    return out->data != NULL;
+  }
+  if (!eti_add(bytes, ALIGN - 1, &room)) return false;
+  room -= room % ALIGN;
+  if ((slabs->last == NULL || slabs->last->bytes - slabs->last->used < room) &&
+      !add_slab(slabs, room))
+    return false;
+  eti_xnn_slab *const slab = slabs->last;
+  *out = (eti_xnn_piece){.data = (uint8_t *)slab + slab->used, .slab = slab};
+  slab->used += room;
+  atomic_fetch_add(&slab->n_users, 1);
+  return true;
+}
+
+void eti_xnn_slabs_deinit(eti_xnn_slabs *slabs) {
+  leave(slabs->last);
+  slabs->last = NULL;
+}
+
+void eti_xnn_piece_release(eti_xnn_piece piece) {
+  if (piece.slab == NULL) {
+    eti_xnn_memory_release(piece.data);
+  } else {
+    leave(piece.slab);
+  }
+}

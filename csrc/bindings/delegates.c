@@ -18,6 +18,7 @@ typedef struct eti_delegates {
   et_xnnpack_weights *weights;      // likewise, with a file
   PyObject *path;                   // of the file, as bytes; NULL without one
   bool saves;
+  size_t n_damaged;                   // weights of the file that were warned of
   char note[ET_ERROR_MESSAGE_BYTES];  // why the file was not used
   const et_backend *backends[MOST_BACKENDS];
   et_backend_table table;
@@ -93,12 +94,25 @@ const et_backend_table *eti_delegates_table(const eti_program *program) {
   return &program->delegates->table;
 }
 
+static int warn_of_damage(eti_delegates *d, const char *path) {
+  et_xnnpack_facts facts;
+  et_xnnpack_weights_facts(d->weights, &facts);
+  if (facts.n_damaged == d->n_damaged) return 0;
+  d->n_damaged = facts.n_damaged;
+  (void)PyOS_snprintf(d->note, sizeof d->note,
+                      "packed weights '%.160s': %zu of them are damaged and were packed anew", path,
+                      facts.n_damaged);
+  return warn(d->note);
+}
+
 int eti_delegates_keep(eti_program *program) {
   eti_delegates *const d = program->delegates;
-  if (d->weights == NULL || d->path == NULL || !d->saves) return 0;
+  if (d->weights == NULL || d->path == NULL) return 0;
   et_error err = {.status = ET_OK};
   et_status status;
   const char *const path = PyBytes_AsString(d->path);
+  if (warn_of_damage(d, path) < 0) return -1;
+  if (!d->saves) return 0;
   Py_BEGIN_ALLOW_THREADS;
   status = et_xnnpack_weights_save(d->weights, path, &err);
   Py_END_ALLOW_THREADS;
@@ -128,11 +142,11 @@ PyObject *eti_delegates_facts(PyObject *object, PyObject *unused) {
   et_xnnpack_facts facts = {.n_weights = 0};
   if (d == NULL || d->xnnpack.options.weights == NULL) return PyDict_New();
   et_xnnpack_weights_facts(d->xnnpack.options.weights, &facts);
-  return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:s}", "weights", (Py_ssize_t)facts.n_weights,
+  return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:s}", "weights", (Py_ssize_t)facts.n_weights,
                        "bytes", (Py_ssize_t)facts.bytes, "mapped", (Py_ssize_t)facts.n_mapped,
                        "mapped_bytes", (Py_ssize_t)facts.mapped_bytes, "packed",
-                       (Py_ssize_t)facts.n_packed, "shared", (Py_ssize_t)facts.n_shared, "note",
-                       d->note);
+                       (Py_ssize_t)facts.n_packed, "shared", (Py_ssize_t)facts.n_shared, "damaged",
+                       (Py_ssize_t)facts.n_damaged, "note", d->note);
 }
 
 #else

@@ -10,8 +10,9 @@
 // -1 with an exception set.
 int eti_delegates_open(eti_program *program, PyObject *options);
 const et_backend_table *eti_delegates_table(const eti_program *program);
-// After a method has been loaded: writes the file of packed weights, when there is one to write. A
-// failure is a warning, because the program runs without. -1 when that has become an exception.
+// After a method has been loaded, and after its first run: writes the file of packed weights, when
+// there is one to write, and warns of damaged ones. A failure is a warning, because the program
+// runs without. -1 when that has become an exception.
 int eti_delegates_keep(eti_program *program);
 void eti_delegates_close(eti_program *program);  // its methods are closed; more than once is fine
 void eti_delegates_free(eti_state *state);       // what the module shares

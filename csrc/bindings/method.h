@@ -62,7 +62,8 @@ typedef struct eti_method {
   eti_output *outputs;
   size_t n_outputs;
   bool has_given_outputs;  // some output needs memory per run
-  eti_kind kind;           // of the last inputs
+  bool has_run;
+  eti_kind kind;  // of the last inputs
   uint64_t layout_conversions;
   uint64_t alignment_copies;
   const et_hooks *hooks;            // of the run under way, or NULL

@@ -1,6 +1,7 @@
 // method_run.c — a run: let the GIL go, hand the inputs that are set to the runtime, execute, take
 // the GIL back. The caller holds the program's lock, and makes slots and objects (inputs.c,
 // outputs.c).
+#include "bindings/delegates.h"
 #include "bindings/errors.h"
 #include "bindings/interrupt.h"
 #include "bindings/method.h"
@@ -98,5 +99,8 @@ int eti_method_hand_over(eti_method *self) {
 
 int eti_method_run(eti_method *self) {
   if (self->has_given_outputs && give_outputs(self) < 0) return -1;
-  return run(self, true);
+  if (run(self, true) < 0) return -1;
+  if (self->has_run) return 0;
+  self->has_run = true;
+  return eti_delegates_keep(self->program);
 }

@@ -71,8 +71,8 @@ class Program:
     @property
     def packed_weights(self) -> dict[str, Any]:
         """Of XNNPACK, with all programs that share them: how many `weights` and `bytes`; of these
-        in the file `mapped` and `mapped_bytes`; so far `packed` and `shared`; `note`, why the file
-        was not used. Empty when they are not shared.
+        in the file `mapped` and `mapped_bytes`; so far `packed`, `shared` and `damaged`; `note`,
+        why the file was not used. Empty when they are not shared.
         """
         return self._program.delegate_facts()
 

@@ -109,8 +109,9 @@ class Runtime:
           weight_cache_enabled: packed weights are shared by all methods and programs of the process
             that have the same (default True). Programs that share them trust each other's keys.
           packed_cache_path: a file that keeps them packed instead, for this program: mapped when it
-            is there, written after a load that packed anything new. One that is damaged or was made
-            by another XNNPACK or for another CPU is replaced, with a RuntimeWarning.
+            is there, written after a load or a first run that packed anything new. One that is
+            damaged or was made by another XNNPACK or for another CPU is replaced, with a
+            RuntimeWarning; weights are verified by the first run, before anything reads them.
           save_weight_cache_on_disk: False leaves that file as it is.
         """
         if enable_etdump or debug_buffer_size:

@@ -42,8 +42,9 @@ typedef struct et_xnnpack_weights et_xnnpack_weights;
 // With a path, weights that an earlier et_xnnpack_weights_save put there are mapped and used in
 // place. The file is a cache: one that is missing, damaged, or made by another XNNPACK or for
 // another CPU is left alone and its weights are packed anew; *note (NULL allowed) then says why, in
-// `message`, with the status ET_OK. Like a program, it comes from a place that is trusted not to
-// change while it is in use.
+// `message`, with the status ET_OK. That is known of the file and its index when it is opened; of
+// each weights when a run first needs them, before anything reads them. Like a program, it comes
+// from a place that is trusted not to change while it is in use.
 ET_API et_status et_xnnpack_weights_open(et_xnnpack_weights **weights, const char *path,
                                          et_error *note);
 ET_API void et_xnnpack_weights_close(et_xnnpack_weights *weights);  // as above
@@ -58,6 +59,7 @@ typedef struct et_xnnpack_facts {
   size_t n_mapped, mapped_bytes;  // of these, in the file that was opened
   size_t n_packed;                // so far
   size_t n_shared;                // so far: how often packing was spared
+  size_t n_damaged;               // so far, of those in the file: packed anew instead
 } et_xnnpack_facts;
 ET_API void et_xnnpack_weights_facts(et_xnnpack_weights *weights, et_xnnpack_facts *facts);
 

@@ -251,16 +251,24 @@ static et_status take_pointers(eti_xnn_engine **owner, const et_delegate_call *c
 
 // ---- The call
 
+static et_status prepare(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
+                         const et_delegate_call *call) {
+  bool is_new = !(*owner)->is_shaped;
+  (*owner)->pool.pool = call->pool;
+  ET_TRY(read_args(*owner, call, &is_new));
+  if (is_new) ET_TRY(take_shapes(delegate, owner, call->err));
+  ET_TRY(size_outputs(*owner, call));
+  return take_pointers(owner, call);
+}
+
 static et_status run(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
                      const et_delegate_call *call) {
-  eti_xnn_engine *engine = *owner;
-  bool is_new = !engine->is_shaped;
-  engine->pool.pool = call->pool;
-  ET_TRY(read_args(engine, call, &is_new));
-  if (is_new) ET_TRY(take_shapes(delegate, owner, call->err));
-  engine = *owner;
-  ET_TRY(size_outputs(engine, call));
-  ET_TRY(take_pointers(owner, call));
+  ET_TRY(prepare(delegate, owner, call));
+  while ((*owner)->session.is_damaged) {  // fewer are left each time
+    ET_TRY(renew(delegate, owner, call->err));
+    ET_TRY(prepare(delegate, owner, call));
+  }
+  eti_xnn_engine *const engine = *owner;
   ET_TRY(eti_xnn_fail(xnn_invoke_runtime(engine->runtime), call->err, "running"));
   for (size_t i = 0; i < engine->n_active; i++) {
     const uint32_t k = engine->externs[i].id;

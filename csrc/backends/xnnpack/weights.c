@@ -1,7 +1,10 @@
 // weights.c — see weights.h. XNNPACK keeps what look_up and look_up_or_insert return beside the
-// operator and gives it to offset_to_addr before every use; here it is the address itself.
-// look_up_or_insert must not fail, because XNNPACK does not look: everything it needs is claimed by
-// reserve_space.
+// operator and gives it to offset_to_addr before every use; here it is an index of the session's
+// uses. look_up_or_insert must not fail, because XNNPACK does not look: everything it needs is
+// claimed by reserve_space.
+// Weights of a file are verified when XNNPACK asks for their address, which it does when a run
+// tells it shapes or pointers: a load reads none of them, and no kernel reads what was not
+// verified.
 #include "backends/xnnpack/weights.h"
 
 #include <string.h>
@@ -10,8 +13,7 @@
 #include "runtime/check.h"
 
 static uint64_t hash_of(const uint8_t *name, size_t n_bytes, uint32_t seed) {
-  uint64_t hash = 0xcbf29ce484222325u ^ seed;
-  for (size_t i = 0; i < n_bytes; i++) hash = (hash ^ name[i]) * 0x100000001b3u;
+  const uint64_t hash = eti_xnn_checksum(name, n_bytes) ^ seed * 0x9e3779b97f4a7c15u;
   return hash ^ hash >> 32;
 }
 
@@ -34,8 +36,7 @@ static void remove_packed(et_xnnpack_weights *store, const eti_xnn_packed *packe
   *at = packed->next;
 }
 
-// The lock is held. Mapped weights are verified when they are first asked for, and forgotten when
-// they are damaged.
+// The lock is held.
 static eti_xnn_packed *find_packed(et_xnnpack_weights *store, const eti_xnn_name *name,
                                    uint32_t seed) {
   const uint64_t hash = hash_of(name->bytes, name->n_bytes, seed);
@@ -45,11 +46,22 @@ static eti_xnn_packed *find_packed(et_xnnpack_weights *store, const eti_xnn_name
           memcmp(packed->name, name->bytes, name->n_bytes) != 0)) {
     packed = packed->next;
   }
-  if (packed == NULL || !packed->is_mapped || packed->is_verified) return packed;
-  packed->is_verified = eti_xnn_checksum(packed->data, packed->bytes) == packed->checksum;
-  if (packed->is_verified) return packed;
-  remove_packed(store, packed);
-  return NULL;
+  return packed;
+}
+
+// Whether mapped weights are what was written. Damaged ones leave the table, so that whoever asks
+// next packs them anew; they stay in memory, which the file is.
+static bool is_sound(et_xnnpack_weights *store, eti_xnn_packed *packed) {
+  (void)pthread_mutex_lock(&store->lock);
+  if (!packed->is_verified && !packed->is_damaged) {
+    packed->is_verified = eti_xnn_checksum(packed->data, packed->bytes) == packed->checksum;
+    packed->is_damaged = !packed->is_verified;
+    if (packed->is_damaged) remove_packed(store, packed);
+    store->n_damaged += packed->is_damaged;
+  }
+  const bool is_verified = packed->is_verified;
+  (void)pthread_mutex_unlock(&store->lock);
+  return is_verified;
 }
 
 static void free_packed(eti_xnn_packed *packed) {
@@ -94,13 +106,14 @@ static const eti_xnn_name *find_named(const eti_xnn_session *session,
   return name == NULL || name->bytes == NULL ? NULL : name;
 }
 
-// The store's lock is held. There is room for one more.
-static void use(eti_xnn_session *session, eti_xnn_packed *packed) {
-  for (size_t i = 0; i < session->n_uses; i++) {
-    if (session->uses[i] == packed) return;
+// The store's lock is held. There is room for one more. Returns its index.
+static size_t use(eti_xnn_session *session, eti_xnn_packed *packed) {
+  for (size_t i = session->n_uses; i-- > 0;) {
+    if (session->uses[i] == packed) return i;
   }
   packed->n_users++;
-  session->uses[session->n_uses++] = packed;
+  session->uses[session->n_uses] = packed;
+  return session->n_uses++;
 }
 
 // ---- What XNNPACK calls
@@ -114,12 +127,12 @@ static size_t look_up(void *context, const struct xnn_weights_cache_look_up_key 
     (void)pthread_mutex_lock(&session->store->lock);
     eti_xnn_packed *const packed = find_packed(session->store, name, key->seed);
     if (packed != NULL) {
-      use(session, packed);
+      found = use(session, packed);
       session->store->n_shared++;
-      found = (size_t)(uintptr_t)packed->data;
     }
     (void)pthread_mutex_unlock(&session->store->lock);
   }
+  session->found = found;
   eti_xnn_region_resume(region);
   return found;
 }
@@ -160,7 +173,7 @@ static eti_xnn_packed *insert_named(et_xnnpack_weights *store, const eti_xnn_nam
                                     uint32_t seed, eti_xnn_packed *packed) {
   eti_xnn_packed *const existing = find_packed(store, name, seed);
   if (existing != NULL) {
-    if (packed != NULL) free_packed(packed);
+    free_packed(packed);
     store->n_shared++;
     return existing;
   }
@@ -174,34 +187,38 @@ static eti_xnn_packed *insert_named(et_xnnpack_weights *store, const eti_xnn_nam
   return packed;
 }
 
-// data is NULL after a look_up that found something.
+// data is NULL after a look_up that found something, which by now may have been found damaged and
+// have left the store.
 static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_look_up_key *key,
                                 void *data, size_t bytes) {
   eti_xnn_session *const session = context;
+  (void)bytes;
+  if (data == NULL) return session->found;
   const eti_xnn_name *const name = find_named(session, key);
   eti_xnn_region *const region = eti_xnn_region_pause();
-  eti_xnn_packed *packed = data == NULL ? NULL : take_waiting(session, data);
-  (void)bytes;
-  if (name != NULL) {
+  eti_xnn_packed *const packed = take_waiting(session, data);
+  size_t at = SIZE_MAX;
+  if (packed != NULL && name != NULL) {
     (void)pthread_mutex_lock(&session->store->lock);
-    packed = insert_named(session->store, name, key->seed, packed);
-    use(session, packed);
+    at = use(session, insert_named(session->store, name, key->seed, packed));
     (void)pthread_mutex_unlock(&session->store->lock);
   } else if (packed != NULL) {
-    use(session, packed);
+    at = use(session, packed);
   }
   eti_xnn_region_resume(region);
-  return packed == NULL ? SIZE_MAX : (size_t)(uintptr_t)packed->data;
+  return at;
 }
 
 static bool is_finalized(void *context) {
   (void)context;
-  return true;  // addresses do not change
+  return true;  // indices do not change
 }
 
 static void *offset_to_addr(void *context, size_t offset) {
-  (void)context;
-  return (void *)(uintptr_t)offset;
+  eti_xnn_session *const session = context;
+  eti_xnn_packed *const packed = session->uses[offset];
+  if (packed->is_mapped && !is_sound(session->store, packed)) session->is_damaged = true;
+  return packed->data;
 }
 
 static enum xnn_status delete_cache(void *context) {

@@ -25,9 +25,9 @@ typedef struct eti_xnn_packed {
   size_t n_users;  // sessions
   void *data;
   size_t bytes;
-  eti_xnn_slab *slab;  // that data lies in; NULL: in none
-  bool is_mapped;      // data and name lie in the store's file
-  bool is_verified;    // mapped: its checksum was right
+  eti_xnn_slab *slab;            // that data lies in; NULL: in none
+  bool is_mapped;                // data and name lie in the store's file
+  bool is_verified, is_damaged;  // mapped: its checksum was right, was wrong, or is not known yet
   uint64_t checksum;
 } eti_xnn_packed;
 
@@ -39,7 +39,7 @@ struct et_xnnpack_weights {
   et_file_map file;
   eti_xnn_packed *mapped;  // of the file
   size_t n_mapped;
-  size_t n_packed, n_shared;
+  size_t n_packed, n_shared, n_damaged;
 };
 
 // Where the file's packed weights go and whether they are what they were; weights_file.c.
@@ -61,8 +61,11 @@ typedef struct eti_xnn_session {
   size_t longest_name;
   eti_xnn_packed **uses;  // one user of each is this session
   size_t n_uses, most_uses;
+  size_t found;             // by the last look_up: an index of uses, or SIZE_MAX
   eti_xnn_slabs slabs;      // what it packs lies there
   eti_xnn_packed *waiting;  // reserved, not yet packed
+  bool is_damaged;          // it uses weights that turned out to be damaged: its runtimes must not
+                            // run. The store has dropped them, so a new session gets others
 } eti_xnn_session;
 
 void eti_xnn_session_init(eti_xnn_session *session, et_xnnpack_weights *store);

@@ -20,7 +20,7 @@
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 
-enum { ALIGN = 64, VERSION = 1 };
+enum { ALIGN = 64, VERSION = 2 };
 
 static const char magic[8] = {'E', 'T', 'X', 'N', 'N', 'W', 'T', 'S'};
 
@@ -297,7 +297,8 @@ et_status et_xnnpack_weights_save(et_xnnpack_weights *store, const char *path, e
 
 void et_xnnpack_weights_facts(et_xnnpack_weights *store, et_xnnpack_facts *facts) {
   (void)pthread_mutex_lock(&store->lock);
-  *facts = (et_xnnpack_facts){.n_packed = store->n_packed, .n_shared = store->n_shared};
+  *facts = (et_xnnpack_facts){
+      .n_packed = store->n_packed, .n_shared = store->n_shared, .n_damaged = store->n_damaged};
   for (eti_xnn_packed *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
     facts->n_weights++;
     facts->bytes += p->bytes;

@@ -1,0 +1,90 @@
+"""The file of packed weights as a user meets it: what a load takes from it, and what becomes of one
+that is damaged. That no kind of damage is used is tests/c/test_xnnpack_execute.c's.
+"""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+
+from executorch_py import _C
+from executorch_py.runtime import Program, Runtime
+
+pytestmark = pytest.mark.skipif(
+    "XnnpackBackend" not in _C.backend_names(), reason="this build is without XNNPACK"
+)
+X = np.linspace(-1, 1, 2 * 48, dtype=np.float32).reshape(2, 48)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from executorch_py.backends.xnnpack import XnnpackPartitioner
+    from executorch_py.exir import to_edge_transform_and_lower
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(48, 64), torch.nn.Linear(64, 16)).eval()
+    program = torch.export.export(model, (torch.from_numpy(X),))
+    edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    file = tmp_path_factory.mktemp("packed") / "linear.pte"
+    file.write_bytes(edge.to_executorch().buffer)
+    return file
+
+
+def load(path: Path, packed: Path, saves: bool = True) -> Program:
+    options = {"packed_cache_path": packed, "save_weight_cache_on_disk": saves}
+    return Runtime.get().load_program(path, backend_options={"XnnpackBackend": options})
+
+
+def run(program: Program) -> NDArray[np.float32]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result: NDArray[np.float32] = program.load_method("forward").execute([X])[0]
+    return result
+
+
+def test_a_second_load_packs_nothing(path: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "w"
+    first = load(path, packed)
+    expected = run(first)
+    assert first.packed_weights["packed"] == 2
+    second = load(path, packed)
+    np.testing.assert_array_equal(run(second), expected)
+    facts = second.packed_weights
+    assert (facts["packed"], facts["mapped"], facts["shared"], facts["damaged"]) == (0, 2, 2, 0)
+    assert facts["mapped_bytes"] == facts["bytes"] == first.packed_weights["bytes"]
+
+
+@pytest.mark.parametrize("saves", [True, False])
+def test_damaged_weights_are_told_of_by_the_first_run_and_mended(
+    path: Path, tmp_path: Path, saves: bool
+) -> None:
+    packed = tmp_path / "w"
+    expected = run(load(path, packed))
+    content = bytearray(packed.read_bytes())
+    content[len(content) // 2] ^= 1
+    packed.write_bytes(content)
+    program = load(path, packed, saves)
+    method = program.load_method("forward")
+    with pytest.warns(RuntimeWarning, match=r"w': 1 of them are damaged and were packed anew"):
+        first = method.execute([X])[0]
+    np.testing.assert_array_equal(first, expected)
+    assert program.packed_weights["damaged"] == program.packed_weights["packed"] == 1
+    np.testing.assert_array_equal(method.execute([X])[0], expected)
+    assert (packed.read_bytes() == bytes(content)) is not saves
+    if saves:
+        np.testing.assert_array_equal(run(load(path, packed)), expected)
+
+
+def test_a_file_that_is_none_is_replaced_with_a_warning(path: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "w"
+    packed.write_bytes(b"x" * 5000)
+    with pytest.warns(RuntimeWarning, match="not used and will be packed anew"):
+        program = load(path, packed)
+    run(program)
+    assert program.packed_weights["packed"] == 2
+    assert load(path, packed).packed_weights["mapped"] == 2

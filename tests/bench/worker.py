@@ -2,13 +2,16 @@
 
 Reads one JSON request a line and answers one JSON line. Which virtual environment runs which side
 is written in peers.py. Requests:
-  {"do": "load", "path": …, "threads": n}     open and load method forward; answers {"ms": …}.
-                                              Sides that run no .pte take a model's name as path.
+  {"do": "load", "path": …, "threads": n}     open and load method forward; answers {"ms": …},
+                                              without what is imported for it. Sides that run no
+                                              .pte take a model's name as path.
   {"do": "inputs", "model": name}             build the model's inputs
   {"do": "time", "repeat": k}                 k runs; answers {"ms": [per run]}
   {"do": "lower", "model": name, "path": …}   exported program to bytes; answers {"ms", "peak_mb"}
-  {"do": "memory", "path": …, "threads": n}   load, then one run with the inputs given; answers
-                                              {"peak_mb"}: most memory held beyond that before
+  {"do": "begin", "path": …, "threads": n}    load, then one run with the inputs given; answers
+                                              {"ms", "run_ms", "peak_mb"}: the load as above, the
+                                              run, and most memory held beyond that before both.
+                                              "packed": … is a path for packed weights, ours only
 """
 
 from __future__ import annotations
@@ -43,7 +46,11 @@ class Side:
         self.inputs: list[Any] = []
         self.run: Callable[[], Any] = lambda: None
 
+    def prepare(self, threads: int) -> None:
+        """Imports what loads, so that a load that is timed is one."""
+
     def load(self, path: str, threads: int) -> dict[str, Any]:
+        self.prepare(threads)
         start = time.perf_counter()
         self.open(path, threads)
         return {"ms": (time.perf_counter() - start) * 1e3}
@@ -80,19 +87,36 @@ class Side:
     def to_bytes(self, program: Any) -> bytes:
         raise RuntimeError("this side lowers nothing")
 
-    def memory(self, path: str, threads: int) -> dict[str, Any]:
+    def begin(self, path: str, threads: int, packed: str | None = None) -> dict[str, Any]:
+        self.prepare(threads)
+        if packed is not None:
+            self.keep_packed(packed)
         Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
         before = _status_mb("VmHWM")
-        self.open(path, threads)
-        self.run()
-        return {"peak_mb": _status_mb("VmHWM") - before}
+        answer = {**self.load(path, threads), "run_ms": self.time(1)["ms"][0]}
+        return {**answer, "peak_mb": _status_mb("VmHWM") - before}
+
+    def keep_packed(self, path: str) -> None:
+        raise RuntimeError("this side keeps no packed weights")
 
 
 class Ours(Side):
+    options: dict[str, dict[str, Any]] | None = None
+
+    def prepare(self, threads: int) -> None:
+        from executorch_py.runtime import Runtime
+
+        Runtime.get()
+
+    def keep_packed(self, path: str) -> None:
+        self.options = {"XnnpackBackend": {"packed_cache_path": path}}
+
     def open(self, path: str, threads: int) -> None:
         from executorch_py.runtime import Runtime
 
-        method = Runtime.get().load_program(path, n_threads=threads).load_method("forward")
+        runtime = Runtime.get()
+        program = runtime.load_program(path, n_threads=threads, backend_options=self.options)
+        method = program.load_method("forward")
         self.run = lambda: method.execute(self.inputs)
 
     def to_bytes(self, program: Any) -> bytes:
@@ -123,10 +147,15 @@ class OursXnnpack(Ours):
 
 
 class Upstream(Side):
-    def open(self, path: str, threads: int) -> None:
+    def prepare(self, threads: int) -> None:
         from executorch.extension.pybindings import portable_lib
 
         portable_lib._unsafe_reset_threadpool(threads)
+        from executorch.runtime import Runtime
+
+        Runtime.get()
+
+    def open(self, path: str, threads: int) -> None:
         from executorch.runtime import Runtime
 
         self.program = Runtime.get().load_program(path)
@@ -253,8 +282,8 @@ def main() -> None:
                 answer = side.time(**request)
             case "lower":
                 answer = side.lower(**request)
-            case "memory":
-                answer = side.memory(**request)
+            case "begin":
+                answer = side.begin(**request)
             case other:
                 raise ValueError(f"unknown request {other!r}")
         channel.write(json.dumps(answer) + "\n")

@@ -107,7 +107,7 @@ static inline void rig_fill_tensor(rig_tensor *out, void *data, et_dtype dtype, 
                                    const int32_t *sizes) {
   memset(out, 0, sizeof *out);
   size_t numel = 1;
-  for (size_t d = 0; d < rank; d++) {
+  for (size_t d = 0; d < rank && d < ET_MAX_RANK; d++) {
     out->sizes[d] = sizes[d];
     out->dim_order[d] = (uint8_t)d;
     numel *= (size_t)sizes[d];

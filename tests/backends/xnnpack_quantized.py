@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from backends.xnnpack_cases import data, seeded
 from models.quantized import quantized
 from torch import nn
+from torch.ao.quantization.fx import _decomposed  # noqa: F401 - the operators of PerToken
 from torch.nn import functional as F
 
 from executorch_py.backends.xnnpack.serialize import Datatype
@@ -61,6 +63,63 @@ class Shared(nn.Module):
 
     def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
         return [part(x) for part in self.parts]
+
+
+class Padded(nn.Module):
+    """A convolution written in integers, whose input is padded on one side between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        weight, self.stride = data(8, 3, 3, 3), 2
+        self.register_buffer("scales", weight.abs().amax((1, 2, 3)) / 127)
+        self.register_buffer("weight", (weight / self.scales.reshape(-1, 1, 1, 1)).to(torch.int8))
+        self.register_buffer("zeros", torch.zeros(8, dtype=torch.int64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        limits = (-127, 127, torch.int8)
+        library = torch.ops.quantized_decomposed
+        numbers = (self.weight, self.scales, self.zeros, 0, *limits)
+        x = F.pad(rounded(x, 1 / 50, 5), (0, 1, 0, 1))
+        x = F.conv2d(x, library.dequantize_per_channel(*numbers), stride=self.stride)
+        return rounded(x, 1 / 6, -20)
+
+
+def rounded(x: torch.Tensor, scale: float, zero_point: int) -> torch.Tensor:
+    """To integers and back."""
+    numbers = (scale, zero_point, -128, 127, torch.int8)
+    library = torch.ops.quantized_decomposed
+    made: torch.Tensor = library.dequantize_per_tensor(
+        library.quantize_per_tensor(x, *numbers), *numbers
+    )
+    return made
+
+
+class PerToken(nn.Module):
+    """A layer written in integers: scales of its input by row, of its weights by row or group."""
+
+    def __init__(self, group: int, most: int) -> None:
+        super().__init__()
+        weight = data(8, 64)
+        self.group, self.most, self.bias = group, most, nn.Parameter(data(8))
+        groups = weight.reshape(8, -1, group)
+        self.register_buffer("scales", groups.abs().amax(-1) / most)
+        rounded = (groups / self.scales.unsqueeze(-1)).round().to(torch.int8)
+        self.register_buffer("weight", rounded.reshape(8, 64))
+        self.register_buffer("zeros", torch.zeros(8, 64 // group, dtype=torch.int8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        library, int8, f32 = torch.ops.quantized_decomposed, torch.int8, torch.float32
+        scale, zero = library.choose_qparams_per_token_asymmetric(x, int8)
+        x = library.quantize_per_token(x, scale, zero, -128, 127, int8)
+        x = library.dequantize_per_token(x, scale, zero, -128, 127, int8, f32)
+        limits = (-self.most - 1, self.most, int8)
+        if self.group < 64:
+            numbers = (self.weight, self.scales, self.zeros, *limits, self.group, f32)
+            weight = library.dequantize_per_channel_group(*numbers)
+        else:
+            scales, zeros = self.scales.reshape(-1), self.zeros.reshape(-1).long()
+            weight = library.dequantize_per_channel(self.weight, scales, zeros, 0, *limits)
+        return F.linear(x, weight, self.bias)
 
 
 @dataclass(frozen=True)
@@ -147,6 +206,22 @@ QUANTIZED = [
         0.03,
         1,
         _DYNAMIC,
+    ),
+    Quantized("padded", Padded, (_IMAGE,), 0.02, 2, _CHANNEL - {Datatype.QCINT32}),
+    *(
+        Quantized(
+            f"per_token_{name}",
+            partial(PerToken, group, most),
+            (data(2, 5, 64),),
+            0.005,
+            1,
+            frozenset({Datatype.QDINT8, weights}),
+        )
+        for name, group, most, weights in (
+            ("int8_rows", 64, 127, Datatype.QCINT8),
+            ("int4_rows", 64, 7, Datatype.QCINT4),
+            ("int4_groups", 32, 7, Datatype.QBINT4),
+        )
     ),
     Quantized(
         "int8_rows", lambda: _torchao(torch.int8, "PerAxis", 0), (_LINES,), 0.03, 2, _DYNAMIC

@@ -23,6 +23,7 @@ from executorch_py.backends.xnnpack.graph import (
 from executorch_py.backends.xnnpack.quantization import dequantized
 from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
 from executorch_py.exir.ir.match import argument
+from executorch_py.exir.ir.op_facts import op_key
 
 _INT4 = (-8, 7)
 
@@ -47,11 +48,14 @@ def _per_tensor(b: Builder, node: fx.Node) -> PerTensor:
 def _quantize(b: Builder, node: fx.Node) -> Value:
     value = b.input(node, "input")
     b.require_float(value)
-    if _is_dynamic(b, argument(node, "scale")):
+    by_token = op_key(node.target) == _name("quantize", "per_token")
+    if _is_dynamic(b, argument(node, "scales" if by_token else "scale")):
         made = b.emit(NodeKind.CONVERT, [value], datatype=Datatype.QDINT8)
         made.quantization = Dynamic(1)
         return made
     dtype = node.meta["val"].dtype
+    if by_token:
+        b.refuse(f"'{value.name}' quantized with scales per row", "scales chosen at run time")
     if dtype not in (torch.int8, torch.uint8):
         b.refuse(f"quantization to {dtype}", "int8")
     made = b.emit(NodeKind.CONVERT, [value], datatype=DATATYPES[dtype])
@@ -63,6 +67,8 @@ def _dequantize(b: Builder, node: fx.Node) -> Value:
     value = b.input(node, "input")
     if isinstance(value.quantization, Dynamic):
         return b.emit(NodeKind.CONVERT, [value], datatype=DATATYPES[node.meta["val"].dtype])
+    if op_key(node.target) == _name("dequantize", "per_token"):
+        b.refuse(f"'{value.name}' with scales per row", "scales chosen at run time")
     how = _per_tensor(b, node)
     if value.data is not None:
         return _constant(b, value, how, argument(node, "quant_min"), argument(node, "quant_max"))
@@ -118,7 +124,7 @@ def _dequantize_per_channel(b: Builder, node: fx.Node) -> Value:
 
 
 def _dequantize_groups(b: Builder, node: fx.Node) -> Value:
-    value, size = b.input(node, "w_int8"), b.integer(node, "group_size")
+    value, size = b.input(node, "input"), b.integer(node, "group_size")
     if value.data is None or value.rank != 2:
         b.refuse(f"'{value.name}' with scales per group", "a constant matrix")
     if not _all_zero(b, argument(node, "zero_points")):
@@ -173,16 +179,15 @@ def _name(verb: str, what: str) -> str:
     return f"quantized_decomposed::{verb}_{what}"
 
 
+_ONE_SCALE = ("per_tensor", "per_tensor.tensor", "per_token")
+
 VISITORS: dict[str, Visitor] = {
-    **dict.fromkeys(
-        (_name("quantize", "per_tensor"), _name("quantize", "per_tensor.tensor")), _quantize
-    ),
-    **dict.fromkeys(
-        (_name("dequantize", "per_tensor"), _name("dequantize", "per_tensor.tensor")), _dequantize
-    ),
+    **{_name("quantize", what): _quantize for what in _ONE_SCALE},
+    **{_name("dequantize", what): _dequantize for what in _ONE_SCALE},
     _name("dequantize", "per_channel"): _dequantize_per_channel,
     _name("dequantize", "per_channel_group"): _dequantize_groups,
     "quantized_decomposed::choose_qparams.tensor": _choose,
+    "quantized_decomposed::choose_qparams_per_token_asymmetric": _choose,
     "torchao::choose_qparams_affine": _choose,
     "torchao::dequantize_affine": _dequantize_affine,
     "torchao::quantize_affine": _quantize,

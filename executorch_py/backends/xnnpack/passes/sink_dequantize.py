@@ -1,7 +1,7 @@
 """sink_dequantize: elements are moved about while quantized: quantized before, dequantized behind.
 
-Reshapes, permutations, slices and the like do the same to quantized elements as to floats. What is
-quantized again with the parameters it had is left as it is.
+Reshapes, permutations, slices, padding with zeros and the like do the same to quantized elements as
+to floats. What is quantized again with the parameters it had is left as it is.
 """
 
 from __future__ import annotations
@@ -24,12 +24,19 @@ def sink_dequantize(graph: Graph) -> bool:
     position = 0
     while position < len(graph.nodes):
         node = graph.nodes[position]
-        if node.kind in _MOVES and (sources := _sources(node)) is not None:
+        if _moves(node) and (sources := _sources(node)) is not None:
             graph.nodes.insert(position + 1, _moved_behind(graph, node, sources))
             changed = True
         position += 1
     changed |= _quantize_before_moves(graph)
     return _undo_pairs(graph) or changed
+
+
+def _moves(node: Node) -> bool:
+    """Whether a node does the same to integers; they can be padded with zero exactly."""
+    if node.kind is NodeKind.STATIC_CONSTANT_PAD:
+        return bool(node.attributes["padding_value"] == 0)
+    return node.kind in _MOVES
 
 
 def _quantize_before_moves(graph: Graph) -> bool:
@@ -39,7 +46,7 @@ def _quantize_before_moves(graph: Graph) -> bool:
     for convert in list(graph.nodes):
         while convert.kind is NodeKind.CONVERT and convert.output.datatype is Datatype.QINT8:
             move = convert.input().producer
-            if move is None or move.kind not in _MOVES or len(move.inputs) > 1:
+            if move is None or not _moves(move) or len(move.inputs) > 1:
                 break
             if len(readers.get(move.output, ())) > 1 or move.output in graph.outputs:
                 break

@@ -36,9 +36,8 @@ def _in_half(case: Case) -> Case:
 
 @cache
 def groups() -> dict[str, list[Case]]:
-    static = [case for case in CASES if case.dynamic is None and not case.has_index]
+    static = [case for case in CASES if case.dynamic is None]
     return {
-        "index": [case for case in CASES if case.has_index],
         "f32": static,
         "f16": [_in_half(case) for case in static if case.half],
         "dynamic": [case for case in CASES if case.dynamic is not None],

@@ -40,8 +40,6 @@ class Case:
     half: bool = True
     # What the payload must have: a number of permutations.
     transposes: int | None = None
-    # A result of whole numbers, which the linked XNNPACK cannot permute; newer ones can.
-    has_index: bool = False
 
 
 def data(*shape: int, low: float = -2.0, high: float = 2.0) -> torch.Tensor:
@@ -87,6 +85,8 @@ _UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "softmax": lambda x: F.softmax(x, -1),
     "softmax_of_channels": lambda x: F.softmax(x, 1),
     "softmax_of_rows": lambda x: F.softmax(x, 2),
+    "log_softmax": lambda x: F.log_softmax(x * 20, -1),
+    "log_softmax_of_channels": lambda x: F.log_softmax(x, 1),
     "glu": lambda x: F.glu(x, 1),
 }
 _POSITIVE = {name: getattr(torch, name) for name in ("log", "sqrt", "rsqrt", "reciprocal")}
@@ -118,6 +118,11 @@ def elementwise() -> list[Case]:
             "sum_of_images", lambda x, y: x + y, image(1, 3, 4, 5), image(1, 3, 4, 5), transposes=0
         ),
         one("sum_of_two_orders", lambda x, y: x + y, image(1, 3, 4, 5), data(1, 3, 4, 5)),
+        one(
+            "log_softmax_of_extremes",
+            lambda x: F.log_softmax(x, -1),
+            torch.tensor([[3e4, -3e4, 0.0, -math.inf], [-200.0, -100.0, -math.inf, -100.0]]),
+        ),
         one("number", lambda x, y: x * y, data(2, 3), torch.tensor(1.5)),
         one("returned_input", lambda x: (x, x * 2, x * 2 + 1), data(2, 3)),
         one("returned_twice", lambda x: (x + 1, x + 1), data(2, 3)),
@@ -313,6 +318,24 @@ def convolutions() -> list[Case]:
     return rows
 
 
+def _extremes(x: torch.Tensor) -> list[Case]:
+    steps = (data(3, 7, 5) * 2).round()  # several elements are the largest, the first one counts
+    return [
+        one("amax", lambda x: x.amax((2, 3), keepdim=True), x),
+        one("amax_of_rows", lambda x: x.amax(2), x),
+        one("amax_of_last", lambda x: x.amax(-1, keepdim=True), data(3, 7, 5)),
+        one("amax_of_vector", lambda x: x.amax(-1, keepdim=True), data(40)),
+        one("amax_of_first", lambda x: x.amax((0, 1)), data(3, 7, 5)),
+        one("amax_of_dims_apart", lambda x: x.amax((0, 2)), x),
+        one("amax_of_one_element", lambda x: x.amax(1) * 2, data(3, 1, 5)),
+        one("amin_of_image", lambda x: x.amin((2, 3)), x),
+        one("max_with_index", lambda x: torch.max(x, 2, keepdim=True), x),
+        one("max_with_index_of_last", lambda x: torch.max(x, -1), steps),
+        one("min_with_index_of_rows", lambda x: torch.min(x, 1), steps),
+        one("max_without_index", lambda x: torch.max(x, 1)[0], steps),
+    ]
+
+
 def pools() -> list[Case]:
     x = data(2, 4, 9, 8)
     return [
@@ -331,11 +354,10 @@ def pools() -> list[Case]:
         one("mean_of_layer", lambda x: x.mean((1, 2, 3), keepdim=True), x),
         one("sum_of_last", lambda x: x.sum(-1), x, half=False),
         one("sum_of_rows", lambda x: x.sum(1, keepdim=True), data(2, 5, 6), half=False),
-        one("amax", lambda x: x.amax((2, 3), keepdim=True), x),
-        one("amax_of_rows", lambda x: x.amax(2), x),
-        one(
-            "max_with_index", lambda x: torch.max(x, 2, keepdim=True), x, half=False, has_index=True
-        ),
+        one("mean_of_dims_apart", lambda x: x.mean((0, 3)), x),
+        one("mean_of_channels_apart", lambda x: x.mean((0, 2, 3), keepdim=True), x),
+        one("sum_of_dims_apart", lambda x: x.sum((0, 2)), x, half=False),
+        *_extremes(x),
         one("resize", lambda x: F.interpolate(x, (12, 14), mode="bilinear"), x),
         one(
             "resize_aligned",
@@ -390,6 +412,11 @@ def moves() -> list[Case]:
         dynamic("split_dynamic", lambda x: x.split(2, 1)[0] - x.split(2, 1)[1]),
         dynamic("norm_dynamic", lambda x: F.layer_norm(x, (5,))),
         dynamic("softmax_dynamic", lambda x: F.softmax(x, -1)),
+        dynamic("log_softmax_dynamic", lambda x: F.log_softmax(x, 1)),
+        dynamic("amax_dynamic", lambda x: x.amax(-1)),
+        dynamic("amin_of_rows_dynamic", lambda x: x.amin(1)),
+        dynamic("mean_of_rows_dynamic", lambda x: x.transpose(0, 2).mean(1)),
+        dynamic("mean_dynamic", lambda x: x.mean((1, 2), keepdim=True)),
         one("select", lambda x: x[:, 2] + x[:, -1], x),
         one("chunks", lambda x: (lambda a, b, c: a * b - c)(*x.chunk(3, 1)), x),
         one("unbind", lambda x: (lambda a, b: a - b)(*x.unbind(0)), x),

@@ -32,7 +32,6 @@ from executorch_py.exir.ir.op_facts import is_getitem, is_scalar_op, op_key
 Check = Callable[[Site], str | None]
 
 MOST_DIMENSIONS = 6  # XNN_MAX_TENSOR_DIMS
-_F32 = (torch.float32,)
 
 
 class Role(Enum):
@@ -77,9 +76,7 @@ _MOVE = {"role": Role.MOVE, "quantization": Quantization.STATIC}
 RULES: dict[str, Rule] = {
     # Element by element
     **_rules("abs ceil cos exp floor log neg rsqrt sigmoid sin sqrt square tanh reciprocal"),
-    **_rules("gelu", check.exact_gelu),
-    **_rules("hardswish hardsigmoid silu"),
-    **_rules("mish", dtypes=_F32),
+    **_rules("gelu hardswish hardsigmoid mish silu"),
     **_rules("relu relu6", **_STATIC),
     **_rules("clamp hardtanh", check.bounds, **_STATIC),
     **_rules("clamp_min clamp_max", check.bounds),
@@ -94,12 +91,12 @@ RULES: dict[str, Rule] = {
     **_rules("mul.Scalar div.Scalar", check.numbers("other")),
     # Over rows and images
     **_rules("_softmax", check.same_type_softmax),
+    **_rules("_log_softmax", check.same_type_softmax, check.known_dimension),
     **_rules("glu", check.known_dimension),
     **_rules("mean.dim", check.mean_dims, check.same_type_result, **_STATIC),
     **_rules("sum.dim_IntList", check.mean_dims, check.same_type_result),
-    **_rules("amax", check.maximum_dims),
-    # Indices are int32 to XNNPACK, which moves no such elements from channels-last back.
-    **_rules("max.dim", check.maximum_dims, check.keeps_dimension, check.results_unread(1)),
+    **_rules("amax amin", check.extreme_dims),
+    **_rules("max.dim min.dim", check.extreme_dims, check.elements_with_places),
     **_rules("max_pool2d", check.rank(4), check.pool_window, check.complete_windows, **_STATIC),
     **_rules(
         "max_pool2d_with_indices",
@@ -175,7 +172,10 @@ COMPANIONS = frozenset(
         "quantized_decomposed::dequantize_per_channel_group",
         "quantized_decomposed::quantize_per_tensor.tensor",
         "quantized_decomposed::dequantize_per_tensor.tensor",
+        "quantized_decomposed::quantize_per_token",
+        "quantized_decomposed::dequantize_per_token",
         "quantized_decomposed::choose_qparams.tensor",
+        "quantized_decomposed::choose_qparams_per_token_asymmetric",
         "torchao::choose_qparams_affine",
         "torchao::quantize_affine",
         "torchao::dequantize_affine",
@@ -271,6 +271,8 @@ def _shapes(site: Site, rule: Rule) -> str | None:
             return f"{name} has no elements"
         if free_unbacked_symbols(example.shape):
             return f"the shape of {name} depends on values"
+    if any(result.dim() == 0 for result in site.results()):
+        return "its result has no dimensions, and upstream's runtime takes none such back"
     return None
 
 

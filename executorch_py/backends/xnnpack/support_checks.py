@@ -20,6 +20,14 @@ Check = Callable[[Site], str | None]
 
 _POWERS = (2.0, 3.0, 4.0, 0.5, -0.5, -1.0)
 _LEAST_SCALE = 1.2e-38  # the smallest normal float32
+# Operators that become nodes which passes move to the integers' side; padding if it is with zeros.
+_MOVES = frozenset(
+    f"aten::{name}"
+    for name in (
+        *("constant_pad_nd", "permute_copy", "slice_copy.Tensor", "transpose_copy.int"),
+        *("unsqueeze_copy", "view_copy", "squeeze_copy.dim", "squeeze_copy.dims"),
+    )
+)
 _ACTIVATIONS = ("aten::relu", "aten::relu6", "aten::hardtanh", "aten::clamp")
 
 
@@ -92,13 +100,6 @@ def unscaled_elu(site: Site) -> str | None:
     """Only alpha differs from nn.ELU's defaults."""
     scales = (site.argument("scale"), site.argument("input_scale"))
     return None if scales == (1, 1) else f"its scale and input_scale are {scales}, not 1"
-
-
-def exact_gelu(site: Site) -> str | None:
-    """The exact form is for float32."""
-    if site.argument("approximate") != "tanh" and site.image.dtype is torch.float16:
-        return "its exact form is for float32, not float16"
-    return None
 
 
 def known_power(site: Site) -> str | None:
@@ -264,34 +265,62 @@ def _dims(site: Site) -> list[int] | None:
 
 
 def mean_dims(site: Site) -> str | None:
-    """Neighbouring dimensions, of sizes known ahead of time."""
+    """Dimensions of sizes known ahead of time."""
     dims, shape = _dims(site), site.image.shape
-    if dims is None or not dims or site.image.dim() == 0:
+    if not dims or site.image.dim() == 0:
         return "it reduces a number"
-    if dims != list(range(dims[0], dims[-1] + 1)):
-        return f"it reduces dimensions {dims}, which are not neighbours"
     if not all(isinstance(shape[d], int) for d in dims) and not _is_image_mean(site, dims):
         return _dynamic("what it reduces", site.image)
-    return None
+    last = site.image.dtype is torch.float32 and dims == [site.image.dim() - 1]
+    at_once = last or (site.image.dim() == 4 and dims in ([1, 2], [2, 3]))
+    return _one_open_size(site, at_once)
 
 
 def _is_image_mean(site: Site, dims: list[int]) -> bool:
     return op_key(site.node.target) == "aten::mean.dim" and site.image.dim() == 4 and dims == [2, 3]
 
 
-def maximum_dims(site: Site) -> str | None:
-    """Height or width of an image, of a known size."""
-    dims = _dims(site)
-    if site.image.dim() != 4 or dims is None or not set(dims) <= {2, 3}:
-        return f"it takes maxima over dimensions {dims} of {site.image.dim()}, not over an image"
-    if not all(isinstance(size, int) for size in site.image.shape[2:]):
-        return _dynamic("its window", site.image)
-    return None
+def _one_open_size(site: Site, at_once: bool) -> str | None:
+    """What is reshaped has at most one size that is found at run time."""
+    example = site.results()[0] if at_once and site.results() else site.image
+    if (at_once and site.argument("keepdim")) or _n_open(example) <= 1:
+        return None
+    return _dynamic("all but one of its sizes", example)
 
 
-def keeps_dimension(site: Site) -> str | None:
-    """Indices keep their dimension."""
-    return None if site.argument("keepdim") else "it drops the dimension (keepdim=False)"
+def _n_open(example: torch.Tensor) -> int:
+    return sum(not isinstance(size, int) for size in example.shape)
+
+
+def extreme_dims(site: Site) -> str | None:
+    """Dimensions of sizes known ahead of time, and all behind them unless they are images."""
+    dims, shape = _dims(site), site.image.shape
+    if not dims or site.image.dim() == 0:
+        return "it reduces a number"
+    if not all(isinstance(shape[d], int) for d in dims):
+        return _dynamic("what it reduces", site.image)
+    if _finds_places(site):
+        return known_result(site)
+    if site.image.dim() == 4 and set(dims) <= {2, 3}:
+        return _one_open_size(site, at_once=True)
+    if not all(isinstance(size, int) for size in shape[dims[0] :]):
+        return _dynamic("what lies behind the dimensions it reduces", site.image)
+    return _one_open_size(site, at_once=False)
+
+
+def _finds_places(site: Site) -> bool:
+    """Whether somebody reads where the largest elements are."""
+    return 1 in {user.args[1] for user in site.node.users if is_getitem(user.target)}
+
+
+def elements_with_places(site: Site) -> str | None:
+    """Indices are read with their elements only, and there is more than one to choose from."""
+    if not _finds_places(site):
+        return None
+    if not any(user.args[1] == 0 for user in site.node.users):
+        return "its indices alone are read, which XNNPACK finds with their elements only"
+    size = math.prod(site.image.shape[d] for d in _dims(site) or ())
+    return "it looks for the place of a single element" if size == 1 else None
 
 
 def known_dimension(site: Site) -> str | None:
@@ -408,7 +437,10 @@ def _precision(site: Site, weight: fx.Node) -> str | None:
         except KeyError:
             continue
         break
-    how = site.quantized(activation)
+    source = _before_moves(activation)
+    how = site.quantized(source)
+    if how is Quantized.DYNAMIC and source is not activation:
+        return "its input is quantized at run time and then moved"
     if site.quantized(weight) is None:
         return None if how is not Quantized.DYNAMIC else "its input alone is quantized"
     if how is None:
@@ -418,6 +450,16 @@ def _precision(site: Site, weight: fx.Node) -> str | None:
     if how is Quantized.DYNAMIC and not _is_dynamic_product(site):
         return "it is quantized at run time, which is for images with one group only"
     return None
+
+
+def _before_moves(node: fx.Node) -> fx.Node:
+    """What a node's elements were before they were moved as integers can be as well."""
+    while op_key(node.target) in _MOVES and isinstance(node.args[0], fx.Node):
+        is_pad = op_key(node.target) == "aten::constant_pad_nd"
+        if is_pad and len(node.args) > 2 and node.args[2] != 0:
+            break
+        node = node.args[0]
+    return node
 
 
 def _is_dynamic_product(site: Site) -> bool:

@@ -11,6 +11,7 @@ from executorch_py.backends.xnnpack.ops import (
     attention,
     convolution,
     elementwise,
+    extremes,
     linear,
     norm,
     pool,
@@ -21,8 +22,8 @@ from executorch_py.backends.xnnpack.ops import (
 )
 
 _FAMILIES = (
-    *(activation, attention, convolution, elementwise, linear, norm, pool, quantize),
-    *(reduce, resize, shape),
+    *(activation, attention, convolution, elementwise, extremes, linear, norm, pool),
+    *(quantize, reduce, resize, shape),
 )
 
 VISITORS: dict[str, Visitor] = {

@@ -1,17 +1,22 @@
 """Activations: clamps (which passes move into what they follow), leaky and parametric ones, gates,
-softmax.
+softmax and its logarithm.
 """
 
 from __future__ import annotations
 
 import math
 
+import torch
 from torch import fx
 
 from executorch_py.backends.xnnpack.builder import Builder, Visitor
 from executorch_py.backends.xnnpack.graph import Needs, Symbol, Value, text_of
+from executorch_py.backends.xnnpack.ops.means import last_dim_sum
 from executorch_py.backends.xnnpack.serialize import NodeKind
 from executorch_py.exir.ir.match import argument
+
+# exp of this is 0 in float32.
+_VANISHES = -200.0
 
 
 def _clamped(b: Builder, value: Value, low: float, high: float) -> Value:
@@ -134,6 +139,33 @@ def _softmax(b: Builder, node: fx.Node) -> Value:
     return _softmax_over(b, value, b.integer(node, "dim"))
 
 
+def _log_softmax(b: Builder, node: fx.Node) -> Value:
+    """x - c - log(sum(exp(x - c))), where c, near the largest element, is any number at all.
+
+    No node finds the largest element of rows. The mean of a row weighted with its softmax is at
+    most log(n) below it, so that exp neither overflows nor vanishes. -inf stays away from products.
+    """
+    value = b.input(node, "self")
+    if argument(node, "half_to_float", False) is True:
+        b.refuse("a softmax that changes the element type", "half_to_float=False")
+    b.require_float(value)
+    dim = b.axis(b.integer(node, "dim"), value.rank)
+    perm = [d for d in range(value.rank) if d != dim] + [dim]
+    back = [perm.index(d) for d in range(value.rank)]
+    rows = b.transpose(value, perm)
+    return b.transpose(b.in_float32(rows, lambda x: _log_softmax_of(b, x)), back)
+
+
+def _log_softmax_of(b: Builder, rows: Value) -> Value:
+    finite = _clamped(b, rows, torch.finfo(torch.float32).min, math.inf)
+    weighted = b.binary(NodeKind.MULTIPLY, b.emit(NodeKind.SOFTMAX, [finite]), finite)
+    center = last_dim_sum(b, weighted, 1.0)
+    near = b.emit(NodeKind.SUBTRACT, [finite, center], clamp=(_VANISHES, math.inf))
+    total = last_dim_sum(b, b.emit(NodeKind.EXP, [near]), 1.0)
+    centered = b.binary(NodeKind.SUBTRACT, rows, center)
+    return b.binary(NodeKind.SUBTRACT, centered, b.emit(NodeKind.LOG, [total]))
+
+
 def _glu(b: Builder, node: fx.Node) -> Value:
     value = b.input(node, "self")
     b.require_float(value)
@@ -146,6 +178,7 @@ def _glu(b: Builder, node: fx.Node) -> Value:
 
 
 VISITORS: dict[str, Visitor] = {
+    "aten::_log_softmax": _log_softmax,
     "aten::_softmax": _softmax,
     "aten::clamp": _clamp,
     "aten::clamp_max": _clamp_above,

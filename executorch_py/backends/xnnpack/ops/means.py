@@ -37,6 +37,13 @@ def counted(b: Builder, shape: Shape) -> int:
     return count
 
 
+def neighbours(dims: list[int]) -> list[tuple[int, int]]:
+    """Dimensions in order as runs that follow each other, the first and last of each."""
+    starts = [d for d in dims if d - 1 not in dims]
+    ends = [d for d in dims if d + 1 not in dims]
+    return list(zip(starts, ends, strict=True))
+
+
 def last_dim_sum(b: Builder, value: Value, factor: float, plus: float = 0.0) -> Value:
     """factor * (sum over the last dimension) + plus, keeping the dimension."""
     count = counted(b, value.shape[-1:])

@@ -1,23 +1,23 @@
-"""Means, sums and extremes over dimensions.
+"""Means and sums over dimensions.
 
 A mean over the last dimension is a product with a column of 1 / n; over neighbouring dimensions
-before it, a global average pooling of [before, n, 1, after] as it lies in memory.
+before it, a global average pooling of [before, n, 1, after] as it lies in memory. Dimensions apart
+from each other are averaged in turn.
 """
 
 from __future__ import annotations
 
-import math
-
 from torch import fx
 
-from executorch_py.backends.xnnpack.builder import FLOATS, Builder, Made, Visitor
-from executorch_py.backends.xnnpack.graph import Needs, Shape, Value, text_of
+from executorch_py.backends.xnnpack.builder import FLOATS, Builder, Visitor
+from executorch_py.backends.xnnpack.graph import Needs, Shape, Value
 from executorch_py.backends.xnnpack.ops.means import (
     KEEP_DIMS,
     counted,
     last_dim_mean,
     last_dim_sum,
     merged,
+    neighbours,
 )
 from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
 from executorch_py.exir.ir.match import argument
@@ -31,10 +31,14 @@ def _dims(b: Builder, node: fx.Node, rank: int) -> list[int]:
 
 
 def _mean_of(b: Builder, value: Value, dims: list[int]) -> Value:
-    """The mean over dimensions that follow each other, keeping them as size 1."""
+    """The mean over dimensions, keeping them as size 1."""
+    for first, last in reversed(neighbours(dims)):
+        value = _mean_of_neighbours(b, value, list(range(first, last + 1)))
+    return value
+
+
+def _mean_of_neighbours(b: Builder, value: Value, dims: list[int]) -> Value:
     first, last = dims[0], dims[-1]
-    if dims != list(range(first, last + 1)):
-        b.refuse(f"a reduction over dimensions {dims}", "dimensions that follow each other")
     kept = tuple(1 if d in dims else size for d, size in enumerate(value.shape))
     if value.rank == 4 and dims == [2, 3]:
         return b.emit(NodeKind.GLOBAL_AVG_POOLING_2D, [value], shape=kept, flags=KEEP_DIMS)
@@ -90,52 +94,7 @@ def _sum(b: Builder, node: fx.Node) -> Value:
     return total if argument(node, "keepdim") else b.reshape(total, b.result_shape(node))
 
 
-def _window(b: Builder, value: Value, dims: list[int]) -> tuple[int, int]:
-    if value.rank != 4 or not dims or not set(dims) <= {2, 3}:
-        b.refuse(f"a maximum over {dims} of {text_of(value.shape)}", "height, width of an image")
-    sizes = [counted(b, value.shape[d : d + 1]) if d in dims else 1 for d in (2, 3)]
-    return sizes[0], sizes[1]
-
-
-def _amax(b: Builder, node: fx.Node) -> Value:
-    value = b.input(node, "self")
-    b.require_float(value)
-    dims = _dims(b, node, value.rank)
-    window = _window(b, value, dims)
-    shape = tuple(1 if d in dims else size for d, size in enumerate(value.shape))
-    maximum = b.emit(
-        NodeKind.MAX_POOLING_2D,
-        [value],
-        shape=shape,
-        flags=KEEP_DIMS,
-        clamp=(-math.inf, math.inf),
-        kernel=window,
-        stride=window,
-        padding=(0, 0),
-        behind=(0, 0),
-        dilation=(1, 1),
-    )
-    return maximum if argument(node, "keepdim") else b.reshape(maximum, b.result_shape(node))
-
-
-def _max_dim(b: Builder, node: fx.Node) -> Made:
-    value = b.input(node, "self")
-    b.require_float(value)
-    dims = _dims(b, node, value.rank)
-    window = _window(b, value, dims)
-    if not argument(node, "keepdim"):
-        b.refuse("keepdim=False", "keepdim=True")
-    shape = tuple(1 if d in dims else size for d, size in enumerate(value.shape))
-    maximum = Value(node.name, shape, value.datatype)
-    index = Value(f"{node.name}_index", shape, Datatype.INT32)
-    made = b.emit_all(NodeKind.ARG_MAX_POOLING_2D, [value], [maximum, index])
-    made.attributes.update(kernel=window, padding=(0, 0))
-    return maximum, index
-
-
 VISITORS: dict[str, Visitor] = {
-    "aten::amax": _amax,
-    "aten::max.dim": _max_dim,
     "aten::mean.dim": _mean,
     "aten::sum.dim_IntList": _sum,
 }

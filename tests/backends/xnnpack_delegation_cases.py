@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, export
 from torch.nn import functional as F
+from torch.utils._pytree import tree_map
 
 
 class Of(nn.Module):
@@ -120,6 +121,33 @@ def of(factory: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
     return make
 
 
+class InIntegers(nn.Module):
+    """A module between conversions to integers and back, which no quantizer need have written."""
+
+    def __init__(self, module: nn.Module, steps: tuple[tuple[float, int], ...]) -> None:
+        super().__init__()
+        self.module, self.steps = module, steps
+
+    def forward(self, *args: Tensor) -> Any:
+        rounded = [_rounded(x, *self.steps[i % 2]) for i, x in enumerate(args)]
+        return tree_map(lambda x: _rounded(x, *self.steps[-1]), self.module(*rounded))
+
+
+def _rounded(x: Tensor, scale: float, zero_point: int) -> Tensor:
+    if not x.is_floating_point():
+        return x
+    numbers = (scale, zero_point, -128, 127, torch.int8)
+    library = torch.ops.quantized_decomposed
+    return library.dequantize_per_tensor(library.quantize_per_tensor(x, *numbers), *numbers)
+
+
+# Scale and zero point of the inputs in turn, and of results.
+_STEPS = {
+    "qs8": ((1 / 64, 3),) * 3,
+    "qs8_unequal": ((1 / 64, 3), (1 / 80, -9), (1 / 60, -20)),
+}
+
+
 def _quantized(module: nn.Module, inputs: tuple[Tensor, ...], how: str) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -129,6 +157,8 @@ def _quantized(module: nn.Module, inputs: tuple[Tensor, ...], how: str) -> Any:
             get_symmetric_quantization_config,
         )
 
+        if how in _STEPS:
+            return InIntegers(module, _STEPS[how])
         if how in ("8da4w", "8da8w"):
             from torchao.quantization import Int8DynamicActivationIntxWeightConfig, quantize_
             from torchao.quantization.granularity import PerAxis, PerGroup
@@ -238,14 +268,9 @@ _BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mul": torch.mul,
     "sub": torch.sub,
 }
-CASES: dict[str, Case] = {
+_PLAIN: dict[str, Case] = {
     **{name: Case(function) for name, function in _UNARY.items()},
     **{name: Case(function, TWO) for name, function in _BINARY.items()},
-    **{
-        f"{name}_f16": Case(_UNARY[name], dtype=torch.float16)
-        for name in ("abs", "exp", "gelu", "hardswish", "relu", "sigmoid")
-    },
-    "add_f16": Case(torch.add, TWO, torch.float16),
     "add_bf16": Case(torch.add, TWO, torch.bfloat16),
     "add_f64": Case(torch.add, TWO, torch.float64),
     "add_int": Case(torch.add, TWO, torch.int32),
@@ -360,4 +385,24 @@ CASES: dict[str, Case] = {
     "cat_quantized": Case(lambda x, y: torch.cat([x + y, x * y], 1), TWO, quantized="per_tensor"),
     "max_pool_quantized": Case(lambda x: F.max_pool2d(x + x, 2), quantized="per_tensor"),
     "softmax_quantized": Case(lambda x: F.softmax(x + x, -1), quantized="per_tensor"),
+}
+
+# Every operator of float32 in float16 and between conversions, too.
+_WITHOUT_WEIGHTS = [
+    name
+    for name, case in _PLAIN.items()
+    if case.dtype is torch.float32 and not (case.quantized or case.dynamic or case.channels_last)
+    if not isinstance(case.model, type) and case.model.__name__ != "make"
+]
+_UNEQUAL = ("add", "cat", "max_pool", "mean_hw", "mul", "permute", "slice", "sub", "view")
+CASES: dict[str, Case] = {
+    **_PLAIN,
+    **{
+        f"{name}_f16": replace(case, dtype=torch.float16)
+        for name, case in _PLAIN.items()
+        if case.dtype is torch.float32 and not (case.quantized or case.dynamic)
+        if f"{name}_f16" not in _PLAIN
+    },
+    **{f"{name}_qs8": replace(_PLAIN[name], quantized="qs8") for name in _WITHOUT_WEIGHTS},
+    **{f"{name}_qs8_unequal": replace(_PLAIN[name], quantized="qs8_unequal") for name in _UNEQUAL},
 }

@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import delegation_cases
+import xnnpack_delegation_cases as delegation_cases
 
 
 def leave_payloads_empty() -> None:

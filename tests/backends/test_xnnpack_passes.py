@@ -16,11 +16,15 @@ from backends.xnnpack_group import lowered_whole
 from models import vision
 from torch import nn
 
+from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.backends.xnnpack.passes.minimum_cut import TwoLabels
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
 from executorch_py.backends.xnnpack.serialize import NodeKind, XNNGraph
-from executorch_py.exir import to_edge
+from executorch_py.exir import to_edge, to_edge_transform_and_lower
 from executorch_py.exir.error import ExportError
+from executorch_py.exir.passes.external_constants_pass import (
+    delegate_external_constants_pass_unlifted,
+)
 
 
 def payload(module: nn.Module, *inputs: torch.Tensor) -> XNNGraph:
@@ -122,3 +126,27 @@ def test_the_edge_program_given_is_not_changed() -> None:
     before = str(program.graph)
     XnnpackBackend.preprocess(XnnpackBackend.copy_exported_program_for_preprocess(program, []), [])
     assert str(program.graph) == before
+
+
+class Folded(nn.Module):
+    """A norm that disappears into a convolution, and a matrix that is transposed ahead of time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4)
+        self.matrix = nn.Parameter(data(5, 36))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.mm(self.norm(self.conv(x)).flatten(1), self.matrix.t())
+
+
+def test_folded_weights_stay_in_their_data_file() -> None:
+    module, inputs = seeded(Folded), (data(1, 3, 5, 5),)
+    unlifted = torch.export.export(module, inputs).module()
+    delegate_external_constants_pass_unlifted(unlifted, lambda node: "weights")
+    edge = to_edge_transform_and_lower(
+        torch.export.export(unlifted, inputs), partitioner=[XnnpackPartitioner()]
+    )
+    assert edge.delegation_summary().delegated_share == 1.0
+    stored = edge._named_data_store.get_named_data_store_output()
+    assert not stored.pte_data and len(stored.external_data["weights"]) == 3

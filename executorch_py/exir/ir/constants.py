@@ -6,6 +6,8 @@ are derived from the node that computed the value, so exports stay deterministic
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import fx
 from torch.export import ExportedProgram
@@ -49,6 +51,17 @@ def add_constants(
             made.append(node)
     ep.graph_signature.input_specs = [*specs[:at], *new_specs, *specs[at:]]
     return made
+
+
+def inherited_meta(sources: Iterable[fx.Node]) -> dict[str, object]:
+    """What a constant computed from others keeps of them: the data file a delegate puts them in.
+
+    Constants of no file follow those of one; where files differ, nobody says which it should be.
+    """
+    custom = [source.meta.get("custom") or {} for source in sources]
+    tags = {found["delegate_constant_tag"] for found in custom if "delegate_constant_tag" in found}
+    tags.discard(None)
+    return {"custom": {"delegate_constant_tag": tags.pop()}} if len(tags) == 1 else {}
 
 
 def drop_unused_constants(ep: ExportedProgram, candidates: set[str]) -> None:

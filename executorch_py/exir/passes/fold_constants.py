@@ -16,7 +16,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from executorch_py.exir.ir.constants import add_constants, drop_unused_constants
+from executorch_py.exir.ir.constants import add_constants, drop_unused_constants, inherited_meta
 from executorch_py.exir.ir.evaluate import (
     dense_example,
     depends_on_operands_only,
@@ -150,6 +150,7 @@ class _Folder:
                     example = dense_example(node.meta["val"])
                     value = laid_out_like(evaluate(node, self.values), example)
                     meta = {k: node.meta[k] for k in ("stack_trace",) if k in node.meta}
+                    meta |= inherited_meta(self.sources[node])
                     pending.append((self._name(node), value, example, meta))
         self.values.clear()
         made = dict(zip(placeholders, add_constants(self.ep, pending), strict=True))

@@ -15,7 +15,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from executorch_py.exir.ir.constants import add_constants, drop_unused_constants
+from executorch_py.exir.ir.constants import add_constants, drop_unused_constants, inherited_meta
 from executorch_py.exir.ir.graph import erase_dead_nodes, foldable_constants
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_facts import is_getitem
@@ -44,9 +44,11 @@ def fuse_batch_norm(ep: ExportedProgram) -> bool:
         weight, bias = _folded(match, constants)
         base = str(match.layer.args[1].target)
         fake = match.layer.args[1].meta["val"]
-        pending.append((f"{base}_bn_folded", weight, fake, {}))
+        sources = [arg for arg in match.layer.args[1:3] if isinstance(arg, fx.Node)]
+        meta = inherited_meta(sources)
+        pending.append((f"{base}_bn_folded", weight, fake, meta))
         fake_bias = match.norm.args[3].meta["val"].to(bias.dtype)
-        pending.append((f"{base}_bn_bias", bias, fake_bias, {}))
+        pending.append((f"{base}_bn_bias", bias, fake_bias, meta))
     made = add_constants(ep, pending)
     for match, weight, bias in zip(matches, made[0::2], made[1::2], strict=True):
         arguments = list(match.layer.args)

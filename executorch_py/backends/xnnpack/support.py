@@ -59,6 +59,8 @@ class Rule:
     dtypes: tuple[torch.dtype, ...] = FLOATS
     role: Role = Role.COMPUTE
     quantization: Quantization = Quantization.NONE
+    # Whether upstream's runtime computes it with bfloat16, for those who ask for that.
+    in_bf16: bool = False
     # Operands whose element type is no matter of the operator's, by name.
     other_types: frozenset[str] = field(default=frozenset())
 
@@ -71,21 +73,25 @@ def _rules(names: str, *checks: Check, **facts: object) -> dict[str, Rule]:
 
 _STATIC = {"quantization": Quantization.STATIC}
 _GEMM = {"quantization": Quantization.GEMM}
+_BF16 = {"in_bf16": True}
 _MOVE = {"role": Role.MOVE, "quantization": Quantization.STATIC}
 
 RULES: dict[str, Rule] = {
     # Element by element
-    **_rules("abs ceil cos exp floor log neg rsqrt sigmoid sin sqrt square tanh reciprocal"),
+    **_rules("abs ceil cos exp floor log neg rsqrt sin sqrt square reciprocal"),
+    **_rules("sigmoid tanh", **_BF16),
     **_rules("gelu hardswish hardsigmoid mish silu"),
-    **_rules("relu relu6", **_STATIC),
-    **_rules("clamp hardtanh", check.bounds, **_STATIC),
+    **_rules("relu relu6", **_STATIC, **_BF16),
+    **_rules("clamp hardtanh", check.bounds, **_STATIC, **_BF16),
     **_rules("clamp_min clamp_max", check.bounds),
     **_rules("leaky_relu", check.numbers("negative_slope")),
     **_rules("elu", check.numbers("alpha"), check.unscaled_elu),
     **_rules("prelu _prelu_kernel", check.constant("weight"), check.slopes_of_channels),
     **_rules("pow.Tensor_Scalar", check.known_power),
-    **_rules("add.Tensor sub.Tensor", check.numbers("alpha"), check.operand_types, **_STATIC),
-    **_rules("mul.Tensor", check.operand_types, **_STATIC),
+    **_rules(
+        "add.Tensor sub.Tensor", check.numbers("alpha"), check.operand_types, **_STATIC, **_BF16
+    ),
+    **_rules("mul.Tensor", check.operand_types, **_STATIC, **_BF16),
     **_rules("div.Tensor maximum minimum", check.operand_types),
     **_rules("add.Scalar sub.Scalar rsub.Scalar", check.numbers("other", "alpha")),
     **_rules("mul.Scalar div.Scalar", check.numbers("other")),
@@ -111,9 +117,9 @@ RULES: dict[str, Rule] = {
     **_rules("pixel_shuffle pixel_unshuffle", check.rank(4), check.known_image),
     # Products
     **_rules("convolution", check.image_convolution, check.weights_of_convolution, **_GEMM),
-    **_rules("linear", check.weights_of_linear, **_GEMM),
-    **_rules("mm", check.weights_of_mm, **_GEMM),
-    **_rules("addmm", check.weights_of_mm, check.numbers("alpha", "beta"), **_GEMM),
+    **_rules("linear", check.weights_of_linear, **_GEMM, **_BF16),
+    **_rules("mm", check.weights_of_mm, **_GEMM, **_BF16),
+    **_rules("addmm", check.weights_of_mm, check.numbers("alpha", "beta"), **_GEMM, **_BF16),
     **_rules("bmm matmul", check.matching_batches),
     **_rules("baddbmm", check.numbers("alpha", "beta")),
     **_rules(
@@ -243,7 +249,7 @@ def _name(dtype: torch.dtype) -> str:
 def _types(site: Site, rule: Rule) -> str | None:
     """Floats of one type, integers only where they are quantized or constant."""
     allowed = rule.dtypes
-    if site.options.bf16 and rule.quantization is Quantization.GEMM:
+    if site.options.bf16 and rule.in_bf16:
         allowed = (*allowed, torch.bfloat16)
     if rule.role is Role.CONVERT:
         return None

@@ -1,19 +1,23 @@
-"""Masks of attention behind the partitioner: rows that see nothing, of lengths that vary, are what
-eager torch makes of them.
+"""Operators behind the partitioner, where eager torch's results depend on more than one operator:
+masks of attention that hide a whole row, of lengths that vary, and chains in bfloat16.
 """
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
+import pytest
 import torch
-from backends.xnnpack_cases import Call, data
-from torch import Tensor
+from backends.xnnpack_cases import Call, data, seeded
+from interop.peer import Upstream
+from torch import Tensor, nn
 from torch.export import Dim, export
 from torch.nn.functional import scaled_dot_product_attention
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.exir import EdgeProgramManager, to_edge_transform_and_lower
+from executorch_py.runtime import Runtime
 
 
 def lowered(function: object, inputs: tuple[Tensor, ...], dynamic: object) -> EdgeProgramManager:
@@ -56,3 +60,34 @@ def test_a_softmax_over_nothing_is_no_number() -> None:
     found = lowered(attend, inputs, None).to_executorch().run(*inputs)
     torch.testing.assert_close(found, attend(*inputs), equal_nan=True)
     assert found.isnan().any()
+
+
+class Brain(nn.Module):
+    """Layers in bfloat16, and a convolution, which upstream's runtime has not in that type."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.gate, self.narrow = nn.Linear(8, 16), nn.Linear(8, 16), nn.Linear(16, 8)
+        self.conv = nn.Conv1d(3, 3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = torch.relu(self.wide(x)) * torch.sigmoid(self.gate(x))
+        return self.conv(torch.tanh(self.narrow(hidden) + x))
+
+
+@pytest.mark.interop
+def test_layers_in_bfloat16_run_on_both_runtimes_when_asked_for(tmp_path: Path) -> None:
+    module, x = seeded(Brain).bfloat16(), data(2, 3, 8).bfloat16()
+    partitioner = XnnpackPartitioner(enable_bf16=True)
+    edge = to_edge_transform_and_lower(export(module, (x,)), partitioner=[partitioner])
+    left = {r.operator: r.reason for r in edge.delegation_summary().records if r.delegate is None}
+    assert left == {"aten::convolution": "'aten_tanh_default' is bfloat16, not float32 or float16"}
+    buffer = edge.to_executorch().buffer
+    (tmp_path / "bf16.pte").write_bytes(buffer)
+    torch.save([(x,)], tmp_path / "bf16.inputs.pt")
+    upstream = Upstream()
+    upstream.ask("run_inputs", "bf16", tmp_path)
+    upstream.stop()
+    ours = Runtime.get().load_program(buffer).load_method("forward").execute([x])
+    for found in (ours[0], torch.load(tmp_path / "bf16.pt")[0][0]):
+        torch.testing.assert_close(found, module(x), rtol=0.02, atol=0.02)

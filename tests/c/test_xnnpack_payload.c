@@ -434,6 +434,25 @@ static void positions_are_marked_as_wide(void) {
   free(w.bytes);
 }
 
+// Of which only the positions are asked for: XNNPACK writes the values all the same.
+static void values_that_nobody_reads_have_memory(void) {
+  float x[8 + 8] = {1, 5, 2, 0, 7, 3, 9, 8};
+  uint32_t where[4] = {7, 7, 7, 7};
+  const x_graph g = {
+      .values = {TENSOR(fp32, 1, 0, .rank = 4, .dims = {1, 2, 2, 2}),
+                 TENSOR(fp32, 0, 0, .rank = 4, .dims = {1, 1, 2, 2}),
+                 TENSOR(fp32, 2, 1, .rank = 4, .dims = {1, 1, 2, 2})},
+      .nodes = {{.code = 21, .n_slots = 10, .slots = {0, 0, 0, 0, 2, 1, 0, 1, 2, 0}}},
+      .constants = {{.key = ""}},
+      .n_values = 3,
+      .n_nodes = 1,
+      .n_constants = 1,
+      .n_externs = 2,
+  };
+  EXPECT(runs(&g, (void *[]){x, where}));
+  EXPECT(where[0] == 1 && where[1] == 0 && where[2] == 1 && where[3] == 1);
+}
+
 static void a_node_without_use_is_left_out(void) {
   float a[6 + 8] = {1, 2, 3, 4, 5, 6}, b[3 + 8] = {10, 20, 30}, c[6] = {0};
   x_graph g = sum_of_two();
@@ -673,6 +692,7 @@ static const et_test tests[] = {
     ET_CASE(any_number_of_rows_is_multiplied_by_groups_of_4_bits),
     ET_CASE(a_convolution_sums_its_window),
     ET_CASE(positions_are_marked_as_wide),
+    ET_CASE(values_that_nobody_reads_have_memory),
     ET_CASE(a_node_without_use_is_left_out),
     ET_CASE(arguments_and_origins_are_told),
     ET_CASE(shapes_are_checked_before_they_are_used),

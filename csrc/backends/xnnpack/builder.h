@@ -27,10 +27,11 @@ typedef struct eti_xnn_builder {
   et_error *err;
   eti_xnn_built *built;
   const eti_xnn_payload *payload;
-  eti_xnn_shape *shapes;  // [n_values]
-  uint32_t *ids;          // [n_values] XNNPACK's; ETI_XNN_NONE until defined
-  uint32_t *float_ids;    // [n_values] of the same in fp32
-  uint8_t *is_packed;     // [n_values] constants that are only packed
+  eti_xnn_shape *shapes;     // [n_values]
+  uint32_t *ids;             // [n_values] XNNPACK's; ETI_XNN_NONE until defined
+  uint32_t *float_ids;       // [n_values] of the same in fp32
+  uint8_t *is_packed;        // [n_values] constants that are only packed
+  const uint8_t *is_needed;  // [n_values] outputs are computed from it; NULL: not known yet
   const void *
       *addresses;  // [n_values] where XNNPACK reads a constant, in fp32 or as it is; or NULL
   xnn_subgraph_t subgraph;

@@ -76,6 +76,8 @@ et_status eti_xnn_value_id(eti_xnn_builder *b, uint32_t value, uint32_t *id) {
                 .external_id = v->external_id,
                 .flags = (v->is_input ? XNN_VALUE_FLAG_EXTERNAL_INPUT : 0u) |
                          (v->is_output ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT : 0u)};
+    // What a node writes and nobody reads gets no memory from XNNPACK, unless it is to be kept.
+    if (b->is_needed != NULL && !b->is_needed[value]) at.flags |= XNN_VALUE_FLAG_PERSISTENT;
     if (v->is_constant) ET_TRY(eti_xnn_constant_bytes(b, value, &at.data));
     ET_TRY(define(b, value, &at, &b->ids[value]));
   }

@@ -153,7 +153,7 @@ static bool is_used(const eti_xnn_node *node, const uint8_t *is_needed) {
 
 // Marks the values that outputs are computed from. XNNPACK ends the process over a node that has
 // no use, so such nodes are left out.
-static et_status find_needed(eti_xnn_builder *b, const uint8_t **out) {
+static et_status find_needed(eti_xnn_builder *b) {
   const eti_xnn_payload *payload = b->payload;
   void *room;
   ET_TRY(eti_xnn_take(&b->built->temporary, payload->n_values, 1, &room, b->err));
@@ -164,7 +164,7 @@ static et_status find_needed(eti_xnn_builder *b, const uint8_t **out) {
     if (!is_used(node, is_needed)) continue;
     for (unsigned k = 0; k < node->n_inputs; k++) is_needed[node->inputs[k]] = 1;
   }
-  *out = is_needed;
+  b->is_needed = is_needed;
   return ET_OK;
 }
 
@@ -176,10 +176,10 @@ static et_status define_all(eti_xnn_builder *b) {
   for (size_t k = 0; k < payload->n_externs; k++) {
     if (payload->externs[k] != ETI_XNN_NONE) ET_TRY(eti_xnn_value_id(b, payload->externs[k], &id));
   }
-  const uint8_t *is_needed;
-  ET_TRY(find_needed(b, &is_needed));
+  ET_TRY(find_needed(b));
   for (size_t i = 0; i < payload->n_nodes; i++) {
-    if (is_used(&payload->nodes[i], is_needed)) ET_TRY(eti_xnn_define_node(b, &payload->nodes[i]));
+    if (is_used(&payload->nodes[i], b->is_needed))
+      ET_TRY(eti_xnn_define_node(b, &payload->nodes[i]));
   }
   return ET_OK;
 }

@@ -2,7 +2,8 @@
 // made, run, run with other shapes and run with clocks: each time one call is an error in words,
 // the same call made again gives the right bytes, and nothing stays behind (which the sanitizer
 // sees). The payloads are upstream's, of every family of nodes (tests/golden/xnnpack), and one
-// whose memory XNNPACK cannot let grow.
+// whose memory XNNPACK cannot let grow. And outputs may lie at the end of memory.
+#define _GNU_SOURCE  // mmap's flags
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK
@@ -18,6 +19,9 @@ ET_TEST_MAIN(tests)
 
 #include "backends/xnnpack/delegate.h"
 #include "xnn_writer.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { MOST_ARGS = 48, NAMED_BYTES = 1 << 20 };
 
@@ -311,7 +315,45 @@ static void every_allocation_may_fail_once_with_shared_memory(void) {
   et_xnnpack_weights_close(options.weights);
 }
 
+// ---- The end of memory
+
+// XNNPACK's softmax of halves reads again what it has written, in vectors.
+static rig softmax_of_halves(void) {
+  const x_graph g = {
+      .values = {{.datatype = 2, .flags = 1, .rank = 2, .dims = {3, 5}},
+                 {.datatype = 2, .flags = 2, .external = 1, .rank = 2, .dims = {3, 5}}},
+      .nodes = {{.code = 3, .n_slots = 3, .slots = {0, 1}}},
+      .constants = {{.key = ""}},
+      .n_values = 2,
+      .n_nodes = 1,
+      .n_constants = 1,
+      .n_externs = 2,
+  };
+  writer w = x_write(&g);
+  return rig_take(w.bytes, w.size);
+}
+
+static void an_output_at_the_end_of_memory_is_not_read_beyond(void) {
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  uint8_t *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  EXPECT(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
+  subject s;
+  EXPECT(begin(&s, softmax_of_halves(), &(et_xnnpack_options){.weights = NULL}));
+  void *const given = s.tensors[1].t.data;
+  s.tensors[1].t.data = pages + page - s.bytes[1];
+  const et_status status = call(&s, FIRST);
+  if (status == ET_OK) {  // all elements are alike, and a fifth is 0x3266 in 16 bits
+    for (size_t i = 0; i < 15; i++) EXPECT(((uint16_t *)s.tensors[1].t.data)[i] == 0x3266);
+  } else {
+    EXPECT_ERROR(&s.r.err, ET_NOT_SUPPORTED, "no kernels for it on this machine");
+  }
+  s.tensors[1].t.data = given;
+  end(&s);
+  (void)munmap(pages, 2 * page);
+}
+
 static const et_test tests[] = {
+    ET_CASE(an_output_at_the_end_of_memory_is_not_read_beyond),
     ET_CASE(every_allocation_may_fail_once_with_convolutions),
     ET_CASE(every_allocation_may_fail_once_with_quantized_convolutions),
     ET_CASE(every_allocation_may_fail_once_with_linears),

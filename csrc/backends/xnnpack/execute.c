@@ -6,7 +6,8 @@
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 
-// XNNPACK may read XNN_EXTRA_BYTES behind an input. On the page of its last byte that is harmless;
+// XNNPACK may read XNN_EXTRA_BYTES behind an input, and behind an output that it reads again (as
+// some softmax do, or other nodes). On the page of the last byte that is harmless;
 // memory is handed out by pages of this size or multiples of it.
 enum { PAGE_BYTES = 4096 };
 
@@ -211,9 +212,9 @@ static void widen(et_tensor *t) {
 
 // ---- Pointers
 
-// What XNNPACK may read in place of an input: itself, or a copy with room behind it.
-static et_status readable(eti_xnn_arg *arg, const et_tensor *t, size_t k, void **out,
-                          et_error *err) {
+// Where XNNPACK may read in place of an argument: itself, or a block with room behind it.
+static et_status find_room(eti_xnn_arg *arg, const et_tensor *t, size_t k, void **out,
+                           et_error *err) {
   const size_t bytes = et_tensor_bytes(t);
   const uintptr_t last = (uintptr_t)t->data + bytes - 1;
   *out = t->data;
@@ -227,7 +228,6 @@ static et_status readable(eti_xnn_arg *arg, const et_tensor *t, size_t k, void *
              bytes);
     arg->copy_bytes = bytes;
   }
-  memcpy(arg->copy, t->data, bytes);
   *out = arg->copy;
   return ET_OK;
 }
@@ -237,9 +237,10 @@ static et_status take_pointers(eti_xnn_engine **owner, const et_delegate_call *c
   for (size_t i = 0; i < engine->n_active; i++) {
     const uint32_t k = engine->externs[i].id;
     const et_tensor *const t = call->args[k]->as.tensor;
-    void *data = t->data;
-    if (engine->graph.externs[k].is_input)
-      ET_TRY(readable(&engine->args[k], t, k, &data, call->err));
+    void *data;
+    ET_TRY(find_room(&engine->args[k], t, k, &data, call->err));
+    if (data != t->data && engine->graph.externs[k].is_input)
+      memcpy(data, t->data, et_tensor_bytes(t));
     if (data != engine->args[k].data) engine->is_set_up = false;
     engine->args[k].data = engine->externs[i].data = data;
   }
@@ -272,7 +273,11 @@ static et_status run(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
   ET_TRY(eti_xnn_fail(xnn_invoke_runtime(engine->runtime), call->err, "running"));
   for (size_t i = 0; i < engine->n_active; i++) {
     const uint32_t k = engine->externs[i].id;
-    if (engine->graph.externs[k].is_widened) widen(call->args[k]->as.tensor);
+    const eti_xnn_extern *const extern_ = &engine->graph.externs[k];
+    et_tensor *const t = call->args[k]->as.tensor;
+    if (extern_->is_output && engine->args[k].data != t->data)
+      memcpy(t->data, engine->args[k].data, et_tensor_bytes(t));
+    if (extern_->is_widened) widen(t);
   }
   return ET_OK;
 }

@@ -52,6 +52,8 @@ function(et_xnnpack_request out)
   set(${out} "asked:${request}" PARENT_SCOPE)
 endfunction()
 
+set(ET_XNNPACK_KERNELS products.c gemm_f32_avx2.c pack_f32_avx2.c)
+
 # Once for what was found: a program of XNNPACK's functions and threads.c has to link. Else says why and stops.
 function(et_check_xnnpack include archives)
   string(MD5 id "${include};${archives}")
@@ -71,7 +73,7 @@ function(et_check_xnnpack include archives)
   endif()
   # Kernels of our own need XNNPACK's inner headers, of the release that get_xnnpack.py builds.
   if(ET_IS_X86)
-    set(kernels ${csrc}/backends/xnnpack/products.c ${csrc}/backends/xnnpack/gemm_f32_avx2.c)
+    list(TRANSFORM ET_XNNPACK_KERNELS PREPEND ${csrc}/backends/xnnpack/ OUTPUT_VARIABLE kernels)
     try_compile(ET_XNNPACK_TAKES_OURS_${id} ${CMAKE_BINARY_DIR}/check_xnnpack_kernels
       SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/threads.c ${kernels}
       COMPILE_DEFINITIONS -mavx2 -mfma -DET_XNNPACK_OWN_KERNELS=1

@@ -160,7 +160,35 @@ static void threads_get_tiles_to_share_down_to_a_block(void) {
   }
 }
 
+static void weights_are_packed_where_the_kernels_read_them(void) {
+  if (!can_run()) return;
+  enum { GROUPS = 2, PIECES = 3 };
+  static float weights[GROUPS * MOST_COLS * PIECES * 20];
+  static float right[GROUPS * 3 * COLS * (PIECES * 20 + 1)], found[sizeof right / sizeof right[0]];
+  for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) weights[i] = (float)i + 1;
+  for (size_t n_cols = 1; n_cols <= MOST_COLS; n_cols += 3) {
+    for (size_t n_k = 1; n_k <= 20; n_k++) {
+      for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) right[i] = found[i] = UNTOUCHED;
+      float *at = right;
+      for (size_t g = 0; g < GROUPS; g++) {
+        for (size_t first = 0; first < n_cols; first += COLS) {
+          for (size_t j = 0; j < COLS && first + j < n_cols; j++)
+            at[j] = weights[g * n_cols + first + j];
+          at += COLS;
+          for (size_t k = 0; k < PIECES * n_k; k++, at += COLS)
+            for (size_t j = 0; j < COLS && first + j < n_cols; j++)
+              at[j] = weights[(g * n_cols + first + j) * PIECES * n_k + k];
+        }
+      }
+      eti_xnn_f32_pack_goki__avx2(GROUPS, n_cols, PIECES, n_k, COLS, 1, 1, weights, weights, NULL,
+                                  found, 0, NULL);
+      EXPECT(memcmp(found, right, sizeof right) == 0);
+    }
+  }
+}
+
 static const et_test tests[] = {
+    ET_CASE(weights_are_packed_where_the_kernels_read_them),
     ET_CASE(far_weights_are_read_in_one_call),
     ET_CASE(rows_beside_near_weights_stay_near),
     ET_CASE(threads_get_tiles_to_share_down_to_a_block),

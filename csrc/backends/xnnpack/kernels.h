@@ -5,7 +5,8 @@
 // in the process, before any operator is made:
 //
 //   f32_gemm_minmax 5x16 fma3_broadcast          f32_gemm_6x16    products, 1x1 convolutions
-//   f32_igemm_minmax 5x16 fma3_broadcast_prfm    f32_igemm_6x16   other convolutions
+//   f32_igemm_minmax 5x16 fma3_broadcast_prfm    f32_igemm_6x16   other convolutions,
+//   pack_f32_conv_goki_w                         f32_pack_goki    which have their weights packed
 //
 // (machines with AVX2 and FMA, without AVX-512: compilers keep a sum of XNNPACK's in memory.)
 // Nothing else is asked: not the sizes, not the load of the machine. Results may differ from those
@@ -31,6 +32,14 @@ void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, 
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *limits);
+
+// Packs the weights [group][column][piece][k] of a convolution for the latter, by XNNPACK's
+// interface: nr is 16, kr and sr are 1. What is behind the last column keeps what it held, and so
+// do biases without `bias`.
+void eti_xnn_f32_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces, size_t n_k,
+                                 size_t nr, size_t kr, size_t sr, const void *weights,
+                                 const void *bias, const void *scale, void *packed,
+                                 size_t extra_bytes, const void *params);
 
 // Puts our kernels into XNNPACK's tables, whoever comes first; any thread, after xnn_initialize.
 void eti_xnn_use_own_kernels(void);

@@ -17,7 +17,7 @@ enum { COLS = 16, THEIR_ROWS = 5, BEING_CHANGED = 0, CACHE_BYTES = 512 << 10, TI
 #define SET(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
 
 static bool holds_theirs(const struct xnn_gemm_config *config) {
-  return config->nr == COLS &&
+  return config->nr == COLS && config->log2_kr == 0 && config->log2_sr == 0 &&
          NOW(config->minmax.gemm[THEIR_ROWS - 1].function[XNN_UARCH_DEFAULT]) ==
              (xnn_gemm_ukernel_fn)xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast &&
          NOW(config->minmax.igemm[THEIR_ROWS - 1].function[XNN_UARCH_DEFAULT]) ==
@@ -25,6 +25,7 @@ static bool holds_theirs(const struct xnn_gemm_config *config) {
 }
 
 static void put_ours(struct xnn_gemm_config *config) {
+  SET(config->pack_igemm_goki, eti_xnn_f32_pack_goki__avx2);
   for (size_t u = 0; u < XNN_MAX_UARCH_TYPES; u++) {
     SET(config->minmax.gemm[ETI_XNN_GEMM_ROWS - 1].function[u], eti_xnn_f32_gemm_6x16__avx2);
     SET(config->minmax.igemm[ETI_XNN_GEMM_ROWS - 1].function[u], eti_xnn_f32_igemm_6x16__avx2);

@@ -87,9 +87,12 @@ def make_trees(folder: Path) -> dict[str, Path]:
         (tree / "CMakeLists.txt").write_text(STAND_IN)
         (tree / "some.c").write_text("int some;\n")
         (tree / "LICENSE").write_text(f"{package} may be used\n")
-        (tree / "include" / f"{package}.h").write_text(
-            "#define XNN_EXTRA_QUANTIZATION_PARAMS 10\n" if package == "xnnpack" else ""
-        )
+        (tree / "include" / f"{package}.h").write_text("")
+    for change in get_xnnpack.MENDS:
+        path = folder / "xnnpack" / change.file
+        path.parent.mkdir(exist_ok=True)
+        with path.open("a") as file:
+            file.write(change.lines)
     return {f"{p.upper()}_SOURCE_DIR": folder / p for p in get_xnnpack.PACKAGES}
 
 
@@ -202,8 +205,16 @@ def test_tarballs_with_the_right_hash_are_unpacked_without_tests(
     for package in get_xnnpack.PACKAGES:
         tree = sources.unpack(package, tmp_path / "src")
         assert (tree / "some.c").is_file() and not (tree / "test" / "large.c").exists()
-    mended = (tmp_path / "src" / "xnnpack" / "include" / "xnnpack.h").read_text()
-    assert mended == "#define XNN_EXTRA_QUANTIZATION_PARAMS 15\n"
+    for change in get_xnnpack.MENDS:
+        assert change.mended in (tmp_path / "src" / "xnnpack" / change.file).read_text()
+
+
+def test_sources_that_cannot_be_mended_are_refused(tmp_path: Path) -> None:
+    make_trees(tmp_path)
+    for change in get_xnnpack.MENDS:
+        (tmp_path / "xnnpack" / change.file).write_text(change.mended)
+    with pytest.raises(get_xnnpack.Unusable, match="does not say how many scales"):
+        get_xnnpack.mend(tmp_path / "xnnpack")
 
 
 def test_a_tree_that_is_none_is_an_error(ask: Ask, tmp_path: Path) -> None:

@@ -4,12 +4,12 @@
 #include "backends/xnnpack/kernels.h"
 
 #if defined(ET_XNNPACK_OWN_KERNELS)
-#include "xnnpack/compute.h"
-#include "xnnpack/config.h"
-#include "xnnpack/gemm.h"
-#include "xnnpack/igemm.h"
-#include "xnnpack/operator.h"
-#include "xnnpack/subgraph.h"
+#include <xnnpack/compute.h>
+#include <xnnpack/config.h>
+#include <xnnpack/gemm.h>
+#include <xnnpack/igemm.h>
+#include <xnnpack/operator.h>
+#include <xnnpack/subgraph.h>
 
 enum { COLS = 16, THEIR_ROWS = 5, BEING_CHANGED = 0, CACHE_BYTES = 512 << 10, TILES_A_THREAD = 4 };
 

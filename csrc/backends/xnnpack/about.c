@@ -71,19 +71,3 @@ size_t eti_xnn_instruction_sets(const char **names, size_t n) {
   return 0;
 }
 #endif
-
-size_t eti_xnn_own_kernels(const char **names, size_t n) {
-  size_t n_found = 0;
-#if defined(HAS_CPUINFO) && defined(ET_XNNPACK_OWN_KERNELS)
-  static const char *const own[] = {"f32_gemm_5x16__fma3", "f32_igemm_5x16__fma3"};
-  const bool are_used =
-      cpuinfo_initialize() && cpuinfo_has_x86_fma3() && !cpuinfo_has_x86_avx512f();
-  for (; are_used && n_found < sizeof own / sizeof own[0]; n_found++) {
-    if (n_found < n) names[n_found] = own[n_found];
-  }
-#else
-  (void)names;
-  (void)n;
-#endif
-  return n_found;
-}

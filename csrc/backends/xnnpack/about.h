@@ -13,8 +13,8 @@ const char *eti_xnn_version(void);
 // asking the machine came without its header, or cannot be used here.
 size_t eti_xnn_instruction_sets(const char **names, size_t n);
 
-// Names of XNNPACK's micro-kernels that its tables hold for this machine and that ours (kernels.h)
-// stand in for; as above.
+// Names of the functions in XNNPACK's tables that ours (kernels.h) have taken the place of; as
+// above. It is products.c that knows.
 size_t eti_xnn_own_kernels(const char **names, size_t n);
 
 #endif  // ET_XNNPACK_ABOUT_H

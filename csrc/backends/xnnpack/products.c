@@ -3,6 +3,8 @@
 // that get_xnnpack.py builds. With another release none of this is built (ET_XNNPACK_OWN_KERNELS).
 #include "backends/xnnpack/kernels.h"
 
+#include "backends/xnnpack/about.h"
+
 #if defined(ET_XNNPACK_OWN_KERNELS)
 #include <xnnpack/compute.h>
 #include <xnnpack/config.h>
@@ -47,6 +49,18 @@ void eti_xnn_use_own_kernels(void) {
     __atomic_store_n(&config->mr, ETI_XNN_GEMM_ROWS, __ATOMIC_RELEASE);
   }
   while (__atomic_load_n(&config->mr, __ATOMIC_ACQUIRE) == BEING_CHANGED) continue;
+}
+
+size_t eti_xnn_own_kernels(const char **names, size_t n) {
+  static const char *const replaced[] = {"f32_gemm_5x16", "f32_igemm_5x16", "f32_conv_goki_w"};
+  eti_xnn_use_own_kernels();
+  const struct xnn_gemm_config *const config = xnn_init_f32_gemm_config();
+  if (config == NULL || config->minmax.gemm[ETI_XNN_GEMM_ROWS - 1].function[XNN_UARCH_DEFAULT] !=
+                            eti_xnn_f32_gemm_6x16__avx2)
+    return 0;
+  const size_t n_replaced = sizeof replaced / sizeof replaced[0];
+  for (size_t i = 0; i < n && i < n_replaced; i++) names[i] = replaced[i];
+  return n_replaced;
 }
 
 // ---- Tiles
@@ -128,6 +142,12 @@ void eti_xnn_tile_products(xnn_runtime_t runtime, size_t n_threads) {
 
 #else
 void eti_xnn_use_own_kernels(void) {}
+
+size_t eti_xnn_own_kernels(const char **names, size_t n) {
+  (void)names;
+  (void)n;
+  return 0;
+}
 
 void eti_xnn_tile_products(xnn_runtime_t runtime, size_t n_threads) {
   (void)runtime;

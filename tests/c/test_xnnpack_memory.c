@@ -17,143 +17,19 @@ ET_TEST_MAIN(tests)
 
 #else
 
-#include "backends/xnnpack/delegate.h"
+#include "xnn_subject.h"
 #include "xnn_writer.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MOST_ARGS = 48, NAMED_BYTES = 1 << 20 };
-
-// ---- Named data: one block for all names, normal floats of 16 and 32 bits alike
-
-static uint8_t *block;
-static long n_held;
-
-static et_status get_named(const void *ctx, const char *key, et_blob *out, et_error *err) {
-  (void)ctx;
-  (void)key;
-  (void)err;
-  *out = (et_blob){.data = block, .size = NAMED_BYTES};
-  n_held++;
-  return ET_OK;
-}
-
-static void release_named(const void *ctx, et_blob *blob) {
-  (void)ctx;
-  (void)blob;
-  n_held--;
-}
-
-static const et_named_data named = {NULL, get_named, release_named};
-
-// ---- A delegate without a program, and its arguments
-
-typedef struct subject {
-  rig r;  // the payload
-  eti_xnn_delegate delegate;
-  size_t n_args;
-  bool is_input[MOST_ARGS];
-  eti_xnn_shape shapes[MOST_ARGS], smaller[MOST_ARGS];
-  bool has_smaller;
-  rig_tensor tensors[MOST_ARGS];
-  et_value *args[MOST_ARGS];
-  size_t bytes[MOST_ARGS];  // of each
-} subject;
-
-static bool add_arg(subject *s, const eti_xnn_graph *graph, size_t k) {
-  const eti_xnn_extern *e = &graph->externs[k];
-  int32_t sizes[ET_MAX_RANK] = {0};
-  s->args[k] = &s->tensors[k].value;
-  s->shapes[k] = s->smaller[k] = e->shape;
-  s->is_input[k] = e->is_input;
-  if (!e->is_input && !e->is_output) return false;
-  for (size_t d = 0; d < e->shape.rank; d++) sizes[d] = (int32_t)e->shape.dims[d];
-  s->smaller[k].dims[0] = (e->shape.dims[0] + 1) / 2;
-  rig_fill_tensor(&s->tensors[k], NULL, e->dtype, e->shape.rank, sizes);
-  et_tensor *t = &s->tensors[k].t;
-  t->flags |= ET_TENSOR_DYNAMIC;
-  s->bytes[k] = et_tensor_bytes(t);
-  t->data = malloc(s->bytes[k] + XNN_EXTRA_BYTES);
-  if (t->data == NULL) abort();
-  memset(t->data, 0x3c, s->bytes[k] + XNN_EXTRA_BYTES);
-  return true;
-}
-
-static bool begin(subject *s, rig given, const et_xnnpack_options *options) {
-  if (block == NULL) {
-    block = aligned_alloc(64, NAMED_BYTES);
-    if (block == NULL) abort();
-    memset(block, 0x3c, NAMED_BYTES);
-  }
-  *s = (subject){.r = given};
-  s->delegate = (eti_xnn_delegate){
-      .options = *options, .payload = s->r.bytes, .payload_bytes = s->r.size, .named = named};
-  eti_xnn_graph graph = {0};
-  const eti_xnn_graph_config config = {.payload = s->r.bytes,
-                                       .payload_bytes = s->r.size,
-                                       .named = &named,
-                                       .memory = &eti_xnn_allocator};
-  bool is_fine = eti_xnn_initialize(&s->r.err) == ET_OK &&
-                 eti_xnn_graph_build(&graph, &config, &s->r.err) == ET_OK &&
-                 graph.n_externs <= MOST_ARGS;
-  for (size_t k = 0; is_fine && k < graph.n_externs; k++) is_fine = add_arg(s, &graph, k);
-  s->n_args = graph.n_externs;
-  s->has_smaller = is_fine && eti_xnn_graph_check_shapes(&graph, s->smaller, &s->r.err) == ET_OK;
-  eti_xnn_graph_deinit(&graph);
-  return is_fine;
-}
-
-// Gives back all that XNNPACK has; the next call makes it anew.
-static void forget(subject *s) {
-  et_backend_xnnpack.destroy(&s->delegate);
-  s->delegate.engine = s->delegate.clocked = NULL;
-}
-
-static void end(subject *s) {
-  forget(s);
-  for (size_t k = 0; k < s->n_args; k++) free(s->tensors[k].t.data);
-  for (size_t i = 0; i < s->r.n_blocks; i++) free(s->r.blocks[i]);
-}
-
 // ---- Calls
 
 typedef enum step { FIRST, SMALLER, LARGE_AGAIN, CLOCKED, N_STEPS } step;
 
-static et_status note(void *ctx, const et_event *event) {
-  (void)ctx;
-  (void)event;
-  return ET_OK;
-}
-
 static et_status call(subject *s, step what) {
-  static const et_hooks hooks = {NULL, note};
-  const et_delegate_call given = {.err = &s->r.err,
-                                  .n_args = s->n_args,
-                                  .args = s->args,
-                                  .hooks = what == CLOCKED ? &hooks : NULL};
   const eti_xnn_shape *shapes = what == SMALLER && s->has_smaller ? s->smaller : s->shapes;
-  for (size_t k = 0; k < s->n_args; k++) {
-    et_tensor *t = &s->tensors[k].t;
-    int32_t sizes[ET_MAX_RANK];
-    if (!s->is_input[k]) {
-      memset(t->data, 0, s->bytes[k]);
-      continue;
-    }
-    for (size_t d = 0; d < t->rank; d++) sizes[d] = (int32_t)shapes[k].dims[d];
-    if (et_tensor_resize(t, sizes, t->rank, &s->r.err) != ET_OK) return ET_INTERNAL;
-  }
-  return eti_xnn_execute(&s->delegate, &given);
-}
-
-static uint64_t sum_of_outputs(const subject *s) {
-  uint64_t sum = 0xcbf29ce484222325u;
-  for (size_t k = 0; k < s->n_args; k++) {
-    const et_tensor *t = &s->tensors[k].t;
-    for (size_t i = 0; !s->is_input[k] && i < et_tensor_bytes(t); i++)
-      sum = (sum ^ ((const uint8_t *)t->data)[i]) * 0x100000001b3u;
-  }
-  return sum;
+  return subject_call(s, shapes, what == CLOCKED);
 }
 
 // The n-th allocation of a delegate's whole life fails. *was_enough: there are fewer.
@@ -166,28 +42,28 @@ static bool survives(subject *s, size_t n, const uint64_t wanted[N_STEPS], bool 
       is_good = s->r.err.message[0] != '\0' && !eti_xnn_memory_will_run_out();
       status = call(s, what);
     }
-    is_good = is_good && status == ET_OK && sum_of_outputs(s) == wanted[what];
+    is_good = is_good && status == ET_OK && subject_sum(s) == wanted[what];
     if (!is_good) printf("  allocation %zu, call %d: %s\n", n, (int)what, s->r.err.message);
   }
   *was_enough = eti_xnn_memory_will_run_out();
   eti_xnn_memory_run_out(0, true);
-  forget(s);
+  subject_forget(s);
   return is_good;
 }
 
 static bool all_may_fail(rig given, const et_xnnpack_options *options) {
   subject s;
   uint64_t wanted[N_STEPS];
-  bool is_good = begin(&s, given, options), was_enough = false;
+  bool is_good = subject_begin(&s, given, options), was_enough = false;
   for (step what = FIRST; is_good && what < N_STEPS; what++) {
     is_good = call(&s, what) == ET_OK;
-    wanted[what] = sum_of_outputs(&s);
+    wanted[what] = subject_sum(&s);
   }
   if (!is_good) printf("  with memory: %s\n", s.r.err.message);
-  forget(&s);
+  subject_forget(&s);
   size_t n = 1;
   for (; is_good && !was_enough; n++) is_good = survives(&s, n, wanted, &was_enough);
-  end(&s);
+  subject_end(&s);
   return is_good && n > 20;
 }
 
@@ -238,7 +114,7 @@ static void a_batch_of_dynamic_convolutions_may_grow(void) {
   enum { EACH = 5 * 5 * CHANNELS };
   subject s;
   float alone_[IMAGES][EACH];
-  EXPECT(begin(&s, dynamic_convolution(), &(et_xnnpack_options){.weights = NULL}));
+  EXPECT(subject_begin(&s, dynamic_convolution(), &(et_xnnpack_options){.weights = NULL}));
   for (size_t round = 0; round < IMAGES + sizeof batches / sizeof *batches; round++) {
     const bool is_alone = round < IMAGES;
     const size_t n = is_alone ? 1 : batches[round - IMAGES];
@@ -252,7 +128,7 @@ static void a_batch_of_dynamic_convolutions_may_grow(void) {
     for (size_t i = 0; is_alone && i < EACH; i++) alone_[round][i] = out[i];
     for (size_t i = 0; i < n * EACH && !is_alone; i++) EXPECT(out[i] == alone_[i / EACH][i % EACH]);
   }
-  end(&s);
+  subject_end(&s);
 }
 
 static void every_allocation_may_fail_once_with_dynamic_convolutions(void) {
@@ -301,16 +177,16 @@ static void every_allocation_may_fail_once_with_shared_memory(void) {
   subject other;
   EXPECT(et_xnnpack_workspace_open(&options.workspace, &err) == ET_OK);
   EXPECT(et_xnnpack_weights_open(&options.weights, NULL, &err) == ET_OK);
-  EXPECT(begin(&other, rig_read("xnnpack/convolutions.payload"), &options));
+  EXPECT(subject_begin(&other, rig_read("xnnpack/convolutions.payload"), &options));
   EXPECT(call(&other, FIRST) == ET_OK);
-  const uint64_t wanted = sum_of_outputs(&other);
+  const uint64_t wanted = subject_sum(&other);
   EXPECT(all_may_fail(rig_read("xnnpack/convolutions.payload"), &options));
   EXPECT(all_may_fail(rig_read("xnnpack/group_linears.payload"), &options));
-  EXPECT(call(&other, FIRST) == ET_OK && sum_of_outputs(&other) == wanted);
-  end(&other);
+  EXPECT(call(&other, FIRST) == ET_OK && subject_sum(&other) == wanted);
+  subject_end(&other);
   et_xnnpack_facts facts;
   et_xnnpack_weights_facts(options.weights, &facts);
-  EXPECT(facts.n_weights == 0 && facts.n_shared > 0 && n_held == 0);
+  EXPECT(facts.n_weights == 0 && facts.n_shared > 0 && x_n_held == 0);
   et_xnnpack_workspace_close(options.workspace);
   et_xnnpack_weights_close(options.weights);
 }
@@ -338,7 +214,7 @@ static void an_output_at_the_end_of_memory_is_not_read_beyond(void) {
   uint8_t *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   EXPECT(pages != MAP_FAILED && mprotect(pages + page, page, PROT_NONE) == 0);
   subject s;
-  EXPECT(begin(&s, softmax_of_halves(), &(et_xnnpack_options){.weights = NULL}));
+  EXPECT(subject_begin(&s, softmax_of_halves(), &(et_xnnpack_options){.weights = NULL}));
   void *const given = s.tensors[1].t.data;
   s.tensors[1].t.data = pages + page - s.bytes[1];
   const et_status status = call(&s, FIRST);
@@ -348,7 +224,7 @@ static void an_output_at_the_end_of_memory_is_not_read_beyond(void) {
     EXPECT_ERROR(&s.r.err, ET_NOT_SUPPORTED, "no kernels for it on this machine");
   }
   s.tensors[1].t.data = given;
-  end(&s);
+  subject_end(&s);
   (void)munmap(pages, 2 * page);
 }
 

@@ -23,6 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
 #include "backends/xnnpack/graph.h"
 #include "backends/xnnpack/payload.h"
 
+#include "../c/xnn_named.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,28 +52,6 @@ static void give(void *ctx, void *at) {
 }
 
 static const struct xnn_allocator allocator = {NULL, take, take_again, give, take_aligned, give};
-
-// ---- Named data: one block, whose bytes are normal floats of 16 and 32 bits alike
-
-static uint8_t *shared;
-static long n_held;
-
-static et_status get_named(const void *ctx, const char *key, et_blob *out, et_error *err) {
-  (void)ctx;
-  (void)err;
-  (void)key;
-  *out = (et_blob){.data = shared, .size = MOST_BYTES / 8};
-  n_held++;
-  return ET_OK;
-}
-
-static void release_named(const void *ctx, et_blob *blob) {
-  (void)ctx;
-  (void)blob;
-  n_held--;
-}
-
-static const et_named_data data = {NULL, get_named, release_named};
 
 // ---- One input
 
@@ -180,11 +160,8 @@ static void run(eti_xnn_graph *graph) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
-  if (shared == NULL) {
-    shared = aligned_alloc(64, MOST_BYTES / 8);
-    if (shared == NULL || xnn_initialize(&allocator) != xnn_status_success) abort();
-    memset(shared, 0x3c, MOST_BYTES / 8);
-  }
+  if (x_block == NULL && xnn_initialize(&allocator) != xnn_status_success) abort();
+  x_make_block();
   uint8_t *copy = aligned_alloc(16, (size + 16) / 16 * 16);
   if (copy == NULL) abort();
   if (size > 0) memcpy(copy, bytes, size);
@@ -193,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   const bool is_checked = eti_xnn_payload_check(copy, size, &allocator, NULL, &err) == ET_OK;
   reach.opened += is_checked;
   const eti_xnn_graph_config config = {
-      .payload = copy, .payload_bytes = size, .named = &data, .memory = &allocator};
+      .payload = copy, .payload_bytes = size, .named = &x_named, .memory = &allocator};
   eti_xnn_graph graph;
   if (eti_xnn_graph_build(&graph, &config, &err) == ET_OK) {
     if (!is_checked) abort();  // one check decides both
@@ -201,7 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     if (!is_too_much(copy, size)) run(&graph);
     eti_xnn_graph_deinit(&graph);
   }
-  if (n_held != 0) abort();
+  if (x_n_held != 0) abort();
   free(copy);
   return 0;
 }

@@ -1,0 +1,110 @@
+// xnn_subject.h — a delegate without a program, and its arguments: made from a payload, called with
+// any shapes within the payload's bounds, and made anew as often as a test likes.
+#ifndef ET_XNN_SUBJECT_H
+#define ET_XNN_SUBJECT_H
+
+#include "backends/xnnpack/delegate.h"
+#include "rig.h"
+#include "xnn_named.h"
+
+enum { MOST_ARGS = 48 };
+
+typedef struct subject {
+  rig r;  // the payload
+  eti_xnn_delegate delegate;
+  size_t n_args;
+  bool is_input[MOST_ARGS];
+  eti_xnn_shape shapes[MOST_ARGS], smaller[MOST_ARGS];
+  bool has_smaller;
+  rig_tensor tensors[MOST_ARGS];
+  et_value *args[MOST_ARGS];
+  size_t bytes[MOST_ARGS];  // of each
+} subject;
+
+static inline bool subject_add(subject *s, const eti_xnn_graph *graph, size_t k) {
+  const eti_xnn_extern *e = &graph->externs[k];
+  int32_t sizes[ET_MAX_RANK] = {0};
+  s->args[k] = &s->tensors[k].value;
+  s->shapes[k] = s->smaller[k] = e->shape;
+  s->is_input[k] = e->is_input;
+  if (!e->is_input && !e->is_output) return false;
+  for (size_t d = 0; d < e->shape.rank; d++) sizes[d] = (int32_t)e->shape.dims[d];
+  s->smaller[k].dims[0] = (e->shape.dims[0] + 1) / 2;
+  rig_fill_tensor(&s->tensors[k], NULL, e->dtype, e->shape.rank, sizes);
+  et_tensor *t = &s->tensors[k].t;
+  t->flags |= ET_TENSOR_DYNAMIC;
+  s->bytes[k] = et_tensor_bytes(t);
+  t->data = malloc(s->bytes[k] + XNN_EXTRA_BYTES);
+  if (t->data == NULL) abort();
+  memset(t->data, 0x3c, s->bytes[k] + XNN_EXTRA_BYTES);
+  return true;
+}
+
+// Takes over the payload. The delegate itself is made by the first call.
+static inline bool subject_begin(subject *s, rig payload, const et_xnnpack_options *options) {
+  x_make_block();
+  *s = (subject){.r = payload};
+  s->delegate = (eti_xnn_delegate){
+      .options = *options, .payload = s->r.bytes, .payload_bytes = s->r.size, .named = x_named};
+  eti_xnn_graph graph = {0};
+  const eti_xnn_graph_config config = {.payload = s->r.bytes,
+                                       .payload_bytes = s->r.size,
+                                       .named = &x_named,
+                                       .memory = &eti_xnn_allocator};
+  bool is_fine = eti_xnn_initialize(&s->r.err) == ET_OK &&
+                 eti_xnn_graph_build(&graph, &config, &s->r.err) == ET_OK &&
+                 graph.n_externs <= MOST_ARGS;
+  for (size_t k = 0; is_fine && k < graph.n_externs; k++) is_fine = subject_add(s, &graph, k);
+  s->n_args = graph.n_externs;
+  s->has_smaller = is_fine && eti_xnn_graph_check_shapes(&graph, s->smaller, &s->r.err) == ET_OK;
+  eti_xnn_graph_deinit(&graph);
+  return is_fine;
+}
+
+// Gives back all that XNNPACK has; the next call makes it anew.
+static inline void subject_forget(subject *s) {
+  et_backend_xnnpack.destroy(&s->delegate);
+  s->delegate.engine = s->delegate.clocked = NULL;
+}
+
+static inline void subject_end(subject *s) {
+  subject_forget(s);
+  for (size_t k = 0; k < s->n_args; k++) free(s->tensors[k].t.data);
+  for (size_t i = 0; i < s->r.n_blocks; i++) free(s->r.blocks[i]);
+}
+
+static inline et_status subject_note(void *ctx, const et_event *event) {
+  (void)ctx;
+  (void)event;
+  return ET_OK;
+}
+
+// Outputs are zeros before it.
+static inline et_status subject_call(subject *s, const eti_xnn_shape *shapes, bool is_clocked) {
+  static const et_hooks hooks = {NULL, subject_note};
+  const et_delegate_call given = {
+      .err = &s->r.err, .n_args = s->n_args, .args = s->args, .hooks = is_clocked ? &hooks : NULL};
+  for (size_t k = 0; k < s->n_args; k++) {
+    et_tensor *t = &s->tensors[k].t;
+    int32_t sizes[ET_MAX_RANK];
+    if (!s->is_input[k]) {
+      memset(t->data, 0, s->bytes[k]);
+      continue;
+    }
+    for (size_t d = 0; d < t->rank; d++) sizes[d] = (int32_t)shapes[k].dims[d];
+    if (et_tensor_resize(t, sizes, t->rank, &s->r.err) != ET_OK) return ET_INTERNAL;
+  }
+  return eti_xnn_execute(&s->delegate, &given);
+}
+
+static inline uint64_t subject_sum(const subject *s) {
+  uint64_t sum = 0xcbf29ce484222325u;
+  for (size_t k = 0; k < s->n_args; k++) {
+    const et_tensor *t = &s->tensors[k].t;
+    for (size_t i = 0; !s->is_input[k] && i < et_tensor_bytes(t); i++)
+      sum = (sum ^ ((const uint8_t *)t->data)[i]) * 0x100000001b3u;
+  }
+  return sum;
+}
+
+#endif  // ET_XNN_SUBJECT_H

@@ -121,7 +121,7 @@ static bool invoke(xnn_runtime_t runtime, const eti_xnn_graph *graph) {
 }
 
 // The same with other shapes, which the graph must find sound first.
-static void run_again(xnn_runtime_t runtime, const eti_xnn_graph *graph, size_t divisor) {
+static void run_again(xnn_runtime_t runtime, eti_xnn_graph *graph, size_t divisor) {
   et_error err;
   eti_xnn_shape *shapes = calloc(graph->n_externs + 1, sizeof *shapes);
   if (shapes == NULL) abort();
@@ -131,7 +131,8 @@ static void run_again(xnn_runtime_t runtime, const eti_xnn_graph *graph, size_t 
       shapes[i].dims[d] =
           d == 0 || divisor > 2 ? (shapes[i].dims[d] + 1) / divisor : shapes[i].dims[d];
   }
-  bool is_sound = eti_xnn_graph_check_shapes(graph, shapes, &err) == ET_OK;
+  bool is_stale;
+  bool is_sound = eti_xnn_graph_take_shapes(graph, shapes, &is_stale, &err) == ET_OK && !is_stale;
   for (uint32_t i = 0; is_sound && i < graph->n_externs; i++) {
     if (graph->externs[i].is_input)
       is_sound = xnn_reshape_external_value(runtime, i, shapes[i].rank, shapes[i].dims) ==
@@ -150,8 +151,7 @@ static void run(eti_xnn_graph *graph) {
   eti_xnn_graph_trim(graph);
   if (status == xnn_status_success) status = xnn_reshape_runtime(runtime);
   reach.started += status == xnn_status_success;
-  if (status == xnn_status_success && invoke(runtime, graph) && ++reach.finished > 0 &&
-      !graph->cannot_grow) {
+  if (status == xnn_status_success && invoke(runtime, graph) && ++reach.finished > 0) {
     run_again(runtime, graph, 2);
     run_again(runtime, graph, 3);
   }

@@ -20,6 +20,8 @@ typedef struct eti_xnn_built {
   et_named_data named;
   size_t n_constants;
   eti_xnn_constant *constants;  // room for each value and its scales
+  eti_xnn_shape *shapes;        // [n_values] that XNNPACK knows; NULL where nobody asks
+  bool is_shaped;               // … and has made its operators for
 } eti_xnn_built;
 
 typedef struct eti_xnn_builder {

@@ -26,7 +26,6 @@ typedef struct eti_xnn_engine {
   eti_xnn_session session;
   xnn_runtime_t runtime;
   struct pthreadpool pool;  // what XNNPACK is given; leads to the pool of the call under way
-  bool was_shaped;          // ever
   bool is_shaped;           // XNNPACK knows the shapes in args, and has planned its memory for them
   bool is_set_up;           // … and the data in args
   eti_xnn_arg *args;        // [graph.n_externs]
@@ -46,9 +45,10 @@ typedef struct eti_xnn_delegate {
 
 et_status eti_xnn_initialize(et_error *err);
 
-// Makes *out from the payload; on failure nothing remains. The workspace's lock is held.
-et_status eti_xnn_engine_make(eti_xnn_delegate *delegate, bool is_clocked, eti_xnn_engine **out,
-                              et_error *err);
+// Makes *out from the payload; on failure nothing remains. The workspace's lock is held. inputs:
+// the shapes that it will be given first, by external id; NULL: any.
+et_status eti_xnn_engine_make(eti_xnn_delegate *delegate, bool is_clocked,
+                              const eti_xnn_shape *inputs, eti_xnn_engine **out, et_error *err);
 void eti_xnn_engine_free(eti_xnn_engine *engine);  // the workspace's lock is held; NULL allowed
 
 // Tells the call's hooks of the nodes that ran in it; report.c.

@@ -143,7 +143,7 @@ static bool is_first_shape(const eti_xnn_engine *engine) {
 static et_status renew(eti_xnn_delegate *delegate, eti_xnn_engine **owner, et_error *err) {
   eti_xnn_engine *const old = *owner;
   eti_xnn_engine *made;
-  ET_TRY(eti_xnn_engine_make(delegate, owner == &delegate->clocked, &made, err));
+  ET_TRY(eti_xnn_engine_make(delegate, owner == &delegate->clocked, old->given, &made, err));
   memcpy(made->given, old->given, old->graph.n_externs * sizeof *old->given);
   made->pool.pool = old->pool.pool;
   eti_xnn_engine_free(old);
@@ -153,11 +153,11 @@ static et_status renew(eti_xnn_delegate *delegate, eti_xnn_engine **owner, et_er
 
 static et_status take_shapes(eti_xnn_delegate *delegate, eti_xnn_engine **owner, et_error *err) {
   eti_xnn_engine *const engine = *owner;
-  if (!is_first_shape(engine))  // the payload's own shapes are proven
-    ET_TRY(eti_xnn_graph_check_shapes(&engine->graph, engine->given, err));
+  bool is_stale = false;
+  if (engine->graph.keeps_shapes || !is_first_shape(engine))  // the payload's own are proven
+    ET_TRY(eti_xnn_graph_take_shapes(&engine->graph, engine->given, &is_stale, err));
   engine->is_shaped = engine->is_set_up = false;
-  if (engine->graph.cannot_grow && engine->was_shaped) ET_TRY(renew(delegate, owner, err));
-  (*owner)->was_shaped = true;
+  if (is_stale) ET_TRY(renew(delegate, owner, err));
   ET_TRY(ask(owner, reshape, "reshaping", err));
   ET_TRY(note_output_shapes(*owner, err));
   (*owner)->is_shaped = true;
@@ -288,7 +288,7 @@ et_status eti_xnn_execute(void *handle, const et_delegate_call *call) {
   eti_xnn_engine **const owner = is_clocked ? &delegate->clocked : &delegate->engine;
   eti_xnn_lock(delegate->options.workspace);
   et_status status = ET_OK;
-  if (*owner == NULL) status = eti_xnn_engine_make(delegate, is_clocked, owner, call->err);
+  if (*owner == NULL) status = eti_xnn_engine_make(delegate, is_clocked, NULL, owner, call->err);
   if (status == ET_OK) status = run(delegate, owner, call);
   if (status == ET_OK && is_clocked) status = eti_xnn_report(*owner, call);
   eti_xnn_unlock(delegate->options.workspace);

@@ -33,23 +33,31 @@ et_status eti_xnn_fail(enum xnn_status status, et_error *err, const char *what) 
 
 // ---- Proving
 
-// The shapes that a payload states for its inputs and constants, and what follows from them.
-static et_status find_shapes(const eti_xnn_payload *payload, eti_xnn_heap *heap,
-                             eti_xnn_shape **out, et_error *err) {
+// The shapes that follow from those of the constants and of the inputs, which are the payload's or,
+// by external id, given.
+static et_status find_shapes(const eti_xnn_payload *payload, const eti_xnn_shape *inputs,
+                             eti_xnn_heap *heap, eti_xnn_shape **out, et_error *err) {
   void *room;
   ET_TRY(eti_xnn_take(heap, payload->n_values, sizeof(eti_xnn_shape), &room, err));
   eti_xnn_shape *shapes = room;
-  for (size_t i = 0; i < payload->n_values; i++) shapes[i] = payload->values[i].shape;
+  for (size_t i = 0; i < payload->n_values; i++) {
+    const eti_xnn_value *v = &payload->values[i];
+    size_t bytes;
+    shapes[i] = v->is_input && inputs != NULL ? inputs[v->external_id] : v->shape;
+    ET_CHECK(!v->is_input || (shapes[i].rank == v->shape.rank &&
+                              eti_xnn_shape_bytes(v->datatype, &shapes[i], &bytes)),
+             err, ET_NOT_SUPPORTED, "argument %lu: %lu dimensions, needs %lu, none of them 0",
+             (unsigned long)v->external_id, (unsigned long)shapes[i].rank,
+             (unsigned long)v->shape.rank);
+  }
   *out = shapes;
   return eti_xnn_infer_shapes(payload, shapes, err);
 }
 
-static et_status prove(const uint8_t *bytes, size_t size, eti_xnn_heap *kept,
-                       eti_xnn_heap *temporary, eti_xnn_payload *payload, eti_xnn_shape **shapes,
-                       et_error *err) {
-  ET_TRY(eti_xnn_payload_read(bytes, size, kept, payload, err));
-  ET_TRY(eti_xnn_check_types(payload, err));
-  return find_shapes(payload, temporary, shapes, err);
+static et_status prove(const uint8_t *bytes, size_t size, eti_xnn_heap *heap,
+                       eti_xnn_payload *payload, et_error *err) {
+  ET_TRY(eti_xnn_payload_read(bytes, size, heap, payload, err));
+  return eti_xnn_check_types(payload, err);
 }
 
 et_status eti_xnn_payload_check(const uint8_t *payload, size_t payload_bytes,
@@ -58,7 +66,8 @@ et_status eti_xnn_payload_check(const uint8_t *payload, size_t payload_bytes,
   eti_xnn_heap heap = {.allocator = memory};
   eti_xnn_payload parsed = {0};
   eti_xnn_shape *shapes;
-  const et_status status = prove(payload, payload_bytes, &heap, &heap, &parsed, &shapes, err);
+  et_status status = prove(payload, payload_bytes, &heap, &parsed, err);
+  if (status == ET_OK) status = find_shapes(&parsed, NULL, &heap, &shapes, err);
   if (status == ET_OK && n_externs != NULL) *n_externs = parsed.n_externs;
   eti_xnn_release(&heap);
   return status;
@@ -66,25 +75,88 @@ et_status eti_xnn_payload_check(const uint8_t *payload, size_t payload_bytes,
 
 et_status eti_xnn_graph_check_shapes(const eti_xnn_graph *graph, const eti_xnn_shape *shapes,
                                      et_error *err) {
-  const eti_xnn_payload *payload = &graph->built->payload;
   eti_xnn_heap heap = {.allocator = graph->built->kept.allocator};
-  void *room;
-  ET_TRY(eti_xnn_take(&heap, payload->n_values, sizeof(eti_xnn_shape), &room, err));
-  eti_xnn_shape *all = room;
-  et_status status = ET_OK;
-  for (size_t i = 0; i < payload->n_values; i++) {
-    const eti_xnn_value *v = &payload->values[i];
-    size_t bytes;
-    all[i] = v->is_input ? shapes[v->external_id] : v->shape;
-    if (status == ET_OK && v->is_input &&
-        (all[i].rank != v->shape.rank || !eti_xnn_shape_bytes(v->datatype, &all[i], &bytes)))
-      status = ET_FAIL(
-          err, ET_NOT_SUPPORTED, "argument %lu: %lu dimensions, needs %lu, none of them 0",
-          (unsigned long)v->external_id, (unsigned long)all[i].rank, (unsigned long)v->shape.rank);
-  }
-  if (status == ET_OK) status = eti_xnn_infer_shapes(payload, all, err);
+  eti_xnn_shape *all;
+  const et_status status = find_shapes(&graph->built->payload, shapes, &heap, &all, err);
   eti_xnn_release(&heap);
   return status;
+}
+
+// ---- What XNNPACK keeps of shapes
+
+typedef enum memory_of_shapes {
+  FORGETS,
+  KEEPS_BATCH,  // of dynamically quantized images: zeros for each image, of which a reshape frees
+                // as many as the new batch has
+  KEEPS_CHANNELS,  // in pointers to pixels, which are made anew for other heights and widths only
+  KEEPS_ALL,       // the positions of maxima stay of the size that they were defined with
+} memory_of_shapes;
+
+static memory_of_shapes memory_of(const eti_xnn_payload *payload, const eti_xnn_node *node) {
+  switch (eti_xnn_kind_of(node)->family) {
+    case XNN_FAMILY_CONV:
+    case XNN_FAMILY_DECONV:
+      return payload->values[node->inputs[0]].datatype == ETI_XNN_qdint8 ? KEEPS_BATCH : FORGETS;
+    case XNN_FAMILY_MAX_POOL:
+    case XNN_FAMILY_RESIZE:
+      return KEEPS_CHANNELS;
+    case XNN_FAMILY_ARG_MAX:
+      return KEEPS_ALL;
+    default:
+      return FORGETS;
+  }
+}
+
+static bool is_stale(const eti_xnn_built *built, const eti_xnn_shape *now) {
+  for (size_t i = 0; i < built->payload.n_nodes; i++) {
+    const eti_xnn_node *node = &built->payload.nodes[i];
+    const size_t *const old = built->shapes[node->inputs[0]].dims;
+    const size_t *const new = now[node->inputs[0]].dims;
+    switch (memory_of(&built->payload, node)) {
+      case FORGETS:
+        break;
+      case KEEPS_BATCH:
+        if (built->is_shaped && old[0] != new[0]) return true;
+        break;
+      case KEEPS_CHANNELS:
+        if (built->is_shaped && old[3] != new[3]) return true;
+        break;
+      case KEEPS_ALL:
+        if (memcmp(old, new, 4 * sizeof *old) != 0) return true;
+    }
+  }
+  return false;
+}
+
+et_status eti_xnn_graph_take_shapes(eti_xnn_graph *graph, const eti_xnn_shape *shapes, bool *stale,
+                                    et_error *err) {
+  eti_xnn_built *built = graph->built;
+  eti_xnn_heap heap = {.allocator = built->kept.allocator};
+  eti_xnn_shape *all;
+  const et_status status = find_shapes(&built->payload, shapes, &heap, &all, err);
+  *stale = status == ET_OK && graph->keeps_shapes && is_stale(built, all);
+  if (status == ET_OK && graph->keeps_shapes && !*stale) {
+    memcpy(built->shapes, all, built->payload.n_values * sizeof *all);
+    built->is_shaped = true;
+  }
+  eti_xnn_release(&heap);
+  return status;
+}
+
+// Notes the shapes that the values are defined with, where that matters.
+static et_status keep_shapes(eti_xnn_builder *b, bool *keeps) {
+  eti_xnn_built *built = b->built;
+  const eti_xnn_payload *payload = &built->payload;
+  void *room;
+  *keeps = false;
+  for (size_t i = 0; i < payload->n_nodes; i++)
+    *keeps = *keeps || memory_of(payload, &payload->nodes[i]) != FORGETS;
+  if (!*keeps) return ET_OK;
+  ET_TRY(eti_xnn_take(&built->kept, payload->n_values, sizeof(eti_xnn_shape), &room, b->err));
+  built->shapes = room;
+  memcpy(room, b->shapes, payload->n_values * sizeof(eti_xnn_shape));
+  built->is_shaped = b->config->inputs != NULL;
+  return ET_OK;
 }
 
 // ---- Building
@@ -191,18 +263,6 @@ static size_t packed_bytes(const eti_xnn_builder *b) {
   return bytes;
 }
 
-// Convolutions of dynamically quantized images keep zeros for each image of a batch, and reshaping
-// them for a larger batch frees as many as it has yet to make.
-static bool cannot_grow(const eti_xnn_payload *payload) {
-  for (size_t i = 0; i < payload->n_nodes; i++) {
-    const eti_xnn_node *node = &payload->nodes[i];
-    const uint8_t family = eti_xnn_kind_of(node)->family;
-    const bool has_zeros = family == XNN_FAMILY_CONV || family == XNN_FAMILY_DECONV;
-    if (has_zeros && payload->values[node->inputs[0]].datatype == ETI_XNN_qdint8) return true;
-  }
-  return false;
-}
-
 static et_status keep_origins(eti_xnn_builder *b, const eti_xnn_origin **out) {
   void *room;
   ET_TRY(eti_xnn_take(&b->built->kept, b->n_defined, sizeof(eti_xnn_origin), &room, b->err));
@@ -218,8 +278,9 @@ static et_status keep_origins(eti_xnn_builder *b, const eti_xnn_origin **out) {
 static et_status build(eti_xnn_builder *b, eti_xnn_graph *graph) {
   eti_xnn_built *built = b->built;
   eti_xnn_extern *externs;
-  ET_TRY(prove(b->config->payload, b->config->payload_bytes, &built->kept, &built->temporary,
-               &built->payload, &b->shapes, b->err));
+  ET_TRY(
+      prove(b->config->payload, b->config->payload_bytes, &built->kept, &built->payload, b->err));
+  ET_TRY(find_shapes(&built->payload, b->config->inputs, &built->temporary, &b->shapes, b->err));
   ET_TRY(claim(b, &externs));
   ET_TRY(define_all(b));
   graph->externs = externs;
@@ -227,7 +288,7 @@ static et_status build(eti_xnn_builder *b, eti_xnn_graph *graph) {
   graph->n_nodes = b->n_defined;
   graph->packed_bytes = packed_bytes(b);
   graph->uses_payload = b->uses_payload;
-  graph->cannot_grow = cannot_grow(&built->payload);
+  ET_TRY(keep_shapes(b, &graph->keeps_shapes));
   return keep_origins(b, &graph->origins);
 }
 

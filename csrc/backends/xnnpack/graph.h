@@ -42,6 +42,8 @@ typedef struct eti_xnn_graph_config {
   size_t payload_bytes;    // unless eti_xnn_graph.uses_payload
   const et_named_data *named;
   const struct xnn_allocator *memory;  // the one that XNNPACK was initialised with
+  // By external id, those of inputs: the shapes to define values with. NULL: the payload's.
+  const eti_xnn_shape *inputs;
   // Told of the constants that a node packs, if they are named data: where XNNPACK reads filter and
   // bias (NULL without one), and a name that spells out everything packing depends on, valid during
   // the call only. For a weights cache, which is asked by address. A pair of addresses may get
@@ -61,9 +63,8 @@ typedef struct eti_xnn_graph {
   const eti_xnn_origin *origins;  // [n_nodes]
   size_t packed_bytes;            // of constants that XNNPACK only packs
   bool uses_payload;              // after trim: constants of the payload itself are still read
-  bool cannot_grow;  // XNNPACK's reshape would free what it never had when a batch grows: make a
-                     // new runtime instead
-  struct eti_xnn_built *built;  // private
+  bool keeps_shapes;              // a runtime of it may become stale: see eti_xnn_graph_take_shapes
+  struct eti_xnn_built *built;    // private
 } eti_xnn_graph;
 
 // Proves what can be proven without named data: structure, ids, shapes, sizes, parameters, and that
@@ -83,6 +84,12 @@ et_status eti_xnn_graph_build(eti_xnn_graph *graph, const eti_xnn_graph_config *
 // them the build has done it. Ranks must be the externs'.
 et_status eti_xnn_graph_check_shapes(const eti_xnn_graph *graph, const eti_xnn_shape *shapes,
                                      et_error *err);
+
+// The same, where the runtime is to be given these shapes next. *is_stale: it must not be, as it
+// would go on with something of the shapes it knows. A graph that is built with these for its
+// config's inputs has to take its place. Needed for the payload's own shapes too if `keeps_shapes`.
+et_status eti_xnn_graph_take_shapes(eti_xnn_graph *graph, const eti_xnn_shape *shapes,
+                                    bool *is_stale, et_error *err);
 
 // Deletes the subgraph and gives back the constants that XNNPACK has packed by now. To be called
 // once the runtime has been created.

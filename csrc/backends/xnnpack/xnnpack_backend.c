@@ -58,11 +58,12 @@ static void create_runtime(void *ctx) {
 
 // In a region. On failure the caller frees what is there.
 static et_status build(eti_xnn_delegate *delegate, eti_xnn_region *region, bool is_clocked,
-                       eti_xnn_engine *engine, et_error *err) {
+                       const eti_xnn_shape *inputs, eti_xnn_engine *engine, et_error *err) {
   const eti_xnn_graph_config config = {.payload = delegate->payload,
                                        .payload_bytes = delegate->payload_bytes,
                                        .named = &delegate->named,
                                        .memory = &eti_xnn_allocator,
+                                       .inputs = inputs,
                                        .on_weights = eti_xnn_session_name,
                                        .on_weights_ctx = &engine->session};
   ET_TRY(eti_xnn_graph_build(&engine->graph, &config, err));
@@ -77,8 +78,8 @@ static et_status build(eti_xnn_delegate *delegate, eti_xnn_region *region, bool 
   return ET_OK;
 }
 
-et_status eti_xnn_engine_make(eti_xnn_delegate *delegate, bool is_clocked, eti_xnn_engine **out,
-                              et_error *err) {
+et_status eti_xnn_engine_make(eti_xnn_delegate *delegate, bool is_clocked,
+                              const eti_xnn_shape *inputs, eti_xnn_engine **out, et_error *err) {
   eti_xnn_region region;
   eti_xnn_region_begin(&region);
   eti_xnn_engine *const engine = eti_xnn_memory_claim(sizeof *engine);
@@ -88,7 +89,7 @@ et_status eti_xnn_engine_make(eti_xnn_delegate *delegate, bool is_clocked, eti_x
   } else {
     memset(engine, 0, sizeof *engine);
     eti_xnn_session_init(&engine->session, delegate->options.weights);
-    status = build(delegate, &region, is_clocked, engine, err);
+    status = build(delegate, &region, is_clocked, inputs, engine, err);
     if (status != ET_OK) eti_xnn_engine_free(engine);
   }
   eti_xnn_region_end(&region, status == ET_OK);
@@ -127,7 +128,7 @@ static et_status init(et_delegate_init *init, void **handle) {
                                  .named = *init->named_data};
   init->keep_payload = true;
   eti_xnn_lock(options.workspace);
-  const et_status status = eti_xnn_engine_make(delegate, false, &delegate->engine, err);
+  const et_status status = eti_xnn_engine_make(delegate, false, NULL, &delegate->engine, err);
   eti_xnn_unlock(options.workspace);
   if (status == ET_OK) *handle = delegate;
   return status;

@@ -167,18 +167,24 @@ def _unbind(b: Builder, node: fx.Node) -> Made:
 
 
 def _joined(b: Builder, values: list[Value], axis: int) -> Value:
-    """Concatenation by nodes of at most five operands; symbolic sizes along `axis` are summed."""
+    """Concatenation by a tree of nodes of at most five operands."""
+    n = _MOST_CONCATENATED
     while len(values) > 1:
-        first = values[:_MOST_CONCATENATED]
-        sizes = [value.shape[axis] for value in first]
-        most = sum(size.upper if isinstance(size, Symbol) else size for size in sizes)
-        texts = [size.text if isinstance(size, Symbol) else str(size) for size in sizes]
-        symbolic = any(isinstance(size, Symbol) for size in sizes)
-        total = Symbol(" + ".join(texts), most) if symbolic else most
-        shape = (*first[0].shape[:axis], total, *first[0].shape[axis + 1 :])
-        made = b.emit(_CONCATENATE[len(first)], first, shape=shape, axis=axis)
-        values = [made, *values[len(first) :]]
+        values = [_joined_few(b, values[i : i + n], axis) for i in range(0, len(values), n)]
     return values[0]
+
+
+def _joined_few(b: Builder, values: list[Value], axis: int) -> Value:
+    """One node; symbolic sizes along `axis` are summed."""
+    if len(values) == 1:
+        return values[0]
+    sizes = [value.shape[axis] for value in values]
+    most = sum(size.upper if isinstance(size, Symbol) else size for size in sizes)
+    texts = [size.text if isinstance(size, Symbol) else str(size) for size in sizes]
+    symbolic = any(isinstance(size, Symbol) for size in sizes)
+    total = Symbol(" + ".join(texts), most) if symbolic else most
+    shape = (*values[0].shape[:axis], total, *values[0].shape[axis + 1 :])
+    return b.emit(_CONCATENATE[len(values)], values, shape=shape, axis=axis)
 
 
 def _cat(b: Builder, node: fx.Node) -> Value:

@@ -1,9 +1,8 @@
 """LSTM, GRU and RNN as loops over time, so that a file does not grow with the sequence.
 
 Torch's own decomposition repeats the cell for every step. Here the inputs of all steps are
-multiplied at once, and what remains is a scan over the cell, in eager torch's order of arithmetic.
-A program that is wanted unrolled is decomposed by torch before it is lowered:
-`exported.run_decompositions()`. Knows nothing of graphs.
+multiplied at once, and what remains is a scan over the cell, in eager torch's order of arithmetic;
+or, for backends that have no loops, the cell once for every step. Knows nothing of graphs.
 """
 
 from __future__ import annotations
@@ -22,6 +21,9 @@ _aten = torch.ops.aten
 # From the state, the step's share of the input and the constant weights to the next state, whose
 # first part is the output.
 Cell = Callable[..., list[Tensor]]
+# From the cell, the shares of the input [time, batch, size] in order of time, the state, the
+# constant weights and whether time runs backwards to the outputs in order of time and last state.
+Steps = Callable[[Cell, Tensor, list[Tensor], list[Tensor], bool], tuple[Tensor, list[Tensor]]]
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,21 @@ def _lstm_cell(has_biases: bool) -> Cell:
     return step
 
 
+def _lstm_cell_of_fewer_calls(has_biases: bool) -> Cell:
+    """The same numbers: one sigmoid for all gates, of which a quarter is not read."""
+
+    def step(h: Tensor, c: Tensor, inner: Tensor, *constants: Tensor) -> list[Tensor]:
+        weight, bias, projection = _unpack(constants, has_biases)
+        gates = inner + _product(bias, h, weight)
+        new = gates.chunk(4, 1)[2]
+        keep, forget, _, out = torch.sigmoid(gates).chunk(4, 1)
+        c = forget * c + keep * torch.tanh(new)
+        h = out * torch.tanh(c)
+        return [h if projection is None else torch.mm(h, projection), c]
+
+    return step
+
+
 def _gru_cell(has_biases: bool) -> Cell:
     def step(h: Tensor, inner: Tensor, *constants: Tensor) -> list[Tensor]:
         weight, bias, _ = _unpack(constants, has_biases)
@@ -91,14 +108,10 @@ def _rnn_cell(activation: Callable[[Tensor], Tensor]) -> Callable[[bool], Cell]:
     return cell
 
 
-def _run_direction(
-    cell: Cell, x: Tensor, state: list[Tensor], weights: _Weights, reverse: bool
+def _scan(
+    cell: Cell, inner: Tensor, state: list[Tensor], constants: list[Tensor], reverse: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """The outputs [time, batch, size] and the last state of one direction over x of like shape."""
-    steps, batch = x.shape[0], x.shape[1]
-    flat = x.reshape(steps * batch, x.shape[2])
-    inner = _product(weights.inner_bias, flat, weights.inner)
-    inner = inner.reshape(steps, batch, inner.shape[1])
+    """All steps as a loop, which needs no body for a single one."""
     if reverse:
         inner = inner.flip(0)
 
@@ -106,15 +119,44 @@ def _run_direction(
         after = cell(*operands)
         return [*after, after[0].clone()]
 
-    if isinstance(steps, int) and steps == 1:
-        last = cell(*state, inner[0], *weights.constants())
+    if isinstance(inner.shape[0], int) and inner.shape[0] == 1:
+        last = cell(*state, inner[0], *constants)
         return last[0].unsqueeze(0), last
-    *last, outputs = scan_op(with_output, state, [inner], tuple(weights.constants()))
+    *last, outputs = scan_op(with_output, state, [inner], tuple(constants))
     return outputs.flip(0) if reverse else outputs, last
+
+
+def _unroll(
+    cell: Cell, inner: Tensor, state: list[Tensor], constants: list[Tensor], reverse: bool
+) -> tuple[Tensor, list[Tensor]]:
+    """The cell for each of a known number of steps."""
+    steps, batch, size = inner.shape
+    if isinstance(batch, int):
+        parts = inner.reshape(steps * batch, size).split(batch)
+    else:
+        parts = inner.unbind(0)
+    outputs = []
+    for part in reversed(parts) if reverse else parts:
+        state = cell(*state, part, *constants)
+        outputs.append(state[0])
+    joined = torch.cat(outputs[::-1] if reverse else outputs)
+    return joined.reshape(steps, batch, joined.shape[1]), state
+
+
+def _run_direction(
+    cell: Cell, steps: Steps, x: Tensor, state: list[Tensor], weights: _Weights, reverse: bool
+) -> tuple[Tensor, list[Tensor]]:
+    """The outputs [time, batch, size] and the last state of one direction over x of like shape."""
+    n_steps, batch = x.shape[0], x.shape[1]
+    flat = x.reshape(n_steps * batch, x.shape[2])
+    inner = _product(weights.inner_bias, flat, weights.inner)
+    inner = inner.reshape(n_steps, batch, inner.shape[1])
+    return steps(cell, inner, state, weights.constants(), reverse)
 
 
 def _decompose(
     make_cell: Callable[[bool], Cell],
+    steps: Steps,
     x: Tensor,
     hx: Tensor | Sequence[Tensor],
     params: Sequence[Tensor],
@@ -140,7 +182,7 @@ def _decompose(
             k = layer * directions + direction
             weights = _weights_of(params[k * per : (k + 1) * per], has_biases)
             state = [part[k] for part in initial]
-            ran, after = _run_direction(cell, x, state, weights, direction == 1)
+            ran, after = _run_direction(cell, steps, x, state, weights, direction == 1)
             outputs.append(ran)
             last.append(after)
         x = torch.cat(outputs, -1) if directions == 2 else outputs[0]
@@ -151,11 +193,13 @@ def _decompose(
     return x, *(torch.stack(parts) for parts in zip(*last, strict=True))
 
 
-def recurrent_decompositions() -> dict[Any, Callable[..., Any]]:
-    """The decompositions by operator."""
-    return {
-        _aten.lstm.input: partial(_decompose, _lstm_cell),
-        _aten.gru.input: partial(_decompose, _gru_cell),
-        _aten.rnn_tanh.input: partial(_decompose, _rnn_cell(torch.tanh)),
-        _aten.rnn_relu.input: partial(_decompose, _rnn_cell(torch.relu)),
+def recurrent_decompositions(unrolled: bool = False) -> dict[Any, Callable[..., Any]]:
+    """The decompositions by operator; `unrolled` ones are for sequences of known length."""
+    cells = {
+        _aten.lstm.input: _lstm_cell_of_fewer_calls if unrolled else _lstm_cell,
+        _aten.gru.input: _gru_cell,
+        _aten.rnn_tanh.input: _rnn_cell(torch.tanh),
+        _aten.rnn_relu.input: _rnn_cell(torch.relu),
     }
+    steps = _unroll if unrolled else _scan
+    return {operator: partial(_decompose, cell, steps) for operator, cell in cells.items()}

@@ -37,12 +37,15 @@ from executorch_py.backends.xnnpack.support import (
     rule_of,
 )
 from executorch_py.backends.xnnpack.support_checks import quantized_result
+from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_facts import is_getitem, op_key
 
 FP32 = ConfigPrecisionType.FP32
 STATIC = ConfigPrecisionType.STATIC_QUANT
 DYNAMIC = ConfigPrecisionType.DYNAMIC_QUANT
 _FUSED = frozenset({"aten::relu", "aten::hardtanh"})
+_WEIGHTS = {"aten::linear": "weight", "aten::mm": "mat2", "aten::addmm": "mat2"}
+_PACKED_EACH_TIME = "its weights come into a loop or branch as operands, packed in every call"
 _KINDS = {FP32: "not quantized", STATIC: "quantized statically", DYNAMIC: "quantized dynamically"}
 
 
@@ -113,6 +116,12 @@ def precision_of(node: fx.Node, constants: Mapping[str, torch.Tensor]) -> Config
     return FP32
 
 
+def _multiplies_operand(node: fx.Node) -> bool:
+    """Whether a product's weights are an input of the graph that it is in."""
+    name = _WEIGHTS.get(op_key(node.target))
+    return name is not None and bool(argument(node, name).op == "placeholder")
+
+
 def _chain(node: fx.Node, last: fx.Node) -> list[fx.Node]:
     """The only reader of a node, its only reader, and so on, with the node."""
     chain = [node]
@@ -136,6 +145,7 @@ class Selection:
         program: ExportedProgram,
     ) -> None:
         self._constants, self._request, self._program = dict(constants), request, program
+        self._in_body = gm is not program.graph_module
         self.wanted: set[fx.Node] = set()
         self.groups: list[list[fx.Node]] = []
         self.floating: set[fx.Node] = set()
@@ -163,7 +173,9 @@ class Selection:
         if op_key(node.target) in COMPANIONS:
             return  # taken along by what reads it, see _bind
         request = self._request
-        found = reason(node, self._constants, request.options, request.forms)
+        found = _PACKED_EACH_TIME if self._in_body and _multiplies_operand(node) else None
+        if found is None:
+            found = reason(node, self._constants, request.options, request.forms)
         if found is None:
             found = request.refusal(node, precision_of(node, self._constants), self._program)
             if found is not None:

@@ -26,6 +26,7 @@ from executorch_py.backends.xnnpack.partition.selection import (
     Selection,
     precision_of,
 )
+from executorch_py.backends.xnnpack.partition.unroll_recurrent import unroll_recurrent
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
 from executorch_py.backends.xnnpack.site import Options, is_dequantize, known_tensors
 from executorch_py.backends.xnnpack.support import Role, reason, role_of, written
@@ -115,6 +116,13 @@ class XnnpackPartitioner(Partitioner):
         )
 
     # ---- before decomposition
+
+    def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
+        """Unroll recurrent layers of few steps, where all that becomes of them can be taken."""
+        floats = ConfigPrecisionType.FP32 in self._request.precisions
+        if self.per_op_mode or self._request.only_these or not floats:
+            return exported_program
+        return unroll_recurrent(exported_program)
 
     def ops_to_not_decompose(
         self, ep: ExportedProgram

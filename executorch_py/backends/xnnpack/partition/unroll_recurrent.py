@@ -1,0 +1,39 @@
+"""Recurrent layers as one chain of operators, since a delegate has no loops.
+
+A layer of known length is unrolled unless the program would have too many cells: each is 14 nodes
+and 1.6 kB of payload. A loop's body is there once and as fast on our runtime, but its weights are
+operands, so that its product stays outside the delegate, where upstream's kernel is slow.
+"""
+
+from __future__ import annotations
+
+import math
+
+from torch import fx
+from torch.export import ExportedProgram
+
+from executorch_py.backends.xnnpack.site import FLOATS
+from executorch_py.exir.ir.match import argument
+from executorch_py.exir.program.decompositions import decompose
+from executorch_py.exir.program.recurrent_decompositions import recurrent_decompositions
+
+_MOST_CELLS = 128  # steps times layers times directions, over all recurrent layers of a method
+
+
+def unroll_recurrent(program: ExportedProgram) -> ExportedProgram:
+    """The program, or a copy of it without recurrent layers."""
+    table = recurrent_decompositions(unrolled=True)
+    layers = [n for n in program.graph.nodes if n.op == "call_function" and n.target in table]
+    if not layers or sum(map(_cells, layers)) > _MOST_CELLS:
+        return program
+    return decompose(program, table)
+
+
+def _cells(layer: fx.Node) -> float:
+    """How often a layer runs its cell; infinity where that is found at run time."""
+    x = argument(layer, "input").meta["val"]
+    steps = x.shape[1 if argument(layer, "batch_first") else 0]
+    if not isinstance(steps, int) or x.dtype not in FLOATS:
+        return math.inf
+    directions = 2 if argument(layer, "bidirectional") else 1
+    return float(steps * argument(layer, "num_layers") * directions)

@@ -56,6 +56,15 @@ static et_status open_weights(eti_program *program, bool shares, et_error *err) 
   return status;
 }
 
+// Packed weights need the pages no more that they were packed from. The program is locked, by the
+// thread that is here.
+static void let_go(void *ctx, const void *data, size_t bytes) {
+  const eti_program *const program = ctx;
+  eti_memory_let_go(program->memory, data, bytes);
+  for (size_t i = 0; i < program->n_data; i++)
+    eti_memory_let_go(program->data[i].memory, data, bytes);
+}
+
 static void fill_table(eti_delegates *d) {
   size_t n = 0;
   for (size_t i = 0; i < et_backends_builtin.n_backends && n < MOST_BACKENDS; i++) {
@@ -79,7 +88,7 @@ int eti_delegates_open(eti_program *program, PyObject *options) {
   }
   d->saves = saves != 0;
   if (path != Py_None && PyUnicode_FSConverter(path, &d->path) == 0) return -1;
-  et_xnnpack_init(&d->xnnpack, &(et_xnnpack_options){.workspace = NULL});
+  et_xnnpack_init(&d->xnnpack, &(et_xnnpack_options){.on_spent = let_go, .on_spent_ctx = program});
   fill_table(d);
   et_error err = {.status = ET_OK};
   if (open_workspace(program, sharing, &err) != ET_OK ||

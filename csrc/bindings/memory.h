@@ -31,6 +31,10 @@ eti_memory *eti_memory_allocate(eti_state *state, size_t bytes);
 // Says that all of an allocated block will be used, so that the system may provide it in huge
 // pages. Not before its sparse use is over: touching a byte then costs two megabytes.
 void eti_memory_expect_use(eti_memory *memory);
+// Says that bytes of a mapped file are not needed for now, so that whole pages of them may go; they
+// come back from the file when they are read. Of other memory, and of bytes elsewhere, nothing
+// goes: a caller's are the caller's. Without the GIL.
+void eti_memory_let_go(const eti_memory *memory, const void *data, size_t bytes);
 // The file at `path` (str, bytes or os.PathLike), mapped read-only. AccessFailed when it cannot be
 // opened.
 eti_memory *eti_memory_map_file(eti_state *state, PyObject *path);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "bindings/errors.h"
 
@@ -79,6 +80,21 @@ eti_memory *eti_memory_map_file(eti_state *state, PyObject *path) {
   self->size = self->map.size;
   self->read_only = true;
   return self;
+}
+
+void eti_memory_let_go(const eti_memory *memory, const void *data, size_t bytes) {
+#ifdef MADV_DONTNEED
+  if (memory->kind != ETI_MEMORY_MAPPED || !eti_memory_contains(memory, data, bytes)) return;
+  const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  const size_t begin = (size_t)((const uint8_t *)data - (const uint8_t *)memory->data);
+  const size_t first = (begin + page - 1) & ~(page - 1), end = (begin + bytes) & ~(page - 1);
+  // The mapping is private and was never written, so that this takes nothing but memory.
+  if (first < end) (void)madvise((uint8_t *)memory->data + first, end - first, MADV_DONTNEED);
+#else
+  (void)memory;
+  (void)data;
+  (void)bytes;
+#endif
 }
 
 eti_memory *eti_memory_from_buffer(eti_state *state, PyObject *object) {

@@ -102,6 +102,8 @@ class Runtime:
     ) -> Program:
         """Opens a .pte from a path (mapped), bytes (used in place) or a binary file object.
 
+        Of a mapped file, a load lets go of the memory of weights that XNNPACK has packed.
+
         data_path: the .ptd file with external weights, or a list of them (paths or bytes).
         n_threads: how many threads kernels may use; by default every CPU this process may use.
         backend_options: by backend id. For "XnnpackBackend":

@@ -41,15 +41,15 @@ static inline bool subject_add(subject *s, const eti_xnn_graph *graph, size_t k)
 }
 
 // Takes over the payload. The delegate itself is made by the first call.
-static inline bool subject_begin(subject *s, rig payload, const et_xnnpack_options *options) {
-  x_make_block();
+static inline bool subject_begin_with(subject *s, rig payload, const et_xnnpack_options *options,
+                                      const et_named_data *named) {
   *s = (subject){.r = payload};
   s->delegate = (eti_xnn_delegate){
-      .options = *options, .payload = s->r.bytes, .payload_bytes = s->r.size, .named = x_named};
+      .options = *options, .payload = s->r.bytes, .payload_bytes = s->r.size, .named = *named};
   eti_xnn_graph graph = {0};
   const eti_xnn_graph_config config = {.payload = s->r.bytes,
                                        .payload_bytes = s->r.size,
-                                       .named = &x_named,
+                                       .named = named,
                                        .memory = &eti_xnn_allocator};
   bool is_fine = eti_xnn_initialize(&s->r.err) == ET_OK &&
                  eti_xnn_graph_build(&graph, &config, &s->r.err) == ET_OK &&
@@ -59,6 +59,11 @@ static inline bool subject_begin(subject *s, rig payload, const et_xnnpack_optio
   s->has_smaller = is_fine && eti_xnn_graph_check_shapes(&graph, s->smaller, &s->r.err) == ET_OK;
   eti_xnn_graph_deinit(&graph);
   return is_fine;
+}
+
+static inline bool subject_begin(subject *s, rig payload, const et_xnnpack_options *options) {
+  x_make_block();
+  return subject_begin_with(s, payload, options, &x_named);
 }
 
 // Gives back all that XNNPACK has; the next call makes it anew.

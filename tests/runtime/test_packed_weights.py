@@ -1,5 +1,6 @@
-"""The file of packed weights as a user meets it: what a load takes from it, and what becomes of one
-that is damaged. That no kind of damage is used is tests/c/test_xnnpack_execute.c's.
+"""Packed weights as a user meets them: what a load takes from a file of them, what becomes of one
+that is damaged, and what stays in memory of what they were packed from. That no kind of damage is
+used is tests/c/test_xnnpack_execute.c's.
 """
 
 from __future__ import annotations
@@ -21,18 +22,21 @@ pytestmark = pytest.mark.skipif(
 X = np.linspace(-1, 1, 2 * 48, dtype=np.float32).reshape(2, 48)
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def lower(model: torch.nn.Module, file: Path) -> Path:
     from executorch_py.backends.xnnpack import XnnpackPartitioner
     from executorch_py.exir import to_edge_transform_and_lower
 
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(48, 64), torch.nn.Linear(64, 16)).eval()
     program = torch.export.export(model, (torch.from_numpy(X),))
     edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
-    file = tmp_path_factory.mktemp("packed") / "linear.pte"
     file.write_bytes(edge.to_executorch().buffer)
     return file
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(48, 64), torch.nn.Linear(64, 16)).eval()
+    return lower(model, tmp_path_factory.mktemp("packed") / "linear.pte")
 
 
 def load(path: Path, packed: Path, saves: bool = True) -> Program:
@@ -88,3 +92,32 @@ def test_a_file_that_is_none_is_replaced_with_a_warning(path: Path, tmp_path: Pa
     run(program)
     assert program.packed_weights["packed"] == 2
     assert load(path, packed).packed_weights["mapped"] == 2
+
+
+def resident_bytes(path: Path) -> int:
+    """What this process has in memory of its mappings of a file."""
+    total, is_here = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if line.endswith("kB"):
+            total += int(line.split()[1]) * 1024 if is_here and line.startswith("Rss:") else 0
+        elif not line.startswith("VmFlags"):
+            is_here = line.endswith(str(path))
+    return total
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs Linux's account of memory")
+def test_the_file_that_weights_were_packed_from_leaves_memory_and_bytes_stay(
+    tmp_path: Path,
+) -> None:
+    model = torch.nn.Linear(48, 80_000).eval()
+    path = lower(model, tmp_path / "large.pte")
+    data = path.read_bytes()
+    expected = model(torch.from_numpy(X)).detach().numpy()
+    options = {"XnnpackBackend": {"weight_cache_enabled": False}}
+    for source in (path, data):
+        program = Runtime.get().load_program(source, backend_options=options)
+        method = program.load_method("forward")
+        np.testing.assert_allclose(method.execute([X])[0], expected, rtol=1e-5, atol=1e-6)
+        if source is path:
+            assert resident_bytes(path) < len(data) // 3  # a huge page or two may stay
+    assert data == path.read_bytes()

@@ -5,6 +5,7 @@
 
 #include "backends/xnnpack/graph.h"
 #include "backends/xnnpack/payload.h"
+#include "backends/xnnpack/spent.h"
 
 // A blob that is held.
 typedef struct eti_xnn_constant {
@@ -22,6 +23,7 @@ typedef struct eti_xnn_built {
   eti_xnn_constant *constants;  // room for each value and its scales
   eti_xnn_shape *shapes;        // [n_values] that XNNPACK knows; NULL where nobody asks
   bool is_shaped;               // … and has made its operators for
+  eti_xnn_spent spent;          // of what it read, until the runtime is created
 } eti_xnn_built;
 
 typedef struct eti_xnn_builder {

@@ -18,14 +18,20 @@ static bool ends_within_page(const uint8_t *data, size_t bytes) {
   return last / SMALLEST_PAGE == (last + XNN_EXTRA_BYTES) / SMALLEST_PAGE;
 }
 
+// Whether it stays where it is without being held.
+static bool is_in_memory(const eti_xnn_constant *constant) {
+  const et_source *const source = constant->blob.source;
+  const et_source memory = et_source_from_memory(NULL, 0);
+  return source != NULL && source->load == memory.load;
+}
+
 // Where the bytes end that are readable around a constant, as far as that is known: the payload's,
 // or a whole file's that lies in memory. Most weights of a network fill their pages, and would have
 // to be copied otherwise.
 static const uint8_t *readable_end(const eti_xnn_builder *b, const eti_xnn_constant *constant) {
   if (constant == NULL) return b->config->payload + b->config->payload_bytes;
+  if (!is_in_memory(constant)) return NULL;
   const et_source *const source = constant->blob.source;
-  const et_source memory = et_source_from_memory(NULL, 0);
-  if (source == NULL || source->load != memory.load) return NULL;
   return (const uint8_t *)source->ctx + source->size;
 }
 
@@ -67,6 +73,13 @@ static void put_back(eti_xnn_builder *b, const eti_xnn_constant *constant) {
     built->named.release(built->named.ctx, &built->constants[built->n_constants].blob);
 }
 
+// Notes what becomes of the bytes that were got.
+static void note_use(eti_xnn_builder *b, const eti_xnn_constant *constant, const uint8_t *data,
+                     size_t bytes, eti_xnn_use use) {
+  if (constant == NULL || is_in_memory(constant))
+    eti_xnn_spent_add(&b->built->spent, data, bytes, use);
+}
+
 static eti_xnn_heap *heap_for(eti_xnn_builder *b, uint32_t value) {
   return b->is_packed[value] ? &b->built->temporary : &b->built->kept;
 }
@@ -83,12 +96,13 @@ et_status eti_xnn_constant_bytes(eti_xnn_builder *b, uint32_t value, const void 
     void *copy;
     ET_TRY(eti_xnn_take(heap_for(b, value), 1, bytes, &copy, b->err));
     memcpy(copy, data, bytes);
+    note_use(b, constant, data, bytes, ETI_XNN_READ_ONCE);
     put_back(b, constant);
     data = copy;
-  } else if (constant != NULL) {
-    constant->is_packed = b->is_packed[value];
   } else {
-    b->uses_payload = b->uses_payload || !b->is_packed[value];
+    note_use(b, constant, data, bytes, b->is_packed[value] ? ETI_XNN_TO_PACK : ETI_XNN_IN_PLACE);
+    if (constant != NULL) constant->is_packed = b->is_packed[value];
+    b->uses_payload = b->uses_payload || (constant == NULL && !b->is_packed[value]);
   }
   b->addresses[value] = data;
   *out = data;
@@ -108,6 +122,7 @@ et_status eti_xnn_constant_floats(eti_xnn_builder *b, uint32_t value, const void
     const uint16_t half = eti_u16(data + 2 * i);
     wide[i] = v->datatype == ETI_XNN_bf16 ? eti_bf16_to_f32(half) : eti_f16_to_f32(half);
   }
+  note_use(b, constant, data, v->constant_bytes, ETI_XNN_READ_ONCE);
   put_back(b, constant);
   b->addresses[value] = wide;
   *out = wide;
@@ -146,6 +161,7 @@ et_status eti_xnn_constant_scales(eti_xnn_builder *b, uint32_t value, const void
     ET_TRY(check_scale(b, value, i, eti_bf16_to_f32(half)));
     ((uint16_t *)room)[i] = half;
   }
+  note_use(b, constant, data, n * each, ETI_XNN_READ_ONCE);
   put_back(b, constant);
   *out = room;
   return ET_OK;

@@ -66,6 +66,14 @@ ET_API void et_xnnpack_weights_facts(et_xnnpack_weights *weights, et_xnnpack_fac
 typedef struct et_xnnpack_options {
   et_xnnpack_workspace *workspace;  // NULL: each delegate has its own
   et_xnnpack_weights *weights;      // NULL: likewise
+  // Told of bytes that a load has read and no run will read, because XNNPACK has packed the weights
+  // that lay there: bytes of the program, of its data or of a payload, and padding between them. A
+  // caller whose bytes come back by themselves, as the pages of a mapped file do, may let go of
+  // their memory; they must still be what they were, for delegates that are made anew. Each range
+  // may come several times. Called in a load or a run, by the thread that is in it, a few times for
+  // each megabyte at most; must not call the library. NULL: nobody wants to know.
+  void (*on_spent)(void *ctx, const void *data, size_t bytes);
+  void *on_spent_ctx;
 } et_xnnpack_options;
 
 // An entry for a caller's table of backends. In the caller's storage, which must not move while

@@ -207,6 +207,12 @@ static et_status claim(eti_xnn_builder *b, eti_xnn_extern **externs) {
   ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, 1, &is_packed, b->err));
   ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, sizeof(void *), &addresses, b->err));
   built->constants = constants;
+  if (built->spent.tell != NULL) {
+    void *extents;
+    ET_TRY(eti_xnn_take(&built->temporary, 2 * payload->n_values, sizeof(eti_xnn_extent), &extents,
+                        b->err));
+    built->spent.extents = extents;
+  }
   b->origins = origins;
   b->ids = ids;
   b->float_ids = float_ids;
@@ -283,6 +289,7 @@ static et_status build(eti_xnn_builder *b, eti_xnn_graph *graph) {
   ET_TRY(find_shapes(&built->payload, b->config->inputs, &built->temporary, &b->shapes, b->err));
   ET_TRY(claim(b, &externs));
   ET_TRY(define_all(b));
+  eti_xnn_spent_sort(&built->spent);
   graph->externs = externs;
   graph->n_externs = built->payload.n_externs;
   graph->n_nodes = b->n_defined;
@@ -298,8 +305,10 @@ et_status eti_xnn_graph_build(eti_xnn_graph *graph, const eti_xnn_graph_config *
   void *room;
   ET_TRY(eti_xnn_take(&kept, 1, sizeof(eti_xnn_built), &room, err));
   eti_xnn_built *built = room;
-  *built = (eti_xnn_built){
-      .kept = kept, .temporary = {.allocator = config->memory}, .named = *config->named};
+  *built = (eti_xnn_built){.kept = kept,
+                           .temporary = {.allocator = config->memory},
+                           .named = *config->named,
+                           .spent = {.tell = config->on_spent, .ctx = config->on_spent_ctx}};
   eti_xnn_builder b = {.config = config, .err = err, .built = built, .payload = &built->payload};
   eti_xnn_graph made = {.built = built};
   const et_status status = build(&b, &made);
@@ -326,16 +335,28 @@ static void release_constants(eti_xnn_built *built, bool only_packed) {
   built->n_constants = n;
 }
 
-void eti_xnn_graph_trim(eti_xnn_graph *graph) {
+void eti_xnn_graph_packed(void *graph, const void *filter, const void *bias) {
+  eti_xnn_spent *const spent = &((eti_xnn_graph *)graph)->built->spent;
+  eti_xnn_spent_packed(spent, filter);
+  if (bias != NULL) eti_xnn_spent_packed(spent, bias);
+}
+
+static void drop_sources(eti_xnn_graph *graph) {
   if (graph->subgraph != NULL) (void)xnn_delete_subgraph(graph->subgraph);
   graph->subgraph = NULL;
   release_constants(graph->built, true);
+  graph->built->spent = (eti_xnn_spent){.tell = NULL};
   eti_xnn_release(&graph->built->temporary);
+}
+
+void eti_xnn_graph_trim(eti_xnn_graph *graph) {
+  eti_xnn_spent_all(&graph->built->spent);
+  drop_sources(graph);
 }
 
 void eti_xnn_graph_deinit(eti_xnn_graph *graph) {
   if (graph->built == NULL) return;
-  eti_xnn_graph_trim(graph);
+  drop_sources(graph);
   release_constants(graph->built, false);
   eti_xnn_heap kept = graph->built->kept;  // which holds `built` itself
   eti_xnn_release(&kept);

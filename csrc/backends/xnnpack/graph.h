@@ -51,6 +51,9 @@ typedef struct eti_xnn_graph_config {
   void (*on_weights)(void *ctx, const void *filter, const void *bias, const void *name,
                      size_t name_bytes);
   void *on_weights_ctx;
+  // et_xnnpack.h's.
+  void (*on_spent)(void *ctx, const void *data, size_t bytes);
+  void *on_spent_ctx;
 } eti_xnn_graph_config;
 
 // A built graph. The order of use: build, create the runtime from `subgraph`, then
@@ -90,6 +93,9 @@ et_status eti_xnn_graph_check_shapes(const eti_xnn_graph *graph, const eti_xnn_s
 // config's inputs has to take its place. Needed for the payload's own shapes too if `keeps_shapes`.
 et_status eti_xnn_graph_take_shapes(eti_xnn_graph *graph, const eti_xnn_shape *shapes,
                                     bool *is_stale, et_error *err);
+
+// What lies at filter and bias (NULL allowed) has been packed, while the runtime is created.
+void eti_xnn_graph_packed(void *graph, const void *filter, const void *bias);
 
 // Deletes the subgraph and gives back the constants that XNNPACK has packed by now. To be called
 // once the runtime has been created.

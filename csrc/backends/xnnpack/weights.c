@@ -206,6 +206,8 @@ static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_lo
     at = use(session, packed);
   }
   eti_xnn_region_resume(region);
+  if (session->on_packed != NULL)
+    session->on_packed(session->on_packed_ctx, key->kernel, key->bias);
   return at;
 }
 

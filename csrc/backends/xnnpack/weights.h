@@ -56,6 +56,9 @@ typedef struct eti_xnn_name {
 typedef struct eti_xnn_session {
   struct xnn_weights_cache_provider provider;  // for xnn_create_runtime; lives as long as runtimes
   et_xnnpack_weights *store;                   // or NULL
+  // Told of the addresses of what was packed; NULL: nobody wants to know. Must not claim memory.
+  void (*on_packed)(void *ctx, const void *kernel, const void *bias);
+  void *on_packed_ctx;
   eti_xnn_name *names;
   size_t n_names, most_names;
   size_t longest_name;

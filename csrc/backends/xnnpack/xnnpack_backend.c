@@ -65,10 +65,14 @@ static et_status build(eti_xnn_delegate *delegate, eti_xnn_region *region, bool 
                                        .memory = &eti_xnn_allocator,
                                        .inputs = inputs,
                                        .on_weights = eti_xnn_session_name,
-                                       .on_weights_ctx = &engine->session};
+                                       .on_weights_ctx = &engine->session,
+                                       .on_spent = delegate->options.on_spent,
+                                       .on_spent_ctx = delegate->options.on_spent_ctx};
   ET_TRY(eti_xnn_graph_build(&engine->graph, &config, err));
   ET_TRY(claim_args(engine, err));
   engine->session.slabs.expected = engine->graph.packed_bytes;
+  engine->session.on_packed = eti_xnn_graph_packed;
+  engine->session.on_packed_ctx = &engine->graph;
   creation c = {
       .delegate = delegate, .engine = engine, .flags = is_clocked ? XNN_FLAG_BASIC_PROFILING : 0};
   if (!eti_xnn_region_run(region, create_runtime, &c)) c.status = xnn_status_out_of_memory;

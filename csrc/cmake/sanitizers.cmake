@@ -2,7 +2,7 @@
 function(et_instrument target)
   if(ET_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${ET_SANITIZE} -fno-omit-frame-pointer
-                           -fno-sanitize-recover=all -g)
+                           -fno-sanitize-recover=all -g1)
     target_link_options(${target} PRIVATE -fsanitize=${ET_SANITIZE})
   endif()
   if(ET_COVERAGE)

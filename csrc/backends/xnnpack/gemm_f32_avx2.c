@@ -153,7 +153,10 @@ INLINE void rows_of_matrix(size_t n_rows, bool is_half, size_t n, const float *a
   for (size_t i = 0; i < n_rows; i++) rows[i] = add_bytes(a, i * a_bytes);
   block b;
   start(&b, n_rows, is_half, w);
-  (is_half ? accumulate_half : accumulate)(&b, n_rows, rows, w + COLS, n);
+  if (is_half)
+    accumulate_half(&b, n_rows, rows, w + COLS, n);
+  else
+    accumulate(&b, n_rows, rows, w + COLS, n);
   finish(&b, n_rows, is_half, t);
 }
 
@@ -196,7 +199,10 @@ INLINE void rows_in_pieces(size_t n_rows, bool is_half, const pieces *p, const f
       const void *const row = p->at[s * ROWS + i];
       rows[i] = row == p->zero ? row : add_bytes(row, p->offset_bytes);
     }
-    (is_half ? accumulate_half : accumulate)(&b, n_rows, rows, weights, p->elements);
+    if (is_half)
+      accumulate_half(&b, n_rows, rows, weights, p->elements);
+    else
+      accumulate(&b, n_rows, rows, weights, p->elements);
   }
   finish(&b, n_rows, is_half, t);
 }

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 import torch
 from backends import xnnpack_delegation_cases as cases
+from backends.xnnpack_quantized import Padded
 from torch import Tensor, nn
 from torch.export import export
 from torch.utils import _pytree as pytree
@@ -183,6 +184,17 @@ def test_operators_are_chosen_by_the_kinds_of_arithmetic_they_have(
     found = summary([*MIXED, "exp"], make())
     assert (taken(found)["aten::linear"], taken(found)["aten::exp"]) == (linears, exps)
     assert all(record.reason for record in found.records if record.delegate is None)
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "share"),
+    [(XnnpackQuantizedPartitioner, 1.0), (XnnpackFloatingPointPartitioner, 0.0)],
+)
+def test_integers_that_were_moved_are_still_integers(partitioner: Any, share: float) -> None:
+    module, x = Padded(order=(0, 3, 1, 2)).eval(), torch.randn(1, 6, 6, 3)
+    edge = to_edge_transform_and_lower(export(module, (x,)), partitioner=[partitioner()])
+    assert edge.delegation_summary().delegated_share == share
+    torch.testing.assert_close(edge.to_executorch().run(x), module(x), rtol=0, atol=0)
 
 
 def test_a_precision_is_given_once() -> None:

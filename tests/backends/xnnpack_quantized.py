@@ -66,10 +66,12 @@ class Shared(nn.Module):
 
 
 class Padded(nn.Module):
-    """A convolution written in integers, whose input is padded on one side between them."""
+    """A convolution written in integers, whose input is padded on one side between them, and put
+    in another order before."""
 
-    def __init__(self) -> None:
+    def __init__(self, order: tuple[int, ...] | None = None) -> None:
         super().__init__()
+        self.order = order
         weight, self.stride = data(8, 3, 3, 3), 2
         self.register_buffer("scales", weight.abs().amax((1, 2, 3)) / 127)
         self.register_buffer("weight", (weight / self.scales.reshape(-1, 1, 1, 1)).to(torch.int8))
@@ -79,7 +81,8 @@ class Padded(nn.Module):
         limits = (-127, 127, torch.int8)
         library = torch.ops.quantized_decomposed
         numbers = (self.weight, self.scales, self.zeros, 0, *limits)
-        x = F.pad(rounded(x, 1 / 50, 5), (0, 1, 0, 1))
+        x = rounded(x, 1 / 50, 5)
+        x = F.pad(x if self.order is None else x.permute(self.order), (0, 1, 0, 1))
         x = F.conv2d(x, library.dequantize_per_channel(*numbers), stride=self.stride)
         return rounded(x, 1 / 6, -20)
 

@@ -437,7 +437,7 @@ def _precision(site: Site, weight: fx.Node) -> str | None:
         except KeyError:
             continue
         break
-    source = _before_moves(activation)
+    source = before_moves(activation)
     how = site.quantized(source)
     if how is Quantized.DYNAMIC and source is not activation:
         return "its input is quantized at run time and then moved"
@@ -452,7 +452,7 @@ def _precision(site: Site, weight: fx.Node) -> str | None:
     return None
 
 
-def _before_moves(node: fx.Node) -> fx.Node:
+def before_moves(node: fx.Node) -> fx.Node:
     """What a node's elements were before they were moved as integers can be as well."""
     while op_key(node.target) in _MOVES and isinstance(node.args[0], fx.Node):
         is_pad = op_key(node.target) == "aten::constant_pad_nd"

@@ -36,7 +36,7 @@ from executorch_py.backends.xnnpack.support import (
     role_of,
     rule_of,
 )
-from executorch_py.backends.xnnpack.support_checks import quantized_result
+from executorch_py.backends.xnnpack.support_checks import before_moves, quantized_result
 from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_facts import is_getitem, op_key
 
@@ -104,9 +104,9 @@ def precision_of(node: fx.Node, constants: Mapping[str, torch.Tensor]) -> Config
         return STATIC
     site = Site(node, dict(constants))
     activations = [arg for arg in site.operands() if site.constant(arg) is None]
-    kinds = {site.quantized(arg) for arg in activations}
-    if Quantized.DYNAMIC in kinds:
+    if Quantized.DYNAMIC in {site.quantized(arg) for arg in activations}:
         return DYNAMIC
+    kinds = {site.quantized(before_moves(arg)) for arg in activations}
     if rule.quantization is Quantization.NONE or quantized_result(node) is None:
         return FP32
     if kinds == {Quantized.STATIC}:
@@ -120,6 +120,14 @@ def _multiplies_operand(node: fx.Node) -> bool:
     """Whether a product's weights are an input of the graph that it is in."""
     name = _WEIGHTS.get(op_key(node.target))
     return name is not None and bool(argument(node, name).op == "placeholder")
+
+
+def _moved(operand: fx.Node) -> list[fx.Node]:
+    """An operand, what it was before it was moved, and all between."""
+    chain = [operand]
+    while chain[-1] is not before_moves(operand):
+        chain.append(chain[-1].all_input_nodes[0])
+    return chain
 
 
 def _chain(node: fx.Node, last: fx.Node) -> list[fx.Node]:
@@ -194,7 +202,8 @@ class Selection:
         near = self._fused_behind(node)
         if precision_of(node, self._constants) is STATIC:
             behind = quantized_result(node)
-            near += Site(node, self._constants).operands()
+            for arg in Site(node, self._constants).operands():
+                near += _moved(arg)
             near += [] if behind is None else _chain(node, behind)[1:]
         for other in self._unasked.intersection(near):
             self._unasked.remove(other)
@@ -239,11 +248,12 @@ class Selection:
             return
         site = Site(node, self._constants)
         for arg in site.operands():
-            how = site.quantized(arg)
-            if how is Quantized.DYNAMIC:
+            *moves, source = _moved(arg)
+            known = self.wanted.issuperset(moves) and self._has_integer_weights(site)
+            if site.quantized(arg) is Quantized.DYNAMIC:
                 self.groups.append([node, *dict.fromkeys(dynamic_chain(arg))])
-            elif how is Quantized.STATIC and self._has_integer_weights(site):
-                self._bind_static(node, arg)
+            elif site.quantized(source) is Quantized.STATIC and known:
+                self._bind_static(node, source)
 
     def _has_integer_weights(self, site: Site) -> bool:
         return any(site.quantized(arg) is Quantized.CONSTANT for arg in site.operands())

@@ -7,6 +7,11 @@
 #include "runtime/et.h"
 
 #include "fuzz.h"
+#include "payloads.h"
+
+#ifdef ET_HAVE_XNNPACK
+#include "backends/xnnpack/memory.h"
+#endif
 
 #include <stdlib.h>
 #include <string.h>
@@ -172,6 +177,20 @@ static void load_and_run(const et_program *program, const char *name, const et_d
   for (size_t i = 0; i < b.n; i++) free(b.blocks[i]);
 }
 
+#ifdef ET_HAVE_XNNPACK
+static bool is_too_much(const uint8_t *bytes, size_t size) {
+  for (size_t at = 0; (at = fuzz_find_payload(bytes, size, at)) < size; at += 16) {
+    if (fuzz_is_too_much(bytes + at, size - at, &eti_xnn_allocator)) return true;
+  }
+  return false;
+}
+#else
+static bool is_too_much(const uint8_t *bytes, size_t size) {
+  (void)bytes;
+  return size == SIZE_MAX;
+}
+#endif
+
 static void use_program(const et_source *source, const et_data_map *map) {
   et_error err;
   et_program program;
@@ -204,8 +223,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     const et_source input = et_source_from_memory(copy, size);
     const et_source beside = et_source_from_memory(other, companion.size);
     reach.inputs++;
-    use_data(&beside, &input);
-    use_data(&input, &beside);
+    if (!is_too_much(copy, size) && !is_too_much(other, companion.size)) {
+      use_data(&beside, &input);
+      use_data(&input, &beside);
+    }
     if (size > 0 && memcmp(copy, bytes, size) != 0) abort();  // a file is only read
     if (companion.size > 0 && memcmp(other, companion.bytes, companion.size) != 0) abort();
   }

@@ -5,9 +5,16 @@
 #include "runtime/et.h"
 
 #include "fuzz.h"
+#include "payloads.h"
 
 fuzz_reach reach;
 fuzz_companion companion;
+
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed) {
+  (void)room;
+  fuzz_change_payload(bytes, size, seed);
+  return size;
+}
 
 #ifndef ET_HAVE_XNNPACK
 
@@ -21,7 +28,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
 #else
 
 #include "backends/xnnpack/graph.h"
-#include "backends/xnnpack/payload.h"
 
 #include "../c/xnn_named.h"
 
@@ -29,7 +35,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
 #include <string.h>
 
 #define MOST_BYTES ((size_t)8 << 20)  // of one block
-#define MOST_WORK 2e7                 // multiplications, about
 
 static void *take_aligned(void *ctx, size_t align, size_t bytes) {
   (void)ctx;
@@ -54,40 +59,6 @@ static void give(void *ctx, void *at) {
 static const struct xnn_allocator allocator = {NULL, take, take_again, give, take_aligned, give};
 
 // ---- One input
-
-// Whether a run would take long.
-static bool is_too_much(const uint8_t *bytes, size_t size) {
-  eti_xnn_heap heap = {.allocator = &allocator};
-  eti_xnn_payload payload;
-  et_error err;
-  double work = 0;
-  if (eti_xnn_payload_read(bytes, size, &heap, &payload, &err) == ET_OK) {
-    eti_xnn_shape *shapes = calloc(payload.n_values + 1, sizeof *shapes);
-    if (shapes == NULL) abort();
-    for (size_t i = 0; i < payload.n_values; i++) shapes[i] = payload.values[i].shape;
-    if (eti_xnn_infer_shapes(&payload, shapes, &err) != ET_OK) work = 2 * MOST_WORK;
-    for (size_t i = 0; i < payload.n_nodes; i++) {
-      const eti_xnn_node *node = &payload.nodes[i];
-      double one = 1, filter = 1;
-      const eti_xnn_shape *out = &shapes[node->outputs[0]], *in = &shapes[node->inputs[0]];
-      for (uint32_t d = 0; d < out->rank; d++) one *= (double)out->dims[d];
-      for (uint32_t d = 0; d < in->rank; d++) filter *= d > 0 ? (double)in->dims[d] : 1;
-      const eti_xnn_family family = (eti_xnn_family)eti_xnn_kind_of(node)->family;
-      if (family == XNN_FAMILY_LINEAR || family == XNN_FAMILY_MATMUL)
-        filter = in->rank > 0 ? (double)in->dims[in->rank - 1] : 1;
-      if (family == XNN_FAMILY_CONV || family == XNN_FAMILY_DECONV)
-        filter = (double)node->p.window.kernel[0] * node->p.window.kernel[1] *
-                 node->p.window.group_inputs;
-      if (family == XNN_FAMILY_DEPTHWISE || family == XNN_FAMILY_AVG_POOL ||
-          family == XNN_FAMILY_MAX_POOL || family == XNN_FAMILY_ARG_MAX)
-        filter = (double)node->p.window.kernel[0] * node->p.window.kernel[1];
-      work += one * (family == XNN_FAMILY_MEAN || node->n_inputs > 1 || filter > 0 ? filter : 1);
-    }
-    free(shapes);
-  }
-  eti_xnn_release(&heap);
-  return work > MOST_WORK;
-}
 
 static size_t bytes_of(const eti_xnn_extern *e, const eti_xnn_shape *shape) {
   size_t n = e->is_widened ? 4 : et_dtype_bytes(e->dtype);
@@ -175,7 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   if (eti_xnn_graph_build(&graph, &config, &err) == ET_OK) {
     if (!is_checked) abort();  // one check decides both
     reach.loaded++;
-    if (!is_too_much(copy, size)) run(&graph);
+    if (!fuzz_is_too_much(copy, size, &allocator)) run(&graph);
     eti_xnn_graph_deinit(&graph);
   }
   if (x_n_held != 0) abort();

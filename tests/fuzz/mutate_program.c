@@ -1,7 +1,8 @@
 // mutate_program.c — changes fields of a program or of external data, found by a random walk
 // through the tables: a number becomes another plausible or extreme one, a list changes its length,
 // a union its kind, an offset leads to another object of the same kind, two list members trade
-// places or become one, a field goes absent. Such files mostly keep their structure and reach the
+// places or become one, a field goes absent. Every second change is one of a delegate's payload
+// where there are any (mutate_xnnpack.c). Such files mostly keep their structure and reach the
 // loader and the kernels, which flipped bits seldom do. Relies on the schemas that the runtime
 // verifies by; the bytes given must be a sound file.
 #include "runtime/bytes.h"
@@ -9,6 +10,7 @@
 #include "runtime/pte.h"
 
 #include "fuzz.h"
+#include "payloads.h"
 
 #define MOST_OBJECTS 512
 
@@ -151,9 +153,25 @@ static void change_table(walk *w, const uint8_t *table, unsigned type) {
   }
 }
 
+// One of the payloads of delegates, for every second change of a file that has some; else `size`.
+static size_t choose_payload(const uint8_t *bytes, size_t size, unsigned seed) {
+  size_t found[64], n = 0, at = 0;
+  while (n < 64 && (at = fuzz_find_payload(bytes, size, at)) < size) {
+    found[n++] = at;
+    at += 16;
+  }
+  uint64_t random = ~(uint64_t)seed;
+  return n == 0 || fuzz_random(&random) % 2 == 0 ? size : found[fuzz_random(&random) % n];
+}
+
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed) {
   if (size < 64) return size;
   const bool is_data = memcmp(bytes + 4, eti_ptd_format.identifier, 4) == 0;
+  const size_t payload = choose_payload(bytes, size, seed);
+  if (payload < size) {
+    fuzz_change_payload(bytes + payload, size - payload, seed);
+    return size;
+  }
   walk w = {.random = seed, .schema = (is_data ? &eti_ptd_format : &eti_pte_format)->schema};
   (void)room;
   for (uint64_t n = 1 + choose(&w, 3); n > 0; n--) {

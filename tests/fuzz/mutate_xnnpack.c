@@ -7,6 +7,7 @@
 #include "runtime/flatbuf.h"
 
 #include "fuzz.h"
+#include "payloads.h"
 
 static uint64_t random_state;
 
@@ -94,9 +95,8 @@ static void change_value(const uint8_t *value) {
   }
 }
 
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigned seed) {
-  (void)room;
-  if (size < XH_BYTES || memcmp(bytes + XH_MAGIC, "XH00", 4) != 0) return size;
+void fuzz_change_payload(uint8_t *bytes, size_t size, unsigned seed) {
+  if (size < XH_BYTES || memcmp(bytes + XH_MAGIC, "XH00", 4) != 0) return;
   random_state = seed;
   const uint8_t *root = eti_fb_root(bytes + eti_u32(bytes + XH_GRAPH_OFFSET));
   const eti_vector nodes = eti_fb_vector(root, GRAPH_NODES);
@@ -107,5 +107,4 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t room, unsigne
   } else if (values.n > 0) {
     change_value(eti_fb_at(values, (size_t)choose(values.n)));
   }
-  return size;
 }

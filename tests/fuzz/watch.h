@@ -14,9 +14,15 @@
 
 void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
 ET_API const char *__ubsan_default_options(void);
+ET_API const char *__asan_default_options(void);
 
 const char *__ubsan_default_options(void) {
   return "abort_on_error=1:print_stacktrace=1";  // so that the handler tells what was run
+}
+
+// More memory than any input needs is not there, as on a small machine.
+const char *__asan_default_options(void) {
+  return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }
 
 static void (*watch_tell)(void);

@@ -3,8 +3,8 @@
 Height and width of an image are pooled as they lie. All else is viewed as images of one column,
 [before, n, 1, after] in memory, whose channels are what stays; behind the last dimension nothing
 stays, so that it is moved to the front. Indices are int32 in the delegate, and only reshaped: no
-kernel permutes them. They come beside the elements they belong to, never alone: XNNPACK gives no
-memory to results that nobody reads, and its kernel writes both.
+kernel permutes them. They come beside the elements they belong to, never alone: XNNPACK's kernel
+writes both, and in upstream's runtime results that nobody reads have no memory (in ours they have).
 """
 
 from __future__ import annotations

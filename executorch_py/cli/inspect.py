@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from executorch_py import _C
+from executorch_py.cli.delegate_nodes import delegate_nodes
 from executorch_py.cli.file_layout import describe
 from executorch_py.runtime import MethodMeta, Signature
 
@@ -24,10 +25,12 @@ def collect(path: str) -> dict[str, Any]:
     known = _C.kernel_manifest()
     backends = _C.backend_names()
     origins = {op: path for path, ops in reversed(_C.loaded_ops()) for op in ops}
+    nodes = delegate_nodes(program.buffer().data)
     methods = []
     for name in program.method_names():
         info = program.method_info(name)
         meta, signature = MethodMeta(info), Signature(info)
+        kinds = nodes.get(name) or [None] * len(meta.delegates)
         methods.append(
             {
                 "name": name,
@@ -41,7 +44,10 @@ def collect(path: str) -> dict[str, Any]:
                 "operators": meta.operators,
                 "missing_operators": sorted(set(meta.operators) - set(known)),
                 "custom_operators": {op: origins[op] for op in meta.operators if op in origins},
-                "delegates": list(meta.delegates),
+                "delegates": [
+                    {**delegate, "nodes": found}
+                    for delegate, found in zip(meta.delegates, kinds, strict=False)
+                ],
                 "missing_backends": sorted({d["id"] for d in meta.delegates} - set(backends)),
             }
         )
@@ -91,6 +97,8 @@ def method_lines(method: dict[str, Any]) -> list[str]:
                 f"    {delegate['calls']:5} x {delegate['id']}, payload "
                 f"{size(delegate['nbytes'])}{missing}"
             )
+            for kind, count in (delegate["nodes"] or {}).items():
+                lines.append(f"          {count:5} {kind}")
     return lines
 
 

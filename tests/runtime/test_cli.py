@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from program_maker import adder, program_bytes
 
+from executorch_py.backends.xnnpack.serialize import NodeKind
 from executorch_py.cli import doctor
+from executorch_py.cli.delegate_nodes import KINDS, delegate_nodes
 from executorch_py.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,7 +125,15 @@ def test_inspect_names_delegates_and_what_this_build_lacks(
     delegate = facts["methods"][0]["delegates"][0]
     assert delegate["id"] == "XnnpackBackend"
     assert delegate["nbytes"] > 0
+    assert sum(delegate["nodes"].values()) > 0 and delegate["nodes"].keys() <= set(KINDS)
     assert any("XnnpackBackend" in use for s in facts["layout"]["segments"] for use in s["use"])
+
+
+def test_inspect_names_nodes_as_the_payload_does_and_none_of_a_damaged_one() -> None:
+    assert [(i, name) for i, name in enumerate(KINDS, 1)] == [(k.value, k.name) for k in NodeKind]
+    data = (GOLDEN / "xnnpack.pte").read_bytes()
+    at = data.index(b"XH00")
+    assert delegate_nodes(data[: at + 6] + bytes(8) + data[at + 14 :]) == {"forward": [None]}
 
 
 def test_external_weights_are_given_with_data(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import functools
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -31,17 +32,30 @@ def find_tool(name: str) -> str:
     return found
 
 
+def configuration(preset: str) -> tuple[Path, list[str]]:
+    """The build directory of a preset and what CMake is told for it.
+
+    The preset release compiles nothing otherwise than setup.py did for the extension, so its
+    tests are built beside it, from the libraries that lie there.
+    """
+    tag = f"{sys.implementation.cache_tag}-{platform.system().lower()}-{platform.machine()}"
+    extension = ROOT / "build" / f"py-{tag}"
+    if preset == "release" and (extension / "CMakeCache.txt").exists():
+        return extension, ["-B", str(extension), "-DCMAKE_BUILD_TYPE=Release", "-DET_TESTS=ON"]
+    return ROOT / "build" / preset, ["--preset", preset]
+
+
 @functools.cache
 def build_c(preset: str = PRESET, target: str = "all", *settings: str) -> Path:
     """Builds csrc and the C tests with one CMake preset; returns the build directory."""
-    build = ROOT / "build" / preset
+    build, configured = configuration(preset)
     build.mkdir(parents=True, exist_ok=True)
     with (build / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         cmake = find_tool("cmake")
         ninja = f"-DCMAKE_MAKE_PROGRAM={find_tool('ninja')}"
         for command in (
-            [cmake, "--preset", preset, "-S", str(ROOT / "csrc"), ninja, *settings],
+            [cmake, *configured, "-S", str(ROOT / "csrc"), ninja, *settings],
             [cmake, "--build", str(build), "--target", target],
         ):
             done = subprocess.run(command, cwd=ROOT / "csrc", capture_output=True, text=True)
@@ -111,9 +125,3 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 def c_build() -> Path:
     """Directory with et_run, the C examples and the fuzz replayers, built with sanitizers."""
     return build_c()
-
-
-@pytest.fixture(scope="session")
-def release_build() -> Path:
-    """The same, optimised and without sanitizers."""
-    return build_c("release")

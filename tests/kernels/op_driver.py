@@ -104,7 +104,7 @@ def _library_path() -> Path:
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
     from conftest import build_c
 
-    return build_c("release") / "op_driver.so"
+    return build_c("release", "op_driver") / "op_driver.so"
 
 
 @cache

@@ -1,7 +1,8 @@
 // Kernels of our own inside XNNPACK's operators: each against the sums as they are written, for
-// numbers of rows, ends of columns, lengths and pieces, and the rule that cuts operators into
-// calls. Tests of what this machine cannot run pass.
+// numbers of rows, ends of columns, lengths and pieces; lines of all lengths; and the rule that
+// cuts operators into calls. Tests of what this machine cannot run pass.
 #include "backends/xnnpack/kernels.h"
+#include "backends/xnnpack/lines.h"
 #include "et_test.h"
 
 #if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)
@@ -9,6 +10,7 @@
 #include <stdalign.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum {
   MOST_ROWS = 14,
@@ -132,6 +134,109 @@ static void convolutions_add_all_pieces_and_move_all_but_the_zeros(void) {
   }
 }
 
+// ---- Lines
+
+enum { MOST_N = 70, N_LINES = 3 };
+static float lines_x[N_LINES * MOST_N], lines_y[N_LINES * MOST_N + 1];
+
+// Lines 1 and 2 of n elements each, as numbers of either sign; the rest stays untouched.
+static eti_xnn_lines some_lines(size_t n) {
+  for (size_t i = 0; i < N_LINES * n; i++) lines_x[i] = 40.0f * a[i] + (float)(i % 5);
+  for (size_t i = 0; i < sizeof lines_y / sizeof lines_y[0]; i++) lines_y[i] = UNTOUCHED;
+  return (eti_xnn_lines){.n = n, .x = lines_x, .y = lines_y};
+}
+
+static bool is_outside_untouched(size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (lines_y[i] != UNTOUCHED) return false;
+  return lines_y[N_LINES * n] == UNTOUCHED;
+}
+
+static void softmax_is_exact_to_a_few_roundings_for_all_lengths(void) {
+  if (!can_run()) return;
+  fill();
+  for (size_t n = 1; n <= MOST_N; n++) {
+    const eti_xnn_lines lines = some_lines(n);
+    eti_xnn_f32_softmax__avx2(&lines, 1, 2);
+    EXPECT(is_outside_untouched(n));
+    for (size_t line = 1; line < N_LINES; line++) {
+      const float *const x = lines_x + line * n;
+      double max = (double)x[0], sum = 0;
+      for (size_t i = 0; i < n; i++) max = fmax(max, (double)x[i]);
+      for (size_t i = 0; i < n; i++) sum += exp((double)x[i] - max);
+      for (size_t i = 0; i < n; i++) {
+        const double right = exp((double)x[i] - max) / sum;
+        EXPECT(fabs((double)lines_y[line * n + i] - right) <= 6.0 * 0x1p-24 * right);
+      }
+    }
+  }
+}
+
+static void softmax_knows_the_ends_of_numbers(void) {
+  if (!can_run()) return;
+  const float inf = INFINITY;
+  const struct {
+    float x[10], first, last;
+  } cases[] = {
+      {{0, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf}, 1, 0},
+      {{-86, 0, -200, -200, -200, -200, -200, -200, -200, -88}, 4.4737793e-38f, 0},
+      {{3e38f, -3e38f, 0, 0, 0, 0, 0, 0, 0, 0}, 1, 0},
+      {{-inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf, -inf}, NAN, NAN},
+      {{inf, 0, 0, 0, 0, 0, 0, 0, 0, 0}, NAN, NAN},
+      {{0, 0, 0, 0, 0, 0, 0, 0, 0, NAN}, NAN, NAN},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    float y[10];
+    const eti_xnn_lines lines = {.n = 10, .x = cases[i].x, .y = y};
+    eti_xnn_f32_softmax__avx2(&lines, 0, 1);
+    const float first = cases[i].first, last = cases[i].last;
+    EXPECT(isnan(first) ? isnan(y[0]) : fabsf(y[0] - first) <= 1e-6f * first);
+    EXPECT(isnan(last) ? isnan(y[9]) : y[9] == last);
+  }
+}
+
+static void layer_norm_is_exact_to_a_few_roundings_for_all_lengths(void) {
+  if (!can_run()) return;
+  fill();
+  for (size_t n = 1; n <= MOST_N; n++) {
+    eti_xnn_lines lines = some_lines(n);
+    lines.weight = n % 3 > 0 ? a : NULL;
+    lines.bias = n % 3 > 1 ? a + MOST_N : NULL;
+    lines.eps = 0x1p-10f;
+    eti_xnn_f32_layer_norm__avx2(&lines, 1, 2);
+    EXPECT(is_outside_untouched(n));
+    for (size_t line = 1; line < N_LINES; line++) {
+      const float *const x = lines_x + line * n;
+      double mean = 0, variance = 0;
+      for (size_t i = 0; i < n; i++) mean += (double)x[i] / (double)n;
+      for (size_t i = 0; i < n; i++) variance += pow((double)x[i] - mean, 2) / (double)n;
+      for (size_t i = 0; i < n; i++) {
+        const double right = ((double)x[i] - mean) / sqrt(variance + 0x1p-10) *
+                                 (lines.weight == NULL ? 1.0 : (double)lines.weight[i]) +
+                             (lines.bias == NULL ? 0.0 : (double)lines.bias[i]);
+        EXPECT(fabs((double)lines_y[line * n + i] - right) <= (n == 1 ? 2e-3 : 4e-6));
+      }
+    }
+  }
+}
+
+static void lines_may_be_written_where_they_are_read(void) {
+  if (!can_run()) return;
+  fill();
+  eti_xnn_lines apart = some_lines(13), here = apart;
+  here.y = lines_x;
+  eti_xnn_f32_softmax__avx2(&apart, 0, N_LINES);
+  eti_xnn_f32_softmax__avx2(&here, 0, N_LINES);
+  EXPECT(memcmp(lines_x, lines_y, sizeof(float) * 13 * N_LINES) == 0);
+  apart = here = some_lines(13);
+  here.y = lines_x;
+  eti_xnn_f32_layer_norm__avx2(&apart, 0, N_LINES);
+  eti_xnn_f32_layer_norm__avx2(&here, 0, N_LINES);
+  EXPECT(memcmp(lines_x, lines_y, sizeof(float) * 13 * N_LINES) == 0);
+}
+
+// ---- Tiles
+
 static size_t n_tiles(size_t n_rows, size_t n_cols, eti_xnn_tile tile) {
   return ((n_rows + tile.rows - 1) / tile.rows) * ((n_cols + tile.cols - 1) / tile.cols);
 }
@@ -194,6 +299,10 @@ static const et_test tests[] = {
     ET_CASE(threads_get_tiles_to_share_down_to_a_block),
     ET_CASE(products_are_the_sums_for_all_sizes),
     ET_CASE(convolutions_add_all_pieces_and_move_all_but_the_zeros),
+    ET_CASE(softmax_is_exact_to_a_few_roundings_for_all_lengths),
+    ET_CASE(softmax_knows_the_ends_of_numbers),
+    ET_CASE(layer_norm_is_exact_to_a_few_roundings_for_all_lengths),
+    ET_CASE(lines_may_be_written_where_they_are_read),
 };
 #else
 static void xnnpack_runs_its_own_kernels(void) {}

@@ -31,11 +31,12 @@ typedef struct eti_xnn_builder {
   et_error *err;
   eti_xnn_built *built;
   const eti_xnn_payload *payload;
-  eti_xnn_shape *shapes;     // [n_values]
-  uint32_t *ids;             // [n_values] XNNPACK's; ETI_XNN_NONE until defined
-  uint32_t *float_ids;       // [n_values] of the same in fp32
-  uint8_t *is_packed;        // [n_values] constants that are only packed
-  const uint8_t *is_needed;  // [n_values] outputs are computed from it; NULL: not known yet
+  eti_xnn_shape *shapes;      // [n_values]
+  uint32_t *ids;              // [n_values] XNNPACK's; ETI_XNN_NONE until defined
+  uint32_t *float_ids;        // [n_values] of the same in fp32
+  uint8_t *is_packed;         // [n_values] constants that are only packed
+  const uint8_t *is_needed;   // [n_values] outputs are computed from it; NULL: not known yet
+  const uint32_t *n_readers;  // [n_values] of it, among the nodes that are needed
   const void *
       *addresses;  // [n_values] where XNNPACK reads a constant, in fp32 or as it is; or NULL
   xnn_subgraph_t subgraph;
@@ -70,6 +71,11 @@ et_status eti_xnn_float_temporary(eti_xnn_builder *b, uint32_t shape_of, uint32_
 // Notes a node that XNNPACK has accepted, or fails with what it said.
 et_status eti_xnn_defined(eti_xnn_builder *b, const eti_xnn_node *node, enum xnn_status status);
 et_status eti_xnn_convert(eti_xnn_builder *b, const eti_xnn_node *node, uint32_t from, uint32_t to);
+
+// ---- norms.c
+// Defines a layer norm in place of the nodes that begin at `node`, and says how many these are: 0
+// where they are none, or the machine has no layer norm.
+et_status eti_xnn_define_norm(eti_xnn_builder *b, const eti_xnn_node *node, size_t *n_nodes);
 
 // ---- define_nodes.c
 #define ETI_XNN_MOST_DEFINED 10  // nodes of the subgraph for one of the payload

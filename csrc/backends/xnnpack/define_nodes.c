@@ -3,6 +3,7 @@
 // it computes in floats only, pass through fp32; bounds that its node does not take become a clamp;
 // nodes that only move bytes get their input in the output's scale.
 #include "backends/xnnpack/builder.h"
+#include "backends/xnnpack/lines.h"
 #include "runtime/check.h"
 
 #include <math.h>
@@ -43,7 +44,8 @@ static enum xnn_status define_linear(xnn_subgraph_t s, const eti_xnn_node *n, co
 }
 
 static enum xnn_status define_softmax(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
-  return xnn_define_softmax(s, w->in[0], w->out[0], n->flags);
+  (void)n;
+  return eti_xnn_define_softmax(s, w->in[0], w->out[0]);
 }
 
 static enum xnn_status define_conv(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {

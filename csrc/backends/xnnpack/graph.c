@@ -233,16 +233,22 @@ static bool is_used(const eti_xnn_node *node, const uint8_t *is_needed) {
 // no use, so such nodes are left out.
 static et_status find_needed(eti_xnn_builder *b) {
   const eti_xnn_payload *payload = b->payload;
-  void *room;
+  void *room, *counts;
   ET_TRY(eti_xnn_take(&b->built->temporary, payload->n_values, 1, &room, b->err));
+  ET_TRY(eti_xnn_take(&b->built->temporary, payload->n_values, sizeof(uint32_t), &counts, b->err));
   uint8_t *is_needed = room;
+  uint32_t *n_readers = counts;
   for (size_t i = 0; i < payload->n_values; i++) is_needed[i] = payload->values[i].is_output;
   for (size_t i = payload->n_nodes; i-- > 0;) {
     const eti_xnn_node *node = &payload->nodes[i];
     if (!is_used(node, is_needed)) continue;
-    for (unsigned k = 0; k < node->n_inputs; k++) is_needed[node->inputs[k]] = 1;
+    for (unsigned k = 0; k < node->n_inputs; k++) {
+      is_needed[node->inputs[k]] = 1;
+      n_readers[node->inputs[k]]++;
+    }
   }
   b->is_needed = is_needed;
+  b->n_readers = n_readers;
   return ET_OK;
 }
 
@@ -255,9 +261,14 @@ static et_status define_all(eti_xnn_builder *b) {
     if (payload->externs[k] != ETI_XNN_NONE) ET_TRY(eti_xnn_value_id(b, payload->externs[k], &id));
   }
   ET_TRY(find_needed(b));
-  for (size_t i = 0; i < payload->n_nodes; i++) {
-    if (is_used(&payload->nodes[i], b->is_needed))
-      ET_TRY(eti_xnn_define_node(b, &payload->nodes[i]));
+  for (size_t i = 0, n_done; i < payload->n_nodes; i += n_done) {
+    const eti_xnn_node *const node = &payload->nodes[i];
+    n_done = 1;
+    if (!is_used(node, b->is_needed)) continue;
+    ET_TRY(eti_xnn_define_norm(b, node, &n_done));
+    if (n_done > 0) continue;
+    ET_TRY(eti_xnn_define_node(b, node));
+    n_done = 1;
   }
   return ET_OK;
 }

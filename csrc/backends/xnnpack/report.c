@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "backends/xnnpack/delegate.h"
+#include "backends/xnnpack/lines.h"
 #include "runtime/check.h"
 
 // The names one after the other, each with a NUL, and the times, in one block.
@@ -38,12 +39,15 @@ static et_status read_notes(xnn_runtime_t runtime, notes *out, et_error *err) {
   return eti_xnn_fail(status, err, what);
 }
 
-static et_status tell(const eti_xnn_graph *graph, const notes *all, const et_delegate_call *call) {
+static et_status tell(const eti_xnn_engine *engine, const notes *all,
+                      const et_delegate_call *call) {
+  const eti_xnn_graph *const graph = &engine->graph;
   const char *name = all->names;
   for (size_t i = 0; i < all->n; i++) {
     const bool is_known = all->n == graph->n_nodes;
+    const char *const own_name = eti_xnn_own_operator_name(engine->runtime, i);
     const et_event event = {.kind = ET_EVENT_NODE,
-                            .operator_name = name,
+                            .operator_name = own_name == NULL ? name : own_name,
                             .ns = all->us[i] * 1000,
                             .debug_handle = is_known ? graph->origins[i].debug_handle : SIZE_MAX};
     const et_status status = call->hooks->on_event(call->hooks->ctx, &event);
@@ -56,7 +60,7 @@ static et_status tell(const eti_xnn_graph *graph, const notes *all, const et_del
 et_status eti_xnn_report(const eti_xnn_engine *engine, const et_delegate_call *call) {
   notes all = {.n = 0};
   et_status status = read_notes(engine->runtime, &all, call->err);
-  if (status == ET_OK) status = tell(&engine->graph, &all, call);
+  if (status == ET_OK) status = tell(engine, &all, call);
   eti_xnn_memory_release(all.us);
   return status;
 }

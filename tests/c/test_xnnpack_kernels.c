@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum {
-  MOST_ROWS = 14,
+  MOST_ROWS = 20,
   BLOCK = ETI_XNN_GEMM_ROWS,
   COLS = 16,
   MOST_COLS = 35,
@@ -235,6 +235,23 @@ static void lines_may_be_written_where_they_are_read(void) {
   EXPECT(memcmp(lines_x, lines_y, sizeof(float) * 13 * N_LINES) == 0);
 }
 
+static void elements_of_any_size_are_moved_whole(void) {
+  if (!can_run()) return;
+  enum { W = 3, H = 4, MOST_BYTES = 2100, ROOM = W * H * MOST_BYTES };
+  static uint8_t from[ROOM], to[ROOM + 1];
+  for (size_t i = 0; i < ROOM; i++) from[i] = (uint8_t)(i * 7 + i / 251);
+  static const size_t sizes[] = {1, 5, 31, 32, 33, 63, 64, 100, 128, 300, 2048, MOST_BYTES};
+  for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
+    const size_t n = sizes[k];
+    memset(to, 0xee, sizeof to);
+    eti_xnn_xx_transpose__avx2(from, to, W * n, H * n, n, n, n, W, H);
+    for (size_t i = 0; i < W; i++)
+      for (size_t j = 0; j < H; j++)
+        EXPECT(memcmp(to + (i * H + j) * n, from + (j * W + i) * n, n) == 0);
+    EXPECT(to[W * H * n] == 0xee);
+  }
+}
+
 // ---- Tiles
 
 static size_t n_tiles(size_t n_rows, size_t n_cols, eti_xnn_tile tile) {
@@ -303,6 +320,7 @@ static const et_test tests[] = {
     ET_CASE(softmax_knows_the_ends_of_numbers),
     ET_CASE(layer_norm_is_exact_to_a_few_roundings_for_all_lengths),
     ET_CASE(lines_may_be_written_where_they_are_read),
+    ET_CASE(elements_of_any_size_are_moved_whole),
 };
 #else
 static void xnnpack_runs_its_own_kernels(void) {}

@@ -8,6 +8,7 @@
 // it lies and then from the caches. The weights lie as XNNPACK packs them: for every 16 columns
 // their biases, then for each k their 16 weights, aligned to a vector.
 #include "backends/xnnpack/kernels.h"
+#include "backends/xnnpack/store_avx2.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -78,12 +79,7 @@ INLINE void accumulate_half(block *b, size_t n_rows, const float *const *rows, c
     b->sums[i][0] = _mm256_fmadd_ps(_mm256_broadcast_ss(rows[i] + k), last, b->sums[i][0]);
 }
 
-// The first n of 8 elements.
-INLINE void store_some(float *at, __m256 v, size_t n) {
-  const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  _mm256_maskstore_ps(at, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lanes), v);
-}
-
+// Whole panels are written by lines of their own: gcc keeps the sums in memory otherwise.
 INLINE void finish(const block *b, size_t n_rows, bool is_half, const target *t) {
   float *at = t->c;
   for (size_t i = 0; i < n_rows; i++) {
@@ -91,13 +87,13 @@ INLINE void finish(const block *b, size_t n_rows, bool is_half, const target *t)
     const __m256 v0 = _mm256_min_ps(t->max, _mm256_max_ps(t->min, sum));
     const __m256 v1 = _mm256_min_ps(t->max, _mm256_max_ps(t->min, b->sums[i][1]));
     if (is_half) {
-      store_some(at, v0, t->n_cols);
+      eti_store_some(at, v0, t->n_cols);
     } else {
       _mm256_storeu_ps(at, v0);
       if (t->n_cols >= COLS) {
         _mm256_storeu_ps(at + LANES, v1);
       } else {
-        store_some(at + LANES, v1, t->n_cols - LANES);
+        eti_store_some(at + LANES, v1, t->n_cols - LANES);
       }
     }
     at = (float *)(void *)((uint8_t *)at + t->row_bytes);
@@ -118,9 +114,17 @@ static target next_panel(target t, size_t panel_bytes) {
   return t;
 }
 
-static target next_rows(target t) {
-  t.c = (float *)(void *)((uint8_t *)t.c + ROWS * t.row_bytes);
+static target next_rows(target t, size_t n_rows) {
+  t.c = (float *)(void *)((uint8_t *)t.c + n_rows * t.row_bytes);
   return t;
+}
+
+// How many rows the next block has, of n_left. The last three share what is left, as a block of
+// three rows or fewer waits for its sums: it takes as long as one of four. Blocks of 6 come first.
+static size_t block_rows(size_t n_left) {
+  if (n_left >= 3 * ROWS) return ROWS;
+  const size_t n_blocks = (n_left + ROWS - 1) / ROWS;
+  return (n_left + n_blocks - 1) / n_blocks;
 }
 
 // Calls body(n_rows, is_half, …) with constants.
@@ -169,9 +173,10 @@ void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, c
   target t = target_of(c, row_bytes, n_cols, limits);
   for (;;) {
     target rows = t;
-    for (size_t i = 0; i < n_rows; i += ROWS, rows = next_rows(rows)) {
+    for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
       const float *const at = add_bytes(a, i * a_bytes);
-      FOR_ROWS(rows_of_matrix, n_rows - i, t.n_cols <= LANES, n, at, a_bytes, panel, &rows)
+      m = block_rows(n_rows - i);
+      FOR_ROWS(rows_of_matrix, m, t.n_cols <= LANES, n, at, a_bytes, panel, &rows)
     }
     if (t.n_cols <= COLS) return;
     t = next_panel(t, panel_bytes);
@@ -182,9 +187,9 @@ void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, c
 // ---- Rows in pieces, one for each element of a convolution's window
 
 typedef struct pieces {
-  const void *const *at;  // [n][6]: piece s of row i is at[6 s + i]
-  size_t n, elements;     // how many pieces, how long each is
-  size_t offset_bytes;    // added to all but `zero`
+  const void *const *at[ROWS];  // piece s of row i is at[i][6 s]; of 6 rows, at[0][6 s + i]
+  size_t n, elements;           // how many pieces, how long each is
+  size_t offset_bytes;          // added to all but `zero`
   const void *zero;
 } pieces;
 
@@ -196,7 +201,7 @@ INLINE void rows_in_pieces(size_t n_rows, bool is_half, const pieces *p, const f
   for (size_t s = 0; s < p->n; s++, weights += p->elements * COLS) {
     const float *rows[ROWS];
     for (size_t i = 0; i < n_rows; i++) {
-      const void *const row = p->at[s * ROWS + i];
+      const void *const row = n_rows == ROWS ? p->at[0][s * ROWS + i] : p->at[i][s * ROWS];
       rows[i] = row == p->zero ? row : add_bytes(row, p->offset_bytes);
     }
     if (is_half)
@@ -221,9 +226,10 @@ void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, 
               .zero = zero};
   for (;;) {
     target rows = t;
-    p.at = a;
-    for (size_t i = 0; i < n_rows; i += ROWS, rows = next_rows(rows), p.at += n_pointers) {
-      FOR_ROWS(rows_in_pieces, n_rows - i, t.n_cols <= LANES, &p, panel, &rows)
+    for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
+      m = block_rows(n_rows - i);
+      for (size_t k = 0; k < m; k++) p.at[k] = a + (i + k) / ROWS * n_pointers + (i + k) % ROWS;
+      FOR_ROWS(rows_in_pieces, m, t.n_cols <= LANES, &p, panel, &rows)
     }
     if (t.n_cols <= COLS) return;
     t = next_panel(t, panel_bytes);

@@ -7,6 +7,7 @@
 //   f32_gemm_minmax 5x16 fma3_broadcast          f32_gemm_6x16    products, 1x1 convolutions
 //   f32_igemm_minmax 5x16 fma3_broadcast_prfm    f32_igemm_6x16   other convolutions,
 //   pack_f32_conv_goki_w                         f32_pack_goki    which have their weights packed
+//   xx_transposev 1x1_scalar_memcpy              xx_transpose     transpositions of whole lines
 //
 // (machines with AVX2 and FMA, without AVX-512: compilers keep a sum of XNNPACK's in memory.)
 // Nothing else is asked: not the sizes, not the load of the machine. Results may differ from those
@@ -40,6 +41,13 @@ void eti_xnn_f32_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces
                                  size_t nr, size_t kr, size_t sr, const void *weights,
                                  const void *bias, const void *scale, void *packed,
                                  size_t extra_bytes, const void *params);
+
+// Moves width x height elements by XNNPACK's interface: element (i, j) from
+// i * from_element_bytes + j * from_row_bytes to i * to_row_bytes + j * to_element_bytes.
+void eti_xnn_xx_transpose__avx2(const void *from, void *to, size_t from_row_bytes,
+                                size_t to_row_bytes, size_t from_element_bytes,
+                                size_t to_element_bytes, size_t element_bytes, size_t width,
+                                size_t height);
 
 // Puts our kernels into XNNPACK's tables, whoever comes first; any thread, after xnn_initialize.
 void eti_xnn_use_own_kernels(void);

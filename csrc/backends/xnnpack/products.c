@@ -1,5 +1,5 @@
 // products.c — puts kernels of our own into XNNPACK's tables and cuts their operators into tiles;
-// kernels.h has the rules. The one file that reads XNNPACK's inner structs: those of the release
+// kernels.h has the rules. Reads XNNPACK's inner structs, as lines.c does: those of the release
 // that get_xnnpack.py builds. With another release none of this is built (ET_XNNPACK_OWN_KERNELS).
 #include "backends/xnnpack/kernels.h"
 
@@ -12,6 +12,10 @@
 #include <xnnpack/igemm.h>
 #include <xnnpack/operator.h>
 #include <xnnpack/subgraph.h>
+
+// As in XNNPACK's transpose.h, which needs more of its sources.
+void xnn_xx_transposev_ukernel__1x1_scalar_memcpy(const void *, void *, size_t, size_t, size_t,
+                                                  size_t, size_t, size_t, size_t);
 
 enum { COLS = 16, THEIR_ROWS = 5, BEING_CHANGED = 0, CACHE_BYTES = 512 << 10, TILES_A_THREAD = 4 };
 
@@ -49,10 +53,16 @@ void eti_xnn_use_own_kernels(void) {
     __atomic_store_n(&config->mr, ETI_XNN_GEMM_ROWS, __ATOMIC_RELEASE);
   }
   while (__atomic_load_n(&config->mr, __ATOMIC_ACQUIRE) == BEING_CHANGED) continue;
+  struct xnn_transpose_config *const moves =
+      (struct xnn_transpose_config *)(uintptr_t)xnn_init_transpose_config();
+  if (config->mr == ETI_XNN_GEMM_ROWS && moves != NULL &&
+      NOW(moves->xx.variable_size_ukernel) == xnn_xx_transposev_ukernel__1x1_scalar_memcpy)
+    SET(moves->xx.variable_size_ukernel, eti_xnn_xx_transpose__avx2);
 }
 
 size_t eti_xnn_own_kernels(const char **names, size_t n) {
-  static const char *const replaced[] = {"f32_gemm_5x16", "f32_igemm_5x16", "f32_conv_goki_w"};
+  static const char *const replaced[] = {"f32_gemm_5x16", "f32_igemm_5x16", "f32_conv_goki_w",
+                                         "xx_transposev"};
   eti_xnn_use_own_kernels();
   const struct xnn_gemm_config *const config = xnn_init_f32_gemm_config();
   if (config == NULL || config->minmax.gemm[ETI_XNN_GEMM_ROWS - 1].function[XNN_UARCH_DEFAULT] !=

@@ -191,6 +191,31 @@ static void every_allocation_may_fail_once_with_shared_memory(void) {
   et_xnnpack_weights_close(options.weights);
 }
 
+// ---- Pages that are filled ahead
+
+static void pages_are_filled_as_far_as_needed_whether_they_come_quickly_or_not(void) {
+  enum { MIB = 1 << 20, NEEDED = 7 * MIB + 12345 };
+  static const size_t sizes[] = {8 * MIB, 20 * MIB, 21 * MIB - 1};
+  for (size_t i = 0; i < 6; i++) {
+    size_t bytes = sizes[i / 2];
+    eti_xnn_filling filling;
+    uint8_t *const pages = eti_xnn_memory_map(&bytes, &filling);
+    EXPECT(pages != NULL && bytes >= sizes[i / 2] && filling.bytes == 0);
+    eti_xnn_memory_fill(pages, bytes, 1, &filling);
+    EXPECT(filling.bytes >= 1 && filling.bytes <= 2 * MIB);
+    memset(pages, 7, filling.bytes);
+    const size_t first = filling.bytes;
+    filling.is_small |= i % 2 != 0;  // as when one came slowly
+    eti_xnn_memory_fill(pages, bytes, NEEDED, &filling);
+    EXPECT(filling.bytes >= NEEDED && filling.bytes <= 8 * MIB);
+    for (size_t at = 0; at < bytes; at += 1021) EXPECT(pages[at] == (at < first ? 7 : 0));
+    eti_xnn_memory_fill(pages, bytes, bytes, &filling);
+    eti_xnn_memory_filled(pages, bytes, &filling);
+    EXPECT(filling.bytes == bytes && pages[0] == 7 && pages[bytes - 1] == 0);
+    eti_xnn_memory_unmap(pages, bytes);
+  }
+}
+
 // ---- The end of memory
 
 // XNNPACK's softmax of halves reads again what it has written, in vectors.
@@ -239,6 +264,7 @@ static const et_test tests[] = {
     ET_CASE(every_allocation_may_fail_once_with_dynamic_convolutions),
     ET_CASE(every_allocation_may_fail_once_with_shared_memory),
     ET_CASE(a_batch_of_dynamic_convolutions_may_grow),
+    ET_CASE(pages_are_filled_as_far_as_needed_whether_they_come_quickly_or_not),
 };
 ET_TEST_MAIN(tests)
 

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "runtime/bytes.h"
+#include "runtime/et.h"
 
 enum { HEADER_BYTES = 64 };
 
@@ -144,8 +145,23 @@ void eti_xnn_memory_release(void *block) {
 
 #define PAGE_BYTES ((size_t)64 * 1024)  // of any system, or several of its pages
 #define HUGE_BYTES ((size_t)2 * 1024 * 1024)
+#define FEW_BYTES ((size_t)16 * 1024 * 1024)  // trying whether huge pages come quickly costs more
+// A host that has the memory clears a huge page in some tenths of a millisecond.
+#define SLOW_NS 2000000u
 
-void *eti_xnn_memory_map(size_t *bytes) {
+// Only a wish for whole huge pages, which the system may decline.
+static void wish(void *pages, size_t bytes, bool huge) {
+#if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
+  if (bytes >= HUGE_BYTES)
+    (void)madvise(pages, bytes - bytes % HUGE_BYTES, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+#else
+  (void)pages;
+  (void)bytes;
+  (void)huge;
+#endif
+}
+
+void *eti_xnn_memory_map(size_t *bytes, eti_xnn_filling *filling) {
   size_t n, whole;
   if (is_refused()) return NULL;
   if (!eti_add(*bytes, PAGE_BYTES - 1, &n)) return NULL;
@@ -158,16 +174,43 @@ void *eti_xnn_memory_map(size_t *bytes) {
   const size_t front = (size_t)(-(uintptr_t)pages % HUGE_BYTES);
   if (front > 0) (void)munmap(pages, front);
   (void)munmap(pages + front + n, whole - front - n);
-#ifdef MADV_HUGEPAGE
-  // Only a wish, which the system may decline.
-  (void)madvise(pages + front, n - n % HUGE_BYTES, MADV_HUGEPAGE);
-#endif
   *bytes = n;
+  *filling = (eti_xnn_filling){0, n < FEW_BYTES};
+  wish(pages + front, n, !filling->is_small);
   return pages + front;
 }
 
 void eti_xnn_memory_unmap(void *pages, size_t bytes) {
   (void)munmap(pages, bytes);
+}
+
+static void fill_small(uint8_t *begin, size_t needed, eti_xnn_filling *filling) {
+  const size_t more = (needed - filling->bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+#ifdef MADV_POPULATE_WRITE
+  // All at once, which spares a fault each. Where that is not known, faults bring them.
+  (void)madvise(begin + filling->bytes, more, MADV_POPULATE_WRITE);
+#else
+  (void)begin;
+#endif
+  filling->bytes += more;
+}
+
+void eti_xnn_memory_fill(void *pages, size_t bytes, size_t needed, eti_xnn_filling *filling) {
+  uint8_t *const begin = pages;
+  while (filling->bytes < needed && !filling->is_small) {
+    const uint64_t start = et_clock_ns();
+    *(volatile uint8_t *)(begin + filling->bytes) = 0;
+    const bool is_slow = et_clock_ns() - start > SLOW_NS;
+    filling->bytes += HUGE_BYTES;
+    filling->is_small = is_slow || filling->bytes + HUGE_BYTES > bytes;
+    if (is_slow && filling->bytes < bytes)
+      wish(begin + filling->bytes, bytes - filling->bytes, false);
+  }
+  if (filling->bytes < needed) fill_small(begin, needed, filling);
+}
+
+void eti_xnn_memory_filled(void *pages, size_t bytes, const eti_xnn_filling *filling) {
+  if (filling->is_small) wish(pages, bytes, true);
 }
 
 // ---- Regions

@@ -48,9 +48,23 @@ void eti_xnn_memory_release(void *block);  // NULL allowed
 void eti_xnn_memory_run_out(size_t n, bool once);
 bool eti_xnn_memory_will_run_out(void);
 
-// Zeroed pages for much that stays, huge ones but for the rest that would not fill one; *bytes is
-// rounded up. Outside of any region: a failure returns NULL.
-void *eti_xnn_memory_map(size_t *bytes);
+// How much of mapped pages is in memory, from their begin on.
+typedef struct eti_xnn_filling {
+  size_t bytes;
+  bool is_small;  // pages come one by one from here on
+} eti_xnn_filling;
+
+// Zeroed pages for much that stays, none of which is in memory yet; *bytes is rounded up. Outside
+// of any region: a failure returns NULL.
+void *eti_xnn_memory_map(size_t *bytes, eti_xnn_filling *filling);
 void eti_xnn_memory_unmap(void *pages, size_t bytes);
+
+// Brings the first `needed` of `bytes` of mapped pages to memory, in huge pages as long as the
+// system gives them quickly: the host of a virtual machine may have to find each when it is first
+// touched, and small pages that it has found before are had at once. To be called before anything
+// is written behind what is filled.
+void eti_xnn_memory_fill(void *pages, size_t bytes, size_t needed, eti_xnn_filling *filling);
+// No more will be filled: the system may put huge pages in the place of small ones in its own time.
+void eti_xnn_memory_filled(void *pages, size_t bytes, const eti_xnn_filling *filling);
 
 #endif  // ET_XNNPACK_MEMORY_H

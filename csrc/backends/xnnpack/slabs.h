@@ -1,7 +1,8 @@
 // slabs.h — memory for packed weights, many of which are made at once and stay: taken from slabs of
-// huge pages, which spares most of the faults that a load would have and of the translations that
-// every run would. A slab goes when all that was taken from it has gone; others may hold it longer
-// than the owner of its slabs lives. Small weights are blocks of their own. Relies on memory.h.
+// pages that are brought to memory many at once, huge ones where that is quick: this spares most of
+// the faults that a load would have and of the translations that every run would. A slab goes when
+// all that was taken from it has gone; others may hold it longer than the owner of its slabs lives.
+// Small weights are blocks of their own. Relies on memory.h.
 #ifndef ET_XNNPACK_SLABS_H
 #define ET_XNNPACK_SLABS_H
 

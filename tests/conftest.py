@@ -16,10 +16,28 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+if TYPE_CHECKING:
+    from interop.peer import Upstream
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # the workers are as many as the processors
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 ROOT = Path(__file__).resolve().parent.parent
+# Run whole by one of the workers, which then makes once what their tests share: it takes long. They
+# are begun first, so that no worker is left alone with them at the end.
+TOGETHER = {
+    "tests/backends/test_xnnpack_partitioner.py",
+    "tests/backends/test_xnnpack_payloads.py",
+    "tests/backends/test_xnnpack_upstream_payloads.py",
+    "tests/test_notebooks.py",
+    "tests/test_operator_coverage.py",
+    "tests/toolchain/test_op_library.py",
+    "tests/toolchain/test_selected_build.py",
+}
 PRESET = os.environ.get("ET_TEST_PRESET", "asan-ubsan")
 
 
@@ -62,6 +80,21 @@ def build_c(preset: str = PRESET, target: str = "all", *settings: str) -> Path:
             if done.returncode != 0:
                 raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
     return build
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With --dist loadgroup the groups are TOGETHER; the marks need a writable node id."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByModule(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return path if path in TOGETHER else nodeid
+
+    return ByModule(config, log)
 
 
 def emulator() -> list[str]:
@@ -119,6 +152,16 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if file_path.suffix == ".c" and file_path.name.startswith("test_"):
         return CTestFile.from_parent(parent, path=file_path)
     return None
+
+
+@pytest.fixture(scope="session")
+def upstream() -> Iterator[Upstream]:
+    """One process of upstream's beside each test process, started when it is first asked."""
+    from interop.peer import Upstream
+
+    peer = Upstream()
+    yield peer
+    peer.stop()
 
 
 @pytest.fixture(scope="session")

@@ -76,7 +76,9 @@ class Brain(nn.Module):
 
 
 @pytest.mark.interop
-def test_layers_in_bfloat16_run_on_both_runtimes_when_asked_for(tmp_path: Path) -> None:
+def test_layers_in_bfloat16_run_on_both_runtimes_when_asked_for(
+    upstream: Upstream, tmp_path: Path
+) -> None:
     module, x = seeded(Brain).bfloat16(), data(2, 3, 8).bfloat16()
     partitioner = XnnpackPartitioner(enable_bf16=True)
     edge = to_edge_transform_and_lower(export(module, (x,)), partitioner=[partitioner])
@@ -85,9 +87,7 @@ def test_layers_in_bfloat16_run_on_both_runtimes_when_asked_for(tmp_path: Path) 
     buffer = edge.to_executorch().buffer
     (tmp_path / "bf16.pte").write_bytes(buffer)
     torch.save([(x,)], tmp_path / "bf16.inputs.pt")
-    upstream = Upstream()
     upstream.ask("run_inputs", "bf16", tmp_path)
-    upstream.stop()
     ours = Runtime.get().load_program(buffer).load_method("forward").execute([x])
     for found in (ours[0], torch.load(tmp_path / "bf16.pt")[0][0]):
         torch.testing.assert_close(found, module(x), rtol=0.02, atol=0.02)

@@ -6,7 +6,6 @@ as needed.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -74,13 +73,6 @@ def _run(name: str, upstream: Upstream, folder: Path) -> Ran:
 def _by_case(cases: list[Case], flat: list[torch.Tensor]) -> list[list[torch.Tensor]]:
     rest = iter(flat)
     return [[next(rest) for _ in expected(case, case.inputs[0])] for case in cases]
-
-
-@pytest.fixture(scope="module")
-def upstream() -> Iterator[Upstream]:
-    peer = Upstream()
-    yield peer
-    peer.stop()
 
 
 @pytest.fixture(scope="module")

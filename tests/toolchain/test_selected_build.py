@@ -53,7 +53,7 @@ def export(model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], path: Path)
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def files(tmp_path_factory: pytest.TempPathFactory, upstream: Upstream) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("programs")
     x = torch.randn(SHAPE, generator=torch.Generator().manual_seed(0))
     halves = (torch.linspace(-2, 2, 15).reshape(3, 5), torch.arange(6).reshape(2, 3))
@@ -64,17 +64,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "halves": export(Halves(), halves, folder / "halves.pte"),
         "double": export(torch.nn.Hardtanh(), double, folder / "double.pte"),
         "sine": export(Sine(), (x,), folder / "sine.pte"),
-        "upstream": written_by_upstream(folder),
+        "upstream": written_by_upstream(upstream, folder),
     }
 
 
-def written_by_upstream(folder: Path) -> Path:
+def written_by_upstream(upstream: Upstream, folder: Path) -> Path:
     """A block of a transformer: layer norms, attention taken apart, gelu."""
-    peer = Upstream()
-    try:
-        peer.ask("export", "transformer", folder)
-    finally:
-        peer.stop()
+    upstream.ask("export", "transformer", folder)
     return folder / "transformer.pte"
 
 

@@ -417,6 +417,19 @@ class Attentive(nn.Module):
         return cast(Tensor, self.look(x, x, x, need_weights=False)[0])
 
 
+def test_sizes_of_tokens_are_those_of_their_embeddings_inside() -> None:
+    """Tokens are integers, which a delegate does not take; what stays says why."""
+    torch.manual_seed(0)
+    module, tokens = nn.Sequential(nn.Embedding(9, 16), Attentive()).eval(), torch.ones(1, 5).int()
+    exported = export(module, (tokens,), dynamic_shapes=({1: torch.export.Dim("n", min=1, max=8)},))
+    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    found = edge.delegation_summary()
+    assert len(found.delegates) == 1, str(found)
+    left = {r.operator: r.reason for r in found.records if r.delegate is None}
+    assert left["aten::embedding"] == "no node of XNNPACK looks elements up by index"
+    edge.to_executorch().verify(module, tokens[:, :3])
+
+
 def test_arithmetic_on_sizes_goes_along() -> None:
     torch.manual_seed(0)
     module, x = Attentive().eval(), torch.rand(3, 5, 16)

@@ -188,6 +188,15 @@ COMPANIONS = frozenset(
     }
 )
 NO_FORM = "no XNNPACK form written"
+# Where more is to be said. A cache of keys and values is written in every layer, between the
+# projections and what reads it, so that a decoder has one delegate more than layers at the least.
+_WHY_NO_FORM = {
+    "aten::index_put": "it writes into state, which no delegate keeps",
+    **{
+        f"aten::{name}": "no node of XNNPACK looks elements up by index"
+        for name in ("embedding", "gather", "index.Tensor", "index_select")
+    },
+}
 
 
 def written() -> frozenset[str]:
@@ -226,7 +235,7 @@ def reason(
     key = op_key(node.target)
     rule = RULES.get(key)
     if rule is None or key not in (written() if forms is None else forms):
-        return NO_FORM
+        return _WHY_NO_FORM.get(key, NO_FORM)
     site = Site(node, dict(constants), options)
     for general in (_types, _shapes, _orders, _sizes):
         found = general(site, rule)

@@ -1,8 +1,8 @@
 """Rewrites before partitioning that let whole chains stay in one delegate.
 
 What is left outside must be as cheap as what stood there. Constants are computed; bool masks of
-attention become numbers once for all layers; slices with steps become parts of a reshape. Knows
-nothing of what will be delegated in the end.
+attention become numbers once for all layers; slices with steps become parts of a reshape; sizes
+are read from what has them instead of from tokens. Knows nothing of what will be delegated.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
+from executorch_py.backends.xnnpack.site import FLOATS
 from executorch_py.exir.dialects.edge_ops import edge_op
 from executorch_py.exir.ir.constants import add_constants
 from executorch_py.exir.ir.fake_values import fake_evaluation, fake_mode_of
@@ -37,6 +38,7 @@ def prepare(ep: ExportedProgram) -> None:
             _stepped_slice(ep.graph_module, node)
         elif is_call(node, "aten::as_strided_copy"):
             _plain_strides(ep.graph_module, node)
+    _sizes_of_operands(ep.graph_module)
     erase_dead_nodes(ep.graph)
     name_outputs(ep)
     ep.graph_module.recompile()
@@ -120,6 +122,40 @@ def _plain_strides(gm: fx.GraphModule, node: fx.Node) -> None:
         return
     made = _call_after(gm, source, _aten.view_copy.default, (source, list(size)), node)
     node.replace_all_uses_with(made)
+
+
+# ---- sizes
+
+
+def _sizes_of_operands(gm: fx.GraphModule) -> None:
+    """Sizes of integers, which a delegate cannot read, become those of the user's own floats."""
+    made: dict[tuple[fx.Node, int], fx.Node] = {}
+    for node in list(gm.graph.nodes):
+        for size in [n for n in node.all_input_nodes if is_call(n, "aten::sym_size.int")]:
+            source = size.args[0]
+            assert isinstance(source, fx.Node)
+            place = None if _has_floats(source) else _same_size(node, size.meta["val"])
+            if place is None:
+                continue
+            if place not in made:
+                with gm.graph.inserting_before(node):
+                    made[place] = gm.graph.call_function(size.target, place)
+                made[place].meta = dict(size.meta)
+            node.replace_input_with(size, made[place])
+
+
+def _has_floats(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype in FLOATS
+
+
+def _same_size(node: fx.Node, size: Any) -> tuple[fx.Node, int] | None:
+    """The operand and dimension of floats that has this size."""
+    for operand in filter(_has_floats, node.all_input_nodes):
+        for dim, other in enumerate(operand.meta["val"].shape):
+            if not isinstance(other, int) and str(other) == str(size):
+                return operand, dim
+    return None
 
 
 def _call_after(

@@ -1,0 +1,204 @@
+// xnn_bench.h — a small program with two delegates, and a table of backends of its own: a linear
+// layer for up to 8 rows and a padded convolution, which come from payloads written by hand. What
+// it computes is known exactly. Needs mkstemp: whoever includes it asks for _GNU_SOURCE first.
+#ifndef ET_XNN_BENCH_H
+#define ET_XNN_BENCH_H
+
+#include "backends/xnnpack/et_xnnpack.h"
+#include "rig.h"
+#include "xnn_writer.h"
+
+#include <unistd.h>
+
+#define VALUE(flag, ext, ...)                                  \
+  (x_value) {                                                  \
+    .datatype = 1, .flags = flag, .external = ext, __VA_ARGS__ \
+  }
+#define NONE 0xffffffffu
+
+static const float weights[2 * 3] = {1, 2, 3, 4, 5, 6}, bias[2] = {10, 20};
+static const float ones[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+// y = x W^T + b, twice negated so that there is something between the nodes.
+static inline x_graph linear_graph(void) {
+  return (x_graph){
+      .values = {VALUE(1, 0, .rank = 2, .dims = {8, 3}),
+                 VALUE(0, 0, .rank = 2, .dims = {2, 3}, .constant = 1),
+                 VALUE(0, 0, .rank = 1, .dims = {2}, .constant = 2),
+                 VALUE(0, 0, .rank = 2, .dims = {8, 2}), VALUE(0, 0, .rank = 2, .dims = {8, 2}),
+                 VALUE(2, 1, .rank = 2, .dims = {8, 2})},
+      .nodes = {{.code = 2, .n_slots = 5, .slots = {0, 1, 2, 3}},
+                {.code = 27, .n_slots = 3, .slots = {3, 4}},
+                {.code = 27, .n_slots = 3, .slots = {4, 5}}},
+      .constants = {{.key = ""},
+                    {.key = "w", .size = sizeof weights},
+                    {.key = "b", .size = sizeof bias}},
+      .n_values = 6,
+      .n_nodes = 3,
+      .n_constants = 3,
+      .n_externs = 2,
+  };
+}
+
+// A 3×3 convolution of ones over 4×4, padded by 1.
+static inline x_graph conv_graph(void) {
+  return (x_graph){
+      .values = {VALUE(1, 0, .rank = 4, .dims = {1, 4, 4, 1}),
+                 VALUE(0, 0, .rank = 4, .dims = {1, 3, 3, 1}, .constant = 1),
+                 VALUE(2, 1, .rank = 4, .dims = {1, 4, 4, 1})},
+      .nodes = {{.code = 7, .n_slots = 20, .slots = {1, 1, 1, 1, 3, 3, 1, 1,    1, 1,
+                                                     1, 1, 1, 0, 0, 0, 1, NONE, 2, 0}}},
+      .constants = {{.key = ""}, {.key = "ones", .size = sizeof ones}},
+      .n_values = 3,
+      .n_nodes = 1,
+      .n_constants = 2,
+      .n_externs = 2,
+  };
+}
+
+// ---- The program
+
+enum { X, Y, IMAGE, BLURRED, N_VALUES };
+static const int32_t x_sizes[] = {8, 3}, y_sizes[] = {8, 2}, image_sizes[] = {1, 4, 4, 1};
+
+typedef struct change {  // what a test makes different from the payload
+  et_dtype x_dtype;
+  const int32_t *x_sizes;
+  size_t x_rank;
+  bool x_is_int;
+} change;
+
+static inline rig make_rig(const change *c) {
+  const made_value x = {.code = c->x_is_int ? PTE_INT : PTE_TENSOR,
+                        .number = 3,
+                        .items = c->x_sizes,
+                        .n = c->x_rank,
+                        .dtype = c->x_dtype,
+                        .is_dynamic = true};
+  const made_value values[N_VALUES] = {
+      x,
+      {.code = PTE_TENSOR,
+       .items = y_sizes,
+       .n = 2,
+       .dtype = ET_F32,
+       .memory = 1,
+       .is_dynamic = true},
+      {.code = PTE_TENSOR, .items = image_sizes, .n = 4, .dtype = ET_F32, .memory = 1, .at = 64},
+      {.code = PTE_TENSOR, .items = image_sizes, .n = 4, .dtype = ET_F32, .memory = 1, .at = 128}};
+  const made_instruction code[] = {
+      {.kind = PTE_DELEGATE_CALL, .a = 0, .args = {X, Y}, .n_args = 2},
+      {.kind = PTE_DELEGATE_CALL, .a = 1, .args = {IMAGE, BLURRED}, .n_args = 2}};
+  const made_delegate delegates[] = {{.id = "XnnpackBackend", .segment = 0},
+                                     {.id = "XnnpackBackend", .segment = 1}};
+  const made_chain chain = {code, 2, 0};
+  const made_plan plan = {.name = "forward",
+                          .values = values,
+                          .n_values = N_VALUES,
+                          .inputs = {X, IMAGE},
+                          .n_inputs = 2,
+                          .outputs = {Y, BLURRED},
+                          .n_outputs = 2,
+                          .chains = &chain,
+                          .n_chains = 1,
+                          .delegates = delegates,
+                          .n_delegates = 2,
+                          .memories = {256},
+                          .n_memories = 1};
+  const x_graph linear = linear_graph(), conv = conv_graph();
+  writer payloads[2] = {x_write(&linear), x_write(&conv)};
+  const made_segment segments[] = {{.data = payloads[0].bytes, .size = payloads[0].size},
+                                   {.data = payloads[1].bytes, .size = payloads[1].size},
+                                   {.data = weights, .size = sizeof weights, .key = "w"},
+                                   {.data = bias, .size = sizeof bias, .key = "b"},
+                                   {.data = ones, .size = sizeof ones, .key = "ones"}};
+  const made_program program = {
+      .plans = &plan, .n_plans = 1, .segments = segments, .n_segments = 5};
+  size_t size;
+  uint8_t *bytes = make_program(&program, &size);
+  free(payloads[0].bytes);
+  free(payloads[1].bytes);
+  return rig_take(bytes, size);
+}
+
+static const change bench_plain = {.x_dtype = ET_F32, .x_sizes = x_sizes, .x_rank = 2};
+
+// A rig with a table of its own.
+typedef struct bench {
+  rig r;
+  et_xnnpack xnnpack;
+  const et_backend *backends[1];
+  et_backend_table table;
+} bench;
+
+static inline void bench_begin(bench *b, const change *c, const et_xnnpack_options *options) {
+  *b = (bench){.r = make_rig(c)};
+  et_xnnpack_init(&b->xnnpack, options);
+  b->backends[0] = &b->xnnpack.backend;
+  b->table = (et_backend_table){b->backends, 1};
+  b->r.config.backends = &b->table;
+}
+
+static const et_xnnpack_options bench_alone = {.workspace = NULL};
+
+static inline et_status bench_set_image(bench *b) {
+  static float image[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  return rig_set(&b->r, 1, image, ET_F32, 4, image_sizes);
+}
+
+static inline et_status bench_run(bench *b, float *x, int32_t rows) {
+  const int32_t sizes[] = {rows, 3};
+  et_status status = rig_set(&b->r, 0, x, ET_F32, 2, sizes);
+  if (status == ET_OK) status = bench_set_image(b);
+  return status == ET_OK ? et_method_execute(b->r.method, &b->r.err) : status;
+}
+
+static inline bool bench_is_right(const bench *b, const float *x, int32_t rows) {
+  const et_tensor *y = et_method_output(b->r.method, 0)->as.tensor;
+  const float *blurred = et_method_output(b->r.method, 1)->as.tensor->data;
+  if (y->sizes[0] != rows || y->sizes[1] != 2) return false;
+  for (int32_t i = 0; i < rows; i++) {
+    for (int o = 0; o < 2; o++) {
+      float sum = bias[o];
+      for (int k = 0; k < 3; k++) sum += x[3 * i + k] * weights[3 * o + k];
+      if (((const float *)y->data)[2 * i + o] != sum) return false;
+    }
+  }
+  return blurred[0] == 4 && blurred[1] == 6 && blurred[5] == 9 && blurred[15] == 4;
+}
+
+static inline bool bench_gives(bench *b, int32_t rows) {
+  float x[8 * 3];
+  for (int i = 0; i < 24; i++) x[i] = (float)(i % 7) - 2;
+  return bench_run(b, x, rows) == ET_OK && bench_is_right(b, x, rows);
+}
+
+// ---- Files of packed weights
+
+static inline void bench_path(char *path) {
+  const int file = mkstemp(path);
+  if (file < 0 || close(file) != 0 || unlink(path) != 0) abort();
+}
+
+// Loads and runs with the file, saves it; what there was to pack.
+static inline bool bench_use_file(const char *path, et_xnnpack_facts *facts, et_error *note) {
+  et_xnnpack_options options = {.workspace = NULL};
+  et_error err;
+  bench b;
+  bool is_fine = et_xnnpack_weights_open(&options.weights, path, note) == ET_OK;
+  bench_begin(&b, &bench_plain, &options);
+  is_fine = is_fine && rig_start(&b.r, "forward") && bench_gives(&b, 8);
+  is_fine = is_fine && et_xnnpack_weights_save(options.weights, path, &err) == ET_OK;
+  if (is_fine) et_xnnpack_weights_facts(options.weights, facts);
+  rig_end(&b.r);
+  et_xnnpack_weights_close(options.weights);
+  return is_fine;
+}
+
+static inline void bench_poke(const char *path, long offset, int byte) {
+  FILE *file = fopen(path, "r+b");
+  if (file == NULL || fseek(file, offset, offset < 0 ? SEEK_END : SEEK_SET) != 0) abort();
+  fputc(byte, file);
+  fclose(file);
+}
+
+#endif  // ET_XNN_BENCH_H

@@ -12,9 +12,11 @@ this order (all of them environment variables, or CMake variables of the same na
   apt                  the machine's own Debian mirror, by packages' signatures and the hashes here
 
 XNNPACK_OFFLINE=1 keeps it from the network; XNNPACK_APT_SUITES and XNNPACK_APT_KEYRING say where in
-Debian to look; XNNPACK_JOBS, CC and CXX concern the build. Standard output is one JSON object: what
-was found, or the reason why not. Exit: 0 found, 3 it cannot be had here, 1 something that was named
-is unusable or the build failed. The standard library is all it needs.
+Debian to look; XNNPACK_JOBS, CC and CXX concern the build. XNNPACK_SANITIZE=address,undefined (or
+thread) builds another copy that is instrumented, for our own builds with the same sanitizers.
+Standard output is one JSON object: what was found, or the reason why not. Exit: 0 found, 3 it
+cannot be had here, 1 something that was named is unusable or the build failed. The standard library
+is all it needs.
 """
 
 from __future__ import annotations
@@ -211,6 +213,7 @@ class Settings:
     cc: str
     cxx: str
     jobs: str
+    sanitize: str
 
     @classmethod
     def read(cls, env: Mapping[str, str]) -> Settings:
@@ -232,6 +235,7 @@ class Settings:
             cc=env.get("CC") or "cc",
             cxx=env.get("CXX") or "c++",
             jobs=env.get("XNNPACK_JOBS") or str(os.cpu_count() or 1),
+            sanitize=env.get("XNNPACK_SANITIZE") or "",
         )
 
 
@@ -522,12 +526,23 @@ def tree_identity(package: str, tree: Path) -> str:
     return f"{package} {tree} {commit.strip()}"
 
 
+def instrumentation(settings: Settings) -> list[str]:
+    """The flags of a build with sanitizers. Its kernels load what is not aligned on purpose."""
+    if not settings.sanitize:
+        return []
+    flags = f"-fsanitize={settings.sanitize} -fno-sanitize=alignment -fno-sanitize-recover=all"
+    flags += " -fno-omit-frame-pointer -g1"
+    languages = [f"-DCMAKE_{language}_FLAGS={flags}" for language in ("C", "CXX")]
+    return [*languages, "-DCMAKE_C_FLAGS_RELEASE=-O1", "-DCMAKE_CXX_FLAGS_RELEASE=-O1"]
+
+
 def cache_key(settings: Settings) -> str:
     """One line for each thing that changes the built libraries, hashed."""
     lines = [
         str(RECIPE),
         *(f"{tarball.name} {tarball.sha256}" for tarball in TARBALLS),
         *CMAKE_FLAGS,
+        *instrumentation(settings),
         *(tree_identity(*named) for named in sorted(settings.trees.items())),
         compiler_line(settings.cc),
         f"{platform.system()} {platform.machine()}",
@@ -578,6 +593,7 @@ def build(sources: Sources, tools: Tools, prefix: Path) -> None:
                 *(tools.cmake, "-S", str(trees["xnnpack"]), "-B", str(scratch / "build")),
                 *(["-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tools.ninja}"] if tools.ninja else []),
                 *CMAKE_FLAGS,
+                *instrumentation(settings),
                 f"-DCMAKE_C_COMPILER={settings.cc}",
                 f"-DCMAKE_CXX_COMPILER={settings.cxx}",
                 f"-DCMAKE_INSTALL_PREFIX={made}",
@@ -618,7 +634,7 @@ def complete(made: Path, trees: Mapping[str, Path], settings: Settings) -> None:
         folder.mkdir(parents=True)
         shutil.copy(tree / "LICENSE", folder)
     strip = shutil.which("strip")
-    if strip is not None:
+    if strip is not None and not settings.sanitize:  # reports name lines
         for archive in sorted((made / "lib").glob("*.a")):
             subprocess.run([strip, "-S", str(archive)], check=False)
     version = TARBALLS[0].version

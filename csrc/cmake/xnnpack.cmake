@@ -7,7 +7,15 @@ set(ET_XNNPACK AUTO CACHE STRING "Build the XNNPACK delegate: AUTO, ON or OFF")
 set_property(CACHE ET_XNNPACK PROPERTY STRINGS AUTO ON OFF)
 
 set(ET_XNNPACK_NAMES XNNPACK_DIR XNNPACK_SOURCE_DIR PTHREADPOOL_SOURCE_DIR CPUINFO_SOURCE_DIR FXDIV_SOURCE_DIR
-  XNNPACK_TARBALLS XNNPACK_CACHE_DIR XNNPACK_OFFLINE XNNPACK_APT_SUITES XNNPACK_APT_KEYRING)
+  XNNPACK_TARBALLS XNNPACK_CACHE_DIR XNNPACK_OFFLINE XNNPACK_APT_SUITES XNNPACK_APT_KEYRING XNNPACK_SANITIZE)
+
+# An instrumented XNNPACK needs its sanitizers' libraries wherever it is linked.
+set(ET_XNNPACK_LINK_FLAGS)
+if(DEFINED XNNPACK_SANITIZE)
+  set(ET_XNNPACK_LINK_FLAGS -fsanitize=${XNNPACK_SANITIZE})
+elseif(NOT "$ENV{XNNPACK_SANITIZE}" STREQUAL "")
+  set(ET_XNNPACK_LINK_FLAGS -fsanitize=$ENV{XNNPACK_SANITIZE})
+endif()
 
 # Runs get_xnnpack.py; its answer goes to `out`, its exit code to `code`.
 function(et_ask_for_xnnpack out code)
@@ -61,7 +69,7 @@ function(et_check_xnnpack include archives)
   try_compile(ET_XNNPACK_LINKS_${id} ${CMAKE_BINARY_DIR}/check_xnnpack
     SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/threads.c
     CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
-    LINK_LIBRARIES ${archives} ${archives} Threads::Threads m
+    LINK_LIBRARIES ${archives} ${archives} Threads::Threads m ${ET_XNNPACK_LINK_FLAGS}
     OUTPUT_VARIABLE output)
   if(NOT ET_XNNPACK_LINKS_${id})
     string(REGEX MATCHALL "[^\n]*(error:|undefined reference|undefined symbol)[^\n]*" errors "${output}")
@@ -78,7 +86,7 @@ function(et_check_xnnpack include archives)
       SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/threads.c ${kernels}
       COMPILE_DEFINITIONS -mavx2 -mfma -DET_XNNPACK_OWN_KERNELS=1
       CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
-      LINK_LIBRARIES ${archives} ${archives} Threads::Threads m)
+      LINK_LIBRARIES ${archives} ${archives} Threads::Threads m ${ET_XNNPACK_LINK_FLAGS})
     if(NOT ET_XNNPACK_TAKES_OURS_${id})
       message(STATUS "XNNPACK's own kernels are used throughout: ours are for another release of it")
     endif()
@@ -101,7 +109,7 @@ function(et_import_xnnpack answer)
   list(POP_FRONT archives first)
   add_library(xnnpack STATIC IMPORTED GLOBAL)
   set_target_properties(xnnpack PROPERTIES IMPORTED_LOCATION ${first} INTERFACE_INCLUDE_DIRECTORIES ${include})
-  target_link_libraries(xnnpack INTERFACE ${archives} Threads::Threads m et_backends)
+  target_link_libraries(xnnpack INTERFACE ${archives} Threads::Threads m et_backends ${ET_XNNPACK_LINK_FLAGS})
   target_compile_definitions(xnnpack INTERFACE ET_XNNPACK_VERSION="${version}")
   set(ET_XNNPACK_VERSION "${version}" PARENT_SCOPE)
   set(ET_XNNPACK_OWN_KERNELS "${ET_XNNPACK_OWN_KERNELS}" PARENT_SCOPE)

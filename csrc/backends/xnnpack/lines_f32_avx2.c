@@ -11,7 +11,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 8 };
+enum { LANES = 8, SHORT = 8 };  // vectors of a line that fit the registers
 
 typedef struct line {
   size_t n_whole, n_left;  // elements in whole vectors, and behind them
@@ -106,11 +106,50 @@ static void softmax_line(const line *l, const float *x, float *y) {
   eti_store_some(y + l->n_whole, _mm256_mul_ps(last, factor), l->n_left);
 }
 
+// A line of n_vectors, whose exponentials stay in registers. Behind its end lies -infinity.
+INLINE void softmax_short(size_t n_vectors, const line *l, const float *x, float *y) {
+  __m256 terms[SHORT];
+  const size_t n_whole = n_vectors - (l->n_left > 0), last = n_vectors - 1;
+  const __m256 least = _mm256_set1_ps(-INFINITY);
+  for (size_t i = 0; i < last; i++) terms[i] = _mm256_loadu_ps(x + i * LANES);
+  terms[last] = n_whole > last ? _mm256_loadu_ps(x + last * LANES) : load_left(l, x, least);
+  __m256 maxima[2] = {terms[last], terms[last]};
+  for (size_t i = 0; i < last; i++) maxima[i % 2] = _mm256_max_ps(terms[i], maxima[i % 2]);
+  const __m256 max = _mm256_set1_ps(max_of(_mm256_max_ps(maxima[0], maxima[1])));
+  __m256 sums[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
+  for (size_t i = 0; i < n_vectors; i++) {
+    terms[i] = exp_term(_mm256_sub_ps(terms[i], max));
+    sums[i % 2] = _mm256_add_ps(sums[i % 2], terms[i]);
+  }
+  const __m256 factor = _mm256_set1_ps(1.0f / sum_of(_mm256_add_ps(sums[0], sums[1])));
+  for (size_t i = 0; i < last; i++)
+    _mm256_storeu_ps(y + i * LANES, _mm256_mul_ps(terms[i], factor));
+  eti_store_some(y + last * LANES, _mm256_mul_ps(terms[last], factor),
+                 n_whole > last ? LANES : l->n_left);
+}
+
+#define SHORT_LINES(n_vectors)                                          \
+  case n_vectors:                                                       \
+    for (size_t i = first; i < first + count; i++)                      \
+      softmax_short(n_vectors, &l, lines->x + i * n, lines->y + i * n); \
+    break;
+
 void eti_xnn_f32_softmax__avx2(const eti_xnn_lines *lines, size_t first, size_t count) {
   const size_t n = lines->n;
   const line l = line_of(n);
-  for (size_t i = first; i < first + count; i++)
-    softmax_line(&l, lines->x + i * n, lines->y + i * n);
+  switch ((n + LANES - 1) / LANES) {
+    SHORT_LINES(1)
+    SHORT_LINES(2)
+    SHORT_LINES(3)
+    SHORT_LINES(4)
+    SHORT_LINES(5)
+    SHORT_LINES(6)
+    SHORT_LINES(7)
+    SHORT_LINES(8)
+    default:
+      for (size_t i = first; i < first + count; i++)
+        softmax_line(&l, lines->x + i * n, lines->y + i * n);
+  }
 }
 
 // ---- Layer norm

@@ -38,7 +38,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-RECIPE = 4  # part of the cache's key: raise it when the way of building changes
+RECIPE = 5  # part of the cache's key: raise it when the way of building changes
 
 
 @dataclass(frozen=True)
@@ -360,6 +360,15 @@ MENDS = (
         " cmp_memory_block);\n",
         " cmp_memory_block);\n"
         "  if (live_mem_blocks[0].start >= to_alloc_size) {\n    return 0;\n  }\n",
+    ),
+    # Convolutions of other types ask the table for the function that packs their weights.
+    Mend(
+        "src/operators/convolution-nhwc.c",
+        "how weights of f32 convolutions are packed",
+        "    (xnn_pack_conv_goki_w_fn) xnn_pack_f32_conv_goki_w,\n",
+        "    gemm_config->pack_igemm_goki != NULL\n"
+        "        ? (xnn_pack_conv_goki_w_fn) gemm_config->pack_igemm_goki\n"
+        "        : (xnn_pack_conv_goki_w_fn) xnn_pack_f32_conv_goki_w,\n",
     ),
 )
 

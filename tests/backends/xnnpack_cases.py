@@ -417,6 +417,12 @@ def moves() -> list[Case]:
         dynamic("amin_of_rows_dynamic", lambda x: x.amin(1)),
         dynamic("mean_of_rows_dynamic", lambda x: x.transpose(0, 2).mean(1)),
         dynamic("mean_dynamic", lambda x: x.mean((1, 2), keepdim=True)),
+        Case(  # as a batch grows, and with something kept beside the mean
+            "mean_of_images_dynamic",
+            Call(lambda x: (x.neg().mean((2, 3)), x.neg() * 2)),
+            ((data(2, 64, 3, 4),), (data(3, 64, 3, 4),), (data(6, 64, 3, 4),)),
+            ({0: _batch("mean_of_images")},),
+        ),
         one("select", lambda x: x[:, 2] + x[:, -1], x),
         one("chunks", lambda x: (lambda a, b, c: a * b - c)(*x.chunk(3, 1)), x),
         one("unbind", lambda x: (lambda a, b: a - b)(*x.unbind(0)), x),

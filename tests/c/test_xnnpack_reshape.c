@@ -18,7 +18,7 @@ ET_TEST_MAIN(tests)
 #include "xnn_subject.h"
 #include "xnn_writer.h"
 
-enum { FP32 = 1, INT32 = 12, MOST_STEPS = 12 };
+enum { FP32 = 1, FP16 = 2, INT32 = 12, MOST_STEPS = 12 };
 
 static const et_xnnpack_options alone = {.workspace = NULL};
 
@@ -134,6 +134,21 @@ static void means_of_images_follow_their_sizes(void) {
                             .nodes = {{.code = 19, .n_slots = 3, .slots = {0, 1, 64}}},
                             .constants = {{.key = ""}},
                             PAYLOAD(2, 1, 1, 2)},
+                  .sizes = ANY_SIZES};
+  EXPECT(walks(&w));
+}
+
+// Sums of halves need room, which must not be that of what is kept beside them.
+static void means_of_halves_follow_their_sizes(void) {
+  const walk w = {.graph = {.values = {NHWC(FP16, 1, 0, .dims = {3, 9, 9, 20}),
+                                       NHWC(FP16, 2, 1, .dims = {3, 1, 1, 20}),
+                                       NHWC(FP16, 0, 0, .dims = {3, 9, 9, 20}),
+                                       NHWC(FP16, 2, 2, .dims = {3, 9, 9, 20})},
+                            .nodes = {{.code = 27, .n_slots = 3, .slots = {0, 2}},
+                                      {.code = 19, .n_slots = 3, .slots = {0, 1, 64}},
+                                      {.code = 27, .n_slots = 3, .slots = {2, 3}}},
+                            .constants = {{.key = ""}},
+                            PAYLOAD(4, 3, 1, 3)},
                   .sizes = ANY_SIZES};
   EXPECT(walks(&w));
 }
@@ -294,6 +309,7 @@ static const et_test tests[] = {
     ET_CASE(average_pooling_follows_its_sizes),
     ET_CASE(resizing_follows_its_sizes),
     ET_CASE(means_of_images_follow_their_sizes),
+    ET_CASE(means_of_halves_follow_their_sizes),
     ET_CASE(positions_of_maxima_follow_their_sizes),
     ET_CASE(convolutions_follow_their_sizes),
     ET_CASE(transposed_convolutions_follow_their_sizes),

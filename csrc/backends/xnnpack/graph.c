@@ -88,6 +88,8 @@ typedef enum memory_of_shapes {
   FORGETS,
   KEEPS_BATCH,  // of dynamically quantized images: zeros for each image, of which a reshape frees
                 // as many as the new batch has
+  KEEPS_ROOM,   // for the sums of means, which are wider than the elements: it is planned for the
+                // first shape, and not again when it grows
   KEEPS_CHANNELS,  // in pointers to pixels, which are made anew for other heights and widths only
   KEEPS_ALL,       // the positions of maxima stay of the size that they were defined with
 } memory_of_shapes;
@@ -97,6 +99,8 @@ static memory_of_shapes memory_of(const eti_xnn_payload *payload, const eti_xnn_
     case XNN_FAMILY_CONV:
     case XNN_FAMILY_DECONV:
       return payload->values[node->inputs[0]].datatype == ETI_XNN_qdint8 ? KEEPS_BATCH : FORGETS;
+    case XNN_FAMILY_MEAN:
+      return payload->values[node->inputs[0]].datatype == ETI_XNN_fp32 ? FORGETS : KEEPS_ROOM;
     case XNN_FAMILY_MAX_POOL:
     case XNN_FAMILY_RESIZE:
       return KEEPS_CHANNELS;
@@ -117,6 +121,9 @@ static bool is_stale(const eti_xnn_built *built, const eti_xnn_shape *now) {
         break;
       case KEEPS_BATCH:
         if (built->is_shaped && old[0] != new[0]) return true;
+        break;
+      case KEEPS_ROOM:
+        if (built->is_shaped && old[0] * old[3] < new[0] * new[3]) return true;
         break;
       case KEEPS_CHANNELS:
         if (built->is_shaped && old[3] != new[3]) return true;

@@ -7,7 +7,15 @@ import math
 import torch
 
 from executorch_py.backends.xnnpack.builder import Builder
-from executorch_py.backends.xnnpack.graph import Needs, Shape, Size, Symbol, Value, text_of
+from executorch_py.backends.xnnpack.graph import (
+    Needs,
+    Shape,
+    Size,
+    Symbol,
+    Value,
+    is_static,
+    text_of,
+)
 from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
 
 KEEP_DIMS = 64
@@ -44,6 +52,20 @@ def neighbours(dims: list[int]) -> list[tuple[int, int]]:
     return list(zip(starts, ends, strict=True))
 
 
+def image_mean(b: Builder, image: Value, shape: Shape, needs: Needs | None = None) -> Value:
+    """The mean over the rows and columns of images, of that shape.
+
+    XNNPACK has room for sums of halves as the first call needs it, and writes beyond it when a
+    batch grows; means of float32 need none.
+    """
+
+    def mean(value: Value) -> Value:
+        kind = NodeKind.GLOBAL_AVG_POOLING_2D
+        return b.emit(kind, [value], shape=shape, needs=needs, flags=KEEP_DIMS)
+
+    return mean(image) if is_static(image.shape) else b.in_float32(image, mean)
+
+
 def last_dim_sum(b: Builder, value: Value, factor: float, plus: float = 0.0) -> Value:
     """factor * (sum over the last dimension) + plus, keeping the dimension."""
     count = counted(b, value.shape[-1:])
@@ -60,12 +82,6 @@ def last_dim_mean(b: Builder, value: Value, plus: float = 0.0) -> Value:
     if value.datatype is Datatype.FP32:
         return last_dim_sum(b, value, 1.0 / counted(b, value.shape[-1:]), plus)
     rows = b.reshape(value, (merged(b, value.shape[:-1]), value.shape[-1], 1, 1))
-    pooled = b.emit(
-        NodeKind.GLOBAL_AVG_POOLING_2D,
-        [rows],
-        shape=(rows.shape[0], 1, 1, 1),
-        needs=Needs.NATURAL,
-        flags=KEEP_DIMS,
-    )
+    pooled = image_mean(b, rows, (rows.shape[0], 1, 1, 1), needs=Needs.NATURAL)
     mean = b.reshape(pooled, (*value.shape[:-1], 1))
     return b.binary(NodeKind.ADD, mean, b.scalar(plus, mean)) if plus else mean

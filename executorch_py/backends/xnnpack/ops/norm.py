@@ -11,7 +11,7 @@ from torch import fx
 
 from executorch_py.backends.xnnpack.builder import FLOATS, Builder, Made, Visitor
 from executorch_py.backends.xnnpack.graph import Needs, Value, is_static, text_of, upper
-from executorch_py.backends.xnnpack.ops.means import KEEP_DIMS, last_dim_mean
+from executorch_py.backends.xnnpack.ops.means import image_mean, last_dim_mean
 from executorch_py.backends.xnnpack.serialize import NodeKind
 from executorch_py.exir.ir.match import argument
 
@@ -50,7 +50,7 @@ def _channel_mean(b: Builder, image: Value, groups: int, plus: float = 0.0) -> V
     """[N, C, 1, 1]: the mean of each channel's group of channels, at every channel of the group."""
     channels = int(upper(image.shape)[1])
     shape = (*image.shape[:2], 1, 1)
-    pooled = b.emit(NodeKind.GLOBAL_AVG_POOLING_2D, [image], shape=shape, flags=KEEP_DIMS)
+    pooled = image_mean(b, image, shape)
     if groups == channels:
         return b.binary(NodeKind.ADD, pooled, b.scalar(plus, pooled)) if plus else pooled
     size = channels // groups

@@ -8,10 +8,9 @@ from torch import fx
 
 from executorch_py.backends.xnnpack.builder import Builder, Made, Visitor
 from executorch_py.backends.xnnpack.graph import Symbol, Value, is_static, text_of
+from executorch_py.backends.xnnpack.ops.means import KEEP_DIMS, image_mean
 from executorch_py.backends.xnnpack.serialize import NodeKind
 from executorch_py.exir.ir.match import argument
-
-KEEP_DIMS = 64
 
 
 def _window(b: Builder, node: fx.Node, name: str, default: list[int] | None = None) -> list[int]:
@@ -90,9 +89,7 @@ def _avg_pool(b: Builder, node: fx.Node) -> Value:
     if any(s > k for s, k in zip(stride, kernel, strict=True)):
         b.refuse(f"stride {stride} beyond kernel {kernel}", "windows that leave nothing out")
     if is_static(value.shape[2:]) and tuple(kernel) == value.shape[2:] and not any(padding):
-        return b.emit(
-            NodeKind.GLOBAL_AVG_POOLING_2D, [value], shape=b.result_shape(node), flags=KEEP_DIMS
-        )
+        return image_mean(b, value, b.result_shape(node))
     return b.emit(
         NodeKind.AVG_POOLING_2D,
         [value],
@@ -111,7 +108,7 @@ def _adaptive_avg_pool(b: Builder, node: fx.Node) -> Value:
     if list(b.integers(node, "output_size")) != [1, 1]:
         b.refuse(f"output_size={argument(node, 'output_size')}", "[1, 1]")
     shape = (*value.shape[:2], 1, 1)
-    return b.emit(NodeKind.GLOBAL_AVG_POOLING_2D, [value], shape=shape, flags=KEEP_DIMS)
+    return image_mean(b, value, shape)
 
 
 VISITORS: dict[str, Visitor] = {

@@ -12,8 +12,8 @@ from torch import fx
 from executorch_py.backends.xnnpack.builder import FLOATS, Builder, Visitor
 from executorch_py.backends.xnnpack.graph import Needs, Shape, Value
 from executorch_py.backends.xnnpack.ops.means import (
-    KEEP_DIMS,
     counted,
+    image_mean,
     last_dim_mean,
     last_dim_sum,
     merged,
@@ -41,7 +41,7 @@ def _mean_of_neighbours(b: Builder, value: Value, dims: list[int]) -> Value:
     first, last = dims[0], dims[-1]
     kept = tuple(1 if d in dims else size for d, size in enumerate(value.shape))
     if value.rank == 4 and dims == [2, 3]:
-        return b.emit(NodeKind.GLOBAL_AVG_POOLING_2D, [value], shape=kept, flags=KEEP_DIMS)
+        return image_mean(b, value, kept)
     if last == value.rank - 1:
         flat = value
         if len(dims) > 1 or first == 0:
@@ -58,13 +58,7 @@ def _mean_of_neighbours(b: Builder, value: Value, dims: list[int]) -> Value:
         )
         image_shape = (merged(b, before) if before else 1, merged(b, over), 1, merged(b, after))
         image = b.reshape(value, image_shape)
-    pooled = b.emit(
-        NodeKind.GLOBAL_AVG_POOLING_2D,
-        [image],
-        shape=(image.shape[0], 1, 1, image.shape[3]),
-        needs=Needs.NATURAL,
-        flags=KEEP_DIMS,
-    )
+    pooled = image_mean(b, image, (image.shape[0], 1, 1, image.shape[3]), needs=Needs.NATURAL)
     return b.reshape(pooled, kept)
 
 

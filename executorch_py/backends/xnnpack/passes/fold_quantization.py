@@ -16,6 +16,7 @@ from executorch_py.backends.xnnpack.graph import (
     PerChannel,
     PerTensor,
     Value,
+    is_static,
 )
 from executorch_py.backends.xnnpack.quantization import int32_bias, scales_of
 from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
@@ -63,6 +64,8 @@ def _fold_static(
         return False
     first, result = operands[0], behind[0].output
     assert first is not None
+    if node.kind is NodeKind.GLOBAL_AVG_POOLING_2D and not is_static(node.input().shape):
+        return False  # XNNPACK has room for its sums as the first call needs it; see image_mean
     if node.kind in _SAME_PARAMETERS and first.quantization != result.quantization:
         return False
     if node.kind in _WEIGHTED and not _quantize_bias(node, first):

@@ -1,8 +1,9 @@
 """Recurrent layers as one chain of operators, since a delegate has no loops.
 
 A layer of known length is unrolled unless the program would have too many cells: each is 14 nodes
-and 1.6 kB of payload. A loop's body is there once and as fast on our runtime, but its weights are
-operands, so that its product stays outside the delegate, where upstream's kernel is slow.
+and 1.6 kB of payload. A loop's body is there once and, on our runtime, some 8 % faster; but its
+weights are operands, so that its product stays outside the delegate, where upstream's kernel takes
+three times as long in float32 and more in float16.
 """
 
 from __future__ import annotations

@@ -1,9 +1,23 @@
-"""Upstream's path to the settings of a quantizer; they are torchao's."""
+"""Settings of a quantizer at upstream's path; executorch_py.quantizer and torchao have them."""
 
-from torchao.testing.pt2e._xnnpack_quantizer_utils import (
+from torchao.quantization.pt2e.quantizer import (
     OperatorConfig,
     OperatorPatternType,
-    QuantizationConfig,
+    get_bias_qspec,
+    get_input_act_qspec,
+    get_output_act_qspec,
+    get_weight_qspec,
 )
 
-__all__ = ["OperatorConfig", "OperatorPatternType", "QuantizationConfig"]
+from executorch_py.quantizer.spec import QuantizationConfig, QuantizationSpec
+
+__all__ = [
+    "OperatorConfig",
+    "OperatorPatternType",
+    "QuantizationConfig",
+    "QuantizationSpec",
+    "get_bias_qspec",
+    "get_input_act_qspec",
+    "get_output_act_qspec",
+    "get_weight_qspec",
+]

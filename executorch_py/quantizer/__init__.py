@@ -1,0 +1,38 @@
+"""Quantization that is right, or says why not: PT2E with torchao's prepare and convert.
+
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
+    prepared = prepare_pt2e(torch.export.export(model, inputs).module(), quantizer)
+    calibrate(prepared, data)
+    quantized = convert_pt2e(prepared)
+
+The names of torchao's that this takes are importable from here.
+"""
+
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+from torchao.quantization.pt2e.quantizer import ComposableQuantizer, Quantizer
+
+from executorch_py.quantizer.calibrate import calibrate
+from executorch_py.quantizer.compare import compare
+from executorch_py.quantizer.observers import CalibrationError, CalibrationWarning
+from executorch_py.quantizer.report import report
+from executorch_py.quantizer.search import quantize, sensitivities
+from executorch_py.quantizer.spec import QuantizationConfig, get_symmetric_quantization_config
+from executorch_py.quantizer.xnnpack import XNNPACKQuantizer
+
+__all__ = [
+    "CalibrationError",
+    "CalibrationWarning",
+    "ComposableQuantizer",
+    "QuantizationConfig",
+    "Quantizer",
+    "XNNPACKQuantizer",
+    "calibrate",
+    "compare",
+    "convert_pt2e",
+    "get_symmetric_quantization_config",
+    "prepare_pt2e",
+    "prepare_qat_pt2e",
+    "quantize",
+    "report",
+    "sensitivities",
+]

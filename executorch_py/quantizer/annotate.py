@@ -1,0 +1,125 @@
+"""What a quantizer writes on a graph's nodes: which inputs and results are integers, and how.
+
+The vocabulary for quantizers of one's own. A node's annotation says how each of its operands is
+quantized for it and how its result is; `prepare_pt2e` puts an observer wherever one says so. A
+value that two nodes read with the same specification is observed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import fx
+from torchao.quantization.pt2e.quantizer import (
+    QuantizationAnnotation,
+    QuantizationSpecBase,
+    SharedQuantizationSpec,
+)
+
+KEY = "quantization_annotation"
+GREATEST = 3.4028235e15  # beyond it torch.histc, which observers use, is wrong
+
+
+def annotation_of(node: fx.Node) -> QuantizationAnnotation:
+    """The node's annotation, which is made if it has none."""
+    made: QuantizationAnnotation = node.meta.setdefault(KEY, QuantizationAnnotation())
+    return made
+
+
+def is_annotated(*nodes: fx.Node) -> bool:
+    """Whether a quantizer has decided about any of them."""
+    return any(KEY in node.meta and node.meta[KEY]._annotated for node in nodes)
+
+
+def mark(*nodes: fx.Node) -> None:
+    """Decide about nodes: no other pattern shall take them."""
+    for node in nodes:
+        annotation_of(node)._annotated = True
+
+
+def quantize_input(node: fx.Node, operand: fx.Node, how: QuantizationSpecBase | None) -> None:
+    """`node` reads `operand` quantized; None: as it is."""
+    annotation_of(node).input_qspec_map[operand] = how
+    mark(node)
+
+
+def quantize_output(node: fx.Node, how: QuantizationSpecBase | None) -> None:
+    """The node's result is quantized; None: it stays float."""
+    annotation_of(node).output_qspec = how
+    mark(node)
+
+
+def output_spec(node: fx.Node) -> QuantizationSpecBase | None:
+    """How a node's result is quantized, if it is."""
+    annotation = node.meta.get(KEY)
+    return annotation.output_qspec if annotation is not None and annotation._annotated else None
+
+
+def share_input(node: fx.Node, operand: fx.Node) -> None:
+    """`node` gives what it reads from `operand`, moved or limited: with the same scale."""
+    like = SharedQuantizationSpec(operand)
+    quantize_input(node, operand, like)
+    quantize_output(node, like)
+
+
+def is_float(value: object) -> bool:
+    """Whether a value is a node that gives float32, which observers can look at."""
+    fake = value.meta.get("val") if isinstance(value, fx.Node) else None
+    return isinstance(fake, torch.Tensor) and fake.dtype == torch.float32
+
+
+def is_too_large(value: fx.Node, model: torch.nn.Module) -> bool:
+    """Whether it is a constant of one number that is beyond what observers can count."""
+    if value.op != "get_attr":
+        return False
+    found: object = model
+    for part in str(value.target).split("."):
+        found = getattr(found, part, None)
+    return isinstance(found, torch.Tensor) and found.numel() == 1 and abs(found.item()) > GREATEST
+
+
+def only_user(node: fx.Node) -> fx.Node | None:
+    """The one node that reads a result, if there is one only."""
+    return next(iter(node.users)) if len(node.users) == 1 else None
+
+
+def scalars_to_constants(model: fx.GraphModule, targets: Iterable[object]) -> None:
+    """Numbers among the operands of these operators become constants, so that they can be
+    observed."""
+    for node in list(model.graph.nodes):
+        if node.op != "call_function" or node.target not in targets:
+            continue
+        for position, operand in enumerate(node.args[:2]):
+            if isinstance(operand, (int, float)):
+                node.update_arg(position, _constant(model, node, float(operand)))
+    model.recompile()
+
+
+def _constant(model: fx.GraphModule, before: fx.Node, number: float) -> fx.Node:
+    taken = dict(model.named_buffers())
+    name = next(
+        n for n in (f"_tensor_constant_{i}" for i in range(len(taken) + 1)) if n not in taken
+    )
+    value = torch.tensor(number)
+    model.register_buffer(name, value)
+    with model.graph.inserting_before(before):
+        made = model.graph.get_attr(name)
+    mode = before.meta["val"].fake_mode
+    made.meta["val"] = mode.from_tensor(value, static_shapes=True)
+    return made
+
+
+__all__ = [
+    "annotation_of",
+    "is_annotated",
+    "is_float",
+    "is_too_large",
+    "mark",
+    "only_user",
+    "output_spec",
+    "quantize_input",
+    "quantize_output",
+    "scalars_to_constants",
+    "share_input",
+]

@@ -1,0 +1,213 @@
+"""Observers that know what they were shown, so that no scale is made from nothing.
+
+torchao's observers give a scale of 1 when they saw no data, which turns weights and activations
+into zeros without a word. Those here remember how often they were called and what with. Whoever
+asks one of them for its scale, `convert_pt2e` among them, is told of all of the model's at once:
+an error where no scale can be right, a warning where one is in doubt.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torchao.quantization.pt2e import (
+    FusedMovingAvgObsFakeQuantize,
+    HistogramObserver,
+    MinMaxObserver,
+    PerChannelMinMaxObserver,
+)
+
+MOST_NAMES = 8  # of observers in a message
+
+
+class CalibrationError(RuntimeError):
+    """Observers cannot give a scale: they saw nothing, or something that is not finite."""
+
+
+class CalibrationWarning(UserWarning):
+    """Observers saw too little to be sure of their scales."""
+
+
+@dataclass
+class Seen:
+    """What an observer was shown."""
+
+    calls: int = 0
+    samples: int = 0  # along the first dimension
+    not_finite: int = 0  # elements that are NaN or infinite
+    least: float = float("inf")
+    greatest: float = float("-inf")
+
+    def add(self, x: torch.Tensor) -> bool:
+        """Note a tensor; whether it can be observed."""
+        self.calls += 1
+        self.samples += int(x.shape[0]) if x.dim() > 1 else 1
+        if x.numel() == 0:
+            return False
+        least, greatest = (float(v) for v in torch.aminmax(x.detach()))
+        if not (abs(least) < float("inf") and abs(greatest) < float("inf")):  # NaN is in both
+            self.not_finite += int((~torch.isfinite(x)).sum())
+            return False
+        self.least, self.greatest = min(self.least, least), max(self.greatest, greatest)
+        return True
+
+    @property
+    def is_empty(self) -> bool:
+        return self.least > self.greatest
+
+    @property
+    def is_constant(self) -> bool:
+        return self.least == self.greatest
+
+
+@dataclass
+class Group:
+    """The observers of one prepared model, by the name of what they observe."""
+
+    members: list[tuple[str, Watched]] = field(default_factory=list)
+    was_told: bool = False
+
+    def check(self) -> None:
+        """Raise or warn, once for all observers."""
+        _refuse("saw no data", self._which(lambda s: s.is_empty and not s.not_finite), _CALIBRATE)
+        _refuse("saw NaN or infinity", self._which(lambda s: s.not_finite > 0), _FINITE)
+        if self.was_told:
+            return
+        self.was_told = True
+        _doubt(
+            "saw one sample",
+            [name for name, o in self.members if not o.is_weight and o.seen.samples < 2],
+            "their scales fit nothing else: calibrate with more",
+        )
+        _doubt(
+            "saw one number only",
+            [name for name, o in self.members if not o.is_weight and o.seen.is_constant],
+            "nothing is left of what differs from it by less than a quantum",
+        )
+
+    def _which(self, condition: Any) -> list[str]:
+        return [name for name, observer in self.members if condition(observer.seen)]
+
+
+_CALIBRATE = (
+    "run the prepared model on data like that which it will be used with, then convert:"
+    " executorch_py.quantizer.calibrate(prepared, data)"
+)
+_FINITE = "find where they come from, or leave those modules float: set_module_name(name, None)"
+
+
+def names_of(names: Iterable[str]) -> str:
+    """Some names and how many more there are."""
+    every = list(names)
+    more = len(every) - MOST_NAMES
+    return ", ".join(every[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _refuse(what: str, names: list[str], remedy: str) -> None:
+    if names:
+        raise CalibrationError(
+            f"{len(names)} observer{'s' * (len(names) > 1)} {what}: {names_of(names)}.\nNeeded: "
+            f"{remedy}"
+        )
+
+
+def _doubt(what: str, names: list[str], why: str) -> None:
+    if names:
+        text = f"{len(names)} observer{'s' * (len(names) > 1)} {what}: {names_of(names)}; {why}"
+        warnings.warn(text, CalibrationWarning, stacklevel=3)
+
+
+class Watched(nn.Module):
+    """Mixed in before an observer of torchao's."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.seen = Seen()
+        self.group = Group()
+        self.is_weight = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.seen.add(x):
+            return x
+        observed: torch.Tensor = super().forward(x)
+        return observed
+
+    def get_extra_state(self) -> dict[str, Any]:
+        return dataclasses.asdict(self.seen)
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        self.seen = Seen(**state)
+
+    def calculate_qparams(self) -> Any:
+        self.group.check()
+        return super().calculate_qparams()
+
+
+class WatchedHistogram(Watched, HistogramObserver):
+    """Of activations: the range that loses least, by a histogram."""
+
+
+class WatchedRange(Watched, MinMaxObserver):
+    """Of weights, one scale."""
+
+
+class WatchedChannels(Watched, PerChannelMinMaxObserver):
+    """Of weights, one scale a channel."""
+
+
+class WatchedFakeQuantize(Watched, FusedMovingAvgObsFakeQuantize):
+    """While training: rounds as the quantized model will, by a range that moves with the data."""
+
+
+def watch(observers: dict[Any, Any]) -> None:
+    """Tell the observers of a model of each other and of what they observe: by edge or node."""
+    group = Group()
+    named: set[int] = set()
+    for place, observer in observers.items():
+        if not isinstance(observer, Watched) or id(observer) in named:
+            continue
+        named.add(id(observer))
+        node = place[0] if isinstance(place, tuple) else place
+        observer.group = group
+        observer.is_weight = is_constant(node)
+        group.members.append((place_name(place), observer))
+
+
+def place_name(place: fx.Node | tuple[fx.Node, fx.Node]) -> str:
+    """`conv1.weight` of a constant, `conv2d_3 (layer1.0.conv2)` of a result."""
+    if not isinstance(place, tuple):
+        return _node_name(place)
+    operand, reader = place
+    return (
+        _node_name(operand) if is_constant(operand) else f"{operand.name} -> {_node_name(reader)}"
+    )
+
+
+def is_constant(node: fx.Node) -> bool:
+    return bool(node.op == "get_attr")
+
+
+def _node_name(node: fx.Node) -> str:
+    if is_constant(node):
+        return str(node.target)
+    path = module_path(node)
+    return f"{node.name} ({path})" if path else node.name
+
+
+def module_path(node: fx.Node) -> str:
+    """The module that a node comes from, as `named_modules` has it; empty if it is not known."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    return str(stack[-1][0]) if stack else ""
+
+
+def observers_of(prepared: nn.Module) -> Iterator[tuple[str, Watched]]:
+    """The watched observers of a prepared model with the names of what they observe."""
+    groups = {id(m.group): m.group for m in prepared.modules() if isinstance(m, Watched)}
+    for group in groups.values():
+        yield from group.members

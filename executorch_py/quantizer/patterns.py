@@ -1,0 +1,170 @@
+"""The patterns that quantizers take: an operator, what each of its operands is, what follows it.
+
+PATTERNS is a table; a quantizer of one's own may use rows of it, or rows like them. A match is an
+operator with the batch norm (while training) and the activation that become part of it: between
+them nothing is quantized.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import torch
+from torch import fx
+
+from executorch_py.quantizer.annotate import is_float, is_too_large, only_user
+
+aten = torch.ops.aten
+NodeFilter = Callable[[fx.Node], bool]
+
+
+class Operand(Enum):
+    """What an operand is to an operator."""
+
+    ACTIVATION = 1
+    WEIGHT = 2
+    BIAS = 3
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One row: operators of a kind.
+
+    name: for messages and for choosing. targets: the operators. operands: what each positional
+    argument is. weight_axis: where the weight's channels lie. activations: whether what limits its
+    result may follow within. norms: whether a batch norm may, while training. is_dynamic: whether
+    its activation may get its scale at run time.
+    """
+
+    name: str
+    targets: frozenset[Any]
+    operands: tuple[Operand, ...]
+    weight_axis: int = 0
+    activations: bool = True
+    norms: bool = False
+    is_dynamic: bool = False
+
+
+@dataclass(frozen=True)
+class Match:
+    """Nodes of a graph that a pattern fits."""
+
+    pattern: Pattern
+    anchor: fx.Node
+    norm: fx.Node | None = None
+    activation: fx.Node | None = None
+
+    @property
+    def result(self) -> fx.Node:
+        """The node whose result the pattern gives."""
+        return self.activation or self.norm or self.anchor
+
+    @property
+    def nodes(self) -> list[fx.Node]:
+        return [n for n in (self.anchor, self.norm, self.activation) if n is not None]
+
+    def operand(self, kind: Operand) -> fx.Node | None:
+        """The first operand of a kind, if it is a node."""
+        return next((n for k, n in self.operands() if k is kind), None)
+
+    def operands(self) -> Iterator[tuple[Operand, fx.Node]]:
+        for kind, value in zip(self.pattern.operands, self.anchor.args, strict=False):
+            if isinstance(value, fx.Node):
+                yield kind, value
+
+
+_IN, _W, _B = Operand.ACTIVATION, Operand.WEIGHT, Operand.BIAS
+_WEIGHTED = {"operands": (_IN, _W, _B), "is_dynamic": True}
+
+LIMITS = frozenset(
+    {
+        *(aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default),
+        *(aten.hardtanh.default, aten.hardtanh_.default),
+    }
+)
+NORMS = frozenset({aten.batch_norm.default, aten._native_batch_norm_legit.default})
+
+PATTERNS: tuple[Pattern, ...] = (
+    Pattern("linear", frozenset({aten.linear.default}), **_WEIGHTED),  # type: ignore[arg-type]
+    Pattern(
+        "conv",
+        frozenset(
+            {
+                *(aten.conv1d.default, aten.conv2d.default, aten.convolution.default),
+                *(aten.conv1d.padding, aten.conv2d.padding),
+            }
+        ),
+        norms=True,
+        **_WEIGHTED,  # type: ignore[arg-type]
+    ),
+    Pattern(
+        "conv_transpose",
+        frozenset({aten.conv_transpose1d.default, aten.conv_transpose2d.input}),
+        weight_axis=1,
+        norms=True,
+        **_WEIGHTED,  # type: ignore[arg-type]
+    ),
+    Pattern(
+        "adaptive_avg_pool2d",
+        frozenset({aten.adaptive_avg_pool2d.default, aten.mean.dim}),
+        (_IN,),
+        activations=False,
+    ),
+    Pattern("add", frozenset({aten.add.Tensor, aten.add_.Tensor}), (_IN, _IN)),
+    Pattern("sub", frozenset({aten.sub.Tensor, aten.sub_.Tensor}), (_IN, _IN)),
+    Pattern("mul", frozenset({aten.mul.Tensor, aten.mul_.Tensor}), (_IN, _IN)),
+)
+CAT = frozenset({aten.cat.default})
+
+# Operators that move or limit what they read: their result has its scale.
+SHARING = frozenset(
+    {
+        *LIMITS,
+        *(aten.max_pool2d.default, aten.dropout.default, aten.dropout_.default),
+        *(aten.permute.default, aten.permute_copy.default, aten.transpose.int),
+        *(aten.view.default, aten.view_copy.default, aten.reshape.default),
+        *(aten.flatten.using_ints, aten.slice.Tensor, aten.slice_copy.Tensor),
+        *(aten.squeeze.dim, aten.squeeze_copy.dim, aten.squeeze.dims, aten.unsqueeze.default),
+        *(aten.unsqueeze_copy.default, aten.contiguous.default, aten.select.int),
+        *(aten.expand.default, aten.clone.default, aten.detach.default, aten.pad.default),
+        *(aten.constant_pad_nd.default, aten.unflatten.int, aten.alias.default),
+    }
+)
+
+
+def find(model: fx.GraphModule, pattern: Pattern, is_qat: bool = False) -> Iterator[Match]:
+    """The matches of a pattern in a graph, in its order, whose activations are all float32."""
+    for node in model.graph.nodes:
+        if node.op != "call_function" or node.target not in pattern.targets:
+            continue
+        match = _around(node, pattern, is_qat)
+        operands = [n for kind, n in match.operands() if kind is Operand.ACTIVATION]
+        if operands and all(is_float(n) and not is_too_large(n, model) for n in operands):
+            yield match
+
+
+def _around(node: fx.Node, pattern: Pattern, is_qat: bool) -> Match:
+    norm, activation = None, None
+    last, after = node, only_user(node)
+    if is_qat and pattern.norms and after is not None and after.target in NORMS:
+        norm = last = after
+        after = only_user(last)
+    if pattern.activations and after is not None and after.target in LIMITS:
+        activation = after
+    return Match(pattern, node, norm, activation)
+
+
+__all__ = [
+    "CAT",
+    "LIMITS",
+    "PATTERNS",
+    "SHARING",
+    "Match",
+    "NodeFilter",
+    "Operand",
+    "Pattern",
+    "find",
+]

@@ -1,0 +1,106 @@
+"""How values are quantized: the settings that a quantizer gives to operators.
+
+A `QuantizationConfig` names a specification each for an operator's inputs, result, weight and bias;
+None leaves that float. Integers stand for `scale * (q - zero_point)`.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torchao.quantization.pt2e import (
+    FakeQuantize,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+    PlaceholderObserver,
+)
+from torchao.quantization.pt2e.quantizer import QuantizationConfig, QuantizationSpec
+
+from executorch_py.quantizer.observers import (
+    WatchedChannels,
+    WatchedFakeQuantize,
+    WatchedHistogram,
+    WatchedRange,
+)
+
+LEAST_SCALE = 2**-12  # upstream's, so that quotients of scales stay within a fixed point's reach
+
+
+def _activation_observer(is_qat: bool, is_dynamic: bool) -> Any:
+    if is_qat and is_dynamic:
+        once = MovingAverageMinMaxObserver.with_args(averaging_constant=1)
+        return FakeQuantize.with_args(eps=LEAST_SCALE, observer=once)
+    if is_qat:
+        return WatchedFakeQuantize.with_args(eps=LEAST_SCALE)
+    # Scales that are found at run time need no data.
+    return (PlaceholderObserver if is_dynamic else WatchedHistogram).with_args(eps=LEAST_SCALE)
+
+
+def _weight_observer(is_qat: bool, is_per_channel: bool) -> Any:
+    if is_qat:
+        observer = (
+            MovingAveragePerChannelMinMaxObserver if is_per_channel else MovingAverageMinMaxObserver
+        )
+        return WatchedFakeQuantize.with_args(eps=LEAST_SCALE, observer=observer)
+    return (WatchedChannels if is_per_channel else WatchedRange).with_args(eps=LEAST_SCALE)
+
+
+@functools.lru_cache
+def get_symmetric_quantization_config(
+    is_per_channel: bool = False,
+    is_qat: bool = False,
+    is_dynamic: bool = False,
+    act_qmin: int = -128,
+    act_qmax: int = 127,
+    weight_qmin: int = -127,
+    weight_qmax: int = 127,
+) -> QuantizationConfig:
+    """int8 activations with a zero point, int8 weights without one; biases stay float until they
+    are lowered, as int32 in units of both.
+
+    is_per_channel: a scale for each channel of a weight. is_qat: for `prepare_qat_pt2e`.
+    is_dynamic: activations get their scales at run time, results stay float. The bounds limit the
+    integers that are used.
+    """
+    activation = QuantizationSpec(
+        dtype=torch.int8,
+        quant_min=act_qmin,
+        quant_max=act_qmax,
+        qscheme=torch.per_tensor_affine,
+        is_dynamic=is_dynamic,
+        observer_or_fake_quant_ctr=_activation_observer(is_qat, is_dynamic),
+    )
+    weight = QuantizationSpec(
+        dtype=torch.int8,
+        quant_min=weight_qmin,
+        quant_max=weight_qmax,
+        qscheme=torch.per_channel_symmetric if is_per_channel else torch.per_tensor_symmetric,
+        ch_axis=0,
+        is_dynamic=False,
+        observer_or_fake_quant_ctr=_weight_observer(is_qat, is_per_channel),
+    )
+    return QuantizationConfig(activation, None if is_dynamic else activation, weight, None, is_qat)
+
+
+def along_axis(spec: QuantizationSpec | None, axis: int) -> QuantizationSpec | None:
+    """The same for a weight whose channels lie along another axis."""
+    per_channel = (torch.per_channel_symmetric, torch.per_channel_affine)
+    return spec if spec is None or spec.qscheme not in per_channel else replace(spec, ch_axis=axis)
+
+
+def is_dynamic(config: QuantizationConfig) -> bool:
+    """Whether activations get their scales at run time."""
+    return config.input_activation is not None and bool(config.input_activation.is_dynamic)
+
+
+__all__ = [
+    "LEAST_SCALE",
+    "QuantizationConfig",
+    "QuantizationSpec",
+    "along_axis",
+    "get_symmetric_quantization_config",
+    "is_dynamic",
+]

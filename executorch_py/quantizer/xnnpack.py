@@ -1,0 +1,290 @@
+"""The quantizer for XNNPACK, with upstream's methods: which operators, and what each is given.
+
+What is set for a module's name counts before what is set for its type, that before an operator's
+type, and that before what is set for all. None leaves float what it is set for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import fx
+from torchao.quantization.pt2e.quantizer import (
+    QuantizationSpecBase,
+    Quantizer,
+    SharedQuantizationSpec,
+    get_module_name_filter,
+)
+
+from executorch_py.quantizer.annotate import (
+    is_annotated,
+    is_float,
+    mark,
+    output_spec,
+    quantize_input,
+    quantize_output,
+    scalars_to_constants,
+    share_input,
+)
+from executorch_py.quantizer.observers import watch
+from executorch_py.quantizer.patterns import (
+    CAT,
+    PATTERNS,
+    SHARING,
+    Match,
+    NodeFilter,
+    Operand,
+    Pattern,
+    find,
+)
+from executorch_py.quantizer.spec import (
+    QuantizationConfig,
+    along_axis,
+    get_symmetric_quantization_config,
+    is_dynamic,
+)
+
+aten = torch.ops.aten
+
+
+class XNNPACKQuantizer(Quantizer):
+    """Marks what XNNPACK computes in integers: products, convolutions, sums, products of elements,
+    means, concatenations, and what moves or limits their results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.global_config: QuantizationConfig | None = None
+        self.operator_type_config: dict[Any, QuantizationConfig | None] = {}
+        self.module_type_config: dict[Callable[..., Any], QuantizationConfig | None] = {}
+        self.module_name_config: dict[str, QuantizationConfig | None] = {}
+        self.filter_fn: NodeFilter | None = None
+
+    # ---- What is set
+
+    def set_global(self, quantization_config: QuantizationConfig | None) -> XNNPACKQuantizer:
+        """For all that nothing else is set for."""
+        self.global_config = quantization_config
+        return self
+
+    def set_operator_type(
+        self, operator_type: Any, quantization_config: QuantizationConfig | None
+    ) -> XNNPACKQuantizer:
+        """For an operator: `torch.ops.aten.linear.default`, or with all its overloads
+        `torch.ops.aten.linear`. One that cannot be quantized is refused."""
+        if not _patterns_of(operator_type) and not _overloads(operator_type) & CAT:
+            raise ValueError(
+                f"{operator_type} cannot be quantized for XNNPACK; these can: {_supported()}"
+            )
+        self.operator_type_config[operator_type] = quantization_config
+        return self
+
+    def set_module_type(
+        self, module_type: Callable[..., Any], quantization_config: QuantizationConfig | None
+    ) -> XNNPACKQuantizer:
+        """For all modules of a class, with what they contain."""
+        self.module_type_config[module_type] = quantization_config
+        return self
+
+    def set_module_name(
+        self, module_name: str, quantization_config: QuantizationConfig | None
+    ) -> XNNPACKQuantizer:
+        """For a module by its path, `features.0`, with what it contains."""
+        self.module_name_config[module_name] = quantization_config
+        return self
+
+    def set_filter_function(self, filter_fn: NodeFilter) -> XNNPACKQuantizer:
+        """Quantize only nodes that `filter_fn` says yes to."""
+        self.filter_fn = filter_fn
+        return self
+
+    # ---- What `prepare_pt2e` calls
+
+    def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
+        """Numbers that are added or multiplied become constants."""
+        scalars_to_constants(model, {aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor})
+        return model
+
+    def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+        """Writes on every node how it is quantized."""
+        named = [get_module_name_filter(name) for name in self.module_name_config]
+        typed = [_of_type(module_type) for module_type in self.module_type_config]
+        for is_there, config in zip(named, self.module_name_config.values(), strict=True):
+            self._take(model, config, is_there)
+        for is_there, config in zip(typed, self.module_type_config.values(), strict=True):
+            self._take(model, config, _but(named, is_there))
+        rest = _but([*named, *typed])
+        operators: frozenset[Any] = frozenset()
+        for operator, config in self.operator_type_config.items():
+            self._take(model, config, _of(_overloads(operator) - operators, rest))
+            operators |= _overloads(operator)
+        self._take(model, self.global_config, _but([_of(operators, rest)], rest))
+        _share(model)
+        return model
+
+    def validate(self, model: fx.GraphModule) -> None:
+        """Every annotation that is made here is one that XNNPACK runs."""
+
+    def prepare_obs_or_fq_callback(
+        self, model: fx.GraphModule, edge_or_node_to_obs_or_fq: dict[Any, Any]
+    ) -> None:
+        watch(edge_or_node_to_obs_or_fq)
+
+    # ---- Upstream's questions
+
+    @classmethod
+    def get_supported_quantization_configs(cls) -> list[QuantizationConfig]:
+        """The four static ones: with and without channels and training."""
+        return [
+            get_symmetric_quantization_config(is_per_channel=channels, is_qat=training)
+            for channels in (False, True)
+            for training in (False, True)
+        ]
+
+    @classmethod
+    def get_supported_operator_for_quantization_config(
+        cls, quantization_config: QuantizationConfig | None
+    ) -> list[list[Any]]:
+        """The operators that such a configuration is for."""
+        only_dynamic = quantization_config is not None and is_dynamic(quantization_config)
+        return [sorted(p.targets, key=str) for p in PATTERNS if p.is_dynamic or not only_dynamic]
+
+    # ---- Patterns
+
+    def _take(
+        self, model: fx.GraphModule, config: QuantizationConfig | None, is_there: NodeFilter
+    ) -> None:
+        """Annotates all matches within, of which no node is yet."""
+        for pattern in PATTERNS:
+            for match in find(model, pattern, is_qat=config is not None and config.is_qat):
+                nodes = match.nodes
+                if is_annotated(*nodes) or not self._is_wanted(match.anchor, is_there):
+                    continue
+                if config is None:
+                    mark(*nodes)
+                elif not is_dynamic(config) or _may_be_dynamic(match):
+                    _annotate(match, config)
+        if config is None or not is_dynamic(config):
+            self._take_lists(model, config, is_there)
+
+    def _is_wanted(self, node: fx.Node, is_there: NodeFilter) -> bool:
+        return is_there(node) and (self.filter_fn is None or self.filter_fn(node))
+
+    def _take_lists(
+        self, model: fx.GraphModule, config: QuantizationConfig | None, is_there: NodeFilter
+    ) -> None:
+        for node in model.graph.nodes:
+            if node.target not in CAT or is_annotated(node) or not self._is_wanted(node, is_there):
+                continue
+            if config is None:
+                mark(node)
+            elif all(is_float(n) for n in node.args[0]):
+                _annotate_list(node, config.input_activation)
+
+
+def _annotate(match: Match, config: QuantizationConfig) -> None:
+    """The pattern's operands and result; nothing between its nodes."""
+    weight = along_axis(config.weight, match.pattern.weight_axis)
+    specs = {
+        Operand.ACTIVATION: config.input_activation,
+        Operand.WEIGHT: weight,
+        Operand.BIAS: config.bias,
+    }
+    for kind, node in match.operands():
+        quantize_input(match.anchor, node, specs[kind])
+        if kind is not Operand.ACTIVATION:
+            mark(node)
+    mark(*match.nodes)
+    result = config.output_activation
+    quantize_output(match.result, result)
+
+
+def _annotate_list(node: fx.Node, how: QuantizationSpecBase | None) -> None:
+    """A concatenation: its operands and its result have one scale, that of the first operand that
+    has been given one, else a new one."""
+    operands = list(dict.fromkeys(node.args[0]))
+    owner = next((n for n in operands if _has_scale(n)), operands[0])
+    like = SharedQuantizationSpec((owner, node))
+    for operand in operands:
+        quantize_input(node, operand, how if operand is owner else like)
+    quantize_output(node, like)
+
+
+def _has_scale(node: Any) -> bool:
+    """Whether a value is quantized, or moved from one that is."""
+    while output_spec(node) is None:
+        if node.target not in SHARING or not isinstance(node.args[0], fx.Node):
+            return False
+        node = node.args[0]
+    return True
+
+
+def _share(model: fx.GraphModule) -> None:
+    """What moves or limits a quantized value has its scale."""
+    for node in model.graph.nodes:
+        operand = node.args[0] if node.args else None
+        if node.target not in SHARING or is_annotated(node) or not isinstance(operand, fx.Node):
+            continue
+        if output_spec(operand) is not None and is_float(operand):
+            share_input(node, operand)
+
+
+def _may_be_dynamic(match: Match) -> bool:
+    """XNNPACK's convolutions by scales of run time: of images, and not depthwise."""
+    if not match.pattern.is_dynamic:
+        return False
+    weight = match.operand(Operand.WEIGHT)
+    value = None if weight is None else weight.meta.get("val")
+    if match.pattern.name == "linear" or value is None:
+        return True
+    return value.dim() == 4 and not (match.pattern.name == "conv" and value.shape[1] == 1)
+
+
+# ---- Filters
+
+
+def _of_type(module_type: Callable[..., Any]) -> NodeFilter:
+    """Nodes of modules of a class, or of what they contain."""
+    wanted = f"{module_type.__module__}.{module_type.__qualname__}"
+
+    def is_there(node: fx.Node) -> bool:
+        stack = node.meta.get("nn_module_stack", {})
+        kinds = (kind for _, kind in stack.values())
+        names = (k if isinstance(k, str) else f"{k.__module__}.{k.__qualname__}" for k in kinds)
+        return wanted in names
+
+    return is_there
+
+
+def _of(operators: frozenset[Any], is_there: NodeFilter) -> NodeFilter:
+    """Calls of these operators among what is there."""
+    return lambda node: node.target in operators and is_there(node)
+
+
+def _but(others: Iterable[NodeFilter], is_there: NodeFilter | None = None) -> NodeFilter:
+    """What is there and in none of the others."""
+    unwanted = list(others)
+
+    def is_left(node: fx.Node) -> bool:
+        return (is_there is None or is_there(node)) and not any(f(node) for f in unwanted)
+
+    return is_left
+
+
+def _overloads(operator: Any) -> frozenset[Any]:
+    """An operator as a set; of a packet all its overloads."""
+    if isinstance(operator, torch._ops.OpOverloadPacket):
+        return frozenset(getattr(operator, name) for name in operator.overloads())
+    return frozenset({operator})
+
+
+def _patterns_of(operator: Any) -> list[Pattern]:
+    return [p for p in PATTERNS if p.targets & _overloads(operator)]
+
+
+def _supported() -> str:
+    return ", ".join(sorted(str(t) for t in frozenset().union(CAT, *(p.targets for p in PATTERNS))))
+
+
+__all__ = ["XNNPACKQuantizer", "get_symmetric_quantization_config"]

@@ -1,0 +1,127 @@
+"""Scales come from data: what observers saw decides whether a model is converted."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import fx, nn
+
+from executorch_py.quantizer import (
+    CalibrationError,
+    CalibrationWarning,
+    XNNPACKQuantizer,
+    calibrate,
+    convert_pt2e,
+    get_symmetric_quantization_config,
+    prepare_pt2e,
+)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.last = nn.Linear(6, 5), nn.Linear(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(torch.relu(self.first(x)))
+
+
+def prepared(**settings: bool) -> fx.GraphModule:
+    shapes = ({0: torch.export.Dim("n", min=1, max=64)},)
+    graph = torch.export.export(Net().eval(), (torch.randn(2, 6),), dynamic_shapes=shapes).module()
+    config = get_symmetric_quantization_config(**settings)
+    return prepare_pt2e(graph, XNNPACKQuantizer().set_global(config))
+
+
+def samples(n: int = 3) -> list[torch.Tensor]:
+    torch.manual_seed(1)
+    return [torch.randn(4, 6) for _ in range(n)]
+
+
+@pytest.mark.parametrize("channels", [False, True])
+def test_a_model_that_saw_no_data_is_not_converted(channels: bool) -> None:
+    with pytest.raises(CalibrationError, match=r"5 observers saw no data: x -> linear \(first\)"):
+        convert_pt2e(prepared(is_per_channel=channels))
+
+
+def test_the_message_names_weights_and_what_to_do() -> None:
+    with pytest.raises(CalibrationError, match=r"first\.weight.*\n.*calibrate\(prepared, data\)"):
+        convert_pt2e(prepared())
+
+
+def test_scales_of_run_time_need_weights_only() -> None:
+    model = prepared(is_dynamic=True)
+    with pytest.raises(
+        CalibrationError, match=r"2 observers saw no data: first\.weight, last\.weight"
+    ):
+        convert_pt2e(model)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_are_not_finite_are_refused_with_their_place(bad: float) -> None:
+    model, data = prepared(), samples()
+    data[1][2, 3] = bad
+    calibrate(model, data)
+    with pytest.raises(CalibrationError, match=r"saw NaN or infinity: x -> linear \(first\)"):
+        convert_pt2e(model)
+
+
+def test_one_sample_is_doubted_and_two_are_not() -> None:
+    model = prepared()
+    calibrate(model, [torch.randn(1, 6)])
+    with pytest.warns(CalibrationWarning, match="3 observers saw one sample: x -> linear"):
+        convert_pt2e(copy.deepcopy(model))
+    calibrate(model, [torch.randn(1, 6)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CalibrationWarning)
+        convert_pt2e(model)
+
+
+def test_a_value_that_never_changes_is_doubted() -> None:
+    model = prepared()
+    calibrate(model, [torch.full((4, 6), 0.25)] * 2)
+    with pytest.warns(CalibrationWarning, match=r"saw one number only: x -> linear \(first\);"):
+        convert_pt2e(model)
+
+
+def test_what_was_seen_is_saved_with_the_model() -> None:
+    model, other = prepared(), prepared()
+    calibrate(model, samples())
+    other.load_state_dict(model.state_dict())
+    x = torch.randn(2, 6)
+    assert torch.equal(convert_pt2e(model)(x), convert_pt2e(other)(x))
+
+
+def test_calibration_takes_tensors_tuples_and_names_from_any_iterable() -> None:
+    model = prepared()
+    some: Iterator[Any] = iter([torch.randn(2, 6), (torch.randn(2, 6),), {"x": torch.randn(2, 6)}])
+    assert calibrate(model, some) == 3
+    assert calibrate(model, samples(9), limit=4) == 4
+
+
+def test_no_data_is_an_error() -> None:
+    with pytest.raises(CalibrationError, match="no sample"):
+        calibrate(prepared(), [])
+
+
+def test_a_sample_that_does_not_fit_is_named() -> None:
+    with pytest.raises(CalibrationError, match=r"sample 1: the model fails on it: .*size"):
+        calibrate(prepared(), [torch.randn(2, 6), torch.randn(2, 7)])
+
+
+def test_ctrl_c_keeps_what_was_seen() -> None:
+    def data() -> Iterator[torch.Tensor]:
+        yield from samples(2)
+        raise KeyboardInterrupt
+
+    model = prepared()
+    assert calibrate(model, data()) == 2
+    convert_pt2e(model)
+    with pytest.raises(KeyboardInterrupt):
+        calibrate(model, iter(lambda: (_ for _ in ()).throw(KeyboardInterrupt), None))

@@ -1,0 +1,136 @@
+"""Reports on prepared and converted models, and quantization to a bound."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from executorch_py.quantizer import (
+    XNNPACKQuantizer,
+    calibrate,
+    compare,
+    convert_pt2e,
+    get_symmetric_quantization_config,
+    prepare_pt2e,
+    quantize,
+    report,
+    sensitivities,
+)
+
+CONFIG = get_symmetric_quantization_config(is_per_channel=True)
+
+
+class Sore(nn.Module):
+    """Three layers, the second of which has one result a thousand times as large as the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.sore, self.last = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 4)
+        with torch.no_grad():
+            self.sore.weight[0] *= 1000
+            self.last.weight[:, 0] = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.sore(torch.relu(self.first(x))))
+
+
+def data(n: int = 4) -> list[torch.Tensor]:
+    torch.manual_seed(1)
+    return [torch.randn(16, 8) for _ in range(n)]
+
+
+def calibrated(model: nn.Module) -> Any:
+    exported = torch.export.export(model, (data(1)[0],)).module()
+    prepared = prepare_pt2e(exported, XNNPACKQuantizer().set_global(CONFIG))
+    calibrate(prepared, data())
+    return prepared
+
+
+def test_a_report_has_a_row_for_each_observer_with_what_it_saw() -> None:
+    prepared = calibrated(Sore())
+    table = report(prepared)
+    rows = {row["name"]: row for row in table.records()}
+    assert len(rows) == 7
+    seen = torch.cat(data())
+    first = rows["x -> linear (first)"]
+    assert (first["kind"], first["samples"]) == ("activation", 64)
+    assert (first["least"], first["greatest"]) == (float(seen.min()), float(seen.max()))
+    assert rows["first.weight"]["kind"] == "weight"
+    assert "linear_1 (sore)" in str(table)
+
+
+def test_a_report_before_calibration_says_who_saw_nothing() -> None:
+    exported = torch.export.export(Sore(), (data(1)[0],)).module()
+    prepared = prepare_pt2e(exported, XNNPACKQuantizer().set_global(CONFIG))
+    assert report(prepared).summary == "7 observers; 7 saw no data"
+
+
+def test_a_converted_model_has_nothing_to_report() -> None:
+    with pytest.raises(ValueError, match="no observers"):
+        report(convert_pt2e(calibrated(Sore())))
+
+
+def test_clipped_and_dead_shares_are_those_of_the_data() -> None:
+    prepared = calibrated(nn.Sequential(nn.Linear(8, 8)))
+    outliers = torch.zeros(16, 8)
+    outliers[0, 0] = 1e4
+    calibrate(prepared, [outliers] * 40)
+    row = report(prepared).rows[0]
+    assert row.clipped > 0 or row.scale > 10
+
+
+def test_a_comparison_finds_the_layer_that_suffers() -> None:
+    model = Sore()
+    table = compare(model, convert_pt2e(calibrated(model)), data())
+    rows = {row["name"]: row for row in table.records()}
+    assert set(rows) == {"relu", "linear_1", "linear_2"}
+    assert rows["relu"]["sqnr_db"] > 30 and rows["linear_2"]["sqnr_db"] < 15
+    assert rows["linear_1"]["module"] == "sore"
+    assert table.summary.startswith("worst of 3: linear_2")
+
+
+def test_a_model_beside_itself_has_no_noise() -> None:
+    model = Sore()
+    exported = torch.export.export(model, (data(1)[0],)).module()
+    rows = compare(model, exported, data()).rows
+    assert rows and all(row.sqnr_db == math.inf for row in rows)
+
+
+def test_sensitivities_name_the_sorest_layer_first() -> None:
+    found = sensitivities(calibrated(Sore()), data())
+    assert found[0].module in ("sore", "last") and found[0].sqnr_db < found[-1].sqnr_db
+
+
+def test_quantization_leaves_float_what_costs_too_much() -> None:
+    model = Sore()
+    done = quantize(model, data(), max_drop=0.001, progress=False)
+    assert done.before - done.after <= 0.001
+    assert 1 <= len(done.left_float) < done.n_layers == 3
+    assert f"left float: {done.left_float[0].name}" in str(done)
+    harmless = quantize(model, data(), max_drop=1.0, progress=False)
+    assert not harmless.left_float
+
+
+def test_a_metric_of_ones_own_decides() -> None:
+    calls = []
+
+    def metric(candidate: nn.Module) -> float:
+        calls.append(candidate)
+        return -float((candidate(data(1)[0]) - wanted).abs().max())
+
+    model = Sore()
+    with torch.no_grad():
+        wanted = model(data(1)[0])
+        done = quantize(model, data(), max_drop=0.02, metric=metric, progress=False)
+    assert done.before == 0 and -done.after <= 0.02 and calls[0] is model
+
+
+@pytest.mark.parametrize("drop", [-0.1, float("nan")])
+def test_a_bound_that_is_none_is_refused(drop: float) -> None:
+    with pytest.raises(ValueError, match="max_drop"):
+        quantize(Sore(), data(), max_drop=drop)

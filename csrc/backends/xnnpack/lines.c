@@ -144,16 +144,14 @@ enum xnn_status eti_xnn_define_layer_norm(xnn_subgraph_t subgraph, const eti_xnn
   return xnn_status_success;
 }
 
-const char *eti_xnn_own_operator_name(xnn_runtime_t runtime, size_t i) {
-  for (size_t k = 0; k < runtime->num_ops; k++) {
-    const struct xnn_operator *const op = runtime->opdata[k].operator_objects[0];
-    if (op == NULL || i-- > 0) continue;
-    const struct compute_parameters *const work = &op->compute[0];
-    if (work->type != xnn_parallelization_type_1d_tile_1d) return NULL;
-    if (work->task_1d_tile_1d == run_layer_norm) return "Layer Norm (NC, F32) ours";
-    return work->task_1d_tile_1d == run_softmax ? "Softmax (NC, F32) ours" : NULL;
-  }
-  return NULL;
+const char *eti_xnn_next_own_name(xnn_runtime_t runtime, size_t *at) {
+  while (*at < runtime->num_ops && runtime->opdata[*at].operator_objects[0] == NULL) ++*at;
+  if (*at == runtime->num_ops) return NULL;
+  const struct compute_parameters *const work =
+      &runtime->opdata[(*at)++].operator_objects[0]->compute[0];
+  if (work->type != xnn_parallelization_type_1d_tile_1d) return NULL;
+  if (work->task_1d_tile_1d == run_layer_norm) return "Layer Norm (NC, F32) ours";
+  return work->task_1d_tile_1d == run_softmax ? "Softmax (NC, F32) ours" : NULL;
 }
 
 #else
@@ -171,9 +169,9 @@ enum xnn_status eti_xnn_define_softmax(xnn_subgraph_t subgraph, uint32_t input, 
   return xnn_define_softmax(subgraph, input, output, 0);
 }
 
-const char *eti_xnn_own_operator_name(xnn_runtime_t runtime, size_t i) {
+const char *eti_xnn_next_own_name(xnn_runtime_t runtime, size_t *at) {
   (void)runtime;
-  (void)i;
+  (void)at;
   return NULL;
 }
 #endif

@@ -39,7 +39,8 @@ enum xnn_status eti_xnn_define_layer_norm(xnn_subgraph_t subgraph, const eti_xnn
 // As xnn_define_softmax without flags.
 enum xnn_status eti_xnn_define_softmax(xnn_subgraph_t subgraph, uint32_t input, uint32_t output);
 
-// The name of the i-th operator of a runtime, as its profile counts them, if it is ours; or NULL.
-const char *eti_xnn_own_operator_name(xnn_runtime_t runtime, size_t i);
+// The name of a runtime's next operator, in the order of its profile, if it is ours; or NULL. *at
+// begins with 0 and is moved on.
+const char *eti_xnn_next_own_name(xnn_runtime_t runtime, size_t *at);
 
 #endif  // ET_XNNPACK_LINES_H

@@ -55,7 +55,7 @@ void eti_xnn_use_own_kernels(void) {
   while (__atomic_load_n(&config->mr, __ATOMIC_ACQUIRE) == BEING_CHANGED) continue;
   struct xnn_transpose_config *const moves =
       (struct xnn_transpose_config *)(uintptr_t)xnn_init_transpose_config();
-  if (config->mr == ETI_XNN_GEMM_ROWS && moves != NULL &&
+  if (NOW(config->mr) == ETI_XNN_GEMM_ROWS && moves != NULL &&
       NOW(moves->xx.variable_size_ukernel) == xnn_xx_transposev_ukernel__1x1_scalar_memcpy)
     SET(moves->xx.variable_size_ukernel, eti_xnn_xx_transpose__avx2);
 }

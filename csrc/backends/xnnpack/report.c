@@ -43,9 +43,10 @@ static et_status tell(const eti_xnn_engine *engine, const notes *all,
                       const et_delegate_call *call) {
   const eti_xnn_graph *const graph = &engine->graph;
   const char *name = all->names;
+  size_t at = 0;
   for (size_t i = 0; i < all->n; i++) {
     const bool is_known = all->n == graph->n_nodes;
-    const char *const own_name = eti_xnn_own_operator_name(engine->runtime, i);
+    const char *const own_name = eti_xnn_next_own_name(engine->runtime, &at);
     const et_event event = {.kind = ET_EVENT_NODE,
                             .operator_name = own_name == NULL ? name : own_name,
                             .ns = all->us[i] * 1000,

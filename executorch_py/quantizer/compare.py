@@ -53,10 +53,10 @@ def compare(model: nn.Module, quantized: fx.GraphModule, data: Iterable[Any]) ->
         raise ValueError("no sample to compare with: the data is empty")
     reference = float_graph(model, samples[0])
     tallies = _tallies(reference, quantized)
+    exact, rounded = _Recorder(reference, set(tallies)), _Recorder(quantized, _rounded(tallies))
     for sample in samples:
         positional, named = arguments_of(sample)
-        wanted = _Recorder(reference, set(tallies)).results(positional, named)
-        found = _Recorder(quantized, _rounded(tallies)).results(positional, named)
+        wanted, found = exact.results(positional, named), rounded.results(positional, named)
         for name, tally in tallies.items():
             tally.add(wanted[name], found[tally.reader], found.get(tally.integers))
     rows = [tally.layer() for tally in tallies.values()]

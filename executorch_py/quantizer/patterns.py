@@ -108,7 +108,7 @@ PATTERNS: tuple[Pattern, ...] = (
         **_WEIGHTED,  # type: ignore[arg-type]
     ),
     Pattern(
-        "adaptive_avg_pool2d",
+        "mean",
         frozenset({aten.adaptive_avg_pool2d.default, aten.mean.dim}),
         (_IN,),
         activations=False,

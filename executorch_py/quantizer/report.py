@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from executorch_py.quantizer.observers import CalibrationError, Watched, observers_of
+from executorch_py.quantizer.observers import Watched, observers_of
 
 DEAD = 0.5  # of the integers, from where on a range is marked
 
@@ -142,4 +142,4 @@ def _outside(observer: Watched, low: float, high: float) -> float:
     return float(counts[outside].sum() / counts.sum())
 
 
-__all__ = ["CalibrationError", "Observed", "Table", "report"]
+__all__ = ["Observed", "Table", "report"]

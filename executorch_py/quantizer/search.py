@@ -16,7 +16,6 @@ from executorch_py.quantizer.calibrate import arguments_of, calibrate
 from executorch_py.quantizer.compare import flat_inputs, sqnr_db
 from executorch_py.quantizer.observers import Watched, module_path
 from executorch_py.quantizer.patterns import SHARING
-from executorch_py.quantizer.report import Table
 from executorch_py.quantizer.spec import QuantizationConfig, get_symmetric_quantization_config
 from executorch_py.quantizer.xnnpack import XNNPACKQuantizer
 
@@ -88,13 +87,15 @@ def quantize(
     measure = metric if metric is not None else _cosine_to(model, samples)
     task = _Task(exported, samples, config or get_symmetric_quantization_config(True), progress)
     before = measure(model)
-    made = task.convert(frozenset())
+    prepared = task.prepared(frozenset())
+    n_layers = len(layers_of(prepared))
+    made: fx.GraphModule = convert_pt2e(copy.deepcopy(prepared))
     after = measure(made)
     left: Sequence[Sensitivity] = ()
     if not before - after <= max_drop:
-        layers = sensitivities(task.prepared(frozenset()), samples[:PROBES])
+        layers = sensitivities(prepared, samples[:PROBES])
         made, after, left = _fewest(task, layers, measure, before - max_drop)
-    return Quantized(made, before, after, left, task.n_layers)
+    return Quantized(made, before, after, left, n_layers)
 
 
 def sensitivities(prepared: fx.GraphModule, data: Iterable[Any]) -> list[Sensitivity]:
@@ -135,19 +136,6 @@ def layers_of(prepared: fx.GraphModule) -> list[tuple[fx.Node, frozenset[str]]]:
     return layers
 
 
-def table(found: Sequence[Sensitivity]) -> Table:
-    """Sensitivities as a table."""
-    return Table(
-        found,
-        (
-            ("layer", lambda s: s.name),
-            ("module", lambda s: s.module),
-            ("operator", lambda s: s.operator),
-            ("SQNR dB alone", lambda s: f"{s.sqnr_db:.1f}"),
-        ),
-    )
-
-
 def _followers(node: fx.Node) -> list[fx.Node]:
     """What reads a result, and what reads that of a limit of it."""
     direct = list(node.users)
@@ -166,21 +154,17 @@ class _Task:
     ) -> None:
         self.exported, self.samples, self.config = exported, samples, config
         self.progress = progress
-        self.n_layers = 0
 
     def prepared(self, left: frozenset[str]) -> fx.GraphModule:
         quantizer = XNNPACKQuantizer().set_global(self.config)
         quantizer.set_filter_function(lambda node: node.name not in left)
         prepared: fx.GraphModule = prepare_pt2e(copy.deepcopy(self.exported), quantizer)
         calibrate(prepared, self.samples, progress=self.progress)
-        if not left:
-            self.n_layers = len(layers_of(prepared))
         return prepared
 
     def convert(self, left: frozenset[str]) -> fx.GraphModule:
         with warnings.catch_warnings():
-            if left:  # they have been given by the first
-                warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore")  # of calibration: given once, with all layers
             made: fx.GraphModule = convert_pt2e(self.prepared(left))
         return made
 
@@ -258,4 +242,4 @@ def _rounded(observer: Watched, x: torch.Tensor) -> torch.Tensor:
     return torch.fake_quantize_per_tensor_affine(x, float(scales), int(zero_points), low, high)
 
 
-__all__ = ["Quantized", "Sensitivity", "layers_of", "quantize", "sensitivities", "table"]
+__all__ = ["Quantized", "Sensitivity", "layers_of", "quantize", "sensitivities"]

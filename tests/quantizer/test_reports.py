@@ -76,12 +76,32 @@ def test_a_converted_model_has_nothing_to_report() -> None:
 
 
 def test_clipped_and_dead_shares_are_those_of_the_data() -> None:
-    prepared = calibrated(nn.Sequential(nn.Linear(8, 8)))
-    outliers = torch.zeros(16, 8)
-    outliers[0, 0] = 1e4
-    calibrate(prepared, [outliers] * 40)
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Linear(8, 8))
+    shown = [torch.randn(64, 8) ** 9 for _ in range(4)]  # a few are far from all others
+    prepared = prepare_pt2e(
+        torch.export.export(model, (shown[0],)).module(), XNNPACKQuantizer().set_global(CONFIG)
+    )
+    calibrate(prepared, shown)
     row = report(prepared).rows[0]
-    assert row.clipped > 0 or row.scale > 10
+    seen = torch.cat(shown)
+    low = (-128 - row.zero_point) * row.scale
+    outside = ((seen < low) | (seen > low + 255 * row.scale)).double().mean()
+    assert outside > 0 and row.clipped == pytest.approx(float(outside), abs=1 / seen.numel())
+    assert row.dead == 0
+
+
+def test_integers_that_a_small_range_needs_not_are_dead() -> None:
+    prepared = calibrated(nn.Sequential(nn.Linear(8, 8)))
+    narrow = prepare_pt2e(
+        torch.export.export(nn.Sequential(nn.Linear(8, 8)), (data(1)[0],)).module(),
+        XNNPACKQuantizer().set_global(CONFIG),
+    )
+    calibrate(narrow, [x * 1e-3 for x in data()])
+    row = report(narrow).rows[0]
+    assert row.scale == 2**-12  # the least
+    assert row.dead == pytest.approx(1 - (row.greatest - row.least) * 2**12 / 255)
+    assert report(prepared).rows[0].dead < 0.05
 
 
 def test_a_comparison_finds_the_layer_that_suffers() -> None:

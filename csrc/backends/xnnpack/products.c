@@ -4,6 +4,7 @@
 #include "backends/xnnpack/kernels.h"
 
 #include "backends/xnnpack/about.h"
+#include "backends/xnnpack/depthwise.h"
 
 #if defined(ET_XNNPACK_OWN_KERNELS)
 #include <xnnpack/compute.h>
@@ -60,7 +61,7 @@ void eti_xnn_use_own_kernels(void) {
     SET(moves->xx.variable_size_ukernel, eti_xnn_xx_transpose__avx2);
 }
 
-size_t eti_xnn_own_kernels(const char **names, size_t n) {
+static size_t own_products(const char **names, size_t n) {
   static const char *const replaced[] = {"f32_gemm_5x16", "f32_igemm_5x16", "f32_conv_goki_w",
                                          "xx_transposev"};
   eti_xnn_use_own_kernels();
@@ -71,6 +72,11 @@ size_t eti_xnn_own_kernels(const char **names, size_t n) {
   const size_t n_replaced = sizeof replaced / sizeof replaced[0];
   for (size_t i = 0; i < n && i < n_replaced; i++) names[i] = replaced[i];
   return n_replaced;
+}
+
+size_t eti_xnn_own_kernels(const char **names, size_t n) {
+  const size_t n_products = own_products(names, n), n_named = n_products < n ? n_products : n;
+  return n_products + eti_xnn_own_depthwise(names + n_named, n - n_named);
 }
 
 // ---- Tiles

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backends/xnnpack/delegate.h"
+#include "backends/xnnpack/depthwise.h"
 #include "backends/xnnpack/workspace.h"
 #include "runtime/check.h"
 
@@ -54,6 +55,7 @@ static void create_runtime(void *ctx) {
   c->status = xnn_create_runtime_v4(c->engine->graph.subgraph, &c->engine->session.provider,
                                     workspace == NULL ? NULL : workspace->workspace,
                                     &c->engine->pool, c->flags, &c->engine->runtime);
+  if (c->status == xnn_status_success) eti_xnn_use_own_depthwise(c->engine->runtime);
 }
 
 // In a region. On failure the caller frees what is there.

@@ -1,0 +1,49 @@
+// depthwise.h — depthwise convolutions of int8 in place of XNNPACK's, whose kernel multiplies in 32
+// bits. Ours multiplies pairs of taps in 16 bits and adds them at once, and reads each element of a
+// row once for several results. Results are the same to the bit.
+//
+// Used where XNNPACK would run its AVX2 kernels for windows of 4 to 9 and of 10 to 25 taps. When
+// its operators have been made, their packed weights are put in our order.
+#ifndef ET_XNNPACK_DEPTHWISE_H
+#define ET_XNNPACK_DEPTHWISE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <xnnpack.h>
+
+// Channels are taken by 16, as XNNPACK's kernels take them.
+enum { ETI_XNN_DEPTHWISE_CHANNELS = 16 };
+
+// What the kernels get as parameters, as XNNPACK has it for filters with a scale for each channel.
+typedef struct eti_xnn_qs8_limits {
+  int16_t zero_point, min, max;
+} eti_xnn_qs8_limits;
+
+// XNNPACK's interface: for each of n_pixels results of n_channels, 9 or 25 pointers to elements of
+// that many channels, to be read by 16, which are moved by offset_bytes unless they are `zero`. The
+// pointers of the next pixel are stride_bytes further, its results gap_bytes behind.
+void eti_xnn_qs8_depthwise_9__avx2(size_t n_channels, size_t n_pixels, const void **taps,
+                                   const void *weights, void *y, intptr_t stride_bytes,
+                                   size_t gap_bytes, size_t offset_bytes, const void *zero,
+                                   const void *limits);
+void eti_xnn_qs8_depthwise_25__avx2(size_t n_channels, size_t n_pixels, const void **taps,
+                                    const void *weights, void *y, intptr_t stride_bytes,
+                                    size_t gap_bytes, size_t offset_bytes, const void *zero,
+                                    const void *limits);
+
+// How many bytes the weights of 9 or 25 taps take for these kernels.
+size_t eti_xnn_qs8_depthwise_bytes(size_t n_taps, size_t n_channels);
+
+// Puts weights in our order. XNNPACK's are for each 16 channels: 16 biases, n_taps times 16
+// weights, and 16 scales unless `scale`, that of all channels, is given. Ours are aligned to 32.
+void eti_xnn_qs8_depthwise_pack(size_t n_taps, size_t n_channels, const void *theirs,
+                                const float *scale, void *ours);
+
+// Lets the operators of a new runtime run our kernels; in a region of memory.h.
+void eti_xnn_use_own_depthwise(xnn_runtime_t runtime);
+
+// Names of the kernels that ours take the place of on this machine: writes at most n of them and
+// returns how many there are. Any thread, after xnn_initialize.
+size_t eti_xnn_own_depthwise(const char **names, size_t n);
+
+#endif  // ET_XNNPACK_DEPTHWISE_H

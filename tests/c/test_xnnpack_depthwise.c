@@ -1,0 +1,221 @@
+// Depthwise convolutions of int8 with our kernels give what XNNPACK's own give, to the bit: as
+// kernels, for numbers of channels and results and any pointers, and as operators of a runtime, for
+// windows, strides, dilations, padding and bounds. Tests of what this machine cannot run pass.
+#include "backends/xnnpack/depthwise.h"
+#include "backends/xnnpack/about.h"
+#include "backends/xnnpack/memory.h"
+#include "et_test.h"
+
+#if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)
+#include <stdalign.h>
+#include <stdint.h>
+
+typedef void dwconv(size_t, size_t, const void **, const void *, void *, intptr_t, size_t, size_t,
+                    const void *, const void *);
+dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32;
+dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32;
+
+static bool can_run(void) {
+  return __builtin_cpu_supports("avx2") && eti_xnn_own_depthwise(NULL, 0) > 0;
+}
+
+static uint32_t seed = 1;
+
+static uint32_t next(uint32_t n) {
+  seed = seed * 1664525u + 1013904223u;
+  return (seed >> 8) % n;
+}
+
+static void fill(int8_t *at, size_t n) {
+  for (size_t i = 0; i < n; i++) at[i] = (int8_t)next(256);
+}
+
+// ---- Kernels
+
+enum {
+  BLOCK = ETI_XNN_DEPTHWISE_CHANNELS,
+  MOST_CHANNELS = 40,
+  MOST_PIXELS = 9,
+  N_ELEMENTS = 60,
+  GAP = 3,
+  OFFSET = 64
+};
+
+static int8_t elements[OFFSET + N_ELEMENTS * 48], zero[48 + BLOCK];
+static int8_t y[2][MOST_PIXELS * (MOST_CHANNELS + GAP) + 1];
+alignas(32) static uint8_t theirs[3 * BLOCK * (25 + 8)], ours[8192];
+static const void *taps[MOST_PIXELS * 50];
+
+// Weights as XNNPACK packs them; some biases pass all bounds.
+static void fill_weights(size_t n_taps, size_t n_channels) {
+  uint8_t *at = theirs;
+  for (size_t first = 0; first < n_channels; first += BLOCK) {
+    for (size_t c = 0; c < BLOCK; c++) {
+      const int32_t bias = next(9) == 0 ? INT32_MAX - 9000000 : (int32_t)next(20000) - 10000;
+      memcpy(at + c * sizeof bias, &bias, sizeof bias);
+    }
+    at += BLOCK * sizeof(int32_t);
+    fill((int8_t *)at, n_taps * BLOCK);
+    if (next(3) == 0) memset(at, 0x80, n_taps * BLOCK);  // of the greatest size
+    at += n_taps * BLOCK;
+    for (size_t c = 0; c < BLOCK; c++) {
+      const float scale = (float)(1 + next(200)) / (next(20) == 0 ? 2.0f : 60000.0f);
+      memcpy(at + c * sizeof scale, &scale, sizeof scale);
+    }
+    at += BLOCK * sizeof(float);
+  }
+}
+
+static bool is_same(size_t n_taps, size_t n_channels, size_t n_pixels, size_t stride) {
+  const int16_t zero_point = (int16_t)((int)next(256) - 128);
+  const eti_xnn_qs8_limits limits = {zero_point, (int16_t)(-128 + (int)next(100)),
+                                     (int16_t)(127 - (int)next(100))};
+  fill_weights(n_taps, n_channels);
+  eti_xnn_qs8_depthwise_pack(n_taps, n_channels, theirs, NULL, ours);
+  if (next(3) == 0) memset(elements, 0x80, sizeof elements);
+  for (size_t i = 0; i < sizeof taps / sizeof taps[0]; i++)
+    taps[i] = next(5) == 0 ? zero : elements + next(N_ELEMENTS) * 48;
+  memset(y, 77, sizeof y);
+  const intptr_t stride_bytes = (intptr_t)(stride * sizeof *taps);
+  (n_taps == 9 ? xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32
+               : xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32)(
+      n_channels, n_pixels, taps, theirs, y[0], stride_bytes, GAP, OFFSET, zero, &limits);
+  (n_taps == 9 ? eti_xnn_qs8_depthwise_9__avx2 : eti_xnn_qs8_depthwise_25__avx2)(
+      n_channels, n_pixels, taps, ours, y[1], stride_bytes, GAP, OFFSET, zero, &limits);
+  return memcmp(y[0], y[1], sizeof y[0]) == 0;
+}
+
+static void kernels_give_the_bytes_of_xnnpacks(void) {
+  if (!can_run()) return;
+  static const size_t strides[] = {1, 3, 5, 6, 9, 10, 25};
+  fill(zero, sizeof zero);
+  for (size_t n_channels = 1; n_channels <= MOST_CHANNELS; n_channels += n_channels < 18 ? 1 : 7) {
+    fill(elements, sizeof elements);
+    for (size_t n_pixels = 1; n_pixels <= MOST_PIXELS; n_pixels++) {
+      for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
+        EXPECT(is_same(9, n_channels, n_pixels, strides[i]));
+        EXPECT(is_same(25, n_channels, n_pixels, strides[i]));
+      }
+    }
+  }
+}
+
+// ---- Operators
+
+typedef struct window {
+  uint32_t kernel[2], stride, dilation, padding;
+  bool has_scales;  // for each channel
+} window;
+
+enum { SIDE = 11, CHANNELS = 21, MOST_TAPS = 25, MOST_Y = 2 * 13 * 13 * CHANNELS };
+
+static int8_t image[2 * SIDE * SIDE * CHANNELS + XNN_EXTRA_BYTES];
+static int8_t filter[MOST_TAPS * CHANNELS];
+static int32_t bias[CHANNELS];
+static float scales[CHANNELS];
+
+// 0 if it cannot be defined.
+static xnn_subgraph_t subgraph_of(const window *w) {
+  const size_t x_dims[] = {2, SIDE, SIDE, CHANNELS};
+  const size_t w_dims[] = {1, w->kernel[0], w->kernel[1], CHANNELS}, b_dims[] = {CHANNELS};
+  const uint32_t pad = w->padding;
+  size_t y_dims[] = {2, 0, 0, CHANNELS};
+  for (size_t d = 0; d < 2; d++)
+    y_dims[1 + d] = (SIDE + 2 * pad - (w->kernel[d] - 1) * w->dilation - 1) / w->stride + 1;
+  uint32_t id[4];
+  xnn_subgraph_t s = NULL;
+  bool is_fine = xnn_create_subgraph(2, 0, &s) == xnn_status_success;
+  is_fine = is_fine && xnn_define_quantized_tensor_value(s, xnn_datatype_qint8, 3, 0.5f, 4, x_dims,
+                                                         NULL, 0, XNN_VALUE_FLAG_EXTERNAL_INPUT,
+                                                         &id[0]) == xnn_status_success;
+  is_fine = is_fine && (w->has_scales ? xnn_define_channelwise_quantized_tensor_value(
+                                            s, xnn_datatype_qcint8, scales, 4, 3, w_dims, filter,
+                                            XNN_INVALID_VALUE_ID, 0, &id[1])
+                                      : xnn_define_quantized_tensor_value(
+                                            s, xnn_datatype_qint8, 0, 0.01f, 4, w_dims, filter,
+                                            XNN_INVALID_VALUE_ID, 0, &id[1])) == xnn_status_success;
+  is_fine = is_fine && (w->has_scales ? xnn_define_channelwise_quantized_tensor_value(
+                                            s, xnn_datatype_qcint32, scales, 1, 0, b_dims, bias,
+                                            XNN_INVALID_VALUE_ID, 0, &id[2])
+                                      : xnn_define_quantized_tensor_value(
+                                            s, xnn_datatype_qint32, 0, 0.005f, 1, b_dims, bias,
+                                            XNN_INVALID_VALUE_ID, 0, &id[2])) == xnn_status_success;
+  is_fine = is_fine && xnn_define_quantized_tensor_value(s, xnn_datatype_qint8, -7, 0.9f, 4, y_dims,
+                                                         NULL, 1, XNN_VALUE_FLAG_EXTERNAL_OUTPUT,
+                                                         &id[3]) == xnn_status_success;
+  is_fine = is_fine && xnn_define_depthwise_convolution_2d(
+                           s, pad, pad, pad, pad, w->kernel[0], w->kernel[1], w->stride, w->stride,
+                           w->dilation, w->dilation, 1, CHANNELS, -60.0f, 70.0f, id[0], id[1],
+                           id[2], id[3], 0) == xnn_status_success;
+  if (is_fine) return s;
+  (void)xnn_delete_subgraph(s);
+  return NULL;
+}
+
+static bool run(xnn_subgraph_t s, bool is_ours, int8_t *out) {
+  xnn_runtime_t runtime = NULL;
+  const struct xnn_external_value values[] = {{0, image}, {1, out}};
+  bool is_fine = xnn_create_runtime_v4(s, NULL, NULL, NULL, 0, &runtime) == xnn_status_success;
+  if (is_fine && is_ours) eti_xnn_use_own_depthwise(runtime);
+  is_fine = is_fine && xnn_reshape_runtime(runtime) == xnn_status_success &&
+            xnn_setup_runtime_v2(runtime, 2, values) == xnn_status_success &&
+            xnn_invoke_runtime(runtime) == xnn_status_success;
+  (void)xnn_delete_runtime(runtime);
+  return is_fine;
+}
+
+static bool gives_the_same(const window *w) {
+  static int8_t out[2][MOST_Y];
+  xnn_subgraph_t s = subgraph_of(w);
+  memset(out, 77, sizeof out);
+  const bool is_same = s != NULL && run(s, false, out[0]) && run(s, true, out[1]) &&
+                       memcmp(out[0], out[1], sizeof out[0]) == 0 && memchr(out[0], 77, 1) == NULL;
+  (void)xnn_delete_subgraph(s);
+  if (!is_same)
+    printf("  window %u x %u, stride %u, dilation %u, padding %u\n", w->kernel[0], w->kernel[1],
+           w->stride, w->dilation, w->padding);
+  return is_same;
+}
+
+static void operators_give_the_bytes_of_xnnpacks(void) {
+  EXPECT(xnn_initialize(&eti_xnn_allocator) == xnn_status_success);
+  if (!can_run()) return;
+  fill(image, sizeof image);
+  fill(filter, sizeof filter);
+  for (size_t c = 0; c < CHANNELS; c++) {
+    bias[c] = (int32_t)next(4000) - 2000;
+    scales[c] = 0.002f + (float)next(100) / 5000.0f;
+  }
+  static const uint32_t kernels[][2] = {{3, 3}, {5, 5}, {3, 2}, {2, 4}, {1, 5}, {4, 4}, {5, 3}};
+  for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+    for (uint32_t k = 0; k < 3 * 2 * 2 * 2; k++) {
+      const window w = {
+          {kernels[i][0], kernels[i][1]}, 1 + k % 3, 1 + k / 3 % 2, k / 6 % 2, k / 12 == 0};
+      EXPECT(gives_the_same(&w));
+    }
+  }
+}
+
+static void all_four_are_named(void) {
+  EXPECT(xnn_initialize(&eti_xnn_allocator) == xnn_status_success);
+  const char *names[32] = {NULL};
+  const size_t n = eti_xnn_own_kernels(names, 32);
+  size_t n_found = 0;
+  for (size_t i = 0; i < n; i++) n_found += strstr(names[i], "dwconv") != NULL;
+  EXPECT(n_found == (can_run() ? 4 : 0));
+  names[0] = NULL;
+  EXPECT(eti_xnn_own_kernels(names, 0) == n && names[0] == NULL);
+}
+
+static const et_test tests[] = {
+    ET_CASE(all_four_are_named),
+    ET_CASE(kernels_give_the_bytes_of_xnnpacks),
+    ET_CASE(operators_give_the_bytes_of_xnnpacks),
+};
+#else
+static void xnnpack_runs_its_own_kernels(void) {}
+
+static const et_test tests[] = {ET_CASE(xnnpack_runs_its_own_kernels)};
+#endif
+
+ET_TEST_MAIN(tests)

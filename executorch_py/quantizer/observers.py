@@ -157,12 +157,20 @@ class WatchedRange(Watched, MinMaxObserver):
     """Of weights, one scale."""
 
 
-class WatchedChannels(Watched, PerChannelMinMaxObserver):
+# torchao tells the axis of a weight's channels to those classes only that have "PerChannel" in
+# their names; without, a transposed convolution's scales would be of its input channels.
+
+
+class WatchedPerChannel(Watched, PerChannelMinMaxObserver):
     """Of weights, one scale a channel."""
 
 
 class WatchedFakeQuantize(Watched, FusedMovingAvgObsFakeQuantize):
     """While training: rounds as the quantized model will, by a range that moves with the data."""
+
+
+class WatchedPerChannelFakeQuantize(WatchedFakeQuantize):
+    """The same for weights, one scale a channel."""
 
 
 def watch(observers: dict[Any, Any]) -> None:

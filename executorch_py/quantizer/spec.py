@@ -20,9 +20,10 @@ from torchao.quantization.pt2e import (
 from torchao.quantization.pt2e.quantizer import QuantizationConfig, QuantizationSpec
 
 from executorch_py.quantizer.observers import (
-    WatchedChannels,
     WatchedFakeQuantize,
     WatchedHistogram,
+    WatchedPerChannel,
+    WatchedPerChannelFakeQuantize,
     WatchedRange,
 )
 
@@ -40,12 +41,12 @@ def _activation_observer(is_qat: bool, is_dynamic: bool) -> Any:
 
 
 def _weight_observer(is_qat: bool, is_per_channel: bool) -> Any:
+    if is_qat and is_per_channel:
+        observer = MovingAveragePerChannelMinMaxObserver
+        return WatchedPerChannelFakeQuantize.with_args(eps=LEAST_SCALE, observer=observer)
     if is_qat:
-        observer = (
-            MovingAveragePerChannelMinMaxObserver if is_per_channel else MovingAverageMinMaxObserver
-        )
-        return WatchedFakeQuantize.with_args(eps=LEAST_SCALE, observer=observer)
-    return (WatchedChannels if is_per_channel else WatchedRange).with_args(eps=LEAST_SCALE)
+        return WatchedFakeQuantize.with_args(eps=LEAST_SCALE, observer=MovingAverageMinMaxObserver)
+    return (WatchedPerChannel if is_per_channel else WatchedRange).with_args(eps=LEAST_SCALE)
 
 
 @functools.lru_cache

@@ -54,6 +54,18 @@ class Transposed(nn.Module):
         return self.last(F.relu(self.first(x)).flatten(2))
 
 
+class Groups(nn.Module):
+    """Convolutions there and back, both of groups or neither."""
+
+    def __init__(self, groups: int) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(4, 8, 3, stride=2, padding=1)
+        self.last = nn.ConvTranspose2d(8, 6, 3, stride=2, groups=groups)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(F.relu(self.first(x)))
+
+
 class Shared(nn.Module):
     """Three layers that read one value, quantized once."""
 
@@ -140,6 +152,18 @@ def _pt2e(module: Callable[[], nn.Module], x: torch.Tensor, **settings: bool) ->
     return lambda: quantized(seeded(module), (x,), **settings)
 
 
+def _own(module: Callable[[], nn.Module], x: torch.Tensor, **settings: bool) -> nn.Module:
+    """By our own quantizer, which knows where a transposed convolution has its channels."""
+    from executorch_py import quantizer as q
+
+    config = q.get_symmetric_quantization_config(is_per_channel=True, **settings)
+    exported = torch.export.export(seeded(module), (x,)).module()
+    prepared = q.prepare_pt2e(exported, q.XNNPACKQuantizer().set_global(config))
+    q.calibrate(prepared, [(x,), (x / 2,)])
+    made: nn.Module = q.convert_pt2e(prepared)
+    return made
+
+
 def _torchao(dtype: torch.dtype, granularity: str, *args: int) -> nn.Module:
     logging.disable(logging.WARNING)
     try:
@@ -209,6 +233,18 @@ QUANTIZED = [
         0.03,
         1,
         _DYNAMIC,
+    ),
+    *(
+        Quantized(
+            f"{name}_of_{groups}_groups",
+            partial(_own, partial(Groups, groups), _SMALL, is_dynamic=name == "dynamic"),
+            (_SMALL,),
+            0.03,
+            2,
+            datatypes,
+        )
+        for groups in (1, 2)
+        for name, datatypes in (("static", _CHANNEL), ("dynamic", _DYNAMIC))
     ),
     Quantized("padded", Padded, (_IMAGE,), 0.02, 2, _CHANNEL - {Datatype.QCINT32}),
     *(

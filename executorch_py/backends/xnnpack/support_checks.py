@@ -14,6 +14,7 @@ from torch import fx
 
 from executorch_py.backends.xnnpack.site import FLOATS, Quantized, Site, is_quantize
 from executorch_py.exir.ir.graph import nodes_in
+from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_facts import is_getitem, op_key
 
 Check = Callable[[Site], str | None]
@@ -448,8 +449,23 @@ def _precision(site: Site, weight: fx.Node) -> str | None:
     if how is Quantized.STATIC and quantized_result(site.node) is None:
         return "its weights and input are quantized, its result is not"
     if how is Quantized.DYNAMIC and not _is_dynamic_product(site):
-        return "it is quantized at run time, which is for images with one group only"
+        return "it is quantized at run time, which is for rows and images, not depthwise"
+    if how is Quantized.DYNAMIC and channels_axis(weight) not in (None, output_axis(site.node)):
+        return "its weights have scales for other channels than its result's"
     return None
+
+
+def channels_axis(weight: fx.Node) -> int | None:
+    """The dimension along which a constant has scales; None if it has one, or groups."""
+    is_per_channel = op_key(weight.target) == "quantized_decomposed::dequantize_per_channel"
+    return int(argument(weight, "axis")) if is_per_channel else None
+
+
+def output_axis(node: fx.Node) -> int:
+    """Where the weights of a product have the channels of its result."""
+    key = op_key(node.target)
+    transposed = key == "aten::convolution" and argument(node, "transposed")
+    return 1 if transposed or key in ("aten::mm", "aten::addmm") else 0
 
 
 def before_moves(node: fx.Node) -> fx.Node:

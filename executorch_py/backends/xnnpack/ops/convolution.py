@@ -43,26 +43,28 @@ def _arranged(b: Builder, weight: Value, groups: int, transposed: bool, deep: bo
     made = b.weight(b.derived(weight, data))
     made.quantization, made.datatype = how, weight.datatype
     if isinstance(how, PerChannel):
-        made.quantization = PerChannel(how.scales, axis)
+        # Transposed, weights are [in, out / groups, …]: the groups have their scales in common.
+        scales = how.scales.repeat(groups) if transposed else how.scales
+        made.quantization = PerChannel(scales, axis)
     elif how is None:
         # Half-precision images are convolved with weights of full precision.
         made.data, made.datatype = data.to(torch.float32), Datatype.FP32
     return made
 
 
-def _per_output(b: Builder, weight: Value, groups: int, transposed: bool) -> Value:
+def _per_output(b: Builder, weight: Value, transposed: bool) -> Value:
     """The weight, as floats if its scales are not those of output channels."""
     how = weight.quantization
     fits = how is None or isinstance(how, PerTensor)
     if isinstance(how, PerChannel):
-        fits = how.axis == 1 and groups == 1 if transposed else how.axis == 0
+        fits = how.axis == (1 if transposed else 0)
     return weight if fits else b.derived(weight, dequantized(weight))
 
 
 def _convolution(b: Builder, node: fx.Node) -> Value:
     x, weight, bias = b.input(node, "input"), b.input(node, "weight"), b.optional(node, "bias")
     b.require_float(x)
-    weight = _per_output(b, weight, b.integer(node, "groups"), bool(argument(node, "transposed")))
+    weight = _per_output(b, weight, bool(argument(node, "transposed")))
     if weight.data is None or (bias is not None and bias.data is None):
         b.refuse("weights or a bias computed at run time", "constants")
     if x.rank not in (3, 4):

@@ -12,6 +12,7 @@ import torch
 from executorch_py.backends.xnnpack.graph import (
     Dynamic,
     Graph,
+    Needs,
     Node,
     PerChannel,
     PerTensor,
@@ -34,7 +35,11 @@ _STATIC = _WEIGHTED | {
 _SAME_PARAMETERS = frozenset(
     {NodeKind.CLAMP, NodeKind.MAX_POOLING_2D, NodeKind.STATIC_CONSTANT_PAD}
 )
-_DYNAMIC_DIMS = {NodeKind.FULLY_CONNECTED: 1, NodeKind.CONV_2D: 3}
+_DYNAMIC_DIMS = {
+    NodeKind.FULLY_CONNECTED: 1,
+    NodeKind.CONV_2D: 3,
+    NodeKind.CONV_TRANSPOSE_2D: 3,
+}
 _STATIC_WEIGHTS = (Datatype.QINT8, Datatype.QCINT8)
 
 
@@ -150,5 +155,8 @@ def _fold_dynamic(node: Node) -> bool:
         scales = torch.full((rows,), weight.quantization.scale)
         weight.datatype, weight.quantization = Datatype.QCINT8, PerChannel(scales, 0)
     source.quantization = Dynamic(_DYNAMIC_DIMS[node.kind])
+    if node.needs is Needs.IMAGE and source.producer is not None:
+        # Elements with scales of run time are only read, never moved: they are floats until then.
+        source.producer.needs = Needs.IMAGE
     node.inputs[0] = source
     return True

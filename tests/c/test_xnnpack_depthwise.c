@@ -33,7 +33,7 @@ static void fill(int8_t *at, size_t n) {
 // ---- Kernels
 
 enum {
-  BLOCK = ETI_XNN_DEPTHWISE_CHANNELS,
+  BLOCK = ETI_XNN_QS8_CHANNELS,
   MOST_CHANNELS = 40,
   MOST_PIXELS = 9,
   N_ELEMENTS = 60,

@@ -4,6 +4,7 @@
 // nodes that only move bytes get their input in the output's scale.
 #include "backends/xnnpack/builder.h"
 #include "backends/xnnpack/lines.h"
+#include "backends/xnnpack/shallow.h"
 #include "runtime/check.h"
 
 #include <math.h>
@@ -50,10 +51,21 @@ static enum xnn_status define_softmax(xnn_subgraph_t s, const eti_xnn_node *n, c
 
 static enum xnn_status define_conv(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
   const eti_xnn_window *p = &n->p.window;
-  return xnn_define_convolution_2d(
-      s, p->padding[0], p->padding[1], p->padding[2], p->padding[3], p->kernel[0], p->kernel[1],
-      p->stride[0], p->stride[1], p->dilation[0], p->dilation[1], p->groups, p->group_inputs,
-      p->group_outputs, n->output_min, n->output_max, w->in[0], w->in[1], w->in[2], w->out[0], 0);
+  const eti_xnn_shallow_node node = {
+      .padding = {p->padding[0], p->padding[1], p->padding[2], p->padding[3]},
+      .kernel = {p->kernel[0], p->kernel[1]},
+      .stride = {p->stride[0], p->stride[1]},
+      .dilation = {p->dilation[0], p->dilation[1]},
+      .groups = p->groups,
+      .group_inputs = p->group_inputs,
+      .group_outputs = p->group_outputs,
+      .min = n->output_min,
+      .max = n->output_max,
+      .input = w->in[0],
+      .filter = w->in[1],
+      .bias = w->in[2],
+      .output = w->out[0]};
+  return eti_xnn_define_convolution(s, &node);
 }
 
 static enum xnn_status define_depthwise(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {

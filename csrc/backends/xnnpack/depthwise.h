@@ -11,17 +11,12 @@
 #include <stdint.h>
 #include <xnnpack.h>
 
-// Channels are taken by 16, as XNNPACK's kernels take them.
-enum { ETI_XNN_DEPTHWISE_CHANNELS = 16 };
-
-// What the kernels get as parameters, as XNNPACK has it for filters with a scale for each channel.
-typedef struct eti_xnn_qs8_limits {
-  int16_t zero_point, min, max;
-} eti_xnn_qs8_limits;
+#include "backends/xnnpack/qs8.h"
 
 // XNNPACK's interface: for each of n_pixels results of n_channels, 9 or 25 pointers to elements of
 // that many channels, to be read by 16, which are moved by offset_bytes unless they are `zero`. The
-// pointers of the next pixel are stride_bytes further, its results gap_bytes behind.
+// pointers of the next pixel are stride_bytes further, its results gap_bytes behind. `limits` are
+// an eti_xnn_qs8_limits.
 void eti_xnn_qs8_depthwise_9__avx2(size_t n_channels, size_t n_pixels, const void **taps,
                                    const void *weights, void *y, intptr_t stride_bytes,
                                    size_t gap_bytes, size_t offset_bytes, const void *zero,

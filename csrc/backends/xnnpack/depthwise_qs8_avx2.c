@@ -7,27 +7,20 @@
 // many taps or fewer, for which the weights are 0, is seen as such a square: neighbours share
 // elements if their pointers are those of the window moved by one column or two.
 #include "backends/xnnpack/depthwise.h"
+#include "backends/xnnpack/requantize_avx2.h"
 
-#include <immintrin.h>
 #include <stdbool.h>
-#include <string.h>
 
 #include "runtime/check.h"
 
-// What is read behind the last channel is nobody's, but there: XNN_EXTRA_BYTES.
-#define READS_ON __attribute__((no_sanitize("address")))
-#define INLINE static inline READS_ON __attribute__((always_inline))
-#if defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define UNROLL _Pragma("GCC unroll 32")
-#endif
+#define INLINE ETI_VECTOR_INLINE
+#define UNROLL ETI_UNROLL
 
 enum {
-  CHANNELS = ETI_XNN_DEPTHWISE_CHANNELS,
+  CHANNELS = ETI_CHANNELS,
   PIXELS = 4,  // at once
-  PAIRS_BYTES = 2 * CHANNELS * (int)sizeof(int16_t),
-  CHANNELS_BYTES = CHANNELS * (int)sizeof(int32_t),
+  PAIRS_BYTES = ETI_PAIRS_BYTES,
+  CHANNELS_BYTES = ETI_CHANNELS_BYTES,
   MOST_SIDE = 5,
   MOST_COLUMNS = (PIXELS - 1) * 2 + MOST_SIDE
 };
@@ -63,15 +56,10 @@ size_t eti_xnn_qs8_depthwise_bytes(size_t n_taps, size_t n_channels) {
   return (n_channels + CHANNELS - 1) / CHANNELS * block_bytes(side_of(n_taps));
 }
 
-// Where channel c of 16 lies.
-static size_t lane_of(size_t c) {
-  return (c & 3) + (c & 8) / 2 + (c & 4) * 2;
-}
-
 static void pack_pair(const int8_t *a, const int8_t *b, int16_t *to) {
   for (size_t c = 0; c < CHANNELS; c++) {
-    to[2 * lane_of(c)] = a == NULL ? 0 : a[c];
-    to[2 * lane_of(c) + 1] = b == NULL ? 0 : b[c];
+    to[2 * eti_lane_of(c)] = a == NULL ? 0 : a[c];
+    to[2 * eti_lane_of(c) + 1] = b == NULL ? 0 : b[c];
   }
 }
 
@@ -109,7 +97,7 @@ void eti_xnn_qs8_depthwise_pack(size_t n_taps, size_t n_channels, const void *th
     }
     pack_taps(side, taps, to + CHANNELS_BYTES);
     for (size_t c = 0; c < CHANNELS; c++) {
-      const size_t at = lane_of(c) * sizeof(int32_t);
+      const size_t at = eti_lane_of(c) * sizeof(int32_t);
       memcpy(to + at, &biases[c], sizeof biases[c]);
       memcpy(to + block_bytes(side) - CHANNELS_BYTES + at, &scales[c], sizeof scales[c]);
     }
@@ -119,101 +107,54 @@ void eti_xnn_qs8_depthwise_pack(size_t n_taps, size_t n_channels, const void *th
 
 // ---- Sums
 
-typedef struct vectors {  // of 16 channels: 32-bit sums, or 16-bit pairs
-  __m256i of[2];
-} vectors;
-
-INLINE __m256i load(const void *at) {
-  return _mm256_load_si256((const __m256i *)at);
-}
-
 INLINE __m256i widened(const int8_t *at) {
   return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)at));
 }
 
-INLINE vectors interleaved(const int8_t *a, const int8_t *b) {
+typedef struct pairs {
+  __m256i of[2];
+} pairs;
+
+INLINE pairs interleaved(const int8_t *a, const int8_t *b) {
   const __m256i x = widened(a), y = widened(b);
-  return (vectors){{_mm256_unpacklo_epi16(x, y), _mm256_unpackhi_epi16(x, y)}};
+  return (pairs){{_mm256_unpacklo_epi16(x, y), _mm256_unpackhi_epi16(x, y)}};
 }
 
-INLINE void add_products(vectors *sum, vectors pairs, const uint8_t *weights) {
-  sum->of[0] = _mm256_add_epi32(sum->of[0], _mm256_madd_epi16(pairs.of[0], load(weights)));
-  sum->of[1] =
-      _mm256_add_epi32(sum->of[1], _mm256_madd_epi16(pairs.of[1], load(weights + PAIRS_BYTES / 2)));
+INLINE void add_products(eti_sums *sum, pairs v, const uint8_t *weights) {
+  eti_add_products(sum, v.of[0], v.of[1], eti_load(weights), eti_load(weights + PAIRS_BYTES / 2));
 }
 
 // Adds to the sums of n pixels, `step` columns apart, what two columns give them.
-INLINE void add_columns(vectors *sums, size_t side, size_t n, size_t step, size_t column,
-                        const int8_t *const *taps, size_t at, const uint8_t *pairs) {
+INLINE void add_columns(eti_sums *sums, size_t side, size_t n, size_t step, size_t column,
+                        const int8_t *const *taps, size_t at, const uint8_t *weights) {
   const bool is_last = column + 1 == (n - 1) * step + side;
   const int8_t *const *const a = taps + column * side;
   UNROLL for (size_t k = 0; k < 2; k++) {
     if (k == 1 && is_last) break;
     UNROLL for (size_t r = 0; r < side / 2; r++) {
-      const vectors v = interleaved(a[k * side + 2 * r] + at, a[k * side + 2 * r + 1] + at);
+      const pairs v = interleaved(a[k * side + 2 * r] + at, a[k * side + 2 * r + 1] + at);
       UNROLL for (size_t p = 0; p < n; p++) {
         const size_t own = column + k - p * step;
-        if (own < side) add_products(&sums[p], v, pairs + pair_in(side, r, own) * PAIRS_BYTES);
+        if (own < side) add_products(&sums[p], v, weights + pair_in(side, r, own) * PAIRS_BYTES);
       }
     }
   }
-  const vectors v = interleaved(a[side - 1] + at, a[is_last ? side - 1 : 2 * side - 1] + at);
+  const pairs v = interleaved(a[side - 1] + at, a[is_last ? side - 1 : 2 * side - 1] + at);
   UNROLL for (size_t p = 0; p < n; p++) {
     const int own = (int)column - (int)(p * step);
     if (own >= -1 && own < (int)side)
-      add_products(&sums[p], v, pairs + pair_across(side, own) * PAIRS_BYTES);
-  }
-}
-
-// ---- Results
-
-typedef struct target {
-  int8_t *y;
-  size_t pixel_bytes;
-  __m256 most;  // above the zero point
-  __m256i zero_point;
-  __m128i least;
-} target;
-
-// The sums in scales, as 16 bits in the channels' order.
-INLINE __m256i scaled(vectors sum, const uint8_t *scales, const target *t) {
-  __m256i whole[2];
-  UNROLL for (size_t h = 0; h < 2; h++) {
-    const __m256 scale = _mm256_load_ps((const float *)(const void *)(scales + h * sizeof scale));
-    const __m256 x = _mm256_mul_ps(_mm256_cvtepi32_ps(sum.of[h]), scale);
-    whole[h] = _mm256_cvtps_epi32(_mm256_min_ps(x, t->most));
-  }
-  return _mm256_adds_epi16(_mm256_packs_epi32(whole[0], whole[1]), t->zero_point);
-}
-
-INLINE void store(int8_t *at, __m128i v, size_t n) {
-  if (n >= CHANNELS) {
-    _mm_storeu_si128((__m128i *)(void *)at, v);
-    return;
-  }
-  int8_t bytes[CHANNELS];
-  _mm_storeu_si128((__m128i *)(void *)bytes, v);
-  memcpy(at, bytes, n);
-}
-
-INLINE void finish(const vectors *sums, size_t n, const uint8_t *scales, const target *t,
-                   size_t first_channel, size_t n_left) {
-  UNROLL for (size_t p = 0; p < n; p++) {
-    const __m256i x = scaled(sums[p], scales, t);
-    const __m128i y = _mm_packs_epi16(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
-    store(t->y + p * t->pixel_bytes + first_channel, _mm_max_epi8(y, t->least), n_left);
+      add_products(&sums[p], v, weights + pair_across(side, own) * PAIRS_BYTES);
   }
 }
 
 INLINE void convolve(size_t side, size_t n, size_t step, const int8_t *const *taps,
-                     size_t n_channels, const uint8_t *weights, const target *t) {
+                     size_t n_channels, const uint8_t *weights, const eti_target *t) {
   for (size_t at = 0; at < n_channels; at += CHANNELS, weights += block_bytes(side)) {
-    vectors sums[PIXELS];
-    UNROLL for (size_t p = 0; p < n; p++) sums[p] =
-        (vectors){{load(weights), load(weights + CHANNELS_BYTES / 2)}};
+    eti_sums sums[PIXELS];
+    UNROLL for (size_t p = 0; p < n; p++) sums[p] = eti_biases(weights);
     UNROLL for (size_t column = 0; column < (n - 1) * step + side; column += 2)
         add_columns(sums, side, n, step, column, taps, at, weights + CHANNELS_BYTES);
-    finish(sums, n, weights + block_bytes(side) - CHANNELS_BYTES, t, at, n_channels - at);
+    eti_finish(sums, n, weights + block_bytes(side) - CHANNELS_BYTES, t, at, n_channels - at);
   }
 }
 
@@ -234,11 +175,11 @@ INLINE void resolve(const row *from, size_t first, size_t n, const int8_t **taps
 
 // Four pixels at a time; the last four may begin among those before them, which they write again.
 INLINE void convolve_row(size_t side, size_t step, size_t n_pixels, const row *from,
-                         size_t n_channels, const uint8_t *weights, const target *t) {
+                         size_t n_channels, const uint8_t *weights, const eti_target *t) {
   const int8_t *taps[MOST_COLUMNS * MOST_SIDE];
   for (size_t i = 0; i < n_pixels; i += PIXELS) {
     const size_t first = i + PIXELS <= n_pixels ? i : n_pixels - PIXELS;
-    target here = *t;
+    eti_target here = *t;
     here.y += first * t->pixel_bytes;
     resolve(from, first * step * side, ((PIXELS - 1) * step + side) * side, taps);
     convolve(side, PIXELS, step, taps, n_channels, weights, &here);
@@ -246,10 +187,10 @@ INLINE void convolve_row(size_t side, size_t step, size_t n_pixels, const row *f
 }
 
 INLINE void convolve_pixels(size_t side, size_t n_pixels, size_t stride, const row *from,
-                            size_t n_channels, const uint8_t *weights, const target *t) {
+                            size_t n_channels, const uint8_t *weights, const eti_target *t) {
   const int8_t *taps[MOST_SIDE * MOST_SIDE];
   for (size_t i = 0; i < n_pixels; i++) {
-    target here = *t;
+    eti_target here = *t;
     here.y += i * t->pixel_bytes;
     resolve(from, i * stride, side * side, taps);
     convolve(side, 1, 1, taps, n_channels, weights, &here);
@@ -257,7 +198,7 @@ INLINE void convolve_pixels(size_t side, size_t n_pixels, size_t stride, const r
 }
 
 INLINE void depthwise(size_t side, size_t n_channels, size_t n_pixels, const row *from,
-                      intptr_t stride_bytes, const uint8_t *weights, const target *t) {
+                      intptr_t stride_bytes, const uint8_t *weights, const eti_target *t) {
   ET_ASSERT(n_channels > 0 && n_pixels > 0 && stride_bytes > 0);
   const size_t stride = (size_t)stride_bytes / sizeof *from->taps;
   if (n_pixels >= PIXELS && stride == side)
@@ -268,28 +209,22 @@ INLINE void depthwise(size_t side, size_t n_channels, size_t n_pixels, const row
     convolve_pixels(side, n_pixels, stride, from, n_channels, weights, t);
 }
 
-INLINE target target_of(void *y, size_t pixel_bytes, const eti_xnn_qs8_limits *limits) {
-  return (target){.y = y,
-                  .pixel_bytes = pixel_bytes,
-                  .most = _mm256_set1_ps((float)(limits->max - limits->zero_point)),
-                  .zero_point = _mm256_set1_epi16(limits->zero_point),
-                  .least = _mm_set1_epi8((char)limits->min)};
-}
-
-READS_ON void eti_xnn_qs8_depthwise_9__avx2(size_t n_channels, size_t n_pixels, const void **taps,
-                                            const void *weights, void *y, intptr_t stride_bytes,
-                                            size_t gap_bytes, size_t offset_bytes, const void *zero,
-                                            const void *limits) {
+ETI_READS_ON void eti_xnn_qs8_depthwise_9__avx2(size_t n_channels, size_t n_pixels,
+                                                const void **taps, const void *weights, void *y,
+                                                intptr_t stride_bytes, size_t gap_bytes,
+                                                size_t offset_bytes, const void *zero,
+                                                const void *limits) {
   const row from = {taps, zero, offset_bytes};
-  const target t = target_of(y, n_channels + gap_bytes, limits);
+  const eti_target t = eti_target_of(y, n_channels + gap_bytes, limits);
   depthwise(3, n_channels, n_pixels, &from, stride_bytes, weights, &t);
 }
 
-READS_ON void eti_xnn_qs8_depthwise_25__avx2(size_t n_channels, size_t n_pixels, const void **taps,
-                                             const void *weights, void *y, intptr_t stride_bytes,
-                                             size_t gap_bytes, size_t offset_bytes,
-                                             const void *zero, const void *limits) {
+ETI_READS_ON void eti_xnn_qs8_depthwise_25__avx2(size_t n_channels, size_t n_pixels,
+                                                 const void **taps, const void *weights, void *y,
+                                                 intptr_t stride_bytes, size_t gap_bytes,
+                                                 size_t offset_bytes, const void *zero,
+                                                 const void *limits) {
   const row from = {taps, zero, offset_bytes};
-  const target t = target_of(y, n_channels + gap_bytes, limits);
+  const eti_target t = eti_target_of(y, n_channels + gap_bytes, limits);
   depthwise(5, n_channels, n_pixels, &from, stride_bytes, weights, &t);
 }

@@ -5,6 +5,7 @@
 
 #include "backends/xnnpack/about.h"
 #include "backends/xnnpack/depthwise.h"
+#include "backends/xnnpack/shallow.h"
 
 #if defined(ET_XNNPACK_OWN_KERNELS)
 #include <xnnpack/compute.h>
@@ -75,8 +76,12 @@ static size_t own_products(const char **names, size_t n) {
 }
 
 size_t eti_xnn_own_kernels(const char **names, size_t n) {
-  const size_t n_products = own_products(names, n), n_named = n_products < n ? n_products : n;
-  return n_products + eti_xnn_own_depthwise(names + n_named, n - n_named);
+  size_t (*const tell[])(const char **, size_t) = {own_products, eti_xnn_own_depthwise,
+                                                   eti_xnn_own_convolutions};
+  size_t n_told = 0;
+  for (size_t i = 0; i < sizeof tell / sizeof tell[0]; i++)
+    n_told += n_told < n ? tell[i](names + n_told, n - n_told) : tell[i](NULL, 0);
+  return n_told;
 }
 
 // ---- Tiles

@@ -1,0 +1,160 @@
+// Convolutions of int8 images with few channels, as nodes of our own, give what XNNPACK's nodes
+// give, to the bit: for windows, strides, dilations, paddings, numbers of channels and filters,
+// bounds, and for sizes that change. What this machine cannot run is XNNPACK's twice, and passes.
+#include "backends/xnnpack/shallow.h"
+#include "backends/xnnpack/memory.h"
+#include "et_test.h"
+
+enum { MOST_SIDE = 13, MOST_CHANNELS = 5, MOST_FILTERS = 35, MOST_TAPS = 49 };
+enum { MOST_X = 2 * MOST_SIDE * MOST_SIDE * MOST_CHANNELS, MOST_Y = 2 * 20 * 20 * MOST_FILTERS };
+
+static int8_t image[MOST_X + XNN_EXTRA_BYTES];
+static int8_t filter[MOST_TAPS * MOST_CHANNELS * MOST_FILTERS];
+static int32_t bias[MOST_FILTERS];
+static float scales[MOST_FILTERS];
+static uint32_t seed = 1;
+
+static uint32_t next(uint32_t n) {
+  seed = seed * 1664525u + 1013904223u;
+  return (seed >> 8) % n;
+}
+
+static void fill(void) {
+  for (size_t i = 0; i < sizeof image; i++) image[i] = (int8_t)next(256);
+  for (size_t i = 0; i < sizeof filter; i++) filter[i] = (int8_t)next(256);
+  for (size_t i = 0; i < MOST_FILTERS; i++) {
+    bias[i] = (int32_t)next(8000) - 4000;
+    scales[i] = 0.001f + (float)next(100) / 10000.0f;
+  }
+}
+
+typedef struct subject {
+  eti_xnn_shallow_node node;
+  size_t side;  // of the image
+  bool has_bias, has_scales;
+} subject;
+
+static bool define_value(xnn_subgraph_t s, enum xnn_datatype type, size_t rank, const size_t *dims,
+                         const void *data, uint32_t external, uint32_t flags, uint32_t *id) {
+  const bool has_scales = type == xnn_datatype_qcint8 || type == xnn_datatype_qcint32;
+  const int32_t zero_point = data != NULL ? 0 : external == 0 ? 5 : -9;
+  const float scale = data == NULL ? 0.5f : type == xnn_datatype_qint8 ? 0.004f : 0.002f;
+  const enum xnn_status status =
+      has_scales ? xnn_define_channelwise_quantized_tensor_value(s, type, scales, rank, 0, dims,
+                                                                 data, external, flags, id)
+                 : xnn_define_quantized_tensor_value(s, type, zero_point, scale, rank, dims, data,
+                                                     external, flags, id);
+  return status == xnn_status_success;
+}
+
+static enum xnn_status define_theirs(xnn_subgraph_t s, const eti_xnn_shallow_node *n) {
+  return xnn_define_convolution_2d(
+      s, n->padding[0], n->padding[1], n->padding[2], n->padding[3], n->kernel[0], n->kernel[1],
+      n->stride[0], n->stride[1], n->dilation[0], n->dilation[1], n->groups, n->group_inputs,
+      n->group_outputs, n->min, n->max, n->input, n->filter, n->bias, n->output, 0);
+}
+
+static xnn_subgraph_t subgraph_of(const subject *t, bool is_ours) {
+  eti_xnn_shallow_node n = t->node;
+  const size_t x_dims[] = {2, t->side, t->side, n.group_inputs}, y_dims[] = {2, 1, 1, 1};
+  const size_t w_dims[] = {n.group_outputs, n.kernel[0], n.kernel[1], n.group_inputs};
+  const bool s8 = !t->has_scales;
+  xnn_subgraph_t s = NULL;
+  bool is_fine = xnn_create_subgraph(2, 0, &s) == xnn_status_success;
+  is_fine = is_fine && define_value(s, xnn_datatype_qint8, 4, x_dims, NULL, 0,
+                                    XNN_VALUE_FLAG_EXTERNAL_INPUT, &n.input);
+  is_fine = is_fine && define_value(s, s8 ? xnn_datatype_qint8 : xnn_datatype_qcint8, 4, w_dims,
+                                    filter, XNN_INVALID_VALUE_ID, 0, &n.filter);
+  n.bias = XNN_INVALID_VALUE_ID;
+  if (t->has_bias)
+    is_fine = is_fine && define_value(s, s8 ? xnn_datatype_qint32 : xnn_datatype_qcint32, 1,
+                                      &n.group_outputs, bias, XNN_INVALID_VALUE_ID, 0, &n.bias);
+  is_fine = is_fine && define_value(s, xnn_datatype_qint8, 4, y_dims, NULL, 1,
+                                    XNN_VALUE_FLAG_EXTERNAL_OUTPUT, &n.output);
+  is_fine = is_fine && (is_ours ? eti_xnn_define_convolution(s, &n) : define_theirs(s, &n)) ==
+                           xnn_status_success;
+  if (is_fine) return s;
+  (void)xnn_delete_subgraph(s);
+  return NULL;
+}
+
+// Runs it for images of `side`, then for smaller ones and for one image.
+static bool run(const subject *t, bool is_ours, int8_t out[3][MOST_Y], size_t dims[3][4]) {
+  xnn_subgraph_t s = subgraph_of(t, is_ours);
+  xnn_runtime_t runtime = NULL;
+  bool is_fine =
+      s != NULL && xnn_create_runtime_v4(s, NULL, NULL, NULL, 0, &runtime) == xnn_status_success;
+  for (size_t k = 0; is_fine && k < 3; k++) {
+    const size_t side = t->side - k % 2, x_dims[] = {2 - k / 2, side, side, t->node.group_inputs};
+    const struct xnn_external_value values[] = {{0, image}, {1, out[k]}};
+    size_t rank;
+    is_fine = xnn_reshape_external_value(runtime, 0, 4, x_dims) == xnn_status_success &&
+              xnn_reshape_runtime(runtime) == xnn_status_success &&
+              xnn_get_external_value_shape(runtime, 1, &rank, dims[k]) == xnn_status_success &&
+              xnn_setup_runtime_v2(runtime, 2, values) == xnn_status_success &&
+              xnn_invoke_runtime(runtime) == xnn_status_success;
+  }
+  (void)xnn_delete_runtime(runtime);
+  (void)xnn_delete_subgraph(s);
+  return is_fine;
+}
+
+static bool is_same(const subject *t) {
+  static int8_t theirs[3][MOST_Y], ours[3][MOST_Y];
+  size_t their_dims[3][4] = {{0}}, our_dims[3][4] = {{0}};
+  memset(theirs, 77, sizeof theirs);
+  memset(ours, 77, sizeof ours);
+  const bool is_same = run(t, false, theirs, their_dims) && run(t, true, ours, our_dims) &&
+                       memcmp(theirs, ours, sizeof ours) == 0 &&
+                       memcmp(their_dims, our_dims, sizeof our_dims) == 0;
+  const eti_xnn_shallow_node *const n = &t->node;
+  if (!is_same)
+    printf("  image of %zu, window %u x %u, %zu channels, %zu filters\n", t->side, n->kernel[0],
+           n->kernel[1], n->group_inputs, n->group_outputs);
+  return is_same;
+}
+
+// Each subject differs from the one before in much.
+static subject some_subject(uint32_t i) {
+  static const uint32_t kernels[][2] = {{3, 3}, {7, 7}, {1, 1}, {2, 5}, {4, 3}, {5, 1}, {6, 6}};
+  static const size_t filters[] = {16, 1, 35, 8, 17, 32, 15};
+  const uint32_t *const kernel = kernels[i % 7];
+  const bool is_far = i % 4 == 3 && kernel[0] < 5;
+  subject t = {.node = {.padding = {next(3), next(3), next(3), next(3)},
+                        .kernel = {kernel[0], kernel[1]},
+                        .stride = {1 + next(3), 1 + next(3)},
+                        .dilation = {is_far ? 2 : 1, 1},
+                        .groups = 1,
+                        .group_inputs = 1 + i % MOST_CHANNELS,
+                        .group_outputs = filters[i / 2 % 7],
+                        .min = i % 3 == 0 ? -20.0f : -1e9f,
+                        .max = i % 3 == 0 ? 31.0f : 1e9f},
+               .has_bias = i % 5 > 0,
+               .has_scales = i % 6 > 1};
+  t.side = 8 + next(MOST_SIDE - 7);
+  return t;
+}
+
+static void nodes_give_the_bytes_of_xnnpacks(void) {
+  EXPECT(xnn_initialize(&eti_xnn_allocator) == xnn_status_success);
+  fill();
+  for (uint32_t i = 0; i < 140; i++) {
+    const subject t = some_subject(i);
+    EXPECT(is_same(&t));
+  }
+}
+
+static void dilated_columns_stay_xnnpacks(void) {
+  EXPECT(xnn_initialize(&eti_xnn_allocator) == xnn_status_success);
+  fill();
+  subject t = some_subject(0);
+  t.node.group_inputs = 2;
+  t.node.dilation[1] = 2;
+  EXPECT(is_same(&t));
+}
+
+static const et_test tests[] = {
+    ET_CASE(nodes_give_the_bytes_of_xnnpacks),
+    ET_CASE(dilated_columns_stay_xnnpacks),
+};
+ET_TEST_MAIN(tests)

@@ -7,11 +7,14 @@
 //   f32_gemm_minmax 5x16 fma3_broadcast          f32_gemm_6x16    products, 1x1 convolutions
 //   f32_igemm_minmax 5x16 fma3_broadcast_prfm    f32_igemm_6x16   other convolutions,
 //   pack_f32_conv_goki_w                         f32_pack_goki    which have their weights packed
+//   qs8_qc8w_(i)gemm_minmax_fp32 3x8c8 avx2      qs8_(i)gemm_6x16 products of int8
+//   qd8_f32_qc8w_(i)gemm_minmax 4x8c8 avx2       qd8_(i)gemm_6x16 the same, scales of run time
 //   xx_transposev 1x1_scalar_memcpy              xx_transpose     transpositions of whole lines
 //
 // (machines with AVX2 and FMA, without AVX-512: compilers keep a sum of XNNPACK's in memory.)
-// Nothing else is asked: not the sizes, not the load of the machine. Results may differ from those
-// of XNNPACK's in rounding; weights are packed the same way.
+// Nothing else is asked: not the sizes, not the load of the machine. Results of f32 may differ from
+// those of XNNPACK's in rounding, those of int8 are the same bits. Weights are packed the same way,
+// those of int8 with nr = 16 and kr = 2.
 #ifndef ET_XNNPACK_KERNELS_H
 #define ET_XNNPACK_KERNELS_H
 
@@ -33,6 +36,36 @@ void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, 
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *limits);
+
+// The same for int8, by XNNPACK's interfaces: qs8 gives int8 by the scales of columns, qd8 floats
+// by those of rows (one for all in igemm), columns, and biases. Pieces that point to `zero` are
+// read from `zero_data`. `limits` are XNNPACK's own structs.
+struct xnn_qd8_quantization_params;
+void eti_xnn_qs8_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
+                                 size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, const void *limits);
+void eti_xnn_qs8_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size_t pieces_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *limits);
+void eti_xnn_qs8_igemm_1x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size_t pieces_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *limits);
+void eti_xnn_qd8_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
+                                 size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, const void *limits,
+                                 const struct xnn_qd8_quantization_params *scales);
+void eti_xnn_qd8_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size_t pieces_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *zero_data, const void *limits,
+                                  const struct xnn_qd8_quantization_params *scales);
+void eti_xnn_qd8_igemm_1x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size_t pieces_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *zero_data, const void *limits,
+                                  const struct xnn_qd8_quantization_params *scales);
 
 // Packs the weights [group][column][piece][k] of a convolution for the latter, by XNNPACK's
 // interface: nr is 16, kr and sr are 1. What is behind the last column keeps what it held, and so
@@ -63,6 +96,12 @@ typedef struct eti_xnn_tile {
 // blocks.
 eti_xnn_tile eti_xnn_tile_for(size_t n_rows, size_t n_cols, size_t row_bytes, size_t weight_bytes,
                               size_t n_threads);
+
+// The rule for int8, whose kernels take six rows through all columns of a call: as many columns as
+// have their weights in a second-level cache. For threads to share, rows are cut into blocks and,
+// where these are too few, columns into panels.
+eti_xnn_tile eti_xnn_tile_for_q8(size_t n_rows, size_t n_cols, size_t weight_bytes,
+                                 size_t n_threads);
 
 // Cuts the operators that run our kernels into tiles by that rule; after each reshape of `runtime`,
 // which will run with n_threads.

@@ -19,64 +19,126 @@
 void xnn_xx_transposev_ukernel__1x1_scalar_memcpy(const void *, void *, size_t, size_t, size_t,
                                                   size_t, size_t, size_t, size_t);
 
-enum { COLS = 16, THEIR_ROWS = 5, BEING_CHANGED = 0, CACHE_BYTES = 512 << 10, TILES_A_THREAD = 4 };
+enum { COLS = 16, BEING_CHANGED = 0, CACHE_BYTES = 512 << 10, TILES_A_THREAD = 4 };
 
 #define NOW(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 #define SET(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)
 
-static bool holds_theirs(const struct xnn_gemm_config *config) {
-  return config->nr == COLS && config->log2_kr == 0 && config->log2_sr == 0 &&
-         NOW(config->minmax.gemm[THEIR_ROWS - 1].function[XNN_UARCH_DEFAULT]) ==
-             (xnn_gemm_ukernel_fn)xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast &&
-         NOW(config->minmax.igemm[THEIR_ROWS - 1].function[XNN_UARCH_DEFAULT]) ==
-             (xnn_igemm_ukernel_fn)xnn_f32_igemm_minmax_ukernel_5x16__fma3_broadcast_prfm;
+// ---- Tables
+
+typedef void (*function)(void);  // any: the tables' unions have several types
+
+// A table of products: what it has to hold for the greatest number of rows, and ours for 6.
+typedef struct products {
+  const char *gemm_name, *igemm_name;
+  const struct xnn_gemm_config *(*find)(void);
+  uint8_t their_rows, their_nr, their_log2_kr, log2_kr;
+  function their_gemm, their_igemm, gemm, igemm;
+  function igemm_of_one;         // NULL: XNNPACK's kernels for one row read weights as ours do
+  xnn_pack_conv_goki_w_fn pack;  // NULL: XNNPACK's
+} products;
+
+static const products tables[] = {
+    {"f32_gemm_5x16", "f32_igemm_5x16", xnn_init_f32_gemm_config, 5, COLS, 0, 0,
+     (function)xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast,
+     (function)xnn_f32_igemm_minmax_ukernel_5x16__fma3_broadcast_prfm,
+     (function)eti_xnn_f32_gemm_6x16__avx2, (function)eti_xnn_f32_igemm_6x16__avx2, NULL,
+     eti_xnn_f32_pack_goki__avx2},
+    {"qs8_qc8w_gemm_3x8c8", "qs8_qc8w_igemm_3x8c8", xnn_init_qs8_qc8w_gemm_config, 3, 8, 3, 1,
+     (function)xnn_qs8_qc8w_gemm_minmax_fp32_ukernel_3x8c8__avx2,
+     (function)xnn_qs8_qc8w_igemm_minmax_fp32_ukernel_3x8c8__avx2,
+     (function)eti_xnn_qs8_gemm_6x16__avx2, (function)eti_xnn_qs8_igemm_6x16__avx2,
+     (function)eti_xnn_qs8_igemm_1x16__avx2, NULL},
+    {"qd8_f32_qc8w_gemm_4x8c8", "qd8_f32_qc8w_igemm_4x8c8", xnn_init_qd8_f32_qc8w_gemm_config, 4, 8,
+     3, 1, (function)xnn_qd8_f32_qc8w_gemm_minmax_ukernel_4x8c8__avx2,
+     (function)xnn_qd8_f32_qc8w_igemm_minmax_ukernel_4x8c8__avx2,
+     (function)eti_xnn_qd8_gemm_6x16__avx2, (function)eti_xnn_qd8_igemm_6x16__avx2,
+     (function)eti_xnn_qd8_igemm_1x16__avx2, NULL},
+};
+
+enum { N_TABLES = sizeof tables / sizeof tables[0] };
+
+static function gemm_for(const struct xnn_gemm_config *config, size_t n_rows) {
+  return (function)NOW(config->minmax.gemm[n_rows - 1].function[XNN_UARCH_DEFAULT]);
 }
 
-static void put_ours(struct xnn_gemm_config *config) {
-  SET(config->pack_igemm_goki, eti_xnn_f32_pack_goki__avx2);
+static function igemm_for(const struct xnn_gemm_config *config, size_t n_rows) {
+  return (function)NOW(config->minmax.igemm[n_rows - 1].function[XNN_UARCH_DEFAULT]);
+}
+
+static bool holds_theirs(const struct xnn_gemm_config *config, const products *t) {
+  return config->nr == t->their_nr && config->log2_kr == t->their_log2_kr && config->log2_sr == 0 &&
+         gemm_for(config, t->their_rows) == t->their_gemm &&
+         igemm_for(config, t->their_rows) == t->their_igemm;
+}
+
+static void put(struct xnn_gemm_config *config, size_t n_rows, function gemm, function igemm) {
   for (size_t u = 0; u < XNN_MAX_UARCH_TYPES; u++) {
-    SET(config->minmax.gemm[ETI_XNN_GEMM_ROWS - 1].function[u], eti_xnn_f32_gemm_6x16__avx2);
-    SET(config->minmax.igemm[ETI_XNN_GEMM_ROWS - 1].function[u], eti_xnn_f32_igemm_6x16__avx2);
-    SET(config->minmax.gemm[THEIR_ROWS - 1].function[u], NULL);
-    SET(config->minmax.igemm[THEIR_ROWS - 1].function[u], NULL);
+    SET(config->minmax.gemm[n_rows - 1].function[u], (xnn_gemm_ukernel_fn)gemm);
+    SET(config->minmax.igemm[n_rows - 1].function[u], (xnn_igemm_ukernel_fn)igemm);
   }
+}
+
+static void put_ours(struct xnn_gemm_config *config, const products *t) {
+  put(config, t->their_rows, NULL, NULL);
+  put(config, ETI_XNN_GEMM_ROWS, t->gemm, t->igemm);
+  if (t->igemm_of_one != NULL) put(config, 1, t->gemm, t->igemm_of_one);
+  if (t->pack != NULL) SET(config->pack_igemm_goki, t->pack);
+  SET(config->nr, COLS);
+  SET(config->log2_kr, t->log2_kr);
 }
 
 // The table is XNNPACK's own memory. `mr`, its greatest number of rows, says who has changed it.
-void eti_xnn_use_own_kernels(void) {
-  struct xnn_gemm_config *const config =
-      (struct xnn_gemm_config *)(uintptr_t)xnn_init_f32_gemm_config();
-  if (config == NULL) return;
+static bool use(const products *t) {
+  struct xnn_gemm_config *const config = (struct xnn_gemm_config *)(uintptr_t)t->find();
+  if (config == NULL) return false;
   uint8_t mr = __atomic_load_n(&config->mr, __ATOMIC_ACQUIRE);
-  if (mr == THEIR_ROWS && holds_theirs(config) &&
+  if (mr == t->their_rows && holds_theirs(config, t) &&
       __atomic_compare_exchange_n(&config->mr, &mr, BEING_CHANGED, false, __ATOMIC_ACQUIRE,
                                   __ATOMIC_ACQUIRE)) {
-    put_ours(config);
+    put_ours(config, t);
     __atomic_store_n(&config->mr, ETI_XNN_GEMM_ROWS, __ATOMIC_RELEASE);
   }
   while (__atomic_load_n(&config->mr, __ATOMIC_ACQUIRE) == BEING_CHANGED) continue;
-  struct xnn_transpose_config *const moves =
-      (struct xnn_transpose_config *)(uintptr_t)xnn_init_transpose_config();
-  if (NOW(config->mr) == ETI_XNN_GEMM_ROWS && moves != NULL &&
-      NOW(moves->xx.variable_size_ukernel) == xnn_xx_transposev_ukernel__1x1_scalar_memcpy)
-    SET(moves->xx.variable_size_ukernel, eti_xnn_xx_transpose__avx2);
+  return NOW(config->mr) == ETI_XNN_GEMM_ROWS && gemm_for(config, ETI_XNN_GEMM_ROWS) == t->gemm;
 }
 
-static size_t own_products(const char **names, size_t n) {
-  static const char *const replaced[] = {"f32_gemm_5x16", "f32_igemm_5x16", "f32_conv_goki_w",
-                                         "xx_transposev"};
-  eti_xnn_use_own_kernels();
-  const struct xnn_gemm_config *const config = xnn_init_f32_gemm_config();
-  if (config == NULL || config->minmax.gemm[ETI_XNN_GEMM_ROWS - 1].function[XNN_UARCH_DEFAULT] !=
-                            eti_xnn_f32_gemm_6x16__avx2)
-    return 0;
-  const size_t n_replaced = sizeof replaced / sizeof replaced[0];
-  for (size_t i = 0; i < n && i < n_replaced; i++) names[i] = replaced[i];
-  return n_replaced;
+static bool use_moves(void) {
+  struct xnn_transpose_config *const moves =
+      (struct xnn_transpose_config *)(uintptr_t)xnn_init_transpose_config();
+  if (moves == NULL) return false;
+  if (NOW(moves->xx.variable_size_ukernel) == xnn_xx_transposev_ukernel__1x1_scalar_memcpy)
+    SET(moves->xx.variable_size_ukernel, eti_xnn_xx_transpose__avx2);
+  return NOW(moves->xx.variable_size_ukernel) == eti_xnn_xx_transpose__avx2;
+}
+
+static void name(const char *replaced, const char **names, size_t n, size_t *count) {
+  if (*count < n) names[*count] = replaced;
+  ++*count;
+}
+
+// Without the first table the others are those of another instruction set, too.
+static size_t use_all(const char **names, size_t n) {
+  size_t count = 0;
+  for (size_t i = 0; i < N_TABLES; i++) {
+    if (!use(&tables[i])) {
+      if (i == 0) break;
+      continue;
+    }
+    name(tables[i].gemm_name, names, n, &count);
+    name(tables[i].igemm_name, names, n, &count);
+    if (tables[i].pack != NULL) name("f32_conv_goki_w", names, n, &count);
+  }
+  if (count > 0 && use_moves()) name("xx_transposev", names, n, &count);
+  return count;
+}
+
+void eti_xnn_use_own_kernels(void) {
+  use_all(NULL, 0);
 }
 
 size_t eti_xnn_own_kernels(const char **names, size_t n) {
-  size_t (*const tell[])(const char **, size_t) = {own_products, eti_xnn_own_depthwise,
+  size_t (*const tell[])(const char **, size_t) = {use_all, eti_xnn_own_depthwise,
                                                    eti_xnn_own_convolutions};
   size_t n_told = 0;
   for (size_t i = 0; i < sizeof tell / sizeof tell[0]; i++)
@@ -110,29 +172,50 @@ eti_xnn_tile eti_xnn_tile_for(size_t n_rows, size_t n_cols, size_t row_bytes, si
   return (eti_xnn_tile){tile_blocks * ETI_XNN_GEMM_ROWS, tile_panels * COLS};
 }
 
+eti_xnn_tile eti_xnn_tile_for_q8(size_t n_rows, size_t n_cols, size_t weight_bytes,
+                                 size_t n_threads) {
+  const size_t panels = quotient(n_cols, COLS), blocks = quotient(n_rows, ETI_XNN_GEMM_ROWS);
+  size_t tile_panels = quotient(panels, quotient(weight_bytes, CACHE_BYTES));
+  size_t tile_blocks = blocks;
+  const size_t wanted = n_threads > 1 ? n_threads * TILES_A_THREAD : 1;
+  const size_t n_col_tiles = quotient(panels, tile_panels);
+  if (n_col_tiles < wanted) {
+    const size_t cuts = quotient(wanted, n_col_tiles);
+    tile_blocks = quotient(blocks, cuts < blocks ? cuts : blocks);
+    const size_t more = quotient(wanted, quotient(blocks, tile_blocks));
+    if (more > n_col_tiles) tile_panels = quotient(panels, more < panels ? more : panels);
+  }
+  return (eti_xnn_tile){tile_blocks * ETI_XNN_GEMM_ROWS, tile_panels * COLS};
+}
+
 typedef struct operand_bytes {
   size_t row, weights_of_column;  // 0: no kernel of ours runs
+  bool is_q8;
 } operand_bytes;
 
 static operand_bytes bytes_of(const struct compute_parameters *work, const void *context) {
   const struct gemm_context *const gemm = context;
   const struct igemm_context *const igemm = context;
-  const pthreadpool_task_2d_tile_2d_t in_2d = work->task_2d_tile_2d;
-  const pthreadpool_task_3d_tile_2d_t in_3d = work->task_3d_tile_2d;
+  const function in_2d = (function)work->task_2d_tile_2d;
+  const function in_3d = (function)work->task_3d_tile_2d;
   bool is_gemm = false, is_igemm = false;
   if (work->type == xnn_parallelization_type_2d_tile_2d) {
-    is_gemm = in_2d == (pthreadpool_task_2d_tile_2d_t)xnn_compute_gemm;
-    is_igemm = in_2d == (pthreadpool_task_2d_tile_2d_t)xnn_compute_igemm;
+    is_gemm = in_2d == (function)xnn_compute_gemm || in_2d == (function)xnn_compute_dqgemm;
+    is_igemm = in_2d == (function)xnn_compute_igemm || in_2d == (function)xnn_compute_dqigemm;
   } else if (work->type == xnn_parallelization_type_3d_tile_2d) {
-    is_gemm = in_3d == (pthreadpool_task_3d_tile_2d_t)xnn_compute_grouped_gemm;
-    is_igemm = in_3d == (pthreadpool_task_3d_tile_2d_t)xnn_compute_grouped_igemm ||
-               in_3d == (pthreadpool_task_3d_tile_2d_t)xnn_compute_batch_igemm;
+    is_gemm = in_3d == (function)xnn_compute_grouped_gemm;
+    is_igemm = in_3d == (function)xnn_compute_grouped_igemm ||
+               in_3d == (function)xnn_compute_batch_igemm ||
+               in_3d == (function)xnn_compute_grouped_dqigemm ||
+               in_3d == (function)xnn_compute_batch_dqigemm;
   }
-  if (is_gemm && gemm->ukernel.function[XNN_UARCH_DEFAULT] == eti_xnn_f32_gemm_6x16__avx2)
-    return (operand_bytes){gemm->k_scaled, gemm->w_stride};
-  if (is_igemm && igemm->ukernel.function[XNN_UARCH_DEFAULT] == eti_xnn_f32_igemm_6x16__avx2)
-    return (operand_bytes){igemm->kc, igemm->w_stride};
-  return (operand_bytes){0, 0};
+  for (size_t i = 0; i < N_TABLES; i++) {
+    if (is_gemm && (function)gemm->ukernel.function[XNN_UARCH_DEFAULT] == tables[i].gemm)
+      return (operand_bytes){gemm->k_scaled, gemm->w_stride, i > 0};
+    if (is_igemm && (function)igemm->ukernel.function[XNN_UARCH_DEFAULT] == tables[i].igemm)
+      return (operand_bytes){igemm->kc, igemm->w_stride, i > 0};
+  }
+  return (operand_bytes){0, 0, false};
 }
 
 static void tile_operator(struct xnn_operator *op, size_t n_threads) {
@@ -144,9 +227,11 @@ static void tile_operator(struct xnn_operator *op, size_t n_threads) {
     const size_t d = work->type == xnn_parallelization_type_3d_tile_2d;  // one range before rows
     const size_t n_rows = work->range[d], n_cols = work->range[d + 1];
     const size_t outer = d == 1 ? work->range[0] : 1;
-    const eti_xnn_tile tile =
-        eti_xnn_tile_for(n_rows, n_cols, bytes.row, bytes.weights_of_column * n_cols,
-                         outer < n_threads ? quotient(n_threads, outer) : 1);
+    const size_t sharing = outer < n_threads ? quotient(n_threads, outer) : 1;
+    const size_t weights = bytes.weights_of_column * n_cols;
+    const eti_xnn_tile tile = bytes.is_q8
+                                  ? eti_xnn_tile_for_q8(n_rows, n_cols, weights, sharing)
+                                  : eti_xnn_tile_for(n_rows, n_cols, bytes.row, weights, sharing);
     work->tile[0] = tile.rows;
     work->tile[1] = tile.cols;
   }

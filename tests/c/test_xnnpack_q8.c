@@ -1,0 +1,280 @@
+// Products and convolutions of int8 inside XNNPACK's operators: each against the sums as they are
+// written, to the last bit, for numbers of rows, ends of columns, lengths, pieces and parts; and
+// the rule that cuts operators into calls. Tests of what this machine cannot run pass.
+#include "backends/xnnpack/kernels.h"
+#include "et_test.h"
+
+#if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)
+#include <math.h>
+#include <stdalign.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <xnnpack/microparams.h>
+
+enum { BLOCK = ETI_XNN_GEMM_ROWS, COLS = 16, MOST_ROWS = 14, MOST_COLS = 300, MOST_PIECES = 4 };
+enum { MOST_K = 4200, PITCH = MOST_COLS + 5, UNTOUCHED = 0x5a };
+enum { PACKED = (MOST_COLS / COLS + 1) * COLS * (MOST_K + 1 + 3 * (int)sizeof(float)) };
+
+static bool can_run(void) {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static int8_t a[MOST_ROWS * MOST_K + 64], weights[MOST_COLS][MOST_K];
+static int32_t init[MOST_COLS];
+static float factors[MOST_COLS], bias[MOST_COLS];
+static struct xnn_qd8_quantization_params row_scales[MOST_ROWS];
+static int8_t bytes[MOST_ROWS][PITCH];
+static float floats[MOST_ROWS][PITCH];
+alignas(64) static uint8_t packed[PACKED];
+
+static const union xnn_qs8_qc8w_conv_minmax_params BYTES = {.fp32_scalar = {-7, -100, 111}};
+static const union xnn_f32_minmax_params FLOATS = {.scalar = {-700.0f, 650.0f}};
+
+static void fill(void) {
+  uint32_t seed = 1;
+  for (size_t i = 0; i < sizeof a; i++)
+    a[i] = (int8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
+  for (size_t j = 0; j < MOST_COLS; j++) {
+    for (size_t k = 0; k < MOST_K; k++)
+      weights[j][k] = (int8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
+    init[j] = (int32_t)(seed >> 20) - 2048;
+    factors[j] = 0.0001f + 0.00001f * (float)(j % 37);
+    bias[j] = (float)j - 20.0f;
+  }
+  for (size_t i = 0; i < MOST_ROWS; i++) {
+    row_scales[i].zero_point = (int32_t)i - 5;
+    row_scales[i].inv_scale = 0.5f + 0.125f * (float)i;
+  }
+}
+
+// As XNNPACK packs them with nr = 16, kr = 2: n_k elements of each piece, rounded up to pairs.
+static void pack(size_t n_cols, size_t n_pieces, size_t n_k, bool is_float) {
+  memset(packed, 0, sizeof packed);
+  uint8_t *at = packed;
+  for (size_t first = 0; first < n_cols; first += COLS) {
+    const size_t n = n_cols - first < COLS ? n_cols - first : COLS;
+    memcpy(at, init + first, n * sizeof *init);
+    at += COLS * sizeof *init;
+    for (size_t s = 0; s < n_pieces; s++)
+      for (size_t k = 0; k < n_k; k += 2, at += 2 * COLS)
+        for (size_t j = 0; j < n; j++)
+          for (size_t p = 0; p < 2 && k + p < n_k; p++)
+            at[2 * j + p] = (uint8_t)weights[first + j][s * n_k + k + p];
+    memcpy(at, factors + first, n * sizeof *factors);
+    at += COLS * sizeof *factors;
+    if (!is_float) continue;
+    memcpy(at, bias + first, n * sizeof *bias);
+    at += COLS * sizeof *bias;
+  }
+}
+
+static int32_t clamped(int32_t x, int32_t least, int32_t most) {
+  return x < least ? least : x > most ? most : x;
+}
+
+static int32_t sum_of(const int8_t *const *rows, size_t n_pieces, size_t n_k, size_t j) {
+  int32_t sum = 0;
+  for (size_t s = 0; s < n_pieces; s++)
+    for (size_t k = 0; k < n_k; k++) sum += rows[s][k] * weights[j][s * n_k + k];
+  return sum;
+}
+
+static int8_t byte_of(int32_t sum, size_t j) {
+  const float most = (float)(BYTES.fp32_scalar.output_max - BYTES.fp32_scalar.output_zero_point);
+  const float product = (float)(sum + init[j]) * factors[j];
+  const long rounded = lrintf(product < most ? product : most);
+  const int32_t in_16_bits = clamped((int32_t)rounded, INT16_MIN, INT16_MAX);
+  return (int8_t)clamped(in_16_bits + BYTES.fp32_scalar.output_zero_point,
+                         BYTES.fp32_scalar.output_min, BYTES.fp32_scalar.output_max);
+}
+
+static float float_of(int32_t sum, size_t j, const struct xnn_qd8_quantization_params *row) {
+  const float product = (float)(sum + init[j] * row->zero_point) * row->inv_scale;
+  const float v = fmaf(product, factors[j], bias[j]);
+  return fminf(fmaxf(v, FLOATS.scalar.min), FLOATS.scalar.max);
+}
+
+typedef struct given {
+  size_t n_rows, n_cols, n_pieces, n_k;
+  const int8_t *rows[MOST_ROWS][MOST_PIECES];
+} given;
+
+static void forget(void) {
+  memset(bytes, UNTOUCHED, sizeof bytes);
+  memset(floats, UNTOUCHED, sizeof floats);
+}
+
+static bool bytes_are_right(const given *g) {
+  for (size_t i = 0; i < MOST_ROWS; i++) {
+    for (size_t j = 0; j < PITCH; j++) {
+      const bool is_inside = i < g->n_rows && j < g->n_cols;
+      const int8_t right =
+          is_inside ? byte_of(sum_of(g->rows[i], g->n_pieces, g->n_k, j), j) : UNTOUCHED;
+      if (bytes[i][j] != right) return false;
+    }
+  }
+  return true;
+}
+
+// `step`: whether each row has scales of its own.
+static bool floats_are_right(const given *g, size_t step) {
+  float untouched;
+  memset(&untouched, UNTOUCHED, sizeof untouched);
+  for (size_t i = 0; i < MOST_ROWS; i++) {
+    for (size_t j = 0; j < PITCH; j++) {
+      const bool is_inside = i < g->n_rows && j < g->n_cols;
+      const float right =
+          is_inside ? float_of(sum_of(g->rows[i], g->n_pieces, g->n_k, j), j, &row_scales[i * step])
+                    : untouched;
+      if (memcmp(&floats[i][j], &right, sizeof right) != 0) return false;
+    }
+  }
+  return true;
+}
+
+static void check_products(size_t n_rows, size_t n_cols, size_t n_k) {
+  given g = {.n_rows = n_rows, .n_cols = n_cols, .n_pieces = 1, .n_k = n_k};
+  const size_t apart = n_k + 3;
+  for (size_t i = 0; i < n_rows; i++) g.rows[i][0] = a + i * apart;
+  forget();
+  pack(n_cols, 1, n_k, false);
+  eti_xnn_qs8_gemm_6x16__avx2(n_rows, n_cols, n_k, a, apart, packed, bytes, sizeof bytes[0], COLS,
+                              &BYTES);
+  EXPECT(bytes_are_right(&g));
+  pack(n_cols, 1, n_k, true);
+  eti_xnn_qd8_gemm_6x16__avx2(n_rows, n_cols, n_k, a, apart, packed, floats, sizeof floats[0],
+                              COLS * sizeof(float), &FLOATS, row_scales);
+  EXPECT(floats_are_right(&g, 1));
+}
+
+static void products_of_bytes_are_exact_for_all_sizes(void) {
+  if (!can_run()) return;
+  fill();
+  static const size_t lengths[] = {1, 2, 3, 8, 15, 16, 31, 64, 70};
+  for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++)
+    for (size_t n_cols = 1; n_cols <= 35; n_cols++)
+      for (size_t n_rows = 1; n_rows <= MOST_ROWS; n_rows += n_rows < 7 ? 1 : 3)
+        check_products(n_rows, n_cols, lengths[l]);
+}
+
+static void products_of_long_rows_are_exact(void) {
+  if (!can_run()) return;
+  fill();
+  static const size_t lengths[] = {2047, 2048, 2049, 4096, 4097};
+  for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
+    check_products(1, 5, lengths[l]);
+    check_products(7, 40, lengths[l]);
+    check_products(3, MOST_COLS, lengths[l]);
+  }
+}
+
+// By the kernels for one row where `block` is 1.
+static void check_pieces_of(size_t block, size_t n_rows, size_t n_cols, size_t n_pieces,
+                            size_t n_k) {
+  static const int8_t zero[1];
+  static int8_t zeros[MOST_K];
+  memset(zeros, 3, sizeof zeros);
+  const size_t offset = 2;
+  const void *pointers[(MOST_ROWS + BLOCK) * MOST_PIECES];
+  given g = {.n_rows = n_rows, .n_cols = n_cols, .n_pieces = n_pieces, .n_k = n_k};
+  for (int is_float = 0; is_float < 2; is_float++) {
+    // int8: the zeros themselves are read; floats: data in their place.
+    const void *const mark = is_float ? (const void *)zero : zeros;
+    for (size_t s = 0; s < n_pieces; s++) {
+      for (size_t i = 0; i < MOST_ROWS; i++) {
+        const bool is_zero = (s + i) % 3 == 0;
+        const int8_t *const at = a + (s * 5 + i * 11) % 7 + i * n_k / 2;
+        pointers[(i / block * n_pieces + s) * block + i % block] = is_zero ? mark : at;
+        g.rows[i][s] = is_zero ? zeros : at + offset;
+      }
+    }
+    forget();
+    pack(n_cols, n_pieces, n_k, is_float != 0);
+    const size_t pieces_bytes = n_pieces * block * sizeof pointers[0];
+    if (is_float) {
+      (block == 1 ? eti_xnn_qd8_igemm_1x16__avx2 : eti_xnn_qd8_igemm_6x16__avx2)(
+          n_rows, n_cols, n_k, pieces_bytes, pointers, packed, floats, sizeof floats[0],
+          COLS * sizeof(float), offset, mark, zeros, &FLOATS, row_scales);
+      EXPECT(floats_are_right(&g, 0));
+    } else {
+      (block == 1 ? eti_xnn_qs8_igemm_1x16__avx2 : eti_xnn_qs8_igemm_6x16__avx2)(
+          n_rows, n_cols, n_k, pieces_bytes, pointers, packed, bytes, sizeof bytes[0], COLS, offset,
+          mark, &BYTES);
+      EXPECT(bytes_are_right(&g));
+    }
+  }
+}
+
+static void check_pieces(size_t n_rows, size_t n_cols, size_t n_pieces, size_t n_k) {
+  check_pieces_of(BLOCK, n_rows, n_cols, n_pieces, n_k);
+}
+
+static void convolutions_of_one_row_have_pointers_by_themselves(void) {
+  if (!can_run()) return;
+  fill();
+  for (size_t n_pieces = 1; n_pieces <= MOST_PIECES; n_pieces++)
+    for (size_t n_k = 1; n_k <= 19; n_k += 3) check_pieces_of(1, 1, 21 + n_k, n_pieces, n_k);
+}
+
+static void convolutions_of_bytes_are_exact_for_all_pieces(void) {
+  if (!can_run()) return;
+  fill();
+  for (size_t n_pieces = 1; n_pieces <= MOST_PIECES; n_pieces++)
+    for (size_t n_k = 1; n_k <= 19; n_k += 3)
+      for (size_t n_rows = 1; n_rows <= MOST_ROWS; n_rows += 4)
+        check_pieces(n_rows, 21 + n_k, n_pieces, n_k);
+}
+
+static void convolutions_of_long_pieces_are_exact(void) {
+  if (!can_run()) return;
+  fill();
+  check_pieces(7, 20, 4, 700);   // two pieces at once
+  check_pieces(2, 280, 3, 901);  // and more columns than are kept at once
+  check_pieces(3, 9, 2, 2049);   // no whole piece at once
+}
+
+// ---- Tiles
+
+static size_t n_tiles(size_t n_rows, size_t n_cols, eti_xnn_tile tile) {
+  return ((n_rows + tile.rows - 1) / tile.rows) * ((n_cols + tile.cols - 1) / tile.cols);
+}
+
+static void columns_are_cut_to_weights_that_stay_near(void) {
+  const eti_xnn_tile near = eti_xnn_tile_for_q8(12544, 96, (size_t)96 * 32, 1);
+  EXPECT(n_tiles(12544, 96, near) == 1);
+  const eti_xnn_tile far = eti_xnn_tile_for_q8(197, 3072, (size_t)3072 * 776, 1);
+  EXPECT(far.rows >= 197 && far.cols * 776 <= (512 << 10) && far.cols >= 256);
+}
+
+static void threads_share_rows_before_columns(void) {
+  static const size_t sizes[][2] = {{1, 1}, {7, 16}, {49, 960}, {12544, 16}, {197, 3072}, {6, 8}};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (size_t n_threads = 1; n_threads <= 16; n_threads++) {
+      const size_t m = sizes[i][0], n = sizes[i][1];
+      const eti_xnn_tile tile = eti_xnn_tile_for_q8(m, n, n * 648, n_threads);
+      EXPECT(tile.rows > 0 && tile.rows % BLOCK == 0 && tile.cols > 0 && tile.cols % COLS == 0);
+      const size_t most = ((m + BLOCK - 1) / BLOCK) * ((n + COLS - 1) / COLS);
+      if (n_threads > 1)
+        EXPECT(n_tiles(m, n, tile) >= (most < 2 * n_threads ? most : 2 * n_threads));
+    }
+  }
+  EXPECT(eti_xnn_tile_for_q8(12544, 96, (size_t)96 * 32, 2).cols >= 96);
+}
+
+static const et_test tests[] = {
+    ET_CASE(products_of_bytes_are_exact_for_all_sizes),
+    ET_CASE(products_of_long_rows_are_exact),
+    ET_CASE(convolutions_of_bytes_are_exact_for_all_pieces),
+    ET_CASE(convolutions_of_one_row_have_pointers_by_themselves),
+    ET_CASE(convolutions_of_long_pieces_are_exact),
+    ET_CASE(columns_are_cut_to_weights_that_stay_near),
+    ET_CASE(threads_share_rows_before_columns),
+};
+#else
+static void xnnpack_runs_its_own_kernels(void) {}
+
+static const et_test tests[] = {ET_CASE(xnnpack_runs_its_own_kernels)};
+#endif
+
+ET_TEST_MAIN(tests)

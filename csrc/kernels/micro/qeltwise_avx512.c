@@ -1,0 +1,6 @@
+// qeltwise_avx512.c — the loops of qeltwise.h compiled with AVX-512 F, BW, DQ, VL.
+#include "kernels/micro/qeltwise.h"
+
+#define ISA(name) name##__avx512
+#define QELTWISE_TABLE eti_qeltwise_avx512
+#include "kernels/micro/qeltwise.body.h"

@@ -1,0 +1,20 @@
+// qeltwise_scalar.c — the loops of qeltwise.h for any machine. Also chooses between the variants.
+#include "kernels/micro/qeltwise.h"
+
+#include "kernels/micro/select.h"
+
+#define ISA(name) name##__scalar
+#define QELTWISE_TABLE eti_qeltwise_scalar
+#include "kernels/micro/qeltwise.body.h"
+
+const eti_qeltwise_micro *eti_qeltwise_micro_best(void) {
+  static const eti_qeltwise_micro *const variants[ETI_ISA_COUNT] = {
+      [ETI_ISA_SCALAR] = &eti_qeltwise_scalar,
+#if ETI_HAVE_X86
+      [ETI_ISA_AVX2] = &eti_qeltwise_avx2,
+      [ETI_ISA_AVX512] = &eti_qeltwise_avx512,
+#endif
+  };
+  const eti_qeltwise_micro *const best = variants[eti_cpu_isa()];
+  return best != NULL ? best : &eti_qeltwise_scalar;
+}

@@ -1,0 +1,275 @@
+"""The operators of the library `executorch_py` that compute with 8-bit integers, and how their
+weights are packed (csrc/kernels/micro/qgemm.h).
+
+Only this project's runtime has them. Importing this module defines them in torch, where they
+compute the same integers. Sums are exact; what follows is f32, rounding halves to even:
+
+    i8   clamp(round(sum · scale + addend), quant_min - zero_point, …) + zero_point
+    f32  (sum - zero_point · sums) · (input_scale · scale) + addend
+
+Element by element the bits are those of dequantizing, computing in f32 and quantizing again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.library import Library
+
+LIBRARY = "executorch_py"
+# Columns of a panel of weights.
+PANEL = 16
+# Taps that a depthwise kernel may have to be computed as such.
+MAX_DEPTHWISE_TAPS = 64
+
+# ---- weights
+
+
+def packed_weight(weight: torch.Tensor) -> torch.Tensor:
+    """Matrices [groups, columns, terms] of int8 as panels: [group][panel][term / 2][column][2]."""
+    groups, n, k = weight.shape
+    panels, pairs = -(-n // PANEL), -(-k // 2)
+    padded = weight.new_zeros(groups, panels * PANEL, pairs * 2)
+    padded[:, :n, :k] = weight
+    by_panel = padded.reshape(groups, panels, PANEL, pairs, 2)
+    return by_panel.permute(0, 1, 3, 2, 4).reshape(-1).contiguous()
+
+
+def unpacked_weight(packed: torch.Tensor, groups: int, n: int, k: int) -> torch.Tensor:
+    """The matrices again."""
+    panels, pairs = -(-n // PANEL), -(-k // 2)
+    by_panel = packed.reshape(groups, panels, pairs, PANEL, 2).permute(0, 1, 3, 2, 4)
+    return by_panel.reshape(groups, panels * PANEL, pairs * 2)[:, :n, :k]
+
+
+def packed_columns(values: torch.Tensor, groups: int) -> torch.Tensor:
+    """One number for each column of all groups, padded to whole panels."""
+    by_group = values.reshape(groups, -1)
+    n = by_group.shape[1]
+    padded = values.new_zeros(groups, -(-n // PANEL) * PANEL)
+    padded[:, :n] = by_group
+    return padded.reshape(-1)
+
+
+def unpacked_columns(packed: torch.Tensor, groups: int, n: int) -> torch.Tensor:
+    """The numbers again."""
+    return packed.reshape(groups, -1)[:, :n].reshape(-1)
+
+
+def is_depthwise(channels_in: int, channels_out: int, groups: int, taps: int) -> bool:
+    """Whether a convolution's weights are packed as one matrix, a row of taps for each channel."""
+    return channels_in == channels_out == groups and taps <= MAX_DEPTHWISE_TAPS
+
+
+def matrices_of_kernel(weight: torch.Tensor, groups: int) -> torch.Tensor:
+    """A convolution's weight [out, in / groups, height, width] as matrices to pack."""
+    out, c_in, *kernel = weight.shape
+    if is_depthwise(c_in * groups, out, groups, math.prod(kernel)):
+        return weight.reshape(1, out, -1)
+    by_group = weight.reshape(groups, out // groups, c_in, -1)
+    return by_group.transpose(2, 3).reshape(groups, out // groups, -1)
+
+
+def _kernel_of_matrices(
+    packed: torch.Tensor, out: int, c_in: int, kernel: Sequence[int], groups: int
+) -> torch.Tensor:
+    taps = math.prod(kernel)
+    if is_depthwise(c_in * groups, out, groups, taps):
+        return unpacked_weight(packed, 1, out, taps).reshape(out, 1, *kernel)
+    matrices = unpacked_weight(packed, groups, out // groups, taps * c_in)
+    return matrices.reshape(out, taps, c_in).transpose(1, 2).reshape(out, c_in, *kernel)
+
+
+# ---- what they compute
+
+
+def _limited(
+    sums: torch.Tensor,
+    scales: torch.Tensor,
+    addends: torch.Tensor,
+    zero_point: int,
+    quant_min: int,
+    quant_max: int,
+) -> torch.Tensor:
+    value = sums.to(torch.int32).to(torch.float32) * scales + addends
+    value = value.clamp(quant_min - zero_point, quant_max - zero_point)
+    return (value.round() + zero_point).to(torch.int8)
+
+
+def _convolution(
+    input: torch.Tensor,
+    input_zero_point: int,
+    weight: torch.Tensor,
+    starts: torch.Tensor,
+    scales: torch.Tensor,
+    addends: torch.Tensor,
+    channels: int,
+    zero_point: int,
+    quant_min: int,
+    quant_max: int,
+    kernel: list[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    groups: int,
+) -> torch.Tensor:
+    c_in = input.shape[1] // groups
+    whole = _kernel_of_matrices(weight, channels, c_in, kernel, groups).to(torch.float64)
+    n_groups = 1 if is_depthwise(input.shape[1], channels, groups, math.prod(kernel)) else groups
+    starts, scales, addends = (
+        unpacked_columns(t, n_groups, channels // n_groups).reshape(-1, 1, 1)
+        for t in (starts, scales, addends)
+    )
+    sides = [padding[1], padding[1], padding[0], padding[0]]
+    padded = torch.nn.functional.pad(input, sides, value=input_zero_point).to(torch.float64)
+    sums = torch.nn.functional.conv2d(padded, whole, None, stride, 0, dilation, groups)
+    result = _limited(sums + starts, scales, addends, zero_point, quant_min, quant_max)
+    return result.contiguous(memory_format=torch.channels_last)
+
+
+def _linear(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    starts: torch.Tensor,
+    scales: torch.Tensor,
+    addends: torch.Tensor,
+    channels: int,
+    zero_point: int,
+    quant_min: int,
+    quant_max: int,
+) -> torch.Tensor:
+    matrix = unpacked_weight(weight, 1, channels, input.shape[-1])[0].to(torch.float64)
+    starts, scales, addends = (t[:channels] for t in (starts, scales, addends))
+    sums = input.to(torch.float64) @ matrix.t() + starts
+    return _limited(sums, scales, addends, zero_point, quant_min, quant_max)
+
+
+def _linear_float(
+    input: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor,
+    weight: torch.Tensor,
+    sums: torch.Tensor,
+    scales: torch.Tensor,
+    addends: torch.Tensor,
+    channels: int,
+) -> torch.Tensor:
+    matrix = unpacked_weight(weight, 1, channels, input.shape[-1])[0].to(torch.float64)
+    sums, scales, addends = (t[:channels] for t in (sums, scales, addends))
+    rows = (*input.shape[:-1], 1)
+    scale, zero_point = (t if t.numel() == 1 else t.reshape(rows) for t in (scale, zero_point))
+    product = input.to(torch.float64) @ matrix.t() - zero_point * sums
+    return product.to(torch.float32) * (scale.to(torch.float32) * scales) + addends
+
+
+def _binary(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def compute(
+        a: torch.Tensor,
+        a_scale: float,
+        a_zero_point: int,
+        b: torch.Tensor,
+        b_scale: float,
+        b_zero_point: int,
+        scale: float,
+        zero_point: int,
+        quant_min: int,
+        quant_max: int,
+    ) -> torch.Tensor:
+        x = (a.to(torch.float32) - a_zero_point) * a_scale
+        y = (b.to(torch.float32) - b_zero_point) * b_scale
+        q = torch.round(function(x, y) * (1.0 / scale)) + zero_point
+        return q.clamp(quant_min, quant_max).to(torch.int8)
+
+    return compute
+
+
+def _lookup(input: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    return table[input.to(torch.int64) + 128]
+
+
+def _max_pool2d(
+    input: torch.Tensor,
+    kernel: list[int],
+    stride: list[int],
+    padding: list[int],
+    dilation: list[int],
+    ceil_mode: bool,
+) -> torch.Tensor:
+    windows = torch.nn.functional.max_pool2d(
+        input.to(torch.float32), kernel, stride, padding, dilation, ceil_mode
+    )
+    result = windows.clamp(min=-128).to(torch.int8)
+    return result.contiguous(memory_format=torch.channels_last)
+
+
+def _mean(
+    input: torch.Tensor,
+    input_zero_point: int,
+    multiplier: float,
+    zero_point: int,
+    quant_min: int,
+    quant_max: int,
+) -> torch.Tensor:
+    sums = (input.to(torch.int32) - input_zero_point).sum((2, 3), keepdim=True)
+    value = sums.to(torch.float32) * multiplier
+    value = value.clamp(quant_min - zero_point, quant_max - zero_point)
+    return (value.round() + zero_point).to(torch.int8).contiguous()
+
+
+_COLUMNS = "Tensor weight, Tensor starts, Tensor scales, Tensor addends, int channels"
+_LIMITS = "int zero_point, int quant_min, int quant_max"
+_OPERANDS = (
+    "Tensor a, float a_scale, int a_zero_point, Tensor b, float b_scale, int b_zero_point, "
+    f"float scale, {_LIMITS}"
+)
+
+# name, arguments, what it computes
+_DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
+    (
+        "qconvolution",
+        f"Tensor input, int input_zero_point, {_COLUMNS}, {_LIMITS}, int[] kernel, int[] stride, "
+        "int[] padding, int[] dilation, int groups",
+        _convolution,
+    ),
+    ("qlinear", f"Tensor input, {_COLUMNS}, {_LIMITS}", _linear),
+    (
+        "qlinear_float",
+        "Tensor input, Tensor scale, Tensor zero_point, Tensor weight, Tensor sums, Tensor scales, "
+        "Tensor addends, int channels",
+        _linear_float,
+    ),
+    ("qadd", _OPERANDS, _binary(torch.add)),
+    ("qsub", _OPERANDS, _binary(torch.sub)),
+    ("qmul", _OPERANDS, _binary(torch.mul)),
+    ("qlookup", "Tensor input, Tensor table", _lookup),
+    (
+        "qmax_pool2d",
+        "Tensor input, int[] kernel, int[] stride, int[] padding, int[] dilation, bool ceil_mode",
+        _max_pool2d,
+    ),
+    ("qmean", f"Tensor input, int input_zero_point, float multiplier, {_LIMITS}", _mean),
+)
+
+
+def _into(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def implementation(*args: Any, out: torch.Tensor | None = None) -> torch.Tensor:
+        result = function(*args)
+        return result if out is None else out.resize_(result.shape).copy_(result)
+
+    return implementation
+
+
+def _define() -> Library:
+    library = Library(LIBRARY, "FRAGMENT")
+    for name, arguments, function in _DEFINITIONS:
+        library.define(f"{name}({arguments}) -> Tensor")
+        library.define(f"{name}.out({arguments}, *, Tensor(a!) out) -> Tensor(a!)")
+        for overload in (name, f"{name}.out"):
+            library.impl(overload, _into(function), "CompositeExplicitAutograd")
+    return library
+
+
+_LIBRARY = _define()

@@ -23,11 +23,13 @@ from executorch_py.exir.passes.fold_constants import fold_constants
 from executorch_py.exir.passes.fuse_attention import fuse_attention
 from executorch_py.exir.passes.fuse_batch_norm import fuse_batch_norm
 from executorch_py.exir.passes.fuse_chains import fuse_chains
+from executorch_py.exir.passes.fuse_quantized import fuse_quantized
 from executorch_py.exir.passes.init_mutable_pass import skip_large_zero_states
 from executorch_py.exir.passes.insert_write_back_for_buffers_pass import write_back_buffers
 from executorch_py.exir.passes.join_in_place import JoinInPlacePass
 from executorch_py.exir.passes.legalize_portable_dim_order_pass import LegalizePortableDimOrderPass
 from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
+from executorch_py.exir.passes.move_quantized import move_quantized
 from executorch_py.exir.passes.normalize_view_copy_base_pass import (
     CanonicalizeReshapesPass,
     NormalizeViewCopyBasePass,
@@ -134,6 +136,9 @@ PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     ProgramStep(lambda ep, _: constant_prop_pass(ep), lambda c: c.do_quant_fusion_and_const_prop),
     # After folding, which makes constants of the zeros and ones that it looks for.
     ProgramStep(lambda ep, _: remove_redundant(ep), lambda c: c.remove_redundant),
+    # Before attention and chains, which would take what lies between dequantizing and quantizing.
+    ProgramStep(lambda ep, _: move_quantized(ep), lambda c: c.own_operators),
+    ProgramStep(lambda ep, _: fuse_quantized(ep), lambda c: c.own_operators),
     # After the rules above, which drop what hides the pattern and make constants of masks.
     ProgramStep(_rewrite_attention, lambda c: c.own_operators or c.remove_redundant),
     # Before chains, whose tensors must lie alike.

@@ -5,6 +5,8 @@
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 
+enum { BLOCK = 64 };  // numbers widened at a time: whole bytes
+
 typedef struct lookup {
   const et_tensor *weight, *scales, *zeros, *indices, *out;
   int bits;
@@ -22,30 +24,56 @@ static float number_at(const et_tensor *t, size_t i) {
   return x;
 }
 
-static float weight_at(const lookup *l, size_t row, size_t column) {
-  const size_t per_byte = 8u / (size_t)l->bits;
-  const size_t at = row * (size_t)l->weight->sizes[1] + column / per_byte;
-  if (l->weight->dtype == ET_I8) return ((const int8_t *)l->weight->data)[at];
-  const unsigned byte = ((const uint8_t *)l->weight->data)[at];
-  if (l->bits == 8) return (float)byte;
-  if (l->bits == 4) return (float)((int)(column % 2 == 0 ? byte >> 4 : byte & 15u) - 8);
-  return (float)((int)(byte >> 2 * (column % 4) & 3u) - 2);
+// Columns of a row from `first` on, n of them, as the whole numbers that they are.
+static void unpack(const lookup *l, size_t row, size_t first, size_t n, float *to) {
+  const size_t at = row * (size_t)l->weight->sizes[1];
+  const uint8_t *const bytes = (const uint8_t *)l->weight->data + at;
+  if (l->weight->dtype == ET_I8) {
+    const int8_t *const q = (const int8_t *)l->weight->data + at + first;
+    for (size_t i = 0; i < n; i++) to[i] = (float)q[i];
+  } else if (l->bits == 8) {
+    for (size_t i = 0; i < n; i++) to[i] = (float)bytes[first + i];
+  } else if (l->bits == 4 && first % 2 == 0 && n % 2 == 0) {
+    for (size_t i = 0; i < n; i += 2) {
+      const unsigned pair = bytes[(first + i) / 2];
+      to[i] = (float)((int)(pair >> 4) - 8);
+      to[i + 1] = (float)((int)(pair & 15u) - 8);
+    }
+  } else {
+    for (size_t i = 0; i < n; i++) {
+      const size_t c = first + i;
+      const unsigned byte = bytes[l->bits == 4 ? c / 2 : c / 4];
+      to[i] = l->bits == 4 ? (float)((int)(c % 2 == 0 ? byte >> 4 : byte & 15u) - 8)
+                           : (float)((int)(byte >> 2 * (c % 4) & 3u) - 2);
+    }
+  }
+}
+
+// One group of a row, `first` its first column, into the output's row at `to`.
+static void widen_group(const lookup *l, size_t row, size_t first, char *to) {
+  const eti_cast_fn store = eti_casts[ET_F32][l->out->dtype];
+  const ptrdiff_t bytes = (ptrdiff_t)et_dtype_bytes((et_dtype)l->out->dtype);
+  const size_t at = row * (l->width / l->group) + first / l->group;
+  const float scale = number_at(l->scales, at);
+  const float zero = l->zeros == NULL ? 0.0f : number_at(l->zeros, at);
+  float block[BLOCK];
+  for (size_t i = 0; i < l->group; i += BLOCK) {
+    const size_t n = l->group - i < BLOCK ? l->group - i : BLOCK;
+    unpack(l, row, first + i, n, block);
+    for (size_t k = 0; k < n; k++) block[k] = (block[k] - zero) * scale;
+    store(to + (ptrdiff_t)(first + i) * bytes, bytes, block, sizeof *block, n);
+  }
 }
 
 static void look_up_rows(void *ctx, size_t begin, size_t end) {
   const lookup *const l = ctx;
-  const eti_cast_fn store = eti_casts[ET_F32][l->out->dtype];
-  const size_t bytes = et_dtype_bytes((et_dtype)l->out->dtype);
+  const size_t row_bytes = l->width * et_dtype_bytes((et_dtype)l->out->dtype);
   for (size_t i = begin; i < end; i++) {
     int64_t row = index_at(l->indices, i);
     // Checked before; memory that overlaps the output may have changed since.
     if (row < 0 || row >= l->weight->sizes[0]) row = 0;
-    for (size_t c = 0; c < l->width; c++) {
-      const size_t at = (size_t)row * (l->width / l->group) + c / l->group;
-      const float zero = l->zeros == NULL ? 0.0f : number_at(l->zeros, at);
-      const float x = (weight_at(l, (size_t)row, c) - zero) * number_at(l->scales, at);
-      store((char *)l->out->data + (i * l->width + c) * bytes, 0, &x, 0, 1);
-    }
+    for (size_t first = 0; first < l->width; first += l->group)
+      widen_group(l, (size_t)row, first, (char *)l->out->data + i * row_bytes);
   }
 }
 

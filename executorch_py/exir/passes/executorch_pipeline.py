@@ -26,6 +26,7 @@ from executorch_py.exir.passes.fuse_chains import fuse_chains
 from executorch_py.exir.passes.fuse_quantized import fuse_quantized
 from executorch_py.exir.passes.init_mutable_pass import skip_large_zero_states
 from executorch_py.exir.passes.insert_write_back_for_buffers_pass import write_back_buffers
+from executorch_py.exir.passes.integer_weights import integer_weights
 from executorch_py.exir.passes.join_in_place import JoinInPlacePass
 from executorch_py.exir.passes.legalize_portable_dim_order_pass import LegalizePortableDimOrderPass
 from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
@@ -45,6 +46,7 @@ from executorch_py.exir.passes.remove_redundant import remove_redundant
 from executorch_py.exir.passes.replace_edge_with_backend_pass import EdgeToBackendOpsPass
 from executorch_py.exir.passes.replace_view_copy_with_view_pass import ReplaceViewCopyWithViewPass
 from executorch_py.exir.passes.restore_mutations import restore_mutations
+from executorch_py.exir.passes.row_scales import row_scales
 from executorch_py.exir.passes.separate_loop_state import SeparateLoopStatePass
 from executorch_py.exir.passes.share_matrices import share_matrices
 from executorch_py.exir.passes.share_windows import ShareWindowsPass
@@ -134,6 +136,9 @@ PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     ProgramStep(lambda ep, _: fold_body_constants(ep), lambda c: c.fold_constants),
     ProgramStep(lambda ep, _: fold_constants(ep), lambda c: c.fold_constants),
     ProgramStep(lambda ep, _: constant_prop_pass(ep), lambda c: c.do_quant_fusion_and_const_prop),
+    # After folding, which leaves what widens integers alone.
+    ProgramStep(lambda ep, _: integer_weights(ep)),
+    ProgramStep(lambda ep, _: row_scales(ep)),
     # After folding, which makes constants of the zeros and ones that it looks for.
     ProgramStep(lambda ep, _: remove_redundant(ep), lambda c: c.remove_redundant),
     # Before attention and chains, which would take what lies between dequantizing and quantizing.

@@ -38,6 +38,7 @@ from executorch_py.exir.passes.remove_tensor_metadata_asserts import (
 from executorch_py.exir.passes.remove_unused_parameters import remove_unused_parameters_pass
 from executorch_py.exir.program.collector import without_collections
 from executorch_py.exir.program.config import EdgeCompileConfig
+from executorch_py.exir.program.integer_products import restore_linear_layers
 from executorch_py.exir.program.uncommon_ops import decompose_all
 
 if TYPE_CHECKING:
@@ -152,7 +153,9 @@ def to_edge(
     methods = as_methods(programs)
     for name, program in methods.items():
         decomposed = decompose_all(
-            program, config._core_aten_ops_exception_list, config.preserve_ops
+            restore_linear_layers(program),
+            config._core_aten_ops_exception_list,
+            config.preserve_ops,
         )
         if config._check_ir_validity:
             RemoveNonCoreAtenOpGraphAssertsPass().apply(decomposed.graph_module)

@@ -24,6 +24,7 @@ from executorch_py.exir.program.edge import (
     generate_edge_program,
     start_record,
 )
+from executorch_py.exir.program.integer_products import restore_linear_layers
 from executorch_py.exir.program.keep_ops import check_none_survived, decompose_for, keepable
 from executorch_py.exir.program.managers import EdgeProgramManager, Passes
 from executorch_py.exir.program.uncommon_ops import decompose_all, decompose_uncommon
@@ -69,6 +70,7 @@ def _convert(
     all_kept: set[Any] = set()
     for name, program in methods.items():
         allowed, kept = config._core_aten_ops_exception_list, list[Any]()
+        program = restore_linear_layers(program)
         if partitioners[name]:
             decomposed, kept = decompose_for(partitioners[name], program, config.preserve_ops)
             decomposed = decompose_uncommon(decomposed, allowed, [*kept, *config.preserve_ops])

@@ -27,6 +27,7 @@ from executorch_py.exir.program.complex_decompositions import (
 from executorch_py.exir.program.decompositions import decompose, decomposition_table
 from executorch_py.exir.program.half_decompositions import half_ldexp
 from executorch_py.exir.program.index_decompositions import index_decompositions
+from executorch_py.exir.program.integer_products import integer_decompositions
 from executorch_py.exir.program.linalg_decompositions import linalg_decompositions
 from executorch_py.exir.program.order_decompositions import order_decompositions
 
@@ -67,6 +68,7 @@ def uncommon_decompositions() -> dict[Any, Callable[..., Any]]:
         _aten.ldexp.Tensor: half_ldexp(by_torch[_aten.ldexp.Tensor]),
         **arithmetic_decompositions(),
         **index_decompositions(),
+        **integer_decompositions(),
         **linalg_decompositions(),
         **order_decompositions(),
         **_RENAMED,

@@ -271,7 +271,7 @@ QUANTIZED = [
         (_LINES,),
         0.03,
         2,
-        frozenset({Datatype.QDINT8, Datatype.QBINT4}),
+        frozenset({Datatype.QDINT8, Datatype.QCINT4}),
     ),
     Quantized(
         "int4_groups",

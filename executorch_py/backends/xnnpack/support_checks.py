@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from executorch_py.backends.xnnpack.site import FLOATS, Quantized, Site, is_quantize
+from executorch_py.backends.xnnpack.support_weights import form_refusal, transposed_integers
 from executorch_py.exir.ir.graph import nodes_in
 from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_facts import is_getitem, op_key
@@ -423,6 +424,12 @@ def _weights(site: Site, weight: fx.Node, bias: fx.Node | None, computed: bool) 
             return "its weights are computed at run time"
         if site.quantized(weight) is not None:
             return "its weights are quantized at run time"
+        integers = transposed_integers(site, weight)
+        if integers is not None:
+            return form_refusal(site, integers, site.quantized(_activation(site, weight))) or (
+                "its weights are integers that are transposed first; to_edge_transform_and_lower "
+                "keeps linear layers whole"
+            )
     if bias is not None and site.constant(bias) is None and not computed:
         return "its bias is computed at run time"
     return _precision(site, weight)
@@ -430,21 +437,18 @@ def _weights(site: Site, weight: fx.Node, bias: fx.Node | None, computed: bool) 
 
 def _precision(site: Site, weight: fx.Node) -> str | None:
     """Integers by integers, or floats by floats."""
-    activation = next(arg for arg in site.operands() if arg is not weight)
-    names = ("input", "mat1", "self")
-    for name in names if op_key(site.node.target) != "aten::addmm" else ("mat1",):
-        try:
-            activation = site.argument(name)
-        except KeyError:
-            continue
-        break
+    activation = _activation(site, weight)
     source = before_moves(activation)
     how = site.quantized(source)
     if how is Quantized.DYNAMIC and source is not activation:
         return "its input is quantized at run time and then moved"
     if site.quantized(weight) is None:
         return None if how is not Quantized.DYNAMIC else "its input alone is quantized"
-    if how is None:
+    if op_key(site.node.target) == "aten::linear":
+        refusal = form_refusal(site, weight, how)
+        if refusal is not None or how is None:
+            return refusal
+    elif how is None:
         return "its weights are quantized, its input is not"
     if how is Quantized.STATIC and quantized_result(site.node) is None:
         return "its weights and input are quantized, its result is not"
@@ -466,6 +470,18 @@ def output_axis(node: fx.Node) -> int:
     key = op_key(node.target)
     transposed = key == "aten::convolution" and argument(node, "transposed")
     return 1 if transposed or key in ("aten::mm", "aten::addmm") else 0
+
+
+def _activation(site: Site, weight: fx.Node) -> fx.Node:
+    """What a product multiplies by its weights."""
+    names = ("input", "mat1", "self")
+    for name in names if op_key(site.node.target) != "aten::addmm" else ("mat1",):
+        try:
+            found: fx.Node = site.argument(name)
+        except KeyError:
+            continue
+        return found
+    return next(arg for arg in site.operands() if arg is not weight)
 
 
 def before_moves(node: fx.Node) -> fx.Node:

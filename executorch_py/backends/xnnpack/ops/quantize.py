@@ -25,7 +25,10 @@ from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
 from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_facts import op_key
 
-_INT4 = (-8, 7)
+
+def has_four_bits(low: Any, high: Any) -> bool:
+    """Whether integers within these limits are told by 4 bits."""
+    return low is not None and high is not None and low >= -8 and high <= 7
 
 
 def _choose(b: Builder, node: fx.Node) -> Made:
@@ -86,7 +89,7 @@ def _constant(b: Builder, value: Value, how: Any, low: Any, high: Any) -> Value:
     assert value.data is not None
     made = b.derived(value, value.data)
     made.quantization = how
-    four_bits = (low, high) == _INT4 or isinstance(how, PerGroup)
+    four_bits = has_four_bits(low, high) or isinstance(how, PerGroup)
     if value.data.dtype is not torch.int8 or (isinstance(how, PerTensor) and how.zero_point):
         return b.derived(value, dequantized(made))
     if isinstance(how, PerTensor):
@@ -143,7 +146,9 @@ def _grouped(
     rows, columns = value.data.shape
     scales = scales.reshape(rows, -1)
     fits = columns % size == 0 and scales.shape[1] == columns // size
-    if (low, high) == _INT4 and fits and size % 32 == 0:
+    # Groups have scales of 16 bits, rows of 32.
+    exact = size < columns or torch.equal(scales, scales.to(torch.bfloat16).to(torch.float32))
+    if has_four_bits(low, high) and fits and size % 32 == 0 and exact:
         return _constant(b, value, PerGroup(scales, size), low, high)
     if size == columns:
         return _constant(b, value, PerChannel(scales.reshape(-1), 0), low, high)
@@ -167,7 +172,7 @@ def _dequantize_affine(b: Builder, node: fx.Node) -> Value:
     shape = list(value.data.shape)
     if block == shape:
         return _constant(b, value, PerTensor(float(scales.item()), 0), low, high)
-    if len(shape) == 2 and block[0] == 1 and (low, high) == _INT4:
+    if len(shape) == 2 and block[0] == 1 and has_four_bits(low, high):
         return _grouped(b, value, scales, block[1], low, high)
     axes = [d for d, n in enumerate(block) if n != shape[d]]
     if len(axes) == 1 and block[axes[0]] == 1:

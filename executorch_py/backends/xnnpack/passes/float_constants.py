@@ -7,6 +7,7 @@ from executorch_py.backends.xnnpack.quantization import dequantized
 from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
 
 _FLOATS = {Datatype.FP32, Datatype.FP16, Datatype.BF16}
+_BESIDE_FLOATS = {Datatype.QCINT8, Datatype.QCINT4}
 
 
 def float_constants(graph: Graph) -> bool:
@@ -34,6 +35,9 @@ def float_constants(graph: Graph) -> bool:
 def _reads_quantized(node: Node) -> bool:
     if node.kind is NodeKind.CONVERT:
         return False
+    if node.kind is NodeKind.FULLY_CONNECTED and node.input().datatype is Datatype.FP32:
+        weight = node.inputs[1]
+        return weight is not None and weight.datatype in _BESIDE_FLOATS
     return any(
         v is not None and not v.is_constant and v.datatype not in _FLOATS for v in node.inputs
     )

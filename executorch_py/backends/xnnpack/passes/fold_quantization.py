@@ -2,7 +2,8 @@
 
 Statically: a node all of whose operands were dequantized, and whose result is only quantized again,
 works on int8. Dynamically: a product or convolution whose operand was quantized with scales found
-at run time reads that, with quantized weights, and gives floats.
+at run time reads that, with quantized weights, and gives floats. Weights alone: a product of floats
+reads quantized weights; XNNPACK multiplies a bias by the scales there, so it is added behind.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from executorch_py.backends.xnnpack.graph import (
     Needs,
     Node,
     PerChannel,
+    PerGroup,
     PerTensor,
     Value,
     is_static,
@@ -41,6 +43,7 @@ _DYNAMIC_DIMS = {
     NodeKind.CONV_TRANSPOSE_2D: 3,
 }
 _STATIC_WEIGHTS = (Datatype.QINT8, Datatype.QCINT8)
+_QUANTIZED_WEIGHTS = (*_STATIC_WEIGHTS, Datatype.QCINT4, Datatype.QBINT4)
 
 
 def fold_quantization(graph: Graph) -> bool:
@@ -48,11 +51,12 @@ def fold_quantization(graph: Graph) -> bool:
     readers = graph.readers()
     replaced: dict[Value, Value] = {}
     changed = False
-    for node in graph.nodes:
+    for node in list(graph.nodes):
         if node.kind in _DYNAMIC_DIMS and _fold_dynamic(node):
             changed = True
         elif node.kind in _STATIC or node.kind in _SAME_PARAMETERS:
-            changed |= _fold_static(graph, node, readers, replaced)
+            folded = _fold_static(graph, node, readers, replaced)
+            changed |= folded or _fold_weights(graph, node)
     graph.replace_all(replaced)
     return changed
 
@@ -149,14 +153,53 @@ def _fold_dynamic(node: Node) -> bool:
     source = before.input()
     if source.datatype is not Datatype.QDINT8 or weight.quantization is None:
         return False
-    if isinstance(weight.quantization, PerTensor):
-        rows = weight.shape[0]
-        assert isinstance(rows, int)
-        scales = torch.full((rows,), weight.quantization.scale)
-        weight.datatype, weight.quantization = Datatype.QCINT8, PerChannel(scales, 0)
+    _scale_rows(weight)
     source.quantization = Dynamic(_DYNAMIC_DIMS[node.kind])
     if node.needs is Needs.IMAGE and source.producer is not None:
         # Elements with scales of run time are only read, never moved: they are floats until then.
         source.producer.needs = Needs.IMAGE
     node.inputs[0] = source
     return True
+
+
+def _scale_rows(weight: Value) -> None:
+    """One scale for all becomes one for each row."""
+    if isinstance(weight.quantization, PerTensor):
+        rows = weight.shape[0]
+        assert isinstance(rows, int)
+        scales = torch.full((rows,), weight.quantization.scale)
+        weight.datatype, weight.quantization = Datatype.QCINT8, PerChannel(scales, 0)
+
+
+# ---- weights alone
+
+
+def _fold_weights(graph: Graph, node: Node) -> bool:
+    if node.kind is not NodeKind.FULLY_CONNECTED or node.input().datatype is not Datatype.FP32:
+        return False
+    weight, bias = node.inputs[1], node.inputs[2]
+    if weight is None or weight.datatype not in _QUANTIZED_WEIGHTS:
+        return False
+    _scale_rows(weight)
+    how = weight.quantization
+    if isinstance(how, PerGroup) and how.group_size == weight.shape[1]:
+        weight.datatype = Datatype.QCINT4
+        weight.quantization = how = PerChannel(how.scales.reshape(-1), 0)
+    if not isinstance(how, PerChannel) or how.axis != 0:
+        return False
+    if bias is not None:
+        _add_behind(graph, node, bias)
+    return True
+
+
+def _add_behind(graph: Graph, node: Node, bias: Value) -> None:
+    """A node of its own adds the bias, and limits the sum if the product was limited."""
+    result = node.output
+    product = Value(result.name, result.shape, result.datatype, producer=node)
+    if bias.is_constant:
+        tag, bias = bias.external_tag, Value(bias.name, bias.shape, bias.datatype, data=bias.data)
+        bias.external_tag = tag
+    added = Node(NodeKind.ADD, [product, bias], [result], clamp=node.clamp, origin=node.origin)
+    result.producer = added
+    node.inputs[2], node.outputs, node.clamp = None, [product], None
+    graph.nodes.insert(graph.nodes.index(node) + 1, added)

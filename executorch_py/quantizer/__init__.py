@@ -9,10 +9,15 @@ The names of torchao's that this takes are importable from here.
 """
 
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
-from torchao.quantization.pt2e.quantizer import ComposableQuantizer, Quantizer
+from torchao.quantization.pt2e.quantizer import Quantizer
 
 from executorch_py.quantizer.calibrate import calibrate
 from executorch_py.quantizer.compare import compare
+from executorch_py.quantizer.compose import ComposableQuantizer
+from executorch_py.quantizer.groups import (
+    get_groupwise_quantization_config,
+    get_weight_only_quantization_config,
+)
 from executorch_py.quantizer.observers import CalibrationError, CalibrationWarning
 from executorch_py.quantizer.report import report
 from executorch_py.quantizer.search import quantize, sensitivities
@@ -29,7 +34,9 @@ __all__ = [
     "calibrate",
     "compare",
     "convert_pt2e",
+    "get_groupwise_quantization_config",
     "get_symmetric_quantization_config",
+    "get_weight_only_quantization_config",
     "prepare_pt2e",
     "prepare_qat_pt2e",
     "quantize",

@@ -145,7 +145,9 @@ class Watched(nn.Module):
         self.seen = Seen(**state)
 
     def calculate_qparams(self) -> Any:
-        self.group.check()
+        # Nobody may have told it of the others: torchao's ComposableQuantizer does not.
+        alone = Group([(type(self).__name__, self)], was_told=True)
+        (self.group if self.group.members else alone).check()
         return super().calculate_qparams()
 
 

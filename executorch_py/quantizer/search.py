@@ -14,6 +14,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from executorch_py.quantizer.calibrate import arguments_of, calibrate
 from executorch_py.quantizer.compare import flat_inputs, sqnr_db
+from executorch_py.quantizer.compose import ComposableQuantizer
 from executorch_py.quantizer.observers import Watched, module_path
 from executorch_py.quantizer.patterns import SHARING
 from executorch_py.quantizer.spec import QuantizationConfig, get_symmetric_quantization_config
@@ -38,7 +39,8 @@ class Quantized:
     """What `quantize` gives.
 
     module: the converted model, to be exported. before, after: the metric of the float and of the
-    quantized model. left_float: layers that stayed float, the most sensitive first.
+    quantized model. left_float: layers that stayed float, or were given what `instead` says, the
+    most sensitive first.
     """
 
     module: fx.GraphModule
@@ -46,14 +48,17 @@ class Quantized:
     after: float
     left_float: Sequence[Sensitivity]
     n_layers: int
+    instead: QuantizationConfig | None = None
 
     def __str__(self) -> str:
+        what = "quantized" if self.instead is None else "quantized as asked"
         lines = [
             f"metric {self.before:.4g} -> {self.after:.4g};"
-            f" {self.n_layers - len(self.left_float)} of {self.n_layers} layers quantized"
+            f" {self.n_layers - len(self.left_float)} of {self.n_layers} layers {what}"
         ]
+        left = "left float" if self.instead is None else "instead"
         lines += [
-            f"  left float: {s.name} ({s.module or 'functional'}), alone {s.sqnr_db:.1f} dB"
+            f"  {left}: {s.name} ({s.module or 'functional'}), alone {s.sqnr_db:.1f} dB"
             for s in self.left_float
         ]
         return "\n".join(lines)
@@ -66,6 +71,7 @@ def quantize(
     max_drop: float,
     metric: Metric | None = None,
     config: QuantizationConfig | None = None,
+    instead: QuantizationConfig | None = None,
     dynamic_shapes: Any = None,
     progress: bool = True,
 ) -> Quantized:
@@ -75,7 +81,7 @@ def quantize(
     model that is called like the given one, the greater the better; without one the mean cosine
     between the outputs and the float model's, over the data. config: int8 with a scale for each
     channel of weights, unless another is given. The fewest of the most sensitive layers stay float,
-    found by halving.
+    found by halving; with `instead` they are quantized by that: in 8 bits, say, where 4 lose much.
     """
     if not max_drop >= 0:
         raise ValueError(f"max_drop={max_drop!r}: needs a number that is not negative")
@@ -85,7 +91,8 @@ def quantize(
     positional, named = arguments_of(samples[0])
     exported = torch.export.export(model, positional, named, dynamic_shapes=dynamic_shapes).module()
     measure = metric if metric is not None else _cosine_to(model, samples)
-    task = _Task(exported, samples, config or get_symmetric_quantization_config(True), progress)
+    config = config or get_symmetric_quantization_config(True)
+    task = _Task(exported, samples, config, instead, progress)
     before = measure(model)
     prepared = task.prepared(frozenset())
     n_layers = len(layers_of(prepared))
@@ -95,7 +102,7 @@ def quantize(
     if not before - after <= max_drop:
         layers = sensitivities(prepared, samples[:PROBES])
         made, after, left = _fewest(task, layers, measure, before - max_drop)
-    return Quantized(made, before, after, left, n_layers)
+    return Quantized(made, before, after, left, n_layers, instead)
 
 
 def sensitivities(prepared: fx.GraphModule, data: Iterable[Any]) -> list[Sensitivity]:
@@ -150,14 +157,18 @@ class _Task:
         exported: Any,
         samples: Sequence[Any],
         config: QuantizationConfig,
+        instead: QuantizationConfig | None,
         progress: bool,
     ) -> None:
-        self.exported, self.samples, self.config = exported, samples, config
-        self.progress = progress
+        self.exported, self.samples = exported, samples
+        self.config, self.instead, self.progress = config, instead, progress
 
     def prepared(self, left: frozenset[str]) -> fx.GraphModule:
-        quantizer = XNNPACKQuantizer().set_global(self.config)
-        quantizer.set_filter_function(lambda node: node.name not in left)
+        most = XNNPACKQuantizer().set_global(self.config)
+        most.set_filter_function(lambda node: node.name not in left)
+        others = XNNPACKQuantizer().set_global(self.instead)
+        others.set_filter_function(lambda node: node.name in left)
+        quantizer = most if self.instead is None else ComposableQuantizer([others, most])
         prepared: fx.GraphModule = prepare_pt2e(copy.deepcopy(self.exported), quantizer)
         calibrate(prepared, self.samples, progress=self.progress)
         return prepared
@@ -232,6 +243,10 @@ def _outputs(interpreter: _Rounding, flat: Sequence[Any]) -> list[torch.Tensor]:
 
 
 def _rounded(observer: Watched, x: torch.Tensor) -> torch.Tensor:
+    by_itself = getattr(observer, "rounded", None)
+    if by_itself is not None:
+        made: torch.Tensor = by_itself(x)
+        return made
     scales, zero_points = super(Watched, observer).calculate_qparams()
     low, high = observer.quant_min, observer.quant_max
     if scales.numel() > 1:

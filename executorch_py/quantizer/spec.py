@@ -7,7 +7,7 @@ None leaves that float. Integers stand for `scale * (q - zero_point)`.
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -26,6 +26,17 @@ from executorch_py.quantizer.observers import (
     WatchedPerChannelFakeQuantize,
     WatchedRange,
 )
+
+
+@dataclass(eq=True, frozen=True)
+class RowSpec(QuantizationSpec):
+    """int8 with a scale for each row, found at run time if `finds_scales`, else float after all.
+
+    `is_dynamic` is False: torchao understands by it one scale for a whole tensor.
+    """
+
+    finds_scales: bool = True
+
 
 LEAST_SCALE = 2**-12  # upstream's, so that quotients of scales stay within a fixed point's reach
 
@@ -94,13 +105,15 @@ def along_axis(spec: QuantizationSpec | None, axis: int) -> QuantizationSpec | N
 
 def is_dynamic(config: QuantizationConfig) -> bool:
     """Whether activations get their scales at run time."""
-    return config.input_activation is not None and bool(config.input_activation.is_dynamic)
+    spec = config.input_activation
+    return bool(spec.finds_scales if isinstance(spec, RowSpec) else spec and spec.is_dynamic)
 
 
 __all__ = [
     "LEAST_SCALE",
     "QuantizationConfig",
     "QuantizationSpec",
+    "RowSpec",
     "along_axis",
     "get_symmetric_quantization_config",
     "is_dynamic",

@@ -28,6 +28,14 @@ from executorch_py.quantizer.annotate import (
     scalars_to_constants,
     share_input,
 )
+from executorch_py.quantizer.groups import (
+    TABLES,
+    connect,
+    is_groupwise,
+    is_weight_only,
+    leave_tables,
+    take,
+)
 from executorch_py.quantizer.observers import watch
 from executorch_py.quantizer.patterns import (
     CAT,
@@ -73,10 +81,12 @@ class XNNPACKQuantizer(Quantizer):
     ) -> XNNPACKQuantizer:
         """For an operator: `torch.ops.aten.linear.default`, or with all its overloads
         `torch.ops.aten.linear`. One that cannot be quantized is refused."""
-        if not _patterns_of(operator_type) and not _overloads(operator_type) & CAT:
+        if not _patterns_of(operator_type) and not _overloads(operator_type) & (CAT | TABLES):
             raise ValueError(
                 f"{operator_type} cannot be quantized for XNNPACK; these can: {_supported()}"
             )
+        if _overloads(operator_type) & TABLES:
+            _check_tables(quantization_config, str(operator_type))
         self.operator_type_config[operator_type] = quantization_config
         return self
 
@@ -84,6 +94,8 @@ class XNNPACKQuantizer(Quantizer):
         self, module_type: Callable[..., Any], quantization_config: QuantizationConfig | None
     ) -> XNNPACKQuantizer:
         """For all modules of a class, with what they contain."""
+        if isinstance(module_type, type) and issubclass(module_type, torch.nn.Embedding):
+            _check_tables(quantization_config, module_type.__name__)
         self.module_type_config[module_type] = quantization_config
         return self
 
@@ -119,7 +131,8 @@ class XNNPACKQuantizer(Quantizer):
         for operator, config in self.operator_type_config.items():
             self._take(model, config, _of(_overloads(operator) - operators, rest))
             operators |= _overloads(operator)
-        self._take(model, self.global_config, _but([_of(operators, rest)], rest))
+        if self.global_config is not None:  # else what is left is for other quantizers
+            self._take(model, self.global_config, _but([_of(operators, rest)], rest))
         _share(model)
         return model
 
@@ -130,6 +143,7 @@ class XNNPACKQuantizer(Quantizer):
         self, model: fx.GraphModule, edge_or_node_to_obs_or_fq: dict[Any, Any]
     ) -> None:
         watch(edge_or_node_to_obs_or_fq)
+        connect(edge_or_node_to_obs_or_fq)
 
     # ---- Upstream's questions
 
@@ -156,6 +170,15 @@ class XNNPACKQuantizer(Quantizer):
         self, model: fx.GraphModule, config: QuantizationConfig | None, is_there: NodeFilter
     ) -> None:
         """Annotates all matches within, of which no node is yet."""
+
+        def is_wanted(node: fx.Node) -> bool:
+            return self._is_wanted(node, is_there)
+
+        if config is not None and is_groupwise(config):
+            take(model, config, is_wanted)
+            return
+        if config is None:
+            leave_tables(model, is_wanted)
         for pattern in PATTERNS:
             for match in find(model, pattern, is_qat=config is not None and config.is_qat):
                 nodes = match.nodes
@@ -284,7 +307,17 @@ def _patterns_of(operator: Any) -> list[Pattern]:
 
 
 def _supported() -> str:
-    return ", ".join(sorted(str(t) for t in frozenset().union(CAT, *(p.targets for p in PATTERNS))))
+    every = frozenset().union(CAT, TABLES, *(p.targets for p in PATTERNS))
+    return ", ".join(sorted(map(str, every)))
+
+
+def _check_tables(config: QuantizationConfig | None, what: str) -> None:
+    """Tables are looked up, not computed with."""
+    if config is not None and not (is_groupwise(config) and is_weight_only(config)):
+        raise ValueError(
+            f"{what}: of embeddings the weights alone are quantized; "
+            "give it get_weight_only_quantization_config(bits=8)"
+        )
 
 
 __all__ = ["XNNPACKQuantizer", "get_symmetric_quantization_config"]

@@ -1,0 +1,30 @@
+"""Upstream runs what we lower with weights in few bits: the same file, the same numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from quantizer.few_bits import INDICES, PT2E, TORCHAO
+
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.exir import to_edge, to_edge_transform_and_lower
+from interop.peer import Upstream
+
+
+@pytest.mark.parametrize("name", [*PT2E, "int8 times int8", "table of 2 bits"])
+def test_upstream_runs_weights_in_few_bits(name: str, upstream: Upstream, tmp_path: Path) -> None:
+    model = {**PT2E, **TORCHAO}[name]()
+    with torch.no_grad():
+        expected = model(INDICES)
+        exported = torch.export.export(model, (INDICES,))
+    delegated = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    for which, edge in (("kernels", to_edge(exported)), ("delegate", delegated)):
+        (tmp_path / f"{which}.pte").write_bytes(edge.to_executorch().buffer)
+        torch.save([[INDICES]], tmp_path / f"{which}.inputs.pt")
+        upstream.ask("run_inputs", which, tmp_path)
+        ((found,),) = torch.load(tmp_path / f"{which}.pt")
+        dynamic = "times" in name or "da" in name
+        share = float((found - expected).abs().max() / expected.abs().max())
+        assert share < (0.012 if dynamic else 1e-5)

@@ -14,6 +14,7 @@ from torchao.quantization.pt2e.quantizer import ComposableQuantizer as TorchaoCo
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.exir import (
+    ExecutorchBackendConfig,
     ExecutorchProgramManager,
     to_edge,
     to_edge_transform_and_lower,
@@ -122,6 +123,14 @@ def test_eight_bits_are_a_quarter_and_four_a_sixth_of_floats() -> None:
         shares[bits].append(len(edge.to_executorch().buffer) / floats)
     assert max(shares[8]) <= 0.27
     assert max(shares[4]) <= 0.17
+
+
+def test_own_operators_multiply_rows_of_integers_by_integers() -> None:
+    model, exported = made("int8 times int8")
+    program = to_edge(exported).to_executorch(ExecutorchBackendConfig(own_operators=True))
+    called = [str(node.target) for node in program.exported_program().graph.nodes]
+    assert sum("qlinear_float" in name for name in called) == 2
+    assert difference(program, model) < 0.012
 
 
 def test_a_product_with_groups_of_weights_alone_says_why_it_is_left() -> None:

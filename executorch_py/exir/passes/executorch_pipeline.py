@@ -46,7 +46,7 @@ from executorch_py.exir.passes.remove_redundant import remove_redundant
 from executorch_py.exir.passes.replace_edge_with_backend_pass import EdgeToBackendOpsPass
 from executorch_py.exir.passes.replace_view_copy_with_view_pass import ReplaceViewCopyWithViewPass
 from executorch_py.exir.passes.restore_mutations import restore_mutations
-from executorch_py.exir.passes.row_scales import row_scales
+from executorch_py.exir.passes.row_scales import row_scales, scale_rows_of_weights
 from executorch_py.exir.passes.separate_loop_state import SeparateLoopStatePass
 from executorch_py.exir.passes.share_matrices import share_matrices
 from executorch_py.exir.passes.share_windows import ShareWindowsPass
@@ -136,16 +136,17 @@ PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     ProgramStep(lambda ep, _: fold_body_constants(ep), lambda c: c.fold_constants),
     ProgramStep(lambda ep, _: fold_constants(ep), lambda c: c.fold_constants),
     ProgramStep(lambda ep, _: constant_prop_pass(ep), lambda c: c.do_quant_fusion_and_const_prop),
-    # After folding, which leaves what widens integers alone.
-    ProgramStep(lambda ep, _: integer_weights(ep)),
-    ProgramStep(lambda ep, _: row_scales(ep)),
     # After folding, which makes constants of the zeros and ones that it looks for.
     ProgramStep(lambda ep, _: remove_redundant(ep), lambda c: c.remove_redundant),
+    ProgramStep(lambda ep, _: row_scales(ep)),
+    ProgramStep(lambda ep, _: scale_rows_of_weights(ep), lambda c: c.own_operators),
     # Before attention and chains, which would take what lies between dequantizing and quantizing.
     ProgramStep(lambda ep, _: move_quantized(ep), lambda c: c.own_operators),
     ProgramStep(lambda ep, _: fuse_quantized(ep), lambda c: c.own_operators),
     # After the rules above, which drop what hides the pattern and make constants of masks.
     ProgramStep(_rewrite_attention, lambda c: c.own_operators or c.remove_redundant),
+    # What is left then; after all folding, which would widen the weights in the file.
+    ProgramStep(lambda ep, _: integer_weights(ep)),
     # Before chains, whose tensors must lie alike.
     ProgramStep(lambda ep, _: choose_layouts(ep), lambda c: c.choose_layouts and c.own_operators),
     # On what is left then, and while nothing writes to what a chain reads.

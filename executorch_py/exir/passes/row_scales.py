@@ -5,7 +5,8 @@
 becomes choose_qparams_per_token_asymmetric, quantize_per_token and dequantize_per_token where each
 row has a scale, choose_qparams.tensor and its like where all have one. What delegates took is gone
 by then. A zero point may be rounded to the other side, and symmetric scales get zero points, which
-makes them finer: numbers differ by a step of int8 at most.
+makes them finer: numbers differ by a step of int8 at most. Weights of 8 bits with a scale for each
+row become those that own operators know.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
-from executorch_py.exir.ir.fake_values import evaluate, rewrite_calls
+from executorch_py.exir.ir.constants import add_constants, drop_unused_constants
+from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation, fake_mode_of, rewrite_calls
+from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes, foldable_constants
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_facts import is_getitem
 
@@ -32,6 +35,47 @@ def row_scales(ep: ExportedProgram) -> bool:
         return False
     register_quantized_ops()
     return rewrite_calls(ep, _rewrite)
+
+
+def scale_rows_of_weights(ep: ExportedProgram) -> bool:
+    """The same for constants of 8 bits: dequantize_affine of rows is dequantize_per_channel."""
+    constants, mode = constant_tensors(ep), fake_mode_of(ep.graph_module)
+    if mode is None:
+        return False
+
+    def rewrite(node: fx.Node) -> bool:
+        if not is_call(node, "torchao::dequantize_affine") or not _is_matrix(node, constants):
+            return False
+        limits = (argument(node, "quant_min"), argument(node, "quant_max"))
+        values, scales = constants[node.args[0].name], argument(node, "scale")
+        if limits != _LIMITS or list(argument(node, "block_size")) != [1, values.shape[1]]:
+            return False
+        zeros = argument(node, "zero_point")
+        if zeros is not None and (zeros.name not in constants or constants[zeros.name].any()):
+            return False
+        vector = constants[scales.name].detach().to(torch.float32).reshape(-1)
+        example = mode.from_tensor(vector, static_shapes=True)
+        (made,) = add_constants(ep, [(f"{scales.name}_rows", vector, example, {})])
+        target = torch.ops.quantized_decomposed.dequantize_per_channel.default
+        with node.graph.inserting_before(node), fake_evaluation(mode):
+            wide = _call(node, target, node.args[0], made, None, 0, *_LIMITS, torch.int8)
+        node.replace_all_uses_with(wide)
+        return True
+
+    changed = any([rewrite(node) for node in list(ep.graph.nodes)])
+    if changed:
+        erase_dead_nodes(ep.graph_module.graph)
+        drop_unused_constants(ep, set(foldable_constants(ep)))
+    return changed
+
+
+def _is_matrix(node: fx.Node, constants: dict[str, torch.Tensor]) -> bool:
+    names = [a.name for a in (node.args[0], argument(node, "scale")) if isinstance(a, fx.Node)]
+    if len(names) < 2 or any(name not in constants for name in names):
+        return False
+    values = constants[names[0]]
+    is_float = node.meta["val"].dtype is torch.float32
+    return values.dim() == 2 and values.dtype is torch.int8 and is_float
 
 
 def _rewrite(node: fx.Node) -> bool:

@@ -61,10 +61,12 @@ ETI_VECTOR_INLINE eti_sums eti_biases(const void *at) {
   return (eti_sums){{eti_load(at), eti_load((const uint8_t *)at + ETI_CHANNELS_BYTES / 2)}};
 }
 
+// Compilers add integers in an order of their own, for which there are too few registers.
 ETI_VECTOR_INLINE void eti_add_products(eti_sums *sum, __m256i a0, __m256i a1, __m256i w0,
                                         __m256i w1) {
   sum->of[0] = _mm256_add_epi32(sum->of[0], _mm256_madd_epi16(a0, w0));
   sum->of[1] = _mm256_add_epi32(sum->of[1], _mm256_madd_epi16(a1, w1));
+  __asm__("" : "+x"(sum->of[0]), "+x"(sum->of[1]));
 }
 
 // The sums in scales, in the channels' order.

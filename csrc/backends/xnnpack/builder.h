@@ -77,7 +77,13 @@ et_status eti_xnn_convert(eti_xnn_builder *b, const eti_xnn_node *node, uint32_t
 // where they are none, or the machine has no layer norm.
 et_status eti_xnn_define_norm(eti_xnn_builder *b, const eti_xnn_node *node, size_t *n_nodes);
 
+// ---- chains.c
+// Defines a table in place of the nodes that begin at `node`; as above.
+et_status eti_xnn_define_chain(eti_xnn_builder *b, const eti_xnn_node *node, size_t *n_nodes);
+
 // ---- define_nodes.c
+// The parameters of a unary node; false: it has none.
+bool eti_xnn_unary_params(const eti_xnn_node *node, union xnn_unary_params *params);
 #define ETI_XNN_MOST_DEFINED 10  // nodes of the subgraph for one of the payload
 et_status eti_xnn_define_node(eti_xnn_builder *b, const eti_xnn_node *node);
 

@@ -18,13 +18,18 @@ typedef enum xnn_status (*define_fn)(xnn_subgraph_t s, const eti_xnn_node *n, co
 
 // ---- One function per family
 
+bool eti_xnn_unary_params(const eti_xnn_node *node, union xnn_unary_params *params) {
+  const enum xnn_unary_operator type = (enum xnn_unary_operator)eti_xnn_kind_of(node)->operator;
+  *params = (union xnn_unary_params){.clamp = {node->output_min, node->output_max}};
+  if (type == xnn_unary_leaky_relu) params->leaky_relu.negative_slope = node->p.slope;
+  if (type == xnn_unary_elu) params->elu.alpha = node->p.slope;
+  return type == xnn_unary_clamp || type == xnn_unary_leaky_relu || type == xnn_unary_elu;
+}
+
 static enum xnn_status define_unary(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
   const enum xnn_unary_operator type = (enum xnn_unary_operator)eti_xnn_kind_of(n)->operator;
-  union xnn_unary_params params = {.clamp = {n->output_min, n->output_max}};
-  if (type == xnn_unary_leaky_relu) params.leaky_relu.negative_slope = n->p.slope;
-  if (type == xnn_unary_elu) params.elu.alpha = n->p.slope;
-  const bool has_params =
-      type == xnn_unary_clamp || type == xnn_unary_leaky_relu || type == xnn_unary_elu;
+  union xnn_unary_params params;
+  const bool has_params = eti_xnn_unary_params(n, &params);
   return xnn_define_unary(s, type, has_params ? &params : NULL, w->in[0], w->out[0], 0);
 }
 

@@ -273,6 +273,7 @@ static et_status define_all(eti_xnn_builder *b) {
     n_done = 1;
     if (!is_used(node, b->is_needed)) continue;
     ET_TRY(eti_xnn_define_norm(b, node, &n_done));
+    if (n_done == 0) ET_TRY(eti_xnn_define_chain(b, node, &n_done));
     if (n_done > 0) continue;
     ET_TRY(eti_xnn_define_node(b, node));
     n_done = 1;

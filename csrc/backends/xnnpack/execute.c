@@ -2,6 +2,7 @@
 // told only what is new, because most calls differ from the one before in nothing.
 #include "backends/xnnpack/delegate.h"
 #include "backends/xnnpack/kernels.h"
+#include "backends/xnnpack/light.h"
 #include "backends/xnnpack/workspace.h"
 #include "runtime/bytes.h"
 #include "runtime/check.h"
@@ -86,8 +87,9 @@ static void reshape(void *ctx) {
                                            engine->given[k].dims);
   }
   if (r->status == xnn_status_success) r->status = xnn_reshape_runtime(engine->runtime);
-  if (r->status == xnn_status_success)
-    eti_xnn_tile_products(engine->runtime, pthreadpool_get_threads_count(&engine->pool));
+  if (r->status != xnn_status_success) return;
+  eti_xnn_tile_products(engine->runtime, pthreadpool_get_threads_count(&engine->pool));
+  eti_xnn_tile_light(engine->runtime);
 }
 
 static void set_up(void *ctx) {

@@ -5,6 +5,7 @@
 
 #include "backends/xnnpack/about.h"
 #include "backends/xnnpack/depthwise.h"
+#include "backends/xnnpack/light.h"
 #include "backends/xnnpack/shallow.h"
 
 #if defined(ET_XNNPACK_OWN_KERNELS)
@@ -139,7 +140,7 @@ void eti_xnn_use_own_kernels(void) {
 
 size_t eti_xnn_own_kernels(const char **names, size_t n) {
   size_t (*const tell[])(const char **, size_t) = {use_all, eti_xnn_own_depthwise,
-                                                   eti_xnn_own_convolutions};
+                                                   eti_xnn_own_convolutions, eti_xnn_own_light};
   size_t n_told = 0;
   for (size_t i = 0; i < sizeof tell / sizeof tell[0]; i++)
     n_told += n_told < n ? tell[i](names + n_told, n - n_told) : tell[i](NULL, 0);

@@ -17,6 +17,7 @@ BENCHES = (
     "kernels",
     "operators",
     "attention",
+    "int8_nodes",
     "lowering",
     "models",
     "peers",

@@ -1,0 +1,21 @@
+"""Nodes of int8 graphs that run kernels of our own, beside XNNPACK's own: see int8_nodes.c.
+
+One thread; where XNNPACK's own run throughout, both are the same.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from conftest import build_c
+
+
+def main() -> None:
+    subprocess.run([build_c("release", "int8_nodes") / "int8_nodes"], check=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+// Nodes of int8 graphs as XNNPACK runs them and as ours run in their place, by turns on one thread:
+// a JSON line for each, with the best times. Sizes are those of networks of images.
+#define _POSIX_C_SOURCE 199309L  // clock_gettime
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "backends/xnnpack/depthwise.h"
+#include "backends/xnnpack/light.h"
+#include "backends/xnnpack/memory.h"
+#include "backends/xnnpack/shallow.h"
+#include "backends/xnnpack/tables.h"
+
+enum { MOST_BYTES = 4 << 20, MOST_FILTERS = 1536, X_SCALE = 0, Y_SCALE = 1, TURN_US = 40000 };
+
+static int8_t bytes[MOST_BYTES + XNN_EXTRA_BYTES], results[2][MOST_BYTES];
+static float scales[MOST_FILTERS];
+static int32_t biases[MOST_FILTERS];
+
+typedef struct subject {
+  enum { DEPTHWISE, IMAGE, GELU, PIXELS, FACTORS } kind;
+  size_t side, channels, kernel, stride, filters;
+} subject;
+
+static const subject subjects[] = {
+    {DEPTHWISE, 112, 32, 3, 1, 0}, {DEPTHWISE, 112, 96, 3, 2, 0}, {DEPTHWISE, 56, 144, 3, 1, 0},
+    {DEPTHWISE, 56, 144, 3, 2, 0}, {DEPTHWISE, 28, 192, 3, 1, 0}, {DEPTHWISE, 28, 192, 3, 2, 0},
+    {DEPTHWISE, 14, 384, 3, 1, 0}, {DEPTHWISE, 14, 576, 3, 2, 0}, {DEPTHWISE, 7, 960, 3, 1, 0},
+    {DEPTHWISE, 56, 72, 5, 2, 0},  {DEPTHWISE, 28, 120, 5, 1, 0}, {DEPTHWISE, 28, 240, 5, 2, 0},
+    {DEPTHWISE, 14, 672, 5, 1, 0}, {DEPTHWISE, 14, 672, 5, 2, 0}, {DEPTHWISE, 7, 1152, 5, 1, 0},
+    {IMAGE, 224, 3, 3, 2, 16},     {IMAGE, 224, 3, 3, 2, 32},     {IMAGE, 224, 3, 7, 2, 64},
+    {IMAGE, 224, 3, 4, 4, 96},     {IMAGE, 224, 3, 16, 16, 768},  {GELU, 14, 3072, 0, 0, 0},
+    {GELU, 112, 16, 0, 0, 0},      {PIXELS, 224, 3, 0, 0, 0},     {FACTORS, 28, 120, 0, 0, 0},
+    {FACTORS, 14, 672, 0, 0, 0},
+};
+
+static void check(enum xnn_status status) {
+  if (status == xnn_status_success) return;
+  fprintf(stderr, "XNNPACK: status %d\n", (int)status);
+  exit(1);
+}
+
+static uint32_t define_value(xnn_subgraph_t s, size_t rank, const size_t *dims, uint32_t external) {
+  const uint32_t flags[] = {XNN_VALUE_FLAG_EXTERNAL_INPUT, XNN_VALUE_FLAG_EXTERNAL_OUTPUT,
+                            XNN_VALUE_FLAG_EXTERNAL_INPUT};
+  const float value_scales[] = {0.05f, 0.07f, 0.05f};
+  uint32_t id;
+  check(xnn_define_quantized_tensor_value(s, xnn_datatype_qint8, 3, value_scales[external], rank,
+                                          dims, NULL, external, flags[external], &id));
+  return id;
+}
+
+static uint32_t define_weights(xnn_subgraph_t s, size_t rank, const size_t *dims, size_t dim) {
+  uint32_t id;
+  check(xnn_define_channelwise_quantized_tensor_value(
+      s, rank == 1 ? xnn_datatype_qcint32 : xnn_datatype_qcint8, scales, rank, dim, dims,
+      rank == 1 ? (const void *)biases : bytes, XNN_INVALID_VALUE_ID, 0, &id));
+  return id;
+}
+
+static void define_window(xnn_subgraph_t s, const subject *t, bool is_ours) {
+  const bool is_depthwise = t->kind == DEPTHWISE;
+  const uint32_t k = (uint32_t)t->kernel, stride = (uint32_t)t->stride;
+  const uint32_t pad = t->kernel == t->stride ? 0 : k / 2;
+  const size_t n = is_depthwise ? t->channels : t->filters,
+               dims[] = {1, t->side, t->side, t->channels};
+  const size_t side = (t->side + 2 * pad - k) / stride + 1, y_dims[] = {1, side, side, n};
+  const size_t dw_dims[] = {1, k, k, n}, w_dims[] = {n, k, k, t->channels};
+  const uint32_t x = define_value(s, 4, dims, 0);
+  const uint32_t w = define_weights(s, 4, is_depthwise ? dw_dims : w_dims, is_depthwise ? 3 : 0);
+  const uint32_t b = define_weights(s, 1, &n, 0), y = define_value(s, 4, y_dims, 1);
+  const eti_xnn_shallow_node node = {.padding = {pad, pad, pad, pad},
+                                     .kernel = {k, k},
+                                     .stride = {stride, stride},
+                                     .dilation = {1, 1},
+                                     .groups = 1,
+                                     .group_inputs = t->channels,
+                                     .group_outputs = n,
+                                     .min = -100.0f,
+                                     .max = 100.0f,
+                                     .input = x,
+                                     .filter = w,
+                                     .bias = b,
+                                     .output = y};
+  if (is_depthwise)
+    check(xnn_define_depthwise_convolution_2d(s, pad, pad, pad, pad, k, k, stride, stride, 1, 1, 1,
+                                              n, -100.0f, 100.0f, x, w, b, y, 0));
+  else if (is_ours)
+    check(eti_xnn_define_convolution(s, &node));
+  else
+    check(xnn_define_convolution_2d(s, pad, pad, pad, pad, k, k, stride, stride, 1, 1, 1,
+                                    t->channels, n, -100.0f, 100.0f, x, w, b, y, 0));
+}
+
+static void define_function(xnn_subgraph_t s, const subject *t, bool is_ours) {
+  const size_t dims[] = {t->side, t->side, t->channels};
+  const uint32_t x = define_value(s, 3, dims, 0), y = define_value(s, 3, dims, 1);
+  uint32_t wide, result;
+  if (is_ours) {
+    check(eti_xnn_define_table(s, x, y, (const uint8_t *)bytes));
+    return;
+  }
+  check(
+      xnn_define_tensor_value(s, xnn_datatype_fp32, 3, dims, NULL, XNN_INVALID_VALUE_ID, 0, &wide));
+  check(xnn_define_tensor_value(s, xnn_datatype_fp32, 3, dims, NULL, XNN_INVALID_VALUE_ID, 0,
+                                &result));
+  check(xnn_define_unary(s, xnn_unary_convert, NULL, x, wide, 0));
+  check(xnn_define_unary(s, xnn_unary_gelu, NULL, wide, result, 0));
+  check(xnn_define_unary(s, xnn_unary_convert, NULL, result, y, 0));
+}
+
+static void define_pixels(xnn_subgraph_t s, const subject *t) {
+  const size_t dims[] = {1, t->channels, t->side, t->side}, order[] = {0, 2, 3, 1};
+  uint32_t id[2];
+  for (uint32_t k = 0; k < 2; k++)
+    check(xnn_define_quantized_tensor_value(
+        s, xnn_datatype_qint8, 0, 1.0f, 4, dims, NULL, k,
+        k == 0 ? XNN_VALUE_FLAG_EXTERNAL_INPUT : XNN_VALUE_FLAG_EXTERNAL_OUTPUT, &id[k]));
+  check(xnn_define_static_transpose(s, 4, order, id[0], id[1], 0));
+}
+
+static void define_factors(xnn_subgraph_t s, const subject *t) {
+  const size_t dims[] = {1, t->side, t->side, t->channels}, f_dims[] = {1, 1, 1, t->channels};
+  const uint32_t x = define_value(s, 4, dims, 0), y = define_value(s, 4, dims, 1);
+  check(xnn_define_binary(s, xnn_binary_multiply, NULL, x, define_value(s, 4, f_dims, 2), y, 0));
+}
+
+static xnn_runtime_t runtime_of(const subject *t, bool is_ours) {
+  const struct xnn_external_value values[] = {{0, bytes}, {1, results[is_ours]}, {2, bytes}};
+  xnn_subgraph_t s;
+  xnn_runtime_t runtime;
+  check(xnn_create_subgraph(3, 0, &s));
+  if (t->kind == DEPTHWISE || t->kind == IMAGE) define_window(s, t, is_ours);
+  if (t->kind == GELU) define_function(s, t, is_ours);
+  if (t->kind == PIXELS) define_pixels(s, t);
+  if (t->kind == FACTORS) define_factors(s, t);
+  check(xnn_create_runtime_v4(s, NULL, NULL, NULL, 0, &runtime));
+  if (is_ours) eti_xnn_use_own_depthwise(runtime);
+  check(xnn_reshape_runtime(runtime));
+  if (is_ours) eti_xnn_tile_light(runtime);
+  check(xnn_setup_runtime_v2(runtime, t->kind == FACTORS ? 3 : 2, values));
+  check(xnn_delete_subgraph(s));
+  return runtime;
+}
+
+static double now_us(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static void measure(const subject *t) {
+  static const char *const kinds[] = {"depthwise", "convolution of an image", "gelu",
+                                      "lines to pixels", "factors of channels"};
+  xnn_runtime_t runtimes[] = {runtime_of(t, false), runtime_of(t, true)};
+  double best[2] = {1e9, 1e9};
+  for (const double begin = now_us(); now_us() - begin < TURN_US;) {
+    for (size_t k = 0; k < 2; k++) {
+      const double from = now_us();
+      check(xnn_invoke_runtime(runtimes[k]));
+      const double us = now_us() - from;
+      if (us < best[k]) best[k] = us;
+    }
+  }
+  printf("{\"subject\": \"int8 %s, %zux%zux%zu", kinds[t->kind], t->side, t->side, t->channels);
+  if (t->kernel > 0) printf(", window %zu, stride %zu", t->kernel, t->stride);
+  printf(
+      "\", \"ours_us\": %.1f, \"xnnpack_us\": %.1f, \"ratio\": %.3f, \"bar\": 1.0, \"met\": %s}\n",
+      best[1], best[0], best[1] / best[0], best[1] <= best[0] ? "true" : "false");
+  fflush(stdout);
+  for (size_t k = 0; k < 2; k++) check(xnn_delete_runtime(runtimes[k]));
+}
+
+int main(void) {
+  check(xnn_initialize(&eti_xnn_allocator));
+  for (size_t i = 0; i < MOST_BYTES; i++) bytes[i] = (int8_t)(i * 2654435761u >> 24);
+  for (size_t i = 0; i < MOST_FILTERS; i++) scales[i] = 0.002f;
+  for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) measure(&subjects[i]);
+  return 0;
+}

@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 
-#define MOST_ARGS 16
+#define MOST_ARGS 20
 #define MOST_TENSORS 96
 #define MOST_VALUES 256
 #define MOST_TEXTS 4

@@ -10,7 +10,9 @@
 enum {
   NR = ETI_QGEMM_NR,
   ROWS = ETI_QGEMM_ROWS,           // rows of a block are a multiple of this
-  BLOCK_BYTES = 256 * 1024,        // of a block, if that leaves it ROWS
+  BLOCK_BYTES = 48 * 1024,         // of a block and its result
+  FEW_ROWS = 48,                   // that pay for reading all weights once
+  MOST_BYTES = 512 * 1024,         // of a block of few rows
   MAX_SCRATCH = 64 * 1024 * 1024,  // of a thread
   UNITS = 8,                       // for each thread at least, where there are columns to share
   SMALL = 64 * 1024,               // multiply-adds that are not worth a second thread
@@ -36,11 +38,21 @@ void eti_qwiden_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k,
   for (size_t r = 0; r < n; r++) micro->widen(to + r * step, from + r * k, k);
 }
 
-static size_t block_rows(size_t m, size_t k) {
-  const size_t room = BLOCK_BYTES / (row_length(k) * sizeof(int16_t) + 1) / ROWS * ROWS;
-  const size_t all = divided_up(m, ROWS) * ROWS;
-  const size_t rows = room < ROWS ? ROWS : room;
-  return rows < all ? rows : all;
+static size_t larger(size_t a, size_t b) {
+  return a > b ? a : b;
+}
+
+static size_t smaller(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+// A block and its result stay in the nearest cache while the panels pass, unless its rows are then
+// so few that reading the weights takes longer.
+static size_t block_rows(size_t m, size_t n, size_t k) {
+  const size_t each = row_length(k) * sizeof(int16_t) + 1;
+  const size_t near = BLOCK_BYTES / (each + n), few = smaller(FEW_ROWS, MOST_BYTES / each);
+  const size_t rows = larger(larger(near, few) / ROWS, 1) * ROWS;
+  return smaller(rows, divided_up(m, ROWS) * ROWS);
 }
 
 // ---- arguments
@@ -94,13 +106,13 @@ et_status eti_qlimits_read(const et_kernel_ctx *ctx, et_value *const *args, size
 
 // ---- blocks
 
-static size_t slot_bytes(size_t m, size_t k) {
-  return divided_up(block_rows(m, k) * row_length(k), 32) * 32 * sizeof(int16_t);
+static size_t slot_bytes(size_t m, size_t n, size_t k) {
+  return divided_up(block_rows(m, n, k) * row_length(k), 32) * 32 * sizeof(int16_t);
 }
 
-size_t eti_qproduct_scratch(size_t m, size_t k, size_t n_threads) {
+size_t eti_qproduct_scratch(size_t m, size_t n, size_t k, size_t n_threads) {
   if (k > MAX_SCRATCH / ROWS / sizeof(int16_t) - 32) return 0;
-  return slot_bytes(m, k) * (n_threads == 0 ? 1 : n_threads);
+  return slot_bytes(m, n, k) * (n_threads == 0 ? 1 : n_threads);
 }
 
 typedef struct run {
@@ -148,7 +160,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
   const eti_qproduct *const p = r->p;
   const size_t step = row_length(p->k), panels = divided_up(p->n, NR);
   for (size_t slot = begin; slot < end; slot++) {
-    int16_t *const rows = (int16_t *)(void *)(r->scratch + slot * slot_bytes(p->m, p->k));
+    int16_t *const rows = (int16_t *)(void *)(r->scratch + slot * slot_bytes(p->m, p->n, p->k));
     size_t widened = SIZE_MAX;
     for (size_t u = slot * r->n_units / r->n_slots; u < (slot + 1) * r->n_units / r->n_slots; u++) {
       const size_t which = u / r->n_chunks, group = which / r->n_blocks;
@@ -216,8 +228,8 @@ static void run_rows(void *ctx, size_t begin, size_t end) {
 
 void eti_qproduct_run(const et_kernel_ctx *ctx, const eti_qproduct *p) {
   if (p->groups == 0 || p->m == 0 || p->n == 0) return;
-  const bool fits = eti_qproduct_scratch(p->m, p->k, 1) != 0;
-  const size_t each = fits ? slot_bytes(p->m, p->k) : 1;
+  const bool fits = eti_qproduct_scratch(p->m, p->n, p->k, 1) != 0;
+  const size_t each = fits ? slot_bytes(p->m, p->n, p->k) : 1;
   const size_t room = fits ? ctx->scratch_bytes / (each == 0 ? 1 : each) : 0;
   run r = {.p = p, .scratch = ctx->scratch};
   if (room == 0) {
@@ -227,7 +239,7 @@ void eti_qproduct_run(const et_kernel_ctx *ctx, const eti_qproduct *p) {
   const size_t threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
   const bool is_small = (double)p->groups * (double)p->m * (double)p->n * (double)p->k < SMALL;
   r.n_slots = is_small ? 1 : room < threads ? room : threads;
-  r.block = block_rows(p->m, p->k);
+  r.block = block_rows(p->m, p->n, p->k);
   r.n_blocks = divided_up(p->m, r.block);
   const size_t panels = divided_up(p->n, NR), whole = r.n_blocks * p->groups;
   const size_t wanted = r.n_slots == 1 ? 1 : divided_up(UNITS * r.n_slots, whole);

@@ -45,7 +45,7 @@ et_status eti_qlimits_read(const et_kernel_ctx *ctx, et_value *const *args, size
 void eti_qwiden_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k, size_t n,
                      int16_t *to, size_t step);
 // Scratch that a run wants; 0 when that is too much. It works without, slowly.
-size_t eti_qproduct_scratch(size_t m, size_t k, size_t n_threads);
+size_t eti_qproduct_scratch(size_t m, size_t n, size_t k, size_t n_threads);
 void eti_qproduct_run(const et_kernel_ctx *ctx, const eti_qproduct *p);
 
 #endif  // ET_QPRODUCT_H

@@ -352,7 +352,8 @@ et_status prepare_qconvolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   qconv c;
   ET_TRY(read_conv(&k, args, &c));
   const size_t bytes =
-      c.depthwise ? c.channels : eti_qproduct_scratch(c.product.m, c.product.k, ctx->n_threads);
+      c.depthwise ? c.channels
+                  : eti_qproduct_scratch(c.product.m, c.product.n, c.product.k, ctx->n_threads);
   if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;
 }

@@ -60,7 +60,7 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, s
 }
 
 static et_status prepare(et_prepare_ctx *ctx, const eti_qproduct *p) {
-  const size_t bytes = eti_qproduct_scratch(p->m, p->k, ctx->n_threads);
+  const size_t bytes = eti_qproduct_scratch(p->m, p->n, p->k, ctx->n_threads);
   if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;
 }

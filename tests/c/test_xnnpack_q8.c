@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <xnnpack/microparams.h>
+#include <xnnpack/pack.h>
 
 enum { BLOCK = ETI_XNN_GEMM_ROWS, COLS = 16, MOST_ROWS = 14, MOST_COLS = 300, MOST_PIECES = 4 };
 enum { MOST_K = 4200, PITCH = MOST_COLS + 5, UNTOUCHED = 0x5a };
@@ -234,6 +235,43 @@ static void convolutions_of_long_pieces_are_exact(void) {
   check_pieces(3, 9, 2, 2049);   // no whole piece at once
 }
 
+// ---- Packing
+
+static void weights_of_bytes_are_packed_where_the_kernels_read_them(void) {
+  if (!can_run()) return;
+  enum { GROUPS = 2, COLUMNS = 35, PIECES = 3, EXTRA = COLS * 4, MOST = 40 };
+  static int8_t filters[GROUPS * COLUMNS * PIECES * MOST];
+  static uint8_t right[GROUPS * 3 * COLS * (PIECES * MOST + 12)], found[sizeof right];
+  fill();
+  memcpy(filters, weights, sizeof filters);
+  const struct xnn_qs8_packing_params params = {.input_zero_point = -77};
+  for (size_t n_cols = 1; n_cols <= COLUMNS; n_cols += 3) {
+    for (size_t n_k = 1; n_k <= MOST; n_k += n_k < 18 ? 1 : 5) {
+      memset(right, UNTOUCHED, sizeof right);
+      memset(found, UNTOUCHED, sizeof found);
+      uint8_t *at = right;
+      for (size_t g = 0; g < GROUPS; g++) {
+        for (size_t j = 0; j < n_cols; j++) {
+          const int8_t *const column = filters + (g * n_cols + j) * PIECES * n_k;
+          int32_t sum = init[g * n_cols + j];
+          for (size_t k = 0; k < PIECES * n_k; k++) sum += 77 * column[k];
+          const size_t even = n_k + n_k % 2, panel = COLS * (4 + PIECES * even) + EXTRA;
+          uint8_t *const to = at + j / COLS * panel;
+          memcpy(to + j % COLS * 4, &sum, 4);
+          for (size_t s = 0; s < PIECES; s++)
+            for (size_t k = 0; k < even; k++)
+              to[COLS * (4 + s * even + k / 2 * 2) + j % COLS * 2 + k % 2] =
+                  k < n_k ? (uint8_t)column[s * n_k + k] : 0;
+          if (j + 1 == n_cols) at += (j / COLS + 1) * panel;
+        }
+      }
+      eti_xnn_q8_pack_goki__avx2(GROUPS, n_cols, PIECES, n_k, COLS, 2, 1, filters, init, NULL,
+                                 found, EXTRA, &params);
+      EXPECT(memcmp(found, right, sizeof right) == 0);
+    }
+  }
+}
+
 // ---- Tiles
 
 static size_t n_tiles(size_t n_rows, size_t n_cols, eti_xnn_tile tile) {
@@ -241,9 +279,9 @@ static size_t n_tiles(size_t n_rows, size_t n_cols, eti_xnn_tile tile) {
 }
 
 static void columns_are_cut_to_weights_that_stay_near(void) {
-  const eti_xnn_tile near = eti_xnn_tile_for_q8(12544, 96, (size_t)96 * 32, 1);
+  const eti_xnn_tile near = eti_xnn_tile_for_bytes(12544, 96, BLOCK, (size_t)96 * 32, 1);
   EXPECT(n_tiles(12544, 96, near) == 1);
-  const eti_xnn_tile far = eti_xnn_tile_for_q8(197, 3072, (size_t)3072 * 776, 1);
+  const eti_xnn_tile far = eti_xnn_tile_for_bytes(197, 3072, BLOCK, (size_t)3072 * 776, 1);
   EXPECT(far.rows >= 197 && far.cols * 776 <= (512 << 10) && far.cols >= 256);
 }
 
@@ -252,14 +290,14 @@ static void threads_share_rows_before_columns(void) {
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     for (size_t n_threads = 1; n_threads <= 16; n_threads++) {
       const size_t m = sizes[i][0], n = sizes[i][1];
-      const eti_xnn_tile tile = eti_xnn_tile_for_q8(m, n, n * 648, n_threads);
+      const eti_xnn_tile tile = eti_xnn_tile_for_bytes(m, n, BLOCK, n * 648, n_threads);
       EXPECT(tile.rows > 0 && tile.rows % BLOCK == 0 && tile.cols > 0 && tile.cols % COLS == 0);
       const size_t most = ((m + BLOCK - 1) / BLOCK) * ((n + COLS - 1) / COLS);
       if (n_threads > 1)
         EXPECT(n_tiles(m, n, tile) >= (most < 2 * n_threads ? most : 2 * n_threads));
     }
   }
-  EXPECT(eti_xnn_tile_for_q8(12544, 96, (size_t)96 * 32, 2).cols >= 96);
+  EXPECT(eti_xnn_tile_for_bytes(12544, 96, BLOCK, (size_t)96 * 32, 2).cols >= 96);
 }
 
 static const et_test tests[] = {
@@ -268,6 +306,7 @@ static const et_test tests[] = {
     ET_CASE(convolutions_of_bytes_are_exact_for_all_pieces),
     ET_CASE(convolutions_of_one_row_have_pointers_by_themselves),
     ET_CASE(convolutions_of_long_pieces_are_exact),
+    ET_CASE(weights_of_bytes_are_packed_where_the_kernels_read_them),
     ET_CASE(columns_are_cut_to_weights_that_stay_near),
     ET_CASE(threads_share_rows_before_columns),
 };

@@ -9,12 +9,14 @@
 //   pack_f32_conv_goki_w                         f32_pack_goki    which have their weights packed
 //   qs8_qc8w_(i)gemm_minmax_fp32 3x8c8 avx2      qs8_(i)gemm_6x16 products of int8
 //   qd8_f32_qc8w_(i)gemm_minmax 4x8c8 avx2       qd8_(i)gemm_6x16 the same, scales of run time
+//   qd8_f32_qb4w_gemm_minmax 3x8c8 avx2          qb4_gemm_6x16    the same, groups of 4 bits
+//   pack_qs8_(gemm|conv)_go(ki|i)_w              q8_pack_go(ki|i) which have their weights packed
 //   xx_transposev 1x1_scalar_memcpy              xx_transpose     transpositions of whole lines
 //
 // (machines with AVX2 and FMA, without AVX-512: compilers keep a sum of XNNPACK's in memory.)
 // Nothing else is asked: not the sizes, not the load of the machine. Results of f32 may differ from
 // those of XNNPACK's in rounding, those of int8 are the same bits. Weights are packed the same way,
-// those of int8 with nr = 16 and kr = 2.
+// those of int8 with nr = 16 and kr = 2, those of 4 bits with nr = 16 and kr = 4.
 #ifndef ET_XNNPACK_KERNELS_H
 #define ET_XNNPACK_KERNELS_H
 
@@ -67,6 +69,12 @@ void eti_xnn_qd8_igemm_1x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size
                                   const void *zero_data, const void *limits,
                                   const struct xnn_qd8_quantization_params *scales);
 
+// The same for weights of 4 bits with scales of groups, of which n_k is a multiple.
+void eti_xnn_qb4_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
+                                 size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, const void *limits,
+                                 const struct xnn_qd8_quantization_params *scales);
+
 // Packs the weights [group][column][piece][k] of a convolution for the latter, by XNNPACK's
 // interface: nr is 16, kr and sr are 1. What is behind the last column keeps what it held, and so
 // do biases without `bias`.
@@ -74,6 +82,16 @@ void eti_xnn_f32_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces
                                  size_t nr, size_t kr, size_t sr, const void *weights,
                                  const void *bias, const void *scale, void *packed,
                                  size_t extra_bytes, const void *params);
+
+// The same for int8, nr 16 and kr 2: biases are int32, less what the zero point in XNNPACK's
+// packing `params` adds to a column's sum. goi is of one piece.
+void eti_xnn_q8_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces, size_t n_k,
+                                size_t nr, size_t kr, size_t sr, const void *weights,
+                                const void *bias, const void *scale, void *packed,
+                                size_t extra_bytes, const void *params);
+void eti_xnn_q8_pack_goi__avx2(size_t n_groups, size_t n_cols, size_t n_k, size_t nr, size_t kr,
+                               size_t sr, const void *weights, const void *bias, const void *scale,
+                               void *packed, size_t extra_bytes, const void *params);
 
 // Moves width x height elements by XNNPACK's interface: element (i, j) from
 // i * from_element_bytes + j * from_row_bytes to i * to_row_bytes + j * to_element_bytes.
@@ -97,11 +115,11 @@ typedef struct eti_xnn_tile {
 eti_xnn_tile eti_xnn_tile_for(size_t n_rows, size_t n_cols, size_t row_bytes, size_t weight_bytes,
                               size_t n_threads);
 
-// The rule for int8, whose kernels take six rows through all columns of a call: as many columns as
-// have their weights in a second-level cache. For threads to share, rows are cut into blocks and,
-// where these are too few, columns into panels.
-eti_xnn_tile eti_xnn_tile_for_q8(size_t n_rows, size_t n_cols, size_t weight_bytes,
-                                 size_t n_threads);
+// The rule for integers, whose kernels take a block of rows through all columns of a call: as many
+// columns as have their weights in a second-level cache. For threads to share, rows are cut into
+// blocks and, where these are too few, columns into panels.
+eti_xnn_tile eti_xnn_tile_for_bytes(size_t n_rows, size_t n_cols, size_t block_rows,
+                                    size_t weight_bytes, size_t n_threads);
 
 // Cuts the operators that run our kernels into tiles by that rule; after each reshape of `runtime`,
 // which will run with n_threads.

@@ -29,32 +29,66 @@ enum { COLS = 16, BEING_CHANGED = 0, CACHE_BYTES = 512 << 10, TILES_A_THREAD = 4
 
 typedef void (*function)(void);  // any: the tables' unions have several types
 
-// A table of products: what it has to hold for the greatest number of rows, and ours for 6.
+// A table of products: what it has to hold for the greatest number of rows, and what is put there.
 typedef struct products {
   const char *gemm_name, *igemm_name;
   const struct xnn_gemm_config *(*find)(void);
-  uint8_t their_rows, their_nr, their_log2_kr, log2_kr;
+  struct layout {
+    uint8_t rows, nr, log2_kr;
+  } theirs, ours;
   function their_gemm, their_igemm, gemm, igemm;
-  function igemm_of_one;         // NULL: XNNPACK's kernels for one row read weights as ours do
-  xnn_pack_conv_goki_w_fn pack;  // NULL: XNNPACK's
+  function gemm_of_one, igemm_of_one;  // NULL: theirs read weights as ours do
+  const char *pack_name;
+  xnn_packw_gemm_goi_ukernel_fn pack_goi;  // NULL: XNNPACK's
+  xnn_pack_conv_goki_w_fn pack_goki;       // the same
 } products;
 
 static const products tables[] = {
-    {"f32_gemm_5x16", "f32_igemm_5x16", xnn_init_f32_gemm_config, 5, COLS, 0, 0,
-     (function)xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast,
-     (function)xnn_f32_igemm_minmax_ukernel_5x16__fma3_broadcast_prfm,
-     (function)eti_xnn_f32_gemm_6x16__avx2, (function)eti_xnn_f32_igemm_6x16__avx2, NULL,
-     eti_xnn_f32_pack_goki__avx2},
-    {"qs8_qc8w_gemm_3x8c8", "qs8_qc8w_igemm_3x8c8", xnn_init_qs8_qc8w_gemm_config, 3, 8, 3, 1,
-     (function)xnn_qs8_qc8w_gemm_minmax_fp32_ukernel_3x8c8__avx2,
-     (function)xnn_qs8_qc8w_igemm_minmax_fp32_ukernel_3x8c8__avx2,
-     (function)eti_xnn_qs8_gemm_6x16__avx2, (function)eti_xnn_qs8_igemm_6x16__avx2,
-     (function)eti_xnn_qs8_igemm_1x16__avx2, NULL},
-    {"qd8_f32_qc8w_gemm_4x8c8", "qd8_f32_qc8w_igemm_4x8c8", xnn_init_qd8_f32_qc8w_gemm_config, 4, 8,
-     3, 1, (function)xnn_qd8_f32_qc8w_gemm_minmax_ukernel_4x8c8__avx2,
-     (function)xnn_qd8_f32_qc8w_igemm_minmax_ukernel_4x8c8__avx2,
-     (function)eti_xnn_qd8_gemm_6x16__avx2, (function)eti_xnn_qd8_igemm_6x16__avx2,
-     (function)eti_xnn_qd8_igemm_1x16__avx2, NULL},
+    {.gemm_name = "f32_gemm_5x16",
+     .igemm_name = "f32_igemm_5x16",
+     .find = xnn_init_f32_gemm_config,
+     .theirs = {5, COLS, 0},
+     .ours = {ETI_XNN_GEMM_ROWS, COLS, 0},
+     .their_gemm = (function)xnn_f32_gemm_minmax_ukernel_5x16__fma3_broadcast,
+     .their_igemm = (function)xnn_f32_igemm_minmax_ukernel_5x16__fma3_broadcast_prfm,
+     .gemm = (function)eti_xnn_f32_gemm_6x16__avx2,
+     .igemm = (function)eti_xnn_f32_igemm_6x16__avx2,
+     .pack_name = "f32_conv_goki_w",
+     .pack_goki = eti_xnn_f32_pack_goki__avx2},
+    {.gemm_name = "qs8_qc8w_gemm_3x8c8",
+     .igemm_name = "qs8_qc8w_igemm_3x8c8",
+     .find = xnn_init_qs8_qc8w_gemm_config,
+     .theirs = {3, 8, 3},
+     .ours = {ETI_XNN_GEMM_ROWS, COLS, 1},
+     .their_gemm = (function)xnn_qs8_qc8w_gemm_minmax_fp32_ukernel_3x8c8__avx2,
+     .their_igemm = (function)xnn_qs8_qc8w_igemm_minmax_fp32_ukernel_3x8c8__avx2,
+     .gemm = (function)eti_xnn_qs8_gemm_6x16__avx2,
+     .igemm = (function)eti_xnn_qs8_igemm_6x16__avx2,
+     .gemm_of_one = (function)eti_xnn_qs8_gemm_6x16__avx2,
+     .igemm_of_one = (function)eti_xnn_qs8_igemm_1x16__avx2,
+     .pack_name = "qs8_gemm_goi_w",
+     .pack_goi = eti_xnn_q8_pack_goi__avx2,
+     .pack_goki = eti_xnn_q8_pack_goki__avx2},
+    {.gemm_name = "qd8_f32_qc8w_gemm_4x8c8",
+     .igemm_name = "qd8_f32_qc8w_igemm_4x8c8",
+     .find = xnn_init_qd8_f32_qc8w_gemm_config,
+     .theirs = {4, 8, 3},
+     .ours = {ETI_XNN_GEMM_ROWS, COLS, 1},
+     .their_gemm = (function)xnn_qd8_f32_qc8w_gemm_minmax_ukernel_4x8c8__avx2,
+     .their_igemm = (function)xnn_qd8_f32_qc8w_igemm_minmax_ukernel_4x8c8__avx2,
+     .gemm = (function)eti_xnn_qd8_gemm_6x16__avx2,
+     .igemm = (function)eti_xnn_qd8_igemm_6x16__avx2,
+     .gemm_of_one = (function)eti_xnn_qd8_gemm_6x16__avx2,
+     .igemm_of_one = (function)eti_xnn_qd8_igemm_1x16__avx2,
+     .pack_goi = eti_xnn_q8_pack_goi__avx2,
+     .pack_goki = eti_xnn_q8_pack_goki__avx2},
+    {.gemm_name = "qd8_f32_qb4w_gemm_3x8c8",
+     .find = xnn_init_qd8_f32_qb4w_gemm_config,
+     .theirs = {3, 8, 3},
+     .ours = {ETI_XNN_GEMM_ROWS, COLS, 2},
+     .their_gemm = (function)xnn_qd8_f32_qb4w_gemm_minmax_ukernel_3x8c8__avx2,
+     .gemm = (function)eti_xnn_qb4_gemm_6x16__avx2,
+     .gemm_of_one = (function)eti_xnn_qb4_gemm_6x16__avx2},
 };
 
 enum { N_TABLES = sizeof tables / sizeof tables[0] };
@@ -68,9 +102,9 @@ static function igemm_for(const struct xnn_gemm_config *config, size_t n_rows) {
 }
 
 static bool holds_theirs(const struct xnn_gemm_config *config, const products *t) {
-  return config->nr == t->their_nr && config->log2_kr == t->their_log2_kr && config->log2_sr == 0 &&
-         gemm_for(config, t->their_rows) == t->their_gemm &&
-         igemm_for(config, t->their_rows) == t->their_igemm;
+  return config->nr == t->theirs.nr && config->log2_kr == t->theirs.log2_kr &&
+         config->log2_sr == 0 && gemm_for(config, t->theirs.rows) == t->their_gemm &&
+         igemm_for(config, t->theirs.rows) == t->their_igemm;
 }
 
 static void put(struct xnn_gemm_config *config, size_t n_rows, function gemm, function igemm) {
@@ -81,12 +115,17 @@ static void put(struct xnn_gemm_config *config, size_t n_rows, function gemm, fu
 }
 
 static void put_ours(struct xnn_gemm_config *config, const products *t) {
-  put(config, t->their_rows, NULL, NULL);
-  put(config, ETI_XNN_GEMM_ROWS, t->gemm, t->igemm);
-  if (t->igemm_of_one != NULL) put(config, 1, t->gemm, t->igemm_of_one);
-  if (t->pack != NULL) SET(config->pack_igemm_goki, t->pack);
-  SET(config->nr, COLS);
-  SET(config->log2_kr, t->log2_kr);
+  put(config, t->theirs.rows, NULL, NULL);
+  put(config, t->ours.rows, t->gemm, t->igemm);
+  if (t->gemm_of_one != NULL) put(config, 1, t->gemm_of_one, t->igemm_of_one);
+  if (t->pack_goki != NULL) SET(config->pack_igemm_goki, t->pack_goki);
+  if (t->pack_goi != NULL) {
+    SET(config->pack_gemm_goi, t->pack_goi);
+    SET(config->pack_weights_and_biases, NULL);  // which would not ask for the former
+    SET(config->packed_stride_weights_and_biases, NULL);
+  }
+  SET(config->nr, t->ours.nr);
+  SET(config->log2_kr, t->ours.log2_kr);
 }
 
 // The table is XNNPACK's own memory. `mr`, its greatest number of rows, says who has changed it.
@@ -94,14 +133,14 @@ static bool use(const products *t) {
   struct xnn_gemm_config *const config = (struct xnn_gemm_config *)(uintptr_t)t->find();
   if (config == NULL) return false;
   uint8_t mr = __atomic_load_n(&config->mr, __ATOMIC_ACQUIRE);
-  if (mr == t->their_rows && holds_theirs(config, t) &&
+  if (mr == t->theirs.rows && holds_theirs(config, t) &&
       __atomic_compare_exchange_n(&config->mr, &mr, BEING_CHANGED, false, __ATOMIC_ACQUIRE,
                                   __ATOMIC_ACQUIRE)) {
     put_ours(config, t);
-    __atomic_store_n(&config->mr, ETI_XNN_GEMM_ROWS, __ATOMIC_RELEASE);
+    __atomic_store_n(&config->mr, t->ours.rows, __ATOMIC_RELEASE);
   }
   while (__atomic_load_n(&config->mr, __ATOMIC_ACQUIRE) == BEING_CHANGED) continue;
-  return NOW(config->mr) == ETI_XNN_GEMM_ROWS && gemm_for(config, ETI_XNN_GEMM_ROWS) == t->gemm;
+  return NOW(config->mr) == t->ours.rows && gemm_for(config, t->ours.rows) == t->gemm;
 }
 
 static bool use_moves(void) {
@@ -127,8 +166,8 @@ static size_t use_all(const char **names, size_t n) {
       continue;
     }
     name(tables[i].gemm_name, names, n, &count);
-    name(tables[i].igemm_name, names, n, &count);
-    if (tables[i].pack != NULL) name("f32_conv_goki_w", names, n, &count);
+    if (tables[i].igemm_name != NULL) name(tables[i].igemm_name, names, n, &count);
+    if (tables[i].pack_name != NULL) name(tables[i].pack_name, names, n, &count);
   }
   if (count > 0 && use_moves()) name("xx_transposev", names, n, &count);
   return count;
@@ -173,9 +212,9 @@ eti_xnn_tile eti_xnn_tile_for(size_t n_rows, size_t n_cols, size_t row_bytes, si
   return (eti_xnn_tile){tile_blocks * ETI_XNN_GEMM_ROWS, tile_panels * COLS};
 }
 
-eti_xnn_tile eti_xnn_tile_for_q8(size_t n_rows, size_t n_cols, size_t weight_bytes,
-                                 size_t n_threads) {
-  const size_t panels = quotient(n_cols, COLS), blocks = quotient(n_rows, ETI_XNN_GEMM_ROWS);
+eti_xnn_tile eti_xnn_tile_for_bytes(size_t n_rows, size_t n_cols, size_t block_rows,
+                                    size_t weight_bytes, size_t n_threads) {
+  const size_t panels = quotient(n_cols, COLS), blocks = quotient(n_rows, block_rows);
   size_t tile_panels = quotient(panels, quotient(weight_bytes, CACHE_BYTES));
   size_t tile_blocks = blocks;
   const size_t wanted = n_threads > 1 ? n_threads * TILES_A_THREAD : 1;
@@ -186,15 +225,15 @@ eti_xnn_tile eti_xnn_tile_for_q8(size_t n_rows, size_t n_cols, size_t weight_byt
     const size_t more = quotient(wanted, quotient(blocks, tile_blocks));
     if (more > n_col_tiles) tile_panels = quotient(panels, more < panels ? more : panels);
   }
-  return (eti_xnn_tile){tile_blocks * ETI_XNN_GEMM_ROWS, tile_panels * COLS};
+  return (eti_xnn_tile){tile_blocks * block_rows, tile_panels * COLS};
 }
 
-typedef struct operand_bytes {
-  size_t row, weights_of_column;  // 0: no kernel of ours runs
-  bool is_q8;
-} operand_bytes;
+typedef struct operands {
+  const products *table;  // NULL: no kernel of ours runs
+  size_t row_bytes, weights_of_column;
+} operands;
 
-static operand_bytes bytes_of(const struct compute_parameters *work, const void *context) {
+static operands operands_of(const struct compute_parameters *work, const void *context) {
   const struct gemm_context *const gemm = context;
   const struct igemm_context *const igemm = context;
   const function in_2d = (function)work->task_2d_tile_2d;
@@ -212,27 +251,27 @@ static operand_bytes bytes_of(const struct compute_parameters *work, const void 
   }
   for (size_t i = 0; i < N_TABLES; i++) {
     if (is_gemm && (function)gemm->ukernel.function[XNN_UARCH_DEFAULT] == tables[i].gemm)
-      return (operand_bytes){gemm->k_scaled, gemm->w_stride, i > 0};
+      return (operands){&tables[i], gemm->k_scaled, gemm->w_stride};
     if (is_igemm && (function)igemm->ukernel.function[XNN_UARCH_DEFAULT] == tables[i].igemm)
-      return (operand_bytes){igemm->kc, igemm->w_stride, i > 0};
+      return (operands){&tables[i], igemm->kc, igemm->w_stride};
   }
-  return (operand_bytes){0, 0, false};
+  return (operands){NULL, 0, 0};
 }
 
 static void tile_operator(struct xnn_operator *op, size_t n_threads) {
   for (size_t i = 0; i < XNN_MAX_COMPUTE_INVOCATIONS; i++) {
     struct compute_parameters *const work = &op->compute[i];
-    const operand_bytes bytes =
-        bytes_of(work, (const uint8_t *)&op->context + work->context_offset);
-    if (bytes.row == 0) continue;
+    const operands o = operands_of(work, (const uint8_t *)&op->context + work->context_offset);
+    if (o.table == NULL) continue;
     const size_t d = work->type == xnn_parallelization_type_3d_tile_2d;  // one range before rows
     const size_t n_rows = work->range[d], n_cols = work->range[d + 1];
     const size_t outer = d == 1 ? work->range[0] : 1;
     const size_t sharing = outer < n_threads ? quotient(n_threads, outer) : 1;
-    const size_t weights = bytes.weights_of_column * n_cols;
-    const eti_xnn_tile tile = bytes.is_q8
-                                  ? eti_xnn_tile_for_q8(n_rows, n_cols, weights, sharing)
-                                  : eti_xnn_tile_for(n_rows, n_cols, bytes.row, weights, sharing);
+    const size_t weights = o.weights_of_column * n_cols;
+    const eti_xnn_tile tile =
+        o.table == tables
+            ? eti_xnn_tile_for(n_rows, n_cols, o.row_bytes, weights, sharing)
+            : eti_xnn_tile_for_bytes(n_rows, n_cols, o.table->ours.rows, weights, sharing);
     work->tile[0] = tile.rows;
     work->tile[1] = tile.cols;
   }

@@ -1,0 +1,101 @@
+// pack_q8_avx2.c — packs int8 weights for the kernels of gemm_q8_avx2.c, as XNNPACK's own functions
+// do two elements at a time. Compiled with AVX2.
+#include "backends/xnnpack/kernels.h"
+
+#include <immintrin.h>
+#include <string.h>
+#include <xnnpack/pack.h>
+
+#include "runtime/check.h"
+
+enum { COLS = 16, LANES = 8, K_BLOCK = 16 };
+
+// Pairs of elements: to[16 j + i] = pair j of the row at from + i * step, for i, j < 8.
+static void transpose_pairs_8x8(const int8_t *from, size_t step, int8_t *to) {
+  __m128i in[LANES], twos[LANES], fours[LANES];
+  for (size_t i = 0; i < LANES; i++)
+    in[i] = _mm_loadu_si128((const __m128i *)(const void *)(from + i * step));
+  for (size_t i = 0; i < LANES; i += 2) {
+    twos[i] = _mm_unpacklo_epi16(in[i], in[i + 1]);
+    twos[i + 1] = _mm_unpackhi_epi16(in[i], in[i + 1]);
+  }
+  for (size_t i = 0; i < LANES; i += 4) {
+    fours[i] = _mm_unpacklo_epi32(twos[i], twos[i + 2]);
+    fours[i + 1] = _mm_unpackhi_epi32(twos[i], twos[i + 2]);
+    fours[i + 2] = _mm_unpacklo_epi32(twos[i + 1], twos[i + 3]);
+    fours[i + 3] = _mm_unpackhi_epi32(twos[i + 1], twos[i + 3]);
+  }
+  for (size_t j = 0; j < LANES / 2; j++) {
+    const __m128i even = _mm_unpacklo_epi64(fours[j], fours[j + 4]);
+    const __m128i odd = _mm_unpackhi_epi64(fours[j], fours[j + 4]);
+    _mm_storeu_si128((__m128i *)(void *)(to + (2 * j) * 2 * COLS), even);
+    _mm_storeu_si128((__m128i *)(void *)(to + (2 * j + 1) * 2 * COLS), odd);
+  }
+}
+
+// The pairs of n_cols rows of n_k elements, `step` apart; a 0 behind an odd number of them.
+static void pack_piece(const int8_t *from, size_t step, size_t n_cols, size_t n_k, int8_t *to) {
+  size_t i = 0;
+  for (; i + LANES <= n_cols; i += LANES) {
+    size_t k = 0;
+    for (; k + K_BLOCK <= n_k; k += K_BLOCK)
+      transpose_pairs_8x8(from + i * step + k, step, to + k * COLS + 2 * i);
+    for (; k < n_k; k += 2)
+      for (size_t c = i; c < i + LANES; c++) {
+        to[k * COLS + 2 * c] = from[c * step + k];
+        to[k * COLS + 2 * c + 1] = k + 1 < n_k ? from[c * step + k + 1] : 0;
+      }
+  }
+  for (; i < n_cols; i++) {
+    for (size_t k = 0; k < n_k; k += 2) {
+      to[k * COLS + 2 * i] = from[i * step + k];
+      to[k * COLS + 2 * i + 1] = k + 1 < n_k ? from[i * step + k + 1] : 0;
+    }
+  }
+}
+
+static int32_t sum_of(const int8_t *from, size_t n) {
+  int32_t sum = 0;
+  for (size_t k = 0; k < n; k++) sum += from[k];
+  return sum;
+}
+
+// What the sums of a column begin with: its bias, less what the input's zero point adds to them.
+static int32_t init_of(const int32_t *bias, const int8_t *column, size_t n, int32_t zero_point) {
+  const uint32_t shift = (uint32_t)sum_of(column, n) * (uint32_t)zero_point;
+  return (int32_t)((bias != NULL ? (uint32_t)*bias : 0) - shift);
+}
+
+void eti_xnn_q8_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces, size_t n_k,
+                                size_t nr, size_t kr, size_t sr, const void *weights,
+                                const void *bias, const void *scale, void *packed,
+                                size_t extra_bytes, const void *params) {
+  ET_ASSERT(nr == COLS && kr == 2 && sr == 1 && n_groups > 0);
+  (void)nr, (void)kr, (void)sr, (void)scale;
+  const int32_t zero_point = ((const struct xnn_qs8_packing_params *)params)->input_zero_point;
+  const size_t column = n_pieces * n_k, padded = n_k + n_k % 2;
+  const int32_t *biases = bias;
+  const int8_t *from = weights;
+  int8_t *to = packed;
+  for (size_t g = 0; g < n_groups; g++, from += n_cols * column) {
+    for (size_t first = 0; first < n_cols; first += COLS) {
+      const size_t n = n_cols - first < COLS ? n_cols - first : COLS;
+      for (size_t i = 0; i < n; i++) {
+        const int32_t *const b = biases == NULL ? NULL : biases + g * n_cols + first + i;
+        const int32_t init = init_of(b, from + (first + i) * column, column, zero_point);
+        memcpy(to + i * sizeof init, &init, sizeof init);
+      }
+      to += COLS * sizeof(int32_t);
+      for (size_t s = 0; s < n_pieces; s++, to += padded * COLS)
+        pack_piece(from + first * column + s * n_k, column, n, n_k, to);
+      to += extra_bytes;
+    }
+  }
+}
+
+void eti_xnn_q8_pack_goi__avx2(size_t n_groups, size_t n_cols, size_t n_k, size_t nr, size_t kr,
+                               size_t sr, const void *weights, const void *bias, const void *scale,
+                               void *packed, size_t extra_bytes, const void *params) {
+  eti_xnn_q8_pack_goki__avx2(n_groups, n_cols, 1, n_k, nr, kr, sr, weights, bias, scale, packed,
+                             extra_bytes, params);
+}

@@ -86,9 +86,9 @@ def only_user(node: fx.Node) -> fx.Node | None:
 
 def scalars_to_constants(model: fx.GraphModule, targets: Iterable[object]) -> None:
     """Numbers among the operands of these operators become constants, so that they can be
-    observed."""
+    observed; those that are added to integers, such as positions, stay numbers."""
     for node in list(model.graph.nodes):
-        if node.op != "call_function" or node.target not in targets:
+        if node.op != "call_function" or node.target not in targets or not is_float(node):
             continue
         for position, operand in enumerate(node.args[:2]):
             if isinstance(operand, (int, float)):

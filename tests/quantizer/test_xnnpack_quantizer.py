@@ -128,6 +128,20 @@ def test_scales_of_run_time_are_for_products_alone() -> None:
     assert any("choose_qparams" in str(n.target) for n in graph.graph.nodes)
 
 
+class Positions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows, self.last = nn.Parameter(torch.randn(9, 8)), nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(x + self.rows[torch.arange(x.shape[0]) + 2])
+
+
+def test_numbers_added_to_positions_stay_numbers() -> None:
+    graph = converted(Positions(), XNNPACKQuantizer().set_global(STATIC), 4, 8)
+    assert quantized_names(graph) >= {"linear"}
+
+
 class Numbers(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return (x + 1.5) * 0.25 + torch.arange(6)

@@ -21,7 +21,7 @@ static float scales[MOST_FILTERS];
 static int32_t biases[MOST_FILTERS];
 
 typedef struct subject {
-  enum { DEPTHWISE, IMAGE, GELU, PIXELS, FACTORS } kind;
+  enum { DEPTHWISE, IMAGE, GELU, HARDSWISH, PIXELS, FACTORS } kind;
   size_t side, channels, kernel, stride, filters;
 } subject;
 
@@ -33,8 +33,8 @@ static const subject subjects[] = {
     {DEPTHWISE, 14, 672, 5, 1, 0}, {DEPTHWISE, 14, 672, 5, 2, 0}, {DEPTHWISE, 7, 1152, 5, 1, 0},
     {IMAGE, 224, 3, 3, 2, 16},     {IMAGE, 224, 3, 3, 2, 32},     {IMAGE, 224, 3, 7, 2, 64},
     {IMAGE, 224, 3, 4, 4, 96},     {IMAGE, 224, 3, 16, 16, 768},  {GELU, 14, 3072, 0, 0, 0},
-    {GELU, 112, 16, 0, 0, 0},      {PIXELS, 224, 3, 0, 0, 0},     {FACTORS, 28, 120, 0, 0, 0},
-    {FACTORS, 14, 672, 0, 0, 0},
+    {HARDSWISH, 14, 480, 0, 0, 0}, {HARDSWISH, 112, 16, 0, 0, 0}, {PIXELS, 224, 3, 0, 0, 0},
+    {FACTORS, 28, 120, 0, 0, 0},   {FACTORS, 14, 672, 0, 0, 0},
 };
 
 static void check(enum xnn_status status) {
@@ -108,7 +108,8 @@ static void define_function(xnn_subgraph_t s, const subject *t, bool is_ours) {
   check(xnn_define_tensor_value(s, xnn_datatype_fp32, 3, dims, NULL, XNN_INVALID_VALUE_ID, 0,
                                 &result));
   check(xnn_define_unary(s, xnn_unary_convert, NULL, x, wide, 0));
-  check(xnn_define_unary(s, xnn_unary_gelu, NULL, wide, result, 0));
+  check(xnn_define_unary(s, t->kind == GELU ? xnn_unary_gelu : xnn_unary_hardswish, NULL, wide,
+                         result, 0));
   check(xnn_define_unary(s, xnn_unary_convert, NULL, result, y, 0));
 }
 
@@ -134,7 +135,7 @@ static xnn_runtime_t runtime_of(const subject *t, bool is_ours) {
   xnn_runtime_t runtime;
   check(xnn_create_subgraph(3, 0, &s));
   if (t->kind == DEPTHWISE || t->kind == IMAGE) define_window(s, t, is_ours);
-  if (t->kind == GELU) define_function(s, t, is_ours);
+  if (t->kind == GELU || t->kind == HARDSWISH) define_function(s, t, is_ours);
   if (t->kind == PIXELS) define_pixels(s, t);
   if (t->kind == FACTORS) define_factors(s, t);
   check(xnn_create_runtime_v4(s, NULL, NULL, NULL, 0, &runtime));
@@ -153,8 +154,9 @@ static double now_us(void) {
 }
 
 static void measure(const subject *t) {
-  static const char *const kinds[] = {"depthwise", "convolution of an image", "gelu",
-                                      "lines to pixels", "factors of channels"};
+  static const char *const kinds[] = {
+      "depthwise", "convolution of an image", "gelu",
+      "hardswish", "lines to pixels",         "factors of channels"};
   xnn_runtime_t runtimes[] = {runtime_of(t, false), runtime_of(t, true)};
   double best[2] = {1e9, 1e9};
   for (const double begin = now_us(); now_us() - begin < TURN_US;) {

@@ -12,7 +12,8 @@ import torch
 from torch import fx
 
 from executorch_py.backends.xnnpack.builder import DATATYPES, FLOATS, Builder, Visitor
-from executorch_py.backends.xnnpack.graph import Value
+from executorch_py.backends.xnnpack.graph import PerTensor, Value
+from executorch_py.backends.xnnpack.quantization import dequantized
 from executorch_py.backends.xnnpack.serialize import NodeKind
 from executorch_py.exir.ir.match import argument
 
@@ -25,6 +26,8 @@ def _operand(b: Builder, node: fx.Node, name: str, dtype: torch.dtype) -> Value:
     value = b.value(arg)
     if value.data is not None and value.data.dtype is not dtype and value.quantization is None:
         return b.derived(value, value.data.to(dtype))
+    if value.is_constant and isinstance(value.quantization, PerTensor):
+        return value  # integers for integers, floats again for floats
     if value.datatype is not DATATYPES[dtype]:
         b.refuse(f"{value.datatype.name} in '{value.name}'", f"{dtype} as in the result")
     return value
@@ -42,7 +45,7 @@ def _scaled_by_alpha(b: Builder, node: fx.Node, other: Value) -> Value:
     if alpha == 1:
         return other
     if other.data is not None:
-        return b.derived(other, other.data * alpha)
+        return b.derived(other, dequantized(other) * alpha)
     return b.binary(NodeKind.MULTIPLY, other, b.scalar(alpha, other))
 
 

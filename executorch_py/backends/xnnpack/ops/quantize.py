@@ -31,6 +31,9 @@ def has_four_bits(low: Any, high: Any) -> bool:
     return low is not None and high is not None and low >= -8 and high <= 7
 
 
+_SUMS = ("aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor")
+
+
 def _choose(b: Builder, node: fx.Node) -> Made:
     """Scale and zero point of a value that is quantized at run time: a mark for their readers."""
     mark = Value(node.name, (), Datatype.INVALID, Dynamic(1))
@@ -73,6 +76,10 @@ def _dequantize(b: Builder, node: fx.Node) -> Value:
     if op_key(node.target) == _name("dequantize", "per_token"):
         b.refuse(f"'{value.name}' with scales per row", "scales chosen at run time")
     how = _per_tensor(b, node)
+    if value.data is not None and how.zero_point and not _is_operand_of_sums(node):
+        made = b.derived(value, value.data)
+        made.quantization = how
+        return b.derived(value, dequantized(made))
     if value.data is not None:
         return _constant(b, value, how, argument(node, "quant_min"), argument(node, "quant_max"))
     if value.datatype not in (Datatype.QINT8, Datatype.QUINT8):
@@ -84,13 +91,18 @@ def _dequantize(b: Builder, node: fx.Node) -> Value:
     return b.emit(NodeKind.CONVERT, [value], datatype=DATATYPES[node.meta["val"].dtype])
 
 
+def _is_operand_of_sums(node: fx.Node) -> bool:
+    """Whether all that reads a constant can read one with a zero point, which weights have not."""
+    return all(op_key(user.target) in _SUMS for user in node.users)
+
+
 def _constant(b: Builder, value: Value, how: Any, low: Any, high: Any) -> Value:
     """A quantized constant; what no node takes in that form becomes floats at once."""
     assert value.data is not None
     made = b.derived(value, value.data)
     made.quantization = how
     four_bits = has_four_bits(low, high) or isinstance(how, PerGroup)
-    if value.data.dtype is not torch.int8 or (isinstance(how, PerTensor) and how.zero_point):
+    if value.data.dtype is not torch.int8:
         return b.derived(value, dequantized(made))
     if isinstance(how, PerTensor):
         made.datatype = Datatype.QINT8

@@ -21,7 +21,7 @@ from executorch_py.backends.xnnpack.graph import (
     Value,
     is_static,
 )
-from executorch_py.backends.xnnpack.quantization import int32_bias, scales_of
+from executorch_py.backends.xnnpack.quantization import dequantized, int32_bias, scales_of
 from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
 
 _WEIGHTED = frozenset(
@@ -124,16 +124,16 @@ def _only_quantized(
 def _quantize_bias(node: Node, operand: Value) -> bool:
     """Whether the weights are int8; a float bias becomes int32 in units of operand and weight."""
     weight, bias = node.inputs[1], node.inputs[2]
-    if weight is None or weight.datatype not in _STATIC_WEIGHTS:
+    if weight is None or weight.datatype not in _STATIC_WEIGHTS or _has_zero_point(weight):
         return False
     if bias is None:
         return True
-    if bias.data is None or bias.quantization is not None:
+    if bias.data is None:
         return False
     how = operand.quantization
     assert isinstance(how, PerTensor)
     scales = scales_of(weight) * torch.tensor(how.scale, dtype=torch.float32)
-    made = Value(bias.name, bias.shape, Datatype.QINT32, data=int32_bias(bias.data, scales))
+    made = Value(bias.name, bias.shape, Datatype.QINT32, data=int32_bias(dequantized(bias), scales))
     made.is_weight, made.external_tag = True, bias.external_tag
     if isinstance(weight.quantization, PerChannel):
         made.datatype, made.quantization = Datatype.QCINT32, PerChannel(scales, 0)
@@ -141,6 +141,11 @@ def _quantize_bias(node: Node, operand: Value) -> bool:
         made.quantization = PerTensor(float(scales.item()), 0)
     node.inputs[2] = made
     return True
+
+
+def _has_zero_point(weight: Value) -> bool:
+    """Operands of sums may have one, weights may not."""
+    return isinstance(weight.quantization, PerTensor) and weight.quantization.zero_point != 0
 
 
 # ---- scales found at run time
@@ -152,6 +157,8 @@ def _fold_dynamic(node: Node) -> bool:
         return False
     source = before.input()
     if source.datatype is not Datatype.QDINT8 or weight.quantization is None:
+        return False
+    if _has_zero_point(weight):
         return False
     _scale_rows(weight)
     source.quantization = Dynamic(_DYNAMIC_DIMS[node.kind])

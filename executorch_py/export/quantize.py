@@ -31,11 +31,7 @@ def quantize_graph(
     model: nn.Module, samples: Sequence[tuple[Any, ...]], recipe: QuantizationRecipe
 ) -> fx.GraphModule:
     """The model's graph, prepared, calibrated on the samples (or trained), and converted."""
-    from torchao.quantization.pt2e.quantize_pt2e import (
-        convert_pt2e,
-        prepare_pt2e,
-        prepare_qat_pt2e,
-    )
+    from executorch_py.quantizer import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
     quantizer = _one_quantizer(recipe.quantizers or [])
     if recipe.is_qat:
@@ -56,7 +52,7 @@ def quantize_graph(
 
 
 def _one_quantizer(quantizers: Sequence[Any]) -> Any:
-    from torchao.quantization.pt2e.quantizer import ComposableQuantizer
+    from executorch_py.quantizer import ComposableQuantizer
 
     return quantizers[0] if len(quantizers) == 1 else ComposableQuantizer(list(quantizers))
 
@@ -70,15 +66,10 @@ def _captured(model: nn.Module, inputs: tuple[Any, ...], any_batch: bool) -> Any
 
 
 def _train(prepared: Any, recipe: QuantizationRecipe) -> None:
-    from torchao.quantization.pt2e import (
-        allow_exported_model_train_eval,
-        move_exported_model_to_eval,
-        move_exported_model_to_train,
-    )
+    from executorch_py.quantizer import move_exported_model_to_eval, move_exported_model_to_train
 
     if recipe.train_fn is None:
         raise ValueError("is_qat=True needs train_fn, a function that trains the prepared graph")
-    allow_exported_model_train_eval(prepared)
     move_exported_model_to_train(prepared)
     recipe.train_fn(prepared)
     move_exported_model_to_eval(prepared)

@@ -8,7 +8,7 @@
 The names of torchao's that this takes are importable from here.
 """
 
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
+from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 from torchao.quantization.pt2e.quantizer import Quantizer
 
 from executorch_py.quantizer.calibrate import calibrate
@@ -22,6 +22,13 @@ from executorch_py.quantizer.observers import CalibrationError, CalibrationWarni
 from executorch_py.quantizer.report import report
 from executorch_py.quantizer.search import quantize, sensitivities
 from executorch_py.quantizer.spec import QuantizationConfig, get_symmetric_quantization_config
+from executorch_py.quantizer.training import (
+    TrainingModeError,
+    convert_pt2e,
+    move_exported_model_to_eval,
+    move_exported_model_to_train,
+    prepare_qat_pt2e,
+)
 from executorch_py.quantizer.xnnpack import XNNPACKQuantizer
 
 __all__ = [
@@ -30,6 +37,7 @@ __all__ = [
     "ComposableQuantizer",
     "QuantizationConfig",
     "Quantizer",
+    "TrainingModeError",
     "XNNPACKQuantizer",
     "calibrate",
     "compare",
@@ -37,6 +45,8 @@ __all__ = [
     "get_groupwise_quantization_config",
     "get_symmetric_quantization_config",
     "get_weight_only_quantization_config",
+    "move_exported_model_to_eval",
+    "move_exported_model_to_train",
     "prepare_pt2e",
     "prepare_qat_pt2e",
     "quantize",

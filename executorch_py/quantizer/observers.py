@@ -133,10 +133,14 @@ class Watched(nn.Module):
         self.is_weight = False
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if not self.seen.add(x):
+        if self._observes() and not self.seen.add(x):
             return x
         observed: torch.Tensor = super().forward(x)
         return observed
+
+    def _observes(self) -> bool:
+        enabled = getattr(self, "observer_enabled", None)
+        return enabled is None or bool(enabled[0])
 
     def get_extra_state(self) -> dict[str, Any]:
         return dataclasses.asdict(self.seen)
@@ -170,9 +174,30 @@ class WatchedPerChannel(Watched, PerChannelMinMaxObserver):
 class WatchedFakeQuantize(Watched, FusedMovingAvgObsFakeQuantize):
     """While training: rounds as the quantized model will, by a range that moves with the data."""
 
+    is_paused = False
+
+    def pause(self, evaluating: bool) -> None:
+        """Keep the range while the model is evaluated, once there is one; what was not paused here
+        does not go on here either."""
+        if evaluating and self._observes() and not self.seen.is_empty:
+            self.disable_observer()
+            self.is_paused = True
+        elif not evaluating and self.is_paused:
+            self.enable_observer()
+            self.is_paused = False
+
 
 class WatchedPerChannelFakeQuantize(WatchedFakeQuantize):
-    """The same for weights, one scale a channel."""
+    """The same for weights, one scale a channel, along any dimension."""
+
+    ch_axis: int
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        axis, self.ch_axis = self.ch_axis, 0  # torch's operator knows no other
+        try:
+            return super().forward(x.transpose(0, axis)).transpose(0, axis)
+        finally:
+            self.ch_axis = axis
 
 
 def watch(observers: dict[Any, Any]) -> None:
@@ -192,20 +217,36 @@ def watch(observers: dict[Any, Any]) -> None:
 def place_name(place: fx.Node | tuple[fx.Node, fx.Node]) -> str:
     """`conv1.weight` of a constant, `conv2d_3 (layer1.0.conv2)` of a result."""
     if not isinstance(place, tuple):
-        return _node_name(place)
+        return node_name(place)
     operand, reader = place
-    return (
-        _node_name(operand) if is_constant(operand) else f"{operand.name} -> {_node_name(reader)}"
-    )
+    return node_name(operand) if is_constant(operand) else f"{operand.name} -> {node_name(reader)}"
+
+
+def constant_of(node: fx.Node, most: int = 8) -> fx.Node | None:
+    """The constant that a value is, or was before a few calls with other constants changed it."""
+    if node.op == "get_attr":
+        return node
+    if node.op != "call_function" or not node.all_input_nodes or not most:
+        return None
+    first = None
+    for source in node.all_input_nodes:
+        found = constant_of(source, most - 1)
+        if found is None:
+            return None
+        first = first or found
+    return first
 
 
 def is_constant(node: fx.Node) -> bool:
-    return bool(node.op == "get_attr")
+    """Whether a value depends on no input, as weights do."""
+    return constant_of(node) is not None
 
 
-def _node_name(node: fx.Node) -> str:
-    if is_constant(node):
-        return str(node.target)
+def node_name(node: fx.Node) -> str:
+    """`conv1.weight` of a constant, `conv2d_3 (layer1.0.conv2)` of another value."""
+    constant = constant_of(node)
+    if constant is not None:
+        return str(constant.target)
     path = module_path(node)
     return f"{node.name} ({path})" if path else node.name
 

@@ -15,7 +15,16 @@ from typing import Any
 import torch
 from torch import fx
 
-from executorch_py.quantizer.annotate import is_float, is_too_large, only_user
+from executorch_py.exir.ir.match import argument
+from executorch_py.quantizer.annotate import (
+    is_float,
+    is_too_large,
+    mark,
+    only_user,
+    quantize_input,
+    quantize_output,
+)
+from executorch_py.quantizer.spec import QuantizationConfig, along_axis
 
 aten = torch.ops.aten
 NodeFilter = Callable[[fx.Node], bool]
@@ -82,13 +91,17 @@ _WEIGHTED = {"operands": (_IN, _W, _B), "is_dynamic": True}
 LIMITS = frozenset(
     {
         *(aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default),
-        *(aten.hardtanh.default, aten.hardtanh_.default),
+        *(aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default),
     }
 )
-NORMS = frozenset({aten.batch_norm.default, aten._native_batch_norm_legit.default})
+TRANSPOSED = frozenset({aten.conv_transpose1d.default, aten.conv_transpose2d.input})
 
 PATTERNS: tuple[Pattern, ...] = (
     Pattern("linear", frozenset({aten.linear.default}), **_WEIGHTED),  # type: ignore[arg-type]
+    Pattern("mm", frozenset({aten.mm.default}), (_IN, _W), weight_axis=1, is_dynamic=True),
+    Pattern(
+        "addmm", frozenset({aten.addmm.default}), (_B, _IN, _W), weight_axis=1, is_dynamic=True
+    ),
     Pattern(
         "conv",
         frozenset(
@@ -102,7 +115,7 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     Pattern(
         "conv_transpose",
-        frozenset({aten.conv_transpose1d.default, aten.conv_transpose2d.input}),
+        TRANSPOSED,
         weight_axis=1,
         norms=True,
         **_WEIGHTED,  # type: ignore[arg-type]
@@ -135,6 +148,21 @@ SHARING = frozenset(
 )
 
 
+def annotate_match(match: Match, config: QuantizationConfig) -> None:
+    """Write how a match's operands and its result are quantized; nothing between its nodes is."""
+    specs = {
+        Operand.ACTIVATION: config.input_activation,
+        Operand.WEIGHT: along_axis(config.weight, match.pattern.weight_axis),
+        Operand.BIAS: config.bias,
+    }
+    for kind, node in match.operands():
+        quantize_input(match.anchor, node, specs[kind])
+        if kind is not Operand.ACTIVATION:
+            mark(node)
+    mark(*match.nodes)
+    quantize_output(match.result, config.output_activation)
+
+
 def find(model: fx.GraphModule, pattern: Pattern, is_qat: bool = False) -> Iterator[Match]:
     """The matches of a pattern in a graph, in its order, whose activations are all float32."""
     for node in model.graph.nodes:
@@ -146,10 +174,24 @@ def find(model: fx.GraphModule, pattern: Pattern, is_qat: bool = False) -> Itera
             yield match
 
 
+def is_norm_of_result(norm: fx.Node, conv: fx.Node) -> bool:
+    """Whether a node is a batch norm that can become part of the weights of what it follows.
+
+    It must be all that reads the result, have learnt numbers, and one for each slice of a weight,
+    which the weights of transposed convolutions of groups are not.
+    """
+    if norm.target is not aten.batch_norm.default or list(conv.users) != [norm]:
+        return False
+    convolves = any(p.norms and conv.target in p.targets for p in PATTERNS)
+    learnt = all(isinstance(arg, fx.Node) for arg in norm.args[1:5])
+    in_groups = conv.target in TRANSPOSED and argument(conv, "groups") != 1
+    return convolves and learnt and not in_groups
+
+
 def _around(node: fx.Node, pattern: Pattern, is_qat: bool) -> Match:
     norm, activation = None, None
     last, after = node, only_user(node)
-    if is_qat and pattern.norms and after is not None and after.target in NORMS:
+    if is_qat and pattern.norms and after is not None and is_norm_of_result(after, node):
         norm = last = after
         after = only_user(last)
     if pattern.activations and after is not None and after.target in LIMITS:
@@ -162,9 +204,12 @@ __all__ = [
     "LIMITS",
     "PATTERNS",
     "SHARING",
+    "TRANSPOSED",
     "Match",
     "NodeFilter",
     "Operand",
     "Pattern",
+    "annotate_match",
     "find",
+    "is_norm_of_result",
 ]

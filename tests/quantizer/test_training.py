@@ -1,0 +1,147 @@
+"""Training for quantization: norms become part of weights, and nothing trains that is converted."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import fx, nn
+
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.exir import to_edge_transform_and_lower
+from executorch_py.quantizer import (
+    TrainingModeError,
+    XNNPACKQuantizer,
+    convert_pt2e,
+    get_symmetric_quantization_config,
+    move_exported_model_to_eval,
+    prepare_pt2e,
+    prepare_qat_pt2e,
+)
+
+QAT = get_symmetric_quantization_config(is_per_channel=True, is_qat=True)
+X = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+class Net(nn.Module):
+    """Every kind of layer that a norm becomes part of; the first norm has an eps of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.norm = nn.Conv2d(3, 8, 3, bias=False), nn.BatchNorm2d(8, 0.5, 0.3)
+        self.deep, self.deep_norm = nn.Conv2d(8, 8, 3, groups=8), nn.BatchNorm2d(8)
+        self.up, self.up_norm = nn.ConvTranspose2d(8, 4, 2), nn.BatchNorm2d(4)
+        self.line, self.line_norm = nn.Conv1d(4, 6, 3), nn.BatchNorm1d(6)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.norm(self.first(x)))
+        x = nn.functional.relu6(self.deep_norm(self.deep(x)))
+        return self.line_norm(self.line(self.dropout(self.up_norm(self.up(x)).flatten(2))))
+
+
+@pytest.fixture(scope="module")
+def trained() -> fx.GraphModule:
+    """Prepared, and trained for a few steps."""
+    exported = torch.export.export(Net().train(), (X,)).module()
+    prepared = prepare_qat_pt2e(exported, XNNPACKQuantizer().set_global(QAT))
+    optimizer = torch.optim.SGD(prepared.parameters(), 0.01)
+    for _ in range(3):
+        optimizer.zero_grad()
+        prepared(X).square().mean().backward()
+        optimizer.step()
+    return prepared
+
+
+@pytest.fixture(scope="module")
+def converted(trained: fx.GraphModule) -> fx.GraphModule:
+    return convert_pt2e(move_exported_model_to_eval(copy.deepcopy(trained)))
+
+
+def operators(graph: fx.GraphModule) -> list[str]:
+    calls = [n for n in graph.graph.nodes if n.op == "call_function"]
+    return [str(n.target) for n in calls if "quantize_per" not in str(n.target)]
+
+
+def quantum(graph: fx.GraphModule) -> float:
+    (result,) = next(n for n in graph.graph.nodes if n.op == "output").all_input_nodes
+    return float(result.args[1])
+
+
+def test_norms_become_part_of_weights(trained: fx.GraphModule) -> None:
+    prepared = move_exported_model_to_eval(copy.deepcopy(trained))
+    before = prepared(X)  # observes, too
+    graph = convert_pt2e(prepared)
+    assert not [name for name in operators(graph) if "norm" in name or "add" in name]
+    assert (graph(X) - before).abs().max() <= 1.01 * quantum(graph)
+
+
+def test_a_norm_keeps_its_own_eps_and_momentum() -> None:
+    model = Net().train()
+    exported = torch.export.export(model, (X,)).module()
+    prepared = prepare_qat_pt2e(exported, XNNPACKQuantizer().set_global(QAT))
+    for net in (model, prepared):
+        net(X)
+    buffers = dict(prepared.named_buffers())
+    assert torch.allclose(buffers["norm.running_var"], model.norm.running_var, rtol=0.05)
+    with torch.no_grad():
+        found, wanted = prepared.eval()(X), model.eval()(X)
+    assert (found - wanted).norm() < 0.1 * wanted.norm()
+
+
+def test_what_was_trained_runs_delegated_and_not_within_a_quantum(
+    converted: fx.GraphModule,
+) -> None:
+    exported, wanted = torch.export.export(converted, (X,)), converted(X)
+    for partitioner in ([XnnpackPartitioner()], None):
+        edge = to_edge_transform_and_lower(exported, partitioner=partitioner)
+        if partitioner:
+            assert len(edge.delegation_summary().delegates) == 1
+            targets = [str(n.target) for n in edge.exported_program().graph.nodes]
+            assert not [name for name in targets if "aten" in name]
+        found = torch.as_tensor(edge.to_executorch().run(X))
+        assert (found - wanted).abs().max() <= 2.01 * quantum(converted)
+
+
+def test_what_still_trains_is_not_converted(trained: fx.GraphModule) -> None:
+    with pytest.raises(
+        TrainingModeError,
+        match=r"5 operators.*batch_norm \(norm\).*dropout \(dropout\).*\n.*move_exported_model_to",
+    ):
+        convert_pt2e(copy.deepcopy(trained))
+
+
+def test_a_model_exported_while_training_is_not_converted_either() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Dropout()).train()
+    exported = torch.export.export(model, (torch.randn(2, 3),)).module()
+    config = get_symmetric_quantization_config()
+    prepared = prepare_pt2e(exported, XNNPACKQuantizer().set_global(config))
+    prepared(torch.randn(2, 3))
+    with pytest.raises(TrainingModeError, match=r"1 operators.*dropout \(1\)"):
+        convert_pt2e(prepared)
+
+
+def test_train_and_eval_switch_what_they_switch_in_eager() -> None:
+    exported = torch.export.export(Net().train(), (X,)).module()
+    prepared = prepare_qat_pt2e(exported, XNNPACKQuantizer().set_global(QAT))
+    prepared(X)
+    prepared.eval()
+    assert torch.equal(prepared(X), prepared(X))
+    prepared.train()
+    assert not torch.equal(prepared(X), prepared(X))
+
+
+def test_a_norm_that_no_weight_can_take_stays() -> None:
+    model = nn.Sequential(
+        nn.ConvTranspose2d(4, 4, 2, groups=2), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1)
+    )
+    x = torch.randn(2, 4, 5, 5)
+    exported = torch.export.export(model.train(), (x,)).module()
+    prepared = prepare_qat_pt2e(exported, XNNPACKQuantizer().set_global(QAT))
+    prepared(x)
+    before = prepared.eval()(x)
+    graph = convert_pt2e(prepared)
+    assert operators(graph)[:2] == ["aten.conv_transpose2d.input", "aten.batch_norm.default"]
+    assert (graph(x) - before).abs().max() <= 1.01 * quantum(graph)

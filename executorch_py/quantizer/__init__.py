@@ -19,6 +19,7 @@ from executorch_py.quantizer.groups import (
     get_weight_only_quantization_config,
 )
 from executorch_py.quantizer.observers import CalibrationError, CalibrationWarning
+from executorch_py.quantizer.program_io import QuantizedIO, quantize_io
 from executorch_py.quantizer.report import report
 from executorch_py.quantizer.search import quantize, sensitivities
 from executorch_py.quantizer.spec import QuantizationConfig, get_symmetric_quantization_config
@@ -36,6 +37,7 @@ __all__ = [
     "CalibrationWarning",
     "ComposableQuantizer",
     "QuantizationConfig",
+    "QuantizedIO",
     "Quantizer",
     "TrainingModeError",
     "XNNPACKQuantizer",
@@ -50,6 +52,7 @@ __all__ = [
     "prepare_pt2e",
     "prepare_qat_pt2e",
     "quantize",
+    "quantize_io",
     "report",
     "sensitivities",
 ]

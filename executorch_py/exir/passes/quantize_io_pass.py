@@ -10,16 +10,18 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 from torch.export import ExportedProgram
+from torch.export.graph_signature import TensorArgument
 from torch.fx.passes.infra.pass_base import PassResult
 
 from executorch_py.exir.dialects._ops import ops
 from executorch_py.exir.ir.graph import output_node, placeholders
-from executorch_py.exir.ir.op_facts import op_key
+from executorch_py.exir.ir.op_facts import SYM_SHAPE_READS, op_key
 from executorch_py.exir.ir.scalar_type import scalar_type_number
 from executorch_py.exir.passes.pass_values import (
     ExportedProgramPassBase,
@@ -59,14 +61,7 @@ def quantize_input(
         raise ValueError(f"input {input_index} does not exist: the program has {len(names)}")
     graph = exported_program.graph
     (node,) = (n for n in placeholders(graph) if n.name == names[input_index])
-    users = list(node.users)
-    if len(users) != 1 or op_key(users[0].target) != _QUANTIZE:
-        read_by = [str(user.target) for user in users]
-        raise ValueError(
-            f"input {input_index} ('{node.name}') is read by {read_by}, needed is one "
-            "quantize_per_tensor; quantize the input in the model, or leave it out"
-        )
-    (quantize,) = users
+    quantize = _only_quantize(graph, node, input_index)
     found = tuple(quantize.args[1:])
     wanted = found if qparams is None else _given(qparams)
     if _same(found, wanted):
@@ -87,6 +82,23 @@ def quantize_input(
     node.meta["val"] = node.meta["val"].to(wanted[4])
     quantize.replace_input_with(node, dequantize)
     return wanted
+
+
+def _only_quantize(graph: fx.Graph, node: fx.Node, index: int) -> fx.Node:
+    """What alone reads an input, of several alike the first in the place of all."""
+    users = [user for user in node.users if op_key(user.target) not in SYM_SHAPE_READS]
+    ways = {(op_key(user.target), user.args[1:]) for user in users}
+    if len(ways) != 1 or op_key(users[0].target) != _QUANTIZE:
+        read_by = [str(user.target) for user in users]
+        raise ValueError(
+            f"input {index} ('{node.name}') is read by {read_by}, needed is one "
+            "quantize_per_tensor; quantize the input in the model, or leave it out"
+        )
+    first, *others = users
+    for other in others:
+        other.replace_all_uses_with(first)
+        graph.erase_node(other)
+    return first
 
 
 def _given(qparams: Mapping[str, Any]) -> Parameters:
@@ -125,8 +137,8 @@ def quantize_output(exported_program: ExportedProgram, output_index: int) -> Par
 
 
 def _rename_output(ep: ExportedProgram, index: int, name: str) -> None:
-    arg: Any = ep.graph_signature.output_specs[index].arg
-    arg.name = name
+    specs = ep.graph_signature.output_specs
+    specs[index] = replace(specs[index], arg=TensorArgument(name=name))
 
 
 class _QuantizeSide(ExportedProgramPassBase):

@@ -1,19 +1,23 @@
-"""Several quantizers for one model, each for what those before it left."""
+"""Quantizers one after the other: what the first annotates, the next leave alone."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from torch import fx
-from torchao.quantization.pt2e.quantizer import ComposableQuantizer as _Composed
+from torchao.quantization.pt2e.quantizer import ComposableQuantizer as TorchaoComposableQuantizer
 
 from executorch_py.quantizer.groups import connect
 from executorch_py.quantizer.observers import watch
 
 
-class ComposableQuantizer(_Composed):
-    """torchao's, which asks every quantizer what it has against the annotations, and whose
-    observers know of each other as those of one quantizer do."""
+class ComposableQuantizer(TorchaoComposableQuantizer):
+    """Several quantizers as one, in order: `ComposableQuantizer([mine, XNNPACKQuantizer()…])`.
+
+    A node is the first's that annotates it. Unlike torchao's, which asks none of them, this lets
+    each validate the whole model, so that XNNPACKQuantizer refuses what XNNPACK cannot compute of
+    the others' annotations as well, and watches the observers of all.
+    """
 
     def validate(self, model: fx.GraphModule) -> None:
         for quantizer in self.quantizers:

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from executorch_py.quantizer.observers import Watched, observers_of
 
+LEFT_FLOAT = "left_float"  # what validate.py keeps with a model
 DEAD = 0.5  # of the integers, from where on a range is marked
 
 
@@ -74,6 +75,8 @@ def report(prepared: nn.Module) -> Table:
     unseen = sum(row.samples == 0 for row in rows)
     dead = sum(row.dead > DEAD for row in rows)
     words = [f"{len(rows)} observers", f"{unseen} saw no data" if unseen else ""]
+    left = len(prepared.meta.get(LEFT_FLOAT, ())) if isinstance(prepared, fx.GraphModule) else 0
+    words.append(f"{left} calls left float: see left_float" if left else "")
     words.append(f"{dead} need less than {1 - DEAD:.0%} of their integers" if dead else "")
     return Table(rows, _COLUMNS, "; ".join(word for word in words if word))
 

@@ -6,7 +6,7 @@ type, and that before what is set for all. None leaves float what it is set for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -18,6 +18,7 @@ from torchao.quantization.pt2e.quantizer import (
     get_module_name_filter,
 )
 
+from executorch_py.backends.xnnpack.integers import integer_reason
 from executorch_py.quantizer.annotate import (
     is_annotated,
     is_float,
@@ -36,22 +37,32 @@ from executorch_py.quantizer.groups import (
     leave_tables,
     take,
 )
-from executorch_py.quantizer.observers import watch
+from executorch_py.quantizer.observers import is_constant, watch
 from executorch_py.quantizer.patterns import (
     CAT,
     PATTERNS,
     SHARING,
-    Match,
     NodeFilter,
-    Operand,
     Pattern,
+    annotate_match,
     find,
 )
+from executorch_py.quantizer.recurrent import unroll_recurrent
 from executorch_py.quantizer.spec import (
     QuantizationConfig,
-    along_axis,
     get_symmetric_quantization_config,
     is_dynamic,
+)
+from executorch_py.quantizer.validate import (
+    WHY,
+    check,
+    has_integers,
+    how_of,
+    note_left_float,
+    refusal,
+    rows_within,
+    warn_if_nothing,
+    warn_of_unknown,
 )
 
 aten = torch.ops.aten
@@ -64,6 +75,7 @@ class XNNPACKQuantizer(Quantizer):
     def __init__(self) -> None:
         super().__init__()
         self.global_config: QuantizationConfig | None = None
+        self._leaves_rest = False  # without a word about the rest, other quantizers may have it
         self.operator_type_config: dict[Any, QuantizationConfig | None] = {}
         self.module_type_config: dict[Callable[..., Any], QuantizationConfig | None] = {}
         self.module_name_config: dict[str, QuantizationConfig | None] = {}
@@ -74,6 +86,7 @@ class XNNPACKQuantizer(Quantizer):
     def set_global(self, quantization_config: QuantizationConfig | None) -> XNNPACKQuantizer:
         """For all that nothing else is set for."""
         self.global_config = quantization_config
+        self._leaves_rest = quantization_config is None
         return self
 
     def set_operator_type(
@@ -114,7 +127,9 @@ class XNNPACKQuantizer(Quantizer):
     # ---- What `prepare_pt2e` calls
 
     def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-        """Numbers that are added or multiplied become constants."""
+        """Numbers that are added or multiplied become constants; recurrent layers of which the
+        products are to be quantized become these and what is between them."""
+        unroll_recurrent(model, self._is_unrolled, WHY)
         scalars_to_constants(model, {aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor})
         return model
 
@@ -131,19 +146,64 @@ class XNNPACKQuantizer(Quantizer):
         for operator, config in self.operator_type_config.items():
             self._take(model, config, _of(_overloads(operator) - operators, rest))
             operators |= _overloads(operator)
-        if self.global_config is not None:  # else what is left is for other quantizers
+        if self.global_config is not None or self._leaves_rest:
             self._take(model, self.global_config, _but([_of(operators, rest)], rest))
         _share(model)
         return model
 
     def validate(self, model: fx.GraphModule) -> None:
-        """Nothing is left to check: the patterns are of operators that XNNPACK has for integers."""
+        """Refuses what XNNPACK cannot compute, whichever quantizer asked for it, and warns of what
+        was set for nothing."""
+        check(model)
+        rows = note_left_float(model)
+        nodes = [node for node in model.graph.nodes if node.op == "call_function"]
+        quantized = {node for node in nodes if has_integers(node)}
+        if not quantized:
+            warn_if_nothing(rows, "in the whole model", stacklevel=3)
+            return
+        for what, is_there in self._asked_for(model, nodes):
+            within = set(filter(is_there, nodes))
+            if quantized.isdisjoint(within):
+                warn_if_nothing(rows_within(rows, within), what, stacklevel=3)
+
+    def _asked_for(
+        self, model: fx.GraphModule, nodes: Iterable[fx.Node]
+    ) -> Iterator[tuple[str, NodeFilter]]:
+        """What is to be quantized by name, type or operator; warns of names of nothing."""
+        for name, config in self.module_name_config.items():
+            is_there = get_module_name_filter(name)
+            if not any(map(is_there, nodes)):
+                warn_of_unknown(name, model, stacklevel=4)
+            elif config is not None:
+                yield f"module {name}", is_there
+        for module_type, config in self.module_type_config.items():
+            if config is not None:
+                yield f"modules of {module_type.__qualname__}", _of_type(module_type)
+        for operator, config in self.operator_type_config.items():
+            if config is not None:
+                yield f"calls of {operator}", _of(_overloads(operator), lambda node: True)
 
     def prepare_obs_or_fq_callback(
         self, model: fx.GraphModule, edge_or_node_to_obs_or_fq: dict[Any, Any]
     ) -> None:
         watch(edge_or_node_to_obs_or_fq)
         connect(edge_or_node_to_obs_or_fq)
+
+    def _is_unrolled(self, layer: fx.Node) -> bool:
+        return self._is_wanted(layer, lambda node: self._config_of_products(node) is not None)
+
+    def _config_of_products(self, layer: fx.Node) -> QuantizationConfig | None:
+        """What is set for the linear layers that a recurrent layer is made of."""
+        for name, config in self.module_name_config.items():
+            if get_module_name_filter(name)(layer):
+                return config
+        for module_type, config in self.module_type_config.items():
+            if _of_type(module_type)(layer):
+                return config
+        for operator, config in self.operator_type_config.items():
+            if aten.linear.default in _overloads(operator):
+                return config
+        return self.global_config
 
     # ---- Upstream's questions
 
@@ -186,8 +246,14 @@ class XNNPACKQuantizer(Quantizer):
                     continue
                 if config is None:
                     mark(*nodes)
-                elif not is_dynamic(config) or _may_be_dynamic(match):
-                    _annotate(match, config)
+                    match.anchor.meta[WHY] = "it was set to stay float"
+                elif pattern.is_dynamic or not is_dynamic(config):
+                    why = refusal(match, config)
+                    match.anchor.meta[WHY] = why
+                    if why is None:
+                        annotate_match(match, config)
+                else:
+                    match.anchor.meta[WHY] = "scales found at run time are for products"
         if config is None or not is_dynamic(config):
             self._take_lists(model, config, is_there)
 
@@ -204,23 +270,6 @@ class XNNPACKQuantizer(Quantizer):
                 mark(node)
             elif all(is_float(n) for n in node.args[0]):
                 _annotate_list(node, config.input_activation)
-
-
-def _annotate(match: Match, config: QuantizationConfig) -> None:
-    """The pattern's operands and result; nothing between its nodes."""
-    weight = along_axis(config.weight, match.pattern.weight_axis)
-    specs = {
-        Operand.ACTIVATION: config.input_activation,
-        Operand.WEIGHT: weight,
-        Operand.BIAS: config.bias,
-    }
-    for kind, node in match.operands():
-        quantize_input(match.anchor, node, specs[kind])
-        if kind is not Operand.ACTIVATION:
-            mark(node)
-    mark(*match.nodes)
-    result = config.output_activation
-    quantize_output(match.result, result)
 
 
 def _annotate_list(node: fx.Node, how: QuantizationSpecBase | None) -> None:
@@ -249,19 +298,13 @@ def _share(model: fx.GraphModule) -> None:
         operand = node.args[0] if node.args else None
         if node.target not in SHARING or is_annotated(node) or not isinstance(operand, fx.Node):
             continue
-        if output_spec(operand) is not None and is_float(operand):
+        how = how_of(output_spec(operand))
+        if how is None or not is_float(operand):
+            continue
+        why = integer_reason(node, {operand: how}, how, is_constant)
+        node.meta[WHY] = why
+        if why is None:
             share_input(node, operand)
-
-
-def _may_be_dynamic(match: Match) -> bool:
-    """XNNPACK's convolutions by scales of run time: of images, and not depthwise."""
-    if not match.pattern.is_dynamic:
-        return False
-    weight = match.operand(Operand.WEIGHT)
-    value = None if weight is None else weight.meta.get("val")
-    if match.pattern.name == "linear" or value is None:
-        return True
-    return value.dim() == 4 and not (match.pattern.name == "conv" and value.shape[1] == 1)
 
 
 # ---- Filters

@@ -113,6 +113,7 @@ def test_mistakes_are_named() -> None:
     session = ExportSession(net(), [(X,)])
     with pytest.raises(RuntimeError, match=r"no stage to_executorch has run.*call export\(\)"):
         session.get_pte_buffer()
-    qat = QuantizationRecipe(quantizers=[XNNPACKQuantizer()], is_qat=True)
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_qat=True))
+    qat = QuantizationRecipe(quantizers=[quantizer], is_qat=True)
     with pytest.raises(ValueError, match="is_qat=True needs train_fn"):
         export(net(), [(X,)], ExportRecipe(quantization_recipe=qat))

@@ -18,19 +18,19 @@ from executorch_py.exir.ir.match import argument
 from executorch_py.exir.program.decompositions import decompose
 from executorch_py.exir.program.recurrent_decompositions import recurrent_decompositions
 
-_MOST_CELLS = 128  # steps times layers times directions, over all recurrent layers of a method
+MOST_CELLS = 128  # steps times layers times directions, over all recurrent layers of a method
 
 
 def unroll_recurrent(program: ExportedProgram) -> ExportedProgram:
     """The program, or a copy of it without recurrent layers."""
     table = recurrent_decompositions(unrolled=True)
     layers = [n for n in program.graph.nodes if n.op == "call_function" and n.target in table]
-    if not layers or sum(map(_cells, layers)) > _MOST_CELLS:
+    if not layers or sum(map(cells_of, layers)) > MOST_CELLS:
         return program
     return decompose(program, table)
 
 
-def _cells(layer: fx.Node) -> float:
+def cells_of(layer: fx.Node) -> float:
     """How often a layer runs its cell; infinity where that is found at run time."""
     x = argument(layer, "input").meta["val"]
     steps = x.shape[1 if argument(layer, "batch_first") else 0]

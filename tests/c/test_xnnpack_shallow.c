@@ -120,17 +120,18 @@ static subject some_subject(uint32_t i) {
   static const size_t filters[] = {16, 1, 35, 8, 17, 32, 15};
   const uint32_t *const kernel = kernels[i % 7];
   const bool is_far = i % 4 == 3 && kernel[0] < 5;
-  subject t = {.node = {.padding = {next(3), next(3), next(3), next(3)},
-                        .kernel = {kernel[0], kernel[1]},
-                        .stride = {1 + next(3), 1 + next(3)},
-                        .dilation = {is_far ? 2 : 1, 1},
-                        .groups = 1,
-                        .group_inputs = 1 + i % MOST_CHANNELS,
-                        .group_outputs = filters[i / 2 % 7],
-                        .min = i % 3 == 0 ? -20.0f : -1e9f,
-                        .max = i % 3 == 0 ? 31.0f : 1e9f},
-               .has_bias = i % 5 > 0,
-               .has_scales = i % 6 > 1};
+  subject t = {
+      .node = {.padding = {next(kernel[0]), next(kernel[1]), next(kernel[0]), next(kernel[1])},
+               .kernel = {kernel[0], kernel[1]},
+               .stride = {1 + next(3), 1 + next(3)},
+               .dilation = {is_far ? 2 : 1, 1},
+               .groups = 1,
+               .group_inputs = 1 + i % MOST_CHANNELS,
+               .group_outputs = filters[i / 2 % 7],
+               .min = i % 3 == 0 ? -20.0f : -1e9f,
+               .max = i % 3 == 0 ? 31.0f : 1e9f},
+      .has_bias = i % 5 > 0,
+      .has_scales = i % 6 > 1};
   t.side = 8 + next(MOST_SIDE - 7);
   return t;
 }
@@ -144,17 +145,20 @@ static void nodes_give_the_bytes_of_xnnpacks(void) {
   }
 }
 
-static void dilated_columns_stay_xnnpacks(void) {
+static void padding_beyond_the_window_and_dilated_columns_stay_xnnpacks(void) {
   EXPECT(xnn_initialize(&eti_xnn_allocator) == xnn_status_success);
   fill();
   subject t = some_subject(0);
   t.node.group_inputs = 2;
   t.node.dilation[1] = 2;
   EXPECT(is_same(&t));
+  t = some_subject(0);
+  t.node.padding[3] = 4;
+  EXPECT(is_same(&t));
 }
 
 static const et_test tests[] = {
     ET_CASE(nodes_give_the_bytes_of_xnnpacks),
-    ET_CASE(dilated_columns_stay_xnnpacks),
+    ET_CASE(padding_beyond_the_window_and_dilated_columns_stay_xnnpacks),
 };
 ET_TEST_MAIN(tests)

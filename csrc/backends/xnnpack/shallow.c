@@ -21,6 +21,7 @@ static enum xnn_status define(xnn_subgraph_t subgraph, const eti_xnn_shallow_nod
 #include <xnnpack/subgraph.h>
 
 #include "backends/xnnpack/depthwise.h"
+#include "runtime/bytes.h"
 
 enum { ROWS_A_TILE = 16 };  // of the image: as little as some microseconds
 
@@ -134,6 +135,15 @@ static size_t n_results(size_t padded, size_t kernel, size_t dilation, size_t st
   return padded < reach ? 1 : (padded - reach) / stride + 1;
 }
 
+// Whether widened images have a size at all. Neither side is longer than the image and two windows.
+static bool can_be_widened(const eti_xnn_shallow *conv, size_t n_images) {
+  const size_t row_elements = conv->padding[3] + conv->width + conv->padding[1];
+  size_t n;
+  return eti_mul(row_elements, conv->n_channels, &n) &&
+         eti_mul(n, eti_xnn_qs8_shallow_rows(conv), &n) && eti_mul(n, n_images, &n) &&
+         n <= SIZE_MAX / 64;
+}
+
 static enum xnn_status reshape(struct xnn_operator_data *opdata, struct xnn_value *values,
                                size_t n_values, pthreadpool_t threads) {
   (void)n_values;
@@ -150,6 +160,7 @@ static enum xnn_status reshape(struct xnn_operator_data *opdata, struct xnn_valu
   conv.y_width =
       n_results(conv.width + conv.padding[1] + conv.padding[3], conv.kernel[1], 1, conv.stride[1]);
   put_context(op, &conv);
+  if (!can_be_widened(&conv, n_images)) return xnn_status_out_of_memory;
   op->compute[0].range[0] = n_images * eti_xnn_qs8_shallow_rows(&conv);
   op->compute[1].range[0] = n_images * conv.y_height;
   op->state = xnn_run_state_needs_setup;
@@ -181,6 +192,12 @@ static enum xnn_status set_up(const struct xnn_operator_data *opdata,
 
 // ---- The node
 
+// Padding that reaches beyond the window would be memory for zeros alone.
+static bool is_padded_little(const eti_xnn_shallow_node *n) {
+  return n->padding[0] < n->kernel[0] && n->padding[2] < n->kernel[0] &&
+         n->padding[1] < n->kernel[1] && n->padding[3] < n->kernel[1];
+}
+
 static bool is_ours(xnn_subgraph_t subgraph, const eti_xnn_shallow_node *n) {
   const struct xnn_value *const values = subgraph->values;
   const struct xnn_value *const filter = &values[n->filter];
@@ -192,7 +209,8 @@ static bool is_ours(xnn_subgraph_t subgraph, const eti_xnn_shallow_node *n) {
       (n->bias == XNN_INVALID_VALUE_ID || values[n->bias].datatype == xnn_datatype_qint32 ||
        values[n->bias].datatype == xnn_datatype_qcint32);
   return is_int8 && filter->data != NULL && n->groups == 1 && n->dilation[1] == 1 &&
-         n->group_inputs <= ETI_XNN_SHALLOW_CHANNELS && eti_xnn_own_depthwise(NULL, 0) > 0;
+         is_padded_little(n) && n->group_inputs <= ETI_XNN_SHALLOW_CHANNELS &&
+         eti_xnn_own_depthwise(NULL, 0) > 0;
 }
 
 enum xnn_status eti_xnn_define_convolution(xnn_subgraph_t subgraph, const eti_xnn_shallow_node *n) {

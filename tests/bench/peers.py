@@ -9,6 +9,7 @@ import json
 import os
 import statistics
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,7 +27,15 @@ PYTHONS = {
     "upstream_xnnpack": ROOT / ".venv-upstream" / "bin" / "python",
     "onnxruntime": ROOT / ".venv-peers" / "bin" / "python",
     "openvino": ROOT / ".venv-peers" / "bin" / "python",
+    "int8": ROOT / ".venv" / "bin" / "python",
+    "upstream_int8": ROOT / ".venv-upstream" / "bin" / "python",
+    "onnxruntime_int8": ROOT / ".venv-peers" / "bin" / "python",
+    "openvino_int8": ROOT / ".venv-peers" / "bin" / "python",
 }
+
+
+SAMPLE_SECONDS = 2e-4
+OWN = ("RssAnon", "RssShmem")  # lines of Linux's account of a process, which counts in KiB
 
 
 class Peer:
@@ -53,6 +62,30 @@ class Peer:
             raise RuntimeError(f"the {self.side} worker ended while answering {do} {request}")
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+    def ask_watched(self, do: str, **request: Any) -> dict[str, Any]:
+        """As `ask`, with "own_mb" in the answer: how much anonymous memory was held at most, beyond
+        what was there before. Pages of mapped files are not in it: those are the kernel's, for all
+        processes, and come and go by themselves; it may map two megabytes for one byte that is
+        read."""
+        samples = [self._own_mb()]
+        is_over = threading.Event()
+
+        def sample() -> None:
+            while not is_over.wait(SAMPLE_SECONDS):
+                samples.append(self._own_mb())
+
+        watcher = threading.Thread(target=sample)
+        watcher.start()
+        answer = self.ask(do, **request)
+        is_over.set()
+        watcher.join()
+        samples.append(self._own_mb())
+        return {**answer, "own_mb": max(samples) - samples[0]}
+
+    def _own_mb(self) -> float:
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return sum(int(line.split()[1]) for line in lines if line.startswith(OWN)) / 1024
 
     def __enter__(self) -> Peer:
         return self

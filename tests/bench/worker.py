@@ -7,7 +7,9 @@ is written in peers.py. Requests:
                                               .pte take a model's name as path.
   {"do": "inputs", "model": name}             build the model's inputs
   {"do": "time", "repeat": k}                 k runs; answers {"ms": [per run]}
-  {"do": "lower", "model": name, "path": …}   exported program to bytes; answers {"ms", "peak_mb"}
+  {"do": "lower", "model": name, "path": …}   exported program to bytes; answers {"ms", "peak_mb"};
+                                              sides of int8 quantize the model before
+  {"do": "prepare", "threads": n}             imports what load needs; answers {}
   {"do": "begin", "path": …, "threads": n}    load, then one run with the inputs given; answers
                                               {"ms", "run_ms", "peak_mb"}: the load as above, the
                                               run, and most memory held beyond that before both.
@@ -76,7 +78,9 @@ class Side:
     def lower(self, model: str, path: str) -> dict[str, Any]:
         from subjects import exported
 
-        program = exported(model)
+        return self.write(exported(model), path)
+
+    def write(self, program: Any, path: str) -> dict[str, Any]:
         start = time.perf_counter()
         data = self.to_bytes(program)
         seconds = time.perf_counter() - start
@@ -146,6 +150,25 @@ class OursXnnpack(Ours):
         return bytes(edge.to_executorch().buffer)
 
 
+class OursInt8(OursXnnpack):
+    """Static int8 by PT2E, weights by channel, then as OursXnnpack."""
+
+    def lower(self, model: str, path: str) -> dict[str, Any]:
+        from subjects import quantized
+
+        return self.write(quantized(model, self.prepared), path)
+
+    def prepared(self, program: Any) -> Any:
+        from executorch_py.quantizer import (
+            XNNPACKQuantizer,
+            get_symmetric_quantization_config,
+            prepare_pt2e,
+        )
+
+        config = get_symmetric_quantization_config(is_per_channel=True)
+        return prepare_pt2e(program, XNNPACKQuantizer().set_global(config))
+
+
 class Upstream(Side):
     def prepare(self, threads: int) -> None:
         from executorch.extension.pybindings import portable_lib
@@ -179,6 +202,25 @@ class UpstreamXnnpack(Upstream):
         return bytes(edge.to_executorch().buffer)
 
 
+class UpstreamInt8(UpstreamXnnpack):
+    """The same by upstream's quantizer and partitioner."""
+
+    def lower(self, model: str, path: str) -> dict[str, Any]:
+        from subjects import quantized
+
+        return self.write(quantized(model, self.prepared), path)
+
+    def prepared(self, program: Any) -> Any:
+        from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+            XNNPACKQuantizer,
+            get_symmetric_quantization_config,
+        )
+        from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
+
+        config = get_symmetric_quantization_config(is_per_channel=True)
+        return prepare_pt2e(program, XNNPACKQuantizer().set_global(config))
+
+
 class OnnxRuntime(Side):
     def open(self, path: str, threads: int) -> None:
         import onnxruntime
@@ -203,6 +245,43 @@ class OnnxRuntime(Side):
         super().prepare_inputs(model)
         self.inputs = [value.numpy() for value in self.inputs]
         return {}
+
+
+class OnnxRuntimeInt8(OnnxRuntime):
+    """Its own static quantization: activations uint8, weights int8 by channel, which is what it is
+    fastest with on x86 (sums of two products may saturate there)."""
+
+    def lower(self, model: str, path: str) -> dict[str, Any]:
+        import onnx_int8
+
+        start = time.perf_counter()
+        onnx_int8.write(model, path)
+        return {"ms": (time.perf_counter() - start) * 1e3}
+
+    def open(self, path: str, threads: int) -> None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(path, options)
+        names = [entry.name for entry in session.get_inputs()]
+        self.run = lambda: session.run(None, dict(zip(names, self.inputs, strict=True)))
+
+
+class OpenVinoInt8(OnnxRuntime):
+    """The file of ONNX Runtime's quantization, compiled by OpenVINO to its own int8."""
+
+    def open(self, path: str, threads: int) -> None:
+        import openvino
+
+        settings = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "INFERENCE_NUM_THREADS": threads,
+            "INFERENCE_PRECISION_HINT": "f32",
+        }
+        core = openvino.Core()
+        request = core.compile_model(path, "CPU", settings).create_infer_request()
+        self.run = lambda: request.infer(self.inputs, share_inputs=True)
 
 
 class OpenVino(OnnxRuntime):
@@ -263,6 +342,10 @@ SIDES: dict[str, type[Side]] = {
     "upstream": Upstream,
     "upstream_xnnpack": UpstreamXnnpack,
     "onnxruntime": OnnxRuntime,
+    "int8": OursInt8,
+    "upstream_int8": UpstreamInt8,
+    "onnxruntime_int8": OnnxRuntimeInt8,
+    "openvino_int8": OpenVinoInt8,
     "openvino": OpenVino,
 }
 
@@ -282,6 +365,9 @@ def main() -> None:
                 answer = side.time(**request)
             case "lower":
                 answer = side.lower(**request)
+            case "prepare":
+                side.prepare(**request)
+                answer = {}
             case "begin":
                 answer = side.begin(**request)
             case other:

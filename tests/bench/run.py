@@ -22,6 +22,7 @@ BENCHES = (
     "models",
     "peers",
     "delegate",
+    "quantized",
 )
 
 

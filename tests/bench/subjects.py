@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,29 @@ class Outputs(torch.nn.Module):
         return result
 
 
+class Sum(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sum()
+
+
+def linear_4_bits(n_k: int, n_cols: int) -> torch.nn.Module:
+    """Weights of 4 bits in groups of 32, rows quantized at run time."""
+    from torchao.quantization import Int8DynamicActivationIntxWeightConfig, quantize_
+    from torchao.quantization.granularity import PerGroup
+
+    torch.manual_seed(3)
+    layer = torch.nn.Sequential(torch.nn.Linear(n_k, n_cols, bias=False)).eval()
+    config = Int8DynamicActivationIntxWeightConfig(
+        weight_dtype=torch.int4, weight_granularity=PerGroup(32)
+    )
+    quantize_(layer, config)
+    return layer
+
+
+def rows(n_rows: int, n_k: int) -> tuple[torch.Tensor, ...]:
+    return (torch.randn(n_rows, n_k, generator=torch.Generator().manual_seed(3)),)
+
+
 MODELS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[[], tuple[Any, ...]]]] = {
     "one_add": (OneAdd, scalars),
     "add_chain": (AddChain, scalars),
@@ -72,6 +96,12 @@ MODELS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[[], tuple[Any, .
     "minilm": (transformer_models.minilm, tokens),
     "lstm": (lambda: Outputs(torch.nn.LSTM(128, 128)), sequence),
     "gru": (lambda: Outputs(torch.nn.GRU(128, 128)), sequence),
+    "read_8_mib": (Sum, lambda: (torch.ones(2**21),)),
+    **{
+        f"8da4w_{m}x2048x{n}": (partial(linear_4_bits, 2048, n), partial(rows, m, 2048))
+        for n in (2048, 8192)
+        for m in (1, 128)
+    },
 }
 
 
@@ -79,3 +109,25 @@ def exported(name: str) -> torch.export.ExportedProgram:
     build, inputs = MODELS[name]
     with torch.no_grad():
         return torch.export.export(build().eval(), inputs())
+
+
+def calibration_data(name: str) -> list[tuple[Any, ...]]:
+    """What quantized models are shown: the inputs, and another sample like them."""
+    inputs = MODELS[name][1]()
+    generator = torch.Generator().manual_seed(7)
+    other = tuple(
+        torch.randn(value.shape, generator=generator) if value.is_floating_point() else value
+        for value in inputs
+    )
+    return [inputs, other]
+
+
+def quantized(name: str, prepare: Callable[[Any], Any]) -> torch.export.ExportedProgram:
+    """The model quantized by PT2E: `prepare` puts observers into the exported module."""
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+    prepared = prepare(exported(name).module())
+    with torch.no_grad():
+        for sample in calibration_data(name):
+            prepared(*sample)
+        return torch.export.export(convert_pt2e(prepared), MODELS[name][1]())

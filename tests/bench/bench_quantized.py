@@ -1,0 +1,120 @@
+"""Quantized models beside the same of others, and beside our own f32.
+
+Static int8, weights by channel: ours and upstream's by PT2E, each with its own quantizer and
+partitioner, and ONNX Runtime's own static quantization, which OpenVINO runs as well. One run by
+turns, 1 and 2 threads, medians; sizes of the files on the way. Then products with weights of 4 bits
+in groups of 32 and rows quantized at run time (8da4w), ours and upstream's, and what share of the
+speed at which this machine reads memory the product of one row reaches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from peers import Peer, interleaved, report
+
+MODELS = ("mobilenet_v2", "mobilenet_v3_large", "resnet50", "vit_b_16", "swin_t")
+SIDES = ("int8", "xnnpack", "upstream_int8", "onnxruntime_int8", "openvino_int8")
+BARS = {"resnet50": 1.0}  # others 0.8 of upstream's time
+PRODUCTS = tuple(f"8da4w_{m}x2048x{n}" for n in (2048, 8192) for m in (1, 128))
+ROUNDS, RUNS = 12, 4
+
+
+def lower(model: str, folder: Path, sides: list[str]) -> dict[str, str]:
+    """A file of each side; those that cannot make one are named with their reason."""
+    paths: dict[str, str] = {}
+    for side in sides:
+        if side == "openvino_int8":
+            if "onnxruntime_int8" in paths:
+                paths[side] = paths["onnxruntime_int8"]
+            continue
+        path = str(folder / f"{model}.{side}.{'onnx' if 'onnx' in side else 'pte'}")
+        try:
+            with Peer(side) as peer:
+                peer.ask("lower", model=model, path=path)
+            paths[side] = path
+        except RuntimeError as error:
+            report(f"{model}: {side} takes no part", reason=str(error))
+    return paths
+
+
+def sizes(model: str, paths: dict[str, str]) -> None:
+    if "int8" in paths and "xnnpack" in paths:
+        ours, f32 = (Path(paths[side]).stat().st_size for side in ("int8", "xnnpack"))
+        report(f"{model}, file", int8_mb=ours / 2**20, ratio=ours / f32, bar=0.27)
+
+
+def times(model: str, paths: dict[str, str], threads: int) -> dict[str, float]:
+    with ExitStack() as stack:
+        peers = []
+        for side, path in paths.items():
+            peer = stack.enter_context(Peer(side, threads))
+            try:
+                peer.ask("load", path=path, threads=threads)
+                peer.ask("inputs", model=model)
+                peer.ask("time", repeat=1)
+                peers.append(peer)
+            except RuntimeError as error:
+                report(f"{model}: {side} takes no part", reason=str(error))
+        return interleaved(peers, {peer.side: (ROUNDS, RUNS) for peer in peers})
+
+
+def run_model(model: str, paths: dict[str, str], threads: int) -> None:
+    ms = times(model, paths, threads)
+    report(
+        f"{model}, int8, {threads} thread{'s' if threads > 1 else ''}",
+        **{f"{side}_ms": value for side, value in ms.items()},
+        **{f"over_{side}": ms["int8"] / value for side, value in ms.items() if side != "int8"},
+        bar=BARS.get(model, 0.8),
+    )
+
+
+def run_product(subject: str, folder: Path, threads: int, bytes_per_ms: float) -> None:
+    paths = lower(subject, folder, ["xnnpack", "upstream_xnnpack"])
+    ms = times(subject, paths, threads)
+    rows, n_k, n_cols = (int(n) for n in subject.removeprefix("8da4w_").split("x"))
+    weights = n_k * n_cols * (1 / 2 + 2 / 32)
+    ours = ms["xnnpack"]
+    report(
+        f"{subject}, {threads} thread{'s' if threads > 1 else ''}",
+        **{f"{side}_ms": value for side, value in ms.items()},
+        ratio=ours / ms["upstream_xnnpack"],
+        bar=1.0,
+        giga_products_per_s=rows * n_k * n_cols / ours / 1e6,
+        **({"of_read_bandwidth": weights / ours / bytes_per_ms} if rows == 1 else {}),
+    )
+
+
+def read_speed(threads: int) -> float:
+    """Bytes a millisecond at which a sum reads 8 MiB, the weights of the largest product."""
+    with Peer("eager", threads) as peer:
+        peer.ask("load", path="read_8_mib", threads=threads)
+        peer.ask("inputs", model="read_8_mib")
+        peer.ask("time", repeat=20)
+        return float(8 * 2**20 / min(peer.ask("time", repeat=50)["ms"]))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", nargs="*", default=MODELS)
+    parser.add_argument("--products", nargs="*", default=PRODUCTS)
+    parser.add_argument("--sides", nargs="*", default=SIDES)
+    parser.add_argument("--threads", nargs="*", type=int, default=[1, 2])
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for model in options.models:
+            paths = lower(model, Path(folder), options.sides)
+            sizes(model, paths)
+            for threads in options.threads:
+                run_model(model, paths, threads)
+        for threads in options.threads:
+            speed = read_speed(threads)
+            for subject in options.products:
+                run_product(subject, Path(folder), threads, speed)
+
+
+if __name__ == "__main__":
+    main()

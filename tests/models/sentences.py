@@ -1,0 +1,65 @@
+"""Sentences for encoders: pairs that mean nearly the same, and prose to calibrate with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+PAIRS = (
+    ("A cat sleeps on the warm windowsill.", "The kitten is napping in the sun."),
+    ("Stock markets fell sharply on Monday.", "Shares dropped at the start of the week."),
+    ("How do I cook rice without a cooker?", "Boil the grains in a pot with twice as much water."),
+    (
+        "The train to Vienna leaves at noon.",
+        "Departure of the railway to the capital is at twelve.",
+    ),
+    ("She plays the violin in an orchestra.", "A musician performs with a string instrument."),
+    ("The patient was given antibiotics.", "Doctors treated the infection with medicine."),
+    ("Rain is expected across the north tomorrow.", "The forecast says it will be wet up there."),
+    ("He repaired the engine of the old truck.", "A mechanic fixed the motor of the lorry."),
+    ("The telescope found a distant galaxy.", "Astronomers observed stars far away."),
+    ("Parliament passed a new tax law.", "Legislators approved the bill on levies."),
+    ("Children are building a castle of sand.", "Kids play on the beach with buckets."),
+    ("The password has to have twelve characters.", "Choose a longer secret to log in."),
+    ("Bees make honey from the nectar of flowers.", "Insects collect sugar from blossoms."),
+    ("The goalkeeper saved a penalty.", "A shot from the spot was stopped in the match."),
+    ("Add two spoons of sugar to the dough.", "Sweeten the cake mixture before baking it."),
+    ("The museum shows paintings of the Renaissance.", "Old Italian art is on display."),
+)
+SENTENCES = tuple(sentence for pair in PAIRS for sentence in pair)
+
+
+def prose(most: int) -> list[str]:
+    """English sentences from the descriptions of scikit-learn's data sets."""
+    from sklearn import datasets
+
+    loaders = (
+        datasets.load_breast_cancer,
+        datasets.load_diabetes,
+        datasets.load_digits,
+        datasets.load_iris,
+        datasets.load_linnerud,
+        datasets.load_wine,
+    )
+    text = " ".join(loader().DESCR for loader in loaders)
+    parts = re.split(r"(?<=[.!?])\s+", re.sub(r"[*:=_|\-]{2,}", " ", text))
+    whole = [" ".join(part.split()) for part in parts]
+    return [part for part in whole if len(part.split()) >= 5][:most]
+
+
+def tokenizer(folder: Path) -> Callable[[str], tuple[torch.Tensor, torch.Tensor]]:
+    """A sentence as token numbers and mask, [1, n] of int64 each, by the tokenizer of a folder."""
+    from tokenizers import Tokenizer
+
+    encoder = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    encoder.no_padding()
+    encoder.enable_truncation(128)
+
+    def encode(sentence: str) -> tuple[torch.Tensor, torch.Tensor]:
+        numbers = torch.tensor([encoder.encode(sentence).ids])
+        return numbers, torch.ones_like(numbers)
+
+    return encode

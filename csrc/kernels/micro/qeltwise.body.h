@@ -1,6 +1,6 @@
 // qeltwise.body.h — the loops of qeltwise.h, as straight-line arithmetic that compilers vectorise.
 // Rows go block by block: the compiler sees arrays of one type at a time. The including file gives
-// ISA(name) and QELTWISE_TABLE.
+// ISA(name), QELTWISE_TABLE and lookup_bytes.
 
 enum { BLOCK = 64 };
 
@@ -61,8 +61,13 @@ static void ISA(max)(int8_t *out, const int8_t *x, size_t n) {
   for (size_t i = 0; i < n; i++) out[i] = x[i] > out[i] ? x[i] : out[i];
 }
 
+static void ISA(lookup)(int8_t *out, const int8_t *in, const int8_t *table, size_t n) {
+  lookup_bytes(out, in, table, n);
+}
+
 static void ISA(sum)(int32_t *restrict out, const int8_t *restrict x, size_t n) {
   for (size_t i = 0; i < n; i++) out[i] += x[i];
 }
 
-const eti_qeltwise_micro QELTWISE_TABLE = {ISA(add), ISA(sub), ISA(mul), ISA(max), ISA(sum)};
+const eti_qeltwise_micro QELTWISE_TABLE = {ISA(add), ISA(sub),    ISA(mul),
+                                           ISA(max), ISA(lookup), ISA(sum)};

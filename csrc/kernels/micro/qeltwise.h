@@ -20,7 +20,9 @@ typedef void (*eti_qbinary_fn)(int8_t *out, const int8_t *a, const int8_t *b, si
 
 typedef struct eti_qeltwise_micro {
   eti_qbinary_fn add, sub, mul;
-  void (*max)(int8_t *out, const int8_t *x, size_t n);   // out[i] = max(out[i], x[i])
+  void (*max)(int8_t *out, const int8_t *x, size_t n);  // out[i] = max(out[i], x[i])
+  // out[i] = the result of in[i] in a table of those of -128 … 127; out may be in.
+  void (*lookup)(int8_t *out, const int8_t *in, const int8_t *table, size_t n);
   void (*sum)(int32_t *out, const int8_t *x, size_t n);  // out[i] += x[i]
 } eti_qeltwise_micro;
 

@@ -3,6 +3,10 @@
 
 #include "kernels/micro/select.h"
 
+static inline void lookup_bytes(int8_t *out, const int8_t *in, const int8_t *table, size_t n) {
+  for (size_t i = 0; i < n; i++) out[i] = table[in[i] + 128];
+}
+
 #define ISA(name) name##__scalar
 #define QELTWISE_TABLE eti_qeltwise_scalar
 #include "kernels/micro/qeltwise.body.h"

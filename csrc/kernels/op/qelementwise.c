@@ -108,8 +108,18 @@ et_status op_qmul_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 enum { TABLE = 256, MIDDLE = 128 };
 
+typedef struct lookup {
+  const int8_t *table;
+  const eti_qeltwise_micro *micro;
+} lookup;
+
 static void lookup_row(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
-  const int8_t *const middle = (const int8_t *)params + MIDDLE;
+  const lookup *const l = params;
+  if (s[0] == 1 && s[1] == 1) {
+    l->micro->lookup(p[0], p[1], l->table, n);
+    return;
+  }
+  const int8_t *const middle = l->table + MIDDLE;
   int8_t *const out = p[0];
   const int8_t *const in = p[1];
   for (size_t i = 0; i < n; i++) out[(ptrdiff_t)i * s[0]] = middle[in[(ptrdiff_t)i * s[1]]];
@@ -126,8 +136,9 @@ et_status op_qlookup_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_CHECK(table->numel == TABLE && eti_is_contiguous(table), ctx->err, ET_INVALID_ARGUMENT,
            "table has %zu elements, needs %d in a row", table->numel, (int)TABLE);
   ET_TRY(eti_resize_like(ctx, out, in));
+  const lookup l = {.table = table->data, .micro = eti_qeltwise_micro_best()};
   const eti_map map = {
-      .loop = lookup_row, .params = table->data, .grain = ETI_GRAIN_MATH, .types = {ET_I8, ET_I8}};
+      .loop = lookup_row, .params = &l, .grain = ETI_GRAIN_MATH, .types = {ET_I8, ET_I8}};
   et_tensor *const operands[] = {out, in};
   return eti_map_run(ctx, &map, operands, 2);
 }

@@ -165,6 +165,14 @@ def _linear_float(
     return product.to(torch.float32) * (scale.to(torch.float32) * scales) + addends
 
 
+def _laid_out_like(source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """The result with channels innermost where those of an image of its size are."""
+    is_last = source.dim() == 4 and source.is_contiguous(memory_format=torch.channels_last)
+    if is_last and source.shape == result.shape and not source.is_contiguous():
+        return result.contiguous(memory_format=torch.channels_last)
+    return result.contiguous()
+
+
 def _binary(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def compute(
         a: torch.Tensor,
@@ -181,13 +189,14 @@ def _binary(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor
         x = (a.to(torch.float32) - a_zero_point) * a_scale
         y = (b.to(torch.float32) - b_zero_point) * b_scale
         q = torch.round(function(x, y) * (1.0 / scale)) + zero_point
-        return q.clamp(quant_min, quant_max).to(torch.int8)
+        result = q.clamp(quant_min, quant_max).to(torch.int8)
+        return _laid_out_like(a if a.shape == q.shape else b, result)
 
     return compute
 
 
 def _lookup(input: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    return table[input.to(torch.int64) + 128]
+    return _laid_out_like(input, table[input.to(torch.int64) + 128])
 
 
 def _max_pool2d(

@@ -111,6 +111,11 @@ NETWORKS: dict[str, tuple[list[str], Callable[[Net, torch.Tensor], Any], dict[st
         lambda m, x: (lambda y: y * m.d(F.adaptive_avg_pool2d(y, 1)))(m.c(x)),
         {"c": conv(6, 8, 1), "d": conv(8, 8, 1)},
     ),
+    "steps that are looked up": (
+        ["qconvolution*", "qlookup*", "qconvolution*"],
+        lambda m, x: m.d(F.hardswish(m.c(x))),
+        {"c": conv(6, 8, 1), "d": conv(8, 5, 1)},
+    ),
     "a pool and a join": (
         ["qconvolution*", "qconvolution*", "cat", "qmax_pool2d*"],
         lambda m, x: F.max_pool2d(torch.cat([m.c(x), m.d(x)], 1), 3, 2, 1),

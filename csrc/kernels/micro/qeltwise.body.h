@@ -1,21 +1,20 @@
 // qeltwise.body.h — the loops of qeltwise.h, as straight-line arithmetic that compilers vectorise.
 // Rows go block by block: the compiler sees arrays of one type at a time. The including file gives
-// ISA(name), QELTWISE_TABLE and lookup_bytes.
+// ISA(name), QELTWISE_TABLE, run_vectors and lookup_bytes.
 
 enum { BLOCK = 64 };
 
 #define INLINE static inline __attribute__((always_inline))
 
 // Adding and subtracting 1.5·2^23 rounds a smaller number to an integer, halves to even; numbers
-// beyond are limited first, since they saturate anyway. NaN ends as 0.
-INLINE int32_t quantized(float x, const eti_qbinary *k) {
-  float s = x * k->inverse;
-  s = s > 0x1p22f ? 0x1p22f : s;
-  s = s < -0x1p22f ? -0x1p22f : s;
-  float q = ((s + 0x1.8p23f) - 0x1.8p23f) + k->zero;
-  q = q < k->low ? k->low : q;
-  q = q > k->high ? k->high : q;
-  q = q == q ? q : 0.0f;
+// beyond, and NaN as the largest, are limited first, since they saturate anyway.
+INLINE int32_t quantized(float x, float inverse, float zero, float low, float high) {
+  float s = x * inverse;
+  s = s < 0x1p22f ? s : 0x1p22f;
+  s = s > -0x1p22f ? s : -0x1p22f;
+  float q = ((s + 0x1.8p23f) - 0x1.8p23f) + zero;
+  q = q < low ? low : q;
+  q = q > high ? high : q;
   return (int32_t)q;
 }
 
@@ -30,17 +29,21 @@ INLINE void widen_values(float *to, const int8_t *q, size_t step, float scale, f
 }
 
 INLINE void row(int8_t *out, const int8_t *a, const int8_t *b, size_t a_step, size_t b_step,
-                const eti_qbinary *params, size_t n, int kind) {
-  const eti_qbinary k = *params;
-  for (size_t at = 0, count; at < n; at += count) {
+                const eti_qbinary *k, size_t n, int kind) {
+  const float inverse = k->inverse, zero = k->zero, low = k->low, high = k->high;
+  const float a_scale = k->a_scale, a_zero = k->a_zero, b_scale = k->b_scale, b_zero = k->b_zero;
+  const size_t done = run_vectors(out, a, b, a_step, b_step, k, n, kind);
+  for (size_t at = done, count; at < n; at += count) {
     float x[BLOCK], y[BLOCK];
+    int32_t q[BLOCK];
     count = n - at < BLOCK ? n - at : BLOCK;
-    widen_values(x, a + at * a_step, a_step, k.a_scale, k.a_zero, count);
-    widen_values(y, b + at * b_step, b_step, k.b_scale, k.b_zero, count);
+    widen_values(x, a + at * a_step, a_step, a_scale, a_zero, count);
+    widen_values(y, b + at * b_step, b_step, b_scale, b_zero, count);
     for (size_t i = 0; i < count; i++) {
       const float value = kind == 0 ? x[i] + y[i] : kind == 1 ? x[i] - y[i] : x[i] * y[i];
-      out[at + i] = (int8_t)quantized(value, &k);
+      q[i] = quantized(value, inverse, zero, low, high);
     }
+    for (size_t i = 0; i < count; i++) out[at + i] = (int8_t)q[i];
   }
 }
 

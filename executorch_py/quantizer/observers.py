@@ -23,6 +23,8 @@ from torchao.quantization.pt2e import (
     PerChannelMinMaxObserver,
 )
 
+from executorch_py.quantizer.ranges import range_of_least_error
+
 MOST_NAMES = 8  # of observers in a message
 
 
@@ -157,6 +159,11 @@ class Watched(nn.Module):
 
 class WatchedHistogram(Watched, HistogramObserver):
     """Of activations: the range that loses least, by a histogram."""
+
+    def _non_linear_param_search(self) -> tuple[torch.Tensor, torch.Tensor]:
+        start, end = range_of_least_error(self.histogram, self._compute_quantization_error)
+        width = (self.max_val - self.min_val) / self.bins
+        return self.min_val + width * start, self.min_val + width * (end + 1)
 
 
 class WatchedRange(Watched, MinMaxObserver):

@@ -19,7 +19,11 @@ from torch import fx
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind, XNNGraph
-from executorch_py.exir import EdgeProgramManager, to_edge_transform_and_lower
+from executorch_py.exir import (
+    EdgeProgramManager,
+    ExecutorchBackendConfig,
+    to_edge_transform_and_lower,
+)
 from executorch_py.quantizer import (
     XNNPACKQuantizer,
     calibrate,
@@ -118,6 +122,12 @@ def farther(quantized: Quantized, found: Any, wanted: list[torch.Tensor]) -> lis
 
 def test_our_kernels_give_the_references_numbers(static: Quantized) -> None:
     found = static.plain.to_executorch().run(*static.inputs)
+    assert farther(static, found, static.reference()) == []
+
+
+def test_our_integer_kernels_give_the_references_numbers(static: Quantized) -> None:
+    in_integers = ExecutorchBackendConfig(own_operators=True)
+    found = static.plain.to_executorch(in_integers).run(*static.inputs)
     assert farther(static, found, static.reference()) == []
 
 

@@ -125,6 +125,22 @@ def test_eight_bits_are_a_quarter_and_four_a_sixth_of_floats() -> None:
     assert max(shares[4]) <= 0.17
 
 
+def test_eight_bits_are_widened_as_one_row_is_multiplied() -> None:
+    config = get_weight_only_quantization_config(8)
+    layer, x = nn.Linear(64, 32).eval(), torch.randn(1, 64)
+    graph = prepare_pt2e(
+        torch.export.export(layer, (x,)).module(), XNNPACKQuantizer().set_global(config)
+    )
+    model = convert_pt2e(graph)
+    with torch.no_grad():
+        program = to_edge(torch.export.export(model, (x,))).to_executorch()
+        expected = model(x)
+    nodes = program.exported_program().graph.nodes
+    assert any("mixed_linear" in str(node.target) for node in nodes)
+    method = Runtime.get().load_program(program.buffer).load_method("forward")
+    torch.testing.assert_close(method.execute([x])[0], expected)
+
+
 def test_own_operators_multiply_rows_of_integers_by_integers() -> None:
     model, exported = made("int8 times int8")
     program = to_edge(exported).to_executorch(ExecutorchBackendConfig(own_operators=True))

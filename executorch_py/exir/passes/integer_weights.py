@@ -1,7 +1,7 @@
 """integer_weights: weights of few bits stay integers in the file; kernels widen them when they run.
 
     embedding(dequantize(table), i)     embedding_byte, _4bit or _2bit, which widen rows they read
-    x @ dequantize(weight)ᵀ + bias      mixed_linear, which widens 8 bits as it multiplies
+    x @ dequantize(weight)ᵀ + bias      mixed_linear, which widens 8 bits as it multiplies one row
     dequantize(weight), else            all rows looked up, or arithmetic where it is no matrix
 
 Integers are packed, two or four to a byte, and scales kept in bfloat16 where they fit; upstream's
@@ -143,6 +143,10 @@ def _block(node: fx.Node, key: str, shape: tuple[int, ...]) -> tuple[int, ...] |
     return tuple(1 if d == axis else n for d, n in enumerate(shape))
 
 
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
+
+
 # ---- writing
 
 
@@ -194,7 +198,9 @@ class _Rewrite:
         return is_float and self.found.bits == 8 and self.found.zeros is None
 
     def _product(self, x: fx.Node, bias: fx.Node | None) -> fx.Node:
-        if self.found.bits < 8 or self.found.zeros is not None:
+        # For more rows the kernel would widen the weights again and again.
+        is_mixed = self.found.bits == 8 and self.found.zeros is None
+        if not is_mixed or not _is_one(x.meta["val"].shape[0]):
             return self._call(torch.ops.aten.linear.default, x, self._all_rows(), bias)
         operator = torch.ops.quantized_decomposed.mixed_linear.default
         integers = self._constant("integers", self.found.values)

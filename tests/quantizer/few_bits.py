@@ -63,6 +63,9 @@ def by_torchao(name: str, of: type[nn.Module] = nn.Linear, **settings: Any) -> n
             if key in settings:
                 kind, *size = settings[key]
                 settings[key] = getattr(granularity, kind)(*size)
+        if "weight_mapping_type" in settings:
+            kind = settings["weight_mapping_type"]
+            settings["weight_mapping_type"] = quantization.MappingType[kind]
         model = Words().eval()
         config = getattr(quantization, name)(**settings)
         quantization.quantize_(model, config, lambda module, _: isinstance(module, of))
@@ -86,6 +89,9 @@ _DYNAMIC = functools.partial(by_torchao, "Int8DynamicActivationIntxWeightConfig"
 _INTX = functools.partial(by_torchao, "IntxWeightOnlyConfig")
 TORCHAO: dict[str, Callable[[], nn.Module]] = {
     "8da4w": lambda: _DYNAMIC(weight_dtype=torch.int4, weight_granularity=("PerGroup", 32)),
+    "8da4w with zero points": lambda: _DYNAMIC(
+        weight_dtype=torch.int4, weight_mapping_type="ASYMMETRIC"
+    ),
     "8da8w in groups": lambda: _DYNAMIC(weight_dtype=torch.int8),
     "int8 times int8": lambda: by_torchao("Int8DynamicActivationInt8WeightConfig"),
     "int8 alone": lambda: by_torchao("Int8WeightOnlyConfig"),

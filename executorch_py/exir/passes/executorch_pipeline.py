@@ -140,11 +140,11 @@ PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     ProgramStep(lambda ep, _: remove_redundant(ep), lambda c: c.remove_redundant),
     ProgramStep(lambda ep, _: row_scales(ep)),
     ProgramStep(lambda ep, _: scale_rows_of_weights(ep), lambda c: c.own_operators),
-    # Before attention and chains, which would take what lies between dequantizing and quantizing.
-    ProgramStep(lambda ep, _: move_quantized(ep), lambda c: c.own_operators),
-    ProgramStep(lambda ep, _: fuse_quantized(ep), lambda c: c.own_operators),
     # After the rules above, which drop what hides the pattern and make constants of masks.
     ProgramStep(_rewrite_attention, lambda c: c.own_operators or c.remove_redundant),
+    # After attention, whose views are of floats; before chains, which would take activations.
+    ProgramStep(lambda ep, _: move_quantized(ep), lambda c: c.own_operators),
+    ProgramStep(lambda ep, _: fuse_quantized(ep), lambda c: c.own_operators),
     # What is left then; after all folding, which would widen the weights in the file.
     ProgramStep(lambda ep, _: integer_weights(ep)),
     # Before chains, whose tensors must lie alike.

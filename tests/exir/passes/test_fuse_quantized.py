@@ -216,6 +216,17 @@ def test_parts_with_other_scales_are_joined_by_tables() -> None:
     assert torch.equal(program.run(x), Join()(x))
 
 
+def test_attention_between_integer_layers_stays_whole() -> None:
+    def body(m: Net, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = m.a(x).reshape(2, 5, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        return m.b(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 5, 8))
+
+    x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(3))
+    program = check(Net(body, a=linear(8, 24), b=linear(8, 8)), x, is_per_channel=True)
+    own = [n for n in instructions(program) if n.endswith("*")]
+    assert own == ["qlinear*", "scaled_dot_product_attention*", "qlinear*"]
+
+
 @pytest.mark.parametrize("is_per_channel", [True, False])
 def test_a_dynamic_layer_multiplies_integers(is_per_channel: bool) -> None:
     model = Net(lambda m, x: m.b(F.gelu(m.a(x))), a=linear(20, 33), b=linear(33, 5))

@@ -261,9 +261,8 @@ def _rows_as_integers(graph: fx.Graph, x: Any) -> fx.Node:
 
 def show_weights(model: fx.GraphModule) -> None:
     """Let observers of constants see them: no data is needed for that."""
-    modules = dict(model.named_modules())
     for node in model.graph.nodes:
-        observer = modules.get(str(node.target)) if node.op == "call_module" else None
+        observer = model.get_submodule(str(node.target)) if node.op == "call_module" else None
         if not isinstance(observer, GroupObserver) or observer.weight is not None:
             continue
         source = node.args[0]

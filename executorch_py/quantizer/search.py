@@ -128,10 +128,11 @@ def sensitivities(prepared: fx.GraphModule, data: Iterable[Any]) -> list[Sensiti
 
 def layers_of(prepared: fx.GraphModule) -> list[tuple[fx.Node, frozenset[str]]]:
     """Nodes that compute with observed operands, and the observers of these and of the result."""
-    modules = dict(prepared.named_modules())
 
     def is_observer(node: fx.Node) -> bool:
-        return node.op == "call_module" and isinstance(modules[str(node.target)], Watched)
+        return node.op == "call_module" and isinstance(
+            prepared.get_submodule(str(node.target)), Watched
+        )
 
     layers = []
     for node in prepared.graph.nodes:

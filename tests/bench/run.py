@@ -23,6 +23,7 @@ BENCHES = (
     "peers",
     "delegate",
     "quantized",
+    "accuracy",
 )
 
 

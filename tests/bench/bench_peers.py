@@ -11,10 +11,9 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 
-from peers import Peer, interleaved, report
+from peers import Peer, report, timed
 
 MODELS = (
     "mobilenet_v2",
@@ -58,18 +57,7 @@ def lower(model: str, sides: list[str], folder: Path) -> dict[str, str]:
 
 
 def run_model(model: str, paths: dict[str, str], threads: int) -> dict[str, float]:
-    with ExitStack() as stack:
-        peers = []
-        for side, path in paths.items():
-            peer = stack.enter_context(Peer(side, threads))
-            try:
-                peer.ask("load", path=path, threads=threads)
-                peer.ask("inputs", model=model)
-                peer.ask("time", repeat=1)
-                peers.append(peer)
-            except RuntimeError as error:
-                report(f"{model}: {side} takes no part", reason=str(error))
-        ms = interleaved(peers, {peer.side: (ROUNDS, RUNS) for peer in peers})
+    ms = timed(model, paths, threads, ROUNDS, RUNS)
     ratios = {
         f"{mine}_over_{side}": ms[mine] / ms[side]
         for mine in OURS

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from contextlib import ExitStack
 from pathlib import Path
 
-from peers import Peer, interleaved, report
+from peers import Peer, report, timed
 
 MODELS = ("mobilenet_v2", "mobilenet_v3_large", "resnet50", "vit_b_16", "swin_t")
 SIDES = ("int8", "xnnpack", "upstream_int8", "onnxruntime_int8", "openvino_int8")
@@ -47,23 +46,8 @@ def sizes(model: str, paths: dict[str, str]) -> None:
         report(f"{model}, file", int8_mb=ours / 2**20, ratio=ours / f32, bar=0.27)
 
 
-def times(model: str, paths: dict[str, str], threads: int) -> dict[str, float]:
-    with ExitStack() as stack:
-        peers = []
-        for side, path in paths.items():
-            peer = stack.enter_context(Peer(side, threads))
-            try:
-                peer.ask("load", path=path, threads=threads)
-                peer.ask("inputs", model=model)
-                peer.ask("time", repeat=1)
-                peers.append(peer)
-            except RuntimeError as error:
-                report(f"{model}: {side} takes no part", reason=str(error))
-        return interleaved(peers, {peer.side: (ROUNDS, RUNS) for peer in peers})
-
-
 def run_model(model: str, paths: dict[str, str], threads: int) -> None:
-    ms = times(model, paths, threads)
+    ms = timed(model, paths, threads, ROUNDS, RUNS)
     report(
         f"{model}, int8, {threads} thread{'s' if threads > 1 else ''}",
         **{f"{side}_ms": value for side, value in ms.items()},
@@ -74,7 +58,7 @@ def run_model(model: str, paths: dict[str, str], threads: int) -> None:
 
 def run_product(subject: str, folder: Path, threads: int, bytes_per_ms: float) -> None:
     paths = lower(subject, folder, ["xnnpack", "upstream_xnnpack"])
-    ms = times(subject, paths, threads)
+    ms = timed(subject, paths, threads, ROUNDS, RUNS)
     rows, n_k, n_cols = (int(n) for n in subject.removeprefix("8da4w_").split("x"))
     weights = n_k * n_cols * (1 / 2 + 2 / 32)
     ours = ms["xnnpack"]

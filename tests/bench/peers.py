@@ -12,6 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,24 @@ def interleaved(peers: Sequence[Peer], rounds: Mapping[str, tuple[int, int]]) ->
                 warm_up = 0 if repeat == 1 else 1
                 times[peer.side] += peer.ask("time", repeat=warm_up + repeat)["ms"][warm_up:]
     return {side: statistics.median(values) for side, values in times.items()}
+
+
+def timed(
+    model: str, paths: Mapping[str, str], threads: int, rounds: int, runs: int
+) -> dict[str, float]:
+    """Median ms per run of each side that runs its path; the others are named with the reason."""
+    with ExitStack() as stack:
+        peers = []
+        for side, path in paths.items():
+            peer = stack.enter_context(Peer(side, threads))
+            try:
+                peer.ask("load", path=path, threads=threads)
+                peer.ask("inputs", model=model)
+                peer.ask("time", repeat=1)
+                peers.append(peer)
+            except RuntimeError as error:
+                report(f"{model}: {side} takes no part", reason=str(error))
+        return interleaved(peers, {peer.side: (rounds, runs) for peer in peers})
 
 
 def report(subject: str, **figures: Any) -> None:

@@ -150,13 +150,20 @@ class OursXnnpack(Ours):
         return bytes(edge.to_executorch().buffer)
 
 
-class OursInt8(OursXnnpack):
-    """Static int8 by PT2E, weights by channel, then as OursXnnpack."""
+class Int8(Side):
+    """Mixed in: quantizes what is lowered, by PT2E."""
 
     def lower(self, model: str, path: str) -> dict[str, Any]:
         from subjects import quantized
 
         return self.write(quantized(model, self.prepared), path)
+
+    def prepared(self, program: Any) -> Any:
+        raise RuntimeError("this side has no quantizer")
+
+
+class OursInt8(Int8, OursXnnpack):
+    """Static int8, weights by channel, then as OursXnnpack."""
 
     def prepared(self, program: Any) -> Any:
         from executorch_py.quantizer import (
@@ -202,13 +209,8 @@ class UpstreamXnnpack(Upstream):
         return bytes(edge.to_executorch().buffer)
 
 
-class UpstreamInt8(UpstreamXnnpack):
+class UpstreamInt8(Int8, UpstreamXnnpack):
     """The same by upstream's quantizer and partitioner."""
-
-    def lower(self, model: str, path: str) -> dict[str, Any]:
-        from subjects import quantized
-
-        return self.write(quantized(model, self.prepared), path)
 
     def prepared(self, program: Any) -> Any:
         from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (

@@ -279,9 +279,9 @@ static size_t n_tiles(size_t n_rows, size_t n_cols, eti_xnn_tile tile) {
 }
 
 static void columns_are_cut_to_weights_that_stay_near(void) {
-  const eti_xnn_tile near = eti_xnn_tile_for_bytes(12544, 96, BLOCK, (size_t)96 * 32, 1);
+  const eti_xnn_tile near = eti_xnn_tile_for_bytes(12544, 96, (size_t)96 * 32, 1);
   EXPECT(n_tiles(12544, 96, near) == 1);
-  const eti_xnn_tile far = eti_xnn_tile_for_bytes(197, 3072, BLOCK, (size_t)3072 * 776, 1);
+  const eti_xnn_tile far = eti_xnn_tile_for_bytes(197, 3072, (size_t)3072 * 776, 1);
   EXPECT(far.rows >= 197 && far.cols * 776 <= (512 << 10) && far.cols >= 256);
 }
 
@@ -290,14 +290,14 @@ static void threads_share_rows_before_columns(void) {
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     for (size_t n_threads = 1; n_threads <= 16; n_threads++) {
       const size_t m = sizes[i][0], n = sizes[i][1];
-      const eti_xnn_tile tile = eti_xnn_tile_for_bytes(m, n, BLOCK, n * 648, n_threads);
+      const eti_xnn_tile tile = eti_xnn_tile_for_bytes(m, n, n * 648, n_threads);
       EXPECT(tile.rows > 0 && tile.rows % BLOCK == 0 && tile.cols > 0 && tile.cols % COLS == 0);
       const size_t most = ((m + BLOCK - 1) / BLOCK) * ((n + COLS - 1) / COLS);
       if (n_threads > 1)
         EXPECT(n_tiles(m, n, tile) >= (most < 2 * n_threads ? most : 2 * n_threads));
     }
   }
-  EXPECT(eti_xnn_tile_for_bytes(12544, 96, BLOCK, (size_t)96 * 32, 2).cols >= 96);
+  EXPECT(eti_xnn_tile_for_bytes(12544, 96, (size_t)96 * 32, 2).cols >= 96);
 }
 
 static const et_test tests[] = {

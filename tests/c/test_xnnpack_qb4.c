@@ -29,7 +29,7 @@ static uint32_t next(uint32_t *seed) {
   return (*seed = *seed * 1664525u + 1013904223u) >> 16;
 }
 
-// -8 times 15 too often: 32 products of the greatest numbers are as much as 16 bits hold.
+// The first rows are -128 and the first columns 7: what most nearly fills 16 bits.
 static void fill(void) {
   uint32_t seed = 1;
   for (size_t i = 0; i < sizeof a; i++) a[i] = i < 3 * MOST_K ? -128 : (int8_t)next(&seed);

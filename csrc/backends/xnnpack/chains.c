@@ -57,14 +57,13 @@ static struct xnn_quantization_params params_of(const chain *c, uint32_t value) 
 static bool run_unary(const chain *c, const eti_xnn_node *node, const void *in, void *out) {
   union xnn_unary_params params;
   const bool has_params = eti_xnn_unary_params(node, &params);
-  const eti_xnn_value *const x = value_of(c, node->inputs[0]), *y = value_of(c, node->outputs[0]);
+  const enum xnn_unary_operator type = (enum xnn_unary_operator)eti_xnn_kind_of(node)->operator;
+  const enum xnn_datatype x = (enum xnn_datatype)value_of(c, node->inputs[0])->datatype;
+  const enum xnn_datatype y = (enum xnn_datatype)value_of(c, node->outputs[0])->datatype;
   const struct xnn_quantization_params from = params_of(c, node->inputs[0]);
   const struct xnn_quantization_params to = params_of(c, node->outputs[0]);
-  return xnn_run_unary_elementwise_nc(
-             (enum xnn_unary_operator)eti_xnn_kind_of(node)->operator,(enum xnn_datatype)
-                                                                          x->datatype,
-             (enum xnn_datatype)y->datatype, has_params ? &params : NULL, &from, &to, 0, 1, N, N, N,
-             NULL, in, out) == xnn_status_success;
+  return xnn_run_unary_elementwise_nc(type, x, y, has_params ? &params : NULL, &from, &to, 0, 1, N,
+                                      N, N, NULL, in, out) == xnn_status_success;
 }
 
 // What a node reads: a column, or a constant number.

@@ -118,8 +118,8 @@ eti_xnn_tile eti_xnn_tile_for(size_t n_rows, size_t n_cols, size_t row_bytes, si
 // The rule for integers, whose kernels take a block of rows through all columns of a call: as many
 // columns as have their weights in a second-level cache. For threads to share, rows are cut into
 // blocks and, where these are too few, columns into panels.
-eti_xnn_tile eti_xnn_tile_for_bytes(size_t n_rows, size_t n_cols, size_t block_rows,
-                                    size_t weight_bytes, size_t n_threads);
+eti_xnn_tile eti_xnn_tile_for_bytes(size_t n_rows, size_t n_cols, size_t weight_bytes,
+                                    size_t n_threads);
 
 // Cuts the operators that run our kernels into tiles by that rule; after each reshape of `runtime`,
 // which will run with n_threads.

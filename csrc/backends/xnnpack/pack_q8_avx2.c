@@ -33,25 +33,24 @@ static void transpose_pairs_8x8(const int8_t *from, size_t step, int8_t *to) {
   }
 }
 
-// The pairs of n_cols rows of n_k elements, `step` apart; a 0 behind an odd number of them.
+// Pairs of one row from element k on, a 0 behind an odd number of them.
+static void pack_row(const int8_t *row, size_t k, size_t n_k, int8_t *to) {
+  for (; k < n_k; k += 2) {
+    to[k * COLS] = row[k];
+    to[k * COLS + 1] = k + 1 < n_k ? row[k + 1] : 0;
+  }
+}
+
+// The pairs of n_cols rows of n_k elements, `step` apart.
 static void pack_piece(const int8_t *from, size_t step, size_t n_cols, size_t n_k, int8_t *to) {
   size_t i = 0;
   for (; i + LANES <= n_cols; i += LANES) {
     size_t k = 0;
     for (; k + K_BLOCK <= n_k; k += K_BLOCK)
       transpose_pairs_8x8(from + i * step + k, step, to + k * COLS + 2 * i);
-    for (; k < n_k; k += 2)
-      for (size_t c = i; c < i + LANES; c++) {
-        to[k * COLS + 2 * c] = from[c * step + k];
-        to[k * COLS + 2 * c + 1] = k + 1 < n_k ? from[c * step + k + 1] : 0;
-      }
+    for (size_t c = i; c < i + LANES; c++) pack_row(from + c * step, k, n_k, to + 2 * c);
   }
-  for (; i < n_cols; i++) {
-    for (size_t k = 0; k < n_k; k += 2) {
-      to[k * COLS + 2 * i] = from[i * step + k];
-      to[k * COLS + 2 * i + 1] = k + 1 < n_k ? from[i * step + k + 1] : 0;
-    }
-  }
+  for (; i < n_cols; i++) pack_row(from + i * step, 0, n_k, to + 2 * i);
 }
 
 static int32_t sum_of(const int8_t *from, size_t n) {

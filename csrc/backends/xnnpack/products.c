@@ -192,40 +192,36 @@ static size_t quotient(size_t n, size_t d) {  // rounded up
   return n / d + (n % d != 0);
 }
 
-eti_xnn_tile eti_xnn_tile_for(size_t n_rows, size_t n_cols, size_t row_bytes, size_t weight_bytes,
-                              size_t n_threads) {
-  const size_t panels = quotient(n_cols, COLS), blocks = quotient(n_rows, ETI_XNN_GEMM_ROWS);
-  size_t tile_blocks = blocks;
-  if (weight_bytes <= CACHE_BYTES) {
-    const size_t in_cache = CACHE_BYTES / row_bytes / ETI_XNN_GEMM_ROWS;
-    tile_blocks = quotient(blocks, quotient(blocks, in_cache < 1 ? 1 : in_cache));
-  }
-  size_t tile_panels = panels;
+// For threads to share: cuts `first` of its range and, where there are too few of these, `second`.
+static void share(size_t *first, size_t n_first, size_t *second, size_t n_second,
+                  size_t n_threads) {
   const size_t wanted = n_threads > 1 ? n_threads * TILES_A_THREAD : 1;
-  const size_t n_row_tiles = quotient(blocks, tile_blocks);
-  if (n_row_tiles < wanted) {
-    const size_t cuts = quotient(wanted, n_row_tiles);
-    tile_panels = quotient(panels, cuts < panels ? cuts : panels);
-    const size_t more = quotient(wanted, quotient(panels, tile_panels));
-    if (more > n_row_tiles) tile_blocks = quotient(blocks, more < blocks ? more : blocks);
-  }
-  return (eti_xnn_tile){tile_blocks * ETI_XNN_GEMM_ROWS, tile_panels * COLS};
+  const size_t n_second_tiles = quotient(n_second, *second);
+  if (n_second_tiles >= wanted) return;
+  const size_t cuts = quotient(wanted, n_second_tiles);
+  *first = quotient(n_first, cuts < n_first ? cuts : n_first);
+  const size_t more = quotient(wanted, quotient(n_first, *first));
+  if (more > n_second_tiles) *second = quotient(n_second, more < n_second ? more : n_second);
 }
 
-eti_xnn_tile eti_xnn_tile_for_bytes(size_t n_rows, size_t n_cols, size_t block_rows,
-                                    size_t weight_bytes, size_t n_threads) {
-  const size_t panels = quotient(n_cols, COLS), blocks = quotient(n_rows, block_rows);
-  size_t tile_panels = quotient(panels, quotient(weight_bytes, CACHE_BYTES));
-  size_t tile_blocks = blocks;
-  const size_t wanted = n_threads > 1 ? n_threads * TILES_A_THREAD : 1;
-  const size_t n_col_tiles = quotient(panels, tile_panels);
-  if (n_col_tiles < wanted) {
-    const size_t cuts = quotient(wanted, n_col_tiles);
-    tile_blocks = quotient(blocks, cuts < blocks ? cuts : blocks);
-    const size_t more = quotient(wanted, quotient(blocks, tile_blocks));
-    if (more > n_col_tiles) tile_panels = quotient(panels, more < panels ? more : panels);
+eti_xnn_tile eti_xnn_tile_for(size_t n_rows, size_t n_cols, size_t row_bytes, size_t weight_bytes,
+                              size_t n_threads) {
+  const size_t n_panels = quotient(n_cols, COLS), n_blocks = quotient(n_rows, ETI_XNN_GEMM_ROWS);
+  size_t blocks = n_blocks, panels = n_panels;
+  if (weight_bytes <= CACHE_BYTES) {
+    const size_t in_cache = CACHE_BYTES / row_bytes / ETI_XNN_GEMM_ROWS;
+    blocks = quotient(n_blocks, quotient(n_blocks, in_cache < 1 ? 1 : in_cache));
   }
-  return (eti_xnn_tile){tile_blocks * block_rows, tile_panels * COLS};
+  share(&panels, n_panels, &blocks, n_blocks, n_threads);
+  return (eti_xnn_tile){blocks * ETI_XNN_GEMM_ROWS, panels * COLS};
+}
+
+eti_xnn_tile eti_xnn_tile_for_bytes(size_t n_rows, size_t n_cols, size_t weight_bytes,
+                                    size_t n_threads) {
+  const size_t n_panels = quotient(n_cols, COLS), n_blocks = quotient(n_rows, ETI_XNN_GEMM_ROWS);
+  size_t blocks = n_blocks, panels = quotient(n_panels, quotient(weight_bytes, CACHE_BYTES));
+  share(&blocks, n_blocks, &panels, n_panels, n_threads);
+  return (eti_xnn_tile){blocks * ETI_XNN_GEMM_ROWS, panels * COLS};
 }
 
 typedef struct operands {
@@ -268,10 +264,9 @@ static void tile_operator(struct xnn_operator *op, size_t n_threads) {
     const size_t outer = d == 1 ? work->range[0] : 1;
     const size_t sharing = outer < n_threads ? quotient(n_threads, outer) : 1;
     const size_t weights = o.weights_of_column * n_cols;
-    const eti_xnn_tile tile =
-        o.table == tables
-            ? eti_xnn_tile_for(n_rows, n_cols, o.row_bytes, weights, sharing)
-            : eti_xnn_tile_for_bytes(n_rows, n_cols, o.table->ours.rows, weights, sharing);
+    const eti_xnn_tile tile = o.table == tables
+                                  ? eti_xnn_tile_for(n_rows, n_cols, o.row_bytes, weights, sharing)
+                                  : eti_xnn_tile_for_bytes(n_rows, n_cols, weights, sharing);
     work->tile[0] = tile.rows;
     work->tile[1] = tile.cols;
   }

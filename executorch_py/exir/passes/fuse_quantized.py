@@ -23,6 +23,7 @@ from executorch_py.exir.ir.constants import drop_unused_constants
 from executorch_py.exir.ir.fake_values import fake_mode_of
 from executorch_py.exir.ir.graph import erase_dead_nodes
 from executorch_py.exir.ir.match import argument, is_call, only_user
+from executorch_py.exir.ir.op_facts import op_key
 from executorch_py.exir.ir.quantized_values import (
     DEQUANTIZE_BY_TENSORS,
     DEQUANTIZE_PER_TOKEN,
@@ -53,8 +54,8 @@ def fuse_quantized(ep: ExportedProgram) -> bool:
 
 
 def _fuse(integers: IntegerGraph, node: fx.Node) -> bool:
-    key = next((k for k in _PATTERNS if is_call(node, k)), None)
-    return key is not None and bool(node.users) and _PATTERNS[key](integers, node)
+    pattern = _PATTERNS.get(op_key(node.target)) if node.op == "call_function" else None
+    return pattern is not None and bool(node.users) and pattern(integers, node)
 
 
 # ---- convolutions

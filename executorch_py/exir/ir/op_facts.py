@@ -46,6 +46,15 @@ SOMETIMES_RESHAPES = frozenset(
         "dim_order_ops::_to_dim_order_copy",
     }
 )
+TURNS = frozenset({"aten::permute_copy", "aten::transpose_copy.int", "aten::t_copy"})
+# Each element of the result is one of the operand, or of the padding.
+PARTS = frozenset(
+    {
+        *("aten::slice_copy.Tensor", "aten::select_copy.int", "aten::expand_copy"),
+        *("aten::flip", "aten::index_select", "aten::pixel_shuffle", "aten::pixel_unshuffle"),
+        *("aten::roll", "aten::constant_pad_nd"),
+    }
+)
 QUANTIZE = frozenset(
     f"quantized_decomposed::{name}"
     for name in (

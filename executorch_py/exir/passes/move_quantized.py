@@ -14,19 +14,11 @@ from torch.export import ExportedProgram
 from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation, fake_mode_of
 from executorch_py.exir.ir.graph import erase_dead_nodes
 from executorch_py.exir.ir.match import argument, is_call, only_user
-from executorch_py.exir.ir.op_facts import RESHAPES, op_key
+from executorch_py.exir.ir.op_facts import PARTS, RESHAPES, TURNS, op_key
 from executorch_py.exir.ir.quantized_values import affine_of, dequantized, is_quantize
 
-_TURNS = frozenset({"aten::permute_copy", "aten::transpose_copy.int", "aten::t_copy"})
 # Each element of the result is one of the operand.
-_MOVES = (RESHAPES - {"aten::lift_fresh_copy"}) | _TURNS
-_PARTS = frozenset(
-    {
-        *("aten::slice_copy.Tensor", "aten::select_copy.int", "aten::expand_copy"),
-        *("aten::flip", "aten::index_select", "aten::pixel_shuffle", "aten::pixel_unshuffle"),
-        *("aten::roll", "aten::constant_pad_nd"),
-    }
-)
+_MOVES = (RESHAPES - {"aten::lift_fresh_copy"}) | TURNS
 
 
 def move_quantized(ep: ExportedProgram) -> bool:
@@ -47,7 +39,7 @@ def move_quantized(ep: ExportedProgram) -> bool:
 
 def _sink(node: fx.Node) -> bool:
     """move(dequantize(q)) becomes dequantize(move(q))."""
-    if op_key(node.target) not in _MOVES | _PARTS or node.op != "call_function":
+    if op_key(node.target) not in _MOVES | PARTS or node.op != "call_function":
         return False
     found = dequantized(node.args[0])
     if found is None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 import torch
 from backends import xnnpack_delegation_cases as cases
-from backends.xnnpack_quantized import Padded
+from backends.xnnpack_quantized import Padded, rounded
 from torch import Tensor, nn
 from torch.export import export
 from torch.utils import _pytree as pytree
@@ -391,6 +391,22 @@ def test_masks_of_bools_become_numbers_once() -> None:
     manager = run_and_compare(cases.Of(attention), q, mask)
     left = [r.operator for r in manager.delegation_summary().records if r.delegate is None]
     assert left == ["aten::where.self"]
+
+
+def test_masks_made_of_constants_in_integers_are_made_at_export() -> None:
+    """As windows that were shifted make them: which numbers differ, after these were quantized."""
+
+    def shifted(x: Tensor) -> Tensor:
+        windows = rounded(x.new_zeros(6).masked_fill(torch.arange(6) > 3, 2.0), 1 / 64, -128)
+        apart = rounded(windows.unsqueeze(0) - windows.unsqueeze(1), 1 / 64, 0)
+        mask = rounded(apart.masked_fill(apart != 0, -100.0).masked_fill(apart == 0, 0.0), 0.4, 127)
+        return rounded(rounded(x, 0.4, 0) + mask, 0.4, 64)
+
+    manager = run_and_compare(cases.Of(shifted), 40 * torch.rand(6, 6))
+    found = manager.delegation_summary()
+    assert len(found.delegates) == 1 and all(r.delegate is not None for r in found.records)
+    counts = Counter(r.operator.split("::")[1] for r in found.records)
+    assert counts == {"quantize_per_tensor": 2, "dequantize_per_tensor": 3, "add.Tensor": 1}
 
 
 def test_slices_with_steps_become_parts_of_a_reshape() -> None:

@@ -3,7 +3,8 @@
 Casts of scalars, aranges, masks, and above all the transposed weights of linear layers. Guarded
 against growth: results that outweigh the constants they make superfluous are computed at run time
 as before, so that a tied embedding is not stored twice and a large mask does not swell the file.
-Quantisation operators are left to the passes that understand them.
+Numbers are quantized, too, and what is computed from constant integers is folded through their
+dequantization; what only moves these is left with it to the passes that understand integer weights.
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from executorch_py.exir.ir.evaluate import (
     result_bytes,
 )
 from executorch_py.exir.ir.graph import erase_dead_nodes, foldable_constants
-from executorch_py.exir.ir.op_facts import QUANT_OPS, op_key
+from executorch_py.exir.ir.op_facts import (
+    CHOOSE_QPARAMS,
+    DEQUANTIZE,
+    PARTS,
+    RESHAPES,
+    SOMETIMES_RESHAPES,
+    op_key,
+)
 
 # A result this small is always worth folding.
 _SMALL_BYTES = 4096
@@ -34,11 +42,13 @@ _SMALL_BYTES = 4096
 # constants of a large model, whose masks are worth more as bytes than as work on every run.
 _ALLOWED_GROWTH = 64 * 1024
 _ALLOWED_PART = 64
+# What leaves the integers behind a dequantization readable.
+_MOVES = RESHAPES | SOMETIMES_RESHAPES | PARTS | {"aten::cat"}
 
 
 def fold_constants(ep: ExportedProgram, keep: Iterable[str] = ()) -> bool:
     """Fold in place; operators named in `keep` (as `aten::name.overload`) are not folded."""
-    return _Folder(ep, QUANT_OPS | set(keep)).run()
+    return _Folder(ep, CHOOSE_QPARAMS | set(keep)).run()
 
 
 @dataclass
@@ -69,6 +79,7 @@ class _Folder:
                 self.sources[node] = frozenset().union(
                     *(self.sources[n] for n in node.all_input_nodes)
                 )
+        self._leave_integers()
         frontier = [n for n in self.graph.nodes if n in self.foldable and self._is_result(n)]
         chosen = self._worthwhile(frontier)
         if not chosen:
@@ -80,6 +91,17 @@ class _Folder:
         return depends_on_operands_only(node, self.kept) and all(
             n in self.sources for n in node.all_input_nodes
         )
+
+    def _leave_integers(self) -> None:
+        """Keep the calls that stand between constant integers and those who read their numbers."""
+        stand: set[fx.Node] = set()
+        for node in self.graph.nodes:
+            moved = op_key(node.target) in _MOVES and stand.issuperset(node.all_input_nodes)
+            if node in self.foldable and (moved or op_key(node.target) in DEQUANTIZE):
+                stand.add(node)
+        for node in reversed(self.graph.nodes):
+            if node in stand and self._is_result(node):
+                self.foldable.discard(node)
 
     def _is_result(self, node: fx.Node) -> bool:
         return any(user not in self.foldable for user in node.users)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.ao.quantization.fx import _decomposed  # noqa: F401 - the operators of Integers
 
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 
@@ -107,6 +108,36 @@ def test_scalars_masks_and_ranges_are_computed_at_export(
 
     program = check(lower, machine, Formula(formula), (torch.randn(4, 4),))
     assert set(operators(program)) == {"aten::where.self_out", "aten::add.out"}
+
+
+class Integers(nn.Module):
+    """Numbers made of constant integers beside a layer whose weights are such."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.randint(-127, 128, (40, 40), dtype=torch.int8))
+        self.register_buffer("steps", torch.arange(40, dtype=torch.int8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        library = torch.ops.quantized_decomposed
+        numbers = (0.5, 3, -128, 127, torch.int8)
+        steps = library.dequantize_per_tensor(self.steps, *numbers)
+        distance = library.quantize_per_tensor(steps - steps.unsqueeze(1), *numbers)
+        far = library.dequantize_per_tensor(distance, *numbers) != 0
+        weight = library.dequantize_per_tensor(self.weight, *numbers)
+        return x @ weight.t() + torch.where(far, -100.0, 0.0) + steps
+
+
+def test_what_is_computed_from_constant_integers_is_folded_and_weights_stay_integers(
+    lower: Lower, machine: Any, operators: Any
+) -> None:
+    program = check(lower, machine, Integers(), (torch.randn(40, 40),))
+    dequantize = "quantized_decomposed::dequantize_per_tensor.out"
+    adds, weights = ["aten::add.out"] * 2, [dequantize, "aten::permute_copy.out", "aten::mm.out"]
+    assert operators(program) == [dequantize, *weights, *adds]
+    kept = [program.constants.get(s.target) for s in program.graph_signature.input_specs]
+    masks = [found for found in kept if found is not None and found.shape == (40, 40)]
+    assert [found.unique().tolist() for found in masks if found.is_floating_point()] == [[-100, 0]]
 
 
 def test_large_constants_made_of_nothing_are_not_stored(lower: Lower, operators: Any) -> None:

@@ -23,6 +23,7 @@ typedef struct eti_xnn_built {
   eti_xnn_constant *constants;  // room for each value and its scales
   eti_xnn_shape *shapes;        // [n_values] that XNNPACK knows; NULL where nobody asks
   bool is_shaped;               // … and has made its operators for
+  uint8_t *is_joined;           // [payload.n_nodes] sums that the products before them compute
   eti_xnn_spent spent;          // of what it read, until the runtime is created
 } eti_xnn_built;
 
@@ -37,6 +38,7 @@ typedef struct eti_xnn_builder {
   uint8_t *is_packed;         // [n_values] constants that are only packed
   const uint8_t *is_needed;   // [n_values] outputs are computed from it; NULL: not known yet
   const uint32_t *n_readers;  // [n_values] of it, among the nodes that are needed
+  const uint32_t *readers;    // [n_values] the first of these
   const void *
       *addresses;  // [n_values] where XNNPACK reads a constant, in fp32 or as it is; or NULL
   xnn_subgraph_t subgraph;
@@ -80,6 +82,10 @@ et_status eti_xnn_define_norm(eti_xnn_builder *b, const eti_xnn_node *node, size
 // ---- chains.c
 // Defines a table in place of the nodes that begin at `node`; as above.
 et_status eti_xnn_define_chain(eti_xnn_builder *b, const eti_xnn_node *node, size_t *n_nodes);
+
+// ---- joins.c
+// Defines a product and the sum that reads it as one node, if they are such.
+et_status eti_xnn_define_join(eti_xnn_builder *b, const eti_xnn_node *node, bool *is_done);
 
 // ---- define_nodes.c
 // The parameters of a unary node; false: it has none.

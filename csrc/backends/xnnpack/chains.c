@@ -42,8 +42,7 @@ static bool is_inner(const chain *c, uint32_t value) {
 }
 
 static bool has_shape_of(const chain *c, uint32_t value, uint32_t other) {
-  const eti_xnn_shape *const a = &c->b->shapes[value], *const b = &c->b->shapes[other];
-  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
+  return eti_xnn_same_shape(&c->b->shapes[value], &c->b->shapes[other]);
 }
 
 static struct xnn_quantization_params params_of(const chain *c, uint32_t value) {

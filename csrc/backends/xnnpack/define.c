@@ -129,7 +129,7 @@ et_status eti_xnn_defined(eti_xnn_builder *b, const eti_xnn_node *node, enum xnn
   if (status != xnn_status_success)
     return eti_xnn_fail(status, b->err, "defining it, or a part of it,");
   ET_ASSERT(b->n_defined < b->room);
-  b->origins[b->n_defined++] = (uint32_t)(node - b->payload->nodes);
+  b->origins[b->n_defined++] = node->index;
   return ET_OK;
 }
 

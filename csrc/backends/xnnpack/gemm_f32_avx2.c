@@ -31,6 +31,7 @@ typedef struct target {
   size_t row_bytes;
   size_t n_cols;  // what is left of them: 16 and more are written whole
   __m256 min, max;
+  const float *residual;  // to be added to the sums, as c lies; or NULL
 } target;
 
 static const void *add_bytes(const void *p, size_t n) {
@@ -42,6 +43,14 @@ INLINE void start(block *b, size_t n_rows, bool is_half, const float *bias) {
     b->sums[i][0] = _mm256_load_ps(bias);
     b->sums[i][1] = is_half ? _mm256_setzero_ps() : _mm256_load_ps(bias + LANES);
   }
+}
+
+// Fetches a block's part of the residual, which lies in lines far from each other, while sums are
+// computed.
+INLINE void fetch_residual(size_t n_rows, const target *t) {
+  if (t->residual == NULL) return;
+  for (size_t i = 0; i < n_rows; i++)
+    _mm_prefetch(add_bytes(t->residual, i * t->row_bytes), _MM_HINT_T0);
 }
 
 // Adds n products to each sum: rows[i][k] times the weights of k.
@@ -79,12 +88,24 @@ INLINE void accumulate_half(block *b, size_t n_rows, const float *const *rows, c
     b->sums[i][0] = _mm256_fmadd_ps(_mm256_broadcast_ss(rows[i] + k), last, b->sums[i][0]);
 }
 
-// Whole panels are written by lines of their own: gcc keeps the sums in memory otherwise.
-INLINE void finish(const block *b, size_t n_rows, bool is_half, const target *t) {
-  float *at = t->c;
+INLINE void add_residual(block *b, size_t n_rows, bool is_half, const target *t) {
+  const float *at = t->residual;
   for (size_t i = 0; i < n_rows; i++) {
-    const __m256 sum = is_half ? _mm256_add_ps(b->sums[i][0], b->sums[i][1]) : b->sums[i][0];
-    const __m256 v0 = _mm256_min_ps(t->max, _mm256_max_ps(t->min, sum));
+    b->sums[i][0] = _mm256_add_ps(b->sums[i][0], eti_load_some(at, t->n_cols));
+    if (!is_half)
+      b->sums[i][1] = _mm256_add_ps(b->sums[i][1], eti_load_some(at + LANES, t->n_cols - LANES));
+    at = add_bytes(at, t->row_bytes);
+  }
+}
+
+// Whole panels are written by lines of their own: gcc keeps the sums in memory otherwise.
+INLINE void finish(block *b, size_t n_rows, bool is_half, const target *t) {
+  float *at = t->c;
+  for (size_t i = 0; is_half && i < n_rows; i++)
+    b->sums[i][0] = _mm256_add_ps(b->sums[i][0], b->sums[i][1]);
+  if (t->residual != NULL) add_residual(b, n_rows, is_half, t);
+  for (size_t i = 0; i < n_rows; i++) {
+    const __m256 v0 = _mm256_min_ps(t->max, _mm256_max_ps(t->min, b->sums[i][0]));
     const __m256 v1 = _mm256_min_ps(t->max, _mm256_max_ps(t->min, b->sums[i][1]));
     if (is_half) {
       eti_store_some(at, v0, t->n_cols);
@@ -108,15 +129,24 @@ static target target_of(void *c, size_t row_bytes, size_t n_cols, const float *l
                   .max = _mm256_set1_ps(limits[1])};
 }
 
-static target next_panel(target t, size_t panel_bytes) {
-  t.n_cols -= COLS;
-  t.c = (float *)(void *)((uint8_t *)t.c + panel_bytes);
+static target with_residual(target t, const eti_xnn_f32_residual *r) {
+  t.residual = (const float *)(const void *)((const uint8_t *)t.c + r->bytes);
   return t;
 }
 
-static target next_rows(target t, size_t n_rows) {
-  t.c = (float *)(void *)((uint8_t *)t.c + n_rows * t.row_bytes);
+static target moved(target t, size_t bytes) {
+  t.c = (float *)(void *)((uint8_t *)t.c + bytes);
+  if (t.residual != NULL) t.residual = add_bytes(t.residual, bytes);
   return t;
+}
+
+static target next_panel(target t, size_t panel_bytes) {
+  t.n_cols -= COLS;
+  return moved(t, panel_bytes);
+}
+
+static target next_rows(target t, size_t n_rows) {
+  return moved(t, n_rows * t.row_bytes);
 }
 
 // How many rows the next block has, of n_left. The last three share what is left, as a block of
@@ -156,6 +186,7 @@ INLINE void rows_of_matrix(size_t n_rows, bool is_half, size_t n, const float *a
   const float *rows[ROWS];
   for (size_t i = 0; i < n_rows; i++) rows[i] = add_bytes(a, i * a_bytes);
   block b;
+  fetch_residual(n_rows, t);
   start(&b, n_rows, is_half, w);
   if (is_half)
     accumulate_half(&b, n_rows, rows, w + COLS, n);
@@ -164,13 +195,8 @@ INLINE void rows_of_matrix(size_t n_rows, bool is_half, size_t n, const float *a
   finish(&b, n_rows, is_half, t);
 }
 
-void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
-                                 size_t a_bytes, const void *w, void *c, size_t row_bytes,
-                                 size_t panel_bytes, const void *limits) {
-  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0);
-  const size_t n = k_bytes / sizeof(float);
-  const float *panel = w;
-  target t = target_of(c, row_bytes, n_cols, limits);
+static void multiply(size_t n_rows, size_t n, const float *a, size_t a_bytes, const float *panel,
+                     target t, size_t panel_bytes) {
   for (;;) {
     target rows = t;
     for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
@@ -184,10 +210,28 @@ void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, c
   }
 }
 
+void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
+                                 size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, const void *limits) {
+  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0);
+  multiply(n_rows, k_bytes / sizeof(float), a, a_bytes, w, target_of(c, row_bytes, n_cols, limits),
+           panel_bytes);
+}
+
+void eti_xnn_f32_gemm_add_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
+                                     size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                     size_t panel_bytes, const void *residual) {
+  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0);
+  const eti_xnn_f32_residual *const r = residual;
+  multiply(n_rows, k_bytes / sizeof(float), a, a_bytes, w,
+           with_residual(target_of(c, row_bytes, n_cols, r->limits), r), panel_bytes);
+}
+
 // ---- Rows in pieces, one for each element of a convolution's window
 
 typedef struct pieces {
-  const void *const *at[ROWS];  // piece s of row i is at[i][6 s]; of 6 rows, at[0][6 s + i]
+  const void *const *at[ROWS];  // piece s of row i is at[i][s * apart]; of 6 rows, at[0][6 s + i]
+  size_t apart;                 // 6, or 1 of a row that stands alone
   size_t n, elements;           // how many pieces, how long each is
   size_t offset_bytes;          // added to all but `zero`
   const void *zero;
@@ -196,12 +240,13 @@ typedef struct pieces {
 INLINE void rows_in_pieces(size_t n_rows, bool is_half, const pieces *p, const float *w,
                            const target *t) {
   block b;
+  fetch_residual(n_rows, t);
   start(&b, n_rows, is_half, w);
   const float *weights = w + COLS;
   for (size_t s = 0; s < p->n; s++, weights += p->elements * COLS) {
     const float *rows[ROWS];
     for (size_t i = 0; i < n_rows; i++) {
-      const void *const row = n_rows == ROWS ? p->at[0][s * ROWS + i] : p->at[i][s * ROWS];
+      const void *const row = n_rows == ROWS ? p->at[0][s * ROWS + i] : p->at[i][s * p->apart];
       rows[i] = row == p->zero ? row : add_bytes(row, p->offset_bytes);
     }
     if (is_half)
@@ -212,27 +257,56 @@ INLINE void rows_in_pieces(size_t n_rows, bool is_half, const pieces *p, const f
   finish(&b, n_rows, is_half, t);
 }
 
-void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, size_t pieces_bytes,
-                                  const void **a, const void *w, void *c, size_t row_bytes,
-                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
-                                  const void *limits) {
-  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0 && pieces_bytes > 0);
-  const size_t n_pointers = pieces_bytes / sizeof *a;  // of one block of rows
-  const float *panel = w;
-  target t = target_of(c, row_bytes, n_cols, limits);
-  pieces p = {.n = n_pointers / ROWS,
-              .elements = k_bytes / sizeof(float),
-              .offset_bytes = offset_bytes,
-              .zero = zero};
+// `p` lacks `at`.
+static void convolve(size_t n_rows, const void *const *a, pieces p, const float *panel, target t,
+                     size_t panel_bytes) {
   for (;;) {
     target rows = t;
     for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
       m = block_rows(n_rows - i);
-      for (size_t k = 0; k < m; k++) p.at[k] = a + (i + k) / ROWS * n_pointers + (i + k) % ROWS;
+      for (size_t k = 0; k < m; k++) p.at[k] = a + (i + k) / ROWS * p.n * ROWS + (i + k) % ROWS;
       FOR_ROWS(rows_in_pieces, m, t.n_cols <= LANES, &p, panel, &rows)
     }
     if (t.n_cols <= COLS) return;
     t = next_panel(t, panel_bytes);
     panel += (p.n * p.elements + 1) * COLS;
   }
+}
+
+static pieces pieces_of(size_t apart, size_t pieces_bytes, size_t k_bytes, size_t offset_bytes,
+                        const void *zero) {
+  return (pieces){.apart = apart,
+                  .n = pieces_bytes / sizeof(void *) / apart,
+                  .elements = k_bytes / sizeof(float),
+                  .offset_bytes = offset_bytes,
+                  .zero = zero};
+}
+
+void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, size_t pieces_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *limits) {
+  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0 && pieces_bytes > 0);
+  convolve(n_rows, a, pieces_of(ROWS, pieces_bytes, k_bytes, offset_bytes, zero), w,
+           target_of(c, row_bytes, n_cols, limits), panel_bytes);
+}
+
+void eti_xnn_f32_igemm_add_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes,
+                                      size_t pieces_bytes, const void **a, const void *w, void *c,
+                                      size_t row_bytes, size_t panel_bytes, size_t offset_bytes,
+                                      const void *zero, const void *residual) {
+  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0 && pieces_bytes > 0);
+  const eti_xnn_f32_residual *const r = residual;
+  convolve(n_rows, a, pieces_of(ROWS, pieces_bytes, k_bytes, offset_bytes, zero), w,
+           with_residual(target_of(c, row_bytes, n_cols, r->limits), r), panel_bytes);
+}
+
+void eti_xnn_f32_igemm_add_1x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes,
+                                      size_t pieces_bytes, const void **a, const void *w, void *c,
+                                      size_t row_bytes, size_t panel_bytes, size_t offset_bytes,
+                                      const void *zero, const void *residual) {
+  ET_ASSERT(n_rows == 1 && n_cols > 0 && k_bytes > 0 && pieces_bytes > 0);
+  const eti_xnn_f32_residual *const r = residual;
+  convolve(n_rows, a, pieces_of(1, pieces_bytes, k_bytes, offset_bytes, zero), w,
+           with_residual(target_of(c, row_bytes, n_cols, r->limits), r), panel_bytes);
 }

@@ -90,8 +90,10 @@ typedef enum memory_of_shapes {
                 // as many as the new batch has
   KEEPS_ROOM,   // for the sums of means, which are wider than the elements: it is planned for the
                 // first shape, and not again when it grows
-  KEEPS_CHANNELS,  // in pointers to pixels, which are made anew for other heights and widths only
-  KEEPS_ALL,       // the positions of maxima stay of the size that they were defined with
+  KEEPS_CHANNELS,   // in pointers to pixels, which are made anew for other heights and widths only
+  KEEPS_BROADCAST,  // a result may lie where an operand of its size was; of a product and its sum,
+                    // which are one node, no operand is broadcast
+  KEEPS_ALL,        // the positions of maxima stay of the size that they were defined with
 } memory_of_shapes;
 
 static memory_of_shapes memory_of(const eti_xnn_payload *payload, const eti_xnn_node *node) {
@@ -104,11 +106,31 @@ static memory_of_shapes memory_of(const eti_xnn_payload *payload, const eti_xnn_
     case XNN_FAMILY_MAX_POOL:
     case XNN_FAMILY_RESIZE:
       return KEEPS_CHANNELS;
+    case XNN_FAMILY_BINARY:
+      return KEEPS_BROADCAST;
     case XNN_FAMILY_ARG_MAX:
       return KEEPS_ALL;
     default:
       return FORGETS;
   }
+}
+
+static size_t n_elements(const eti_xnn_shape *shape) {
+  size_t n = 1;
+  for (size_t d = 0; d < shape->rank; d++) n *= shape->dims[d];
+  return n;
+}
+
+// Whether operand k of a sum or the like has begun or ceased to be of the result's size, and that
+// matters: XNNPACK lays results over operands of its own memory only.
+static bool broadcasts_anew(const eti_xnn_built *built, const eti_xnn_node *node,
+                            const eti_xnn_shape *now, unsigned k) {
+  const uint32_t in = node->inputs[k], out = node->outputs[0];
+  const eti_xnn_value *const v = &built->payload.values[in];
+  const bool is_inner = !v->is_constant && !v->is_input && !v->is_output;
+  if (!built->is_joined[node->index] && !(built->is_shaped && is_inner)) return false;
+  return (n_elements(&built->shapes[in]) == n_elements(&built->shapes[out])) !=
+         (n_elements(&now[in]) == n_elements(&now[out]));
 }
 
 static bool is_stale(const eti_xnn_built *built, const eti_xnn_shape *now) {
@@ -127,6 +149,10 @@ static bool is_stale(const eti_xnn_built *built, const eti_xnn_shape *now) {
         break;
       case KEEPS_CHANNELS:
         if (built->is_shaped && old[3] != new[3]) return true;
+        break;
+      case KEEPS_BROADCAST:
+        if (broadcasts_anew(built, node, now, 0) || broadcasts_anew(built, node, now, 1))
+          return true;
         break;
       case KEEPS_ALL:
         if (memcmp(old, new, 4 * sizeof *old) != 0) return true;
@@ -203,10 +229,11 @@ static void mark_packed(eti_xnn_builder *b) {
 static et_status claim(eti_xnn_builder *b, eti_xnn_extern **externs) {
   const eti_xnn_payload *payload = b->payload;
   eti_xnn_built *built = b->built;
-  void *constants, *ids, *float_ids, *is_packed, *addresses, *origins, *list;
+  void *constants, *ids, *float_ids, *is_packed, *is_joined, *addresses, *origins, *list;
   ET_TRY(eti_xnn_take(&built->kept, 2 * payload->n_values, sizeof(eti_xnn_constant), &constants,
                       b->err));
   ET_TRY(eti_xnn_take(&built->kept, payload->n_externs, sizeof(eti_xnn_extern), &list, b->err));
+  ET_TRY(eti_xnn_take(&built->kept, payload->n_nodes, 1, &is_joined, b->err));
   b->room = payload->n_nodes * ETI_XNN_MOST_DEFINED;
   ET_TRY(eti_xnn_take(&built->temporary, b->room, sizeof(uint32_t), &origins, b->err));
   ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, sizeof(uint32_t), &ids, b->err));
@@ -214,6 +241,7 @@ static et_status claim(eti_xnn_builder *b, eti_xnn_extern **externs) {
   ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, 1, &is_packed, b->err));
   ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, sizeof(void *), &addresses, b->err));
   built->constants = constants;
+  built->is_joined = is_joined;
   if (built->spent.tell != NULL) {
     void *extents;
     ET_TRY(eti_xnn_take(&built->temporary, 2 * payload->n_values, sizeof(eti_xnn_extent), &extents,
@@ -240,11 +268,12 @@ static bool is_used(const eti_xnn_node *node, const uint8_t *is_needed) {
 // no use, so such nodes are left out.
 static et_status find_needed(eti_xnn_builder *b) {
   const eti_xnn_payload *payload = b->payload;
-  void *room, *counts;
+  void *room, *counts, *firsts;
   ET_TRY(eti_xnn_take(&b->built->temporary, payload->n_values, 1, &room, b->err));
   ET_TRY(eti_xnn_take(&b->built->temporary, payload->n_values, sizeof(uint32_t), &counts, b->err));
+  ET_TRY(eti_xnn_take(&b->built->temporary, payload->n_values, sizeof(uint32_t), &firsts, b->err));
   uint8_t *is_needed = room;
-  uint32_t *n_readers = counts;
+  uint32_t *n_readers = counts, *readers = firsts;
   for (size_t i = 0; i < payload->n_values; i++) is_needed[i] = payload->values[i].is_output;
   for (size_t i = payload->n_nodes; i-- > 0;) {
     const eti_xnn_node *node = &payload->nodes[i];
@@ -252,10 +281,12 @@ static et_status find_needed(eti_xnn_builder *b) {
     for (unsigned k = 0; k < node->n_inputs; k++) {
       is_needed[node->inputs[k]] = 1;
       n_readers[node->inputs[k]]++;
+      readers[node->inputs[k]] = node->index;
     }
   }
   b->is_needed = is_needed;
   b->n_readers = n_readers;
+  b->readers = readers;
   return ET_OK;
 }
 
@@ -270,13 +301,15 @@ static et_status define_all(eti_xnn_builder *b) {
   ET_TRY(find_needed(b));
   for (size_t i = 0, n_done; i < payload->n_nodes; i += n_done) {
     const eti_xnn_node *const node = &payload->nodes[i];
+    bool is_done;
     n_done = 1;
-    if (!is_used(node, b->is_needed)) continue;
+    if (!is_used(node, b->is_needed) || b->built->is_joined[i]) continue;
     ET_TRY(eti_xnn_define_norm(b, node, &n_done));
     if (n_done == 0) ET_TRY(eti_xnn_define_chain(b, node, &n_done));
     if (n_done > 0) continue;
-    ET_TRY(eti_xnn_define_node(b, node));
     n_done = 1;
+    ET_TRY(eti_xnn_define_join(b, node, &is_done));
+    if (!is_done) ET_TRY(eti_xnn_define_node(b, node));
   }
   return ET_OK;
 }

@@ -20,6 +20,7 @@
 #ifndef ET_XNNPACK_KERNELS_H
 #define ET_XNNPACK_KERNELS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <xnnpack.h>
 
@@ -38,6 +39,25 @@ void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, 
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *limits);
+
+// The same, each with elements of a residual added to the sums before these are limited: what they
+// get in place of two floats. Of a row in pieces that stands alone, [s] points to piece s.
+typedef struct eti_xnn_f32_residual {
+  float limits[2];
+  ptrdiff_t bytes;  // from c to the residual, which lies as c does
+} eti_xnn_f32_residual;
+
+void eti_xnn_f32_gemm_add_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
+                                     size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                     size_t panel_bytes, const void *residual);
+void eti_xnn_f32_igemm_add_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes,
+                                      size_t pieces_bytes, const void **a, const void *w, void *c,
+                                      size_t row_bytes, size_t panel_bytes, size_t offset_bytes,
+                                      const void *zero, const void *residual);
+void eti_xnn_f32_igemm_add_1x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes,
+                                      size_t pieces_bytes, const void **a, const void *w, void *c,
+                                      size_t row_bytes, size_t panel_bytes, size_t offset_bytes,
+                                      const void *zero, const void *residual);
 
 // The same for int8, by XNNPACK's interfaces: qs8 gives int8 by the scales of columns, qd8 floats
 // by those of rows (one for all in igemm), columns, and biases. Pieces that point to `zero` are
@@ -102,6 +122,9 @@ void eti_xnn_xx_transpose__avx2(const void *from, void *to, size_t from_row_byte
 
 // Puts our kernels into XNNPACK's tables, whoever comes first; any thread, after xnn_initialize.
 void eti_xnn_use_own_kernels(void);
+
+// Whether f32 products run ours. After the former.
+bool eti_xnn_has_own_f32(void);
 
 // How many rows and columns one call of a kernel of ours computes.
 typedef struct eti_xnn_tile {

@@ -177,6 +177,10 @@ void eti_xnn_use_own_kernels(void) {
   use_all(NULL, 0);
 }
 
+bool eti_xnn_has_own_f32(void) {
+  return use(&tables[0]);
+}
+
 size_t eti_xnn_own_kernels(const char **names, size_t n) {
   size_t (*const tell[])(const char **, size_t) = {use_all, eti_xnn_own_depthwise,
                                                    eti_xnn_own_convolutions, eti_xnn_own_light};
@@ -283,6 +287,10 @@ void eti_xnn_tile_products(xnn_runtime_t runtime, size_t n_threads) {
 
 #else
 void eti_xnn_use_own_kernels(void) {}
+
+bool eti_xnn_has_own_f32(void) {
+  return false;
+}
 
 size_t eti_xnn_own_kernels(const char **names, size_t n) {
   (void)names;

@@ -1,10 +1,11 @@
-// store_avx2.h — writes the beginning of a vector. Masked stores take some twenty cycles on AMD's
-// processors, and more where two meet in one line of the cache.
+// store_avx2.h — reads and writes the beginning of a vector. Masked stores take some twenty cycles
+// on AMD's processors, and more where two meet in one line of the cache.
 #ifndef ET_XNNPACK_STORE_AVX2_H
 #define ET_XNNPACK_STORE_AVX2_H
 
 #include <immintrin.h>
 #include <stddef.h>
+#include <stdint.h>
 
 // The first n of 8 elements; all of them if n is greater.
 static inline __attribute__((always_inline)) void eti_store_some(float *at, __m256 v, size_t n) {
@@ -24,6 +25,13 @@ static inline __attribute__((always_inline)) void eti_store_some(float *at, __m2
     at += 2;
   }
   if (n & 1) _mm_store_ss(at, left);
+}
+
+// The first n of 8 elements, and zeros; all of them if n is greater.
+static inline __attribute__((always_inline)) __m256 eti_load_some(const float *at, size_t n) {
+  static const int32_t masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  if (n >= 8) return _mm256_loadu_ps(at);
+  return _mm256_maskload_ps(at, _mm256_loadu_si256((const __m256i *)(const void *)(masks + 8 - n)));
 }
 
 #endif  // ET_XNNPACK_STORE_AVX2_H

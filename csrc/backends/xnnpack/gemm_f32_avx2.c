@@ -245,10 +245,13 @@ INLINE void rows_in_pieces(size_t n_rows, bool is_half, const pieces *p, const f
   const float *weights = w + COLS;
   for (size_t s = 0; s < p->n; s++, weights += p->elements * COLS) {
     const float *rows[ROWS];
+    bool is_zero = true;
     for (size_t i = 0; i < n_rows; i++) {
       const void *const row = n_rows == ROWS ? p->at[0][s * ROWS + i] : p->at[i][s * p->apart];
       rows[i] = row == p->zero ? row : add_bytes(row, p->offset_bytes);
+      is_zero = is_zero && row == p->zero;
     }
+    if (is_zero) continue;  // as at the upper and at the lower edge of an image
     if (is_half)
       accumulate_half(&b, n_rows, rows, weights, p->elements);
     else

@@ -453,3 +453,23 @@ def test_arithmetic_on_sizes_goes_along() -> None:
     edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
     assert edge.delegation_summary().delegated_share == 1.0
     edge.to_executorch().verify(module, x)
+
+
+def test_of_reshapes_with_two_sizes_found_at_run_time_those_that_change_nothing_go_along() -> None:
+    """Attention over any number of sequences of any length; what divides it says why."""
+    torch.manual_seed(0)
+
+    def look(x: Tensor) -> Tensor:
+        heads = (x * 2).view(x.shape[0], x.shape[1], 2, 8).transpose(1, 2)
+        found = nn.functional.scaled_dot_product_attention(heads, heads, heads)
+        return found.view(x.shape[0], 2, x.shape[1], 8).transpose(1, 2).flatten(2) + x
+
+    module, x = cases.Of(look), torch.rand(3, 5, 16)
+    sizes = {d: torch.export.Dim(f"n{d}", min=1, max=8) for d in (0, 1)}
+    exported = export(module, (x,), dynamic_shapes=((sizes,),))
+    edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+    left = [r for r in edge.delegation_summary().records if r.delegate is None and r.reason]
+    assert [r.operator for r in left] == ["aten::view_copy"] * 2
+    assert all("2 sizes found at run time, and XNNPACK infers one" in r.reason for r in left)
+    found = edge.to_executorch().run(x[:2, 1:])
+    torch.testing.assert_close(found, module(x[:2, 1:]), rtol=1e-5, atol=1e-5)

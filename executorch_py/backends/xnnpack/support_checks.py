@@ -250,9 +250,19 @@ def known_image(site: Site) -> str | None:
     return None
 
 
+def _sizes_of(example: torch.Tensor) -> str:
+    return ", ".join(map(str, example.shape))
+
+
 def _dynamic(what: str, example: torch.Tensor) -> str:
-    sizes = ", ".join(map(str, example.shape))
-    return f"{what} needs sizes known ahead of time, not [{sizes}]"
+    return f"{what} needs sizes known ahead of time, not [{_sizes_of(example)}]"
+
+
+def _several_open(example: torch.Tensor) -> str:
+    return (
+        f"[{_sizes_of(example)}] has {_n_open(example)} sizes found at run time, and XNNPACK "
+        "infers one in a reshape"
+    )
 
 
 # ---- dimensions
@@ -287,7 +297,7 @@ def _one_open_size(site: Site, at_once: bool) -> str | None:
     example = site.results()[0] if at_once and site.results() else site.image
     if (at_once and site.argument("keepdim")) or _n_open(example) <= 1:
         return None
-    return _dynamic("all but one of its sizes", example)
+    return _several_open(example)
 
 
 def _n_open(example: torch.Tensor) -> int:
@@ -342,10 +352,10 @@ def known_result(site: Site) -> str | None:
 
 
 def reshape(site: Site) -> str | None:
-    """At most one size is found at run time."""
+    """At most one size is found at run time, which XNNPACK infers; or nothing changes."""
     for example in site.results():
-        if sum(not isinstance(size, int) for size in example.shape) > 1:
-            return _dynamic("all but one of its sizes", example)
+        if _n_open(example) > 1 and _sizes_of(example) != _sizes_of(site.image):
+            return _several_open(example)
     return None
 
 
@@ -358,7 +368,7 @@ def whole_slice(site: Site) -> str | None:
         if arg is not None and not isinstance(arg, int):
             return f"its {name} is found at run time"
     result = site.results()
-    if result and list(map(str, result[0].shape)) == list(map(str, site.image.shape)):
+    if result and _sizes_of(result[0]) == _sizes_of(site.image):
         return None
     return known_dimension(site)
 

@@ -19,7 +19,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from executorch_py.testing.reference import WIDE, NoReference, as_exported, in_float64
-from executorch_py.testing.sizes import sized_inputs
+from executorch_py.testing.sizes import Sizes
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram
@@ -106,9 +106,10 @@ class Comparison:
 
 @dataclass
 class ParityReport:
-    """All comparisons of one verification. str() is a table."""
+    """All comparisons of one verification, and the sizes that it left out. str() is a table."""
 
     comparisons: list[Comparison] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -119,7 +120,7 @@ class ParityReport:
         return max((c.max_abs_error for c in self.comparisons), default=0.0)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.comparisons))
+        return "\n".join([*map(str, self.comparisons), *(f"left out: {x}" for x in self.left_out)])
 
 
 def _compare_tensors(
@@ -265,10 +266,11 @@ def compare_runs(
     rtol: float | None,
     atol: float | None,
 ) -> ParityReport:
-    """Compares run(flat inputs) -> flat outputs with the model at every size of sized_inputs."""
-    report = ParityReport()
+    """Compares run(flat inputs) -> flat outputs with the model at every size of Sizes."""
+    sizes = Sizes(exported, args, kwargs)
+    report = ParityReport(left_out=sizes.left_out)
     _, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
-    for case in sized_inputs(exported, args, kwargs):
+    for case in sizes:
 
         def on_model(how: Callable[..., list[Any]], flat: Sequence[Any] = case.flat) -> list[Any]:
             return how(model, *pytree.tree_unflatten(_clone(flat), structure))
@@ -327,7 +329,8 @@ def verify_program(
     """Runs the program's bytes on the C runtime and compares with eager torch.
 
     The inputs are used as given and, where dimensions are dynamic, at the minimum, middle and
-    maximum of each. Tolerances default per dtype (MODEL_TOLERANCE); an output beyond them still
+    maximum of each; the report says which sizes were left out because a delegate runs no tensors
+    without elements. Tolerances default per dtype (MODEL_TOLERANCE); an output beyond them still
     passes when it is at most FLOAT64_FACTOR times as far from the model in float64 as eager torch
     is. A tolerance that is given is all that counts. Raises ParityError naming output, index, both
     values and the error figures.

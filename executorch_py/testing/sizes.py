@@ -2,15 +2,15 @@
 
 From an exported program's range constraints: the given sizes, every dynamic dimension at its
 minimum, middle and maximum while the others keep the given size, and all of them at once at each of
-the three. Inputs of another size are made by repeating or cropping the given ones along the dynamic
-dimensions, so that their values stay valid (token ids, masks). Knows nothing about running a
-program.
+the three. A minimum of 0 is 1 where a delegate refuses tensors without elements. Inputs of another
+size are made by repeating or cropping the given ones along the dynamic dimensions, so that their
+values stay valid (token ids, masks). Knows nothing about running a program.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import sympy
@@ -18,6 +18,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.utils import _pytree as pytree
+
+from executorch_py.testing.empty_sizes import refused_when_empty
 
 # A dimension without an upper bound is exercised up to this size beyond its minimum.
 UNBOUNDED_SPAN = 64
@@ -138,28 +140,56 @@ def _points(
                 )
 
 
-def sized_inputs(
-    program: ExportedProgram, args: Sequence[Any], kwargs: Mapping[str, Any]
-) -> Iterator[SizedInputs]:
-    """The given inputs, then the same at min, middle and max of every dynamic dimension;
+@dataclass
+class Sizes:
+    """The sizes at which to check a program with some inputs; `left_out` says which ones not."""
 
-    each set of sizes once.
-    """
-    flat, _ = pytree.tree_flatten((tuple(args), dict(kwargs)))
-    sizes = _symbolic_sizes(program)
-    symbols = _free_symbols(sizes)
-    given = _given_values(symbols, sizes, flat)
-    bounds = {symbol: _bounds(program, symbol) for symbol in given}
-    seen: set[tuple[tuple[int, ...], ...]] = set()
-    for label, values in _points(given, bounds):
-        resized = []
-        for dims, value in zip(sizes, flat, strict=True):
-            if dims is None or not isinstance(value, torch.Tensor) or values == given:
-                resized.append(value)
-                continue
-            wanted = [d if isinstance(d, int) else int(d.subs(values)) for d in dims]
-            resized.append(resize_by_repetition(value, wanted))
-        key = tuple(tuple(v.shape) for v in resized if isinstance(v, torch.Tensor))
-        if key not in seen:
-            seen.add(key)
-            yield SizedInputs(label, tuple(resized))
+    program: ExportedProgram
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    left_out: list[str] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[SizedInputs]:
+        """The given inputs, then the same at min, middle and max of every dynamic dimension;
+
+        each set of sizes once.
+        """
+        flat, _ = pytree.tree_flatten((tuple(self.args), dict(self.kwargs)))
+        sizes = _symbolic_sizes(self.program)
+        symbols = _free_symbols(sizes)
+        given = _given_values(symbols, sizes, flat)
+        bounds = self._bounds(given, sizes)
+        seen: set[tuple[tuple[int, ...], ...]] = set()
+        for label, values in _points(given, bounds):
+            resized = []
+            for dims, value in zip(sizes, flat, strict=True):
+                if dims is None or not isinstance(value, torch.Tensor) or values == given:
+                    resized.append(value)
+                    continue
+                wanted = [d if isinstance(d, int) else int(d.subs(values)) for d in dims]
+                resized.append(resize_by_repetition(value, wanted))
+            key = tuple(tuple(v.shape) for v in resized if isinstance(v, torch.Tensor))
+            if key not in seen:
+                seen.add(key)
+                yield SizedInputs(label, tuple(resized))
+
+    def _bounds(
+        self, given: Mapping[sympy.Symbol, int], sizes: Sequence[Sequence[Any] | None]
+    ) -> dict[sympy.Symbol, tuple[int, int]]:
+        """The bounds of each symbol, without what delegates cannot run."""
+        bounds = {symbol: _bounds(self.program, symbol) for symbol in given}
+        for symbol, backend in refused_when_empty(self.program, bounds).items():
+            bounds[symbol] = (1, bounds[symbol][1])
+            self.left_out.append(
+                f"{_place(symbol, sizes)} of 0: {backend} runs no tensors without elements; "
+                "torch.export.Dim(..., min=1) says that none are meant"
+            )
+        return bounds
+
+
+def _place(symbol: sympy.Symbol, sizes: Sequence[Sequence[Any] | None]) -> str:
+    """The first dimension of an input that a symbol is the size of."""
+    for i, dims in enumerate(sizes):
+        if symbol in (dims or ()):
+            return f"dim {list(dims or ()).index(symbol)} of input {i}"
+    return str(symbol)

@@ -13,7 +13,9 @@ import torch
 from torch import nn
 from torch.export import Dim
 
-from executorch_py.exir import to_edge
+from executorch_py.errors import NotSupported
+from executorch_py.exir import to_edge, to_edge_transform_and_lower
+from executorch_py.exir.backend.partitioner import Partitioner
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.testing import ParityError, assert_parity, verify_program
 
@@ -51,6 +53,14 @@ X = torch.linspace(5.5, 7.0, 8192).reshape(16, 512)
 def lowered(model: nn.Module, *inputs: torch.Tensor, **options: Any) -> ExecutorchProgramManager:
     with torch.no_grad():
         return to_edge(torch.export.export(model, inputs, **options)).to_executorch()
+
+
+def lowered_to(
+    partitioner: Partitioner, model: nn.Module, *inputs: torch.Tensor, **options: Any
+) -> ExecutorchProgramManager:
+    with torch.no_grad():
+        exported = torch.export.export(model, inputs, **options)
+    return to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
 
 
 def test_lost_digits_are_judged_by_the_model_in_float64() -> None:
@@ -248,3 +258,18 @@ def test_a_failure_at_other_sizes_than_the_given_ones_names_them() -> None:
         ParityError, match=r"dynamic dim at its min, that is float32\[0, 4\]: method"
     ):
         program.verify(model, randn(3, 4))
+
+
+def test_sizes_of_nothing_that_a_delegate_refuses_are_left_out_and_named() -> None:
+    from executorch_py.backends.xnnpack import XnnpackPartitioner
+
+    model, x = nn.Linear(4, 4), randn(3, 4)
+    rows = {"dynamic_shapes": ({0: Dim("n", max=8)},)}
+    report = assert_parity(model, (x,), partitioner=XnnpackPartitioner(), **rows)
+    assert [c.elements // 4 for c in report.comparisons] == [3, 1, 4, 8]
+    (left,) = report.left_out
+    assert left.startswith("dim 0 of input 0 of 0: XnnpackBackend") and left in str(report)
+    everything = assert_parity(model, (x,), **rows)
+    assert not everything.left_out and everything.comparisons[1].elements == 0
+    with pytest.raises(NotSupported, match="0 elements in dim 0"):  # asked for, so not left out
+        lowered_to(XnnpackPartitioner(), model, x, **rows).verify(model, x[:0])

@@ -21,6 +21,8 @@ from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 class XnnpackBackend(BackendDetails):
     """The delegate's part ahead of time."""
 
+    runs_empty_tensors = False
+
     @staticmethod
     def preprocess(
         edge_program: ExportedProgram, compile_specs: list[CompileSpec]

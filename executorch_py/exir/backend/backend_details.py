@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch.export import ExportedProgram
 
@@ -34,6 +34,9 @@ class PreprocessResult:
 
 class BackendDetails(ABC):
     """Base class of backends. The class name is the id that the runtime looks up; it is final."""
+
+    # Whether the runtime's part takes tensors without elements; what verifies a program asks.
+    runs_empty_tensors: ClassVar[bool] = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

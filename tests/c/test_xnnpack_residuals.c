@@ -189,6 +189,18 @@ static void a_product_without_a_bias_is_left_alone(void) {
   EXPECT(joins(&g, 1, whole, 2));
 }
 
+// XNNPACK's kernel for them has its own order of weights.
+static void a_product_of_few_columns_is_left_alone(void) {
+  x_graph g = linear_graph();
+  static const unsigned wide[] = {RESIDUAL, PRODUCT, Y};
+  for (size_t i = 0; i < 3; i++) g.values[wide[i]].dims[1] = 15;
+  g.values[WEIGHT].dims[0] = g.values[BIAS].dims[0] = 15;
+  g.constants[1].size = 15 * K * sizeof(float);
+  g.constants[2].size = 15 * sizeof(float);
+  static const int32_t sizes[][2][4] = {{{ROWS, K}, {ROWS, 15}}};
+  EXPECT(joins(&g, 1, sizes, 2));
+}
+
 static void the_later_of_two_products_adds_the_earlier(void) {
   x_graph g = linear_graph();
   g.values[EARLIER] = (x_value){MATRIX(ROWS, N)};
@@ -208,6 +220,7 @@ static const et_test tests[] = {
     ET_CASE(a_product_that_is_broadcast_later_is_not_overwritten),
     ET_CASE(a_product_with_bounds_is_left_alone),
     ET_CASE(a_product_without_a_bias_is_left_alone),
+    ET_CASE(a_product_of_few_columns_is_left_alone),
     ET_CASE(the_later_of_two_products_adds_the_earlier),
 };
 ET_TEST_MAIN(tests)

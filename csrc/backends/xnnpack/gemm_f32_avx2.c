@@ -17,7 +17,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { ROWS = ETI_XNN_GEMM_ROWS, COLS = 16, LANES = 8 };
+enum { ROWS = ETI_XNN_GEMM_ROWS, COLS = ETI_XNN_GEMM_COLS, LANES = 8 };
 
 // How far ahead of their use weights are fetched: each is a line of the cache.
 enum { K_AHEAD = 16 };

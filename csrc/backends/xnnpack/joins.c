@@ -14,13 +14,14 @@ static bool is_f32(const eti_xnn_builder *b, uint32_t value) {
   return v->datatype == ETI_XNN_fp32 && v->quantization == QUANT_NONE;
 }
 
-// A convolution of one channel to one is none of XNNPACK's products.
+// For fewer columns than our kernels have XNNPACK takes other ones.
 static bool is_product(const eti_xnn_builder *b, const eti_xnn_node *node) {
   const uint8_t family = eti_xnn_kind_of(node)->family;
-  const eti_xnn_window *const p = &node->p.window;
-  const bool is_it = family == XNN_FAMILY_LINEAR || (family == XNN_FAMILY_CONV && p->groups == 1 &&
-                                                     (p->group_inputs > 1 || p->group_outputs > 1));
+  const bool is_it =
+      family == XNN_FAMILY_LINEAR || (family == XNN_FAMILY_CONV && node->p.window.groups == 1);
   if (!is_it || node->n_inputs != 3) return false;
+  const eti_xnn_shape *const shape = &b->shapes[node->outputs[0]];
+  if (shape->rank == 0 || shape->dims[shape->rank - 1] < ETI_XNN_GEMM_COLS) return false;
   for (unsigned k = 0; k < 3; k++) {
     const bool is_constant = b->payload->values[node->inputs[k]].is_constant;
     if (!is_f32(b, node->inputs[k]) || is_constant != (k > 0)) return false;

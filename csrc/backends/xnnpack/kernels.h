@@ -24,7 +24,7 @@
 #include <stddef.h>
 #include <xnnpack.h>
 
-enum { ETI_XNN_GEMM_ROWS = 6 };
+enum { ETI_XNN_GEMM_ROWS = 6, ETI_XNN_GEMM_COLS = 16 };
 
 // XNNPACK's interface for products: n_rows x n_cols sums over k_bytes / 4 elements of the rows at
 // `a`, a_bytes apart. Rows of c are row_bytes apart, its panels of 16 columns panel_bytes. `limits`

@@ -20,7 +20,7 @@
 void xnn_xx_transposev_ukernel__1x1_scalar_memcpy(const void *, void *, size_t, size_t, size_t,
                                                   size_t, size_t, size_t, size_t);
 
-enum { COLS = 16, BEING_CHANGED = 0, CACHE_BYTES = 512 << 10, TILES_A_THREAD = 4 };
+enum { COLS = ETI_XNN_GEMM_COLS, BEING_CHANGED = 0, CACHE_BYTES = 512 << 10, TILES_A_THREAD = 4 };
 
 #define NOW(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 #define SET(field, value) __atomic_store_n(&(field), (value), __ATOMIC_RELAXED)

@@ -55,9 +55,11 @@ static enum xnn_status set_up(const struct xnn_operator_data *opdata,
   if (status != xnn_status_success) return status;
   const ptrdiff_t bytes = (ptrdiff_t)((intptr_t)residual - (intptr_t)y);
   if (op->ukernel.type == xnn_microkernel_type_gemm) {
+    ET_ASSERT(op->ukernel.gemm.nr == ETI_XNN_GEMM_COLS);
     add_to_gemm(&op->context.gemm.gemm.gemm, bytes);
   } else {
-    ET_ASSERT(op->ukernel.type == xnn_microkernel_type_igemm);
+    ET_ASSERT(op->ukernel.type == xnn_microkernel_type_igemm &&
+              op->ukernel.igemm.nr == ETI_XNN_GEMM_COLS);
     add_to_igemm(&op->context.igemm.igemm, op->output_height * op->output_width == 1, bytes);
   }
   return status;

@@ -13,7 +13,8 @@
 #include <xnnpack.h>
 
 // Lets the last node of the subgraph, a fully connected one or a convolution with a bias that
-// XNNPACK computes by gemm or igemm kernels, add the f32 value `residual` of its result's shape.
+// XNNPACK computes by gemm or igemm kernels of 16 columns, add the f32 value `residual` of its
+// result's shape.
 void eti_xnn_add_residual(xnn_subgraph_t subgraph, uint32_t residual);
 
 #endif  // ET_XNNPACK_RESIDUALS_H

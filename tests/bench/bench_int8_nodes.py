@@ -1,6 +1,6 @@
-"""Nodes of int8 graphs that run kernels of our own, beside XNNPACK's own: see int8_nodes.c.
+"""Nodes of int8 graphs, and depthwise ones of f32, that run kernels of our own, beside XNNPACK's.
 
-One thread; where XNNPACK's own run throughout, both are the same.
+See int8_nodes.c. One thread; where XNNPACK's own run throughout, both are the same.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-// Nodes of int8 graphs as XNNPACK runs them and as ours run in their place, by turns on one thread:
-// a JSON line for each, with the best times. Sizes are those of networks of images.
+// Nodes of int8 graphs as XNNPACK runs them and as ours run in their place, and depthwise ones of
+// f32, by turns on one thread: a JSON line for each, with the best times. Sizes are those of
+// networks of images.
 #define _POSIX_C_SOURCE 199309L  // clock_gettime
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,14 +15,15 @@
 #include "backends/xnnpack/shallow.h"
 #include "backends/xnnpack/tables.h"
 
-enum { MOST_BYTES = 4 << 20, MOST_FILTERS = 1536, X_SCALE = 0, Y_SCALE = 1, TURN_US = 40000 };
+enum { MOST_BYTES = 8 << 20, MOST_FILTERS = 1536, X_SCALE = 0, Y_SCALE = 1, TURN_US = 40000 };
 
 static int8_t bytes[MOST_BYTES + XNN_EXTRA_BYTES], results[2][MOST_BYTES];
+static float floats[(MOST_BYTES + XNN_EXTRA_BYTES) / sizeof(float)];
 static float scales[MOST_FILTERS];
 static int32_t biases[MOST_FILTERS];
 
 typedef struct subject {
-  enum { DEPTHWISE, IMAGE, GELU, HARDSWISH, PIXELS, FACTORS } kind;
+  enum { DEPTHWISE, FLOATS, IMAGE, GELU, HARDSWISH, PIXELS, FACTORS } kind;
   size_t side, channels, kernel, stride, filters;
 } subject;
 
@@ -31,10 +33,13 @@ static const subject subjects[] = {
     {DEPTHWISE, 14, 384, 3, 1, 0}, {DEPTHWISE, 14, 576, 3, 2, 0}, {DEPTHWISE, 7, 960, 3, 1, 0},
     {DEPTHWISE, 56, 72, 5, 2, 0},  {DEPTHWISE, 28, 120, 5, 1, 0}, {DEPTHWISE, 28, 240, 5, 2, 0},
     {DEPTHWISE, 14, 672, 5, 1, 0}, {DEPTHWISE, 14, 672, 5, 2, 0}, {DEPTHWISE, 7, 1152, 5, 1, 0},
-    {IMAGE, 224, 3, 3, 2, 16},     {IMAGE, 224, 3, 3, 2, 32},     {IMAGE, 224, 3, 7, 2, 64},
-    {IMAGE, 224, 3, 4, 4, 96},     {IMAGE, 224, 3, 16, 16, 768},  {GELU, 14, 3072, 0, 0, 0},
-    {HARDSWISH, 14, 480, 0, 0, 0}, {HARDSWISH, 112, 16, 0, 0, 0}, {PIXELS, 224, 3, 0, 0, 0},
-    {FACTORS, 28, 120, 0, 0, 0},   {FACTORS, 14, 672, 0, 0, 0},
+    {FLOATS, 112, 32, 3, 1, 0},    {FLOATS, 56, 144, 3, 1, 0},    {FLOATS, 28, 192, 3, 1, 0},
+    {FLOATS, 14, 480, 3, 1, 0},    {FLOATS, 7, 960, 3, 1, 0},     {FLOATS, 56, 72, 5, 2, 0},
+    {FLOATS, 28, 120, 5, 1, 0},    {FLOATS, 14, 672, 5, 1, 0},    {FLOATS, 14, 672, 5, 2, 0},
+    {FLOATS, 7, 960, 5, 1, 0},     {IMAGE, 224, 3, 3, 2, 16},     {IMAGE, 224, 3, 3, 2, 32},
+    {IMAGE, 224, 3, 7, 2, 64},     {IMAGE, 224, 3, 4, 4, 96},     {IMAGE, 224, 3, 16, 16, 768},
+    {GELU, 14, 3072, 0, 0, 0},     {HARDSWISH, 14, 480, 0, 0, 0}, {HARDSWISH, 112, 16, 0, 0, 0},
+    {PIXELS, 224, 3, 0, 0, 0},     {FACTORS, 28, 120, 0, 0, 0},   {FACTORS, 14, 672, 0, 0, 0},
 };
 
 static void check(enum xnn_status status) {
@@ -95,6 +100,26 @@ static void define_window(xnn_subgraph_t s, const subject *t, bool is_ours) {
                                     t->channels, n, -100.0f, 100.0f, x, w, b, y, 0));
 }
 
+static uint32_t define_floats(xnn_subgraph_t s, size_t rank, const size_t *dims, const float *data,
+                              uint32_t external, uint32_t flags) {
+  uint32_t id;
+  check(xnn_define_tensor_value(s, xnn_datatype_fp32, rank, dims, data, external, flags, &id));
+  return id;
+}
+
+static void define_floats_window(xnn_subgraph_t s, const subject *t) {
+  const uint32_t k = (uint32_t)t->kernel, stride = (uint32_t)t->stride, pad = k / 2;
+  const size_t n = t->channels, side = (t->side + 2 * pad - k) / stride + 1;
+  const size_t dims[] = {1, t->side, t->side, n}, y_dims[] = {1, side, side, n};
+  const size_t w_dims[] = {1, k, k, n};
+  const uint32_t x = define_floats(s, 4, dims, NULL, 0, XNN_VALUE_FLAG_EXTERNAL_INPUT);
+  const uint32_t w = define_floats(s, 4, w_dims, floats, XNN_INVALID_VALUE_ID, 0);
+  const uint32_t b = define_floats(s, 1, &n, floats, XNN_INVALID_VALUE_ID, 0);
+  const uint32_t y = define_floats(s, 4, y_dims, NULL, 1, XNN_VALUE_FLAG_EXTERNAL_OUTPUT);
+  check(xnn_define_depthwise_convolution_2d(s, pad, pad, pad, pad, k, k, stride, stride, 1, 1, 1, n,
+                                            -100.0f, 100.0f, x, w, b, y, 0));
+}
+
 static void define_function(xnn_subgraph_t s, const subject *t, bool is_ours) {
   const size_t dims[] = {t->side, t->side, t->channels};
   const uint32_t x = define_value(s, 3, dims, 0), y = define_value(s, 3, dims, 1);
@@ -130,11 +155,13 @@ static void define_factors(xnn_subgraph_t s, const subject *t) {
 }
 
 static xnn_runtime_t runtime_of(const subject *t, bool is_ours) {
-  const struct xnn_external_value values[] = {{0, bytes}, {1, results[is_ours]}, {2, bytes}};
+  void *const x = t->kind == FLOATS ? (void *)floats : bytes;
+  const struct xnn_external_value values[] = {{0, x}, {1, results[is_ours]}, {2, bytes}};
   xnn_subgraph_t s;
   xnn_runtime_t runtime;
   check(xnn_create_subgraph(3, 0, &s));
   if (t->kind == DEPTHWISE || t->kind == IMAGE) define_window(s, t, is_ours);
+  if (t->kind == FLOATS) define_floats_window(s, t);
   if (t->kind == GELU || t->kind == HARDSWISH) define_function(s, t, is_ours);
   if (t->kind == PIXELS) define_pixels(s, t);
   if (t->kind == FACTORS) define_factors(s, t);
@@ -155,8 +182,8 @@ static double now_us(void) {
 
 static void measure(const subject *t) {
   static const char *const kinds[] = {
-      "depthwise", "convolution of an image", "gelu",
-      "hardswish", "lines to pixels",         "factors of channels"};
+      "int8 depthwise", "f32 depthwise",        "int8 convolution of an image", "int8 gelu",
+      "int8 hardswish", "int8 lines to pixels", "int8 factors of channels"};
   xnn_runtime_t runtimes[] = {runtime_of(t, false), runtime_of(t, true)};
   double best[2] = {1e9, 1e9};
   for (const double begin = now_us(); now_us() - begin < TURN_US;) {
@@ -167,7 +194,7 @@ static void measure(const subject *t) {
       if (us < best[k]) best[k] = us;
     }
   }
-  printf("{\"subject\": \"int8 %s, %zux%zux%zu", kinds[t->kind], t->side, t->side, t->channels);
+  printf("{\"subject\": \"%s, %zux%zux%zu", kinds[t->kind], t->side, t->side, t->channels);
   if (t->kernel > 0) printf(", window %zu, stride %zu", t->kernel, t->stride);
   printf(
       "\", \"ours_us\": %.1f, \"xnnpack_us\": %.1f, \"ratio\": %.3f, \"bar\": 1.0, \"met\": %s}\n",
@@ -179,6 +206,8 @@ static void measure(const subject *t) {
 int main(void) {
   check(xnn_initialize(&eti_xnn_allocator));
   for (size_t i = 0; i < MOST_BYTES; i++) bytes[i] = (int8_t)(i * 2654435761u >> 24);
+  for (size_t i = 0; i < sizeof floats / sizeof floats[0]; i++)
+    floats[i] = (float)bytes[i] / 128.0f;
   for (size_t i = 0; i < MOST_FILTERS; i++) scales[i] = 0.002f;
   for (size_t i = 0; i < sizeof subjects / sizeof subjects[0]; i++) measure(&subjects[i]);
   return 0;

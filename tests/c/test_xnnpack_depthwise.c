@@ -196,19 +196,19 @@ static void operators_give_the_bytes_of_xnnpacks(void) {
   }
 }
 
-static void all_four_are_named(void) {
+static void all_six_are_named(void) {
   EXPECT(xnn_initialize(&eti_xnn_allocator) == xnn_status_success);
   const char *names[32] = {NULL};
   const size_t n = eti_xnn_own_kernels(names, 32);
   size_t n_found = 0;
   for (size_t i = 0; i < n; i++) n_found += strstr(names[i], "dwconv") != NULL;
-  EXPECT(n_found == (can_run() ? 4 : 0));
+  EXPECT(n_found == (can_run() ? 6 : 0));
   names[0] = NULL;
   EXPECT(eti_xnn_own_kernels(names, 0) == n && names[0] == NULL);
 }
 
 static const et_test tests[] = {
-    ET_CASE(all_four_are_named),
+    ET_CASE(all_six_are_named),
     ET_CASE(kernels_give_the_bytes_of_xnnpacks),
     ET_CASE(operators_give_the_bytes_of_xnnpacks),
 };

@@ -1,5 +1,5 @@
-// depthwise.c — lets XNNPACK's depthwise convolutions of int8 run kernels of our own: see
-// depthwise.h. Reads XNNPACK's inner structs, as products.c and lines.c do.
+// depthwise.c — lets XNNPACK's depthwise convolutions run kernels of our own: see depthwise.h.
+// Reads XNNPACK's inner structs, as products.c and lines.c do.
 #include "backends/xnnpack/depthwise.h"
 
 #if defined(ET_XNNPACK_OWN_KERNELS)
@@ -15,6 +15,10 @@ dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32;
 dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32;
 dwconv xnn_qs8_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32;
 dwconv xnn_qs8_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32;
+dwconv xnn_f32_dwconv_minmax_ukernel_9p16c__fma3;
+dwconv xnn_f32_dwconv_minmax_ukernel_25p8c__fma3;
+
+// ---- int8
 
 typedef struct replacement {
   const char *name;
@@ -65,6 +69,56 @@ static void use(const replacement *r, struct xnn_operator *op) {
   xnn_release_simd_memory(theirs);
 }
 
+// Which of XNNPACK's own it would run is the same question for all four.
+static bool would_run_theirs(void) {
+  const struct xnn_dwconv_config *const config = xnn_init_qs8_qc8w_dwconv_config();
+  bool is_theirs = false;
+  for (size_t i = 0; config != NULL && i < XNN_MAX_QC8_DWCONV_UKERNELS; i++)
+    is_theirs |= config[i].minmax.unipass == replacements[0].theirs;
+  return is_theirs;
+}
+
+// ---- f32
+
+typedef struct f32_replacement {
+  const char *name;
+  uint32_t side;             // of the window
+  uint32_t greatest_stride;  // in width
+  dwconv *theirs, *ours;
+} f32_replacement;
+
+static const f32_replacement f32_replacements[] = {
+    {"f32_dwconv_9p16c", 3, 1, xnn_f32_dwconv_minmax_ukernel_9p16c__fma3,
+     eti_xnn_f32_depthwise_9__avx2},
+    {"f32_dwconv_25p8c", 5, 2, xnn_f32_dwconv_minmax_ukernel_25p8c__fma3,
+     eti_xnn_f32_depthwise_25__avx2},
+};
+enum { N_F32_REPLACEMENTS = sizeof f32_replacements / sizeof f32_replacements[0] };
+
+static bool would_run(const f32_replacement *r) {
+  const struct xnn_dwconv_config *const config = xnn_init_f32_dwconv_config();
+  bool is_theirs = false;
+  for (size_t i = 0; config != NULL && i < XNN_MAX_F32_DWCONV_UKERNELS; i++)
+    is_theirs |= config[i].minmax.unipass == r->theirs;
+  return is_theirs && __builtin_cpu_supports("avx2");
+}
+
+static const f32_replacement *f32_replacement_of(const struct xnn_operator *op) {
+  if (op->type != xnn_operator_type_convolution_nhwc_f32 ||
+      op->ukernel.type != xnn_microkernel_type_dwconv || op->ukernel.dwconv.last_tile != 0)
+    return NULL;
+  if (op->dilation_width > 1) return NULL;
+  for (size_t i = 0; i < N_F32_REPLACEMENTS; i++) {
+    const f32_replacement *const r = &f32_replacements[i];
+    if (op->ukernel.dwconv.unipass_fn == r->theirs && op->kernel_width == r->side &&
+        op->kernel_height == r->side && op->stride_width <= r->greatest_stride && would_run(r))
+      return r;
+  }
+  return NULL;
+}
+
+// ---- All
+
 void eti_xnn_use_own_depthwise(xnn_runtime_t runtime) {
   _Static_assert(sizeof(eti_xnn_qs8_limits) ==
                      sizeof(((union xnn_qs8_qc8w_conv_minmax_params *)NULL)->fp32_scalar),
@@ -72,21 +126,25 @@ void eti_xnn_use_own_depthwise(xnn_runtime_t runtime) {
   for (size_t i = 0; i < runtime->num_ops; i++) {
     for (size_t k = 0; k < XNN_MAX_OPERATOR_OBJECTS; k++) {
       struct xnn_operator *const op = runtime->opdata[i].operator_objects[k];
-      const replacement *const r = op == NULL ? NULL : replacement_of(op);
+      if (op == NULL) continue;
+      const replacement *const r = replacement_of(op);
       if (r != NULL) use(r, op);
+      const f32_replacement *const f = f32_replacement_of(op);
+      if (f != NULL) op->ukernel.dwconv.unipass_fn = f->ours;
     }
   }
 }
 
-// Which of XNNPACK's own it would run is the same question for all four.
 size_t eti_xnn_own_depthwise(const char **names, size_t n) {
-  const struct xnn_dwconv_config *const config = xnn_init_qs8_qc8w_dwconv_config();
-  bool is_theirs = false;
-  for (size_t i = 0; config != NULL && i < XNN_MAX_QC8_DWCONV_UKERNELS; i++)
-    is_theirs |= config[i].minmax.unipass == replacements[0].theirs;
-  if (!is_theirs) return 0;
-  for (size_t i = 0; i < n && i < N_REPLACEMENTS; i++) names[i] = replacements[i].name;
-  return N_REPLACEMENTS;
+  size_t n_found = 0;
+  for (size_t i = 0; would_run_theirs() && i < N_REPLACEMENTS; i++, n_found++)
+    if (n_found < n) names[n_found] = replacements[i].name;
+  for (size_t i = 0; i < N_F32_REPLACEMENTS; i++) {
+    if (!would_run(&f32_replacements[i])) continue;
+    if (n_found < n) names[n_found] = f32_replacements[i].name;
+    n_found++;
+  }
+  return n_found;
 }
 
 #else

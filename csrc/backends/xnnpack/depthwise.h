@@ -1,9 +1,17 @@
-// depthwise.h — depthwise convolutions of int8 in place of XNNPACK's, whose kernel multiplies in 32
-// bits. Ours multiplies pairs of taps in 16 bits and adds them at once, and reads each element of a
-// row once for several results. Results are the same to the bit.
+// depthwise.h — depthwise convolutions in place of XNNPACK's, which reads all elements and weights
+// anew for each result. Ours read each element of a row once for several results.
 //
-// Used where XNNPACK would run its AVX2 kernels for windows of 4 to 9 and of 10 to 25 taps. When
-// its operators have been made, their packed weights are put in our order.
+// Of int8 ours multiply pairs of taps in 16 bits and add them at once, where XNNPACK's multiply in
+// 32. Results are the same to the bit. Used where XNNPACK would run its AVX2 kernels for windows of
+// 4 to 9 and of 10 to 25 taps. When its operators have been made, their packed weights are put in
+// our order.
+//
+// Of f32 the products of a result are added row by row, those of XNNPACK column by column: results
+// differ by rounding, and depend on nothing but the window and its elements. Used where XNNPACK
+// would run its FMA3 kernels, for windows of 3 x 3 that move by one column and of 5 x 5 that move
+// by one or two, if not dilated in width. 3 x 3 windows that move by two share a third of what they
+// read, which in its order comes faster from a cache that all cores share. Weights stay as XNNPACK
+// packs them.
 #ifndef ET_XNNPACK_DEPTHWISE_H
 #define ET_XNNPACK_DEPTHWISE_H
 
@@ -22,6 +30,17 @@ void eti_xnn_qs8_depthwise_9__avx2(size_t n_channels, size_t n_pixels, const voi
                                    size_t gap_bytes, size_t offset_bytes, const void *zero,
                                    const void *limits);
 void eti_xnn_qs8_depthwise_25__avx2(size_t n_channels, size_t n_pixels, const void **taps,
+                                    const void *weights, void *y, intptr_t stride_bytes,
+                                    size_t gap_bytes, size_t offset_bytes, const void *zero,
+                                    const void *limits);
+
+// The same for f32, which read no more than n_channels of an element. stride_bytes are those of one
+// column of pointers, of 5 also of two. `limits` are two floats, the least and the greatest result.
+void eti_xnn_f32_depthwise_9__avx2(size_t n_channels, size_t n_pixels, const void **taps,
+                                   const void *weights, void *y, intptr_t stride_bytes,
+                                   size_t gap_bytes, size_t offset_bytes, const void *zero,
+                                   const void *limits);
+void eti_xnn_f32_depthwise_25__avx2(size_t n_channels, size_t n_pixels, const void **taps,
                                     const void *weights, void *y, intptr_t stride_bytes,
                                     size_t gap_bytes, size_t offset_bytes, const void *zero,
                                     const void *limits);

@@ -1,0 +1,284 @@
+// Depthwise convolutions of f32 with our kernels: as kernels, beside sums in double precision and,
+// for what is no number, beside XNNPACK's; as operators of a runtime, where ours run and where
+// XNNPACK's do. Tests of what this machine cannot run pass.
+#include "backends/xnnpack/depthwise.h"
+#include "backends/xnnpack/about.h"
+#include "backends/xnnpack/memory.h"
+#include "et_test.h"
+
+#if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)
+#include <float.h>
+#include <math.h>
+#include <stdalign.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+typedef void dwconv(size_t, size_t, const void **, const void *, void *, intptr_t, size_t, size_t,
+                    const void *, const void *);
+dwconv xnn_f32_dwconv_minmax_ukernel_9p16c__fma3;
+dwconv xnn_f32_dwconv_minmax_ukernel_25p8c__fma3;
+
+// Whether XNNPACK would run its FMA3 kernels, which is when ours run.
+static bool can_run(void) {
+  const char *names[32] = {NULL};
+  const size_t n = eti_xnn_own_kernels(names, 32);
+  for (size_t i = 0; i < n && i < 32; i++)
+    if (strstr(names[i], "f32_dwconv") != NULL) return true;
+  return false;
+}
+
+static uint32_t seed = 1;
+
+static uint32_t next(uint32_t n) {
+  seed = seed * 1664525u + 1013904223u;
+  return (seed >> 8) % n;
+}
+
+static void fill(float *at, size_t n) {
+  for (size_t i = 0; i < n; i++) at[i] = (float)next(20001) / 10000.0f - 1.0f;
+}
+
+// ---- Kernels
+
+enum {
+  MOST_CHANNELS = 40,
+  MOST_PIXELS = 17,
+  N_ELEMENTS = 60,
+  GAP = 3,
+  OFFSET = 16,  // all in floats
+  MOST_TAPS = (MOST_PIXELS - 1) * 10 + 25
+};
+
+typedef struct call {
+  size_t side, step, n_channels, n_pixels;
+  float *elements, *zero;  // of their very sizes, for what looks for reads behind them
+  const void *taps[MOST_TAPS];
+  float limits[2];
+} call;
+
+alignas(32) static float weights[(MOST_CHANNELS + 16) * 26];
+static float y[2][MOST_PIXELS * (MOST_CHANNELS + GAP)];
+
+static size_t packed_together(size_t side) {
+  return side == 3 ? 16 : 8;
+}
+
+// Bias (tap 0) or weight of a tap counted from 1, as XNNPACK packs them.
+static float *weight_of(size_t side, size_t tap, size_t channel) {
+  const size_t n = packed_together(side), within = channel % n;
+  return weights + (channel - within) * (side * side + 1) + tap * n + within;
+}
+
+static bool prepare(call *c) {
+  for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) weights[i] = NAN;
+  for (size_t tap = 0; tap <= c->side * c->side; tap++)
+    for (size_t k = 0; k < c->n_channels; k++) fill(weight_of(c->side, tap, k), 1);
+  const size_t n_floats = OFFSET + N_ELEMENTS * c->n_channels;
+  c->elements = malloc(n_floats * sizeof(float));
+  c->zero = malloc(c->n_channels * sizeof(float));
+  if (c->elements == NULL || c->zero == NULL) return false;
+  fill(c->elements, n_floats);
+  fill(c->zero, c->n_channels);
+  for (size_t i = 0; i < MOST_TAPS; i++)
+    c->taps[i] = next(5) == 0 ? c->zero : c->elements + next(N_ELEMENTS) * c->n_channels;
+  const bool is_bounded = next(2) == 0;
+  c->limits[0] = is_bounded ? -0.5f : -INFINITY;
+  c->limits[1] = is_bounded ? 0.75f : INFINITY;
+  return true;
+}
+
+static void release(call *c) {
+  free(c->elements);
+  free(c->zero);
+}
+
+static void run_kernel(dwconv *kernel, call *c, size_t first_pixel, size_t n_pixels, float *to) {
+  kernel(c->n_channels, n_pixels, c->taps + first_pixel * c->step * c->side, weights, to,
+         (intptr_t)(c->step * c->side * sizeof *c->taps), GAP * sizeof(float),
+         OFFSET * sizeof(float), c->zero, c->limits);
+}
+
+static dwconv *our_kernel(const call *c) {
+  return c->side == 3 ? eti_xnn_f32_depthwise_9__avx2 : eti_xnn_f32_depthwise_25__avx2;
+}
+
+static bool is_close(const call *c, size_t pixel, size_t channel, float found) {
+  const size_t n_taps = c->side * c->side;
+  double sum = (double)*weight_of(c->side, 0, channel), size = fabs(sum);
+  for (size_t i = 0; i < n_taps; i++) {
+    const float *const tap = c->taps[pixel * c->step * c->side + i];
+    const double x = (double)(tap == c->zero ? tap : tap + OFFSET)[channel];
+    sum += x * (double)*weight_of(c->side, 1 + i, channel);
+    size += fabs(x * (double)*weight_of(c->side, 1 + i, channel));
+  }
+  const double bounded = fmax((double)c->limits[0], fmin((double)c->limits[1], sum));
+  return fabs((double)found - bounded) <= (double)(n_taps + 1) * (double)FLT_EPSILON * size;
+}
+
+static bool is_right(size_t side, size_t step, size_t n_channels, size_t n_pixels) {
+  static call c;
+  c.side = side;
+  c.step = step;
+  c.n_channels = n_channels;
+  c.n_pixels = n_pixels;
+  bool is_fine = prepare(&c);
+  const size_t pixel = n_channels + GAP;
+  memset(y, 0x77, sizeof y);
+  if (is_fine) run_kernel(our_kernel(&c), &c, 0, n_pixels, y[0]);
+  for (size_t i = 0; is_fine && i < n_pixels; i++) {
+    run_kernel(our_kernel(&c), &c, i, 1, y[1] + i * pixel);
+    for (size_t k = 0; k < n_channels; k++) is_fine &= is_close(&c, i, k, y[0][i * pixel + k]);
+  }
+  // Alone each result has the bits that it has among others, and nothing is written between.
+  is_fine = is_fine && memcmp(y[0], y[1], sizeof y[0]) == 0;
+  for (size_t b = 0; is_fine && b < GAP * sizeof(float); b++)
+    is_fine = ((const char *)(y[0] + n_channels))[b] == 0x77;
+  release(&c);
+  if (!is_fine)
+    printf("  side %zu, step %zu, %zu channels, %zu pixels\n", side, step, n_channels, n_pixels);
+  return is_fine;
+}
+
+static void sums_are_those_of_double_precision(void) {
+  if (!can_run()) return;
+  for (size_t n_channels = 1; n_channels <= MOST_CHANNELS; n_channels += n_channels < 18 ? 1 : 11) {
+    for (size_t n_pixels = 1; n_pixels <= MOST_PIXELS; n_pixels += n_pixels < 10 ? 1 : 7) {
+      EXPECT(is_right(3, 1, n_channels, n_pixels));
+      EXPECT(is_right(5, 1, n_channels, n_pixels));
+      EXPECT(is_right(5, 2, n_channels, n_pixels));
+    }
+  }
+}
+
+static void what_is_no_number_stays_as_in_xnnpacks(void) {
+  if (!can_run()) return;
+  static const float odd[] = {NAN, INFINITY, -INFINITY, FLT_MAX, -0.0f};
+  for (size_t side = 3; side <= 5; side += 2) {
+    static call c;
+    c.side = side;
+    c.step = 1;
+    c.n_channels = 21;
+    c.n_pixels = MOST_PIXELS;
+    EXPECT(prepare(&c));
+    for (size_t i = 0; i < 40; i++)
+      c.elements[OFFSET + next(N_ELEMENTS * 21)] = odd[next(sizeof odd / sizeof odd[0])];
+    *weight_of(side, 4, 7) = INFINITY;
+    run_kernel(side == 3 ? xnn_f32_dwconv_minmax_ukernel_9p16c__fma3
+                         : xnn_f32_dwconv_minmax_ukernel_25p8c__fma3,
+               &c, 0, c.n_pixels, y[0]);
+    run_kernel(our_kernel(&c), &c, 0, c.n_pixels, y[1]);
+    size_t n_odd = 0;
+    for (size_t i = 0; i < c.n_pixels * (c.n_channels + GAP); i++) {
+      if (i % (c.n_channels + GAP) >= c.n_channels) continue;
+      const float a = y[0][i], b = y[1][i];
+      n_odd += !(fabsf(a) < 1e30f);
+      EXPECT(isnan(a) ? isnan(b) : a == b || fabsf(a - b) <= 26.0f * 26.0f * FLT_EPSILON);
+    }
+    EXPECT(n_odd > 0);
+    release(&c);
+  }
+}
+
+// ---- Operators
+
+typedef struct window {
+  uint32_t kernel[2], stride, dilation, padding;
+} window;
+
+enum { SIDE = 11, CHANNELS = 21, MOST_Y = 2 * 13 * 13 * CHANNELS };
+
+static float image[2 * SIDE * SIDE * CHANNELS + XNN_EXTRA_BYTES / sizeof(float)];
+static float filter[25 * CHANNELS], bias[CHANNELS];
+
+static bool define_value(xnn_subgraph_t s, size_t rank, const size_t *dims, const float *data,
+                         uint32_t external, uint32_t flags, uint32_t *id) {
+  return xnn_define_tensor_value(s, xnn_datatype_fp32, rank, dims, data, external, flags, id) ==
+         xnn_status_success;
+}
+
+// NULL if it cannot be defined.
+static xnn_subgraph_t subgraph_of(const window *w) {
+  const size_t x_dims[] = {2, SIDE, SIDE, CHANNELS}, b_dims[] = {CHANNELS};
+  const size_t w_dims[] = {1, w->kernel[0], w->kernel[1], CHANNELS};
+  const uint32_t pad = w->padding, none = XNN_INVALID_VALUE_ID;
+  size_t y_dims[] = {2, 0, 0, CHANNELS};
+  for (size_t d = 0; d < 2; d++)
+    y_dims[1 + d] = (SIDE + 2 * pad - (w->kernel[d] - 1) * w->dilation - 1) / w->stride + 1;
+  uint32_t id[4];
+  xnn_subgraph_t s = NULL;
+  const bool is_fine =
+      xnn_create_subgraph(2, 0, &s) == xnn_status_success &&
+      define_value(s, 4, x_dims, NULL, 0, XNN_VALUE_FLAG_EXTERNAL_INPUT, &id[0]) &&
+      define_value(s, 4, w_dims, filter, none, 0, &id[1]) &&
+      define_value(s, 1, b_dims, bias, none, 0, &id[2]) &&
+      define_value(s, 4, y_dims, NULL, 1, XNN_VALUE_FLAG_EXTERNAL_OUTPUT, &id[3]) &&
+      xnn_define_depthwise_convolution_2d(s, pad, pad, pad, pad, w->kernel[0], w->kernel[1],
+                                          w->stride, w->stride, w->dilation, w->dilation, 1,
+                                          CHANNELS, -2.0f, 3.0f, id[0], id[1], id[2], id[3],
+                                          0) == xnn_status_success;
+  if (is_fine) return s;
+  (void)xnn_delete_subgraph(s);
+  return NULL;
+}
+
+static bool run(xnn_subgraph_t s, bool is_ours, float *out) {
+  xnn_runtime_t runtime = NULL;
+  const struct xnn_external_value values[] = {{0, image}, {1, out}};
+  bool is_fine = xnn_create_runtime_v4(s, NULL, NULL, NULL, 0, &runtime) == xnn_status_success;
+  if (is_fine && is_ours) eti_xnn_use_own_depthwise(runtime);
+  is_fine = is_fine && xnn_reshape_runtime(runtime) == xnn_status_success &&
+            xnn_setup_runtime_v2(runtime, 2, values) == xnn_status_success &&
+            xnn_invoke_runtime(runtime) == xnn_status_success;
+  (void)xnn_delete_runtime(runtime);
+  return is_fine;
+}
+
+// The rule of depthwise.h.
+static bool is_for_ours(const window *w) {
+  return can_run() && w->kernel[0] == w->kernel[1] && w->dilation == 1 &&
+         ((w->kernel[0] == 3 && w->stride == 1) || (w->kernel[0] == 5 && w->stride <= 2));
+}
+
+// Of thousands of sums in another order some are rounded otherwise.
+static bool gives_what_it_should(const window *w) {
+  static float out[2][MOST_Y];
+  memset(out, 0x77, sizeof out);
+  xnn_subgraph_t s = subgraph_of(w);
+  bool is_fine = s != NULL && run(s, false, out[0]) && run(s, true, out[1]);
+  (void)xnn_delete_subgraph(s);
+  for (size_t i = 0; i < MOST_Y; i++)
+    is_fine &= out[0][i] == out[1][i] || fabsf(out[0][i] - out[1][i]) < 26.0f * 26.0f * FLT_EPSILON;
+  is_fine &= (memcmp(out[0], out[1], sizeof out[0]) != 0) == is_for_ours(w);
+  if (!is_fine)
+    printf("  window %u x %u, stride %u, dilation %u, padding %u\n", w->kernel[0], w->kernel[1],
+           w->stride, w->dilation, w->padding);
+  return is_fine;
+}
+
+static void operators_run_ours_by_the_rule_and_xnnpacks_else(void) {
+  EXPECT(xnn_initialize(&eti_xnn_allocator) == xnn_status_success);
+  fill(image, sizeof image / sizeof image[0]);
+  fill(filter, sizeof filter / sizeof filter[0]);
+  fill(bias, CHANNELS);
+  static const uint32_t kernels[][2] = {{3, 3}, {5, 5}, {3, 2}, {5, 3}, {1, 9}, {4, 4}};
+  for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+    for (uint32_t k = 0; k < 3 * 2 * 2; k++) {
+      const window w = {{kernels[i][0], kernels[i][1]}, 1 + k % 3, 1 + k / 3 % 2, k / 6};
+      if ((w.kernel[1] - 1) * w.dilation + 1 <= SIDE + 2 * w.padding)
+        EXPECT(gives_what_it_should(&w));
+    }
+  }
+}
+
+static const et_test tests[] = {
+    ET_CASE(sums_are_those_of_double_precision),
+    ET_CASE(what_is_no_number_stays_as_in_xnnpacks),
+    ET_CASE(operators_run_ours_by_the_rule_and_xnnpacks_else),
+};
+#else
+static void xnnpack_runs_its_own_kernels(void) {}
+
+static const et_test tests[] = {ET_CASE(xnnpack_runs_its_own_kernels)};
+#endif
+
+ET_TEST_MAIN(tests)

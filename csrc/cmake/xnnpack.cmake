@@ -62,7 +62,7 @@ endfunction()
 
 set(ET_XNNPACK_KERNELS
   products.c gemm_f32_avx2.c gemm_q8_avx2.c gemm_qb4_avx2.c pack_f32_avx2.c pack_q8_avx2.c
-  lines.c lines_f32_avx2.c move_avx2.c residuals.c
+  pack_qb4_avx2.c lines.c lines_f32_avx2.c move_avx2.c residuals.c
   depthwise.c depthwise_qs8_avx2.c depthwise_f32_avx2.c shallow.c shallow_qs8_avx2.c tables.c light.c light_avx2.c)
 
 # Once for what was found: a program of XNNPACK's functions and threads.c has to link. Else says why and stops.

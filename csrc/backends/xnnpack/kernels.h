@@ -11,12 +11,14 @@
 //   qd8_f32_qc8w_(i)gemm_minmax 4x8c8 avx2       qd8_(i)gemm_6x16 the same, scales of run time
 //   qd8_f32_qb4w_gemm_minmax 3x8c8 avx2          qb4_gemm_6x16    the same, groups of 4 bits
 //   pack_qs8_(gemm|conv)_go(ki|i)_w              q8_pack_go(ki|i) which have their weights packed
+//   pack_qs8_qb4w_gemm_goi_w                     qb4_pack_goi     the same, groups of 4 bits
 //   xx_transposev 1x1_scalar_memcpy              xx_transpose     transpositions of whole lines
 //
 // (machines with AVX2 and FMA, without AVX-512: compilers keep a sum of XNNPACK's in memory.)
 // Nothing else is asked: not the sizes, not the load of the machine. Results of f32 may differ from
 // those of XNNPACK's in rounding, those of int8 are the same bits. Weights are packed the same way,
-// those of int8 with nr = 16 and kr = 2, those of 4 bits with nr = 16 and kr = 4.
+// those of int8 with nr = 16 and kr = 2; those of 4 bits in an order of our own, as nr = 16 and
+// kr = 8, by which a cache of packed weights tells it from others.
 #ifndef ET_XNNPACK_KERNELS_H
 #define ET_XNNPACK_KERNELS_H
 
@@ -112,6 +114,13 @@ void eti_xnn_q8_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces,
 void eti_xnn_q8_pack_goi__avx2(size_t n_groups, size_t n_cols, size_t n_k, size_t nr, size_t kr,
                                size_t sr, const void *weights, const void *bias, const void *scale,
                                void *packed, size_t extra_bytes, const void *params);
+
+// The same for weights of 4 bits with scales of groups, nr 16 and kr 8: their zero point is 8.
+// Scales and biases in what is packed are the caller's to write.
+void eti_xnn_qb4_pack_goi__avx2(size_t n_groups, size_t n_cols, size_t n_k, size_t nr, size_t kr,
+                                size_t sr, size_t group, const void *weights, const void *bias,
+                                const void *scales, void *packed, size_t extra_group_bytes,
+                                size_t extra_bytes, const void *params);
 
 // Moves width x height elements by XNNPACK's interface: element (i, j) from
 // i * from_element_bytes + j * from_row_bytes to i * to_row_bytes + j * to_element_bytes.

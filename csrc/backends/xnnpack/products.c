@@ -39,8 +39,9 @@ typedef struct products {
   function their_gemm, their_igemm, gemm, igemm;
   function gemm_of_one, igemm_of_one;  // NULL: theirs read weights as ours do
   const char *pack_name;
-  xnn_packw_gemm_goi_ukernel_fn pack_goi;  // NULL: XNNPACK's
-  xnn_pack_conv_goki_w_fn pack_goki;       // the same
+  xnn_packw_gemm_goi_ukernel_fn pack_goi;        // NULL: XNNPACK's
+  xnn_pack_conv_goki_w_fn pack_goki;             // the same
+  xnn_packw_gemm_goi_bl_ukernel_fn pack_groups;  // the same
 } products;
 
 static const products tables[] = {
@@ -85,10 +86,11 @@ static const products tables[] = {
     {.gemm_name = "qd8_f32_qb4w_gemm_3x8c8",
      .find = xnn_init_qd8_f32_qb4w_gemm_config,
      .theirs = {3, 8, 3},
-     .ours = {ETI_XNN_GEMM_ROWS, COLS, 2},
+     .ours = {ETI_XNN_GEMM_ROWS, COLS, 3},
      .their_gemm = (function)xnn_qd8_f32_qb4w_gemm_minmax_ukernel_3x8c8__avx2,
      .gemm = (function)eti_xnn_qb4_gemm_6x16__avx2,
-     .gemm_of_one = (function)eti_xnn_qb4_gemm_6x16__avx2},
+     .gemm_of_one = (function)eti_xnn_qb4_gemm_6x16__avx2,
+     .pack_groups = eti_xnn_qb4_pack_goi__avx2},
 };
 
 enum { N_TABLES = sizeof tables / sizeof tables[0] };
@@ -124,6 +126,7 @@ static void put_ours(struct xnn_gemm_config *config, const products *t) {
     SET(config->pack_weights_and_biases, NULL);  // which would not ask for the former
     SET(config->packed_stride_weights_and_biases, NULL);
   }
+  if (t->pack_groups != NULL) SET(config->pack_gemm_goi_bl, t->pack_groups);
   SET(config->nr, t->ours.nr);
   SET(config->log2_kr, t->ours.log2_kr);
 }

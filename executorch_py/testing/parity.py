@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
+from executorch_py.testing.quanta import output_quanta
 from executorch_py.testing.reference import WIDE, NoReference, as_exported, in_float64
 from executorch_py.testing.sizes import Sizes
 
@@ -62,8 +63,9 @@ FLOAT64_FACTOR = 2.0
 class Comparison:
     """One output at one set of sizes.
 
-    `rule` is what decided: "tolerance", or "float64" where elements beyond the default tolerance
-    are judged by how far the program and eager torch each are from the model in float64.
+    `rule` is what decided: "tolerance"; "quantum" where elements beyond the default tolerance may
+    be one `quantum` of a quantized output off; or "float64" where they are judged by how far the
+    program and eager torch each are from the model in float64.
     """
 
     output: str
@@ -77,6 +79,7 @@ class Comparison:
     program_to_float64: float | None = None
     eager_to_float64: float | None = None
     note: str = ""
+    quantum: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -92,9 +95,11 @@ class Comparison:
             f"{self.output} at {self.sizes}: max abs error {self.max_abs_error:.3g}, "
             f"max rel error {self.max_rel_error:.3g}: "
         )
+        one = "" if self.quantum is None else f"one quantum of the output, {self.quantum:.3g}"
         if self.mismatched == 0:
-            return text + "ok by tolerance"
-        differ = f"{self.mismatched} of {self.elements} elements differ; {self.worst}"
+            return text + f"ok by {one or 'tolerance'}"
+        by = f" by more than {one}" if one else ""
+        differ = f"{self.mismatched} of {self.elements} elements differ{by}; {self.worst}"
         if self.rule != "float64":
             return text + differ + (f"; {self.note}" if self.note else "")
         errors = (
@@ -130,6 +135,7 @@ def _compare_tensors(
     eager: torch.Tensor,
     rtol: float | None,
     atol: float | None,
+    quantum: float | None = None,
 ) -> Comparison:
     if ours.shape != eager.shape or ours.dtype != eager.dtype:
         raise ParityError(
@@ -143,6 +149,8 @@ def _compare_tensors(
         wide, limit = torch.int64, EXACT
         if eager.dtype == torch.uint64:
             wide = torch.float64
+    if quantum is not None:  # and the rounding of the scale
+        limit = replace(limit, atol=max(limit.atol, quantum * (1 + 1e-5)))
     a, b = ours.detach().to(wide), eager.detach().to(wide)
     same = (a == b) | (a.isnan() & b.isnan()) if wide != torch.int64 else a == b
     difference = torch.where(same, torch.zeros_like((a - b).abs()), (a - b).abs()).to(torch.float64)
@@ -170,16 +178,27 @@ def _compare_tensors(
         mismatched=count,
         elements=eager.numel(),
         worst=worst,
+        rule="tolerance" if quantum is None else "quantum",
+        quantum=quantum,
     )
 
 
 def _compare_values(
-    label: str, sizes: str, ours: Any, eager: Any, rtol: float | None, atol: float | None
+    label: str,
+    sizes: str,
+    ours: Any,
+    eager: Any,
+    rtol: float | None,
+    atol: float | None,
+    quantum: float | None,
 ) -> Comparison:
     if isinstance(eager, torch.Tensor):
         if not isinstance(ours, torch.Tensor):
             ours = torch.as_tensor(ours)
-        return _compare_tensors(label, sizes, ours, eager, rtol, atol)
+        found = _compare_tensors(label, sizes, ours, eager, rtol, atol)
+        if found.ok or quantum is None or rtol is not None or atol is not None:
+            return found
+        return _compare_tensors(label, sizes, ours, eager, rtol, atol, quantum)
     close = ours == eager
     if isinstance(eager, float) and isinstance(ours, float):
         close = math.isclose(ours, eager, rel_tol=rtol or 1e-6, abs_tol=atol or 1e-6) or (
@@ -267,7 +286,7 @@ def compare_runs(
     atol: float | None,
 ) -> ParityReport:
     """Compares run(flat inputs) -> flat outputs with the model at every size of Sizes."""
-    sizes = Sizes(exported, args, kwargs)
+    sizes, quanta = Sizes(exported, args, kwargs), output_quanta(exported)
     report = ParityReport(left_out=sizes.left_out)
     _, structure = pytree.tree_flatten((tuple(args), dict(kwargs)))
     for case in sizes:
@@ -288,8 +307,8 @@ def compare_runs(
                 f"eager torch {len(expected)}"
             )
         found = [
-            _compare_values(f"output {i}", case.label, a, b, rtol, atol)
-            for i, (a, b) in enumerate(zip(ours, expected, strict=True))
+            _compare_values(f"output {i}", case.label, a, b, rtol, atol, quantum)
+            for i, (a, b, quantum) in enumerate(zip(ours, expected, quanta, strict=True))
         ]
         if rtol is None and atol is None:
             found = _judge_all(found, ours, expected, lambda: on_model(in_float64))
@@ -330,10 +349,11 @@ def verify_program(
 
     The inputs are used as given and, where dimensions are dynamic, at the minimum, middle and
     maximum of each; the report says which sizes were left out because a delegate runs no tensors
-    without elements. Tolerances default per dtype (MODEL_TOLERANCE); an output beyond them still
-    passes when it is at most FLOAT64_FACTOR times as far from the model in float64 as eager torch
-    is. A tolerance that is given is all that counts. Raises ParityError naming output, index, both
-    values and the error figures.
+    without elements. Tolerances default per dtype (MODEL_TOLERANCE). An output beyond them still
+    passes when no element is more than one quantum off, where it was quantized last, or when it is
+    at most FLOAT64_FACTOR times as far from the model in float64 as eager torch is. A tolerance
+    that is given is all that counts. Raises ParityError naming output, index, both values and the
+    error figures.
     """
 
     def run(flat: Sequence[Any]) -> Sequence[Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.ao.quantization.fx import _decomposed  # noqa: F401 - the operators of Steps
 from torch.export import Dim
 
 from executorch_py.errors import NotSupported
@@ -56,11 +57,11 @@ def lowered(model: nn.Module, *inputs: torch.Tensor, **options: Any) -> Executor
 
 
 def lowered_to(
-    partitioner: Partitioner, model: nn.Module, *inputs: torch.Tensor, **options: Any
+    partitioners: list[Partitioner], model: nn.Module, *inputs: torch.Tensor, **options: Any
 ) -> ExecutorchProgramManager:
     with torch.no_grad():
         exported = torch.export.export(model, inputs, **options)
-    return to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
+    return to_edge_transform_and_lower(exported, partitioner=partitioners).to_executorch()
 
 
 def test_lost_digits_are_judged_by_the_model_in_float64() -> None:
@@ -272,4 +273,48 @@ def test_sizes_of_nothing_that_a_delegate_refuses_are_left_out_and_named() -> No
     everything = assert_parity(model, (x,), **rows)
     assert not everything.left_out and everything.comparisons[1].elements == 0
     with pytest.raises(NotSupported, match="0 elements in dim 0"):  # asked for, so not left out
-        lowered_to(XnnpackPartitioner(), model, x, **rows).verify(model, x[:0])
+        lowered_to([XnnpackPartitioner()], model, x, **rows).verify(model, x[:0])
+
+
+class Steps(nn.Module):
+    """Outputs quantized last, moved behind that, as integers, and computed with; all shifted."""
+
+    def __init__(self, off: int) -> None:
+        super().__init__()
+        self.off = off
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        library, numbers = torch.ops.quantized_decomposed, (0.25, 3, -128, 127, torch.int8)
+        q = library.quantize_per_tensor(x + 0.25 * self.off, *numbers)
+        last = library.dequantize_per_tensor(q, *numbers)
+        return last, last.view(2, 8).t(), q, torch.exp(last * 0)
+
+
+@pytest.mark.parametrize("delegated", [False, True])
+def test_outputs_quantized_last_may_be_one_quantum_off_and_no_more(delegated: bool) -> None:
+    from executorch_py.backends.xnnpack import XnnpackPartitioner
+
+    x = torch.arange(16) / 4
+    partitioners = [XnnpackPartitioner()] if delegated else []
+    program = lowered_to(partitioners, Steps(0), x)
+    exact = program.verify(Steps(0), x)
+    assert [c.rule for c in exact.comparisons] == ["tolerance"] * 4
+    report = program.verify(Steps(1), x)
+    assert [c.rule for c in report.comparisons] == ["quantum"] * 3 + ["tolerance"]
+    assert [c.quantum for c in report.comparisons] == [0.25, 0.25, 1.0, None]
+    assert "ok by one quantum of the output, 0.25" in str(report)
+    with pytest.raises(ParityError) as caught:
+        program.verify(Steps(2), x)
+    text = str(caught.value)
+    assert text.count("16 of 16 elements differ by more than one quantum of the output") == 3
+    with pytest.raises(ParityError, match="16 of 16 elements differ;"):  # what is given counts
+        program.verify(Steps(1), x, atol=0.1)
+
+
+def test_an_output_computed_from_what_was_quantized_has_no_quantum() -> None:
+    def model(off: int) -> nn.Module:
+        return Calls(lambda x: torch.exp(Steps(off)(x)[0]))
+
+    x = torch.arange(16) / 4
+    with pytest.raises(ParityError, match="16 of 16 elements differ;"):
+        lowered_to([], model(0), x).verify(model(1), x)

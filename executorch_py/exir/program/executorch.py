@@ -311,7 +311,8 @@ class ExecutorchProgramManager:
     ) -> ParityReport:
         """Compare the program's outputs with eager torch, at all size bounds of its inputs.
 
-        Inputs as for `run`.
+        Inputs as for `run`. Unless a tolerance is given, outputs that were quantized last may be
+        one quantum off: the report says so, and of how much.
         """
         from executorch_py.testing.parity import verify_program
 

@@ -20,6 +20,7 @@ SIDES = ("int8", "xnnpack", "upstream_int8", "onnxruntime_int8", "openvino_int8"
 BARS = {"resnet50": 1.0}  # others 0.8 of upstream's time
 PRODUCTS = tuple(f"8da4w_{m}x2048x{n}" for n in (2048, 8192) for m in (1, 128))
 ROUNDS, RUNS = 12, 4
+RUNS_OF_ONE_ROW = 100  # of less than a millisecond: threads of the side before still look for work
 
 
 def lower(model: str, folder: Path, sides: list[str]) -> dict[str, str]:
@@ -58,8 +59,8 @@ def run_model(model: str, paths: dict[str, str], threads: int) -> None:
 
 def run_product(subject: str, folder: Path, threads: int, bytes_per_ms: float) -> None:
     paths = lower(subject, folder, ["xnnpack", "upstream_xnnpack"])
-    ms = timed(subject, paths, threads, ROUNDS, RUNS)
     rows, n_k, n_cols = (int(n) for n in subject.removeprefix("8da4w_").split("x"))
+    ms = timed(subject, paths, threads, ROUNDS, RUNS_OF_ONE_ROW if rows == 1 else RUNS)
     weights = n_k * n_cols * (1 / 2 + 2 / 32)
     ours = ms["xnnpack"]
     report(

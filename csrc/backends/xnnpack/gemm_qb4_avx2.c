@@ -10,7 +10,8 @@
 // of what they are.
 //
 // What a product of one row takes is its instructions, not the reading of weights from a cache: for
-// 32 elements of 16 columns 24 of 66 take halves out of bytes, 34 multiply and add.
+// 32 elements of 16 columns 24 of 64 take halves out of bytes, 32 multiply and add. Weights that
+// come from memory are read as fast as a sum reads them.
 //
 // The weights lie as pack_qb4_avx2.c packs them: for every 16 columns a float each, the even
 // columns before the odd ones; then for each group and 8 k of it 4 bytes a column, the even columns

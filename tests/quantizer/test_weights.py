@@ -29,8 +29,9 @@ from executorch_py.quantizer import (
     get_weight_only_quantization_config,
     prepare_pt2e,
     quantize,
+    rounding,
 )
-from executorch_py.quantizer.rounding import best_scales, compensated, nearest, to_bfloat16
+from executorch_py.quantizer.rounding import SWEEPS, best_scales, compensated, nearest, to_bfloat16
 from executorch_py.runtime import Runtime
 
 ELSE = 6144  # bytes of a file that are neither weights nor their scales
@@ -186,6 +187,37 @@ def test_rounding_by_data_keeps_the_products_of_like_data() -> None:
         wide = (integers.reshape(32, 2, 32) * scales.unsqueeze(-1)).reshape(32, 64)
         found[name] = float((unseen @ (wide - weight).t()).square().sum())
     assert found["data"] < 0.7 * found["weights"]
+
+
+def test_sweeps_over_integers_and_scales_lose_less(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.manual_seed(0)
+    seen = torch.randn(2000, 128) @ (torch.randn(128, 128) * torch.logspace(0, -1, 128))
+    moments, weight = seen.t() @ seen, torch.randn(64, 128)
+    damped = moments + rounding.DAMPING * moments.diagonal().mean() * torch.eye(128)
+    for size in (32, 128):
+        lost = []
+        for sweeps in (0, SWEEPS):
+            monkeypatch.setattr(rounding, "SWEEPS", sweeps)
+            integers, scales = compensated(weight, moments, size, -8, 7)
+            wide = integers.reshape(64, -1, size) * scales.unsqueeze(-1)
+            error = wide.reshape(64, 128) - weight
+            lost.append(float(((error @ damped) * error).sum()))
+            assert torch.equal(scales, to_bfloat16(scales)) and bool((scales > 0).all())
+            assert integers.min() >= -8 and integers.max() <= 7
+        assert lost[1] < 0.98 * lost[0]
+
+
+def test_columns_that_data_never_shows_are_rounded_as_well() -> None:
+    moments = torch.zeros(64, 64)
+    moments[:32, :32] = torch.eye(32)
+    weight = torch.randn(8, 64, generator=torch.Generator().manual_seed(0))
+    weight[3] = 0
+    for given in (moments, torch.zeros(64, 64)):
+        integers, scales = compensated(weight, given, 32, -8, 7)
+        wide = (integers.reshape(8, 2, 32) * scales.unsqueeze(-1)).reshape(8, 64)
+        assert float((wide - weight).abs().max()) < 0.5 and not integers[3].any()
 
 
 def test_scales_may_be_chosen_by_what_matters() -> None:

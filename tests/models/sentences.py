@@ -1,8 +1,7 @@
-"""Sentences for encoders: pairs that mean nearly the same, and prose to calibrate with."""
+"""Sentences for encoders: pairs that mean nearly the same, and others to calibrate with."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,22 +31,9 @@ PAIRS = (
 SENTENCES = tuple(sentence for pair in PAIRS for sentence in pair)
 
 
-def prose(most: int) -> list[str]:
-    """English sentences from the descriptions of scikit-learn's data sets."""
-    from sklearn import datasets
-
-    loaders = (
-        datasets.load_breast_cancer,
-        datasets.load_diabetes,
-        datasets.load_digits,
-        datasets.load_iris,
-        datasets.load_linnerud,
-        datasets.load_wine,
-    )
-    text = " ".join(loader().DESCR for loader in loaders)
-    parts = re.split(r"(?<=[.!?])\s+", re.sub(r"[*:=_|\-]{2,}", " ", text))
-    whole = [" ".join(part.split()) for part in parts]
-    return [part for part in whole if len(part.split()) >= 5][:most]
+def statements() -> list[str]:
+    """Other English sentences of this kind, some three thousand tokens, to calibrate with."""
+    return Path(__file__).with_name("statements.txt").read_text("utf8").splitlines()
 
 
 def tokenizer(folder: Path) -> Callable[[str], tuple[torch.Tensor, torch.Tensor]]:

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from models import digits
+from models import digits, sentences
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.exir import to_edge_transform_and_lower
@@ -65,3 +65,7 @@ def test_training_quantized_is_within_a_fifth_of_a_point_of_float():
     digits.learn(prepared, 2, 5e-4)
     quantized = convert_pt2e(prepared.eval())
     assert accuracy_of(quantized) >= digits.accuracy(model) - 0.2
+
+
+def test_no_sentence_is_both_shown_to_calibrate_and_tested():
+    assert not set(sentences.SENTENCES) & set(sentences.statements())

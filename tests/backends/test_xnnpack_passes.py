@@ -13,13 +13,14 @@ import torch
 from backends.test_xnnpack_payloads import payloads_of
 from backends.xnnpack_cases import SelfAttention, data, image, seeded
 from backends.xnnpack_group import lowered_whole
+from backends.xnnpack_quantized import rounded
 from models import vision
 from torch import nn
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.backends.xnnpack.passes.minimum_cut import TwoLabels
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
-from executorch_py.backends.xnnpack.serialize import NodeKind, XNNGraph
+from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind, XNNGraph
 from executorch_py.exir import to_edge, to_edge_transform_and_lower
 from executorch_py.exir.error import ExportError
 from executorch_py.exir.passes.external_constants_pass import (
@@ -117,6 +118,27 @@ def test_a_permutation_is_free_where_an_image_is_channels_last() -> None:
 
     kinds = kinds_of(payload(seeded(Patches), data(1, 3, 8, 8)))
     assert kinds[NodeKind.STATIC_TRANSPOSE] == 1  # the input's
+
+
+class Rolled(nn.Module):
+    """As windows are shifted: rolled twice over, then quantized."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return rounded(torch.abs(x).roll((1, 2), (1, 2)), 1 / 32, -128)
+
+
+def test_what_is_joined_of_parts_and_then_quantized_is_quantized_once_before() -> None:
+    x = data(1, 4, 6, 3)
+    manager = to_edge_transform_and_lower(
+        torch.export.export(Rolled(), (x,)), partitioner=[XnnpackPartitioner()]
+    )
+    (graph,) = payloads_of(manager)
+    kinds = [node.kind for node in graph.xnodes]
+    assert kinds[:2] == [NodeKind.ABS, NodeKind.CONVERT] and kinds[-1] is NodeKind.CONVERT
+    assert Counter(kinds[2:-1]) == {NodeKind.STATIC_SLICE: 4, NodeKind.CONCATENATE_2: 2}
+    found = Counter(value.tensor.datatype for value in graph.xvalues)
+    assert found == {Datatype.QINT8: 7, Datatype.FP32: 3}
+    assert torch.equal(manager.to_executorch().run(x), Rolled()(x))
 
 
 def test_the_edge_program_given_is_not_changed() -> None:

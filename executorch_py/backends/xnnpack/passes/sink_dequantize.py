@@ -41,22 +41,75 @@ def _moves(node: Node) -> bool:
 
 def _quantize_before_moves(graph: Graph) -> bool:
     """What is only quantized after a move is quantized before it."""
-    readers = graph.readers()
     changed = False
-    for convert in list(graph.nodes):
-        while convert.kind is NodeKind.CONVERT and convert.output.datatype is Datatype.QINT8:
-            move = convert.input().producer
-            if move is None or not _moves(move) or len(move.inputs) > 1:
-                break
-            if len(readers.get(move.output, ())) > 1 or move.output in graph.outputs:
-                break
+    while any([_rise(graph, node) for node in list(graph.nodes)]):
+        changed = True
+    return changed
+
+
+def _rise(graph: Graph, convert: Node) -> bool:
+    """Put a conversion to integers in front of the moves before it."""
+    changed = False
+    while convert in graph.nodes and (move := _only_quantized_move(graph, convert)) is not None:
+        changed = True
+        twin = _equal_conversion(graph, move.input(), convert)
+        if len(move.inputs) == 1 and twin is None:
             _swap(move, convert)
             # The node in the move's place is the conversion now; another move may be before it.
-            convert, changed = move, True
-            readers[convert.output] = [
-                node for node in graph.nodes if convert.output in node.inputs
-            ]
+            convert = move
+            continue
+        _quantize_operands(graph, move, convert)
     return changed
+
+
+def _only_quantized_move(graph: Graph, convert: Node) -> Node | None:
+    """The move that a conversion to integers is all that reads."""
+    if convert.kind is not NodeKind.CONVERT or convert.output.datatype is not Datatype.QINT8:
+        return None
+    move = convert.input().producer
+    if move is None or not _moves(move) or move.output in graph.outputs:
+        return None
+    if len(move.inputs) > 1 and any(value is None or value.is_constant for value in move.inputs):
+        return None
+    reads = sum(move.output in node.inputs for node in graph.nodes)
+    return move if reads == 1 else None
+
+
+def _equal_conversion(graph: Graph, value: Value, convert: Node) -> Node | None:
+    """The conversion of a value that is there already, with the same parameters as another."""
+    wanted = convert.output
+    for node in graph.nodes:
+        if node.kind is not NodeKind.CONVERT or node.input() is not value or node is convert:
+            continue
+        made = node.output
+        if (made.datatype, made.quantization) == (wanted.datatype, wanted.quantization):
+            return node
+    return None
+
+
+def _quantize_operands(graph: Graph, move: Node, convert: Node) -> None:
+    """Let a move read integers, made once of each of its operands, and give those of `convert`."""
+    for i, value in enumerate(move.inputs):
+        assert value is not None
+        made = _equal_conversion(graph, value, convert)
+        if made is None:
+            made = _conversion(value, convert)
+        else:
+            graph.nodes.remove(made)  # it may stand behind the move
+        graph.nodes.insert(graph.nodes.index(move), made)
+        move.inputs[i] = made.output
+    graph.nodes.remove(convert)
+    move.outputs = [convert.output]
+    convert.output.producer = move
+
+
+def _conversion(value: Value, like: Node) -> Node:
+    how = like.output
+    result = Value(how.name, value.shape, how.datatype, how.quantization, layout=value.layout)
+    result.producer = Node(
+        NodeKind.CONVERT, [value], [result], needs=like.needs, origin=like.origin
+    )
+    return result.producer
 
 
 def _swap(move: Node, convert: Node) -> None:

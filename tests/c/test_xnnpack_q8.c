@@ -13,7 +13,7 @@
 #include <xnnpack/microparams.h>
 #include <xnnpack/pack.h>
 
-enum { BLOCK = ETI_XNN_GEMM_ROWS, COLS = 16, MOST_ROWS = 14, MOST_COLS = 300, MOST_PIECES = 4 };
+enum { BLOCK = ETI_XNN_GEMM_ROWS, COLS = 16, MOST_ROWS = 26, MOST_COLS = 300, MOST_PIECES = 4 };
 enum { MOST_K = 4200, PITCH = MOST_COLS + 5, UNTOUCHED = 0x5a };
 enum { PACKED = (MOST_COLS / COLS + 1) * COLS * (MOST_K + 1 + 3 * (int)sizeof(float)) };
 
@@ -49,7 +49,7 @@ static void fill(void) {
   }
 }
 
-// As XNNPACK packs them with nr = 16, kr = 2: n_k elements of each piece, rounded up to pairs.
+// As XNNPACK packs them with nr = 16, kr = 4: n_k elements of each piece, rounded up to quads.
 static void pack(size_t n_cols, size_t n_pieces, size_t n_k, bool is_float) {
   memset(packed, 0, sizeof packed);
   uint8_t *at = packed;
@@ -58,10 +58,10 @@ static void pack(size_t n_cols, size_t n_pieces, size_t n_k, bool is_float) {
     memcpy(at, init + first, n * sizeof *init);
     at += COLS * sizeof *init;
     for (size_t s = 0; s < n_pieces; s++)
-      for (size_t k = 0; k < n_k; k += 2, at += 2 * COLS)
+      for (size_t k = 0; k < n_k; k += 4, at += 4 * COLS)
         for (size_t j = 0; j < n; j++)
-          for (size_t p = 0; p < 2 && k + p < n_k; p++)
-            at[2 * j + p] = (uint8_t)weights[first + j][s * n_k + k + p];
+          for (size_t p = 0; p < 4 && k + p < n_k; p++)
+            at[4 * j + p] = (uint8_t)weights[first + j][s * n_k + k + p];
     memcpy(at, factors + first, n * sizeof *factors);
     at += COLS * sizeof *factors;
     if (!is_float) continue;
@@ -170,6 +170,49 @@ static void products_of_long_rows_are_exact(void) {
   }
 }
 
+// The greatest elements there are, and the greatest weights of which two products fit in 16 bits,
+// or one more in a column of some panels: those whose bit of `wide` is set.
+static void fill_to_the_ends(unsigned wide) {
+  fill();
+  for (size_t i = 0; i < sizeof a; i++) a[i] = a[i] < 0 ? INT8_MIN : INT8_MAX;
+  for (size_t j = 0; j < MOST_COLS; j++)
+    for (size_t k = 0; k < MOST_K; k++) weights[j][k] = weights[j][k] % 3 == 0 ? 64 : -64;
+  for (size_t i = 0; i < MOST_COLS / COLS; i++)
+    if (wide >> i & 1)
+      weights[i * COLS + 7 * i % COLS][0] = weights[i * COLS][1] = i % 2 ? 65 : -65;
+}
+
+static void narrow_weights_are_exact_with_the_greatest_elements(void) {
+  if (!can_run()) return;
+  static const unsigned which[] = {0, 1, 2, 5, 15};
+  static const size_t lengths[] = {2, 7, 64, 2100};
+  for (size_t i = 0; i < sizeof which / sizeof which[0]; i++) {
+    fill_to_the_ends(which[i]);
+    for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
+      check_products(24, 3, lengths[l]);
+      check_products(25, 61, lengths[l]);
+      check_products(MOST_ROWS, 24, lengths[l]);
+    }
+  }
+}
+
+// Of more columns than are looked at together.
+static void all_panels_of_narrow_weights_are_looked_at(void) {
+  if (!can_run()) return;
+  enum { COLUMNS = 2100, N_K = 4, N_ROWS = 24 };
+  static uint8_t many[(COLUMNS / COLS + 1) * COLS * (N_K + 8)], y[N_ROWS][COLUMNS];
+  fill_to_the_ends(0);
+  pack(COLS, 1, N_K, false);
+  const size_t panel = COLS * (N_K + 2 * sizeof(int32_t));
+  for (size_t i = 0; i < sizeof many / panel; i++) memcpy(many + i * panel, packed, panel);
+  eti_xnn_qs8_gemm_6x16__avx2(N_ROWS, COLUMNS, N_K, a, N_K, many, y, sizeof y[0], COLS, &BYTES);
+  for (size_t i = 0; i < N_ROWS; i++) {
+    const int8_t *const row = a + i * N_K;
+    for (size_t j = 0; j < COLUMNS; j++)
+      EXPECT((int8_t)y[i][j] == byte_of(sum_of(&row, 1, N_K, j % COLS), j % COLS));
+  }
+}
+
 // By the kernels for one row where `block` is 1.
 static void check_pieces_of(size_t block, size_t n_rows, size_t n_cols, size_t n_pieces,
                             size_t n_k) {
@@ -230,7 +273,10 @@ static void convolutions_of_bytes_are_exact_for_all_pieces(void) {
 static void convolutions_of_long_pieces_are_exact(void) {
   if (!can_run()) return;
   fill();
-  check_pieces(7, 20, 4, 700);   // two pieces at once
+  check_pieces(7, 20, 4, 700);  // two pieces at once
+  fill_to_the_ends(1);
+  check_pieces(MOST_ROWS, 40, 4, 700);
+  fill();
   check_pieces(2, 280, 3, 901);  // and more columns than are kept at once
   check_pieces(3, 9, 2, 2049);   // no whole piece at once
 }
@@ -255,17 +301,17 @@ static void weights_of_bytes_are_packed_where_the_kernels_read_them(void) {
           const int8_t *const column = filters + (g * n_cols + j) * PIECES * n_k;
           int32_t sum = init[g * n_cols + j];
           for (size_t k = 0; k < PIECES * n_k; k++) sum += 77 * column[k];
-          const size_t even = n_k + n_k % 2, panel = COLS * (4 + PIECES * even) + EXTRA;
+          const size_t padded = (n_k + 3) / 4 * 4, panel = COLS * (4 + PIECES * padded) + EXTRA;
           uint8_t *const to = at + j / COLS * panel;
           memcpy(to + j % COLS * 4, &sum, 4);
           for (size_t s = 0; s < PIECES; s++)
-            for (size_t k = 0; k < even; k++)
-              to[COLS * (4 + s * even + k / 2 * 2) + j % COLS * 2 + k % 2] =
+            for (size_t k = 0; k < padded; k++)
+              to[COLS * (4 + s * padded + k / 4 * 4) + j % COLS * 4 + k % 4] =
                   k < n_k ? (uint8_t)column[s * n_k + k] : 0;
           if (j + 1 == n_cols) at += (j / COLS + 1) * panel;
         }
       }
-      eti_xnn_q8_pack_goki__avx2(GROUPS, n_cols, PIECES, n_k, COLS, 2, 1, filters, init, NULL,
+      eti_xnn_q8_pack_goki__avx2(GROUPS, n_cols, PIECES, n_k, COLS, 4, 1, filters, init, NULL,
                                  found, EXTRA, &params);
       EXPECT(memcmp(found, right, sizeof right) == 0);
     }
@@ -303,6 +349,8 @@ static void threads_share_rows_before_columns(void) {
 static const et_test tests[] = {
     ET_CASE(products_of_bytes_are_exact_for_all_sizes),
     ET_CASE(products_of_long_rows_are_exact),
+    ET_CASE(narrow_weights_are_exact_with_the_greatest_elements),
+    ET_CASE(all_panels_of_narrow_weights_are_looked_at),
     ET_CASE(convolutions_of_bytes_are_exact_for_all_pieces),
     ET_CASE(convolutions_of_one_row_have_pointers_by_themselves),
     ET_CASE(convolutions_of_long_pieces_are_exact),

@@ -2,16 +2,22 @@
 // processors without dot products of bytes: see kernels.h for when they are used. Compiled with
 // AVX2 and FMA.
 //
-// The instruction at work multiplies pairs of 16-bit integers and adds the two products. Elements
-// of six rows are widened once, into memory on the stack, and serve all columns of the call;
-// weights are widened as they are read. A block of 6 rows x 16 columns keeps 12 sums in registers,
-// beside two vectors of weights and a pair of a row. Rows longer than that memory come in parts,
-// between which the sums of 256 columns are kept beside it. Sums are of int32, exact in any order:
-// results are those of XNNPACK's kernels bit by bit.
+// There are two instructions to multiply with. One takes pairs of 16-bit integers and adds the two
+// products: elements of six rows are widened once, into memory on the stack, and weights as they
+// are read. The other one takes pairs of bytes, elements from 0 to 255 and weights as they are, but
+// has 16 bits for the sum of the two products. That is enough for weights of 7 bits. So 16 columns
+// that have no other ones are multiplied by bytes, elements plus 128, and what that adds to the
+// sums is taken off: they are the same, in three quarters of the time. Each call of six rows and
+// more looks at its weights for that; those of 8 bits are known for it after a few.
 //
-// The weights lie as XNNPACK packs them with nr = 16, kr = 2: for every 16 columns an int32 each,
-// then for each two k the pairs of 16 columns, then the scales and, for sums that become floats,
-// the biases.
+// A block of 6 rows x 16 columns keeps 12 sums in registers. Rows longer than the memory for them
+// come in parts, between which the sums of 256 columns are kept beside it. Sums are of int32, exact
+// in any order: results are those of XNNPACK's kernels bit by bit.
+//
+// The weights lie as XNNPACK packs them with nr = 16, kr = 4: for every 16 columns an int32 each,
+// then for each four k the quads of 16 columns, then the scales and, for sums that become floats,
+// the biases. The int32 is what the sums begin with, where results are int8: with the 128 of
+// all elements taken off; where they are floats, less the sum of the weights.
 #include "backends/xnnpack/kernels.h"
 #include "backends/xnnpack/store_avx2.h"
 
@@ -33,12 +39,19 @@
 
 enum { ROWS = ETI_XNN_GEMM_ROWS, COLS = 16, LANES = 8 };
 
-// How many elements of a row are widened at once, and how far rows are apart: not by a power of
-// two, as they would compete for the same places of the cache.
+// How many elements of a row are taken at once, and how far rows are apart: not by a power of two,
+// as they would compete for the same places of the cache.
 enum { K_MOST = 2048, PITCH = K_MOST + 32, PANELS = 16 };
 
 // How far ahead of their use weights are fetched.
 enum { BYTES_AHEAD = 512 };
+
+// Weights from -NARROW to NARROW are narrow: a pair of them times the greatest elements, 255, fits
+// in 16 bits. Of how many columns that is found out before they are multiplied, and how many bytes
+// are looked at before the answer may be known.
+enum { NARROW = 64, KNOWN_PANELS = 128, BYTES_AT_ONCE = 1024 };
+
+enum { OFFSET = 128 };  // of elements that are multiplied as bytes
 
 typedef struct block {
   __m256i sums[ROWS][2];
@@ -65,9 +78,11 @@ typedef struct target {
 // What one body of the kernel is given: n_k elements of some rows, the weights of a panel from
 // there on, and where the sums come from and go to.
 typedef struct step {
-  const int16_t *rows;
+  const int16_t *words;  // of quads k: k, k + 2, k + 1, k + 3
+  const uint8_t *bytes;
+  const int32_t *offsets;  // what multiplying by bytes adds to the sums; NULL: it is by words
   const int8_t *weights;
-  size_t n_pairs;
+  size_t n_quads;
   const int32_t *init;   // of the panel
   const float *factors;  // of the panel, if the sums are complete; else NULL
   int32_t *kept;         // the sums of earlier parts, and of this if more are to come
@@ -78,26 +93,38 @@ typedef struct step {
   const struct xnn_qd8_quantization_params *scales;
 } step;
 
-static size_t even(size_t n) {
-  return n + n % 2;
+static size_t in_quads(size_t n) {
+  return (n + 3) / 4 * 4;
 }
 
 // ---- Rows
 
-// n elements as 16-bit integers, and a 0 behind an odd number of them.
-static void widen(int16_t *to, const int8_t *from, size_t n) {
+// n elements plus 128, and zeros behind them to the end of a quad.
+static void copy(uint8_t *to, const int8_t *from, size_t n) {
+  const __m128i offset = _mm_set1_epi8(INT8_MIN);
   size_t i = 0;
   for (; i + COLS <= n; i += COLS) {
-    const __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
-    _mm256_storeu_si256((__m256i *)(void *)(to + i), _mm256_cvtepi8_epi16(bytes));
+    const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+    _mm_storeu_si128((__m128i *)(void *)(to + i), _mm_xor_si128(x, offset));
   }
-  if (i + LANES <= n) {
-    const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)(from + i));
-    _mm_storeu_si128((__m128i *)(void *)(to + i), _mm_cvtepi8_epi16(bytes));
-    i += LANES;
+  for (; i < n; i++) to[i] = (uint8_t)(from[i] + OFFSET);
+  for (; i % 4 != 0; i++) to[i] = 0;
+}
+
+// n elements as 16-bit integers, the middle two of each quad exchanged, and zeros as above.
+static void widen(int16_t *to, const int8_t *from, size_t n) {
+  const __m128i order = _mm_setr_epi8(0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 14, 13, 15);
+  size_t i = 0;
+  for (; i + COLS <= n; i += COLS) {
+    const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
+    _mm256_storeu_si256((__m256i *)(void *)(to + i),
+                        _mm256_cvtepi8_epi16(_mm_shuffle_epi8(x, order)));
   }
-  for (; i < n; i++) to[i] = from[i];
-  if (n % 2 != 0) to[n] = 0;
+  for (; i < n; i += 4) {
+    int16_t quad[4] = {0};
+    for (size_t k = 0; k < 4 && i + k < n; k++) quad[k] = from[i + k];
+    memcpy(to + i, (int16_t[]){quad[0], quad[2], quad[1], quad[3]}, sizeof quad);
+  }
 }
 
 static const int8_t *piece_of(const source *s, size_t row, size_t piece) {
@@ -113,7 +140,7 @@ typedef struct part {
 } part;
 
 static part first_part(const source *s) {
-  const size_t padded = even(s->n_k);
+  const size_t padded = in_quads(s->n_k);
   if (padded > K_MOST) return (part){0, 1, 0, K_MOST};
   const size_t n = K_MOST / padded;
   return (part){0, n < s->n_pieces ? n : s->n_pieces, 0, s->n_k};
@@ -136,11 +163,24 @@ static part next_part(const source *s, part p) {
   return p;
 }
 
+static void copy_rows(uint8_t *rows, const source *s, size_t row, size_t n_rows, const part *p) {
+  const size_t padded = in_quads(p->n_k);
+  for (size_t i = 0; i < n_rows; i++)
+    for (size_t n = 0; n < p->n_pieces; n++)
+      copy(rows + i * PITCH + n * padded, piece_of(s, row + i, p->piece + n) + p->k, p->n_k);
+}
+
 static void widen_rows(int16_t *rows, const source *s, size_t row, size_t n_rows, const part *p) {
-  const size_t padded = even(p->n_k);
+  const size_t padded = in_quads(p->n_k);
   for (size_t i = 0; i < n_rows; i++)
     for (size_t n = 0; n < p->n_pieces; n++)
       widen(rows + i * PITCH + n * padded, piece_of(s, row + i, p->piece + n) + p->k, p->n_k);
+}
+
+// ---- Weights
+
+INLINE __m256i quads_at(const int8_t *at) {
+  return _mm256_loadu_si256((const __m256i *)(const void *)at);
 }
 
 // ---- Sums
@@ -162,27 +202,69 @@ INLINE void begin(block *b, size_t n_rows, bool is_half, bool is_float, const st
         b->sums[i][0] = _mm256_mullo_epi32(b->sums[i][0], zero_point);
         b->sums[i][1] = _mm256_mullo_epi32(b->sums[i][1], zero_point);
       }
+      if (s->offsets != NULL) {
+        b->sums[i][0] = _mm256_sub_epi32(b->sums[i][0], load_ints(s->offsets));
+        b->sums[i][1] = _mm256_sub_epi32(b->sums[i][1], load_ints(s->offsets + LANES));
+      }
     }
   }
 }
 
-INLINE __m256i weights_at(const int8_t *at) {
-  return _mm256_cvtepi8_epi16(_mm_load_si128((const __m128i *)(const void *)at));
+INLINE __m256i broadcast(const void *four_bytes) {
+  int32_t x;
+  memcpy(&x, four_bytes, sizeof x);
+  return _mm256_set1_epi32(x);
 }
 
-INLINE void accumulate(block *b, size_t n_rows, bool is_half, const step *s) {
-  const int16_t *rows = s->rows;
+// The instruction itself: gcc adds integers in an order of its own, for which there are too few
+// registers.
+INLINE __m256i add_pairs(__m256i sum, __m256i a, __m256i w) {
+  __asm__("vpaddd %1, %0, %0" : "+x"(sum) : "x"(_mm256_madd_epi16(a, w)));
+  return sum;
+}
+
+// Elements 0 and 2 of quads of weights as 16-bit integers, or elements 1 and 3.
+INLINE __m256i half_of(__m256i w, size_t odd) {
+  return _mm256_srai_epi16(odd ? w : _mm256_slli_epi16(w, 8), 8);
+}
+
+// Elements 0 and 2 of all quads, then the other ones, for which weights are read again: there are
+// registers for no more.
+INLINE void accumulate_words(block *b, size_t n_rows, bool is_half, const step *s) {
+  const int16_t *rows = s->words;
   const int8_t *weights = s->weights;
-  for (size_t k = 0; k < s->n_pairs; k++, rows += 2, weights += 2 * COLS) {
+  for (size_t k = 0; k < s->n_quads; k++, rows += 4, weights += 4 * COLS) {
     _mm_prefetch((const char *)(weights + BYTES_AHEAD), _MM_HINT_T0);
-    const __m256i w0 = weights_at(weights);
-    const __m256i w1 = is_half ? _mm256_setzero_si256() : weights_at(weights + COLS);
-    for (size_t i = 0; i < n_rows; i++) {
-      int32_t pair;
-      memcpy(&pair, rows + i * PITCH, sizeof pair);
-      const __m256i a = _mm256_set1_epi32(pair);
-      b->sums[i][0] = _mm256_add_epi32(b->sums[i][0], _mm256_madd_epi16(a, w0));
-      if (!is_half) b->sums[i][1] = _mm256_add_epi32(b->sums[i][1], _mm256_madd_epi16(a, w1));
+    UNROLL
+    for (size_t odd = 0; odd < 2; odd++) {
+      __asm__ volatile("" ::: "memory");
+      const __m256i w0 = half_of(quads_at(weights), odd);
+      const __m256i w1 = half_of(quads_at(weights + 2 * COLS), odd);
+      UNROLL
+      for (size_t i = 0; i < n_rows; i++) {
+        const __m256i a = broadcast(rows + i * PITCH + 2 * odd);
+        b->sums[i][0] = add_pairs(b->sums[i][0], a, w0);
+        if (!is_half) b->sums[i][1] = add_pairs(b->sums[i][1], a, w1);
+      }
+    }
+  }
+}
+
+INLINE void accumulate_bytes(block *b, size_t n_rows, bool is_half, const step *s) {
+  const uint8_t *rows = s->bytes;
+  const int8_t *weights = s->weights;
+  const __m256i ones = _mm256_set1_epi16(1);
+  for (size_t k = 0; k < s->n_quads; k++, rows += 4, weights += 4 * COLS) {
+    _mm_prefetch((const char *)(weights + BYTES_AHEAD), _MM_HINT_T0);
+    UNROLL
+    for (size_t h = 0; h < 2; h++) {
+      if (is_half && h == 1) continue;
+      __asm__ volatile("" ::: "memory");
+      const __m256i w = quads_at(weights + h * 2 * COLS);
+      UNROLL
+      for (size_t i = 0; i < n_rows; i++)
+        b->sums[i][h] =
+            add_pairs(b->sums[i][h], _mm256_maddubs_epi16(broadcast(rows + i * PITCH), w), ones);
     }
   }
 }
@@ -295,7 +377,10 @@ INLINE void finish_floats(const block *b, size_t n_rows, bool is_half, const ste
 INLINE void body(size_t n_rows, bool is_half, bool is_float, const step *s) {
   block b;
   begin(&b, n_rows, is_half, is_float, s);
-  accumulate(&b, n_rows, is_half, s);
+  if (s->offsets != NULL)
+    accumulate_bytes(&b, n_rows, is_half, s);
+  else
+    accumulate_words(&b, n_rows, is_half, s);
   if (s->factors == NULL)
     keep(&b, n_rows, s);
   else if (is_float)
@@ -335,39 +420,85 @@ INLINE void any_rows(size_t n_rows, bool is_float, const step *s) {
 
 // ---- Calls
 
+// At most KNOWN_PANELS of them, and which ones are narrow.
+typedef struct columns {
+  size_t n, panel_bytes, weight_bytes;  // of a panel: all of it, its weights
+  const uint8_t *first;
+  bool any_narrow, any_wide, is_narrow[KNOWN_PANELS];
+  int32_t offsets[KNOWN_PANELS][COLS];  // that narrow ones add to sums
+} columns;
+
+static const uint8_t *panel_at(const columns *c, size_t i) {
+  return c->first + i * c->panel_bytes;
+}
+
+// Whether n weights are narrow, and OFFSET times the sums of their 16 columns if they are.
+static bool are_narrow(const int8_t *weights, size_t n, int32_t *offsets) {
+  const __m256i ones = _mm256_set1_epi8(1), offset = _mm256_set1_epi16(OFFSET);
+  const __m256i most = _mm256_set1_epi8(NARROW);
+  __m256i sums[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+  for (size_t i = 0, end; i < n; i = end) {
+    __m256i greatest = _mm256_setzero_si256(), least = greatest;
+    for (end = n - i < BYTES_AT_ONCE ? n : i + BYTES_AT_ONCE; i < end; i += 4 * COLS) {
+      for (size_t h = 0; h < 2; h++) {
+        const __m256i w = quads_at(weights + i + h * 2 * COLS);
+        greatest = _mm256_max_epi8(greatest, w);
+        least = _mm256_min_epi8(least, w);
+        sums[h] = add_pairs(sums[h], _mm256_maddubs_epi16(ones, w), offset);
+      }
+    }
+    const __m256i above = _mm256_cmpgt_epi8(greatest, most);
+    const __m256i below = _mm256_cmpgt_epi8(_mm256_sub_epi8(_mm256_setzero_si256(), most), least);
+    if (!_mm256_testz_si256(_mm256_or_si256(above, below), _mm256_set1_epi8(-1))) return false;
+  }
+  for (size_t h = 0; h < 2; h++)
+    _mm256_storeu_si256((__m256i *)(void *)(offsets + h * LANES), sums[h]);
+  return true;
+}
+
+static void look(columns *c, size_t n_rows) {
+  c->any_narrow = c->any_wide = false;
+  for (size_t i = 0; i * COLS < c->n; i++) {
+    const int8_t *const weights = (const int8_t *)panel_at(c, i) + COLS * sizeof(int32_t);
+    c->is_narrow[i] = n_rows >= ROWS && are_narrow(weights, c->weight_bytes, c->offsets[i]);
+    c->any_narrow |= c->is_narrow[i];
+    c->any_wide |= !c->is_narrow[i];
+  }
+}
+
 // Some rows against all columns, PANELS x 16 of them at a time where the rows come in parts.
-INLINE void some_rows(const source *from, size_t row, size_t n_rows, size_t n_cols, const void *w,
+INLINE void some_rows(const source *from, size_t row, size_t n_rows, const columns *w,
                       bool is_float, const target *to) {
-  alignas(32) int16_t rows[ROWS * PITCH];
+  alignas(32) int16_t words[ROWS * PITCH];
+  alignas(32) uint8_t bytes[ROWS * PITCH];
   alignas(32) int32_t kept[PANELS][ROWS * COLS];
-  const size_t n_k = even(from->n_k) * from->n_pieces;
-  const size_t stride = COLS * (sizeof(int32_t) + n_k + sizeof(float) * (is_float ? 2 : 1));
   const part all = first_part(from);
   const bool is_whole = is_last(from, &all);
-  const size_t n_panels = (n_cols + COLS - 1) / COLS;
+  const size_t n_panels = (w->n + COLS - 1) / COLS;
   const size_t at_once = is_whole ? n_panels : PANELS;
-  step s = {.rows = rows, .to = to};
+  step s = {.words = words, .bytes = bytes, .to = to};
   if (is_float) s.scales = to->scales + row * to->scales_step;
   for (size_t first = 0; first < n_panels; first += at_once) {
     size_t done = 0;
     for (part p = all;; p = next_part(from, p)) {
-      widen_rows(rows, from, row, n_rows, &p);
+      if (w->any_wide) widen_rows(words, from, row, n_rows, &p);
+      if (w->any_narrow) copy_rows(bytes, from, row, n_rows, &p);
       const bool is_end = is_last(from, &p);
-      s.n_pairs = even(p.n_k) / 2 * p.n_pieces;
+      s.n_quads = in_quads(p.n_k) / 4 * p.n_pieces;
       s.is_first = done == 0;
       for (size_t i = first; i < n_panels && i < first + at_once; i++) {
-        const uint8_t *const panel = (const uint8_t *)w + i * stride;
-        const uint8_t *const weights = panel + COLS * sizeof(int32_t);
-        s.init = (const int32_t *)(const void *)panel;
+        const uint8_t *const weights = panel_at(w, i) + COLS * sizeof(int32_t);
+        s.init = (const int32_t *)(const void *)panel_at(w, i);
         s.weights = (const int8_t *)weights + done * COLS;
-        s.factors = is_end ? (const float *)(const void *)(weights + n_k * COLS) : NULL;
+        s.offsets = w->is_narrow[i] ? w->offsets[i] : NULL;
+        s.factors = is_end ? (const float *)(const void *)(weights + w->weight_bytes) : NULL;
         s.kept = is_whole ? NULL : kept[i - first];
-        s.n_cols = n_cols - i * COLS;
+        s.n_cols = w->n - i * COLS;
         s.c = to->c + row * to->row_bytes + i * to->panel_bytes;
         any_rows(n_rows, is_float, &s);
       }
       if (is_end) break;
-      done += 2 * s.n_pairs;
+      done += 4 * s.n_quads;
     }
   }
 }
@@ -375,9 +506,25 @@ INLINE void some_rows(const source *from, size_t row, size_t n_rows, size_t n_co
 INLINE void all_rows(const source *from, size_t n_rows, size_t n_cols, const void *w, bool is_float,
                      const target *to) {
   ET_ASSERT(n_rows > 0 && n_cols > 0 && from->n_k > 0 && from->n_pieces > 0);
-  for (size_t i = 0, n; i < n_rows; i += n) {
-    n = n_rows - i < ROWS ? n_rows - i : ROWS;
-    some_rows(from, i, n, n_cols, w, is_float, to);
+  enum { KNOWN = KNOWN_PANELS * COLS };
+  const size_t others = COLS * (sizeof(int32_t) + sizeof(float) * (is_float ? 2 : 1));
+  columns c;
+  c.n = n_cols < KNOWN ? n_cols : KNOWN;
+  c.weight_bytes = COLS * in_quads(from->n_k) * from->n_pieces;
+  c.panel_bytes = others + c.weight_bytes;
+  c.first = w;
+  target t = *to;
+  for (;;) {
+    look(&c, n_rows);
+    for (size_t i = 0, n; i < n_rows; i += n) {
+      n = n_rows - i < ROWS ? n_rows - i : ROWS;
+      some_rows(from, i, n, &c, is_float, &t);
+    }
+    if (n_cols <= KNOWN) return;
+    n_cols -= KNOWN;
+    c.first = panel_at(&c, KNOWN_PANELS);
+    c.n = n_cols < KNOWN ? n_cols : KNOWN;
+    t.c += KNOWN_PANELS * t.panel_bytes;
   }
 }
 
@@ -416,7 +563,7 @@ void eti_xnn_qs8_igemm_1x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size
                                   const void *limits) {
   const source from = in_pieces(n_k, pieces_bytes, a, 1, offset_bytes, zero, zero);
   const target to = {c, row_bytes, panel_bytes, limits, NULL, 0};
-  some_rows(&from, 0, n_rows, n_cols, w, false, &to);
+  all_rows(&from, n_rows, n_cols, w, false, &to);
 }
 
 void eti_xnn_qd8_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
@@ -445,5 +592,5 @@ void eti_xnn_qd8_igemm_1x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size
                                   const struct xnn_qd8_quantization_params *scales) {
   const source from = in_pieces(n_k, pieces_bytes, a, 1, offset_bytes, zero, zero_data);
   const target to = {c, row_bytes, panel_bytes, limits, scales, 0};
-  some_rows(&from, 0, n_rows, n_cols, w, true, &to);
+  all_rows(&from, n_rows, n_cols, w, true, &to);
 }

@@ -17,7 +17,7 @@
 // (machines with AVX2 and FMA, without AVX-512: compilers keep a sum of XNNPACK's in memory.)
 // Nothing else is asked: not the sizes, not the load of the machine. Results of f32 may differ from
 // those of XNNPACK's in rounding, those of int8 are the same bits. Weights are packed the same way,
-// those of int8 with nr = 16 and kr = 2; those of 4 bits in an order of our own, as nr = 16 and
+// those of int8 with nr = 16 and kr = 4; those of 4 bits in an order of our own, as nr = 16 and
 // kr = 8, by which a cache of packed weights tells it from others.
 #ifndef ET_XNNPACK_KERNELS_H
 #define ET_XNNPACK_KERNELS_H
@@ -105,7 +105,7 @@ void eti_xnn_f32_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces
                                  const void *bias, const void *scale, void *packed,
                                  size_t extra_bytes, const void *params);
 
-// The same for int8, nr 16 and kr 2: biases are int32, less what the zero point in XNNPACK's
+// The same for int8, nr 16 and kr 4: biases are int32, less what the zero point in XNNPACK's
 // packing `params` adds to a column's sum. goi is of one piece.
 void eti_xnn_q8_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces, size_t n_k,
                                 size_t nr, size_t kr, size_t sr, const void *weights,

@@ -8,49 +8,41 @@
 
 #include "runtime/check.h"
 
-enum { COLS = 16, LANES = 8, K_BLOCK = 16 };
+enum { COLS = ETI_XNN_GEMM_COLS, K_BLOCK = 16 };
 
-// Pairs of elements: to[16 j + i] = pair j of the row at from + i * step, for i, j < 8.
-static void transpose_pairs_8x8(const int8_t *from, size_t step, int8_t *to) {
-  __m128i in[LANES], twos[LANES], fours[LANES];
-  for (size_t i = 0; i < LANES; i++)
+// Quads of elements: to[16 j + i] = quad j of the row at from + i * step, for i, j < 4.
+static void transpose_quads_4x4(const int8_t *from, size_t step, int8_t *to) {
+  __m128i in[4], twos[4];
+  for (size_t i = 0; i < 4; i++)
     in[i] = _mm_loadu_si128((const __m128i *)(const void *)(from + i * step));
-  for (size_t i = 0; i < LANES; i += 2) {
-    twos[i] = _mm_unpacklo_epi16(in[i], in[i + 1]);
-    twos[i + 1] = _mm_unpackhi_epi16(in[i], in[i + 1]);
+  for (size_t i = 0; i < 2; i++) {
+    twos[2 * i] = _mm_unpacklo_epi32(in[2 * i], in[2 * i + 1]);
+    twos[2 * i + 1] = _mm_unpackhi_epi32(in[2 * i], in[2 * i + 1]);
   }
-  for (size_t i = 0; i < LANES; i += 4) {
-    fours[i] = _mm_unpacklo_epi32(twos[i], twos[i + 2]);
-    fours[i + 1] = _mm_unpackhi_epi32(twos[i], twos[i + 2]);
-    fours[i + 2] = _mm_unpacklo_epi32(twos[i + 1], twos[i + 3]);
-    fours[i + 3] = _mm_unpackhi_epi32(twos[i + 1], twos[i + 3]);
-  }
-  for (size_t j = 0; j < LANES / 2; j++) {
-    const __m128i even = _mm_unpacklo_epi64(fours[j], fours[j + 4]);
-    const __m128i odd = _mm_unpackhi_epi64(fours[j], fours[j + 4]);
-    _mm_storeu_si128((__m128i *)(void *)(to + (2 * j) * 2 * COLS), even);
-    _mm_storeu_si128((__m128i *)(void *)(to + (2 * j + 1) * 2 * COLS), odd);
+  for (size_t j = 0; j < 2; j++) {
+    const __m128i even = _mm_unpacklo_epi64(twos[j], twos[j + 2]);
+    const __m128i odd = _mm_unpackhi_epi64(twos[j], twos[j + 2]);
+    _mm_storeu_si128((__m128i *)(void *)(to + (2 * j) * 4 * COLS), even);
+    _mm_storeu_si128((__m128i *)(void *)(to + (2 * j + 1) * 4 * COLS), odd);
   }
 }
 
-// Pairs of one row from element k on, a 0 behind an odd number of them.
+// Quads of one row from element k on, zeros behind the last element.
 static void pack_row(const int8_t *row, size_t k, size_t n_k, int8_t *to) {
-  for (; k < n_k; k += 2) {
-    to[k * COLS] = row[k];
-    to[k * COLS + 1] = k + 1 < n_k ? row[k + 1] : 0;
-  }
+  for (; k < n_k; k += 4)
+    for (size_t i = 0; i < 4; i++) to[k * COLS + i] = k + i < n_k ? row[k + i] : 0;
 }
 
-// The pairs of n_cols rows of n_k elements, `step` apart.
+// The quads of n_cols rows of n_k elements, `step` apart.
 static void pack_piece(const int8_t *from, size_t step, size_t n_cols, size_t n_k, int8_t *to) {
   size_t i = 0;
-  for (; i + LANES <= n_cols; i += LANES) {
+  for (; i + 4 <= n_cols; i += 4) {
     size_t k = 0;
     for (; k + K_BLOCK <= n_k; k += K_BLOCK)
-      transpose_pairs_8x8(from + i * step + k, step, to + k * COLS + 2 * i);
-    for (size_t c = i; c < i + LANES; c++) pack_row(from + c * step, k, n_k, to + 2 * c);
+      transpose_quads_4x4(from + i * step + k, step, to + k * COLS + 4 * i);
+    for (size_t c = i; c < i + 4; c++) pack_row(from + c * step, k, n_k, to + 4 * c);
   }
-  for (; i < n_cols; i++) pack_row(from + i * step, 0, n_k, to + 2 * i);
+  for (; i < n_cols; i++) pack_row(from + i * step, 0, n_k, to + 4 * i);
 }
 
 static int32_t sum_of(const int8_t *from, size_t n) {
@@ -69,10 +61,10 @@ void eti_xnn_q8_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces,
                                 size_t nr, size_t kr, size_t sr, const void *weights,
                                 const void *bias, const void *scale, void *packed,
                                 size_t extra_bytes, const void *params) {
-  ET_ASSERT(nr == COLS && kr == 2 && sr == 1 && n_groups > 0);
+  ET_ASSERT(nr == COLS && kr == 4 && sr == 1 && n_groups > 0);
   (void)nr, (void)kr, (void)sr, (void)scale;
   const int32_t zero_point = ((const struct xnn_qs8_packing_params *)params)->input_zero_point;
-  const size_t column = n_pieces * n_k, padded = n_k + n_k % 2;
+  const size_t column = n_pieces * n_k, padded = (n_k + 3) / 4 * 4;
   const int32_t *biases = bias;
   const int8_t *from = weights;
   int8_t *to = packed;

@@ -1,10 +1,11 @@
 """Quantized models beside the same of others, and beside our own f32.
 
 Static int8, weights by channel: ours and upstream's by PT2E, each with its own quantizer and
-partitioner, and ONNX Runtime's own static quantization, which OpenVINO runs as well. One run by
-turns, 1 and 2 threads, medians; sizes of the files on the way. Then products with weights of 4 bits
-in groups of 32 and rows quantized at run time (8da4w), ours and upstream's, and what share of the
-speed at which this machine reads memory the product of one row reaches.
+partitioner, ours with weights of 7 bits too (int7), and ONNX Runtime's own static quantization,
+which OpenVINO runs as well. One run by turns, 1 and 2 threads, medians; sizes of the files on the
+way. Then products with weights of 4 bits in groups of 32 and rows quantized at run time (8da4w),
+ours and upstream's, and what share of the speed at which this machine reads memory the product of
+one row reaches.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from peers import Peer, report, timed
 
 MODELS = ("mobilenet_v2", "mobilenet_v3_large", "resnet50", "vit_b_16", "swin_t")
-SIDES = ("int8", "xnnpack", "upstream_int8", "onnxruntime_int8", "openvino_int8")
+SIDES = ("int8", "int7", "xnnpack", "upstream_int8", "onnxruntime_int8", "openvino_int8")
 BARS = {"resnet50": 1.0}  # others 0.8 of upstream's time
 PRODUCTS = tuple(f"8da4w_{m}x2048x{n}" for n in (2048, 8192) for m in (1, 128))
 ROUNDS, RUNS = 12, 4
@@ -53,6 +54,11 @@ def run_model(model: str, paths: dict[str, str], threads: int) -> None:
         f"{model}, int8, {threads} thread{'s' if threads > 1 else ''}",
         **{f"{side}_ms": value for side, value in ms.items()},
         **{f"over_{side}": ms["int8"] / value for side, value in ms.items() if side != "int8"},
+        **{
+            f"int7_over_{side}": ms["int7"] / value
+            for side, value in ms.items()
+            if "int7" in ms and side not in ("int7", "int8")
+        },
         bar=BARS.get(model, 0.8),
     )
 

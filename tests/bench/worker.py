@@ -28,7 +28,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 warnings.filterwarnings("ignore")
@@ -165,6 +165,8 @@ class Int8(Side):
 class OursInt8(Int8, OursXnnpack):
     """Static int8, weights by channel, then as OursXnnpack."""
 
+    weights: ClassVar[dict[str, int]] = {}
+
     def prepared(self, program: Any) -> Any:
         from executorch_py.quantizer import (
             XNNPACKQuantizer,
@@ -172,8 +174,14 @@ class OursInt8(Int8, OursXnnpack):
             prepare_pt2e,
         )
 
-        config = get_symmetric_quantization_config(is_per_channel=True)
+        config = get_symmetric_quantization_config(is_per_channel=True, **self.weights)
         return prepare_pt2e(program, XNNPACKQuantizer().set_global(config))
+
+
+class OursInt7(OursInt8):
+    """The same with weights of 7 bits, whose products AVX2 adds in 16 bits without saturating."""
+
+    weights: ClassVar[dict[str, int]] = {"weight_qmin": -64, "weight_qmax": 63}
 
 
 class Upstream(Side):
@@ -345,6 +353,7 @@ SIDES: dict[str, type[Side]] = {
     "upstream_xnnpack": UpstreamXnnpack,
     "onnxruntime": OnnxRuntime,
     "int8": OursInt8,
+    "int7": OursInt7,
     "upstream_int8": UpstreamInt8,
     "onnxruntime_int8": OnnxRuntimeInt8,
     "openvino_int8": OpenVinoInt8,

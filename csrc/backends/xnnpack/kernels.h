@@ -36,7 +36,8 @@ void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, c
                                  size_t panel_bytes, const void *limits);
 
 // The same for rows in pieces: for each 6 rows, pieces_bytes of pointers, of which [6 s + i] points
-// to piece s of row i, before offset_bytes are added unless it is `zero`.
+// to piece s of row i, before offset_bytes are added unless it is `zero`. Pieces that are `zero`
+// for all rows computed together are left out, weights that are no numbers as well.
 void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, size_t pieces_bytes,
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,

@@ -409,6 +409,17 @@ def test_masks_made_of_constants_in_integers_are_made_at_export() -> None:
     assert counts == {"quantize_per_tensor": 2, "dequantize_per_tensor": 3, "add.Tensor": 1}
 
 
+@pytest.mark.parametrize("join", [torch.cat, torch.stack])
+def test_quantized_constants_join_floats(join: Callable[..., Tensor]) -> None:
+    """As the class token of a transformer does."""
+
+    def joined(x: Tensor) -> Tensor:
+        token = rounded(torch.linspace(-1.0, 1.0, 6).reshape(1, 6), 1 / 64, 0)
+        return torch.softmax(join([token, torch.softmax(x, 1)]), -1)
+
+    run_and_compare(cases.Of(joined), torch.rand(1, 6))
+
+
 def test_slices_with_steps_become_parts_of_a_reshape() -> None:
     def corners(x: Tensor) -> Tensor:
         return torch.relu(x)[:, 0::2, 1::2] + torch.relu(x)[:, 1::2, 0::2]

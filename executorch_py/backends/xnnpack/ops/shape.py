@@ -10,6 +10,7 @@ from torch import fx
 
 from executorch_py.backends.xnnpack.builder import DATATYPES, FLOATS, Builder, Made, Visitor
 from executorch_py.backends.xnnpack.graph import Shape, Symbol, Value, text_of
+from executorch_py.backends.xnnpack.quantization import dequantized
 from executorch_py.backends.xnnpack.serialize import NodeKind
 from executorch_py.exir.ir.match import argument, is_call
 
@@ -187,9 +188,20 @@ def _joined_few(b: Builder, values: list[Value], axis: int) -> Value:
     return b.emit(_CONCATENATE[len(values)], values, shape=shape, axis=axis)
 
 
-def _cat(b: Builder, node: fx.Node) -> Value:
+def _operands(b: Builder, node: fx.Node) -> list[Value]:
+    """What is joined; quantized constants as the floats that they stand for."""
     arg: Any = node.args[0]
     values = [b.value(item) for item in arg]
+    return [
+        value
+        if value.data is None or value.quantization is None
+        else b.derived(value, dequantized(value))
+        for value in values
+    ]
+
+
+def _cat(b: Builder, node: fx.Node) -> Value:
+    values = _operands(b, node)
     dtype = node.meta["val"].dtype
     for i, value in enumerate(values):
         if value.data is not None and value.quantization is None:
@@ -200,8 +212,7 @@ def _cat(b: Builder, node: fx.Node) -> Value:
 
 
 def _stack(b: Builder, node: fx.Node) -> Value:
-    arg: Any = node.args[0]
-    values = [b.value(item) for item in arg]
+    values = _operands(b, node)
     dim = b.axis(b.integer(node, "dim"), values[0].rank + 1)
     shape = (*values[0].shape[:dim], 1, *values[0].shape[dim:])
     return _joined(b, [b.reshape(value, shape) for value in values], dim)

@@ -50,6 +50,8 @@ def sizes(model: str, paths: dict[str, str]) -> None:
 
 def run_model(model: str, paths: dict[str, str], threads: int) -> None:
     ms = timed(model, paths, threads, ROUNDS, RUNS)
+    if "int8" not in ms:  # which has been told, with the reason
+        return
     report(
         f"{model}, int8, {threads} thread{'s' if threads > 1 else ''}",
         **{f"{side}_ms": value for side, value in ms.items()},

@@ -16,7 +16,7 @@ dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32;
 dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32;
 
 static bool can_run(void) {
-  return __builtin_cpu_supports("avx2") && eti_xnn_own_depthwise(NULL, 0) > 0;
+  return __builtin_cpu_supports("avx2") && eti_xnn_has_own_qs8_depthwise();
 }
 
 static uint32_t seed = 1;

@@ -70,7 +70,7 @@ static void use(const replacement *r, struct xnn_operator *op) {
 }
 
 // Which of XNNPACK's own it would run is the same question for all four.
-static bool would_run_theirs(void) {
+bool eti_xnn_has_own_qs8_depthwise(void) {
   const struct xnn_dwconv_config *const config = xnn_init_qs8_qc8w_dwconv_config();
   bool is_theirs = false;
   for (size_t i = 0; config != NULL && i < XNN_MAX_QC8_DWCONV_UKERNELS; i++)
@@ -137,8 +137,10 @@ void eti_xnn_use_own_depthwise(xnn_runtime_t runtime) {
 
 size_t eti_xnn_own_depthwise(const char **names, size_t n) {
   size_t n_found = 0;
-  for (size_t i = 0; would_run_theirs() && i < N_REPLACEMENTS; i++, n_found++)
-    if (n_found < n) names[n_found] = replacements[i].name;
+  if (eti_xnn_has_own_qs8_depthwise()) {
+    for (; n_found < N_REPLACEMENTS; n_found++)
+      if (n_found < n) names[n_found] = replacements[n_found].name;
+  }
   for (size_t i = 0; i < N_F32_REPLACEMENTS; i++) {
     if (!would_run(&f32_replacements[i])) continue;
     if (n_found < n) names[n_found] = f32_replacements[i].name;
@@ -148,6 +150,10 @@ size_t eti_xnn_own_depthwise(const char **names, size_t n) {
 }
 
 #else
+bool eti_xnn_has_own_qs8_depthwise(void) {
+  return false;
+}
+
 size_t eti_xnn_own_depthwise(const char **names, size_t n) {
   (void)names;
   (void)n;

@@ -15,6 +15,7 @@
 #ifndef ET_XNNPACK_DEPTHWISE_H
 #define ET_XNNPACK_DEPTHWISE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <xnnpack.h>
@@ -55,6 +56,10 @@ void eti_xnn_qs8_depthwise_pack(size_t n_taps, size_t n_channels, const void *th
 
 // Lets the operators of a new runtime run our kernels; in a region of memory.h.
 void eti_xnn_use_own_depthwise(xnn_runtime_t runtime);
+
+// Whether those of int8 run ours, which says the same of other kernels for AVX2. Any thread, after
+// xnn_initialize.
+bool eti_xnn_has_own_qs8_depthwise(void);
 
 // Names of the kernels that ours take the place of on this machine: writes at most n of them and
 // returns how many there are. Any thread, after xnn_initialize.

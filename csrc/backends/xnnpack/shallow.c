@@ -210,7 +210,7 @@ static bool is_ours(xnn_subgraph_t subgraph, const eti_xnn_shallow_node *n) {
        values[n->bias].datatype == xnn_datatype_qcint32);
   return is_int8 && filter->data != NULL && n->groups == 1 && n->dilation[1] == 1 &&
          is_padded_little(n) && n->group_inputs <= ETI_XNN_SHALLOW_CHANNELS &&
-         eti_xnn_own_depthwise(NULL, 0) > 0;
+         eti_xnn_has_own_qs8_depthwise();
 }
 
 enum xnn_status eti_xnn_define_convolution(xnn_subgraph_t subgraph, const eti_xnn_shallow_node *n) {
@@ -224,7 +224,7 @@ enum xnn_status eti_xnn_define_convolution(xnn_subgraph_t subgraph, const eti_xn
 }
 
 size_t eti_xnn_own_convolutions(const char **names, size_t n) {
-  if (eti_xnn_own_depthwise(NULL, 0) == 0) return 0;
+  if (!eti_xnn_has_own_qs8_depthwise()) return 0;
   if (n > 0) names[0] = "qs8_igemm_of_few_channels";
   return 1;
 }

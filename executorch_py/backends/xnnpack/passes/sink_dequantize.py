@@ -41,66 +41,95 @@ def _moves(node: Node) -> bool:
 
 def _quantize_before_moves(graph: Graph) -> bool:
     """What is only quantized after a move is quantized before it."""
-    changed = False
-    while any([_rise(graph, node) for node in list(graph.nodes)]):
+    rising, changed = _Rising(graph), False
+    while any([rising.rise(node) for node in list(graph.nodes)]):
         changed = True
     return changed
 
 
-def _rise(graph: Graph, convert: Node) -> bool:
-    """Put a conversion to integers in front of the moves before it."""
-    changed = False
-    while convert in graph.nodes and (move := _only_quantized_move(graph, convert)) is not None:
-        changed = True
-        twin = _equal_conversion(graph, move.input(), convert)
-        if len(move.inputs) == 1 and twin is None:
-            _swap(move, convert)
-            # The node in the move's place is the conversion now; another move may be before it.
-            convert = move
-            continue
-        _quantize_operands(graph, move, convert)
-    return changed
+class _Rising:
+    """Puts conversions in front of moves; who reads what is known throughout."""
 
+    def __init__(self, graph: Graph) -> None:
+        self.graph, self.readers = graph, graph.readers()
+        self.outputs = frozenset(graph.outputs)
+        self.removed: set[Node] = set()
 
-def _only_quantized_move(graph: Graph, convert: Node) -> Node | None:
-    """The move that a conversion to integers is all that reads."""
-    if convert.kind is not NodeKind.CONVERT or convert.output.datatype is not Datatype.QINT8:
+    def rise(self, convert: Node) -> bool:
+        """Put a conversion to integers in front of the moves before it."""
+        changed = False
+        while (move := self._only_quantized_move(convert)) is not None:
+            changed = True
+            twin = self._equal_conversion(move.input(), convert)
+            if len(move.inputs) == 1 and twin is None:
+                self._swap(move, convert)
+                # The node in the move's place is the conversion now; another move may be before it.
+                convert = move
+                continue
+            self._quantize_operands(move, convert)
+        return changed
+
+    def _only_quantized_move(self, convert: Node) -> Node | None:
+        """The move that a conversion to integers is all that reads."""
+        if convert.kind is not NodeKind.CONVERT or convert.output.datatype is not Datatype.QINT8:
+            return None
+        if convert in self.removed:
+            return None
+        move = convert.input().producer
+        if move is None or not _moves(move) or move.output in self.outputs:
+            return None
+        operands = move.inputs
+        if len(operands) > 1 and any(value is None or value.is_constant for value in operands):
+            return None
+        return move if len(self.readers[move.output]) == 1 else None
+
+    def _equal_conversion(self, value: Value, convert: Node) -> Node | None:
+        """The conversion of a value that is there already, with the same parameters as another."""
+        wanted = convert.output
+        for node in self.readers[value]:
+            if node.kind is not NodeKind.CONVERT or node is convert:
+                continue
+            made = node.output
+            if (made.datatype, made.quantization) == (wanted.datatype, wanted.quantization):
+                return node
         return None
-    move = convert.input().producer
-    if move is None or not _moves(move) or move.output in graph.outputs:
-        return None
-    if len(move.inputs) > 1 and any(value is None or value.is_constant for value in move.inputs):
-        return None
-    reads = sum(move.output in node.inputs for node in graph.nodes)
-    return move if reads == 1 else None
 
+    def _quantize_operands(self, move: Node, convert: Node) -> None:
+        """Let a move read integers, made once of each of its operands, and give those of
+        `convert`."""
+        nodes, readers = self.graph.nodes, self.readers
+        for i, value in enumerate(move.inputs):
+            assert value is not None
+            made = self._equal_conversion(value, convert)
+            if made is None:
+                made = _conversion(value, convert)
+                readers[value].append(made)
+            else:
+                nodes.remove(made)  # it may stand behind the move
+            nodes.insert(nodes.index(move), made)
+            move.inputs[i] = made.output
+            readers[value] = [node for node in readers[value] if node is not move]
+            if move not in readers.setdefault(made.output, []):  # it may read a value twice
+                readers[made.output].append(move)
+        nodes.remove(convert)
+        self.removed.add(convert)
+        del readers[move.output]
+        move.outputs = [convert.output]
+        convert.output.producer = move
 
-def _equal_conversion(graph: Graph, value: Value, convert: Node) -> Node | None:
-    """The conversion of a value that is there already, with the same parameters as another."""
-    wanted = convert.output
-    for node in graph.nodes:
-        if node.kind is not NodeKind.CONVERT or node.input() is not value or node is convert:
-            continue
-        made = node.output
-        if (made.datatype, made.quantization) == (wanted.datatype, wanted.quantization):
-            return node
-    return None
-
-
-def _quantize_operands(graph: Graph, move: Node, convert: Node) -> None:
-    """Let a move read integers, made once of each of its operands, and give those of `convert`."""
-    for i, value in enumerate(move.inputs):
-        assert value is not None
-        made = _equal_conversion(graph, value, convert)
-        if made is None:
-            made = _conversion(value, convert)
-        else:
-            graph.nodes.remove(made)  # it may stand behind the move
-        graph.nodes.insert(graph.nodes.index(move), made)
-        move.inputs[i] = made.output
-    graph.nodes.remove(convert)
-    move.outputs = [convert.output]
-    convert.output.producer = move
+    def _swap(self, move: Node, convert: Node) -> None:
+        """`move` then `convert` become conversion then move, each in the other's place."""
+        source, result = move.input(), convert.output
+        between = Value(
+            result.name, source.shape, result.datatype, result.quantization, layout=source.layout
+        )
+        move.kind, convert.kind = convert.kind, move.kind
+        move.attributes, convert.attributes = convert.attributes, move.attributes
+        move.needs, convert.needs = convert.needs, move.needs
+        move.origin, convert.origin = convert.origin, move.origin
+        self.readers[between] = self.readers.pop(move.output)
+        move.outputs, convert.inputs = [between], [between]
+        between.producer = move
 
 
 def _conversion(value: Value, like: Node) -> Node:
@@ -110,20 +139,6 @@ def _conversion(value: Value, like: Node) -> Node:
         NodeKind.CONVERT, [value], [result], needs=like.needs, origin=like.origin
     )
     return result.producer
-
-
-def _swap(move: Node, convert: Node) -> None:
-    """`move` then `convert` become conversion then move, each in the other's place."""
-    source, result = move.input(), convert.output
-    between = Value(
-        result.name, source.shape, result.datatype, result.quantization, layout=source.layout
-    )
-    move.kind, convert.kind = convert.kind, move.kind
-    move.attributes, convert.attributes = convert.attributes, move.attributes
-    move.needs, convert.needs = convert.needs, move.needs
-    move.origin, convert.origin = convert.origin, move.origin
-    move.outputs, convert.inputs = [between], [between]
-    between.producer = move
 
 
 def _sources(node: Node) -> list[Value] | None:

@@ -104,6 +104,42 @@ et_status eti_qlimits_read(const et_kernel_ctx *ctx, et_value *const *args, size
   return ET_OK;
 }
 
+et_status eti_qrow_numbers_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t m,
+                                eti_qrow_numbers *numbers) {
+  et_tensor *t[2];
+  for (size_t j = 0; j < 2; j++) {
+    ET_TRY(eti_arg_tensor(ctx, args, i + j, &t[j]));
+    const et_dtype dtype = (et_dtype)t[j]->dtype;
+    const uint32_t types = j == 0 ? ET_TYPES_FLOAT : ET_TYPES_INDEX | ET_DTYPE_BIT(ET_I8);
+    ET_CHECK((t[j]->numel == 1 || t[j]->numel == m) && eti_is_contiguous(t[j]) &&
+                 eti_dtype_in(dtype, types),
+             ctx->err, ET_INVALID_ARGUMENT,
+             "%s has %zu elements of %s; needs 1 or one for each of the %zu rows, %s",
+             j == 0 ? "scale" : "zero_point", t[j]->numel, et_dtype_name(dtype), m,
+             j == 0 ? "f32 or f64" : "integers");
+  }
+  *numbers = (eti_qrow_numbers){t[0], t[1]};
+  return ET_OK;
+}
+
+static double number_of(const et_tensor *t, size_t row) {
+  const size_t at = t->numel == 1 ? 0 : row;
+  double number;
+  eti_casts[t->dtype][ET_F64](
+      &number, 0, (const char *)t->data + at * et_dtype_bytes((et_dtype)t->dtype), 0, 1);
+  return number;
+}
+
+void eti_qrow_numbers_get(const eti_qrow_numbers *numbers, size_t first, size_t n, float *scales,
+                          int32_t *zeros) {
+  for (size_t i = 0; i < n; i++) {
+    const double zero = number_of(numbers->zero, first + i);
+    scales[i] = (float)number_of(numbers->scale, first + i);
+    // Beyond these no quantized value is near.
+    zeros[i] = (int32_t)(zero < -0x1p20 ? -0x1p20 : zero > 0x1p20 ? 0x1p20 : zero);
+  }
+}
+
 // ---- blocks
 
 static size_t slot_bytes(size_t m, size_t n, size_t k) {

@@ -41,6 +41,17 @@ et_status eti_qproduct_read(const et_kernel_ctx *ctx, et_value *const *args, siz
 // The zero point of a result of i8 at position i of the arguments, then its limits.
 et_status eti_qlimits_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                            eti_qproduct *p);
+// Scale and zero point of rows: tensors of one number, or of one for each row.
+typedef struct eti_qrow_numbers {
+  const et_tensor *scale, *zero;
+} eti_qrow_numbers;
+
+// At positions i and i + 1 of the arguments, checked against m rows.
+et_status eti_qrow_numbers_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t m,
+                                eti_qrow_numbers *numbers);
+// Those of rows [first, first + n).
+void eti_qrow_numbers_get(const eti_qrow_numbers *numbers, size_t first, size_t n, float *scales,
+                          int32_t *zeros);
 // Rows of k values that lie one after the other, widened.
 void eti_qwiden_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k, size_t n,
                      int16_t *to, size_t step);

@@ -99,23 +99,11 @@ et_status prepare_qlinear_out(et_prepare_ctx *ctx, et_value *const *args) {
 
 enum { FLOAT_WEIGHT = 3, FLOAT_CHANNELS = 7, FLOAT_OUT = 8 };
 
-// Scale and zero point of the input as tensors of one number, or of one for each row.
 static et_status read_float(const et_kernel_ctx *ctx, et_value *const *args, qlinear *l,
-                            eti_qproduct *p, et_tensor *numbers[2]) {
+                            eti_qproduct *p, eti_qrow_numbers *numbers) {
   *p = (eti_qproduct){0};
   ET_TRY(read_product(ctx, args, FLOAT_WEIGHT, FLOAT_CHANNELS, FLOAT_OUT, l, p));
-  for (size_t i = 0; i < 2; i++) {
-    ET_TRY(eti_arg_tensor(ctx, args, i + 1, &numbers[i]));
-    const et_dtype dtype = (et_dtype)numbers[i]->dtype;
-    ET_CHECK((numbers[i]->numel == 1 || numbers[i]->numel == p->m) &&
-                 eti_is_contiguous(numbers[i]) &&
-                 (i == 0 ? eti_dtype_in(dtype, ET_TYPES_FLOAT)
-                         : eti_dtype_in(dtype, ET_TYPES_INDEX | ET_DTYPE_BIT(ET_I8))),
-             ctx->err, ET_INVALID_ARGUMENT,
-             "%s has %zu elements of %s; needs 1 or one for each of the %zu rows, %s",
-             i == 0 ? "scale" : "zero_point", numbers[i]->numel, et_dtype_name(dtype), p->m,
-             i == 0 ? "f32 or f64" : "integers");
-  }
+  ET_TRY(eti_qrow_numbers_read(ctx, args, 1, p->m, numbers));
   ET_CHECK(args[FLOAT_OUT]->as.tensor->dtype == ET_F32, ctx->err, ET_INVALID_ARGUMENT,
            "out is %s, needs f32", et_dtype_name((et_dtype)args[FLOAT_OUT]->as.tensor->dtype));
   return ET_OK;
@@ -124,33 +112,17 @@ static et_status read_float(const et_kernel_ctx *ctx, et_value *const *args, qli
 // Rows whose numbers are read together.
 enum { ROWS_AT_ONCE = 512 };
 
-static void read_numbers(const et_tensor *const t[2], size_t first, size_t n, float *scales,
-                         int32_t *zeros) {
-  for (size_t i = 0; i < n; i++) {
-    const size_t at[2] = {t[0]->numel == 1 ? 0 : first + i, t[1]->numel == 1 ? 0 : first + i};
-    double scale, zero;
-    eti_casts[t[0]->dtype][ET_F64](
-        &scale, 0, (const char *)t[0]->data + at[0] * et_dtype_bytes((et_dtype)t[0]->dtype), 0, 1);
-    eti_casts[t[1]->dtype][ET_F64](
-        &zero, 0, (const char *)t[1]->data + at[1] * et_dtype_bytes((et_dtype)t[1]->dtype), 0, 1);
-    scales[i] = (float)scale;
-    // Beyond these no quantized value is near.
-    zeros[i] = (int32_t)(zero < -0x1p20 ? -0x1p20 : zero > 0x1p20 ? 0x1p20 : zero);
-  }
-}
-
 et_status op_qlinear_float_out(et_kernel_ctx *ctx, et_value *const *args) {
   qlinear l;
   eti_qproduct p;
-  et_tensor *numbers[2];
+  eti_qrow_numbers numbers;
   float scales[ROWS_AT_ONCE];
   int32_t zeros[ROWS_AT_ONCE];
-  ET_TRY(read_float(ctx, args, &l, &p, numbers));
-  const et_tensor *const t[2] = {numbers[0], numbers[1]};
+  ET_TRY(read_float(ctx, args, &l, &p, &numbers));
   p.row_scales = scales;
   p.row_zeros = zeros;
-  if (t[0]->numel == 1 && t[1]->numel == 1) {
-    read_numbers(t, 0, 1, scales, zeros);
+  if (numbers.scale->numel == 1 && numbers.zero->numel == 1) {
+    eti_qrow_numbers_get(&numbers, 0, 1, scales, zeros);
     eti_qproduct_run(ctx, &p);
     return ET_OK;
   }
@@ -160,7 +132,7 @@ et_status op_qlinear_float_out(et_kernel_ctx *ctx, et_value *const *args) {
   l.in = &part;
   for (size_t first = 0; first < all; first += ROWS_AT_ONCE) {
     p.m = all - first < ROWS_AT_ONCE ? all - first : ROWS_AT_ONCE;
-    read_numbers(t, first, p.m, scales, zeros);
+    eti_qrow_numbers_get(&numbers, first, p.m, scales, zeros);
     eti_qproduct_run(ctx, &p);
     part.data = (char *)part.data + p.m * p.k;
     p.out = (float *)p.out + p.m * p.n;
@@ -172,7 +144,7 @@ et_status prepare_qlinear_float_out(et_prepare_ctx *ctx, et_value *const *args) 
   const et_kernel_ctx k = eti_prepare_args(ctx);
   qlinear l;
   eti_qproduct p;
-  et_tensor *numbers[2];
-  ET_TRY(read_float(&k, args, &l, &p, numbers));
+  eti_qrow_numbers numbers;
+  ET_TRY(read_float(&k, args, &l, &p, &numbers));
   return prepare(ctx, &p);
 }

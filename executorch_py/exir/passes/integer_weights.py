@@ -12,7 +12,6 @@ better. Runs after constants are folded, which leaves quantization alone. Relies
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,45 +22,14 @@ from torch.export import ExportedProgram
 from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 from executorch_py.exir.ir.constants import add_constants, drop_unused_constants
 from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation, fake_mode_of
+from executorch_py.exir.ir.few_bits import AFFINE, PER_GROUP, Integers, integers_of
 from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes, foldable_constants
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_facts import DEQUANTIZE, RESHAPES, op_key
 
-_PER_TENSOR = "quantized_decomposed::dequantize_per_tensor"
-_PER_CHANNEL = "quantized_decomposed::dequantize_per_channel"
-_PER_GROUP = "quantized_decomposed::dequantize_per_channel_group"
-_AFFINE = "torchao::dequantize_affine"
-_WITHOUT_KERNEL = (_PER_GROUP, _AFFINE)
+_WITHOUT_KERNEL = (PER_GROUP, AFFINE)
 _TRANSPOSES = ("aten::permute_copy", "aten::t_copy", "aten::transpose_copy.int")
 _PACKET = {8: "embedding_byte", 4: "embedding_4bit", 2: "embedding_2bit"}
-
-
-@dataclass(frozen=True)
-class _Integers:
-    """A constant and what its integers stand for: `scales` and `zeros` have an entry for each block
-    of these sizes."""
-
-    name: str
-    values: torch.Tensor
-    block: tuple[int, ...]
-    scales: torch.Tensor
-    zeros: torch.Tensor | None
-    low: int
-    high: int
-
-    @property
-    def is_table(self) -> bool:
-        """Whether it is a matrix with the same number of scales for every row."""
-        return self.values.dim() == 2 and self.block[0] == 1
-
-    @property
-    def bits(self) -> int:
-        """The fewest that hold the integers in whole bytes."""
-        for bits in (2, 4):
-            half, whole = 2 ** (bits - 1), self.values.shape[-1] % (8 // bits) == 0
-            if -half <= self.low and self.high < half and whole:
-                return bits
-        return 8
 
 
 def integer_weights(ep: ExportedProgram) -> bool:
@@ -71,7 +39,7 @@ def integer_weights(ep: ExportedProgram) -> bool:
     mode = fake_mode_of(ep.graph_module)
     changed = False
     for node in list(graph.nodes) if mode is not None else []:
-        found = _read(node, constants) if node.op == "call_function" else None
+        found = integers_of(node, constants) if node.op == "call_function" else None
         if found is not None and node.users:
             register_quantized_ops()
             changed |= _Rewrite(ep, node, found, mode).run()
@@ -79,68 +47,6 @@ def integer_weights(ep: ExportedProgram) -> bool:
         erase_dead_nodes(graph)
         drop_unused_constants(ep, set(foldable_constants(ep)))
     return changed
-
-
-# ---- reading
-
-
-def _read(node: fx.Node, constants: dict[str, torch.Tensor]) -> _Integers | None:
-    """The integers that a dequantize node widens, if they are int8 constants."""
-    key = op_key(node.target)
-    if key not in (_PER_TENSOR, _PER_CHANNEL, _PER_GROUP, _AFFINE):
-        return None
-    source = node.args[0]
-    values = constants.get(source.name) if isinstance(source, fx.Node) else None
-    if values is None or values.dtype is not torch.int8 or values.numel() == 0:
-        return None
-    if node.meta["val"].dtype is not torch.float32:
-        return None
-
-    def tensor(name: str) -> torch.Tensor | None:
-        given = argument(node, name)
-        if isinstance(given, (int, float)):
-            return torch.tensor([given], dtype=torch.float32)
-        return None if given is None else constants.get(given.name)
-
-    block = _block(node, key, tuple(values.shape))
-    one = key in (_PER_TENSOR, _AFFINE)
-    scales = tensor("scale" if one else "scales")
-    zeros = tensor("zero_point" if one else "zero_points")
-    if block is None or scales is None:
-        return None
-    if zeros is None and argument(node, "zero_point" if one else "zero_points") is not None:
-        return None
-    shape = [n // b for n, b in zip(values.shape, block, strict=True)]
-    if scales.numel() == 1 and values.dim() == 2:
-        block, shape = (1, values.shape[1]), [len(values), 1]
-        scales = scales.reshape(-1).expand(len(values))
-        zeros = None if zeros is None else zeros.reshape(-1).expand(len(values))
-    has_zeros = zeros is not None and bool(zeros.any())
-    low, high = argument(node, "quant_min"), argument(node, "quant_max")
-    return _Integers(
-        str(source.name),
-        values.detach(),
-        block,
-        scales.detach().to(torch.float32).reshape(shape),
-        zeros.detach().to(torch.float32).reshape(shape)
-        if has_zeros and zeros is not None
-        else None,
-        -128 if low is None else int(low),
-        127 if high is None else int(high),
-    )
-
-
-def _block(node: fx.Node, key: str, shape: tuple[int, ...]) -> tuple[int, ...] | None:
-    """How many elements share a scale, along each dimension."""
-    if key == _PER_TENSOR:
-        return shape
-    if key == _AFFINE:
-        return tuple(argument(node, "block_size"))
-    if key == _PER_GROUP:
-        size = argument(node, "group_size")
-        return (1, size) if len(shape) == 2 and size > 0 and shape[1] % size == 0 else None
-    axis = argument(node, "axis") % len(shape)
-    return tuple(1 if d == axis else n for d, n in enumerate(shape))
 
 
 def _is_one(size: Any) -> bool:
@@ -153,7 +59,7 @@ def _is_one(size: Any) -> bool:
 class _Rewrite:
     """One dequantize node of a constant, and what reads it."""
 
-    def __init__(self, ep: ExportedProgram, node: fx.Node, found: _Integers, mode: Any) -> None:
+    def __init__(self, ep: ExportedProgram, node: fx.Node, found: Integers, mode: Any) -> None:
         self.ep, self.graph, self.node, self.found = ep, ep.graph_module.graph, node, found
         self._mode = mode
         self._made: dict[str, fx.Node] = {}

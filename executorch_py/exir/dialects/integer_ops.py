@@ -1,11 +1,12 @@
 """The operators of the library `executorch_py` that compute with 8-bit integers, and how their
-weights are packed (csrc/kernels/micro/qgemm.h).
+weights are packed (csrc/kernels/micro/qgemm.h, and qgroups.h for weights of 4 bits).
 
 Only this project's runtime has them. Importing this module defines them in torch, where they
 compute the same integers. Sums are exact; what follows is f32, rounding halves to even:
 
-    i8   clamp(round(sum · scale + addend), quant_min - zero_point, …) + zero_point
-    f32  (sum - zero_point · sums) · (input_scale · scale) + addend
+    i8      clamp(round(sum · scale + addend), quant_min - zero_point, …) + zero_point
+    f32     (sum - zero_point · sums) · (input_scale · scale) + addend
+    groups  ((sum · scale of each group, added) - zero_point · sums) · input_scale + addend
 
 Element by element the bits are those of dequantizing, computing in f32 and quantizing again.
 """
@@ -22,6 +23,8 @@ from torch.library import Library
 LIBRARY = "executorch_py"
 # Columns of a panel of weights.
 PANEL = 16
+# Terms of a step of weights of 4 bits.
+STEP = 8
 # Taps that a depthwise kernel may have to be computed as such.
 MAX_DEPTHWISE_TAPS = 64
 
@@ -57,6 +60,42 @@ def packed_columns(values: torch.Tensor, groups: int) -> torch.Tensor:
 def unpacked_columns(packed: torch.Tensor, groups: int, n: int) -> torch.Tensor:
     """The numbers again."""
     return packed.reshape(groups, -1)[:, :n].reshape(-1)
+
+
+def packed_groups(weight: torch.Tensor) -> torch.Tensor:
+    """Matrices [columns, groups, terms] of -8 … 7 as panels of codes 0 … 15, two to a byte:
+    [panel][group][term / 8][column][4], whose low halves are the first four of 8 terms."""
+    n, groups, k = weight.shape
+    panels, steps = -(-n // PANEL), -(-k // STEP)
+    codes = torch.zeros(panels * PANEL, groups, steps * STEP, dtype=torch.uint8)
+    codes[:n, :, :k] = (weight + 8).to(torch.uint8)
+    halves = codes.reshape(panels, PANEL, groups, steps, 2, STEP // 2).permute(4, 0, 2, 3, 1, 5)
+    return (halves[0] | halves[1] << 4).reshape(-1)
+
+
+def unpacked_groups(packed: torch.Tensor, n: int, groups: int, k: int) -> torch.Tensor:
+    """The matrices again."""
+    panels, steps = -(-n // PANEL), -(-k // STEP)
+    by_panel = packed.reshape(panels, groups, steps, PANEL, STEP // 2)
+    halves = torch.stack([by_panel & 15, by_panel >> 4]).permute(1, 4, 2, 3, 0, 5)
+    codes = halves.reshape(panels * PANEL, groups, steps * STEP)[:n, :, :k]
+    return codes.to(torch.int8) - 8
+
+
+def packed_numbers(values: torch.Tensor) -> torch.Tensor:
+    """A number for each group of each column, [columns, groups], as [panel][group][column]."""
+    n, groups = values.shape
+    panels = -(-n // PANEL)
+    padded = values.new_zeros(panels * PANEL, groups)
+    padded[:n] = values
+    return padded.reshape(panels, PANEL, groups).transpose(1, 2).reshape(-1)
+
+
+def unpacked_numbers(packed: torch.Tensor, n: int, groups: int) -> torch.Tensor:
+    """The numbers again."""
+    panels = -(-n // PANEL)
+    by_panel = packed.reshape(panels, groups, PANEL)
+    return by_panel.transpose(1, 2).reshape(panels * PANEL, groups)[:n]
 
 
 def is_depthwise(channels_in: int, channels_out: int, groups: int, taps: int) -> bool:
@@ -165,6 +204,33 @@ def _linear_float(
     return product.to(torch.float32) * (scale.to(torch.float32) * scales) + addends
 
 
+def _linear_groups(
+    input: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor,
+    weight: torch.Tensor,
+    scales: torch.Tensor,
+    zero_points: torch.Tensor | None,
+    sums: torch.Tensor,
+    addends: torch.Tensor,
+    group: int,
+    channels: int,
+) -> torch.Tensor:
+    groups = input.shape[-1] // group
+    matrices = unpacked_groups(weight, channels, groups, group).to(torch.float64)
+    if zero_points is not None:
+        matrices = matrices - unpacked_numbers(zero_points, channels, groups).unsqueeze(-1)
+    factors = unpacked_numbers(scales, channels, groups).to(torch.float32)
+    rows = input.reshape(math.prod(input.shape[:-1]), groups, group).to(torch.float64)
+    total = input.new_zeros(rows.shape[0], channels, dtype=torch.float32)
+    for i in range(groups):
+        exact = rows[:, i] @ matrices[:, i].t()
+        total = total + exact.to(torch.float32) * factors[:, i]
+    scale, zero_point = (t.reshape(-1, 1).to(torch.float32) for t in (scale, zero_point))
+    result = (total - zero_point * sums[:channels]) * scale + addends[:channels]
+    return result.reshape(*input.shape[:-1], channels)
+
+
 def _laid_out_like(source: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     """The result with channels innermost where those of an image of its size are."""
     is_last = source.dim() == 4 and source.is_contiguous(memory_format=torch.channels_last)
@@ -249,6 +315,12 @@ _DEFINITIONS: tuple[tuple[str, str, Callable[..., torch.Tensor]], ...] = (
         "Tensor input, Tensor scale, Tensor zero_point, Tensor weight, Tensor sums, Tensor scales, "
         "Tensor addends, int channels",
         _linear_float,
+    ),
+    (
+        "qlinear_groups",
+        "Tensor input, Tensor scale, Tensor zero_point, Tensor weight, Tensor scales, "
+        "Tensor? zero_points, Tensor sums, Tensor addends, int group, int channels",
+        _linear_groups,
     ),
     ("qadd", _OPERANDS, _binary(torch.add)),
     ("qsub", _OPERANDS, _binary(torch.sub)),

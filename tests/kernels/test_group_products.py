@@ -1,0 +1,152 @@
+"""Rows of int8 times weights of 4 bits in groups: the bits of the definition, in every way of
+running and with every instruction set, and what dequantized operands give, but for rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from op_driver import Const, OpError, Out, check_op, isa_limit, isas, run_op
+
+from executorch_py.exir.dialects import integer_ops
+
+own = torch.ops.executorch_py
+NAME = "executorch_py::qlinear_groups.out"
+
+
+def made(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+class Product:
+    """Random operands: as kernels read them, and what they stand for."""
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        n: int,
+        group: int,
+        *,
+        bf16: bool = True,
+        zeros: bool = False,
+        bias: bool = True,
+        one_scale: bool = False,
+    ) -> None:
+        g, rows, groups = made(sum(shape) + n), math.prod(shape[:-1]), shape[-1] // group
+        self.one_scale = one_scale
+        self.x = torch.randint(-128, 128, shape, generator=g, dtype=torch.int8)
+        self.scale = torch.rand(1 if one_scale else rows, generator=g, dtype=torch.float64) + 0.1
+        self.zero = torch.randint(-128, 128, (len(self.scale),), generator=g)
+        self.weight = torch.randint(-8, 8, (n, groups, group), generator=g, dtype=torch.int8)
+        self.scales = (torch.rand(n, groups, generator=g) + 0.5) / (40 * math.sqrt(shape[-1] + 1))
+        if bf16:
+            self.scales = self.scales.to(torch.bfloat16)
+        self.zeros = torch.zeros(n, groups, dtype=torch.int8)
+        if zeros:
+            self.zeros = torch.randint(-8, 8, (n, groups), generator=g, dtype=torch.int8)
+        self.bias = torch.randn(n, generator=g) if bias else torch.zeros(n)
+        wide = (self.weight - self.zeros.unsqueeze(-1)).double() * self.scales.double().unsqueeze(
+            -1
+        )
+        self.matrix = wide.reshape(n, -1)
+        sums = self.matrix.sum(-1).to(torch.float32)
+        self.args: list[Any] = [
+            *(self.x, self.scale, self.zero),
+            Const(integer_ops.packed_groups(self.weight)),
+            Const(integer_ops.packed_numbers(self.scales)),
+            Const(integer_ops.packed_numbers(self.zeros)) if zeros else None,
+            *(Const(integer_ops.packed_columns(t, 1)) for t in (sums, self.bias)),
+            *(group, n),
+        ]
+
+    def expected(self) -> torch.Tensor:
+        """Dequantized rows times dequantized weights, in f64."""
+        rows = (1,) if self.one_scale else (*self.x.shape[:-1], 1)
+        x = (self.x - self.zero.reshape(rows)) * self.scale.reshape(rows)
+        return (x @ self.matrix.t() + self.bias).to(torch.float32)
+
+    def check(self) -> None:
+        given = [a.tensor if isinstance(a, Const) else a for a in self.args]
+        wanted = own.qlinear_groups(*given)
+        (got,) = check_op(own.qlinear_groups.out, *self.args)
+        assert torch.equal(got, wanted)
+        for isa in isas():
+            for prepared in (False, True):
+                with isa_limit(isa):
+                    out = [Out(wanted.dtype, tuple(wanted.shape))]
+                    (again,) = run_op(NAME, *self.args, out=out, prepared=prepared)
+                assert torch.equal(wanted, again), (isa, prepared)
+        torch.testing.assert_close(got, self.expected(), rtol=1e-5, atol=3e-5)
+
+
+SHAPES = [(0, 64), (1, 32), (1, 256), (7, 128), (2, 3, 96), (64, 64), (65, 32), (131, 64), (3, 0)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("n", [1, 16, 37])
+def test_sums_of_groups_are_exact_and_then_scaled(shape: tuple[int, ...], n: int) -> None:
+    Product(shape, n, 32).check()
+
+
+# Terms of a row and of a group: what quantizers give, and steps and parts that are not full.
+GROUPS = [(256, 64), (256, 128), (256, 256), (1024, 256), (67, 67), (60, 12), (15, 5), (80, 40)]
+GROUPS += [(24, 8), (8, 1), (300, 100), (34, 17), (2048, 32)]
+
+
+@pytest.mark.parametrize("zeros", [False, True], ids=["symmetric", "zeros"])
+@pytest.mark.parametrize(("terms", "group"), GROUPS)
+def test_groups_may_have_any_size(terms: int, group: int, zeros: bool) -> None:
+    Product((6, terms), 19, group, zeros=zeros, bf16=not zeros, bias=zeros).check()
+
+
+def test_all_rows_may_share_a_scale() -> None:
+    Product((2, 5, 64), 20, 32, one_scale=True, zeros=True).check()
+
+
+def test_the_largest_sums_do_not_wrap() -> None:
+    for value, code in ((-128, -8), (-128, 7), (127, -8), (127, 7)):
+        case = Product((5, 128), 17, 64, bias=False)
+        case.x.fill_(value)
+        case.weight.fill_(code)
+        case.args[3] = Const(integer_ops.packed_groups(case.weight))
+        case.args[6] = Const(torch.zeros(32))
+        for isa in isas():
+            with isa_limit(isa):
+                (got,) = run_op(NAME, *case.args, out=[Out(torch.float32, (5, 17))])
+            total = case.scales.float().sum(-1) * (64 * value * code)
+            torch.testing.assert_close(got, total * case.scale.float().unsqueeze(-1))
+
+
+def test_packing_can_be_undone() -> None:
+    for n, groups, k in ((1, 1, 1), (37, 3, 12), (16, 2, 32)):
+        weight = torch.randint(-8, 8, (n, groups, k), generator=made(n), dtype=torch.int8)
+        packed = integer_ops.packed_groups(weight)
+        assert packed.dtype is torch.uint8 and len(packed) == -(-n // 16) * groups * -(-k // 8) * 64
+        assert torch.equal(integer_ops.unpacked_groups(packed, n, groups, k), weight)
+        numbers = weight[..., 0]
+        packed = integer_ops.packed_numbers(numbers)
+        assert torch.equal(integer_ops.unpacked_numbers(packed, n, groups), numbers)
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "words"),
+    [
+        (0, torch.zeros(4, 64), "input is f32 of rank 2, needs contiguous rows of i8"),
+        (1, torch.ones(3), "scale has 3 elements of f32; needs 1 or one for each of the 4 rows"),
+        (3, torch.zeros(64, dtype=torch.uint8), "weight: 64 contiguous elements of u8, needs 1024"),
+        (4, torch.zeros(64, dtype=torch.float16), "scales: 64 .* needs 64 of f32 or bf16"),
+        (5, torch.zeros(32, dtype=torch.int8), "zero_points: 32 .* needs 64 of i8"),
+        (7, torch.zeros(20), "addends: 20 .* needs 32 of f32"),
+        (8, 48, "groups of 48 terms, needs 0 or more and a divisor of the rows' 64"),
+        (8, 0, "groups of 0 terms"),
+        (9, -1, "-1 channels"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(at: int, value: Any, words: str) -> None:
+    args = Product((4, 64), 20, 32).args
+    args[at] = value
+    with pytest.raises(OpError, match=words):
+        run_op(NAME, *args, out=[Out(torch.float32, (4, 20))])

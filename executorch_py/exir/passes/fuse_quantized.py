@@ -2,10 +2,10 @@
 
 A convolution or linear layer of int8 values and int8 weights, its activation and the quantizing of
 its result become one operator of the library `executorch_py` (dialects/integer_ops.py), with
-weights packed for its kernel; so do sums, products, pools and means. Whatever happens to one tensor
-alone, element by element, becomes a table. Images between them are channels-last. Within one
-quantum of what the operators one by one compute. Relies on `meta["val"]` and on move_quantized,
-which brings the patterns together.
+weights packed for its kernel, those of 4 bits two to a byte; so do sums, products, pools and means.
+Whatever happens to one tensor alone, element by element, becomes a table. Images between them are
+channels-last. Within one quantum of what the operators one by one compute. Relies on `meta["val"]`
+and on move_quantized, which brings the patterns together.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from executorch_py.exir.dialects import integer_ops
 from executorch_py.exir.dialects.edge_ops import edge_op
 from executorch_py.exir.ir.constants import drop_unused_constants
 from executorch_py.exir.ir.fake_values import fake_mode_of
+from executorch_py.exir.ir.few_bits import Integers
 from executorch_py.exir.ir.graph import erase_dead_nodes
 from executorch_py.exir.ir.match import argument, is_call, only_user
 from executorch_py.exir.ir.op_facts import op_key
@@ -195,19 +196,22 @@ def _fuse_product(integers: IntegerGraph, node: fx.Node) -> bool:
     if not is_mm and (argument(node, "beta") != 1 or argument(node, "alpha") != 1):
         return False
     left, right = (argument(node, k) for k in (("self", "mat2") if is_mm else ("mat1", "mat2")))
-    weight = integers.turned_weight_of(right)
-    if weight is None or weight.values.dim() != 2:
+    weight, groups = integers.turned_weight_of(right), integers.turned_groups_of(right)
+    matrix = weight or groups
+    if matrix is None or matrix.values.dim() != 2 or node.meta["val"].dtype != torch.float32:
         return False
-    bias = integers.bias_of(None if is_mm else argument(node, "self"), weight.values.shape[0])
-    if bias is None or node.meta["val"].dtype != torch.float32:
+    bias = integers.bias_of(None if is_mm else argument(node, "self"), matrix.values.shape[0])
+    if bias is None:
         return False
-    end = integers.end_of(node)
-    found = dequantized(left)
-    if found is not None and end is not None:
+    found, end = dequantized(left), integers.end_of(node)
+    if weight is not None and found is not None and end is not None:
         return _fuse_linear(integers, found, weight, bias, end)
-    if _fuse_float_linear(integers, node, left, weight, bias):
-        return True
-    return _fuse_weight(integers, node, left, weight)
+    rows = _rows_of(integers, node, left)
+    if rows is not None and groups is not None:
+        return _fuse_groups(integers, node, rows, groups, bias)
+    if rows is not None and weight is not None:
+        return _fuse_float_linear(integers, node, rows, weight, bias)
+    return weight is not None and _fuse_weight(integers, node, left, weight)
 
 
 def _fuse_linear(
@@ -230,10 +234,11 @@ def _fuse_linear(
     return True
 
 
-def _fuse_float_linear(
-    integers: IntegerGraph, node: fx.Node, left: Any, weight: Weight, bias: torch.Tensor
-) -> bool:
-    """Rows whose scale is known at run time, or a result that stays f32."""
+def _rows_of(
+    integers: IntegerGraph, node: fx.Node, left: Any
+) -> tuple[fx.Node, fx.Node, fx.Node] | None:
+    """Rows of integers that a product reads dequantized, their scale and their zero point: tensors
+    of one number or, known at run time only, of one for each row."""
     source_of = left.args[0] if _joins_rows(left) else left
     if is_call(source_of, DEQUANTIZE_BY_TENSORS, DEQUANTIZE_PER_TOKEN):
         rows, scale, zero_point = source_of.args[:3]
@@ -242,7 +247,7 @@ def _fuse_float_linear(
     else:
         found = dequantized(left)
         if found is None:
-            return False
+            return None
         rows, source = found
         numbers = torch.tensor([source.scale]), torch.tensor([source.zero_point])
         scale, zero_point = (
@@ -250,7 +255,18 @@ def _fuse_float_linear(
             for name, value in zip(("scale", "zero_point"), numbers, strict=True)
         )
     if rows.meta["val"].dtype != torch.int8 or left.meta["val"].dtype != torch.float32:
-        return False
+        return None
+    return rows, scale, zero_point
+
+
+def _fuse_float_linear(
+    integers: IntegerGraph,
+    node: fx.Node,
+    rows: tuple[fx.Node, fx.Node, fx.Node],
+    weight: Weight,
+    bias: torch.Tensor,
+) -> bool:
+    """Rows whose scale is known at run time, or a result that stays f32."""
     columns = {
         "sums": weight.values.to(torch.int64).sum(-1).to(torch.int32),
         "scales": weight.scales.to(torch.float32),
@@ -260,9 +276,7 @@ def _fuse_float_linear(
     result = integers.call(
         node,
         edge_op(torch.ops.executorch_py.qlinear_float.default),
-        rows,
-        scale,
-        zero_point,
+        *rows,
         integers.packed(weight, weight.values.unsqueeze(0)),
         *(
             integers.constant_node((name, key), f"q_{name}", integer_ops.packed_columns(t, 1))
@@ -270,6 +284,47 @@ def _fuse_float_linear(
         ),
         weight.values.shape[0],
     )
+    integers.replace(node, result)
+    return True
+
+
+def _fuse_groups(
+    integers: IntegerGraph,
+    node: fx.Node,
+    rows: tuple[fx.Node, fx.Node, fx.Node],
+    weight: Integers,
+    bias: torch.Tensor,
+) -> bool:
+    """The same with weights of 4 bits, a scale for each group of a row."""
+    n, n_groups = weight.scales.shape
+    matrices = weight.values.reshape(n, n_groups, -1)
+    scales, zeros = weight.scales, weight.zeros
+    totals = matrices.to(torch.float64).sum(-1)
+    if zeros is not None:
+        totals -= zeros * matrices.shape[2]
+    small = scales.to(torch.bfloat16)
+    key = (weight.name, argument(node, "mat2").args[0].name)
+
+    def constant(name: str, value: torch.Tensor, *more: Any) -> fx.Node:
+        return integers.constant_node((f"groups {name}", *key, *more), f"q_{name}", value)
+
+    fits = torch.equal(small.to(torch.float32), scales)
+    operands = (
+        constant("weight", integer_ops.packed_groups(matrices)),
+        constant("scales", integer_ops.packed_numbers(small if fits else scales)),
+        None
+        if zeros is None
+        else constant("zeros", integer_ops.packed_numbers(zeros.to(torch.int8))),
+        *(
+            constant(name, integer_ops.packed_columns(value.to(torch.float32), 1), *more)
+            for name, value, *more in (
+                ("sums", (totals * scales).sum(-1)),
+                ("addends", bias, tuple(bias.tolist())),
+            )
+        ),
+    )
+    target = edge_op(torch.ops.executorch_py.qlinear_groups.default)
+    result = integers.call(node, target, *rows, *operands, matrices.shape[2], n)
     integers.replace(node, result)
     return True
 

@@ -20,6 +20,7 @@ from executorch_py.exir.dialects import integer_ops
 from executorch_py.exir.dialects.edge_ops import edge_op, ops
 from executorch_py.exir.ir.constants import add_constants
 from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation
+from executorch_py.exir.ir.few_bits import Integers, integers_of
 from executorch_py.exir.ir.graph import foldable_constants
 from executorch_py.exir.ir.match import argument, is_call, only_user
 from executorch_py.exir.ir.quantized_values import (
@@ -124,6 +125,18 @@ class IntegerGraph:
         scales = torch.full((values.shape[0],), affine.scale, dtype=torch.float64)
         source = found[0].args[0]
         return Weight(source, values, scales, (source.name, str(affine.scale)))
+
+    def turned_groups_of(self, node: Any) -> Integers | None:
+        """The same where it has 4 bits (2 are half the bytes when they are widened), and a scale
+        for each row or for each group of a row."""
+        if not _turns_matrix(node) or node.args[0].op != "call_function":
+            return None
+        found = integers_of(node.args[0], self.constants)
+        if found is None or not found.is_table or found.bits == 2:
+            return None
+        if found.low < -8 or found.high > 7 or not _are_integers(found.values, -8, 7):
+            return None
+        return found if found.zeros is None or _are_integers(found.zeros, -128, 127) else None
 
     def bias_of(self, node: Any, n: int) -> torch.Tensor | None:
         """A bias of n numbers in f64; zeros for none, None for one that is not known."""
@@ -266,6 +279,11 @@ def shape_of(node: Any) -> tuple[str, ...]:
     """Sizes that can be compared, symbols among them."""
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
     return tuple(map(str, value.shape)) if isinstance(value, torch.Tensor) else ("?",)
+
+
+def _are_integers(values: torch.Tensor, low: int, high: int) -> bool:
+    limits = torch.aminmax(values)
+    return bool(limits.min >= low and limits.max <= high and torch.equal(values, values.round()))
 
 
 def _turns_matrix(node: Any) -> bool:

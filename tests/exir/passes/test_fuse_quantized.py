@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from quantizer.few_bits import INDICES, TORCHAO
 from torch import nn
 from torch.export import Dim
 from torch.nn import functional as F
@@ -17,6 +18,7 @@ from executorch_py.exir import ExecutorchBackendConfig, to_edge
 from executorch_py.quantizer import (
     XNNPACKQuantizer,
     convert_pt2e,
+    get_groupwise_quantization_config,
     get_symmetric_quantization_config,
     prepare_pt2e,
 )
@@ -237,6 +239,42 @@ def test_a_dynamic_layer_multiplies_integers(is_per_channel: bool) -> None:
     assert names.count("qlinear_float*") == 2
     assert not {n for n in names if n.startswith("dequantize")}
     torch.testing.assert_close(program.run(x), graph(x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("group", "bias"), [(32, True), (64, False), (128, True), (256, False), (None, True)]
+)
+def test_weights_of_4_bits_in_groups_are_multiplied_by_integers(
+    group: int | None, bias: bool
+) -> None:
+    torch.manual_seed(0)
+    layer, x = nn.Linear(256, 37, bias=bias).eval(), torch.randn(5, 256)
+    sizes = ({0: Dim("rows", min=0, max=70)},)
+    quantizer = XNNPACKQuantizer().set_global(get_groupwise_quantization_config(4, group))
+    exported = torch.export.export(layer, (x,), dynamic_shapes=sizes)
+    graph = convert_pt2e(prepare_pt2e(exported.module(), quantizer))
+    edge = to_edge(torch.export.export(graph, (x,), dynamic_shapes=sizes))
+    program = edge.to_executorch(OWN)
+    names = instructions(program)
+    assert names.count("qlinear_groups*") == 1
+    assert not [n for n in names if "dequantize" in n or "embedding" in n or n == "linear"]
+    assert len(program.buffer) < len(edge.to_executorch().buffer) + 4096
+    for n in (0, 1, 5, 70):
+        rows = 3 * torch.randn(n, 256) + 1
+        torch.testing.assert_close(program.run(rows), graph(rows), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["8da4w", "8da4w with zero points"])
+def test_what_torchao_makes_4_bits_is_multiplied_by_integers(name: str) -> None:
+    model = TORCHAO[name]()
+    with torch.no_grad():
+        program = lowered(model, (INDICES,))
+        wanted = model(INDICES)
+    names = instructions(program)
+    assert names.count("qlinear_groups*") == 2
+    assert not [n for n in names if "dequantize" in n or "embedding_4bit" in n or n == "linear"]
+    # An activation between two integers may fall on either side.
+    assert float((program.run(INDICES) - wanted).abs().max() / wanted.abs().max()) < 0.006
 
 
 def test_steps_on_one_tensor_are_looked_up() -> None:

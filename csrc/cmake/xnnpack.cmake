@@ -61,7 +61,7 @@ function(et_xnnpack_request out)
 endfunction()
 
 set(ET_XNNPACK_KERNELS
-  products.c gemm_f32_avx2.c gemm_q8_avx2.c gemm_qb4_avx2.c pack_f32_avx2.c pack_q8_avx2.c
+  products.c gemm_f32_avx2.c gemm_q8_avx2.c quads_avx2.c gemm_qb4_avx2.c pack_f32_avx2.c pack_q8_avx2.c
   pack_qb4_avx2.c lines.c lines_f32_avx2.c move_avx2.c residuals.c
   depthwise.c depthwise_qs8_avx2.c depthwise_f32_avx2.c shallow.c shallow_qs8_avx2.c tables.c light.c light_avx2.c)
 

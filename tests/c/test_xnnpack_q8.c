@@ -2,6 +2,7 @@
 // written, to the last bit, for numbers of rows, ends of columns, lengths, pieces and parts; and
 // the rule that cuts operators into calls. Tests of what this machine cannot run pass.
 #include "backends/xnnpack/kernels.h"
+#include "backends/xnnpack/quads.h"
 #include "et_test.h"
 
 #if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)
@@ -28,6 +29,7 @@ static struct xnn_qd8_quantization_params row_scales[MOST_ROWS];
 static int8_t bytes[MOST_ROWS][PITCH];
 static float floats[MOST_ROWS][PITCH];
 alignas(64) static uint8_t packed[PACKED];
+alignas(64) static uint8_t quads_memory[PACKED / 2];
 
 static const union xnn_qs8_qc8w_conv_minmax_params BYTES = {.fp32_scalar = {-7, -100, 111}};
 static const union xnn_f32_minmax_params FLOATS = {.scalar = {-700.0f, 650.0f}};
@@ -96,10 +98,32 @@ static float float_of(int32_t sum, size_t j, const struct xnn_qd8_quantization_p
   return fminf(fmaxf(v, FLOATS.scalar.min), FLOATS.scalar.max);
 }
 
+// What the kernels get: limits and, if `is_told`, in which order to multiply the packed weights.
+static eti_xnn_q8_params params_of(const void *limits, size_t limits_bytes, bool is_told,
+                                   size_t n_cols, size_t n_k, size_t n_pieces, bool is_float) {
+  eti_xnn_q8_params params = {.quads = NULL};
+  memcpy(params.limits, limits, limits_bytes);
+  if (!is_told) return params;
+  const size_t n_panels = (n_cols + COLS - 1) / COLS;
+  const size_t column = (n_k + 3) / 4 * 4 * n_pieces + 4 + (is_float ? 8 : 4);
+  eti_xnn_quads *const quads = (eti_xnn_quads *)(void *)quads_memory;
+  eti_xnn_quads_make__avx2(quads, packed, column * COLS, n_panels, n_k, n_pieces);
+  params.quads = quads;
+  return params;
+}
+
 typedef struct given {
   size_t n_rows, n_cols, n_pieces, n_k;
   const int8_t *rows[MOST_ROWS][MOST_PIECES];
 } given;
+
+static eti_xnn_q8_params bytes_params(const given *g, bool is_told) {
+  return params_of(&BYTES, sizeof BYTES, is_told, g->n_cols, g->n_k, g->n_pieces, false);
+}
+
+static eti_xnn_q8_params floats_params(const given *g, bool is_told) {
+  return params_of(&FLOATS, sizeof FLOATS, is_told, g->n_cols, g->n_k, g->n_pieces, true);
+}
 
 static void forget(void) {
   memset(bytes, UNTOUCHED, sizeof bytes);
@@ -138,15 +162,19 @@ static void check_products(size_t n_rows, size_t n_cols, size_t n_k) {
   given g = {.n_rows = n_rows, .n_cols = n_cols, .n_pieces = 1, .n_k = n_k};
   const size_t apart = n_k + 3;
   for (size_t i = 0; i < n_rows; i++) g.rows[i][0] = a + i * apart;
-  forget();
-  pack(n_cols, 1, n_k, false);
-  eti_xnn_qs8_gemm_6x16__avx2(n_rows, n_cols, n_k, a, apart, packed, bytes, sizeof bytes[0], COLS,
-                              &BYTES);
-  EXPECT(bytes_are_right(&g));
-  pack(n_cols, 1, n_k, true);
-  eti_xnn_qd8_gemm_6x16__avx2(n_rows, n_cols, n_k, a, apart, packed, floats, sizeof floats[0],
-                              COLS * sizeof(float), &FLOATS, row_scales);
-  EXPECT(floats_are_right(&g, 1));
+  for (int is_told = 0; is_told < 2; is_told++) {
+    forget();
+    pack(n_cols, 1, n_k, false);
+    eti_xnn_q8_params params = bytes_params(&g, is_told != 0);
+    eti_xnn_qs8_gemm_6x16__avx2(n_rows, n_cols, n_k, a, apart, packed, bytes, sizeof bytes[0], COLS,
+                                &params);
+    EXPECT(bytes_are_right(&g));
+    pack(n_cols, 1, n_k, true);
+    params = floats_params(&g, is_told != 0);
+    eti_xnn_qd8_gemm_6x16__avx2(n_rows, n_cols, n_k, a, apart, packed, floats, sizeof floats[0],
+                                COLS * sizeof(float), &params, row_scales);
+    EXPECT(floats_are_right(&g, 1));
+  }
 }
 
 static void products_of_bytes_are_exact_for_all_sizes(void) {
@@ -182,34 +210,36 @@ static void fill_to_the_ends(unsigned wide) {
       weights[i * COLS + 7 * i % COLS][0] = weights[i * COLS][1] = i % 2 ? 65 : -65;
 }
 
+// The same elements. Of every 13 quads most have weights that make pairs or nearly do, some are
+// narrow, and the last of some columns are wide.
+static void fill_with_all_kinds(void) {
+  fill_to_the_ends(0);
+  uint32_t seed = 7;
+  for (size_t j = 0; j < MOST_COLS; j++) {
+    for (size_t k = 0; k < MOST_K; k++) {
+      seed = seed * 1664525u + 1013904223u;
+      const size_t kind = k / 4 % 13;
+      const int32_t most = kind < 8 ? 33 : kind < 12 ? 64 : j % 16 == 5 ? 128 : 30;
+      weights[j][k] = (int8_t)((int32_t)(seed >> 16) % (most + 1) * (seed >> 31 ? 1 : -1));
+      if (weights[j][k] == INT8_MIN && kind < 12) weights[j][k] = 0;
+    }
+  }
+}
+
 static void narrow_weights_are_exact_with_the_greatest_elements(void) {
   if (!can_run()) return;
   static const unsigned which[] = {0, 1, 2, 5, 15};
   static const size_t lengths[] = {2, 7, 64, 2100};
-  for (size_t i = 0; i < sizeof which / sizeof which[0]; i++) {
-    fill_to_the_ends(which[i]);
+  for (size_t i = 0; i <= sizeof which / sizeof which[0]; i++) {
+    if (i == 0)
+      fill_with_all_kinds();
+    else
+      fill_to_the_ends(which[i - 1]);
     for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
       check_products(24, 3, lengths[l]);
       check_products(25, 61, lengths[l]);
       check_products(MOST_ROWS, 24, lengths[l]);
     }
-  }
-}
-
-// Of more columns than are looked at together.
-static void all_panels_of_narrow_weights_are_looked_at(void) {
-  if (!can_run()) return;
-  enum { COLUMNS = 2100, N_K = 4, N_ROWS = 24 };
-  static uint8_t many[(COLUMNS / COLS + 1) * COLS * (N_K + 8)], y[N_ROWS][COLUMNS];
-  fill_to_the_ends(0);
-  pack(COLS, 1, N_K, false);
-  const size_t panel = COLS * (N_K + 2 * sizeof(int32_t));
-  for (size_t i = 0; i < sizeof many / panel; i++) memcpy(many + i * panel, packed, panel);
-  eti_xnn_qs8_gemm_6x16__avx2(N_ROWS, COLUMNS, N_K, a, N_K, many, y, sizeof y[0], COLS, &BYTES);
-  for (size_t i = 0; i < N_ROWS; i++) {
-    const int8_t *const row = a + i * N_K;
-    for (size_t j = 0; j < COLUMNS; j++)
-      EXPECT((int8_t)y[i][j] == byte_of(sum_of(&row, 1, N_K, j % COLS), j % COLS));
   }
 }
 
@@ -236,15 +266,16 @@ static void check_pieces_of(size_t block, size_t n_rows, size_t n_cols, size_t n
     forget();
     pack(n_cols, n_pieces, n_k, is_float != 0);
     const size_t pieces_bytes = n_pieces * block * sizeof pointers[0];
+    const eti_xnn_q8_params params = is_float ? floats_params(&g, true) : bytes_params(&g, true);
     if (is_float) {
       (block == 1 ? eti_xnn_qd8_igemm_1x16__avx2 : eti_xnn_qd8_igemm_6x16__avx2)(
           n_rows, n_cols, n_k, pieces_bytes, pointers, packed, floats, sizeof floats[0],
-          COLS * sizeof(float), offset, mark, zeros, &FLOATS, row_scales);
+          COLS * sizeof(float), offset, mark, zeros, &params, row_scales);
       EXPECT(floats_are_right(&g, 0));
     } else {
       (block == 1 ? eti_xnn_qs8_igemm_1x16__avx2 : eti_xnn_qs8_igemm_6x16__avx2)(
           n_rows, n_cols, n_k, pieces_bytes, pointers, packed, bytes, sizeof bytes[0], COLS, offset,
-          mark, &BYTES);
+          mark, &params);
       EXPECT(bytes_are_right(&g));
     }
   }
@@ -276,9 +307,95 @@ static void convolutions_of_long_pieces_are_exact(void) {
   check_pieces(7, 20, 4, 700);  // two pieces at once
   fill_to_the_ends(1);
   check_pieces(MOST_ROWS, 40, 4, 700);
+  fill_with_all_kinds();
+  check_pieces(MOST_ROWS, 40, 4, 700);
+  check_pieces(8, 40, 4, 130);
   fill();
   check_pieces(2, 280, 3, 901);  // and more columns than are kept at once
   check_pieces(3, 9, 2, 2049);   // no whole piece at once
+}
+
+// ---- Quads
+
+// Tiles of an operator begin at any panel.
+static void calls_may_begin_at_any_panel(void) {
+  if (!can_run()) return;
+  enum { N_ROWS = 7, N_COLS = 55, N_K = 60 };
+  given g = {.n_rows = N_ROWS, .n_cols = N_COLS, .n_pieces = 1, .n_k = N_K};
+  for (size_t i = 0; i < N_ROWS; i++) g.rows[i][0] = a + i * N_K;
+  fill_with_all_kinds();
+  for (size_t j = 0; j < N_COLS; j++) weights[j][0] = (int8_t)(j / COLS * 30);  // unlike each other
+  pack(N_COLS, 1, N_K, false);
+  const eti_xnn_q8_params params = bytes_params(&g, true);
+  const size_t panel = COLS * (N_K + 8);
+  forget();
+  for (size_t first = 0; first < N_COLS; first += 2 * COLS) {
+    const size_t n = N_COLS - first < 2 * COLS ? N_COLS - first : 2 * COLS;
+    eti_xnn_qs8_gemm_6x16__avx2(N_ROWS, n, N_K, a, N_K, packed + first / COLS * panel,
+                                &bytes[0][first], sizeof bytes[0], COLS, &params);
+  }
+  EXPECT(bytes_are_right(&g));
+}
+
+// The sums of the positive weights of n quads' pair of elements in a column, and of the negative.
+static void add_pair(const uint16_t *at, size_t n, size_t column, size_t pair, int *positive,
+                     int *negative) {
+  *positive = *negative = 0;
+  for (size_t q = 0; q < n; q++) {
+    for (size_t k = 0; k < 2; k++) {
+      const int w = weights[column][at[q] + 2 * pair + k];
+      *(w > 0 ? positive : negative) += w;
+    }
+  }
+}
+
+static bool is_exact(const uint16_t *at, size_t n, size_t first_column) {
+  for (size_t j = first_column; j < first_column + COLS; j++) {
+    for (size_t pair = 0; pair < 2; pair++) {
+      int positive, negative;
+      add_pair(at, n, j, pair, &positive, &negative);
+      if (positive * 255 > INT16_MAX || negative * 255 < INT16_MIN) return false;
+    }
+  }
+  return true;
+}
+
+// Each of them once, in a kind that it fits in.
+static bool quads_are_listed(const eti_xnn_quads *quads, size_t panel, size_t n_quads) {
+  const uint8_t *const record = quads->records + panel * quads->record_bytes;
+  const uint16_t *const list = (const uint16_t *)(const void *)(record + COLS * sizeof(int32_t));
+  const size_t n_pairs = list[0], n_ones = list[1], n_wide = list[2];
+  const uint16_t *const pairs = list + ETI_XNN_QUADS_HEAD, *const ones = pairs + 2 * n_pairs;
+  size_t n_seen[MOST_K / 4] = {0};
+  if (2 * n_pairs + n_ones + n_wide != n_quads) return false;
+  for (size_t i = 0; i < n_quads; i++)
+    if (pairs[i] % 4 != 0 || pairs[i] / 4 >= n_quads || ++n_seen[pairs[i] / 4] > 1) return false;
+  for (size_t i = 0; i < n_pairs; i++)
+    if (!is_exact(pairs + 2 * i, 2, panel * COLS)) return false;
+  for (size_t i = 0; i < n_ones; i++)
+    if (!is_exact(ones + i, 1, panel * COLS)) return false;
+  return true;
+}
+
+static void quads_are_multiplied_by_what_has_room_for_their_sums(void) {
+  if (!can_run()) return;
+  enum { N_COLS = 48, N_QUADS = 130 };
+  const given g = {.n_rows = 1, .n_cols = N_COLS, .n_pieces = 1, .n_k = 4 * N_QUADS};
+  const eti_xnn_quads *quads;
+  fill_with_all_kinds();
+  pack(N_COLS, 1, g.n_k, false);
+  quads = bytes_params(&g, true).quads;
+  EXPECT(quads->has_narrow && quads->has_wide && quads->is_scattered);
+  for (size_t i = 0; i < N_COLS / COLS; i++) EXPECT(quads_are_listed(quads, i, N_QUADS));
+  for (size_t j = 0; j < N_COLS; j++) memset(weights[j], (int)j % 33, sizeof weights[j]);
+  pack(N_COLS, 1, g.n_k, false);
+  quads = bytes_params(&g, true).quads;
+  EXPECT(quads->has_narrow && !quads->has_wide && !quads->is_scattered);
+  for (size_t i = 0; i < N_COLS / COLS; i++) EXPECT(quads_are_listed(quads, i, N_QUADS));
+  fill();
+  pack(N_COLS, 1, g.n_k, false);
+  quads = bytes_params(&g, true).quads;
+  EXPECT(!quads->has_narrow && quads->has_wide && !quads->is_scattered);
 }
 
 // ---- Packing
@@ -350,10 +467,11 @@ static const et_test tests[] = {
     ET_CASE(products_of_bytes_are_exact_for_all_sizes),
     ET_CASE(products_of_long_rows_are_exact),
     ET_CASE(narrow_weights_are_exact_with_the_greatest_elements),
-    ET_CASE(all_panels_of_narrow_weights_are_looked_at),
     ET_CASE(convolutions_of_bytes_are_exact_for_all_pieces),
     ET_CASE(convolutions_of_one_row_have_pointers_by_themselves),
     ET_CASE(convolutions_of_long_pieces_are_exact),
+    ET_CASE(calls_may_begin_at_any_panel),
+    ET_CASE(quads_are_multiplied_by_what_has_room_for_their_sums),
     ET_CASE(weights_of_bytes_are_packed_where_the_kernels_read_them),
     ET_CASE(columns_are_cut_to_weights_that_stay_near),
     ET_CASE(threads_share_rows_before_columns),

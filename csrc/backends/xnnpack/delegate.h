@@ -32,6 +32,7 @@ typedef struct eti_xnn_engine {
   eti_xnn_shape *given;     // [graph.n_externs], of the call under way
   struct xnn_external_value *externs;  // [n_active]
   size_t n_active;                     // externs that XNNPACK has been told of
+  struct eti_xnn_quads *quads;         // what kernels for int8 know of its weights
 } eti_xnn_engine;
 
 typedef struct eti_xnn_delegate {

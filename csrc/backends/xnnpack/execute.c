@@ -90,6 +90,7 @@ static void reshape(void *ctx) {
   if (r->status != xnn_status_success) return;
   eti_xnn_tile_products(engine->runtime, pthreadpool_get_threads_count(&engine->pool));
   eti_xnn_tile_light(engine->runtime);
+  eti_xnn_order_quads(engine->runtime, &engine->quads);
 }
 
 static void set_up(void *ctx) {

@@ -64,7 +64,7 @@ void eti_xnn_f32_igemm_add_1x16__avx2(size_t n_rows, size_t n_cols, size_t k_byt
 
 // The same for int8, by XNNPACK's interfaces: qs8 gives int8 by the scales of columns, qd8 floats
 // by those of rows (one for all in igemm), columns, and biases. Pieces that point to `zero` are
-// read from `zero_data`. `limits` are XNNPACK's own structs.
+// read from `zero_data`. `limits` are an eti_xnn_q8_params of quads.h.
 struct xnn_qd8_quantization_params;
 void eti_xnn_qs8_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
                                  size_t a_bytes, const void *w, void *c, size_t row_bytes,
@@ -157,5 +157,12 @@ eti_xnn_tile eti_xnn_tile_for_bytes(size_t n_rows, size_t n_cols, size_t weight_
 // Cuts the operators that run our kernels into tiles by that rule; after each reshape of `runtime`,
 // which will run with n_threads.
 void eti_xnn_tile_products(xnn_runtime_t runtime, size_t n_threads);
+
+// Tells the kernels for int8 of an operator's weights what quads.h is about; after each reshape of
+// `runtime`, in a region of memory.h. What has been found out is kept in `known`, NULL at first,
+// which outlives the runtime.
+struct eti_xnn_quads;
+void eti_xnn_order_quads(xnn_runtime_t runtime, struct eti_xnn_quads **known);
+void eti_xnn_release_quads(struct eti_xnn_quads *known);
 
 #endif  // ET_XNNPACK_KERNELS_H

@@ -6,9 +6,11 @@
 #include "backends/xnnpack/about.h"
 #include "backends/xnnpack/depthwise.h"
 #include "backends/xnnpack/light.h"
+#include "backends/xnnpack/quads.h"
 #include "backends/xnnpack/shallow.h"
 
 #if defined(ET_XNNPACK_OWN_KERNELS)
+#include <xnnpack/allocator.h>
 #include <xnnpack/compute.h>
 #include <xnnpack/config.h>
 #include <xnnpack/gemm.h>
@@ -32,6 +34,7 @@ typedef void (*function)(void);  // any: the tables' unions have several types
 // A table of products: what it has to hold for the greatest number of rows, and what is put there.
 typedef struct products {
   const char *gemm_name, *igemm_name;
+  bool has_quads;  // kernels ask quads.h how to multiply
   const struct xnn_gemm_config *(*find)(void);
   struct layout {
     uint8_t rows, nr, log2_kr;
@@ -58,6 +61,7 @@ static const products tables[] = {
      .pack_goki = eti_xnn_f32_pack_goki__avx2},
     {.gemm_name = "qs8_qc8w_gemm_3x8c8",
      .igemm_name = "qs8_qc8w_igemm_3x8c8",
+     .has_quads = true,
      .find = xnn_init_qs8_qc8w_gemm_config,
      .theirs = {3, 8, 3},
      .ours = {ETI_XNN_GEMM_ROWS, COLS, 2},
@@ -72,6 +76,7 @@ static const products tables[] = {
      .pack_goki = eti_xnn_q8_pack_goki__avx2},
     {.gemm_name = "qd8_f32_qc8w_gemm_4x8c8",
      .igemm_name = "qd8_f32_qc8w_igemm_4x8c8",
+     .has_quads = true,
      .find = xnn_init_qd8_f32_qc8w_gemm_config,
      .theirs = {4, 8, 3},
      .ours = {ETI_XNN_GEMM_ROWS, COLS, 2},
@@ -231,40 +236,53 @@ eti_xnn_tile eti_xnn_tile_for_bytes(size_t n_rows, size_t n_cols, size_t weight_
   return (eti_xnn_tile){blocks * ETI_XNN_GEMM_ROWS, panels * COLS};
 }
 
+// What one of an operator's invocations multiplies.
 typedef struct operands {
   const products *table;  // NULL: no kernel of ours runs
   size_t row_bytes, weights_of_column;
+  const void *packed;
+  size_t n_pieces, n_groups;
+  void *params;  // what the kernel gets for limits
 } operands;
 
-static operands operands_of(const struct compute_parameters *work, const void *context) {
-  const struct gemm_context *const gemm = context;
-  const struct igemm_context *const igemm = context;
+static operands operands_of(struct xnn_operator *op, const struct compute_parameters *work) {
+  void *const context = (uint8_t *)&op->context + work->context_offset;
+  struct gemm_context *const gemm = context;
+  struct igemm_context *const igemm = context;
   const function in_2d = (function)work->task_2d_tile_2d;
   const function in_3d = (function)work->task_3d_tile_2d;
-  bool is_gemm = false, is_igemm = false;
+  bool is_gemm = false, is_igemm = false, is_grouped = false;
   if (work->type == xnn_parallelization_type_2d_tile_2d) {
     is_gemm = in_2d == (function)xnn_compute_gemm || in_2d == (function)xnn_compute_dqgemm;
     is_igemm = in_2d == (function)xnn_compute_igemm || in_2d == (function)xnn_compute_dqigemm;
   } else if (work->type == xnn_parallelization_type_3d_tile_2d) {
+    const bool is_grouped_igemm = in_3d == (function)xnn_compute_grouped_igemm ||
+                                  in_3d == (function)xnn_compute_grouped_dqigemm;
     is_gemm = in_3d == (function)xnn_compute_grouped_gemm;
-    is_igemm = in_3d == (function)xnn_compute_grouped_igemm ||
-               in_3d == (function)xnn_compute_batch_igemm ||
-               in_3d == (function)xnn_compute_grouped_dqigemm ||
+    is_grouped = is_gemm || is_grouped_igemm;
+    is_igemm = is_grouped_igemm || in_3d == (function)xnn_compute_batch_igemm ||
                in_3d == (function)xnn_compute_batch_dqigemm;
   }
+  const size_t n_groups = is_grouped ? work->range[0] : 1;
   for (size_t i = 0; i < N_TABLES; i++) {
-    if (is_gemm && (function)gemm->ukernel.function[XNN_UARCH_DEFAULT] == tables[i].gemm)
-      return (operands){&tables[i], gemm->k_scaled, gemm->w_stride};
-    if (is_igemm && (function)igemm->ukernel.function[XNN_UARCH_DEFAULT] == tables[i].igemm)
-      return (operands){&tables[i], igemm->kc, igemm->w_stride};
+    const products *const t = &tables[i];
+    if (is_gemm && (function)gemm->ukernel.function[XNN_UARCH_DEFAULT] == t->gemm)
+      return (operands){t, gemm->k_scaled, gemm->w_stride, gemm->packed_w,
+                        1, n_groups,       &gemm->params};
+    if (!is_igemm) continue;
+    const function kernel = (function)igemm->ukernel.function[XNN_UARCH_DEFAULT];
+    if (kernel == t->igemm || (kernel != NULL && kernel == t->igemm_of_one))
+      return (operands){t,         igemm->kc, igemm->w_stride, igemm->packed_w,
+                        igemm->ks, n_groups,  &igemm->params};
   }
-  return (operands){NULL, 0, 0};
+  return (operands){.table = NULL};
 }
 
-static void tile_operator(struct xnn_operator *op, size_t n_threads) {
+static void tile_operator(struct xnn_operator *op, void *threads) {
+  const size_t n_threads = *(const size_t *)threads;
   for (size_t i = 0; i < XNN_MAX_COMPUTE_INVOCATIONS; i++) {
     struct compute_parameters *const work = &op->compute[i];
-    const operands o = operands_of(work, (const uint8_t *)&op->context + work->context_offset);
+    const operands o = operands_of(op, work);
     if (o.table == NULL) continue;
     const size_t d = work->type == xnn_parallelization_type_3d_tile_2d;  // one range before rows
     const size_t n_rows = work->range[d], n_cols = work->range[d + 1];
@@ -279,12 +297,64 @@ static void tile_operator(struct xnn_operator *op, size_t n_threads) {
   }
 }
 
-void eti_xnn_tile_products(xnn_runtime_t runtime, size_t n_threads) {
+static void for_operators(xnn_runtime_t runtime, void (*body)(struct xnn_operator *, void *),
+                          void *ctx) {
   for (size_t i = 0; i < runtime->num_ops; i++) {
     for (size_t k = 0; k < XNN_MAX_OPERATOR_OBJECTS; k++) {
       struct xnn_operator *const op = runtime->opdata[i].operator_objects[k];
-      if (op != NULL) tile_operator(op, n_threads);
+      if (op != NULL) body(op, ctx);
     }
+  }
+}
+
+void eti_xnn_tile_products(xnn_runtime_t runtime, size_t n_threads) {
+  for_operators(runtime, tile_operator, &n_threads);
+}
+
+// ---- Quads
+
+static const eti_xnn_quads *find_quads(const eti_xnn_quads *known, const void *packed) {
+  while (known != NULL && known->packed != packed) known = known->next;
+  return known;
+}
+
+static const eti_xnn_quads *make_quads(const operands *o, size_t n_cols, eti_xnn_quads **known) {
+  const size_t n_panels = o->n_groups * quotient(n_cols, COLS);
+  eti_xnn_quads *const quads =
+      xnn_allocate_simd_memory(eti_xnn_quads_bytes(n_panels, o->row_bytes, o->n_pieces));
+  if (quads == NULL) return NULL;  // all of them are wide
+  eti_xnn_quads_make__avx2(quads, o->packed, o->weights_of_column * COLS, n_panels, o->row_bytes,
+                           o->n_pieces);
+  quads->next = *known;
+  *known = quads;
+  return quads;
+}
+
+static void order_quads(struct xnn_operator *op, void *known) {
+  for (size_t i = 0; i < XNN_MAX_COMPUTE_INVOCATIONS; i++) {
+    struct compute_parameters *const work = &op->compute[i];
+    const operands o = operands_of(op, work);
+    if (o.table == NULL || !o.table->has_quads) continue;
+    const bool is_3d = work->type == xnn_parallelization_type_3d_tile_2d;
+    const eti_xnn_quads *quads = find_quads(*(eti_xnn_quads **)known, o.packed);
+    if (quads == NULL) quads = make_quads(&o, work->range[is_3d ? 2 : 1], known);
+    ((eti_xnn_q8_params *)o.params)->quads = quads;
+  }
+}
+
+void eti_xnn_order_quads(xnn_runtime_t runtime, eti_xnn_quads **known) {
+  typedef struct gemm_context gemm;
+  typedef struct igemm_context igemm;
+  _Static_assert(sizeof(eti_xnn_q8_params) <= sizeof((gemm *)NULL)->params, "it lies there");
+  _Static_assert(sizeof(eti_xnn_q8_params) <= sizeof((igemm *)NULL)->params, "it lies there");
+  for_operators(runtime, order_quads, known);
+}
+
+void eti_xnn_release_quads(eti_xnn_quads *known) {
+  while (known != NULL) {
+    eti_xnn_quads *const next = known->next;
+    xnn_release_simd_memory(known);
+    known = next;
   }
 }
 
@@ -304,5 +374,14 @@ size_t eti_xnn_own_kernels(const char **names, size_t n) {
 void eti_xnn_tile_products(xnn_runtime_t runtime, size_t n_threads) {
   (void)runtime;
   (void)n_threads;
+}
+
+void eti_xnn_order_quads(xnn_runtime_t runtime, eti_xnn_quads **known) {
+  (void)runtime;
+  (void)known;
+}
+
+void eti_xnn_release_quads(eti_xnn_quads *known) {
+  (void)known;
 }
 #endif

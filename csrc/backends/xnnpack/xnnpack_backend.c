@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backends/xnnpack/delegate.h"
+#include "backends/xnnpack/kernels.h"
 #include "backends/xnnpack/depthwise.h"
 #include "backends/xnnpack/workspace.h"
 #include "runtime/check.h"
@@ -23,6 +24,7 @@ void eti_xnn_engine_free(eti_xnn_engine *engine) {
   release_args(engine);
   if (engine->graph.built != NULL) eti_xnn_graph_deinit(&engine->graph);
   eti_xnn_session_deinit(&engine->session);
+  eti_xnn_release_quads(engine->quads);
   eti_xnn_memory_release(engine);
 }
 

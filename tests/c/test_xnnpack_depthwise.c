@@ -1,29 +1,20 @@
 // Depthwise convolutions of int8 with our kernels give what XNNPACK's own give, to the bit: as
 // kernels, for numbers of channels and results and any pointers, and as operators of a runtime, for
 // windows, strides, dilations, padding and bounds. Tests of what this machine cannot run pass.
-#include "backends/xnnpack/depthwise.h"
 #include "backends/xnnpack/about.h"
 #include "backends/xnnpack/memory.h"
 #include "et_test.h"
 
 #if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)
-#include <stdalign.h>
-#include <stdint.h>
+#include "xnn_window.h"
 
-typedef void dwconv(size_t, size_t, const void **, const void *, void *, intptr_t, size_t, size_t,
-                    const void *, const void *);
+#include <stdalign.h>
+
 dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32;
 dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32;
 
 static bool can_run(void) {
   return __builtin_cpu_supports("avx2") && eti_xnn_has_own_qs8_depthwise();
-}
-
-static uint32_t seed = 1;
-
-static uint32_t next(uint32_t n) {
-  seed = seed * 1664525u + 1013904223u;
-  return (seed >> 8) % n;
 }
 
 static void fill(int8_t *at, size_t n) {
@@ -102,12 +93,7 @@ static void kernels_give_the_bytes_of_xnnpacks(void) {
 
 // ---- Operators
 
-typedef struct window {
-  uint32_t kernel[2], stride, dilation, padding;
-  bool has_scales;  // for each channel
-} window;
-
-enum { SIDE = 11, CHANNELS = 21, MOST_TAPS = 25, MOST_Y = 2 * 13 * 13 * CHANNELS };
+enum { MOST_TAPS = 25 };
 
 static int8_t image[2 * SIDE * SIDE * CHANNELS + XNN_EXTRA_BYTES];
 static int8_t filter[MOST_TAPS * CHANNELS];
@@ -116,64 +102,44 @@ static float scales[CHANNELS];
 
 // 0 if it cannot be defined.
 static xnn_subgraph_t subgraph_of(const window *w) {
-  const size_t x_dims[] = {2, SIDE, SIDE, CHANNELS};
-  const size_t w_dims[] = {1, w->kernel[0], w->kernel[1], CHANNELS}, b_dims[] = {CHANNELS};
-  const uint32_t pad = w->padding;
-  size_t y_dims[] = {2, 0, 0, CHANNELS};
-  for (size_t d = 0; d < 2; d++)
-    y_dims[1 + d] = (SIDE + 2 * pad - (w->kernel[d] - 1) * w->dilation - 1) / w->stride + 1;
+  const window_sizes sizes = window_sizes_of(w);
   uint32_t id[4];
   xnn_subgraph_t s = NULL;
   bool is_fine = xnn_create_subgraph(2, 0, &s) == xnn_status_success;
-  is_fine = is_fine && xnn_define_quantized_tensor_value(s, xnn_datatype_qint8, 3, 0.5f, 4, x_dims,
+  is_fine = is_fine && xnn_define_quantized_tensor_value(s, xnn_datatype_qint8, 3, 0.5f, 4, sizes.x,
                                                          NULL, 0, XNN_VALUE_FLAG_EXTERNAL_INPUT,
                                                          &id[0]) == xnn_status_success;
+  is_fine =
+      is_fine && (w->has_scales ? xnn_define_channelwise_quantized_tensor_value(
+                                      s, xnn_datatype_qcint8, scales, 4, 3, sizes.weights, filter,
+                                      XNN_INVALID_VALUE_ID, 0, &id[1])
+                                : xnn_define_quantized_tensor_value(
+                                      s, xnn_datatype_qint8, 0, 0.01f, 4, sizes.weights, filter,
+                                      XNN_INVALID_VALUE_ID, 0, &id[1])) == xnn_status_success;
   is_fine = is_fine && (w->has_scales ? xnn_define_channelwise_quantized_tensor_value(
-                                            s, xnn_datatype_qcint8, scales, 4, 3, w_dims, filter,
-                                            XNN_INVALID_VALUE_ID, 0, &id[1])
-                                      : xnn_define_quantized_tensor_value(
-                                            s, xnn_datatype_qint8, 0, 0.01f, 4, w_dims, filter,
-                                            XNN_INVALID_VALUE_ID, 0, &id[1])) == xnn_status_success;
-  is_fine = is_fine && (w->has_scales ? xnn_define_channelwise_quantized_tensor_value(
-                                            s, xnn_datatype_qcint32, scales, 1, 0, b_dims, bias,
+                                            s, xnn_datatype_qcint32, scales, 1, 0, sizes.bias, bias,
                                             XNN_INVALID_VALUE_ID, 0, &id[2])
                                       : xnn_define_quantized_tensor_value(
-                                            s, xnn_datatype_qint32, 0, 0.005f, 1, b_dims, bias,
+                                            s, xnn_datatype_qint32, 0, 0.005f, 1, sizes.bias, bias,
                                             XNN_INVALID_VALUE_ID, 0, &id[2])) == xnn_status_success;
-  is_fine = is_fine && xnn_define_quantized_tensor_value(s, xnn_datatype_qint8, -7, 0.9f, 4, y_dims,
-                                                         NULL, 1, XNN_VALUE_FLAG_EXTERNAL_OUTPUT,
-                                                         &id[3]) == xnn_status_success;
-  is_fine = is_fine && xnn_define_depthwise_convolution_2d(
-                           s, pad, pad, pad, pad, w->kernel[0], w->kernel[1], w->stride, w->stride,
-                           w->dilation, w->dilation, 1, CHANNELS, -60.0f, 70.0f, id[0], id[1],
-                           id[2], id[3], 0) == xnn_status_success;
+  is_fine = is_fine && xnn_define_quantized_tensor_value(
+                           s, xnn_datatype_qint8, -7, 0.9f, 4, sizes.y, NULL, 1,
+                           XNN_VALUE_FLAG_EXTERNAL_OUTPUT, &id[3]) == xnn_status_success;
+  is_fine = is_fine && window_define(s, w, -60.0f, 70.0f, id);
   if (is_fine) return s;
   (void)xnn_delete_subgraph(s);
   return NULL;
-}
-
-static bool run(xnn_subgraph_t s, bool is_ours, int8_t *out) {
-  xnn_runtime_t runtime = NULL;
-  const struct xnn_external_value values[] = {{0, image}, {1, out}};
-  bool is_fine = xnn_create_runtime_v4(s, NULL, NULL, NULL, 0, &runtime) == xnn_status_success;
-  if (is_fine && is_ours) eti_xnn_use_own_depthwise(runtime);
-  is_fine = is_fine && xnn_reshape_runtime(runtime) == xnn_status_success &&
-            xnn_setup_runtime_v2(runtime, 2, values) == xnn_status_success &&
-            xnn_invoke_runtime(runtime) == xnn_status_success;
-  (void)xnn_delete_runtime(runtime);
-  return is_fine;
 }
 
 static bool gives_the_same(const window *w) {
   static int8_t out[2][MOST_Y];
   xnn_subgraph_t s = subgraph_of(w);
   memset(out, 77, sizeof out);
-  const bool is_same = s != NULL && run(s, false, out[0]) && run(s, true, out[1]) &&
+  const bool is_same = s != NULL && window_run(s, false, image, out[0]) &&
+                       window_run(s, true, image, out[1]) &&
                        memcmp(out[0], out[1], sizeof out[0]) == 0 && memchr(out[0], 77, 1) == NULL;
   (void)xnn_delete_subgraph(s);
-  if (!is_same)
-    printf("  window %u x %u, stride %u, dilation %u, padding %u\n", w->kernel[0], w->kernel[1],
-           w->stride, w->dilation, w->padding);
+  if (!is_same) window_print(w);
   return is_same;
 }
 

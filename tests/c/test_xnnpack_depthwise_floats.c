@@ -1,20 +1,18 @@
 // Depthwise convolutions of f32 with our kernels: as kernels, beside sums in double precision and,
 // for what is no number, beside XNNPACK's; as operators of a runtime, where ours run and where
 // XNNPACK's do. Tests of what this machine cannot run pass.
-#include "backends/xnnpack/depthwise.h"
 #include "backends/xnnpack/about.h"
 #include "backends/xnnpack/memory.h"
 #include "et_test.h"
 
 #if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)
+#include "xnn_window.h"
+
 #include <float.h>
 #include <math.h>
 #include <stdalign.h>
-#include <stdint.h>
 #include <stdlib.h>
 
-typedef void dwconv(size_t, size_t, const void **, const void *, void *, intptr_t, size_t, size_t,
-                    const void *, const void *);
 dwconv xnn_f32_dwconv_minmax_ukernel_9p16c__fma3;
 dwconv xnn_f32_dwconv_minmax_ukernel_25p8c__fma3;
 
@@ -25,13 +23,6 @@ static bool can_run(void) {
   for (size_t i = 0; i < n && i < 32; i++)
     if (strstr(names[i], "f32_dwconv") != NULL) return true;
   return false;
-}
-
-static uint32_t seed = 1;
-
-static uint32_t next(uint32_t n) {
-  seed = seed * 1664525u + 1013904223u;
-  return (seed >> 8) % n;
 }
 
 static void fill(float *at, size_t n) {
@@ -181,12 +172,6 @@ static void what_is_no_number_stays_as_in_xnnpacks(void) {
 
 // ---- Operators
 
-typedef struct window {
-  uint32_t kernel[2], stride, dilation, padding;
-} window;
-
-enum { SIDE = 11, CHANNELS = 21, MOST_Y = 2 * 13 * 13 * CHANNELS };
-
 static float image[2 * SIDE * SIDE * CHANNELS + XNN_EXTRA_BYTES / sizeof(float)];
 static float filter[25 * CHANNELS], bias[CHANNELS];
 
@@ -198,39 +183,20 @@ static bool define_value(xnn_subgraph_t s, size_t rank, const size_t *dims, cons
 
 // NULL if it cannot be defined.
 static xnn_subgraph_t subgraph_of(const window *w) {
-  const size_t x_dims[] = {2, SIDE, SIDE, CHANNELS}, b_dims[] = {CHANNELS};
-  const size_t w_dims[] = {1, w->kernel[0], w->kernel[1], CHANNELS};
-  const uint32_t pad = w->padding, none = XNN_INVALID_VALUE_ID;
-  size_t y_dims[] = {2, 0, 0, CHANNELS};
-  for (size_t d = 0; d < 2; d++)
-    y_dims[1 + d] = (SIDE + 2 * pad - (w->kernel[d] - 1) * w->dilation - 1) / w->stride + 1;
+  const window_sizes sizes = window_sizes_of(w);
+  const uint32_t none = XNN_INVALID_VALUE_ID;
   uint32_t id[4];
   xnn_subgraph_t s = NULL;
   const bool is_fine =
       xnn_create_subgraph(2, 0, &s) == xnn_status_success &&
-      define_value(s, 4, x_dims, NULL, 0, XNN_VALUE_FLAG_EXTERNAL_INPUT, &id[0]) &&
-      define_value(s, 4, w_dims, filter, none, 0, &id[1]) &&
-      define_value(s, 1, b_dims, bias, none, 0, &id[2]) &&
-      define_value(s, 4, y_dims, NULL, 1, XNN_VALUE_FLAG_EXTERNAL_OUTPUT, &id[3]) &&
-      xnn_define_depthwise_convolution_2d(s, pad, pad, pad, pad, w->kernel[0], w->kernel[1],
-                                          w->stride, w->stride, w->dilation, w->dilation, 1,
-                                          CHANNELS, -2.0f, 3.0f, id[0], id[1], id[2], id[3],
-                                          0) == xnn_status_success;
+      define_value(s, 4, sizes.x, NULL, 0, XNN_VALUE_FLAG_EXTERNAL_INPUT, &id[0]) &&
+      define_value(s, 4, sizes.weights, filter, none, 0, &id[1]) &&
+      define_value(s, 1, sizes.bias, bias, none, 0, &id[2]) &&
+      define_value(s, 4, sizes.y, NULL, 1, XNN_VALUE_FLAG_EXTERNAL_OUTPUT, &id[3]) &&
+      window_define(s, w, -2.0f, 3.0f, id);
   if (is_fine) return s;
   (void)xnn_delete_subgraph(s);
   return NULL;
-}
-
-static bool run(xnn_subgraph_t s, bool is_ours, float *out) {
-  xnn_runtime_t runtime = NULL;
-  const struct xnn_external_value values[] = {{0, image}, {1, out}};
-  bool is_fine = xnn_create_runtime_v4(s, NULL, NULL, NULL, 0, &runtime) == xnn_status_success;
-  if (is_fine && is_ours) eti_xnn_use_own_depthwise(runtime);
-  is_fine = is_fine && xnn_reshape_runtime(runtime) == xnn_status_success &&
-            xnn_setup_runtime_v2(runtime, 2, values) == xnn_status_success &&
-            xnn_invoke_runtime(runtime) == xnn_status_success;
-  (void)xnn_delete_runtime(runtime);
-  return is_fine;
 }
 
 // The rule of depthwise.h.
@@ -244,14 +210,13 @@ static bool gives_what_it_should(const window *w) {
   static float out[2][MOST_Y];
   memset(out, 0x77, sizeof out);
   xnn_subgraph_t s = subgraph_of(w);
-  bool is_fine = s != NULL && run(s, false, out[0]) && run(s, true, out[1]);
+  bool is_fine =
+      s != NULL && window_run(s, false, image, out[0]) && window_run(s, true, image, out[1]);
   (void)xnn_delete_subgraph(s);
   for (size_t i = 0; i < MOST_Y; i++)
     is_fine &= out[0][i] == out[1][i] || fabsf(out[0][i] - out[1][i]) < 26.0f * 26.0f * FLT_EPSILON;
   is_fine &= (memcmp(out[0], out[1], sizeof out[0]) != 0) == is_for_ours(w);
-  if (!is_fine)
-    printf("  window %u x %u, stride %u, dilation %u, padding %u\n", w->kernel[0], w->kernel[1],
-           w->stride, w->dilation, w->padding);
+  if (!is_fine) window_print(w);
   return is_fine;
 }
 
@@ -263,7 +228,7 @@ static void operators_run_ours_by_the_rule_and_xnnpacks_else(void) {
   static const uint32_t kernels[][2] = {{3, 3}, {5, 5}, {3, 2}, {5, 3}, {1, 9}, {4, 4}};
   for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
     for (uint32_t k = 0; k < 3 * 2 * 2; k++) {
-      const window w = {{kernels[i][0], kernels[i][1]}, 1 + k % 3, 1 + k / 3 % 2, k / 6};
+      const window w = {{kernels[i][0], kernels[i][1]}, 1 + k % 3, 1 + k / 3 % 2, k / 6, false};
       if ((w.kernel[1] - 1) * w.dilation + 1 <= SIDE + 2 * w.padding)
         EXPECT(gives_what_it_should(&w));
     }

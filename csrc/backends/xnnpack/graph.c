@@ -115,12 +115,6 @@ static memory_of_shapes memory_of(const eti_xnn_payload *payload, const eti_xnn_
   }
 }
 
-static size_t n_elements(const eti_xnn_shape *shape) {
-  size_t n = 1;
-  for (size_t d = 0; d < shape->rank; d++) n *= shape->dims[d];
-  return n;
-}
-
 // Whether operand k of a sum or the like has begun or ceased to be of the result's size, and that
 // matters: XNNPACK lays results over operands of its own memory only.
 static bool broadcasts_anew(const eti_xnn_built *built, const eti_xnn_node *node,
@@ -129,8 +123,8 @@ static bool broadcasts_anew(const eti_xnn_built *built, const eti_xnn_node *node
   const eti_xnn_value *const v = &built->payload.values[in];
   const bool is_inner = !v->is_constant && !v->is_input && !v->is_output;
   if (!built->is_joined[node->index] && !(built->is_shaped && is_inner)) return false;
-  return (n_elements(&built->shapes[in]) == n_elements(&built->shapes[out])) !=
-         (n_elements(&now[in]) == n_elements(&now[out]));
+  return (eti_xnn_shape_count(&built->shapes[in]) == eti_xnn_shape_count(&built->shapes[out])) !=
+         (eti_xnn_shape_count(&now[in]) == eti_xnn_shape_count(&now[out]));
 }
 
 static bool is_stale(const eti_xnn_built *built, const eti_xnn_shape *now) {

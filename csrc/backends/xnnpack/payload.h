@@ -124,6 +124,9 @@ et_status eti_xnn_payload_read(const uint8_t *bytes, size_t size, eti_xnn_heap *
 // Type by type: whether XNNPACK, with what define*.c composes, has the node for its operands.
 et_status eti_xnn_check_types(const eti_xnn_payload *payload, et_error *err);
 
+// The number of elements, of a shape whose bytes the address space has room for.
+size_t eti_xnn_shape_count(const eti_xnn_shape *shape);
+
 // Computes every value's shape from the inputs' and the constants', node by node, into shapes
 // [n_values], where those of inputs and constants are set already.
 et_status eti_xnn_infer_shapes(const eti_xnn_payload *payload, eti_xnn_shape *shapes,

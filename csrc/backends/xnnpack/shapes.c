@@ -48,7 +48,7 @@ static shape_text words(const eti_xnn_shape *shape) {
   return out;
 }
 
-static size_t count(const eti_xnn_shape *shape) {
+size_t eti_xnn_shape_count(const eti_xnn_shape *shape) {
   size_t n = 1;
   for (uint32_t d = 0; d < shape->rank; d++) n *= shape->dims[d];
   return n;
@@ -306,7 +306,8 @@ static et_status transpose(const task *t) {
 }
 
 static et_status reshape(const task *t) {
-  const size_t n = t->node->p.dims.n, *wanted = t->node->p.dims.list, total = count(input(t, 0));
+  const size_t n = t->node->p.dims.n, *wanted = t->node->p.dims.list,
+               total = eti_xnn_shape_count(input(t, 0));
   eti_xnn_shape out = {.rank = (uint32_t)n};
   size_t product = 1, open = n;
   bool fits = true;

@@ -20,16 +20,12 @@ from executorch_py.exir.dialects.own_ops import LIBRARY
 from executorch_py.exir.ir.graph import flat_outputs
 from executorch_py.exir.ir.op_facts import (
     DEQUANTIZE,
-    PARTS,
+    MOVES,
     QUANTIZE,
-    RESHAPES,
-    SOMETIMES_RESHAPES,
     is_delegate_call,
     is_getitem,
     op_key,
 )
-
-_MOVES = RESHAPES | SOMETIMES_RESHAPES | PARTS
 
 
 def output_quanta(program: ExportedProgram) -> list[float | None]:
@@ -53,7 +49,7 @@ def _quantum(gm: fx.GraphModule, node: Any) -> float | None:
             call, index = node.args
             lowered = getattr(gm, call.args[0].target).original_module
             gm, node = lowered.graph_module, flat_outputs(lowered.graph)[index]
-        elif node.target is memory.view or key in _MOVES:
+        elif node.target is memory.view or key in MOVES:
             node = node.args[0]
         elif key in DEQUANTIZE:
             return _scale(node)

@@ -55,6 +55,8 @@ PARTS = frozenset(
         *("aten::roll", "aten::constant_pad_nd"),
     }
 )
+# What moves elements about, or copies them, and computes nothing.
+MOVES = RESHAPES | SOMETIMES_RESHAPES | PARTS
 QUANTIZE = frozenset(
     f"quantized_decomposed::{name}"
     for name in (

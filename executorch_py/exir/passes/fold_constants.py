@@ -30,9 +30,7 @@ from executorch_py.exir.ir.graph import erase_dead_nodes, foldable_constants
 from executorch_py.exir.ir.op_facts import (
     CHOOSE_QPARAMS,
     DEQUANTIZE,
-    PARTS,
-    RESHAPES,
-    SOMETIMES_RESHAPES,
+    MOVES,
     op_key,
 )
 
@@ -43,7 +41,7 @@ _SMALL_BYTES = 4096
 _ALLOWED_GROWTH = 64 * 1024
 _ALLOWED_PART = 64
 # What leaves the integers behind a dequantization readable.
-_MOVES = RESHAPES | SOMETIMES_RESHAPES | PARTS | {"aten::cat"}
+_LEAVES = MOVES | {"aten::cat"}
 
 
 def fold_constants(ep: ExportedProgram, keep: Iterable[str] = ()) -> bool:
@@ -96,7 +94,7 @@ class _Folder:
         """Keep the calls that stand between constant integers and those who read their numbers."""
         stand: set[fx.Node] = set()
         for node in self.graph.nodes:
-            moved = op_key(node.target) in _MOVES and stand.issuperset(node.all_input_nodes)
+            moved = op_key(node.target) in _LEAVES and stand.issuperset(node.all_input_nodes)
             if node in self.foldable and (moved or op_key(node.target) in DEQUANTIZE):
                 stand.add(node)
         for node in reversed(self.graph.nodes):

@@ -456,8 +456,11 @@ static void rows_softmax_upright(float *out, const float *x, size_t n, size_t ro
     eti_transpose(v, sizeof v[0], x + first * n, row, m, n, sizeof(float));
     for (size_t i = 0; i < n; i++)
       for (size_t r = m; r < 16; r++) v[i][r] = v[i][0];
-    eti_lanes max = values[0], sums;
-    for (size_t i = 1; i < n; i++) eti_lanes_max(&max, &values[i]);
+    eti_register most[ETI_REGISTERS];
+    memcpy(most, v[0], sizeof most);
+    for (size_t i = 1; i < n; i++) eti_lanes_max(most, v[i]);
+    eti_lanes max, sums;
+    memcpy(&max, most, sizeof max);
     for (size_t i = 0; i < n; i++) terms[i] = values[i] -= max;
     exp_terms(e[0], 16 * n);
     upright_sums(&sums, terms, n);

@@ -6,9 +6,14 @@
 #define LANES NAMED(eti_lanes_, EXTREME, )
 #define QUADS NAMED(eti_quads_, EXTREME, )
 
-ETI_INLINE void LANES(eti_lanes *v, const eti_lanes *u) {
-  const eti_masks take = (eti_masks)(*u EXTREME_BEFORE * v) | (eti_masks)(*u != *u);
-  *v = (eti_lanes)(((eti_masks)*u & take) | ((eti_masks)*v & ~take));
+// Of each lane, with those of the 16 numbers at u.
+ETI_INLINE void LANES(eti_register v[ETI_REGISTERS], const float *u) {
+  _Pragma("GCC unroll 4") for (size_t i = 0; i < ETI_REGISTERS; i++) {
+    const eti_register w = *(const eti_register *)(u + i * (16 / ETI_REGISTERS));
+    const eti_register_masks take =
+        (eti_register_masks)(w EXTREME_BEFORE v[i]) | (eti_register_masks)(w != w);
+    v[i] = (eti_register)(((eti_register_masks)w & take) | ((eti_register_masks)v[i] & ~take));
+  }
 }
 
 ETI_INLINE void QUADS(eti_quads *v, const eti_quads *u) {
@@ -20,25 +25,28 @@ ETI_INLINE float NAMED(eti_row_, EXTREME, _f32)(const float *x, size_t n) {
   float m = x[0];
   size_t i = 0;
   if (n >= 16) {
-    eti_lanes v = *(const eti_lanes *)x;
+    eti_register v[ETI_REGISTERS];
+    memcpy(v, x, sizeof v);
     if (n >= 64) {  // four at a time, since each waits for the one before it
-      eti_lanes b = *(const eti_lanes *)(x + 16), c = *(const eti_lanes *)(x + 32),
-                d = *(const eti_lanes *)(x + 48);
+      eti_register b[ETI_REGISTERS], c[ETI_REGISTERS], d[ETI_REGISTERS];
+      memcpy(b, x + 16, sizeof b);
+      memcpy(c, x + 32, sizeof c);
+      memcpy(d, x + 48, sizeof d);
       for (i = 64; i + 64 <= n; i += 64) {
-        LANES(&v, (const eti_lanes *)(x + i));
-        LANES(&b, (const eti_lanes *)(x + i + 16));
-        LANES(&c, (const eti_lanes *)(x + i + 32));
-        LANES(&d, (const eti_lanes *)(x + i + 48));
+        LANES(v, x + i);
+        LANES(b, x + i + 16);
+        LANES(c, x + i + 32);
+        LANES(d, x + i + 48);
       }
-      LANES(&v, &b);
-      LANES(&c, &d);
-      LANES(&v, &c);
+      LANES(v, (const float *)b);
+      LANES(c, (const float *)d);
+      LANES(v, (const float *)c);
     } else {
       i = 16;
     }
-    for (; i + 16 <= n; i += 16) LANES(&v, (const eti_lanes *)(x + i));
+    for (; i + 16 <= n; i += 16) LANES(v, x + i);
     eti_quads q[4];
-    memcpy(q, &v, sizeof q);
+    memcpy(q, v, sizeof q);
     QUADS(&q[0], &q[1]);
     QUADS(&q[2], &q[3]);
     QUADS(&q[0], &q[2]);

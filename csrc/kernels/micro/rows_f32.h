@@ -14,10 +14,22 @@
 #define ETI_ROW_PIECE 4096u  // elements whose sum is kept in f32
 
 typedef float eti_lanes __attribute__((vector_size(64), aligned(4), may_alias));
-typedef int32_t eti_masks __attribute__((vector_size(64), aligned(4), may_alias));
 typedef float eti_octs __attribute__((vector_size(32), aligned(4), may_alias));
 typedef float eti_quads __attribute__((vector_size(16), aligned(4), may_alias));
 typedef int32_t eti_quad_masks __attribute__((vector_size(16), aligned(4), may_alias));
+
+// Lanes as the machine holds them: longer vectors are compared element by element.
+#if defined(__AVX512F__)
+#define ETI_REGISTER_BYTES 64
+#elif defined(__AVX__)
+#define ETI_REGISTER_BYTES 32
+#else
+#define ETI_REGISTER_BYTES 16
+#endif
+#define ETI_REGISTERS (64u / ETI_REGISTER_BYTES)
+typedef float eti_register __attribute__((vector_size(ETI_REGISTER_BYTES), aligned(4), may_alias));
+typedef int32_t eti_register_masks
+    __attribute__((vector_size(ETI_REGISTER_BYTES), aligned(4), may_alias));
 
 // The lanes of a, pairwise: 0 with 8, 1 with 9, …, then with 4, 2, 1.
 ETI_INLINE float eti_lanes_sum(const eti_lanes *a) {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 import torch
 from torch import nn
 
-from executorch_py.quantizer.observers import CalibrationError
+from executorch_py.quantizer.observers import CalibrationError, CalibrationWarning, has_observers
 
 BETWEEN_LINES = 0.2  # seconds
 
@@ -37,8 +38,15 @@ def calibrate(
     on the given stream, where that is a terminal. Ctrl-C stops after what has been seen, which is
     kept, unless nothing has.
 
-    Raises CalibrationError when there is no sample, or the model fails on one.
+    Raises CalibrationError when there is no sample, or the model fails on one, and warns of a model
+    in which nothing notes anything.
     """
+    if not has_observers(prepared):
+        warnings.warn(
+            "the model has no observers, so nothing is calibrated: give it what prepare_pt2e gave",
+            CalibrationWarning,
+            stacklevel=2,
+        )
     line = _Line(sys.stderr if progress is True else progress or None, _length(data, limit))
     n_seen = 0
     try:

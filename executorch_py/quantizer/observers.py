@@ -17,9 +17,12 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torchao.quantization.pt2e import (
+    AffineQuantizedObserverBase,
+    FakeQuantizeBase,
     FusedMovingAvgObsFakeQuantize,
     HistogramObserver,
     MinMaxObserver,
+    ObserverBase,
     PerChannelMinMaxObserver,
 )
 
@@ -262,6 +265,14 @@ def module_path(node: fx.Node) -> str:
     """The module that a node comes from, as `named_modules` has it; empty if it is not known."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     return str(stack[-1][0]) if stack else ""
+
+
+def has_observers(prepared: nn.Module) -> bool:
+    """Whether anything in a model was put there to observe, by whichever quantizer."""
+    return any(
+        isinstance(m, (Watched, ObserverBase, FakeQuantizeBase, AffineQuantizedObserverBase))
+        for m in prepared.modules()
+    )
 
 
 def observers_of(prepared: nn.Module) -> Iterator[tuple[str, Watched]]:

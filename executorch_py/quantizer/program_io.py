@@ -55,6 +55,10 @@ def quantize_io(
     Raises ValueError for inputs that are not quantized first of all, and for outputs that are not
     results of a dequantization, all of them named.
     """
+    if not isinstance(program, ExportedProgram):
+        raise TypeError(
+            f"program is a {type(program).__name__}: needs torch.export.export(quantized, inputs)"
+        )
     made = copy_program(program)
     user_outputs = _user_outputs(made)
     wanted_inputs = _floats(_input_nodes(made)) if inputs is None else list(inputs)

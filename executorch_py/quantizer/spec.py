@@ -77,6 +77,11 @@ def get_symmetric_quantization_config(
     is_dynamic: activations get their scales at run time, results stay float. The bounds limit the
     integers that are used.
     """
+    for name, low, high in (("act", act_qmin, act_qmax), ("weight", weight_qmin, weight_qmax)):
+        if not -128 <= low < high <= 127:
+            raise ValueError(
+                f"{name}_qmin={low}, {name}_qmax={high}: needs a range within that of int8"
+            )
     activation = QuantizationSpec(
         dtype=torch.int8,
         quant_min=act_qmin,

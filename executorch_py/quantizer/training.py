@@ -8,12 +8,14 @@ with the norm's own numbers. The graphs are the same: either side's convert take
 from __future__ import annotations
 
 import types
+import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
+from torchao.quantization.pt2e import FakeQuantizeBase
 from torchao.quantization.pt2e import quantize_pt2e as torchao_pt2e
 from torchao.quantization.pt2e.prepare import prepare
 from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec, Quantizer
@@ -27,6 +29,7 @@ from executorch_py.quantizer.observers import (
     node_name,
 )
 from executorch_py.quantizer.patterns import TRANSPOSED, is_norm_of_result
+from executorch_py.quantizer.validate import AnnotationWarning
 
 aten = torch.ops.aten
 _MODE = "_exported_training"  # where torchao notes it
@@ -53,6 +56,13 @@ def prepare_qat_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphMod
     callback = quantizer.prepare_obs_or_fq_callback
     made: fx.GraphModule = prepare(model, scopes, is_qat=True, obs_or_fq_callback=callback)
     made.meta.update(meta)
+    if not any(isinstance(module, FakeQuantizeBase) for module in made.modules()):
+        warnings.warn(
+            "nothing is rounded while training: give the quantizer a configuration for it, "
+            "get_symmetric_quantization_config(is_qat=True)",
+            AnnotationWarning,
+            stacklevel=2,
+        )
     return _with_modes(made)
 
 
@@ -64,7 +74,7 @@ def convert_pt2e(
     Raises CalibrationError if observers saw nothing, and TrainingModeError if norms or dropout
     would go on training.
     """
-    _refuse_training(model)
+    refuse_training(model)
     for norm in list(_calls(model, aten.batch_norm.default)):
         _fold(model, norm)
     _drop_counters(model)
@@ -140,7 +150,8 @@ def _modal(model: fx.GraphModule) -> Iterator[tuple[fx.Node, str]]:
 _WITHOUT_MODE = frozenset({"aten::_batch_norm_no_update", "aten::_native_batch_norm_legit"})
 
 
-def _refuse_training(model: fx.GraphModule) -> None:
+def refuse_training(model: fx.GraphModule) -> None:
+    """Raise if a graph has norms or dropout in training."""
     found = [node for node, name in _modal(model) if argument(node, name) and _matters(node)]
     if found:
         raise TrainingModeError(

@@ -6,7 +6,7 @@ type, and that before what is set for all. None leaves float what it is set for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -158,24 +158,24 @@ class XNNPACKQuantizer(Quantizer):
         rows = note_left_float(model)
         nodes = [node for node in model.graph.nodes if node.op == "call_function"]
         quantized = {node for node in nodes if has_integers(node)}
-        if not quantized:
+        names = self.module_name_config
+        unknown = [n for n in names if not any(map(get_module_name_filter(n), nodes))]
+        for name in unknown:
+            warn_of_unknown(name, model, stacklevel=3)
+        if not quantized and not unknown:
             warn_if_nothing(rows, "in the whole model", stacklevel=3)
+        if not quantized:
             return
-        for what, is_there in self._asked_for(model, nodes):
+        for what, is_there in self._asked_for(unknown):
             within = set(filter(is_there, nodes))
             if quantized.isdisjoint(within):
                 warn_if_nothing(rows_within(rows, within), what, stacklevel=3)
 
-    def _asked_for(
-        self, model: fx.GraphModule, nodes: Iterable[fx.Node]
-    ) -> Iterator[tuple[str, NodeFilter]]:
-        """What is to be quantized by name, type or operator; warns of names of nothing."""
+    def _asked_for(self, unknown: Sequence[str]) -> Iterator[tuple[str, NodeFilter]]:
+        """What is to be quantized by name, type or operator, but for names of nothing."""
         for name, config in self.module_name_config.items():
-            is_there = get_module_name_filter(name)
-            if not any(map(is_there, nodes)):
-                warn_of_unknown(name, model, stacklevel=4)
-            elif config is not None:
-                yield f"module {name}", is_there
+            if name not in unknown and config is not None:
+                yield f"module {name}", get_module_name_filter(name)
         for module_type, config in self.module_type_config.items():
             if config is not None:
                 yield f"modules of {module_type.__qualname__}", _of_type(module_type)

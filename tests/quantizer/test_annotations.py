@@ -55,6 +55,10 @@ WARNED: dict[str, tuple[Callable[[], XNNPACKQuantizer], str]] = {
         lambda: everything().set_module_name("encoder.o", None),
         r"set_module_name\('encoder.o'\): no call comes from.*; there are encoder.1, encoder.0",
     ),
+    "nothing but a name that no module has": (
+        lambda: XNNPACKQuantizer().set_module_name("encoder.o", STATIC),
+        r"set_module_name\('encoder.o'\): no call comes from.*; there are encoder.1, encoder.0",
+    ),
     "a module without products": (
         lambda: everything().set_module_name("gate", STATIC),
         "module gate: nothing is annotated.* sigmoid: XNNPACK's payload has it for floats only",

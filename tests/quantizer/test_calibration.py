@@ -50,6 +50,14 @@ def test_a_model_that_saw_no_data_is_not_converted(channels: bool) -> None:
         convert_pt2e(prepared(is_per_channel=channels))
 
 
+def test_a_model_without_observers_is_not_calibrated_without_a_word() -> None:
+    with pytest.warns(CalibrationWarning, match="no observers.*what prepare_pt2e gave"):
+        calibrate(Net(), samples())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        calibrate(prepared(is_dynamic=True), samples())
+
+
 def test_the_message_names_weights_and_what_to_do() -> None:
     with pytest.raises(CalibrationError, match=r"first\.weight.*\n.*calibrate\(prepared, data\)"):
         convert_pt2e(prepared())

@@ -97,3 +97,8 @@ def test_what_is_not_quantized_first_of_all_is_refused_by_name(program: Exported
 def test_nothing_asked_for_is_nothing_done(program: ExportedProgram) -> None:
     io = quantize_io(program, inputs=[], outputs=[])
     assert io.constant_methods == {} and str(io.program) == str(program)
+
+
+def test_a_model_that_was_not_exported_is_refused(program: ExportedProgram) -> None:
+    with pytest.raises(TypeError, match=r"GraphModule: needs torch\.export\.export"):
+        quantize_io(program.module())  # type: ignore[arg-type]

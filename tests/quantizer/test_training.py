@@ -11,6 +11,7 @@ from torch import fx, nn
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.exir import to_edge_transform_and_lower
 from executorch_py.quantizer import (
+    AnnotationWarning,
     TrainingModeError,
     XNNPACKQuantizer,
     convert_pt2e,
@@ -145,3 +146,10 @@ def test_a_norm_that_no_weight_can_take_stays() -> None:
     graph = convert_pt2e(prepared)
     assert operators(graph)[:2] == ["aten.conv_transpose2d.input", "aten.batch_norm.default"]
     assert (graph(x) - before).abs().max() <= 1.01 * quantum(graph)
+
+
+def test_training_with_nothing_that_rounds_is_warned_of() -> None:
+    exported = torch.export.export(Net().train(), (X,)).module()
+    config = get_symmetric_quantization_config(is_per_channel=True)
+    with pytest.warns(AnnotationWarning, match=r"nothing is rounded.*is_qat=True"):
+        prepare_qat_pt2e(exported, XNNPACKQuantizer().set_global(config))

@@ -206,3 +206,12 @@ def test_upstreams_path_gives_the_same_quantizer() -> None:
 
     assert theirs.XNNPACKQuantizer is XNNPACKQuantizer
     assert theirs.get_symmetric_quantization_config is get_symmetric_quantization_config
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [{"act_qmin": 0, "act_qmax": 255}, {"weight_qmin": -300}, {"act_qmin": 5, "act_qmax": 5}],
+)
+def test_bounds_beyond_int8_are_refused(bounds: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="needs a range within that of int8"):
+        get_symmetric_quantization_config(**bounds)

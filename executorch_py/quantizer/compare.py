@@ -26,9 +26,10 @@ class Layer:
     """One operator whose result both models have.
 
     sqnr_db: the float result's power over that of the difference, in decibels; infinite where there
-    is none. With all layers before it quantized as well. clipped: the share of results at the ends
-    of the integers. dead: the share of the integers between them that no result was, of which
-    many mean that a few results are far from all others.
+    is none. With all layers before it quantized as well. clipped: the share of float results that
+    are more than half a quantum beyond the integers. dead: the share of the integers between the
+    least and the greatest result that no result was, of which many mean that a few results are far
+    from all others.
     """
 
     name: str
@@ -48,6 +49,8 @@ def compare(model: nn.Module, quantized: fx.GraphModule, data: Iterable[Any]) ->
     model: the float model, eager or exported (`.module()`). quantized: what `convert_pt2e` made of
     it. data: samples, as for `calibrate`; all of them count.
     """
+    if not isinstance(quantized, fx.GraphModule):
+        raise TypeError(f"quantized is a {type(quantized).__name__}: needs what convert_pt2e made")
     samples = list(data)
     if not samples:
         raise ValueError("no sample to compare with: the data is empty")
@@ -101,7 +104,7 @@ class _Tally:
     def __init__(self, node: fx.Node, reader: str, integers: fx.Node | None) -> None:
         self.node, self.reader = node, reader
         self.integers = integers.name if integers is not None else ""
-        self.limits = (0, 0) if integers is None else tuple(integers.args[3:5])
+        self.limits = _limits(integers)
         self.power = self.difference = 0.0
         self.least, self.greatest = math.inf, -math.inf
         self.n_elements = self.n_clipped = 0
@@ -118,7 +121,7 @@ class _Tally:
             return
         low, high = self.limits
         self.n_elements += integers.numel()
-        self.n_clipped += int(((integers == low) | (integers == high)).sum())
+        self.n_clipped += int(((exact < low) | (exact > high)).sum())
         self.used.update(integers.unique().tolist())
 
     def layer(self) -> Layer:
@@ -133,6 +136,14 @@ class _Tally:
             self.least,
             self.greatest,
         )
+
+
+def _limits(quantize: fx.Node | None) -> tuple[float, float]:
+    """Between which numbers only rounding changes anything; scales of run time clip nothing."""
+    scale, zero_point, least, greatest = (0, 0, 0, 0) if quantize is None else quantize.args[1:5]
+    if isinstance(scale, fx.Node):
+        return -math.inf, math.inf
+    return (least - zero_point - 0.5) * scale, (greatest - zero_point + 0.5) * scale
 
 
 def _tallies(reference: fx.GraphModule, quantized: fx.GraphModule) -> dict[str, _Tally]:

@@ -19,8 +19,8 @@ DEAD = 0.5  # of the integers, from where on a range is marked
 class Observed:
     """One observer.
 
-    least, greatest: of what it saw. clipped: the share of elements outside what the integers can
-    say. dead: the share of the integers that nothing it saw needs.
+    least, greatest: of what it saw. clipped: the share of elements more than half a quantum
+    beyond the integers. dead: the share of the integers that nothing it saw needs.
     """
 
     name: str
@@ -106,8 +106,8 @@ def _row(name: str, observer: Watched) -> Observed:
         scale, zero_point = float(scales.max()), int(zero_points.reshape(-1)[0])
         levels = observer.quant_max - observer.quant_min
         dead = max(0.0, 1 - (seen.greatest - seen.least) / scale / levels)
-        low = (observer.quant_min - zero_point) * scale
-        clipped = _outside(observer, low, low + levels * scale)
+        low = (observer.quant_min - zero_point - 0.5) * scale  # half a quantum is rounding
+        clipped = _outside(observer, low, low + (levels + 1) * scale)
     return Observed(
         name,
         "weight" if observer.is_weight else "activation",

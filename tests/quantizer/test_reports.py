@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from executorch_py.quantizer import (
+    TrainingModeError,
     XNNPACKQuantizer,
     calibrate,
     compare,
@@ -78,17 +79,33 @@ def test_a_converted_model_has_nothing_to_report() -> None:
 def test_clipped_and_dead_shares_are_those_of_the_data() -> None:
     torch.manual_seed(2)
     model = nn.Sequential(nn.Linear(8, 8))
-    shown = [torch.randn(64, 8) ** 9 for _ in range(4)]  # a few are far from all others
+    shown = [torch.randn(4096, 8) for _ in range(4)]
+    shown[0][:20] *= 2  # a few are far from all others
     prepared = prepare_pt2e(
         torch.export.export(model, (shown[0],)).module(), XNNPACKQuantizer().set_global(CONFIG)
     )
     calibrate(prepared, shown)
     row = report(prepared).rows[0]
     seen = torch.cat(shown)
-    low = (-128 - row.zero_point) * row.scale
-    outside = ((seen < low) | (seen > low + 255 * row.scale)).double().mean()
+    low = (-128.5 - row.zero_point) * row.scale
+    outside = ((seen < low) | (seen > low + 256 * row.scale)).double().mean()
     assert outside > 0 and row.clipped == pytest.approx(float(outside), abs=1 / seen.numel())
     assert row.dead == 0
+
+
+def test_only_what_is_lost_beyond_the_integers_is_clipped() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+    quantized = convert_pt2e(calibrated(model))
+    (seen,) = compare(model, quantized, data()).rows
+    assert seen.float_least == 0  # the end of the integers, where half of the results are
+    assert seen.clipped < 0.01
+    (beyond,) = compare(model, quantized, [3 * x for x in data()]).rows
+    with torch.no_grad():
+        right = torch.cat([model(3 * x) for x in data()])
+        greatest = max(quantized(1e3 * x).max() for x in data())
+    step = greatest / 255
+    assert beyond.clipped == pytest.approx(float((right > greatest + step / 2).double().mean()))
+    assert beyond.clipped > 0.05
 
 
 def test_integers_that_a_small_range_needs_not_are_dead() -> None:
@@ -165,3 +182,20 @@ def test_a_metric_of_ones_own_decides() -> None:
 def test_a_bound_that_is_none_is_refused(drop: float) -> None:
     with pytest.raises(ValueError, match="max_drop"):
         quantize(Sore(), data(), max_drop=drop)
+
+
+@pytest.mark.parametrize("found", [math.nan, -math.inf])
+def test_a_metric_that_is_no_number_is_refused(found: float) -> None:
+    with pytest.raises(ValueError, match=r"metric of the float model.*needs a finite"):
+        quantize(Sore(), data(), max_drop=0.1, metric=lambda _: found, progress=False)
+
+
+def test_a_model_in_training_is_not_quantized_to_a_bound() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout())
+    with pytest.raises(TrainingModeError, match="dropout"):
+        quantize(model, data(), max_drop=0.1, progress=False)
+
+
+def test_a_model_that_was_not_converted_is_not_compared() -> None:
+    with pytest.raises(TypeError, match="quantized is a Sore: needs what convert_pt2e made"):
+        compare(Sore(), Sore(), data())  # type: ignore[arg-type]

@@ -1,5 +1,6 @@
-// qgroups_scalar.c — the products of qgroups.h for any machine: the specification and the fallback.
-// Also chooses between the variants.
+// qgroups_scalar.c — the products of qgroups.h for any machine, in vectors that compilers make of
+// what it has: little-endian words of two bytes of codes. The fallback. Also chooses between the
+// variants.
 #include "kernels/micro/qgroups.h"
 
 #include <string.h>
@@ -7,17 +8,43 @@
 #include "kernels/micro/select.h"
 #include "runtime/half.h"
 
-enum { NR = ETI_QGROUPS_NR, STEP = ETI_QGROUPS_STEP, HALF = STEP / 2 };
+enum { NR = ETI_QGROUPS_NR, STEP = ETI_QGROUPS_STEP, WORDS = 8, VECTORS = 4 };
 
-// Sums wrap: they are unsigned.
-static void sum_step(const int8_t a[STEP], const uint8_t *w, uint32_t sums[NR]) {
-  for (size_t c = 0; c < NR; c++) {
-    int32_t sum = 0;
-    for (size_t i = 0; i < HALF; i++) {
-      const int32_t codes = w[c * HALF + i];
-      sum += a[i] * (codes & 15) + a[HALF + i] * (codes >> 4);
-    }
-    sums[c] += (uint32_t)sum;
+typedef uint16_t words
+    __attribute__((vector_size(WORDS * sizeof(uint16_t)), aligned(1), may_alias));
+typedef int32_t sums4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef uint32_t wraps4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+static inline words in_turn(int8_t even, int8_t odd) {
+  const uint16_t a = (uint16_t)even, b = (uint16_t)odd;
+  return (words){a, b, a, b, a, b, a, b};
+}
+
+// Adds the products of a step in 16 bits, to two lanes a column: each has two bytes of codes. A
+// lane adds at most 16 products of 15 and 128 while they are of one part.
+static inline void add_step(const int8_t a[STEP], const uint8_t *w, words lanes[VECTORS]) {
+  const words a0 = in_turn(a[0], a[2]), a1 = in_turn(a[1], a[3]);
+  const words a4 = in_turn(a[4], a[6]), a5 = in_turn(a[5], a[7]);
+  for (size_t v = 0; v < VECTORS; v++) {
+    const words codes = *(const words *)(const void *)(w + v * sizeof codes);
+    lanes[v] += a0 * (codes & 15) + a4 * (codes >> 4 & 15);
+    lanes[v] += a1 * (codes >> 8 & 15) + a5 * (codes >> 12);
+  }
+}
+
+// Adds the products of n terms of one part.
+static void add_part(const int8_t *a, size_t n, const uint8_t *w, uint32_t sums[NR]) {
+  words lanes[VECTORS] = {{0}};
+  size_t k = 0;
+  for (; k + STEP <= n; k += STEP, w += ETI_QGROUPS_STEP_BYTES) add_step(a + k, w, lanes);
+  if (k < n) {
+    int8_t last[STEP] = {0};
+    memcpy(last, a + k, n - k);
+    add_step(last, w, lanes);
+  }
+  for (size_t v = 0; v < VECTORS; v++) {
+    const sums4 low = (sums4)((wraps4)lanes[v] << 16) >> 16, high = (sums4)lanes[v] >> 16;
+    *(wraps4 *)(sums + v * NR / VECTORS) += (wraps4)(low + high);
   }
 }
 
@@ -26,24 +53,28 @@ static void sum_group(const eti_qgroups_tile *t, const int8_t *a, size_t j, uint
   const uint8_t *w = t->w + j * eti_qgroups_group_bytes(t->group);
   uint32_t terms = 0;
   memset(sums, 0, NR * sizeof *sums);
-  for (size_t k = 0; k < t->group; k += STEP, w += ETI_QGROUPS_STEP_BYTES) {
-    const size_t n = t->group - k < STEP ? t->group - k : STEP;
-    int8_t step[STEP] = {0};
-    memcpy(step, a + k, n);
+  for (size_t k = 0, n; k < t->group; k += n, w += eti_qgroups_group_bytes(n)) {
+    n = t->group - k < ETI_QGROUPS_PART ? t->group - k : ETI_QGROUPS_PART;
     int32_t sum = 0;
-    for (size_t i = 0; i < STEP; i++) sum += step[i];
+    for (size_t i = 0; i < n; i++) sum += a[k + i];
     terms += (uint32_t)sum;
-    sum_step(step, w, sums);
+    add_part(a + k, n, w, sums);
   }
-  for (size_t c = 0; c < NR; c++) {
-    const int32_t zero = t->zero == NULL ? 8 : t->zero[j * NR + c] + 8;
-    sums[c] -= (uint32_t)zero * terms;
-  }
+  for (size_t c = 0; c < NR; c++) sums[c] -= 8 * terms;
+  if (t->zero == NULL) return;
+  for (size_t c = 0; c < NR; c++) sums[c] -= (uint32_t)t->zero[j * NR + c] * terms;
 }
 
-static float scale_at(const eti_qgroups_tile *t, size_t i) {
-  if (t->is_bf16) return eti_bf16_to_f32(((const uint16_t *)t->scale)[i]);
-  return ((const float *)t->scale)[i];
+static void add_group(const eti_qgroups_tile *t, size_t j, const uint32_t sums[NR],
+                      float totals[NR]) {
+  float scales[NR];
+  if (t->is_bf16) {
+    const uint16_t *const from = (const uint16_t *)t->scale + j * NR;
+    for (size_t c = 0; c < NR; c++) scales[c] = eti_bf16_to_f32(from[c]);
+  } else {
+    memcpy(scales, (const float *)t->scale + j * NR, sizeof scales);
+  }
+  for (size_t c = 0; c < NR; c++) totals[c] += (float)(int32_t)sums[c] * scales[c];
 }
 
 static void tile(const eti_qgroups_tile *t) {
@@ -53,9 +84,7 @@ static void tile(const eti_qgroups_tile *t) {
     for (size_t j = 0; j < t->n_groups; j++) {
       uint32_t sums[NR];
       sum_group(t, a + j * t->group, j, sums);
-      for (size_t c = 0; c < NR; c++) {
-        totals[c] += (float)(int32_t)sums[c] * scale_at(t, j * NR + c);
-      }
+      add_group(t, j, sums, totals);
     }
     const float zero = (float)t->row_zero[r];
     float *const out = t->out + r * t->out_step;

@@ -48,7 +48,6 @@ annotations too; uint8 is among that, so the one above goes without it: its mode
 kernels that are not delegated.
 """
 
-from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 from torchao.quantization.pt2e.quantizer import Quantizer
 
 from executorch_py.quantizer.calibrate import calibrate
@@ -59,6 +58,7 @@ from executorch_py.quantizer.groups import (
     get_weight_only_quantization_config,
 )
 from executorch_py.quantizer.observers import CalibrationError, CalibrationWarning
+from executorch_py.quantizer.prepare import prepare_pt2e
 from executorch_py.quantizer.program_io import QuantizedIO, quantize_io
 from executorch_py.quantizer.report import report
 from executorch_py.quantizer.search import quantize, sensitivities

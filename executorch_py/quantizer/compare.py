@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from torch import fx, nn
-from torchao.quantization.pt2e.utils import _fuse_conv_bn_
 
 from executorch_py.quantizer.calibrate import arguments_of
 from executorch_py.quantizer.observers import module_path
+from executorch_py.quantizer.prepare import fold_norms
 from executorch_py.quantizer.report import Table, percent
 
 _QUANTIZE = "quantize_per_tensor"
@@ -75,7 +75,7 @@ def float_graph(model: nn.Module, sample: Any) -> fx.GraphModule:
     else:
         positional, named = arguments_of(sample)
         graph = torch.export.export(model, positional, named).module()
-    _fuse_conv_bn_(graph)
+    fold_norms(graph)
     return graph
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import torch
 from torch import fx, nn
-from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
 from executorch_py.quantizer.calibrate import arguments_of, calibrate
 from executorch_py.quantizer.compare import flat_inputs, sqnr_db
 from executorch_py.quantizer.compose import ComposableQuantizer
 from executorch_py.quantizer.observers import Watched, module_path
 from executorch_py.quantizer.patterns import SHARING
+from executorch_py.quantizer.prepare import prepare_pt2e
 from executorch_py.quantizer.spec import QuantizationConfig, get_symmetric_quantization_config
 from executorch_py.quantizer.training import convert_pt2e, refuse_training
 from executorch_py.quantizer.xnnpack import XNNPACKQuantizer

@@ -246,13 +246,17 @@ def _fold(model: fx.GraphModule, norm: fx.Node) -> None:
     parts = _Fused.of(model, norm)
     if parts is None:
         return
-    gamma, beta, mean, variance = (_tensor(model, n) for n in norm.args[1:5])
+    gamma, beta, mean, variance = (constant_tensor(model, n) for n in norm.args[1:5])
     factor = gamma / torch.sqrt(variance + norm.args[7])
-    weight = _tensor(model, parts.weight)
+    weight = constant_tensor(model, parts.weight)
     shape = [-1 if d == (parts.conv.target in TRANSPOSED) else 1 for d in range(weight.dim())]
-    before = _tensor(model, parts.bias) if parts.bias is not None else torch.zeros_like(mean)
-    folded = _constant(model, parts.weight, parts.conv, weight * factor.reshape(shape), "weight")
-    bias = _constant(model, parts.bias, parts.conv, (before - mean) * factor + beta, "bias")
+    before = (
+        constant_tensor(model, parts.bias) if parts.bias is not None else torch.zeros_like(mean)
+    )
+    folded = constant_beside(
+        model, parts.weight, parts.conv, weight * factor.reshape(shape), "weight"
+    )
+    bias = constant_beside(model, parts.bias, parts.conv, (before - mean) * factor + beta, "bias")
     parts.scaled.replace_all_uses_with(folded)
     arguments = list(parts.conv.args)
     arguments[2:3] = [bias]
@@ -310,7 +314,7 @@ def _behind_observer(model: fx.GraphModule, node: Any) -> fx.Node:
     return found
 
 
-def _tensor(model: fx.GraphModule, node: Any) -> torch.Tensor:
+def constant_tensor(model: fx.GraphModule, node: Any) -> torch.Tensor:
     found: Any = model
     for part in node.target.split("."):
         found = getattr(found, part)
@@ -318,7 +322,7 @@ def _tensor(model: fx.GraphModule, node: Any) -> torch.Tensor:
     return tensor
 
 
-def _constant(
+def constant_beside(
     model: fx.GraphModule, like: fx.Node | None, conv: fx.Node, value: torch.Tensor, kind: str
 ) -> fx.Node:
     """A constant of the model beside that which it comes from, whose other readers keep it."""

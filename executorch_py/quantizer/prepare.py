@@ -1,0 +1,92 @@
+"""Preparing for calibration: torchao's, after what it stumbles over has been taken out of its way.
+
+It folds batch norms into what they follow, but for transposed convolutions of groups, at which it
+stops: those are folded here. What is no exported model, or prepared already, is told.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import fx
+from torchao.quantization.pt2e import quantize_pt2e as torchao_pt2e
+from torchao.quantization.pt2e.quantizer import Quantizer
+from torchao.quantization.pt2e.utils import _fuse_conv_bn_
+
+from executorch_py.exir.ir.match import argument
+from executorch_py.quantizer.observers import has_observers
+from executorch_py.quantizer.patterns import TRANSPOSED
+from executorch_py.quantizer.training import constant_beside, constant_tensor
+
+aten = torch.ops.aten
+
+
+def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
+    """An exported model with observers where the quantizer says, to be calibrated.
+
+    model: `torch.export.export(model.eval(), inputs).module()`; norms become part of its weights.
+    """
+    if not isinstance(model, fx.GraphModule):
+        raise TypeError(
+            f"model is a {type(model).__name__}: needs torch.export.export(model, inputs).module()"
+        )
+    if has_observers(model):
+        raise ValueError("the model has observers already: prepare what was exported, once")
+    _fold_norms_of_groups(model)
+    with warnings.catch_warnings(record=True) as found:
+        made: fx.GraphModule = torchao_pt2e.prepare_pt2e(model, quantizer)
+    for warning in found:  # of what the caller has set, so they point at the caller's line
+        warnings.warn(warning.message, warning.category, stacklevel=2)
+    return made
+
+
+def fold_norms(model: fx.GraphModule) -> None:
+    """Batch norms become part of what they follow, in place, as `prepare_pt2e` has it."""
+    _fold_norms_of_groups(model)
+    _fuse_conv_bn_(model)
+
+
+def _fold_norms_of_groups(model: fx.GraphModule) -> None:
+    changed = False
+    for norm in list(model.graph.nodes):
+        if norm.target is not aten.batch_norm.default:
+            continue
+        conv: Any = norm.args[0]
+        if conv.target not in TRANSPOSED or list(conv.users) != [norm]:
+            continue
+        if argument(conv, "groups") != 1 and conv.args[1].op == "get_attr":
+            _fold(model, conv, norm)
+            changed = True
+    if changed:
+        model.graph.eliminate_dead_code()
+        model.recompile()
+
+
+def _fold(model: fx.GraphModule, conv: fx.Node, norm: fx.Node) -> None:
+    """Weights are [inputs, results of a group, …], the inputs of each group after each other."""
+    place: Any = conv.args[1]
+    bias_place: Any = argument(conv, "bias")
+    gamma, beta, mean, variance = (
+        constant_tensor(model, arg) if isinstance(arg, fx.Node) else None for arg in norm.args[1:5]
+    )
+    assert mean is not None and variance is not None
+    factor = torch.rsqrt(variance + norm.args[7])
+    factor = factor if gamma is None else factor * gamma
+    weight = constant_tensor(model, place)
+    groups = argument(conv, "groups")
+    by_group = weight.reshape(groups, -1, *weight.shape[1:])
+    by_result = factor.reshape(groups, 1, -1, *[1] * (weight.dim() - 2))
+    scaled = (by_group * by_result).reshape(weight.shape)
+    before = torch.zeros_like(mean) if bias_place is None else constant_tensor(model, bias_place)
+    bias = (before - mean) * factor + (0 if beta is None else beta)
+    arguments = list(conv.args)
+    arguments[1] = constant_beside(model, place, conv, scaled, "weight")
+    arguments[2:3] = [constant_beside(model, bias_place, conv, bias, "bias")]
+    arguments[2].meta["val"] = conv.meta["val"].fake_mode.from_tensor(bias, static_shapes=True)
+    conv.args = tuple(arguments)
+    norm.replace_all_uses_with(conv)
+
+
+__all__ = ["fold_norms", "prepare_pt2e"]

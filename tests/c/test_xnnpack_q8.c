@@ -107,8 +107,8 @@ static eti_xnn_q8_params params_of(const void *limits, size_t limits_bytes, bool
   const size_t n_panels = (n_cols + COLS - 1) / COLS;
   const size_t column = (n_k + 3) / 4 * 4 * n_pieces + 4 + (is_float ? 8 : 4);
   eti_xnn_quads *const quads = (eti_xnn_quads *)(void *)quads_memory;
-  eti_xnn_quads_make__avx2(quads, packed, column * COLS, n_panels, n_k, n_pieces);
-  params.quads = quads;
+  if (eti_xnn_quads_make__avx2(quads, packed, column * COLS, n_panels, n_k, n_pieces))
+    params.quads = quads;
   return params;
 }
 
@@ -210,18 +210,18 @@ static void fill_to_the_ends(unsigned wide) {
       weights[i * COLS + 7 * i % COLS][0] = weights[i * COLS][1] = i % 2 ? 65 : -65;
 }
 
-// The same elements. Of every 13 quads most have weights that make pairs or nearly do, some are
-// narrow, and the last of some columns are wide.
+// The same elements. Most quads have weights that make pairs or nearly do, some are narrow, and of
+// some columns every twentieth one is wide.
 static void fill_with_all_kinds(void) {
   fill_to_the_ends(0);
   uint32_t seed = 7;
   for (size_t j = 0; j < MOST_COLS; j++) {
     for (size_t k = 0; k < MOST_K; k++) {
       seed = seed * 1664525u + 1013904223u;
-      const size_t kind = k / 4 % 13;
-      const int32_t most = kind < 8 ? 33 : kind < 12 ? 64 : j % 16 == 5 ? 128 : 30;
+      const size_t kind = k / 4 % 20;
+      const int32_t most = kind < 13 ? 33 : kind < 19 ? 64 : j % 16 == 5 ? 128 : 30;
       weights[j][k] = (int8_t)((int32_t)(seed >> 16) % (most + 1) * (seed >> 31 ? 1 : -1));
-      if (weights[j][k] == INT8_MIN && kind < 12) weights[j][k] = 0;
+      if (weights[j][k] == INT8_MIN && kind < 19) weights[j][k] = 0;
     }
   }
 }
@@ -385,17 +385,16 @@ static void quads_are_multiplied_by_what_has_room_for_their_sums(void) {
   fill_with_all_kinds();
   pack(N_COLS, 1, g.n_k, false);
   quads = bytes_params(&g, true).quads;
-  EXPECT(quads->has_narrow && quads->has_wide && quads->is_scattered);
+  EXPECT(quads != NULL && quads->has_wide && quads->is_scattered);
   for (size_t i = 0; i < N_COLS / COLS; i++) EXPECT(quads_are_listed(quads, i, N_QUADS));
   for (size_t j = 0; j < N_COLS; j++) memset(weights[j], (int)j % 33, sizeof weights[j]);
   pack(N_COLS, 1, g.n_k, false);
   quads = bytes_params(&g, true).quads;
-  EXPECT(quads->has_narrow && !quads->has_wide && !quads->is_scattered);
+  EXPECT(quads != NULL && !quads->has_wide && !quads->is_scattered);
   for (size_t i = 0; i < N_COLS / COLS; i++) EXPECT(quads_are_listed(quads, i, N_QUADS));
   fill();
   pack(N_COLS, 1, g.n_k, false);
-  quads = bytes_params(&g, true).quads;
-  EXPECT(!quads->has_narrow && quads->has_wide && !quads->is_scattered);
+  EXPECT(bytes_params(&g, true).quads == NULL);  // of 8 bits
 }
 
 // ---- Packing

@@ -43,7 +43,7 @@ enum { PANELS = 16 };
 // How far ahead of their use weights are fetched.
 enum { BYTES_AHEAD = 512, LINE_BYTES = 64 };
 
-enum { MOST_QUADS = ETI_K_MOST / 4, HEAD = ETI_XNN_QUADS_HEAD };
+enum { HEAD = ETI_XNN_QUADS_HEAD };
 
 // The sums of a block of 6 rows x 16 columns.
 typedef struct block {
@@ -63,8 +63,9 @@ typedef struct target {
 typedef struct step {
   const int16_t *words;  // of quads k: k, k + 2, k + 1, k + 3
   const uint8_t *bytes;
-  const int32_t *offsets;  // what narrow quads add to the sums; NULL: there are none
-  const uint16_t *list;    // of the part's quads, as in a record of quads.h
+  const int32_t *offsets;  // what narrow quads add to the sums; NULL: all are wide
+  const uint16_t *list;    // of the part's quads, as in a record of quads.h; NULL as well
+  size_t n_quads;
   const int8_t *weights;
   const int32_t *init;   // of the panel
   const float *factors;  // of the panel, if the sums are complete; else NULL
@@ -131,13 +132,17 @@ INLINE __m256i half_of(__m256i w, size_t odd) {
   return _mm256_srai_epi16(odd ? w : _mm256_slli_epi16(w, 8), 8);
 }
 
-// The products of n wide quads: elements 0 and 2, then the other ones, for which weights are read
-// again, as there are registers for no more.
+// The products of n wide quads, NULL: of the first ones: elements 0 and 2, then the other ones, for
+// which weights are read again, as there are registers for no more.
 INLINE void add_wide(block *b, size_t n_rows, bool is_half, const uint16_t *at, size_t n,
                      const step *s) {
-  for (const uint16_t *const end = at + n; at < end; at++) {
-    const int16_t *const rows = s->words + at[0];
-    const int8_t *const weights = s->weights + (size_t)at[0] * COLS;
+  const int16_t *rows = s->words;
+  const int8_t *weights = s->weights;
+  for (size_t k = 0; k < n; k++, rows += 4, weights += 4 * COLS) {
+    if (at != NULL) {
+      rows = s->words + at[k];
+      weights = s->weights + (size_t)at[k] * COLS;
+    }
     _mm_prefetch((const char *)(weights + BYTES_AHEAD), _MM_HINT_T0);
     UNROLL
     for (size_t odd = 0; odd < 2; odd++) {
@@ -181,9 +186,13 @@ INLINE void add_narrow(block *b, size_t n_rows, bool is_half, bool is_pair, cons
 }
 
 INLINE void sum_up(block *b, size_t n_rows, bool is_half, const step *s) {
+  begin(b, n_rows, s);
+  if (s->list == NULL) {
+    add_wide(b, n_rows, is_half, NULL, s->n_quads, s);
+    return;
+  }
   const size_t n_pairs = s->list[0], n_ones = s->list[1], n_wide = s->list[2];
   const uint16_t *const pairs = s->list + HEAD, *const ones = pairs + 2 * n_pairs;
-  begin(b, n_rows, s);
   add_narrow(b, n_rows, is_half, true, pairs, n_pairs, s);
   add_narrow(b, n_rows, is_half, false, ones, n_ones, s);
   add_wide(b, n_rows, is_half, ones + n_ones, n_wide, s);
@@ -360,21 +369,13 @@ INLINE void multiply(size_t n_rows, bool is_float, const step *s) {
 
 // ---- Calls
 
-// The weights of a call, and the record of its first panel; without records a list of wide quads.
+// The weights of a call, and the record of its first panel; NULL: all quads are wide.
 typedef struct columns {
   size_t n, panel_bytes, weight_bytes;  // of a panel: all of it, its weights
   const uint8_t *first;
   const uint8_t *record;
   size_t record_bytes;
-  uint16_t all[HEAD + MOST_QUADS];
 } columns;
-
-static void list_all(uint16_t *list, const eti_part *p) {
-  const size_t n = eti_part_quads(p);
-  memset(list, 0, HEAD * sizeof *list);
-  list[2] = (uint16_t)n;
-  for (size_t i = 0; i < n; i++) list[HEAD + i] = (uint16_t)(4 * i);
-}
 
 static void find_records(columns *c, const eti_xnn_quads *quads) {
   c->record = NULL;
@@ -392,7 +393,7 @@ static void fetch(const uint8_t *at, size_t n_bytes) {
 }
 
 // Some rows against all columns, PANELS x 16 of them at a time where the rows come in parts.
-INLINE void some_rows(const eti_rows *from, size_t row, size_t n_rows, columns *w, bool has_narrow,
+INLINE void some_rows(const eti_rows *from, size_t row, size_t n_rows, const columns *w,
                       bool has_wide, bool is_float, const target *to) {
   alignas(32) int16_t words[ROWS * PITCH];
   alignas(32) uint8_t bytes[ROWS * PITCH];
@@ -407,22 +408,18 @@ INLINE void some_rows(const eti_rows *from, size_t row, size_t n_rows, columns *
     size_t done = 0, listed = 0;
     for (eti_part p = all;; p = eti_next_part(from->n_k, from->n_pieces, p)) {
       const bool is_end = eti_is_last_part(from->n_k, from->n_pieces, &p);
-      const size_t n_quads = eti_part_quads(&p);
+      s.n_quads = eti_part_quads(&p);
       if (has_wide) eti_widen_rows(words, from, row, n_rows, &p);
-      if (has_narrow) eti_copy_rows(bytes, from, row, n_rows, &p);
-      if (w->record == NULL) list_all(w->all, &p);
+      if (w->record != NULL) eti_copy_rows(bytes, from, row, n_rows, &p);
       s.is_first = done == 0;
       for (size_t i = first; i < n_panels && i < first + at_once; i++) {
         const uint8_t *const panel = w->first + i * w->panel_bytes;
         const uint8_t *const weights = panel + COLS * sizeof(int32_t);
         s.init = (const int32_t *)(const void *)panel;
         s.weights = (const int8_t *)weights + done * 4 * COLS;
-        if (w->record == NULL) {
-          s.offsets = NULL;
-          s.list = w->all;
-        } else {
+        if (w->record != NULL) {
           const uint8_t *const record = w->record + i * w->record_bytes;
-          s.offsets = has_narrow ? (const int32_t *)(const void *)record : NULL;
+          s.offsets = (const int32_t *)(const void *)record;
           s.list = (const uint16_t *)(const void *)(record + COLS * sizeof(int32_t)) + listed;
         }
         s.factors = is_end ? (const float *)(const void *)(weights + w->weight_bytes) : NULL;
@@ -432,8 +429,8 @@ INLINE void some_rows(const eti_rows *from, size_t row, size_t n_rows, columns *
         multiply(n_rows, is_float, &s);
       }
       if (is_end) break;
-      done += n_quads;
-      listed += HEAD + n_quads;
+      done += s.n_quads;
+      listed += HEAD + s.n_quads;
     }
   }
 }
@@ -441,7 +438,9 @@ INLINE void some_rows(const eti_rows *from, size_t row, size_t n_rows, columns *
 INLINE void all_rows(const eti_rows *from, size_t n_rows, size_t n_cols, const void *w,
                      bool is_float, const target *to) {
   ET_ASSERT(n_rows > 0 && n_cols > 0 && from->n_k > 0 && from->n_pieces > 0);
-  const eti_xnn_quads *const quads = ((const eti_xnn_q8_params *)to->limits)->quads;
+  const eti_xnn_quads *quads = ((const eti_xnn_q8_params *)to->limits)->quads;
+  // Few rows wait for weights, which come fastest in the order in which they lie.
+  if (quads != NULL && quads->is_scattered && n_rows < ROWS) quads = NULL;
   const size_t others = COLS * (sizeof(int32_t) + sizeof(float) * (is_float ? 2 : 1));
   columns c;
   c.n = n_cols;
@@ -451,12 +450,11 @@ INLINE void all_rows(const eti_rows *from, size_t n_rows, size_t n_cols, const v
   ET_ASSERT(quads == NULL || (quads->panel_bytes == c.panel_bytes && quads->n_k == from->n_k &&
                               quads->n_pieces == from->n_pieces));
   find_records(&c, quads);
-  const bool has_narrow = quads != NULL && quads->has_narrow;
   const bool has_wide = quads == NULL || quads->has_wide;
   if (quads != NULL && quads->is_scattered) fetch(w, (n_cols + COLS - 1) / COLS * c.panel_bytes);
   for (size_t i = 0, n; i < n_rows; i += n) {
     n = n_rows - i < ROWS ? n_rows - i : ROWS;
-    some_rows(from, i, n, &c, has_narrow, has_wide, is_float, to);
+    some_rows(from, i, n, &c, has_wide, is_float, to);
   }
 }
 

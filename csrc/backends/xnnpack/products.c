@@ -318,13 +318,20 @@ static const eti_xnn_quads *find_quads(const eti_xnn_quads *known, const void *p
   return known;
 }
 
+// What is of no use is forgotten, but not that it is.
 static const eti_xnn_quads *make_quads(const operands *o, size_t n_cols, eti_xnn_quads **known) {
   const size_t n_panels = o->n_groups * quotient(n_cols, COLS);
-  eti_xnn_quads *const quads =
+  eti_xnn_quads *quads =
       xnn_allocate_simd_memory(eti_xnn_quads_bytes(n_panels, o->row_bytes, o->n_pieces));
-  if (quads == NULL) return NULL;  // all of them are wide
-  eti_xnn_quads_make__avx2(quads, o->packed, o->weights_of_column * COLS, n_panels, o->row_bytes,
-                           o->n_pieces);
+  if (quads == NULL) return NULL;
+  if (!eti_xnn_quads_make__avx2(quads, o->packed, o->weights_of_column * COLS, n_panels,
+                                o->row_bytes, o->n_pieces)) {
+    const eti_xnn_quads useless = *quads;
+    xnn_release_simd_memory(quads);
+    quads = xnn_allocate_simd_memory(sizeof useless);
+    if (quads == NULL) return NULL;
+    *quads = useless;
+  }
   quads->next = *known;
   *known = quads;
   return quads;
@@ -338,7 +345,8 @@ static void order_quads(struct xnn_operator *op, void *known) {
     const bool is_3d = work->type == xnn_parallelization_type_3d_tile_2d;
     const eti_xnn_quads *quads = find_quads(*(eti_xnn_quads **)known, o.packed);
     if (quads == NULL) quads = make_quads(&o, work->range[is_3d ? 2 : 1], known);
-    ((eti_xnn_q8_params *)o.params)->quads = quads;
+    const bool is_of_use = quads != NULL && !quads->is_useless;
+    ((eti_xnn_q8_params *)o.params)->quads = is_of_use ? quads : NULL;
   }
 }
 

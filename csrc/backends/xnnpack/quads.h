@@ -10,7 +10,9 @@
 // products may be added in 16 bits before they are widened. Which quads make a pair is free, so
 // they are chosen to fit.
 //
-// All sums are exact, whatever the order.
+// All sums are exact, whatever the order. Weights of 8 bits have so many wide quads that it is best
+// to take all as such, in the order in which they lie: the rest would not make up for reading from
+// here and there what comes from afar, and for rows made both ways.
 #ifndef ET_XNNPACK_QUADS_H
 #define ET_XNNPACK_QUADS_H
 
@@ -25,7 +27,8 @@ typedef struct eti_xnn_quads {
   size_t panel_bytes;
   size_t n_k, n_pieces;  // of a row
   size_t record_bytes;
-  bool has_narrow, has_wide;
+  bool is_useless;  // there are no records
+  bool has_wide;
   bool is_scattered;  // weights are not read nearly in the order in which they lie
   // A record for each panel: what narrow quads add to the sums of 16 columns by the 128, int32
   // each, then a list for each part of a row (rows_q8_avx2.h): how many pairs there are, narrow
@@ -38,14 +41,15 @@ enum { ETI_XNN_QUADS_HEAD = 3 };  // numbers in front of a list
 // What the kernels for int8 get in place of XNNPACK's limits.
 typedef struct eti_xnn_q8_params {
   _Alignas(8) uint8_t limits[16];  // XNNPACK's
-  const eti_xnn_quads *quads;      // NULL: all of them are taken as wide
+  const eti_xnn_quads *quads;      // NULL: all of them are taken as wide ones
 } eti_xnn_q8_params;
 
 // The memory for n_panels of such rows.
 size_t eti_xnn_quads_bytes(size_t n_panels, size_t n_k, size_t n_pieces);
 
-// Looks at the packed weights and fills that memory.
-void eti_xnn_quads_make__avx2(eti_xnn_quads *quads, const void *packed, size_t panel_bytes,
+// Looks at the packed weights and fills that memory. False: it is of no use, and need not be kept
+// but for what comes before the records.
+bool eti_xnn_quads_make__avx2(eti_xnn_quads *quads, const void *packed, size_t panel_bytes,
                               size_t n_panels, size_t n_k, size_t n_pieces);
 
 #endif  // ET_XNNPACK_QUADS_H

@@ -13,7 +13,8 @@ enum { MOST_QUADS = ETI_K_MOST / 4, MOST_WAITING = 4, HEAD = ETI_XNN_QUADS_HEAD 
 // What six rows take, in cycles: measured on Zen 4.
 enum { PAIR_CYCLES = 18, ONE_CYCLES = 12, WIDE_CYCLES = 15, LIST_CYCLES = 25 };
 
-// More than a sixteenth of the quads that are not of the most frequent kind scatter the weights.
+// More than a sixteenth of the quads that are not of the most frequent kind scatter the weights; as
+// many wide ones are too many.
 enum { SCATTERED = 16 };
 
 // The sums that quads have to fit in: of positive weights and of negative ones, a byte each for the
@@ -190,13 +191,10 @@ static void make_record(const eti_xnn_quads *quads, const int8_t *weights, uint8
   memset(list, 0, (size_t)(record + quads->record_bytes - (uint8_t *)list));
 }
 
-static size_t most(size_t a, size_t b) {
-  return a > b ? a : b;
-}
-
-void eti_xnn_quads_make__avx2(eti_xnn_quads *quads, const void *packed, size_t panel_bytes,
+bool eti_xnn_quads_make__avx2(eti_xnn_quads *quads, const void *packed, size_t panel_bytes,
                               size_t n_panels, size_t n_k, size_t n_pieces) {
   ET_ASSERT(n_k > 0 && n_pieces > 0);
+  const size_t all = n_panels * n_pieces * (eti_in_quads(n_k) / 4);
   lists l;
   totals t = {0};
   *quads = (eti_xnn_quads){.packed = packed,
@@ -204,11 +202,11 @@ void eti_xnn_quads_make__avx2(eti_xnn_quads *quads, const void *packed, size_t p
                            .n_k = n_k,
                            .n_pieces = n_pieces,
                            .record_bytes = record_bytes(n_k, n_pieces)};
-  for (size_t i = 0; i < n_panels; i++)
+  for (size_t i = 0; i < n_panels && t.wide <= all / SCATTERED; i++)
     make_record(quads, (const int8_t *)packed + i * panel_bytes + COLS * sizeof(int32_t),
                 quads->records + i * quads->record_bytes, &l, &t);
-  const size_t all = t.in_pairs + t.ones + t.wide, narrow = most(t.in_pairs, t.ones);
-  quads->has_narrow = t.wide < all;
+  quads->is_useless = t.wide > all / SCATTERED;
   quads->has_wide = t.wide > 0;
-  quads->is_scattered = all - most(narrow, t.wide) > all / SCATTERED;
+  quads->is_scattered = (t.in_pairs < t.ones ? t.in_pairs : t.ones) + t.wide > all / SCATTERED;
+  return !quads->is_useless;
 }

@@ -61,7 +61,7 @@ FLOAT64_FACTOR = 2.0
 
 @dataclass(frozen=True)
 class Comparison:
-    """One output at one set of sizes.
+    """One output at one set of sizes. Relative errors are of elements that eager has not as 0.
 
     `rule` is what decided: "tolerance"; "quantum" where elements beyond the default tolerance may
     be one `quantum` of a quantized output off; or "float64" where they are judged by how far the
@@ -157,7 +157,8 @@ def _compare_tensors(
     allowed = limit.atol + limit.rtol * b.abs().to(torch.float64)
     wrong = ~same & ~(difference <= allowed)
     count = int(wrong.sum())
-    relative = difference / b.abs().to(torch.float64).clamp(min=1e-30)
+    size = b.abs().to(torch.float64)
+    relative = torch.where(size > 0, difference / size, torch.zeros_like(size))
     worst = ""
     if count:
         score = torch.where(

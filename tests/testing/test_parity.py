@@ -97,6 +97,14 @@ def test_a_given_tolerance_is_all_that_counts() -> None:
     assert program.verify(model, x, rtol=1e-4, atol=1.0).comparisons[0].rule == "tolerance"
 
 
+def test_relative_errors_are_of_elements_that_are_not_zero() -> None:
+    program = lowered(Calls(lambda x: x * 1.5), torch.tensor([0.0, 2.0]))
+    (found,) = program.verify(
+        Calls(lambda x: x * 2 - 1e-9), torch.tensor([5e-10, 2.0]), atol=2.0
+    ).comparisons
+    assert found.max_abs_error == 1.0 and found.max_rel_error == pytest.approx(0.25)
+
+
 def test_a_changed_weight_is_no_rounding() -> None:
     model, x = LosesDigits(), X
     program = lowered(model, x)

@@ -356,8 +356,8 @@ INLINE void finish(const block *b, size_t n_rows, bool is_float, const step *s) 
 }
 
 INLINE void multiply(size_t n_rows, bool is_float, const step *s) {
-  block b;
   if (n_rows == ROWS && s->n_cols > LANES) {
+    block b;
     sum_up(&b, ROWS, false, s);
     finish(&b, ROWS, is_float, s);
   } else {

@@ -351,10 +351,12 @@ static void order_quads(struct xnn_operator *op, void *known) {
 }
 
 void eti_xnn_order_quads(xnn_runtime_t runtime, eti_xnn_quads **known) {
-  typedef struct gemm_context gemm;
-  typedef struct igemm_context igemm;
-  _Static_assert(sizeof(eti_xnn_q8_params) <= sizeof((gemm *)NULL)->params, "it lies there");
-  _Static_assert(sizeof(eti_xnn_q8_params) <= sizeof((igemm *)NULL)->params, "it lies there");
+  enum {
+    IN_GEMM = sizeof(((struct gemm_context *)NULL)->params),
+    IN_IGEMM = sizeof(((struct igemm_context *)NULL)->params),
+  };
+  _Static_assert(sizeof(eti_xnn_q8_params) <= IN_GEMM, "it lies there");
+  _Static_assert(sizeof(eti_xnn_q8_params) <= IN_IGEMM, "it lies there");
   for_operators(runtime, order_quads, known);
 }
 

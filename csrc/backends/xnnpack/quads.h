@@ -38,7 +38,8 @@ typedef struct eti_xnn_quads {
 
 enum { ETI_XNN_QUADS_HEAD = 3 };  // numbers in front of a list
 
-// What the kernels for int8 get in place of XNNPACK's limits.
+// What the kernels for int8 get in place of XNNPACK's limits. What is behind these XNNPACK leaves
+// 0, so operators that nobody tells of quads, as transposed convolutions, take all as wide ones.
 typedef struct eti_xnn_q8_params {
   _Alignas(8) uint8_t limits[16];  // XNNPACK's
   const eti_xnn_quads *quads;      // NULL: all of them are taken as wide ones

@@ -10,7 +10,8 @@
 enum { COLS = 16, HALVES = 2, QUAD_BYTES = 4 * COLS, OFFSET = 128 };
 enum { MOST_QUADS = ETI_K_MOST / 4, MOST_WAITING = 4, HEAD = ETI_XNN_QUADS_HEAD };
 
-// What six rows take, in cycles: measured on Zen 4.
+// What six rows take, in cycles: by the multiplications of Zen 4, two at once; a list by the end of
+// its loop, which is foreseen badly. Estimates, of which only the ratios matter.
 enum { PAIR_CYCLES = 18, ONE_CYCLES = 12, WIDE_CYCLES = 15, LIST_CYCLES = 25 };
 
 // More than a sixteenth of the quads that are not of the most frequent kind scatter the weights; as

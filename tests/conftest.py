@@ -11,6 +11,7 @@ import fcntl
 import functools
 import os
 import platform
+import random
 import shutil
 import subprocess
 import sys
@@ -146,6 +147,24 @@ class CTestFile(pytest.File):
         )
         for name in listing.stdout.split():
             yield CTestItem.from_parent(self, name=name, executable=executable)
+
+
+def pytest_collectstart() -> None:
+    _seed()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    _seed()
+
+
+def _seed() -> None:
+    """A test's random numbers, and those of its module and fixtures, depend on no other test."""
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

@@ -18,8 +18,8 @@ import torch
 from torch import fx, nn
 from torchao.quantization.pt2e import (
     AffineQuantizedObserverBase,
+    FakeQuantize,
     FakeQuantizeBase,
-    FusedMovingAvgObsFakeQuantize,
     HistogramObserver,
     MinMaxObserver,
     ObserverBase,
@@ -136,11 +136,16 @@ class Watched(nn.Module):
         self.seen = Seen()
         self.group = Group()
         self.is_weight = False
+        self.is_observing = False
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self._observes() and not self.seen.add(x):
             return x
-        observed: torch.Tensor = super().forward(x)
+        self.is_observing = True
+        try:
+            observed: torch.Tensor = super().forward(x)
+        finally:
+            self.is_observing = False
         return observed
 
     def _observes(self) -> bool:
@@ -154,6 +159,8 @@ class Watched(nn.Module):
         self.seen = Seen(**state)
 
     def calculate_qparams(self) -> Any:
+        if self.is_observing:  # torchao's own, to round by what it has seen so far
+            return super().calculate_qparams()
         # Nobody may have told it of the others: torchao's ComposableQuantizer does not.
         alone = Group([(type(self).__name__, self)], was_told=True)
         (self.group if self.group.members else alone).check()
@@ -181,8 +188,13 @@ class WatchedPerChannel(Watched, PerChannelMinMaxObserver):
     """Of weights, one scale a channel."""
 
 
-class WatchedFakeQuantize(Watched, FusedMovingAvgObsFakeQuantize):
-    """While training: rounds as the quantized model will, by a range that moves with the data."""
+class WatchedFakeQuantize(Watched, FakeQuantize):
+    """While training: rounds as the quantized model will, by a range that moves with the data.
+
+    torch's fused operator for this is not used: where there is no zero point its scales are others
+    (-127 … 127 are 255 / 254 of what `convert_pt2e` gives, and nothing is the least scale), so that
+    weights would be trained for integers they do not become.
+    """
 
     is_paused = False
 
@@ -198,16 +210,7 @@ class WatchedFakeQuantize(Watched, FusedMovingAvgObsFakeQuantize):
 
 
 class WatchedPerChannelFakeQuantize(WatchedFakeQuantize):
-    """The same for weights, one scale a channel, along any dimension."""
-
-    ch_axis: int
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        axis, self.ch_axis = self.ch_axis, 0  # torch's operator knows no other
-        try:
-            return super().forward(x.transpose(0, axis)).transpose(0, axis)
-        finally:
-            self.ch_axis = axis
+    """The same for weights, one scale a channel."""
 
 
 def watch(observers: dict[Any, Any]) -> None:

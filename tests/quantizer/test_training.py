@@ -145,7 +145,25 @@ def test_a_norm_that_no_weight_can_take_stays() -> None:
     before = prepared.eval()(x)
     graph = convert_pt2e(prepared)
     assert operators(graph)[:2] == ["aten.conv_transpose2d.input", "aten.batch_norm.default"]
-    assert (graph(x) - before).abs().max() <= 1.01 * quantum(graph)
+    assert torch.equal(graph(x), before)
+
+
+@pytest.mark.parametrize("is_per_channel", [False, True])
+@pytest.mark.parametrize("spread", [1.0, 1e-3])  # the second is below the least scale
+def test_training_rounds_weights_as_converted_ones_are(is_per_channel: bool, spread: float) -> None:
+    config = get_symmetric_quantization_config(is_per_channel=is_per_channel, is_qat=True)
+    model, x = (
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.ConvTranspose2d(4, 6, 2)),
+        torch.randn(2, 3, 6, 6),
+    )
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_(-0.1 * spread, 0.1 * spread)
+    exported = torch.export.export(model.train(), (x,)).module()
+    prepared = prepare_qat_pt2e(exported, XNNPACKQuantizer().set_global(config))
+    trained = prepared(x)
+    assert torch.equal(prepared.eval()(x), trained)
+    assert torch.equal(convert_pt2e(prepared)(x), trained)
 
 
 def test_training_with_nothing_that_rounds_is_warned_of() -> None:

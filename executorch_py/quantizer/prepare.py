@@ -16,9 +16,9 @@ from torchao.quantization.pt2e.quantizer import Quantizer
 from torchao.quantization.pt2e.utils import _fuse_conv_bn_
 
 from executorch_py.exir.ir.match import argument
+from executorch_py.quantizer import norms
 from executorch_py.quantizer.observers import has_observers
 from executorch_py.quantizer.patterns import TRANSPOSED
-from executorch_py.quantizer.training import constant_beside, constant_tensor
 
 aten = torch.ops.aten
 
@@ -65,26 +65,11 @@ def _fold_norms_of_groups(model: fx.GraphModule) -> None:
 
 
 def _fold(model: fx.GraphModule, conv: fx.Node, norm: fx.Node) -> None:
-    """Weights are [inputs, results of a group, …], the inputs of each group after each other."""
-    place: Any = conv.args[1]
-    bias_place: Any = argument(conv, "bias")
-    gamma, beta, mean, variance = (
-        constant_tensor(model, arg) if isinstance(arg, fx.Node) else None for arg in norm.args[1:5]
-    )
-    assert mean is not None and variance is not None
-    factor = torch.rsqrt(variance + norm.args[7])
-    factor = factor if gamma is None else factor * gamma
-    weight = constant_tensor(model, place)
-    groups = argument(conv, "groups")
-    by_group = weight.reshape(groups, -1, *weight.shape[1:])
-    by_result = factor.reshape(groups, 1, -1, *[1] * (weight.dim() - 2))
-    scaled = (by_group * by_result).reshape(weight.shape)
-    before = torch.zeros_like(mean) if bias_place is None else constant_tensor(model, bias_place)
-    bias = (before - mean) * factor + (0 if beta is None else beta)
-    arguments = list(conv.args)
-    arguments[1] = constant_beside(model, place, conv, scaled, "weight")
-    arguments[2:3] = [constant_beside(model, bias_place, conv, bias, "bias")]
-    arguments[2].meta["val"] = conv.meta["val"].fake_mode.from_tensor(bias, static_shapes=True)
+    arguments: list[Any] = list(conv.args)
+    weight, bias = norms.fold(model, norm, conv, arguments[1], argument(conv, "bias"))
+    example = norms.constant(model, bias)
+    bias.meta["val"] = conv.meta["val"].fake_mode.from_tensor(example, static_shapes=True)
+    arguments[1:3] = [weight, bias]
     conv.args = tuple(arguments)
     norm.replace_all_uses_with(conv)
 

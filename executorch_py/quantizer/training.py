@@ -21,6 +21,7 @@ from torchao.quantization.pt2e.prepare import prepare
 from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec, Quantizer
 
 from executorch_py.exir.ir.match import argument
+from executorch_py.quantizer import norms
 from executorch_py.quantizer.annotate import KEY
 from executorch_py.quantizer.observers import (
     WatchedFakeQuantize,
@@ -246,17 +247,7 @@ def _fold(model: fx.GraphModule, norm: fx.Node) -> None:
     parts = _Fused.of(model, norm)
     if parts is None:
         return
-    gamma, beta, mean, variance = (constant_tensor(model, n) for n in norm.args[1:5])
-    factor = gamma / torch.sqrt(variance + norm.args[7])
-    weight = constant_tensor(model, parts.weight)
-    shape = [-1 if d == (parts.conv.target in TRANSPOSED) else 1 for d in range(weight.dim())]
-    before = (
-        constant_tensor(model, parts.bias) if parts.bias is not None else torch.zeros_like(mean)
-    )
-    folded = constant_beside(
-        model, parts.weight, parts.conv, weight * factor.reshape(shape), "weight"
-    )
-    bias = constant_beside(model, parts.bias, parts.conv, (before - mean) * factor + beta, "bias")
+    folded, bias = norms.fold(model, norm, parts.conv, parts.weight, parts.bias)
     parts.scaled.replace_all_uses_with(folded)
     arguments = list(parts.conv.args)
     arguments[2:3] = [bias]
@@ -312,29 +303,6 @@ def _behind_observer(model: fx.GraphModule, node: Any) -> fx.Node:
         node = node.args[0]
     found: fx.Node = node
     return found
-
-
-def constant_tensor(model: fx.GraphModule, node: Any) -> torch.Tensor:
-    found: Any = model
-    for part in node.target.split("."):
-        found = getattr(found, part)
-    tensor: torch.Tensor = found.detach()
-    return tensor
-
-
-def constant_beside(
-    model: fx.GraphModule, like: fx.Node | None, conv: fx.Node, value: torch.Tensor, kind: str
-) -> fx.Node:
-    """A constant of the model beside that which it comes from, whose other readers keep it."""
-    stem = str(like.target) if like is not None else f"{conv.name}_{kind}"
-    name = stem.replace(".", "_") + "_with_norm"
-    while hasattr(model, name):
-        name += "_"
-    model.register_buffer(name, value)
-    with model.graph.inserting_before(conv if like is None else like):
-        made = model.graph.get_attr(name)
-    made.meta = dict(like.meta) if like is not None else {}
-    return made
 
 
 def _drop_counters(model: fx.GraphModule) -> None:

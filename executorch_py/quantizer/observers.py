@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,7 +88,7 @@ class Group:
         self.was_told = True
         _doubt(
             "saw one sample",
-            [name for name, o in self.members if not o.is_weight and o.seen.samples < 2],
+            [name for name, o in self.members if not o.is_weight and o.samples < 2],
             "their scales fit nothing else: calibrate with more",
         )
         _doubt(
@@ -137,6 +138,12 @@ class Watched(nn.Module):
         self.group = Group()
         self.is_weight = False
         self.is_observing = False
+        self.n_places = 1  # of the graph that call it in each run
+
+    @property
+    def samples(self) -> int:
+        """Of the model that it has seen."""
+        return self.seen.samples // self.n_places
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self._observes() and not self.seen.add(x):
@@ -225,6 +232,15 @@ def watch(observers: dict[Any, Any]) -> None:
         observer.group = group
         observer.is_weight = is_constant(node)
         group.members.append((place_name(place), observer))
+
+
+def count_places(prepared: fx.GraphModule) -> None:
+    """Tell the observers of a model from how many places each is called."""
+    calls = [n for n in prepared.graph.nodes if n.op == "call_module"]
+    counts = Counter(prepared.get_submodule(str(n.target)) for n in calls)
+    for module, count in counts.items():
+        if isinstance(module, Watched):
+            module.n_places = count
 
 
 def place_name(place: fx.Node | tuple[fx.Node, fx.Node]) -> str:

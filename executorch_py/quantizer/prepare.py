@@ -17,8 +17,9 @@ from torchao.quantization.pt2e.utils import _fuse_conv_bn_
 
 from executorch_py.exir.ir.match import argument
 from executorch_py.quantizer import norms
-from executorch_py.quantizer.observers import has_observers
+from executorch_py.quantizer.observers import count_places, has_observers, names_of, node_name
 from executorch_py.quantizer.patterns import TRANSPOSED
+from executorch_py.quantizer.validate import AnnotationWarning
 
 aten = torch.ops.aten
 
@@ -34,12 +35,27 @@ def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
         )
     if has_observers(model):
         raise ValueError("the model has observers already: prepare what was exported, once")
+    training = {n.name: node_name(n) for n in model.graph.nodes if _is_norm_in_training(n)}
     _fold_norms_of_groups(model)
     with warnings.catch_warnings(record=True) as found:
         made: fx.GraphModule = torchao_pt2e.prepare_pt2e(model, quantizer)
+    count_places(made)
+    left = {n.name for n in made.graph.nodes}
+    folded = [name for norm, name in training.items() if norm not in left]
+    if folded:
+        warnings.warn(
+            f"the model was exported in training mode: {names_of(folded)} became part of weights "
+            "by what they learnt before, which is what model.eval() does; export that",
+            AnnotationWarning,
+            stacklevel=2,
+        )
     for warning in found:  # of what the caller has set, so they point at the caller's line
         warnings.warn(warning.message, warning.category, stacklevel=2)
     return made
+
+
+def _is_norm_in_training(node: fx.Node) -> bool:
+    return node.target is aten.batch_norm.default and bool(argument(node, "training"))
 
 
 def fold_norms(model: fx.GraphModule) -> None:

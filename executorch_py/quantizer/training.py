@@ -25,6 +25,7 @@ from executorch_py.quantizer import norms
 from executorch_py.quantizer.annotate import KEY
 from executorch_py.quantizer.observers import (
     WatchedFakeQuantize,
+    count_places,
     module_path,
     names_of,
     node_name,
@@ -57,6 +58,7 @@ def prepare_qat_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphMod
     callback = quantizer.prepare_obs_or_fq_callback
     made: fx.GraphModule = prepare(model, scopes, is_qat=True, obs_or_fq_callback=callback)
     made.meta.update(meta)
+    count_places(made)
     if not any(isinstance(module, FakeQuantizeBase) for module in made.modules()):
         warnings.warn(
             "nothing is rounded while training: give the quantizer a configuration for it, "

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from executorch_py.quantizer import (
+    AnnotationWarning,
     XNNPACKQuantizer,
     calibrate,
     compare,
@@ -57,6 +58,16 @@ def test_norms_become_part_of_transposed_convolutions_of_groups() -> None:
     calibrate(ready, [X, -X])
     rows = compare(model, convert_pt2e(ready), [X]).rows
     assert len(rows) >= 3 and min(row.sqnr_db for row in rows) > 30
+
+
+def test_norms_of_a_model_in_training_are_told_where_they_become_part_of_weights() -> None:
+    plain = nn.Sequential(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4))
+    with pytest.warns(AnnotationWarning, match=r"training mode: batch_norm \(1\) became part"):
+        graph = prepared(plain.train())
+    with torch.no_grad():
+        torch.testing.assert_close(graph(X), plain.eval()(X))
+    with pytest.warns(AnnotationWarning, match=r"batch_norm \(norm\), batch_norm_1 \(last_norm\)"):
+        prepared(Up().train())
 
 
 def test_a_model_that_was_not_exported_is_not_prepared() -> None:

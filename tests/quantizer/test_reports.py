@@ -164,6 +164,19 @@ def test_layers_beside_shared_observers_have_sensitivities_too() -> None:
     assert {found.module for found in sensitivities(prepared, images)} == {"0", "1", "3"}
 
 
+def test_a_shared_observer_counts_a_sample_once() -> None:
+    class Both(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cat([x + 1, x * 2])
+
+    exported = torch.export.export(Both(), (torch.randn(1, 4),)).module()
+    prepared = prepare_pt2e(exported, XNNPACKQuantizer().set_global(CONFIG))
+    calibrate(prepared, [torch.randn(1, 4)])
+    records = report(prepared).records()
+    assert records and all(row["samples"] <= 2 for row in records)  # cat itself has two
+    assert any(row["samples"] == 1 for row in records)
+
+
 def test_a_metric_of_ones_own_decides() -> None:
     calls = []
 

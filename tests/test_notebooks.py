@@ -21,7 +21,7 @@ def test_notebook_runs_from_top_to_bottom(
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(
-        notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}
+        notebook, timeout=1200, resources={"metadata": {"path": str(tmp_path)}}
     )
     client.execute()
     assert all(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from executorch_py.exir.ir.graph import deep_copy
 from executorch_py.quantizer.calibrate import arguments_of
 from executorch_py.quantizer.observers import module_path
 from executorch_py.quantizer.prepare import fold_norms
@@ -71,7 +71,7 @@ def compare(model: nn.Module, quantized: fx.GraphModule, data: Iterable[Any]) ->
 def float_graph(model: nn.Module, sample: Any) -> fx.GraphModule:
     """The model's graph with batch norms folded, as `prepare_pt2e` folds them; the model stays."""
     if isinstance(model, fx.GraphModule):
-        graph = copy.deepcopy(model)
+        graph = deep_copy(model)
     else:
         positional, named = arguments_of(sample)
         graph = torch.export.export(model, positional, named).module()

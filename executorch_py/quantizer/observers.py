@@ -45,15 +45,16 @@ class Seen:
     """What an observer was shown."""
 
     calls: int = 0
-    samples: int = 0  # along the first dimension
+    samples: int = 0  # along the first dimension, at the first place of each run
     not_finite: int = 0  # elements that are NaN or infinite
     least: float = float("inf")
     greatest: float = float("-inf")
 
-    def add(self, x: torch.Tensor) -> bool:
-        """Note a tensor; whether it can be observed."""
+    def add(self, x: torch.Tensor, n_places: int) -> bool:
+        """Note a tensor; whether it can be observed. A run shows as many as there are places."""
+        if self.calls % n_places == 0:
+            self.samples += int(x.shape[0]) if x.dim() > 1 else 1
         self.calls += 1
-        self.samples += int(x.shape[0]) if x.dim() > 1 else 1
         if x.numel() == 0:
             return False
         least, greatest = (float(v) for v in torch.aminmax(x.detach()))
@@ -88,7 +89,7 @@ class Group:
         self.was_told = True
         _doubt(
             "saw one sample",
-            [name for name, o in self.members if not o.is_weight and o.samples < 2],
+            [name for name, o in self.members if not o.is_weight and o.seen.samples < 2],
             "their scales fit nothing else: calibrate with more",
         )
         _doubt(
@@ -140,13 +141,8 @@ class Watched(nn.Module):
         self.is_observing = False
         self.n_places = 1  # of the graph that call it in each run
 
-    @property
-    def samples(self) -> int:
-        """Of the model that it has seen."""
-        return self.seen.samples // self.n_places
-
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if self._observes() and not self.seen.add(x):
+        if self._observes() and not self.seen.add(x, self.n_places):
             return x
         self.is_observing = True
         try:

@@ -111,7 +111,7 @@ def _row(name: str, observer: Watched) -> Observed:
     return Observed(
         name,
         "weight" if observer.is_weight else "activation",
-        observer.samples,
+        seen.samples,
         seen.least,
         seen.greatest,
         scale,

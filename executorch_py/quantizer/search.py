@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
@@ -12,6 +11,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 
+from executorch_py.exir.ir.graph import deep_copy
 from executorch_py.quantizer.calibrate import arguments_of, calibrate
 from executorch_py.quantizer.compare import flat_inputs, sqnr_db
 from executorch_py.quantizer.compose import ComposableQuantizer
@@ -80,10 +80,11 @@ def quantize(
     """Quantize an eager model so that a metric falls by at most `max_drop`.
 
     data: samples as for `calibrate`; the model is calibrated on all of them. metric: a number for a
-    model that is called like the given one, the greater the better; without one the mean cosine
-    between the outputs and the float model's, over the data. config: int8 with a scale for each
-    channel of weights, unless another is given. The fewest of the most sensitive layers stay float,
-    found by halving; with `instead` they are quantized by that: in 8 bits, say, where 4 lose much.
+    model that is called like the given one, the greater the better, asked without gradients; when
+    None, the mean cosine between the outputs and the float model's, over the data. config: int8
+    with a scale for each channel of weights, unless another is given. The fewest of the most
+    sensitive layers stay float, found by halving; with `instead` they are quantized by that: in 8
+    bits, say, where 4 lose much.
 
     Raises ValueError when the metric gives no finite number for the float model, and
     TrainingModeError when norms or dropout of the model are in training.
@@ -96,16 +97,21 @@ def quantize(
     positional, named = arguments_of(samples[0])
     exported = torch.export.export(model, positional, named, dynamic_shapes=dynamic_shapes).module()
     refuse_training(exported)
-    measure = metric if metric is not None else _cosine_to(model, samples)
+    rate = metric if metric is not None else _cosine_to(model, samples)
+
+    def measure(candidate: nn.Module) -> float:
+        with torch.no_grad():
+            return float(rate(candidate))
+
     config = config or get_symmetric_quantization_config(True)
     task = _Task(exported, samples, config, instead, progress)
-    before = float(measure(model))
+    before = measure(model)
     if not math.isfinite(before):
         raise ValueError(f"the metric of the float model is {before}: needs a finite number")
     prepared = task.prepared(frozenset())
     n_layers = len(layers_of(prepared))
-    made: fx.GraphModule = convert_pt2e(copy.deepcopy(prepared))
-    after = float(measure(made))
+    made: fx.GraphModule = convert_pt2e(deep_copy(prepared))
+    after = measure(made)
     left: Sequence[Sensitivity] = ()
     if not before - after <= max_drop:
         layers = sensitivities(prepared, samples[:PROBES])
@@ -178,7 +184,7 @@ class _Task:
         others = XNNPACKQuantizer().set_global(self.instead)
         others.set_filter_function(lambda node: node.name in left)
         quantizer = most if self.instead is None else ComposableQuantizer([others, most])
-        prepared: fx.GraphModule = prepare_pt2e(copy.deepcopy(self.exported), quantizer)
+        prepared: fx.GraphModule = prepare_pt2e(deep_copy(self.exported), quantizer)
         calibrate(prepared, self.samples, progress=self.progress)
         return prepared
 
@@ -198,7 +204,7 @@ def _fewest(
     while high - low > 1 or best is None:
         middle = min(max(2 * low, 1), high) if best is None else (low + high) // 2
         made = task.convert(frozenset(s.name for s in layers[:middle]))
-        after = float(measure(made))
+        after = measure(made)
         if after >= least or middle == len(layers):
             high, best = middle, (made, after)
         else:

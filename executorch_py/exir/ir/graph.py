@@ -8,6 +8,7 @@ are shared between copies and never changed. Knows nothing of specs, memory or e
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -24,6 +25,13 @@ from executorch_py.exir.ir.op_facts import (
     op_key,
     op_overload,
 )
+
+
+def deep_copy(model: fx.GraphModule) -> fx.GraphModule:
+    """A copy that shares nothing, without torch's warning about a class of its own in the copy."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
+        return copy.deepcopy(model)
 
 
 def copy_graph_module(gm: fx.GraphModule) -> fx.GraphModule:

@@ -6,7 +6,6 @@ minus the operators that carry quantization.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
@@ -17,6 +16,7 @@ from torch.export import ExportedProgram, default_decompositions
 
 from executorch_py.exir.dialects.quantized_ops import register_quantized_ops
 from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.ir.graph import deep_copy
 from executorch_py.exir.program.half_decompositions import half_decompositions
 from executorch_py.exir.program.linalg_decompositions import keep_singular_checks
 from executorch_py.exir.program.product_decompositions import product_decompositions
@@ -169,7 +169,7 @@ def _with_wide_softshrinks(program: ExportedProgram) -> ExportedProgram:
     found = program.graph_module.graph.find_nodes(op="call_function", target=softshrink)
     if not any(node.meta["val"].dtype in (torch.float16, torch.bfloat16) for node in found):
         return program
-    gm = copy.deepcopy(program.graph_module)
+    gm = deep_copy(program.graph_module)
     for node in gm.graph.find_nodes(op="call_function", target=softshrink):
         value, cast = node.meta["val"], torch.ops.aten.to.dtype
         if value.dtype not in (torch.float16, torch.bfloat16):

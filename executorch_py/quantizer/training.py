@@ -35,6 +35,8 @@ from executorch_py.quantizer.validate import AnnotationWarning
 
 aten = torch.ops.aten
 _MODE = "_exported_training"  # where torchao notes it
+_SHARE = "dropout_p"  # what attention drops: it has no argument for the mode
+_MODAL = ("train", "training", _SHARE)
 
 
 class TrainingModeError(RuntimeError):
@@ -110,11 +112,17 @@ def move_exported_model_to_train(model: fx.GraphModule) -> fx.GraphModule:
 
 def _move(model: fx.GraphModule, training: bool) -> fx.GraphModule:
     for node, name in _modal(model):
+        value: bool | float = training
+        if name == _SHARE:
+            dropped = node.meta.setdefault(_SHARE, argument(node, name))
+            value = dropped if training else 0.0
+        if value == argument(node, name):
+            continue
         if name in node.kwargs:
-            node.update_kwarg(name, training)
+            node.update_kwarg(name, value)
         else:
             names = [arg.name for arg in node.target._schema.arguments]
-            node.update_arg(names.index(name), training)
+            node.update_arg(names.index(name), value)
     for module in model.modules():
         if isinstance(module, WatchedFakeQuantize):
             module.pause(not training)
@@ -145,7 +153,7 @@ def _modal(model: fx.GraphModule) -> Iterator[tuple[fx.Node, str]]:
         schema = getattr(node.target, "_schema", None)
         if node.op != "call_function" or schema is None or schema.name in _WITHOUT_MODE:
             continue
-        name = next((a.name for a in schema.arguments if a.name in ("train", "training")), None)
+        name = next((a.name for a in schema.arguments if a.name in _MODAL), None)
         if name is not None:
             yield node, name
 

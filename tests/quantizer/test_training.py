@@ -134,6 +134,32 @@ def test_train_and_eval_switch_what_they_switch_in_eager() -> None:
     assert not torch.equal(prepared(X), prepared(X))
 
 
+class Attends(nn.Module):
+    """Attention drops by an argument of its own, which says nothing of training."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line, self.attend = nn.Linear(8, 8), nn.MultiheadAttention(8, 2, dropout=0.4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.line(x)
+        return self.attend(x, x, x, need_weights=False)[0]
+
+
+def test_attention_drops_while_training_only() -> None:
+    x = torch.randn(6, 3, 8)
+    exported = torch.export.export(Attends().train(), (x,)).module()
+    prepared = prepare_qat_pt2e(exported, XNNPACKQuantizer().set_global(QAT))
+    assert not torch.equal(prepared(x), prepared(x))
+    with pytest.raises(TrainingModeError, match=r"scaled_dot_product_attention \(attend\)"):
+        convert_pt2e(copy.deepcopy(prepared))
+    evaluated = prepared.eval()(x)
+    assert torch.equal(convert_pt2e(copy.deepcopy(prepared))(x), evaluated)
+    assert torch.equal(prepared(x), evaluated)
+    prepared.train()
+    assert not torch.equal(prepared(x), prepared(x))
+
+
 def test_a_norm_that_no_weight_can_take_stays() -> None:
     model = nn.Sequential(
         nn.ConvTranspose2d(4, 4, 2, groups=2), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1)

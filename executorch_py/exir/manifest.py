@@ -8,7 +8,6 @@ Our kernels are described by the built extension itself, upstream's by a table.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +31,7 @@ from executorch_py.exir.ir.op_facts import (
 from executorch_py.exir.ir.out_variants import kernel_arity
 from executorch_py.exir.ir.scalar_type import short_name
 from executorch_py.exir.ir.tensor_spec import TensorSpec
+from executorch_py.exir.ir.warn import warn_caller
 
 UPSTREAM_TARGET = "executorch-1.5"
 Manifest = Mapping[str, Mapping[str, Any]]
@@ -118,10 +118,9 @@ def kernel_manifest(target: str) -> Manifest | None:
     try:
         from executorch_py import _C
     except ImportError as error:
-        warnings.warn(
+        warn_caller(
             "the program was not checked against our kernels, because the extension "
-            f"executorch_py._C cannot be imported ({error}); build it with `pip install .`",
-            stacklevel=2,
+            f"executorch_py._C cannot be imported ({error}); build it with `pip install .`"
         )
         return None
     manifest: Manifest = _C.kernel_manifest()
@@ -182,7 +181,7 @@ def _offences_of(node: fx.Node, method: str, manifest: Manifest, target: str) ->
         if warning:
             line = source_line(node)
             place = f"method '{method}', node '{node.name}'" + (f", from {line}" if line else "")
-            warnings.warn(f"{place}: {warning}", stacklevel=2)
+            warn_caller(f"{place}: {warning}")
     limit = facts.get("max_rank")
     rank = max((len(s.shape) for s in [*inputs, *outputs]), default=0)
     if limit is not None and rank > limit:

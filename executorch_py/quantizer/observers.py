@@ -9,7 +9,6 @@ an error where no scale can be right, a warning where one is in doubt.
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from torchao.quantization.pt2e import (
     PerChannelMinMaxObserver,
 )
 
+from executorch_py.exir.ir.warn import warn_caller
 from executorch_py.quantizer.ranges import range_of_least_error
 
 MOST_NAMES = 8  # of observers in a message
@@ -127,7 +127,7 @@ def _refuse(what: str, names: list[str], remedy: str) -> None:
 def _doubt(what: str, names: list[str], why: str) -> None:
     if names:
         text = f"{len(names)} observer{'s' * (len(names) > 1)} {what}: {names_of(names)}; {why}"
-        warnings.warn(text, CalibrationWarning, stacklevel=3)
+        warn_caller(text, CalibrationWarning)
 
 
 class Watched(nn.Module):

@@ -83,8 +83,9 @@ def test_numbers_that_are_not_finite_are_refused_with_their_place(bad: float) ->
 def test_one_sample_is_doubted_and_two_are_not() -> None:
     model = prepared()
     calibrate(model, [torch.randn(1, 6)])
-    with pytest.warns(CalibrationWarning, match="3 observers saw one sample: x -> linear"):
+    with pytest.warns(CalibrationWarning, match="3 observers saw one sample: x -> linear") as told:
         convert_pt2e(copy.deepcopy(model))
+    assert {w.filename for w in told if w.category is CalibrationWarning} == {__file__}
     calibrate(model, [torch.randn(1, 6)])
     with warnings.catch_warnings():
         warnings.simplefilter("error", CalibrationWarning)

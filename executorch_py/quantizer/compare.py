@@ -11,9 +11,9 @@ import torch
 from torch import fx, nn
 
 from executorch_py.exir.ir.graph import deep_copy
+from executorch_py.quantizer import norms
 from executorch_py.quantizer.calibrate import arguments_of
 from executorch_py.quantizer.observers import module_path
-from executorch_py.quantizer.prepare import fold_norms
 from executorch_py.quantizer.report import Table, percent
 
 _QUANTIZE = "quantize_per_tensor"
@@ -75,7 +75,7 @@ def float_graph(model: nn.Module, sample: Any) -> fx.GraphModule:
     else:
         positional, named = arguments_of(sample)
         graph = torch.export.export(model, positional, named).module()
-    fold_norms(graph)
+    norms.fold_all(graph)
     return graph
 
 

@@ -1,50 +1,122 @@
-"""Batch norms that have learnt, as part of the convolutions before them.
+"""Batch norms that have learnt, as part of the convolutions and linear layers before them.
 
 `(conv(x) - mean) * factor + beta` with `factor = gamma / sqrt(variance + eps)` is the convolution
-by weights times factor, whose bias is `(bias - mean) * factor + beta`.
+by weights times factor, whose bias is `(bias - mean) * factor + beta`. A layer keeps weights and
+result as they are for whatever else reads them: torchao, which folds by layer, gives wrong numbers
+where one layer has several norms or readers.
 """
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
-from torch import fx
+from torch import fx, nn
 
 from executorch_py.exir.ir.match import argument
-from executorch_py.quantizer.patterns import TRANSPOSED
+
+aten = torch.ops.aten
+_NORM, _DECOMPOSED = aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default
+_TRANSPOSED = frozenset(
+    {aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input}
+)
+_FOLDED_INTO = _TRANSPOSED | {
+    *(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default, aten.convolution.default),
+    *(aten.conv1d.padding, aten.conv2d.padding, aten.conv3d.padding, aten.linear.default),
+}
+_NUMBERS = ("weight", "bias", "running_mean", "running_var")
+
+
+def fold_all(model: fx.GraphModule) -> None:
+    """Norms become part of the layers whose results they alone read, in place.
+
+    What they compute in evaluation: norms of a model in training go by what they have learnt.
+    """
+    made: dict[tuple[Any, ...], tuple[fx.Node, fx.Node]] = {}
+    for norm in list(model.graph.nodes):
+        if norm.target not in (_NORM, _DECOMPOSED) or not _can_fold(norm):
+            continue
+        layer: Any = norm.args[0]
+        weight, bias = layer.args[1], argument(layer, "bias")
+        numbers = [getattr(argument(norm, name), "target", None) for name in _NUMBERS]
+        key = (layer.target, weight, bias, *numbers, argument(norm, "eps"))
+        if key not in made:
+            made[key] = fold(model, norm, layer, weight, bias)
+        layer.args = (layer.args[0], *made[key], *layer.args[3:])
+        layer.kwargs = {name: arg for name, arg in layer.kwargs.items() if name != "bias"}
+        for reader in [norm] if norm.target is _NORM else list(norm.users):
+            reader.replace_all_uses_with(layer)
+            model.graph.erase_node(reader)
+        if norm.target is not _NORM:
+            model.graph.erase_node(norm)
+    if made:
+        model.graph.eliminate_dead_code()
+        model.recompile()
+
+
+def _can_fold(norm: fx.Node) -> bool:
+    layer: Any = norm.args[0]
+    if layer.target not in _FOLDED_INTO or len(layer.args) < 2:
+        return False
+    if list(layer.users) != [norm] or not all(_is_constant(arg) for arg in _parts(norm, layer)):
+        return False
+    if norm.target is not _NORM and any(
+        n.target is not operator.getitem or n.args[1] != 0 for n in norm.users
+    ):
+        return False
+    ranks = {n.meta["val"].dim() for n in (layer, layer.args[1]) if "val" in n.meta}
+    return len(ranks) < 2  # else channels are not where the norm has them
+
+
+def _parts(norm: fx.Node, layer: fx.Node) -> list[Any]:
+    optional = [argument(norm, "weight"), argument(norm, "bias"), argument(layer, "bias")]
+    needed = [layer.args[1], argument(norm, "running_mean"), argument(norm, "running_var")]
+    return [*needed, *(arg for arg in optional if arg is not None)]
+
+
+def _is_constant(arg: Any) -> bool:
+    return isinstance(arg, fx.Node) and arg.op == "get_attr"
+
+
+def _is_transposed(layer: fx.Node) -> bool:
+    if layer.target is aten.convolution.default:
+        return bool(argument(layer, "transposed"))
+    return layer.target in _TRANSPOSED
 
 
 def fold(
-    model: fx.GraphModule, norm: fx.Node, conv: fx.Node, weight: fx.Node, bias: fx.Node | None
+    model: fx.GraphModule, norm: fx.Node, layer: fx.Node, weight: fx.Node, bias: fx.Node | None
 ) -> tuple[fx.Node, fx.Node]:
-    """New constants of a convolution's weight and bias with a norm in them; what was there stays.
+    """Constants of a layer's weight and bias with a norm in them.
 
     The weights of transposed convolutions are [inputs, results of a group, …], the inputs of each
     group after each other, those of others [results, …].
     """
     gamma, beta, mean, variance = (
-        constant(model, arg) if isinstance(arg, fx.Node) else None for arg in norm.args[1:5]
+        None if argument(norm, name) is None else _constant(model, argument(norm, name))
+        for name in _NUMBERS
     )
     assert mean is not None and variance is not None, "a norm in evaluation has statistics"
-    factor = (1 if gamma is None else gamma) / torch.sqrt(variance + norm.args[7])
-    held = constant(model, weight)
+    factor = (1 if gamma is None else gamma) / torch.sqrt(variance + argument(norm, "eps"))
+    held = _constant(model, weight)
     ones = [1] * (held.dim() - 2)
-    if conv.target in TRANSPOSED:
-        groups = argument(conv, "groups")
+    if _is_transposed(layer):
+        groups = argument(layer, "groups")
         by_group = held.reshape(groups, -1, *held.shape[1:])
         scaled = (by_group * factor.reshape(groups, 1, -1, *ones)).reshape(held.shape)
     else:
         scaled = held * factor.reshape(-1, 1, *ones)
-    before = torch.zeros_like(mean) if bias is None else constant(model, bias)
+    before = torch.zeros_like(mean) if bias is None else _constant(model, bias)
     shift = (before - mean) * factor + (0 if beta is None else beta)
+    bias_name = f"{weight.target}_bias" if bias is None else str(bias.target)
     return (
-        _constant_beside(model, weight, conv, scaled, "weight"),
-        _constant_beside(model, bias, conv, shift, "bias"),
+        _put(model, weight, layer, str(weight.target), scaled),
+        _put(model, bias, layer, bias_name, shift),
     )
 
 
-def constant(model: fx.GraphModule, node: Any) -> torch.Tensor:
+def _constant(model: fx.GraphModule, node: Any) -> torch.Tensor:
     found: Any = model
     for part in node.target.split("."):
         found = getattr(found, part)
@@ -52,19 +124,29 @@ def constant(model: fx.GraphModule, node: Any) -> torch.Tensor:
     return tensor
 
 
-def _constant_beside(
-    model: fx.GraphModule, like: fx.Node | None, conv: fx.Node, value: torch.Tensor, kind: str
+def _put(
+    model: fx.GraphModule, old: fx.Node | None, layer: fx.Node, name: str, value: torch.Tensor
 ) -> fx.Node:
-    """A constant of the model beside that which it comes from, whose other readers keep it."""
-    stem = str(like.target) if like is not None else f"{conv.name}_{kind}"
-    name = stem.replace(".", "_") + "_with_norm"
+    """A constant in place of another: under its name, unless others read that."""
+    if old is not None and list(old.users) == [layer] and _is_named_once(model, name):
+        owner, _, leaf = name.rpartition(".")
+        setattr(model.get_submodule(owner), leaf, nn.Parameter(value))
+        return old
+    name = name.replace(".", "_") + "_with_norm"
     while hasattr(model, name):
         name += "_"
     model.register_buffer(name, value)
-    with model.graph.inserting_before(conv if like is None else like):
+    with model.graph.inserting_before(layer if old is None else old):
         made = model.graph.get_attr(name)
-    made.meta = dict(like.meta) if like is not None else {}
+    made.meta = dict(old.meta) if old is not None else {}
+    if "val" in layer.meta:
+        mode = layer.meta["val"].fake_mode
+        made.meta["val"] = mode.from_tensor(value, static_shapes=True)
     return made
 
 
-__all__ = ["constant", "fold"]
+def _is_named_once(model: fx.GraphModule, name: str) -> bool:
+    return [n.target for n in model.graph.find_nodes(op="get_attr")].count(name) == 1
+
+
+__all__ = ["fold", "fold_all"]

@@ -8,7 +8,6 @@ with the norm's own numbers. The graphs are the same: either side's convert take
 from __future__ import annotations
 
 import types
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -17,20 +16,19 @@ import torch
 from torch import fx
 from torchao.quantization.pt2e import FakeQuantizeBase
 from torchao.quantization.pt2e import quantize_pt2e as torchao_pt2e
-from torchao.quantization.pt2e.prepare import prepare
 from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec, Quantizer
 
 from executorch_py.exir.ir.match import argument
+from executorch_py.exir.ir.warn import warn_caller
 from executorch_py.quantizer import norms
 from executorch_py.quantizer.annotate import KEY
 from executorch_py.quantizer.observers import (
     WatchedFakeQuantize,
-    count_places,
-    module_path,
     names_of,
     node_name,
 )
 from executorch_py.quantizer.patterns import TRANSPOSED, is_norm_of_result
+from executorch_py.quantizer.prepare import annotated, put_observers
 from executorch_py.quantizer.validate import AnnotationWarning
 
 aten = torch.ops.aten
@@ -49,24 +47,16 @@ def prepare_qat_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphMod
     model: of a module in training mode. `train()` and `eval()` of what is returned switch norms,
     dropout and whether ranges move with the data.
     """
-    model = quantizer.transform_for_annotation(model)
-    quantizer.annotate(model)
-    quantizer.validate(model)
+    model = annotated(model, quantizer)
     for norm in list(_calls(model, aten.batch_norm.default)):
         _fuse(norm)
     model.graph.eliminate_dead_code()
-    meta = model.meta
-    scopes = {node.name: _scope(node) for node in model.graph.nodes}
-    callback = quantizer.prepare_obs_or_fq_callback
-    made: fx.GraphModule = prepare(model, scopes, is_qat=True, obs_or_fq_callback=callback)
-    made.meta.update(meta)
-    count_places(made)
+    made = put_observers(model, quantizer, is_qat=True)
     if not any(isinstance(module, FakeQuantizeBase) for module in made.modules()):
-        warnings.warn(
+        warn_caller(
             "nothing is rounded while training: give the quantizer a configuration for it, "
             "get_symmetric_quantization_config(is_qat=True)",
             AnnotationWarning,
-            stacklevel=2,
         )
     return _with_modes(made)
 
@@ -176,11 +166,6 @@ def _matters(node: fx.Node) -> bool:
     """Whether training makes a difference: not for recurrent layers that drop nothing."""
     names = {arg.name for arg in node.target._schema.arguments}
     return next((bool(argument(node, n)) for n in ("dropout", "p") if n in names), True)
-
-
-def _scope(node: fx.Node) -> tuple[str, Any]:
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    return (module_path(node).rpartition(".")[2], stack[-1][1]) if stack else ("", type(None))
 
 
 # ---- Norms while training

@@ -8,7 +8,6 @@ made floats by whoever reads them.
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ from torchao.quantization.pt2e.quantizer import (
 
 from executorch_py.backends.xnnpack.integers import How, float_reason, integer_reason, is_move
 from executorch_py.exir.ir.op_facts import is_getitem, op_key
+from executorch_py.exir.ir.warn import warn_caller
 from executorch_py.quantizer.annotate import KEY, is_annotated, is_float, only_user, output_spec
 from executorch_py.quantizer.observers import is_constant, module_path, names_of, node_name
 from executorch_py.quantizer.patterns import LIMITS, Match, NodeFilter, Operand
@@ -257,24 +257,24 @@ def _why(node: fx.Node) -> str:
 # ---- What was set for nothing
 
 
-def warn_if_nothing(rows: Iterable[LeftFloat], what: str, stacklevel: int) -> None:
+def warn_if_nothing(rows: Iterable[LeftFloat], what: str) -> None:
     """Warn that nothing of some calls was annotated, and why."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         reasons.setdefault(row.reason, []).append(row.name)
     why = "; ".join(f"{names_of(names)}: {reason}" for reason, names in reasons.items())
     text = f"{what}: nothing is annotated, so nothing will be quantized"
-    warnings.warn(f"{text}. {why}" if why else text, AnnotationWarning, stacklevel=stacklevel + 1)
+    warn_caller(f"{text}. {why}" if why else text, AnnotationWarning)
 
 
-def warn_of_unknown(name: str, model: fx.GraphModule, stacklevel: int) -> None:
+def warn_of_unknown(name: str, model: fx.GraphModule) -> None:
     """Warn that no module has a name, and of names that are like it."""
     stacks = (node.meta.get("nn_module_stack") or {} for node in model.graph.nodes)
     paths = {str(path) for stack in stacks for path, _ in stack.values()} - {""}
     like = difflib.get_close_matches(name, sorted(paths), 3)
     text = f"set_module_name({name!r}): no call comes from a module of that name"
     hint = f"; there are {', '.join(like)}" if like else ""
-    warnings.warn(text + hint, AnnotationWarning, stacklevel=stacklevel + 1)
+    warn_caller(text + hint, AnnotationWarning)
 
 
 def rows_within(rows: Iterable[LeftFloat], nodes: Iterable[fx.Node]) -> list[LeftFloat]:

@@ -161,15 +161,15 @@ class XNNPACKQuantizer(Quantizer):
         names = self.module_name_config
         unknown = [n for n in names if not any(map(get_module_name_filter(n), nodes))]
         for name in unknown:
-            warn_of_unknown(name, model, stacklevel=3)
+            warn_of_unknown(name, model)
         if not quantized and not unknown:
-            warn_if_nothing(rows, "in the whole model", stacklevel=3)
+            warn_if_nothing(rows, "in the whole model")
         if not quantized:
             return
         for what, is_there in self._asked_for(unknown):
             within = set(filter(is_there, nodes))
             if quantized.isdisjoint(within):
-                warn_if_nothing(rows_within(rows, within), what, stacklevel=3)
+                warn_if_nothing(rows_within(rows, within), what)
 
     def _asked_for(self, unknown: Sequence[str]) -> Iterator[tuple[str, NodeFilter]]:
         """What is to be quantized by name, type or operator, but for names of nothing."""

@@ -60,6 +60,93 @@ def test_norms_become_part_of_transposed_convolutions_of_groups() -> None:
     assert len(rows) >= 3 and min(row.sqnr_db for row in rows) > 30
 
 
+class Pyramid(nn.Module):
+    """Heads of detectors are like this: one convolution for all levels, with a norm for each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(4, 4, 3, padding=1)
+        self.first, self.second = nn.BatchNorm2d(4), nn.BatchNorm2d(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.second(self.conv(torch.relu(self.first(self.conv(x)))))
+
+
+class AlsoBare(Pyramid):
+    """The convolution runs without a norm as well."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(torch.relu(self.first(self.conv(x))))
+
+
+class AlsoRead(Pyramid):
+    """Something else reads what the norm does."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        return self.first(y) + y
+
+
+class OneNorm(Pyramid):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.first(self.conv(torch.relu(self.first(self.conv(x)))))
+
+
+class Lines(nn.Module):
+    """Of a matrix, channels are what a linear layer computes; of a batch of them they are lines."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.norm, self.other = nn.Linear(5, 4), nn.BatchNorm1d(4), nn.BatchNorm1d(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        lines = self.other(self.linear(x[:, :, 0]))
+        return self.norm(self.linear(x[:, 0, 0])) + lines.sum(1)
+
+
+class Volumes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv3d(1, 4, 2, bias=False), nn.BatchNorm3d(4)
+        self.up, self.up_norm = nn.ConvTranspose3d(4, 6, 2, groups=2), nn.BatchNorm3d(6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.up_norm(self.up(self.norm(self.conv(x.unsqueeze(1)))))
+
+
+@pytest.mark.filterwarnings("ignore:in the whole model")
+@pytest.mark.parametrize(
+    ("build", "n_left", "is_decomposed"),
+    [
+        (Pyramid, 0, False),
+        (Pyramid, 0, True),
+        (AlsoBare, 0, False),
+        (AlsoBare, 0, True),
+        (AlsoRead, 1, False),
+        (AlsoRead, 1, True),
+        (OneNorm, 0, False),
+        (Lines, 1, False),
+        (Volumes, 0, False),
+        (Volumes, 0, True),
+    ],
+)
+def test_norms_are_folded_where_only_they_change_by_it(
+    build: type[nn.Module], n_left: int, is_decomposed: bool
+) -> None:
+    model = build()
+    for module in model.modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm):
+            for values in (*module.parameters(), module.running_mean, module.running_var):
+                nn.init.uniform_(values, 0.5, 1.5)
+    exported = torch.export.export(model.eval(), (X,))
+    graph = (exported.run_decompositions() if is_decomposed else exported).module()
+    config = get_symmetric_quantization_config(is_per_channel=True)
+    ready = prepare_pt2e(graph, XNNPACKQuantizer().set_global(config))
+    assert sum("batch_norm" in str(node.target) for node in ready.graph.nodes) == n_left
+    with torch.no_grad():
+        torch.testing.assert_close(ready(X), model(X))
+
+
 def test_norms_of_a_model_in_training_are_told_where_they_become_part_of_weights() -> None:
     plain = nn.Sequential(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4))
     with pytest.warns(AnnotationWarning, match=r"training mode: batch_norm \(1\) became part"):

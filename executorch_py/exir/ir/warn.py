@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
-from pathlib import Path
 
-_PACKAGE = f"{Path(__file__).parents[2]}{os.sep}"
+_NOT_THE_USERS = {"executorch_py", "torchao"}  # torchao's prepare and convert call quantizers
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
@@ -16,7 +14,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
     level = outermost = 1
     while frame.f_back is not None:
         frame, level = frame.f_back, level + 1
-        if frame.f_code.co_filename.startswith(_PACKAGE):
+        if str(frame.f_globals.get("__name__")).partition(".")[0] in _NOT_THE_USERS:
             outermost = level
     warnings.warn(message, category, stacklevel=outermost + 1)
 

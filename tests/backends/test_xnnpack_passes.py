@@ -141,6 +141,24 @@ def test_what_is_joined_of_parts_and_then_quantized_is_quantized_once_before() -
     assert torch.equal(manager.to_executorch().run(x), Rolled()(x))
 
 
+class TwoParts(nn.Module):
+    """Parts of one input, quantized alike; the first was moved twice."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first = rounded(torch.relu(rounded(x[:, 0, 0], 0.02, 3)), 0.02, 3)
+        return first + rounded(torch.relu(rounded(x[:, :, 0], 0.02, 3)), 0.02, 3).sum(1)
+
+
+def test_parts_that_are_quantized_alike_are_taken_of_what_was_quantized_before_them() -> None:
+    x = data(2, 4, 5, 5)
+    manager = to_edge_transform_and_lower(
+        torch.export.export(TwoParts(), (x,)), partitioner=[XnnpackPartitioner()]
+    )
+    (graph,) = payloads_of(manager)
+    assert graph.xnodes[0].kind is NodeKind.CONVERT
+    torch.testing.assert_close(torch.as_tensor(manager.to_executorch().run(x)), TwoParts()(x))
+
+
 def test_the_edge_program_given_is_not_changed() -> None:
     module = seeded(lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)))
     manager = to_edge(torch.export.export(module, (data(1, 3, 4, 4),)))

@@ -104,9 +104,10 @@ class _Rising:
             if made is None:
                 made = _conversion(value, convert)
                 readers[value].append(made)
-            else:
-                nodes.remove(made)  # it may stand behind the move
-            nodes.insert(nodes.index(move), made)
+                nodes.insert(nodes.index(move), made)
+            elif nodes.index(made) > nodes.index(move):
+                nodes.remove(made)
+                nodes.insert(nodes.index(move), made)
             move.inputs[i] = made.output
             readers[value] = [node for node in readers[value] if node is not move]
             if move not in readers.setdefault(made.output, []):  # it may read a value twice

@@ -9,6 +9,8 @@ where one layer has several norms or readers.
 from __future__ import annotations
 
 import operator
+from collections.abc import Collection
+from itertools import chain
 from typing import Any
 
 import torch
@@ -34,6 +36,7 @@ def fold_all(model: fx.GraphModule) -> None:
     What they compute in evaluation: norms of a model in training go by what they have learnt.
     """
     made: dict[tuple[Any, ...], tuple[fx.Node, fx.Node]] = {}
+    changed = False
     for norm in list(model.graph.nodes):
         if norm.target not in (_NORM, _DECOMPOSED) or not _can_fold(norm):
             continue
@@ -41,16 +44,20 @@ def fold_all(model: fx.GraphModule) -> None:
         weight, bias = layer.args[1], argument(layer, "bias")
         numbers = [getattr(argument(norm, name), "target", None) for name in _NUMBERS]
         key = (layer.target, weight, bias, *numbers, argument(norm, "eps"))
-        if key not in made:
-            made[key] = fold(model, norm, layer, weight, bias)
-        layer.args = (layer.args[0], *made[key], *layer.args[3:])
+        pair = made.get(key)
+        if pair is None:
+            pair = fold(model, norm, layer, weight, bias, keep=set(chain(*made.values())))
+            if pair[0] is not weight:  # else nobody but this layer reads it
+                made[key] = pair
+        layer.args = (layer.args[0], *pair, *layer.args[3:])
         layer.kwargs = {name: arg for name, arg in layer.kwargs.items() if name != "bias"}
         for reader in [norm] if norm.target is _NORM else list(norm.users):
             reader.replace_all_uses_with(layer)
             model.graph.erase_node(reader)
         if norm.target is not _NORM:
             model.graph.erase_node(norm)
-    if made:
+        changed = True
+    if changed:
         model.graph.eliminate_dead_code()
         model.recompile()
 
@@ -86,10 +93,16 @@ def _is_transposed(layer: fx.Node) -> bool:
 
 
 def fold(
-    model: fx.GraphModule, norm: fx.Node, layer: fx.Node, weight: fx.Node, bias: fx.Node | None
+    model: fx.GraphModule,
+    norm: fx.Node,
+    layer: fx.Node,
+    weight: fx.Node,
+    bias: fx.Node | None,
+    keep: Collection[fx.Node] = (),
 ) -> tuple[fx.Node, fx.Node]:
     """Constants of a layer's weight and bias with a norm in them.
 
+    What others read stays as it is, and what is in `keep`.
     The weights of transposed convolutions are [inputs, results of a group, …], the inputs of each
     group after each other, those of others [results, …].
     """
@@ -111,8 +124,8 @@ def fold(
     shift = (before - mean) * factor + (0 if beta is None else beta)
     bias_name = f"{weight.target}_bias" if bias is None else str(bias.target)
     return (
-        _put(model, weight, layer, str(weight.target), scaled),
-        _put(model, bias, layer, bias_name, shift),
+        _put(model, weight, layer, str(weight.target), scaled, keep),
+        _put(model, bias, layer, bias_name, shift, keep),
     )
 
 
@@ -125,10 +138,16 @@ def _constant(model: fx.GraphModule, node: Any) -> torch.Tensor:
 
 
 def _put(
-    model: fx.GraphModule, old: fx.Node | None, layer: fx.Node, name: str, value: torch.Tensor
+    model: fx.GraphModule,
+    old: fx.Node | None,
+    layer: fx.Node,
+    name: str,
+    value: torch.Tensor,
+    keep: Collection[fx.Node],
 ) -> fx.Node:
-    """A constant in place of another: under its name, unless others read that."""
-    if old is not None and list(old.users) == [layer] and _is_named_once(model, name):
+    """A constant in place of another: under its name, unless that has to stay."""
+    is_free = old is not None and old not in keep and list(old.users) == [layer]
+    if old is not None and is_free and _is_named_once(model, name):
         owner, _, leaf = name.rpartition(".")
         setattr(model.get_submodule(owner), leaf, nn.Parameter(value))
         return old

@@ -92,6 +92,18 @@ class OneNorm(Pyramid):
         return self.first(self.conv(torch.relu(self.first(self.conv(x)))))
 
 
+class OneAndBoth(Pyramid):
+    """What the first norm is part of is changed again by the second, in one place of two."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.first(self.conv(self.second(self.first(self.conv(x)))))
+
+
+class OneTwice(Pyramid):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.first(self.first(self.conv(x)))
+
+
 class Lines(nn.Module):
     """Of a matrix, channels are what a linear layer computes; of a batch of them they are lines."""
 
@@ -125,6 +137,8 @@ class Volumes(nn.Module):
         (AlsoRead, 1, False),
         (AlsoRead, 1, True),
         (OneNorm, 0, False),
+        (OneAndBoth, 0, False),
+        (OneTwice, 0, False),
         (Lines, 1, False),
         (Volumes, 0, False),
         (Volumes, 0, True),

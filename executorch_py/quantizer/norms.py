@@ -124,8 +124,8 @@ def fold(
     shift = (before - mean) * factor + (0 if beta is None else beta)
     bias_name = f"{weight.target}_bias" if bias is None else str(bias.target)
     return (
-        _put(model, weight, layer, str(weight.target), scaled, keep),
-        _put(model, bias, layer, bias_name, shift, keep),
+        _put(model, weight, layer, str(weight.target), scaled.to(held.dtype), keep),
+        _put(model, bias, layer, bias_name, shift.to(held.dtype), keep),
     )
 
 

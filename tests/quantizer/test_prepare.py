@@ -17,6 +17,7 @@ from executorch_py.quantizer import (
     get_symmetric_quantization_config,
     prepare_pt2e,
 )
+from executorch_py.quantizer.norms import fold_all
 
 X = torch.randn(2, 4, 5, 5, generator=torch.Generator().manual_seed(0))
 
@@ -159,6 +160,17 @@ def test_norms_are_folded_where_only_they_change_by_it(
     assert sum("batch_norm" in str(node.target) for node in ready.graph.nodes) == n_left
     with torch.no_grad():
         torch.testing.assert_close(ready(X), model(X))
+
+
+def test_norms_of_floats_leave_layers_of_halves_what_they_are() -> None:
+    model = Pyramid().eval()
+    model.conv.to(torch.bfloat16)
+    x = X.to(torch.bfloat16)
+    graph = torch.export.export(model, (x,)).module()
+    fold_all(graph)
+    found = graph(x)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found, model(x), atol=0.02, rtol=0.02)
 
 
 def test_norms_of_a_model_in_training_are_told_where_they_become_part_of_weights() -> None:

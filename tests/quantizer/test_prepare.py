@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -181,6 +182,17 @@ def test_norms_of_a_model_in_training_are_told_where_they_become_part_of_weights
         torch.testing.assert_close(graph(X), plain.eval()(X))
     with pytest.warns(AnnotationWarning, match=r"batch_norm \(norm\), batch_norm_1 \(last_norm\)"):
         prepared(Up().train())
+
+
+def test_sizes_of_run_time_are_prepared_without_a_word() -> None:
+    model = nn.Sequential(nn.Conv2d(4, 2, 2), nn.Flatten(), nn.Linear(32, 3)).eval()
+    shapes = ({0: torch.export.Dim("n", min=1, max=8)},)
+    graph = torch.export.export(model, (X,), dynamic_shapes=shapes).module()
+    config = get_symmetric_quantization_config()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ready = prepare_pt2e(graph, XNNPACKQuantizer().set_global(config))
+    assert ready(X).shape == (2, 3) and ready(X[:1]).shape == (1, 3)
 
 
 def test_a_model_that_was_not_exported_is_not_prepared() -> None:

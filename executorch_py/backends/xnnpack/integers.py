@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 from executorch_py.backends.xnnpack.partition.config.xnnpack_config import ConfigPrecisionType
 from executorch_py.backends.xnnpack.partition.selection import precision_of
@@ -153,10 +154,17 @@ def _written(
         made[operand] = value
         if operand in operands and isinstance(value.meta["val"], torch.Tensor):
             made[operand] = _dequantized(graph, value, operands[operand], value.name in constants)
+
+    def written(arg: Any) -> Any:
+        if isinstance(arg, fx.Node):
+            return made[arg]
+        size = graph.placeholder("size")
+        size.meta["val"] = arg
+        return size
+
     target, args, kwargs = _lowered(node)
-    call = graph.call_function(
-        target, fx.map_arg(args, lambda n: made[n]), fx.map_arg(kwargs, lambda n: made[n])
-    )
+    args, kwargs = pytree.tree_map_only((fx.Node, torch.SymInt), written, (args, kwargs))
+    call = graph.call_function(target, args, kwargs)
     call.meta["val"] = node.meta.get("val")
     if result is not None:
         limits = torch.iinfo(result.dtype)

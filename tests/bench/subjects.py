@@ -67,10 +67,10 @@ class Sum(torch.nn.Module):
 
 
 def vit() -> torch.nn.Module:
-    """ViT-B/16 with weights such as ViTs are trained from, and stay near to: normal, 0.02.
+    """ViT-B/16 with normal weights (0.02, truncated), as ViT and DeiT are trained from.
 
-    torchvision's initial ones are uniform. No trained weights are, and how fast int8 is depends on
-    it: of uniform ones too few are small for sums to stay within 16 bits (quads.h).
+    torchvision's initial ones are uniform. How fast int8 of 7 bits is depends on it: of uniform
+    weights too few are small for sums to stay within 16 bits (quads.h).
     """
     model = vision.build("vit_b_16")
     generator = torch.Generator().manual_seed(5)

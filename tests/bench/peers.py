@@ -21,6 +21,7 @@ ROOT = HERE.parent.parent
 PYTHONS = {
     "ours": ROOT / ".venv" / "bin" / "python",
     "own_operators": ROOT / ".venv" / "bin" / "python",
+    "reading": ROOT / ".venv" / "bin" / "python",
     "xnnpack": ROOT / ".venv" / "bin" / "python",
     "eager": ROOT / ".venv" / "bin" / "python",
     "compiled": ROOT / ".venv" / "bin" / "python",

@@ -61,11 +61,6 @@ class Outputs(torch.nn.Module):
         return result
 
 
-class Sum(torch.nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x.sum()
-
-
 def vit() -> torch.nn.Module:
     """ViT-B/16 with normal weights (0.02, truncated), as ViT and DeiT are trained from.
 
@@ -80,18 +75,19 @@ def vit() -> torch.nn.Module:
     return model
 
 
-def linear_4_bits(n_k: int, n_cols: int) -> torch.nn.Module:
-    """Weights of 4 bits in groups of 32, rows quantized at run time."""
+def linear_4_bits(n_k: int, n_cols: int, n_layers: int = 1) -> torch.nn.Module:
+    """Weights of 4 bits in groups of 32, rows quantized at run time; layers one after another."""
     from torchao.quantization import Int8DynamicActivationIntxWeightConfig, quantize_
     from torchao.quantization.granularity import PerGroup
 
     torch.manual_seed(3)
-    layer = torch.nn.Sequential(torch.nn.Linear(n_k, n_cols, bias=False)).eval()
+    layers = [torch.nn.Linear(n_k, n_cols, bias=False) for _ in range(n_layers)]
+    model = torch.nn.Sequential(*layers).eval()
     config = Int8DynamicActivationIntxWeightConfig(
         weight_dtype=torch.int4, weight_granularity=PerGroup(32)
     )
-    quantize_(layer, config)
-    return layer
+    quantize_(model, config)
+    return model
 
 
 def rows(n_rows: int, n_k: int) -> tuple[torch.Tensor, ...]:
@@ -110,12 +106,12 @@ MODELS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[[], tuple[Any, .
     "minilm": (transformer_models.minilm, tokens),
     "lstm": (lambda: Outputs(torch.nn.LSTM(128, 128)), sequence),
     "gru": (lambda: Outputs(torch.nn.GRU(128, 128)), sequence),
-    "read_8_mib": (Sum, lambda: (torch.ones(2**21),)),
     **{
         f"8da4w_{m}x2048x{n}": (partial(linear_4_bits, 2048, n), partial(rows, m, 2048))
         for n in (2048, 8192)
         for m in (1, 128)
     },
+    "8da4w_1x2048x2048x100": (partial(linear_4_bits, 2048, 2048, 100), partial(rows, 1, 2048)),
 }
 
 

@@ -139,6 +139,20 @@ class OursOwnOperators(Ours):
         return bytes(to_edge(program).to_executorch(config).buffer)
 
 
+class Reading(Side):
+    """Runs nothing: reads as many bytes as the path says, as fast as this machine's threads can."""
+
+    def open(self, path: str, threads: int) -> None:
+        self.nbytes, self.threads = int(path), threads
+
+    def time(self, repeat: int) -> dict[str, Any]:
+        from executorch_py import _C
+
+        # Reads many times by itself, and says the fastest.
+        _, [(bytes_per_s, _, _)] = _C.machine_rates(self.threads, (self.nbytes,))
+        return {"ms": [self.nbytes / bytes_per_s * 1e3] * repeat}
+
+
 class OursXnnpack(Ours):
     """Everything delegated to XNNPACK that our partitioner takes."""
 
@@ -346,6 +360,7 @@ class Compiled(Eager):
 SIDES: dict[str, type[Side]] = {
     "ours": Ours,
     "own_operators": OursOwnOperators,
+    "reading": Reading,
     "xnnpack": OursXnnpack,
     "eager": Eager,
     "compiled": Compiled,

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection
-from itertools import chain
 from typing import Any
 
 import torch
 from torch import fx, nn
 
 from executorch_py.exir.ir.match import argument
+from executorch_py.quantizer.patterns import TRANSPOSED
 
 aten = torch.ops.aten
 _NORM, _DECOMPOSED = aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default
-_TRANSPOSED = frozenset(
-    {aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input}
-)
+_TRANSPOSED = TRANSPOSED | {aten.conv_transpose3d.input}
 _FOLDED_INTO = _TRANSPOSED | {
     *(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default, aten.convolution.default),
     *(aten.conv1d.padding, aten.conv2d.padding, aten.conv3d.padding, aten.linear.default),
@@ -36,6 +34,7 @@ def fold_all(model: fx.GraphModule) -> None:
     What they compute in evaluation: norms of a model in training go by what they have learnt.
     """
     made: dict[tuple[Any, ...], tuple[fx.Node, fx.Node]] = {}
+    kept: set[fx.Node] = set()  # what is made
     changed = False
     for norm in list(model.graph.nodes):
         if norm.target not in (_NORM, _DECOMPOSED) or not _can_fold(norm):
@@ -46,9 +45,10 @@ def fold_all(model: fx.GraphModule) -> None:
         key = (layer.target, weight, bias, *numbers, argument(norm, "eps"))
         pair = made.get(key)
         if pair is None:
-            pair = fold(model, norm, layer, weight, bias, keep=set(chain(*made.values())))
+            pair = fold(model, norm, layer, weight, bias, keep=kept)
             if pair[0] is not weight:  # else nobody but this layer reads it
                 made[key] = pair
+                kept.update(pair)
         layer.args = (layer.args[0], *pair, *layer.args[3:])
         layer.kwargs = {name: arg for name, arg in layer.kwargs.items() if name != "bias"}
         for reader in [norm] if norm.target is _NORM else list(norm.users):

@@ -25,12 +25,13 @@ from executorch_py.exir.ir.op_facts import is_getitem, op_key
 from executorch_py.exir.ir.warn import warn_caller
 from executorch_py.quantizer.annotate import KEY, is_annotated, is_float, only_user, output_spec
 from executorch_py.quantizer.observers import is_constant, module_path, names_of, node_name
-from executorch_py.quantizer.patterns import LIMITS, Match, NodeFilter, Operand
+from executorch_py.quantizer.patterns import LIMITS, SHARING, Match, NodeFilter, Operand
 from executorch_py.quantizer.report import LEFT_FLOAT, Table
 from executorch_py.quantizer.spec import QuantizationConfig
 
 WHY = LEFT_FLOAT  # of a node: why it was left; of a model: the rows of `left_float`
 NOT_SET = "no configuration or filter chose it"
+NO_SCALE = "it takes the scale of what it reads, which has none"
 
 _SCALES_OF_CHANNELS = frozenset(
     {
@@ -251,7 +252,7 @@ def _why(node: fx.Node) -> str:
     if other is not None and other.meta["val"].is_floating_point():
         name = str(other.meta["val"].dtype).removeprefix("torch.")
         return f"it reads {name}; float32 alone is observed"
-    return float_reason(node, is_constant) or NOT_SET
+    return float_reason(node, is_constant) or (NO_SCALE if node.target in SHARING else NOT_SET)
 
 
 # ---- What was set for nothing

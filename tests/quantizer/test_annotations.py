@@ -104,6 +104,17 @@ def test_the_report_tells_what_is_left_float() -> None:
     assert "3 calls left float" in str(report(model))
 
 
+def test_moves_are_not_left_float_and_limits_say_whose_scale_they_lack() -> None:
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(x.narrow(1, 0, 2).movedim(0, 1))
+
+    exported = torch.export.export(Model(), (torch.randn(2, 4),))
+    with pytest.warns(AnnotationWarning, match="quantized. relu: it takes the scale of what it r"):
+        model = prepare_pt2e(exported.module(), everything())
+    assert [row.operator for row in left_float(model).rows] == ["relu"]
+
+
 def test_dimensions_that_xnnpack_does_not_convolve_over_are_told() -> None:
     exported = torch.export.export(nn.Conv3d(2, 3, 2).eval(), (torch.randn(1, 2, 3, 3, 3),))
     with pytest.warns(AnnotationWarning, match="conv3d: it convolves over 3 dimensions, not 1 or"):

@@ -84,9 +84,16 @@ def float_reason(node: fx.Node, is_constant: IsConstant) -> str | None:
 
 
 def is_move(node: fx.Node) -> bool:
-    """Whether a call puts elements elsewhere, which it does to integers as well."""
+    """Whether a call puts elements elsewhere, which it does to integers as well.
+
+    Calls of torch that lower to such ones say that their result is a view of what they read.
+    """
     rule = _rule(node)
-    return rule is not None and rule.role is Role.MOVE
+    if rule is not None:
+        return rule.role is Role.MOVE
+    is_torch = isinstance(node.target, torch._ops.OpOverload)
+    views = [r.alias_info for r in node.target._schema.returns] if is_torch else []
+    return bool(views) and all(view is not None and not view.is_write for view in views)
 
 
 def _rule(node: fx.Node) -> Rule | None:

@@ -1,0 +1,93 @@
+"""Whatever the wiring, a quantized model computes the same in the converted graph, on our kernels
+and in the delegate, and norms become part of the layers before them without changing a result."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import pytest
+import torch
+from quantizer.random_graphs import Drawn, Moves, Norms
+
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
+from executorch_py.quantizer import (
+    XNNPACKQuantizer,
+    convert_pt2e,
+    get_symmetric_quantization_config,
+    move_exported_model_to_eval,
+    prepare_pt2e,
+    prepare_qat_pt2e,
+)
+
+Tensors = Sequence[torch.Tensor]
+WAYS = {
+    "delegate": ([XnnpackPartitioner()], ExecutorchBackendConfig()),
+    "any runtime": (None, ExecutorchBackendConfig()),
+    "own operators": (None, ExecutorchBackendConfig(own_operators=True)),
+}
+
+
+def inputs(seed: int, n: int) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn(2, 4, 6, 3, generator=generator) for _ in range(n))
+
+
+def quantizer(is_per_channel: bool, is_qat: bool = False) -> XNNPACKQuantizer:
+    config = get_symmetric_quantization_config(is_per_channel, is_qat=is_qat)
+    return XNNPACKQuantizer().set_global(config)
+
+
+def exported(model: Drawn, sample: Tensors) -> torch.fx.GraphModule:
+    return torch.export.export(model, tuple(sample)).module()
+
+
+def quantum(value: torch.fx.Node) -> float:
+    """Of the integers that a result of a converted graph is made of."""
+    if "dequantize_per_tensor" in str(value.target):
+        return float(value.args[1])
+    return max((quantum(n) for n in value.all_input_nodes), default=0.0)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_drawn_moves_and_layers_are_the_same_in_every_way_to_run(seed: int) -> None:
+    sample = inputs(seed, 2)
+    model = Moves(seed, sample, n_steps=10)
+    prepared = prepare_pt2e(exported(model, sample), quantizer(seed % 2 == 0))
+    prepared(*sample)
+    prepared(*(-x for x in sample))
+    converted = convert_pt2e(prepared)
+    expected = converted(*sample)
+    quanta = [quantum(value) for value in converted.graph.output_node().args[0]]
+    program = torch.export.export(converted, sample)
+    for name, (partitioner, config) in WAYS.items():
+        edge = to_edge_transform_and_lower(program, partitioner=partitioner)
+        got = edge.to_executorch(config).run(*sample)
+        # Layers may make two quanta of one before them, which rounds the other way.
+        for a, b, one in zip(got, expected, quanta, strict=True):
+            assert a.shape == b.shape and float((a - b).abs().max()) <= 2.01 * one, name
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_drawn_norms_are_folded_to_what_eager_computes(seed: int) -> None:
+    sample = inputs(seed, 1)
+    model = Norms(seed, sample, n_steps=8)
+    prepared = prepare_pt2e(exported(model, sample), quantizer(True))
+    with torch.no_grad():
+        torch.testing.assert_close(prepared(*sample), model(*sample), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_drawn_norms_train_to_what_is_converted(seed: int) -> None:
+    sample = inputs(seed, 1)
+    model = Norms(seed, sample, n_steps=8)
+    prepared = prepare_qat_pt2e(exported(model.train(), sample), quantizer(True, is_qat=True))
+    for _ in range(3):
+        prepared(*sample)
+    evaluated = move_exported_model_to_eval(prepared)
+    converted = convert_pt2e(copy.deepcopy(evaluated))
+    evaluated.apply(torch.ao.quantization.disable_observer)
+    got, expected = evaluated(*sample), converted(*sample)
+    for a, b in zip(got, expected, strict=True):
+        assert torch.equal(a, b)

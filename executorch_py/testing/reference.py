@@ -7,7 +7,6 @@ nothing of programs or of tolerances.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +14,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from executorch_py.exir.ir.graph import deep_copy
 
 WIDE = {
     torch.float16: torch.float64,
@@ -48,7 +49,7 @@ def as_exported(
 ) -> list[Any]:
     """The flat outputs of a copy of the model, computed as the exported graph computes them."""
     with torch.no_grad(), _without_fast_paths():
-        return list(pytree.tree_leaves(copy.deepcopy(model)(*args, **kwargs)))
+        return list(pytree.tree_leaves(deep_copy(model)(*args, **kwargs)))
 
 
 def _widened(value: Any) -> Any:
@@ -84,7 +85,7 @@ class _Float64(TorchDispatchMode):
 
 
 def _wide_copy(model: Callable[..., Any]) -> Callable[..., Any]:
-    wide = copy.deepcopy(model)
+    wide = deep_copy(model)
     # A bound method (`model.encode`) is copied together with the module that it belongs to.
     module = wide if isinstance(wide, torch.nn.Module) else getattr(wide, "__self__", None)
     if isinstance(module, torch.nn.Module):

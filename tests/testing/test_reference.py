@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -89,3 +90,11 @@ def test_reading_the_bits_of_a_number_is_refused() -> None:
     with pytest.raises(NoReference, match=r"^[A-Z][A-Za-z]*Error: "):
         in_float64(lambda x: x.view(torch.int32) + torch.ones(3, dtype=torch.int32), (X,), {})
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_a_graph_is_copied_without_a_warning_of_torchs_own() -> None:
+    graph = torch.export.export(nn.Linear(2, 2), (torch.randn(1, 2),)).module()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        as_exported(graph, (torch.randn(1, 2),), {})
+        in_float64(graph, (torch.randn(1, 2),), {})

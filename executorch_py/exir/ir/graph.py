@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import fx
@@ -26,8 +26,10 @@ from executorch_py.exir.ir.op_facts import (
     op_overload,
 )
 
+Model = TypeVar("Model")
 
-def deep_copy(model: fx.GraphModule) -> fx.GraphModule:
+
+def deep_copy(model: Model) -> Model:
     """A copy that shares nothing, without torch's warning about a class of its own in the copy."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)

@@ -102,6 +102,9 @@ CASES = (
     Case("residual_chain", chain, (ROW,), linear("a", "b")),
     Case("output_read_again", read_again, (ROW,), linear("a", "b")),
     Case("broadcast", lambda s, x, y: x - y, (ROW, (8,))),
+    Case("constant_times", lambda s, x: s.a.bias * s.b(x), (ROW,), linear("a", "b")),
+    Case("constant_plus", lambda s, x: s.a.bias + s.b(x), (ROW,), linear("a", "b")),
+    Case("constant_minus", lambda s, x: s.a.bias - s.b(x), (ROW,), linear("a", "b")),
     Case(
         "product_of_two",
         lambda s, x, y: s.a(x) @ y,

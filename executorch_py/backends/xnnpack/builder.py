@@ -282,8 +282,12 @@ class Builder:
         return self.emit(NodeKind.CONVERT, [result], datatype=Datatype.FP16)
 
     def binary(self, kind: NodeKind, a: Value, b: Value) -> Value:
-        """Element by element over two values, which broadcast."""
-        return self.emit(kind, [a, b], shape=broadcast(a.shape, b.shape))
+        """Element by element over two values, which broadcast.
+
+        One of them may be a constant of integers, whose floats it stands for.
+        """
+        datatype = b.datatype if a.datatype not in FLOATS else a.datatype
+        return self.emit(kind, [a, b], shape=broadcast(a.shape, b.shape), datatype=datatype)
 
     def derived(self, source: Value, data: torch.Tensor) -> Value:
         """A constant computed from another one, kept where that is kept."""

@@ -30,6 +30,7 @@ from executorch_py.exir.ir.warn import warn_caller
 from executorch_py.quantizer.ranges import range_of_least_error
 
 MOST_NAMES = 8  # of observers in a message
+FEW_QUANTA = 16  # what 4 bits and a sign tell apart
 
 
 class CalibrationError(RuntimeError):
@@ -72,6 +73,11 @@ class Seen:
     def is_constant(self) -> bool:
         return self.least == self.greatest
 
+    @property
+    def most(self) -> float:
+        """The largest magnitude; 0 before anything was seen."""
+        return 0.0 if self.is_empty else max(abs(self.least), abs(self.greatest))
+
 
 @dataclass
 class Group:
@@ -96,6 +102,11 @@ class Group:
             "saw one number only",
             [name for name, o in self.members if not o.is_weight and o.seen.is_constant],
             "nothing is left of what differs from it by less than a quantum",
+        )
+        _doubt(
+            f"saw no number as large as {FEW_QUANTA} times their least scale",
+            [name for name, o in self.members if 0 < o.seen.most < FEW_QUANTA * o.least_scale],
+            "they become zero or nearly so: leave such modules float, set_module_name(name, None)",
         )
 
     def _which(self, condition: Any) -> list[str]:
@@ -154,6 +165,12 @@ class Watched(nn.Module):
     def _observes(self) -> bool:
         enabled = getattr(self, "observer_enabled", None)
         return enabled is None or bool(enabled[0])
+
+    @property
+    def least_scale(self) -> float:
+        """What a scale is at least, however small the numbers; 0 if nothing says so."""
+        inner = getattr(self, "activation_post_process", self)
+        return float(getattr(inner, "eps", None) or 0.0)
 
     def get_extra_state(self) -> dict[str, Any]:
         return dataclasses.asdict(self.seen)

@@ -99,6 +99,25 @@ def test_a_value_that_never_changes_is_doubted() -> None:
         convert_pt2e(model)
 
 
+def test_numbers_that_the_least_scale_makes_zero_are_doubted() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block, self.scale = nn.Linear(6, 6), nn.Parameter(torch.full((6,), 1e-6))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.scale * self.block(x)
+
+    graph = torch.export.export(Scaled().eval(), (torch.randn(2, 6),)).module()
+    config = get_symmetric_quantization_config()
+    model = prepare_pt2e(graph, XNNPACKQuantizer().set_global(config))
+    calibrate(model, [torch.randn(2, 6), torch.randn(2, 6)])
+    with pytest.warns(CalibrationWarning, match="2 observers saw no number .* scale: scale, mul;"):
+        converted = convert_pt2e(model)
+    x = torch.randn(2, 6)
+    assert (converted(x) - x).abs().max() < 0.1  # nothing of the block, all of x
+
+
 def test_what_was_seen_is_saved_with_the_model() -> None:
     model, other = prepared(), prepared()
     calibrate(model, samples())

@@ -174,6 +174,7 @@ def test_a_norm_that_no_weight_can_take_stays() -> None:
     assert torch.equal(graph(x), before)
 
 
+@pytest.mark.filterwarnings("ignore:.* times their least scale:UserWarning")
 @pytest.mark.parametrize("is_per_channel", [False, True])
 @pytest.mark.parametrize("spread", [1.0, 1e-3])  # the second is below the least scale
 def test_training_rounds_weights_as_converted_ones_are(is_per_channel: bool, spread: float) -> None:

@@ -79,6 +79,20 @@ def is_too_large(value: fx.Node, model: torch.nn.Module) -> bool:
     return isinstance(found, torch.Tensor) and found.numel() == 1 and abs(found.item()) > GREATEST
 
 
+def data_of(model: fx.GraphModule) -> set[fx.Node]:
+    """The values of a graph that depend on its inputs' elements, not on constants and sizes alone.
+
+    Others, as tables of positions, are computed before a model runs, or where sizes are those of
+    run time once a run: nothing is won by integers, and they may hold infinities.
+    """
+    found: set[fx.Node] = set()
+    for node in model.graph.nodes:
+        is_size = "sym_" in str(node.target)
+        if node.op == "placeholder" or (not is_size and not found.isdisjoint(node.all_input_nodes)):
+            found.add(node)
+    return found
+
+
 def only_user(node: fx.Node) -> fx.Node | None:
     """The one node that reads a result, if there is one only."""
     return next(iter(node.users)) if len(node.users) == 1 else None
@@ -112,6 +126,7 @@ def _constant(model: fx.GraphModule, before: fx.Node, number: float) -> fx.Node:
 
 __all__ = [
     "annotation_of",
+    "data_of",
     "is_annotated",
     "is_float",
     "is_too_large",

@@ -17,6 +17,7 @@ from torch import fx
 
 from executorch_py.exir.ir.match import argument
 from executorch_py.quantizer.annotate import (
+    data_of,
     is_float,
     is_too_large,
     mark,
@@ -164,9 +165,11 @@ def annotate_match(match: Match, config: QuantizationConfig) -> None:
 
 
 def find(model: fx.GraphModule, pattern: Pattern, is_qat: bool = False) -> Iterator[Match]:
-    """The matches of a pattern in a graph, in its order, whose activations are all float32."""
+    """The matches of a pattern in a graph, in its order, whose activations are all float32 and
+    which compute from the model's inputs."""
+    data = data_of(model)
     for node in model.graph.nodes:
-        if node.op != "call_function" or node.target not in pattern.targets:
+        if node.target not in pattern.targets or node not in data:
             continue
         match = _around(node, pattern, is_qat)
         operands = [n for kind, n in match.operands() if kind is Operand.ACTIVATION]

@@ -23,7 +23,14 @@ from torchao.quantization.pt2e.quantizer import (
 from executorch_py.backends.xnnpack.integers import How, float_reason, integer_reason, is_move
 from executorch_py.exir.ir.op_facts import is_getitem, op_key
 from executorch_py.exir.ir.warn import warn_caller
-from executorch_py.quantizer.annotate import KEY, is_annotated, is_float, only_user, output_spec
+from executorch_py.quantizer.annotate import (
+    KEY,
+    data_of,
+    is_annotated,
+    is_float,
+    only_user,
+    output_spec,
+)
 from executorch_py.quantizer.observers import is_constant, module_path, names_of, node_name
 from executorch_py.quantizer.patterns import LIMITS, SHARING, Match, NodeFilter, Operand
 from executorch_py.quantizer.report import LEFT_FLOAT, Table
@@ -200,8 +207,9 @@ def note_left_float(model: fx.GraphModule) -> tuple[LeftFloat, ...]:
     """Find and keep with the model what computes with floats."""
     rows = []
     parts = _parts_of_others(model)
+    data = data_of(model)
     for node in model.graph.nodes:
-        if not _computes(node) or node in parts or has_integers(node):
+        if not _computes(node) or node not in data or node in parts or has_integers(node):
             continue
         rows.append(
             LeftFloat(

@@ -20,6 +20,7 @@ from torchao.quantization.pt2e.quantizer import (
 
 from executorch_py.backends.xnnpack.integers import integer_reason
 from executorch_py.quantizer.annotate import (
+    data_of,
     is_annotated,
     is_float,
     mark,
@@ -263,8 +264,11 @@ class XNNPACKQuantizer(Quantizer):
     def _take_lists(
         self, model: fx.GraphModule, config: QuantizationConfig | None, is_there: NodeFilter
     ) -> None:
+        data = data_of(model)
         for node in model.graph.nodes:
-            if node.target not in CAT or is_annotated(node) or not self._is_wanted(node, is_there):
+            if node.target not in CAT or node not in data or is_annotated(node):
+                continue
+            if not self._is_wanted(node, is_there):
                 continue
             if config is None:
                 mark(node)

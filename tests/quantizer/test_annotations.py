@@ -8,10 +8,13 @@ import pytest
 import torch
 from torch import fx, nn
 
+from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.exir import to_edge_transform_and_lower
 from executorch_py.quantizer import (
     AnnotationWarning,
     ComposableQuantizer,
     XNNPACKQuantizer,
+    convert_pt2e,
     get_symmetric_quantization_config,
     left_float,
     prepare_pt2e,
@@ -128,3 +131,36 @@ def test_what_nobody_speaks_of_is_for_other_quantizers() -> None:
     left = XNNPACKQuantizer().set_module_name("head", STATIC).set_global(None)
     model = prepared(ComposableQuantizer([left, everything()]))
     assert {row.operator for row in left_float(model).rows} == {"gelu", "sigmoid", "linear"}
+
+
+class Positions(nn.Module):
+    """A table of positions whose logarithm begins at minus infinity, and a product around it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.last = nn.Linear(1, 8), nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        near = torch.arange(x.shape[0]).float()
+        far = torch.log(near / 2) * 3
+        places = torch.where(near < 1, near, far).unsqueeze(1)
+        return self.last(x + self.table(torch.cat([places, places])[: x.shape[0]]))
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_what_depends_on_sizes_alone_stays_float(is_dynamic: bool) -> None:
+    sizes = ({0: torch.export.Dim("n", min=2, max=9)},) if is_dynamic else None
+    exported = torch.export.export(Positions(), (torch.randn(4, 8),), dynamic_shapes=sizes)
+    model = prepare_pt2e(exported.module(), everything())
+    assert left_float(model).rows == ()
+    for _ in range(2):
+        model(torch.randn(4, 8))
+    graph, x = convert_pt2e(model), torch.randn(4, 8)
+    calls = [str(n.target) for n in graph.graph.nodes]
+    assert calls.count("quantized_decomposed.quantize_per_tensor.default") == 4  # x, places, sum, result
+    program = torch.export.export(graph, (x,), dynamic_shapes=sizes)
+    edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    got = edge.to_executorch().run(x)
+    quantum = graph.graph.output_node().args[0][0].args[1]
+    assert (got - graph(x)).abs().max() <= 1.01 * quantum

@@ -157,8 +157,8 @@ def test_what_depends_on_sizes_alone_stays_float(is_dynamic: bool) -> None:
     for _ in range(2):
         model(torch.randn(4, 8))
     graph, x = convert_pt2e(model), torch.randn(4, 8)
-    calls = [str(n.target) for n in graph.graph.nodes]
-    assert calls.count("quantized_decomposed.quantize_per_tensor.default") == 4  # x, places, sum, result
+    quantized = [n for n in graph.graph.nodes if "quantize_per_tensor" in n.name[:20]]
+    assert len(quantized) == 4  # x, places, sum, result
     program = torch.export.export(graph, (x,), dynamic_shapes=sizes)
     edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
     got = edge.to_executorch().run(x)

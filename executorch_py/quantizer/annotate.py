@@ -17,6 +17,8 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
+from executorch_py.exir.ir.op_facts import op_key
+
 KEY = "quantization_annotation"
 GREATEST = 3.4028235e15  # beyond it torch.histc, which observers use, is wrong
 
@@ -87,7 +89,7 @@ def data_of(model: fx.GraphModule) -> set[fx.Node]:
     """
     found: set[fx.Node] = set()
     for node in model.graph.nodes:
-        is_size = "sym_" in str(node.target)
+        is_size = node.op == "call_function" and op_key(node.target).startswith("aten::sym_")
         if node.op == "placeholder" or (not is_size and not found.isdisjoint(node.all_input_nodes)):
             found.add(node)
     return found

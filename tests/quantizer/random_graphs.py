@@ -7,6 +7,7 @@ each time. Knows nothing of quantization.
 from __future__ import annotations
 
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 import torch
@@ -20,7 +21,7 @@ MOST_ELEMENTS, MOST_DIMS = 4000, 5
 WIDTHS = (2, 3, 4, 6, 8, 12)
 
 
-class Drawn(nn.Module):
+class Drawn(nn.Module, ABC):
     """Runs the steps that a subclass draws; returns some of the values that they make."""
 
     def __init__(self, seed: int, inputs: Sequence[torch.Tensor], n_steps: int) -> None:
@@ -45,11 +46,13 @@ class Drawn(nn.Module):
         made = range(len(inputs), len(values))
         self.results = sorted({made[-1], *self.random.sample(made, min(3, len(made)))})
 
+    @abstractmethod
     def make_layers(self) -> None:
-        raise NotImplementedError
+        """What steps may call, as attributes."""
 
+    @abstractmethod
     def draw(self, values: Values) -> Step:
-        raise NotImplementedError
+        """A step over some of the values so far, which may turn out not to fit."""
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         values = list(inputs)

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from support.processor import processor
 from torch import nn
+from torch.export import ExportedProgram
 
 from executorch_py.quantizer import (
     QuantizationConfig,
@@ -63,9 +65,9 @@ def by_torchao(name: str, of: type[nn.Module] = nn.Linear, **settings: Any) -> n
             if key in settings:
                 kind, *size = settings[key]
                 settings[key] = getattr(granularity, kind)(*size)
-        if "weight_mapping_type" in settings:
-            kind = settings["weight_mapping_type"]
-            settings["weight_mapping_type"] = quantization.MappingType[kind]
+        for key in ("act_mapping_type", "weight_mapping_type"):
+            if key in settings:
+                settings[key] = quantization.MappingType[settings[key]]
         model = Words().eval()
         config = getattr(quantization, name)(**settings)
         quantization.quantize_(model, config, lambda module, _: isinstance(module, of))
@@ -103,3 +105,10 @@ TORCHAO: dict[str, Callable[[], nn.Module]] = {
         nn.Embedding, weight_dtype=torch.int2, granularity=("PerGroup", 32)
     ),
 }
+
+
+def exported(name: str) -> tuple[nn.Module, ExportedProgram]:
+    """The model of that name, and what export makes of it on the processor that it names."""
+    with processor("VNNI" if "VNNI" in name else "no VNNI"), torch.no_grad():
+        model = {**PT2E, **TORCHAO}[name]()
+        return model, torch.export.export(model, (INDICES,))

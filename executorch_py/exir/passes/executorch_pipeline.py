@@ -17,6 +17,8 @@ from executorch_py.exir.ir.tensor_spec import ALIGNMENT
 from executorch_py.exir.memory_planning import MemoryPlanningAlgorithmSuite, best
 from executorch_py.exir.passes.choose_layouts import choose_layouts
 from executorch_py.exir.passes.constant_prop_pass import constant_prop_pass
+from executorch_py.exir.passes.decompose_affine import decompose_affine
+from executorch_py.exir.passes.edge_pipeline import ATEN_TO_EDGE
 from executorch_py.exir.passes.elide_write_back import ElideWriteBackPass
 from executorch_py.exir.passes.fold_body_constants import fold_body_constants
 from executorch_py.exir.passes.fold_constants import fold_constants
@@ -29,6 +31,7 @@ from executorch_py.exir.passes.insert_write_back_for_buffers_pass import write_b
 from executorch_py.exir.passes.integer_weights import integer_weights
 from executorch_py.exir.passes.join_in_place import JoinInPlacePass
 from executorch_py.exir.passes.legalize_portable_dim_order_pass import LegalizePortableDimOrderPass
+from executorch_py.exir.passes.lift_constants import lift_constant_tensor_pass
 from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from executorch_py.exir.passes.move_quantized import move_quantized
 from executorch_py.exir.passes.normalize_view_copy_base_pass import (
@@ -96,6 +99,14 @@ def _rewrite_attention(ep: ExportedProgram, config: Config) -> None:
         fold_constants(ep)
 
 
+def _decompose_affine(ep: ExportedProgram, config: Config) -> None:
+    """Quantization that nothing computes whole, in operators of the edge dialect."""
+    if decompose_affine(ep):
+        for make in ATEN_TO_EDGE:
+            make().apply(ep.graph_module)
+        lift_constant_tensor_pass(ep)
+
+
 def _plans(config: Config, what: str) -> bool:
     """Whether the planner is known to plan inputs, outputs or mutable buffers."""
     planner = config.memory_planning_pass
@@ -147,6 +158,8 @@ PROGRAM_STEPS: tuple[ProgramStep, ...] = (
     ProgramStep(lambda ep, _: fuse_quantized(ep), lambda c: c.own_operators),
     # What is left then; after all folding, which would widen the weights in the file.
     ProgramStep(lambda ep, _: integer_weights(ep)),
+    # What neither of those took; before chains, which fuse its arithmetic.
+    ProgramStep(_decompose_affine),
     # Before chains, whose tensors must lie alike.
     ProgramStep(lambda ep, _: choose_layouts(ep), lambda c: c.choose_layouts and c.own_operators),
     # On what is left then, and while nothing writes to what a chain reads.

@@ -6,21 +6,25 @@ from pathlib import Path
 
 import pytest
 import torch
-from quantizer.few_bits import INDICES, PT2E, TORCHAO
+from quantizer.few_bits import INDICES, PT2E, exported
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.exir import to_edge, to_edge_transform_and_lower
 from interop.peer import Upstream
 
+BY_TORCHAO = (
+    *("int8 times int8", "int8 times int8 for VNNI", "7 bits times 7 bits"),
+    "table of 2 bits",
+)
 
-@pytest.mark.parametrize("name", [*PT2E, "int8 times int8", "table of 2 bits"])
+
+@pytest.mark.parametrize("name", [*PT2E, *BY_TORCHAO])
 def test_upstream_runs_weights_in_few_bits(name: str, upstream: Upstream, tmp_path: Path) -> None:
-    model = {**PT2E, **TORCHAO}[name]()
+    model, program = exported(name)
     with torch.no_grad():
         expected = model(INDICES)
-        exported = torch.export.export(model, (INDICES,))
-    delegated = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
-    for which, edge in (("kernels", to_edge(exported)), ("delegate", delegated)):
+    delegated = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+    for which, edge in (("kernels", to_edge(program)), ("delegate", delegated)):
         (tmp_path / f"{which}.pte").write_bytes(edge.to_executorch().buffer)
         torch.save([[INDICES]], tmp_path / f"{which}.inputs.pt")
         upstream.ask("run_inputs", which, tmp_path)

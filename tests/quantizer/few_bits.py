@@ -96,6 +96,10 @@ TORCHAO: dict[str, Callable[[], nn.Module]] = {
     ),
     "8da8w in groups": lambda: _DYNAMIC(weight_dtype=torch.int8),
     "int8 times int8": lambda: by_torchao("Int8DynamicActivationInt8WeightConfig"),
+    "int8 times int8 for VNNI": lambda: by_torchao("Int8DynamicActivationInt8WeightConfig"),
+    "7 bits times 7 bits": lambda: by_torchao(
+        "Int8DynamicActivationInt8WeightConfig", reduce_range=True
+    ),
     "int8 alone": lambda: by_torchao("Int8WeightOnlyConfig"),
     "4 bits alone": lambda: _INTX(weight_dtype=torch.int4, granularity=("PerGroup", 32)),
     "table of 4 bits": lambda: _INTX(

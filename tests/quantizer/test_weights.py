@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from quantizer.few_bits import INDICES, PT2E, TORCHAO, Words, by_pt2e, indices
+from quantizer.few_bits import INDICES, PT2E, TORCHAO, Words, by_pt2e, exported, indices
 from torch import nn
 from torchao.quantization.pt2e.quantizer import ComposableQuantizer as TorchaoComposed
 
@@ -44,20 +44,16 @@ DELEGATED = {  # what XNNPACK takes as one delegate; groups of weights alone it 
 }
 
 
-@cache
-def made(name: str) -> tuple[nn.Module, Any]:
-    model = {**PT2E, **TORCHAO}[name]()
-    with torch.no_grad():
-        return model, torch.export.export(model, (INDICES,))
+made = cache(exported)
 
 
 @cache
 def lowered(name: str, delegate: bool) -> ExecutorchProgramManager:
-    exported = made(name)[1]
+    program = made(name)[1]
     if delegate:
-        edge = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+        edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
     else:
-        edge = to_edge(exported)
+        edge = to_edge(program)
     return edge.to_executorch()
 
 
@@ -142,9 +138,10 @@ def test_eight_bits_are_widened_as_one_row_is_multiplied() -> None:
     torch.testing.assert_close(method.execute([x])[0], expected)
 
 
-def test_own_operators_multiply_rows_of_integers_by_integers() -> None:
-    model, exported = made("int8 times int8")
-    program = to_edge(exported).to_executorch(ExecutorchBackendConfig(own_operators=True))
+@pytest.mark.parametrize("name", ["int8 times int8", "int8 times int8 for VNNI"])
+def test_own_operators_multiply_rows_of_integers_by_integers(name: str) -> None:
+    model, traced = made(name)
+    program = to_edge(traced).to_executorch(ExecutorchBackendConfig(own_operators=True))
     called = [str(node.target) for node in program.exported_program().graph.nodes]
     assert sum("qlinear_float" in name for name in called) == 2
     assert difference(program, model) < 0.012

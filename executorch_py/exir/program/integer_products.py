@@ -1,22 +1,28 @@
-"""What torchao's int8 tensors multiply becomes linear layers of dequantized operands.
+"""Products of torchao's int8 tensors become linear layers of dequantized operands.
 
     mul(mm(x, to(t(w))), s)                      weights alone
-    mul(mul(to(_int_mm(q, t(w))), sx), s)        rows of x too; less a correction where they have
+    mul(mul(to(p), sx), s)                       rows of x too; less a correction where they have
                                                  zero points
+    p = _int_mm(q, t(w))                         on a processor with AMX, or without AVX-512 VNNI
+    p = _int_mm(q + 128, t(w)) - 128 sum(t(w))   elsewhere, where q + 128 is uint8
 
 Such a graph widens whole weights in every call, or multiplies by an operator that no runtime has.
-As linear(dequantize(q), dequantize(w)) backends know it, and weights stay int8 in the file. The
-same numbers are summed in another order. Knows nothing of the edge dialect.
+As linear(dequantize(q), dequantize(w)) backends know it, and weights stay int8 in the file: the
+same file on every processor. The same numbers are summed in another order. A product of any other
+form stays and is decomposed here; passes/decompose_affine.py does so with its quantized operands.
+Knows nothing of the edge dialect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
 from torch import fx
+from torch._higher_order_ops.out_dtype import out_dtype
 from torch.export import ExportedProgram
 
 from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation, fake_mode_of
@@ -31,6 +37,8 @@ _SHAPES = frozenset(
     }
 )
 _TRANSPOSES = frozenset({_aten.t.default, _aten.transpose.int, _aten.permute.default})
+_SUBTRACTIONS = frozenset({_aten.sub.Tensor, _aten.sub_.Tensor})
+_UNSIGNED = 128  # int8 plus this is uint8, which AVX-512 VNNI multiplies by int8
 
 
 @dataclass(frozen=True)
@@ -65,8 +73,22 @@ def _int_mm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return torch.mm(a.to(torch.int32), b.to(torch.int32))
 
 
+def _out_dtype(operator: Any, dtype: torch.dtype, *args: Any) -> torch.Tensor:
+    """An operator whose operands are widened to the type of its result.
+
+    Sums of integers that torchao gave as f32 (it does where a compiler traces) are exact in f64.
+    """
+    types = [arg.dtype for arg in args if isinstance(arg, torch.Tensor)]
+    wide = reduce(torch.promote_types, types, dtype)
+    if wide.is_floating_point and not dtype.is_floating_point:
+        wide = torch.float64
+    operands = [arg.to(wide) if isinstance(arg, torch.Tensor) else arg for arg in args]
+    result: torch.Tensor = operator(*operands)
+    return result.to(dtype)
+
+
 def integer_decompositions() -> dict[Any, Any]:
-    return {_aten._int_mm.default: _int_mm}
+    return {_aten._int_mm.default: _int_mm, out_dtype: _out_dtype}
 
 
 # ---- reading
@@ -101,10 +123,10 @@ def _product(node: fx.Node) -> _Product | None:
         if not _calls(transposed, *_CASTS):
             return None
     elif _calls(product, _aten.mul.Tensor):
-        integers = _through(product.args[0], _CASTS)
-        if not _calls(integers, _aten._int_mm.default):
+        factors = _integer_factors(_through(product.args[0], _CASTS))
+        if factors is None:
             return None
-        x, transposed = integers.args
+        x, transposed = factors
         quantized = _through(x, _SHAPES)
         if not _calls(quantized, torch.ops.torchao.quantize_affine.default):
             return None
@@ -120,6 +142,37 @@ def _product(node: fx.Node) -> _Product | None:
     if is_corrected and not _is_sum_of(correction, weight):
         return None
     return found if _fits(found) else None
+
+
+def _integer_factors(integers: Any) -> tuple[fx.Node, fx.Node] | None:
+    """Operands of an exact product of int8 matrices, in either of torchao's forms."""
+    if _calls(integers, _aten._int_mm.default):
+        return integers.args[0], integers.args[1]
+    if not _calls(integers, *_SUBTRACTIONS) or integers.kwargs:
+        return None
+    product, correction = (_through(operand, _CASTS) for operand in integers.args)
+    if not _calls(product, _aten._int_mm.default):
+        return None
+    shifted, matrix = product.args
+    added = _through(shifted, _CASTS)
+    if not _calls(added, _aten.add.Tensor) or added.args[1] != _UNSIGNED or added.kwargs:
+        return None
+    x = _through(added.args[0], _CASTS)
+    dtypes = [n.meta["val"].dtype for n in (x, added, shifted)]
+    if dtypes != [torch.int8, torch.int32, torch.uint8]:
+        return None
+    return (x, matrix) if _is_sum_of_columns(correction, matrix) else None
+
+
+def _is_sum_of_columns(correction: Any, matrix: fx.Node) -> bool:
+    """Whether `correction` is the sums of the matrix's columns times the offset of uint8."""
+    if not _calls(correction, _aten.mul.Tensor) or correction.args[1] != _UNSIGNED:
+        return False
+    total = _through(correction.args[0], _CASTS)
+    if not _calls(total, _aten.sum.dim_IntList) or len(total.args) < 2:
+        return False
+    dims, summed = total.args[1], _through(total.args[0], _CASTS)
+    return summed is matrix and [d % 2 for d in dims] == [0]
 
 
 def _is_sum_of(correction: Any, weight: fx.Node) -> bool:

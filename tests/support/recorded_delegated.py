@@ -98,15 +98,15 @@ OPTIONS: dict[str, Any] = {
 
 def _floats() -> None:
     for name in NETWORKS:
-        case(f"xnnpack/{name}", lambda name=name: delegated(*network(name)))
+        case(f"xnnpack/{name}", lambda name: delegated(*network(name)), name)
     for name, of in (
         ("activations", functions.ACTIVATIONS),
         ("arithmetic", functions.ARITHMETIC),
         ("moves", functions.MOVES),
     ):
         x = data(2, 4, 8, 8)
-        case(f"xnnpack/{name}", lambda of=of, x=x: delegated(Functions(*of), (x,)))
-        case(f"xnnpack/{name} f16", lambda of=of, x=x: delegated(Functions(*of), (x.half(),)))
+        case(f"xnnpack/{name}", lambda of, x: delegated(Functions(*of), (x,)), of, x)
+        case(f"xnnpack/{name} f16", lambda of, x: delegated(Functions(*of), (x.half(),)), of, x)
     case("xnnpack/convolutions", lambda: delegated(convolutions(), (CONVOLVED,)))
     for name, build, x in (
         ("mlp", lambda: seeded(mlp), data(3, 16)),
@@ -115,14 +115,17 @@ def _floats() -> None:
     ):
         case(
             f"xnnpack/{name} f16",
-            lambda build=build, x=x: delegated(build().half(), (x.half(),)),
+            lambda build, x: delegated(build().half(), (x.half(),)),
+            build,
+            x,
         )
     for name, options in OPTIONS.items():
         case(
             f"xnnpack/option {name}",
-            lambda options=options: delegated(
+            lambda options: delegated(
                 kitchen(), (PICTURES,), partitioner=_partitioner(**options())
             ),
+            options,
         )
     case(
         "xnnpack/option enable_bf16 of bf16",
@@ -144,7 +147,8 @@ def _floats() -> None:
     for kind in ("LSTM", "GRU", "RNN"):
         case(
             f"xnnpack/{kind}",
-            lambda kind=kind: delegated(seeded(lambda: Recurrent(kind)), (data(2, 5, 6),)),
+            lambda kind: delegated(seeded(lambda: Recurrent(kind)), (data(2, 5, 6),)),
+            kind,
         )
     case("xnnpack/methods that share weights", _sharing)
 
@@ -192,7 +196,8 @@ def _options_at_load() -> None:
     for mode in ("Disabled", "PerModel", "Global"):
         case(
             f"xnnpack at load/workspace {mode}",
-            lambda mode=mode: _at_load(workspace_sharing_mode=mode),
+            lambda mode: _at_load(workspace_sharing_mode=mode),
+            mode,
         )
     case("xnnpack at load/no weight cache", lambda: _at_load(weight_cache_enabled=False))
     case("xnnpack at load/packed weights", _packed_file)
@@ -237,7 +242,7 @@ def _grouped(bits: int, size: int | None) -> Any:
 def _weights(bits: int, size: int | None = None) -> Any:
     from executorch_py.quantizer import get_weight_only_quantization_config
 
-    return get_weight_only_quantization_config(bits, *([size] if size else []))
+    return get_weight_only_quantization_config(bits, size)
 
 
 def quantized(
@@ -269,10 +274,11 @@ def _int8(name: str) -> tuple[nn.Module, Inputs]:
 
 def _int8_networks() -> None:
     for name in ("mobilenet_v2", "mobilenet_v3", "resnet", "vit", "encoder"):
-        case(f"int8/{name}", lambda name=name: delegated(*_int8(name)))
+        case(f"int8/{name}", lambda name: delegated(*_int8(name)), name)
         case(
             f"int8/{name}, own operators",
-            lambda name=name: portable(*_int8(name), own_operators=True),
+            lambda name: portable(*_int8(name), own_operators=True),
+            name,
         )
     case("int8/resnet, any runtime", lambda: portable(*_int8("resnet")))
     case(
@@ -313,23 +319,26 @@ def _by_layer() -> None:
     for name, options in LAYERS.items():
         case(
             f"int8 layers/convolutions, {name}",
-            lambda options=options: delegated(
+            lambda options: delegated(
                 quantized(convolutions(), (CONVOLVED,), symmetric(**options)), (CONVOLVED,)
             ),
+            options,
         )
         case(
             f"int8 layers/linear, {name}",
-            lambda options=options: delegated(
+            lambda options: delegated(
                 quantized(seeded(lambda: mlp(64)), (ROWS,), symmetric(**options)), (ROWS,)
             ),
+            options,
         )
         case(
             f"int8 layers/linear, {name}, own operators",
-            lambda options=options: portable(
+            lambda options: portable(
                 quantized(seeded(lambda: mlp(64)), (ROWS,), symmetric(**options)),
                 (ROWS,),
                 own_operators=True,
             ),
+            options,
         )
     case(
         "int8 layers/convolutions, own operators",
@@ -340,16 +349,17 @@ def _by_layer() -> None:
         ),
     )
     for name, make in FEW_BITS.items():
-        case(f"few bits/{name}, xnnpack", lambda make=make: delegated(_few(*make()), (IDS,)))
+        case(f"few bits/{name}, xnnpack", lambda make: delegated(_few(*make()), (IDS,)), make)
         case(
             f"few bits/{name}, own operators",
-            lambda make=make: portable(_few(*make()), (IDS,), own_operators=True),
+            lambda make: portable(_few(*make()), (IDS,), own_operators=True),
+            make,
         )
     case("few bits/groups, any runtime", lambda: portable(_few(_grouped(4, 32), None), (IDS,)))
     for kind in ("LSTM", "GRU"):
         case(
             f"int8 layers/{kind}",
-            lambda kind=kind: delegated(
+            lambda kind: delegated(
                 quantized(
                     seeded(lambda: Recurrent(kind)),
                     (data(2, 5, 6),),
@@ -357,6 +367,7 @@ def _by_layer() -> None:
                 ),
                 (data(2, 5, 6),),
             ),
+            kind,
         )
     case("int8 layers/dynamic partitioner", _dynamic_partitioner)
 
@@ -426,11 +437,12 @@ def _by_torchao(name: str) -> nn.Module:
 
 def _torchao() -> None:
     for name in TORCHAO:
-        case(f"torchao/{name}", lambda name=name: portable(_by_torchao(name), (IDS,)))
-        case(f"torchao/{name}, xnnpack", lambda name=name: delegated(_by_torchao(name), (IDS,)))
+        case(f"torchao/{name}", lambda name: portable(_by_torchao(name), (IDS,)), name)
+        case(f"torchao/{name}, xnnpack", lambda name: delegated(_by_torchao(name), (IDS,)), name)
         case(
             f"torchao/{name}, own operators",
-            lambda name=name: portable(_by_torchao(name), (IDS,), own_operators=True),
+            lambda name: portable(_by_torchao(name), (IDS,), own_operators=True),
+            name,
         )
 
 
@@ -537,7 +549,7 @@ def _others() -> None:
         "TORCHAO_INT8_DYNAMIC_ACT_INT4_WEIGHT_PER_CHANNEL",
         "TORCHAO_INT8_DYNAMIC_ACT_INT4_WEIGHT_PER_TENSOR",
     ):
-        case(f"session/xnnpack {name}", lambda name=name: _recipe(name))
+        case(f"session/xnnpack {name}", lambda name: _recipe(name), name)
 
 
 def register() -> None:

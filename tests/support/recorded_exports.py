@@ -21,6 +21,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,11 @@ class Made:
 CASES: dict[str, Callable[[], Made]] = {}
 
 
-def case(name: str, make: Callable[[], Made]) -> None:
-    """Add one export; names are unique."""
+def case(name: str, make: Callable[..., Made], *arguments: Any) -> None:
+    """Add one export and what it is made with; names are unique."""
     if name in CASES:
         raise ValueError(f"two exports are called {name!r}")
-    CASES[name] = make
+    CASES[name] = partial(make, *arguments)
 
 
 def exported(model: torch.nn.Module, inputs: Inputs, dynamic: Any = None) -> Any:

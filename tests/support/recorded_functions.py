@@ -246,7 +246,7 @@ def _resampled(x: Tensor) -> Any:
             F.interpolate(x[:, :, 0], scale_factor=1.5, mode="linear"),
             F.fold(F.unfold(x, 2), (6, 6), 2),
         ),
-        *(F.pad(x, (1, 2, 2, 1), mode=m) for m in ("reflect", "replicate", "circular")),
+        *(F.pad(x, (1, 2, 2, 1), mode=m) for m in ("reflect", "replicate")),
     )
 
 
@@ -296,7 +296,7 @@ def _convolutions() -> nn.Module:
             nn.Conv2d(4, 6, 3, stride=2, padding=1),
             nn.Conv2d(4, 8, (3, 1), groups=2, bias=False),
             nn.Conv2d(4, 4, 3, padding=2, dilation=2, groups=4),
-            nn.Conv2d(4, 4, 5, padding="same", padding_mode="circular"),
+            nn.Conv2d(4, 4, 5, padding="same", padding_mode="reflect"),
             nn.ConvTranspose2d(4, 6, 3, stride=2, output_padding=1),
             nn.ConvTranspose2d(4, 4, 2, groups=2),
         ]

@@ -63,7 +63,7 @@ NETWORKS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def network(name: str) -> tuple[Any, ...]:
+def network(name: str) -> Any:
     build, *rest = NETWORKS[name]
     return (seeded(build), *rest)
 
@@ -156,7 +156,28 @@ def missing_fields() -> set[str]:
     return {field.name for field in fields(ExecutorchBackendConfig)} - FIELDS.keys()
 
 
+# Stack traces hold paths of files: those of a network without a file are the same everywhere.
+_TRACED = """
+class Traced(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.line = nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = self.line(x)
+        return y.relu() + 1
+"""
+
+
+def _with_stack_traces() -> Made:
+    names: dict[str, Any] = {"nn": nn}
+    exec(compile(_TRACED, "traced_network.py", "exec"), names)
+    return portable(seeded(names["Traced"]), (data(2, 4),), emit_stacktrace=True)
+
+
 def _of_field(name: str, i: int) -> Made:
+    if name == "emit_stacktrace":
+        return _with_stack_traces()
     value = FIELDS[name][i]
     config: dict[str, Any] = {
         name: value() if callable(value) and value is not _choose_file else value
@@ -177,10 +198,11 @@ def _of_field(name: str, i: int) -> Made:
 
 def _networks() -> None:
     for name in NETWORKS:
-        case(f"portable/{name}", lambda name=name: portable(*network(name)))
+        case(f"portable/{name}", lambda name: portable(*network(name)), name)
         case(
             f"own_operators/{name}",
-            lambda name=name: portable(*network(name), own_operators=True),
+            lambda name: portable(*network(name), own_operators=True),
+            name,
         )
     case(
         "own_operators/resnet as it lies",
@@ -190,11 +212,13 @@ def _networks() -> None:
         name = str(dtype).removeprefix("torch.")
         case(
             f"portable/mlp {name}",
-            lambda dtype=dtype: portable(seeded(mlp).to(dtype), (data(3, 16, dtype=dtype),)),
+            lambda dtype: portable(seeded(mlp).to(dtype), (data(3, 16, dtype=dtype),)),
+            dtype,
         )
         case(
             f"portable/resnet {name}",
-            lambda dtype=dtype: portable(seeded(resnet).to(dtype), (PICTURE.to(dtype),)),
+            lambda dtype: portable(seeded(resnet).to(dtype), (PICTURE.to(dtype),)),
+            dtype,
         )
     case(
         "own_operators/encoder float16",
@@ -235,7 +259,7 @@ def _settings() -> None:
     case("setting/none, delegated", lambda: delegated(kitchen(), (PICTURES,)))
     for name, values in FIELDS.items():
         for i in range(len(values)):
-            case(f"setting/{name} {i}", lambda name=name, i=i: _of_field(name, i))
+            case(f"setting/{name} {i}", lambda name, i: _of_field(name, i), name, i)
     case(
         "setting/quantized fusion",
         lambda: portable(
@@ -245,15 +269,20 @@ def _settings() -> None:
     attention = [torch.ops.aten.scaled_dot_product_attention.default]
     case(
         "setting/preserve_ops",
-        lambda: portable(*network("vit"), edge={"preserve_ops": attention}, own_operators=True),
+        lambda: portable(
+            seeded(VisionTransformer),
+            (PICTURE,),
+            edge={"preserve_ops": attention},
+            own_operators=True,
+        ),
     )
     case(
         "setting/_skip_dim_order",
-        lambda: portable(*network("resnet"), edge={"_skip_dim_order": True}),
+        lambda: portable(seeded(resnet), (PICTURE,), edge={"_skip_dim_order": True}),
     )
     case(
         "setting/_check_ir_validity",
-        lambda: portable(*network("resnet"), edge={"_check_ir_validity": False}),
+        lambda: portable(seeded(resnet), (PICTURE,), edge={"_check_ir_validity": False}),
     )
     case(
         "setting/_core_aten_ops_exception_list",
@@ -335,7 +364,7 @@ def _structures() -> None:
         lambda: portable(
             nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 1))
             .eval()
-            .to(memory_format=torch.channels_last),  # type: ignore[call-overload]
+            .to(memory_format=torch.channels_last),
             (PICTURES.to(memory_format=torch.channels_last),),
         ),
     )
@@ -357,17 +386,19 @@ def _structures() -> None:
 
 def _families() -> None:
     for name, (of, inputs) in functions.FAMILIES.items():
-        case(f"family/{name}", lambda of=of, inputs=inputs: portable(Functions(*of), inputs))
+        case(f"family/{name}", lambda of, inputs: portable(Functions(*of), inputs), of, inputs)
     for kind in ("LSTM", "GRU", "RNN"):
         case(
             f"family/{kind}",
-            lambda kind=kind: portable(seeded(lambda: Recurrent(kind, True)), (data(2, 5, 6),)),
+            lambda kind: portable(seeded(lambda: Recurrent(kind, True)), (data(2, 5, 6),)),
+            kind,
         )
         case(
             f"family/{kind}, own operators",
-            lambda kind=kind: portable(
+            lambda kind: portable(
                 seeded(lambda: Recurrent(kind)), (data(2, 5, 6),), own_operators=True
             ),
+            kind,
         )
     case(
         "family/transformer layer",

@@ -14,9 +14,9 @@ section of a record that exists.
 out module paths and names that are neither upstream's nor documented. `--explained` names a file of
 lines `difference  # reason`; these are printed with their reasons and are not counted.
 
-Quantized exports depend on the processor: calibration adds floats with its instructions, and
-torchao traces another graph where it has products of bytes. Records bear the class of the
-processor, and are equal on one class only.
+Quantized exports depend on the processor: calibration adds floats with its instructions. So do the
+results of delegates. Records bear the class of the processor, and are equal on one class only. The
+graphs that torchao traces depend on it, too, but exports are made as on one processor with AMX.
 """
 
 from __future__ import annotations
@@ -112,6 +112,7 @@ def about(checkout: Checkout) -> Record:
         "processor": _processor(),
         "machine": platform.machine(),
         "catalogue": catalogue_hash(),
+        "asked": checkout.options.asked is not None,
         **told,
     }
 
@@ -279,7 +280,9 @@ def differences(old: Record, new: Record, public: bool = False) -> list[str]:
 
 
 def notes(old: Record, new: Record) -> Iterator[str]:
-    """Circumstances that differ and that hashes depend on."""
+    """Circumstances that differ and that records depend on."""
+    if not new["about"]["asked"] and old["about"]["commit"] != new["about"]["commit"]:
+        yield "the new record was made without --asked OLD.json: aliases of names count as gone"
     for fact in ("catalogue", "machine", "torch", "torchao", "xnnpack"):
         if old["about"][fact] != new["about"][fact]:
             yield f"{fact} differs: {old['about'][fact]} and {new['about'][fact]}"

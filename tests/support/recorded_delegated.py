@@ -1,8 +1,7 @@
 """Exports for delegates, and of quantized programs, delegated or not.
 
-See recorded_exports.py, which runs them. Ranges that calibration observes, and what torchao traces,
-depend on the instructions of the processor: hashes of quantized exports are those of one class of
-machines.
+See recorded_exports.py, which runs them. Ranges that calibration observes depend on instructions of
+the processor: hashes of quantized exports are those of one class of machines.
 """
 
 from __future__ import annotations

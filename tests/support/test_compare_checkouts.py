@@ -17,6 +17,8 @@ from support.public_names import names_in
 FOLDER = Path(__file__).resolve().parent
 ABOUT = {
     "catalogue": "c",
+    "commit": "a",
+    "asked": False,
     "machine": "x86_64",
     "torch": "2",
     "torchao": "0",

@@ -40,6 +40,14 @@ TOGETHER = {
     "tests/toolchain/test_selected_build.py",
 }
 PRESET = os.environ.get("ET_TEST_PRESET", "asan-ubsan")
+# Names of lesser processors, which tests/c/processor.c makes of this one, and the C tests that run
+# on each: those of operators for which XNNPACK chooses kernels, or we instead.
+PROCESSORS = ("sse2", "avx2", "avxvnni", "avx512")
+CHOOSING = {
+    *("test_xnnpack_chains", "test_xnnpack_depthwise", "test_xnnpack_depthwise_floats"),
+    *("test_xnnpack_light", "test_xnnpack_norms", "test_xnnpack_reshape"),
+    *("test_xnnpack_residuals", "test_xnnpack_shallow", "test_xnnpack_weights"),
+}
 
 
 def find_tool(name: str) -> str:
@@ -109,17 +117,21 @@ class CTestFailure(Exception):
 
 
 class CTestItem(pytest.Item):
+    """A test of an executable; on the processor that its name ends with, else on this one."""
+
     def __init__(self, *, executable: Path, **kwargs: object) -> None:
         super().__init__(**kwargs)  # type: ignore[arg-type]
         self.executable = executable
 
     def runtest(self) -> None:
+        test, _, processor = self.name.rstrip("]").partition("[")
         done = subprocess.run(
-            [*emulator(), self.executable, self.name],
+            [*emulator(), self.executable, test],
             capture_output=True,
             text=True,
             timeout=600,
             cwd=ROOT,
+            env={**os.environ, "ET_TEST_PROCESSOR": processor} if processor else None,
         )
         if done.returncode != 0:
             raise CTestFailure(f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
@@ -145,8 +157,11 @@ class CTestFile(pytest.File):
             check=True,
             timeout=60,
         )
+        is_x86 = platform.machine() in ("x86_64", "AMD64")
+        lesser = PROCESSORS if is_x86 and self.path.stem in CHOOSING else ()
         for name in listing.stdout.split():
-            yield CTestItem.from_parent(self, name=name, executable=executable)
+            for variant in (name, *(f"{name}[{processor}]" for processor in lesser)):
+                yield CTestItem.from_parent(self, name=variant, executable=executable)
 
 
 def pytest_collectstart() -> None:

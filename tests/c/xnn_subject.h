@@ -66,6 +66,21 @@ static inline bool subject_begin(subject *s, rig payload, const et_xnnpack_optio
   return subject_begin_with(s, payload, options, &x_named);
 }
 
+// Inputs of many different numbers, the same at the same place in every call.
+static inline void subject_fill(subject *s) {
+  for (size_t k = 0; k < s->n_args; k++) {
+    const et_tensor *t = &s->tensors[k].t;
+    uint32_t random = 12345 + (uint32_t)k;
+    for (size_t i = 0; s->is_input[k] && i < s->bytes[k] / et_dtype_bytes((et_dtype)t->dtype);
+         i++) {
+      random = random * 1664525u + 1013904223u;
+      if (t->dtype == ET_F32) ((float *)t->data)[i] = (float)(random >> 20) / 512 - 4;
+      if (t->dtype == ET_F16) ((uint16_t *)t->data)[i] = (uint16_t)(0x3000 + (random >> 19));
+      if (t->dtype == ET_I8) ((int8_t *)t->data)[i] = (int8_t)(random >> 24);
+    }
+  }
+}
+
 // Gives back all that XNNPACK has; the next call makes it anew.
 static inline void subject_forget(subject *s) {
   et_backend_xnnpack.destroy(&s->delegate);
@@ -110,6 +125,18 @@ static inline uint64_t subject_sum(const subject *s) {
       sum = (sum ^ ((const uint8_t *)t->data)[i]) * 0x100000001b3u;
   }
   return sum;
+}
+
+// Whether a payload of halves is refused because this processor has no F16C, without which XNNPACK
+// has no kernels for it.
+static inline bool subject_lacks_halves(const char *name) {
+  if (strstr(name, "f16") == NULL) return false;
+  subject s;
+  const bool is_fine = subject_begin(&s, rig_read(name), &(et_xnnpack_options){.weights = NULL});
+  const bool is_refused = is_fine && subject_call(&s, s.shapes, false) == ET_NOT_SUPPORTED &&
+                          strstr(s.r.err.message, "has no kernels for it on this machine") != NULL;
+  subject_end(&s);
+  return is_refused;
 }
 
 #endif  // ET_XNN_SUBJECT_H

@@ -1,0 +1,17 @@
+// processor.h — lesser processors than this one, for tests: XNNPACK and the micro-kernels choose as
+// they would there. What this processor lacks no name adds. The variable ET_TEST_PROCESSOR names
+// one for a whole test.
+//
+//   sse2      x86-64 without extensions
+//   avx2      with AVX2, FMA and F16C
+//   avxvnni   the same with products of int8 in AVX-VNNI
+//   avx512    AVX-512 F, BW, DQ and VL, without products of int8 and without half floats
+#ifndef ET_TESTS_PROCESSOR_H
+#define ET_TESTS_PROCESSOR_H
+
+#include <stdbool.h>
+
+// Before XNNPACK is started and kernels are prepared. False: no processor has that name.
+bool processor_limit(const char *name);
+
+#endif  // ET_TESTS_PROCESSOR_H

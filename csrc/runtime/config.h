@@ -26,6 +26,11 @@
 #define ET_MAX_CHAINS 64u
 #endif
 
+// Most threads of a pool, the caller counted. Machines with more CPUs leave the rest idle.
+#ifndef ET_MAX_THREADS
+#define ET_MAX_THREADS 1024u
+#endif
+
 // Steps that reading one plan may take beyond one for each of its parts: entries of lists and
 // arguments, which small files can share among many instructions, and look-ups of one part in
 // another. Real plans stay far below it.

@@ -653,7 +653,8 @@ ET_API et_status et_thread_pool_init(et_thread_pool **pool, et_span memory, size
                                      et_error *err);
 ET_API void et_thread_pool_deinit(et_thread_pool *pool);
 ET_API et_pool et_thread_pool_handle(et_thread_pool *pool);
-ET_API size_t et_cpu_count(void);   // CPUs this process may use: affinity and cgroup quota
+// CPUs that this process may use: affinity and cgroup quota; at most what a pool has threads.
+ET_API size_t et_cpu_count(void);
 ET_API uint64_t et_clock_ns(void);  // monotonic
 
 #ifdef __cplusplus

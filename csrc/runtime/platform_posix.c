@@ -3,6 +3,7 @@
 // them out, and nothing in the runtime calls them.
 #define _GNU_SOURCE  // sched_getaffinity
 #include "runtime/check.h"
+#include "runtime/config.h"
 #include "runtime/et.h"
 
 #include <errno.h>
@@ -51,6 +52,11 @@ uint64_t et_clock_ns(void) {
 }
 
 // ---- CPUs
+
+static size_t online(void) {
+  const long count = sysconf(_SC_NPROCESSORS_ONLN);
+  return count > 0 ? (size_t)count : 1;
+}
 
 #if defined(__linux__)
 
@@ -135,10 +141,10 @@ static void apply_quota(size_t *count) {
   }
 }
 
-size_t et_cpu_count(void) {
+// The set has room for 1024 CPUs: where the system knows more, the affinity cannot be read.
+static size_t usable(void) {
   cpu_set_t set;
-  const long online = sysconf(_SC_NPROCESSORS_ONLN);
-  size_t count = online > 0 ? (size_t)online : 1;
+  size_t count = online();
   if (sched_getaffinity(0, sizeof set, &set) == 0 && CPU_COUNT(&set) > 0)
     count = (size_t)CPU_COUNT(&set);
   apply_quota(&count);
@@ -147,9 +153,13 @@ size_t et_cpu_count(void) {
 
 #else
 
-size_t et_cpu_count(void) {
-  const long online = sysconf(_SC_NPROCESSORS_ONLN);
-  return online > 0 ? (size_t)online : 1;
+static size_t usable(void) {
+  return online();
 }
 
 #endif
+
+size_t et_cpu_count(void) {
+  const size_t count = usable();
+  return count < ET_MAX_THREADS ? count : ET_MAX_THREADS;
+}

@@ -7,6 +7,7 @@
 // thread.
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/check.h"
+#include "runtime/config.h"
 #include "runtime/et.h"
 
 #include <pthread.h>
@@ -149,8 +150,8 @@ size_t et_thread_pool_bytes(size_t n_threads) {
 
 et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_threads,
                               et_error *err) {
-  ET_CHECK(n_threads >= 1 && n_threads <= 1024, err, ET_INVALID_ARGUMENT,
-           "%zu threads: a pool has 1 to 1024", n_threads);
+  ET_CHECK(n_threads >= 1 && n_threads <= ET_MAX_THREADS, err, ET_INVALID_ARGUMENT,
+           "%zu threads: a pool has 1 to %u", n_threads, ET_MAX_THREADS);
   ET_CHECK(memory.data != NULL && ((uintptr_t)memory.data & (ET_MEMORY_ALIGN - 1)) == 0 &&
                memory.size >= et_thread_pool_bytes(n_threads),
            err, ET_OUT_OF_MEMORY, "thread pool: %zu bytes given, %zu needed, 64-aligned",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ def build_kernels(options: argparse.Namespace) -> int:
         options.flag or ["-Os"],
         simd=not options.no_simd,
         messages=not options.no_messages,
-        jobs=options.jobs or len(os.sched_getaffinity(0)),
+        jobs=options.jobs or int(_C.system_info()["cpu_count"]),
     )
     needs = [read_needs(path) for path in options.programs]
     origin = contributions(needs)

@@ -86,6 +86,8 @@ def test_a_lost_module_is_reported_once() -> None:
 def test_a_moved_test_is_there_and_a_lost_one_is_reported() -> None:
     moved = {"test_a[1]": ["c/d.py", "e.py"], "test_b": ["f.py"], "test_new": ["f.py"]}
     assert differences(OLD, changed("tests", "files", to=moved)) == []
+    with_parameters = {"test_a[1]": ["a.py", "b.py"], "test_b[1]": ["b.py"]}
+    assert differences(OLD, changed("tests", "files", to=with_parameters)) == []
     lost = {"test_a[1]": ["c/d.py"]}
     assert differences(OLD, changed("tests", "files", to=lost)) == [
         "test test_a[1]: 1 lost of 2 (a.py, b.py)",

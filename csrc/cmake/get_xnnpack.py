@@ -57,8 +57,8 @@ class Tarball:
 PACKAGES = ("xnnpack", "pthreadpool", "cpuinfo", "fxdiv")
 
 # Several of one package are equally good: the first that is found is taken. pthreadpool is needed
-# for its header; its library is built with XNNPACK and not linked: csrc/backends/xnnpack/threads.c
-# stands in for it.
+# for its header; its library is built with XNNPACK and not linked:
+# csrc/backends/xnnpack/pthreadpool_shim.c stands in for it.
 TARBALLS = (
     Tarball(
         "xnnpack",

@@ -2,7 +2,7 @@
 #   ET_XNNPACK=AUTO  with XNNPACK where it can be had; where it cannot, without, and that is said once
 #   ET_XNNPACK=ON    it must be had          ET_XNNPACK=OFF  without
 # Sets ET_XNNPACK_FOUND and makes the target xnnpack: headers and static archives. Its pthreadpool_* functions are
-# csrc/backends/xnnpack/threads.c, so et_backends and xnnpack need each other.
+# csrc/backends/xnnpack/pthreadpool_shim.c, so et_backends and xnnpack need each other.
 set(ET_XNNPACK AUTO CACHE STRING "Build the XNNPACK delegate: AUTO, ON or OFF")
 set_property(CACHE ET_XNNPACK PROPERTY STRINGS AUTO ON OFF)
 
@@ -60,17 +60,12 @@ function(et_xnnpack_request out)
   set(${out} "asked:${request}" PARENT_SCOPE)
 endfunction()
 
-set(ET_XNNPACK_KERNELS
-  products.c gemm_f32_avx2.c gemm_q8_avx2.c quads_avx2.c gemm_qb4_avx2.c pack_f32_avx2.c pack_q8_avx2.c
-  pack_qb4_avx2.c lines.c lines_f32_avx2.c move_avx2.c residuals.c
-  depthwise.c depthwise_qs8_avx2.c depthwise_f32_avx2.c shallow.c shallow_qs8_avx2.c tables.c light.c light_avx2.c)
-
-# Once for what was found: a program of XNNPACK's functions and threads.c has to link. Else says why and stops.
+# Once for what was found: a program of XNNPACK's functions and pthreadpool_shim.c has to link. Else says why and stops.
 function(et_check_xnnpack include archives)
   string(MD5 id "${include};${archives}")
   set(csrc ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
   try_compile(ET_XNNPACK_LINKS_${id} ${CMAKE_BINARY_DIR}/check_xnnpack
-    SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/threads.c
+    SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/pthreadpool_shim.c
     CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
     LINK_LIBRARIES ${archives} ${archives} Threads::Threads m ${ET_XNNPACK_LINK_FLAGS}
     OUTPUT_VARIABLE output)
@@ -84,9 +79,9 @@ function(et_check_xnnpack include archives)
   endif()
   # Kernels of our own need XNNPACK's inner headers, of the release that get_xnnpack.py builds.
   if(ET_IS_X86)
-    list(TRANSFORM ET_XNNPACK_KERNELS PREPEND ${csrc}/backends/xnnpack/ OUTPUT_VARIABLE kernels)
+    file(GLOB kernels CONFIGURE_DEPENDS ${csrc}/backends/xnnpack/tuned/*.c)
     try_compile(ET_XNNPACK_TAKES_OURS_${id} ${CMAKE_BINARY_DIR}/check_xnnpack_kernels
-      SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/threads.c ${kernels}
+      SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/pthreadpool_shim.c ${kernels}
       COMPILE_DEFINITIONS -mavx2 -mfma -DET_XNNPACK_OWN_KERNELS=1
       CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
       LINK_LIBRARIES ${archives} ${archives} Threads::Threads m ${ET_XNNPACK_LINK_FLAGS})

@@ -8,9 +8,9 @@
 #ifndef ET_CUSTOM_H
 #define ET_CUSTOM_H
 
-#include "kernels/args.h"
+#include "kernels/lib/args.h"
 #include "kernels/dtype_sets.h"
-#include "kernels/shape.h"
+#include "kernels/lib/shape.h"
 #include "runtime/check.h"
 #include "runtime/et.h"
 

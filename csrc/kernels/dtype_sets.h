@@ -3,7 +3,7 @@
 #ifndef ET_DTYPE_SETS_H
 #define ET_DTYPE_SETS_H
 
-// Numbers of et_dtype, repeated as literals for the preprocessor; kernels/args.c ties them with
+// Numbers of et_dtype, repeated as literals for the preprocessor; kernels/lib/args.c ties them with
 // static_assert.
 #define ET_TYPES_INT 0x1Fu                      // u8 i8 i16 i32 i64
 #define ET_TYPES_HALF ((1u << 5) | (1u << 15))  // f16 bf16

@@ -6,11 +6,11 @@
 #include "runtime/check.h"
 #include "runtime/et.h"
 
-#include "kernels/args.h"
+#include "kernels/lib/args.h"
 #include "kernels/dtype_sets.h"
-#include "kernels/iter.h"
+#include "kernels/lib/iter.h"
 #include "kernels/ops.h"
-#include "kernels/promote.h"
-#include "kernels/shape.h"
+#include "kernels/lib/promote.h"
+#include "kernels/lib/shape.h"
 
 #endif  // ET_KERNEL_H

@@ -26,7 +26,7 @@ _TRAINING_OPERATORS = frozenset(
         "aten::_batch_norm_with_update_functional",
     }
 )
-# What the kernels that add into chosen places can add (csrc/kernels/accumulate.c).
+# What the kernels that add into chosen places can add (csrc/kernels/lib/accumulate.c).
 _ADDABLE = ("u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c64", "c128", "b8", "bf16")
 
 Arguments = Mapping[str, Any]

@@ -15,8 +15,8 @@ from executorch_py.toolchain.sources import source_dir
 
 # What custom.h declares and a library needs the code of.
 _SUPPORT = (
-    "kernels/args.c",
-    "kernels/shape.c",
+    "kernels/lib/args.c",
+    "kernels/lib/shape.c",
     "runtime/arena.c",
     "runtime/dtype.c",
     "runtime/parallel.c",

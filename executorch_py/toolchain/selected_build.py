@@ -37,7 +37,7 @@ _ISA = {
     "_neon.c": ("aarch64", ()),
 }
 TABLE, LOOPS = "ops_selected.c", "selected_loops.h"
-LIBRARY, COMMAND_SOURCE = "libet_selected.a", "bindings/et_run.c"
+LIBRARY, COMMAND_SOURCE = "libet_selected.a", "tools/et_run.c"
 
 
 @dataclass(frozen=True)
@@ -111,19 +111,19 @@ class Result:
 def all_sources(chain: Toolchain) -> list[str]:
     """Paths below the source folder of everything a build may have, registry.c left out."""
     root = source_dir()
-    patterns = ["runtime/*.c", "kernels/*.c", "kernels/op/*.c", "kernels/micro/*.c"]
-    patterns += ["backends/*.c", "backends/reference/*.c"]
+    patterns = ["runtime/*.c", "kernels/**/*.c", "backends/*.c", "backends/reference/*.c"]
     found = [str(path.relative_to(root)) for p in patterns for path in sorted(root.glob(p))]
+    found = [name for name in found if not name.startswith("kernels/example/")]
     if chain.is_bare:
         found = [name for name in found if not name.startswith("runtime/platform_")]
     else:
         found.append(COMMAND_SOURCE)
     kept = [name for name in found if chain.isa_flags(name) is not None]
-    return [name for name in kept if name != "kernels/registry.c"]
+    return [name for name in kept if name != "kernels/op_registry.c"]
 
 
 def _is_loops(name: str) -> bool:
-    return name.startswith("kernels/micro/eltwise_")
+    return name.startswith("kernels/micro/eltwise/eltwise_")
 
 
 def _is_runtime(name: str) -> bool:
@@ -215,7 +215,7 @@ def build_selected(
     Figures of a custom file go by its label: all of its operators are one table. `tell` hears what
     takes long.
     """
-    names = selection.loop_names(source_dir() / "kernels" / "micro" / "eltwise.h")
+    names = selection.loop_names(source_dir() / "kernels" / "micro" / "eltwise" / "eltwise.h")
     types = selection.bits(selection.closure(set().union(*operators.values())))
     behind = custom[0].symbol if custom else None
     started = time.time()
@@ -300,8 +300,8 @@ def _used_loops(
 def full_costs(chain: Toolchain, rows: Mapping[str, selection.Row], folder: Path) -> Costs:
     """The same for every operator and type."""
     build = Build(chain, folder / "full", [])
-    build.compile([*all_sources(chain), "kernels/registry.c"], source_dir())
-    costs = measure(build.graph(), build, "kernels/registry.c", _roots(rows, list(rows)))[1]
+    build.compile([*all_sources(chain), "kernels/op_registry.c"], source_dir())
+    costs = measure(build.graph(), build, "kernels/op_registry.c", _roots(rows, list(rows)))[1]
     shutil.rmtree(folder / "full")
     return costs
 

@@ -9,11 +9,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "backends/xnnpack/depthwise.h"
-#include "backends/xnnpack/light.h"
-#include "backends/xnnpack/memory.h"
-#include "backends/xnnpack/shallow.h"
-#include "backends/xnnpack/tables.h"
+#include "backends/xnnpack/tuned/dwconv.h"
+#include "backends/xnnpack/tuned/memory_bound.h"
+#include "backends/xnnpack/alloc_region.h"
+#include "backends/xnnpack/tuned/conv_stem.h"
+#include "backends/xnnpack/tuned/lut.h"
 
 enum { MOST_BYTES = 8 << 20, MOST_FILTERS = 1536, X_SCALE = 0, Y_SCALE = 1, TURN_US = 40000 };
 

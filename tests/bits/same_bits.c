@@ -6,7 +6,7 @@
 //   same_bits [--quick] [--only TEXT] [--dump] < calls        quick: two ways of running, not four
 #define _XOPEN_SOURCE 700  // posix_memalign
 #include "../fuzz/arguments.h"
-#include "kernels/micro/select.h"
+#include "kernels/micro/isa_select.h"
 #include "runtime/arena.h"
 #include "runtime/half.h"
 #include "runtime/op_table.h"

@@ -4,7 +4,7 @@
 #ifndef ET_TESTS_RANDOM_ELEMENTS_H
 #define ET_TESTS_RANDOM_ELEMENTS_H
 
-#include "kernels/micro/range.h"
+#include "kernels/micro/clamp_range.h"
 #include "runtime/et.h"
 
 #include <stdint.h>

@@ -3,8 +3,8 @@
 // paddings.
 #include "et_test.h"
 
-#include "kernels/micro/conv.h"
-#include "kernels/micro/select.h"
+#include "kernels/micro/conv/direct_conv.h"
+#include "kernels/micro/isa_select.h"
 #include "random_elements.h"
 
 #include <math.h>

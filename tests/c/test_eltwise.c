@@ -4,7 +4,7 @@
 // it.
 #include "et_test.h"
 
-#include "kernels/micro/eltwise.h"
+#include "kernels/micro/eltwise/eltwise.h"
 #include "runtime/half.h"
 
 #include <math.h>

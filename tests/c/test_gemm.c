@@ -3,8 +3,8 @@
 // and whole products with an activation.
 #include "et_test.h"
 
-#include "kernels/micro/gemm.h"
-#include "kernels/micro/select.h"
+#include "kernels/micro/gemm/gemm.h"
+#include "kernels/micro/isa_select.h"
 #include "random_elements.h"
 
 #include <math.h>

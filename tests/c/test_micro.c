@@ -3,10 +3,10 @@
 // test_conv_micro.c.
 #include "et_test.h"
 
-#include "kernels/micro/norm.h"
-#include "kernels/micro/pool.h"
-#include "kernels/micro/quant.h"
-#include "kernels/micro/select.h"
+#include "kernels/micro/rows/row_norm.h"
+#include "kernels/micro/pool/row_pool.h"
+#include "kernels/micro/quantized/quant.h"
+#include "kernels/micro/isa_select.h"
 #include "random_elements.h"
 
 #include <math.h>

@@ -14,7 +14,7 @@ ET_TEST_MAIN(tests)
 
 #else
 
-#include "backends/xnnpack/tables.h"
+#include "backends/xnnpack/tuned/lut.h"
 #include "xnn_subject.h"
 #include "xnn_writer.h"
 

@@ -1,8 +1,8 @@
 // Depthwise convolutions of int8 with our kernels give what XNNPACK's own give, to the bit: as
 // kernels, for numbers of channels and results and any pointers, and as operators of a runtime, for
 // windows, strides, dilations, padding and bounds. Tests of what this machine cannot run pass.
-#include "backends/xnnpack/about.h"
-#include "backends/xnnpack/memory.h"
+#include "backends/xnnpack/version_info.h"
+#include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
 
 #if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)

@@ -1,8 +1,8 @@
 // Depthwise convolutions of f32 with our kernels: as kernels, beside sums in double precision and,
 // for what is no number, beside XNNPACK's; as operators of a runtime, where ours run and where
 // XNNPACK's do. Tests of what this machine cannot run pass.
-#include "backends/xnnpack/about.h"
-#include "backends/xnnpack/memory.h"
+#include "backends/xnnpack/version_info.h"
+#include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
 
 #if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)

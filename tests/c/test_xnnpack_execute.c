@@ -14,7 +14,7 @@ ET_TEST_MAIN(tests)
 
 #else
 
-#include "backends/xnnpack/memory.h"
+#include "backends/xnnpack/alloc_region.h"
 #include "xnn_bench.h"
 
 #include <sys/mman.h>

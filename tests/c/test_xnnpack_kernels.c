@@ -1,8 +1,8 @@
 // Kernels of our own inside XNNPACK's operators: each against the sums as they are written, for
 // numbers of rows, ends of columns, lengths and pieces; lines of all lengths; and the rule that
 // cuts operators into calls. Tests of what this machine cannot run pass.
-#include "backends/xnnpack/kernels.h"
-#include "backends/xnnpack/lines.h"
+#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/rowwise.h"
 #include "et_test.h"
 
 #if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)

@@ -1,8 +1,8 @@
 // Operators that do little with each byte, cut our way, give what XNNPACK's give: three lines to
 // pixels of three, for all lengths, any other transposition, and products of int8 with a factor for
 // each channel, in either order.
-#include "backends/xnnpack/light.h"
-#include "backends/xnnpack/memory.h"
+#include "backends/xnnpack/tuned/memory_bound.h"
+#include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
 
 enum { MOST = 3 * 3 * 10000, BEHIND = 64 };

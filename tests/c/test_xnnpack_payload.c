@@ -16,7 +16,7 @@ ET_TEST_MAIN(tests)
 
 #else
 
-#include "backends/xnnpack/graph.h"
+#include "backends/xnnpack/subgraph/subgraph.h"
 #include "xnn_writer.h"
 
 #include <math.h>

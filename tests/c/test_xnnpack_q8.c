@@ -1,8 +1,8 @@
 // Products and convolutions of int8 inside XNNPACK's operators: each against the sums as they are
 // written, to the last bit, for numbers of rows, ends of columns, lengths, pieces and parts; and
 // the rule that cuts operators into calls. Tests of what this machine cannot run pass.
-#include "backends/xnnpack/kernels.h"
-#include "backends/xnnpack/quads.h"
+#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_q8_schedule.h"
 #include "et_test.h"
 
 #if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)

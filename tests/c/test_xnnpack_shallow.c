@@ -1,8 +1,8 @@
 // Convolutions of int8 images with few channels, as nodes of our own, give what XNNPACK's nodes
 // give, to the bit: for windows, strides, dilations, paddings, numbers of channels and filters,
 // bounds, and for sizes that change. What this machine cannot run is XNNPACK's twice, and passes.
-#include "backends/xnnpack/shallow.h"
-#include "backends/xnnpack/memory.h"
+#include "backends/xnnpack/tuned/conv_stem.h"
+#include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
 
 enum { MOST_SIDE = 13, MOST_CHANNELS = 5, MOST_FILTERS = 35, MOST_TAPS = 49 };

@@ -2,7 +2,7 @@
 // right remainders, at any number of threads; without a pool everything runs where it was called.
 // Under the tsan preset they are also the test for data races.
 #define _POSIX_C_SOURCE 199309L
-#include "backends/xnnpack/threads.h"
+#include "backends/xnnpack/pthreadpool_shim.h"
 
 #include "et_test.h"
 

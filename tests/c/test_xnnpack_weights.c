@@ -14,8 +14,8 @@ ET_TEST_MAIN(tests)
 
 #else
 
-#include "backends/xnnpack/memory.h"
-#include "backends/xnnpack/weights.h"
+#include "backends/xnnpack/alloc_region.h"
+#include "backends/xnnpack/weights/weights_cache.h"
 #include "xnn_bench.h"
 
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #ifndef ET_XNN_WINDOW_H
 #define ET_XNN_WINDOW_H
 
-#include "backends/xnnpack/depthwise.h"
+#include "backends/xnnpack/tuned/dwconv.h"
 #include "et_test.h"
 
 #include <stdint.h>

@@ -4,7 +4,7 @@
 #ifndef ET_XNN_WRITER_H
 #define ET_XNN_WRITER_H
 
-#include "backends/xnnpack/schema.h"
+#include "backends/xnnpack/payload/payload_schema.h"
 #include "pte_writer.h"
 
 #define X_MOST 16

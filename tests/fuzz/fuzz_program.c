@@ -10,7 +10,7 @@
 #include "payloads.h"
 
 #ifdef ET_HAVE_XNNPACK
-#include "backends/xnnpack/memory.h"
+#include "backends/xnnpack/alloc_region.h"
 #endif
 
 #include <stdlib.h>

@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
 
 #else
 
-#include "backends/xnnpack/graph.h"
+#include "backends/xnnpack/subgraph/subgraph.h"
 
 #include "../c/xnn_named.h"
 

@@ -2,7 +2,7 @@
 // quantization, a size, an element of a list, the kind of a node, which constant a value is. Such
 // payloads keep their structure and reach the checks of ids, types and shapes, and XNNPACK itself.
 // Relies on the format's slots; the bytes given must be a sound payload with a header.
-#include "backends/xnnpack/schema.h"
+#include "backends/xnnpack/payload/payload_schema.h"
 #include "runtime/bytes.h"
 #include "runtime/flatbuf.h"
 

@@ -22,7 +22,7 @@ static inline size_t fuzz_find_payload(const uint8_t *bytes, size_t size, size_t
 }
 
 #ifdef ET_HAVE_XNNPACK
-#include "backends/xnnpack/payload.h"
+#include "backends/xnnpack/payload/payload.h"
 
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
 // the scratch that was asked for, and calls run. A shared library, because Python drives it;
 // nothing of it ships.
 #define _POSIX_C_SOURCE 200809L  // clock_gettime
-#include "kernels/micro/eltwise.h"
-#include "kernels/micro/select.h"
+#include "kernels/micro/eltwise/eltwise.h"
+#include "kernels/micro/isa_select.h"
 #include "runtime/arena.h"
 #include "runtime/et.h"
 

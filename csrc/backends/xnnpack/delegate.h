@@ -8,10 +8,10 @@
 #include <xnnpack.h>
 
 #include "backends/xnnpack/et_xnnpack.h"
-#include "backends/xnnpack/graph.h"
-#include "backends/xnnpack/memory.h"
-#include "backends/xnnpack/threads.h"
-#include "backends/xnnpack/weights.h"
+#include "backends/xnnpack/subgraph/subgraph.h"
+#include "backends/xnnpack/alloc_region.h"
+#include "backends/xnnpack/pthreadpool_shim.h"
+#include "backends/xnnpack/weights/weights_cache.h"
 
 // An argument as XNNPACK knows it.
 typedef struct eti_xnn_arg {
@@ -52,7 +52,7 @@ et_status eti_xnn_engine_make(eti_xnn_delegate *delegate, bool is_clocked,
                               const eti_xnn_shape *inputs, eti_xnn_engine **out, et_error *err);
 void eti_xnn_engine_free(eti_xnn_engine *engine);  // the workspace's lock is held; NULL allowed
 
-// Tells the call's hooks of the nodes that ran in it; report.c.
+// Tells the call's hooks of the nodes that ran in it; profile.c.
 et_status eti_xnn_report(const eti_xnn_engine *engine, const et_delegate_call *call);
 
 et_status eti_xnn_execute(void *handle, const et_delegate_call *call);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "backends/xnnpack/delegate.h"
-#include "backends/xnnpack/kernels.h"
-#include "backends/xnnpack/memory.h"
+#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/alloc_region.h"
 #include "backends/xnnpack/workspace.h"
 #include "runtime/bytes.h"
 #include "runtime/check.h"

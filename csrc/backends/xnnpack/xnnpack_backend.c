@@ -1,10 +1,10 @@
 // xnnpack_backend.c — the delegate "XnnpackBackend": from a payload to a runtime of XNNPACK, and
-// its end. Running is execute.c's, reading payloads graph.h's.
+// its end. Running is execute.c's, reading payloads subgraph.h's.
 #include <string.h>
 
 #include "backends/xnnpack/delegate.h"
-#include "backends/xnnpack/kernels.h"
-#include "backends/xnnpack/depthwise.h"
+#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/dwconv.h"
 #include "backends/xnnpack/workspace.h"
 #include "runtime/check.h"
 

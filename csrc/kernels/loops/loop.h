@@ -6,7 +6,7 @@
 #define ET_LOOP_H
 
 #include "kernels/dtype_sets.h"
-#include "kernels/iter.h"
+#include "kernels/lib/iter.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // activation.c — activations with parameters: gelu, elu, leaky_relu, and glu, which halves a
 // dimension. (relu, sigmoid and tanh are in unary.c, hardtanh is a clamp in select.c.)
-#include "kernels/elementwise.h"
+#include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
 #include "kernels/ops.h"

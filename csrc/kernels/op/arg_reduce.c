@@ -3,10 +3,10 @@
 // elements wins, as in ATen. Along a line the extreme of a block is found first, its place only
 // where it is better than what was; across lines many advance together.
 #include "kernels/kernel.h"
-#include "kernels/micro/eltwise.h"
-#include "kernels/micro/reduce.h"
+#include "kernels/micro/eltwise/eltwise.h"
+#include "kernels/micro/rows/row_reduce.h"
 #include "kernels/ops.h"
-#include "kernels/reduction.h"
+#include "kernels/lib/reduction.h"
 
 // Entries of the tables that are called as such.
 ETI_USES(rows, row_max)

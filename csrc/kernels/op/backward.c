@@ -4,11 +4,11 @@
 // input and S the output; transposed, the other way around. So two sums serve all input gradients
 // and one the weights'. Each element is one sum in f64, in a fixed order. Relies on element.h.
 // Any layout; training is rare on devices, so these are plain loops.
-#include "kernels/accumulate.h"
-#include "kernels/element.h"
+#include "kernels/lib/accumulate.h"
+#include "kernels/lib/element.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
-#include "kernels/strided.h"
+#include "kernels/lib/strided_copy.h"
 
 #include <string.h>
 

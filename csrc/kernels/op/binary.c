@@ -2,8 +2,8 @@
 // remainders with their rounding modes, powers, bits. Integers wrap; an integer divided by zero is
 // refused before anything is written. Floats, divisions and shifts compute in micro-kernels, the
 // rest in the loops here.
-#include "kernels/elementwise.h"
-#include "kernels/half_quotient.h"
+#include "kernels/lib/elementwise.h"
+#include "kernels/lib/half_div.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
 #include "kernels/loops/loop.h"

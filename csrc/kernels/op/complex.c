@@ -2,7 +2,7 @@
 // Relies on iteration. Real tensors are their own conjugates.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
-#include "kernels/strided.h"
+#include "kernels/lib/strided_copy.h"
 
 typedef struct complex_f32 {
   float re, im;

@@ -1,7 +1,7 @@
 // concat.c — operators that join tensors: cat along a dimension, stack along a new one. Each part
 // is a strided copy into a window of the output, so layouts are free; element types are converted.
-// Relies on move.h and promote.h.
-#include "kernels/move.h"
+// Relies on copy_op.h and promote.h.
+#include "kernels/lib/copy_op.h"
 
 // What both need to know of their list: the output's shape and the dimension along which parts
 // follow one another.

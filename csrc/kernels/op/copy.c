@@ -1,8 +1,8 @@
 // copy.c — operators that copy a whole tensor: as it is, into another element type, broadcast, or
-// several times over. Relies on move.h and cast.h. The output's own dim order decides where an
+// several times over. Relies on copy_op.h and cast.h. The output's own dim order decides where an
 // element lands; memory_format and dim_order arguments were already turned into that order by the
 // exporter.
-#include "kernels/move.h"
+#include "kernels/lib/copy_op.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 // elements.
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
-#include "kernels/move.h"
+#include "kernels/lib/copy_op.h"
 #include "kernels/ops.h"
 
 #include <math.h>

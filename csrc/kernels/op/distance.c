@@ -5,10 +5,10 @@
 // powers of an uncommon p are taken in the tensor's own precision. Relies on the cast table and
 // micro/distance.h. NaN stays NaN.
 #include "kernels/kernel.h"
-#include "kernels/micro/distance.h"
-#include "kernels/micro/eltwise.h"
-#include "kernels/micro/math_f32.h"
-#include "kernels/micro/math_f64.h"
+#include "kernels/micro/rows/row_distance.h"
+#include "kernels/micro/eltwise/eltwise.h"
+#include "kernels/micro/math/math_f32.h"
+#include "kernels/micro/math/math_f64.h"
 #include "kernels/ops.h"
 
 #include <math.h>

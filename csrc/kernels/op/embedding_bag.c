@@ -2,9 +2,9 @@
 // _embedding_bag_forward_only. Every index and offset is checked. Sums are f64 and rounded once.
 // The three outputs beside the result are what the backward pass would want and have eager's
 // values. Relies on element.h.
-#include "kernels/element.h"
+#include "kernels/lib/element.h"
 #include "kernels/kernel.h"
-#include "kernels/micro/eltwise.h"
+#include "kernels/micro/eltwise/eltwise.h"
 #include "kernels/ops.h"
 
 #include <string.h>

@@ -3,10 +3,10 @@
 // line. Prepare claims the tables of dimensions whose size is known, which the first run fills, and
 // scratch for blocks. Relies on fft.h. Without scratch, short lines are transformed on the stack,
 // and longer ones refused.
-#include "kernels/fft.h"
+#include "kernels/lib/fft_lines.h"
 #include "kernels/kernel.h"
-#include "kernels/move.h"
-#include "kernels/promote.h"
+#include "kernels/lib/copy_op.h"
+#include "kernels/lib/promote.h"
 
 #include <math.h>
 

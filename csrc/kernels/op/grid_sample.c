@@ -2,9 +2,9 @@
 // any layout. Positions are rounded as torch rounds them, to f32 unless the images are f64, since
 // nearest sampling depends on it; weighted sums of f32 are f32, others f64 and rounded once. Relies
 // on micro/sample.h.
-#include "kernels/element.h"
+#include "kernels/lib/element.h"
 #include "kernels/kernel.h"
-#include "kernels/micro/sample.h"
+#include "kernels/micro/sample/grid_sample_kernel.h"
 #include "kernels/ops.h"
 
 // Dimensions are depth, height, width; images without a depth have one of size 1 and stride 0.

@@ -3,7 +3,7 @@
 // scaled to be orthonormal, that of 28 is not, which is the operator's definition. Rows of f32 and
 // f64 are mixed where they lie in the output, others on the stack in f32. Threads split rows.
 #include "kernels/kernel.h"
-#include "kernels/move.h"
+#include "kernels/lib/copy_op.h"
 
 #include <math.h>
 

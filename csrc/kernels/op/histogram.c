@@ -1,7 +1,7 @@
 // histogram.c — counting elements by value: histc and histogram (equal or given bins), bincount
 // (whole numbers). Bins are found in the arithmetic that eager torch uses, since another rounding
 // is another bin; weights add in f64 in logical order. Relies on element.h and cast.h.
-#include "kernels/element.h"
+#include "kernels/lib/element.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 

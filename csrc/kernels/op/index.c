@@ -1,10 +1,10 @@
 // index.c — indexing by tensors: index, index_put, index_select. Work goes in chunks of index
 // tuples: the addresses of a chunk are computed and checked first, then elements move, row by row
 // of the dimensions not indexed. Threads share tuples. Relies on index.h for what a list of index
-// tensors means, move.h for windows and plans, accumulate.h for sums.
-#include "kernels/accumulate.h"
-#include "kernels/masked.h"
-#include "kernels/move.h"
+// tensors means, copy_op.h for windows and plans, accumulate.h for sums.
+#include "kernels/lib/accumulate.h"
+#include "kernels/lib/compact.h"
+#include "kernels/lib/copy_op.h"
 #include "kernels/op/index.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
 #ifndef ET_OP_INDEX_H
 #define ET_OP_INDEX_H
 
-#include "kernels/iter.h"
+#include "kernels/lib/iter.h"
 
 // One index tensor. A mask is walked over its true elements in logical order; its coordinates and
 // strides stand in `eti_indexing` beside the dimensions it covers.

@@ -1,9 +1,9 @@
 // index_list.c — the list of index tensors of index and index_put: what it selects, the result's
 // shape, and the addresses that tuples of indices stand for, each index checked. Index tensors are
 // integers or masks; a mask stands for the positions of its true elements, found by walking it, so
-// no memory is needed. Relies on masked.h. Moves nothing.
-#include "kernels/args.h"
-#include "kernels/masked.h"
+// no memory is needed. Relies on compact.h. Moves nothing.
+#include "kernels/lib/args.h"
+#include "kernels/lib/compact.h"
 #include "kernels/op/index.h"
 
 // ---- Masks

@@ -1,6 +1,6 @@
 // layer_norm.c — normalisation over the last dimensions: every slab is one row of results. Relies
-// on norms.h for statistics and casts, and on the loops of micro/norm.h.
-#include "kernels/norms.h"
+// on norm_stats.h for statistics and casts, and on the loops of micro/norm.h.
+#include "kernels/lib/norm_stats.h"
 #include "kernels/ops.h"
 
 typedef struct layer_run {

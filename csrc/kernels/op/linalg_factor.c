@@ -1,9 +1,9 @@
 // linalg_factor.c — orthogonal factors of matrices: QR, eigenvectors of symmetric matrices,
 // singular vectors. Every matrix of a batch is computed in f64 in work memory. Signs of Q and R are
 // LAPACK's; those of eigen- and singular vectors are free, as everywhere. Relies on micro/dense.h
-// and matrices.h.
-#include "kernels/matrices.h"
-#include "kernels/micro/dense.h"
+// and small_matrix.h.
+#include "kernels/lib/small_matrix.h"
+#include "kernels/micro/linalg/linalg.h"
 
 #include <string.h>
 

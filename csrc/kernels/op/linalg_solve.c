@@ -1,10 +1,10 @@
 // linalg_solve.c — systems of linear equations and what elimination gives on the way: inverses,
 // solutions, determinants, LU and Cholesky factors. Every matrix of a batch is computed in f64 in
 // work memory. Singular matrices are errors where check_errors says so, else a number in info.
-// Relies on micro/dense.h and matrices.h.
-#include "kernels/matrices.h"
-#include "kernels/micro/dense.h"
-#include "kernels/micro/math_f64.h"
+// Relies on micro/dense.h and small_matrix.h.
+#include "kernels/lib/small_matrix.h"
+#include "kernels/micro/linalg/linalg.h"
+#include "kernels/micro/math/math_f64.h"
 
 #include <math.h>
 

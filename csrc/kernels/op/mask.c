@@ -1,9 +1,9 @@
 // mask.c — operators that follow a mask, or what differs from zero: masked_select, masked_scatter,
-// nonzero. Relies on masked.h, and on lanes.h for places.
-#include "kernels/element.h"
-#include "kernels/lanes.h"
-#include "kernels/masked.h"
-#include "kernels/move.h"
+// nonzero. Relies on compact.h, and on iter3.h for places.
+#include "kernels/lib/element.h"
+#include "kernels/lib/iter3.h"
+#include "kernels/lib/compact.h"
+#include "kernels/lib/copy_op.h"
 
 static et_status mask_of(const et_kernel_ctx *ctx, et_value *const *args, et_tensor **mask) {
   ET_TRY(eti_arg_tensor(ctx, args, 1, mask));

@@ -2,7 +2,7 @@
 // reads its arguments into one description, which op/product.h runs and prepares. Layouts of all
 // tensors are free.
 #include "kernels/kernel.h"
-#include "kernels/op/product.h"
+#include "kernels/op/gemm_op.h"
 #include "kernels/ops.h"
 
 #include <string.h>

@@ -3,10 +3,10 @@
 // a row lead to the part where a sample lies, and samples without replacement are found some at a
 // time. Relies on micro/random.h.
 #include "kernels/kernel.h"
-#include "kernels/micro/reduce.h"
-#include "kernels/move.h"
+#include "kernels/micro/rows/row_reduce.h"
+#include "kernels/lib/copy_op.h"
 #include "kernels/ops.h"
-#include "kernels/random.h"
+#include "kernels/lib/random_stream.h"
 
 #include <float.h>
 #include <math.h>

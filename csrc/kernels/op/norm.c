@@ -1,8 +1,8 @@
 // norm.c — group and batch normalisation: one scale and shift per channel. Planes of channels are
-// slabs (norms.h); pixels of channels-last images have their own loops, and groups of these are
-// turned to planes for their statistics. Relies on micro/norm.h and micro/transpose.h.
+// slabs (norm_stats.h); pixels of channels-last images have their own loops, and groups of these
+// are turned to planes for their statistics. Relies on micro/norm.h and micro/transpose.h.
 #include "kernels/micro/transpose.h"
-#include "kernels/norms.h"
+#include "kernels/lib/norm_stats.h"
 #include "kernels/ops.h"
 
 #include <math.h>

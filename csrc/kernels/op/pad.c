@@ -1,8 +1,8 @@
 // pad.c — operators that enlarge a tensor at its edges, with a constant, a mirror image or the edge
 // itself, or crop it where a padding is negative. Every output element is written once: row by row
 // where the rows of input and output lie alike, else by strided copies of windows, so layouts are
-// free. Relies on move.h. Moves bytes of any element type.
-#include "kernels/move.h"
+// free. Relies on copy_op.h. Moves bytes of any element type.
+#include "kernels/lib/copy_op.h"
 
 #include <string.h>
 

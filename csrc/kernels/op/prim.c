@@ -3,7 +3,7 @@
 // The result goes to the last slot, with no repetition. Integers wrap; a division by zero is an
 // error where upstream's traps.
 #include "kernels/kernel.h"
-#include "kernels/move.h"
+#include "kernels/lib/copy_op.h"
 #include "kernels/ops.h"
 
 #include <math.h>

@@ -1,11 +1,11 @@
 // random.c — operators that draw: rand, randn, randint, randperm, dropout in training. Each element
 // takes the number of its place in memory from the call's stream (random.h). Relies on
 // micro/random.h; multinomial is a file of its own.
-#include "kernels/random.h"
+#include "kernels/lib/random_stream.h"
 
-#include "kernels/element.h"
+#include "kernels/lib/element.h"
 #include "kernels/kernel.h"
-#include "kernels/move.h"
+#include "kernels/lib/copy_op.h"
 #include "kernels/ops.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 // rearrange.c — operators that put the elements of one tensor elsewhere: flip, roll, tril,
 // pixel_shuffle and pixel_unshuffle; and repeat_interleave, which says what goes where. Each is a
-// handful of strided copies, so layouts are free. Relies on move.h and element.h.
-#include "kernels/element.h"
-#include "kernels/move.h"
+// handful of strided copies, so layouts are free. Relies on copy_op.h and element.h.
+#include "kernels/lib/element.h"
+#include "kernels/lib/copy_op.h"
 
 // ---- flip, roll
 

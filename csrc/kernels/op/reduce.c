@@ -4,9 +4,9 @@
 // operation's neutral element, and is an error where there is none.
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
-#include "kernels/micro/reduce.h"
+#include "kernels/micro/rows/row_reduce.h"
 #include "kernels/ops.h"
-#include "kernels/reduction.h"
+#include "kernels/lib/reduction.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
 // resample.c — upsample_nearest2d and upsample_bilinear2d: images [N, C, H, W] to another height
 // and width, any layout and real type. Positions and weights follow torch's formulas in f32 (f64
 // for f64); each output row is computed from two input rows. Relies on the cast table, and for
-// images of bytes on byte_images.h. Upstream: integers, bytes too, compute in f32 and are
+// images of bytes on resize_u8.h. Upstream: integers, bytes too, compute in f32 and are
 // truncated; here those do for which eager has no bilinear images.
-#include "kernels/byte_images.h"
+#include "kernels/lib/resize_u8.h"
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 

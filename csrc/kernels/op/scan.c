@@ -4,9 +4,9 @@
 // dtype=. Extremes also give the position of the last element that was taken; NaN is taken always.
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
-#include "kernels/micro/reduce.h"
+#include "kernels/micro/rows/row_reduce.h"
 #include "kernels/ops.h"
-#include "kernels/reduction.h"
+#include "kernels/lib/reduction.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
 // scatter.c — operators that follow one index element by element: gather, scatter, scatter_add.
-// Relies on lanes.h, and on accumulate.h for sums. Indices are checked one by one, before the
+// Relies on iter3.h, and on accumulate.h for sums. Indices are checked one by one, before the
 // element they place.
-#include "kernels/accumulate.h"
-#include "kernels/lanes.h"
-#include "kernels/move.h"
+#include "kernels/lib/accumulate.h"
+#include "kernels/lib/iter3.h"
+#include "kernels/lib/copy_op.h"
 #include "runtime/half.h"
 
 typedef enum direction { GATHER, SCATTER } direction;

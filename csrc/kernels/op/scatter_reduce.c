@@ -3,8 +3,8 @@
 // smallest. Elements combine one after the other, in f64 or i64, and round every time. Threads
 // share a dimension in which elements stay where they are. Means divide by counts, which need
 // memory: the exporter writes them as a sum and a division.
-#include "kernels/accumulate.h"
-#include "kernels/move.h"
+#include "kernels/lib/accumulate.h"
+#include "kernels/lib/copy_op.h"
 
 #include <math.h>
 #include <string.h>

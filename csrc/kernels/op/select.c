@@ -1,11 +1,11 @@
 // select.c — operators that choose between operands: where, masked_fill, clamp with numbers or
 // tensors, hardtanh. where moves elements by size and needs no arithmetic type; clamp follows ATen
 // in that NaN stays and the upper bound wins.
-#include "kernels/elementwise.h"
+#include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
 #include "kernels/loops/loop.h"
-#include "kernels/move.h"
+#include "kernels/lib/copy_op.h"
 #include "kernels/ops.h"
 
 #include <math.h>

@@ -6,12 +6,12 @@
 // the cast table. NaN and infinities follow from the arithmetic, as in ATen. Terms of f32
 // below the smallest normal number are 0 (ATen keeps them, and pays for it): masks of -100 leave
 // many.
-#include "kernels/elementwise.h"
+#include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
-#include "kernels/micro/reduce.h"
-#include "kernels/micro/softmax.h"
+#include "kernels/micro/rows/row_reduce.h"
+#include "kernels/micro/rows/row_softmax.h"
 #include "kernels/ops.h"
-#include "kernels/strided.h"
+#include "kernels/lib/strided_copy.h"
 
 #include <math.h>
 #include <string.h>

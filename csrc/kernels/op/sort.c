@@ -1,9 +1,9 @@
-// sort.c — sorting along one dimension. Elements compare by their keys (order.h), ties by position,
-// so the result is the stable one whatever the algorithm: by digits of the key in scratch that
-// prepare asked for, else a heapsort in the outputs' own memory, with insertion for short lanes.
-// Relies on move.h and order.h.
-#include "kernels/move.h"
-#include "kernels/order.h"
+// sort.c — sorting along one dimension. Elements compare by their keys (sort_key.h), ties by
+// position, so the result is the stable one whatever the algorithm: by digits of the key in scratch
+// that prepare asked for, else a heapsort in the outputs' own memory, with insertion for short
+// lanes. Relies on copy_op.h and sort_key.h.
+#include "kernels/lib/copy_op.h"
+#include "kernels/lib/sort_key.h"
 
 #include <string.h>
 

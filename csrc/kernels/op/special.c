@@ -1,10 +1,10 @@
 // special.c — special functions of one or two numbers, element by element: the gamma, error and
 // Bessel families of micro/special.h, the usual ones in micro-kernels. f32 (and the halves through
 // it) computes in f64 and rounds once; f64 takes longer elementary functions.
-#include "kernels/elementwise.h"
+#include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
-#include "kernels/micro/special.h"
+#include "kernels/micro/math/special.h"
 #include "kernels/ops.h"
 
 #define WIDE (sizeof(CTYPE) == sizeof(double))

@@ -1,7 +1,7 @@
 // split.c — operators that cut their first argument into a list of outputs along a dimension:
 // split, split_with_sizes, unbind. Each computes the window of one part; the strided engine copies.
-// Relies on move.h. Moves bytes of any element type; computes nothing.
-#include "kernels/move.h"
+// Relies on copy_op.h. Moves bytes of any element type; computes nothing.
+#include "kernels/lib/copy_op.h"
 
 static et_status run_parts(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
                            eti_part_fn part) {

@@ -1,6 +1,6 @@
 // tile_crop.c — cuts an image into square tiles: preprocess::tile_crop, [channel, y, x] to [tile,
-// channel, y, x], tiles row by row. One strided copy, so layouts are free. Relies on move.h.
-#include "kernels/move.h"
+// channel, y, x], tiles row by row. One strided copy, so layouts are free. Relies on copy_op.h.
+#include "kernels/lib/copy_op.h"
 
 // (input, tile_size, out)
 static et_status plan_tile_crop(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,

@@ -2,11 +2,11 @@
 // of equal elements the earlier comes first. A few are kept in order on the stack; of more, a heap
 // of indices, kept in the indices output, has at its root the worst of the k best so far. Where k
 // is a large part of a line, the line is sorted in scratch that prepare asked for. Relies on
-// order.h and reduction.h.
+// sort_key.h and reduction.h.
 #include "kernels/kernel.h"
-#include "kernels/order.h"
+#include "kernels/lib/sort_key.h"
 #include "kernels/ops.h"
-#include "kernels/reduction.h"
+#include "kernels/lib/reduction.h"
 
 typedef struct topk_line {
   const char *in;

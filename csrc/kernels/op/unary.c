@@ -1,6 +1,6 @@
 // unary.c — operators of one tensor, element by element: rounding, signs, tests, and the elementary
 // functions. Floats compute in micro-kernels (the halves through f32), integers in the loops here.
-#include "kernels/elementwise.h"
+#include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/cast_values.h"
 #include "kernels/loops/loop.h"

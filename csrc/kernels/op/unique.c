@@ -1,10 +1,10 @@
 // unique.c — distinct elements, or distinct slices along dimension 0: _unique2, unique_dim,
 // unique_consecutive. Positions are sorted in scratch that prepare asked for, by the keys of
-// order.h or, for slices, by merging; a walk over them writes every output. Without scratch
+// sort_key.h or, for slices, by merging; a walk over them writes every output. Without scratch
 // unique_in_place.c does it in the output's memory. A NaN equals nothing, so that each stays. The
-// exporter moves another dimension to the front. Relies on move.h, order.h.
-#include "kernels/element.h"
-#include "kernels/move.h"
+// exporter moves another dimension to the front. Relies on copy_op.h, sort_key.h.
+#include "kernels/lib/element.h"
+#include "kernels/lib/copy_op.h"
 #include "kernels/op/unique.h"
 
 #include <string.h>

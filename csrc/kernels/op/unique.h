@@ -1,9 +1,9 @@
 // unique.h — what the files of distinct elements share: slices and their order, what is asked for,
-// and the way that needs no scratch. Internal to op/unique*.c. Relies on order.h.
+// and the way that needs no scratch. Internal to op/unique*.c. Relies on sort_key.h.
 #ifndef ET_OP_UNIQUE_H
 #define ET_OP_UNIQUE_H
 
-#include "kernels/order.h"
+#include "kernels/lib/sort_key.h"
 
 // n slices of m elements each, in rows one after the other.
 typedef struct eti_slices {

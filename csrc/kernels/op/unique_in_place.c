@@ -1,9 +1,9 @@
 // unique_in_place.c — distinct elements or slices without scratch: slices are sorted in the
 // output's memory, or taken into it one by one where it is too small for all; of elements, as many
 // distinct ones as fit are gathered pass by pass. Counts and inverse follow by searching. A NaN
-// equals nothing, so that each stays. Relies on element.h, move.h and order.h.
-#include "kernels/element.h"
-#include "kernels/move.h"
+// equals nothing, so that each stays. Relies on element.h, copy_op.h and sort_key.h.
+#include "kernels/lib/element.h"
+#include "kernels/lib/copy_op.h"
 #include "kernels/op/unique.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 // view.c — operators that in torch give a view and here a copy of that view: each computes a window
 // on its first argument (sizes, strides, offset) and leaves the copying to the strided engine.
-// Layouts of input and output are free. Relies on move.h. Moves bytes of any element type; computes
-// nothing.
-#include "kernels/move.h"
+// Layouts of input and output are free. Relies on copy_op.h. Moves bytes of any element type;
+// computes nothing.
+#include "kernels/lib/copy_op.h"
 
 // ---- Reordering dimensions
 

@@ -1,5 +1,5 @@
 """The operators of the library `executorch_py` that compute with 8-bit integers, and how their
-weights are packed (csrc/kernels/micro/qgemm.h, and qgroups.h for weights of 4 bits).
+weights are packed (csrc/kernels/micro/qgemm/qgemm.h, and qgemm_groups.h for weights of 4 bits).
 
 Only this project's runtime has them. Importing this module defines them in torch, where they
 compute the same integers. Sums are exact; what follows is f32, rounding halves to even:

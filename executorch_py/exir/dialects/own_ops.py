@@ -1,7 +1,7 @@
 """The operators of the library `executorch_py`: products, convolutions and element-wise chains.
 
 Each takes a chain of element-wise steps that is done on the result while it is in the cache; the
-chain's text is described in csrc/kernels/chain.h. Only this project's runtime has them. Importing
+chain's text is described in csrc/kernels/lib/epilogue.h. Only this project's runtime has them. Importing
 this module defines them in torch, where they compute what the operators one by one compute.
 """
 
@@ -14,7 +14,7 @@ import torch
 from torch.library import Library
 
 LIBRARY = "executorch_py"
-# Limits of csrc/kernels/chain.h.
+# Limits of csrc/kernels/lib/epilogue.h.
 MAX_STEPS = 8
 MAX_TENSORS = 4
 

@@ -1,7 +1,7 @@
 """The operator `executorch_py::scaled_dot_product_attention`: torch's, with an out variant.
 
 Torch's own is composite and has none. Attention that stays whole in a program calls this one's out
-variant; only this project's runtime has a kernel for it (csrc/kernels/op/attention.c).
+variant; only this project's runtime has a kernel for it (csrc/kernels/op/attention/sdpa.c).
 """
 
 from __future__ import annotations

@@ -1,0 +1,34 @@
+// payload_parts.h — what the two readers of a payload, of values and of nodes, share.
+#ifndef ET_XNNPACK_PAYLOAD_PARTS_H
+#define ET_XNNPACK_PAYLOAD_PARTS_H
+
+#include "backends/xnnpack/payload/payload.h"
+#include "runtime/flatbuf.h"
+
+// Views into a payload whose flatbuffer has been proven, nodes' own tables excepted.
+typedef struct eti_xnn_parts {
+  const uint8_t *graph;
+  size_t graph_bytes;
+  const uint8_t *data;  // constants behind the flatbuffer; NULL without a header
+  size_t data_bytes;
+  eti_vector nodes, values, constants, buffers;
+  uint32_t n_externs;
+} eti_xnn_parts;
+
+// Values by id, sorted.
+typedef struct eti_xnn_ids {
+  const void *list;
+  size_t n;
+} eti_xnn_ids;
+bool eti_xnn_find_id(const eti_xnn_ids *ids, uint32_t id, uint32_t *value);
+
+// Bytes of a shape; false when it is empty or does not fit, with room for what XNNPACK adds, into
+// the address space. A row of 4-bit elements starts at a byte.
+bool eti_xnn_shape_bytes(unsigned datatype, const eti_xnn_shape *shape, size_t *bytes);
+
+// Reads the nodes behind those that `out` has, and checks that each value is written once, by a
+// node, before it is read.
+et_status eti_xnn_read_nodes(const eti_xnn_parts *parts, const eti_xnn_ids *ids, eti_xnn_heap *heap,
+                             eti_xnn_payload *out, et_error *err);
+
+#endif  // ET_XNNPACK_PAYLOAD_PARTS_H

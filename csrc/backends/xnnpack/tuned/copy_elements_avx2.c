@@ -1,0 +1,38 @@
+// copy_elements_avx2.c — moves elements of any size for XNNPACK's transpositions, on 256-bit
+// vectors: see tuned_kernels.h. Compiled with AVX2.
+#include <immintrin.h>
+#include <string.h>
+
+#include "backends/xnnpack/tuned/tuned_kernels.h"
+
+enum { VECTOR_BYTES = 32, MANY_BYTES = 2048 };  // from there on a call of memcpy costs nothing
+
+static inline void copy(uint8_t *to, const uint8_t *from, size_t n) {
+  if (n < VECTOR_BYTES || n >= MANY_BYTES) {
+    memcpy(to, from, n);
+    return;
+  }
+  size_t i = 0;
+  for (; i + VECTOR_BYTES <= n; i += VECTOR_BYTES)
+    _mm256_storeu_si256((__m256i *)(void *)(to + i),
+                        _mm256_loadu_si256((const __m256i *)(const void *)(from + i)));
+  if (i == n) return;
+  i = n - VECTOR_BYTES;  // the last vector meets the one before
+  _mm256_storeu_si256((__m256i *)(void *)(to + i),
+                      _mm256_loadu_si256((const __m256i *)(const void *)(from + i)));
+}
+
+void eti_xnn_xx_transpose__avx2(const void *from, void *to, size_t from_row_bytes,
+                                size_t to_row_bytes, size_t from_element_bytes,
+                                size_t to_element_bytes, size_t element_bytes, size_t width,
+                                size_t height) {
+  for (size_t i = 0; i < width; i++) {
+    const uint8_t *source = (const uint8_t *)from + i * from_element_bytes;
+    uint8_t *target = (uint8_t *)to + i * to_row_bytes;
+    for (size_t j = 0; j < height; j++) {
+      copy(target, source, element_bytes);
+      source += from_row_bytes;
+      target += to_element_bytes;
+    }
+  }
+}

@@ -1,0 +1,315 @@
+// gemm_f32_avx2.c — products and convolutions of f32 for XNNPACK's operators, on 256-bit vectors:
+// see tuned_kernels.h for when they are used and why. Compiled with AVX2 and FMA.
+//
+// A block of 6 rows x 16 columns keeps 12 sums in registers, beside two vectors of weights and one
+// element of a row; fewer rows cost no more than themselves. Of 16 columns of which at most 8 are
+// wanted the others are not computed: the sums of even and of odd k take their place. All rows of
+// a call meet 16 columns before the next 16 are begun, so that each weight is read once from where
+// it lies and then from the caches. The weights lie as XNNPACK packs them: for every 16 columns
+// their biases, then for each k their 16 weights, aligned to a vector.
+#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/partial_vector_avx2.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "runtime/check.h"
+
+#define INLINE static inline __attribute__((always_inline))
+
+enum { ROWS = ETI_XNN_GEMM_ROWS, COLS = ETI_XNN_GEMM_COLS, LANES = 8 };
+
+// How far ahead of their use weights are fetched: each is a line of the cache.
+enum { K_AHEAD = 16 };
+
+typedef struct block {
+  __m256 sums[ROWS][2];
+} block;
+
+typedef struct target {
+  float *c;
+  size_t row_bytes;
+  size_t n_cols;  // what is left of them: 16 and more are written whole
+  __m256 min, max;
+  const float *residual;  // to be added to the sums, as c lies; or NULL
+} target;
+
+static const void *add_bytes(const void *p, size_t n) {
+  return (const uint8_t *)p + n;
+}
+
+INLINE void start(block *b, size_t n_rows, bool is_half, const float *bias) {
+  for (size_t i = 0; i < n_rows; i++) {
+    b->sums[i][0] = _mm256_load_ps(bias);
+    b->sums[i][1] = is_half ? _mm256_setzero_ps() : _mm256_load_ps(bias + LANES);
+  }
+}
+
+// Fetches a block's part of the residual, which lies in lines far from each other, while sums are
+// computed.
+INLINE void fetch_residual(size_t n_rows, const target *t) {
+  if (t->residual == NULL) return;
+  for (size_t i = 0; i < n_rows; i++)
+    _mm_prefetch(add_bytes(t->residual, i * t->row_bytes), _MM_HINT_T0);
+}
+
+// Adds n products to each sum: rows[i][k] times the weights of k.
+INLINE void accumulate(block *b, size_t n_rows, const float *const *rows, const float *weights,
+                       size_t n) {
+  for (size_t k = 0; k < n; k++) {
+    _mm_prefetch((const char *)(weights + (k + K_AHEAD) * COLS), _MM_HINT_T0);
+    const __m256 w0 = _mm256_load_ps(weights + k * COLS);
+    const __m256 w1 = _mm256_load_ps(weights + k * COLS + LANES);
+    for (size_t i = 0; i < n_rows; i++) {
+      const __m256 a = _mm256_broadcast_ss(rows[i] + k);
+      b->sums[i][0] = _mm256_fmadd_ps(a, w0, b->sums[i][0]);
+      b->sums[i][1] = _mm256_fmadd_ps(a, w1, b->sums[i][1]);
+    }
+  }
+}
+
+// The same for 8 columns: two k at once, as one k's sums alone would wait for those before.
+INLINE void accumulate_half(block *b, size_t n_rows, const float *const *rows, const float *weights,
+                            size_t n) {
+  size_t k = 0;
+  for (; k + 2 <= n; k += 2) {
+    const __m256 even = _mm256_load_ps(weights + k * COLS);
+    const __m256 odd = _mm256_load_ps(weights + (k + 1) * COLS);
+    for (size_t i = 0; i < n_rows; i++) {
+      const __m256 a0 = _mm256_broadcast_ss(rows[i] + k);
+      const __m256 a1 = _mm256_broadcast_ss(rows[i] + k + 1);
+      b->sums[i][0] = _mm256_fmadd_ps(a0, even, b->sums[i][0]);
+      b->sums[i][1] = _mm256_fmadd_ps(a1, odd, b->sums[i][1]);
+    }
+  }
+  if (k == n) return;
+  const __m256 last = _mm256_load_ps(weights + k * COLS);
+  for (size_t i = 0; i < n_rows; i++)
+    b->sums[i][0] = _mm256_fmadd_ps(_mm256_broadcast_ss(rows[i] + k), last, b->sums[i][0]);
+}
+
+INLINE void add_residual(block *b, size_t n_rows, bool is_half, const target *t) {
+  const float *at = t->residual;
+  for (size_t i = 0; i < n_rows; i++) {
+    b->sums[i][0] = _mm256_add_ps(b->sums[i][0], eti_load_some(at, t->n_cols));
+    if (!is_half)
+      b->sums[i][1] = _mm256_add_ps(b->sums[i][1], eti_load_some(at + LANES, t->n_cols - LANES));
+    at = add_bytes(at, t->row_bytes);
+  }
+}
+
+// Whole panels are written by lines of their own: gcc keeps the sums in memory otherwise.
+INLINE void finish(block *b, size_t n_rows, bool is_half, const target *t) {
+  float *at = t->c;
+  for (size_t i = 0; is_half && i < n_rows; i++)
+    b->sums[i][0] = _mm256_add_ps(b->sums[i][0], b->sums[i][1]);
+  if (t->residual != NULL) add_residual(b, n_rows, is_half, t);
+  for (size_t i = 0; i < n_rows; i++) {
+    const __m256 v0 = _mm256_min_ps(t->max, _mm256_max_ps(t->min, b->sums[i][0]));
+    const __m256 v1 = _mm256_min_ps(t->max, _mm256_max_ps(t->min, b->sums[i][1]));
+    if (is_half) {
+      eti_store_some(at, v0, t->n_cols);
+    } else {
+      _mm256_storeu_ps(at, v0);
+      if (t->n_cols >= COLS) {
+        _mm256_storeu_ps(at + LANES, v1);
+      } else {
+        eti_store_some(at + LANES, v1, t->n_cols - LANES);
+      }
+    }
+    at = (float *)(void *)((uint8_t *)at + t->row_bytes);
+  }
+}
+
+static target target_of(void *c, size_t row_bytes, size_t n_cols, const float *limits) {
+  return (target){.c = c,
+                  .row_bytes = row_bytes,
+                  .n_cols = n_cols,
+                  .min = _mm256_set1_ps(limits[0]),
+                  .max = _mm256_set1_ps(limits[1])};
+}
+
+static target with_residual(target t, const eti_xnn_f32_residual *r) {
+  t.residual = (const float *)(const void *)((const uint8_t *)t.c + r->bytes);
+  return t;
+}
+
+static target moved(target t, size_t bytes) {
+  t.c = (float *)(void *)((uint8_t *)t.c + bytes);
+  if (t.residual != NULL) t.residual = add_bytes(t.residual, bytes);
+  return t;
+}
+
+static target next_panel(target t, size_t panel_bytes) {
+  t.n_cols -= COLS;
+  return moved(t, panel_bytes);
+}
+
+static target next_rows(target t, size_t n_rows) {
+  return moved(t, n_rows * t.row_bytes);
+}
+
+// How many rows the next block has, of n_left. The last three share what is left, as a block of
+// three rows or fewer waits for its sums: it takes as long as one of four. Blocks of 6 come first.
+static size_t block_rows(size_t n_left) {
+  if (n_left >= 3 * ROWS) return ROWS;
+  const size_t n_blocks = (n_left + ROWS - 1) / ROWS;
+  return (n_left + n_blocks - 1) / n_blocks;
+}
+
+// Calls body(n_rows, is_half, …) with constants.
+#define FOR_ROWS(body, n_rows, is_half, ...)                                      \
+  switch (n_rows) {                                                               \
+    case 1:                                                                       \
+      (is_half) ? body(1, true, __VA_ARGS__) : body(1, false, __VA_ARGS__);       \
+      break;                                                                      \
+    case 2:                                                                       \
+      (is_half) ? body(2, true, __VA_ARGS__) : body(2, false, __VA_ARGS__);       \
+      break;                                                                      \
+    case 3:                                                                       \
+      (is_half) ? body(3, true, __VA_ARGS__) : body(3, false, __VA_ARGS__);       \
+      break;                                                                      \
+    case 4:                                                                       \
+      (is_half) ? body(4, true, __VA_ARGS__) : body(4, false, __VA_ARGS__);       \
+      break;                                                                      \
+    case 5:                                                                       \
+      (is_half) ? body(5, true, __VA_ARGS__) : body(5, false, __VA_ARGS__);       \
+      break;                                                                      \
+    default:                                                                      \
+      (is_half) ? body(ROWS, true, __VA_ARGS__) : body(ROWS, false, __VA_ARGS__); \
+  }
+
+// ---- Rows that lie in one matrix
+
+INLINE void rows_of_matrix(size_t n_rows, bool is_half, size_t n, const float *a, size_t a_bytes,
+                           const float *w, const target *t) {
+  const float *rows[ROWS];
+  for (size_t i = 0; i < n_rows; i++) rows[i] = add_bytes(a, i * a_bytes);
+  block b;
+  fetch_residual(n_rows, t);
+  start(&b, n_rows, is_half, w);
+  if (is_half)
+    accumulate_half(&b, n_rows, rows, w + COLS, n);
+  else
+    accumulate(&b, n_rows, rows, w + COLS, n);
+  finish(&b, n_rows, is_half, t);
+}
+
+static void multiply(size_t n_rows, size_t n, const float *a, size_t a_bytes, const float *panel,
+                     target t, size_t panel_bytes) {
+  for (;;) {
+    target rows = t;
+    for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
+      const float *const at = add_bytes(a, i * a_bytes);
+      m = block_rows(n_rows - i);
+      FOR_ROWS(rows_of_matrix, m, t.n_cols <= LANES, n, at, a_bytes, panel, &rows)
+    }
+    if (t.n_cols <= COLS) return;
+    t = next_panel(t, panel_bytes);
+    panel += (n + 1) * COLS;
+  }
+}
+
+void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
+                                 size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                 size_t panel_bytes, const void *limits) {
+  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0);
+  multiply(n_rows, k_bytes / sizeof(float), a, a_bytes, w, target_of(c, row_bytes, n_cols, limits),
+           panel_bytes);
+}
+
+void eti_xnn_f32_gemm_add_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
+                                     size_t a_bytes, const void *w, void *c, size_t row_bytes,
+                                     size_t panel_bytes, const void *residual) {
+  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0);
+  const eti_xnn_f32_residual *const r = residual;
+  multiply(n_rows, k_bytes / sizeof(float), a, a_bytes, w,
+           with_residual(target_of(c, row_bytes, n_cols, r->limits), r), panel_bytes);
+}
+
+// ---- Rows in pieces, one for each element of a convolution's window
+
+typedef struct pieces {
+  const void *const *at[ROWS];  // piece s of row i is at[i][s * apart]; of 6 rows, at[0][6 s + i]
+  size_t apart;                 // 6, or 1 of a row that stands alone
+  size_t n, elements;           // how many pieces, how long each is
+  size_t offset_bytes;          // added to all but `zero`
+  const void *zero;
+} pieces;
+
+INLINE void rows_in_pieces(size_t n_rows, bool is_half, const pieces *p, const float *w,
+                           const target *t) {
+  block b;
+  fetch_residual(n_rows, t);
+  start(&b, n_rows, is_half, w);
+  const float *weights = w + COLS;
+  for (size_t s = 0; s < p->n; s++, weights += p->elements * COLS) {
+    const float *rows[ROWS];
+    bool is_zero = true;
+    for (size_t i = 0; i < n_rows; i++) {
+      const void *const row = n_rows == ROWS ? p->at[0][s * ROWS + i] : p->at[i][s * p->apart];
+      rows[i] = row == p->zero ? row : add_bytes(row, p->offset_bytes);
+      is_zero = is_zero && row == p->zero;
+    }
+    if (is_zero) continue;  // as at the upper and at the lower edge of an image
+    if (is_half)
+      accumulate_half(&b, n_rows, rows, weights, p->elements);
+    else
+      accumulate(&b, n_rows, rows, weights, p->elements);
+  }
+  finish(&b, n_rows, is_half, t);
+}
+
+// `p` lacks `at`.
+static void convolve(size_t n_rows, const void *const *a, pieces p, const float *panel, target t,
+                     size_t panel_bytes) {
+  for (;;) {
+    target rows = t;
+    for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
+      m = block_rows(n_rows - i);
+      for (size_t k = 0; k < m; k++) p.at[k] = a + (i + k) / ROWS * p.n * ROWS + (i + k) % ROWS;
+      FOR_ROWS(rows_in_pieces, m, t.n_cols <= LANES, &p, panel, &rows)
+    }
+    if (t.n_cols <= COLS) return;
+    t = next_panel(t, panel_bytes);
+    panel += (p.n * p.elements + 1) * COLS;
+  }
+}
+
+static pieces pieces_of(size_t apart, size_t pieces_bytes, size_t k_bytes, size_t offset_bytes,
+                        const void *zero) {
+  return (pieces){.apart = apart,
+                  .n = pieces_bytes / sizeof(void *) / apart,
+                  .elements = k_bytes / sizeof(float),
+                  .offset_bytes = offset_bytes,
+                  .zero = zero};
+}
+
+void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, size_t pieces_bytes,
+                                  const void **a, const void *w, void *c, size_t row_bytes,
+                                  size_t panel_bytes, size_t offset_bytes, const void *zero,
+                                  const void *limits) {
+  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0 && pieces_bytes > 0);
+  convolve(n_rows, a, pieces_of(ROWS, pieces_bytes, k_bytes, offset_bytes, zero), w,
+           target_of(c, row_bytes, n_cols, limits), panel_bytes);
+}
+
+void eti_xnn_f32_igemm_add_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes,
+                                      size_t pieces_bytes, const void **a, const void *w, void *c,
+                                      size_t row_bytes, size_t panel_bytes, size_t offset_bytes,
+                                      const void *zero, const void *residual) {
+  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0 && pieces_bytes > 0);
+  const eti_xnn_f32_residual *const r = residual;
+  convolve(n_rows, a, pieces_of(ROWS, pieces_bytes, k_bytes, offset_bytes, zero), w,
+           with_residual(target_of(c, row_bytes, n_cols, r->limits), r), panel_bytes);
+}
+
+void eti_xnn_f32_igemm_add_1x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes,
+                                      size_t pieces_bytes, const void **a, const void *w, void *c,
+                                      size_t row_bytes, size_t panel_bytes, size_t offset_bytes,
+                                      const void *zero, const void *residual) {
+  ET_ASSERT(n_rows == 1 && n_cols > 0 && k_bytes > 0 && pieces_bytes > 0);
+  const eti_xnn_f32_residual *const r = residual;
+  convolve(n_rows, a, pieces_of(1, pieces_bytes, k_bytes, offset_bytes, zero), w,
+           with_residual(target_of(c, row_bytes, n_cols, r->limits), r), panel_bytes);
+}

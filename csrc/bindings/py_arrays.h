@@ -1,0 +1,58 @@
+// py_arrays.h — what arrays are to this extension: the dtype tables between the runtime, NumPy,
+// torch and ml_dtypes, and the ways to get a NumPy array that views any array-like object's memory
+// without importing the library it comes from.
+#ifndef ETI_ARRAYS_H
+#define ETI_ARRAYS_H
+
+#include "bindings/py_module.h"
+
+// NumPy's type number of a dtype. For dtypes that NumPy lacks: of the unsigned or integer type that
+// carries their bits, with *carried set; -1 when there is none.
+int eti_numpy_type(et_dtype dtype, bool *carried);
+// "float32" for ET_F32: the name that NumPy, torch and ml_dtypes share.
+const char *eti_dtype_python_name(et_dtype dtype);
+// The runtime's dtype of an array, ET_DTYPE_COUNT when it has none.
+et_dtype eti_array_dtype(const eti_state *state, PyArrayObject *array);
+
+// torch's tensor type when torch has been imported by someone: a borrowed reference, NULL without
+// an exception otherwise.
+PyObject *eti_torch_tensor_type(eti_state *state);
+// The dtype of ml_dtypes for bf16 and float8 (a borrowed reference), imported when first asked for.
+// NULL with an exception set when that package is missing.
+PyObject *eti_ml_dtype(eti_state *state, et_dtype dtype);
+
+typedef struct eti_view {
+  PyArrayObject *array;  // new reference; owns or pins the memory
+  et_dtype dtype;        // may differ from the array's own: bf16 travels as int16
+  bool is_torch;
+} eti_view;
+
+// A view of the memory of an array-like object: NumPy array or scalar, torch tensor, buffer, DLPack
+// or __array__ provider. Returns 1; 0 when the object is none of these; -1 with an exception set.
+int eti_view_of(eti_state *state, PyObject *object, eti_view *view);
+
+// py_dlpack.c: the same for an object with __dlpack__.
+int eti_view_of_dlpack(eti_state *state, PyObject *object, eti_view *view);
+
+// Facts of a torch tensor, borrowed from it; read through torch's C exchange table, a tenth of the
+// cost of tensor.numpy().
+typedef struct eti_peek {
+  void *data;
+  size_t rank;
+  const npy_intp *sizes;
+  const npy_intp *strides;  // in elements
+  et_dtype dtype;
+} eti_peek;
+
+// The exchange table of torch's tensor type; NULL without an exception when it has none that is
+// known here.
+const struct eti_dlpack_api *eti_dlpack_api_of(PyObject *tensor_type);
+// True for a plain CPU tensor (exactly torch.Tensor, no lazy negation). False without an exception
+// for anything else: then eti_view_of finds out what it is.
+bool eti_peek_torch(const eti_state *state, PyObject *object, eti_peek *peek);
+// A torch tensor that owns a copy of a dense tensor, made through the same table, without a NumPy
+// array in between. 1 with a new reference; 0 when this tensor needs the other way; -1 with an
+// exception set.
+int eti_torch_copy(const eti_state *state, const et_tensor *tensor, PyObject **result);
+
+#endif  // ETI_ARRAYS_H

@@ -1,0 +1,188 @@
+// py_bounds.c — the sizes that a dynamic input may have, where the program says: smallest and
+// largest per dim, and dims that follow one another (size = scale * n + offset, with one n for
+// all). A plan knows only upper bounds, so these come from above, once per method; files that do
+// not say keep the plan's rule. py_inputs.c asks on every call.
+#include "bindings/py_method.h"
+
+#include "bindings/py_errors.h"
+
+// ---- setting
+
+static int parse_dim(eti_method *self, size_t i, size_t d, PyObject *item, size_t n_dims) {
+  eti_dim_bound *bound = &self->inputs[i].bounds[d];
+  if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "iiiii", &bound->lower, &bound->upper,
+                                                &bound->symbol, &bound->scale, &bound->offset)) {
+    if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)) {
+      PyErr_Clear();
+      eti_raise(self->state, ET_INVALID_ARGUMENT,
+                "bounds of input %zu, dim %zu are %R, need (lower, upper, symbol, scale, offset)",
+                i, d, item);
+    }
+    return -1;
+  }
+  const bool ordered = 0 <= bound->lower && bound->lower <= bound->upper;
+  const bool named = -1 <= bound->symbol && bound->symbol < (int64_t)n_dims;
+  if (ordered && named && bound->scale >= 1) return 0;
+  eti_raise(self->state, ET_INVALID_ARGUMENT,
+            "bounds of input %zu, dim %zu are %R, need 0 <= lower <= upper, a symbol below %zu or "
+            "-1, and a scale of 1 or more",
+            i, d, item, n_dims);
+  return -1;
+}
+
+static int parse_input(eti_method *self, size_t i, PyObject *item, size_t n_dims) {
+  eti_input *in = &self->inputs[i];
+  if (item == Py_None) return 0;
+  PyObject *dims = PySequence_Tuple(item);
+  if (dims == NULL) return -1;
+  int result = -1;
+  const size_t n = (size_t)PyTuple_GET_SIZE(dims);
+  if (in->tag != ET_TENSOR || n != in->info.rank) {
+    eti_raise(self->state, ET_INVALID_ARGUMENT,
+              "bounds of input %zu are for %zu dims, need them for %zu", i, n,
+              in->tag == ET_TENSOR ? in->info.rank : (size_t)0);
+    goto done;
+  }
+  in->bounds = PyMem_Calloc(n + 1, sizeof *in->bounds);
+  if (in->bounds == NULL) {
+    PyErr_NoMemory();
+    goto done;
+  }
+  for (size_t d = 0; d < n; d++) {
+    if (parse_dim(self, i, d, PyTuple_GET_ITEM(dims, (Py_ssize_t)d), n_dims) < 0) goto done;
+    const size_t n_symbols = (size_t)(in->bounds[d].symbol + 1);
+    if (n_symbols > self->n_symbols) self->n_symbols = n_symbols;
+  }
+  result = 0;
+done:
+  Py_DECREF(dims);
+  return result;
+}
+
+static int parse_inputs(eti_method *self, PyObject *items) {
+  if ((size_t)PyTuple_GET_SIZE(items) != self->n_inputs) {
+    eti_raise(self->state, ET_INVALID_ARGUMENT,
+              "method %R has %zu inputs, needs bounds or None for each", self->name,
+              self->n_inputs);
+    return -1;
+  }
+  size_t n_dims = 0;
+  for (size_t i = 0; i < self->n_inputs; i++)
+    n_dims += self->inputs[i].tag == ET_TENSOR ? self->inputs[i].info.rank : 0;
+  for (size_t i = 0; i < self->n_inputs; i++) {
+    if (parse_input(self, i, PyTuple_GET_ITEM(items, (Py_ssize_t)i), n_dims) < 0) return -1;
+  }
+  if (self->n_symbols == 0) return 0;
+  self->symbols = PyMem_Calloc(self->n_symbols, sizeof *self->symbols);
+  if (self->symbols != NULL) return 0;
+  PyErr_NoMemory();
+  return -1;
+}
+
+void eti_bounds_clear(eti_method *self) {
+  for (size_t i = 0; self->inputs != NULL && i < self->n_inputs; i++) {
+    PyMem_Free(self->inputs[i].bounds);
+    self->inputs[i].bounds = NULL;
+  }
+  PyMem_Free(self->symbols);
+  self->symbols = NULL;
+  self->n_symbols = 0;
+}
+
+int eti_bounds_set(eti_method *self, PyObject *bounds) {
+  PyObject *items = PySequence_Tuple(bounds);
+  if (items == NULL) return -1;
+  eti_bounds_clear(self);
+  const int result = parse_inputs(self, items);
+  if (result < 0) eti_bounds_clear(self);
+  Py_DECREF(items);
+  return result;
+}
+
+// ---- checking
+
+void eti_bounds_begin(eti_method *self) {
+  for (size_t s = 0; s < self->n_symbols; s++) self->symbols[s].known = false;
+}
+
+// Whether the size agrees with the other dims of its symbol; the first one to come sets it.
+static bool follows(eti_method *self, size_t i, size_t d) {
+  const eti_input *in = &self->inputs[i];
+  const eti_dim_bound *bound = &in->bounds[d];
+  eti_symbol *symbol = &self->symbols[bound->symbol];
+  const int64_t rest = (int64_t)in->sizes[d] - bound->offset;
+  if (symbol->known) return rest == symbol->value * bound->scale;
+  if (rest % bound->scale != 0) return false;
+  *symbol = (eti_symbol){.known = true, .value = rest / bound->scale, .input = i, .dim = d};
+  return true;
+}
+
+bool eti_bounds_hold(eti_method *self, size_t i, size_t *broken) {
+  const eti_input *in = &self->inputs[i];
+  for (size_t d = 0; in->bounds != NULL && d < in->info.rank; d++) {
+    const eti_dim_bound *bound = &in->bounds[d];
+    const bool within = bound->lower <= in->sizes[d] && in->sizes[d] <= bound->upper;
+    if (within && (bound->symbol < 0 || follows(self, i, d))) continue;
+    *broken = d;
+    return false;
+  }
+  return true;
+}
+
+// ---- words
+
+static const char ELLIPSIS[] = "\xe2\x80\xa6";  // as signatures are printed: 1…8
+
+static PyObject *range_text(const eti_dim_bound *bound) {
+  return bound->lower == bound->upper
+             ? PyUnicode_FromFormat("%d", bound->lower)
+             : PyUnicode_FromFormat("%d%s%d", bound->lower, ELLIPSIS, bound->upper);
+}
+
+PyObject *eti_bounds_shape_text(const eti_input *in) {
+  PyObject *parts = PyList_New(0), *comma = PyUnicode_FromString(", ");
+  for (size_t d = 0; parts != NULL && d < in->info.rank; d++) {
+    PyObject *part = range_text(&in->bounds[d]);
+    if (part == NULL || PyList_Append(parts, part) < 0) Py_CLEAR(parts);
+    Py_XDECREF(part);
+  }
+  PyObject *joined = parts == NULL || comma == NULL ? NULL : PyUnicode_Join(comma, parts);
+  PyObject *text = joined == NULL ? NULL : PyUnicode_FromFormat("[%U]", joined);
+  Py_XDECREF(joined);
+  Py_XDECREF(comma);
+  Py_XDECREF(parts);
+  return text;
+}
+
+PyObject *eti_bounds_problem(const eti_method *self, size_t i, size_t d) {
+  const eti_input *in = &self->inputs[i];
+  const eti_dim_bound *bound = &in->bounds[d];
+  const int size = in->sizes[d];
+  if (size < bound->lower || size > bound->upper) {
+    PyObject *range = range_text(bound);
+    PyObject *text =
+        range == NULL ? NULL : PyUnicode_FromFormat("dim %zu is %d, needs %U", d, size, range);
+    Py_XDECREF(range);
+    return text;
+  }
+  const eti_symbol *symbol = &self->symbols[bound->symbol];
+  if (!symbol->known) {
+    return bound->offset == 0
+               ? PyUnicode_FromFormat("dim %zu is %d, needs a multiple of %d", d, size,
+                                      bound->scale)
+               : PyUnicode_FromFormat("dim %zu is %d, needs %d more than a multiple of %d", d, size,
+                                      bound->offset, bound->scale);
+  }
+  const eti_input *other = &self->inputs[symbol->input];
+  PyObject *name = self->input_names == NULL
+                       ? PyUnicode_FromString("")
+                       : PyUnicode_FromFormat(" (%R)", PyTuple_GET_ITEM(self->input_names,
+                                                                        (Py_ssize_t)symbol->input));
+  if (name == NULL) return NULL;
+  const long long needed = (long long)symbol->value * bound->scale + bound->offset;
+  PyObject *text = PyUnicode_FromFormat(
+      "dim %zu is %d, needs %lld because dim %zu of input %zu%U is %d", d, size, needed,
+      symbol->dim, symbol->input, name, (int)other->sizes[symbol->dim]);
+  Py_DECREF(name);
+  return text;
+}

@@ -1,0 +1,196 @@
+// py_delegates.c — see py_delegates.h. Without XNNPACK in the build there is nothing to share, and
+// the table is the library's own.
+#include "bindings/py_delegates.h"
+
+#include <string.h>
+
+#include "bindings/py_errors.h"
+
+#if defined(ET_HAVE_XNNPACK)
+
+#include "backends/xnnpack/et_xnnpack.h"
+
+enum { MOST_BACKENDS = 16, SHARING_NONE = 0, SHARING_PROGRAM = 1, SHARING_GLOBAL = 2 };
+
+typedef struct eti_delegates {
+  et_xnnpack xnnpack;
+  et_xnnpack_workspace *workspace;  // the program's own, or NULL
+  et_xnnpack_weights *weights;      // likewise, with a file
+  PyObject *path;                   // of the file, as bytes; NULL without one
+  bool saves;
+  size_t n_damaged;                   // weights of the file that were warned of
+  char note[ET_ERROR_MESSAGE_BYTES];  // why the file was not used
+  const et_backend *backends[MOST_BACKENDS];
+  et_backend_table table;
+} eti_delegates;
+
+static int warn(const char *message) {
+  PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "backslashreplace");
+  const int result = text == NULL ? -1 : PyErr_WarnFormat(PyExc_RuntimeWarning, 1, "%U", text);
+  Py_XDECREF(text);
+  return result;
+}
+
+static et_status open_workspace(eti_program *program, int sharing, et_error *err) {
+  eti_delegates *const d = program->delegates;
+  et_xnnpack_workspace **const at =
+      sharing == SHARING_GLOBAL ? &program->state->xnnpack_workspace : &d->workspace;
+  et_status status = ET_OK;
+  if (sharing == SHARING_NONE) return ET_OK;
+  if (*at == NULL) status = et_xnnpack_workspace_open(at, err);
+  d->xnnpack.options.workspace = *at;
+  return status;
+}
+
+static et_status open_weights(eti_program *program, bool shares, et_error *err) {
+  eti_delegates *const d = program->delegates;
+  et_xnnpack_weights **const at = d->path != NULL ? &d->weights : &program->state->xnnpack_weights;
+  et_status status = ET_OK;
+  if (!shares) return ET_OK;
+  if (*at == NULL) {
+    const char *const path = d->path == NULL ? NULL : PyBytes_AsString(d->path);
+    status = et_xnnpack_weights_open(at, path, err);
+    if (status == ET_OK) memcpy(d->note, err->message, sizeof d->note);
+  }
+  d->xnnpack.options.weights = *at;
+  return status;
+}
+
+// Packed weights need the pages no more that they were packed from. The program is locked, by the
+// thread that is here.
+static void let_go(void *ctx, const void *data, size_t bytes) {
+  const eti_program *const program = ctx;
+  eti_memory_let_go(program->memory, data, bytes);
+  for (size_t i = 0; i < program->n_data; i++)
+    eti_memory_let_go(program->data[i].memory, data, bytes);
+}
+
+static void fill_table(eti_delegates *d) {
+  size_t n = 0;
+  for (size_t i = 0; i < et_backends_builtin.n_backends && n < MOST_BACKENDS; i++) {
+    const et_backend *const backend = et_backends_builtin.backends[i];
+    d->backends[n++] = backend == &et_backend_xnnpack ? &d->xnnpack.backend : backend;
+  }
+  d->table = (et_backend_table){d->backends, n};
+}
+
+int eti_delegates_open(eti_program *program, PyObject *options) {
+  int sharing = SHARING_PROGRAM, shares = 1, saves = 1;
+  PyObject *path = Py_None;
+  if (options != NULL && options != Py_None &&
+      !PyArg_ParseTuple(options, "ipOp:backend options", &sharing, &shares, &path, &saves))
+    return -1;
+  eti_delegates *const d = PyMem_Calloc(1, sizeof *d);
+  program->delegates = d;
+  if (d == NULL) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  d->saves = saves != 0;
+  if (path != Py_None && PyUnicode_FSConverter(path, &d->path) == 0) return -1;
+  et_xnnpack_init(&d->xnnpack, &(et_xnnpack_options){.on_spent = let_go, .on_spent_ctx = program});
+  fill_table(d);
+  et_error err = {.status = ET_OK};
+  if (open_workspace(program, sharing, &err) != ET_OK ||
+      open_weights(program, shares != 0, &err) != ET_OK) {
+    eti_raise_error(program->state, &err);
+    return -1;
+  }
+  return d->note[0] == '\0' ? 0 : warn(d->note);
+}
+
+const et_backend_table *eti_delegates_table(const eti_program *program) {
+  return &program->delegates->table;
+}
+
+static int warn_of_damage(eti_delegates *d, const char *path) {
+  et_xnnpack_facts facts;
+  et_xnnpack_weights_facts(d->weights, &facts);
+  if (facts.n_damaged == d->n_damaged) return 0;
+  d->n_damaged = facts.n_damaged;
+  (void)PyOS_snprintf(d->note, sizeof d->note,
+                      "packed weights '%.160s': %zu of them are damaged and were packed anew", path,
+                      facts.n_damaged);
+  return warn(d->note);
+}
+
+int eti_delegates_keep(eti_program *program) {
+  eti_delegates *const d = program->delegates;
+  if (d->weights == NULL || d->path == NULL) return 0;
+  et_error err = {.status = ET_OK};
+  et_status status;
+  const char *const path = PyBytes_AsString(d->path);
+  if (warn_of_damage(d, path) < 0) return -1;
+  if (!d->saves) return 0;
+  Py_BEGIN_ALLOW_THREADS;
+  status = et_xnnpack_weights_save(d->weights, path, &err);
+  Py_END_ALLOW_THREADS;
+  return status == ET_OK ? 0 : warn(err.message);
+}
+
+void eti_delegates_close(eti_program *program) {
+  eti_delegates *const d = program->delegates;
+  if (d == NULL) return;
+  program->delegates = NULL;
+  et_xnnpack_workspace_close(d->workspace);
+  et_xnnpack_weights_close(d->weights);
+  Py_XDECREF(d->path);
+  PyMem_Free(d);
+}
+
+void eti_delegates_free(eti_state *state) {
+  et_xnnpack_workspace_close(state->xnnpack_workspace);
+  et_xnnpack_weights_close(state->xnnpack_weights);
+  state->xnnpack_workspace = NULL;
+  state->xnnpack_weights = NULL;
+}
+
+PyObject *eti_delegates_facts(PyObject *object, PyObject *unused) {
+  (void)unused;
+  const eti_delegates *const d = ((eti_program *)object)->delegates;
+  et_xnnpack_facts facts = {.n_weights = 0};
+  if (d == NULL || d->xnnpack.options.weights == NULL) return PyDict_New();
+  et_xnnpack_weights_facts(d->xnnpack.options.weights, &facts);
+  return Py_BuildValue("{s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:s}", "weights", (Py_ssize_t)facts.n_weights,
+                       "bytes", (Py_ssize_t)facts.bytes, "mapped", (Py_ssize_t)facts.n_mapped,
+                       "mapped_bytes", (Py_ssize_t)facts.mapped_bytes, "packed",
+                       (Py_ssize_t)facts.n_packed, "shared", (Py_ssize_t)facts.n_shared, "damaged",
+                       (Py_ssize_t)facts.n_damaged, "note", d->note);
+}
+
+#else
+
+int eti_delegates_open(eti_program *program, PyObject *options) {
+  if (options == NULL || options == Py_None) return 0;
+  eti_raise(
+      program->state, ET_NOT_SUPPORTED,
+      "options for XnnpackBackend: this build is without XNNPACK; `executorch_py doctor` says "
+      "how to have it");
+  return -1;
+}
+
+const et_backend_table *eti_delegates_table(const eti_program *program) {
+  (void)program;
+  return &et_backends_builtin;
+}
+
+int eti_delegates_keep(eti_program *program) {
+  (void)program;
+  return 0;
+}
+
+void eti_delegates_close(eti_program *program) {
+  (void)program;
+}
+
+void eti_delegates_free(eti_state *state) {
+  (void)state;
+}
+
+PyObject *eti_delegates_facts(PyObject *program, PyObject *unused) {
+  (void)program;
+  (void)unused;
+  return PyDict_New();
+}
+
+#endif

@@ -1,0 +1,392 @@
+// py_inputs.c — Python objects into input slots. Everything is checked here, before the runtime
+// sees it, so that messages can name the input and say what was given and what the program wants.
+// Bytes in the planned layout are taken as they are; another layout is copied into it; another
+// dtype or shape is an error.
+#include "bindings/py_method.h"
+
+#include <string.h>
+
+#include "bindings/py_arrays.h"
+#include "bindings/py_errors.h"
+
+enum { BORROW_ALIGN = 16 };  // what kernels and delegates may assume of tensor data
+
+// ---- messages
+
+static PyObject *label(const eti_method *self, size_t i) {
+  PyObject *name = NULL;
+  if (self->input_names != NULL && (Py_ssize_t)i < PyTuple_GET_SIZE(self->input_names)) {
+    name = PyTuple_GET_ITEM(self->input_names, (Py_ssize_t)i);
+  }
+  return name != NULL ? PyUnicode_FromFormat("input %zu (%R) of method %R", i, name, self->name)
+                      : PyUnicode_FromFormat("input %zu of method %R", i, self->name);
+}
+
+static PyObject *sizes_text(const int32_t *sizes, size_t rank) {
+  PyObject *list = PyList_New((Py_ssize_t)rank);
+  for (size_t d = 0; list != NULL && d < rank; d++) {
+    PyObject *size = PyLong_FromLong(sizes[d]);
+    if (size == NULL) {
+      Py_DECREF(list);
+      return NULL;
+    }
+    PyList_SET_ITEM(list, (Py_ssize_t)d, size);
+  }
+  PyObject *text = list == NULL ? NULL : PyObject_Repr(list);
+  Py_XDECREF(list);
+  return text;
+}
+
+// "a float32 tensor of shape [2, 3]", "an int" …: what the program wants at slot i.
+static PyObject *wanted(const eti_input *in) {
+  switch (in->tag) {
+    case ET_TENSOR: {
+      const bool exact = in->bounds != NULL || !in->info.is_dynamic;
+      PyObject *shape = in->bounds != NULL ? eti_bounds_shape_text(in)
+                                           : sizes_text(in->info.sizes, in->info.rank);
+      if (shape == NULL) return NULL;
+      PyObject *text =
+          PyUnicode_FromFormat("a %s tensor of shape %s%U", eti_dtype_python_name(in->info.dtype),
+                               exact ? "" : "up to ", shape);
+      Py_DECREF(shape);
+      return text;
+    }
+    case ET_INT:
+      return PyUnicode_FromString("an int");
+    case ET_DOUBLE:
+      return PyUnicode_FromString("a float");
+    case ET_BOOL:
+      return PyUnicode_FromString("a bool");
+    case ET_STRING:
+      return PyUnicode_FromString("a str");
+    case ET_NONE:
+      return PyUnicode_FromString("None");
+    default:
+      return PyUnicode_FromFormat("a value of kind %d, which Python cannot provide", (int)in->tag);
+  }
+}
+
+// Raises "<input>: <given>, the program expects <wanted>"; steals `given`. Always -1.
+__attribute__((cold)) static int mismatch(const eti_method *self, size_t i, et_status status,
+                                          PyObject *given) {
+  PyObject *who = label(self, i), *what = wanted(&self->inputs[i]);
+  if (who != NULL && what != NULL && given != NULL) {
+    eti_raise(self->state, status, "%U: %U, the program expects %U", who, given, what);
+  }
+  Py_XDECREF(given);
+  Py_XDECREF(who);
+  Py_XDECREF(what);
+  return -1;
+}
+
+// Puts the input's name in front of the exception that is set.
+__attribute__((cold)) static int name_error(const eti_method *self, size_t i) {
+  if (!PyErr_ExceptionMatches(self->state->base_error)) return -1;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject *who = label(self, i), *old = value == NULL ? NULL : PyObject_Str(value);
+  PyObject *text = who == NULL || old == NULL ? NULL : PyUnicode_FromFormat("%U: %U", who, old);
+  if (text != NULL) PyErr_SetObject(type, text);
+  Py_XDECREF(text);
+  Py_XDECREF(old);
+  Py_XDECREF(who);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  return -1;
+}
+
+// ---- tensors
+
+// Notes the sizes given; false when the plan cannot take them.
+static bool take_sizes(eti_input *in, const npy_intp *sizes, size_t rank) {
+  if (rank != in->info.rank) return false;
+  size_t numel = 1;
+  bool same = true, fits = true;
+  for (size_t d = 0; d < rank; d++) {
+    fits = fits && sizes[d] >= 0 && sizes[d] <= INT32_MAX &&
+           !__builtin_mul_overflow(numel, (size_t)sizes[d], &numel);
+    same = same && sizes[d] == in->info.sizes[d];
+    in->sizes[d] = sizes[d] <= INT32_MAX ? (int32_t)sizes[d] : INT32_MAX;
+  }
+  in->tensor.numel = numel;
+  return fits && (in->info.is_dynamic ? numel <= in->capacity : same);
+}
+
+// What is wrong with a shape, in words: the dim when the rank fits and one is to blame.
+static PyObject *shape_problem(const eti_method *self, size_t i, const npy_intp *sizes, size_t rank,
+                               const size_t *broken) {
+  PyObject *shape = PyArray_IntTupleFromIntp((int)rank, sizes);
+  PyObject *list = shape == NULL ? NULL : PySequence_List(shape);
+  PyObject *given = list == NULL ? NULL : PyUnicode_FromFormat("shape %R was given", list);
+  Py_XDECREF(shape);
+  Py_XDECREF(list);
+  PyObject *reason = given == NULL || broken == NULL ? NULL : eti_bounds_problem(self, i, *broken);
+  if (reason == NULL) {
+    if (broken != NULL) Py_CLEAR(given);
+    return given;
+  }
+  PyObject *text = PyUnicode_FromFormat("%U: %U", given, reason);
+  Py_DECREF(given);
+  Py_DECREF(reason);
+  return text;
+}
+
+static int check_tensor(eti_method *self, size_t i, const eti_view *view) {
+  eti_input *in = &self->inputs[i];
+  if (view->dtype != in->info.dtype) {
+    return mismatch(self, i, ET_INVALID_ARGUMENT,
+                    PyUnicode_FromFormat("dtype %s was given", eti_dtype_python_name(view->dtype)));
+  }
+  if (!PyArray_ISNOTSWAPPED(view->array)) {
+    return mismatch(
+        self, i, ET_INVALID_ARGUMENT,
+        PyUnicode_FromString(
+            "bytes are in the other byte order (use array.astype(array.dtype.newbyteorder('=')))"));
+  }
+  const npy_intp *sizes = PyArray_DIMS(view->array);
+  const size_t rank = (size_t)PyArray_NDIM(view->array);
+  // Bounds first: they can name the dim. Sizes are noted whenever the rank fits.
+  const bool taken = take_sizes(in, sizes, rank);
+  size_t broken = 0;
+  const bool blamed = rank == in->info.rank && !eti_bounds_hold(self, i, &broken);
+  if (taken && !blamed) return 0;
+  return mismatch(self, i, ET_NOT_SUPPORTED,
+                  shape_problem(self, i, sizes, rank, blamed ? &broken : NULL));
+}
+
+// Writes the strides of the planned layout at the sizes taken; true when the given ones, in units
+// of `unit`, are the same.
+static bool plan_strides(eti_input *in, const npy_intp *strides, npy_intp unit) {
+  bool dense = true;
+  ptrdiff_t stride = 1;
+  for (size_t k = in->info.rank; k-- > 0;) {
+    const size_t d = in->info.dim_order[k];
+    in->strides[d] = stride;
+    dense = dense && (in->sizes[d] <= 1 || strides[d] == stride * unit);
+    stride *= in->sizes[d] > 0 ? in->sizes[d] : 1;
+  }
+  return dense || in->tensor.numel == 0;
+}
+
+static int copy_to_staging(eti_method *self, eti_input *in, PyArrayObject *array) {
+  if (in->staging == NULL) {
+    in->staging = eti_memory_allocate(self->state, in->capacity * in->element);
+    if (in->staging == NULL) return -1;
+  }
+  npy_intp strides[ET_MAX_RANK];
+  for (size_t d = 0; d < in->info.rank; d++) strides[d] = in->strides[d] * (npy_intp)in->element;
+  PyArray_Descr *descr = PyArray_DESCR(array);
+  Py_INCREF(descr);  // the constructor below steals it
+  PyObject *target =
+      PyArray_NewFromDescr(&PyArray_Type, descr, PyArray_NDIM(array), PyArray_DIMS(array), strides,
+                           in->staging->data, NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
+  if (target == NULL) return -1;
+  const int result = PyArray_CopyInto((PyArrayObject *)target, array);
+  Py_DECREF(target);
+  return result;
+}
+
+static bool is_aligned(const void *data) {
+  return (uintptr_t)data % BORROW_ALIGN == 0;
+}
+
+// The fast way for plain torch tensors that can be used as they are. False: nothing was decided.
+static bool fill_peeked(eti_method *self, size_t i, PyObject *object) {
+  eti_input *in = &self->inputs[i];
+  eti_peek peek;
+  if (!eti_peek_torch(self->state, object, &peek) || peek.dtype != in->info.dtype) return false;
+  size_t broken;
+  if (!take_sizes(in, peek.sizes, peek.rank) || !eti_bounds_hold(self, i, &broken) ||
+      !plan_strides(in, peek.strides, 1))
+    return false;
+  if (in->tensor.numel > 0 &&
+      (peek.data == NULL || (!in->info.is_planned && !is_aligned(peek.data))))
+    return false;
+  in->tensor.data = peek.data;
+  in->next = Py_NewRef(object);
+  self->kind = ETI_KIND_TORCH;
+  return true;
+}
+
+static int fill_tensor(eti_method *self, size_t i, PyObject *object) {
+  eti_input *in = &self->inputs[i];
+  if (fill_peeked(self, i, object)) return 0;
+  eti_view view;
+  const int found = eti_view_of(self->state, object, &view);
+  if (found < 0) return name_error(self, i);
+  if (found == 0) {
+    return mismatch(self, i, ET_INVALID_ARGUMENT,
+                    PyUnicode_FromFormat("a value of type %s was given", Py_TYPE(object)->tp_name));
+  }
+  if (view.is_torch) {
+    self->kind = ETI_KIND_TORCH;
+  } else if (self->kind == ETI_KIND_UNKNOWN) {
+    self->kind = ETI_KIND_NUMPY;
+  }
+  if (check_tensor(self, i, &view) < 0) goto failed;
+  const bool dense = plan_strides(in, PyArray_STRIDES(view.array), (npy_intp)in->element);
+  const bool usable = in->info.is_planned ||
+                      (is_aligned(PyArray_DATA(view.array)) && PyArray_ISWRITEABLE(view.array));
+  if (dense && usable) {
+    in->tensor.data = PyArray_DATA(view.array);
+    in->next = (PyObject *)view.array;
+  } else {
+    // Read-only memory is copied too: a program may write its inputs.
+    if (copy_to_staging(self, in, view.array) < 0) goto failed;
+    if (dense) {
+      self->alignment_copies++;
+    } else {
+      self->layout_conversions++;
+    }
+    Py_DECREF(view.array);
+    in->tensor.data = in->staging->data;
+    in->next = Py_NewRef((PyObject *)in->staging);
+  }
+  return 0;
+failed:
+  Py_DECREF(view.array);
+  return -1;
+}
+
+// ---- scalars
+
+static int fill_int(eti_method *self, size_t i, PyObject *object) {
+  eti_input *in = &self->inputs[i];
+  if (PyBool_Check(object) || PyArray_Check(object) || !PyIndex_Check(object)) return 1;
+  PyObject *number = PyNumber_Index(object);
+  if (number == NULL) return -1;
+  in->value.as.i = PyLong_AsLongLong(number);
+  Py_DECREF(number);
+  if (in->value.as.i == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    return mismatch(self, i, ET_INVALID_ARGUMENT,
+                    PyUnicode_FromFormat("%S does not fit 64 bits", object));
+  }
+  return 0;
+}
+
+static int fill_double(eti_method *self, size_t i, PyObject *object) {
+  eti_input *in = &self->inputs[i];
+  if (PyFloat_Check(object)) {
+    in->value.as.d = PyFloat_AS_DOUBLE(object);
+    return 0;
+  }
+  const bool number =
+      PyArray_IsScalar(object, Floating) || (PyLong_Check(object) && !PyBool_Check(object));
+  if (!number) return 1;
+  in->value.as.d = PyFloat_AsDouble(object);
+  return in->value.as.d == -1.0 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int fill_string(eti_method *self, size_t i, PyObject *object) {
+  eti_input *in = &self->inputs[i];
+  if (!PyUnicode_Check(object)) return 1;
+  Py_ssize_t n;
+  in->value.as.string = PyUnicode_AsUTF8AndSize(object, &n);
+  if (in->value.as.string == NULL) return -1;
+  if (n > (Py_ssize_t)UINT32_MAX) {
+    return mismatch(self, i, ET_INVALID_ARGUMENT,
+                    PyUnicode_FromString("a str over 4 GiB was given"));
+  }
+  in->value.n = (uint32_t)n;
+  in->next = Py_NewRef(object);
+  return 0;
+}
+
+// 0, -1 with an exception set, or 1: the object is of the wrong kind.
+static int fill_scalar(eti_method *self, size_t i, PyObject *object) {
+  eti_input *in = &self->inputs[i];
+  switch (in->tag) {
+    case ET_INT:
+      return fill_int(self, i, object);
+    case ET_DOUBLE:
+      return fill_double(self, i, object);
+    case ET_BOOL:
+      if (!PyBool_Check(object) && !PyArray_IsScalar(object, Bool)) return 1;
+      in->value.as.b = PyObject_IsTrue(object) == 1;
+      return 0;
+    case ET_STRING:
+      return fill_string(self, i, object);
+    case ET_NONE:
+      return object == Py_None ? 0 : 1;
+    default:
+      return 1;
+  }
+}
+
+static int fill(eti_method *self, size_t i, PyObject *object) {
+  eti_input *in = &self->inputs[i];
+  Py_CLEAR(in->next);
+  if (in->tag == ET_TENSOR) {
+    if (fill_tensor(self, i, object) < 0) return -1;
+  } else {
+    const int wrong = fill_scalar(self, i, object);
+    if (wrong < 0) return -1;
+    if (wrong > 0) {
+      return mismatch(
+          self, i, ET_INVALID_ARGUMENT,
+          PyUnicode_FromFormat("a value of type %s was given", Py_TYPE(object)->tp_name));
+    }
+  }
+  in->pending = true;
+  return 0;
+}
+
+// ---- the sequence
+
+static PyObject *as_sequence(const eti_method *self, PyObject *sequence) {
+  if (PyTuple_Check(sequence) || PyList_Check(sequence)) return PySequence_Tuple(sequence);
+  PyObject *tensor_type = eti_torch_tensor_type(self->state);
+  const bool single =
+      PyArray_Check(sequence) || PyUnicode_Check(sequence) || PyObject_CheckBuffer(sequence) ||
+      !PySequence_Check(sequence) ||
+      (tensor_type != NULL && PyObject_TypeCheck(sequence, (PyTypeObject *)tensor_type));
+  if (!single) return PySequence_Tuple(sequence);
+  return eti_raise(self->state, ET_INVALID_TYPE,
+                   "inputs of method %R are a %s, need a list or tuple with one item per input",
+                   self->name, Py_TYPE(sequence)->tp_name);
+}
+
+static int check_count(const eti_method *self, Py_ssize_t n) {
+  if ((size_t)n == self->n_inputs) return 0;
+  PyObject *names =
+      self->input_names != NULL ? PyObject_Repr(self->input_names) : PyUnicode_FromString("");
+  if (names != NULL) {
+    eti_raise(self->state, ET_INVALID_ARGUMENT, "method %R takes %zu input%s%s%U, %zd were given",
+              self->name, self->n_inputs, self->n_inputs == 1 ? "" : "s",
+              PyUnicode_GET_LENGTH(names) > 0 ? " " : "", names, n);
+    Py_DECREF(names);
+  }
+  return -1;
+}
+
+int eti_inputs_fill(eti_method *self, PyObject *sequence) {
+  // A tuple of our own: converting an item may run any code, which could change a list under our
+  // feet.
+  PyObject *items =
+      PyTuple_CheckExact(sequence) ? Py_NewRef(sequence) : as_sequence(self, sequence);
+  if (items == NULL) return -1;
+  int result = check_count(self, PyTuple_GET_SIZE(items));
+  self->kind = ETI_KIND_UNKNOWN;
+  eti_bounds_begin(self);
+  for (size_t i = 0; result == 0 && i < self->n_inputs; i++)
+    result = fill(self, i, PyTuple_GET_ITEM(items, (Py_ssize_t)i));
+  Py_DECREF(items);
+  if (result < 0) {
+    for (size_t i = 0; i < self->n_inputs; i++) {
+      self->inputs[i].pending = false;
+      Py_CLEAR(self->inputs[i].next);
+    }
+  }
+  return result;
+}
+
+void eti_inputs_release(eti_method *self) {
+  for (size_t i = 0; self->inputs != NULL && i < self->n_inputs; i++) {
+    Py_CLEAR(self->inputs[i].next);
+    Py_CLEAR(self->inputs[i].pin);
+    Py_CLEAR(self->inputs[i].staging);
+    self->inputs[i].pending = false;
+  }
+}

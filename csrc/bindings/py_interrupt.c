@@ -1,0 +1,154 @@
+// py_interrupt.c — the watcher thread of py_interrupt.h. Knows the runtime's interrupt call and
+// nothing else of methods.
+#include "bindings/py_interrupt.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+enum { TICK_NS = 50 * 1000 * 1000, IDLE_TICKS = 20 };
+
+typedef struct eti_watch {
+  pthread_t thread;
+  pthread_mutex_t mutex;
+  pthread_cond_t wake;
+  et_method *method;  // the run in progress, or NULL
+  uint64_t serial;    // counts runs
+  bool parked;        // waiting without a timeout
+  bool stop;
+} eti_watch;
+
+static void wait_tick(eti_watch *watch) {
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_nsec += TICK_NS;
+  if (until.tv_nsec >= 1000000000) {
+    until.tv_nsec -= 1000000000;
+    until.tv_sec += 1;
+  }
+  // Wakes early only to stop; a run that begins does not signal a watcher that ticks.
+  while (!watch->stop && pthread_cond_timedwait(&watch->wake, &watch->mutex, &until) != ETIMEDOUT) {
+  }
+}
+
+static void *watch_main(void *argument) {
+  eti_watch *watch = argument;
+  uint64_t seen = 0;
+  int idle = 0;
+  pthread_mutex_lock(&watch->mutex);
+  while (!watch->stop) {
+    if (idle >= IDLE_TICKS) {
+      watch->parked = true;
+      while (watch->parked && !watch->stop) pthread_cond_wait(&watch->wake, &watch->mutex);
+      idle = 0;
+    }
+    wait_tick(watch);
+    if (watch->method != NULL && watch->serial == seen) et_method_interrupt(watch->method);
+    idle = watch->method == NULL && watch->serial == seen ? idle + 1 : 0;
+    seen = watch->serial;
+  }
+  pthread_mutex_unlock(&watch->mutex);
+  return NULL;
+}
+
+static eti_watch *watch_start(void) {
+  eti_watch *watch = PyMem_RawCalloc(1, sizeof *watch);
+  if (watch == NULL) return NULL;
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_mutex_init(&watch->mutex, NULL);
+  pthread_cond_init(&watch->wake, &attributes);
+  pthread_condattr_destroy(&attributes);
+  // Signals stay with Python's threads: the watcher must never be the one that is interrupted.
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &old);
+  const int failed = pthread_create(&watch->thread, NULL, watch_main, watch);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  if (failed) {
+    PyMem_RawFree(watch);
+    return NULL;
+  }
+  return watch;
+}
+
+bool eti_watch_begin(eti_state *state, et_method *method) {
+  if (PyThread_get_thread_ident() != state->main_thread) return false;
+  // Only the main thread gets here, so creation needs no lock. Without a thread the run just cannot
+  // be interrupted.
+  if (state->watch == NULL) state->watch = watch_start();
+  eti_watch *watch = state->watch;
+  if (watch == NULL || watch->method != NULL) return false;
+  pthread_mutex_lock(&watch->mutex);
+  watch->method = method;
+  watch->serial++;
+  if (watch->parked) {
+    watch->parked = false;
+    pthread_cond_signal(&watch->wake);
+  }
+  pthread_mutex_unlock(&watch->mutex);
+  return true;
+}
+
+void eti_watch_end(eti_state *state) {
+  eti_watch *watch = state->watch;
+  pthread_mutex_lock(&watch->mutex);
+  watch->method = NULL;
+  pthread_mutex_unlock(&watch->mutex);
+}
+
+void eti_watch_stop(eti_state *state) {
+  eti_watch *watch = state->watch;
+  if (watch == NULL) return;
+  state->watch = NULL;
+  pthread_mutex_lock(&watch->mutex);
+  watch->stop = true;
+  pthread_cond_signal(&watch->wake);
+  pthread_mutex_unlock(&watch->mutex);
+  pthread_join(watch->thread, NULL);
+  pthread_cond_destroy(&watch->wake);
+  pthread_mutex_destroy(&watch->mutex);
+  PyMem_RawFree(watch);
+}
+
+// ---- fork
+
+PyObject *eti_after_fork(PyObject *module, PyObject *unused) {
+  (void)unused;
+  eti_state *state = PyModule_GetState(module);
+  state->fork_generation++;
+  // The watcher's thread exists only in the parent; its small block is left behind on purpose, as
+  // it may be locked.
+  state->watch = NULL;
+  state->main_thread =
+      PyThread_get_thread_ident();  // the thread that forked is the child's main thread
+  Py_RETURN_NONE;
+}
+
+int eti_fork_hook(eti_state *state) {
+  if (state->fork_hook_registered) return 0;
+  int result = -1;
+  PyObject *os = NULL, *hook = NULL, *arguments = NULL, *keywords = NULL, *done = NULL;
+  os = PyImport_ImportModule("os");
+  hook = os == NULL ? NULL : PyObject_GetAttrString(os, "register_at_fork");
+  arguments = PyTuple_New(0);
+  keywords = PyDict_New();
+  PyObject *after = PyObject_GetAttrString(state->module, "_after_fork");
+  if (hook != NULL && arguments != NULL && keywords != NULL && after != NULL &&
+      PyDict_SetItemString(keywords, "after_in_child", after) == 0) {
+    done = PyObject_Call(hook, arguments, keywords);
+  }
+  if (done != NULL) {
+    state->fork_hook_registered = true;
+    result = 0;
+  }
+  Py_XDECREF(after);
+  Py_XDECREF(done);
+  Py_XDECREF(keywords);
+  Py_XDECREF(arguments);
+  Py_XDECREF(hook);
+  Py_XDECREF(os);
+  return result;
+}

@@ -1,0 +1,26 @@
+// py_interrupt.h — Ctrl-C during a run, and os.fork() around thread pools.
+//
+// A run of the main thread is announced to a watcher thread, which asks a run that lasts longer
+// than a tick (50 ms) to pause before its next instruction; the main thread then looks at its
+// signals and goes on where it stopped, or gives up with the exception that a signal handler
+// raised. The watcher starts with the first run and sleeps without ticking when no run has begun
+// for a second, so the price is one uncontended lock around a run and nothing at all in an idle
+// process.
+#ifndef ETI_INTERRUPT_H
+#define ETI_INTERRUPT_H
+
+#include "bindings/py_module.h"
+
+// Announce and withdraw a run; callable without the GIL. Only runs of the main thread are watched:
+// no other thread receives signals. begin returns whether the run is watched, which is what end
+// wants to know.
+bool eti_watch_begin(eti_state *state, et_method *method);
+void eti_watch_end(eti_state *state);
+// Stops and frees the watcher.
+void eti_watch_stop(eti_state *state);
+
+// Registers the module's _after_fork with os.register_at_fork, once. -1 with an exception set.
+int eti_fork_hook(eti_state *state);
+PyObject *eti_after_fork(PyObject *module, PyObject *unused);
+
+#endif  // ETI_INTERRUPT_H

@@ -1,0 +1,143 @@
+// py_method_open.c — loading methods: memory from the program's pools, the runtime's load without
+// the GIL, and what each input and output slot is, so that calls need not ask again.
+#include <string.h>
+
+#include "bindings/py_arrays.h"
+#include "bindings/py_delegates.h"
+#include "bindings/py_errors.h"
+#include "bindings/py_method.h"
+#include "bindings/py_op_library.h"
+
+static int describe_inputs(eti_method *self, const char *name, et_error *err) {
+  for (size_t i = 0; i < self->n_inputs; i++) {
+    eti_input *in = &self->inputs[i];
+    if (et_program_slot_info(&self->program->program, name, ET_SLOT_INPUT, i, &in->tag, &in->info,
+                             err) != ET_OK) {
+      return -1;
+    }
+    in->value.tag = (uint8_t)in->tag;
+    if (in->tag != ET_TENSOR) continue;
+    bool carried = false;
+    in->typenum = eti_numpy_type(in->info.dtype, &carried);
+    in->element = et_dtype_bytes(in->info.dtype);
+    in->capacity = in->element == 0 ? 0 : in->info.bytes / in->element;
+    in->tensor = (et_tensor){.sizes = in->sizes,
+                             .strides = in->strides,
+                             .dim_order = in->info.dim_order,
+                             .dtype = (uint8_t)in->info.dtype,
+                             .rank = (uint8_t)in->info.rank,
+                             .capacity = in->capacity};
+    in->value.as.tensor = &in->tensor;
+  }
+  return 0;
+}
+
+static bool is_an_input(const eti_method *self, const et_tensor *tensor) {
+  for (size_t i = 0; i < self->n_inputs; i++) {
+    const et_value *in = et_method_input(self->method, i);
+    if (in != NULL && in->tag == ET_TENSOR && in->as.tensor == tensor) return true;
+  }
+  return false;
+}
+
+// Which outputs have no memory of their own: the plan left them out and they are not an input
+// handed through.
+static int describe_outputs(eti_method *self, const char *name, et_error *err) {
+  for (size_t i = 0; i < self->n_outputs; i++) {
+    eti_output *out = &self->outputs[i];
+    et_tensor_info info;
+    if (et_program_slot_info(&self->program->program, name, ET_SLOT_OUTPUT, i, &out->tag, &info,
+                             err) != ET_OK)
+      return -1;
+    if (out->tag != ET_TENSOR || info.is_planned) continue;
+    const et_value *value = et_method_output(self->method, i);
+    if (value == NULL || value->tag != ET_TENSOR || value->as.tensor->data != NULL) continue;
+    if (is_an_input(self, value->as.tensor)) continue;
+    out->needs_bytes = info.bytes;
+    self->has_given_outputs |= info.bytes > 0;
+  }
+  return 0;
+}
+
+// What a user can do that the runtime, which knows no operator and no backend, cannot say.
+static const char *advice_for(const et_error *err) {
+  if (err->status == ET_OPERATOR_MISSING) return eti_ops_recipe;
+#if !defined(ET_HAVE_XNNPACK)
+  if (err->status == ET_NOT_FOUND && strstr(err->message, "XnnpackBackend") != NULL)
+    return "\nThis build is without XNNPACK; `executorch_py doctor` says how to have it.";
+#endif
+  return "";
+}
+
+static int load(eti_method *self, const char *name) {
+  eti_program *program = self->program;
+  et_error err = {.status = ET_OK};
+  et_method_info info;
+  if (et_program_method_info(&program->program, name, &info, &err) != ET_OK) goto failed;
+  const et_pool *pool;
+  if (eti_program_pool(program, &pool) < 0 || eti_program_planned(program, info.n_planned) < 0)
+    return -1;
+  const et_method_config config = {.ops = eti_ops(self->state),
+                                   .backends = eti_delegates_table(program),
+                                   .pool = pool,
+                                   .data_maps = program->maps,
+                                   .n_data_maps = program->n_data};
+  et_method_needs needs;
+  et_status status;
+  Py_BEGIN_ALLOW_THREADS;
+  status = et_method_measure(&program->program, name, &config, &needs, &err);
+  Py_END_ALLOW_THREADS;
+  if (status != ET_OK) goto failed;
+  self->memory = eti_memory_allocate(self->state, needs.method_bytes);
+  self->scratch = self->memory == NULL ? NULL : eti_program_scratch(program, needs.scratch_bytes);
+  self->inputs = PyMem_Calloc(info.n_inputs + 1, sizeof *self->inputs);
+  self->outputs = PyMem_Calloc(info.n_outputs + 1, sizeof *self->outputs);
+  et_span *planned = PyMem_Calloc(info.n_planned + 1, sizeof *planned);
+  if (self->scratch == NULL || self->inputs == NULL || self->outputs == NULL || planned == NULL) {
+    PyMem_Free(planned);
+    if (!PyErr_Occurred()) PyErr_NoMemory();
+    return -1;
+  }
+  for (size_t i = 0; i < info.n_planned; i++) {
+    planned[i] = (et_span){program->planned[i]->data, program->planned[i]->size};
+  }
+  const et_method_memory memory = {.method = {self->memory->data, self->memory->size},
+                                   .scratch = {self->scratch->data, self->scratch->size},
+                                   .planned = planned,
+                                   .n_planned = info.n_planned};
+  Py_BEGIN_ALLOW_THREADS;
+  status = et_method_load(&program->program, name, &config, &memory, &self->method, &err);
+  Py_END_ALLOW_THREADS;
+  PyMem_Free(planned);
+  if (status != ET_OK) {
+    self->method = NULL;
+    goto failed;
+  }
+  eti_memory_expect_use(self->memory);  // by the first run, which packs weights
+  self->n_planned = info.n_planned;
+  self->n_inputs = info.n_inputs;
+  self->n_outputs = info.n_outputs;
+  if (describe_inputs(self, name, &err) == 0 && describe_outputs(self, name, &err) == 0) return 0;
+failed:
+  eti_raise_advice(self->state, &err, advice_for(&err));
+  return -1;
+}
+
+PyObject *eti_method_open(eti_program *program, const char *name) {
+  eti_state *state = program->state;
+  eti_method *self = (eti_method *)state->method_type->tp_alloc(state->method_type, 0);
+  if (self == NULL) return NULL;
+  self->state = state;
+  Py_INCREF(program);
+  self->program = program;
+  self->name = PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
+  if (self->name == NULL || load(self, name) < 0) {
+    Py_DECREF(self);
+    return NULL;
+  }
+  self->next = program->methods;
+  self->link = &program->methods;
+  if (self->next != NULL) self->next->link = &self->next;
+  program->methods = self;
+  return (PyObject *)self;
+}

@@ -1,0 +1,106 @@
+// py_method_run.c — a run: let the GIL go, hand the inputs that are set to the runtime, execute,
+// take the GIL back. The caller holds the program's lock, and makes slots and objects (py_inputs.c,
+// py_outputs.c).
+#include "bindings/py_delegates.h"
+#include "bindings/py_errors.h"
+#include "bindings/py_interrupt.h"
+#include "bindings/py_method.h"
+
+static int give_outputs(eti_method *self) {
+  for (size_t i = 0; i < self->n_outputs; i++) {
+    eti_output *out = &self->outputs[i];
+    if (out->needs_bytes == 0) continue;
+    // New memory for every run: what the last run returned may still be viewed.
+    eti_memory *memory = eti_memory_allocate(self->state, out->needs_bytes);
+    if (memory == NULL) return -1;
+    et_error err = {.status = ET_OK};
+    if (et_method_set_output_data(self->method, i, (et_span){memory->data, memory->size}, &err) !=
+        ET_OK) {
+      Py_DECREF(memory);
+      eti_raise_error(self->state, &err);
+      return -1;
+    }
+    Py_XSETREF(out->memory, memory);
+  }
+  return 0;
+}
+
+// Hands pending inputs to the runtime, without the GIL; *n_taken counts those that it took.
+static et_status take_inputs(eti_method *self, size_t *n_taken, et_error *err) {
+  for (size_t i = 0; i < self->n_inputs; i++) {
+    eti_input *in = &self->inputs[i];
+    if (in->pending) {
+      const et_status status = et_method_set_input(self->method, i, &in->value, err);
+      if (status != ET_OK) return status;
+    }
+    *n_taken = i + 1;
+  }
+  return ET_OK;
+}
+
+// Moves the owners of what the runtime has taken into place; drops the others.
+static void settle_inputs(eti_method *self, size_t n_taken) {
+  for (size_t i = 0; i < self->n_inputs; i++) {
+    eti_input *in = &self->inputs[i];
+    if (!in->pending) continue;
+    in->pending = false;
+    if (i >= n_taken || in->tag != ET_TENSOR || in->info.is_planned) {
+      in->borrowed = false;
+      Py_CLEAR(in->next);
+      continue;
+    }
+    PyObject *old = in->pin;
+    in->pin = in->next;
+    in->next = NULL;
+    in->borrowed = in->pin != (PyObject *)in->staging;
+    Py_XDECREF(old);
+  }
+}
+
+// Executes, pausing for signals when the watcher asks for it. Without the GIL; *python_error tells
+// that a signal handler raised.
+static et_status execute_watched(eti_method *self, et_error *err, bool *python_error) {
+  if (self->hooks != NULL) return et_method_execute_traced(self->method, self->hooks, err);
+  const bool watched = eti_watch_begin(self->state, self->method);
+  et_status status = et_method_execute(self->method, err);
+  while (status == ET_INTERRUPTED && watched) {
+    const PyGILState_STATE gil = PyGILState_Ensure();
+    *python_error = PyErr_CheckSignals() < 0;
+    PyGILState_Release(gil);
+    if (*python_error) {
+      et_method_reset(self->method);
+      break;
+    }
+    status = et_method_resume(self->method, err);
+  }
+  if (watched) eti_watch_end(self->state);
+  return status;
+}
+
+static int run(eti_method *self, bool execute) {
+  et_error err;
+  err.status = ET_OK;
+  err.message[0] = '\0';
+  size_t n_taken = 0;
+  bool python_error = false;
+  PyThreadState *thread = PyEval_SaveThread();
+  et_status status = take_inputs(self, &n_taken, &err);
+  if (status == ET_OK && execute) status = execute_watched(self, &err, &python_error);
+  PyEval_RestoreThread(thread);
+  settle_inputs(self, n_taken);
+  if (status == ET_OK) return 0;
+  if (!python_error) eti_raise_error(self->state, &err);
+  return -1;
+}
+
+int eti_method_hand_over(eti_method *self) {
+  return run(self, false);
+}
+
+int eti_method_run(eti_method *self) {
+  if (self->has_given_outputs && give_outputs(self) < 0) return -1;
+  if (run(self, true) < 0) return -1;
+  if (self->has_run) return 0;
+  self->has_run = true;
+  return eti_delegates_keep(self->program);
+}

@@ -1,0 +1,163 @@
+// py_module.c — the module `executorch_py._C`: definition, state, life. Types and functions live
+// with their subjects; this file lists them. Multi-phase initialisation; one interpreter only,
+// because NumPy's function table is process-wide.
+#define ETI_IMPORTS_NUMPY
+#include "bindings/py_module.h"
+
+#include "bindings/py_delegates.h"
+#include "bindings/py_errors.h"
+#include "bindings/py_interrupt.h"
+#include "bindings/py_op_library.h"
+
+static eti_state *state_of(PyObject *module) {
+  return PyModule_GetState(module);
+}
+
+typedef struct word {
+  size_t offset;
+  const char *text;
+} word;
+
+#define WORD(field, text_) {offsetof(eti_state, field), text_}
+static const word words[] = {
+    WORD(str_dtype, "dtype"),       WORD(str_numpy, "numpy"),     WORD(str_detach, "detach"),
+    WORD(str_view, "view"),         WORD(str_device, "device"),   WORD(str_type, "type"),
+    WORD(str_dlpack, "__dlpack__"), WORD(str_array, "__array__"), WORD(str_torch, "torch"),
+    WORD(str_is_neg, "is_neg"),
+};
+enum { N_WORDS = sizeof words / sizeof words[0] };
+
+static PyObject **word_at(eti_state *state, size_t i) {
+  return (PyObject **)((char *)state + words[i].offset);
+}
+
+static int add_types(eti_state *state, PyObject *module) {
+  struct {
+    PyTypeObject **slot;
+    PyType_Spec *spec;
+  } types[] = {
+      {&state->memory_type, &eti_memory_spec},
+      {&state->program_type, &eti_program_spec},
+      {&state->method_type, &eti_method_spec},
+  };
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    *types[i].slot = (PyTypeObject *)PyType_FromModuleAndSpec(module, types[i].spec, NULL);
+    if (*types[i].slot == NULL || PyModule_AddType(module, *types[i].slot) < 0) return -1;
+  }
+  return 0;
+}
+
+static int find_main_thread(eti_state *state) {
+  PyObject *threading = PyImport_ImportModule("threading");
+  PyObject *main = threading == NULL ? NULL : PyObject_CallMethod(threading, "main_thread", NULL);
+  PyObject *ident = main == NULL ? NULL : PyObject_GetAttrString(main, "ident");
+  if (ident != NULL) state->main_thread = PyLong_AsUnsignedLong(ident);
+  Py_XDECREF(ident);
+  Py_XDECREF(main);
+  Py_XDECREF(threading);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static int module_exec(PyObject *module) {
+  eti_state *state = state_of(module);
+  state->module = module;
+  import_array1(-1);
+  for (size_t i = 0; i < N_WORDS; i++) {
+    *word_at(state, i) = PyUnicode_InternFromString(words[i].text);
+    if (*word_at(state, i) == NULL) return -1;
+  }
+  if (find_main_thread(state) < 0 || eti_errors_init(state, module) < 0 ||
+      add_types(state, module) < 0)
+    return -1;
+  if (PyModule_AddIntConstant(module, "VERIFY_FULL", ET_VERIFY_FULL) < 0) return -1;
+  return PyModule_AddIntConstant(module, "VERIFY_MINIMAL", ET_VERIFY_MINIMAL);
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg) {
+  eti_state *state = state_of(module);
+  Py_VISIT(state->memory_type);
+  Py_VISIT(state->program_type);
+  Py_VISIT(state->method_type);
+  Py_VISIT(state->base_error);
+  for (size_t i = 0; i < ETI_STATUS_SLOTS; i++) Py_VISIT(state->errors[i]);
+  Py_VISIT(state->torch.tensor_type);
+  Py_VISIT(state->torch.from_numpy);
+  for (size_t d = 0; d < ET_DTYPE_COUNT; d++) {
+    Py_VISIT(state->torch.dtypes[d]);
+    Py_VISIT(state->ml_dtypes[d]);
+  }
+  return 0;
+}
+
+static int module_clear(PyObject *module) {
+  eti_state *state = state_of(module);
+  Py_CLEAR(state->memory_type);
+  Py_CLEAR(state->program_type);
+  Py_CLEAR(state->method_type);
+  Py_CLEAR(state->base_error);
+  for (size_t i = 0; i < ETI_STATUS_SLOTS; i++) Py_CLEAR(state->errors[i]);
+  Py_CLEAR(state->torch.tensor_type);
+  Py_CLEAR(state->torch.from_numpy);
+  for (size_t d = 0; d < ET_DTYPE_COUNT; d++) {
+    Py_CLEAR(state->torch.dtypes[d]);
+    Py_CLEAR(state->ml_dtypes[d]);
+  }
+  for (size_t i = 0; i < N_WORDS; i++) Py_CLEAR(*word_at(state, i));
+  return 0;
+}
+
+static void module_free(void *module) {
+  eti_watch_stop(state_of(module));
+  eti_op_libraries_free(state_of(module));
+  eti_delegates_free(state_of(module));
+  module_clear(module);
+}
+
+static PyMethodDef module_methods[] = {
+    {"open_program", (PyCFunction)(void (*)(void))eti_open_program, METH_VARARGS | METH_KEYWORDS,
+     "open_program($module, source, data=(), *, verification=0, n_threads=0, xnnpack=None)\n--\n\n"
+     "Opens a program from a path or a buffer, with external data files (paths or buffers)."},
+    {"kernel_manifest", eti_kernel_manifest, METH_NOARGS,
+     "kernel_manifest($module)\n--\n\nPer operator: input and output dtypes, largest rank, "
+     "argument count."},
+    {"backend_names", eti_backend_names, METH_NOARGS,
+     "backend_names($module)\n--\n\nDelegates this build can run."},
+    {"system_info", eti_system_info, METH_NOARGS,
+     "system_info($module)\n--\n\nMachine, CPU features, XNNPACK, CPUs, compiler."},
+    {"machine_rates", eti_machine_rates, METH_VARARGS,
+     "machine_rates($module, n_threads, sizes, /)\n--\n\nMeasures f32 operations a second, and per "
+     "working set in bytes the bytes a second (read, written, copied), of that many threads."},
+    {"load_ops", (PyCFunction)(void (*)(void))eti_load_ops, METH_VARARGS | METH_KEYWORDS,
+     "load_ops($module, path, *, replace=False)\n--\n\nLoads a library of operators for methods "
+     "loaded from now on; their names."},
+    {"loaded_ops", eti_loaded_ops, METH_NOARGS,
+     "loaded_ops($module)\n--\n\nPath and operators of each loaded library, newest first."},
+    {"_after_fork", eti_after_fork, METH_NOARGS,
+     "_after_fork($module)\n--\n\nCalled in the child of os.fork()."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, module_exec},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, NULL},
+};
+
+PyModuleDef eti_module_def = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "executorch_py._C",
+    .m_doc = "The C runtime for .pte programs. Use executorch_py.runtime, which is built on it.",
+    .m_size = sizeof(eti_state),
+    .m_methods = module_methods,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
+};
+
+PyMODINIT_FUNC PyInit__C(void);
+PyMODINIT_FUNC PyInit__C(void) {
+  return PyModuleDef_Init(&eti_module_def);
+}

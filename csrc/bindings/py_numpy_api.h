@@ -1,0 +1,30 @@
+// py_numpy_api.h — the only place that includes NumPy's headers and sets its macros. py_module.c
+// defines ETI_IMPORTS_NUMPY and fills the function table; every other file shares that table
+// through the unique symbol.
+#ifndef ETI_NUMPY_API_H
+#define ETI_NUMPY_API_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
+#define NPY_TARGET_VERSION NPY_1_22_API_VERSION
+#define PY_ARRAY_UNIQUE_SYMBOL eti_numpy_table
+#ifndef ETI_IMPORTS_NUMPY
+#define NO_IMPORT_ARRAY
+#endif
+
+// NumPy's headers do not keep the house warnings.
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wundef"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#endif
+#include <numpy/arrayobject.h>
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+#endif  // ETI_NUMPY_API_H

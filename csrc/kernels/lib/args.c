@@ -1,0 +1,221 @@
+// args.c — see args.h. Each reader accepts what the file format can hold in that place and refuses
+// the rest by naming the position, the kind found and the kind needed. Also ties the literals of
+// dtype_sets.h to the numbers of et.h.
+#include "kernels/lib/args.h"
+
+#include "kernels/dtype_sets.h"
+
+_Static_assert(ET_TYPES_INT == (ET_DTYPE_BIT(ET_U8) | ET_DTYPE_BIT(ET_I8) | ET_DTYPE_BIT(ET_I16) |
+                                ET_DTYPE_BIT(ET_I32) | ET_DTYPE_BIT(ET_I64)),
+               "integer types");
+_Static_assert(ET_TYPES_HALF == (ET_DTYPE_BIT(ET_F16) | ET_DTYPE_BIT(ET_BF16)), "half types");
+_Static_assert(ET_TYPES_F32 == ET_DTYPE_BIT(ET_F32), "f32");
+_Static_assert(ET_TYPES_F64 == ET_DTYPE_BIT(ET_F64), "f64");
+_Static_assert(ET_TYPES_BOOL == ET_DTYPE_BIT(ET_B8), "bool");
+_Static_assert(ET_TYPES_COMPLEX == (ET_DTYPE_BIT(ET_C64) | ET_DTYPE_BIT(ET_C128)), "complex types");
+_Static_assert(ET_TYPES_UNSIGNED ==
+                   (ET_DTYPE_BIT(ET_U16) | ET_DTYPE_BIT(ET_U32) | ET_DTYPE_BIT(ET_U64)),
+               "unsigned types");
+_Static_assert(ET_TYPES_INDEX == (ET_DTYPE_BIT(ET_I32) | ET_DTYPE_BIT(ET_I64)), "index types");
+_Static_assert(ET_TYPES_ALL == (1u << ET_DTYPE_COUNT) - 1u, "all types");
+
+static const char *tag_name(const et_value *v) {
+  static const char *const names[] = {"None",    "Tensor",     "String",   "Double",
+                                      "Int",     "Bool",       "BoolList", "DoubleList",
+                                      "IntList", "TensorList", "(tag 10)", "OptionalTensorList"};
+  if (v == NULL) return "nothing";
+  return v->tag < sizeof names / sizeof names[0] ? names[v->tag] : "an unknown kind";
+}
+
+static et_status wrong_kind(const et_kernel_ctx *ctx, size_t i, const et_value *v,
+                            const char *needed) {
+  return ET_FAIL(ctx->err, ET_INVALID_PROGRAM, "argument %zu: found %s, needs %s", i, tag_name(v),
+                 needed);
+}
+
+static bool is_none(const et_value *v) {
+  return v == NULL || v->tag == ET_NONE;
+}
+
+et_status eti_arg_tensor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                         et_tensor **out) {
+  const et_value *v = args[i];
+  if (v == NULL || v->tag != ET_TENSOR) return wrong_kind(ctx, i, v, "Tensor");
+  et_tensor *t = v->as.tensor;
+  // A damaged file can order instructions so that a view is read before it was given memory.
+  ET_CHECK(t->data != NULL || t->numel == 0 || eti_is_preparing(ctx), ctx->err, ET_INVALID_STATE,
+           "argument %zu: the tensor has no memory yet", i);
+  *out = t;
+  return ET_OK;
+}
+
+et_status eti_arg_optional_tensor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                  et_tensor **out) {
+  if (is_none(args[i])) {
+    *out = NULL;
+    return ET_OK;
+  }
+  return eti_arg_tensor(ctx, args, i, out);
+}
+
+et_status eti_arg_int(const et_kernel_ctx *ctx, et_value *const *args, size_t i, int64_t *out) {
+  const et_value *v = args[i];
+  if (v != NULL && v->tag == ET_INT) {
+    *out = v->as.i;
+  } else if (v != NULL && v->tag == ET_BOOL) {
+    *out = v->as.b;
+  } else {
+    return wrong_kind(ctx, i, v, "Int");
+  }
+  return ET_OK;
+}
+
+et_status eti_arg_optional_int(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                               bool *present, int64_t *out) {
+  *present = !is_none(args[i]);
+  return *present ? eti_arg_int(ctx, args, i, out) : ET_OK;
+}
+
+et_status eti_arg_scalar(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                         eti_scalar *out) {
+  const et_value *v = args[i];
+  const uint8_t tag = v == NULL ? (uint8_t)ET_NONE : v->tag;
+  if (tag == ET_DOUBLE) {
+    *out = (eti_scalar){.is_float = true, .d = v->as.d};
+  } else if (tag == ET_INT) {
+    *out = (eti_scalar){.i = v->as.i, .d = (double)v->as.i};
+  } else if (tag == ET_BOOL) {
+    *out = (eti_scalar){.is_bool = true, .i = v->as.b, .d = v->as.b ? 1.0 : 0.0};
+  } else {
+    return wrong_kind(ctx, i, v, "a number");
+  }
+  return ET_OK;
+}
+
+et_status eti_arg_optional_scalar(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                  bool *present, eti_scalar *out) {
+  *present = !is_none(args[i]);
+  return *present ? eti_arg_scalar(ctx, args, i, out) : ET_OK;
+}
+
+et_status eti_arg_double(const et_kernel_ctx *ctx, et_value *const *args, size_t i, double *out) {
+  eti_scalar s = {0};
+  ET_TRY(eti_arg_scalar(ctx, args, i, &s));
+  *out = s.d;
+  return ET_OK;
+}
+
+et_status eti_arg_optional_double(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                  bool *present, double *out) {
+  *present = !is_none(args[i]);
+  return *present ? eti_arg_double(ctx, args, i, out) : ET_OK;
+}
+
+et_status eti_arg_bool(const et_kernel_ctx *ctx, et_value *const *args, size_t i, bool *out) {
+  const et_value *v = args[i];
+  if (v != NULL && v->tag == ET_BOOL) {
+    *out = v->as.b;
+  } else if (v != NULL && v->tag == ET_INT) {
+    *out = v->as.i != 0;
+  } else {
+    return wrong_kind(ctx, i, v, "Bool");
+  }
+  return ET_OK;
+}
+
+et_status eti_arg_string(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                         const char **out) {
+  const et_value *v = args[i];
+  if (is_none(v)) {
+    *out = NULL;
+    return ET_OK;
+  }
+  if (v->tag != ET_STRING) return wrong_kind(ctx, i, v, "String");
+  *out = v->as.string;
+  return ET_OK;
+}
+
+et_status eti_arg_ints(const et_kernel_ctx *ctx, et_value *const *args, size_t i, int64_t *out,
+                       size_t capacity, size_t *n) {
+  const et_value *v = args[i];
+  if (v == NULL || v->tag != ET_INT_LIST) return wrong_kind(ctx, i, v, "IntList");
+  ET_CHECK(v->n <= capacity, ctx->err, ET_INVALID_ARGUMENT,
+           "argument %zu: %u integers, at most %zu are allowed", i, (unsigned)v->n, capacity);
+  for (size_t k = 0; k < v->n; k++) {
+    const et_value *e = v->as.list[k];
+    ET_CHECK(e != NULL && (e->tag == ET_INT || e->tag == ET_BOOL), ctx->err, ET_INVALID_PROGRAM,
+             "argument %zu: element %zu is %s, needs Int", i, k, tag_name(e));
+    out[k] = e->tag == ET_INT ? e->as.i : (int64_t)e->as.b;
+  }
+  *n = v->n;
+  return ET_OK;
+}
+
+et_status eti_arg_optional_ints(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                bool *present, int64_t *out, size_t capacity, size_t *n) {
+  *present = !is_none(args[i]);
+  *n = 0;
+  return *present ? eti_arg_ints(ctx, args, i, out, capacity, n) : ET_OK;
+}
+
+et_status eti_arg_optional_doubles(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                   bool *present, double *out, size_t capacity, size_t *n) {
+  const et_value *v = args[i];
+  *present = !is_none(v);
+  *n = 0;
+  if (!*present) return ET_OK;
+  if (v->tag != ET_DOUBLE_LIST) return wrong_kind(ctx, i, v, "DoubleList");
+  ET_CHECK(v->n <= capacity, ctx->err, ET_INVALID_ARGUMENT,
+           "argument %zu: %u doubles, at most %zu are allowed", i, (unsigned)v->n, capacity);
+  for (size_t k = 0; k < v->n; k++) out[k] = et_value_double_at(v, k);
+  *n = v->n;
+  return ET_OK;
+}
+
+et_status eti_arg_bools(const et_kernel_ctx *ctx, et_value *const *args, size_t i, bool *out,
+                        size_t capacity, size_t *n) {
+  const et_value *v = args[i];
+  if (v == NULL || v->tag != ET_BOOL_LIST) return wrong_kind(ctx, i, v, "BoolList");
+  ET_CHECK(v->n <= capacity, ctx->err, ET_INVALID_ARGUMENT,
+           "argument %zu: %u booleans, at most %zu are allowed", i, (unsigned)v->n, capacity);
+  for (size_t k = 0; k < v->n; k++) out[k] = v->as.bools[k] != 0;
+  *n = v->n;
+  return ET_OK;
+}
+
+et_status eti_arg_tensors(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                          et_value *const **list, size_t *n) {
+  const et_value *v = args[i];
+  const bool optional = v != NULL && v->tag == ET_OPTIONAL_TENSOR_LIST;
+  if (v == NULL || (v->tag != ET_TENSOR_LIST && !optional))
+    return wrong_kind(ctx, i, v, "TensorList");
+  for (size_t k = 0; k < v->n; k++) {
+    const et_tensor *t = eti_list_tensor(v->as.list, k);
+    ET_CHECK(t != NULL || optional, ctx->err, ET_INVALID_PROGRAM,
+             "argument %zu: element %zu is %s, needs Tensor", i, k, tag_name(v->as.list[k]));
+    ET_CHECK(t == NULL || t->data != NULL || t->numel == 0 || eti_is_preparing(ctx), ctx->err,
+             ET_INVALID_STATE, "argument %zu: element %zu has no memory yet", i, k);
+  }
+  *list = v->as.list;
+  *n = v->n;
+  return ET_OK;
+}
+
+et_status eti_arg_spatial(const et_kernel_ctx *ctx, et_value *const *args, size_t i, const char *op,
+                          const char *what, size_t spatial, int64_t least, bool may_be_empty,
+                          int64_t out[3]) {
+  int64_t list[ET_MAX_RANK];
+  size_t n = 0;
+  ET_TRY(eti_arg_ints(ctx, args, i, list, ET_MAX_RANK, &n));
+  if (n == 0 && may_be_empty) return ET_OK;
+  ET_CHECK(n == 1 || n == spatial, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: %s has %zu entries, needs 1 or %zu", op, what, n, spatial);
+  for (size_t d = 0; d < spatial; d++) {
+    const int64_t value = list[n == 1 ? 0 : d];
+    ET_CHECK(value >= least && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+             "%s: %s[%zu] is %lld, needs at least %lld", op, what, d, (long long)value,
+             (long long)least);
+    out[3 - spatial + d] = value;
+  }
+  return ET_OK;
+}

@@ -1,0 +1,195 @@
+// fft_lines.c — see fft.h. Tables are computed in f64 from angles folded into an eighth of a turn,
+// and rounded once. Lines are laid out side by side, so that the loops of the passes have
+// neighbours to work on from the first pass on. A transform backward is one forward with real and
+// imaginary parts exchanged on both sides. Real lines of even length are transformed as half as
+// many complex numbers. Threads share a single long line by the columns of its matrix. Typed code
+// is in fft.body.h.
+#include "kernels/lib/fft_lines.h"
+
+#include "kernels/micro/math/math_f64.h"
+
+#include <string.h>
+
+// exp(-2πi · k / n)
+static void root(size_t k, size_t n, double *re, double *im) {
+  const double turn = 6.28318530717958647693;
+  size_t a = k % n, b = n;  // the angle is a / b of a turn
+  double sign_re = 1.0, sign_im = -1.0;
+  if (2 * a > b) {
+    a = b - a;
+    sign_im = 1.0;
+  }
+  if (4 * a > b) {
+    a = b - 2 * a;
+    b *= 2;
+    sign_re = -1.0;
+  }
+  const bool swapped = 8 * a > b;
+  if (swapped) {
+    a = b - 4 * a;
+    b *= 4;
+  }
+  const double angle = turn * ((double)a / (double)b), c = eti_cos_reduced_f64(angle, 0.0),
+               s = eti_sin_reduced_f64(angle, 0.0);
+  *re = sign_re * (swapped ? s : c);
+  *im = sign_im * (swapped ? c : s);
+}
+
+static size_t round_up(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+static size_t power_of_two(size_t least) {
+  size_t n = 1;
+  while (n < least) n *= 2;
+  return n;
+}
+
+// Fills radix with factors of n; false when a prime among them is too large.
+static bool factorize(eti_fft_part *part, size_t n) {
+  size_t twos = 0;
+  *part = (eti_fft_part){.n = n};
+  for (; n % 2 == 0; n /= 2) twos++;
+  // Eights, and fours of what is left.
+  const size_t fours = twos % 3 == 2 ? 1 : twos % 3 == 1 && twos > 1 ? 2 : 0;
+  for (size_t i = 0; i < fours; i++) part->radix[part->n_passes++] = 4;
+  for (twos -= 2 * fours; twos >= 3; twos -= 3) part->radix[part->n_passes++] = 8;
+  if (twos == 1) part->radix[part->n_passes++] = 2;
+  for (size_t radix = 3; radix <= ETI_FFT_MAX_RADIX; radix += 2) {
+    for (; n % radix == 0; n /= radix) part->radix[part->n_passes++] = (uint8_t)radix;
+  }
+  return n == 1;
+}
+
+enum {
+  LONGEST = 4096,  // that is transformed in passes over all of the line
+  MOST_UNEQUAL = 8,
+  COLUMNS = 16,  // of a matrix at a time
+};
+
+static size_t square_root(size_t n) {
+  size_t root = 1;
+  while (root * root < n) root *= 2;
+  while (root * root > n) root--;
+  return root;
+}
+
+// A long line is the matrix of its numbers, row after row: columns are transformed, turned, and
+// laid down as rows, columns of which are transformed again. Both sets of columns are many and
+// short, which suits vectors and caches.
+static void split(eti_fft_plan *plan) {
+  const size_t n = plan->padded;
+  plan->n_parts = 1;
+  plan->most_lanes = ETI_FFT_LANES;
+  if (n <= LONGEST) return;
+  for (size_t first = square_root(n); first * first * MOST_UNEQUAL >= n; first--) {
+    if (n % first != 0) continue;
+    factorize(&plan->parts[0], first);
+    factorize(&plan->parts[1], n / first);
+    plan->n_parts = 2;
+    plan->most_lanes = 1;
+    return;
+  }
+}
+
+// Complex numbers in the tables of passes: twiddles of each, then its roots.
+static size_t part_numbers(const eti_fft_part *part) {
+  size_t total = 0, n = part->n;
+  for (size_t i = 0; i < part->n_passes; i++) {
+    const size_t radix = part->radix[i];
+    n /= radix;
+    total += n * (radix - 1) + radix;
+  }
+  return total;
+}
+
+// Those of both parts, and what turns a matrix between them.
+static size_t pass_numbers(const eti_fft_plan *plan) {
+  const size_t first = part_numbers(&plan->parts[0]);
+  return plan->n_parts == 1 ? first : first + part_numbers(&plan->parts[1]) + plan->padded;
+}
+
+static bool is_halved(const eti_fft_plan *plan) {
+  return plan->kind != ETI_FFT_COMPLEX && plan->n % 2 == 0;
+}
+
+// Four planes that start at the same place of a page would meet in few places of a cache, and
+// loads would wait for stores of the other planes: they start a quarter of a page apart.
+enum { NEAREST = 32 * 1024, PAGE = 4096, APART = PAGE / 4, SPREAD = 4 * (PAGE + APART) };
+
+static size_t plane_bytes(size_t bytes) {
+  return (bytes + PAGE - 1) / PAGE * PAGE + APART;
+}
+
+// Of work for some columns of a matrix.
+static size_t room_bytes_of(size_t side, size_t number_bytes) {
+  return round_up(2 * COLUMNS * side * number_bytes + SPREAD);
+}
+
+// Of work for a line of n numbers, the longer side of whose matrix is `side`, or 0.
+static size_t lane_bytes_of(size_t n, size_t side, size_t number_bytes) {
+  const size_t line = 2 * (n + 1) * number_bytes;
+  const size_t spread = side > 0 || line < PAGE ? 0 : SPREAD / COLUMNS;
+  const size_t columns = side > 0 ? room_bytes_of(side, number_bytes) : 0;
+  return round_up(line + spread + columns);
+}
+
+void eti_fft_plan_init(eti_fft_plan *plan, int type, eti_fft_kind kind, size_t n) {
+  *plan = (eti_fft_plan){.micro = eti_fft_micro_best(type), .kind = kind, .n = n, .n_rooms = 1};
+  plan->length = is_halved(plan) ? n / 2 : n;
+  plan->padded = plan->length;
+  if (!factorize(&plan->parts[0], plan->length)) {
+    plan->padded = power_of_two(2 * plan->length - 1);
+    factorize(&plan->parts[0], plan->padded);
+  }
+  split(plan);
+  size_t numbers = pass_numbers(plan);
+  if (plan->padded != plan->length) numbers += plan->length + plan->padded;
+  if (is_halved(plan)) numbers += plan->length + 1;
+  const size_t bytes = 2 * (size_t)plan->micro->esize;
+  plan->table_bytes = round_up(numbers * bytes);
+  plan->room_bytes = plan->n_parts == 2 ? room_bytes_of(plan->parts[1].n, bytes) : 0;
+  plan->lane_bytes = lane_bytes_of(plan->padded, plan->n_parts == 2 ? plan->parts[1].n : 0, bytes);
+}
+
+void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes) {
+  const size_t bytes = 2 * (size_t)eti_fft_micro_best(type)->esize;
+  const size_t padded = power_of_two(2 * n);
+  // Twiddles of a pass of radix r over m · r numbers are m · (r - 1), the next passes have m.
+  *table_bytes = round_up((2 * padded + 2 * n + padded + ETI_FFT_MAX_PASSES * 31) * bytes);
+  const size_t side = padded > LONGEST ? square_root(MOST_UNEQUAL * padded) : 0;
+  *lane_bytes = lane_bytes_of(padded, side, bytes);
+}
+
+// Where the i-th of `of` shares of n columns begins: every share is a whole number of blocks, but
+// the last.
+static size_t share_of(size_t n, size_t i, size_t of) {
+  const size_t blocks = (n + COLUMNS - 1) / COLUMNS, at = blocks * i / of * COLUMNS;
+  return at < n ? at : n;
+}
+
+enum { LINE_GRAIN = 16384 };  // numbers of a line that threads read and write
+
+#define T float
+#define SUFFIX f32
+#include "kernels/lib/fft_lines.body.h"
+#define T double
+#define SUFFIX f64
+#include "kernels/lib/fft_lines.body.h"
+
+void eti_fft_fill(eti_fft_plan *plan, void *tables, void *work) {
+  plan->tables = tables;
+  if (plan->micro->dtype == ET_F32) {
+    fill_f32(plan, work);
+  } else {
+    fill_f64(plan, work);
+  }
+}
+
+void eti_fft_run(const eti_fft_plan *plan, const eti_fft_lines *lines, void *work) {
+  if (plan->micro->dtype == ET_F32) {
+    run_f32(plan, lines, work);
+  } else {
+    run_f64(plan, lines, work);
+  }
+}

@@ -1,0 +1,458 @@
+// flash_attention.c — see attention.h. A unit of work is a block of queries of one key/value head.
+// Its scores are kept transposed, a row of queries for each key: so keys and values are read where
+// they lie, softmax has queries in its lanes, and weights are a panel of the second product as they
+// are.
+//
+//            queries (lanes)                     values: key rows
+//   key 0    x x x x x x x x      ▷ weights      v v v v v v v      out += weightsᵀ · values
+//   key 1    x x x x x x x x                     v v v v v v v
+//   …        scores = K · Qᵀ                     …
+#include "kernels/lib/flash_attention.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "kernels/micro/attention/attention.h"
+#include "kernels/micro/gemm/gemm.h"
+#include "runtime/check.h"
+
+enum {
+  KEYS = ETI_ATTENTION_KEYS,
+  DIMS = ETI_GEMM_CHUNK,  // of a head computed at a time; scores of longer values are repeated
+  MAX_ROWS = 16,          // rows of the tallest tile
+  QUERIES = ETI_ATTENTION_QUERIES,
+};
+
+// A block of rows (query, member) while its keys are walked. Work memory has four parts.
+typedef struct block {
+  const eti_attention *a;
+  const eti_attention_micro *micro;
+  const eti_gemm_kernel *kernel;
+  eti_cast_fn read_q, read_k, read_v, read_mask, write;
+  const char *q, *k, *v, *mask;  // of this head
+  char *out;
+  size_t outer, head;
+  size_t first, n, width;  // rows; lanes of a tile
+  size_t key0, n_keys;     // keys of this step
+  size_t dim0, n_dims;     // columns of the output computed now
+  char *panel;             // [DIMS][width] queries, panel after panel
+  char *x;                 // [KEYS][width] scores
+  char *acc;               // [n][n_dims]
+  char *aux;               // rows being converted, masks
+  int32_t seen[QUERIES];
+  _Alignas(64) char high[QUERIES * 4];
+  _Alignas(64) char sum[QUERIES * 4];
+  _Alignas(64) char factor[QUERIES * 4];
+} block;
+
+static size_t at_most(size_t n, size_t limit) {
+  return n < limit ? n : limit;
+}
+static size_t at_least(size_t n, size_t limit) {
+  return n > limit ? n : limit;
+}
+
+static bool is_wide(const eti_attention *a) {
+  return a->q.dtype == ET_F64;
+}
+static size_t block_rows(const eti_attention *a) {
+  return is_wide(a) ? QUERIES / 2 : QUERIES;
+}
+
+typedef struct parts {
+  size_t panel, x, acc, aux;  // bytes
+} parts;
+
+static size_t aligned(size_t bytes) {
+  return (bytes + 63) / 64 * 64;
+}
+
+static parts parts_of(const eti_attention *a) {
+  const size_t esize = is_wide(a) ? sizeof(double) : sizeof(float), rows = block_rows(a);
+  const size_t dim = at_most(at_least(a->dim, 1), DIMS), value = at_most(a->value_dim, DIMS);
+  const size_t converted = rows * at_least(dim, value);
+  const size_t masks = a->has_mask ? 2 * rows * KEYS : 0;
+  return (parts){.panel = aligned(dim * rows * esize),
+                 .x = KEYS * rows * esize,
+                 .acc = aligned(rows * value * esize),
+                 .aux = aligned(at_least(converted, masks) * esize)};
+}
+
+// Of one thread.
+static size_t work_bytes(const eti_attention *a) {
+  const parts p = parts_of(a);
+  return p.panel + p.x + p.acc + p.aux;
+}
+
+// ---- rows
+
+static ptrdiff_t bytes_of(const eti_attention_rows *r) {
+  return (ptrdiff_t)et_dtype_bytes((et_dtype)r->dtype);
+}
+
+// First element of a head, in elements.
+static ptrdiff_t head_offset(const eti_attention *a, const eti_attention_rows *r, size_t outer,
+                             size_t head) {
+  ptrdiff_t at = (ptrdiff_t)(head / r->share) * r->head;
+  for (size_t d = a->outer.rank; d-- > 0;) {
+    at += (ptrdiff_t)(outer % (size_t)a->outer.sizes[d]) * r->outer[d];
+    outer /= (size_t)a->outer.sizes[d];
+  }
+  return at;
+}
+
+static const char *head_of(const block *b, const eti_attention_rows *r) {
+  return (const char *)r->data + head_offset(b->a, r, b->outer, b->head) * bytes_of(r);
+}
+
+// Row i of this block, from the first element of a head on; in elements.
+static ptrdiff_t row_offset(const block *b, const eti_attention_rows *r, size_t i) {
+  const size_t query = (b->first + i) / b->a->members, member = (b->first + i) % b->a->members;
+  return (ptrdiff_t)query * r->row + (ptrdiff_t)member * r->member;
+}
+
+// n elements of a row, as numbers of the type computed in.
+static void read_row(const block *b, const eti_attention_rows *r, eti_cast_fn read, char *dst,
+                     const char *src, size_t n) {
+  read(dst, b->micro->esize, src, r->item * bytes_of(r), n);
+}
+
+// Whether rows can be read where they lie.
+static bool in_place(const block *b, const eti_attention_rows *r) {
+  return r->dtype == b->micro->dtype && r->item == 1 && r->row >= 0;
+}
+
+// Rows key0 + first …, n of them, columns col … col + n_cols, one after another in aux.
+static void convert_keys(const block *b, const eti_attention_rows *r, eti_cast_fn read,
+                         const char *head, size_t first, size_t n, size_t col, size_t n_cols) {
+  for (size_t i = 0; i < n; i++) {
+    const ptrdiff_t key = (ptrdiff_t)(b->key0 + first + i);
+    const char *const src = head + (key * r->row + (ptrdiff_t)col * r->item) * bytes_of(r);
+    read_row(b, r, read, b->aux + i * n_cols * b->micro->esize, src, n_cols);
+  }
+}
+
+// ---- scores
+
+// Columns e0 … e0 + n_e of the queries, scaled, into panels.
+static void pack_queries(const block *b, size_t e0, size_t n_e) {
+  const eti_attention_rows *const q = &b->a->q;
+  const size_t esize = b->micro->esize, nr = b->kernel->nr;
+  for (size_t i = 0; i < b->n; i++) {
+    char *const row = b->aux + i * n_e * esize;
+    const ptrdiff_t at = row_offset(b, q, i) + (ptrdiff_t)e0 * q->item;
+    read_row(b, q, b->read_q, row, b->q + at * bytes_of(q), n_e);
+    b->micro->scale(row, row, b->a->scale, n_e);
+  }
+  for (size_t j = 0; j < b->width && n_e > 0; j += nr) {
+    const size_t lanes = at_most(b->width - j, nr), n = j >= b->n ? 0 : at_most(b->n - j, lanes);
+    char *const dst = b->panel + j * n_e * esize;
+    if (n == 0) {
+      memset(dst, 0, lanes * n_e * esize);
+    } else {
+      b->kernel->pack_rows(dst, lanes, b->aux + j * n_e * esize, n_e, n, n_e);
+    }
+  }
+}
+
+// x[first …] (+)= K · Qᵀ for n keys, whose columns lie in `rows`.
+static void score_rows(const block *b, const void *const *rows, size_t first, size_t n, size_t n_e,
+                       bool add) {
+  const size_t esize = b->micro->esize, nr = b->kernel->nr;
+  for (size_t j = 0; j < b->width; j += nr) {
+    const size_t lanes = at_most(b->width - j, nr);
+    const eti_gemm_tile tile = {.k = n_e,
+                                .rows = rows,
+                                .segment = at_least(n_e, 1),
+                                .b = b->panel + j * n_e * esize,
+                                .b_step = lanes,
+                                .c = b->x + (first * b->width + j) * esize,
+                                .c_step = b->width,
+                                .init = add ? ETI_GEMM_ADD : ETI_GEMM_ZERO};
+    b->kernel->tile_rows(&tile, n, lanes);
+  }
+}
+
+static void score_keys(const block *b, size_t e0, size_t n_e) {
+  const eti_attention_rows *const k = &b->a->k;
+  const size_t height = eti_gemm_rows_height(b->kernel, b->n_keys);
+  const ptrdiff_t esize = (ptrdiff_t)b->micro->esize;
+  const size_t piece = block_rows(b->a);
+  const bool direct = in_place(b, k);
+  const size_t step = direct ? b->n_keys : at_most(piece / height * height, b->n_keys);
+  for (size_t first = 0; first < b->n_keys; first += step) {
+    const size_t n = at_most(b->n_keys - first, step);
+    if (!direct) convert_keys(b, k, b->read_k, b->k, first, n, e0, n_e);
+    const char *const base =
+        direct ? b->k + ((ptrdiff_t)(b->key0 + first) * k->row + (ptrdiff_t)e0) * esize : b->aux;
+    const ptrdiff_t row_bytes = (direct ? k->row : (ptrdiff_t)n_e) * esize;
+    if (b->width == 1) {
+      b->micro->dots(b->x + first * (size_t)esize, base, (size_t)(row_bytes / esize), n, b->panel,
+                     n_e, e0 > 0);
+      continue;
+    }
+    for (size_t i = 0; i < n; i += height) {
+      const void *rows[MAX_ROWS];
+      const size_t m = at_most(n - i, height);
+      for (size_t r = 0; r < m; r++) rows[r] = base + (ptrdiff_t)(i + r) * row_bytes;
+      score_rows(b, rows, first + i, m, n_e, e0 > 0);
+    }
+  }
+}
+
+static void score(const block *b, bool is_first) {
+  const size_t dim = b->a->dim;
+  size_t e0 = 0;
+  do {
+    const size_t n_e = at_most(dim - e0, DIMS);
+    if (is_first || dim > DIMS) pack_queries(b, e0, n_e);
+    score_keys(b, e0, n_e);
+    e0 += n_e;
+  } while (e0 < dim);
+}
+
+// ---- masks
+
+// n numbers of a mask's row: what is seen becomes 0, what is not -inf.
+static void read_mask(const block *b, char *dst, ptrdiff_t at, size_t n) {
+  const eti_attention_rows *const m = &b->a->mask;
+  const char *const src = b->mask + (at + (ptrdiff_t)b->key0 * m->item) * bytes_of(m);
+  read_row(b, m, b->read_mask, dst, src, n);
+  if (m->dtype != ET_B8) return;
+  if (is_wide(b->a)) {
+    double *const x = (double *)(void *)dst;
+    for (size_t i = 0; i < n; i++) x[i] = x[i] != 0 ? 0.0 : -(double)INFINITY;
+  } else {
+    float *const x = (float *)(void *)dst;
+    for (size_t i = 0; i < n; i++) x[i] = x[i] != 0 ? 0.0f : -INFINITY;
+  }
+}
+
+static void add_mask(const block *b) {
+  const eti_attention_rows *const m = &b->a->mask;
+  const size_t esize = b->micro->esize;
+  if ((m->row == 0 && m->member == 0) || b->n == 1) {  // one row for all queries
+    read_mask(b, b->aux, row_offset(b, m, 0), b->n_keys);
+    b->micro->add_keys(b->x, b->aux, b->n_keys, b->width);
+    return;
+  }
+  char *const turned = b->aux + b->n * b->n_keys * esize;
+  for (size_t i = 0; i < b->n; i++)
+    read_mask(b, b->aux + i * b->n_keys * esize, row_offset(b, m, i), b->n_keys);
+  b->kernel->pack_rows(turned, b->width, b->aux, b->n_keys, b->n, b->n_keys);
+  b->micro->add(b->x, turned, b->n_keys * b->width);
+}
+
+// The keys before this one are all that row i sees.
+static size_t keys_seen(const block *b, size_t i) {
+  const eti_attention *const a = b->a;
+  if (!a->causal) return a->n_keys;
+  return at_most((b->first + i) / a->members + 1, a->n_keys);
+}
+
+static void hide_later_keys(block *b) {
+  if (keys_seen(b, 0) >= b->key0 + b->n_keys) return;  // the first row sees the fewest
+  for (size_t i = 0; i < b->width; i++) {
+    const size_t end = keys_seen(b, at_most(i, b->n - 1));
+    b->seen[i] = (int32_t)(end <= b->key0 ? 0 : at_most(end - b->key0, b->n_keys));
+  }
+  b->micro->limit(b->x, b->seen, b->n_keys, b->width);
+}
+
+// ---- values
+
+static double lane(const block *b, const char *numbers, size_t i) {
+  return is_wide(b->a) ? ((const double *)(const void *)numbers)[i]
+                       : (double)((const float *)(const void *)numbers)[i];
+}
+
+static void scale_sums(const block *b) {
+  for (size_t i = 0; i < b->n; i++) {
+    const double factor = lane(b, b->factor, i);
+    char *const row = b->acc + i * b->n_dims * b->micro->esize;
+    if (factor != 1.0) b->micro->scale(row, row, factor, b->n_dims);
+  }
+}
+
+// acc += weightsᵀ · values for n keys from `first` on, whose rows lie `step` elements apart.
+static void add_values(const block *b, const char *values, size_t step, size_t first, size_t n,
+                       bool is_first) {
+  const size_t esize = b->micro->esize, nr = b->kernel->nr;
+  const size_t height = eti_gemm_a_height(b->kernel, b->n);
+  for (size_t j = 0; j < b->n_dims; j += nr) {
+    for (size_t i = 0; i < b->n; i += height) {
+      const eti_gemm_tile tile = {.k = n,
+                                  .a = b->x + (first * b->width + i) * esize,
+                                  .a_step = b->width,
+                                  .b = values + j * esize,
+                                  .b_step = step,
+                                  .c = b->acc + (i * b->n_dims + j) * esize,
+                                  .c_step = b->n_dims,
+                                  .init = is_first ? ETI_GEMM_ZERO : ETI_GEMM_KEEP,
+                                  .ahead = values};
+      b->kernel->tile(&tile, at_most(b->n - i, height), at_most(b->n_dims - j, nr));
+    }
+  }
+}
+
+static void weigh_values(const block *b) {
+  const eti_attention_rows *const v = &b->a->v;
+  const ptrdiff_t key0 = (ptrdiff_t)b->key0, dim0 = (ptrdiff_t)b->dim0;
+  if (in_place(b, v)) {
+    add_values(b, b->v + (key0 * v->row + dim0) * bytes_of(v), (size_t)v->row, 0, b->n_keys,
+               b->key0 == 0);
+    return;
+  }
+  const size_t piece = block_rows(b->a);
+  for (size_t first = 0; first < b->n_keys; first += piece) {
+    const size_t n = at_most(b->n_keys - first, piece);
+    convert_keys(b, v, b->read_v, b->v, first, n, b->dim0, b->n_dims);
+    add_values(b, b->aux, b->n_dims, first, n, b->key0 + first == 0);
+  }
+}
+
+static void fill_row(const block *b, char *row) {
+  for (size_t i = 0; i < b->n_dims; i++) {
+    if (is_wide(b->a)) {
+      ((double *)(void *)row)[i] = b->a->unseen;
+    } else {
+      ((float *)(void *)row)[i] = (float)b->a->unseen;
+    }
+  }
+}
+
+static void store_rows(const block *b) {
+  const eti_attention_rows *const out = &b->a->out;
+  const size_t esize = b->micro->esize;
+  for (size_t i = 0; i < b->n; i++) {
+    char *const row = b->acc + i * b->n_dims * esize;
+    char *const dst =
+        b->out + (row_offset(b, out, i) + (ptrdiff_t)b->dim0 * out->item) * bytes_of(out);
+    const double sum = lane(b, b->sum, i);
+    if (sum != 0.0) {
+      const double inverse = is_wide(b->a) ? 1.0 / sum : (double)(1.0f / (float)sum);
+      b->micro->scale(row, row, inverse, b->n_dims);
+    } else if (b->key0 == 0 || isnan(b->a->unseen)) {
+      fill_row(b, row);
+    }  // else they are 0, or NaN where a value is
+    b->write(dst, out->item * bytes_of(out), row, (ptrdiff_t)esize, b->n_dims);
+  }
+}
+
+// ---- all of it
+
+static void start(block *b) {
+  memset(b->sum, 0, sizeof b->sum);
+  for (size_t i = 0; i < block_rows(b->a); i++) {
+    if (is_wide(b->a)) {
+      ((double *)(void *)b->high)[i] = -(double)INFINITY;
+    } else {
+      ((float *)(void *)b->high)[i] = -INFINITY;
+    }
+  }
+}
+
+static void run_block(block *b) {
+  const eti_attention *const a = b->a;
+  const size_t n_keys = keys_seen(b, b->n - 1);
+  for (b->dim0 = 0; b->dim0 < a->value_dim; b->dim0 += DIMS) {
+    b->n_dims = at_most(a->value_dim - b->dim0, DIMS);
+    start(b);
+    for (b->key0 = 0; b->key0 < n_keys; b->key0 += KEYS) {
+      b->n_keys = at_most(n_keys - b->key0, KEYS);
+      score(b, b->key0 == 0 && b->dim0 == 0);
+      if (a->has_mask) add_mask(b);
+      hide_later_keys(b);
+      b->micro->soften(b->x, b->n_keys, b->width, b->high, b->sum, b->factor);
+      if (b->key0 > 0) scale_sums(b);
+      weigh_values(b);
+    }
+    store_rows(b);
+  }
+}
+
+typedef struct run {
+  const eti_attention *a;
+  char *work;
+  size_t slot_bytes, n_slots, n_blocks, n_units;
+} run;
+
+static void set_work(block *b, char *work) {
+  const parts p = parts_of(b->a);
+  b->panel = work;
+  b->x = b->panel + p.panel;
+  b->acc = b->x + p.x;
+  b->aux = b->acc + p.acc;
+}
+
+static void set_types(block *b) {
+  const eti_attention *const a = b->a;
+  const bool wide = is_wide(a);
+  const et_dtype t = wide ? ET_F64 : ET_F32;
+  b->micro = eti_attention_micro_best(wide ? ETI_ATTENTION_F64 : ETI_ATTENTION_F32);
+  b->kernel = eti_gemm_kernel_for(wide ? ETI_ACC_F64 : ETI_ACC_F32);
+  b->read_q = eti_casts[a->q.dtype][t];
+  b->read_k = eti_casts[a->k.dtype][t];
+  b->read_v = eti_casts[a->v.dtype][t];
+  b->read_mask = a->has_mask ? eti_casts[a->mask.dtype][t] : NULL;
+  b->write = eti_casts[t][a->out.dtype];
+}
+
+// Slots take units in turn, so that the long rows of a causal mask are shared evenly.
+static void run_slots(void *opaque, size_t begin, size_t end) {
+  const run *const r = opaque;
+  const eti_attention *const a = r->a;
+  const size_t rows = a->n_queries * a->members, most = block_rows(a);
+  block b = {.a = a};
+  set_types(&b);
+  for (size_t slot = begin; slot < end; slot++) {
+    set_work(&b, r->work + slot * r->slot_bytes);
+    for (size_t u = slot; u < r->n_units; u += r->n_slots) {
+      b.outer = u / r->n_blocks / a->heads;
+      b.head = u / r->n_blocks % a->heads;
+      b.first = u % r->n_blocks * most;
+      b.n = at_most(rows - b.first, most);
+      b.width = b.n == 1 ? 1 : b.n <= b.micro->widths[0] ? b.micro->widths[0] : b.micro->widths[1];
+      b.q = head_of(&b, &a->q);
+      b.k = head_of(&b, &a->k);
+      b.v = head_of(&b, &a->v);
+      b.mask = a->has_mask ? head_of(&b, &a->mask) : NULL;
+      b.out = (char *)(uintptr_t)head_of(&b, &a->out);
+      run_block(&b);
+    }
+  }
+}
+
+void eti_attention_prepare(const eti_attention *a, et_prepare_ctx *ctx) {
+  const size_t bytes = work_bytes(a) * at_least(ctx->n_threads, 1);
+  if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
+}
+
+// Fewer multiply-adds than this are not worth a second thread.
+#define SMALL_WORK (128.0 * 1024.0)
+// The most that one thread needs.
+#define STACK_BYTES (4u * (3u * DIMS + KEYS) * QUERIES)
+
+void eti_attention_run(const et_kernel_ctx *ctx, const eti_attention *a) {
+  size_t n_outer = 1;
+  for (size_t d = 0; d < a->outer.rank; d++) n_outer *= (size_t)a->outer.sizes[d];
+  const size_t rows = a->n_queries * a->members;
+  run r = {.a = a, .slot_bytes = work_bytes(a)};
+  r.n_blocks = (rows + block_rows(a) - 1) / block_rows(a);
+  r.n_units = n_outer * a->heads * r.n_blocks;
+  if (r.n_units == 0 || a->value_dim == 0) return;
+  const double cost = (double)n_outer * (double)a->heads * (double)rows * (double)a->n_keys *
+                      (double)(a->dim + a->value_dim);
+  const size_t n_threads = ctx->pool == NULL || cost < SMALL_WORK ? 1 : ctx->pool->n_threads;
+  r.n_slots = at_most(at_most(n_threads, r.n_units), ctx->scratch_bytes / r.slot_bytes);
+  if (r.n_slots > 0) {
+    r.work = ctx->scratch;
+    et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);
+  } else {
+    _Alignas(64) char work[STACK_BYTES];
+    ET_ASSERT(r.slot_bytes <= sizeof work);
+    r.work = work;
+    r.n_slots = 1;
+    run_slots(&r, 0, 1);
+  }
+}

@@ -1,0 +1,54 @@
+// flash_attention.h — softmax(scale · Q·Kᵀ + mask) · V in blocks, with a running maximum and sum:
+// the scores of a whole row never exist. Knows strides, not tensors: an operator describes where
+// its heads lie. Query heads that share a key/value head are rows of one problem, so that its keys
+// are read once for all of them.
+//
+// Numeric contract: queries are multiplied by the scale first; scores are products of
+// micro/gemm.h, or of micro/attention.h for a query alone in its block; keys are taken in blocks of
+// ETI_ATTENTION_KEYS from the first one on, weights and their sums as micro/attention.h says; a
+// block's weighted values are added to what was summed before in ascending order of keys, each with
+// one fused multiply-add; the result is multiplied by the inverse of the sum. Halves compute in f32
+// and round once. Neither threads nor instruction sets change a bit.
+//
+// Attention over a cache (op/llm.c) has a core of its own, and other numbers: it scales scores
+// instead of queries and divides by the sum.
+#ifndef ET_ATTENTION_H
+#define ET_ATTENTION_H
+
+#include "kernels/lib/cast.h"
+#include "kernels/lib/shape.h"
+#include "runtime/et.h"
+
+enum { ETI_ATTENTION_KEYS = 128 };
+
+// Where the rows of one operand lie. Steps are in elements of dtype.
+typedef struct eti_attention_rows {
+  const void *data;
+  uint8_t dtype;
+  ptrdiff_t outer[ET_MAX_RANK];  // along the dimensions of eti_attention.outer
+  ptrdiff_t head;                // from key/value head to key/value head
+  ptrdiff_t member;              // from query head to query head within a key/value head
+  ptrdiff_t row;                 // from query to query, or key to key
+  ptrdiff_t item;                // within a row; of a mask, from key to key
+  size_t share;                  // heads that have this operand's head in common, at least 1
+} eti_attention_rows;
+
+typedef struct eti_attention {
+  eti_shape outer;  // sizes of the dimensions outside of heads
+  size_t heads;     // key/value heads
+  size_t members;   // query heads for each of them
+  size_t n_queries, n_keys, dim, value_dim;
+  eti_attention_rows q, k, v, mask, out;  // a mask of bools says what is seen, another is added
+  bool has_mask;
+  bool causal;  // query i sees keys up to i
+  double scale;
+  double unseen;  // result of a query that sees no key: 0 or NaN
+} eti_attention;
+
+// Asks for the scratch of a run.
+void eti_attention_prepare(const eti_attention *a, et_prepare_ctx *ctx);
+// Uses ctx->scratch, or the stack (then on one thread) where that is too small. q, k, v and out are
+// of one float type.
+void eti_attention_run(const et_kernel_ctx *ctx, const eti_attention *a);
+
+#endif  // ET_ATTENTION_H

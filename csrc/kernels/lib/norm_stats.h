@@ -1,0 +1,70 @@
+// norm_stats.h — what layer, group and batch normalisation share: slabs, the elements that share
+// statistics, or share scale and shift, in their logical order; their mean and variance; arguments.
+// A slab is read in chunks, straight from memory when it lies in a row in the type we compute in
+// (f32, or f64 for f64), else through a cast. Mean first, then the squares of the differences, each
+// chunk summed as micro/norm.h says, chunks added in f64.
+#ifndef ET_NORMS_H
+#define ET_NORMS_H
+
+#include "kernels/kernel.h"
+#include "kernels/micro/rows/row_norm.h"
+
+#include <math.h>
+
+enum { ETI_SLAB_CHUNK = 1024 };
+
+typedef struct eti_slab {
+  uint8_t dtype;
+  size_t numel, rank;
+  size_t sizes[ET_MAX_RANK];
+  ptrdiff_t strides[ET_MAX_RANK];  // in elements
+} eti_slab;
+
+void eti_slab_add(eti_slab *s, int32_t size, ptrdiff_t stride);
+// Dimensions whose bit is set, outermost first.
+eti_slab eti_slab_of(const et_tensor *t, uint32_t dims);
+// Casts elements [first, first + n) of a slab to (or from) n adjacent ones.
+void eti_slab_cast(const eti_slab *s, char *base, size_t first, size_t n, uint8_t type, void *row,
+                   bool reading);
+// The chunk as a row of the micro's type: in place, or copied to `room`.
+const void *eti_slab_chunk(const eti_norm_micro *micro, const eti_slab *s, const char *base,
+                           size_t first, size_t n, void *room);
+// out = (x − mean) · scale + shift over one slab.
+void eti_slab_affine(const eti_norm_micro *micro, const eti_slab *xs, const char *x,
+                     const eti_slab *os, char *out, double mean, double scale, double shift);
+
+typedef struct eti_stats {
+  double mean, variance;  // variance without correction
+} eti_stats;
+eti_stats eti_stats_of(const eti_norm_micro *micro, const eti_slab *s, const char *base);
+
+// Element i of a vector, or `absent` where there is none; and some written, as far as it reaches.
+double eti_norm_element(const et_tensor *t, size_t i, double absent);
+void eti_norm_set_element(const et_tensor *t, size_t i, double value);
+void eti_norm_set_elements(const et_tensor *t, size_t first, const double *values, size_t n);
+
+// Input at 0, weight and bias at i_weight, eps at i_eps and the three results behind it.
+typedef struct eti_norm_args {
+  et_tensor *x, *w, *b, *out, *mean, *rstd;
+  double eps;
+} eti_norm_args;
+et_status eti_norm_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i_weight,
+                        size_t i_eps, const char *op, eti_norm_args *a);
+// A parameter of one entry per channel, or absent.
+et_status eti_check_norm_vector(const et_kernel_ctx *ctx, const et_tensor *t, size_t n,
+                                const char *op, const char *what);
+
+static inline const eti_norm_micro *eti_norm_micro_of(uint8_t dtype) {
+  return eti_norm_micro_best(dtype == ET_F64 ? ETI_NORM_F64 : ETI_NORM_F32);
+}
+static inline bool eti_slab_is_row(const eti_slab *s) {
+  return s->rank == 0 || (s->rank == 1 && s->strides[0] == 1);
+}
+static inline double eti_rstd_of(const eti_stats *s, double eps) {
+  return 1.0 / sqrt(s->variance + eps);
+}
+static inline uint32_t eti_dims_from(size_t first, size_t rank) {
+  return (uint32_t)((1ull << rank) - (1ull << first));
+}
+
+#endif  // ET_NORMS_H

@@ -1,0 +1,26 @@
+// random_stream.h — the stream of one drawing call: random operators share it. Numbers are
+// functions of the method's seed, the number of the drawing call, and a place; so threads and
+// machines do not matter, and a run can be repeated. The sequence is not torch's; the distributions
+// are. Relies on micro/random.h; knows no operator.
+#ifndef ET_RANDOM_H
+#define ET_RANDOM_H
+
+#include "kernels/micro/random/philox.h"
+#include "runtime/check.h"
+#include "runtime/et.h"
+
+// The stream of the method's next drawing call; ET_INVALID_STATE where the context has no random
+// state.
+static inline et_status eti_random_open(const et_kernel_ctx *ctx, eti_random_stream *s) {
+  ET_CHECK(ctx->random != NULL, ctx->err, ET_INVALID_STATE,
+           "a random operator needs the random state of a method, and ctx->random is NULL");
+  *s = (eti_random_stream){ctx->random->seed, ctx->random->calls++};
+  return ET_OK;
+}
+
+// In [0, 1), a multiple of 2^-53.
+static inline double eti_random_unit(uint64_t bits) {
+  return (double)(bits >> 11) * 0x1p-53;
+}
+
+#endif  // ET_RANDOM_H

@@ -1,0 +1,66 @@
+// small_matrix.h — tensors as batches of small matrices for the operators of linear algebra: reads
+// one into rows of f64 and writes one back, whatever the layout and element type; work memory from
+// scratch, or from the stack without it. Relies on shape.h and cast.h. Knows no algorithm.
+#ifndef ET_MATRICES_H
+#define ET_MATRICES_H
+
+#include "kernels/kernel.h"
+
+enum {
+  ETI_MATRIX_STACK = 32768,  // bytes
+  ETI_MATRIX_SIDE = 16384,   // rows or columns: products of two fit any size_t
+};
+
+// Sizes of the batch: all dimensions but the last `less`.
+eti_shape eti_batch_of(const et_tensor *t, size_t less);
+// Where matrix (or vector, less = 1) i of a batch begins; t's batch broadcasts to it.
+char *eti_matrix_at(const et_tensor *t, const eti_shape *batch, size_t i, size_t less);
+
+// Copies matrix i, transposed when asked to. The stored one may be given as a vector, n × 1.
+void eti_matrix_load(const et_tensor *t, const eti_shape *batch, size_t i, bool is_vector,
+                     bool transposed, double *to);
+void eti_matrix_store(const et_tensor *t, const eti_shape *batch, size_t i, bool is_vector,
+                      bool transposed, const double *from);
+// Number i of a tensor of the batch's shape, and row i of one that has a dimension more.
+void eti_number_store(const et_tensor *t, const eti_shape *batch, size_t i, double x);
+void eti_row_store(const et_tensor *t, const eti_shape *batch, size_t i, const double *from,
+                   size_t n);
+void eti_pivots_store(const et_tensor *t, const eti_shape *batch, size_t i, const int32_t *pivots,
+                      size_t n);
+
+// Resizes a result to batch × sizes.
+et_status eti_resize_matrices(const et_kernel_ctx *ctx, et_tensor *out, const eti_shape *batch,
+                              size_t rank, size_t rows, size_t columns);
+// The tensor at position i: f32 or f64, of at least two dimensions, the last two alike if
+// square and none too large.
+et_status eti_arg_matrices(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                           const char *op, bool square, et_tensor **out);
+et_status eti_arg_result(const et_kernel_ctx *ctx, et_value *const *args, size_t i, et_dtype dtype,
+                         et_tensor **out);
+
+// Calls fn for each of `count` matrices, on several threads, with n numbers of work memory: the
+// stack's where they suffice, else a part of ctx->scratch. ET_OUT_OF_RESOURCES says what is
+// missing.
+typedef void (*eti_matrix_fn)(void *job, size_t i, double *work);
+et_status eti_matrices_run(const et_kernel_ctx *ctx, size_t count, size_t n, eti_matrix_fn fn,
+                           void *job);
+// The first of `count` matrices whose number in info (i32) is not 0, or count; that number.
+size_t eti_first_failed(const et_tensor *info, const eti_shape *batch, size_t count, size_t *at);
+// For every operator of matrices: asks for the scratch that matrices of arguments 0 and 1 need.
+et_status eti_prepare_matrices(et_prepare_ctx *ctx, et_value *const *args);
+
+// How many matrices a batch has; none where no result has elements, since a batch of nothing may be
+// of any size.
+static inline size_t eti_matrix_count(bool any, const eti_shape *batch) {
+  size_t n = any ? 1 : 0;
+  for (size_t d = 0; d < batch->rank && any; d++) n *= (size_t)batch->sizes[d];
+  return n;
+}
+static inline size_t eti_matrix_rows(const et_tensor *t) {
+  return (size_t)t->sizes[t->rank - 2u];
+}
+static inline size_t eti_matrix_columns(const et_tensor *t) {
+  return (size_t)t->sizes[t->rank - 1u];
+}
+
+#endif  // ET_MATRICES_H

@@ -1,0 +1,94 @@
+// strided_copy.h — copies between two layouts: the one engine under every operator that moves
+// elements without computing. A plan lists axes (count, destination stride, source stride);
+// finishing it drops, sorts and merges axes and picks an inner loop. A finished plan can be run on
+// any pair of base pointers, so kernels keep it from their prepare step. Relies on et_tensor,
+// cast.h and micro/transpose.h. Checks nothing about memory: whoever builds a plan has proven that
+// every address of it lies inside its tensors. Overlap of source and destination is harmless
+// (values then are unspecified).
+#ifndef ET_STRIDED_H
+#define ET_STRIDED_H
+
+#include "kernels/lib/cast.h"
+#include "kernels/lib/shape.h"
+#include "runtime/check.h"
+#include "runtime/et.h"
+
+#define ETI_PLAN_AXES 32  // two axes for each dimension, as repeat needs
+
+typedef struct eti_axis {
+  size_t n;
+  ptrdiff_t dst, src;  // elements until the plan is finished, bytes after
+} eti_axis;
+
+typedef struct eti_copy_plan {
+  ptrdiff_t dst_offset, src_offset;  // of the first element; elements until finished, bytes after
+  eti_cast_fn cast;                  // NULL when elements are moved as they are
+  size_t chunk, n_chunks;  // items of the innermost split axis that one unit of work does; units
+                           // per outer index
+  size_t n_units, grain;
+  uint8_t dst_bytes, src_bytes;  // element sizes
+  uint8_t kind, rank;
+  eti_axis axis[ETI_PLAN_AXES];  // [rank]
+} eti_copy_plan;
+
+// Starts a plan without axes. Elements of `bytes` bytes are moved as they are: 1, 2, 4, 8 or 16.
+void eti_plan_begin(eti_copy_plan *plan, size_t bytes);
+// Starts a plan that converts. ET_NOT_SUPPORTED when there is no conversion from `from` to `to`.
+et_status eti_plan_begin_cast(eti_copy_plan *plan, et_dtype to, et_dtype from, et_error *err);
+
+// Adds an axis; at most ETI_PLAN_AXES. Order does not matter. Destination elements must be
+// distinct; source strides are free.
+static inline void eti_plan_axis(eti_copy_plan *plan, size_t n, ptrdiff_t dst, ptrdiff_t src) {
+  ET_ASSERT(plan->rank < ETI_PLAN_AXES);
+  plan->axis[plan->rank++] = (eti_axis){.n = n, .dst = dst, .src = src};
+}
+
+void eti_plan_finish(eti_copy_plan *plan);
+void eti_plan_run(const eti_copy_plan *plan, const et_pool *pool, void *dst, const void *src);
+
+// Bytes of a finished plan that must be kept to run it later; the rest of the struct is unused
+// axes.
+static inline size_t eti_plan_bytes(const eti_copy_plan *plan) {
+  return offsetof(eti_copy_plan, axis) + plan->rank * sizeof(eti_axis);
+}
+
+// A strided window on a tensor's elements, of its own shape; offset and strides in elements.
+typedef struct eti_view {
+  eti_shape shape;
+  ptrdiff_t strides[ET_MAX_RANK];
+  ptrdiff_t offset;
+} eti_view;
+
+static inline eti_view eti_view_of(const et_tensor *t) {
+  eti_view v = {.shape.rank = t->rank};
+  for (size_t d = 0; d < t->rank; d++) {
+    v.shape.sizes[d] = t->sizes[d];
+    v.strides[d] = t->strides[d];
+  }
+  return v;
+}
+
+// Plan for dst[...] = src[...] over two windows of one shape, finished. Element types as begun by
+// the caller.
+void eti_plan_views(eti_copy_plan *plan, const eti_view *dst, const eti_view *src);
+
+// dst window = src window of the same shape, at once; elements of `bytes` bytes.
+void eti_copy_views(const et_pool *pool, void *dst, const eti_view *to, const void *src,
+                    const eti_view *from, size_t bytes);
+// Every element of the window becomes *value.
+void eti_fill_view(const et_pool *pool, void *dst, const eti_view *to, const void *value,
+                   size_t bytes);
+
+// Plan that copies `src` to `dst` in logical (row-major) order although their shapes differ; equal
+// element counts. False when no list of axes expresses it: then eti_copy_in_order does it.
+bool eti_plan_reshape(eti_copy_plan *plan, const et_tensor *dst, const et_tensor *src);
+
+// The slow way: element k of src, counted in logical order, becomes element (k + shift) mod numel
+// of dst. Equal element types and counts; shift < numel.
+void eti_copy_in_order(const et_tensor *dst, const et_tensor *src, size_t shift);
+
+// dst[...] = src[...] for tensors of one shape and any layouts, converting when the element types
+// differ.
+et_status eti_copy_tensor(const et_kernel_ctx *ctx, const et_tensor *dst, const et_tensor *src);
+
+#endif  // ET_STRIDED_H

@@ -1,0 +1,24 @@
+// clamp_range.h — bounds that finished f32 results are kept within: the clamp or relu that follows
+// a product or a convolution, done while its results are in registers or near. The arithmetic is
+// that of the operators clamp and relu (micro/eltwise.body.h), bit for bit. Knows no tensor.
+#ifndef ET_MICRO_RANGE_H
+#define ET_MICRO_RANGE_H
+
+#include <math.h>
+
+// Bounds are numbers, or infinite where there is none. `plus` is added at the end: -0 changes
+// nothing, +0 makes a zero of relu positive, NaN says that a bound was NaN.
+typedef struct eti_range {
+  float low, high, plus;
+} eti_range;
+
+#define ETI_UNBOUNDED ((eti_range){-INFINITY, INFINITY, -0.0f})
+#define ETI_RELU_RANGE ((eti_range){0.0f, INFINITY, 0.0f})
+
+// NaN stays NaN.
+static inline float eti_limit(float x, float low, float high, float plus) {
+  const float risen = x < low ? low : x;
+  return (risen > high ? high : risen) + plus;
+}
+
+#endif  // ET_MICRO_RANGE_H

@@ -1,3 +1,0 @@
-// dense_avx2.c — the linear algebra of dense.body.h, compiled for AVX2.
-#define ETI_DENSE_TABLE eti_dense_avx2
-#include "kernels/micro/dense.body.h"

@@ -1,3 +1,0 @@
-// dense_avx512.c — the linear algebra of dense.body.h, compiled for AVX-512 (F, BW, DQ, VL).
-#define ETI_DENSE_TABLE eti_dense_avx512
-#include "kernels/micro/dense.body.h"

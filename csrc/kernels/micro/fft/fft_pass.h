@@ -1,0 +1,85 @@
+// fft_pass.h — the inner loops of discrete Fourier transforms: one pass of the self-sorting
+// mixed-radix algorithm over several transforms that lie side by side, real and imaginary parts in
+// planes of their own. The same arithmetic, and so the same bits, in every instruction set. Relies
+// on kernels/micro/isa_select.h. Knows neither tensors nor how passes make a transform.
+#ifndef ET_MICRO_FFT_H
+#define ET_MICRO_FFT_H
+
+#include "kernels/dtype_sets.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ETI_FFT_MAX_RADIX = 31 };
+
+typedef struct eti_fft_planes {
+  void *re, *im;
+} eti_fft_planes;
+
+// From element q + s·(p + m·j) of src, j < radix, to element q + s·(radix·p + k) of dst, k < radix:
+// a transform of length radix, whose results k are multiplied by twiddle k - 1 of p.
+typedef struct eti_fft_pass {
+  size_t radix;  // 2, 4, 8, or an odd number ≤ ETI_FFT_MAX_RADIX
+  size_t m, s;
+  bool keeps_parts;  // results go to element q + s·(p + m·k) instead: k after k is transformed then
+  const void *twiddles;  // [m][radix - 1] complex numbers
+  const void *roots;     // [radix] complex numbers: exp(-2πi·k / radix)
+} eti_fft_pass;
+
+// Where number i of n lies in planes whose numbers are in the order of a first pass that kept parts
+// apart, of radix 2^order; in their own order with order 0.
+static inline size_t eti_fft_place(size_t i, size_t n, unsigned order) {
+  return (i & (((size_t)1 << order) - 1)) * (n >> order) + (i >> order);
+}
+
+typedef struct eti_fft_micro {
+  uint8_t dtype;  // et_dtype of a part: f32 or f64
+  uint8_t esize;
+  void (*pass)(const eti_fft_pass *pass, eti_fft_planes dst, eti_fft_planes src);
+  // n complex numbers of each line, one after the other, to planes where element i of line l is at
+  // i·lanes + l, and back, times a factor, from planes in an order.
+  void (*read)(eti_fft_planes to, const void *const *lines, size_t lanes, size_t n);
+  void (*write)(void *const *lines, eti_fft_planes from, size_t lanes, size_t n, double factor,
+                unsigned order);
+  // The same where lines lie side by side: element i of line l is l + step·i complex numbers away.
+  void (*read_rows)(eti_fft_planes to, const void *from, ptrdiff_t step, size_t lanes, size_t n);
+  void (*write_rows)(void *to, ptrdiff_t step, eti_fft_planes from, size_t lanes, size_t n,
+                     double factor, unsigned order);
+  // Rows as for read_rows, times factors that lie as they do.
+  void (*read_turned)(eti_fft_planes to, const void *from, const void *factors, size_t step,
+                      size_t lanes, size_t n);
+  // The transform of 2m real numbers from that of their m pairs, and what makes pairs of it; roots
+  // are exp(-πi·k / m), k ≤ m.
+  void (*unfold)(eti_fft_planes dst, eti_fft_planes src, const void *roots, size_t m, size_t lanes,
+                 unsigned order);
+  void (*fold)(eti_fft_planes dst, eti_fft_planes src, const void *roots, size_t m, size_t lanes);
+  // Element lane + lanes·i of x times factor i of n.
+  void (*multiply)(eti_fft_planes x, const void *factors, size_t n, size_t lanes);
+} eti_fft_micro;
+
+enum { ETI_FFT_F32, ETI_FFT_F64, ETI_FFT_TYPES };
+
+// One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
+// out.
+#define ETI_FFT_ROW(type, item, suffix)                  \
+  {.dtype = type,                                        \
+   .esize = sizeof(item),                                \
+   .pass = ETI_BUILT(type, pass_##suffix),               \
+   .read = ETI_BUILT(type, read_##suffix),               \
+   .write = ETI_BUILT(type, write_##suffix),             \
+   .read_rows = ETI_BUILT(type, read_rows_##suffix),     \
+   .read_turned = ETI_BUILT(type, read_turned_##suffix), \
+   .write_rows = ETI_BUILT(type, write_rows_##suffix),   \
+   .unfold = ETI_BUILT(type, unfold_##suffix),           \
+   .fold = ETI_BUILT(type, fold_##suffix),               \
+   .multiply = ETI_BUILT(type, multiply_##suffix)}
+
+const eti_fft_micro *eti_fft_micro_best(int type);
+const eti_fft_micro *eti_fft_micro_of_isa(int type, int isa);  // NULL when build or CPU lacks it
+
+extern const eti_fft_micro eti_fft_scalar[ETI_FFT_TYPES];
+extern const eti_fft_micro eti_fft_avx2[ETI_FFT_TYPES];
+extern const eti_fft_micro eti_fft_avx512[ETI_FFT_TYPES];
+
+#endif  // ET_MICRO_FFT_H

@@ -1,0 +1,468 @@
+// gemm.c — runs whole products with the micro-kernels: cuts C into blocks that suit the caches,
+// has packed what is not in panels yet (gemm_pack.c), and splits the work between threads. Nothing
+// here touches an element.
+//
+//   for n blocks            B block: nb columns      ┐ packed into the thread's own work memory
+//     for m blocks          A block: mb rows         ┘ unless the operand is in panels already
+//       for k blocks        kb values of k, whole chunks; C holds the partial sums in between
+//         for panels        a panel of the smaller block stays in the first-level cache
+//           tile
+#include "kernels/micro/gemm/gemm.h"
+
+#include "kernels/micro/isa_select.h"
+#include "runtime/check.h"
+
+// ---- choice of the kernel
+
+static const eti_gemm_kernel *const isa_tables[ETI_ISA_COUNT] = {
+    [ETI_ISA_SCALAR] = eti_gemm_scalar,
+#if ETI_HAVE_X86
+    [ETI_ISA_AVX2] = eti_gemm_avx2,
+    [ETI_ISA_AVX512] = eti_gemm_avx512,
+#elif ETI_HAVE_NEON
+    [ETI_ISA_NEON] = eti_gemm_neon,
+#endif
+};
+
+const eti_gemm_kernel *eti_gemm_kernel_of_isa(eti_acc acc, int isa) {
+  if (isa < 0 || isa >= ETI_ISA_COUNT || isa > (int)eti_cpu_isa() || isa_tables[isa] == NULL)
+    return NULL;
+  const eti_gemm_kernel *kernel = &isa_tables[isa][acc];
+  return kernel->tile != NULL ? kernel : NULL;
+}
+
+const eti_gemm_kernel *eti_gemm_kernel_for(eti_acc acc) {
+  for (int isa = (int)eti_cpu_isa(); isa > 0; isa--) {
+    const eti_gemm_kernel *kernel = eti_gemm_kernel_of_isa(acc, isa);
+    if (kernel != NULL) return kernel;
+  }
+  return &eti_gemm_scalar[acc];
+}
+
+// ---- blocks
+
+typedef struct blocks {
+  size_t mb, nb, kb;  // mb and nb are whole panels
+} blocks;
+
+// Figures measured with tests/bench/bench_kernels.py: a k block of 512 keeps a panel of each
+// operand near the first-level cache, and a block of 192 K elements stays in the second. In a
+// model, weights come from further away than the values that the kernel before has written.
+enum {
+  K_BLOCK = 512,
+  K_AT_ONCE = 4096,
+  M_BLOCK = 266,
+  N_BLOCK = 4096,
+  BUFFER_COLUMNS = 512,  // where C is computed beside its place
+  FINISH_COLUMNS = 512,
+  BLOCK_ELEMENTS = 192 * 1024,
+  B_NEAR_ELEMENTS = 256 * 1024,  // beside which A is read from far away, once
+  B_TINY_ELEMENTS = 32 * 1024,
+  WORK_ALIGN = 64,
+};
+_Static_assert(K_BLOCK % ETI_GEMM_CHUNK == 0 && K_AT_ONCE % ETI_GEMM_CHUNK == 0, "whole chunks");
+
+static size_t round_up(size_t n, size_t to) {
+  return (n + to - 1) / to * to;
+}
+static size_t at_most(size_t n, size_t limit) {
+  return n < limit ? n : limit;
+}
+
+static size_t work_of(const eti_gemm_kernel *kernel, const blocks *b, bool packs_a, bool packs_b,
+                      bool buffers_c) {
+  const size_t es = kernel->esize;
+  return (packs_a ? round_up(b->mb * b->kb * es, WORK_ALIGN) : 0) +
+         (packs_b ? round_up(b->nb * b->kb * es, WORK_ALIGN) : 0) +
+         (buffers_c ? round_up(b->mb * b->nb * es, WORK_ALIGN) : 0);
+}
+
+static blocks best_blocks(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k, size_t mr,
+                          bool packs_a, bool packs_b, bool buffers_c) {
+  const size_t nr = kernel->nr, all_m = round_up(m, mr), all_n = round_up(n, nr);
+  const size_t parts = (k + K_BLOCK - 1) / K_BLOCK;
+  blocks b = {.kb = parts == 0 ? 0 : round_up((k + parts - 1) / parts, ETI_GEMM_CHUNK)};
+  // One pass over k costs no reloads; a few rows of A always fit.
+  if (buffers_c || (m <= mr && !packs_b)) b.kb = K_AT_ONCE;
+  b.kb = at_most(b.kb, k);
+  const size_t per_k = b.kb == 0 ? BLOCK_ELEMENTS : BLOCK_ELEMENTS / b.kb;
+  // Rows in equal blocks: a short last one would read all of B for little.
+  const size_t most = at_most(M_BLOCK, per_k), m_blocks = (m + most - 1) / most;
+  b.mb = packs_a || buffers_c
+             ? at_most(all_m, round_up(m_blocks == 0 ? 1 : (m + m_blocks - 1) / m_blocks, mr))
+             : all_m;
+  b.nb = packs_b || buffers_c ? at_most(all_n, round_up(at_most(per_k, N_BLOCK), nr)) : all_n;
+  if (buffers_c) b.nb = at_most(b.nb, round_up(BUFFER_COLUMNS, nr));
+  return b;
+}
+
+// Shrinks the blocks until they fit; ETI_GEMM_MIN_WORK always does. k blocks stay whole chunks.
+static blocks fit_blocks(const eti_gemm *g, size_t m, size_t n, bool packs_a, bool packs_b,
+                         bool buffers_c, size_t bytes) {
+  const eti_gemm_kernel *kernel = g->kernel;
+  const size_t mr = g->a.height, nr = kernel->nr;
+  const bool cuts_n = packs_b || buffers_c, cuts_m = packs_a || buffers_c;
+  blocks b = best_blocks(kernel, m, n, g->k, mr, packs_a, packs_b, buffers_c);
+  while (work_of(kernel, &b, packs_a, packs_b, buffers_c) > bytes) {
+    if (cuts_n && b.nb > nr && b.nb * (buffers_c ? 1 : 2) >= b.mb) {
+      b.nb = round_up(b.nb / 2, nr);
+    } else if (b.kb > ETI_GEMM_CHUNK && (b.mb <= 4 * mr || !cuts_m)) {
+      b.kb = round_up(b.kb / 2, ETI_GEMM_CHUNK);
+    } else if (cuts_m && b.mb > mr) {
+      b.mb = round_up(b.mb / 2, mr);
+    } else if (cuts_n && b.nb > nr) {
+      b.nb = round_up(b.nb / 2, nr);
+    } else {
+      ET_ASSERT(b.kb > ETI_GEMM_CHUNK);
+      b.kb = round_up(b.kb / 2, ETI_GEMM_CHUNK);
+    }
+  }
+  return b;
+}
+
+// ---- one thread's part
+
+// An operand whose current block is in panels: in place, or packed in work memory.
+typedef struct panels {
+  const char *base;
+  size_t height, panel_bytes, k_step;
+} panels;
+
+static panels ready(const eti_gemm_operand *o, size_t esize, size_t first, size_t k0) {
+  const size_t panel = first / o->height;
+  return (panels){
+      .base = (const char *)o->data + (panel * o->panel_step + k0 * o->k_step) * esize,
+      .height = o->height,
+      .panel_bytes = o->panel_step * esize,
+      .k_step = o->k_step,
+  };
+}
+
+static panels packed(const eti_gemm *g, const eti_gemm_operand *o, char *dst, size_t first,
+                     size_t n, size_t k0, size_t n_k) {
+  const size_t esize = g->kernel->esize, panel_bytes = o->height * n_k * esize;
+  for (size_t i = 0; i < n; i += o->height) {
+    o->pack(g, dst + i / o->height * panel_bytes, o->height, first + i, at_most(n - i, o->height),
+            k0, n_k);
+  }
+  return (panels){
+      .base = dst, .height = o->height, .panel_bytes = panel_bytes, .k_step = o->height};
+}
+
+typedef struct block {
+  size_t i, m, j, n, n_k;  // position and size within C
+  panels a, b;
+  char *c;  // of element (i, j)
+  size_t c_step;
+  eti_gemm_init init;
+  const eti_range *range;  // set with the last values of k
+} block;
+
+// m × n elements at c, all of whose products are there.
+static void limit(const eti_gemm *g, const block *k, char *c, size_t m, size_t n) {
+  if (k->range != NULL) g->kernel->limit((float *)(void *)c, k->c_step, m, n, k->range);
+}
+
+// A single row: panels of B side by side as long as there are enough whole ones. Returns how many
+// were done.
+static size_t run_row(const eti_gemm *g, const block *k) {
+  const size_t es = g->kernel->esize, whole = k->n / k->b.height;
+  size_t jp = 0;
+  for (; jp + ETI_GEMM_ROW_PANELS <= whole; jp += ETI_GEMM_ROW_PANELS) {
+    const size_t j = jp * k->b.height, at = k->init == ETI_GEMM_ROWS ? k->i : k->j + j;
+    g->kernel->tile_row(&(eti_gemm_tile){
+        .k = k->n_k,
+        .a = k->a.base,
+        .a_step = k->a.k_step,
+        .b = k->b.base + jp * k->b.panel_bytes,
+        .b_step = k->b.k_step,
+        .b_panel_step = k->b.panel_bytes / es,
+        .c = k->c + j * es,
+        .c_step = k->c_step,
+        .init = k->init,
+        .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
+    });
+    limit(g, k, k->c + j * es, 1, ETI_GEMM_ROW_PANELS * k->b.height);
+  }
+  return jp;
+}
+
+// ahead, ahead_step: see eti_gemm_tile.
+static void run_tile(const eti_gemm *g, const block *k, size_t ip, size_t jp, const char *ahead,
+                     size_t ahead_step) {
+  const size_t es = g->kernel->esize, i = ip * k->a.height, j = jp * k->b.height;
+  const size_t at = k->init == ETI_GEMM_ROWS ? k->i + i : k->j + j;
+  const eti_gemm_tile tile = {
+      .k = k->n_k,
+      .a = k->a.base + ip * k->a.panel_bytes,
+      .a_step = k->a.k_step,
+      .b = k->b.base + jp * k->b.panel_bytes,
+      .b_step = k->b.k_step,
+      .c = k->c + (i * k->c_step + j) * es,
+      .c_step = k->c_step,
+      .init = k->init,
+      .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
+      .ahead = ahead,
+      .ahead_step = ahead_step,
+  };
+  const size_t m = at_most(k->m - i, k->a.height), n = at_most(k->n - j, k->b.height);
+  g->kernel->tile(&tile, m, n);
+  limit(g, k, tile.c, m, n);
+}
+
+// The operand that comes from far away is walked once, in the outer loop; the block of the other
+// one stays in the cache. While the tiles of one outer panel run, each fetches its share of the
+// next outer panel.
+static void run_block(const eti_gemm *g, const block *k, bool a_outside) {
+  const size_t m_panels = (k->m + k->a.height - 1) / k->a.height;
+  const size_t n_panels = (k->n + k->b.height - 1) / k->b.height;
+  const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
+  const panels *const far = a_outside ? &k->a : &k->b;
+  const size_t step = far->height * g->kernel->esize / n_inner;
+  if (k->m == 1) {
+    for (size_t jp = run_row(g, k); jp < n_panels; jp++) run_tile(g, k, 0, jp, NULL, 0);
+    return;
+  }
+  for (size_t outer = 0; outer < n_outer; outer++) {
+    const bool fetch = outer + 1 < n_outer && far->k_step == far->height;
+    const char *const next = far->base + (fetch ? (outer + 1) * far->panel_bytes : 0);
+    for (size_t inner = 0; inner < n_inner; inner++) {
+      run_tile(g, k, a_outside ? outer : inner, a_outside ? inner : outer,
+               next + (fetch ? inner * step * k->n_k : 0), fetch ? step : 0);
+    }
+  }
+}
+
+typedef struct part {
+  size_t m0, m1, n0, n1;  // of C; m0 and n0 lie on panel borders
+} part;
+
+// A as rows: all of k at once, so a tile is finished when it is left.
+typedef struct rows_block {
+  const void *const *rows;  // of all panels, `each` a panel
+  size_t each;
+  block k;
+} rows_block;
+
+static void run_rows_tile(const eti_gemm *g, const rows_block *r, size_t ip, size_t jp,
+                          const char *ahead, size_t ahead_step) {
+  const size_t es = g->kernel->esize, i = ip * g->a.height, j = jp * g->b.height;
+  const size_t at = r->k.init == ETI_GEMM_ROWS ? r->k.i + i : r->k.j + j;
+  const eti_gemm_tile tile = {
+      .k = g->k,
+      .rows = r->rows + ip * r->each,
+      .segment = g->a.segment,
+      .b = r->k.b.base + jp * r->k.b.panel_bytes,
+      .b_step = r->k.b.k_step,
+      .c = r->k.c + (i * r->k.c_step + j) * es,
+      .c_step = r->k.c_step,
+      .init = r->k.init,
+      .bias = g->bias == NULL ? NULL : (const char *)g->bias + at * es,
+      .ahead = ahead,
+      .ahead_step = ahead_step,
+  };
+  const size_t m = at_most(r->k.m - i, g->a.height), n = at_most(r->k.n - j, g->b.height);
+  g->kernel->tile_rows(&tile, m, n);
+  limit(g, &r->k, tile.c, m, n);
+}
+
+// Beside a tiny B a panel of rows is read once; else one of B, and its tiles fetch the next one.
+static void run_rows_block(const eti_gemm *g, const rows_block *r) {
+  const size_t m_panels = (r->k.m + g->a.height - 1) / g->a.height;
+  const size_t n_panels = (r->k.n + g->b.height - 1) / g->b.height;
+  const bool a_outside = g->k * g->n <= B_TINY_ELEMENTS;
+  const size_t n_outer = a_outside ? m_panels : n_panels, n_inner = a_outside ? n_panels : m_panels;
+  const size_t step = r->k.b.height * g->kernel->esize / n_inner;
+  for (size_t outer = 0; outer < n_outer; outer++) {
+    const bool fetch = !a_outside && outer + 1 < n_outer && r->k.b.k_step == r->k.b.height;
+    const char *const next = r->k.b.base + (fetch ? (outer + 1) * r->k.b.panel_bytes : 0);
+    for (size_t inner = 0; inner < n_inner; inner++) {
+      run_rows_tile(g, r, a_outside ? outer : inner, a_outside ? inner : outer,
+                    next + (fetch ? inner * step * g->k : 0), fetch ? step : 0);
+    }
+  }
+}
+
+enum { ROWS_PANELS = 32, ROWS_COLUMNS = 512 };  // in a block of its own, at most
+
+static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes) {
+  const size_t es = g->kernel->esize, h = g->a.height, nr = g->kernel->nr, m = p->m1 - p->m0;
+  const bool buffers_c = g->c == NULL;
+  const size_t each = (g->k + g->a.segment - 1) / g->a.segment * h;
+  const size_t pointer_bytes = each * sizeof(void *);
+  size_t nb = buffers_c ? round_up(at_most(p->n1 - p->n0, ROWS_COLUMNS), nr) : 0;
+  size_t panels_at_once = at_most((m + h - 1) / h, ROWS_PANELS);
+  while (panels_at_once * (pointer_bytes + h * nb * es) + WORK_ALIGN > bytes) {
+    if (panels_at_once == 1) nb = round_up(nb / 2, nr);
+    panels_at_once = (panels_at_once + 1) / 2;
+  }
+  const void **const rows = (const void **)(void *)work;
+  char *const c_room = work + round_up(panels_at_once * pointer_bytes, WORK_ALIGN);
+  rows_block r = {
+      .rows = rows, .each = each, .k = {.c_step = buffers_c ? nb : g->c_step, .range = g->range}};
+  for (r.k.i = p->m0; r.k.i < p->m1; r.k.i += r.k.m) {
+    r.k.m = at_most(p->m1 - r.k.i, panels_at_once * h);
+    for (size_t i = 0; i < r.k.m; i += h)
+      g->a.point(g, rows + i / h * each, r.k.i + i, at_most(r.k.m - i, h));
+    for (r.k.j = p->n0; r.k.j < p->n1; r.k.j += r.k.n) {
+      r.k.n = at_most(p->n1 - r.k.j, buffers_c ? nb : p->n1);
+      r.k.b = ready(&g->b, es, r.k.j, 0);
+      r.k.c = buffers_c ? c_room : (char *)g->c + (r.k.i * g->c_step + r.k.j) * es;
+      r.k.init = g->init;
+      if (buffers_c && g->init == ETI_GEMM_KEEP) g->load(g, c_room, nb, r.k.i, r.k.m, r.k.j, r.k.n);
+      run_rows_block(g, &r);
+      if (g->finish != NULL) g->finish(g, r.k.c, r.k.c_step, r.k.i, r.k.m, r.k.j, r.k.n);
+      if (buffers_c) g->store(g, c_room, nb, r.k.i, r.k.m, r.k.j, r.k.n);
+    }
+  }
+}
+
+// Where both operands are packed: a block of B is packed once, for all rows, before k goes on. C
+// lies in place, so partial sums may stay there in between.
+static void run_slabs(const eti_gemm *g, const part *p, const blocks *s, block *k, char *a_room,
+                      char *b_room) {
+  const size_t es = g->kernel->esize;
+  for (k->j = p->n0; k->j < p->n1; k->j += s->nb) {
+    k->n = at_most(p->n1 - k->j, s->nb);
+    for (size_t k0 = 0; k0 < g->k; k0 += k->n_k) {
+      k->n_k = at_most(g->k - k0, s->kb);
+      k->init = k0 == 0 ? g->init : ETI_GEMM_ADD;
+      k->range = k0 + k->n_k == g->k ? g->range : NULL;
+      k->b = packed(g, &g->b, b_room, k->j, k->n, k0, k->n_k);
+      for (k->i = p->m0; k->i < p->m1; k->i += s->mb) {
+        k->m = at_most(p->m1 - k->i, s->mb);
+        k->c = (char *)g->c + (k->i * g->c_step + k->j) * es;
+        k->a = g->a.data == NULL ? packed(g, &g->a, a_room, k->i, k->m, k0, k->n_k)
+                                 : ready(&g->a, es, k->i, k0);
+        run_block(g, k, g->a.data != NULL);
+        if (g->finish != NULL && k0 + k->n_k == g->k)
+          g->finish(g, k->c, k->c_step, k->i, k->m, k->j, k->n);
+      }
+    }
+  }
+}
+
+static void run_part(const eti_gemm *g, const part *p, char *work, size_t bytes) {
+  const size_t m = p->m1 - p->m0, n = p->n1 - p->n0, es = g->kernel->esize;
+  if (m == 0 || n == 0) return;
+  if (g->a.point != NULL) {
+    run_rows(g, p, work, bytes);
+    return;
+  }
+  const bool packs_a = g->a.data == NULL, packs_b = g->b.data == NULL, buffers_c = g->c == NULL;
+  blocks s = fit_blocks(g, m, n, packs_a, packs_b, buffers_c, bytes);
+  if (g->finish != NULL) {
+    // Fewer rows at a time would pack B once more for each of their blocks.
+    if (!packs_b) s.mb = at_most(s.mb, round_up(M_BLOCK, g->a.height));
+    s.nb = at_most(s.nb, round_up(FINISH_COLUMNS, g->kernel->nr));
+  }
+  char *const b_room = work;
+  char *const a_room = b_room + (packs_b ? round_up(s.nb * s.kb * es, WORK_ALIGN) : 0);
+  char *const c_room = a_room + (packs_a ? round_up(s.mb * s.kb * es, WORK_ALIGN) : 0);
+  block k = {.c_step = buffers_c ? s.nb : g->c_step};
+  if (packs_b && !buffers_c && s.kb < g->k && s.mb < m) {
+    run_slabs(g, p, &s, &k, a_room, b_room);
+    return;
+  }
+  for (k.j = p->n0; k.j < p->n1; k.j += s.nb) {
+    k.n = at_most(p->n1 - k.j, s.nb);
+    for (k.i = p->m0; k.i < p->m1; k.i += s.mb) {
+      k.m = at_most(p->m1 - k.i, s.mb);
+      k.c = buffers_c ? c_room : (char *)g->c + (k.i * g->c_step + k.j) * es;
+      k.init = g->init;
+      if (buffers_c && g->init == ETI_GEMM_KEEP) g->load(g, c_room, s.nb, k.i, k.m, k.j, k.n);
+      size_t k0 = 0;
+      do {  // once even when there is nothing to add: C is then initialised
+        k.n_k = at_most(g->k - k0, s.kb);
+        k.range = k0 + k.n_k == g->k ? g->range : NULL;
+        const bool b_is_there = packs_b && k.i != p->m0 && k.n_k == g->k;
+        if (!packs_b) {
+          k.b = ready(&g->b, es, k.j, k0);
+        } else if (!b_is_there) {
+          k.b = packed(g, &g->b, b_room, k.j, k.n, k0, k.n_k);
+        }
+        k.a = packs_a ? packed(g, &g->a, a_room, k.i, k.m, k0, k.n_k) : ready(&g->a, es, k.i, k0);
+        run_block(g, &k, !packs_a && (packs_b || k.n * k.n_k <= B_NEAR_ELEMENTS));
+        k.init = ETI_GEMM_ADD;
+        k0 += k.n_k;
+      } while (k0 < g->k);
+      if (g->finish != NULL) g->finish(g, k.c, k.c_step, k.i, k.m, k.j, k.n);
+      if (buffers_c) g->store(g, c_room, s.nb, k.i, k.m, k.j, k.n);
+    }
+  }
+}
+
+// ---- threads
+
+typedef struct run {
+  const eti_gemm *shape;
+  eti_gemm_job_fn job;
+  const void *ctx;
+  char *work;
+  size_t slot_bytes;
+  size_t n_slots, n_units, splits;
+  bool split_m;
+} run;
+
+// Unit u is part u % splits of job u / splits; slot s takes a run of units and has work memory of
+// its own.
+static void run_slots(void *ctx, size_t begin, size_t end) {
+  const run *r = ctx;
+  for (size_t slot = begin; slot < end; slot++) {
+    const size_t first = slot * r->n_units / r->n_slots,
+                 last = (slot + 1) * r->n_units / r->n_slots;
+    eti_gemm g = *r->shape;
+    g.ctx = r->ctx;
+    for (size_t u = first; u < last; u++) {
+      if (u == first || u % r->splits == 0) {
+        g.job = u / r->splits;
+        r->job(r->ctx, g.job, &g);
+      }
+      part p = {.m1 = g.m, .n1 = g.n};
+      const size_t height = r->split_m ? g.a.height : g.kernel->nr;
+      const size_t total = r->split_m ? g.m : g.n, n_panels = (total + height - 1) / height;
+      const size_t part_begin = u % r->splits * n_panels / r->splits * height;
+      const size_t part_end = at_most((u % r->splits + 1) * n_panels / r->splits * height, total);
+      *(r->split_m ? &p.m0 : &p.n0) = part_begin;
+      *(r->split_m ? &p.m1 : &p.n1) = part_end;
+      if (part_begin < part_end) run_part(&g, &p, r->work + slot * r->slot_bytes, r->slot_bytes);
+    }
+  }
+}
+
+// Products smaller than this many multiply-adds are not worth a second thread.
+#define SMALL_PRODUCT (64u * 1024u)
+
+void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,
+                  const void *ctx, void *work, size_t bytes) {
+  ET_ASSERT(bytes >= ETI_GEMM_MIN_WORK);
+  if (n_jobs == 0 || shape->m == 0 || shape->n == 0) return;
+  size_t n_slots = at_most(pool == NULL ? 1 : pool->n_threads, bytes / ETI_GEMM_MIN_WORK);
+  const double cost = (double)shape->m * (double)shape->n * (double)(shape->k + 1) * (double)n_jobs;
+  if (cost < 2.0 * SMALL_PRODUCT) n_slots = 1;
+  const size_t m_panels = (shape->m + shape->kernel->mr - 1) / shape->kernel->mr;
+  const size_t n_panels = (shape->n + shape->kernel->nr - 1) / shape->kernel->nr;
+  run r = {
+      .shape = shape,
+      .job = job,
+      .ctx = ctx,
+      .work = work,
+      .n_slots = n_slots,
+      .splits = n_slots > 1 && n_jobs < 4 * n_slots ? n_slots : 1,
+      .split_m = m_panels > 2 * n_panels,
+  };
+  r.n_units = n_jobs * r.splits;
+  r.slot_bytes = bytes / n_slots / WORK_ALIGN * WORK_ALIGN;
+  if (n_slots == 1) {
+    run_slots(&r, 0, 1);
+  } else {
+    et_parallel_for(pool, run_slots, &r, n_slots, 1);
+  }
+}
+
+size_t eti_gemm_work_bytes(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
+                           bool packs_a, bool packs_b, bool buffers_c, size_t n_threads) {
+  const blocks b = best_blocks(kernel, m, n, k, kernel->mr, packs_a, packs_b, buffers_c);
+  const size_t slot = work_of(kernel, &b, packs_a, packs_b, buffers_c);
+  return (slot < ETI_GEMM_MIN_WORK ? ETI_GEMM_MIN_WORK : slot) * (n_threads == 0 ? 1 : n_threads);
+}

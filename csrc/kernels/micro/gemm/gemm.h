@@ -1,0 +1,227 @@
+// gemm.h — C[m×n] = init + A[m×k]·B[k×n], the one product behind matmul, linear and convolution.
+//
+// Numeric contract: k is cut into chunks of ETI_GEMM_CHUNK, counted from 0; the last may be
+// shorter. The first chunk starts at the element's initial value (bias, or what C held), each later
+// one at zero, and adds its products in ascending k, each with one fused multiply-add: s = fma(a,
+// b, s). Chunks are then added in ascending order: c = c + s. So an element is
+//
+//   ((chunk 0 begun at init) + chunk 1) + chunk 2 + …
+//
+// whatever the tile sizes, block sizes, instruction set, threads, or operands packed or not: they
+// cannot change a bit. Chunks keep the rounding error of long products near that of a short one.
+// (Integers: multiply and add modulo 2^bits.)
+//
+// Operands are read as panels. A panel of A holds up to mr rows, one of B exactly nr columns;
+// inside a panel the values of one k lie side by side:
+//
+//        k=0          k=1                          B panel: nr columns
+//   A: a0 a1 … a(h-1) a0 a1 … a(h-1) …            ┌──────────────┐ k=0
+//      └ h rows  ┘    ↑ k_step                     │ b0 b1 … b(nr-1)
+//                                                  ├──────────────┤ k=1
+//        C tile (mr × nr) in registers      A ▷    │  C tile      │
+//
+// The same description fits packed weights (panel_step = h·k, k_step = h), a row-major matrix used
+// as B in place (panel_step = nr, k_step = row length), and a column-major one used as A in place.
+// Rows of A whose k lie side by side may also be read where they are, through a table of pointers.
+// Whatever does not fit is copied into such panels, block by block, by the operand's pack function.
+//
+// Relies on kernels/micro/isa_select.h. Knows no tensor and no operator.
+#ifndef ET_GEMM_H
+#define ET_GEMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kernels/dtype_sets.h"
+#include "kernels/micro/clamp_range.h"
+#include "kernels/micro/isa_select.h"
+#include "runtime/et.h"
+
+// ---- micro-kernels
+
+enum { ETI_GEMM_CHUNK = 256, ETI_GEMM_ROW_PANELS = 4 };
+
+typedef enum eti_gemm_init {
+  ETI_GEMM_ZERO,  // start at 0
+  ETI_GEMM_ROWS,  // at bias[i]
+  ETI_GEMM_COLS,  // at bias[j]
+  ETI_GEMM_KEEP,  // at what C holds
+  ETI_GEMM_ADD,   // at 0, and the sum is added to what C holds: k begins at a later chunk
+} eti_gemm_init;
+
+// One tile; its k begins on a chunk's border. Steps are in elements; C's rows are c_step apart and
+// its columns adjacent.
+typedef struct eti_gemm_tile {
+  size_t k;       // may be 0: the tile is then just initialised
+  const void *a;  // a panel
+  size_t a_step;
+  const void *const *rows;  // or, for tile_rows: rows[s·m + i] holds segment s of row i,
+  size_t segment;           // `segment` values of k (the last may be shorter)
+  const void *b;
+  size_t b_step;
+  void *c;
+  size_t c_step;
+  eti_gemm_init init;
+  const void *bias;   // of this tile's first row or column
+  const char *ahead;  // memory that a later tile reads: fetched on the way, ahead_step bytes per k;
+                      // never dereferenced
+  size_t ahead_step;
+  size_t b_panel_step;  // for tile_row: elements from panel to panel of B
+} eti_gemm_tile;
+
+// Element types that products are accumulated in.
+typedef enum eti_acc {
+  ETI_ACC_F32,
+  ETI_ACC_F64,
+  ETI_ACC_I32,  // also serves i8, u8 and i16: the low bits are theirs
+  ETI_ACC_I64,
+  ETI_ACC_COUNT,
+} eti_acc;
+
+typedef struct eti_gemm_kernel {
+  uint8_t dtype;   // et_dtype of A, B and C
+  uint8_t esize;   // its bytes
+  uint8_t mr, nr;  // largest tile
+  uint8_t rows_mr;
+  // Computes m × n of a tile, 1 ≤ m ≤ mr, 1 ≤ n ≤ nr. Reads no b[j], bias[j], c[j] with j ≥ n and
+  // no a[i] with i ≥ m; writes only the m × n elements.
+  void (*tile)(const eti_gemm_tile *t, size_t m, size_t n);
+  // The same for A given as rows; m ≤ rows_mr.
+  void (*tile_rows)(const eti_gemm_tile *t, size_t m, size_t n);
+  // dst[kk·width + i] = src[i·row_step + kk], i < n, kk < n_k: rows into a panel; lanes n … width-1
+  // become 0.
+  void (*pack_rows)(void *dst, size_t width, const void *src, size_t row_step, size_t n,
+                    size_t n_k);
+  // The same for one row of A and ETI_GEMM_ROW_PANELS whole panels of B side by side: a single row
+  // of accumulators would wait for itself.
+  void (*tile_row)(const eti_gemm_tile *t);
+  // Keeps the m × n elements at c within a range; NULL where the elements are not f32.
+  void (*limit)(float *c, size_t c_step, size_t m, size_t n, const eti_range *range);
+} eti_gemm_kernel;
+
+// The fastest kernel of this CPU, and that of one instruction set (NULL when the build or CPU lacks
+// it).
+const eti_gemm_kernel *eti_gemm_kernel_for(eti_acc acc);
+const eti_gemm_kernel *eti_gemm_kernel_of_isa(eti_acc acc, int isa);
+
+// What a build without the types that an accumulator serves leaves out.
+#define ETI_GEMM_TYPES_F32 (ET_TYPES_F32 | ET_TYPES_HALF)
+#define ETI_GEMM_TYPES_F64 ET_TYPES_F64
+#define ETI_GEMM_TYPES_I32 ET_TYPES_INT
+#define ETI_GEMM_TYPES_I64 ET_DTYPE_BIT(ET_I64)
+#define ETI_GEMM_BUILT(acc, function) ETI_BUILT_ANY(ETI_GEMM_TYPES_##acc, function)
+
+extern const eti_gemm_kernel eti_gemm_scalar[ETI_ACC_COUNT];
+extern const eti_gemm_kernel eti_gemm_avx2[ETI_ACC_COUNT];
+extern const eti_gemm_kernel eti_gemm_avx512[ETI_ACC_COUNT];
+extern const eti_gemm_kernel eti_gemm_neon[ETI_ACC_COUNT];
+
+// ---- whole products
+
+typedef struct eti_gemm eti_gemm;
+
+// Fills one panel: dst[kk·width + i] for i < n ≤ width and kk < n_k, element (first + i, k0 + kk)
+// of the operand, and zeros for the lanes n ≤ i < width. dst is 64-aligned.
+typedef void (*eti_gemm_pack_fn)(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                                 size_t k0, size_t n_k);
+
+// Fills rows[s·n + i] for i < n and every segment s: where row first + i of A has it.
+typedef void (*eti_gemm_point_fn)(const eti_gemm *g, const void **rows, size_t first, size_t n);
+
+enum { ETI_GEMM_MAX_SEGMENTS = 128 };
+
+typedef struct eti_gemm_operand {
+  const void *data;   // panels as drawn above, or NULL: then `pack` makes them
+  size_t height;      // rows (A) or columns (B) per panel; ≤ mr for A, = nr for B
+  size_t panel_step;  // elements from panel to panel
+  size_t k_step;      // elements from k to k + 1
+  eti_gemm_pack_fn pack;
+  eti_gemm_point_fn point;  // A, where B is in panels: read as rows; height ≤ rows_mr
+  size_t segment;
+} eti_gemm_operand;
+
+// A strided matrix, for the stock pack and store functions. Steps are in elements of `dtype`.
+typedef struct eti_gemm_view {
+  const void *data;
+  uint8_t dtype;       // et_dtype
+  ptrdiff_t row_step;  // A: from row to row; B: from column to column; C: from row to row
+  ptrdiff_t k_step;    // A, B: from k to k + 1; C: from column to column
+} eti_gemm_view;
+
+// Moves the m × n block at (i, j) between C and a tile buffer whose rows are `step` elements apart.
+typedef void (*eti_gemm_move_fn)(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m,
+                                 size_t j, size_t n);
+
+struct eti_gemm {
+  const eti_gemm_kernel *kernel;
+  size_t m, n, k;
+  eti_gemm_operand a, b;
+  // Where C goes: in place when c is set (rows c_step apart, columns adjacent); else blocks of it
+  // are computed in scratch, after `load` filled them when init is ETI_GEMM_KEEP, and handed to
+  // `store`.
+  void *c;
+  size_t c_step;
+  eti_gemm_move_fn load, store;
+  // Once for every finished block of C, before `store`, while it is in the cache: the place of an
+  // activation. NULL: none.
+  eti_gemm_move_fn finish;
+  const eti_range *range;  // f32: what every finished tile is kept within, before that; or NULL
+  eti_gemm_init init;
+  const void *bias;  // m or n elements of the kernel's dtype
+  // For the callbacks.
+  eti_gemm_view a_view, b_view, c_view, bias_view;
+  double alpha, beta;
+  const void *ctx;
+  size_t job;
+};
+
+// Pack functions over a_view / b_view (any element type, any steps) and the store function over
+// c_view.
+void eti_gemm_pack_a_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                          size_t k0, size_t n_k);
+void eti_gemm_pack_b_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                          size_t k0, size_t n_k);
+void eti_gemm_store_view(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                         size_t n);
+
+// Points an operand at its view: in place when the view already is panels (or one vector), else
+// through the pack function.
+void eti_gemm_use_a_view(eti_gemm *g, eti_gemm_view view);
+void eti_gemm_use_b_view(eti_gemm *g, eti_gemm_view view);
+void eti_gemm_use_c_view(eti_gemm *g, eti_gemm_view view);
+
+// Reads A as rows, from a_view, where that beats packing: its k lie side by side, B is in panels or
+// in place, and few columns would share the packed panel. Call it after B is set.
+void eti_gemm_prefer_rows(eti_gemm *g);
+
+// Panel height for a packed A of m rows: as equal as possible, at most mr.
+size_t eti_gemm_a_height(const eti_gemm_kernel *kernel, size_t m);
+size_t eti_gemm_rows_height(const eti_gemm_kernel *kernel, size_t m);  // for A read as rows
+// Elements of a fully packed operand (`height` rows or columns per panel); 0 when that overflows.
+size_t eti_gemm_packed_elements(size_t rows, size_t height, size_t k);
+
+// A panel of each operand, one chunk deep, and a tile of C, for the largest tile of the build.
+#if ETI_HAVE_X86
+#define ETI_GEMM_MIN_WORK 65536u
+#else
+#define ETI_GEMM_MIN_WORK 32768u
+#endif
+
+// Runs n_jobs products. job(ctx, i, g) describes the i-th one (ctx and job are set already). Work
+// memory is `bytes` bytes at a 64-aligned `work`; any amount ≥ ETI_GEMM_MIN_WORK serves,
+// eti_gemm_work_bytes gives the amount that is fast. The jobs must agree in m, n, k and kernel with
+// `shape`.
+typedef void (*eti_gemm_job_fn)(const void *ctx, size_t i, eti_gemm *g);
+// Packs an operand of n_jobs products whole: of each, rows [0, rows), panel after panel; jobs lie
+// one after another. job makes g ready for pack, as it does for a run.
+void eti_gemm_pack_all(const et_pool *pool, const eti_gemm *shape, size_t n_jobs,
+                       eti_gemm_job_fn job, const void *ctx, eti_gemm_pack_fn pack, void *dst,
+                       size_t rows, size_t height);
+void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,
+                  const void *ctx, void *work, size_t bytes);
+// For products up to m × n × k whose operands are packed on the way where said.
+size_t eti_gemm_work_bytes(const eti_gemm_kernel *kernel, size_t m, size_t n, size_t k,
+                           bool packs_a, bool packs_b, bool buffers_c, size_t n_threads);
+
+#endif  // ET_GEMM_H

@@ -1,0 +1,113 @@
+// gemm_neon.c — the micro-kernel with 128-bit vectors: 8 rows × 3 vectors use 24 of the 32
+// registers for accumulators, three for the row of B and the rest for broadcasts of A. NEON has no
+// 64-bit multiplication, so i64 uses the plain C file. For AArch64, where NEON is always there (and
+// the plain C of the norm, pool and elementwise loops is vectorised with it as it stands).
+#include "kernels/micro/gemm/gemm.h"
+
+#include <arm_neon.h>
+#include <string.h>
+
+#include "runtime/check.h"
+
+// Partial vectors: the first n elements, the others 0.
+static inline float32x4_t load_f32(const float *p, size_t n) {
+  float t[4] = {0};
+  memcpy(t, p, n * sizeof *p);
+  return vld1q_f32(t);
+}
+static inline void store_f32(float *p, float32x4_t v, size_t n) {
+  float t[4];
+  vst1q_f32(t, v);
+  memcpy(p, t, n * sizeof *p);
+}
+static inline float64x2_t load_f64(const double *p, size_t n) {
+  return n == 2 ? vld1q_f64(p) : vcombine_f64(vld1_f64(p), vdup_n_f64(0.0));
+}
+static inline void store_f64(double *p, float64x2_t v, size_t n) {
+  if (n == 2) {
+    vst1q_f64(p, v);
+  } else {
+    vst1_f64(p, vget_low_f64(v));
+  }
+}
+static inline uint32x4_t load_u32(const uint32_t *p, size_t n) {
+  uint32_t t[4] = {0};
+  memcpy(t, p, n * sizeof *p);
+  return vld1q_u32(t);
+}
+static inline void store_u32(uint32_t *p, uint32x4_t v, size_t n) {
+  uint32_t t[4];
+  vst1q_u32(t, v);
+  memcpy(p, t, n * sizeof *p);
+}
+
+// eti_limit of four.
+static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high,
+                                float32x4_t plus) {
+  const float32x4_t risen = vbslq_f32(vcltq_f32(v, low), low, v);
+  return vaddq_f32(vbslq_f32(vcgtq_f32(risen, high), high, risen), plus);
+}
+
+#define T float
+#define SUFFIX f32__neon
+#define VEC float32x4_t
+#define LANES 4
+#define MR 8
+#define ROWS_MR 8
+#define NV 3
+#define V_SET1(x) vdupq_n_f32(x)
+#define V_LOAD(p) vld1q_f32(p)
+#define V_STORE(p, v) vst1q_f32(p, v)
+#define V_FMA(a, b, c) vfmaq_f32(c, a, b)
+#define V_ADD(a, b) vaddq_f32(a, b)
+#define V_LIMIT(v, low, high, plus) limit(v, low, high, plus)
+#define V_LOAD_N(p, n) load_f32(p, n)
+#define V_STORE_N(p, v, n) store_f32(p, v, n)
+#include "kernels/micro/gemm/gemm_tile.body.h"
+
+#define T double
+#define SUFFIX f64__neon
+#define VEC float64x2_t
+#define LANES 2
+#define MR 8
+#define ROWS_MR 8
+#define NV 3
+#define V_SET1(x) vdupq_n_f64(x)
+#define V_LOAD(p) vld1q_f64(p)
+#define V_STORE(p, v) vst1q_f64(p, v)
+#define V_FMA(a, b, c) vfmaq_f64(c, a, b)
+#define V_ADD(a, b) vaddq_f64(a, b)
+#define V_LOAD_N(p, n) load_f64(p, n)
+#define V_STORE_N(p, v, n) store_f64(p, v, n)
+#include "kernels/micro/gemm/gemm_tile.body.h"
+
+#define T uint32_t
+#define SUFFIX i32__neon
+#define VEC uint32x4_t
+#define LANES 4
+#define MR 8
+#define ROWS_MR 8
+#define NV 3
+#define V_SET1(x) vdupq_n_u32(x)
+#define V_LOAD(p) vld1q_u32(p)
+#define V_STORE(p, v) vst1q_u32(p, v)
+#define V_FMA(a, b, c) vmlaq_u32(c, a, b)
+#define V_ADD(a, b) vaddq_u32(a, b)
+#define V_LOAD_N(p, n) load_u32(p, n)
+#define V_STORE_N(p, v, n) store_u32(p, v, n)
+#include "kernels/micro/gemm/gemm_tile.body.h"
+
+const eti_gemm_kernel eti_gemm_neon[ETI_ACC_COUNT] = {
+    [ETI_ACC_F32] = {ET_F32, 4, 8, 12, 8, ETI_GEMM_BUILT(F32, tile_f32__neon),
+                     ETI_GEMM_BUILT(F32, tile_rows_f32__neon),
+                     ETI_GEMM_BUILT(F32, pack_rows_f32__neon),
+                     ETI_GEMM_BUILT(F32, tile_row_f32__neon), ETI_GEMM_BUILT(F32, limit_f32__neon)},
+    [ETI_ACC_F64] = {ET_F64, 8, 8, 6, 8, ETI_GEMM_BUILT(F64, tile_f64__neon),
+                     ETI_GEMM_BUILT(F64, tile_rows_f64__neon),
+                     ETI_GEMM_BUILT(F64, pack_rows_f64__neon),
+                     ETI_GEMM_BUILT(F64, tile_row_f64__neon)},
+    [ETI_ACC_I32] = {ET_I32, 4, 8, 12, 8, ETI_GEMM_BUILT(I32, tile_i32__neon),
+                     ETI_GEMM_BUILT(I32, tile_rows_i32__neon),
+                     ETI_GEMM_BUILT(I32, pack_rows_i32__neon),
+                     ETI_GEMM_BUILT(I32, tile_row_i32__neon)},
+};

@@ -1,0 +1,81 @@
+// row_pool.body.h — the loops of pool.h for element type T, in a form that compilers vectorise;
+// steps 1 and 2 are the common ones. The including file sets, and this file undefines: T, SUFFIX, U
+// (unsigned twin of an integer T, T itself otherwise).
+
+#define CAT_(a, b) a##_##b
+#define CAT(a, b) CAT_(a, b)
+#define FN(name) CAT(name, SUFFIX)
+
+static inline __attribute__((always_inline)) void FN(max_step)(T *restrict best,
+                                                               int32_t *restrict at, const T *x,
+                                                               const size_t step, int32_t first,
+                                                               size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    const T v = x[i * step], b = best[i];
+    const int take = (v > b) | (v != v);
+    best[i] = take ? v : b;
+    at[i] = take ? (int32_t)((uint32_t)first + (uint32_t)i * (uint32_t)step) : at[i];
+  }
+}
+
+static void FN(max)(void *best, int32_t *at, const void *x, size_t step, int32_t first, size_t n) {
+  if (step == 1) {
+    FN(max_step)(best, at, x, 1, first, n);
+  } else if (step == 2) {
+    FN(max_step)(best, at, x, 2, first, n);
+  } else {
+    FN(max_step)(best, at, x, step, first, n);
+  }
+}
+
+static inline __attribute__((always_inline)) void FN(merge_step)(T *restrict best,
+                                                                 int32_t *restrict at, const T *x,
+                                                                 const int32_t *x_at,
+                                                                 const size_t step, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    const T v = x[i * step], b = best[i];
+    const int32_t v_at = x_at[i * step], b_at = at[i];
+    const int take = (v > b) | ((v == b) & (v_at < b_at)) | ((v != v) & ((b == b) | (v_at > b_at)));
+    best[i] = take ? v : b;
+    at[i] = take ? v_at : b_at;
+  }
+}
+
+static void FN(merge)(void *best, int32_t *at, const void *x, const int32_t *x_at, size_t step,
+                      size_t n) {
+  if (step == 1) {
+    FN(merge_step)(best, at, x, x_at, 1, n);
+  } else if (step == 2) {
+    FN(merge_step)(best, at, x, x_at, 2, n);
+  } else {
+    FN(merge_step)(best, at, x, x_at, step, n);
+  }
+}
+
+static inline __attribute__((always_inline)) void FN(add_step)(T *restrict sum, const T *x,
+                                                               const size_t step, size_t n) {
+  for (size_t i = 0; i < n; i++) sum[i] = (T)((U)sum[i] + (U)x[i * step]);
+}
+
+static void FN(add)(void *sum, const void *x, size_t step, size_t n) {
+  if (step == 1) {
+    FN(add_step)(sum, x, 1, n);
+  } else if (step == 2) {
+    FN(add_step)(sum, x, 2, n);
+  } else {
+    FN(add_step)(sum, x, step, n);
+  }
+}
+
+static void FN(fold)(void *sum, const void *x, size_t n) {
+  T total = *(T *)sum;
+  for (size_t i = 0; i < n; i++) total = (T)((U)total + (U)((const T *)x)[i]);
+  *(T *)sum = total;
+}
+
+#undef FN
+#undef CAT
+#undef CAT_
+#undef T
+#undef U
+#undef SUFFIX

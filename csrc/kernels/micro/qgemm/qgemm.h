@@ -1,0 +1,74 @@
+// qgemm.h — products of 8-bit integers, summed exactly in 32 bits and scaled once at the end. Every
+// instruction set gives the same bits: the sums are exact, and what becomes of a sum is a few
+// operations of f32, one after the other. Relies on kernels/micro/isa_select.h. Knows no tensor.
+//
+// Weights lie in panels of ETI_QGEMM_NR columns: [panel][k / 2][column][2], both values of a pair
+// of terms side by side, zeros where terms or columns are missing. What belongs to columns is
+// padded to whole panels as well.
+//
+//   sum    = start[column] + Σ a[row][k] · w[k][column]                      i32, wraps
+//   i8     = clamp(round(f32(sum) · scale[column] + add[column]) + zero, low, high)
+//            halves round to even
+//   f32    = f32(sum - row_zero[row] · start[column]) · (row_scale[row] · scale[column]) +
+//            add[column]         where sum begins with 0
+#ifndef ET_MICRO_QGEMM_H
+#define ET_MICRO_QGEMM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  ETI_QGEMM_NR = 16,
+  ETI_QGEMM_ROWS = 12,      // a block of rows that is a multiple of it leaves no tile unfilled
+  ETI_QGEMM_MAX_TAPS = 64,  // of a depthwise kernel
+};
+
+// Any number of rows of a, n columns of one panel.
+typedef struct eti_qtile {
+  const int16_t *a;  // rows of 2 · pairs values, a_step apart
+  size_t a_step;
+  const int8_t *w;  // a panel
+  size_t pairs;
+  const int32_t *start;  // of ETI_QGEMM_NR columns each
+  const float *scale, *add;
+  size_t m, n;  // 1 ≤ n ≤ ETI_QGEMM_NR
+  void *out;    // i8 or f32
+  size_t out_step;
+  float high;  // of i8: limit less the zero point
+  int32_t low, zero;
+  const int32_t *row_zero;  // of f32, row_step (0 or 1) apart
+  const float *row_scale;
+  size_t row_step;
+} eti_qtile;
+
+// One panel of channels of a depthwise convolution, at n pixels that lie side by side in the
+// result.
+typedef struct eti_qdepthwise {
+  const int8_t *const *taps;  // n_taps addresses for each pixel
+  size_t offset;              // from those to the panel's first channel
+  size_t n_taps;              // ≤ ETI_QGEMM_MAX_TAPS
+  const int8_t *w;            // a panel
+  const int32_t *start;
+  const float *scale, *add;
+  size_t n, channels;  // 1 ≤ channels ≤ ETI_QGEMM_NR
+  int8_t *out;
+  size_t out_step;  // from pixel to pixel
+  float high;       // limit less the zero point
+  int32_t low, zero;
+} eti_qdepthwise;
+
+typedef struct eti_qgemm_micro {
+  void (*tile_i8)(const eti_qtile *t);
+  void (*tile_f32)(const eti_qtile *t);
+  void (*depthwise)(const eti_qdepthwise *d);
+  void (*widen)(int16_t *dst, const int8_t *src, size_t n);
+} eti_qgemm_micro;
+
+// The best of this CPU.
+const eti_qgemm_micro *eti_qgemm_micro_best(void);
+
+extern const eti_qgemm_micro eti_qgemm_scalar;
+extern const eti_qgemm_micro eti_qgemm_avx2;
+extern const eti_qgemm_micro eti_qgemm_avx512;
+
+#endif  // ET_MICRO_QGEMM_H

@@ -1,0 +1,74 @@
+// qgemm_groups.h — products of 8-bit rows and 4-bit weights with a scale for each group of a
+// column's terms. The sum over a group is exact in 32 bits; sums of groups become f32, are scaled
+// and added group after group, so every instruction set gives the same bits. Relies on
+// kernels/micro/isa_select.h. Knows no tensor.
+//
+//   total = Σ groups  f32(Σ terms  a[row][k] · (code[k][column] - 8 - zero[group][column]))
+//                     · scale[group][column]                                          sums in i32,
+//                     wrap
+//   out   = (total - f32(row_zero[row]) · sum[column]) · row_scale[row] + add[column]
+//
+// where sum[column] is what all weights of a column add up to, scaled: row_zero need not be taken
+// off every a. Operations of f32 one after the other, none of them fused.
+//
+// Weights lie in panels of ETI_QGROUPS_NR columns: [panel][group][step][column][4], where a step is
+// ETI_QGROUPS_STEP terms of a group, the last one of a group perhaps with fewer. Byte i has the
+// codes (weight + 8) of the terms i and, in its high half, 4 + i; 0 where terms or columns are
+// missing. Scales and zeros lie as [panel][group][column]; what belongs to columns is padded to
+// whole panels.
+#ifndef ET_MICRO_QGROUPS_H
+#define ET_MICRO_QGROUPS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+  ETI_QGROUPS_NR = 16,
+  ETI_QGROUPS_ROWS = 4,  // a block of rows that is a multiple of it leaves no tile unfilled
+  ETI_QGROUPS_STEP = 8,
+  ETI_QGROUPS_STEP_BYTES = 64,
+  ETI_QGROUPS_PART = 32,  // terms of a group, or what is left of it, that have one word of `begins`
+};
+
+// Any number of rows of a, n columns of one panel.
+typedef struct eti_qgroups_tile {
+  const int8_t *a;  // rows of n_groups · group values, one after the other
+  size_t group, n_groups;
+  const int32_t *begins;   // what `begins` found for these rows
+  const uint8_t *w;        // a panel
+  const void *scale;       // of a panel, f32 or bf16
+  bool is_bf16;            // scale
+  const int8_t *zero;      // of a panel, or NULL: 0
+  const float *sum, *add;  // of ETI_QGROUPS_NR columns
+  size_t m, n;             // 1 ≤ n ≤ ETI_QGROUPS_NR
+  const float *row_scale;  // of m rows
+  const int32_t *row_zero;
+  float *out;
+  size_t out_step;
+} eti_qgroups_tile;
+
+typedef struct eti_qgroups_micro {
+  void (*tile)(const eti_qgroups_tile *t);
+  // Writes eti_qgroups_parts numbers for each row: what all panels need to know of them. NULL where
+  // `tile` does not look at them.
+  void (*begins)(const int8_t *a, size_t m, size_t group, size_t n_groups, int32_t *to);
+} eti_qgroups_micro;
+
+// Parts of a row.
+static inline size_t eti_qgroups_parts(size_t group, size_t n_groups) {
+  return (group / ETI_QGROUPS_PART + (group % ETI_QGROUPS_PART != 0)) * n_groups;
+}
+
+// Bytes of a group of a panel.
+static inline size_t eti_qgroups_group_bytes(size_t group) {
+  return (group / ETI_QGROUPS_STEP + (group % ETI_QGROUPS_STEP != 0)) * ETI_QGROUPS_STEP_BYTES;
+}
+
+// The best of this CPU.
+const eti_qgroups_micro *eti_qgroups_micro_best(void);
+
+extern const eti_qgroups_micro eti_qgroups_scalar;
+extern const eti_qgroups_micro eti_qgroups_avx2;
+
+#endif  // ET_MICRO_QGROUPS_H

@@ -1,0 +1,310 @@
+// qgemm_groups_avx2.c — the products of qgemm_groups.h with 256-bit vectors: 4 rows × 2 vectors of
+// columns.
+//
+// Codes are unsigned bytes, terms of rows signed ones: one instruction multiplies them and adds two
+// products in 16 bits. A word starts with what takes the 8 off its codes, -8 times the terms that
+// it will meet, which is found once for all panels. After a part of 32 terms it holds 16 products
+// of a term and a weight, at most 16 · 8 · 128 in size, however it wrapped on the way; two words
+// are then a column's sum in 32 bits.
+#include "kernels/micro/qgemm/qgemm_groups.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+// Before loops over what lives in registers.
+#define UNROLL _Pragma("GCC unroll 16")
+
+typedef __m256i vi;
+typedef __m256 vf;
+
+enum {
+  NR = ETI_QGROUPS_NR,
+  MR = ETI_QGROUPS_ROWS,
+  STEP = ETI_QGROUPS_STEP,
+  HALF = STEP / 2,
+  STEP_BYTES = ETI_QGROUPS_STEP_BYTES,
+  PART = ETI_QGROUPS_PART,
+  LANES = 8,
+  NV = NR / LANES,
+};
+
+// ---- what words begin with
+
+// Of n ≤ PART terms: the words for the terms 4 i and 4 i + 1, and for 4 i + 2 and 4 i + 3.
+static int32_t begin_of(const int8_t *a, size_t n) {
+  int8_t part[PART] = {0};
+  if (n < PART) a = memcpy(part, a, n);
+  const vi terms = _mm256_loadu_si256((const vi *)(const void *)a);
+  const vi pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(8), terms);
+  __m128i sum = _mm_add_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
+  sum = _mm_add_epi16(sum, _mm_unpackhi_epi64(sum, sum));
+  sum = _mm_add_epi16(sum, _mm_srli_epi64(sum, 32));
+  return _mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), sum));
+}
+
+static size_t part_at(size_t group, size_t k) {
+  return group - k < PART ? group - k : PART;
+}
+
+static void begins__avx2(const int8_t *a, size_t m, size_t group, size_t n_groups, int32_t *to) {
+  for (size_t i = 0; i < m * n_groups; i++, a += group) {
+    for (size_t k = 0; k < group; k += PART) *to++ = begin_of(a + k, part_at(group, k));
+  }
+}
+
+// ---- products
+
+// Where the next part of each row lies, and of the weights.
+typedef struct place {
+  const int8_t *a[MR];
+  const int32_t *begins[MR];
+  const uint8_t *w;
+} place;
+
+// Keeps the compiler from adding products to each other first, for which registers are too few.
+INLINE void settle(vi *v) {
+  __asm__("" : "+x"(*v));
+}
+
+INLINE vi four_at(const int8_t *at) {
+  int32_t four;
+  memcpy(&four, at, sizeof four);
+  return _mm256_set1_epi32(four);
+}
+
+// Adds the products of a step that begins at element k of the rows.
+INLINE void multiply(const int8_t *const a[MR], size_t k, const uint8_t *w, size_t m,
+                     vi s[MR][NV]) {
+  const vi half = _mm256_set1_epi8(15);
+  vi codes[NV], now[NV];
+  UNROLL for (size_t v = 0; v < NV; v++) {
+    codes[v] = _mm256_loadu_si256((const vi *)(const void *)(w + v * 4 * LANES));
+    settle(&codes[v]);
+    now[v] = _mm256_and_si256(codes[v], half);
+  }
+  UNROLL for (size_t h = 0; h < 2; h++) {
+    UNROLL for (size_t r = 0; r < m; r++) {
+      const vi four = four_at(a[r] + k + h * HALF);
+      UNROLL for (size_t v = 0; v < NV; v++) {
+        s[r][v] = _mm256_add_epi16(s[r][v], _mm256_maddubs_epi16(now[v], four));
+        settle(&s[r][v]);
+      }
+    }
+    if (h == 1) break;
+    UNROLL for (size_t v = 0; v < NV; v++) {
+      now[v] = _mm256_and_si256(_mm256_srli_epi16(codes[v], 4), half);
+    }
+  }
+}
+
+INLINE void begin(const place *p, size_t m, vi s[MR][NV]) {
+  UNROLL for (size_t r = 0; r < m; r++) {
+    UNROLL for (size_t v = 0; v < NV; v++) s[r][v] = _mm256_set1_epi32(*p->begins[r]);
+  }
+}
+
+// The sums in 32 bits.
+INLINE void end(size_t m, vi s[MR][NV]) {
+  const vi ones = _mm256_set1_epi16(1);
+  UNROLL for (size_t r = 0; r < m; r++) {
+    UNROLL for (size_t v = 0; v < NV; v++) s[r][v] = _mm256_madd_epi16(s[r][v], ones);
+  }
+}
+
+// Over a part of n terms.
+INLINE void pass(place *p, size_t n, size_t m) {
+  UNROLL for (size_t r = 0; r < m; r++) {
+    p->a[r] += n;
+    p->begins[r]++;
+  }
+  p->w += (n + STEP - 1) / STEP * STEP_BYTES;
+}
+
+// The sums over the next PART terms.
+INLINE void sum_part(place *p, size_t m, vi s[MR][NV]) {
+  begin(p, m, s);
+  UNROLL for (size_t k = 0; k < PART; k += STEP) {
+    multiply(p->a, k, p->w + k / STEP * STEP_BYTES, m, s);
+  }
+  end(m, s);
+  pass(p, PART, m);
+}
+
+typedef struct sums {
+  vi of[MR][NV];
+} sums;
+
+// Over n < PART terms, the last ones of a group. A function of its own, by value: what others keep
+// in registers stays there.
+static __attribute__((noinline)) sums sum_last(place p, size_t n) {
+  sums s;
+  size_t k = 0;
+  begin(&p, MR, s.of);
+  for (; k + STEP <= n; k += STEP) multiply(p.a, k, p.w + k / STEP * STEP_BYTES, MR, s.of);
+  if (k < n) {
+    int8_t last[MR][STEP] = {{0}};
+    const int8_t *at[MR];
+    for (size_t r = 0; r < MR; r++) at[r] = memcpy(last[r], p.a[r] + k, n - k);
+    multiply(at, 0, p.w + k / STEP * STEP_BYTES, MR, s.of);
+  }
+  end(MR, s.of);
+  return s;
+}
+
+INLINE void add_sums(vi s[MR][NV], const vi more[MR][NV], size_t m) {
+  UNROLL for (size_t r = 0; r < m; r++) {
+    UNROLL for (size_t v = 0; v < NV; v++) s[r][v] = _mm256_add_epi32(s[r][v], more[r][v]);
+  }
+}
+
+// The sums over the next group.
+INLINE void sum_group(place *p, size_t group, size_t m, vi s[MR][NV]) {
+  if (group >= PART) {
+    sum_part(p, m, s);
+  } else {
+    UNROLL for (size_t r = 0; r < m; r++) {
+      UNROLL for (size_t v = 0; v < NV; v++) s[r][v] = _mm256_setzero_si256();
+    }
+  }
+  size_t k = PART;
+  for (; k + PART <= group; k += PART) {
+    vi more[MR][NV];
+    sum_part(p, m, more);
+    add_sums(s, more, m);
+  }
+  const size_t rest = group % PART;
+  if (rest != 0) {
+    const sums more = sum_last(*p, rest);
+    add_sums(s, more.of, m);
+    pass(p, rest, m);
+  }
+}
+
+// ---- groups
+
+// The sum of n terms, by the words of their parts.
+static int32_t sum_of(const int8_t *a, size_t n) {
+  uint32_t sum = 0;
+  for (size_t k = 0; k < n; k += PART) {
+    const int32_t words = begin_of(a + k, part_at(n, k));
+    sum -= (uint32_t)(((int16_t)words + (words >> 16)) / 8);
+  }
+  return (int32_t)sum;
+}
+
+// Takes zeros times the terms of the group at a off its sums.
+INLINE void take_zeros(const eti_qgroups_tile *t, const int8_t *zero, const int8_t *a, size_t m,
+                       vi s[MR][NV]) {
+  UNROLL for (size_t r = 0; r < m; r++) {
+    const vi terms = _mm256_set1_epi32(sum_of(a + r * t->n_groups * t->group, t->group));
+    UNROLL for (size_t v = 0; v < NV; v++) {
+      const __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)(zero + v * LANES));
+      const vi off = _mm256_mullo_epi32(_mm256_cvtepi8_epi32(bytes), terms);
+      s[r][v] = _mm256_sub_epi32(s[r][v], off);
+    }
+  }
+}
+
+INLINE vf scales_at(const eti_qgroups_tile *t, size_t i) {
+  if (!t->is_bf16) return _mm256_loadu_ps((const float *)t->scale + i);
+  const void *const at = (const uint16_t *)t->scale + i;
+  const vi wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)at));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
+INLINE void store_row(const eti_qgroups_tile *t, size_t row, const vf totals[NV]) {
+  float some[NR];
+  float *const out = t->out + row * t->out_step;
+  float *const to = t->n == NR ? out : some;
+  const vf zero = _mm256_set1_ps((float)t->row_zero[row]);
+  const vf scale = _mm256_set1_ps(t->row_scale[row]);
+  UNROLL for (size_t v = 0; v < NV; v++) {
+    const vf off = _mm256_mul_ps(zero, _mm256_loadu_ps(t->sum + v * LANES));
+    const vf scaled = _mm256_mul_ps(_mm256_sub_ps(totals[v], off), scale);
+    _mm256_storeu_ps(to + v * LANES, _mm256_add_ps(scaled, _mm256_loadu_ps(t->add + v * LANES)));
+  }
+  if (to == some) memcpy(out, some, t->n * sizeof(float));
+}
+
+// m rows from `first` on; m is a constant where this is called, and so is whether the groups are
+// parts without zeros, whose sums then stay in registers.
+INLINE void rows(const eti_qgroups_tile *given, size_t first, size_t m, bool is_plain) {
+  const eti_qgroups_tile t = *given;
+  const size_t parts = eti_qgroups_parts(t.group, t.n_groups), k = t.n_groups * t.group;
+  place p = {.w = t.w};
+  for (size_t r = 0; r < MR; r++) {  // those beyond m are the last one again
+    const size_t row = first + (r < m ? r : m - 1);
+    p.a[r] = t.a + row * k;
+    p.begins[r] = t.begins + row * parts;
+  }
+  vf totals[MR][NV];
+  UNROLL for (size_t r = 0; r < m; r++) {
+    UNROLL for (size_t v = 0; v < NV; v++) totals[r][v] = _mm256_setzero_ps();
+  }
+  for (size_t j = 0; j < t.n_groups; j++) {
+    const int8_t *const a = p.a[0];
+    vi s[MR][NV];
+    if (is_plain) {
+      sum_part(&p, m, s);
+    } else {
+      sum_group(&p, t.group, m, s);
+    }
+    if (!is_plain && t.zero != NULL) take_zeros(&t, t.zero + j * NR, a, m, s);
+    UNROLL for (size_t v = 0; v < NV; v++) {
+      const vf scale = scales_at(&t, j * NR + v * LANES);
+      UNROLL for (size_t r = 0; r < m; r++) {
+        const vf scaled = _mm256_mul_ps(_mm256_cvtepi32_ps(s[r][v]), scale);
+        totals[r][v] = _mm256_add_ps(totals[r][v], scaled);
+      }
+    }
+  }
+  UNROLL for (size_t r = 0; r < m; r++) store_row(&t, first + r, totals[r]);
+}
+
+// In tables, so that each is a function with all registers to itself.
+static void one_row(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 1, false);
+}
+
+static void two_rows(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 2, false);
+}
+
+static void three_rows(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 3, false);
+}
+
+static void four_rows(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 4, false);
+}
+
+static void one_plain_row(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 1, true);
+}
+
+static void two_plain_rows(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 2, true);
+}
+
+static void three_plain_rows(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 3, true);
+}
+
+static void four_plain_rows(const eti_qgroups_tile *t, size_t first) {
+  rows(t, first, 4, true);
+}
+
+static void tile__avx2(const eti_qgroups_tile *t) {
+  typedef void (*some_rows)(const eti_qgroups_tile *, size_t);
+  static const some_rows any[] = {NULL, one_row, two_rows, three_rows, four_rows};
+  static const some_rows plain[] = {NULL, one_plain_row, two_plain_rows, three_plain_rows,
+                                    four_plain_rows};
+  const some_rows *const table = t->group == PART && t->zero == NULL ? plain : any;
+  for (size_t first = 0, m; first < t->m; first += m) {
+    m = t->m - first < MR ? t->m - first : MR;
+    table[m](t, first);
+  }
+}
+
+const eti_qgroups_micro eti_qgroups_avx2 = {tile__avx2, begins__avx2};

@@ -1,0 +1,109 @@
+// qgemm_groups_scalar.c — the products of qgemm_groups.h for any machine, in vectors that compilers
+// make of what it has: little-endian words of two bytes of codes. The fallback. Also chooses
+// between the variants.
+#include "kernels/micro/qgemm/qgemm_groups.h"
+
+#include <string.h>
+
+#include "kernels/micro/isa_select.h"
+#include "runtime/half.h"
+
+enum { NR = ETI_QGROUPS_NR, STEP = ETI_QGROUPS_STEP, WORDS = 8, VECTORS = 4 };
+
+typedef uint16_t words
+    __attribute__((vector_size(WORDS * sizeof(uint16_t)), aligned(1), may_alias));
+typedef int32_t sums4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef uint32_t wraps4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+static inline words in_turn(int8_t even, int8_t odd) {
+  const uint16_t a = (uint16_t)even, b = (uint16_t)odd;
+  return (words){a, b, a, b, a, b, a, b};
+}
+
+// Adds the products of a step in 16 bits, to two lanes a column: each has two bytes of codes. A
+// lane adds at most 16 products of 15 and 128 while they are of one part.
+static inline void add_step(const int8_t a[STEP], const uint8_t *w, words lanes[VECTORS]) {
+  const words a0 = in_turn(a[0], a[2]), a1 = in_turn(a[1], a[3]);
+  const words a4 = in_turn(a[4], a[6]), a5 = in_turn(a[5], a[7]);
+  for (size_t v = 0; v < VECTORS; v++) {
+    const words codes = *(const words *)(const void *)(w + v * sizeof codes);
+    lanes[v] += a0 * (codes & 15) + a4 * (codes >> 4 & 15);
+    lanes[v] += a1 * (codes >> 8 & 15) + a5 * (codes >> 12);
+  }
+}
+
+// Adds the products of n terms of one part.
+static void add_part(const int8_t *a, size_t n, const uint8_t *w, uint32_t sums[NR]) {
+  words lanes[VECTORS] = {{0}};
+  size_t k = 0;
+  for (; k + STEP <= n; k += STEP, w += ETI_QGROUPS_STEP_BYTES) add_step(a + k, w, lanes);
+  if (k < n) {
+    int8_t last[STEP] = {0};
+    memcpy(last, a + k, n - k);
+    add_step(last, w, lanes);
+  }
+  for (size_t v = 0; v < VECTORS; v++) {
+    const sums4 low = (sums4)((wraps4)lanes[v] << 16) >> 16, high = (sums4)lanes[v] >> 16;
+    *(wraps4 *)(sums + v * NR / VECTORS) += (wraps4)(low + high);
+  }
+}
+
+// The sums of one row over a group, exact but for wrapping.
+static void sum_group(const eti_qgroups_tile *t, const int8_t *a, size_t j, uint32_t sums[NR]) {
+  const uint8_t *w = t->w + j * eti_qgroups_group_bytes(t->group);
+  uint32_t terms = 0;
+  memset(sums, 0, NR * sizeof *sums);
+  for (size_t k = 0, n; k < t->group; k += n, w += eti_qgroups_group_bytes(n)) {
+    n = t->group - k < ETI_QGROUPS_PART ? t->group - k : ETI_QGROUPS_PART;
+    int32_t sum = 0;
+    for (size_t i = 0; i < n; i++) sum += a[k + i];
+    terms += (uint32_t)sum;
+    add_part(a + k, n, w, sums);
+  }
+  for (size_t c = 0; c < NR; c++) sums[c] -= 8 * terms;
+  if (t->zero == NULL) return;
+  for (size_t c = 0; c < NR; c++) sums[c] -= (uint32_t)t->zero[j * NR + c] * terms;
+}
+
+static void add_group(const eti_qgroups_tile *t, size_t j, const uint32_t sums[NR],
+                      float totals[NR]) {
+  float scales[NR];
+  if (t->is_bf16) {
+    const uint16_t *const from = (const uint16_t *)t->scale + j * NR;
+    for (size_t c = 0; c < NR; c++) scales[c] = eti_bf16_to_f32(from[c]);
+  } else {
+    memcpy(scales, (const float *)t->scale + j * NR, sizeof scales);
+  }
+  for (size_t c = 0; c < NR; c++) totals[c] += (float)(int32_t)sums[c] * scales[c];
+}
+
+static void tile(const eti_qgroups_tile *t) {
+  for (size_t r = 0; r < t->m; r++) {
+    const int8_t *const a = t->a + r * t->n_groups * t->group;
+    float totals[NR] = {0};
+    for (size_t j = 0; j < t->n_groups; j++) {
+      uint32_t sums[NR];
+      sum_group(t, a + j * t->group, j, sums);
+      add_group(t, j, sums, totals);
+    }
+    const float zero = (float)t->row_zero[r];
+    float *const out = t->out + r * t->out_step;
+    for (size_t c = 0; c < t->n; c++) {
+      out[c] = (totals[c] - zero * t->sum[c]) * t->row_scale[r] + t->add[c];
+    }
+  }
+}
+
+const eti_qgroups_micro eti_qgroups_scalar = {tile, NULL};
+
+const eti_qgroups_micro *eti_qgroups_micro_best(void) {
+  static const eti_qgroups_micro *const variants[ETI_ISA_COUNT] = {
+      [ETI_ISA_SCALAR] = &eti_qgroups_scalar,
+#if ETI_HAVE_X86
+      [ETI_ISA_AVX2] = &eti_qgroups_avx2,
+      [ETI_ISA_AVX512] = &eti_qgroups_avx2,
+#endif
+  };
+  const eti_qgroups_micro *const best = variants[eti_cpu_isa()];
+  return best != NULL ? best : &eti_qgroups_scalar;
+}

@@ -1,0 +1,36 @@
+// qeltwise.h — rows of i8 values element by element, as quantized sums, differences and products,
+// and the larger of two rows. The arithmetic is that of dequantizing, computing in f32 and
+// quantizing again, operation by operation, so that the bits are those of the operators one by one
+// in every instruction set. Relies on kernels/micro/isa_select.h. Knows no tensor.
+#ifndef ET_MICRO_QELTWISE_H
+#define ET_MICRO_QELTWISE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// (a - a_zero) · a_scale with (b - b_zero) · b_scale, times inverse, rounded (halves to even), plus
+// zero, within low and high.
+typedef struct eti_qbinary {
+  float a_scale, a_zero, b_scale, b_zero, inverse, zero, low, high;
+} eti_qbinary;
+
+// Steps are 1 or 0; a step of 0 repeats one element.
+typedef void (*eti_qbinary_fn)(int8_t *out, const int8_t *a, const int8_t *b, size_t a_step,
+                               size_t b_step, const eti_qbinary *k, size_t n);
+
+typedef struct eti_qeltwise_micro {
+  eti_qbinary_fn add, sub, mul;
+  void (*max)(int8_t *out, const int8_t *x, size_t n);  // out[i] = max(out[i], x[i])
+  // out[i] = the result of in[i] in a table of those of -128 … 127; out may be in.
+  void (*lookup)(int8_t *out, const int8_t *in, const int8_t *table, size_t n);
+  void (*sum)(int32_t *out, const int8_t *x, size_t n);  // out[i] += x[i]
+} eti_qeltwise_micro;
+
+// The best of this CPU.
+const eti_qeltwise_micro *eti_qeltwise_micro_best(void);
+
+extern const eti_qeltwise_micro eti_qeltwise_scalar;
+extern const eti_qeltwise_micro eti_qeltwise_avx2;
+extern const eti_qeltwise_micro eti_qeltwise_avx512;
+
+#endif  // ET_MICRO_QELTWISE_H

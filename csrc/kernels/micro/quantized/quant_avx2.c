@@ -1,0 +1,24 @@
+// quant_avx2.c — the loops of quant.h compiled with AVX2.
+#include "kernels/micro/quantized/quant.h"
+
+#include "runtime/et.h"
+
+#define T uint8_t
+#define SUFFIX u8__avx2
+#include "kernels/micro/quantized/quant.body.h"
+#define T int8_t
+#define SUFFIX i8__avx2
+#include "kernels/micro/quantized/quant.body.h"
+#define T int16_t
+#define SUFFIX i16__avx2
+#include "kernels/micro/quantized/quant.body.h"
+#define T uint16_t
+#define SUFFIX u16__avx2
+#include "kernels/micro/quantized/quant.body.h"
+
+const eti_quant_micro eti_quant_avx2[ETI_QUANT_TYPES] = {
+    ETI_QUANT_ROW(ET_U8, u8__avx2),
+    ETI_QUANT_ROW(ET_I8, i8__avx2),
+    ETI_QUANT_ROW(ET_I16, i16__avx2),
+    ETI_QUANT_ROW(ET_U16, u16__avx2),
+};

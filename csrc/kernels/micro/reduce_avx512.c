@@ -1,3 +1,0 @@
-// reduce_avx512.c — the reductions of reduce.body.h, compiled for AVX-512 (F, BW, DQ, VL).
-#define ETI_REDUCE_TABLE eti_reduce_avx512
-#include "kernels/micro/reduce.body.h"

@@ -1,3 +1,0 @@
-// reduce_scalar.c — the reductions of reduce.body.h, compiled for the base instruction set.
-#define ETI_REDUCE_TABLE eti_reduce_scalar
-#include "kernels/micro/reduce.body.h"

@@ -1,0 +1,19 @@
+// row_norm_avx2.c — the loops of row_norm.h compiled with AVX2.
+#include "kernels/micro/rows/row_norm.h"
+
+#include "kernels/loops/loop.h"
+#include "kernels/micro/math/math_f32.h"
+
+#include "runtime/et.h"
+
+#define T float
+#define SUFFIX f32__avx2
+#include "kernels/micro/rows/row_norm.body.h"
+#define T double
+#define SUFFIX f64__avx2
+#include "kernels/micro/rows/row_norm.body.h"
+
+const eti_norm_micro eti_norm_avx2[ETI_NORM_TYPES] = {
+    ETI_NORM_ROW(ET_F32, float, f32__avx2),
+    ETI_NORM_ROW(ET_F64, double, f64__avx2),
+};

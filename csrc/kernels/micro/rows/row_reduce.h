@@ -1,0 +1,67 @@
+// row_reduce.h — reductions of rows and of columns, per instruction set, in the shape that
+// reduction.h asks of a reducer. All variants come from one source (row_reduce.body.h) and give the
+// same bits: a row is reduced in lanes that meet in a fixed tree, a column in order, or by eights
+// that do.
+#ifndef ET_MICRO_REDUCE_H
+#define ET_MICRO_REDUCE_H
+
+#include "kernels/dtype_sets.h"
+#include "kernels/micro/isa_select.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// X(name, types): name is operation and type; types are those of operands that may need it, by
+// which a selective build leaves it out. Sums and products of f32 end in f64's.
+// clang-format off
+#define ETI_REDUCE_LIST(X) \
+  X(sum_f32, ET_TYPES_F32) X(prod_f32, ET_TYPES_F32) X(square_f32, ET_TYPES_F32) \
+  X(max_f32, ET_TYPES_F32) X(min_f32, ET_TYPES_F32) \
+  X(sum_f64, ET_TYPES_ALL) X(prod_f64, ET_TYPES_ALL) X(square_f64, ET_TYPES_F64) \
+  X(max_f64, ET_TYPES_F64) X(min_f64, ET_TYPES_F64) \
+  X(sum_i64, ETI_REDUCE_INT) X(prod_i64, ETI_REDUCE_INT) \
+  X(max_u8, 1u << 0) X(max_i8, 1u << 1) X(max_i16, 1u << 2) X(max_i32, 1u << 3) \
+  X(max_i64, ETI_REDUCE_INT) \
+  X(min_u8, 1u << 0) X(min_i8, 1u << 1) X(min_i16, 1u << 2) X(min_i32, 1u << 3) \
+  X(min_i64, ETI_REDUCE_INT) X(any_b8, ET_TYPES_ALL)
+#define ETI_REDUCE_INT (1u << 4)  // a build that has any integers, or booleans as operands, has i64
+// clang-format on
+
+// w accumulators take n elements each. rows: acc[j] ∘= x[j·step] ∘ … ∘ x[j·step + n-1]; columns:
+// acc[j] ∘= x[j] ∘ x[j + step] ∘ … ∘ x[j + (n-1)·step]. With center[j] for deviations, else unused.
+typedef void (*eti_reduce_fn)(void *acc, const void *x, ptrdiff_t step, size_t n, size_t w,
+                              const void *center);
+typedef struct eti_reduce_pair {
+  eti_reduce_fn rows, columns;
+} eti_reduce_pair;
+
+typedef struct eti_reduce_micro {
+#define ETI_FIELD(name, types) eti_reduce_pair name;
+  ETI_REDUCE_LIST(ETI_FIELD)
+#undef ETI_FIELD
+  // best[j] and its place at[j] are replaced by x[j] and `place` where x[j] is better. NaN is
+  // better than all but NaN, either way.
+  void (*arg_max_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
+  void (*arg_min_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
+  void (*arg_max_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
+  void (*arg_min_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
+  // The same, except that what is as good is better, and NaN than NaN.
+  void (*last_max_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
+  void (*last_min_f64)(double *best, int64_t *at, const double *x, int64_t place, size_t n);
+  void (*last_max_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
+  void (*last_min_i64)(int64_t *best, int64_t *at, const int64_t *x, int64_t place, size_t n);
+  // at[j] = log(e^at[j] + e^x[j]), to the digits of f32 or of f64
+  void (*log_add_exp_f32)(double *at, const double *x, size_t n);
+  void (*log_add_exp_f64)(double *at, const double *x, size_t n);
+} eti_reduce_micro;
+
+extern const eti_reduce_micro eti_reduce_scalar;
+#if ETI_HAVE_X86
+extern const eti_reduce_micro eti_reduce_avx2;
+extern const eti_reduce_micro eti_reduce_avx512;
+#endif
+
+// The variant of this CPU.
+const eti_reduce_micro *eti_reduce_micro_get(void);
+
+#endif  // ET_MICRO_REDUCE_H

@@ -1,0 +1,34 @@
+// row_softmax.body.h — the source of every variant of row_softmax.h; the including file says what
+// its table is called, ETI_SOFTMAX_TABLE.
+#include "kernels/loops/loop.h"
+#include "kernels/micro/math/math_f32.h"
+#include "kernels/micro/rows/row_softmax.h"
+
+static void add_terms(float *sum, float *terms, const float *x, const float *high, size_t n) {
+  if (terms == NULL) {
+    ETI_NO_DEPENDENCES
+    for (size_t i = 0; i < n; i++) sum[i] += eti_exp_term_f32(x[i] - high[i]);
+    return;
+  }
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) {
+    const float term = eti_exp_term_f32(x[i] - high[i]);
+    terms[i] = term;
+    sum[i] += term;
+  }
+}
+
+static void scale_terms(float *out, const float *x, const float *high, const float *factor,
+                        size_t n) {
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) out[i] = eti_exp_term_f32(x[i] - high[i]) * factor[i];
+}
+
+static void logarithms(float *out, const float *x, const float *high, const float *log_sum,
+                       size_t n) {
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) out[i] = x[i] - high[i] - log_sum[i];
+}
+
+const eti_softmax_micro ETI_SOFTMAX_TABLE = {
+    .add_terms = add_terms, .scale_terms = scale_terms, .logarithms = logarithms};

@@ -1,3 +1,0 @@
-// sample_avx512.c — grid sampling of sample.body.h, compiled for AVX-512 (F, BW, DQ, VL).
-#define ETI_SAMPLE_TABLE eti_sample_avx512
-#include "kernels/micro/sample.body.h"

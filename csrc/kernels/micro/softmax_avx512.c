@@ -1,3 +1,0 @@
-// softmax_avx512.c — the loops of softmax.body.h, compiled for AVX-512 (F, BW, DQ, VL).
-#define ETI_SOFTMAX_TABLE eti_softmax_avx512
-#include "kernels/micro/softmax.body.h"

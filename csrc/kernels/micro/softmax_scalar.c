@@ -1,3 +1,0 @@
-// softmax_scalar.c — the loops of softmax.body.h, compiled for the base instruction set.
-#define ETI_SOFTMAX_TABLE eti_softmax_scalar
-#include "kernels/micro/softmax.body.h"

@@ -1,0 +1,117 @@
+// gated_delta_rule.c — linear attention by the gated delta rule: a state of [key, value] numbers
+// for each head that every step decays, corrects towards the step's value, and reads with its
+// query.
+//   state = decay · state;  state += k ⊗ beta·(v − kᵀ·state);  out = qᵀ·state
+// Columns of the state never meet, so they are walked in blocks whose sums fit the stack. Computes
+// in f32. Relies on nothing but kernel.h; threads split heads.
+#include "kernels/kernel.h"
+#include "kernels/lib/copy_op.h"
+
+#include <string.h>
+
+enum { COLUMNS = 64 };
+
+typedef struct delta_rule {
+  const et_tensor *q, *k, *v, *decay, *beta, *out, *state;
+} delta_rule;
+
+static const float *at(const et_tensor *t, size_t batch, size_t head, size_t step) {
+  return (const float *)t->data + (ptrdiff_t)batch * t->strides[0] +
+         (ptrdiff_t)head * t->strides[1] + (ptrdiff_t)step * t->strides[2];
+}
+
+// One step over n columns; state is the first of them, its rows `step` apart.
+static void advance(const delta_rule *r, size_t batch, size_t head, size_t t, float *state,
+                    size_t column, size_t n) {
+  const float *const q = at(r->q, batch, head, t), *const k = at(r->k, batch, head, t),
+                     *const v = at(r->v, batch, head, t),
+                     *const decay = at(r->decay, batch, head, t);
+  const float beta = *at(r->beta, batch, head, t);
+  float *const out = (float *)(uintptr_t)at(r->out, batch, head, t);
+  const size_t n_keys = (size_t)r->k->sizes[3], step = (size_t)r->v->sizes[3];
+  const ptrdiff_t each = r->decay->rank == 4 ? r->decay->strides[3] : 0;
+  float sum[COLUMNS] = {0}, result[COLUMNS] = {0};
+  for (size_t i = 0; i < n_keys; i++) {
+    const float g = decay[(ptrdiff_t)i * each], ki = k[(ptrdiff_t)i * r->k->strides[3]];
+    float *const row = state + i * step;
+    for (size_t j = 0; j < n; j++) {
+      row[j] *= g;
+      sum[j] += row[j] * ki;
+    }
+  }
+  for (size_t j = 0; j < n; j++)
+    sum[j] = (v[(ptrdiff_t)(column + j) * r->v->strides[3]] - sum[j]) * beta;
+  for (size_t i = 0; i < n_keys; i++) {
+    const float ki = k[(ptrdiff_t)i * r->k->strides[3]], qi = q[(ptrdiff_t)i * r->q->strides[3]];
+    float *const row = state + i * step;
+    for (size_t j = 0; j < n; j++) {
+      row[j] += ki * sum[j];
+      result[j] += row[j] * qi;
+    }
+  }
+  for (size_t j = 0; j < n; j++) out[(ptrdiff_t)(column + j) * r->out->strides[3]] = result[j];
+}
+
+// Items are heads of all batches.
+static void run_heads(void *ctx, size_t begin, size_t end) {
+  const delta_rule *const r = ctx;
+  const size_t heads = (size_t)r->q->sizes[1], width = (size_t)r->v->sizes[3],
+               steps = (size_t)r->q->sizes[2], size = (size_t)r->k->sizes[3] * width;
+  for (size_t i = begin; i < end; i++) {
+    float *const state = (float *)r->state->data + i * size;
+    for (size_t column = 0; column < width; column += COLUMNS) {
+      const size_t n = width - column < COLUMNS ? width - column : COLUMNS;
+      for (size_t t = 0; t < steps; t++)
+        advance(r, i / heads, i % heads, t, state + column, column, n);
+    }
+  }
+}
+
+// `t` is f32 of the sizes given, of which rank count.
+static et_status check(const et_kernel_ctx *ctx, const char *name, const et_tensor *t, size_t rank,
+                       const int32_t sizes[4]) {
+  bool fits = t->rank == rank;
+  for (size_t d = 0; fits && d < rank; d++) fits = t->sizes[d] == sizes[d];
+  char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
+  eti_shape wanted = {.rank = rank};
+  memcpy(wanted.sizes, sizes, rank * sizeof *sizes);
+  const eti_shape shape = eti_shape_of(t);
+  ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT, "gated_delta_rule: %s is %s, needs %s", name,
+           eti_shape_text(&shape, found), eti_shape_text(&wanted, needed));
+  ET_CHECK(t->dtype == ET_F32, ctx->err, ET_NOT_SUPPORTED, "gated_delta_rule: %s is %s, needs f32",
+           name, et_dtype_name((et_dtype)t->dtype));
+  return ET_OK;
+}
+
+// (query, key, value, decay, beta, initial_state, out, final_state_out)
+et_status op_llama_gated_delta_rule_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *t[8];
+  for (size_t i = 0; i < 8; i++) ET_TRY(eti_arg_tensor(ctx, args, i, &t[i]));
+  ET_CHECK(t[1]->rank == 4 && t[2]->rank == 4, ctx->err, ET_INVALID_ARGUMENT,
+           "gated_delta_rule: ranks of key and value are %d and %d, needs 4: [batch, head, step, "
+           "dim]",
+           (int)t[1]->rank, (int)t[2]->rank);
+  const int32_t *const s = t[1]->sizes, width = t[2]->sizes[3];
+  const int32_t of_value[4] = {s[0], s[1], s[2], width}, of_state[4] = {s[0], s[1], s[3], width};
+  ET_TRY(check(ctx, "query", t[0], 4, s));
+  ET_TRY(check(ctx, "key", t[1], 4, s));
+  ET_TRY(check(ctx, "value", t[2], 4, of_value));
+  ET_TRY(check(ctx, "decay", t[3], t[3]->rank == 4 ? 4 : 3, s));
+  ET_TRY(check(ctx, "beta", t[4], 3, s));
+  ET_TRY(check(ctx, "initial_state", t[5], 4, of_state));
+  ET_CHECK(t[6]->dtype == ET_F32 && t[7]->dtype == ET_F32, ctx->err, ET_NOT_SUPPORTED,
+           "gated_delta_rule: results are %s and %s, need f32",
+           et_dtype_name((et_dtype)t[6]->dtype), et_dtype_name((et_dtype)t[7]->dtype));
+  for (size_t i = 0; i < 6; i++)
+    ET_CHECK(t[i] != t[6] && (i == 5 || t[i] != t[7]) && t[6] != t[7], ctx->err,
+             ET_INVALID_ARGUMENT, "gated_delta_rule: a result is also an input");
+  ET_TRY(eti_resize_like(ctx, t[6], t[2]));
+  ET_TRY(eti_resize_like(ctx, t[7], t[5]));
+  ET_CHECK(eti_is_contiguous(t[7]), ctx->err, ET_NOT_SUPPORTED,
+           "gated_delta_rule: final_state_out does not have the contiguous dim order");
+  if (t[7]->numel > 0) ET_TRY(eti_copy_tensor(ctx, t[7], t[5]));
+  if (t[6]->numel == 0) return ET_OK;
+  delta_rule r = {t[0], t[1], t[2], t[3], t[4], t[6], t[7]};
+  et_parallel_for(ctx->pool, run_heads, &r, (size_t)s[0] * (size_t)s[1], 1);
+  return ET_OK;
+}

@@ -1,0 +1,102 @@
+// kv_cache.c — see kv_cache.h; also the operators of the llama:: library that update caches and do
+// nothing else.
+#include "kernels/op/attention/kv_cache.h"
+
+#include "kernels/lib/copy_op.h"
+#include "kernels/ops.h"
+
+et_status eti_cache_check_position(const et_kernel_ctx *ctx, const char *op, int64_t start,
+                                   int64_t count, int64_t size) {
+  ET_CHECK(start >= 0 && start <= size && count <= size - start, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: start_pos %lld and %lld new positions, the cache has %lld", op, (long long)start,
+           (long long)count, (long long)size);
+  return ET_OK;
+}
+
+et_status eti_cache_check(const et_kernel_ctx *ctx, const char *op, const et_tensor *value,
+                          const et_tensor *cache) {
+  ET_CHECK(value->rank == 4 && cache->rank == 4, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: value has rank %d and cache %d, needs 4: [batch, position, head, dim]", op,
+           (int)value->rank, (int)cache->rank);
+  ET_TRY(eti_check_same_dtype(ctx, value, cache, "value and cache"));
+  for (size_t d = 0; d < 4; d++) {
+    ET_CHECK(d == 1 || value->sizes[d] == cache->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
+             "%s: value has size %d in dimension %zu, the cache %d", op, (int)value->sizes[d], d,
+             (int)cache->sizes[d]);
+  }
+  return ET_OK;
+}
+
+void eti_cache_write(const et_kernel_ctx *ctx, const et_tensor *value, const et_tensor *cache,
+                     int64_t start) {
+  if (value->numel == 0) return;
+  const eti_view from = eti_view_of(value);
+  eti_view to = eti_view_of(cache);
+  const eti_slice slice = {.start = start, .length = value->sizes[1], .step = 1};
+  eti_view_slice(&to, 1, &slice);
+  eti_copy_views(ctx->pool, cache->data, &to, value->data, &from,
+                 et_dtype_bytes((et_dtype)cache->dtype));
+}
+
+// The result of an update is a dummy that orders instructions; its elements are not written.
+et_status op_llama_update_cache_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *value, *cache, *out;
+  int64_t start;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &value));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &cache));
+  ET_TRY(eti_arg_int(ctx, args, 2, &start));
+  ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
+  ET_TRY(eti_cache_check(ctx, "update_cache", value, cache));
+  ET_TRY(eti_cache_check_position(ctx, "update_cache", start, value->sizes[1], cache->sizes[1]));
+  eti_cache_write(ctx, value, cache, start);
+  return ET_OK;
+}
+
+static et_status check_indices(const et_kernel_ctx *ctx, const et_tensor *indices,
+                               const et_tensor *value, int64_t size) {
+  ET_CHECK(indices->dtype == ET_I64 && indices->rank == 2 && indices->sizes[0] == value->sizes[0] &&
+               indices->sizes[1] == value->sizes[1],
+           ctx->err, ET_INVALID_ARGUMENT,
+           "update_cache_with_indices: indices are %s of rank %d, needs i64[%d, %d]",
+           et_dtype_name((et_dtype)indices->dtype), (int)indices->rank, (int)value->sizes[0],
+           (int)value->sizes[1]);
+  const int64_t *const data = indices->data;
+  for (size_t i = 0; i < indices->numel; i++) {
+    ET_CHECK(data[i] >= 0 && data[i] < size, ctx->err, ET_INVALID_ARGUMENT,
+             "update_cache_with_indices: index %lld is outside of the cache's %lld positions",
+             (long long)data[i], (long long)size);
+  }
+  return ET_OK;
+}
+
+// cache[b, indices[b, i]] = value[b, i], i ascending. start_pos says nothing that the indices do
+// not.
+et_status op_llama_update_cache_with_indices_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_tensor *value, *cache, *indices, *out;
+  int64_t start;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &value));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &cache));
+  ET_TRY(eti_arg_int(ctx, args, 2, &start));
+  ET_TRY(eti_arg_tensor(ctx, args, 3, &indices));
+  ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
+  ET_TRY(eti_cache_check(ctx, "update_cache_with_indices", value, cache));
+  ET_TRY(check_indices(ctx, indices, value, cache->sizes[1]));
+  if (value->numel == 0) return ET_OK;
+  for (int32_t b = 0; b < value->sizes[0]; b++) {
+    for (int32_t i = 0; i < value->sizes[1]; i++) {
+      const int64_t at =
+          ((const int64_t *)indices->data)[b * indices->strides[0] + i * indices->strides[1]];
+      // A damaged file may let the cache and the indices share memory: what was checked may have
+      // been overwritten.
+      ET_CHECK(at >= 0 && at < cache->sizes[1], ctx->err, ET_INVALID_ARGUMENT,
+               "update_cache_with_indices: index %lld is outside of the cache", (long long)at);
+      eti_view to = eti_view_of(cache), from = eti_view_of(value);
+      to.offset = (ptrdiff_t)b * to.strides[0] + (ptrdiff_t)at * to.strides[1];
+      from.offset = (ptrdiff_t)b * from.strides[0] + (ptrdiff_t)i * from.strides[1];
+      for (size_t d = 0; d < 2; d++) to.shape.sizes[d] = from.shape.sizes[d] = 1;
+      eti_copy_views(NULL, cache->data, &to, value->data, &from,
+                     et_dtype_bytes((et_dtype)cache->dtype));
+    }
+  }
+  return ET_OK;
+}

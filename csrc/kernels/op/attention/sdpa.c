@@ -1,0 +1,205 @@
+// sdpa.c — scaled_dot_product_attention kept whole: query [..., heads, L, E], key and value
+// [..., heads, S, E], in any layout, leading dimensions broadcast as in a product of matrices; with
+// enable_gqa query heads share key/value heads. Relies on kernels/lib/flash_attention.h for all
+// computing. Upstream: has no such operator, its programs hold the products and the softmax one by
+// one.
+#include "kernels/lib/flash_attention.h"
+#include "kernels/kernel.h"
+#include "kernels/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct arguments {
+  et_tensor *q, *k, *v, *mask, *out;
+  bool shares_heads;
+} arguments;
+
+// From the end: 0 is the last dimension. A dimension that is absent has size 1.
+static size_t size_of(const et_tensor *t, size_t from_end) {
+  return from_end < t->rank ? (size_t)t->sizes[t->rank - 1 - from_end] : 1;
+}
+// Absent and broadcast dimensions repeat what there is.
+static ptrdiff_t step_of(const et_tensor *t, size_t from_end) {
+  return size_of(t, from_end) == 1 ? 0 : t->strides[t->rank - 1 - from_end];
+}
+
+static et_status check_types(const et_kernel_ctx *ctx, const arguments *x) {
+  ET_CHECK(eti_dtype_in((et_dtype)x->q->dtype, ET_TYPES_FLOAT_HALF), ctx->err, ET_NOT_SUPPORTED,
+           "scaled_dot_product_attention: query is %s, needs a floating-point type",
+           et_dtype_name((et_dtype)x->q->dtype));
+  ET_CHECK(x->k->dtype == x->q->dtype && x->v->dtype == x->q->dtype && x->out->dtype == x->q->dtype,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "scaled_dot_product_attention: query is %s, key %s, value %s, out %s; needs one dtype",
+           et_dtype_name((et_dtype)x->q->dtype), et_dtype_name((et_dtype)x->k->dtype),
+           et_dtype_name((et_dtype)x->v->dtype), et_dtype_name((et_dtype)x->out->dtype));
+  ET_CHECK(x->mask == NULL || x->mask->dtype == ET_B8 || x->mask->dtype == ET_F32 ||
+               x->mask->dtype == x->q->dtype,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "scaled_dot_product_attention: attn_mask is %s, needs b8, f32 or the query's %s",
+           et_dtype_name((et_dtype)x->mask->dtype), et_dtype_name((et_dtype)x->q->dtype));
+  return ET_OK;
+}
+
+static et_status shapes_differ(const et_kernel_ctx *ctx, const arguments *x, const char *what) {
+  const eti_shape sq = eti_shape_of(x->q), sk = eti_shape_of(x->k), sv = eti_shape_of(x->v);
+  char tq[ETI_SHAPE_TEXT], tk[ETI_SHAPE_TEXT], tv[ETI_SHAPE_TEXT];
+  return ET_FAIL(ctx->err, ET_INVALID_ARGUMENT,
+                 "scaled_dot_product_attention: query %s, key %s, value %s: %s",
+                 eti_shape_text(&sq, tq), eti_shape_text(&sk, tk), eti_shape_text(&sv, tv), what);
+}
+
+static bool divides(size_t heads, size_t of) {
+  return heads > 0 && of % heads == 0;
+}
+
+static et_status check_matrices(const et_kernel_ctx *ctx, const arguments *x) {
+  if (x->q->rank < 2 || x->k->rank < 2 || x->v->rank < 2)
+    return shapes_differ(ctx, x, "needs at least 2 dimensions each");
+  if (size_of(x->q, 0) != size_of(x->k, 0))
+    return shapes_differ(ctx, x, "query and key differ in the last dimension");
+  if (size_of(x->k, 1) != size_of(x->v, 1))
+    return shapes_differ(ctx, x, "key and value differ in the last dimension but one");
+  if (!x->shares_heads) return ET_OK;
+  if (x->q->rank < 3 || x->k->rank < 3 || x->v->rank < 3)
+    return shapes_differ(ctx, x, "enable_gqa needs a dimension of heads");
+  if (!divides(size_of(x->k, 2), size_of(x->q, 2)) || !divides(size_of(x->v, 2), size_of(x->q, 2)))
+    return shapes_differ(ctx, x, "enable_gqa needs query heads that key and value heads divide");
+  return ET_OK;
+}
+
+// Sizes of the leading dimensions, from the end: [0] are the query heads.
+static et_status leading_sizes(const et_kernel_ctx *ctx, const arguments *x, eti_shape *out) {
+  const et_tensor *const all[3] = {x->q, x->k, x->v};
+  eti_shape s = {.rank = 0};
+  for (size_t t = 0; t < 3; t++) {
+    if (all[t]->rank - 2u > s.rank) s.rank = all[t]->rank - 2u;
+  }
+  for (size_t d = 0; d < s.rank; d++) {
+    size_t size = 1;
+    for (size_t t = 0; t < 3; t++) {
+      const size_t own = size_of(all[t], 2 + d);
+      if (x->shares_heads && d == 0 && t > 0) continue;
+      if (own != 1 && size != 1 && own != size)
+        return shapes_differ(ctx, x, "leading dimensions do not broadcast");
+      if (own != 1) size = own;
+    }
+    s.sizes[d] = (int32_t)size;
+  }
+  *out = s;
+  return ET_OK;
+}
+
+static et_status check_mask(const et_kernel_ctx *ctx, const arguments *x, const eti_shape *shape) {
+  if (x->mask == NULL) return ET_OK;
+  const eti_shape mask = eti_shape_of(x->mask);
+  bool fits = mask.rank >= 2 && mask.rank <= shape->rank;
+  for (size_t d = 0; d < mask.rank && fits; d++) {
+    const size_t wanted = d == 0 ? size_of(x->k, 1) : (size_t)shape->sizes[shape->rank - 1 - d];
+    fits = size_of(x->mask, d) == 1 || size_of(x->mask, d) == wanted;
+  }
+  char text[ETI_SHAPE_TEXT], scores[ETI_SHAPE_TEXT];
+  eti_shape needed = *shape;
+  needed.sizes[needed.rank - 1] = (int32_t)size_of(x->k, 1);
+  ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT,
+           "scaled_dot_product_attention: attn_mask has shape %s, which does not broadcast to the "
+           "scores' %s",
+           eti_shape_text(&mask, text), eti_shape_text(&needed, scores));
+  return ET_OK;
+}
+
+// Rows of t: its last dimension but one; heads of `share` query heads each.
+static void describe(const et_tensor *t, size_t members, size_t share, const eti_attention *a,
+                     eti_attention_rows *r) {
+  *r = (eti_attention_rows){.data = t->data,
+                            .dtype = t->dtype,
+                            .head = step_of(t, 2) * (ptrdiff_t)members,
+                            .member = step_of(t, 2),
+                            .row = step_of(t, 1),
+                            .item = step_of(t, 0),
+                            .share = share};
+  if (size_of(t, 0) == 1) r->item = 1;
+  for (size_t d = 0; d < a->outer.rank; d++) r->outer[d] = step_of(t, 2 + a->outer.rank - d);
+}
+
+// Heads whose keys and values are shared alike are rows of one problem.
+static void set_heads(const arguments *x, size_t n_heads, eti_attention *a, size_t *k_share,
+                      size_t *v_share) {
+  const size_t k = size_of(x->k, 2), v = size_of(x->v, 2);
+  const bool alike = x->shares_heads && k == v;
+  a->members = alike ? n_heads / k : 1;
+  a->heads = alike ? k : n_heads;
+  *k_share = x->shares_heads && !alike ? n_heads / k : 1;
+  *v_share = x->shares_heads && !alike ? n_heads / v : 1;
+}
+
+static et_status read(const et_kernel_ctx *ctx, et_value *const *args, arguments *x,
+                      eti_attention *a) {
+  double dropout;
+  bool has_scale, unseen_is_nan;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &x->q));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &x->k));
+  ET_TRY(eti_arg_tensor(ctx, args, 2, &x->v));
+  ET_TRY(eti_arg_optional_tensor(ctx, args, 3, &x->mask));
+  ET_TRY(eti_arg_double(ctx, args, 4, &dropout));
+  ET_TRY(eti_arg_bool(ctx, args, 5, &a->causal));
+  ET_TRY(eti_arg_optional_double(ctx, args, 6, &has_scale, &a->scale));
+  ET_TRY(eti_arg_bool(ctx, args, 7, &x->shares_heads));
+  ET_TRY(eti_arg_bool(ctx, args, 8, &unseen_is_nan));
+  ET_TRY(eti_arg_tensor(ctx, args, 9, &x->out));
+  ET_CHECK(dropout == 0.0, ctx->err, ET_NOT_SUPPORTED,
+           "scaled_dot_product_attention: dropout_p is %g, needs 0", dropout);
+  ET_CHECK(x->out != x->q && x->out != x->k && x->out != x->v && x->out != x->mask, ctx->err,
+           ET_INVALID_ARGUMENT, "scaled_dot_product_attention: out is also an input");
+  ET_TRY(check_types(ctx, x));
+  ET_TRY(check_matrices(ctx, x));
+  a->unseen = unseen_is_nan ? (double)NAN : 0.0;
+  if (!has_scale) a->scale = 1.0 / sqrt((double)size_of(x->q, 0));
+  return ET_OK;
+}
+
+static et_status read_attention(const et_kernel_ctx *ctx, et_value *const *args, eti_attention *a) {
+  arguments x;
+  eti_shape leading = {.rank = 0}, shape = {.rank = 0};
+  ET_TRY(read(ctx, args, &x, a));
+  ET_TRY(leading_sizes(ctx, &x, &leading));
+  shape.rank = leading.rank + 2;
+  for (size_t d = 0; d < leading.rank; d++) shape.sizes[leading.rank - 1 - d] = leading.sizes[d];
+  a->n_queries = size_of(x.q, 1);
+  a->n_keys = size_of(x.k, 1);
+  a->dim = size_of(x.q, 0);
+  a->value_dim = size_of(x.v, 0);
+  shape.sizes[shape.rank - 2] = (int32_t)a->n_queries;
+  shape.sizes[shape.rank - 1] = (int32_t)a->value_dim;
+  ET_TRY(check_mask(ctx, &x, &shape));
+  ET_TRY(eti_resize(ctx, x.out, &shape));
+  a->outer.rank = leading.rank > 1 ? leading.rank - 1 : 0;
+  for (size_t d = 0; d < a->outer.rank; d++) a->outer.sizes[d] = shape.sizes[d];
+  size_t k_share, v_share;
+  set_heads(&x, leading.rank > 0 ? (size_t)leading.sizes[0] : 1, a, &k_share, &v_share);
+  describe(x.q, a->members, 1, a, &a->q);
+  describe(x.k, 1, k_share, a, &a->k);
+  describe(x.v, 1, v_share, a, &a->v);
+  describe(x.out, a->members, 1, a, &a->out);
+  a->has_mask = x.mask != NULL;
+  if (x.mask != NULL) {
+    describe(x.mask, a->members, 1, a, &a->mask);
+    if (size_of(x.mask, 0) == 1) a->mask.item = 0;
+  }
+  return ET_OK;
+}
+
+et_status op_scaled_dot_product_attention_out(et_kernel_ctx *ctx, et_value *const *args) {
+  eti_attention a = {.n_keys = 0};
+  ET_TRY(read_attention(ctx, args, &a));
+  eti_attention_run(ctx, &a);
+  return ET_OK;
+}
+
+et_status prepare_scaled_dot_product_attention_out(et_prepare_ctx *ctx, et_value *const *args) {
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  eti_attention a = {.n_keys = 0};
+  ET_TRY(read_attention(&k, args, &a));
+  eti_attention_prepare(&a, ctx);
+  return ET_OK;
+}

@@ -1,0 +1,505 @@
+// conv.c — aten::convolution in one, two and three dimensions: grouped, dilated, transposed, any
+// layout. Every convolution is a product per image and group, weights [c_out × K] times patches
+// [K × pixels], where K runs over taps (z, y, x), then input channels; patches are gathered block
+// by block while the product runs. Two ways to lay it out:
+//   by pixel    rows are output channels, columns pixels: images stored plane by plane
+//   by channel  rows are pixels, columns output channels: channels-last images, and planes that
+//               are worth turning into such
+// Weights and patches become panels in conv_pack.c; a transposed convolution runs as several plain
+// ones (conv_phases.c, and conv_nonfinite.c for weights that are not finite); depthwise
+// convolutions of floats take a direct way instead (conv_depthwise.c). All ways add in the same
+// order: bias, then K ascending, in the chunks of gemm.h.
+#include "kernels/op/conv/conv.h"
+
+#include "kernels/kernel.h"
+#include "kernels/micro/gemm/gemm.h"
+#include "kernels/lib/next_call.h"
+#include "kernels/ops.h"
+
+#include <string.h>
+
+#define CONV_TYPES ET_TYPES_REAL_HALF
+
+// ---- reading the arguments
+
+// A list of 1 or `spatial` integers, into the last `spatial` of three.
+static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                           size_t spatial, const char *what, int64_t least, int64_t fill,
+                           int64_t out[3]) {
+  for (size_t d = 0; d < 3; d++) out[d] = fill;
+  return eti_arg_spatial(ctx, args, i, "convolution", what, spatial, least, false, out);
+}
+
+static eti_image image_of(const et_tensor *t, size_t spatial) {
+  eti_image im = {
+      .data = t->data, .sizes = {1, 1, 1}, .n_step = t->strides[0], .c_step = t->strides[1]};
+  for (size_t d = 0; d < spatial; d++) {
+    im.sizes[3 - spatial + d] = t->sizes[2 + d];
+    im.steps[3 - spatial + d] = t->strides[2 + d];
+  }
+  return im;
+}
+
+static et_status check_types(const et_kernel_ctx *ctx, const et_tensor *x, const et_tensor *w,
+                             const et_tensor *bias, const et_tensor *out) {
+  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, CONV_TYPES), ctx->err, ET_NOT_SUPPORTED,
+           "convolution: dtype %s is not supported", et_dtype_name((et_dtype)x->dtype));
+  ET_CHECK(
+      x->dtype == w->dtype && x->dtype == out->dtype && (bias == NULL || bias->dtype == x->dtype),
+      ctx->err, ET_INVALID_ARGUMENT,
+      "convolution: input is %s, weight %s, bias %s, out %s; needs one dtype for all",
+      et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)w->dtype),
+      bias == NULL ? "absent" : et_dtype_name((et_dtype)bias->dtype),
+      et_dtype_name((et_dtype)out->dtype));
+  return ET_OK;
+}
+
+static et_status read_channels(const et_kernel_ctx *ctx, const et_tensor *x, const et_tensor *w,
+                               const et_tensor *bias, int64_t groups, eti_conv *c) {
+  ET_CHECK(groups >= 1 && groups <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "convolution: groups is %lld, needs at least 1", (long long)groups);
+  const int64_t outer = w->sizes[0], inner = w->sizes[1];
+  const int64_t all_in = c->transposed ? outer : inner * groups,
+                all_out = c->transposed ? inner * groups : outer;
+  ET_CHECK(outer % groups == 0 && all_in == x->sizes[1], ctx->err, ET_INVALID_ARGUMENT,
+           "convolution: input has %d channels; weight of %lld x %lld channels and groups %lld "
+           "need %lld",
+           (int)x->sizes[1], (long long)outer, (long long)inner, (long long)groups,
+           (long long)all_in);
+  ET_CHECK(all_out <= INT32_MAX && (bias == NULL || (bias->rank == 1 && bias->sizes[0] == all_out)),
+           ctx->err, ET_INVALID_ARGUMENT,
+           "convolution: bias does not have one entry per output channel (%lld)",
+           (long long)all_out);
+  c->groups = (size_t)groups;
+  c->c_in = (size_t)(all_in / groups);
+  // Of no channels ATen makes none, whatever the weights say.
+  c->c_out = all_in == 0 && !c->transposed ? 0 : (size_t)(all_out / groups);
+  const size_t o = c->transposed ? 1 : 0;
+  c->w_out_step = w->strides[o];
+  c->w_in_step = w->strides[1 - o];
+  c->w_group_step = w->strides[0] * (ptrdiff_t)(c->transposed ? c->c_in : c->c_out);
+  return ET_OK;
+}
+
+static et_status output_shape(const et_kernel_ctx *ctx, const eti_conv *c,
+                              const int64_t output_padding[3], size_t spatial, eti_shape *shape) {
+  shape->rank = spatial + 2;
+  shape->sizes[0] = (int32_t)c->n_images;
+  shape->sizes[1] = (int32_t)(c->c_out * c->groups);
+  for (size_t d = 3 - spatial; d < 3; d++) {
+    const int64_t reach = c->dilation[d] * (c->kernel[d] - 1) + 1, in = c->x.sizes[d];
+    int64_t size;
+    if (c->transposed) {
+      size = (in - 1) * c->stride[d] - 2 * c->padding[d] + reach + output_padding[d];
+    } else {
+      const int64_t room = in + 2 * c->padding[d] - reach;
+      size = room < 0 ? -1 : room / c->stride[d] + 1;
+    }
+    ET_CHECK(size >= 0 && size <= INT32_MAX && c->kernel[d] > 0 && in >= 0, ctx->err,
+             ET_INVALID_ARGUMENT,
+             "convolution: input size %lld and kernel size %lld (padding %lld, dilation %lld) give "
+             "no valid output size",
+             (long long)in, (long long)c->kernel[d], (long long)c->padding[d],
+             (long long)c->dilation[d]);
+    shape->sizes[2 + d - (3 - spatial)] = (int32_t)size;
+  }
+  return ET_OK;
+}
+
+static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, eti_conv *c) {
+  et_tensor *x, *w, *bias, *out;
+  int64_t groups = 0, output_padding[3];
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
+  ET_TRY(eti_arg_tensor(ctx, args, 1, &w));
+  ET_TRY(eti_arg_optional_tensor(ctx, args, 2, &bias));
+  ET_TRY(eti_arg_tensor(ctx, args, 9, &out));
+  ET_CHECK(w->rank >= 3 && w->rank <= 5 && x->rank == w->rank, ctx->err, ET_INVALID_ARGUMENT,
+           "convolution: input has rank %d and weight %d, needs 3, 4 or 5 for both", (int)x->rank,
+           (int)w->rank);
+  const size_t spatial = w->rank - 2u;
+  ET_TRY(check_types(ctx, x, w, bias, out));
+  ET_TRY(read_list(ctx, args, 3, spatial, "stride", 1, 1, c->stride));
+  ET_TRY(read_list(ctx, args, 4, spatial, "padding", 0, 0, c->padding));
+  ET_TRY(read_list(ctx, args, 5, spatial, "dilation", 1, 1, c->dilation));
+  ET_TRY(eti_arg_bool(ctx, args, 6, &c->transposed));
+  ET_TRY(read_list(ctx, args, 7, spatial, "output_padding", 0, 0, output_padding));
+  ET_TRY(eti_arg_int(ctx, args, 8, &groups));
+  ET_TRY(read_channels(ctx, x, w, bias, groups, c));
+  c->dtype = (et_dtype)x->dtype;
+  c->esize = et_dtype_bytes(c->dtype);
+  c->x_dtype = c->dtype;
+  c->x_esize = c->esize;
+  c->x = image_of(x, spatial);
+  c->n_images = (size_t)x->sizes[0];
+  c->w = w->data;
+  c->bias = bias == NULL ? NULL : bias->data;
+  const eti_image kernel = image_of(w, spatial);
+  memcpy(c->kernel, kernel.sizes, sizeof c->kernel);
+  memcpy(c->w_steps, kernel.steps, sizeof c->w_steps);
+  eti_shape shape;
+  ET_TRY(output_shape(ctx, c, output_padding, spatial, &shape));
+  ET_TRY(eti_resize(ctx, out, &shape));
+  c->out = image_of(out, spatial);
+  c->n_taps = (size_t)(c->kernel[0] * c->kernel[1] * c->kernel[2]);
+  c->k = c->n_taps * c->c_in;
+  c->pixels = (size_t)(c->out.sizes[0] * c->out.sizes[1] * c->out.sizes[2]);
+  return ET_OK;
+}
+
+// ---- layouts
+
+// The input read as it lies: no gathering.
+static bool is_pointwise(const eti_conv *c) {
+  for (size_t d = 0; d < 3; d++) {
+    if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 ||
+        c->out.sizes[d] != c->x.sizes[d])
+      return false;
+  }
+  return true;
+}
+
+static eti_conv_way best_way(const eti_conv *c) {
+  const bool by_planes = c->out.c_step != 1 || c->out.steps[2] == 1;
+  if (!by_planes || c->ready.stage == ETI_CONV_TURNED ||
+      (c->pixels <= ETI_CONV_FEW_PIXELS && c->c_out >= ETI_CONV_FEW_CHANNELS))
+    return ETI_CONV_BY_CHANNEL;
+  return ETI_CONV_BY_PIXEL;
+}
+
+// ---- bias and output of blocks that cannot lie in place
+
+static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                      size_t n) {
+  const eti_conv *const c = g->ctx;
+  const size_t es = g->kernel->esize;
+  const ptrdiff_t src_es = (ptrdiff_t)c->esize;
+  const bool by_channel = g->b.pack == eti_conv_pack_weights;
+  const size_t first = g->job % c->groups * c->c_out + (by_channel ? j : i);
+  const char *const bias = c->bias + (ptrdiff_t)first * src_es;
+  for (size_t r = 0; r < m; r++) {
+    eti_casts[c->dtype][g->kernel->dtype]((char *)tile + r * step * es, (ptrdiff_t)es,
+                                          by_channel ? bias : bias + (ptrdiff_t)r * src_es,
+                                          by_channel ? src_es : 0, n);
+  }
+}
+
+// For outputs without one step between pixels: runs of pixels of one row, or pixel by pixel where
+// pixels are the tile's rows.
+static void store_pixels(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                         size_t n) {
+  const eti_conv *const c = g->ctx;
+  const eti_image *const out = &c->out;
+  const ptrdiff_t es = (ptrdiff_t)g->kernel->esize, out_es = (ptrdiff_t)c->esize;
+  const eti_cast_fn cast = eti_casts[g->kernel->dtype][c->dtype];
+  const bool by_channel = g->b.pack == eti_conv_pack_weights;
+  const size_t first_pixel = by_channel ? i : j, n_pixels = by_channel ? m : n;
+  const ptrdiff_t first_channel = (ptrdiff_t)((by_channel ? j : i) + g->job % c->groups * c->c_out);
+  char *const image =
+      (char *)(uintptr_t)out->data +
+      ((ptrdiff_t)(g->job / c->groups) * out->n_step + first_channel * out->c_step) * out_es;
+  for (size_t p = 0, count; p < n_pixels; p += count) {
+    const int64_t pixel = (int64_t)(first_pixel + p), row = pixel / out->sizes[2];
+    const int64_t left = out->sizes[2] - pixel % out->sizes[2];
+    const ptrdiff_t at = (ptrdiff_t)(row / out->sizes[1]) * out->steps[0] +
+                         (ptrdiff_t)(row % out->sizes[1]) * out->steps[1] +
+                         (ptrdiff_t)(pixel % out->sizes[2]) * out->steps[2];
+    count = by_channel ? 1 : n_pixels - p < (size_t)left ? n_pixels - p : (size_t)left;
+    if (by_channel) {
+      cast(image + at * out_es, out->c_step * out_es, (char *)tile + (ptrdiff_t)(p * step) * es, es,
+           n);
+      continue;
+    }
+    for (size_t r = 0; r < m; r++) {
+      cast(image + (at + (ptrdiff_t)r * out->c_step) * out_es, out->steps[2] * out_es,
+           (char *)tile + (ptrdiff_t)(r * step + p) * es, es, count);
+    }
+  }
+}
+
+// ---- the product of one image and group
+
+static void use_patches(const eti_conv *c, eti_gemm *g, bool as_a) {
+  ptrdiff_t step;
+  const ptrdiff_t at = (ptrdiff_t)(g->job / c->groups) * c->x.n_step +
+                       (ptrdiff_t)(g->job % c->groups * c->c_in) * c->x.c_step;
+  if (is_pointwise(c) && eti_conv_pixel_step(&c->x, &step)) {
+    const eti_gemm_view view = {.data = c->x.data + at * (ptrdiff_t)c->x_esize,
+                                .dtype = (uint8_t)c->x_dtype,
+                                .row_step = step,
+                                .k_step = c->x.c_step};
+    if (as_a) {
+      eti_gemm_use_a_view(g, view);
+    } else {
+      eti_gemm_use_b_view(g, view);
+    }
+    return;
+  }
+  *(as_a ? &g->a : &g->b) = (eti_gemm_operand){.height = as_a ? g->kernel->mr : g->kernel->nr,
+                                               .pack = eti_conv_pack_patches};
+  if (as_a && c->x.c_step == 1 && c->ready.panels != NULL && c->ready.zeros != NULL && c->k > 0 &&
+      c->n_taps <= ETI_GEMM_MAX_SEGMENTS && c->c_in >= ETI_CONV_LONG_SEGMENT &&
+      c->x_esize == g->kernel->esize) {
+    g->a = (eti_gemm_operand){.height = eti_gemm_rows_height(g->kernel, g->m),
+                              .point = eti_conv_point_pixels,
+                              .segment = c->c_in};
+  }
+}
+
+static void use_weights(const eti_conv *c, eti_gemm *g, bool as_a) {
+  const size_t height = c->ready.panels != NULL ? c->ready.height
+                        : as_a                  ? eti_gemm_a_height(g->kernel, c->c_out)
+                                                : g->kernel->nr;
+  eti_gemm_operand *const o = as_a ? &g->a : &g->b;
+  *o = (eti_gemm_operand){.height = height,
+                          .panel_step = height * c->k,
+                          .k_step = height,
+                          .pack = eti_conv_pack_weights};
+  if (c->ready.panels != NULL) {
+    const size_t each = eti_gemm_packed_elements(c->c_out, height, c->k);
+    o->data = (const char *)c->ready.panels + g->job % c->groups * each * g->kernel->esize;
+  }
+}
+
+static void use_output(const eti_conv *c, eti_gemm *g, bool by_channel) {
+  ptrdiff_t step = 0;
+  const ptrdiff_t at = (ptrdiff_t)(g->job / c->groups) * c->out.n_step +
+                       (ptrdiff_t)(g->job % c->groups * c->c_out) * c->out.c_step;
+  if (eti_conv_pixel_step(&c->out, &step)) {
+    eti_gemm_use_c_view(g, (eti_gemm_view){
+                               .data = c->out.data + at * (ptrdiff_t)c->esize,
+                               .dtype = (uint8_t)c->dtype,
+                               .row_step = by_channel ? step : c->out.c_step,
+                               .k_step = by_channel ? c->out.c_step : step,
+                           });
+  } else {
+    g->c = NULL;
+    g->store = store_pixels;
+  }
+  g->init = ETI_GEMM_ZERO;
+  if (c->bias != NULL && c->dtype == (et_dtype)g->kernel->dtype) {
+    g->init = by_channel ? ETI_GEMM_COLS : ETI_GEMM_ROWS;
+    g->bias = c->bias + g->job % c->groups * c->c_out * c->esize;
+  } else if (c->bias != NULL) {
+    g->c = NULL;
+    g->init = ETI_GEMM_KEEP;
+    g->load = load_bias;
+  }
+}
+
+// A finished block of the result, row by row; in a tile buffer its place is not known.
+static void finish_chain(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
+                         size_t n) {
+  const eti_conv *const c = g->ctx;
+  float *const rows = tile;
+  (void)i, (void)j;
+  const size_t at = g->c == NULL ? 0 : (size_t)(rows - (const float *)(const void *)c->result);
+  eti_chain_rows(c->chain, rows, step, at, m, n);
+}
+
+static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
+  const eti_conv *const c = ctx;
+  const bool by_channel = c->ready.way == ETI_CONV_BY_CHANNEL;
+  (void)i;  // g->job
+  use_weights(c, g, !by_channel);
+  use_patches(c, g, by_channel);
+  if (by_channel) eti_gemm_prefer_rows(g);
+  use_output(c, g, by_channel);
+  g->range = c->is_limited ? &c->range : NULL;
+  g->finish = c->chain != NULL && (g->c != NULL || c->chain->n_tensors == 0) ? finish_chain : NULL;
+}
+
+// For eti_conv_pack_weights, which asks for the group alone.
+static void describe_weights(const void *ctx, size_t i, eti_gemm *g) {
+  (void)ctx, (void)i, (void)g;
+}
+
+static eti_acc acc_of(et_dtype dtype) {
+  if (eti_dtype_in(dtype, ET_TYPES_INT)) return dtype == ET_I64 ? ETI_ACC_I64 : ETI_ACC_I32;
+  return dtype == ET_F64 ? ETI_ACC_F64 : ETI_ACC_F32;
+}
+
+static eti_gemm shape_of(const eti_conv *c) {
+  const bool by_channel = c->ready.way == ETI_CONV_BY_CHANNEL;
+  return (eti_gemm){
+      .kernel = eti_gemm_kernel_for(acc_of(c->dtype)),
+      .m = by_channel ? c->pixels : c->c_out,
+      .n = by_channel ? c->c_out : c->pixels,
+      .k = c->k,
+      .ctx = c,
+  };
+}
+
+// ---- run and prepare
+
+// Bytes of the packed weights of all groups; 0 when there are none or that overflows.
+static size_t panel_bytes(const eti_conv *c, size_t height) {
+  const size_t each = eti_gemm_packed_elements(c->c_out, height, c->k);
+  size_t bytes;
+  return __builtin_mul_overflow(each * eti_gemm_kernel_for(acc_of(c->dtype))->esize, c->groups,
+                                &bytes)
+             ? 0
+             : bytes;
+}
+
+static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
+  if (c->ready.way == ETI_CONV_DEPTHWISE) c->ready = (eti_conv_state){.way = best_way(c)};
+  const eti_gemm shape = shape_of(c);
+  if (c->chain != NULL) {
+    eti_gemm first = shape;
+    describe_job(c, 0, &first);
+    *c->chained = first.finish != NULL;
+  }
+  const size_t n_jobs = c->n_images * c->groups;
+  if (c->ready.panels != NULL && !c->ready.is_packed) {
+    eti_gemm_pack_all(ctx->pool, &shape, c->groups, describe_weights, c, eti_conv_pack_weights,
+                      c->ready.panels, c->c_out, c->ready.height);
+    if (c->ready.zeros != NULL) memset(c->ready.zeros, 0, c->c_in * shape.kernel->esize);
+  }
+  if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
+    eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, c, ctx->scratch, ctx->scratch_bytes);
+  } else {
+    _Alignas(64) char work[ETI_GEMM_MIN_WORK];
+    eti_gemm_run(ctx->pool, &shape, n_jobs, describe_job, c, work, sizeof work);
+  }
+}
+
+// Of an already packed or still unpacked convolution.
+static void run_phases(const et_kernel_ctx *ctx, eti_conv c, size_t n_phases) {
+  for (size_t i = 0; i < n_phases; i++) {
+    eti_conv p = eti_conv_phase(&c, i);
+    const bool depthwise = p.ready.way == ETI_CONV_DEPTHWISE;
+    if (!eti_conv_depthwise_run(ctx, &p)) run_product(ctx, &p);
+    if (c.ready.panels != NULL) {
+      c.ready.panels = (char *)c.ready.panels + (depthwise ? p.n_taps * p.groups * sizeof(float)
+                                                           : panel_bytes(&p, c.ready.height));
+    }
+  }
+}
+
+// Images one by one, through scratch.
+static void run_staged(const et_kernel_ctx *ctx, const eti_conv *c, size_t n_phases) {
+  const size_t bytes = eti_conv_staged_bytes(c);
+  et_kernel_ctx rest = *ctx;
+  rest.scratch = (char *)ctx->scratch + bytes;
+  rest.scratch_bytes = ctx->scratch_bytes - bytes;
+  bool is_packed = c->ready.is_packed;
+  for (size_t n = 0; n < c->n_images; n++) {
+    eti_conv one = *c;
+    one.n_images = 1;
+    one.ready.is_packed = is_packed;
+    one.x.data += (ptrdiff_t)(n * c->x_esize) * c->x.n_step;
+    one.out.data += (ptrdiff_t)(n * c->esize) * c->out.n_step;
+    eti_conv_stage_image(ctx, c->ready.stage, &one);
+    run_phases(&rest, one, n_phases);
+    is_packed = true;
+  }
+}
+
+// A chain goes into the only phase, or over the whole result at the end.
+static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_chain *chain,
+                     const et_tensor *out) {
+  eti_conv_state *const state = ctx->state;
+  const size_t n_phases = eti_conv_n_phases(c);
+  bool chained = false;
+  c->chain = n_phases == 1 ? chain : NULL;
+  c->chained = &chained;
+  c->result = out->data;
+  // Weights that have been packed were looked at before.
+  if (c->transposed && (state == NULL || !state->is_packed) && eti_conv_has_wild_weights(c)) {
+    eti_conv_exact_run(ctx, c);
+    if (chain != NULL) eti_chain_all(ctx->pool, chain, out, out);
+    return;
+  }
+  if (state != NULL) {
+    c->ready = *state;
+  } else if (n_phases > 0) {
+    const eti_conv first = eti_conv_phase(c, 0);
+    c->ready.way = best_way(&first);
+  }
+  if (c->ready.stage != ETI_CONV_IN_PLACE && c->ready.stage == eti_conv_stage_of(c) &&
+      c->n_images > 0 && ctx->scratch_bytes >= eti_conv_staged_bytes(c) + ETI_GEMM_MIN_WORK) {
+    run_staged(ctx, c, n_phases);
+  } else {
+    run_phases(ctx, *c, n_phases);
+  }
+  c->chained = NULL;
+  if (state != NULL) state->is_packed = true;
+  if (chain != NULL && !chained) eti_chain_all(ctx->pool, chain, out, out);
+}
+
+et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
+  eti_conv c = {.range = ETI_UNBOUNDED};
+  ET_TRY(read_conv(ctx, args, &c));
+  et_tensor *const out = args[9]->as.tensor;
+  c.is_limited = eti_next_is_clamp(ctx, out, &c.range);
+  run_conv(ctx, &c, NULL, out);
+  if (c.is_limited) ++*ctx->position;
+  return ET_OK;
+}
+
+et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  eti_conv c = {.range = ETI_UNBOUNDED};
+  ET_TRY(read_conv(&k, args, &c));
+  if (eti_conv_n_phases(&c) == 0) return ET_OK;
+  bool taken = false;
+  ET_TRY(eti_conv_depthwise_prepare(ctx, &c, &taken));
+  if (taken) return ET_OK;
+  eti_conv first = eti_conv_phase(&c, 0);
+  const bool known = c.w != NULL;
+  const eti_conv_stage stage = eti_conv_stage_of(&first);
+  if (known && stage == eti_conv_stage_of(&c)) first.ready.stage = stage;
+  first.ready.way = best_way(&first);
+  eti_conv_state ready = first.ready;
+  const eti_gemm g = shape_of(&first);
+  const bool by_channel = ready.way == ETI_CONV_BY_CHANNEL;
+  const size_t work = eti_gemm_work_bytes(g.kernel, g.m, g.n, g.k, by_channel || !known,
+                                          !by_channel || !known, true, ctx->n_threads) +
+                      (ready.stage != ETI_CONV_IN_PLACE ? eti_conv_staged_bytes(&c) : 0);
+  if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
+  if (!known) return ET_OK;
+  ready.height = by_channel ? g.kernel->nr : eti_gemm_a_height(g.kernel, c.c_out);
+  const size_t bytes = panel_bytes(&c, ready.height);  // the phases share out the taps
+  if (bytes == 0) return ET_OK;
+  eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
+  void *const panels = et_prepare_alloc(ctx, bytes, 64);
+  // What is converted on the way cannot be read in place.
+  const bool in_place =
+      by_channel && (c.esize == g.kernel->esize || ready.stage != ETI_CONV_IN_PLACE);
+  void *const zeros = in_place ? et_prepare_alloc(ctx, c.c_in * g.kernel->esize, 64) : NULL;
+  if (state == NULL || panels == NULL) return et_prepare_status(ctx);
+  ready.panels = panels;
+  ready.zeros = zeros;
+  *state = ready;
+  ctx->state = state;
+  return ET_OK;
+}
+
+// ---- executorch_py::convolution: the same, then a chain of element-wise steps
+
+enum { PLAIN_ARGS = 9 };
+
+// The arguments without those of the chain.
+static void leave_out_chain(et_value *const *args, et_value *plain[PLAIN_ARGS + 1]) {
+  for (size_t i = 0; i < PLAIN_ARGS; i++) plain[i] = args[i];
+  plain[PLAIN_ARGS] = args[PLAIN_ARGS + ETI_CHAIN_ARGS];
+}
+
+et_status op_chained_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
+  et_value *plain[PLAIN_ARGS + 1];
+  leave_out_chain(args, plain);
+  eti_conv c = {.range = ETI_UNBOUNDED};
+  eti_chain chain;
+  ET_TRY(read_conv(ctx, plain, &c));
+  ET_TRY(eti_chain_read(ctx, args, PLAIN_ARGS, &chain));
+  ET_TRY(eti_chain_check(ctx, &chain, plain[PLAIN_ARGS]->as.tensor));
+  c.is_limited = eti_chain_is_range(&chain, &c.range);
+  run_conv(ctx, &c, c.is_limited ? NULL : &chain, plain[PLAIN_ARGS]->as.tensor);
+  return ET_OK;
+}
+
+et_status prepare_chained_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
+  et_value *plain[PLAIN_ARGS + 1];
+  leave_out_chain(args, plain);
+  return prepare_convolution_out(ctx, plain);
+}

@@ -1,0 +1,100 @@
+// conv.h — what the files of convolution share: the geometry, read once from the arguments. Relies
+// on et.h and micro/gemm.h. Internal to op/conv*.c.
+#ifndef ET_OP_CONV_H
+#define ET_OP_CONV_H
+
+#include "kernels/lib/epilogue.h"
+#include "kernels/micro/gemm/gemm.h"
+#include "runtime/et.h"
+
+// Images with fewer than three spatial dimensions have leading ones of size 1.
+typedef struct eti_image {
+  const char *data;
+  int64_t sizes[3];
+  ptrdiff_t n_step, c_step, steps[3];  // in elements
+} eti_image;
+
+typedef enum eti_conv_way {
+  ETI_CONV_BY_PIXEL,    // product with output channels as rows
+  ETI_CONV_BY_CHANNEL,  // product with pixels as rows
+  ETI_CONV_DEPTHWISE,   // panels are [taps × channels]
+} eti_conv_way;
+
+// Where the product reads an image: where it lies, or in scratch (conv_stage.c), made
+// channels-last, half types as f32.
+typedef enum eti_conv_stage {
+  ETI_CONV_IN_PLACE,
+  ETI_CONV_TURNED,
+  ETI_CONV_WIDENED,  // half types as f32 in their own layout
+} eti_conv_stage;
+
+enum {
+  ETI_CONV_FEW_PIXELS = 64,
+  ETI_CONV_FEW_CHANNELS = 16,
+  ETI_CONV_LONG_SEGMENT = 8,  // channels from which reading pixels in place beats packing them
+};
+
+// What prepare leaves for run: room for the packed weights of all groups, and which panels go
+// there. The first run fills it: loading stays cheap, and packing is shared between the run's
+// threads.
+typedef struct eti_conv_state {
+  eti_conv_way way;
+  bool is_packed;
+  void *panels;
+  size_t height;
+  void *zeros;  // c_in of them, for padding that is read in place; NULL when nothing is
+  eti_conv_stage stage;
+} eti_conv_state;
+
+typedef struct eti_conv {
+  et_dtype dtype, x_dtype;  // x_dtype: that of the image, which may be a widened copy
+  size_t esize, x_esize;
+  eti_image x, out;
+  const char *w, *bias;  // bias NULL: none
+  ptrdiff_t w_out_step, w_in_step, w_group_step, w_steps[3];
+  int64_t kernel[3], stride[3], padding[3], dilation[3];  // padding of a phase may be negative
+  bool transposed;
+  size_t n_images, groups, c_in, c_out;  // channels per group
+  size_t n_taps, k, pixels;              // k = n_taps · c_in
+  eti_range range;                       // of an f32 result, once the sums are whole
+  bool is_limited;                       // false: range is ETI_UNBOUNDED
+  const eti_chain *chain;                // on the result as it is made; NULL: none
+  bool *chained;                         // becomes true when that was done
+  const char *result;                    // where the whole result begins
+  eti_conv_state ready;
+} eti_conv;
+
+// A transposed convolution is the sum of its phases (conv_phases.c), each a plain convolution; a
+// plain one is its own only phase.
+size_t eti_conv_n_phases(const eti_conv *c);
+eti_conv eti_conv_phase(const eti_conv *c, size_t i);
+
+// Whether the weights are not all finite, and a transposed convolution for that case.
+bool eti_conv_has_wild_weights(const eti_conv *c);
+void eti_conv_exact_run(const et_kernel_ctx *ctx, eti_conv *c);
+
+// One step leads from each pixel to the next, row after row.
+bool eti_conv_pixel_step(const eti_image *im, ptrdiff_t *step);
+// Where reading images is fastest; the bytes of scratch that one takes when it does not lie there;
+// brings the first image of c to the beginning of the scratch and points c at it.
+eti_conv_stage eti_conv_stage_of(const eti_conv *c);
+size_t eti_conv_staged_bytes(const eti_conv *c);
+void eti_conv_stage_image(const et_kernel_ctx *ctx, eti_conv_stage stage, eti_conv *c);
+
+// Depthwise convolution (one input channel per group) of one phase, f32 and half types, with the
+// panels of c->ready. False when the product must do it.
+bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c);
+// Claims scratch and room for packed weights of all phases; *taken is false when the product must
+// do it.
+et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, bool *taken);
+
+// Panels of a product whose ctx is an eti_conv (eti_gemm_operand's pack and point): the weights of
+// the job's group, and the patches of its image and group.
+void eti_conv_pack_weights(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                           size_t k0, size_t n_k);
+void eti_conv_pack_patches(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
+                           size_t k0, size_t n_k);
+// Where the channels of n pixels lie, tap by tap; padding points at c->ready.zeros.
+void eti_conv_point_pixels(const eti_gemm *g, const void **rows, size_t first, size_t n);
+
+#endif  // ET_OP_CONV_H

@@ -1,0 +1,37 @@
+// gemm_op.h — n_jobs products C = alpha · A·B + beta · bias, as the operators of op/matmul.c
+// describe them: strided matrices of one element type, a bias that is broadcast, an order of jobs.
+// Preparing claims room for the panels of a constant operand; the first run packs them, so that
+// loading stays cheap and the run's threads share the work. Relies on micro/gemm.h for the numbers.
+// Knows no arguments. Half types accumulate in f32 and are rounded once.
+#ifndef ET_OP_PRODUCT_H
+#define ET_OP_PRODUCT_H
+
+#include "kernels/lib/args.h"
+#include "kernels/lib/epilogue.h"
+#include "kernels/micro/gemm/gemm.h"
+#include "kernels/lib/shape.h"
+
+typedef struct eti_product_panels eti_product_panels;
+
+// Steps are in elements of `dtype`; data are those of job 0.
+typedef struct eti_product {
+  size_t n_jobs, m, n, k;
+  et_dtype dtype;
+  eti_gemm_view a, b, c, bias;
+  bool has_bias;
+  eti_shape outer;  // sizes of the dimensions that number the jobs
+  ptrdiff_t a_outer[ET_MAX_RANK], b_outer[ET_MAX_RANK], c_outer[ET_MAX_RANK],
+      bias_outer[ET_MAX_RANK];
+  eti_scalar alpha, beta;
+  const eti_chain *chain;           // on C as it is made; NULL: none
+  const eti_product_panels *ready;  // set by eti_product_run
+} eti_product;
+
+// Both may turn p into the product of the transposed matrices.
+// *chained, where there is a chain: whether it was applied on the way.
+void eti_product_run(et_kernel_ctx *ctx, eti_product *p, bool *chained);
+
+// Claims what runs of such a product need; constant operands have data, others none.
+et_status eti_product_prepare(et_prepare_ctx *ctx, eti_product *p);
+
+#endif  // ET_OP_PRODUCT_H

@@ -1,0 +1,46 @@
+// pool_geometry.c — reads what all pooling operators have in common; see pool.h.
+#include "kernels/kernel.h"
+#include "kernels/op/pool/pool.h"
+
+et_status eti_pool_read_input(const et_kernel_ctx *ctx, et_value *const *args, et_dtype_set types,
+                              eti_pool *p) {
+  et_tensor *x;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
+  ET_CHECK(x->rank == p->spatial + 1 || x->rank == p->spatial + 2, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: input has rank %d, needs %zu or %zu", p->op, (int)x->rank, p->spatial + 1,
+           p->spatial + 2);
+  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, types), ctx->err, ET_NOT_SUPPORTED,
+           "%s: dtype %s is not supported", p->op, et_dtype_name((et_dtype)x->dtype));
+  p->x = x;
+  p->lead = x->rank - p->spatial;
+  double area = 1.0;
+  for (size_t d = 0; d < 3; d++) {
+    const bool there = d + p->spatial >= 3;
+    p->in[d] = there ? x->sizes[p->lead + d + p->spatial - 3] : 1;
+    p->kernel[d] = p->stride[d] = p->dilation[d] = p->size[d] = 1;
+    p->padding[d] = 0;
+    area *= (double)p->in[d];
+    ET_CHECK(p->in[d] > 0, ctx->err, ET_INVALID_ARGUMENT,
+             "%s: input has an empty spatial dimension", p->op);
+  }
+  ET_CHECK(area <= (double)INT32_MAX, ctx->err, ET_NOT_SUPPORTED,
+           "%s: a plane has more than 2^31 elements", p->op);
+  const int type = x->dtype == ET_F64                    ? ETI_POOL_F64
+                   : eti_is_integral((et_dtype)x->dtype) ? ETI_POOL_I64
+                                                         : ETI_POOL_F32;
+  p->micro = eti_pool_micro_best(type);
+  return ET_OK;
+}
+
+eti_shape eti_pool_out_shape(const eti_pool *p) {
+  eti_shape shape = {.rank = p->lead + p->spatial};
+  for (size_t d = 0; d < p->lead; d++) shape.sizes[d] = p->x->sizes[d];
+  for (size_t d = 0; d < p->spatial; d++)
+    shape.sizes[p->lead + d] = (int32_t)p->size[3 - p->spatial + d];
+  return shape;
+}
+
+void eti_pool_take_steps(const eti_pool *p, const et_tensor *t, ptrdiff_t steps[3]) {
+  for (size_t d = 0; d < 3; d++)
+    steps[d] = d + p->spatial >= 3 ? t->strides[p->lead + d + p->spatial - 3] : 0;
+}

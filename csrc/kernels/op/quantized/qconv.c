@@ -1,0 +1,359 @@
+// qconv.c — executorch_py::qconvolution: convolutions of i8 images with packed 8-bit weights,
+// grouped and dilated, channels-last on both sides. Every convolution is a product of its patches
+// (taps, then channels of the group) with the weights; of depthwise ones a panel is 16 channels,
+// and the taps are read where they lie. Relies on kernels/lib/qgemm_driver.h; micro/qgemm.h says
+// how weights lie and what is computed. Padding has the input's zero point.
+#include "kernels/kernel.h"
+#include "kernels/ops.h"
+#include "kernels/lib/qgemm_driver.h"
+
+#include <string.h>
+
+enum {
+  NR = ETI_QGEMM_NR,
+  I_INPUT_ZERO = 1,
+  I_WEIGHT = 2,
+  I_CHANNELS = 6,
+  I_LIMITS = 7,
+  I_KERNEL = 10,
+  I_STRIDE = 11,
+  I_PADDING = 12,
+  I_DILATION = 13,
+  I_GROUPS = 14,
+  I_OUT = 15,
+  MAX_KERNEL = 1 << 15,
+};
+
+typedef struct qconv {
+  const eti_qgemm_micro *micro;
+  const int8_t *x;
+  int8_t pad;
+  size_t n_images, channels, c_in;       // all channels; those of a group
+  int64_t height, width, rows, columns;  // of an input image; of a result's
+  int64_t kernel[2], stride[2], padding[2], dilation[2];
+  bool depthwise;
+  eti_qproduct product;
+} qconv;
+
+// ---- reading the arguments
+
+static et_status read_pair(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                           const char *what, int64_t least, int64_t out[2]) {
+  int64_t three[3] = {0};
+  ET_TRY(eti_arg_spatial(ctx, args, i, "qconvolution", what, 2, least, false, three));
+  out[0] = three[1];
+  out[1] = three[2];
+  return ET_OK;
+}
+
+static et_status read_images(const et_kernel_ctx *ctx, const et_tensor *x, const et_tensor *out) {
+  ET_CHECK(x->rank == 4 && x->dtype == ET_I8 && eti_is_channels_last(x), ctx->err,
+           ET_INVALID_ARGUMENT, "input is %s of rank %d, needs channels-last images of i8",
+           et_dtype_name((et_dtype)x->dtype), (int)x->rank);
+  ET_CHECK(out->dtype == ET_I8, ctx->err, ET_INVALID_ARGUMENT, "out is %s, needs i8",
+           et_dtype_name((et_dtype)out->dtype));
+  return ET_OK;
+}
+
+static et_status read_geometry(const et_kernel_ctx *ctx, et_value *const *args, qconv *c) {
+  ET_TRY(read_pair(ctx, args, I_KERNEL, "kernel", 1, c->kernel));
+  ET_TRY(read_pair(ctx, args, I_STRIDE, "stride", 1, c->stride));
+  ET_TRY(read_pair(ctx, args, I_PADDING, "padding", 0, c->padding));
+  ET_TRY(read_pair(ctx, args, I_DILATION, "dilation", 1, c->dilation));
+  int64_t result[2];
+  for (size_t d = 0; d < 2; d++) {
+    ET_CHECK(c->kernel[d] <= MAX_KERNEL, ctx->err, ET_NOT_SUPPORTED,
+             "kernel size is %lld, the limit is %d", (long long)c->kernel[d], (int)MAX_KERNEL);
+    const int64_t in = d == 0 ? c->height : c->width;
+    const int64_t room = in + 2 * c->padding[d] - (c->dilation[d] * (c->kernel[d] - 1) + 1);
+    result[d] = room < 0 ? -1 : room / c->stride[d] + 1;
+    ET_CHECK(result[d] >= 0 && result[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+             "input size %lld and kernel size %lld (padding %lld, dilation %lld) give no valid "
+             "output size",
+             (long long)in, (long long)c->kernel[d], (long long)c->padding[d],
+             (long long)c->dilation[d]);
+  }
+  c->rows = result[0];
+  c->columns = result[1];
+  return ET_OK;
+}
+
+static et_status read_groups(const et_kernel_ctx *ctx, et_value *const *args, qconv *c,
+                             int64_t *c_out) {
+  int64_t groups;
+  const int64_t channels = (int64_t)c->channels;
+  ET_TRY(eti_arg_int(ctx, args, I_CHANNELS, c_out));
+  ET_TRY(eti_arg_int(ctx, args, I_GROUPS, &groups));
+  ET_CHECK(groups >= 1 && channels % groups == 0 && *c_out >= 0 && *c_out <= INT32_MAX &&
+               *c_out % groups == 0,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "%lld input and %lld output channels do not divide into %lld groups",
+           (long long)channels, (long long)*c_out, (long long)groups);
+  const size_t taps = (size_t)(c->kernel[0] * c->kernel[1]);
+  c->c_in = (size_t)(channels / groups);
+  c->depthwise = c->c_in == 1 && *c_out == groups && taps <= ETI_QGEMM_MAX_TAPS;
+  c->product.groups = c->depthwise ? 1 : (size_t)groups;
+  c->product.n = (size_t)*c_out / c->product.groups;
+  c->product.k = taps * c->c_in;
+  return ET_OK;
+}
+
+static void patch_rows(const void *ctx, size_t group, size_t first, size_t n, int16_t *to,
+                       size_t step);
+static void patch_piece(const void *ctx, size_t group, size_t row, size_t k0, size_t n,
+                        int16_t *to);
+
+static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, qconv *c) {
+  et_tensor *x, *out;
+  int64_t pad, c_out;
+  *c = (qconv){0};
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
+  ET_TRY(eti_arg_int(ctx, args, I_INPUT_ZERO, &pad));
+  ET_TRY(eti_arg_tensor(ctx, args, I_OUT, &out));
+  ET_TRY(read_images(ctx, x, out));
+  ET_CHECK(pad >= INT8_MIN && pad <= INT8_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "zero point of the input is %lld, needs a number of i8", (long long)pad);
+  c->x = x->data;
+  c->pad = (int8_t)pad;
+  c->n_images = (size_t)x->sizes[0];
+  c->channels = (size_t)x->sizes[1];
+  c->height = x->sizes[2];
+  c->width = x->sizes[3];
+  ET_TRY(read_geometry(ctx, args, c));
+  ET_TRY(read_groups(ctx, args, c, &c_out));
+  eti_qproduct *const p = &c->product;
+  ET_TRY(eti_qproduct_read(ctx, args, I_WEIGHT, p));
+  ET_TRY(eti_qlimits_read(ctx, args, I_LIMITS, p));
+  const eti_shape shape = {
+      .rank = 4, .sizes = {x->sizes[0], (int32_t)c_out, (int32_t)c->rows, (int32_t)c->columns}};
+  ET_TRY(eti_resize(ctx, out, &shape));
+  ET_CHECK(eti_is_channels_last(out), ctx->err, ET_INVALID_ARGUMENT,
+           "out does not have the channels-last dim order");
+  c->micro = p->micro;
+  p->m = c->n_images * (size_t)(c->rows * c->columns);
+  p->rows = patch_rows;
+  p->piece = patch_piece;
+  p->ctx = c;
+  p->out = out->data;
+  p->out_step = (size_t)c_out;
+  return ET_OK;
+}
+
+// ---- patches
+
+// Where the taps of a pixel of the result begin.
+typedef struct corner {
+  const int8_t *image;
+  int64_t y, x;
+  size_t line, column;  // of the result; lines of all images
+} corner;
+
+static void begin_line(const qconv *c, corner *at) {
+  const size_t rows = (size_t)c->rows;
+  at->image = c->x + at->line / rows * (size_t)(c->height * c->width) * c->channels;
+  at->y = (int64_t)(at->line % rows) * c->stride[0] - c->padding[0];
+  at->x = (int64_t)at->column * c->stride[1] - c->padding[1];
+}
+
+static corner corner_of(const qconv *c, size_t pixel) {
+  corner at = {.line = pixel / (size_t)c->columns, .column = pixel % (size_t)c->columns};
+  begin_line(c, &at);
+  return at;
+}
+
+static void next_corner(const qconv *c, corner *at) {
+  at->x += c->stride[1];
+  if (++at->column < (size_t)c->columns) return;
+  at->column = 0;
+  at->line++;
+  begin_line(c, at);
+}
+
+static bool is_inside(const qconv *c, int64_t y, int64_t x) {
+  return y >= 0 && y < c->height && x >= 0 && x < c->width;
+}
+
+// Whether the channels of taps of one row of the kernel lie side by side, all in the image.
+static bool joins(const qconv *c, const corner *at) {
+  return c->c_in == c->channels && c->dilation[1] == 1 && at->x >= 0 &&
+         at->x + c->kernel[1] <= c->width;
+}
+
+static int16_t *fill(int16_t *to, int8_t value, size_t n) {
+  for (size_t i = 0; i < n; i++) to[i] = value;
+  return to + n;
+}
+
+static int16_t *widen(const qconv *c, int16_t *to, const int8_t *from, size_t n) {
+  c->micro->widen(to, from, n);
+  return to + n;
+}
+
+// Of one tap, all pixels in order, all channels.
+static bool is_matrix(const qconv *c) {
+  return c->product.k == c->channels && c->padding[0] == 0 && c->padding[1] == 0 &&
+         c->rows == c->height && c->columns == c->width;
+}
+
+static void patch_rows(const void *ctx, size_t group, size_t first, size_t n, int16_t *to,
+                       size_t step) {
+  const qconv *const c = ctx;
+  if (is_matrix(c)) {
+    eti_qwiden_rows(c->micro, c->x + first * c->channels, c->channels, n, to, step);
+    return;
+  }
+  corner at = corner_of(c, first);
+  const size_t columns = (size_t)c->kernel[1];
+  for (size_t i = 0; i < n; i++, next_corner(c, &at)) {
+    int16_t *p = to + i * step;
+    const bool joined = joins(c, &at);
+    for (int64_t ty = 0; ty < c->kernel[0]; ty++) {
+      const int64_t y = at.y + ty * c->dilation[0];
+      const bool is_row = y >= 0 && y < c->height;
+      const int8_t *const line =
+          is_row ? at.image + (size_t)(y * c->width) * c->channels + group * c->c_in : NULL;
+      if (!is_row) {
+        p = fill(p, c->pad, columns * c->c_in);
+      } else if (joined) {
+        p = widen(c, p, line + (size_t)at.x * c->channels, columns * c->c_in);
+      } else {
+        for (int64_t tx = 0; tx < c->kernel[1]; tx++) {
+          const int64_t x = at.x + tx * c->dilation[1];
+          p = x >= 0 && x < c->width ? widen(c, p, line + (size_t)x * c->channels, c->c_in)
+                                     : fill(p, c->pad, c->c_in);
+        }
+      }
+    }
+  }
+}
+
+static void patch_piece(const void *ctx, size_t group, size_t row, size_t k0, size_t n,
+                        int16_t *to) {
+  const qconv *const c = ctx;
+  const corner at = corner_of(c, row);
+  for (size_t k = k0, count; k < k0 + n; k += count) {
+    const int64_t tap = (int64_t)(k / c->c_in);
+    const size_t channel = k % c->c_in, left = c->c_in - channel;
+    count = left < k0 + n - k ? left : k0 + n - k;
+    const int64_t y = at.y + tap / c->kernel[1] * c->dilation[0],
+                  x = at.x + tap % c->kernel[1] * c->dilation[1];
+    to =
+        is_inside(c, y, x)
+            ? widen(c, to,
+                    at.image + (size_t)(y * c->width + x) * c->channels + group * c->c_in + channel,
+                    count)
+            : fill(to, c->pad, count);
+  }
+}
+
+// ---- depthwise
+
+enum { ADDRESSES = 1024, GRAIN = 16 * 1024 };
+
+// Addresses of the taps of n pixels, from channel `channel` on; padding lies at `pads`.
+static void find_taps(const qconv *c, size_t first, size_t n, size_t channel, const int8_t *pads,
+                      const int8_t **taps) {
+  const size_t n_taps = c->product.k;
+  const int64_t height = (c->kernel[0] - 1) * c->dilation[0],
+                width = (c->kernel[1] - 1) * c->dilation[1];
+  size_t offsets[ETI_QGEMM_MAX_TAPS];  // from the first tap of a window in the image
+  for (size_t t = 0; t < n_taps; t++) {
+    const int64_t y = (int64_t)t / c->kernel[1] * c->dilation[0],
+                  x = (int64_t)t % c->kernel[1] * c->dilation[1];
+    offsets[t] = ((size_t)y * (size_t)c->width + (size_t)x) * c->channels;
+  }
+  corner at = corner_of(c, first);
+  for (size_t i = 0; i < n; i++, next_corner(c, &at), taps += n_taps) {
+    if (is_inside(c, at.y, at.x) && is_inside(c, at.y + height, at.x + width)) {
+      const int8_t *const base =
+          at.image + (size_t)(at.y * c->width + at.x) * c->channels + channel;
+      for (size_t t = 0; t < n_taps; t++) taps[t] = base + offsets[t];
+      continue;
+    }
+    for (int64_t ty = 0, t = 0; ty < c->kernel[0]; ty++) {
+      for (int64_t tx = 0; tx < c->kernel[1]; tx++, t++) {
+        const int64_t y = at.y + ty * c->dilation[0], x = at.x + tx * c->dilation[1];
+        taps[t] = is_inside(c, y, x) ? at.image + (size_t)(y * c->width + x) * c->channels + channel
+                                     : pads;
+      }
+    }
+  }
+}
+
+typedef struct depthwise_run {
+  const qconv *c;
+  const int8_t *pads;  // of all channels, or NULL: addresses are then found for every panel
+} depthwise_run;
+
+static eti_qdepthwise panel_of(const qconv *c, size_t panel, size_t first) {
+  const eti_qproduct *const p = &c->product;
+  const size_t channel = panel * NR, pairs = (p->k + 1) / 2;
+  return (eti_qdepthwise){
+      .n_taps = p->k,
+      .w = p->weight + panel * pairs * 2 * NR,
+      .start = p->starts + channel,
+      .scale = p->scales + channel,
+      .add = p->adds + channel,
+      .channels = p->n - channel < NR ? p->n - channel : NR,
+      .out = (int8_t *)p->out + first * p->out_step + channel,
+      .out_step = p->out_step,
+      .low = p->low,
+      .high = p->high,
+      .zero = p->zero,
+  };
+}
+
+static void run_pixels(void *ctx, size_t begin, size_t end) {
+  const depthwise_run *const r = ctx;
+  const qconv *const c = r->c;
+  const int8_t *taps[ADDRESSES];
+  int8_t pads[NR];
+  memset(pads, c->pad, sizeof pads);
+  const size_t at_once = ADDRESSES / c->product.k;
+  for (size_t first = begin, n; first < end; first += n) {
+    n = end - first < at_once ? end - first : at_once;
+    if (r->pads != NULL) find_taps(c, first, n, 0, r->pads, taps);
+    for (size_t panel = 0; panel * NR < c->product.n; panel++) {
+      eti_qdepthwise d = panel_of(c, panel, first);
+      if (r->pads == NULL) find_taps(c, first, n, panel * NR, pads, taps);
+      d.taps = taps;
+      d.offset = r->pads != NULL ? panel * NR : 0;
+      d.n = n;
+      c->micro->depthwise(&d);
+    }
+  }
+}
+
+static void run_depthwise(const et_kernel_ctx *ctx, const qconv *c) {
+  depthwise_run r = {.c = c};
+  if (ctx->scratch_bytes >= c->channels && ctx->scratch != NULL) {
+    memset(ctx->scratch, c->pad, c->channels);
+    r.pads = ctx->scratch;
+  }
+  et_parallel_for(ctx->pool, run_pixels, &r, c->product.m,
+                  GRAIN / (c->channels * c->product.k + 1) + 1);
+}
+
+// ---- entries
+
+et_status op_qconvolution_out(et_kernel_ctx *ctx, et_value *const *args) {
+  qconv c;
+  ET_TRY(read_conv(ctx, args, &c));
+  if (c.depthwise && c.product.m > 0 && c.product.n > 0) {
+    run_depthwise(ctx, &c);
+  } else if (!c.depthwise) {
+    eti_qproduct_run(ctx, &c.product);
+  }
+  return ET_OK;
+}
+
+et_status prepare_qconvolution_out(et_prepare_ctx *ctx, et_value *const *args) {
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  qconv c;
+  ET_TRY(read_conv(&k, args, &c));
+  const size_t bytes =
+      c.depthwise ? c.channels
+                  : eti_qproduct_scratch(c.product.m, c.product.n, c.product.k, ctx->n_threads);
+  if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
+  return ET_OK;
+}

@@ -1,0 +1,150 @@
+// qlinear.c — executorch_py::qlinear and qlinear_float: rows of i8 times packed 8-bit weights, with
+// a result in i8 or, where the input's scale is known at run time only, in f32. Relies on
+// kernels/lib/qgemm_driver.h; micro/qgemm.h says how weights lie and what is computed.
+#include "kernels/kernel.h"
+#include "kernels/ops.h"
+#include "kernels/lib/qgemm_driver.h"
+
+typedef struct qlinear {
+  const et_tensor *in;
+  const eti_qgemm_micro *micro;
+} qlinear;
+
+static void widen_rows(const void *ctx, size_t group, size_t first, size_t n, int16_t *to,
+                       size_t step) {
+  const qlinear *const l = ctx;
+  (void)group;
+  const size_t k = (size_t)l->in->sizes[l->in->rank - 1u];
+  eti_qwiden_rows(l->micro, (const int8_t *)l->in->data + first * k, k, n, to, step);
+}
+
+static void widen_piece(const void *ctx, size_t group, size_t row, size_t k0, size_t n,
+                        int16_t *to) {
+  const qlinear *const l = ctx;
+  (void)group;
+  const size_t k = (size_t)l->in->sizes[l->in->rank - 1u];
+  l->micro->widen(to, (const int8_t *)l->in->data + row * k + k0, n);
+}
+
+// The input at position 0, weights and what belongs to columns from position i_weight on, then the
+// number of columns at i_columns; the result at i_out gets its size.
+static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, size_t i_weight,
+                              size_t i_columns, size_t i_out, qlinear *l, eti_qproduct *p) {
+  et_tensor *in, *out;
+  int64_t n;
+  ET_TRY(eti_arg_tensor(ctx, args, 0, &in));
+  ET_TRY(eti_arg_int(ctx, args, i_columns, &n));
+  ET_TRY(eti_arg_tensor(ctx, args, i_out, &out));
+  ET_CHECK(in->rank >= 1 && in->dtype == ET_I8 && eti_is_contiguous(in), ctx->err,
+           ET_INVALID_ARGUMENT, "input is %s of rank %d, needs contiguous rows of i8",
+           et_dtype_name((et_dtype)in->dtype), (int)in->rank);
+  ET_CHECK(n >= 0 && n <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "there are %lld channels, needs 0 or more", (long long)n);
+  p->groups = 1;
+  p->k = (size_t)in->sizes[in->rank - 1u];
+  p->m = eti_numel_range(in, 0, in->rank - 1u);
+  p->n = (size_t)n;
+  ET_TRY(eti_qproduct_read(ctx, args, i_weight, p));
+  eti_shape shape = eti_shape_of(in);
+  shape.sizes[in->rank - 1u] = (int32_t)n;
+  ET_TRY(eti_resize(ctx, out, &shape));
+  ET_CHECK(eti_is_contiguous(out), ctx->err, ET_INVALID_ARGUMENT,
+           "out does not have the contiguous dim order");
+  *l = (qlinear){.in = in, .micro = p->micro};
+  p->rows = widen_rows;
+  p->piece = widen_piece;
+  p->ctx = l;
+  p->out = out->data;
+  p->out_step = p->n;
+  return ET_OK;
+}
+
+static et_status prepare(et_prepare_ctx *ctx, const eti_qproduct *p) {
+  const size_t bytes = eti_qproduct_scratch(p->m, p->n, p->k, ctx->n_threads);
+  if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
+  return ET_OK;
+}
+
+// ---- (input, weight, starts, scales, addends, channels, zero_point, quant_min, quant_max, out)
+
+enum { PLAIN_WEIGHT = 1, PLAIN_CHANNELS = 5, PLAIN_LIMITS = 6, PLAIN_OUT = 9 };
+
+static et_status read_plain(const et_kernel_ctx *ctx, et_value *const *args, qlinear *l,
+                            eti_qproduct *p) {
+  *p = (eti_qproduct){0};
+  ET_TRY(read_product(ctx, args, PLAIN_WEIGHT, PLAIN_CHANNELS, PLAIN_OUT, l, p));
+  ET_TRY(eti_qlimits_read(ctx, args, PLAIN_LIMITS, p));
+  ET_CHECK(args[PLAIN_OUT]->as.tensor->dtype == ET_I8, ctx->err, ET_INVALID_ARGUMENT,
+           "out is %s, needs i8", et_dtype_name((et_dtype)args[PLAIN_OUT]->as.tensor->dtype));
+  return ET_OK;
+}
+
+et_status op_qlinear_out(et_kernel_ctx *ctx, et_value *const *args) {
+  qlinear l;
+  eti_qproduct p;
+  ET_TRY(read_plain(ctx, args, &l, &p));
+  eti_qproduct_run(ctx, &p);
+  return ET_OK;
+}
+
+et_status prepare_qlinear_out(et_prepare_ctx *ctx, et_value *const *args) {
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  qlinear l;
+  eti_qproduct p;
+  ET_TRY(read_plain(&k, args, &l, &p));
+  return prepare(ctx, &p);
+}
+
+// ---- (input, scale, zero_point, weight, sums, scales, addends, channels, out)
+
+enum { FLOAT_WEIGHT = 3, FLOAT_CHANNELS = 7, FLOAT_OUT = 8 };
+
+static et_status read_float(const et_kernel_ctx *ctx, et_value *const *args, qlinear *l,
+                            eti_qproduct *p, eti_qrow_numbers *numbers) {
+  *p = (eti_qproduct){0};
+  ET_TRY(read_product(ctx, args, FLOAT_WEIGHT, FLOAT_CHANNELS, FLOAT_OUT, l, p));
+  ET_TRY(eti_qrow_numbers_read(ctx, args, 1, p->m, numbers));
+  ET_CHECK(args[FLOAT_OUT]->as.tensor->dtype == ET_F32, ctx->err, ET_INVALID_ARGUMENT,
+           "out is %s, needs f32", et_dtype_name((et_dtype)args[FLOAT_OUT]->as.tensor->dtype));
+  return ET_OK;
+}
+
+// Rows whose numbers are read together.
+enum { ROWS_AT_ONCE = 512 };
+
+et_status op_qlinear_float_out(et_kernel_ctx *ctx, et_value *const *args) {
+  qlinear l;
+  eti_qproduct p;
+  eti_qrow_numbers numbers;
+  float scales[ROWS_AT_ONCE];
+  int32_t zeros[ROWS_AT_ONCE];
+  ET_TRY(read_float(ctx, args, &l, &p, &numbers));
+  p.row_scales = scales;
+  p.row_zeros = zeros;
+  if (numbers.scale->numel == 1 && numbers.zero->numel == 1) {
+    eti_qrow_numbers_get(&numbers, 0, 1, scales, zeros);
+    eti_qproduct_run(ctx, &p);
+    return ET_OK;
+  }
+  p.row_step = 1;
+  const size_t all = p.m;
+  et_tensor part = *l.in;
+  l.in = &part;
+  for (size_t first = 0; first < all; first += ROWS_AT_ONCE) {
+    p.m = all - first < ROWS_AT_ONCE ? all - first : ROWS_AT_ONCE;
+    eti_qrow_numbers_get(&numbers, first, p.m, scales, zeros);
+    eti_qproduct_run(ctx, &p);
+    part.data = (char *)part.data + p.m * p.k;
+    p.out = (float *)p.out + p.m * p.n;
+  }
+  return ET_OK;
+}
+
+et_status prepare_qlinear_float_out(et_prepare_ctx *ctx, et_value *const *args) {
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  qlinear l;
+  eti_qproduct p;
+  eti_qrow_numbers numbers;
+  ET_TRY(read_float(&k, args, &l, &p, &numbers));
+  return prepare(ctx, &p);
+}

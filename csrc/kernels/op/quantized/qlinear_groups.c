@@ -1,0 +1,217 @@
+// qlinear_groups.c — executorch_py::qlinear_groups: rows of i8, each with its own scale, times
+// packed 4-bit weights with a scale for each group of a column's terms, with a result in f32.
+// Relies on micro/qgroups.h, which says how weights lie and what is computed. Threads share panels
+// of columns and blocks of rows; rows are read where they lie.
+#include "kernels/kernel.h"
+#include "kernels/micro/qgemm/qgemm_groups.h"
+#include "kernels/ops.h"
+#include "kernels/lib/qgemm_driver.h"
+
+enum {
+  NR = ETI_QGROUPS_NR,
+  ROWS = ETI_QGROUPS_ROWS,
+  BLOCK_BYTES = 192 * 1024,  // of a block of rows, which all panels pass
+  MOST_ROWS = 64,            // of a block; a multiple of ROWS
+  UNITS = 8,                 // for each thread at least, where there are columns to share
+  SMALL = 128 * 1024,        // multiply-adds that are not worth a second thread
+};
+
+// (input, scale, zero_point, weight, scales, zero_points?, sums, addends, group, channels, out)
+enum { IN, SCALE, ZERO, WEIGHT, SCALES, ZEROS, SUMS, ADDENDS, GROUP, CHANNELS, OUT };
+
+typedef struct product {
+  const eti_qgroups_micro *micro;
+  const et_tensor *in;
+  eti_qrow_numbers numbers;  // of rows
+  size_t m, n, k, group, n_groups;
+  const uint8_t *weight;
+  const et_tensor *scales;
+  const int8_t *zeros;  // or NULL
+  const float *sums, *adds;
+  float *out;
+  // How it is shared.
+  size_t block, n_blocks;  // rows of a block
+  size_t chunk, n_chunks;  // panels of a unit
+  size_t n_units, n_slots;
+  int32_t *begins;  // of a block for each slot, or NULL
+} product;
+
+static size_t divided_up(size_t a, size_t b) {
+  return a / b + (a % b != 0);
+}
+
+// ---- arguments
+
+static et_status check_numel(const et_kernel_ctx *ctx, const et_tensor *t, const char *name,
+                             size_t needed, uint32_t types, const char *kind) {
+  ET_CHECK(eti_dtype_in((et_dtype)t->dtype, types) && t->numel == needed && eti_is_contiguous(t),
+           ctx->err, ET_INVALID_ARGUMENT, "%s: %zu contiguous elements of %s, needs %zu of %s",
+           name, t->numel, et_dtype_name((et_dtype)t->dtype), needed, kind);
+  return ET_OK;
+}
+
+// Weights and what belongs to columns, checked against n, k and group, which are set.
+static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, product *p) {
+  static const struct {
+    const char *name;
+    uint32_t types;
+    const char *kind;
+  } wanted[] = {
+      [WEIGHT] = {"weight", ET_DTYPE_BIT(ET_U8), "u8"},
+      [SCALES] = {"scales", ET_TYPES_F32 | ET_DTYPE_BIT(ET_BF16), "f32 or bf16"},
+      [ZEROS] = {"zero_points", ET_DTYPE_BIT(ET_I8), "i8"},
+      [SUMS] = {"sums", ET_TYPES_F32, "f32"},
+      [ADDENDS] = {"addends", ET_TYPES_F32, "f32"},
+  };
+  et_tensor *t[ADDENDS + 1];
+  const size_t columns = divided_up(p->n, NR) * NR, panels = columns / NR;
+  size_t panel, needed[ADDENDS + 1];
+  needed[SUMS] = needed[ADDENDS] = columns;
+  ET_CHECK(!__builtin_mul_overflow(eti_qgroups_group_bytes(p->group), p->n_groups, &panel) &&
+               !__builtin_mul_overflow(panel, panels, &needed[WEIGHT]) &&
+               !__builtin_mul_overflow(columns, p->n_groups, &needed[SCALES]),
+           ctx->err, ET_INVALID_ARGUMENT, "%zu x %zu weights are too many", p->n, p->k);
+  needed[ZEROS] = needed[SCALES];
+  for (size_t i = WEIGHT; i <= ADDENDS; i++) {
+    if (i == ZEROS) {
+      ET_TRY(eti_arg_optional_tensor(ctx, args, i, &t[i]));
+      if (t[i] == NULL) continue;
+    } else {
+      ET_TRY(eti_arg_tensor(ctx, args, i, &t[i]));
+    }
+    ET_TRY(check_numel(ctx, t[i], wanted[i].name, needed[i], wanted[i].types, wanted[i].kind));
+  }
+  p->weight = t[WEIGHT]->data;
+  p->scales = t[SCALES];
+  p->zeros = t[ZEROS] == NULL ? NULL : t[ZEROS]->data;
+  p->sums = t[SUMS]->data;
+  p->adds = t[ADDENDS]->data;
+  return ET_OK;
+}
+
+// The result gets its size.
+static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, product *p) {
+  et_tensor *in, *out;
+  int64_t n, group;
+  ET_TRY(eti_arg_tensor(ctx, args, IN, &in));
+  ET_TRY(eti_arg_int(ctx, args, GROUP, &group));
+  ET_TRY(eti_arg_int(ctx, args, CHANNELS, &n));
+  ET_TRY(eti_arg_tensor(ctx, args, OUT, &out));
+  ET_CHECK(in->rank >= 1 && in->dtype == ET_I8 && eti_is_contiguous(in), ctx->err,
+           ET_INVALID_ARGUMENT, "input is %s of rank %d, needs contiguous rows of i8",
+           et_dtype_name((et_dtype)in->dtype), (int)in->rank);
+  const int32_t k = in->sizes[in->rank - 1u];
+  ET_CHECK(n >= 0 && n <= INT32_MAX && group >= 1 && k % group == 0, ctx->err, ET_INVALID_ARGUMENT,
+           "%lld channels and groups of %lld terms, needs 0 or more and a divisor of the rows' %d",
+           (long long)n, (long long)group, (int)k);
+  *p = (product){.micro = eti_qgroups_micro_best(), .in = in};
+  p->m = eti_numel_range(in, 0, in->rank - 1u);
+  p->n = (size_t)n;
+  p->k = (size_t)k;
+  p->n_groups = (size_t)(k / group);
+  p->group = p->n_groups == 0 ? 1 : (size_t)group;
+  ET_TRY(eti_qrow_numbers_read(ctx, args, SCALE, p->m, &p->numbers));
+  ET_TRY(read_columns(ctx, args, p));
+  eti_shape shape = eti_shape_of(in);
+  shape.sizes[in->rank - 1u] = (int32_t)n;
+  ET_TRY(eti_resize(ctx, out, &shape));
+  ET_CHECK(out->dtype == ET_F32 && eti_is_contiguous(out), ctx->err, ET_INVALID_ARGUMENT,
+           "out is %s, needs contiguous f32", et_dtype_name((et_dtype)out->dtype));
+  p->out = out->data;
+  return ET_OK;
+}
+
+// ---- sharing
+
+static size_t block_rows(size_t m, size_t k) {
+  const size_t near = BLOCK_BYTES / (k + 1) / ROWS * ROWS;
+  const size_t rows = near < ROWS ? ROWS : near > MOST_ROWS ? MOST_ROWS : near;
+  return rows < m ? rows : m;
+}
+
+// Of what a slot keeps; 0 for nothing.
+static size_t slot_bytes(const product *p) {
+  if (p->micro->begins == NULL) return 0;
+  const size_t parts = eti_qgroups_parts(p->group, p->n_groups);
+  return divided_up(block_rows(p->m, p->k) * parts * sizeof(int32_t), 64) * 64;
+}
+
+static void share(const et_kernel_ctx *ctx, product *p) {
+  const size_t threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads, each = slot_bytes(p);
+  const bool is_small = (double)p->m * (double)p->n * (double)p->k < SMALL;
+  p->n_slots = is_small ? 1 : threads;
+  if (each > ctx->scratch_bytes / p->n_slots) {
+    p->micro = &eti_qgroups_scalar;  // which keeps nothing
+  } else if (each > 0) {
+    p->begins = ctx->scratch;
+  }
+  p->block = block_rows(p->m, p->k);
+  p->n_blocks = divided_up(p->m, p->block);
+  const size_t panels = divided_up(p->n, NR);
+  const size_t wanted = p->n_slots == 1 ? 1 : divided_up(UNITS * p->n_slots, p->n_blocks);
+  p->chunk = divided_up(panels, wanted < panels ? wanted : panels);
+  p->n_chunks = divided_up(panels, p->chunk);
+  p->n_units = p->n_blocks * p->n_chunks;
+}
+
+static void run_panel(const product *p, size_t panel, eti_qgroups_tile t, size_t first) {
+  const size_t column = panel * NR, of_groups = column * p->n_groups;
+  t.w = p->weight + panel * p->n_groups * eti_qgroups_group_bytes(p->group);
+  t.scale = (const char *)p->scales->data + of_groups * et_dtype_bytes((et_dtype)p->scales->dtype);
+  t.zero = p->zeros == NULL ? NULL : p->zeros + of_groups;
+  t.sum = p->sums + column;
+  t.add = p->adds + column;
+  t.n = p->n - column < NR ? p->n - column : NR;
+  t.out = p->out + first * p->n + column;
+  p->micro->tile(&t);
+}
+
+static void run_slots(void *ctx, size_t begin, size_t end) {
+  const product *const p = ctx;
+  const size_t panels = divided_up(p->n, NR);
+  float scales[MOST_ROWS];
+  int32_t zeros[MOST_ROWS];
+  for (size_t slot = begin; slot < end; slot++) {
+    int32_t *const begins =
+        p->begins == NULL ? NULL : p->begins + slot * slot_bytes(p) / sizeof(int32_t);
+    size_t found = SIZE_MAX;
+    for (size_t u = slot * p->n_units / p->n_slots; u < (slot + 1) * p->n_units / p->n_slots; u++) {
+      const size_t which = u / p->n_chunks, first = which * p->block;
+      eti_qgroups_tile t = {.a = (const int8_t *)p->in->data + first * p->k,
+                            .group = p->group,
+                            .n_groups = p->n_groups,
+                            .begins = begins,
+                            .is_bf16 = p->scales->dtype == ET_BF16,
+                            .m = p->m - first < p->block ? p->m - first : p->block,
+                            .row_scale = scales,
+                            .row_zero = zeros,
+                            .out_step = p->n};
+      if (which != found) {
+        eti_qrow_numbers_get(&p->numbers, first, t.m, scales, zeros);
+        if (begins != NULL) p->micro->begins(t.a, t.m, t.group, t.n_groups, begins);
+      }
+      found = which;
+      const size_t from = u % p->n_chunks * p->chunk;
+      const size_t to = panels - from < p->chunk ? panels : from + p->chunk;
+      for (size_t panel = from; panel < to; panel++) run_panel(p, panel, t, first);
+    }
+  }
+}
+
+et_status op_qlinear_groups_out(et_kernel_ctx *ctx, et_value *const *args) {
+  product p;
+  ET_TRY(read_product(ctx, args, &p));
+  if (p.m == 0 || p.n == 0) return ET_OK;
+  share(ctx, &p);
+  et_parallel_for(ctx->pool, run_slots, &p, p.n_slots, 1);
+  return ET_OK;
+}
+
+et_status prepare_qlinear_groups_out(et_prepare_ctx *ctx, et_value *const *args) {
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  product p;
+  ET_TRY(read_product(&k, args, &p));
+  const size_t bytes = slot_bytes(&p) * (ctx->n_threads == 0 ? 1 : ctx->n_threads);
+  if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
+  return ET_OK;
+}

@@ -7,7 +7,11 @@ torch. Importing this package loads neither.
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from executorch_py import _upstream_paths
+
 __version__ = "0.1.0"
+
+_upstream_paths.install()
 
 
 def load_ops(path: str | PathLike[str], *, replace: bool = False) -> list[str]:

@@ -36,7 +36,12 @@ def test_a_source_distribution_can_be_built_from(tmp_path: Path) -> None:
 def test_an_installed_package_has_the_sources_that_users_build(tmp_path: Path) -> None:
     setup("egg_info", "-e", tmp_path, "build_py", "-d", tmp_path)
     sources = tmp_path / "executorch_py" / "csrc"
-    for name in ("runtime/et.h", "kernels/ops.inc.h", "backends/backend_registry.c", "tools/et_run.c"):
+    for name in (
+        "runtime/et.h",
+        "kernels/ops.inc.h",
+        "backends/backend_registry.c",
+        "tools/et_run.c",
+    ):
         assert (sources / name).is_file(), name
     # The delegate needs XNNPACK, which build-kernels does not build.
     assert not (sources / "backends" / "xnnpack").exists()

@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
+from torch._higher_order_ops.executorch_call_delegate import (
+    executorch_call_delegate,
+    get_lowered_module_name,
+)
 from torch.export import ExportedProgram
 from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
 from torch.export.graph_signature import (
@@ -24,7 +28,6 @@ from torch.export.graph_signature import (
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
-from executorch_py.exir.delegate import executorch_call_delegate, get_lowered_module_name
 from executorch_py.exir.ir.graph import copy_program, flat_outputs
 from executorch_py.exir.serialize.named_data import NamedDataStoreOutput
 

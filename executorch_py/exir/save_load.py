@@ -31,7 +31,7 @@ from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.ir.graph import copy_program
 from executorch_py.exir.passes.debug_handle_generator import DEBUG_HANDLE_KEY
-from executorch_py.exir.serde.delegates import (
+from executorch_py.exir.serialize.lowered_modules import (
     describe_delegate,
     original_program,
     restore_delegate,
@@ -194,7 +194,7 @@ def _attach_delegates(ep: ExportedProgram, modules: list[Any]) -> None:
     """Put the delegate calls back that `_detach_delegates` took out."""
     if not modules:
         return
-    from executorch_py.exir.delegate import executorch_call_delegate
+    from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 
     for gm in graph_modules(ep.graph_module):
         for node in list(gm.graph.nodes):

@@ -129,7 +129,7 @@ def table_source(
     loops: str,
     behind: str | None = None,
 ) -> str:
-    """The C file with the table, in place of kernels/op_registry.c; `behind` is a library's symbol."""
+    """The C file with the table, for kernels/op_registry.c; `behind` is a library's symbol."""
     lines = "\n".join(rows[name].text(bits(types)) for name, types in operators.items())
     said = "\n".join(f"// {line}" for line in origin)
     fields = [".ops = ops", ".n_ops = sizeof ops / sizeof ops[0]"] if operators else []
@@ -162,7 +162,7 @@ const et_op_table et_ops_portable = {{{", ".join(fields)}}};
 
 
 def loop_names(header: Path) -> list[tuple[str, str]]:
-    """The entries of the tables per instruction set, as (kind, name), from micro/eltwise/eltwise.h."""
+    """Entries of the tables per instruction set, as (kind, name), in micro/eltwise/eltwise.h."""
     text = header.read_text()
     found = []
     for kind, list_name in (

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from executorch_py.exir.backend.utils import get_delegates
 from torch import nn
 from torch.export import export
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -30,7 +31,6 @@ from executorch_py.backends.xnnpack.quantizer.xnnpack_quantizer import (
 )
 from executorch_py.backends.xnnpack.utils.configs import get_transform_passes
 from executorch_py.exir import to_edge_transform_and_lower
-from executorch_py.exir.backend.utils import get_delegates
 from executorch_py.quantizer import AnnotationWarning
 
 X = torch.linspace(-1, 1, 24).reshape(3, 8)

@@ -15,13 +15,13 @@ import torch
 from backends.xnnpack_cases import CASES, Case
 from backends.xnnpack_group import expected, flat_inputs, lowered, lowered_whole
 from backends.xnnpack_quantized import QUANTIZED, Quantized
+from executorch_py.exir.delegate import executorch_call_delegate
 from interop.peer import Upstream
 from torch.utils import _pytree as pytree
 
 from executorch_py import _C
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
 from executorch_py.backends.xnnpack.serialize import NodeKind, XNNGraph, read_payload
-from executorch_py.exir.delegate import executorch_call_delegate
 from executorch_py.exir.program.managers import EdgeProgramManager
 from executorch_py.runtime import Runtime
 

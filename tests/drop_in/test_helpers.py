@@ -6,6 +6,11 @@ from typing import Any
 
 import pytest
 import torch
+from executorch_py.exir._serialize.data_serializer import DataEntry, DataPayload, DataSerializer
+from executorch_py.exir._serialize.padding import aligned_size, pad_to, padding_required
+from executorch_py.exir.dialects._ops import ops
+from executorch_py.exir.operator import convert
+from executorch_py.extension.pytree import from_str, tree_flatten, tree_map, tree_unflatten
 from torch import nn
 from torch.export import Dim, export
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -15,11 +20,7 @@ from executorch_py.backends.xnnpack.quantizer.xnnpack_quantizer import (
     get_symmetric_quantization_config,
 )
 from executorch_py.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower
-from executorch_py.exir._serialize.data_serializer import DataEntry, DataPayload, DataSerializer
-from executorch_py.exir._serialize.padding import aligned_size, pad_to, padding_required
-from executorch_py.exir.dialects._ops import ops
 from executorch_py.exir.graph_module import get_cond_while_submodules, get_scan_submodules
-from executorch_py.exir.operator import convert
 from executorch_py.exir.passes.quantize_io_pass import (
     QuantizeInputs,
     QuantizeOutputs,
@@ -47,7 +48,6 @@ from executorch_py.extension.flat_tensor.serialize.serialize import (
     FlatTensorHeader,
     FlatTensorSerializer,
 )
-from executorch_py.extension.pytree import from_str, tree_flatten, tree_map, tree_unflatten
 
 aten = torch.ops.aten
 X = torch.linspace(-1, 1, 24).reshape(3, 8)

@@ -24,9 +24,10 @@ X = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
 
 
 def test_a_pass_manager_runs_passes_and_the_users_checks() -> None:
-    from executorch_py.exir import to_edge
     from executorch_py.exir.dialects._ops import ops as exir_ops
     from executorch_py.exir.pass_base import PassResult
+
+    from executorch_py.exir import to_edge
     from executorch_py.exir.pass_manager import PassManager
 
     def relu_to_tanh(gm: torch.fx.GraphModule) -> PassResult:
@@ -50,12 +51,12 @@ def test_a_pass_manager_runs_passes_and_the_users_checks() -> None:
 
 
 def test_a_pattern_becomes_a_backend_operator() -> None:
-    from torch.library import Library
-
-    from executorch_py.exir import EdgeCompileConfig, to_edge
     from executorch_py.exir.dialects._ops import bind_pattern_to_op
     from executorch_py.exir.dialects._ops import ops as exir_ops
     from executorch_py.exir.pass_base import ExportPass, PassResult
+    from torch.library import Library
+
+    from executorch_py.exir import EdgeCompileConfig, to_edge
 
     library = Library("drop_in_fusion", "DEF")
 
@@ -156,8 +157,9 @@ def test_experimental_interfaces_warn() -> None:
 
 
 def test_operators_are_found_in_either_dialect() -> None:
-    from executorch_py.exir import to_edge
     from executorch_py.exir.dialects._ops import ops as exir_ops
+
+    from executorch_py.exir import to_edge
     from executorch_py.exir.graph_module import contains_any_call_fn_target_op
 
     gm = to_edge(export(M(), (X,))).exported_program().graph_module

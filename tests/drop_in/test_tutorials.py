@@ -79,9 +79,10 @@ def test_a_lowered_module_is_a_part_of_another_model(strict: bool) -> None:
 
 
 def test_delegates_of_a_partitioned_program_are_numbered_as_they_are_called() -> None:
+    from executorch_py.exir.backend.utils import format_delegated_graph, get_delegates
+
     from executorch_py.exir import to_edge
     from executorch_py.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
-    from executorch_py.exir.backend.utils import format_delegated_graph, get_delegates
 
     edge = to_edge(export(MulAdd(), SQUARES)).to_backend(AddMulPartitionerDemo())
     program = edge.exported_program()
@@ -128,6 +129,7 @@ def test_the_demo_backend_names_an_operator_it_lacks() -> None:
 
 def test_the_delegation_report_counts_as_upstream_does() -> None:
     from executorch_py.devtools.backend_debug import get_delegation_info
+
     from executorch_py.exir import to_edge
     from executorch_py.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 from torch.export import ExportedProgram
 
 from executorch_py.exir.backend.cost import estimated_seconds, upper_bound
 from executorch_py.exir.backend.reports import reason_of
-from executorch_py.exir.delegate import executorch_call_delegate
 from executorch_py.exir.graph_module import get_control_flow_submodules
 from executorch_py.exir.ir.graph import constant_tensors, source_line
 from executorch_py.exir.ir.op_facts import is_getitem, is_random, op_key, op_overload

@@ -15,6 +15,10 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._higher_order_ops.executorch_call_delegate import (
+    executorch_call_delegate,
+    get_lowered_module_name,
+)
 from torch.export import ExportedProgram
 from torch.export.exported_program import ModuleCallEntry, ModuleCallSignature
 from torch.export.graph_signature import (
@@ -29,7 +33,6 @@ from torch.export.graph_signature import (
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir.backend.partitioner import DelegationSpec
-from executorch_py.exir.delegate import executorch_call_delegate, get_lowered_module_name
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph import flat_outputs, output_node
 from executorch_py.exir.lowered_backend_module import LoweredBackendModule

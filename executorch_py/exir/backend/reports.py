@@ -7,9 +7,11 @@ import operator
 from typing import Any
 
 from torch import fx
+from torch._higher_order_ops.executorch_call_delegate import (
+    executorch_call_delegate,
+    is_lowered_module,
+)
 from torch.fx.passes.operator_support import OperatorSupportBase
-
-from executorch_py.exir.delegate import executorch_call_delegate, is_lowered_module
 
 # Where a partitioner leaves, in a node's meta, why it did not take the node.
 REASON = "delegation_reason"

@@ -1,8 +1,9 @@
 """The operators of the library `executorch_py`: products, convolutions and element-wise chains.
 
 Each takes a chain of element-wise steps that is done on the result while it is in the cache; the
-chain's text is described in csrc/kernels/lib/epilogue.h. Only this project's runtime has them. Importing
-this module defines them in torch, where they compute what the operators one by one compute.
+chain's text is described in csrc/kernels/lib/epilogue.h. Only this project's runtime has them.
+Importing this module defines them in torch, where they compute what the operators one by one
+compute.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ class ExportPass(PassBase):
         meta: NodeMetadata,
     ) -> ProxyValue:
         """A call of a lowered module."""
-        from executorch_py.exir.delegate import executorch_call_delegate
+        from torch._higher_order_ops.executorch_call_delegate import executorch_call_delegate
 
         target = executorch_call_delegate
         return self._fx("call_function", target, (lowered_module, *args), kwargs, meta)

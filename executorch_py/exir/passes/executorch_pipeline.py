@@ -44,7 +44,7 @@ from executorch_py.exir.passes.reinplace import (
     SLICE_SCATTER,
     reinplace_pass,
 )
-from executorch_py.exir.passes.remove_graph_asserts_pass import RemoveGraphAssertsPass
+from executorch_py.exir.passes.remove_graph_asserts import RemoveGraphAssertsPass
 from executorch_py.exir.passes.remove_redundant import remove_redundant
 from executorch_py.exir.passes.replace_edge_with_backend_pass import EdgeToBackendOpsPass
 from executorch_py.exir.passes.replace_view_copy_with_view_pass import ReplaceViewCopyWithViewPass

@@ -50,7 +50,7 @@ def _insert_copy(graph: fx.Graph, node: fx.Node) -> fx.Node | None:
     order = dim_order_from_stride(value.stride(), value.shape)
     if order == tuple(range(value.dim())):
         return None
-    from executorch_py.exir.dialects._ops import ops
+    from executorch_py.exir.dialects.edge_ops import ops
 
     with graph.inserting_before(node):
         copy = graph.call_function(

@@ -19,7 +19,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import TensorArgument
 from torch.fx.passes.infra.pass_base import PassResult
 
-from executorch_py.exir.dialects._ops import ops
+from executorch_py.exir.dialects.edge_ops import ops
 from executorch_py.exir.ir.graph import output_node, placeholders
 from executorch_py.exir.ir.op_facts import SYM_SHAPE_READS, op_key
 from executorch_py.exir.ir.scalar_type import scalar_type_number

@@ -41,7 +41,7 @@ Passes: TypeAlias = (
 
 def _collect_named_data(programs: dict[str, ExportedProgram]) -> Any:
     """The named data of every delegate of every method, merged: one store for the file."""
-    from executorch_py.exir._serialize._named_data_store import NamedDataStore
+    from executorch_py.exir.serialize.named_data import NamedDataStore
 
     store = NamedDataStore()
     for ep in programs.values():

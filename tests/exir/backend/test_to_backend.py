@@ -6,6 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+from executorch_py.exir.backend.utils import (
+    format_delegated_graph,
+    get_delegated_payload,
+    get_delegates,
+    get_non_lowered_nodes,
+    tag_constant_data,
+    tag_mutated_buffer,
+)
 from torch import nn
 from torch.export import Dim, ExportedProgram, export
 
@@ -27,14 +35,6 @@ from executorch_py.exir.backend.partitioner import (
     DelegationSpec,
     Partitioner,
     PartitionResult,
-)
-from executorch_py.exir.backend.utils import (
-    format_delegated_graph,
-    get_delegated_payload,
-    get_delegates,
-    get_non_lowered_nodes,
-    tag_constant_data,
-    tag_mutated_buffer,
 )
 from executorch_py.exir.error import ExportError
 from executorch_py.exir.ir.op_facts import op_key

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from executorch_py.exir.dialects._ops import ops as exir_ops
+from executorch_py.exir.passes.remove_unused_parameters_pass import remove_unused_parameters_pass
 from torch.export import Dim, ExportedProgram
 
 from executorch_py.exir import EdgeCompileConfig, to_edge
-from executorch_py.exir.dialects._ops import ops as exir_ops
 from executorch_py.exir.passes import (
     DimOrderOpsRevertPass,
     MemoryFormatOpsPass,
@@ -20,7 +21,6 @@ from executorch_py.exir.passes import (
     dead_code_elimination_pass,
 )
 from executorch_py.exir.passes.edge_pipeline import ATEN_TO_EDGE, DIM_ORDER
-from executorch_py.exir.passes.remove_unused_parameters_pass import remove_unused_parameters_pass
 from executorch_py.exir.passes.replace_views import ReplaceViewsWithCopiesPass
 
 edge = exir_ops.edge.aten

@@ -6,11 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch.export import Dim
-
-from executorch_py.exir import to_edge, to_edge_transform_and_lower
 from executorch_py.exir.dialects._ops import ops as exir_ops
-from executorch_py.exir.error import ExportError
 from executorch_py.exir.pass_base import (
     ExportPass,
     ExportPassBaseError,
@@ -18,6 +14,10 @@ from executorch_py.exir.pass_base import (
     ProxyValue,
     map_args,
 )
+from torch.export import Dim
+
+from executorch_py.exir import to_edge, to_edge_transform_and_lower
+from executorch_py.exir.error import ExportError
 
 edge = exir_ops.edge.aten
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))

@@ -19,7 +19,7 @@ from executorch_py.exir.backend.canonical_partitioners.pattern_op_partitioner im
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch_py.exir.backend.test.backend_with_compiler_demo import BackendWithCompilerDemo
-from executorch_py.exir.dialects._ops import ops as exir_ops
+from executorch_py.exir.dialects.edge_ops import ops as exir_ops
 from executorch_py.exir.graph_module import get_control_flow_submodules
 
 __all__ = ["AddMulPartitionerDemo", "AddOperatorSupport", "MatmulOperatorSupport"]

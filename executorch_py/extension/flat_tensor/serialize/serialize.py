@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from executorch_py.exir._serialize.data_serializer import DataPayload, DataSerializer
 from executorch_py.exir.serialize.cord import Cord
+from executorch_py.exir.serialize.data_serializer import DataPayload, DataSerializer
 from executorch_py.exir.serialize.header import SEGMENT_ALIGNMENT, FlatTensorHeader
 from executorch_py.exir.serialize.ptd import deserialize_data_file, serialize_data_file
 

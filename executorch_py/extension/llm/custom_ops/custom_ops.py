@@ -7,7 +7,8 @@
 Tensors are [batch, position, head, dim]; heads of the query may share key/value heads. Without a
 mask, keys end with the queries' own positions (and each query sees keys up to its own when
 is_causal); a mask is [queries, whole cache] and covers what start_pos would. The result of an
-update of a cache is a dummy of one undefined element. csrc/kernels/op/attention/custom_sdpa.c runs the same.
+update of a cache is a dummy of one undefined element. The kernels are in
+csrc/kernels/op/attention/custom_sdpa.c.
 """
 
 from __future__ import annotations

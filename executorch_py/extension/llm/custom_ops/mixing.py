@@ -1,7 +1,8 @@
 """Importing this registers `llama::fast_hadamard_transform` and `llama::gated_delta_rule`.
 
 The first mixes the elements of rows by signed sums; the second is linear attention with a state
-that decays and is corrected step by step. csrc/kernels/op/hadamard.c and attention/gated_delta_rule.c run the same.
+that decays and is corrected step by step. The kernels are in csrc/kernels/op/hadamard.c and
+csrc/kernels/op/attention/gated_delta_rule.c.
 """
 
 from __future__ import annotations

@@ -1,0 +1,238 @@
+"""Upstream's import paths that no module here has, each with the modules that define its names.
+
+Scripts written for ExecuTorch import from the paths of its source tree. Where the code of this
+package lives elsewhere, the path is a line of UPSTREAM_PATHS, and importing it gives a module whose
+names are looked up in the line's modules when they are first used. The finder stands first on
+`sys.meta_path`, where a folder that an older version left behind cannot hide a line; it costs one
+look into a dictionary per import.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+_PACKAGE = "executorch_py"
+
+# Path below the package -> where its names are: "module" for all names of a module, "module:A B"
+# for these, "module:A>B" for A under the name B. Modules are below the package, torch's aside.
+UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
+    "backends.xnnpack.quantizer.xnnpack_quantizer_utils": (
+        "torchao.quantization.pt2e.quantizer:OperatorConfig OperatorPatternType get_bias_qspec",
+        "torchao.quantization.pt2e.quantizer:get_input_act_qspec get_output_act_qspec",
+        "torchao.quantization.pt2e.quantizer:get_weight_qspec",
+        "quantizer.spec:QuantizationConfig QuantizationSpec",
+    ),
+    "backends.xnnpack.xnnpack_preprocess": ("backends.xnnpack.preprocess:XnnpackBackend",),
+    "devtools.backend_debug": (
+        "exir.inspect:DelegationBreakdown DelegationInfo get_delegation_info print_delegation_info",
+    ),
+    "devtools.backend_debug.delegation_info": (
+        "exir.inspect:DelegationBreakdown DelegationInfo get_delegation_info print_delegation_info",
+    ),
+    "exir._serialize": (
+        "exir.serialize.cord:Cord",
+        "exir.serialize.named_data:NamedDataStoreOutput NamedDataStore>_NamedDataStore",
+        "exir.serialize.program:PTEFile PTEFile>_PTEFile",
+        "exir.serialize.program:deserialize_pte_binary>_deserialize_pte_binary",
+        "exir.serialize.program:serialize_pte_binary>_serialize_pte_binary deserialize_pte_binary",
+        "exir.serialize.program:serialize_pte_binary",
+    ),
+    "exir._serialize._cord": ("exir.serialize.cord:Cord",),
+    "exir._serialize._named_data_store": (
+        "exir.serialize.named_data:NamedDataStore NamedDataStoreOutput",
+    ),
+    "exir._serialize._program": (
+        "exir.serialize.program:PTEFile deserialize_pte_binary serialize_pte_binary",
+    ),
+    "exir._serialize._serialize": ("exir.serialize.artifacts:serialize_for_executorch",),
+    "exir._serialize.data_serializer": ("exir.serialize.data_serializer",),
+    "exir._serialize.padding": ("exir.serialize.padding",),
+    "exir.backend.utils": (
+        "exir.backend.debug_map:DelegateMappingBuilder",
+        "exir.backend.graph_checks:is_identical_graph is_shape_dynamic",
+        "exir.backend.reports:WhyNoPartition WhyNoPartitionReporter format_delegated_graph",
+        "exir.backend.reports:get_delegated_payload get_delegates get_non_lowered_nodes",
+        "exir.backend.reports:print_delegated_graph",
+        "exir.backend.tagging:remove_first_quant_and_last_dequant tag_constant_data",
+        "exir.backend.tagging:tag_mutated_buffer",
+    ),
+    "exir.capture._capture": ("exir.capture:CaptureConfig capture",),
+    "exir.capture._config": (
+        "exir.capture:CaptureConfig",
+        "exir.program.config:EdgeCompileConfig ExecutorchBackendConfig",
+    ),
+    "exir.debug_handle_utils": (
+        "exir.passes.debug_handle_generator:DEBUG_HANDLE_KEY FROM_NODE_KEY UNSET_DEBUG_HANDLE",
+        "exir.passes.debug_handle_generator:get_greatest_ancestor_node_identifier",
+    ),
+    "exir.delegate": (
+        "torch._higher_order_ops.executorch_call_delegate:executorch_call_delegate",
+        "torch._higher_order_ops.executorch_call_delegate:get_lowered_module_name",
+        "torch._higher_order_ops.executorch_call_delegate:is_lowered_module",
+    ),
+    "exir.dialects._ops": ("exir.dialects.edge_ops:bind_pattern_to_op ops",),
+    "exir.dialects.backend": (),
+    "exir.dialects.backend._ops": (
+        "exir.dialects.edge_ops:BackendOpOverload BackendOpOverloadPacket",
+    ),
+    "exir.dialects.edge": (),
+    "exir.dialects.edge._ops": (
+        "exir.dialects.edge_ops:EdgeDialectArgument EdgeDialectFunctionSchema EdgeOpOverload",
+        "exir.dialects.edge_ops:EdgeOpOverloadPacket",
+    ),
+    "exir.dynamic_shape": ("exir.program.config:DynamicMemoryPlanningMode",),
+    "exir.emit._emit_program": ("exir.emit.program:EmitterOutput emit_program",),
+    "exir.operator": (),
+    "exir.operator.convert": ("exir.ir.op_conversion",),
+    "exir.pass_base": (
+        "torch.fx.passes.infra.pass_base:PassBase PassResult",
+        "exir.passes.base:ArgSchema Argument ExportPass ExportPassBaseError",
+        "exir.passes.base:ExportedProgramPassBase ExportedProgramPassResult Fn NodeMetadata",
+        "exir.passes.base:NodeMetadataValue PassType ProxyValue Value map_args",
+    ),
+    "exir.passes.convert_constant_dim_order_pass": (
+        "exir.passes.convert_constant_dim_order:convert_constant_dim_order_pass",
+    ),
+    "exir.passes.debug_handle_generator_pass": (
+        "exir.passes.debug_handle_generator:DebugHandleGeneratorPass",
+        "exir.passes.debug_handle_generator:generate_missing_debug_handles",
+    ),
+    "exir.passes.dim_order_ops_registry": (
+        "exir.dialects.dim_order:DimOrderOpsMap MemoryFormatOpsMap",
+    ),
+    "exir.passes.memory_format_ops_pass": (
+        "exir.passes.memory_format_ops:DimOrderOpsRevertPass MemoryFormatOpsPass",
+    ),
+    "exir.passes.propagate_device_config": ("exir.program.config:PropagateDeviceConfig",),
+    "exir.passes.prune_empty_tensors_pass": (
+        "exir.passes.prune_empty_tensors:PruneEmptyTensorsPass",
+    ),
+    "exir.passes.remove_graph_asserts_pass": (
+        "exir.passes.remove_graph_asserts:RemoveGraphAssertsPass",
+        "exir.passes.remove_tensor_metadata_asserts:RemoveNonCoreAtenOpGraphAssertsPass",
+    ),
+    "exir.passes.remove_noop_pass": ("exir.passes.remove_noop:RemoveNoopPass RemoveToCopyPass",),
+    "exir.passes.remove_unused_parameters_pass": (
+        "exir.passes.remove_unused_parameters:remove_unused_parameters_pass",
+    ),
+    "exir.passes.replace_aten_with_edge_pass": (
+        "exir.passes.replace_aten_with_edge:OpReplacePass aten_to_edge should_lower_to_edge",
+    ),
+    "exir.passes.replace_sym_size_op_pass": (
+        "exir.passes.replace_sym_size_ops:ReplaceSymSizeOpPass",
+    ),
+    "exir.passes.scalar_to_tensor_pass": ("exir.passes.scalar_to_tensor:ScalarToTensorPass",),
+    "exir.passes.sym_to_tensor_pass": ("exir.passes.sym_to_tensor:SymToTensorPass",),
+    "exir.program._program": (
+        "exir.passes.lift_constants:lift_constant_tensor_pass",
+        "exir.program.config:EdgeCompileConfig ExecutorchBackendConfig",
+        "exir.program.edge:to_edge",
+        "exir.program.executorch:ExecutorchProgramManager edge_to_executorch_passes",
+        "exir.program.lower:to_edge_transform_and_lower",
+        "exir.program.managers:EdgeProgramManager",
+    ),
+    "exir.scalar_type": ("exir.schema:ScalarType",),
+    "exir.serde": (),
+    "exir.serde.serialize": ("exir.save_load:load save",),
+    "exir.tracer": ("exir.capture:ExirDynamoConfig", "exir.passes.pass_values:Value"),
+    "exir.verification": (),
+    "exir.verification.verifier": (
+        "torch._export.verifier:SpecViolationError",
+        "exir.dialects.verifier:EXIRATenDialectVerifier EXIRATenDialectVerifierBase",
+        "exir.dialects.verifier:EXIREdgeDialectVerifier get_aten_verifier",
+    ),
+    "exir.version": ("exir.schema:EXECUTORCH_SCHEMA_VERSION",),
+    "extension.flat_tensor.serialize.flat_tensor_schema": (
+        "exir.schema:DataSegment",
+        "exir.serialize.ptd:FlatTensor NamedData",
+    ),
+    "extension.pybindings._portable_lib": ("extension.pybindings.portable_lib",),
+    "extension.pytree": (
+        "torch.utils._pytree:TreeSpec _broadcast_to_and_flatten>broadcast_to_and_flatten",
+        "torch.utils._pytree:treespec_loads>from_str _register_pytree_node>register_custom",
+        "torch.utils._pytree:tree_flatten tree_map tree_unflatten",
+    ),
+}
+
+
+class UpstreamModule(types.ModuleType):
+    """A module at a path of upstream's; its names are those of the modules of its line."""
+
+    def __init__(self, name: str, homes: tuple[str, ...]) -> None:
+        super().__init__(name, f"Names at upstream's path {name}, defined in: {', '.join(homes)}.")
+        self._homes = [_Home(home) for home in homes]
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return sorted({n for home in self._homes for n in home.public_names()})
+        for home in self._homes:
+            if (found := home.name_there(name)) is not None:
+                value = getattr(home.module(), found)
+                setattr(self, name, value)
+                return value
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.__all__})
+
+
+class _Home:
+    """One entry of a line: a module, and the names that are taken from it."""
+
+    def __init__(self, entry: str) -> None:
+        module, _, names = entry.partition(":")
+        self._path = module if module.startswith("torch") else f"{_PACKAGE}.{module}"
+        self._names: dict[str, str] | None = None  # name at upstream's path -> name in the module
+        if names:
+            pairs = [name.partition(">") for name in names.split()]
+            self._names = {shown or own: own for own, _, shown in pairs}
+
+    def module(self) -> types.ModuleType:
+        return importlib.import_module(self._path)
+
+    def public_names(self) -> list[str]:
+        if self._names is not None:
+            return [name for name in self._names if not name.startswith("__")]
+        module = self.module()
+        listed = getattr(module, "__all__", None)
+        return list(listed or (name for name in vars(module) if not name.startswith("_")))
+
+    def name_there(self, name: str) -> str | None:
+        """The module's own name for `name`, or None where it is not taken from this module."""
+        if self._names is not None:
+            return self._names.get(name)
+        return name if hasattr(self.module(), name) else None
+
+
+class _UpstreamFinder:
+    """Finds and loads the paths of UPSTREAM_PATHS."""
+
+    def __init__(self) -> None:
+        self._lines = {f"{_PACKAGE}.{path}": homes for path, homes in UPSTREAM_PATHS.items()}
+        self._packages = {
+            name for name in self._lines if any(n.startswith(f"{name}.") for n in self._lines)
+        }
+
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> ModuleSpec | None:
+        if fullname not in self._lines:
+            return None
+        is_package = fullname in self._packages
+        return ModuleSpec(fullname, self, is_package=is_package)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> types.ModuleType:
+        return UpstreamModule(spec.name, self._lines[spec.name])
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Nothing: names are looked up when they are used."""
+
+
+def install() -> None:
+    """Put the finder before all others, once."""
+    if not any(type(finder).__name__ == _UpstreamFinder.__name__ for finder in sys.meta_path):
+        sys.meta_path.insert(0, _UpstreamFinder())

@@ -1,1 +1,0 @@
-"""Upstream's package of backend operators; see dialects/edge_ops.py."""

@@ -1,1 +1,0 @@
-"""From an operator to its other forms; see convert.py."""

@@ -1,1 +1,0 @@
-"""Upstream's package of verifiers; see dialects/verifier.py."""

@@ -1,0 +1,49 @@
+"""Each import path of upstream's that is a line of a table imports, with all its names."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import executorch_py
+from executorch_py._upstream_paths import UPSTREAM_PATHS
+
+PACKAGE = Path(executorch_py.__file__).parent
+
+
+@pytest.mark.parametrize("path", sorted(UPSTREAM_PATHS))
+def test_a_path_of_the_table_imports_and_has_each_of_its_names(path: str) -> None:
+    module = importlib.import_module(f"executorch_py.{path}")
+    names = module.__all__
+    assert names or not UPSTREAM_PATHS[path]
+    for name in names:
+        assert getattr(module, name) is not None, name
+        assert name in dir(module)
+
+
+@pytest.mark.parametrize("path", sorted(UPSTREAM_PATHS))
+def test_no_file_lies_at_a_path_of_the_table(path: str) -> None:
+    place = PACKAGE.joinpath(*path.split("."))
+    assert not place.with_suffix(".py").exists()
+    assert not (place / "__init__.py").exists()
+
+
+def test_a_name_that_a_path_does_not_have_is_refused_with_the_path() -> None:
+    module = importlib.import_module("executorch_py.exir.tracer")
+    with pytest.raises(AttributeError, match=r"executorch_py\.exir\.tracer.*'nothing_like_this'"):
+        _ = module.nothing_like_this
+
+
+def test_importing_a_path_imports_the_modules_behind_it_only_when_a_name_is_used() -> None:
+    script = (
+        "import sys, executorch_py.exir.serde.serialize as path\n"
+        "home = 'executorch_py.exir.save_load'\n"
+        "assert home not in sys.modules\n"
+        "path.save\n"
+        "assert home in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -173,10 +173,10 @@ def way_of(op: Any) -> str:
     import torch
 
     from executorch_py import _C
+    from executorch_py.exir.decompose.core import decomposition_table
+    from executorch_py.exir.decompose.non_core_ops import uncommon_decompositions
     from executorch_py.exir.dialects.sym_ops import KEPT_AS_TORCH_OPS
-    from executorch_py.exir.ir.linked_kernels import has_linked_kernel
-    from executorch_py.exir.program.decompositions import decomposition_table
-    from executorch_py.exir.program.uncommon_ops import uncommon_decompositions
+    from executorch_py.exir.ir.runtime_kernels import has_linked_kernel
 
     name = op._schema.name.removeprefix("aten::")
     overload = op._schema.overload_name or "default"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from executorch_py.exir import schema as s
-from executorch_py.exir.serialize.program import PTEFile, serialize_pte_binary
+from executorch_py.exir.serialize.pte import PTEFile, serialize_pte_binary
 
 DTYPES = {
     "uint8": s.ScalarType.BYTE,

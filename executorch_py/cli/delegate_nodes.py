@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections import Counter
 
-from executorch_py.cli.file_layout import (
+from executorch_py.runtime.file_layout import (
     DELEGATE_ID,
     DELEGATE_PROCESSED,
     PLAN_DELEGATES,

@@ -8,8 +8,8 @@ from typing import Any
 
 from executorch_py import _C
 from executorch_py.cli.delegate_nodes import delegate_nodes
-from executorch_py.cli.file_layout import describe
 from executorch_py.runtime import MethodMeta, Signature
+from executorch_py.runtime.file_layout import describe
 
 
 def inspect(options: argparse.Namespace) -> int:

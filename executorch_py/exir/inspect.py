@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.ir.graph_modules import graph_modules
 
 # What tells the nodes of one operator apart.
 _NUMBER_AT_END = re.compile(r"_\d+$")

@@ -48,30 +48,45 @@ annotations too; uint8 is among that, so the one above goes without it: its mode
 kernels that are not delegated.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from torchao.quantization.pt2e.quantizer import Quantizer
 
+from executorch_py.quantizer.annotate import AnnotationError, AnnotationWarning
 from executorch_py.quantizer.calibrate import calibrate
-from executorch_py.quantizer.compare import compare
-from executorch_py.quantizer.compose import ComposableQuantizer
-from executorch_py.quantizer.groups import (
+from executorch_py.quantizer.composable_quantizer import ComposableQuantizer
+from executorch_py.quantizer.groupwise import (
     get_groupwise_quantization_config,
     get_weight_only_quantization_config,
 )
+from executorch_py.quantizer.mixed_precision import quantize, sensitivities
+from executorch_py.quantizer.observer_report import report
 from executorch_py.quantizer.observers import CalibrationError, CalibrationWarning
 from executorch_py.quantizer.prepare import prepare_pt2e
-from executorch_py.quantizer.program_io import QuantizedIO, quantize_io
-from executorch_py.quantizer.report import report
-from executorch_py.quantizer.search import quantize, sensitivities
-from executorch_py.quantizer.spec import QuantizationConfig, get_symmetric_quantization_config
-from executorch_py.quantizer.training import (
+from executorch_py.quantizer.qat import (
     TrainingModeError,
     convert_pt2e,
     move_exported_model_to_eval,
     move_exported_model_to_train,
     prepare_qat_pt2e,
 )
-from executorch_py.quantizer.validate import AnnotationError, AnnotationWarning, left_float
-from executorch_py.quantizer.xnnpack import XNNPACKQuantizer
+from executorch_py.quantizer.quantize_io import QuantizedIO, quantize_io
+from executorch_py.quantizer.spec import QuantizationConfig, get_symmetric_quantization_config
+from executorch_py.quantizer.sqnr import compare
+
+if TYPE_CHECKING:
+    from executorch_py.backends.xnnpack.quantizer.validate import left_float
+    from executorch_py.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer
+
+# Names of the XNNPACK target, which is built on this package: resolved when they are first used.
+_XNNPACK = "executorch_py.backends.xnnpack.quantizer"
+_HOME = {
+    "XNNPACKQuantizer": f"{_XNNPACK}.xnnpack_quantizer",
+    "left_float": f"{_XNNPACK}.validate",
+}
 
 __all__ = [
     "AnnotationError",
@@ -100,3 +115,11 @@ __all__ = [
     "report",
     "sensitivities",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value

@@ -17,10 +17,18 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
-from executorch_py.exir.ir.op_facts import op_key
+from executorch_py.exir.ir.op_traits import op_key
 
 KEY = "quantization_annotation"
 GREATEST = 3.4028235e15  # beyond it torch.histc, which observers use, is wrong
+
+
+class AnnotationError(ValueError):
+    """An annotation asks for integers that the quantizer's target cannot compute with."""
+
+
+class AnnotationWarning(UserWarning):
+    """A setting of a quantizer matches nothing in the model."""
 
 
 def annotation_of(node: fx.Node) -> QuantizationAnnotation:

@@ -27,7 +27,7 @@ from torchao.quantization.pt2e import (
 )
 
 from executorch_py.exir.ir.warn import warn_caller
-from executorch_py.quantizer.ranges import range_of_least_error
+from executorch_py.quantizer.histogram_range import range_of_least_error
 
 MOST_NAMES = 8  # of observers in a message
 FEW_QUANTA = 16  # what 4 bits and a sign tell apart

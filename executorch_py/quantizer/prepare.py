@@ -1,8 +1,8 @@
 """Preparing for calibration: norms folded, calls annotated, observers put in.
 
 Observers are put in by torchao; what its own prepare_pt2e does before that, folding norms, is done
-by norms.py, which tells readers and norms of one layer apart. What is no exported model, or
-prepared already, is told.
+by fold_batch_norm.py, which tells readers and norms of one layer apart. A model that was not
+exported, or is prepared already, is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from torchao.quantization.pt2e.utils import _disallow_eval_train
 
 from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.warn import warn_caller
-from executorch_py.quantizer import norms
+from executorch_py.quantizer import fold_batch_norm
+from executorch_py.quantizer.annotate import AnnotationWarning
 from executorch_py.quantizer.observers import (
     count_places,
     has_observers,
@@ -25,7 +26,6 @@ from executorch_py.quantizer.observers import (
     names_of,
     node_name,
 )
-from executorch_py.quantizer.validate import AnnotationWarning
 
 aten = torch.ops.aten
 _BODIES = {torch.ops.higher_order.scan: 0, torch.ops.higher_order.while_loop: 1}
@@ -43,7 +43,7 @@ def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
     if has_observers(model):
         raise ValueError("the model has observers already: prepare what was exported, once")
     training = {n.name: node_name(n) for n in model.graph.nodes if _is_norm_in_training(n)}
-    norms.fold_all(model)
+    fold_batch_norm.fold_all(model)
     left = {n.name for n in model.graph.nodes}
     folded = [name for norm, name in training.items() if norm not in left]
     if folded:

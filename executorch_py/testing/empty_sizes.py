@@ -17,8 +17,8 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir.backend.backend_details import BackendDetails
-from executorch_py.exir.graph_module import graph_modules
-from executorch_py.exir.ir.op_facts import is_delegate_call
+from executorch_py.exir.ir.graph_modules import graph_modules
+from executorch_py.exir.ir.op_traits import is_delegate_call
 
 Bounds = Mapping[sympy.Symbol, tuple[int, int]]
 

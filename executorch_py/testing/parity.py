@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils import _pytree as pytree
 
-from executorch_py.testing.quanta import output_quanta
+from executorch_py.testing.quantization_step import output_quanta
 from executorch_py.testing.reference import WIDE, NoReference, as_exported, in_float64
 from executorch_py.testing.sizes import Sizes
 
@@ -318,8 +318,8 @@ def compare_runs(
 
 
 def _random_operators(exported: ExportedProgram) -> str:
-    from executorch_py.exir.graph_module import graph_modules
-    from executorch_py.exir.ir.op_facts import is_random, op_key, op_overload
+    from executorch_py.exir.ir.graph_modules import graph_modules
+    from executorch_py.exir.ir.op_traits import is_random, op_key, op_overload
 
     found = {
         op_key(node.target)

@@ -19,7 +19,7 @@ from executorch_py import errors
 from executorch_py.backends.reference import ReferencePartitioner
 from executorch_py.exir import schema as s
 from executorch_py.exir import to_edge
-from executorch_py.exir.serialize.program import (
+from executorch_py.exir.serialize.pte import (
     PTEFile,
     deserialize_pte_binary,
     serialize_pte_binary,

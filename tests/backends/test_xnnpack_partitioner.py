@@ -14,11 +14,11 @@ import pytest
 import torch
 from backends import xnnpack_delegation_cases as cases
 from backends.xnnpack_quantized import Padded, rounded
+from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
 from torch import Tensor, nn
 from torch.export import export
 from torch.utils import _pytree as pytree
 
-from executorch_py.backends.xnnpack import support
 from executorch_py.backends.xnnpack.partition.config import (
     AddConfig,
     ConfigPrecisionType,
@@ -31,6 +31,7 @@ from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import (
     XnnpackPartitioner,
     XnnpackQuantizedPartitioner,
 )
+from executorch_py.backends.xnnpack.support import capability as support
 from executorch_py.exir import (
     EdgeCompileConfig,
     EdgeProgramManager,
@@ -39,8 +40,7 @@ from executorch_py.exir import (
 )
 from executorch_py.exir.backend.delegation_summary import DelegationSummary
 from executorch_py.exir.backend.reports import reason_of
-from executorch_py.exir.ir.op_facts import op_key
-from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
+from executorch_py.exir.ir.op_traits import op_key
 
 UPSTREAM = json.loads(Path(__file__).with_name("xnnpack_upstream_delegation.json").read_text())
 UNCHECKED = EdgeCompileConfig(_check_ir_validity=False)

@@ -14,18 +14,18 @@ from backends.test_xnnpack_payloads import payloads_of
 from backends.xnnpack_cases import SelfAttention, data, image, seeded
 from backends.xnnpack_group import lowered_whole
 from backends.xnnpack_quantized import rounded
+from executorch_py.exir.passes.external_constants_pass import (
+    delegate_external_constants_pass_unlifted,
+)
 from models import vision
 from torch import nn
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.backends.xnnpack.passes.minimum_cut import TwoLabels
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind, XNNGraph
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
-from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind, XNNGraph
 from executorch_py.exir import to_edge, to_edge_transform_and_lower
 from executorch_py.exir.error import ExportError
-from executorch_py.exir.passes.external_constants_pass import (
-    delegate_external_constants_pass_unlifted,
-)
 
 
 def payload(module: nn.Module, *inputs: torch.Tensor) -> XNNGraph:

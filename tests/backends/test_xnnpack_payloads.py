@@ -20,8 +20,12 @@ from interop.peer import Upstream
 from torch.utils import _pytree as pytree
 
 from executorch_py import _C
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import (
+    NodeKind,
+    XNNGraph,
+    read_payload,
+)
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
-from executorch_py.backends.xnnpack.serialize import NodeKind, XNNGraph, read_payload
 from executorch_py.exir.program.managers import EdgeProgramManager
 from executorch_py.runtime import Runtime
 

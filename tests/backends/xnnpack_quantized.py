@@ -15,7 +15,7 @@ from torch import nn
 from torch.ao.quantization.fx import _decomposed  # noqa: F401 - the operators of PerToken
 from torch.nn import functional as F
 
-from executorch_py.backends.xnnpack.serialize import Datatype
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype
 
 
 class Image(nn.Module):

@@ -85,8 +85,9 @@ def test_portable_lib_loads_buffers_and_runs_methods() -> None:
 
 
 def test_memory_planning_options_and_custom_algorithms() -> None:
-    from executorch_py.exir import ExecutorchBackendConfig, to_edge
     from executorch_py.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy, naive
+
+    from executorch_py.exir import ExecutorchBackendConfig, to_edge
     from executorch_py.exir.passes import MemoryPlanningPass
 
     exported = torch.export.export(Net().eval(), INPUTS)
@@ -127,6 +128,7 @@ def test_a_users_export_pass_rewrites_operators() -> None:
 
 def test_a_users_partitioner_and_backend_lower_nodes() -> None:
     from executorch_py.exir.dialects._ops import ops as exir_ops
+    from executorch_py.exir.lowered_backend_module import LoweredBackendModule
 
     from executorch_py.exir import to_edge, to_edge_transform_and_lower
     from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
@@ -136,7 +138,6 @@ def test_a_users_partitioner_and_backend_lower_nodes() -> None:
         Partitioner,
         PartitionResult,
     )
-    from executorch_py.exir.lowered_backend_module import LoweredBackendModule
 
     seen: list[tuple[int, bytes]] = []
 

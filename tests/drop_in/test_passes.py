@@ -26,9 +26,9 @@ X = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
 def test_a_pass_manager_runs_passes_and_the_users_checks() -> None:
     from executorch_py.exir.dialects._ops import ops as exir_ops
     from executorch_py.exir.pass_base import PassResult
+    from executorch_py.exir.pass_manager import PassManager
 
     from executorch_py.exir import to_edge
-    from executorch_py.exir.pass_manager import PassManager
 
     def relu_to_tanh(gm: torch.fx.GraphModule) -> PassResult:
         for node in gm.graph.nodes:
@@ -113,8 +113,9 @@ def test_a_debug_pass_prints_the_graph(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 def test_passes_are_registered_by_name() -> None:
-    from executorch_py.exir.error import ExportError
     from executorch_py.exir.passes.pass_registry import PassRegistry
+
+    from executorch_py.exir.error import ExportError
 
     @PassRegistry.register()
     def dropInDemo(gm: Any) -> None:
@@ -158,9 +159,9 @@ def test_experimental_interfaces_warn() -> None:
 
 def test_operators_are_found_in_either_dialect() -> None:
     from executorch_py.exir.dialects._ops import ops as exir_ops
+    from executorch_py.exir.graph_module import contains_any_call_fn_target_op
 
     from executorch_py.exir import to_edge
-    from executorch_py.exir.graph_module import contains_any_call_fn_target_op
 
     gm = to_edge(export(M(), (X,))).exported_program().graph_module
     assert contains_any_call_fn_target_op(gm, {torch.ops.aten.relu.default})

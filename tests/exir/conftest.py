@@ -109,7 +109,7 @@ def operators() -> Callable[[ExportedProgram], list[str]]:
     """The operator calls of a lowered program, in order."""
 
     def names(program: ExportedProgram) -> list[str]:
-        from executorch_py.exir.ir.op_facts import op_key
+        from executorch_py.exir.ir.op_traits import op_key
 
         found = [op_key(node.target) for node in program.graph_module.graph.nodes]
         return [name for name in found if name]

@@ -13,7 +13,7 @@ from torch._export.verifier import SpecViolationError
 from torch.export import export
 
 from executorch_py.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge
-from executorch_py.exir.manifest import MissingKernelError
+from executorch_py.exir.target.manifest import MissingKernelError
 
 
 class Formula(nn.Module):

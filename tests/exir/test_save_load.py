@@ -58,7 +58,7 @@ def test_an_edge_program_comes_back_as_it_was(tmp_path: Path) -> None:
 
 def test_a_loaded_program_is_lowered_to_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     # Which kernels exist is another test's subject.
-    monkeypatch.setattr("executorch_py.exir.manifest.check_against_kernels", lambda *a: None)
+    monkeypatch.setattr("executorch_py.exir.target.manifest.check_against_kernels", lambda *a: None)
     file = io.BytesIO()
     ep = edge_program()
     exir.save(ep, file)
@@ -109,7 +109,7 @@ def test_delegates_come_back_with_payload_and_original_program() -> None:
 
 
 def test_a_program_lowered_for_the_runtime_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("executorch_py.exir.manifest.check_against_kernels", lambda *a: None)
+    monkeypatch.setattr("executorch_py.exir.target.manifest.check_against_kernels", lambda *a: None)
     lowered = exir.EdgeProgramManager(edge_program()).to_executorch().exported_program()
     with pytest.raises(ExportError, match=r"save the edge program"):
         exir.save(lowered, io.BytesIO())

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 import torch
+from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from torch import nn
 from torch.export import Dim
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import to_edge
 from executorch_py.exir.ir.graph import source_line
-from executorch_py.exir.ir.op_facts import op_key
-from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
+from executorch_py.exir.ir.op_traits import op_key
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 
 Lower = Callable[..., Any]

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 import torch
+from executorch_py.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy
+from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from interop.catalogue import CASES
 from interop.structures import Overwriting
 from torch import nn
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import to_edge
-from executorch_py.exir.ir.op_facts import is_out_variant, op_key
-from executorch_py.exir.ir.overwrite import ELEMENT_BY_ELEMENT, ROW_BY_ROW
-from executorch_py.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy
-from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
+from executorch_py.exir.ir.inplace_rules import ELEMENT_BY_ELEMENT, ROW_BY_ROW
+from executorch_py.exir.ir.op_traits import is_out_variant, op_key
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 
 

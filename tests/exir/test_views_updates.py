@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import torch
+from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from interop.structures import Caches
 from torch import nn
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import memory, to_edge
-from executorch_py.exir.ir.op_facts import op_key
-from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
+from executorch_py.exir.ir.op_traits import op_key
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.runtime import Runtime
 

@@ -16,7 +16,7 @@ from quantizer.test_layers import WEIGHTED, integer_nodes
 from torch import nn
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.backends.xnnpack.serialize import Datatype
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype
 from executorch_py.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
 from executorch_py.quantizer import (
     XNNPACKQuantizer,
@@ -25,7 +25,7 @@ from executorch_py.quantizer import (
     get_symmetric_quantization_config,
     prepare_pt2e,
 )
-from executorch_py.testing.quanta import output_quanta
+from executorch_py.testing.quantization_step import output_quanta
 from models import vision
 
 PRODUCTS = (torch.ops.aten.linear.default, torch.ops.aten.conv2d.default)

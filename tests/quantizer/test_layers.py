@@ -18,7 +18,8 @@ from quantizer.layer_cases import CASES, PRODUCTS, All, Case, inputs_of
 from torch import fx
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind, XNNGraph
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind, XNNGraph
+from executorch_py.backends.xnnpack.quantizer.validate import has_integers
 from executorch_py.exir import (
     EdgeProgramManager,
     ExecutorchBackendConfig,
@@ -32,8 +33,7 @@ from executorch_py.quantizer import (
     left_float,
     prepare_pt2e,
 )
-from executorch_py.quantizer.report import Table
-from executorch_py.quantizer.validate import has_integers
+from executorch_py.quantizer.observer_report import Table
 
 # Where a sum of rounded numbers is rounded again.
 QUANTA = {"residual_chain": 2.01, "cat_of_cats": 2.01}

@@ -18,7 +18,7 @@ from executorch_py.quantizer import (
     get_symmetric_quantization_config,
     prepare_pt2e,
 )
-from executorch_py.quantizer.norms import fold_all
+from executorch_py.quantizer.fold_batch_norm import fold_all
 
 X = torch.randn(2, 4, 5, 5, generator=torch.Generator().manual_seed(0))
 

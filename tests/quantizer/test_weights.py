@@ -27,11 +27,11 @@ from executorch_py.quantizer import (
     get_groupwise_quantization_config,
     get_symmetric_quantization_config,
     get_weight_only_quantization_config,
+    gptq,
     prepare_pt2e,
     quantize,
-    rounding,
 )
-from executorch_py.quantizer.rounding import SWEEPS, best_scales, compensated, nearest, to_bfloat16
+from executorch_py.quantizer.gptq import SWEEPS, best_scales, compensated, nearest, to_bfloat16
 from executorch_py.runtime import Runtime
 
 ELSE = 6144  # bytes of a file that are neither weights nor their scales
@@ -192,11 +192,11 @@ def test_sweeps_over_integers_and_scales_lose_less(
     torch.manual_seed(0)
     seen = torch.randn(2000, 128) @ (torch.randn(128, 128) * torch.logspace(0, -1, 128))
     moments, weight = seen.t() @ seen, torch.randn(64, 128)
-    damped = moments + rounding.DAMPING * moments.diagonal().mean() * torch.eye(128)
+    damped = moments + gptq.DAMPING * moments.diagonal().mean() * torch.eye(128)
     for size in (32, 128):
         lost = []
         for sweeps in (0, SWEEPS):
-            monkeypatch.setattr(rounding, "SWEEPS", sweeps)
+            monkeypatch.setattr(gptq, "SWEEPS", sweeps)
             integers, scales = compensated(weight, moments, size, -8, 7)
             wide = integers.reshape(64, -1, size) * scales.unsqueeze(-1)
             error = wide.reshape(64, 128) - weight

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from program_maker import adder, program_bytes
 
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 from executorch_py.cli import doctor
 from executorch_py.cli.delegate_nodes import KINDS, delegate_nodes
 from executorch_py.cli.main import main

@@ -16,7 +16,7 @@ import pytest
 
 import executorch_py
 from executorch_py.cli.main import main
-from executorch_py.exir.ir.linked_kernels import kernel_recipe
+from executorch_py.exir.ir.runtime_kernels import kernel_recipe
 from executorch_py.toolchain.compiler import BuildError
 from executorch_py.toolchain.op_library import build_ops, example_source
 

@@ -19,7 +19,7 @@ from executorch_py.exir.backend.partitioner import (
     PartitionResult,
 )
 from executorch_py.exir.backend.tagging import tag_constant_data
-from executorch_py.exir.graph_module import graph_modules
+from executorch_py.exir.ir.graph_modules import graph_modules
 
 
 class _Supported(OperatorSupportBase):

@@ -10,7 +10,7 @@ from torch import fx
 
 from executorch_py.backends.reference.payload import Opcode
 from executorch_py.exir.ir.match import argument
-from executorch_py.exir.ir.op_facts import op_key
+from executorch_py.exir.ir.op_traits import op_key
 
 _OPCODES = {
     "aten::add.Tensor": Opcode.ADD,

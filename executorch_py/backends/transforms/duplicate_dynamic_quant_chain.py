@@ -11,7 +11,7 @@ import operator
 from torch import fx
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
-from executorch_py.exir.ir.op_facts import CHOOSE_QPARAMS, DEQUANTIZE, QUANTIZE, op_key
+from executorch_py.exir.ir.op_traits import CHOOSE_QPARAMS, DEQUANTIZE, QUANTIZE, op_key
 
 
 class DuplicateDynamicQuantChainPass(PassBase):

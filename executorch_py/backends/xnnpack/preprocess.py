@@ -9,11 +9,11 @@ from __future__ import annotations
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 
-from executorch_py.backends.xnnpack.assemble import Assembler
-from executorch_py.backends.xnnpack.builder import Builder
-from executorch_py.backends.xnnpack.graph import refusal
 from executorch_py.backends.xnnpack.ops import VISITORS
 from executorch_py.backends.xnnpack.passes.pipeline import run_graph_passes, run_program_passes
+from executorch_py.backends.xnnpack.payload.graph import refusal
+from executorch_py.backends.xnnpack.payload.graph_builder import Builder
+from executorch_py.backends.xnnpack.payload.write_payload import Assembler
 from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 

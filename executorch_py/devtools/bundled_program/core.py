@@ -24,7 +24,7 @@ from executorch_py.exir.ir.scalar_type import scalar_type_number
 from executorch_py.exir.ir.tensor_spec import dim_order_from_stride
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.exir.serialize.cord import StoredTensor
-from executorch_py.exir.serialize.program import deserialize_pte_binary
+from executorch_py.exir.serialize.pte import deserialize_pte_binary
 
 # What a bundle can hold, by the program's kind of value. A bool is an int to isinstance: exact.
 _PYTHON_TYPES = {schema.Int: int, schema.Bool: bool, schema.Double: float}

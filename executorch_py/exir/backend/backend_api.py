@@ -27,15 +27,15 @@ from executorch_py.exir.backend.canonical_partitioners.duplicate_marked_nodes im
 from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.extract import Extracted, Extraction, number_in_graph_order
 from executorch_py.exir.backend.graph_checks import is_identical_graph
+from executorch_py.exir.backend.lowered_module import LoweredBackendModule
 from executorch_py.exir.backend.partitioner import (
     DelegationSpec,
     Partitioner,
     PartitionResult,
     check_is_partitioner,
 )
-from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.ir.graph import copy_program
-from executorch_py.exir.lowered_backend_module import LoweredBackendModule
+from executorch_py.exir.ir.graph_modules import graph_modules
 
 _validation: ContextVar[bool] = ContextVar("validation", default=True)
 

@@ -17,8 +17,8 @@ from torch import fx
 
 from executorch_py.exir.ir.graph import nodes_in
 from executorch_py.exir.ir.match import argument
-from executorch_py.exir.ir.op_facts import RESHAPES, is_getitem, is_scalar_op, op_key
-from executorch_py.exir.sym_util import eval_upper_bound
+from executorch_py.exir.ir.op_traits import RESHAPES, is_getitem, is_scalar_op, op_key
+from executorch_py.exir.ir.symbolic_sizes import eval_upper_bound
 
 FLOPS_PER_SECOND = 50e9
 BYTES_PER_SECOND = 40e9

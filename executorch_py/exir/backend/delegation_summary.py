@@ -18,11 +18,11 @@ from torch._higher_order_ops.executorch_call_delegate import executorch_call_del
 from torch.export import ExportedProgram
 
 from executorch_py.exir.backend.cost import estimated_seconds, upper_bound
+from executorch_py.exir.backend.lowered_module import LoweredBackendModule
 from executorch_py.exir.backend.reports import reason_of
-from executorch_py.exir.graph_module import get_control_flow_submodules
 from executorch_py.exir.ir.graph import constant_tensors, source_line
-from executorch_py.exir.ir.op_facts import is_getitem, is_random, op_key, op_overload
-from executorch_py.exir.lowered_backend_module import LoweredBackendModule
+from executorch_py.exir.ir.graph_modules import get_control_flow_submodules
+from executorch_py.exir.ir.op_traits import is_getitem, is_random, op_key, op_overload
 
 # Which argument's first dimension says how often the body of a loop runs.
 _SCANNED = {torch.ops.higher_order.map_impl: 1, torch.ops.higher_order.scan: 2}

@@ -32,10 +32,10 @@ from torch.export.graph_signature import (
 )
 from torch.utils import _pytree as pytree
 
+from executorch_py.exir.backend.lowered_module import LoweredBackendModule
 from executorch_py.exir.backend.partitioner import DelegationSpec
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph import flat_outputs, output_node
-from executorch_py.exir.lowered_backend_module import LoweredBackendModule
 
 # What the result of a delegate inherits from the node that computed it before.
 _KEPT_META = ("val", "stack_trace", "nn_module_stack", "torch_fn", "from_node")

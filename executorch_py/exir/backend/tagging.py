@@ -44,7 +44,7 @@ def tag_mutated_buffer(edge_program: ExportedProgram) -> None:
 
 def remove_first_quant_and_last_dequant(graph_module: fx.GraphModule) -> None:
     """Make a quantised graph take and return quantised values."""
-    from executorch_py.exir.ir.op_facts import op_key
+    from executorch_py.exir.ir.op_traits import op_key
 
     for node in graph_module.graph.nodes:
         key = op_key(node.target) if node.op == "call_function" else ""

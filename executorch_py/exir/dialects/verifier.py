@@ -22,13 +22,13 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from executorch_py.exir.argument_rules import training_only
 from executorch_py.exir.dialects.dim_order import DimOrderOpsMap
 from executorch_py.exir.dialects.edge_ops import EdgeOpOverload
 from executorch_py.exir.dialects.sym_ops import KEPT_AS_TORCH_OPS
-from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.ir.graph import source_line
-from executorch_py.exir.ir.linked_kernels import has_linked_kernel
+from executorch_py.exir.ir.graph_modules import graph_modules
+from executorch_py.exir.ir.runtime_kernels import has_linked_kernel
+from executorch_py.exir.target.argument_rules import training_only
 
 if TYPE_CHECKING:
     from executorch_py.exir.program.config import EdgeCompileConfig

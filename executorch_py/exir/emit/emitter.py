@@ -18,16 +18,16 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import memory, schema
-from executorch_py.exir.emit.constants import ConstantStore, allocation_at, dense, tensor_value
-from executorch_py.exir.emit.control_flow import CONTROL_FLOW
-from executorch_py.exir.emit.delegates import PayloadStore, emit_delegate
+from executorch_py.exir.emit.emit_constants import ConstantStore, allocation_at, dense, tensor_value
+from executorch_py.exir.emit.emit_control_flow import CONTROL_FLOW
+from executorch_py.exir.emit.emit_delegates import PayloadStore, emit_delegate
+from executorch_py.exir.emit.emit_operators import emit_argument, emit_operator
+from executorch_py.exir.emit.emit_values import Ref, ValueTable
 from executorch_py.exir.emit.instructions import InstructionList
-from executorch_py.exir.emit.operators import emit_argument, emit_operator
 from executorch_py.exir.emit.stack_frames import frames_of
-from executorch_py.exir.emit.values import Ref, ValueTable
 from executorch_py.exir.error import ExportError, ExportErrorType, InternalError
 from executorch_py.exir.ir.graph import source_line
-from executorch_py.exir.ir.op_facts import is_delegate_call, op_overload
+from executorch_py.exir.ir.op_traits import is_delegate_call, op_overload
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 

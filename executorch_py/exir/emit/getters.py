@@ -11,9 +11,9 @@ from torch.export.graph_signature import OutputKind
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import schema
-from executorch_py.exir.emit.constants import ConstantStore, dense, tensor_value
-from executorch_py.exir.emit.signature import tree_json
-from executorch_py.exir.emit.values import scalar_value
+from executorch_py.exir.emit.emit_constants import ConstantStore, dense, tensor_value
+from executorch_py.exir.emit.emit_signature import tree_json
+from executorch_py.exir.emit.emit_values import scalar_value
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 

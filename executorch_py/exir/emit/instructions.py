@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from executorch_py.exir import schema
-from executorch_py.exir.emit.values import Ref
+from executorch_py.exir.emit.emit_values import Ref
 
 
 class InstructionList:

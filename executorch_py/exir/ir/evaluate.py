@@ -15,7 +15,7 @@ from torch import fx
 from torch._prims_common import is_non_overlapping_and_dense_or_false
 
 from executorch_py.exir.error import InternalError
-from executorch_py.exir.ir.op_facts import (
+from executorch_py.exir.ir.op_traits import (
     is_random,
     is_scalar_op,
     mutated_positions,

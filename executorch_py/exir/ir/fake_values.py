@@ -20,8 +20,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, guard_or_false
 from torch.utils import _pytree as pytree
 
-from executorch_py.exir.graph_module import CONTROL_FLOW_BODIES
 from executorch_py.exir.ir.graph import all_graph_modules, erase_dead_nodes
+from executorch_py.exir.ir.graph_modules import CONTROL_FLOW_BODIES
 
 
 def fake_mode_of(gm: GraphModule) -> FakeTensorMode | None:

@@ -17,7 +17,7 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
 
-from executorch_py.exir.ir.op_facts import (
+from executorch_py.exir.ir.op_traits import (
     is_delegate_call,
     is_getitem,
     is_scalar_op,

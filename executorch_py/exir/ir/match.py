@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import fx
 
-from executorch_py.exir.ir.op_facts import op_key, op_overload
+from executorch_py.exir.ir.op_traits import op_key, op_overload
 
 _ABSENT = object()
 

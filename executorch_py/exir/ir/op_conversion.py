@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch._ops import OpOverload
 
-from executorch_py.exir.ir.op_facts import is_inplace, op_overload, out_arguments
+from executorch_py.exir.ir.op_traits import is_inplace, op_overload, out_arguments
 from executorch_py.exir.ir.out_variants import find_out_variant
 
 

@@ -11,7 +11,7 @@ import torch
 from torch._ops import OpOverload
 
 from executorch_py.exir.ir.attention_op import attention_out
-from executorch_py.exir.ir.op_facts import is_inplace, out_arguments
+from executorch_py.exir.ir.op_traits import is_inplace, out_arguments
 
 _IMPLIED_BY_OUT = frozenset({"dtype", "layout", "device", "pin_memory"})
 # Argument names that differ between the two forms although the meaning is the same.

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.exir import memory
 from executorch_py.exir.ir.graph import all_graph_modules, body_modules, flat_outputs
-from executorch_py.exir.ir.op_facts import higher_order_name
+from executorch_py.exir.ir.op_traits import higher_order_name
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 

@@ -16,7 +16,7 @@ from torch import fx
 from torch.export.graph_signature import ExportGraphSignature
 
 from executorch_py.exir.ir.graph import body_modules, placeholders
-from executorch_py.exir.ir.op_facts import higher_order_name, is_delegate_call
+from executorch_py.exir.ir.op_traits import higher_order_name, is_delegate_call
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 

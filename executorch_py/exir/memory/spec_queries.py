@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.exir import memory
 from executorch_py.exir.error import internal_assert
-from executorch_py.exir.ir.op_facts import (
+from executorch_py.exir.ir.op_traits import (
     CONTROL_FLOW,
     higher_order_name,
     is_delegate_call,

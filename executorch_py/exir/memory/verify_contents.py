@@ -23,8 +23,8 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.exir import memory
 from executorch_py.exir.error import InternalError
-from executorch_py.exir.ir.op_facts import higher_order_name, op_key, op_overload
-from executorch_py.exir.ir.overwrite import may_overwrite
+from executorch_py.exir.ir.inplace_rules import may_overwrite
+from executorch_py.exir.ir.op_traits import higher_order_name, op_key, op_overload
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 _Tokens = npt.NDArray[np.int64]

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
-from executorch_py.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
-from executorch_py.exir.passes.to_out_var import ToOutVarPass
+from executorch_py.exir.passes.lower.memory_planning import MemoryPlanningPass
+from executorch_py.exir.passes.lower.sym_shape_eval import ConstraintBasedSymShapeEvalPass
+from executorch_py.exir.passes.lower.to_out_var import ToOutVarPass
 
 TARGETS = ("executorch_py", "executorch-1.5")
 

@@ -15,31 +15,33 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
+from executorch_py.exir.decompose.non_core_ops import decompose_all
+from executorch_py.exir.decompose.torchao_linear import restore_linear_layers
 from executorch_py.exir.dialects.verifier import (
     EXIRATenDialectVerifier,
     EXIREdgeDialectVerifier,
 )
 from executorch_py.exir.error import ExportError, ExportErrorType
-from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.ir.fake_values import values_of
 from executorch_py.exir.ir.graph import output_node, placeholders
+from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.ir.signature import (
     program_with_graph,
     updated_signature,
     with_written_parameters_as_buffers,
 )
-from executorch_py.exir.passes.convert_constant_dim_order import convert_constant_dim_order_pass
-from executorch_py.exir.passes.debug_handle_generator import DebugHandleGeneratorPass
-from executorch_py.exir.passes.edge_pipeline import ATEN_TO_EDGE, DIM_ORDER
-from executorch_py.exir.passes.lift_constants import lift_constant_tensor_pass
-from executorch_py.exir.passes.remove_tensor_metadata_asserts import (
+from executorch_py.exir.passes.lower.debug_handle_generator import DebugHandleGeneratorPass
+from executorch_py.exir.passes.to_edge.convert_constant_dim_order import (
+    convert_constant_dim_order_pass,
+)
+from executorch_py.exir.passes.to_edge.lift_constants import lift_constant_tensor_pass
+from executorch_py.exir.passes.to_edge.remove_tensor_metadata_asserts import (
     RemoveNonCoreAtenOpGraphAssertsPass,
 )
-from executorch_py.exir.passes.remove_unused_parameters import remove_unused_parameters_pass
-from executorch_py.exir.program.collector import without_collections
+from executorch_py.exir.passes.to_edge.remove_unused_parameters import remove_unused_parameters_pass
+from executorch_py.exir.passes.to_edge.steps import ATEN_TO_EDGE, DIM_ORDER
 from executorch_py.exir.program.config import EdgeCompileConfig
-from executorch_py.exir.program.integer_products import restore_linear_layers
-from executorch_py.exir.program.uncommon_ops import decompose_all
+from executorch_py.exir.program.gc_pause import without_collections
 
 if TYPE_CHECKING:
     from executorch_py.exir.program.managers import EdgeProgramManager

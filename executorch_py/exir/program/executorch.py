@@ -24,19 +24,19 @@ from executorch_py.exir.ir.graph import (
     copy_program,
 )
 from executorch_py.exir.ir.signature import name_outputs
-from executorch_py.exir.passes.executorch_pipeline import GRAPH_STEPS, PROGRAM_STEPS
-from executorch_py.exir.passes.external_constants_pass import (
+from executorch_py.exir.passes.lower.external_constants import (
     DEFAULT_EXTERNAL_FILE,
     external_constants_pass,
     external_mutable_weights_pass,
     is_lifted,
 )
-from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
-from executorch_py.exir.passes.spec_prop_pass import SpecPropPass, mark_constants
-from executorch_py.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
+from executorch_py.exir.passes.lower.memory_planning import MemoryPlanningPass
+from executorch_py.exir.passes.lower.spec_prop import SpecPropPass, mark_constants
+from executorch_py.exir.passes.lower.sym_shape_eval import ConstraintBasedSymShapeEvalPass
+from executorch_py.exir.passes.pipeline import GRAPH_STEPS, PROGRAM_STEPS
 from executorch_py.exir.program.arguments import Arguments, model_arguments
-from executorch_py.exir.program.collector import without_collections
 from executorch_py.exir.program.config import ExecutorchBackendConfig
+from executorch_py.exir.program.gc_pause import without_collections
 
 if TYPE_CHECKING:
     from executorch_py.exir.backend.delegation_summary import DelegationSummary
@@ -165,8 +165,8 @@ class ExecutorchProgramManager:
         named_data: Any = None,
     ) -> None:
         from executorch_py.exir.emit import emit_program
-        from executorch_py.exir.manifest import check_against_kernels
         from executorch_py.exir.serialize.artifacts import serialize_for_executorch
+        from executorch_py.exir.target.manifest import check_against_kernels
 
         self._config = backend_config if backend_config is not None else ExecutorchBackendConfig()
         self._execution_programs = execution_programs

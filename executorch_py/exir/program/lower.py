@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from torch.export import ExportedProgram
 
+from executorch_py.exir.decompose.keep_ops import check_none_survived, decompose_for, keepable
+from executorch_py.exir.decompose.non_core_ops import decompose_all, decompose_uncommon
+from executorch_py.exir.decompose.torchao_linear import restore_linear_layers
 from executorch_py.exir.dialects.verifier import EXIREdgeDialectVerifier
 from executorch_py.exir.error import ExportError, ExportErrorType
-from executorch_py.exir.passes.lift_constants import lift_constant_tensor_pass
-from executorch_py.exir.program.collector import without_collections
+from executorch_py.exir.passes.to_edge.lift_constants import lift_constant_tensor_pass
 from executorch_py.exir.program.config import EdgeCompileConfig
 from executorch_py.exir.program.edge import (
     Programs,
@@ -24,10 +26,8 @@ from executorch_py.exir.program.edge import (
     generate_edge_program,
     start_record,
 )
-from executorch_py.exir.program.integer_products import restore_linear_layers
-from executorch_py.exir.program.keep_ops import check_none_survived, decompose_for, keepable
+from executorch_py.exir.program.gc_pause import without_collections
 from executorch_py.exir.program.managers import EdgeProgramManager, Passes
-from executorch_py.exir.program.uncommon_ops import decompose_all, decompose_uncommon
 
 if TYPE_CHECKING:
     from executorch_py.exir.backend.partitioner import Partitioner

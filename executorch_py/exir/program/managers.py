@@ -16,13 +16,13 @@ from torch.fx.passes.infra.pass_manager import PassManager as GraphModulePassMan
 
 from executorch_py.exir.dialects.verifier import EXIREdgeDialectVerifier
 from executorch_py.exir.error import ExportError, ExportErrorType
-from executorch_py.exir.graph_module import graph_modules
 from executorch_py.exir.ir.graph import copy_program
+from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.ir.signature import (
     program_with_graph,
     updated_range_constraints,
 )
-from executorch_py.exir.pass_manager import ExportedProgramPassManager, PassType
+from executorch_py.exir.passes.user.pass_manager import ExportedProgramPassManager, PassType
 from executorch_py.exir.program.config import EdgeCompileConfig
 
 if TYPE_CHECKING:

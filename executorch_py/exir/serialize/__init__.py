@@ -10,7 +10,7 @@ from executorch_py.exir.serialize.named_data import (
     NamedDataStore,
     NamedDataStoreOutput,
 )
-from executorch_py.exir.serialize.program import (
+from executorch_py.exir.serialize.pte import (
     PTEFile,
     deserialize_pte_binary,
     serialize_pte_binary,

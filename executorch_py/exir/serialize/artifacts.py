@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from executorch_py.exir.ir.tensor_layout import TensorLayout
 from executorch_py.exir.schema import Program, Tensor, TensorDataLocation
 from executorch_py.exir.serialize.cord import Cord
 from executorch_py.exir.serialize.named_data import NamedDataStore, NamedDataStoreOutput
-from executorch_py.exir.serialize.program import PTEFile, serialize_pte_binary
 from executorch_py.exir.serialize.ptd import DataPayload, serialize_data_file
-from executorch_py.exir.tensor_layout import TensorLayout
+from executorch_py.exir.serialize.pte import PTEFile, serialize_pte_binary
 
 if TYPE_CHECKING:
     from executorch_py.exir.emit import EmitterOutput

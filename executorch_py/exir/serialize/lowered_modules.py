@@ -12,8 +12,8 @@ from typing import Any
 
 from torch.export import ExportedProgram
 
+from executorch_py.exir.ir.tensor_layout import TensorLayout
 from executorch_py.exir.serialize.named_data import DataEntry, NamedDataStoreOutput
-from executorch_py.exir.tensor_layout import TensorLayout
 
 
 def _encode(data: Any) -> str:
@@ -40,7 +40,7 @@ def original_program(data: dict[str, Any]) -> bytes:
 def restore_delegate(data: dict[str, Any], original: ExportedProgram) -> Any:
     """The lowered module of a description."""
     from executorch_py.exir.backend.compile_spec_schema import CompileSpec
-    from executorch_py.exir.lowered_backend_module import LoweredBackendModule
+    from executorch_py.exir.backend.lowered_module import LoweredBackendModule
 
     module = LoweredBackendModule(
         edge_program=original,

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
+from executorch_py.exir.ir.tensor_layout import TensorLayout
 from executorch_py.exir.serialize.cord import StoredTensor
-from executorch_py.exir.tensor_layout import TensorLayout
 
 
 @dataclass

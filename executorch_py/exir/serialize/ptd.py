@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from executorch_py.exir.ir.tensor_layout import TensorLayout
 from executorch_py.exir.schema import DataSegment, ScalarType
 from executorch_py.exir.serialize.cord import Cord
 from executorch_py.exir.serialize.flatbuffer import (
@@ -33,7 +34,6 @@ from executorch_py.exir.serialize.header import (
 )
 from executorch_py.exir.serialize.named_data import DataEntry
 from executorch_py.exir.serialize.segments import SegmentList, cut_segments
-from executorch_py.exir.tensor_layout import TensorLayout
 
 IDENTIFIER = b"FT01"
 

@@ -16,7 +16,7 @@ from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower
 from executorch_py.exir.backend.cost import bytes_of, estimated_seconds, flops_of
 from executorch_py.exir.backend.delegation_summary import summary_of_file
-from executorch_py.exir.ir.op_facts import op_key
+from executorch_py.exir.ir.op_traits import op_key
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 X = torch.rand(4, 16)

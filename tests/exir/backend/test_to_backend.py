@@ -14,6 +14,7 @@ from executorch_py.exir.backend.utils import (
     tag_constant_data,
     tag_mutated_buffer,
 )
+from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
 from torch import nn
 from torch.export import Dim, ExportedProgram, export
 
@@ -37,8 +38,7 @@ from executorch_py.exir.backend.partitioner import (
     PartitionResult,
 )
 from executorch_py.exir.error import ExportError
-from executorch_py.exir.ir.op_facts import op_key
-from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
+from executorch_py.exir.ir.op_traits import op_key
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 
 UPSTREAM_KERNELS = ExecutorchBackendConfig(target="executorch-1.5")

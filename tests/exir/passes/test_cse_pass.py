@@ -10,7 +10,7 @@ from torch import nn
 
 from executorch_py.exir import to_edge
 from executorch_py.exir.ir.graph import all_graph_modules
-from executorch_py.exir.ir.op_facts import op_key
+from executorch_py.exir.ir.op_traits import op_key
 from executorch_py.exir.passes import CSEPass
 from executorch_py.testing import verify_program
 

@@ -20,8 +20,8 @@ from executorch_py.exir.passes import (
     ScalarToTensorPass,
     dead_code_elimination_pass,
 )
-from executorch_py.exir.passes.edge_pipeline import ATEN_TO_EDGE, DIM_ORDER
-from executorch_py.exir.passes.replace_views import ReplaceViewsWithCopiesPass
+from executorch_py.exir.passes.to_edge.replace_views import ReplaceViewsWithCopiesPass
+from executorch_py.exir.passes.to_edge.steps import ATEN_TO_EDGE, DIM_ORDER
 
 edge = exir_ops.edge.aten
 

@@ -17,7 +17,7 @@ from executorch_py.exir import (
     to_edge,
     to_edge_transform_and_lower,
 )
-from executorch_py.exir.manifest import MissingKernelError
+from executorch_py.exir.target.manifest import MissingKernelError
 
 ATTENTION = torch.ops.aten.scaled_dot_product_attention.default
 KERNEL = "executorch_py::scaled_dot_product_attention"

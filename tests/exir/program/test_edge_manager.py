@@ -13,6 +13,7 @@ from executorch_py.exir.pass_base import (
     ExportedProgramPassResult,
     ExportPass,
 )
+from executorch_py.exir.pass_manager import ExportedProgramPassManager
 from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.fx.passes.infra.pass_base import PassResult
@@ -24,9 +25,8 @@ from executorch_py.exir import (
     to_edge,
     to_edge_transform_and_lower,
 )
+from executorch_py.exir.decompose.keep_ops import decompose_for, keepable
 from executorch_py.exir.error import ExportError
-from executorch_py.exir.pass_manager import ExportedProgramPassManager
-from executorch_py.exir.program.keep_ops import decompose_for, keepable
 
 aten = torch.ops.aten
 edge = exir_ops.edge.aten
@@ -207,7 +207,7 @@ def test_a_manager_verifies_what_it_is_given() -> None:
 
 def test_the_second_lowering_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     # Which kernels exist is another test's subject.
-    monkeypatch.setattr("executorch_py.exir.manifest.check_against_kernels", lambda *a: None)
+    monkeypatch.setattr("executorch_py.exir.target.manifest.check_against_kernels", lambda *a: None)
     manager = to_edge(exported(), constant_methods={"size": 4})
     before = str(manager.exported_program().graph)
     assert manager.to_executorch().buffer == manager.to_executorch().buffer

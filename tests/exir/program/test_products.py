@@ -10,7 +10,7 @@ from torch import nn
 from torch.export import Dim, export
 
 from executorch_py.exir import to_edge
-from executorch_py.exir.ir.op_facts import op_key
+from executorch_py.exir.ir.op_traits import op_key
 
 
 def operators(model: nn.Module, *inputs: torch.Tensor) -> set[str]:

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-from executorch_py.backends.xnnpack.builder import Visitor
 from executorch_py.backends.xnnpack.ops import (
     activation,
     attention,
     convolution,
     elementwise,
-    extremes,
     linear,
+    max_min,
     norm,
     pool,
     quantize,
@@ -20,9 +19,10 @@ from executorch_py.backends.xnnpack.ops import (
     resize,
     shape,
 )
+from executorch_py.backends.xnnpack.payload.graph_builder import Visitor
 
 _FAMILIES = (
-    *(activation, attention, convolution, elementwise, extremes, linear, norm, pool),
+    *(activation, attention, convolution, elementwise, max_min, linear, norm, pool),
     *(quantize, reduce, resize, shape),
 )
 

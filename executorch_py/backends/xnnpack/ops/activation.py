@@ -9,10 +9,10 @@ import math
 import torch
 from torch import fx
 
-from executorch_py.backends.xnnpack.builder import Builder, Visitor
-from executorch_py.backends.xnnpack.graph import Needs, Symbol, Value, text_of
-from executorch_py.backends.xnnpack.ops.means import last_dim_sum
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.ops.mean import last_dim_sum
+from executorch_py.backends.xnnpack.payload.graph import Needs, Symbol, Value, text_of
+from executorch_py.backends.xnnpack.payload.graph_builder import Builder, Visitor
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 from executorch_py.exir.ir.match import argument
 
 # exp of this is 0 in float32.

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from executorch_py.backends.xnnpack.builder import FLOATS, Builder, Visitor
-from executorch_py.backends.xnnpack.graph import Symbol, Value, text_of
-from executorch_py.backends.xnnpack.ops.means import last_dim_sum
-from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.backends.xnnpack.ops.mean import last_dim_sum
+from executorch_py.backends.xnnpack.payload.graph import Symbol, Value, text_of
+from executorch_py.backends.xnnpack.payload.graph_builder import FLOATS, Builder, Visitor
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind
 from executorch_py.exir.ir.match import argument
 
 # exp of this is 0 beside any score, and scores added to it stay finite.

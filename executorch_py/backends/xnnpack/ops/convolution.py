@@ -8,10 +8,10 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from executorch_py.backends.xnnpack.builder import Builder, Visitor
-from executorch_py.backends.xnnpack.graph import PerChannel, PerTensor, Value, text_of
-from executorch_py.backends.xnnpack.quantization import dequantized
-from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.backends.xnnpack.payload.graph import PerChannel, PerTensor, Value, text_of
+from executorch_py.backends.xnnpack.payload.graph_builder import Builder, Visitor
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind
+from executorch_py.backends.xnnpack.payload.quantization import dequantized
 from executorch_py.exir.ir.match import argument
 
 

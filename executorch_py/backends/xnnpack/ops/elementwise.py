@@ -11,10 +11,10 @@ from functools import partial
 import torch
 from torch import fx
 
-from executorch_py.backends.xnnpack.builder import DATATYPES, FLOATS, Builder, Visitor
-from executorch_py.backends.xnnpack.graph import PerTensor, Value
-from executorch_py.backends.xnnpack.quantization import dequantized
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.payload.graph import PerTensor, Value
+from executorch_py.backends.xnnpack.payload.graph_builder import DATATYPES, FLOATS, Builder, Visitor
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
+from executorch_py.backends.xnnpack.payload.quantization import dequantized
 from executorch_py.exir.ir.match import argument
 
 

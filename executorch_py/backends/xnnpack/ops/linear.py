@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from executorch_py.backends.xnnpack.builder import Builder, Visitor
-from executorch_py.backends.xnnpack.graph import Shape, Value, text_of
-from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.backends.xnnpack.payload.graph import Shape, Value, text_of
+from executorch_py.backends.xnnpack.payload.graph_builder import Builder, Visitor
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind
 from executorch_py.exir.ir.match import argument
 
 TRANSPOSE_WEIGHTS = 1

@@ -9,10 +9,10 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from executorch_py.backends.xnnpack.builder import FLOATS, Builder, Made, Visitor
-from executorch_py.backends.xnnpack.graph import Needs, Value, is_static, text_of, upper
-from executorch_py.backends.xnnpack.ops.means import image_mean, last_dim_mean
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.ops.mean import image_mean, last_dim_mean
+from executorch_py.backends.xnnpack.payload.graph import Needs, Value, is_static, text_of, upper
+from executorch_py.backends.xnnpack.payload.graph_builder import FLOATS, Builder, Made, Visitor
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 from executorch_py.exir.ir.match import argument
 
 

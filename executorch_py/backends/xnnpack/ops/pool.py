@@ -6,10 +6,10 @@ import math
 
 from torch import fx
 
-from executorch_py.backends.xnnpack.builder import Builder, Made, Visitor
-from executorch_py.backends.xnnpack.graph import Symbol, Value, is_static, text_of
-from executorch_py.backends.xnnpack.ops.means import KEEP_DIMS, image_mean
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.ops.mean import KEEP_DIMS, image_mean
+from executorch_py.backends.xnnpack.payload.graph import Symbol, Value, is_static, text_of
+from executorch_py.backends.xnnpack.payload.graph_builder import Builder, Made, Visitor
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 from executorch_py.exir.ir.match import argument
 
 

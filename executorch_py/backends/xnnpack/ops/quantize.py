@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from executorch_py.backends.xnnpack.builder import DATATYPES, Builder, Made, Visitor
-from executorch_py.backends.xnnpack.graph import (
+from executorch_py.backends.xnnpack.payload.graph import (
     Dynamic,
     PerChannel,
     PerGroup,
@@ -20,10 +19,11 @@ from executorch_py.backends.xnnpack.graph import (
     Value,
     text_of,
 )
-from executorch_py.backends.xnnpack.quantization import dequantized
-from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.backends.xnnpack.payload.graph_builder import DATATYPES, Builder, Made, Visitor
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind
+from executorch_py.backends.xnnpack.payload.quantization import dequantized
 from executorch_py.exir.ir.match import argument
-from executorch_py.exir.ir.op_facts import op_key
+from executorch_py.exir.ir.op_traits import op_key
 
 
 def has_four_bits(low: Any, high: Any) -> bool:

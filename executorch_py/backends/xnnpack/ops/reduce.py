@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from torch import fx
 
-from executorch_py.backends.xnnpack.builder import FLOATS, Builder, Visitor
-from executorch_py.backends.xnnpack.graph import Needs, Shape, Value
-from executorch_py.backends.xnnpack.ops.means import (
+from executorch_py.backends.xnnpack.ops.mean import (
     counted,
     image_mean,
     last_dim_mean,
@@ -19,7 +17,9 @@ from executorch_py.backends.xnnpack.ops.means import (
     merged,
     neighbours,
 )
-from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.backends.xnnpack.payload.graph import Needs, Shape, Value
+from executorch_py.backends.xnnpack.payload.graph_builder import FLOATS, Builder, Visitor
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind
 from executorch_py.exir.ir.match import argument
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import fx
 
-from executorch_py.backends.xnnpack.builder import Builder, Visitor
-from executorch_py.backends.xnnpack.graph import Value, is_static, text_of, upper
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.payload.graph import Value, is_static, text_of, upper
+from executorch_py.backends.xnnpack.payload.graph_builder import Builder, Visitor
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 from executorch_py.exir.ir.match import argument
 
 ALIGN_CORNERS = 8

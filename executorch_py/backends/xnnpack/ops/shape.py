@@ -8,10 +8,16 @@ from typing import Any
 import torch
 from torch import fx
 
-from executorch_py.backends.xnnpack.builder import DATATYPES, FLOATS, Builder, Made, Visitor
-from executorch_py.backends.xnnpack.graph import Shape, Symbol, Value, text_of
-from executorch_py.backends.xnnpack.quantization import dequantized
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.payload.graph import Shape, Symbol, Value, text_of
+from executorch_py.backends.xnnpack.payload.graph_builder import (
+    DATATYPES,
+    FLOATS,
+    Builder,
+    Made,
+    Visitor,
+)
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
+from executorch_py.backends.xnnpack.payload.quantization import dequantized
 from executorch_py.exir.ir.match import argument, is_call
 
 _MOST_CONCATENATED = 5

@@ -14,14 +14,14 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from executorch_py.backends.xnnpack.site import FLOATS
+from executorch_py.backends.xnnpack.support.node_facts import FLOATS
 from executorch_py.exir.dialects.edge_ops import edge_op
 from executorch_py.exir.ir.constants import add_constants
 from executorch_py.exir.ir.fake_values import fake_evaluation, fake_mode_of
 from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.signature import name_outputs
-from executorch_py.exir.passes.fold_constants import fold_constants
+from executorch_py.exir.passes.simplify.fold_constants import fold_constants
 
 ATTENTION = "aten::scaled_dot_product_attention"
 # The delegate tells by it which queries see no key; ops/attention.py makes it finite.

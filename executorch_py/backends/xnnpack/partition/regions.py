@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from torch import fx
 
-from executorch_py.exir.ir.op_facts import is_getitem
+from executorch_py.exir.ir.op_traits import is_getitem
 
 
 @dataclass

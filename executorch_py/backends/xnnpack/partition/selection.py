@@ -18,7 +18,16 @@ from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
     XNNPartitionerConfig,
     config_key,
 )
-from executorch_py.backends.xnnpack.site import (
+from executorch_py.backends.xnnpack.support.capability import (
+    COMPANIONS,
+    Quantization,
+    Role,
+    reason,
+    role_of,
+    rule_of,
+)
+from executorch_py.backends.xnnpack.support.capability_checks import before_moves, quantized_result
+from executorch_py.backends.xnnpack.support.node_facts import (
     Options,
     Quantized,
     Site,
@@ -28,17 +37,8 @@ from executorch_py.backends.xnnpack.site import (
     quantization_of,
     size_sources,
 )
-from executorch_py.backends.xnnpack.support import (
-    COMPANIONS,
-    Quantization,
-    Role,
-    reason,
-    role_of,
-    rule_of,
-)
-from executorch_py.backends.xnnpack.support_checks import before_moves, quantized_result
 from executorch_py.exir.ir.match import argument
-from executorch_py.exir.ir.op_facts import is_getitem, op_key
+from executorch_py.exir.ir.op_traits import is_getitem, op_key
 
 FP32 = ConfigPrecisionType.FP32
 STATIC = ConfigPrecisionType.STATIC_QUANT

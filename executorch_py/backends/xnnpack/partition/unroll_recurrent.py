@@ -13,10 +13,10 @@ import math
 from torch import fx
 from torch.export import ExportedProgram
 
-from executorch_py.backends.xnnpack.site import FLOATS
+from executorch_py.backends.xnnpack.support.node_facts import FLOATS
+from executorch_py.exir.decompose.core import decompose
+from executorch_py.exir.decompose.recurrent import recurrent_decompositions
 from executorch_py.exir.ir.match import argument
-from executorch_py.exir.program.decompositions import decompose
-from executorch_py.exir.program.recurrent_decompositions import recurrent_decompositions
 
 MOST_CELLS = 128  # steps times layers times directions, over all recurrent layers of a method
 

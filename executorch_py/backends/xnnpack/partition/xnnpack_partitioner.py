@@ -28,8 +28,8 @@ from executorch_py.backends.xnnpack.partition.selection import (
 )
 from executorch_py.backends.xnnpack.partition.unroll_recurrent import unroll_recurrent
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
-from executorch_py.backends.xnnpack.site import Options, is_dequantize, known_tensors
-from executorch_py.backends.xnnpack.support import Role, reason, role_of, written
+from executorch_py.backends.xnnpack.support.capability import Role, reason, role_of, written
+from executorch_py.backends.xnnpack.support.node_facts import Options, is_dequantize, known_tensors
 from executorch_py.exir.backend.canonical_partitioners.duplicate_marked_nodes import (
     COPIES,
     FOR_ALL,
@@ -43,8 +43,8 @@ from executorch_py.exir.backend.partitioner import (
 )
 from executorch_py.exir.backend.reports import note_reason
 from executorch_py.exir.backend.tagging import tag_constant_data
-from executorch_py.exir.graph_module import graph_modules
-from executorch_py.exir.ir.op_facts import RESHAPES, op_key
+from executorch_py.exir.ir.graph_modules import graph_modules
+from executorch_py.exir.ir.op_traits import RESHAPES, op_key
 
 logger = logging.getLogger(__name__)
 

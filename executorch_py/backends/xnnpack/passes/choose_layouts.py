@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 
-from executorch_py.backends.xnnpack.graph import (
+from executorch_py.backends.xnnpack.passes.minimum_cut import TwoLabels
+from executorch_py.backends.xnnpack.payload.graph import (
     Graph,
     Layout,
     Needs,
@@ -18,9 +19,8 @@ from executorch_py.backends.xnnpack.graph import (
     Value,
     upper,
 )
-from executorch_py.backends.xnnpack.memory import memory_order, same_bytes
-from executorch_py.backends.xnnpack.passes.minimum_cut import TwoLabels
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
+from executorch_py.backends.xnnpack.payload.value_layout import memory_order, same_bytes
 
 _CHANNELS_LAST = (0, 2, 3, 1)
 # What any transposition costs, as elements moved.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from executorch_py.backends.xnnpack.graph import Graph, Node, Value
-from executorch_py.backends.xnnpack.quantization import dequantized
-from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.backends.xnnpack.payload.graph import Graph, Node, Value
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind
+from executorch_py.backends.xnnpack.payload.quantization import dequantized
 
 _FLOATS = {Datatype.FP32, Datatype.FP16, Datatype.BF16}
 _BESIDE_FLOATS = {Datatype.QCINT8, Datatype.QCINT4}

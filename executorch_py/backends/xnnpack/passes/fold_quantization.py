@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from executorch_py.backends.xnnpack.graph import (
+from executorch_py.backends.xnnpack.payload.graph import (
     Dynamic,
     Graph,
     Needs,
@@ -21,8 +21,8 @@ from executorch_py.backends.xnnpack.graph import (
     Value,
     is_static,
 )
-from executorch_py.backends.xnnpack.quantization import dequantized, int32_bias, scales_of
-from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind
+from executorch_py.backends.xnnpack.payload.quantization import dequantized, int32_bias, scales_of
 
 _WEIGHTED = frozenset(
     {

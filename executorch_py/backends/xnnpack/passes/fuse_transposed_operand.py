@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from executorch_py.backends.xnnpack.graph import Graph, Value
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.payload.graph import Graph, Value
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 
 _TRANSPOSE_B = 1
 

@@ -7,7 +7,7 @@ for each, with those rows of the weights: the queries, keys and values of attent
 
 from __future__ import annotations
 
-from executorch_py.backends.xnnpack.graph import (
+from executorch_py.backends.xnnpack.payload.graph import (
     Graph,
     Needs,
     Node,
@@ -18,8 +18,8 @@ from executorch_py.backends.xnnpack.graph import (
     Symbol,
     Value,
 )
-from executorch_py.backends.xnnpack.memory import merged_groups
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
+from executorch_py.backends.xnnpack.payload.value_layout import merged_groups
 
 # Products of fewer columns leave the vectors of the kernels empty.
 _FEWEST_COLUMNS = 16

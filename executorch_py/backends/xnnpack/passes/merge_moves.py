@@ -4,9 +4,9 @@ nothing go away, copies among them.
 
 from __future__ import annotations
 
-from executorch_py.backends.xnnpack.graph import Graph, Node, Value
-from executorch_py.backends.xnnpack.memory import memory_shape
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.payload.graph import Graph, Node, Value
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
+from executorch_py.backends.xnnpack.payload.value_layout import memory_shape
 
 
 def merge_moves(graph: Graph) -> bool:

@@ -5,8 +5,8 @@ A product works row by row, so that reshaping its rows before or after it is the
 
 from __future__ import annotations
 
-from executorch_py.backends.xnnpack.graph import Graph, Layout, Node, Symbol, Value
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.payload.graph import Graph, Layout, Node, Symbol, Value
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 
 
 def move_reshapes(graph: Graph) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Callable
 
 from torch.export import ExportedProgram
 
-from executorch_py.backends.xnnpack.graph import Graph
 from executorch_py.backends.xnnpack.passes.choose_layouts import choose_layouts
 from executorch_py.backends.xnnpack.passes.float_constants import float_constants
 from executorch_py.backends.xnnpack.passes.fold_quantization import fold_quantization
@@ -21,10 +20,11 @@ from executorch_py.backends.xnnpack.passes.merge_moves import merge_moves
 from executorch_py.backends.xnnpack.passes.move_reshapes import move_reshapes
 from executorch_py.backends.xnnpack.passes.share_equal_nodes import share_equal_nodes
 from executorch_py.backends.xnnpack.passes.sink_dequantize import sink_dequantize
-from executorch_py.backends.xnnpack.passes.still_transposes import still_transposes
 from executorch_py.backends.xnnpack.passes.swap_moves import swap_moves
-from executorch_py.exir.passes.fold_constants import fold_constants
-from executorch_py.exir.passes.fuse_batch_norm import fuse_batch_norm
+from executorch_py.backends.xnnpack.passes.transpose_to_reshape import still_transposes
+from executorch_py.backends.xnnpack.payload.graph import Graph
+from executorch_py.exir.passes.fuse.fuse_batch_norm import fuse_batch_norm
+from executorch_py.exir.passes.simplify.fold_constants import fold_constants
 
 PROGRAM_PASSES: tuple[Callable[[ExportedProgram], bool], ...] = (
     fold_constants,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from executorch_py.backends.xnnpack.graph import Graph, Node, Value
+from executorch_py.backends.xnnpack.payload.graph import Graph, Node, Value
 
 
 def share_equal_nodes(graph: Graph) -> bool:

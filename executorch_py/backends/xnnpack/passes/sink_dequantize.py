@@ -6,8 +6,8 @@ to floats. What is quantized again with the parameters it had is left as it is.
 
 from __future__ import annotations
 
-from executorch_py.backends.xnnpack.graph import Graph, Needs, Node, PerTensor, Value
-from executorch_py.backends.xnnpack.serialize import Datatype, NodeKind
+from executorch_py.backends.xnnpack.payload.graph import Graph, Needs, Node, PerTensor, Value
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind
 
 _MOVES = frozenset(
     {

@@ -7,9 +7,9 @@ has the order already, so that the permutation vanishes when layouts are chosen.
 
 from __future__ import annotations
 
-from executorch_py.backends.xnnpack.graph import Graph, Needs, Node, Shape, Symbol, Value
-from executorch_py.backends.xnnpack.memory import merged_groups
-from executorch_py.backends.xnnpack.serialize import NodeKind
+from executorch_py.backends.xnnpack.payload.graph import Graph, Needs, Node, Shape, Symbol, Value
+from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
+from executorch_py.backends.xnnpack.payload.value_layout import merged_groups
 
 
 def swap_moves(graph: Graph) -> bool:

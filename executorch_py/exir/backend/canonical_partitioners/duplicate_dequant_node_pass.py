@@ -6,7 +6,7 @@ import torch
 from torch.fx import GraphModule
 from torch.fx.passes.infra.pass_base import PassResult
 
-from executorch_py.exir.ir.op_facts import op_key
+from executorch_py.exir.ir.op_traits import op_key
 
 
 class DuplicateDequantNodePass(torch.nn.Module):

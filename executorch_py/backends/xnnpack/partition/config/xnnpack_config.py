@@ -14,8 +14,8 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from executorch_py.backends.xnnpack.site import Options, known_tensors
-from executorch_py.backends.xnnpack.support import reason
+from executorch_py.backends.xnnpack.support.capability import reason
+from executorch_py.backends.xnnpack.support.node_facts import Options, known_tensors
 from executorch_py.exir.backend.canonical_partitioners.config_partitioner import (
     PartitionerConfig,
     format_target_name,

@@ -1,0 +1,1 @@
+"""XNNPACK's payload: the graph that is built, its quantized constants, its bytes."""

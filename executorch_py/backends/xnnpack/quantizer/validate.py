@@ -1,0 +1,310 @@
+"""What annotations ask for against what XNNPACK computes, by the facts of its partitioner.
+
+An annotation that it cannot run as integers is refused, whoever wrote it; what no annotation asks
+for is noted with the reason. Annotations of constants alone are no matter of XNNPACK's: weights are
+made floats by whoever reads them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torchao.quantization.pt2e.quantizer import (
+    FixedQParamsQuantizationSpec,
+    QuantizationSpecBase,
+    SharedQuantizationSpec,
+)
+
+from executorch_py.backends.xnnpack.support.quantized_support import (
+    How,
+    float_reason,
+    integer_reason,
+    is_move,
+)
+from executorch_py.exir.ir.op_traits import is_getitem, op_key
+from executorch_py.exir.ir.warn import warn_caller
+from executorch_py.quantizer.annotate import (
+    KEY,
+    AnnotationError,
+    AnnotationWarning,
+    data_of,
+    is_annotated,
+    is_float,
+    only_user,
+    output_spec,
+)
+from executorch_py.quantizer.observer_report import LEFT_FLOAT, Table
+from executorch_py.quantizer.observers import is_constant, module_path, names_of, node_name
+from executorch_py.quantizer.patterns import LIMITS, SHARING, Match, NodeFilter, Operand
+from executorch_py.quantizer.spec import QuantizationConfig
+
+WHY = LEFT_FLOAT  # of a node: why it was left; of a model: the rows of `left_float`
+NOT_SET = "no configuration or filter chose it"
+NO_SCALE = "it takes the scale of what it reads, which has none"
+
+_SCALES_OF_CHANNELS = frozenset(
+    {
+        torch.per_channel_affine,
+        torch.per_channel_symmetric,
+        torch.per_channel_affine_float_qparams,
+    }
+)
+_WITH_ZERO_POINT = frozenset({torch.per_tensor_affine, torch.per_channel_affine})
+
+
+@dataclass(frozen=True)
+class LeftFloat:
+    """One call that computes with floats."""
+
+    name: str
+    module: str
+    operator: str
+    reason: str
+
+
+# ---- What annotations ask for
+
+
+def plain_spec(spec: QuantizationSpecBase | None) -> Any:
+    """The specification behind those that share it."""
+    seen: list[Any] = []
+    while isinstance(spec, SharedQuantizationSpec):
+        place: Any = spec.edge_or_node
+        if place in seen:
+            return None
+        seen.append(place)
+        operand, reader = place if isinstance(place, tuple) else (None, place)
+        note = reader.meta.get(KEY)
+        if note is None:
+            return None
+        spec = note.output_qspec if operand is None else note.input_qspec_map.get(operand)
+    return spec
+
+
+def how_of(spec: QuantizationSpecBase | None) -> How | None:
+    """A specification as far as the target is concerned; None: float."""
+    plain = plain_spec(spec)
+    if plain is None or getattr(plain, "finds_scales", True) is False:
+        return None
+    scheme = getattr(plain, "qscheme", None)
+    axis = (getattr(plain, "ch_axis", None) or 0) if scheme in _SCALES_OF_CHANNELS else None
+    zero = scheme in _WITH_ZERO_POINT
+    if isinstance(plain, FixedQParamsQuantizationSpec):
+        zero = plain.zero_point != 0
+    is_dynamic = bool(getattr(plain, "finds_scales", False) or getattr(plain, "is_dynamic", False))
+    return How(plain.dtype, axis, zero, is_dynamic)
+
+
+def refusal(match: Match, config: QuantizationConfig) -> str | None:
+    """Why XNNPACK would not compute a match with integers as a configuration has it."""
+    specs = {
+        Operand.ACTIVATION: config.input_activation,
+        Operand.WEIGHT: config.weight,
+        Operand.BIAS: None,
+    }
+    operands = {node: how_of(specs[kind]) for kind, node in match.operands()}
+    weight = match.operand(Operand.WEIGHT)
+    given = {node: how for node, how in operands.items() if how is not None and node is not weight}
+    if weight is not None and (how := operands[weight]) is not None:
+        axis = None if how.axis is None else match.pattern.weight_axis
+        given[weight] = How(how.dtype, axis, how.has_zero_point)
+    if all(is_constant(node) for node in given):
+        return None
+    return integer_reason(match.anchor, given, how_of(config.output_activation), is_constant)
+
+
+def check(model: fx.GraphModule) -> None:
+    """Refuse annotations that XNNPACK cannot compute, all of them in one message."""
+    found = []
+    for node in model.graph.nodes:
+        operands = _operands(node)
+        if not any(_is_asked(node, operand) for operand in operands):
+            continue
+        why = integer_reason(node, operands, _result(node), is_constant)
+        if why is not None:
+            found.append(f"{node_name(node)} as {_asked(operands, _result(node))}: {why}")
+    if found:
+        raise AnnotationError(
+            f"{len(found)} annotation{'s' * (len(found) > 1)} that XNNPACK cannot compute:\n  "
+            + "\n  ".join(found)
+            + "\nNeeded: leave them out of the quantizer that wrote them. For other targets compose"
+            " quantizers with torchao's ComposableQuantizer, which checks nothing"
+        )
+
+
+def _is_asked(node: fx.Node, operand: fx.Node) -> bool:
+    """Whether a call itself is to read a computed operand as integers."""
+    is_read = how_of(node.meta[KEY].input_qspec_map.get(operand)) is not None
+    return is_read and not is_constant(operand)
+
+
+def _operands(node: fx.Node) -> dict[fx.Node, How]:
+    """The operands of a call that are to be quantized for it, or were where they were made."""
+    if node.op != "call_function" or not is_annotated(node):
+        return {}
+    note = node.meta[KEY]
+    asked = {n: how_of(spec) for n, spec in note.input_qspec_map.items()}
+    if not any(asked.values()):
+        return {}
+    made = {n: how_of(output_spec(n)) for n in node.all_input_nodes if n not in asked}
+    return {n: how for n, how in {**made, **asked}.items() if how is not None}
+
+
+def _result(node: fx.Node) -> How | None:
+    """How a result is quantized: there, behind what limits it, or by all its readers alike."""
+    last: fx.Node | None = node
+    while last is not None:
+        found = how_of(output_spec(last))
+        if found is not None:
+            return found
+        notes = [user.meta.get(KEY) for user in last.users]
+        read = [None if n is None else n.input_qspec_map.get(last) for n in notes]
+        if read and read[0] is not None and all(spec == read[0] for spec in read):
+            return how_of(read[0])
+        last = only_user(last)
+        is_part = last is not None and (last.target in LIMITS or "batch_norm" in str(last.target))
+        last = last if is_part else None
+    return None
+
+
+def _asked(operands: dict[fx.Node, How], result: How | None) -> str:
+    """`int8 (a), int8 (b) -> float`."""
+
+    def word(how: How | None) -> str:
+        if how is None:
+            return "float"
+        name = str(how.dtype).removeprefix("torch.")
+        return f"{'dynamic ' * how.is_dynamic}{name}{' per channel' * (how.axis is not None)}"
+
+    given = ", ".join(f"{word(how)} {node.name}" for node, how in operands.items())
+    return f"{given} -> {word(result)}"
+
+
+# ---- What is left float
+
+
+def left_float(model: nn.Module) -> Table:
+    """A row for each call of a prepared model that computes with floats, and why."""
+    rows = model.meta.get(WHY, ()) if isinstance(model, fx.GraphModule) else ()
+    return Table(rows, _COLUMNS, f"{len(rows)} calls left float")
+
+
+_COLUMNS: Sequence[tuple[str, Callable[[LeftFloat], str]]] = (
+    ("left float", lambda r: r.name),
+    ("module", lambda r: r.module),
+    ("operator", lambda r: r.operator),
+    ("reason", lambda r: r.reason),
+)
+
+
+def note_left_float(model: fx.GraphModule) -> tuple[LeftFloat, ...]:
+    """Find and keep with the model what computes with floats."""
+    rows = []
+    parts = _parts_of_others(model)
+    data = data_of(model)
+    for node in model.graph.nodes:
+        if not _computes(node) or node not in data or node in parts or has_integers(node):
+            continue
+        rows.append(
+            LeftFloat(
+                node.name,
+                module_path(node),
+                op_key(node.target).removeprefix("aten::"),
+                _why(node),
+            )
+        )
+    model.meta[WHY] = tuple(rows)
+    return tuple(rows)
+
+
+def has_integers(node: fx.Node) -> bool:
+    """Whether a call is to compute with integers, or with weights that are."""
+    return bool(_operands(node))
+
+
+def _computes(node: fx.Node) -> bool:
+    """Whether a node is a call that makes numbers from numbers."""
+    if node.op != "call_function" or is_getitem(node.target) or is_constant(node):
+        return False
+    value = node.meta.get("val")
+    values = value if isinstance(value, (list, tuple)) else [value]
+    makes = any(isinstance(v, torch.Tensor) and v.is_floating_point() for v in values)
+    reads = any(isinstance(n.meta.get("val"), torch.Tensor) for n in node.all_input_nodes)
+    return makes and reads and isinstance(node.target, torch._ops.OpOverload) and not is_move(node)
+
+
+def _parts_of_others(model: fx.GraphModule) -> set[fx.Node]:
+    """Limits and norms that are part of quantized calls before them."""
+    found: set[fx.Node] = set()
+    for node in model.graph.nodes:
+        after = only_user(node)
+        if after is None or not (has_integers(node) or node in found) or has_integers(after):
+            continue
+        if is_annotated(after) and (after.target in LIMITS or "batch_norm" in str(after.target)):
+            found.add(after)
+    return found
+
+
+def _why(node: fx.Node) -> str:
+    noted = node.meta.get(WHY)
+    if noted is not None:
+        return str(noted)
+    operands = [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+    other = next((n for n in operands if not is_float(n)), None)
+    if other is not None and other.meta["val"].is_floating_point():
+        name = str(other.meta["val"].dtype).removeprefix("torch.")
+        return f"it reads {name}; float32 alone is observed"
+    return float_reason(node, is_constant) or (NO_SCALE if node.target in SHARING else NOT_SET)
+
+
+# ---- What was set for nothing
+
+
+def warn_if_nothing(rows: Iterable[LeftFloat], what: str) -> None:
+    """Warn that nothing of some calls was annotated, and why."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        reasons.setdefault(row.reason, []).append(row.name)
+    why = "; ".join(f"{names_of(names)}: {reason}" for reason, names in reasons.items())
+    text = f"{what}: nothing is annotated, so nothing will be quantized"
+    warn_caller(f"{text}. {why}" if why else text, AnnotationWarning)
+
+
+def warn_of_unknown(name: str, model: fx.GraphModule) -> None:
+    """Warn that no module has a name, and of names that are like it."""
+    stacks = (node.meta.get("nn_module_stack") or {} for node in model.graph.nodes)
+    paths = {str(path) for stack in stacks for path, _ in stack.values()} - {""}
+    like = difflib.get_close_matches(name, sorted(paths), 3)
+    text = f"set_module_name({name!r}): no call comes from a module of that name"
+    hint = f"; there are {', '.join(like)}" if like else ""
+    warn_caller(text + hint, AnnotationWarning)
+
+
+def rows_within(rows: Iterable[LeftFloat], nodes: Iterable[fx.Node]) -> list[LeftFloat]:
+    """The rows of some nodes."""
+    names = {node.name for node in nodes}
+    return [row for row in rows if row.name in names]
+
+
+__all__ = [
+    "WHY",
+    "AnnotationError",
+    "AnnotationWarning",
+    "LeftFloat",
+    "NodeFilter",
+    "check",
+    "has_integers",
+    "how_of",
+    "left_float",
+    "note_left_float",
+    "plain_spec",
+    "refusal",
+    "rows_within",
+    "warn_if_nothing",
+    "warn_of_unknown",
+]

@@ -1,0 +1,1 @@
+"""Facts about nodes and the operators, types and shapes that XNNPACK computes."""

@@ -1,0 +1,83 @@
+"""Which integers XNNPACK multiplies with, as weights of linear layers: by the form of their scales
+and by what they meet.
+
+    int8 with scales known ahead     int8, a scale for all or for each row
+    int8 with scales of run time     the same, or 4 bits in rows or in groups of a multiple of 32
+    floats                           8 or 4 bits, a scale for all or for each row
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from executorch_py.backends.xnnpack.ops.quantize import has_four_bits
+from executorch_py.backends.xnnpack.support.node_facts import Quantized, Site
+from executorch_py.exir.ir.match import argument
+from executorch_py.exir.ir.op_traits import op_key
+
+GROUP = 32
+_TRANSPOSES = ("aten::permute_copy", "aten::t_copy", "aten::transpose_copy.int")
+
+
+def form_refusal(site: Site, weight: fx.Node, how: Quantized | None) -> str | None:
+    """Why integers behind a dequantize node cannot be a linear layer's weights; `how` its input
+    is quantized."""
+    values = site.constant(weight)
+    assert values is not None
+    if how is None and site.image.dtype is not torch.float32:
+        return f"its weights are quantized, its input is {site.image.dtype}, not float32"
+    if values.dtype is not torch.int8:
+        return None  # widened at export
+    if _has_zero_points(site, weight):
+        return "its weights have zero points, which XNNPACK has for activations only"
+    small = has_four_bits(argument(weight, "quant_min"), argument(weight, "quant_max"))
+    size, n_columns = _group_size(weight, values), values.shape[-1]
+    if size == 0:
+        return "its weights are quantized in blocks that are neither rows nor parts of them"
+    if size < n_columns:
+        if not small or how is not Quantized.DYNAMIC:
+            return (
+                f"its weights have scales for groups of {size}, which XNNPACK multiplies in 4 bits "
+                "with inputs that are quantized at run time, and no others"
+            )
+        if size % GROUP or n_columns % size:
+            return f"its weights have groups of {size}, not of a multiple of {GROUP}"
+    elif small and how is Quantized.STATIC:
+        return "its weights have 4 bits, its input a scale known ahead of time"
+    return None
+
+
+def transposed_integers(site: Site, weight: fx.Node) -> fx.Node | None:
+    """The dequantize node of a constant that a matrix is the transposition of."""
+    if op_key(weight.target) not in _TRANSPOSES:
+        return None
+    source = weight.args[0]
+    is_integers = isinstance(source, fx.Node) and site.quantized(source) is Quantized.CONSTANT
+    return source if is_integers else None
+
+
+def _has_zero_points(site: Site, dequantize: fx.Node) -> bool:
+    try:
+        given = argument(dequantize, "zero_point")
+    except KeyError:
+        given = argument(dequantize, "zero_points")
+    if isinstance(given, fx.Node):
+        found = site.constants.get(given.name)
+        return found is None or bool(found.any())
+    return bool(given)
+
+
+def _group_size(dequantize: fx.Node, values: torch.Tensor) -> int:
+    """How many columns of a row share a scale; all where rows do, 0 for anything else."""
+    key, n_columns = op_key(dequantize.target), int(values.shape[-1])
+    if key == "torchao::dequantize_affine":
+        block = list(argument(dequantize, "block_size"))
+        if block == list(values.shape):
+            return n_columns
+        return int(block[1]) if len(block) == 2 and block[0] == 1 else 0
+    if key == "quantized_decomposed::dequantize_per_channel_group":
+        return int(argument(dequantize, "group_size"))
+    if key == "quantized_decomposed::dequantize_per_channel":
+        return n_columns if argument(dequantize, "axis") % values.dim() == 0 else 0
+    return n_columns

@@ -1,1 +1,0 @@
-"""The demonstration backend and partitioner that upstream's tutorials import from this path."""

@@ -1,0 +1,117 @@
+"""Operators that torch's table of core decompositions leaves over and that have another way to run.
+
+Torch knows how to decompose many operators that its core table does not name (`tril_indices`,
+`ldexp`), and the modules beside this one know more. They are decomposed here, before the edge
+dialect refuses what is not core. Operators that the user or a partitioner wants whole are left
+alone; what has a kernel of its own has no rule here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import cache
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+
+from executorch_py.exir.decompose.arithmetic import (
+    arithmetic_decompositions,
+    of_other_libraries,
+)
+from executorch_py.exir.decompose.complex import (
+    complex_decompositions,
+    holds_complex,
+)
+from executorch_py.exir.decompose.core import decompose, decomposition_table
+from executorch_py.exir.decompose.half import half_ldexp
+from executorch_py.exir.decompose.index import index_decompositions
+from executorch_py.exir.decompose.linalg import linalg_decompositions
+from executorch_py.exir.decompose.sort import order_decompositions
+from executorch_py.exir.decompose.torchao_linear import integer_decompositions
+from executorch_py.exir.ir.graph_modules import graph_modules
+
+_aten = torch.ops.aten
+# Those of torch's other decompositions that end in core operators; the rest end in primitives that
+# no runtime has.
+_DECOMPOSED_BY_TORCH = frozenset(
+    {
+        _aten.ldexp.Tensor,
+        _aten.tril_indices.default,
+        _aten.triu_indices.default,
+    }
+)
+# Operators that are others under another name: Python's shifts, and views whose copies have
+# kernels.
+_RENAMED: dict[Any, Callable[..., Any]] = {
+    _aten.__lshift__.Scalar: _aten.bitwise_left_shift.Tensor_Scalar,
+    _aten.__lshift__.Tensor: _aten.bitwise_left_shift.Tensor,
+    _aten.__rshift__.Scalar: _aten.bitwise_right_shift.Tensor_Scalar,
+    _aten.__rshift__.Tensor: _aten.bitwise_right_shift.Tensor,
+    _aten._conj.default: _aten._conj_physical.default,
+    _aten._neg_view.default: _aten.neg.default,
+    _aten.unfold.default: _aten.unfold_copy.default,
+    _aten.view.dtype: _aten.view_copy.dtype,
+    _aten.view_as_complex.default: _aten.view_as_complex_copy.default,
+    _aten.view_as_real.default: _aten.view_as_real_copy.default,
+}
+
+
+@cache
+def uncommon_decompositions() -> dict[Any, Callable[..., Any]]:
+    """Operator → rule, for every operator that is decomposed here."""
+    from torch._decomp import get_decompositions
+
+    by_torch = get_decompositions(list(_DECOMPOSED_BY_TORCH))
+    return {
+        **by_torch,
+        _aten.ldexp.Tensor: half_ldexp(by_torch[_aten.ldexp.Tensor]),
+        **arithmetic_decompositions(),
+        **index_decompositions(),
+        **integer_decompositions(),
+        **linalg_decompositions(),
+        **order_decompositions(),
+        **_RENAMED,
+    }
+
+
+def _rules_for(
+    program: ExportedProgram, allowed: Collection[Any], preserved: Collection[Any]
+) -> dict[Any, Callable[..., Any]]:
+    rules = {**uncommon_decompositions(), **of_other_libraries()}
+    if holds_complex(program):
+        rules = {**rules, **complex_decompositions()}
+    kept = {*allowed, *preserved}
+    return {op: rule for op, rule in rules.items() if op not in kept}
+
+
+def _core_table(preserved: Collection[Any]) -> dict[Any, Any]:
+    # Torch's table would turn the copies back into views.
+    return decomposition_table([*preserved, *_RENAMED.values()])
+
+
+def decompose_all(
+    program: ExportedProgram, allowed: Collection[Any], preserved: Collection[Any]
+) -> ExportedProgram:
+    """The program in core operators and those that have kernels, in one pass over it.
+
+    `allowed` operators outside the core and `preserved` ones stay as they are.
+    """
+    rules = _rules_for(program, allowed, preserved)
+    return decompose(program, {**rules, **_core_table(preserved)})
+
+
+def decompose_uncommon(
+    program: ExportedProgram, allowed: Collection[Any], preserved: Collection[Any]
+) -> ExportedProgram:
+    """The same for a program that was decomposed to the core, less `preserved`, before."""
+    rules = _rules_for(program, allowed, preserved)
+    called = {
+        node.target
+        for gm in graph_modules(program.graph_module)
+        for node in gm.graph.nodes
+        if node.op == "call_function"
+    }
+    if called.isdisjoint(rules):
+        return program
+    return decompose(program, {**_core_table(preserved), **rules})

@@ -1,0 +1,1 @@
+"""Passes that replace several calls by one kernel: attention, batch norm, epilogues."""

@@ -1,0 +1,116 @@
+"""fuse_batch_norm: an inference batch norm after a convolution or linear layer disappears into its
+weights.
+
+`(conv(x) - mean) / sqrt(var + eps) * gamma + beta` is again a convolution, with each output
+channel's weights scaled. Done only where the layer's result feeds the norm alone and its weights
+belong to it alone. Scales are computed in double precision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from executorch_py.exir.ir.constants import add_constants, drop_unused_constants, inherited_meta
+from executorch_py.exir.ir.graph import erase_dead_nodes, foldable_constants
+from executorch_py.exir.ir.match import argument, is_call
+from executorch_py.exir.ir.op_traits import is_getitem
+
+_NORM = "aten::_native_batch_norm_legit_no_training"
+
+
+@dataclass(frozen=True)
+class _Match:
+    """A layer, the norm after it, and the node that holds the norm's result."""
+
+    layer: fx.Node
+    norm: fx.Node
+    result: fx.Node
+
+
+def fuse_batch_norm(ep: ExportedProgram) -> bool:
+    """Fold every batch norm that can be; True if any was."""
+    graph = ep.graph_module.graph
+    constants = foldable_constants(ep)
+    matches = [m for n in graph.nodes if (m := _match(n, constants)) is not None]
+    if not matches:
+        return False
+    pending: list[tuple[str, torch.Tensor, object, dict[str, object]]] = []
+    for match in matches:
+        weight, bias = _folded(match, constants)
+        base = str(match.layer.args[1].target)
+        fake = match.layer.args[1].meta["val"]
+        sources = [arg for arg in match.layer.args[1:3] if isinstance(arg, fx.Node)]
+        meta = inherited_meta(sources)
+        pending.append((f"{base}_bn_folded", weight, fake, meta))
+        fake_bias = match.norm.args[3].meta["val"].to(bias.dtype)
+        pending.append((f"{base}_bn_bias", bias, fake_bias, meta))
+    made = add_constants(ep, pending)
+    for match, weight, bias in zip(matches, made[0::2], made[1::2], strict=True):
+        arguments = list(match.layer.args)
+        arguments[1:3] = [weight, bias]
+        match.layer.args = tuple(arguments)
+        match.result.replace_all_uses_with(match.layer)
+    erase_dead_nodes(graph)
+    drop_unused_constants(ep, set(constants))
+    return True
+
+
+def _match(norm: fx.Node, constants: dict[str, torch.Tensor]) -> _Match | None:
+    if not is_call(norm, _NORM):
+        return None
+    layer: Any = argument(norm, "input")
+    if not is_call(layer, "aten::convolution") or list(layer.users) != [norm]:
+        return None
+    if len(layer.args) < 9 or not _is_real_constant(layer.args[1], constants):
+        return None
+    statistics = [argument(norm, n) for n in ("running_mean", "running_var")]
+    affine = [argument(norm, n) for n in ("weight", "bias")]
+    optional = [a for a in (*affine, layer.args[2]) if a is not None]
+    if not all(_is_real_constant(a, constants) for a in (*statistics, *optional)):
+        return None
+    weight: Any = layer.args[1]
+    if len(weight.users) != 1:
+        return None
+    used = [user for user in norm.users if user.users]
+    if len(used) != 1 or not is_getitem(used[0].target) or used[0].args[1] != 0:
+        return None
+    return _Match(layer, norm, used[0])
+
+
+def _is_real_constant(node: object, constants: dict[str, torch.Tensor]) -> bool:
+    if not isinstance(node, fx.Node) or node.name not in constants:
+        return False
+    value = constants[node.name]
+    return type(value) in (torch.Tensor, torch.nn.Parameter) and value.is_floating_point()
+
+
+def _folded(match: _Match, constants: dict[str, torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
+    def value(node: object, default: float) -> torch.Tensor | float:
+        return constants[node.name].double() if isinstance(node, fx.Node) else default
+
+    layer, norm = match.layer, match.norm
+    weight = constants[layer.args[1].name].detach()
+    with torch.no_grad():
+        variance = value(argument(norm, "running_var"), 1.0)
+        scale = torch.rsqrt(torch.as_tensor(variance) + argument(norm, "eps"))
+        scale = scale * value(argument(norm, "weight"), 1.0)
+        mean = value(argument(norm, "running_mean"), 0.0)
+        bias = (value(layer.args[2], 0.0) - mean) * scale + value(argument(norm, "bias"), 0.0)
+        shape, per_channel = [1] * weight.dim(), scale
+        if layer.args[6]:  # transposed: weights are [in, out / groups, ...]
+            groups = int(layer.args[8])
+            per_group = scale.reshape(groups, 1, -1)
+            inputs = weight.shape[0] // groups
+            per_channel = per_group.expand(groups, inputs, per_group.shape[-1]).reshape(
+                weight.shape[0], -1
+            )
+            shape[0], shape[1] = per_channel.shape
+        else:
+            shape[0] = -1
+        scaled = weight * per_channel.reshape(shape).to(weight.dtype)
+    return scaled, torch.as_tensor(bias).to(weight.dtype)

@@ -1,0 +1,348 @@
+"""fuse_chains: element-wise steps after a product or convolution are done by its kernel.
+
+An activation, a residual sum, or a few of them in a row become the chain of an operator of the
+library `executorch_py` (dialects/own_ops.py), which computes the same bits without another pass
+over memory. Steps that follow no product become one `executorch_py::chain`. Only f32, and only
+where every tensor of a chain lies as its result does. Relies on `meta["val"]` of a functional
+graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from executorch_py.exir.dialects import own_ops
+from executorch_py.exir.dialects.edge_ops import edge_op
+from executorch_py.exir.ir.evaluate import is_plain
+from executorch_py.exir.ir.fake_values import is_contiguous
+from executorch_py.exir.ir.graph import (
+    all_graph_modules,
+    constant_tensors,
+    erase_dead_nodes,
+    flat_outputs,
+)
+from executorch_py.exir.ir.match import argument, is_call
+from executorch_py.exir.ir.op_traits import RESHAPES, op_key, op_overload
+
+Constants = dict[str, torch.Tensor]
+
+
+def fuse_chains(ep: ExportedProgram) -> bool:
+    """Rewrite in place, bodies of control flow included; True if anything changed."""
+    constants = {k: v for k, v in constant_tensors(ep).items() if is_plain(v)}
+    changed = False
+    for module in all_graph_modules(ep.graph_module):
+        known = constants if module is ep.graph_module else {}
+        changed |= _Fusion(module.graph, known).run()
+    return changed
+
+
+# ---- which calls are steps
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One step: a loop's name, its numbers, and for two operands where they come from."""
+
+    name: str
+    numbers: tuple[float, ...] = ()
+    operands: tuple[Any, ...] = ()  # nodes and numbers; none for a step of the running value alone
+
+
+def _unary(name: str) -> Callable[[fx.Node], _Step | None]:
+    return lambda node: _Step(name)
+
+
+def _clamp(node: fx.Node) -> _Step | None:
+    low, high = argument(node, "min"), argument(node, "max")
+    return _bounds(-math.inf if low is None else low, math.inf if high is None else high)
+
+
+def _hardtanh(node: fx.Node) -> _Step | None:
+    return _bounds(argument(node, "min_val"), argument(node, "max_val"))
+
+
+def _bounds(low: Any, high: Any) -> _Step | None:
+    numbers = _numbers(low, high)
+    return None if numbers is None else _Step("clamp", numbers)
+
+
+def _leaky_relu(node: fx.Node) -> _Step | None:
+    numbers = _numbers(argument(node, "negative_slope"))
+    return None if numbers is None else _Step("leaky_relu", numbers)
+
+
+def _gelu(node: fx.Node) -> _Step | None:
+    return _Step("gelu_tanh" if argument(node, "approximate") == "tanh" else "gelu")
+
+
+def _binary(name: str) -> Callable[[fx.Node], _Step | None]:
+    def step(node: fx.Node) -> _Step | None:
+        alpha = argument(node, "alpha", 1)
+        if type(alpha) is not int or alpha != 1:
+            return None
+        return _Step(name, operands=(argument(node, "self"), argument(node, "other")))
+
+    return step
+
+
+def _numbers(*values: Any) -> tuple[float, ...] | None:
+    if all(isinstance(v, (int, float)) and not math.isnan(v) for v in values):
+        return tuple(float(v) for v in values)
+    return None
+
+
+_STEPS: dict[str, Callable[[fx.Node], _Step | None]] = {
+    **{
+        f"aten::{name}": _unary(name)
+        for name in (
+            *("abs", "erf", "exp", "neg", "reciprocal", "relu", "rsqrt"),
+            *("sigmoid", "sqrt", "tanh"),
+        )
+    },
+    **{
+        f"aten::{name}.{overload}": _binary(name)
+        for name in ("add", "sub", "mul", "div")
+        for overload in ("Tensor", "Scalar")
+    },
+    "aten::maximum": _binary("maximum"),
+    "aten::minimum": _binary("minimum"),
+    "aten::gelu": _gelu,
+    "aten::clamp": _clamp,
+    "aten::hardtanh": _hardtanh,
+    "aten::leaky_relu": _leaky_relu,
+}
+# Operators whose result a chain may follow, and how many arguments their kernels take.
+_PRODUCERS: dict[str, tuple[Any, int]] = {
+    "aten::convolution": (torch.ops.executorch_py.convolution.default, 9),
+    "aten::addmm": (torch.ops.executorch_py.addmm.default, 5),
+    "aten::mm": (torch.ops.executorch_py.mm.default, 2),
+}
+_VIEWS = RESHAPES - {"aten::detach_copy", "aten::lift_fresh_copy"}
+
+
+# ---- chains
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """Steps so far, and the node whose value they give."""
+
+    start: fx.Node
+    last: fx.Node
+    steps: tuple[fx.Node, ...] = ()
+    text: tuple[str, ...] = ()
+    numbers: tuple[float, ...] = ()
+    tensors: tuple[fx.Node, ...] = field(default=())
+
+
+class _Fusion:
+    def __init__(self, graph: fx.Graph, constants: Constants) -> None:
+        self.graph = graph
+        self.constants = constants
+        self.outputs = {leaf for leaf in flat_outputs(graph) if isinstance(leaf, fx.Node)}
+
+    def run(self) -> bool:
+        changed = False
+        for node in list(self.graph.nodes):
+            if op_key(node.target) in _PRODUCERS and _is_f32(node):
+                chain = self._after(node)
+                if chain is not None:
+                    self._rewrite(chain, node)
+                    changed = True
+        if changed:
+            erase_dead_nodes(self.graph)
+        return changed | self._fuse_rest()
+
+    def _fuse_rest(self) -> bool:
+        """Chains of at least two steps on what no product made."""
+        taken: set[fx.Node] = set()
+        for node in list(self.graph.nodes):
+            chain = self._from(node) if node not in taken else None
+            if chain is not None:
+                taken.update(chain.steps)
+                self._rewrite(chain, None)
+        if taken:
+            erase_dead_nodes(self.graph)
+        return bool(taken)
+
+    def _after(self, producer: fx.Node) -> _Chain | None:
+        """The longest chain that uses up the result of a product."""
+        best = None
+        for first in dict.fromkeys(user for user, _ in self._uses(producer)):
+            waiting = {user for user, _ in self._uses(producer)} - {first}
+            for chain in self._grow(_Chain(producer, producer), first):
+                waiting.discard(chain.last)
+                if not waiting and (best is None or len(chain.text) > len(best.text)):
+                    best = chain
+        return best
+
+    def _from(self, node: fx.Node) -> _Chain | None:
+        """The longest chain of at least two steps that begins with the step `node`."""
+        if op_key(node.target) not in _STEPS or not _is_f32(node):
+            return None
+        best = None
+        for start in node.all_input_nodes:
+            if not _is_f32(start) or not _lie_alike(start, node) or start.name in self.constants:
+                continue
+            for chain in self._grow(_Chain(start, start), node):
+                if len(chain.text) >= 2 and (best is None or len(chain.text) > len(best.text)):
+                    best = chain
+        return best
+
+    def _grow(self, chain: _Chain, step: fx.Node) -> Iterator[_Chain]:
+        """Chains of growing length; all but the last value have no use beside the next step."""
+        next_step: fx.Node | None = step
+        while next_step is not None and len(chain.text) < own_ops.MAX_STEPS:
+            grown = self._add(chain, next_step)
+            if grown is None:
+                return
+            chain = grown
+            yield chain
+            users = {user for user, _ in self._uses(chain.last)}
+            next_step = users.pop() if len(users) == 1 else None
+
+    def _add(self, chain: _Chain, node: fx.Node) -> _Chain | None:
+        """The chain with one more step; None where the kernels have no such step."""
+        make = _STEPS.get(op_key(node.target)) if node.op == "call_function" else None
+        if make is None or not _is_f32(node) or not _lie_alike(chain.last, node, reshaped=True):
+            return None
+        step = make(node)
+        if step is None:
+            return None
+        text, numbers, tensors = step.name, [*chain.numbers, *step.numbers], [*chain.tensors]
+        for i, operand in enumerate(step.operands):
+            code = self._source(chain, node, operand, i, numbers, tensors)
+            if code is None:
+                return None
+            text += (":" if i == 0 else "") + code
+        if not step.operands and self._value_of(node.args[0]) is not self._value_of(chain.last):
+            return None
+        return replace(
+            chain,
+            last=node,
+            steps=(*chain.steps, node),
+            text=(*chain.text, text),
+            numbers=tuple(numbers),
+            tensors=tuple(tensors),
+        )
+
+    def _source(
+        self,
+        chain: _Chain,
+        node: fx.Node,
+        operand: Any,
+        position: int,
+        numbers: list[float],
+        tensors: list[fx.Node],
+    ) -> str | None:
+        """The letter of an operand, which is added to the numbers or tensors where it is new."""
+        number = self._number(operand)
+        if number is not None:
+            numbers.append(number)
+            return "s" if position == 1 else None
+        if not isinstance(operand, fx.Node):
+            return None
+        value = self._value_of(operand)
+        if value is self._value_of(chain.last):
+            return "_"
+        if value is self._value_of(chain.start):
+            return "x"
+        if not _is_f32(operand) or not _lie_alike(operand, node):
+            return None
+        if operand not in tensors:
+            tensors.append(operand)
+        return str(tensors.index(operand)) if len(tensors) <= own_ops.MAX_TENSORS else None
+
+    def _number(self, operand: Any) -> float | None:
+        """The number that an operand is, or that a constant of one element holds."""
+        if isinstance(operand, fx.Node):
+            value = self.constants.get(operand.name)
+            if value is None or value.numel() != 1 or value.is_complex():
+                return None
+            if value.dim() > 0 and value.dtype != torch.float32:
+                return None  # its dtype counts
+            operand = value.item()
+        numbers = _numbers(operand)
+        return None if numbers is None else numbers[0]
+
+    def _value_of(self, node: Any) -> Any:
+        """The node that made the bytes that `node` shows in another shape."""
+        while is_call(node, *_VIEWS) and _is_row_major(node) and _is_row_major(node.args[0]):
+            node = node.args[0]
+        return node
+
+    def _uses(self, node: fx.Node) -> list[tuple[fx.Node, fx.Node]]:
+        """Who reads a value, and through which view; reading includes leaving the graph."""
+        found = []
+        for user in node.users:
+            if self._value_of(user) is not user and user not in self.outputs:
+                found += self._uses(user)
+            else:
+                found.append((user, node))
+        return found
+
+    def _rewrite(self, chain: _Chain, producer: fx.Node | None) -> None:
+        """Make the last step the whole chain; it keeps its name and what is known of it."""
+        last = chain.last
+        if producer is None:
+            op, args = torch.ops.executorch_py.chain.default, [chain.start]
+        else:
+            op, count = _PRODUCERS[op_key(producer.target)]
+            plain = op_overload(producer.target)
+            assert plain is not None
+            args = [argument(producer, arg.name) for arg in plain._schema.arguments[:count]]
+        args += [" ".join(chain.text), list(chain.numbers), list(chain.tensors)]
+        if _lie_alike(chain.start, last):
+            last.target, last.args, last.kwargs = edge_op(op), tuple(args), {}
+            return
+        with self.graph.inserting_before(last):
+            fused = self.graph.call_function(edge_op(op), tuple(args))
+        fused.meta.update({k: v for k, v in chain.start.meta.items() if k != "spec"})
+        last.target = edge_op(torch.ops.aten.view_copy.default)
+        last.args, last.kwargs = (fused, list(last.meta["val"].shape)), {}
+
+
+def _is_f32(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float32
+
+
+def _is_row_major(node: fx.Node) -> bool:
+    value = node.meta.get("val")
+    return isinstance(value, torch.Tensor) and is_contiguous(value)
+
+
+def _lie_alike(a: fx.Node, b: fx.Node, reshaped: bool = False) -> bool:
+    """Whether two results have the same sizes and order in memory whenever the program runs.
+
+    With `reshaped`, row-major results of other sizes are alike too where sizes are static.
+    """
+    x, y = a.meta["val"], b.meta["val"]
+    if reshaped and x.shape != y.shape:
+        sizes = [*x.shape, *y.shape]
+        static = all(isinstance(s, int) for s in sizes)
+        return static and x.numel() == y.numel() and _is_row_major(a) and _is_row_major(b)
+    if x.dim() != y.dim() or not all(map(_is_same, x.shape, y.shape)):
+        return False
+    if _is_row_major(a) or _is_row_major(b):
+        return _is_row_major(a) and _is_row_major(b)
+    return all(
+        _is_same(s, t) or size == 1
+        for s, t, size in zip(x.stride(), y.stride(), x.shape, strict=True)
+    )
+
+
+def _is_same(a: object, b: object) -> bool:
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    return getattr(getattr(a, "node", None), "expr", a) == getattr(
+        getattr(b, "node", None), "expr", b
+    )

@@ -1,0 +1,343 @@
+"""reinplace_pass: a functional operator whose first input dies becomes its in-place form.
+
+By default `index_put` on a mutable buffer: instead of filling a fresh tensor of the buffer's size
+and copying it back, the few indexed elements are written where they belong. Safe when nothing reads
+the old contents afterwards, views included, and the input is a mutable buffer or a temporary.
+`slice_scatter`, where asked for, becomes an `index_put` of its rows; one that puts back a part of a
+buffer that was itself updated in place disappears, as the part is then updated where it lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from executorch_py.exir import memory
+from executorch_py.exir.ir.constants import add_constants
+from executorch_py.exir.ir.graph import flat_outputs, mutation_targets, placeholders
+from executorch_py.exir.ir.match import argument, is_call
+from executorch_py.exir.ir.op_traits import (
+    RESHAPES,
+    SOMETIMES_RESHAPES,
+    higher_order_name,
+    is_getitem,
+    mutated_positions,
+    op_key,
+    op_overload,
+)
+from executorch_py.exir.ir.subview import cut_of, first_element
+from executorch_py.exir.ir.tensor_spec import TensorSpec
+
+DEFAULT_INPLACEABLE_OPS: frozenset[str] = frozenset({"aten::index_put"})
+SLICE_SCATTER = "aten::slice_scatter"
+
+
+def reinplace_pass(
+    ep: ExportedProgram,
+    ops_to_inplace: Iterable[Any] | None = None,
+    inplace_overrides: Mapping[Any, Any] | None = None,
+    window_alignment: int | None = None,
+) -> ExportedProgram:
+    """Rewrite in place; `ops_to_inplace` holds operators (edge or ATen) or their names.
+
+    Parts of buffers are updated where they lie if `window_alignment` says at which byte offsets
+    planned tensors may start; None where buffers may have no planned memory.
+    """
+    wanted = _names(DEFAULT_INPLACEABLE_OPS if ops_to_inplace is None else ops_to_inplace)
+    overrides = {op_key(k): v for k, v in (inplace_overrides or {}).items()}
+    return _Reinplace(ep, wanted, overrides, window_alignment).run()
+
+
+def _names(ops: Iterable[Any]) -> set[str]:
+    return {op if isinstance(op, str) else op_key(op) for op in ops}
+
+
+@cache
+def inplace_variant(op: OpOverload) -> OpOverload | None:
+    """`name_` with the same arguments, writing its first one."""
+    namespace, _, name = op._schema.name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), f"{name}_", None)
+    wanted = [(a.name, str(a.real_type)) for a in op._schema.arguments]
+    for overload in packet.overloads() if packet is not None else ():
+        candidate: OpOverload = getattr(packet, overload)
+        found = [(a.name, str(a.real_type)) for a in candidate._schema.arguments]
+        if found == wanted and mutated_positions(candidate) == (0,):
+            return candidate
+    return None
+
+
+class _Reinplace:
+    def __init__(
+        self,
+        ep: ExportedProgram,
+        wanted: set[str],
+        overrides: dict[str, Any],
+        window_alignment: int | None,
+    ) -> None:
+        self.ep = ep
+        self.window_alignment = window_alignment
+        self.wanted = wanted
+        self.overrides = overrides
+        self.graph = ep.graph_module.graph
+        self.position = {node: i for i, node in enumerate(self.graph.nodes)}
+        by_name = {node.name: node for node in placeholders(self.graph)}
+        outputs = flat_outputs(self.graph)
+        # value that the signature writes back → the placeholder it is written to
+        self.write_back = {outputs[i]: by_name[name] for i, name in mutation_targets(ep).items()}
+        self.user_outputs = {
+            value for i, value in enumerate(outputs) if i not in mutation_targets(ep)
+        }
+
+    def run(self) -> ExportedProgram:
+        for node in list(self.graph.nodes):
+            if node.op != "call_function" or op_key(node.target) not in self.wanted:
+                continue
+            if op_key(node.target) == SLICE_SCATTER and SLICE_SCATTER not in self.overrides:
+                self._update_slice(node)
+                continue
+            target = self._inplace_target(node)
+            if target is not None and self._is_safe(node) and self._fit_values(node):
+                node.target = target
+        return self.ep
+
+    def _fit_values(self, node: fx.Node) -> bool:
+        """Kernels for in-place `index_put` take one index vector and values of the full shape.
+
+        Values that need broadcasting are expanded first; False where that form cannot be reached.
+        """
+        if op_key(node.target) != "aten::index_put":
+            return True
+        indices, values = argument(node, "indices"), argument(node, "values")
+        given = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+        if len(given) != 1 or argument(node, "accumulate"):
+            return False
+        dim, index = given[0]
+        vector, target = index.meta["val"], node.meta["val"]
+        if vector.dim() != 1 or vector.dtype not in (torch.int32, torch.int64):
+            return False
+        shape = [*target.shape[:dim], vector.shape[0], *target.shape[dim + 1 :]]
+        value = values.meta["val"]
+        if list(value.shape) == shape:
+            return True
+        if not all(isinstance(size, int) for size in shape):
+            return False
+        with self.graph.inserting_before(node):
+            expanded = self.graph.call_function(torch.ops.aten.expand_copy.default, (values, shape))
+        expanded.meta["val"] = value.new_empty(shape)
+        if "stack_trace" in node.meta:
+            expanded.meta["stack_trace"] = node.meta["stack_trace"]
+        node.update_arg(2, expanded)
+        self.position[expanded] = self.position[node]
+        return True
+
+    # ---- slices
+
+    def _update_slice(self, node: fx.Node) -> None:
+        """Put a part into its tensor: for nothing if it lies there already, else row by row."""
+        part = argument(node, "src")
+        if not self._is_safe(node) or not isinstance(part, fx.Node):
+            return
+        if part.meta["val"].dtype != node.meta["val"].dtype:
+            return
+        window = self._updated_window(node, part)
+        if window is not None:
+            taken, result, start = window
+            shape, stride = taken.meta["val"].shape, taken.meta["val"].stride()
+            taken.target, taken.kwargs = memory.view, {}
+            taken.args = (node.args[0], list(shape), start, list(stride))
+            node.target, node.args, node.kwargs = memory.patch, (node.args[0], result), {}
+            return
+        rows = self._rows(node, part)
+        if rows is not None:
+            dim = argument(node, "dim") % node.meta["val"].dim()
+            indices = [None] * dim + [rows]
+            node.target, node.kwargs = torch.ops.aten.index_put_.default, {}
+            node.args = (node.args[0], indices, part)
+
+    def _rows(self, node: fx.Node, part: fx.Node) -> fx.Node | None:
+        """The indices that a slice takes, as a tensor."""
+        value = node.meta["val"]
+        dim = argument(node, "dim") % value.dim()
+        size, count, step = value.shape[dim], part.meta["val"].shape[dim], argument(node, "step")
+        start, end = argument(node, "start"), argument(node, "end")
+        start = 0 if start is None else start
+        if isinstance(start, int) and isinstance(count, int):
+            first = start + size if start < 0 else start
+            if not isinstance(first, int) or not 0 <= first <= first + step * (count - 1):
+                return None
+            rows = torch.arange(first, first + step * count, step)
+            meta = {k: node.meta[k] for k in ("stack_trace",) if k in node.meta}
+            example = part.meta["val"].new_empty((count,), dtype=torch.int64)
+            (made,) = add_constants(self.ep, [(f"{node.name}_rows", rows, example, meta)])
+            self.position[made] = 0
+            return made
+        if step != 1 or not _within(start, end, size):
+            return None
+        with self.graph.inserting_before(node):
+            made = self.graph.call_function(
+                torch.ops.aten.arange.start_step, (start, end), {"dtype": torch.int64}
+            )
+        made.meta.update({k: v for k, v in node.meta.items() if k in ("stack_trace",)})
+        made.meta["val"] = part.meta["val"].new_empty((count,), dtype=torch.int64)
+        self.position[made] = self.position[node]
+        return made
+
+    def _updated_window(self, node: fx.Node, part: fx.Node) -> tuple[fx.Node, fx.Node, int] | None:
+        """(what took a part of the buffer, the part as updated in place, its first element), if
+        the operator `node` puts that very part back and nobody sees the buffer in between.
+        """
+        base = node.args[0]
+        if self.window_alignment is None or not isinstance(base, fx.Node):
+            return None
+        if _owner(base).op != "placeholder":
+            return None
+        while op_key(part.target) in RESHAPES and len(part.users) == 1:
+            part = part.args[0]
+        taken, first_update = part, None
+        while is_call(taken, "aten::index_put_"):
+            first_update, taken = taken, taken.args[0]
+        start = _start_in(base, taken)
+        if first_update is None or start is None or start != _start_of_update(node):
+            return None
+        if taken.meta["val"].numel() != argument(node, "src").meta["val"].numel():
+            return None
+        if start * base.meta["val"].element_size() % self.window_alignment:
+            return None
+        limit = self.position[first_update]
+        seen = self._is_read(_owner(base), limit, {taken, node})
+        return None if seen else (taken, part, start)
+
+    def _inplace_target(self, node: fx.Node) -> Any:
+        key = op_key(node.target)
+        if key in self.overrides:
+            return self.overrides[key]
+        op = op_overload(node.target)
+        return inplace_variant(op) if op is not None else None
+
+    def _is_safe(self, node: fx.Node) -> bool:
+        written = node.args[0]
+        if not isinstance(written, fx.Node) or not _same_type(written, node):
+            return False
+        owner = _owner(written)
+        if owner.op == "placeholder" and not self._ends_in(node, owner):
+            return False
+        if owner.op not in ("placeholder", "call_function") or _shares_unknown_memory(owner):
+            return False
+        others = [a for a in node.all_input_nodes if a is not written]
+        if any(_owner(other) is owner for other in others):
+            return False
+        return not self._read_later(owner, node)
+
+    def _ends_in(self, node: fx.Node, placeholder: fx.Node) -> bool:
+        """Whether the result, after further candidates, is what the placeholder is to hold in the
+        end.
+        """
+        while self.write_back.get(node) is not placeholder:
+            following = [
+                user
+                for user in node.users
+                if op_key(user.target) in self.wanted and user.args and user.args[0] is node
+            ]
+            if len(following) != 1:
+                return False
+            node = following[0]
+        return node not in self.user_outputs
+
+    def _read_later(self, owner: fx.Node, node: fx.Node) -> bool:
+        """Whether the old contents, under any name, are read after `node` or leave the graph."""
+        return self._is_read(owner, self.position[node], {node})
+
+    def _is_read(self, owner: fx.Node, limit: int, ignored: set[fx.Node]) -> bool:
+        """Whether a tensor is read after a position, other than by (or through) some nodes."""
+        stack, seen = [owner], set(ignored)
+        while stack:
+            for user in stack.pop().users:
+                if user in seen:
+                    continue
+                seen.add(user)
+                if self.position[user] > limit or user.op == "output":
+                    return True
+                if _may_share(user):
+                    stack.append(user)
+        return False
+
+
+def _start_in(base: fx.Node, part: fx.Node) -> int | None:
+    """The first element of `part` in `base`, if it is one stretch of it, taken in any steps."""
+    start = 0
+    while part is not base:
+        source = part.args[0] if part.op == "call_function" and part.args else None
+        if not isinstance(source, fx.Node) or not _is_dense(source) or not _is_dense(part):
+            return None
+        if op_key(part.target) not in RESHAPES:
+            cut = cut_of(part)
+            whole, piece = source.meta["val"], part.meta["val"]
+            specs = TensorSpec.from_tensor(whole), TensorSpec.from_tensor(piece)
+            first = None if cut is None else first_element(specs[0], cut, specs[1])
+            if first is None:
+                return None
+            start += first
+        part = source
+    return start
+
+
+def _start_of_update(node: fx.Node) -> int | None:
+    """The first element that a `slice_scatter` replaces, if these are one stretch."""
+    cut, source = cut_of(node), argument(node, "src").meta["val"]
+    whole = TensorSpec.from_tensor(node.meta["val"])
+    return None if cut is None else first_element(whole, cut, TensorSpec.from_tensor(source))
+
+
+def _is_dense(node: fx.Node) -> bool:
+    """Whether a node is a tensor of known sizes, stored row by row."""
+    value = node.meta.get("val")
+    return (
+        isinstance(value, torch.Tensor)
+        and all(isinstance(size, int) for size in value.shape)
+        and value.is_contiguous()
+    )
+
+
+def _within(start: Any, end: Any, size: Any) -> bool:
+    """Whether 0 <= start and end <= size for all sizes that the program may see."""
+    first = start if isinstance(start, int) else start.meta["val"]
+    last = end.meta["val"] if isinstance(end, fx.Node) else end
+    if last is None:
+        return False
+    return bool(statically_known_true(first >= 0) and statically_known_true(last <= size))
+
+
+def _same_type(a: fx.Node, b: fx.Node) -> bool:
+    x, y = a.meta.get("val"), b.meta.get("val")
+    if not isinstance(x, torch.Tensor) or not isinstance(y, torch.Tensor):
+        return False
+    return x.dtype is y.dtype and x.shape == y.shape and x.stride() == y.stride()
+
+
+def _may_share(node: fx.Node) -> bool:
+    """Whether a node's result may be given the memory of its input."""
+    key = op_key(node.target)
+    if key in RESHAPES or key in SOMETIMES_RESHAPES or is_getitem(node.target):
+        return True
+    op = op_overload(node.target)
+    return op is None or bool(mutated_positions(op))
+
+
+def _owner(node: fx.Node) -> fx.Node:
+    while node.op == "call_function" and _may_share(node) and node.args:
+        source = node.args[0]
+        if not isinstance(source, fx.Node) or higher_order_name(node.target):
+            break
+        node = source
+    return node
+
+
+def _shares_unknown_memory(owner: fx.Node) -> bool:
+    return bool(higher_order_name(owner.target))

@@ -1,0 +1,1 @@
+"""Passes over dequantize-compute-quantize patterns: integer operators, scales, I/O."""

@@ -1,0 +1,208 @@
+"""FoldConstants: whatever depends on constants only is computed once, at export, by eager torch.
+
+Casts of scalars, aranges, masks, and above all the transposed weights of linear layers. Guarded
+against growth: results that outweigh the constants they make superfluous are computed at run time
+as before, so that a tied embedding is not stored twice and a large mask does not swell the file.
+Numbers are quantized, too, and what is computed from constant integers is folded through their
+dequantization; what only moves these is left with it to the passes that understand integer weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from executorch_py.exir.ir.constants import add_constants, drop_unused_constants, inherited_meta
+from executorch_py.exir.ir.evaluate import (
+    dense_example,
+    depends_on_operands_only,
+    evaluate,
+    is_plain,
+    laid_out_like,
+    result_bytes,
+)
+from executorch_py.exir.ir.graph import erase_dead_nodes, foldable_constants
+from executorch_py.exir.ir.op_traits import (
+    CHOOSE_QPARAMS,
+    DEQUANTIZE,
+    MOVES,
+    op_key,
+)
+
+# A result this small is always worth folding.
+_SMALL_BYTES = 4096
+# How much a group of results may outweigh the constants that it replaces: this, or this part of all
+# constants of a large model, whose masks are worth more as bytes than as work on every run.
+_ALLOWED_GROWTH = 64 * 1024
+_ALLOWED_PART = 64
+# What leaves the integers behind a dequantization readable.
+_LEAVES = MOVES | {"aten::cat"}
+
+
+def fold_constants(ep: ExportedProgram, keep: Iterable[str] = ()) -> bool:
+    """Fold in place; operators named in `keep` (as `aten::name.overload`) are not folded."""
+    return _Folder(ep, CHOOSE_QPARAMS | set(keep)).run()
+
+
+@dataclass
+class _Group:
+    """Results that use the same large constants: they pay off together or not at all."""
+
+    results: list[fx.Node] = field(default_factory=list)
+    sources: set[fx.Node] = field(default_factory=set)
+
+
+class _Folder:
+    def __init__(self, ep: ExportedProgram, kept: Iterable[str]) -> None:
+        self.ep = ep
+        self.kept = frozenset(kept)
+        self.graph = ep.graph_module.graph
+        self.constants = {k: v for k, v in foldable_constants(ep).items() if is_plain(v)}
+        self.foldable: set[fx.Node] = set()
+        self.sources: dict[fx.Node, frozenset[fx.Node]] = {}
+        self.values: dict[fx.Node, Any] = {}
+
+    def run(self) -> bool:
+        for node in self.graph.nodes:
+            if node.op == "placeholder" and node.name in self.constants:
+                self.sources[node] = frozenset([node])
+                self.values[node] = self.constants[node.name].detach()
+            elif self._is_foldable(node):
+                self.foldable.add(node)
+                self.sources[node] = frozenset().union(
+                    *(self.sources[n] for n in node.all_input_nodes)
+                )
+        self._leave_integers()
+        frontier = [n for n in self.graph.nodes if n in self.foldable and self._is_result(n)]
+        chosen = self._worthwhile(frontier)
+        if not chosen:
+            return False
+        self._replace(chosen)
+        return True
+
+    def _is_foldable(self, node: fx.Node) -> bool:
+        return depends_on_operands_only(node, self.kept) and all(
+            n in self.sources for n in node.all_input_nodes
+        )
+
+    def _leave_integers(self) -> None:
+        """Keep the calls that stand between constant integers and those who read their numbers."""
+        stand: set[fx.Node] = set()
+        for node in self.graph.nodes:
+            moved = op_key(node.target) in _LEAVES and stand.issuperset(node.all_input_nodes)
+            if node in self.foldable and (moved or op_key(node.target) in DEQUANTIZE):
+                stand.add(node)
+        for node in reversed(self.graph.nodes):
+            if node in stand and self._is_result(node):
+                self.foldable.discard(node)
+
+    def _is_result(self, node: fx.Node) -> bool:
+        return any(user not in self.foldable for user in node.users)
+
+    def _worthwhile(self, frontier: list[fx.Node]) -> list[fx.Node]:
+        """The results to fold: small ones, and groups that do not outweigh what they replace."""
+        chosen = {
+            n for n in frontier if result_bytes(n) <= _SMALL_BYTES or self._keepsresult_bytes(n)
+        }
+        held = sum(value.numel() * value.element_size() for value in self.constants.values())
+        allowed = max(_ALLOWED_GROWTH, held // _ALLOWED_PART)
+        for group in self._groups([n for n in frontier if n not in chosen]):
+            folded = chosen | set(group.results)
+            freed = sum(result_bytes(s) for s in group.sources if self._is_freed(s, folded))
+            cost = sum(result_bytes(n) for n in _distinct(group.results))
+            if cost <= freed + allowed:
+                chosen = folded
+                allowed -= max(0, cost - freed - _ALLOWED_GROWTH)
+        return [n for n in frontier if n in chosen]
+
+    def _keepsresult_bytes(self, node: fx.Node) -> bool:
+        """A reshaped constant has the very bytes of the constant, which the file holds once."""
+        if op_key(node.target) not in ("aten::view_copy", "aten::unsqueeze_copy"):
+            return False
+        source = node.args[0]
+        return (
+            isinstance(source, fx.Node)
+            and source.op == "placeholder"
+            and self.constants[source.name].is_contiguous()
+        )
+
+    def _groups(self, results: list[fx.Node]) -> list[_Group]:
+        groups: list[_Group] = []
+        of_source: dict[fx.Node, _Group] = {}
+        for node in results:
+            large = {s for s in self.sources[node] if result_bytes(s) > _SMALL_BYTES}
+            merged = _Group([node], set(large))
+            for group in {id(of_source[s]): of_source[s] for s in large if s in of_source}.values():
+                merged.results = group.results + merged.results
+                merged.sources |= group.sources
+                groups.remove(group)
+            groups.append(merged)
+            of_source.update({s: merged for s in merged.sources})
+        return groups
+
+    def _is_freed(self, source: fx.Node, folded: set[fx.Node]) -> bool:
+        """Whether every use of a constant ends in folded results."""
+        stack = [source]
+        while stack:
+            node = stack.pop()
+            for user in node.users:
+                if user not in self.foldable:
+                    return False
+                if user not in folded:
+                    stack.append(user)
+        return True
+
+    def _replace(self, chosen: list[fx.Node]) -> None:
+        placeholders: dict[Any, fx.Node] = {}
+        pending: list[tuple[str, torch.Tensor, object, dict[str, object]]] = []
+        keys: dict[fx.Node, Any] = {}
+        with torch.no_grad():
+            for node in chosen:
+                key = _identity(node)
+                keys[node] = key
+                if key not in placeholders:
+                    placeholders[key] = node
+                    example = dense_example(node.meta["val"])
+                    value = laid_out_like(evaluate(node, self.values), example)
+                    meta = {k: node.meta[k] for k in ("stack_trace",) if k in node.meta}
+                    meta |= inherited_meta(self.sources[node])
+                    pending.append((self._name(node), value, example, meta))
+        self.values.clear()
+        made = dict(zip(placeholders, add_constants(self.ep, pending), strict=True))
+        for node in chosen:
+            node.replace_all_uses_with(made[keys[node]])
+        erase_dead_nodes(self.graph)
+        drop_unused_constants(self.ep, set(self.constants))
+
+    def _name(self, node: fx.Node) -> str:
+        """`<weight>_folded` where one constant is behind the value, else after the node."""
+        sources = self.sources[node]
+        if len(sources) == 1:
+            (source,) = sources
+            fqn = next(
+                s.target for s in self.ep.graph_signature.input_specs if s.arg.name == source.name
+            )
+            return f"{fqn}_folded"
+        return f"_folded_{node.name}"
+
+
+def _identity(node: fx.Node) -> Any:
+    """Equal for calls of the same operator with the same arguments, whose values are equal."""
+    return (op_key(node.target), _key_of(node.args), _key_of(node.kwargs))
+
+
+def _key_of(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return tuple(_key_of(item) for item in value)
+    if isinstance(value, dict):
+        return tuple((k, _key_of(v)) for k, v in sorted(value.items()))
+    return (type(value).__name__, value) if not isinstance(value, fx.Node) else value
+
+
+def _distinct(results: list[fx.Node]) -> list[fx.Node]:
+    return list({_identity(n): n for n in results}.values())

@@ -1,0 +1,25 @@
+"""Erasing assertions: those outside the core operator set, which no later stage understands.
+
+Assertions on sizes and scalars stay until the program is lowered for the runtime.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.fx import GraphModule
+
+from executorch_py.exir.passes.base import GraphRewrite
+
+
+class RemoveNonCoreAtenOpGraphAssertsPass(GraphRewrite):
+    """Erase `_assert_tensor_metadata`."""
+
+    def rewrite(self, gm: GraphModule) -> bool:
+        asserts = gm.graph.find_nodes(
+            op="call_function", target=torch.ops.aten._assert_tensor_metadata.default
+        )
+        for node in asserts:
+            gm.graph.erase_node(node)
+        if asserts:
+            gm.graph.eliminate_dead_code()
+        return bool(asserts)

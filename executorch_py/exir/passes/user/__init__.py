@@ -1,0 +1,1 @@
+"""Base classes and tools for users' own passes: ExportPass, pass managers, DebugPass."""

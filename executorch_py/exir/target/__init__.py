@@ -1,0 +1,1 @@
+"""What a target runtime accepts: kernel manifests and the rules for argument values."""

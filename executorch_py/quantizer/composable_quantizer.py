@@ -1,0 +1,35 @@
+"""Quantizers one after the other: what the first annotates, the next leave alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import fx
+from torchao.quantization.pt2e.quantizer import ComposableQuantizer as TorchaoComposableQuantizer
+
+from executorch_py.quantizer.groupwise import connect
+from executorch_py.quantizer.observers import watch
+
+
+class ComposableQuantizer(TorchaoComposableQuantizer):
+    """Several quantizers as one, in order: `ComposableQuantizer([mine, XNNPACKQuantizer()…])`.
+
+    A node is the first's that annotates it. Unlike torchao's, which asks none of them, this lets
+    each validate the whole model, so that XNNPACKQuantizer refuses what XNNPACK cannot compute of
+    the others' annotations as well, and watches the observers of all.
+    """
+
+    def validate(self, model: fx.GraphModule) -> None:
+        for quantizer in self.quantizers:
+            quantizer.validate(model)
+
+    def prepare_obs_or_fq_callback(
+        self, model: fx.GraphModule, edge_or_node_to_obs_or_fq: dict[Any, Any]
+    ) -> None:
+        for quantizer in self.quantizers:
+            quantizer.prepare_obs_or_fq_callback(model, edge_or_node_to_obs_or_fq)
+        watch(edge_or_node_to_obs_or_fq)
+        connect(edge_or_node_to_obs_or_fq)
+
+
+__all__ = ["ComposableQuantizer"]

@@ -1,0 +1,318 @@
+"""Training for quantization: norms fused with what they follow, and modes that are looked at.
+
+Prepare and convert are torchao's. What it does around them by exporting patterns, half a minute for
+any model and with every norm's eps and momentum replaced by the defaults, is done here node by node
+with the norm's own numbers. The graphs are the same: either side's convert takes the other's.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+from torchao.quantization.pt2e import FakeQuantizeBase
+from torchao.quantization.pt2e import quantize_pt2e as torchao_pt2e
+from torchao.quantization.pt2e.quantizer import DerivedQuantizationSpec, Quantizer
+
+from executorch_py.exir.ir.match import argument
+from executorch_py.exir.ir.warn import warn_caller
+from executorch_py.quantizer import fold_batch_norm
+from executorch_py.quantizer.annotate import KEY, AnnotationWarning
+from executorch_py.quantizer.observers import (
+    WatchedFakeQuantize,
+    names_of,
+    node_name,
+)
+from executorch_py.quantizer.patterns import TRANSPOSED, is_norm_of_result
+from executorch_py.quantizer.prepare import annotated, put_observers
+
+aten = torch.ops.aten
+_MODE = "_exported_training"  # where torchao notes it
+_SHARE = "dropout_p"  # what attention drops: it has no argument for the mode
+_MODAL = ("train", "training", _SHARE)
+
+
+class TrainingModeError(RuntimeError):
+    """A model is to be converted that would go on training: norms and dropout do what they did."""
+
+
+def prepare_qat_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
+    """An exported model with what rounds as the quantized one will, ready for training.
+
+    model: of a module in training mode. `train()` and `eval()` of what is returned switch norms,
+    dropout and whether ranges move with the data.
+    """
+    model = annotated(model, quantizer)
+    for norm in list(_calls(model, aten.batch_norm.default)):
+        _fuse(norm)
+    model.graph.eliminate_dead_code()
+    made = put_observers(model, quantizer, is_qat=True)
+    if not any(isinstance(module, FakeQuantizeBase) for module in made.modules()):
+        warn_caller(
+            "nothing is rounded while training: give the quantizer a configuration for it, "
+            "get_symmetric_quantization_config(is_qat=True)",
+            AnnotationWarning,
+        )
+    return _with_modes(made)
+
+
+def convert_pt2e(
+    model: fx.GraphModule, use_reference_representation: bool = False, fold_quantize: bool = True
+) -> fx.GraphModule:
+    """The quantized model of a prepared one that has been calibrated or trained.
+
+    Raises CalibrationError if observers saw nothing, and TrainingModeError if norms or dropout
+    would go on training.
+    """
+    refuse_training(model)
+    for norm in list(_calls(model, aten.batch_norm.default)):
+        _fold(model, norm)
+    _drop_counters(model)
+    for norm in list(_calls(model, aten.batch_norm.default)):
+        norm.target = _norm_left_float
+    made: fx.GraphModule = torchao_pt2e.convert_pt2e(
+        model, use_reference_representation, fold_quantize
+    )
+    for norm in list(_calls(made, _norm_left_float)):
+        norm.target = aten.batch_norm.default
+    made.recompile()
+    return made
+
+
+def _norm_left_float(*args: Any) -> torch.Tensor:
+    """A norm that torchao's convert shall not look for patterns around."""
+    result: torch.Tensor = aten.batch_norm.default(*args)
+    return result
+
+
+def move_exported_model_to_eval(model: fx.GraphModule) -> fx.GraphModule:
+    """Norms use what they have learnt, dropout lets all pass, ranges stay as they are; in place."""
+    return _move(model, False)
+
+
+def move_exported_model_to_train(model: fx.GraphModule) -> fx.GraphModule:
+    """Norms learn, dropout drops, ranges move with the data; in place."""
+    return _move(model, True)
+
+
+def _move(model: fx.GraphModule, training: bool) -> fx.GraphModule:
+    for node, name in _modal(model):
+        value: bool | float = training
+        if name == _SHARE:
+            dropped = node.meta.setdefault(_SHARE, argument(node, name))
+            value = dropped if training else 0.0
+        if value == argument(node, name):
+            continue
+        if name in node.kwargs:
+            node.update_kwarg(name, value)
+        else:
+            names = [arg.name for arg in node.target._schema.arguments]
+            node.update_arg(names.index(name), value)
+    for module in model.modules():
+        if isinstance(module, WatchedFakeQuantize):
+            module.pause(not training)
+    setattr(model, _MODE, training)
+    model.recompile()
+    return model
+
+
+def _with_modes(model: fx.GraphModule) -> fx.GraphModule:
+    def train(self: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
+        return _move(self, mode)
+
+    def evaluate(self: fx.GraphModule) -> fx.GraphModule:
+        return _move(self, False)
+
+    model.train = types.MethodType(train, model)
+    model.eval = types.MethodType(evaluate, model)
+    return model
+
+
+def _calls(model: fx.GraphModule, target: Any) -> Iterator[fx.Node]:
+    return (n for n in model.graph.nodes if n.op == "call_function" and n.target is target)
+
+
+def _modal(model: fx.GraphModule) -> Iterator[tuple[fx.Node, str]]:
+    """The calls that do other things in training, and the name of the argument that says so."""
+    for node in model.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if node.op != "call_function" or schema is None or schema.name in _WITHOUT_MODE:
+            continue
+        name = next((a.name for a in schema.arguments if a.name in _MODAL), None)
+        if name is not None:
+            yield node, name
+
+
+_WITHOUT_MODE = frozenset({"aten::_batch_norm_no_update", "aten::_native_batch_norm_legit"})
+
+
+def refuse_training(model: fx.GraphModule) -> None:
+    """Raise if a graph has norms or dropout in training."""
+    found = [node for node, name in _modal(model) if argument(node, name) and _matters(node)]
+    if found:
+        raise TrainingModeError(
+            f"{len(found)} operators would go on training: {names_of(map(node_name, found))}.\n"
+            "Needed: move_exported_model_to_eval(prepared) after training; or, where nothing is"
+            " trained, torch.export.export(model.eval(), …)"
+        )
+
+
+def _matters(node: fx.Node) -> bool:
+    """Whether training makes a difference: not for recurrent layers that drop nothing."""
+    names = {arg.name for arg in node.target._schema.arguments}
+    return next((bool(argument(node, n)) for n in ("dropout", "p") if n in names), True)
+
+
+# ---- Norms while training
+
+
+def _fuse(norm: fx.Node) -> None:
+    """conv → norm becomes conv with weights times gamma / deviation → quotient → norm, so that the
+    weights are rounded as they will be once the norm is part of them."""
+    conv = norm.args[0]
+    if not isinstance(conv, fx.Node) or not is_norm_of_result(norm, conv):
+        return
+    weight, bias = conv.args[1], argument(conv, "bias")
+    note = conv.meta.get(KEY)
+    if note is None or note.input_qspec_map.get(weight) is None:
+        return
+    gamma, _, _, variance = norm.args[1:5]
+    write = _Writer(conv)
+    rank = weight.meta["val"].dim()
+    deviation = write(aten.sqrt.default, write(aten.add.Tensor, variance, norm.args[7]))
+    factor = write(aten.div.Tensor, gamma, deviation)
+    by_weight = [-1 if d == (conv.target in TRANSPOSED) else 1 for d in range(rank)]
+    by_channel = [-1 if d == 1 else 1 for d in range(rank)]
+    scaled = write(aten.mul.Tensor, weight, write(aten.reshape.default, factor, by_weight))
+    given = {weight: scaled}
+    if bias is not None:
+        given[bias] = write(aten.zeros_like.default, bias)
+    _read_instead(conv, given)
+    write = _Writer(norm)
+    whole = write(aten.div.Tensor, conv, write(aten.reshape.default, factor, by_channel))
+    if bias is not None:
+        whole = write(aten.add.Tensor, whole, write(aten.reshape.default, bias, by_channel))
+    norm.update_arg(0, whole)
+
+
+class _Writer:
+    """Calls before a node, of its module, with examples of what they give."""
+
+    def __init__(self, before: fx.Node) -> None:
+        self._before = before
+
+    def __call__(self, target: Any, *args: Any) -> fx.Node:
+        with self._before.graph.inserting_before(self._before):
+            made = self._before.graph.call_function(target, args)
+        examples = fx.map_arg(args, lambda n: n.meta["val"])
+        with self._before.meta["val"].fake_mode:
+            made.meta["val"] = target(*examples)
+        made.meta["nn_module_stack"] = self._before.meta.get("nn_module_stack", {})
+        return made
+
+
+def _read_instead(conv: fx.Node, given: dict[fx.Node, fx.Node]) -> None:
+    """Let a call read other operands, quantized as those before them."""
+    note = conv.meta[KEY]
+
+    def edge(place: Any) -> Any:
+        is_ours = isinstance(place, tuple) and place[1] is conv
+        return (given.get(place[0], place[0]), conv) if is_ours else place
+
+    specs = {}
+    for operand, spec in note.input_qspec_map.items():
+        if isinstance(spec, DerivedQuantizationSpec):
+            spec = replace(spec, derived_from=[edge(place) for place in spec.derived_from])
+        specs[given.get(operand, operand)] = spec
+    note.input_qspec_map = specs
+    for operand, other in given.items():
+        conv.replace_input_with(operand, other)
+
+
+# ---- Norms when trained
+
+
+def _fold(model: fx.GraphModule, norm: fx.Node) -> None:
+    """The norm behind a convolution that it was fused with becomes part of weights and bias."""
+    parts = _Fused.of(model, norm)
+    if parts is None:
+        return
+    folded, bias = fold_batch_norm.fold(model, norm, parts.conv, parts.weight, parts.bias)
+    parts.scaled.replace_all_uses_with(folded)
+    arguments = list(parts.conv.args)
+    arguments[2:3] = [bias]
+    parts.conv.args = tuple(arguments)
+    norm.replace_all_uses_with(parts.conv)
+    model.graph.erase_node(norm)
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+class _Fused:
+    """The nodes that `_fuse` wrote, or torchao."""
+
+    def __init__(
+        self, conv: fx.Node, scaled: fx.Node, weight: fx.Node, bias: fx.Node | None
+    ) -> None:
+        self.conv, self.scaled, self.weight, self.bias = conv, scaled, weight, bias
+
+    @classmethod
+    def of(cls, model: fx.GraphModule, norm: fx.Node) -> _Fused | None:
+        whole, bias = norm.args[0], None
+        if _is(whole, aten.add.Tensor) and _is(whole.args[1], aten.reshape.default):
+            whole, bias = whole.args[0], whole.args[1].args[0]
+        if not _is(whole, aten.div.Tensor) or not _is_factor_of(norm, whole.args[1]):
+            return None
+        conv = _behind_observer(model, whole.args[0])
+        if conv.op != "call_function" or len(conv.args) < 2:
+            return None
+        scaled = _behind_observer(model, conv.args[1])
+        if not _is(scaled, aten.mul.Tensor) or not _is_factor_of(norm, scaled.args[1]):
+            return None
+        return cls(conv, scaled, scaled.args[0], bias)
+
+
+def _is_factor_of(norm: fx.Node, reshaped: Any) -> bool:
+    """Whether a value is a norm's gamma / sqrt(variance + eps), in any shape."""
+    factor: Any = reshaped.args[0] if _is(reshaped, aten.reshape.default) else None
+    if not _is(factor, aten.div.Tensor) or not _is(factor.args[1], aten.sqrt.default):
+        return False
+    variance = factor.args[1].args[0].args[0]
+    _, gamma, _, _, norms_variance, *_ = norm.args
+    return [factor.args[0].target, variance.target] == [
+        getattr(n, "target", None) for n in (gamma, norms_variance)
+    ]
+
+
+def _is(node: Any, target: Any) -> bool:
+    return isinstance(node, fx.Node) and node.target is target
+
+
+def _behind_observer(model: fx.GraphModule, node: Any) -> fx.Node:
+    while node.op == "call_module" and "activation_post_process" in str(node.target):
+        node = node.args[0]
+    found: fx.Node = node
+    return found
+
+
+def _drop_counters(model: fx.GraphModule) -> None:
+    """Norms count what they saw, while training; who reads that is gone."""
+    for node in list(model.graph.nodes):
+        counts = _is(node, aten.add_.Tensor) and not node.users
+        if counts and str(getattr(node.args[0], "target", "")).endswith("num_batches_tracked"):
+            model.graph.erase_node(node)
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+__all__ = [
+    "TrainingModeError",
+    "convert_pt2e",
+    "move_exported_model_to_eval",
+    "move_exported_model_to_train",
+    "prepare_qat_pt2e",
+]

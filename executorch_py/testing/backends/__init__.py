@@ -1,0 +1,1 @@
+"""Small backends and partitioners that tests and examples lower to."""

@@ -50,7 +50,7 @@ coverage:
 
 docs:
 	@.ci/setup.sh test
-	@$(PY) tests/operator_coverage.py build/docs/operators.md
+	@$(PY) tests/support/operator_coverage.py build/docs/operators.md
 
 clean:
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache executorch_py/_C*.so

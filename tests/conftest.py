@@ -31,9 +31,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # Run whole by one of the workers, which then makes once what their tests share: it takes long. They
 # are begun first, so that no worker is left alone with them at the end.
 TOGETHER = {
-    "tests/backends/test_xnnpack_partitioner.py",
-    "tests/backends/test_xnnpack_payloads.py",
-    "tests/backends/test_xnnpack_upstream_payloads.py",
+    "tests/backends/xnnpack/test_partitioner.py",
+    "tests/backends/xnnpack/test_payloads.py",
+    "tests/backends/xnnpack/test_upstream_payloads.py",
     "tests/test_notebooks.py",
     "tests/test_operator_coverage.py",
     "tests/toolchain/test_op_library.py",

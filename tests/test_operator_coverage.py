@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import operator_coverage
+from support import operator_coverage
 
 
 def test_every_core_overload_of_torch_runs_or_has_a_reason() -> None:

@@ -22,7 +22,7 @@ SHORT, LONG, REPEAT, ROUNDS = 100, 1100, 3000, 5
 
 def chain(n: int) -> bytes:
     """x + x + x …: two results take turns, so that every addition needs the one before."""
-    from program_maker import MethodMaker, program_bytes
+    from support.program_maker import MethodMaker, program_bytes
 
     method = MethodMaker()
     x, alpha = method.tensor([1]), method.scalar(1)

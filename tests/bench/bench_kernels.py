@@ -23,8 +23,8 @@ from peers import report
 
 from executorch_py import _C
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "kernels"))
-from op_driver import Const, Out, time_op
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from support.op_driver import Const, Out, time_op
 
 ROUNDS = 7
 ROUND_NS = 20e6

@@ -26,8 +26,8 @@ from operator_moves import fills, images, indices, layouts, samples
 from operator_reduce import norms, orders, reductions, transforms
 from peers import report
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "kernels"))
-from op_driver import Out, dim_order, full_arguments, has_op, time_op
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from support.op_driver import Out, dim_order, full_arguments, has_op, time_op
 
 TURN_NS = 4e6
 FEW_TURNS, MANY_TURNS = 2, 8

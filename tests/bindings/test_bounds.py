@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from program_maker import adder, program_bytes
+from support.program_maker import adder, program_bytes
 from torch.export import Dim, export
 
 from executorch_py import _C, errors

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from conftest import build_c
-from program_maker import MethodMaker, program_bytes
+from support.program_maker import MethodMaker, program_bytes
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from program_maker import adder, program_bytes, summing_loop
+from support.program_maker import adder, program_bytes, summing_loop
 
 from executorch_py import _C, errors
 

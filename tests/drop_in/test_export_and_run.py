@@ -85,9 +85,8 @@ def test_portable_lib_loads_buffers_and_runs_methods() -> None:
 
 
 def test_memory_planning_options_and_custom_algorithms() -> None:
-    from executorch_py.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy, naive
-
     from executorch_py.exir import ExecutorchBackendConfig, to_edge
+    from executorch_py.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy, naive
     from executorch_py.exir.passes import MemoryPlanningPass
 
     exported = torch.export.export(Net().eval(), INPUTS)
@@ -104,10 +103,9 @@ def test_memory_planning_options_and_custom_algorithms() -> None:
 
 
 def test_a_users_export_pass_rewrites_operators() -> None:
+    from executorch_py.exir import to_edge
     from executorch_py.exir.dialects._ops import ops as exir_ops
     from executorch_py.exir.pass_base import ExportPass
-
-    from executorch_py.exir import to_edge
 
     class ReluToSigmoid(ExportPass):
         def call_operator(self, op: Any, args: Any, kwargs: Any, meta: Any) -> Any:
@@ -127,9 +125,6 @@ def test_a_users_export_pass_rewrites_operators() -> None:
 
 
 def test_a_users_partitioner_and_backend_lower_nodes() -> None:
-    from executorch_py.exir.dialects._ops import ops as exir_ops
-    from executorch_py.exir.lowered_backend_module import LoweredBackendModule
-
     from executorch_py.exir import to_edge, to_edge_transform_and_lower
     from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
     from executorch_py.exir.backend.compile_spec_schema import CompileSpec
@@ -138,6 +133,8 @@ def test_a_users_partitioner_and_backend_lower_nodes() -> None:
         Partitioner,
         PartitionResult,
     )
+    from executorch_py.exir.dialects._ops import ops as exir_ops
+    from executorch_py.exir.lowered_backend_module import LoweredBackendModule
 
     seen: list[tuple[int, bytes]] = []
 

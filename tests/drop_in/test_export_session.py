@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from executorch_py.exir.dialects._ops import ops
-from executorch_py.exir.pass_base import ExportPass
 from torch import nn
 from torch.export import Dim
 from torch.export import export as torch_export
@@ -18,6 +16,8 @@ from executorch_py.backends.xnnpack.quantizer.xnnpack_quantizer import (
     XNNPACKQuantizer,
     get_symmetric_quantization_config,
 )
+from executorch_py.exir.dialects._ops import ops
+from executorch_py.exir.pass_base import ExportPass
 from executorch_py.export import (
     ExportRecipe,
     ExportSession,

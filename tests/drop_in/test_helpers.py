@@ -6,6 +6,15 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
+from torch.export import Dim, export
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+from executorch_py.backends.xnnpack.quantizer.xnnpack_quantizer import (
+    XNNPACKQuantizer,
+    get_symmetric_quantization_config,
+)
+from executorch_py.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower
 from executorch_py.exir._serialize.data_serializer import DataEntry, DataPayload, DataSerializer
 from executorch_py.exir._serialize.padding import aligned_size, pad_to, padding_required
 from executorch_py.exir.dialects._ops import ops
@@ -19,6 +28,7 @@ from executorch_py.exir.passes.quantize_io_pass import (
     quantize_input,
     quantize_output,
 )
+from executorch_py.exir.schema import ScalarType, TensorShapeDynamism
 from executorch_py.exir.sym_util import (
     collect_free_symbols,
     eval_expr,
@@ -32,22 +42,12 @@ from executorch_py.exir.tensor import (
     scalar_type_enum,
 )
 from executorch_py.exir.tensor_layout import TensorLayout
-from executorch_py.extension.pytree import from_str, tree_flatten, tree_map, tree_unflatten
-from torch import nn
-from torch.export import Dim, export
-from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-
-from executorch_py.backends.xnnpack.quantizer.xnnpack_quantizer import (
-    XNNPACKQuantizer,
-    get_symmetric_quantization_config,
-)
-from executorch_py.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower
-from executorch_py.exir.schema import ScalarType, TensorShapeDynamism
 from executorch_py.extension.flat_tensor.serialize.serialize import (
     FlatTensorConfig,
     FlatTensorHeader,
     FlatTensorSerializer,
 )
+from executorch_py.extension.pytree import from_str, tree_flatten, tree_map, tree_unflatten
 
 aten = torch.ops.aten
 X = torch.linspace(-1, 1, 24).reshape(3, 8)

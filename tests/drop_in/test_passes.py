@@ -24,11 +24,10 @@ X = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
 
 
 def test_a_pass_manager_runs_passes_and_the_users_checks() -> None:
+    from executorch_py.exir import to_edge
     from executorch_py.exir.dialects._ops import ops as exir_ops
     from executorch_py.exir.pass_base import PassResult
     from executorch_py.exir.pass_manager import PassManager
-
-    from executorch_py.exir import to_edge
 
     def relu_to_tanh(gm: torch.fx.GraphModule) -> PassResult:
         for node in gm.graph.nodes:
@@ -51,12 +50,12 @@ def test_a_pass_manager_runs_passes_and_the_users_checks() -> None:
 
 
 def test_a_pattern_becomes_a_backend_operator() -> None:
-    from executorch_py.exir.dialects._ops import bind_pattern_to_op
-    from executorch_py.exir.dialects._ops import ops as exir_ops
-    from executorch_py.exir.pass_base import ExportPass, PassResult
     from torch.library import Library
 
     from executorch_py.exir import EdgeCompileConfig, to_edge
+    from executorch_py.exir.dialects._ops import bind_pattern_to_op
+    from executorch_py.exir.dialects._ops import ops as exir_ops
+    from executorch_py.exir.pass_base import ExportPass, PassResult
 
     library = Library("drop_in_fusion", "DEF")
 
@@ -113,9 +112,8 @@ def test_a_debug_pass_prints_the_graph(capsys: pytest.CaptureFixture[str], tmp_p
 
 
 def test_passes_are_registered_by_name() -> None:
-    from executorch_py.exir.passes.pass_registry import PassRegistry
-
     from executorch_py.exir.error import ExportError
+    from executorch_py.exir.passes.pass_registry import PassRegistry
 
     @PassRegistry.register()
     def dropInDemo(gm: Any) -> None:
@@ -158,10 +156,9 @@ def test_experimental_interfaces_warn() -> None:
 
 
 def test_operators_are_found_in_either_dialect() -> None:
+    from executorch_py.exir import to_edge
     from executorch_py.exir.dialects._ops import ops as exir_ops
     from executorch_py.exir.graph_module import contains_any_call_fn_target_op
-
-    from executorch_py.exir import to_edge
 
     gm = to_edge(export(M(), (X,))).exported_program().graph_module
     assert contains_any_call_fn_target_op(gm, {torch.ops.aten.relu.default})

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 import torch
-from executorch_py.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
-from executorch_py.exir.backend.utils import DelegateMappingBuilder
 from torch.export import export
 
 from executorch_py.exir import ExecutorchBackendConfig, to_edge
+from executorch_py.exir._serialize._program import deserialize_pte_binary, serialize_pte_binary
 from executorch_py.exir.backend.canonical_partitioners.duplicate_constant_node_pass import (
     duplicate_constant_node,
 )
+from executorch_py.exir.backend.utils import DelegateMappingBuilder
 from executorch_py.exir.print_program import inspect_node
 
 

@@ -31,7 +31,6 @@ SQUARES = tuple(torch.randn(2, 2, generator=torch.Generator().manual_seed(i)) fo
 
 def _lowered_sine() -> Any:
     import executorch_py.exir.backend.test.backend_with_compiler_demo  # noqa: F401
-
     from executorch_py.exir import to_edge
     from executorch_py.exir.backend.backend_api import to_backend
 
@@ -80,10 +79,9 @@ def test_a_lowered_module_is_a_part_of_another_model(strict: bool) -> None:
 
 
 def test_delegates_of_a_partitioned_program_are_numbered_as_they_are_called() -> None:
+    from executorch_py.exir import to_edge
     from executorch_py.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
     from executorch_py.exir.backend.utils import format_delegated_graph, get_delegates
-
-    from executorch_py.exir import to_edge
 
     edge = to_edge(export(MulAdd(), SQUARES)).to_backend(AddMulPartitionerDemo())
     program = edge.exported_program()
@@ -101,10 +99,9 @@ def test_delegates_of_a_partitioned_program_are_numbered_as_they_are_called() ->
 
 
 def test_delegates_of_a_second_partitioner_leave_the_names_of_the_first_alone() -> None:
-    from executorch_py.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
-
     from executorch_py.backends.reference import ReferencePartitioner
     from executorch_py.exir import to_edge
+    from executorch_py.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
 
     edge = to_edge(export(MulAdd(), SQUARES)).to_backend(AddMulPartitionerDemo())
     edge = edge.to_backend(ReferencePartitioner())
@@ -119,7 +116,6 @@ def test_delegates_of_a_second_partitioner_leave_the_names_of_the_first_alone() 
 
 def test_the_demo_backend_names_an_operator_it_lacks() -> None:
     import executorch_py.exir.backend.test.backend_with_compiler_demo  # noqa: F401
-
     from executorch_py.exir import to_edge
     from executorch_py.exir.backend.backend_api import to_backend
 
@@ -132,9 +128,8 @@ def test_the_demo_backend_names_an_operator_it_lacks() -> None:
 
 def test_the_delegation_report_counts_as_upstream_does() -> None:
     from executorch_py.devtools.backend_debug import get_delegation_info
-    from executorch_py.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
-
     from executorch_py.exir import to_edge
+    from executorch_py.exir.backend.test.op_partitioner_demo import AddMulPartitionerDemo
 
     edge = to_edge(export(MulAdd(), SQUARES)).to_backend(AddMulPartitionerDemo())
     info = get_delegation_info(edge.exported_program().graph_module)
@@ -156,9 +151,8 @@ def test_the_delegation_report_counts_as_upstream_does() -> None:
 
 
 def test_a_memory_planning_pass_chooses_memories_by_operator() -> None:
-    from executorch_py.exir.memory_planning import greedy
-
     from executorch_py import exir
+    from executorch_py.exir.memory_planning import greedy
     from executorch_py.exir.passes import MemoryPlanningPass
 
     class Pools(MemoryPlanningPass):

@@ -58,10 +58,9 @@ def test_to_edge_then_to_backend(tmp_path: Path) -> None:
 
 
 def test_partitioners_by_method() -> None:
-    from executorch_py.exir.backend.utils import get_delegates
-
     from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch_py.exir import to_edge_transform_and_lower
+    from executorch_py.exir.backend.utils import get_delegates
     from executorch_py.runtime import Runtime
 
     net = Net().eval()
@@ -80,7 +79,6 @@ def test_partitioners_by_method() -> None:
 
 
 def test_a_quantized_model_behind_two_partitioners() -> None:
-    from executorch_py.devtools.backend_debug import get_delegation_info
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import (
@@ -91,6 +89,7 @@ def test_a_quantized_model_behind_two_partitioners() -> None:
         XNNPACKQuantizer,
         get_symmetric_quantization_config,
     )
+    from executorch_py.devtools.backend_debug import get_delegation_info
     from executorch_py.exir import to_edge_transform_and_lower
 
     shapes = ({0: Dim("n", min=1, max=8)},)
@@ -115,12 +114,11 @@ def test_a_quantized_model_behind_two_partitioners() -> None:
 def test_what_was_delegated_is_told(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from executorch_py.devtools.backend_debug import get_delegation_info, print_delegation_info
-    from executorch_py.exir.backend.utils import print_delegated_graph
-
     from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch_py.devtools import generate_etrecord, parse_etrecord
+    from executorch_py.devtools.backend_debug import get_delegation_info, print_delegation_info
     from executorch_py.exir import to_edge_transform_and_lower
+    from executorch_py.exir.backend.utils import print_delegated_graph
 
     exported = export(Net().eval(), (X,))
     edge = to_edge_transform_and_lower(

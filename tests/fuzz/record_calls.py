@@ -79,7 +79,7 @@ def picked(lines: set[str]) -> list[str]:
 
 
 def pytest_configure(config: Any) -> None:
-    sys.path.insert(0, str(FOLDER.parent / "kernels"))
+    sys.path.insert(0, str(FOLDER.parent))
     import op_driver as driver
     import op_values
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from quantizer.few_bits import INDICES, PT2E, exported
+from support.low_bit_network import INDICES, PT2E, exported
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.exir import to_edge, to_edge_transform_and_lower

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, isa_limit, isas, run_op
-from sample import laid_out
+from support.element_samples import laid_out
+from support.op_driver import OpError, Out, check_op, isa_limit, isas, run_op
 
 from executorch_py.exir.ir.attention_op import attention_out
 

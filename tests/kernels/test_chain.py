@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import Const, Doubles, OpError, Out, Tensors, check_op, isa_limit, isas, run_op
+from support.op_driver import (
+    Const,
+    Doubles,
+    OpError,
+    Out,
+    Tensors,
+    check_op,
+    isa_limit,
+    isas,
+    run_op,
+)
 
 from executorch_py.exir.dialects.own_ops import STEP_NAMES
 

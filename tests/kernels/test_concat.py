@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, Tensors, check_op, run_op
-from sample import ALL, ONE_PER_SIZE, orders, sample
+from support.element_samples import ALL, ONE_PER_SIZE, orders, sample
+from support.op_driver import OpError, Out, Tensors, check_op, run_op
 
 aten = torch.ops.aten
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import Const, OpError, Out, assert_close, check_op, isa_limit, isas, run_op
-from sample import laid_out
-from table.convolutions import CASES, CHANNELS_LAST, Convolution
+from kernels.table.convolutions import CASES, CHANNELS_LAST, Convolution
+from support.element_samples import laid_out
+from support.op_driver import Const, OpError, Out, assert_close, check_op, isa_limit, isas, run_op
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, isa_limit, isas, run_op
-from sample import ALL, COMPLEX, ONE_PER_SIZE, REAL, orders, sample
+from support.element_samples import ALL, COMPLEX, ONE_PER_SIZE, REAL, orders, sample
+from support.op_driver import OpError, Out, check_op, isa_limit, isas, run_op
 
 aten = torch.ops.aten
 SHAPES = [(), (5,), (0, 3), (3, 4), (2, 3, 4), (2, 3, 5, 4), (1, 3, 1, 7)]

@@ -6,14 +6,10 @@ every dtype, empty and 0-d shapes, numbers as elements, arange's rounding.
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from op_driver import OpError, Out, check_op, run_op
+from support.op_driver import OpError, Out, check_op, run_op
 
 ATEN = torch.ops.aten
 DTYPES = [

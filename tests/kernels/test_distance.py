@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, run_op
-from sample import COMPLEX, laid_out, sample
+from support.element_samples import COMPLEX, laid_out, sample
+from support.op_driver import OpError, Out, check_op, run_op
 
 aten = torch.ops.aten
 CONJUGATED = [*COMPLEX, torch.float32, torch.float16, torch.int64, torch.bool]

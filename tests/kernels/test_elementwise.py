@@ -4,15 +4,11 @@ complex numbers, integers that wrap, and what is refused. The operator table run
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from op_driver import OpError, Out, check_op, run_op
+from support.op_driver import OpError, Out, check_op, run_op
 
 A = torch.ops.aten
 INTS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from op_driver import Const, OpError, Out, check_op, run_op
+from support.op_driver import Const, OpError, Out, check_op, run_op
 
 embedding = torch.ops.aten.embedding.out
 DTYPES = [

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, run_op
+from support.op_driver import OpError, Out, check_op, run_op
 
 A = torch.ops.aten
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, assert_close, check_op, isa_limit, isas, run_op
+from support.op_driver import OpError, Out, assert_close, check_op, isa_limit, isas, run_op
 
 aten = torch.ops.aten
 REALS = [torch.float32, torch.float64]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, OptionalTensors, Out, check_op, run_op
-from sample import ALL, COMPLEX, ONE_PER_SIZE, REAL, laid_out, orders, sample
+from support.element_samples import ALL, COMPLEX, ONE_PER_SIZE, REAL, laid_out, orders, sample
+from support.op_driver import OpError, OptionalTensors, Out, check_op, run_op
 
 aten = torch.ops.aten
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import Const, OpError, Out, check_op, isa_limit, isas, run_op
+from support.op_driver import Const, OpError, Out, check_op, isa_limit, isas, run_op
 
 from executorch_py.exir.dialects import integer_ops
 

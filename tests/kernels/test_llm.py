@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, run_op
-from sample import laid_out, sample
+from support.element_samples import laid_out, sample
+from support.op_driver import OpError, Out, check_op, run_op
 
 import executorch_py.extension.llm.custom_ops.custom_ops  # noqa: F401
 

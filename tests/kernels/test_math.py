@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import ctypes
 import math
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from op_driver import Out, isa_limit, isas, library, run_op
+from support.op_driver import Out, isa_limit, isas, library, run_op
 
 FUNCTIONS = [
     "acos",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, assert_close, check_op, run_op
+from support.op_driver import OpError, Out, assert_close, check_op, run_op
 
 import_module("executorch_py.extension.llm.custom_ops.custom_ops")
 import_module("executorch_py.extension.llm.custom_ops.op_tile_crop_aot")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, run_op
-from sample import COMPLEX, ONE_PER_SIZE, REAL, orders, sample
+from support.element_samples import COMPLEX, ONE_PER_SIZE, REAL, orders, sample
+from support.op_driver import OpError, Out, check_op, run_op
 
 aten = torch.ops.aten
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, run_op
+from support.op_driver import OpError, Out, check_op, run_op
 
 aten = torch.ops.aten
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]

@@ -6,16 +6,12 @@ Python's arithmetic where upstream follows it, C's where it does not, and errors
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from op_driver import OpError, loaded_op, run_scalar_op
-from op_values import Values
+from support.op_driver import OpError, loaded_op, run_scalar_op
+from support.op_values import Values
 
 X = torch.arange(24.0).reshape(2, 3, 4)
 MIN, MAX = -(2**63), 2**63 - 1

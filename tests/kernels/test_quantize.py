@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.ao.quantization.fx._decomposed
-from op_driver import OpError, Out, assert_close, isa_limit, isas, run_op
+from support.op_driver import OpError, Out, assert_close, isa_limit, isas, run_op
 
 eager = torch.ops.quantized_decomposed
 LIMITS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, assert_close, run_op
+from support.op_driver import OpError, Out, assert_close, run_op
 
 import_module("executorch_py.extension.llm.custom_ops.custom_ops")
 llama = torch.ops.llama

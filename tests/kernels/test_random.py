@@ -6,16 +6,12 @@ method with seed 0.
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from op_driver import OpError, Out, isa_limit, isas, run_op
-from op_values import DTYPES
+from support.op_driver import OpError, Out, isa_limit, isas, run_op
+from support.op_values import DTYPES
 
 FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 N = 1 << 17

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, run_op
-from sample import ONE_PER_SIZE, laid_out, orders, sample
+from support.element_samples import ONE_PER_SIZE, laid_out, orders, sample
+from support.op_driver import OpError, Out, check_op, run_op
 
 aten = torch.ops.aten
 SHAPES: list[tuple[int, ...]] = [(16,), (3, 16), (2, 3, 32), (0, 16)]

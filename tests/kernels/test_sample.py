@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, run_op
-from sample import laid_out
+from support.element_samples import laid_out
+from support.op_driver import OpError, Out, check_op, run_op
 
 aten = torch.ops.aten
 FLOATS = [torch.float32, torch.float64, torch.float16, torch.bfloat16]

@@ -7,8 +7,8 @@ import itertools
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, run_op
-from sample import REAL, laid_out, orders, sample
+from support.element_samples import REAL, laid_out, orders, sample
+from support.op_driver import OpError, Out, check_op, run_op
 
 aten = torch.ops.aten
 WAYS = ["sum", "prod", "amax", "amin"]

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, run_op
-from sample import REAL, laid_out, sample
+from support.element_samples import REAL, laid_out, sample
+from support.op_driver import OpError, Out, check_op, run_op
 
 aten = torch.ops.aten
 SEARCH, SEARCH_NUMBER = aten.searchsorted.Tensor_out, aten.searchsorted.Scalar_out

@@ -6,14 +6,10 @@ every dimension, dtype and layout, long rows, infinities.
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 
 import pytest
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from op_driver import OpError, Out, check_op, run_op
+from support.op_driver import OpError, Out, check_op, run_op
 
 ATEN = torch.ops.aten
 OPS = [ATEN._softmax.out, ATEN._log_softmax.out]

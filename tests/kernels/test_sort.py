@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, run_op
-from sample import REAL, orders, sample
+from support.element_samples import REAL, orders, sample
+from support.op_driver import OpError, Out, check_op, run_op
 
 aten = torch.ops.aten
 

@@ -12,8 +12,8 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, run_op
-from sample import REAL, laid_out
+from support.element_samples import REAL, laid_out
+from support.op_driver import OpError, Out, check_op, run_op
 
 A = torch.ops.aten
 INF, NAN = math.inf, math.nan

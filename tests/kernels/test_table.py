@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from table import every_row
-from table.row import Row
+from kernels.table import every_row
+from kernels.table.row import Row
 
 GROUPS: dict[str, list[Row]] = defaultdict(list)
 for _row in every_row():

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import check_op
+from support.op_driver import check_op
 
 ORDERS = list(permutations(range(3)))
 SIZES = (37, 70, 19)

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from op_driver import OpError, check_op, has_op
-from op_values import DTYPES
-from torch_samples import Call, calls, functions, widened
+from support.op_driver import OpError, check_op, has_op
+from support.op_values import DTYPES
+from support.torch_samples import Call, calls, functions, widened
 
 PARTS = 16
 FEWEST = 200  # calls in each part

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, run_op
-from sample import REAL, laid_out, orders, sample
+from support.element_samples import REAL, laid_out, orders, sample
+from support.op_driver import OpError, Out, run_op
 
 A = torch.ops.aten
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 import torch
-from op_driver import OpError, Out, check_op, dim_order, run_op
-from sample import ALL, ONE_PER_SIZE, laid_out, orders, sample
+from support.element_samples import ALL, ONE_PER_SIZE, laid_out, orders, sample
+from support.op_driver import OpError, Out, check_op, dim_order, run_op
 
 aten = torch.ops.aten
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from program_maker import adder, program_bytes
+from support.program_maker import adder, program_bytes
 
 HERE = Path(__file__).resolve().parent
 NEEDS = {"leak_execute": ["planned", "unplanned"]}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from backends.test_xnnpack_payloads import payloads_of
+from backends.xnnpack.test_payloads import payloads_of
 from quantizer.test_layers import WEIGHTED, integer_nodes
 from torch import nn
 

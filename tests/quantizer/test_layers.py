@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 import torch
-from backends.test_xnnpack_payloads import payloads_of
+from backends.xnnpack.test_payloads import payloads_of
 from interop.peer import Upstream
-from quantizer.layer_cases import CASES, PRODUCTS, All, Case, inputs_of
+from support.layer_cases import CASES, PRODUCTS, All, Case, inputs_of
 from torch import fx
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 import torch
-from quantizer.random_graphs import Drawn, Moves, Norms
+from support.random_graphs import Drawn, Moves, Norms
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
 from executorch_py.exir import ExecutorchBackendConfig, to_edge_transform_and_lower

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from program_maker import MethodMaker, adder, program_bytes
+from support.program_maker import MethodMaker, adder, program_bytes
 
 from executorch_py import _C, errors
 from executorch_py.exir.schema import TensorList

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from program_maker import MethodMaker, adder, program_bytes
+from support.program_maker import MethodMaker, adder, program_bytes
 
 from executorch_py import _C, errors
 from executorch_py.runtime import Runtime, Verification

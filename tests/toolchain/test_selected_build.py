@@ -19,7 +19,7 @@ import torch
 from conftest import ROOT
 from interop.peer import Upstream
 from models.vision import build as build_model
-from program_maker import MethodMaker, program_bytes
+from support.program_maker import MethodMaker, program_bytes
 
 from executorch_py import _C
 from executorch_py.cli.main import main

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from executorch_py.devtools.backend_debug import get_delegation_info
 from torch import Tensor, nn
 from torch._higher_order_ops.scan import scan
 from torch.export import export
 
 from executorch_py.backends.reference import ReferencePartitioner
 from executorch_py.backends.xnnpack import XnnpackPartitioner
+from executorch_py.devtools.backend_debug import get_delegation_info
 from executorch_py.exir import EdgeProgramManager, to_edge, to_edge_transform_and_lower
 from executorch_py.exir.backend.cost import bytes_of, estimated_seconds, flops_of
 from executorch_py.exir.backend.delegation_summary import summary_of_file

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from executorch_py.exir.backend.utils import DelegateMappingBuilder, WhyNoPartitionReporter
 from torch import fx
 from torch.fx.passes.operator_support import OperatorSupportBase
 
@@ -18,6 +17,7 @@ from executorch_py.exir.backend.canonical_partitioners.pattern_op_partitioner im
     generate_partitions_from_list_of_nodes,
 )
 from executorch_py.exir.backend.operator_support import DontPartition, DontPartitionName
+from executorch_py.exir.backend.utils import DelegateMappingBuilder, WhyNoPartitionReporter
 
 
 def chain(names: str) -> fx.GraphModule:

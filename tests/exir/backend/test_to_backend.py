@@ -6,15 +6,6 @@ from typing import Any
 
 import pytest
 import torch
-from executorch_py.exir.backend.utils import (
-    format_delegated_graph,
-    get_delegated_payload,
-    get_delegates,
-    get_non_lowered_nodes,
-    tag_constant_data,
-    tag_mutated_buffer,
-)
-from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
 from torch import nn
 from torch.export import Dim, ExportedProgram, export
 
@@ -37,8 +28,17 @@ from executorch_py.exir.backend.partitioner import (
     Partitioner,
     PartitionResult,
 )
+from executorch_py.exir.backend.utils import (
+    format_delegated_graph,
+    get_delegated_payload,
+    get_delegates,
+    get_non_lowered_nodes,
+    tag_constant_data,
+    tag_mutated_buffer,
+)
 from executorch_py.exir.error import ExportError
 from executorch_py.exir.ir.op_traits import op_key
+from executorch_py.exir.lowered_backend_module import get_lowered_backend_modules
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 
 UPSTREAM_KERNELS = ExecutorchBackendConfig(target="executorch-1.5")

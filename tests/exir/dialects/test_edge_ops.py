@@ -7,13 +7,13 @@ import pickle
 
 import pytest
 import torch
-from executorch_py.exir.dialects._ops import bind_pattern_to_op
-from executorch_py.exir.dialects._ops import ops as exir_ops
-from executorch_py.exir.dialects.edge._ops import EdgeOpOverload
 from torch.library import Library
 
 from executorch_py.exir.dialects import dtype_rules
+from executorch_py.exir.dialects._ops import bind_pattern_to_op
+from executorch_py.exir.dialects._ops import ops as exir_ops
 from executorch_py.exir.dialects.dim_order import DimOrderOpsMap
+from executorch_py.exir.dialects.edge._ops import EdgeOpOverload
 from executorch_py.exir.dialects.edge_ops import BackendOpOverload
 
 ADD = exir_ops.edge.aten.add.Tensor

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._export.verifier import SpecViolationError
+
+from executorch_py.exir import EdgeCompileConfig, to_edge
 from executorch_py.exir.dialects._ops import ops as exir_ops
 from executorch_py.exir.verification.verifier import (
     EXIRATenDialectVerifier,
     EXIREdgeDialectVerifier,
     get_aten_verifier,
 )
-from torch._export.verifier import SpecViolationError
-
-from executorch_py.exir import EdgeCompileConfig, to_edge
 
 
 class Add(torch.nn.Module):

@@ -7,13 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from executorch_py.exir.dialects._ops import ops as exir_ops
-from executorch_py.exir.pass_base import (
-    ExportedProgramPassBase,
-    ExportedProgramPassResult,
-    ExportPass,
-)
-from executorch_py.exir.pass_manager import ExportedProgramPassManager
 from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.fx.passes.infra.pass_base import PassResult
@@ -26,7 +19,14 @@ from executorch_py.exir import (
     to_edge_transform_and_lower,
 )
 from executorch_py.exir.decompose.keep_ops import decompose_for, keepable
+from executorch_py.exir.dialects._ops import ops as exir_ops
 from executorch_py.exir.error import ExportError
+from executorch_py.exir.pass_base import (
+    ExportedProgramPassBase,
+    ExportedProgramPassResult,
+    ExportPass,
+)
+from executorch_py.exir.pass_manager import ExportedProgramPassManager
 
 aten = torch.ops.aten
 edge = exir_ops.edge.aten

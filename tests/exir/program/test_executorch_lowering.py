@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from executorch_py.exir.passes.init_mutable_pass import InitializedMutableBufferPass
-from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from torch import nn
 from torch.export import Dim, export
 
 from executorch_py.exir import to_edge
 from executorch_py.exir.error import ExportError
+from executorch_py.exir.passes.init_mutable_pass import InitializedMutableBufferPass
+from executorch_py.exir.passes.memory_planning_pass import MemoryPlanningPass
 from executorch_py.exir.program.config import EdgeCompileConfig, ExecutorchBackendConfig
 from executorch_py.exir.schema import Tensor, TensorShapeDynamism
 from executorch_py.exir.target.manifest import MissingKernelError, kernel_manifest

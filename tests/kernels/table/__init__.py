@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from importlib import import_module
 
-from table.row import Row
+from kernels.table.row import Row
 
 FAMILIES = [
     "elementwise",
@@ -30,4 +30,5 @@ FAMILIES = [
 def every_row() -> Iterator[Row]:
     """All rows, family by family, each once."""
     for family in FAMILIES:
-        yield from {repr(row): row for row in import_module(f"table.{family}").rows()}.values()
+        rows = import_module(f"{__name__}.{family}").rows()
+        yield from {repr(row): row for row in rows}.values()

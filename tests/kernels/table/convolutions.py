@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-
-from table.row import FLOATS, HALVES, INTS, WIDE, Row, growing, small
+from kernels.table.row import FLOATS, HALVES, INTS, WIDE, Row, growing, small
 
 F32, F16 = torch.float32, torch.float16
 

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-
-from table.row import FLOATS, INTS, NUMBERS, REAL, WIDE, Row, T
+from kernels.table.row import FLOATS, INTS, NUMBERS, REAL, WIDE, Row, T
 
 SHAPES: list[tuple[int, ...]] = [(), (0,), (3,), (2, 0, 3), (2, 3, 4), (1, 701)]
 VALUES: list[Any] = [0, 1, 7, 2.75, True]

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-
-from table.row import COMPLEX, FLOATS, HALVES, INTS, NUMBERS, REAL, Row, T, growing
+from kernels.table.row import COMPLEX, FLOATS, HALVES, INTS, NUMBERS, REAL, Row, T, growing
 
 INF, NAN = math.inf, math.nan
 B8, U8, I8, I32, I64 = torch.bool, torch.uint8, torch.int8, torch.int32, torch.int64

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from sample import orders
-
-from table.row import COMPLEX, FLOATS, NUMBERS, REAL, Row, T, growing
+from kernels.table.row import COMPLEX, FLOATS, NUMBERS, REAL, Row, T, growing
+from support.element_samples import orders
 
 F32, I64, I32, B8 = torch.float32, torch.int64, torch.int32, torch.bool
 

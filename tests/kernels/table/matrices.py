@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-
-from table.row import COMPLEX, WIDE, Row, T, growing
+from kernels.table.row import COMPLEX, WIDE, Row, T, growing
 
 SIDES: list[tuple[int, ...]] = [(1, 1), (2, 2), (3, 3), (5, 5), (12, 12), (2, 4, 4), (2, 3, 3, 3),
                                 (0, 0), (0, 3, 3)]  # fmt: skip

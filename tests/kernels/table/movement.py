@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from sample import ONE_PER_SIZE, orders
-
-from table.row import ALL, COMPLEX, REAL, Row, T, growing
+from kernels.table.row import ALL, COMPLEX, REAL, Row, T, growing
+from support.element_samples import ONE_PER_SIZE, orders
 
 F32 = torch.float32
 BIG = 9223372036854775807

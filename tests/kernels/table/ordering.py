@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from sample import orders
-
-from table.row import FLOATS, INTS, NUMBERS, REAL, Row, T, growing
+from kernels.table.row import FLOATS, INTS, NUMBERS, REAL, Row, T, growing
+from support.element_samples import orders
 
 F32, I64, B8 = torch.float32, torch.int64, torch.bool
 NAN, INF = float("nan"), float("inf")

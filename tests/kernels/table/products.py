@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
-
-from table.row import FLOATS, HALVES, NUMBERS, Row, T, growing, small
+from kernels.table.row import FLOATS, HALVES, NUMBERS, Row, T, growing, small
 
 F32 = torch.float32
 # m, n, k: around the tile and block sizes, and with nothing in one of them

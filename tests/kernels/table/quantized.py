@@ -11,8 +11,7 @@ from importlib import import_module
 from typing import Any
 
 import torch
-
-from table.row import Row, T
+from kernels.table.row import Row, T
 
 import_module("torch.ao.quantization.fx._decomposed")
 F32, I64 = torch.float32, torch.int64

@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-
-from table.row import COMPLEX, FLOATS, HALVES, NUMBERS, REAL, WIDE, Row, T, growing
+from kernels.table.row import COMPLEX, FLOATS, HALVES, NUMBERS, REAL, WIDE, Row, T, growing
 
 NAN, INF = math.nan, math.inf
 F32, I64 = torch.float32, torch.int64

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from op_driver import (
+from support.element_samples import laid_out
+from support.op_driver import (
     Const,
     Out,
     assert_close,
@@ -27,7 +28,6 @@ from op_driver import (
     plain,
     run_growing,
 )
-from sample import laid_out
 
 NAMES: dict[torch.dtype, str] = {
     torch.bool: "b8", torch.uint8: "u8", torch.int8: "i8", torch.int16: "i16",

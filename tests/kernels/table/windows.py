@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-
-from table.row import FLOATS, HALVES, NUMBERS, WIDE, Row, T, growing
+from kernels.table.row import FLOATS, HALVES, NUMBERS, WIDE, Row, T, growing
 
 F32, I64 = torch.float32, torch.int64
 LAST = {3: (1, 2, 0), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}

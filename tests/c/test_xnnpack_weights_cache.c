@@ -1,0 +1,177 @@
+// test_xnnpack_weights_cache.c — the file that keeps weights packed: it is used, replaced when it is
+// damaged or another machine's, and damaged weights are never computed with.
+#define _GNU_SOURCE  // mkstemp
+#include "rig.h"
+
+#ifndef ET_HAVE_XNNPACK
+
+static void nothing_is_packed_without_xnnpack(void) {
+  EXPECT(et_backends_builtin.n_backends > 0);
+}
+
+static const et_test tests[] = {ET_CASE(nothing_is_packed_without_xnnpack)};
+ET_TEST_MAIN(tests)
+
+#else
+
+#include "backends/xnnpack/alloc_region.h"
+#include "backends/xnnpack/weights/weights_cache.h"
+#include "xnn_bench.h"
+
+#include <unistd.h>
+
+// The file says that it is of another machine or XNNPACK, and is otherwise right.
+static void change_identity(const char *path) {
+  enum { HEADER = 56, CHECKSUM_AT = 48 };  // the layout of weights_file.c
+  static uint8_t bytes[4096];
+  uint32_t identity_bytes;
+  uint64_t index_bytes, sum;
+  FILE *file = fopen(path, "r+b");
+  if (file == NULL || fread(bytes, 1, sizeof bytes, file) < HEADER) abort();
+  bytes[HEADER + 3] ^= 1;
+  memcpy(&identity_bytes, bytes + 12, sizeof identity_bytes);
+  memcpy(&index_bytes, bytes + 24, sizeof index_bytes);
+  sum = eti_xnn_checksum(bytes + HEADER, (identity_bytes + 7) / 8 * 8 + (size_t)index_bytes);
+  memcpy(bytes + CHECKSUM_AT, &sum, sizeof sum);
+  sum = eti_xnn_checksum(bytes, HEADER);
+  memcpy(bytes + CHECKSUM_AT, &sum, sizeof sum);
+  rewind(file);
+  fwrite(bytes, 1, HEADER + 8, file);
+  fclose(file);
+}
+
+typedef enum damage_kind { POKE, CUT, OTHER_MACHINE } damage_kind;
+
+// at: the byte that changes, or where the file ends from now on.
+static void damage(const char *path, damage_kind kind, long at) {
+  if (kind == POKE) bench_poke(path, at, 0x7b);
+  if (kind == CUT && truncate(path, at) != 0) abort();
+  if (kind == OTHER_MACHINE) change_identity(path);
+}
+
+static void a_file_keeps_weights_packed(void) {
+  char path[] = "/tmp/et_packed_XXXXXX";
+  et_xnnpack_facts facts;
+  et_error note;
+  bench_path(path);
+  EXPECT(bench_use_file(path, &facts, &note) && note.message[0] == '\0');
+  EXPECT(facts.n_packed == 2 && facts.n_mapped == 0 && facts.n_weights == 2);
+  EXPECT(bench_use_file(path, &facts, &note) && note.message[0] == '\0');
+  EXPECT(facts.n_packed == 0 && facts.n_mapped == 2 && facts.n_shared == 2);
+  (void)unlink(path);
+}
+
+static void a_damaged_file_is_packed_anew_and_replaced(void) {
+  char path[] = "/tmp/et_packed_XXXXXX";
+  et_xnnpack_facts facts;
+  et_error note;
+  bench_path(path);
+  EXPECT(bench_use_file(path, &facts, &note));
+  static const struct {
+    damage_kind kind;
+    long at;
+    const char *words;  // NULL: does not matter
+  } damages[] = {{POKE, 0, "it is something else"},
+                 {POKE, 8, "it is of another version"},
+                 {POKE, 40, "it is cut short"},  // says that it should be longer
+                 {POKE, 48, "it is damaged"},    // the checksum itself
+                 {POKE, 66, "it is damaged"},    // the identity
+                 {POKE, 150, "it is damaged"},   // the index
+                 {POKE, -1, NULL},               // the padding behind the last weights
+                 {CUT, 20, "it is too short to be one"},
+                 {CUT, 400, "it is cut short"},
+                 {OTHER_MACHINE, 0, "it was made by another XNNPACK or for another CPU"}};
+  for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
+    const bool is_harmless = damages[i].words == NULL;
+    damage(path, damages[i].kind, damages[i].at);
+    EXPECT(bench_use_file(path, &facts, &note) && facts.n_packed == (is_harmless ? 0 : 2));
+    EXPECT(note.status == ET_OK);
+    EXPECT(is_harmless || strstr(note.message, damages[i].words) != NULL);
+    EXPECT(bench_use_file(path, &facts, &note) && facts.n_packed == 0 && note.message[0] == '\0');
+  }
+  (void)unlink(path);
+}
+
+// Weights in the file are verified by the first run, before XNNPACK reads them: a load finds
+// nothing, and each of two methods that were loaded with them packs anew or finds what the other
+// has packed.
+static void damaged_weights_are_never_computed_with(void) {
+  char path[] = "/tmp/et_packed_XXXXXX";
+  et_xnnpack_options options = {.workspace = NULL};
+  et_xnnpack_facts facts;
+  et_error note;
+  bench benches[2];
+  bench_path(path);
+  EXPECT(bench_use_file(path, &facts, &note));
+  bench_poke(path, -200, 0x7b);
+  EXPECT(et_xnnpack_weights_open(&options.weights, path, &note) == ET_OK);
+  for (int i = 0; i < 2; i++) {
+    bench_begin(&benches[i], &bench_plain, &options);
+    EXPECT(rig_start(&benches[i].r, "forward"));
+  }
+  et_xnnpack_weights_facts(options.weights, &facts);
+  EXPECT(facts.n_packed == 0 && facts.n_damaged == 0 && facts.n_mapped == 2);
+  for (int i = 0; i < 4; i++) EXPECT(bench_gives(&benches[i % 2], i < 2 ? 8 : 3));
+  et_xnnpack_weights_facts(options.weights, &facts);
+  EXPECT(facts.n_packed == 1 && facts.n_damaged == 1 && facts.n_mapped == 1);
+  EXPECT(et_xnnpack_weights_save(options.weights, path, &note) == ET_OK);
+  for (int i = 0; i < 2; i++) rig_end(&benches[i].r);
+  et_xnnpack_weights_close(options.weights);
+  EXPECT(bench_use_file(path, &facts, &note) && facts.n_packed == 0 && facts.n_damaged == 0);
+  (void)unlink(path);
+}
+
+// The runtime that takes the place of the one with damaged weights needs memory, which may run out
+// anywhere: an error, and the next call makes it or says so again.
+static void memory_may_run_out_where_damaged_weights_are_packed_anew(void) {
+  char path[] = "/tmp/et_packed_XXXXXX";
+  et_xnnpack_facts facts;
+  et_error note;
+  bench_path(path);
+  EXPECT(bench_use_file(path, &facts, &note));
+  bench_poke(path, -200, 0x7b);
+  bool is_enough = false;
+  size_t n_short = 0;
+  for (size_t fail_at = 1; !is_enough; fail_at++) {
+    et_xnnpack_options options = {.workspace = NULL};
+    bench b;
+    EXPECT(et_xnnpack_weights_open(&options.weights, path, &note) == ET_OK);
+    bench_begin(&b, &bench_plain, &options);
+    eti_xnn_memory_run_out(fail_at, false);
+    const bool is_loaded = rig_start(&b.r, "forward");
+    is_enough = is_loaded && bench_gives(&b, 8);
+    eti_xnn_memory_run_out(0, false);
+    et_xnnpack_weights_facts(options.weights, &facts);
+    n_short += is_loaded && !is_enough && facts.n_damaged > 0;
+    EXPECT(!is_loaded || is_enough || b.r.err.status == ET_DELEGATE_OUT_OF_MEMORY);
+    rig_end(&b.r);
+    et_xnnpack_weights_close(options.weights);
+  }
+  EXPECT(n_short > 0);
+  (void)unlink(path);
+}
+
+static void a_file_that_cannot_be_written_is_an_error_in_words(void) {
+  et_xnnpack_options options = {.workspace = NULL};
+  et_error err;
+  bench b;
+  EXPECT(et_xnnpack_weights_open(&options.weights, "/nowhere/at/all", &err) == ET_OK);
+  bench_begin(&b, &bench_plain, &options);
+  EXPECT(rig_start(&b.r, "forward"));
+  EXPECT(et_xnnpack_weights_save(options.weights, "/nowhere/at/all", &err) == ET_ACCESS_FAILED);
+  EXPECT_ERROR(&err, ET_ACCESS_FAILED, "cannot write packed weights '/nowhere/at/all': No such");
+  EXPECT(bench_gives(&b, 8));
+  rig_end(&b.r);
+  et_xnnpack_weights_close(options.weights);
+}
+
+static const et_test tests[] = {
+    ET_CASE(a_file_keeps_weights_packed),
+    ET_CASE(a_damaged_file_is_packed_anew_and_replaced),
+    ET_CASE(damaged_weights_are_never_computed_with),
+    ET_CASE(memory_may_run_out_where_damaged_weights_are_packed_anew),
+    ET_CASE(a_file_that_cannot_be_written_is_an_error_in_words),
+};
+ET_TEST_MAIN(tests)
+
+#endif

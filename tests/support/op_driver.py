@@ -1,0 +1,366 @@
+"""Runs single operators of the C kernels and compares them with eager torch, without any export.
+
+    check_op(torch.ops.aten.add.out, x, y, alpha=2)       # values, shape and dtype of eager torch
+    check_op(torch.ops.aten.sum.IntList_out, x, [1], True, out_dtype=torch.int64)
+    check_op(torch.ops.aten.mm.out, x, Const(w))          # w is known to prepare
+    check_op(op, x, expected=y)                           # where eager has no such operator
+    (y,) = run_op("aten::add.out", x, y, 1, out=[Out(torch.float32, (2, 3))])
+    with pytest.raises(OpError, match="do not broadcast"):
+        run_op("aten::add.out", x, z, 1, out=[Out(torch.float32, (2, 3))])
+
+Arguments are given in the schema's order (check_op also takes them by name and fills in defaults).
+Lists of tensors, ints, floats and bools are recognised by their first element; Tensors([...]) and
+OptionalTensors([...]) say so for empty lists or lists with None. An Out states the memory that was
+planned: dtype, largest shape, dim order, whether its shape may change. op_values.py makes C values
+of all that.
+
+The library is built by the CMake target op_driver (ET_TESTS=ON); ET_OP_DRIVER names another build
+of it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from support.op_values import (
+    BOOL,
+    DOUBLE,
+    INT,
+    NONE,
+    Const,
+    Doubles,
+    OptionalTensors,
+    Out,
+    Tensors,
+    Values,
+    dim_order,
+    read_out,
+)
+
+# Tests take what they say of arguments from here too.
+__all__ = [
+    "Const",
+    "Doubles",
+    "OpError",
+    "OptionalTensors",
+    "Out",
+    "Tensors",
+    "assert_close",
+    "assert_same",
+    "check_call",
+    "check_op",
+    "dim_order",
+    "full_arguments",
+    "has_op",
+    "isa_limit",
+    "isas",
+    "library",
+    "loaded_op",
+    "plain",
+    "run_growing",
+    "run_op",
+    "run_scalar_op",
+    "time_op",
+]
+
+# relative, absolute: torch.testing.assert_close's defaults. Types that are absent compare exactly.
+TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
+    torch.float16: (1e-3, 1e-5),
+    torch.bfloat16: (1.6e-2, 1e-5),
+    torch.float32: (1.3e-6, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+    torch.complex64: (1.3e-6, 1e-5),
+    torch.complex128: (1e-7, 1e-7),
+}
+ISA_COUNT = 4
+# How check_op repeats a call: outputs that grow, prepared, threads.
+WAYS = ((True, False, 1), (False, True, 1), (False, True, 3), (True, True, 1))
+
+
+class OpError(Exception):
+    """A status other than Ok from the kernel; .status is its number."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"status 0x{status:x}: {message}")
+        self.status = status
+
+
+class _CError(ctypes.Structure):
+    _fields_ = [("status", ctypes.c_int), ("message", ctypes.c_char * 512)]
+
+
+def _library_path() -> Path:
+    given = os.environ.get("ET_OP_DRIVER")
+    if given:
+        return Path(given)
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+    from conftest import build_c
+
+    return build_c("release", "op_driver") / "op_driver.so"
+
+
+@cache
+def library() -> ctypes.CDLL:
+    lib = ctypes.CDLL(str(_library_path()))
+    lib.etd_find.restype = ctypes.c_void_p
+    lib.etd_find.argtypes = [ctypes.c_char_p]
+    lib.etd_name.restype = ctypes.c_char_p
+    lib.etd_name.argtypes = [ctypes.c_size_t]
+    lib.etd_n_args.restype = ctypes.c_size_t
+    lib.etd_n_args.argtypes = lib.etd_has_prepare.argtypes = [ctypes.c_void_p]
+    lib.etd_has_prepare.restype = ctypes.c_bool
+    lib.etd_dtypes.restype = ctypes.c_uint32
+    lib.etd_dtypes.argtypes = [ctypes.c_void_p, ctypes.c_bool]
+    pointer, size = ctypes.c_void_p, ctypes.c_size_t
+    lib.etd_load.restype = pointer
+    lib.etd_load.argtypes = [pointer, pointer, size, size, pointer]
+    lib.etd_call.argtypes = [pointer] * 3
+    lib.etd_unload.argtypes = [pointer]
+    lib.etd_time.restype = ctypes.c_double
+    lib.etd_time.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_size_t] * 3
+    return lib
+
+
+def has_op(name: str) -> bool:
+    return bool(library().etd_find(name.encode()))
+
+
+def run_op(
+    name: str,
+    *args: Any,
+    out: Sequence[Out] = (),
+    prepared: bool = False,
+    threads: int = 1,
+    tensor_list_out: bool = False,
+) -> list[torch.Tensor]:
+    """Runs one operator; returns its outputs. Raises OpError with the kernel's status and words."""
+    real, ahead = Values(False), Values(True)
+    call = real.call(args, out, tensor_list_out)
+    planned = ahead.call(args, out, tensor_list_out)[0] if prepared else None
+    with loaded_op(name, len(call[1]), planned, threads) as run:
+        run(call[0])
+    return [read_out(o) for o in real.outs]
+
+
+@contextmanager
+def loaded_op(
+    name: str, n_args: int, planned: Any, threads: int
+) -> Iterator[Callable[[Any], None]]:
+    """Loads an operator, prepared with planned values if any; gives what calls it with values."""
+    lib = library()
+    op = lib.etd_find(name.encode())
+    if not op:
+        raise OpError(0x14, f"no operator {name}")
+    err = _CError()
+    loaded = lib.etd_load(op, planned, n_args, threads, ctypes.byref(err))
+    if not loaded:
+        raise OpError(err.status, err.message.decode())
+
+    def call(values: Any) -> None:
+        status = lib.etd_call(loaded, values, ctypes.byref(err))
+        if status != 0:
+            raise OpError(status, err.message.decode())
+
+    try:
+        yield call
+    finally:
+        lib.etd_unload(loaded)
+
+
+def run_growing(
+    name: str,
+    bound: Sequence[Any],
+    calls: Sequence[Sequence[Any]],
+    out: Sequence[Out],
+    *,
+    threads: int = 1,
+    tensor_list_out: bool = False,
+) -> list[list[torch.Tensor]]:
+    """Loads one operator for tensors whose sizes may change, prepared with the largest arguments,
+    and calls it with each of calls in turn; returns the outputs of each."""
+    ahead = Values(True, growing=True)
+    planned, values = ahead.call(bound, out, tensor_list_out)
+    results = []
+    with loaded_op(name, len(values), planned, threads) as run:
+        for args in calls:
+            real = Values(False, growing=True)
+            run(real.call(args, out, tensor_list_out)[0])
+            results.append([read_out(o) for o in real.outs])
+    return results
+
+
+@contextmanager
+def isa_limit(isa: int) -> Iterator[None]:
+    """Operators run inside use instruction sets up to this one (eti_isa of micro/select.h)."""
+    library().etd_limit_isa(isa)
+    try:
+        yield
+    finally:
+        library().etd_limit_isa(ISA_COUNT)
+
+
+def isas() -> list[int]:
+    """The instruction sets of this CPU, scalar first."""
+    return list(range(library().etd_best_isa() + 1))
+
+
+def run_scalar_op(name: str, *args: Any) -> Any:
+    """Runs an operator whose result is a number written to the last slot; returns it."""
+    values = Values(False)
+    made = [values.value(a) for a in args]
+    result = values.value(None)
+    with loaded_op(name, len(made) + 1, None, 1) as run:
+        run(values.pointers([*made, result]))
+    return {INT: result.u.i, DOUBLE: result.u.d, BOOL: result.u.b, NONE: None}[result.tag]
+
+
+def time_op(
+    name: str,
+    *args: Any,
+    out: Sequence[Out],
+    prepared: bool = True,
+    repeats: int = 1000,
+    threads: int = 1,
+    rounds: int = 5,
+    tensor_list_out: bool = False,
+) -> float:
+    """Nanoseconds of one call (best of the rounds): of processor time on one thread, else of the
+    clock."""
+    lib = library()
+    real, ahead = Values(False), Values(True)
+    array, _ = real.call(args, out, tensor_list_out)
+    planned = ahead.call(args, out, tensor_list_out)[0] if prepared else None
+    op = lib.etd_find(name.encode())
+    return float(lib.etd_time(op, array, planned, threads, repeats, rounds))
+
+
+def assert_close(actual: torch.Tensor, expected: torch.Tensor, scale: float = 1.0) -> None:
+    """Same shape and dtype, values within the dtype's tolerance times scale; NaN equals NaN."""
+    rtol, atol = TOLERANCES.get(expected.dtype, (0.0, 0.0))
+    if not expected.dtype.is_floating_point and not expected.dtype.is_complex:
+        scale = 1.0
+    torch.testing.assert_close(
+        actual, expected, rtol=rtol * scale, atol=atol * scale, equal_nan=True, check_stride=False
+    )
+
+
+def assert_same(actual: torch.Tensor, expected: torch.Tensor, how: str) -> None:
+    """Equal element for element; NaN equals NaN."""
+    if actual.dtype == expected.dtype and torch.equal(actual, expected):
+        return
+    torch.testing.assert_close(
+        actual, expected, rtol=0, atol=0, equal_nan=True, msg=lambda m: f"{how}: {m}"
+    )
+
+
+def plain(arg: Any) -> Any:
+    """An argument as eager torch takes it."""
+    if isinstance(arg, Const):
+        return arg.tensor
+    if isinstance(arg, (Tensors, OptionalTensors)):
+        return [plain(i) for i in arg.items]
+    return [plain(i) for i in arg] if isinstance(arg, (list, tuple)) else arg
+
+
+def full_arguments(op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """Every argument of the out variant's schema but the outs, defaults filled in."""
+    full = []
+    for i, a in enumerate(s for s in op._schema.arguments if not s.is_out):
+        if i < len(args):
+            value = args[i]
+        elif a.name in kwargs:
+            value = kwargs[a.name]
+        elif a.has_default_value():
+            value = a.default_value
+        else:
+            raise TypeError(f"{op}: missing argument {a.name}")
+        kind = str(a.type)
+        if kind in ("float", "Optional[float]") and isinstance(value, int):
+            value = float(value)
+        if kind.startswith("List[") or kind.startswith("Optional[List["):
+            if value is not None and not isinstance(value, (list, tuple, Tensors, OptionalTensors)):
+                value = [value]
+            if "Optional[Tensor]" in kind and not isinstance(value, OptionalTensors):
+                value = OptionalTensors(list(value))
+            elif "Tensor" in kind and not isinstance(value, Tensors):
+                value = Tensors(list(value))
+            elif "float" in kind and value is not None:
+                value = Doubles(float(x) for x in value)
+        full.append(value)
+    return full
+
+
+def check_op(
+    op: Any,
+    *args: Any,
+    expected: Any = None,
+    out_dtype: torch.dtype | None = None,
+    out_order: Sequence[int] | None = None,
+    scale: float = 1.0,
+    **kwargs: Any,
+) -> list[torch.Tensor]:
+    """Runs op (an out overload such as torch.ops.aten.add.out) and compares with eager torch.
+
+    Runs it with static outputs, then as WAYS says, with outputs that start at size 0 and grow,
+    prepared where it can be, with three threads: all must agree bit for bit. expected replaces
+    eager's result; out_dtype asks for another output dtype than eager gives by itself; out_order
+    for another output dim order; scale widens tolerances where rounding accumulates.
+    """
+    name = op._schema.name + ("." + op._schema.overload_name if op._schema.overload_name else "")
+    full = full_arguments(op, args, kwargs)
+    if expected is None:
+        expected = op.overloadpacket(
+            *[plain(a) for a in args], **{k: plain(v) for k, v in kwargs.items()}
+        )
+    if not isinstance(expected, (list, tuple)):
+        expected = [expected]
+    wanted = [e if out_dtype is None else e.to(out_dtype) for e in expected]
+    listed = any(a.is_out and "List" in str(a.type) for a in op._schema.arguments)
+    return check_call(name, full, wanted, out_order=out_order, scale=scale, listed=listed)
+
+
+def check_call(
+    name: str,
+    full: Sequence[Any],
+    wanted: Sequence[torch.Tensor],
+    *,
+    out_order: Sequence[int] | None = None,
+    scale: float = 1.0,
+    listed: bool = False,
+) -> list[torch.Tensor]:
+    """check_op for a kernel that torch need not know, with all its arguments and its results."""
+
+    def outs(dynamic: bool) -> list[Out]:
+        made = []
+        for e in wanted:
+            dense = e if torch.ops.aten.is_non_overlapping_and_dense(e) else e.contiguous()
+            order = out_order if out_order is not None else dim_order(dense)
+            made.append(
+                Out(e.dtype, tuple(e.shape), order, dynamic, (0,) * e.dim() if e.dim() else None)
+            )
+        return made
+
+    first = run_op(name, *full, out=outs(False), tensor_list_out=listed)
+    for got, want in zip(first, wanted, strict=True):
+        assert_close(got, want, scale)
+    for dynamic, prepared, threads in WAYS:
+        again = run_op(
+            name,
+            *full,
+            out=outs(dynamic),
+            prepared=prepared,
+            threads=threads,
+            tensor_list_out=listed,
+        )
+        for got, want in zip(again, first, strict=True):
+            assert_same(got, want, f"dynamic={dynamic} prepared={prepared} threads={threads}")
+    return first

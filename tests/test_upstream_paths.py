@@ -41,7 +41,7 @@ def test_a_name_that_a_path_does_not_have_is_refused_with_the_path() -> None:
 def test_importing_a_path_imports_the_modules_behind_it_only_when_a_name_is_used() -> None:
     script = (
         "import sys, executorch_py.exir.serde.serialize as path\n"
-        "home = 'executorch_py.exir.serialize.exported_program'\n"
+        "home = 'executorch_py.exir.program.save_load'\n"
         "assert home not in sys.modules\n"
         "path.save\n"
         "assert home in sys.modules\n"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         to_edge_transform_and_lower,
     )
     from executorch_py.exir.program.config import EdgeCompileConfig, ExecutorchBackendConfig
-    from executorch_py.exir.serialize.exported_program import load, save
+    from executorch_py.exir.program.save_load import load, save
 
 _HOME = {
     "CaptureConfig": "executorch_py.exir.capture",
@@ -44,8 +44,8 @@ _HOME = {
     "capture": "executorch_py.exir.capture",
     "edge_to_executorch_passes": "executorch_py.exir.program",
     "emit_program": "executorch_py.exir.emit",
-    "load": "executorch_py.exir.serialize.exported_program",
-    "save": "executorch_py.exir.serialize.exported_program",
+    "load": "executorch_py.exir.program.save_load",
+    "save": "executorch_py.exir.program.save_load",
     "to_edge": "executorch_py.exir.program",
     "to_edge_transform_and_lower": "executorch_py.exir.program",
 }

@@ -1,8 +1,8 @@
 """The tables of the program file format as frozen dataclasses; names are upstream's.
 
-What the emitter produces and the serialiser reads: one class per table, one field per slot, in
-slot order. Relies on nothing but CompileSpec; deliberately knows neither slot numbers and byte
-layouts (serialize/program.py) nor torch.
+The emitter produces them and the serializer reads them: one class per table, one field per slot, in
+slot order. Relies on nothing; knows neither slot numbers and byte layouts (serialize/pte.py) nor
+torch.
 """
 
 from __future__ import annotations
@@ -12,9 +12,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from executorch_py.exir.backend.compile_spec_schema import CompileSpec
-
 EXECUTORCH_SCHEMA_VERSION = 0
+
+
+@dataclass
+class CompileSpec:
+    """One setting that a partitioner hands to its backend and the file stores beside the payload.
+
+    The backend alone knows what the bytes mean.
+    """
+
+    key: str
+    value: bytes
 
 
 class ScalarType(IntEnum):

@@ -9,10 +9,10 @@ from torch.export import ExportedProgram
 from executorch_py.backends.reference.payload import NO_VALUE, Node, Opcode, Payload
 from executorch_py.backends.reference.support import opcode_of
 from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
-from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.debug_map import DelegateMappingBuilder
 from executorch_py.exir.emit.emit_constants import dense
 from executorch_py.exir.ir.graph import constant_tensors, flat_outputs, placeholders
+from executorch_py.exir.schema import CompileSpec
 from executorch_py.exir.serialize.cord import StoredTensor
 from executorch_py.exir.serialize.named_data import NamedDataStore
 

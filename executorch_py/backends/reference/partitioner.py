@@ -12,7 +12,6 @@ from executorch_py.backends.reference.support import is_supported
 from executorch_py.exir.backend.canonical_partitioners.pattern_op_partitioner import (
     generate_grouped_partitions_from_list_of_nodes,
 )
-from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import (
     DelegationSpec,
     Partitioner,
@@ -20,6 +19,7 @@ from executorch_py.exir.backend.partitioner import (
 )
 from executorch_py.exir.backend.tagging import tag_constant_data
 from executorch_py.exir.ir.graph_modules import graph_modules
+from executorch_py.exir.schema import CompileSpec
 
 
 class _Supported(OperatorSupportBase):

@@ -15,13 +15,14 @@ from executorch_py.backends.xnnpack.payload.graph import refusal
 from executorch_py.backends.xnnpack.payload.graph_builder import Builder
 from executorch_py.backends.xnnpack.payload.write_payload import Assembler
 from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
-from executorch_py.exir.backend.compile_spec_schema import CompileSpec
+from executorch_py.exir.schema import CompileSpec
 
 
 class XnnpackBackend(BackendDetails):
     """The delegate's part ahead of time."""
 
     runs_empty_tensors = False
+    tail_padding = 64
 
     @staticmethod
     def preprocess(

@@ -22,7 +22,7 @@ from torch.export import ExportedProgram
 from executorch_py.devtools.bundled_program.core import BundledProgram
 from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.exir.program.managers import EdgeProgramManager
-from executorch_py.exir.serialize.exported_program import load, save
+from executorch_py.exir.program.save_load import load, save
 
 File = str | os.PathLike[str] | IO[bytes]
 Programs: TypeAlias = ExportedProgram | dict[str, ExportedProgram]

@@ -24,7 +24,6 @@ from executorch_py.exir.backend.canonical_partitioners.duplicate_constant_node_p
 from executorch_py.exir.backend.canonical_partitioners.duplicate_marked_nodes import (
     duplicate_marked_nodes,
 )
-from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.extract import Extracted, Extraction, number_in_graph_order
 from executorch_py.exir.backend.graph_checks import is_identical_graph
 from executorch_py.exir.backend.lowered_module import LoweredBackendModule
@@ -36,6 +35,7 @@ from executorch_py.exir.backend.partitioner import (
 )
 from executorch_py.exir.ir.graph import copy_program
 from executorch_py.exir.ir.graph_modules import graph_modules
+from executorch_py.exir.schema import CompileSpec
 
 _validation: ContextVar[bool] = ContextVar("validation", default=True)
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from torch.export import ExportedProgram
 
-from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.ir.graph import copy_program
+from executorch_py.exir.schema import CompileSpec
 from executorch_py.exir.serialize.named_data import NamedDataStoreOutput
 
 
@@ -32,11 +32,18 @@ class PreprocessResult:
     _delegate_info_meta: Any = None
 
 
+# For a backend of which only the id is known.
+UNKNOWN_TAIL_PADDING = 64
+
+
 class BackendDetails(ABC):
     """Base class of backends. The class name is the id that the runtime looks up; it is final."""
 
     # Whether the runtime's part takes tensors without elements; what verifies a program asks.
     runs_empty_tensors: ClassVar[bool] = True
+    # Bytes that the runtime's part may read behind the end of a planned buffer; the planner keeps
+    # as many behind every memory of a program that calls it.
+    tail_padding: ClassVar[int] = 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

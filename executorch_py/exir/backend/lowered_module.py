@@ -27,8 +27,9 @@ from torch.export.graph_signature import (
 )
 from torch.utils import _pytree as pytree
 
-from executorch_py.exir.backend.compile_spec_schema import CompileSpec
+from executorch_py.exir.backend.backend_details import UNKNOWN_TAIL_PADDING, BackendDetails
 from executorch_py.exir.ir.graph import copy_program, flat_outputs
+from executorch_py.exir.schema import CompileSpec
 from executorch_py.exir.serialize.named_data import NamedDataStoreOutput
 
 if TYPE_CHECKING:
@@ -93,6 +94,16 @@ class LoweredBackendModule(torch.nn.Module):
     def named_data_store_output(self) -> NamedDataStoreOutput | None:
         """Data that the backend stores by name beside the payload."""
         return self._named_data_store_output
+
+    @property
+    def tail_padding(self) -> int:
+        """Bytes behind its buffers that the backend may read, see BackendDetails.tail_padding.
+
+        A backend whose class nobody imported, as after loading a saved program, counts as the one
+        that reads furthest.
+        """
+        known = {cls.__name__: cls.tail_padding for cls in BackendDetails.__subclasses__()}
+        return known.get(self._backend_id, UNKNOWN_TAIL_PADDING)
 
     def forward(self, *args: Any) -> Any:
         """Run the original program in eager; a tracer records a delegate call."""

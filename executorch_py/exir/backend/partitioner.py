@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch.export import ExportedProgram
 
-from executorch_py.exir.backend.compile_spec_schema import CompileSpec
+from executorch_py.exir.schema import CompileSpec
 
 _NO_SPEC: Mapping[str | int | float | bool, object] = MappingProxyType({})
 

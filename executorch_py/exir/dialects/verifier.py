@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch._export.verifier import SpecViolationError, Verifier
@@ -29,9 +29,6 @@ from executorch_py.exir.ir.graph import source_line
 from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.ir.runtime_kernels import has_linked_kernel
 from executorch_py.exir.target.argument_rules import training_only
-
-if TYPE_CHECKING:
-    from executorch_py.exir.program.config import EdgeCompileConfig
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +45,19 @@ _CORE_EXCEPTIONS: frozenset[Any] = KEPT_AS_TORCH_OPS | {
 }
 
 
+class VerifierConfig(Protocol):
+    """The settings that the rules depend on; EdgeCompileConfig has them."""
+
+    @property
+    def _check_ir_validity(self) -> bool: ...
+    @property
+    def _skip_dim_order(self) -> bool: ...
+    @property
+    def _core_aten_ops_exception_list(self) -> Sequence[Any]: ...
+    @property
+    def preserve_ops(self) -> Sequence[Any]: ...
+
+
 @dataclass(frozen=True)
 class _Rules:
     enabled: bool
@@ -57,7 +67,7 @@ class _Rules:
 
 
 def _rules(
-    config: EdgeCompileConfig | None,
+    config: VerifierConfig | None,
     exceptions: Sequence[Any] | None,
     preserved: Sequence[Any] | None,
 ) -> _Rules:
@@ -311,7 +321,7 @@ def _class_with(base: type[_DialectVerifier], name: str, rules: _Rules) -> type[
 
 
 def EXIRATenDialectVerifier(
-    edge_compile_config: EdgeCompileConfig | None = None,
+    edge_compile_config: VerifierConfig | None = None,
     class_only: bool = False,
     core_aten_ops_exception_list: list[OpOverload] | None = None,
     preserve_ops: list[OpOverload] | None = None,
@@ -323,7 +333,7 @@ def EXIRATenDialectVerifier(
 
 
 def EXIREdgeDialectVerifier(
-    edge_compile_config: EdgeCompileConfig | None = None,
+    edge_compile_config: VerifierConfig | None = None,
     class_only: bool = False,
     core_aten_ops_exception_list: list[OpOverload] | None = None,
     preserve_ops: list[OpOverload] | None = None,
@@ -334,7 +344,7 @@ def EXIREdgeDialectVerifier(
     return made if class_only else made()
 
 
-def get_aten_verifier(config: EdgeCompileConfig) -> Any:
+def get_aten_verifier(config: VerifierConfig) -> Any:
     """The class of the ATen verifier that `config` asks for."""
     if config._check_ir_validity:
         return EXIRATenDialectVerifier(config, class_only=True)

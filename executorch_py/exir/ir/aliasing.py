@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from executorch_py.exir import memory
+from executorch_py.exir.ir import memory_ops
 from executorch_py.exir.ir.graph import flat_outputs, nodes_in
 from executorch_py.exir.ir.match import is_call
 from executorch_py.exir.ir.op_traits import mutated_positions, op_overload
@@ -54,7 +54,7 @@ class StorageUses:
         """Where a result is read last, under any name that views give it."""
         last = self.position[node]
         for user in node.users:
-            forwards = user.target is memory.view or is_call(user, "aten::view_copy")
+            forwards = user.target is memory_ops.view or is_call(user, "aten::view_copy")
             last = max(last, self.last_use(user) if forwards else self.position[user])
         return last
 

@@ -58,9 +58,6 @@ __all__ = [
     "update_tensor_lifetime",
 ]
 
-# XNNPACK reads past the ends of its buffers; every memory gets this much room behind it.
-_XNNPACK_PADDING = 64
-
 
 @dataclass
 class SpecAllocResult:
@@ -217,7 +214,7 @@ def apply_algo(
     )
     if enable_non_cpu_memory_planning:
         _refuse_other_devices(specs)
-    padding = _XNNPACK_PADDING if _contains_xnnpack_delegate(graph_module) else 0
+    padding = _tail_padding(graph_module)
     sizes = list(algo(alignment, specs, graph_module, graph_signature, padding))
     sizes += [0] * (2 - len(sizes))
     _place_views(graph_module)
@@ -278,14 +275,17 @@ def _place_views(gm: fx.GraphModule) -> None:
                     spec.mem_offset = root.mem_offset + spec.storage_offset()
 
 
-def _contains_xnnpack_delegate(gm: fx.GraphModule) -> bool:
-    for module in all_graph_modules(gm):
-        for node in module.graph.nodes:
-            if node.op == "call_function" and is_delegate_call(node.target):
-                lowered = getattr(module, str(node.args[0].target), None)
-                if "xnnpack" in str(getattr(lowered, "backend_id", "")).lower():
-                    return True
-    return False
+def _tail_padding(gm: fx.GraphModule) -> int:
+    """Bytes that some delegate of the program may read behind the end of a memory."""
+    return max(
+        (
+            int(getattr(module, str(node.args[0].target)).tail_padding)
+            for module in all_graph_modules(gm)
+            for node in module.graph.nodes
+            if node.op == "call_function" and is_delegate_call(node.target)
+        ),
+        default=0,
+    )
 
 
 def get_user_input_specs(

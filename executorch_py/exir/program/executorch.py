@@ -165,7 +165,7 @@ class ExecutorchProgramManager:
         named_data: Any = None,
     ) -> None:
         from executorch_py.exir.emit import emit_program
-        from executorch_py.exir.serialize.artifacts import serialize_for_executorch
+        from executorch_py.exir.emit.artifacts import serialize_for_executorch
         from executorch_py.exir.target.manifest import check_against_kernels
 
         self._config = backend_config if backend_config is not None else ExecutorchBackendConfig()

@@ -8,7 +8,7 @@ leaves out.
 from __future__ import annotations
 
 from executorch_py.exir import schema as s
-from executorch_py.exir.backend.compile_spec_schema import CompileSpec
+from executorch_py.exir.schema import CompileSpec
 from executorch_py.exir.serialize.flatbuffer import (
     BOOL,
     F64,

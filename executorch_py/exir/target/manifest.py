@@ -16,8 +16,8 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
-from executorch_py.exir import memory
 from executorch_py.exir.error import ExportError, ExportErrorType
+from executorch_py.exir.ir import memory_ops
 from executorch_py.exir.ir.generated_out_variants import is_users_own
 from executorch_py.exir.ir.graph import all_graph_modules, nodes_in, source_line
 from executorch_py.exir.ir.op_traits import (
@@ -137,7 +137,7 @@ def _operator_calls(gm: fx.GraphModule) -> Iterator[fx.Node]:
             if node.op != "call_function" or is_delegate_call(node.target):
                 continue
             if op_overload(node.target) is not None or (
-                node.target is memory.view and not _is_static(node)
+                node.target is memory_ops.view and not _is_static(node)
             ):
                 yield node
 
@@ -148,7 +148,7 @@ def _is_static(view: fx.Node) -> bool:
 
 
 def _offences_of(node: fx.Node, method: str, manifest: Manifest, target: str) -> Iterator[Offence]:
-    operator = "executorch_prim::et_view.default" if node.target is memory.view else _key(node)
+    operator = "executorch_prim::et_view.default" if node.target is memory_ops.view else _key(node)
     inputs, outputs = _tensors(node)
     facts = manifest.get(operator)
 

@@ -12,8 +12,8 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from executorch_py.exir.backend.backend_details import BackendDetails, PreprocessResult
-from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.ir.op_traits import op_key
+from executorch_py.exir.schema import CompileSpec
 
 _VERSION = "0"
 _KNOWN = {

@@ -16,10 +16,10 @@ from torch.fx.passes.operator_support import OperatorSupportBase, any_chain
 from executorch_py.exir.backend.canonical_partitioners.pattern_op_partitioner import (
     generate_pattern_op_partitions,
 )
-from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import DelegationSpec, Partitioner, PartitionResult
 from executorch_py.exir.dialects.edge_ops import ops as exir_ops
 from executorch_py.exir.ir.graph_modules import get_control_flow_submodules
+from executorch_py.exir.schema import CompileSpec
 from executorch_py.testing.backends.backend_with_compiler_demo import BackendWithCompilerDemo
 
 __all__ = ["AddMulPartitionerDemo", "AddOperatorSupport", "MatmulOperatorSupport"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from executorch_py.exir.backend.compile_spec_schema import CompileSpec
 from executorch_py.exir.backend.partitioner import (
     DelegationSpec,
     Partitioner,
     PartitionResult,
 )
+from executorch_py.exir.schema import CompileSpec
 
 
 class AllNodePartitioner(Partitioner):

@@ -39,8 +39,8 @@ def original_program(data: dict[str, Any]) -> bytes:
 
 def restore_delegate(data: dict[str, Any], original: ExportedProgram) -> Any:
     """The lowered module of a description."""
-    from executorch_py.exir.backend.compile_spec_schema import CompileSpec
     from executorch_py.exir.backend.lowered_module import LoweredBackendModule
+    from executorch_py.exir.schema import CompileSpec
 
     module = LoweredBackendModule(
         edge_program=original,

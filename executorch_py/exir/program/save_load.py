@@ -31,7 +31,7 @@ from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph import copy_program
 from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.passes.lower.debug_handle_generator import DEBUG_HANDLE_KEY
-from executorch_py.exir.serialize.lowered_modules import (
+from executorch_py.exir.program.saved_delegates import (
     describe_delegate,
     original_program,
     restore_delegate,

@@ -111,7 +111,7 @@ class BuildWithSources(build_py):
         return [*super().get_outputs(include_bytecode), *made]
 
 
-# What a source distribution needs beside the packages.
+# Files that a source distribution needs beside the packages.
 SOURCES = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "csrc").rglob("*")) if p.is_file()]
 
 setup(

@@ -1,10 +1,9 @@
 """Upstream's import paths that no module here has, each with the modules that define its names.
 
-Scripts written for ExecuTorch import from the paths of its source tree. Where the code of this
-package lives elsewhere, the path is a line of UPSTREAM_PATHS, and importing it gives a module whose
-names are looked up in the line's modules when they are first used. The finder stands first on
-`sys.meta_path`, where a folder that an older version left behind cannot hide a line; it costs one
-look into a dictionary per import.
+Scripts written for ExecuTorch import from the paths of its source tree. A path without a file here
+is a line of UPSTREAM_PATHS. Importing it gives a module whose names are looked up in the line's
+modules when they are first used. The finder stands first on `sys.meta_path`, where a folder that an
+older version left behind cannot hide a line; it costs one look into a dictionary per import.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The exceptions of the runtime, one per status; all are ExecutorchError, a RuntimeError.
 
-Where Python has a natural builtin the class is that too: `except ValueError` catches
+A class derives from the matching builtin exception as well: `except ValueError` catches
 InvalidArgument, `except KeyError` catches NotFound. `status` is the runtime's code (upstream's
 numbers), `name` its name; the text says what was found and what was needed, and ends with both.
 """

@@ -63,7 +63,7 @@ def build_kernels(options: argparse.Namespace) -> int:
 
 
 def contributions(needs: list[Needs]) -> list[str]:
-    """What each file brings that those before it did not."""
+    """Operators that each file adds to those of the files before it."""
     lines = []
     seen: set[str] = set()
     for need in needs:

@@ -1,4 +1,4 @@
-"""What XNNPACK's delegates of a program file compute: node kinds and how many, from their payloads.
+"""Node kinds in the XNNPACK payloads of a program file, with their counts.
 
 Payloads are verified by who runs them, not when a file is opened; one that cannot be read has no
 nodes to tell of.

@@ -41,7 +41,7 @@ def version_of(package: str) -> str | None:
 
 
 def collect() -> dict[str, Any]:
-    """What is installed, as data."""
+    """Installed packages and their versions, as data."""
     return {
         "executorch_py": __version__,
         "python": f"{platform.python_version()} on {platform.platform()}",
@@ -52,7 +52,7 @@ def collect() -> dict[str, Any]:
 
 
 def runtime_facts() -> dict[str, Any]:
-    """What the extension module says of itself, or why it cannot be loaded."""
+    """Facts that the extension module reports, or the reason why it cannot be loaded."""
     try:
         from executorch_py import _C
     except ImportError as error:

@@ -20,7 +20,7 @@ def inspect(options: argparse.Namespace) -> int:
 
 
 def collect(path: str) -> dict[str, Any]:
-    """What a file holds and needs, as data."""
+    """Contents and needs of a program file, as data."""
     program = _C.open_program(path)
     known = _C.kernel_manifest()
     backends = _C.backend_names()
@@ -72,7 +72,7 @@ def text(path: str, facts: dict[str, Any]) -> str:
 
 
 def method_lines(method: dict[str, Any]) -> list[str]:
-    """What a method takes, gives, plans and calls."""
+    """Inputs, outputs, memory plan and operators of a method."""
     lines = [f"method {method['signature']}"]
     planned = ", ".join(size(n) for n in method["planned_bytes"]) or "none"
     lines.append(f"  {method['instructions']} instructions, {method['values']} values")
@@ -103,7 +103,7 @@ def method_lines(method: dict[str, Any]) -> list[str]:
 
 
 def operator_note(method: dict[str, Any], name: str) -> str:
-    """What is special about an operator: missing, or from a loaded library."""
+    """A mark for an operator that is missing or comes from a loaded library."""
     if name in method["missing_operators"]:
         return "   (no kernel in this build)"
     path = method["custom_operators"].get(name)

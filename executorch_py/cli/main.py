@@ -128,8 +128,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output has seen enough, like `| head`: nothing went wrong here. What is
-        # still buffered goes nowhere, so that the interpreter's end does not try again.
+        # Whoever read the output has seen enough, like `| head`: nothing went wrong here. Buffered
+        # output is discarded, so that the interpreter does not flush it again at exit.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)

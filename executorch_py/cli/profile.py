@@ -53,7 +53,8 @@ def _node_lines(group: list[InstructionProfile], total: float) -> list[str]:
 
 
 def roofline_text(roof: Roofline) -> str:
-    """What "of roof" means: the peak, and bandwidths from a small working set to the largest."""
+    """Meaning of the column "of roof": the peak, and bandwidths from a small working set to the
+    largest."""
     shown = (roof.rates[0], roof.rates_within(1 << 20), roof.rates[-1])
     threads = "1 thread" if roof.n_threads == 1 else f"{roof.n_threads} threads"
     return (

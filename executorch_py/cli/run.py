@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def timing_text(times: list[float]) -> str:
-    """What the runs took; the first stands apart, since it packs weights."""
+    """Times of the runs; the first is listed apart, since it packs weights."""
     if len(times) == 1:
         return f"ran in {times[0]:.3f} ms"
     later = np.array(times[1:])

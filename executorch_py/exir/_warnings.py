@@ -1,4 +1,4 @@
-"""What upstream's unstable interfaces warn with, so that filters in scripts keep working."""
+"""Warning classes of upstream's unstable interfaces, so that filters in scripts keep working."""
 
 from typing import Any
 

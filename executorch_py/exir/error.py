@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class ExportErrorType(Enum):
-    """What kind of request could not be met; numbering is part of the public interface."""
+    """Kinds of requests that could not be met; the numbers are part of the public interface."""
 
     INVALID_INPUT_TYPE = 1
     INVALID_OUTPUT_TYPE = 2

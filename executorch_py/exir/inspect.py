@@ -19,7 +19,7 @@ from torch.fx import GraphModule, Node
 
 from executorch_py.exir.ir.graph_modules import graph_modules
 
-# What tells the nodes of one operator apart.
+# Key that tells nodes of different operators apart.
 _NUMBER_AT_END = re.compile(r"_\d+$")
 
 

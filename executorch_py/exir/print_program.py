@@ -135,7 +135,7 @@ def add_cursor_to_graph(graph: Graph, finding_node: Node) -> str:
 
 
 def inspect_node(graph: Graph, node: Node) -> str:
-    """What is known about a node: its place in the graph, its meta, where it was written."""
+    """Facts about a node: its place in the graph, its meta, the source line."""
     lines = [add_cursor_to_graph(graph, node), "", f"node {node.name}: {node.op} {node.target}"]
     for key in ("val", "spec", "debug_handle"):
         if key in node.meta:

@@ -86,7 +86,7 @@ class DataLocation(IntEnum):
 
 @dataclass(frozen=True)
 class AllocationDetails:
-    """Where a planned tensor lives: buffer number and 64-bit byte offset in two halves."""
+    """Place of a planned tensor: buffer number and 64-bit byte offset in two halves."""
 
     memory_id: int
     memory_offset_low: int
@@ -213,7 +213,7 @@ class Buffer:
     storage: Any
 
     def piece(self) -> Any:
-        """What is written: the bytes, or an object that will make them then."""
+        """The data to write: bytes, or an object that makes them when asked."""
         return self.storage
 
 

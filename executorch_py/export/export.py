@@ -204,11 +204,11 @@ class ExportSession:
         )
 
     def get_stage_artifacts(self) -> dict[StageType, Any]:
-        """What each stage made."""
+        """Results of the stages."""
         return self._made
 
     def get_exported_program(self, method_name: str = "forward") -> ExportedProgram:
-        """What torch.export gave for a method."""
+        """The program that torch.export made of a method."""
         programs: dict[str, ExportedProgram] = self._result(StageType.TORCH_EXPORT)
         if method_name not in programs:
             raise KeyError(f"no method {method_name!r}; there are: {sorted(programs)}")

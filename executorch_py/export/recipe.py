@@ -1,4 +1,4 @@
-"""What an export is to do, as dataclasses with upstream's fields. Nothing here does anything."""
+"""Recipes of exports as dataclasses with upstream's fields. Nothing here does anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a backend implements to offer recipes by name; names are upstream's."""
+"""Interface of backends that offer recipes by name; names are upstream's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class BackendRecipeProvider(ABC):
     @property
     @abstractmethod
     def backend_name(self) -> str:
-        """What its recipe types answer to get_backend_name()."""
+        """Name of the backend, as its recipe types return it from get_backend_name()."""
 
     @abstractmethod
     def get_supported_recipes(self) -> Sequence[RecipeType]:

@@ -53,7 +53,7 @@ def _invalid(text: str) -> InvalidArgument:
 
 
 def xnnpack_options(options: Mapping[str, Mapping[str, Any]] | None) -> XnnpackOptions | None:
-    """What open_program takes; None when nothing was said."""
+    """Options as open_program takes them; None when none were given."""
     if options is None:
         return None
     for name in options:

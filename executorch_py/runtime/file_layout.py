@@ -1,8 +1,8 @@
-"""Who owns the bytes of a program file: its segments, the constants, payloads and named blobs.
+"""Layout of a program file: its segments, the constants, payloads and named blobs in them.
 
 A reader of just the tables that locate bytes (numbers are flatbuffer slot ids of the format). Only
-for files that the runtime has opened with full verification: offsets are not checked again. What
-a method's plan says is proven only when it is loaded, so it may be nonsense here.
+for files that the runtime has opened with full verification: offsets are not checked again. A
+method's plan is verified only when the method is loaded, so it may hold nonsense here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known of a method before it is loaded: upstream's MethodMeta and TensorInfo.
+"""Facts about a method before it is loaded: upstream's MethodMeta and TensorInfo.
 
 Built from the extension's plain dicts. The queries that upstream has are methods, as there; what
 is ours beyond them (names, planned bytes, operators, delegates) are properties.

@@ -50,7 +50,7 @@ class Method:
         return self.signature.unflatten(self._execute(self.signature.flatten(args, kwargs)))
 
     def profile(self, inputs: Sequence[Any], runs: int = 5) -> list[InstructionProfile]:
-        """What each instruction takes with these flat inputs: medians over `runs` runs after one.
+        """Time of each instruction with these flat inputs: medians over `runs` runs after one.
 
         A method with state moves on by `runs` + 1 runs. The first profile of a process also takes
         a moment to measure what the machine can do at most.

@@ -1,4 +1,4 @@
-"""Where the time of a run goes: one InstructionProfile per instruction, from Method.profile().
+"""Profile of a run: one InstructionProfile per instruction, from Method.profile().
 
 Says what each instruction computes and moves, and holds its time against the machine's roofline.
 Imported when something is profiled, because a program that only runs has no use for it.
@@ -40,7 +40,7 @@ _PARTIAL_READERS = (
 
 @dataclass(frozen=True)
 class NodeProfile:
-    """What one operator inside a delegate's call took, as the delegate's library tells it.
+    """Time of one operator inside a delegate's call, as the delegate's library reports it.
 
     `debug_handle` is that of the exported graph's node, None where it is not known.
     """
@@ -52,7 +52,7 @@ class NodeProfile:
 
 @dataclass(frozen=True)
 class InstructionProfile:
-    """What one instruction took: an operator's overload, a backend's id, "move", "jump" or "free".
+    """Time of one instruction: an operator's overload, a backend's id, "move", "jump" or "free".
 
     Calls that the one before them did as well are part of it and not listed: a relu or clamp of a
     convolution's result in its memory.

@@ -110,7 +110,7 @@ class Program:
 
 
 def no_etdump(what: str) -> str:
-    """What to say when an ETDump is asked for."""
+    """Message for callers that ask for an ETDump."""
     return (
         f"{what}: this version records no ETDump; run without it, or profile with "
         "`executorch_py run --repeat` [NotSupported, error: 0x10]"

@@ -29,7 +29,7 @@ class Rates:
 
 @dataclass(frozen=True)
 class Roofline:
-    """What `n_threads` threads can do at most: operations a second in f32, and bytes."""
+    """Peak of `n_threads` threads: f32 operations a second, and bytes a second."""
 
     n_threads: int
     flops: float
@@ -61,7 +61,7 @@ def measured(n_threads: int) -> Roofline:
     flops, found = _C.machine_rates(n_threads, WORKING_SETS)
     rates: list[Rates] = []
     best = (0.0, 0.0, 0.0)
-    # What a larger set gets, a smaller one can get too: disturbed measurements are lifted.
+    # A smaller working set is at least as fast as a larger one: disturbed measurements are lifted.
     for nbytes, each in zip(reversed(WORKING_SETS), reversed(found), strict=True):
         best = (max(best[0], each[0]), max(best[1], each[1]), max(best[2], each[2]))
         rates.append(Rates(nbytes, *best))

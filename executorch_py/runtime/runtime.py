@@ -139,7 +139,7 @@ def _level(verification: Any) -> int:
 
 
 def _source(data: Any, word: str) -> Any:
-    """What the extension opens: a path or a buffer."""
+    """Source as the extension opens it: a path or a buffer."""
     if isinstance(data, (str, PathLike, bytes, bytearray, memoryview)):
         return data
     if hasattr(data, "read"):

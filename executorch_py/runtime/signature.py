@@ -28,7 +28,7 @@ SIZE_LIMIT = 2**31  # sizes are 32-bit in the file format
 
 
 class Follows(NamedTuple):
-    """What a size depends on: size == scale * (the symbol's number) + offset."""
+    """Dependence of a size on a symbol: size == scale * (the symbol's number) + offset."""
 
     symbol: str
     scale: int = 1

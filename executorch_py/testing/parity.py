@@ -3,9 +3,9 @@ computes.
 
 Relies on a program's bytes, its exported program (for dynamic dimensions) and
 executorch_py.runtime. Every check loads the program anew, so that mutable state starts as the file
-says, and runs a copy of the model, so that the caller's is untouched. Where rounding alone carries
-a model past the tolerances, the same model in float64 (reference.py) says which of the two results
-is further off.
+says, and runs a copy of the model, so that the caller's is untouched. If rounding alone carries a
+model past the tolerances, the same model in float64 (reference.py) says which of the two results is
+further off.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 class ParityError(AssertionError):
-    """Outputs of the program and of eager torch differ;
+    """Outputs of the program and of eager torch differ.
 
-    the text names output, index, values and error figures.
+    The message names output, index, values and error figures.
     """
 
 

@@ -150,9 +150,9 @@ class Sizes:
     left_out: list[str] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[SizedInputs]:
-        """The given inputs, then the same at min, middle and max of every dynamic dimension;
+        """The given inputs, then the same at min, middle and max of every dynamic dimension.
 
-        each set of sizes once.
+        Each set of sizes comes once.
         """
         flat, _ = pytree.tree_flatten((tuple(self.args), dict(self.kwargs)))
         sizes = _symbolic_sizes(self.program)

@@ -108,7 +108,7 @@ def copy_sources(sources: Sequence[CustomSource], folder: Path) -> None:
 
 
 def defines(sources: Sequence[CustomSource]) -> Mapping[str, tuple[str, ...]]:
-    """What each file is compiled with: its table's name, and the name of the table behind it."""
+    """Macros that each file is compiled with: the name of its table, and of the table behind it."""
     found = {}
     for source, following in zip(sources, [*sources[1:], None], strict=False):
         words = [f"-DET_OP_LIBRARY_NAME={source.symbol}"]

@@ -1,4 +1,4 @@
-"""What program files need of a build: their operators, each with the element types it meets.
+"""Needs of program files for a selective build: their operators and the element types of each.
 
 Read from the instructions of all methods. Only for files that the runtime has opened; a plan that
 makes no sense is refused here too. Knows no kernel.
@@ -27,7 +27,7 @@ class Needs:
 
 
 def read_needs(path: str) -> Needs:
-    """What a file needs of a runtime."""
+    """Needs of one file."""
     program = _C.open_program(path)
     data = bytes(program.buffer().data)
     needs = Needs(path)

@@ -66,7 +66,7 @@ class Toolchain:
         return [*LANGUAGE_FLAGS, *self.flags, *_SECTIONS, *chosen, *words]
 
     def isa_flags(self, name: str) -> tuple[str, ...] | None:
-        """What a source needs beside; None when it is not for this machine."""
+        """Extra compiler flags of a source; None when it is not for this machine."""
         for ending, (machine, flags) in _ISA.items():
             if name.endswith(ending):
                 return flags if self.uses_simd and self.machine.startswith(machine) else None
@@ -167,7 +167,7 @@ class Build:
 
 
 def runtime_roots(graph: Graph, build: Build) -> list[str]:
-    """What a program may call: main where there is one, else the whole public interface."""
+    """Entry points of a program: main if there is one, else the whole public interface."""
     if "main" in graph.defined:
         return ["main"]
     owners = {target for name, target in build.objects.items() if name.startswith("runtime/")}
@@ -177,7 +177,7 @@ def runtime_roots(graph: Graph, build: Build) -> list[str]:
 def measure(
     graph: Graph, build: Build, table: str, operators: Mapping[str, list[str]]
 ) -> tuple[dict[str, set[Node]], Costs]:
-    """What each operator reaches beyond what the runtime needs anyway, and the sums."""
+    """Bytes that each operator adds to those that the runtime needs anyway, and the sums."""
     table_object = build.objects[table]
     own_table = {node for node in graph.size if node[0] == table_object}
     edges = {node: graph.edges.pop(node, set()) for node in own_table}
@@ -332,7 +332,7 @@ def _archiver(chain: Toolchain) -> list[str]:
 
 
 def _copy_sources(build: Build, names: Sequence[str]) -> None:
-    """What the Makefile compiles, and every header."""
+    """Sources that the Makefile compiles, and every header."""
     root, target = source_dir(), build.folder / "src"
     shutil.rmtree(target, ignore_errors=True)
     headers = [str(p.relative_to(root)) for p in sorted(root.rglob("*.h"))]

@@ -1,4 +1,4 @@
-"""Where the C sources and headers of the runtime are: installed in the package, or beside it in a
+"""Folder of the runtime's C sources and headers: in the installed package, or beside it in a
 checkout. Knows nothing of compilers.
 """
 

@@ -41,7 +41,7 @@ class Allocation:
 
 @dataclass
 class MemoryTimeline:
-    """What is allocated during one step of a graph."""
+    """Allocations during one step of a graph."""
 
     allocations: list[Allocation] = field(default_factory=list)
 

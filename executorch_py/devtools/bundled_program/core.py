@@ -26,7 +26,8 @@ from executorch_py.exir.program.executorch import ExecutorchProgramManager
 from executorch_py.exir.serialize.cord import StoredTensor
 from executorch_py.exir.serialize.pte import deserialize_pte_binary
 
-# What a bundle can hold, by the program's kind of value. A bool is an int to isinstance: exact.
+# Kinds of values that a bundle can hold, by the program's kind of value. A bool is an int to
+# isinstance: exact.
 _PYTHON_TYPES = {schema.Int: int, schema.Bool: bool, schema.Double: float}
 
 

@@ -32,7 +32,7 @@ def find_case(
 
 
 def python_value(value: tables.Value) -> Any:
-    """What a method takes or gives for a value of the file."""
+    """The array or scalar that a method takes or gives for a value of the file."""
     held = value.val
     if isinstance(held, tables.Int):
         return held.int_val

@@ -48,7 +48,8 @@ _Names = ETRecordReservedFileNames
 
 
 class ETRecord:
-    """What `generate_etrecord=True` collects during an export, or the caller puts together."""
+    """The record of an export, collected by `generate_etrecord=True` or put together by the
+    caller."""
 
     def __init__(
         self,

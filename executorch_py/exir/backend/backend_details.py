@@ -1,6 +1,4 @@
-"""What a backend is ahead of time: a class whose name is its id and whose `preprocess` makes
-bytes.
-"""
+"""BackendDetails, the base of backends: a class name is the id, `preprocess` makes the payload."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ def enforcedmethod(func: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass
 class PreprocessResult:
-    """What a backend made of one partition."""
+    """The payload that a backend made of one partition."""
 
     processed_bytes: bytes = b""
     debug_handle_map: dict[int, tuple[int, ...]] | dict[str, tuple[int, ...]] | None = None

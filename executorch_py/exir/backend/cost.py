@@ -2,8 +2,8 @@
 
 The machine is nominal: 50 GFLOP/s, 40 GB/s of memory (caches, mostly), a tenth of a microsecond a
 call; a call takes the longer of its arithmetic and its traffic. Arithmetic is counted for products,
-convolutions, attention and functions of many steps; other operators are their bytes. What the
-operator before computes on the way out costs nothing. Dynamic sizes count at their upper bounds.
+convolutions, attention and functions of many steps; other operators are their bytes. An epilogue
+that the operator before computes costs nothing. Dynamic sizes count at their upper bounds.
 Estimates order operators; they predict no time.
 """
 
@@ -51,7 +51,7 @@ _PARTIAL_READERS = frozenset(
 
 
 def estimated_seconds(node: fx.Node) -> float:
-    """What a call costs on the nominal machine; nothing where no kernel runs."""
+    """Cost of a call on the nominal machine; 0 for a call that runs no kernel."""
     if is_scalar_op(node.target) or op_key(node.target) in RESHAPES or _is_fused(node):
         return 0.0
     arithmetic = flops_of(node) / FLOPS_PER_SECOND

@@ -1,4 +1,4 @@
-"""What delegates took of a program, what they left and why, and how much of the time that is.
+"""Summary of a program's delegation: operators delegated and left, why, their share of the time.
 
 One record per call, a table per operator, and the same as a data frame. Reads graphs with delegates
 in them and the reasons that partitioners wrote there (reports.py); times are estimates (cost.py).
@@ -69,7 +69,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class DelegationSummary:
-    """What was delegated; print it for a table."""
+    """Delegated and left operators; printing it gives a table."""
 
     records: tuple[CallRecord, ...]
     delegates: tuple[DelegateRecord, ...]

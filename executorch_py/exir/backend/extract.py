@@ -37,7 +37,7 @@ from executorch_py.exir.backend.partitioner import DelegationSpec
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.graph import flat_outputs, output_node
 
-# What the result of a delegate inherits from the node that computed it before.
+# Meta keys that a delegate's result inherits from the node that computed it before.
 _KEPT_META = ("val", "stack_trace", "nn_module_stack", "torch_fn", "from_node")
 _DATA_ORDER = {InputKind.PARAMETER: 0, InputKind.BUFFER: 1, InputKind.CONSTANT_TENSOR: 2}
 

@@ -1,4 +1,4 @@
-"""What a partitioner is: it tags the nodes that a backend should take and says which backend.
+"""Partitioner, the base of partitioners: tags the nodes for a backend and names the backend.
 
 A tag is `node.meta["delegation_tag"]`; all nodes with one tag become one delegate. Partitioners
 change nothing else. Knows nothing of how tagged nodes are lowered.

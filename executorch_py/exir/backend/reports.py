@@ -1,4 +1,4 @@
-"""What was delegated and why not: delegates of a graph, readable graphs, rejected nodes."""
+"""Reports on delegation: the delegates of a graph, readable graphs, rejected nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch._higher_order_ops.executorch_call_delegate import (
 )
 from torch.fx.passes.operator_support import OperatorSupportBase
 
-# Where a partitioner leaves, in a node's meta, why it did not take the node.
+# Key of node.meta under which a partitioner leaves its reason for not taking the node.
 REASON = "delegation_reason"
 
 

@@ -5,9 +5,9 @@ programs can call the kernels, and operators on packed weights.
     torch.ops.quantized_decomposed.embedding_4bit(weight, scales, zeros, -8, 7, indices)
 
 Torch's own quantization code brings quantize, dequantize and choose_qparams; sums, products with
-8-bit weights and look-ups in tables of 8, 4 and 2 bits are defined here, in eager torch. What
-another package registered before is left alone: the schemas are the same. csrc/kernels/op has the
-kernels.
+8-bit weights and look-ups in tables of 8, 4 and 2 bits are defined here, in eager torch. Operators
+that another package registered before are left alone: the schemas are equal. csrc/kernels/op has
+the kernels.
 """
 
 from __future__ import annotations

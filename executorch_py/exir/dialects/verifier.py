@@ -209,7 +209,7 @@ def _check_named(gm: GraphModule, check: Any, rules: _Rules) -> None:
 
 
 class _DialectVerifier(Verifier):
-    """What the verifiers of both dialects share."""
+    """Base of the verifiers of both dialects."""
 
     dialect = "EXIR_COMMON"
     rules = _Rules(True, True, frozenset(), frozenset())

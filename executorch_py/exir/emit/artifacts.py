@@ -1,4 +1,4 @@
-"""What the emitter put out, as files: one .pte and one .ptd per tag of external data.
+"""The emitter's output as files: one .pte and one .ptd per tag of external data.
 
 The step between emission and the byte formats: it decides which named data goes into which file.
 """

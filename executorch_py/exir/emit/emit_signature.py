@@ -1,5 +1,4 @@
-"""What a program says of its own inputs and outputs: torch's tree specs, names, dtypes and
-bounds.
+"""The signature stored in a program: torch's tree specs, names, dtypes and bounds.
 
 The two container strings of a plan are PyTorch's JSON tree specs. The root object of the input
 string carries one more key, `signature`, which torch's loader skips and a runtime without torch
@@ -67,7 +66,7 @@ class Symbols:
         self._names: dict[Any, str] = {}
 
     def follow(self, size: torch.SymInt) -> list[Any]:
-        """What a size follows: [], [symbol] for the symbol itself, or [symbol, scale, offset].
+        """The symbol that a size depends on: [], [symbol], or [symbol, scale, offset].
 
         Empty for a size that is no linear function of one symbol with a whole, positive scale.
         """

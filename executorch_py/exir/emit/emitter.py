@@ -33,7 +33,7 @@ from executorch_py.exir.ir.tensor_spec import TensorSpec
 
 @dataclass
 class ProgramState:
-    """What all methods of a program share."""
+    """State that all methods of a program share."""
 
     constants: ConstantStore = field(default_factory=ConstantStore)
     payloads: PayloadStore = field(default_factory=PayloadStore)
@@ -242,7 +242,7 @@ class MethodEmitter:
 
     @staticmethod
     def allocation(spec: TensorSpec) -> schema.AllocationDetails | None:
-        """Where a spec was planned: at its own place, or inside the spec that it is a view of."""
+        """Planned place of a spec: its own, or inside the spec that it is a view of."""
         offset = 0
         place: TensorSpec | None = spec
         while place is not None:

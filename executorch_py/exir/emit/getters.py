@@ -55,7 +55,8 @@ def _leaf(name: str, value: Any, constants: ConstantStore) -> schema.KernelTypes
 
 
 def training_getters(methods: Mapping[str, ExportedProgram]) -> dict[str, Any]:
-    """Where gradients and parameters start among the outputs of joint (training) graphs."""
+    """Index of the first gradient and of the first parameter among a joint (training) graph's
+    outputs."""
     found: dict[str, Any] = {}
     for name, ep in methods.items():
         kinds = [spec.kind for spec in ep.graph_signature.output_specs]

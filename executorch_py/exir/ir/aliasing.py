@@ -1,5 +1,5 @@
-"""Who writes to the memory behind a tensor, and until when a tensor is read: what must be known
-before two tensors may share bytes.
+"""Aliasing facts: the writers of the memory behind a tensor, and its last reader. Passes ask for
+both before two tensors may share bytes.
 
 Answers hold for one graph and for specs as they are when asked; a pass that lets specs share
 storage builds a new one or asks about storage roots only. Knows nothing of placing.
@@ -51,7 +51,7 @@ class StorageUses:
         return any(first < write <= last for write in writes)
 
     def last_use(self, node: fx.Node) -> int:
-        """Where a result is read last, under any name that views give it."""
+        """Last node that reads a result, under any name that views give it."""
         last = self.position[node]
         for user in node.users:
             forwards = user.target is memory_ops.view or is_call(user, "aten::view_copy")

@@ -54,7 +54,7 @@ def add_constants(
 
 
 def inherited_meta(sources: Iterable[fx.Node]) -> dict[str, object]:
-    """What a constant computed from others keeps of them: the data file a delegate puts them in.
+    """Meta that a constant computed from others keeps of them: the tag of the data file.
 
     Constants of no file follow those of one; where files differ, nobody says which it should be.
     """

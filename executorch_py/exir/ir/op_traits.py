@@ -1,4 +1,5 @@
-"""What passes know about operators: names, schemas, purity, views, quantisation, out variants.
+"""Traits of operators that passes ask for: names, schemas, purity, views, quantisation, out
+variants.
 
 Every fact about an operator that more than one pass needs is stated here, once. Targets of nodes
 may be torch OpOverloads or dialect wrappers with the overload in `._op`; both are read through
@@ -55,7 +56,7 @@ PARTS = frozenset(
         *("aten::roll", "aten::constant_pad_nd"),
     }
 )
-# What moves elements about, or copies them, and computes nothing.
+# Operators that move or copy elements and compute nothing.
 MOVES = RESHAPES | SOMETIMES_RESHAPES | PARTS
 QUANTIZE = frozenset(
     f"quantized_decomposed::{name}"

@@ -41,7 +41,7 @@ _known: dict[OpOverload, OpOverload] = {}
 def find_out_variant(op: OpOverload) -> OpOverload | None:
     """The out variant of a functional operator, or None when torch knows none.
 
-    What is not there is looked for again: a user may register it after reading that it is missing.
+    A missing variant is looked up again: a user may register it after reading the error.
     """
     if op not in _known:
         found = _find(op)

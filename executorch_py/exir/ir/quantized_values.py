@@ -35,7 +35,7 @@ class Affine:
         return round(value / self.scale) + self.zero_point
 
     def every_value(self) -> torch.Tensor:
-        """What the integers -128 … 127 stand for, in f32."""
+        """The f32 values that the integers -128 … 127 stand for."""
         return (torch.arange(-128, 128, dtype=torch.float32) - self.zero_point) * self.scale
 
     def quantize(self, values: torch.Tensor) -> torch.Tensor:

@@ -45,8 +45,8 @@ class Cut:
 
 
 def cut_of(node: fx.Node, part: int = 0) -> Cut | None:
-    """What an operator takes of its first argument (for a scatter: what it replaces there); None
-    if that is no range known at export.
+    """The part of its first argument that an operator takes (or, as a scatter, replaces); None if
+    that is no range known at export.
     """
     reader = _READERS.get(op_key(node.target))
     source = node.args[0] if node.args else None

@@ -37,9 +37,9 @@ def contiguous_stride_from_shape(shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def stride_from_dim_order(sizes: Sequence[Any], dim_order: Iterable[int]) -> tuple[Any, ...]:
-    """Strides of a dense tensor stored outermost to innermost in `dim_order`;
+    """Strides of a dense tensor stored outermost to innermost in `dim_order`.
 
-    a 0 size counts as 1.
+    A size of 0 counts as 1.
     """
     strides: list[Any] = [1] * len(sizes)
     step: Any = 1
@@ -210,7 +210,7 @@ class TensorSpec:
         return root
 
     def storage_offset(self) -> int:
-        """Where a view begins, in bytes from the start of the spec that owns the memory."""
+        """Offset of a view in bytes from the start of the spec that owns the memory."""
         offset, spec = 0, self
         while spec.storage_base is not None:
             offset += spec.storage_base_offset

@@ -61,7 +61,7 @@ __all__ = [
 
 @dataclass
 class SpecAllocResult:
-    """Where one spec was placed."""
+    """Placement of one spec."""
 
     mem_id: int
     mem_obj_id: int
@@ -195,9 +195,9 @@ def apply_algo(
     alloc_mutable_buffers: bool = True,
     enable_non_cpu_memory_planning: bool = False,
 ) -> list[int]:
-    """Plan a method with a suite;
+    """Plan a method with a suite; return the sizes of its memories, stored in `gm.meta` as well.
 
-    returns the sizes of its memories and stores them in `gm.meta`. All memories are the
+    All memories are the
     processor's: with `enable_non_cpu_memory_planning` a tensor of another device is an error,
     without it such a tensor is planned like any other.
     """

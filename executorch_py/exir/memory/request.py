@@ -1,4 +1,4 @@
-"""What a planner is asked and what it answers: sizes with lifetimes in, offsets out.
+"""Requests to the planner's strategies and their answers: sizes with lifetimes in, offsets out.
 
 Pure data, no graph and no specs, so that strategies can be tested and compared by themselves.
 """

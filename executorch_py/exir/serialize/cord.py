@@ -26,7 +26,7 @@ _SAMPLE_BYTES = 64
 class StoredTensor:
     """The bytes of a tensor without gaps, by reference, in the order of memory or `dim_order`.
 
-    Where `dim_order` is not the order of memory (a transposed weight), bytes are arranged each time
+    Bytes whose `dim_order` is not the order of memory (a transposed weight) are arranged each time
     they are asked for, and never kept. Equal and hashed by content.
     """
 

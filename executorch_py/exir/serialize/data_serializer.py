@@ -1,4 +1,4 @@
-"""What a data file holds, and what writes one; names are upstream's."""
+"""Interface of writers of data files (.ptd); names are upstream's."""
 
 from abc import ABC, abstractmethod
 

@@ -20,7 +20,7 @@ from executorch_py.exir.serialize.cord import StoredTensor
 
 @dataclass
 class DataEntry:
-    """Where the bytes of a key are among the buffers, their alignment, and the tensor they hold."""
+    """Entry of a key: index of its buffer, alignment, and the layout of the tensor it holds."""
 
     buffer_index: int
     alignment: int
@@ -29,7 +29,7 @@ class DataEntry:
 
 @dataclass
 class NamedDataStoreOutput:
-    """What a store holds: unique buffers, and the keys by place (the program, or file by file)."""
+    """Contents of a store: unique buffers, and the keys by place (the program, or file by file)."""
 
     buffers: list[Any]
     pte_data: dict[str, DataEntry]
@@ -97,7 +97,7 @@ class NamedDataStore:
         return index
 
     def get_named_data_store_output(self) -> NamedDataStoreOutput:
-        """What was collected; files without entries are left out."""
+        """The collected entries; files without entries are left out."""
         external = {tag: entries for tag, entries in self.external_data.items() if entries}
         return NamedDataStoreOutput(self.buffers, self.pte_data, external)
 

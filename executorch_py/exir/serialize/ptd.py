@@ -40,7 +40,7 @@ IDENTIFIER = b"FT01"
 
 @dataclass(frozen=True)
 class NamedData:
-    """Where the bytes of a key lie, and their layout where they are a tensor."""
+    """Place of a key's bytes, and their layout if they are a tensor."""
 
     key: str
     segment_index: int

@@ -1,1 +1,1 @@
-"""What a target runtime accepts: kernel manifests and the rules for argument values."""
+"""Limits of a target runtime: kernel manifests and the rules for argument values."""

@@ -26,7 +26,7 @@ _TRAINING_OPERATORS = frozenset(
         "aten::_batch_norm_with_update_functional",
     }
 )
-# What the kernels that add into chosen places can add (csrc/kernels/lib/accumulate.c).
+# Element types that kernels which add into chosen places can add (csrc/kernels/lib/accumulate.c).
 _ADDABLE = ("u8", "i8", "i16", "i32", "i64", "f16", "f32", "f64", "c64", "c128", "b8", "bf16")
 
 Arguments = Mapping[str, Any]
@@ -40,13 +40,13 @@ def training_only(op: Any) -> str:
 
 
 def argument_problem(operator: str, node: fx.Node, op: OpOverload | None) -> str:
-    """What our kernel of this operator would refuse about the call's argument values, or ""."""
+    """Reason why our kernel of this operator would refuse the call's argument values, or ""."""
     rule = _RULES.get(operator)
     return rule(_by_name(node, op)) if rule is not None and op is not None else ""
 
 
 def argument_warning(operator: str, node: fx.Node, op: OpOverload | None) -> str:
-    """What a user should hear of a call that our kernel runs as it stands, or ""."""
+    """Warning about a call that our kernel runs as it stands, or ""."""
     if operator != "aten::native_dropout.out" or op is None:
         return ""
     given = _by_name(node, op)

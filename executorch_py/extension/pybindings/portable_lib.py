@@ -3,7 +3,7 @@ take and give flat lists.
 
 A layer over executorch_py.runtime's pieces. Differences to upstream, all on the careful side:
 inputs of another layout are converted instead of misread, and full verification is the default of
-every loader. What this version cannot do (events) says so when it is called.
+every loader. Functions that this version cannot offer (events) say so when they are called.
 """
 
 from __future__ import annotations

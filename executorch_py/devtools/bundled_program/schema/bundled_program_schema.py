@@ -1,6 +1,6 @@
 """The tables of a bundled program file, as dataclasses; names and order are those of the format.
 
-What a file holds is made by core.py and written by serialize; both know these tables only.
+The contents of a file are made by core.py and written by serialize; both know these tables only.
 """
 
 from __future__ import annotations

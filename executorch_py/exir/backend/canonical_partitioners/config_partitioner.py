@@ -36,7 +36,7 @@ def format_target_name(target_name: str) -> str:
 
 
 class PartitionerConfig(ABC):
-    """What a backend does with one operator."""
+    """A backend's rules for one operator."""
 
     target_name: str = ""
     """Name as format_target_name gives it, such as `linear.default`."""

@@ -37,7 +37,7 @@ def deep_copy(model: Model) -> Model:
 
 
 def copy_graph_module(gm: fx.GraphModule) -> fx.GraphModule:
-    """A copy of a graph module: graph and control-flow bodies are new, tensors and delegates shared."""
+    """A graph module with a graph and control-flow bodies of its own; tensors are shared."""
     graph = fx.Graph(tracer_cls=gm.graph._tracer_cls)
     made: dict[fx.Node, fx.Node] = {}
     for node in gm.graph.nodes:

@@ -1,8 +1,8 @@
-// test_xnnpack_alloc_region.c — memory runs out once, at every allocation in turn, while delegates are
-// made, run, run with other shapes and run with clocks: each time one call is an error in words,
-// the same call made again gives the right bytes, and nothing stays behind (which the sanitizer
-// sees). The payloads are upstream's, of every family of nodes (tests/golden/xnnpack), and one
-// whose memory XNNPACK cannot let grow. And outputs may lie at the end of memory.
+// test_xnnpack_alloc_region.c — memory runs out once, at every allocation in turn, while delegates
+// are made, run, run with other shapes and run with clocks: each time one call is an error in
+// words, the same call made again gives the right bytes, and nothing stays behind (which the
+// sanitizer sees). The payloads are upstream's, of every family of nodes (tests/golden/xnnpack),
+// and one whose memory XNNPACK cannot let grow. And outputs may lie at the end of memory.
 #define _GNU_SOURCE  // mmap's flags
 #include "rig.h"
 

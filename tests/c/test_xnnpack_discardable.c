@@ -1,5 +1,5 @@
-// test_xnnpack_discardable.c — what a load tells its caller of bytes that were packed: nothing reads them
-// any more, and they are told of while packing goes on.
+// test_xnnpack_discardable.c — what a load tells its caller of bytes that were packed: nothing
+// reads them any more, and they are told of while packing goes on.
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK

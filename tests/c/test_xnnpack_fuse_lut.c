@@ -1,6 +1,6 @@
-// test_xnnpack_fuse_lut.c — where a payload makes floats of bytes, computes with each alone and makes
-// bytes of them, one table gives the bytes that the nodes give, for every byte there is; where
-// somebody reads what lies between, or the nodes compute with more, they run as they are.
+// test_xnnpack_fuse_lut.c — where a payload makes floats of bytes, computes with each alone and
+// makes bytes of them, one table gives the bytes that the nodes give, for every byte there is;
+// where somebody reads what lies between, or the nodes compute with more, they run as they are.
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK

@@ -1,5 +1,5 @@
-// test_xnnpack_weights_cache.c — the file that keeps weights packed: it is used, replaced when it is
-// damaged or another machine's, and damaged weights are never computed with.
+// test_xnnpack_weights_cache.c — the file that keeps weights packed: it is used, replaced when it
+// is damaged or another machine's, and damaged weights are never computed with.
 #define _GNU_SOURCE  // mkstemp
 #include "rig.h"
 

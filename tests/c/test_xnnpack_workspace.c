@@ -1,5 +1,5 @@
-// test_xnnpack_workspace.c — what delegates on several threads share: workspaces, packed weights, the
-// program, the caller's thread pool. Everything computes what it computes alone; under the tsan
+// test_xnnpack_workspace.c — what delegates on several threads share: workspaces, packed weights,
+// the program, the caller's thread pool. Everything computes what it computes alone; under the tsan
 // preset these are also the tests for data races.
 #define _GNU_SOURCE  // mkstemp
 #include "rig.h"

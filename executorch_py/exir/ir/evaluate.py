@@ -30,6 +30,10 @@ TRANSPOSES: dict[str, Any] = {
     "aten::transpose_copy.int": torch.ops.aten.transpose.int,
 }
 
+# Operators whose results are uninitialized memory. Folded, they would put bytes of the exporting
+# process into the file, and other bytes each time.
+UNINITIALIZED = ("aten::empty", "aten::new_empty", "dim_order_ops::_empty_dim_order")
+
 
 def is_plain(value: torch.Tensor) -> bool:
     """Whether a constant is an ordinary tensor, which eager torch may compute with as it is."""
@@ -41,7 +45,7 @@ def depends_on_operands_only(node: fx.Node, kept: Container[str] = ()) -> bool:
     op = op_overload(node.target) if node.op == "call_function" else None
     if op is None or is_scalar_op(node.target) or mutated_positions(op) or is_random(op):
         return False
-    if op_key(op) in kept or op_key(op).startswith("aten::empty"):
+    if op_key(op) in kept or op_key(op).startswith(UNINITIALIZED):
         return False
     example = node.meta.get("val")
     if not isinstance(example, torch.Tensor) or op.namespace == "executorch_prim":

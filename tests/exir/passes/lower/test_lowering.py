@@ -15,6 +15,7 @@ from torch import nn
 from torch.ao.quantization.fx import _decomposed  # noqa: F401 - the operators of Integers
 
 from executorch_py.exir.program.config import ExecutorchBackendConfig
+from executorch_py.testing import assert_parity
 
 Lower = Callable[..., Any]
 TOLERANCE = {"rtol": 1e-4, "atol": 1e-5}
@@ -143,6 +144,15 @@ def test_what_is_computed_from_constant_integers_is_folded_and_weights_stay_inte
 def test_large_constants_made_of_nothing_are_not_stored(lower: Lower, operators: Any) -> None:
     program = lower(Formula(lambda x: torch.full((300, 300), 2.0) * x), (torch.randn(300, 300),))
     assert "aten::full.out" in operators(program)
+
+
+def test_uninitialized_memory_never_becomes_a_constant(lower: Lower, operators: Any) -> None:
+    model = Formula(lambda x: nn.functional.pad(x, (1, 2), mode="circular"))
+    inputs = (torch.randn(1, 2, 8),)
+    program = lower(model, inputs)
+    assert "dim_order_ops::_empty_dim_order.out" in operators(program)
+    assert not any(value.is_floating_point() for value in program.constants.values())
+    assert_parity(model, inputs)
 
 
 def test_folding_can_be_switched_off(lower: Lower, operators: Any) -> None:

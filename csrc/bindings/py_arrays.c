@@ -1,109 +1,8 @@
-// py_arrays.c — dtype tables and views of other libraries' arrays. torch and ml_dtypes are looked
-// up, never required: torch only when sys.modules has it, ml_dtypes when a dtype needs it.
+// py_arrays.c — NumPy views of other libraries' arrays. torch and ml_dtypes are looked up, never
+// required: torch only when sys.modules has it, ml_dtypes when a dtype needs it.
 #include "bindings/py_arrays.h"
 
-#include <string.h>
-
 #include "bindings/py_errors.h"
-
-typedef struct dtype_row {
-  int typenum;  // NumPy's number, or that of the carrier of its bits; -1 = none
-  bool carried;
-  const char *name;  // in NumPy, torch or ml_dtypes; NULL = none
-} dtype_row;
-
-static const dtype_row rows[ET_DTYPE_COUNT] = {
-    [ET_U8] = {NPY_UINT8, false, "uint8"},
-    [ET_I8] = {NPY_INT8, false, "int8"},
-    [ET_I16] = {NPY_INT16, false, "int16"},
-    [ET_I32] = {NPY_INT32, false, "int32"},
-    [ET_I64] = {NPY_INT64, false, "int64"},
-    [ET_F16] = {NPY_FLOAT16, false, "float16"},
-    [ET_F32] = {NPY_FLOAT32, false, "float32"},
-    [ET_F64] = {NPY_FLOAT64, false, "float64"},
-    [ET_C32] = {NPY_INT32, true, "complex32"},
-    [ET_C64] = {NPY_COMPLEX64, false, "complex64"},
-    [ET_C128] = {NPY_COMPLEX128, false, "complex128"},
-    [ET_B8] = {NPY_BOOL, false, "bool"},
-    [ET_QI8] = {-1, false, NULL},
-    [ET_QU8] = {-1, false, NULL},
-    [ET_QI32] = {-1, false, NULL},
-    [ET_BF16] = {NPY_INT16, true, "bfloat16"},
-    [ET_QU4X2] = {-1, false, NULL},
-    [ET_QU2X4] = {-1, false, NULL},
-    [ET_BITS1X8] = {-1, false, NULL},
-    [ET_BITS2X4] = {-1, false, NULL},
-    [ET_BITS4X2] = {-1, false, NULL},
-    [ET_BITS8] = {-1, false, NULL},
-    [ET_BITS16] = {-1, false, NULL},
-    [ET_F8E5M2] = {NPY_UINT8, true, "float8_e5m2"},
-    [ET_F8E4M3] = {NPY_UINT8, true, "float8_e4m3fn"},
-    [ET_F8E5M2Z] = {NPY_UINT8, true, "float8_e5m2fnuz"},
-    [ET_F8E4M3Z] = {NPY_UINT8, true, "float8_e4m3fnuz"},
-    [ET_U16] = {NPY_UINT16, false, "uint16"},
-    [ET_U32] = {NPY_UINT32, false, "uint32"},
-    [ET_U64] = {NPY_UINT64, false, "uint64"},
-};
-
-int eti_numpy_type(et_dtype dtype, bool *carried) {
-  if ((unsigned)dtype >= ET_DTYPE_COUNT) return -1;
-  *carried = rows[dtype].carried;
-  return rows[dtype].typenum;
-}
-
-const char *eti_dtype_python_name(et_dtype dtype) {
-  if ((unsigned)dtype >= ET_DTYPE_COUNT || rows[dtype].name == NULL) return et_dtype_name(dtype);
-  return rows[dtype].name;
-}
-
-static et_dtype signed_of(npy_intp bytes) {
-  return bytes == 1   ? ET_I8
-         : bytes == 2 ? ET_I16
-         : bytes == 4 ? ET_I32
-         : bytes == 8 ? ET_I64
-                      : ET_DTYPE_COUNT;
-}
-
-static et_dtype unsigned_of(npy_intp bytes) {
-  return bytes == 1   ? ET_U8
-         : bytes == 2 ? ET_U16
-         : bytes == 4 ? ET_U32
-         : bytes == 8 ? ET_U64
-                      : ET_DTYPE_COUNT;
-}
-
-et_dtype eti_array_dtype(const eti_state *state, PyArrayObject *array) {
-  const int typenum = PyArray_TYPE(array);
-  switch (typenum) {
-    case NPY_FLOAT32:
-      return ET_F32;
-    case NPY_FLOAT64:
-      return ET_F64;
-    case NPY_FLOAT16:
-      return ET_F16;
-    case NPY_BOOL:
-      return ET_B8;
-    case NPY_COMPLEX64:
-      return ET_C64;
-    case NPY_COMPLEX128:
-      return ET_C128;
-    default:
-      break;
-  }
-  // Two of NumPy's C integer types may have the same size; the file format knows sizes only.
-  if (PyTypeNum_ISUNSIGNED(typenum)) return unsigned_of(PyArray_ITEMSIZE(array));
-  if (PyTypeNum_ISSIGNED(typenum)) return signed_of(PyArray_ITEMSIZE(array));
-  if (typenum < NPY_USERDEF) return ET_DTYPE_COUNT;
-  // A type that another package registered: ml_dtypes' are known by the name of their scalar type.
-  const char *name = PyArray_DESCR(array)->typeobj->tp_name;
-  const char *dot = strrchr(name, '.');
-  if (dot != NULL) name = dot + 1;
-  (void)state;
-  for (int d = 0; d < ET_DTYPE_COUNT; d++) {
-    if (rows[d].carried && strcmp(rows[d].name, name) == 0) return (et_dtype)d;
-  }
-  return ET_DTYPE_COUNT;
-}
 
 // ---- torch
 
@@ -121,8 +20,8 @@ static int load_torch(eti_state *state, PyObject *torch) {
   }
   found.exchange = eti_dlpack_api_of(found.tensor_type);
   for (int d = 0; d < ET_DTYPE_COUNT; d++) {
-    if (rows[d].name == NULL) continue;
-    found.dtypes[d] = PyObject_GetAttrString(torch, rows[d].name);
+    if (eti_dtype_row_of((et_dtype)d)->name == NULL) continue;
+    found.dtypes[d] = PyObject_GetAttrString(torch, eti_dtype_row_of((et_dtype)d)->name);
     if (found.dtypes[d] == NULL) PyErr_Clear();
   }
   state->torch = found;
@@ -193,10 +92,11 @@ static int view_of_torch(eti_state *state, PyObject *tensor, eti_view *view) {
   }
   Py_DECREF(dtype);
   PyObject *source = Py_NewRef(tensor);
-  if (rows[view->dtype].carried) {
-    const et_dtype carrier = rows[view->dtype].typenum == NPY_INT16   ? ET_I16
-                             : rows[view->dtype].typenum == NPY_INT32 ? ET_I32
-                                                                      : ET_U8;
+  const eti_dtype_row *const row = eti_dtype_row_of(view->dtype);
+  if (row->is_carried) {
+    const et_dtype carrier = row->typenum == NPY_INT16   ? ET_I16
+                             : row->typenum == NPY_INT32 ? ET_I32
+                                                         : ET_U8;
     PyObject *plain = PyObject_CallMethodNoArgs(tensor, state->str_detach);
     Py_SETREF(source, plain == NULL ? NULL
                                     : PyObject_CallMethodOneArg(plain, state->str_view,
@@ -226,7 +126,8 @@ static int view_of_torch(eti_state *state, PyObject *tensor, eti_view *view) {
 PyObject *eti_ml_dtype(eti_state *state, et_dtype dtype) {
   if (state->ml_dtypes[dtype] != NULL) return state->ml_dtypes[dtype];
   PyObject *module = PyImport_ImportModule("ml_dtypes");
-  PyObject *scalar = module == NULL ? NULL : PyObject_GetAttrString(module, rows[dtype].name);
+  PyObject *scalar =
+      module == NULL ? NULL : PyObject_GetAttrString(module, eti_dtype_python_name(dtype));
   Py_XDECREF(module);
   PyArray_Descr *descr = NULL;
   if (scalar != NULL && PyArray_DescrConverter(scalar, &descr) == NPY_SUCCEED) {
@@ -238,7 +139,7 @@ PyObject *eti_ml_dtype(eti_state *state, et_dtype dtype) {
     eti_raise(state, ET_NOT_SUPPORTED,
               "NumPy has no dtype %s: install the package ml_dtypes, or pass torch tensors to get "
               "torch tensors back",
-              rows[dtype].name);
+              eti_dtype_python_name(dtype));
   }
   return state->ml_dtypes[dtype];
 }
@@ -248,7 +149,7 @@ PyObject *eti_ml_dtype(eti_state *state, et_dtype dtype) {
 static int view_of_array(const eti_state *state, PyObject *array, eti_view *view) {
   if (array == NULL) return -1;
   view->array = (PyArrayObject *)array;
-  view->dtype = eti_array_dtype(state, view->array);
+  view->dtype = eti_array_dtype(view->array);
   if (view->dtype != ET_DTYPE_COUNT) return 1;
   eti_raise(state, ET_INVALID_ARGUMENT, "dtype %S has no counterpart in program files",
             PyArray_DESCR(view->array));

@@ -1,18 +1,10 @@
-// py_arrays.h — what arrays are to this extension: the dtype tables between the runtime, NumPy,
-// torch and ml_dtypes, and the ways to get a NumPy array that views any array-like object's memory
-// without importing the library it comes from.
+// py_arrays.h — NumPy arrays that view the memory of any array-like object: NumPy array, torch
+// tensor, buffer, DLPack provider. The library that an object comes from is not imported.
 #ifndef ETI_ARRAYS_H
 #define ETI_ARRAYS_H
 
+#include "bindings/py_dtypes.h"
 #include "bindings/py_module.h"
-
-// NumPy's type number of a dtype. For dtypes that NumPy lacks: of the unsigned or integer type that
-// carries their bits, with *carried set; -1 when there is none.
-int eti_numpy_type(et_dtype dtype, bool *carried);
-// "float32" for ET_F32: the name that NumPy, torch and ml_dtypes share.
-const char *eti_dtype_python_name(et_dtype dtype);
-// The runtime's dtype of an array, ET_DTYPE_COUNT when it has none.
-et_dtype eti_array_dtype(const eti_state *state, PyArrayObject *array);
 
 // torch's tensor type when torch has been imported by someone: a borrowed reference, NULL without
 // an exception otherwise.

@@ -220,7 +220,6 @@ int eti_view_of_dlpack(eti_state *state, PyObject *object, eti_view *view) {
   Py_DECREF(capsule);
   const dl_tensor *tensor = &managed->tensor;
   const et_dtype dtype = dl_dtype(tensor);
-  bool carried = false;
   PyObject *array = NULL;
   if (tensor->device_type != DL_CPU && tensor->device_type != DL_CPU_PINNED_CUDA &&
       tensor->device_type != DL_CPU_PINNED_ROCM) {
@@ -234,7 +233,7 @@ int eti_view_of_dlpack(eti_state *state, PyObject *object, eti_view *view) {
     eti_raise(state, ET_INVALID_ARGUMENT, "array has %d dimensions, at most %d are possible",
               (int)tensor->ndim, ET_MAX_RANK);
   } else {
-    array = array_over(tensor, eti_numpy_type(dtype, &carried), et_dtype_bytes(dtype), owner);
+    array = array_over(tensor, eti_dtype_row_of(dtype)->typenum, et_dtype_bytes(dtype), owner);
   }
   Py_DECREF(owner);
   if (array == NULL) return -1;

@@ -27,7 +27,6 @@ typedef struct eti_input {
   et_tag tag;
   size_t capacity;  // elements
   size_t element;   // bytes
-  int typenum;      // NumPy's number of the dtype, or of its carrier; -1 for none
   et_value value;   // filled by a call
   et_tensor tensor;
   int32_t sizes[ET_MAX_RANK];

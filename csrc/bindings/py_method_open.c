@@ -2,7 +2,6 @@
 // the GIL, and what each input and output slot is, so that calls need not ask again.
 #include <string.h>
 
-#include "bindings/py_arrays.h"
 #include "bindings/py_delegates.h"
 #include "bindings/py_errors.h"
 #include "bindings/py_method.h"
@@ -17,8 +16,6 @@ static int describe_inputs(eti_method *self, const char *name, et_error *err) {
     }
     in->value.tag = (uint8_t)in->tag;
     if (in->tag != ET_TENSOR) continue;
-    bool carried = false;
-    in->typenum = eti_numpy_type(in->info.dtype, &carried);
     in->element = et_dtype_bytes(in->info.dtype);
     in->capacity = in->element == 0 ? 0 : in->info.bytes / in->element;
     in->tensor = (et_tensor){.sizes = in->sizes,

@@ -1,7 +1,6 @@
 // py_module.c — the module `executorch_py._C`: definition, state, life. Types and functions live
 // with their subjects; this file lists them. Multi-phase initialisation; one interpreter only,
 // because NumPy's function table is process-wide.
-#define ETI_IMPORTS_NUMPY
 #include "bindings/py_module.h"
 
 #include "bindings/py_delegates.h"
@@ -61,7 +60,7 @@ static int find_main_thread(eti_state *state) {
 static int module_exec(PyObject *module) {
   eti_state *state = state_of(module);
   state->module = module;
-  import_array1(-1);
+  if (eti_numpy_import() < 0) return -1;
   for (size_t i = 0; i < N_WORDS; i++) {
     *word_at(state, i) = PyUnicode_InternFromString(words[i].text);
     if (*word_at(state, i) == NULL) return -1;

@@ -1,5 +1,5 @@
-// py_numpy_api.h — the only place that includes NumPy's headers and sets its macros. py_module.c
-// defines ETI_IMPORTS_NUMPY and fills the function table; every other file shares that table
+// py_numpy_api.h — the only place that includes NumPy's headers and sets its macros. py_numpy_api.c
+// defines ETI_IMPORTS_NUMPY and with it the function table; every other file shares that table
 // through the unique symbol.
 #ifndef ETI_NUMPY_API_H
 #define ETI_NUMPY_API_H
@@ -26,5 +26,8 @@
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
 #endif
+
+// Fills NumPy's function table, when the module is initialised. -1 with an exception set.
+int eti_numpy_import(void);
 
 #endif  // ETI_NUMPY_API_H

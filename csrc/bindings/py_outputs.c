@@ -69,9 +69,9 @@ static PyObject *array_of(const eti_method *self, const et_tensor *tensor, PyArr
   return array;
 }
 
-static PyObject *torch_of(const eti_state *state, PyObject *array, et_dtype dtype, bool carried) {
+static PyObject *torch_of(const eti_state *state, PyObject *array, et_dtype dtype) {
   PyObject *tensor = PyObject_CallOneArg(state->torch.from_numpy, array);
-  if (tensor != NULL && carried) {
+  if (tensor != NULL && eti_dtype_row_of(dtype)->is_carried) {
     PyObject *typed =
         PyObject_CallMethodOneArg(tensor, state->str_view, state->torch.dtypes[dtype]);
     Py_SETREF(tensor, typed);
@@ -89,9 +89,8 @@ static PyObject *tensor_object(eti_method *self, const et_tensor *tensor, bool c
                                eti_kind kind) {
   const eti_state *state = self->state;
   const et_dtype dtype = (et_dtype)tensor->dtype;
-  bool carried = false;
-  const int typenum = eti_numpy_type(dtype, &carried);
-  if (typenum < 0 || (kind == ETI_KIND_TORCH && state->torch.dtypes[dtype] == NULL))
+  const eti_dtype_row *const row = eti_dtype_row_of(dtype);
+  if (row->typenum < 0 || (kind == ETI_KIND_TORCH && state->torch.dtypes[dtype] == NULL))
     return no_dtype(state, dtype);
   if (tensor->data == NULL && tensor->numel > 0) {
     return eti_raise(state, ET_INVALID_STATE,
@@ -106,16 +105,16 @@ static PyObject *tensor_object(eti_method *self, const et_tensor *tensor, bool c
     if (done != 0) return made;
   }
   PyArray_Descr *descr;
-  if (carried && kind == ETI_KIND_NUMPY) {
+  if (row->is_carried && kind == ETI_KIND_NUMPY) {
     descr = (PyArray_Descr *)eti_ml_dtype(self->state, dtype);
     if (descr == NULL) return NULL;
     Py_INCREF(descr);
   } else {
-    descr = PyArray_DescrFromType(typenum);
+    descr = PyArray_DescrFromType(row->typenum);
   }
   PyObject *array = array_of(self, tensor, descr, copied);
   if (array == NULL || kind != ETI_KIND_TORCH) return array;
-  PyObject *result = torch_of(state, array, dtype, carried);
+  PyObject *result = torch_of(state, array, dtype);
   Py_DECREF(array);
   return result;
 }
@@ -191,13 +190,13 @@ int eti_outputs_check(eti_method *self, eti_kind kind) {
     const et_value *value = et_method_output(self->method, i);
     if (value->tag != ET_TENSOR) continue;
     const et_dtype dtype = (et_dtype)value->as.tensor->dtype;
-    bool carried = false;
-    const int typenum = eti_numpy_type(dtype, &carried);
-    if (typenum < 0 || (kind == ETI_KIND_TORCH && self->state->torch.dtypes[dtype] == NULL)) {
+    const eti_dtype_row *const row = eti_dtype_row_of(dtype);
+    if (row->typenum < 0 || (kind == ETI_KIND_TORCH && self->state->torch.dtypes[dtype] == NULL)) {
       no_dtype(self->state, dtype);
       return -1;
     }
-    if (carried && kind == ETI_KIND_NUMPY && eti_ml_dtype(self->state, dtype) == NULL) return -1;
+    if (row->is_carried && kind == ETI_KIND_NUMPY && eti_ml_dtype(self->state, dtype) == NULL)
+      return -1;
   }
   return 0;
 }

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "bindings/py_arrays.h"
+#include "bindings/py_dtypes.h"
 #include "bindings/py_errors.h"
 #include "bindings/py_op_library.h"
 #if defined(ET_HAVE_XNNPACK)

@@ -44,6 +44,14 @@ typedef struct eti_program {
   unsigned fork_generation;
 } eti_program;
 
+// Opens the file and its external data files (any sequence), and measures the planned buffers. -1
+// with an exception set; eti_program_release lets go of what was opened before.
+int eti_program_open(eti_program *program, PyObject *source, et_verification verification);
+int eti_program_open_data(eti_program *program, PyObject *data);
+// Closes the files, ends the threads and drops all memory; more than once is fine. All methods have
+// been closed.
+void eti_program_release(eti_program *program);
+
 // Takes the program's lock, waiting without the GIL; Ctrl-C ends the wait. -1 with an exception
 // set: interrupted, or this thread holds it already (a method called from a finalizer in the middle
 // of a call).

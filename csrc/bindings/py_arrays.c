@@ -6,8 +6,8 @@
 
 // ---- torch
 
-static int load_torch(eti_state *state, PyObject *torch) {
-  eti_torch found = {0};
+static int load_torch(py_state *state, PyObject *torch) {
+  py_torch found = {0};
   found.tensor_type = PyObject_GetAttrString(torch, "Tensor");
   found.from_numpy = PyObject_GetAttrString(torch, "from_numpy");
   // A torch that is still being imported (or a test's double) lacks these: then there are no
@@ -18,17 +18,17 @@ static int load_torch(eti_state *state, PyObject *torch) {
     Py_XDECREF(found.from_numpy);
     return 0;
   }
-  found.exchange = eti_dlpack_api_of(found.tensor_type);
+  found.exchange = py_dlpack_api_of(found.tensor_type);
   for (int d = 0; d < ET_DTYPE_COUNT; d++) {
-    if (eti_dtype_row_of((et_dtype)d)->name == NULL) continue;
-    found.dtypes[d] = PyObject_GetAttrString(torch, eti_dtype_row_of((et_dtype)d)->name);
+    if (py_dtype_row_of((et_dtype)d)->name == NULL) continue;
+    found.dtypes[d] = PyObject_GetAttrString(torch, py_dtype_row_of((et_dtype)d)->name);
     if (found.dtypes[d] == NULL) PyErr_Clear();
   }
   state->torch = found;
   return 1;
 }
 
-PyObject *eti_torch_tensor_type(eti_state *state) {
+PyObject *py_torch_tensor_type(py_state *state) {
   if (state->torch.tensor_type != NULL) return state->torch.tensor_type;
   PyObject *torch = PyImport_GetModule(state->str_torch);
   if (torch == NULL) {
@@ -40,14 +40,14 @@ PyObject *eti_torch_tensor_type(eti_state *state) {
   return loaded == 1 ? state->torch.tensor_type : NULL;
 }
 
-static et_dtype torch_dtype(const eti_state *state, PyObject *dtype) {
+static et_dtype torch_dtype(const py_state *state, PyObject *dtype) {
   for (int d = 0; d < ET_DTYPE_COUNT; d++) {
     if (state->torch.dtypes[d] == dtype) return (et_dtype)d;
   }
   return ET_DTYPE_COUNT;
 }
 
-static bool torch_on_cpu(const eti_state *state, PyObject *tensor) {
+static bool torch_on_cpu(const py_state *state, PyObject *tensor) {
   PyObject *device = PyObject_GetAttr(tensor, state->str_device);
   PyObject *type = device == NULL ? NULL : PyObject_GetAttr(device, state->str_type);
   const bool cpu =
@@ -59,12 +59,12 @@ static bool torch_on_cpu(const eti_state *state, PyObject *tensor) {
 }
 
 // A tensor's NumPy view after detaching and resolving whatever hides its plain memory.
-static PyObject *torch_plain_numpy(eti_state *state, PyObject *tensor) {
+static PyObject *torch_plain_numpy(py_state *state, PyObject *tensor) {
   if (!torch_on_cpu(state, tensor)) {
     PyErr_Clear();
     PyObject *device = PyObject_GetAttr(tensor, state->str_device);
-    eti_raise(state, ET_INVALID_ARGUMENT, "tensor is on device %S, needs cpu: pass tensor.cpu()",
-              device != NULL ? device : Py_None);
+    py_raise(state, ET_INVALID_ARGUMENT, "tensor is on device %S, needs cpu: pass tensor.cpu()",
+             device != NULL ? device : Py_None);
     Py_XDECREF(device);
     return NULL;
   }
@@ -80,19 +80,19 @@ static PyObject *torch_plain_numpy(eti_state *state, PyObject *tensor) {
   return array;
 }
 
-static int view_of_torch(eti_state *state, PyObject *tensor, eti_view *view) {
+static int view_of_torch(py_state *state, PyObject *tensor, py_array_view *view) {
   PyObject *dtype = PyObject_GetAttr(tensor, state->str_dtype);
   if (dtype == NULL) return -1;
   view->dtype = torch_dtype(state, dtype);
   view->is_torch = true;
   if (view->dtype == ET_DTYPE_COUNT) {
-    eti_raise(state, ET_INVALID_ARGUMENT, "dtype %S has no counterpart in program files", dtype);
+    py_raise(state, ET_INVALID_ARGUMENT, "dtype %S has no counterpart in program files", dtype);
     Py_DECREF(dtype);
     return -1;
   }
   Py_DECREF(dtype);
   PyObject *source = Py_NewRef(tensor);
-  const eti_dtype_row *const row = eti_dtype_row_of(view->dtype);
+  const py_dtype_row *const row = py_dtype_row_of(view->dtype);
   if (row->is_carried) {
     const et_dtype carrier = row->typenum == NPY_INT16   ? ET_I16
                              : row->typenum == NPY_INT32 ? ET_I32
@@ -114,7 +114,7 @@ static int view_of_torch(eti_state *state, PyObject *tensor, eti_view *view) {
   if (array == NULL) return -1;
   if (!PyArray_Check(array)) {
     Py_DECREF(array);
-    eti_raise(state, ET_INVALID_ARGUMENT, "this kind of torch tensor has no plain memory");
+    py_raise(state, ET_INVALID_ARGUMENT, "this kind of torch tensor has no plain memory");
     return -1;
   }
   view->array = (PyArrayObject *)array;
@@ -123,11 +123,11 @@ static int view_of_torch(eti_state *state, PyObject *tensor, eti_view *view) {
 
 // ---- ml_dtypes
 
-PyObject *eti_ml_dtype(eti_state *state, et_dtype dtype) {
+PyObject *py_ml_dtype(py_state *state, et_dtype dtype) {
   if (state->ml_dtypes[dtype] != NULL) return state->ml_dtypes[dtype];
   PyObject *module = PyImport_ImportModule("ml_dtypes");
   PyObject *scalar =
-      module == NULL ? NULL : PyObject_GetAttrString(module, eti_dtype_python_name(dtype));
+      module == NULL ? NULL : PyObject_GetAttrString(module, py_dtype_python_name(dtype));
   Py_XDECREF(module);
   PyArray_Descr *descr = NULL;
   if (scalar != NULL && PyArray_DescrConverter(scalar, &descr) == NPY_SUCCEED) {
@@ -136,31 +136,31 @@ PyObject *eti_ml_dtype(eti_state *state, et_dtype dtype) {
   Py_XDECREF(scalar);
   if (descr == NULL) {
     PyErr_Clear();
-    eti_raise(state, ET_NOT_SUPPORTED,
-              "NumPy has no dtype %s: install the package ml_dtypes, or pass torch tensors to get "
-              "torch tensors back",
-              eti_dtype_python_name(dtype));
+    py_raise(state, ET_NOT_SUPPORTED,
+             "NumPy has no dtype %s: install the package ml_dtypes, or pass torch tensors to get "
+             "torch tensors back",
+             py_dtype_python_name(dtype));
   }
   return state->ml_dtypes[dtype];
 }
 
 // ---- views
 
-static int view_of_array(const eti_state *state, PyObject *array, eti_view *view) {
+static int view_of_array(const py_state *state, PyObject *array, py_array_view *view) {
   if (array == NULL) return -1;
   view->array = (PyArrayObject *)array;
-  view->dtype = eti_array_dtype(view->array);
+  view->dtype = py_array_dtype(view->array);
   if (view->dtype != ET_DTYPE_COUNT) return 1;
-  eti_raise(state, ET_INVALID_ARGUMENT, "dtype %S has no counterpart in program files",
-            PyArray_DESCR(view->array));
+  py_raise(state, ET_INVALID_ARGUMENT, "dtype %S has no counterpart in program files",
+           PyArray_DESCR(view->array));
   Py_CLEAR(view->array);
   return -1;
 }
 
-int eti_view_of(eti_state *state, PyObject *object, eti_view *view) {
-  *view = (eti_view){0};
+int py_array_view_of(py_state *state, PyObject *object, py_array_view *view) {
+  *view = (py_array_view){0};
   if (PyArray_Check(object)) return view_of_array(state, Py_NewRef(object), view);
-  PyObject *tensor_type = eti_torch_tensor_type(state);
+  PyObject *tensor_type = py_torch_tensor_type(state);
   if (tensor_type != NULL && PyObject_TypeCheck(object, (PyTypeObject *)tensor_type)) {
     return view_of_torch(state, object, view);
   }
@@ -174,7 +174,7 @@ int eti_view_of(eti_state *state, PyObject *object, eti_view *view) {
     if (!PyObject_HasAttr(object, state->str_dlpack)) return -1;
     PyErr_Clear();
   }
-  if (PyObject_HasAttr(object, state->str_dlpack)) return eti_view_of_dlpack(state, object, view);
+  if (PyObject_HasAttr(object, state->str_dlpack)) return py_dlpack_view_of(state, object, view);
   if (PyObject_HasAttr(object, state->str_array)) {
     return view_of_array(state, PyArray_FromAny(object, NULL, 0, 0, 0, NULL), view);
   }

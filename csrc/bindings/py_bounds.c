@@ -8,39 +8,39 @@
 
 // ---- setting
 
-static int parse_dim(eti_method *self, size_t i, size_t d, PyObject *item, size_t n_dims) {
-  eti_dim_bound *bound = &self->inputs[i].bounds[d];
+static int parse_dim(py_method *self, size_t i, size_t d, PyObject *item, size_t n_dims) {
+  py_dim_bound *bound = &self->inputs[i].bounds[d];
   if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "iiiii", &bound->lower, &bound->upper,
                                                 &bound->symbol, &bound->scale, &bound->offset)) {
     if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)) {
       PyErr_Clear();
-      eti_raise(self->state, ET_INVALID_ARGUMENT,
-                "bounds of input %zu, dim %zu are %R, need (lower, upper, symbol, scale, offset)",
-                i, d, item);
+      py_raise(self->state, ET_INVALID_ARGUMENT,
+               "bounds of input %zu, dim %zu are %R, need (lower, upper, symbol, scale, offset)", i,
+               d, item);
     }
     return -1;
   }
   const bool ordered = 0 <= bound->lower && bound->lower <= bound->upper;
   const bool named = -1 <= bound->symbol && bound->symbol < (int64_t)n_dims;
   if (ordered && named && bound->scale >= 1) return 0;
-  eti_raise(self->state, ET_INVALID_ARGUMENT,
-            "bounds of input %zu, dim %zu are %R, need 0 <= lower <= upper, a symbol below %zu or "
-            "-1, and a scale of 1 or more",
-            i, d, item, n_dims);
+  py_raise(self->state, ET_INVALID_ARGUMENT,
+           "bounds of input %zu, dim %zu are %R, need 0 <= lower <= upper, a symbol below %zu or "
+           "-1, and a scale of 1 or more",
+           i, d, item, n_dims);
   return -1;
 }
 
-static int parse_input(eti_method *self, size_t i, PyObject *item, size_t n_dims) {
-  eti_input *in = &self->inputs[i];
+static int parse_input(py_method *self, size_t i, PyObject *item, size_t n_dims) {
+  py_input *in = &self->inputs[i];
   if (item == Py_None) return 0;
   PyObject *dims = PySequence_Tuple(item);
   if (dims == NULL) return -1;
   int result = -1;
   const size_t n = (size_t)PyTuple_GET_SIZE(dims);
   if (in->tag != ET_TENSOR || n != in->info.rank) {
-    eti_raise(self->state, ET_INVALID_ARGUMENT,
-              "bounds of input %zu are for %zu dims, need them for %zu", i, n,
-              in->tag == ET_TENSOR ? in->info.rank : (size_t)0);
+    py_raise(self->state, ET_INVALID_ARGUMENT,
+             "bounds of input %zu are for %zu dims, need them for %zu", i, n,
+             in->tag == ET_TENSOR ? in->info.rank : (size_t)0);
     goto done;
   }
   in->bounds = PyMem_Calloc(n + 1, sizeof *in->bounds);
@@ -59,11 +59,10 @@ done:
   return result;
 }
 
-static int parse_inputs(eti_method *self, PyObject *items) {
+static int parse_inputs(py_method *self, PyObject *items) {
   if ((size_t)PyTuple_GET_SIZE(items) != self->n_inputs) {
-    eti_raise(self->state, ET_INVALID_ARGUMENT,
-              "method %R has %zu inputs, needs bounds or None for each", self->name,
-              self->n_inputs);
+    py_raise(self->state, ET_INVALID_ARGUMENT,
+             "method %R has %zu inputs, needs bounds or None for each", self->name, self->n_inputs);
     return -1;
   }
   size_t n_dims = 0;
@@ -79,7 +78,7 @@ static int parse_inputs(eti_method *self, PyObject *items) {
   return -1;
 }
 
-void eti_bounds_clear(eti_method *self) {
+void py_bounds_clear(py_method *self) {
   for (size_t i = 0; self->inputs != NULL && i < self->n_inputs; i++) {
     PyMem_Free(self->inputs[i].bounds);
     self->inputs[i].bounds = NULL;
@@ -89,38 +88,38 @@ void eti_bounds_clear(eti_method *self) {
   self->n_symbols = 0;
 }
 
-int eti_bounds_set(eti_method *self, PyObject *bounds) {
+int py_bounds_set(py_method *self, PyObject *bounds) {
   PyObject *items = PySequence_Tuple(bounds);
   if (items == NULL) return -1;
-  eti_bounds_clear(self);
+  py_bounds_clear(self);
   const int result = parse_inputs(self, items);
-  if (result < 0) eti_bounds_clear(self);
+  if (result < 0) py_bounds_clear(self);
   Py_DECREF(items);
   return result;
 }
 
 // ---- checking
 
-void eti_bounds_begin(eti_method *self) {
+void py_bounds_begin(py_method *self) {
   for (size_t s = 0; s < self->n_symbols; s++) self->symbols[s].known = false;
 }
 
 // Whether the size agrees with the other dims of its symbol; the first one to come sets it.
-static bool follows(eti_method *self, size_t i, size_t d) {
-  const eti_input *in = &self->inputs[i];
-  const eti_dim_bound *bound = &in->bounds[d];
-  eti_symbol *symbol = &self->symbols[bound->symbol];
+static bool follows(py_method *self, size_t i, size_t d) {
+  const py_input *in = &self->inputs[i];
+  const py_dim_bound *bound = &in->bounds[d];
+  py_symbol *symbol = &self->symbols[bound->symbol];
   const int64_t rest = (int64_t)in->sizes[d] - bound->offset;
   if (symbol->known) return rest == symbol->value * bound->scale;
   if (rest % bound->scale != 0) return false;
-  *symbol = (eti_symbol){.known = true, .value = rest / bound->scale, .input = i, .dim = d};
+  *symbol = (py_symbol){.known = true, .value = rest / bound->scale, .input = i, .dim = d};
   return true;
 }
 
-bool eti_bounds_hold(eti_method *self, size_t i, size_t *broken) {
-  const eti_input *in = &self->inputs[i];
+bool py_bounds_check(py_method *self, size_t i, size_t *broken) {
+  const py_input *in = &self->inputs[i];
   for (size_t d = 0; in->bounds != NULL && d < in->info.rank; d++) {
-    const eti_dim_bound *bound = &in->bounds[d];
+    const py_dim_bound *bound = &in->bounds[d];
     const bool within = bound->lower <= in->sizes[d] && in->sizes[d] <= bound->upper;
     if (within && (bound->symbol < 0 || follows(self, i, d))) continue;
     *broken = d;
@@ -133,13 +132,13 @@ bool eti_bounds_hold(eti_method *self, size_t i, size_t *broken) {
 
 static const char ELLIPSIS[] = "\xe2\x80\xa6";  // as signatures are printed: 1…8
 
-static PyObject *range_text(const eti_dim_bound *bound) {
+static PyObject *range_text(const py_dim_bound *bound) {
   return bound->lower == bound->upper
              ? PyUnicode_FromFormat("%d", bound->lower)
              : PyUnicode_FromFormat("%d%s%d", bound->lower, ELLIPSIS, bound->upper);
 }
 
-PyObject *eti_bounds_shape_text(const eti_input *in) {
+PyObject *py_bounds_shape_text(const py_input *in) {
   PyObject *parts = PyList_New(0), *comma = PyUnicode_FromString(", ");
   for (size_t d = 0; parts != NULL && d < in->info.rank; d++) {
     PyObject *part = range_text(&in->bounds[d]);
@@ -154,9 +153,9 @@ PyObject *eti_bounds_shape_text(const eti_input *in) {
   return text;
 }
 
-PyObject *eti_bounds_problem(const eti_method *self, size_t i, size_t d) {
-  const eti_input *in = &self->inputs[i];
-  const eti_dim_bound *bound = &in->bounds[d];
+PyObject *py_bounds_problem(const py_method *self, size_t i, size_t d) {
+  const py_input *in = &self->inputs[i];
+  const py_dim_bound *bound = &in->bounds[d];
   const int size = in->sizes[d];
   if (size < bound->lower || size > bound->upper) {
     PyObject *range = range_text(bound);
@@ -165,7 +164,7 @@ PyObject *eti_bounds_problem(const eti_method *self, size_t i, size_t d) {
     Py_XDECREF(range);
     return text;
   }
-  const eti_symbol *symbol = &self->symbols[bound->symbol];
+  const py_symbol *symbol = &self->symbols[bound->symbol];
   if (!symbol->known) {
     return bound->offset == 0
                ? PyUnicode_FromFormat("dim %zu is %d, needs a multiple of %d", d, size,
@@ -173,7 +172,7 @@ PyObject *eti_bounds_problem(const eti_method *self, size_t i, size_t d) {
                : PyUnicode_FromFormat("dim %zu is %d, needs %d more than a multiple of %d", d, size,
                                       bound->offset, bound->scale);
   }
-  const eti_input *other = &self->inputs[symbol->input];
+  const py_input *other = &self->inputs[symbol->input];
   PyObject *name = self->input_names == NULL
                        ? PyUnicode_FromString("")
                        : PyUnicode_FromFormat(" (%R)", PyTuple_GET_ITEM(self->input_names,

@@ -12,7 +12,7 @@
 
 enum { MOST_BACKENDS = 16, SHARING_NONE = 0, SHARING_PROGRAM = 1, SHARING_GLOBAL = 2 };
 
-typedef struct eti_delegates {
+typedef struct py_delegates {
   et_xnnpack xnnpack;
   et_xnnpack_workspace *workspace;  // the program's own, or NULL
   et_xnnpack_weights *weights;      // likewise, with a file
@@ -22,7 +22,7 @@ typedef struct eti_delegates {
   char note[ET_ERROR_MESSAGE_BYTES];  // why the file was not used
   const et_backend *backends[MOST_BACKENDS];
   et_backend_table table;
-} eti_delegates;
+} py_delegates;
 
 static int warn(const char *message) {
   PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "backslashreplace");
@@ -31,8 +31,8 @@ static int warn(const char *message) {
   return result;
 }
 
-static et_status open_workspace(eti_program *program, int sharing, et_error *err) {
-  eti_delegates *const d = program->delegates;
+static et_status open_workspace(py_program *program, int sharing, et_error *err) {
+  py_delegates *const d = program->delegates;
   et_xnnpack_workspace **const at =
       sharing == SHARING_GLOBAL ? &program->state->xnnpack_workspace : &d->workspace;
   et_status status = ET_OK;
@@ -42,8 +42,8 @@ static et_status open_workspace(eti_program *program, int sharing, et_error *err
   return status;
 }
 
-static et_status open_weights(eti_program *program, bool shares, et_error *err) {
-  eti_delegates *const d = program->delegates;
+static et_status open_weights(py_program *program, bool shares, et_error *err) {
+  py_delegates *const d = program->delegates;
   et_xnnpack_weights **const at = d->path != NULL ? &d->weights : &program->state->xnnpack_weights;
   et_status status = ET_OK;
   if (!shares) return ET_OK;
@@ -59,13 +59,13 @@ static et_status open_weights(eti_program *program, bool shares, et_error *err) 
 // Packed weights need the pages no more that they were packed from. The program is locked, by the
 // thread that is here.
 static void let_go(void *ctx, const void *data, size_t bytes) {
-  const eti_program *const program = ctx;
-  eti_memory_let_go(program->memory, data, bytes);
+  const py_program *const program = ctx;
+  py_memory_discard(program->memory, data, bytes);
   for (size_t i = 0; i < program->n_data; i++)
-    eti_memory_let_go(program->data[i].memory, data, bytes);
+    py_memory_discard(program->data[i].memory, data, bytes);
 }
 
-static void fill_table(eti_delegates *d) {
+static void fill_table(py_delegates *d) {
   size_t n = 0;
   for (size_t i = 0; i < et_backends_builtin.n_backends && n < MOST_BACKENDS; i++) {
     const et_backend *const backend = et_backends_builtin.backends[i];
@@ -74,13 +74,13 @@ static void fill_table(eti_delegates *d) {
   d->table = (et_backend_table){d->backends, n};
 }
 
-int eti_delegates_open(eti_program *program, PyObject *options) {
+int py_delegates_open(py_program *program, PyObject *options) {
   int sharing = SHARING_PROGRAM, shares = 1, saves = 1;
   PyObject *path = Py_None;
   if (options != NULL && options != Py_None &&
       !PyArg_ParseTuple(options, "ipOp:backend options", &sharing, &shares, &path, &saves))
     return -1;
-  eti_delegates *const d = PyMem_Calloc(1, sizeof *d);
+  py_delegates *const d = PyMem_Calloc(1, sizeof *d);
   program->delegates = d;
   if (d == NULL) {
     PyErr_NoMemory();
@@ -93,17 +93,17 @@ int eti_delegates_open(eti_program *program, PyObject *options) {
   et_error err = {.status = ET_OK};
   if (open_workspace(program, sharing, &err) != ET_OK ||
       open_weights(program, shares != 0, &err) != ET_OK) {
-    eti_raise_error(program->state, &err);
+    py_raise_error(program->state, &err);
     return -1;
   }
   return d->note[0] == '\0' ? 0 : warn(d->note);
 }
 
-const et_backend_table *eti_delegates_table(const eti_program *program) {
+const et_backend_table *py_delegates_table(const py_program *program) {
   return &program->delegates->table;
 }
 
-static int warn_of_damage(eti_delegates *d, const char *path) {
+static int warn_of_damage(py_delegates *d, const char *path) {
   et_xnnpack_facts facts;
   et_xnnpack_weights_facts(d->weights, &facts);
   if (facts.n_damaged == d->n_damaged) return 0;
@@ -114,8 +114,8 @@ static int warn_of_damage(eti_delegates *d, const char *path) {
   return warn(d->note);
 }
 
-int eti_delegates_keep(eti_program *program) {
-  eti_delegates *const d = program->delegates;
+int py_delegates_save_weights(py_program *program) {
+  py_delegates *const d = program->delegates;
   if (d->weights == NULL || d->path == NULL) return 0;
   et_error err = {.status = ET_OK};
   et_status status;
@@ -128,8 +128,8 @@ int eti_delegates_keep(eti_program *program) {
   return status == ET_OK ? 0 : warn(err.message);
 }
 
-void eti_delegates_close(eti_program *program) {
-  eti_delegates *const d = program->delegates;
+void py_delegates_close(py_program *program) {
+  py_delegates *const d = program->delegates;
   if (d == NULL) return;
   program->delegates = NULL;
   et_xnnpack_workspace_close(d->workspace);
@@ -138,16 +138,16 @@ void eti_delegates_close(eti_program *program) {
   PyMem_Free(d);
 }
 
-void eti_delegates_free(eti_state *state) {
+void py_delegates_free(py_state *state) {
   et_xnnpack_workspace_close(state->xnnpack_workspace);
   et_xnnpack_weights_close(state->xnnpack_weights);
   state->xnnpack_workspace = NULL;
   state->xnnpack_weights = NULL;
 }
 
-PyObject *eti_delegates_facts(PyObject *object, PyObject *unused) {
+PyObject *py_delegates_facts(PyObject *object, PyObject *unused) {
   (void)unused;
-  const eti_delegates *const d = ((eti_program *)object)->delegates;
+  const py_delegates *const d = ((py_program *)object)->delegates;
   et_xnnpack_facts facts = {.n_weights = 0};
   if (d == NULL || d->xnnpack.options.weights == NULL) return PyDict_New();
   et_xnnpack_weights_facts(d->xnnpack.options.weights, &facts);
@@ -160,34 +160,33 @@ PyObject *eti_delegates_facts(PyObject *object, PyObject *unused) {
 
 #else
 
-int eti_delegates_open(eti_program *program, PyObject *options) {
+int py_delegates_open(py_program *program, PyObject *options) {
   if (options == NULL || options == Py_None) return 0;
-  eti_raise(
-      program->state, ET_NOT_SUPPORTED,
-      "options for XnnpackBackend: this build is without XNNPACK; `executorch_py doctor` says "
-      "how to have it");
+  py_raise(program->state, ET_NOT_SUPPORTED,
+           "options for XnnpackBackend: this build is without XNNPACK; `executorch_py doctor` says "
+           "how to have it");
   return -1;
 }
 
-const et_backend_table *eti_delegates_table(const eti_program *program) {
+const et_backend_table *py_delegates_table(const py_program *program) {
   (void)program;
   return &et_backends_builtin;
 }
 
-int eti_delegates_keep(eti_program *program) {
+int py_delegates_save_weights(py_program *program) {
   (void)program;
   return 0;
 }
 
-void eti_delegates_close(eti_program *program) {
+void py_delegates_close(py_program *program) {
   (void)program;
 }
 
-void eti_delegates_free(eti_state *state) {
+void py_delegates_free(py_state *state) {
   (void)state;
 }
 
-PyObject *eti_delegates_facts(PyObject *program, PyObject *unused) {
+PyObject *py_delegates_facts(PyObject *program, PyObject *unused) {
   (void)program;
   (void)unused;
   return PyDict_New();

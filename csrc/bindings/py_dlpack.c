@@ -54,7 +54,7 @@ static const dl_row dl_rows[] = {
 };
 
 // The protocol's table of C functions, version 1.x: objects' facts without a capsule per object.
-typedef struct eti_dlpack_api {
+typedef struct py_dlpack_api {
   struct {
     uint32_t major, minor;
     void *previous;
@@ -63,11 +63,11 @@ typedef struct eti_dlpack_api {
   void *from_object;
   // Takes the tensor over and returns a new reference; -1 with an exception set.
   int (*to_object)(dl_managed_versioned *tensor, void **object);
-  int (*peek)(
+  int (*dltensor_of_object)(
       void *object,
       dl_tensor *out);  // out's arrays are borrowed from the object; -1 with an exception set
   void *current_stream;
-} eti_dlpack_api;
+} py_dlpack_api;
 
 static const char owner_name[] = "executorch_py.dlpack_owner";
 
@@ -106,41 +106,41 @@ static PyObject *array_over(const dl_tensor *tensor, int typenum, size_t element
   return array;
 }
 
-const eti_dlpack_api *eti_dlpack_api_of(PyObject *tensor_type) {
+const py_dlpack_api *py_dlpack_api_of(PyObject *tensor_type) {
   PyObject *capsule = PyObject_GetAttrString(tensor_type, "__dlpack_c_exchange_api__");
-  const eti_dlpack_api *api =
+  const py_dlpack_api *api =
       capsule == NULL ? NULL : PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
   Py_XDECREF(capsule);  // the table is static in the library that published it
   PyErr_Clear();
-  if (api == NULL || api->header.major != 1 || api->peek == NULL ||
+  if (api == NULL || api->header.major != 1 || api->dltensor_of_object == NULL ||
       sizeof(npy_intp) != sizeof(int64_t))
     return NULL;
   return api;
 }
 
-bool eti_peek_torch(const eti_state *state, PyObject *object, eti_peek *peek) {
-  const eti_dlpack_api *api = state->torch.exchange;
+bool py_torch_view_of(const py_state *state, PyObject *object, py_torch_view *view) {
+  const py_dlpack_api *api = state->torch.exchange;
   if (api == NULL || (PyObject *)Py_TYPE(object) != state->torch.tensor_type) return false;
   dl_tensor tensor;
-  if (api->peek(object, &tensor) != 0) {
+  if (api->dltensor_of_object(object, &tensor) != 0) {
     PyErr_Clear();
     return false;
   }
   if (tensor.device_type != DL_CPU || tensor.ndim < 0 || tensor.ndim > ET_MAX_RANK ||
       tensor.strides == NULL)
     return false;
-  peek->dtype = dl_dtype(&tensor);
+  view->dtype = dl_dtype(&tensor);
   // Complex tensors may be lazily conjugated, all may be lazily negated: memory is then not what
   // the tensor means.
-  if (peek->dtype == ET_DTYPE_COUNT || tensor.code == 5) return false;
+  if (view->dtype == ET_DTYPE_COUNT || tensor.code == 5) return false;
   PyObject *negated = PyObject_CallMethodNoArgs(object, state->str_is_neg);
   const bool plain = negated == Py_False;
   PyErr_Clear();
   Py_XDECREF(negated);
-  peek->data = tensor.data == NULL ? NULL : (char *)tensor.data + tensor.byte_offset;
-  peek->rank = (size_t)tensor.ndim;
-  peek->sizes = (const npy_intp *)tensor.shape;
-  peek->strides = (const npy_intp *)tensor.strides;
+  view->data = tensor.data == NULL ? NULL : (char *)tensor.data + tensor.byte_offset;
+  view->rank = (size_t)tensor.ndim;
+  view->sizes = (const npy_intp *)tensor.shape;
+  view->strides = (const npy_intp *)tensor.strides;
   return plain;
 }
 
@@ -167,8 +167,8 @@ static const dl_row *plain_row(et_dtype dtype) {
   return NULL;
 }
 
-int eti_torch_copy(const eti_state *state, const et_tensor *tensor, PyObject **result) {
-  const eti_dlpack_api *api = state->torch.exchange;
+int py_torch_copy(const py_state *state, const et_tensor *tensor, PyObject **result) {
+  const py_dlpack_api *api = state->torch.exchange;
   const dl_row *row = plain_row((et_dtype)tensor->dtype);
   const size_t bytes = et_tensor_bytes(tensor);
   const size_t head =
@@ -204,7 +204,7 @@ int eti_torch_copy(const eti_state *state, const et_tensor *tensor, PyObject **r
   return 1;
 }
 
-int eti_view_of_dlpack(eti_state *state, PyObject *object, eti_view *view) {
+int py_dlpack_view_of(py_state *state, PyObject *object, py_array_view *view) {
   PyObject *capsule = PyObject_CallMethodNoArgs(object, state->str_dlpack);
   if (capsule == NULL) return -1;
   dl_managed *managed = PyCapsule_GetPointer(capsule, "dltensor");
@@ -223,17 +223,17 @@ int eti_view_of_dlpack(eti_state *state, PyObject *object, eti_view *view) {
   PyObject *array = NULL;
   if (tensor->device_type != DL_CPU && tensor->device_type != DL_CPU_PINNED_CUDA &&
       tensor->device_type != DL_CPU_PINNED_ROCM) {
-    eti_raise(state, ET_INVALID_ARGUMENT, "array is on DLPack device type %d, needs 1 (cpu)",
-              (int)tensor->device_type);
+    py_raise(state, ET_INVALID_ARGUMENT, "array is on DLPack device type %d, needs 1 (cpu)",
+             (int)tensor->device_type);
   } else if (dtype == ET_DTYPE_COUNT) {
-    eti_raise(state, ET_INVALID_ARGUMENT,
-              "DLPack dtype (code %u, %u bits, %u lanes) has no counterpart in program files",
-              (unsigned)tensor->code, (unsigned)tensor->bits, (unsigned)tensor->lanes);
+    py_raise(state, ET_INVALID_ARGUMENT,
+             "DLPack dtype (code %u, %u bits, %u lanes) has no counterpart in program files",
+             (unsigned)tensor->code, (unsigned)tensor->bits, (unsigned)tensor->lanes);
   } else if (tensor->ndim < 0 || tensor->ndim > ET_MAX_RANK) {
-    eti_raise(state, ET_INVALID_ARGUMENT, "array has %d dimensions, at most %d are possible",
-              (int)tensor->ndim, ET_MAX_RANK);
+    py_raise(state, ET_INVALID_ARGUMENT, "array has %d dimensions, at most %d are possible",
+             (int)tensor->ndim, ET_MAX_RANK);
   } else {
-    array = array_over(tensor, eti_dtype_row_of(dtype)->typenum, et_dtype_bytes(dtype), owner);
+    array = array_over(tensor, py_dtype_row_of(dtype)->typenum, et_dtype_bytes(dtype), owner);
   }
   Py_DECREF(owner);
   if (array == NULL) return -1;

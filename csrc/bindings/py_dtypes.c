@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static const eti_dtype_row rows[ET_DTYPE_COUNT] = {
+static const py_dtype_row rows[ET_DTYPE_COUNT] = {
     [ET_U8] = {NPY_UINT8, false, "uint8"},
     [ET_I8] = {NPY_INT8, false, "int8"},
     [ET_I16] = {NPY_INT16, false, "int16"},
@@ -36,13 +36,13 @@ static const eti_dtype_row rows[ET_DTYPE_COUNT] = {
     [ET_U64] = {NPY_UINT64, false, "uint64"},
 };
 
-const eti_dtype_row *eti_dtype_row_of(et_dtype dtype) {
-  static const eti_dtype_row none = {-1, false, NULL};
+const py_dtype_row *py_dtype_row_of(et_dtype dtype) {
+  static const py_dtype_row none = {-1, false, NULL};
   return (unsigned)dtype < ET_DTYPE_COUNT ? &rows[dtype] : &none;
 }
 
-const char *eti_dtype_python_name(et_dtype dtype) {
-  const char *const name = eti_dtype_row_of(dtype)->name;
+const char *py_dtype_python_name(et_dtype dtype) {
+  const char *const name = py_dtype_row_of(dtype)->name;
   return name == NULL ? et_dtype_name(dtype) : name;
 }
 
@@ -62,7 +62,7 @@ static et_dtype unsigned_of(npy_intp bytes) {
                       : ET_DTYPE_COUNT;
 }
 
-et_dtype eti_array_dtype(PyArrayObject *array) {
+et_dtype py_array_dtype(PyArrayObject *array) {
   const int typenum = PyArray_TYPE(array);
   switch (typenum) {
     case NPY_FLOAT32:

@@ -15,7 +15,7 @@ static const status_row statuses[] = {
 #undef STATUS_ROW
 };
 enum { N_STATUSES = sizeof statuses / sizeof statuses[0] };
-_Static_assert(sizeof statuses / sizeof statuses[0] <= (size_t)ETI_STATUS_SLOTS,
+_Static_assert(sizeof statuses / sizeof statuses[0] <= (size_t)PY_STATUS_SLOTS,
                "py_module.h has too few exception slots");
 
 // The builtin that code written without this package in mind would catch.
@@ -66,7 +66,7 @@ done:
   return result;
 }
 
-static PyObject *make_status_class(const eti_state *state, const status_row *row) {
+static PyObject *make_status_class(const py_state *state, const status_row *row) {
   char qualified[96];
   snprintf(qualified, sizeof qualified, "executorch_py.errors.%s", row->name);
   PyObject *builtin = natural_builtin(row->status);
@@ -80,7 +80,7 @@ static PyObject *make_status_class(const eti_state *state, const status_row *row
   return made;
 }
 
-int eti_errors_init(eti_state *state, PyObject *module) {
+int py_errors_init(py_state *state, PyObject *module) {
   PyObject *bases = PyTuple_Pack(1, PyExc_RuntimeError);
   if (bases == NULL) return -1;
   state->base_error =
@@ -100,7 +100,7 @@ int eti_errors_init(eti_state *state, PyObject *module) {
   return 0;
 }
 
-PyObject *eti_raise_text(const eti_state *state, et_status status, PyObject *text) {
+PyObject *py_raise_text(const py_state *state, et_status status, PyObject *text) {
   if (text == NULL) return NULL;
   PyObject *class = state->base_error;
   const char *name = "Unknown";
@@ -118,26 +118,26 @@ PyObject *eti_raise_text(const eti_state *state, et_status status, PyObject *tex
   return NULL;
 }
 
-PyObject *eti_raise(const eti_state *state, et_status status, const char *format, ...) {
+PyObject *py_raise(const py_state *state, et_status status, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   PyObject *text = PyUnicode_FromFormatV(format, arguments);
   va_end(arguments);
-  eti_raise_text(state, status, text);
+  py_raise_text(state, status, text);
   Py_XDECREF(text);
   return NULL;
 }
 
-PyObject *eti_raise_error(const eti_state *state, const et_error *err) {
-  return eti_raise_advice(state, err, "");
+PyObject *py_raise_error(const py_state *state, const et_error *err) {
+  return py_raise_advice(state, err, "");
 }
 
-PyObject *eti_raise_advice(const eti_state *state, const et_error *err, const char *advice) {
+PyObject *py_raise_advice(const py_state *state, const et_error *err, const char *advice) {
   // Names inside a message come from the file and need not be UTF-8.
   PyObject *text =
       PyUnicode_DecodeUTF8(err->message, (Py_ssize_t)strlen(err->message), "backslashreplace");
   PyObject *whole = text == NULL ? NULL : PyUnicode_FromFormat("%U%s", text, advice);
-  eti_raise_text(state, err->status, whole);
+  py_raise_text(state, err->status, whole);
   Py_XDECREF(whole);
   Py_XDECREF(text);
   return NULL;

@@ -13,7 +13,7 @@ enum { BORROW_ALIGN = 16 };  // what kernels and delegates may assume of tensor 
 
 // ---- messages
 
-static PyObject *label(const eti_method *self, size_t i) {
+static PyObject *label(const py_method *self, size_t i) {
   PyObject *name = NULL;
   if (self->input_names != NULL && (Py_ssize_t)i < PyTuple_GET_SIZE(self->input_names)) {
     name = PyTuple_GET_ITEM(self->input_names, (Py_ssize_t)i);
@@ -38,15 +38,15 @@ static PyObject *sizes_text(const int32_t *sizes, size_t rank) {
 }
 
 // "a float32 tensor of shape [2, 3]", "an int" …: what the program wants at slot i.
-static PyObject *wanted(const eti_input *in) {
+static PyObject *wanted(const py_input *in) {
   switch (in->tag) {
     case ET_TENSOR: {
       const bool exact = in->bounds != NULL || !in->info.is_dynamic;
-      PyObject *shape = in->bounds != NULL ? eti_bounds_shape_text(in)
-                                           : sizes_text(in->info.sizes, in->info.rank);
+      PyObject *shape =
+          in->bounds != NULL ? py_bounds_shape_text(in) : sizes_text(in->info.sizes, in->info.rank);
       if (shape == NULL) return NULL;
       PyObject *text =
-          PyUnicode_FromFormat("a %s tensor of shape %s%U", eti_dtype_python_name(in->info.dtype),
+          PyUnicode_FromFormat("a %s tensor of shape %s%U", py_dtype_python_name(in->info.dtype),
                                exact ? "" : "up to ", shape);
       Py_DECREF(shape);
       return text;
@@ -67,11 +67,11 @@ static PyObject *wanted(const eti_input *in) {
 }
 
 // Raises "<input>: <given>, the program expects <wanted>"; steals `given`. Always -1.
-__attribute__((cold)) static int mismatch(const eti_method *self, size_t i, et_status status,
+__attribute__((cold)) static int mismatch(const py_method *self, size_t i, et_status status,
                                           PyObject *given) {
   PyObject *who = label(self, i), *what = wanted(&self->inputs[i]);
   if (who != NULL && what != NULL && given != NULL) {
-    eti_raise(self->state, status, "%U: %U, the program expects %U", who, given, what);
+    py_raise(self->state, status, "%U: %U, the program expects %U", who, given, what);
   }
   Py_XDECREF(given);
   Py_XDECREF(who);
@@ -80,7 +80,7 @@ __attribute__((cold)) static int mismatch(const eti_method *self, size_t i, et_s
 }
 
 // Puts the input's name in front of the exception that is set.
-__attribute__((cold)) static int name_error(const eti_method *self, size_t i) {
+__attribute__((cold)) static int name_error(const py_method *self, size_t i) {
   if (!PyErr_ExceptionMatches(self->state->base_error)) return -1;
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
@@ -99,7 +99,7 @@ __attribute__((cold)) static int name_error(const eti_method *self, size_t i) {
 // ---- tensors
 
 // Notes the sizes given; false when the plan cannot take them.
-static bool take_sizes(eti_input *in, const npy_intp *sizes, size_t rank) {
+static bool take_sizes(py_input *in, const npy_intp *sizes, size_t rank) {
   if (rank != in->info.rank) return false;
   size_t numel = 1;
   bool same = true, fits = true;
@@ -114,14 +114,14 @@ static bool take_sizes(eti_input *in, const npy_intp *sizes, size_t rank) {
 }
 
 // What is wrong with a shape, in words: the dim when the rank fits and one is to blame.
-static PyObject *shape_problem(const eti_method *self, size_t i, const npy_intp *sizes, size_t rank,
+static PyObject *shape_problem(const py_method *self, size_t i, const npy_intp *sizes, size_t rank,
                                const size_t *broken) {
   PyObject *shape = PyArray_IntTupleFromIntp((int)rank, sizes);
   PyObject *list = shape == NULL ? NULL : PySequence_List(shape);
   PyObject *given = list == NULL ? NULL : PyUnicode_FromFormat("shape %R was given", list);
   Py_XDECREF(shape);
   Py_XDECREF(list);
-  PyObject *reason = given == NULL || broken == NULL ? NULL : eti_bounds_problem(self, i, *broken);
+  PyObject *reason = given == NULL || broken == NULL ? NULL : py_bounds_problem(self, i, *broken);
   if (reason == NULL) {
     if (broken != NULL) Py_CLEAR(given);
     return given;
@@ -132,11 +132,11 @@ static PyObject *shape_problem(const eti_method *self, size_t i, const npy_intp 
   return text;
 }
 
-static int check_tensor(eti_method *self, size_t i, const eti_view *view) {
-  eti_input *in = &self->inputs[i];
+static int check_tensor(py_method *self, size_t i, const py_array_view *view) {
+  py_input *in = &self->inputs[i];
   if (view->dtype != in->info.dtype) {
     return mismatch(self, i, ET_INVALID_ARGUMENT,
-                    PyUnicode_FromFormat("dtype %s was given", eti_dtype_python_name(view->dtype)));
+                    PyUnicode_FromFormat("dtype %s was given", py_dtype_python_name(view->dtype)));
   }
   if (!PyArray_ISNOTSWAPPED(view->array)) {
     return mismatch(
@@ -149,7 +149,7 @@ static int check_tensor(eti_method *self, size_t i, const eti_view *view) {
   // Bounds first: they can name the dim. Sizes are noted whenever the rank fits.
   const bool taken = take_sizes(in, sizes, rank);
   size_t broken = 0;
-  const bool blamed = rank == in->info.rank && !eti_bounds_hold(self, i, &broken);
+  const bool blamed = rank == in->info.rank && !py_bounds_check(self, i, &broken);
   if (taken && !blamed) return 0;
   return mismatch(self, i, ET_NOT_SUPPORTED,
                   shape_problem(self, i, sizes, rank, blamed ? &broken : NULL));
@@ -157,7 +157,7 @@ static int check_tensor(eti_method *self, size_t i, const eti_view *view) {
 
 // Writes the strides of the planned layout at the sizes taken; true when the given ones, in units
 // of `unit`, are the same.
-static bool plan_strides(eti_input *in, const npy_intp *strides, npy_intp unit) {
+static bool plan_strides(py_input *in, const npy_intp *strides, npy_intp unit) {
   bool dense = true;
   ptrdiff_t stride = 1;
   for (size_t k = in->info.rank; k-- > 0;) {
@@ -169,9 +169,9 @@ static bool plan_strides(eti_input *in, const npy_intp *strides, npy_intp unit) 
   return dense || in->tensor.numel == 0;
 }
 
-static int copy_to_staging(eti_method *self, eti_input *in, PyArrayObject *array) {
+static int copy_to_staging(py_method *self, py_input *in, PyArrayObject *array) {
   if (in->staging == NULL) {
-    in->staging = eti_memory_allocate(self->state, in->capacity * in->element);
+    in->staging = py_memory_allocate(self->state, in->capacity * in->element);
     if (in->staging == NULL) return -1;
   }
   npy_intp strides[ET_MAX_RANK];
@@ -192,37 +192,37 @@ static bool is_aligned(const void *data) {
 }
 
 // The fast way for plain torch tensors that can be used as they are. False: nothing was decided.
-static bool fill_peeked(eti_method *self, size_t i, PyObject *object) {
-  eti_input *in = &self->inputs[i];
-  eti_peek peek;
-  if (!eti_peek_torch(self->state, object, &peek) || peek.dtype != in->info.dtype) return false;
+static bool borrow_torch(py_method *self, size_t i, PyObject *object) {
+  py_input *in = &self->inputs[i];
+  py_torch_view view;
+  if (!py_torch_view_of(self->state, object, &view) || view.dtype != in->info.dtype) return false;
   size_t broken;
-  if (!take_sizes(in, peek.sizes, peek.rank) || !eti_bounds_hold(self, i, &broken) ||
-      !plan_strides(in, peek.strides, 1))
+  if (!take_sizes(in, view.sizes, view.rank) || !py_bounds_check(self, i, &broken) ||
+      !plan_strides(in, view.strides, 1))
     return false;
   if (in->tensor.numel > 0 &&
-      (peek.data == NULL || (!in->info.is_planned && !is_aligned(peek.data))))
+      (view.data == NULL || (!in->info.is_planned && !is_aligned(view.data))))
     return false;
-  in->tensor.data = peek.data;
+  in->tensor.data = view.data;
   in->next = Py_NewRef(object);
-  self->kind = ETI_KIND_TORCH;
+  self->kind = PY_KIND_TORCH;
   return true;
 }
 
-static int fill_tensor(eti_method *self, size_t i, PyObject *object) {
-  eti_input *in = &self->inputs[i];
-  if (fill_peeked(self, i, object)) return 0;
-  eti_view view;
-  const int found = eti_view_of(self->state, object, &view);
+static int fill_tensor(py_method *self, size_t i, PyObject *object) {
+  py_input *in = &self->inputs[i];
+  if (borrow_torch(self, i, object)) return 0;
+  py_array_view view;
+  const int found = py_array_view_of(self->state, object, &view);
   if (found < 0) return name_error(self, i);
   if (found == 0) {
     return mismatch(self, i, ET_INVALID_ARGUMENT,
                     PyUnicode_FromFormat("a value of type %s was given", Py_TYPE(object)->tp_name));
   }
   if (view.is_torch) {
-    self->kind = ETI_KIND_TORCH;
-  } else if (self->kind == ETI_KIND_UNKNOWN) {
-    self->kind = ETI_KIND_NUMPY;
+    self->kind = PY_KIND_TORCH;
+  } else if (self->kind == PY_KIND_UNKNOWN) {
+    self->kind = PY_KIND_NUMPY;
   }
   if (check_tensor(self, i, &view) < 0) goto failed;
   const bool dense = plan_strides(in, PyArray_STRIDES(view.array), (npy_intp)in->element);
@@ -251,8 +251,8 @@ failed:
 
 // ---- scalars
 
-static int fill_int(eti_method *self, size_t i, PyObject *object) {
-  eti_input *in = &self->inputs[i];
+static int fill_int(py_method *self, size_t i, PyObject *object) {
+  py_input *in = &self->inputs[i];
   if (PyBool_Check(object) || PyArray_Check(object) || !PyIndex_Check(object)) return 1;
   PyObject *number = PyNumber_Index(object);
   if (number == NULL) return -1;
@@ -266,8 +266,8 @@ static int fill_int(eti_method *self, size_t i, PyObject *object) {
   return 0;
 }
 
-static int fill_double(eti_method *self, size_t i, PyObject *object) {
-  eti_input *in = &self->inputs[i];
+static int fill_double(py_method *self, size_t i, PyObject *object) {
+  py_input *in = &self->inputs[i];
   if (PyFloat_Check(object)) {
     in->value.as.d = PyFloat_AS_DOUBLE(object);
     return 0;
@@ -279,8 +279,8 @@ static int fill_double(eti_method *self, size_t i, PyObject *object) {
   return in->value.as.d == -1.0 && PyErr_Occurred() ? -1 : 0;
 }
 
-static int fill_string(eti_method *self, size_t i, PyObject *object) {
-  eti_input *in = &self->inputs[i];
+static int fill_string(py_method *self, size_t i, PyObject *object) {
+  py_input *in = &self->inputs[i];
   if (!PyUnicode_Check(object)) return 1;
   Py_ssize_t n;
   in->value.as.string = PyUnicode_AsUTF8AndSize(object, &n);
@@ -295,8 +295,8 @@ static int fill_string(eti_method *self, size_t i, PyObject *object) {
 }
 
 // 0, -1 with an exception set, or 1: the object is of the wrong kind.
-static int fill_scalar(eti_method *self, size_t i, PyObject *object) {
-  eti_input *in = &self->inputs[i];
+static int fill_scalar(py_method *self, size_t i, PyObject *object) {
+  py_input *in = &self->inputs[i];
   switch (in->tag) {
     case ET_INT:
       return fill_int(self, i, object);
@@ -315,8 +315,8 @@ static int fill_scalar(eti_method *self, size_t i, PyObject *object) {
   }
 }
 
-static int fill(eti_method *self, size_t i, PyObject *object) {
-  eti_input *in = &self->inputs[i];
+static int fill(py_method *self, size_t i, PyObject *object) {
+  py_input *in = &self->inputs[i];
   Py_CLEAR(in->next);
   if (in->tag == ET_TENSOR) {
     if (fill_tensor(self, i, object) < 0) return -1;
@@ -335,41 +335,41 @@ static int fill(eti_method *self, size_t i, PyObject *object) {
 
 // ---- the sequence
 
-static PyObject *as_sequence(const eti_method *self, PyObject *sequence) {
+static PyObject *as_sequence(const py_method *self, PyObject *sequence) {
   if (PyTuple_Check(sequence) || PyList_Check(sequence)) return PySequence_Tuple(sequence);
-  PyObject *tensor_type = eti_torch_tensor_type(self->state);
+  PyObject *tensor_type = py_torch_tensor_type(self->state);
   const bool single =
       PyArray_Check(sequence) || PyUnicode_Check(sequence) || PyObject_CheckBuffer(sequence) ||
       !PySequence_Check(sequence) ||
       (tensor_type != NULL && PyObject_TypeCheck(sequence, (PyTypeObject *)tensor_type));
   if (!single) return PySequence_Tuple(sequence);
-  return eti_raise(self->state, ET_INVALID_TYPE,
-                   "inputs of method %R are a %s, need a list or tuple with one item per input",
-                   self->name, Py_TYPE(sequence)->tp_name);
+  return py_raise(self->state, ET_INVALID_TYPE,
+                  "inputs of method %R are a %s, need a list or tuple with one item per input",
+                  self->name, Py_TYPE(sequence)->tp_name);
 }
 
-static int check_count(const eti_method *self, Py_ssize_t n) {
+static int check_count(const py_method *self, Py_ssize_t n) {
   if ((size_t)n == self->n_inputs) return 0;
   PyObject *names =
       self->input_names != NULL ? PyObject_Repr(self->input_names) : PyUnicode_FromString("");
   if (names != NULL) {
-    eti_raise(self->state, ET_INVALID_ARGUMENT, "method %R takes %zu input%s%s%U, %zd were given",
-              self->name, self->n_inputs, self->n_inputs == 1 ? "" : "s",
-              PyUnicode_GET_LENGTH(names) > 0 ? " " : "", names, n);
+    py_raise(self->state, ET_INVALID_ARGUMENT, "method %R takes %zu input%s%s%U, %zd were given",
+             self->name, self->n_inputs, self->n_inputs == 1 ? "" : "s",
+             PyUnicode_GET_LENGTH(names) > 0 ? " " : "", names, n);
     Py_DECREF(names);
   }
   return -1;
 }
 
-int eti_inputs_fill(eti_method *self, PyObject *sequence) {
+int py_inputs_fill(py_method *self, PyObject *sequence) {
   // A tuple of our own: converting an item may run any code, which could change a list under our
   // feet.
   PyObject *items =
       PyTuple_CheckExact(sequence) ? Py_NewRef(sequence) : as_sequence(self, sequence);
   if (items == NULL) return -1;
   int result = check_count(self, PyTuple_GET_SIZE(items));
-  self->kind = ETI_KIND_UNKNOWN;
-  eti_bounds_begin(self);
+  self->kind = PY_KIND_UNKNOWN;
+  py_bounds_begin(self);
   for (size_t i = 0; result == 0 && i < self->n_inputs; i++)
     result = fill(self, i, PyTuple_GET_ITEM(items, (Py_ssize_t)i));
   Py_DECREF(items);
@@ -382,7 +382,7 @@ int eti_inputs_fill(eti_method *self, PyObject *sequence) {
   return result;
 }
 
-void eti_inputs_release(eti_method *self) {
+void py_inputs_release(py_method *self) {
   for (size_t i = 0; self->inputs != NULL && i < self->n_inputs; i++) {
     Py_CLEAR(self->inputs[i].next);
     Py_CLEAR(self->inputs[i].pin);

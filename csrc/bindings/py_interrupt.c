@@ -9,7 +9,7 @@
 
 enum { TICK_NS = 50 * 1000 * 1000, IDLE_TICKS = 20 };
 
-typedef struct eti_watch {
+typedef struct py_watch {
   pthread_t thread;
   pthread_mutex_t mutex;
   pthread_cond_t wake;
@@ -17,9 +17,9 @@ typedef struct eti_watch {
   uint64_t serial;    // counts runs
   bool parked;        // waiting without a timeout
   bool stop;
-} eti_watch;
+} py_watch;
 
-static void wait_tick(eti_watch *watch) {
+static void wait_tick(py_watch *watch) {
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);
   until.tv_nsec += TICK_NS;
@@ -33,7 +33,7 @@ static void wait_tick(eti_watch *watch) {
 }
 
 static void *watch_main(void *argument) {
-  eti_watch *watch = argument;
+  py_watch *watch = argument;
   uint64_t seen = 0;
   int idle = 0;
   pthread_mutex_lock(&watch->mutex);
@@ -52,8 +52,8 @@ static void *watch_main(void *argument) {
   return NULL;
 }
 
-static eti_watch *watch_start(void) {
-  eti_watch *watch = PyMem_RawCalloc(1, sizeof *watch);
+static py_watch *watch_start(void) {
+  py_watch *watch = PyMem_RawCalloc(1, sizeof *watch);
   if (watch == NULL) return NULL;
   pthread_condattr_t attributes;
   pthread_condattr_init(&attributes);
@@ -74,12 +74,12 @@ static eti_watch *watch_start(void) {
   return watch;
 }
 
-bool eti_watch_begin(eti_state *state, et_method *method) {
+bool py_watch_begin(py_state *state, et_method *method) {
   if (PyThread_get_thread_ident() != state->main_thread) return false;
   // Only the main thread gets here, so creation needs no lock. Without a thread the run just cannot
   // be interrupted.
   if (state->watch == NULL) state->watch = watch_start();
-  eti_watch *watch = state->watch;
+  py_watch *watch = state->watch;
   if (watch == NULL || watch->method != NULL) return false;
   pthread_mutex_lock(&watch->mutex);
   watch->method = method;
@@ -92,15 +92,15 @@ bool eti_watch_begin(eti_state *state, et_method *method) {
   return true;
 }
 
-void eti_watch_end(eti_state *state) {
-  eti_watch *watch = state->watch;
+void py_watch_end(py_state *state) {
+  py_watch *watch = state->watch;
   pthread_mutex_lock(&watch->mutex);
   watch->method = NULL;
   pthread_mutex_unlock(&watch->mutex);
 }
 
-void eti_watch_stop(eti_state *state) {
-  eti_watch *watch = state->watch;
+void py_watch_stop(py_state *state) {
+  py_watch *watch = state->watch;
   if (watch == NULL) return;
   state->watch = NULL;
   pthread_mutex_lock(&watch->mutex);
@@ -115,9 +115,9 @@ void eti_watch_stop(eti_state *state) {
 
 // ---- fork
 
-PyObject *eti_after_fork(PyObject *module, PyObject *unused) {
+PyObject *py_after_fork(PyObject *module, PyObject *unused) {
   (void)unused;
-  eti_state *state = PyModule_GetState(module);
+  py_state *state = PyModule_GetState(module);
   state->fork_generation++;
   // The watcher's thread exists only in the parent; its small block is left behind on purpose, as
   // it may be locked.
@@ -127,7 +127,7 @@ PyObject *eti_after_fork(PyObject *module, PyObject *unused) {
   Py_RETURN_NONE;
 }
 
-int eti_fork_hook(eti_state *state) {
+int py_fork_hook_register(py_state *state) {
   if (state->fork_hook_registered) return 0;
   int result = -1;
   PyObject *os = NULL, *hook = NULL, *arguments = NULL, *keywords = NULL, *done = NULL;

@@ -6,21 +6,21 @@
 // raised. The watcher starts with the first run and sleeps without ticking when no run has begun
 // for a second, so the price is one uncontended lock around a run and nothing at all in an idle
 // process.
-#ifndef ETI_INTERRUPT_H
-#define ETI_INTERRUPT_H
+#ifndef ET_PY_INTERRUPT_H
+#define ET_PY_INTERRUPT_H
 
 #include "bindings/py_module.h"
 
 // Announce and withdraw a run; callable without the GIL. Only runs of the main thread are watched:
 // no other thread receives signals. begin returns whether the run is watched, which is what end
 // wants to know.
-bool eti_watch_begin(eti_state *state, et_method *method);
-void eti_watch_end(eti_state *state);
+bool py_watch_begin(py_state *state, et_method *method);
+void py_watch_end(py_state *state);
 // Stops and frees the watcher.
-void eti_watch_stop(eti_state *state);
+void py_watch_stop(py_state *state);
 
 // Registers the module's _after_fork with os.register_at_fork, once. -1 with an exception set.
-int eti_fork_hook(eti_state *state);
-PyObject *eti_after_fork(PyObject *module, PyObject *unused);
+int py_fork_hook_register(py_state *state);
+PyObject *py_after_fork(PyObject *module, PyObject *unused);
 
-#endif  // ETI_INTERRUPT_H
+#endif  // ET_PY_INTERRUPT_H

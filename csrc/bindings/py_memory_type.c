@@ -10,8 +10,8 @@
 
 #include "bindings/py_errors.h"
 
-static eti_memory *memory_new(eti_state *state) {
-  return (eti_memory *)state->memory_type->tp_alloc(state->memory_type, 0);
+static py_memory *memory_new(py_state *state) {
+  return (py_memory *)state->memory_type->tp_alloc(state->memory_type, 0);
 }
 
 // From here on blocks are pages: calloc would clear memory that it has used before, all of it and
@@ -24,27 +24,27 @@ static void *map_pages(size_t bytes) {
   return base;
 }
 
-void eti_memory_expect_use(eti_memory *memory) {
+void py_memory_advise_huge_pages(py_memory *memory) {
 #ifdef MADV_HUGEPAGE
   // Only a wish, which the system may decline.
-  if (memory->kind == ETI_MEMORY_PAGES && memory->base_bytes >= HUGE_FROM)
+  if (memory->kind == PY_MEMORY_PAGES && memory->base_bytes >= HUGE_FROM)
     (void)madvise(memory->base, memory->base_bytes, MADV_HUGEPAGE);
 #else
   (void)memory;
 #endif
 }
 
-eti_memory *eti_memory_allocate(eti_state *state, size_t bytes) {
-  eti_memory *self = memory_new(state);
+py_memory *py_memory_allocate(py_state *state, size_t bytes) {
+  py_memory *self = memory_new(state);
   if (self == NULL) return NULL;
-  self->kind = bytes < PAGES_FROM ? ETI_MEMORY_ALLOCATED : ETI_MEMORY_PAGES;
+  self->kind = bytes < PAGES_FROM ? PY_MEMORY_ALLOCATED : PY_MEMORY_PAGES;
   if (bytes <= SIZE_MAX - 2 * ET_MEMORY_ALIGN) {
     self->base_bytes = bytes + ET_MEMORY_ALIGN;
     self->base = bytes < PAGES_FROM ? calloc(1, self->base_bytes) : map_pages(self->base_bytes);
   }
   if (self->base == NULL) {
     Py_DECREF(self);
-    eti_raise(state, ET_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
+    py_raise(state, ET_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
     return NULL;
   }
   const uintptr_t aligned =
@@ -54,10 +54,10 @@ eti_memory *eti_memory_allocate(eti_state *state, size_t bytes) {
   return self;
 }
 
-eti_memory *eti_memory_map_file(eti_state *state, PyObject *path) {
+py_memory *py_memory_map_file(py_state *state, PyObject *path) {
   PyObject *encoded = NULL;
   if (!PyUnicode_FSConverter(path, &encoded)) return NULL;
-  eti_memory *self = memory_new(state);
+  py_memory *self = memory_new(state);
   if (self == NULL) {
     Py_DECREF(encoded);
     return NULL;
@@ -70,21 +70,21 @@ eti_memory *eti_memory_map_file(eti_state *state, PyObject *path) {
   Py_END_ALLOW_THREADS;
   Py_DECREF(encoded);
   if (status != ET_OK) {
-    self->kind = ETI_MEMORY_ALLOCATED;  // nothing to unmap
+    self->kind = PY_MEMORY_ALLOCATED;  // nothing to unmap
     Py_DECREF(self);
-    eti_raise_error(state, &err);
+    py_raise_error(state, &err);
     return NULL;
   }
-  self->kind = ETI_MEMORY_MAPPED;
+  self->kind = PY_MEMORY_MAPPED;
   self->data = self->map.data;
   self->size = self->map.size;
   self->read_only = true;
   return self;
 }
 
-void eti_memory_let_go(const eti_memory *memory, const void *data, size_t bytes) {
+void py_memory_discard(const py_memory *memory, const void *data, size_t bytes) {
 #ifdef MADV_DONTNEED
-  if (memory->kind != ETI_MEMORY_MAPPED || !eti_memory_contains(memory, data, bytes)) return;
+  if (memory->kind != PY_MEMORY_MAPPED || !py_memory_contains(memory, data, bytes)) return;
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   const size_t begin = (size_t)((const uint8_t *)data - (const uint8_t *)memory->data);
   const size_t first = (begin + page - 1) & ~(page - 1), end = (begin + bytes) & ~(page - 1);
@@ -97,25 +97,25 @@ void eti_memory_let_go(const eti_memory *memory, const void *data, size_t bytes)
 #endif
 }
 
-eti_memory *eti_memory_from_buffer(eti_state *state, PyObject *object) {
+py_memory *py_memory_from_buffer(py_state *state, PyObject *object) {
   Py_buffer view;
   if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) < 0) return NULL;
   // Bytes that someone may still write cannot stay verified, so only read-only buffers are used in
   // place.
   if (view.readonly && ((uintptr_t)view.buf & 15u) == 0) {
-    eti_memory *self = memory_new(state);
+    py_memory *self = memory_new(state);
     if (self == NULL) {
       PyBuffer_Release(&view);
       return NULL;
     }
-    self->kind = ETI_MEMORY_PINNED;
+    self->kind = PY_MEMORY_PINNED;
     self->buffer = view;
     self->data = view.buf;
     self->size = (size_t)view.len;
     self->read_only = true;  // part of a program: never handed out for writing
     return self;
   }
-  eti_memory *self = eti_memory_allocate(state, (size_t)view.len);
+  py_memory *self = py_memory_allocate(state, (size_t)view.len);
   if (self != NULL) {
     memcpy(self->data, view.buf, (size_t)view.len);
     self->read_only = true;
@@ -125,29 +125,29 @@ eti_memory *eti_memory_from_buffer(eti_state *state, PyObject *object) {
 }
 
 static int memory_traverse(PyObject *object, visitproc visit, void *arg) {
-  eti_memory *self = (eti_memory *)object;
+  py_memory *self = (py_memory *)object;
   Py_VISIT(Py_TYPE(object));
-  if (self->kind == ETI_MEMORY_PINNED) Py_VISIT(self->buffer.obj);
+  if (self->kind == PY_MEMORY_PINNED) Py_VISIT(self->buffer.obj);
   return 0;
 }
 
 // No tp_clear: bytes in use must stay. A cycle through a pinned buffer is broken by the other
 // objects in it.
 static void memory_dealloc(PyObject *object) {
-  eti_memory *self = (eti_memory *)object;
+  py_memory *self = (py_memory *)object;
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   switch (self->kind) {
-    case ETI_MEMORY_ALLOCATED:
+    case PY_MEMORY_ALLOCATED:
       free(self->base);
       break;
-    case ETI_MEMORY_PAGES:
+    case PY_MEMORY_PAGES:
       if (self->base != NULL) (void)munmap(self->base, self->base_bytes);
       break;
-    case ETI_MEMORY_MAPPED:
+    case PY_MEMORY_MAPPED:
       et_file_map_close(&self->map);
       break;
-    case ETI_MEMORY_PINNED:
+    case PY_MEMORY_PINNED:
       PyBuffer_Release(&self->buffer);
       break;
   }
@@ -162,9 +162,9 @@ static PyType_Slot memory_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec eti_memory_spec = {
+PyType_Spec py_memory_spec = {
     .name = "executorch_py._C.Memory",
-    .basicsize = sizeof(eti_memory),
+    .basicsize = sizeof(py_memory),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
              Py_TPFLAGS_IMMUTABLETYPE,
     .slots = memory_slots,

@@ -7,9 +7,9 @@
 #include "bindings/py_method.h"
 #include "bindings/py_op_library.h"
 
-static int describe_inputs(eti_method *self, const char *name, et_error *err) {
+static int describe_inputs(py_method *self, const char *name, et_error *err) {
   for (size_t i = 0; i < self->n_inputs; i++) {
-    eti_input *in = &self->inputs[i];
+    py_input *in = &self->inputs[i];
     if (et_program_slot_info(&self->program->program, name, ET_SLOT_INPUT, i, &in->tag, &in->info,
                              err) != ET_OK) {
       return -1;
@@ -29,7 +29,7 @@ static int describe_inputs(eti_method *self, const char *name, et_error *err) {
   return 0;
 }
 
-static bool is_an_input(const eti_method *self, const et_tensor *tensor) {
+static bool is_an_input(const py_method *self, const et_tensor *tensor) {
   for (size_t i = 0; i < self->n_inputs; i++) {
     const et_value *in = et_method_input(self->method, i);
     if (in != NULL && in->tag == ET_TENSOR && in->as.tensor == tensor) return true;
@@ -39,9 +39,9 @@ static bool is_an_input(const eti_method *self, const et_tensor *tensor) {
 
 // Which outputs have no memory of their own: the plan left them out and they are not an input
 // handed through.
-static int describe_outputs(eti_method *self, const char *name, et_error *err) {
+static int describe_outputs(py_method *self, const char *name, et_error *err) {
   for (size_t i = 0; i < self->n_outputs; i++) {
-    eti_output *out = &self->outputs[i];
+    py_output *out = &self->outputs[i];
     et_tensor_info info;
     if (et_program_slot_info(&self->program->program, name, ET_SLOT_OUTPUT, i, &out->tag, &info,
                              err) != ET_OK)
@@ -58,7 +58,7 @@ static int describe_outputs(eti_method *self, const char *name, et_error *err) {
 
 // What a user can do that the runtime, which knows no operator and no backend, cannot say.
 static const char *advice_for(const et_error *err) {
-  if (err->status == ET_OPERATOR_MISSING) return eti_ops_recipe;
+  if (err->status == ET_OPERATOR_MISSING) return py_op_missing_advice;
 #if !defined(ET_HAVE_XNNPACK)
   if (err->status == ET_NOT_FOUND && strstr(err->message, "XnnpackBackend") != NULL)
     return "\nThis build is without XNNPACK; `executorch_py doctor` says how to have it.";
@@ -66,16 +66,16 @@ static const char *advice_for(const et_error *err) {
   return "";
 }
 
-static int load(eti_method *self, const char *name) {
-  eti_program *program = self->program;
+static int load(py_method *self, const char *name) {
+  py_program *program = self->program;
   et_error err = {.status = ET_OK};
   et_method_info info;
   if (et_program_method_info(&program->program, name, &info, &err) != ET_OK) goto failed;
   const et_pool *pool;
-  if (eti_program_pool(program, &pool) < 0 || eti_program_planned(program, info.n_planned) < 0)
+  if (py_program_pool(program, &pool) < 0 || py_program_planned(program, info.n_planned) < 0)
     return -1;
-  const et_method_config config = {.ops = eti_ops(self->state),
-                                   .backends = eti_delegates_table(program),
+  const et_method_config config = {.ops = py_op_table(self->state),
+                                   .backends = py_delegates_table(program),
                                    .pool = pool,
                                    .data_maps = program->maps,
                                    .n_data_maps = program->n_data};
@@ -85,8 +85,8 @@ static int load(eti_method *self, const char *name) {
   status = et_method_measure(&program->program, name, &config, &needs, &err);
   Py_END_ALLOW_THREADS;
   if (status != ET_OK) goto failed;
-  self->memory = eti_memory_allocate(self->state, needs.method_bytes);
-  self->scratch = self->memory == NULL ? NULL : eti_program_scratch(program, needs.scratch_bytes);
+  self->memory = py_memory_allocate(self->state, needs.method_bytes);
+  self->scratch = self->memory == NULL ? NULL : py_program_scratch(program, needs.scratch_bytes);
   self->inputs = PyMem_Calloc(info.n_inputs + 1, sizeof *self->inputs);
   self->outputs = PyMem_Calloc(info.n_outputs + 1, sizeof *self->outputs);
   et_span *planned = PyMem_Calloc(info.n_planned + 1, sizeof *planned);
@@ -110,19 +110,19 @@ static int load(eti_method *self, const char *name) {
     self->method = NULL;
     goto failed;
   }
-  eti_memory_expect_use(self->memory);  // by the first run, which packs weights
+  py_memory_advise_huge_pages(self->memory);  // by the first run, which packs weights
   self->n_planned = info.n_planned;
   self->n_inputs = info.n_inputs;
   self->n_outputs = info.n_outputs;
   if (describe_inputs(self, name, &err) == 0 && describe_outputs(self, name, &err) == 0) return 0;
 failed:
-  eti_raise_advice(self->state, &err, advice_for(&err));
+  py_raise_advice(self->state, &err, advice_for(&err));
   return -1;
 }
 
-PyObject *eti_method_open(eti_program *program, const char *name) {
-  eti_state *state = program->state;
-  eti_method *self = (eti_method *)state->method_type->tp_alloc(state->method_type, 0);
+PyObject *py_method_open(py_program *program, const char *name) {
+  py_state *state = program->state;
+  py_method *self = (py_method *)state->method_type->tp_alloc(state->method_type, 0);
   if (self == NULL) return NULL;
   self->state = state;
   Py_INCREF(program);

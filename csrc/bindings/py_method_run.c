@@ -6,18 +6,18 @@
 #include "bindings/py_interrupt.h"
 #include "bindings/py_method.h"
 
-static int give_outputs(eti_method *self) {
+static int give_outputs(py_method *self) {
   for (size_t i = 0; i < self->n_outputs; i++) {
-    eti_output *out = &self->outputs[i];
+    py_output *out = &self->outputs[i];
     if (out->needs_bytes == 0) continue;
     // New memory for every run: what the last run returned may still be viewed.
-    eti_memory *memory = eti_memory_allocate(self->state, out->needs_bytes);
+    py_memory *memory = py_memory_allocate(self->state, out->needs_bytes);
     if (memory == NULL) return -1;
     et_error err = {.status = ET_OK};
     if (et_method_set_output_data(self->method, i, (et_span){memory->data, memory->size}, &err) !=
         ET_OK) {
       Py_DECREF(memory);
-      eti_raise_error(self->state, &err);
+      py_raise_error(self->state, &err);
       return -1;
     }
     Py_XSETREF(out->memory, memory);
@@ -26,9 +26,9 @@ static int give_outputs(eti_method *self) {
 }
 
 // Hands pending inputs to the runtime, without the GIL; *n_taken counts those that it took.
-static et_status take_inputs(eti_method *self, size_t *n_taken, et_error *err) {
+static et_status take_inputs(py_method *self, size_t *n_taken, et_error *err) {
   for (size_t i = 0; i < self->n_inputs; i++) {
-    eti_input *in = &self->inputs[i];
+    py_input *in = &self->inputs[i];
     if (in->pending) {
       const et_status status = et_method_set_input(self->method, i, &in->value, err);
       if (status != ET_OK) return status;
@@ -39,9 +39,9 @@ static et_status take_inputs(eti_method *self, size_t *n_taken, et_error *err) {
 }
 
 // Moves the owners of what the runtime has taken into place; drops the others.
-static void settle_inputs(eti_method *self, size_t n_taken) {
+static void settle_inputs(py_method *self, size_t n_taken) {
   for (size_t i = 0; i < self->n_inputs; i++) {
-    eti_input *in = &self->inputs[i];
+    py_input *in = &self->inputs[i];
     if (!in->pending) continue;
     in->pending = false;
     if (i >= n_taken || in->tag != ET_TENSOR || in->info.is_planned) {
@@ -59,9 +59,9 @@ static void settle_inputs(eti_method *self, size_t n_taken) {
 
 // Executes, pausing for signals when the watcher asks for it. Without the GIL; *python_error tells
 // that a signal handler raised.
-static et_status execute_watched(eti_method *self, et_error *err, bool *python_error) {
+static et_status execute_watched(py_method *self, et_error *err, bool *python_error) {
   if (self->hooks != NULL) return et_method_execute_traced(self->method, self->hooks, err);
-  const bool watched = eti_watch_begin(self->state, self->method);
+  const bool watched = py_watch_begin(self->state, self->method);
   et_status status = et_method_execute(self->method, err);
   while (status == ET_INTERRUPTED && watched) {
     const PyGILState_STATE gil = PyGILState_Ensure();
@@ -73,11 +73,11 @@ static et_status execute_watched(eti_method *self, et_error *err, bool *python_e
     }
     status = et_method_resume(self->method, err);
   }
-  if (watched) eti_watch_end(self->state);
+  if (watched) py_watch_end(self->state);
   return status;
 }
 
-static int run(eti_method *self, bool execute) {
+static int run(py_method *self, bool execute) {
   et_error err;
   err.status = ET_OK;
   err.message[0] = '\0';
@@ -89,18 +89,18 @@ static int run(eti_method *self, bool execute) {
   PyEval_RestoreThread(thread);
   settle_inputs(self, n_taken);
   if (status == ET_OK) return 0;
-  if (!python_error) eti_raise_error(self->state, &err);
+  if (!python_error) py_raise_error(self->state, &err);
   return -1;
 }
 
-int eti_method_hand_over(eti_method *self) {
+int py_method_set_inputs(py_method *self) {
   return run(self, false);
 }
 
-int eti_method_run(eti_method *self) {
+int py_method_run(py_method *self) {
   if (self->has_given_outputs && give_outputs(self) < 0) return -1;
   if (run(self, true) < 0) return -1;
   if (self->has_run) return 0;
   self->has_run = true;
-  return eti_delegates_keep(self->program);
+  return py_delegates_save_weights(self->program);
 }

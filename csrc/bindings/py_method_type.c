@@ -8,7 +8,7 @@
 
 // ---- closing
 
-void eti_method_shut(eti_method *self) {
+void py_method_close(py_method *self) {
   if (self->link != NULL) {
     *self->link = self->next;
     if (self->next != NULL) self->next->link = self->link;
@@ -19,7 +19,7 @@ void eti_method_shut(eti_method *self) {
   self->method = NULL;
   if (method != NULL) et_method_close(method);
   // From here on the runtime holds none of these pointers.
-  eti_inputs_release(self);
+  py_inputs_release(self);
   for (size_t i = 0; self->outputs != NULL && i < self->n_outputs; i++)
     Py_CLEAR(self->outputs[i].memory);
   Py_CLEAR(self->memory);
@@ -27,7 +27,7 @@ void eti_method_shut(eti_method *self) {
 }
 
 static int method_traverse(PyObject *object, visitproc visit, void *arg) {
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->program);
   Py_VISIT(self->input_names);
@@ -39,19 +39,19 @@ static int method_traverse(PyObject *object, visitproc visit, void *arg) {
 }
 
 static int method_clear(PyObject *object) {
-  eti_method *self = (eti_method *)object;
-  eti_method_shut(self);
+  py_method *self = (py_method *)object;
+  py_method_close(self);
   Py_CLEAR(self->input_names);
   // The program stays until dealloc: a closed method still answers, with errors, through it.
   return 0;
 }
 
 static void method_dealloc(PyObject *object) {
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
-  eti_method_shut(self);
-  eti_bounds_clear(self);
+  py_method_close(self);
+  py_bounds_clear(self);
   PyMem_Free(self->inputs);
   PyMem_Free(self->outputs);
   Py_CLEAR(self->input_names);
@@ -64,38 +64,38 @@ static void method_dealloc(PyObject *object) {
 // ---- calls
 
 // The program's lock for an open method; -1 with an exception set.
-static int enter(eti_method *self) {
-  if (eti_program_lock(self->program) < 0) return -1;
+static int enter(py_method *self) {
+  if (py_program_lock(self->program) < 0) return -1;
   if (self->method != NULL) return 0;
-  eti_program_unlock(self->program);
-  eti_raise(self->state, ET_INVALID_STATE, "method %R has been closed%s", self->name,
-            self->program->open ? "" : ", with its program");
+  py_program_unlock(self->program);
+  py_raise(self->state, ET_INVALID_STATE, "method %R has been closed%s", self->name,
+           self->program->open ? "" : ", with its program");
   return -1;
 }
 
-static void leave(eti_method *self) {
-  eti_program_unlock(self->program);
+static void leave(py_method *self) {
+  py_program_unlock(self->program);
 }
 
-static int parse_kind(eti_method *self, PyObject *word, eti_kind *kind) {
+static int parse_kind(py_method *self, PyObject *word, py_kind *kind) {
   *kind = self->kind;
   if (word != NULL && word != Py_None) {
     if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, "numpy") == 0) {
-      *kind = ETI_KIND_NUMPY;
+      *kind = PY_KIND_NUMPY;
     } else if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, "torch") == 0) {
-      *kind = ETI_KIND_TORCH;
+      *kind = PY_KIND_TORCH;
     } else {
-      eti_raise(self->state, ET_INVALID_ARGUMENT, "kind is %R, needs 'numpy', 'torch' or None",
-                word);
+      py_raise(self->state, ET_INVALID_ARGUMENT, "kind is %R, needs 'numpy', 'torch' or None",
+               word);
       return -1;
     }
   }
-  if (*kind == ETI_KIND_NUMPY) return 0;
-  const bool have_torch = eti_torch_tensor_type(self->state) != NULL;
+  if (*kind == PY_KIND_NUMPY) return 0;
+  const bool have_torch = py_torch_tensor_type(self->state) != NULL;
   // No tensor among the inputs: torch tensors for a caller who has torch, as upstream returns them.
-  if (*kind == ETI_KIND_UNKNOWN) *kind = have_torch ? ETI_KIND_TORCH : ETI_KIND_NUMPY;
-  if (*kind == ETI_KIND_TORCH && !have_torch) {
-    eti_raise(self->state, ET_INVALID_STATE, "kind is 'torch', but torch has not been imported");
+  if (*kind == PY_KIND_UNKNOWN) *kind = have_torch ? PY_KIND_TORCH : PY_KIND_NUMPY;
+  if (*kind == PY_KIND_TORCH && !have_torch) {
+    py_raise(self->state, ET_INVALID_STATE, "kind is 'torch', but torch has not been imported");
     return -1;
   }
   return 0;
@@ -134,7 +134,7 @@ static int parse_clone(PyObject *object, bool *clone) {
 static PyObject *method_execute(PyObject *object, PyObject *const *args, Py_ssize_t n,
                                 PyObject *keywords) {
   static const char *const names[] = {"inputs", "clone_outputs", "kind"};
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   PyObject *slots[3] = {NULL, NULL, NULL};
   bool clone;
   if (parse_call("execute", names, 3, args, n, keywords, slots) < 0 ||
@@ -145,44 +145,44 @@ static PyObject *method_execute(PyObject *object, PyObject *const *args, Py_ssiz
     return NULL;
   }
   if (enter(self) < 0) return NULL;
-  eti_kind kind = ETI_KIND_UNKNOWN;
+  py_kind kind = PY_KIND_UNKNOWN;
   PyObject *result = NULL;
-  if (eti_inputs_fill(self, slots[0]) == 0 && parse_kind(self, slots[2], &kind) == 0 &&
-      eti_outputs_check(self, kind) == 0 && eti_method_run(self) == 0) {
-    result = eti_outputs_list(self, clone, kind);
+  if (py_inputs_fill(self, slots[0]) == 0 && parse_kind(self, slots[2], &kind) == 0 &&
+      py_outputs_check(self, kind) == 0 && py_method_run(self) == 0) {
+    result = py_outputs_list(self, clone, kind);
   }
   leave(self);
   return result;
 }
 
 static PyObject *method_set_inputs(PyObject *object, PyObject *sequence) {
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   if (enter(self) < 0) return NULL;
-  const int result = eti_inputs_fill(self, sequence) == 0 ? eti_method_hand_over(self) : -1;
+  const int result = py_inputs_fill(self, sequence) == 0 ? py_method_set_inputs(self) : -1;
   leave(self);
   return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *method_run(PyObject *object, PyObject *unused) {
   (void)unused;
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   if (enter(self) < 0) return NULL;
-  const int result = eti_method_run(self);
+  const int result = py_method_run(self);
   leave(self);
   return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *method_profile(PyObject *object, PyObject *unused) {
   (void)unused;
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   if (enter(self) < 0) return NULL;
-  PyObject *result = eti_method_profile(self);
+  PyObject *result = py_method_profile(self);
   leave(self);
   return result;
 }
 
 static PyObject *method_seed(PyObject *object, PyObject *number) {
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   const unsigned long long seed = PyLong_AsUnsignedLongLongMask(number);
   if (seed == (unsigned long long)-1 && PyErr_Occurred()) return NULL;
   if (enter(self) < 0) return NULL;
@@ -194,16 +194,16 @@ static PyObject *method_seed(PyObject *object, PyObject *number) {
 static PyObject *method_outputs(PyObject *object, PyObject *const *args, Py_ssize_t n,
                                 PyObject *keywords) {
   static const char *const names[] = {"clone_outputs", "kind"};
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   PyObject *slots[2] = {NULL, NULL};
   bool clone;
   if (parse_call("outputs", names, 2, args, n, keywords, slots) < 0 ||
       parse_clone(slots[0], &clone) < 0)
     return NULL;
   if (enter(self) < 0) return NULL;
-  eti_kind kind = ETI_KIND_UNKNOWN;
+  py_kind kind = PY_KIND_UNKNOWN;
   PyObject *result =
-      parse_kind(self, slots[1], &kind) < 0 ? NULL : eti_outputs_list(self, clone, kind);
+      parse_kind(self, slots[1], &kind) < 0 ? NULL : py_outputs_list(self, clone, kind);
   leave(self);
   return result;
 }
@@ -211,7 +211,7 @@ static PyObject *method_outputs(PyObject *object, PyObject *const *args, Py_ssiz
 static PyObject *method_attribute(PyObject *object, PyObject *const *args, Py_ssize_t n,
                                   PyObject *keywords) {
   static const char *const names[] = {"name", "clone", "kind"};
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   PyObject *slots[3] = {NULL, NULL, NULL};
   bool clone;
   if (parse_call("attribute", names, 3, args, n, keywords, slots) < 0 ||
@@ -225,13 +225,13 @@ static PyObject *method_attribute(PyObject *object, PyObject *const *args, Py_ss
   }
   if (enter(self) < 0) return NULL;
   PyObject *result = NULL;
-  eti_kind kind = ETI_KIND_UNKNOWN;
+  py_kind kind = PY_KIND_UNKNOWN;
   et_tensor *tensor = et_method_attribute(self->method, name);
   if (tensor == NULL) {
-    eti_raise(self->state, ET_NOT_FOUND, "method %R has no attribute %R", self->name, slots[0]);
+    py_raise(self->state, ET_NOT_FOUND, "method %R has no attribute %R", self->name, slots[0]);
   } else if (parse_kind(self, slots[2], &kind) == 0) {
     const et_value value = {.tag = ET_TENSOR, .as.tensor = tensor};
-    result = eti_output_object(self, &value, clone, kind);
+    result = py_output_object(self, &value, clone, kind);
   }
   leave(self);
   return result;
@@ -239,37 +239,37 @@ static PyObject *method_attribute(PyObject *object, PyObject *const *args, Py_ss
 
 static PyObject *method_close(PyObject *object, PyObject *unused) {
   (void)unused;
-  eti_method *self = (eti_method *)object;
-  if (eti_program_lock(self->program) < 0) return NULL;
-  eti_method_shut(self);
-  eti_program_unlock(self->program);
+  py_method *self = (py_method *)object;
+  if (py_program_lock(self->program) < 0) return NULL;
+  py_method_close(self);
+  py_program_unlock(self->program);
   Py_RETURN_NONE;
 }
 
 static PyObject *method_name_inputs(PyObject *object, PyObject *names) {
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   PyObject *tuple = PySequence_Tuple(names);
   if (tuple == NULL) return NULL;
   if ((size_t)PyTuple_GET_SIZE(tuple) != self->n_inputs) {
     Py_DECREF(tuple);
-    return eti_raise(self->state, ET_INVALID_ARGUMENT,
-                     "method %R has %zu inputs, needs as many names", self->name, self->n_inputs);
+    return py_raise(self->state, ET_INVALID_ARGUMENT,
+                    "method %R has %zu inputs, needs as many names", self->name, self->n_inputs);
   }
   Py_XSETREF(self->input_names, tuple);
   Py_RETURN_NONE;
 }
 
 static PyObject *method_bound_inputs(PyObject *object, PyObject *bounds) {
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   if (enter(self) < 0) return NULL;
-  const int result = eti_bounds_set(self, bounds);
+  const int result = py_bounds_set(self, bounds);
   leave(self);
   return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *method_input_state(PyObject *object, PyObject *unused) {
   (void)unused;
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   if (enter(self) < 0) return NULL;
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list != NULL && i < self->n_inputs; i++) {
@@ -288,7 +288,7 @@ static PyObject *method_input_state(PyObject *object, PyObject *unused) {
 
 static PyObject *method_memory(PyObject *object, PyObject *unused) {
   (void)unused;
-  eti_method *self = (eti_method *)object;
+  py_method *self = (py_method *)object;
   if (enter(self) < 0) return NULL;
   PyObject *planned = PyList_New(0);
   for (size_t i = 0; planned != NULL && i < self->n_planned; i++) {
@@ -307,22 +307,22 @@ static PyObject *method_memory(PyObject *object, PyObject *unused) {
 
 static PyObject *method_get_name(PyObject *object, void *unused) {
   (void)unused;
-  return Py_NewRef(((eti_method *)object)->name);
+  return Py_NewRef(((py_method *)object)->name);
 }
 
 static PyObject *method_get_closed(PyObject *object, void *unused) {
   (void)unused;
-  return PyBool_FromLong(((eti_method *)object)->method == NULL);
+  return PyBool_FromLong(((py_method *)object)->method == NULL);
 }
 
 static PyObject *method_get_conversions(PyObject *object, void *unused) {
   (void)unused;
-  return PyLong_FromUnsignedLongLong(((eti_method *)object)->layout_conversions);
+  return PyLong_FromUnsignedLongLong(((py_method *)object)->layout_conversions);
 }
 
 static PyObject *method_get_copies(PyObject *object, void *unused) {
   (void)unused;
-  return PyLong_FromUnsignedLongLong(((eti_method *)object)->alignment_copies);
+  return PyLong_FromUnsignedLongLong(((py_method *)object)->alignment_copies);
 }
 
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
@@ -375,9 +375,9 @@ static PyType_Slot method_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec eti_method_spec = {
+PyType_Spec py_method_spec = {
     .name = "executorch_py._C.Method",
-    .basicsize = sizeof(eti_method),
+    .basicsize = sizeof(py_method),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
              Py_TPFLAGS_IMMUTABLETYPE,
     .slots = method_slots,

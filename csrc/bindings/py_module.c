@@ -8,7 +8,7 @@
 #include "bindings/py_interrupt.h"
 #include "bindings/py_op_library.h"
 
-static eti_state *state_of(PyObject *module) {
+static py_state *state_of(PyObject *module) {
   return PyModule_GetState(module);
 }
 
@@ -17,7 +17,7 @@ typedef struct word {
   const char *text;
 } word;
 
-#define WORD(field, text_) {offsetof(eti_state, field), text_}
+#define WORD(field, text_) {offsetof(py_state, field), text_}
 static const word words[] = {
     WORD(str_dtype, "dtype"),       WORD(str_numpy, "numpy"),     WORD(str_detach, "detach"),
     WORD(str_view, "view"),         WORD(str_device, "device"),   WORD(str_type, "type"),
@@ -26,18 +26,18 @@ static const word words[] = {
 };
 enum { N_WORDS = sizeof words / sizeof words[0] };
 
-static PyObject **word_at(eti_state *state, size_t i) {
+static PyObject **word_at(py_state *state, size_t i) {
   return (PyObject **)((char *)state + words[i].offset);
 }
 
-static int add_types(eti_state *state, PyObject *module) {
+static int add_types(py_state *state, PyObject *module) {
   struct {
     PyTypeObject **slot;
     PyType_Spec *spec;
   } types[] = {
-      {&state->memory_type, &eti_memory_spec},
-      {&state->program_type, &eti_program_spec},
-      {&state->method_type, &eti_method_spec},
+      {&state->memory_type, &py_memory_spec},
+      {&state->program_type, &py_program_spec},
+      {&state->method_type, &py_method_spec},
   };
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
     *types[i].slot = (PyTypeObject *)PyType_FromModuleAndSpec(module, types[i].spec, NULL);
@@ -46,7 +46,7 @@ static int add_types(eti_state *state, PyObject *module) {
   return 0;
 }
 
-static int find_main_thread(eti_state *state) {
+static int find_main_thread(py_state *state) {
   PyObject *threading = PyImport_ImportModule("threading");
   PyObject *main = threading == NULL ? NULL : PyObject_CallMethod(threading, "main_thread", NULL);
   PyObject *ident = main == NULL ? NULL : PyObject_GetAttrString(main, "ident");
@@ -58,14 +58,14 @@ static int find_main_thread(eti_state *state) {
 }
 
 static int module_exec(PyObject *module) {
-  eti_state *state = state_of(module);
+  py_state *state = state_of(module);
   state->module = module;
-  if (eti_numpy_import() < 0) return -1;
+  if (py_numpy_import() < 0) return -1;
   for (size_t i = 0; i < N_WORDS; i++) {
     *word_at(state, i) = PyUnicode_InternFromString(words[i].text);
     if (*word_at(state, i) == NULL) return -1;
   }
-  if (find_main_thread(state) < 0 || eti_errors_init(state, module) < 0 ||
+  if (find_main_thread(state) < 0 || py_errors_init(state, module) < 0 ||
       add_types(state, module) < 0)
     return -1;
   if (PyModule_AddIntConstant(module, "VERIFY_FULL", ET_VERIFY_FULL) < 0) return -1;
@@ -73,12 +73,12 @@ static int module_exec(PyObject *module) {
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg) {
-  eti_state *state = state_of(module);
+  py_state *state = state_of(module);
   Py_VISIT(state->memory_type);
   Py_VISIT(state->program_type);
   Py_VISIT(state->method_type);
   Py_VISIT(state->base_error);
-  for (size_t i = 0; i < ETI_STATUS_SLOTS; i++) Py_VISIT(state->errors[i]);
+  for (size_t i = 0; i < PY_STATUS_SLOTS; i++) Py_VISIT(state->errors[i]);
   Py_VISIT(state->torch.tensor_type);
   Py_VISIT(state->torch.from_numpy);
   for (size_t d = 0; d < ET_DTYPE_COUNT; d++) {
@@ -89,12 +89,12 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg) {
 }
 
 static int module_clear(PyObject *module) {
-  eti_state *state = state_of(module);
+  py_state *state = state_of(module);
   Py_CLEAR(state->memory_type);
   Py_CLEAR(state->program_type);
   Py_CLEAR(state->method_type);
   Py_CLEAR(state->base_error);
-  for (size_t i = 0; i < ETI_STATUS_SLOTS; i++) Py_CLEAR(state->errors[i]);
+  for (size_t i = 0; i < PY_STATUS_SLOTS; i++) Py_CLEAR(state->errors[i]);
   Py_CLEAR(state->torch.tensor_type);
   Py_CLEAR(state->torch.from_numpy);
   for (size_t d = 0; d < ET_DTYPE_COUNT; d++) {
@@ -106,32 +106,32 @@ static int module_clear(PyObject *module) {
 }
 
 static void module_free(void *module) {
-  eti_watch_stop(state_of(module));
-  eti_op_libraries_free(state_of(module));
-  eti_delegates_free(state_of(module));
+  py_watch_stop(state_of(module));
+  py_op_libraries_free(state_of(module));
+  py_delegates_free(state_of(module));
   module_clear(module);
 }
 
 static PyMethodDef module_methods[] = {
-    {"open_program", (PyCFunction)(void (*)(void))eti_open_program, METH_VARARGS | METH_KEYWORDS,
+    {"open_program", (PyCFunction)(void (*)(void))py_open_program, METH_VARARGS | METH_KEYWORDS,
      "open_program($module, source, data=(), *, verification=0, n_threads=0, xnnpack=None)\n--\n\n"
      "Opens a program from a path or a buffer, with external data files (paths or buffers)."},
-    {"kernel_manifest", eti_kernel_manifest, METH_NOARGS,
+    {"kernel_manifest", py_kernel_manifest, METH_NOARGS,
      "kernel_manifest($module)\n--\n\nPer operator: input and output dtypes, largest rank, "
      "argument count."},
-    {"backend_names", eti_backend_names, METH_NOARGS,
+    {"backend_names", py_backend_names, METH_NOARGS,
      "backend_names($module)\n--\n\nDelegates this build can run."},
-    {"system_info", eti_system_info, METH_NOARGS,
+    {"system_info", py_system_info, METH_NOARGS,
      "system_info($module)\n--\n\nMachine, CPU features, XNNPACK, CPUs, compiler."},
-    {"machine_rates", eti_machine_rates, METH_VARARGS,
+    {"machine_rates", py_machine_rates, METH_VARARGS,
      "machine_rates($module, n_threads, sizes, /)\n--\n\nMeasures f32 operations a second, and per "
      "working set in bytes the bytes a second (read, written, copied), of that many threads."},
-    {"load_ops", (PyCFunction)(void (*)(void))eti_load_ops, METH_VARARGS | METH_KEYWORDS,
+    {"load_ops", (PyCFunction)(void (*)(void))py_load_ops, METH_VARARGS | METH_KEYWORDS,
      "load_ops($module, path, *, replace=False)\n--\n\nLoads a library of operators for methods "
      "loaded from now on; their names."},
-    {"loaded_ops", eti_loaded_ops, METH_NOARGS,
+    {"loaded_ops", py_loaded_ops, METH_NOARGS,
      "loaded_ops($module)\n--\n\nPath and operators of each loaded library, newest first."},
-    {"_after_fork", eti_after_fork, METH_NOARGS,
+    {"_after_fork", py_after_fork, METH_NOARGS,
      "_after_fork($module)\n--\n\nCalled in the child of os.fork()."},
     {NULL, NULL, 0, NULL},
 };
@@ -144,11 +144,11 @@ static PyModuleDef_Slot module_slots[] = {
     {0, NULL},
 };
 
-PyModuleDef eti_module_def = {
+PyModuleDef py_module_def = {
     PyModuleDef_HEAD_INIT,
     .m_name = "executorch_py._C",
     .m_doc = "The C runtime for .pte programs. Use executorch_py.runtime, which is built on it.",
-    .m_size = sizeof(eti_state),
+    .m_size = sizeof(py_state),
     .m_methods = module_methods,
     .m_slots = module_slots,
     .m_traverse = module_traverse,
@@ -158,5 +158,5 @@ PyModuleDef eti_module_def = {
 
 PyMODINIT_FUNC PyInit__C(void);
 PyMODINIT_FUNC PyInit__C(void) {
-  return PyModuleDef_Init(&eti_module_def);
+  return PyModuleDef_Init(&py_module_def);
 }

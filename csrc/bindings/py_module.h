@@ -1,59 +1,59 @@
 // py_module.h — state of one module instance and what the files of the extension share. Objects
 // keep a pointer to the state: their heap type owns the module, so it outlives them, and hot calls
 // need no lookup.
-#ifndef ETI_MODULE_H
-#define ETI_MODULE_H
+#ifndef ET_PY_MODULE_H
+#define ET_PY_MODULE_H
 
 #include "bindings/py_numpy_api.h"
 #include "runtime/et.h"
 
-enum { ETI_STATUS_SLOTS = 24 };
+enum { PY_STATUS_SLOTS = 24 };
 
 // What is known of torch once a program's caller has loaded it; all NULL before. Never imported by
 // this module.
-typedef struct eti_torch {
+typedef struct py_torch {
   PyObject *tensor_type;
   PyObject *from_numpy;
-  PyObject *dtypes[ET_DTYPE_COUNT];       // torch.float32 … by et_dtype; NULL where torch has none
-  const struct eti_dlpack_api *exchange;  // its C entry to tensors' facts; NULL when it has none
-} eti_torch;
+  PyObject *dtypes[ET_DTYPE_COUNT];      // torch.float32 … by et_dtype; NULL where torch has none
+  const struct py_dlpack_api *exchange;  // its C entry to tensors' facts; NULL when it has none
+} py_torch;
 
-typedef struct eti_state {
+typedef struct py_state {
   PyObject *module;  // borrowed: the state lives in it
   PyTypeObject *memory_type;
   PyTypeObject *program_type;
   PyTypeObject *method_type;
   PyObject *base_error;
-  PyObject *errors[ETI_STATUS_SLOTS];  // in the order of ET_STATUS_LIST
-  eti_torch torch;
+  PyObject *errors[PY_STATUS_SLOTS];  // in the order of ET_STATUS_LIST
+  py_torch torch;
   PyObject *ml_dtypes[ET_DTYPE_COUNT];  // dtype objects of the ml_dtypes package, filled when first
                                         // needed
   PyObject *str_dtype, *str_numpy, *str_detach, *str_view, *str_device, *str_type, *str_dlpack,
       *str_array;
   PyObject *str_torch, *str_is_neg;
-  struct eti_op_library *libraries;  // of users' operators, newest first, see py_op_library.h
+  struct py_op_library *libraries;  // of users' operators, newest first, see py_op_library.h
   struct et_xnnpack_workspace *xnnpack_workspace;  // of programs that share it, see py_delegates.h
   struct et_xnnpack_weights *xnnpack_weights;
-  struct eti_watch *watch;    // Ctrl-C, see py_interrupt.h
+  struct py_watch *watch;     // Ctrl-C, see py_interrupt.h
   unsigned long main_thread;  // ident of the thread that receives signals
   unsigned fork_generation;   // counts os.fork() in children: thread pools of older programs are
                               // gone there
   bool fork_hook_registered;
-} eti_state;
+} py_state;
 
-extern struct PyModuleDef eti_module_def;
+extern struct PyModuleDef py_module_def;
 
-extern PyType_Spec eti_memory_spec;
-extern PyType_Spec eti_program_spec;
-extern PyType_Spec eti_method_spec;
+extern PyType_Spec py_memory_spec;
+extern PyType_Spec py_program_spec;
+extern PyType_Spec py_method_spec;
 
 // Module-level functions that live with their subject.
-PyObject *eti_open_program(PyObject *module, PyObject *args, PyObject *kwargs);
-PyObject *eti_kernel_manifest(PyObject *module, PyObject *unused);
-PyObject *eti_backend_names(PyObject *module, PyObject *unused);
-PyObject *eti_system_info(PyObject *module, PyObject *unused);
-PyObject *eti_machine_rates(PyObject *module, PyObject *args);
-PyObject *eti_load_ops(PyObject *module, PyObject *args, PyObject *kwargs);
-PyObject *eti_loaded_ops(PyObject *module, PyObject *unused);
+PyObject *py_open_program(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *py_kernel_manifest(PyObject *module, PyObject *unused);
+PyObject *py_backend_names(PyObject *module, PyObject *unused);
+PyObject *py_system_info(PyObject *module, PyObject *unused);
+PyObject *py_machine_rates(PyObject *module, PyObject *args);
+PyObject *py_load_ops(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *py_loaded_ops(PyObject *module, PyObject *unused);
 
-#endif  // ETI_MODULE_H
+#endif  // ET_PY_MODULE_H

@@ -1,8 +1,8 @@
 // py_numpy_api.c — the one copy of NumPy's function table, and its import.
-#define ETI_IMPORTS_NUMPY
+#define PY_IMPORTS_NUMPY
 #include "bindings/py_numpy_api.h"
 
-int eti_numpy_import(void) {
+int py_numpy_import(void) {
   import_array1(-1);
   return 0;
 }

@@ -1,16 +1,16 @@
 // py_numpy_api.h — the only place that includes NumPy's headers and sets its macros. py_numpy_api.c
-// defines ETI_IMPORTS_NUMPY and with it the function table; every other file shares that table
+// defines PY_IMPORTS_NUMPY and with it the function table; every other file shares that table
 // through the unique symbol.
-#ifndef ETI_NUMPY_API_H
-#define ETI_NUMPY_API_H
+#ifndef ET_PY_NUMPY_API_H
+#define ET_PY_NUMPY_API_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #define NPY_NO_DEPRECATED_API NPY_1_22_API_VERSION
 #define NPY_TARGET_VERSION NPY_1_22_API_VERSION
-#define PY_ARRAY_UNIQUE_SYMBOL eti_numpy_table
-#ifndef ETI_IMPORTS_NUMPY
+#define PY_ARRAY_UNIQUE_SYMBOL py_numpy_table
+#ifndef PY_IMPORTS_NUMPY
 #define NO_IMPORT_ARRAY
 #endif
 
@@ -28,6 +28,6 @@
 #endif
 
 // Fills NumPy's function table, when the module is initialised. -1 with an exception set.
-int eti_numpy_import(void);
+int py_numpy_import(void);
 
-#endif  // ETI_NUMPY_API_H
+#endif  // ET_PY_NUMPY_API_H

@@ -11,33 +11,33 @@
 #include <string.h>
 #include <sys/stat.h>
 
-typedef struct eti_op_library {
-  struct eti_op_library *older;
+typedef struct py_op_library {
+  struct py_op_library *older;
   void *handle;
   PyObject *path;  // str
   struct stat file;
   et_op_table table;  // in front of the older ones
   et_op *ops;         // sorted
-} eti_op_library;
+} py_op_library;
 
-const char eti_ops_recipe[] =
+const char py_op_missing_advice[] =
     "; a kernel of your own, in one C file: `executorch_py build-ops my_op.c -o my_op.so`, then "
     "executorch_py.load_ops(\"my_op.so\") before the method is loaded, or `executorch_py run "
     "FILE --ops my_op.so` (`executorch_py build-ops --example` prints such a file)";
 
-const et_op_table *eti_ops(const eti_state *state) {
+const et_op_table *py_op_table(const py_state *state) {
   return state->libraries == NULL ? &et_ops_portable : &state->libraries->table;
 }
 
-static void release(eti_op_library *library) {
+static void release(py_op_library *library) {
   Py_XDECREF(library->path);
   PyMem_Free(library->ops);
   PyMem_Free(library);
 }
 
-void eti_op_libraries_free(eti_state *state) {
+void py_op_libraries_free(py_state *state) {
   while (state->libraries != NULL) {
-    eti_op_library *library = state->libraries;
+    py_op_library *library = state->libraries;
     state->libraries = library->older;
     release(library);
   }
@@ -49,10 +49,10 @@ static int by_name(const void *a, const void *b) {
 
 // ---- checks
 
-static int check_abi(eti_state *state, PyObject *path, const et_op_library *shown) {
+static int check_abi(py_state *state, PyObject *path, const et_op_library *shown) {
   if (shown->magic != ET_OPS_MAGIC) {
-    eti_raise(state, ET_INVALID_ARGUMENT, "%U: its et_op_library_v1 is not one of ET_OP_LIBRARY",
-              path);
+    py_raise(state, ET_INVALID_ARGUMENT, "%U: its et_op_library_v1 is not one of ET_OP_LIBRARY",
+             path);
     return -1;
   }
   const bool sizes =
@@ -60,15 +60,15 @@ static int check_abi(eti_state *state, PyObject *path, const et_op_library *show
       shown->tensor_bytes == sizeof(et_tensor) && shown->context_bytes == sizeof(et_kernel_ctx) &&
       shown->prepare_bytes == sizeof(et_prepare_ctx) && shown->error_bytes == sizeof(et_error);
   if (shown->abi == ET_OPS_ABI && sizes) return 0;
-  eti_raise(state, ET_NOT_SUPPORTED,
-            "%U was built against operator interface %u%s, this runtime has %u: build it again "
-            "with `executorch_py build-ops`",
-            path, (unsigned)shown->abi, sizes ? "" : " with structures of other sizes",
-            (unsigned)ET_OPS_ABI);
+  py_raise(state, ET_NOT_SUPPORTED,
+           "%U was built against operator interface %u%s, this runtime has %u: build it again "
+           "with `executorch_py build-ops`",
+           path, (unsigned)shown->abi, sizes ? "" : " with structures of other sizes",
+           (unsigned)ET_OPS_ABI);
   return -1;
 }
 
-static int check_op(eti_state *state, PyObject *path, const et_op *op) {
+static int check_op(py_state *state, PyObject *path, const et_op *op) {
   const char *problem = NULL;
   if (op->name == NULL || strstr(op->name, "::") == NULL) {
     problem = "its name needs a namespace, as in mylib::softcap.out";
@@ -80,29 +80,29 @@ static int check_op(eti_state *state, PyObject *path, const et_op *op) {
     problem = "max_rank is greater than ET_MAX_RANK";
   }
   if (problem == NULL) return 0;
-  eti_raise(state, ET_INVALID_ARGUMENT, "%U: operator %s: %s", path,
-            op->name == NULL ? "(no name)" : op->name, problem);
+  py_raise(state, ET_INVALID_ARGUMENT, "%U: operator %s: %s", path,
+           op->name == NULL ? "(no name)" : op->name, problem);
   return -1;
 }
 
 // An operator that another library brought, or that is built in, is refused unless the caller says
 // that it may be replaced.
-static int check_taken(eti_state *state, const eti_op_library *library, bool replace) {
+static int check_taken(py_state *state, const py_op_library *library, bool replace) {
   for (size_t i = 0; i < library->table.n_ops; i++) {
     const et_op *op = &library->ops[i];
     if (i > 0 && strcmp(library->ops[i - 1].name, op->name) == 0) {
-      eti_raise(state, ET_INVALID_ARGUMENT, "%U has operator %s twice", library->path, op->name);
+      py_raise(state, ET_INVALID_ARGUMENT, "%U has operator %s twice", library->path, op->name);
       return -1;
     }
-    if (replace || et_op_find(eti_ops(state), op->name) == NULL) continue;
-    const eti_op_library *other = state->libraries;
+    if (replace || et_op_find(py_op_table(state), op->name) == NULL) continue;
+    const py_op_library *other = state->libraries;
     while (other != NULL &&
            bsearch(op, other->ops, other->table.n_ops, sizeof *op, by_name) == NULL)
       other = other->older;
-    eti_raise(state, ET_ALREADY_LOADED,
-              "%U has operator %s, which %s %V; replace=True puts this one in front", library->path,
-              op->name, other == NULL ? "is" : "came from", other == NULL ? NULL : other->path,
-              "built in");
+    py_raise(state, ET_ALREADY_LOADED,
+             "%U has operator %s, which %s %V; replace=True puts this one in front", library->path,
+             op->name, other == NULL ? "is" : "came from", other == NULL ? NULL : other->path,
+             "built in");
     return -1;
   }
   return 0;
@@ -110,25 +110,25 @@ static int check_taken(eti_state *state, const eti_op_library *library, bool rep
 
 // ---- opening
 
-static const et_op_library *open_library(eti_state *state, eti_op_library *library,
+static const et_op_library *open_library(py_state *state, py_op_library *library,
                                          const char *file) {
   if (stat(file, &library->file) != 0) {
-    eti_raise(state, ET_ACCESS_FAILED, "%U cannot be read: build it with `executorch_py build-ops`",
-              library->path);
+    py_raise(state, ET_ACCESS_FAILED, "%U cannot be read: build it with `executorch_py build-ops`",
+             library->path);
     return NULL;
   }
   library->handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (library->handle == NULL) {
     const char *why = dlerror();
-    eti_raise(state, ET_ACCESS_FAILED, "%U cannot be loaded: %s", library->path,
-              why == NULL ? "unknown reason" : why);
+    py_raise(state, ET_ACCESS_FAILED, "%U cannot be loaded: %s", library->path,
+             why == NULL ? "unknown reason" : why);
     return NULL;
   }
   const et_op_library *shown = dlsym(library->handle, "et_op_library_v1");
   if (shown == NULL) {
-    eti_raise(state, ET_INVALID_ARGUMENT,
-              "%U has no operators: its C file needs ET_OP_LIBRARY(ops); (kernels/custom.h)",
-              library->path);
+    py_raise(state, ET_INVALID_ARGUMENT,
+             "%U has no operators: its C file needs ET_OP_LIBRARY(ops); (kernels/custom.h)",
+             library->path);
     return NULL;
   }
   return shown;
@@ -136,26 +136,26 @@ static const et_op_library *open_library(eti_state *state, eti_op_library *libra
 
 // A library that is loaded already is left alone, but not one whose file was built anew: the system
 // would give its old code again.
-static eti_op_library *loaded_before(eti_state *state, const eti_op_library *library) {
-  for (eti_op_library *old = state->libraries; old != NULL; old = old->older) {
+static py_op_library *loaded_before(py_state *state, const py_op_library *library) {
+  for (py_op_library *old = state->libraries; old != NULL; old = old->older) {
     if (old->handle != library->handle) continue;
     const struct stat *a = &old->file, *b = &library->file;
     if (a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
         a->st_mtime == b->st_mtime)
       return old;
-    eti_raise(state, ET_ALREADY_LOADED,
-              "%U was built anew after it was loaded: start Python again, or build it under "
-              "another name",
-              library->path);
+    py_raise(state, ET_ALREADY_LOADED,
+             "%U was built anew after it was loaded: start Python again, or build it under "
+             "another name",
+             library->path);
     return NULL;
   }
   return NULL;
 }
 
-static int copy_ops(eti_state *state, eti_op_library *library, const et_op_table *shown) {
+static int copy_ops(py_state *state, py_op_library *library, const et_op_table *shown) {
   if (shown->ops == NULL || shown->n_ops == 0 || shown->n_ops > 65536) {
-    eti_raise(state, ET_INVALID_ARGUMENT, "%U has %zu operators, needs 1 to 65536", library->path,
-              shown->n_ops);
+    py_raise(state, ET_INVALID_ARGUMENT, "%U has %zu operators, needs 1 to 65536", library->path,
+             shown->n_ops);
     return -1;
   }
   for (size_t i = 0; i < shown->n_ops; i++) {
@@ -169,11 +169,11 @@ static int copy_ops(eti_state *state, eti_op_library *library, const et_op_table
   memcpy(library->ops, shown->ops, shown->n_ops * sizeof *library->ops);
   qsort(library->ops, shown->n_ops, sizeof *library->ops, by_name);
   library->table =
-      (et_op_table){.ops = library->ops, .n_ops = shown->n_ops, .next = eti_ops(state)};
+      (et_op_table){.ops = library->ops, .n_ops = shown->n_ops, .next = py_op_table(state)};
   return 0;
 }
 
-static PyObject *names_of(const eti_op_library *library) {
+static PyObject *names_of(const py_op_library *library) {
   PyObject *names = PyList_New((Py_ssize_t)library->table.n_ops);
   for (size_t i = 0; names != NULL && i < library->table.n_ops; i++) {
     PyObject *name = PyUnicode_DecodeUTF8(library->ops[i].name,
@@ -187,16 +187,16 @@ static PyObject *names_of(const eti_op_library *library) {
   return names;
 }
 
-PyObject *eti_load_ops(PyObject *module, PyObject *args, PyObject *kwargs) {
+PyObject *py_load_ops(PyObject *module, PyObject *args, PyObject *kwargs) {
   static char *names[] = {(char *)"path", (char *)"replace", NULL};
   PyObject *encoded = NULL;
   int replace = 0;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|$p:load_ops", names, PyUnicode_FSConverter,
                                    &encoded, &replace))
     return NULL;
-  eti_state *state = PyModule_GetState(module);
+  py_state *state = PyModule_GetState(module);
   PyObject *result = NULL;
-  eti_op_library *library = PyMem_Calloc(1, sizeof *library);
+  py_op_library *library = PyMem_Calloc(1, sizeof *library);
   if (library == NULL) {
     PyErr_NoMemory();
     goto done;
@@ -205,7 +205,7 @@ PyObject *eti_load_ops(PyObject *module, PyObject *args, PyObject *kwargs) {
   if (library->path == NULL) goto done;
   const et_op_library *shown = open_library(state, library, PyBytes_AS_STRING(encoded));
   if (shown == NULL) goto done;
-  eti_op_library *old = loaded_before(state, library);
+  py_op_library *old = loaded_before(state, library);
   if (old != NULL || PyErr_Occurred()) {
     result = old == NULL ? NULL : names_of(old);
     goto done;
@@ -224,11 +224,11 @@ done:
   return result;
 }
 
-PyObject *eti_loaded_ops(PyObject *module, PyObject *unused) {
+PyObject *py_loaded_ops(PyObject *module, PyObject *unused) {
   (void)unused;
-  const eti_state *state = PyModule_GetState(module);
+  const py_state *state = PyModule_GetState(module);
   PyObject *list = PyList_New(0);
-  for (const eti_op_library *library = state->libraries; list != NULL && library != NULL;
+  for (const py_op_library *library = state->libraries; list != NULL && library != NULL;
        library = library->older) {
     PyObject *names = names_of(library);
     PyObject *pair = names == NULL ? NULL : Py_BuildValue("(ON)", library->path, names);

@@ -10,38 +10,38 @@
 
 // The object that owns the tensor's bytes, borrowed; NULL when nothing of ours does (then the
 // caller copies).
-static PyObject *owner_of(const eti_method *self, const et_tensor *tensor, bool *read_only) {
+static PyObject *owner_of(const py_method *self, const et_tensor *tensor, bool *read_only) {
   const size_t bytes = et_tensor_bytes(tensor);
-  const eti_program *program = self->program;
+  const py_program *program = self->program;
   *read_only = false;
   for (size_t i = 0; i < self->n_outputs; i++) {
-    const eti_memory *memory = self->outputs[i].memory;
-    if (memory != NULL && eti_memory_contains(memory, tensor->data, bytes))
+    const py_memory *memory = self->outputs[i].memory;
+    if (memory != NULL && py_memory_contains(memory, tensor->data, bytes))
       return (PyObject *)memory;
   }
   for (size_t i = 0; i < program->n_planned; i++) {
-    const eti_memory *memory = program->planned[i];
-    if (memory != NULL && eti_memory_contains(memory, tensor->data, bytes))
+    const py_memory *memory = program->planned[i];
+    if (memory != NULL && py_memory_contains(memory, tensor->data, bytes))
       return (PyObject *)memory;
   }
   for (size_t i = 0; i < self->n_inputs; i++) {
-    const eti_input *in = &self->inputs[i];
+    const py_input *in = &self->inputs[i];
     if (in->pin != NULL && in->tag == ET_TENSOR && in->tensor.data == tensor->data &&
         bytes <= in->tensor.numel * in->element) {
       return in->pin;
     }
   }
-  if (eti_memory_contains(self->memory, tensor->data, bytes)) return (PyObject *)self->memory;
+  if (py_memory_contains(self->memory, tensor->data, bytes)) return (PyObject *)self->memory;
   *read_only = true;
-  if (eti_memory_contains(program->memory, tensor->data, bytes)) return (PyObject *)program->memory;
+  if (py_memory_contains(program->memory, tensor->data, bytes)) return (PyObject *)program->memory;
   for (size_t i = 0; i < program->n_data; i++) {
-    if (eti_memory_contains(program->data[i].memory, tensor->data, bytes))
+    if (py_memory_contains(program->data[i].memory, tensor->data, bytes))
       return (PyObject *)program->data[i].memory;
   }
   return NULL;
 }
 
-static PyObject *array_of(const eti_method *self, const et_tensor *tensor, PyArray_Descr *descr,
+static PyObject *array_of(const py_method *self, const et_tensor *tensor, PyArray_Descr *descr,
                           bool clone) {
   npy_intp dims[ET_MAX_RANK], strides[ET_MAX_RANK];
   const npy_intp element = (npy_intp)et_dtype_bytes((et_dtype)tensor->dtype);
@@ -69,9 +69,9 @@ static PyObject *array_of(const eti_method *self, const et_tensor *tensor, PyArr
   return array;
 }
 
-static PyObject *torch_of(const eti_state *state, PyObject *array, et_dtype dtype) {
+static PyObject *torch_of(const py_state *state, PyObject *array, et_dtype dtype) {
   PyObject *tensor = PyObject_CallOneArg(state->torch.from_numpy, array);
-  if (tensor != NULL && eti_dtype_row_of(dtype)->is_carried) {
+  if (tensor != NULL && py_dtype_row_of(dtype)->is_carried) {
     PyObject *typed =
         PyObject_CallMethodOneArg(tensor, state->str_view, state->torch.dtypes[dtype]);
     Py_SETREF(tensor, typed);
@@ -79,48 +79,47 @@ static PyObject *torch_of(const eti_state *state, PyObject *array, et_dtype dtyp
   return tensor;
 }
 
-static PyObject *no_dtype(const eti_state *state, et_dtype dtype) {
-  return eti_raise(state, ET_NOT_SUPPORTED,
-                   "an output has dtype %s, which neither NumPy nor torch can hold",
-                   et_dtype_name(dtype));
+static PyObject *no_dtype(const py_state *state, et_dtype dtype) {
+  return py_raise(state, ET_NOT_SUPPORTED,
+                  "an output has dtype %s, which neither NumPy nor torch can hold",
+                  et_dtype_name(dtype));
 }
 
-static PyObject *tensor_object(eti_method *self, const et_tensor *tensor, bool clone,
-                               eti_kind kind) {
-  const eti_state *state = self->state;
+static PyObject *tensor_object(py_method *self, const et_tensor *tensor, bool clone, py_kind kind) {
+  const py_state *state = self->state;
   const et_dtype dtype = (et_dtype)tensor->dtype;
-  const eti_dtype_row *const row = eti_dtype_row_of(dtype);
-  if (row->typenum < 0 || (kind == ETI_KIND_TORCH && state->torch.dtypes[dtype] == NULL))
+  const py_dtype_row *const row = py_dtype_row_of(dtype);
+  if (row->typenum < 0 || (kind == PY_KIND_TORCH && state->torch.dtypes[dtype] == NULL))
     return no_dtype(state, dtype);
   if (tensor->data == NULL && tensor->numel > 0) {
-    return eti_raise(state, ET_INVALID_STATE,
-                     "an output of method %R has no data yet: run it first", self->name);
+    return py_raise(state, ET_INVALID_STATE, "an output of method %R has no data yet: run it first",
+                    self->name);
   }
   // torch has no read-only tensors: bytes that must not be written are copied for it.
   const bool constant = (tensor->flags & ET_TENSOR_CONSTANT) != 0;
-  const bool copied = clone || (constant && kind == ETI_KIND_TORCH);
-  if (copied && kind == ETI_KIND_TORCH) {
+  const bool copied = clone || (constant && kind == PY_KIND_TORCH);
+  if (copied && kind == PY_KIND_TORCH) {
     PyObject *made = NULL;
-    const int done = eti_torch_copy(state, tensor, &made);
+    const int done = py_torch_copy(state, tensor, &made);
     if (done != 0) return made;
   }
   PyArray_Descr *descr;
-  if (row->is_carried && kind == ETI_KIND_NUMPY) {
-    descr = (PyArray_Descr *)eti_ml_dtype(self->state, dtype);
+  if (row->is_carried && kind == PY_KIND_NUMPY) {
+    descr = (PyArray_Descr *)py_ml_dtype(self->state, dtype);
     if (descr == NULL) return NULL;
     Py_INCREF(descr);
   } else {
     descr = PyArray_DescrFromType(row->typenum);
   }
   PyObject *array = array_of(self, tensor, descr, copied);
-  if (array == NULL || kind != ETI_KIND_TORCH) return array;
+  if (array == NULL || kind != PY_KIND_TORCH) return array;
   PyObject *result = torch_of(state, array, dtype);
   Py_DECREF(array);
   return result;
 }
 
-static PyObject *list_item(eti_method *self, const et_value *list, size_t i, bool clone,
-                           eti_kind kind) {
+static PyObject *list_item(py_method *self, const et_value *list, size_t i, bool clone,
+                           py_kind kind) {
   switch (list->tag) {
     case ET_BOOL_LIST:
       return PyBool_FromLong(list->as.bools[i]);
@@ -129,12 +128,12 @@ static PyObject *list_item(eti_method *self, const et_value *list, size_t i, boo
     default: {
       const et_value *item = list->as.list[i];
       if (item == NULL) Py_RETURN_NONE;
-      return eti_output_object(self, item, clone, kind);
+      return py_output_object(self, item, clone, kind);
     }
   }
 }
 
-PyObject *eti_output_object(eti_method *self, const et_value *value, bool clone, eti_kind kind) {
+PyObject *py_output_object(py_method *self, const et_value *value, bool clone, py_kind kind) {
   switch (value->tag) {
     case ET_TENSOR:
       return tensor_object(self, value->as.tensor, clone, kind);
@@ -165,17 +164,17 @@ PyObject *eti_output_object(eti_method *self, const et_value *value, bool clone,
       return list;
     }
     default:
-      return eti_raise(self->state, ET_INTERNAL, "an output has the unknown tag %d",
-                       (int)value->tag);
+      return py_raise(self->state, ET_INTERNAL, "an output has the unknown tag %d",
+                      (int)value->tag);
   }
 }
 
-PyObject *eti_outputs_list(eti_method *self, bool clone, eti_kind kind) {
+PyObject *py_outputs_list(py_method *self, bool clone, py_kind kind) {
   PyObject *list = PyList_New((Py_ssize_t)self->n_outputs);
   if (list == NULL) return NULL;
   for (size_t i = 0; i < self->n_outputs; i++) {
     const et_value *value = et_method_output(self->method, i);
-    PyObject *item = eti_output_object(self, value, clone, kind);
+    PyObject *item = py_output_object(self, value, clone, kind);
     if (item == NULL) {
       Py_DECREF(list);
       return NULL;
@@ -185,17 +184,17 @@ PyObject *eti_outputs_list(eti_method *self, bool clone, eti_kind kind) {
   return list;
 }
 
-int eti_outputs_check(eti_method *self, eti_kind kind) {
+int py_outputs_check(py_method *self, py_kind kind) {
   for (size_t i = 0; i < self->n_outputs; i++) {
     const et_value *value = et_method_output(self->method, i);
     if (value->tag != ET_TENSOR) continue;
     const et_dtype dtype = (et_dtype)value->as.tensor->dtype;
-    const eti_dtype_row *const row = eti_dtype_row_of(dtype);
-    if (row->typenum < 0 || (kind == ETI_KIND_TORCH && self->state->torch.dtypes[dtype] == NULL)) {
+    const py_dtype_row *const row = py_dtype_row_of(dtype);
+    if (row->typenum < 0 || (kind == PY_KIND_TORCH && self->state->torch.dtypes[dtype] == NULL)) {
       no_dtype(self->state, dtype);
       return -1;
     }
-    if (row->is_carried && kind == ETI_KIND_NUMPY && eti_ml_dtype(self->state, dtype) == NULL)
+    if (row->is_carried && kind == PY_KIND_NUMPY && py_ml_dtype(self->state, dtype) == NULL)
       return -1;
   }
   return 0;

@@ -179,11 +179,11 @@ static PyObject *note_object(const notes *all, size_t instruction) {
                        (unsigned long long)n->written, "tensors", tensors, "nodes", nodes);
 }
 
-PyObject *eti_method_profile(eti_method *self) {
+PyObject *py_method_profile(py_method *self) {
   notes all = {.n = 0};
   const et_hooks hooks = {.ctx = &all, .on_event = on_event};
   self->hooks = &hooks;
-  const int ran = eti_method_run(self);
+  const int ran = py_method_run(self);
   self->hooks = NULL;
   PyObject *list = ran < 0 ? NULL : PyList_New(0);
   for (size_t i = 0; list != NULL && i < all.n; i++) {

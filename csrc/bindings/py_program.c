@@ -6,11 +6,11 @@
 
 // ---- lock
 
-int eti_program_lock(eti_program *program) {
+int py_program_lock(py_program *program) {
   const unsigned long me = PyThread_get_thread_ident();
   if (program->holder == me) {
-    eti_raise(program->state, ET_INVALID_STATE,
-              "a method of this program is already running in this thread");
+    py_raise(program->state, ET_INVALID_STATE,
+             "a method of this program is already running in this thread");
     return -1;
   }
   PyLockStatus taken = PyThread_acquire_lock_timed(program->lock, 0, 0);
@@ -24,7 +24,7 @@ int eti_program_lock(eti_program *program) {
   return 0;
 }
 
-void eti_program_unlock(eti_program *program) {
+void py_program_unlock(py_program *program) {
   program->holder = 0;
   PyThread_release_lock(program->lock);
 }
@@ -33,7 +33,7 @@ void eti_program_unlock(eti_program *program) {
 
 // Runs on the program's threads; inline in a forked child, where those threads do not exist.
 static void pool_run(void *ctx, et_task task, void *task_ctx, size_t n) {
-  eti_program *program = ctx;
+  py_program *program = ctx;
   if (program->fork_generation == program->state->fork_generation) {
     program->threads_handle.run(program->threads_handle.ctx, task, task_ctx, n);
     return;
@@ -41,19 +41,19 @@ static void pool_run(void *ctx, et_task task, void *task_ctx, size_t n) {
   for (size_t i = 0; i < n; i++) task(task_ctx, i);
 }
 
-int eti_program_pool(eti_program *program, const et_pool **pool) {
+int py_program_pool(py_program *program, const et_pool **pool) {
   *pool = NULL;
   if (program->n_threads <= 1) return 0;
   if (program->threads == NULL) {
-    eti_memory *memory =
-        eti_memory_allocate(program->state, et_thread_pool_bytes(program->n_threads));
+    py_memory *memory =
+        py_memory_allocate(program->state, et_thread_pool_bytes(program->n_threads));
     if (memory == NULL) return -1;
     et_error err = {.status = ET_OK};
     const et_span span = {memory->data, memory->size};
     if (et_thread_pool_init(&program->threads, span, program->n_threads, &err) != ET_OK) {
       program->threads = NULL;
       Py_DECREF(memory);
-      eti_raise_error(program->state, &err);
+      py_raise_error(program->state, &err);
       return -1;
     }
     program->threads_memory = memory;
@@ -70,7 +70,7 @@ int eti_program_pool(eti_program *program, const et_pool **pool) {
 
 // Sizes of the shared planned buffers: the maximum over all methods, so that any of them can be
 // loaded later.
-static int measure_planned(eti_program *self) {
+static int measure_planned(py_program *self) {
   et_error err = {.status = ET_OK};
   const size_t n_methods = et_program_method_count(&self->program);
   for (int pass = 0; pass < 2; pass++) {
@@ -99,26 +99,26 @@ static int measure_planned(eti_program *self) {
   }
   return 0;
 failed:
-  eti_raise_error(self->state, &err);
+  py_raise_error(self->state, &err);
   return -1;
 }
 
-int eti_program_planned(eti_program *program, size_t n_planned) {
+int py_program_planned(py_program *program, size_t n_planned) {
   for (size_t i = 0; i < n_planned; i++) {
     if (program->planned[i] != NULL) continue;
-    program->planned[i] = eti_memory_allocate(program->state, program->planned_bytes[i]);
+    program->planned[i] = py_memory_allocate(program->state, program->planned_bytes[i]);
     if (program->planned[i] == NULL) return -1;
-    eti_memory_expect_use(program->planned[i]);
+    py_memory_advise_huge_pages(program->planned[i]);
   }
   return 0;
 }
 
-eti_memory *eti_program_scratch(eti_program *program, size_t bytes) {
+py_memory *py_program_scratch(py_program *program, size_t bytes) {
   if (program->scratch == NULL || program->scratch->size < bytes) {
     // Methods loaded before keep the smaller block they were given.
-    eti_memory *larger = eti_memory_allocate(program->state, bytes);
+    py_memory *larger = py_memory_allocate(program->state, bytes);
     if (larger == NULL) return NULL;
-    eti_memory_expect_use(larger);
+    py_memory_advise_huge_pages(larger);
     Py_XSETREF(program->scratch, larger);
   }
   Py_INCREF(program->scratch);
@@ -127,13 +127,13 @@ eti_memory *eti_program_scratch(eti_program *program, size_t bytes) {
 
 // ---- opening
 
-static eti_memory *memory_from(eti_state *state, PyObject *object) {
+static py_memory *memory_from(py_state *state, PyObject *object) {
   if (PyUnicode_Check(object) || PyObject_HasAttrString(object, "__fspath__"))
-    return eti_memory_map_file(state, object);
-  return eti_memory_from_buffer(state, object);
+    return py_memory_map_file(state, object);
+  return py_memory_from_buffer(state, object);
 }
 
-int eti_program_open_data(eti_program *self, PyObject *data) {
+int py_program_open_data(py_program *self, PyObject *data) {
   PyObject *items = PySequence_Tuple(data);
   if (items == NULL) return -1;
   int result = -1;
@@ -147,7 +147,7 @@ int eti_program_open_data(eti_program *self, PyObject *data) {
     }
   }
   for (Py_ssize_t i = 0; i < n; i++) {
-    eti_data_file *file = &self->data[i];
+    py_data_file *file = &self->data[i];
     file->memory = memory_from(self->state, PyTuple_GET_ITEM(items, i));
     if (file->memory == NULL) goto done;
     self->n_data = (size_t)i + 1;
@@ -158,7 +158,7 @@ int eti_program_open_data(eti_program *self, PyObject *data) {
     status = et_data_map_open(&file->map, &file->source, &err);
     Py_END_ALLOW_THREADS;
     if (status != ET_OK) {
-      eti_raise_error(self->state, &err);
+      py_raise_error(self->state, &err);
       goto done;
     }
     file->open = true;
@@ -170,7 +170,7 @@ done:
   return result;
 }
 
-int eti_program_open(eti_program *self, PyObject *source, et_verification verification) {
+int py_program_open(py_program *self, PyObject *source, et_verification verification) {
   self->memory = memory_from(self->state, source);
   if (self->memory == NULL) return -1;
   self->source = et_source_from_memory(self->memory->data, self->memory->size);
@@ -180,7 +180,7 @@ int eti_program_open(eti_program *self, PyObject *source, et_verification verifi
   status = et_program_open(&self->program, &self->source, verification, &err);
   Py_END_ALLOW_THREADS;
   if (status != ET_OK) {
-    eti_raise_error(self->state, &err);
+    py_raise_error(self->state, &err);
     return -1;
   }
   self->open = true;
@@ -189,7 +189,7 @@ int eti_program_open(eti_program *self, PyObject *source, et_verification verifi
 
 // ---- closing
 
-void eti_program_release(eti_program *self) {
+void py_program_release(py_program *self) {
   if (self->open) {
     self->open = false;
     et_program_close(&self->program);

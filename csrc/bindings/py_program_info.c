@@ -36,7 +36,7 @@ static PyObject *text(const char *bytes) {
   return PyUnicode_DecodeUTF8(bytes, (Py_ssize_t)strlen(bytes), "surrogateescape");
 }
 
-PyObject *eti_tensor_info_dict(et_tag tag, const et_tensor_info *info) {
+PyObject *py_tensor_info_dict(et_tag tag, const et_tensor_info *info) {
   if (tag != ET_TENSOR) return Py_BuildValue("{s:s}", "tag", tag_name(tag));
   PyObject *sizes = PyTuple_New((Py_ssize_t)info->rank),
            *order = PyTuple_New((Py_ssize_t)info->rank);
@@ -50,23 +50,23 @@ PyObject *eti_tensor_info_dict(et_tag tag, const et_tensor_info *info) {
     return NULL;
   }
   return Py_BuildValue("{s:s,s:i,s:s,s:N,s:N,s:n,s:N,s:N,s:N}", "tag", tag_name(tag), "dtype",
-                       (int)info->dtype, "dtype_name", eti_dtype_python_name(info->dtype), "sizes",
+                       (int)info->dtype, "dtype_name", py_dtype_python_name(info->dtype), "sizes",
                        sizes, "dim_order", order, "nbytes", (Py_ssize_t)info->bytes, "planned",
                        PyBool_FromLong(info->is_planned), "dynamic",
                        PyBool_FromLong(info->is_dynamic), "name",
                        info->name != NULL ? text(info->name) : Py_NewRef(Py_None));
 }
 
-static PyObject *slots(const eti_program *program, const char *name, et_slot_kind kind, size_t n) {
+static PyObject *slots(const py_program *program, const char *name, et_slot_kind kind, size_t n) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list != NULL && i < n; i++) {
     et_error err = {.status = ET_OK};
     et_tag tag;
     et_tensor_info info;
     if (et_program_slot_info(&program->program, name, kind, i, &tag, &info, &err) != ET_OK) {
-      eti_raise_error(program->state, &err);
+      py_raise_error(program->state, &err);
       Py_CLEAR(list);
-    } else if (push(list, eti_tensor_info_dict(tag, &info)) < 0) {
+    } else if (push(list, py_tensor_info_dict(tag, &info)) < 0) {
       Py_CLEAR(list);
     }
   }
@@ -94,14 +94,14 @@ static void visit(void *ctx, const char *name, const char *overload, bool is_del
   lists->failed = push(is_delegate ? lists->delegates : lists->operators, item) < 0;
 }
 
-static int add_operators(const eti_program *program, const char *name, PyObject *dict) {
+static int add_operators(const py_program *program, const char *name, PyObject *dict) {
   op_lists lists = {.operators = PyList_New(0), .delegates = PyList_New(0)};
   int result = -1;
   if (lists.operators == NULL || lists.delegates == NULL) goto done;
   et_error err = {.status = ET_OK};
   const et_status status = et_program_visit_operators(&program->program, name, visit, &lists, &err);
   if (status != ET_OK) {
-    eti_raise_error(program->state, &err);
+    py_raise_error(program->state, &err);
   } else if (!lists.failed && PyDict_SetItemString(dict, "operators", lists.operators) == 0 &&
              PyDict_SetItemString(dict, "delegates", lists.delegates) == 0) {
     result = 0;
@@ -112,13 +112,13 @@ done:
   return result;
 }
 
-static PyObject *planned_list(const eti_program *program, const char *name, size_t n) {
+static PyObject *planned_list(const py_program *program, const char *name, size_t n) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list != NULL && i < n; i++) {
     et_error err = {.status = ET_OK};
     size_t bytes = 0;
     if (et_program_planned_bytes(&program->program, name, i, &bytes, &err) != ET_OK) {
-      eti_raise_error(program->state, &err);
+      py_raise_error(program->state, &err);
       Py_CLEAR(list);
     } else if (push(list, PyLong_FromSize_t(bytes)) < 0) {
       Py_CLEAR(list);
@@ -127,11 +127,11 @@ static PyObject *planned_list(const eti_program *program, const char *name, size
   return list;
 }
 
-PyObject *eti_program_method_info(eti_program *program, const char *name) {
+PyObject *py_program_method_info(py_program *program, const char *name) {
   et_error err = {.status = ET_OK};
   et_method_info info;
   if (et_program_method_info(&program->program, name, &info, &err) != ET_OK)
-    return eti_raise_error(program->state, &err);
+    return py_raise_error(program->state, &err);
   PyObject *dict = PyDict_New();
   if (dict == NULL) return NULL;
   if (put(dict, "name", text(info.name)) < 0 ||
@@ -161,14 +161,14 @@ static PyObject *dtype_list(et_dtype_set set) {
   return list;
 }
 
-PyObject *eti_kernel_manifest(PyObject *module, PyObject *unused) {
+PyObject *py_kernel_manifest(PyObject *module, PyObject *unused) {
   (void)unused;
   PyObject *manifest = PyDict_New();
-  for (const et_op_table *table = eti_ops(PyModule_GetState(module));
+  for (const et_op_table *table = py_op_table(PyModule_GetState(module));
        manifest != NULL && table != NULL; table = table->next) {
     for (size_t i = 0; manifest != NULL && i < table->n_ops; i++) {
       const et_op *op = &table->ops[i];
-      if (et_op_find(eti_ops(PyModule_GetState(module)), op->name) != op) continue;  // replaced
+      if (et_op_find(py_op_table(PyModule_GetState(module)), op->name) != op) continue;  // replaced
       PyObject *row =
           Py_BuildValue("{s:N,s:N,s:i,s:i}", "inputs", dtype_list(op->in_dtypes), "outputs",
                         dtype_list(op->out_dtypes), "max_rank",
@@ -179,7 +179,7 @@ PyObject *eti_kernel_manifest(PyObject *module, PyObject *unused) {
   return manifest;
 }
 
-PyObject *eti_backend_names(PyObject *module, PyObject *unused) {
+PyObject *py_backend_names(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
   PyObject *list = PyList_New(0);
@@ -249,7 +249,7 @@ static PyObject *describe_xnnpack(void) {
 #endif
 }
 
-PyObject *eti_system_info(PyObject *module, PyObject *unused) {
+PyObject *py_system_info(PyObject *module, PyObject *unused) {
   (void)module;
   (void)unused;
   PyObject *features = PyList_New(0);

@@ -11,7 +11,7 @@
 
 // ---- opening
 
-PyObject *eti_open_program(PyObject *module, PyObject *args, PyObject *kwargs) {
+PyObject *py_open_program(PyObject *module, PyObject *args, PyObject *kwargs) {
   static char *names[] = {(char *)"source",    (char *)"data",    (char *)"verification",
                           (char *)"n_threads", (char *)"xnnpack", NULL};
   PyObject *source, *data = NULL, *xnnpack = NULL;
@@ -21,17 +21,17 @@ PyObject *eti_open_program(PyObject *module, PyObject *args, PyObject *kwargs) {
                                    &verification, &n_threads, &xnnpack)) {
     return NULL;
   }
-  eti_state *state = PyModule_GetState(module);
+  py_state *state = PyModule_GetState(module);
   if (verification != ET_VERIFY_FULL && verification != ET_VERIFY_MINIMAL) {
-    return eti_raise(state, ET_INVALID_ARGUMENT,
-                     "verification is %d, needs 0 (full) or 1 (minimal)", verification);
+    return py_raise(state, ET_INVALID_ARGUMENT, "verification is %d, needs 0 (full) or 1 (minimal)",
+                    verification);
   }
   if (n_threads < 0 || n_threads > 1024) {
-    return eti_raise(state, ET_INVALID_ARGUMENT, "n_threads is %zd, needs 0 (all CPUs) to 1024",
-                     n_threads);
+    return py_raise(state, ET_INVALID_ARGUMENT, "n_threads is %zd, needs 0 (all CPUs) to 1024",
+                    n_threads);
   }
-  if (eti_fork_hook(state) < 0) return NULL;
-  eti_program *self = (eti_program *)state->program_type->tp_alloc(state->program_type, 0);
+  if (py_fork_hook_register(state) < 0) return NULL;
+  py_program *self = (py_program *)state->program_type->tp_alloc(state->program_type, 0);
   if (self == NULL) return NULL;
   self->state = state;
   self->n_threads = n_threads > 0 ? (size_t)n_threads : et_cpu_count();
@@ -40,9 +40,9 @@ PyObject *eti_open_program(PyObject *module, PyObject *args, PyObject *kwargs) {
     PyErr_NoMemory();
     goto failed;
   }
-  if (eti_program_open(self, source, (et_verification)verification) < 0) goto failed;
-  if (data != NULL && data != Py_None && eti_program_open_data(self, data) < 0) goto failed;
-  if (eti_delegates_open(self, xnnpack) < 0) goto failed;
+  if (py_program_open(self, source, (et_verification)verification) < 0) goto failed;
+  if (data != NULL && data != Py_None && py_program_open_data(self, data) < 0) goto failed;
+  if (py_delegates_open(self, xnnpack) < 0) goto failed;
   return (PyObject *)self;
 failed:
   Py_DECREF(self);
@@ -51,23 +51,23 @@ failed:
 
 // ---- closing
 
-static void shut(eti_program *self) {
-  while (self->methods != NULL) eti_method_shut(self->methods);
-  eti_delegates_close(self);
-  eti_program_release(self);
+static void shut(py_program *self) {
+  while (self->methods != NULL) py_method_close(self->methods);
+  py_delegates_close(self);
+  py_program_release(self);
 }
 
 static PyObject *program_close(PyObject *object, PyObject *unused) {
   (void)unused;
-  eti_program *self = (eti_program *)object;
-  if (eti_program_lock(self) < 0) return NULL;
+  py_program *self = (py_program *)object;
+  if (py_program_lock(self) < 0) return NULL;
   shut(self);
-  eti_program_unlock(self);
+  py_program_unlock(self);
   Py_RETURN_NONE;
 }
 
 static int program_traverse(PyObject *object, visitproc visit, void *arg) {
-  eti_program *self = (eti_program *)object;
+  py_program *self = (py_program *)object;
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->memory);
   for (size_t i = 0; i < self->n_data; i++) Py_VISIT(self->data[i].memory);
@@ -75,14 +75,14 @@ static int program_traverse(PyObject *object, visitproc visit, void *arg) {
 }
 
 static int program_clear(PyObject *object) {
-  eti_program *self = (eti_program *)object;
+  py_program *self = (py_program *)object;
   // Methods hold strong references to their program, so when this is garbage they are too.
   if (self->holder == 0) shut(self);
   return 0;
 }
 
 static void program_dealloc(PyObject *object) {
-  eti_program *self = (eti_program *)object;
+  py_program *self = (py_program *)object;
   PyTypeObject *type = Py_TYPE(object);
   PyObject_GC_UnTrack(object);
   shut(self);
@@ -97,9 +97,9 @@ static void program_dealloc(PyObject *object) {
 
 // ---- what Python sees
 
-static int check_open(const eti_program *self) {
+static int check_open(const py_program *self) {
   if (self->open) return 0;
-  eti_raise(self->state, ET_INVALID_STATE, "this program has been closed");
+  py_raise(self->state, ET_INVALID_STATE, "this program has been closed");
   return -1;
 }
 
@@ -120,15 +120,15 @@ static PyObject *name_given(PyObject *name, char **bytes) {
 }
 
 static PyObject *program_load_method(PyObject *object, PyObject *name) {
-  eti_program *self = (eti_program *)object;
+  py_program *self = (py_program *)object;
   char *text;
   PyObject *encoded = name_given(name, &text);
   if (encoded == NULL) return NULL;
   PyObject *method = NULL;
-  if (eti_program_lock(self) == 0) {
-    if (check_open(self) == 0) method = eti_method_open(self, text);
-    if (method != NULL && eti_delegates_keep(self) < 0) Py_CLEAR(method);
-    eti_program_unlock(self);
+  if (py_program_lock(self) == 0) {
+    if (check_open(self) == 0) method = py_method_open(self, text);
+    if (method != NULL && py_delegates_save_weights(self) < 0) Py_CLEAR(method);
+    py_program_unlock(self);
   }
   Py_DECREF(encoded);
   return method;
@@ -136,7 +136,7 @@ static PyObject *program_load_method(PyObject *object, PyObject *name) {
 
 static PyObject *program_method_names(PyObject *object, PyObject *unused) {
   (void)unused;
-  eti_program *self = (eti_program *)object;
+  py_program *self = (py_program *)object;
   if (check_open(self) < 0) return NULL;
   const size_t n = et_program_method_count(&self->program);
   PyObject *list = PyList_New((Py_ssize_t)n);
@@ -153,18 +153,18 @@ static PyObject *program_method_names(PyObject *object, PyObject *unused) {
 }
 
 static PyObject *program_info(PyObject *object, PyObject *name) {
-  eti_program *self = (eti_program *)object;
+  py_program *self = (py_program *)object;
   if (check_open(self) < 0) return NULL;
   char *text;
   PyObject *encoded = name_given(name, &text);
-  PyObject *info = encoded == NULL ? NULL : eti_program_method_info(self, text);
+  PyObject *info = encoded == NULL ? NULL : py_program_method_info(self, text);
   Py_XDECREF(encoded);
   return info;
 }
 
 static PyObject *program_named_data(PyObject *object, PyObject *unused) {
   (void)unused;
-  eti_program *self = (eti_program *)object;
+  py_program *self = (py_program *)object;
   if (check_open(self) < 0) return NULL;
   PyObject *dict = PyDict_New();
   const size_t n = et_program_named_data_count(&self->program);
@@ -181,7 +181,7 @@ static PyObject *program_named_data(PyObject *object, PyObject *unused) {
 
 static PyObject *program_data_keys(PyObject *object, PyObject *unused) {
   (void)unused;
-  eti_program *self = (eti_program *)object;
+  py_program *self = (py_program *)object;
   if (check_open(self) < 0) return NULL;
   PyObject *lists = PyList_New(0);
   for (size_t f = 0; lists != NULL && f < self->n_data; f++) {
@@ -200,7 +200,7 @@ static PyObject *program_data_keys(PyObject *object, PyObject *unused) {
 
 static PyObject *program_buffer(PyObject *object, PyObject *unused) {
   (void)unused;
-  eti_program *self = (eti_program *)object;
+  py_program *self = (py_program *)object;
   if (check_open(self) < 0) return NULL;
   // An array rather than a memoryview: it keeps the bytes alive after close().
   npy_intp size = (npy_intp)self->memory->size;
@@ -214,29 +214,29 @@ static PyObject *program_buffer(PyObject *object, PyObject *unused) {
 
 static PyObject *program_get_closed(PyObject *object, void *unused) {
   (void)unused;
-  return PyBool_FromLong(!((eti_program *)object)->open);
+  return PyBool_FromLong(!((py_program *)object)->open);
 }
 
 static PyObject *program_get_n_threads(PyObject *object, void *unused) {
   (void)unused;
-  return PyLong_FromSize_t(((eti_program *)object)->n_threads);
+  return PyLong_FromSize_t(((py_program *)object)->n_threads);
 }
 
 static PyObject *program_get_nbytes(PyObject *object, void *unused) {
   (void)unused;
-  const eti_program *self = (const eti_program *)object;
+  const py_program *self = (const py_program *)object;
   return PyLong_FromSize_t(self->memory != NULL ? self->memory->size : 0);
 }
 
 static PyObject *program_get_ownership(PyObject *object, void *unused) {
   (void)unused;
   static const char *const words[] = {
-      [ETI_MEMORY_ALLOCATED] = "copied",
-      [ETI_MEMORY_PAGES] = "copied",
-      [ETI_MEMORY_MAPPED] = "mapped",
-      [ETI_MEMORY_PINNED] = "borrowed",
+      [PY_MEMORY_ALLOCATED] = "copied",
+      [PY_MEMORY_PAGES] = "copied",
+      [PY_MEMORY_MAPPED] = "mapped",
+      [PY_MEMORY_PINNED] = "borrowed",
   };
-  const eti_program *self = (const eti_program *)object;
+  const py_program *self = (const py_program *)object;
   return PyUnicode_FromString(self->memory != NULL ? words[self->memory->kind] : "closed");
 }
 
@@ -249,7 +249,7 @@ static PyMethodDef program_methods[] = {
      "method_info($self, name, /)\n--\n\nFacts of a method, without loading it."},
     {"named_data", program_named_data, METH_NOARGS,
      "named_data($self)\n--\n\nBytes of each named blob of the file."},
-    {"delegate_facts", eti_delegates_facts, METH_NOARGS,
+    {"delegate_facts", py_delegates_facts, METH_NOARGS,
      "delegate_facts($self)\n--\n\nXNNPACK's packed weights: how many, in memory or a file."},
     {"data_keys", program_data_keys, METH_NOARGS,
      "data_keys($self)\n--\n\nKeys of each external data file."},
@@ -279,9 +279,9 @@ static PyType_Slot program_slots[] = {
     {0, NULL},
 };
 
-PyType_Spec eti_program_spec = {
+PyType_Spec py_program_spec = {
     .name = "executorch_py._C.Program",
-    .basicsize = sizeof(eti_program),
+    .basicsize = sizeof(py_program),
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
              Py_TPFLAGS_IMMUTABLETYPE,
     .slots = program_slots,

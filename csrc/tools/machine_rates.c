@@ -207,8 +207,8 @@ static int read_sizes(PyObject *object, size_t *sizes, size_t n, size_t *largest
   return 0;
 }
 
-PyObject *eti_machine_rates(PyObject *module, PyObject *args) {
-  eti_state *const state = PyModule_GetState(module);
+PyObject *py_machine_rates(PyObject *module, PyObject *args) {
+  py_state *const state = PyModule_GetState(module);
   Py_ssize_t n_threads;
   PyObject *size_list;
   size_t sizes[MAX_SIZES], largest = 0;
@@ -217,7 +217,7 @@ PyObject *eti_machine_rates(PyObject *module, PyObject *args) {
   const Py_ssize_t n_sizes = PySequence_Size(size_list);
   if (n_sizes < 0) return NULL;
   if (n_threads < 1 || n_sizes > MAX_SIZES)
-    return eti_raise(state, ET_INVALID_ARGUMENT,
+    return py_raise(state, ET_INVALID_ARGUMENT,
                      "%zd threads and %zd sizes: needs 1 thread or more, and at most %d sizes",
                      n_threads, n_sizes, MAX_SIZES);
   if (read_sizes(size_list, sizes, (size_t)n_sizes, &largest) < 0) return NULL;
@@ -227,18 +227,18 @@ PyObject *eti_machine_rates(PyObject *module, PyObject *args) {
   PyObject *result = NULL;
   et_thread_pool *threads = NULL;
   et_error err = {.status = ET_OK};
-  eti_memory *const data = eti_memory_allocate(state, largest);
-  eti_memory *const pool =
-      data == NULL ? NULL : eti_memory_allocate(state, et_thread_pool_bytes((size_t)n_threads));
+  py_memory *const data = py_memory_allocate(state, largest);
+  py_memory *const pool =
+      data == NULL ? NULL : py_memory_allocate(state, et_thread_pool_bytes((size_t)n_threads));
   if (pool == NULL) goto done;
   if (et_thread_pool_init(&threads, (et_span){pool->data, pool->size}, (size_t)n_threads, &err) !=
       ET_OK) {
-    eti_raise_error(state, &err);
+    py_raise_error(state, &err);
     goto done;
   }
   double flops;
   Py_BEGIN_ALLOW_THREADS;
-  eti_memory_expect_use(data);
+  py_memory_advise_huge_pages(data);
   memset(data->data, 0, largest);  // pages that nobody wrote to are one page
   flops = measure((size_t)n_threads, threads, data->data, sizes, (size_t)n_sizes, found);
   et_thread_pool_deinit(threads);

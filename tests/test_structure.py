@@ -27,7 +27,8 @@ LAYERS = {
     "runtime": {"runtime"},
     "kernels": {"kernels", "runtime"},
     "backends": {"backends", "runtime"},
-    "bindings": {"bindings", "backends", "kernels", "runtime"},
+    "tools": {"tools", "kernels", "runtime"},
+    "bindings": {"bindings", "tools", "backends", "kernels", "runtime"},
 }
 LONGEST_FILE = 900
 

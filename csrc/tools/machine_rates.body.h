@@ -1,6 +1,6 @@
-// machine_rates.body.h — the two loops of machine.c for one instruction set. The includer defines
-// SUFFIX, TARGET (a function attribute or nothing), VECTOR, LANES and the macros SET1, FMA, ADD and
-// LOAD; all of them are undefined here again.
+// machine_rates.body.h — the two loops of machine_rates.c for one instruction set. The includer
+// defines SUFFIX, TARGET (a function attribute or nothing), VECTOR, LANES and the macros SET1, FMA,
+// ADD and LOAD; all of them are undefined here again.
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
 

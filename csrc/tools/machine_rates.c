@@ -1,8 +1,7 @@
-// machine_rates.c — what this machine can do at most: f32 multiply-adds on registers, and bytes
-// read, written and copied within a working set, by as many threads as a run has. Profiles hold
-// their times against these. Relies on the kernels' choice of instruction set; knows no operator.
-#include "bindings/py_errors.h"
-#include "bindings/py_memory.h"
+// machine_rates.c — the measurements of machine_rates.h: loops of machine_rates.body.h for each
+// instruction set, run for equal times on every thread.
+#include "tools/machine_rates.h"
+
 #include "kernels/micro/isa_select.h"
 
 #include <assert.h>
@@ -17,9 +16,9 @@
 enum {
   CHAINS = 12,        // independent sums: more than latency times units on known CPUs
   READ_CHAINS = 8,    // likewise for additions
-  READ_FLOATS = 128,  // what every reading loop takes a multiple of
+  READ_FLOATS = 128,  // every reading loop takes a multiple of this
+  UNIT_BYTES = 2 * READ_FLOATS * sizeof(float),  // the least that a thread works on
   ROUNDS = 7,
-  MAX_SIZES = 32,
 };
 #define ROUND_NS 600000.0
 
@@ -98,7 +97,7 @@ typedef struct work {
   loops loops;
   work_kind kind;
   char *data;    // of all threads
-  size_t bytes;  // of one thread, a multiple of two times what loops take
+  size_t bytes;  // of one thread, a multiple of UNIT_BYTES
   size_t repeat;
 } work;
 
@@ -146,18 +145,13 @@ static double best_rate(const et_pool *pool, size_t n_threads, work *w) {
   return (double)w->repeat / fastest(pool, n_threads, w, ROUNDS) * 1e9;
 }
 
-// ---- the answer
+// ---- rates
 
-typedef struct rates {
-  double read, write, copy;
-} rates;
-
-static rates rates_within(const et_pool *pool, size_t n_threads, work *w, size_t bytes) {
-  const size_t unit = 2 * READ_FLOATS * sizeof(float);
-  const size_t each = bytes / n_threads / unit * unit;
-  w->bytes = each > 0 ? each : unit;
+static eti_memory_rates rates_within(const et_pool *pool, size_t n_threads, work *w, size_t bytes) {
+  const size_t each = bytes / n_threads / UNIT_BYTES * UNIT_BYTES;
+  w->bytes = each > 0 ? each : UNIT_BYTES;
   const double moved = (double)(w->bytes * n_threads);
-  rates r;
+  eti_memory_rates r;
   w->kind = WORK_READ;
   r.read = best_rate(pool, n_threads, w) * moved;
   w->kind = WORK_WRITE;
@@ -172,80 +166,21 @@ static double peak(const et_pool *pool, size_t n_threads, work *w) {
   return best_rate(pool, n_threads, w) * 2.0 * CHAINS * (double)(w->loops.lanes * n_threads);
 }
 
-// Without the GIL. Writes rates of every size; returns operations a second.
-static double measure(size_t n_threads, et_thread_pool *threads, char *data, const size_t *sizes,
-                      size_t n_sizes, rates *to) {
-  const et_pool pool = et_thread_pool_handle(threads);
+size_t eti_machine_rates_bytes(size_t n_threads, const size_t *sizes, size_t n_sizes) {
+  size_t bytes = n_threads * UNIT_BYTES;
+  for (size_t i = 0; i < n_sizes; i++) {
+    if (sizes[i] > bytes) bytes = sizes[i];
+  }
+  return bytes;
+}
+
+double eti_machine_rates(const et_pool *pool, void *data, const size_t *sizes, size_t n_sizes,
+                         eti_memory_rates *rates) {
+  const size_t n_threads = pool->n_threads;
   work w = {.loops = loops_of_this_cpu(), .data = data};
-  const double flops = peak(&pool, n_threads, &w);
-  for (size_t i = 0; i < n_sizes; i++) to[i] = rates_within(&pool, n_threads, &w, sizes[i]);
+  // The system maps all pages that were never written to one page of zeros.
+  memset(data, 0, eti_machine_rates_bytes(n_threads, sizes, n_sizes));
+  const double flops = peak(pool, n_threads, &w);
+  for (size_t i = 0; i < n_sizes; i++) rates[i] = rates_within(pool, n_threads, &w, sizes[i]);
   return flops;
-}
-
-static PyObject *answer(double flops, const rates *r, size_t n) {
-  PyObject *const list = PyList_New((Py_ssize_t)n);
-  for (size_t i = 0; list != NULL && i < n; i++) {
-    PyObject *const item = Py_BuildValue("(ddd)", r[i].read, r[i].write, r[i].copy);
-    if (item == NULL) {
-      Py_DECREF(list);
-      return NULL;
-    }
-    PyList_SET_ITEM(list, (Py_ssize_t)i, item);
-  }
-  return list == NULL ? NULL : Py_BuildValue("(dN)", flops, list);
-}
-
-static int read_sizes(PyObject *object, size_t *sizes, size_t n, size_t *largest) {
-  for (size_t i = 0; i < n; i++) {
-    PyObject *const item = PySequence_GetItem(object, (Py_ssize_t)i);
-    const size_t bytes = item == NULL ? 0 : PyLong_AsSize_t(item);
-    Py_XDECREF(item);
-    if (PyErr_Occurred()) return -1;
-    sizes[i] = bytes;
-    if (bytes > *largest) *largest = bytes;
-  }
-  return 0;
-}
-
-PyObject *py_machine_rates(PyObject *module, PyObject *args) {
-  py_state *const state = PyModule_GetState(module);
-  Py_ssize_t n_threads;
-  PyObject *size_list;
-  size_t sizes[MAX_SIZES], largest = 0;
-  rates found[MAX_SIZES];
-  if (!PyArg_ParseTuple(args, "nO", &n_threads, &size_list)) return NULL;
-  const Py_ssize_t n_sizes = PySequence_Size(size_list);
-  if (n_sizes < 0) return NULL;
-  if (n_threads < 1 || n_sizes > MAX_SIZES)
-    return py_raise(state, ET_INVALID_ARGUMENT,
-                     "%zd threads and %zd sizes: needs 1 thread or more, and at most %d sizes",
-                     n_threads, n_sizes, MAX_SIZES);
-  if (read_sizes(size_list, sizes, (size_t)n_sizes, &largest) < 0) return NULL;
-  // The least that a thread works on is one unit.
-  if (largest < (size_t)n_threads * 2 * READ_FLOATS * sizeof(float))
-    largest = (size_t)n_threads * 2 * READ_FLOATS * sizeof(float);
-  PyObject *result = NULL;
-  et_thread_pool *threads = NULL;
-  et_error err = {.status = ET_OK};
-  py_memory *const data = py_memory_allocate(state, largest);
-  py_memory *const pool =
-      data == NULL ? NULL : py_memory_allocate(state, et_thread_pool_bytes((size_t)n_threads));
-  if (pool == NULL) goto done;
-  if (et_thread_pool_init(&threads, (et_span){pool->data, pool->size}, (size_t)n_threads, &err) !=
-      ET_OK) {
-    py_raise_error(state, &err);
-    goto done;
-  }
-  double flops;
-  Py_BEGIN_ALLOW_THREADS;
-  py_memory_advise_huge_pages(data);
-  memset(data->data, 0, largest);  // pages that nobody wrote to are one page
-  flops = measure((size_t)n_threads, threads, data->data, sizes, (size_t)n_sizes, found);
-  et_thread_pool_deinit(threads);
-  Py_END_ALLOW_THREADS;
-  result = answer(flops, found, (size_t)n_sizes);
-done:
-  Py_XDECREF(pool);
-  Py_XDECREF(data);
-  return result;
 }

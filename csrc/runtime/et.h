@@ -1,6 +1,6 @@
 // et.h — the whole public C API of the runtime, in reading order:
 //   1 status and errors   2 element types   3 tensors   4 values   5 memory
-//   6 where bytes come from   7 threads   8 operators   9 backends   10 programs
+//   6 data sources   7 threads   8 operators   9 backends   10 programs
 //   11 methods   12 events   13 hosted helpers
 //
 // A program (.pte) is opened over bytes that the caller provides, with tables of operators and
@@ -27,10 +27,22 @@ extern "C" {
 #else
 #define ET_API
 #endif
-#if defined(__clang__)  // gcc has this attribute for functions only
+// Marks a type: a caller of any function that returns it must use the result, calls through
+// pointers included. gcc has warn_unused_result for functions only, but takes nodiscard, of C23 and
+// C++17, for types and in every mode; ET_EXTENSION keeps -Wpedantic quiet about it.
+#if defined(__cplusplus) && __cplusplus >= 201703L
+#define ET_MUST_USE [[nodiscard]]
+#elif defined(__clang__)
 #define ET_MUST_USE __attribute__((warn_unused_result))
+#elif defined(__GNUC__) && __GNUC__ >= 10 && !defined(__cplusplus)
+#define ET_MUST_USE [[nodiscard]]
 #else
 #define ET_MUST_USE
+#endif
+#if defined(__GNUC__)
+#define ET_EXTENSION __extension__
+#else
+#define ET_EXTENSION
 #endif
 
 // ---- 1 · Status and errors
@@ -59,11 +71,12 @@ extern "C" {
   X(ET_DELEGATE_INVALID_HANDLE, 0x32, "DelegateInvalidHandle")         \
   X(ET_INTERRUPTED, 0x40, "Interrupted")
 
-typedef enum ET_MUST_USE et_status {
+ET_EXTENSION enum ET_MUST_USE et_status {
 #define ET_STATUS_ENUM(id, number, name) id = number,
   ET_STATUS_LIST(ET_STATUS_ENUM)
 #undef ET_STATUS_ENUM
-} et_status;
+};
+typedef enum et_status et_status;
 
 // "InvalidProgram" for ET_INVALID_PROGRAM; "Unknown" for a number that is not in the list.
 ET_API const char *et_status_name(et_status status);
@@ -75,8 +88,7 @@ ET_API const char *et_status_name(et_status status);
 // there the returned status is the whole error, and the names of statuses and dtypes are "?".
 typedef struct et_error {
   et_status status;
-  char message[ET_ERROR_MESSAGE_BYTES];  // NUL-terminated; says what was found, what was needed,
-                                         // and where
+  char message[ET_ERROR_MESSAGE_BYTES];  // NUL-terminated: "thing: expected X, got Y"
 } et_error;
 
 // ---- 2 · Element types
@@ -199,8 +211,8 @@ struct et_value {
   } as;
 };
 
-ET_API double et_value_double_at(const et_value *list,
-                                 size_t i);  // element of a DOUBLE_LIST; i < list->n
+// Element i < list->n of a DOUBLE_LIST.
+ET_API double et_value_double_at(const et_value *list, size_t i);
 
 // ---- 5 · Memory
 
@@ -214,7 +226,7 @@ typedef struct et_span {
 // bytes.
 #define ET_MEMORY_ALIGN 64
 
-// ---- 6 · Where bytes come from
+// ---- 6 · Data sources
 
 // Bytes that a source has handed out. `data` is aligned to 16 at least.
 typedef struct et_blob {
@@ -283,9 +295,9 @@ ET_API void et_parallel_for(const et_pool *pool, et_range_fn fn, void *ctx, size
 
 // ---- 8 · Operators
 
-// Where a method's random numbers come from: a counter-based generator needs no more state than
-// this. A kernel that draws takes the next `calls` value, so a run is repeated exactly by setting
-// both back (et_method_seed), and no result depends on threads.
+// State of a method's random number generator, which is counter-based. A kernel that draws takes
+// the next `calls` value, so setting both back repeats a run exactly (et_method_seed), and no
+// result depends on threads.
 typedef struct et_random {
   uint64_t seed;
   uint64_t calls;  // draws so far: kernel calls, not numbers
@@ -302,16 +314,15 @@ struct et_call {
   const et_call *next;  // NULL: something else comes next
 };
 
-// What a kernel sees while it runs. Arguments are boxed: the schema's arguments in order, out
-// arguments included, then the result once more (see formats of the program file); their number was
+// Context of one kernel call. Its arguments are boxed: the schema's arguments in order, out
+// arguments included, then the result once more, as the program file lists them. Their number was
 // checked at load.
 typedef struct et_kernel_ctx {
-  et_error *err;        // NULL allowed
-  const et_pool *pool;  // NULL = serial
-  void *state;          // what prepare stored for this instruction, or NULL
-  void *
-      scratch;  // scratch_bytes bytes, 64-aligned, contents undefined; as many as prepare asked for
-  size_t scratch_bytes;
+  et_error *err;         // NULL allowed
+  const et_pool *pool;   // NULL = serial
+  void *state;           // what prepare stored for this instruction, or NULL
+  void *scratch;         // 64-aligned, contents undefined
+  size_t scratch_bytes;  // at least as many as prepare asked for
   // The method's, or NULL where none runs.
   et_random *random;
   const et_call *call;  // this one
@@ -320,10 +331,10 @@ typedef struct et_kernel_ctx {
 
 typedef et_status (*et_kernel_fn)(et_kernel_ctx *ctx, et_value *const *args);
 
-// What a kernel sees once, while its method is measured and again while it is loaded. Arguments are
-// complete except that tensors without ET_TENSOR_CONSTANT have data == NULL, dynamic tensors have
-// their largest sizes, and scalars that an instruction writes are None. Nothing of args may be
-// kept: the objects are temporary (constant data itself is not).
+// Context of a kernel's prepare step, which runs while the method is measured and again while it is
+// loaded. Arguments are complete except that tensors without ET_TENSOR_CONSTANT have data == NULL,
+// dynamic tensors have their largest sizes, and scalars that an instruction writes are None.
+// Nothing of args may be kept: the objects are temporary (constant data itself is not).
 typedef struct et_prepare_ctx {
   et_error *err;
   size_t n_threads;        // threads of the pool that will run the method
@@ -352,15 +363,17 @@ typedef struct et_op {
   et_prepare_fn prepare;  // or NULL
   uint16_t n_args;        // entries of an instruction, the repeated result included
   uint16_t max_rank;      // of any tensor argument; 0 = ET_MAX_RANK
-  uint32_t writes;  // bit i: argument i is written; 0 = the one before the repeated result, which
-                    // is the schema's out argument (nothing when the result is a number)
+  // Bit i: argument i is written. 0: the argument before the repeated result is, which is the
+  // schema's out argument (none when the result is a number).
+  uint32_t writes;
   et_dtype_set in_dtypes;
   et_dtype_set out_dtypes;
-  bool is_view;  // the result owns no bytes: run points its data at argument 0's (see et_view). The
-                 // runtime has then already done so, and bounds its capacity and constness by
-                 // argument 0's
-  bool returns_nothing;  // a call has no entry for a result: the last one is the schema's last
-                         // argument, written only where `writes` says so
+  // The result owns no bytes: run points its data at argument 0's. The runtime has already done so
+  // before run, with the capacity and the constness of argument 0 (executorch_prim::et_view).
+  bool is_view;
+  // A call has no entry for a result: the last one is the schema's last argument, written only
+  // where `writes` says so.
+  bool returns_nothing;
 } et_op;
 
 // Operators sorted by name (strcmp order). `next` chains further tables, asked when this one lacks
@@ -402,9 +415,10 @@ typedef struct et_delegate_init {
   const et_compile_spec *specs;
   const et_named_data *named_data;
   const et_pool *pool;
-  bool keep_payload;                 // out: true keeps the payload's segment loaded until destroy
-  const struct et_backend *backend;  // the table's entry whose init is called: a backend that is
-                                     // the first member of a caller's object finds it by this
+  bool keep_payload;  // out: true keeps the payload's segment loaded until destroy
+  // The table's entry whose init is called. A backend that is the first member of a caller's object
+  // finds the object by it.
+  const struct et_backend *backend;
 } et_delegate_init;
 
 typedef struct et_delegate_call {
@@ -414,14 +428,14 @@ typedef struct et_delegate_call {
   size_t scratch_bytes;
   size_t n_args;
   et_value *const *args;         // the delegate's inputs, then its outputs
-  const struct et_hooks *hooks;  // of a traced run, which a backend may tell of its nodes; or NULL
+  const struct et_hooks *hooks;  // of a traced run, for events of the backend's nodes; or NULL
 } et_delegate_call;
 
 typedef struct et_backend {
   const char *id;              // "XnnpackBackend"
   bool (*is_available)(void);  // NULL = always
-  et_status (*init)(et_delegate_init *init,
-                    void **handle);  // handle is in prepare memory or the backend's own
+  // *handle lies in prepare memory or is the backend's own.
+  et_status (*init)(et_delegate_init *init, void **handle);
   et_status (*execute)(void *handle, const et_delegate_call *call);
   void (*destroy)(void *handle);  // NULL when there is nothing to release
 } et_backend;
@@ -436,7 +450,7 @@ extern ET_API const et_backend_table et_backends_builtin;
 // ---- 10 · Programs
 
 typedef enum et_verification {
-  ET_VERIFY_FULL = 0,  // the default: the whole file is proven safe before anything of it is used
+  ET_VERIFY_FULL = 0,     // the default: the whole file's structure is proven safe before use
   ET_VERIFY_MINIMAL = 1,  // trusts the file's structure: only for bytes whose integrity is known
 } et_verification;
 
@@ -456,8 +470,8 @@ ET_API et_status et_program_open(et_program *program, const et_source *source,
 ET_API void et_program_close(et_program *program);  // all its methods must have been closed
 
 ET_API size_t et_program_method_count(const et_program *program);
-ET_API const char *et_program_method_name(const et_program *program,
-                                          size_t i);  // NULL past the end
+// NULL past the end.
+ET_API const char *et_program_method_name(const et_program *program, size_t i);
 
 typedef struct et_tensor_info {
   et_dtype dtype;
@@ -466,8 +480,7 @@ typedef struct et_tensor_info {
   uint8_t dim_order[ET_MAX_RANK];
   size_t bytes;
   bool is_dynamic;
-  bool is_planned;   // has its own memory in the plan: inputs are copied in, outputs cannot be
-                     // re-pointed
+  bool is_planned;   // has memory in the plan: an input is copied, an output cannot be re-pointed
   const char *name;  // fully qualified name of an attribute, else NULL
 } et_tensor_info;
 
@@ -511,42 +524,41 @@ ET_API const char *et_program_named_data_key(const et_program *program, size_t i
 
 // ---- 11 · Methods
 
-// What a method is loaded with. Zero-initialise, then fill. Everything is borrowed for the method's
-// life.
+// Parameters of measuring and loading. Zero-initialise, then fill. Everything is borrowed for the
+// method's life.
 typedef struct et_method_config {
   const et_op_table *ops;
-  const et_backend_table *backends;  // NULL = none
-  const et_pool *pool;               // NULL = serial
-  const et_data_map *const
-      *data_maps;  // external data, n_data_maps of them; a key may be in only one
+  const et_backend_table *backends;     // NULL = none
+  const et_pool *pool;                  // NULL = serial
+  const et_data_map *const *data_maps;  // external data; a key may be in only one
   size_t n_data_maps;
   bool no_prepare;  // skip the kernels' prepare step (smaller, slower; for tests)
 } et_method_config;
 
 typedef struct et_method_needs {
   size_t method_bytes;   // tables, values, prepared kernel state
-  size_t scratch_bytes;  // shared by all instructions; may be shared between methods that never run
-                         // at the same time
+  size_t scratch_bytes;  // of all instructions; methods that never run at once may share it
   size_t n_planned;      // planned buffers; sizes from et_program_planned_bytes
 } et_method_needs;
 
 // The layout step of loading, alone: exact sizes, nothing kept. Proves the method's plan, and
 // reports every missing operator and backend at once. With the same config, loading into memory of
-// these sizes then fails only for what measuring cannot see: a backend's init that looks closer
-// once it has memory, a source that fails, external data at an address that is not aligned to its
-// element type.
+// these sizes then fails only for reasons that measuring cannot see: a backend's init that checks
+// more once it has memory, a source that fails, external data at an address that is not aligned to
+// its element type.
 ET_API et_status et_method_measure(const et_program *program, const char *name,
                                    const et_method_config *config, et_method_needs *needs,
                                    et_error *err);
 
 typedef struct et_method et_method;
 
+// Planned buffers must be zeroed by the caller when the program has mutable buffers without saved
+// initial values.
 typedef struct et_method_memory {
   et_span method;          // ≥ needs.method_bytes (+63 when the base is not 64-aligned)
   et_span scratch;         // ≥ needs.scratch_bytes, likewise
-  const et_span *planned;  // n_planned buffers, each ≥ its planned bytes, 16-aligned or better;
-                           // zero them when the
-  size_t n_planned;        // program has mutable buffers without saved initial values
+  const et_span *planned;  // each ≥ its planned bytes, 16-aligned or better
+  size_t n_planned;        // ≥ needs.n_planned
 } et_method_memory;
 
 // Loads a method into the caller's memory: *method lies inside memory->method, and is untouched on
@@ -559,28 +571,28 @@ typedef struct et_method_memory {
 ET_API et_status et_method_load(const et_program *program, const char *name,
                                 const et_method_config *config, const et_method_memory *memory,
                                 et_method **method, et_error *err);
-ET_API void et_method_close(
-    et_method *method);  // destroys delegates, releases segments; NULL allowed
+// Destroys delegates and releases segments; NULL allowed.
+ET_API void et_method_close(et_method *method);
 
 // Sets input i. A tensor must have the input's dtype and rank, sizes within its bounds and the
 // input's dim order (bytes are never re-laid out: ET_INVALID_ARGUMENT). Planned inputs are copied,
 // and a run may reuse that memory: set them before each. Others borrow src->data, aligned to the
 // element type, until the next set or close. Int, Bool, String must equal the traced value, Double
 // nearly (1e-4 + 1e-5·|v|). ET_NOT_SUPPORTED when rank or sizes do not fit, ET_INVALID_STATE during
-// a run; an interrupted run is given up.
+// a run; an interrupted run is abandoned.
 ET_API et_status et_method_set_input(et_method *method, size_t i, const et_value *src,
                                      et_error *err);
 // Gives an unplanned output its memory, capacity × element size bytes at least, aligned to the
 // element type and borrowed until the next call or close. ET_INVALID_STATE when the output is
-// planned, and during a run; an interrupted run is given up.
+// planned, and during a run; an interrupted run is abandoned.
 ET_API et_status et_method_set_output_data(et_method *method, size_t i, et_span memory,
                                            et_error *err);
 
 ET_API et_value *et_method_input(const et_method *method, size_t i);  // NULL past the end
-ET_API et_value *et_method_output(const et_method *method,
-                                  size_t i);  // valid until the next run; NULL past the end
-ET_API et_tensor *et_method_attribute(const et_method *method,
-                                      const char *name);  // NULL when absent
+// Valid until the next run; NULL past the end.
+ET_API et_value *et_method_output(const et_method *method, size_t i);
+// NULL when absent.
+ET_API et_tensor *et_method_attribute(const et_method *method, const char *name);
 
 // Runs all instructions. ET_INVALID_ARGUMENT when an input was never set, ET_INVALID_STATE when the
 // method runs in another thread, is in the middle of a stepped run, or touches a tensor without
@@ -591,27 +603,28 @@ ET_API et_status et_method_execute(et_method *method, et_error *err);
 ET_API et_status et_method_step(et_method *method, et_error *err);
 ET_API void et_method_reset(et_method *method);
 
-// Starts the method's random operators anew: the same seed gives the same numbers in the same order
-// of calls, on every machine. A method is loaded with seed 0. Not while it runs.
+// Restarts the method's random operators: the same seed gives the same numbers in the same order of
+// calls, on every machine. A method is loaded with seed 0. Not while it runs.
 ET_API void et_method_seed(et_method *method, uint64_t seed);
 
 // ---- 12 · Events
 
 typedef enum et_event_kind { ET_EVENT_BEGIN, ET_EVENT_END, ET_EVENT_NODE } et_event_kind;
 
-// NODE events come between BEGIN and END of a delegate's call, from backends that can tell: one per
-// node of the delegate, in the order in which they ran, after all of them ran. They have no
+// NODE events come between BEGIN and END of a delegate's call, from backends that measure their
+// nodes: one per node, in the order in which they ran, after all of them ran. They have no
 // arguments, and their instruction is that of the BEGIN before.
 typedef struct et_event {
   et_event_kind kind;
-  size_t instruction;         // counted through all chains of the method
-  const char *operator_name;  // "aten::add.out", a backend id, or "move", "jump", "free"; NODE:
-                              // what the backend calls the node, readable during the event only
+  size_t instruction;  // counted through all chains of the method
+  // "aten::add.out", a backend id, or "move", "jump", "free". NODE: the backend's name of the node,
+  // readable during the event only.
+  const char *operator_name;
   size_t n_args;
   et_value *const *args;  // readable in END events: intermediate values
   et_status status;       // END events
   uint64_t ns;            // NODE events: how long it took
-  size_t debug_handle;    // NODE events: of the graph's node that it came from, as the payload says
+  size_t debug_handle;    // NODE events: of the graph's node, as the payload says
 } et_event;
 
 // Called before every instruction and, in the same thread, after it, also when it failed. A status
@@ -630,7 +643,7 @@ ET_API et_status et_method_execute_traced(et_method *method, const et_hooks *hoo
 ET_API void et_method_interrupt(et_method *method);
 // Continues an execute (not a traced one) that ended with ET_INTERRUPTED, at the instruction it
 // stopped before. ET_INVALID_STATE when there is none: anything else that runs or resets the method
-// gives the interrupted run up.
+// abandons the interrupted run.
 ET_API et_status et_method_resume(et_method *method, et_error *err);
 
 // ---- 13 · Hosted helpers (platform_posix.c; absent from bare builds)
@@ -640,8 +653,8 @@ typedef struct et_file_map {
   size_t size;
 } et_file_map;
 
-ET_API et_status et_file_map_open(et_file_map *map, const char *path,
-                                  et_error *err);  // read-only mapping
+// Maps a file read-only.
+ET_API et_status et_file_map_open(et_file_map *map, const char *path, et_error *err);
 ET_API void et_file_map_close(et_file_map *map);
 
 // A small pool of POSIX threads in caller storage: workers sleep when idle. One run() at a time; a

@@ -4,12 +4,21 @@
 
 #include "runtime/bytes.h"
 
-et_arena eti_arena_over(et_span memory) {
+et_span eti_span_aligned(et_span memory) {
   uint8_t *base = memory.data;
   const size_t skip = (size_t)(-(uintptr_t)base & (ET_MEMORY_ALIGN - 1));
   const size_t lost = skip < memory.size ? skip : memory.size;
   if (base != NULL) base += lost;
-  const et_arena arena = {.base = base, .size = base == NULL ? 0 : memory.size - lost};
+  return (et_span){base, base == NULL ? 0 : memory.size - lost};
+}
+
+et_arena eti_arena_over(et_span memory) {
+  const et_span aligned = eti_span_aligned(memory);
+  const et_arena arena = {.base = aligned.data, .size = aligned.size};
+  ET_ASSERT(arena.size == 0 || eti_is_aligned(arena.base, ET_MEMORY_ALIGN));
+#if ETI_POISON
+  eti_poison(arena.base, arena.size);
+#endif
   return arena;
 }
 
@@ -19,6 +28,9 @@ et_arena eti_arena_counting(void) {
 }
 
 void *eti_arena_claim(et_arena *arena, size_t n, size_t item_bytes, size_t align) {
+  ET_ASSERT(align > 0 && (align & (align - 1)) == 0);
+  ET_ASSERT(arena->measuring || align <= ET_MEMORY_ALIGN);  // more the base does not have
+  ET_ASSERT(arena->measuring || arena->failed || arena->used <= arena->size);
   size_t begin, bytes, end;
   if (!eti_add(arena->used, align - 1, &begin) || !eti_mul(n, item_bytes, &bytes)) {
     arena->failed = true;
@@ -29,14 +41,22 @@ void *eti_arena_claim(et_arena *arena, size_t n, size_t item_bytes, size_t align
     arena->failed = true;
     return NULL;
   }
-  arena->used =
-      end;  // goes on counting past the end, so that the error can tell what was needed so far
+#if ETI_POISON
+  const size_t used = arena->used;
+#endif
+  arena->used = end;  // counts on past the end, so that the error can tell the size needed so far
   if (arena->measuring) return NULL;
   if (end > arena->size) {
     arena->failed = true;
     return NULL;
   }
-  return arena->base + begin;
+  void *const claim = arena->base + begin;
+#if ETI_POISON
+  ET_ASSERT(eti_is_poisoned(arena->base + used, end - used));  // else a claim before was overrun
+  eti_unpoison(claim, bytes);
+#endif
+  ET_ASSERT(eti_is_aligned(claim, align));
+  return claim;
 }
 
 et_status eti_arena_status(const et_arena *arena, et_error *err) {

@@ -1,16 +1,21 @@
 // arena.h — a bump allocator over the caller's memory, with a mode that only counts.
-// The layout of everything in an arena is decided by the order of the claims; measuring makes the
-// same claims and gets NULL for each, so that the figure it arrives at is what filling will need.
-// It never gives memory back.
 //
 //   base (64-aligned)                                              base + size
 //   | claim | pad | claim | claim | pad | claim |  … unused …        |
 //                                               ^ base + used
+//
+// The order of the claims decides the layout. Measuring makes the same claims and gets NULL for
+// each, so the total is exactly the size that filling needs. No claim is ever given back.
+//
+// An arena has three phases: over() or counting() begins it, claims follow, end() ends it. Between
+// the first and the last of them unused bytes and pads are poisoned in debug and sanitizer builds
+// (poison.h); the caller may use the memory for something else only after end().
 #ifndef ET_ARENA_H
 #define ET_ARENA_H
 
 #include "runtime/check.h"
 #include "runtime/et.h"
+#include "runtime/poison.h"
 
 typedef struct et_arena {
   uint8_t *base;
@@ -20,7 +25,10 @@ typedef struct et_arena {
   bool failed;     // a claim did not fit (or overflowed)
 } et_arena;
 
-// An arena over memory; a base that is not 64-aligned loses the bytes before the first aligned one.
+// The part of memory that begins at a multiple of 64; empty for NULL.
+et_span eti_span_aligned(et_span memory);
+
+// An arena over the aligned part of memory.
 et_arena eti_arena_over(et_span memory);
 et_arena eti_arena_counting(void);
 
@@ -28,8 +36,21 @@ et_arena eti_arena_counting(void);
 // is no room.
 void *eti_arena_claim(et_arena *arena, size_t n, size_t item_bytes, size_t align);
 
-// What a NULL claim means: ET_OK while measuring, else ET_OUT_OF_MEMORY with the figures.
+// The meaning of a NULL claim: ET_OK while measuring, else ET_OUT_OF_MEMORY with both sizes.
 et_status eti_arena_status(const et_arena *arena, et_error *err);
+
+// Ends the arena: nobody may have written to unused bytes, and the memory is the caller's again. Of
+// a zeroed or counting arena, nothing is to be ended.
+static inline void eti_arena_end(const et_arena *arena) {
+#if ETI_POISON
+  if (arena->measuring || arena->base == NULL) return;
+  if (arena->used <= arena->size)
+    ET_ASSERT(eti_is_poisoned(arena->base + arena->used, arena->size - arena->used));
+  eti_unpoison(arena->base, arena->size);
+#else
+  (void)arena;
+#endif
+}
 
 #define ETI_CLAIM(arena, type, n) \
   ((type *)eti_arena_claim((arena), (n), sizeof(type), _Alignof(type)))

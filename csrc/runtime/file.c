@@ -111,6 +111,7 @@ void eti_file_close(et_file *file) {
 }
 
 bool eti_segment_find(const et_file *file, size_t i, uint64_t *offset, uint64_t *size) {
+  ET_ASSERT(file->root != NULL);
   const eti_vector segments = eti_fb_vector(file->root, file->format->segments);
   if (i >= segments.n) return false;
   const uint8_t *segment = eti_fb_at(segments, i);
@@ -124,6 +125,7 @@ bool eti_file_find_named(const et_file *file, const char *key, eti_named_entry *
   const eti_vector entries = eti_fb_vector(file->root, file->format->named);
   for (size_t i = 0; i < entries.n; i++) {
     out->table = eti_fb_at(entries, i);
+    ET_ASSERT(eti_fb_string(out->table, ETI_FILE_NAMED_KEY) != NULL);
     if (strcmp(eti_fb_string(out->table, ETI_FILE_NAMED_KEY), key) != 0) continue;
     out->source = &file->source;
     return eti_segment_find(file, eti_fb_u32(out->table, ETI_FILE_NAMED_SEGMENT), &out->offset,

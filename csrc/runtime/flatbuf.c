@@ -4,6 +4,7 @@
 #include "runtime/flatbuf.h"
 
 #include "runtime/bytes.h"
+#include "runtime/check.h"
 
 // Tables may be shared, so that a small file can describe a great tree; upstream's verifier has the
 // same limit.
@@ -111,6 +112,7 @@ const uint8_t *eti_fb_root(const uint8_t *base) {
 const uint8_t *eti_fb_field(const uint8_t *table, unsigned slot) {
   if (table == NULL) return NULL;
   const uint8_t *vtable = table - eti_i32(table);
+  ET_ASSERT(eti_u16(vtable) >= 4);
   if (4 + 2 * slot + 2 > eti_u16(vtable)) return NULL;
   const unsigned offset = eti_u16(vtable + 4 + 2 * slot);
   return offset == 0 ? NULL : table + offset;
@@ -133,6 +135,7 @@ uint64_t eti_fb_u64(const uint8_t *table, unsigned slot) {
 
 const uint8_t *eti_fb_table(const uint8_t *table, unsigned slot) {
   const uint8_t *field = eti_fb_field(table, slot);
+  ET_ASSERT(field == NULL || eti_u32(field) != 0);
   return field == NULL ? NULL : field + eti_u32(field);
 }
 
@@ -146,10 +149,14 @@ eti_vector eti_fb_vector(const uint8_t *table, unsigned slot) {
 }
 
 const char *eti_fb_string(const uint8_t *table, unsigned slot) {
-  return (const char *)eti_fb_vector(table, slot).data;
+  const eti_vector text = eti_fb_vector(table, slot);
+  ET_ASSERT(text.data == NULL || text.data[text.n] == '\0');
+  return (const char *)text.data;
 }
 
 const uint8_t *eti_fb_at(eti_vector tables, size_t i) {
+  ET_ASSERT(i < tables.n);
   const uint8_t *offset = tables.data + 4 * i;
+  ET_ASSERT(eti_u32(offset) != 0);
   return offset + eti_u32(offset);
 }

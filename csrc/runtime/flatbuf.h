@@ -26,8 +26,8 @@
 typedef uint8_t eti_fb_schema[ETI_FB_SLOTS];
 
 // Proves that every table, vector and string reachable through the schema from the root lies inside
-// base[0, size), is aligned to its size, and that strings end in NUL. False: *where is the offset
-// of the damage. base is 8-aligned.
+// base[0, size), is aligned to its size (counted from base), and that strings end in NUL. False:
+// *where is the offset of the damage.
 bool eti_fb_verify(const uint8_t *base, size_t size, const eti_fb_schema *schema, size_t *where);
 
 // ---- Reading

@@ -1,15 +1,17 @@
 // method.h — a loaded method, as its loader leaves it and its runner reads it. Private to the
-// runtime. Everything lies in the caller's method memory, in the order in which the loader claimed
-// it:
+// runtime. Everything lies in the caller's method memory, claimed in four phases (method_load.c):
 //
-//   et_method | values | instructions | inputs, outputs | per value: tensor, strides, sizes, lists,
-//   loose nodes, held blobs | per delegate: record, its backend's memory | per instruction:
-//   argument pointers, prepared state | …
+//   tables        et_method | values | instructions | inputs, outputs | delegates |
+//   values        per value: tensor, strides, sizes or list, unplanned record or held blob |
+//   delegates     per delegate: the memory that its backend's init claims |
+//   instructions  per instruction: argument pointers, unplanned record of a view, prepared state |
+//   unused        poisoned until the method is closed (poison.h)
 #ifndef ET_METHOD_H
 #define ET_METHOD_H
 
 #include <stdatomic.h>
 
+#include "runtime/arena.h"
 #include "runtime/data_map.h"
 #include "runtime/et.h"
 #include "runtime/pte.h"
@@ -83,6 +85,9 @@ struct et_method {
   atomic_bool is_interrupted;  // somebody asks to stop
   bool is_paused;              // a run stopped before `position` for that reason and can be resumed
   eti_plan plan;
+#if ETI_POISON
+  et_arena arena;  // ended when the method is closed
+#endif
 };
 
 enum {

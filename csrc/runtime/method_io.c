@@ -65,6 +65,7 @@ static et_status check_baked(const et_method *method, size_t i, const et_value *
 static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_error *err) {
   et_tensor *t = slot->tensor;
   eti_loose *loose = slot->loose;
+  ET_ASSERT((loose == NULL) == ((t->flags & ET_TENSOR_PLANNED) != 0));
   const size_t element_bytes = et_dtype_bytes((et_dtype)t->dtype);
   ET_CHECK(src->dtype == t->dtype, err, ET_INVALID_ARGUMENT,
            "input %zu: element type %s, the plan expects %s", i,
@@ -88,6 +89,7 @@ static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_e
     loose->data = t->data = src->data;
     loose->capacity = t->capacity = numel;
   } else if (numel > 0) {
+    ET_ASSERT(t->data != NULL && numel <= t->capacity);
     memmove(t->data, src->data, numel * element_bytes);
   }
   slot->value->tag = ET_TENSOR;
@@ -126,6 +128,7 @@ et_status et_method_set_output_data(et_method *method, size_t i, et_span memory,
   ET_CHECK(slot->loose != NULL, err, ET_INVALID_STATE,
            "output %zu has memory of its own in the plan", i);
   eti_loose *loose = slot->loose;
+  ET_ASSERT(loose->tensor == slot->tensor);
   const size_t element_bytes = et_dtype_bytes((et_dtype)slot->tensor->dtype);
   ET_CHECK(memory.size / element_bytes >= loose->bound &&
                (memory.data != NULL || loose->bound == 0) &&

@@ -9,6 +9,7 @@
 // A view's result starts every run without memory, also when the file planned some for it: its data
 // may come to point into a caller's input, which a later run must not see.
 static et_status loosen_view(eti_loader *l, const eti_instruction_facts *in) {
+  ET_ASSERT(in->n_args > 0);
   const uint32_t value = eti_u32(in->args + 4 * (size_t)(in->n_args - 1));
   const uint8_t *table;
   eti_tensor_facts t;
@@ -22,6 +23,7 @@ static et_status loosen_view(eti_loader *l, const eti_instruction_facts *in) {
   eti_loose *loose = ETI_CLAIM(&l->arena, eti_loose, 1);
   if (loose == NULL) return eti_arena_status(&l->arena, l->err);
   et_value *result = &l->method->values[value];
+  ET_ASSERT(result->tag == ET_TENSOR);
   const eti_loose filled = {
       .next = l->method->loose, .tensor = result->as.tensor, .capacity = t.numel, .bound = t.numel};
   *loose = filled;
@@ -100,6 +102,7 @@ static void fill_slots(et_method *method) {
       slot->value = &method->values[eti_u32(lists[s].data + 4 * i)];
       if (slot->value->tag != ET_TENSOR) continue;
       slot->tensor = slot->value->as.tensor;
+      ET_ASSERT(s == 1 || (slot->tensor->flags & ET_TENSOR_CONSTANT) == 0);
       if ((slot->tensor->flags & (ET_TENSOR_PLANNED | ET_TENSOR_CONSTANT)) == 0)
         slot->loose = slot->tensor->data;
     }
@@ -171,11 +174,13 @@ static et_status load(eti_loader *l) {
   }
   ET_TRY(build_instructions(l));
   if (l->method == NULL) return ET_OK;
-  const et_arena scratch = eti_arena_over(l->memory->scratch);
+  const et_span scratch = eti_span_aligned(l->memory->scratch);
   ET_CHECK(scratch.size >= l->scratch_bytes, l->err, ET_OUT_OF_MEMORY,
            "scratch memory: %zu bytes given, %zu needed", scratch.size, l->scratch_bytes);
-  l->method->scratch = scratch.base;
+  l->method->scratch = scratch.data;
   l->method->scratch_bytes = l->scratch_bytes;
+  ET_ASSERT(l->method->n_ready == l->plan.delegates.n);
+  ET_ASSERT(!l->arena.failed && l->arena.used <= l->arena.size);
   mark_checked(l->method);
   fill_slots(l->method);
   return ET_OK;
@@ -189,16 +194,21 @@ static et_status run(eti_loader *l, const et_program *program, const char *name,
   l->program = program;
   l->config = config;
   l->memory = memory;
-  l->arena = memory == NULL ? eti_arena_counting() : eti_arena_over(memory->method);
   l->err = err;
   l->named.program = program;
   l->named.maps = config->data_maps;
   l->named.n_maps = config->n_data_maps;
   ET_TRY(eti_plan_find(program, name, &l->plan, err));
+  l->arena = memory == NULL ? eti_arena_counting() : eti_arena_over(memory->method);
   const et_status status = load(l);
+#if ETI_POISON
+  eti_unpoison(l->room, sizeof l->room);
+  if (status == ET_OK && l->method != NULL) l->method->arena = l->arena;
+#endif
   if (status != ET_OK) {
     ET_CONTEXT(err, "method '%s': ", name);
     et_method_close(l->method);
+    eti_arena_end(&l->arena);
   }
   return status;
 }
@@ -207,6 +217,7 @@ et_status et_method_measure(const et_program *program, const char *name,
                             const et_method_config *config, et_method_needs *needs, et_error *err) {
   eti_loader l;
   ET_TRY(run(&l, program, name, config, NULL, err));
+  ET_ASSERT(l.method == NULL && l.arena.measuring && l.plan.buffer_sizes.n > 0);
   needs->method_bytes = l.arena.used;
   needs->scratch_bytes = l.scratch_bytes;
   needs->n_planned = l.plan.buffer_sizes.n - 1;
@@ -231,4 +242,8 @@ void et_method_close(et_method *method) {
   }
   for (; method->held != NULL; method->held = method->held->next)
     eti_source_release(&method->held->blob);
+#if ETI_POISON
+  const et_arena arena = method->arena;  // the method lies in it
+  eti_arena_end(&arena);
+#endif
 }

@@ -27,6 +27,7 @@ static et_status check_tensor(const eti_loader *l, const et_op *op, size_t k, bo
 // What is written: the last entry, which is the result or the list of results, and what the kernel
 // says besides. A tensor that stands in two places is held to what both of them need.
 et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in) {
+  ET_ASSERT(op != NULL);  // eti_check_missing has been asked
   ET_CHECK(in->n_args == op->n_args, l->err, ET_INVALID_PROGRAM,
            "%lu arguments, the operator takes %d", (unsigned long)in->n_args, op->n_args);
   uint32_t writes = 0;

@@ -6,6 +6,7 @@
 
 static et_prepare_ctx prepare_ctx(eti_loader *l) {
   const et_pool *pool = l->config->pool;
+  ET_ASSERT(l->arena.measuring == (l->method == NULL));
   const et_prepare_ctx ctx = {
       .err = l->err,
       .n_threads = pool == NULL || pool->n_threads == 0 ? 1 : pool->n_threads,
@@ -38,6 +39,7 @@ et_status eti_prepare_call(eti_loader *l, const eti_instruction_facts *in, et_ca
     call->state = ctx.state;
   }
   for (size_t k = 0; k < temporary.n_blobs; k++) eti_source_release(&temporary.blobs[k]);
+  eti_arena_end(&temporary.room);
   return status;
 }
 
@@ -57,6 +59,7 @@ static et_status init_payload(eti_loader *l, const uint8_t *delegate, const et_b
     const et_compile_spec filled = {eti_fb_string(spec, PTE_SPEC_KEY), value.data, value.n};
     specs[k] = filled;
   }
+  ET_ASSERT(backend != NULL);  // eti_check_missing has been asked
   et_prepare_ctx ctx = prepare_ctx(l);
   const et_named_data named =
       eti_named_data_handle(l->method == NULL ? &l->named : &l->method->named);

@@ -43,6 +43,7 @@ static et_status check_arg(const et_value *v, bool is_written, size_t k, et_erro
 // with shape and data stays within the base's memory, and what the base forbids is forbidden for
 // the view.
 static void point_view(et_tensor *view, const et_tensor *base) {
+  ET_ASSERT(et_dtype_bytes((et_dtype)view->dtype) > 0);
   const size_t bytes = base->capacity * et_dtype_bytes((et_dtype)base->dtype);
   view->data = base->data;
   view->capacity = bytes / et_dtype_bytes((et_dtype)view->dtype);
@@ -80,6 +81,7 @@ static et_status check_instruction(const eti_instruction *in, et_error *err) {
 // ---- One instruction
 
 static et_status run_jump(const eti_instruction *in, size_t *position, et_error *err) {
+  ET_ASSERT(in->n_args == 1);
   const et_value *condition = in->call.args[0];
   bool is_true = true;
   if (condition->tag == ET_BOOL) {
@@ -137,6 +139,7 @@ static inline et_status run_one(const et_method *method, const eti_instruction *
     case PTE_JUMP_FALSE_CALL:
       return run_jump(in, ctx->position, ctx->err);
     default: {  // free: only memory that is not the method's own can be let go
+      ET_ASSERT(in->kind == PTE_FREE_CALL && in->n_args == 1);
       const et_value *v = in->call.args[0];
       if (v->tag == ET_TENSOR &&
           (v->as.tensor->flags & (ET_TENSOR_PLANNED | ET_TENSOR_CONSTANT)) == 0) {
@@ -156,6 +159,7 @@ static et_status begin(et_method *method, et_error *err) {
              method->plan.inputs.n);
   }
   restore_loose(method);
+  ET_ASSERT(!method->is_stepping && atomic_load(&method->is_busy));
   method->executed = 0;
   return ET_OK;
 }

@@ -29,6 +29,7 @@ static bool next_written(const eti_loader *l, cursor *c, uint32_t *value) {
       c->arg = c->in.kind == PTE_DELEGATE_CALL || c->in.n_args == 0 ? 0 : c->in.n_args - 1;
       if (c->in.kind > PTE_MOVE_CALL) c->arg = c->in.n_args;
     }
+    ET_ASSERT(c->arg < c->in.n_args);
     *value = eti_u32(c->in.args + 4 * (size_t)c->arg++);
     const unsigned code = eti_plan_value(plan, *value, &table);
     if (c->in.kind != PTE_MOVE_CALL && code == PTE_TENSOR) continue;
@@ -102,6 +103,7 @@ static et_status hold_external(eti_loader *l, const eti_tensor_facts *t, const v
     l->method->held = held;
     same = held;
   }
+  ET_ASSERT(same->blob.size >= t->bytes);
   *data = same->blob.data;
   ET_CHECK(t->numel == 0 || eti_is_aligned(*data, eti_dtype_align((et_dtype)t->dtype)), l->err,
            ET_INVALID_EXTERNAL_DATA, "external data '%s' is not aligned to its element type %s",
@@ -118,6 +120,7 @@ static et_status fill_initial(eti_loader *l, const eti_tensor_facts *t, void *pl
     ET_TRY(find_external(l, t, &entry));
   }
   if (l->method == NULL || t->bytes == 0) return ET_OK;
+  ET_ASSERT(planned != NULL);
   et_blob blob;
   ET_TRY(eti_source_load(entry.source, entry.offset, t->bytes, &blob, l->err));
   memcpy(planned, blob.data, t->bytes);
@@ -132,17 +135,21 @@ static et_status place_tensor(eti_loader *l, const eti_tensor_facts *t, const vo
   if (t->place == ETI_PLACE_EXTERNAL) return hold_external(l, t, data);
   if (!eti_is_planned(t)) return ET_OK;
   uint8_t *planned = NULL;
+  ET_ASSERT(t->memory_id >= 1 && t->memory_id < l->plan.buffer_sizes.n);
   if (l->method != NULL) {
+    ET_ASSERT(eti_inside(t->memory_offset, t->bytes, l->memory->planned[t->memory_id - 1].size));
     planned = l->memory->planned[t->memory_id - 1].data;
     if (planned != NULL) planned += (size_t)t->memory_offset;
   }
   *data = planned;
+  ET_ASSERT(eti_is_aligned(planned, eti_dtype_align((et_dtype)t->dtype)));
   return t->place == ETI_PLACE_PLANNED ? ET_OK : fill_initial(l, t, planned);
 }
 
 // Claims a tensor's parts and fills them. Returns false when there is no memory to fill (measuring,
 // or room ran out).
 static bool lay_tensor(const eti_tensor_facts *f, et_arena *room, et_value *out) {
+  ET_ASSERT(f->rank <= ET_MAX_RANK && f->dtype < ET_DTYPE_COUNT);
   et_tensor *t = ETI_CLAIM(room, et_tensor, 1);
   ptrdiff_t *strides = ETI_CLAIM(room, ptrdiff_t, f->rank);
   int32_t *sizes =
@@ -230,6 +237,7 @@ et_status eti_build_value(eti_loader *l, size_t i, et_value *out) {
   if (list == NULL) return eti_arena_status(&l->arena, l->err);
   for (size_t k = 0; k < items.n; k++) {
     const int64_t member = list_member(code, items, k);
+    ET_ASSERT(member < (int64_t)l->plan.values.n);
     list[k] = member < 0 ? NULL : &l->method->values[member];
   }
   out->as.list = list;

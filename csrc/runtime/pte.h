@@ -4,6 +4,7 @@
 #ifndef ET_PTE_H
 #define ET_PTE_H
 
+#include "runtime/check.h"
 #include "runtime/et.h"
 #include "runtime/file.h"
 #include "runtime/pte_schema.h"
@@ -15,13 +16,24 @@ typedef struct eti_plan {
   const uint8_t *table;
   const char *name;
   size_t n_instructions;  // of all chains, which are numbered through
-  union {                 // in the order of their slots
+#if defined(ET_DEBUG)
+  bool is_verified;  // eti_plan_verify has proven it
+#endif
+  union {  // in the order of their slots
     struct {
       eti_vector values, inputs, outputs, chains, operators, delegates, buffer_sizes;
     };
     eti_vector vectors[PTE_PLAN_BUFFER_SIZES - PTE_PLAN_VALUES + 1];
   };
 } eti_plan;
+
+// States a fact that eti_plan_verify proves. Most readers below serve the verification itself and
+// the queries of unverified plans, too; for those the fact is not stated.
+#if defined(ET_DEBUG)
+#define ETI_ASSERT_PLAN(plan, fact) ET_ASSERT(!(plan)->is_verified || (fact))
+#else
+#define ETI_ASSERT_PLAN(plan, fact) ((void)0)
+#endif
 
 // ET_INVALID_ARGUMENT for an unknown name, ET_INVALID_PROGRAM when the plan lacks a required part.
 et_status eti_plan_find(const et_program *program, const char *name, eti_plan *plan, et_error *err);
@@ -36,8 +48,8 @@ et_tag eti_tag(unsigned code);
 // The value indices (i32) in a list of tensors; empty for any other value.
 eti_vector eti_tensor_list(unsigned code, const uint8_t *table);
 
-// Proves a plan's indices, sizes, offsets and lists; after it the loader may assert them.
-et_status eti_plan_verify(const et_program *program, const eti_plan *plan, et_error *err);
+// Proves a plan's indices, sizes, offsets and lists; readers assert them from then on.
+et_status eti_plan_verify(const et_program *program, eti_plan *plan, et_error *err);
 
 // Proves the program-wide parts: methods, constants.
 et_status eti_program_verify(const et_program *program, et_error *err);

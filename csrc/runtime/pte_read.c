@@ -2,7 +2,6 @@
 #include "runtime/pte.h"
 
 #include "runtime/bytes.h"
-#include "runtime/check.h"
 #include "runtime/tensor.h"
 
 et_status eti_plan_find(const et_program *program, const char *name, eti_plan *plan,
@@ -17,6 +16,9 @@ et_status eti_plan_find(const et_program *program, const char *name, eti_plan *p
            "no method '%s'; the program has %zu, the first is '%s'", name, plans.n,
            plans.n == 0 ? NULL : eti_fb_string(eti_fb_at(plans, 0), PTE_PLAN_NAME));
   const uint8_t *table = eti_fb_at(plans, i);
+#if defined(ET_DEBUG)
+  plan->is_verified = false;
+#endif
   plan->table = table;
   plan->name = eti_fb_string(table, PTE_PLAN_NAME);
   for (unsigned k = 0; k < sizeof plan->vectors / sizeof plan->vectors[0];
@@ -39,6 +41,8 @@ unsigned eti_plan_value(const eti_plan *plan, size_t i, const uint8_t **table) {
   const uint8_t *value = eti_fb_at(plan->values, i);
   const unsigned code = eti_fb_u8(value, PTE_UNION_CODE);
   *table = eti_fb_table(value, PTE_UNION_TABLE);
+  ETI_ASSERT_PLAN(plan, code >= PTE_NULL && code <= PTE_OPTIONAL_TENSOR_LIST);
+  ETI_ASSERT_PLAN(plan, *table != NULL || code == PTE_NULL);
   return *table == NULL && code != PTE_NULL ? 0 : code;
 }
 
@@ -47,6 +51,7 @@ et_tag eti_tag(unsigned code) {
                                  ET_BOOL,      ET_DOUBLE,      ET_TENSOR,
                                  ET_STRING,    ET_INT_LIST,    ET_DOUBLE_LIST,
                                  ET_BOOL_LIST, ET_TENSOR_LIST, ET_OPTIONAL_TENSOR_LIST};
+  ET_ASSERT(code < sizeof tags / sizeof tags[0]);
   return (et_tag)tags[code];
 }
 
@@ -166,6 +171,15 @@ et_status eti_initial_find(const et_program *program, uint32_t index, size_t byt
   return ET_OK;
 }
 
+#if defined(ET_DEBUG)
+static bool are_values(const eti_plan *plan, const eti_instruction_facts *in) {
+  for (size_t k = 0; k < in->n_args; k++) {
+    if (eti_u32(in->args + 4 * k) >= plan->values.n) return false;
+  }
+  return true;
+}
+#endif
+
 static void own_args(eti_instruction_facts *out, const uint8_t *call, unsigned slot, uint32_t n) {
   for (unsigned k = 0; k < n; k++) {
     const uint32_t v = eti_fb_u32(call, slot + k);
@@ -177,6 +191,7 @@ static void own_args(eti_instruction_facts *out, const uint8_t *call, unsigned s
 
 et_status eti_instruction_read(const eti_plan *plan, size_t i, eti_instruction_facts *out,
                                et_error *err) {
+  ET_ASSERT(i < plan->n_instructions);
   memset(out, 0, sizeof *out);
   size_t begin = 0, c = 0;
   eti_vector list;
@@ -206,6 +221,10 @@ et_status eti_instruction_read(const eti_plan *plan, size_t i, eti_instruction_f
              (long)(int32_t)to, list.n);
     out->target = begin + to;
   }
+  ETI_ASSERT_PLAN(plan, out->args != NULL && are_values(plan, out));
+  ETI_ASSERT_PLAN(plan, out->kind != PTE_KERNEL_CALL || (size_t)out->index < plan->operators.n);
+  ETI_ASSERT_PLAN(plan, out->kind != PTE_DELEGATE_CALL || (size_t)out->index < plan->delegates.n);
+  ETI_ASSERT_PLAN(plan, out->target <= plan->n_instructions);
   return ET_OK;
 }
 
@@ -221,6 +240,7 @@ void eti_instruction_name(const eti_plan *plan, const eti_instruction_facts *in,
   } else if (in->kind == PTE_DELEGATE_CALL) {
     *name = eti_fb_string(eti_fb_at(plan->delegates, (size_t)in->index), PTE_DELEGATE_ID);
   } else {
+    ET_ASSERT(in->kind >= PTE_MOVE_CALL && in->kind <= PTE_FREE_CALL);
     *name = eti_small_names[in->kind - PTE_MOVE_CALL];
   }
 }

@@ -270,7 +270,7 @@ static et_status verify_tables(const et_program *program, const eti_plan *plan, 
   return ET_OK;
 }
 
-et_status eti_plan_verify(const et_program *program, const eti_plan *plan, et_error *err) {
+et_status eti_plan_verify(const et_program *program, eti_plan *plan, et_error *err) {
   const char *what = "";
   size_t i = 0, work = 0;
   et_status status = verify_tables(program, plan, err);
@@ -289,5 +289,9 @@ et_status eti_plan_verify(const et_program *program, const eti_plan *plan, et_er
     return status;
   }
   ET_TRY(verify_slots(plan, plan->inputs, true, err));
-  return verify_slots(plan, plan->outputs, false, err);
+  ET_TRY(verify_slots(plan, plan->outputs, false, err));
+#if defined(ET_DEBUG)
+  plan->is_verified = true;
+#endif
+  return ET_OK;
 }

@@ -135,12 +135,14 @@ static void format_into(sink *s, const char *f, va_list args) {
 }
 
 static void format_at(et_error *err, size_t at, const char *format, va_list args) {
+  ET_ASSERT(at < sizeof err->message);
   sink s = {.at = err->message + at, .end = err->message + sizeof err->message - 1};
   format_into(&s, format, args);
   *s.at = '\0';
 }
 
 et_status eti_fail(et_error *err, et_status status, const char *format, ...) {
+  ET_ASSERT(status != ET_OK);
   if (err == NULL) return status;
   err->status = status;
   va_list args;

@@ -9,6 +9,7 @@ size_t et_tensor_bytes(const et_tensor *t) {
 }
 
 bool eti_shape_numel(const int32_t *sizes, size_t rank, size_t element_bytes, size_t *numel) {
+  ET_ASSERT(rank <= ET_MAX_RANK);
   size_t bytes = element_bytes, n = 1;
   for (size_t d = 0; d < rank; d++) {
     if (sizes[d] < 0 || !eti_mul(bytes, sizes[d] == 0 ? 1 : (size_t)sizes[d], &bytes)) return false;
@@ -23,12 +24,14 @@ void eti_fill_strides(const int32_t *sizes, const uint8_t *dim_order, size_t ran
   ptrdiff_t stride = 1;
   for (size_t k = rank; k-- > 0;) {
     const size_t d = dim_order[k];
+    ET_ASSERT(d < rank && sizes[d] >= 0);
     strides[d] = stride;
     stride *= sizes[d] == 0 ? 1 : sizes[d];
   }
 }
 
 bool eti_is_permutation(const uint8_t *dim_order, size_t rank) {
+  ET_ASSERT(rank <= ET_MAX_RANK);
   uint32_t seen = 0;
   for (size_t k = 0; k < rank; k++) {
     if (dim_order[k] >= rank) return false;

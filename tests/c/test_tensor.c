@@ -93,7 +93,30 @@ static void an_arena_gives_what_it_counted_and_not_a_byte_more(void) {
   et_error err;
   EXPECT(eti_arena_status(&arena, &err) == ET_OUT_OF_MEMORY);
   EXPECT_ERROR(&err, ET_OUT_OF_MEMORY, "32 bytes given, at least 33 needed");
+  eti_arena_end(&arena);
 }
+
+#if ETI_POISON
+static void unused_bytes_of_an_arena_are_poisoned_until_it_ends(void) {
+  _Alignas(64) uint8_t bytes[64];
+  memset(bytes, 0, sizeof bytes);
+  et_arena arena = eti_arena_over((et_span){bytes, sizeof bytes});
+  uint8_t *first = eti_arena_claim(&arena, 24, 1, 8);
+  EXPECT(first == bytes);
+  memset(first, 1, 24);
+#if ETI_POISON == 2
+  EXPECT(!__asan_address_is_poisoned(bytes + 23) && __asan_address_is_poisoned(bytes + 24));
+  EXPECT(__asan_address_is_poisoned(bytes + 63));
+#else
+  EXPECT(bytes[23] == 1 && eti_is_poisoned(bytes + 24, 40));
+  bytes[24] = 0;
+  EXPECT(!eti_is_poisoned(bytes + 24, 40));
+  eti_poison(bytes + 24, 1);
+#endif
+  eti_arena_end(&arena);
+  bytes[63] = 1;  // the caller's again
+}
+#endif
 
 static void sizes_that_overflow_are_refused_even_when_only_counted(void) {
   for (int k = 0; k < 3; k++) {
@@ -111,6 +134,7 @@ static void a_base_off_the_alignment_loses_its_first_bytes(void) {
   _Alignas(64) uint8_t bytes[256];
   et_arena arena = eti_arena_over((et_span){bytes + 1, 255});
   EXPECT(arena.base == bytes + 64 && arena.size == 192);
+  eti_arena_end(&arena);
   arena = eti_arena_over((et_span){bytes + 1, 10});
   EXPECT(arena.size == 0 && eti_arena_claim(&arena, 1, 1, 1) == NULL && arena.failed);
   arena = eti_arena_over((et_span){NULL, 100});
@@ -196,6 +220,9 @@ static const et_test tests[] = {
     ET_CASE(a_rank_and_a_static_shape_never_change),
     ET_CASE(dim_orders_are_compared_without_dimensions_of_one),
     ET_CASE(an_arena_gives_what_it_counted_and_not_a_byte_more),
+#if ETI_POISON
+    ET_CASE(unused_bytes_of_an_arena_are_poisoned_until_it_ends),
+#endif
     ET_CASE(sizes_that_overflow_are_refused_even_when_only_counted),
     ET_CASE(a_base_off_the_alignment_loses_its_first_bytes),
     ET_CASE(claims_that_overflow_fail),

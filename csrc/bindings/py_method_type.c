@@ -30,11 +30,17 @@ static int method_traverse(PyObject *object, visitproc visit, void *arg) {
   py_method *self = (py_method *)object;
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->program);
+  Py_VISIT(self->name);
   Py_VISIT(self->input_names);
+  Py_VISIT(self->memory);
+  Py_VISIT(self->scratch);
   for (size_t i = 0; self->inputs != NULL && i < self->n_inputs; i++) {
     Py_VISIT(self->inputs[i].next);
     Py_VISIT(self->inputs[i].pin);
+    Py_VISIT(self->inputs[i].staging);
   }
+  for (size_t i = 0; self->outputs != NULL && i < self->n_outputs; i++)
+    Py_VISIT(self->outputs[i].memory);
   return 0;
 }
 

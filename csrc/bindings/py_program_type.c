@@ -71,6 +71,9 @@ static int program_traverse(PyObject *object, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(object));
   Py_VISIT(self->memory);
   for (size_t i = 0; i < self->n_data; i++) Py_VISIT(self->data[i].memory);
+  for (size_t i = 0; self->planned != NULL && i < self->n_planned; i++) Py_VISIT(self->planned[i]);
+  Py_VISIT(self->scratch);
+  Py_VISIT(self->threads_memory);
   return 0;
 }
 

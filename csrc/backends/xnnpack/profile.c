@@ -5,6 +5,7 @@
 
 #include "backends/xnnpack/delegate.h"
 #include "backends/xnnpack/tuned/rowwise.h"
+#include "backends/xnnpack/xnn_status.h"
 #include "runtime/check.h"
 
 // The names one after the other, each with a NUL, and the times, in one block.

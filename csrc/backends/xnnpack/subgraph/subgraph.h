@@ -108,7 +108,4 @@ void eti_xnn_graph_trim(eti_xnn_graph *graph);
 
 void eti_xnn_graph_deinit(eti_xnn_graph *graph);  // after trim, or instead of it
 
-// XNNPACK's statuses as ours, and their names for messages. `what` says what was being done.
-et_status eti_xnn_fail(enum xnn_status status, et_error *err, const char *what);
-
 #endif  // ET_XNNPACK_GRAPH_H

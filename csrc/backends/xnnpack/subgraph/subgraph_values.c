@@ -2,6 +2,7 @@
 // need. Every parameter has been proven, so XNNPACK refuses only what it lacks, or for want of
 // memory.
 #include "backends/xnnpack/subgraph/subgraph_builder.h"
+#include "backends/xnnpack/xnn_status.h"
 #include "runtime/check.h"
 
 #include <math.h>

@@ -1,0 +1,13 @@
+// xnn_status.h — XNNPACK's status codes as ours, with a message. Knows nothing of graphs.
+#ifndef ET_XNNPACK_STATUS_H
+#define ET_XNNPACK_STATUS_H
+
+#include <xnnpack.h>
+
+#include "runtime/et.h"
+
+// ET_OK for xnn_status_success. Otherwise the status of ours that means the same, with a message
+// that begins with `what`, the step that failed: "reshaping".
+et_status eti_xnn_fail(enum xnn_status status, et_error *err, const char *what);
+
+#endif  // ET_XNNPACK_STATUS_H

@@ -2,7 +2,7 @@
 // refuses what does not fit. XNNPACK computes the same when it reshapes, but trusts the operands:
 // an input with other channels than the filter, a window larger than its image would be read out of
 // bounds. So this is run for the shapes a graph is built with, and again for every new ones.
-#include "backends/xnnpack/payload/payload_parts.h"
+#include "backends/xnnpack/payload/payload.h"
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 
@@ -46,12 +46,6 @@ static shape_text words(const eti_xnn_shape *shape) {
     *at = '\0';
   }
   return out;
-}
-
-size_t eti_xnn_shape_count(const eti_xnn_shape *shape) {
-  size_t n = 1;
-  for (uint32_t d = 0; d < shape->rank; d++) n *= shape->dims[d];
-  return n;
 }
 
 static et_status check_rank(const task *t, unsigned k, uint32_t rank) {

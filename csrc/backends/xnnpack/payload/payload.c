@@ -8,7 +8,6 @@
 #include "runtime/half.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 // Rows of the schema. Nodes' tables are wider than a row: payload_nodes.c looks at them itself.
@@ -46,39 +45,6 @@ static const eti_fb_schema schema[] = {
     [T_GROUP] = {ETI_FB_VECTOR(4), ETI_FB_SCALAR(4), ETI_FB_SCALAR(4), ETI_FB_VECTOR(2),
                  ETI_FB_SCALAR(4), ETI_FB_SCALAR(4)},
 };
-
-// ---- Element types
-
-typedef struct datatype {
-  const char *name;
-  uint8_t bits;
-  bool is_activation;
-  uint8_t scalar_type;
-} datatype;
-
-#define MOST_DATATYPES 15
-static const datatype datatypes[MOST_DATATYPES] = {
-#define XNN_DATATYPE(code, name, bits, is_activation, scalar_type) \
-  [code] = {#name, bits, is_activation, scalar_type},
-    XNN_DATATYPE_LIST(XNN_DATATYPE)
-#undef XNN_DATATYPE
-};
-
-const char *eti_xnn_datatype_name(unsigned code) {
-  return code < MOST_DATATYPES && datatypes[code].name != NULL ? datatypes[code].name : "?";
-}
-
-unsigned eti_xnn_datatype_bits(unsigned code) {
-  return code < MOST_DATATYPES ? datatypes[code].bits : 0;
-}
-
-bool eti_xnn_is_activation(unsigned code) {
-  return code < MOST_DATATYPES && datatypes[code].is_activation;
-}
-
-et_dtype eti_xnn_scalar_type(unsigned code) {
-  return (et_dtype)datatypes[code].scalar_type;
-}
 
 // ---- The parts of a payload
 
@@ -396,43 +362,6 @@ static et_status split_dynamic_input(const eti_xnn_parts *parts, size_t i, eti_x
   return ET_OK;
 }
 
-// ---- Ids
-
-typedef struct named_value {
-  uint32_t id, value;
-} named_value;
-
-static int by_id(const void *a, const void *b) {
-  const uint32_t x = ((const named_value *)a)->id, y = ((const named_value *)b)->id;
-  return x < y ? -1 : x > y;
-}
-
-static et_status index_ids(const eti_xnn_payload *payload, eti_xnn_heap *heap, eti_xnn_ids *ids,
-                           et_error *err) {
-  void *room;
-  ET_TRY(eti_xnn_take(heap, payload->n_values, sizeof(named_value), &room, err));
-  named_value *list = room;
-  size_t n = 0;
-  for (size_t i = 0; i < payload->n_values; i++) {
-    if (payload->values[i].id != XNN_NO_ID)
-      list[n++] = (named_value){payload->values[i].id, (uint32_t)i};
-  }
-  qsort(list, n, sizeof *list, by_id);
-  for (size_t i = 1; i < n; i++)
-    ET_CHECK(list[i].id != list[i - 1].id, err, ET_INVALID_PROGRAM, "two values have the id %lu",
-             (unsigned long)list[i].id);
-  *ids = (eti_xnn_ids){list, n};
-  return ET_OK;
-}
-
-bool eti_xnn_find_id(const eti_xnn_ids *ids, uint32_t id, uint32_t *value) {
-  const named_value wanted = {.id = id}, *list = ids->list;
-  const named_value *found =
-      id == XNN_NO_ID || ids->n == 0 ? NULL : bsearch(&wanted, list, ids->n, sizeof *list, by_id);
-  if (found != NULL) *value = found->value;
-  return found != NULL;
-}
-
 // ---- All of it
 
 static et_status fill_externs(eti_xnn_payload *out, et_error *err) {
@@ -473,6 +402,6 @@ et_status eti_xnn_payload_read(const uint8_t *bytes, size_t size, eti_xnn_heap *
   }
   ET_TRY(fill_externs(out, err));
   eti_xnn_ids ids;
-  ET_TRY(index_ids(out, heap, &ids, err));
+  ET_TRY(eti_xnn_index_ids(out, heap, &ids, err));
   return eti_xnn_read_nodes(&parts, &ids, heap, out, err);
 }

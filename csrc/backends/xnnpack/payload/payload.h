@@ -5,9 +5,9 @@
 #ifndef ET_XNNPACK_PAYLOAD_H
 #define ET_XNNPACK_PAYLOAD_H
 
-#include "backends/xnnpack/subgraph/subgraph.h"
 #include "backends/xnnpack/payload/build_arena.h"
 #include "backends/xnnpack/payload/payload_schema.h"
+#include "backends/xnnpack/payload/value_shape.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -124,9 +124,6 @@ et_status eti_xnn_payload_read(const uint8_t *bytes, size_t size, eti_xnn_heap *
 // Type by type: whether XNNPACK, with what define*.c composes, has the node for its operands.
 et_status eti_xnn_check_types(const eti_xnn_payload *payload, et_error *err);
 
-// The number of elements, of a shape whose bytes the address space has room for.
-size_t eti_xnn_shape_count(const eti_xnn_shape *shape);
-
 // Computes every value's shape from the inputs' and the constants', node by node, into shapes
 // [n_values], where those of inputs and constants are set already.
 et_status eti_xnn_infer_shapes(const eti_xnn_payload *payload, eti_xnn_shape *shapes,
@@ -139,6 +136,12 @@ const char *eti_xnn_datatype_name(unsigned datatype);  // "fp32"; "?"
 unsigned eti_xnn_datatype_bits(unsigned datatype);     // 0 for none
 bool eti_xnn_is_activation(unsigned datatype);
 et_dtype eti_xnn_scalar_type(unsigned datatype);
+
+// The bytes of a shape; false when it is empty or does not fit, with room for what XNNPACK adds,
+// into the address space. A row of 4-bit elements starts at a byte.
+bool eti_xnn_shape_bytes(unsigned datatype, const eti_xnn_shape *shape, size_t *bytes);
+// The number of elements, of a shape whose bytes fit.
+size_t eti_xnn_shape_count(const eti_xnn_shape *shape);
 
 // Puts "node 3 (Conv2d, debug handle 7): " in front of a failure.
 et_status eti_xnn_at_node(const eti_xnn_node *node, et_status status, et_error *err);

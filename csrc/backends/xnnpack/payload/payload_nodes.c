@@ -68,23 +68,6 @@ et_status eti_xnn_at_node(const eti_xnn_node *node, et_status status, et_error *
   return status;
 }
 
-bool eti_xnn_shape_bytes(unsigned datatype, const eti_xnn_shape *shape, size_t *bytes) {
-  const unsigned bits = eti_xnn_datatype_bits(datatype);
-  size_t n = 1, row = 1;
-  for (uint32_t d = 0; d < shape->rank; d++) {
-    if (shape->dims[d] == 0) return false;
-    if (d + 1 == shape->rank && bits == 4) {
-      row = shape->dims[d] / 2 + shape->dims[d] % 2;
-    } else if (!eti_mul(n, shape->dims[d], &n)) {
-      return false;
-    }
-  }
-  // XNNPACK counts in bits and adds paddings without looking: a tenth of the address space is left.
-  return eti_mul(n, row, &n) && eti_mul(n, bits == 4 ? 1 : bits / 8, &n) &&
-         n <= (SIZE_MAX >> 8 < UINT64_C(1) << 48 ? SIZE_MAX >> 8 : UINT64_C(1) << 48) &&
-         ((*bytes = n), true);
-}
-
 // ---- One node's table
 
 static bool is_list(const eti_xnn_parts *parts, size_t field) {

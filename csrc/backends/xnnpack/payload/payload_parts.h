@@ -20,11 +20,10 @@ typedef struct eti_xnn_ids {
   const void *list;
   size_t n;
 } eti_xnn_ids;
+// Sorts the ids of all values; two values with one id are refused. The list lies in the heap.
+et_status eti_xnn_index_ids(const eti_xnn_payload *payload, eti_xnn_heap *heap, eti_xnn_ids *ids,
+                            et_error *err);
 bool eti_xnn_find_id(const eti_xnn_ids *ids, uint32_t id, uint32_t *value);
-
-// Bytes of a shape; false when it is empty or does not fit, with room for what XNNPACK adds, into
-// the address space. A row of 4-bit elements starts at a byte.
-bool eti_xnn_shape_bytes(unsigned datatype, const eti_xnn_shape *shape, size_t *bytes);
 
 // Reads the nodes behind those that `out` has, and checks that each value is written once, by a
 // node, before it is read.

@@ -6,6 +6,7 @@
 #ifndef ET_XNNPACK_GRAPH_H
 #define ET_XNNPACK_GRAPH_H
 
+#include "backends/xnnpack/payload/value_shape.h"
 #include "runtime/et.h"
 
 #include <xnnpack.h>
@@ -13,16 +14,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
-
-typedef struct eti_xnn_shape {
-  uint32_t rank;
-  size_t dims[XNN_MAX_TENSOR_DIMS];  // those at and after rank are 0
-} eti_xnn_shape;
-
-static inline bool eti_xnn_same_shape(const eti_xnn_shape *a, const eti_xnn_shape *b) {
-  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof a->dims[0]) == 0;
-}
 
 // One argument of the delegate call; its position there is its external id. Neither input nor
 // output: the payload names no value for this position, and XNNPACK must not be told of it.

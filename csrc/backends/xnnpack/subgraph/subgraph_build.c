@@ -3,7 +3,6 @@
 #include "backends/xnnpack/subgraph/subgraph.h"
 
 #include "backends/xnnpack/subgraph/subgraph_builder.h"
-#include "backends/xnnpack/payload/payload_parts.h"
 #include "backends/xnnpack/xnn_status.h"
 #include "runtime/check.h"
 

@@ -15,6 +15,7 @@ ET_TEST_MAIN(tests)
 #else
 
 #include "backends/xnnpack/alloc_region.h"
+#include "backends/xnnpack/weights/checksum.h"
 #include "backends/xnnpack/weights/weights_cache.h"
 #include "xnn_bench.h"
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "backends/xnnpack/alloc_region.h"
+#include "backends/xnnpack/weights/checksum.h"
 #include "runtime/check.h"
 
 static uint64_t hash_of(const uint8_t *name, size_t n_bytes, uint32_t seed) {

@@ -42,8 +42,7 @@ struct et_xnnpack_weights {
   size_t n_packed, n_shared, n_damaged;
 };
 
-// Where the file's packed weights go and whether they are what they were; weights_cache_file.c.
-uint64_t eti_xnn_checksum(const void *data, size_t bytes);
+// Where the file's packed weights go.
 void eti_xnn_store_add(et_xnnpack_weights *store, eti_xnn_packed *packed);  // the lock is held
 
 // What a filter and its bias are, by their addresses in one graph.

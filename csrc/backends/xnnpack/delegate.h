@@ -1,5 +1,5 @@
-// delegate.h — one delegate of a loaded method, shared by what makes it (xnnpack_backend.c) and
-// what runs it (execute.c). The record lies in the method's memory; what XNNPACK needs lies in
+// delegate.h — one delegate of a loaded method, shared by the files that make it (xnnpack_backend.c,
+// engine.c), run it (execute.c) and profile it (profile.c). The record lies in the method's memory; what XNNPACK needs lies in
 // `engine`, which can be made from the payload at any time: again after memory ran out in the
 // middle of a run, and once more for runs with a clock at every node.
 #ifndef ET_XNNPACK_DELEGATE_H

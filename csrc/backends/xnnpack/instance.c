@@ -4,18 +4,11 @@
 #include <string.h>
 
 #include "backends/xnnpack/delegate.h"
-#include "backends/xnnpack/tuned/tuned_kernels.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "backends/xnnpack/workspace.h"
 #include "backends/xnnpack/xnn_status.h"
 #include "runtime/bytes.h"
 #include "runtime/check.h"
-
-et_status eti_xnn_initialize(et_error *err) {
-  ET_TRY(eti_xnn_fail(xnn_initialize(&eti_xnn_allocator), err, "starting XNNPACK"));
-  eti_xnn_use_own_kernels();
-  return ET_OK;
-}
 
 void et_xnnpack_init(et_xnnpack *xnnpack, const et_xnnpack_options *options) {
   xnnpack->backend = et_backend_xnnpack;

@@ -1,7 +1,7 @@
 // Products and convolutions of int8 inside XNNPACK's operators: each against the sums as they are
 // written, to the last bit, for numbers of rows, ends of columns, lengths, pieces and parts; and
 // the rule that cuts operators into calls. Tests of what this machine cannot run pass.
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/gemm_q8_schedule.h"
 #include "et_test.h"
 

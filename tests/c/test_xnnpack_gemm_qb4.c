@@ -1,7 +1,7 @@
 // Products with weights of 4 bits in groups inside XNNPACK's operators: against the sums as they
 // are written, to the last bit, for numbers of rows, ends of columns, sizes of groups and long
 // rows. Tests of what this machine cannot run pass.
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "et_test.h"
 
 #if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)

@@ -14,7 +14,7 @@ ET_TEST_MAIN(tests)
 
 #else
 
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "xnn_subject.h"
 #include "xnn_writer.h"
 

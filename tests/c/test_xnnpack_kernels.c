@@ -1,7 +1,7 @@
 // Kernels of our own inside XNNPACK's operators: each against the sums as they are written, for
 // numbers of rows, ends of columns, lengths and pieces; lines of all lengths; and the rule that
 // cuts operators into calls. Tests of what this machine cannot run pass.
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/rowwise.h"
 #include "et_test.h"
 

@@ -4,7 +4,7 @@
 
 #include "backends/xnnpack/delegate.h"
 #include "backends/xnnpack/tuned/dwconv.h"
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/workspace.h"
 #include "backends/xnnpack/xnn_status.h"
 #include "runtime/check.h"

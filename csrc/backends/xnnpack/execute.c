@@ -1,7 +1,7 @@
 // execute.c — a call of a delegate: what it is given is compared with what XNNPACK knows, which is
 // told only what is new, because most calls differ from the one before in nothing.
 #include "backends/xnnpack/delegate.h"
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/memory_bound.h"
 #include "backends/xnnpack/workspace.h"
 #include "backends/xnnpack/xnn_status.h"

@@ -13,7 +13,7 @@ const char *eti_xnn_version(void);
 // asking the machine came without its header, or cannot be used here.
 size_t eti_xnn_instruction_sets(const char **names, size_t n);
 
-// Names of the functions in XNNPACK's tables that ours (tuned_kernels.h) have taken the place of;
+// Names of the functions in XNNPACK's tables that ours (gemm_kernels.h) have taken the place of;
 // as above. It is gemm_override.c that knows.
 size_t eti_xnn_own_kernels(const char **names, size_t n);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backends/xnnpack/subgraph/subgraph_builder.h"
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/gemm_residual.h"
 #include "runtime/check.h"
 

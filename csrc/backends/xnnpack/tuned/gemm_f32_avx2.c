@@ -1,5 +1,5 @@
 // gemm_f32_avx2.c — products and convolutions of f32 for XNNPACK's operators, on 256-bit vectors:
-// see tuned_kernels.h for when they are used and why. Compiled with AVX2 and FMA.
+// see gemm_kernels.h for when they are used and why. Compiled with AVX2 and FMA.
 //
 // A block of 6 rows x 16 columns keeps 12 sums in registers, beside two vectors of weights and one
 // element of a row; fewer rows cost no more than themselves. Of 16 columns of which at most 8 are
@@ -7,7 +7,7 @@
 // a call meet 16 columns before the next 16 are begun, so that each weight is read once from where
 // it lies and then from the caches. The weights lie as XNNPACK packs them: for every 16 columns
 // their biases, then for each k their 16 weights, aligned to a vector.
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/partial_vector_avx2.h"
 
 #include <immintrin.h>

@@ -1,8 +1,8 @@
 // gemm_override.c — puts kernels of our own into XNNPACK's tables and cuts their operators into
-// tiles; tuned_kernels.h has the rules. Reads XNNPACK's inner structs, as rowwise.c does: those of
+// tiles; gemm_kernels.h has the rules. Reads XNNPACK's inner structs, as rowwise.c does: those of
 // the release that get_xnnpack.py builds. With another release none of this is built
 // (ET_XNNPACK_OWN_KERNELS).
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 
 #include "backends/xnnpack/version_info.h"
 #include "backends/xnnpack/tuned/dwconv.h"

@@ -1,5 +1,5 @@
 // gemm_q8_avx2.c — products and convolutions of int8 for XNNPACK's operators, on 256-bit vectors of
-// processors without dot products of bytes: see tuned_kernels.h for when they are used. Compiled
+// processors without dot products of bytes: see gemm_kernels.h for when they are used. Compiled
 // with AVX2 and FMA.
 //
 // gemm_q8_schedule.h says which instruction multiplies which quads of the weights. Rows are copied
@@ -14,7 +14,7 @@
 // then for each four k the quads of 16 columns, then the scales and, for sums that become floats,
 // the biases. The int32 is what the sums begin with where results are int8; where they are floats,
 // less the sum of the weights.
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/gemm_q8_schedule.h"
 #include "backends/xnnpack/tuned/pack_lhs_q8_avx2.h"
 #include "backends/xnnpack/tuned/partial_vector_avx2.h"

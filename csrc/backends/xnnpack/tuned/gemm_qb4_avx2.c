@@ -1,5 +1,5 @@
 // gemm_qb4_avx2.c — products of rows that are quantized at run time and weights of 4 bits with a
-// scale for each group of a row's elements, for XNNPACK's operators: see tuned_kernels.h for when
+// scale for each group of a row's elements, for XNNPACK's operators: see gemm_kernels.h for when
 // it is used. Compiled with AVX2 and FMA.
 //
 // The instruction at work multiplies unsigned bytes by signed ones and adds pairs of products, in
@@ -18,7 +18,7 @@
 // columns before the odd ones; then for each group and 8 k of it 4 bytes a column, the even columns
 // first again, whose low halves are the first four k; behind a group a scale of bfloat16 a column,
 // a sixteenth of the true one, in the columns' order; at the end the biases, in this order too.
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/partial_vector_avx2.h"
 
 #include <immintrin.h>

@@ -7,7 +7,7 @@
 #include <xnnpack/operator.h>
 #include <xnnpack/subgraph.h>
 
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "runtime/check.h"
 
 // Input, filter, bias: what XNNPACK's own functions read. Ours is behind them.

@@ -3,7 +3,7 @@
 // For a sum of its own the result is written, read, written and, where the sum has bounds, read and
 // written once more. Numbers are the same bits: each sum is rounded before the residual is added.
 //
-// Where the f32 kernels of tuned_kernels.h run, fuse_residual.c finds such pairs in a payload. The
+// Where the f32 kernels of gemm_kernels.h run, fuse_residual.c finds such pairs in a payload. The
 // product is defined as XNNPACK's, and then given the residual as an input and a function of ours
 // for setting up its operator.
 #ifndef ET_XNNPACK_RESIDUALS_H

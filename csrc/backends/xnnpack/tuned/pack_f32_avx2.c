@@ -1,7 +1,7 @@
 // pack_f32_avx2.c — packs a convolution's weights for the kernels of gemm_f32_avx2.c, as XNNPACK's
 // own function does one element at a time, which is half of the time that loading takes. Compiled
 // with AVX2.
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 
 #include <immintrin.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 // pack_q8_avx2.c — packs int8 weights for the kernels of gemm_q8_avx2.c, as XNNPACK's own functions
 // do two elements at a time. Compiled with AVX2.
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 
 #include <immintrin.h>
 #include <string.h>

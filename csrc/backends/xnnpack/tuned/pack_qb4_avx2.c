@@ -1,6 +1,6 @@
 // pack_qb4_avx2.c — packs weights of 4 bits in groups in the order that gemm_qb4_avx2.c reads,
 // which says what it is. The scales and biases in it are written by XNNPACK. Compiled with AVX2.
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 
 #include <immintrin.h>
 #include <string.h>

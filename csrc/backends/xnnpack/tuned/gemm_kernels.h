@@ -1,4 +1,4 @@
-// tuned_kernels.h — kernels of our own inside XNNPACK's operators, and the rules for when they run.
+// gemm_kernels.h — kernels of our own inside XNNPACK's operators, and the rules for when they run.
 //
 // XNNPACK chooses a micro-kernel by the processor's instruction sets and by a table for each kind
 // of operator. Where a table names one of the left column, gemm_override.c puts ours in its place,

@@ -1,9 +1,9 @@
-// copy_elements_avx2.c — moves elements of any size for XNNPACK's transpositions, on 256-bit
-// vectors: see tuned_kernels.h. Compiled with AVX2.
+// transposev_avx2.c — moves elements of any size for XNNPACK's transpositions, on 256-bit
+// vectors: see gemm_kernels.h. Compiled with AVX2.
 #include <immintrin.h>
 #include <string.h>
 
-#include "backends/xnnpack/tuned/tuned_kernels.h"
+#include "backends/xnnpack/tuned/gemm_kernels.h"
 
 enum { VECTOR_BYTES = 32, MANY_BYTES = 2048 };  // from there on a call of memcpy costs nothing
 

@@ -77,18 +77,19 @@ function(et_check_xnnpack include archives)
     message(FATAL_ERROR "The XNNPACK of ${include} is not one that can be used: it has to have the interface of "
       "2024-11 and to be complete.\n  ${errors}\nET_XNNPACK=OFF builds without it.")
   endif()
-  # Kernels of our own need XNNPACK's inner headers, of the release that get_xnnpack.py builds.
+  # Tuned kernels need XNNPACK's internal headers, of the release that get_xnnpack.py builds.
   if(ET_IS_X86)
     file(GLOB kernels CONFIGURE_DEPENDS ${csrc}/backends/xnnpack/tuned/*.c)
-    try_compile(ET_XNNPACK_TAKES_OURS_${id} ${CMAKE_BINARY_DIR}/check_xnnpack_kernels
+    list(FILTER kernels EXCLUDE REGEX "/tuned_absent\\.c$")
+    try_compile(ET_XNNPACK_TAKES_TUNED_${id} ${CMAKE_BINARY_DIR}/check_xnnpack_kernels
       SOURCES ${csrc}/cmake/check_xnnpack.c ${csrc}/backends/xnnpack/pthreadpool_shim.c ${kernels}
-      COMPILE_DEFINITIONS -mavx2 -mfma -DET_XNNPACK_OWN_KERNELS=1
+      COMPILE_DEFINITIONS -mavx2 -mfma
       CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
       LINK_LIBRARIES ${archives} ${archives} Threads::Threads m ${ET_XNNPACK_LINK_FLAGS})
-    if(NOT ET_XNNPACK_TAKES_OURS_${id})
-      message(STATUS "XNNPACK's own kernels are used throughout: ours are for another release of it")
+    if(NOT ET_XNNPACK_TAKES_TUNED_${id})
+      message(STATUS "XNNPACK's own kernels are used throughout: the tuned ones are for another release of it")
     endif()
-    set(ET_XNNPACK_OWN_KERNELS ${ET_XNNPACK_TAKES_OURS_${id}} PARENT_SCOPE)
+    set(ET_XNNPACK_TUNED ${ET_XNNPACK_TAKES_TUNED_${id}} PARENT_SCOPE)
   endif()
 endfunction()
 
@@ -110,7 +111,7 @@ function(et_import_xnnpack answer)
   target_link_libraries(xnnpack INTERFACE ${archives} Threads::Threads m et_backends ${ET_XNNPACK_LINK_FLAGS})
   target_compile_definitions(xnnpack INTERFACE ET_XNNPACK_VERSION="${version}")
   set(ET_XNNPACK_VERSION "${version}" PARENT_SCOPE)
-  set(ET_XNNPACK_OWN_KERNELS "${ET_XNNPACK_OWN_KERNELS}" PARENT_SCOPE)
+  set(ET_XNNPACK_TUNED "${ET_XNNPACK_TUNED}" PARENT_SCOPE)
   if(licenses)
     file(COPY ${licenses}/ DESTINATION ${CMAKE_BINARY_DIR}/licenses)
   endif()

@@ -9,11 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "backends/xnnpack/tuned/dwconv.h"
-#include "backends/xnnpack/tuned/memory_bound.h"
 #include "backends/xnnpack/alloc_region.h"
-#include "backends/xnnpack/tuned/conv_stem.h"
-#include "backends/xnnpack/tuned/lut.h"
+#include "backends/xnnpack/tuned/tuned.h"
 
 enum { MOST_BYTES = 8 << 20, MOST_FILTERS = 1536, X_SCALE = 0, Y_SCALE = 1, TURN_US = 40000 };
 
@@ -77,27 +74,13 @@ static void define_window(xnn_subgraph_t s, const subject *t, bool is_ours) {
   const uint32_t x = define_value(s, 4, dims, 0);
   const uint32_t w = define_weights(s, 4, is_depthwise ? dw_dims : w_dims, is_depthwise ? 3 : 0);
   const uint32_t b = define_weights(s, 1, &n, 0), y = define_value(s, 4, y_dims, 1);
-  const eti_xnn_shallow_node node = {.padding = {pad, pad, pad, pad},
-                                     .kernel = {k, k},
-                                     .stride = {stride, stride},
-                                     .dilation = {1, 1},
-                                     .groups = 1,
-                                     .group_inputs = t->channels,
-                                     .group_outputs = n,
-                                     .min = -100.0f,
-                                     .max = 100.0f,
-                                     .input = x,
-                                     .filter = w,
-                                     .bias = b,
-                                     .output = y};
   if (is_depthwise)
     check(xnn_define_depthwise_convolution_2d(s, pad, pad, pad, pad, k, k, stride, stride, 1, 1, 1,
                                               n, -100.0f, 100.0f, x, w, b, y, 0));
-  else if (is_ours)
-    check(eti_xnn_define_convolution(s, &node));
   else
     check(xnn_define_convolution_2d(s, pad, pad, pad, pad, k, k, stride, stride, 1, 1, 1,
                                     t->channels, n, -100.0f, 100.0f, x, w, b, y, 0));
+  if (is_ours) eti_xnn_tune_node(s);
 }
 
 static uint32_t define_floats(xnn_subgraph_t s, size_t rank, const size_t *dims, const float *data,
@@ -125,7 +108,11 @@ static void define_function(xnn_subgraph_t s, const subject *t, bool is_ours) {
   const uint32_t x = define_value(s, 3, dims, 0), y = define_value(s, 3, dims, 1);
   uint32_t wide, result;
   if (is_ours) {
-    check(eti_xnn_define_table(s, x, y, (const uint8_t *)bytes));
+    const size_t table_dims[] = {ETI_XNN_LUT_BYTES};
+    uint32_t table;
+    check(xnn_define_quantized_tensor_value(s, xnn_datatype_quint8, 0, 1.0f, 1, table_dims, bytes,
+                                            XNN_INVALID_VALUE_ID, 0, &table));
+    check(eti_xnn_define_lut(s, x, table, y));
     return;
   }
   check(
@@ -166,9 +153,10 @@ static xnn_runtime_t runtime_of(const subject *t, bool is_ours) {
   if (t->kind == PIXELS) define_pixels(s, t);
   if (t->kind == FACTORS) define_factors(s, t);
   check(xnn_create_runtime_v4(s, NULL, NULL, NULL, 0, &runtime));
-  if (is_ours) eti_xnn_use_own_depthwise(runtime);
+  if (is_ours) eti_xnn_tuned_after_make(runtime);
   check(xnn_reshape_runtime(runtime));
-  if (is_ours) eti_xnn_tile_light(runtime);
+  eti_xnn_q8_schedule *schedules = NULL;  // none of these nodes has one
+  if (is_ours) eti_xnn_tuned_after_reshape(runtime, 1, &schedules);
   check(xnn_setup_runtime_v2(runtime, t->kind == FACTORS ? 3 : 2, values));
   check(xnn_delete_subgraph(s));
   return runtime;

@@ -1,7 +1,7 @@
 // Convolutions of int8 images with few channels, as nodes of our own, give what XNNPACK's nodes
 // give, to the bit: for windows, strides, dilations, paddings, numbers of channels and filters,
 // bounds, and for sizes that change. What this machine cannot run is XNNPACK's twice, and passes.
-#include "backends/xnnpack/tuned/conv_stem.h"
+#include "backends/xnnpack/tuned/tuned.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
 
@@ -28,8 +28,16 @@ static void fill(void) {
   }
 }
 
+// The arguments of xnn_define_convolution_2d.
+typedef struct conv_node {
+  uint32_t padding[4], kernel[2], stride[2], dilation[2], groups;
+  size_t group_inputs, group_outputs;
+  float min, max;
+  uint32_t input, filter, bias, output;
+} conv_node;
+
 typedef struct subject {
-  eti_xnn_shallow_node node;
+  conv_node node;
   size_t side;  // of the image
   bool has_bias, has_scales;
 } subject;
@@ -47,7 +55,7 @@ static bool define_value(xnn_subgraph_t s, enum xnn_datatype type, size_t rank, 
   return status == xnn_status_success;
 }
 
-static enum xnn_status define_theirs(xnn_subgraph_t s, const eti_xnn_shallow_node *n) {
+static enum xnn_status define_conv(xnn_subgraph_t s, const conv_node *n) {
   return xnn_define_convolution_2d(
       s, n->padding[0], n->padding[1], n->padding[2], n->padding[3], n->kernel[0], n->kernel[1],
       n->stride[0], n->stride[1], n->dilation[0], n->dilation[1], n->groups, n->group_inputs,
@@ -55,7 +63,7 @@ static enum xnn_status define_theirs(xnn_subgraph_t s, const eti_xnn_shallow_nod
 }
 
 static xnn_subgraph_t subgraph_of(const subject *t, bool is_ours) {
-  eti_xnn_shallow_node n = t->node;
+  conv_node n = t->node;
   const size_t x_dims[] = {2, t->side, t->side, n.group_inputs}, y_dims[] = {2, 1, 1, 1};
   const size_t w_dims[] = {n.group_outputs, n.kernel[0], n.kernel[1], n.group_inputs};
   const bool s8 = !t->has_scales;
@@ -71,8 +79,8 @@ static xnn_subgraph_t subgraph_of(const subject *t, bool is_ours) {
                                       &n.group_outputs, bias, XNN_INVALID_VALUE_ID, 0, &n.bias);
   is_fine = is_fine && define_value(s, xnn_datatype_qint8, 4, y_dims, NULL, 1,
                                     XNN_VALUE_FLAG_EXTERNAL_OUTPUT, &n.output);
-  is_fine = is_fine && (is_ours ? eti_xnn_define_convolution(s, &n) : define_theirs(s, &n)) ==
-                           xnn_status_success;
+  is_fine = is_fine && define_conv(s, &n) == xnn_status_success;
+  if (is_fine && is_ours) eti_xnn_tune_node(s);
   if (is_fine) return s;
   (void)xnn_delete_subgraph(s);
   return NULL;
@@ -107,7 +115,7 @@ static bool is_same(const subject *t) {
   const bool is_same = run(t, false, theirs, their_dims) && run(t, true, ours, our_dims) &&
                        memcmp(theirs, ours, sizeof ours) == 0 &&
                        memcmp(their_dims, our_dims, sizeof our_dims) == 0;
-  const eti_xnn_shallow_node *const n = &t->node;
+  const conv_node *const n = &t->node;
   if (!is_same)
     printf("  image of %zu, window %u x %u, %zu channels, %zu filters\n", t->side, n->kernel[0],
            n->kernel[1], n->group_inputs, n->group_outputs);

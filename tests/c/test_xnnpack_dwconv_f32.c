@@ -5,7 +5,7 @@
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
 
-#if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)
+#if defined(__x86_64__) && defined(ET_XNNPACK_TUNED)
 #include "xnn_window.h"
 
 #include <float.h>
@@ -90,7 +90,7 @@ static void run_kernel(dwconv *kernel, call *c, size_t first_pixel, size_t n_pix
 }
 
 static dwconv *our_kernel(const call *c) {
-  return c->side == 3 ? eti_xnn_f32_depthwise_9__avx2 : eti_xnn_f32_depthwise_25__avx2;
+  return c->side == 3 ? eti_xnn_f32_dwconv_9__avx2 : eti_xnn_f32_dwconv_25__avx2;
 }
 
 static bool is_close(const call *c, size_t pixel, size_t channel, float found) {

@@ -5,7 +5,7 @@
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
 
-#if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)
+#if defined(__x86_64__) && defined(ET_XNNPACK_TUNED)
 #include "xnn_window.h"
 
 #include <stdalign.h>
@@ -14,7 +14,7 @@ dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32;
 dwconv xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32;
 
 static bool can_run(void) {
-  return __builtin_cpu_supports("avx2") && eti_xnn_has_own_qs8_depthwise();
+  return __builtin_cpu_supports("avx2") && eti_xnn_has_qs8_dwconv();
 }
 
 static void fill(int8_t *at, size_t n) {
@@ -62,7 +62,7 @@ static bool is_same(size_t n_taps, size_t n_channels, size_t n_pixels, size_t st
   const eti_xnn_qs8_limits limits = {zero_point, (int16_t)(-128 + (int)next(100)),
                                      (int16_t)(127 - (int)next(100))};
   fill_weights(n_taps, n_channels);
-  eti_xnn_qs8_depthwise_pack(n_taps, n_channels, theirs, NULL, ours);
+  eti_xnn_qs8_dwconv_pack(n_taps, n_channels, theirs, NULL, ours);
   if (next(3) == 0) memset(elements, 0x80, sizeof elements);
   for (size_t i = 0; i < sizeof taps / sizeof taps[0]; i++)
     taps[i] = next(5) == 0 ? zero : elements + next(N_ELEMENTS) * 48;
@@ -71,7 +71,7 @@ static bool is_same(size_t n_taps, size_t n_channels, size_t n_pixels, size_t st
   (n_taps == 9 ? xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32
                : xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32)(
       n_channels, n_pixels, taps, theirs, y[0], stride_bytes, GAP, OFFSET, zero, &limits);
-  (n_taps == 9 ? eti_xnn_qs8_depthwise_9__avx2 : eti_xnn_qs8_depthwise_25__avx2)(
+  (n_taps == 9 ? eti_xnn_qs8_dwconv_9__avx2 : eti_xnn_qs8_dwconv_25__avx2)(
       n_channels, n_pixels, taps, ours, y[1], stride_bytes, GAP, OFFSET, zero, &limits);
   return memcmp(y[0], y[1], sizeof y[0]) == 0;
 }

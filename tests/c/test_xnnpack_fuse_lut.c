@@ -14,7 +14,7 @@ ET_TEST_MAIN(tests)
 
 #else
 
-#include "backends/xnnpack/tuned/lut.h"
+#include "backends/xnnpack/tuned/tuned.h"
 #include "xnn_subject.h"
 #include "xnn_writer.h"
 
@@ -104,7 +104,7 @@ static outcome run(const x_graph *g) {
 // The same nodes with what lies between them read from outside, value by value.
 static void is_looked_up(const x_graph *g) {
   const outcome looked_up = run(g);
-  EXPECT(looked_up.n_nodes == (eti_xnn_has_tables() ? 1 : g->n_nodes));
+  EXPECT(looked_up.n_nodes == (eti_xnn_has_lut() ? 1 : g->n_nodes));
   size_t n_different = 0;
   for (size_t i = 1; i < 256; i++) n_different += looked_up.y[i] != looked_up.y[i - 1];
   EXPECT(n_different > 30);

@@ -3,9 +3,10 @@
 // the rule that cuts operators into calls. Tests of what this machine cannot run pass.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/gemm_q8_schedule.h"
+#include "backends/xnnpack/tuned/gemm_tiling.h"
 #include "et_test.h"
 
-#if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)
+#if defined(__x86_64__) && defined(ET_XNNPACK_TUNED)
 #include <math.h>
 #include <stdalign.h>
 #include <stddef.h>
@@ -101,14 +102,14 @@ static float float_of(int32_t sum, size_t j, const struct xnn_qd8_quantization_p
 // What the kernels get: limits and, if `is_told`, in which order to multiply the packed weights.
 static eti_xnn_q8_params params_of(const void *limits, size_t limits_bytes, bool is_told,
                                    size_t n_cols, size_t n_k, size_t n_pieces, bool is_float) {
-  eti_xnn_q8_params params = {.quads = NULL};
+  eti_xnn_q8_params params = {.schedule = NULL};
   memcpy(params.limits, limits, limits_bytes);
   if (!is_told) return params;
   const size_t n_panels = (n_cols + COLS - 1) / COLS;
   const size_t column = (n_k + 3) / 4 * 4 * n_pieces + 4 + (is_float ? 8 : 4);
-  eti_xnn_quads *const quads = (eti_xnn_quads *)(void *)quads_memory;
-  if (eti_xnn_quads_make__avx2(quads, packed, column * COLS, n_panels, n_k, n_pieces))
-    params.quads = quads;
+  eti_xnn_q8_schedule *const quads = (eti_xnn_q8_schedule *)(void *)quads_memory;
+  if (eti_xnn_q8_schedule_make__avx2(quads, packed, column * COLS, n_panels, n_k, n_pieces))
+    params.schedule = quads;
   return params;
 }
 
@@ -361,11 +362,11 @@ static bool is_exact(const uint16_t *at, size_t n, size_t first_column) {
 }
 
 // Each of them once, in a kind that it fits in.
-static bool quads_are_listed(const eti_xnn_quads *quads, size_t panel, size_t n_quads) {
+static bool quads_are_listed(const eti_xnn_q8_schedule *quads, size_t panel, size_t n_quads) {
   const uint8_t *const record = quads->records + panel * quads->record_bytes;
   const uint16_t *const list = (const uint16_t *)(const void *)(record + COLS * sizeof(int32_t));
   const size_t n_pairs = list[0], n_ones = list[1], n_wide = list[2];
-  const uint16_t *const pairs = list + ETI_XNN_QUADS_HEAD, *const ones = pairs + 2 * n_pairs;
+  const uint16_t *const pairs = list + ETI_XNN_Q8_LIST_HEAD, *const ones = pairs + 2 * n_pairs;
   size_t n_seen[MOST_K / 4] = {0};
   if (2 * n_pairs + n_ones + n_wide != n_quads) return false;
   for (size_t i = 0; i < n_quads; i++)
@@ -381,20 +382,20 @@ static void quads_are_multiplied_by_what_has_room_for_their_sums(void) {
   if (!can_run()) return;
   enum { N_COLS = 48, N_QUADS = 130 };
   const given g = {.n_rows = 1, .n_cols = N_COLS, .n_pieces = 1, .n_k = 4 * N_QUADS};
-  const eti_xnn_quads *quads;
+  const eti_xnn_q8_schedule *quads;
   fill_with_all_kinds();
   pack(N_COLS, 1, g.n_k, false);
-  quads = bytes_params(&g, true).quads;
+  quads = bytes_params(&g, true).schedule;
   EXPECT(quads != NULL && quads->has_wide && quads->is_scattered);
   for (size_t i = 0; i < N_COLS / COLS; i++) EXPECT(quads_are_listed(quads, i, N_QUADS));
   for (size_t j = 0; j < N_COLS; j++) memset(weights[j], (int)j % 33, sizeof weights[j]);
   pack(N_COLS, 1, g.n_k, false);
-  quads = bytes_params(&g, true).quads;
+  quads = bytes_params(&g, true).schedule;
   EXPECT(quads != NULL && !quads->has_wide && !quads->is_scattered);
   for (size_t i = 0; i < N_COLS / COLS; i++) EXPECT(quads_are_listed(quads, i, N_QUADS));
   fill();
   pack(N_COLS, 1, g.n_k, false);
-  EXPECT(bytes_params(&g, true).quads == NULL);  // of 8 bits
+  EXPECT(bytes_params(&g, true).schedule == NULL);  // of 8 bits
 }
 
 // ---- Packing
@@ -441,9 +442,9 @@ static size_t n_tiles(size_t n_rows, size_t n_cols, eti_xnn_tile tile) {
 }
 
 static void columns_are_cut_to_weights_that_stay_near(void) {
-  const eti_xnn_tile near = eti_xnn_tile_for_bytes(12544, 96, (size_t)96 * 32, 1);
+  const eti_xnn_tile near = eti_xnn_q8_tile(12544, 96, (size_t)96 * 32, 1);
   EXPECT(n_tiles(12544, 96, near) == 1);
-  const eti_xnn_tile far = eti_xnn_tile_for_bytes(197, 3072, (size_t)3072 * 776, 1);
+  const eti_xnn_tile far = eti_xnn_q8_tile(197, 3072, (size_t)3072 * 776, 1);
   EXPECT(far.rows >= 197 && far.cols * 776 <= (512 << 10) && far.cols >= 256);
 }
 
@@ -452,14 +453,14 @@ static void threads_share_rows_before_columns(void) {
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     for (size_t n_threads = 1; n_threads <= 16; n_threads++) {
       const size_t m = sizes[i][0], n = sizes[i][1];
-      const eti_xnn_tile tile = eti_xnn_tile_for_bytes(m, n, n * 648, n_threads);
+      const eti_xnn_tile tile = eti_xnn_q8_tile(m, n, n * 648, n_threads);
       EXPECT(tile.rows > 0 && tile.rows % BLOCK == 0 && tile.cols > 0 && tile.cols % COLS == 0);
       const size_t most = ((m + BLOCK - 1) / BLOCK) * ((n + COLS - 1) / COLS);
       if (n_threads > 1)
         EXPECT(n_tiles(m, n, tile) >= (most < 2 * n_threads ? most : 2 * n_threads));
     }
   }
-  EXPECT(eti_xnn_tile_for_bytes(12544, 96, (size_t)96 * 32, 2).cols >= 96);
+  EXPECT(eti_xnn_q8_tile(12544, 96, (size_t)96 * 32, 2).cols >= 96);
 }
 
 static const et_test tests[] = {

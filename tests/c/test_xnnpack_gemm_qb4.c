@@ -4,7 +4,7 @@
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "et_test.h"
 
-#if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)
+#if defined(__x86_64__) && defined(ET_XNNPACK_TUNED)
 #include <math.h>
 #include <stdalign.h>
 #include <stddef.h>

@@ -14,7 +14,7 @@ ET_TEST_MAIN(tests)
 
 #else
 
-#include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/tuned.h"
 #include "xnn_subject.h"
 #include "xnn_writer.h"
 
@@ -134,7 +134,7 @@ static bool joins(const x_graph *g, size_t n_calls, const int32_t (*sizes)[2][4]
   const x_graph other = apart(*g);
   run(g, n_calls, sizes, &joined);
   run(&other, n_calls, sizes, &two);
-  const size_t n_left = eti_xnn_has_own_f32() ? n_left_of_ours : 2;  // a sum and its bounds
+  const size_t n_left = eti_xnn_has_gemm_residual(N) ? n_left_of_ours : 2;  // a sum and its bounds
   return joined.is_fine && two.is_fine && two.n_sums == 2 && joined.n_sums == n_left &&
          memcmp(joined.y, two.y, sizeof two.y) == 0;
 }

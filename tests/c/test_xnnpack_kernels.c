@@ -2,10 +2,11 @@
 // numbers of rows, ends of columns, lengths and pieces; lines of all lengths; and the rule that
 // cuts operators into calls. Tests of what this machine cannot run pass.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm_tiling.h"
 #include "backends/xnnpack/tuned/rowwise.h"
 #include "et_test.h"
 
-#if defined(__x86_64__) && defined(ET_XNNPACK_OWN_KERNELS)
+#if defined(__x86_64__) && defined(ET_XNNPACK_TUNED)
 #include <math.h>
 #include <stdalign.h>
 #include <stddef.h>
@@ -140,10 +141,10 @@ enum { MOST_N = 70, N_LINES = 3 };
 static float lines_x[N_LINES * MOST_N], lines_y[N_LINES * MOST_N + 1];
 
 // Lines 1 and 2 of n elements each, as numbers of either sign; the rest stays untouched.
-static eti_xnn_lines some_lines(size_t n) {
+static eti_xnn_rowwise some_lines(size_t n) {
   for (size_t i = 0; i < N_LINES * n; i++) lines_x[i] = 40.0f * a[i] + (float)(i % 5);
   for (size_t i = 0; i < sizeof lines_y / sizeof lines_y[0]; i++) lines_y[i] = UNTOUCHED;
-  return (eti_xnn_lines){.n = n, .x = lines_x, .y = lines_y};
+  return (eti_xnn_rowwise){.n = n, .x = lines_x, .y = lines_y};
 }
 
 static bool is_outside_untouched(size_t n) {
@@ -156,7 +157,7 @@ static void softmax_is_exact_to_a_few_roundings_for_all_lengths(void) {
   if (!can_run()) return;
   fill();
   for (size_t n = 1; n <= MOST_N; n++) {
-    const eti_xnn_lines lines = some_lines(n);
+    const eti_xnn_rowwise lines = some_lines(n);
     eti_xnn_f32_softmax__avx2(&lines, 1, 2);
     EXPECT(is_outside_untouched(n));
     for (size_t line = 1; line < N_LINES; line++) {
@@ -187,7 +188,7 @@ static void softmax_knows_the_ends_of_numbers(void) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     float y[10];
-    const eti_xnn_lines lines = {.n = 10, .x = cases[i].x, .y = y};
+    const eti_xnn_rowwise lines = {.n = 10, .x = cases[i].x, .y = y};
     eti_xnn_f32_softmax__avx2(&lines, 0, 1);
     const float first = cases[i].first, last = cases[i].last;
     EXPECT(isnan(first) ? isnan(y[0]) : fabsf(y[0] - first) <= 1e-6f * first);
@@ -199,7 +200,7 @@ static void layer_norm_is_exact_to_a_few_roundings_for_all_lengths(void) {
   if (!can_run()) return;
   fill();
   for (size_t n = 1; n <= MOST_N; n++) {
-    eti_xnn_lines lines = some_lines(n);
+    eti_xnn_rowwise lines = some_lines(n);
     lines.weight = n % 3 > 0 ? a : NULL;
     lines.bias = n % 3 > 1 ? a + MOST_N : NULL;
     lines.eps = 0x1p-10f;
@@ -223,7 +224,7 @@ static void layer_norm_is_exact_to_a_few_roundings_for_all_lengths(void) {
 static void lines_may_be_written_where_they_are_read(void) {
   if (!can_run()) return;
   fill();
-  eti_xnn_lines apart = some_lines(13), here = apart;
+  eti_xnn_rowwise apart = some_lines(13), here = apart;
   here.y = lines_x;
   eti_xnn_f32_softmax__avx2(&apart, 0, N_LINES);
   eti_xnn_f32_softmax__avx2(&here, 0, N_LINES);
@@ -259,12 +260,12 @@ static size_t n_tiles(size_t n_rows, size_t n_cols, eti_xnn_tile tile) {
 }
 
 static void far_weights_are_read_in_one_call(void) {
-  const eti_xnn_tile tile = eti_xnn_tile_for(197, 3072, 768 * 4, (size_t)3072 * 769 * 4, 1);
+  const eti_xnn_tile tile = eti_xnn_f32_tile(197, 3072, 768 * 4, (size_t)3072 * 769 * 4, 1);
   EXPECT(n_tiles(197, 3072, tile) == 1);
 }
 
 static void rows_beside_near_weights_stay_near(void) {
-  const eti_xnn_tile tile = eti_xnn_tile_for(12544, 96, 24 * 4, 96 * 25 * 4, 1);
+  const eti_xnn_tile tile = eti_xnn_f32_tile(12544, 96, 24 * 4, 96 * 25 * 4, 1);
   EXPECT(tile.cols >= 96 && tile.rows * 24 * 4 <= (512 << 10) && tile.rows > 1000);
 }
 
@@ -273,7 +274,7 @@ static void threads_get_tiles_to_share_down_to_a_block(void) {
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     for (size_t n_threads = 1; n_threads <= 16; n_threads++) {
       const size_t m = sizes[i][0], n = sizes[i][1];
-      const eti_xnn_tile tile = eti_xnn_tile_for(m, n, 640, n * 644, n_threads);
+      const eti_xnn_tile tile = eti_xnn_f32_tile(m, n, 640, n * 644, n_threads);
       EXPECT(tile.rows > 0 && tile.rows % BLOCK == 0 && tile.cols > 0 && tile.cols % COLS == 0);
       const size_t most = ((m + BLOCK - 1) / BLOCK) * ((n + COLS - 1) / COLS);
       if (n_threads > 1)

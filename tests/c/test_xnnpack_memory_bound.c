@@ -1,7 +1,7 @@
 // Operators that do little with each byte, cut our way, give what XNNPACK's give: three lines to
 // pixels of three, for all lengths, any other transposition, and products of int8 with a factor for
 // each channel, in either order.
-#include "backends/xnnpack/tuned/memory_bound.h"
+#include "backends/xnnpack/tuned/tuned.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
 
@@ -31,11 +31,13 @@ static bool run(xnn_subgraph_t s, bool is_cut, size_t n_values,
   const bool is_made =
       xnn_create_runtime_v4(s, NULL, NULL, NULL, 0, &runtime) == xnn_status_success &&
       xnn_reshape_runtime(runtime) == xnn_status_success;
-  if (is_made && is_cut) eti_xnn_tile_light(runtime);
+  eti_xnn_q8_schedule *schedules = NULL;
+  if (is_made && is_cut) eti_xnn_tuned_after_reshape(runtime, 1, &schedules);
   const bool is_run = is_made &&
                       xnn_setup_runtime_v2(runtime, n_values, values) == xnn_status_success &&
                       xnn_invoke_runtime(runtime) == xnn_status_success;
   (void)xnn_delete_runtime(runtime);
+  eti_xnn_tuned_free_schedules(schedules);
   return is_run;
 }
 
@@ -114,8 +116,8 @@ static void products_are_xnnpacks(void) {
 static void no_more_names_are_written_than_asked_for(void) {
   EXPECT(begin());
   const char *names[2] = {NULL, NULL};
-  const size_t n = eti_xnn_own_light(names, 1);
-  EXPECT(n <= 2 && (names[0] != NULL) == (n > 0) && names[1] == NULL);
+  const size_t n = eti_xnn_tuned_names(names, 1);
+  EXPECT((names[0] != NULL) == (n > 0) && names[1] == NULL);
 }
 
 static const et_test tests[] = {ET_CASE(lines_become_pixels), ET_CASE(products_are_xnnpacks),

@@ -16,7 +16,7 @@ ET_TEST_MAIN(tests)
 
 #include <math.h>
 
-#include "backends/xnnpack/tuned/rowwise.h"
+#include "backends/xnnpack/tuned/tuned.h"
 #include "xnn_subject.h"
 #include "xnn_writer.h"
 

@@ -4,6 +4,7 @@
 #define ET_XNN_WINDOW_H
 
 #include "backends/xnnpack/tuned/dwconv.h"
+#include "backends/xnnpack/tuned/tuned.h"
 #include "et_test.h"
 
 #include <stdint.h>
@@ -56,7 +57,7 @@ static inline bool window_run(xnn_subgraph_t s, bool is_ours, void *image, void 
   xnn_runtime_t runtime = NULL;
   const struct xnn_external_value values[] = {{0, image}, {1, out}};
   bool is_fine = xnn_create_runtime_v4(s, NULL, NULL, NULL, 0, &runtime) == xnn_status_success;
-  if (is_fine && is_ours) eti_xnn_use_own_depthwise(runtime);
+  if (is_fine && is_ours) eti_xnn_tuned_after_make(runtime);
   is_fine = is_fine && xnn_reshape_runtime(runtime) == xnn_status_success &&
             xnn_setup_runtime_v2(runtime, 2, values) == xnn_status_success &&
             xnn_invoke_runtime(runtime) == xnn_status_success;

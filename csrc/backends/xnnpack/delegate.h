@@ -1,7 +1,8 @@
-// delegate.h — one delegate of a loaded method, shared by the files that make it (xnnpack_backend.c,
-// engine.c), run it (execute.c) and profile it (profile.c). The record lies in the method's memory; what XNNPACK needs lies in
-// `engine`, which can be made from the payload at any time: again after memory ran out in the
-// middle of a run, and once more for runs with a clock at every node.
+// delegate.h — one delegate of a loaded method, shared by the files that make it
+// (xnnpack_backend.c, engine.c), run it (execute.c) and profile it (profile.c). The record lies in
+// the method's memory; what XNNPACK needs lies in `engine`, which can be made from the payload at
+// any time: again after memory ran out in the middle of a run, and once more for runs with a clock
+// at every node.
 #ifndef ET_XNNPACK_DELEGATE_H
 #define ET_XNNPACK_DELEGATE_H
 
@@ -11,6 +12,7 @@
 #include "backends/xnnpack/subgraph/subgraph.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "backends/xnnpack/pthreadpool_shim.h"
+#include "backends/xnnpack/tuned/tuned.h"
 #include "backends/xnnpack/weights/weights_cache.h"
 
 // An argument as XNNPACK knows it.
@@ -32,7 +34,7 @@ typedef struct eti_xnn_engine {
   eti_xnn_shape *given;     // [graph.n_externs], of the call under way
   struct xnn_external_value *externs;  // [n_active]
   size_t n_active;                     // externs that XNNPACK has been told of
-  struct eti_xnn_quads *quads;         // what kernels for int8 know of its weights
+  eti_xnn_q8_schedule *schedules;      // of its int8 weights; NULL without any
 } eti_xnn_engine;
 
 typedef struct eti_xnn_delegate {

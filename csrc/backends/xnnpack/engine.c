@@ -3,15 +3,14 @@
 #include <string.h>
 
 #include "backends/xnnpack/delegate.h"
-#include "backends/xnnpack/tuned/dwconv.h"
-#include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/tuned.h"
 #include "backends/xnnpack/workspace.h"
 #include "backends/xnnpack/xnn_status.h"
 #include "runtime/check.h"
 
 et_status eti_xnn_initialize(et_error *err) {
   ET_TRY(eti_xnn_fail(xnn_initialize(&eti_xnn_allocator), err, "starting XNNPACK"));
-  eti_xnn_use_own_kernels();
+  eti_xnn_tuned_install();
   return ET_OK;
 }
 
@@ -29,7 +28,7 @@ void eti_xnn_engine_free(eti_xnn_engine *engine) {
   release_args(engine);
   if (engine->graph.built != NULL) eti_xnn_graph_deinit(&engine->graph);
   eti_xnn_session_deinit(&engine->session);
-  eti_xnn_release_quads(engine->quads);
+  eti_xnn_tuned_free_schedules(engine->schedules);
   eti_xnn_memory_release(engine);
 }
 
@@ -62,7 +61,7 @@ static void create_runtime(void *ctx) {
   c->status = xnn_create_runtime_v4(c->engine->graph.subgraph, &c->engine->session.provider,
                                     workspace == NULL ? NULL : workspace->workspace,
                                     &c->engine->pool, c->flags, &c->engine->runtime);
-  if (c->status == xnn_status_success) eti_xnn_use_own_depthwise(c->engine->runtime);
+  if (c->status == xnn_status_success) eti_xnn_tuned_after_make(c->engine->runtime);
 }
 
 // In a region. On failure the caller frees what is there.

@@ -1,8 +1,6 @@
 // execute.c — a call of a delegate: what it is given is compared with what XNNPACK knows, which is
 // told only what is new, because most calls differ from the one before in nothing.
 #include "backends/xnnpack/delegate.h"
-#include "backends/xnnpack/tuned/gemm_kernels.h"
-#include "backends/xnnpack/tuned/memory_bound.h"
 #include "backends/xnnpack/workspace.h"
 #include "backends/xnnpack/xnn_status.h"
 #include "runtime/bytes.h"
@@ -89,9 +87,8 @@ static void reshape(void *ctx) {
   }
   if (r->status == xnn_status_success) r->status = xnn_reshape_runtime(engine->runtime);
   if (r->status != xnn_status_success) return;
-  eti_xnn_tile_products(engine->runtime, pthreadpool_get_threads_count(&engine->pool));
-  eti_xnn_tile_light(engine->runtime);
-  eti_xnn_order_quads(engine->runtime, &engine->quads);
+  eti_xnn_tuned_after_reshape(engine->runtime, pthreadpool_get_threads_count(&engine->pool),
+                              &engine->schedules);
 }
 
 static void set_up(void *ctx) {

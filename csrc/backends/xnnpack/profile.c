@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "backends/xnnpack/delegate.h"
-#include "backends/xnnpack/tuned/rowwise.h"
 #include "backends/xnnpack/xnn_status.h"
 #include "runtime/check.h"
 
@@ -47,7 +46,7 @@ static et_status tell(const eti_xnn_engine *engine, const notes *all,
   size_t at = 0;
   for (size_t i = 0; i < all->n; i++) {
     const bool is_known = all->n == graph->n_nodes;
-    const char *const own_name = eti_xnn_next_own_name(engine->runtime, &at);
+    const char *const own_name = eti_xnn_tuned_next_name(engine->runtime, &at);
     const et_event event = {.kind = ET_EVENT_NODE,
                             .operator_name = own_name == NULL ? name : own_name,
                             .ns = all->us[i] * 1000,

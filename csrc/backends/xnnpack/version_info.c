@@ -1,8 +1,10 @@
-// version_info.c — see version_info.h. Asks cpuinfo, as XNNPACK does when it chooses its kernels;
-// knows nothing of delegates.
+// version_info.c — see version_info.h. Instruction sets are those that cpuinfo detects, by which
+// XNNPACK chooses its kernels. Knows nothing of delegates.
 #include "backends/xnnpack/version_info.h"
 
 #include <stdbool.h>
+
+#include "backends/xnnpack/tuned/tuned.h"
 
 #if defined(__has_include)
 #if __has_include(<cpuinfo.h>)
@@ -18,7 +20,7 @@ const char *eti_xnn_version(void) {
 #if defined(HAS_CPUINFO)
 typedef struct instruction_set {
   const char *name;
-  bool (*is_here)(void);
+  bool (*is_present)(void);
 } instruction_set;
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -58,7 +60,7 @@ size_t eti_xnn_instruction_sets(const char **names, size_t n) {
   if (!cpuinfo_initialize()) return 0;
   size_t n_found = 0;
   for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
-    if (!sets[i].is_here()) continue;
+    if (!sets[i].is_present()) continue;
     if (n_found < n) names[n_found] = sets[i].name;
     n_found++;
   }
@@ -71,3 +73,7 @@ size_t eti_xnn_instruction_sets(const char **names, size_t n) {
   return 0;
 }
 #endif
+
+size_t eti_xnn_own_kernels(const char **names, size_t n) {
+  return eti_xnn_tuned_names(names, n);
+}

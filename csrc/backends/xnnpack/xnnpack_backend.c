@@ -1,5 +1,5 @@
-// xnnpack_backend.c — the delegate "XnnpackBackend": its three functions, init, execute and destroy.
-// Engines are engine.c's, calls execute.c's, payloads subgraph.h's.
+// xnnpack_backend.c — the delegate "XnnpackBackend": its three functions, init, execute and
+// destroy. Engines are engine.c's, calls execute.c's, payloads subgraph.h's.
 #include "backends/xnnpack/delegate.h"
 #include "backends/xnnpack/workspace.h"
 #include "runtime/check.h"

@@ -9,6 +9,7 @@
 #include "backends/xnnpack/payload/payload_schema.h"
 #include "backends/xnnpack/payload/value_shape.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -131,6 +132,10 @@ et_status eti_xnn_infer_shapes(const eti_xnn_payload *payload, eti_xnn_shape *sh
 
 static inline const eti_xnn_kind *eti_xnn_kind_of(const eti_xnn_node *node) {
   return &eti_xnn_kinds[node->kind];
+}
+// Whether a node limits its results.
+static inline bool eti_xnn_has_bounds(const eti_xnn_node *node) {
+  return node->output_min > -INFINITY || node->output_max < INFINITY;
 }
 const char *eti_xnn_datatype_name(unsigned datatype);  // "fp32"; "?"
 unsigned eti_xnn_datatype_bits(unsigned datatype);     // 0 for none

@@ -1,27 +1,28 @@
-// fuse_lut.c — finds nodes of a payload that make floats of an int8 value, compute with each of
-// them and constant numbers alone, and make int8 of the results: there one table does (lut.h).
-// Nodes are taken only whole: what lies between them is read by nobody else.
-#include <math.h>
+// fuse_lut.c — replaces a dequantize → element-wise → quantize chain of int8 values by one lookup
+// table, as a quantized hardswish or gelu is. The table is computed by the kernels of XNNPACK that
+// would have run, so results are the same bits. Operands of the chain's nodes are its own values
+// and constant scalars.
 #include <string.h>
 
-#include "backends/xnnpack/subgraph/subgraph_builder.h"
-#include "backends/xnnpack/tuned/lut.h"
+#include "backends/xnnpack/subgraph/fuse.h"
+#include "backends/xnnpack/tuned/tuned.h"
+#include "backends/xnnpack/xnn_status.h"
 #include "runtime/check.h"
 
-enum { N = ETI_XNN_TABLE_BYTES, MOST_VALUES = 8, ROOM = XNN_EXTRA_BYTES / sizeof(float) };
+enum { N = ETI_XNN_LUT_BYTES, MAX_VALUES = 8, EXTRA = XNN_EXTRA_BYTES / sizeof(float) };
 
-// A value in floats, for each byte of the first.
+// A value of the chain, in fp32, for each byte of the chain's input.
 typedef struct column {
-  uint32_t value, n_readers;  // who has not been found yet
-  float numbers[N + ROOM];
+  uint32_t value, n_readers;  // readers that have not matched yet
+  float numbers[N + EXTRA];
 } column;
 
-// The nodes from `first` on, and what has been found of them.
+// A match in progress: the nodes from `first` on.
 typedef struct chain {
   eti_xnn_builder *b;
   const eti_xnn_node *first;
   size_t n_left, n_found, n_columns;
-  column columns[MOST_VALUES];
+  column columns[MAX_VALUES];
   uint8_t table[N + XNN_EXTRA_BYTES];
 } chain;
 
@@ -52,7 +53,7 @@ static struct xnn_quantization_params params_of(const chain *c, uint32_t value) 
   return (struct xnn_quantization_params){.zero_point = v->zero_point, .scale = v->scale};
 }
 
-// Runs one unary node over 256 elements; false: XNNPACK would not.
+// Runs one unary node over 256 elements; false: XNNPACK refused.
 static bool run_unary(const chain *c, const eti_xnn_node *node, const void *in, void *out) {
   union xnn_unary_params params;
   const bool has_params = eti_xnn_unary_params(node, &params);
@@ -65,7 +66,7 @@ static bool run_unary(const chain *c, const eti_xnn_node *node, const void *in, 
                                       N, N, NULL, in, out) == xnn_status_success;
 }
 
-// What a node reads: a column, or a constant number.
+// An operand of a node: a column, or a constant scalar.
 typedef struct operand {
   const float *numbers;  // NULL: neither
   size_t n;
@@ -83,15 +84,15 @@ static et_status find_operand(chain *c, uint32_t value, operand *out) {
   const eti_xnn_value *const v = value_of(c, value);
   const bool is_float = v->datatype == ETI_XNN_fp32 && v->quantization == QUANT_NONE;
   if (!v->is_constant || !is_float || v->constant_bytes != sizeof(float)) return ET_OK;
-  const void *bytes = c->b->addresses[value];  // each is got once, as there is room for no more
+  const void *bytes = c->b->addresses[value];  // each is loaded once: there is room for no more
   if (bytes == NULL) ET_TRY(eti_xnn_constant_bytes(c->b, value, &bytes));
   *out = (operand){bytes, 1};
   return ET_OK;
 }
 
-// A new column for the next node's result, if it is one.
+// A new column for the next node's result; NULL where it can have none.
 static column *new_column(chain *c, uint32_t value) {
-  if (c->n_columns == MOST_VALUES || !is_inner(c, value) ||
+  if (c->n_columns == MAX_VALUES || !is_inner(c, value) ||
       !has_shape_of(c, value, c->first->inputs[0]))
     return NULL;
   column *const made = &c->columns[c->n_columns];
@@ -108,14 +109,13 @@ static bool run_binary(const eti_xnn_node *node, const operand *in, float *out) 
                                        NULL) == xnn_status_success;
 }
 
-// The next node, if it computes floats from those known.
-static et_status find_step(chain *c, const eti_xnn_node *node, bool *is_step) {
+// Matches a node that computes a value of the chain from earlier ones.
+static et_status match_step(chain *c, const eti_xnn_node *node, bool *is_step) {
   const eti_xnn_kind *const kind = eti_xnn_kind_of(node);
   const bool is_unary = kind->family == XNN_FAMILY_UNARY;
-  const bool is_free = !(node->output_min > -INFINITY) && !(node->output_max < INFINITY);
+  const bool is_binary = kind->family == XNN_FAMILY_BINARY && !eti_xnn_has_bounds(node);
   *is_step = false;
-  if (node->flags != 0 || !(is_unary || (kind->family == XNN_FAMILY_BINARY && is_free)))
-    return ET_OK;
+  if (node->flags != 0 || !(is_unary || is_binary)) return ET_OK;
   column *const made = new_column(c, node->outputs[0]);
   if (made == NULL) return ET_OK;
   operand in[2] = {{NULL, 0}, {NULL, 0}};
@@ -130,8 +130,8 @@ static et_status find_step(chain *c, const eti_xnn_node *node, bool *is_step) {
   return ET_OK;
 }
 
-// The first node, which makes floats of bytes.
-static bool find_begin(chain *c) {
+// Matches the first node, which dequantizes.
+static bool match_dequantize(chain *c) {
   const eti_xnn_node *const node = c->first;
   if (eti_xnn_kind_of(node)->family != XNN_FAMILY_CONVERT || !is_byte(c, node->inputs[0]))
     return false;
@@ -143,8 +143,8 @@ static bool find_begin(chain *c) {
   return true;
 }
 
-// The last one, which makes bytes of the only floats that have not been read.
-static et_status find_end(chain *c, const eti_xnn_node *node, bool *is_end) {
+// Matches the last node, which quantizes the only value of the chain that has not been read.
+static et_status match_quantize(chain *c, const eti_xnn_node *node, bool *is_end) {
   const uint32_t out = node->outputs[0];
   operand in;
   *is_end = false;
@@ -161,32 +161,42 @@ static et_status find_end(chain *c, const eti_xnn_node *node, bool *is_end) {
   return ET_OK;
 }
 
-static et_status define(chain *c, const eti_xnn_node *last) {
-  uint32_t input, output;
+// Defines the table as a constant of the subgraph.
+static et_status table_id(chain *c, uint32_t *id) {
+  static const size_t dims[] = {N};
   void *table;
   ET_TRY(eti_xnn_take(&c->b->built->temporary, 1, N, &table, c->b->err));
   memcpy(table, c->table, N);
+  return eti_xnn_fail(
+      xnn_define_quantized_tensor_value(c->b->subgraph, xnn_datatype_quint8, 0, 1.0f, 1, dims,
+                                        table, XNN_INVALID_VALUE_ID, 0, id),
+      c->b->err, "defining a lookup table");
+}
+
+static et_status define(chain *c, const eti_xnn_node *last) {
+  uint32_t input, table, output;
+  ET_TRY(table_id(c, &table));
   ET_TRY(eti_xnn_value_id(c->b, c->first->inputs[0], &input));
   ET_TRY(eti_xnn_value_id(c->b, last->outputs[0], &output));
   return eti_xnn_defined(c->b, c->first + 1,
-                         eti_xnn_define_table(c->b->subgraph, input, output, table));
+                         eti_xnn_define_lut(c->b->subgraph, input, table, output));
 }
 
-et_status eti_xnn_define_chain(eti_xnn_builder *b, const eti_xnn_node *node, size_t *n_nodes) {
+et_status eti_xnn_fuse_lut(eti_xnn_builder *b, const eti_xnn_node *node, size_t *n_nodes) {
   *n_nodes = 0;
-  if (!eti_xnn_has_tables() || eti_xnn_kind_of(node)->family != XNN_FAMILY_CONVERT) return ET_OK;
+  if (!eti_xnn_has_lut() || eti_xnn_kind_of(node)->family != XNN_FAMILY_CONVERT) return ET_OK;
   const eti_xnn_payload *const payload = b->payload;
   chain c = {.b = b, .first = node, .n_left = payload->n_nodes - (size_t)(node - payload->nodes)};
-  bool is_step = find_begin(&c), is_end = false;
+  bool is_step = match_dequantize(&c), is_end = false;
   while (is_step && c.n_found < c.n_left) {
     const eti_xnn_node *const next = node + c.n_found;
-    if (c.n_found > 1) ET_TRY(find_end(&c, next, &is_end));
+    if (c.n_found > 1) ET_TRY(match_quantize(&c, next, &is_end));
     if (is_end) {
       ET_TRY(define(&c, next));
       *n_nodes = c.n_found + 1;
       return ET_OK;
     }
-    ET_TRY(find_step(&c, next, &is_step));
+    ET_TRY(match_step(&c, next, &is_step));
     c.n_found++;
   }
   return ET_OK;

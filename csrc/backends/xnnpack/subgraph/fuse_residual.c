@@ -1,12 +1,7 @@
-// fuse_residual.c — finds sums of a payload that the product before them can compute with it: see
-// gemm_residual.h. The product must not have bounds and nobody else read its result; the other
-// operand, of the same shape, must be there by then.
-#include <math.h>
-#include <string.h>
-
-#include "backends/xnnpack/subgraph/subgraph_builder.h"
-#include "backends/xnnpack/tuned/gemm_kernels.h"
-#include "backends/xnnpack/tuned/gemm_residual.h"
+// fuse_residual.c — fuses an f32 product and the sum that adds a residual to it. Only the sum reads
+// the product's result; the residual has the same shape and is computed before the product.
+#include "backends/xnnpack/subgraph/fuse.h"
+#include "backends/xnnpack/tuned/tuned.h"
 #include "runtime/check.h"
 
 static bool is_f32(const eti_xnn_builder *b, uint32_t value) {
@@ -14,23 +9,22 @@ static bool is_f32(const eti_xnn_builder *b, uint32_t value) {
   return v->datatype == ETI_XNN_fp32 && v->quantization == QUANT_NONE;
 }
 
-// For fewer columns than our kernels have XNNPACK takes other ones.
 static bool is_product(const eti_xnn_builder *b, const eti_xnn_node *node) {
   const uint8_t family = eti_xnn_kind_of(node)->family;
-  const bool is_it =
+  const bool is_gemm =
       family == XNN_FAMILY_LINEAR || (family == XNN_FAMILY_CONV && node->p.window.groups == 1);
-  if (!is_it || node->n_inputs != 3) return false;
+  if (!is_gemm || node->n_inputs != 3) return false;
   const eti_xnn_shape *const shape = &b->shapes[node->outputs[0]];
-  if (shape->rank == 0 || shape->dims[shape->rank - 1] < ETI_XNN_GEMM_COLS) return false;
+  if (shape->rank == 0) return false;
   for (unsigned k = 0; k < 3; k++) {
     const bool is_constant = b->payload->values[node->inputs[k]].is_constant;
     if (!is_f32(b, node->inputs[k]) || is_constant != (k > 0)) return false;
   }
-  const bool is_free = !(node->output_min > -INFINITY) && !(node->output_max < INFINITY);
-  return is_free && is_f32(b, node->outputs[0]);
+  return !eti_xnn_has_bounds(node) && is_f32(b, node->outputs[0]) &&
+         eti_xnn_has_gemm_residual(shape->dims[shape->rank - 1]);
 }
 
-// The only reader of what the product gives, if that is a sum; `other` is its other operand.
+// The only reader of a product's result, if it is a sum; `other`: its other operand.
 static const eti_xnn_node *sum_of(const eti_xnn_builder *b, const eti_xnn_node *product,
                                   uint32_t *other) {
   const uint32_t value = product->outputs[0];
@@ -44,28 +38,28 @@ static const eti_xnn_node *sum_of(const eti_xnn_builder *b, const eti_xnn_node *
   return node;
 }
 
-// Outputs are defined before anything is computed.
-static bool is_there(const eti_xnn_builder *b, uint32_t value) {
+// Whether a value is computed before the next node. Outputs have ids from the start.
+static bool is_computed(const eti_xnn_builder *b, uint32_t value) {
   const eti_xnn_value *const v = &b->payload->values[value];
   return v->is_constant || v->is_input || (b->ids[value] != ETI_XNN_NONE && !v->is_output);
 }
 
-et_status eti_xnn_define_join(eti_xnn_builder *b, const eti_xnn_node *node, bool *is_done) {
+et_status eti_xnn_fuse_residual(eti_xnn_builder *b, const eti_xnn_node *node, size_t *n_nodes) {
   uint32_t other, id;
-  *is_done = false;
-  if (!is_product(b, node) || !eti_xnn_has_own_f32()) return ET_OK;
+  *n_nodes = 0;
+  if (!is_product(b, node)) return ET_OK;
   const eti_xnn_node *const sum = sum_of(b, node, &other);
-  if (sum == NULL || !is_f32(b, other) || !is_f32(b, sum->outputs[0]) || !is_there(b, other) ||
+  if (sum == NULL || !is_f32(b, other) || !is_f32(b, sum->outputs[0]) || !is_computed(b, other) ||
       !eti_xnn_same_shape(&b->shapes[other], &b->shapes[node->outputs[0]]))
     return ET_OK;
-  eti_xnn_node joined = *node;
-  joined.outputs[0] = sum->outputs[0];
-  joined.output_min = sum->output_min;
-  joined.output_max = sum->output_max;
+  eti_xnn_node fused = *node;
+  fused.outputs[0] = sum->outputs[0];
+  fused.output_min = sum->output_min;
+  fused.output_max = sum->output_max;
   ET_TRY(eti_xnn_value_id(b, other, &id));
-  ET_TRY(eti_xnn_define_node(b, &joined));
+  ET_TRY(eti_xnn_define_node(b, &fused));
   eti_xnn_add_residual(b->subgraph, id);
-  b->built->is_joined[sum->index] = 1;
-  *is_done = true;
+  b->built->is_fused[sum->index] = 1;
+  *n_nodes = 1;
   return ET_OK;
 }

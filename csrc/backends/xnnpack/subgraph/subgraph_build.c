@@ -2,6 +2,7 @@
 // gives back what is not needed any longer.
 #include "backends/xnnpack/subgraph/subgraph.h"
 
+#include "backends/xnnpack/subgraph/fuse.h"
 #include "backends/xnnpack/subgraph/subgraph_builder.h"
 #include "backends/xnnpack/xnn_status.h"
 #include "runtime/check.h"
@@ -99,7 +100,7 @@ static bool broadcasts_anew(const eti_xnn_built *built, const eti_xnn_node *node
   const uint32_t in = node->inputs[k], out = node->outputs[0];
   const eti_xnn_value *const v = &built->payload.values[in];
   const bool is_inner = !v->is_constant && !v->is_input && !v->is_output;
-  if (!built->is_joined[node->index] && !(built->is_shaped && is_inner)) return false;
+  if (!built->is_fused[node->index] && !(built->is_shaped && is_inner)) return false;
   return (eti_xnn_shape_count(&built->shapes[in]) == eti_xnn_shape_count(&built->shapes[out])) !=
          (eti_xnn_shape_count(&now[in]) == eti_xnn_shape_count(&now[out]));
 }
@@ -200,11 +201,11 @@ static void mark_packed(eti_xnn_builder *b) {
 static et_status claim(eti_xnn_builder *b, eti_xnn_extern **externs) {
   const eti_xnn_payload *payload = b->payload;
   eti_xnn_built *built = b->built;
-  void *constants, *ids, *float_ids, *is_packed, *is_joined, *addresses, *origins, *list;
+  void *constants, *ids, *float_ids, *is_packed, *is_fused, *addresses, *origins, *list;
   ET_TRY(eti_xnn_take(&built->kept, 2 * payload->n_values, sizeof(eti_xnn_constant), &constants,
                       b->err));
   ET_TRY(eti_xnn_take(&built->kept, payload->n_externs, sizeof(eti_xnn_extern), &list, b->err));
-  ET_TRY(eti_xnn_take(&built->kept, payload->n_nodes, 1, &is_joined, b->err));
+  ET_TRY(eti_xnn_take(&built->kept, payload->n_nodes, 1, &is_fused, b->err));
   b->room = payload->n_nodes * ETI_XNN_MOST_DEFINED;
   ET_TRY(eti_xnn_take(&built->temporary, b->room, sizeof(uint32_t), &origins, b->err));
   ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, sizeof(uint32_t), &ids, b->err));
@@ -212,7 +213,7 @@ static et_status claim(eti_xnn_builder *b, eti_xnn_extern **externs) {
   ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, 1, &is_packed, b->err));
   ET_TRY(eti_xnn_take(&built->temporary, payload->n_values, sizeof(void *), &addresses, b->err));
   built->constants = constants;
-  built->is_joined = is_joined;
+  built->is_fused = is_fused;
   if (built->spent.tell != NULL) {
     void *extents;
     ET_TRY(eti_xnn_take(&built->temporary, 2 * payload->n_values, sizeof(eti_xnn_extent), &extents,
@@ -272,15 +273,12 @@ static et_status define_all(eti_xnn_builder *b) {
   ET_TRY(find_needed(b));
   for (size_t i = 0, n_done; i < payload->n_nodes; i += n_done) {
     const eti_xnn_node *const node = &payload->nodes[i];
-    bool is_done;
     n_done = 1;
-    if (!is_used(node, b->is_needed) || b->built->is_joined[i]) continue;
-    ET_TRY(eti_xnn_define_norm(b, node, &n_done));
-    if (n_done == 0) ET_TRY(eti_xnn_define_chain(b, node, &n_done));
+    if (!is_used(node, b->is_needed) || b->built->is_fused[i]) continue;
+    ET_TRY(eti_xnn_try_fuse(b, node, &n_done));
     if (n_done > 0) continue;
+    ET_TRY(eti_xnn_define_node(b, node));
     n_done = 1;
-    ET_TRY(eti_xnn_define_join(b, node, &is_done));
-    if (!is_done) ET_TRY(eti_xnn_define_node(b, node));
   }
   return ET_OK;
 }

@@ -24,7 +24,7 @@ typedef struct eti_xnn_built {
   eti_xnn_constant *constants;  // room for each value and its scales
   eti_xnn_shape *shapes;        // [n_values] that XNNPACK knows; NULL where nobody asks
   bool is_shaped;               // … and has made its operators for
-  uint8_t *is_joined;           // [payload.n_nodes] sums that the products before them compute
+  uint8_t *is_fused;            // [payload.n_nodes] sums that a product before them computes
   eti_xnn_spent spent;          // of what it read, until the runtime is created
 } eti_xnn_built;
 
@@ -74,19 +74,6 @@ et_status eti_xnn_float_temporary(eti_xnn_builder *b, uint32_t shape_of, uint32_
 // Notes a node that XNNPACK has accepted, or fails with what it said.
 et_status eti_xnn_defined(eti_xnn_builder *b, const eti_xnn_node *node, enum xnn_status status);
 et_status eti_xnn_convert(eti_xnn_builder *b, const eti_xnn_node *node, uint32_t from, uint32_t to);
-
-// ---- fuse_layer_norm.c
-// Defines a layer norm in place of the nodes that begin at `node`, and says how many these are: 0
-// where they are none, or the machine has no layer norm.
-et_status eti_xnn_define_norm(eti_xnn_builder *b, const eti_xnn_node *node, size_t *n_nodes);
-
-// ---- fuse_lut.c
-// Defines a table in place of the nodes that begin at `node`; as above.
-et_status eti_xnn_define_chain(eti_xnn_builder *b, const eti_xnn_node *node, size_t *n_nodes);
-
-// ---- fuse_residual.c
-// Defines a product and the sum that reads it as one node, if they are such.
-et_status eti_xnn_define_join(eti_xnn_builder *b, const eti_xnn_node *node, bool *is_done);
 
 // ---- subgraph_nodes.c
 // The parameters of a unary node; false: it has none.

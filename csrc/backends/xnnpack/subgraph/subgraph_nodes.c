@@ -3,8 +3,7 @@
 // it computes in floats only, pass through fp32; bounds that its node does not take become a clamp;
 // nodes that only move bytes get their input in the output's scale.
 #include "backends/xnnpack/subgraph/subgraph_builder.h"
-#include "backends/xnnpack/tuned/rowwise.h"
-#include "backends/xnnpack/tuned/conv_stem.h"
+#include "backends/xnnpack/tuned/tuned.h"
 #include "runtime/check.h"
 
 #include <math.h>
@@ -51,26 +50,15 @@ static enum xnn_status define_linear(xnn_subgraph_t s, const eti_xnn_node *n, co
 
 static enum xnn_status define_softmax(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
   (void)n;
-  return eti_xnn_define_softmax(s, w->in[0], w->out[0]);
+  return xnn_define_softmax(s, w->in[0], w->out[0], 0);
 }
 
 static enum xnn_status define_conv(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
   const eti_xnn_window *p = &n->p.window;
-  const eti_xnn_shallow_node node = {
-      .padding = {p->padding[0], p->padding[1], p->padding[2], p->padding[3]},
-      .kernel = {p->kernel[0], p->kernel[1]},
-      .stride = {p->stride[0], p->stride[1]},
-      .dilation = {p->dilation[0], p->dilation[1]},
-      .groups = p->groups,
-      .group_inputs = p->group_inputs,
-      .group_outputs = p->group_outputs,
-      .min = n->output_min,
-      .max = n->output_max,
-      .input = w->in[0],
-      .filter = w->in[1],
-      .bias = w->in[2],
-      .output = w->out[0]};
-  return eti_xnn_define_convolution(s, &node);
+  return xnn_define_convolution_2d(
+      s, p->padding[0], p->padding[1], p->padding[2], p->padding[3], p->kernel[0], p->kernel[1],
+      p->stride[0], p->stride[1], p->dilation[0], p->dilation[1], p->groups, p->group_inputs,
+      p->group_outputs, n->output_min, n->output_max, w->in[0], w->in[1], w->in[2], w->out[0], 0);
 }
 
 static enum xnn_status define_depthwise(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
@@ -206,8 +194,8 @@ static const family families[XNN_FAMILY_COUNT] = {
 
 // ---- Around it
 
-// Kinds whose bounds upstream's runtime uses; the other ones ignore theirs.
-static bool has_bounds(const eti_xnn_node *node) {
+// Whether a node has bounds and upstream's runtime applies them; other binary kinds ignore theirs.
+static bool uses_bounds(const eti_xnn_node *node) {
   switch (eti_xnn_kind_of(node)->operator) {
     case xnn_binary_add:
     case xnn_binary_subtract:
@@ -217,7 +205,7 @@ static bool has_bounds(const eti_xnn_node *node) {
     default:
       if (eti_xnn_kind_of(node)->family == XNN_FAMILY_BINARY) return false;
   }
-  return node->output_min > -INFINITY || node->output_max < INFINITY;
+  return eti_xnn_has_bounds(node);
 }
 
 static bool is_quantized(const eti_xnn_value *v) {
@@ -272,7 +260,7 @@ static et_status define_one(eti_xnn_builder *b, const eti_xnn_node *node) {
   const uint32_t value = node->outputs[0];
   const bool is_narrowed = in_float && eti_xnn_is_activation(b->payload->values[value].datatype) &&
                            b->payload->values[value].datatype != ETI_XNN_fp32;
-  const bool is_clamped = f->is_clamped && has_bounds(node);
+  const bool is_clamped = f->is_clamped && uses_bounds(node);
   wires w = {.in = {XNN_INVALID_VALUE_ID, XNN_INVALID_VALUE_ID, XNN_INVALID_VALUE_ID,
                     XNN_INVALID_VALUE_ID, XNN_INVALID_VALUE_ID}};
   uint32_t wide, target;
@@ -288,6 +276,7 @@ static et_status define_one(eti_xnn_builder *b, const eti_xnn_node *node) {
     w.out[0] = wide;
   }
   ET_TRY(eti_xnn_defined(b, node, f->define(b->subgraph, node, &w)));
+  eti_xnn_tune_node(b->subgraph);
   eti_xnn_tell_weights(b, node);
   if (is_clamped) ET_TRY(eti_xnn_defined(b, node, define_clamp(b->subgraph, node, wide, target)));
   return is_narrowed ? eti_xnn_convert(b, node, target, given) : ET_OK;

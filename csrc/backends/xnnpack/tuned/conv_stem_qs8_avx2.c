@@ -1,45 +1,47 @@
-// conv_stem_qs8_avx2.c — convolutions of int8 images with few channels on 256-bit vectors: see
-// conv_stem.h.
-#include "backends/xnnpack/tuned/requantize_avx2.h"
+// conv_stem_qs8_avx2.c — the kernels of conv_stem.h on 256-bit vectors. Compiled with AVX2.
 #include "backends/xnnpack/tuned/conv_stem.h"
 
+#include "backends/xnnpack/tuned/requantize_avx2.h"
+#include "runtime/bytes.h"
 #include "runtime/check.h"
 
 #define INLINE ETI_VECTOR_INLINE
 #define UNROLL ETI_UNROLL
 
-enum { PIXELS = 4, PIECE = 16, SLACK = 2 };  // results at once; elements widened; read on
+// Results at once; elements that are widened at once; elements that are read behind a row.
+enum { PIXELS = 4, WIDEN = 16, SLACK = 2 };
 
-static size_t pitch(const eti_xnn_shallow *conv) {  // elements of a row with its padding
+static size_t pitch(const eti_xnn_conv_stem *conv) {  // elements of a row with its padding
   return (conv->padding[3] + conv->width + conv->padding[1]) * conv->n_channels;
 }
 
-size_t eti_xnn_qs8_shallow_rows(const eti_xnn_shallow *conv) {
+size_t eti_xnn_qs8_conv_stem_rows(const eti_xnn_conv_stem *conv) {
   return conv->padding[0] + conv->height + conv->padding[2];
 }
 
 // Rounded so that images can follow each other.
-size_t eti_xnn_qs8_shallow_wide_bytes(const eti_xnn_shallow *conv) {
-  const size_t n = eti_xnn_qs8_shallow_rows(conv) * pitch(conv) + SLACK;
-  return (n + PIECE - 1) / PIECE * PIECE * sizeof(int16_t);
+size_t eti_xnn_qs8_conv_stem_wide_bytes(const eti_xnn_conv_stem *conv) {
+  const size_t n = eti_xnn_qs8_conv_stem_rows(conv) * pitch(conv) + SLACK;
+  return (n + WIDEN - 1) / WIDEN * WIDEN * sizeof(int16_t);
 }
 
-// ---- Weights: for each 16 filters their biases, pairs of neighbours of each row, and their scales
+// ---- Packed weights: for each 16 filters their biases, pairs of neighbours in each row of the
+// window, and their scales
 
-static size_t pairs_of_row(const eti_xnn_shallow *conv) {
+static size_t pairs_of_row(const eti_xnn_conv_stem *conv) {
   return (conv->kernel[1] * conv->n_channels + 1) / 2;
 }
 
-static size_t block_bytes(const eti_xnn_shallow *conv) {
+static size_t block_bytes(const eti_xnn_conv_stem *conv) {
   return conv->kernel[0] * pairs_of_row(conv) * ETI_PAIRS_BYTES + 2 * ETI_CHANNELS_BYTES;
 }
 
-size_t eti_xnn_qs8_shallow_weight_bytes(const eti_xnn_shallow *conv) {
+size_t eti_xnn_qs8_conv_stem_weight_bytes(const eti_xnn_conv_stem *conv) {
   return (conv->n_filters + ETI_CHANNELS - 1) / ETI_CHANNELS * block_bytes(conv);
 }
 
 // Filter number `lane` of a block.
-static void pack_filter(const eti_xnn_shallow *conv, const int8_t *weights, size_t lane,
+static void pack_filter(const eti_xnn_conv_stem *conv, const int8_t *weights, size_t lane,
                         int16_t *to) {
   const size_t n = conv->kernel[1] * conv->n_channels, n_pairs = pairs_of_row(conv);
   for (size_t r = 0; r < conv->kernel[0]; r++) {
@@ -50,11 +52,13 @@ static void pack_filter(const eti_xnn_shallow *conv, const int8_t *weights, size
   }
 }
 
-void eti_xnn_qs8_shallow_pack(const eti_xnn_shallow *conv, const int8_t *weights,
-                              const int32_t *biases, const float *scales, void *packed) {
+void eti_xnn_qs8_conv_stem_pack(const eti_xnn_conv_stem *conv, const int8_t *weights,
+                                const int32_t *biases, const float *scales, void *packed) {
+  ET_ASSERT(conv->n_channels > 0 && conv->n_channels <= ETI_XNN_STEM_CHANNELS);
+  ET_ASSERT(conv->n_filters > 0 && weights != NULL && scales != NULL && packed != NULL);
   const size_t filter_bytes = conv->kernel[0] * conv->kernel[1] * conv->n_channels;
   const size_t bytes = block_bytes(conv);
-  memset(packed, 0, eti_xnn_qs8_shallow_weight_bytes(conv));
+  memset(packed, 0, eti_xnn_qs8_conv_stem_weight_bytes(conv));
   for (size_t f = 0; f < conv->n_filters; f++) {
     uint8_t *const block = (uint8_t *)packed + f / ETI_CHANNELS * bytes;
     const size_t lane = eti_lane_of(f % ETI_CHANNELS);
@@ -70,7 +74,7 @@ void eti_xnn_qs8_shallow_pack(const eti_xnn_shallow *conv, const int8_t *weights
 INLINE void widen_row(const int8_t *from, size_t n, int16_t zero_point, int16_t *to) {
   const __m256i zero = _mm256_set1_epi16(zero_point);
   size_t i = 0;
-  for (; i + PIECE <= n; i += PIECE) {
+  for (; i + WIDEN <= n; i += WIDEN) {
     const __m128i x = _mm_loadu_si128((const __m128i *)(const void *)(from + i));
     _mm256_storeu_si256((__m256i *)(void *)(to + i),
                         _mm256_sub_epi16(_mm256_cvtepi8_epi16(x), zero));
@@ -78,14 +82,16 @@ INLINE void widen_row(const int8_t *from, size_t n, int16_t zero_point, int16_t 
   for (; i < n; i++) to[i] = (int16_t)(from[i] - zero_point);
 }
 
-void eti_xnn_qs8_shallow_widen__avx2(const eti_xnn_shallow *conv, size_t first, size_t count) {
-  const size_t rows = eti_xnn_qs8_shallow_rows(conv), n_wide = pitch(conv);
+void eti_xnn_qs8_conv_stem_widen__avx2(const eti_xnn_conv_stem *conv, size_t first, size_t count) {
+  ET_ASSERT(count > 0 && conv->width > 0 && conv->height > 0 && conv->n_channels > 0);
+  ET_ASSERT(conv->x != NULL && conv->wide != NULL);
+  const size_t rows = eti_xnn_qs8_conv_stem_rows(conv), n_wide = pitch(conv);
   const size_t left = conv->padding[3] * conv->n_channels, n = conv->width * conv->n_channels;
   for (size_t i = first; i < first + count; i++) {
     const size_t image = i / rows, row = i % rows;
-    int16_t *const to =
-        (int16_t *)(void *)((uint8_t *)conv->wide + image * eti_xnn_qs8_shallow_wide_bytes(conv)) +
-        row * n_wide;
+    int16_t *const to = (int16_t *)(void *)((uint8_t *)conv->wide +
+                                            image * eti_xnn_qs8_conv_stem_wide_bytes(conv)) +
+                        row * n_wide;
     const bool is_last = row + 1 == rows;
     if (row < conv->padding[0] || row - conv->padding[0] >= conv->height) {
       memset(to, 0, (n_wide + (is_last ? SLACK : 0)) * sizeof *to);
@@ -106,7 +112,7 @@ typedef struct window {
   size_t n_rows, n_pairs;
 } window;
 
-INLINE __m256i two_of(const int16_t *at) {
+INLINE __m256i broadcast_two(const int16_t *at) {
   int32_t two;
   memcpy(&two, at, sizeof two);
   return _mm256_set1_epi32(two);
@@ -122,7 +128,7 @@ INLINE void convolve(const window *w, size_t n, const uint8_t *weights, const et
     for (size_t i = 0; i < w->n_pairs; i++, x += 2, weights += ETI_PAIRS_BYTES) {
       const __m256i w0 = eti_load(weights), w1 = eti_load(weights + ETI_PAIRS_BYTES / 2);
       UNROLL for (size_t p = 0; p < n; p++) {
-        const __m256i v = two_of(x + p * w->step);
+        const __m256i v = broadcast_two(x + p * w->step);
         eti_add_products(&sums[p], v, v, w0, w1);
       }
     }
@@ -130,8 +136,8 @@ INLINE void convolve(const window *w, size_t n, const uint8_t *weights, const et
   eti_finish(sums, n, weights, t, first_channel, n_left);
 }
 
-// One row of results; its last four may begin among those before them, which are written again.
-static void convolve_row(const eti_xnn_shallow *conv, window w, eti_target t) {
+// One row of results. Its last four may overlap those before them, which are written again.
+static void convolve_row(const eti_xnn_conv_stem *conv, window w, eti_target t) {
   const int16_t *const x = w.x;
   int8_t *const y = t.y;
   const uint8_t *weights = conv->weights;
@@ -150,9 +156,11 @@ static void convolve_row(const eti_xnn_shallow *conv, window w, eti_target t) {
   }
 }
 
-void eti_xnn_qs8_shallow__avx2(const eti_xnn_shallow *conv, size_t first, size_t count) {
-  ET_ASSERT(conv->y_width > 0 && conv->n_filters > 0 && conv->n_channels > 0);
-  const size_t n_wide = pitch(conv), image_bytes = eti_xnn_qs8_shallow_wide_bytes(conv);
+void eti_xnn_qs8_conv_stem__avx2(const eti_xnn_conv_stem *conv, size_t first, size_t count) {
+  ET_ASSERT(count > 0 && conv->y_width > 0 && conv->n_filters > 0 && conv->n_channels > 0);
+  ET_ASSERT(conv->wide != NULL && conv->y != NULL && conv->weights != NULL);
+  ET_ASSERT(eti_is_aligned(conv->weights, sizeof(__m256i)));
+  const size_t n_wide = pitch(conv), image_bytes = eti_xnn_qs8_conv_stem_wide_bytes(conv);
   for (size_t i = first; i < first + count; i++) {
     const size_t image = i / conv->y_height, row = i % conv->y_height;
     const int16_t *const wide =

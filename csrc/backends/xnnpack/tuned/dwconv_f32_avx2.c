@@ -1,17 +1,18 @@
-// dwconv_f32_avx2.c — depthwise convolutions of f32 on 256-bit vectors: see dwconv.h.
-// Compiled with AVX2 and FMA.
+// dwconv_f32_avx2.c — f32 depthwise convolution on 256-bit vectors: see dwconv.h. Compiled with
+// AVX2 and FMA.
 //
-// Neighbouring results share elements of the image and all weights. Of 8 channels, as many as 8
-// results are computed at once, a row of the window after the other: its weights stay in registers
+// Neighbouring results share elements of the image and all weights. Of 8 channels, up to 8 results
+// are computed at once, one row of the window after the other: the row's weights stay in registers
 // beside the sums, and each element is loaded once for all results whose windows hold it. All
-// channels of these results come before the next ones, as they lie in memory.
+// channels of these results come before the next results, as they lie in memory.
 #include "backends/xnnpack/tuned/dwconv.h"
-#include "backends/xnnpack/tuned/partial_vector_avx2.h"
 
 #include <immintrin.h>
 #include <stdalign.h>
 #include <stdbool.h>
 
+#include "backends/xnnpack/tuned/partial_vector_avx2.h"
+#include "runtime/bytes.h"
 #include "runtime/check.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -24,13 +25,13 @@
 enum {
   LANES = 8,
   PIXELS = 8,  // at once, at most
-  MOST_SIDE = 5,
-  MOST_COLUMNS = (PIXELS - 1) * 2 + MOST_SIDE,
-  MOST_WEIGHTS = (MOST_SIDE * MOST_SIDE + 1) * LANES
+  MAX_SIDE = 5,
+  MAX_COLUMNS = (PIXELS - 1) * 2 + MAX_SIDE,
+  MAX_WEIGHTS = (MAX_SIDE * MAX_SIDE + 1) * LANES
 };
-_Static_assert((3 * 3 + 1) * 2 * LANES <= MOST_WEIGHTS, "weights of small windows fit as well");
+_Static_assert((3 * 3 + 1) * 2 * LANES <= MAX_WEIGHTS, "weights of small windows fit as well");
 
-// What a kernel is made for: constants where they are used.
+// The window of a kernel: constants where they are used.
 typedef struct window {
   size_t side;
   size_t packed;  // channels whose weights lie together
@@ -54,7 +55,8 @@ INLINE __m256 load(const float *at, size_t n_lanes) {
   return _mm256_maskload_ps(at, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n_lanes), lanes));
 }
 
-// Adds what one element gives the sums of n pixels, `step` columns apart, that begin with a bias.
+// Adds the products of one element to the sums of n pixels, `step` columns apart. The first product
+// of a sum is added to its bias.
 INLINE void add_products(window w, sums *s, size_t n, size_t step, size_t row, size_t column,
                          __m256 x, const float *weights) {
   UNROLL for (size_t p = 0; p < n; p++) {
@@ -76,13 +78,13 @@ INLINE void finish(const sums *s, size_t n, size_t at, size_t n_lanes, const tar
   }
 }
 
-// Channels at … at + n_lanes of n pixels, `step` columns apart. The weights are a bias for each and
-// then, column by column, those of the taps.
+// Channels at … at + n_lanes of n pixels, `step` columns apart. Weights: the biases and then,
+// column by column, the taps.
 INLINE void convolve(window w, size_t n, size_t step, const float *const *taps, size_t at,
                      size_t n_lanes, const float *weights, const target *t) {
   const size_t n_columns = (n - 1) * step + w.side;
   sums s;
-  __asm__("" : "+r"(taps));  // or gcc loads them ahead of all channels, for registers it has not
+  __asm__("" : "+r"(taps));  // gcc loads all of them ahead otherwise, and runs out of registers
   UNROLL for (size_t row = 0; row < w.side; row++) {
     UNROLL for (size_t column = 0; column < n_columns; column++) add_products(
         w, &s, n, step, row, column, load(taps[column * w.side + row] + at, n_lanes), weights);
@@ -102,7 +104,7 @@ typedef struct row {
   const float *last_weights;  // of the last 8 channels, unless there are fewer
 } row;
 
-// Four pointers at a time.
+// Adds the offset to n pointers of the indirection buffer, four at a time.
 INLINE void resolve(const row *r, size_t first, size_t n, const float **taps) {
   const void *const *const at = r->taps + first;
   const __m256i zero = _mm256_set1_epi64x((long long)(intptr_t)r->zero);
@@ -124,7 +126,7 @@ INLINE const float *weights_of(window w, const row *r, size_t channel) {
   return r->weights + (channel - within) * (w.side * w.side + 1) + within;
 }
 
-// Weights of 8 channels that lie in two packs.
+// Weights of 8 channels that lie in two packed blocks.
 INLINE void gather_weights(window w, const row *r, size_t first_channel, float *to) {
   for (size_t c = 0; c < LANES; c++) {
     const float *const from = weights_of(w, r, first_channel + c);
@@ -138,10 +140,10 @@ INLINE target at_pixel(const target *t, size_t pixel) {
   return here;
 }
 
-// n pixels at a time, of which the last ones may begin among those before them, as the last 8
-// channels do: these are written again.
+// n pixels at a time. The last n may overlap those before them, as the last 8 channels may: their
+// results are written again.
 INLINE void convolve_row(window w, size_t n, size_t step, const row *r, const target *t) {
-  const float *taps[MOST_COLUMNS * MOST_SIDE];
+  const float *taps[MAX_COLUMNS * MAX_SIDE];
   for (size_t i = 0; i < r->n_pixels; i += n) {
     const size_t first = i + n <= r->n_pixels ? i : r->n_pixels - n;
     const target here = at_pixel(t, first);
@@ -156,7 +158,7 @@ INLINE void convolve_row(window w, size_t n, size_t step, const row *r, const ta
 
 // The same for fewer channels than a vector has.
 INLINE void convolve_few_channels(window w, const row *r, const target *t) {
-  const float *taps[MOST_SIDE * MOST_SIDE];
+  const float *taps[MAX_SIDE * MAX_SIDE];
   for (size_t i = 0; i < r->n_pixels; i++) {
     const target here = at_pixel(t, i);
     resolve(r, i * r->stride, w.side * w.side, taps);
@@ -164,8 +166,8 @@ INLINE void convolve_few_channels(window w, const row *r, const target *t) {
   }
 }
 
-// As few pixels at once as give no more blocks.
-INLINE void convolve_neighbours(window w, size_t step, const row *r, const target *t) {
+// Evens out the blocks: as few pixels at once as need no further block.
+INLINE void convolve_blocks(window w, size_t step, const row *r, const target *t) {
   const size_t n_blocks = (r->n_pixels + PIXELS - 1) / PIXELS;
   switch ((r->n_pixels + n_blocks - 1) / n_blocks) {
     case 1:
@@ -194,16 +196,18 @@ INLINE void convolve_neighbours(window w, size_t step, const row *r, const targe
   }
 }
 
-INLINE void depthwise(window w, size_t step, row *r, const target *t) {
+INLINE void dwconv(window w, size_t step, row *r, const target *t) {
   ET_ASSERT(r->n_channels > 0 && r->n_pixels > 0 && r->stride == step * w.side);
-  alignas(32) float last_weights[MOST_WEIGHTS];
+  ET_ASSERT(r->taps != NULL && r->weights != NULL && t->y != NULL);
+  ET_ASSERT(eti_is_aligned(r->weights, LANES * sizeof(float)));
+  alignas(32) float last_weights[MAX_WEIGHTS];
   if (r->n_channels < LANES) {
     convolve_few_channels(w, r, t);
     return;
   }
   r->last_weights = last_weights;
   if (r->n_channels % LANES != 0) gather_weights(w, r, r->n_channels - LANES, last_weights);
-  convolve_neighbours(w, step, r, t);
+  convolve_blocks(w, step, r, t);
 }
 
 INLINE row row_of(size_t n_channels, size_t n_pixels, const void **taps, const void *weights,
@@ -221,24 +225,24 @@ INLINE target target_of(void *y, size_t pixel_bytes, const float *limits) {
   return (target){y, pixel_bytes, _mm256_set1_ps(limits[0]), _mm256_set1_ps(limits[1])};
 }
 
-void eti_xnn_f32_depthwise_9__avx2(size_t n_channels, size_t n_pixels, const void **taps,
-                                   const void *weights, void *y, intptr_t stride_bytes,
-                                   size_t gap_bytes, size_t offset_bytes, const void *zero,
-                                   const void *limits) {
+void eti_xnn_f32_dwconv_9__avx2(size_t n_channels, size_t n_pixels, const void **taps,
+                                const void *weights, void *y, intptr_t stride_bytes,
+                                size_t gap_bytes, size_t offset_bytes, const void *zero,
+                                const void *limits) {
   row r = row_of(n_channels, n_pixels, taps, weights, stride_bytes, offset_bytes, zero);
   const target t = target_of(y, n_channels * sizeof(float) + gap_bytes, limits);
-  depthwise((window){.side = 3, .packed = 2 * LANES}, 1, &r, &t);
+  dwconv((window){.side = 3, .packed = 2 * LANES}, 1, &r, &t);
 }
 
-void eti_xnn_f32_depthwise_25__avx2(size_t n_channels, size_t n_pixels, const void **taps,
-                                    const void *weights, void *y, intptr_t stride_bytes,
-                                    size_t gap_bytes, size_t offset_bytes, const void *zero,
-                                    const void *limits) {
+void eti_xnn_f32_dwconv_25__avx2(size_t n_channels, size_t n_pixels, const void **taps,
+                                 const void *weights, void *y, intptr_t stride_bytes,
+                                 size_t gap_bytes, size_t offset_bytes, const void *zero,
+                                 const void *limits) {
   row r = row_of(n_channels, n_pixels, taps, weights, stride_bytes, offset_bytes, zero);
   const target t = target_of(y, n_channels * sizeof(float) + gap_bytes, limits);
   const window w = {.side = 5, .packed = LANES};
   if (r.stride == w.side)
-    depthwise(w, 1, &r, &t);
+    dwconv(w, 1, &r, &t);
   else
-    depthwise(w, 2, &r, &t);
+    dwconv(w, 2, &r, &t);
 }

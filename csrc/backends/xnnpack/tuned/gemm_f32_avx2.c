@@ -1,60 +1,62 @@
-// gemm_f32_avx2.c — products and convolutions of f32 for XNNPACK's operators, on 256-bit vectors:
-// see gemm_kernels.h for when they are used and why. Compiled with AVX2 and FMA.
+// gemm_f32_avx2.c — f32 gemm and igemm for XNNPACK's operators, on 256-bit vectors: gemm_kernels.h
+// says when they are used. Compiled with AVX2 and FMA.
 //
-// A block of 6 rows x 16 columns keeps 12 sums in registers, beside two vectors of weights and one
-// element of a row; fewer rows cost no more than themselves. Of 16 columns of which at most 8 are
-// wanted the others are not computed: the sums of even and of odd k take their place. All rows of
-// a call meet 16 columns before the next 16 are begun, so that each weight is read once from where
-// it lies and then from the caches. The weights lie as XNNPACK packs them: for every 16 columns
-// their biases, then for each k their 16 weights, aligned to a vector.
+// A tile of 6 rows x 16 columns keeps 12 sums in registers, beside two vectors of weights and one
+// element of a row; there are tiles of fewer rows. Of a panel of at most 8 columns the other 8 are
+// not computed: the sums of even and of odd k take their place. All rows of a call are multiplied
+// by 16 columns before the next 16, so that each weight is loaded from memory once and then from a
+// cache. Weights are packed as by XNNPACK: for every 16 columns their biases, then for each k their
+// 16 weights, aligned to a vector.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
-#include "backends/xnnpack/tuned/partial_vector_avx2.h"
 
 #include <immintrin.h>
+#include <stdint.h>
 #include <string.h>
 
+#include "backends/xnnpack/tuned/partial_vector_avx2.h"
+#include "runtime/bytes.h"
 #include "runtime/check.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
 enum { ROWS = ETI_XNN_GEMM_ROWS, COLS = ETI_XNN_GEMM_COLS, LANES = 8 };
 
-// How far ahead of their use weights are fetched: each is a line of the cache.
+// How many k ahead of their use weights are prefetched: those of a k are a cache line.
 enum { K_AHEAD = 16 };
 
-typedef struct block {
+typedef struct tile {
   __m256 sums[ROWS][2];
-} block;
+} tile;
 
 typedef struct target {
   float *c;
   size_t row_bytes;
-  size_t n_cols;  // what is left of them: 16 and more are written whole
+  size_t n_cols;  // columns that are left: of 16 and more all are written
   __m256 min, max;
-  const float *residual;  // to be added to the sums, as c lies; or NULL
+  const float *residual;  // added to the sums, laid out as c; or NULL
 } target;
 
 static const void *add_bytes(const void *p, size_t n) {
   return (const uint8_t *)p + n;
 }
 
-INLINE void start(block *b, size_t n_rows, bool is_half, const float *bias) {
+INLINE void start(tile *b, size_t n_rows, bool is_half, const float *bias) {
   for (size_t i = 0; i < n_rows; i++) {
     b->sums[i][0] = _mm256_load_ps(bias);
     b->sums[i][1] = is_half ? _mm256_setzero_ps() : _mm256_load_ps(bias + LANES);
   }
 }
 
-// Fetches a block's part of the residual, which lies in lines far from each other, while sums are
+// Prefetches a tile's part of the residual, whose rows lie far from each other, while sums are
 // computed.
-INLINE void fetch_residual(size_t n_rows, const target *t) {
+INLINE void prefetch_residual(size_t n_rows, const target *t) {
   if (t->residual == NULL) return;
   for (size_t i = 0; i < n_rows; i++)
     _mm_prefetch(add_bytes(t->residual, i * t->row_bytes), _MM_HINT_T0);
 }
 
 // Adds n products to each sum: rows[i][k] times the weights of k.
-INLINE void accumulate(block *b, size_t n_rows, const float *const *rows, const float *weights,
+INLINE void accumulate(tile *b, size_t n_rows, const float *const *rows, const float *weights,
                        size_t n) {
   for (size_t k = 0; k < n; k++) {
     _mm_prefetch((const char *)(weights + (k + K_AHEAD) * COLS), _MM_HINT_T0);
@@ -68,8 +70,8 @@ INLINE void accumulate(block *b, size_t n_rows, const float *const *rows, const 
   }
 }
 
-// The same for 8 columns: two k at once, as one k's sums alone would wait for those before.
-INLINE void accumulate_half(block *b, size_t n_rows, const float *const *rows, const float *weights,
+// The same for 8 columns: two k at once, as the sums of one k would wait for those before.
+INLINE void accumulate_half(tile *b, size_t n_rows, const float *const *rows, const float *weights,
                             size_t n) {
   size_t k = 0;
   for (; k + 2 <= n; k += 2) {
@@ -88,7 +90,7 @@ INLINE void accumulate_half(block *b, size_t n_rows, const float *const *rows, c
     b->sums[i][0] = _mm256_fmadd_ps(_mm256_broadcast_ss(rows[i] + k), last, b->sums[i][0]);
 }
 
-INLINE void add_residual(block *b, size_t n_rows, bool is_half, const target *t) {
+INLINE void add_residual(tile *b, size_t n_rows, bool is_half, const target *t) {
   const float *at = t->residual;
   for (size_t i = 0; i < n_rows; i++) {
     b->sums[i][0] = _mm256_add_ps(b->sums[i][0], eti_load_some(at, t->n_cols));
@@ -98,8 +100,8 @@ INLINE void add_residual(block *b, size_t n_rows, bool is_half, const target *t)
   }
 }
 
-// Whole panels are written by lines of their own: gcc keeps the sums in memory otherwise.
-INLINE void finish(block *b, size_t n_rows, bool is_half, const target *t) {
+// Whole panels are stored by statements of their own: gcc keeps the sums in memory otherwise.
+INLINE void finish(tile *b, size_t n_rows, bool is_half, const target *t) {
   float *at = t->c;
   for (size_t i = 0; is_half && i < n_rows; i++)
     b->sums[i][0] = _mm256_add_ps(b->sums[i][0], b->sums[i][1]);
@@ -149,15 +151,15 @@ static target next_rows(target t, size_t n_rows) {
   return moved(t, n_rows * t.row_bytes);
 }
 
-// How many rows the next block has, of n_left. The last three share what is left, as a block of
-// three rows or fewer waits for its sums: it takes as long as one of four. Blocks of 6 come first.
-static size_t block_rows(size_t n_left) {
+// The rows of the next tile, of n_left: 6, and the last three tiles share the rest evenly. A tile
+// of three rows or fewer waits for its sums, so it takes as long as one of four.
+static size_t tile_rows(size_t n_left) {
   if (n_left >= 3 * ROWS) return ROWS;
   const size_t n_blocks = (n_left + ROWS - 1) / ROWS;
   return (n_left + n_blocks - 1) / n_blocks;
 }
 
-// Calls body(n_rows, is_half, …) with constants.
+// Calls body(n_rows, is_half, …) with constant arguments.
 #define FOR_ROWS(body, n_rows, is_half, ...)                                      \
   switch (n_rows) {                                                               \
     case 1:                                                                       \
@@ -179,14 +181,14 @@ static size_t block_rows(size_t n_left) {
       (is_half) ? body(ROWS, true, __VA_ARGS__) : body(ROWS, false, __VA_ARGS__); \
   }
 
-// ---- Rows that lie in one matrix
+// ---- gemm: rows of one matrix
 
 INLINE void rows_of_matrix(size_t n_rows, bool is_half, size_t n, const float *a, size_t a_bytes,
                            const float *w, const target *t) {
   const float *rows[ROWS];
   for (size_t i = 0; i < n_rows; i++) rows[i] = add_bytes(a, i * a_bytes);
-  block b;
-  fetch_residual(n_rows, t);
+  tile b;
+  prefetch_residual(n_rows, t);
   start(&b, n_rows, is_half, w);
   if (is_half)
     accumulate_half(&b, n_rows, rows, w + COLS, n);
@@ -197,11 +199,13 @@ INLINE void rows_of_matrix(size_t n_rows, bool is_half, size_t n, const float *a
 
 static void multiply(size_t n_rows, size_t n, const float *a, size_t a_bytes, const float *panel,
                      target t, size_t panel_bytes) {
+  ET_ASSERT(n_rows > 0 && n > 0 && t.n_cols > 0 && a != NULL && t.c != NULL);
+  ET_ASSERT(panel != NULL && eti_is_aligned(panel, LANES * sizeof(float)));
   for (;;) {
     target rows = t;
     for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
       const float *const at = add_bytes(a, i * a_bytes);
-      m = block_rows(n_rows - i);
+      m = tile_rows(n_rows - i);
       FOR_ROWS(rows_of_matrix, m, t.n_cols <= LANES, n, at, a_bytes, panel, &rows)
     }
     if (t.n_cols <= COLS) return;
@@ -213,7 +217,7 @@ static void multiply(size_t n_rows, size_t n, const float *a, size_t a_bytes, co
 void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
                                  size_t a_bytes, const void *w, void *c, size_t row_bytes,
                                  size_t panel_bytes, const void *limits) {
-  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0);
+  ET_ASSERT(limits != NULL && k_bytes % sizeof(float) == 0);
   multiply(n_rows, k_bytes / sizeof(float), a, a_bytes, w, target_of(c, row_bytes, n_cols, limits),
            panel_bytes);
 }
@@ -221,37 +225,37 @@ void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, c
 void eti_xnn_f32_gemm_add_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
                                      size_t a_bytes, const void *w, void *c, size_t row_bytes,
                                      size_t panel_bytes, const void *residual) {
-  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0);
+  ET_ASSERT(residual != NULL && k_bytes % sizeof(float) == 0);
   const eti_xnn_f32_residual *const r = residual;
   multiply(n_rows, k_bytes / sizeof(float), a, a_bytes, w,
            with_residual(target_of(c, row_bytes, n_cols, r->limits), r), panel_bytes);
 }
 
-// ---- Rows in pieces, one for each element of a convolution's window
+// ---- igemm: rows of taps, one for each element of a convolution's window
 
-typedef struct pieces {
-  const void *const *at[ROWS];  // piece s of row i is at[i][s * apart]; of 6 rows, at[0][6 s + i]
-  size_t apart;                 // 6, or 1 of a row that stands alone
-  size_t n, elements;           // how many pieces, how long each is
-  size_t offset_bytes;          // added to all but `zero`
+typedef struct taps {
+  const void *const *at[ROWS];  // tap s of row i is at[i][s * step]; of 6 rows, at[0][6 s + i]
+  size_t step;                  // 6, or 1 of a row that stands alone
+  size_t n, elements;           // how many taps, how long each is
+  size_t offset_bytes;          // added to pointers other than `zero`
   const void *zero;
-} pieces;
+} taps;
 
-INLINE void rows_in_pieces(size_t n_rows, bool is_half, const pieces *p, const float *w,
-                           const target *t) {
-  block b;
-  fetch_residual(n_rows, t);
+INLINE void rows_of_taps(size_t n_rows, bool is_half, const taps *p, const float *w,
+                         const target *t) {
+  tile b;
+  prefetch_residual(n_rows, t);
   start(&b, n_rows, is_half, w);
   const float *weights = w + COLS;
   for (size_t s = 0; s < p->n; s++, weights += p->elements * COLS) {
     const float *rows[ROWS];
     bool is_zero = true;
     for (size_t i = 0; i < n_rows; i++) {
-      const void *const row = n_rows == ROWS ? p->at[0][s * ROWS + i] : p->at[i][s * p->apart];
+      const void *const row = n_rows == ROWS ? p->at[0][s * ROWS + i] : p->at[i][s * p->step];
       rows[i] = row == p->zero ? row : add_bytes(row, p->offset_bytes);
       is_zero = is_zero && row == p->zero;
     }
-    if (is_zero) continue;  // as at the upper and at the lower edge of an image
+    if (is_zero) continue;  // as at the upper and the lower edge of an image
     if (is_half)
       accumulate_half(&b, n_rows, rows, weights, p->elements);
     else
@@ -260,15 +264,17 @@ INLINE void rows_in_pieces(size_t n_rows, bool is_half, const pieces *p, const f
   finish(&b, n_rows, is_half, t);
 }
 
-// `p` lacks `at`.
-static void convolve(size_t n_rows, const void *const *a, pieces p, const float *panel, target t,
+// `p` comes without `at`.
+static void convolve(size_t n_rows, const void *const *a, taps p, const float *panel, target t,
                      size_t panel_bytes) {
+  ET_ASSERT(n_rows > 0 && p.n > 0 && p.elements > 0 && t.n_cols > 0 && a != NULL && t.c != NULL);
+  ET_ASSERT(panel != NULL && eti_is_aligned(panel, LANES * sizeof(float)));
   for (;;) {
     target rows = t;
     for (size_t i = 0, m; i < n_rows; i += m, rows = next_rows(rows, m)) {
-      m = block_rows(n_rows - i);
+      m = tile_rows(n_rows - i);
       for (size_t k = 0; k < m; k++) p.at[k] = a + (i + k) / ROWS * p.n * ROWS + (i + k) % ROWS;
-      FOR_ROWS(rows_in_pieces, m, t.n_cols <= LANES, &p, panel, &rows)
+      FOR_ROWS(rows_of_taps, m, t.n_cols <= LANES, &p, panel, &rows)
     }
     if (t.n_cols <= COLS) return;
     t = next_panel(t, panel_bytes);
@@ -276,40 +282,43 @@ static void convolve(size_t n_rows, const void *const *a, pieces p, const float 
   }
 }
 
-static pieces pieces_of(size_t apart, size_t pieces_bytes, size_t k_bytes, size_t offset_bytes,
-                        const void *zero) {
-  return (pieces){.apart = apart,
-                  .n = pieces_bytes / sizeof(void *) / apart,
-                  .elements = k_bytes / sizeof(float),
-                  .offset_bytes = offset_bytes,
-                  .zero = zero};
+static taps taps_of(size_t step, size_t taps_bytes, size_t k_bytes, size_t offset_bytes,
+                    const void *zero) {
+  return (taps){.step = step,
+                .n = taps_bytes / sizeof(void *) / step,
+                .elements = k_bytes / sizeof(float),
+                .offset_bytes = offset_bytes,
+                .zero = zero};
 }
 
-void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, size_t pieces_bytes,
+void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, size_t taps_bytes,
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *limits) {
-  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0 && pieces_bytes > 0);
-  convolve(n_rows, a, pieces_of(ROWS, pieces_bytes, k_bytes, offset_bytes, zero), w,
+  ET_ASSERT(limits != NULL && k_bytes % sizeof(float) == 0 && taps_bytes > 0 &&
+            taps_bytes % (ROWS * sizeof *a) == 0);
+  convolve(n_rows, a, taps_of(ROWS, taps_bytes, k_bytes, offset_bytes, zero), w,
            target_of(c, row_bytes, n_cols, limits), panel_bytes);
 }
 
 void eti_xnn_f32_igemm_add_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes,
-                                      size_t pieces_bytes, const void **a, const void *w, void *c,
+                                      size_t taps_bytes, const void **a, const void *w, void *c,
                                       size_t row_bytes, size_t panel_bytes, size_t offset_bytes,
                                       const void *zero, const void *residual) {
-  ET_ASSERT(n_rows > 0 && n_cols > 0 && k_bytes > 0 && pieces_bytes > 0);
+  ET_ASSERT(residual != NULL && k_bytes % sizeof(float) == 0 && taps_bytes > 0 &&
+            taps_bytes % (ROWS * sizeof *a) == 0);
   const eti_xnn_f32_residual *const r = residual;
-  convolve(n_rows, a, pieces_of(ROWS, pieces_bytes, k_bytes, offset_bytes, zero), w,
+  convolve(n_rows, a, taps_of(ROWS, taps_bytes, k_bytes, offset_bytes, zero), w,
            with_residual(target_of(c, row_bytes, n_cols, r->limits), r), panel_bytes);
 }
 
 void eti_xnn_f32_igemm_add_1x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes,
-                                      size_t pieces_bytes, const void **a, const void *w, void *c,
+                                      size_t taps_bytes, const void **a, const void *w, void *c,
                                       size_t row_bytes, size_t panel_bytes, size_t offset_bytes,
                                       const void *zero, const void *residual) {
-  ET_ASSERT(n_rows == 1 && n_cols > 0 && k_bytes > 0 && pieces_bytes > 0);
+  ET_ASSERT(n_rows == 1 && residual != NULL && k_bytes % sizeof(float) == 0 && taps_bytes > 0 &&
+            taps_bytes % sizeof *a == 0);
   const eti_xnn_f32_residual *const r = residual;
-  convolve(n_rows, a, pieces_of(1, pieces_bytes, k_bytes, offset_bytes, zero), w,
+  convolve(n_rows, a, taps_of(1, taps_bytes, k_bytes, offset_bytes, zero), w,
            with_residual(target_of(c, row_bytes, n_cols, r->limits), r), panel_bytes);
 }

@@ -1,54 +1,52 @@
-// gemm_q8_avx2.c — products and convolutions of int8 for XNNPACK's operators, on 256-bit vectors of
-// processors without dot products of bytes: see gemm_kernels.h for when they are used. Compiled
-// with AVX2 and FMA.
+// gemm_q8_avx2.c — int8 gemm and igemm for XNNPACK's operators, on 256-bit vectors of processors
+// without dot products of bytes (VNNI): gemm_kernels.h says when they are used. Compiled with AVX2
+// and FMA.
 //
-// gemm_q8_schedule.h says which instruction multiplies which quads of the weights. Rows are copied
-// to the stack before, plus 128 for narrow quads, as 16-bit integers for wide ones. A block of 6
-// rows x 16 columns keeps 12 sums in registers.
+// gemm_q8_schedule.h says which instruction multiplies which k4 blocks of the weights. Rows are
+// packed on the stack before: plus 128 for narrow blocks, as 16-bit integers for wide ones. A tile
+// of 6 rows x 16 columns keeps 12 sums in registers.
 //
-// Rows longer than the memory for them come in parts, between which the sums of 256 columns are
-// kept beside it. Sums are of int32, exact in any order: results are those of XNNPACK's kernels bit
-// by bit.
+// Rows longer than the memory for them come in slices, between which the sums of 256 columns are
+// kept in memory. Sums are int32, exact in any order: results are the bits of XNNPACK's kernels.
 //
-// The weights lie as XNNPACK packs them with nr = 16, kr = 4: for every 16 columns an int32 each,
-// then for each four k the quads of 16 columns, then the scales and, for sums that become floats,
-// the biases. The int32 is what the sums begin with where results are int8; where they are floats,
-// less the sum of the weights.
+// Weights are packed as by XNNPACK with nr = 16, kr = 4: for every 16 columns an int32 each, then
+// the k4 blocks, then the scales and, for f32 results, the biases. The int32 is the initial sum
+// where results are int8; where they are f32, minus the sum of the weights.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
-#include "backends/xnnpack/tuned/gemm_q8_schedule.h"
-#include "backends/xnnpack/tuned/pack_lhs_q8_avx2.h"
-#include "backends/xnnpack/tuned/partial_vector_avx2.h"
 
 #include <immintrin.h>
 #include <stdalign.h>
 #include <string.h>
-#include <xnnpack/microparams.h>
 
+#include "backends/xnnpack/tuned/gemm_q8_schedule.h"
+#include "backends/xnnpack/tuned/pack_lhs_q8_avx2.h"
+#include "backends/xnnpack/tuned/partial_vector_avx2.h"
+#include "backends/xnnpack/tuned/xnn_private.h"
 #include "runtime/check.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
-// Loops over a block's rows are unrolled before all else: gcc keeps the sums in memory otherwise.
+// Loops over a tile's rows are unrolled first of all: gcc keeps the sums in memory otherwise.
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define UNROLL _Pragma("GCC unroll 6")
 #endif
 
-enum { ROWS = ETI_XNN_GEMM_ROWS, COLS = 16, LANES = 8, PITCH = ETI_ROW_PITCH };
+enum { ROWS = ETI_XNN_GEMM_ROWS, COLS = 16, LANES = 8, PITCH = ETI_LHS_PITCH };
 
-// How many panels are taken at once where rows come in parts.
+// How many panels are multiplied by a slice of rows before the next slice.
 enum { PANELS = 16 };
 
-// How far ahead of their use weights are fetched.
+// How many bytes ahead of their use weights are prefetched.
 enum { BYTES_AHEAD = 512, LINE_BYTES = 64 };
 
-enum { HEAD = ETI_XNN_QUADS_HEAD };
+enum { HEAD = ETI_XNN_Q8_LIST_HEAD };
 
-// The sums of a block of 6 rows x 16 columns.
-typedef struct block {
+// The sums of a tile of 6 rows x 16 columns.
+typedef struct tile {
   __m256i of[ROWS][2];
-} block;
+} tile;
 
 typedef struct target {
   uint8_t *c;
@@ -58,18 +56,18 @@ typedef struct target {
   size_t scales_step;                                // 0: all rows have the same
 } target;
 
-// What one body of the kernel is given: a part of some rows, the weights of a panel from there on,
-// and where the sums come from and go to.
+// The arguments of a tile: a slice of its rows, the weights of a panel from there on, and where the
+// sums come from and go to.
 typedef struct step {
-  const int16_t *words;  // of quads k: k, k + 2, k + 1, k + 3
-  const uint8_t *bytes;
-  const int32_t *offsets;  // what narrow quads add to the sums; NULL: all are wide
-  const uint16_t *list;  // of the part's quads, as in a record of gemm_q8_schedule.h; NULL as well
-  size_t n_quads;
+  const int16_t *words;    // rows for wide blocks, of which each is k, k + 2, k + 1, k + 3
+  const uint8_t *bytes;    // rows for narrow blocks
+  const int32_t *offsets;  // what the 128 adds to the sums; NULL: all blocks are wide
+  const uint16_t *list;    // the slice's blocks, as in a record of the schedule; or NULL as well
+  size_t n_blocks;
   const int8_t *weights;
   const int32_t *init;   // of the panel
   const float *factors;  // of the panel, if the sums are complete; else NULL
-  int32_t *kept;         // the sums of earlier parts, and of this if more are to come
+  int32_t *kept;         // the sums of earlier slices, and of this if more are to come
   bool is_first;
   size_t n_cols;
   const target *to;
@@ -77,7 +75,7 @@ typedef struct step {
   const struct xnn_qd8_quantization_params *scales;
 } step;
 
-INLINE __m256i quads_at(const int8_t *at) {
+INLINE __m256i load_weights(const int8_t *at) {
   return _mm256_loadu_si256((const __m256i *)(const void *)at);
 }
 
@@ -87,7 +85,7 @@ INLINE __m256i load_ints(const int32_t *at) {
   return _mm256_loadu_si256((const __m256i *)(const void *)at);
 }
 
-INLINE void begin(block *b, size_t n_rows, const step *s) {
+INLINE void begin(tile *b, size_t n_rows, const step *s) {
   UNROLL
   for (size_t i = 0; i < n_rows; i++) {
     if (!s->is_first) {
@@ -115,8 +113,7 @@ INLINE __m256i broadcast(const void *four_bytes) {
   return _mm256_set1_epi32(x);
 }
 
-// The instructions themselves: gcc adds integers in an order of its own, for which there are too
-// few registers.
+// By instruction: gcc reorders additions of integers otherwise, and runs out of registers.
 INLINE __m256i add_ints(__m256i a, __m256i b) {
   __asm__("vpaddd %1, %0, %0" : "+x"(a) : "x"(b));
   return a;
@@ -127,14 +124,14 @@ INLINE __m256i add_words(__m256i a, __m256i b) {
   return a;
 }
 
-// Elements 0 and 2 of quads of weights as 16-bit integers, or elements 1 and 3.
+// Elements 0 and 2 of k4 blocks as 16-bit integers, or elements 1 and 3.
 INLINE __m256i half_of(__m256i w, size_t odd) {
   return _mm256_srai_epi16(odd ? w : _mm256_slli_epi16(w, 8), 8);
 }
 
-// The products of n wide quads, NULL: of the first ones: elements 0 and 2, then the other ones, for
-// which weights are read again, as there are registers for no more.
-INLINE void add_wide(block *b, size_t n_rows, bool is_half, const uint16_t *at, size_t n,
+// Adds the products of n wide blocks, or without a list (NULL) of the first n: elements 0 and 2,
+// then elements 1 and 3, for which the weights are loaded again, as registers are too few.
+INLINE void add_wide(tile *b, size_t n_rows, bool is_half, const uint16_t *at, size_t n,
                      const step *s) {
   const int16_t *rows = s->words;
   const int8_t *weights = s->weights;
@@ -147,8 +144,8 @@ INLINE void add_wide(block *b, size_t n_rows, bool is_half, const uint16_t *at, 
     UNROLL
     for (size_t odd = 0; odd < 2; odd++) {
       __asm__ volatile("" ::: "memory");
-      const __m256i w0 = half_of(quads_at(weights), odd);
-      const __m256i w1 = half_of(quads_at(weights + 2 * COLS), odd);
+      const __m256i w0 = half_of(load_weights(weights), odd);
+      const __m256i w1 = half_of(load_weights(weights + 2 * COLS), odd);
       UNROLL
       for (size_t i = 0; i < n_rows; i++) {
         const __m256i a = broadcast(rows + i * PITCH + 2 * odd);
@@ -159,9 +156,9 @@ INLINE void add_wide(block *b, size_t n_rows, bool is_half, const uint16_t *at, 
   }
 }
 
-// n narrow quads, or pairs of them. That rows may have moved keeps gcc from making an address of
-// its own for each.
-INLINE void add_narrow(block *b, size_t n_rows, bool is_half, bool is_pair, const uint16_t *at,
+// Adds the products of n narrow blocks, or pairs of them. The empty asm hides where the rows are:
+// gcc computes an address for each otherwise.
+INLINE void add_narrow(tile *b, size_t n_rows, bool is_half, bool is_pair, const uint16_t *at,
                        size_t n, const step *s) {
   const __m256i ones = _mm256_set1_epi16(1);
   const size_t each = is_pair ? 2 : 1;
@@ -174,7 +171,7 @@ INLINE void add_narrow(block *b, size_t n_rows, bool is_half, bool is_pair, cons
     for (size_t h = 0; h < 2; h++, weights0 += 2 * COLS, weights1 += 2 * COLS) {
       if (is_half && h == 1) continue;
       __asm__ volatile("" : "+r"(rows0), "+r"(rows1) : : "memory");
-      const __m256i w0 = quads_at(weights0), w1 = quads_at(weights1);
+      const __m256i w0 = load_weights(weights0), w1 = load_weights(weights1);
       UNROLL
       for (size_t i = 0; i < n_rows; i++) {
         __m256i sum = _mm256_maddubs_epi16(broadcast(rows0 + i * PITCH), w0);
@@ -185,10 +182,10 @@ INLINE void add_narrow(block *b, size_t n_rows, bool is_half, bool is_pair, cons
   }
 }
 
-INLINE void sum_up(block *b, size_t n_rows, bool is_half, const step *s) {
+INLINE void sum_up(tile *b, size_t n_rows, bool is_half, const step *s) {
   begin(b, n_rows, s);
   if (s->list == NULL) {
-    add_wide(b, n_rows, is_half, NULL, s->n_quads, s);
+    add_wide(b, n_rows, is_half, NULL, s->n_blocks, s);
     return;
   }
   const size_t n_pairs = s->list[0], n_ones = s->list[1], n_wide = s->list[2];
@@ -198,26 +195,26 @@ INLINE void sum_up(block *b, size_t n_rows, bool is_half, const step *s) {
   add_wide(b, n_rows, is_half, ones + n_ones, n_wide, s);
 }
 
-// The same, the sums in memory.
-INLINE void sum_up_to(block *to, size_t n_rows, bool is_half, const step *s) {
-  block b;
+// The same with the sums in memory.
+INLINE void sum_up_to(tile *to, size_t n_rows, bool is_half, const step *s) {
+  tile b;
   sum_up(&b, n_rows, is_half, s);
   UNROLL
-  for (size_t i = 0; i < n_rows; i++) {  // one by one: gcc copies blocks by a slow instruction
+  for (size_t i = 0; i < n_rows; i++) {  // one by one: gcc copies structs by a slow instruction
     to->of[i][0] = b.of[i][0];
     to->of[i][1] = b.of[i][1];
   }
 }
 
-INLINE void sum_up_rows(block *to, size_t n_rows, const step *s) {
+INLINE void sum_up_rows(tile *to, size_t n_rows, const step *s) {
   if (s->n_cols <= LANES)
     sum_up_to(to, n_rows, true, s);
   else
     sum_up_to(to, n_rows, false, s);
 }
 
-// What is rare: fewer rows or columns than a whole block has.
-static void sum_up_some(block *to, size_t n_rows, const step *s) {
+// Tiles of fewer rows or columns, which are rare.
+static void sum_up_some(tile *to, size_t n_rows, const step *s) {
   switch (n_rows) {
     case 1:
       sum_up_rows(to, 1, s);
@@ -239,7 +236,7 @@ static void sum_up_some(block *to, size_t n_rows, const step *s) {
   }
 }
 
-INLINE void keep(const block *b, size_t n_rows, const step *s) {
+INLINE void keep(const tile *b, size_t n_rows, const step *s) {
   UNROLL
   for (size_t i = 0; i < n_rows; i++) {
     _mm256_storeu_si256((__m256i *)(void *)(s->kept + i * COLS), b->of[i][0]);
@@ -269,7 +266,7 @@ INLINE void store_bytes(uint8_t *at, __m128i v, size_t n) {
   }
 }
 
-// What int8 results are made with.
+// The constants of requantization to int8.
 typedef struct rounding {
   __m256 factors[2], most;
   __m256i offset, least;
@@ -291,7 +288,7 @@ INLINE __m256i scaled(__m256i sum, __m256 factor, __m256 most) {
   return _mm256_cvtps_epi32(_mm256_min_ps(product, most));
 }
 
-// 16 columns of a row as 16-bit integers: 0 to 3 and 8 to 11, then the others.
+// 16 columns of a row as 16-bit integers: columns 0 to 3 and 8 to 11, then the others.
 INLINE __m256i words_of(__m256i low, __m256i high, const rounding *r) {
   const __m256i l = scaled(low, r->factors[0], r->most);
   const __m256i h = scaled(high, r->factors[1], r->most);
@@ -304,8 +301,8 @@ INLINE __m256i bytes_of(__m256i words0, __m256i words1, const rounding *r) {
   return _mm256_permutevar8x32_epi32(bytes, order);
 }
 
-// sum * scale, rounded to even, in the limits: two rows at a time.
-INLINE void finish_bytes(const block *b, size_t n_rows, const step *s) {
+// sum * scale, rounded to even, within the limits: two rows at a time.
+INLINE void finish_bytes(const tile *b, size_t n_rows, const step *s) {
   const rounding r = rounding_of(s);
   uint8_t *at = s->c;
   UNROLL
@@ -328,8 +325,8 @@ INLINE __m256 as_floats(__m256i sum, __m256 row, const float *factors, __m256 le
   return _mm256_min_ps(_mm256_max_ps(v, least), most);
 }
 
-// sum * the row's scale * the column's + its bias, in the limits.
-INLINE void finish_floats(const block *b, size_t n_rows, const step *s) {
+// sum * the row's scale * the column's + its bias, within the limits.
+INLINE void finish_floats(const tile *b, size_t n_rows, const step *s) {
   const union xnn_f32_minmax_params *const limits = s->to->limits;
   const __m256 least = _mm256_set1_ps(limits->scalar.min);
   const __m256 most = _mm256_set1_ps(limits->scalar.max);
@@ -346,7 +343,7 @@ INLINE void finish_floats(const block *b, size_t n_rows, const step *s) {
   }
 }
 
-INLINE void finish(const block *b, size_t n_rows, bool is_float, const step *s) {
+INLINE void finish(const tile *b, size_t n_rows, bool is_float, const step *s) {
   if (s->factors == NULL)
     keep(b, n_rows, s);
   else if (is_float)
@@ -357,11 +354,11 @@ INLINE void finish(const block *b, size_t n_rows, bool is_float, const step *s) 
 
 INLINE void multiply(size_t n_rows, bool is_float, const step *s) {
   if (n_rows == ROWS && s->n_cols > LANES) {
-    block b;
+    tile b;
     sum_up(&b, ROWS, false, s);
     finish(&b, ROWS, is_float, s);
   } else {
-    block in_memory;
+    tile in_memory;
     sum_up_some(&in_memory, n_rows, s);
     finish(&in_memory, n_rows, is_float, s);
   }
@@ -369,7 +366,7 @@ INLINE void multiply(size_t n_rows, bool is_float, const step *s) {
 
 // ---- Calls
 
-// The weights of a call, and the record of its first panel; NULL: all quads are wide.
+// The weights of a call, and the record of its first panel; NULL: all blocks are wide.
 typedef struct columns {
   size_t n, panel_bytes, weight_bytes;  // of a panel: all of it, its weights
   const uint8_t *first;
@@ -377,40 +374,40 @@ typedef struct columns {
   size_t record_bytes;
 } columns;
 
-static void find_records(columns *c, const eti_xnn_quads *quads) {
+static void find_records(columns *c, const eti_xnn_q8_schedule *schedule) {
   c->record = NULL;
   c->record_bytes = 0;
-  if (quads == NULL) return;
-  const size_t panel = (size_t)(c->first - (const uint8_t *)quads->packed) / c->panel_bytes;
-  c->record_bytes = quads->record_bytes;
-  c->record = quads->records + panel * quads->record_bytes;
+  if (schedule == NULL) return;
+  const size_t panel = (size_t)(c->first - (const uint8_t *)schedule->packed) / c->panel_bytes;
+  c->record_bytes = schedule->record_bytes;
+  c->record = schedule->records + panel * schedule->record_bytes;
 }
 
-// Reads one element of each line of the cache: weights come from afar faster in the order in which
-// they lie.
-static void fetch(const uint8_t *at, size_t n_bytes) {
+// Reads a byte of each cache line: weights are loaded from memory faster in the order in which they
+// lie.
+static void touch_lines(const uint8_t *at, size_t n_bytes) {
   for (size_t i = 0; i < n_bytes; i += LINE_BYTES) (void)*(const volatile uint8_t *)(at + i);
 }
 
-// Some rows against all columns, PANELS x 16 of them at a time where the rows come in parts.
-INLINE void some_rows(const eti_rows *from, size_t row, size_t n_rows, const columns *w,
-                      bool has_wide, bool is_float, const target *to) {
+// At most 6 rows by all columns, PANELS x 16 of them at a time where the rows come in slices.
+INLINE void multiply_rows(const eti_lhs *from, size_t row, size_t n_rows, const columns *w,
+                          bool has_wide, bool is_float, const target *to) {
   alignas(32) int16_t words[ROWS * PITCH];
   alignas(32) uint8_t bytes[ROWS * PITCH];
   alignas(32) int32_t kept[PANELS][ROWS * COLS];
-  const eti_part all = eti_first_part(from->n_k, from->n_pieces);
-  const bool is_whole = eti_is_last_part(from->n_k, from->n_pieces, &all);
+  const eti_k_slice all = eti_first_slice(from->n_k, from->n_taps);
+  const bool is_whole = eti_is_last_slice(from->n_k, from->n_taps, &all);
   const size_t n_panels = (w->n + COLS - 1) / COLS;
   const size_t at_once = is_whole ? n_panels : PANELS;
   step s = {.words = words, .bytes = bytes, .to = to};
   if (is_float) s.scales = to->scales + row * to->scales_step;
   for (size_t first = 0; first < n_panels; first += at_once) {
     size_t done = 0, listed = 0;
-    for (eti_part p = all;; p = eti_next_part(from->n_k, from->n_pieces, p)) {
-      const bool is_end = eti_is_last_part(from->n_k, from->n_pieces, &p);
-      s.n_quads = eti_part_quads(&p);
-      if (has_wide) eti_widen_rows(words, from, row, n_rows, &p);
-      if (w->record != NULL) eti_copy_rows(bytes, from, row, n_rows, &p);
+    for (eti_k_slice p = all;; p = eti_next_slice(from->n_k, from->n_taps, p)) {
+      const bool is_end = eti_is_last_slice(from->n_k, from->n_taps, &p);
+      s.n_blocks = eti_slice_blocks(&p);
+      if (has_wide) eti_pack_rows_i16(words, from, row, n_rows, &p);
+      if (w->record != NULL) eti_pack_rows_u8(bytes, from, row, n_rows, &p);
       s.is_first = done == 0;
       for (size_t i = first; i < n_panels && i < first + at_once; i++) {
         const uint8_t *const panel = w->first + i * w->panel_bytes;
@@ -429,99 +426,103 @@ INLINE void some_rows(const eti_rows *from, size_t row, size_t n_rows, const col
         multiply(n_rows, is_float, &s);
       }
       if (is_end) break;
-      done += s.n_quads;
-      listed += HEAD + s.n_quads;
+      done += s.n_blocks;
+      listed += HEAD + s.n_blocks;
     }
   }
 }
 
-INLINE void all_rows(const eti_rows *from, size_t n_rows, size_t n_cols, const void *w,
-                     bool is_float, const target *to) {
-  ET_ASSERT(n_rows > 0 && n_cols > 0 && from->n_k > 0 && from->n_pieces > 0);
-  const eti_xnn_quads *quads = ((const eti_xnn_q8_params *)to->limits)->quads;
-  // Few rows wait for weights, which come fastest in the order in which they lie.
-  if (quads != NULL && quads->is_scattered && n_rows < ROWS) quads = NULL;
+INLINE void multiply_all(const eti_lhs *from, size_t n_rows, size_t n_cols, const void *w,
+                         bool is_float, const target *to) {
+  ET_ASSERT(n_rows > 0 && n_cols > 0 && from->n_k > 0 && from->n_taps > 0);
+  ET_ASSERT((from->a != NULL || from->taps != NULL) && w != NULL && to->c != NULL);
+  ET_ASSERT(to->limits != NULL && is_float == (to->scales != NULL));
+  const eti_xnn_q8_schedule *schedule = ((const eti_xnn_q8_params *)to->limits)->schedule;
+  // Few rows wait for weights, which are loaded fastest in the order in which they lie.
+  if (schedule != NULL && schedule->is_scattered && n_rows < ROWS) schedule = NULL;
   const size_t others = COLS * (sizeof(int32_t) + sizeof(float) * (is_float ? 2 : 1));
   columns c;
   c.n = n_cols;
-  c.weight_bytes = COLS * eti_in_quads(from->n_k) * from->n_pieces;
+  c.weight_bytes = COLS * eti_padded_k(from->n_k) * from->n_taps;
   c.panel_bytes = others + c.weight_bytes;
   c.first = w;
-  ET_ASSERT(quads == NULL || (quads->panel_bytes == c.panel_bytes && quads->n_k == from->n_k &&
-                              quads->n_pieces == from->n_pieces));
-  find_records(&c, quads);
-  const bool has_wide = quads == NULL || quads->has_wide;
-  if (quads != NULL && quads->is_scattered) fetch(w, (n_cols + COLS - 1) / COLS * c.panel_bytes);
+  ET_ASSERT(schedule == NULL || (schedule->panel_bytes == c.panel_bytes &&
+                                 schedule->n_k == from->n_k && schedule->n_taps == from->n_taps));
+  find_records(&c, schedule);
+  const bool has_wide = schedule == NULL || schedule->has_wide;
+  if (schedule != NULL && schedule->is_scattered)
+    touch_lines(w, (n_cols + COLS - 1) / COLS * c.panel_bytes);
   for (size_t i = 0, n; i < n_rows; i += n) {
     n = n_rows - i < ROWS ? n_rows - i : ROWS;
-    some_rows(from, i, n, &c, has_wide, is_float, to);
+    multiply_rows(from, i, n, &c, has_wide, is_float, to);
   }
 }
 
 void eti_xnn_qs8_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
                                  size_t a_bytes, const void *w, void *c, size_t row_bytes,
                                  size_t panel_bytes, const void *limits) {
-  const eti_rows from = {.n_k = n_k, .a = a, .a_bytes = a_bytes, .n_pieces = 1};
+  const eti_lhs from = {.n_k = n_k, .a = a, .a_bytes = a_bytes, .n_taps = 1};
   const target to = {c, row_bytes, panel_bytes, limits, NULL, 0};
-  all_rows(&from, n_rows, n_cols, w, false, &to);
+  multiply_all(&from, n_rows, n_cols, w, false, &to);
 }
 
-INLINE eti_rows in_pieces(size_t n_k, size_t pieces_bytes, const void **a, size_t rows_together,
-                          size_t offset_bytes, const void *zero, const void *zero_data) {
-  const size_t n_pieces = pieces_bytes / sizeof *a / rows_together;
-  return (eti_rows){.n_k = n_k,
-                    .pieces = (const void *const *)a,
-                    .next_row = rows_together == 1 ? n_pieces : 1,
-                    .next_piece = rows_together,
-                    .n_pieces = n_pieces,
-                    .offset_bytes = offset_bytes,
-                    .zero = zero,
-                    .zero_data = zero_data};
+INLINE eti_lhs lhs_of_taps(size_t n_k, size_t taps_bytes, const void **a, size_t rows_together,
+                           size_t offset_bytes, const void *zero, const void *zero_data) {
+  ET_ASSERT(taps_bytes % (rows_together * sizeof *a) == 0);
+  const size_t n_taps = taps_bytes / sizeof *a / rows_together;
+  return (eti_lhs){.n_k = n_k,
+                   .taps = (const void *const *)a,
+                   .next_row = rows_together == 1 ? n_taps : 1,
+                   .next_tap = rows_together,
+                   .n_taps = n_taps,
+                   .offset_bytes = offset_bytes,
+                   .zero = zero,
+                   .zero_data = zero_data};
 }
 
-void eti_xnn_qs8_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size_t pieces_bytes,
+void eti_xnn_qs8_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *limits) {
-  const eti_rows from = in_pieces(n_k, pieces_bytes, a, ROWS, offset_bytes, zero, zero);
+  const eti_lhs from = lhs_of_taps(n_k, taps_bytes, a, ROWS, offset_bytes, zero, zero);
   const target to = {c, row_bytes, panel_bytes, limits, NULL, 0};
-  all_rows(&from, n_rows, n_cols, w, false, &to);
+  multiply_all(&from, n_rows, n_cols, w, false, &to);
 }
 
-void eti_xnn_qs8_igemm_1x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size_t pieces_bytes,
+void eti_xnn_qs8_igemm_1x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *limits) {
-  const eti_rows from = in_pieces(n_k, pieces_bytes, a, 1, offset_bytes, zero, zero);
+  const eti_lhs from = lhs_of_taps(n_k, taps_bytes, a, 1, offset_bytes, zero, zero);
   const target to = {c, row_bytes, panel_bytes, limits, NULL, 0};
-  all_rows(&from, n_rows, n_cols, w, false, &to);
+  multiply_all(&from, n_rows, n_cols, w, false, &to);
 }
 
 void eti_xnn_qd8_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const void *a,
                                  size_t a_bytes, const void *w, void *c, size_t row_bytes,
                                  size_t panel_bytes, const void *limits,
                                  const struct xnn_qd8_quantization_params *scales) {
-  const eti_rows from = {.n_k = n_k, .a = a, .a_bytes = a_bytes, .n_pieces = 1};
+  const eti_lhs from = {.n_k = n_k, .a = a, .a_bytes = a_bytes, .n_taps = 1};
   const target to = {c, row_bytes, panel_bytes, limits, scales, 1};
-  all_rows(&from, n_rows, n_cols, w, true, &to);
+  multiply_all(&from, n_rows, n_cols, w, true, &to);
 }
 
-void eti_xnn_qd8_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size_t pieces_bytes,
+void eti_xnn_qd8_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *zero_data, const void *limits,
                                   const struct xnn_qd8_quantization_params *scales) {
-  const eti_rows from = in_pieces(n_k, pieces_bytes, a, ROWS, offset_bytes, zero, zero_data);
+  const eti_lhs from = lhs_of_taps(n_k, taps_bytes, a, ROWS, offset_bytes, zero, zero_data);
   const target to = {c, row_bytes, panel_bytes, limits, scales, 0};
-  all_rows(&from, n_rows, n_cols, w, true, &to);
+  multiply_all(&from, n_rows, n_cols, w, true, &to);
 }
 
-void eti_xnn_qd8_igemm_1x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size_t pieces_bytes,
+void eti_xnn_qd8_igemm_1x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, size_t taps_bytes,
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *zero_data, const void *limits,
                                   const struct xnn_qd8_quantization_params *scales) {
-  const eti_rows from = in_pieces(n_k, pieces_bytes, a, 1, offset_bytes, zero, zero_data);
+  const eti_lhs from = lhs_of_taps(n_k, taps_bytes, a, 1, offset_bytes, zero, zero_data);
   const target to = {c, row_bytes, panel_bytes, limits, scales, 0};
-  all_rows(&from, n_rows, n_cols, w, true, &to);
+  multiply_all(&from, n_rows, n_cols, w, true, &to);
 }

@@ -1,56 +1,57 @@
-// gemm_q8_schedule.h — in which order products of int8 multiply the quads of their weights: four
-// elements k of 16 columns, as gemm_q8_avx2.c reads them.
+// gemm_q8_schedule.h — the order in which gemm_q8_avx2.c multiplies int8 weights. Its unit is the
+// k4 block: four consecutive k of 16 columns, 64 bytes, as weights are packed with nr = 16, kr = 4.
 //
-// Without dot products of bytes there are two instructions. One multiplies pairs of 16-bit
-// integers, which elements and weights have to be made first. The other one multiplies pairs of
-// bytes, elements plus 128 and weights as they are, and has 16 bits for the two products. As
-// elements are at most 255 then, they fit if neither the positive nor the negative weights of the
-// pair add up to more than 128. Quads for which that holds in all columns are narrow, others wide;
-// weights of 7 bits have no others. And where it holds for the weights of two quads together, their
-// products may be added in 16 bits before they are widened. Which quads make a pair is free, so
-// they are chosen to fit.
+// Without dot products of bytes there are two instructions. pmaddwd multiplies pairs of 16-bit
+// integers, to which elements and weights have to be widened. pmaddubsw multiplies pairs of bytes,
+// elements plus 128 and weights as they are, and saturates the two products' sum to 16 bits. As
+// elements plus 128 are at most 255, nothing saturates if neither the positive nor the negative
+// weights of the pair add up to more than 128. k4 blocks for which that holds in all columns are
+// narrow, others wide; weights of 7 bits have narrow ones only. Where it holds for the weights of
+// two blocks together, their products may be added in 16 bits before they are widened: a pair.
+// Which blocks make a pair is free, so they are chosen to fit.
 //
-// All sums are exact, whatever the order. Weights of 8 bits have so many wide quads that it is best
-// to take all as such, in the order in which they lie: the rest would not make up for reading from
-// here and there what comes from afar, and for rows made both ways.
-#ifndef ET_XNNPACK_QUADS_H
-#define ET_XNNPACK_QUADS_H
+// All sums are exact, whatever the order. Weights of 8 bits have many wide blocks: then it pays to
+// multiply all as wide ones, in the order in which they lie. A mixture would read weights from
+// scattered places and need the rows in both forms, which costs more than it saves.
+#ifndef ET_XNNPACK_GEMM_Q8_SCHEDULE_H
+#define ET_XNNPACK_GEMM_Q8_SCHEDULE_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-// What a kernel is told of the weights of one product, all its panels of 16 columns.
-typedef struct eti_xnn_quads {
-  struct eti_xnn_quads *next;  // the owner's
-  const void *packed;          // where the weights lie, and how far panels are apart
-  size_t panel_bytes;
-  size_t n_k, n_pieces;  // of a row
+// The schedule of packed weights, all panels of 16 columns. A row of the left operand has n_taps
+// pieces of n_k elements: 1 of a gemm, the window's elements of an igemm.
+typedef struct eti_xnn_q8_schedule {
+  struct eti_xnn_q8_schedule *next;  // of a runtime's list
+  const void *packed;                // the weights
+  size_t panel_bytes;                // from panel to panel
+  size_t n_k, n_taps;
   size_t record_bytes;
-  bool is_useless;  // there are no records
+  bool pays;  // else there are no records, and all blocks are multiplied as wide ones
   bool has_wide;
-  bool is_scattered;  // weights are not read nearly in the order in which they lie
-  // A record for each panel: what narrow quads add to the sums of 16 columns by the 128, int32
-  // each, then a list for each part of a row (pack_lhs_q8_avx2.h): how many pairs there are, narrow
-  // quads by themselves, and wide ones, then these in that order, each as four times its number.
+  bool is_scattered;  // weights are read in another order than they lie
+  // A record for each panel: what the 128 adds to the sums of 16 columns in narrow blocks, int32
+  // each; then a list for each slice of a row (pack_lhs_q8_avx2.h): the numbers of pairs, of single
+  // narrow blocks and of wide ones, then these blocks in that order, each as its first k.
   _Alignas(32) uint8_t records[];
-} eti_xnn_quads;
+} eti_xnn_q8_schedule;
 
-enum { ETI_XNN_QUADS_HEAD = 3 };  // numbers in front of a list
+enum { ETI_XNN_Q8_LIST_HEAD = 3 };  // numbers in front of a list's blocks
 
-// What the kernels for int8 get in place of XNNPACK's limits. What is behind these XNNPACK leaves
-// 0, so operators that nobody tells of quads, as transposed convolutions, take all as wide ones.
+// The parameters of int8 kernels: XNNPACK's, and behind these the schedule. XNNPACK leaves 0 there,
+// so operators that get no schedule, as transposed convolutions, multiply all blocks as wide ones.
 typedef struct eti_xnn_q8_params {
-  _Alignas(8) uint8_t limits[16];  // XNNPACK's
-  const eti_xnn_quads *quads;      // NULL: all of them are taken as wide ones
+  _Alignas(8) uint8_t limits[16];       // XNNPACK's
+  const eti_xnn_q8_schedule *schedule;  // NULL: all blocks are wide
 } eti_xnn_q8_params;
 
-// The memory for n_panels of such rows.
-size_t eti_xnn_quads_bytes(size_t n_panels, size_t n_k, size_t n_pieces);
+// The bytes of a schedule of n_panels.
+size_t eti_xnn_q8_schedule_bytes(size_t n_panels, size_t n_k, size_t n_taps);
 
-// Looks at the packed weights and fills that memory. False: it is of no use, and need not be kept
-// but for what comes before the records.
-bool eti_xnn_quads_make__avx2(eti_xnn_quads *quads, const void *packed, size_t panel_bytes,
-                              size_t n_panels, size_t n_k, size_t n_pieces);
+// Makes a schedule of packed weights in memory of that size. False: it does not pay, and nothing
+// but the members before `records` is filled.
+bool eti_xnn_q8_schedule_make__avx2(eti_xnn_q8_schedule *schedule, const void *packed,
+                                    size_t panel_bytes, size_t n_panels, size_t n_k, size_t n_taps);
 
-#endif  // ET_XNNPACK_QUADS_H
+#endif  // ET_XNNPACK_GEMM_Q8_SCHEDULE_H

@@ -1,30 +1,29 @@
-// gemm_qb4_avx2.c — products of rows that are quantized at run time and weights of 4 bits with a
-// scale for each group of a row's elements, for XNNPACK's operators: see gemm_kernels.h for when
-// it is used. Compiled with AVX2 and FMA.
+// gemm_qb4_avx2.c — gemm of rows quantized at run time by 4-bit weights with a scale per group of
+// k, for XNNPACK's operators: gemm_kernels.h says when it is used. Compiled with AVX2 and FMA.
 //
-// The instruction at work multiplies unsigned bytes by signed ones and adds pairs of products, in
-// 16 bits. Weights take part as 0 to 15, 8 too much: what that adds to a sum is the same for all
-// columns, and so words of 16 bits begin with what takes it off, found once for each 32 elements of
-// a row. A word then ends within 16 * 8 * 128 of zero, however it wraps on the way; two of them are
-// a column's sum, exact in 32 bits. Sums of groups are added as floats, group by group, a sixteenth
-// of what they are.
+// pmaddubsw multiplies unsigned bytes by signed ones and adds pairs of products in 16 bits. Weights
+// take part as 0 to 15, 8 too much. That adds the same to the sums of all columns, so 16-bit sums
+// begin with its negative, computed once for each 32 elements of a row. They end within
+// 16 * 8 * 128 of zero, whatever they wrap to on the way; two of them are a column's sum, exact in
+// 32 bits. The sums of groups are scaled and added in f32, group by group, as a sixteenth of their
+// value.
 //
-// What a product of one row takes is its instructions, not the reading of weights from a cache: for
-// 32 elements of 16 columns 24 of 64 take halves out of bytes, 32 multiply and add. Weights that
-// come from memory are read nearly as fast as by nothing but loads (bench_quantized.py); fetching
-// them ahead by hand took 1.1 to 1.3 of the time.
+// A one-row product is compute-bound, not bandwidth-bound: of 64 instructions for 32 elements of 16
+// columns 24 unpack nibbles, 32 multiply and add. Weights are read from memory nearly as fast as by
+// loads alone; prefetching them by hand took 1.1 to 1.3 of the time (bench_quantized.py).
 //
-// The weights lie as pack_qb4_avx2.c packs them: for every 16 columns a float each, the even
-// columns before the odd ones; then for each group and 8 k of it 4 bytes a column, the even columns
-// first again, whose low halves are the first four k; behind a group a scale of bfloat16 a column,
-// a sixteenth of the true one, in the columns' order; at the end the biases, in this order too.
+// Weights are packed by pack_qb4_avx2.c: for every 16 columns a float each, the even columns before
+// the odd ones; then for each group and 8 k of it 4 bytes per column, even columns first, whose low
+// nibbles are the first four k; behind a group a bfloat16 scale per column, a sixteenth of the true
+// one, in the columns' order; at the end the biases, in that order too.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
-#include "backends/xnnpack/tuned/partial_vector_avx2.h"
 
 #include <immintrin.h>
 #include <string.h>
-#include <xnnpack/microparams.h>
 
+#include "backends/xnnpack/tuned/partial_vector_avx2.h"
+#include "backends/xnnpack/tuned/xnn_private.h"
+#include "runtime/bytes.h"
 #include "runtime/check.h"
 
 #define INLINE static inline __attribute__((always_inline))
@@ -37,14 +36,14 @@
 
 enum { ROWS = 4, COLS = 16, LANES = 8 };
 
-// Elements that are summed in 16 bits, and those of one step: 64 bytes of weights.
+// The elements that are summed in 16 bits, and those of one step: 64 bytes of weights.
 enum { PART = 32, STEP = 8, STEP_BYTES = 64 };
 enum { PART_BYTES = PART / STEP * STEP_BYTES, SCALES_BYTES = COLS * 2 };
 
-// For how many parts of a block's rows it is kept what their words begin with.
-enum { PARTS_MOST = 3072 };
+// How many parts of a tile's rows have their initial sums kept on the stack.
+enum { MAX_PARTS = 3072 };
 
-// What a call is given, of which `panel` and `c` move on.
+// The arguments of a call, of which `panel` and `c` move on.
 typedef struct product {
   const int8_t *a;
   size_t a_bytes, n_k, group;
@@ -53,13 +52,14 @@ typedef struct product {
   size_t row_bytes, n_cols;
   const struct xnn_f32_qb4w_minmax_params *limits;
   const struct xnn_qd8_quantization_params *scales;
-  const int32_t *begins;  // of the parts of all rows, two words each
+  const int32_t *inits;  // initial sums of the parts of all rows, two words each
 } product;
 
-// ---- What words begin with
+// ---- Initial sums
 
-// The elements 4 i and 4 i + 1 of a part, added and times -8, and 4 i + 2 and 4 i + 3 the same.
-static int32_t begin_of(const int8_t *part) {
+// The low word: -8 times the sum of elements 4 i and 4 i + 1 of a part; the high one of 4 i + 2 and
+// 4 i + 3.
+static int32_t init_of(const int8_t *part) {
   const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)part);
   const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(8), bytes);
   __m128i sum = _mm_add_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
@@ -68,14 +68,14 @@ static int32_t begin_of(const int8_t *part) {
   return _mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), sum));
 }
 
-static void find_begins(const product *p, size_t n_rows, int32_t *to) {
+static void fill_inits(const product *p, size_t n_rows, int32_t *to) {
   for (size_t i = 0; i < n_rows; i++)
-    for (size_t k = 0; k < p->n_k; k += PART) *to++ = begin_of(p->a + i * p->a_bytes + k);
+    for (size_t k = 0; k < p->n_k; k += PART) *to++ = init_of(p->a + i * p->a_bytes + k);
 }
 
 // ---- Products
 
-// Vectors for each row: that of the even columns and that of the odd ones.
+// Two vectors for each row: of the even columns and of the odd ones.
 typedef struct sums {
   __m256i even[ROWS], odd[ROWS];
 } sums;
@@ -84,25 +84,24 @@ typedef struct floats {
   __m256 even[ROWS], odd[ROWS];
 } floats;
 
-// Products are added as they come: gcc adds them to each other first, if it may, and runs out of
-// registers.
-INLINE void settle(__m256i *v) {
+// An empty asm: gcc adds products to each other first otherwise, and runs out of registers.
+INLINE void keep_order(__m256i *v) {
   __asm__("" : "+x"(*v));
 }
 
-INLINE __m256i four_at(const int8_t *at) {
+INLINE __m256i broadcast_four(const int8_t *at) {
   int32_t four;
   memcpy(&four, at, sizeof four);
   return _mm256_set1_epi32(four);
 }
 
-INLINE __m256i weights_at(const uint8_t *at) {
+INLINE __m256i load_weights(const uint8_t *at) {
   __m256i v = _mm256_load_si256((const __m256i *)(const void *)at);
-  settle(&v);
+  keep_order(&v);
   return v;
 }
 
-INLINE __m256i low_of(__m256i weights) {
+INLINE __m256i low_nibbles(__m256i weights) {
   return _mm256_and_si256(weights, _mm256_set1_epi8(0x0f));
 }
 
@@ -111,30 +110,30 @@ INLINE void add_four(sums *s, size_t n_rows, const int8_t *a, size_t a_bytes, __
                      __m256i odd) {
   UNROLL
   for (size_t i = 0; i < n_rows; i++) {
-    const __m256i four = four_at(a + i * a_bytes);
+    const __m256i four = broadcast_four(a + i * a_bytes);
     s->even[i] = _mm256_add_epi16(s->even[i], _mm256_maddubs_epi16(even, four));
     s->odd[i] = _mm256_add_epi16(s->odd[i], _mm256_maddubs_epi16(odd, four));
-    settle(&s->even[i]), settle(&s->odd[i]);
+    keep_order(&s->even[i]), keep_order(&s->odd[i]);
   }
 }
 
 // The sums over a part, in 32 bits.
-INLINE sums sums_of(size_t n_rows, bool are_begins_kept, const product *p, size_t part,
+INLINE sums sums_of(size_t n_rows, bool has_inits, const product *p, size_t part,
                     const uint8_t *weights) {
   const int8_t *const a = p->a + part * PART;
   sums s;
   UNROLL
   for (size_t i = 0; i < n_rows; i++) {
-    const int32_t begin =
-        are_begins_kept ? p->begins[i * (p->n_k / PART) + part] : begin_of(a + i * p->a_bytes);
-    s.even[i] = s.odd[i] = _mm256_set1_epi32(begin);
+    const int32_t init =
+        has_inits ? p->inits[i * (p->n_k / PART) + part] : init_of(a + i * p->a_bytes);
+    s.even[i] = s.odd[i] = _mm256_set1_epi32(init);
   }
   UNROLL
   for (size_t k = 0; k < PART; k += STEP, weights += STEP_BYTES) {
-    const __m256i even = weights_at(weights), odd = weights_at(weights + STEP_BYTES / 2);
-    add_four(&s, n_rows, a + k, p->a_bytes, low_of(even), low_of(odd));
-    add_four(&s, n_rows, a + k + 4, p->a_bytes, low_of(_mm256_srli_epi16(even, 4)),
-             low_of(_mm256_srli_epi16(odd, 4)));
+    const __m256i even = load_weights(weights), odd = load_weights(weights + STEP_BYTES / 2);
+    add_four(&s, n_rows, a + k, p->a_bytes, low_nibbles(even), low_nibbles(odd));
+    add_four(&s, n_rows, a + k + 4, p->a_bytes, low_nibbles(_mm256_srli_epi16(even, 4)),
+             low_nibbles(_mm256_srli_epi16(odd, 4)));
   }
   UNROLL
   for (size_t i = 0; i < n_rows; i++) {
@@ -144,20 +143,20 @@ INLINE sums sums_of(size_t n_rows, bool are_begins_kept, const product *p, size_
   return s;
 }
 
-// Adds the sums over the group that begins with a part, times its scales.
-INLINE void add_group(floats *f, size_t n_rows, bool are_begins_kept, const product *p, size_t part,
+// Adds the sums over the group that begins with `part`, times the group's scales.
+INLINE void add_group(floats *f, size_t n_rows, bool has_inits, const product *p, size_t part,
                       const uint8_t *weights) {
-  sums s = sums_of(n_rows, are_begins_kept, p, part, weights);
+  sums s = sums_of(n_rows, has_inits, p, part, weights);
   weights += PART_BYTES;
   for (size_t k = PART; k < p->group; k += PART, weights += PART_BYTES) {
-    const sums more = sums_of(n_rows, are_begins_kept, p, part + k / PART, weights);
+    const sums more = sums_of(n_rows, has_inits, p, part + k / PART, weights);
     UNROLL
     for (size_t i = 0; i < n_rows; i++) {
       s.even[i] = _mm256_add_epi32(s.even[i], more.even[i]);
       s.odd[i] = _mm256_add_epi32(s.odd[i], more.odd[i]);
     }
   }
-  const __m256i pairs = weights_at(weights), upper = _mm256_set1_epi32(INT32_MIN / 0x8000);
+  const __m256i pairs = load_weights(weights), upper = _mm256_set1_epi32(INT32_MIN / 0x8000);
   const __m256 even = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
   const __m256 odd = _mm256_castsi256_ps(_mm256_and_si256(pairs, upper));
   UNROLL
@@ -187,7 +186,7 @@ INLINE void store_row(float *c, __m256 even, __m256 odd, const float *bias, floa
   store_8(c, p->n_cols - LANES, _mm256_permute2f128_ps(low, high, 0x31), bias, scale, p);
 }
 
-INLINE void block(size_t n_rows, bool are_begins_kept, const product *p) {
+INLINE void multiply_tile(size_t n_rows, bool has_inits, const product *p) {
   const float *const init = (const float *)(const void *)p->panel;
   floats f;
   UNROLL
@@ -199,7 +198,7 @@ INLINE void block(size_t n_rows, bool are_begins_kept, const product *p) {
   const uint8_t *weights = p->panel + COLS * sizeof(float);
   const size_t parts = p->group / PART;
   for (size_t part = 0; part < p->n_k / PART; part += parts) {
-    add_group(&f, n_rows, are_begins_kept, p, part, weights);
+    add_group(&f, n_rows, has_inits, p, part, weights);
     weights += parts * PART_BYTES + SCALES_BYTES;
   }
   const float *const bias = (const float *)(const void *)weights;
@@ -211,30 +210,31 @@ INLINE void block(size_t n_rows, bool are_begins_kept, const product *p) {
 }
 
 // In a table, so that each is a function with all registers to itself.
-static void one_row(const product *p) {
-  block(1, true, p);
+static void multiply_1_row(const product *p) {
+  multiply_tile(1, true, p);
 }
 
-static void two_rows(const product *p) {
-  block(2, true, p);
+static void multiply_2_rows(const product *p) {
+  multiply_tile(2, true, p);
 }
 
-static void three_rows(const product *p) {
-  block(3, true, p);
+static void multiply_3_rows(const product *p) {
+  multiply_tile(3, true, p);
 }
 
-static void four_rows(const product *p) {
-  block(4, true, p);
+static void multiply_4_rows(const product *p) {
+  multiply_tile(4, true, p);
 }
 
-static void one_long_row(const product *p) {
-  block(1, false, p);
+// A row with more parts than MAX_PARTS.
+static void multiply_long_row(const product *p) {
+  multiply_tile(1, false, p);
 }
 
-static void (*const blocks[ROWS + 1])(const product *) = {one_long_row, one_row, two_rows,
-                                                          three_rows, four_rows};
+static void (*const tiles[ROWS + 1])(const product *) = {
+    multiply_long_row, multiply_1_row, multiply_2_rows, multiply_3_rows, multiply_4_rows};
 
-static size_t least(size_t a, size_t b) {
+static size_t min_of(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
@@ -244,23 +244,25 @@ void eti_xnn_qb4_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const
                                  const struct xnn_qd8_quantization_params *scales) {
   const struct xnn_f32_qb4w_minmax_params *const params = limits;
   const size_t group = params->scalar.blocksize, n_groups = n_k / group;
-  ET_ASSERT(n_rows > 0 && n_cols > 0 && n_groups > 0 && group % PART == 0);
+  ET_ASSERT(n_rows > 0 && n_cols > 0 && n_groups > 0 && group % PART == 0 && n_k % group == 0);
+  ET_ASSERT(a != NULL && w != NULL && c != NULL && scales != NULL);
+  ET_ASSERT(eti_is_aligned(w, LANES * sizeof(float)));
   const size_t stride =
       COLS * 2 * sizeof(float) + n_k / PART * PART_BYTES + n_groups * SCALES_BYTES;
-  int32_t begins[PARTS_MOST];
-  product p = {.a_bytes = a_bytes, .n_k = n_k, .group = group, .begins = begins};
+  int32_t inits[MAX_PARTS];
+  product p = {.a_bytes = a_bytes, .n_k = n_k, .group = group, .inits = inits};
   p.row_bytes = row_bytes, p.limits = params;
-  const size_t rows_kept = least(PARTS_MOST / (n_k / PART), ROWS);
+  const size_t rows_kept = min_of(MAX_PARTS / (n_k / PART), ROWS);
   for (size_t i = 0, n; i < n_rows; i += n) {
-    n = rows_kept == 0 ? 1 : least(n_rows - i, rows_kept);
+    n = rows_kept == 0 ? 1 : min_of(n_rows - i, rows_kept);
     p.a = (const int8_t *)a + i * a_bytes;
     p.scales = scales + i;
-    if (rows_kept > 0) find_begins(&p, n, begins);
+    if (rows_kept > 0) fill_inits(&p, n, inits);
     for (size_t j = 0; j < n_cols; j += COLS) {
       p.panel = (const uint8_t *)w + j / COLS * stride;
       p.c = (uint8_t *)c + i * row_bytes + j / COLS * panel_bytes;
       p.n_cols = n_cols - j;
-      blocks[rows_kept == 0 ? 0 : n](&p);
+      tiles[rows_kept == 0 ? 0 : n](&p);
     }
   }
 }

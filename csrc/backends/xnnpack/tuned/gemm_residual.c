@@ -1,38 +1,41 @@
-// gemm_residual.c — see gemm_residual.h. Reads XNNPACK's inner structs, as gemm_override.c does.
-#include "backends/xnnpack/tuned/gemm_residual.h"
-
-#if defined(ET_XNNPACK_OWN_KERNELS)
-#include <xnnpack/compute.h>
-#include <xnnpack/igemm.h>
-#include <xnnpack/operator.h>
-#include <xnnpack/subgraph.h>
-
+// gemm_residual.c — f32 products that add a residual to their sums: the last node of a branch and
+// the sum that ends it, as networks with skip connections have them, in one pass over the result. A
+// sum of its own writes the result, reads it and writes it and, if the sum has bounds, reads and
+// writes it once more. Bits are the same: each sum is rounded before the residual is added.
+//
+// The product is defined as XNNPACK's, and then given the residual as an input and another setup.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
+#include "backends/xnnpack/tuned/gemm_override.h"
+#include "backends/xnnpack/tuned/own_node.h"
+#include "backends/xnnpack/tuned/tuned.h"
 #include "runtime/check.h"
 
-// Input, filter, bias: what XNNPACK's own functions read. Ours is behind them.
+// Behind input, filter and bias, which XNNPACK's own functions read.
 enum { RESIDUAL = 3 };
+_Static_assert(RESIDUAL < XNN_MAX_INPUTS, "a node has room for it");
 
-// The reshape that came before has put XNNPACK's limits where the kernel will find these.
-static void put_residual(void *params, ptrdiff_t bytes) {
+// The kernels read an eti_xnn_f32_residual where XNNPACK's reshape has put its two limits.
+_Static_assert(sizeof(eti_xnn_f32_residual) <= sizeof(((struct gemm_context *)0)->params) &&
+                   sizeof(eti_xnn_f32_residual) <= sizeof(((struct igemm_context *)0)->params) &&
+                   _Alignof(eti_xnn_f32_residual) <= _Alignof(struct gemm_context),
+               "the parameters have room for it");
+
+static void set_residual(void *params, ptrdiff_t bytes) {
   ((eti_xnn_f32_residual *)params)->bytes = bytes;
 }
 
 static void add_to_gemm(struct gemm_context *c, ptrdiff_t bytes) {
-  _Static_assert(sizeof(eti_xnn_f32_residual) <= sizeof c->params, "it lies in the context");
-  _Static_assert(_Alignof(eti_xnn_f32_residual) <= _Alignof(struct gemm_context), "aligned");
   for (size_t u = 0; u < XNN_MAX_UARCH_TYPES; u++)
     c->ukernel.function[u] = (xnn_gemm_ukernel_fn)eti_xnn_f32_gemm_add_6x16__avx2;
-  put_residual(&c->params, bytes);
+  set_residual(&c->params, bytes);
 }
 
-// A convolution to a single pixel has pointers for a row that stands alone.
-static void add_to_igemm(struct igemm_context *c, bool is_of_one, ptrdiff_t bytes) {
-  _Static_assert(sizeof(eti_xnn_f32_residual) <= sizeof c->params, "it lies in the context");
+// A convolution to a single pixel has an indirection buffer for a row that stands alone.
+static void add_to_igemm(struct igemm_context *c, bool is_single_row, ptrdiff_t bytes) {
   for (size_t u = 0; u < XNN_MAX_UARCH_TYPES; u++)
-    c->ukernel.function[u] = is_of_one ? (xnn_igemm_ukernel_fn)eti_xnn_f32_igemm_add_1x16__avx2
-                                       : (xnn_igemm_ukernel_fn)eti_xnn_f32_igemm_add_6x16__avx2;
-  put_residual(&c->params, bytes);
+    c->ukernel.function[u] = is_single_row ? (xnn_igemm_ukernel_fn)eti_xnn_f32_igemm_add_1x16__avx2
+                                           : (xnn_igemm_ukernel_fn)eti_xnn_f32_igemm_add_6x16__avx2;
+  set_residual(&c->params, bytes);
 }
 
 static enum xnn_status set_up_product(struct xnn_operator *op, void *workspace, const void *x,
@@ -45,8 +48,7 @@ static enum xnn_status set_up_product(struct xnn_operator *op, void *workspace, 
 static enum xnn_status set_up(const struct xnn_operator_data *opdata,
                               const struct xnn_value *values, size_t n_values,
                               pthreadpool_t threads) {
-  (void)n_values;
-  (void)threads;
+  eti_xnn_unused_in_setup(n_values, threads);
   struct xnn_operator *const op = opdata->operator_objects[0];
   const uint8_t *const residual = values[opdata->inputs[RESIDUAL]].data;
   uint8_t *const y = values[opdata->outputs[0]].data;
@@ -65,16 +67,14 @@ static enum xnn_status set_up(const struct xnn_operator_data *opdata,
   return status;
 }
 
-void eti_xnn_add_residual(xnn_subgraph_t subgraph, uint32_t residual) {
-  struct xnn_node *const node = &subgraph->nodes[subgraph->num_nodes - 1];
-  ET_ASSERT(node->num_inputs == RESIDUAL && RESIDUAL < XNN_MAX_INPUTS);
-  node->inputs[node->num_inputs++] = residual;
-  node->setup = set_up;
+// XNNPACK takes other kernels for fewer columns than a panel has.
+bool eti_xnn_has_gemm_residual(size_t n_cols) {
+  return n_cols >= ETI_XNN_GEMM_COLS && eti_xnn_has_f32_gemm();
 }
 
-#else
 void eti_xnn_add_residual(xnn_subgraph_t subgraph, uint32_t residual) {
-  (void)subgraph;
-  (void)residual;
+  struct xnn_node *const node = eti_xnn_last_node(subgraph);
+  ET_ASSERT(node->num_inputs == RESIDUAL);
+  eti_xnn_add_input(node, residual);
+  node->setup = set_up;
 }
-#endif

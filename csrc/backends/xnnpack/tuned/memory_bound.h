@@ -1,39 +1,40 @@
-// memory_bound.h — operators of XNNPACK's that do little with each byte: how these are cut into
-// calls, and kernels for two of which the calls themselves took most of the time. Bytes are
-// XNNPACK's.
+// memory_bound.h — memory-bound operators of XNNPACK's: larger tiles for all of them, and kernels
+// for two whose calls took most of the time. Results are XNNPACK's bytes.
 //
-//   three lines of bytes to pixels of three, with which networks of images begin: XNNPACK takes 32
-//   pixels a call; products of int8, as of an image and one factor for each channel: XNNPACK's
-//   kernel has 128 bits, and is called for each pixel.
-#ifndef ET_XNNPACK_LIGHT_H
-#define ET_XNNPACK_LIGHT_H
+//   x8 transposition of three planes to pixels of three bytes, with which image networks begin:
+//   XNNPACK's kernel takes 32 pixels a call;
+//   int8 multiplication, as of an image by one factor per channel: XNNPACK's kernel has vectors of
+//   128 bits, and is called for each pixel.
+#ifndef ET_XNNPACK_MEMORY_BOUND_H
+#define ET_XNNPACK_MEMORY_BOUND_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <xnnpack.h>
 
-// XNNPACK's interface for transpositions: byte (i, j) of `width` and three from
-// i + j * from_row_bytes to 3 * i + j.
+// XNNPACK's interface of transposec micro-kernels: byte (i, j), of `width` times 3, is moved from
+// i + j * from_row_bytes to 3 * i + j. height and to_row_bytes are 3.
 void eti_xnn_x8_interleave_3__avx2(const void *from, void *to, size_t from_row_bytes,
                                    size_t to_row_bytes, size_t width, size_t height);
 
-// What products are computed with, as XNNPACK has it.
-typedef struct eti_xnn_qs8_product {
+// The parameters of an int8 multiplication, as XNNPACK has them.
+typedef struct eti_xnn_qs8_vmul_params {
   int8_t a_zero_point, b_zero_point;
   float scale;
   int16_t zero_point;
   int8_t min, max;
-} eti_xnn_qs8_product;
+} eti_xnn_qs8_vmul_params;
 
-// XNNPACK's interface for two operands: n products of int8; `product` is an eti_xnn_qs8_product.
-void eti_xnn_qs8_multiply__avx2(size_t n, const void *a, const void *b, void *y,
-                                const void *product);
+// XNNPACK's interface of vbinary micro-kernels: n products of int8, of which 16 at a time are read.
+// params: an eti_xnn_qs8_vmul_params.
+void eti_xnn_qs8_vmul__avx2(size_t n, const void *a, const void *b, void *y, const void *params);
 
-// Cuts them; after each reshape.
-void eti_xnn_tile_light(xnn_runtime_t runtime);
+// ---- memory_bound.c
 
-// Names of the kernels that ours take the place of on this machine: writes at most n of them and
-// returns how many there are. Any thread, after xnn_initialize.
-size_t eti_xnn_own_light(const char **names, size_t n);
+// Sets the tiles of a runtime's memory-bound operators; after each reshape.
+void eti_xnn_memory_bound_after_reshape(xnn_runtime_t runtime);
 
-#endif  // ET_XNNPACK_LIGHT_H
+// Names of the kernels that these replace, as eti_xnn_tuned_names.
+size_t eti_xnn_memory_bound_names(const char **names, size_t n);
+
+#endif  // ET_XNNPACK_MEMORY_BOUND_H

@@ -1,6 +1,6 @@
-// pack_f32_avx2.c — packs a convolution's weights for the kernels of gemm_f32_avx2.c, as XNNPACK's
-// own function does one element at a time, which is half of the time that loading takes. Compiled
-// with AVX2.
+// pack_f32_avx2.c — packs a convolution's weights for the kernels of gemm_f32_avx2.c. XNNPACK's own
+// function moves one element at a time, which is half of the time that a load takes. Compiled with
+// AVX2.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 
 #include <immintrin.h>
@@ -32,8 +32,9 @@ static void transpose_8x8(const float *from, size_t step, float *to) {
   }
 }
 
-// to[16 j + i] = from[i * step + j] for i < n_cols, j < n_k; columns from n_cols on stay.
-static void pack_piece(const float *from, size_t step, size_t n_cols, size_t n_k, float *to) {
+// to[16 j + i] = from[i * step + j] for i < n_cols, j < n_k; columns from n_cols on are not
+// written.
+static void pack_tap(const float *from, size_t step, size_t n_cols, size_t n_k, float *to) {
   size_t i = 0;
   for (; i + LANES <= n_cols; i += LANES) {
     size_t j = 0;
@@ -46,13 +47,15 @@ static void pack_piece(const float *from, size_t step, size_t n_cols, size_t n_k
     for (size_t j = 0; j < n_k; j++) to[j * COLS + i] = from[i * step + j];
 }
 
-void eti_xnn_f32_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces, size_t n_k,
+void eti_xnn_f32_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_taps, size_t n_k,
                                  size_t nr, size_t kr, size_t sr, const void *weights,
                                  const void *bias, const void *scale, void *packed,
                                  size_t extra_bytes, const void *params) {
-  ET_ASSERT(nr == COLS && kr == 1 && sr == 1 && n_groups > 0);
+  ET_ASSERT(nr == COLS && kr == 1 && sr == 1 && extra_bytes % sizeof(float) == 0);
+  ET_ASSERT(n_groups > 0 && n_cols > 0 && n_taps > 0 && n_k > 0);
+  ET_ASSERT(weights != NULL && packed != NULL);
   (void)nr, (void)kr, (void)sr, (void)scale, (void)params;
-  const size_t column = n_pieces * n_k;
+  const size_t column = n_taps * n_k;
   const float *const biases = bias;
   float *to = packed;
   for (size_t g = 0; g < n_groups; g++) {
@@ -61,8 +64,8 @@ void eti_xnn_f32_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces
       if (bias != NULL) memcpy(to, biases + g * n_cols + first, n * sizeof *to);
       to += COLS;
       const float *const from = (const float *)weights + (g * n_cols + first) * column;
-      for (size_t s = 0; s < n_pieces; s++, to += n_k * COLS)
-        pack_piece(from + s * n_k, column, n, n_k, to);
+      for (size_t s = 0; s < n_taps; s++, to += n_k * COLS)
+        pack_tap(from + s * n_k, column, n, n_k, to);
       to = (float *)(void *)((uint8_t *)to + extra_bytes);
     }
   }

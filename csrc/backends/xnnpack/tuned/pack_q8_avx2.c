@@ -1,17 +1,17 @@
-// pack_q8_avx2.c — packs int8 weights for the kernels of gemm_q8_avx2.c, as XNNPACK's own functions
-// do two elements at a time. Compiled with AVX2.
+// pack_q8_avx2.c — packs int8 weights for the kernels of gemm_q8_avx2.c. XNNPACK's own functions
+// move two elements at a time. Compiled with AVX2.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 
 #include <immintrin.h>
 #include <string.h>
-#include <xnnpack/pack.h>
 
+#include "backends/xnnpack/tuned/xnn_private.h"
 #include "runtime/check.h"
 
 enum { COLS = ETI_XNN_GEMM_COLS, K_BLOCK = 16 };
 
-// Quads of elements: to[16 j + i] = quad j of the row at from + i * step, for i, j < 4.
-static void transpose_quads_4x4(const int8_t *from, size_t step, int8_t *to) {
+// In units of four elements: to[16 j + i] = unit j of the row at from + i * step, for i, j < 4.
+static void transpose_k4_4x4(const int8_t *from, size_t step, int8_t *to) {
   __m128i in[4], twos[4];
   for (size_t i = 0; i < 4; i++)
     in[i] = _mm_loadu_si128((const __m128i *)(const void *)(from + i * step));
@@ -27,19 +27,19 @@ static void transpose_quads_4x4(const int8_t *from, size_t step, int8_t *to) {
   }
 }
 
-// Quads of one row from element k on, zeros behind the last element.
+// Packs one row from element k on, with zeros behind its last element.
 static void pack_row(const int8_t *row, size_t k, size_t n_k, int8_t *to) {
   for (; k < n_k; k += 4)
     for (size_t i = 0; i < 4; i++) to[k * COLS + i] = k + i < n_k ? row[k + i] : 0;
 }
 
-// The quads of n_cols rows of n_k elements, `step` apart.
-static void pack_piece(const int8_t *from, size_t step, size_t n_cols, size_t n_k, int8_t *to) {
+// Packs n_cols rows of n_k elements, `step` apart, to k4 blocks.
+static void pack_tap(const int8_t *from, size_t step, size_t n_cols, size_t n_k, int8_t *to) {
   size_t i = 0;
   for (; i + 4 <= n_cols; i += 4) {
     size_t k = 0;
     for (; k + K_BLOCK <= n_k; k += K_BLOCK)
-      transpose_quads_4x4(from + i * step + k, step, to + k * COLS + 4 * i);
+      transpose_k4_4x4(from + i * step + k, step, to + k * COLS + 4 * i);
     for (size_t c = i; c < i + 4; c++) pack_row(from + c * step, k, n_k, to + 4 * c);
   }
   for (; i < n_cols; i++) pack_row(from + i * step, 0, n_k, to + 4 * i);
@@ -51,20 +51,22 @@ static int32_t sum_of(const int8_t *from, size_t n) {
   return sum;
 }
 
-// What the sums of a column begin with: its bias, less what the input's zero point adds to them.
+// The initial sum of a column: its bias, less what the input's zero point adds.
 static int32_t init_of(const int32_t *bias, const int8_t *column, size_t n, int32_t zero_point) {
   const uint32_t shift = (uint32_t)sum_of(column, n) * (uint32_t)zero_point;
   return (int32_t)((bias != NULL ? (uint32_t)*bias : 0) - shift);
 }
 
-void eti_xnn_q8_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces, size_t n_k,
+void eti_xnn_q8_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_taps, size_t n_k,
                                 size_t nr, size_t kr, size_t sr, const void *weights,
                                 const void *bias, const void *scale, void *packed,
                                 size_t extra_bytes, const void *params) {
-  ET_ASSERT(nr == COLS && kr == 4 && sr == 1 && n_groups > 0);
+  ET_ASSERT(nr == COLS && kr == 4 && sr == 1);
+  ET_ASSERT(n_groups > 0 && n_cols > 0 && n_taps > 0 && n_k > 0);
+  ET_ASSERT(weights != NULL && packed != NULL && params != NULL);
   (void)nr, (void)kr, (void)sr, (void)scale;
   const int32_t zero_point = ((const struct xnn_qs8_packing_params *)params)->input_zero_point;
-  const size_t column = n_pieces * n_k, padded = (n_k + 3) / 4 * 4;
+  const size_t column = n_taps * n_k, padded = (n_k + 3) / 4 * 4;
   const int32_t *biases = bias;
   const int8_t *from = weights;
   int8_t *to = packed;
@@ -77,8 +79,8 @@ void eti_xnn_q8_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_pieces,
         memcpy(to + i * sizeof init, &init, sizeof init);
       }
       to += COLS * sizeof(int32_t);
-      for (size_t s = 0; s < n_pieces; s++, to += padded * COLS)
-        pack_piece(from + first * column + s * n_k, column, n, n_k, to);
+      for (size_t s = 0; s < n_taps; s++, to += padded * COLS)
+        pack_tap(from + first * column + s * n_k, column, n, n_k, to);
       to += extra_bytes;
     }
   }

@@ -1,7 +1,8 @@
-// partial_vector_avx2.h — reads and writes the beginning of a vector. Masked stores take some
-// twenty cycles on AMD's processors, and more where two meet in one line of the cache.
-#ifndef ET_XNNPACK_STORE_AVX2_H
-#define ET_XNNPACK_STORE_AVX2_H
+// partial_vector_avx2.h — loads and stores of the first elements of a vector. Stores go without a
+// mask: on AMD's processors a masked store takes about twenty cycles, and more where two fall into
+// one cache line.
+#ifndef ET_XNNPACK_PARTIAL_VECTOR_AVX2_H
+#define ET_XNNPACK_PARTIAL_VECTOR_AVX2_H
 
 #include <immintrin.h>
 #include <stddef.h>
@@ -34,4 +35,4 @@ static inline __attribute__((always_inline)) __m256 eti_load_some(const float *a
   return _mm256_maskload_ps(at, _mm256_loadu_si256((const __m256i *)(const void *)(masks + 8 - n)));
 }
 
-#endif  // ET_XNNPACK_STORE_AVX2_H
+#endif  // ET_XNNPACK_PARTIAL_VECTOR_AVX2_H

@@ -1,6 +1,6 @@
-// requantize_avx2.h — from 32-bit sums to int8, as XNNPACK's kernels of the `fp32` kind do it: the
-// sum times a scale in f32, not above the bounds, rounded to even, plus the zero point. Sums of 16
-// channels lie in two vectors: channels 0 to 3 and 8 to 11, and the others.
+// requantize_avx2.h — requantizes 32-bit sums to int8 as XNNPACK's `fp32` kernels do: the sum times
+// a scale in f32, limited from above, rounded to even, plus the zero point. Sums of 16 channels lie
+// in two vectors: channels 0 to 3 and 8 to 11, and the others.
 #ifndef ET_XNNPACK_REQUANTIZE_AVX2_H
 #define ET_XNNPACK_REQUANTIZE_AVX2_H
 
@@ -11,7 +11,7 @@
 
 #include "backends/xnnpack/tuned/qs8_channels.h"
 
-// What these kernels read behind the last channel is nobody's, but there: XNN_EXTRA_BYTES.
+// Kernels may read up to XNN_EXTRA_BYTES past the last channel: that memory is mapped but unused.
 #define ETI_READS_ON __attribute__((no_sanitize("address")))
 #define ETI_VECTOR_INLINE static inline ETI_READS_ON __attribute__((always_inline))
 #if defined(__clang__)
@@ -26,7 +26,7 @@ enum {
   ETI_CHANNELS_BYTES = ETI_CHANNELS * (int)sizeof(int32_t)
 };
 
-// Where channel c of 16 lies.
+// The index of channel c of 16 in two vectors.
 static inline size_t eti_lane_of(size_t c) {
   return (c & 3) + (c & 8) / 2 + (c & 4) * 2;
 }
@@ -56,12 +56,12 @@ ETI_VECTOR_INLINE __m256i eti_load(const void *at) {
   return _mm256_load_si256((const __m256i *)at);
 }
 
-// 16 biases or scales begin the sums or make them results.
+// The sums of 16 channels begin with their biases.
 ETI_VECTOR_INLINE eti_sums eti_biases(const void *at) {
   return (eti_sums){{eti_load(at), eti_load((const uint8_t *)at + ETI_CHANNELS_BYTES / 2)}};
 }
 
-// Compilers add integers in an order of their own, for which there are too few registers.
+// The empty asm keeps the order of additions: compilers reorder them and run out of registers.
 ETI_VECTOR_INLINE void eti_add_products(eti_sums *sum, __m256i a0, __m256i a1, __m256i w0,
                                         __m256i w1) {
   sum->of[0] = _mm256_add_epi32(sum->of[0], _mm256_madd_epi16(a0, w0));
@@ -69,7 +69,7 @@ ETI_VECTOR_INLINE void eti_add_products(eti_sums *sum, __m256i a0, __m256i a1, _
   __asm__("" : "+x"(sum->of[0]), "+x"(sum->of[1]));
 }
 
-// The sums in scales, in the channels' order.
+// The requantized sums, in the channels' order.
 ETI_VECTOR_INLINE __m128i eti_scaled(eti_sums sum, const void *scales, const eti_target *t) {
   __m256i whole[2];
   ETI_UNROLL for (size_t h = 0; h < 2; h++) {
@@ -82,7 +82,8 @@ ETI_VECTOR_INLINE __m128i eti_scaled(eti_sums sum, const void *scales, const eti
   return _mm_max_epi8(y, t->least);
 }
 
-// Writes the first n_left of 16 channels of n pixels, from first_channel on; all if n_left is more.
+// Writes the first n_left of 16 channels of n pixels, from first_channel on; all 16 if n_left is
+// greater.
 ETI_VECTOR_INLINE void eti_finish(const eti_sums *sums, size_t n, const void *scales,
                                   const eti_target *t, size_t first_channel, size_t n_left) {
   int8_t *at = t->y + first_channel;

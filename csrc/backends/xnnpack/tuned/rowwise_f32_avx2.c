@@ -1,31 +1,33 @@
-// rowwise_f32_avx2.c — softmax and layer norm of lines of f32, on 256-bit vectors: see rowwise.h.
-// Compiled with AVX2 and FMA.
+// rowwise_f32_avx2.c — the kernels of rowwise.h on 256-bit vectors. Compiled with AVX2 and FMA.
 //
-// A line is read three times, from the first-level cache but for the first: its maximum, or its
-// sum; its exponentials, or its squares; its results. Both functions may write where they read.
+// A row is read three times: for its maximum or its sum, for its exponentials or its squares, and
+// for its results; from the first-level cache but for the first time. Both kernels may write where
+// they read.
+#include "backends/xnnpack/tuned/rowwise.h"
+
 #include <immintrin.h>
 #include <math.h>
 
-#include "backends/xnnpack/tuned/rowwise.h"
 #include "backends/xnnpack/tuned/partial_vector_avx2.h"
+#include "runtime/check.h"
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { LANES = 8, SHORT = 8 };  // vectors of a line that fit the registers
+enum { LANES = 8, SHORT = 8 };  // vectors of a row that fit the registers
 
-typedef struct line {
+typedef struct row_shape {
   size_t n_whole, n_left;  // elements in whole vectors, and behind them
   __m256i left;            // a mask of the latter
-} line;
+} row_shape;
 
-static line line_of(size_t n) {
+static row_shape row_shape_of(size_t n) {
   const __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const size_t n_left = n % LANES;
-  return (line){n - n_left, n_left, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n_left), lanes)};
+  return (row_shape){n - n_left, n_left, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n_left), lanes)};
 }
 
-// What is left of a line, with `fill` behind its end.
-INLINE __m256 load_left(const line *l, const float *x, __m256 fill) {
+// The elements behind the whole vectors, with `fill` behind the row's end.
+INLINE __m256 load_left(const row_shape *l, const float *x, __m256 fill) {
   return _mm256_blendv_ps(fill, _mm256_maskload_ps(x + l->n_whole, l->left),
                           _mm256_castsi256_ps(l->left));
 }
@@ -65,7 +67,7 @@ INLINE __m256 exp_term(__m256 x) {
   return _mm256_andnot_ps(is_tiny, y);
 }
 
-static float line_max(const line *l, const float *x) {
+static float row_max(const row_shape *l, const float *x) {
   const __m256 least = _mm256_set1_ps(-INFINITY);
   __m256 a = l->n_left > 0 ? load_left(l, x, least) : least, b = least;
   size_t i = 0;
@@ -77,8 +79,8 @@ static float line_max(const line *l, const float *x) {
   return max_of(_mm256_max_ps(a, b));
 }
 
-static void softmax_line(const line *l, const float *x, float *y) {
-  const __m256 max = _mm256_set1_ps(line_max(l, x));
+static void softmax_row(const row_shape *l, const float *x, float *y) {
+  const __m256 max = _mm256_set1_ps(row_max(l, x));
   __m256 sum = _mm256_setzero_ps(), other = sum;
   size_t i = 0;
   for (; i + 2 * LANES <= l->n_whole; i += 2 * LANES) {
@@ -106,8 +108,8 @@ static void softmax_line(const line *l, const float *x, float *y) {
   eti_store_some(y + l->n_whole, _mm256_mul_ps(last, factor), l->n_left);
 }
 
-// A line of n_vectors, whose exponentials stay in registers. Behind its end lies -infinity.
-INLINE void softmax_short(size_t n_vectors, const line *l, const float *x, float *y) {
+// A row of n_vectors, whose exponentials stay in registers. It is filled up with -infinity.
+INLINE void softmax_short(size_t n_vectors, const row_shape *l, const float *x, float *y) {
   __m256 terms[SHORT];
   const size_t n_whole = n_vectors - (l->n_left > 0), last = n_vectors - 1;
   const __m256 least = _mm256_set1_ps(-INFINITY);
@@ -128,33 +130,34 @@ INLINE void softmax_short(size_t n_vectors, const line *l, const float *x, float
                  n_whole > last ? LANES : l->n_left);
 }
 
-#define SHORT_LINES(n_vectors)                                          \
-  case n_vectors:                                                       \
-    for (size_t i = first; i < first + count; i++)                      \
-      softmax_short(n_vectors, &l, lines->x + i * n, lines->y + i * n); \
+#define SHORT_ROWS(n_vectors)                                         \
+  case n_vectors:                                                     \
+    for (size_t i = first; i < first + count; i++)                    \
+      softmax_short(n_vectors, &l, rows->x + i * n, rows->y + i * n); \
     break;
 
-void eti_xnn_f32_softmax__avx2(const eti_xnn_lines *lines, size_t first, size_t count) {
-  const size_t n = lines->n;
-  const line l = line_of(n);
+void eti_xnn_f32_softmax__avx2(const eti_xnn_rowwise *rows, size_t first, size_t count) {
+  const size_t n = rows->n;
+  ET_ASSERT(n > 0 && rows->x != NULL && rows->y != NULL);
+  const row_shape l = row_shape_of(n);
   switch ((n + LANES - 1) / LANES) {
-    SHORT_LINES(1)
-    SHORT_LINES(2)
-    SHORT_LINES(3)
-    SHORT_LINES(4)
-    SHORT_LINES(5)
-    SHORT_LINES(6)
-    SHORT_LINES(7)
-    SHORT_LINES(8)
+    SHORT_ROWS(1)
+    SHORT_ROWS(2)
+    SHORT_ROWS(3)
+    SHORT_ROWS(4)
+    SHORT_ROWS(5)
+    SHORT_ROWS(6)
+    SHORT_ROWS(7)
+    SHORT_ROWS(8)
     default:
       for (size_t i = first; i < first + count; i++)
-        softmax_line(&l, lines->x + i * n, lines->y + i * n);
+        softmax_row(&l, rows->x + i * n, rows->y + i * n);
   }
 }
 
 // ---- Layer norm
 
-static float line_sum(const line *l, const float *x) {
+static float row_sum(const row_shape *l, const float *x) {
   __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
   size_t i = 0;
   for (; i + 4 * LANES <= l->n_whole; i += 4 * LANES) {
@@ -173,7 +176,7 @@ INLINE __m256 add_square(__m256 sum, __m256 x, __m256 mean) {
   return _mm256_fmadd_ps(centered, centered, sum);
 }
 
-static float line_squares(const line *l, const float *x, __m256 mean) {
+static float row_squares(const row_shape *l, const float *x, __m256 mean) {
   __m256 a = _mm256_setzero_ps(), b = a, c = a, d = a;
   size_t i = 0;
   for (; i + 4 * LANES <= l->n_whole; i += 4 * LANES) {
@@ -191,12 +194,13 @@ INLINE __m256 normalized(__m256 x, __m256 mean, __m256 factor) {
   return _mm256_mul_ps(_mm256_sub_ps(x, mean), factor);
 }
 
-static void norm_line(const line *l, const eti_xnn_lines *lines, const float *x, float *y) {
-  const float n = (float)lines->n;
-  const float *const w = lines->weight, *const b = lines->bias;
-  const __m256 mean = _mm256_set1_ps(line_sum(l, x) / n);
-  const float variance = line_squares(l, x, mean) / n;
-  const __m256 factor = _mm256_set1_ps(1.0f / sqrtf(variance + lines->eps));
+static void normalize_row(const row_shape *l, const eti_xnn_rowwise *rows, const float *x,
+                          float *y) {
+  const float n = (float)rows->n;
+  const float *const w = rows->weight, *const b = rows->bias;
+  const __m256 mean = _mm256_set1_ps(row_sum(l, x) / n);
+  const float variance = row_squares(l, x, mean) / n;
+  const __m256 factor = _mm256_set1_ps(1.0f / sqrtf(variance + rows->eps));
   const __m256 one = _mm256_set1_ps(1.0f), zero = _mm256_setzero_ps();
   for (size_t i = 0; i < l->n_whole; i += LANES) {
     const __m256 v = normalized(_mm256_loadu_ps(x + i), mean, factor);
@@ -210,9 +214,11 @@ static void norm_line(const line *l, const eti_xnn_lines *lines, const float *x,
   eti_store_some(y + l->n_whole, last, l->n_left);
 }
 
-void eti_xnn_f32_layer_norm__avx2(const eti_xnn_lines *lines, size_t first, size_t count) {
-  const size_t n = lines->n;
-  const line l = line_of(n);
+void eti_xnn_f32_layer_norm__avx2(const eti_xnn_rowwise *rows, size_t first, size_t count) {
+  const size_t n = rows->n;
+  ET_ASSERT(n > 0 && rows->x != NULL && rows->y != NULL);
+  ET_ASSERT(rows->bias == NULL || rows->weight != NULL);
+  const row_shape l = row_shape_of(n);
   for (size_t i = first; i < first + count; i++)
-    norm_line(&l, lines, lines->x + i * n, lines->y + i * n);
+    normalize_row(&l, rows, rows->x + i * n, rows->y + i * n);
 }

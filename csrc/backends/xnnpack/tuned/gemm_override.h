@@ -1,0 +1,43 @@
+// gemm_override.h — the tables of XNNPACK in which gemm_override.c puts tuned kernels, for
+// gemm_tiling.c, which knows an operator by the kernel that it runs.
+#ifndef ET_XNNPACK_GEMM_OVERRIDE_H
+#define ET_XNNPACK_GEMM_OVERRIDE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "backends/xnnpack/tuned/xnn_private.h"
+
+typedef void (*eti_xnn_fn)(void);  // of any type: the tables' unions have several
+
+// The greatest number of rows of a kernel, and how weights are packed for it.
+typedef struct eti_xnn_gemm_layout {
+  uint8_t mr, nr, log2_kr;
+} eti_xnn_gemm_layout;
+
+// A table of gemm kernels: what it has to hold, and what takes its place.
+typedef struct eti_xnn_gemm_table {
+  const char *gemm_name, *igemm_name, *pack_name;  // of what is replaced; NULL: nothing is
+  bool is_scheduled;                               // kernels read an eti_xnn_q8_params
+  const struct xnn_gemm_config *(*find)(void);
+  eti_xnn_gemm_layout original_layout, layout;
+  eti_xnn_fn original_gemm, original_igemm;  // of original_layout.mr rows
+  eti_xnn_fn gemm, igemm;                    // of layout.mr rows
+  eti_xnn_fn gemm_1_row, igemm_1_row;        // NULL: XNNPACK's read weights of this layout
+  xnn_packw_gemm_goi_ukernel_fn pack_goi;    // NULL: XNNPACK's, as the next two
+  xnn_pack_conv_goki_w_fn pack_goki;
+  xnn_packw_gemm_goi_bl_ukernel_fn pack_goi_blockwise;
+} eti_xnn_gemm_table;
+
+enum { ETI_XNN_F32_TABLE, ETI_XNN_QS8_TABLE, ETI_XNN_QD8_TABLE, ETI_XNN_QB4_TABLE, ETI_XNN_TABLES };
+extern const eti_xnn_gemm_table eti_xnn_gemm_tables[ETI_XNN_TABLES];
+
+// Puts the kernels into the tables, once; then whether the f32 table holds them.
+void eti_xnn_gemm_install(void);
+bool eti_xnn_has_f32_gemm(void);
+
+// Names of the functions that are replaced, as eti_xnn_tuned_names.
+size_t eti_xnn_gemm_names(const char **names, size_t n);
+
+#endif  // ET_XNNPACK_GEMM_OVERRIDE_H

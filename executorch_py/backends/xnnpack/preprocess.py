@@ -22,6 +22,7 @@ class XnnpackBackend(BackendDetails):
     """The delegate's part ahead of time."""
 
     runs_empty_tensors = False
+    # Vector kernels load whole registers, past the last element of an input.
     tail_padding = 64
 
     @staticmethod

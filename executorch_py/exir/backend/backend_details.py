@@ -39,8 +39,8 @@ class BackendDetails(ABC):
 
     # Whether the runtime's part takes tensors without elements; what verifies a program asks.
     runs_empty_tensors: ClassVar[bool] = True
-    # Bytes that the runtime's part may read behind the end of a planned buffer; the planner keeps
-    # as many behind every memory of a program that calls it.
+    # Bytes behind each of its inputs that the runtime's part may read. The memory planner makes
+    # every memory of a program with such a delegate that much larger than its last tensor needs.
     tail_padding: ClassVar[int] = 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

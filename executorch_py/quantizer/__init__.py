@@ -62,9 +62,10 @@ from executorch_py.quantizer.groupwise import (
     get_groupwise_quantization_config,
     get_weight_only_quantization_config,
 )
-from executorch_py.quantizer.mixed_precision import quantize, sensitivities
+from executorch_py.quantizer.mixed_precision import quantize, sensitivities, set_quantizer
 from executorch_py.quantizer.observer_report import report
 from executorch_py.quantizer.observers import CalibrationError, CalibrationWarning
+from executorch_py.quantizer.patterns import NodeFilter
 from executorch_py.quantizer.prepare import prepare_pt2e
 from executorch_py.quantizer.qat import (
     TrainingModeError,
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from executorch_py.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer
 
 # Names of the XNNPACK target, which is built on this package: resolved when they are first used.
+# No other module of this package names a target.
 _XNNPACK = "executorch_py.backends.xnnpack.quantizer"
 _HOME = {
     "XNNPACKQuantizer": f"{_XNNPACK}.xnnpack_quantizer",
@@ -123,3 +125,10 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(_HOME[name]), name)
     globals()[name] = value
     return value
+
+
+def _xnnpack_quantizer(config: QuantizationConfig, is_wanted: NodeFilter) -> Quantizer:
+    return __getattr__("XNNPACKQuantizer")().set_global(config).set_filter_function(is_wanted)
+
+
+set_quantizer(_xnnpack_quantizer)

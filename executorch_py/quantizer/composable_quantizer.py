@@ -12,11 +12,12 @@ from executorch_py.quantizer.observers import watch
 
 
 class ComposableQuantizer(TorchaoComposableQuantizer):
-    """Several quantizers as one, in order: `ComposableQuantizer([mine, XNNPACKQuantizer()…])`.
+    """Several quantizers as one, in order: `ComposableQuantizer([first, second])`.
 
-    A node is the first's that annotates it. Unlike torchao's, which asks none of them, this lets
-    each validate the whole model, so that XNNPACKQuantizer refuses what XNNPACK cannot compute of
-    the others' annotations as well, and watches the observers of all.
+    The first quantizer that annotates a node decides about it. Unlike torchao's class, which calls
+    no `validate`, this one lets each quantizer validate the whole model, so that a target's
+    quantizer also refuses annotations of the others that the target cannot compute. The observers
+    of all of them are watched together.
     """
 
     def validate(self, model: fx.GraphModule) -> None:

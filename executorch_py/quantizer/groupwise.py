@@ -4,7 +4,7 @@
     get_weight_only_quantization_config(bits=8)                    floats times 8, tables of rows
 
 Linear layers and, with weights alone, embeddings. Scales are bfloat16 numbers, which is what
-XNNPACK stores for groups, so that the model that `convert_pt2e` gives computes with the numbers
+delegates store for groups, so that the model that `convert_pt2e` gives computes with the numbers
 that run later. Weights need no data; `fit="data"` rounds them so that the products of what
 calibration showed change least. Annotation of these layers is here as well.
 """
@@ -33,7 +33,7 @@ aten = torch.ops.aten
 LINEAR = aten.linear.default
 EMBEDDING = aten.embedding.default
 TABLES = frozenset({EMBEDDING})
-GROUP_OF_XNNPACK = 32  # its groups are multiples of it
+GROUP_MULTIPLE = 32  # group sizes are multiples of it, which kernels for 4 bits need
 FITS = ("weights", "data")
 _BITS = {True: (4, 8), False: (2, 4, 8)}  # by whether activations are integers
 
@@ -68,9 +68,9 @@ def get_groupwise_quantization_config(
         what = "with int8 activations" if is_dynamic else "of weights alone"
         raise ValueError(f"bits={bits!r}: {what} it is {' or '.join(map(str, _BITS[is_dynamic]))}")
     is_size = isinstance(group_size, int) and not isinstance(group_size, bool) and group_size > 0
-    if group_size is not None and (not is_size or group_size % GROUP_OF_XNNPACK):
+    if group_size is not None and (not is_size or group_size % GROUP_MULTIPLE):
         raise ValueError(
-            f"group_size={group_size!r}: needs a multiple of {GROUP_OF_XNNPACK}, or None for rows"
+            f"group_size={group_size!r}: needs a multiple of {GROUP_MULTIPLE}, or None for rows"
         )
     if is_dynamic and bits == 8 and group_size is not None:
         raise ValueError(
@@ -192,7 +192,7 @@ class WatchedGroups(Watched, GroupObserver):
 
 
 class DynamicRows(AffineQuantizedObserverBase):
-    """Of activations: each row gets its scale and zero point at run time, as XNNPACK finds them."""
+    """Activations whose rows get their scales and zero points at run time, each row its own."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(

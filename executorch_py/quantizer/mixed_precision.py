@@ -10,19 +10,30 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torchao.quantization.pt2e.quantizer import Quantizer
 
 from executorch_py.exir.ir.graph import deep_copy
 from executorch_py.quantizer.calibrate import arguments_of, calibrate
 from executorch_py.quantizer.composable_quantizer import ComposableQuantizer
 from executorch_py.quantizer.observers import Watched, module_path
-from executorch_py.quantizer.patterns import SHARING
+from executorch_py.quantizer.patterns import SHARING, NodeFilter
 from executorch_py.quantizer.prepare import prepare_pt2e
 from executorch_py.quantizer.qat import convert_pt2e, refuse_training
 from executorch_py.quantizer.spec import QuantizationConfig, get_symmetric_quantization_config
 from executorch_py.quantizer.sqnr import flat_inputs, sqnr_db
 
 Metric = Callable[[nn.Module], float]
+# A target's quantizer with one configuration for the nodes that a filter accepts.
+MakeQuantizer = Callable[[QuantizationConfig, NodeFilter], Quantizer]
 PROBES = 8  # samples that sensitivities are measured with
+
+_make_quantizer: MakeQuantizer
+
+
+def set_quantizer(make: MakeQuantizer) -> None:
+    """Set the target that `quantize` quantizes for; the package does so, which knows targets."""
+    global _make_quantizer
+    _make_quantizer = make
 
 
 @dataclass(frozen=True)
@@ -178,13 +189,10 @@ class _Task:
         self.config, self.instead, self.progress = config, instead, progress
 
     def prepared(self, left: frozenset[str]) -> fx.GraphModule:
-        from executorch_py.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer
-
-        most = XNNPACKQuantizer().set_global(self.config)
-        most.set_filter_function(lambda node: node.name not in left)
-        others = XNNPACKQuantizer().set_global(self.instead)
-        others.set_filter_function(lambda node: node.name in left)
-        quantizer = most if self.instead is None else ComposableQuantizer([others, most])
+        quantizer = _make_quantizer(self.config, lambda node: node.name not in left)
+        if self.instead is not None:
+            others = _make_quantizer(self.instead, lambda node: node.name in left)
+            quantizer = ComposableQuantizer([others, quantizer])
         prepared: fx.GraphModule = prepare_pt2e(deep_copy(self.exported), quantizer)
         calibrate(prepared, self.samples, progress=self.progress)
         return prepared
@@ -273,4 +281,4 @@ def _rounded(observer: Watched, x: torch.Tensor) -> torch.Tensor:
     return torch.fake_quantize_per_tensor_affine(x, float(scales), int(zero_points), low, high)
 
 
-__all__ = ["Quantized", "Sensitivity", "layers_of", "quantize", "sensitivities"]
+__all__ = ["Quantized", "Sensitivity", "layers_of", "quantize", "sensitivities", "set_quantizer"]

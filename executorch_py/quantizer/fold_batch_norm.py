@@ -20,8 +20,7 @@ from executorch_py.quantizer.patterns import TRANSPOSED
 
 aten = torch.ops.aten
 _NORM, _DECOMPOSED = aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default
-_TRANSPOSED = TRANSPOSED | {aten.conv_transpose3d.input}
-_FOLDED_INTO = _TRANSPOSED | {
+_FOLDED_INTO = TRANSPOSED | {
     *(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default, aten.convolution.default),
     *(aten.conv1d.padding, aten.conv2d.padding, aten.conv3d.padding, aten.linear.default),
 }
@@ -89,7 +88,7 @@ def _is_constant(arg: Any) -> bool:
 def _is_transposed(layer: fx.Node) -> bool:
     if layer.target is aten.convolution.default:
         return bool(argument(layer, "transposed"))
-    return layer.target in _TRANSPOSED
+    return layer.target in TRANSPOSED
 
 
 def fold(

@@ -7,7 +7,7 @@ them nothing is quantized.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -95,7 +95,9 @@ LIMITS = frozenset(
         *(aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default),
     }
 )
-TRANSPOSED = frozenset({aten.conv_transpose1d.default, aten.conv_transpose2d.input})
+TRANSPOSED = frozenset(
+    {aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input}
+)
 
 PATTERNS: tuple[Pattern, ...] = (
     Pattern("linear", frozenset({aten.linear.default}), **_WEIGHTED),  # type: ignore[arg-type]
@@ -116,7 +118,7 @@ PATTERNS: tuple[Pattern, ...] = (
     ),
     Pattern(
         "conv_transpose",
-        TRANSPOSED,
+        frozenset({aten.conv_transpose1d.default, aten.conv_transpose2d.input}),
         weight_axis=1,
         norms=True,
         **_WEIGHTED,  # type: ignore[arg-type]
@@ -164,10 +166,18 @@ def annotate_match(match: Match, config: QuantizationConfig) -> None:
     quantize_output(match.result, config.output_activation)
 
 
-def find(model: fx.GraphModule, pattern: Pattern, is_qat: bool = False) -> Iterator[Match]:
-    """The matches of a pattern in a graph, in its order, whose activations are all float32 and
-    which compute from the model's inputs."""
-    data = data_of(model)
+def find(
+    model: fx.GraphModule,
+    pattern: Pattern,
+    is_qat: bool = False,
+    data: Collection[fx.Node] | None = None,
+) -> Iterator[Match]:
+    """The matches of a pattern in graph order: activations are all float32, and the anchor depends
+    on the model's inputs.
+
+    data: what `data_of` gives for the graph, for callers that look for several patterns.
+    """
+    data = data_of(model) if data is None else data
     for node in model.graph.nodes:
         if node.target not in pattern.targets or node not in data:
             continue

@@ -6,7 +6,7 @@ type, and that before what is set for all. None leaves float what it is set for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -136,21 +136,26 @@ class XNNPACKQuantizer(Quantizer):
 
     def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
         """Writes on every node how it is quantized."""
+        data = data_of(model)
+        for config, is_there in self._rules():
+            self._take(model, config, is_there, data)
+        _share(model)
+        return model
+
+    def _rules(self) -> Iterator[tuple[QuantizationConfig | None, NodeFilter]]:
+        """Each setting with the nodes that it is for, in the order in which they count."""
         named = [get_module_name_filter(name) for name in self.module_name_config]
         typed = [_of_type(module_type) for module_type in self.module_type_config]
-        for is_there, config in zip(named, self.module_name_config.values(), strict=True):
-            self._take(model, config, is_there)
+        yield from zip(self.module_name_config.values(), named, strict=True)
         for is_there, config in zip(typed, self.module_type_config.values(), strict=True):
-            self._take(model, config, _but(named, is_there))
+            yield config, _but(named, is_there)
         rest = _but([*named, *typed])
         operators: frozenset[Any] = frozenset()
         for operator, config in self.operator_type_config.items():
-            self._take(model, config, _of(_overloads(operator) - operators, rest))
+            yield config, _of(_overloads(operator) - operators, rest)
             operators |= _overloads(operator)
         if self.global_config is not None or self._leaves_rest:
-            self._take(model, self.global_config, _but([_of(operators, rest)], rest))
-        _share(model)
-        return model
+            yield self.global_config, _but([_of(operators, rest)], rest)
 
     def validate(self, model: fx.GraphModule) -> None:
         """Refuses what XNNPACK cannot compute, whichever quantizer asked for it, and warns of what
@@ -228,7 +233,11 @@ class XNNPACKQuantizer(Quantizer):
     # ---- Patterns
 
     def _take(
-        self, model: fx.GraphModule, config: QuantizationConfig | None, is_there: NodeFilter
+        self,
+        model: fx.GraphModule,
+        config: QuantizationConfig | None,
+        is_there: NodeFilter,
+        data: Collection[fx.Node],
     ) -> None:
         """Annotates all matches within, of which no node is yet."""
 
@@ -241,7 +250,7 @@ class XNNPACKQuantizer(Quantizer):
         if config is None:
             leave_tables(model, is_wanted)
         for pattern in PATTERNS:
-            for match in find(model, pattern, is_qat=config is not None and config.is_qat):
+            for match in find(model, pattern, config is not None and config.is_qat, data):
                 nodes = match.nodes
                 if is_annotated(*nodes) or not self._is_wanted(match.anchor, is_there):
                     continue
@@ -256,15 +265,18 @@ class XNNPACKQuantizer(Quantizer):
                 else:
                     match.anchor.meta[WHY] = "scales found at run time are for products"
         if config is None or not is_dynamic(config):
-            self._take_lists(model, config, is_there)
+            self._take_lists(model, config, is_there, data)
 
     def _is_wanted(self, node: fx.Node, is_there: NodeFilter) -> bool:
         return is_there(node) and (self.filter_fn is None or self.filter_fn(node))
 
     def _take_lists(
-        self, model: fx.GraphModule, config: QuantizationConfig | None, is_there: NodeFilter
+        self,
+        model: fx.GraphModule,
+        config: QuantizationConfig | None,
+        is_there: NodeFilter,
+        data: Collection[fx.Node],
     ) -> None:
-        data = data_of(model)
         for node in model.graph.nodes:
             if node.target not in CAT or node not in data or is_annotated(node):
                 continue

@@ -140,8 +140,16 @@ def test_every_rule_has_a_visitor() -> None:
 def test_an_operator_without_a_visitor_stays() -> None:
     program = to_edge(export(cases.Of(torch.exp), (torch.rand(3),))).exported_program()
     node = next(node for node in program.graph.nodes if node.op == "call_function")
-    assert support.reason(node, {}) is None
-    assert support.reason(node, {}, forms=frozenset()) == "no XNNPACK form written"
+    facts = support.GraphFacts({})[node]
+    assert support.reason(facts) is None
+    assert support.reason(facts, forms=frozenset()) == "no XNNPACK form written"
+
+
+def test_facts_of_a_node_are_found_once() -> None:
+    program = to_edge(export(cases.Of(torch.exp), (torch.rand(3),))).exported_program()
+    node = next(node for node in program.graph.nodes if node.op == "call_function")
+    facts = support.GraphFacts({})
+    assert facts[node] is facts[node] and facts[node].operands is facts[node].operands
 
 
 # ---- options

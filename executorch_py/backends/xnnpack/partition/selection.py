@@ -9,35 +9,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-import torch
 from torch import fx
 from torch.export import ExportedProgram
 
 from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
-    ConfigPrecisionType,
     XNNPartitionerConfig,
     config_key,
 )
-from executorch_py.backends.xnnpack.support.capability import (
-    COMPANIONS,
-    Quantization,
-    Role,
-    reason,
-    role_of,
-    rule_of,
-)
-from executorch_py.backends.xnnpack.support.capability_checks import before_moves, quantized_result
+from executorch_py.backends.xnnpack.support.capability import COMPANIONS, GraphFacts, reason
 from executorch_py.backends.xnnpack.support.node_facts import (
+    ConfigPrecisionType,
+    NodeFacts,
     Options,
+    Quantization,
     Quantized,
-    Site,
-    dynamic_chain,
+    Role,
     is_dequantize,
     is_quantize,
-    quantization_of,
-    size_sources,
 )
-from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_traits import is_getitem, op_key
 
 FP32 = ConfigPrecisionType.FP32
@@ -64,68 +53,46 @@ class Request:
     options: Options = field(default_factory=Options)
     forms: frozenset[str] | None = None
 
-    def _config(self, node: fx.Node) -> XNNPartitionerConfig | None:
-        return self.operators.get(config_key(op_key(node.target)))
+    def _config(self, facts: NodeFacts) -> XNNPartitionerConfig | None:
+        return self.operators.get(config_key(facts.key))
 
-    def refusal(
-        self, node: fx.Node, kind: ConfigPrecisionType, program: ExportedProgram
-    ) -> str | None:
+    def refusal(self, facts: NodeFacts, program: ExportedProgram) -> str | None:
         """Why this node was not asked for."""
-        if self.precisions == {FP32} and kind is not FP32:
-            return f"it is {_KINDS[kind]}, which was not asked for"
-        config = self._config(node)
+        if self.precisions == {FP32} and facts.precision is not FP32:
+            return f"it is {_KINDS[facts.precision]}, which was not asked for"
+        config = self._config(facts)
         if config is None and self.only_these:
             return "its operator was not asked for"
-        enabled = _kinds_of(node) if config is None else config.enabled_precision_types
+        enabled = _kinds_of(facts) if config is None else config.enabled_precision_types
         if self.precisions.isdisjoint(enabled):
             kinds = " or ".join(_KINDS[p] for p in ConfigPrecisionType if p in self.precisions)
             return f"it is never {kinds}; the rest was not asked for"
-        if config is not None and not config.takes(node, program):
+        if config is not None and not config.takes(facts.node, program):
             return f"{type(config).__name__} refuses it"
         return None
 
-    def quantizes(self, node: fx.Node) -> bool:
+    def quantizes(self, facts: NodeFacts) -> bool:
         """Whether an operator that is taken brings its conversions along."""
-        config = self._config(node)
+        config = self._config(facts)
         return config is None or config.enabled_precision_types != [FP32]
 
 
-def _kinds_of(node: fx.Node) -> list[ConfigPrecisionType]:
+def _kinds_of(facts: NodeFacts) -> list[ConfigPrecisionType]:
     """The kinds of arithmetic of an operator without a config."""
-    rule = rule_of(node)
-    quantized = rule is not None and rule.quantization is not Quantization.NONE
+    quantized = facts.rule is not None and facts.rule.quantization is not Quantization.NONE
     return [FP32, STATIC] if quantized else [FP32]
 
 
-def precision_of(node: fx.Node, constants: Mapping[str, torch.Tensor]) -> ConfigPrecisionType:
-    """With which arithmetic a node would be computed."""
-    rule = rule_of(node)
-    if rule is None or rule.role is Role.CONVERT:
-        return STATIC
-    site = Site(node, dict(constants))
-    activations = [arg for arg in site.operands() if site.constant(arg) is None]
-    if Quantized.DYNAMIC in {site.quantized(arg) for arg in activations}:
-        return DYNAMIC
-    kinds = {site.quantized(before_moves(arg)) for arg in activations}
-    if rule.quantization is Quantization.NONE or quantized_result(node) is None:
-        return FP32
-    if kinds == {Quantized.STATIC}:
-        return STATIC
-    if len(activations) == 1 and quantized_result(activations[0]) is not None:
-        return precision_of(activations[0], constants)  # an activation behind a quantized node
-    return FP32
-
-
-def _multiplies_operand(node: fx.Node) -> bool:
+def _multiplies_operand(facts: NodeFacts) -> bool:
     """Whether a product's weights are an input of the graph that it is in."""
-    name = _WEIGHTS.get(op_key(node.target))
-    return name is not None and bool(argument(node, name).op == "placeholder")
+    name = _WEIGHTS.get(facts.key)
+    return name is not None and bool(facts.argument(name).op == "placeholder")
 
 
-def _moved(operand: fx.Node) -> list[fx.Node]:
+def _moved(operand: NodeFacts) -> list[fx.Node]:
     """An operand, what it was before it was moved, and all between."""
-    chain = [operand]
-    while chain[-1] is not before_moves(operand):
+    chain = [operand.node]
+    while chain[-1] is not operand.before_moves:
         chain.append(chain[-1].all_input_nodes[0])
     return chain
 
@@ -138,6 +105,10 @@ def _chain(node: fx.Node, last: fx.Node) -> list[fx.Node]:
     return chain
 
 
+def _has_integer_weights(facts: NodeFacts) -> bool:
+    return any(facts.quantized(arg) is Quantized.CONSTANT for arg in facts.operands)
+
+
 class Selection:
     """The nodes of one graph that can be delegated.
 
@@ -146,46 +117,38 @@ class Selection:
     """
 
     def __init__(
-        self,
-        gm: fx.GraphModule,
-        constants: Mapping[str, torch.Tensor],
-        request: Request,
-        program: ExportedProgram,
+        self, gm: fx.GraphModule, facts: GraphFacts, request: Request, program: ExportedProgram
     ) -> None:
-        self._constants, self._request, self._program = dict(constants), request, program
+        self.facts, self._request, self._program = facts, request, program
         self._in_body = gm is not program.graph_module
         self.wanted: set[fx.Node] = set()
         self.groups: list[list[fx.Node]] = []
         self.floating: set[fx.Node] = set()
         self.reasons: dict[fx.Node, str] = {}
         self._unasked: set[fx.Node] = set()  # left only for want of being asked for
-        self._calls = [node for node in gm.graph.nodes if node.op == "call_function"]
-        for node in self._calls:
-            if not is_getitem(node.target):
-                self._look_at(node)
-        for node in [n for n in self._calls if n in self.wanted]:
-            self._ask_for_neighbours(node)
+        self._calls = [facts[node] for node in gm.graph.nodes if node.op == "call_function"]
+        for call in self._calls:
+            if not is_getitem(call.node.target):
+                self._look_at(call)
+        for call in [c for c in self._calls if c.node in self.wanted]:
+            self._ask_for_neighbours(call)
         self._bind()
-        for node in self._calls:
-            if is_getitem(node.target) and node.args[0] in self.wanted:
-                self.wanted.add(node)
+        for call in self._calls:
+            if is_getitem(call.node.target) and call.node.args[0] in self.wanted:
+                self.wanted.add(call.node)
 
-    def _look_at(self, node: fx.Node) -> None:
-        role = role_of(node)
-        if role is Role.SIZES:
+    def _look_at(self, facts: NodeFacts) -> None:
+        node = facts.node
+        if facts.role is Role.SIZES or facts.quantized_value is Quantized.CONSTANT:
             self.floating.add(node)
             return
-        if is_dequantize(node) and quantization_of(node, self._constants) is Quantized.CONSTANT:
-            self.floating.add(node)
-            return
-        if op_key(node.target) in COMPANIONS:
+        if facts.key in COMPANIONS:
             return  # taken along by what reads it, see _bind
-        request = self._request
-        found = _PACKED_EACH_TIME if self._in_body and _multiplies_operand(node) else None
+        found = _PACKED_EACH_TIME if self._in_body and _multiplies_operand(facts) else None
         if found is None:
-            found = reason(node, self._constants, request.options, request.forms)
+            found = reason(facts, self._request.forms)
         if found is None:
-            found = request.refusal(node, precision_of(node, self._constants), self._program)
+            found = self._request.refusal(facts, self._program)
             if found is not None:
                 self._unasked.add(node)
         if found is not None:
@@ -195,37 +158,37 @@ class Selection:
         else:
             self.wanted.add(node)
 
-    def _ask_for_neighbours(self, node: fx.Node) -> None:
+    def _ask_for_neighbours(self, facts: NodeFacts) -> None:
         """Operators on integers bring their conversions, products the activation behind them."""
-        if not self._unasked or not self._request.quantizes(node):
+        if not self._unasked or not self._request.quantizes(facts):
             return
-        near = self._fused_behind(node)
-        if precision_of(node, self._constants) is STATIC:
-            behind = quantized_result(node)
-            for arg in Site(node, self._constants).operands():
-                near += _moved(arg)
-            near += [] if behind is None else _chain(node, behind)[1:]
+        near = self._fused_behind(facts)
+        if facts.precision is STATIC:
+            behind = facts.quantized_result
+            for arg in facts.operands:
+                near += _moved(self.facts[arg])
+            near += [] if behind is None else _chain(facts.node, behind)[1:]
         for other in self._unasked.intersection(near):
             self._unasked.remove(other)
             self.reasons.pop(other)
             (self.floating if is_dequantize(other) else self.wanted).add(other)
 
-    def _fused_behind(self, node: fx.Node) -> list[fx.Node]:
+    def _fused_behind(self, facts: NodeFacts) -> list[fx.Node]:
         """The activation that a float product with weights computes on the way out, if any."""
-        rule = rule_of(node)
-        if rule is None or rule.quantization is not Quantization.GEMM or len(node.users) != 1:
+        rule, users = facts.rule, list(facts.node.users)
+        if rule is None or rule.quantization is not Quantization.GEMM or len(users) != 1:
             return []
-        if precision_of(node, self._constants) is not FP32:
+        if facts.precision is not FP32:
             return []
-        return [user for user in node.users if op_key(user.target) in _FUSED]
+        return [user for user in users if op_key(user.target) in _FUSED]
 
     # ---- what belongs together
 
     def _bind(self) -> None:
         """Take conversions along with products, or leave products whose conversions are not."""
-        for node in self._calls:
-            if node in self.wanted:
-                self._bind_product(node)
+        for call in self._calls:
+            if call.node in self.wanted:
+                self._bind_product(call)
         changed = True
         while changed:  # a chain that one reader cannot follow keeps the others, too
             changed = False
@@ -235,32 +198,28 @@ class Selection:
                     self._dissolve(group, outside)
                     changed = True
         bound = {node for group in self.groups for node in group}
-        for node in self._calls:
+        for node in (call.node for call in self._calls):
             if node in bound:
                 self.wanted.add(node)
                 self.reasons.pop(node, None)
-            elif node not in self.wanted | self.floating and not is_getitem(node.target):
+            elif not (node in self.wanted or node in self.floating or is_getitem(node.target)):
                 self.reasons.setdefault(node, "nothing that it converts for is delegated")
 
-    def _bind_product(self, node: fx.Node) -> None:
-        rule = rule_of(node)
-        if rule is None or rule.quantization is not Quantization.GEMM:
+    def _bind_product(self, facts: NodeFacts) -> None:
+        if facts.rule is None or facts.rule.quantization is not Quantization.GEMM:
             return
-        site = Site(node, self._constants)
-        for arg in site.operands():
-            *moves, source = _moved(arg)
-            known = self.wanted.issuperset(moves) and self._has_integer_weights(site)
-            if site.quantized(arg) is Quantized.DYNAMIC:
-                self.groups.append([node, *dict.fromkeys(dynamic_chain(arg))])
-            elif site.quantized(source) is Quantized.STATIC and known:
-                self._bind_static(node, source)
+        node = facts.node
+        for operand in map(self.facts.__getitem__, facts.operands):
+            *moves, source = _moved(operand)
+            known = self.wanted.issuperset(moves) and _has_integer_weights(facts)
+            if operand.quantized_value is Quantized.DYNAMIC:
+                self.groups.append([node, *dict.fromkeys(operand.dynamic_chain)])
+            elif facts.quantized(source) is Quantized.STATIC and known:
+                self._bind_static(facts, source)
 
-    def _has_integer_weights(self, site: Site) -> bool:
-        return any(site.quantized(arg) is Quantized.CONSTANT for arg in site.operands())
-
-    def _bind_static(self, node: fx.Node, dequantize: fx.Node) -> None:
+    def _bind_static(self, facts: NodeFacts, dequantize: fx.Node) -> None:
         """Integer products make integers: the node, its activation, and the conversion behind."""
-        behind = quantized_result(node)
+        node, behind = facts.node, facts.quantized_result
         assert behind is not None
         group = _chain(node, behind)
         for member in (dequantize, *group):
@@ -306,9 +265,5 @@ class Selection:
 
     def operators(self) -> list[list[fx.Node]]:
         """The groups, and products with the activations fused to them: what is one operator."""
-        pairs = [(n, user) for n in self._calls for user in self._fused_behind(n)]
+        pairs = [(call.node, user) for call in self._calls for user in self._fused_behind(call)]
         return [*self.groups, *(list(pair) for pair in pairs if self.wanted.issuperset(pair))]
-
-    def size_nodes(self, node: fx.Node) -> list[fx.Node]:
-        """The nodes that compute sizes for a node."""
-        return size_sources(node)[0]

@@ -15,21 +15,20 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from executorch_py.backends.xnnpack.partition.config import ALL_PARTITIONER_CONFIGS
-from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
-    ConfigPrecisionType,
-    XNNPartitionerConfig,
-)
+from executorch_py.backends.xnnpack.partition.config.xnnpack_config import XNNPartitionerConfig
 from executorch_py.backends.xnnpack.partition.prepare import prepare
 from executorch_py.backends.xnnpack.partition.regions import Regions, edges_of
-from executorch_py.backends.xnnpack.partition.selection import (
-    Request,
-    Selection,
-    precision_of,
-)
+from executorch_py.backends.xnnpack.partition.selection import Request, Selection
 from executorch_py.backends.xnnpack.partition.unroll_recurrent import unroll_recurrent
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
-from executorch_py.backends.xnnpack.support.capability import Role, reason, role_of, written
-from executorch_py.backends.xnnpack.support.node_facts import Options, is_dequantize, known_tensors
+from executorch_py.backends.xnnpack.support.capability import GraphFacts, reason, written
+from executorch_py.backends.xnnpack.support.node_facts import (
+    ConfigPrecisionType,
+    NodeFacts,
+    Options,
+    Role,
+    is_dequantize,
+)
 from executorch_py.exir.backend.canonical_partitioners.duplicate_marked_nodes import (
     COPIES,
     FOR_ALL,
@@ -43,6 +42,7 @@ from executorch_py.exir.backend.partitioner import (
 )
 from executorch_py.exir.backend.reports import note_reason
 from executorch_py.exir.backend.tagging import tag_constant_data
+from executorch_py.exir.ir.graph import constant_tensors
 from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.ir.op_traits import RESHAPES, op_key
 
@@ -127,17 +127,17 @@ class XnnpackPartitioner(Partitioner):
     def ops_to_not_decompose(
         self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[fx.Node], bool] | None]:
-        constants = known_tensors(ep)
+        constants = constant_tensors(ep)
 
         def accepts(node: fx.Node) -> bool:
             if node.op != "call_function":
                 return False
             if op_key(node.target).startswith("torchao::"):
                 return True
-            request = self._request
-            if reason(node, constants, request.options, request.forms) is not None:
+            facts = GraphFacts(constants, self._request.options)[node]
+            if reason(facts, self._request.forms) is not None:
                 return False
-            return request.refusal(node, precision_of(node, constants), ep) is None
+            return self._request.refusal(facts, ep) is None
 
         forms = self._forms()
         return [op for op in map(_overload, _KEPT_WHOLE) if op and op_key(op) in forms], accepts
@@ -154,10 +154,11 @@ class XnnpackPartitioner(Partitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         tags: dict[str, DelegationSpec] = {}
-        constants = known_tensors(exported_program)
+        constants = constant_tensors(exported_program)
         for gm in graph_modules(exported_program.graph_module):
             known = constants if gm is exported_program.graph_module else {}
-            selection = Selection(gm, known, self._request, exported_program)
+            facts = GraphFacts(known, self._request.options)
+            selection = Selection(gm, facts, self._request, exported_program)
             for nodes in self._regions(gm, selection):
                 tag = f"tag{len(tags)}"
                 tags[tag] = self.delegation_spec
@@ -171,6 +172,12 @@ class XnnpackPartitioner(Partitioner):
         return PartitionResult(exported_program, tags)
 
     def _regions(self, gm: fx.GraphModule, selection: Selection) -> list[list[fx.Node]]:
+        facts = selection.facts
+
+        def is_worth_a_call(nodes: Sequence[fx.Node]) -> bool:
+            """Whether a region computes; an operator that was kept whole has no other home."""
+            return any(facts[n].role is Role.COMPUTE or facts[n].key in _KEPT for n in nodes)
+
         while True:
             groups = selection.operators() if self.per_op_mode else selection.groups
             regions = Regions(gm.graph, selection.wanted, groups, selection.floating)
@@ -179,15 +186,15 @@ class XnnpackPartitioner(Partitioner):
                 continue
             if self.per_op_mode:
                 return regions.singles()
-            divided = regions.divide(_computes)
-            small = [nodes for nodes in divided if self._leave_small and _is_small(nodes)]
+            divided = regions.divide(is_worth_a_call)
+            small = [nodes for nodes in divided if self._leave_small and _is_small(nodes, facts)]
             if not small:
                 break
             for nodes in small:
                 selection.leave_all(nodes, _SMALL)
         found = []
         for nodes in divided:
-            edges = edges_of(nodes, {node for node in nodes if _is_free_outside(node)})
+            edges = edges_of(nodes, {node for node in nodes if _is_free_outside(facts[node])})
             selection.leave_all(edges, _AT_THE_EDGE)
             found.append([node for node in nodes if node not in edges])
         return found
@@ -200,7 +207,11 @@ class XnnpackPartitioner(Partitioner):
             why = selection.reasons.get(node)
             if why is None and node in selection.wanted:
                 why = _ONLY_MOVES
-            if why is None and node in selection.floating and role_of(node) is not Role.SIZES:
+            if (
+                why is None
+                and node in selection.floating
+                and selection.facts[node].role is not Role.SIZES
+            ):
                 why = "nothing that reads it is delegated"
             if why is not None:
                 note_reason(node, why)
@@ -243,18 +254,13 @@ def _overload(name: str) -> Any:
     return found
 
 
-def _is_free_outside(node: fx.Node) -> bool:
-    return op_key(node.target) in RESHAPES and not any(map(is_dequantize, node.all_input_nodes))
+def _is_free_outside(facts: NodeFacts) -> bool:
+    return facts.key in RESHAPES and not any(map(is_dequantize, facts.node.all_input_nodes))
 
 
-def _computes(nodes: Sequence[fx.Node]) -> bool:
-    """Whether a region is worth a call; what was kept whole for it has no other home."""
-    return any(role_of(node) is Role.COMPUTE or op_key(node.target) in _KEPT for node in nodes)
-
-
-def _is_small(nodes: Sequence[fx.Node]) -> bool:
+def _is_small(nodes: Sequence[fx.Node], facts: GraphFacts) -> bool:
     """Whether our kernels do a region of floats in the time that calling a delegate takes."""
-    if any(role_of(n) is Role.CONVERT or op_key(n.target) in _KEPT for n in nodes):
+    if any(facts[n].role is Role.CONVERT or facts[n].key in _KEPT for n in nodes):
         return False
     return sum(map(estimated_seconds, nodes)) < _SMALL_SECONDS
 
@@ -272,7 +278,7 @@ def _tag_floating(gm: fx.GraphModule, selection: Selection) -> None:
         inside = [tag for tag in tags if tag is not None]
         source = node.args[0]
         activation = False
-        if isinstance(source, fx.Node) and role_of(node) is not Role.SIZES:
+        if isinstance(source, fx.Node) and selection.facts[node].role is not Role.SIZES:
             activation = source.op == "call_function"
         own = source.meta.get("delegation_tag") if activation else None
         if own is None or len(inside) == len(tags):

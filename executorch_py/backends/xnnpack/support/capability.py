@@ -1,15 +1,14 @@
-"""What XNNPACK's payload can express, as data: edge operator → element types and checks.
+"""The capability table: edge operator → element types and checks of what a payload can express.
 
-A check reads one node (site.py) and answers None or, in words, why the node cannot be delegated.
-`reason` applies what holds for all operators, then the operator's row. Partitioner, summary and
-quantizer read this table; which of its operators are written is the visitors' own table.
+A check reads the NodeFacts of one node and answers None or, in words, why the node cannot be
+delegated. `reason` applies what holds for all operators, then the operator's row. Partitioner,
+summary and quantizer read this table; which of its operators can be written is the visitors' own
+table (ops/).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Mapping
 
 import torch
 from torch import fx
@@ -17,52 +16,22 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from executorch_py.backends.xnnpack.ops import VISITORS
 from executorch_py.backends.xnnpack.support import capability_checks as check
+from executorch_py.backends.xnnpack.support import product_checks as products
+from executorch_py.backends.xnnpack.support.capability_checks import dtype_name
 from executorch_py.backends.xnnpack.support.node_facts import (
-    FLOATS,
+    Check,
+    NodeFacts,
     Options,
+    Quantization,
     Quantized,
-    Site,
-    is_dequantize,
-    is_quantize,
+    Role,
+    Rule,
     size_sources,
 )
 from executorch_py.exir.ir.graph import nodes_in
-from executorch_py.exir.ir.op_traits import is_getitem, is_scalar_op, op_key
-
-Check = Callable[[Site], str | None]
+from executorch_py.exir.ir.op_traits import is_scalar_op, op_key
 
 MOST_DIMENSIONS = 6  # XNN_MAX_TENSOR_DIMS
-
-
-class Role(Enum):
-    """What a node is to a delegate."""
-
-    COMPUTE = 1
-    MOVE = 2  # elements in another place or shape: worth taking along, not worth a delegate
-    CONVERT = 3  # to and from integers
-    SIZES = 4  # arithmetic on sizes, which the runtime infers again
-
-
-class Quantization(Enum):
-    """Ways in which an operator may read and make integers."""
-
-    NONE = 0  # computes in floats; conversions stay conversions
-    STATIC = 1
-    GEMM = 2  # static, and dynamic too
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One operator: element types of what it computes with, checks, and how it may be quantized."""
-
-    checks: tuple[Check, ...] = ()
-    dtypes: tuple[torch.dtype, ...] = FLOATS
-    role: Role = Role.COMPUTE
-    quantization: Quantization = Quantization.NONE
-    # Whether upstream's runtime computes it with bfloat16, for those who ask for that.
-    in_bf16: bool = False
-    # Operands whose element type is no matter of the operator's, by name.
-    other_types: frozenset[str] = field(default=frozenset())
 
 
 def _rules(names: str, *checks: Check, **facts: object) -> dict[str, Rule]:
@@ -116,16 +85,16 @@ RULES: dict[str, Rule] = {
     **_rules("upsample_bilinear2d upsample_bilinear2d.vec", check.rank(4), check.known_image),
     **_rules("pixel_shuffle pixel_unshuffle", check.rank(4), check.known_image),
     # Products
-    **_rules("convolution", check.image_convolution, check.weights_of_convolution, **_GEMM),
-    **_rules("linear", check.weights_of_linear, **_GEMM, **_BF16),
-    **_rules("mm", check.weights_of_mm, **_GEMM, **_BF16),
-    **_rules("addmm", check.weights_of_mm, check.numbers("alpha", "beta"), **_GEMM, **_BF16),
-    **_rules("bmm matmul", check.matching_batches),
+    **_rules("convolution", products.image_convolution, products.weights_of_convolution, **_GEMM),
+    **_rules("linear", products.weights_of_linear, **_GEMM, **_BF16),
+    **_rules("mm", products.weights_of_mm, **_GEMM, **_BF16),
+    **_rules("addmm", products.weights_of_mm, check.numbers("alpha", "beta"), **_GEMM, **_BF16),
+    **_rules("bmm matmul", products.matching_batches),
     **_rules("baddbmm", check.numbers("alpha", "beta")),
     **_rules(
         "scaled_dot_product_attention",
-        check.attention_shapes,
-        check.attention_mask,
+        products.attention_shapes,
+        products.attention_mask,
         other_types=frozenset({"attn_mask"}),
     ),
     # Normalizations
@@ -204,80 +173,83 @@ def written() -> frozenset[str]:
     return frozenset(VISITORS)
 
 
-def rule_of(node: fx.Node) -> Rule | None:
-    """The rule of the operator that a node calls."""
-    return RULES.get(op_key(node.target)) if node.op == "call_function" else None
+class GraphFacts(dict[fx.Node, NodeFacts]):
+    """The facts of a graph's nodes, each made when it is first asked for.
+
+    The graph stays as it is while the facts are in use.
+    """
+
+    def __init__(
+        self, constants: Mapping[str, torch.Tensor], options: Options | None = None
+    ) -> None:
+        super().__init__()
+        self._constants, self._options = constants, options or Options()
+
+    def __missing__(self, node: fx.Node) -> NodeFacts:
+        key = op_key(node.target) if node.op == "call_function" else ""
+        rule = RULES.get(key)
+        made = NodeFacts(
+            node, key, rule, _role(node, key, rule), self._constants, self._options, self
+        )
+        self[node] = made
+        return made
 
 
-def role_of(node: fx.Node) -> Role | None:
+def _role(node: fx.Node, key: str, rule: Rule | None) -> Role | None:
     """What a node can be to a delegate; None if nothing."""
-    if node.op != "call_function":
-        return None
-    key = op_key(node.target)
     if key in COMPANIONS:
         return Role.CONVERT
-    if is_scalar_op(node.target):
+    if node.op == "call_function" and is_scalar_op(node.target):
         return Role.SIZES
-    rule = RULES.get(key)
     return None if rule is None else rule.role
 
 
-def reason(
-    node: fx.Node,
-    constants: Mapping[str, torch.Tensor],
-    options: Options | None = None,
-    forms: frozenset[str] | None = None,
-) -> str | None:
+def reason(facts: NodeFacts, forms: frozenset[str] | None = None) -> str | None:
     """Why a node cannot be delegated; None if it can, with what belongs to it.
 
     `forms` are the operators that can be written, all visitors' by default.
     """
-    key = op_key(node.target)
-    rule = RULES.get(key)
+    key, rule = facts.key, facts.rule
     if rule is None or key not in (written() if forms is None else forms):
         return _WHY_NO_FORM.get(key, NO_FORM)
-    site = Site(node, dict(constants), options)
     for general in (_types, _shapes, _orders, _sizes):
-        found = general(site, rule)
+        found = general(facts, rule)
         if found is not None:
             return found
     for particular in rule.checks:
-        found = particular(site)
+        found = particular(facts)
         if found is not None:
             return found
-    return _conversions(site, rule)
+    return _conversions(facts, rule)
 
 
 # ---- what holds for all operators
 
 
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
-
-
-def _types(site: Site, rule: Rule) -> str | None:
+def _types(facts: NodeFacts, rule: Rule) -> str | None:
     """Floats of one type, integers only where they are quantized or constant."""
     allowed = rule.dtypes
-    if site.options.bf16 and rule.in_bf16:
+    if facts.options.bf16 and rule.in_bf16:
         allowed = (*allowed, torch.bfloat16)
     if rule.role is Role.CONVERT:
         return None
-    free = {site.argument(name) for name in rule.other_types}
-    for arg in site.operands():
-        example = site.fake(arg)
+    free = {facts.argument(name) for name in rule.other_types}
+    for arg in facts.operands:
+        example = facts.example(arg)
         assert example is not None
-        constant = site.constant(arg) is not None
+        constant = facts.constant(arg) is not None
         if arg in free or constant or example.dtype in allowed:
             continue
-        return f"'{arg.name}' is {_name(example.dtype)}, not {' or '.join(map(_name, allowed))}"
-    if not any(site.constant(arg) is None for arg in site.operands()) and site.operands():
+        wanted = " or ".join(map(dtype_name, allowed))
+        return f"'{arg.name}' is {dtype_name(example.dtype)}, not {wanted}"
+    if not any(facts.constant(arg) is None for arg in facts.operands) and facts.operands:
         return "it depends on constants only, so it is computed at export"
     return None
 
 
-def _shapes(site: Site, rule: Rule) -> str | None:
-    examples = [(arg.name, site.fake(arg)) for arg in site.operands()]
-    examples += [("its result", result) for result in site.results()]
+def _shapes(facts: NodeFacts, rule: Rule) -> str | None:
+    examples = [(arg.name, facts.example(arg)) for arg in facts.operands]
+    examples += [("its result", result) for result in facts.results]
     for name, example in examples:
         assert example is not None
         if example.dim() > MOST_DIMENSIONS:
@@ -286,19 +258,19 @@ def _shapes(site: Site, rule: Rule) -> str | None:
             return f"{name} has no elements"
         if free_unbacked_symbols(example.shape):
             return f"the shape of {name} depends on values"
-    if any(result.dim() == 0 for result in site.results()):
+    if any(result.dim() == 0 for result in facts.results):
         return "its result has no dimensions, and upstream's runtime takes none such back"
     return None
 
 
-def _orders(site: Site, rule: Rule) -> str | None:
+def _orders(facts: NodeFacts, rule: Rule) -> str | None:
     """Edge operators read what their operands' copies lay out; before, views may lie anyhow."""
-    if isinstance(site.node.target, torch._ops.OpOverload):
+    if isinstance(facts.node.target, torch._ops.OpOverload):
         return None
-    for arg in site.operands():
-        example = site.fake(arg)
+    for arg in facts.operands:
+        example = facts.example(arg)
         assert example is not None
-        if site.constant(arg) is None and not _is_plain(example):
+        if facts.constant(arg) is None and not _is_plain(example):
             return f"'{arg.name}' lies in memory neither row by row nor channels-last"
     return None
 
@@ -309,30 +281,20 @@ def _is_plain(example: torch.Tensor) -> bool:
     )
 
 
-def _sizes(site: Site, rule: Rule) -> str | None:
+def _sizes(facts: NodeFacts, rule: Rule) -> str | None:
     """Sizes given as arguments are read from tensors that a delegate can have as inputs."""
-    for tensor in size_sources(site.node)[1]:
-        example = site.fake(tensor)
+    for tensor in size_sources(facts.node):
+        example = facts.example(tensor)
         if example is None or example.dtype not in rule.dtypes or not _is_plain(example):
             return f"a size is computed from '{tensor.name}', which a delegate cannot read"
     return None
 
 
-def _conversions(site: Site, rule: Rule) -> str | None:
+def _conversions(facts: NodeFacts, rule: Rule) -> str | None:
     """Operands with scales found at run time are for products alone."""
     if rule.quantization is Quantization.GEMM or rule.role is Role.CONVERT:
         return None
-    for arg in nodes_in(site.node.args):
-        if site.quantized(arg) is Quantized.DYNAMIC:
+    for arg in nodes_in(facts.node.args):
+        if facts.quantized(arg) is Quantized.DYNAMIC:
             return f"'{arg.name}' is quantized at run time, which products alone can read"
     return None
-
-
-def is_conversion(node: fx.Node) -> bool:
-    """Whether a node is part of how numbers are quantized, not of what is computed."""
-    return is_quantize(node) or is_dequantize(node) or op_key(node.target) in COMPANIONS
-
-
-def is_counted(node: fx.Node) -> bool:
-    """Whether summaries count a node: calls of operators, no plumbing."""
-    return node.op == "call_function" and not is_getitem(node.target)

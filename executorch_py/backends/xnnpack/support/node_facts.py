@@ -1,20 +1,23 @@
-"""A node as capability checks see it: its operands, which of them are constant, its numbers.
+"""Facts about one node of an exported graph: operands, constants, how values are quantized.
 
-Reads quantization through: a constant behind its dequantize node is a constant still, and the
-conversion of an activation tells how the node is quantized. Knows no operator's limits.
+A `NodeFacts` is made once per node and handed to the checks (capability_checks.py and the files
+beside it) and to the partitioner; each fact is found when it is first asked for. Facts read through
+quantization: a constant behind its dequantize node is still a constant, and the conversions around
+a node tell with which arithmetic it is computed. Limits of operators are in capability.py.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import fx
-from torch.export import ExportedProgram
 
-from executorch_py.exir.ir.graph import constant_tensors, nodes_in
+from executorch_py.exir.ir.graph import nodes_in
 from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_traits import (
     CHOOSE_QPARAMS,
@@ -26,60 +29,120 @@ from executorch_py.exir.ir.op_traits import (
 )
 
 FLOATS = (torch.float32, torch.float16)
+# Operators that become nodes which passes move to the integers' side; padding if it is with zeros.
+_MOVES = frozenset(
+    {
+        "aten::constant_pad_nd",
+        "aten::permute_copy",
+        "aten::slice_copy.Tensor",
+        "aten::squeeze_copy.dim",
+        "aten::squeeze_copy.dims",
+        "aten::transpose_copy.int",
+        "aten::unsqueeze_copy",
+        "aten::view_copy",
+    }
+)
+_ACTIVATIONS = ("aten::relu", "aten::relu6", "aten::hardtanh", "aten::clamp")
 
 
 class Quantized(Enum):
-    """How the number behind a dequantize node came to be."""
+    """The origin of the integers behind a dequantize node."""
 
     CONSTANT = 1  # integers of the program, such as weights
     STATIC = 2  # an activation with a scale known ahead of time
     DYNAMIC = 3  # an activation whose scale is found at run time
 
 
+class ConfigPrecisionType(Enum):
+    """Kinds of arithmetic; name and values are upstream's."""
+
+    FP32 = 1
+    STATIC_QUANT = 2
+    DYNAMIC_QUANT = 3
+
+
+class Role(Enum):
+    """Roles of a node in a delegate."""
+
+    COMPUTE = 1
+    MOVE = 2  # elements in another place or shape: worth taking along, not worth a delegate
+    CONVERT = 3  # to and from integers
+    SIZES = 4  # arithmetic on sizes, which the runtime infers again
+
+
+class Quantization(Enum):
+    """Ways in which an operator may read and make integers."""
+
+    NONE = 0  # computes in floats; conversions stay conversions
+    STATIC = 1
+    GEMM = 2  # static, and dynamic too
+
+
 @dataclass(frozen=True)
 class Options:
-    """What a partitioner was asked for beyond the default."""
+    """Options of a partitioner that widen what is delegated."""
 
     bf16: bool = False
 
 
-class Site:
-    """One node of a program, with what checks ask about it."""
+@dataclass(frozen=True)
+class Rule:
+    """Limits of one operator: checks, element types, and how it may be quantized."""
 
-    def __init__(
-        self, node: fx.Node, constants: dict[str, torch.Tensor], options: Options | None = None
-    ) -> None:
-        self.node, self.constants, self.options = node, constants, options or Options()
+    checks: tuple[Check, ...] = ()
+    dtypes: tuple[torch.dtype, ...] = FLOATS
+    role: Role = Role.COMPUTE
+    quantization: Quantization = Quantization.NONE
+    # Whether upstream's runtime computes it with bfloat16, for those who ask for that.
+    in_bf16: bool = False
+    # Operands whose element type the operator does not depend on, by name.
+    other_types: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, eq=False)
+class NodeFacts:
+    """One node of a graph, with the facts of its neighbours in `around`."""
+
+    node: fx.Node
+    key: str  # of its operator, `aten::relu`; empty for inputs and outputs
+    rule: Rule | None
+    role: Role | None
+    constants: Mapping[str, torch.Tensor]
+    options: Options
+    around: Mapping[fx.Node, NodeFacts]
+
+    # ---- operands and results
 
     def argument(self, name: str) -> Any:
         """The argument of that name, or its default."""
         return argument(self.node, name)
 
-    def fake(self, arg: Any) -> torch.Tensor | None:
+    def example(self, arg: Any) -> torch.Tensor | None:
         """The example of a tensor argument; None for anything else."""
         value = arg.meta.get("val") if isinstance(arg, fx.Node) else None
         return value if isinstance(value, torch.Tensor) else None
 
-    def operands(self) -> list[fx.Node]:
+    @cached_property
+    def operands(self) -> tuple[fx.Node, ...]:
         """The nodes given as arguments that are tensors."""
-        return [arg for arg in nodes_in(self.node.args) if self.fake(arg) is not None] + [
-            arg for arg in nodes_in(self.node.kwargs) if self.fake(arg) is not None
-        ]
+        given = (*nodes_in(self.node.args), *nodes_in(self.node.kwargs))
+        return tuple(arg for arg in given if self.example(arg) is not None)
 
-    def results(self) -> list[torch.Tensor]:
-        """Examples of what the node makes, of those results that somebody reads."""
+    @cached_property
+    def results(self) -> tuple[torch.Tensor, ...]:
+        """Examples of the node's results, of those that another node reads."""
         value = self.node.meta.get("val")
         if isinstance(value, torch.Tensor):
-            return [value]
+            return (value,)
         if not isinstance(value, (list, tuple)):
-            return []
+            return ()
         read = {user.args[1] for user in self.node.users if is_getitem(user.target)}
-        return [v for i, v in enumerate(value) if i in read and isinstance(v, torch.Tensor)]
+        return tuple(v for i, v in enumerate(value) if i in read and isinstance(v, torch.Tensor))
 
     @property
-    def image(self) -> torch.Tensor:
+    def input(self) -> torch.Tensor:
         """The example of the first operand."""
-        first = self.fake(self.node.args[0])
+        first = self.example(self.node.args[0])
         assert first is not None
         return first
 
@@ -89,23 +152,87 @@ class Site:
             arg = arg.args[0]
         return self.constants.get(arg.name) if isinstance(arg, fx.Node) else None
 
-    def number(self, name: str) -> float | None:
-        """A number known ahead of time: written in the graph, or a constant of one element."""
-        arg = self.argument(name)
-        if isinstance(arg, (int, float)):
-            return float(arg)
-        found = self.constant(arg)
-        return float(found.item()) if found is not None and found.numel() == 1 else None
-
     def integers(self, name: str) -> list[int] | None:
         """A list of whole numbers known ahead of time; None if one is found at run time."""
         arg = self.argument(name)
         items = list(arg) if isinstance(arg, (list, tuple)) else [arg]
         return items if all(isinstance(item, int) for item in items) else None
 
+    # ---- quantization
+
     def quantized(self, arg: Any) -> Quantized | None:
-        """How an operand is quantized; None for plain numbers."""
-        return quantization_of(arg, self.constants)
+        """How an operand is quantized; None for floats."""
+        return self.around[arg].quantized_value if isinstance(arg, fx.Node) else None
+
+    @cached_property
+    def quantized_value(self) -> Quantized | None:
+        """How the value of the node is quantized, if it is a dequantize node."""
+        if not is_dequantize(self.node):
+            return None
+        source = self.node.args[0]
+        if isinstance(source, fx.Node) and source.name in self.constants:
+            return Quantized.CONSTANT
+        return Quantized.DYNAMIC if self.dynamic_chain else Quantized.STATIC
+
+    @cached_property
+    def dynamic_chain(self) -> tuple[fx.Node, ...]:
+        """The nodes that find a scale at run time and quantize with it, up to this dequantize
+        node; empty if the scale is known."""
+        quantize = self.node.args[0]
+        if not is_quantize(quantize):
+            return ()
+        assert isinstance(quantize, fx.Node)
+        parts = [arg for arg in quantize.args[1:] if isinstance(arg, fx.Node)]
+        sources = {p.args[0] if is_getitem(p.target) else p for p in parts}
+        chosen = [
+            s for s in sources if isinstance(s, fx.Node) and op_key(s.target) in CHOOSE_QPARAMS
+        ]
+        return (*chosen, *parts, quantize, self.node) if chosen else ()
+
+    @cached_property
+    def quantized_result(self) -> fx.Node | None:
+        """The quantize node that alone reads the node, perhaps through an activation."""
+        users = list(self.node.users)
+        if len(users) != 1:
+            return None
+        if is_quantize(users[0]):
+            return users[0]
+        if op_key(users[0].target) in _ACTIVATIONS and self.key not in _ACTIVATIONS:
+            return self.around[users[0]].quantized_result
+        return None
+
+    @cached_property
+    def before_moves(self) -> fx.Node:
+        """The node whose elements this one moves, through moves that integers allow as well."""
+        source = self.node.args[0] if self.key in _MOVES else None
+        if not isinstance(source, fx.Node) or self._pads_with_number():
+            return self.node
+        return self.around[source].before_moves
+
+    def _pads_with_number(self) -> bool:
+        args = self.node.args
+        return self.key == "aten::constant_pad_nd" and len(args) > 2 and args[2] != 0
+
+    @cached_property
+    def precision(self) -> ConfigPrecisionType:
+        """The arithmetic with which the node would be computed."""
+        if self.rule is None or self.role is Role.CONVERT:
+            return ConfigPrecisionType.STATIC_QUANT
+        activations = [arg for arg in self.operands if self.constant(arg) is None]
+        if Quantized.DYNAMIC in {self.quantized(arg) for arg in activations}:
+            return ConfigPrecisionType.DYNAMIC_QUANT
+        if self.rule.quantization is Quantization.NONE or self.quantized_result is None:
+            return ConfigPrecisionType.FP32
+        kinds = {self.quantized(self.around[arg].before_moves) for arg in activations}
+        if kinds == {Quantized.STATIC}:
+            return ConfigPrecisionType.STATIC_QUANT
+        if len(activations) == 1 and self.around[activations[0]].quantized_result is not None:
+            # An activation function behind a quantized node.
+            return self.around[activations[0]].precision
+        return ConfigPrecisionType.FP32
+
+
+Check = Callable[[NodeFacts], str | None]
 
 
 def is_dequantize(node: Any) -> bool:
@@ -118,49 +245,22 @@ def is_quantize(node: Any) -> bool:
     return isinstance(node, fx.Node) and op_key(node.target) in QUANTIZE
 
 
-def quantization_of(arg: Any, constants: dict[str, torch.Tensor]) -> Quantized | None:
-    """How the value of a node is quantized, from the dequantize node that it is."""
-    if not is_dequantize(arg):
-        return None
-    source = arg.args[0]
-    if isinstance(source, fx.Node) and source.name in constants:
-        return Quantized.CONSTANT
-    return Quantized.DYNAMIC if dynamic_chain(arg) else Quantized.STATIC
-
-
-def dynamic_chain(dequantize: fx.Node) -> list[fx.Node]:
-    """What finds a scale at run time and quantizes with it, up to its dequantize node; or []."""
-    quantize = dequantize.args[0]
-    if not is_quantize(quantize):
-        return []
-    assert isinstance(quantize, fx.Node)
-    parts = [arg for arg in quantize.args[1:] if isinstance(arg, fx.Node)]
-    sources = {p.args[0] if is_getitem(p.target) else p for p in parts}
-    chosen = [s for s in sources if isinstance(s, fx.Node) and op_key(s.target) in CHOOSE_QPARAMS]
-    return [*chosen, *parts, quantize, dequantize] if chosen else []
-
-
-def known_tensors(program: ExportedProgram) -> dict[str, torch.Tensor]:
-    """The constants of a program by the names of their placeholders."""
-    return constant_tensors(program)
-
-
-def size_sources(node: fx.Node) -> tuple[list[fx.Node], list[fx.Node]]:
-    """The nodes that compute sizes among a node's arguments, and the tensors that they read."""
-    scalars: dict[fx.Node, None] = {}
+def size_sources(node: fx.Node) -> list[fx.Node]:
+    """The tensors from which the sizes among a node's arguments are computed."""
+    seen: set[fx.Node] = set()
     tensors: dict[fx.Node, None] = {}
     waiting = [arg for arg in node.all_input_nodes if _is_size(arg)]
     while waiting:
         scalar = waiting.pop()
-        if scalar in scalars:
+        if scalar in seen:
             continue
-        scalars[scalar] = None
+        seen.add(scalar)
         for arg in scalar.all_input_nodes:
             if _is_size(arg):
                 waiting.append(arg)
             else:
                 tensors[arg] = None
-    return list(scalars), list(tensors)
+    return list(tensors)
 
 
 def _is_size(node: fx.Node) -> bool:

@@ -15,16 +15,15 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from executorch_py.backends.xnnpack.partition.config.xnnpack_config import ConfigPrecisionType
-from executorch_py.backends.xnnpack.partition.selection import precision_of
-from executorch_py.backends.xnnpack.support.capability import (
-    RULES,
+from executorch_py.backends.xnnpack.support.capability import RULES, GraphFacts, reason
+from executorch_py.backends.xnnpack.support.node_facts import (
+    ConfigPrecisionType,
+    NodeFacts,
     Quantization,
     Role,
     Rule,
-    reason,
 )
-from executorch_py.backends.xnnpack.support.capability_checks import output_axis
+from executorch_py.backends.xnnpack.support.product_checks import output_axis
 from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_traits import op_key
 
@@ -57,7 +56,7 @@ def integer_reason(
     if is_product:  # biases become int32 at lowering, whatever they were
         operands = {n: how for n, how in operands.items() if not (is_constant(n) and _rank(n) < 2)}
     weight = _weight(node) if is_product else None
-    channels = output_axis(_written(node, {}, None, is_constant)[0]) if is_product else None
+    channels = output_axis(_as_lowered(node, {}, None, is_constant).node) if is_product else None
     for operand, how in operands.items():
         found = _unknown_integers(how, channels if operand is weight else None)
         if found is not None:
@@ -67,18 +66,17 @@ def integer_reason(
     found = None if result is None else _unknown_integers(result, None)
     if found is not None:
         return f"its result {found}"
-    call, constants = _written(node, operands, result, is_constant)
-    found = reason(call, constants)
+    call = _as_lowered(node, operands, result, is_constant)
+    found = reason(call)
     if found is None and (rule is None or rule.role is not Role.MOVE):
-        found = _precision_reason(rule, call, constants, operands)
+        found = _precision_reason(rule, call, operands)
     return found
 
 
 def float_reason(node: fx.Node, is_constant: IsConstant) -> str | None:
     """Why XNNPACK has no integers for the call of an operator; None if it has."""
-    call, constants = _written(node, {}, None, is_constant)
     rule = _rule(node)
-    found = reason(call, constants)
+    found = reason(_as_lowered(node, {}, None, is_constant))
     is_float = rule is not None and rule.quantization is Quantization.NONE
     return FLOATS_ONLY if found is None and is_float else found
 
@@ -130,14 +128,11 @@ def _unknown_integers(how: How, channels: int | None) -> str | None:
 
 
 def _precision_reason(
-    rule: Rule | None,
-    call: fx.Node,
-    constants: dict[str, torch.Tensor],
-    operands: Mapping[fx.Node, How],
+    rule: Rule | None, call: NodeFacts, operands: Mapping[fx.Node, How]
 ) -> str | None:
     if rule is None or rule.quantization is Quantization.NONE:
         return FLOATS_ONLY
-    if precision_of(call, constants) is not ConfigPrecisionType.FP32:
+    if call.precision is not ConfigPrecisionType.FP32:
         return None
     if any(how.is_dynamic for how in operands.values()):
         return "scales found at run time are for products"
@@ -147,10 +142,10 @@ def _precision_reason(
 # ---- the call as it will be
 
 
-def _written(
+def _as_lowered(
     node: fx.Node, operands: Mapping[fx.Node, How], result: How | None, is_constant: IsConstant
-) -> tuple[fx.Node, dict[str, torch.Tensor]]:
-    """The call among conversions, and its constants by name."""
+) -> NodeFacts:
+    """The facts of the call as it will stand among conversions."""
     graph, constants = fx.Graph(), {}
     made: dict[fx.Node, fx.Node] = {}
     for operand in node.all_input_nodes:
@@ -180,7 +175,7 @@ def _written(
             (call, 1.0, 0, limits.min, limits.max, result.dtype),
         )
         behind.meta["val"] = node.meta.get("val")
-    return call, constants
+    return GraphFacts(constants)[call]
 
 
 def _dequantized(graph: fx.Graph, value: fx.Node, how: How, is_constant: bool) -> fx.Node:

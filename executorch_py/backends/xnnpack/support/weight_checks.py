@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from executorch_py.backends.xnnpack.ops.quantize import has_four_bits
-from executorch_py.backends.xnnpack.support.node_facts import Quantized, Site
+from executorch_py.backends.xnnpack.support.node_facts import NodeFacts, Quantized
 from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_traits import op_key
 
@@ -20,16 +20,16 @@ GROUP = 32
 _TRANSPOSES = ("aten::permute_copy", "aten::t_copy", "aten::transpose_copy.int")
 
 
-def form_refusal(site: Site, weight: fx.Node, how: Quantized | None) -> str | None:
+def form_refusal(facts: NodeFacts, weight: fx.Node, how: Quantized | None) -> str | None:
     """Why integers behind a dequantize node cannot be a linear layer's weights; `how` its input
     is quantized."""
-    values = site.constant(weight)
+    values = facts.constant(weight)
     assert values is not None
-    if how is None and site.image.dtype is not torch.float32:
-        return f"its weights are quantized, its input is {site.image.dtype}, not float32"
+    if how is None and facts.input.dtype is not torch.float32:
+        return f"its weights are quantized, its input is {facts.input.dtype}, not float32"
     if values.dtype is not torch.int8:
         return None  # widened at export
-    if _has_zero_points(site, weight):
+    if _has_zero_points(facts, weight):
         return "its weights have zero points, which XNNPACK has for activations only"
     small = has_four_bits(argument(weight, "quant_min"), argument(weight, "quant_max"))
     size, n_columns = _group_size(weight, values), values.shape[-1]
@@ -48,22 +48,22 @@ def form_refusal(site: Site, weight: fx.Node, how: Quantized | None) -> str | No
     return None
 
 
-def transposed_integers(site: Site, weight: fx.Node) -> fx.Node | None:
+def transposed_integers(facts: NodeFacts, weight: fx.Node) -> fx.Node | None:
     """The dequantize node of a constant that a matrix is the transposition of."""
     if op_key(weight.target) not in _TRANSPOSES:
         return None
     source = weight.args[0]
-    is_integers = isinstance(source, fx.Node) and site.quantized(source) is Quantized.CONSTANT
+    is_integers = isinstance(source, fx.Node) and facts.quantized(source) is Quantized.CONSTANT
     return source if is_integers else None
 
 
-def _has_zero_points(site: Site, dequantize: fx.Node) -> bool:
+def _has_zero_points(facts: NodeFacts, dequantize: fx.Node) -> bool:
     try:
         given = argument(dequantize, "zero_point")
     except KeyError:
         given = argument(dequantize, "zero_points")
     if isinstance(given, fx.Node):
-        found = site.constants.get(given.name)
+        found = facts.constants.get(given.name)
         return found is None or bool(found.any())
     return bool(given)
 

@@ -7,27 +7,19 @@ support.py. Scripts derive from configs to delegate less.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import Enum
 from typing import Any
 
 import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from executorch_py.backends.xnnpack.support.capability import reason
-from executorch_py.backends.xnnpack.support.node_facts import Options, known_tensors
+from executorch_py.backends.xnnpack.support.capability import GraphFacts, reason
+from executorch_py.backends.xnnpack.support.node_facts import ConfigPrecisionType, Options
 from executorch_py.exir.backend.canonical_partitioners.config_partitioner import (
     PartitionerConfig,
     format_target_name,
 )
-
-
-class ConfigPrecisionType(Enum):
-    """Kinds of arithmetic."""
-
-    FP32 = 1
-    STATIC_QUANT = 2
-    DYNAMIC_QUANT = 3
+from executorch_py.exir.ir.graph import constant_tensors
 
 
 class XNNPartitionerConfig(PartitionerConfig):
@@ -74,10 +66,8 @@ class XNNPartitionerConfig(PartitionerConfig):
 
     def check_common_constraints(self, node: fx.Node, ep: ExportedProgram) -> bool:
         """Whether XNNPACK computes the node and a kind of arithmetic is left to do it with."""
-        options = Options(bf16=self.enable_bf16)
-        return bool(self.enabled_precision_types) and (
-            reason(node, known_tensors(ep), options) is None
-        )
+        facts = GraphFacts(constant_tensors(ep), Options(bf16=self.enable_bf16))[node]
+        return bool(self.enabled_precision_types) and reason(facts) is None
 
     def check_constraints(self, node: fx.Node, ep: ExportedProgram) -> bool:
         return self.check_common_constraints(node, ep)

@@ -1,15 +1,16 @@
-"""Quantization that is right, or says why not: PT2E with torchao's prepare and convert.
+"""PT2E quantization: annotation, observers, calibration, QAT, GPTQ, mixed precision, reports.
 
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
     prepared = prepare_pt2e(torch.export.export(model, inputs).module(), quantizer)
     calibrate(prepared, data)
     quantized = convert_pt2e(prepared)
 
-The names of torchao's that this takes are importable from here.
+Prepare and convert are torchao's, with checks around them: a scale without data, a setting that
+matches nothing or an annotation that the target cannot compute raises an error or a warning.
 
-A quantizer of one's own writes annotations: `patterns.PATTERNS` has operators with what follows
-them, `annotate` the words that are written on nodes. This one takes linear layers by the endings
-of their modules' names, with activations of uint8:
+A custom quantizer writes annotations. `patterns.PATTERNS` has quantizable operators with their
+fused followers, and `annotate` has the functions that annotate nodes. This quantizer selects linear
+layers by the endings of their module names and gives them uint8 activations:
 
     import torch
     from dataclasses import replace
@@ -42,10 +43,10 @@ of their modules' names, with activations of uint8:
 
     quantizer = LinearsNamed("_u8")
 
-`ComposableQuantizer([mine, XNNPACKQuantizer()…])` lets several annotate one model, the first of
-which counts. XNNPACKQuantizer's `validate` refuses all that XNNPACK cannot compute, the others'
-annotations too; uint8 is among that, so the one above goes without it: its model runs on the
-kernels that are not delegated.
+`ComposableQuantizer([mine, XNNPACKQuantizer()…])` lets several quantizers annotate one model; the
+first that annotates a node decides about it. XNNPACKQuantizer's `validate` raises an error for
+annotations that XNNPACK cannot compute, whichever quantizer wrote them. XNNPACK has no uint8, so
+the quantizer above is used without it, and its model runs on the portable kernels.
 """
 
 from __future__ import annotations

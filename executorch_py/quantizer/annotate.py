@@ -1,8 +1,8 @@
-"""What a quantizer writes on a graph's nodes: which inputs and results are integers, and how.
+"""Annotations, which quantizers write on graph nodes: the quantization of inputs and results.
 
-The vocabulary for quantizers of one's own. A node's annotation says how each of its operands is
-quantized for it and how its result is; `prepare_pt2e` puts an observer wherever one says so. A
-value that two nodes read with the same specification is observed once.
+This module is the vocabulary for custom quantizers. A node's annotation has a specification for
+each operand and for the result; `prepare_pt2e` inserts an observer for each. A value that two nodes
+read with the same specification is observed once.
 """
 
 from __future__ import annotations
@@ -20,67 +20,67 @@ from torchao.quantization.pt2e.quantizer import (
 from executorch_py.exir.ir.op_traits import op_key
 
 KEY = "quantization_annotation"
-GREATEST = 3.4028235e15  # beyond it torch.histc, which observers use, is wrong
+GREATEST = 3.4028235e15  # torch.histc, which observers use, is wrong beyond this number
 
 
 class AnnotationError(ValueError):
-    """An annotation asks for integers that the quantizer's target cannot compute with."""
+    """An annotation whose integers the quantizer's target cannot compute with."""
 
 
 class AnnotationWarning(UserWarning):
-    """A setting of a quantizer matches nothing in the model."""
+    """A setting of a quantizer that matches nothing in the model."""
 
 
 def annotation_of(node: fx.Node) -> QuantizationAnnotation:
-    """The node's annotation, which is made if it has none."""
+    """The node's annotation, a new one if it has none."""
     made: QuantizationAnnotation = node.meta.setdefault(KEY, QuantizationAnnotation())
     return made
 
 
 def is_annotated(*nodes: fx.Node) -> bool:
-    """Whether a quantizer has decided about any of them."""
+    """Whether a quantizer has annotated any of the nodes."""
     return any(KEY in node.meta and node.meta[KEY]._annotated for node in nodes)
 
 
 def mark(*nodes: fx.Node) -> None:
-    """Decide about nodes: no other pattern shall take them."""
+    """Mark nodes as annotated, so that no other pattern or quantizer annotates them."""
     for node in nodes:
         annotation_of(node)._annotated = True
 
 
 def quantize_input(node: fx.Node, operand: fx.Node, how: QuantizationSpecBase | None) -> None:
-    """`node` reads `operand` quantized; None: as it is."""
+    """Annotate that `node` reads `operand` quantized; None: as it is."""
     annotation_of(node).input_qspec_map[operand] = how
     mark(node)
 
 
 def quantize_output(node: fx.Node, how: QuantizationSpecBase | None) -> None:
-    """The node's result is quantized; None: it stays float."""
+    """Annotate that the node's result is quantized; None: it stays float."""
     annotation_of(node).output_qspec = how
     mark(node)
 
 
 def output_spec(node: fx.Node) -> QuantizationSpecBase | None:
-    """How a node's result is quantized, if it is."""
+    """The specification of a node's result; None if it stays float."""
     annotation = node.meta.get(KEY)
     return annotation.output_qspec if annotation is not None and annotation._annotated else None
 
 
 def share_input(node: fx.Node, operand: fx.Node) -> None:
-    """`node` gives what it reads from `operand`, moved or limited: with the same scale."""
+    """Annotate a node that moves or clamps its operand: the result has the operand's scale."""
     like = SharedQuantizationSpec(operand)
     quantize_input(node, operand, like)
     quantize_output(node, like)
 
 
 def is_float(value: object) -> bool:
-    """Whether a value is a node that gives float32, which observers can look at."""
+    """Whether a value is a node of float32, the only type that observers accept."""
     fake = value.meta.get("val") if isinstance(value, fx.Node) else None
     return isinstance(fake, torch.Tensor) and fake.dtype == torch.float32
 
 
 def is_too_large(value: fx.Node, model: torch.nn.Module) -> bool:
-    """Whether it is a constant of one number that is beyond what observers can count."""
+    """Whether a value is a constant of one number too large for the histograms of observers."""
     if value.op != "get_attr":
         return False
     found: object = model
@@ -90,10 +90,11 @@ def is_too_large(value: fx.Node, model: torch.nn.Module) -> bool:
 
 
 def data_of(model: fx.GraphModule) -> set[fx.Node]:
-    """The values of a graph that depend on its inputs' elements, not on constants and sizes alone.
+    """The values of a graph that depend on elements of its inputs.
 
-    Others, as tables of positions, are computed before a model runs, or where sizes are those of
-    run time once a run: nothing is won by integers, and they may hold infinities.
+    Other values depend on constants and sizes alone, such as tables of positions. They are computed
+    before the model runs, or once per run for dynamic sizes. Integers would gain nothing there, and
+    the values may be infinite.
     """
     found: set[fx.Node] = set()
     for node in model.graph.nodes:
@@ -104,13 +105,15 @@ def data_of(model: fx.GraphModule) -> set[fx.Node]:
 
 
 def only_user(node: fx.Node) -> fx.Node | None:
-    """The one node that reads a result, if there is one only."""
+    """The single reader of a node, if there is exactly one."""
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
 def scalars_to_constants(model: fx.GraphModule, targets: Iterable[object]) -> None:
-    """Numbers among the operands of these operators become constants, so that they can be
-    observed; those that are added to integers, such as positions, stay numbers."""
+    """Replace number operands of these operators by constants, which can be observed.
+
+    Numbers that are added to integers, such as positions, stay numbers.
+    """
     for node in list(model.graph.nodes):
         if node.op != "call_function" or node.target not in targets or not is_float(node):
             continue

@@ -1,4 +1,4 @@
-"""Calibration: a prepared model is shown data, with progress, and may be stopped at any time."""
+"""Calibration of a prepared model on data, with a progress line; Ctrl-C keeps the data so far."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ BETWEEN_LINES = 0.2  # seconds
 
 
 def arguments_of(sample: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """A sample as positional and named arguments: a tuple or list is the former, a mapping the
-    latter, anything else one argument."""
+    """The positional and named arguments of a sample.
+
+    A tuple or list holds positional arguments, a mapping named ones; anything else is one argument.
+    """
     if isinstance(sample, Mapping):
         return (), dict(sample)
     return (tuple(sample), {}) if isinstance(sample, (tuple, list)) else ((sample,), {})
@@ -31,19 +33,19 @@ def calibrate(
     limit: int | None = None,
     progress: bool | TextIO = True,
 ) -> int:
-    """Run a prepared model on data, whose ranges its observers note; how many samples it was.
+    """Run a prepared model on data, so that its observers find ranges; the number of samples run.
 
     data: any iterable of samples, each a tensor, a tuple of positional arguments, or a mapping of
-    named ones; batches count as one. limit: at most so many of them. progress: a line on stderr, or
-    on the given stream, where that is a terminal. Ctrl-C stops after what has been seen, which is
-    kept, unless nothing has.
+    named ones; a batch counts as one sample. limit: the most samples to run. progress: whether to
+    show a line on stderr, or on the given stream, if that is a terminal. Ctrl-C stops and keeps the
+    ranges found so far; without any sample it raises KeyboardInterrupt.
 
-    Raises CalibrationError when there is no sample, or the model fails on one, and warns of a model
-    in which nothing notes anything.
+    Raises CalibrationError when there is no sample or the model fails on one, and warns if the
+    model has no observers.
     """
     if not has_observers(prepared):
         warnings.warn(
-            "the model has no observers, so nothing is calibrated: give it what prepare_pt2e gave",
+            "the model has no observers, so nothing is calibrated: expected what prepare_pt2e gave",
             CalibrationWarning,
             stacklevel=2,
         )
@@ -65,7 +67,9 @@ def calibrate(
         return n_seen
     line.end()
     if n_seen == 0:
-        raise CalibrationError("no sample to calibrate with: the data is empty")
+        raise CalibrationError(
+            "data: expected at least one sample to calibrate with, got no sample"
+        )
     return n_seen
 
 
@@ -85,7 +89,7 @@ def _length(data: Iterable[Any], limit: int | None) -> int | None:
 
 
 class _Line:
-    """One line on a terminal, written again as time goes by."""
+    """A progress line on a terminal, rewritten at most every BETWEEN_LINES seconds."""
 
     def __init__(self, stream: TextIO | None, total: int | None) -> None:
         self.stream = stream if stream is not None and stream.isatty() else None

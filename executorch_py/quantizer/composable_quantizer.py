@@ -1,4 +1,4 @@
-"""Quantizers one after the other: what the first annotates, the next leave alone."""
+"""Composition of quantizers: the first that annotates a node decides about it."""
 
 from __future__ import annotations
 

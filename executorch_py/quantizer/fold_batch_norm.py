@@ -1,9 +1,9 @@
-"""Batch norms that have learnt, as part of the convolutions and linear layers before them.
+"""Folds trained batch norms into the convolution or linear layer before them.
 
-`(conv(x) - mean) * factor + beta` with `factor = gamma / sqrt(variance + eps)` is the convolution
-by weights times factor, whose bias is `(bias - mean) * factor + beta`. A layer keeps weights and
-result as they are for whatever else reads them: torchao, which folds by layer, gives wrong numbers
-where one layer has several norms or readers.
+`(conv(x) - mean) * factor + beta` with `factor = gamma / sqrt(variance + eps)` is a convolution
+with weights times factor, whose bias is `(bias - mean) * factor + beta`. Other readers of the same
+weights or result keep the original. torchao folds by layer and gives wrong numbers where one layer
+has several norms or readers.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _NUMBERS = ("weight", "bias", "running_mean", "running_var")
 
 
 def fold_all(model: fx.GraphModule) -> None:
-    """Norms become part of the layers whose results they alone read, in place.
+    """Fold each batch norm that alone reads the result of a layer, in place.
 
-    What they compute in evaluation: norms of a model in training go by what they have learnt.
+    Folding uses the running statistics, also for a norm in training mode.
     """
     made: dict[tuple[Any, ...], tuple[fx.Node, fx.Node]] = {}
-    kept: set[fx.Node] = set()  # what is made
+    kept: set[fx.Node] = set()  # folded constants, which later norms do not overwrite
     changed = False
     for norm in list(model.graph.nodes):
         if norm.target not in (_NORM, _DECOMPOSED) or not _can_fold(norm):
@@ -45,7 +45,7 @@ def fold_all(model: fx.GraphModule) -> None:
         pair = made.get(key)
         if pair is None:
             pair = fold(model, norm, layer, weight, bias, keep=kept)
-            if pair[0] is not weight:  # else nobody but this layer reads it
+            if pair[0] is not weight:  # a new constant; otherwise only this layer reads the weight
                 made[key] = pair
                 kept.update(pair)
         layer.args = (layer.args[0], *pair, *layer.args[3:])
@@ -72,10 +72,11 @@ def _can_fold(norm: fx.Node) -> bool:
     ):
         return False
     ranks = {n.meta["val"].dim() for n in (layer, layer.args[1]) if "val" in n.meta}
-    return len(ranks) < 2  # else channels are not where the norm has them
+    return len(ranks) < 2  # otherwise the norm's channels are another dimension
 
 
 def _parts(norm: fx.Node, layer: fx.Node) -> list[Any]:
+    """The operands that have to be constants for folding."""
     optional = [argument(norm, "weight"), argument(norm, "bias"), argument(layer, "bias")]
     needed = [layer.args[1], argument(norm, "running_mean"), argument(norm, "running_var")]
     return [*needed, *(arg for arg in optional if arg is not None)]
@@ -99,17 +100,17 @@ def fold(
     bias: fx.Node | None,
     keep: Collection[fx.Node] = (),
 ) -> tuple[fx.Node, fx.Node]:
-    """Constants of a layer's weight and bias with a norm in them.
+    """Constants for a layer's weight and bias with a batch norm folded in.
 
-    What others read stays as it is, and what is in `keep`.
-    The weights of transposed convolutions are [inputs, results of a group, …], the inputs of each
-    group after each other, those of others [results, …].
+    Constants that other nodes read stay unchanged, as do those in `keep`. The weights of transposed
+    convolutions are [inputs, outputs per group, …] with the inputs of each group in a row; those of
+    other layers are [outputs, …].
     """
     gamma, beta, mean, variance = (
         None if argument(norm, name) is None else _constant(model, argument(norm, name))
         for name in _NUMBERS
     )
-    assert mean is not None and variance is not None, "a norm in evaluation has statistics"
+    assert mean is not None and variance is not None, "batch norms in evaluation have statistics"
     factor = (1 if gamma is None else gamma) / torch.sqrt(variance + argument(norm, "eps"))
     held = _constant(model, weight)
     ones = [1] * (held.dim() - 2)
@@ -144,7 +145,7 @@ def _put(
     value: torch.Tensor,
     keep: Collection[fx.Node],
 ) -> fx.Node:
-    """A constant in place of another: under its name, unless that has to stay."""
+    """A constant that replaces another: under the same name, unless the other has to stay."""
     is_free = old is not None and old not in keep and list(old.users) == [layer]
     if old is not None and is_free and _is_named_once(model, name):
         owner, _, leaf = name.rpartition(".")

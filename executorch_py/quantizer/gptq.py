@@ -1,11 +1,10 @@
-"""Integers for weights in few bits: scales that lose little, and rounding that makes up for itself.
+"""Rounding of low-bit weights: to nearest with searched scales, or error-compensated (GPTQ).
 
-A matrix is divided into groups of columns, each with a scale in every row. Without data, a scale is
-the one of some candidates that leaves the least squared error of its group. With the second moments
-of what the weights will be multiplied by, the columns are rounded one after another, and the error
-of each is spread over those that follow so that the products change least, as in GPTQ (Frantar and
-others, 2022). Then each integer, and each scale, is set to what is best while all others stay, a
-few times over: a tenth less is lost.
+A matrix is divided into groups of columns, and each group has a scale in every row. Without data, a
+scale is the candidate of least squared error in its group. With the second moments of the inputs,
+columns are rounded one after another, and the error of each column is propagated to the columns
+behind it, so that products change least (GPTQ, Frantar and others, 2022). Coordinate descent then
+improves each integer and each scale in turn, a few sweeps long, which lowers the error by a tenth.
 """
 
 from __future__ import annotations
@@ -13,21 +12,21 @@ from __future__ import annotations
 import torch
 
 CANDIDATES = 24
-WIDEST, NARROWEST = 1.0, 1.8  # what candidates divide the scale that clips nothing by
-DAMPING = 0.1  # of the mean second moment: data of another kind than the sample is met as well
-SWEEPS = 4  # over all integers and scales; each gains a third of what the one before did
-BLOCK = 32  # columns whose products are kept while they change
+WIDEST, NARROWEST = 1.0, 1.8  # divisors of the scale without clipping, first and last candidate
+DAMPING = 0.1  # of the mean second moment, for data that differs from the calibration sample
+SWEEPS = 4  # over all integers and scales; each gains a third of the one before
+BLOCK = 32  # columns whose products are updated together
 
 
 def to_bfloat16(scales: torch.Tensor) -> torch.Tensor:
-    """The nearest numbers that bfloat16 has, as float32."""
+    """Scales rounded to bfloat16, as float32."""
     return scales.to(torch.bfloat16).to(torch.float32)
 
 
 def best_scales(
     groups: torch.Tensor, low: int, high: int, importance: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Scales for the last dimension: bfloat16 numbers, 1 for what is all zero.
+    """Scales of least squared error along the last dimension, bfloat16 numbers; 1 for all zeros.
 
     importance: weights of the squared errors, broadcast to the groups.
     """
@@ -44,42 +43,47 @@ def best_scales(
 
 
 def rounded(values: torch.Tensor, scales: torch.Tensor, low: int, high: int) -> torch.Tensor:
-    """Values in units of scales, to the nearest integers that there are."""
+    """Values divided by scales, rounded to integers and clamped to low … high."""
     return (values / scales).round().clamp(low, high)
 
 
-def nearest(
+def round_to_nearest(
     weight: torch.Tensor, group_size: int, low: int, high: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """int8 integers and scales [rows, groups] of a matrix, by its numbers alone."""
+    """int8 integers and scales [rows, groups] of a matrix, rounded to nearest without data."""
     groups = weight.detach().to(torch.float32).reshape(len(weight), -1, group_size)
     scales = best_scales(groups, low, high)
     integers = rounded(groups, scales.unsqueeze(-1), low, high)
     return integers.to(torch.int8).reshape(weight.shape), scales
 
 
-def compensated(
+def round_gptq(
     weight: torch.Tensor, moments: torch.Tensor, group_size: int, low: int, high: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The same, so that products with vectors of these second moments [columns, columns] change
-    least."""
+    """int8 integers and scales [rows, groups] of a matrix, for the least error of its products.
+
+    moments: second moments [columns, columns] of the vectors that the matrix multiplies.
+    """
     exact = weight.detach().to(torch.float32)
     matrix = _damped(moments)
-    integers, scales = _spread(exact, _followers(matrix), group_size, low, high)
-    _settle(exact, matrix.to(torch.float32), integers, scales, low, high)
+    integers, scales = _propagate_error(exact, _inverse_cholesky(matrix), group_size, low, high)
+    _coordinate_descent(exact, matrix.to(torch.float32), integers, scales, low, high)
     return integers.to(torch.int8), scales
 
 
-def _spread(
-    exact: torch.Tensor, follow: torch.Tensor, group_size: int, low: int, high: int
+def _propagate_error(
+    exact: torch.Tensor, factor: torch.Tensor, group_size: int, low: int, high: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Integers, as floats, column by column: each takes over what those before it lost."""
+    """Integers, as floats, and scales; columns behind a rounded one compensate for its error.
+
+    factor: the upper Cholesky factor of the inverse matrix of second moments.
+    """
     left = exact.clone()
     integers = torch.empty_like(left)
     scales = left.new_empty(len(left), left.shape[1] // group_size)
     for group, first in enumerate(range(0, left.shape[1], group_size)):
         last = first + group_size
-        block, within = left[:, first:last].clone(), follow[first:last, first:last]
+        block, within = left[:, first:last].clone(), factor[first:last, first:last]
         scale = best_scales(block, low, high, within.diagonal().square().reciprocal())
         errors = torch.empty_like(block)
         for i in range(group_size):
@@ -87,12 +91,12 @@ def _spread(
             integers[:, first + i] = rounded(column, scale, low, high)
             errors[:, i] = (column - integers[:, first + i] * scale) / within[i, i]
             block[:, i + 1 :] -= errors[:, i : i + 1] * within[i, i + 1 :]
-        left[:, last:] -= errors @ follow[first:last, last:]
+        left[:, last:] -= errors @ factor[first:last, last:]
         scales[:, group] = scale
     return integers, scales
 
 
-def _settle(
+def _coordinate_descent(
     exact: torch.Tensor,
     matrix: torch.Tensor,
     integers: torch.Tensor,
@@ -100,8 +104,10 @@ def _settle(
     low: int,
     high: int,
 ) -> None:
-    """Make integers and scales better in place, one at a time, by the error they leave:
-    tr(e matrix e'), where e is what the matrix of weights changes by."""
+    """Minimize tr(e matrix e') over integers and scales in place, one at a time.
+
+    e is the change of the weights by rounding.
+    """
     size = exact.shape[1] // scales.shape[1]
     error = integers * scales.repeat_interleave(size, dim=1) - exact
     for _ in range(SWEEPS):
@@ -130,7 +136,7 @@ def _scale_of(
     matrix: torch.Tensor,
     columns: slice,
 ) -> torch.Tensor:
-    """The bfloat16 numbers next to the best scales of a group, where they are better."""
+    """The bfloat16 numbers nearest to the best scales of a group, where they lower the error."""
     slope = ((error @ matrix[:, columns]) * integers).sum(1)
     bend = ((integers @ matrix[columns, columns]) * integers).sum(1)
     wanted = to_bfloat16(scale - slope / bend.clamp(min=torch.finfo(torch.float32).tiny))
@@ -140,17 +146,17 @@ def _scale_of(
 
 
 def _damped(moments: torch.Tensor) -> torch.Tensor:
-    """In units of their mean, and as if there were some noise besides."""
+    """Second moments divided by their mean, with DAMPING added to the diagonal."""
     matrix = moments.to(torch.float64)
     mean = matrix.diagonal().mean()
     matrix = matrix / (mean if mean > 0 else 1)
     return matrix + DAMPING * torch.eye(len(matrix), dtype=torch.float64)
 
 
-def _followers(matrix: torch.Tensor) -> torch.Tensor:
-    """The upper factor of the inverse: what an error in a column does to those behind it."""
+def _inverse_cholesky(matrix: torch.Tensor) -> torch.Tensor:
+    """The upper Cholesky factor of the inverse: the effect of a column's error on those behind."""
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(matrix))
     return torch.linalg.cholesky(inverse, upper=True).to(torch.float32)
 
 
-__all__ = ["best_scales", "compensated", "nearest", "rounded", "to_bfloat16"]
+__all__ = ["best_scales", "round_gptq", "round_to_nearest", "rounded", "to_bfloat16"]

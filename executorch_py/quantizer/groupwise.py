@@ -1,12 +1,13 @@
-"""Weights in few bits, with a scale for each group of columns or for each row.
+"""Low-bit weights with a scale for each group of columns or for each row.
 
-    get_groupwise_quantization_config(bits=4, group_size=32)       8 bits dynamically times 4
-    get_weight_only_quantization_config(bits=8)                    floats times 8, tables of rows
+    get_groupwise_quantization_config(bits=4, group_size=32)   int8 activations, 4-bit weights
+    get_weight_only_quantization_config(bits=8)                float activations, 8-bit weights
 
-Linear layers and, with weights alone, embeddings. Scales are bfloat16 numbers, which is what
-delegates store for groups, so that the model that `convert_pt2e` gives computes with the numbers
-that run later. Weights need no data; `fit="data"` rounds them so that the products of what
-calibration showed change least. Annotation of these layers is here as well.
+The configurations are for linear layers and, with weights alone, for embeddings. Scales are
+bfloat16 numbers, as delegates store them for groups, so that the model that `convert_pt2e` gives
+computes with the numbers of the deployed program. Rounding the weights needs no data; `fit="data"`
+rounds them by GPTQ, so that products with the calibration data change least. Annotation of these
+layers is here as well.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from torchao.quantization.pt2e.utils import create_getattr_from_value
 from torchao.quantization.quant_primitives import MappingType
 
 from executorch_py.quantizer.annotate import is_annotated, is_float, mark, quantize_input
-from executorch_py.quantizer.gptq import compensated, nearest
+from executorch_py.quantizer.gptq import round_gptq, round_to_nearest
 from executorch_py.quantizer.observers import CalibrationError, Watched, module_path
 from executorch_py.quantizer.spec import RowSpec, is_dynamic
 
 aten = torch.ops.aten
 LINEAR = aten.linear.default
 EMBEDDING = aten.embedding.default
-TABLES = frozenset({EMBEDDING})
-GROUP_MULTIPLE = 32  # group sizes are multiples of it, which kernels for 4 bits need
+EMBEDDINGS = frozenset({EMBEDDING})
+GROUP_MULTIPLE = 32  # kernels for 4-bit weights need group sizes that are multiples of it
 FITS = ("weights", "data")
-_BITS = {True: (4, 8), False: (2, 4, 8)}  # by whether activations are integers
+_BITS = {True: (4, 8), False: (2, 4, 8)}  # by whether activations are quantized
 
 
 @dataclass(eq=True, frozen=True)
 class GroupSpec(QuantizationSpec):
-    """How a matrix is quantized: so many bits, so many columns a group (None: whole rows)."""
+    """Quantization of a matrix: bits, and columns per group (None: whole rows)."""
 
     bits: int = 4
     group_size: int | None = 32
@@ -56,28 +57,31 @@ def get_groupwise_quantization_config(
     is_dynamic: bool = True,
     fit: str = "weights",
 ) -> QuantizationConfig:
-    """Linear layers with weights in `bits` bits, a scale for each `group_size` columns of a row.
+    """Linear layers whose weights have `bits` bits and a scale for each `group_size` columns.
 
-    bits: 4 or 8, of weights alone also 2. group_size: a multiple of 32 that divides the columns, or
-    None for whole rows; 8 bits dynamically have whole rows only. is_dynamic: activations become
-    int8 with a scale for each row, found at run time; else they stay float. fit: "weights" finds
-    integers that are near the weights, "data" such that the products of what calibration shows
-    change least: give the prepared model some thousand tokens like those it will see.
+    bits: 4 or 8, or 2 if weights alone are quantized. group_size: a multiple of 32 that divides the
+    columns, or None for whole rows, which 8-bit weights with dynamic activations require.
+    is_dynamic: activations become int8 with a scale for each row, found at run time; otherwise they
+    stay float. fit: "weights" rounds to the nearest integers; "data" rounds by GPTQ on calibration
+    data, some thousand representative tokens.
     """
     if bits not in _BITS[is_dynamic]:
-        what = "with int8 activations" if is_dynamic else "of weights alone"
-        raise ValueError(f"bits={bits!r}: {what} it is {' or '.join(map(str, _BITS[is_dynamic]))}")
+        what = "with int8 activations" if is_dynamic else "for weights alone"
+        allowed = " or ".join(map(str, _BITS[is_dynamic]))
+        raise ValueError(f"bits: expected {allowed} {what}, got {bits!r}")
     is_size = isinstance(group_size, int) and not isinstance(group_size, bool) and group_size > 0
     if group_size is not None and (not is_size or group_size % GROUP_MULTIPLE):
         raise ValueError(
-            f"group_size={group_size!r}: needs a multiple of {GROUP_MULTIPLE}, or None for rows"
+            f"group_size: expected a multiple of {GROUP_MULTIPLE}, or None for rows, "
+            f"got {group_size!r}"
         )
     if is_dynamic and bits == 8 and group_size is not None:
         raise ValueError(
-            "8-bit weights times int8 activations have a scale for each row: group_size=None"
+            "group_size: expected None, as 8-bit weights with int8 activations have a scale for "
+            f"each row, got {group_size}"
         )
     if fit not in FITS:
-        raise ValueError(f"fit={fit!r}: needs {' or '.join(map(repr, FITS))}")
+        raise ValueError(f"fit: expected {' or '.join(map(repr, FITS))}, got {fit!r}")
     half = 2 ** (bits - 1)
     weight = GroupSpec(
         dtype=torch.int8,
@@ -94,7 +98,7 @@ def get_groupwise_quantization_config(
 def get_weight_only_quantization_config(
     bits: int = 8, group_size: int | None = None, fit: str = "weights"
 ) -> QuantizationConfig:
-    """Linear layers and embeddings with weights in 8, 4 or 2 bits; all else stays float."""
+    """Linear layers and embeddings with weights of 8, 4 or 2 bits; activations stay float."""
     return get_groupwise_quantization_config(bits, group_size, is_dynamic=False, fit=fit)
 
 
@@ -106,11 +110,12 @@ def _activations(is_dynamic: bool, fit: str) -> QuantizationSpec | None:
 
 
 def is_groupwise(config: QuantizationConfig | None) -> bool:
-    """Whether it came from here."""
+    """Whether a configuration is one of this module."""
     return config is not None and isinstance(config.weight, GroupSpec)
 
 
 def is_weight_only(config: QuantizationConfig) -> bool:
+    """Whether a configuration of this module leaves activations float."""
     return not is_dynamic(config)
 
 
@@ -118,7 +123,7 @@ def is_weight_only(config: QuantizationConfig) -> bool:
 
 
 class GroupObserver(AffineQuantizedObserverBase):
-    """Holds a matrix; becomes its integers and their scales."""
+    """Observer of a weight matrix, which is replaced by its integers and scales at conversion."""
 
     def __init__(self, bits: int, group_size: int | None, fit: str, **settings: Any) -> None:
         granularity = PerAxis(0) if group_size is None else PerGroup(group_size)
@@ -126,7 +131,7 @@ class GroupObserver(AffineQuantizedObserverBase):
         super().__init__(MappingType.SYMMETRIC, settings["dtype"], granularity, **limits)
         self.bits, self.group_size, self.fit = bits, group_size, fit
         self.weight: torch.Tensor | None = None
-        self.inputs: list[WatchedRows] = []  # a list, so that it is no module of this one's
+        self.inputs: list[WatchedRows] = []  # a list, so that it does not become a submodule
         self._found: tuple[int, torch.Tensor, torch.Tensor] | None = None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -142,7 +147,7 @@ class GroupObserver(AffineQuantizedObserverBase):
     def integers(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The integers and their scales."""
         if self.weight is None:
-            raise CalibrationError("the weights were not looked at yet: run the prepared model")
+            raise CalibrationError("the weights were not observed yet: run the prepared model")
         seen = self.inputs[0].n_rows if self.inputs else 0
         if self._found is None or self._found[0] != seen:
             how = (self.group_size or self.weight.shape[1], self.quant_min, self.quant_max)
@@ -150,20 +155,20 @@ class GroupObserver(AffineQuantizedObserverBase):
                 moments = self.inputs[0].moments if self.inputs else None
                 if moments is None:
                     raise CalibrationError('fit="data" without data: calibrate the prepared model')
-                self._found = (seen, *compensated(self.weight, moments, *how))
+                self._found = (seen, *round_gptq(self.weight, moments, *how))
             else:
-                self._found = (seen, *nearest(self.weight, *how))
+                self._found = (seen, *round_to_nearest(self.weight, *how))
         return self._found[1:]
 
     def rounded(self, x: torch.Tensor) -> torch.Tensor:
-        """The matrix as the integers have it."""
+        """The matrix after rounding, as floats."""
         self.forward(x)
         integers, scales = self.integers()
         groups = integers.reshape(*scales.shape, -1) * scales.unsqueeze(-1)
         return groups.reshape(x.shape).to(x.dtype)
 
     def convert(self, model: fx.GraphModule, observer_node: fx.Node) -> None:
-        """In the graph: a constant of integers, and their way back to floats."""
+        """Replace the observer in the graph by a constant of integers and its dequantization."""
         show_weights(model)
         scales, zero_points = self.calculate_qparams()
         integers = self.integers()[0]
@@ -188,11 +193,11 @@ class GroupObserver(AffineQuantizedObserverBase):
 
 
 class WatchedGroups(Watched, GroupObserver):
-    """Of weights, a scale for each group."""
+    """Observer of weights with a scale for each group."""
 
 
 class DynamicRows(AffineQuantizedObserverBase):
-    """Activations whose rows get their scales and zero points at run time, each row its own."""
+    """Observer of activations whose rows get their own scales and zero points at run time."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(
@@ -219,7 +224,7 @@ class DynamicRows(AffineQuantizedObserverBase):
 
 
 class RowMoments(DynamicRows):
-    """The same, and the second moments of the rows that pass."""
+    """Observer of rows that also sums their second moments, for GPTQ."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -238,14 +243,14 @@ class RowMoments(DynamicRows):
         return x
 
     def calculate_qparams(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of all rows together, for reports: each row finds its own when it runs."""
+        """Scale and zero point of all rows together, for reports; each row has its own later."""
         scale = max(self.greatest - self.least, torch.finfo(torch.float32).tiny) / 255
         zero_point = round(-128 - self.least / scale)
         return torch.tensor([scale]), torch.tensor([zero_point], dtype=torch.int8)
 
 
 class WatchedRows(Watched, RowMoments):
-    """Of activations, whose products `fit="data"` keeps."""
+    """Observer of activations for `fit="data"`."""
 
 
 def _rows_as_integers(graph: fx.Graph, x: Any) -> fx.Node:
@@ -260,7 +265,7 @@ def _rows_as_integers(graph: fx.Graph, x: Any) -> fx.Node:
 
 
 def show_weights(model: fx.GraphModule) -> None:
-    """Let observers of constants see them: no data is needed for that."""
+    """Call the observers of constants with these, which needs no data."""
     for node in model.graph.nodes:
         observer = model.get_submodule(str(node.target)) if node.op == "call_module" else None
         if not isinstance(observer, GroupObserver) or observer.weight is not None:
@@ -271,7 +276,10 @@ def show_weights(model: fx.GraphModule) -> None:
 
 
 def connect(observers: dict[Any, Any]) -> None:
-    """Let the observers of weights know those of what they are multiplied by: by edge or node."""
+    """Connect the observers of weights with those of the activations that they multiply.
+
+    observers: by edge (operand, reader) or node, as torchao's prepare hands them to quantizers.
+    """
     for place, observer in observers.items():
         if not isinstance(observer, GroupObserver) or not isinstance(place, tuple):
             continue
@@ -283,29 +291,29 @@ def connect(observers: dict[Any, Any]) -> None:
 # ---- annotation
 
 
-def take(
+def annotate_groupwise(
     model: fx.GraphModule, config: QuantizationConfig, is_wanted: Callable[[fx.Node], bool]
 ) -> None:
-    """Annotate linear layers, and look-ups in tables if weights alone are quantized."""
+    """Annotate linear layers, and embeddings if weights alone are quantized."""
     for node in model.graph.nodes:
         if node.op != "call_function" or is_annotated(node) or not is_wanted(node):
             continue
         if node.target is LINEAR and is_float(node.args[0]):
-            if _take_matrix(node, node.args[1], config):
+            if _annotate_weight(node, node.args[1], config):
                 quantize_input(node, node.args[0], config.input_activation)
-        elif node.target in TABLES and is_weight_only(config):
-            _take_matrix(node, node.args[0], config)
+        elif node.target in EMBEDDINGS and is_weight_only(config):
+            _annotate_weight(node, node.args[0], config)
 
 
-def leave_tables(model: fx.GraphModule, is_wanted: Callable[[fx.Node], bool]) -> None:
-    """Decide that look-ups stay as they are."""
+def leave_embeddings(model: fx.GraphModule, is_wanted: Callable[[fx.Node], bool]) -> None:
+    """Annotate embeddings as staying float."""
     for node in model.graph.nodes:
-        if node.target in TABLES and not is_annotated(node) and is_wanted(node):
+        if node.target in EMBEDDINGS and not is_annotated(node) and is_wanted(node):
             mark(node)
 
 
-def _take_matrix(node: fx.Node, weight: Any, config: QuantizationConfig) -> bool:
-    """Whether the node's matrix is one of the model's, which it then reads quantized."""
+def _annotate_weight(node: fx.Node, weight: Any, config: QuantizationConfig) -> bool:
+    """Annotate the weight matrix of a node, and return whether it is a constant of the model."""
     spec = config.weight
     assert isinstance(spec, GroupSpec)
     if not is_float(weight) or weight.op != "get_attr":
@@ -315,16 +323,17 @@ def _take_matrix(node: fx.Node, weight: Any, config: QuantizationConfig) -> bool
     layer = module_path(node) or node.name
     if n_columns % size:
         raise ValueError(
-            f"{layer}: its weights have {n_columns} columns, which groups of {size} do not divide; "
-            f"give it another group_size (None for rows), or leave it: "
+            f"{layer}: expected weights whose columns groups of {size} divide, got {n_columns} "
+            f"columns; set another group_size (None for rows), or leave the layer float: "
             f"set_module_name({layer!r}, None)"
         )
-    if node.target in TABLES:
+    if node.target in EMBEDDINGS:
         if n_columns % (8 // spec.bits):
             raise ValueError(
-                f"{layer}: rows of {n_columns} numbers of {spec.bits} bits are no whole bytes"
+                f"{layer}: expected rows that fill whole bytes, got {n_columns} values of "
+                f"{spec.bits} bits per row"
             )
-        spec = replace(spec, fit="weights")  # a look-up multiplies with nothing
+        spec = replace(spec, fit="weights")  # an embedding has no product to fit
     quantize_input(node, weight, spec)
     mark(weight)
     return True

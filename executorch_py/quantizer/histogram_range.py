@@ -1,9 +1,9 @@
-"""The range of a histogram that loses least when its values are rounded.
+"""The range of a histogram with the least quantization error.
 
-torchao's search, step for step and with its numbers: shares of what was counted are taken from
-either end, whichever moves a bin, while the error shrinks. It asks a tensor for every bin that it
-passes, which is most of what a conversion takes; here bins are looked up in blocks of steps. Knows
-no observers.
+The search is torchao's, step by step and with its numbers: shares of the counts are cut off at
+either end, whichever moves a bin, while the error shrinks. torchao reads a tensor element for every
+bin that it passes, which takes most of the time of a conversion; here bins are looked up in blocks
+of steps. Knows no observers.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import numpy as np
 import torch
 
 _STEP = 1e-5
-_MOST_STEPS = 100_002  # either end alone would be through with all by then
+_MOST_STEPS = 100_002  # either end alone would have cut off everything by then
 _BLOCK = 4096
 
 
 def range_of_least_error(
     counts: torch.Tensor, error: Callable[[int, int], float]
 ) -> tuple[int, int]:
-    """The first and the last bin to keep; `error` tells what a range loses."""
+    """The first and the last bin to keep; `error` gives the quantization error of a range."""
     low, high = _Ends(counts, from_below=True), _Ends(counts, from_below=False)
     taken_low = taken_high = start = 0
     end, least = len(counts) - 1, float("inf")
@@ -44,7 +44,7 @@ def range_of_least_error(
 
 
 class _Ends:
-    """Where one end of the range is when so many steps are taken from it."""
+    """One end of the range as a function of the number of steps cut off there."""
 
     def __init__(self, counts: torch.Tensor, from_below: bool) -> None:
         self._from_below = from_below
@@ -55,10 +55,12 @@ class _Ends:
         self._bins: list[int] = []
 
     def share(self, steps: int) -> float:
+        """The share of the counts up to the end."""
         self._reach(steps)
         return self._shares[steps]
 
     def bin(self, steps: int) -> int:
+        """The bin of the end."""
         self._reach(steps)
         return self._bins[steps]
 
@@ -76,7 +78,7 @@ class _Ends:
 
 @cache
 def _shares(from_below: bool) -> np.ndarray:
-    """After so many steps, each added to what was rounded before."""
+    """The share after each number of steps, accumulated with the rounding of repeated addition."""
     steps = np.full(_MOST_STEPS, _STEP if from_below else -_STEP)
     steps[0] = 0.0 if from_below else 1.0
     return np.add.accumulate(steps)

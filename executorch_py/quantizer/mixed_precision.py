@@ -1,4 +1,4 @@
-"""Quantization to a bound: the most sensitive layers stay float until the loss is small enough."""
+"""Mixed precision: the fewest, most sensitive layers stay float so that a metric is kept."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _make_quantizer: MakeQuantizer
 
 
 def set_quantizer(make: MakeQuantizer) -> None:
-    """Set the target that `quantize` quantizes for; the package does so, which knows targets."""
+    """Set the quantizer of `quantize`; the package does so, since modules here name no target."""
     global _make_quantizer
     _make_quantizer = make
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What quantizing one layer alone does to the model's outputs."""
+    """The SQNR of the model's outputs when one layer alone is quantized."""
 
     name: str
     module: str
@@ -48,11 +48,11 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Quantized:
-    """What `quantize` gives.
+    """The result of `quantize`.
 
     module: the converted model, to be exported. before, after: the metric of the float and of the
-    quantized model. left_float: layers that stayed float, or were given what `instead` says, the
-    most sensitive first.
+    quantized model. left_float: layers that stayed float, or have the configuration `instead`, the
+    most sensitive first. n_layers: the number of quantizable layers.
     """
 
     module: fx.GraphModule
@@ -63,12 +63,12 @@ class Quantized:
     instead: QuantizationConfig | None = None
 
     def __str__(self) -> str:
-        what = "quantized" if self.instead is None else "quantized as asked"
+        what = "quantized" if self.instead is None else "quantized by config"
         lines = [
             f"metric {self.before:.4g} -> {self.after:.4g}, {self.before - self.after:.2g} lost;"
             f" {self.n_layers - len(self.left_float)} of {self.n_layers} layers {what}"
         ]
-        left = "left float" if self.instead is None else "instead"
+        left = "left float" if self.instead is None else "quantized by instead"
         lines += [
             f"  {left}: {s.name} ({s.module or 'functional'}), alone {s.sqnr_db:.1f} dB"
             for s in self.left_float
@@ -89,21 +89,21 @@ def quantize(
 ) -> Quantized:
     """Quantize an eager model so that a metric falls by at most `max_drop`.
 
-    data: samples as for `calibrate`; the model is calibrated on all of them. metric: a number for a
-    model that is called like the given one, the greater the better, asked without gradients; when
-    None, the mean cosine between the outputs and the float model's, over the data. config: int8
-    with a scale for each channel of weights, unless another is given. The fewest of the most
-    sensitive layers stay float, found by halving; with `instead` they are quantized by that: in 8
-    bits, say, where 4 lose much.
+    data: samples as for `calibrate`; the model is calibrated on all of them. metric: a function
+    that takes a model, called like the given one and without gradients, and returns a number, the
+    greater the better. Without it, the metric is the mean cosine between the outputs and the float
+    model's over the data. config: by default int8 with a scale for each channel of weights.
+    instead: a configuration for the most sensitive layers, which otherwise stay float; 8 bits, for
+    example, where `config` has 4. Bisection finds the fewest such layers.
 
-    Raises ValueError when the metric gives no finite number for the float model, and
-    TrainingModeError when norms or dropout of the model are in training.
+    Raises ValueError when the metric of the float model is not finite, and TrainingModeError when
+    batch norms or dropout of the model are in training mode.
     """
     if not max_drop >= 0:
-        raise ValueError(f"max_drop={max_drop!r}: needs a number that is not negative")
+        raise ValueError(f"max_drop: expected a number that is not negative, got {max_drop!r}")
     samples = list(data)
     if not samples:
-        raise ValueError("no sample to quantize with: the data is empty")
+        raise ValueError("data: expected at least one sample to quantize with, got none")
     positional, named = arguments_of(samples[0])
     exported = torch.export.export(model, positional, named, dynamic_shapes=dynamic_shapes).module()
     refuse_training(exported)
@@ -117,7 +117,7 @@ def quantize(
     task = _Task(exported, samples, config, instead, progress)
     before = measure(model)
     if not math.isfinite(before):
-        raise ValueError(f"the metric of the float model is {before}: needs a finite number")
+        raise ValueError(f"metric of the float model: expected a finite number, got {before}")
     prepared = task.prepared(frozenset())
     n_layers = len(layers_of(prepared))
     made: fx.GraphModule = convert_pt2e(deep_copy(prepared))
@@ -130,13 +130,15 @@ def quantize(
 
 
 def sensitivities(prepared: fx.GraphModule, data: Iterable[Any]) -> list[Sensitivity]:
-    """The layers of a calibrated model by what quantizing each alone does to the outputs, the most
-    sensitive first."""
+    """The layers of a calibrated model, the most sensitive first.
+
+    A layer's sensitivity is the SQNR of the outputs when that layer alone is quantized.
+    """
     samples = [flat_inputs(prepared, *arguments_of(sample)) for sample in data]
-    wanted = [_outputs(_Rounding(prepared, frozenset()), sample) for sample in samples]
+    wanted = [_outputs(_FakeQuantized(prepared, frozenset()), sample) for sample in samples]
     found = []
     for node, observers in layers_of(prepared):
-        rounding = _Rounding(prepared, observers)
+        rounding = _FakeQuantized(prepared, observers)
         power = difference = 0.0
         for sample, exact in zip(samples, wanted, strict=True):
             for right, rounded in zip(exact, _outputs(rounding, sample), strict=True):
@@ -150,7 +152,7 @@ def sensitivities(prepared: fx.GraphModule, data: Iterable[Any]) -> list[Sensiti
 
 
 def layers_of(prepared: fx.GraphModule) -> list[tuple[fx.Node, frozenset[str]]]:
-    """Nodes that compute with observed operands, and the observers of these and of the result."""
+    """The nodes with observed operands, each with the observers of its operands and result."""
 
     def is_observer(node: fx.Node) -> bool:
         return node.op == "call_module" and isinstance(
@@ -163,19 +165,19 @@ def layers_of(prepared: fx.GraphModule) -> list[tuple[fx.Node, frozenset[str]]]:
             continue
         before = {str(n.target) for n in node.all_input_nodes if is_observer(n)}
         if before:
-            after = {str(n.target) for n in _followers(node) if is_observer(n)}
+            after = {str(n.target) for n in _readers(node) if is_observer(n)}
             layers.append((node, frozenset(before | after)))
     return layers
 
 
-def _followers(node: fx.Node) -> list[fx.Node]:
-    """What reads a result, and what reads that of a limit of it."""
+def _readers(node: fx.Node) -> list[fx.Node]:
+    """The readers of a node's result, directly or behind an operator that moves or clamps it."""
     direct = list(node.users)
     return [*direct, *(after for n in direct if n.target in SHARING for after in n.users)]
 
 
 class _Task:
-    """One model to be quantized again and again, with other layers left float."""
+    """One exported model, quantized repeatedly with different layers left float."""
 
     def __init__(
         self,
@@ -189,6 +191,7 @@ class _Task:
         self.config, self.instead, self.progress = config, instead, progress
 
     def prepared(self, left: frozenset[str]) -> fx.GraphModule:
+        """The calibrated model, with the nodes of these names left float."""
         quantizer = _make_quantizer(self.config, lambda node: node.name not in left)
         if self.instead is not None:
             others = _make_quantizer(self.instead, lambda node: node.name in left)
@@ -199,7 +202,7 @@ class _Task:
 
     def convert(self, left: frozenset[str]) -> fx.GraphModule:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of calibration: given once, with all layers
+            warnings.simplefilter("ignore")  # calibration warned once, with all layers quantized
             made: fx.GraphModule = convert_pt2e(self.prepared(left))
         return made
 
@@ -207,8 +210,8 @@ class _Task:
 def _fewest(
     task: _Task, layers: Sequence[Sensitivity], measure: Metric, least: float
 ) -> tuple[fx.GraphModule, float, Sequence[Sensitivity]]:
-    """The model with the fewest of the layers left float whose metric is at least that."""
-    low, high = 0, len(layers)  # `low` are too few; all of them are enough
+    """The model with the fewest layers left float whose metric is at least `least`."""
+    low, high = 0, len(layers)  # the first `low` layers are too few, the first `high` are enough
     best: tuple[fx.GraphModule, float] | None = None
     while high - low > 1 or best is None:
         middle = min(max(2 * low, 1), high) if best is None else (low + high) // 2
@@ -241,13 +244,13 @@ def _call(model: nn.Module, sample: Any) -> Any:
 
 
 def _tensors(result: Any) -> torch.Tensor:
-    """All numbers of a result in one line."""
+    """All tensors of a result, flattened and concatenated."""
     leaves = torch.utils._pytree.tree_leaves(result)
     return torch.cat([t.double().reshape(-1) for t in leaves if isinstance(t, torch.Tensor)])
 
 
-class _Rounding(fx.Interpreter):
-    """Runs a prepared model; the observers of these names round, all others do nothing."""
+class _FakeQuantized(fx.Interpreter):
+    """Runs a prepared model; the observers of these names round, the others pass values through."""
 
     def __init__(self, module: fx.GraphModule, active: frozenset[str]) -> None:
         super().__init__(module)
@@ -260,7 +263,7 @@ class _Rounding(fx.Interpreter):
         return _rounded(observer, args[0]) if target in self.active else args[0]
 
 
-def _outputs(interpreter: _Rounding, flat: Sequence[Any]) -> list[torch.Tensor]:
+def _outputs(interpreter: _FakeQuantized, flat: Sequence[Any]) -> list[torch.Tensor]:
     with torch.no_grad():
         leaves = torch.utils._pytree.tree_leaves(interpreter.run(*flat))
     return [t.double() for t in leaves if isinstance(t, torch.Tensor)]

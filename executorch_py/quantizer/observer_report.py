@@ -1,4 +1,4 @@
-"""What the observers of a prepared model found: a row each, as a table and as records."""
+"""Report on the observers of a prepared model: range, scale, clipping; a row per observer."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from torch import fx, nn
 
 from executorch_py.quantizer.observers import Watched, observers_of
 
-LEFT_FLOAT = "left_float"  # what validate.py keeps with a model
-DEAD = 0.5  # of the integers, from where on a range is marked
+LEFT_FLOAT = "left_float"  # key of a model's `meta`, where a quantizer lists calls left float
+DEAD = 0.5  # share of unused integers from which on the summary counts an observer
 
 
 @dataclass(frozen=True)
 class Observed:
     """One observer.
 
-    least, greatest: of what it saw. clipped: the share of elements more than half a quantum
-    beyond the integers. dead: the share of the integers that nothing it saw needs.
+    least, greatest: the range of its data. clipped: the share of elements that lie more than half a
+    quantization step outside the integers. dead: the share of integers that its data does not use.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Observed:
     samples: int
     least: float
     greatest: float
-    scale: float | None  # the greatest, where there are several
+    scale: float | None  # the greatest one of several
     zero_point: int | None
     clipped: float
     dead: float
@@ -37,14 +37,14 @@ class Observed:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of one kind, in order; printing shows the columns."""
+    """A table for printing; `rows` are dataclasses of one kind."""
 
     rows: Sequence[Any]
     columns: Sequence[tuple[str, Callable[[Any], str]]]
     summary: str = ""
 
     def records(self) -> list[dict[str, Any]]:
-        """A dictionary a row, for a data frame."""
+        """A dictionary per row, for a data frame."""
         return [asdict(row) for row in self.rows]
 
     def __str__(self) -> str:
@@ -62,15 +62,15 @@ class Table:
 
 
 def report(prepared: nn.Module) -> Table:
-    """A row for each observer of a prepared model, weights and activations in graph order.
+    """A table with a row for each observer of a prepared model, in graph order.
 
     Raises ValueError for a model without observers of this package.
     """
     rows = [_row(name, observer) for name, observer in observers_of(prepared)]
     if not rows:
         raise ValueError(
-            "the model has no observers to report on: it was not prepared with a configuration of"
-            " executorch_py.quantizer, or is converted already"
+            "expected a prepared model, got one that has no observers of executorch_py.quantizer:"
+            " it was prepared by another package or is converted already"
         )
     unseen = sum(row.samples == 0 for row in rows)
     dead = sum(row.dead > DEAD for row in rows)
@@ -82,6 +82,7 @@ def report(prepared: nn.Module) -> Table:
 
 
 def percent(share: float) -> str:
+    """A share as a percentage for tables; "-" below 0.05 %."""
     return f"{share:.1%}" if share >= 0.0005 else "-"
 
 
@@ -106,7 +107,7 @@ def _row(name: str, observer: Watched) -> Observed:
         scale, zero_point = float(scales.max()), int(zero_points.reshape(-1)[0])
         levels = observer.quant_max - observer.quant_min
         dead = max(0.0, 1 - (seen.greatest - seen.least) / scale / levels)
-        low = (observer.quant_min - zero_point - 0.5) * scale  # half a quantum is rounding
+        low = (observer.quant_min - zero_point - 0.5) * scale  # half a step is rounding
         clipped = _outside(observer, low, low + (levels + 1) * scale)
     return Observed(
         name,
@@ -123,7 +124,7 @@ def _row(name: str, observer: Watched) -> Observed:
 
 
 def _parameters(observer: Watched) -> tuple[torch.Tensor, torch.Tensor]:
-    """Scales and zero points, without asking whether all observers have some."""
+    """Scales and zero points, without the check that all observers of the model have data."""
     inner = getattr(observer, "activation_post_process", None)
     if inner is not None:
         scales, zero_points = inner.calculate_qparams()
@@ -133,7 +134,7 @@ def _parameters(observer: Watched) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _outside(observer: Watched, low: float, high: float) -> float:
-    """The share of what a histogram counted that lies outside a range."""
+    """The share of a histogram's counts that lies outside a range."""
     counts = getattr(observer, "histogram", None)
     if counts is None or float(counts.sum()) == 0:
         return 0.0

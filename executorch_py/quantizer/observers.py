@@ -1,16 +1,16 @@
-"""Observers that know what they were shown, so that no scale is made from nothing.
+"""Observers that record statistics of their data and refuse to give a scale without any.
 
-torchao's observers give a scale of 1 when they saw no data, which turns weights and activations
-into zeros without a word. Those here remember how often they were called and what with. Whoever
-asks one of them for its scale, `convert_pt2e` among them, is told of all of the model's at once:
-an error where no scale can be right, a warning where one is in doubt.
+torchao's observers give a scale of 1 when they saw no data, which silently turns weights and
+activations into zeros. The observers here count their calls and keep the range of the data. A call
+of `calculate_qparams`, by `convert_pt2e` for one, checks all observers of the model at once: it
+raises where no scale can be right and warns where a scale rests on too little data.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,7 +30,7 @@ from executorch_py.exir.ir.warn import warn_caller
 from executorch_py.quantizer.histogram_range import range_of_least_error
 
 MOST_NAMES = 8  # of observers in a message
-FEW_QUANTA = 16  # what 4 bits and a sign tell apart
+FEW_STEPS = 16  # quantization steps: the values of 4 bits beside the sign
 
 
 class CalibrationError(RuntimeError):
@@ -42,8 +42,8 @@ class CalibrationWarning(UserWarning):
 
 
 @dataclass
-class Seen:
-    """What an observer was shown."""
+class Statistics:
+    """Counts and range of the data that an observer was called with."""
 
     calls: int = 0
     samples: int = 0  # along the first dimension, at the first place of each run
@@ -52,7 +52,10 @@ class Seen:
     greatest: float = float("-inf")
 
     def add(self, x: torch.Tensor, n_places: int) -> bool:
-        """Note a tensor; whether it can be observed. A run shows as many as there are places."""
+        """Count a tensor, and return whether it can be observed: it has elements, all finite.
+
+        Each run of the model calls the observer at `n_places` places, which count as one sample.
+        """
         if self.calls % n_places == 0:
             self.samples += int(x.shape[0]) if x.dim() > 1 else 1
         self.calls += 1
@@ -80,48 +83,50 @@ class Seen:
 
 
 @dataclass
-class Group:
-    """The observers of one prepared model, by the name of what they observe."""
+class ObserverSet:
+    """The observers of one prepared model, with the names of the values that they observe."""
 
     members: list[tuple[str, Watched]] = field(default_factory=list)
-    was_told: bool = False
+    has_warned: bool = False
 
     def check(self) -> None:
         """Raise or warn, once for all observers."""
-        _refuse("saw no data", self._which(lambda s: s.is_empty and not s.not_finite), _CALIBRATE)
-        _refuse("saw NaN or infinity", self._which(lambda s: s.not_finite > 0), _FINITE)
-        if self.was_told:
+        _refuse("saw no data", self._names(lambda s: s.is_empty and not s.not_finite), _CALIBRATE)
+        _refuse("saw NaN or infinity", self._names(lambda s: s.not_finite > 0), _FINITE)
+        if self.has_warned:
             return
-        self.was_told = True
-        _doubt(
+        self.has_warned = True
+        activations = [(name, o) for name, o in self.members if not o.is_weight]
+        _warn(
             "saw one sample",
-            [name for name, o in self.members if not o.is_weight and o.seen.samples < 2],
-            "their scales fit nothing else: calibrate with more",
+            [name for name, o in activations if o.seen.samples < 2],
+            "their scales fit that sample only: calibrate with more data",
         )
-        _doubt(
+        _warn(
             "saw one number only",
-            [name for name, o in self.members if not o.is_weight and o.seen.is_constant],
-            "nothing is left of what differs from it by less than a quantum",
+            [name for name, o in activations if o.seen.is_constant],
+            "values that differ from it by less than a quantization step become equal to it",
         )
-        _doubt(
-            f"saw no number as large as {FEW_QUANTA} times their least scale",
-            [name for name, o in self.members if 0 < o.seen.most < FEW_QUANTA * o.least_scale],
-            "they become zero or nearly so: leave such modules float, set_module_name(name, None)",
+        _warn(
+            f"saw values below {FEW_STEPS} quantization steps only",
+            [name for name, o in self.members if 0 < o.seen.most < FEW_STEPS * o.least_scale],
+            "the values round to zero or nearly so, because the scale has a lower bound: leave"
+            " such modules float with set_module_name(name, None)",
         )
 
-    def _which(self, condition: Any) -> list[str]:
+    def _names(self, condition: Callable[[Statistics], bool]) -> list[str]:
         return [name for name, observer in self.members if condition(observer.seen)]
 
 
 _CALIBRATE = (
-    "run the prepared model on data like that which it will be used with, then convert:"
+    "run the prepared model on representative data before converting it:"
     " executorch_py.quantizer.calibrate(prepared, data)"
 )
-_FINITE = "find where they come from, or leave those modules float: set_module_name(name, None)"
+_FINITE = "find their origin, or leave those modules float: set_module_name(name, None)"
 
 
 def names_of(names: Iterable[str]) -> str:
-    """Some names and how many more there are."""
+    """The first names, and the number of the others."""
     every = list(names)
     more = len(every) - MOST_NAMES
     return ", ".join(every[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
@@ -130,27 +135,27 @@ def names_of(names: Iterable[str]) -> str:
 def _refuse(what: str, names: list[str], remedy: str) -> None:
     if names:
         raise CalibrationError(
-            f"{len(names)} observer{'s' * (len(names) > 1)} {what}: {names_of(names)}.\nNeeded: "
-            f"{remedy}"
+            f"{len(names)} observer{'s' * (len(names) > 1)} {what}: {names_of(names)}.\n"
+            f"To fix it, {remedy}"
         )
 
 
-def _doubt(what: str, names: list[str], why: str) -> None:
+def _warn(what: str, names: list[str], why: str) -> None:
     if names:
         text = f"{len(names)} observer{'s' * (len(names) > 1)} {what}: {names_of(names)}; {why}"
         warn_caller(text, CalibrationWarning)
 
 
 class Watched(nn.Module):
-    """Mixed in before an observer of torchao's."""
+    """Base class to put before an observer of torchao's: it counts calls and checks scales."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.seen = Seen()
-        self.group = Group()
+        self.seen = Statistics()
+        self.observers = ObserverSet()
         self.is_weight = False
         self.is_observing = False
-        self.n_places = 1  # of the graph that call it in each run
+        self.n_places = 1  # calls of it in the graph
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if self._observes() and not self.seen.add(x, self.n_places):
@@ -168,7 +173,7 @@ class Watched(nn.Module):
 
     @property
     def least_scale(self) -> float:
-        """What a scale is at least, however small the numbers; 0 if nothing says so."""
+        """The lower bound of the scale, for data however small; 0 if there is none."""
         inner = getattr(self, "activation_post_process", self)
         return float(getattr(inner, "eps", None) or 0.0)
 
@@ -176,19 +181,19 @@ class Watched(nn.Module):
         return dataclasses.asdict(self.seen)
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        self.seen = Seen(**state)
+        self.seen = Statistics(**state)
 
     def calculate_qparams(self) -> Any:
         if self.is_observing:  # torchao's own, to round by what it has seen so far
             return super().calculate_qparams()
-        # Nobody may have told it of the others: torchao's ComposableQuantizer does not.
-        alone = Group([(type(self).__name__, self)], was_told=True)
-        (self.group if self.group.members else alone).check()
+        # torchao's ComposableQuantizer calls no `watch`: the observer then checks itself alone.
+        alone = ObserverSet([(type(self).__name__, self)], has_warned=True)
+        (self.observers if self.observers.members else alone).check()
         return super().calculate_qparams()
 
 
 class WatchedHistogram(Watched, HistogramObserver):
-    """Of activations: the range that loses least, by a histogram."""
+    """Histogram observer of activations; its range is the one of least rounding error."""
 
     def _non_linear_param_search(self) -> tuple[torch.Tensor, torch.Tensor]:
         start, end = range_of_least_error(self.histogram, self._compute_quantization_error)
@@ -197,7 +202,7 @@ class WatchedHistogram(Watched, HistogramObserver):
 
 
 class WatchedRange(Watched, MinMaxObserver):
-    """Of weights, one scale."""
+    """Observer of weights with one scale for the whole tensor."""
 
 
 # torchao tells the axis of a weight's channels to those classes only that have "PerChannel" in
@@ -205,22 +210,24 @@ class WatchedRange(Watched, MinMaxObserver):
 
 
 class WatchedPerChannel(Watched, PerChannelMinMaxObserver):
-    """Of weights, one scale a channel."""
+    """Observer of weights with one scale per channel."""
 
 
 class WatchedFakeQuantize(Watched, FakeQuantize):
-    """While training: rounds as the quantized model will, by a range that moves with the data.
+    """Fake quantization for training: rounds like the converted model, with a moving range.
 
-    torch's fused operator for this is not used: where there is no zero point its scales are others
-    (-127 … 127 are 255 / 254 of what `convert_pt2e` gives, and nothing is the least scale), so that
-    weights would be trained for integers they do not become.
+    torch's fused operator for this is not used. Without a zero point its scales differ from those
+    of `convert_pt2e` (for -127 … 127 by 255 / 254, and they have no lower bound), so that weights
+    would be trained for other integers than they become.
     """
 
     is_paused = False
 
     def pause(self, evaluating: bool) -> None:
-        """Keep the range while the model is evaluated, once there is one; what was not paused here
-        does not go on here either."""
+        """Keep the range during evaluation, once there is one, and resume observing afterwards.
+
+        An observer that was disabled elsewhere stays disabled.
+        """
         if evaluating and self._observes() and not self.seen.is_empty:
             self.disable_observer()
             self.is_paused = True
@@ -230,25 +237,28 @@ class WatchedFakeQuantize(Watched, FakeQuantize):
 
 
 class WatchedPerChannelFakeQuantize(WatchedFakeQuantize):
-    """The same for weights, one scale a channel."""
+    """Fake quantization of weights with one scale per channel."""
 
 
 def watch(observers: dict[Any, Any]) -> None:
-    """Tell the observers of a model of each other and of what they observe: by edge or node."""
-    group = Group()
+    """Connect the observers of a model, and name the values that they observe.
+
+    observers: by edge (operand, reader) or node, as torchao's prepare hands them to quantizers.
+    """
+    every = ObserverSet()
     named: set[int] = set()
     for place, observer in observers.items():
         if not isinstance(observer, Watched) or id(observer) in named:
             continue
         named.add(id(observer))
         node = place[0] if isinstance(place, tuple) else place
-        observer.group = group
+        observer.observers = every
         observer.is_weight = is_constant(node)
-        group.members.append((place_name(place), observer))
+        every.members.append((place_name(place), observer))
 
 
 def count_places(prepared: fx.GraphModule) -> None:
-    """Tell the observers of a model from how many places each is called."""
+    """Tell the observers of a model how often the graph calls each."""
     calls = [n for n in prepared.graph.nodes if n.op == "call_module"]
     counts = Counter(prepared.get_submodule(str(n.target)) for n in calls)
     for module, count in counts.items():
@@ -257,7 +267,7 @@ def count_places(prepared: fx.GraphModule) -> None:
 
 
 def place_name(place: fx.Node | tuple[fx.Node, fx.Node]) -> str:
-    """`conv1.weight` of a constant, `conv2d_3 (layer1.0.conv2)` of a result."""
+    """The name of an edge or node: `conv1.weight`, `x -> linear (first)`."""
     if not isinstance(place, tuple):
         return node_name(place)
     operand, reader = place
@@ -265,7 +275,7 @@ def place_name(place: fx.Node | tuple[fx.Node, fx.Node]) -> str:
 
 
 def constant_of(node: fx.Node, most: int = 8) -> fx.Node | None:
-    """The constant that a value is, or was before a few calls with other constants changed it."""
+    """The constant behind a value that at most `most` calls compute from constants alone."""
     if node.op == "get_attr":
         return node
     if node.op != "call_function" or not node.all_input_nodes or not most:
@@ -280,12 +290,12 @@ def constant_of(node: fx.Node, most: int = 8) -> fx.Node | None:
 
 
 def is_constant(node: fx.Node) -> bool:
-    """Whether a value depends on no input, as weights do."""
+    """Whether a value depends on no input of the graph, as weights do."""
     return constant_of(node) is not None
 
 
 def node_name(node: fx.Node) -> str:
-    """`conv1.weight` of a constant, `conv2d_3 (layer1.0.conv2)` of another value."""
+    """The name of a value for messages: `conv1.weight`, or `conv2d_3 (layer1.0.conv2)`."""
     constant = constant_of(node)
     if constant is not None:
         return str(constant.target)
@@ -294,13 +304,13 @@ def node_name(node: fx.Node) -> str:
 
 
 def module_path(node: fx.Node) -> str:
-    """The module that a node comes from, as `named_modules` has it; empty if it is not known."""
+    """The path of the module that a node comes from, as in `named_modules`; empty if unknown."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     return str(stack[-1][0]) if stack else ""
 
 
 def has_observers(prepared: nn.Module) -> bool:
-    """Whether anything in a model was put there to observe, by whichever quantizer."""
+    """Whether a model has observers or fake quantization, of any quantizer."""
     return any(
         isinstance(m, (Watched, ObserverBase, FakeQuantizeBase, AffineQuantizedObserverBase))
         for m in prepared.modules()
@@ -308,7 +318,7 @@ def has_observers(prepared: nn.Module) -> bool:
 
 
 def observers_of(prepared: nn.Module) -> Iterator[tuple[str, Watched]]:
-    """The watched observers of a prepared model with the names of what they observe."""
-    groups = {id(m.group): m.group for m in prepared.modules() if isinstance(m, Watched)}
-    for group in groups.values():
-        yield from group.members
+    """The observers of this module in a prepared model, with the names of their values."""
+    sets = {id(m.observers): m.observers for m in prepared.modules() if isinstance(m, Watched)}
+    for every in sets.values():
+        yield from every.members

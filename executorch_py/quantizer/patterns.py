@@ -1,8 +1,8 @@
-"""The patterns that quantizers take: an operator, what each of its operands is, what follows it.
+"""Patterns of quantizable operators: the operator, the kinds of its operands, fused followers.
 
-PATTERNS is a table; a quantizer of one's own may use rows of it, or rows like them. A match is an
-operator with the batch norm (while training) and the activation that become part of it: between
-them nothing is quantized.
+PATTERNS is a table; custom quantizers may use its rows or rows of their own. A match is an operator
+with the batch norm (in training) and the activation function that are fused with it: values between
+them are not quantized.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NodeFilter = Callable[[fx.Node], bool]
 
 
 class Operand(Enum):
-    """What an operand is to an operator."""
+    """Kinds of operands."""
 
     ACTIVATION = 1
     WEIGHT = 2
@@ -41,12 +41,12 @@ class Operand(Enum):
 
 @dataclass(frozen=True)
 class Pattern:
-    """One row: operators of a kind.
+    """One row of the table.
 
-    name: for messages and for choosing. targets: the operators. operands: what each positional
-    argument is. weight_axis: where the weight's channels lie. activations: whether what limits its
-    result may follow within. norms: whether a batch norm may, while training. is_dynamic: whether
-    its activation may get its scale at run time.
+    name: for messages and for selecting rows. targets: the operators. operands: the kind of each
+    positional argument. weight_axis: the output channel axis of the weight. activations: whether a
+    clamp of the result is fused. batch_norms: whether a batch norm is fused in training.
+    is_dynamic: whether the activation may get its scale at run time.
     """
 
     name: str
@@ -54,33 +54,35 @@ class Pattern:
     operands: tuple[Operand, ...]
     weight_axis: int = 0
     activations: bool = True
-    norms: bool = False
+    batch_norms: bool = False
     is_dynamic: bool = False
 
 
 @dataclass(frozen=True)
 class Match:
-    """Nodes of a graph that a pattern fits."""
+    """Nodes of a graph that match a pattern."""
 
     pattern: Pattern
     anchor: fx.Node
-    norm: fx.Node | None = None
+    batch_norm: fx.Node | None = None
     activation: fx.Node | None = None
 
     @property
     def result(self) -> fx.Node:
-        """The node whose result the pattern gives."""
-        return self.activation or self.norm or self.anchor
+        """The node whose result is the result of the match."""
+        return self.activation or self.batch_norm or self.anchor
 
     @property
     def nodes(self) -> list[fx.Node]:
-        return [n for n in (self.anchor, self.norm, self.activation) if n is not None]
+        every = (self.anchor, self.batch_norm, self.activation)
+        return [n for n in every if n is not None]
 
     def operand(self, kind: Operand) -> fx.Node | None:
         """The first operand of a kind, if it is a node."""
         return next((n for k, n in self.operands() if k is kind), None)
 
     def operands(self) -> Iterator[tuple[Operand, fx.Node]]:
+        """The operands that are nodes, with their kinds."""
         for kind, value in zip(self.pattern.operands, self.anchor.args, strict=False):
             if isinstance(value, fx.Node):
                 yield kind, value
@@ -91,8 +93,13 @@ _WEIGHTED = {"operands": (_IN, _W, _B), "is_dynamic": True}
 
 LIMITS = frozenset(
     {
-        *(aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default),
-        *(aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default),
+        aten.clamp.default,
+        aten.hardtanh.default,
+        aten.hardtanh_.default,
+        aten.relu.default,
+        aten.relu_.default,
+        aten.relu6.default,
+        aten.relu6_.default,
     }
 )
 TRANSPOSED = frozenset(
@@ -109,18 +116,21 @@ PATTERNS: tuple[Pattern, ...] = (
         "conv",
         frozenset(
             {
-                *(aten.conv1d.default, aten.conv2d.default, aten.convolution.default),
-                *(aten.conv1d.padding, aten.conv2d.padding),
+                aten.conv1d.default,
+                aten.conv1d.padding,
+                aten.conv2d.default,
+                aten.conv2d.padding,
+                aten.convolution.default,
             }
         ),
-        norms=True,
+        batch_norms=True,
         **_WEIGHTED,  # type: ignore[arg-type]
     ),
     Pattern(
         "conv_transpose",
         frozenset({aten.conv_transpose1d.default, aten.conv_transpose2d.input}),
         weight_axis=1,
-        norms=True,
+        batch_norms=True,
         **_WEIGHTED,  # type: ignore[arg-type]
     ),
     Pattern(
@@ -135,24 +145,42 @@ PATTERNS: tuple[Pattern, ...] = (
 )
 CAT = frozenset({aten.cat.default})
 
-# Operators that move or limit what they read: their result has its scale.
+# Operators that move or clamp elements: the result has the scale of the operand.
 SHARING = frozenset(
     {
         *LIMITS,
-        *(aten.max_pool2d.default, aten.dropout.default, aten.dropout_.default),
-        *(aten.permute.default, aten.permute_copy.default, aten.transpose.int),
-        *(aten.view.default, aten.view_copy.default, aten.reshape.default),
-        *(aten.flatten.using_ints, aten.slice.Tensor, aten.slice_copy.Tensor),
-        *(aten.squeeze.dim, aten.squeeze_copy.dim, aten.squeeze.dims, aten.unsqueeze.default),
-        *(aten.unsqueeze_copy.default, aten.contiguous.default, aten.select.int),
-        *(aten.expand.default, aten.clone.default, aten.detach.default, aten.pad.default),
-        *(aten.constant_pad_nd.default, aten.unflatten.int, aten.alias.default),
+        aten.alias.default,
+        aten.clone.default,
+        aten.constant_pad_nd.default,
+        aten.contiguous.default,
+        aten.detach.default,
+        aten.dropout.default,
+        aten.dropout_.default,
+        aten.expand.default,
+        aten.flatten.using_ints,
+        aten.max_pool2d.default,
+        aten.pad.default,
+        aten.permute.default,
+        aten.permute_copy.default,
+        aten.reshape.default,
+        aten.select.int,
+        aten.slice.Tensor,
+        aten.slice_copy.Tensor,
+        aten.squeeze.dim,
+        aten.squeeze.dims,
+        aten.squeeze_copy.dim,
+        aten.transpose.int,
+        aten.unflatten.int,
+        aten.unsqueeze.default,
+        aten.unsqueeze_copy.default,
+        aten.view.default,
+        aten.view_copy.default,
     }
 )
 
 
 def annotate_match(match: Match, config: QuantizationConfig) -> None:
-    """Write how a match's operands and its result are quantized; nothing between its nodes is."""
+    """Annotate the operands and the result of a match; values between its nodes stay float."""
     specs = {
         Operand.ACTIVATION: config.input_activation,
         Operand.WEIGHT: along_axis(config.weight, match.pattern.weight_axis),
@@ -187,15 +215,15 @@ def find(
             yield match
 
 
-def is_norm_of_result(norm: fx.Node, conv: fx.Node) -> bool:
-    """Whether a node is a batch norm that can become part of the weights of what it follows.
+def can_fold_batch_norm(norm: fx.Node, conv: fx.Node) -> bool:
+    """Whether a node is a batch norm that can be folded into the convolution before it.
 
-    It must be all that reads the result, have learnt numbers, and one for each slice of a weight,
-    which the weights of transposed convolutions of groups are not.
+    The norm must be the only reader of the convolution and have affine parameters and statistics.
+    Weights of grouped transposed convolutions are excluded: their slices are not output channels.
     """
     if norm.target is not aten.batch_norm.default or list(conv.users) != [norm]:
         return False
-    convolves = any(p.norms and conv.target in p.targets for p in PATTERNS)
+    convolves = any(p.batch_norms and conv.target in p.targets for p in PATTERNS)
     learnt = all(isinstance(arg, fx.Node) for arg in norm.args[1:5])
     in_groups = conv.target in TRANSPOSED and argument(conv, "groups") != 1
     return convolves and learnt and not in_groups
@@ -204,7 +232,7 @@ def is_norm_of_result(norm: fx.Node, conv: fx.Node) -> bool:
 def _around(node: fx.Node, pattern: Pattern, is_qat: bool) -> Match:
     norm, activation = None, None
     last, after = node, only_user(node)
-    if is_qat and pattern.norms and after is not None and is_norm_of_result(after, node):
+    if is_qat and pattern.batch_norms and after is not None and can_fold_batch_norm(after, node):
         norm = last = after
         after = only_user(last)
     if pattern.activations and after is not None and after.target in LIMITS:
@@ -223,6 +251,6 @@ __all__ = [
     "Operand",
     "Pattern",
     "annotate_match",
+    "can_fold_batch_norm",
     "find",
-    "is_norm_of_result",
 ]

@@ -1,8 +1,8 @@
-"""Preparing for calibration: norms folded, calls annotated, observers put in.
+"""Preparation for calibration: batch norms are folded, calls annotated, observers inserted.
 
-Observers are put in by torchao; what its own prepare_pt2e does before that, folding norms, is done
-by fold_batch_norm.py, which tells readers and norms of one layer apart. A model that was not
-exported, or is prepared already, is refused.
+torchao inserts the observers. Folding, which torchao's prepare_pt2e does before that, is done by
+fold_batch_norm.py, because a layer may have several readers or norms. Models that were not exported
+or are prepared already raise an error.
 """
 
 from __future__ import annotations
@@ -32,27 +32,29 @@ _BODIES = {torch.ops.higher_order.scan: 0, torch.ops.higher_order.while_loop: 1}
 
 
 def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
-    """An exported model with observers where the quantizer says, to be calibrated.
+    """The model with observers for each annotation of the quantizer, ready for calibration.
 
-    model: `torch.export.export(model.eval(), inputs).module()`; norms become part of its weights.
+    model: `torch.export.export(model.eval(), inputs).module()`, whose batch norms are folded into
+    its weights.
     """
     if not isinstance(model, fx.GraphModule):
         raise TypeError(
-            f"model is a {type(model).__name__}: needs torch.export.export(model, inputs).module()"
+            "model: expected torch.export.export(model, inputs).module(), "
+            f"got a {type(model).__name__}"
         )
     if has_observers(model):
-        raise ValueError("the model has observers already: prepare what was exported, once")
+        raise ValueError("model: expected an exported model, got one that has observers already")
     training = {n.name: node_name(n) for n in model.graph.nodes if _is_norm_in_training(n)}
     fold_batch_norm.fold_all(model)
     left = {n.name for n in model.graph.nodes}
     folded = [name for norm, name in training.items() if norm not in left]
     if folded:
         warn_caller(
-            f"the model was exported in training mode: {names_of(folded)} became part of weights "
-            "by what they learnt before, which is what model.eval() does; export that",
+            f"the model was exported in training mode: {names_of(folded)} became part of weights, "
+            "with the statistics of evaluation; export model.eval() instead",
             AnnotationWarning,
         )
-    made = put_observers(annotated(model, quantizer), quantizer, is_qat=False)
+    made = insert_observers(annotated(model, quantizer), quantizer, is_qat=False)
     made = _disallow_eval_train(made)
     for node in list(made.graph.nodes):
         if node.target in _BODIES:
@@ -62,15 +64,15 @@ def prepare_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
 
 
 def annotated(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
-    """The model, as the quantizer transformed and annotated it."""
+    """The model after the quantizer's transformation, annotation and validation."""
     model = quantizer.transform_for_annotation(model)
     quantizer.annotate(model)
     quantizer.validate(model)
     return model
 
 
-def put_observers(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool) -> fx.GraphModule:
-    """An annotated model with what its annotations ask for."""
+def insert_observers(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool) -> fx.GraphModule:
+    """The annotated model with the observers or fake quantization of its annotations."""
     scopes = {node.name: _scope(node) for node in model.graph.nodes}
     callback = quantizer.prepare_obs_or_fq_callback
     made: fx.GraphModule = prepare(model, scopes, is_qat=is_qat, obs_or_fq_callback=callback)
@@ -80,6 +82,7 @@ def put_observers(model: fx.GraphModule, quantizer: Quantizer, is_qat: bool) -> 
 
 
 def _scope(node: fx.Node) -> tuple[str, Any]:
+    """The name and class of a node's module, as torchao's prepare wants them."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     return (module_path(node).rpartition(".")[2], stack[-1][1]) if stack else ("", type(None))
 
@@ -88,4 +91,4 @@ def _is_norm_in_training(node: fx.Node) -> bool:
     return node.target is aten.batch_norm.default and bool(argument(node, "training"))
 
 
-__all__ = ["annotated", "prepare_pt2e", "put_observers"]
+__all__ = ["annotated", "insert_observers", "prepare_pt2e"]

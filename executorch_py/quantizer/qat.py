@@ -1,8 +1,9 @@
-"""Training for quantization: norms fused with what they follow, and modes that are looked at.
+"""Quantization-aware training: conv + batch norm fusion, and checks of train and eval mode.
 
-Prepare and convert are torchao's. What it does around them by exporting patterns, half a minute for
-any model and with every norm's eps and momentum replaced by the defaults, is done here node by node
-with the norm's own numbers. The graphs are the same: either side's convert takes the other's.
+Prepare and convert are torchao's. Around them torchao fuses batch norms by exporting and matching
+patterns, which takes half a minute for any model and replaces each norm's eps and momentum by the
+defaults. This module fuses node by node and keeps the norm's own numbers. The graphs are the same:
+each side's convert accepts the other's prepared model.
 """
 
 from __future__ import annotations
@@ -27,33 +28,33 @@ from executorch_py.quantizer.observers import (
     names_of,
     node_name,
 )
-from executorch_py.quantizer.patterns import TRANSPOSED, is_norm_of_result
-from executorch_py.quantizer.prepare import annotated, put_observers
+from executorch_py.quantizer.patterns import TRANSPOSED, can_fold_batch_norm
+from executorch_py.quantizer.prepare import annotated, insert_observers
 
 aten = torch.ops.aten
-_MODE = "_exported_training"  # where torchao notes it
-_SHARE = "dropout_p"  # what attention drops: it has no argument for the mode
-_MODAL = ("train", "training", _SHARE)
+_MODE = "_exported_training"  # torchao's attribute for the mode of a prepared model
+_DROPOUT = "dropout_p"  # attention has this share and no argument for the mode
+_MODE_ARGUMENTS = ("train", "training", _DROPOUT)
 
 
 class TrainingModeError(RuntimeError):
-    """A model is to be converted that would go on training: norms and dropout do what they did."""
+    """A model to be converted whose batch norms or dropout are in training mode."""
 
 
 def prepare_qat_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphModule:
-    """An exported model with what rounds as the quantized one will, ready for training.
+    """The model with fake quantization of each annotated tensor, ready for training.
 
-    model: of a module in training mode. `train()` and `eval()` of what is returned switch norms,
-    dropout and whether ranges move with the data.
+    model: exported from a module in training mode. `train()` and `eval()` of the result switch
+    batch norms, dropout and the update of quantization ranges.
     """
     model = annotated(model, quantizer)
     for norm in list(_calls(model, aten.batch_norm.default)):
         _fuse(norm)
     model.graph.eliminate_dead_code()
-    made = put_observers(model, quantizer, is_qat=True)
+    made = insert_observers(model, quantizer, is_qat=True)
     if not any(isinstance(module, FakeQuantizeBase) for module in made.modules()):
         warn_caller(
-            "nothing is rounded while training: give the quantizer a configuration for it, "
+            "nothing is rounded in training: the quantizer needs a configuration for training, "
             "get_symmetric_quantization_config(is_qat=True)",
             AnnotationWarning,
         )
@@ -63,10 +64,10 @@ def prepare_qat_pt2e(model: fx.GraphModule, quantizer: Quantizer) -> fx.GraphMod
 def convert_pt2e(
     model: fx.GraphModule, use_reference_representation: bool = False, fold_quantize: bool = True
 ) -> fx.GraphModule:
-    """The quantized model of a prepared one that has been calibrated or trained.
+    """The quantized model of a prepared model that has been calibrated or trained.
 
-    Raises CalibrationError if observers saw nothing, and TrainingModeError if norms or dropout
-    would go on training.
+    Raises CalibrationError if observers saw no data, and TrainingModeError if batch norms or
+    dropout are in training mode.
     """
     refuse_training(model)
     for norm in list(_calls(model, aten.batch_norm.default)):
@@ -84,26 +85,26 @@ def convert_pt2e(
 
 
 def _norm_left_float(*args: Any) -> torch.Tensor:
-    """A norm that torchao's convert shall not look for patterns around."""
+    """A batch norm under another name, which torchao's convert does not try to fuse."""
     result: torch.Tensor = aten.batch_norm.default(*args)
     return result
 
 
 def move_exported_model_to_eval(model: fx.GraphModule) -> fx.GraphModule:
-    """Norms use what they have learnt, dropout lets all pass, ranges stay as they are; in place."""
+    """Switch to evaluation in place: fixed batch norm statistics, no dropout, fixed ranges."""
     return _move(model, False)
 
 
 def move_exported_model_to_train(model: fx.GraphModule) -> fx.GraphModule:
-    """Norms learn, dropout drops, ranges move with the data; in place."""
+    """Switch to training in place: batch norms and ranges follow the data, dropout drops."""
     return _move(model, True)
 
 
 def _move(model: fx.GraphModule, training: bool) -> fx.GraphModule:
-    for node, name in _modal(model):
+    for node, name in _calls_with_mode(model):
         value: bool | float = training
-        if name == _SHARE:
-            dropped = node.meta.setdefault(_SHARE, argument(node, name))
+        if name == _DROPOUT:
+            dropped = node.meta.setdefault(_DROPOUT, argument(node, name))
             value = dropped if training else 0.0
         if value == argument(node, name):
             continue
@@ -121,6 +122,8 @@ def _move(model: fx.GraphModule, training: bool) -> fx.GraphModule:
 
 
 def _with_modes(model: fx.GraphModule) -> fx.GraphModule:
+    """The model with `train` and `eval` methods that switch its mode."""
+
     def train(self: fx.GraphModule, mode: bool = True) -> fx.GraphModule:
         return _move(self, mode)
 
@@ -136,13 +139,13 @@ def _calls(model: fx.GraphModule, target: Any) -> Iterator[fx.Node]:
     return (n for n in model.graph.nodes if n.op == "call_function" and n.target is target)
 
 
-def _modal(model: fx.GraphModule) -> Iterator[tuple[fx.Node, str]]:
-    """The calls that do other things in training, and the name of the argument that says so."""
+def _calls_with_mode(model: fx.GraphModule) -> Iterator[tuple[fx.Node, str]]:
+    """The calls that differ between training and evaluation, and the argument with the mode."""
     for node in model.graph.nodes:
         schema = getattr(node.target, "_schema", None)
         if node.op != "call_function" or schema is None or schema.name in _WITHOUT_MODE:
             continue
-        name = next((a.name for a in schema.arguments if a.name in _MODAL), None)
+        name = next((a.name for a in schema.arguments if a.name in _MODE_ARGUMENTS), None)
         if name is not None:
             yield node, name
 
@@ -151,30 +154,33 @@ _WITHOUT_MODE = frozenset({"aten::_batch_norm_no_update", "aten::_native_batch_n
 
 
 def refuse_training(model: fx.GraphModule) -> None:
-    """Raise if a graph has norms or dropout in training."""
-    found = [node for node, name in _modal(model) if argument(node, name) and _matters(node)]
+    """Raise if a graph has batch norms or dropout in training mode."""
+    calls = _calls_with_mode(model)
+    found = [node for node, name in calls if argument(node, name) and _depends_on_mode(node)]
     if found:
         raise TrainingModeError(
-            f"{len(found)} operators would go on training: {names_of(map(node_name, found))}.\n"
-            "Needed: move_exported_model_to_eval(prepared) after training; or, where nothing is"
-            " trained, torch.export.export(model.eval(), …)"
+            f"{len(found)} operators are in training mode: {names_of(map(node_name, found))}.\n"
+            "Expected evaluation mode: call move_exported_model_to_eval(prepared) after training;"
+            " without training, export model.eval()"
         )
 
 
-def _matters(node: fx.Node) -> bool:
-    """Whether training makes a difference: not for recurrent layers that drop nothing."""
+def _depends_on_mode(node: fx.Node) -> bool:
+    """Whether training changes the result; recurrent layers without dropout give the same."""
     names = {arg.name for arg in node.target._schema.arguments}
     return next((bool(argument(node, n)) for n in ("dropout", "p") if n in names), True)
 
 
-# ---- Norms while training
+# ---- batch norms in training
 
 
 def _fuse(norm: fx.Node) -> None:
-    """conv → norm becomes conv with weights times gamma / deviation → quotient → norm, so that the
-    weights are rounded as they will be once the norm is part of them."""
+    """Scale the weights before a batch norm by gamma / deviation, and divide the result by it.
+
+    The weights are then rounded in training as they are after conversion, which folds the norm.
+    """
     conv = norm.args[0]
-    if not isinstance(conv, fx.Node) or not is_norm_of_result(norm, conv):
+    if not isinstance(conv, fx.Node) or not can_fold_batch_norm(norm, conv):
         return
     weight, bias = conv.args[1], argument(conv, "bias")
     note = conv.meta.get(KEY)
@@ -188,10 +194,10 @@ def _fuse(norm: fx.Node) -> None:
     by_weight = [-1 if d == (conv.target in TRANSPOSED) else 1 for d in range(rank)]
     by_channel = [-1 if d == 1 else 1 for d in range(rank)]
     scaled = write(aten.mul.Tensor, weight, write(aten.reshape.default, factor, by_weight))
-    given = {weight: scaled}
+    replacements = {weight: scaled}
     if bias is not None:
-        given[bias] = write(aten.zeros_like.default, bias)
-    _read_instead(conv, given)
+        replacements[bias] = write(aten.zeros_like.default, bias)
+    _replace_operands(conv, replacements)
     write = _Writer(norm)
     whole = write(aten.div.Tensor, conv, write(aten.reshape.default, factor, by_channel))
     if bias is not None:
@@ -200,7 +206,7 @@ def _fuse(norm: fx.Node) -> None:
 
 
 class _Writer:
-    """Calls before a node, of its module, with examples of what they give."""
+    """Inserts calls before a node, with its module and with example values."""
 
     def __init__(self, before: fx.Node) -> None:
         self._before = before
@@ -215,29 +221,29 @@ class _Writer:
         return made
 
 
-def _read_instead(conv: fx.Node, given: dict[fx.Node, fx.Node]) -> None:
-    """Let a call read other operands, quantized as those before them."""
+def _replace_operands(conv: fx.Node, replacements: dict[fx.Node, fx.Node]) -> None:
+    """Replace operands of a call; their quantization specifications stay."""
     note = conv.meta[KEY]
 
     def edge(place: Any) -> Any:
         is_ours = isinstance(place, tuple) and place[1] is conv
-        return (given.get(place[0], place[0]), conv) if is_ours else place
+        return (replacements.get(place[0], place[0]), conv) if is_ours else place
 
     specs = {}
     for operand, spec in note.input_qspec_map.items():
         if isinstance(spec, DerivedQuantizationSpec):
             spec = replace(spec, derived_from=[edge(place) for place in spec.derived_from])
-        specs[given.get(operand, operand)] = spec
+        specs[replacements.get(operand, operand)] = spec
     note.input_qspec_map = specs
-    for operand, other in given.items():
+    for operand, other in replacements.items():
         conv.replace_input_with(operand, other)
 
 
-# ---- Norms when trained
+# ---- batch norms at conversion
 
 
 def _fold(model: fx.GraphModule, norm: fx.Node) -> None:
-    """The norm behind a convolution that it was fused with becomes part of weights and bias."""
+    """Fold a batch norm into weights and bias of the convolution that it was fused with."""
     parts = _Fused.of(model, norm)
     if parts is None:
         return
@@ -253,7 +259,7 @@ def _fold(model: fx.GraphModule, norm: fx.Node) -> None:
 
 
 class _Fused:
-    """The nodes that `_fuse` wrote, or torchao."""
+    """The nodes of a fused convolution and batch norm, written by `_fuse` or by torchao."""
 
     def __init__(
         self, conv: fx.Node, scaled: fx.Node, weight: fx.Node, bias: fx.Node | None
@@ -277,7 +283,7 @@ class _Fused:
 
 
 def _is_factor_of(norm: fx.Node, reshaped: Any) -> bool:
-    """Whether a value is a norm's gamma / sqrt(variance + eps), in any shape."""
+    """Whether a value is a batch norm's gamma / sqrt(variance + eps), in any shape."""
     factor: Any = reshaped.args[0] if _is(reshaped, aten.reshape.default) else None
     if not _is(factor, aten.div.Tensor) or not _is(factor.args[1], aten.sqrt.default):
         return False
@@ -300,7 +306,7 @@ def _behind_observer(model: fx.GraphModule, node: Any) -> fx.Node:
 
 
 def _drop_counters(model: fx.GraphModule) -> None:
-    """Norms count what they saw, while training; who reads that is gone."""
+    """Remove the counting of batches by batch norms, which nothing reads after training."""
     for node in list(model.graph.nodes):
         counts = _is(node, aten.add_.Tensor) and not node.users
         if counts and str(getattr(node.args[0], "target", "")).endswith("num_batches_tracked"):

@@ -1,8 +1,8 @@
-"""Programs whose callers hand in integers and get integers back.
+"""Quantized inputs and outputs: programs that take and return integers.
 
-A converted model quantizes its inputs and dequantizes its results by itself. `quantize_io` takes
-these conversions out of an exported program, before it is lowered, so that delegates read and
-write the integers; what the caller must know of them become constant methods of the file.
+A converted model quantizes its inputs and dequantizes its outputs itself. `quantize_io` removes
+these conversions from an exported program before lowering, so that delegates read and write the
+integers. The scales and zero points that callers need become constant methods of the file.
 """
 
 from __future__ import annotations
@@ -30,8 +30,11 @@ _KEYS = ("scale", "zp", "quant_min", "quant_max", "dtype")
 
 @dataclass(frozen=True)
 class QuantizedIO:
-    """What `quantize_io` gives: a program of integers, and what tells callers of them, by name:
-    `forward_input0_scale`, `…_zp`, `…_quant_min`, `…_quant_max`, `…_dtype`, and of outputs."""
+    """The result of `quantize_io`: a program of integers, and constant methods for its callers.
+
+    The methods are `forward_input0_scale`, `…_zp`, `…_quant_min`, `…_quant_max`, `…_dtype`, and
+    the same for `output0` and so on.
+    """
 
     program: ExportedProgram
     constant_methods: dict[str, Any]
@@ -43,21 +46,22 @@ def quantize_io(
     outputs: Sequence[int] | None = None,
     method_name: str = "forward",
 ) -> QuantizedIO:
-    """An exported program of a converted model that takes and gives integers.
+    """A copy of a converted model's exported program that takes and returns integers.
 
-    inputs, outputs: which, by position; all of float tensors unless given. The caller computes
-    `round(x / scale) + zp`, limited to quant_min and quant_max, and `(y - zp) * scale` of results.
+    inputs, outputs: positions; by default those of all float tensors. The caller computes
+    `round(x / scale) + zp`, clamped to quant_min and quant_max, and `(y - zp) * scale` of results.
     Lower the program with its constant methods:
 
         io = quantize_io(torch.export.export(quantized, inputs))
         to_edge_transform_and_lower(io.program, …, constant_methods=io.constant_methods)
 
-    Raises ValueError for inputs that are not quantized first of all, and for outputs that are not
-    results of a dequantization, all of them named.
+    Raises ValueError for inputs that are read other than by a quantization, and for outputs that
+    are not results of a dequantization; the message names all of them.
     """
     if not isinstance(program, ExportedProgram):
         raise TypeError(
-            f"program is a {type(program).__name__}: needs torch.export.export(quantized, inputs)"
+            "program: expected torch.export.export(quantized, inputs), "
+            f"got a {type(program).__name__}"
         )
     made = copy_program(program)
     user_outputs = _user_outputs(made)
@@ -90,7 +94,7 @@ def quantize_io(
         publish("output", i, lambda p=position: quantize_output(made, p))  # type: ignore[misc]
     if problems:
         raise ValueError(
-            "\n".join(problems) + "\nNeeded: choose those that are with inputs=[…], outputs=[…]"
+            "\n".join(problems) + "\nChoose quantized ones with inputs=[…], outputs=[…]"
         )
     made.graph_module.recompile()
     _quantize_examples(made, parameters)
@@ -103,12 +107,13 @@ def _input_nodes(program: ExportedProgram) -> list[fx.Node]:
 
 
 def _user_outputs(program: ExportedProgram) -> list[int]:
-    """Where the caller's outputs stand among all, which begin with buffers that are written."""
+    """Positions of the caller's outputs among all outputs, which begin with mutated buffers."""
     specs = program.graph_signature.output_specs
     return [i for i, spec in enumerate(specs) if spec.kind is OutputKind.USER_OUTPUT]
 
 
 def _floats(nodes: Iterable[Any]) -> list[int]:
+    """Positions of the nodes that are float tensors."""
     values = [node.meta.get("val") if isinstance(node, fx.Node) else None for node in nodes]
     return [
         i for i, v in enumerate(values) if isinstance(v, torch.Tensor) and v.is_floating_point()
@@ -116,7 +121,7 @@ def _floats(nodes: Iterable[Any]) -> list[int]:
 
 
 def _quantize_examples(program: ExportedProgram, parameters: dict[int, tuple[Any, ...]]) -> None:
-    """The program's example inputs are what it takes now."""
+    """Quantize the program's example inputs like its inputs."""
     if program.example_inputs is None:
         return
     flat, structure = pytree.tree_flatten(program.example_inputs)

@@ -1,7 +1,7 @@
-"""How values are quantized: the settings that a quantizer gives to operators.
+"""Quantization settings: element type, range and observer of each tensor of an operator.
 
-A `QuantizationConfig` names a specification each for an operator's inputs, result, weight and bias;
-None leaves that float. Integers stand for `scale * (q - zero_point)`.
+A `QuantizationConfig` has a specification each for an operator's inputs, result, weight and bias;
+None leaves that tensor float. An integer q stands for the number `scale * (q - zero_point)`.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from executorch_py.quantizer.observers import (
 
 @dataclass(eq=True, frozen=True)
 class RowSpec(QuantizationSpec):
-    """int8 with a scale for each row, found at run time if `finds_scales`, else float after all.
+    """int8 with a scale for each row, found at run time if `finds_scales`; otherwise float.
 
-    `is_dynamic` is False: torchao understands by it one scale for a whole tensor.
+    `is_dynamic` is False, because it means one scale for the whole tensor to torchao.
     """
 
     finds_scales: bool = True
 
 
-LEAST_SCALE = 2**-12  # upstream's, so that quotients of scales stay within a fixed point's reach
+LEAST_SCALE = 2**-12  # upstream's; quotients of scales stay within the range of fixed point
 
 
 def _activation_observer(is_qat: bool, is_dynamic: bool) -> Any:
@@ -70,17 +70,17 @@ def get_symmetric_quantization_config(
     weight_qmin: int = -127,
     weight_qmax: int = 127,
 ) -> QuantizationConfig:
-    """int8 activations with a zero point, int8 weights without one; biases stay float until they
-    are lowered, as int32 in units of both.
+    """int8 activations with a zero point, and int8 weights without one.
 
-    is_per_channel: a scale for each channel of a weight. is_qat: for `prepare_qat_pt2e`.
-    is_dynamic: activations get their scales at run time, results stay float. The bounds limit the
-    integers that are used.
+    Biases stay float until they are lowered to int32, whose scale is the product of the scales of
+    input and weight. is_per_channel: weights have a scale for each output channel. is_qat: the
+    configuration is for `prepare_qat_pt2e`. is_dynamic: activations get their scales at run time,
+    and results stay float. act_qmin … weight_qmax: the range of integers that is used.
     """
     for name, low, high in (("act", act_qmin, act_qmax), ("weight", weight_qmin, weight_qmax)):
         if not -128 <= low < high <= 127:
             raise ValueError(
-                f"{name}_qmin={low}, {name}_qmax={high}: needs a range within that of int8"
+                f"{name}_qmin, {name}_qmax: expected a range within -128 … 127, got {low} … {high}"
             )
     activation = QuantizationSpec(
         dtype=torch.int8,
@@ -103,7 +103,7 @@ def get_symmetric_quantization_config(
 
 
 def along_axis(spec: QuantizationSpec | None, axis: int) -> QuantizationSpec | None:
-    """The same for a weight whose channels lie along another axis."""
+    """The specification with the channel axis of a weight replaced."""
     per_channel = (torch.per_channel_symmetric, torch.per_channel_affine)
     return spec if spec is None or spec.qscheme not in per_channel else replace(spec, ch_axis=axis)
 

@@ -1,4 +1,4 @@
-"""A quantized model beside the float one, layer by layer: how much of the signal is noise."""
+"""Comparison of a quantized model with the float model: SQNR, clipping and range of each layer."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ WORST = 5  # layers that a summary names
 class Layer:
     """One operator whose result both models have.
 
-    sqnr_db: the float result's power over that of the difference, in decibels; infinite where there
-    is none. With all layers before it quantized as well. clipped: the share of float results that
-    are more than half a quantum beyond the integers. dead: the share of the integers between the
-    least and the greatest result that no result was, of which many mean that a few results are far
-    from all others.
+    sqnr_db: signal-to-quantization-noise ratio in decibels, the power of the float result over that
+    of the difference, with all layers before it quantized as well; infinite without a difference.
+    clipped: the share of float results that lie more than half a quantization step outside the
+    integers. dead: the share of unused integers between the least and the greatest result; a large
+    share means that a few results are outliers.
     """
 
     name: str
@@ -43,17 +43,19 @@ class Layer:
 
 
 def compare(model: nn.Module, quantized: fx.GraphModule, data: Iterable[Any]) -> Table:
-    """A row for each layer whose result `quantized` has in integers, and for the outputs, in graph
-    order; the summary names the worst.
+    """A table with a row for each quantized layer and each output, in graph order.
 
-    model: the float model, eager or exported (`.module()`). quantized: what `convert_pt2e` made of
-    it. data: samples, as for `calibrate`; all of them count.
+    The summary names the layers of the lowest SQNR. model: the float model, eager or exported
+    (`.module()`). quantized: the result of `convert_pt2e` for it. data: samples as for `calibrate`;
+    all of them are run.
     """
     if not isinstance(quantized, fx.GraphModule):
-        raise TypeError(f"quantized is a {type(quantized).__name__}: needs what convert_pt2e made")
+        raise TypeError(
+            f"quantized: expected the result of convert_pt2e, got a {type(quantized).__name__}"
+        )
     samples = list(data)
     if not samples:
-        raise ValueError("no sample to compare with: the data is empty")
+        raise ValueError("data: expected at least one sample to compare with, got none")
     reference = float_graph(model, samples[0])
     tallies = _tallies(reference, quantized)
     exact, rounded = _Recorder(reference, set(tallies)), _Recorder(quantized, _rounded(tallies))
@@ -69,7 +71,7 @@ def compare(model: nn.Module, quantized: fx.GraphModule, data: Iterable[Any]) ->
 
 
 def float_graph(model: nn.Module, sample: Any) -> fx.GraphModule:
-    """The model's graph with batch norms folded, as `prepare_pt2e` folds them; the model stays."""
+    """A copy of the model's graph with batch norms folded as by `prepare_pt2e`."""
     if isinstance(model, fx.GraphModule):
         graph = deep_copy(model)
     else:
@@ -80,7 +82,7 @@ def float_graph(model: nn.Module, sample: Any) -> fx.GraphModule:
 
 
 def sqnr_db(wanted: float, difference: float) -> float:
-    """Powers as a ratio in decibels."""
+    """The ratio of two powers, signal over noise, in decibels."""
     if difference == 0:
         return math.inf
     return 10 * math.log10(wanted / difference) if wanted > 0 else -math.inf
@@ -99,7 +101,7 @@ _COLUMNS = (
 
 
 class _Tally:
-    """What is summed up of one layer over all samples."""
+    """Sums over all samples for one layer."""
 
     def __init__(self, node: fx.Node, reader: str, integers: fx.Node | None) -> None:
         self.node, self.reader = node, reader
@@ -139,7 +141,7 @@ class _Tally:
 
 
 def _limits(quantize: fx.Node | None) -> tuple[float, float]:
-    """Between which numbers only rounding changes anything; scales of run time clip nothing."""
+    """The range of numbers that are not clipped; dynamic scales clip nothing."""
     scale, zero_point, least, greatest = (0, 0, 0, 0) if quantize is None else quantize.args[1:5]
     if isinstance(scale, fx.Node):
         return -math.inf, math.inf
@@ -147,7 +149,7 @@ def _limits(quantize: fx.Node | None) -> tuple[float, float]:
 
 
 def _tallies(reference: fx.GraphModule, quantized: fx.GraphModule) -> dict[str, _Tally]:
-    """The layers that both have, by name in the float graph."""
+    """The layers that both graphs have, by the name of the float graph's node."""
     there = {node.name: node for node in reference.graph.nodes if node.op == "call_function"}
     outputs = set(_outputs(quantized))
     made: dict[str, _Tally] = {}
@@ -166,7 +168,8 @@ def _tallies(reference: fx.GraphModule, quantized: fx.GraphModule) -> dict[str, 
             made[node.name] = _Tally(there[node.name], node.name, None)
     if not made:
         raise ValueError(
-            "the models have no layer in common: is `quantized` what convert_pt2e made of `model`?"
+            "the models have no layer in common: expected `quantized` to be made of `model` by "
+            "convert_pt2e"
         )
     return made
 
@@ -184,7 +187,7 @@ def _is(node: fx.Node, operator: str) -> bool:
 
 
 class _Recorder(fx.Interpreter):
-    """Runs a graph and keeps the results of the nodes with these names."""
+    """Runs a graph and records the results of the nodes with these names."""
 
     def __init__(self, module: fx.GraphModule, names: set[str]) -> None:
         super().__init__(module)
@@ -203,7 +206,7 @@ class _Recorder(fx.Interpreter):
 
 
 def flat_inputs(graph: nn.Module, positional: Sequence[Any], named: dict[str, Any]) -> list[Any]:
-    """Arguments in the order of the graph's placeholders."""
+    """The arguments as a flat list in the order of the graph's placeholders."""
     spec = getattr(graph, "_in_spec", None)
     if spec is None:
         return [*positional, *named.values()]

@@ -56,11 +56,11 @@ WARNED: dict[str, tuple[Callable[[], XNNPACKQuantizer], str]] = {
     ),
     "a name that no module has": (
         lambda: everything().set_module_name("encoder.o", None),
-        r"set_module_name\('encoder.o'\): no call comes from.*; there are encoder.1, encoder.0",
+        r"set_module_name\('encoder.o'\): no call comes from.*; similar names are encoder.1, encoder.0",
     ),
     "nothing but a name that no module has": (
         lambda: XNNPACKQuantizer().set_module_name("encoder.o", STATIC),
-        r"set_module_name\('encoder.o'\): no call comes from.*; there are encoder.1, encoder.0",
+        r"set_module_name\('encoder.o'\): no call comes from.*; similar names are encoder.1, encoder.0",
     ),
     "a module without products": (
         lambda: everything().set_module_name("gate", STATIC),
@@ -102,7 +102,7 @@ def test_the_report_tells_what_is_left_float() -> None:
     rows = {row.name: row for row in left_float(model).rows}
     assert rows.keys() == {"gelu", "linear_1", "sigmoid"}
     assert rows["gelu"].module == "encoder.1" and rows["gelu"].operator == "gelu"
-    assert rows["linear_1"].reason == "it was set to stay float"
+    assert rows["linear_1"].reason == "its configuration is None"
     assert left_float(model).records()[0]["reason"] == rows["gelu"].reason
     assert "3 calls left float" in str(report(model))
 
@@ -113,7 +113,7 @@ def test_moves_are_not_left_float_and_limits_say_whose_scale_they_lack() -> None
             return torch.relu(x.narrow(1, 0, 2).movedim(0, 1))
 
     exported = torch.export.export(Model(), (torch.randn(2, 4),))
-    with pytest.warns(AnnotationWarning, match="quantized. relu: it takes the scale of what it r"):
+    with pytest.warns(AnnotationWarning, match="quantized. relu: it takes the scale of its op"):
         model = prepare_pt2e(exported.module(), everything())
     assert [row.operator for row in left_float(model).rows] == ["relu"]
 
@@ -162,5 +162,5 @@ def test_what_depends_on_sizes_alone_stays_float(is_dynamic: bool) -> None:
     program = torch.export.export(graph, (x,), dynamic_shapes=sizes)
     edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
     got = edge.to_executorch().run(x)
-    quantum = graph.graph.output_node().args[0][0].args[1]
-    assert (got - graph(x)).abs().max() <= 1.01 * quantum
+    step = graph.graph.output_node().args[0][0].args[1]
+    assert (got - graph(x)).abs().max() <= 1.01 * step

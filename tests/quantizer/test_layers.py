@@ -36,7 +36,7 @@ from executorch_py.quantizer import (
 from executorch_py.quantizer.observer_report import Table
 
 # Where a sum of rounded numbers is rounded again.
-QUANTA = {"residual_chain": 2.01, "cat_of_cats": 2.01}
+MOST_STEPS = {"residual_chain": 2.01, "cat_of_cats": 2.01}
 WEIGHTED = (
     *(NodeKind.FULLY_CONNECTED, NodeKind.CONV_2D, NodeKind.DEPTHWISE_CONV_2D),
     NodeKind.CONV_TRANSPOSE_2D,
@@ -59,7 +59,7 @@ class Quantized:
         with torch.no_grad():
             return list(self.graph(*self.inputs))
 
-    def quanta(self) -> list[float | None]:
+    def steps(self) -> list[float | None]:
         """The scale of each result, None of floats."""
         output = next(n for n in self.graph.graph.nodes if n.op == "output")
         results = [n if "dequantize" in str(n.target) else None for n in output.args[0]]
@@ -111,11 +111,11 @@ def names(cases: tuple[Case, ...]) -> list[str]:
 def farther(quantized: Quantized, found: Any, wanted: list[torch.Tensor]) -> list[str]:
     """Results that are farther from the reference than they may be."""
     wrong = []
-    results = zip(names(quantized.cases), quantized.quanta(), found, wanted, strict=True)
-    for name, quantum, result, right in results:
+    results = zip(names(quantized.cases), quantized.steps(), found, wanted, strict=True)
+    for name, scale, result, right in results:
         off = float((torch.as_tensor(result) - right).abs().max())
-        step = float(right.abs().max()) / 64 if quantum is None else quantum
-        if not off <= QUANTA.get(name, 1.01) * step:
+        step = float(right.abs().max()) / 64 if scale is None else scale
+        if not off <= MOST_STEPS.get(name, 1.01) * step:
             wrong.append(f"{name}: off by {off / step:.2f} of {step:.3g}")
     return wrong
 

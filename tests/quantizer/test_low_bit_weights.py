@@ -31,7 +31,13 @@ from executorch_py.quantizer import (
     prepare_pt2e,
     quantize,
 )
-from executorch_py.quantizer.gptq import SWEEPS, best_scales, compensated, nearest, to_bfloat16
+from executorch_py.quantizer.gptq import (
+    SWEEPS,
+    best_scales,
+    round_gptq,
+    round_to_nearest,
+    to_bfloat16,
+)
 from executorch_py.runtime import Runtime
 
 ELSE = 6144  # bytes of a file that are neither weights nor their scales
@@ -161,12 +167,12 @@ def test_a_product_with_groups_of_weights_alone_says_why_it_is_left() -> None:
 def test_scales_are_numbers_of_bfloat16_and_zeros_stay_zeros() -> None:
     weight = torch.randn(6, 64, generator=torch.Generator().manual_seed(0))
     weight[2] = 0
-    integers, scales = nearest(weight, 32, -8, 7)
+    integers, scales = round_to_nearest(weight, 32, -8, 7)
     assert torch.equal(scales, to_bfloat16(scales)) and bool((scales > 0).all())
     assert not integers[2].any() and integers.dtype is torch.int8
     wide = integers.reshape(6, 2, 32) * scales.unsqueeze(-1)
-    plain = weight.reshape(6, 2, 32).abs().amax(-1, keepdim=True).clamp(min=1) / 7.5
-    by_range = (weight.reshape(6, 2, 32) / plain).round().clamp(-8, 7) * plain
+    scale = weight.reshape(6, 2, 32).abs().amax(-1, keepdim=True).clamp(min=1) / 7.5
+    by_range = (weight.reshape(6, 2, 32) / scale).round().clamp(-8, 7) * scale
     lost = [(w - weight.reshape(6, 2, 32)).square().sum() for w in (wide, by_range)]
     assert lost[0] < lost[1]
 
@@ -178,8 +184,8 @@ def test_rounding_by_data_keeps_the_products_of_like_data() -> None:
     weight = torch.randn(32, 64)
     found = {}
     for name, (integers, scales) in {
-        "weights": nearest(weight, 32, -8, 7),
-        "data": compensated(weight, seen.t() @ seen, 32, -8, 7),
+        "weights": round_to_nearest(weight, 32, -8, 7),
+        "data": round_gptq(weight, seen.t() @ seen, 32, -8, 7),
     }.items():
         wide = (integers.reshape(32, 2, 32) * scales.unsqueeze(-1)).reshape(32, 64)
         found[name] = float((unseen @ (wide - weight).t()).square().sum())
@@ -197,7 +203,7 @@ def test_sweeps_over_integers_and_scales_lose_less(
         lost = []
         for sweeps in (0, SWEEPS):
             monkeypatch.setattr(gptq, "SWEEPS", sweeps)
-            integers, scales = compensated(weight, moments, size, -8, 7)
+            integers, scales = round_gptq(weight, moments, size, -8, 7)
             wide = integers.reshape(64, -1, size) * scales.unsqueeze(-1)
             error = wide.reshape(64, 128) - weight
             lost.append(float(((error @ damped) * error).sum()))
@@ -212,7 +218,7 @@ def test_columns_that_data_never_shows_are_rounded_as_well() -> None:
     weight = torch.randn(8, 64, generator=torch.Generator().manual_seed(0))
     weight[3] = 0
     for given in (moments, torch.zeros(64, 64)):
-        integers, scales = compensated(weight, given, 32, -8, 7)
+        integers, scales = round_gptq(weight, given, 32, -8, 7)
         wide = (integers.reshape(8, 2, 32) * scales.unsqueeze(-1)).reshape(8, 64)
         assert float((wide - weight).abs().max()) < 0.5 and not integers[3].any()
 
@@ -247,13 +253,13 @@ def test_rounding_by_data_is_nearer_and_needs_data() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"bits": 3}, "bits=3: with int8 activations it is 4 or 8"),
-        ({"bits": 2}, "bits=2: with int8 activations it is 4 or 8"),
-        ({"bits": 5, "is_dynamic": False}, "bits=5: of weights alone it is 2 or 4 or 8"),
-        ({"group_size": 48}, "group_size=48: needs a multiple of 32"),
-        ({"group_size": 0}, "group_size=0: needs a multiple of 32"),
-        ({"bits": 8}, "a scale for each row: group_size=None"),
-        ({"fit": "best"}, "fit='best': needs 'weights' or 'data'"),
+        ({"bits": 3}, "bits: expected 4 or 8 with int8 activations, got 3"),
+        ({"bits": 2}, "bits: expected 4 or 8 with int8 activations, got 2"),
+        ({"bits": 5, "is_dynamic": False}, "bits: expected 2 or 4 or 8 for weights alone, got 5"),
+        ({"group_size": 48}, "group_size: expected a multiple of 32.* got 48"),
+        ({"group_size": 0}, "group_size: expected a multiple of 32.* got 0"),
+        ({"bits": 8}, "group_size: expected None.* got 32"),
+        ({"fit": "best"}, "fit: expected 'weights' or 'data', got 'best'"),
     ],
 )
 def test_settings_that_nothing_computes_are_refused(settings: Any, message: str) -> None:
@@ -267,7 +273,9 @@ def prepared(config: Any, model: nn.Module) -> Any:
 
 
 def test_groups_that_do_not_divide_a_row_are_refused_by_the_layers_name() -> None:
-    with pytest.raises(ValueError, match="up: its weights have 64 columns, which groups of 128"):
+    with pytest.raises(
+        ValueError, match="up: expected weights whose columns groups of 128 .*, got 64"
+    ):
         prepared(get_groupwise_quantization_config(4, 128), Words())
 
 
@@ -315,6 +323,6 @@ def test_sensitive_layers_may_have_more_bits_instead_of_floats() -> None:
     done = quantize(
         Words().eval(), indices(4), max_drop=0.003, config=four, instead=eight, progress=False
     )
-    assert 0 < len(done.left_float) < 3 and "1 of 2 layers quantized as asked" in str(done)
+    assert 0 < len(done.left_float) < 3 and "1 of 2 layers quantized by config" in str(done)
     limits = [n.args[5:7] for n in done.module.graph.nodes if "dequantize_affine" in str(n.target)]
     assert sorted(limits) == [(-128, 127), (-8, 7)]

@@ -196,7 +196,7 @@ def test_sizes_of_run_time_are_prepared_without_a_word() -> None:
 
 
 def test_a_model_that_was_not_exported_is_not_prepared() -> None:
-    with pytest.raises(TypeError, match=r"model is a Up: needs torch\.export\.export"):
+    with pytest.raises(TypeError, match=r"model: expected torch\.export\.export.* got a Up"):
         prepare_pt2e(Up(), XNNPACKQuantizer())  # type: ignore[arg-type]
 
 

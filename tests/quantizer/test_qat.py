@@ -66,7 +66,7 @@ def operators(graph: fx.GraphModule) -> list[str]:
     return [str(n.target) for n in calls if "quantize_per" not in str(n.target)]
 
 
-def quantum(graph: fx.GraphModule) -> float:
+def step(graph: fx.GraphModule) -> float:
     (result,) = next(n for n in graph.graph.nodes if n.op == "output").all_input_nodes
     return float(result.args[1])
 
@@ -76,7 +76,7 @@ def test_norms_become_part_of_weights(trained: fx.GraphModule) -> None:
     before = prepared(X)  # observes, too
     graph = convert_pt2e(prepared)
     assert not [name for name in operators(graph) if "norm" in name or "add" in name]
-    assert (graph(X) - before).abs().max() <= 1.01 * quantum(graph)
+    assert (graph(X) - before).abs().max() <= 1.01 * step(graph)
 
 
 def test_a_norm_keeps_its_own_eps_and_momentum() -> None:
@@ -92,7 +92,7 @@ def test_a_norm_keeps_its_own_eps_and_momentum() -> None:
     assert (found - wanted).norm() < 0.1 * wanted.norm()
 
 
-def test_what_was_trained_runs_delegated_and_not_within_a_quantum(
+def test_what_was_trained_runs_delegated_and_not_within_a_step(
     converted: fx.GraphModule,
 ) -> None:
     exported, wanted = torch.export.export(converted, (X,)), converted(X)
@@ -103,7 +103,7 @@ def test_what_was_trained_runs_delegated_and_not_within_a_quantum(
             targets = [str(n.target) for n in edge.exported_program().graph.nodes]
             assert not [name for name in targets if "aten" in name]
         found = torch.as_tensor(edge.to_executorch().run(X))
-        assert (found - wanted).abs().max() <= 2.01 * quantum(converted)
+        assert (found - wanted).abs().max() <= 2.01 * step(converted)
 
 
 def test_what_still_trains_is_not_converted(trained: fx.GraphModule) -> None:
@@ -174,7 +174,7 @@ def test_a_norm_that_no_weight_can_take_stays() -> None:
     assert torch.equal(graph(x), before)
 
 
-@pytest.mark.filterwarnings("ignore:.* times their least scale:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*quantization steps only:UserWarning")
 @pytest.mark.parametrize("is_per_channel", [False, True])
 @pytest.mark.parametrize("spread", [1.0, 1e-3])  # the second is below the least scale
 def test_training_rounds_weights_as_converted_ones_are(is_per_channel: bool, spread: float) -> None:

@@ -86,7 +86,7 @@ def test_the_given_program_is_not_changed(program: ExportedProgram) -> None:
 
 
 def test_what_is_not_quantized_first_of_all_is_refused_by_name(program: ExportedProgram) -> None:
-    with pytest.raises(ValueError, match=r"output 2 is made by aten\.index.*\nNeeded: choose"):
+    with pytest.raises(ValueError, match=r"output 2 is made by aten\.index.*\nChoose"):
         quantize_io(program)
     with pytest.raises(ValueError, match=r"input 1 \('i'\) is read by .*aten.index.*"):
         quantize_io(program, inputs=[1], outputs=[])
@@ -100,5 +100,5 @@ def test_nothing_asked_for_is_nothing_done(program: ExportedProgram) -> None:
 
 
 def test_a_model_that_was_not_exported_is_refused(program: ExportedProgram) -> None:
-    with pytest.raises(TypeError, match=r"GraphModule: needs torch\.export\.export"):
+    with pytest.raises(TypeError, match=r"expected torch\.export\.export.* got a GraphModule"):
         quantize_io(program.module())  # type: ignore[arg-type]

@@ -43,11 +43,11 @@ def exported(model: Drawn, sample: Tensors) -> torch.fx.GraphModule:
     return torch.export.export(model, tuple(sample)).module()
 
 
-def quantum(value: torch.fx.Node) -> float:
+def step(value: torch.fx.Node) -> float:
     """Of the integers that a result of a converted graph is made of."""
     if "dequantize_per_tensor" in str(value.target):
         return float(value.args[1])
-    return max((quantum(n) for n in value.all_input_nodes), default=0.0)
+    return max((step(n) for n in value.all_input_nodes), default=0.0)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -59,13 +59,13 @@ def test_drawn_moves_and_layers_are_the_same_in_every_way_to_run(seed: int) -> N
     prepared(*(-x for x in sample))
     converted = convert_pt2e(prepared)
     expected = converted(*sample)
-    quanta = [quantum(value) for value in converted.graph.output_node().args[0]]
+    steps = [step(value) for value in converted.graph.output_node().args[0]]
     program = torch.export.export(converted, sample)
     for name, (partitioner, config) in WAYS.items():
         edge = to_edge_transform_and_lower(program, partitioner=partitioner)
         got = edge.to_executorch(config).run(*sample)
-        # Layers may make two quanta of one before them, which rounds the other way.
-        for a, b, one in zip(got, expected, quanta, strict=True):
+        # Layers may turn one quantization step before them into two, which rounds the other way.
+        for a, b, one in zip(got, expected, steps, strict=True):
             assert a.shape == b.shape and float((a - b).abs().max()) <= 2.01 * one, name
 
 

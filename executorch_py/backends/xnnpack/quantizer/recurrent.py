@@ -1,8 +1,8 @@
-"""Recurrent layers as the linear layers that they are made of, so that their weights are quantized.
+"""Unrolls recurrent layers into linear layers and cells, so that their weights are quantized.
 
-Export keeps LSTM, GRU and RNN whole. Where such a layer is to be quantized, it becomes its products
-and cells, step by step, before anything is annotated. The products are then linear layers like any;
-the cells stay float: their states are added to in every step, and so would be their errors.
+Export keeps LSTM, GRU and RNN whole. A layer to be quantized is unrolled step by step before
+annotation. Its products become ordinary linear layers. Its cells stay float, because rounding
+errors would accumulate in their states.
 """
 
 from __future__ import annotations
@@ -28,14 +28,17 @@ _METADATA = ("nn_module_stack", "stack_trace", "source_fn_stack", "torch_fn")
 def unroll_recurrent(
     model: fx.GraphModule, is_wanted: Callable[[fx.Node], bool], note: str
 ) -> None:
-    """Write recurrent layers out, in place; one that cannot be gets a `note` of the reason."""
+    """Unroll the wanted recurrent layers in place.
+
+    note: key of a node's `meta` for the reason why a layer cannot be unrolled.
+    """
     table = recurrent_decompositions(unrolled=True)
     layers = [n for n in model.graph.nodes if n.target in table and is_wanted(n)]
     total = sum(map(cells_of, layers))
     for layer in layers:
         why = _obstacle(layer, total)
         if why is None:
-            _write_out(layer, table[layer.target], note)
+            _unroll(layer, table[layer.target], note)
         else:
             layer.meta[note] = why
     model.graph.eliminate_dead_code()
@@ -43,22 +46,23 @@ def unroll_recurrent(
 
 
 def _obstacle(layer: fx.Node, total: float) -> str | None:
+    """Why a layer cannot be unrolled; `total` is the number of cells of all layers."""
     x = argument(layer, "input").meta["val"]
     if x.dtype is not torch.float32:
         return f"it reads {str(x.dtype).removeprefix('torch.')}; float32 alone is observed"
     if total > MOST_CELLS:
         found = "a number found at run time" if total == float("inf") else f"{total:.0f}"
         return (
-            f"steps times layers times directions are {found}; up to {MOST_CELLS} are written out,"
-            " longer ones stay loops"
+            f"steps times layers times directions are {found}; up to {MOST_CELLS} are unrolled,"
+            " more stay loops"
         )
     if argument(layer, "train") and argument(layer, "dropout"):
-        return "it drops between its layers while training"
+        return "it has dropout between its layers in training"
     return None
 
 
-def _write_out(layer: fx.Node, decomposition: Callable[..., Any], note: str) -> None:
-    """Replace one layer by the calls that it stands for."""
+def _unroll(layer: fx.Node, decomposition: Callable[..., Any], note: str) -> None:
+    """Replace one layer by the calls of its decomposition."""
     operands = list(layer.all_input_nodes)
 
     def run(*tensors: torch.Tensor) -> list[torch.Tensor]:
@@ -88,7 +92,7 @@ def _write_out(layer: fx.Node, decomposition: Callable[..., Any], note: str) -> 
 def _copied(
     graph: fx.Graph, node: fx.Node, made: dict[fx.Node, fx.Node], layer: fx.Node, note: str
 ) -> fx.Node:
-    """A call of the decomposition as the model has it, annotated unless it is a linear layer."""
+    """Copy a call of the decomposition; linear layers stay open to annotation, cells do not."""
 
     def call(target: Any, args: tuple[Any, ...], value: Any, is_cell: bool = True) -> fx.Node:
         copy = graph.call_function(target, args)
@@ -108,14 +112,14 @@ def _copied(
     x, weight, *bias = (made[n] for n in product)
     if not _is_zero(product[0], made):
         return call(aten.linear.default, (x, weight, *bias), value, is_cell=False)
-    # The product of a state of zeros is its bias, in every row. There is nothing to calibrate.
+    # The product of a zero state is the bias in every row. There is nothing to calibrate.
     column = call(aten.slice.Tensor, (x, 1, 0, 1), x.meta["val"][:, :1])
     zeros = call(aten.expand.default, (column, [-1, value.shape[1]]), value)
     return call(aten.add.Tensor, (zeros, *bias), value) if bias else zeros
 
 
 def _is_zero(node: fx.Node, made: dict[fx.Node, fx.Node]) -> bool:
-    """Whether a value is the state that layers begin with if they are given none."""
+    """Whether a value is the initial state of zeros, of layers called without a state."""
     while node.target in (aten.select.int, aten.view.default):
         node = node.all_input_nodes[0]
     begin = made.get(node)
@@ -123,11 +127,11 @@ def _is_zero(node: fx.Node, made: dict[fx.Node, fx.Node]) -> bool:
 
 
 def _product(node: fx.Node) -> tuple[fx.Node, ...] | None:
-    """Input, weight and bias, if any, of a call that a linear layer computes."""
+    """The input, weight and bias (if any) of a product that equals a linear layer."""
     if node.target not in (aten.mm.default, aten.addmm.default):
         return None
-    *bias, x, turned = node.args
-    weight = turned.args[0] if turned.target is aten.t.default else None
+    *bias, x, transposed = node.args
+    weight = transposed.args[0] if transposed.target is aten.t.default else None
     return None if weight is None else (x, weight, *bias)
 
 

@@ -1,8 +1,8 @@
-"""What annotations ask for against what XNNPACK computes, by the facts of its partitioner.
+"""Validation of annotations by the partitioner's capability table, and the list of float calls.
 
-An annotation that it cannot run as integers is refused, whoever wrote it; what no annotation asks
-for is noted with the reason. Annotations of constants alone are no matter of XNNPACK's: weights are
-made floats by whoever reads them.
+An annotation that XNNPACK cannot compute with integers raises AnnotationError, whichever quantizer
+wrote it. Calls that stay float are recorded with the reason. Annotations of constants alone are not
+checked: XNNPACK reads such weights as floats.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from executorch_py.quantizer.observers import is_constant, module_path, names_of
 from executorch_py.quantizer.patterns import LIMITS, SHARING, Match, NodeFilter, Operand
 from executorch_py.quantizer.spec import QuantizationConfig
 
-WHY = LEFT_FLOAT  # of a node: why it was left; of a model: the rows of `left_float`
-NOT_SET = "no configuration or filter chose it"
-NO_SCALE = "it takes the scale of what it reads, which has none"
+WHY = LEFT_FLOAT  # in a node's `meta`: why it stays float; in a model's: the rows of `left_float`
+NOT_SET = "no configuration or filter selects it"
+NO_SCALE = "it takes the scale of its operand, which has none"
 
 _SCALES_OF_CHANNELS = frozenset(
     {
@@ -67,11 +67,11 @@ class LeftFloat:
     reason: str
 
 
-# ---- What annotations ask for
+# ---- annotated integers
 
 
-def plain_spec(spec: QuantizationSpecBase | None) -> Any:
-    """The specification behind those that share it."""
+def shared_spec(spec: QuantizationSpecBase | None) -> Any:
+    """The specification that a SharedQuantizationSpec refers to, through others like it."""
     seen: list[Any] = []
     while isinstance(spec, SharedQuantizationSpec):
         place: Any = spec.edge_or_node
@@ -87,21 +87,21 @@ def plain_spec(spec: QuantizationSpecBase | None) -> Any:
 
 
 def how_of(spec: QuantizationSpecBase | None) -> How | None:
-    """A specification as far as the target is concerned; None: float."""
-    plain = plain_spec(spec)
-    if plain is None or getattr(plain, "finds_scales", True) is False:
+    """The facts of a specification that the target depends on; None: float."""
+    spec = shared_spec(spec)
+    if spec is None or getattr(spec, "finds_scales", True) is False:
         return None
-    scheme = getattr(plain, "qscheme", None)
-    axis = (getattr(plain, "ch_axis", None) or 0) if scheme in _SCALES_OF_CHANNELS else None
+    scheme = getattr(spec, "qscheme", None)
+    axis = (getattr(spec, "ch_axis", None) or 0) if scheme in _SCALES_OF_CHANNELS else None
     zero = scheme in _WITH_ZERO_POINT
-    if isinstance(plain, FixedQParamsQuantizationSpec):
-        zero = plain.zero_point != 0
-    is_dynamic = bool(getattr(plain, "finds_scales", False) or getattr(plain, "is_dynamic", False))
-    return How(plain.dtype, axis, zero, is_dynamic)
+    if isinstance(spec, FixedQParamsQuantizationSpec):
+        zero = spec.zero_point != 0
+    is_dynamic = bool(getattr(spec, "finds_scales", False) or getattr(spec, "is_dynamic", False))
+    return How(spec.dtype, axis, zero, is_dynamic)
 
 
 def refusal(match: Match, config: QuantizationConfig) -> str | None:
-    """Why XNNPACK would not compute a match with integers as a configuration has it."""
+    """Why XNNPACK would not compute a match with the integers of a configuration."""
     specs = {
         Operand.ACTIVATION: config.input_activation,
         Operand.WEIGHT: config.weight,
@@ -119,44 +119,44 @@ def refusal(match: Match, config: QuantizationConfig) -> str | None:
 
 
 def check(model: fx.GraphModule) -> None:
-    """Refuse annotations that XNNPACK cannot compute, all of them in one message."""
+    """Raise AnnotationError if XNNPACK cannot compute some annotations, with all in one message."""
     found = []
     for node in model.graph.nodes:
         operands = _operands(node)
-        if not any(_is_asked(node, operand) for operand in operands):
+        if not any(_is_annotated_input(node, operand) for operand in operands):
             continue
         why = integer_reason(node, operands, _result(node), is_constant)
         if why is not None:
-            found.append(f"{node_name(node)} as {_asked(operands, _result(node))}: {why}")
+            found.append(f"{node_name(node)} as {_signature(operands, _result(node))}: {why}")
     if found:
         raise AnnotationError(
             f"{len(found)} annotation{'s' * (len(found) > 1)} that XNNPACK cannot compute:\n  "
             + "\n  ".join(found)
-            + "\nNeeded: leave them out of the quantizer that wrote them. For other targets compose"
+            + "\nLeave them out of the quantizer that wrote them. For other targets, compose"
             " quantizers with torchao's ComposableQuantizer, which checks nothing"
         )
 
 
-def _is_asked(node: fx.Node, operand: fx.Node) -> bool:
-    """Whether a call itself is to read a computed operand as integers."""
+def _is_annotated_input(node: fx.Node, operand: fx.Node) -> bool:
+    """Whether a call's own annotation quantizes an operand that is not constant."""
     is_read = how_of(node.meta[KEY].input_qspec_map.get(operand)) is not None
     return is_read and not is_constant(operand)
 
 
 def _operands(node: fx.Node) -> dict[fx.Node, How]:
-    """The operands of a call that are to be quantized for it, or were where they were made."""
+    """The operands of a call that are quantized for it or were quantized as results before."""
     if node.op != "call_function" or not is_annotated(node):
         return {}
     note = node.meta[KEY]
-    asked = {n: how_of(spec) for n, spec in note.input_qspec_map.items()}
-    if not any(asked.values()):
+    inputs = {n: how_of(spec) for n, spec in note.input_qspec_map.items()}
+    if not any(inputs.values()):
         return {}
-    made = {n: how_of(output_spec(n)) for n in node.all_input_nodes if n not in asked}
-    return {n: how for n, how in {**made, **asked}.items() if how is not None}
+    results = {n: how_of(output_spec(n)) for n in node.all_input_nodes if n not in inputs}
+    return {n: how for n, how in {**results, **inputs}.items() if how is not None}
 
 
 def _result(node: fx.Node) -> How | None:
-    """How a result is quantized: there, behind what limits it, or by all its readers alike."""
+    """The quantization of a result: its own, that behind fused clamps, or that of all readers."""
     last: fx.Node | None = node
     while last is not None:
         found = how_of(output_spec(last))
@@ -172,8 +172,8 @@ def _result(node: fx.Node) -> How | None:
     return None
 
 
-def _asked(operands: dict[fx.Node, How], result: How | None) -> str:
-    """`int8 (a), int8 (b) -> float`."""
+def _signature(operands: dict[fx.Node, How], result: How | None) -> str:
+    """The element types of a call: `int8 a, int8 b -> float`."""
 
     def word(how: How | None) -> str:
         if how is None:
@@ -185,11 +185,11 @@ def _asked(operands: dict[fx.Node, How], result: How | None) -> str:
     return f"{given} -> {word(result)}"
 
 
-# ---- What is left float
+# ---- calls left float
 
 
 def left_float(model: nn.Module) -> Table:
-    """A row for each call of a prepared model that computes with floats, and why."""
+    """A table with a row and a reason for each call of a prepared model that stays float."""
     rows = model.meta.get(WHY, ()) if isinstance(model, fx.GraphModule) else ()
     return Table(rows, _COLUMNS, f"{len(rows)} calls left float")
 
@@ -203,9 +203,9 @@ _COLUMNS: Sequence[tuple[str, Callable[[LeftFloat], str]]] = (
 
 
 def note_left_float(model: fx.GraphModule) -> tuple[LeftFloat, ...]:
-    """Find and keep with the model what computes with floats."""
+    """Find the calls that compute with floats, and keep their rows in the model's `meta`."""
     rows = []
-    parts = _parts_of_others(model)
+    parts = _fused_nodes(model)
     data = data_of(model)
     for node in model.graph.nodes:
         if not _computes(node) or node not in data or node in parts or has_integers(node):
@@ -223,12 +223,12 @@ def note_left_float(model: fx.GraphModule) -> tuple[LeftFloat, ...]:
 
 
 def has_integers(node: fx.Node) -> bool:
-    """Whether a call is to compute with integers, or with weights that are."""
+    """Whether a call is annotated to read integers, be they weights alone."""
     return bool(_operands(node))
 
 
 def _computes(node: fx.Node) -> bool:
-    """Whether a node is a call that makes numbers from numbers."""
+    """Whether a node is a call that computes floats from tensors, and is not just a move."""
     if node.op != "call_function" or is_getitem(node.target) or is_constant(node):
         return False
     value = node.meta.get("val")
@@ -238,8 +238,8 @@ def _computes(node: fx.Node) -> bool:
     return makes and reads and isinstance(node.target, torch._ops.OpOverload) and not is_move(node)
 
 
-def _parts_of_others(model: fx.GraphModule) -> set[fx.Node]:
-    """Limits and norms that are part of quantized calls before them."""
+def _fused_nodes(model: fx.GraphModule) -> set[fx.Node]:
+    """Clamps and batch norms that are fused with quantized calls before them."""
     found: set[fx.Node] = set()
     for node in model.graph.nodes:
         after = only_user(node)
@@ -262,11 +262,11 @@ def _why(node: fx.Node) -> str:
     return float_reason(node, is_constant) or (NO_SCALE if node.target in SHARING else NOT_SET)
 
 
-# ---- What was set for nothing
+# ---- settings that match nothing
 
 
 def warn_if_nothing(rows: Iterable[LeftFloat], what: str) -> None:
-    """Warn that nothing of some calls was annotated, and why."""
+    """Warn that none of some calls was annotated, with their reasons."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         reasons.setdefault(row.reason, []).append(row.name)
@@ -276,12 +276,12 @@ def warn_if_nothing(rows: Iterable[LeftFloat], what: str) -> None:
 
 
 def warn_of_unknown(name: str, model: fx.GraphModule) -> None:
-    """Warn that no module has a name, and of names that are like it."""
+    """Warn that no module has a name, and list similar names."""
     stacks = (node.meta.get("nn_module_stack") or {} for node in model.graph.nodes)
     paths = {str(path) for stack in stacks for path, _ in stack.values()} - {""}
     like = difflib.get_close_matches(name, sorted(paths), 3)
     text = f"set_module_name({name!r}): no call comes from a module of that name"
-    hint = f"; there are {', '.join(like)}" if like else ""
+    hint = f"; similar names are {', '.join(like)}" if like else ""
     warn_caller(text + hint, AnnotationWarning)
 
 
@@ -302,9 +302,9 @@ __all__ = [
     "how_of",
     "left_float",
     "note_left_float",
-    "plain_spec",
     "refusal",
     "rows_within",
+    "shared_spec",
     "warn_if_nothing",
     "warn_of_unknown",
 ]

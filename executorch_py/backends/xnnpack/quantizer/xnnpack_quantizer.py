@@ -1,7 +1,7 @@
-"""The quantizer for XNNPACK, with upstream's methods: which operators, and what each is given.
+"""XNNPACKQuantizer: configurations by module name, module type, operator or for the whole model.
 
-What is set for a module's name counts before what is set for its type, that before an operator's
-type, and that before what is set for all. None leaves float what it is set for.
+The methods are upstream's. A configuration for a module's name takes precedence over one for its
+type, that over one for an operator, and that over the global one. None leaves its nodes float.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ from executorch_py.quantizer.annotate import (
     share_input,
 )
 from executorch_py.quantizer.groupwise import (
-    TABLES,
+    EMBEDDINGS,
+    annotate_groupwise,
     connect,
     is_groupwise,
     is_weight_only,
-    leave_tables,
-    take,
+    leave_embeddings,
 )
 from executorch_py.quantizer.observers import is_constant, watch
 from executorch_py.quantizer.patterns import (
@@ -70,22 +70,25 @@ aten = torch.ops.aten
 
 
 class XNNPACKQuantizer(Quantizer):
-    """Marks what XNNPACK computes in integers: products, convolutions, sums, products of elements,
-    means, concatenations, and what moves or limits their results."""
+    """Annotates the operators that XNNPACK computes with integers.
+
+    These are linear layers, matrix products, convolutions, element-wise sums and products, means
+    and concatenations, and operators that move or clamp their results.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.global_config: QuantizationConfig | None = None
-        self._leaves_rest = False  # without a word about the rest, other quantizers may have it
+        self._leaves_rest = False  # otherwise other quantizers may annotate the remaining nodes
         self.operator_type_config: dict[Any, QuantizationConfig | None] = {}
         self.module_type_config: dict[Callable[..., Any], QuantizationConfig | None] = {}
         self.module_name_config: dict[str, QuantizationConfig | None] = {}
         self.filter_fn: NodeFilter | None = None
 
-    # ---- What is set
+    # ---- settings
 
     def set_global(self, quantization_config: QuantizationConfig | None) -> XNNPACKQuantizer:
-        """For all that nothing else is set for."""
+        """Set the configuration of all nodes without a more specific one."""
         self.global_config = quantization_config
         self._leaves_rest = quantization_config is None
         return self
@@ -93,73 +96,80 @@ class XNNPACKQuantizer(Quantizer):
     def set_operator_type(
         self, operator_type: Any, quantization_config: QuantizationConfig | None
     ) -> XNNPACKQuantizer:
-        """For an operator: `torch.ops.aten.linear.default`, or with all its overloads
-        `torch.ops.aten.linear`. One that cannot be quantized is refused."""
-        if not _patterns_of(operator_type) and not _overloads(operator_type) & (CAT | TABLES):
+        """Set the configuration of an operator.
+
+        operator_type: `torch.ops.aten.linear.default`, or `torch.ops.aten.linear` for all overloads
+        of an operator. Raises ValueError for an operator that cannot be quantized.
+        """
+        if not _patterns_of(operator_type) and not _overloads(operator_type) & (CAT | EMBEDDINGS):
             raise ValueError(
-                f"{operator_type} cannot be quantized for XNNPACK; these can: {_supported()}"
+                f"{operator_type} cannot be quantized for XNNPACK; expected one of {_supported()}"
             )
-        if _overloads(operator_type) & TABLES:
-            _check_tables(quantization_config, str(operator_type))
+        if _overloads(operator_type) & EMBEDDINGS:
+            _check_embeddings(quantization_config, str(operator_type))
         self.operator_type_config[operator_type] = quantization_config
         return self
 
     def set_module_type(
         self, module_type: Callable[..., Any], quantization_config: QuantizationConfig | None
     ) -> XNNPACKQuantizer:
-        """For all modules of a class, with what they contain."""
+        """Set the configuration of all modules of a class, with their submodules."""
         if isinstance(module_type, type) and issubclass(module_type, torch.nn.Embedding):
-            _check_tables(quantization_config, module_type.__name__)
+            _check_embeddings(quantization_config, module_type.__name__)
         self.module_type_config[module_type] = quantization_config
         return self
 
     def set_module_name(
         self, module_name: str, quantization_config: QuantizationConfig | None
     ) -> XNNPACKQuantizer:
-        """For a module by its path, `features.0`, with what it contains."""
+        """Set the configuration of a module by its path, `features.0`, with its submodules."""
         self.module_name_config[module_name] = quantization_config
         return self
 
     def set_filter_function(self, filter_fn: NodeFilter) -> XNNPACKQuantizer:
-        """Quantize only nodes that `filter_fn` says yes to."""
+        """Quantize only nodes for which `filter_fn` returns True."""
         self.filter_fn = filter_fn
         return self
 
-    # ---- What `prepare_pt2e` calls
+    # ---- methods that `prepare_pt2e` calls
 
     def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-        """Numbers that are added or multiplied become constants; recurrent layers of which the
-        products are to be quantized become these and what is between them."""
+        """Rewrite number operands as constants, and recurrent layers as linear layers and cells.
+
+        Only recurrent layers whose linear layers are to be quantized are rewritten.
+        """
         unroll_recurrent(model, self._is_unrolled, WHY)
         scalars_to_constants(model, {aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor})
         return model
 
     def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
-        """Writes on every node how it is quantized."""
+        """Annotate every node with the quantization of its operands and result."""
         data = data_of(model)
-        for config, is_there in self._rules():
-            self._take(model, config, is_there, data)
-        _share(model)
+        for config, is_selected in self._settings():
+            self._annotate_selected(model, config, is_selected, data)
+        _share_scales(model)
         return model
 
-    def _rules(self) -> Iterator[tuple[QuantizationConfig | None, NodeFilter]]:
-        """Each setting with the nodes that it is for, in the order in which they count."""
+    def _settings(self) -> Iterator[tuple[QuantizationConfig | None, NodeFilter]]:
+        """Each configuration with a filter for its nodes, in the order of precedence."""
         named = [get_module_name_filter(name) for name in self.module_name_config]
-        typed = [_of_type(module_type) for module_type in self.module_type_config]
+        typed = [_module_type_filter(module_type) for module_type in self.module_type_config]
         yield from zip(self.module_name_config.values(), named, strict=True)
-        for is_there, config in zip(typed, self.module_type_config.values(), strict=True):
-            yield config, _but(named, is_there)
-        rest = _but([*named, *typed])
+        for of_type, config in zip(typed, self.module_type_config.values(), strict=True):
+            yield config, _except(named, of_type)
+        rest = _except([*named, *typed])
         operators: frozenset[Any] = frozenset()
         for operator, config in self.operator_type_config.items():
-            yield config, _of(_overloads(operator) - operators, rest)
+            yield config, _operator_filter(_overloads(operator) - operators, rest)
             operators |= _overloads(operator)
         if self.global_config is not None or self._leaves_rest:
-            yield self.global_config, _but([_of(operators, rest)], rest)
+            yield self.global_config, _except([_operator_filter(operators, rest)], rest)
 
     def validate(self, model: fx.GraphModule) -> None:
-        """Refuses what XNNPACK cannot compute, whichever quantizer asked for it, and warns of what
-        was set for nothing."""
+        """Check the annotations of all quantizers, and warn about settings that match nothing.
+
+        Raises AnnotationError for annotations that XNNPACK cannot compute.
+        """
         check(model)
         rows = note_left_float(model)
         nodes = [node for node in model.graph.nodes if node.op == "call_function"]
@@ -172,22 +182,23 @@ class XNNPACKQuantizer(Quantizer):
             warn_if_nothing(rows, "in the whole model")
         if not quantized:
             return
-        for what, is_there in self._asked_for(unknown):
-            within = set(filter(is_there, nodes))
+        for what, is_selected in self._named_settings(unknown):
+            within = set(filter(is_selected, nodes))
             if quantized.isdisjoint(within):
                 warn_if_nothing(rows_within(rows, within), what)
 
-    def _asked_for(self, unknown: Sequence[str]) -> Iterator[tuple[str, NodeFilter]]:
-        """What is to be quantized by name, type or operator, but for names of nothing."""
+    def _named_settings(self, unknown: Sequence[str]) -> Iterator[tuple[str, NodeFilter]]:
+        """The settings by name, type or operator, with words for messages; not unknown names."""
         for name, config in self.module_name_config.items():
             if name not in unknown and config is not None:
                 yield f"module {name}", get_module_name_filter(name)
         for module_type, config in self.module_type_config.items():
             if config is not None:
-                yield f"modules of {module_type.__qualname__}", _of_type(module_type)
+                yield f"modules of {module_type.__qualname__}", _module_type_filter(module_type)
         for operator, config in self.operator_type_config.items():
             if config is not None:
-                yield f"calls of {operator}", _of(_overloads(operator), lambda node: True)
+                calls = _operator_filter(_overloads(operator), lambda node: True)
+                yield f"calls of {operator}", calls
 
     def prepare_obs_or_fq_callback(
         self, model: fx.GraphModule, edge_or_node_to_obs_or_fq: dict[Any, Any]
@@ -196,26 +207,26 @@ class XNNPACKQuantizer(Quantizer):
         connect(edge_or_node_to_obs_or_fq)
 
     def _is_unrolled(self, layer: fx.Node) -> bool:
-        return self._is_wanted(layer, lambda node: self._config_of_products(node) is not None)
+        return self._is_wanted(layer, lambda node: self._config_of_linears(node) is not None)
 
-    def _config_of_products(self, layer: fx.Node) -> QuantizationConfig | None:
-        """What is set for the linear layers that a recurrent layer is made of."""
+    def _config_of_linears(self, layer: fx.Node) -> QuantizationConfig | None:
+        """The configuration of the linear layers that a recurrent layer consists of."""
         for name, config in self.module_name_config.items():
             if get_module_name_filter(name)(layer):
                 return config
         for module_type, config in self.module_type_config.items():
-            if _of_type(module_type)(layer):
+            if _module_type_filter(module_type)(layer):
                 return config
         for operator, config in self.operator_type_config.items():
             if aten.linear.default in _overloads(operator):
                 return config
         return self.global_config
 
-    # ---- Upstream's questions
+    # ---- supported configurations and operators
 
     @classmethod
     def get_supported_quantization_configs(cls) -> list[QuantizationConfig]:
-        """The four static ones: with and without channels and training."""
+        """The four static configurations: per tensor or per channel, with or without training."""
         return [
             get_symmetric_quantization_config(is_per_channel=channels, is_qat=training)
             for channels in (False, True)
@@ -226,37 +237,40 @@ class XNNPACKQuantizer(Quantizer):
     def get_supported_operator_for_quantization_config(
         cls, quantization_config: QuantizationConfig | None
     ) -> list[list[Any]]:
-        """The operators that such a configuration is for."""
+        """The operators that a configuration can quantize, a list per pattern."""
         only_dynamic = quantization_config is not None and is_dynamic(quantization_config)
         return [sorted(p.targets, key=str) for p in PATTERNS if p.is_dynamic or not only_dynamic]
 
-    # ---- Patterns
+    # ---- annotation
 
-    def _take(
+    def _annotate_selected(
         self,
         model: fx.GraphModule,
         config: QuantizationConfig | None,
-        is_there: NodeFilter,
+        is_selected: NodeFilter,
         data: Collection[fx.Node],
     ) -> None:
-        """Annotates all matches within, of which no node is yet."""
+        """Annotate the selected matches of which no node is annotated yet.
+
+        data: the nodes that depend on the model's inputs.
+        """
 
         def is_wanted(node: fx.Node) -> bool:
-            return self._is_wanted(node, is_there)
+            return self._is_wanted(node, is_selected)
 
         if config is not None and is_groupwise(config):
-            take(model, config, is_wanted)
+            annotate_groupwise(model, config, is_wanted)
             return
         if config is None:
-            leave_tables(model, is_wanted)
+            leave_embeddings(model, is_wanted)
         for pattern in PATTERNS:
             for match in find(model, pattern, config is not None and config.is_qat, data):
                 nodes = match.nodes
-                if is_annotated(*nodes) or not self._is_wanted(match.anchor, is_there):
+                if is_annotated(*nodes) or not is_wanted(match.anchor):
                     continue
                 if config is None:
                     mark(*nodes)
-                    match.anchor.meta[WHY] = "it was set to stay float"
+                    match.anchor.meta[WHY] = "its configuration is None"
                 elif pattern.is_dynamic or not is_dynamic(config):
                     why = refusal(match, config)
                     match.anchor.meta[WHY] = why
@@ -265,32 +279,27 @@ class XNNPACKQuantizer(Quantizer):
                 else:
                     match.anchor.meta[WHY] = "scales found at run time are for products"
         if config is None or not is_dynamic(config):
-            self._take_lists(model, config, is_there, data)
+            for node in model.graph.nodes:
+                if node.target in CAT and node in data and is_wanted(node):
+                    _annotate_concatenation(node, config)
 
-    def _is_wanted(self, node: fx.Node, is_there: NodeFilter) -> bool:
-        return is_there(node) and (self.filter_fn is None or self.filter_fn(node))
-
-    def _take_lists(
-        self,
-        model: fx.GraphModule,
-        config: QuantizationConfig | None,
-        is_there: NodeFilter,
-        data: Collection[fx.Node],
-    ) -> None:
-        for node in model.graph.nodes:
-            if node.target not in CAT or node not in data or is_annotated(node):
-                continue
-            if not self._is_wanted(node, is_there):
-                continue
-            if config is None:
-                mark(node)
-            elif all(is_float(n) for n in node.args[0]):
-                _annotate_list(node, config.input_activation)
+    def _is_wanted(self, node: fx.Node, is_selected: NodeFilter) -> bool:
+        return is_selected(node) and (self.filter_fn is None or self.filter_fn(node))
 
 
-def _annotate_list(node: fx.Node, how: QuantizationSpecBase | None) -> None:
-    """A concatenation: its operands and its result have one scale, that of the first operand that
-    has been given one, else a new one."""
+def _annotate_concatenation(node: fx.Node, config: QuantizationConfig | None) -> None:
+    """Annotate operands and result of a concatenation with one scale.
+
+    The scale is that of the first operand that has one, or a new one.
+    """
+    if is_annotated(node):
+        return
+    if config is None:
+        mark(node)
+        return
+    if not all(is_float(n) for n in node.args[0]):
+        return
+    how: QuantizationSpecBase | None = config.input_activation
     operands = list(dict.fromkeys(node.args[0]))
     owner = next((n for n in operands if _has_scale(n)), operands[0])
     like = SharedQuantizationSpec((owner, node))
@@ -300,7 +309,7 @@ def _annotate_list(node: fx.Node, how: QuantizationSpecBase | None) -> None:
 
 
 def _has_scale(node: Any) -> bool:
-    """Whether a value is quantized, or moved from one that is."""
+    """Whether a value is quantized, directly or before it was moved or clamped."""
     while output_spec(node) is None:
         if node.target not in SHARING or not isinstance(node.args[0], fx.Node):
             return False
@@ -308,8 +317,8 @@ def _has_scale(node: Any) -> bool:
     return True
 
 
-def _share(model: fx.GraphModule) -> None:
-    """What moves or limits a quantized value has its scale."""
+def _share_scales(model: fx.GraphModule) -> None:
+    """Annotate operators that move or clamp a quantized value with the scale of the value."""
     for node in model.graph.nodes:
         operand = node.args[0] if node.args else None
         if node.target not in SHARING or is_annotated(node) or not isinstance(operand, fx.Node):
@@ -323,39 +332,39 @@ def _share(model: fx.GraphModule) -> None:
             share_input(node, operand)
 
 
-# ---- Filters
+# ---- filters
 
 
-def _of_type(module_type: Callable[..., Any]) -> NodeFilter:
-    """Nodes of modules of a class, or of what they contain."""
+def _module_type_filter(module_type: Callable[..., Any]) -> NodeFilter:
+    """A filter for the nodes of modules of a class and of their submodules."""
     wanted = f"{module_type.__module__}.{module_type.__qualname__}"
 
-    def is_there(node: fx.Node) -> bool:
+    def is_of_type(node: fx.Node) -> bool:
         stack = node.meta.get("nn_module_stack", {})
         kinds = (kind for _, kind in stack.values())
         names = (k if isinstance(k, str) else f"{k.__module__}.{k.__qualname__}" for k in kinds)
         return wanted in names
 
-    return is_there
+    return is_of_type
 
 
-def _of(operators: frozenset[Any], is_there: NodeFilter) -> NodeFilter:
-    """Calls of these operators among what is there."""
-    return lambda node: node.target in operators and is_there(node)
+def _operator_filter(operators: frozenset[Any], is_selected: NodeFilter) -> NodeFilter:
+    """A filter for the selected nodes that call one of the operators."""
+    return lambda node: node.target in operators and is_selected(node)
 
 
-def _but(others: Iterable[NodeFilter], is_there: NodeFilter | None = None) -> NodeFilter:
-    """What is there and in none of the others."""
-    unwanted = list(others)
+def _except(excluded: Iterable[NodeFilter], is_selected: NodeFilter | None = None) -> NodeFilter:
+    """A filter for the selected nodes that no other filter accepts."""
+    others = list(excluded)
 
     def is_left(node: fx.Node) -> bool:
-        return (is_there is None or is_there(node)) and not any(f(node) for f in unwanted)
+        return (is_selected is None or is_selected(node)) and not any(f(node) for f in others)
 
     return is_left
 
 
 def _overloads(operator: Any) -> frozenset[Any]:
-    """An operator as a set; of a packet all its overloads."""
+    """The overloads of an operator packet; a set of one for an overload."""
     if isinstance(operator, torch._ops.OpOverloadPacket):
         return frozenset(getattr(operator, name) for name in operator.overloads())
     return frozenset({operator})
@@ -366,16 +375,16 @@ def _patterns_of(operator: Any) -> list[Pattern]:
 
 
 def _supported() -> str:
-    every = frozenset().union(CAT, TABLES, *(p.targets for p in PATTERNS))
+    every = frozenset().union(CAT, EMBEDDINGS, *(p.targets for p in PATTERNS))
     return ", ".join(sorted(map(str, every)))
 
 
-def _check_tables(config: QuantizationConfig | None, what: str) -> None:
-    """Tables are looked up, not computed with."""
+def _check_embeddings(config: QuantizationConfig | None, what: str) -> None:
+    """Raise unless a configuration for embeddings quantizes weights alone."""
     if config is not None and not (is_groupwise(config) and is_weight_only(config)):
         raise ValueError(
-            f"{what}: of embeddings the weights alone are quantized; "
-            "give it get_weight_only_quantization_config(bits=8)"
+            f"{what}: expected a configuration of weights alone, such as "
+            "get_weight_only_quantization_config(bits=8), got one that quantizes activations"
         )
 
 

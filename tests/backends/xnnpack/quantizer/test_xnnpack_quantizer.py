@@ -1,4 +1,4 @@
-"""What the quantizer marks: operators, what counts before what, and numbers within quanta."""
+"""What the quantizer marks: operators, what counts before what, and numbers within quantization steps."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ class Images(nn.Module):
         return self.last(x.mean((2, 3)))
 
 
-def test_a_network_of_images_is_one_delegate_within_quanta_of_eager() -> None:
+def test_a_network_of_images_is_one_delegate_within_steps_of_eager() -> None:
     model = Images().eval()
     graph = converted(model, XNNPACKQuantizer().set_global(STATIC), 2, 3, 8, 8)
     x = torch.randn(2, 3, 8, 8)
@@ -181,11 +181,11 @@ def test_a_network_of_images_is_one_delegate_within_quanta_of_eager() -> None:
     assert len(edge.delegation_summary().delegates) == 1
     found = edge.to_executorch().run(x)
     reference = graph(x)
-    assert (torch.as_tensor(found) - reference).abs().max() <= 2 * quantum(graph)
+    assert (torch.as_tensor(found) - reference).abs().max() <= 2 * step(graph)
     assert (reference - model(x)).abs().max() < 0.1 * model(x).abs().max()
 
 
-def quantum(graph: fx.GraphModule) -> float:
+def step(graph: fx.GraphModule) -> float:
     """The scale of the result."""
     output = next(n for n in graph.graph.nodes if n.op == "output")
     return float(output.all_input_nodes[0].args[1])
@@ -213,5 +213,5 @@ def test_upstreams_path_gives_the_same_quantizer() -> None:
     [{"act_qmin": 0, "act_qmax": 255}, {"weight_qmin": -300}, {"act_qmin": 5, "act_qmax": 5}],
 )
 def test_bounds_beyond_int8_are_refused(bounds: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="needs a range within that of int8"):
+    with pytest.raises(ValueError, match="expected a range within -128 … 127"):
         get_symmetric_quantization_config(**bounds)

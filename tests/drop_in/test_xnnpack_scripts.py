@@ -174,7 +174,7 @@ def test_recipes_are_found_by_their_backend() -> None:
     kind = XNNPackRecipeType.TORCHAO_INT8_DYNAMIC_ACT_INT4_WEIGHT_PER_TENSOR
     recipe = ExportRecipe.get_recipe(kind, group_size=64)
     assert recipe.name == "xnnpack_torchao_int8da_int4w_per_tensor"
-    with pytest.raises(ValueError, match="group_size is a str, needed is an int"):
+    with pytest.raises(ValueError, match="group_size: expected an int, got a str"):
         ExportRecipe.get_recipe(kind, group_size="32")
 
     class Other(RecipeType):

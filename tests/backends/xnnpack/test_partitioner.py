@@ -1,4 +1,4 @@
-"""What XnnpackPartitioner takes: at least what upstream's does; the rest has a reason; all runs."""
+"""XnnpackPartitioner: delegates at least upstream's nodes; others have reasons; results agree."""
 
 from __future__ import annotations
 
@@ -44,19 +44,22 @@ from executorch_py.exir.lowered_backend_module import get_lowered_backend_module
 
 UPSTREAM = json.loads((SUPPORT / "xnnpack_upstream_delegation.json").read_text())
 UNCHECKED = EdgeCompileConfig(_check_ir_validity=False)
-# Why a node stays that upstream takes: it costs nothing outside, or XNNPACK refuses it at load.
+# Reasons of nodes that stay and that upstream delegates: free outside, or refused at load.
 BETTER_OUTSIDE = (
-    *("it moves elements", "a reshape at the edge", "7 dimensions", "its result has no dimensions"),
+    "it moves elements",
+    "a reshape at the edge",
+    "7 dimensions",
+    "its result has no dimensions",
     "nothing that reads it is delegated",  # a conversion to floats for operators outside
 )
-# Element types whose rounding, and scales found at run time, are not eager's to the last bit.
+# Tolerances of element types; dynamic scales also differ from eager torch in the last bits.
 TOLERANCES = {torch.float16: 2e-3, torch.float32: 2e-5}
 ROUGH = ("dynamic_int8", "8da", "per_tensor", "per_channel", "_quantized", "_qs8")
 
 
 @dataclass
 class Lowered:
-    """A group of cases behind the partitioner: what stays of each case and why, and results."""
+    """A group of cases after partitioning: nodes that stay with reasons, and results."""
 
     manager: EdgeProgramManager
     left: dict[str, list[tuple[str, str | None]]]
@@ -120,7 +123,7 @@ REASONS = {
     "avg_pool_divisor": "it divides by 2, not by the size of its window",
     "conv_3d": "it convolves over 3 dimensions, not 1 or 2",
     "conv_given_weights": "its weights are computed at run time",
-    "cat": "it moves elements, and nothing beside it that is delegated computes",
+    "cat": "it moves elements, and no delegated node beside it computes",
     "unsqueeze": "a reshape at the edge of a delegate costs nothing outside",
     "cumsum": "no XNNPACK form written",
 }
@@ -231,14 +234,16 @@ def test_operators_are_chosen_by_their_configs() -> None:
     found = summary(["conv_block", "add"], XnnpackPartitioner(configs=[LinearConfig, AddConfig]))
     assert taken(found) == {"aten::linear": 1, "aten::add.Tensor": 1}
     left = {r.reason for r in found.records if r.delegate is None}
-    assert "its operator was not asked for" in left
-    with pytest.raises(RuntimeError, match="AddConfig and AddConfig for one target_name"):
+    assert "the partitioner's configs do not include its operator" in left
+    with pytest.raises(
+        RuntimeError, match="one config per target_name, got AddConfig and AddConfig"
+    ):
         XnnpackPartitioner(configs=[AddConfig, AddConfig])
 
 
 @dataclass
 class Counted:
-    """What became of two linear layers with an activation between them."""
+    """The delegated nodes of two linear layers with an activation between them."""
 
     linears: int
     activations: int
@@ -311,11 +316,11 @@ def test_verbose_prints_what_stays(capsys: pytest.CaptureFixture[str]) -> None:
     assert "is left: stride 3 is larger than the kernel 2" in capsys.readouterr().out
 
 
-# ---- what regions share
+# ---- regions
 
 
 class Divided(nn.Module):
-    """Two linear layers with one weight, and between them what XNNPACK has not."""
+    """Two linear layers with one weight and an operator between them that stays."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -343,7 +348,7 @@ def test_regions_do_not_wait_for_themselves_and_share_weights() -> None:
 
 
 class SmallBetween(nn.Module):
-    """A little and a lot between what XNNPACK has not."""
+    """Regions of few and of many elements between operators that stay."""
 
     def forward(self, x: Tensor) -> Tensor:
         little = torch.cumsum(torch.cumsum(x[0, :4], 0) * 2, 0)
@@ -365,7 +370,7 @@ def test_regions_that_cost_more_than_they_save_are_left_when_asked(
 
 
 class QuantizedBetween(nn.Module):
-    """One quantized value that two regions read, of which one needs the other's result."""
+    """A quantized value with readers in two regions, one of which depends on the other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -402,7 +407,7 @@ def test_masks_of_bools_become_numbers_once() -> None:
 
 
 def test_masks_made_of_constants_in_integers_are_made_at_export() -> None:
-    """As windows that were shifted make them: which numbers differ, after these were quantized."""
+    """An attention mask of shifted windows, made of constants: unequal labels are masked."""
 
     def shifted(x: Tensor) -> Tensor:
         windows = rounded(x.new_zeros(6).masked_fill(torch.arange(6) > 3, 2.0), 1 / 64, -128)
@@ -419,7 +424,7 @@ def test_masks_made_of_constants_in_integers_are_made_at_export() -> None:
 
 @pytest.mark.parametrize("join", [torch.cat, torch.stack])
 def test_quantized_constants_join_floats(join: Callable[..., Tensor]) -> None:
-    """As the class token of a transformer does."""
+    """A quantized constant concatenated with floats, like the class token of a transformer."""
 
     def joined(x: Tensor) -> Tensor:
         token = rounded(torch.linspace(-1.0, 1.0, 6).reshape(1, 6), 1 / 64, 0)
@@ -442,7 +447,7 @@ def test_a_program_with_nothing_to_take_stays_as_it_is() -> None:
 
 
 class Attentive(nn.Module):
-    """Attention whose reshapes calculate with the number of sequences."""
+    """Attention whose reshapes compute with the number of sequences."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -453,7 +458,7 @@ class Attentive(nn.Module):
 
 
 def test_sizes_of_tokens_are_those_of_their_embeddings_inside() -> None:
-    """Tokens are integers, which a delegate does not take; what stays says why."""
+    """Embeddings of token ids, which are integers and stay outside; others have reasons."""
     torch.manual_seed(0)
     module, tokens = nn.Sequential(nn.Embedding(9, 16), Attentive()).eval(), torch.ones(1, 5).int()
     exported = export(module, (tokens,), dynamic_shapes=({1: torch.export.Dim("n", min=1, max=8)},))
@@ -475,7 +480,7 @@ def test_arithmetic_on_sizes_goes_along() -> None:
 
 
 def test_of_reshapes_with_two_sizes_found_at_run_time_those_that_change_nothing_go_along() -> None:
-    """Attention over any number of sequences of any length; what divides it says why."""
+    """Attention with dynamic batch and length; operators that divide it have reasons."""
     torch.manual_seed(0)
 
     def look(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Division of graphs into regions: no region waits for itself, and there are as few as can be."""
+"""Partitioning of graphs into regions: no dependency cycles, and the fewest possible regions."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def graph_of(edges: dict[str, str]) -> tuple[fx.Graph, dict[str, fx.Node]]:
 
 
 def divided(
-    edges: dict[str, str], wanted: str, groups: tuple[str, ...] = (), floating: str = ""
+    edges: dict[str, str], wanted: str, colocated: tuple[str, ...] = (), movable: str = ""
 ) -> list[str]:
     graph, made = graph_of(edges)
     names = {node: name for name, node in made.items()}
     regions = Regions(
         graph,
         [made[n] for n in wanted],
-        [[made[n] for n in group] for group in groups],
-        [made[n] for n in floating],
+        [[made[n] for n in members] for members in colocated],
+        [made[n] for n in movable],
     )
     return ["".join(names[n] for n in nodes) for nodes in regions.divide(lambda nodes: True)]
 
@@ -58,20 +58,20 @@ def test_what_only_a_later_region_reads_is_computed_there() -> None:
     assert divided(edges, "acde") == ["a", "ced"]
 
 
-def test_groups_stay_together() -> None:
+def test_colocated_nodes_stay_together() -> None:
     edges = {"a": "x", "b": "x", "c": "b", "d": "ac"}
-    assert divided(edges, "acd", groups=("ad",)) == ["acd"]
+    assert divided(edges, "acd", colocated=("ad",)) == ["acd"]
 
 
-def test_a_group_that_would_wait_for_itself_is_named() -> None:
+def test_colocated_nodes_on_a_cycle_are_named() -> None:
     graph, made = graph_of({"a": "x", "b": "a", "c": "ab"})
     regions = Regions(graph, [made["a"], made["c"]], [[made["a"], made["c"]]])
-    assert regions.waiting == {made["a"], made["c"]}
+    assert regions.cyclic == {made["a"], made["c"]}
 
 
-def test_floating_nodes_bind_nothing() -> None:
+def test_movable_nodes_constrain_no_region() -> None:
     edges = {"q": "x", "a": "q", "b": "a", "c": "qb"}
-    assert divided(edges, "ac", floating="q") == ["a", "c"]
+    assert divided(edges, "ac", movable="q") == ["a", "c"]
 
 
 def test_parts_that_are_not_worth_it_are_left() -> None:
@@ -100,12 +100,12 @@ def test_random_graphs_divide_into_regions_that_can_run(seed: int) -> None:
     found = divided(edges, "".join(wanted))
     assert sorted(itertools.chain(*found)) == wanted
     region = {letter: i for i, part in enumerate(found) for letter in part}
-    assert not _waits(edges, region)
+    assert not _has_cycle(edges, region)
     assert len(found) == _longest_alternation(edges, set(wanted))
 
 
-def _waits(edges: dict[str, str], region: dict[str, int]) -> bool:
-    """Whether regions and single nodes, as units, depend on each other in a circle."""
+def _has_cycle(edges: dict[str, str], region: dict[str, int]) -> bool:
+    """Whether regions and single nodes, as units, depend on each other in a cycle."""
     units = {letter: str(region.get(letter, letter)) for letter in edges}
     reads: dict[str, set[str]] = {unit: set() for unit in units.values()}
     for letter, read in edges.items():
@@ -119,7 +119,7 @@ def _waits(edges: dict[str, str], region: dict[str, int]) -> bool:
 
 
 def _longest_alternation(edges: dict[str, str], wanted: set[str]) -> int:
-    """The most regions that any one path must visit: no division can have fewer."""
+    """The largest number of regions along a path, a lower bound for any partition."""
     depth: dict[str, int] = {"x": 0}
     for letter, read in edges.items():
         depth[letter] = max(

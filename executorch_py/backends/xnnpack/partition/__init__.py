@@ -1,1 +1,1 @@
-"""Partitioners with upstream's names; see xnnpack_partitioner.py."""
+"""Partitioners: selection of nodes, regions of the graph, and preparation for both."""

@@ -1,8 +1,9 @@
-"""Rewrites before partitioning that let whole chains stay in one delegate.
+"""Rewrites before partitioning that remove obstacles between delegated nodes.
 
-What is left outside must be as cheap as what stood there. Constants are computed; bool masks of
-attention become numbers once for all layers; slices with steps become parts of a reshape; sizes
-are read from what has them instead of from tokens. Knows nothing of what will be delegated.
+Constants are folded. Bool masks of attention become float masks, once for all layers. Strided
+slices become parts of a reshape. Sizes are read from float operands instead of from token ids. A
+rewritten node that is not delegated must be as cheap as the original one. Knows nothing of which
+nodes will be delegated.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from executorch_py.exir.ir.signature import name_outputs
 from executorch_py.exir.passes.simplify.fold_constants import fold_constants
 
 ATTENTION = "aten::scaled_dot_product_attention"
-# The delegate tells by it which queries see no key; ops/attention.py makes it finite.
+# The delegate recognizes queries that see no key by it; ops/attention.py makes it finite.
 _MASKED = -math.inf
 _aten = torch.ops.aten
 
@@ -32,20 +33,20 @@ _aten = torch.ops.aten
 def prepare(ep: ExportedProgram) -> None:
     """Rewrite in place."""
     fold_constants(ep)
-    _masks_as_numbers(ep)
+    _float_masks(ep)
     for node in list(ep.graph.nodes):
         if is_call(node, "aten::slice_copy.Tensor"):
-            _stepped_slice(ep.graph_module, node)
+            _strided_slice_to_reshape(ep.graph_module, node)
         elif is_call(node, "aten::as_strided_copy"):
-            _plain_strides(ep.graph_module, node)
-    _sizes_of_operands(ep.graph_module)
+            _as_strided_to_reshape(ep.graph_module, node)
+    _sizes_of_float_operands(ep.graph_module)
     erase_dead_nodes(ep.graph)
     name_outputs(ep)
     ep.graph_module.recompile()
 
 
 def is_mask_of_bools(node: Any) -> bool:
-    """Whether a mask says which keys are seen, instead of what is added to the scores."""
+    """Whether an attention mask holds bools (True: the key is seen), not numbers to be added."""
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
     return isinstance(value, torch.Tensor) and value.dtype is torch.bool
 
@@ -53,8 +54,8 @@ def is_mask_of_bools(node: Any) -> bool:
 # ---- masks
 
 
-def _masks_as_numbers(ep: ExportedProgram) -> None:
-    """where(mask, 0, -inf), once per mask and element type."""
+def _float_masks(ep: ExportedProgram) -> None:
+    """Replace bool masks by where(mask, 0, -inf), once per mask and element type."""
     known = constant_tensors(ep)
     made: dict[tuple[fx.Node, torch.dtype], fx.Node] = {}
     for node in list(ep.graph.nodes):
@@ -65,28 +66,28 @@ def _masks_as_numbers(ep: ExportedProgram) -> None:
             continue
         key = (mask, node.meta["val"].dtype)
         if key not in made:
-            made[key] = _as_numbers(ep, *key)
+            made[key] = _float_mask(ep, *key)
         node.replace_input_with(mask, made[key])
 
 
-def _as_numbers(ep: ExportedProgram, mask: fx.Node, dtype: torch.dtype) -> fx.Node:
+def _float_mask(ep: ExportedProgram, mask: fx.Node, dtype: torch.dtype) -> fx.Node:
     mode = fake_mode_of(ep.graph_module)
     assert mode is not None
     numbers = [torch.tensor(number, dtype=dtype) for number in (0.0, _MASKED)]
     examples = [mode.from_tensor(number, static_shapes=True) for number in numbers]
-    pending: list[tuple[str, torch.Tensor, object, dict[str, object]]] = [
+    constants: list[tuple[str, torch.Tensor, object, dict[str, object]]] = [
         (name, number, example, {})
         for name, number, example in zip(("_seen", "_masked"), numbers, examples, strict=True)
     ]
-    zero, low = add_constants(ep, pending)
+    zero, low = add_constants(ep, constants)
     return _call_after(ep.graph_module, mask, _aten.where.self, (mask, zero, low), mask)
 
 
 # ---- slices
 
 
-def _stepped_slice(gm: fx.GraphModule, node: fx.Node) -> None:
-    """x[start::step] of a size that step divides: one part of [size / step, step]."""
+def _strided_slice_to_reshape(gm: fx.GraphModule, node: fx.Node) -> None:
+    """Rewrite x[start::step] as one part of a reshape to [size / step, step], if step divides."""
     source, step = node.args[0], argument(node, "step")
     assert isinstance(source, fx.Node)
     example = source.meta["val"]
@@ -105,8 +106,8 @@ def _stepped_slice(gm: fx.GraphModule, node: fx.Node) -> None:
     node.replace_all_uses_with(picked)
 
 
-def _plain_strides(gm: fx.GraphModule, node: fx.Node) -> None:
-    """as_strided of a whole tensor as it lies, which pooling to one pixel leaves: a reshape."""
+def _as_strided_to_reshape(gm: fx.GraphModule, node: fx.Node) -> None:
+    """Rewrite as_strided of a whole contiguous tensor, which pooling to one pixel leaves."""
     source, size, stride = node.args[0], argument(node, "size"), argument(node, "stride")
     assert isinstance(source, fx.Node)
     example = source.meta["val"]
@@ -127,8 +128,11 @@ def _plain_strides(gm: fx.GraphModule, node: fx.Node) -> None:
 # ---- sizes
 
 
-def _sizes_of_operands(gm: fx.GraphModule) -> None:
-    """Sizes of integers, which a delegate cannot read, become those of the user's own floats."""
+def _sizes_of_float_operands(gm: fx.GraphModule) -> None:
+    """Read sizes from a float operand of their reader instead of from an integer tensor.
+
+    A delegate cannot have integer tensors, such as token ids, as inputs.
+    """
     made: dict[tuple[fx.Node, int], fx.Node] = {}
     for node in list(gm.graph.nodes):
         for size in [n for n in node.all_input_nodes if is_call(n, "aten::sym_size.int")]:
@@ -150,7 +154,7 @@ def _has_floats(node: fx.Node) -> bool:
 
 
 def _same_size(node: fx.Node, size: Any) -> tuple[fx.Node, int] | None:
-    """The operand and dimension of floats that has this size."""
+    """The float operand and its dimension that has this size."""
     for operand in filter(_has_floats, node.all_input_nodes):
         for dim, other in enumerate(operand.meta["val"].shape):
             if not isinstance(other, int) and str(other) == str(size):
@@ -161,7 +165,7 @@ def _same_size(node: fx.Node, size: Any) -> tuple[fx.Node, int] | None:
 def _call_after(
     gm: fx.GraphModule, place: fx.Node, op: Any, args: tuple[Any, ...], like: fx.Node
 ) -> fx.Node:
-    """A call of an edge operator with its example value, behind `place`."""
+    """Insert a call of an edge operator behind `place`, with its example value."""
     if place.op == "placeholder":
         place = [node for node in gm.graph.nodes if node.op == "placeholder"][-1]
     with gm.graph.inserting_after(place):

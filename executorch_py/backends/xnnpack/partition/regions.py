@@ -1,9 +1,9 @@
-"""Few and large regions of a graph that can run as one call each, without waiting for themselves.
+"""Partitions a graph into few and large regions without dependency cycles.
 
-Every node gets a level: a region's nodes have one level, and a node behind one that stays outside
-has a higher level than what is before it. The highest level is then the longest alternation of
-inside and outside along any path, so no other division has fewer regions. Linear in the graph.
-Knows nodes, groups and which of them are wanted; not why.
+Every node gets a level. The nodes of a region have one level, and a node behind one that stays
+outside has a higher level than the nodes before that. The highest level is then the longest
+alternation of inside and outside along any path, so that no other division has fewer regions. The
+time is linear in the graph. Knows nodes, colocated nodes and which of them are wanted; not why.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from executorch_py.exir.ir.op_traits import is_getitem
 
 @dataclass
 class _Unit:
-    """Nodes that are inside or outside together."""
+    """Nodes that are inside or outside of a region together."""
 
     nodes: list[fx.Node]
     wanted: bool
-    before: list[int]  # units that it reads
-    behind: list[int]  # units that read it
+    sources: list[int]  # units that it reads
+    readers: list[int]  # units that read it
     level: int = 0
-    returns: bool = False  # whether the graph returns one of its values
+    is_output: bool = False  # whether the graph returns one of its values
 
 
 class Regions:
     """Divides the `wanted` nodes of a graph.
 
-    `groups` are nodes that must be in one region; `floating` ones run wherever their users do and
-    bind nothing, because each user can have a copy.
+    colocated: sets of nodes that must be in one region. movable: nodes that run wherever their
+    users do and constrain no region, because each user can have a copy.
     """
 
     def __init__(
         self,
         graph: fx.Graph,
         wanted: Collection[fx.Node],
-        groups: Iterable[Collection[fx.Node]] = (),
-        floating: Collection[fx.Node] = (),
+        colocated: Iterable[Collection[fx.Node]] = (),
+        movable: Collection[fx.Node] = (),
     ) -> None:
-        self._graph, self._wanted, self._floating = graph, set(wanted), set(floating)
+        self._graph, self._wanted, self._movable = graph, set(wanted), set(movable)
         self._position = {node: i for i, node in enumerate(graph.nodes)}
         self._head: dict[fx.Node, fx.Node] = {}
         for node in graph.nodes:
             if is_getitem(node.target):
                 self._join(node, node.args[0])
-        for group in groups:
-            members = sorted(group, key=self._position.__getitem__)
+        for together in colocated:
+            members = sorted(together, key=self._position.__getitem__)
             for member in members[1:]:
                 self._join(member, members[0])
-        self.waiting: set[fx.Node] = set()  # of groups that would wait for themselves
+        self.cyclic: set[fx.Node] = set()  # colocated nodes whose region would depend on itself
         self._units = self._make_units()
         self._order = self._sorted()
 
@@ -71,11 +71,11 @@ class Regions:
             self._head[second] = first
 
     def _sources(self, node: fx.Node) -> list[fx.Node]:
-        """What a node reads, through floating nodes."""
+        """The calls that a node reads, directly or through movable nodes."""
         found, waiting = [], list(node.all_input_nodes)
         while waiting:
             arg = waiting.pop()
-            if arg in self._floating:
+            if arg in self._movable:
                 waiting += arg.all_input_nodes
             elif arg.op == "call_function":
                 found.append(arg)
@@ -85,7 +85,7 @@ class Regions:
         numbers: dict[fx.Node, int] = {}
         units: list[_Unit] = []
         calls = [n for n in self._graph.nodes if n.op == "call_function"]
-        calls = [node for node in calls if node not in self._floating]
+        calls = [node for node in calls if node not in self._movable]
         for node in calls:
             head = self._find(node)
             if head not in numbers:
@@ -97,39 +97,39 @@ class Regions:
             for source in self._sources(node):
                 other = numbers[self._find(source)]
                 if other != mine:
-                    units[mine].before.append(other)
-                    units[other].behind.append(mine)
-            units[mine].returns |= any(user.op == "output" for user in node.users)
+                    units[mine].sources.append(other)
+                    units[other].readers.append(mine)
+            units[mine].is_output |= any(user.op == "output" for user in node.users)
         return units
 
     def _sorted(self) -> list[int]:
-        """Units in an order in which each follows what it reads."""
-        missing = [len(unit.before) for unit in self._units]
+        """Units in topological order; nodes of units on a cycle go to `cyclic`."""
+        missing = [len(unit.sources) for unit in self._units]
         ready = [i for i, n in enumerate(missing) if n == 0]
         order = []
         while ready:
             i = ready.pop()
             order.append(i)
-            for j in self._units[i].behind:
+            for j in self._units[i].readers:
                 missing[j] -= 1
                 if missing[j] == 0:
                     ready.append(j)
         stuck = set(range(len(self._units))) - set(order)
         for i in stuck:
             if len(self._units[i].nodes) > 1:
-                self.waiting.update(self._units[i].nodes)
+                self.cyclic.update(self._units[i].nodes)
         return order
 
     # ---- regions
 
     def divide(self, keep: Callable[[Sequence[fx.Node]], bool]) -> list[list[fx.Node]]:
-        """The regions in the order in which they run, nodes in graph order.
+        """The regions in execution order, each with its nodes in graph order.
 
-        Connected parts of a region that `keep` refuses are left outside.
+        keep: whether a connected part of a region is worth a delegate; others stay outside.
         """
         while True:
             self._set_levels()
-            self._move_on()
+            self._delay()
             parts = self._connected_parts()
             refused = [part for part in parts if not keep(self._nodes_of(part))]
             if not refused:
@@ -155,7 +155,7 @@ class Regions:
         for i in self._order:
             unit = self._units[i]
             unit.level = 0
-            for j in unit.before:
+            for j in unit.sources:
                 other = self._units[j]
                 step = 1 if other.wanted and not unit.wanted else 0
                 unit.level = max(unit.level, other.level + step)
@@ -168,7 +168,7 @@ class Regions:
             if not unit.wanted:
                 continue
             mine = part_of.setdefault(i, [i])
-            for j in unit.before:
+            for j in unit.sources:
                 other = part_of.get(j)
                 if other is None or other is mine or self._units[j].level != unit.level:
                     continue
@@ -179,15 +179,15 @@ class Regions:
                     part_of[k] = mine
         return list({id(part): part for part in part_of.values()}.values())
 
-    def _move_on(self) -> None:
-        """Move parts that only later regions read into the first of these."""
+    def _delay(self) -> None:
+        """Move parts that only later regions read into the first of these regions."""
         parts = self._connected_parts()
         for part in sorted(parts, key=lambda p: -self._units[p[0]].level):
             own = self._units[part[0]].level
             members = set(part)
-            if any(self._units[i].returns for i in part):
+            if any(self._units[i].is_output for i in part):
                 continue
-            readers = {j for i in part for j in self._units[i].behind} - members
+            readers = {j for i in part for j in self._units[i].readers} - members
             limits = [
                 u.level if u.wanted else u.level - 1 for u in map(self._units.__getitem__, readers)
             ]
@@ -197,7 +197,7 @@ class Regions:
 
 
 def edges_of(nodes: Sequence[fx.Node], cheap: Collection[fx.Node]) -> set[fx.Node]:
-    """Those `cheap` nodes of a region that lie at its beginning or end, through each other."""
+    """The `cheap` nodes at the beginning or end of a region, also behind each other."""
     inside = set(nodes)
     found: set[fx.Node] = set()
     changed = True

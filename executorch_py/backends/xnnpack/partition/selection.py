@@ -1,7 +1,8 @@
-"""Which nodes of a graph XNNPACK takes, what goes with them, and why it leaves the others.
+"""Selection of the nodes of a graph for XNNPACK, with reasons for the others.
 
-Node by node from support.py, then by what nodes need of each other: weights and their conversions,
-scales found at run time, quantized results. Knows no regions and no tags.
+Nodes are selected one by one by the capability table, and then by their dependence on each other:
+weights and their conversions, scales found at run time, quantized results. Knows no regions and no
+tags.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ STATIC = ConfigPrecisionType.STATIC_QUANT
 DYNAMIC = ConfigPrecisionType.DYNAMIC_QUANT
 _FUSED = frozenset({"aten::relu", "aten::hardtanh"})
 _WEIGHTS = {"aten::linear": "weight", "aten::mm": "mat2", "aten::addmm": "mat2"}
-_PACKED_EACH_TIME = "its weights come into a loop or branch as operands, packed in every call"
+_PACKED_IN_CALLS = "its weights come into a loop or branch as operands, packed in every call"
 _KINDS = {FP32: "not quantized", STATIC: "quantized statically", DYNAMIC: "quantized dynamically"}
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a partitioner was asked to take: kinds of arithmetic, operators by their configs.
+    """The options of a partitioner: kinds of arithmetic, and operators by their configs.
 
-    As in upstream, kinds of arithmetic choose operators: one that has a kind asked for is taken
-    however its operands are. Floats alone leave what is quantized. Without `only_these`, operators
-    that have no config are taken with the floats.
+    As in upstream, a kind of arithmetic chooses operators: an operator that has the kind is
+    selected whether its operands are quantized or not. FP32 alone excludes quantized nodes. Without
+    `only_these`, operators without a config are selected with FP32.
     """
 
     operators: Mapping[str, XNNPartitionerConfig]
@@ -57,22 +58,22 @@ class Request:
         return self.operators.get(config_key(facts.key))
 
     def refusal(self, facts: NodeFacts, program: ExportedProgram) -> str | None:
-        """Why this node was not asked for."""
+        """Why the options exclude a node; None if they do not."""
         if self.precisions == {FP32} and facts.precision is not FP32:
-            return f"it is {_KINDS[facts.precision]}, which was not asked for"
+            return f"it is {_KINDS[facts.precision]}, which the partitioner's options exclude"
         config = self._config(facts)
         if config is None and self.only_these:
-            return "its operator was not asked for"
+            return "the partitioner's configs do not include its operator"
         enabled = _kinds_of(facts) if config is None else config.enabled_precision_types
         if self.precisions.isdisjoint(enabled):
             kinds = " or ".join(_KINDS[p] for p in ConfigPrecisionType if p in self.precisions)
-            return f"it is never {kinds}; the rest was not asked for"
+            return f"it is never {kinds}; the partitioner's options exclude the rest"
         if config is not None and not config.takes(facts.node, program):
             return f"{type(config).__name__} refuses it"
         return None
 
     def quantizes(self, facts: NodeFacts) -> bool:
-        """Whether an operator that is taken brings its conversions along."""
+        """Whether the conversions of a selected operator are selected with it."""
         config = self._config(facts)
         return config is None or config.enabled_precision_types != [FP32]
 
@@ -89,20 +90,20 @@ def _multiplies_operand(facts: NodeFacts) -> bool:
     return name is not None and bool(facts.argument(name).op == "placeholder")
 
 
-def _moved(operand: NodeFacts) -> list[fx.Node]:
-    """An operand, what it was before it was moved, and all between."""
-    chain = [operand.node]
-    while chain[-1] is not operand.before_moves:
-        chain.append(chain[-1].all_input_nodes[0])
-    return chain
+def _moves_of(operand: NodeFacts) -> list[fx.Node]:
+    """An operand and the moves before it, back to the node whose elements they move."""
+    path = [operand.node]
+    while path[-1] is not operand.before_moves:
+        path.append(path[-1].all_input_nodes[0])
+    return path
 
 
-def _chain(node: fx.Node, last: fx.Node) -> list[fx.Node]:
-    """The only reader of a node, its only reader, and so on, with the node."""
-    chain = [node]
-    while chain[-1] is not last:
-        chain.append(next(iter(chain[-1].users)))
-    return chain
+def _path(node: fx.Node, last: fx.Node) -> list[fx.Node]:
+    """The nodes from one to another, each the only reader of the one before."""
+    path = [node]
+    while path[-1] is not last:
+        path.append(next(iter(path[-1].users)))
+    return path
 
 
 def _has_integer_weights(facts: NodeFacts) -> bool:
@@ -112,8 +113,8 @@ def _has_integer_weights(facts: NodeFacts) -> bool:
 class Selection:
     """The nodes of one graph that can be delegated.
 
-    `wanted` are calls, `groups` those that stay together, `floating` those of which each region can
-    have a copy; `reasons` tells of every other call why it is left.
+    wanted: selected calls. colocated: sets of nodes that must be in one region. movable: nodes of
+    which each region can have a copy. reasons: why each other call is left.
     """
 
     def __init__(
@@ -122,59 +123,59 @@ class Selection:
         self.facts, self._request, self._program = facts, request, program
         self._in_body = gm is not program.graph_module
         self.wanted: set[fx.Node] = set()
-        self.groups: list[list[fx.Node]] = []
-        self.floating: set[fx.Node] = set()
+        self.colocated: list[list[fx.Node]] = []
+        self.movable: set[fx.Node] = set()
         self.reasons: dict[fx.Node, str] = {}
-        self._unasked: set[fx.Node] = set()  # left only for want of being asked for
+        self._excluded: set[fx.Node] = set()  # left for the partitioner's options alone
         self._calls = [facts[node] for node in gm.graph.nodes if node.op == "call_function"]
         for call in self._calls:
             if not is_getitem(call.node.target):
-                self._look_at(call)
+                self._select(call)
         for call in [c for c in self._calls if c.node in self.wanted]:
-            self._ask_for_neighbours(call)
-        self._bind()
+            self._include_neighbours(call)
+        self._colocate()
         for call in self._calls:
             if is_getitem(call.node.target) and call.node.args[0] in self.wanted:
                 self.wanted.add(call.node)
 
-    def _look_at(self, facts: NodeFacts) -> None:
+    def _select(self, facts: NodeFacts) -> None:
         node = facts.node
         if facts.role is Role.SIZES or facts.quantized_value is Quantized.CONSTANT:
-            self.floating.add(node)
+            self.movable.add(node)
             return
         if facts.key in COMPANIONS:
-            return  # taken along by what reads it, see _bind
-        found = _PACKED_EACH_TIME if self._in_body and _multiplies_operand(facts) else None
+            return  # selected with its reader, see _colocate
+        found = _PACKED_IN_CALLS if self._in_body and _multiplies_operand(facts) else None
         if found is None:
             found = reason(facts, self._request.forms)
         if found is None:
             found = self._request.refusal(facts, self._program)
             if found is not None:
-                self._unasked.add(node)
+                self._excluded.add(node)
         if found is not None:
             self.reasons[node] = found
         elif is_dequantize(node):
-            self.floating.add(node)
+            self.movable.add(node)
         else:
             self.wanted.add(node)
 
-    def _ask_for_neighbours(self, facts: NodeFacts) -> None:
-        """Operators on integers bring their conversions, products the activation behind them."""
-        if not self._unasked or not self._request.quantizes(facts):
+    def _include_neighbours(self, facts: NodeFacts) -> None:
+        """Select conversions around operators on integers, and activations behind products."""
+        if not self._excluded or not self._request.quantizes(facts):
             return
         near = self._fused_behind(facts)
         if facts.precision is STATIC:
             behind = facts.quantized_result
             for arg in facts.operands:
-                near += _moved(self.facts[arg])
-            near += [] if behind is None else _chain(facts.node, behind)[1:]
-        for other in self._unasked.intersection(near):
-            self._unasked.remove(other)
+                near += _moves_of(self.facts[arg])
+            near += [] if behind is None else _path(facts.node, behind)[1:]
+        for other in self._excluded.intersection(near):
+            self._excluded.remove(other)
             self.reasons.pop(other)
-            (self.floating if is_dequantize(other) else self.wanted).add(other)
+            (self.movable if is_dequantize(other) else self.wanted).add(other)
 
     def _fused_behind(self, facts: NodeFacts) -> list[fx.Node]:
-        """The activation that a float product with weights computes on the way out, if any."""
+        """The activation that is fused with a float product with weights, if any."""
         rule, users = facts.rule, list(facts.node.users)
         if rule is None or rule.quantization is not Quantization.GEMM or len(users) != 1:
             return []
@@ -182,72 +183,72 @@ class Selection:
             return []
         return [user for user in users if op_key(user.target) in _FUSED]
 
-    # ---- what belongs together
+    # ---- colocated nodes
 
-    def _bind(self) -> None:
-        """Take conversions along with products, or leave products whose conversions are not."""
+    def _colocate(self) -> None:
+        """Select conversions with products, or leave products whose conversions are left."""
         for call in self._calls:
             if call.node in self.wanted:
-                self._bind_product(call)
+                self._colocate_product(call)
         changed = True
-        while changed:  # a chain that one reader cannot follow keeps the others, too
+        while changed:  # leaving one reader of shared conversions may make others leave theirs
             changed = False
-            for group in list(self.groups):
-                outside = self._outside_reader(group)
+            for members in list(self.colocated):
+                outside = self._outside_reader(members)
                 if outside is not None:
-                    self._dissolve(group, outside)
+                    self._dissolve(members, outside)
                     changed = True
-        bound = {node for group in self.groups for node in group}
+        bound = {node for members in self.colocated for node in members}
         for node in (call.node for call in self._calls):
             if node in bound:
                 self.wanted.add(node)
                 self.reasons.pop(node, None)
-            elif not (node in self.wanted or node in self.floating or is_getitem(node.target)):
+            elif not (node in self.wanted or node in self.movable or is_getitem(node.target)):
                 self.reasons.setdefault(node, "nothing that it converts for is delegated")
 
-    def _bind_product(self, facts: NodeFacts) -> None:
+    def _colocate_product(self, facts: NodeFacts) -> None:
         if facts.rule is None or facts.rule.quantization is not Quantization.GEMM:
             return
         node = facts.node
         for operand in map(self.facts.__getitem__, facts.operands):
-            *moves, source = _moved(operand)
+            *moves, source = _moves_of(operand)
             known = self.wanted.issuperset(moves) and _has_integer_weights(facts)
             if operand.quantized_value is Quantized.DYNAMIC:
-                self.groups.append([node, *dict.fromkeys(operand.dynamic_chain)])
+                self.colocated.append([node, *dict.fromkeys(operand.dynamic_chain)])
             elif facts.quantized(source) is Quantized.STATIC and known:
-                self._bind_static(facts, source)
+                self._colocate_static(facts, source)
 
-    def _bind_static(self, facts: NodeFacts, dequantize: fx.Node) -> None:
-        """Integer products make integers: the node, its activation, and the conversion behind."""
+    def _colocate_static(self, facts: NodeFacts, dequantize: fx.Node) -> None:
+        """Colocate an integer product with its activation and the quantization of its result."""
         node, behind = facts.node, facts.quantized_result
         assert behind is not None
-        group = _chain(node, behind)
-        for member in (dequantize, *group):
+        members = _path(node, behind)
+        for member in (dequantize, *members):
             if member in self.reasons:
                 self._leave(node, f"'{member.name}' beside it is left: {self.reasons[member]}")
                 return
-        self.groups.append(group)
+        self.colocated.append(members)
 
-    def _outside_reader(self, group: Collection[fx.Node]) -> fx.Node | None:
-        """Who reads a conversion with a scale found at run time and cannot be delegated."""
-        for node in group:
+    def _outside_reader(self, members: Collection[fx.Node]) -> fx.Node | None:
+        """A reader of a conversion with a dynamic scale that cannot be delegated, if any."""
+        for node in members:
             if op_key(node.target) not in COMPANIONS and not is_quantize(node):
                 continue
             for user in node.users:
-                known = user in self.wanted or user in group or is_getitem(user.target)
-                if not known and not self._is_static_result(node, group):
+                known = user in self.wanted or user in members or is_getitem(user.target)
+                if not known and not self._is_static_result(node, members):
                     return user
         return None
 
-    def _is_static_result(self, node: fx.Node, group: Collection[fx.Node]) -> bool:
+    def _is_static_result(self, node: fx.Node, members: Collection[fx.Node]) -> bool:
         return is_quantize(node) and not any(
-            op_key(member.target) in COMPANIONS for member in group
+            op_key(member.target) in COMPANIONS for member in members
         )
 
-    def _dissolve(self, group: list[fx.Node], outside: fx.Node) -> None:
-        self.groups.remove(group)
+    def _dissolve(self, members: list[fx.Node], outside: fx.Node) -> None:
+        self.colocated.remove(members)
         self._leave(
-            group[0],
+            members[0],
             f"'{outside.name}' reads its quantized input too and is left; "
             "DuplicateDynamicQuantChainPass gives each reader its own",
         )
@@ -257,13 +258,13 @@ class Selection:
         self.reasons[node] = why
 
     def leave_all(self, nodes: Collection[fx.Node], why: str) -> None:
-        """Take back nodes, and the groups that they are in."""
-        taken_back = set(nodes)
-        self.groups = [group for group in self.groups if taken_back.isdisjoint(group)]
+        """Deselect nodes, and dissolve the colocated sets that they are in."""
+        left = set(nodes)
+        self.colocated = [members for members in self.colocated if left.isdisjoint(members)]
         for node in nodes:
             self._leave(node, why)
 
     def operators(self) -> list[list[fx.Node]]:
-        """The groups, and products with the activations fused to them: what is one operator."""
+        """The sets of nodes that are one operator: colocated ones, products with activations."""
         pairs = [(call.node, user) for call in self._calls for user in self._fused_behind(call)]
-        return [*self.groups, *(list(pair) for pair in pairs if self.wanted.issuperset(pair))]
+        return [*self.colocated, *(list(pair) for pair in pairs if self.wanted.issuperset(pair))]

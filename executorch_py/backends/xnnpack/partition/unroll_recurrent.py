@@ -1,9 +1,9 @@
-"""Recurrent layers as one chain of operators, since a delegate has no loops.
+"""Unrolls recurrent layers before partitioning, since a delegate has no loops.
 
-A layer of known length is unrolled unless the program would have too many cells: each is 14 nodes
-and 1.6 kB of payload. A loop's body is there once and, on our runtime, some 8 % faster; but its
-weights are operands, so that its product stays outside the delegate, where upstream's kernel takes
-three times as long in float32 and more in float16.
+A layer of known length is unrolled unless the program would have too many cells, each of which is
+14 nodes and 1.6 kB of payload. A loop has its body once and is some 8 % faster on our runtime. But
+the weights of its product are operands, so that the product stays outside the delegate, where
+upstream's kernel takes three times as long in float32 and more in float16.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def unroll_recurrent(program: ExportedProgram) -> ExportedProgram:
 
 
 def cells_of(layer: fx.Node) -> float:
-    """How often a layer runs its cell; infinity where that is found at run time."""
+    """The number of cells of an unrolled layer; infinity where it is found at run time."""
     x = argument(layer, "input").meta["val"]
     steps = x.shape[1 if argument(layer, "batch_first") else 0]
     if not isinstance(steps, int) or x.dtype not in FLOATS:

@@ -1,7 +1,7 @@
-"""XnnpackPartitioner: tags what XNNPACK computes, in as few and as large regions as can run.
+"""XnnpackPartitioner: tags nodes for XNNPACK, in as few and as large regions as possible.
 
-Selection says which nodes can be taken, Regions how they divide; here are upstream's options, tags
-and the reasons written to nodes that stay.
+Selection finds the nodes that can be delegated, and Regions divides them. This module has
+upstream's options, the tags, and the reasons that are written to nodes that stay.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from executorch_py.exir.ir.op_traits import RESHAPES, op_key
 
 logger = logging.getLogger(__name__)
 
-# Operators that lose what XNNPACK has for them when they are decomposed.
+# Operators that XNNPACK computes whole and that are not decomposed before partitioning.
 _KEPT_WHOLE = (
     "aten.linear.default",
     "aten.hardswish.default",
@@ -65,25 +65,26 @@ _KEPT_WHOLE = (
     "torchao.dequantize_affine.default",
 )
 _KEPT = frozenset("::".join(n.split(".")[:2]) for n in _KEPT_WHOLE)
-_ONLY_MOVES = "it moves elements, and nothing beside it that is delegated computes"
+_ONLY_MOVES = "it moves elements, and no delegated node beside it computes"
 _AT_THE_EDGE = "a reshape at the edge of a delegate costs nothing outside"
 _SMALL = "its region takes less time than calling a delegate"
-# Regions below are left with leave_small_regions: by cost.py, a product or 1024 elements of a
-# function of many steps takes more. A call of a delegate costs 0.1 us beside our kernels.
+# With leave_small_regions, regions below this time stay. By cost.py, a product takes more, and so
+# does a transcendental function of 1024 elements. A delegate call costs 0.1 us more than a kernel.
 _SMALL_SECONDS = 0.4e-6
-_WAITS = "its conversions are read by what it waits for itself"
+_CYCLIC = "its conversions are read by nodes that it depends on itself"
 
 
 class XnnpackPartitioner(Partitioner):
-    """Gives XNNPACK what it computes.
+    """Delegates the nodes that XNNPACK computes.
 
-    `configs` limits it to operators (classes of partition.config, or derived ones), and
-    `config_precisions` to operators that have these kinds of arithmetic; none means all.
-    `per_op_mode` makes a delegate of every operator; `verbose` prints what stays and why.
-    `enable_bf16` lets bfloat16 products through, for runtimes whose XNNPACK has them.
-    `force_non_static_weights_for_f32_linear` leaves weights and biases of float linear layers
-    outside and hands them to the delegate in every call, for weights that other programs share.
-    `leave_small_regions`, which upstream has not, leaves what a delegate could only slow down.
+    configs: limits the partitioner to operators (classes of partition.config, or derived ones).
+    config_precisions: limits it to operators that have these kinds of arithmetic; default: all.
+    per_op_mode: makes a delegate of every operator. verbose: prints the nodes that stay and why.
+    enable_bf16: delegates bfloat16 products, for runtimes whose XNNPACK has them.
+    force_non_static_weights_for_f32_linear: leaves weights and biases of float linear layers
+    outside and passes them to the delegate in every call, for weights that other programs share.
+    leave_small_regions, which upstream does not have: leaves regions that a delegate would only
+    slow down.
     """
 
     asks_functional_graph = False
@@ -118,7 +119,7 @@ class XnnpackPartitioner(Partitioner):
     # ---- before decomposition
 
     def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
-        """Unroll recurrent layers of few steps, where all that becomes of them can be taken."""
+        """Unroll recurrent layers of few steps, if no option excludes the unrolled operators."""
         floats = ConfigPrecisionType.FP32 in self._request.precisions
         if self.per_op_mode or self._request.only_these or not floats:
             return exported_program
@@ -127,6 +128,7 @@ class XnnpackPartitioner(Partitioner):
     def ops_to_not_decompose(
         self, ep: ExportedProgram
     ) -> tuple[list[torch._ops.OpOverload], Callable[[fx.Node], bool] | None]:
+        """The operators to keep whole, and a filter for their calls that XNNPACK computes."""
         constants = constant_tensors(ep)
 
         def accepts(node: fx.Node) -> bool:
@@ -145,7 +147,7 @@ class XnnpackPartitioner(Partitioner):
     # ---- partitioning
 
     def transform_before_partition(self, edge_program: ExportedProgram) -> ExportedProgram:
-        """Rewrite what would divide delegates; see prepare.py."""
+        """Rewrite operators that would divide delegates; see prepare.py."""
         prepare(edge_program)
         return edge_program
 
@@ -153,6 +155,7 @@ class XnnpackPartitioner(Partitioner):
         return written() if self._request.forms is None else self._request.forms
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag the nodes of each delegate, in all graphs of a program."""
         tags: dict[str, DelegationSpec] = {}
         constants = constant_tensors(exported_program)
         for gm in graph_modules(exported_program.graph_module):
@@ -164,7 +167,7 @@ class XnnpackPartitioner(Partitioner):
                 tags[tag] = self.delegation_spec
                 for node in nodes:
                     node.meta["delegation_tag"] = tag
-            _tag_floating(gm, selection)
+            _tag_movable(gm, selection)
             self._note(gm, selection)
         tag_constant_data(exported_program)
         if self._weights_stay_outside:
@@ -179,10 +182,10 @@ class XnnpackPartitioner(Partitioner):
             return any(facts[n].role is Role.COMPUTE or facts[n].key in _KEPT for n in nodes)
 
         while True:
-            groups = selection.operators() if self.per_op_mode else selection.groups
-            regions = Regions(gm.graph, selection.wanted, groups, selection.floating)
-            if regions.waiting:
-                selection.leave_all(regions.waiting, _WAITS)
+            together = selection.operators() if self.per_op_mode else selection.colocated
+            regions = Regions(gm.graph, selection.wanted, together, selection.movable)
+            if regions.cyclic:
+                selection.leave_all(regions.cyclic, _CYCLIC)
                 continue
             if self.per_op_mode:
                 return regions.singles()
@@ -200,7 +203,7 @@ class XnnpackPartitioner(Partitioner):
         return found
 
     def _note(self, gm: fx.GraphModule, selection: Selection) -> None:
-        """Write the reason to every call that stays."""
+        """Record the reason of every call that stays."""
         for node in gm.graph.nodes:
             if node.op != "call_function" or "delegation_tag" in node.meta:
                 continue
@@ -209,7 +212,7 @@ class XnnpackPartitioner(Partitioner):
                 why = _ONLY_MOVES
             if (
                 why is None
-                and node in selection.floating
+                and node in selection.movable
                 and selection.facts[node].role is not Role.SIZES
             ):
                 why = "nothing that reads it is delegated"
@@ -230,13 +233,14 @@ def _by_operator(
         if other is not config:
             names = " and ".join(type(c).__name__ for c in (other, config))
             raise RuntimeError(
-                f"configs has {names} for one target_name, '{config.target_name}'; give one of them"
+                f"configs: expected one config per target_name, got {names} for "
+                f"'{config.target_name}'"
             )
     return found
 
 
 def _leave_weights(program: ExportedProgram) -> None:
-    """Let a delegate's float linear layers take their weights and biases as inputs."""
+    """Make weights and biases of delegated float linear layers inputs of the delegate."""
     for node in program.graph.nodes:
         if op_key(node.target) != "aten::linear" or "delegation_tag" not in node.meta:
             continue
@@ -247,7 +251,7 @@ def _leave_weights(program: ExportedProgram) -> None:
 
 
 def _overload(name: str) -> Any:
-    """The operator of that name; None where its library is not imported."""
+    """The operator of that name; None if its library is not imported."""
     found: Any = torch.ops
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -259,20 +263,20 @@ def _is_free_outside(facts: NodeFacts) -> bool:
 
 
 def _is_small(nodes: Sequence[fx.Node], facts: GraphFacts) -> bool:
-    """Whether our kernels do a region of floats in the time that calling a delegate takes."""
+    """Whether portable kernels compute a float region in the time of a delegate call."""
     if any(facts[n].role is Role.CONVERT or facts[n].key in _KEPT for n in nodes):
         return False
     return sum(map(estimated_seconds, nodes)) < _SMALL_SECONDS
 
 
-def _tag_floating(gm: fx.GraphModule, selection: Selection) -> None:
-    """Conversions and sizes go where they are read, a copy to each region where several read one.
+def _tag_movable(gm: fx.GraphModule, selection: Selection) -> None:
+    """Tag conversions and sizes with the regions of their readers; each region gets a copy.
 
-    What the conversion of an activation makes for readers outside comes from the region that made
-    the integers, so that it need not leave as integers.
+    A dequantized activation that is also read outside is computed in the region that made the
+    integers, so that the integers need not leave the region.
     """
     for node in reversed(gm.graph.nodes):
-        if node not in selection.floating:
+        if node not in selection.movable:
             continue
         tags = [user.meta.get("delegation_tag") for user in node.users]
         inside = [tag for tag in tags if tag is not None]
@@ -289,26 +293,26 @@ def _tag_floating(gm: fx.GraphModule, selection: Selection) -> None:
 
 
 class XnnpackDynamicallyQuantizedPartitioner(XnnpackPartitioner):
-    """Takes products with weights, which alone can be quantized at run time; other floats stay."""
+    """Delegates products with weights, the only operators with dynamic quantization."""
 
     def __init__(self, **kwargs: Any) -> None:
         if "config_precisions" in kwargs:
             raise ValueError(
-                "config_precisions given to XnnpackDynamicallyQuantizedPartitioner, which is "
+                "config_precisions: expected none, as XnnpackDynamicallyQuantizedPartitioner is "
                 "DYNAMIC_QUANT by definition; leave it out, or use XnnpackPartitioner"
             )
         super().__init__(config_precisions=ConfigPrecisionType.DYNAMIC_QUANT, **kwargs)
 
 
 class XnnpackFloatingPointPartitioner(XnnpackPartitioner):
-    """Takes what is not quantized."""
+    """Delegates nodes that are not quantized."""
 
     def __init__(self) -> None:
         super().__init__(config_precisions=ConfigPrecisionType.FP32)
 
 
 class XnnpackQuantizedPartitioner(XnnpackPartitioner):
-    """Takes operators that can be quantized with scales known ahead of time."""
+    """Delegates operators that can be quantized with scales known ahead of time."""
 
     def __init__(self) -> None:
         super().__init__(config_precisions=ConfigPrecisionType.STATIC_QUANT)

@@ -1,4 +1,4 @@
-"""Recipes for XNNPACK, known to ExportRecipe.get_recipe once this package is imported."""
+"""Recipes for XNNPACK; importing this package registers them for ExportRecipe.get_recipe."""
 
 from executorch_py.backends.xnnpack.recipes.xnnpack_recipe_provider import XNNPACKRecipeProvider
 from executorch_py.backends.xnnpack.recipes.xnnpack_recipe_types import XNNPackRecipeType

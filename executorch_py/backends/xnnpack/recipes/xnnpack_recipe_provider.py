@@ -1,4 +1,4 @@
-"""The recipes for XNNPACK: how to quantize, then XnnpackPartitioner with its configurations."""
+"""Provider of recipes for XNNPACK: quantization, then XnnpackPartitioner and its settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from executorch_py.export import (
 logger = logging.getLogger(__name__)
 _GROUPS = XNNPackRecipeType.TORCHAO_INT8_DYNAMIC_ACT_INT4_WEIGHT_PER_TENSOR
 _CHANNELS = XNNPackRecipeType.TORCHAO_INT8_DYNAMIC_ACT_INT4_WEIGHT_PER_CHANNEL
-# What get_symmetric_quantization_config is asked for.
+# Arguments of get_symmetric_quantization_config.
 _PT2E: dict[RecipeType, dict[str, bool]] = {
     XNNPackRecipeType.PT2E_INT8_DYNAMIC_PER_CHANNEL: {"is_per_channel": True, "is_dynamic": True},
     XNNPackRecipeType.PT2E_INT8_STATIC_PER_CHANNEL: {"is_per_channel": True},
@@ -35,7 +35,7 @@ _PT2E: dict[RecipeType, dict[str, bool]] = {
 
 
 class XNNPACKRecipeProvider(BackendRecipeProvider):
-    """Makes the recipes that XNNPackRecipeType names."""
+    """Creates the recipes of XNNPackRecipeType."""
 
     @property
     def backend_name(self) -> str:
@@ -45,12 +45,16 @@ class XNNPACKRecipeProvider(BackendRecipeProvider):
         return list(XNNPackRecipeType)
 
     def create_recipe(self, recipe_type: RecipeType, **kwargs: Any) -> ExportRecipe | None:
-        """`group_size` is for the weights of 4 bits by group; others are ignored with a warning."""
+        """The recipe of a type; None for other types.
+
+        group_size: for 4-bit weights with scales per group. Other arguments are ignored with a
+        warning.
+        """
         if recipe_type not in self.get_supported_recipes():
             return None
         group_size = kwargs.pop("group_size", 32) if recipe_type is _GROUPS else 32
         if not isinstance(group_size, int):
-            raise ValueError(f"group_size is a {type(group_size).__name__}, needed is an int")
+            raise ValueError(f"group_size: expected an int, got a {type(group_size).__name__}")
         if kwargs:
             logger.warning("recipe %s ignores %s", recipe_type.value, sorted(kwargs))
         return ExportRecipe(

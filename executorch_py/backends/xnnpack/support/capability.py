@@ -35,7 +35,7 @@ MOST_DIMENSIONS = 6  # XNN_MAX_TENSOR_DIMS
 
 
 def _rules(names: str, *checks: Check, **facts: object) -> dict[str, Rule]:
-    """One rule for several operators, written as in `aten::`."""
+    """One rule for several operators, whose names have the namespace `aten` unless given."""
     rule = Rule(checks, **facts)  # type: ignore[arg-type]
     return {name if "::" in name else f"aten::{name}": rule for name in names.split()}
 
@@ -46,7 +46,7 @@ _BF16 = {"in_bf16": True}
 _MOVE = {"role": Role.MOVE, "quantization": Quantization.STATIC}
 
 RULES: dict[str, Rule] = {
-    # Element by element
+    # Element-wise
     **_rules("abs ceil cos exp floor log neg rsqrt sin sqrt square reciprocal"),
     **_rules("sigmoid tanh", **_BF16),
     **_rules("gelu hardswish hardsigmoid mish silu"),
@@ -70,8 +70,8 @@ RULES: dict[str, Rule] = {
     **_rules("glu", check.known_dimension),
     **_rules("mean.dim", check.mean_dims, check.same_type_result, **_STATIC),
     **_rules("sum.dim_IntList", check.mean_dims, check.same_type_result),
-    **_rules("amax amin", check.extreme_dims),
-    **_rules("max.dim min.dim", check.extreme_dims, check.elements_with_places),
+    **_rules("amax amin", check.max_min_dims),
+    **_rules("max.dim min.dim", check.max_min_dims, check.indices_with_elements),
     **_rules("max_pool2d", check.rank(4), check.pool_window, check.complete_windows, **_STATIC),
     **_rules(
         "max_pool2d_with_indices",
@@ -80,7 +80,7 @@ RULES: dict[str, Rule] = {
         check.complete_windows,
         check.results_unread(1),
     ),
-    **_rules("avg_pool2d", check.rank(4), check.pool_window, check.plain_average),
+    **_rules("avg_pool2d", check.rank(4), check.pool_window, check.unpadded_average),
     **_rules("_adaptive_avg_pool2d adaptive_avg_pool2d", check.rank(4), check.global_average),
     **_rules("upsample_bilinear2d upsample_bilinear2d.vec", check.rank(4), check.known_image),
     **_rules("pixel_shuffle pixel_unshuffle", check.rank(4), check.known_image),
@@ -108,7 +108,7 @@ RULES: dict[str, Rule] = {
         check.results_unread(1, 2),
     ),
     **_rules("_native_batch_norm_legit.no_stats", check.known_channels, check.results_unread(1, 2)),
-    # Elements in other places
+    # Moves of elements
     **_rules("view_copy _unsafe_view reshape flatten.using_ints", check.reshape, **_MOVE),
     **_rules("squeeze_copy squeeze_copy.dim squeeze_copy.dims", check.reshape, **_MOVE),
     **_rules("unsqueeze_copy", check.reshape, **_MOVE),
@@ -130,7 +130,7 @@ RULES: dict[str, Rule] = {
         check.float_cast,
         **_MOVE,
     ),
-    # Numbers and integers
+    # Conversions between floats and integers
     **_rules("quantized_decomposed::quantize_per_tensor", check.int8_scale, role=Role.CONVERT),
     **_rules(
         "quantized_decomposed::dequantize_per_tensor",
@@ -139,8 +139,8 @@ RULES: dict[str, Rule] = {
         other_types=frozenset({"input"}),
     ),
 }
-# Converted weights and conversions with scales found at run time go with the operator that reads
-# them; alone they are nothing to XNNPACK.
+# Conversions of weights, and conversions with scales found at run time. They are delegated with the
+# operator that reads them; XNNPACK has no node for them alone.
 COMPANIONS = frozenset(
     {
         "quantized_decomposed::dequantize_per_channel",
@@ -157,8 +157,9 @@ COMPANIONS = frozenset(
     }
 )
 NO_FORM = "no XNNPACK form written"
-# Where more is to be said. A cache of keys and values is written in every layer, between the
-# projections and what reads it, so that a decoder has one delegate more than layers at the least.
+# Reasons of single operators. A cache of keys and values is written in every layer, between the
+# projections and the attention that reads it, so that a decoder has at least one delegate more than
+# layers.
 _WHY_NO_FORM = {
     "aten::index_put": "it writes into state, which no delegate keeps",
     **{
@@ -169,15 +170,12 @@ _WHY_NO_FORM = {
 
 
 def written() -> frozenset[str]:
-    """The operators that the payload writer has visitors for."""
+    """The operators that have visitors, which write them to the payload."""
     return frozenset(VISITORS)
 
 
 class GraphFacts(dict[fx.Node, NodeFacts]):
-    """The facts of a graph's nodes, each made when it is first asked for.
-
-    The graph stays as it is while the facts are in use.
-    """
+    """The facts of a graph's nodes, made on first access; the graph must not change meanwhile."""
 
     def __init__(
         self, constants: Mapping[str, torch.Tensor], options: Options | None = None
@@ -196,7 +194,7 @@ class GraphFacts(dict[fx.Node, NodeFacts]):
 
 
 def _role(node: fx.Node, key: str, rule: Rule | None) -> Role | None:
-    """What a node can be to a delegate; None if nothing."""
+    """The role of a node in a delegate; None if it has none."""
     if key in COMPANIONS:
         return Role.CONVERT
     if node.op == "call_function" and is_scalar_op(node.target):
@@ -205,9 +203,9 @@ def _role(node: fx.Node, key: str, rule: Rule | None) -> Role | None:
 
 
 def reason(facts: NodeFacts, forms: frozenset[str] | None = None) -> str | None:
-    """Why a node cannot be delegated; None if it can, with what belongs to it.
+    """Why a node cannot be delegated; None if it can, together with its conversions.
 
-    `forms` are the operators that can be written, all visitors' by default.
+    forms: the operators that can be written, by default those of all visitors.
     """
     key, rule = facts.key, facts.rule
     if rule is None or key not in (written() if forms is None else forms):
@@ -223,11 +221,11 @@ def reason(facts: NodeFacts, forms: frozenset[str] | None = None) -> str | None:
     return _conversions(facts, rule)
 
 
-# ---- what holds for all operators
+# ---- checks of all operators
 
 
 def _types(facts: NodeFacts, rule: Rule) -> str | None:
-    """Floats of one type, integers only where they are quantized or constant."""
+    """Operands are floats; integers only where they are quantized or constant."""
     allowed = rule.dtypes
     if facts.options.bf16 and rule.in_bf16:
         allowed = (*allowed, torch.bfloat16)
@@ -264,34 +262,34 @@ def _shapes(facts: NodeFacts, rule: Rule) -> str | None:
 
 
 def _orders(facts: NodeFacts, rule: Rule) -> str | None:
-    """Edge operators read what their operands' copies lay out; before, views may lie anyhow."""
+    """Operands are contiguous or channels-last before edge operators copy views into order."""
     if isinstance(facts.node.target, torch._ops.OpOverload):
         return None
     for arg in facts.operands:
         example = facts.example(arg)
         assert example is not None
-        if facts.constant(arg) is None and not _is_plain(example):
+        if facts.constant(arg) is None and not _is_dense(example):
             return f"'{arg.name}' lies in memory neither row by row nor channels-last"
     return None
 
 
-def _is_plain(example: torch.Tensor) -> bool:
+def _is_dense(example: torch.Tensor) -> bool:
     return bool(example.is_contiguous()) or (
         example.dim() == 4 and bool(example.is_contiguous(memory_format=torch.channels_last))
     )
 
 
 def _sizes(facts: NodeFacts, rule: Rule) -> str | None:
-    """Sizes given as arguments are read from tensors that a delegate can have as inputs."""
+    """Sizes given as arguments come from tensors that a delegate can have as inputs."""
     for tensor in size_sources(facts.node):
         example = facts.example(tensor)
-        if example is None or example.dtype not in rule.dtypes or not _is_plain(example):
+        if example is None or example.dtype not in rule.dtypes or not _is_dense(example):
             return f"a size is computed from '{tensor.name}', which a delegate cannot read"
     return None
 
 
 def _conversions(facts: NodeFacts, rule: Rule) -> str | None:
-    """Operands with scales found at run time are for products alone."""
+    """Operands with scales found at run time are read by products only."""
     if rule.quantization is Quantization.GEMM or rule.role is Role.CONVERT:
         return None
     for arg in nodes_in(facts.node.args):

@@ -1,7 +1,8 @@
-"""The checks behind support.py's table, one per limit of XNNPACK's nodes or of their payload.
+"""Checks for the capability table, one per limit of XNNPACK's nodes or of their payload.
 
-Each takes a Site and returns None, or what was found and what would be needed, in words that stand
-after the operator's name in a summary.
+Each takes the NodeFacts of one node and returns None, or the reason why XNNPACK cannot compute the
+node: a sentence about the node, whose name stands before it in summaries. Checks of products are in
+product_checks.py.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _LEAST_SCALE = 1.2e-38  # the smallest normal float32
 
 
 def numbers(*names: str) -> Check:
-    """The arguments are numbers known ahead of time."""
+    """Check that arguments are numbers known ahead of time."""
 
     def check(facts: NodeFacts) -> str | None:
         for name in names:
@@ -34,7 +35,7 @@ def numbers(*names: str) -> Check:
 
 
 def constant(*names: str) -> Check:
-    """The arguments are constants, or left out."""
+    """Check that arguments are constants or absent."""
 
     def check(facts: NodeFacts) -> str | None:
         for name in names:
@@ -47,7 +48,7 @@ def constant(*names: str) -> Check:
 
 
 def rank(needed: int) -> Check:
-    """The first operand has that many dimensions."""
+    """Check the number of dimensions of the first operand."""
 
     def check(facts: NodeFacts) -> str | None:
         found = facts.input.dim()
@@ -57,7 +58,7 @@ def rank(needed: int) -> Check:
 
 
 def results_unread(*positions: int) -> Check:
-    """Nobody reads the results at these positions."""
+    """Check that no node reads the results at these positions."""
 
     def check(facts: NodeFacts) -> str | None:
         for user in facts.node.users:
@@ -69,7 +70,7 @@ def results_unread(*positions: int) -> Check:
 
 
 def bounds(facts: NodeFacts) -> str | None:
-    """Bounds of a clamp are numbers in order."""
+    """Check that the bounds of a clamp are numbers in order."""
     key = facts.key
     names = ("min_val", "max_val") if key == "aten::hardtanh" else ("min", "max")
     if key in ("aten::clamp_min", "aten::clamp_max"):
@@ -84,13 +85,13 @@ def bounds(facts: NodeFacts) -> str | None:
 
 
 def unscaled_elu(facts: NodeFacts) -> str | None:
-    """Only alpha differs from nn.ELU's defaults."""
+    """Check that only alpha differs from the defaults of nn.ELU."""
     scales = (facts.argument("scale"), facts.argument("input_scale"))
     return None if scales == (1, 1) else f"its scale and input_scale are {scales}, not 1"
 
 
 def known_power(facts: NodeFacts) -> str | None:
-    """Powers that are other nodes."""
+    """Check that an exponent is one that other nodes compute."""
     exponent = facts.argument("exponent")
     if not isinstance(exponent, (int, float)):
         return "its exponent is found at run time"
@@ -100,7 +101,7 @@ def known_power(facts: NodeFacts) -> str | None:
 
 
 def slopes_of_channels(facts: NodeFacts) -> str | None:
-    """One slope, or one per channel of an image."""
+    """Check that there is one slope, or one per channel of an image."""
     slopes = facts.constant(facts.argument("weight"))
     if slopes is not None and slopes.numel() > 1 and facts.input.dim() not in (3, 4):
         return f"it has slopes per channel over {facts.input.dim()} dimensions, not 3 or 4"
@@ -111,12 +112,12 @@ def slopes_of_channels(facts: NodeFacts) -> str | None:
 
 
 def operand_types(facts: NodeFacts) -> str | None:
-    """Operands have the type of the result; constants are cast to it."""
+    """Check that operands have the type of the result, to which constants are cast."""
     return _types_of(facts, [facts.argument("self"), facts.argument("other")])
 
 
 def joined_types(facts: NodeFacts) -> str | None:
-    """What is concatenated has one type."""
+    """Check that concatenated tensors have the type of the result."""
     return _types_of(facts, list(nodes_in(facts.node.args[0])))
 
 
@@ -132,14 +133,14 @@ def _types_of(facts: NodeFacts, operands: list[object]) -> str | None:
 
 
 def same_type_softmax(facts: NodeFacts) -> str | None:
-    """No widening on the way."""
+    """Check that a softmax does not widen its input."""
     if facts.argument("half_to_float"):
         return "it turns float16 into float32"
     return None
 
 
 def same_type_result(facts: NodeFacts) -> str | None:
-    """The result has the input's element type."""
+    """Check that the result has the input's element type."""
     result = facts.results
     if result and result[0].dtype is not facts.input.dtype:
         return f"it turns {dtype_name(facts.input.dtype)} into {dtype_name(result[0].dtype)}"
@@ -147,7 +148,7 @@ def same_type_result(facts: NodeFacts) -> str | None:
 
 
 def float_cast(facts: NodeFacts) -> str | None:
-    """Copies change no element type, or one float into another."""
+    """Check that a copy keeps the element type or turns one float type into another."""
     result, source = facts.results, facts.input
     if not result or result[0].dtype is source.dtype:
         return None
@@ -157,7 +158,7 @@ def float_cast(facts: NodeFacts) -> str | None:
 
 
 def int8_scale(facts: NodeFacts) -> str | None:
-    """Integers of 8 bits with one normal scale, known ahead of time."""
+    """Check for integers of 8 bits with one normal scale, known ahead of time."""
     node = facts.node
     dtype = facts.argument("dtype")
     if dtype not in (torch.int8, torch.uint8):
@@ -170,7 +171,7 @@ def int8_scale(facts: NodeFacts) -> str | None:
     example = facts.example(node.args[0])
     limits = torch.iinfo(dtype)
     if not limits.min <= zero_point <= limits.max:
-        return f"its zero point {zero_point} is no {dtype_name(dtype)}"
+        return f"its zero point {zero_point} is outside {dtype_name(dtype)}"
     if is_quantize(facts.node) and (example is None or example.dtype not in FLOATS):
         return "it quantizes numbers other than float32 and float16"
     return None
@@ -192,7 +193,7 @@ def _pair(facts: NodeFacts, name: str, default: list[int] | None = None) -> list
 
 
 def pool_window(facts: NodeFacts) -> str | None:
-    """Windows leave nothing out between them."""
+    """Check that windows leave no elements out between them."""
     kernel = _pair(facts, "kernel_size")
     stride = None if kernel is None else _pair(facts, "stride", kernel)
     if kernel is None or stride is None:
@@ -204,7 +205,7 @@ def pool_window(facts: NodeFacts) -> str | None:
 
 
 def complete_windows(facts: NodeFacts) -> str | None:
-    """What ceil_mode adds is known ahead of time."""
+    """Check that the padding of ceil_mode is known ahead of time."""
     known = all(isinstance(size, int) for size in facts.input.shape[2:])
     return (
         None
@@ -213,8 +214,8 @@ def complete_windows(facts: NodeFacts) -> str | None:
     )
 
 
-def plain_average(facts: NodeFacts) -> str | None:
-    """An average counts the elements of the image in its window."""
+def unpadded_average(facts: NodeFacts) -> str | None:
+    """Check that an average counts only elements of the image in its window."""
     kernel, padding = _pair(facts, "kernel_size"), _pair(facts, "padding")
     if facts.argument("ceil_mode"):
         return "it has ceil_mode"
@@ -227,13 +228,13 @@ def plain_average(facts: NodeFacts) -> str | None:
 
 
 def global_average(facts: NodeFacts) -> str | None:
-    """Adaptive pooling to one pixel."""
+    """Check for adaptive pooling to one pixel."""
     size = facts.integers("output_size")
     return None if size in ([1, 1], [1]) else f"its output_size is {size}, not [1, 1]"
 
 
 def known_image(facts: NodeFacts) -> str | None:
-    """Sizes of images in and out are known ahead of time."""
+    """Check that sizes of images, input and results, are known ahead of time."""
     for example in (facts.input, *facts.results):
         if not all(isinstance(size, int) for size in example.shape[1:]):
             return dynamic_sizes("its image", example)
@@ -268,12 +269,12 @@ def _dims(facts: NodeFacts) -> list[int] | None:
 
 
 def mean_dims(facts: NodeFacts) -> str | None:
-    """Dimensions of sizes known ahead of time."""
+    """Check that reduced dimensions have sizes known ahead of time."""
     dims, shape = _dims(facts), facts.input.shape
     if not dims or facts.input.dim() == 0:
         return "it reduces a number"
     if not all(isinstance(shape[d], int) for d in dims) and not _is_image_mean(facts, dims):
-        return dynamic_sizes("what it reduces", facts.input)
+        return dynamic_sizes("its reduction", facts.input)
     last = facts.input.dtype is torch.float32 and dims == [facts.input.dim() - 1]
     at_once = last or (facts.input.dim() == 4 and dims in ([1, 2], [2, 3]))
     return _one_open_size(facts, at_once)
@@ -284,7 +285,7 @@ def _is_image_mean(facts: NodeFacts, dims: list[int]) -> bool:
 
 
 def _one_open_size(facts: NodeFacts, at_once: bool) -> str | None:
-    """What is reshaped has at most one size that is found at run time."""
+    """Check that a reshaped tensor has at most one size that is found at run time."""
     example = facts.results[0] if at_once and facts.results else facts.input
     if (at_once and facts.argument("keepdim")) or _n_open(example) <= 1:
         return None
@@ -295,39 +296,39 @@ def _n_open(example: torch.Tensor) -> int:
     return sum(not isinstance(size, int) for size in example.shape)
 
 
-def extreme_dims(facts: NodeFacts) -> str | None:
-    """Dimensions of sizes known ahead of time, and all behind them unless they are images."""
+def max_min_dims(facts: NodeFacts) -> str | None:
+    """Check that reduced dimensions, and those behind them except in images, are known."""
     dims, shape = _dims(facts), facts.input.shape
     if not dims or facts.input.dim() == 0:
         return "it reduces a number"
     if not all(isinstance(shape[d], int) for d in dims):
-        return dynamic_sizes("what it reduces", facts.input)
-    if _finds_places(facts):
+        return dynamic_sizes("its reduction", facts.input)
+    if _returns_indices(facts):
         return known_result(facts)
     if facts.input.dim() == 4 and set(dims) <= {2, 3}:
         return _one_open_size(facts, at_once=True)
     if not all(isinstance(size, int) for size in shape[dims[0] :]):
-        return dynamic_sizes("what lies behind the dimensions it reduces", facts.input)
+        return dynamic_sizes("the part behind the dimensions it reduces", facts.input)
     return _one_open_size(facts, at_once=False)
 
 
-def _finds_places(facts: NodeFacts) -> bool:
-    """Whether somebody reads where the largest elements are."""
+def _returns_indices(facts: NodeFacts) -> bool:
+    """Whether the indices of the largest elements are read."""
     return 1 in {user.args[1] for user in facts.node.users if is_getitem(user.target)}
 
 
-def elements_with_places(facts: NodeFacts) -> str | None:
-    """Indices are read with their elements only, and there is more than one to choose from."""
-    if not _finds_places(facts):
+def indices_with_elements(facts: NodeFacts) -> str | None:
+    """Check that indices are read together with their elements, of dimensions above size 1."""
+    if not _returns_indices(facts):
         return None
     if not any(user.args[1] == 0 for user in facts.node.users):
-        return "its indices alone are read, which XNNPACK finds with their elements only"
+        return "its indices alone are read, which XNNPACK computes with their elements only"
     size = math.prod(facts.input.shape[d] for d in _dims(facts) or ())
-    return "it looks for the place of a single element" if size == 1 else None
+    return "it looks for the index of a single element" if size == 1 else None
 
 
 def known_dimension(facts: NodeFacts) -> str | None:
-    """The size of `dim` is known."""
+    """Check that the size of dimension `dim` is known."""
     dim = facts.argument("dim")
     if not isinstance(dim, int) or not isinstance(facts.input.shape[dim], int):
         return dynamic_sizes(f"dimension {dim}", facts.input)
@@ -335,7 +336,7 @@ def known_dimension(facts: NodeFacts) -> str | None:
 
 
 def known_result(facts: NodeFacts) -> str | None:
-    """All sizes of the result are known."""
+    """Check that all sizes of the results are known."""
     for example in facts.results:
         if not all(isinstance(size, int) for size in example.shape):
             return dynamic_sizes("its result", example)
@@ -343,7 +344,7 @@ def known_result(facts: NodeFacts) -> str | None:
 
 
 def reshape(facts: NodeFacts) -> str | None:
-    """At most one size is found at run time, which XNNPACK infers; or nothing changes."""
+    """Check that at most one size, which XNNPACK infers, is dynamic, or that no size changes."""
     for example in facts.results:
         if _n_open(example) > 1 and _sizes_of(example) != _sizes_of(facts.input):
             return _several_open(example)
@@ -351,7 +352,7 @@ def reshape(facts: NodeFacts) -> str | None:
 
 
 def whole_slice(facts: NodeFacts) -> str | None:
-    """Neighbouring elements of a dimension whose size is known."""
+    """Check for a slice of neighbouring elements along a dimension of known size."""
     if facts.argument("step") != 1:
         return f"its step is {facts.argument('step')}, not 1"
     for name in ("start", "end"):
@@ -365,18 +366,18 @@ def whole_slice(facts: NodeFacts) -> str | None:
 
 
 def known_expansion(facts: NodeFacts) -> str | None:
-    """Only dimensions of known sizes grow."""
+    """Check that only dimensions of known sizes are expanded."""
     result = facts.results[0]
     grown = result.dim() - facts.input.dim()
     for d, size in enumerate(result.shape):
         before = facts.input.shape[d - grown] if d >= grown else 1
         if not isinstance(size, int) and str(before) != str(size):
-            return dynamic_sizes("what it repeats", result)
+            return dynamic_sizes("its expansion", result)
     return None
 
 
 def added_padding(facts: NodeFacts) -> str | None:
-    """Padding adds elements of one number."""
+    """Check that padding adds elements, all of one known number."""
     pads = facts.integers("pad")
     if pads is None or not isinstance(facts.argument("value"), (int, float)):
         return "its padding is found at run time"
@@ -388,17 +389,17 @@ def added_padding(facts: NodeFacts) -> str | None:
 
 
 def known_layers(facts: NodeFacts) -> str | None:
-    """The sizes that are normalized are known."""
+    """Check that the normalized sizes are known."""
     count = len(facts.argument("normalized_shape"))
     if not all(isinstance(size, int) for size in facts.input.shape[-count:]):
-        return dynamic_sizes("what it normalizes", facts.input)
+        return dynamic_sizes("its normalization", facts.input)
     return None
 
 
 def known_channels(facts: NodeFacts) -> str | None:
-    """Channels of a row or an image, their number known."""
+    """Check for a row or an image with a known number of channels."""
     if facts.input.dim() not in (3, 4) or not isinstance(facts.input.shape[1], int):
         return dynamic_sizes("an input of 3 or 4 dimensions", facts.input)
     if not all(isinstance(size, int) for size in facts.input.shape[2:]) and facts.input.dim() == 3:
-        return dynamic_sizes("what it normalizes", facts.input)
+        return dynamic_sizes("its normalization", facts.input)
     return None

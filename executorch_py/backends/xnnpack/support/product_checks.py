@@ -17,7 +17,7 @@ from executorch_py.exir.ir.op_traits import op_key
 
 
 def image_convolution(facts: NodeFacts) -> str | None:
-    """Images of one or two dimensions."""
+    """Check for images of one or two dimensions."""
     dims = facts.input.dim()
     if dims not in (3, 4):
         return f"it convolves over {dims - 2} dimensions, not 1 or 2"
@@ -27,17 +27,17 @@ def image_convolution(facts: NodeFacts) -> str | None:
 
 
 def weights_of_convolution(facts: NodeFacts) -> str | None:
-    """Constant weights and bias."""
+    """Check weights and bias of a convolution, which are constant."""
     return _weights(facts, facts.argument("weight"), facts.argument("bias"), computed=False)
 
 
 def weights_of_linear(facts: NodeFacts) -> str | None:
-    """Constant weights and bias; computed ones of float32."""
+    """Check weights and bias of a linear layer: constant, or computed float32."""
     return _weights(facts, facts.argument("weight"), facts.argument("bias"), _may_compute(facts))
 
 
 def weights_of_mm(facts: NodeFacts) -> str | None:
-    """The same, for matrices that are not transposed."""
+    """Check weights and bias of mm and addmm, whose matrices are not transposed."""
     is_addmm = facts.key == "aten::addmm"
     bias = facts.argument("self") if is_addmm else None
     return _weights(facts, facts.argument("mat2"), bias, _may_compute(facts))
@@ -66,7 +66,7 @@ def _weights(facts: NodeFacts, weight: fx.Node, bias: fx.Node | None, computed: 
 
 
 def _precision(facts: NodeFacts, weight: fx.Node) -> str | None:
-    """Integers by integers, or floats by floats."""
+    """Check that a product multiplies integers by integers, or floats by floats."""
     activation = _activation(facts, weight)
     source = facts.around[activation].before_moves
     how = facts.quantized(source)
@@ -90,20 +90,20 @@ def _precision(facts: NodeFacts, weight: fx.Node) -> str | None:
 
 
 def channels_axis(weight: fx.Node) -> int | None:
-    """The dimension along which a constant has scales; None if it has one, or groups."""
+    """The dimension along which a constant has scales; None for one scale or groups."""
     is_per_channel = op_key(weight.target) == "quantized_decomposed::dequantize_per_channel"
     return int(argument(weight, "axis")) if is_per_channel else None
 
 
 def output_axis(node: fx.Node) -> int:
-    """Where the weights of a product have the channels of its result."""
+    """The dimension of a product's weights that holds the output channels."""
     key = op_key(node.target)
     transposed = key == "aten::convolution" and argument(node, "transposed")
     return 1 if transposed or key in ("aten::mm", "aten::addmm") else 0
 
 
 def _activation(facts: NodeFacts, weight: fx.Node) -> fx.Node:
-    """What a product multiplies by its weights."""
+    """The operand that a product multiplies by its weights."""
     names = ("input", "mat1", "self")
     for name in names if facts.key != "aten::addmm" else ("mat1",):
         try:
@@ -123,7 +123,7 @@ def _is_dynamic_product(facts: NodeFacts) -> bool:
 
 
 def matching_batches(facts: NodeFacts) -> str | None:
-    """Both operands are batches of one size, or the second is a matrix."""
+    """Check that both operands are batches of one size, or that the second is a matrix."""
     left = facts.input
     right = facts.example(facts.node.args[1])
     if right is None or left.dim() < 2 or right.dim() < 2:
@@ -136,7 +136,7 @@ def matching_batches(facts: NodeFacts) -> str | None:
 
 
 def attention_shapes(facts: NodeFacts) -> str | None:
-    """Queries, keys and values of one batch; heads may share keys."""
+    """Check that queries, keys and values are of one batch; heads may share keys."""
     query, key, value = (facts.example(facts.argument(name)) for name in ("query", "key", "value"))
     assert query is not None and key is not None and value is not None
     if facts.argument("dropout_p"):
@@ -153,7 +153,7 @@ def attention_shapes(facts: NodeFacts) -> str | None:
 
 
 def attention_mask(facts: NodeFacts) -> str | None:
-    """A mask of floats, a constant one of bools, or a triangle of known size."""
+    """Check for a mask of floats, a constant one of bools, or a causal one of known size."""
     query, key = facts.example(facts.argument("query")), facts.example(facts.argument("key"))
     assert query is not None and key is not None
     if facts.argument("is_causal"):

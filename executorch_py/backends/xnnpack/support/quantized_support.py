@@ -1,8 +1,8 @@
-"""Whether a call will be computed with integers: support.py's table, asked before conversion.
+"""The capability table for quantizers: whether a float call can become one on integers.
 
-A quantizer decides on graphs of plain ATen calls, on floats. `integer_reason` writes one such call
-as it will stand at lowering, alone in a graph, its operands dequantized and its result quantized,
-and asks what the partitioner will ask. Knows no observers and no graphs around the call.
+Quantizers decide on graphs of ATen calls on floats. `integer_reason` rebuilds one such call as it
+will be at lowering, alone in a graph, with dequantized operands and a quantized result, and applies
+the partitioner's checks. Knows neither observers nor the graph around the call.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _aten, _integers = torch.ops.aten, torch.ops.quantized_decomposed
 
 @dataclass(frozen=True)
 class How:
-    """How a value is to be quantized; `axis`: along which it has a scale for each slice."""
+    """Quantization of a value; `axis` is the dimension with a scale per slice, if any."""
 
     dtype: torch.dtype
     axis: int | None = None
@@ -49,11 +49,12 @@ def integer_reason(
 ) -> str | None:
     """Why XNNPACK would not compute a call with integers; None if it would.
 
-    `operands` are those to be quantized, `result` how the result is, perhaps behind an activation.
+    operands: the operands to be quantized. result: the quantization of the result, perhaps behind
+    an activation.
     """
     rule = _rule(node)
     is_product = rule is not None and rule.quantization is Quantization.GEMM
-    if is_product:  # biases become int32 at lowering, whatever they were
+    if is_product:  # lowering makes int32 of any bias
         operands = {n: how for n, how in operands.items() if not (is_constant(n) and _rank(n) < 2)}
     weight = _weight(node) if is_product else None
     channels = output_axis(_as_lowered(node, {}, None, is_constant).node) if is_product else None
@@ -74,7 +75,7 @@ def integer_reason(
 
 
 def float_reason(node: fx.Node, is_constant: IsConstant) -> str | None:
-    """Why XNNPACK has no integers for the call of an operator; None if it has."""
+    """Why XNNPACK has no integer form of a call; None if it has one."""
     rule = _rule(node)
     found = reason(_as_lowered(node, {}, None, is_constant))
     is_float = rule is not None and rule.quantization is Quantization.NONE
@@ -82,9 +83,9 @@ def float_reason(node: fx.Node, is_constant: IsConstant) -> str | None:
 
 
 def is_move(node: fx.Node) -> bool:
-    """Whether a call puts elements elsewhere, which it does to integers as well.
+    """Whether a call only moves elements, be they floats or integers.
 
-    Calls of torch that lower to such ones say that their result is a view of what they read.
+    Schemas of torch's operators that lower to moves declare the result as a view of the input.
     """
     rule = _rule(node)
     if rule is not None:
@@ -111,11 +112,13 @@ def _rank(node: fx.Node) -> int:
 
 
 def _unknown_integers(how: How, channels: int | None) -> str | None:
-    """What is asked of one value that no value of a payload can be; `channels` is where a weight
-    has those of the result."""
+    """Why no value of a payload can have a quantization.
+
+    channels: of a weight, the dimension of the output channels.
+    """
     if how.dtype is not torch.int8:
         name = str(how.dtype).removeprefix("torch.")
-        return f"would be {name}, and its operators read and write int8"
+        return f"would be {name}, where XNNPACK reads and writes int8"
     if how.axis is not None and how.axis != channels:
         if channels is None:
             return "would have a scale for each channel, which weights alone can have"
@@ -139,13 +142,13 @@ def _precision_reason(
     return "its operands would not all be quantized, or its result not: it would work on floats"
 
 
-# ---- the call as it will be
+# ---- the lowered call
 
 
 def _as_lowered(
     node: fx.Node, operands: Mapping[fx.Node, How], result: How | None, is_constant: IsConstant
 ) -> NodeFacts:
-    """The facts of the call as it will stand among conversions."""
+    """The facts of the call as it will be at lowering, among conversions."""
     graph, constants = fx.Graph(), {}
     made: dict[fx.Node, fx.Node] = {}
     for operand in node.all_input_nodes:
@@ -157,7 +160,7 @@ def _as_lowered(
         if operand in operands and isinstance(value.meta["val"], torch.Tensor):
             made[operand] = _dequantized(graph, value, operands[operand], value.name in constants)
 
-    def written(arg: Any) -> Any:
+    def replaced(arg: Any) -> Any:
         if isinstance(arg, fx.Node):
             return made[arg]
         size = graph.placeholder("size")
@@ -165,7 +168,7 @@ def _as_lowered(
         return size
 
     target, args, kwargs = _lowered(node)
-    args, kwargs = pytree.tree_map_only((fx.Node, torch.SymInt), written, (args, kwargs))
+    args, kwargs = pytree.tree_map_only((fx.Node, torch.SymInt), replaced, (args, kwargs))
     call = graph.call_function(target, args, kwargs)
     call.meta["val"] = node.meta.get("val")
     if result is not None:
@@ -179,7 +182,7 @@ def _as_lowered(
 
 
 def _dequantized(graph: fx.Graph, value: fx.Node, how: How, is_constant: bool) -> fx.Node:
-    """A value as its reader will find it; scales are any."""
+    """A quantize and dequantize pair behind a value; the scales are arbitrary."""
     limits = torch.iinfo(how.dtype)
     numbers: tuple[Any, ...] = (1.0, 0)
     source, form = value, "tensor" if how.is_dynamic else "default"
@@ -199,11 +202,11 @@ def _dequantized(graph: fx.Graph, value: fx.Node, how: How, is_constant: bool) -
     return made
 
 
-# ---- operators before export decomposes them
+# ---- operators before decomposition
 
 
 def _lowered(node: fx.Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Operator and arguments as they will be lowered."""
+    """Operator and arguments after decomposition."""
     known = _FORMS.get(node.target)
     if known is None:
         return node.target, tuple(node.args), dict(node.kwargs)
@@ -220,7 +223,7 @@ def _convolution(dims: int) -> Callable[[fx.Node], Form]:
     def form(node: fx.Node) -> Form:
         def numbers(name: str) -> list[Any]:
             found = argument(node, name)
-            if isinstance(found, str):  # "same" or "valid": known at any rate
+            if isinstance(found, str):  # "same" or "valid", which are known
                 found = 0
             listed = list(found) if isinstance(found, (list, tuple)) else [found]
             return listed * dims if len(listed) == 1 else listed

@@ -1,9 +1,9 @@
-"""Which integers XNNPACK multiplies with, as weights of linear layers: by the form of their scales
-and by what they meet.
+"""Quantized weights that XNNPACK has kernels for in linear layers, by the input's quantization.
 
-    int8 with scales known ahead     int8, a scale for all or for each row
-    int8 with scales of run time     the same, or 4 bits in rows or in groups of a multiple of 32
-    floats                           8 or 4 bits, a scale for all or for each row
+input                      weights
+int8, static scales        int8, one scale or one per row
+int8, dynamic scales       the same, or 4 bits with scales per row or per group (32, 64, …)
+float                      8 or 4 bits, one scale or one per row
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from executorch_py.backends.xnnpack.support.node_facts import NodeFacts, Quantiz
 from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_traits import op_key
 
-GROUP = 32
+GROUP_MULTIPLE = 32
 _TRANSPOSES = ("aten::permute_copy", "aten::t_copy", "aten::transpose_copy.int")
 
 
 def form_refusal(facts: NodeFacts, weight: fx.Node, how: Quantized | None) -> str | None:
-    """Why integers behind a dequantize node cannot be a linear layer's weights; `how` its input
-    is quantized."""
+    """Why integers behind a dequantize node cannot be a linear layer's weights.
+
+    how: the quantization of the layer's input.
+    """
     values = facts.constant(weight)
     assert values is not None
     if how is None and facts.input.dtype is not torch.float32:
@@ -34,22 +36,22 @@ def form_refusal(facts: NodeFacts, weight: fx.Node, how: Quantized | None) -> st
     small = has_four_bits(argument(weight, "quant_min"), argument(weight, "quant_max"))
     size, n_columns = _group_size(weight, values), values.shape[-1]
     if size == 0:
-        return "its weights are quantized in blocks that are neither rows nor parts of them"
+        return "its weights are quantized in blocks other than rows and parts of rows"
     if size < n_columns:
         if not small or how is not Quantized.DYNAMIC:
             return (
                 f"its weights have scales for groups of {size}, which XNNPACK multiplies in 4 bits "
                 "with inputs that are quantized at run time, and no others"
             )
-        if size % GROUP or n_columns % size:
-            return f"its weights have groups of {size}, not of a multiple of {GROUP}"
+        if size % GROUP_MULTIPLE or n_columns % size:
+            return f"its weights have groups of {size}, not of a multiple of {GROUP_MULTIPLE}"
     elif small and how is Quantized.STATIC:
         return "its weights have 4 bits, its input a scale known ahead of time"
     return None
 
 
 def transposed_integers(facts: NodeFacts, weight: fx.Node) -> fx.Node | None:
-    """The dequantize node of a constant that a matrix is the transposition of."""
+    """The dequantize node of a constant behind a transposition."""
     if op_key(weight.target) not in _TRANSPOSES:
         return None
     source = weight.args[0]
@@ -69,7 +71,7 @@ def _has_zero_points(facts: NodeFacts, dequantize: fx.Node) -> bool:
 
 
 def _group_size(dequantize: fx.Node, values: torch.Tensor) -> int:
-    """How many columns of a row share a scale; all where rows do, 0 for anything else."""
+    """The number of columns of a row that share a scale; 0 for blocks other than parts of rows."""
     key, n_columns = op_key(dequantize.target), int(values.shape[-1])
     if key == "torchao::dequantize_affine":
         block = list(argument(dequantize, "block_size"))

@@ -1,1 +1,1 @@
-"""Configurations that scripts import; see configs.py."""
+"""Configurations for lowering, which scripts import from configs.py."""

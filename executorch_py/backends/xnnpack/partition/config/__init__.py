@@ -1,4 +1,4 @@
-"""The configs that a partitioner can be limited to, one per operator; names are upstream's."""
+"""Partitioner configs, one per operator; names are upstream's."""
 
 from types import ModuleType
 
@@ -20,7 +20,7 @@ def _operators(module: ModuleType) -> list[type[XNNPartitionerConfig]]:
     return [c for c in configs if issubclass(c, XNNPartitionerConfig) and c.target_name]
 
 
-# Upstream's list has no EluConfig either; without a list, elu is taken.
+# Upstream's list has no EluConfig either; a partitioner without configs delegates elu.
 ALL_PARTITIONER_CONFIGS: list[type[XNNPartitionerConfig]] = [
     config
     for module in (gemm_configs, generic_node_configs, node_configs, quant_affine_configs)

@@ -1,4 +1,4 @@
-"""Products with weights, by upstream's names."""
+"""Configs of products with weights; names are upstream's."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
 
 
 class GEMMConfig(XNNPartitionerConfig):
-    """A product with weights; where its operands stand is read from the operator's schema."""
+    """A product with weights; the schema of its operator tells the positions of operands."""
 
     precisions = tuple(ConfigPrecisionType)
 

@@ -1,4 +1,4 @@
-"""Operators without weights, by upstream's names."""
+"""Configs of operators without weights; names are upstream's."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ _STATIC = (ConfigPrecisionType.STATIC_QUANT,)
 
 
 class GenericNodePartitionerConfig(XNNPartitionerConfig):
-    """An operator without weights; what is fused with it is found in its payload."""
+    """An operator without weights; passes over the payload fuse nodes with it."""
 
 
 _named = partial(operator_config, __name__, GenericNodePartitionerConfig)

@@ -1,4 +1,4 @@
-"""Operators that passes rewrite before they are written, by upstream's names."""
+"""Configs of operators that passes rewrite before serialization; names are upstream's."""
 
 from functools import partial
 

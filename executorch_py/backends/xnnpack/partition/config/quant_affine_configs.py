@@ -1,4 +1,4 @@
-"""torchao's conversions to and from integers, by upstream's names."""
+"""Configs of torchao's conversions to and from integers; names are upstream's."""
 
 from functools import partial
 
@@ -10,7 +10,7 @@ from executorch_py.backends.xnnpack.partition.config.xnnpack_config import (
 
 
 class QDQAffineConfigs(XNNPartitionerConfig):
-    """A conversion that is taken along by the product that reads it."""
+    """A conversion that is delegated with the product that reads it."""
 
     precisions = (ConfigPrecisionType.DYNAMIC_QUANT,)
 

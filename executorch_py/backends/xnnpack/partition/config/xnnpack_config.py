@@ -1,7 +1,7 @@
-"""What a partitioner is asked for: kinds of arithmetic, and operators one by one.
+"""Partitioner configs: kinds of arithmetic and single operators that a partitioner is limited to.
 
-Names and values are upstream's. A config names an operator; what can be delegated of it stands in
-support.py. Scripts derive from configs to delegate less.
+Names and values are upstream's. A config names an operator; the limits of its delegation are in the
+capability table (support/capability.py). Scripts derive from configs to delegate less.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from executorch_py.exir.ir.graph import constant_tensors
 
 
 class XNNPartitionerConfig(PartitionerConfig):
-    """One operator that a partitioner may delegate, and the kinds of arithmetic it has.
+    """One operator that a partitioner may delegate, and its kinds of arithmetic.
 
-    A derived class whose `check_constraints` is false, or whose `get_node_and_deps` is empty,
-    leaves a node that could be taken; neither adds to what can.
+    A derived class can exclude a node: its `check_constraints` returns False, or its
+    `get_node_and_deps` returns no nodes. It cannot include a node that XNNPACK does not compute.
     """
 
     precisions: tuple[ConfigPrecisionType, ...] = (ConfigPrecisionType.FP32,)
@@ -42,18 +42,19 @@ class XNNPartitionerConfig(PartitionerConfig):
         self.enable_bf16 = bool(kwargs.get("enable_bf16", False))
 
     def supported_precision_types(self) -> list[ConfigPrecisionType]:
-        """The kinds of arithmetic that the operator has."""
+        """The kinds of arithmetic of the operator."""
         return list(self.precisions)
 
     def set_enabled_precision_types(
         self, precision_types: Sequence[ConfigPrecisionType] | None
     ) -> None:
-        """Take no other kinds of arithmetic than these; all where none are given."""
+        """Limit the kinds of arithmetic to these; None or an empty list is no limit."""
         if precision_types:
             supported = self.supported_precision_types()
             self.enabled_precision_types = [p for p in precision_types if p in supported]
 
     def get_original_aten(self) -> torch._ops.OpOverload | None:
+        """The operator to keep whole; None if it may be decomposed."""
         if not self.whole:
             return None
         if self.whole == "torchao":
@@ -65,7 +66,7 @@ class XNNPartitionerConfig(PartitionerConfig):
         return op
 
     def check_common_constraints(self, node: fx.Node, ep: ExportedProgram) -> bool:
-        """Whether XNNPACK computes the node and a kind of arithmetic is left to do it with."""
+        """Whether XNNPACK computes the node and a kind of arithmetic is enabled."""
         facts = GraphFacts(constant_tensors(ep), Options(bf16=self.enable_bf16))[node]
         return bool(self.enabled_precision_types) and reason(facts) is None
 
@@ -73,14 +74,14 @@ class XNNPartitionerConfig(PartitionerConfig):
         return self.check_common_constraints(node, ep)
 
     def get_node_and_deps(self, node: fx.Node, ep: ExportedProgram) -> list[fx.Node]:
-        """The node; what goes along with it is found by the partitioner."""
+        """The node; the partitioner finds the nodes that are delegated with it."""
         return [node]
 
     def get_partition(self, node: fx.Node, ep: ExportedProgram) -> list[fx.Node]:
         return self.get_node_and_deps(node, ep)
 
     def takes(self, node: fx.Node, ep: ExportedProgram) -> bool:
-        """Whether a node that could be taken is: derived classes may refuse it."""
+        """Whether no method of a derived class excludes a node that XNNPACK computes."""
         if self._derives("check_constraints") and not self.check_constraints(node, ep):
             return False
         grows = self._derives("get_partition") or self._derives("get_node_and_deps")
@@ -98,7 +99,7 @@ def operator_config(
     precisions: tuple[ConfigPrecisionType, ...] = (),
     whole: str = "",
 ) -> type[XNNPartitionerConfig]:
-    """The class of that name for an operator; the kinds of arithmetic are its base's by default."""
+    """Make the config class for an operator; `precisions` are those of its base by default."""
     return type(
         name,
         (base,),
@@ -112,7 +113,7 @@ def operator_config(
 
 
 def config_key(target_name: str) -> str:
-    """How configs call an operator that the dialect calls `aten::add.Tensor`, or `aten::relu`."""
+    """The target name of an operator in configs: `add.Tensor` of `aten::add.Tensor`."""
     name = target_name.split("::")[-1]
     return name if "." in name else f"{name}.default"
 

@@ -1,4 +1,4 @@
-"""Many cases in one program, each a delegate of its own, so that exporting them costs little."""
+"""Programs of many cases, each a delegate, which makes exporting them cheap."""
 
 from __future__ import annotations
 
@@ -19,18 +19,29 @@ from executorch_py.exir.backend.tagging import tag_constant_data
 from support.xnnpack_cases import Case, Inputs
 
 _aten = torch.ops.aten
-# What the delegate takes whole, so that it must not be taken apart before.
+# Operators that the delegate computes whole and that are not decomposed.
 KEPT = [
-    *(_aten.linear.default, _aten.hardswish.default, _aten.silu.default, _aten.mish.default),
-    *(_aten.hardsigmoid.default, _aten.prelu.default, _aten.max_pool2d.default),
-    *(_aten.upsample_bilinear2d.vec, _aten.scaled_dot_product_attention.default),
-    *(_aten.layer_norm.default, _aten.group_norm.default, _aten.pixel_shuffle.default),
-    *(_aten.pixel_unshuffle.default, _aten.roll.default, _aten.relu6.default, _aten.glu.default),
+    _aten.linear.default,
+    _aten.hardswish.default,
+    _aten.silu.default,
+    _aten.mish.default,
+    _aten.hardsigmoid.default,
+    _aten.prelu.default,
+    _aten.max_pool2d.default,
+    _aten.upsample_bilinear2d.vec,
+    _aten.scaled_dot_product_attention.default,
+    _aten.layer_norm.default,
+    _aten.group_norm.default,
+    _aten.pixel_shuffle.default,
+    _aten.pixel_unshuffle.default,
+    _aten.roll.default,
+    _aten.relu6.default,
+    _aten.glu.default,
 ]
 
 
 class Group(nn.Module):
-    """All modules on their own inputs; results one after the other."""
+    """A module of all cases, each with its own inputs; it returns all results in order."""
 
     def __init__(self, cases: Sequence[Case]) -> None:
         super().__init__()
@@ -47,7 +58,7 @@ class Group(nn.Module):
 
 
 class EachCase(Partitioner):
-    """Tags the operators of each member of a group, and their constants."""
+    """A partitioner that tags the operators and constants of each case."""
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         tags: dict[str, DelegationSpec] = {}
@@ -76,13 +87,13 @@ def flat_inputs(cases: Sequence[Case], i: int = 0) -> list[torch.Tensor]:
 
 
 def expected(case: Case, inputs: Inputs) -> list[torch.Tensor]:
-    """Eager torch's results."""
+    """The results of eager torch."""
     with torch.no_grad():
         return list(pytree.tree_leaves(case.module(*inputs)))
 
 
 def lowered(cases: Sequence[Case]) -> EdgeProgramManager:
-    """The group's program, a delegate for each case."""
+    """The lowered program of a group, with a delegate for each case."""
     dynamic = [spec for case in cases for spec in (case.dynamic or [None] * len(case.inputs[0]))]
     exported = torch.export.export(
         Group(cases),
@@ -94,7 +105,7 @@ def lowered(cases: Sequence[Case]) -> EdgeProgramManager:
 
 
 def lowered_whole(module: nn.Module, inputs: Inputs) -> EdgeProgramManager:
-    """A program of which everything is one delegate."""
+    """The lowered program of a module as one delegate."""
     config = EdgeCompileConfig(preserve_ops=KEPT, _check_ir_validity=False)
     manager = to_edge(torch.export.export(module, inputs), compile_config=config)
     return manager.to_backend(AllNodePartitioner("XnnpackBackend", []))

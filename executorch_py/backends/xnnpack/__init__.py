@@ -1,6 +1,6 @@
-"""XNNPACK ahead of time: what is delegated (partition/, support.py) and payloads (ops/, passes/).
+"""The XNNPACK delegate ahead of time: partitioner, quantizer, and payloads for the runtime.
 
-The delegate that runs them is csrc/backends/xnnpack; upstream's runtime runs them too.
+README.md has the map. csrc/backends/xnnpack runs the payloads, and so does upstream's runtime.
 """
 
 from executorch_py.backends.xnnpack.partition.xnnpack_partitioner import (

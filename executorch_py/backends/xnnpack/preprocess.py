@@ -1,7 +1,7 @@
-"""XnnpackBackend: a partition in the edge dialect becomes a payload of XNNPACK's nodes.
+"""XnnpackBackend: turns a partition in the edge dialect into a payload of XNNPACK nodes.
 
-Passes over the partition, visitors (ops/) to a graph of nodes, passes over that, bytes. The class
-name is the id under which runtimes look the delegate up.
+The steps are passes over the partition, visitors (ops/) that build a graph of XNNPACK nodes, passes
+over that graph, and serialization. The class name is the id under which runtimes find the delegate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from executorch_py.exir.schema import CompileSpec
 
 
 class XnnpackBackend(BackendDetails):
-    """The delegate's part ahead of time."""
+    """The ahead-of-time part of the delegate."""
 
     runs_empty_tensors = False
     # Vector kernels load whole registers, past the last element of an input.
@@ -29,9 +29,9 @@ class XnnpackBackend(BackendDetails):
     def preprocess(
         edge_program: ExportedProgram, compile_specs: list[CompileSpec]
     ) -> PreprocessResult:
-        """The payload of a partition, its constants as named data.
+        """The payload of a partition, with its constants as named data.
 
-        Compile specs are read by nobody: those of upstream limit its passes.
+        Compile specs have no effect; upstream's only limit its passes.
         """
         for spec in edge_program.graph_signature.output_specs:
             if spec.kind is not OutputKind.USER_OUTPUT:

@@ -1,6 +1,4 @@
-"""Structure of whole networks for the XNNPACK delegate: how few nodes they become, and the cut that
-chooses layouts.
-"""
+"""Payloads of whole networks: number of nodes, layouts, and the minimum cut behind them."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from support.xnnpack_quantized_cases import rounded
 from torch import nn
 
 from executorch_py.backends.xnnpack import XnnpackPartitioner
-from executorch_py.backends.xnnpack.passes.minimum_cut import TwoLabels
+from executorch_py.backends.xnnpack.passes.minimum_cut import MinimumCut
 from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind, XNNGraph
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
 from executorch_py.exir import to_edge, to_edge_transform_and_lower
@@ -56,7 +54,7 @@ def test_mobilenet_is_one_delegate_with_one_permutation_at_most(
         }
     )
     clamped = [node for node in graph.xnodes if node.output_min_max is not None]
-    assert len(clamped) == 35  # ReLU6 has no node of its own
+    assert len(clamped) == 35  # ReLU6 is fused
 
 
 def test_attention_has_a_product_each_for_queries_keys_and_values() -> None:
@@ -77,31 +75,31 @@ def test_what_cannot_be_written_is_named() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.erf(x)
 
-    with pytest.raises(ExportError, match=r"'aten_erf_default' \(aten::erf\): found .*, needed"):
+    with pytest.raises(ExportError, match=r"'aten_erf_default' \(aten::erf\): expected .*, got"):
         lowered_whole(Sorted(), (data(2, 3),))
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_cut_is_as_cheap_as_the_best_labelling(seed: int) -> None:
     choose = random.Random(seed)
-    labels = [choose.choice([True, False, None, None, None]) for _ in range(7)]
-    groups = [
+    sides = [choose.choice([True, False, None, None, None]) for _ in range(7)]
+    hyperedges = [
         (choose.sample(range(7), choose.randint(2, 4)), choose.randint(1, 9)) for _ in range(8)
     ]
 
     def cost(chosen: tuple[bool, ...]) -> int:
-        return sum(price for members, price in groups if len({chosen[m] for m in members}) > 1)
+        return sum(price for members, price in hyperedges if len({chosen[m] for m in members}) > 1)
 
-    cut = TwoLabels()
-    things = [cut.thing(label) for label in labels]
-    for members, price in groups:
-        cut.group([things[m] for m in members], price)
-    true_things = cut.true_things()
-    found = tuple(thing in true_things for thing in things)
+    cut = MinimumCut()
+    vertices = [cut.vertex(side) for side in sides]
+    for members, price in hyperedges:
+        cut.connect([vertices[m] for m in members], price)
+    source_side = cut.source_side()
+    found = tuple(vertex in source_side for vertex in vertices)
     allowed = [
         chosen
         for chosen in itertools.product([False, True], repeat=7)
-        if all(label in (None, chosen[i]) for i, label in enumerate(labels))
+        if all(side in (None, chosen[i]) for i, side in enumerate(sides))
     ]
     assert found in allowed
     assert cost(found) == min(map(cost, allowed))
@@ -121,7 +119,7 @@ def test_a_permutation_is_free_where_an_image_is_channels_last() -> None:
 
 
 class Rolled(nn.Module):
-    """As windows are shifted: rolled twice over, then quantized."""
+    """Shifted windows: two rolls, then quantization."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return rounded(torch.abs(x).roll((1, 2), (1, 2)), 1 / 32, -128)
@@ -142,7 +140,7 @@ def test_what_is_joined_of_parts_and_then_quantized_is_quantized_once_before() -
 
 
 class TwoParts(nn.Module):
-    """Parts of one input, quantized alike; the first was moved twice."""
+    """Two slices of one input with equal quantization; the first is moved twice."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         first = rounded(torch.relu(rounded(x[:, 0, 0], 0.02, 3)), 0.02, 3)
@@ -169,7 +167,7 @@ def test_the_edge_program_given_is_not_changed() -> None:
 
 
 class Folded(nn.Module):
-    """A norm that disappears into a convolution, and a matrix that is transposed ahead of time."""
+    """A batch norm folded into a convolution, and a weight transposed ahead of time."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Visitors: what each operator of the edge dialect becomes, one file per family.
+"""Visitors, which translate edge operators to XNNPACK nodes; one file per family of operators.
 
 `VISITORS` maps operator keys (`aten::relu`) to functions of the builder and the node.
 """
@@ -22,8 +22,18 @@ from executorch_py.backends.xnnpack.ops import (
 from executorch_py.backends.xnnpack.payload.graph_builder import Visitor
 
 _FAMILIES = (
-    *(activation, attention, convolution, elementwise, max_min, linear, norm, pool),
-    *(quantize, reduce, resize, shape),
+    activation,
+    attention,
+    convolution,
+    elementwise,
+    max_min,
+    linear,
+    norm,
+    pool,
+    quantize,
+    reduce,
+    resize,
+    shape,
 )
 
 VISITORS: dict[str, Visitor] = {

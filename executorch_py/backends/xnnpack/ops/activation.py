@@ -1,6 +1,4 @@
-"""Activations: clamps (which passes move into what they follow), leaky and parametric ones, gates,
-softmax and its logarithm.
-"""
+"""Activations: clamps (which a pass fuses with the node before), leaky ReLUs, gates, softmax."""
 
 from __future__ import annotations
 
@@ -64,7 +62,7 @@ def _elu(b: Builder, node: fx.Node) -> Value:
     b.require_float(value)
     scales = [b.number(node, name) for name in ("scale", "input_scale")]
     if scales != [1.0, 1.0]:
-        b.refuse(f"scale and input_scale {scales}", "1, as nn.ELU has them")
+        b.refuse(f"scale and input_scale {scales}", "1, the defaults of nn.ELU")
     return b.emit(NodeKind.ELU, [value], alpha=alpha)
 
 
@@ -103,9 +101,9 @@ def _hardsigmoid(b: Builder, node: fx.Node) -> Value:
 
 
 def _mish(b: Builder, node: fx.Node) -> Value:
-    """x * tanh(log(1 + e)) with e = exp(x) is x * n / (n + 2) with n = e * (e + 2), exactly.
+    """Mish: x * tanh(log(1 + e)) with e = exp(x) equals x * n / (n + 2) with n = e * (e + 2).
 
-    Above 20 the quotient is 1 in float32, so that x is clamped there before exp overflows.
+    Above 20 the quotient is 1 in float32, so that x is clamped to 20 before exp overflows.
     """
     value = b.input(node, "self")
     b.require_float(value)
@@ -120,7 +118,7 @@ def _mish_of(b: Builder, value: Value) -> Value:
 
 
 def _softmax_over(b: Builder, value: Value, dim: int) -> Value:
-    """Softmax over any dimension: channels are last in an image, others are moved there."""
+    """Softmax over any dimension: channels are last in images, other dimensions are transposed."""
     b.require_float(value)
     dim = b.axis(dim, value.rank)
     if dim == value.rank - 1:
@@ -140,10 +138,11 @@ def _softmax(b: Builder, node: fx.Node) -> Value:
 
 
 def _log_softmax(b: Builder, node: fx.Node) -> Value:
-    """x - c - log(sum(exp(x - c))), where c, near the largest element, is any number at all.
+    """Log-softmax: x - c - log(sum(exp(x - c))) for any number c near the largest element.
 
-    No node finds the largest element of rows. The mean of a row weighted with its softmax is at
-    most log(n) below it, so that exp neither overflows nor vanishes. -inf stays away from products.
+    No node finds the largest element of a row. The mean of a row weighted with its softmax is at
+    most log(n) below it, so that exp neither overflows nor underflows to zero everywhere. -inf is
+    clamped before products.
     """
     value = b.input(node, "self")
     if argument(node, "half_to_float", False) is True:

@@ -1,9 +1,9 @@
 """Scaled dot-product attention as products, a mask and a softmax.
 
-Kernels may make NaN of infinities, so that a mask's minus infinity becomes a large negative number.
-A query that sees no key would get an average of the values then; eager torch gives zeros, and so
-does the delegate: where a mask is computed at run time, or is known to hide a row, results are
-multiplied by 1 where a key is seen and 0 elsewhere.
+Kernels may turn infinities into NaN, so that minus infinity in a mask becomes a large negative
+number. A query whose keys are all masked would then get an average of the values, where eager torch
+gives zeros. So if a mask is computed at run time, or masks a whole row, results are multiplied by 1
+where a key is seen and by 0 elsewhere.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HIDDEN = {
 
 @dataclass(frozen=True)
 class _Mask:
-    """What is added to the scores, and factors: of results by row, or of weights."""
+    """A mask to be added to the scores, and factors for rows of results or for weights."""
 
     added: Value
     of_rows: Value | None = None
@@ -38,7 +38,7 @@ class _Mask:
 
 
 def _causal(b: Builder, query: Value, key: Value) -> _Mask:
-    """Each query sees the keys up to its own place, the first one at least."""
+    """A causal mask: each query sees the keys up to its own position, at least the first one."""
     rows, columns = query.shape[-2], key.shape[-2]
     if isinstance(rows, Symbol) or isinstance(columns, Symbol):
         b.refuse(f"a causal mask over {text_of((rows, columns))}", "known lengths")
@@ -48,7 +48,7 @@ def _causal(b: Builder, query: Value, key: Value) -> _Mask:
 
 
 def _known(b: Builder, mask: Value, query: Value) -> _Mask:
-    """A constant mask; rows that it hides are multiplied away, if there are any."""
+    """A constant mask; fully masked rows, if any, are multiplied by zero."""
     assert mask.data is not None
     dtype, given = FLOATS[query.datatype], mask.data
     if given.dtype is torch.bool:
@@ -62,11 +62,11 @@ def _known(b: Builder, mask: Value, query: Value) -> _Mask:
 
 
 def _computed(b: Builder, mask: Value) -> _Mask:
-    """A mask of numbers that are found at run time; -inf alone hides, as in eager torch."""
+    """A float mask computed at run time; only -inf masks a key, as in eager torch."""
     b.require_float(mask)
     finite = torch.finfo(FLOATS[mask.datatype]).min
     clamped = b.emit(NodeKind.CLAMP, [mask], clamp=(finite, math.inf))
-    # 0 where the mask is finite and -inf elsewhere, whence 1 and 0.
+    # The difference is 0 where the mask is finite and -inf elsewhere, which gives 1 and 0.
     infinite = b.binary(NodeKind.SUBTRACT, mask, clamped)
     seen = b.emit(NodeKind.ADD, [infinite, b.scalar(1.0, mask)], clamp=(0.0, 1.0))
     added = b.emit(NodeKind.CLAMP, [mask], clamp=(_HIDDEN[mask.datatype], math.inf))
@@ -123,7 +123,7 @@ def _attention(b: Builder, node: fx.Node) -> Value:
 
 
 def _by_key_heads(b: Builder, query: Value, key: Value) -> Value:
-    """Queries of all heads that share a key, one below the other."""
+    """Queries of all heads that share a key head, as rows of one matrix (grouped queries)."""
     heads, shared, length = query.shape[1], key.shape[1], query.shape[2]
     known = all(isinstance(size, int) for size in (heads, shared, length))
     if query.rank != 4 or query.shape[0] != key.shape[0] or not known:

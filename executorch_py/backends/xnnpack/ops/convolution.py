@@ -1,6 +1,6 @@
-"""Convolutions of images of one or two dimensions: plain, grouped, depthwise and transposed.
+"""Convolutions of one or two dimensions: dense, grouped, depthwise and transposed.
 
-A row of pixels is an image of height 1. Weights are arranged here as their nodes want them.
+A row of pixels is an image of height 1. Weights are arranged in the memory order of their nodes.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from executorch_py.exir.ir.match import argument
 
 
 def _two(values: list[int], rank: int, missing: int) -> list[int]:
-    """A setting for height and width from one per dimension, or one for all."""
+    """An argument for height and width, from one per dimension or one for all dimensions."""
     values = values * (rank - 2) if len(values) == 1 else values
     return [missing] * (2 - len(values)) + values
 
 
-def _arranged(b: Builder, weight: Value, groups: int, transposed: bool, deep: bool) -> Value:
-    """The weight as its node reads it: [out, h, w, in / groups], or [1, h, w, out] depthwise."""
+def _arranged(b: Builder, weight: Value, groups: int, transposed: bool, depthwise: bool) -> Value:
+    """The weight in its node's order: [out, h, w, in / groups], or [1, h, w, out] if depthwise."""
     assert weight.data is not None
     data, how = weight.data, weight.quantization
     if data.dim() == 3:
@@ -36,14 +36,14 @@ def _arranged(b: Builder, weight: Value, groups: int, transposed: bool, deep: bo
             data = data.reshape(groups, n_in // groups, per_group, height, width)
             data = data.permute(0, 2, 3, 4, 1)
             data = data.reshape(groups * per_group, height, width, n_in // groups)
-    elif deep:
+    elif depthwise:
         data, axis = data.permute(1, 2, 3, 0), 3
     else:
         data, axis = data.permute(0, 2, 3, 1), 0
     made = b.weight(b.derived(weight, data))
     made.quantization, made.datatype = how, weight.datatype
     if isinstance(how, PerChannel):
-        # Transposed, weights are [in, out / groups, …]: the groups have their scales in common.
+        # Weights of transposed convolutions are [in, out / groups, …]: groups share scales.
         scales = how.scales.repeat(groups) if transposed else how.scales
         made.quantization = PerChannel(scales, axis)
     elif how is None:
@@ -53,7 +53,7 @@ def _arranged(b: Builder, weight: Value, groups: int, transposed: bool, deep: bo
 
 
 def _per_output(b: Builder, weight: Value, transposed: bool) -> Value:
-    """The weight, as floats if its scales are not those of output channels."""
+    """The weight, dequantized unless its scales are per tensor or per output channel."""
     how = weight.quantization
     fits = how is None or isinstance(how, PerTensor)
     if isinstance(how, PerChannel):
@@ -73,11 +73,13 @@ def _convolution(b: Builder, node: fx.Node) -> Value:
     stride, padding, dilation, adjustment = (
         _two(b.integers(node, name), x.rank, missing)
         for name, missing in (
-            *(("stride", 1), ("padding", 0), ("dilation", 1)),
+            ("stride", 1),
+            ("padding", 0),
+            ("dilation", 1),
             ("output_padding", 0),
         )
     )
-    deep = not transposed and weight.shape[1] == 1 and groups > 1
+    depthwise = not transposed and weight.shape[1] == 1 and groups > 1
     kernel = _two([int(n) for n in weight.data.shape[2:]], x.rank, 1)
     n_out = int(weight.data.shape[0])
     n_in = int(weight.data.shape[1]) * groups
@@ -87,8 +89,8 @@ def _convolution(b: Builder, node: fx.Node) -> Value:
     if bias is not None:
         bias = b.weight(bias if bias.quantization else b.cast(bias, torch.float32))
     return b.emit(
-        NodeKind.DEPTHWISE_CONV_2D if deep else kind,
-        [x, _arranged(b, weight, groups, transposed, deep), bias],
+        NodeKind.DEPTHWISE_CONV_2D if depthwise else kind,
+        [x, _arranged(b, weight, groups, transposed, depthwise), bias],
         shape=b.result_shape(node),
         kernel=tuple(kernel),
         stride=tuple(stride),

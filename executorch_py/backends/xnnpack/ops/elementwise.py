@@ -1,7 +1,7 @@
-"""Element by element: sums, products, quotients, extremes, powers and the plain functions.
+"""Element-wise operators: sums, products, quotients, maxima and minima, powers, functions.
 
-Constant operands take the element type of the result, so that whole numbers which torch writes as
-0-d int64 tensors cost nothing at run time.
+Constant operands are cast to the element type of the result ahead of time, among them whole
+numbers, which torch writes as 0-d int64 tensors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from executorch_py.exir.ir.match import argument
 
 
 def _operand(b: Builder, node: fx.Node, name: str, dtype: torch.dtype) -> Value:
-    """A tensor or number argument as a value of `dtype`."""
+    """The value of a tensor or number argument, of type `dtype`."""
     arg = argument(node, name)
     if isinstance(arg, (int, float)):
         return b.constant(torch.tensor([float(arg)], dtype=dtype), f"{float(arg):g}")
@@ -27,7 +27,7 @@ def _operand(b: Builder, node: fx.Node, name: str, dtype: torch.dtype) -> Value:
     if value.data is not None and value.data.dtype is not dtype and value.quantization is None:
         return b.derived(value, value.data.to(dtype))
     if value.is_constant and isinstance(value.quantization, PerTensor):
-        return value  # integers for integers, floats again for floats
+        return value  # a pass decides whether the node reads integers or floats
     if value.datatype is not DATATYPES[dtype]:
         b.refuse(f"{value.datatype.name} in '{value.name}'", f"{dtype} as in the result")
     return value
@@ -64,14 +64,14 @@ def _binary(kind: NodeKind, b: Builder, node: fx.Node) -> Value:
 
 
 def _unary(kind: NodeKind, b: Builder, node: fx.Node) -> Value:
-    """One kind of node over the first argument."""
+    """One node over the first argument."""
     value = b.value(node.args[0])
     b.require_float(value)
     return b.emit(kind, [value])
 
 
 def _gelu(b: Builder, node: fx.Node) -> Value:
-    """The node computes the exact form; the tanh form is x * sigmoid(x * (a + c * x^2))."""
+    """GELU: one node for the exact form; the tanh form is x * sigmoid(x * (a + c * x^2))."""
     value = b.input(node, "self")
     b.require_float(value)
     if argument(node, "approximate") != "tanh":
@@ -108,7 +108,7 @@ def _reciprocal(b: Builder, node: fx.Node) -> Value:
     return b.binary(NodeKind.DIV, b.scalar(1.0, value), value)
 
 
-_PLAIN = {
+_UNARY = {
     "aten::abs": NodeKind.ABS,
     "aten::ceil": NodeKind.CEILING,
     "aten::cos": NodeKind.COS,
@@ -123,7 +123,7 @@ _PLAIN = {
     "aten::square": NodeKind.SQUARE,
     "aten::tanh": NodeKind.TANH,
 }
-_PAIRS = {
+_BINARY = {
     "aten::div.Scalar": NodeKind.DIV,
     "aten::div.Tensor": NodeKind.DIV,
     "aten::maximum": NodeKind.MAXIMUM,
@@ -139,8 +139,8 @@ _SUMS = {
 }
 
 VISITORS: dict[str, Visitor] = {
-    **{key: partial(_unary, kind) for key, kind in _PLAIN.items()},
-    **{key: partial(_binary, kind) for key, kind in _PAIRS.items()},
+    **{key: partial(_unary, kind) for key, kind in _UNARY.items()},
+    **{key: partial(_binary, kind) for key, kind in _BINARY.items()},
     **{key: partial(_sum, kind) for key, kind in _SUMS.items()},
     "aten::gelu": _gelu,
     "aten::pow.Tensor_Scalar": _power,

@@ -16,7 +16,7 @@ TRANSPOSE_WEIGHTS = 1
 def fully_connected(
     b: Builder, x: Value, weight: Value, bias: Value | None, transposed: bool = False
 ) -> Value:
-    """x times weight [out, in], or [in, out] where `transposed`, over the last dimension."""
+    """The product of x and weight [out, in], or [in, out] if `transposed`, plus a bias."""
     b.require_float(x)
     arranged = weight.data is not None and not weight.data.is_contiguous()
     if transposed and (arranged or weight.quantization is not None):
@@ -51,7 +51,7 @@ def _addmm(b: Builder, node: fx.Node) -> Value:
 
 
 def _plus(b: Builder, product: Value, added: Value, beta: float, alpha: float) -> Value:
-    """alpha * product + beta * added."""
+    """The sum alpha * product + beta * added."""
     if alpha != 1:
         product = b.binary(NodeKind.MULTIPLY, product, b.scalar(alpha, product))
     if beta != 1 and added.data is not None:
@@ -62,7 +62,7 @@ def _plus(b: Builder, product: Value, added: Value, beta: float, alpha: float) -
 
 
 def batch_product(b: Builder, left: Value, right: Value) -> Value:
-    """Products of batches of matrices; batch sizes are equal."""
+    """The product of two batches of matrices with equal batch sizes."""
     b.require_float(left)
     b.require_float(right)
     if left.shape[:-2] != right.shape[:-2] or left.shape[-1] != right.shape[-2]:

@@ -1,10 +1,11 @@
-"""Largest and smallest elements over dimensions, and where they are.
+"""Maximum and minimum over dimensions, with or without indices, by max pooling.
 
-Height and width of an image are pooled as they lie. All else is viewed as images of one column,
-[before, n, 1, after] in memory, whose channels are what stays; behind the last dimension nothing
-stays, so that it is moved to the front. Indices are int32 in the delegate, and only reshaped: no
-kernel permutes them. They come beside the elements they belong to, never alone: XNNPACK's kernel
-writes both, and in upstream's runtime results that nobody reads have no memory (in ours they have).
+Height and width of an image are pooled in place. Other dimensions are viewed as images of one
+column, [before, n, 1, after] in memory, whose channels are the dimensions behind the reduced ones.
+Behind the last dimension there are none, so that it is moved to the front. Indices are int32 in the
+delegate and only reshaped, since no kernel permutes them. They are computed together with their
+elements only: XNNPACK's kernel writes both, and in upstream's runtime results that are not read
+have no memory (in ours they have).
 """
 
 from __future__ import annotations
@@ -14,26 +15,24 @@ from functools import partial
 
 from torch import fx
 
-from executorch_py.backends.xnnpack.ops.mean import KEEP_DIMS, counted, merged, neighbours
+from executorch_py.backends.xnnpack.ops.mean import (
+    KEEP_DIMS,
+    consecutive,
+    counted,
+    merged,
+    reduced_dims,
+)
 from executorch_py.backends.xnnpack.payload.graph import Needs, Symbol, Value, text_of
 from executorch_py.backends.xnnpack.payload.graph_builder import Builder, Made, Visitor
 from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind
-from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_traits import is_getitem
-
-
-def _dims(b: Builder, node: fx.Node, rank: int) -> list[int]:
-    arg = argument(node, "dim")
-    if arg is None or arg == []:
-        return list(range(rank))
-    return sorted(b.axis(dim, rank) for dim in b.integers(node, "dim"))
 
 
 def _column(b: Builder, value: Value, first: int, last: int) -> Value:
     """The value as images whose only column are the dimensions first to last.
 
-    Channels are fast and batches slow, but it is batches whose number may be found at run time:
-    pooling in older XNNPACK does not notice other channels.
+    Pooling is fast over channels and slow over batches. Only the number of batches may be dynamic,
+    because pooling in older XNNPACK does not notice a changed number of channels.
     """
     over = counted(b, value.shape[first : last + 1])
     before = merged(b, value.shape[:first]) if first else 1
@@ -62,17 +61,17 @@ def _pooled(b: Builder, image: Value, window: tuple[int, int], needs: Needs) -> 
         kernel=window,
         stride=window,
         padding=(0, 0),
-        behind=(0, 0),
+        padding_end=(0, 0),
         dilation=(1, 1),
     )
 
 
 def _largest(b: Builder, value: Value, dims: list[int]) -> Value:
-    """The maximum over dimensions, keeping them as size 1."""
+    """The maximum over dimensions, which are kept with size 1."""
     if value.rank == 4 and set(dims) <= {2, 3}:
         sizes = [counted(b, value.shape[d : d + 1]) if d in dims else 1 for d in (2, 3)]
         return value if sizes == [1, 1] else _pooled(b, value, (sizes[0], sizes[1]), Needs.IMAGE)
-    for first, last in reversed(neighbours(dims)):
+    for first, last in reversed(consecutive(dims)):
         kept = (*value.shape[:first], *[1] * (last + 1 - first), *value.shape[last + 1 :])
         over = counted(b, value.shape[first : last + 1])
         if over > 1:
@@ -89,18 +88,18 @@ def _signed(b: Builder, value: Value, sign: int) -> Value:
 def _extreme(sign: int, b: Builder, node: fx.Node) -> Value:
     value = b.input(node, "self")
     b.require_float(value)
-    found = _largest(b, _signed(b, value, sign), _dims(b, node, value.rank))
+    found = _largest(b, _signed(b, value, sign), reduced_dims(b, node, value.rank))
     return b.reshape(_signed(b, found, sign), b.result_shape(node))
 
 
-def _place(b: Builder, node: fx.Node, sign: int) -> tuple[Value, Value]:
-    """The largest (or smallest) elements over the node's dimension, and their indices."""
+def _max_with_index(b: Builder, node: fx.Node, sign: int) -> tuple[Value, Value]:
+    """The largest (sign 1) or smallest (-1) elements over a dimension, and their indices."""
     value = b.input(node, "self")
     b.require_float(value)
-    dims = _dims(b, node, value.rank)
+    dims = reduced_dims(b, node, value.rank)
     over = counted(b, value.shape[dims[0] : dims[-1] + 1])
     if over == 1:
-        b.refuse(f"the place in dimension {dims} of {text_of(value.shape)}", "two elements there")
+        b.refuse(f"an index in dimension {dims} of {text_of(value.shape)}", "two elements there")
     wide = value
     if value.datatype is Datatype.FP16:
         wide = b.emit(NodeKind.CONVERT, [value], datatype=Datatype.FP32)
@@ -119,11 +118,11 @@ def _place(b: Builder, node: fx.Node, sign: int) -> tuple[Value, Value]:
 def _with_index(sign: int, b: Builder, node: fx.Node) -> Made:
     shape = b.shape_of(node.meta["val"][0])
     if any(is_getitem(user.target) and user.args[1] == 1 for user in node.users):
-        found, index = _place(b, node, sign)
+        found, index = _max_with_index(b, node, sign)
         return b.reshape(found, shape), b.reshape(index, shape)
     value = b.input(node, "self")
     b.require_float(value)
-    found = _largest(b, _signed(b, value, sign), _dims(b, node, value.rank))
+    found = _largest(b, _signed(b, value, sign), reduced_dims(b, node, value.rank))
     return b.reshape(_signed(b, found, sign), shape), None
 
 

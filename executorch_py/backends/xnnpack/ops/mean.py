@@ -1,10 +1,11 @@
-"""Sums and means over the last dimension, for whatever operator needs one, and merged sizes."""
+"""Sums, means and reduced dimensions, shared by reductions, normalizations and activations."""
 
 from __future__ import annotations
 
 import math
 
 import torch
+from torch import fx
 
 from executorch_py.backends.xnnpack.payload.graph import (
     Needs,
@@ -17,12 +18,21 @@ from executorch_py.backends.xnnpack.payload.graph import (
 )
 from executorch_py.backends.xnnpack.payload.graph_builder import Builder
 from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, NodeKind
+from executorch_py.exir.ir.match import argument
 
 KEEP_DIMS = 64
 
 
+def reduced_dims(b: Builder, node: fx.Node, rank: int) -> list[int]:
+    """The reduced dimensions of a node in order; all if its `dim` is absent."""
+    arg = argument(node, "dim")
+    if arg is None or arg == []:
+        return list(range(rank))
+    return sorted(b.axis(dim, rank) for dim in b.integers(node, "dim"))
+
+
 def product(sizes: Shape) -> Size | None:
-    """The number of elements; None if it is neither a number nor one of the sizes."""
+    """The product of sizes; None if it is neither a number nor one of the sizes."""
     numbers = math.prod(size for size in sizes if not isinstance(size, Symbol))
     symbols = [size for size in sizes if isinstance(size, Symbol)]
     if not symbols:
@@ -31,6 +41,7 @@ def product(sizes: Shape) -> Size | None:
 
 
 def merged(b: Builder, sizes: Shape) -> Size:
+    """The size of merged dimensions, a new symbol if need be."""
     size = product(sizes)
     if size is not None:
         return size
@@ -39,24 +50,25 @@ def merged(b: Builder, sizes: Shape) -> Size:
 
 
 def counted(b: Builder, shape: Shape) -> int:
+    """The number of elements, which has to be known ahead of time."""
     count = product(shape)
     if not isinstance(count, int):
         b.refuse(f"a reduction over {text_of(shape)}", "sizes known ahead of time")
     return count
 
 
-def neighbours(dims: list[int]) -> list[tuple[int, int]]:
-    """Dimensions in order as runs that follow each other, the first and last of each."""
+def consecutive(dims: list[int]) -> list[tuple[int, int]]:
+    """The first and last dimension of each run of consecutive dimensions."""
     starts = [d for d in dims if d - 1 not in dims]
     ends = [d for d in dims if d + 1 not in dims]
     return list(zip(starts, ends, strict=True))
 
 
 def image_mean(b: Builder, image: Value, shape: Shape, needs: Needs | None = None) -> Value:
-    """The mean over the rows and columns of images, of that shape.
+    """The mean over the rows and columns of images, with the given shape.
 
-    XNNPACK has room for sums of halves as the first call needs it, and writes beyond it when a
-    batch grows; means of float32 need none.
+    XNNPACK allocates sums of float16 for the batch of the first call and writes out of bounds when
+    the batch grows. Means of float32 need no such memory, so dynamic shapes use float32.
     """
 
     def mean(value: Value) -> Value:
@@ -67,7 +79,7 @@ def image_mean(b: Builder, image: Value, shape: Shape, needs: Needs | None = Non
 
 
 def last_dim_sum(b: Builder, value: Value, factor: float, plus: float = 0.0) -> Value:
-    """factor * (sum over the last dimension) + plus, keeping the dimension."""
+    """The sum over the last dimension, kept with size 1, times `factor` plus `plus`."""
     count = counted(b, value.shape[-1:])
     column = b.weight(b.constant(torch.full((1, count), factor), f"column_of_{factor:g}"))
     bias = b.weight(b.constant(torch.full((1,), plus), f"{plus:g}")) if plus else None
@@ -75,9 +87,9 @@ def last_dim_sum(b: Builder, value: Value, factor: float, plus: float = 0.0) -> 
 
 
 def last_dim_mean(b: Builder, value: Value, plus: float = 0.0) -> Value:
-    """The mean over the last dimension, keeping it, plus a number.
+    """The mean over the last dimension, kept with size 1, plus a number.
 
-    Half precision cannot hold 1 / n well; it is averaged by pooling, which adds in float32.
+    float16 cannot represent 1 / n accurately; it is averaged by pooling, which adds in float32.
     """
     if value.datatype is Datatype.FP32:
         return last_dim_sum(b, value, 1.0 / counted(b, value.shape[-1:]), plus)

@@ -1,7 +1,7 @@
-"""Normalizations: of layers, groups, instances and batches, as means, squares and quotients.
+"""Layer, group, instance and batch normalization, as means, squares and products.
 
-Means of rows are products with a constant column, means of images global poolings, so that no
-normalization needs a layout of its own.
+Means of rows are products with a constant column, and means of images are global poolings, so that
+no normalization requires a memory layout.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _native_layer_norm(b: Builder, node: fx.Node) -> Made:
 
 
 def _channel_mean(b: Builder, image: Value, groups: int, plus: float = 0.0) -> Value:
-    """[N, C, 1, 1]: the mean of each channel's group of channels, at every channel of the group."""
+    """The mean over each group of channels, repeated for each of its channels: [N, C, 1, 1]."""
     channels = int(upper(image.shape)[1])
     shape = (*image.shape[:2], 1, 1)
     pooled = image_mean(b, image, shape)
@@ -105,7 +105,7 @@ def _instance_norm(b: Builder, node: fx.Node) -> Made:
 
 
 def _batch_norm(b: Builder, node: fx.Node) -> Made:
-    """What no convolution before it took up: a depthwise convolution of one pixel, or x * a + b."""
+    """A batch norm that is not folded: a depthwise convolution of one pixel, or x * a + b."""
     value = b.input(node, "input")
     b.require_float(value)
     names = ("running_mean", "running_var", "weight", "bias")

@@ -1,4 +1,4 @@
-"""Pooling windows over images: maxima, averages, and the index of a maximum."""
+"""Pooling of images: maximum, average, and adaptive average to one pixel."""
 
 from __future__ import annotations
 
@@ -30,8 +30,10 @@ def _image(b: Builder, node: fx.Node) -> Value:
     return value
 
 
-def _behind(b: Builder, value: Value, sizes: list[int], windows: list[list[int]]) -> list[int]:
-    """Padding below and to the right with which the last window of ceil_mode is complete."""
+def _ceil_padding(
+    b: Builder, value: Value, sizes: list[int], windows: list[list[int]]
+) -> list[int]:
+    """The padding below and to the right that completes the last window of ceil_mode."""
     added = []
     kernel, stride, padding, dilation = windows
     for i, size in enumerate(value.shape[2:]):
@@ -48,14 +50,14 @@ def _max_pool(b: Builder, node: fx.Node) -> Value:
     stride = _window(b, node, "stride", kernel)
     padding, dilation = _window(b, node, "padding"), _window(b, node, "dilation")
     if any(s > k for s, k in zip(stride, kernel, strict=True)):
-        b.refuse(f"stride {stride} beyond kernel {kernel}", "windows that leave nothing out")
+        b.refuse(f"stride {stride} beyond kernel {kernel}", "strides up to the kernel size")
     example = node.meta["val"]
     example = example[0] if isinstance(example, (list, tuple)) else example
     shape = b.shape_of(example)
-    behind = padding
+    padding_end = padding
     if argument(node, "ceil_mode"):
         sizes = [s.upper if isinstance(s, Symbol) else s for s in shape[2:]]
-        behind = _behind(b, value, sizes, [kernel, stride, padding, dilation])
+        padding_end = _ceil_padding(b, value, sizes, [kernel, stride, padding, dilation])
     return b.emit(
         NodeKind.MAX_POOLING_2D,
         [value],
@@ -65,7 +67,7 @@ def _max_pool(b: Builder, node: fx.Node) -> Value:
         kernel=tuple(kernel),
         stride=tuple(stride),
         padding=tuple(padding),
-        behind=tuple(behind),
+        padding_end=tuple(padding_end),
         dilation=tuple(dilation),
     )
 
@@ -82,12 +84,12 @@ def _avg_pool(b: Builder, node: fx.Node) -> Value:
     if argument(node, "ceil_mode"):
         b.refuse("ceil_mode=True", "ceil_mode=False")
     if any(padding) and argument(node, "count_include_pad"):
-        b.refuse(f"padding {padding} that counts", "count_include_pad=False")
+        b.refuse(f"padding {padding} in the average", "count_include_pad=False")
     divisor = argument(node, "divisor_override")
     if divisor is not None and divisor != kernel[0] * kernel[1]:
         b.refuse(f"divisor_override={divisor}", "the size of the window")
     if any(s > k for s, k in zip(stride, kernel, strict=True)):
-        b.refuse(f"stride {stride} beyond kernel {kernel}", "windows that leave nothing out")
+        b.refuse(f"stride {stride} beyond kernel {kernel}", "strides up to the kernel size")
     if is_static(value.shape[2:]) and tuple(kernel) == value.shape[2:] and not any(padding):
         return image_mean(b, value, b.result_shape(node))
     return b.emit(
@@ -98,7 +100,7 @@ def _avg_pool(b: Builder, node: fx.Node) -> Value:
         kernel=tuple(kernel),
         stride=tuple(stride),
         padding=tuple(padding),
-        behind=tuple(padding),
+        padding_end=tuple(padding),
         dilation=(0, 0),
     )
 

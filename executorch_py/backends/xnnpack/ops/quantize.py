@@ -1,7 +1,7 @@
-"""Quantize and dequantize, with scales known ahead of time or found at run time.
+"""Quantize and dequantize operators, with static or dynamic scales.
 
-Everything becomes explicit conversions and quantized constants here; which of them disappear into
-the nodes between is the business of a pass.
+The visitors emit explicit conversions and quantized constants. The pass fold_quantization folds
+them into the nodes between.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from executorch_py.exir.ir.op_traits import op_key
 
 
 def has_four_bits(low: Any, high: Any) -> bool:
-    """Whether integers within these limits are told by 4 bits."""
+    """Whether integers within these limits fit in 4 bits."""
     return low is not None and high is not None and low >= -8 and high <= 7
 
 
@@ -35,9 +35,9 @@ _SUMS = ("aten::add.Tensor", "aten::sub.Tensor", "aten::mul.Tensor")
 
 
 def _choose(b: Builder, node: fx.Node) -> Made:
-    """Scale and zero point of a value that is quantized at run time: a mark for their readers."""
-    mark = Value(node.name, (), Datatype.INVALID, Dynamic(1))
-    return mark, mark
+    """A placeholder for scale and zero point of a value that is quantized at run time."""
+    placeholder = Value(node.name, (), Datatype.INVALID, Dynamic(1))
+    return placeholder, placeholder
 
 
 def _is_dynamic(b: Builder, scale: Any) -> bool:
@@ -92,12 +92,12 @@ def _dequantize(b: Builder, node: fx.Node) -> Value:
 
 
 def _is_operand_of_sums(node: fx.Node) -> bool:
-    """Whether all that reads a constant can read one with a zero point, which weights have not."""
+    """Whether all readers of a constant allow a zero point, as weighted nodes do not."""
     return all(op_key(user.target) in _SUMS for user in node.users)
 
 
 def _constant(b: Builder, value: Value, how: Any, low: Any, high: Any) -> Value:
-    """A quantized constant; what no node takes in that form becomes floats at once."""
+    """A quantized constant, or its floats if no node reads its element type."""
     assert value.data is not None
     made = b.derived(value, value.data)
     made.quantization = how
@@ -158,7 +158,7 @@ def _grouped(
     rows, columns = value.data.shape
     scales = scales.reshape(rows, -1)
     fits = columns % size == 0 and scales.shape[1] == columns // size
-    # Groups have scales of 16 bits, rows of 32.
+    # Scales of groups have 16 bits, scales of rows 32.
     exact = size < columns or torch.equal(scales, scales.to(torch.bfloat16).to(torch.float32))
     if has_four_bits(low, high) and fits and size % 32 == 0 and exact:
         return _constant(b, value, PerGroup(scales, size), low, high)

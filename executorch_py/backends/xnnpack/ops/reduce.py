@@ -1,8 +1,8 @@
-"""Means and sums over dimensions.
+"""Mean and sum over dimensions.
 
-A mean over the last dimension is a product with a column of 1 / n; over neighbouring dimensions
-before it, a global average pooling of [before, n, 1, after] as it lies in memory. Dimensions apart
-from each other are averaged in turn.
+A mean over the last dimension is a product with a column of 1 / n. A mean over consecutive
+dimensions before it is a global average pooling of the view [before, n, 1, after]. Dimensions that
+are not consecutive are averaged in turn.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 from torch import fx
 
 from executorch_py.backends.xnnpack.ops.mean import (
+    consecutive,
     counted,
     image_mean,
     last_dim_mean,
     last_dim_sum,
     merged,
-    neighbours,
+    reduced_dims,
 )
 from executorch_py.backends.xnnpack.payload.graph import Needs, Shape, Value
 from executorch_py.backends.xnnpack.payload.graph_builder import FLOATS, Builder, Visitor
@@ -23,21 +24,14 @@ from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, 
 from executorch_py.exir.ir.match import argument
 
 
-def _dims(b: Builder, node: fx.Node, rank: int) -> list[int]:
-    arg = argument(node, "dim")
-    if arg is None or arg == []:
-        return list(range(rank))
-    return sorted(b.axis(dim, rank) for dim in b.integers(node, "dim"))
-
-
 def _mean_of(b: Builder, value: Value, dims: list[int]) -> Value:
-    """The mean over dimensions, keeping them as size 1."""
-    for first, last in reversed(neighbours(dims)):
-        value = _mean_of_neighbours(b, value, list(range(first, last + 1)))
+    """The mean over dimensions, which are kept with size 1."""
+    for first, last in reversed(consecutive(dims)):
+        value = _mean_of_consecutive(b, value, list(range(first, last + 1)))
     return value
 
 
-def _mean_of_neighbours(b: Builder, value: Value, dims: list[int]) -> Value:
+def _mean_of_consecutive(b: Builder, value: Value, dims: list[int]) -> Value:
     first, last = dims[0], dims[-1]
     kept = tuple(1 if d in dims else size for d, size in enumerate(value.shape))
     if value.rank == 4 and dims == [2, 3]:
@@ -67,7 +61,7 @@ def _mean(b: Builder, node: fx.Node) -> Value:
     b.require_float(value)
     if FLOATS.get(value.datatype) is not node.meta["val"].dtype:
         b.refuse(f"a mean with dtype={node.meta['val'].dtype}", "the element type of its input")
-    mean = _mean_of(b, value, _dims(b, node, value.rank))
+    mean = _mean_of(b, value, reduced_dims(b, node, value.rank))
     return mean if argument(node, "keepdim") else b.reshape(mean, b.result_shape(node))
 
 
@@ -76,7 +70,7 @@ def _sum(b: Builder, node: fx.Node) -> Value:
     b.require_float(value)
     if FLOATS.get(value.datatype) is not node.meta["val"].dtype:
         b.refuse(f"a sum with dtype={node.meta['val'].dtype}", "the element type of its input")
-    dims = _dims(b, node, value.rank)
+    dims = reduced_dims(b, node, value.rank)
     if dims == [value.rank - 1] and value.rank > 1:
         total = last_dim_sum(b, value, 1.0) if value.datatype is Datatype.FP32 else None
     else:

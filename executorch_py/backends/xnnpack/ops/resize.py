@@ -1,4 +1,4 @@
-"""Images in other sizes: bilinear interpolation, and pixels traded for channels."""
+"""Resizing of images: bilinear interpolation, pixel shuffle and unshuffle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving elements: reshapes, permutations, slices, concatenation, padding, repetition, copies."""
+"""Moves of elements: reshape, permute, slice, concatenate, pad, repeat, copy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CONCATENATE = {
     4: NodeKind.CONCATENATE_4,
     5: NodeKind.CONCATENATE_5,
 }
-# Operators that broadcast, so that what they read need not be expanded before.
+# Operators that broadcast, so that their operands need not be expanded.
 _BROADCASTING = tuple(
     f"aten::{name}"
     for name in ("add.Tensor", "sub.Tensor", "mul.Tensor", "div.Tensor", "maximum", "minimum")
@@ -57,7 +57,7 @@ def _t(b: Builder, node: fx.Node) -> Value:
 
 
 def _same(b: Builder, node: fx.Node) -> Value:
-    """A copy. Memory order is decided for all values together, element types must be equal."""
+    """A copy, or a cast between floats. Memory orders are chosen later, for all values together."""
     value = b.value(node.args[0])
     dtype = node.meta["val"].dtype
     if value.data is not None and value.quantization is None:
@@ -66,7 +66,7 @@ def _same(b: Builder, node: fx.Node) -> Value:
     if value.datatype is datatype:
         return value
     if datatype not in FLOATS or value.datatype not in FLOATS:
-        b.refuse(f"a cast from {value.datatype.name} to {dtype}", "one between floats")
+        b.refuse(f"a cast from {value.datatype.name} to {dtype}", "a cast between floats")
     return b.emit(NodeKind.CONVERT, [value], datatype=datatype)
 
 
@@ -94,7 +94,7 @@ def _slice(b: Builder, node: fx.Node) -> Value:
 
 
 def _every(b: Builder, value: Value, dim: int, bounds: tuple[int, int], step: int) -> Value:
-    """Every `step`-th element along a dimension: the first of each of its groups of `step`."""
+    """Every `step`-th element along a dimension: the first of each block of `step` elements."""
     first, last = bounds
     if step == 1:
         return b.slice(value, dim, first, last - first)
@@ -113,12 +113,12 @@ def _every(b: Builder, value: Value, dim: int, bounds: tuple[int, int], step: in
         )
     value = b.slice(value, dim, first, count * step)
     before, behind = value.shape[:dim], value.shape[dim + 1 :]
-    groups = b.reshape(value, (*before, count, step, *behind))
-    return b.reshape(b.slice(groups, dim + 1, 0, 1), (*before, count, *behind))
+    blocks = b.reshape(value, (*before, count, step, *behind))
+    return b.reshape(b.slice(blocks, dim + 1, 0, 1), (*before, count, *behind))
 
 
 def _as_strided(b: Builder, node: fx.Node) -> Value:
-    """A copy where only strides of dimensions of size 1 change; nothing else can be said."""
+    """A copy where only strides of dimensions of size 1 change, the only form XNNPACK has."""
     value, source = b.input(node, "self"), argument(node, "self").meta["val"]
     sizes, strides = argument(node, "size"), argument(node, "stride")
     same = list(map(str, sizes)) == list(map(str, source.shape)) and all(
@@ -174,7 +174,7 @@ def _unbind(b: Builder, node: fx.Node) -> Made:
 
 
 def _joined(b: Builder, values: list[Value], axis: int) -> Value:
-    """Concatenation by a tree of nodes of at most five operands."""
+    """The concatenation of values, by a tree of nodes with at most five operands."""
     n = _MOST_CONCATENATED
     while len(values) > 1:
         values = [_joined_few(b, values[i : i + n], axis) for i in range(0, len(values), n)]
@@ -182,7 +182,7 @@ def _joined(b: Builder, values: list[Value], axis: int) -> Value:
 
 
 def _joined_few(b: Builder, values: list[Value], axis: int) -> Value:
-    """One node; symbolic sizes along `axis` are summed."""
+    """The concatenation of up to five values by one node; symbolic sizes are added."""
     if len(values) == 1:
         return values[0]
     sizes = [value.shape[axis] for value in values]
@@ -195,7 +195,7 @@ def _joined_few(b: Builder, values: list[Value], axis: int) -> Value:
 
 
 def _operands(b: Builder, node: fx.Node) -> list[Value]:
-    """What is joined; quantized constants as the floats that they stand for."""
+    """The operands of a concatenation; quantized constants are dequantized."""
     arg: Any = node.args[0]
     values = [b.value(item) for item in arg]
     return [
@@ -225,7 +225,7 @@ def _stack(b: Builder, node: fx.Node) -> Value:
 
 
 def _repeated(b: Builder, value: Value, axis: int, times: int) -> Value:
-    """The value `times` times along an axis, by doubling in fives."""
+    """The value repeated along an axis, by repeated concatenation of five copies."""
     if times <= _MOST_CONCATENATED:
         return _joined(b, [value] * times, axis)
     part = _repeated(b, value, axis, times // _MOST_CONCATENATED)
@@ -234,7 +234,7 @@ def _repeated(b: Builder, value: Value, axis: int, times: int) -> Value:
 
 
 def _is_broadcast(node: fx.Node) -> bool:
-    """Whether whoever reads the node would broadcast its operand just as well."""
+    """Whether all readers of an expanded value can broadcast the original instead."""
     for user in node.users:
         if not is_call(user, *_BROADCASTING):
             return False
@@ -298,7 +298,7 @@ def _roll(b: Builder, node: fx.Node) -> Value:
     value = b.input(node, "self")
     dims = b.integers(node, "dims")
     if not dims:
-        b.refuse("a roll of all elements", "dims")
+        b.refuse("a roll of the flattened tensor", "dims")
     for dim, shift in zip(dims, b.integers(node, "shifts"), strict=True):
         axis = b.axis(dim, value.rank)
         size = _known(b, value, axis)
@@ -310,7 +310,7 @@ def _roll(b: Builder, node: fx.Node) -> Value:
 
 
 def _full(b: Builder, node: fx.Node) -> Value:
-    """Constants that the graph makes; folding has most of them already."""
+    """A constant made by the graph; constant folding leaves few of them."""
     shape, example = b.result_shape(node), node.meta["val"]
     if any(isinstance(size, Symbol) for size in shape):
         b.refuse(f"a constant of {text_of(shape)}", "sizes known ahead of time")
@@ -319,12 +319,22 @@ def _full(b: Builder, node: fx.Node) -> Value:
 
 
 _RESHAPES = (
-    *("_unsafe_view", "squeeze_copy", "squeeze_copy.dim", "squeeze_copy.dims"),
-    *("unsqueeze_copy", "view_copy", "flatten.using_ints", "reshape"),
+    "_unsafe_view",
+    "flatten.using_ints",
+    "reshape",
+    "squeeze_copy",
+    "squeeze_copy.dim",
+    "squeeze_copy.dims",
+    "unsqueeze_copy",
+    "view_copy",
 )
 _COPIES = (
-    *("aten::_to_copy", "aten::alias_copy", "aten::clone", "aten::detach_copy"),
-    *("aten::lift_fresh_copy", "dim_order_ops::_clone_dim_order"),
+    "aten::_to_copy",
+    "aten::alias_copy",
+    "aten::clone",
+    "aten::detach_copy",
+    "aten::lift_fresh_copy",
+    "dim_order_ops::_clone_dim_order",
     "dim_order_ops::_to_dim_order_copy",
 )
 

@@ -1,1 +1,1 @@
-"""Passes over a partition: the pipeline is pipeline.py, each rewrite a file of its own."""
+"""Passes over a partition, one per file; pipeline.py has their order."""

@@ -1,16 +1,16 @@
-"""choose_layouts: images are stored channels-last where that saves transpositions.
+"""choose_layouts: stores images channels-last where that saves transpositions.
 
-Some nodes work on channels-last images only, some on values as exported only, the others on either
-as long as all they touch is alike. Which of those work how is a minimum cut: what is cut are
-values, whose transposition costs about what they hold. Inputs and outputs have the caller's order
-and need no transposition where that is channels-last already.
+Some nodes require channels-last images, some require the exported layout, and the others work in
+either if all of their values have the same layout. The layouts of the latter are a minimum cut: the
+cut values are transposed, at a cost of about their size. Inputs and outputs have the caller's
+memory order and need no transposition if that is channels-last.
 """
 
 from __future__ import annotations
 
 import math
 
-from executorch_py.backends.xnnpack.passes.minimum_cut import TwoLabels
+from executorch_py.backends.xnnpack.passes.minimum_cut import MinimumCut
 from executorch_py.backends.xnnpack.payload.graph import (
     Graph,
     Layout,
@@ -23,18 +23,18 @@ from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 from executorch_py.backends.xnnpack.payload.value_layout import memory_order, same_bytes
 
 _CHANNELS_LAST = (0, 2, 3, 1)
-# What any transposition costs, as elements moved.
+# The fixed cost of a transposition, in moved elements.
 _OVERHEAD = 2048
 
 
 def choose_layouts(graph: Graph) -> bool:
-    """Give every value a layout and insert transpositions; True if there are any."""
+    """Set the layout of every value and insert transpositions; True if there are any."""
     changed = _order_externals(graph)
     if not any(node.needs is Needs.IMAGE for node in graph.nodes) and not any(
         _is_channels_last(value) for value in (*graph.inputs, *graph.outputs)
     ):
         return changed
-    images = _Labels(graph).images()
+    images = _LayoutCut(graph).images()
     layouts = {node: Layout.IMAGE if node in images else Layout.NATURAL for node in graph.nodes}
     for value in graph.inputs:
         value.layout = _external_layout(value)
@@ -53,7 +53,7 @@ def _external_layout(value: Value) -> Layout:
 
 
 def _order_externals(graph: Graph) -> bool:
-    """Callers' memory orders other than the two layouts are explicit permutations."""
+    """Insert permutations for callers' memory orders other than the two layouts."""
     changed = False
     for i, value in enumerate(graph.inputs):
         order = value.dim_order
@@ -85,7 +85,7 @@ def _transpose(source: Value, result: Value, perm: tuple[int, ...]) -> Node:
 
 
 def _works_either_way(node: Node) -> bool:
-    """Whether a node that may work in both layouts has operands that allow channels-last."""
+    """Whether the operands of a node that works in both layouts allow channels-last."""
     rank = node.output.rank
     return node.output.has_layout and all(
         value is None
@@ -96,47 +96,48 @@ def _works_either_way(node: Node) -> bool:
     )
 
 
-class _Labels:
-    """The minimum cut over the nodes of a graph: True is channels-last."""
+class _LayoutCut:
+    """The minimum cut over the nodes of a graph; nodes on the source side are channels-last."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._cut = TwoLabels()
-        self._natural = self._cut.thing(False)
-        self._image = self._cut.thing(True)
-        self._things = {node: self._thing(node) for node in graph.nodes}
+        self._cut = MinimumCut()
+        self._natural = self._cut.vertex(on_source_side=False)
+        self._image = self._cut.vertex(on_source_side=True)
+        self._vertices = {node: self._vertex(node) for node in graph.nodes}
 
-    def _thing(self, node: Node) -> int:
+    def _vertex(self, node: Node) -> int:
         if node.needs is Needs.IMAGE:
             return self._image
         if node.needs is Needs.NATURAL:
             return self._natural
         if node.needs is Needs.FREE:
-            return self._cut.thing() if node.output.has_layout else self._natural
-        return self._cut.thing() if _works_either_way(node) else self._natural
+            return self._cut.vertex() if node.output.has_layout else self._natural
+        return self._cut.vertex() if _works_either_way(node) else self._natural
 
     def images(self) -> set[Node]:
         """The nodes whose results are channels-last."""
         readers = self._graph.readers()
         for value in self._graph.inputs:
-            self._group(value, self._external(value), readers)
+            self._connect(value, self._external(value), readers)
         for node in self._graph.nodes:
             for value in node.outputs:
-                self._group(value, self._things[node], readers)
-        chosen = self._cut.true_things()
-        return {node for node, thing in self._things.items() if thing in chosen}
+                self._connect(value, self._vertices[node], readers)
+        chosen = self._cut.source_side()
+        return {node for node, vertex in self._vertices.items() if vertex in chosen}
 
     def _external(self, value: Value) -> int:
         return self._image if _is_channels_last(value) else self._natural
 
-    def _group(self, value: Value, made_by: int, readers: dict[Value, list[Node]]) -> None:
+    def _connect(self, value: Value, producer: int, readers: dict[Value, list[Node]]) -> None:
+        """Connect the producer and the readers of a value by an edge of its transposition cost."""
         if not value.has_layout:
             return
-        members = [made_by]
+        members = [producer]
         if value in self._graph.outputs:
             members.append(self._external(value))
-        members += [self._things[n] for n in readers.get(value, ()) if n.needs is not Needs.FREE]
-        self._cut.group(members, _cost(value))
+        members += [self._vertices[n] for n in readers.get(value, ()) if n.needs is not Needs.FREE]
+        self._cut.connect(members, _cost(value))
 
 
 def _cost(value: Value) -> int:
@@ -147,7 +148,7 @@ def _cost(value: Value) -> int:
 
 
 def _insert_transposes(graph: Graph, layouts: dict[Node, Layout]) -> bool:
-    """A transposition before the first reader that needs the other layout, for all such readers."""
+    """Insert one transposition per value, before the first reader that needs the other layout."""
     other: dict[Value, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:

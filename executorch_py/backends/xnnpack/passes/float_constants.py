@@ -1,4 +1,4 @@
-"""float_constants: quantized constants that no quantized node reads become floats."""
+"""float_constants: dequantizes constants for nodes that compute with floats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BESIDE_FLOATS = {Datatype.QCINT8, Datatype.QCINT4}
 
 
 def float_constants(graph: Graph) -> bool:
-    """Dequantize in place; True if any constant was."""
+    """Dequantize in place; True if there were any such constants."""
     made: dict[Value, Value] = {}
     for node in graph.nodes:
         for i, value in enumerate(node.inputs):

@@ -1,9 +1,9 @@
-"""fold_quantization: nodes between conversions compute with quantized values.
+"""fold_quantization: folds conversions into the nodes between, which then compute with integers.
 
-Statically: a node all of whose operands were dequantized, and whose result is only quantized again,
-works on int8. Dynamically: a product or convolution whose operand was quantized with scales found
-at run time reads that, with quantized weights, and gives floats. Weights alone: a product of floats
-reads quantized weights; XNNPACK multiplies a bias by the scales there, so it is added behind.
+Static: a node whose operands were all dequantized, and whose result is only quantized again, works
+on int8. Dynamic: a product or convolution whose operand was quantized with dynamic scales reads the
+integers, with quantized weights, and returns floats. Weights alone: a product of floats reads
+quantized weights; XNNPACK would multiply its bias by the scales, so a node behind it adds the bias.
 """
 
 from __future__ import annotations
@@ -26,14 +26,19 @@ from executorch_py.backends.xnnpack.payload.quantization import dequantized, int
 
 _WEIGHTED = frozenset(
     {
-        *(NodeKind.FULLY_CONNECTED, NodeKind.CONV_2D, NodeKind.DEPTHWISE_CONV_2D),
+        NodeKind.CONV_2D,
         NodeKind.CONV_TRANSPOSE_2D,
+        NodeKind.DEPTHWISE_CONV_2D,
+        NodeKind.FULLY_CONNECTED,
     }
 )
 _STATIC = _WEIGHTED | {
-    *(NodeKind.ADD, NodeKind.SUBTRACT, NodeKind.MULTIPLY, NodeKind.GLOBAL_AVG_POOLING_2D),
+    NodeKind.ADD,
+    NodeKind.GLOBAL_AVG_POOLING_2D,
+    NodeKind.MULTIPLY,
+    NodeKind.SUBTRACT,
 }
-# Kinds whose result has the parameters of the operand.
+# Kinds whose result has the quantization parameters of the operand.
 _SAME_PARAMETERS = frozenset(
     {NodeKind.CLAMP, NodeKind.MAX_POOLING_2D, NodeKind.STATIC_CONSTANT_PAD}
 )
@@ -47,7 +52,7 @@ _QUANTIZED_WEIGHTS = (*_STATIC_WEIGHTS, Datatype.QCINT4, Datatype.QBINT4)
 
 
 def fold_quantization(graph: Graph) -> bool:
-    """Fold in place; True if any node was."""
+    """Fold in place; True if any node changed."""
     readers = graph.readers()
     replaced: dict[Value, Value] = {}
     changed = False
@@ -61,7 +66,7 @@ def fold_quantization(graph: Graph) -> bool:
     return changed
 
 
-# ---- scales known ahead of time
+# ---- static scales
 
 
 def _fold_static(
@@ -74,7 +79,7 @@ def _fold_static(
     first, result = operands[0], behind[0].output
     assert first is not None
     if node.kind is NodeKind.GLOBAL_AVG_POOLING_2D and not is_static(node.input().shape):
-        return False  # XNNPACK has room for its sums as the first call needs it; see image_mean
+        return False  # XNNPACK allocates sums for the batch of the first call; see image_mean
     if node.kind in _SAME_PARAMETERS and first.quantization != result.quantization:
         return False
     if node.kind in _WEIGHTED and not _quantize_bias(node, first):
@@ -94,7 +99,7 @@ def _n_operands(node: Node) -> int:
 
 
 def _quantized_operand(value: Value | None) -> Value | None:
-    """What an operand is in int8: a quantized constant, or what was dequantized to it."""
+    """The int8 value of an operand: a quantized constant, or the source of its conversion."""
     if value is None:
         return None
     if value.is_constant:
@@ -109,7 +114,7 @@ def _quantized_operand(value: Value | None) -> Value | None:
 def _only_quantized(
     graph: Graph, value: Value, readers: dict[Value, list[Node]]
 ) -> list[Node] | None:
-    """The conversions to int8 that are all that reads a value, with one set of parameters."""
+    """The readers of a value, if all are conversions to int8 with one set of parameters."""
     found = readers.get(value, [])
     if value in graph.outputs or not found:
         return None
@@ -122,7 +127,10 @@ def _only_quantized(
 
 
 def _quantize_bias(node: Node, operand: Value) -> bool:
-    """Whether the weights are int8; a float bias becomes int32 in units of operand and weight."""
+    """Quantize a float bias to int32 with the scales of operand and weight.
+
+    Returns False for weights other than int8 and for computed biases, which stay unchanged.
+    """
     weight, bias = node.inputs[1], node.inputs[2]
     if weight is None or weight.datatype not in _STATIC_WEIGHTS or _has_zero_point(weight):
         return False
@@ -144,11 +152,11 @@ def _quantize_bias(node: Node, operand: Value) -> bool:
 
 
 def _has_zero_point(weight: Value) -> bool:
-    """Operands of sums may have one, weights may not."""
+    """Whether a weight has a zero point, which only operands of sums and products may have."""
     return isinstance(weight.quantization, PerTensor) and weight.quantization.zero_point != 0
 
 
-# ---- scales found at run time
+# ---- dynamic scales
 
 
 def _fold_dynamic(node: Node) -> bool:
@@ -163,14 +171,14 @@ def _fold_dynamic(node: Node) -> bool:
     _scale_rows(weight)
     source.quantization = Dynamic(_DYNAMIC_DIMS[node.kind])
     if node.needs is Needs.IMAGE and source.producer is not None:
-        # Elements with scales of run time are only read, never moved: they are floats until then.
+        # No node moves dynamically quantized elements: the conversion itself needs the layout.
         source.producer.needs = Needs.IMAGE
     node.inputs[0] = source
     return True
 
 
 def _scale_rows(weight: Value) -> None:
-    """One scale for all becomes one for each row."""
+    """Replace a scale for the whole weight by equal scales for each row."""
     if isinstance(weight.quantization, PerTensor):
         rows = weight.shape[0]
         assert isinstance(rows, int)
@@ -200,7 +208,7 @@ def _fold_weights(graph: Graph, node: Node) -> bool:
 
 
 def _add_behind(graph: Graph, node: Node, bias: Value) -> None:
-    """A node of its own adds the bias, and limits the sum if the product was limited."""
+    """Add the bias by a node behind the product, which takes over the clamp of the product."""
     result = node.output
     product = Value(result.name, result.shape, result.datatype, producer=node)
     if bias.is_constant:

@@ -1,22 +1,30 @@
-"""fuse_activation: a clamp of what only it reads becomes the range of the node that computes it."""
+"""fuse_activation: fuses a clamp with the node before it, if the clamp is the only reader."""
 
 from __future__ import annotations
 
 from executorch_py.backends.xnnpack.payload.graph import Graph, Value
 from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 
-# Kinds whose results the runtime clamps.
+# Kinds of nodes with an output range.
 _CLAMPING = frozenset(
     {
-        *(NodeKind.FULLY_CONNECTED, NodeKind.CONV_2D, NodeKind.DEPTHWISE_CONV_2D),
-        *(NodeKind.CONV_TRANSPOSE_2D, NodeKind.AVG_POOLING_2D, NodeKind.MAX_POOLING_2D),
-        *(NodeKind.ADD, NodeKind.SUBTRACT, NodeKind.MULTIPLY, NodeKind.DIV, NodeKind.CLAMP),
+        NodeKind.ADD,
+        NodeKind.AVG_POOLING_2D,
+        NodeKind.CLAMP,
+        NodeKind.CONV_2D,
+        NodeKind.CONV_TRANSPOSE_2D,
+        NodeKind.DEPTHWISE_CONV_2D,
+        NodeKind.DIV,
+        NodeKind.FULLY_CONNECTED,
+        NodeKind.MAX_POOLING_2D,
+        NodeKind.MULTIPLY,
+        NodeKind.SUBTRACT,
     }
 )
 
 
 def fuse_activation(graph: Graph) -> bool:
-    """Fuse in place; True if any clamp was."""
+    """Fuse in place; True if any clamp was fused."""
     readers = graph.readers()
     replaced: dict[Value, Value] = {}
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""fuse_transposed_operand: a product of batches reads its second operand transposed as it is."""
+"""fuse_transposed_operand: folds a transposition of the second operand into a batch product."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TRANSPOSE_B = 1
 
 
 def fuse_transposed_operand(graph: Graph) -> bool:
-    """Rewrite in place; True if any product now transposes by itself."""
+    """Rewrite in place; True if any transposition was folded."""
     changed = False
     for node in graph.nodes:
         if node.kind is not NodeKind.BATCH_MATRIX_MULTIPLY or node.flags & _TRANSPOSE_B:
@@ -23,7 +23,7 @@ def fuse_transposed_operand(graph: Graph) -> bool:
 
 
 def _swapped(value: Value) -> Value | None:
-    """The value whose last two dimensions were swapped to make this one."""
+    """The value before a swap of the last two dimensions, if this value is one."""
     before = value.producer
     if before is None or before.kind is not NodeKind.STATIC_TRANSPOSE:
         return None

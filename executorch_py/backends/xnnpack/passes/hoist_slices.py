@@ -1,8 +1,8 @@
-"""hoist_slices: parts are taken before elements are moved about, and come from the product itself.
+"""hoist_slices: moves slices in front of permutations and reshapes, and into products.
 
-Where all that reads a permutation or a splitting reshape are slices, each slice is taken first and
-only it is moved. A product with constant weights of which only slices are read becomes a product
-for each, with those rows of the weights: the queries, keys and values of attention.
+If all readers of a permutation or of a splitting reshape are slices, each slice is taken first and
+only its elements are moved. If only slices of a product with constant weights are read, each slice
+becomes a product with those rows of the weights: the queries, keys and values of attention.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from executorch_py.backends.xnnpack.payload.graph import (
     Value,
 )
 from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
-from executorch_py.backends.xnnpack.payload.value_layout import merged_groups
+from executorch_py.backends.xnnpack.payload.value_layout import merged_dims
 
-# Products of fewer columns leave the vectors of the kernels empty.
+# Kernels do not fill their vector registers with fewer columns.
 _FEWEST_COLUMNS = 16
 
 
@@ -71,7 +71,7 @@ def _replace(graph: Graph, replacements: dict[Node, list[Node]]) -> None:
 def _slice_then(
     part: Node, source: Value, offsets: tuple[int, ...], shape: Shape, move: NodeKind
 ) -> list[Node]:
-    """A slice of `source`, then a move that makes the result of `part`."""
+    """A slice of `source`, followed by a move to the result of `part`."""
     result = part.output
     between = Value(result.name, shape, result.datatype, result.quantization)
     first = Node(NodeKind.STATIC_SLICE, [source], [between], {"offsets": offsets})
@@ -91,17 +91,17 @@ def _before_transpose(transpose: Node, part: Node) -> list[Node]:
 
 
 def _before_reshape(reshape: Node, part: Node) -> list[Node] | None:
-    """The slice of what was split, if it takes whole blocks of one dimension."""
+    """The slice before a reshape, if it takes whole blocks of one dimension."""
     source, split = reshape.input(), reshape.output
-    groups = merged_groups(split.shape, source.shape)
-    if groups is None:
+    merged = merged_dims(split.shape, source.shape)
+    if merged is None:
         return None
     cut = [d for d in range(split.rank) if split.shape[d] != part.output.shape[d]]
     if len(cut) != 1:
         return None
-    dim = next(i for i, group in enumerate(groups) if cut[0] in group)
-    sizes = [split.shape[d] for d in groups[dim]]
-    at = groups[dim].index(cut[0])
+    dim = next(i for i, dims in enumerate(merged) if cut[0] in dims)
+    sizes = [split.shape[d] for d in merged[dim]]
+    at = merged[dim].index(cut[0])
     if any(size != 1 for size in sizes[:at]) or any(isinstance(s, Symbol) for s in sizes):
         return None
     block = 1
@@ -124,7 +124,7 @@ def _before_reshape(reshape: Node, part: Node) -> list[Node] | None:
 
 
 def _covers_once(product: Node, slices: list[Node]) -> bool:
-    """Whether the slices are of the last dimension only, wide, and not more than all of it."""
+    """Whether the slices are wide, of the last dimension only, and no more than all of it."""
     last = product.output.rank - 1
     total = 0
     for part in slices:

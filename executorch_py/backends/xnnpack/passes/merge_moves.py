@@ -1,6 +1,4 @@
-"""merge_moves: reshapes and permutations that follow each other become one, and those that move
-nothing go away, copies among them.
-"""
+"""merge_moves: merges consecutive reshapes and permutations, and removes identities and copies."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ def merge_moves(graph: Graph) -> bool:
             changed |= _merge_reshapes(node)
         if node.kind is NodeKind.COPY or _is_identity(node):
             source = node.input()
-            if _may_stand_for(graph, source, node.output):
+            if _can_replace(graph, source, node.output):
                 replaced[node.output] = source
     graph.replace_all(replaced)
     return bool(replaced) or changed
@@ -55,9 +53,9 @@ def _is_identity(node: Node) -> bool:
     return memory_shape(node.input()) == memory_shape(node.output)
 
 
-def _may_stand_for(graph: Graph, source: Value, result: Value) -> bool:
-    """Whether what reads `result` may read `source`: each output is a value of its own."""
+def _can_replace(graph: Graph, source: Value, result: Value) -> bool:
+    """Whether `source` can replace `result`; each output of the graph stays a separate value."""
     if source.shape != result.shape or source.layout is not result.layout:
         return False
-    taken = source in graph.outputs or source in graph.inputs or source.is_constant
-    return not (result in graph.outputs and taken)
+    external = source in graph.outputs or source in graph.inputs or source.is_constant
+    return not (result in graph.outputs and external)

@@ -1,6 +1,6 @@
-"""move_reshapes: reshapes around a product meet on one side of it, where they are one.
+"""move_reshapes: moves reshapes around a product to one side of it, where they are merged.
 
-A product works row by row, so that reshaping its rows before or after it is the same.
+A product works row by row, so that its rows can be reshaped before or behind it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 
 
 def move_reshapes(graph: Graph) -> bool:
-    """Rewrite in place; True if any reshape was superfluous."""
+    """Rewrite in place; True if any reshape became redundant."""
     readers = graph.readers()
     changed = False
     for node in graph.nodes:
@@ -22,15 +22,14 @@ def move_reshapes(graph: Graph) -> bool:
             continue
         if any(reader.kind is not NodeKind.STATIC_RESHAPE for reader in behind):
             continue
-        if _reads_source(node, before.input()) or _makes_result(
+        changed |= _skip_reshape_before(node, before.input()) or _reshape_before_only(
             graph, node, before, behind, readers
-        ):
-            changed = True
+        )
     return changed
 
 
-def _reads_source(product: Node, source: Value) -> bool:
-    """Let the product read what was reshaped, if its rows are the same."""
+def _skip_reshape_before(product: Node, source: Value) -> bool:
+    """Let the product read the value before the reshape, if its rows are the same."""
     if source.layout is not Layout.NATURAL or source.rank < 2:
         return False
     if source.shape[-1] != product.input().shape[-1]:
@@ -42,10 +41,10 @@ def _reads_source(product: Node, source: Value) -> bool:
     return True
 
 
-def _makes_result(
+def _reshape_before_only(
     graph: Graph, product: Node, before: Node, behind: list[Node], readers: dict[Value, list[Node]]
 ) -> bool:
-    """Let the reshape before the product give its rows the shape that they have behind it."""
+    """Let the reshape before the product make the shape of the reshape behind it."""
     result = behind[0].output
     if len(behind) > 1 or result.shape[-1] != product.output.shape[-1] or result.rank < 2:
         return False

@@ -1,7 +1,7 @@
 """The passes of the XNNPACK delegate in order, as data.
 
-First over the partition in the edge dialect, where the exporter's own passes do the work, then over
-the graph of XNNPACK's nodes.
+The first list runs over the partition in the edge dialect and consists of the exporter's passes.
+The second runs over the graph of XNNPACK nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from executorch_py.backends.xnnpack.passes.move_reshapes import move_reshapes
 from executorch_py.backends.xnnpack.passes.share_equal_nodes import share_equal_nodes
 from executorch_py.backends.xnnpack.passes.sink_dequantize import sink_dequantize
 from executorch_py.backends.xnnpack.passes.swap_moves import swap_moves
-from executorch_py.backends.xnnpack.passes.transpose_to_reshape import still_transposes
+from executorch_py.backends.xnnpack.passes.transpose_to_reshape import transpose_to_reshape
 from executorch_py.backends.xnnpack.payload.graph import Graph
 from executorch_py.exir.passes.fuse.fuse_batch_norm import fuse_batch_norm
 from executorch_py.exir.passes.simplify.fold_constants import fold_constants
@@ -33,24 +33,24 @@ PROGRAM_PASSES: tuple[Callable[[ExportedProgram], bool], ...] = (
 
 GRAPH_PASSES: tuple[Callable[[Graph], bool], ...] = (
     share_equal_nodes,
-    # Moves of quantized elements first, so that conversions meet the nodes they fold into.
+    # Moves are made on integers first, so that conversions are next to the nodes they fold into.
     sink_dequantize,
-    # A clamp between a product and its quantization is part of the product by then.
+    # A clamp between a product and its quantization has to be fused before quantization is folded.
     fuse_activation,
     fold_quantization,
-    # Quantized results are clamped by conversions of their own until now.
+    # Clamps of quantized results, which were between conversions until now.
     fuse_activation,
-    # What is still a quantized constant was taken by no node as such.
+    # Constants that are still quantized, and that no quantized node reads.
     float_constants,
     hoist_slices,
     fuse_transposed_operand,
     merge_moves,
-    # Permutations go where images are, which may have the order already.
+    # Permutations move next to images, whose layout may make them redundant.
     swap_moves,
     merge_moves,
     choose_layouts,
-    # Layouts brought transpositions, some of which move nothing or meet another.
-    still_transposes,
+    # Transpositions that the layouts added, some of which move nothing or follow each other.
+    transpose_to_reshape,
     merge_moves,
     move_reshapes,
     merge_moves,
@@ -64,7 +64,7 @@ def run_program_passes(program: ExportedProgram) -> None:
 
 
 def run_graph_passes(graph: Graph) -> None:
-    """Rewrite the graph; dead nodes go after each pass."""
+    """Rewrite the graph; dead nodes are removed after each pass."""
     for rewrite in GRAPH_PASSES:
         if rewrite(graph):
             graph.drop_dead()

@@ -1,4 +1,4 @@
-"""share_equal_nodes: the same node over the same values is computed once."""
+"""share_equal_nodes: common subexpression elimination over nodes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from executorch_py.backends.xnnpack.payload.graph import Graph, Node, Value
 
 
 def share_equal_nodes(graph: Graph) -> bool:
-    """Share in place; True if any node became superfluous."""
+    """Share in place; True if any node became redundant."""
     first: dict[Any, Node] = {}
     replaced: dict[Value, Value] = {}
     for node in graph.nodes:
         node.inputs = [replaced.get(v, v) if v is not None else None for v in node.inputs]
-        twin = first.setdefault(_identity(node), node)
-        if twin is not node and not any(value in graph.outputs for value in node.outputs):
-            replaced.update(zip(node.outputs, twin.outputs, strict=True))
+        equal = first.setdefault(_identity(node), node)
+        if equal is not node and not any(value in graph.outputs for value in node.outputs):
+            replaced.update(zip(node.outputs, equal.outputs, strict=True))
     graph.replace_all(replaced)
     return bool(replaced)
 
@@ -28,7 +28,7 @@ def _identity(node: Node) -> Any:
 
 
 def _operand(value: Value | None) -> Any:
-    """A value, or the number that a constant of one element holds."""
+    """The identity of an operand; constants of one element are compared by number."""
     if value is None or value.data is None or value.data.numel() != 1 or value.quantization:
         return value
     return (value.data.dtype, value.shape, value.data.item())

@@ -1,7 +1,8 @@
-"""sink_dequantize: elements are moved about while quantized: quantized before, dequantized behind.
+"""sink_dequantize: makes moves work on integers, by moving conversions across them.
 
-Reshapes, permutations, slices, padding with zeros and the like do the same to quantized elements as
-to floats. What is quantized again with the parameters it had is left as it is.
+Reshapes, permutations, slices, padding with zeros and other moves do the same to integers as to
+floats. Dequantization moves behind them and quantization in front of them. A value that is
+dequantized and quantized again with the same parameters stays quantized.
 """
 
 from __future__ import annotations
@@ -11,9 +12,14 @@ from executorch_py.backends.xnnpack.payload.payload_flatbuffer import Datatype, 
 
 _MOVES = frozenset(
     {
-        *(NodeKind.STATIC_RESHAPE, NodeKind.STATIC_TRANSPOSE, NodeKind.STATIC_SLICE),
-        *(NodeKind.CONCATENATE_2, NodeKind.CONCATENATE_3, NodeKind.CONCATENATE_4),
-        *(NodeKind.CONCATENATE_5, NodeKind.COPY),
+        NodeKind.CONCATENATE_2,
+        NodeKind.CONCATENATE_3,
+        NodeKind.CONCATENATE_4,
+        NodeKind.CONCATENATE_5,
+        NodeKind.COPY,
+        NodeKind.STATIC_RESHAPE,
+        NodeKind.STATIC_SLICE,
+        NodeKind.STATIC_TRANSPOSE,
     }
 )
 
@@ -28,49 +34,49 @@ def sink_dequantize(graph: Graph) -> bool:
             graph.nodes.insert(position + 1, _moved_behind(graph, node, sources))
             changed = True
         position += 1
-    changed |= _quantize_before_moves(graph)
+    changed |= _hoist_quantize(graph)
     return _undo_pairs(graph) or changed
 
 
 def _moves(node: Node) -> bool:
-    """Whether a node does the same to integers; they can be padded with zero exactly."""
+    """Whether a node only moves elements; padding is a move if it pads with zeros."""
     if node.kind is NodeKind.STATIC_CONSTANT_PAD:
         return bool(node.attributes["padding_value"] == 0)
     return node.kind in _MOVES
 
 
-def _quantize_before_moves(graph: Graph) -> bool:
-    """What is only quantized after a move is quantized before it."""
-    rising, changed = _Rising(graph), False
-    while any([rising.rise(node) for node in list(graph.nodes)]):
+def _hoist_quantize(graph: Graph) -> bool:
+    """Quantize before a move whose result is only quantized; True if anything changed."""
+    hoisting, changed = _QuantizeHoisting(graph), False
+    while any([hoisting.hoist(node) for node in list(graph.nodes)]):
         changed = True
     return changed
 
 
-class _Rising:
-    """Puts conversions in front of moves; who reads what is known throughout."""
+class _QuantizeHoisting:
+    """Moves conversions in front of moves, and keeps track of the readers of values."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.readers = graph, graph.readers()
         self.outputs = frozenset(graph.outputs)
         self.removed: set[Node] = set()
 
-    def rise(self, convert: Node) -> bool:
-        """Put a conversion to integers in front of the moves before it."""
+    def hoist(self, convert: Node) -> bool:
+        """Move a conversion to integers in front of the moves before it."""
         changed = False
         while (move := self._only_quantized_move(convert)) is not None:
             changed = True
-            twin = self._equal_conversion(move.input(), convert)
-            if len(move.inputs) == 1 and twin is None:
+            equal = self._equal_conversion(move.input(), convert)
+            if len(move.inputs) == 1 and equal is None:
                 self._swap(move, convert)
-                # The node in the move's place is the conversion now; another move may be before it.
+                # The object `move` is the conversion now; another move may be before it.
                 convert = move
                 continue
             self._quantize_operands(move, convert)
         return changed
 
     def _only_quantized_move(self, convert: Node) -> Node | None:
-        """The move that a conversion to integers is all that reads."""
+        """The move before a conversion to integers, if the conversion is its only reader."""
         if convert.kind is not NodeKind.CONVERT or convert.output.datatype is not Datatype.QINT8:
             return None
         if convert in self.removed:
@@ -84,7 +90,7 @@ class _Rising:
         return move if len(self.readers[move.output]) == 1 else None
 
     def _equal_conversion(self, value: Value, convert: Node) -> Node | None:
-        """The conversion of a value that is there already, with the same parameters as another."""
+        """An existing conversion of a value with the parameters of `convert`, if there is one."""
         wanted = convert.output
         for node in self.readers[value]:
             if node.kind is not NodeKind.CONVERT or node is convert:
@@ -95,8 +101,10 @@ class _Rising:
         return None
 
     def _quantize_operands(self, move: Node, convert: Node) -> None:
-        """Let a move read integers, made once of each of its operands, and give those of
-        `convert`."""
+        """Let a move read quantized operands and compute the result of `convert`.
+
+        Each operand is quantized once.
+        """
         nodes, readers = self.graph.nodes, self.readers
         for i, value in enumerate(move.inputs):
             assert value is not None
@@ -110,7 +118,7 @@ class _Rising:
                 nodes.insert(nodes.index(move), made)
             move.inputs[i] = made.output
             readers[value] = [node for node in readers[value] if node is not move]
-            if move not in readers.setdefault(made.output, []):  # it may read a value twice
+            if move not in readers.setdefault(made.output, []):  # the move may read a value twice
                 readers[made.output].append(move)
         nodes.remove(convert)
         self.removed.add(convert)
@@ -119,7 +127,7 @@ class _Rising:
         convert.output.producer = move
 
     def _swap(self, move: Node, convert: Node) -> None:
-        """`move` then `convert` become conversion then move, each in the other's place."""
+        """Swap a move and the conversion behind it; the node objects keep their positions."""
         source, result = move.input(), convert.output
         between = Value(
             result.name, source.shape, result.datatype, result.quantization, layout=source.layout
@@ -143,7 +151,7 @@ def _conversion(value: Value, like: Node) -> Node:
 
 
 def _sources(node: Node) -> list[Value] | None:
-    """What the node's operands were dequantized from, all with the same parameters."""
+    """The integers behind all operands of a node, if they have the same parameters."""
     sources = [quantized_source(value) for value in node.inputs]
     first = sources[0]
     if first is None:
@@ -153,7 +161,7 @@ def _sources(node: Node) -> list[Value] | None:
 
 
 def quantized_source(value: Value | None) -> Value | None:
-    """The int8 value that a value is the float form of."""
+    """The int8 value from which a value was dequantized, if it was."""
     before = value.producer if value is not None else None
     if before is None or before.kind is not NodeKind.CONVERT:
         return None
@@ -163,7 +171,7 @@ def quantized_source(value: Value | None) -> Value | None:
 
 
 def _moved_behind(graph: Graph, node: Node, sources: list[Value]) -> Node:
-    """Let the node work on `sources`; returns the conversion that makes its old result."""
+    """Let a node work on integers, and return the dequantization of its new result."""
     result, first = node.output, sources[0]
     moved = Value(result.name, result.shape, first.datatype, first.quantization, producer=node)
     convert = Node(NodeKind.CONVERT, [moved], [result], needs=Needs.EITHER, origin=node.origin)
@@ -173,7 +181,7 @@ def _moved_behind(graph: Graph, node: Node, sources: list[Value]) -> Node:
 
 
 def _undo_pairs(graph: Graph) -> bool:
-    """Let readers of what was dequantized and quantized alike read the quantized value."""
+    """Remove pairs of dequantize and quantize with the same parameters."""
     replaced: dict[Value, Value] = {}
     for node in graph.nodes:
         if node.kind is not NodeKind.CONVERT or node.output.datatype is not Datatype.QINT8:

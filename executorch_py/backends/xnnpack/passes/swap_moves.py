@@ -1,19 +1,19 @@
-"""swap_moves: permutations are moved to the side of a reshape where the image is.
+"""swap_moves: moves permutations to the side of a reshape where the value is an image.
 
-Merging an image's rows and then permuting is permuting the image and then merging; permuting and
-then splitting into rows is splitting and then permuting. An image that is channels-last in memory
-has the order already, so that the permutation vanishes when layouts are chosen.
+A reshape that merges the rows of an image commutes with a permutation, and so does one that splits
+a dimension into rows. An image may be channels-last in memory; the permutation then becomes
+redundant when layouts are chosen.
 """
 
 from __future__ import annotations
 
 from executorch_py.backends.xnnpack.payload.graph import Graph, Needs, Node, Shape, Symbol, Value
 from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
-from executorch_py.backends.xnnpack.payload.value_layout import merged_groups
+from executorch_py.backends.xnnpack.payload.value_layout import merged_dims
 
 
 def swap_moves(graph: Graph) -> bool:
-    """Rewrite in place; True if any two moves changed places."""
+    """Rewrite in place; True if any two moves were swapped."""
     readers = graph.readers()
     changed = False
     for node in graph.nodes:
@@ -32,16 +32,18 @@ def swap_moves(graph: Graph) -> bool:
 
 def _permute_then_merge(merge: Node, permute: Node) -> bool:
     source, result = merge.input(), permute.output
-    groups = merged_groups(source.shape, merge.output.shape)
-    if groups is None or source.rank != 4:
+    merged = merged_dims(source.shape, merge.output.shape)
+    if merged is None or source.rank != 4:
         return False
-    perm = tuple(d for out in permute.attributes["perm"] for d in groups[out])
-    _place(merge, permute, perm, tuple(source.shape[d] for d in perm), result)
+    perm = tuple(d for out in permute.attributes["perm"] for d in merged[out])
+    _set_moves(merge, permute, perm, tuple(source.shape[d] for d in perm), result)
     return True
 
 
-def _place(first: Node, second: Node, perm: tuple[int, ...], shape: Shape, result: Value) -> None:
-    """`first` permutes to `shape`, `second` reshapes that to `result`."""
+def _set_moves(
+    first: Node, second: Node, perm: tuple[int, ...], shape: Shape, result: Value
+) -> None:
+    """Make `first` a permutation to `shape`, and `second` a reshape of that to `result`."""
     between = Value(result.name, shape, result.datatype, result.quantization, producer=first)
     first.kind, first.attributes, first.needs = (
         NodeKind.STATIC_TRANSPOSE,
@@ -55,12 +57,12 @@ def _place(first: Node, second: Node, perm: tuple[int, ...], shape: Shape, resul
 
 def _split_then_permute(permute: Node, split: Node) -> bool:
     source, result = permute.input(), split.output
-    groups = merged_groups(result.shape, permute.output.shape)
-    if groups is None or result.rank != 4:
+    merged = merged_dims(result.shape, permute.output.shape)
+    if merged is None or result.rank != 4:
         return False
     perm = permute.attributes["perm"]
-    # Dimension perm[i] of the source is split into the dimensions groups[i] of the result.
-    order = [d for i in sorted(range(len(perm)), key=lambda i: perm[i]) for d in groups[i]]
+    # Dimension perm[i] of the source is split into the dimensions merged[i] of the result.
+    order = [d for i in sorted(range(len(perm)), key=lambda i: perm[i]) for d in merged[i]]
     shape = tuple(result.shape[d] for d in order)
     if sum(isinstance(size, Symbol) for size in shape) > 1:
         return False

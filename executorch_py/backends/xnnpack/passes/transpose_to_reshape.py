@@ -1,4 +1,4 @@
-"""still_transposes: a permutation of nothing but dimensions of size 1 is a reshape."""
+"""transpose_to_reshape: replaces permutations that move only dimensions of size 1 by reshapes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from executorch_py.backends.xnnpack.payload.payload_flatbuffer import NodeKind
 from executorch_py.backends.xnnpack.payload.value_layout import order_of, same_bytes
 
 
-def still_transposes(graph: Graph) -> bool:
-    """Rewrite in place, layouts being chosen; True if any permutation is a reshape now."""
+def transpose_to_reshape(graph: Graph) -> bool:
+    """Rewrite in place, after layouts are chosen; True if any permutation became a reshape."""
     changed = False
     for node in graph.nodes:
         if node.kind is NodeKind.STATIC_TRANSPOSE and _keeps_bytes(node):

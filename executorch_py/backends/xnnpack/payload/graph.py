@@ -1,9 +1,8 @@
-"""The graph between the edge dialect and the payload: values and nodes of XNNPACK that passes
-change.
+"""The delegate's intermediate graph of XNNPACK nodes and values, between edge dialect and payload.
 
-Shapes, axes and paddings are those of the exported graph (images are NCHW) whatever the layout of a
-value in memory: the layout pass decides that per value, and only assemble.py turns axes into those
-of memory. Knows the node kinds of the payload, not the operators of torch.
+Shapes, axes and paddings are those of the exported graph (images are NCHW), whatever the layout of
+a value in memory. The layout pass chooses a layout per value, and only write_payload.py converts
+axes to those of memory. Knows the node kinds of the payload, not the operators of torch.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from executorch_py.exir.ir.op_traits import op_key
 
 @dataclass(frozen=True)
 class Symbol:
-    """A size known at run time only: what it is called, and its largest value."""
+    """A size known at run time only: its expression and its largest value."""
 
     text: str
     upper: int
@@ -39,7 +38,7 @@ Shape: TypeAlias = tuple[Size, ...]
 
 
 def upper(shape: Iterable[Size]) -> tuple[int, ...]:
-    """The largest sizes."""
+    """The sizes of a shape, with upper bounds for symbols."""
     return tuple(size.upper if isinstance(size, Symbol) else size for size in shape)
 
 
@@ -48,7 +47,7 @@ def is_static(shape: Iterable[Size]) -> bool:
 
 
 class Layout(Enum):
-    """How the dimensions of a value follow each other in memory."""
+    """Memory layouts of values."""
 
     NATURAL = "natural"
     # Channels last: NCHW as NHWC, and NCL as an image of one row.
@@ -56,32 +55,40 @@ class Layout(Enum):
 
 
 class Needs(Enum):
-    """In which layout a node works: all of its values of rank 3 and 4 have it."""
+    """Layouts that a node requires of its values of rank 3 and 4."""
 
     NATURAL = "natural"
     IMAGE = "image"
     EITHER = "either"
-    # The node moves data about anyway: what it reads and what it makes are each as they like.
+    # The node moves elements: its operands and results may have different layouts.
     FREE = "free"
 
 
 _IMAGE_KINDS = frozenset(
     {
-        *(NodeKind.CONV_2D, NodeKind.DEPTHWISE_CONV_2D, NodeKind.CONV_TRANSPOSE_2D),
-        *(NodeKind.MAX_POOLING_2D, NodeKind.AVG_POOLING_2D, NodeKind.GLOBAL_AVG_POOLING_2D),
-        *(NodeKind.ARG_MAX_POOLING_2D, NodeKind.STATIC_RESIZE_BILINEAR_2D, NodeKind.PRELU),
+        NodeKind.ARG_MAX_POOLING_2D,
+        NodeKind.AVG_POOLING_2D,
+        NodeKind.CONV_2D,
+        NodeKind.CONV_TRANSPOSE_2D,
+        NodeKind.DEPTHWISE_CONV_2D,
+        NodeKind.GLOBAL_AVG_POOLING_2D,
+        NodeKind.MAX_POOLING_2D,
+        NodeKind.PRELU,
+        NodeKind.STATIC_RESIZE_BILINEAR_2D,
     }
 )
 _NATURAL_KINDS = frozenset(
     {
-        *(NodeKind.FULLY_CONNECTED, NodeKind.BATCH_MATRIX_MULTIPLY, NodeKind.SOFTMAX),
+        NodeKind.BATCH_MATRIX_MULTIPLY,
+        NodeKind.FULLY_CONNECTED,
+        NodeKind.SOFTMAX,
         NodeKind.STATIC_RESHAPE,
     }
 )
 
 
 def needs_of(kind: NodeKind) -> Needs:
-    """What a kind of node needs unless its visitor says otherwise."""
+    """The layout that a kind of node requires by default."""
     if kind in _IMAGE_KINDS:
         return Needs.IMAGE
     if kind in _NATURAL_KINDS:
@@ -125,20 +132,20 @@ Quantization: TypeAlias = PerTensor | PerChannel | PerGroup | Dynamic
 
 @dataclass(eq=False)
 class Value:
-    """One tensor. Constants have `data`, of the same shape; what nodes make has a `producer`."""
+    """One tensor. Constants have `data` of the same shape; results of nodes have a `producer`."""
 
     name: str
     shape: Shape
     datatype: Datatype
     quantization: Quantization | None = None
     data: torch.Tensor | None = None
-    # Of weights, whose memory order is part of what their node expects.
+    # Weights have the memory order that their node expects.
     is_weight: bool = False
     producer: Node | None = None
     layout: Layout = Layout.NATURAL
-    # Of inputs and outputs of the delegate: the order of dimensions in the caller's memory.
+    # The order of dimensions in the caller's memory; inputs and outputs of the delegate only.
     dim_order: tuple[int, ...] | None = None
-    # The data file that a constant belongs to, if not the program.
+    # The external data file of a constant; None if it is in the program.
     external_tag: str | None = None
 
     @property
@@ -151,13 +158,13 @@ class Value:
 
     @property
     def has_layout(self) -> bool:
-        """Whether the layout is open: not that of weights, nor of what has no channels."""
+        """Whether the layout can be chosen: not of weights, nor of other ranks than 3 and 4."""
         return self.rank in (3, 4) and not self.is_weight
 
 
 @dataclass(eq=False)
 class Node:
-    """One node. Attributes are those of its table, axes and lists in the exported graph's order."""
+    """One node. Attributes are the fields of its table, in the exported graph's dimensions."""
 
     kind: NodeKind
     inputs: list[Value | None]
@@ -185,14 +192,14 @@ class Node:
 
 @dataclass(eq=False)
 class Graph:
-    """Nodes in an order in which they can run; inputs and outputs in the order of the call."""
+    """Nodes in topological order; inputs and outputs in the order of the delegate call."""
 
     inputs: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
 
     def readers(self) -> dict[Value, list[Node]]:
-        """The nodes that read each value, in order, each once."""
+        """The nodes that read each value, in order and without duplicates."""
         found: dict[Value, list[Node]] = {}
         for node in self.nodes:
             for value in dict.fromkeys(node.inputs):
@@ -201,7 +208,7 @@ class Graph:
         return found
 
     def replace(self, old: Value, new: Value) -> None:
-        """Let everything that reads `old` read `new`; outputs too, under their own memory order."""
+        """Replace a value in nodes and outputs; outputs keep their memory order."""
         for node in self.nodes:
             if old in node.inputs:
                 node.inputs = [new if value is old else value for value in node.inputs]
@@ -210,7 +217,7 @@ class Graph:
             self.outputs = [new if value is old else value for value in self.outputs]
 
     def replace_all(self, replacements: dict[Value, Value]) -> None:
-        """`replace` for many values at once; what replaces may be replaced itself."""
+        """Replace many values at once; a replacement may itself be replaced."""
 
         def final(value: Value) -> Value:
             while value in replacements:
@@ -225,7 +232,7 @@ class Graph:
                 self.outputs[i].dim_order = value.dim_order
 
     def drop_dead(self) -> bool:
-        """Remove nodes of which nothing is read."""
+        """Remove nodes whose results are not read; True if there were any."""
         alive = set(self.outputs)
         kept: list[Node] = []
         for node in reversed(self.nodes):
@@ -237,21 +244,21 @@ class Graph:
         return changed
 
 
-def refusal(origin: fx.Node | None, found: str, needed: str) -> ExportError:
-    """The error for a node that cannot be written: which, what was found and what is needed."""
+def refusal(origin: fx.Node | None, got: str, expected: str) -> ExportError:
+    """The error for a node that cannot be serialized."""
     if origin is None:
         return ExportError(
-            ExportErrorType.NOT_SUPPORTED, f"XNNPACK delegate: found {found}, needed is {needed}"
+            ExportErrorType.NOT_SUPPORTED, f"XNNPACK delegate: expected {expected}, got {got}"
         )
     where = source_line(origin)
     return ExportError(
         ExportErrorType.NOT_SUPPORTED,
-        f"XNNPACK delegate: node '{origin.name}' ({op_key(origin.target) or origin.op}): found "
-        f"{found}, needed is {needed}{'; from ' + where if where else ''}. The partitioner must "
-        "leave this node out",
+        f"XNNPACK delegate: node '{origin.name}' ({op_key(origin.target) or origin.op}): expected "
+        f"{expected}, got {got}{'; from ' + where if where else ''}. The partitioner must leave "
+        "this node out",
     )
 
 
 def text_of(shape: Sequence[Size]) -> str:
-    """Sizes as read by people."""
+    """A shape as text for messages."""
     return str([s.text if isinstance(s, Symbol) else s for s in shape])

@@ -1,8 +1,8 @@
-"""From a partition in the edge dialect to a graph of XNNPACK's nodes, operator by operator.
+"""Builds the graph of XNNPACK nodes from a partition in the edge dialect, operator by operator.
 
-Walks the program once and hands each call to the visitor of its operator (ops/), which asks the
-builder for values and emits nodes. The builder knows placeholders, constants and shapes; what an
-operator means only its visitor knows.
+The builder walks the program once and hands each call to the visitor of its operator (ops/), which
+reads values from the builder and emits nodes. The builder knows placeholders, constants and shapes;
+only visitors know the semantics of operators.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from executorch_py.exir.ir.tensor_spec import dim_order_from_stride
 
 _Made = TypeVar("_Made")
 
-# What a visitor makes: one value, or one per result of the operator (None: nobody may read it).
+# Results of a visitor: one value, or one per result of the operator (None: it must not be read).
 Made: TypeAlias = Value | tuple[Value | None, ...]
 Visitor: TypeAlias = Callable[["Builder", fx.Node], Made]
 
@@ -58,7 +58,7 @@ FLOATS = {Datatype.FP32: torch.float32, Datatype.FP16: torch.float16, Datatype.B
 
 
 class Builder:
-    """What visitors work with; `build` runs them all."""
+    """The interface of visitors to program and graph; `build` runs all visitors."""
 
     def __init__(self, program: ExportedProgram, visitors: Mapping[str, Visitor]) -> None:
         self.graph = Graph()
@@ -72,6 +72,7 @@ class Builder:
     # ---- the walk
 
     def build(self) -> Graph:
+        """The graph of the whole partition."""
         constants = constant_tensors(self._program)
         for node in self._program.graph.nodes:
             self._node = node
@@ -120,7 +121,7 @@ class Builder:
             self._made[node] = chosen
             return
         if is_scalar_op(node.target):
-            return  # Sizes are inferred at run time; who needs one as a number refuses it.
+            return  # Sizes are inferred at run time; visitors that need a known one refuse it.
         visitor = self._visitors.get(op_key(node.target))
         if visitor is None:
             self.refuse("no translation of the operator", "one of the operators of ops/")
@@ -139,14 +140,14 @@ class Builder:
             self.graph.outputs.append(value)
             self._node = None
 
-    # ---- what visitors ask
+    # ---- arguments
 
-    def refuse(self, found: str, needed: str) -> NoReturn:
+    def refuse(self, got: str, expected: str) -> NoReturn:
         """Raise the error for the current node."""
-        raise refusal(self._node, found, needed)
+        raise refusal(self._node, got, expected)
 
     def value(self, node: Any) -> Value:
-        """The value of an argument that must be a tensor."""
+        """The value of a tensor argument."""
         made = self._made.get(node) if isinstance(node, fx.Node) else None
         if not isinstance(made, Value):
             self.refuse(f"{node!r} as an operand", "a tensor")
@@ -162,7 +163,7 @@ class Builder:
         return None if arg is None else self.value(arg)
 
     def number(self, node: fx.Node, name: str) -> float:
-        """An argument that must be a number known now, or a constant of one element."""
+        """An argument that is a number known ahead of time, or a constant of one element."""
         arg = argument(node, name)
         if isinstance(arg, (int, float)):
             return float(arg)
@@ -172,14 +173,14 @@ class Builder:
         self.refuse(f"{name}={arg!r}", "a number known ahead of time")
 
     def integer(self, node: fx.Node, name: str) -> int:
-        """An argument that must be a whole number known now."""
+        """An argument that is a whole number known ahead of time."""
         arg = argument(node, name)
         if not isinstance(arg, int):
             self.refuse(f"{name}={arg!r}", "a whole number known ahead of time")
         return arg
 
     def integers(self, node: fx.Node, name: str) -> list[int]:
-        """A list argument of whole numbers known now; a single number is a list of one."""
+        """An argument that is a list of known whole numbers; a single number is a list of one."""
         arg = argument(node, name)
         items = [arg] if isinstance(arg, int) else list(arg)
         if not all(isinstance(item, int) for item in items):
@@ -191,7 +192,7 @@ class Builder:
         return dim + rank if dim < 0 else dim
 
     def size(self, size: Any) -> Size:
-        """A size of an example value."""
+        """A size of an example value, as a number or a symbol."""
         if isinstance(size, int):
             return int(size)
         text = str(size)
@@ -214,10 +215,10 @@ class Builder:
             self.refuse(f"{dtype} elements", f"one of {[str(d) for d in DATATYPES]}")
         return DATATYPES[dtype]
 
-    # ---- what visitors make
+    # ---- values and nodes
 
     def constant(self, tensor: torch.Tensor, name: str) -> Value:
-        """A constant; other than floats it needs a quantization or a cast before it is written."""
+        """A constant; one of integers needs a quantization or a cast before serialization."""
         datatype = DATATYPES.get(tensor.dtype, Datatype.INVALID)
         return Value(name, tuple(tensor.shape), datatype, data=tensor)
 
@@ -237,7 +238,7 @@ class Builder:
         clamp: tuple[float, float] | None = None,
         **attributes: Any,
     ) -> Value:
-        """Append a node with one result; like its first input unless said otherwise."""
+        """Append a node; its result has shape and type of the first input by default."""
         first = inputs[0]
         assert first is not None and self._node is not None
         output = Value(
@@ -268,29 +269,29 @@ class Builder:
         return node
 
     def once(self, key: Any, make: Callable[[], _Made]) -> _Made:
-        """What `make` gave when it was first asked for by this key: nodes that calls share."""
+        """The cached result of `make` for a key, for nodes that several calls share."""
         if key not in self._kept:
             self._kept[key] = make()
         made: _Made = self._kept[key]
         return made
 
     def in_float32(self, value: Value, compute: Callable[[Value], Value]) -> Value:
-        """What `compute` makes of a value in full precision, for kinds without a half kernel."""
+        """The result of `compute` in float32, for node kinds without a float16 kernel."""
         if value.datatype is not Datatype.FP16:
             return compute(value)
         result = compute(self.emit(NodeKind.CONVERT, [value], datatype=Datatype.FP32))
         return self.emit(NodeKind.CONVERT, [result], datatype=Datatype.FP16)
 
     def binary(self, kind: NodeKind, a: Value, b: Value) -> Value:
-        """Element by element over two values, which broadcast.
+        """Append an element-wise node over two values, which broadcast.
 
-        One of them may be a constant of integers, whose floats it stands for.
+        One of them may be a quantized constant, in place of its floats.
         """
         datatype = b.datatype if a.datatype not in FLOATS else a.datatype
         return self.emit(kind, [a, b], shape=broadcast(a.shape, b.shape), datatype=datatype)
 
     def derived(self, source: Value, data: torch.Tensor) -> Value:
-        """A constant computed from another one, kept where that is kept."""
+        """A constant computed from another one, with the same external data file."""
         made = self.constant(data, source.name)
         made.external_tag = source.external_tag
         return made
@@ -301,7 +302,7 @@ class Builder:
         return value if value.data.dtype is dtype else self.derived(value, value.data.to(dtype))
 
     def weight(self, value: Value) -> Value:
-        """A constant (or a computed value, as it is) that its node reads in this very order."""
+        """A constant whose memory order is fixed for its node; computed values stay unchanged."""
         if value.data is None:
             return value
         made = self.derived(value, value.data)
@@ -310,7 +311,7 @@ class Builder:
         return made
 
     def reshape(self, value: Value, shape: Shape) -> Value:
-        """The same elements in another shape; constants are reshaped now."""
+        """A value in another shape; constants are reshaped ahead of time."""
         if value.shape == shape:
             return value
         if value.data is not None:
@@ -321,13 +322,13 @@ class Builder:
             return self.derived(value, dequantized(value).reshape(upper(shape)))
         if sum(isinstance(size, Symbol) for size in shape) > 1:
             self.refuse(
-                f"a reshape to {text_of(shape)}, several of whose sizes are known at run time only",
-                "at most one such size",
+                f"a reshape to {text_of(shape)}",
+                "at most one size that is known at run time only",
             )
         return self.emit(NodeKind.STATIC_RESHAPE, [value], shape=shape)
 
     def transpose(self, value: Value, perm: Sequence[int]) -> Value:
-        """Dimensions in another order; constants are moved now."""
+        """A value with permuted dimensions; constants are permuted ahead of time."""
         if list(perm) == list(range(value.rank)):
             return value
         if value.data is not None:
@@ -337,13 +338,13 @@ class Builder:
                 axis = list(perm).index(value.quantization.axis)
                 made.quantization = PerChannel(value.quantization.scales, axis)
             elif isinstance(value.quantization, PerGroup):
-                self.refuse("a transposed weight with scales per group", "one as it was quantized")
+                self.refuse("a transposed weight with scales per group", "one not transposed")
             return made
         shape = tuple(value.shape[d] for d in perm)
         return self.emit(NodeKind.STATIC_TRANSPOSE, [value], shape=shape, perm=tuple(perm))
 
     def slice(self, value: Value, dim: int, start: int, size: int) -> Value:
-        """`size` elements from `start` on along one dimension."""
+        """The slice of `size` elements from `start` along one dimension."""
         if value.shape[dim] == size:
             return value
         if value.data is not None and value.quantization is None:
@@ -353,13 +354,13 @@ class Builder:
         return self.emit(NodeKind.STATIC_SLICE, [value], shape=shape, offsets=offsets)
 
     def require_float(self, value: Value) -> None:
-        """Refuse what is no float; quantized values are floats until passes say otherwise."""
+        """Refuse integers without a quantization; passes fold quantization later."""
         if value.datatype not in FLOATS and value.quantization is None:
             self.refuse(f"{value.datatype.name} elements in '{value.name}'", "float32 or float16")
 
 
 def broadcast(a: Shape, b: Shape) -> Shape:
-    """The shape of an element-by-element result."""
+    """The shape of an element-wise result."""
     rank = max(len(a), len(b))
     left: Shape = (1,) * (rank - len(a)) + tuple(a)
     right: Shape = (1,) * (rank - len(b)) + tuple(b)

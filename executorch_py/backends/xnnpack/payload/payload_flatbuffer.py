@@ -1,6 +1,6 @@
-"""The payload of the XNNPACK delegate: its tables as dataclasses, and those as bytes and back.
+"""The payload format of the XNNPACK delegate: flatbuffer tables as dataclasses, writer, reader.
 
-A payload is a header of 32 bytes, a flatbuffer and, in old files, constants behind it; today all
+A payload is a header of 32 bytes and a flatbuffer. Old files have constants behind it; today all
 constants are named data. The order of fields below is the order of slots in the tables. Relies on
 the flatbuffer writer of the exporter; knows neither torch nor graphs.
 """
@@ -68,7 +68,7 @@ class Datatype(IntEnum):
 
 
 class NodeKind(IntEnum):
-    """Kinds of nodes, by their codes in the union."""
+    """Kinds of nodes; the values are their codes in the union."""
 
     ADD = 1
     FULLY_CONNECTED = 2
@@ -131,23 +131,48 @@ _UNARY = _u32("input_id", "output_id", "flags")
 _BINARY = _u32("input1_id", "input2_id", "output_id", "flags")
 _SIDES = ("padding_top", "padding_right", "padding_bottom", "padding_left")
 _CONCATENATE = _u32(
-    *("axis", "input1_id", "input2_id", "input3_id", "input4_id", "output_id", "flags"),
+    "axis",
+    "input1_id",
+    "input2_id",
+    "input3_id",
+    "input4_id",
+    "output_id",
+    "flags",
     "input5_id",
 )
 _CONVOLUTION = _u32(
     *_SIDES,
-    *("kernel_height", "kernel_width", "subsampling_height", "subsampling_width"),
-    *("dilation_height", "dilation_width", "group_input_channels", "group_output_channels"),
-    *("groups", "adjustment_height", "adjustment_width", "input1_id", "filter_id", "bias_id"),
-    *("output_id", "flags"),
+    "kernel_height",
+    "kernel_width",
+    "subsampling_height",
+    "subsampling_width",
+    "dilation_height",
+    "dilation_width",
+    "group_input_channels",
+    "group_output_channels",
+    "groups",
+    "adjustment_height",
+    "adjustment_width",
+    "input1_id",
+    "filter_id",
+    "bias_id",
+    "output_id",
+    "flags",
 )
 _POOLING = _u32(
     *_SIDES,
-    *("pooling_height", "pooling_width", "stride_height", "stride_width", "dilation_height"),
-    *("dilation_width", "input_id", "output_id", "flags"),
+    "pooling_height",
+    "pooling_width",
+    "stride_height",
+    "stride_width",
+    "dilation_height",
+    "dilation_width",
+    "input_id",
+    "output_id",
+    "flags",
 )
 
-# The tables of kinds that are not element by element over one input.
+# The tables of all kinds but element-wise ones with one input, which have _UNARY.
 _SLOTS: dict[NodeKind, _Slots] = {
     NodeKind.FULLY_CONNECTED: _u32("input1_id", "filter_id", "bias_id", "output_id", "flags"),
     NodeKind.STATIC_TRANSPOSE: (("num_dims", U32), ("perm", _IDS), *_UNARY),
@@ -162,13 +187,17 @@ _SLOTS: dict[NodeKind, _Slots] = {
     NodeKind.STATIC_SLICE: (("num_dims", U32), ("offsets", _IDS), ("sizes", _IDS), *_UNARY),
     NodeKind.ARG_MAX_POOLING_2D: _u32(
         *_SIDES,
-        *("pooling_height", "pooling_width", "input_id", "output_value_id", "output_index_id"),
+        "pooling_height",
+        "pooling_width",
+        "input_id",
+        "output_value_id",
+        "output_index_id",
         "flags",
     ),
     NodeKind.LEAKY_RELU: (("negative_slope", _F32), *_UNARY),
     NodeKind.ELU: (("alpha", _F32), *_UNARY),
     NodeKind.SCALED_DOT_PRODUCT_ATTENTION: _u32(
-        *("query_id", "key_id", "value_id", "scale_id", "mask_id", "output_id", "flags")
+        "query_id", "key_id", "value_id", "scale_id", "mask_id", "output_id", "flags"
     ),
     **dict.fromkeys((NodeKind.AVG_POOLING_2D, NodeKind.MAX_POOLING_2D), _POOLING),
     **dict.fromkeys(
@@ -176,15 +205,22 @@ _SLOTS: dict[NodeKind, _Slots] = {
     ),
     **dict.fromkeys(
         (
-            *(NodeKind.ADD, NodeKind.DIV, NodeKind.MINIMUM, NodeKind.MULTIPLY),
-            *(NodeKind.SUBTRACT, NodeKind.MAXIMUM, NodeKind.PRELU),
+            NodeKind.ADD,
+            NodeKind.DIV,
+            NodeKind.MINIMUM,
+            NodeKind.MULTIPLY,
+            NodeKind.SUBTRACT,
+            NodeKind.MAXIMUM,
+            NodeKind.PRELU,
             NodeKind.BATCH_MATRIX_MULTIPLY,
         ),
         _BINARY,
     ),
     **dict.fromkeys(
         (
-            *(NodeKind.CONCATENATE_2, NodeKind.CONCATENATE_3, NodeKind.CONCATENATE_4),
+            NodeKind.CONCATENATE_2,
+            NodeKind.CONCATENATE_3,
+            NodeKind.CONCATENATE_4,
             NodeKind.CONCATENATE_5,
         ),
         _CONCATENATE,
@@ -197,7 +233,7 @@ def _number(value: Kind) -> bool:
 
 
 def _node_table(kind: NodeKind) -> type:
-    """A frozen dataclass with the fields of one kind of node, all optional."""
+    """Make the frozen dataclass of a node kind; all fields are optional."""
     fields = [
         (name, Any, dataclasses.field(default=0 if _number(what) else ()))
         for name, what in _SLOTS.get(kind, _UNARY)
@@ -210,7 +246,7 @@ NODE_TABLES: dict[NodeKind, type] = {kind: _node_table(kind) for kind in NodeKin
 
 @dataclass(frozen=True)
 class ConstantDataOffset:
-    """Where a constant lies; with a key it is named data."""
+    """Offset and size of a constant; with a key it is named data."""
 
     offset: int
     size: int
@@ -219,7 +255,7 @@ class ConstantDataOffset:
 
 @dataclass(frozen=True)
 class OutputMinMax:
-    """The range a node's results are clamped to."""
+    """The range to which a node's results are clamped."""
 
     output_min: float
     output_max: float
@@ -227,7 +263,7 @@ class OutputMinMax:
 
 @dataclass(frozen=True)
 class XNode:
-    """One node: its table (an instance of one of NODE_TABLES) and what all nodes have."""
+    """One node: its table (an instance of one of NODE_TABLES) and the fields of all nodes."""
 
     xnode_union: Any
     debug_handle: int = NO_DEBUG_HANDLE
@@ -240,7 +276,7 @@ class XNode:
 
 @dataclass(frozen=True)
 class XNNTensorValue:
-    """A value: element type, sizes in the order of memory, and where it comes from."""
+    """A value: element type, sizes in memory order, and its constant or external id, if any."""
 
     datatype: Datatype
     num_dims: int
@@ -282,7 +318,7 @@ class PerChannelGroupQuant:
 
 @dataclass(frozen=True)
 class XNNQuantizedTensorValue:
-    """A value whose elements are quantized, and how."""
+    """A quantized value and its quantization parameters."""
 
     tensor_value: XNNTensorValue
     quant_params: Any
@@ -300,7 +336,7 @@ class XValue:
 
 @dataclass(frozen=True)
 class XNNGraph:
-    """The whole payload. The runtime finds inputs and outputs by the flags of values."""
+    """The root table. The runtime finds inputs and outputs by the flags of values."""
 
     version: str
     xnodes: Sequence[XNode]
@@ -332,8 +368,12 @@ LAYOUTS: Layouts = {
     ),
     XNNTensorValue: _fields(
         ("datatype", Scalar("h", Datatype)),
-        *(("num_dims", U32), ("dims", _IDS), ("constant_buffer_idx", U32), ("external_id", U32)),
-        *(("flags", U32), ("id_out", U32)),
+        ("num_dims", U32),
+        ("dims", _IDS),
+        ("constant_buffer_idx", U32),
+        ("external_id", U32),
+        ("flags", U32),
+        ("id_out", U32),
     ),
     PerChannelQuant: _fields(
         ("scale", _F32S), ("channel_dim", I32), ("scale_buffer_idx", U32), ("num_scales", U32)
@@ -341,18 +381,27 @@ LAYOUTS: Layouts = {
     PerTensorQuant: _fields(("scale", _F32), ("zero_point", I32)),
     PerTokenDynamicQuant: _fields(("num_nonbatch_dims", I32)),
     PerChannelGroupQuant: _fields(
-        *(("scale", _F32S), ("channel_dim", I32), ("group_size", I32)),
-        *(("scale_bf16", Numbers("H")), ("scale_buffer_idx", U32), ("num_scales", U32)),
+        ("scale", _F32S),
+        ("channel_dim", I32),
+        ("group_size", I32),
+        ("scale_bf16", Numbers("H")),
+        ("scale_buffer_idx", U32),
+        ("num_scales", U32),
     ),
     XNNQuantizedTensorValue: _fields(
         ("tensor_value", Table(XNNTensorValue)), ("quant_params", _QUANT)
     ),
     XValue: _fields(("xvalue_union", Union((XNNTensorValue, XNNQuantizedTensorValue)))),
     XNNGraph: _fields(
-        *(("version", Text()), ("xnodes", Tables(XNode)), ("xvalues", Tables(XValue))),
-        *(("num_externs", U32), ("input_ids", _IDS), ("output_ids", _IDS)),
-        # Of old payloads, which held constants in tables; never written.
-        *(("constant_buffer", _IDS), ("mem_buffer_sizes", _IDS)),
+        ("version", Text()),
+        ("xnodes", Tables(XNode)),
+        ("xvalues", Tables(XValue)),
+        ("num_externs", U32),
+        ("input_ids", _IDS),
+        ("output_ids", _IDS),
+        # Old payloads have constants in these tables; they are never written.
+        ("constant_buffer", _IDS),
+        ("mem_buffer_sizes", _IDS),
         ("constant_data", Tables(ConstantDataOffset)),
     ),
 }
@@ -370,9 +419,11 @@ def payload_bytes(graph: XNNGraph) -> bytes:
 
 
 def read_payload(data: bytes) -> XNNGraph:
-    """The graph of a payload with a header; FlatbufferError says what is wrong with the bytes."""
+    """The graph of a payload with a header; raises FlatbufferError for malformed bytes."""
     if len(data) < HEADER_BYTES or data[4:8] != MAGIC:
-        raise FlatbufferError(f"payload starts with {data[:8]!r}, needs {MAGIC!r} at byte 4")
+        raise FlatbufferError(
+            f"payload: expected {MAGIC!r} at byte 4, got {data[:8]!r} at its start"
+        )
     _, _, _, offset, size, _, _ = _HEADER.unpack_from(data)
     graph = Reader(LAYOUTS, data[offset : offset + size]).root(XNNGraph, IDENTIFIER)
     assert isinstance(graph, XNNGraph)

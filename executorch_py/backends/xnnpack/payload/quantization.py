@@ -1,6 +1,4 @@
-"""Arithmetic of quantized constants: back to floats, int32 biases, scales and 4-bit packing as the
-payload stores them.
-"""
+"""Arithmetic on quantized constants: dequantization, int32 biases, scales, 4-bit packing."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from executorch_py.backends.xnnpack.payload.graph import PerChannel, PerGroup, P
 
 
 def dequantized(value: Value) -> torch.Tensor:
-    """The numbers that a constant stands for, as floats."""
+    """The dequantized tensor of a constant."""
     assert value.data is not None
     data, how = value.data, value.quantization
     if how is None:
@@ -28,7 +26,7 @@ def dequantized(value: Value) -> torch.Tensor:
 
 
 def scales_of(value: Value) -> torch.Tensor:
-    """The scales of a weight as a vector; one for a weight with one scale."""
+    """The scales of a weight as a vector, of one element for a single scale."""
     how = value.quantization
     if isinstance(how, PerTensor):
         return torch.tensor([how.scale], dtype=torch.float32)
@@ -37,14 +35,14 @@ def scales_of(value: Value) -> torch.Tensor:
 
 
 def int32_bias(bias: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
-    """A float bias in units of `scales`, rounded half to even."""
+    """A float bias divided by `scales`, rounded half to even."""
     units = torch.round(bias.to(torch.float64) / scales.to(torch.float64))
     limits = torch.iinfo(torch.int32)
     return units.clamp(limits.min, limits.max).to(torch.int32)
 
 
 def packed_int4(weights: torch.Tensor) -> torch.Tensor:
-    """Rows of values -8..7 as bytes: 8 is added, even columns go to the low half."""
+    """Rows of values -8 … 7 packed as bytes: plus 8, even columns in the low half."""
     rows, columns = weights.shape
     codes = (weights.to(torch.int16) + 8).to(torch.uint8)
     if columns % 2:

@@ -1,9 +1,8 @@
-"""From a finished graph to the payload: numbers for values, axes of memory, constants as named
-data.
+"""Serializes a finished graph: value ids, axes in memory order, constants as named data.
 
-Values are numbered in the order in which nodes need them, constants once per layout that reads
-them. The bytes of constants are not copied: named data refers to the tensors, arranged when they
-are written.
+Values are numbered in the order in which nodes need them, constants once per layout in which they
+are read. The bytes of constants are not copied: named data refers to the tensors, which are
+permuted when the file is written.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _STORED: dict[Datatype, torch.dtype] = {
 
 
 class Assembler:
-    """Turns one graph into one payload and its named data."""
+    """Serializes one graph to one payload and its named data."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -72,6 +71,7 @@ class Assembler:
         self._external: dict[Value, tuple[int, int]] = {}
 
     def run(self) -> tuple[bytes, NamedDataStoreOutput]:
+        """The payload and its named data."""
         inputs, outputs = self._graph.inputs, self._graph.outputs
         for i, value in enumerate(inputs):
             self._external[value] = (i, s.EXTERNAL_INPUT)
@@ -97,13 +97,13 @@ class Assembler:
     # ---- values
 
     def _id(self, value: Value) -> int:
-        """The number of a computed or external value."""
+        """The id of a computed or external value."""
         if value not in self._ids:
             self._ids[value] = self._define(value, memory_shape(value))
         return self._ids[value]
 
     def _operand(self, node: Node, value: Value | None) -> int:
-        """The number of an operand; a constant has one for each memory order it is read in."""
+        """The id of an operand; a constant has one for each memory order in which it is read."""
         if value is None:
             return s.NO_ID
         if not value.is_constant:
@@ -126,11 +126,11 @@ class Assembler:
         wanted = _STORED.get(value.datatype)
         if wanted is None:
             raise refusal(
-                None, f"a constant '{value.name}' of {data.dtype}", "one of floats or int8"
+                None, f"constant '{value.name}' of {data.dtype}", "constants of floats or int8"
             )
         data = data.reshape((1,) * (rank - data.dim()) + tuple(data.shape))
         dims = in_memory(tuple(data.shape), order, 1)
-        # Memory has unit dimensions more than the graph; they change no byte.
+        # Memory may have dimensions of size 1 that the graph has not; they change no byte.
         moved = data.permute([d for d in order if d is not None])
         if value.datatype in (Datatype.QCINT4, Datatype.QBINT4):
             moved = packed_int4(moved)
@@ -140,7 +140,7 @@ class Assembler:
         return self._define(value, dims, index)
 
     def _store_tensor(self, tensor: torch.Tensor, value: Value, prefix: str = "") -> int:
-        """The index of a tensor's bytes among the constants."""
+        """The index of a tensor among the payload's constants."""
         order: list[int] | None = None
         if not tensor.is_contiguous():
             order = sorted(range(tensor.dim()), key=lambda d: -tensor.stride(d))
@@ -213,7 +213,7 @@ class Assembler:
         self._nodes.append(s.XNode(table, node.debug_handle, bounds))
 
     def _write_transpose(self, node: Node) -> None:
-        """A permutation; a row of pixels gets or loses its dimension of size 1 by a reshape."""
+        """Append a permutation; reshapes add or remove the height 1 of a row of pixels."""
         source, result = node.input(), node.output
         perm = node.attributes["perm"]
         start = [d for d in order_of(source) if d is not None]
@@ -252,7 +252,7 @@ class Assembler:
 
 
 def _anonymous(like: Value) -> Value:
-    """A value of the same elements that nothing else refers to."""
+    """A new value with name, shape and type of another."""
     return Value(like.name, like.shape, like.datatype, like.quantization)
 
 
@@ -264,11 +264,15 @@ def _layout(node: Node) -> Layout:
 
 
 def _new_shape(node: Node | None, shape: Shape) -> tuple[int, ...]:
-    """Sizes of a reshape, 0 for the one that is inferred."""
+    """The sizes of a reshape, with 0 for the inferred one."""
     sizes = tuple(0 if isinstance(size, Symbol) else size for size in shape)
     if sum(size == 0 for size in sizes) > 1:
         origin = node.origin if node is not None else None
-        raise refusal(origin, f"a reshape to {text_of(shape)}", "at most one size not known yet")
+        raise refusal(
+            origin,
+            f"a reshape to {text_of(shape)}",
+            "at most one size that is known at run time only",
+        )
     return sizes
 
 
@@ -296,17 +300,17 @@ def _weighted(a: Assembler, node: Node) -> dict[str, Any]:
     }
 
 
-def _sides(before: tuple[int, int], behind: tuple[int, int]) -> dict[str, int]:
+def _sides(start: tuple[int, int], end: tuple[int, int]) -> dict[str, int]:
     return {
-        "padding_top": before[0],
-        "padding_left": before[1],
-        "padding_bottom": behind[0],
-        "padding_right": behind[1],
+        "padding_top": start[0],
+        "padding_left": start[1],
+        "padding_bottom": end[0],
+        "padding_right": end[1],
     }
 
 
 def _pairs(node: Node, **names: str) -> dict[str, int]:
-    """Attributes of height and width as two fields each."""
+    """The height and width fields of attributes that are pairs."""
     fields = {}
     for attribute, name in names.items():
         fields[f"{name}_height"], fields[f"{name}_width"] = node.attributes[attribute]
@@ -332,7 +336,7 @@ def _convolution(a: Assembler, node: Node) -> dict[str, Any]:
 
 def _pooling(a: Assembler, node: Node) -> dict[str, Any]:
     return {
-        **_sides(node.attributes["padding"], node.attributes["behind"]),
+        **_sides(node.attributes["padding"], node.attributes["padding_end"]),
         **_pairs(node, kernel="pooling", stride="stride", dilation="dilation"),
         **_unary(a, node),
     }
@@ -361,7 +365,7 @@ def _reshape_fields(a: Assembler, node: Node) -> dict[str, Any]:
 
 
 def _slice_fields(a: Assembler, node: Node) -> dict[str, Any]:
-    """Sizes that are not known yet are written as 0: all there is."""
+    """The fields of a slice; 0 is the size of a whole dimension that is known at run time only."""
     order = order_of(node.output)
     sizes = memory_shape(node.output)
     return {
@@ -394,8 +398,13 @@ def _with_number(name: str) -> Callable[[Assembler, Node], dict[str, Any]]:
 _FIELDS: dict[NodeKind, Callable[[Assembler, Node], dict[str, Any]]] = {
     **dict.fromkeys(
         (
-            *(NodeKind.ADD, NodeKind.SUBTRACT, NodeKind.MULTIPLY, NodeKind.DIV),
-            *(NodeKind.MINIMUM, NodeKind.MAXIMUM, NodeKind.PRELU),
+            NodeKind.ADD,
+            NodeKind.SUBTRACT,
+            NodeKind.MULTIPLY,
+            NodeKind.DIV,
+            NodeKind.MINIMUM,
+            NodeKind.MAXIMUM,
+            NodeKind.PRELU,
             NodeKind.BATCH_MATRIX_MULTIPLY,
         ),
         _binary,
@@ -406,7 +415,9 @@ _FIELDS: dict[NodeKind, Callable[[Assembler, Node], dict[str, Any]]] = {
     **dict.fromkeys((NodeKind.AVG_POOLING_2D, NodeKind.MAX_POOLING_2D), _pooling),
     **dict.fromkeys(
         (
-            *(NodeKind.CONCATENATE_2, NodeKind.CONCATENATE_3, NodeKind.CONCATENATE_4),
+            NodeKind.CONCATENATE_2,
+            NodeKind.CONCATENATE_3,
+            NodeKind.CONCATENATE_4,
             NodeKind.CONCATENATE_5,
         ),
         _concatenate,

@@ -1,1 +1,1 @@
-"""Backends ahead of time: one package each, with its partitioner and its preprocessing."""
+"""Ahead-of-time parts of backends: a package each, with partitioner and preprocessing."""

@@ -1,4 +1,4 @@
-"""The reference delegate: the smallest complete backend, a worked example and a test double."""
+"""The reference delegate: a minimal complete backend, as an example and as a test double."""
 
 from executorch_py.backends.reference.backend import ReferenceBackend
 from executorch_py.backends.reference.partitioner import ReferencePartitioner

@@ -1,4 +1,4 @@
-"""Preprocessing of the reference delegate: a partition becomes a numbered list of operations."""
+"""ReferenceBackend: turns a partition into a numbered list of element-wise operations."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _DATA_ALIGNMENT = 16
 
 
 class ReferenceBackend(BackendDetails):
-    """The class name is the id under which the runtime finds the delegate."""
+    """The ahead-of-time part; the class name is the id under which runtimes find the delegate."""
 
     @staticmethod
     def preprocess(
         edge_program: ExportedProgram, compile_specs: list[CompileSpec]
     ) -> PreprocessResult:
-        """Number the values, list the operations, put owned constants into named data."""
+        """The payload of a partition, with the constants that it owns as named data."""
         constants = constant_tensors(edge_program)
         inputs = [n for n in placeholders(edge_program.graph) if n.name not in constants]
         operations = [n for n in edge_program.graph.nodes if n.op == "call_function"]
@@ -58,7 +58,10 @@ def _number_values(
     """Ids of inputs, outputs, temporaries and constants, in this order."""
     outputs = flat_outputs(ep.graph)
     if len(set(outputs)) != len(outputs) or not all(node in operations for node in outputs):
-        raise ValueError("the reference delegate returns each of its own results at most once")
+        raise ValueError(
+            "reference delegate: expected outputs that are distinct results of its operations, "
+            f"got {[node.name for node in outputs]}"
+        )
     temporaries = [node for node in operations if node not in outputs]
     rest = [node for node in placeholders(ep.graph) if node not in inputs]
     ordered = [*inputs, *outputs, *temporaries, *rest]
@@ -68,7 +71,7 @@ def _number_values(
 def _operation(node: fx.Node, ids: dict[fx.Node, int]) -> Node:
     code = opcode_of(node)
     if code is None:
-        raise ValueError(f"the reference delegate has no operation for '{node.name}'")
+        raise ValueError(f"reference delegate: expected add, sub, mul or relu, got '{node.name}'")
     operands = [ids[arg] for arg in node.args[:2] if isinstance(arg, fx.Node)]
     second = NO_VALUE if code is Opcode.RELU else operands[1]
     return Node(code, operands[0], second, ids[node])

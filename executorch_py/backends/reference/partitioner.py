@@ -1,4 +1,4 @@
-"""Partitioner of the reference delegate: largest groups of the nodes it computes."""
+"""Partitioner of the reference delegate: the largest possible regions of supported nodes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class _Supported(OperatorSupportBase):
 
 
 class ReferencePartitioner(Partitioner):
-    """Gives "ReferenceBackend" every fp32 add, sub, mul and relu whose operands have one shape.
+    """Delegates every fp32 add, sub, mul and relu whose operands have one shape.
 
-    `own_constants` moves parameters and constants into the delegate's named data; without it they
+    own_constants: moves parameters and constants into the delegate's named data; without it they
     stay in the program and become inputs of the delegate.
     """
 

@@ -1,5 +1,4 @@
-"""The payload of the reference delegate as bytes and back; README.md beside this file is its
-definition.
+"""Writer and reader of the reference delegate's payload, which README.md beside this file defines.
 
 Knows neither torch nor graphs.
 """
@@ -16,7 +15,7 @@ NO_VALUE = 0xFFFFFFFF
 
 
 class Opcode(IntEnum):
-    """What an instruction of the payload computes."""
+    """Operations of the payload."""
 
     ADD = 1
     SUB = 2
@@ -26,7 +25,7 @@ class Opcode(IntEnum):
 
 @dataclass(frozen=True)
 class Node:
-    """out = opcode(in0, in1); in1 is NO_VALUE for one operand."""
+    """One operation, out = opcode(in0, in1); in1 is NO_VALUE for one operand."""
 
     opcode: Opcode
     in0: int
@@ -60,12 +59,14 @@ class Payload:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Payload:
-        """The payload; ValueError names what is wrong with the bytes."""
+        """Read a payload; raises ValueError for malformed bytes."""
         if len(data) < 28 or data[:4] != MAGIC:
-            raise ValueError(f"reference payload starts with {data[:4]!r}, needs {MAGIC!r}")
+            raise ValueError(
+                f"reference payload: expected {MAGIC!r} at its start, got {data[:4]!r}"
+            )
         version, n_inputs, n_outputs, n_temps, n_nodes = struct.unpack_from("<5I", data, 4)
         if version != VERSION:
-            raise ValueError(f"reference payload has version {version}, {VERSION} is known")
+            raise ValueError(f"reference payload: expected version {VERSION}, got {version}")
         try:
             made, position = cls(n_inputs, n_outputs, n_temps), 24
             for _ in range(n_nodes):
@@ -80,7 +81,7 @@ class Payload:
                 made.constants.append((value, text.decode()))
                 position += 8 + length + -length % 4
         except struct.error as error:
-            raise ValueError(f"reference payload of {len(data)} bytes is cut short") from error
+            raise ValueError(f"reference payload of {len(data)} bytes is truncated") from error
         if position != len(data):
-            raise ValueError(f"reference payload has {len(data)} bytes, {position} are described")
+            raise ValueError(f"reference payload: expected {position} bytes, got {len(data)}")
         return made

@@ -1,6 +1,6 @@
-"""Which nodes the reference delegate takes: fp32 add, sub, mul, relu on operands of one shape.
+"""Support of the reference delegate: fp32 add, sub, mul and relu on operands of one shape.
 
-The partitioner and the backend both read this, so they cannot disagree.
+Partitioner and backend both read this module, so that they cannot disagree.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _OPCODES = {
 
 
 def opcode_of(node: fx.Node) -> Opcode | None:
-    """The operation a node stands for, whatever its operands."""
+    """The opcode of a node's operator, regardless of its operands; None for other operators."""
     return _OPCODES.get(op_key(node.target)) if node.op == "call_function" else None
 
 
 def is_supported(node: fx.Node) -> bool:
-    """Whether the delegate computes this node: known operation, fp32, one shape, row-major."""
+    """Whether the delegate computes a node: a known operator on fp32 of one shape, contiguous."""
     code = opcode_of(node)
     if code is None:
         return False

@@ -1,1 +1,1 @@
-"""Passes over torch.export programs that several backends use."""
+"""Passes over exported programs that several backends use."""

@@ -1,7 +1,7 @@
-"""Gives every reader of a dynamically quantized value a chain of its own.
+"""Duplicates dynamic quantization chains, so that each reader of the result has its own.
 
-The chain is: choose parameters, quantize, dequantize. Delegates that quantize inside want it whole;
-kernels do not care, so nothing here runs unless a script asks for it.
+A chain is: choose parameters, quantize, dequantize. Delegates that quantize dynamically need the
+whole chain in one region; kernels do not. The pass runs only in scripts that call it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _is_call(node: object, operators: frozenset[str]) -> bool:
 
 
 def _chain_to(dequantize: fx.Node) -> list[fx.Node] | None:
-    """The nodes of a dynamic chain in order, the given dequantize last; None if it is no such."""
+    """The nodes of a dynamic quantization chain that ends with a dequantize node, if it is one."""
     if not _is_call(dequantize, DEQUANTIZE):
         return None
     quantize = dequantize.args[0]

@@ -21,8 +21,14 @@ from executorch_py.quantizer.patterns import TRANSPOSED
 aten = torch.ops.aten
 _NORM, _DECOMPOSED = aten.batch_norm.default, aten._native_batch_norm_legit_no_training.default
 _FOLDED_INTO = TRANSPOSED | {
-    *(aten.conv1d.default, aten.conv2d.default, aten.conv3d.default, aten.convolution.default),
-    *(aten.conv1d.padding, aten.conv2d.padding, aten.conv3d.padding, aten.linear.default),
+    aten.conv1d.default,
+    aten.conv2d.default,
+    aten.conv3d.default,
+    aten.convolution.default,
+    aten.conv1d.padding,
+    aten.conv2d.padding,
+    aten.conv3d.padding,
+    aten.linear.default,
 }
 _NUMBERS = ("weight", "bias", "running_mean", "running_var")
 

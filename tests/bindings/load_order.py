@@ -1,7 +1,7 @@
-"""Runs a delegated program in a process where torch, which exports a pthreadpool of its own, was
-loaded in a given order; prints what happened as JSON. test_load_order.py starts it.
+"""Runs a delegated program in a process with a given load order of torch and the extension.
 
-Arguments: the order, a program, a folder with its input and result (x.npy, y.npy).
+torch exports a pthreadpool of its own. The results are printed as JSON; test_load_order.py starts
+the process. Arguments: the order, a program, a folder with its input and result (x.npy, y.npy).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME = "pthreadpool_parallelize_1d"
 
 
 class Place(ctypes.Structure):
-    """dladdr's answer."""
+    """The struct that dladdr fills."""
 
     _fields_ = (
         ("file", ctypes.c_char_p),
@@ -31,7 +31,7 @@ class Place(ctypes.Structure):
 
 
 def library_of_global_symbol(name: str) -> str | None:
-    """The library in which the process would find the symbol, or None."""
+    """The library in which the process would find a symbol, or None."""
     everything = ctypes.CDLL(None)
     try:
         address = ctypes.cast(getattr(everything, name), ctypes.c_void_p)
@@ -49,7 +49,7 @@ def libtorch() -> Path:
 
 
 def load(order: str) -> None:
-    """Imports in this order; "global" before a name gives its symbols to all that comes later."""
+    """Import modules in order; after "global" a module exports its symbols to later ones."""
     for step in order.split(", "):
         name = step.removeprefix("global ")
         if name == "libtorch":
@@ -73,7 +73,10 @@ def main(order: str, program: str, folder: str) -> None:
 
     x, y = (np.load(Path(folder) / f"{name}.npy") for name in "xy")
     errors, n_threads = [], []
-    for n in (1, 2):  # what a first run starts for other purposes is started on one thread
+    for n in (
+        1,
+        2,
+    ):  # threads that a first run starts for other purposes are started by a run on one thread
         method = Runtime.get().load_program(program, n_threads=n).load_method("forward")
         assert method is not None
         for _ in range(20):

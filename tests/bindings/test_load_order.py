@@ -1,8 +1,8 @@
-"""XNNPACK's thread pool functions are the extension's own, whatever else is in the process.
+"""The extension's pthreadpool functions are its own, regardless of other libraries.
 
-torch exports pthreadpool's functions, and whoever resolved them by name could be given torch's: a
-pool it never made. So the extension exports one function, asks for none of those by name, and
-programs run on the threads it started, in every order of loading.
+torch exports pthreadpool's functions. A library that resolves them by name could get torch's
+functions for a pool that torch did not make. So the extension exports one function and resolves
+none of those by name, and programs run on its threads in every order of loading.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     "XnnpackBackend" not in _C.backend_names(), reason="the extension was built without XNNPACK"
 )
 
-# Each in a process of its own; what provides pthreadpool's names to those that ask by name.
+# Load orders, each run in a new process, with the library that then provides pthreadpool's symbols.
 ORDERS = {
     "ours": None,
     "torch, ours": None,
@@ -41,7 +41,7 @@ ORDERS = {
 
 @pytest.fixture(scope="module")
 def delegated(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a program that multiplies matrices of many tiles, an input and its result."""
+    """A folder with a program that multiplies matrices of many tiles, with input and result."""
     folder = tmp_path_factory.mktemp("load_order")
     torch.manual_seed(0)
     model, x = torch.nn.Linear(256, 192).eval(), torch.randn(300, 256)
@@ -69,7 +69,7 @@ def test_programs_run_on_the_extensions_own_threads(order: str, delegated: Path)
     assert done.returncode == 0, done.stderr
     facts = json.loads(done.stdout)
     assert facts["error"] < 1e-5
-    assert facts["new_threads"] == 1  # two with the calling one; nobody else's pool was started
+    assert facts["new_threads"] == 1  # two including the caller; no other pool was started
     assert not facts["found_in_ours"]
     assert facts["found_by_all_in"] == ORDERS[order]
 

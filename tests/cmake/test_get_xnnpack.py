@@ -1,5 +1,6 @@
-"""How the build gets XNNPACK: what may be named, what is cached, and what is said when it cannot be
-had. Nothing here reaches a network: sources are small stand-ins, apt is a script of the test's own.
+"""get_xnnpack.py: named prefixes and sources, the cache, and errors without XNNPACK.
+
+The tests reach no network: sources are small stand-ins, and apt is a script of the test.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ CMAKE = Path(sys.executable).parent / "cmake"
 HEADERS = ("xnnpack.h", "pthreadpool.h", "cpuinfo.h")
 ARCHIVES = ("XNNPACK", "microkernels-prod", "cpuinfo")
 
-# A CMake project with the libraries that XNNPACK's makes, and nothing in them.
+# A CMake project with XNNPACK's library targets, all empty.
 STAND_IN = """
 cmake_minimum_required(VERSION 3.24)
 project(stand_in C)
@@ -44,7 +45,7 @@ def load() -> ModuleType:
     spec = importlib.util.spec_from_file_location("get_xnnpack", SCRIPT)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["get_xnnpack"] = module  # dataclasses look their module up
+    sys.modules["get_xnnpack"] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 
@@ -55,7 +56,7 @@ Ask = Callable[..., tuple[int, dict[str, object]]]
 
 @pytest.fixture
 def ask(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """Asks for XNNPACK with these variables and an empty cache; the exit code and the answer."""
+    """Run get_xnnpack with these variables and an empty cache; the exit code and the output."""
 
     def asked(**named: str | Path) -> tuple[int, dict[str, object]]:
         env = {"XNNPACK_CACHE_DIR": str(tmp_path / "cache"), "XNNPACK_JOBS": "1"}
@@ -78,7 +79,7 @@ def make_prefix(prefix: Path, suffix: str = ".a") -> Path:
 
 
 def make_trees(folder: Path) -> dict[str, Path]:
-    """Source trees of the four packages; the variables that name them."""
+    """Source trees of the four packages, and the variables that name them."""
     for package in get_xnnpack.PACKAGES:
         tree = folder / package
         (tree / "include").mkdir(parents=True)
@@ -97,7 +98,7 @@ def make_trees(folder: Path) -> dict[str, Path]:
 
 
 def put_on_path(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
-    """Only these programs are found, and the compilers."""
+    """Limit PATH to these programs and the compilers."""
     folder.mkdir()
     for name in ("cc", "c++"):
         (folder / name).symlink_to(f"/usr/bin/{name}")
@@ -108,7 +109,7 @@ def put_on_path(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -
     monkeypatch.setenv("PATH", str(folder))
 
 
-# ---- a prefix that was named
+# ---- a named prefix
 
 
 def test_a_named_prefix_is_used_as_it_is(ask: Ask, tmp_path: Path) -> None:
@@ -242,7 +243,7 @@ def test_without_a_cpp_compiler_the_build_goes_on_without(ask: Ask, tmp_path: Pa
     assert "apt-get install g++" in str(found["reason"])
 
 
-# ---- where it cannot be had
+# ---- errors without XNNPACK
 
 
 def test_offline_says_what_is_missing_and_what_may_be_named(ask: Ask) -> None:
@@ -283,7 +284,7 @@ def test_a_tarball_with_another_hash_is_not_used(ask: Ask, tmp_path: Path) -> No
     assert f"{tarball} has SHA-256 {get_xnnpack.sha256_of(tarball)}, expected 90bde2ca" in reason
 
 
-# apt-get as far as it is asked: names a mirror, reads its index, and downloads a file.
+# A stand-in for apt-get: names a mirror, reads its index and downloads a file.
 APT_GET = """case "$*" in
 *indextargets*) echo "http://mirror.invalid/debian/ trixie"
                 echo "http://mirror.invalid/debian-security/ trixie-security";;
@@ -333,7 +334,7 @@ def test_a_download_is_kept_only_with_the_right_hash(
     assert ("xnnpack cannot be fetched from suite one" in str(found["reason"])) == (not is_right)
 
 
-# ---- what CMake makes of it
+# ---- CMake
 
 
 def configure(build: Path, *settings: str, **named: str | Path) -> subprocess.CompletedProcess[str]:
@@ -363,7 +364,7 @@ def test_cmake_goes_on_without_and_says_so_once(tmp_path: Path) -> None:
     assert second.returncode == 0 and "XNNPACK" not in second.stdout + second.stderr
     again = configure(tmp_path / "build", "-UET_XNNPACK_REFUSED", XNNPACK_OFFLINE="1")
     assert again.stdout.count("Building without the XNNPACK delegate") == 1
-    # Something else is named: asked again.
+    # Another name was set: get_xnnpack runs again.
     third = configure(tmp_path / "build", XNNPACK_DIR=tmp_path / "nowhere")
     assert third.returncode != 0 and "XNNPACK_DIR cannot be used" in third.stderr
 

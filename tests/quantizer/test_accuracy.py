@@ -1,5 +1,7 @@
-"""What quantization costs on real data, through XNNPACK's delegate: digits that were held out, and
-sentences that calibration was not shown."""
+"""Accuracy of quantized models on real data in the XNNPACK delegate.
+
+The data are digits and sentences that were not used for training or calibration.
+"""
 
 import copy
 
@@ -34,7 +36,7 @@ def exported(model):
 
 
 def accuracy_of(quantized):
-    """Of the lowered file, which is one delegate, on the runtime."""
+    """The accuracy of the lowered program, one delegate, on the runtime."""
     edge = to_edge_transform_and_lower(exported(quantized), partitioner=[XnnpackPartitioner()])
     assert len(edge.delegation_summary().delegates) == 1
     program = edge.to_executorch()
@@ -75,8 +77,10 @@ def test_no_sentence_is_both_shown_to_calibrate_and_tested():
 
 
 def test_minilm_in_4_bits_keeps_its_vectors_and_their_order():
-    """All linear layers, groups of 32, rounded by all sentences there are to calibrate with: 0.9917
-    was measured; with half of them it is 0.9906, with a third 0.9896."""
+    """GPTQ of all linear layers in groups of 32, with all sentences for calibration.
+
+    0.9917 was measured; 0.9906 with half of the sentences, 0.9896 with a third.
+    """
     model = transformer_models.minilm()
     encode = sentences.tokenizer(transformer_models.minilm_folder())
     given = [encode(sentence) for sentence in sentences.SENTENCES]

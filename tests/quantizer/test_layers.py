@@ -1,5 +1,6 @@
-"""Layers of all kinds, quantized: the converted graph in eager torch is the reference of our
-kernels, of the XNNPACK delegate, and of upstream's runtime; what stays float says why.
+"""Quantized layers of all kinds: delegate, kernels and upstream's runtime against eager torch.
+
+The reference is the converted graph in eager torch. Operators that stay float have a reason.
 """
 
 from __future__ import annotations
@@ -35,17 +36,19 @@ from executorch_py.quantizer import (
 )
 from executorch_py.quantizer.observer_report import Table
 
-# Where a sum of rounded numbers is rounded again.
+# Steps by which results may differ where a sum of rounded numbers is rounded again.
 MOST_STEPS = {"residual_chain": 2.01, "cat_of_cats": 2.01}
 WEIGHTED = (
-    *(NodeKind.FULLY_CONNECTED, NodeKind.CONV_2D, NodeKind.DEPTHWISE_CONV_2D),
+    NodeKind.FULLY_CONNECTED,
+    NodeKind.CONV_2D,
+    NodeKind.DEPTHWISE_CONV_2D,
     NodeKind.CONV_TRANSPOSE_2D,
 )
 
 
 @dataclass
 class Quantized:
-    """All cases in one model, quantized and lowered."""
+    """One model of all cases, quantized and lowered."""
 
     cases: tuple[Case, ...]
     annotated: Counter[str]  # calls on integers before conversion, by operator
@@ -60,7 +63,7 @@ class Quantized:
             return list(self.graph(*self.inputs))
 
     def steps(self) -> list[float | None]:
-        """The scale of each result, None of floats."""
+        """The scale of each result; None for floats."""
         output = next(n for n in self.graph.graph.nodes if n.op == "output")
         results = [n if "dequantize" in str(n.target) else None for n in output.args[0]]
         return [None if n is None else float(n.args[1]) for n in results]
@@ -103,13 +106,13 @@ def dynamic() -> Quantized:
 
 
 def names(cases: tuple[Case, ...]) -> list[str]:
-    """The case of each result."""
+    """The name of the case of each result."""
     counts = {"cat_both_ways": 2, "output_read_again": 3}
     return [case.name for case in cases for _ in range(counts.get(case.name, 1))]
 
 
 def farther(quantized: Quantized, found: Any, wanted: list[torch.Tensor]) -> list[str]:
-    """Results that are farther from the reference than they may be."""
+    """The results whose difference to the reference exceeds the limit."""
     wrong = []
     results = zip(names(quantized.cases), quantized.steps(), found, wanted, strict=True)
     for name, scale, result, right in results:
@@ -155,7 +158,7 @@ def test_the_floats_are_not_far(static: Quantized) -> None:
 
 
 def integer_nodes(graph: XNNGraph, kinds: tuple[NodeKind, ...], datatype: Datatype) -> int:
-    """How many nodes of some kinds read integers."""
+    """The number of nodes of these kinds that read integers."""
     values = {value.tensor.id_out: value.tensor.datatype for value in graph.xvalues}
     tables = [node.xnode_union for node in graph.xnodes if node.kind in kinds]
     reads = [getattr(t, "input1_id" if hasattr(t, "input1_id") else "input_id") for t in tables]
@@ -174,7 +177,9 @@ def test_what_is_annotated_is_computed_with_integers(static: Quantized) -> None:
     assert layers > 45
     assert integer_nodes(payload, WEIGHTED, Datatype.QINT8) == layers
     for operator, kind in (
-        *(("add", NodeKind.ADD), ("sub", NodeKind.SUBTRACT), ("mul", NodeKind.MULTIPLY)),
+        ("add", NodeKind.ADD),
+        ("sub", NodeKind.SUBTRACT),
+        ("mul", NodeKind.MULTIPLY),
         ("max_pool2d", NodeKind.MAX_POOLING_2D),
     ):
         assert integer_nodes(payload, (kind,), Datatype.QINT8) == asked[operator], operator

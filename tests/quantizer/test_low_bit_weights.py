@@ -1,5 +1,4 @@
-"""Weights in few bits: one set of numbers in eager torch, in our kernels and in the delegate, files
-that are as small as the weights, and errors that name the layer."""
+"""Low-bit weights: equal numbers in eager torch, kernels and delegate; small files; errors."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ from executorch_py.quantizer.gptq import (
 from executorch_py.runtime import Runtime
 
 ELSE = 6144  # bytes of a file that are neither weights nor their scales
-DELEGATED = {  # what XNNPACK takes as one delegate; groups of weights alone it does not
+DELEGATED = {  # models that are one delegate; XNNPACK has no groups with float activations
     "4 bits in groups times 8": 1,
     "4 bits in rows times 8": 1,
     "8 bits alone": 1,
@@ -64,7 +63,7 @@ def lowered(name: str, delegate: bool) -> ExecutorchProgramManager:
 
 
 def difference(program: ExecutorchProgramManager, model: nn.Module) -> float:
-    """Of the result to eager, in parts of the largest number."""
+    """The largest difference to eager torch, relative to the largest result."""
     method = Runtime.get().load_program(program.buffer).load_method("forward")
     with torch.no_grad():
         expected = model(INDICES)
@@ -80,7 +79,7 @@ def n_delegates(program: ExecutorchProgramManager) -> int:
 @pytest.mark.parametrize("name", PT2E)
 def test_the_converted_model_computes_alike_everywhere(name: str, delegate: bool) -> None:
     program = lowered(name, delegate)
-    # A table of few values puts activations between two integers: they may fall on either side.
+    # An embedding of few bits puts activations halfway between integers; they may round either way.
     assert difference(program, made(name)[0]) < (0.006 if "times" in name else 1e-5)
     if delegate:
         assert n_delegates(program) == DELEGATED.get(name, n_delegates(program))
@@ -161,7 +160,7 @@ def test_a_product_with_groups_of_weights_alone_says_why_it_is_left() -> None:
     assert reasons and all("groups of 32, which XNNPACK multiplies in 4 bits" in r for r in reasons)
 
 
-# ---- what is found for weights
+# ---- rounding of weights
 
 
 def test_scales_are_numbers_of_bfloat16_and_zeros_stay_zeros() -> None:
@@ -247,7 +246,7 @@ def test_rounding_by_data_is_nearer_and_needs_data() -> None:
         by_pt2e(config)
 
 
-# ---- mistakes
+# ---- errors
 
 
 @pytest.mark.parametrize(
@@ -274,7 +273,7 @@ def prepared(config: Any, model: nn.Module) -> Any:
 
 def test_groups_that_do_not_divide_a_row_are_refused_by_the_layers_name() -> None:
     with pytest.raises(
-        ValueError, match="up: expected weights whose columns groups of 128 .*, got 64"
+        ValueError, match=r"up: expected weights whose columns groups of 128 .*, got 64"
     ):
         prepared(get_groupwise_quantization_config(4, 128), Words())
 

@@ -1,4 +1,4 @@
-"""Quantizers of one's own: the documented one does what it says, and they compose with ours."""
+"""Custom quantizers: the documented example, composition, and validation of annotations."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def prepared(quantizer: Quantizer, model: nn.Module | None = None) -> fx.GraphMo
 
 
 def documented() -> str:
-    """The example of the package's documentation."""
+    """The example in the docstring of the package."""
     text = str(package.__doc__)
     begin, end = text.index("    import torch"), text.index("\n`ComposableQuantizer(")
     return textwrap.dedent(text[begin:end])
@@ -76,7 +76,7 @@ def test_the_documented_quantizer_takes_at_most_forty_lines_and_works() -> None:
 
 def test_the_first_quantizer_counts_and_the_next_take_the_rest() -> None:
     class Halves(Quantizer):
-        """The first layer with half of the integers."""
+        """Quantizes the first layer with half the range of integers."""
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
             quantizer = XNNPACKQuantizer()
@@ -106,7 +106,7 @@ def test_observers_that_were_told_of_nobody_refuse_too() -> None:
 
 
 class Annotates(Quantizer):
-    """Writes one thing on one node."""
+    """Annotates one node."""
 
     def __init__(self, node: str, **specs: Any) -> None:
         super().__init__()
@@ -181,7 +181,9 @@ def test_what_xnnpack_cannot_compute_is_refused_whoever_asks(what: str) -> None:
 
 
 def test_annotations_of_weights_alone_are_nobodys_business() -> None:
-    own = Annotates("linear_1", weight=WEIGHT)  # it reads what is quantized for another's sake
+    own = Annotates(
+        "linear_1", weight=WEIGHT
+    )  # it reads a value that is quantized for another reader
     before = Annotates("sigmoid", result=INT8)
     ours = XNNPACKQuantizer().set_module_name("first_u8", STATIC)
     prepared(ComposableQuantizer([own, before, ours]))

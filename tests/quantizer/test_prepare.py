@@ -1,4 +1,4 @@
-"""What `prepare_pt2e` does before torchao's: norms that this cannot fold, models it is not for."""
+"""prepare_pt2e: folding of batch norms, and models that it rejects."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ X = torch.randn(2, 4, 5, 5, generator=torch.Generator().manual_seed(0))
 
 
 class Up(nn.Module):
-    """Transposed convolutions of groups before norms: with a bias and without, and with a norm that
-    has learnt no numbers."""
+    """Grouped transposed convolutions before batch norms, with and without bias, affine or not."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +62,7 @@ def test_norms_become_part_of_transposed_convolutions_of_groups() -> None:
 
 
 class Pyramid(nn.Module):
-    """Heads of detectors are like this: one convolution for all levels, with a norm for each."""
+    """A detector head: one convolution for all levels, with a batch norm for each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,14 +74,14 @@ class Pyramid(nn.Module):
 
 
 class AlsoBare(Pyramid):
-    """The convolution runs without a norm as well."""
+    """The convolution is also called without a batch norm."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.conv(torch.relu(self.first(self.conv(x))))
 
 
 class AlsoRead(Pyramid):
-    """Something else reads what the norm does."""
+    """The input of the batch norm has another reader."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = self.conv(x)
@@ -95,7 +94,7 @@ class OneNorm(Pyramid):
 
 
 class OneAndBoth(Pyramid):
-    """What the first norm is part of is changed again by the second, in one place of two."""
+    """Two batch norms in a row behind one of two calls of a convolution."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.first(self.conv(self.second(self.first(self.conv(x)))))
@@ -107,7 +106,7 @@ class OneTwice(Pyramid):
 
 
 class Lines(nn.Module):
-    """Of a matrix, channels are what a linear layer computes; of a batch of them they are lines."""
+    """Linear layers before norms over outputs (of matrices) and over rows (of batches)."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Training for quantization: norms become part of weights, and nothing trains that is converted."""
+"""Quantization-aware training: folding of batch norms, and models still in training mode."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ X = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 
 
 class Net(nn.Module):
-    """Every kind of layer that a norm becomes part of; the first norm has an eps of its own."""
+    """Every kind of layer with a foldable batch norm; the first norm has another eps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Net(nn.Module):
 
 @pytest.fixture(scope="module")
 def trained() -> fx.GraphModule:
-    """Prepared, and trained for a few steps."""
+    """The prepared model after a few training steps."""
     exported = torch.export.export(Net().train(), (X,)).module()
     prepared = prepare_qat_pt2e(exported, XNNPACKQuantizer().set_global(QAT))
     optimizer = torch.optim.SGD(prepared.parameters(), 0.01)
@@ -73,7 +73,7 @@ def step(graph: fx.GraphModule) -> float:
 
 def test_norms_become_part_of_weights(trained: fx.GraphModule) -> None:
     prepared = move_exported_model_to_eval(copy.deepcopy(trained))
-    before = prepared(X)  # observes, too
+    before = prepared(X)  # this call also observes
     graph = convert_pt2e(prepared)
     assert not [name for name in operators(graph) if "norm" in name or "add" in name]
     assert (graph(X) - before).abs().max() <= 1.01 * step(graph)
@@ -135,7 +135,7 @@ def test_train_and_eval_switch_what_they_switch_in_eager() -> None:
 
 
 class Attends(nn.Module):
-    """Attention drops by an argument of its own, which says nothing of training."""
+    """Attention, whose dropout is an argument without a training mode."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -176,7 +176,7 @@ def test_a_norm_that_no_weight_can_take_stays() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*quantization steps only:UserWarning")
 @pytest.mark.parametrize("is_per_channel", [False, True])
-@pytest.mark.parametrize("spread", [1.0, 1e-3])  # the second is below the least scale
+@pytest.mark.parametrize("spread", [1.0, 1e-3])  # the second is below the lower bound of the scale
 def test_training_rounds_weights_as_converted_ones_are(is_per_channel: bool, spread: float) -> None:
     config = get_symmetric_quantization_config(is_per_channel=is_per_channel, is_qat=True)
     model, x = (

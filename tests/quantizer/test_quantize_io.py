@@ -1,4 +1,4 @@
-"""Programs that take and give integers: delegated and not, with what callers must know in them."""
+"""Programs with integer inputs and outputs, delegated or not, and their constant methods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATIC = get_symmetric_quantization_config(is_per_channel=True)
 
 
 class Net(nn.Module):
-    """Two readers of one input, an input of indices, an output that is read again, a float one."""
+    """An input of two readers, an index input, an output with readers, and a float output."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,7 @@
-"""Whatever the wiring, a quantized model computes the same in the converted graph, on our kernels
-and in the delegate, and norms become part of the layers before them without changing a result."""
+"""Random models: quantized results agree between converted graph, kernels and delegate.
+
+Batch norm folding does not change results.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def exported(model: Drawn, sample: Tensors) -> torch.fx.GraphModule:
 
 
 def step(value: torch.fx.Node) -> float:
-    """Of the integers that a result of a converted graph is made of."""
+    """The largest quantization step among the sources of a result."""
     if "dequantize_per_tensor" in str(value.target):
         return float(value.args[1])
     return max((step(n) for n in value.all_input_nodes), default=0.0)

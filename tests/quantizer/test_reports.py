@@ -1,4 +1,4 @@
-"""Reports on prepared and converted models, and quantization to a bound."""
+"""Reports on prepared and converted models, sensitivities, and mixed precision."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONFIG = get_symmetric_quantization_config(is_per_channel=True)
 
 
 class Sore(nn.Module):
-    """Three layers, the second of which has one result a thousand times as large as the others."""
+    """Three layers; one result of the second is a thousand times as large as the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_clipped_and_dead_shares_are_those_of_the_data() -> None:
     torch.manual_seed(2)
     model = nn.Sequential(nn.Linear(8, 8))
     shown = [torch.randn(4096, 8) for _ in range(4)]
-    shown[0][:20] *= 2  # a few are far from all others
+    shown[0][:20] *= 2  # a few outliers
     prepared = prepare_pt2e(
         torch.export.export(model, (shown[0],)).module(), XNNPACKQuantizer().set_global(CONFIG)
     )
@@ -98,7 +98,7 @@ def test_only_what_is_lost_beyond_the_integers_is_clipped() -> None:
     model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
     quantized = convert_pt2e(calibrated(model))
     (seen,) = compare(model, quantized, data()).rows
-    assert seen.float_least == 0  # the end of the integers, where half of the results are
+    assert seen.float_least == 0  # the limit of the integers, beyond which half of the results are
     assert seen.clipped < 0.01
     (beyond,) = compare(model, quantized, [3 * x for x in data()]).rows
     with torch.no_grad():
@@ -209,7 +209,7 @@ def test_a_model_in_training_is_not_quantized_to_a_bound() -> None:
 
 
 def test_a_model_that_was_not_converted_is_not_compared() -> None:
-    with pytest.raises(TypeError, match="quantized: expected .* convert_pt2e, got a Sore"):
+    with pytest.raises(TypeError, match=r"quantized: expected .* convert_pt2e, got a Sore"):
         compare(Sore(), Sore(), data())  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Layers and functions, one row each, that quantizers are tried on, all within one model."""
+"""Test cases for quantizers: layers and functions, all run within one model."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ Tensors = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """A function of a module's layers and inputs of these shapes.
+    """One function of a module's layers and of inputs of these shapes.
 
-    left: operators that stay float, and why, in static quantization.
+    left: operators that stay float in static quantization, with reasons.
     """
 
     name: str
@@ -159,20 +159,31 @@ CASES = (
 )
 
 
-# Of products, which alone may find their scales at run time.
+# Products, the only operators with dynamic quantization.
 PRODUCTS = tuple(
     case
     for case in CASES
     if case.name
     in (
-        *("without_bias", "rows_of_rows", "shared_weight", "called_twice", "addmm", "mm_turned"),
-        *("conv1d_deep", "conv_same", "up", "up_groups", "up_deep", "output_read_again", "relu6"),
+        "without_bias",
+        "rows_of_rows",
+        "shared_weight",
+        "called_twice",
+        "addmm",
+        "mm_turned",
+        "conv1d_deep",
+        "conv_same",
+        "up",
+        "up_groups",
+        "up_deep",
+        "output_read_again",
+        "relu6",
     )
 )
 
 
 class Layers(nn.Module):
-    """A case's."""
+    """The module of a case."""
 
     def __init__(self, case: Case) -> None:
         super().__init__()
@@ -185,7 +196,7 @@ class Layers(nn.Module):
 
 
 class All(nn.Module):
-    """All cases side by side, each with inputs of its own; results in order."""
+    """A model of all cases, each with its own inputs; it returns their results in order."""
 
     def __init__(self, cases: tuple[Case, ...]) -> None:
         super().__init__()

@@ -1,5 +1,7 @@
-"""A small network with a table and linear layers, its weights in few bits: by PT2E, or by torchao
-before the export."""
+"""A small network with an embedding and linear layers, its weights quantized to few bits.
+
+PT2E quantizes them after the export, or torchao before it.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ def indices(n: int) -> list[torch.Tensor]:
 
 
 def by_pt2e(linear: Any = None, table: Any = None, samples: int = 0) -> Any:
-    """The converted module."""
+    """The module that `convert_pt2e` gives."""
     quantizer = XNNPACKQuantizer().set_global(linear)
     if table is not None:
         quantizer.set_module_type(nn.Embedding, table)
@@ -55,7 +57,7 @@ def by_pt2e(linear: Any = None, table: Any = None, samples: int = 0) -> Any:
 
 
 def by_torchao(name: str, of: type[nn.Module] = nn.Linear, **settings: Any) -> nn.Module:
-    """What `quantize_` makes of layers of a class, with the configuration of that name."""
+    """The model after torchao's `quantize_` of a class of layers; `name`: the configuration."""
     logging.disable(logging.WARNING)
     try:
         from torchao import quantization

@@ -1,7 +1,7 @@
-"""Models whose wiring is drawn: layers, sums, joins and moves of whatever came before.
+"""Random models: layers, sums, concatenations and moves of earlier values.
 
-A model draws its steps once, by running them, so that all of them fit; what it computes is the same
-each time. Knows nothing of quantization.
+A model draws its steps once by running them, so that shapes fit; it computes the same function on
+every call. Knows nothing of quantization.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WIDTHS = (2, 3, 4, 6, 8, 12)
 
 
 class Drawn(nn.Module, ABC):
-    """Runs the steps that a subclass draws; returns some of the values that they make."""
+    """A random model: runs the steps that a subclass draws, and returns some of their results."""
 
     def __init__(self, seed: int, inputs: Sequence[torch.Tensor], n_steps: int) -> None:
         super().__init__()
@@ -48,11 +48,11 @@ class Drawn(nn.Module, ABC):
 
     @abstractmethod
     def make_layers(self) -> None:
-        """What steps may call, as attributes."""
+        """Set the layers that steps may call as attributes."""
 
     @abstractmethod
     def draw(self, values: Values) -> Step:
-        """A step over some of the values so far, which may turn out not to fit."""
+        """Draw a step over earlier values; its shapes need not fit."""
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         values = list(inputs)
@@ -62,7 +62,7 @@ class Drawn(nn.Module, ABC):
 
 
 class Moves(Drawn):
-    """Mostly moves: windows, permutations, joins; between them layers and arithmetic."""
+    """Models of moves (slices, permutations, concatenations), with some layers and arithmetic."""
 
     def make_layers(self) -> None:
         self.linear = nn.ModuleDict({str(n): nn.Linear(n, n) for n in WIDTHS})
@@ -102,7 +102,7 @@ class Moves(Drawn):
 
 
 class Norms(Drawn):
-    """Convolutions and norms of four channels that share layers, norms and values."""
+    """Models of convolutions and batch norms that share layers, norms and values."""
 
     def make_layers(self) -> None:
         convs = [nn.Conv2d(4, 4, 3, padding=1, bias=n != 2, groups=n) for n in (1, 2, 4)]

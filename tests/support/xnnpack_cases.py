@@ -1,4 +1,4 @@
-"""Modules that the XNNPACK delegate takes whole: operators and patterns, each with its inputs.
+"""Modules that are one XNNPACK delegate: operators and patterns, each with its inputs.
 
 A row is a name, a module, and sets of inputs; with `dynamic` the sets may differ in those sizes.
 `half` rows also run in float16.
@@ -38,29 +38,29 @@ class Case:
     inputs: tuple[Inputs, ...]
     dynamic: Any = None
     half: bool = True
-    # What the payload must have: a number of permutations.
+    # The expected number of permutations in the payload.
     transposes: int | None = None
 
 
 def data(*shape: int, low: float = -2.0, high: float = 2.0) -> torch.Tensor:
-    """Numbers that depend on the shape only."""
+    """Random numbers, seeded by the shape."""
     generator = torch.Generator().manual_seed(sum(shape) + len(shape))
     return torch.rand(shape, generator=generator) * (high - low) + low
 
 
 def image(*shape: int) -> torch.Tensor:
-    """The same, channels-last in memory."""
+    """Random numbers, channels-last in memory."""
     return data(*shape).to(memory_format=torch.channels_last)
 
 
 def seeded(make: Callable[[], nn.Module]) -> nn.Module:
-    """A module whose weights depend on nothing else."""
+    """A module with weights of a fixed seed."""
     torch.manual_seed(7)
     return make().eval()
 
 
 def _batch(name: str) -> Any:
-    """A size of its own for each case."""
+    """A new dynamic size."""
     return Dim(f"batch_of_{name}", min=1, max=6)
 
 
@@ -213,7 +213,7 @@ def _attention_rows() -> list[Case]:
         one(
             "attention_masked", Weight(mask, lambda x, m: sdpa(x, k, v, attn_mask=m)), q, half=False
         ),
-        # A row without a key gives zeros where -inf hides it, an average where a number does.
+        # A row without seen keys gives zeros if masked by -inf, an average if by numbers.
         one(
             "attention_that_sees_nothing",
             Weight(hiding(mask, -math.inf), lambda x, m: sdpa(x, k, v, attn_mask=m)),
@@ -245,7 +245,7 @@ def _attention_rows() -> list[Case]:
 
 
 def hiding(mask: torch.Tensor, number: float) -> torch.Tensor:
-    """The mask with a row that lets nothing through."""
+    """The mask with a fully masked row."""
     return mask.index_fill(0, torch.tensor([2]), number)
 
 
@@ -319,7 +319,9 @@ def convolutions() -> list[Case]:
 
 
 def _extremes(x: torch.Tensor) -> list[Case]:
-    steps = (data(3, 7, 5) * 2).round()  # several elements are the largest, the first one counts
+    steps = (
+        data(3, 7, 5) * 2
+    ).round()  # several elements are the largest; the result is the index of the first
     return [
         one("amax", lambda x: x.amax((2, 3), keepdim=True), x),
         one("amax_of_rows", lambda x: x.amax(2), x),
@@ -417,7 +419,7 @@ def moves() -> list[Case]:
         dynamic("amin_of_rows_dynamic", lambda x: x.amin(1)),
         dynamic("mean_of_rows_dynamic", lambda x: x.transpose(0, 2).mean(1)),
         dynamic("mean_dynamic", lambda x: x.mean((1, 2), keepdim=True)),
-        Case(  # as a batch grows, and with something kept beside the mean
+        Case(  # with a growing batch, and with an operator beside the mean
             "mean_of_images_dynamic",
             Call(lambda x: (x.neg().mean((2, 3)), x.neg() * 2)),
             ((data(2, 64, 3, 4),), (data(3, 64, 3, 4),), (data(6, 64, 3, 4),)),

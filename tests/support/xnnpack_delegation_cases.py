@@ -1,4 +1,4 @@
-"""Small programs for comparing what two partitioners take: one operator each, at a limit or inside.
+"""Small programs to compare two partitioners: one operator each, at a limit or within it.
 
 Read by our tests and, in upstream's environment, by xnnpack_upstream_delegation.py; imports torch
 and torchao only. Each case is made anew on every call, from a fixed seed.
@@ -58,7 +58,7 @@ class Case:
 
 
 class Group(nn.Module):
-    """Several cases on their own inputs, so that exporting them costs little."""
+    """A module of several cases, each with its own inputs, which makes exporting them cheap."""
 
     def __init__(self, modules: list[nn.Module], counts: list[int]) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ def group(names: list[str]) -> tuple[nn.Module, tuple[list[Tensor]], ExportedPro
 
 
 def case_of(node: Any, names: list[str]) -> str:
-    """The case that a node of a group belongs to: its module's, or that of what is around it."""
+    """The case of a node in a group, by its module or by the nodes around it."""
     owners = [name for name in names for _ in CASES[name].shapes]
     waiting, seen = [node], {node}
     while waiting:
@@ -104,7 +104,7 @@ def case_of(node: Any, names: list[str]) -> str:
 
 
 def groups() -> dict[str, list[str]]:
-    """Names of cases by what keeps programs apart."""
+    """Names of cases by the kind of program: static, dynamic or quantized."""
     found: dict[str, list[str]] = {"static": [], "dynamic": [], "quantized": []}
     for name, case in CASES.items():
         kind = "dynamic" if case.dynamic else "quantized" if case.quantized else "static"
@@ -113,7 +113,7 @@ def groups() -> dict[str, list[str]]:
 
 
 def of(factory: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
-    """Marks a maker of modules, as opposed to a function to wrap."""
+    """Mark a factory of modules, as opposed to a function to wrap."""
 
     def make() -> nn.Module:
         return factory()
@@ -122,7 +122,7 @@ def of(factory: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
 
 
 class InIntegers(nn.Module):
-    """A module between conversions to integers and back, which no quantizer need have written."""
+    """A module between quantize and dequantize operators that no quantizer wrote."""
 
     def __init__(self, module: nn.Module, steps: tuple[tuple[float, int], ...]) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ def _rounded(x: Tensor, scale: float, zero_point: int) -> Tensor:
     return library.dequantize_per_tensor(library.quantize_per_tensor(x, *numbers), *numbers)
 
 
-# Scale and zero point of the inputs in turn, and of results.
+# Scales and zero points of inputs and results.
 _STEPS = {
     "qs8": ((1 / 64, 3),) * 3,
     "qs8_unequal": ((1 / 64, 3), (1 / 80, -9), (1 / 60, -20)),
@@ -182,7 +182,7 @@ def _quantized(module: nn.Module, inputs: tuple[Tensor, ...], how: str) -> Any:
 
 
 class Gated(nn.Module):
-    """Two linear layers that read one value."""
+    """Two linear layers with one input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -387,7 +387,7 @@ _PLAIN: dict[str, Case] = {
     "softmax_quantized": Case(lambda x: F.softmax(x + x, -1), quantized="per_tensor"),
 }
 
-# Every operator of float32 in float16 and between conversions, too.
+# All float32 operators are also tested in float16 and between conversions.
 _WITHOUT_WEIGHTS = [
     name
     for name, case in _PLAIN.items()

@@ -1,6 +1,7 @@
-"""Models whose delegates cover what upstream's exporter writes: every node kind, every element
-type, every quantized form. One model holds as many operators as go together, because exporting
-takes most of the time. Read by upstream's process and by the tests; knows neither runtime.
+"""Models that cover upstream's payloads: every node kind, element type and quantized form.
+
+One model has many operators, because exporting takes most of the time. Read by upstream's process
+and by the tests; knows neither runtime.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Case:
 
 
 class Several(nn.Module):
-    """All results of some functions of the same inputs."""
+    """A module that returns the results of several functions of the same inputs."""
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
         super().__init__()
@@ -173,7 +174,7 @@ class Products(nn.Module):
 
 
 class ImageNet(nn.Module):
-    """What quantizes as a chain: convolutions, a residual sum, pooling, a mean, a linear."""
+    """A network of convolutions, a residual sum, pooling, a mean and a linear layer."""
 
     def __init__(self) -> None:
         super().__init__()

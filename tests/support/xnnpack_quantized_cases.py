@@ -1,4 +1,4 @@
-"""Modules for the XNNPACK delegate that PT2E quantized after export, or torchao before it."""
+"""Quantized modules for the XNNPACK delegate, by PT2E after export or by torchao before it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from support.xnnpack_cases import data, seeded
 
 
 class Image(nn.Module):
-    """Convolutions of all kinds, what lies between them quantized, moves of quantized elements."""
+    """Convolutions of all kinds, with quantized values between them and moves of integers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Transposed(nn.Module):
 
 
 class Groups(nn.Module):
-    """Convolutions there and back, both of groups or neither."""
+    """A convolution and a transposed convolution, both grouped or neither."""
 
     def __init__(self, groups: int) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Groups(nn.Module):
 
 
 class Shared(nn.Module):
-    """Three layers that read one value, quantized once."""
+    """Three layers with one input, quantized once."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -78,8 +78,7 @@ class Shared(nn.Module):
 
 
 class Padded(nn.Module):
-    """A convolution written in integers, whose input is padded on one side between them, and put
-    in another order before."""
+    """A convolution on integers, whose input is transposed and padded on one side."""
 
     def __init__(self, order: tuple[int, ...] | None = None) -> None:
         super().__init__()
@@ -100,7 +99,7 @@ class Padded(nn.Module):
 
 
 def rounded(x: torch.Tensor, scale: float, zero_point: int) -> torch.Tensor:
-    """To integers and back."""
+    """Quantize and dequantize."""
     numbers = (scale, zero_point, -128, 127, torch.int8)
     library = torch.ops.quantized_decomposed
     made: torch.Tensor = library.dequantize_per_tensor(
@@ -110,7 +109,7 @@ def rounded(x: torch.Tensor, scale: float, zero_point: int) -> torch.Tensor:
 
 
 class PerToken(nn.Module):
-    """A layer written in integers: scales of its input by row, of its weights by row or group."""
+    """A linear layer on integers, with input scales by row and weight scales by row or group."""
 
     def __init__(self, group: int, most: int) -> None:
         super().__init__()
@@ -142,7 +141,7 @@ class Quantized:
     name: str
     make: Callable[[], nn.Module]
     inputs: tuple[torch.Tensor, ...]
-    # In parts of the largest result: a step of int8 falls on this or that side.
+    # Relative to the largest result; a value between two steps may round either way.
     tolerance: float
     conversions: int
     datatypes: frozenset[Datatype] = field(default_factory=frozenset)
@@ -153,7 +152,7 @@ def _pt2e(module: Callable[[], nn.Module], x: torch.Tensor, **settings: bool) ->
 
 
 def _own(module: Callable[[], nn.Module], x: torch.Tensor, **settings: bool) -> nn.Module:
-    """By our own quantizer, which knows where a transposed convolution has its channels."""
+    """Quantize by XNNPACKQuantizer, which supports channels of transposed convolutions."""
     from executorch_py import quantizer as q
 
     config = q.get_symmetric_quantization_config(is_per_channel=True, **settings)

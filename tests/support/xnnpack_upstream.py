@@ -1,11 +1,11 @@
-"""Upstream's side of test_upstream_payloads.py, run by .venv-upstream's Python.
+"""The upstream process of test_upstream_payloads.py, run by .venv-upstream's Python.
 
   python xnnpack_upstream.py FOLDER [NAME…]
 
-Exports the cases with upstream's partitioner: FOLDER/NAME.pte, the first delegate's payload (some
-of which are tests/golden/xnnpack), and NAME.pt with a list, one entry per set of inputs, of what
-eager gives and what upstream's runtime gives. A case that upstream cannot export leaves its reason
-in NAME.txt.
+Exports the cases with upstream's partitioner to FOLDER/NAME.pte, with the first delegate's payload
+(some of which are tests/golden/xnnpack). NAME.pt is a list with an entry per set of inputs: results
+of eager torch and of upstream's runtime. A case that upstream cannot export leaves its reason in
+NAME.txt.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def partitioners(case: Case) -> list[Any]:
 
 
 def payloads(program: bytes) -> list[bytes]:
-    """The delegates' payloads of a program, found by their headers."""
+    """The delegate payloads of a program, found by their headers."""
     found, at = [], program.find(b"XH00") - 4
     while at >= 0:
         data_at, data_bytes = struct.unpack_from("<IQ", program, at + 18)

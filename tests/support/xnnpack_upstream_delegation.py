@@ -1,4 +1,4 @@
-"""What upstream's partitioner takes of each case; runs in upstream's virtual environment.
+"""Records the operators that upstream's partitioner delegates; runs in upstream's environment.
 
     .venv-upstream/bin/python tests/support/xnnpack_upstream_delegation.py
 
@@ -20,7 +20,7 @@ from support import xnnpack_delegation_cases as delegation_cases
 
 
 def leave_payloads_empty() -> None:
-    """Writing payloads is most of the time, and no part of the answer."""
+    """Skip the serialization of payloads, which takes most of the time."""
     from executorch.backends.xnnpack.xnnpack_preprocess import XnnpackBackend
     from executorch.exir.backend.backend_details import PreprocessResult
 

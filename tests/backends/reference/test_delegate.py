@@ -1,5 +1,6 @@
-"""The reference delegate from a module to numbers: lowered, written, loaded and run by the C
-runtime, equal to eager; damaged payloads and missing backends are refused by name.
+"""The reference delegate end to end: lowered, loaded, run and compared with eager torch.
+
+Damaged payloads and missing backends raise errors that name the delegate.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from executorch_py.runtime import Runtime
 
 
 class Scaled(nn.Module):
-    """All of it is the delegate's: two constants, three operations."""
+    """A module that is one delegate: two constants, three operations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +41,7 @@ class Scaled(nn.Module):
 
 
 class Interrupted(nn.Module):
-    """An operation that is not the delegate's cuts the graph in two delegates."""
+    """A module that an unsupported operation divides into two delegates."""
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         sharp = torch.sigmoid(x + y)
@@ -118,7 +119,7 @@ def test_a_run_can_be_repeated_with_other_inputs() -> None:
         np.testing.assert_array_equal(np.asarray(found), wanted.numpy())
 
 
-# ---- Damage
+# ---- damaged payloads
 
 
 def with_payload(data: bytes, change: Callable[[bytes], bytes]) -> bytes:
@@ -133,7 +134,7 @@ def with_payload(data: bytes, change: Callable[[bytes], bytes]) -> bytes:
 
 
 def word(position: int, value: int) -> Callable[[bytes], bytes]:
-    """Puts a word at a place of the payload; negative places count from the end."""
+    """Make a change of one word of the payload; negative positions count from the end."""
 
     def change(payload: bytes) -> bytes:
         at = position % len(payload)

@@ -1,6 +1,4 @@
-"""Operators behind the partitioner, where eager torch's results depend on more than one operator:
-masks of attention that hide a whole row, of lengths that vary, and chains in bfloat16.
-"""
+"""Delegated operators of several nodes: attention masks, dynamic lengths, bfloat16."""
 
 from __future__ import annotations
 
@@ -30,7 +28,7 @@ def queries(length: int) -> Tensor:
 
 
 def seen(length: int) -> Tensor:
-    """Keys that each query sees: none in the second sequence, the first one in the first."""
+    """A mask of seen keys: none in the second sequence, the first one in the first."""
     mask = data(2, 1, length, length) > 0
     mask[0, :, :, 0], mask[1, :, 1] = True, False
     return mask
@@ -63,7 +61,7 @@ def test_a_softmax_over_nothing_is_no_number() -> None:
 
 
 class Brain(nn.Module):
-    """Layers in bfloat16, and a convolution, which upstream's runtime has not in that type."""
+    """Linear layers and a convolution in bfloat16; upstream's runtime has no such convolution."""
 
     def __init__(self) -> None:
         super().__init__()

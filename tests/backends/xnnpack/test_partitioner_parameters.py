@@ -1,6 +1,6 @@
-"""The names, parameters and defaults of upstream's XNNPACK package, which scripts import.
+"""Names, parameters and defaults of upstream's XNNPACK package, which scripts import.
 
-CONFIGS is what upstream 1.5.1 answers: class, module, operator, kinds of arithmetic by number, and
+CONFIGS is recorded from upstream 1.5.1: class, module, operator, kinds of arithmetic by number, and
 the namespace of the operator that must not be decomposed.
 """
 

@@ -1,6 +1,7 @@
-"""Payloads of the XNNPACK delegate on upstream's runtime and ours: every operator and pattern, in
-float32 and float16 and with sizes that vary, gives eager torch's numbers, with as few permutations
-as needed.
+"""Payloads of the XNNPACK delegate on upstream's runtime and ours, compared with eager torch.
+
+All operators and patterns are run in float32, in float16 and with dynamic sizes; the number of
+permutations is checked.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def groups() -> dict[str, list[Case]]:
 
 @dataclass
 class Ran:
-    """What became of a group: its payloads, and the results of every set of inputs, by case."""
+    """An exported group: its payloads, and the results of every set of inputs, by case."""
 
     program: bytes
     payloads: list[XNNGraph]
@@ -98,7 +99,7 @@ def ran_here(ran: dict[str, Ran]) -> dict[str, list[list[list[torch.Tensor]]]]:
 
 
 def close(found: torch.Tensor, wanted: torch.Tensor) -> None:
-    """Equal within the tolerance of the element type; whole numbers exactly."""
+    """Check results within the tolerance of the element type; whole numbers exactly."""
     tolerance = TOLERANCES.get(wanted.dtype, 0.0)
     torch.testing.assert_close(found, wanted.contiguous(), rtol=tolerance, atol=tolerance)
 

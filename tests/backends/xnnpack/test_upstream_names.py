@@ -1,4 +1,4 @@
-"""Scripts that ask for XNNPACK by upstream's names: their programs are delegated and run."""
+"""Scripts written with upstream's names for XNNPACK: their programs are delegated and run."""
 
 from __future__ import annotations
 

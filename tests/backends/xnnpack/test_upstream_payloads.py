@@ -1,7 +1,7 @@
-"""Delegates that upstream's exporter writes, run by our runtime: every node kind, element type and
-quantized form (xnnpack_payload_cases.py), beside eager and beside what upstream's runtime gave.
+"""Delegates of upstream's exporter on our runtime: node kinds, element types, quantized forms.
 
-One upstream process exports all of them, once for the session.
+The cases are in xnnpack_payload_cases.py. Results are compared with eager torch and with upstream's
+runtime. One upstream process exports all cases, once per session.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ QUANTIZED = {
 
 @pytest.fixture(scope="session")
 def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with every case's program and results."""
+    """The folder with program and results of every case."""
     folder = tmp_path_factory.mktemp("upstream_payloads")
     assert UPSTREAM_PYTHON.exists(), f"{UPSTREAM_PYTHON} is missing: run `make test`"
     command = [str(UPSTREAM_PYTHON), str(SUPPORT / "xnnpack_upstream.py"), str(folder)]

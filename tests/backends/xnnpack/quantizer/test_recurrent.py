@@ -1,4 +1,4 @@
-"""Recurrent layers: their products are linear layers to the quantizer, their cells stay float."""
+"""Quantized recurrent layers: linear layers are quantized, cells stay float."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DYNAMIC = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True
 
 
 class Both(nn.Module):
-    """An LSTM in both directions, and a GRU; two linear layers a cell."""
+    """A bidirectional LSTM and a GRU; two linear layers per cell."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,8 +56,8 @@ def converted(model: fx.GraphModule) -> fx.GraphModule:
 def test_weights_are_integers_and_numbers_are_near(config: Any) -> None:
     graph = converted(prepared(XNNPACKQuantizer().set_global(config), Both()))
     linears = [n for n in graph.graph.nodes if n.target is torch.ops.aten.linear.default]
-    # One for all steps, and one for each but the first, whose state is zero: in two directions of
-    # the LSTM, and of the GRU.
+    # One for the inputs of all steps, and one per step but the first, whose state is zero; for two
+    # directions of the LSTM, and for the GRU.
     assert len(linears) == 3 * (1 + 1)
     assert all("dequantize" in str(n.args[1].target) for n in linears)
     exported, wanted = torch.export.export(graph, (X,)), graph(X)

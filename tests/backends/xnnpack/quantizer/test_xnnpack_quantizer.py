@@ -1,4 +1,4 @@
-"""What the quantizer marks: operators, what counts before what, and numbers within quantization steps."""
+"""XNNPACKQuantizer: annotated operators, precedence of settings, results within a few steps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DYNAMIC = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True
 
 
 class Two(nn.Module):
-    """Two modules of one kind, one of another, and a sum."""
+    """Two modules of one class, one of another, and a sum."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ def converted(model: nn.Module, quantizer: XNNPACKQuantizer, *shape: int) -> fx.
 
 
 def quantized_names(graph: fx.GraphModule) -> set[str]:
-    """Operators between conversions, by name: weights are integers, or operands and result."""
+    """The names of operators on integers: with quantized weights, or operands and result."""
     nodes = [n for n in graph.graph.nodes if n.op == "call_function" and not is_conversion(n)]
     return {node.name for node in nodes if has_integers(node)}
 

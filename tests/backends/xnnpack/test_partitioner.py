@@ -136,8 +136,8 @@ def test_what_stays_has_a_reason_in_words(name: str) -> None:
 
 
 def test_every_rule_has_a_visitor() -> None:
-    assert set(support.RULES) <= support.written()
-    assert support.written() >= support.COMPANIONS
+    assert set(support.RULES) <= support.serializable()
+    assert support.serializable() >= support.COMPANIONS
 
 
 def test_an_operator_without_a_visitor_stays() -> None:

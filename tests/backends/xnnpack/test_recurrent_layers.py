@@ -64,4 +64,4 @@ def test_a_layer_of_many_steps_stays_a_loop_whose_product_says_why_it_is_left() 
 
 def test_a_layer_that_can_be_taken_in_part_only_stays_a_loop() -> None:
     edge = lowered(nn.GRU(4, 8), torch.rand(STEPS, 1, 4), XnnpackPartitioner(configs=[AddConfig]))
-    assert "partitioner's options exclude" in left_of(edge)["aten::sigmoid"]
+    assert "configs do not include its operator" in left_of(edge)["aten::sigmoid"]

@@ -21,7 +21,7 @@ from executorch_py.backends.xnnpack.partition.regions import Regions, edges_of
 from executorch_py.backends.xnnpack.partition.selection import Request, Selection
 from executorch_py.backends.xnnpack.partition.unroll_recurrent import unroll_recurrent
 from executorch_py.backends.xnnpack.preprocess import XnnpackBackend
-from executorch_py.backends.xnnpack.support.capability import GraphFacts, reason, written
+from executorch_py.backends.xnnpack.support.capability import GraphFacts, reason, serializable
 from executorch_py.backends.xnnpack.support.node_facts import (
     ConfigPrecisionType,
     NodeFacts,
@@ -152,7 +152,7 @@ class XnnpackPartitioner(Partitioner):
         return edge_program
 
     def _forms(self) -> frozenset[str]:
-        return written() if self._request.forms is None else self._request.forms
+        return serializable() if self._request.forms is None else self._request.forms
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag the nodes of each delegate, in all graphs of a program."""

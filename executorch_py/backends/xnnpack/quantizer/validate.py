@@ -21,7 +21,7 @@ from torchao.quantization.pt2e.quantizer import (
 )
 
 from executorch_py.backends.xnnpack.support.quantized_support import (
-    How,
+    TensorQuantization,
     float_reason,
     integer_reason,
     is_move,
@@ -86,7 +86,7 @@ def shared_spec(spec: QuantizationSpecBase | None) -> Any:
     return spec
 
 
-def how_of(spec: QuantizationSpecBase | None) -> How | None:
+def quantization_of(spec: QuantizationSpecBase | None) -> TensorQuantization | None:
     """The facts of a specification that the target depends on; None: float."""
     spec = shared_spec(spec)
     if spec is None or getattr(spec, "finds_scales", True) is False:
@@ -97,7 +97,7 @@ def how_of(spec: QuantizationSpecBase | None) -> How | None:
     if isinstance(spec, FixedQParamsQuantizationSpec):
         zero = spec.zero_point != 0
     is_dynamic = bool(getattr(spec, "finds_scales", False) or getattr(spec, "is_dynamic", False))
-    return How(spec.dtype, axis, zero, is_dynamic)
+    return TensorQuantization(spec.dtype, axis, zero, is_dynamic)
 
 
 def refusal(match: Match, config: QuantizationConfig) -> str | None:
@@ -107,15 +107,17 @@ def refusal(match: Match, config: QuantizationConfig) -> str | None:
         Operand.WEIGHT: config.weight,
         Operand.BIAS: None,
     }
-    operands = {node: how_of(specs[kind]) for kind, node in match.operands()}
+    operands = {node: quantization_of(specs[kind]) for kind, node in match.operands()}
     weight = match.operand(Operand.WEIGHT)
     given = {node: how for node, how in operands.items() if how is not None and node is not weight}
     if weight is not None and (how := operands[weight]) is not None:
         axis = None if how.axis is None else match.pattern.weight_axis
-        given[weight] = How(how.dtype, axis, how.has_zero_point)
+        given[weight] = TensorQuantization(how.dtype, axis, how.has_zero_point)
     if all(is_constant(node) for node in given):
         return None
-    return integer_reason(match.anchor, given, how_of(config.output_activation), is_constant)
+    return integer_reason(
+        match.anchor, given, quantization_of(config.output_activation), is_constant
+    )
 
 
 def check(model: fx.GraphModule) -> None:
@@ -139,43 +141,45 @@ def check(model: fx.GraphModule) -> None:
 
 def _is_annotated_input(node: fx.Node, operand: fx.Node) -> bool:
     """Whether a call's own annotation quantizes an operand that is not constant."""
-    is_read = how_of(node.meta[KEY].input_qspec_map.get(operand)) is not None
+    is_read = quantization_of(node.meta[KEY].input_qspec_map.get(operand)) is not None
     return is_read and not is_constant(operand)
 
 
-def _operands(node: fx.Node) -> dict[fx.Node, How]:
+def _operands(node: fx.Node) -> dict[fx.Node, TensorQuantization]:
     """The operands of a call that are quantized for it or were quantized as results before."""
     if node.op != "call_function" or not is_annotated(node):
         return {}
     note = node.meta[KEY]
-    inputs = {n: how_of(spec) for n, spec in note.input_qspec_map.items()}
+    inputs = {n: quantization_of(spec) for n, spec in note.input_qspec_map.items()}
     if not any(inputs.values()):
         return {}
-    results = {n: how_of(output_spec(n)) for n in node.all_input_nodes if n not in inputs}
+    results = {n: quantization_of(output_spec(n)) for n in node.all_input_nodes if n not in inputs}
     return {n: how for n, how in {**results, **inputs}.items() if how is not None}
 
 
-def _result(node: fx.Node) -> How | None:
+def _result(node: fx.Node) -> TensorQuantization | None:
     """The quantization of a result: its own, that behind fused clamps, or that of all readers."""
     last: fx.Node | None = node
     while last is not None:
-        found = how_of(output_spec(last))
+        found = quantization_of(output_spec(last))
         if found is not None:
             return found
         notes = [user.meta.get(KEY) for user in last.users]
         read = [None if n is None else n.input_qspec_map.get(last) for n in notes]
         if read and read[0] is not None and all(spec == read[0] for spec in read):
-            return how_of(read[0])
+            return quantization_of(read[0])
         last = only_user(last)
         is_part = last is not None and (last.target in LIMITS or "batch_norm" in str(last.target))
         last = last if is_part else None
     return None
 
 
-def _signature(operands: dict[fx.Node, How], result: How | None) -> str:
+def _signature(
+    operands: dict[fx.Node, TensorQuantization], result: TensorQuantization | None
+) -> str:
     """The element types of a call: `int8 a, int8 b -> float`."""
 
-    def word(how: How | None) -> str:
+    def word(how: TensorQuantization | None) -> str:
         if how is None:
             return "float"
         name = str(how.dtype).removeprefix("torch.")
@@ -299,9 +303,9 @@ __all__ = [
     "NodeFilter",
     "check",
     "has_integers",
-    "how_of",
     "left_float",
     "note_left_float",
+    "quantization_of",
     "refusal",
     "rows_within",
     "shared_spec",

@@ -23,8 +23,8 @@ from executorch_py.backends.xnnpack.quantizer.validate import (
     WHY,
     check,
     has_integers,
-    how_of,
     note_left_float,
+    quantization_of,
     refusal,
     rows_within,
     warn_if_nothing,
@@ -323,7 +323,7 @@ def _share_scales(model: fx.GraphModule) -> None:
         operand = node.args[0] if node.args else None
         if node.target not in SHARING or is_annotated(node) or not isinstance(operand, fx.Node):
             continue
-        how = how_of(output_spec(operand))
+        how = quantization_of(output_spec(operand))
         if how is None or not is_float(operand):
             continue
         why = integer_reason(node, {operand: how}, how, is_constant)

@@ -169,7 +169,7 @@ _WHY_NO_FORM = {
 }
 
 
-def written() -> frozenset[str]:
+def serializable() -> frozenset[str]:
     """The operators that have visitors, which write them to the payload."""
     return frozenset(VISITORS)
 
@@ -208,7 +208,7 @@ def reason(facts: NodeFacts, forms: frozenset[str] | None = None) -> str | None:
     forms: the operators that can be written, by default those of all visitors.
     """
     key, rule = facts.key, facts.rule
-    if rule is None or key not in (written() if forms is None else forms):
+    if rule is None or key not in (serializable() if forms is None else forms):
         return _WHY_NO_FORM.get(key, NO_FORM)
     for general in (_types, _shapes, _orders, _sizes):
         found = general(facts, rule)

@@ -31,8 +31,8 @@ _aten, _integers = torch.ops.aten, torch.ops.quantized_decomposed
 
 
 @dataclass(frozen=True)
-class How:
-    """Quantization of a value; `axis` is the dimension with a scale per slice, if any."""
+class TensorQuantization:
+    """The quantization of a value; `axis` is the dimension with a scale per slice, if any."""
 
     dtype: torch.dtype
     axis: int | None = None
@@ -45,7 +45,10 @@ FLOATS_ONLY = "XNNPACK's payload has it for floats only"
 
 
 def integer_reason(
-    node: fx.Node, operands: Mapping[fx.Node, How], result: How | None, is_constant: IsConstant
+    node: fx.Node,
+    operands: Mapping[fx.Node, TensorQuantization],
+    result: TensorQuantization | None,
+    is_constant: IsConstant,
 ) -> str | None:
     """Why XNNPACK would not compute a call with integers; None if it would.
 
@@ -111,7 +114,7 @@ def _rank(node: fx.Node) -> int:
     return value.dim() if isinstance(value, torch.Tensor) else 0
 
 
-def _unknown_integers(how: How, channels: int | None) -> str | None:
+def _unknown_integers(how: TensorQuantization, channels: int | None) -> str | None:
     """Why no value of a payload can have a quantization.
 
     channels: of a weight, the dimension of the output channels.
@@ -131,7 +134,7 @@ def _unknown_integers(how: How, channels: int | None) -> str | None:
 
 
 def _precision_reason(
-    rule: Rule | None, call: NodeFacts, operands: Mapping[fx.Node, How]
+    rule: Rule | None, call: NodeFacts, operands: Mapping[fx.Node, TensorQuantization]
 ) -> str | None:
     if rule is None or rule.quantization is Quantization.NONE:
         return FLOATS_ONLY
@@ -146,7 +149,10 @@ def _precision_reason(
 
 
 def _as_lowered(
-    node: fx.Node, operands: Mapping[fx.Node, How], result: How | None, is_constant: IsConstant
+    node: fx.Node,
+    operands: Mapping[fx.Node, TensorQuantization],
+    result: TensorQuantization | None,
+    is_constant: IsConstant,
 ) -> NodeFacts:
     """The facts of the call as it will be at lowering, among conversions."""
     graph, constants = fx.Graph(), {}
@@ -181,7 +187,9 @@ def _as_lowered(
     return GraphFacts(constants)[call]
 
 
-def _dequantized(graph: fx.Graph, value: fx.Node, how: How, is_constant: bool) -> fx.Node:
+def _dequantized(
+    graph: fx.Graph, value: fx.Node, how: TensorQuantization, is_constant: bool
+) -> fx.Node:
     """A quantize and dequantize pair behind a value; the scales are arbitrary."""
     limits = torch.iinfo(how.dtype)
     numbers: tuple[Any, ...] = (1.0, 0)
@@ -299,4 +307,4 @@ _FORMS: dict[Any, Any] = {
     ),
 }
 
-__all__ = ["FLOATS_ONLY", "How", "float_reason", "integer_reason", "is_move"]
+__all__ = ["FLOATS_ONLY", "TensorQuantization", "float_reason", "integer_reason", "is_move"]

@@ -115,12 +115,12 @@ static uint32_t loop_checksum(eti_loop loop, size_t bytes, bool is_float) {
 
 typedef struct float_row {
   const char *name;
-  size_t offset;  // of the f32 loop
+  eti_float_loop loop;
   uint32_t f32, f64;
 } float_row;
 
-#define UNARY(name) #name, offsetof(eti_eltwise, unary.name)
-#define BINARY(name) #name, offsetof(eti_eltwise, binary.name)
+#define UNARY(name) #name, ETI_UNARY_##name
+#define BINARY(name) #name, ETI_BINARY_##name
 static const float_row float_rows[] = {
     {UNARY(abs), 0xA9B4DAA4, 0xA1076747},         {UNARY(neg), 0xE85F6D24, 0x43711AC7},
     {UNARY(ceil), 0x90F3AFFB, 0x4BC4CFCC},        {UNARY(floor), 0xF93E1F6C, 0xC4BA8EDD},
@@ -162,11 +162,11 @@ static const float_row float_rows[] = {
 
 typedef struct int_row {
   const char *name;
-  size_t offset;
+  eti_int_loop loop;
   uint32_t sums[5];  // u8, i8, i16, i32, i64
 } int_row;
 
-#define INTS(name) #name, offsetof(eti_eltwise, ints.name)
+#define INTS(name) #name, ETI_INT_##name
 static const int_row int_rows[] = {
     {INTS(left_shift), {0x460D312C, 0x460D312C, 0x059D96EF, 0x963B9B34, 0x80D8A592}},
     {INTS(right_shift), {0x329A3AD6, 0xDE7BABE6, 0x86B5C414, 0x9051F244, 0x892CF41C}},
@@ -184,21 +184,16 @@ static const eti_eltwise *variant(int isa) {
   return is_there ? eti_eltwise_for((eti_isa)isa) : NULL;
 }
 
-static eti_loop loop_at(const eti_eltwise *table, size_t offset) {
-  return *(const eti_loop *)(const void *)((const char *)table + offset);
-}
-
 static void functions_of_floats_have_the_checksums_of_the_table(void) {
-  const size_t f64_at = offsetof(eti_eltwise, unary_f64) - offsetof(eti_eltwise, unary);
   size_t n_wrong = 0;
   for (int isa = 0; isa < ETI_ISA_COUNT; isa++) {
     const eti_eltwise *const table = variant(isa);
     for (size_t i = 0; table != NULL && i < sizeof float_rows / sizeof float_rows[0]; i++) {
       const float_row *const r = &float_rows[i];
       fill_floats(false);
-      const uint32_t f32 = loop_checksum(loop_at(table, r->offset), 4, true);
+      const uint32_t f32 = loop_checksum(table->float_loops[0][r->loop], 4, true);
       fill_floats(true);
-      const uint32_t f64 = loop_checksum(loop_at(table, r->offset + f64_at), 8, true);
+      const uint32_t f64 = loop_checksum(table->float_loops[1][r->loop], 8, true);
       if (f32 == r->f32 && f64 == r->f64) continue;
       printf("  variant %d: {%s, 0x%08X, 0x%08X},\n", isa, r->name, f32, f64);
       n_wrong++;
@@ -208,8 +203,25 @@ static void functions_of_floats_have_the_checksums_of_the_table(void) {
 }
 
 static void every_function_of_floats_has_a_row(void) {
-  EXPECT(sizeof float_rows / sizeof float_rows[0] * 2 * sizeof(eti_loop) ==
-         offsetof(eti_eltwise, ints));
+  EXPECT(sizeof float_rows / sizeof float_rows[0] == ETI_N_FLOAT_LOOPS - 1);
+}
+
+static void names_and_numbers_lead_to_the_same_loops(void) {
+  const eti_eltwise *const table = eti_eltwise_get();
+  EXPECT(table->float_loops[0][ETI_NO_FLOAT_LOOP] == NULL);
+  EXPECT(table->float_loops[1][ETI_NO_FLOAT_LOOP] == NULL);
+  EXPECT(table->int_loops[ETI_NO_INT_LOOP][0] == NULL);
+#define SAME_UNARY(name)                                                 \
+  EXPECT(table->float_loops[0][ETI_UNARY_##name] == table->unary.name && \
+         table->float_loops[1][ETI_UNARY_##name] == table->unary_f64.name);
+#define SAME_BINARY(name)                                                  \
+  EXPECT(table->float_loops[0][ETI_BINARY_##name] == table->binary.name && \
+         table->float_loops[1][ETI_BINARY_##name] == table->binary_f64.name);
+#define SAME_INT(name) \
+  EXPECT(memcmp(table->int_loops[ETI_INT_##name], table->ints.name, sizeof table->ints.name) == 0);
+  ETI_UNARY_LIST(SAME_UNARY)
+  ETI_BINARY_LIST(SAME_BINARY)
+  ETI_INT_LIST(SAME_INT)
 }
 
 static void divisions_and_shifts_have_the_checksums_of_the_table(void) {
@@ -222,8 +234,7 @@ static void divisions_and_shifts_have_the_checksums_of_the_table(void) {
       uint32_t sums[5];
       for (size_t type = 0; type < 5; type++) {
         fill_integers(bytes[type]);
-        sums[type] =
-            loop_checksum(loop_at(table, r->offset + type * sizeof(eti_loop)), bytes[type], false);
+        sums[type] = loop_checksum(table->int_loops[r->loop][type], bytes[type], false);
       }
       if (memcmp(sums, r->sums, sizeof sums) == 0) continue;
       printf("  variant %d: {%s, {", isa, r->name);
@@ -262,6 +273,7 @@ static void halves_convert_as_half_h_says(void) {
 static const et_test tests[] = {
     ET_CASE(functions_of_floats_have_the_checksums_of_the_table),
     ET_CASE(every_function_of_floats_has_a_row),
+    ET_CASE(names_and_numbers_lead_to_the_same_loops),
     ET_CASE(divisions_and_shifts_have_the_checksums_of_the_table),
     ET_CASE(halves_convert_as_half_h_says),
 };

@@ -208,12 +208,12 @@ double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare
 
 typedef struct micro_entry {
   const char *name;
-  size_t offset;
+  eti_float_loop loop;
   size_t n_inputs;
 } micro_entry;
 
-#define UNARY_ENTRY(name) {#name, offsetof(eti_eltwise, unary.name), 1},
-#define BINARY_ENTRY(name) {#name, offsetof(eti_eltwise, binary.name), 2},
+#define UNARY_ENTRY(name) {#name, ETI_UNARY_##name, 1},
+#define BINARY_ENTRY(name) {#name, ETI_BINARY_##name, 2},
 static const micro_entry micro_entries[] = {ETI_UNARY_LIST(UNARY_ENTRY)
                                                 ETI_BINARY_LIST(BINARY_ENTRY)};
 
@@ -243,10 +243,7 @@ int etd_best_isa(void) {
 
 void etd_micro_run(size_t i, int isa, int f64, void *out, void *a, void *b, size_t n,
                    const void *k) {
-  const char *table = (const char *)eti_eltwise_for((eti_isa)isa);
-  const size_t f64_at = offsetof(eti_eltwise, unary_f64) - offsetof(eti_eltwise, unary);
-  const eti_loop loop =
-      *(const eti_loop *)(const void *)(table + micro_entries[i].offset + (f64 != 0 ? f64_at : 0));
+  const eti_loop loop = eti_eltwise_for((eti_isa)isa)->float_loops[f64 != 0][micro_entries[i].loop];
   const ptrdiff_t bytes = f64 != 0 ? 8 : 4;
   void *const p[3] = {out, a, b};
   const ptrdiff_t s[3] = {bytes, bytes, bytes};

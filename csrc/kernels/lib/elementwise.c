@@ -5,12 +5,10 @@
 
 eti_loop eti_elementwise_loop(const eti_elementwise *op, et_dtype compute) {
   if ((unsigned)compute >= ET_DTYPE_COUNT) return NULL;
-  const char *const table = (const char *)eti_eltwise_get();
-  if (op->micro != ETI_NO_MICRO && (compute == ET_F32 || compute == ET_F64))
-    return *(const eti_loop *)(const void *)(table + op->micro +
-                                             (compute == ET_F64 ? ETI_MICRO_F64 : 0));
-  if (op->micro_int != 0 && compute <= ET_I64)
-    return ((const eti_loop *)(const void *)(table + op->micro_int))[compute];
+  if (op->micro != ETI_NO_FLOAT_LOOP && (compute == ET_F32 || compute == ET_F64))
+    return eti_eltwise_get()->float_loops[compute == ET_F64][op->micro];
+  if (op->micro_int != ETI_NO_INT_LOOP && compute <= ET_I64)
+    return eti_eltwise_get()->int_loops[op->micro_int][compute];
   return op->loops == NULL ? NULL : op->loops[compute];
 }
 

@@ -9,8 +9,6 @@
 #include "kernels/micro/eltwise/eltwise.h"
 #include "kernels/lib/promote.h"
 
-#include <assert.h>
-
 typedef enum eti_rule {
   ETI_RULE_SAME,     // computes in and gives the promoted type
   ETI_RULE_FLOAT,    // the same, integers and bool as f32
@@ -22,30 +20,25 @@ typedef struct eti_elementwise {
   eti_rule rule;
   // By the type of computation (never a half), for types without micro-kernel.
   const eti_loop *loops;
-  // Offset of the f32 loop in eti_eltwise, the f64 loop ETI_MICRO_F64 further, or ETI_NO_MICRO.
-  size_t micro;
-  size_t micro_int;  // offset of the integer loops there, or 0
-  eti_loop halves;   // of both half types as bits, or NULL: they compute in f32
-  size_t grain;      // 0 = cheap
-  bool divides;      // an integer 0 as second operand is an error
-  bool wide_right;   // one number on the right of halves is not rounded to a half first
+  eti_float_loop micro;    // of f32 and f64, per instruction set
+  eti_int_loop micro_int;  // of integers
+  eti_loop halves;         // of both half types as bits, or NULL: they compute in f32
+  size_t grain;            // 0 = cheap
+  bool divides;            // an integer 0 as second operand is an error
+  bool wide_right;         // one number on the right of halves is not rounded to a half first
 #ifdef ET_SELECTED_LOOPS
-  const char *uses, *uses_int;  // which of the tables' entries, for who selects
+  const char *uses, *uses_int;  // references by which build-kernels finds the loops
 #endif
 } eti_elementwise;
 
-#define ETI_NO_MICRO SIZE_MAX
 #ifdef ET_SELECTED_LOOPS
 #define ETI_NOTE(field, kind, name) , .field = &ETI_USE_SYMBOL(kind, name)
 #else
 #define ETI_NOTE(field, kind, name)
 #endif
-#define ETI_MICRO_UNARY(name) offsetof(eti_eltwise, unary.name) ETI_NOTE(uses, unary, name)
-#define ETI_MICRO_BINARY(name) offsetof(eti_eltwise, binary.name) ETI_NOTE(uses, binary, name)
-#define ETI_MICRO_F64 (offsetof(eti_eltwise, unary_f64) - offsetof(eti_eltwise, unary))
-static_assert(ETI_MICRO_F64 == offsetof(eti_eltwise, binary_f64) - offsetof(eti_eltwise, binary),
-              "the f64 loop of an operator lies at one distance from its f32 loop");
-#define ETI_MICRO_INT(name) offsetof(eti_eltwise, ints.name) ETI_NOTE(uses_int, ints, name)
+#define ETI_MICRO_UNARY(name) ETI_UNARY_##name ETI_NOTE(uses, unary, name)
+#define ETI_MICRO_BINARY(name) ETI_BINARY_##name ETI_NOTE(uses, binary, name)
+#define ETI_MICRO_INT(name) ETI_INT_##name ETI_NOTE(uses_int, ints, name)
 
 // Parameters of a loop: numbers k[0], k[1] … in the type of computation; a number that is an
 // operand lies at ETI_PARAM_OPERAND.
@@ -78,14 +71,24 @@ et_status eti_binary_run(et_kernel_ctx *ctx, et_value *const *args, const eti_el
 et_status eti_binary_prepare(et_prepare_ctx *ctx, et_value *const *args, const eti_elementwise *op,
                              size_t i_out, eti_fill_params fill);
 
-// A plain operator of one operand: its description and both its functions. For lists.
-#define ETI_UNARY_OPERATOR(name, description)                                  \
-  static const eti_elementwise name##_op = description;                        \
-  et_status op_##name##_out(et_kernel_ctx *ctx, et_value *const *args) {       \
-    return eti_unary_run(ctx, args, &name##_op, 1, NULL);                      \
-  }                                                                            \
-  et_status prepare_##name##_out(et_prepare_ctx *ctx, et_value *const *args) { \
-    return eti_unary_prepare(ctx, args, &name##_op, 1, NULL);                  \
+// A plain operator whose arguments are its operands and out: both its functions, and its
+// description as designated initialisers. A constant for each operator, not one table, so that a
+// selective build drops those of the others.
+#define ETI_UNARY_OPERATOR(name, ...)                                    \
+  static const eti_elementwise name##_op = {__VA_ARGS__};                \
+  et_status op_##name(et_kernel_ctx *ctx, et_value *const *args) {       \
+    return eti_unary_run(ctx, args, &name##_op, 1, NULL);                \
+  }                                                                      \
+  et_status prepare_##name(et_prepare_ctx *ctx, et_value *const *args) { \
+    return eti_unary_prepare(ctx, args, &name##_op, 1, NULL);            \
+  }
+#define ETI_BINARY_OPERATOR(name, ...)                                   \
+  static const eti_elementwise name##_op = {__VA_ARGS__};                \
+  et_status op_##name(et_kernel_ctx *ctx, et_value *const *args) {       \
+    return eti_binary_run(ctx, args, &name##_op, 2, NULL);               \
+  }                                                                      \
+  et_status prepare_##name(et_prepare_ctx *ctx, et_value *const *args) { \
+    return eti_binary_prepare(ctx, args, &name##_op, 2, NULL);           \
   }
 
 #endif  // ET_ELEMENTWISE_H

@@ -137,81 +137,44 @@ static const eti_loop add_scaled_loops[ET_DTYPE_COUNT] = {
 static const eti_loop mul_loops[ET_DTYPE_COUNT] = {[ET_B8] = mul_b8, COMPLEX_ROWS(mul)};
 static const eti_loop div_loops[ET_DTYPE_COUNT] = {COMPLEX_ROWS(div)};
 
-// ---- operators without parameters
+// ---- operators without parameters; both overloads take (self, other, out)
 
-#define SAME(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_NO_MICRO}
-#define SHIFTS(name) \
-  {.rule = ETI_RULE_SAME, .micro = ETI_NO_MICRO, .micro_int = ETI_MICRO_INT(name)}
-#define DIVIDES(name)                \
-  {.rule = ETI_RULE_SAME,            \
-   .micro = ETI_MICRO_BINARY(name),  \
-   .micro_int = ETI_MICRO_INT(name), \
-   .divides = true}
-#define QUOTIENT(name)               \
-  {.rule = ETI_RULE_SAME,            \
-   .micro = ETI_MICRO_BINARY(name),  \
-   .micro_int = ETI_MICRO_INT(name), \
-   .divides = true,                  \
-   .wide_right = true}
-#define LOGICAL(name) {.rule = ETI_RULE_LOGICAL, .loops = name##_loops, .micro = ETI_NO_MICRO}
-#define FAST(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_MICRO_BINARY(name)}
-#define FLOAT(name, table, cost) \
-  {.rule = ETI_RULE_FLOAT, .loops = table, .micro = ETI_MICRO_BINARY(name), .grain = cost}
-#define EXTREME(name)               \
-  {.rule = ETI_RULE_SAME,           \
-   .loops = name##_loops,           \
-   .micro = ETI_MICRO_BINARY(name), \
-   .micro_int = ETI_MICRO_INT(name)}
-#define PRODUCT                     \
-  {.rule = ETI_RULE_SAME,           \
-   .loops = mul_loops,              \
-   .micro = ETI_MICRO_BINARY(mul),  \
-   .micro_int = ETI_MICRO_INT(mul), \
-   .wide_right = true}
-#define RATIO \
-  {.rule = ETI_RULE_FLOAT, .loops = div_loops, .micro = ETI_MICRO_BINARY(div), .wide_right = true}
-
-// X(operator and overload, description); both overloads take (self, other, out)
-#define BINARY_LIST(X)                             \
-  X(atan2_out, FLOAT(atan2, NULL, ETI_GRAIN_MATH)) \
-  X(bitwise_and, SAME(bitwise_and))                \
-  X(bitwise_left_shift, SHIFTS(left_shift))        \
-  X(bitwise_or, SAME(bitwise_or))                  \
-  X(bitwise_right_shift, SHIFTS(right_shift))      \
-  X(bitwise_xor, SAME(bitwise_xor))                \
-  X(div_out, RATIO)                                \
-  X(fmod, DIVIDES(fmod))                           \
-  X(logical_and_out, LOGICAL(logical_and))         \
-  X(logical_or_out, LOGICAL(logical_or))           \
-  X(logical_xor_out, LOGICAL(logical_xor))         \
-  X(maximum_out, EXTREME(maximum))                 \
-  X(minimum_out, EXTREME(minimum))                 \
-  X(mul_out, PRODUCT)                              \
-  X(remainder, DIVIDES(remainder))
-
-#define DESCRIBE(name, description) static const eti_elementwise name##_op = description;
-BINARY_LIST(DESCRIBE)
-#undef DESCRIBE
-#define RUN(name, description)                                     \
-  et_status op_##name(et_kernel_ctx *ctx, et_value *const *args) { \
-    return eti_binary_run(ctx, args, &name##_op, 2, NULL);         \
-  }
-BINARY_LIST(RUN)
-#undef RUN
-#define PREPARE(name, description)                                       \
-  et_status prepare_##name(et_prepare_ctx *ctx, et_value *const *args) { \
-    return eti_binary_prepare(ctx, args, &name##_op, 2, NULL);           \
-  }
-BINARY_LIST(PREPARE)
-#undef PREPARE
+ETI_BINARY_OPERATOR(bitwise_and, .rule = ETI_RULE_SAME, .loops = bitwise_and_loops)
+ETI_BINARY_OPERATOR(bitwise_or, .rule = ETI_RULE_SAME, .loops = bitwise_or_loops)
+ETI_BINARY_OPERATOR(bitwise_xor, .rule = ETI_RULE_SAME, .loops = bitwise_xor_loops)
+ETI_BINARY_OPERATOR(bitwise_left_shift, .rule = ETI_RULE_SAME,
+                    .micro_int = ETI_MICRO_INT(left_shift))
+ETI_BINARY_OPERATOR(bitwise_right_shift, .rule = ETI_RULE_SAME,
+                    .micro_int = ETI_MICRO_INT(right_shift))
+ETI_BINARY_OPERATOR(logical_and_out, .rule = ETI_RULE_LOGICAL, .loops = logical_and_loops)
+ETI_BINARY_OPERATOR(logical_or_out, .rule = ETI_RULE_LOGICAL, .loops = logical_or_loops)
+ETI_BINARY_OPERATOR(logical_xor_out, .rule = ETI_RULE_LOGICAL, .loops = logical_xor_loops)
+ETI_BINARY_OPERATOR(maximum_out, .rule = ETI_RULE_SAME, .loops = maximum_loops,
+                    .micro = ETI_MICRO_BINARY(maximum), .micro_int = ETI_MICRO_INT(maximum))
+ETI_BINARY_OPERATOR(minimum_out, .rule = ETI_RULE_SAME, .loops = minimum_loops,
+                    .micro = ETI_MICRO_BINARY(minimum), .micro_int = ETI_MICRO_INT(minimum))
+ETI_BINARY_OPERATOR(mul_out, .rule = ETI_RULE_SAME, .loops = mul_loops,
+                    .micro = ETI_MICRO_BINARY(mul), .micro_int = ETI_MICRO_INT(mul),
+                    .wide_right = true)
+ETI_BINARY_OPERATOR(div_out, .rule = ETI_RULE_FLOAT, .loops = div_loops,
+                    .micro = ETI_MICRO_BINARY(div), .wide_right = true)
+ETI_BINARY_OPERATOR(fmod, .rule = ETI_RULE_SAME, .micro = ETI_MICRO_BINARY(fmod),
+                    .micro_int = ETI_MICRO_INT(fmod), .divides = true)
+ETI_BINARY_OPERATOR(remainder, .rule = ETI_RULE_SAME, .micro = ETI_MICRO_BINARY(remainder),
+                    .micro_int = ETI_MICRO_INT(remainder), .divides = true)
+ETI_BINARY_OPERATOR(atan2_out, .rule = ETI_RULE_FLOAT, .micro = ETI_MICRO_BINARY(atan2),
+                    .grain = ETI_GRAIN_MATH)
 
 // ---- add, sub, rsub: with a factor for the second operand
 
-static const eti_elementwise add_op = FAST(add);
-static const eti_elementwise add_scaled_op = FAST(add_scaled);
-static const eti_elementwise sub_op = FAST(sub);
-static const eti_elementwise add_complex_op = SAME(add_scaled);
-static const eti_elementwise rsub_op = SAME(rsub_scaled);
+static const eti_elementwise add_op = {
+    .rule = ETI_RULE_SAME, .loops = add_loops, .micro = ETI_MICRO_BINARY(add)};
+static const eti_elementwise add_scaled_op = {
+    .rule = ETI_RULE_SAME, .loops = add_scaled_loops, .micro = ETI_MICRO_BINARY(add_scaled)};
+static const eti_elementwise sub_op = {
+    .rule = ETI_RULE_SAME, .loops = sub_loops, .micro = ETI_MICRO_BINARY(sub)};
+static const eti_elementwise add_complex_op = {.rule = ETI_RULE_SAME, .loops = add_scaled_loops};
+static const eti_elementwise rsub_op = {.rule = ETI_RULE_SAME, .loops = rsub_scaled_loops};
 
 static et_status read_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
                             eti_scalar *alpha) {
@@ -322,8 +285,16 @@ et_status prepare_rsub_scalar_out(et_prepare_ctx *ctx, et_value *const *args) {
 
 // ---- quotients rounded to integers
 
-static const eti_elementwise div_trunc_op = QUOTIENT(div_trunc);
-static const eti_elementwise div_floor_op = QUOTIENT(div_floor);
+static const eti_elementwise div_trunc_op = {.rule = ETI_RULE_SAME,
+                                             .micro = ETI_MICRO_BINARY(div_trunc),
+                                             .micro_int = ETI_MICRO_INT(div_trunc),
+                                             .divides = true,
+                                             .wide_right = true};
+static const eti_elementwise div_floor_op = {.rule = ETI_RULE_SAME,
+                                             .micro = ETI_MICRO_BINARY(div_floor),
+                                             .micro_int = ETI_MICRO_INT(div_floor),
+                                             .divides = true,
+                                             .wide_right = true};
 
 et_status op_div_mode_out(et_kernel_ctx *ctx, et_value *const *args) {
   const char *mode;
@@ -354,13 +325,16 @@ static const eti_elementwise pow_op = {.rule = ETI_RULE_SAME,
                                        .grain = ETI_GRAIN_MATH};
 
 // Exponents with a shorter way, the same as ATen's: exact squares matter to norms and variances.
-#define SHORT(name) {.rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(name)}
 static const struct {
   double exponent;
   eti_elementwise op;
 } short_powers[] = {
-    {2.0, SHORT(square)}, {3.0, SHORT(cube)},   {-2.0, SHORT(inverse_square)},
-    {0.5, SHORT(sqrt)},   {-0.5, SHORT(rsqrt)}, {-1.0, SHORT(reciprocal)},
+    {2.0, {.rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(square)}},
+    {3.0, {.rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(cube)}},
+    {-2.0, {.rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(inverse_square)}},
+    {0.5, {.rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(sqrt)}},
+    {-0.5, {.rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(rsqrt)}},
+    {-1.0, {.rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(reciprocal)}},
 };
 
 static const eti_elementwise *short_power(et_value *const *args) {

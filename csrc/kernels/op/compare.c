@@ -41,22 +41,9 @@
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
 #include "kernels/loops/binary.inc.h"
 
-#define COMPARE_LIST(X) X(eq) X(ne) X(lt) X(le) X(gt) X(ge)
-
-#define DESCRIBE(name)                       \
-  static const eti_elementwise name##_op = { \
-      .rule = ETI_RULE_COMPARE, .loops = name##_loops, .micro = ETI_NO_MICRO};
-COMPARE_LIST(DESCRIBE)
-#undef DESCRIBE
-#define RUN(name)                                                  \
-  et_status op_##name(et_kernel_ctx *ctx, et_value *const *args) { \
-    return eti_binary_run(ctx, args, &name##_op, 2, NULL);         \
-  }
-COMPARE_LIST(RUN)
-#undef RUN
-#define PREPARE(name)                                                    \
-  et_status prepare_##name(et_prepare_ctx *ctx, et_value *const *args) { \
-    return eti_binary_prepare(ctx, args, &name##_op, 2, NULL);           \
-  }
-COMPARE_LIST(PREPARE)
-#undef PREPARE
+ETI_BINARY_OPERATOR(eq, .rule = ETI_RULE_COMPARE, .loops = eq_loops)
+ETI_BINARY_OPERATOR(ne, .rule = ETI_RULE_COMPARE, .loops = ne_loops)
+ETI_BINARY_OPERATOR(lt, .rule = ETI_RULE_COMPARE, .loops = lt_loops)
+ETI_BINARY_OPERATOR(le, .rule = ETI_RULE_COMPARE, .loops = le_loops)
+ETI_BINARY_OPERATOR(gt, .rule = ETI_RULE_COMPARE, .loops = gt_loops)
+ETI_BINARY_OPERATOR(ge, .rule = ETI_RULE_COMPARE, .loops = ge_loops)

@@ -21,15 +21,7 @@
 #define LOOP_TYPES ET_TYPES_REAL_BOOL
 #include "kernels/loops/unary.inc.h"
 
-static const eti_elementwise signbit_op = {
-    .rule = ETI_RULE_COMPARE, .loops = signbit_loops, .micro = ETI_NO_MICRO};
-
-et_status op_signbit_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_unary_run(ctx, args, &signbit_op, 1, NULL);
-}
-et_status prepare_signbit_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_unary_prepare(ctx, args, &signbit_op, 1, NULL);
-}
+ETI_UNARY_OPERATOR(signbit_out, .rule = ETI_RULE_COMPARE, .loops = signbit_loops)
 
 // x = mantissa · 2^exponent with 1/2 ≤ |mantissa| < 1; zeros, infinities and NaN are their own
 // mantissas, with exponent 0. Denormal numbers are multiplied by 2^64 first.
@@ -138,32 +130,12 @@ static inline int64_t wrapped(uint64_t x, size_t bytes) {
 #define LOOP_TYPES ET_TYPES_INT
 #include "kernels/loops/binary.inc.h"
 
-#define OPERATOR(name, kind) \
-  {.rule = kind, .loops = name##_loops, .micro = ETI_NO_MICRO, .grain = ETI_GRAIN_MATH}
-
-#define HYPOT {.rule = ETI_RULE_SAME, .micro = ETI_MICRO_BINARY(hypot), .grain = ETI_GRAIN_MATH}
-
-// X(operator, description)
-#define BINARY_LIST(X)                            \
-  X(copysign, OPERATOR(copysign, ETI_RULE_FLOAT)) \
-  X(gcd, OPERATOR(gcd, ETI_RULE_SAME))            \
-  X(hypot, HYPOT)                                 \
-  X(lcm, OPERATOR(lcm, ETI_RULE_SAME))
-
-#define DESCRIBE(name, description) static const eti_elementwise name##_op = description;
-BINARY_LIST(DESCRIBE)
-#define RUN(name, description)                                           \
-  et_status op_##name##_out(et_kernel_ctx *ctx, et_value *const *args) { \
-    return eti_binary_run(ctx, args, &name##_op, 2, NULL);               \
-  }
-BINARY_LIST(RUN)
-#undef RUN
-#define PREPARE(name, description)                                             \
-  et_status prepare_##name##_out(et_prepare_ctx *ctx, et_value *const *args) { \
-    return eti_binary_prepare(ctx, args, &name##_op, 2, NULL);                 \
-  }
-BINARY_LIST(PREPARE)
-#undef PREPARE
+ETI_BINARY_OPERATOR(copysign_out, .rule = ETI_RULE_FLOAT, .loops = copysign_loops,
+                    .grain = ETI_GRAIN_MATH)
+ETI_BINARY_OPERATOR(gcd_out, .rule = ETI_RULE_SAME, .loops = gcd_loops, .grain = ETI_GRAIN_MATH)
+ETI_BINARY_OPERATOR(hypot_out, .rule = ETI_RULE_SAME, .micro = ETI_MICRO_BINARY(hypot),
+                    .grain = ETI_GRAIN_MATH)
+ETI_BINARY_OPERATOR(lcm_out, .rule = ETI_RULE_SAME, .loops = lcm_loops, .grain = ETI_GRAIN_MATH)
 
 // ---- nextafter: the neighbours of a half are halves, so that halves do not compute in f32
 

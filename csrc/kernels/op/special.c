@@ -21,35 +21,26 @@
 #define LOOP_TYPES ET_TYPES_FLOAT
 #include "kernels/loops/unary.inc.h"
 
-#define FLOAT(name)        \
-  {.rule = ETI_RULE_FLOAT, \
-   .loops = name##_loops,  \
-   .micro = ETI_NO_MICRO,  \
-   .grain = ETI_GRAIN_MATH / 4}
-
-#define MICRO(name) \
-  {.rule = ETI_RULE_FLOAT, .micro = ETI_MICRO_UNARY(name), .grain = ETI_GRAIN_MATH / 4}
-
-// X(operator, description)
-#define UNARY_LIST(X)                  \
-  X(digamma, MICRO(digamma))           \
-  X(erfc, MICRO(erfc))                 \
-  X(erfinv, MICRO(erfinv))             \
-  X(i0, MICRO(i0))                     \
-  X(lgamma, MICRO(lgamma))             \
-  X(special_erfcx, MICRO(erfcx))       \
-  X(special_i0e, MICRO(i0e))           \
-  X(special_i1, MICRO(i1))             \
-  X(special_i1e, MICRO(i1e))           \
-  X(special_log_ndtr, MICRO(log_ndtr)) \
-  X(special_ndtri, FLOAT(ndtri))
-
-UNARY_LIST(ETI_UNARY_OPERATOR)
+#define FLOAT(name) \
+  .rule = ETI_RULE_FLOAT, .micro = ETI_MICRO_UNARY(name), .grain = ETI_GRAIN_MATH / 4
+ETI_UNARY_OPERATOR(digamma_out, FLOAT(digamma))
+ETI_UNARY_OPERATOR(erfc_out, FLOAT(erfc))
+ETI_UNARY_OPERATOR(erfinv_out, FLOAT(erfinv))
+ETI_UNARY_OPERATOR(i0_out, FLOAT(i0))
+ETI_UNARY_OPERATOR(lgamma_out, FLOAT(lgamma))
+ETI_UNARY_OPERATOR(special_erfcx_out, FLOAT(erfcx))
+ETI_UNARY_OPERATOR(special_i0e_out, FLOAT(i0e))
+ETI_UNARY_OPERATOR(special_i1_out, FLOAT(i1))
+ETI_UNARY_OPERATOR(special_i1e_out, FLOAT(i1e))
+ETI_UNARY_OPERATOR(special_log_ndtr_out, FLOAT(log_ndtr))
+ETI_UNARY_OPERATOR(special_ndtri_out, .rule = ETI_RULE_FLOAT, .loops = ndtri_loops,
+                   .grain = ETI_GRAIN_MATH / 4)
 
 // ---- polygamma: (n, self, out), so that the frame, which reads the operand first, starts at self
 
-static const eti_elementwise polygamma_op = FLOAT(polygamma);
-static const eti_elementwise trigamma_op = MICRO(trigamma);
+static const eti_elementwise polygamma_op = {
+    .rule = ETI_RULE_FLOAT, .loops = polygamma_loops, .grain = ETI_GRAIN_MATH / 4};
+static const eti_elementwise trigamma_op = {FLOAT(trigamma)};
 
 static et_status fill_order(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
                             eti_params *params) {
@@ -69,11 +60,12 @@ et_status op_polygamma_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- two operands
 
-#define BINARY(kind, name) \
-  {.rule = kind, .micro = ETI_MICRO_BINARY(name), .grain = ETI_GRAIN_MATH / 16}
-static const eti_elementwise igamma_op = BINARY(ETI_RULE_SAME, igamma);
-static const eti_elementwise igammac_op = BINARY(ETI_RULE_SAME, igammac);
-static const eti_elementwise zeta_op = BINARY(ETI_RULE_FLOAT, zeta);
+static const eti_elementwise igamma_op = {
+    .rule = ETI_RULE_SAME, .micro = ETI_MICRO_BINARY(igamma), .grain = ETI_GRAIN_MATH / 16};
+static const eti_elementwise igammac_op = {
+    .rule = ETI_RULE_SAME, .micro = ETI_MICRO_BINARY(igammac), .grain = ETI_GRAIN_MATH / 16};
+static const eti_elementwise zeta_op = {
+    .rule = ETI_RULE_FLOAT, .micro = ETI_MICRO_BINARY(zeta), .grain = ETI_GRAIN_MATH / 16};
 
 et_status op_igamma_out(et_kernel_ctx *ctx, et_value *const *args) {
   return eti_binary_run(ctx, args, &igamma_op, 2, NULL);

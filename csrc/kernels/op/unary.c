@@ -72,60 +72,57 @@ static void neg_half(void *const p[], const ptrdiff_t s[], size_t n, const void 
 
 // ---- the operators
 
-#define WHOLE(name) {.rule = ETI_RULE_SAME, .loops = same_loops, .micro = ETI_MICRO_UNARY(name)}
-#define MICRO(name) \
-  .rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(name), .micro_int = ETI_MICRO_INT(name)
-#define SAME(name) {MICRO(name)}
-#define SIGN {MICRO(sign), .loops = sign_loops}
-#define SIGN_BIT(name) {MICRO(name), .halves = name##_half}
-#define SAME_INT(name) {.rule = ETI_RULE_SAME, .loops = name##_loops, .micro = ETI_NO_MICRO}
-#define TEST(name) {.rule = ETI_RULE_COMPARE, .loops = name##_loops, .micro = ETI_NO_MICRO}
-#define FLOAT(name) \
-  {.rule = ETI_RULE_FLOAT, .micro = ETI_MICRO_UNARY(name), .grain = ETI_GRAIN_MATH}
-#define LOGICAL(name) {.rule = ETI_RULE_LOGICAL, .loops = name##_loops, .micro = ETI_NO_MICRO}
+ETI_UNARY_OPERATOR(bitwise_not_out, .rule = ETI_RULE_SAME, .loops = bitwise_not_loops)
+ETI_UNARY_OPERATOR(ceil_out, .rule = ETI_RULE_SAME, .loops = same_loops,
+                   .micro = ETI_MICRO_UNARY(ceil))
+ETI_UNARY_OPERATOR(floor_out, .rule = ETI_RULE_SAME, .loops = same_loops,
+                   .micro = ETI_MICRO_UNARY(floor))
+ETI_UNARY_OPERATOR(isinf_out, .rule = ETI_RULE_COMPARE, .loops = isinf_loops)
+ETI_UNARY_OPERATOR(isnan_out, .rule = ETI_RULE_COMPARE, .loops = isnan_loops)
+ETI_UNARY_OPERATOR(logical_not_out, .rule = ETI_RULE_LOGICAL, .loops = logical_not_loops)
+ETI_UNARY_OPERATOR(neg_out, .rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(neg),
+                   .micro_int = ETI_MICRO_INT(neg), .halves = neg_half)
+ETI_UNARY_OPERATOR(relu_out, .rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(relu),
+                   .micro_int = ETI_MICRO_INT(relu))
+ETI_UNARY_OPERATOR(round_out, .rule = ETI_RULE_SAME, .loops = same_loops,
+                   .micro = ETI_MICRO_UNARY(round))
+ETI_UNARY_OPERATOR(sign_out, .rule = ETI_RULE_SAME, .micro = ETI_MICRO_UNARY(sign),
+                   .micro_int = ETI_MICRO_INT(sign), .loops = sign_loops)
+ETI_UNARY_OPERATOR(trunc_out, .rule = ETI_RULE_SAME, .loops = same_loops,
+                   .micro = ETI_MICRO_UNARY(trunc))
 
-// X(operator, description)
-#define UNARY_LIST(X)                   \
-  X(bitwise_not, SAME_INT(bitwise_not)) \
-  X(ceil, WHOLE(ceil))                  \
-  X(floor, WHOLE(floor))                \
-  X(isinf, TEST(isinf))                 \
-  X(isnan, TEST(isnan))                 \
-  X(logical_not, LOGICAL(logical_not))  \
-  X(neg, SIGN_BIT(neg))                 \
-  X(relu, SAME(relu))                   \
-  X(round, WHOLE(round))                \
-  X(sign, SIGN)                         \
-  X(trunc, WHOLE(trunc))                \
-  X(acos, FLOAT(acos))                  \
-  X(acosh, FLOAT(acosh))                \
-  X(asin, FLOAT(asin))                  \
-  X(asinh, FLOAT(asinh))                \
-  X(atan, FLOAT(atan))                  \
-  X(atanh, FLOAT(atanh))                \
-  X(cos, FLOAT(cos))                    \
-  X(cosh, FLOAT(cosh))                  \
-  X(erf, FLOAT(erf))                    \
-  X(exp, FLOAT(exp))                    \
-  X(expm1, FLOAT(expm1))                \
-  X(log, FLOAT(log))                    \
-  X(log10, FLOAT(log10))                \
-  X(log1p, FLOAT(log1p))                \
-  X(log2, FLOAT(log2))                  \
-  X(reciprocal, FLOAT(reciprocal))      \
-  X(rsqrt, FLOAT(rsqrt))                \
-  X(sigmoid, FLOAT(sigmoid))            \
-  X(sin, FLOAT(sin))                    \
-  X(sinh, FLOAT(sinh))                  \
-  X(sqrt, FLOAT(sqrt))                  \
-  X(tan, FLOAT(tan))                    \
-  X(tanh, FLOAT(tanh))
-
-UNARY_LIST(ETI_UNARY_OPERATOR)
+// Functions of floats; integers and bool compute in f32.
+#define FLOAT(name) .rule = ETI_RULE_FLOAT, .micro = ETI_MICRO_UNARY(name), .grain = ETI_GRAIN_MATH
+ETI_UNARY_OPERATOR(acos_out, FLOAT(acos))
+ETI_UNARY_OPERATOR(acosh_out, FLOAT(acosh))
+ETI_UNARY_OPERATOR(asin_out, FLOAT(asin))
+ETI_UNARY_OPERATOR(asinh_out, FLOAT(asinh))
+ETI_UNARY_OPERATOR(atan_out, FLOAT(atan))
+ETI_UNARY_OPERATOR(atanh_out, FLOAT(atanh))
+ETI_UNARY_OPERATOR(cos_out, FLOAT(cos))
+ETI_UNARY_OPERATOR(cosh_out, FLOAT(cosh))
+ETI_UNARY_OPERATOR(erf_out, FLOAT(erf))
+ETI_UNARY_OPERATOR(exp_out, FLOAT(exp))
+ETI_UNARY_OPERATOR(expm1_out, FLOAT(expm1))
+ETI_UNARY_OPERATOR(log_out, FLOAT(log))
+ETI_UNARY_OPERATOR(log10_out, FLOAT(log10))
+ETI_UNARY_OPERATOR(log1p_out, FLOAT(log1p))
+ETI_UNARY_OPERATOR(log2_out, FLOAT(log2))
+ETI_UNARY_OPERATOR(reciprocal_out, FLOAT(reciprocal))
+ETI_UNARY_OPERATOR(rsqrt_out, FLOAT(rsqrt))
+ETI_UNARY_OPERATOR(sigmoid_out, FLOAT(sigmoid))
+ETI_UNARY_OPERATOR(sin_out, FLOAT(sin))
+ETI_UNARY_OPERATOR(sinh_out, FLOAT(sinh))
+ETI_UNARY_OPERATOR(sqrt_out, FLOAT(sqrt))
+ETI_UNARY_OPERATOR(tan_out, FLOAT(tan))
+ETI_UNARY_OPERATOR(tanh_out, FLOAT(tanh))
 
 // ---- abs: of complex numbers it is their size, a real number
 
-static const eti_elementwise abs_op = SIGN_BIT(abs);
+static const eti_elementwise abs_op = {.rule = ETI_RULE_SAME,
+                                       .micro = ETI_MICRO_UNARY(abs),
+                                       .micro_int = ETI_MICRO_INT(abs),
+                                       .halves = abs_half};
 
 #define SIZES 256u  // computed together
 
@@ -179,8 +176,8 @@ et_status prepare_abs_out(et_prepare_ctx *ctx, et_value *const *args) {
 
 // ---- logit: an eps of None leaves the operand as it is
 
-static const eti_elementwise logit_op = FLOAT(logit);
-static const eti_elementwise logit_eps_op = FLOAT(logit_eps);
+static const eti_elementwise logit_op = {FLOAT(logit)};
+static const eti_elementwise logit_eps_op = {FLOAT(logit_eps)};
 
 static et_status fill_logit(const et_kernel_ctx *ctx, et_value *const *args, et_dtype compute,
                             eti_params *params) {

@@ -8,6 +8,8 @@
 #include "kernels/lib/iter.h"
 #include "kernels/micro/isa_select.h"
 
+#include <assert.h>
+
 // X(name): functions of one float, and of two; eltwise.body.h says what each computes.
 // clang-format off
 #define ETI_UNARY_LIST(X) \
@@ -60,25 +62,54 @@ ETI_ROW_LIST(ETI_DECLARE)
 #define ETI_USES(kind, name)
 #endif
 
+// The loops of floats, for descriptions of operators: ETI_UNARY_exp, ETI_BINARY_add.
+#define ETI_UNARY_NAME(name) ETI_UNARY_##name,
+#define ETI_BINARY_NAME(name) ETI_BINARY_##name,
+typedef enum eti_float_loop {
+  ETI_NO_FLOAT_LOOP,
+  ETI_UNARY_LIST(ETI_UNARY_NAME) ETI_BINARY_LIST(ETI_BINARY_NAME) ETI_N_FLOAT_LOOPS,
+} eti_float_loop;
+#undef ETI_UNARY_NAME
+#undef ETI_BINARY_NAME
+
+// Those of integers: ETI_INT_mul.
+#define ETI_INT_NAME(name) ETI_INT_##name,
+typedef enum eti_int_loop {
+  ETI_NO_INT_LOOP,
+  ETI_INT_LIST(ETI_INT_NAME) ETI_N_INT_LOOPS,
+} eti_int_loop;
+#undef ETI_INT_NAME
+
 typedef struct eti_eltwise {
 #define ETI_FIELD(name) eti_loop name;
-  struct {
-    ETI_UNARY_LIST(ETI_FIELD)
-  } unary;
-  struct {
-    ETI_BINARY_LIST(ETI_FIELD)
-  } binary;
-  struct {
-    ETI_UNARY_LIST(ETI_FIELD)
-  } unary_f64;  // as far from unary as binary_f64 from binary
-  struct {
-    ETI_BINARY_LIST(ETI_FIELD)
-  } binary_f64;
+  union {
+    struct {
+      struct {
+        eti_loop none;
+        ETI_UNARY_LIST(ETI_FIELD)
+      } unary;
+      struct {
+        ETI_BINARY_LIST(ETI_FIELD)
+      } binary;
+      struct {
+        eti_loop none;
+        ETI_UNARY_LIST(ETI_FIELD)
+      } unary_f64;
+      struct {
+        ETI_BINARY_LIST(ETI_FIELD)
+      } binary_f64;
+    };
+    eti_loop float_loops[2][ETI_N_FLOAT_LOOPS];  // the same: of f32, of f64
+  };
 #undef ETI_FIELD
 #define ETI_FIELD(name) eti_loop name[5];  // u8, i8, i16, i32, i64
-  struct {
-    ETI_INT_LIST(ETI_FIELD)
-  } ints;
+  union {
+    struct {
+      eti_loop none[5];
+      ETI_INT_LIST(ETI_FIELD)
+    } ints;
+    eti_loop int_loops[ETI_N_INT_LOOPS][5];  // the same
+  };
 #undef ETI_FIELD
 
   // Rows of n ≥ 1 contiguous floats. Reductions keep 64 lanes, element i in lane i mod 64, which
@@ -105,6 +136,10 @@ extern const eti_eltwise eti_eltwise_scalar;
 extern const eti_eltwise eti_eltwise_avx2;
 extern const eti_eltwise eti_eltwise_avx512;
 #endif
+
+static_assert(offsetof(eti_eltwise, unary_f64) == sizeof(eti_loop[ETI_N_FLOAT_LOOPS]) &&
+                  offsetof(eti_eltwise, ints) == sizeof(eti_loop[2][ETI_N_FLOAT_LOOPS]),
+              "names and numbers of loops lead to the same entries");
 
 // The variant of an instruction set (the next lower one where it has none), and that of this CPU.
 const eti_eltwise *eti_eltwise_for(eti_isa isa);

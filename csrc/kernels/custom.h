@@ -105,7 +105,7 @@ static inline et_status et_wrap_dim(const et_kernel_ctx *ctx, int64_t dim, size_
 
 // Raised whenever a structure that crosses the border between runtime and kernel changes its
 // meaning. Libraries of another number are refused when they are loaded.
-#define ET_OPS_ABI 2u
+#define ET_OPS_ABI 3u
 #define ET_OPS_MAGIC 0x53504F45u  // "EOPS"
 
 // What a library shows to the one who loads it. The sizes guard what the number forgets.

@@ -11,6 +11,7 @@
   et_status run(et_kernel_ctx *ctx, et_value *const *args);      \
   et_status prepare(et_prepare_ctx *ctx, et_value *const *args);
 #include "kernels/ops.inc.h"
+bool eti_conv_absorb(const et_call *call, const et_call *next);  // of aten::convolution
 #undef ET_OP
 #undef ET_OP_PREPARED
 

@@ -303,17 +303,6 @@ typedef struct et_random {
   uint64_t calls;  // draws so far: kernel calls, not numbers
 } et_random;
 
-// A call of a loaded method. A kernel may do the calls that follow its own as well, one after the
-// other, when that gives what they would have given: `next` leads only to calls of kernels whose
-// tensors all have proven memory.
-typedef struct et_call et_call;
-struct et_call {
-  const struct et_op *op;  // NULL: calls no kernel
-  et_value *const *args;
-  void *state;          // what prepare stored for it, or NULL
-  const et_call *next;  // NULL: something else comes next
-};
-
 // Context of one kernel call. Its arguments are boxed: the schema's arguments in order, out
 // arguments included, then the result once more, as the program file lists them. Their number was
 // checked at load.
@@ -323,10 +312,7 @@ typedef struct et_kernel_ctx {
   void *state;           // what prepare stored for this instruction, or NULL
   void *scratch;         // 64-aligned, contents undefined
   size_t scratch_bytes;  // at least as many as prepare asked for
-  // The method's, or NULL where none runs.
-  et_random *random;
-  const et_call *call;  // this one
-  size_t *position;     // of the next instruction; a kernel adds the calls that it did as well
+  et_random *random;     // the method's, or NULL where none runs
 } et_kernel_ctx;
 
 typedef et_status (*et_kernel_fn)(et_kernel_ctx *ctx, et_value *const *args);
@@ -354,6 +340,20 @@ typedef et_status (*et_prepare_fn)(et_prepare_ctx *ctx, et_value *const *args);
 ET_API void *et_prepare_alloc(et_prepare_ctx *ctx, size_t bytes, size_t align);
 ET_API et_status et_prepare_status(const et_prepare_ctx *ctx);
 
+// A call of a loaded method.
+typedef struct et_call {
+  const struct et_op *op;  // NULL: calls no kernel
+  et_value *const *args;   // those of every run
+  void *state;             // what prepare stored for it, or NULL
+} et_call;
+
+// Asked once, when all calls of a method are resolved, about the call in the next instruction.
+// true: from now on each run of `call` does both (a convolution the relu after it, while the result
+// is at hand), and the loop passes `next` over; a jump to it still runs it. Events and profiles then
+// name the first call only. All tensors of `next` have proven memory; its numbers may still change
+// between runs. call->state, which may be NULL, may keep pointers to the arguments of both.
+typedef bool (*et_absorb_fn)(const et_call *call, const et_call *next);
+
 // One operator overload. dtype sets are necessary conditions checked at load: in_dtypes over every
 // tensor argument that is only read, out_dtypes over every tensor that is written; run checks the
 // finer rules.
@@ -374,6 +374,7 @@ typedef struct et_op {
   // A call has no entry for a result: the last one is the schema's last argument, written only
   // where `writes` says so.
   bool returns_nothing;
+  et_absorb_fn absorb;  // or NULL
 } et_op;
 
 // Operators sorted by name (strcmp order). `next` chains further tables, asked when this one lacks

@@ -28,10 +28,12 @@ typedef struct eti_instruction {
   et_call call;
   uint8_t kind;     // PTE_KERNEL_CALL …
   bool is_checked;  // a tensor it touches may have no memory, or not the memory it had at load
+  uint8_t n_done;   // instructions that running it does: 1, and 1 more for an absorbed follower
   uint32_t n_args;
   union {
     const eti_delegate *delegate;
-    size_t target;  // of a jump
+    uint32_t writes;  // of a kernel's call: bit i, argument i is written, as is the result
+    size_t target;    // of a jump
   } u;
 } eti_instruction;
 

@@ -33,12 +33,12 @@ static et_status loosen_view(eti_loader *l, const eti_instruction_facts *in) {
 }
 
 static et_status build_instruction(eti_loader *l, size_t i, const eti_instruction_facts *in) {
-  eti_instruction filled = {.kind = (uint8_t)in->kind, .n_args = in->n_args};
+  eti_instruction filled = {.kind = (uint8_t)in->kind, .n_done = 1, .n_args = in->n_args};
   et_value **args = ETI_CLAIM(&l->arena, et_value *, in->n_args);
   ET_TRY(eti_arena_status(&l->arena, l->err));
   if (in->kind == PTE_KERNEL_CALL) {
     filled.call.op = eti_loader_op(l, (size_t)in->index);
-    ET_TRY(eti_check_call(l, filled.call.op, in));
+    ET_TRY(eti_check_call(l, filled.call.op, in, &filled.u.writes));
     if (filled.call.op->is_view && in->n_args > 0) ET_TRY(loosen_view(l, in));
     ET_TRY(eti_prepare_call(l, in, &filled.call));
   } else if (in->kind == PTE_JUMP_FALSE_CALL) {
@@ -72,12 +72,13 @@ static et_status build_instructions(eti_loader *l) {
 }
 
 // Marks the instructions that must look at their tensors before they run, now that all loose values
-// are known. What comes before a call that need not is told of it.
-static void mark_checked(et_method *method) {
+// are known, and offers each call that need not to the kernel of the call before it (et_absorb_fn).
+static void link_calls(et_method *method) {
   const et_call *next = NULL;
   for (size_t i = method->plan.n_instructions; i-- > 0;) {
     eti_instruction *in = &method->code[i];
-    for (size_t k = 0; k < in->n_args; k++) {
+    // The other kinds look for themselves.
+    for (size_t k = 0; in->kind < PTE_MOVE_CALL && k < in->n_args; k++) {
       const et_value *v = in->call.args[k];
       in->is_checked |= (v->flags & ETI_VALUE_LOOSE) != 0;
       if (v->tag != ET_TENSOR_LIST && v->tag != ET_OPTIONAL_TENSOR_LIST) continue;
@@ -85,7 +86,8 @@ static void mark_checked(et_method *method) {
         in->is_checked |= v->as.list[m] != NULL && (v->as.list[m]->flags & ETI_VALUE_LOOSE) != 0;
       }
     }
-    in->call.next = next;
+    if (next != NULL && in->call.op != NULL && in->call.op->absorb != NULL)
+      in->n_done = in->call.op->absorb(&in->call, next) ? 2 : 1;
     next = in->is_checked || in->call.op == NULL ? NULL : &in->call;
   }
 }
@@ -181,7 +183,7 @@ static et_status load(eti_loader *l) {
   l->method->scratch_bytes = l->scratch_bytes;
   ET_ASSERT(l->method->n_ready == l->plan.delegates.n);
   ET_ASSERT(!l->arena.failed && l->arena.used <= l->arena.size);
-  mark_checked(l->method);
+  link_calls(l->method);
   fill_slots(l->method);
   return ET_OK;
 }

@@ -58,7 +58,9 @@ const et_backend *eti_loader_backend(const eti_loader *l,
 
 // Reports everything that the caller's tables lack, at once.
 et_status eti_check_missing(eti_loader *l);
-et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in);
+// *writes is written in any case.
+et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in,
+                         uint32_t *writes);
 
 // ---- Prepare steps (method_prepare.c)
 

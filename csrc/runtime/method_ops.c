@@ -26,20 +26,20 @@ static et_status check_tensor(const eti_loader *l, const et_op *op, size_t k, bo
 
 // What is written: the last entry, which is the result or the list of results, and what the kernel
 // says besides. A tensor that stands in two places is held to what both of them need.
-et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in) {
+et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in,
+                         uint32_t *writes) {
   ET_ASSERT(op != NULL);  // eti_check_missing has been asked
   ET_CHECK(in->n_args == op->n_args, l->err, ET_INVALID_PROGRAM,
            "%lu arguments, the operator takes %d", (unsigned long)in->n_args, op->n_args);
-  uint32_t writes = 0;
   for (size_t k = in->n_args; k-- > 0;) {  // from the result, whose kind decides what is written
     const uint32_t value = eti_u32(in->args + 4 * k);
     const uint8_t *table;
     const unsigned code = eti_plan_value(&l->plan, value, &table);
     const bool is_result = k + 1 == in->n_args;
     const eti_vector items = eti_tensor_list(code, table);
-    if (is_result) writes = eti_op_writes(op, code == PTE_TENSOR || items.data != NULL);
+    if (is_result) *writes = eti_op_writes(op, code == PTE_TENSOR || items.data != NULL);
     const bool is_written =
-        (is_result && !op->returns_nothing) || (k < 32 && (writes >> k & 1u) != 0);
+        (is_result && !op->returns_nothing) || (k < 32 && (*writes >> k & 1u) != 0);
     ET_TRY(check_tensor(l, op, k, is_written, value));
     for (size_t i = 0; i < items.n; i++) {
       const int32_t member = eti_i32(items.data + 4 * i);

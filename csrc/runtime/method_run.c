@@ -4,7 +4,6 @@
 // loops, requests to stop.
 #include "runtime/bytes.h"
 #include "runtime/method.h"
-#include "runtime/op_table.h"
 
 #include "runtime/check.h"
 
@@ -52,28 +51,22 @@ static void point_view(et_tensor *view, const et_tensor *base) {
 }
 
 static et_status check_instruction(const eti_instruction *in, et_error *err) {
-  const bool is_kernel = in->kind == PTE_KERNEL_CALL;
-  if (!is_kernel && in->kind != PTE_DELEGATE_CALL) return ET_OK;  // the others look for themselves
-  size_t n = in->n_args;
-  const et_value *result = n == 0 ? NULL : in->call.args[n - 1];
-  if (is_kernel && in->call.op->is_view && n > 0) {
-    const et_value *base = in->call.args[0];
+  const et_op *op = in->call.op;  // NULL: a delegate's call
+  et_value *const *args = in->call.args;
+  const size_t n = in->n_args;
+  if (op != NULL && op->is_view && n > 0) {
+    const et_value *base = args[0], *view = args[n - 1];
     ET_TRY(check_arg(base, false, 0, err));
-    if (base->tag == ET_TENSOR && result->tag == ET_TENSOR)
-      point_view(result->as.tensor, base->as.tensor);
+    if (base->tag == ET_TENSOR && view->tag == ET_TENSOR)
+      point_view(view->as.tensor, base->as.tensor);
     return ET_OK;
   }
-  const bool gives_tensors =
-      result != NULL && (result->tag == ET_TENSOR || result->tag == ET_TENSOR_LIST ||
-                         result->tag == ET_OPTIONAL_TENSOR_LIST);
-  const uint32_t writes = is_kernel ? eti_op_writes(in->call.op, gives_tensors) : 0;
   for (size_t k = 0; k < n; k++) {
-    const et_value *v = in->call.args[k];
     // A delegate's outputs are not told from its inputs: its backend writes only what the file
     // calls outputs.
-    const bool is_result = is_kernel && v == result && !in->call.op->returns_nothing;
-    const bool is_written = is_result || (k < 32 && (writes >> k & 1u) != 0);
-    ET_TRY(check_arg(v, is_written, k, err));
+    const bool is_result = op != NULL && k + 1 == n && !op->returns_nothing;
+    const bool is_written = op != NULL && k < 32 && (in->u.writes >> k & 1u) != 0;
+    ET_TRY(check_arg(args[k], is_result || is_written, k, err));
   }
   return ET_OK;
 }
@@ -122,14 +115,12 @@ static et_status run_move(const et_value *from, et_value *to, et_error *err) {
   return ET_OK;
 }
 
-// *ctx->position is already that of the next instruction; a jump changes it, and so does a kernel
-// that did the next call's work.
+// *position is already that of the next instruction; a jump changes it.
 static inline et_status run_one(const et_method *method, const eti_instruction *in,
-                                et_kernel_ctx *ctx) {
+                                et_kernel_ctx *ctx, size_t *position) {
   if (in->is_checked) ET_TRY(check_instruction(in, ctx->err));
   switch (in->kind) {
     case PTE_KERNEL_CALL:
-      ctx->call = &in->call;
       ctx->state = in->call.state;
       return in->call.op->run(ctx, in->call.args);
     case PTE_DELEGATE_CALL:
@@ -137,7 +128,7 @@ static inline et_status run_one(const et_method *method, const eti_instruction *
     case PTE_MOVE_CALL:
       return run_move(in->call.args[0], in->call.args[1], ctx->err);
     case PTE_JUMP_FALSE_CALL:
-      return run_jump(in, ctx->position, ctx->err);
+      return run_jump(in, position, ctx->err);
     default: {  // free: only memory that is not the method's own can be let go
       ET_ASSERT(in->kind == PTE_FREE_CALL && in->n_args == 1);
       const et_value *v = in->call.args[0];
@@ -188,26 +179,27 @@ static void add_context(const et_method *method, size_t i, et_error *err) {
 #endif
 }
 
-static et_kernel_ctx kernel_ctx(et_method *method, size_t *position, et_error *err) {
+static et_kernel_ctx kernel_ctx(et_method *method, et_error *err) {
   const et_kernel_ctx ctx = {.err = err,
                              .pool = method->pool,
                              .scratch = method->scratch,
                              .scratch_bytes = method->scratch_bytes,
-                             .random = &method->random,
-                             .position = position};
+                             .random = &method->random};
   return ctx;
 }
 
 static et_status run_from(et_method *method, size_t position, et_error *err) {
-  et_kernel_ctx ctx = kernel_ctx(method, &position, err);
+  et_kernel_ctx ctx = kernel_ctx(method, err);
   const size_t n = method->plan.n_instructions;
   method->is_paused = false;
   uint32_t executed = method->executed;
   while (position < n) {
-    const size_t i = position++;
+    const size_t i = position;
+    const eti_instruction *in = &method->code[i];
+    position += in->n_done;
     et_status status = may_go_on(method, ++executed, err);
     const bool may_start = status == ET_OK;
-    if (may_start) status = run_one(method, &method->code[i], &ctx);
+    if (may_start) status = run_one(method, in, &ctx, &position);
     if (status != ET_OK) {
       method->is_paused =
           status == ET_INTERRUPTED && !may_start;  // nothing of instruction i was done
@@ -223,11 +215,12 @@ static et_status run_from(et_method *method, size_t position, et_error *err) {
 static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_error *err) {
   ET_TRY(begin(method, err));
   size_t position = 0;
-  et_kernel_ctx ctx = kernel_ctx(method, &position, err);
+  et_kernel_ctx ctx = kernel_ctx(method, err);
   uint32_t executed = 0;
   while (position < method->plan.n_instructions) {
-    const size_t i = position++;
+    const size_t i = position;
     const eti_instruction *in = &method->code[i];
+    position += in->n_done;
     const char *name = in->kind == PTE_KERNEL_CALL     ? in->call.op->name
                        : in->kind == PTE_DELEGATE_CALL ? in->u.delegate->backend->id
                                                        : eti_small_names[in->kind - PTE_MOVE_CALL];
@@ -242,7 +235,7 @@ static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_err
       if (status != ET_OK) (void)ET_FAIL(err, status, "stopped by an event hook");
     }
     if (status == ET_OK) {
-      event.status = run_one(method, in, &ctx);
+      event.status = run_one(method, in, &ctx, &position);
       event.kind = ET_EVENT_END;
       status = hooks->on_event(hooks->ctx, &event);
       if (event.status != ET_OK) {
@@ -308,10 +301,12 @@ static et_status step(et_method *method, et_error *err) {
     method->is_stepping = true;
   }
   if (method->position >= method->plan.n_instructions) return ET_END_OF_METHOD;
-  et_kernel_ctx ctx = kernel_ctx(method, &method->position, err);
-  const size_t i = method->position++;
+  et_kernel_ctx ctx = kernel_ctx(method, err);
+  const size_t i = method->position;
+  const eti_instruction *in = &method->code[i];
+  method->position += in->n_done;
   et_status status = may_go_on(method, ++method->executed, err);
-  if (status == ET_OK) status = run_one(method, &method->code[i], &ctx);
+  if (status == ET_OK) status = run_one(method, in, &ctx, &method->position);
   if (status != ET_OK) {
     method->is_stepping = false;  // the next step begins a new run
     add_context(method, i, err);

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from program_maker import MethodMaker, program_bytes
 from torch.nn import functional as F
 
-from executorch_py.exir import ExecutorchProgramManager, to_edge
+from executorch_py.exir import ExecutorchProgramManager, schema, to_edge
 from executorch_py.runtime import Runtime
 
 Activation = Callable[[torch.Tensor], torch.Tensor]
@@ -156,3 +157,60 @@ def test_other_dtypes_and_operators_keep_their_own_call() -> None:
     module, x = nn.Conv2d(4, 6, 3), inputs((1, 4, 8, 8))
     program = lowered(Then(module, torch.tanh), x)
     torch.testing.assert_close(program.run((x,)), torch.tanh(module(x)))
+
+
+# ---- programs made by hand
+
+WEIGHT = np.array([[[[-1.0]]], [[[2.0]]]], np.float32)
+IMAGE = np.array([[[[1.0, -2.0], [3.0, -4.0]]]], np.float32)
+
+
+def pointwise(method: MethodMaker, x: int, out: int) -> None:
+    """A 1 x 1 convolution of one channel to two."""
+    one, zero = method.scalar(1), method.scalar(0)
+    ones, zeros = (method.value(schema.IntList([v, v])) for v in (one, zero))
+    weight = method.tensor((2, 1, 1, 1), constant=WEIGHT)
+    no = method.scalar(False)
+    method.call(
+        "aten::convolution.out",
+        *(x, weight, method.scalar(None), ones, zeros, ones, no, zeros, one, out, out),
+    )
+
+
+def test_a_jump_to_a_call_that_a_convolution_does_finds_it() -> None:
+    method = MethodMaker()
+    flag, x, y = method.tensor((1,), "bool"), method.tensor((1, 1, 2, 2)), method.tensor((1, 2, 2, 2))
+    method.call("aten::expand_copy.out", x, *expanded(method), y, y)
+    method.jump_if_false(flag, 3)
+    pointwise(method, x, y)
+    method.call("aten::relu.out", y, y, y)
+    method.inputs, method.outputs = [flag, x], [y]
+    loaded = Runtime.get().load_program(program_bytes(method)).load_method("forward")
+    for flag_value, wanted, last in (
+        (True, np.maximum(IMAGE * WEIGHT.reshape(1, 2, 1, 1), 0), "aten::convolution.out"),
+        (False, np.maximum(IMAGE.repeat(2, 1), 0), "aten::relu.out"),
+    ):
+        given = [np.array([flag_value]), IMAGE]
+        np.testing.assert_array_equal(loaded.execute(given)[0], wanted)
+        operators = [row.operator for row in loaded.profile(given)]
+        assert operators == ["aten::expand_copy.out", "jump", last]
+
+
+def expanded(method: MethodMaker) -> tuple[int, int]:
+    """The size and implicit arguments of an expand to [1, 2, 2, 2]."""
+    one, two = method.scalar(1), method.scalar(2)
+    return method.value(schema.IntList([one, two, two, two])), method.scalar(False)
+
+
+def test_a_bound_that_an_instruction_computes_is_read_in_each_run() -> None:
+    method = MethodMaker()
+    x, y = method.tensor((1, 1, 2, 2)), method.tensor((1, 2, 2, 2))
+    low, one = method.scalar(0), method.scalar(1)
+    method.call("executorch_prim::add.Scalar", low, one, low)
+    pointwise(method, x, y)
+    method.call("aten::clamp.out", y, low, method.scalar(None), y, y)
+    method.inputs, method.outputs = [x], [y]
+    loaded = Runtime.get().load_program(program_bytes(method)).load_method("forward")
+    for bound in (1, 2, 3):
+        wanted = np.maximum(IMAGE * WEIGHT.reshape(1, 2, 1, 1), bound)
+        np.testing.assert_array_equal(loaded.execute([IMAGE])[0], wanted)

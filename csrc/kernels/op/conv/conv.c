@@ -13,7 +13,6 @@
 
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm/gemm.h"
-#include "kernels/lib/next_call.h"
 #include "kernels/ops.h"
 
 #include <string.h>
@@ -410,7 +409,7 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_chain *cha
     if (chain != NULL) eti_chain_all(ctx->pool, chain, out, out);
     return;
   }
-  if (state != NULL) {
+  if (state != NULL && state->panels != NULL) {
     c->ready = *state;
   } else if (n_phases > 0) {
     const eti_conv first = eti_conv_phase(c, 0);
@@ -423,53 +422,57 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_chain *cha
     run_phases(ctx, *c, n_phases);
   }
   c->chained = NULL;
-  if (state != NULL) state->is_packed = true;
+  if (state != NULL) state->is_packed = state->panels != NULL;
   if (chain != NULL && !chained) eti_chain_all(ctx->pool, chain, out, out);
 }
 
 et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_conv c = {.range = ETI_UNBOUNDED};
   ET_TRY(read_conv(ctx, args, &c));
-  et_tensor *const out = args[9]->as.tensor;
-  c.is_limited = eti_next_is_clamp(ctx, out, &c.range);
+  const et_tensor *const out = args[9]->as.tensor;
+  ET_TRY(eti_conv_follow(ctx, ctx->state, out, &c));
   run_conv(ctx, &c, NULL, out);
-  if (c.is_limited) ++*ctx->position;
   return ET_OK;
+}
+
+// Claims scratch, and room for the panels where the weights are known.
+static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, eti_conv_state *ready) {
+  eti_conv first = eti_conv_phase(c, 0);
+  const bool known = c->w != NULL;
+  const eti_conv_stage stage = eti_conv_stage_of(&first);
+  if (known && stage == eti_conv_stage_of(c)) first.ready.stage = stage;
+  first.ready.way = best_way(&first);
+  *ready = first.ready;
+  const eti_gemm g = shape_of(&first);
+  const bool by_channel = ready->way == ETI_CONV_BY_CHANNEL;
+  const size_t work = eti_gemm_work_bytes(g.kernel, g.m, g.n, g.k, by_channel || !known,
+                                          !by_channel || !known, true, ctx->n_threads) +
+                      (ready->stage != ETI_CONV_IN_PLACE ? eti_conv_staged_bytes(c) : 0);
+  if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
+  if (!known) return ET_OK;
+  ready->height = by_channel ? g.kernel->nr : eti_gemm_a_height(g.kernel, c->c_out);
+  const size_t bytes = panel_bytes(c, ready->height);  // the phases share out the taps
+  if (bytes == 0) return ET_OK;
+  ready->panels = et_prepare_alloc(ctx, bytes, 64);
+  // Pixels that are converted on the way cannot be read in place.
+  const bool in_place =
+      by_channel && (c->esize == g.kernel->esize || ready->stage != ETI_CONV_IN_PLACE);
+  if (in_place) ready->zeros = et_prepare_alloc(ctx, c->c_in * g.kernel->esize, 64);
+  return et_prepare_status(ctx);
 }
 
 et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   eti_conv c = {.range = ETI_UNBOUNDED};
+  eti_conv_state ready = {.panels = NULL};
   ET_TRY(read_conv(&k, args, &c));
-  if (eti_conv_n_phases(&c) == 0) return ET_OK;
-  bool taken = false;
-  ET_TRY(eti_conv_depthwise_prepare(ctx, &c, &taken));
-  if (taken) return ET_OK;
-  eti_conv first = eti_conv_phase(&c, 0);
-  const bool known = c.w != NULL;
-  const eti_conv_stage stage = eti_conv_stage_of(&first);
-  if (known && stage == eti_conv_stage_of(&c)) first.ready.stage = stage;
-  first.ready.way = best_way(&first);
-  eti_conv_state ready = first.ready;
-  const eti_gemm g = shape_of(&first);
-  const bool by_channel = ready.way == ETI_CONV_BY_CHANNEL;
-  const size_t work = eti_gemm_work_bytes(g.kernel, g.m, g.n, g.k, by_channel || !known,
-                                          !by_channel || !known, true, ctx->n_threads) +
-                      (ready.stage != ETI_CONV_IN_PLACE ? eti_conv_staged_bytes(&c) : 0);
-  if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
-  if (!known) return ET_OK;
-  ready.height = by_channel ? g.kernel->nr : eti_gemm_a_height(g.kernel, c.c_out);
-  const size_t bytes = panel_bytes(&c, ready.height);  // the phases share out the taps
-  if (bytes == 0) return ET_OK;
+  if (eti_conv_n_phases(&c) > 0) {
+    bool taken = false;
+    ET_TRY(eti_conv_depthwise_prepare(ctx, &c, &ready, &taken));
+    if (!taken) ET_TRY(claim_panels(ctx, &c, &ready));
+  }
   eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
-  void *const panels = et_prepare_alloc(ctx, bytes, 64);
-  // What is converted on the way cannot be read in place.
-  const bool in_place =
-      by_channel && (c.esize == g.kernel->esize || ready.stage != ETI_CONV_IN_PLACE);
-  void *const zeros = in_place ? et_prepare_alloc(ctx, c.c_in * g.kernel->esize, 64) : NULL;
-  if (state == NULL || panels == NULL) return et_prepare_status(ctx);
-  ready.panels = panels;
-  ready.zeros = zeros;
+  if (state == NULL) return et_prepare_status(ctx);
   *state = ready;
   ctx->state = state;
   return ET_OK;

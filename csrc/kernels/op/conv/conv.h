@@ -34,16 +34,27 @@ enum {
   ETI_CONV_LONG_SEGMENT = 8,  // channels from which reading pixels in place beats packing them
 };
 
-// What prepare leaves for run: room for the packed weights of all groups, and which panels go
+// A clamp of the result that is absorbed (conv_followers.c).
+typedef enum eti_conv_follower {
+  ETI_CONV_NO_FOLLOWER,
+  ETI_CONV_RELU,
+  ETI_CONV_CLAMP,
+} eti_conv_follower;
+
+// State of a call, made by prepare: room for the packed weights of all groups, and which panels go
 // there. The first run fills it: loading stays cheap, and packing is shared between the run's
-// threads.
+// threads. Without panels (weights that are computed) each run decides anew.
 typedef struct eti_conv_state {
   eti_conv_way way;
   bool is_packed;
-  void *panels;
+  void *panels;  // NULL: none
   size_t height;
   void *zeros;  // c_in of them, for padding that is read in place; NULL when nothing is
   eti_conv_stage stage;
+  // The call after this one, when it is absorbed: its kind, result and arguments.
+  eti_conv_follower follows;
+  et_tensor *followed;
+  et_value *const *bounds;
 } eti_conv_state;
 
 typedef struct eti_conv {
@@ -69,6 +80,11 @@ typedef struct eti_conv {
 size_t eti_conv_n_phases(const eti_conv *c);
 eti_conv eti_conv_phase(const eti_conv *c, size_t i);
 
+// Makes c do the clamp that the call has absorbed, if any, and gives that call's result the sizes
+// of `out`.
+et_status eti_conv_follow(const et_kernel_ctx *ctx, const eti_conv_state *state,
+                          const et_tensor *out, eti_conv *c);
+
 // Whether the weights are not all finite, and a transposed convolution for that case.
 bool eti_conv_has_wild_weights(const eti_conv *c);
 void eti_conv_exact_run(const et_kernel_ctx *ctx, eti_conv *c);
@@ -84,9 +100,10 @@ void eti_conv_stage_image(const et_kernel_ctx *ctx, eti_conv_stage stage, eti_co
 // Depthwise convolution (one input channel per group) of one phase, f32 and half types, with the
 // panels of c->ready. False when the product must do it.
 bool eti_conv_depthwise_run(const et_kernel_ctx *ctx, const eti_conv *c);
-// Claims scratch and room for packed weights of all phases; *taken is false when the product must
-// do it.
-et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, bool *taken);
+// Claims scratch and room for packed weights of all phases, which it notes in *ready; *taken is
+// false when the product must do it.
+et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, eti_conv_state *ready,
+                                     bool *taken);
 
 // Panels of a product whose ctx is an eti_conv (eti_gemm_operand's pack and point): the weights of
 // the job's group, and the patches of its image and group.

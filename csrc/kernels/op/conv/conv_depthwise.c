@@ -269,7 +269,8 @@ static size_t slot_of_phase(const eti_conv *p, bool *fits) {
   return bytes;
 }
 
-et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, bool *taken) {
+et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, eti_conv_state *ready,
+                                     bool *taken) {
   const size_t n_phases = eti_conv_n_phases(c), threads = ctx->n_threads == 0 ? 1 : ctx->n_threads;
   const eti_conv first = eti_conv_phase(c, 0);
   const dw_kind kind = kind_of(&first);
@@ -287,10 +288,7 @@ et_status eti_conv_depthwise_prepare(et_prepare_ctx *ctx, const eti_conv *c, boo
   if (most * threads > ctx->scratch_bytes) ctx->scratch_bytes = most * threads;
   *taken = true;
   if (!packs) return ET_OK;
-  eti_conv_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_conv_state));
-  void *const panels = et_prepare_alloc(ctx, c->n_taps * c->groups * sizeof(float), 64);
-  if (state == NULL || panels == NULL) return et_prepare_status(ctx);
-  *state = (eti_conv_state){.way = ETI_CONV_DEPTHWISE, .panels = panels};
-  ctx->state = state;
-  return ET_OK;
+  ready->way = ETI_CONV_DEPTHWISE;
+  ready->panels = et_prepare_alloc(ctx, c->n_taps * c->groups * sizeof(float), 64);
+  return et_prepare_status(ctx);
 }

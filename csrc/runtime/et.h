@@ -325,7 +325,9 @@ typedef struct et_prepare_ctx {
   et_error *err;
   size_t n_threads;        // threads of the pool that will run the method
   bool measuring;          // true: count only; et_prepare_alloc returns NULL
-  void *state;             // set to memory from et_prepare_alloc (or leave NULL: run works without)
+  bool is_minimal;         // of et_op.needs_prepare: some arguments are not known before the run.
+                           // They are None, members of lists NULL; claim what run cannot do without
+  void *state;             // set to memory from et_prepare_alloc, or left NULL
   size_t scratch_bytes;    // raise to what run will need in ctx->scratch
   struct et_arena *arena;  // private
   et_status status;        // private
@@ -349,9 +351,9 @@ typedef struct et_call {
 
 // Asked once, when all calls of a method are resolved, about the call in the next instruction.
 // true: from now on each run of `call` does both (a convolution the relu after it, while the result
-// is at hand), and the loop passes `next` over; a jump to it still runs it. Events and profiles then
-// name the first call only. All tensors of `next` have proven memory; its numbers may still change
-// between runs. call->state, which may be NULL, may keep pointers to the arguments of both.
+// is at hand), and the loop passes `next` over; a jump to it still runs it. Events and profiles
+// then name the first call only. All tensors of `next` have proven memory; its numbers may still
+// change between runs. call->state, which may be NULL, may keep pointers to the arguments of both.
 typedef bool (*et_absorb_fn)(const et_call *call, const et_call *next);
 
 // One operator overload. dtype sets are necessary conditions checked at load: in_dtypes over every
@@ -375,6 +377,9 @@ typedef struct et_op {
   // where `writes` says so.
   bool returns_nothing;
   et_absorb_fn absorb;  // or NULL
+  // Run relies on state: each call is prepared, whatever is known of it, and a method whose call is
+  // refused is not loaded.
+  bool needs_prepare;
 } et_op;
 
 // Operators sorted by name (strcmp order). `next` chains further tables, asked when this one lacks
@@ -533,7 +538,8 @@ typedef struct et_method_config {
   const et_pool *pool;                  // NULL = serial
   const et_data_map *const *data_maps;  // external data; a key may be in only one
   size_t n_data_maps;
-  bool no_prepare;  // skip the kernels' prepare step (smaller, slower; for tests)
+  bool no_prepare;  // skip the prepare step of kernels that can do without (smaller, slower; for
+                    // tests)
 } et_method_config;
 
 typedef struct et_method_needs {

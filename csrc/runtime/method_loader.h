@@ -37,12 +37,13 @@ et_status eti_build_value(eti_loader *l, size_t i, et_value *out);
 #define ETI_MAX_TEMPORARY_BLOBS 4
 typedef struct eti_temporary {
   et_arena room;
+  bool has_gaps;  // something does not fit or is not known before the run
   size_t n_blobs;
   et_blob blobs[ETI_MAX_TEMPORARY_BLOBS];  // external constants, held only while measuring
 } eti_temporary;
 
-// False: something does not fit or is not known before the run, and the instruction runs
-// unprepared. The caller releases temporary->blobs in either case.
+// Makes *out None, and notes the gap, where value i does not fit or is not known before the run; a
+// member of a list then is NULL. The caller releases temporary->blobs.
 bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out,
                          bool is_member);
 

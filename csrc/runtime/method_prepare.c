@@ -22,18 +22,25 @@ static et_status finish_prepare(eti_loader *l, const et_prepare_ctx *ctx) {
 
 et_status eti_prepare_call(eti_loader *l, const eti_instruction_facts *in, et_call *call) {
   const et_op *op = call->op;
-  if (op->prepare == NULL || l->config->no_prepare) return ET_OK;
+  const bool is_needed = op->needs_prepare;
+  if (op->prepare == NULL || (l->config->no_prepare && !is_needed)) return ET_OK;
   eti_temporary temporary = {.room = eti_arena_over((et_span){l->room, sizeof l->room})};
   et_value *values = ETI_CLAIM(&temporary.room, et_value, in->n_args);
   et_value **args = ETI_CLAIM(&temporary.room, et_value *, in->n_args);
-  bool is_complete = !temporary.room.failed;
-  for (size_t k = 0; is_complete && k < in->n_args; k++) {
+  if (temporary.room.failed) {
+    ET_CHECK(!is_needed, l->err, ET_OUT_OF_RESOURCES,
+             "expected at most %u bytes of arguments (ET_PREPARE_ROOM_BYTES), got %lu arguments",
+             ET_PREPARE_ROOM_BYTES, (unsigned long)in->n_args);
+    return ET_OK;
+  }
+  for (size_t k = 0; k < in->n_args; k++) {
     args[k] = &values[k];
-    is_complete = eti_build_temporary(l, eti_u32(in->args + 4 * k), &temporary, args[k], false);
+    (void)eti_build_temporary(l, eti_u32(in->args + 4 * k), &temporary, args[k], false);
   }
   et_status status = ET_OK;
-  if (is_complete) {
+  if (is_needed || !temporary.has_gaps) {
     et_prepare_ctx ctx = prepare_ctx(l);
+    ctx.is_minimal = temporary.has_gaps;
     status = op->prepare(&ctx, args);
     if (status == ET_OK) status = finish_prepare(l, &ctx);
     call->state = ctx.state;

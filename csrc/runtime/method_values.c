@@ -271,8 +271,8 @@ static bool build_temporary_tensor(eti_loader *l, size_t i, const uint8_t *table
   return eti_is_aligned(data, eti_dtype_align((et_dtype)f.dtype));  // loading says what is wrong
 }
 
-bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out,
-                         bool is_member) {
+static bool build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out,
+                            bool is_member) {
   const uint8_t *table;
   const unsigned code = eti_plan_value(&l->plan, i, &table);
   const bool is_replaced = is_written(l, i);
@@ -288,10 +288,18 @@ bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_v
   if (temporary->room.failed) return false;
   for (size_t k = 0; k < items.n; k++) {
     const int64_t member = list_member(code, items, k);
-    list[k] = member < 0 ? NULL : &members[k];
-    if (member >= 0 && !eti_build_temporary(l, (size_t)member, temporary, &members[k], true))
-      return false;
+    const bool is_built =
+        member >= 0 && eti_build_temporary(l, (size_t)member, temporary, &members[k], true);
+    list[k] = is_built ? &members[k] : NULL;
   }
   out->as.list = list;
   return true;
+}
+
+bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out,
+                         bool is_member) {
+  const bool is_built = build_temporary(l, i, temporary, out, is_member);
+  if (!is_built) memset(out, 0, sizeof *out);
+  temporary->has_gaps |= !is_built;
+  return is_built;
 }

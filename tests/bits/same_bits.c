@@ -208,15 +208,18 @@ static void *allocate(size_t bytes) {
   return memory;
 }
 
-static et_status prepare(const et_op *op, size_t n_threads, et_kernel_ctx *ctx, void **memory) {
+static et_status prepare(const et_op *op, const way *how, et_kernel_ctx *ctx, void **memory) {
+  const size_t n_threads = how->n_threads;
+  const bool is_minimal = !how->is_prepared;
   et_arena arena = eti_arena_counting();
-  et_prepare_ctx counting = {.n_threads = n_threads, .measuring = true, .arena = &arena};
+  et_prepare_ctx counting = {
+      .n_threads = n_threads, .measuring = true, .is_minimal = is_minimal, .arena = &arena};
   const et_status status = op->prepare(&counting, shadows(op->n_args));
   if (status != ET_OK) return status;
   const size_t bytes = arena.used;
   *memory = allocate(bytes);
   arena = eti_arena_over((et_span){*memory, bytes});
-  et_prepare_ctx filling = {.n_threads = n_threads, .arena = &arena};
+  et_prepare_ctx filling = {.n_threads = n_threads, .is_minimal = is_minimal, .arena = &arena};
   const et_status filled = op->prepare(&filling, shadows(op->n_args));
   ctx->state = filling.state;
   ctx->scratch_bytes = filling.scratch_bytes;
@@ -242,8 +245,8 @@ static bool run(const et_op *op, const char *line, et_dtype dtype, contents kind
     et_kernel_ctx ctx = {.pool = how->n_threads > 1 ? &pool : NULL, .random = &random};
     void *memory = NULL;
     o->status = ET_OK;
-    if (how->is_prepared && op->prepare != NULL)
-      o->status = prepare(op, how->n_threads, &ctx, &memory);
+    if (op->prepare != NULL && (how->is_prepared || op->needs_prepare))
+      o->status = prepare(op, how, &ctx, &memory);
     ctx.scratch = allocate(ctx.scratch_bytes);
     show_view(op);
     if (o->status == ET_OK) o->status = op->run(&ctx, args);

@@ -150,10 +150,14 @@ static et_value *const *shadows(void) {
   return shown;
 }
 
-static et_status prepare(size_t n_threads, et_kernel_ctx *ctx, void **memory, et_error *err) {
+static et_status prepare(size_t n_threads, bool is_minimal, et_kernel_ctx *ctx, void **memory,
+                         et_error *err) {
   et_arena arena = eti_arena_counting();
-  et_prepare_ctx counting = {
-      .err = err, .n_threads = n_threads, .measuring = true, .arena = &arena};
+  et_prepare_ctx counting = {.err = err,
+                             .n_threads = n_threads,
+                             .measuring = true,
+                             .is_minimal = is_minimal,
+                             .arena = &arena};
   const et_status status = op->prepare(&counting, shadows());
   if (status != ET_OK) return status;
   if (arena.failed || arena.used > (size_t)1 << 26 || counting.scratch_bytes > (size_t)1 << 26)
@@ -161,7 +165,8 @@ static et_status prepare(size_t n_threads, et_kernel_ctx *ctx, void **memory, et
   const size_t bytes = arena.used;
   if (posix_memalign(memory, 64, bytes + (bytes == 0)) != 0) abort();
   arena = eti_arena_over((et_span){*memory, bytes});
-  et_prepare_ctx filling = {.err = err, .n_threads = n_threads, .arena = &arena};
+  et_prepare_ctx filling = {
+      .err = err, .n_threads = n_threads, .is_minimal = is_minimal, .arena = &arena};
   if (op->prepare(&filling, shadows()) != ET_OK || arena.used != bytes ||
       filling.scratch_bytes != counting.scratch_bytes)
     fail("prepare did not fill what it measured");
@@ -209,9 +214,9 @@ static et_status call_once(uint64_t seed, et_error *err) {
   et_kernel_ctx ctx = {.err = err, .pool = n_threads > 1 ? &pool : NULL, .random = &random};
   void *memory = NULL, *scratch = NULL;
   et_status status = ET_OK;
-  if (op->prepare != NULL && fuzz_choose(&call, 2) == 0) {
-    status = prepare(n_threads, &ctx, &memory, err);
-  }
+  const bool is_prepared = op->prepare != NULL && fuzz_choose(&call, 2) == 0;
+  if (is_prepared || op->needs_prepare)
+    status = prepare(n_threads, !is_prepared, &ctx, &memory, err);
   // Twice where something was prepared: the first run may fill what the second relies on.
   for (int turn = 0; status == ET_OK && turn < (ctx.state == NULL ? 1 : 2); turn++) {
     fuzz_resize(&call);

@@ -5,6 +5,8 @@ or convolution.
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ from support.op_driver import (
     run_op,
 )
 
+from executorch_py.exir.dialects import own_ops
 from executorch_py.exir.dialects.own_ops import STEP_NAMES
 
 own = torch.ops.executorch_py
@@ -52,6 +55,24 @@ OPERATORS: dict[str, tuple[str, tuple[float, ...], tuple[Any, ...]]] = {
 }
 ALPHA = {"add": (1,), "sub": (1,)}
 ODD = torch.tensor([-0.0, 0.0, math.nan, math.inf, -math.inf, 1e-40, -1e-40, 3e38])
+
+
+HEADER = Path(__file__).parents[2] / "csrc" / "kernels" / "lib" / "epilogue.h"
+
+
+def test_the_kernels_and_torch_have_the_same_steps_and_limits() -> None:
+    text = HEADER.read_text()
+    steps = {
+        name: (kind, int(count))
+        for kind, name, count in re.findall(r"X\((unary|binary), (\w+), (\d)\)", text)
+    }
+    numbers = {name: count for name, (count, _) in own_ops._WITH_NUMBERS.items()}
+    assert steps == {
+        name: ("binary" if name in own_ops._BINARY else "unary", numbers.get(name, 0))
+        for name in STEP_NAMES
+    }
+    limits = dict(re.findall(r"ETI_EPILOGUE_(STEPS|TENSORS) = (\d)", text))
+    assert limits == {"STEPS": str(own_ops.MAX_STEPS), "TENSORS": str(own_ops.MAX_TENSORS)}
 
 
 @pytest.mark.parametrize("name", sorted(STEP_NAMES))
@@ -170,16 +191,16 @@ def test_chains_after_a_product_equal_their_steps(sizes: tuple[int, int, int]) -
     ("chain", "numbers", "tensors", "message"),
     [
         ("swish", [], [], "there is no step 'swish'"),
-        ("add", [], [], "step 'add' needs two operands, as in 'add:_0'"),
-        ("relu:_x", [], [], "step 'relu' needs no operands"),
-        ("add:_0", [], [], "operand '0', needs _, x, s or the number of one of 0 tensors"),
-        ("clamp", [0.0], [], "1 numbers, its steps need more"),
-        ("relu", [0.0], [], "1 steps that need 0 numbers, there are 1"),
-        ("", [], [], "0 steps"),
-        ("relu " * 9, [], [], "more than 8 steps"),
-        ("add:_0", [], [(3, 2)], "tensor 0 is f32 of 6 elements, needs f32 of 12"),
-        ("add:_0", [], [torch.zeros(4, 3).t()], "tensor 0 does not lie as the result does"),
-        ("relu", [], [(3, 4)] * 5, "a text and 5 tensors, needs a text and at most 4 tensors"),
+        ("add", [], [], "step 'add': expected two operands, as in 'add:_0'"),
+        ("relu:_x", [], [], "step 'relu': expected no operands"),
+        ("add:_0", [], [], "expected operand _, x, s or the number of one of 0 tensors, got '0'"),
+        ("clamp", [0.0], [], "expected more numbers for its steps, got 1"),
+        ("relu", [0.0], [], "expected 0 numbers for 1 steps, got 1"),
+        ("", [], [], "at least 1 step, got 0 steps"),
+        ("relu " * 9, [], [], "expected at most 8 steps, got more"),
+        ("add:_0", [], [(3, 2)], "tensor 0: expected f32 of 12 elements, got f32 of 6"),
+        ("add:_0", [], [torch.zeros(4, 3).t()], "tensor 0 and the result have different memory layouts"),
+        ("relu", [], [(3, 4)] * 5, "expected a text and a list of at most 4 tensors, got a text and 5 tensors"),
     ],
 )
 def test_a_wrong_chain_is_refused(

@@ -38,11 +38,12 @@ static bool guard_intact(const unsigned char *p, size_t bytes) {
 EXPORT const et_op *etd_find(const char *name);
 EXPORT size_t etd_n_args(const et_op *op);
 EXPORT bool etd_has_prepare(const et_op *op);
+EXPORT bool etd_needs_prepare(const et_op *op);
 EXPORT const char *etd_name(size_t i);
 EXPORT et_dtype_set etd_dtypes(const et_op *op, bool out);
 typedef struct etd_loaded etd_loaded;
-EXPORT etd_loaded *etd_load(const et_op *op, et_value *const *prepare_args, size_t n_args,
-                            size_t n_threads, et_error *err);
+EXPORT etd_loaded *etd_load(const et_op *op, et_value *const *prepare_args, bool is_minimal,
+                            size_t n_args, size_t n_threads, et_error *err);
 EXPORT int etd_call(etd_loaded *loaded, et_value *const *args, et_error *err);
 EXPORT void etd_unload(etd_loaded *loaded);
 EXPORT double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare_args,
@@ -56,6 +57,9 @@ size_t etd_n_args(const et_op *op) {
 }
 bool etd_has_prepare(const et_op *op) {
   return op->prepare != NULL;
+}
+bool etd_needs_prepare(const et_op *op) {
+  return op->needs_prepare;
 }
 const char *etd_name(size_t i) {
   return i < et_ops_portable.n_ops ? et_ops_portable.ops[i].name : NULL;
@@ -71,17 +75,22 @@ typedef struct prepared {
   size_t memory_bytes;
 } prepared;
 
-static et_status prepare(const et_op *op, et_value *const *args, size_t n_threads, prepared *out,
-                         et_error *err) {
+static et_status prepare(const et_op *op, et_value *const *args, bool is_minimal, size_t n_threads,
+                         prepared *out, et_error *err) {
   et_arena counting = eti_arena_counting();
-  et_prepare_ctx ctx = {.err = err, .n_threads = n_threads, .measuring = true, .arena = &counting};
+  et_prepare_ctx ctx = {.err = err,
+                        .n_threads = n_threads,
+                        .measuring = true,
+                        .is_minimal = is_minimal,
+                        .arena = &counting};
   et_status status = op->prepare(&ctx, args);
   if (status != ET_OK) return status;
   out->memory_bytes = counting.used;
   out->scratch_bytes = ctx.scratch_bytes;
   out->memory = guarded_alloc(counting.used);
   et_arena arena = eti_arena_over((et_span){out->memory, counting.used});
-  ctx = (et_prepare_ctx){.err = err, .n_threads = n_threads, .arena = &arena};
+  ctx = (et_prepare_ctx){
+      .err = err, .n_threads = n_threads, .is_minimal = is_minimal, .arena = &arena};
   status = op->prepare(&ctx, args);
   if (status != ET_OK) return status;
   if (ctx.scratch_bytes != out->scratch_bytes || arena.used != counting.used) {
@@ -102,7 +111,7 @@ struct etd_loaded {
 };
 
 // Loads op, with its prepare step where prepare_args are given; NULL where that fails.
-etd_loaded *etd_load(const et_op *op, et_value *const *prepare_args, size_t n_args,
+etd_loaded *etd_load(const et_op *op, et_value *const *prepare_args, bool is_minimal, size_t n_args,
                      size_t n_threads, et_error *err) {
   if (n_args != op->n_args) {
     if (err != NULL) strcpy(err->message, "the operator takes another number of arguments");
@@ -113,7 +122,7 @@ etd_loaded *etd_load(const et_op *op, et_value *const *prepare_args, size_t n_ar
   if (loaded == NULL) return NULL;
   *loaded = (etd_loaded){.op = op, .n_threads = n_threads};
   if (prepare_args != NULL && op->prepare != NULL) {
-    const et_status status = prepare(op, prepare_args, n_threads, &loaded->p, err);
+    const et_status status = prepare(op, prepare_args, is_minimal, n_threads, &loaded->p, err);
     if (status != ET_OK) {
       if (err != NULL) err->status = status;
       etd_unload(loaded);
@@ -186,7 +195,7 @@ double etd_time(const et_op *op, et_value *const *args, et_value *const *prepare
   double best = -1.0;
   if (et_thread_pool_init(&threads, (et_span){pool_memory, pool_bytes}, n_threads, NULL) == ET_OK &&
       (prepare_args == NULL || op->prepare == NULL ||
-       prepare(op, prepare_args, n_threads, &p, NULL) == ET_OK)) {
+       prepare(op, prepare_args, false, n_threads, &p, NULL) == ET_OK)) {
     const et_pool pool = et_thread_pool_handle(threads);
     unsigned char *scratch = guarded_alloc(p.scratch_bytes);
     et_random random = {.seed = 0};

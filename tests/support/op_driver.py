@@ -116,13 +116,14 @@ def library() -> ctypes.CDLL:
     lib.etd_name.restype = ctypes.c_char_p
     lib.etd_name.argtypes = [ctypes.c_size_t]
     lib.etd_n_args.restype = ctypes.c_size_t
-    lib.etd_n_args.argtypes = lib.etd_has_prepare.argtypes = [ctypes.c_void_p]
-    lib.etd_has_prepare.restype = ctypes.c_bool
+    for asked in (lib.etd_n_args, lib.etd_has_prepare, lib.etd_needs_prepare):
+        asked.argtypes = [ctypes.c_void_p]
+    lib.etd_has_prepare.restype = lib.etd_needs_prepare.restype = ctypes.c_bool
     lib.etd_dtypes.restype = ctypes.c_uint32
     lib.etd_dtypes.argtypes = [ctypes.c_void_p, ctypes.c_bool]
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     lib.etd_load.restype = pointer
-    lib.etd_load.argtypes = [pointer, pointer, size, size, pointer]
+    lib.etd_load.argtypes = [pointer, pointer, ctypes.c_bool, size, size, pointer]
     lib.etd_call.argtypes = [pointer] * 3
     lib.etd_unload.argtypes = [pointer]
     lib.etd_time.restype = ctypes.c_double
@@ -132,6 +133,12 @@ def library() -> ctypes.CDLL:
 
 def has_op(name: str) -> bool:
     return bool(library().etd_find(name.encode()))
+
+
+def needs_prepare(name: str) -> bool:
+    """Whether a method that is loaded without prepare steps prepares this operator all the same."""
+    op = library().etd_find(name.encode())
+    return bool(op) and bool(library().etd_needs_prepare(op))
 
 
 def run_op(
@@ -145,23 +152,24 @@ def run_op(
     """Runs one operator; returns its outputs. Raises OpError with the kernel's status and words."""
     real, ahead = Values(False), Values(True)
     call = real.call(args, out, tensor_list_out)
-    planned = ahead.call(args, out, tensor_list_out)[0] if prepared else None
-    with loaded_op(name, len(call[1]), planned, threads) as run:
+    minimal = not prepared and needs_prepare(name)
+    planned = ahead.call(args, out, tensor_list_out)[0] if prepared or minimal else None
+    with loaded_op(name, len(call[1]), planned, threads, minimal=minimal) as run:
         run(call[0])
     return [read_out(o) for o in real.outs]
 
 
 @contextmanager
 def loaded_op(
-    name: str, n_args: int, planned: Any, threads: int
+    name: str, n_args: int, planned: Any, threads: int, *, minimal: bool = False
 ) -> Iterator[Callable[[Any], None]]:
-    """Loads an operator, prepared with planned values if any; gives what calls it with values."""
+    """Loads an operator, prepared with planned values if any; yields a function that calls it."""
     lib = library()
     op = lib.etd_find(name.encode())
     if not op:
         raise OpError(0x14, f"no operator {name}")
     err = _CError()
-    loaded = lib.etd_load(op, planned, n_args, threads, ctypes.byref(err))
+    loaded = lib.etd_load(op, planned, minimal, n_args, threads, ctypes.byref(err))
     if not loaded:
         raise OpError(err.status, err.message.decode())
 
@@ -238,7 +246,9 @@ def time_op(
     lib = library()
     real, ahead = Values(False), Values(True)
     array, _ = real.call(args, out, tensor_list_out)
-    planned = ahead.call(args, out, tensor_list_out)[0] if prepared else None
+    planned = None
+    if prepared or needs_prepare(name):
+        planned = ahead.call(args, out, tensor_list_out)[0]
     op = lib.etd_find(name.encode())
     return float(lib.etd_time(op, array, planned, threads, repeats, rounds))
 

@@ -1,65 +1,89 @@
-// epilogue.h — a chain of element-wise steps on the result of another operator, done while that
-// result is still in the cache: an activation, a residual sum, both, or any other few steps. A step
-// calls the very loop of the operator that it stands for, so that the bits are those of the
-// operators one by one. f32 only. Relies on the loops of micro/eltwise.h; knows no operator that
-// ends in a chain.
+// epilogue.h — element-wise steps on the result of another operator, done while that result is
+// still in the cache: an activation, a residual sum, both, or any other few steps (oneDNN:
+// post-ops). A step calls the very loop of the operator that it stands for, so that the bits are
+// those of the operators one by one. f32 only. Relies on the loops of micro/eltwise; knows no
+// operator that ends in an epilogue.
 //
-// In a file a chain is a text, a list of numbers and a list of tensors. The text is steps with
+// In a file an epilogue is a text, a list of numbers and a list of tensors. The text is steps with
 // spaces between, each the name of a loop; a step of two operands says where they come from:
 //
 //   "add:_s clamp mul:x_ div:_s" with 3, 0, 6, 6      hardswish
 //   "add:0_ relu" with one tensor                     relu(tensor + result)
 //
-//   _  what the step before gave      x  what the chain began with
-//   s  the next of the numbers        0 … 3  one of the tensors
-#ifndef ET_CHAIN_H
-#define ET_CHAIN_H
+//   _  the result of the step before      x  the operand of the first step
+//   s  the next of the numbers            0 … 3  one of the tensors
+//
+// prepare parses the text into an eti_epilogue, which lies in the call's state; run only looks up
+// the tensors. Rows of operators with an epilogue therefore say .needs_prepare.
+#ifndef ET_EPILOGUE_H
+#define ET_EPILOGUE_H
 
 #include "kernels/lib/iter.h"
 #include "kernels/micro/clamp_range.h"
 
-enum { ETI_CHAIN_STEPS = 8, ETI_CHAIN_TENSORS = 4, ETI_CHAIN_ARGS = 3 };
+// X(kind, name, n_numbers): the steps and how many numbers each takes, operands apart.
+// executorch_py/exir/dialects/own_ops.py computes the same ones in torch.
+// clang-format off
+#define ETI_EPILOGUE_LIST(X) \
+  X(unary, abs, 0) X(unary, neg, 0) X(unary, relu, 0) X(unary, sqrt, 0) X(unary, rsqrt, 0) \
+  X(unary, exp, 0) X(unary, tanh, 0) X(unary, erf, 0) X(unary, sigmoid, 0) X(unary, gelu, 0) \
+  X(unary, gelu_tanh, 0) X(unary, reciprocal, 0) X(unary, clamp, 2) X(unary, leaky_relu, 1) \
+  X(binary, add, 0) X(binary, sub, 0) X(binary, mul, 0) X(binary, div, 0) X(binary, maximum, 0) \
+  X(binary, minimum, 0)
+// clang-format on
 
-typedef enum eti_chain_source {
-  ETI_CHAIN_RUNNING,
-  ETI_CHAIN_START,
-  ETI_CHAIN_NUMBER,
-  ETI_CHAIN_TENSOR,  // and the ones after it
-} eti_chain_source;
+// Limits, and the number of arguments: own_ops.py has the same ones.
+enum { ETI_EPILOGUE_STEPS = 8, ETI_EPILOGUE_TENSORS = 4, ETI_EPILOGUE_ARGS = 3 };
 
-typedef struct eti_chain_step {
+typedef enum eti_epilogue_source {
+  ETI_EPILOGUE_RUNNING,
+  ETI_EPILOGUE_START,
+  ETI_EPILOGUE_NUMBER,
+  ETI_EPILOGUE_TENSOR,  // and the ones after it
+} eti_epilogue_source;
+
+typedef struct eti_epilogue_step {
   eti_loop loop;
-  uint8_t n_in, in[2];  // eti_chain_source
+  uint8_t code;         // eti_float_loop
+  uint8_t n_in, in[2];  // eti_epilogue_source
   float k[4];           // parameters of the loop; a number that is an operand is k[3]
-} eti_chain_step;
+} eti_epilogue_step;
 
-typedef struct eti_chain {
+typedef struct eti_epilogue {
   size_t n_steps, n_tensors;
-  bool keeps_start;  // a later step reads what the chain began with
-  eti_chain_step steps[ETI_CHAIN_STEPS];
-  const et_tensor *tensors[ETI_CHAIN_TENSORS];
-} eti_chain;
+  bool keeps_start;  // a step after the first reads the first one's operand
+  bool is_range;     // the only step keeps its operand within `range`
+  eti_range range;
+  eti_epilogue_step steps[ETI_EPILOGUE_STEPS];
+} eti_epilogue;
 
-// Reads text, numbers and tensors: the ETI_CHAIN_ARGS arguments from position i on.
-et_status eti_chain_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                         eti_chain *chain);
+// An epilogue with the tensors of one call.
+typedef struct eti_epilogue_call {
+  const eti_epilogue *epilogue;
+  const et_tensor *tensors[ETI_EPILOGUE_TENSORS];
+} eti_epilogue_call;
 
-// Whether result and tensors are f32 and lie alike. Asked before the first step, once the result
-// has its size.
-et_status eti_chain_check(const et_kernel_ctx *ctx, const eti_chain *chain, const et_tensor *out);
+// Parses text and numbers, the first of ETI_EPILOGUE_ARGS arguments from position i on, into method
+// memory. *out stays NULL while measuring.
+et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i,
+                               const eti_epilogue **out);
 
-// Whether the chain only keeps its input within a range.
-bool eti_chain_is_range(const eti_chain *chain, eti_range *range);
+// Looks up the tensors of a prepared epilogue, and checks that result and tensors are f32 and have
+// one layout. Asked before the first step, once the result has its size.
+et_status eti_epilogue_bind(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                            const eti_epilogue *epilogue, const et_tensor *result,
+                            eti_epilogue_call *call);
 
 // n elements in a row, `at` elements into the result's memory; in may be out.
-void eti_chain_row(const eti_chain *chain, const float *in, float *out, size_t at, size_t n);
+void eti_epilogue_row(const eti_epilogue_call *call, const float *in, float *out, size_t at,
+                      size_t n);
 
-// The same for `rows` rows whose starts are `step` elements apart, in place.
-void eti_chain_rows(const eti_chain *chain, float *rows, size_t step, size_t at, size_t n_rows,
-                    size_t n);
+// The same for `n_rows` rows whose starts are `step` elements apart, in place.
+void eti_epilogue_rows(const eti_epilogue_call *call, float *rows, size_t step, size_t at,
+                       size_t n_rows, size_t n);
 
 // All of a result, which lies in one stretch of memory; in has its layout.
-void eti_chain_all(const et_pool *pool, const eti_chain *chain, const et_tensor *in,
-                   const et_tensor *out);
+void eti_epilogue_all(const et_pool *pool, const eti_epilogue_call *call, const et_tensor *in,
+                      const et_tensor *out);
 
-#endif  // ET_CHAIN_H
+#endif  // ET_EPILOGUE_H

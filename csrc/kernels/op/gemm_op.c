@@ -1,5 +1,5 @@
 // gemm_op.c — see gemm_op.h. Describes each job to eti_gemm_run: operands in place, in panels that
-// were packed ahead, or packed on the way; how C begins (bias) and ends (alpha, beta, a chain).
+// were packed ahead, or packed on the way; how C begins (bias) and ends (alpha, beta, an epilogue).
 #include "kernels/op/gemm_op.h"
 
 #include "kernels/kernel.h"
@@ -173,16 +173,17 @@ static void describe_views(const void *ctx, size_t i, eti_gemm *g) {
 }
 
 // A finished block of C, which lies in place, row by row.
-static void finish_chain(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
-                         size_t n) {
+static void finish_epilogue(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m,
+                            size_t j, size_t n) {
   const eti_product *const p = g->ctx;
   (void)i, (void)j;
-  eti_chain_rows(p->chain, tile, step, (size_t)((float *)tile - (const float *)p->c.data), m, n);
+  eti_epilogue_rows(p->epilogue, tile, step, (size_t)((float *)tile - (const float *)p->c.data), m,
+                    n);
 }
 
 static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   const eti_product *const p = ctx;
-  const eti_product_panels *const ready = p->ready;
+  const eti_product_panels *const ready = p->panels;
   const size_t es = g->kernel->esize, nr = g->kernel->nr;
   eti_gemm_view c = p->c;
   describe_views(ctx, i, g);
@@ -207,7 +208,7 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
     g->bias_view.data = moved(p->bias.data, i, &p->outer, p->bias_outer, p->dtype);
     g->bias = g->bias_view.data;
   }
-  g->finish = p->chain != NULL && g->c != NULL ? finish_chain : NULL;
+  g->finish = p->epilogue != NULL && g->c != NULL ? finish_epilogue : NULL;
 }
 
 static eti_gemm shape_of(const eti_product *p) {
@@ -230,16 +231,16 @@ static void pack_constant(const et_pool *pool, eti_product *p, eti_product_panel
   state->is_packed = true;
 }
 
-void eti_product_run(et_kernel_ctx *ctx, eti_product *p, bool *chained) {
-  eti_product_panels *const state = ctx->state;
-  if (state != NULL ? state->transposed : wants_transpose(p)) transpose(p);
-  if (state != NULL && !state->is_packed) pack_constant(ctx->pool, p, state);
-  if (state != NULL) p->ready = state;
+void eti_product_run(et_kernel_ctx *ctx, eti_product *p, eti_product_panels *panels,
+                     bool *epilogue_done) {
+  if (panels != NULL ? panels->transposed : wants_transpose(p)) transpose(p);
+  if (panels != NULL && !panels->is_packed) pack_constant(ctx->pool, p, panels);
+  p->panels = panels;
   const eti_gemm shape = shape_of(p);
-  if (p->chain != NULL && p->n_jobs > 0) {
+  if (p->epilogue != NULL && p->n_jobs > 0) {
     eti_gemm first = shape;
     describe_job(p, 0, &first);
-    *chained = first.finish != NULL;
+    *epilogue_done = first.finish != NULL;
   }
   if (ctx->scratch_bytes >= ETI_GEMM_MIN_WORK) {
     eti_gemm_run(ctx->pool, &shape, p->n_jobs, describe_job, p, ctx->scratch, ctx->scratch_bytes);
@@ -264,7 +265,7 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_product *p, bool is
   return et_prepare_status(ctx);
 }
 
-et_status eti_product_prepare(et_prepare_ctx *ctx, eti_product *p) {
+et_status eti_product_prepare(et_prepare_ctx *ctx, eti_product *p, eti_product_panels **panels) {
   eti_product_panels ready = {.transposed = wants_transpose(p)};
   if (ready.transposed) transpose(p);
   const eti_gemm shape = shape_of(p);
@@ -279,10 +280,10 @@ et_status eti_product_prepare(et_prepare_ctx *ctx, eti_product *p) {
       eti_gemm_work_bytes(shape.kernel, p->m, p->n, p->k, !a_known, !b_known, true, ctx->n_threads);
   if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
   if (!a_known && !b_known) return ET_OK;
-  eti_product_panels *const state =
-      et_prepare_alloc(ctx, sizeof *state, _Alignof(eti_product_panels));
-  if (state == NULL) return et_prepare_status(ctx);
-  *state = ready;
-  if (ready.a != NULL || ready.b != NULL) ctx->state = state;
+  eti_product_panels *const kept =
+      et_prepare_alloc(ctx, sizeof *kept, _Alignof(eti_product_panels));
+  if (kept == NULL) return et_prepare_status(ctx);
+  *kept = ready;
+  if (ready.a != NULL || ready.b != NULL) *panels = kept;
   return ET_OK;
 }

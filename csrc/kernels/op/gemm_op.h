@@ -23,15 +23,17 @@ typedef struct eti_product {
   ptrdiff_t a_outer[ET_MAX_RANK], b_outer[ET_MAX_RANK], c_outer[ET_MAX_RANK],
       bias_outer[ET_MAX_RANK];
   eti_scalar alpha, beta;
-  const eti_chain *chain;           // on C as it is made; NULL: none
-  const eti_product_panels *ready;  // set by eti_product_run
+  const eti_epilogue_call *epilogue;  // on C as it is made; NULL: none
+  const eti_product_panels *panels;   // set by eti_product_run
 } eti_product;
 
-// Both may turn p into the product of the transposed matrices.
-// *chained, where there is a chain: whether it was applied on the way.
-void eti_product_run(et_kernel_ctx *ctx, eti_product *p, bool *chained);
+// Both may turn p into the product of the transposed matrices. panels are those that prepare made,
+// or NULL. *epilogue_done, where there is an epilogue: whether it was applied on the way.
+void eti_product_run(et_kernel_ctx *ctx, eti_product *p, eti_product_panels *panels,
+                     bool *epilogue_done);
 
-// Claims what runs of such a product need; constant operands have data, others none.
-et_status eti_product_prepare(et_prepare_ctx *ctx, eti_product *p);
+// Claims what runs of such a product need; constant operands have data, others none. *panels stays
+// NULL where there is nothing to pack, and while measuring.
+et_status eti_product_prepare(et_prepare_ctx *ctx, eti_product *p, eti_product_panels **panels);
 
 #endif  // ET_OP_PRODUCT_H

@@ -294,15 +294,18 @@ typedef et_status (*read_fn)(const et_kernel_ctx *ctx, et_value *const *args, et
 static et_status run_product(et_kernel_ctx *ctx, et_value *const *args, read_fn read) {
   eti_product p = {.n_jobs = 0};
   ET_TRY(read(ctx, args, &p));
-  eti_product_run(ctx, &p, NULL);
+  eti_product_run(ctx, &p, ctx->state, NULL);
   return ET_OK;
 }
 
 static et_status prepare_product(et_prepare_ctx *ctx, et_value *const *args, read_fn read) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   eti_product p = {.n_jobs = 0};
+  eti_product_panels *panels = NULL;
   ET_TRY(read(&k, args, &p));
-  return eti_product_prepare(ctx, &p);
+  ET_TRY(eti_product_prepare(ctx, &p, &panels));
+  ctx->state = panels;
+  return ET_OK;
 }
 
 et_status op_mm_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -336,48 +339,66 @@ et_status prepare_linear_out(et_prepare_ctx *ctx, et_value *const *args) {
   return prepare_product(ctx, args, read_linear);
 }
 
-// ---- executorch_py::mm and addmm: the same, then a chain of element-wise steps
+// ---- executorch_py::mm and addmm: the same, then an epilogue
 
 enum { MAX_PLAIN_ARGS = 5 };
 
-// The arguments without those of the chain, which follow the first n.
-static void leave_out_chain(et_value *const *args, size_t n, et_value *plain[MAX_PLAIN_ARGS + 1]) {
+typedef struct epilogue_state {
+  const eti_epilogue *epilogue;
+  eti_product_panels *panels;  // or NULL
+} epilogue_state;
+
+// The arguments without those of the epilogue, which follow the first n.
+static void plain_args(et_value *const *args, size_t n, et_value *plain[MAX_PLAIN_ARGS + 1]) {
   for (size_t i = 0; i < n; i++) plain[i] = args[i];
-  plain[n] = args[n + ETI_CHAIN_ARGS];
+  plain[n] = args[n + ETI_EPILOGUE_ARGS];
 }
 
-static et_status run_chained(et_kernel_ctx *ctx, et_value *const *args, size_t n, read_fn read) {
+static et_status run_with_epilogue(et_kernel_ctx *ctx, et_value *const *args, size_t n,
+                                   read_fn read) {
+  const epilogue_state *const state = ctx->state;
   et_value *plain[MAX_PLAIN_ARGS + 1];
-  leave_out_chain(args, n, plain);
+  plain_args(args, n, plain);
   eti_product p = {.n_jobs = 0};
-  eti_chain chain;
+  eti_epilogue_call epilogue;
   ET_TRY(read(ctx, plain, &p));
-  ET_TRY(eti_chain_read(ctx, args, n, &chain));
   const et_tensor *const out = plain[n]->as.tensor;
-  ET_TRY(eti_chain_check(ctx, &chain, out));
-  p.chain = &chain;
-  bool chained = false;
-  eti_product_run(ctx, &p, &chained);
-  if (!chained) eti_chain_all(ctx->pool, &chain, out, out);
+  ET_TRY(eti_epilogue_bind(ctx, args, n, state == NULL ? NULL : state->epilogue, out, &epilogue));
+  p.epilogue = &epilogue;
+  bool is_done = false;
+  eti_product_run(ctx, &p, state->panels, &is_done);
+  if (!is_done) eti_epilogue_all(ctx->pool, &epilogue, out, out);
   return ET_OK;
 }
 
-static et_status prepare_chained(et_prepare_ctx *ctx, et_value *const *args, size_t n,
-                                 read_fn read) {
+static et_status prepare_with_epilogue(et_prepare_ctx *ctx, et_value *const *args, size_t n,
+                                       read_fn read) {
   et_value *plain[MAX_PLAIN_ARGS + 1];
-  leave_out_chain(args, n, plain);
-  return prepare_product(ctx, plain, read);
+  plain_args(args, n, plain);
+  epilogue_state ready = {.panels = NULL};
+  ET_TRY(eti_epilogue_prepare(ctx, args, n, &ready.epilogue));
+  if (!ctx->is_minimal) {
+    const et_kernel_ctx k = eti_prepare_args(ctx);
+    eti_product p = {.n_jobs = 0};
+    ET_TRY(read(&k, plain, &p));
+    ET_TRY(eti_product_prepare(ctx, &p, &ready.panels));
+  }
+  epilogue_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(epilogue_state));
+  if (state == NULL) return et_prepare_status(ctx);
+  *state = ready;
+  ctx->state = state;
+  return ET_OK;
 }
 
-et_status op_chained_mm_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return run_chained(ctx, args, 2, read_mm);
+et_status op_mm_epilogue_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_with_epilogue(ctx, args, 2, read_mm);
 }
-et_status prepare_chained_mm_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return prepare_chained(ctx, args, 2, read_mm);
+et_status prepare_mm_epilogue_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_with_epilogue(ctx, args, 2, read_mm);
 }
-et_status op_chained_addmm_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return run_chained(ctx, args, 5, read_addmm);
+et_status op_addmm_epilogue_out(et_kernel_ctx *ctx, et_value *const *args) {
+  return run_with_epilogue(ctx, args, 5, read_addmm);
 }
-et_status prepare_chained_addmm_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return prepare_chained(ctx, args, 5, read_addmm);
+et_status prepare_addmm_epilogue_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_with_epilogue(ctx, args, 5, read_addmm);
 }

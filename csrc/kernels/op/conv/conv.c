@@ -286,13 +286,13 @@ static void use_output(const eti_conv *c, eti_gemm *g, bool by_channel) {
 }
 
 // A finished block of the result, row by row; in a tile buffer its place is not known.
-static void finish_chain(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
-                         size_t n) {
+static void finish_epilogue(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m,
+                            size_t j, size_t n) {
   const eti_conv *const c = g->ctx;
   float *const rows = tile;
   (void)i, (void)j;
   const size_t at = g->c == NULL ? 0 : (size_t)(rows - (const float *)(const void *)c->result);
-  eti_chain_rows(c->chain, rows, step, at, m, n);
+  eti_epilogue_rows(c->epilogue, rows, step, at, m, n);
 }
 
 static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
@@ -304,7 +304,9 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   if (by_channel) eti_gemm_prefer_rows(g);
   use_output(c, g, by_channel);
   g->range = c->is_limited ? &c->range : NULL;
-  g->finish = c->chain != NULL && (g->c != NULL || c->chain->n_tensors == 0) ? finish_chain : NULL;
+  const bool is_placed = g->c != NULL;
+  const bool fits = c->epilogue != NULL && (is_placed || c->epilogue->epilogue->n_tensors == 0);
+  g->finish = fits ? finish_epilogue : NULL;
 }
 
 // For eti_conv_pack_weights, which asks for the group alone.
@@ -343,10 +345,10 @@ static size_t panel_bytes(const eti_conv *c, size_t height) {
 static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
   if (c->ready.way == ETI_CONV_DEPTHWISE) c->ready = (eti_conv_state){.way = best_way(c)};
   const eti_gemm shape = shape_of(c);
-  if (c->chain != NULL) {
+  if (c->epilogue != NULL) {
     eti_gemm first = shape;
     describe_job(c, 0, &first);
-    *c->chained = first.finish != NULL;
+    *c->epilogue_done = first.finish != NULL;
   }
   const size_t n_jobs = c->n_images * c->groups;
   if (c->ready.panels != NULL && !c->ready.is_packed) {
@@ -394,19 +396,19 @@ static void run_staged(const et_kernel_ctx *ctx, const eti_conv *c, size_t n_pha
   }
 }
 
-// A chain goes into the only phase, or over the whole result at the end.
-static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_chain *chain,
+// An epilogue goes into the only phase, or over the whole result at the end.
+static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_call *epilogue,
                      const et_tensor *out) {
   eti_conv_state *const state = ctx->state;
   const size_t n_phases = eti_conv_n_phases(c);
-  bool chained = false;
-  c->chain = n_phases == 1 ? chain : NULL;
-  c->chained = &chained;
+  bool is_done = false;
+  c->epilogue = n_phases == 1 ? epilogue : NULL;
+  c->epilogue_done = &is_done;
   c->result = out->data;
   // Weights that have been packed were looked at before.
   if (c->transposed && (state == NULL || !state->is_packed) && eti_conv_has_wild_weights(c)) {
     eti_conv_exact_run(ctx, c);
-    if (chain != NULL) eti_chain_all(ctx->pool, chain, out, out);
+    if (epilogue != NULL) eti_epilogue_all(ctx->pool, epilogue, out, out);
     return;
   }
   if (state != NULL && state->panels != NULL) {
@@ -421,9 +423,9 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_chain *cha
   } else {
     run_phases(ctx, *c, n_phases);
   }
-  c->chained = NULL;
+  c->epilogue_done = NULL;
   if (state != NULL) state->is_packed = state->panels != NULL;
-  if (chain != NULL && !chained) eti_chain_all(ctx->pool, chain, out, out);
+  if (epilogue != NULL && !is_done) eti_epilogue_all(ctx->pool, epilogue, out, out);
 }
 
 et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -442,7 +444,8 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, eti_conv_s
   const eti_conv_stage stage = eti_conv_stage_of(&first);
   if (known && stage == eti_conv_stage_of(c)) first.ready.stage = stage;
   first.ready.way = best_way(&first);
-  *ready = first.ready;
+  ready->stage = first.ready.stage;
+  ready->way = first.ready.way;
   const eti_gemm g = shape_of(&first);
   const bool by_channel = ready->way == ETI_CONV_BY_CHANNEL;
   const size_t work = eti_gemm_work_bytes(g.kernel, g.m, g.n, g.k, by_channel || !known,
@@ -461,12 +464,12 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, eti_conv_s
   return et_prepare_status(ctx);
 }
 
-et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
+// `ready` may say what is known already.
+static et_status prepare_conv(et_prepare_ctx *ctx, et_value *const *args, eti_conv_state ready) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   eti_conv c = {.range = ETI_UNBOUNDED};
-  eti_conv_state ready = {.panels = NULL};
-  ET_TRY(read_conv(&k, args, &c));
-  if (eti_conv_n_phases(&c) > 0) {
+  if (!ctx->is_minimal) ET_TRY(read_conv(&k, args, &c));
+  if (!ctx->is_minimal && eti_conv_n_phases(&c) > 0) {
     bool taken = false;
     ET_TRY(eti_conv_depthwise_prepare(ctx, &c, &ready, &taken));
     if (!taken) ET_TRY(claim_panels(ctx, &c, &ready));
@@ -478,31 +481,40 @@ et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 
-// ---- executorch_py::convolution: the same, then a chain of element-wise steps
+et_status prepare_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
+  return prepare_conv(ctx, args, (eti_conv_state){.panels = NULL});
+}
+
+// ---- executorch_py::convolution: the same, then an epilogue
 
 enum { PLAIN_ARGS = 9 };
 
-// The arguments without those of the chain.
-static void leave_out_chain(et_value *const *args, et_value *plain[PLAIN_ARGS + 1]) {
+// The arguments without those of the epilogue.
+static void plain_args(et_value *const *args, et_value *plain[PLAIN_ARGS + 1]) {
   for (size_t i = 0; i < PLAIN_ARGS; i++) plain[i] = args[i];
-  plain[PLAIN_ARGS] = args[PLAIN_ARGS + ETI_CHAIN_ARGS];
+  plain[PLAIN_ARGS] = args[PLAIN_ARGS + ETI_EPILOGUE_ARGS];
 }
 
-et_status op_chained_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
+et_status op_convolution_epilogue_out(et_kernel_ctx *ctx, et_value *const *args) {
+  const eti_conv_state *const state = ctx->state;
   et_value *plain[PLAIN_ARGS + 1];
-  leave_out_chain(args, plain);
+  plain_args(args, plain);
   eti_conv c = {.range = ETI_UNBOUNDED};
-  eti_chain chain;
+  eti_epilogue_call epilogue;
   ET_TRY(read_conv(ctx, plain, &c));
-  ET_TRY(eti_chain_read(ctx, args, PLAIN_ARGS, &chain));
-  ET_TRY(eti_chain_check(ctx, &chain, plain[PLAIN_ARGS]->as.tensor));
-  c.is_limited = eti_chain_is_range(&chain, &c.range);
-  run_conv(ctx, &c, c.is_limited ? NULL : &chain, plain[PLAIN_ARGS]->as.tensor);
+  const et_tensor *const out = plain[PLAIN_ARGS]->as.tensor;
+  ET_TRY(eti_epilogue_bind(ctx, args, PLAIN_ARGS, state == NULL ? NULL : state->epilogue, out,
+                           &epilogue));
+  c.is_limited = state->epilogue->is_range;
+  if (c.is_limited) c.range = state->epilogue->range;
+  run_conv(ctx, &c, c.is_limited ? NULL : &epilogue, out);
   return ET_OK;
 }
 
-et_status prepare_chained_convolution_out(et_prepare_ctx *ctx, et_value *const *args) {
+et_status prepare_convolution_epilogue_out(et_prepare_ctx *ctx, et_value *const *args) {
   et_value *plain[PLAIN_ARGS + 1];
-  leave_out_chain(args, plain);
-  return prepare_convolution_out(ctx, plain);
+  plain_args(args, plain);
+  eti_conv_state ready = {.panels = NULL};
+  ET_TRY(eti_epilogue_prepare(ctx, args, PLAIN_ARGS, &ready.epilogue));
+  return prepare_conv(ctx, plain, ready);
 }

@@ -51,6 +51,7 @@ typedef struct eti_conv_state {
   size_t height;
   void *zeros;  // c_in of them, for padding that is read in place; NULL when nothing is
   eti_conv_stage stage;
+  const eti_epilogue *epilogue;  // of executorch_py::convolution; NULL: none
   // The call after this one, when it is absorbed: its kind, result and arguments.
   eti_conv_follower follows;
   et_tensor *followed;
@@ -69,8 +70,8 @@ typedef struct eti_conv {
   size_t n_taps, k, pixels;              // k = n_taps · c_in
   eti_range range;                       // of an f32 result, once the sums are whole
   bool is_limited;                       // false: range is ETI_UNBOUNDED
-  const eti_chain *chain;                // on the result as it is made; NULL: none
-  bool *chained;                         // becomes true when that was done
+  const eti_epilogue_call *epilogue;     // on the result as it is made; NULL: none
+  bool *epilogue_done;                   // becomes true when that was done
   const char *result;                    // where the whole result begins
   eti_conv_state ready;
 } eti_conv;

@@ -91,10 +91,10 @@ void eti_dw_write(const eti_conv *c, ptrdiff_t at, ptrdiff_t step, const float *
                               n);
 }
 
-void eti_dw_chain(const eti_conv *c, ptrdiff_t at, ptrdiff_t step, size_t n_rows, size_t n) {
+void eti_dw_epilogue(const eti_conv *c, ptrdiff_t at, ptrdiff_t step, size_t n_rows, size_t n) {
   float *const rows = (float *)(uintptr_t)c->out.data + at;
-  eti_chain_rows(c->chain, rows, (size_t)step,
-                 (size_t)(rows - (const float *)(const void *)c->result), n_rows, n);
+  eti_epilogue_rows(c->epilogue, rows, (size_t)step,
+                    (size_t)(rows - (const float *)(const void *)c->result), n_rows, n);
 }
 
 enum { SMALL_RUN = 64 * 1024 };  // multiply-adds that are not worth a second thread
@@ -153,7 +153,7 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
     p.x = (const float *)(const void *)c->x.data + x;
     p.out = (float *)(uintptr_t)c->out.data + out;
     r->run(&p);
-    if (c->chain != NULL) eti_dw_chain(c, out, c->out.steps[1], p.rows, p.cols);
+    if (c->epilogue != NULL) eti_dw_epilogue(c, out, c->out.steps[1], p.rows, p.cols);
   }
 }
 
@@ -225,7 +225,7 @@ static bool run_common(const et_kernel_ctx *ctx, const eti_conv *c) {
                   .scratch = ctx->scratch};
   if (c->dtype == ET_F32) {
     et_parallel_for(ctx->pool, run_planes, &r, r.n_units, SMALL_RUN / each + 1);
-    *c->chained = c->chain != NULL;
+    *c->epilogue_done = c->epilogue != NULL;
     return true;
   }
   r.n_slots = eti_dw_n_slots(ctx, eti_dw_slot_bytes(widened_floats(c)), r.n_units * each);

@@ -32,9 +32,9 @@ void eti_dw_read(const eti_conv *c, float *dst, ptrdiff_t at, size_t n);
 // n adjacent floats to element `at` of the result on, `step` elements apart.
 void eti_dw_write(const eti_conv *c, ptrdiff_t at, ptrdiff_t step, const float *src, size_t n);
 
-// Chains rows of an f32 result that are done, from element `at` of it on: of n elements, `step`
-// apart.
-void eti_dw_chain(const eti_conv *c, ptrdiff_t at, ptrdiff_t step, size_t n_rows, size_t n);
+// The epilogue of rows of an f32 result that are done, from element `at` of it on: of n elements,
+// `step` apart.
+void eti_dw_epilogue(const eti_conv *c, ptrdiff_t at, ptrdiff_t step, size_t n_rows, size_t n);
 
 // How many parts of the scratch, of `each` bytes, threads share for n multiply-adds: 0 when not
 // even one fits.

@@ -104,9 +104,9 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
     if (from < to) run_inner_pixels(r, x, out, (int64_t)y, from, to);
     for (size_t col = to; col < width; col++)
       run_border_pixel(r, x, out + (ptrdiff_t)col * c->out.steps[2], (int64_t)y, (int64_t)col);
-    if (c->chain != NULL)
-      eti_dw_chain(c, out - (const float *)(const void *)c->out.data, c->out.steps[2], width,
-                   r->channels);
+    if (c->epilogue != NULL)
+      eti_dw_epilogue(c, out - (const float *)(const void *)c->out.data, c->out.steps[2], width,
+                      r->channels);
   }
 }
 
@@ -115,7 +115,7 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
 void eti_dw_pixels_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   const size_t n = c->n_images * (size_t)c->out.sizes[1];
   pixels_run r = {.c = c, .micro = eti_conv_micro_best(), .channels = c->groups};
-  *c->chained = c->chain != NULL;
+  *c->epilogue_done = c->epilogue != NULL;
   if (c->ready.panels != NULL && c->ready.way == ETI_CONV_DEPTHWISE) {
     if (!c->ready.is_packed) pack_weights(c, 0, c->groups, c->ready.panels);
     r.w = c->ready.panels;
@@ -273,7 +273,7 @@ static void run_row(const staged_slot *u, size_t n, int64_t z, int64_t y) {
                       taps, (ptrdiff_t)((size_t)c->stride[2] * u->channels), u->w, u->w_step,
                       c->n_taps, u->bias, &c->range);
   if (!in_place) store_row(u, at);
-  if (c->chain != NULL && in_place) eti_dw_chain(c, at, c->out.steps[2], width, u->channels);
+  if (c->epilogue != NULL && in_place) eti_dw_epilogue(c, at, c->out.steps[2], width, u->channels);
 }
 
 // Rows [begin, end) of the result, of the slot's channels.
@@ -328,7 +328,7 @@ bool eti_dw_staged_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   if (r.n_slots == 0) return false;
   if (c->ready.panels != NULL && c->ready.way == ETI_CONV_DEPTHWISE && !c->ready.is_packed)
     pack_weights(c, 0, c->groups, c->ready.panels);
-  *c->chained = c->chain != NULL && c->out.c_step == 1;
+  *c->epilogue_done = c->epilogue != NULL && c->out.c_step == 1;
   et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);
   return true;
 }

@@ -70,7 +70,7 @@ typedef struct rows_run {
   bands b;
   char *scratch;
   size_t n_units, n_slots;
-  bool chains;
+  bool has_epilogue;
 } rows_run;
 
 enum { MAX_TAPS = ETI_GEMM_CHUNK, MAX_CHANNELS = 16 };
@@ -247,9 +247,9 @@ static void run_bands(const channel_run *u, size_t y) {
       const size_t n = n_out - o < b->n_rows ? n_out - o : b->n_rows;
       run_band(u, o, n, taps, at + (ptrdiff_t)o * c->out.c_step, rows);
     }
-    for (size_t o = 0; o < n_out && u->r->chains; o++) {
-      eti_dw_chain(c, at + (ptrdiff_t)o * c->out.c_step, c->out.steps[1], rows,
-                   (size_t)c->out.sizes[2]);
+    for (size_t o = 0; o < n_out && u->r->has_epilogue; o++) {
+      eti_dw_epilogue(c, at + (ptrdiff_t)o * c->out.c_step, c->out.steps[1], rows,
+                      (size_t)c->out.sizes[2]);
     }
   }
 }
@@ -320,7 +320,8 @@ bool eti_dw_rows_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   r.n_slots = eti_dw_n_slots(ctx, eti_dw_slot_bytes(slot_floats(&r.b)),
                              c->n_images * c->groups * c->c_out * c->pixels * c->k);
   if (r.n_slots == 0) return false;
-  *c->chained = r.chains = c->chain != NULL && (c->out.steps[2] == 1 || c->out.sizes[2] == 1);
+  *c->epilogue_done = r.has_epilogue =
+      c->epilogue != NULL && (c->out.steps[2] == 1 || c->out.sizes[2] == 1);
   et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);
   return true;
 }

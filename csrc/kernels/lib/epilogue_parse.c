@@ -1,0 +1,143 @@
+// epilogue_parse.c — epilogues from their text, see epilogue.h. Parses once, when a call is
+// prepared: each step's name becomes its loop for this CPU. A file of its own, because selective
+// builds keep the loops of all steps with it, which operators without epilogue do not need.
+#include "kernels/lib/args.h"
+#include "kernels/lib/epilogue.h"
+#include "kernels/micro/eltwise/eltwise.h"
+
+#include <math.h>
+#include <string.h>
+
+#define USES(kind, name, n_numbers) ETI_USES(kind, name)
+ETI_EPILOGUE_LIST(USES)
+#undef USES
+
+typedef struct known_step {
+  const char *name;
+  eti_float_loop loop;
+  uint8_t n_in, n_numbers;
+} known_step;
+
+#define LOOP_unary(name) ETI_UNARY_##name, 1
+#define LOOP_binary(name) ETI_BINARY_##name, 2
+#define STEP(kind, name, n_numbers) {#name, LOOP_##kind(name), n_numbers},
+static const known_step known_steps[] = {ETI_EPILOGUE_LIST(STEP)};
+
+static const known_step *find_step(const char *name, size_t length) {
+  for (size_t i = 0; i < sizeof known_steps / sizeof known_steps[0]; i++) {
+    const known_step *const step = &known_steps[i];
+    if (strlen(step->name) == length && memcmp(step->name, name, length) == 0) return step;
+  }
+  return NULL;
+}
+
+// The numbers beside the text, used up from the first on.
+typedef struct number_list {
+  double values[2 * ETI_EPILOGUE_STEPS];
+  size_t n, n_used;
+} number_list;
+
+static et_status next_number(const et_kernel_ctx *ctx, number_list *numbers, float *out) {
+  ET_CHECK(numbers->n_used < numbers->n, ctx->err, ET_INVALID_PROGRAM,
+           "epilogue: expected more numbers for its steps, got %zu", numbers->n);
+  *out = (float)numbers->values[numbers->n_used++];
+  return ET_OK;
+}
+
+static et_status read_source(const et_kernel_ctx *ctx, char c, eti_epilogue *epilogue,
+                             number_list *numbers, eti_epilogue_step *step, size_t i) {
+  if (c == '_') {
+    step->in[i] = ETI_EPILOGUE_RUNNING;
+  } else if (c == 'x') {
+    step->in[i] = ETI_EPILOGUE_START;
+    epilogue->keeps_start = epilogue->keeps_start || epilogue->n_steps > 0;
+  } else if (c == 's') {
+    step->in[i] = ETI_EPILOGUE_NUMBER;
+    return next_number(ctx, numbers, &step->k[3]);
+  } else {
+    ET_CHECK(c >= '0' && (size_t)(c - '0') < epilogue->n_tensors, ctx->err, ET_INVALID_PROGRAM,
+             "epilogue: expected operand _, x, s or the number of one of %zu tensors, got '%c'",
+             epilogue->n_tensors, c >= ' ' && c <= '~' ? c : '?');
+    step->in[i] = (uint8_t)(ETI_EPILOGUE_TENSOR + (c - '0'));
+  }
+  return ET_OK;
+}
+
+static et_status read_step(const et_kernel_ctx *ctx, const char *text, size_t length,
+                           eti_epilogue *epilogue, number_list *numbers) {
+  const char *const colon = memchr(text, ':', length);
+  const size_t name = colon == NULL ? length : (size_t)(colon - text);
+  const known_step *const found = find_step(text, name);
+  if (found == NULL) {
+    char word[24] = {0};
+    memcpy(word, text, name < sizeof word ? name : sizeof word - 1);
+    return ET_FAIL(ctx->err, ET_NOT_SUPPORTED, "epilogue: there is no step '%s'", word);
+  }
+  ET_CHECK(length - name == (found->n_in == 2 ? 3u : 0u), ctx->err, ET_INVALID_PROGRAM,
+           "epilogue: step '%s': expected %s", found->name,
+           found->n_in == 2 ? "two operands, as in 'add:_0'" : "no operands");
+  ET_CHECK(epilogue->n_steps < ETI_EPILOGUE_STEPS, ctx->err, ET_INVALID_PROGRAM,
+           "epilogue: expected at most %d steps, got more", (int)ETI_EPILOGUE_STEPS);
+  eti_epilogue_step *const step = &epilogue->steps[epilogue->n_steps];
+  *step = (eti_epilogue_step){.loop = eti_eltwise_get()->float_loops[0][found->loop],
+                              .code = (uint8_t)found->loop,
+                              .n_in = found->n_in,
+                              .k = {0, 0, -0.0f, 0}};
+  for (size_t i = 0; i < found->n_numbers; i++) ET_TRY(next_number(ctx, numbers, &step->k[i]));
+  // Bounds that are NaN make everything NaN: see clamp in micro/eltwise/eltwise.body.h.
+  if (found->n_numbers == 2 && (isnan(step->k[0]) || isnan(step->k[1]))) step->k[2] = NAN;
+  for (size_t i = 0; found->n_in == 2 && i < 2; i++)
+    ET_TRY(read_source(ctx, colon[1 + i], epilogue, numbers, step, i));
+  epilogue->n_steps++;
+  return ET_OK;
+}
+
+// Notes whether the epilogue is nothing but a clamp.
+static void find_range(eti_epilogue *epilogue) {
+  const eti_epilogue_step *const step = epilogue->steps;
+  const bool is_relu = step->code == ETI_UNARY_relu, is_clamp = step->code == ETI_UNARY_clamp;
+  epilogue->is_range = epilogue->n_steps == 1 && (is_relu || is_clamp);
+  epilogue->range = is_relu ? ETI_RELU_RANGE : (eti_range){step->k[0], step->k[1], step->k[2]};
+}
+
+static et_status parse(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                       eti_epilogue *epilogue) {
+  const char *text = NULL;
+  const et_value *const list = args[i + 2];
+  number_list numbers = {.n = 0};
+  bool present = false;
+  ET_TRY(eti_arg_string(ctx, args, i, &text));
+  ET_TRY(eti_arg_optional_doubles(ctx, args, i + 1, &present, numbers.values,
+                                  sizeof numbers.values / sizeof numbers.values[0], &numbers.n));
+  ET_CHECK(text != NULL && list != NULL && list->tag == ET_TENSOR_LIST &&
+               list->n <= ETI_EPILOGUE_TENSORS,
+           ctx->err, ET_INVALID_PROGRAM,
+           "epilogue: expected a text and a list of at most %d tensors, got %s and %zu tensors",
+           (int)ETI_EPILOGUE_TENSORS, text == NULL ? "no text" : "a text",
+           list != NULL && list->tag == ET_TENSOR_LIST ? (size_t)list->n : 0);
+  *epilogue = (eti_epilogue){.n_tensors = list->n};
+  for (size_t length; *text != '\0'; text += length) {
+    while (*text == ' ') text++;
+    length = strcspn(text, " ");
+    if (length > 0) ET_TRY(read_step(ctx, text, length, epilogue, &numbers));
+  }
+  ET_CHECK(epilogue->n_steps > 0, ctx->err, ET_INVALID_PROGRAM,
+           "epilogue: expected a text of at least 1 step, got 0 steps");
+  ET_CHECK(numbers.n_used == numbers.n, ctx->err, ET_INVALID_PROGRAM,
+           "epilogue: expected %zu numbers for %zu steps, got %zu", numbers.n_used,
+           epilogue->n_steps, numbers.n);
+  find_range(epilogue);
+  return ET_OK;
+}
+
+et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i,
+                               const eti_epilogue **out) {
+  const et_kernel_ctx k = eti_prepare_args(ctx);
+  eti_epilogue parsed;
+  ET_TRY(parse(&k, args, i, &parsed));
+  eti_epilogue *const kept = et_prepare_alloc(ctx, sizeof *kept, _Alignof(eti_epilogue));
+  if (kept == NULL) return et_prepare_status(ctx);
+  *kept = parsed;
+  *out = kept;
+  return ET_OK;
+}

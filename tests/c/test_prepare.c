@@ -1,0 +1,119 @@
+// Tests of operators that run only when prepared (et_op.needs_prepare): loading always prepares
+// them, with the arguments that are known then.
+#include "rig.h"
+
+#include "pte_writer.h"
+
+static const int32_t three[] = {3};
+#define TENSOR(...) {.code = PTE_TENSOR, .items = three, .n = 1, .dtype = ET_F32, __VA_ARGS__}
+
+typedef struct noted {
+  float is_minimal, has_member, number;
+} noted;
+
+// test::note(Tensor[] list, int number, *, Tensor(a!) out): out is what prepare saw.
+static et_status prepare_note(et_prepare_ctx *ctx, et_value *const *args) {
+  const et_value *list = args[0], *number = args[1];
+  if (number->tag != ET_INT)
+    return eti_fail(ctx->err, ET_INVALID_PROGRAM, "expected a number known at load");
+  noted *state = et_prepare_alloc(ctx, sizeof *state, 4);
+  if (state == NULL) return et_prepare_status(ctx);
+  const noted filled = {.is_minimal = ctx->is_minimal,
+                        .has_member = list->n == 1 && list->as.list[0] != NULL,
+                        .number = (float)number->as.i};
+  *state = filled;
+  ctx->state = state;
+  return ET_OK;
+}
+
+static et_status run_note(et_kernel_ctx *ctx, et_value *const *args) {
+  if (ctx->state == NULL) return ET_INTERNAL;
+  memcpy(args[2]->as.tensor->data, ctx->state, sizeof(noted));
+  return ET_OK;
+}
+
+static const et_op notes[] = {{.name = "test::note.out",
+                               .run = run_note,
+                               .prepare = prepare_note,
+                               .n_args = 4,
+                               .needs_prepare = true}};
+static const et_op_table table = {notes, 1, &et_ops_portable};
+
+enum { X, Y, OUT, LIST, NUMBER, ONE, N_VALUES };
+static const int32_t members[] = {Y};
+static const made_value values[N_VALUES] = {
+    [X] = TENSOR(.memory = 1),
+    [Y] = TENSOR(.memory = 1, .at = 64),
+    [OUT] = TENSOR(.memory = 1, .at = 128),
+    [LIST] = {.code = PTE_TENSOR_LIST, .items = members, .n = 1},
+    [NUMBER] = {.code = PTE_INT, .number = 7},
+    [ONE] = {.code = PTE_INT, .number = 1},
+};
+static const made_instruction note = {
+    .kind = PTE_KERNEL_CALL, .a = 0, .args = {LIST, NUMBER, OUT, OUT}, .n_args = 4};
+static const made_instruction move = {.kind = PTE_MOVE_CALL, .a = X, .b = Y};
+static const made_instruction count = {
+    .kind = PTE_KERNEL_CALL, .a = 1, .args = {NUMBER, ONE, NUMBER}, .n_args = 3};
+
+static rig noting(const made_instruction *first) {
+  const made_instruction code[] = {first == NULL ? note : *first, note};
+  const made_chain chain = {code, first == NULL ? 1 : 2, 0};
+  static const char *const operators[] = {"test::note", "out", "executorch_prim::add", "Scalar"};
+  const made_plan plan = {.name = "forward",
+                          .values = values,
+                          .n_values = N_VALUES,
+                          .outputs = {OUT},
+                          .n_outputs = 1,
+                          .chains = &chain,
+                          .n_chains = 1,
+                          .operators = operators,
+                          .n_operators = 2,
+                          .memories = {192},
+                          .n_memories = 1};
+  const made_program program = {.plans = &plan, .n_plans = 1};
+  size_t size;
+  uint8_t *bytes = make_program(&program, &size);
+  rig r = rig_take(bytes, size);
+  r.config.ops = &table;
+  return r;
+}
+
+static void expect_noted(rig *r, float is_minimal, float has_member) {
+  EXPECT(rig_start(r, "forward"));
+  EXPECT(et_method_execute(r->method, &r->err) == ET_OK);
+  const float *out = et_method_output(r->method, 0)->as.tensor->data;
+  EXPECT(out[0] == is_minimal && out[1] == has_member && out[2] == 7);
+  rig_end(r);
+}
+
+static void known_arguments_are_all_shown(void) {
+  rig r = noting(NULL);
+  expect_noted(&r, 0, 1);
+}
+
+static void a_method_without_prepare_steps_prepares_such_a_call_all_the_same(void) {
+  rig r = noting(NULL);
+  r.config.no_prepare = true;
+  expect_noted(&r, 0, 1);
+}
+
+static void a_tensor_that_an_instruction_replaces_is_left_out(void) {
+  rig r = noting(&move);
+  expect_noted(&r, 1, 0);
+}
+
+static void a_call_that_cannot_be_prepared_is_refused_at_load(void) {
+  rig r = noting(&count);
+  EXPECT(!rig_start(&r, "forward"));
+  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM, "expected a number known at load");
+  rig_end(&r);
+}
+
+static const et_test tests[] = {
+    ET_CASE(known_arguments_are_all_shown),
+    ET_CASE(a_method_without_prepare_steps_prepares_such_a_call_all_the_same),
+    ET_CASE(a_tensor_that_an_instruction_replaces_is_left_out),
+    ET_CASE(a_call_that_cannot_be_prepared_is_refused_at_load),
+};
+
+ET_TEST_MAIN(tests)

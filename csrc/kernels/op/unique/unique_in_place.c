@@ -4,7 +4,7 @@
 // equals nothing, so that each stays. Relies on element.h, copy_op.h and sort_key.h.
 #include "kernels/lib/element.h"
 #include "kernels/lib/copy_op.h"
-#include "kernels/op/unique.h"
+#include "kernels/op/unique/unique.h"
 
 #include <string.h>
 

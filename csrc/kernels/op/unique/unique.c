@@ -5,7 +5,7 @@
 // exporter moves another dimension to the front. Relies on copy_op.h, sort_key.h.
 #include "kernels/lib/element.h"
 #include "kernels/lib/copy_op.h"
-#include "kernels/op/unique.h"
+#include "kernels/op/unique/unique.h"
 
 #include <string.h>
 

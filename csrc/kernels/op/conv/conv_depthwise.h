@@ -13,6 +13,7 @@ enum {
   ETI_DW_REACH = 4096,              // of a kernel, dilated
   ETI_DW_FLOATS = 64 * 1024,        // that a part of the work should fit in
   ETI_DW_MAX_FLOATS = 1024 * 1024,  // beyond which the product does it
+  ETI_DW_SMALL_RUN = 64 * 1024,     // multiply-adds that are not worth a second thread
 };
 
 // f32 of one thread, `n` floats of a part of the work.

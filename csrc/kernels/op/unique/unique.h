@@ -18,7 +18,8 @@ static inline const char *eti_slice_at(const eti_slices *s, size_t i) {
 }
 // The order of all slices: negative, 0 or positive. NaN are alike here.
 int eti_slices_compare(const eti_slices *s, const char *a, const char *b);
-// Whether b repeats a; one with a NaN equals nothing.
+bool eti_slice_has_nan(const eti_slices *s, const char *a);
+// Whether b repeats a. A slice with a NaN equals nothing.
 bool eti_slices_equal(const eti_slices *s, const char *a, const char *b);
 
 // What the operator asks for, and its outputs; counts and inverse may be unwanted.

@@ -8,25 +8,6 @@
 
 #include <string.h>
 
-int eti_slices_compare(const eti_slices *s, const char *a, const char *b) {
-  for (size_t k = 0; k < s->m; k++) {
-    const uint64_t x = s->key(a + k * s->bytes), y = s->key(b + k * s->bytes);
-    if (x != y) return x < y ? -1 : 1;
-  }
-  return 0;
-}
-
-static bool has_nan(const eti_slices *s, const char *a) {
-  for (size_t k = 0; s->is_float && k < s->m; k++) {
-    if (s->key(a + k * s->bytes) == ETI_KEY_NAN(s->bytes)) return true;
-  }
-  return false;
-}
-
-bool eti_slices_equal(const eti_slices *s, const char *a, const char *b) {
-  return eti_slices_compare(s, a, b) == 0 && !has_nan(s, a);
-}
-
 static void swap(char *a, char *b, size_t n) {
   char held[64];
   for (; n > 0;) {
@@ -129,14 +110,6 @@ static void insert(const eti_distinct *r, const eti_slices *s, size_t i, size_t 
   counts[at] = 0;
 }
 
-et_status eti_distinct_room(const et_kernel_ctx *ctx, const eti_distinct *r, const eti_slices *s,
-                            size_t kept) {
-  ET_CHECK(kept * s->m <= r->out->capacity && (!r->wants_counts || kept <= r->counts->capacity),
-           ctx->err, ET_NOT_SUPPORTED, "there are more than the %zu distinct ones planned",
-           kept - 1);
-  return ET_OK;
-}
-
 // Takes the slices of the input into their order, one by one.
 static et_status collect(const et_kernel_ctx *ctx, const eti_distinct *r, const eti_slices *s,
                          size_t *n_kept) {
@@ -144,7 +117,7 @@ static et_status collect(const et_kernel_ctx *ctx, const eti_distinct *r, const 
   for (size_t i = 0; i < s->n; i++) {
     const size_t at = place_of(r, s, i, kept);
     const bool repeats = at < kept && compare_input(r, s, i, eti_slice_at(s, at)) == 0 &&
-                         !has_nan(s, eti_slice_at(s, at));
+                         !eti_slice_has_nan(s, eti_slice_at(s, at));
     if (!repeats) {
       ET_TRY(eti_distinct_room(ctx, r, s, kept + 1));
       insert(r, s, i, at, kept++);
@@ -161,7 +134,7 @@ static et_status collect_neighbours(const et_kernel_ctx *ctx, const eti_distinct
   size_t kept = 0;
   for (size_t i = 0; i < s->n; i++) {
     const char *const last = kept > 0 ? eti_slice_at(s, kept - 1) : NULL;
-    if (last == NULL || compare_input(r, s, i, last) != 0 || has_nan(s, last)) {
+    if (last == NULL || compare_input(r, s, i, last) != 0 || eti_slice_has_nan(s, last)) {
       ET_TRY(eti_distinct_room(ctx, r, s, kept + 1));
       insert(r, s, i, kept, kept);
       kept++;
@@ -178,7 +151,7 @@ static void find_sources(const eti_distinct *r, const eti_slices *s, size_t kept
   int64_t *const inverse = r->inverse->data;
   for (size_t i = 0; i < s->n; i++) {
     size_t at = place_of(r, s, i, kept);
-    if (at < kept && has_nan(s, eti_slice_at(s, at))) at += earlier_like(r, s, i);
+    if (at < kept && eti_slice_has_nan(s, eti_slice_at(s, at))) at += earlier_like(r, s, i);
     inverse[eti_offset_of(r->inverse, i)] = (int64_t)at;
   }
 }

@@ -83,7 +83,8 @@ size_t eti_count_nonzero(const char *p, ptrdiff_t stride, size_t n, size_t bytes
 // ---- counting
 
 // The walk over the mask and, where there is one, another window of its shape.
-static eti_iter walk_of(const eti_masked *m, const eti_view *view, const char *data, size_t bytes) {
+static eti_iter walk_of(const eti_compact *m, const eti_window *view, const char *data,
+                        size_t bytes) {
   eti_iter it = {.numel = m->numel, .n_operands = view == NULL ? 1 : 2};
   it.data[0] = (char *)(uintptr_t)m->mask_data;
   if (view != NULL) it.data[1] = (char *)(uintptr_t)data + view->offset * (ptrdiff_t)bytes;
@@ -100,12 +101,12 @@ static void count_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n)
   *count += eti_count_nonzero(p[0], s[0], n, 1, UINT64_MAX);
 }
 
-static size_t part_begin(const eti_masked *m, size_t part) {
+static size_t part_begin(const eti_compact *m, size_t part) {
   return (size_t)((uint64_t)m->numel * part / m->n_parts);
 }
 
 static void count_parts(void *ctx, size_t begin, size_t end) {
-  eti_masked *const m = ctx;
+  eti_compact *const m = ctx;
   const eti_iter it = walk_of(m, NULL, NULL, 0);
   for (size_t part = begin; part < end; part++) {
     size_t count = 0;
@@ -114,9 +115,9 @@ static void count_parts(void *ctx, size_t begin, size_t end) {
   }
 }
 
-void eti_masked_count(const et_kernel_ctx *ctx, const et_tensor *mask, const eti_shape *shape,
-                      eti_masked *m) {
-  *m = (eti_masked){.pool = ctx->pool, .mask = {.shape = *shape}, .mask_data = mask->data};
+void eti_compact_count(const et_kernel_ctx *ctx, const et_tensor *mask, const eti_shape *shape,
+                       eti_compact *m) {
+  *m = (eti_compact){.pool = ctx->pool, .mask = {.shape = *shape}, .mask_data = mask->data};
   m->numel = 1;
   for (size_t d = 0; d < shape->rank; d++) m->numel *= (size_t)shape->sizes[d];
   for (size_t d = 0; d < mask->rank; d++) {
@@ -134,11 +135,11 @@ void eti_masked_count(const et_kernel_ctx *ctx, const et_tensor *mask, const eti
 // ---- moving
 
 typedef struct move {
-  const eti_masked *m;
+  const eti_compact *m;
   eti_iter it;
   size_t bytes;
   char *line;
-  const eti_view *view;  // of the line, to put; NULL: it is dense, and taken to
+  const eti_window *view;  // of the line, to put; NULL: it is dense, and taken to
   bool is_dense;
 } move;
 
@@ -187,7 +188,7 @@ static void move_sized(char *line, char *data, ptrdiff_t stride, const int32_t *
 }
 
 // Offset, in elements, of logical element k.
-static ptrdiff_t offset_of(const eti_view *view, size_t k) {
+static ptrdiff_t offset_of(const eti_window *view, size_t k) {
   ptrdiff_t offset = view->offset;
   for (size_t d = view->shape.rank; d-- > 0;) {
     offset += (ptrdiff_t)(k % (size_t)view->shape.sizes[d]) * view->strides[d];
@@ -221,21 +222,21 @@ static void move_row(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) 
 
 static void move_parts(void *ctx, size_t begin, size_t end) {
   const move *const of = ctx;
-  const eti_masked *const m = of->m;
+  const eti_compact *const m = of->m;
   for (size_t i = begin; i < end; i++) {
     part_move part = {of, m->first[i], m->first[i + 1]};
     eti_iter_rows(&of->it, part_begin(m, i), part_begin(m, i + 1), move_row, &part);
   }
 }
 
-void eti_masked_take(const eti_masked *m, char *line, const eti_view *view, const char *data,
-                     size_t bytes) {
+void eti_compact_gather(const eti_compact *m, char *line, const eti_window *view, const char *data,
+                        size_t bytes) {
   move of = {m, walk_of(m, view, data, bytes), bytes, line, NULL, true};
   if (m->first[m->n_parts] > 0) et_parallel_for(m->pool, move_parts, &of, m->n_parts, 1);
 }
 
-void eti_masked_put(const eti_masked *m, const eti_view *line, const char *line_data,
-                    const eti_view *view, char *data, size_t bytes) {
+void eti_compact_scatter(const eti_compact *m, const eti_window *line, const char *line_data,
+                         const eti_window *view, char *data, size_t bytes) {
   ptrdiff_t stride = 1;
   bool is_dense = true;
   for (size_t d = line->shape.rank; d-- > 0; stride *= line->shape.sizes[d])

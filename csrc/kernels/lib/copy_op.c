@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-et_status eti_move_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
-                       eti_plan_fn plan_fn) {
+et_status eti_copy_op_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                          eti_plan_fn plan_fn) {
   et_tensor *self = NULL, *out = NULL;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_arg_tensor(ctx, args, i_out, &out));
@@ -23,8 +23,8 @@ et_status eti_move_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
   return ET_OK;
 }
 
-et_status eti_move_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i_out,
-                           eti_plan_fn plan_fn) {
+et_status eti_copy_op_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i_out,
+                              eti_plan_fn plan_fn) {
   const et_kernel_ctx k = eti_silent_args(ctx);
   et_tensor *self = NULL, *out = NULL;
   if (eti_arg_tensor(&k, args, 0, &self) != ET_OK || eti_arg_tensor(&k, args, i_out, &out) != ET_OK)
@@ -40,31 +40,31 @@ et_status eti_move_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i_
   return ET_OK;
 }
 
-et_status eti_move_view(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self,
-                        const eti_view *view, eti_copy_plan *plan) {
+et_status eti_copy_op_window(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self,
+                             const eti_window *view, eti_copy_plan *plan) {
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_TRY(eti_resize(ctx, out, &view->shape));
-  const eti_view to = eti_view_of(out);
+  const eti_window to = eti_window_of(out);
   eti_plan_begin(plan, et_dtype_bytes((et_dtype)out->dtype));
-  eti_plan_views(plan, &to, view);
+  eti_plan_windows(plan, &to, view);
   return ET_OK;
 }
 
 et_status eti_plan_clone(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
                          const et_tensor *self, eti_copy_plan *plan) {
   (void)args;
-  const eti_view view = eti_view_of(self);
-  return eti_move_view(ctx, out, self, &view, plan);
+  const eti_window view = eti_window_of(self);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status eti_plan_convert(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
                            const et_tensor *self, eti_copy_plan *plan) {
   (void)args;
-  const eti_view from = eti_view_of(self);
+  const eti_window from = eti_window_of(self);
   ET_TRY(eti_plan_begin_cast(plan, (et_dtype)out->dtype, (et_dtype)self->dtype, ctx->err));
   ET_TRY(eti_resize(ctx, out, &from.shape));
-  const eti_view to = eti_view_of(out);
-  eti_plan_views(plan, &to, &from);
+  const eti_window to = eti_window_of(out);
+  eti_plan_windows(plan, &to, &from);
   return ET_OK;
 }
 
@@ -167,7 +167,7 @@ et_status eti_slice_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i
   return ET_OK;
 }
 
-void eti_view_remove(eti_view *view, size_t dim) {
+void eti_window_remove(eti_window *view, size_t dim) {
   view->shape.rank--;
   for (size_t d = dim; d < view->shape.rank; d++) {
     view->shape.sizes[d] = view->shape.sizes[d + 1];
@@ -175,7 +175,7 @@ void eti_view_remove(eti_view *view, size_t dim) {
   }
 }
 
-void eti_view_insert(eti_view *view, size_t dim, int32_t size, ptrdiff_t stride) {
+void eti_window_insert(eti_window *view, size_t dim, int32_t size, ptrdiff_t stride) {
   ET_ASSERT(view->shape.rank < ET_MAX_RANK);
   for (size_t d = view->shape.rank++; d > dim; d--) {
     view->shape.sizes[d] = view->shape.sizes[d - 1];
@@ -220,12 +220,12 @@ eti_loop eti_where_loop(et_dtype dtype) {
   }
 }
 
-void eti_copy_first(const et_kernel_ctx *ctx, const et_tensor *out, const eti_view *self,
+void eti_copy_first(const et_kernel_ctx *ctx, const et_tensor *out, const eti_window *self,
                     const void *data) {
-  const eti_view to = eti_view_of(out);
+  const eti_window to = eti_window_of(out);
   bool in_place = out->data == data && to.shape.rank == self->shape.rank;
   for (size_t d = 0; d < to.shape.rank && in_place; d++)
     in_place = to.strides[d] == self->strides[d] || to.shape.sizes[d] <= 1;
   if (in_place) return;
-  eti_copy_views(ctx->pool, out->data, &to, data, self, et_dtype_bytes((et_dtype)out->dtype));
+  eti_copy_windows(ctx->pool, out->data, &to, data, self, et_dtype_bytes((et_dtype)out->dtype));
 }

@@ -2,8 +2,8 @@
 // output: run builds a plan and runs it; prepare keeps the plan when no shape can change between
 // runs. Also plans for lists of copies (cat, split). Relies on strided_copy.h and shape.h. Knows no
 // operator: a plan function says which element goes where.
-#ifndef ET_MOVE_H
-#define ET_MOVE_H
+#ifndef ET_COPY_OP_H
+#define ET_COPY_OP_H
 
 #include "kernels/lib/iter.h"
 #include "kernels/kernel.h"
@@ -26,15 +26,16 @@ typedef et_status (*eti_plan_fn)(const et_kernel_ctx *ctx, et_value *const *args
                                  const et_tensor *self, eti_copy_plan *plan);
 
 // self is argument 0, out argument i_out.
-et_status eti_move_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out, eti_plan_fn plan);
+et_status eti_copy_op_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                          eti_plan_fn plan);
 // Leaves ctx->state NULL, with ET_OK, when shapes are dynamic or arguments are wrong: run then
 // plans, or reports, itself.
-et_status eti_move_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i_out,
-                           eti_plan_fn plan);
+et_status eti_copy_op_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i_out,
+                              eti_plan_fn plan);
 
 // The end of most plan functions: out gets the window's shape and, element for element, its values.
-et_status eti_move_view(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self,
-                        const eti_view *view, eti_copy_plan *plan);
+et_status eti_copy_op_window(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self,
+                             const eti_window *view, eti_copy_plan *plan);
 
 // Plan functions of copies of a whole tensor: with its element type, and into the output's.
 et_status eti_plan_clone(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
@@ -76,22 +77,22 @@ et_status eti_slice_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i
                        eti_slice *slice);
 
 // Restricts one dimension of a window to start, start + step, …
-static inline void eti_view_slice(eti_view *view, size_t dim, const eti_slice *slice) {
+static inline void eti_window_slice(eti_window *view, size_t dim, const eti_slice *slice) {
   if (slice->length > 0) view->offset += (ptrdiff_t)slice->start * view->strides[dim];
   view->shape.sizes[dim] = (int32_t)slice->length;
   if (slice->length > 1) view->strides[dim] *= (ptrdiff_t)slice->step;
 }
 
-void eti_view_remove(eti_view *view, size_t dim);  // drops a dimension
+void eti_window_remove(eti_window *view, size_t dim);  // drops a dimension
 // Adds a dimension before dim; rank < ET_MAX_RANK.
-void eti_view_insert(eti_view *view, size_t dim, int32_t size, ptrdiff_t stride);
+void eti_window_insert(eti_window *view, size_t dim, int32_t size, ptrdiff_t stride);
 
 // Copies a window into a tensor of its shape, unless it is that tensor.
-void eti_copy_first(const et_kernel_ctx *ctx, const et_tensor *out, const eti_view *self,
+void eti_copy_first(const et_kernel_ctx *ctx, const et_tensor *out, const eti_window *self,
                     const void *data);
 
 // The loop of condition (any byte but 0), a, b that takes elements of a type from a or b, by their
 // size; NULL where there is none.
 eti_loop eti_where_loop(et_dtype dtype);
 
-#endif  // ET_MOVE_H
+#endif  // ET_COPY_OP_H

@@ -2,8 +2,8 @@
 // and Bluestein's convolution for lengths with a large prime factor. Relies on micro/fft.h and the
 // sine for its tables, which are made in memory of the caller's. Knows no tensor: a line is an
 // address and a step.
-#ifndef ET_FFT_H
-#define ET_FFT_H
+#ifndef ET_FFT_LINES_H
+#define ET_FFT_LINES_H
 
 #include "kernels/micro/fft/fft_pass.h"
 #include "runtime/et.h"
@@ -66,4 +66,4 @@ typedef struct eti_fft_lines {
 // work has n_lines × lane_bytes bytes.
 void eti_fft_run(const eti_fft_plan *plan, const eti_fft_lines *lines, void *work);
 
-#endif  // ET_FFT_H
+#endif  // ET_FFT_LINES_H

@@ -12,8 +12,8 @@
 //
 // Attention over a cache (op/llm.c) has a core of its own, and other numbers: it scales scores
 // instead of queries and divides by the sum.
-#ifndef ET_ATTENTION_H
-#define ET_ATTENTION_H
+#ifndef ET_FLASH_ATTENTION_H
+#define ET_FLASH_ATTENTION_H
 
 #include "kernels/lib/cast.h"
 #include "kernels/lib/shape.h"
@@ -51,4 +51,4 @@ void eti_attention_prepare(const eti_attention *a, et_prepare_ctx *ctx);
 // of one float type.
 void eti_attention_run(const et_kernel_ctx *ctx, const eti_attention *a);
 
-#endif  // ET_ATTENTION_H
+#endif  // ET_FLASH_ATTENTION_H

@@ -21,7 +21,7 @@ static et_dtype common_type(const et_tensor *a, const et_tensor *b) {
   return eti_promote_result(&p);
 }
 
-bool eti_divides_halves(et_value *const *args) {
+bool eti_is_half_div(et_value *const *args) {
   for (size_t i = 0; i < 2; i++) {
     if (args[i] == NULL || args[i]->tag != ET_TENSOR) return false;
   }
@@ -87,8 +87,7 @@ static void half_quotients(void *const p[], const ptrdiff_t s[], size_t n, const
   }
 }
 
-et_status eti_half_quotient_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
-                                bool floors) {
+et_status eti_half_div_run(et_kernel_ctx *ctx, et_value *const *args, size_t i_out, bool floors) {
   et_tensor *operands[3];
   eti_shape shape;
   ET_TRY(eti_arg_tensor(ctx, args, i_out, &operands[0]));

@@ -167,9 +167,9 @@ static void range_task(void *ctx, size_t begin, size_t end) {
 
 static void run_rows(const et_kernel_ctx *ctx, const eti_iter *it, et_tensor *const *operands,
                      size_t grain, eti_row_fn row, void *row_ctx) {
-  eti_tiles tiles;
-  if (eti_tiles_init(&tiles, it, operands)) {
-    eti_tiles_run(&tiles, ctx->pool, grain, row, row_ctx);
+  eti_tiled_iter tiles;
+  if (eti_tiled_iter_init(&tiles, it, operands)) {
+    eti_tiled_iter_run(&tiles, ctx->pool, grain, row, row_ctx);
     return;
   }
   range_job job = {it, row, row_ctx};

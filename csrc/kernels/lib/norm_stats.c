@@ -58,7 +58,7 @@ static size_t chunk_size(size_t numel, size_t first) {
   return numel - first < ETI_SLAB_CHUNK ? numel - first : ETI_SLAB_CHUNK;
 }
 
-eti_stats eti_stats_of(const eti_norm_micro *micro, const eti_slab *s, const char *base) {
+eti_norm_stats eti_norm_stats_of(const eti_norm_micro *micro, const eti_slab *s, const char *base) {
   _Alignas(64) char room[ETI_SLAB_CHUNK * 8];
   double sum = 0, squares = 0;
   for (size_t i = 0; i < s->numel; i += ETI_SLAB_CHUNK) {
@@ -73,7 +73,7 @@ eti_stats eti_stats_of(const eti_norm_micro *micro, const eti_slab *s, const cha
   // The mean was rounded for the differences; what that adds to their squares is taken back.
   const double rounded = micro->dtype == ET_F32 ? (double)(float)mean : mean,
                error = mean - rounded;
-  return (eti_stats){.mean = mean, .variance = squares / (double)s->numel - error * error};
+  return (eti_norm_stats){.mean = mean, .variance = squares / (double)s->numel - error * error};
 }
 
 double eti_norm_element(const et_tensor *t, size_t i, double absent) {
@@ -128,7 +128,7 @@ et_status eti_norm_read(const et_kernel_ctx *ctx, et_value *const *args, size_t 
   return ET_OK;
 }
 
-et_status eti_check_norm_vector(const et_kernel_ctx *ctx, const et_tensor *t, size_t n,
+et_status eti_norm_check_vector(const et_kernel_ctx *ctx, const et_tensor *t, size_t n,
                                 const char *op, const char *what) {
   ET_CHECK(t == NULL || (t->rank == 1 && (size_t)t->sizes[0] == n &&
                          eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF)),

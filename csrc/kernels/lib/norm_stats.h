@@ -3,8 +3,8 @@
 // A slab is read in chunks, straight from memory when it lies in a row in the type we compute in
 // (f32, or f64 for f64), else through a cast. Mean first, then the squares of the differences, each
 // chunk summed as micro/norm.h says, chunks added in f64.
-#ifndef ET_NORMS_H
-#define ET_NORMS_H
+#ifndef ET_NORM_STATS_H
+#define ET_NORM_STATS_H
 
 #include "kernels/kernel.h"
 #include "kernels/micro/rows/row_norm.h"
@@ -33,10 +33,10 @@ const void *eti_slab_chunk(const eti_norm_micro *micro, const eti_slab *s, const
 void eti_slab_affine(const eti_norm_micro *micro, const eti_slab *xs, const char *x,
                      const eti_slab *os, char *out, double mean, double scale, double shift);
 
-typedef struct eti_stats {
+typedef struct eti_norm_stats {
   double mean, variance;  // variance without correction
-} eti_stats;
-eti_stats eti_stats_of(const eti_norm_micro *micro, const eti_slab *s, const char *base);
+} eti_norm_stats;
+eti_norm_stats eti_norm_stats_of(const eti_norm_micro *micro, const eti_slab *s, const char *base);
 
 // Element i of a vector, or `absent` where there is none; and some written, as far as it reaches.
 double eti_norm_element(const et_tensor *t, size_t i, double absent);
@@ -51,7 +51,7 @@ typedef struct eti_norm_args {
 et_status eti_norm_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i_weight,
                         size_t i_eps, const char *op, eti_norm_args *a);
 // A parameter of one entry per channel, or absent.
-et_status eti_check_norm_vector(const et_kernel_ctx *ctx, const et_tensor *t, size_t n,
+et_status eti_norm_check_vector(const et_kernel_ctx *ctx, const et_tensor *t, size_t n,
                                 const char *op, const char *what);
 
 static inline const eti_norm_micro *eti_norm_micro_of(uint8_t dtype) {
@@ -60,11 +60,11 @@ static inline const eti_norm_micro *eti_norm_micro_of(uint8_t dtype) {
 static inline bool eti_slab_is_row(const eti_slab *s) {
   return s->rank == 0 || (s->rank == 1 && s->strides[0] == 1);
 }
-static inline double eti_rstd_of(const eti_stats *s, double eps) {
+static inline double eti_rstd_of(const eti_norm_stats *s, double eps) {
   return 1.0 / sqrt(s->variance + eps);
 }
 static inline uint32_t eti_dims_from(size_t first, size_t rank) {
   return (uint32_t)((1ull << rank) - (1ull << first));
 }
 
-#endif  // ET_NORMS_H
+#endif  // ET_NORM_STATS_H

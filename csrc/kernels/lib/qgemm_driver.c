@@ -58,15 +58,15 @@ static size_t block_rows(size_t m, size_t n, size_t k) {
 // ---- arguments
 
 // Bytes of the weights of all groups, and elements of what belongs to their columns.
-static bool packed_sizes(const eti_qproduct *p, size_t *weights, size_t *columns) {
+static bool packed_sizes(const eti_qgemm_job *p, size_t *weights, size_t *columns) {
   size_t panel;
   return !__builtin_mul_overflow(divided_up(p->k, 2), (size_t)2 * NR, &panel) &&
          !__builtin_mul_overflow(divided_up(p->n, NR) * NR, p->groups, columns) &&
          !__builtin_mul_overflow(*columns / NR, panel, weights);
 }
 
-et_status eti_qproduct_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                            eti_qproduct *p) {
+et_status eti_qgemm_job_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                             eti_qgemm_job *p) {
   static const et_dtype types[] = {ET_I8, ET_I32, ET_F32, ET_F32};
   static const char *const names[] = {"weight", "starts", "scales", "addends"};
   et_tensor *t[4];
@@ -89,7 +89,7 @@ et_status eti_qproduct_read(const et_kernel_ctx *ctx, et_value *const *args, siz
 }
 
 et_status eti_qlimits_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                           eti_qproduct *p) {
+                           eti_qgemm_job *p) {
   int64_t z, least, most;
   ET_TRY(eti_arg_int(ctx, args, i, &z));
   ET_TRY(eti_arg_int(ctx, args, i + 1, &least));
@@ -104,8 +104,8 @@ et_status eti_qlimits_read(const et_kernel_ctx *ctx, et_value *const *args, size
   return ET_OK;
 }
 
-et_status eti_qrow_numbers_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t m,
-                                eti_qrow_numbers *numbers) {
+et_status eti_row_qparams_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t m,
+                               eti_row_qparams *numbers) {
   et_tensor *t[2];
   for (size_t j = 0; j < 2; j++) {
     ET_TRY(eti_arg_tensor(ctx, args, i + j, &t[j]));
@@ -118,7 +118,7 @@ et_status eti_qrow_numbers_read(const et_kernel_ctx *ctx, et_value *const *args,
              j == 0 ? "scale" : "zero_point", t[j]->numel, et_dtype_name(dtype), m,
              j == 0 ? "f32 or f64" : "integers");
   }
-  *numbers = (eti_qrow_numbers){t[0], t[1]};
+  *numbers = (eti_row_qparams){t[0], t[1]};
   return ET_OK;
 }
 
@@ -130,8 +130,8 @@ static double number_of(const et_tensor *t, size_t row) {
   return number;
 }
 
-void eti_qrow_numbers_get(const eti_qrow_numbers *numbers, size_t first, size_t n, float *scales,
-                          int32_t *zeros) {
+void eti_row_qparams_get(const eti_row_qparams *numbers, size_t first, size_t n, float *scales,
+                         int32_t *zeros) {
   for (size_t i = 0; i < n; i++) {
     const double zero = number_of(numbers->zero, first + i);
     scales[i] = (float)number_of(numbers->scale, first + i);
@@ -146,20 +146,20 @@ static size_t slot_bytes(size_t m, size_t n, size_t k) {
   return divided_up(block_rows(m, n, k) * row_length(k), 32) * 32 * sizeof(int16_t);
 }
 
-size_t eti_qproduct_scratch(size_t m, size_t n, size_t k, size_t n_threads) {
+size_t eti_qgemm_job_scratch(size_t m, size_t n, size_t k, size_t n_threads) {
   if (k > MAX_SCRATCH / ROWS / sizeof(int16_t) - 32) return 0;
   return slot_bytes(m, n, k) * (n_threads == 0 ? 1 : n_threads);
 }
 
 typedef struct run {
-  const eti_qproduct *p;
+  const eti_qgemm_job *p;
   size_t block, n_blocks;  // rows of a block; blocks of a group
   size_t chunk, n_chunks;  // panels that a unit has of those of a group
   size_t n_units, n_slots;
   char *scratch;
 } run;
 
-static eti_qtile tile_of(const eti_qproduct *p, size_t group, size_t panel, size_t row) {
+static eti_qtile tile_of(const eti_qgemm_job *p, size_t group, size_t panel, size_t row) {
   const size_t panels = divided_up(p->n, NR), pairs = divided_up(p->k, 2);
   const size_t at = group * panels + panel, column = panel * NR;
   eti_qtile t = {
@@ -184,7 +184,7 @@ static eti_qtile tile_of(const eti_qproduct *p, size_t group, size_t panel, size
   return t;
 }
 
-static void widen_block(const eti_qproduct *p, size_t group, size_t first, size_t n,
+static void widen_block(const eti_qgemm_job *p, size_t group, size_t first, size_t n,
                         int16_t *rows) {
   const size_t step = row_length(p->k);
   p->rows(p->ctx, group, first, n, rows, step);
@@ -193,7 +193,7 @@ static void widen_block(const eti_qproduct *p, size_t group, size_t first, size_
 
 static void run_slots(void *ctx, size_t begin, size_t end) {
   const run *const r = ctx;
-  const eti_qproduct *const p = r->p;
+  const eti_qgemm_job *const p = r->p;
   const size_t step = row_length(p->k), panels = divided_up(p->n, NR);
   for (size_t slot = begin; slot < end; slot++) {
     int16_t *const rows = (int16_t *)(void *)(r->scratch + slot * slot_bytes(p->m, p->n, p->k));
@@ -220,7 +220,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
 // ---- without scratch
 
 // Adds the products of one row with a panel.
-static void sum_pieces(const eti_qproduct *p, size_t group, size_t row, const int8_t *w,
+static void sum_pieces(const eti_qgemm_job *p, size_t group, size_t row, const int8_t *w,
                        uint32_t sums[NR]) {
   int16_t piece[PIECE];
   for (size_t k = 0, n; k < p->k; k += n) {
@@ -236,7 +236,7 @@ static void sum_pieces(const eti_qproduct *p, size_t group, size_t row, const in
 // The micro-kernel then only finishes the sums.
 static void run_rows(void *ctx, size_t begin, size_t end) {
   const run *const r = ctx;
-  const eti_qproduct *const p = r->p;
+  const eti_qgemm_job *const p = r->p;
   const int16_t none[2] = {0};
   const size_t panels = divided_up(p->n, NR);
   for (size_t i = begin; i < end; i++) {
@@ -262,9 +262,9 @@ static void run_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
-void eti_qproduct_run(const et_kernel_ctx *ctx, const eti_qproduct *p) {
+void eti_qgemm_job_run(const et_kernel_ctx *ctx, const eti_qgemm_job *p) {
   if (p->groups == 0 || p->m == 0 || p->n == 0) return;
-  const bool fits = eti_qproduct_scratch(p->m, p->n, p->k, 1) != 0;
+  const bool fits = eti_qgemm_job_scratch(p->m, p->n, p->k, 1) != 0;
   const size_t each = fits ? slot_bytes(p->m, p->n, p->k) : 1;
   const size_t room = fits ? ctx->scratch_bytes / (each == 0 ? 1 : each) : 0;
   run r = {.p = p, .scratch = ctx->scratch};

@@ -1,8 +1,8 @@
 // qgemm_driver.h — rows of 8-bit integers times packed weights, in panels over threads: what
 // quantized convolutions and linear layers share. Relies on micro/qgemm.h, which says how weights
 // lie and what is computed. Knows no tensor's shape.
-#ifndef ET_QPRODUCT_H
-#define ET_QPRODUCT_H
+#ifndef ET_QGEMM_DRIVER_H
+#define ET_QGEMM_DRIVER_H
 
 #include "kernels/kernel.h"
 #include "kernels/micro/qgemm/qgemm.h"
@@ -14,7 +14,7 @@ typedef void (*eti_qrows_fn)(const void *ctx, size_t group, size_t first, size_t
 typedef void (*eti_qpiece_fn)(const void *ctx, size_t group, size_t row, size_t k0, size_t n,
                               int16_t *to);
 
-typedef struct eti_qproduct {
+typedef struct eti_qgemm_job {
   const eti_qgemm_micro *micro;
   size_t groups, m, n, k;  // rows, columns and terms of one group
   // Groups one after the other, each in whole panels.
@@ -32,31 +32,31 @@ typedef struct eti_qproduct {
   const int32_t *row_zeros;
   const float *row_scales;
   size_t row_step;
-} eti_qproduct;
+} eti_qgemm_job;
 
 // Packed weights at position i of the arguments, then starts, scales and addends: checked against
 // groups, n and k, which are set. Also chooses the micro-kernels.
-et_status eti_qproduct_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                            eti_qproduct *p);
+et_status eti_qgemm_job_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                             eti_qgemm_job *p);
 // The zero point of a result of i8 at position i of the arguments, then its limits.
 et_status eti_qlimits_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                           eti_qproduct *p);
+                           eti_qgemm_job *p);
 // Scale and zero point of rows: tensors of one number, or of one for each row.
-typedef struct eti_qrow_numbers {
+typedef struct eti_row_qparams {
   const et_tensor *scale, *zero;
-} eti_qrow_numbers;
+} eti_row_qparams;
 
 // At positions i and i + 1 of the arguments, checked against m rows.
-et_status eti_qrow_numbers_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t m,
-                                eti_qrow_numbers *numbers);
+et_status eti_row_qparams_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t m,
+                               eti_row_qparams *numbers);
 // Those of rows [first, first + n).
-void eti_qrow_numbers_get(const eti_qrow_numbers *numbers, size_t first, size_t n, float *scales,
-                          int32_t *zeros);
+void eti_row_qparams_get(const eti_row_qparams *numbers, size_t first, size_t n, float *scales,
+                         int32_t *zeros);
 // Rows of k values that lie one after the other, widened.
 void eti_qwiden_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k, size_t n,
                      int16_t *to, size_t step);
 // Scratch that a run wants; 0 when that is too much. It works without, slowly.
-size_t eti_qproduct_scratch(size_t m, size_t n, size_t k, size_t n_threads);
-void eti_qproduct_run(const et_kernel_ctx *ctx, const eti_qproduct *p);
+size_t eti_qgemm_job_scratch(size_t m, size_t n, size_t k, size_t n_threads);
+void eti_qgemm_job_run(const et_kernel_ctx *ctx, const eti_qgemm_job *p);
 
-#endif  // ET_QPRODUCT_H
+#endif  // ET_QGEMM_DRIVER_H

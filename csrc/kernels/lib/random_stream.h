@@ -2,8 +2,8 @@
 // functions of the method's seed, the number of the drawing call, and a place; so threads and
 // machines do not matter, and a run can be repeated. The sequence is not torch's; the distributions
 // are. Relies on micro/random.h; knows no operator.
-#ifndef ET_RANDOM_H
-#define ET_RANDOM_H
+#ifndef ET_RANDOM_STREAM_H
+#define ET_RANDOM_STREAM_H
 
 #include "kernels/micro/random/philox.h"
 #include "runtime/check.h"
@@ -23,4 +23,4 @@ static inline double eti_random_unit(uint64_t bits) {
   return (double)(bits >> 11) * 0x1p-53;
 }
 
-#endif  // ET_RANDOM_H
+#endif  // ET_RANDOM_STREAM_H

@@ -10,7 +10,7 @@
 enum { BLOCK = 256, WEIGHTS = 8192 };
 
 typedef struct axis {
-  const eti_byte_resize *r;
+  const eti_resize_u8 *r;
   double scale;
   int64_t in, out;
   int bits;  // weights are of 2^bits
@@ -63,7 +63,7 @@ static int32_t whole(const axis *a, double weight) {
   return (int32_t)(0.5 + weight * (double)(1 << a->bits));
 }
 
-static axis axis_of(const eti_byte_resize *r, size_t d) {
+static axis axis_of(const eti_resize_u8 *r, size_t d) {
   axis a = {.r = r, .scale = r->scale[d], .in = r->x->sizes[2 + d], .out = r->out->sizes[2 + d]};
   double greatest = 0.0;
   for (int64_t o = 0; o < a.out; o++) {
@@ -111,7 +111,7 @@ static void narrow_row(const axis *width, const block *b, const uint8_t *row, pt
 }
 
 typedef struct job {
-  const eti_byte_resize *r;
+  const eti_resize_u8 *r;
   axis height, width;
 } job;
 
@@ -150,7 +150,7 @@ static void resize_rows(void *opaque, size_t begin, size_t end) {
   }
 }
 
-et_status eti_resize_bytes(const et_kernel_ctx *ctx, const eti_byte_resize *r) {
+et_status eti_resize_u8_run(const et_kernel_ctx *ctx, const eti_resize_u8 *r) {
   ET_CHECK(!r->antialias || r->scale[1] < (double)(WEIGHTS / 2 - 2), ctx->err, ET_NOT_SUPPORTED,
            "bytes are made %g times narrower, at most %d; resize twice, or as floats", r->scale[1],
            WEIGHTS / 2 - 3);

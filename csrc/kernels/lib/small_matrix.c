@@ -79,8 +79,8 @@ void eti_pivots_store(const et_tensor *t, const eti_shape *batch, size_t i, cons
     *(int32_t *)(void *)(to + (ptrdiff_t)k * t->strides[t->rank - 1u] * 4) = pivots[k] + 1;
 }
 
-et_status eti_resize_matrices(const et_kernel_ctx *ctx, et_tensor *out, const eti_shape *batch,
-                              size_t rank, size_t rows, size_t columns) {
+et_status eti_matrix_resize(const et_kernel_ctx *ctx, et_tensor *out, const eti_shape *batch,
+                            size_t rank, size_t rows, size_t columns) {
   eti_shape shape = *batch;
   ET_CHECK(shape.rank + rank <= ET_MAX_RANK, ctx->err, ET_NOT_SUPPORTED,
            "results of rank %zu, the limit is %d", shape.rank + rank, ET_MAX_RANK);
@@ -89,8 +89,8 @@ et_status eti_resize_matrices(const et_kernel_ctx *ctx, et_tensor *out, const et
   return eti_resize(ctx, out, &shape);
 }
 
-et_status eti_arg_matrices(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                           const char *op, bool square, et_tensor **out) {
+et_status eti_matrix_arg(const et_kernel_ctx *ctx, et_value *const *args, size_t i, const char *op,
+                         bool square, et_tensor **out) {
   et_tensor *t;
   ET_TRY(eti_arg_tensor(ctx, args, i, &t));
   ET_CHECK(eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT), ctx->err, ET_NOT_SUPPORTED,
@@ -147,8 +147,8 @@ static size_t lines_of(size_t n) {
   return n / (LINE / sizeof(double)) + 1;
 }
 
-et_status eti_matrices_run(const et_kernel_ctx *ctx, size_t count, size_t n, eti_matrix_fn fn,
-                           void *job) {
+et_status eti_matrix_run(const et_kernel_ctx *ctx, size_t count, size_t n, eti_matrix_fn fn,
+                         void *job) {
   matrix_run r = {.fn = fn, .job = job, .count = count, .slot = lines_of(n)};
   if (n <= ETI_MATRIX_STACK / sizeof(double)) {
     et_parallel_for(ctx->pool, run_on_stack, &r, count, 1 + ETI_GRAIN_MATH / (n + 1));
@@ -173,7 +173,7 @@ size_t eti_first_failed(const et_tensor *info, const eti_shape *batch, size_t co
   return count;
 }
 
-et_status eti_prepare_matrices(et_prepare_ctx *ctx, et_value *const *args) {
+et_status eti_matrix_prepare(et_prepare_ctx *ctx, et_value *const *args) {
   size_t n = 0, count = 1;
   for (size_t i = 0; i < 2; i++) {
     const et_tensor *const t = args[i]->tag == ET_TENSOR ? args[i]->as.tensor : NULL;

@@ -1,8 +1,8 @@
 // small_matrix.h — tensors as batches of small matrices for the operators of linear algebra: reads
 // one into rows of f64 and writes one back, whatever the layout and element type; work memory from
 // scratch, or from the stack without it. Relies on shape.h and cast.h. Knows no algorithm.
-#ifndef ET_MATRICES_H
-#define ET_MATRICES_H
+#ifndef ET_SMALL_MATRIX_H
+#define ET_SMALL_MATRIX_H
 
 #include "kernels/kernel.h"
 
@@ -29,12 +29,12 @@ void eti_pivots_store(const et_tensor *t, const eti_shape *batch, size_t i, cons
                       size_t n);
 
 // Resizes a result to batch × sizes.
-et_status eti_resize_matrices(const et_kernel_ctx *ctx, et_tensor *out, const eti_shape *batch,
-                              size_t rank, size_t rows, size_t columns);
+et_status eti_matrix_resize(const et_kernel_ctx *ctx, et_tensor *out, const eti_shape *batch,
+                            size_t rank, size_t rows, size_t columns);
 // The tensor at position i: f32 or f64, of at least two dimensions, the last two alike if
 // square and none too large.
-et_status eti_arg_matrices(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                           const char *op, bool square, et_tensor **out);
+et_status eti_matrix_arg(const et_kernel_ctx *ctx, et_value *const *args, size_t i, const char *op,
+                         bool square, et_tensor **out);
 et_status eti_arg_result(const et_kernel_ctx *ctx, et_value *const *args, size_t i, et_dtype dtype,
                          et_tensor **out);
 
@@ -42,12 +42,12 @@ et_status eti_arg_result(const et_kernel_ctx *ctx, et_value *const *args, size_t
 // stack's where they suffice, else a part of ctx->scratch. ET_OUT_OF_RESOURCES says what is
 // missing.
 typedef void (*eti_matrix_fn)(void *job, size_t i, double *work);
-et_status eti_matrices_run(const et_kernel_ctx *ctx, size_t count, size_t n, eti_matrix_fn fn,
-                           void *job);
+et_status eti_matrix_run(const et_kernel_ctx *ctx, size_t count, size_t n, eti_matrix_fn fn,
+                         void *job);
 // The first of `count` matrices whose number in info (i32) is not 0, or count; that number.
 size_t eti_first_failed(const et_tensor *info, const eti_shape *batch, size_t count, size_t *at);
 // For every operator of matrices: asks for the scratch that matrices of arguments 0 and 1 need.
-et_status eti_prepare_matrices(et_prepare_ctx *ctx, et_value *const *args);
+et_status eti_matrix_prepare(et_prepare_ctx *ctx, et_value *const *args);
 
 // How many matrices a batch has; none where no result has elements, since a batch of nothing may be
 // of any size.
@@ -63,4 +63,4 @@ static inline size_t eti_matrix_columns(const et_tensor *t) {
   return (size_t)t->sizes[t->rank - 1u];
 }
 
-#endif  // ET_MATRICES_H
+#endif  // ET_SMALL_MATRIX_H

@@ -67,7 +67,7 @@ static uint64_t key_f64(const void *p) {
   return key_double(*(const double *)p);
 }
 
-const eti_key_fn eti_order_keys[ET_DTYPE_COUNT] = {
+const eti_key_fn eti_sort_keys[ET_DTYPE_COUNT] = {
     [ET_U8] = key_u8,   [ET_I8] = key_i8,     [ET_I16] = key_i16, [ET_I32] = key_i32,
     [ET_I64] = key_i64, [ET_F16] = key_f16,   [ET_F32] = key_f32, [ET_F64] = key_f64,
     [ET_B8] = key_b8,   [ET_BF16] = key_bf16, [ET_U16] = key_u16, [ET_U32] = key_u32,
@@ -126,7 +126,7 @@ static void row_f64(const char *p, ptrdiff_t stride, size_t n, uint64_t *keys) {
   row_of(p, stride, n, keys, key_f64, 8);
 }
 
-const eti_keys_fn eti_order_rows[ET_DTYPE_COUNT] = {
+const eti_keys_fn eti_sort_key_rows[ET_DTYPE_COUNT] = {
     [ET_U8] = row_u8,   [ET_B8] = row_b8,   [ET_U16] = row_u16,   [ET_U32] = row_u32,
     [ET_U64] = row_u64, [ET_I8] = row_i8,   [ET_I16] = row_i16,   [ET_I32] = row_i32,
     [ET_I64] = row_i64, [ET_F16] = row_f16, [ET_BF16] = row_bf16, [ET_F32] = row_f32,
@@ -146,7 +146,7 @@ static void sort_few(uint64_t *a, size_t n) {
   }
 }
 
-uint64_t *eti_order_sort(uint64_t *a, uint64_t *b, size_t n) {
+uint64_t *eti_sort_by_key(uint64_t *a, uint64_t *b, size_t n) {
   uint32_t next[PLACES][DIGITS] = {{0}};
   for (size_t i = 0; i < n; i++) {
     for (unsigned place = 0; place < PLACES; place++)
@@ -169,22 +169,22 @@ uint64_t *eti_order_sort(uint64_t *a, uint64_t *b, size_t n) {
   return a;
 }
 
-uint64_t *eti_order_positions(uint8_t dtype, const char *p, ptrdiff_t stride, size_t n,
-                              uint64_t flip, uint64_t *work) {
+uint64_t *eti_sort_positions(uint8_t dtype, const char *p, ptrdiff_t stride, size_t n,
+                             uint64_t flip, uint64_t *work) {
   const bool wide = et_dtype_bytes((et_dtype)dtype) == 8;
-  const eti_keys_fn keys = eti_order_rows[dtype];
+  const eti_keys_fn keys = eti_sort_key_rows[dtype];
   keys(p, stride, n, work);
   for (size_t i = 0; i < n; i++) work[i] = (work[i] ^ flip) << 32 | i;
   if (!wide && n <= FEW) {
     sort_few(work, n);
     return work;
   }
-  uint64_t *const half = eti_order_sort(work, work + n, n);
+  uint64_t *const half = eti_sort_by_key(work, work + n, n);
   if (!wide) return half;
-  const eti_key_fn key = eti_order_keys[dtype];
+  const eti_key_fn key = eti_sort_keys[dtype];
   for (size_t i = 0; i < n; i++) {  // by the lower half so far, now by the upper one
     const uint32_t at = (uint32_t)half[i];
     half[i] = ((key(p + (ptrdiff_t)at * stride) ^ flip) >> 32) << 32 | at;
   }
-  return eti_order_sort(half, half == work ? work + n : work, n);
+  return eti_sort_by_key(half, half == work ? work + n : work, n);
 }

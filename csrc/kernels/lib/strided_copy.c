@@ -355,7 +355,7 @@ void eti_plan_run(const eti_copy_plan *plan, const et_pool *pool, void *dst, con
 
 // ---- Plans over tensors
 
-void eti_plan_views(eti_copy_plan *plan, const eti_view *dst, const eti_view *src) {
+void eti_plan_windows(eti_copy_plan *plan, const eti_window *dst, const eti_window *src) {
   plan->dst_offset = dst->offset;
   plan->src_offset = src->offset;
   for (size_t d = 0; d < dst->shape.rank; d++) {
@@ -364,16 +364,16 @@ void eti_plan_views(eti_copy_plan *plan, const eti_view *dst, const eti_view *sr
   eti_plan_finish(plan);
 }
 
-void eti_copy_views(const et_pool *pool, void *dst, const eti_view *to, const void *src,
-                    const eti_view *from, size_t bytes) {
+void eti_copy_windows(const et_pool *pool, void *dst, const eti_window *to, const void *src,
+                      const eti_window *from, size_t bytes) {
   eti_copy_plan plan;
   eti_plan_begin(&plan, bytes);
-  eti_plan_views(&plan, to, from);
+  eti_plan_windows(&plan, to, from);
   eti_plan_run(&plan, pool, dst, src);
 }
 
-void eti_fill_view(const et_pool *pool, void *dst, const eti_view *to, const void *value,
-                   size_t bytes) {
+void eti_fill_window(const et_pool *pool, void *dst, const eti_window *to, const void *value,
+                     size_t bytes) {
   eti_copy_plan plan;
   eti_plan_begin(&plan, bytes);
   plan.dst_offset = to->offset;
@@ -485,8 +485,8 @@ void eti_copy_in_order(const et_tensor *dst, const et_tensor *src, size_t shift)
 et_status eti_copy_tensor(const et_kernel_ctx *ctx, const et_tensor *dst, const et_tensor *src) {
   eti_copy_plan plan;
   ET_TRY(eti_plan_begin_cast(&plan, (et_dtype)dst->dtype, (et_dtype)src->dtype, ctx->err));
-  const eti_view to = eti_view_of(dst), from = eti_view_of(src);
-  eti_plan_views(&plan, &to, &from);
+  const eti_window to = eti_window_of(dst), from = eti_window_of(src);
+  eti_plan_windows(&plan, &to, &from);
   eti_plan_run(&plan, ctx->pool, dst->data, src->data);
   return ET_OK;
 }

@@ -5,8 +5,8 @@
 // cast.h and micro/transpose.h. Checks nothing about memory: whoever builds a plan has proven that
 // every address of it lies inside its tensors. Overlap of source and destination is harmless
 // (values then are unspecified).
-#ifndef ET_STRIDED_H
-#define ET_STRIDED_H
+#ifndef ET_STRIDED_COPY_H
+#define ET_STRIDED_COPY_H
 
 #include "kernels/lib/cast.h"
 #include "kernels/lib/shape.h"
@@ -53,14 +53,14 @@ static inline size_t eti_plan_bytes(const eti_copy_plan *plan) {
 }
 
 // A strided window on a tensor's elements, of its own shape; offset and strides in elements.
-typedef struct eti_view {
+typedef struct eti_window {
   eti_shape shape;
   ptrdiff_t strides[ET_MAX_RANK];
   ptrdiff_t offset;
-} eti_view;
+} eti_window;
 
-static inline eti_view eti_view_of(const et_tensor *t) {
-  eti_view v = {.shape.rank = t->rank};
+static inline eti_window eti_window_of(const et_tensor *t) {
+  eti_window v = {.shape.rank = t->rank};
   for (size_t d = 0; d < t->rank; d++) {
     v.shape.sizes[d] = t->sizes[d];
     v.strides[d] = t->strides[d];
@@ -70,14 +70,14 @@ static inline eti_view eti_view_of(const et_tensor *t) {
 
 // Plan for dst[...] = src[...] over two windows of one shape, finished. Element types as begun by
 // the caller.
-void eti_plan_views(eti_copy_plan *plan, const eti_view *dst, const eti_view *src);
+void eti_plan_windows(eti_copy_plan *plan, const eti_window *dst, const eti_window *src);
 
 // dst window = src window of the same shape, at once; elements of `bytes` bytes.
-void eti_copy_views(const et_pool *pool, void *dst, const eti_view *to, const void *src,
-                    const eti_view *from, size_t bytes);
+void eti_copy_windows(const et_pool *pool, void *dst, const eti_window *to, const void *src,
+                      const eti_window *from, size_t bytes);
 // Every element of the window becomes *value.
-void eti_fill_view(const et_pool *pool, void *dst, const eti_view *to, const void *value,
-                   size_t bytes);
+void eti_fill_window(const et_pool *pool, void *dst, const eti_window *to, const void *value,
+                     size_t bytes);
 
 // Plan that copies `src` to `dst` in logical (row-major) order although their shapes differ; equal
 // element counts. False when no list of axes expresses it: then eti_copy_in_order does it.
@@ -91,4 +91,4 @@ void eti_copy_in_order(const et_tensor *dst, const et_tensor *src, size_t shift)
 // differ.
 et_status eti_copy_tensor(const et_kernel_ctx *ctx, const et_tensor *dst, const et_tensor *src);
 
-#endif  // ET_STRIDED_H
+#endif  // ET_STRIDED_COPY_H

@@ -18,8 +18,8 @@ static bool is_across(const eti_iter *it, size_t k, size_t d, size_t bytes) {
   return it->strides[d][k] == dense && (step > dense || step < -dense);
 }
 
-bool eti_tiles_init(eti_tiles *tiles, const eti_iter *it, et_tensor *const *operands) {
-  *tiles = (eti_tiles){.it = it};
+bool eti_tiled_iter_init(eti_tiled_iter *tiles, const eti_iter *it, et_tensor *const *operands) {
+  *tiles = (eti_tiled_iter){.it = it};
   if (it->rank < 2 || it->numel < MIN_NUMEL || it->sizes[0] < FEW) return false;
   for (size_t k = 1; k < it->n_operands; k++) {
     tiles->bytes[k] = et_dtype_bytes((et_dtype)operands[k]->dtype);
@@ -40,7 +40,7 @@ bool eti_tiles_init(eti_tiles *tiles, const eti_iter *it, et_tensor *const *oper
 }
 
 // n_rows rows that begin at p, in pieces.
-static void run_tile(const eti_tiles *t, char *const p[], size_t n_rows, eti_row_fn row,
+static void run_tile(const eti_tiled_iter *t, char *const p[], size_t n_rows, eti_row_fn row,
                      void *ctx) {
   _Alignas(64) unsigned char turned[ETI_MAX_OPERANDS - 1][PIECE * LINE];
   const eti_iter *it = t->it;
@@ -67,14 +67,14 @@ static void run_tile(const eti_tiles *t, char *const p[], size_t n_rows, eti_row
 }
 
 typedef struct tiles_job {
-  const eti_tiles *tiles;
+  const eti_tiled_iter *tiles;
   eti_row_fn row;
   void *ctx;
 } tiles_job;
 
 static void run_units(void *opaque, size_t begin, size_t end) {
   const tiles_job *job = opaque;
-  const eti_tiles *t = job->tiles;
+  const eti_tiled_iter *t = job->tiles;
   const eti_iter *it = t->it;
   for (size_t u = begin; u < end; u++) {
     char *p[ETI_MAX_OPERANDS];
@@ -92,8 +92,8 @@ static void run_units(void *opaque, size_t begin, size_t end) {
   }
 }
 
-void eti_tiles_run(const eti_tiles *tiles, const et_pool *pool, size_t grain, eti_row_fn row,
-                   void *ctx) {
+void eti_tiled_iter_run(const eti_tiled_iter *tiles, const et_pool *pool, size_t grain,
+                        eti_row_fn row, void *ctx) {
   tiles_job job = {.tiles = tiles, .row = row, .ctx = ctx};
   const size_t unit = tiles->it->sizes[0] * tiles->n_rows;
   et_parallel_for(pool, run_units, &job, tiles->n_units, 1 + grain / unit);

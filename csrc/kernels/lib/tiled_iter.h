@@ -2,12 +2,12 @@
 // across an input's, every element of a row is in another cache line; a tile turns as many rows as
 // a line has elements into rows that lie side by side. Relies on iter.h and micro/transpose.h;
 // knows no operator. What is computed for an element, and with what, does not change.
-#ifndef ET_TILES_H
-#define ET_TILES_H
+#ifndef ET_TILED_ITER_H
+#define ET_TILED_ITER_H
 
 #include "kernels/lib/iter.h"
 
-typedef struct eti_tiles {
+typedef struct eti_tiled_iter {
   const eti_iter *it;
   size_t across;   // the dimension along which the packed operands are dense
   size_t n_rows;   // rows of a tile
@@ -15,14 +15,14 @@ typedef struct eti_tiles {
   size_t n_units;  // tiles of the whole, each as long as a row
   bool packs[ETI_MAX_OPERANDS];
   size_t bytes[ETI_MAX_OPERANDS];  // of an element
-} eti_tiles;
+} eti_tiled_iter;
 
 // False when rows serve as well: then there is nothing to run. `it` is borrowed; operands are those
 // it was made of.
-bool eti_tiles_init(eti_tiles *tiles, const eti_iter *it, et_tensor *const *operands);
+bool eti_tiled_iter_init(eti_tiled_iter *tiles, const eti_iter *it, et_tensor *const *operands);
 
 // Calls row for pieces of rows that together cover the index space once. grain: elements.
-void eti_tiles_run(const eti_tiles *tiles, const et_pool *pool, size_t grain, eti_row_fn row,
-                   void *ctx);
+void eti_tiled_iter_run(const eti_tiled_iter *tiles, const et_pool *pool, size_t grain,
+                        eti_row_fn row, void *ctx);
 
-#endif  // ET_TILES_H
+#endif  // ET_TILED_ITER_H

@@ -303,17 +303,17 @@ et_status op_div_mode_out(et_kernel_ctx *ctx, et_value *const *args) {
   const bool floors = strcmp(mode, "floor") == 0;
   ET_CHECK(floors || strcmp(mode, "trunc") == 0, ctx->err, ET_INVALID_ARGUMENT,
            "rounding_mode \"%s\": needs \"floor\", \"trunc\" or None", mode);
-  if (eti_divides_halves(args)) return eti_half_quotient_run(ctx, args, 3, floors);
+  if (eti_is_half_div(args)) return eti_half_div_run(ctx, args, 3, floors);
   return eti_binary_run(ctx, args, floors ? &div_floor_op : &div_trunc_op, 3, NULL);
 }
 
 et_status op_floor_divide_out(et_kernel_ctx *ctx, et_value *const *args) {
   if (eti_flat_run(ctx, args)) return ET_OK;
-  if (eti_divides_halves(args)) return eti_half_quotient_run(ctx, args, 2, true);
+  if (eti_is_half_div(args)) return eti_half_div_run(ctx, args, 2, true);
   return eti_binary_run(ctx, args, &div_floor_op, 2, NULL);
 }
 et_status prepare_floor_divide_out(et_prepare_ctx *ctx, et_value *const *args) {
-  if (eti_divides_halves(args)) return ET_OK;
+  if (eti_is_half_div(args)) return ET_OK;
   return eti_binary_prepare(ctx, args, &div_floor_op, 2, NULL);
 }
 

@@ -81,8 +81,8 @@ static et_status cat_part(const et_kernel_ctx *ctx, const joined *j, size_t k, i
     eti_plan_finish(plan);
     return ET_OK;
   }
-  eti_view to = eti_view_of(j->out);
-  const eti_view from = eti_view_of(t);
+  eti_window to = eti_window_of(j->out);
+  const eti_window from = eti_window_of(t);
   bool fits = t->rank == to.shape.rank;
   for (size_t d = 0; d < to.shape.rank && fits; d++) {
     fits =
@@ -90,8 +90,8 @@ static et_status cat_part(const et_kernel_ctx *ctx, const joined *j, size_t k, i
   }
   ET_CHECK(fits, ctx->err, ET_INVALID_PROGRAM, "cat: tensor %zu is the output itself", k);
   const eti_slice piece = {.start = *start, .length = t->sizes[j->dim], .step = 1};
-  eti_view_slice(&to, j->dim, &piece);
-  eti_plan_views(plan, &to, &from);
+  eti_window_slice(&to, j->dim, &piece);
+  eti_plan_windows(plan, &to, &from);
   *start += piece.length;
   return ET_OK;
 }
@@ -163,8 +163,8 @@ static et_status stack_shape(const et_kernel_ctx *ctx, et_value *const *args, jo
              "stack: tensor %zu has another shape than tensor 0", k);
   }
   ET_CHECK(j->n <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "stack: %zu tensors", j->n);
-  eti_view view = eti_view_of(first);
-  eti_view_insert(&view, j->dim, (int32_t)j->n, 0);
+  eti_window view = eti_window_of(first);
+  eti_window_insert(&view, j->dim, (int32_t)j->n, 0);
   j->shape = view.shape;
   return ET_OK;
 }
@@ -172,13 +172,13 @@ static et_status stack_shape(const et_kernel_ctx *ctx, et_value *const *args, jo
 static et_status stack_part(const et_kernel_ctx *ctx, const joined *j, size_t k,
                             eti_copy_plan *plan) {
   const et_tensor *t = eti_list_tensor(j->list, k);
-  eti_view to = eti_view_of(j->out);
-  const eti_view from = eti_view_of(t);
+  eti_window to = eti_window_of(j->out);
+  const eti_window from = eti_window_of(t);
   to.offset = (ptrdiff_t)k * to.strides[j->dim];
-  eti_view_remove(&to, j->dim);
+  eti_window_remove(&to, j->dim);
   ET_CHECK(t != j->out, ctx->err, ET_INVALID_PROGRAM, "stack: tensor %zu is the output itself", k);
   ET_TRY(eti_plan_begin_cast(plan, (et_dtype)j->out->dtype, (et_dtype)t->dtype, ctx->err));
-  eti_plan_views(plan, &to, &from);
+  eti_plan_windows(plan, &to, &from);
   return ET_OK;
 }
 

@@ -9,37 +9,37 @@
 // ---- Same shape, same element type
 
 et_status op_alias_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 1, eti_plan_clone);
+  return eti_copy_op_run(ctx, args, 1, eti_plan_clone);
 }
 et_status prepare_alias_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 1, eti_plan_clone);
+  return eti_copy_op_prepare(ctx, args, 1, eti_plan_clone);
 }
 
 et_status op_clone_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 2, eti_plan_clone);
+  return eti_copy_op_run(ctx, args, 2, eti_plan_clone);
 }
 et_status prepare_clone_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, eti_plan_clone);
+  return eti_copy_op_prepare(ctx, args, 2, eti_plan_clone);
 }
 
 // ---- Same shape, any element type
 
 et_status op_to_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 3, eti_plan_convert);
+  return eti_copy_op_run(ctx, args, 3, eti_plan_convert);
 }
 et_status prepare_to_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 3, eti_plan_convert);
+  return eti_copy_op_prepare(ctx, args, 3, eti_plan_convert);
 }
 
 // ---- copy: src, broadcast and converted, over self
 
 // The window on src that has the shape given: broadcast dimensions stand still.
 static et_status broadcast_view(const et_kernel_ctx *ctx, const et_tensor *src,
-                                const eti_shape *shape, eti_view *view) {
+                                const eti_shape *shape, eti_window *view) {
   char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
   const eti_shape own = eti_shape_of(src);
   bool fits = own.rank <= shape->rank;
-  *view = (eti_view){.shape = *shape};
+  *view = (eti_window){.shape = *shape};
   for (size_t d = 0; d < own.rank && fits; d++) {
     const size_t at = d + shape->rank - own.rank;
     fits = own.sizes[d] == 1 || own.sizes[d] == shape->sizes[at];
@@ -53,12 +53,12 @@ static et_status broadcast_view(const et_kernel_ctx *ctx, const et_tensor *src,
 
 static et_status plan_copy(const et_kernel_ctx *ctx, et_tensor *out, const eti_shape *shape,
                            const et_tensor *src, eti_copy_plan *plan) {
-  eti_view from;
+  eti_window from;
   ET_TRY(broadcast_view(ctx, src, shape, &from));
   ET_TRY(eti_plan_begin_cast(plan, (et_dtype)out->dtype, (et_dtype)src->dtype, ctx->err));
   ET_TRY(eti_resize(ctx, out, shape));
-  const eti_view to = eti_view_of(out);
-  eti_plan_views(plan, &to, &from);
+  const eti_window to = eti_window_of(out);
+  eti_plan_windows(plan, &to, &from);
   return ET_OK;
 }
 
@@ -105,7 +105,7 @@ static et_status plan_repeat(const et_kernel_ctx *ctx, et_value *const *args, et
   ET_CHECK(shape.rank >= self->rank, ctx->err, ET_INVALID_ARGUMENT,
            "repeat: %zu counts for a tensor of rank %d", shape.rank, (int)self->rank);
   const size_t added = shape.rank - self->rank;
-  const eti_view from = eti_view_of(self);
+  const eti_window from = eti_window_of(self);
   for (size_t d = 0; d < shape.rank; d++) {
     const int64_t own = d < added ? 1 : from.shape.sizes[d - added];
     ET_CHECK(repeats[d] >= 0 && repeats[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
@@ -125,8 +125,8 @@ static et_status plan_repeat(const et_kernel_ctx *ctx, et_value *const *args, et
 }
 
 et_status op_repeat_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 2, plan_repeat);
+  return eti_copy_op_run(ctx, args, 2, plan_repeat);
 }
 et_status prepare_repeat_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, plan_repeat);
+  return eti_copy_op_prepare(ctx, args, 2, plan_repeat);
 }

@@ -5,17 +5,17 @@
 #include "kernels/lib/copy_op.h"
 
 et_status op_to_dim_order_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 3, eti_plan_convert);
+  return eti_copy_op_run(ctx, args, 3, eti_plan_convert);
 }
 et_status prepare_to_dim_order_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 3, eti_plan_convert);
+  return eti_copy_op_prepare(ctx, args, 3, eti_plan_convert);
 }
 
 et_status op_clone_dim_order_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 3, eti_plan_clone);
+  return eti_copy_op_run(ctx, args, 3, eti_plan_clone);
 }
 et_status prepare_clone_dim_order_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 3, eti_plan_clone);
+  return eti_copy_op_prepare(ctx, args, 3, eti_plan_clone);
 }
 
 et_status op_empty_dim_order_out(et_kernel_ctx *ctx, et_value *const *args) {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 // What prepare leaves for run: room for the panels of a constant operand.
-struct eti_product_panels {
+struct eti_gemm_op_panels {
   bool transposed;  // A and B, rows and columns have changed places
   bool is_packed;
   size_t n_jobs;  // 1 when all jobs share the operand, however many there are
@@ -46,7 +46,7 @@ static void swap_steps(eti_gemm_view *v) {
 
 // Cᵀ = Bᵀ·Aᵀ adds the same products in the same order and chunks: a column-major C becomes a
 // row-major one.
-static void transpose(eti_product *p) {
+static void transpose(eti_gemm_op *p) {
   swap_views(&p->a, &p->b);
   swap_steps(&p->c);
   swap_steps(&p->bias);
@@ -60,7 +60,7 @@ static void transpose(eti_product *p) {
   }
 }
 
-static bool wants_transpose(const eti_product *p) {
+static bool wants_transpose(const eti_gemm_op *p) {
   return p->c.k_step != 1 && p->c.row_step == 1 && p->n > 1 && p->m > 1;
 }
 
@@ -78,7 +78,7 @@ static void load_bias(const eti_gemm *g, void *tile, size_t step, size_t i, size
 }
 
 // tile = alpha · tile + beta · bias for a row; bias is NULL when there is none.
-static void scale_row(const eti_gemm *g, const eti_product *p, void *tile, const void *bias,
+static void scale_row(const eti_gemm *g, const eti_gemm_op *p, void *tile, const void *bias,
                       size_t n) {
   switch (g->kernel->dtype) {
     case ET_F32: {
@@ -114,7 +114,7 @@ enum { SCALE_CHUNK = 256 };
 
 static void store_scaled(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m, size_t j,
                          size_t n) {
-  const eti_product *const p = g->ctx;
+  const eti_gemm_op *const p = g->ctx;
   _Alignas(8) unsigned char row[SCALE_CHUNK * 8];
   for (size_t r = 0; r < m; r++) {
     for (size_t c = 0; c < n; c += SCALE_CHUNK) {
@@ -133,7 +133,7 @@ static bool is_one(const eti_scalar *s) {
 
 // How C begins and ends. A bias that is one row or column of the kernel's own type starts the
 // accumulators directly.
-static void set_init(const eti_product *p, eti_gemm *g) {
+static void set_init(const eti_gemm_op *p, eti_gemm *g) {
   g->init = ETI_GEMM_ZERO;
   g->bias_view = p->bias;
   if (!is_one(&p->alpha) || (p->has_bias && !is_one(&p->beta))) {
@@ -165,7 +165,7 @@ static const void *moved(const void *data, size_t job, const eti_shape *outer,
 }
 
 static void describe_views(const void *ctx, size_t i, eti_gemm *g) {
-  const eti_product *const p = ctx;
+  const eti_gemm_op *const p = ctx;
   g->a_view = p->a;
   g->a_view.data = moved(p->a.data, i, &p->outer, p->a_outer, p->dtype);
   g->b_view = p->b;
@@ -175,15 +175,15 @@ static void describe_views(const void *ctx, size_t i, eti_gemm *g) {
 // A finished block of C, which lies in place, row by row.
 static void finish_epilogue(const eti_gemm *g, void *tile, size_t step, size_t i, size_t m,
                             size_t j, size_t n) {
-  const eti_product *const p = g->ctx;
+  const eti_gemm_op *const p = g->ctx;
   (void)i, (void)j;
   eti_epilogue_rows(p->epilogue, tile, step, (size_t)((float *)tile - (const float *)p->c.data), m,
                     n);
 }
 
 static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
-  const eti_product *const p = ctx;
-  const eti_product_panels *const ready = p->panels;
+  const eti_gemm_op *const p = ctx;
+  const eti_gemm_op_panels *const ready = p->panels;
   const size_t es = g->kernel->esize, nr = g->kernel->nr;
   eti_gemm_view c = p->c;
   describe_views(ctx, i, g);
@@ -211,7 +211,7 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   g->finish = p->epilogue != NULL && g->c != NULL ? finish_epilogue : NULL;
 }
 
-static eti_gemm shape_of(const eti_product *p) {
+static eti_gemm shape_of(const eti_gemm_op *p) {
   return (eti_gemm){
       .kernel = eti_gemm_kernel_for(acc_of(p->dtype)), .m = p->m, .n = p->n, .k = p->k, .ctx = p};
 }
@@ -219,7 +219,7 @@ static eti_gemm shape_of(const eti_product *p) {
 // ---- run and prepare
 
 // Fills the panels that prepare claimed.
-static void pack_constant(const et_pool *pool, eti_product *p, eti_product_panels *state) {
+static void pack_constant(const et_pool *pool, eti_gemm_op *p, eti_gemm_op_panels *state) {
   const eti_gemm shape = shape_of(p);
   if (state->a != NULL) {
     eti_gemm_pack_all(pool, &shape, state->n_jobs, describe_views, p, eti_gemm_pack_a_view,
@@ -231,7 +231,7 @@ static void pack_constant(const et_pool *pool, eti_product *p, eti_product_panel
   state->is_packed = true;
 }
 
-void eti_product_run(et_kernel_ctx *ctx, eti_product *p, eti_product_panels *panels,
+void eti_gemm_op_run(et_kernel_ctx *ctx, eti_gemm_op *p, eti_gemm_op_panels *panels,
                      bool *epilogue_done) {
   if (panels != NULL ? panels->transposed : wants_transpose(p)) transpose(p);
   if (panels != NULL && !panels->is_packed) pack_constant(ctx->pool, p, panels);
@@ -251,7 +251,7 @@ void eti_product_run(et_kernel_ctx *ctx, eti_product *p, eti_product_panels *pan
 }
 
 // Claims room for the constant operand that is A or B of all jobs. *out stays NULL while measuring.
-static et_status claim_panels(et_prepare_ctx *ctx, const eti_product *p, bool is_a, size_t height,
+static et_status claim_panels(et_prepare_ctx *ctx, const eti_gemm_op *p, bool is_a, size_t height,
                               size_t *n_jobs, void **out) {
   const eti_gemm g = shape_of(p);
   bool is_shared = true;
@@ -265,8 +265,8 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_product *p, bool is
   return et_prepare_status(ctx);
 }
 
-et_status eti_product_prepare(et_prepare_ctx *ctx, eti_product *p, eti_product_panels **panels) {
-  eti_product_panels ready = {.transposed = wants_transpose(p)};
+et_status eti_gemm_op_prepare(et_prepare_ctx *ctx, eti_gemm_op *p, eti_gemm_op_panels **panels) {
+  eti_gemm_op_panels ready = {.transposed = wants_transpose(p)};
   if (ready.transposed) transpose(p);
   const eti_gemm shape = shape_of(p);
   const bool a_known = p->a.data != NULL, b_known = p->b.data != NULL && !a_known;
@@ -280,8 +280,8 @@ et_status eti_product_prepare(et_prepare_ctx *ctx, eti_product *p, eti_product_p
       eti_gemm_work_bytes(shape.kernel, p->m, p->n, p->k, !a_known, !b_known, true, ctx->n_threads);
   if (work > ctx->scratch_bytes) ctx->scratch_bytes = work;
   if (!a_known && !b_known) return ET_OK;
-  eti_product_panels *const kept =
-      et_prepare_alloc(ctx, sizeof *kept, _Alignof(eti_product_panels));
+  eti_gemm_op_panels *const kept =
+      et_prepare_alloc(ctx, sizeof *kept, _Alignof(eti_gemm_op_panels));
   if (kept == NULL) return et_prepare_status(ctx);
   *kept = ready;
   if (ready.a != NULL || ready.b != NULL) *panels = kept;

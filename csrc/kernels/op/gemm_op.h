@@ -3,18 +3,18 @@
 // Preparing claims room for the panels of a constant operand; the first run packs them, so that
 // loading stays cheap and the run's threads share the work. Relies on micro/gemm.h for the numbers.
 // Knows no arguments. Half types accumulate in f32 and are rounded once.
-#ifndef ET_OP_PRODUCT_H
-#define ET_OP_PRODUCT_H
+#ifndef ET_GEMM_OP_H
+#define ET_GEMM_OP_H
 
 #include "kernels/lib/args.h"
 #include "kernels/lib/epilogue.h"
 #include "kernels/micro/gemm/gemm.h"
 #include "kernels/lib/shape.h"
 
-typedef struct eti_product_panels eti_product_panels;
+typedef struct eti_gemm_op_panels eti_gemm_op_panels;
 
 // Steps are in elements of `dtype`; data are those of job 0.
-typedef struct eti_product {
+typedef struct eti_gemm_op {
   size_t n_jobs, m, n, k;
   et_dtype dtype;
   eti_gemm_view a, b, c, bias;
@@ -24,16 +24,16 @@ typedef struct eti_product {
       bias_outer[ET_MAX_RANK];
   eti_scalar alpha, beta;
   const eti_epilogue_call *epilogue;  // on C as it is made; NULL: none
-  const eti_product_panels *panels;   // set by eti_product_run
-} eti_product;
+  const eti_gemm_op_panels *panels;   // set by eti_gemm_op_run
+} eti_gemm_op;
 
 // Both may turn p into the product of the transposed matrices. panels are those that prepare made,
 // or NULL. *epilogue_done, where there is an epilogue: whether it was applied on the way.
-void eti_product_run(et_kernel_ctx *ctx, eti_product *p, eti_product_panels *panels,
+void eti_gemm_op_run(et_kernel_ctx *ctx, eti_gemm_op *p, eti_gemm_op_panels *panels,
                      bool *epilogue_done);
 
 // Claims what runs of such a product need; constant operands have data, others none. *panels stays
 // NULL where there is nothing to pack, and while measuring.
-et_status eti_product_prepare(et_prepare_ctx *ctx, eti_product *p, eti_product_panels **panels);
+et_status eti_gemm_op_prepare(et_prepare_ctx *ctx, eti_gemm_op *p, eti_gemm_op_panels **panels);
 
-#endif  // ET_OP_PRODUCT_H
+#endif  // ET_GEMM_OP_H

@@ -132,7 +132,7 @@ static void add_range(const chunk *c, size_t n) {
 typedef enum direction { TAKE, PUT } direction;
 
 // Plans the dimensions that are not indexed: TAKE writes the affine side, PUT the indexed one.
-static void plan_rest(const eti_indexing *x, direction way, const eti_view *affine, size_t bytes,
+static void plan_rest(const eti_indexing *x, direction way, const eti_window *affine, size_t bytes,
                       eti_accumulate_fn add, eti_copy_plan *rest) {
   eti_plan_begin(rest, bytes);
   rest->cast = add;  // a plan's row function may as well add
@@ -149,7 +149,7 @@ static void plan_rest(const eti_indexing *x, direction way, const eti_view *affi
 // adding when `add` is given.
 typedef struct tuple_run {
   direction way;
-  const eti_view *affine;
+  const eti_window *affine;
   ptrdiff_t bytes;
   eti_accumulate_fn add;
   chunk c;       // without addresses
@@ -217,7 +217,7 @@ static void run_shares(void *ctx, size_t begin, size_t end) {
 }
 
 static et_status run_indexing(const et_kernel_ctx *ctx, eti_indexing *x, direction way,
-                              void *indexed, void *affine_data, const eti_view *affine,
+                              void *indexed, void *affine_data, const eti_window *affine,
                               et_dtype dtype, eti_accumulate_fn add) {
   tuple_run r = {.way = way, .affine = affine, .add = add};
   r.bytes = (ptrdiff_t)et_dtype_bytes(dtype);
@@ -267,25 +267,25 @@ et_status op_index_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_indexing_of_list(ctx, args, self, &x));
   ET_TRY(eti_resize(ctx, out, &x.result));
   if (is_masked(&x)) {
-    eti_masked m;
-    eti_masked_count(ctx, x.sources[0].t, &x.self.shape, &m);
+    eti_compact m;
+    eti_compact_count(ctx, x.sources[0].t, &x.self.shape, &m);
     ET_CHECK(m.first[m.n_parts] == out->numel, ctx->err, ET_INVALID_STATE,
              "mask %zu changed while it was read", x.sources[0].number);
-    eti_masked_take(&m, out->data, &x.self, self->data, et_dtype_bytes((et_dtype)out->dtype));
+    eti_compact_gather(&m, out->data, &x.self, self->data, et_dtype_bytes((et_dtype)out->dtype));
     return ET_OK;
   }
-  const eti_view to = eti_view_of(out);
+  const eti_window to = eti_window_of(out);
   return run_indexing(ctx, &x, TAKE, self->data, out->data, &to, (et_dtype)out->dtype, NULL);
 }
 
 // The window on values that has the result's shape: broadcast dimensions stand still.
 static et_status spread_values(const et_kernel_ctx *ctx, const et_tensor *values,
-                               const eti_shape *result, eti_view *view) {
+                               const eti_shape *result, eti_window *view) {
   char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
   (void)found, (void)needed;
   const eti_shape own = eti_shape_of(values);
   bool fits = own.rank <= result->rank;
-  *view = (eti_view){.shape = *result};
+  *view = (eti_window){.shape = *result};
   for (size_t d = 0; d < own.rank && fits; d++) {
     const size_t at = d + result->rank - own.rank;
     fits = own.sizes[d] == 1 || own.sizes[d] == result->sizes[at];
@@ -302,7 +302,7 @@ static et_status put(const et_kernel_ctx *ctx, et_value *const *args, const et_t
   et_tensor *values = NULL;
   bool accumulate = false;
   eti_indexing x;
-  eti_view from;
+  eti_window from;
   ET_TRY(eti_arg_tensor(ctx, args, 2, &values));
   ET_TRY(eti_arg_bool(ctx, args, 3, &accumulate));
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
@@ -312,7 +312,7 @@ static et_status put(const et_kernel_ctx *ctx, et_value *const *args, const et_t
            et_dtype_name((et_dtype)out->dtype));
   ET_TRY(eti_indexing_of_list(ctx, args, self, &x));
   ET_TRY(spread_values(ctx, values, &x.result, &from));
-  const eti_view source_view = eti_view_of(self);
+  const eti_window source_view = eti_window_of(self);
   ET_TRY(eti_resize(ctx, out, &source_view.shape));
   if (is_masked(&x) && values->numel == 1 && add == NULL) {
     // One value for all that a mask selects: a choice, element by element.
@@ -322,18 +322,19 @@ static et_status put(const et_kernel_ctx *ctx, et_value *const *args, const et_t
                          .types = {out->dtype, operands[1]->dtype, out->dtype, out->dtype}};
     return eti_map_run(ctx, &map, operands, 4);
   }
-  const eti_view to = eti_view_of(out);
+  const eti_window to = eti_window_of(out);
   if (out != self) {
-    eti_copy_views(ctx->pool, out->data, &to, self->data, &source_view,
-                   et_dtype_bytes((et_dtype)out->dtype));
+    eti_copy_windows(ctx->pool, out->data, &to, self->data, &source_view,
+                     et_dtype_bytes((et_dtype)out->dtype));
   }
   x.self = to;
   if (is_masked(&x) && add == NULL) {
-    eti_masked m;
-    eti_masked_count(ctx, x.sources[0].t, &to.shape, &m);
+    eti_compact m;
+    eti_compact_count(ctx, x.sources[0].t, &to.shape, &m);
     ET_CHECK(m.first[m.n_parts] == x.n_tuples, ctx->err, ET_INVALID_STATE,
              "mask %zu changed while it was read", x.sources[0].number);
-    eti_masked_put(&m, &from, values->data, &to, out->data, et_dtype_bytes((et_dtype)out->dtype));
+    eti_compact_scatter(&m, &from, values->data, &to, out->data,
+                        et_dtype_bytes((et_dtype)out->dtype));
     return ET_OK;
   }
   return run_indexing(ctx, &x, PUT, out->data, values->data, &from, (et_dtype)out->dtype, add);
@@ -369,14 +370,14 @@ et_status op_index_select_out(et_kernel_ctx *ctx, et_value *const *args) {
            et_dtype_name((et_dtype)index->dtype), (int)index->rank);
   ET_CHECK(self->rank > 0 || index->numel == 1, ctx->err, ET_INVALID_ARGUMENT,
            "index_select: %zu indices into a tensor without dimensions", index->numel);
-  x.self = eti_view_of(self);
-  if (self->rank == 0) eti_view_insert(&x.self, 0, 1, 1);
+  x.self = eti_window_of(self);
+  if (self->rank == 0) eti_window_insert(&x.self, 0, 1, 1);
   ET_TRY(eti_indexing_add(ctx, &x, index, 0, d));
   if (x.index.rank == 0) x.index = (eti_shape){.rank = 1, .sizes = {1}};
   ET_TRY(eti_indexing_shape(ctx, &x));
   const eti_shape none = {.rank = 0};
   ET_TRY(eti_resize(ctx, out, self->rank == 0 ? &none : &x.result));
-  eti_view to = eti_view_of(out);
-  if (to.shape.rank == 0) eti_view_insert(&to, 0, 1, 1);
+  eti_window to = eti_window_of(out);
+  if (to.shape.rank == 0) eti_window_insert(&to, 0, 1, 1);
   return run_indexing(ctx, &x, TAKE, self->data, out->data, &to, (et_dtype)out->dtype, NULL);
 }

@@ -21,7 +21,7 @@ typedef struct eti_index_source {
 } eti_index_source;
 
 typedef struct eti_indexing {
-  eti_view self;
+  eti_window self;
   size_t n_sources;
   eti_index_source sources[ET_MAX_RANK];
   ptrdiff_t mask_strides[ET_MAX_RANK];  // by dimension of self
@@ -51,12 +51,12 @@ typedef struct eti_index_walk {
 } eti_index_walk;
 
 // To stand at a tuple, of which there are some; `affine` has the result's shape.
-void eti_index_begin(const eti_indexing *x, const eti_view *affine, size_t tuple,
+void eti_index_begin(const eti_indexing *x, const eti_window *affine, size_t tuple,
                      eti_index_walk *w);
 // Byte offsets of the next n tuples in both tensors, all indices checked; `first` is the first
 // tuple's number, for messages.
 et_status eti_index_addresses(const et_kernel_ctx *ctx, eti_indexing *x, eti_index_walk *w,
-                              const eti_view *affine, ptrdiff_t bytes, size_t first, size_t n,
+                              const eti_window *affine, ptrdiff_t bytes, size_t first, size_t n,
                               ptrdiff_t *indexed_at, ptrdiff_t *affine_at);
 
 #endif  // ET_OP_INDEX_H

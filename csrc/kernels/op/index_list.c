@@ -59,9 +59,9 @@ static et_status mask_begin(const et_kernel_ctx *ctx, eti_indexing *x, eti_index
     x->mask_strides[s->dim + d] = s->t->strides[d];
   }
   mask_rewind(x, s);
-  eti_masked counted;
+  eti_compact counted;
   const eti_shape shape = eti_shape_of(s->t);
-  eti_masked_count(ctx, s->t, &shape, &counted);
+  eti_compact_count(ctx, s->t, &shape, &counted);
   s->n_true = counted.first[counted.n_parts];
   ET_CHECK(s->n_true <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
            "mask %zu selects too many elements", s->number);
@@ -149,7 +149,7 @@ et_status eti_indexing_of_list(const et_kernel_ctx *ctx, et_value *const *args,
   et_value *const *list = NULL;
   size_t n = 0, dim = 0;
   ET_TRY(eti_arg_tensors(ctx, args, 1, &list, &n));
-  x->self = eti_view_of(self);
+  x->self = eti_window_of(self);
   x->n_sources = 0;
   x->wraps = true;
   x->index = (eti_shape){.rank = 0};
@@ -203,7 +203,7 @@ static et_status source_offset(const et_kernel_ctx *ctx, eti_indexing *x, size_t
   return ET_OK;
 }
 
-void eti_index_begin(const eti_indexing *x, const eti_view *affine, size_t tuple,
+void eti_index_begin(const eti_indexing *x, const eti_window *affine, size_t tuple,
                      eti_index_walk *w) {
   *w = (eti_index_walk){.affine = affine->offset};
   for (size_t d = x->index.rank; d-- > 0; tuple /= (size_t)x->index.sizes[d]) {
@@ -215,7 +215,7 @@ void eti_index_begin(const eti_indexing *x, const eti_view *affine, size_t tuple
 }
 
 et_status eti_index_addresses(const et_kernel_ctx *ctx, eti_indexing *x, eti_index_walk *w,
-                              const eti_view *affine, ptrdiff_t bytes, size_t first, size_t n,
+                              const eti_window *affine, ptrdiff_t bytes, size_t first, size_t n,
                               ptrdiff_t *indexed_at, ptrdiff_t *affine_at) {
   for (size_t t = 0; t < n; t++) {
     ptrdiff_t offset = 0;

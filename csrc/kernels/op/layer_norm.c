@@ -25,13 +25,13 @@ static ptrdiff_t slab_offset(const eti_slab *s, size_t i) {
 }
 
 // One row of several chunks, which are read again for every use.
-static void long_row(const layer_run *r, const char *x, char *out, eti_stats *s) {
+static void long_row(const layer_run *r, const char *x, char *out, eti_norm_stats *s) {
   const eti_norm_micro *const micro = r->micro;
   _Alignas(64) char x_room[ETI_SLAB_CHUNK * 8], w_room[ETI_SLAB_CHUNK * 8 / 2],
       b_room[ETI_SLAB_CHUNK * 8 / 2];
   const bool direct = r->out.dtype == micro->dtype && eti_slab_is_row(&r->out);
   const size_t step = ETI_SLAB_CHUNK / 2;
-  *s = eti_stats_of(micro, &r->x, x);
+  *s = eti_norm_stats_of(micro, &r->x, x);
   const double rstd = eti_rstd_of(s, r->eps);
   for (size_t i = 0; i < r->x.numel; i += step) {
     const size_t n = r->x.numel - i < step ? r->x.numel - i : step;
@@ -49,7 +49,7 @@ static void long_row(const layer_run *r, const char *x, char *out, eti_stats *s)
 static void long_rows(void *ctx, size_t begin, size_t end) {
   const layer_run *const r = ctx;
   for (size_t row = begin; row < end; row++) {
-    eti_stats s;
+    eti_norm_stats s;
     long_row(r, r->x_data + slab_offset(&r->rows, row),
              r->out_data + slab_offset(&r->out_rows, row), &s);
     const double rstd = eti_rstd_of(&s, r->eps);
@@ -101,7 +101,7 @@ static void short_rows(void *ctx, size_t begin, size_t end) {
     char *const to = direct ? out : x_room;
     for (size_t i = 0; i < m; i++) {
       const size_t at = i * n * micro->esize;
-      const eti_stats s = eti_stats_of(micro, &row_of_x, x + at);
+      const eti_norm_stats s = eti_norm_stats_of(micro, &row_of_x, x + at);
       means[i] = s.mean;
       rstds[i] = eti_rstd_of(&s, r->eps);
       micro->normalize(to + at, x + at, means[i], rstds[i], w, b, n);

@@ -27,7 +27,7 @@ static void factor_qr(void *ctx, size_t i, double *work) {
 et_status op_linalg_qr_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *a, *q, *r;
   const char *mode;
-  ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.qr", false, &a));
+  ET_TRY(eti_matrix_arg(ctx, args, 0, "linalg.qr", false, &a));
   ET_TRY(eti_arg_string(ctx, args, 1, &mode));
   ET_TRY(eti_arg_result(ctx, args, 2, (et_dtype)a->dtype, &q));
   ET_TRY(eti_arg_result(ctx, args, 3, (et_dtype)a->dtype, &r));
@@ -39,12 +39,12 @@ et_status op_linalg_qr_out(et_kernel_ctx *ctx, et_value *const *args) {
   const size_t m = eti_matrix_rows(a), n = eti_matrix_columns(a), k = m < n ? m : n,
                side = complete ? m : k;
   const eti_shape batch = eti_batch_of(a, 2), none = {.rank = 1, .sizes = {0}};
-  ET_TRY(only_r ? eti_resize(ctx, q, &none) : eti_resize_matrices(ctx, q, &batch, 2, m, side));
-  ET_TRY(eti_resize_matrices(ctx, r, &batch, 2, side, n));
+  ET_TRY(only_r ? eti_resize(ctx, q, &none) : eti_matrix_resize(ctx, q, &batch, 2, m, side));
+  ET_TRY(eti_matrix_resize(ctx, r, &batch, 2, side, n));
   qr_job job = {
       .a = a, .q = q, .r = r, .only_r = only_r, .m = m, .n = n, .side = side, .batch = batch};
-  return eti_matrices_run(ctx, eti_matrix_count(q->numel > 0 || r->numel > 0, &batch),
-                          m * n + m * side + k + (n > side ? n : side), factor_qr, &job);
+  return eti_matrix_run(ctx, eti_matrix_count(q->numel > 0 || r->numel > 0, &batch),
+                        m * n + m * side + k + (n > side ? n : side), factor_qr, &job);
 }
 
 typedef struct eigen_job {
@@ -72,7 +72,7 @@ et_status op_linalg_eigh_eigenvalues(et_kernel_ctx *ctx, et_value *const *args) 
   et_tensor *a, *values, *vectors;
   const char *triangle;
   bool with_vectors;
-  ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.eigh", true, &a));
+  ET_TRY(eti_matrix_arg(ctx, args, 0, "linalg.eigh", true, &a));
   ET_TRY(eti_arg_string(ctx, args, 1, &triangle));
   ET_TRY(eti_arg_bool(ctx, args, 2, &with_vectors));
   ET_TRY(eti_arg_result(ctx, args, 3, (et_dtype)a->dtype, &values));
@@ -83,7 +83,7 @@ et_status op_linalg_eigh_eigenvalues(et_kernel_ctx *ctx, et_value *const *args) 
            triangle == NULL ? "None" : triangle);
   const size_t n = eti_matrix_rows(a);
   const eti_shape batch = eti_batch_of(a, 2), none = {.rank = 1, .sizes = {0}};
-  ET_TRY(eti_resize_matrices(ctx, values, &batch, 1, n, 0));
+  ET_TRY(eti_matrix_resize(ctx, values, &batch, 1, n, 0));
   ET_TRY(with_vectors ? eti_resize_like(ctx, vectors, a) : eti_resize(ctx, vectors, &none));
   eigen_job job = {.a = a,
                    .values = values,
@@ -91,8 +91,8 @@ et_status op_linalg_eigh_eigenvalues(et_kernel_ctx *ctx, et_value *const *args) 
                    .upper = which == 'U' || which == 'u',
                    .n = n,
                    .batch = batch};
-  return eti_matrices_run(ctx, eti_matrix_count(values->numel > 0, &batch), 2 * n * n + 4 * n,
-                          find_eigenvectors, &job);
+  return eti_matrix_run(ctx, eti_matrix_count(values->numel > 0, &batch), 2 * n * n + 4 * n,
+                        find_eigenvectors, &job);
 }
 
 typedef struct singular {
@@ -120,7 +120,7 @@ static void decompose(void *ctx, size_t i, double *work) {
 // (A, full_matrices, compute_uv, driver, U, S, Vh)
 et_status op_linalg_svd_u(et_kernel_ctx *ctx, et_value *const *args) {
   singular d = {0};
-  ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.svd", false, &d.a));
+  ET_TRY(eti_matrix_arg(ctx, args, 0, "linalg.svd", false, &d.a));
   ET_TRY(eti_arg_bool(ctx, args, 1, &d.full));
   ET_TRY(eti_arg_bool(ctx, args, 2, &d.with_vectors));
   ET_TRY(eti_arg_result(ctx, args, 4, (et_dtype)d.a->dtype, &d.u));
@@ -131,16 +131,16 @@ et_status op_linalg_svd_u(et_kernel_ctx *ctx, et_value *const *args) {
   d.k = d.m < d.n ? d.m : d.n;
   d.batch = eti_batch_of(d.a, 2);
   const eti_shape none = {.rank = 1, .sizes = {0}};
-  ET_TRY(eti_resize_matrices(ctx, d.s, &d.batch, 1, d.k, 0));
+  ET_TRY(eti_matrix_resize(ctx, d.s, &d.batch, 1, d.k, 0));
   if (d.with_vectors) {
-    ET_TRY(eti_resize_matrices(ctx, d.u, &d.batch, 2, d.m, d.full ? d.m : d.k));
-    ET_TRY(eti_resize_matrices(ctx, d.vh, &d.batch, 2, d.full ? d.n : d.k, d.n));
+    ET_TRY(eti_matrix_resize(ctx, d.u, &d.batch, 2, d.m, d.full ? d.m : d.k));
+    ET_TRY(eti_matrix_resize(ctx, d.vh, &d.batch, 2, d.full ? d.n : d.k, d.n));
   } else {
     ET_TRY(eti_resize(ctx, d.u, &none));
     ET_TRY(eti_resize(ctx, d.vh, &none));
   }
   const size_t tall = d.m > d.n ? d.m : d.n;
   const bool any = d.s->numel > 0 || d.u->numel > 0 || d.vh->numel > 0;
-  return eti_matrices_run(ctx, eti_matrix_count(any, &d.batch),
-                          tall * (d.full ? tall : d.k) + d.k * (d.k + 5) + tall, decompose, &d);
+  return eti_matrix_run(ctx, eti_matrix_count(any, &d.batch),
+                        tall * (d.full ? tall : d.k) + d.k * (d.k + 5) + tall, decompose, &d);
 }

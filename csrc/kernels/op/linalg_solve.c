@@ -62,7 +62,7 @@ typedef struct elimination_job {
 static et_status read_matrices(const et_kernel_ctx *ctx, et_value *const *args, const char *op,
                                bool square, elimination_job *j) {
   *j = (elimination_job){0};
-  ET_TRY(eti_arg_matrices(ctx, args, 0, op, square, &j->a));
+  ET_TRY(eti_matrix_arg(ctx, args, 0, op, square, &j->a));
   j->m = eti_matrix_rows(j->a);
   j->n = eti_matrix_columns(j->a);
   j->batch = eti_batch_of(j->a, 2);
@@ -89,9 +89,9 @@ et_status op_linalg_inv_ex_inverse(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_result(ctx, args, 2, (et_dtype)j.a->dtype, &j.first));
   ET_TRY(eti_arg_result(ctx, args, 3, ET_I32, &j.info));
   ET_TRY(eti_resize_like(ctx, j.first, j.a));
-  ET_TRY(eti_resize_matrices(ctx, j.info, &j.batch, 0, 0, 0));
-  ET_TRY(eti_matrices_run(ctx, eti_matrix_count(true, &j.batch),
-                          elimination_numbers(j.n, j.n) + j.n * j.n, invert, &j));
+  ET_TRY(eti_matrix_resize(ctx, j.info, &j.batch, 0, 0, 0));
+  ET_TRY(eti_matrix_run(ctx, eti_matrix_count(true, &j.batch),
+                        elimination_numbers(j.n, j.n) + j.n * j.n, invert, &j));
   return report_singular(ctx, "linalg.inv", checks, j.info, &j.batch);
 }
 
@@ -137,8 +137,8 @@ static et_status read_system(const et_kernel_ctx *ctx, const char *op, system *s
   ET_TRY(eti_broadcast(ctx, &of_a, &of_b, &s->batch));
   ET_CHECK(s->out != s->a && s->out != s->b, ctx->err, ET_INVALID_ARGUMENT,
            "%s: the result is also an input", op);
-  return s->is_vector ? eti_resize_matrices(ctx, s->out, &s->batch, 1, rows, 0)
-                      : eti_resize_matrices(ctx, s->out, &s->batch, 2, rows, columns);
+  return s->is_vector ? eti_matrix_resize(ctx, s->out, &s->batch, 1, rows, 0)
+                      : eti_matrix_resize(ctx, s->out, &s->batch, 2, rows, columns);
 }
 
 static void factor_system(void *ctx, size_t i, double *work) {
@@ -165,7 +165,7 @@ static void solve_system(void *ctx, size_t i, double *work) {
 et_status op_linalg_solve_ex_result(et_kernel_ctx *ctx, et_value *const *args) {
   system s = {0};
   bool checks;
-  ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.solve", true, &s.a));
+  ET_TRY(eti_matrix_arg(ctx, args, 0, "linalg.solve", true, &s.a));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &s.b));
   ET_TRY(eti_arg_bool(ctx, args, 2, &s.left));
   ET_TRY(eti_arg_bool(ctx, args, 3, &checks));
@@ -176,18 +176,18 @@ et_status op_linalg_solve_ex_result(et_kernel_ctx *ctx, et_value *const *args) {
   s.is_vector = holds_vectors(s.a, s.b);
   ET_TRY(read_system(ctx, "linalg.solve", &s));
   s.own = eti_batch_of(s.a, 2);
-  ET_TRY(eti_resize_matrices(ctx, s.lu, &s.own, 2, s.n, s.n));
-  ET_TRY(eti_resize_matrices(ctx, s.pivots, &s.own, 1, s.n, 0));
-  ET_TRY(eti_resize_matrices(ctx, s.info, &s.own, 0, 0, 0));
+  ET_TRY(eti_matrix_resize(ctx, s.lu, &s.own, 2, s.n, s.n));
+  ET_TRY(eti_matrix_resize(ctx, s.pivots, &s.own, 1, s.n, 0));
+  ET_TRY(eti_matrix_resize(ctx, s.info, &s.own, 0, 0, 0));
   const size_t numbers = elimination_numbers(s.n, s.n) + s.n * s.k,
                count = eti_matrix_count(true, &s.own);
   s.at_once = s.left && s.own.rank == s.batch.rank && s.out->numel > 0 &&
               count == eti_matrix_count(true, &s.batch);
-  ET_TRY(eti_matrices_run(ctx, count, numbers, factor_system, &s));
+  ET_TRY(eti_matrix_run(ctx, count, numbers, factor_system, &s));
   ET_TRY(report_singular(ctx, "linalg.solve", checks, s.info, &s.own));
   if (s.at_once) return ET_OK;
-  return eti_matrices_run(ctx, eti_matrix_count(s.out->numel > 0, &s.batch), numbers, solve_system,
-                          &s);
+  return eti_matrix_run(ctx, eti_matrix_count(s.out->numel > 0, &s.batch), numbers, solve_system,
+                        &s);
 }
 
 static void solve_triangle(void *ctx, size_t i, double *work) {
@@ -202,15 +202,15 @@ static void solve_triangle(void *ctx, size_t i, double *work) {
 // (self, B, upper, left, unitriangular, out)
 et_status op_linalg_solve_triangular_out(et_kernel_ctx *ctx, et_value *const *args) {
   system s = {0};
-  ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.solve_triangular", true, &s.a));
-  ET_TRY(eti_arg_matrices(ctx, args, 1, "linalg.solve_triangular", false, &s.b));
+  ET_TRY(eti_matrix_arg(ctx, args, 0, "linalg.solve_triangular", true, &s.a));
+  ET_TRY(eti_matrix_arg(ctx, args, 1, "linalg.solve_triangular", false, &s.b));
   ET_TRY(eti_arg_bool(ctx, args, 2, &s.upper));
   ET_TRY(eti_arg_bool(ctx, args, 3, &s.left));
   ET_TRY(eti_arg_bool(ctx, args, 4, &s.unit));
   ET_TRY(eti_arg_result(ctx, args, 5, (et_dtype)s.a->dtype, &s.out));
   ET_TRY(read_system(ctx, "linalg.solve_triangular", &s));
-  return eti_matrices_run(ctx, eti_matrix_count(s.out->numel > 0, &s.batch), s.n * s.n + s.n * s.k,
-                          solve_triangle, &s);
+  return eti_matrix_run(ctx, eti_matrix_count(s.out->numel > 0, &s.batch), s.n * s.n + s.n * s.k,
+                        solve_triangle, &s);
 }
 
 // ---- determinants
@@ -251,12 +251,12 @@ static et_status find_determinants(const et_kernel_ctx *ctx, et_value *const *ar
   if (as_log) ET_TRY(eti_arg_result(ctx, args, 2, type, &j.log));
   ET_TRY(eti_arg_result(ctx, args, next, type, &j.lu));
   ET_TRY(eti_arg_result(ctx, args, next + 1, ET_I32, &j.pivots));
-  ET_TRY(eti_resize_matrices(ctx, j.first, &j.batch, 0, 0, 0));
-  if (as_log) ET_TRY(eti_resize_matrices(ctx, j.log, &j.batch, 0, 0, 0));
-  ET_TRY(eti_resize_matrices(ctx, j.lu, &j.batch, 2, j.n, j.n));
-  ET_TRY(eti_resize_matrices(ctx, j.pivots, &j.batch, 1, j.n, 0));
-  return eti_matrices_run(ctx, eti_matrix_count(true, &j.batch), elimination_numbers(j.n, j.n),
-                          find_determinant, &j);
+  ET_TRY(eti_matrix_resize(ctx, j.first, &j.batch, 0, 0, 0));
+  if (as_log) ET_TRY(eti_matrix_resize(ctx, j.log, &j.batch, 0, 0, 0));
+  ET_TRY(eti_matrix_resize(ctx, j.lu, &j.batch, 2, j.n, j.n));
+  ET_TRY(eti_matrix_resize(ctx, j.pivots, &j.batch, 1, j.n, 0));
+  return eti_matrix_run(ctx, eti_matrix_count(true, &j.batch), elimination_numbers(j.n, j.n),
+                        find_determinant, &j);
 }
 
 et_status op_linalg_det_result(et_kernel_ctx *ctx, et_value *const *args) {
@@ -285,10 +285,10 @@ et_status op_linalg_lu_factor_ex_out(et_kernel_ctx *ctx, et_value *const *args) 
   ET_TRY(eti_arg_result(ctx, args, 4, ET_I32, &j.pivots));
   ET_TRY(eti_arg_result(ctx, args, 5, ET_I32, &j.info));
   ET_TRY(eti_resize_like(ctx, j.lu, j.a));
-  ET_TRY(eti_resize_matrices(ctx, j.pivots, &j.batch, 1, j.m < j.n ? j.m : j.n, 0));
-  ET_TRY(eti_resize_matrices(ctx, j.info, &j.batch, 0, 0, 0));
-  ET_TRY(eti_matrices_run(ctx, eti_matrix_count(true, &j.batch), elimination_numbers(j.m, j.n),
-                          factor, &j));
+  ET_TRY(eti_matrix_resize(ctx, j.pivots, &j.batch, 1, j.m < j.n ? j.m : j.n, 0));
+  ET_TRY(eti_matrix_resize(ctx, j.info, &j.batch, 0, 0, 0));
+  ET_TRY(eti_matrix_run(ctx, eti_matrix_count(true, &j.batch), elimination_numbers(j.m, j.n),
+                        factor, &j));
   return report_singular(ctx, "linalg.lu_factor", checks, j.info, &j.batch);
 }
 
@@ -341,13 +341,13 @@ et_status op_linalg_lu_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_result(ctx, args, 4, type, &j.u));
   const size_t m = j.m, n = j.n, k = m < n ? m : n, side = m > n ? m : n;
   const eti_shape none = {.rank = 1, .sizes = {0}};
-  ET_TRY(j.exchanges ? eti_resize_matrices(ctx, j.p, &j.batch, 2, m, m)
+  ET_TRY(j.exchanges ? eti_matrix_resize(ctx, j.p, &j.batch, 2, m, m)
                      : eti_resize(ctx, j.p, &none));
-  ET_TRY(eti_resize_matrices(ctx, j.first, &j.batch, 2, m, k));
-  ET_TRY(eti_resize_matrices(ctx, j.u, &j.batch, 2, k, n));
+  ET_TRY(eti_matrix_resize(ctx, j.first, &j.batch, 2, m, k));
+  ET_TRY(eti_matrix_resize(ctx, j.u, &j.batch, 2, k, n));
   const bool any = j.first->numel > 0 || j.u->numel > 0 || j.p->numel > 0;
-  return eti_matrices_run(ctx, eti_matrix_count(any, &j.batch),
-                          elimination_numbers(m, n) + side * side, factor_apart, &j);
+  return eti_matrix_run(ctx, eti_matrix_count(any, &j.batch),
+                        elimination_numbers(m, n) + side * side, factor_apart, &j);
 }
 
 typedef struct cholesky_job {
@@ -371,7 +371,7 @@ static void find_root(void *ctx, size_t i, double *work) {
 et_status op_linalg_cholesky_ex_l(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *a, *out, *info;
   bool upper, checks;
-  ET_TRY(eti_arg_matrices(ctx, args, 0, "linalg.cholesky", true, &a));
+  ET_TRY(eti_matrix_arg(ctx, args, 0, "linalg.cholesky", true, &a));
   ET_TRY(eti_arg_bool(ctx, args, 1, &upper));
   ET_TRY(eti_arg_bool(ctx, args, 2, &checks));
   ET_TRY(eti_arg_result(ctx, args, 3, (et_dtype)a->dtype, &out));
@@ -379,11 +379,11 @@ et_status op_linalg_cholesky_ex_l(et_kernel_ctx *ctx, et_value *const *args) {
   const size_t n = eti_matrix_rows(a);
   const eti_shape batch = eti_batch_of(a, 2);
   ET_TRY(eti_resize_like(ctx, out, a));
-  ET_TRY(eti_resize_matrices(ctx, info, &batch, 0, 0, 0));
+  ET_TRY(eti_matrix_resize(ctx, info, &batch, 0, 0, 0));
   cholesky_job job = {.a = a, .out = out, .info = info, .upper = upper, .n = n, .batch = batch};
   const size_t count = eti_matrix_count(true, &batch);
   size_t order = 0;
-  ET_TRY(eti_matrices_run(ctx, count, n * n, find_root, &job));
+  ET_TRY(eti_matrix_run(ctx, count, n * n, find_root, &job));
   const size_t i = eti_first_failed(info, &batch, checks ? count : 0, &order);
   ET_CHECK(!checks || i == count, ctx->err, ET_INVALID_ARGUMENT,
            "linalg.cholesky: matrix %zu of the batch is not positive-definite: its leading minor "

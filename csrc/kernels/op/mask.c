@@ -14,19 +14,19 @@ static et_status mask_of(const et_kernel_ctx *ctx, et_value *const *args, et_ten
 
 // What the mask selects of the shape that self and mask have in common.
 static et_status count_masked(const et_kernel_ctx *ctx, const et_tensor *self,
-                              const et_tensor *mask, eti_masked *m) {
+                              const et_tensor *mask, eti_compact *m) {
   const eti_shape a = eti_shape_of(self), b = eti_shape_of(mask);
   eti_shape shape;
   ET_TRY(eti_broadcast(ctx, &a, &b, &shape));
-  eti_masked_count(ctx, mask, &shape, m);
+  eti_compact_count(ctx, mask, &shape, m);
   ET_CHECK(m->first[m->n_parts] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
            "the mask selects too many elements");
   return ET_OK;
 }
 
 // self broadcast to the shape.
-static eti_view spread(const et_tensor *self, const eti_shape *shape) {
-  eti_view view = {.shape = *shape};
+static eti_window spread(const et_tensor *self, const eti_shape *shape) {
+  eti_window view = {.shape = *shape};
   for (size_t d = 0; d < self->rank; d++)
     view.strides[d + shape->rank - self->rank] = self->sizes[d] == 1 ? 0 : self->strides[d];
   return view;
@@ -34,7 +34,7 @@ static eti_view spread(const et_tensor *self, const eti_shape *shape) {
 
 et_status op_masked_select_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self = NULL, *mask = NULL, *out = NULL;
-  eti_masked m;
+  eti_compact m;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(mask_of(ctx, args, &mask));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
@@ -42,14 +42,14 @@ et_status op_masked_select_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(count_masked(ctx, self, mask, &m));
   const eti_shape shape = {.rank = 1, .sizes = {(int32_t)m.first[m.n_parts]}};
   ET_TRY(eti_resize(ctx, out, &shape));
-  const eti_view from = spread(self, &m.mask.shape);
-  eti_masked_take(&m, out->data, &from, self->data, et_dtype_bytes((et_dtype)out->dtype));
+  const eti_window from = spread(self, &m.mask.shape);
+  eti_compact_gather(&m, out->data, &from, self->data, et_dtype_bytes((et_dtype)out->dtype));
   return ET_OK;
 }
 
 et_status op_masked_scatter_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self = NULL, *mask = NULL, *source = NULL, *out = NULL;
-  eti_masked m;
+  eti_compact m;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(mask_of(ctx, args, &mask));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &source));
@@ -60,11 +60,12 @@ et_status op_masked_scatter_out(et_kernel_ctx *ctx, et_value *const *args) {
   const size_t count = m.first[m.n_parts];
   ET_CHECK(count <= source->numel, ctx->err, ET_INVALID_ARGUMENT,
            "masked_scatter: source has %zu elements, the mask needs %zu", source->numel, count);
-  const eti_view own = spread(self, &m.mask.shape);
+  const eti_window own = spread(self, &m.mask.shape);
   ET_TRY(eti_resize(ctx, out, &own.shape));
   eti_copy_first(ctx, out, &own, self->data);
-  const eti_view from = eti_view_of(source), to = eti_view_of(out);
-  eti_masked_put(&m, &from, source->data, &to, out->data, et_dtype_bytes((et_dtype)out->dtype));
+  const eti_window from = eti_window_of(source), to = eti_window_of(out);
+  eti_compact_scatter(&m, &from, source->data, &to, out->data,
+                      et_dtype_bytes((et_dtype)out->dtype));
   return ET_OK;
 }
 
@@ -92,14 +93,14 @@ static uint64_t nonzero_bits(et_dtype dtype) {
 // Threads count the hits of parts of the elements, in logical order, and then list them.
 typedef struct listing {
   const et_tensor *self, *out;
-  eti_lanes lanes;  // 2: self
+  eti_iter3 lanes;  // 2: self
   size_t bytes, n_parts;
   uint64_t bits;
   size_t first[ETI_MASK_PARTS + 1];  // hits before each part, and all of them
 } listing;
 
 // Elements [begin, end) of a line; their hits become rows k, k + 1 … of out, before `after`.
-static size_t list_line(const listing *l, const eti_lanes *lanes, size_t begin, size_t end,
+static size_t list_line(const listing *l, const eti_iter3 *lanes, size_t begin, size_t end,
                         size_t k, size_t after) {
   const et_tensor *const out = l->out;
   const size_t last = l->self->rank - 1u;
@@ -121,7 +122,7 @@ static size_t list_line(const listing *l, const eti_lanes *lanes, size_t begin, 
 
 // Counts the hits of a part, or lists them once their places are known.
 static size_t walk_part(const listing *l, size_t part, bool lists) {
-  eti_lanes lanes = l->lanes;
+  eti_iter3 lanes = l->lanes;
   const size_t last = l->self->rank - 1u, size = (size_t)l->self->sizes[last];
   size_t begin = (size_t)((uint64_t)l->self->numel * part / l->n_parts);
   const size_t end = (size_t)((uint64_t)l->self->numel * (part + 1) / l->n_parts);
@@ -140,7 +141,7 @@ static size_t walk_part(const listing *l, size_t part, bool lists) {
       k += eti_count_nonzero(line, step * (ptrdiff_t)l->bytes, to - from, l->bytes, l->bits);
     }
     begin += to - from;
-    eti_lanes_next(&lanes);
+    eti_iter3_next(&lanes);
   }
   return k;
 }
@@ -158,8 +159,8 @@ static void listing_begin(const et_kernel_ctx *ctx, const et_tensor *self, listi
   *l = (listing){.self = self, .bytes = et_dtype_bytes((et_dtype)self->dtype)};
   l->bits = nonzero_bits((et_dtype)self->dtype);
   const eti_shape own = eti_shape_of(self);
-  eti_lanes_begin(&l->lanes, &own);
-  eti_lanes_set(&l->lanes, 2, self);
+  eti_iter3_begin(&l->lanes, &own);
+  eti_iter3_set(&l->lanes, 2, self);
   l->n_parts = 1;
   if (self->rank == 0) {
     l->first[1] = eti_count_nonzero(self->data, 0, 1, l->bytes, l->bits);

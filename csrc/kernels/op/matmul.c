@@ -42,7 +42,7 @@ static et_status shapes_differ(const et_kernel_ctx *ctx, const char *op, const e
 // [M, K] · [K, N], or a batch of them when rank is 3. Views of inputs are taken before out is
 // resized: out may be one of them.
 static et_status read_matrices(const et_kernel_ctx *ctx, et_tensor *a, et_tensor *b, et_tensor *out,
-                               size_t rank, const char *op, eti_product *p) {
+                               size_t rank, const char *op, eti_gemm_op *p) {
   ET_CHECK(a->rank == rank && b->rank == rank, ctx->err, ET_INVALID_ARGUMENT,
            "%s: ranks %d and %d, needs %d", op, (int)a->rank, (int)b->rank, (int)rank);
   ET_TRY(check_types(ctx, a, b, out, op));
@@ -70,12 +70,12 @@ static et_status read_matrices(const et_kernel_ctx *ctx, et_tensor *a, et_tensor
   return eti_resize(ctx, out, &shape);
 }
 
-static void set_output(eti_product *p, const et_tensor *out) {
+static void set_output(eti_gemm_op *p, const et_tensor *out) {
   p->c = view_of(out, out->rank - 2u, out->rank - 1u);
   if (out->rank == 3) p->c_outer[0] = out->strides[0];
 }
 
-static et_status read_mm(const et_kernel_ctx *ctx, et_value *const *args, eti_product *p) {
+static et_status read_mm(const et_kernel_ctx *ctx, et_value *const *args, eti_gemm_op *p) {
   et_tensor *a, *b, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &a));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &b));
@@ -85,7 +85,7 @@ static et_status read_mm(const et_kernel_ctx *ctx, et_value *const *args, eti_pr
   return ET_OK;
 }
 
-static et_status read_bmm(const et_kernel_ctx *ctx, et_value *const *args, eti_product *p) {
+static et_status read_bmm(const et_kernel_ctx *ctx, et_value *const *args, eti_gemm_op *p) {
   et_tensor *a, *b, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &a));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &b));
@@ -98,7 +98,7 @@ static et_status read_bmm(const et_kernel_ctx *ctx, et_value *const *args, eti_p
 // The summand of addmm and baddbmm, broadcast to C: a dimension that is absent or has size 1 is
 // repeated with step 0.
 static et_status read_summand(const et_kernel_ctx *ctx, const et_tensor *self, size_t rank,
-                              const char *op, eti_product *p) {
+                              const char *op, eti_gemm_op *p) {
   ET_CHECK(self->rank <= rank, ctx->err, ET_INVALID_ARGUMENT,
            "%s: self has rank %d, needs at most %d", op, (int)self->rank, (int)rank);
   ET_CHECK(self->dtype == p->dtype, ctx->err, ET_INVALID_ARGUMENT,
@@ -121,7 +121,7 @@ static et_status read_summand(const et_kernel_ctx *ctx, const et_tensor *self, s
 }
 
 static et_status read_factor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                             const eti_product *p, eti_scalar *out) {
+                             const eti_gemm_op *p, eti_scalar *out) {
   ET_TRY(eti_arg_scalar(ctx, args, i, out));
   ET_CHECK(!out->is_float || eti_is_float(p->dtype), ctx->err, ET_INVALID_ARGUMENT,
            "argument %zu is floating point, but the matrices are %s", i, et_dtype_name(p->dtype));
@@ -129,7 +129,7 @@ static et_status read_factor(const et_kernel_ctx *ctx, et_value *const *args, si
 }
 
 static et_status read_add_product(const et_kernel_ctx *ctx, et_value *const *args, size_t rank,
-                                  const char *op, eti_product *p) {
+                                  const char *op, eti_gemm_op *p) {
   et_tensor *self, *a, *b, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &a));
@@ -149,17 +149,17 @@ static et_status read_add_product(const et_kernel_ctx *ctx, et_value *const *arg
   return ET_OK;
 }
 
-static et_status read_addmm(const et_kernel_ctx *ctx, et_value *const *args, eti_product *p) {
+static et_status read_addmm(const et_kernel_ctx *ctx, et_value *const *args, eti_gemm_op *p) {
   return read_add_product(ctx, args, 2, "addmm", p);
 }
-static et_status read_baddbmm(const et_kernel_ctx *ctx, et_value *const *args, eti_product *p) {
+static et_status read_baddbmm(const et_kernel_ctx *ctx, et_value *const *args, eti_gemm_op *p) {
   return read_add_product(ctx, args, 3, "baddbmm", p);
 }
 
 // Leading dimensions of linear: all in one when input and output lie row by row, else the last of
 // them makes the rows and the others number the jobs.
 static void read_rows(const eti_gemm_view *x, const eti_shape *in, const ptrdiff_t *in_strides,
-                      bool rows_adjacent, const et_tensor *out, eti_product *p) {
+                      bool rows_adjacent, const et_tensor *out, eti_gemm_op *p) {
   const size_t rank = in->rank, lead = rank - 1;
   p->n_jobs = p->m = 1;
   p->a = *x;
@@ -185,7 +185,7 @@ static void read_rows(const eti_gemm_view *x, const eti_shape *in, const ptrdiff
   }
 }
 
-static et_status read_linear(const et_kernel_ctx *ctx, et_value *const *args, eti_product *p) {
+static et_status read_linear(const et_kernel_ctx *ctx, et_value *const *args, eti_gemm_op *p) {
   et_tensor *x, *w, *bias, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &w));
@@ -289,21 +289,21 @@ static et_status complex_bmm(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- the operators
 
-typedef et_status (*read_fn)(const et_kernel_ctx *ctx, et_value *const *args, eti_product *p);
+typedef et_status (*read_fn)(const et_kernel_ctx *ctx, et_value *const *args, eti_gemm_op *p);
 
 static et_status run_product(et_kernel_ctx *ctx, et_value *const *args, read_fn read) {
-  eti_product p = {.n_jobs = 0};
+  eti_gemm_op p = {.n_jobs = 0};
   ET_TRY(read(ctx, args, &p));
-  eti_product_run(ctx, &p, ctx->state, NULL);
+  eti_gemm_op_run(ctx, &p, ctx->state, NULL);
   return ET_OK;
 }
 
 static et_status prepare_product(et_prepare_ctx *ctx, et_value *const *args, read_fn read) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
-  eti_product p = {.n_jobs = 0};
-  eti_product_panels *panels = NULL;
+  eti_gemm_op p = {.n_jobs = 0};
+  eti_gemm_op_panels *panels = NULL;
   ET_TRY(read(&k, args, &p));
-  ET_TRY(eti_product_prepare(ctx, &p, &panels));
+  ET_TRY(eti_gemm_op_prepare(ctx, &p, &panels));
   ctx->state = panels;
   return ET_OK;
 }
@@ -345,7 +345,7 @@ enum { MAX_PLAIN_ARGS = 5 };
 
 typedef struct epilogue_state {
   const eti_epilogue *epilogue;
-  eti_product_panels *panels;  // or NULL
+  eti_gemm_op_panels *panels;  // or NULL
 } epilogue_state;
 
 // The arguments without those of the epilogue, which follow the first n.
@@ -359,14 +359,14 @@ static et_status run_with_epilogue(et_kernel_ctx *ctx, et_value *const *args, si
   const epilogue_state *const state = ctx->state;
   et_value *plain[MAX_PLAIN_ARGS + 1];
   plain_args(args, n, plain);
-  eti_product p = {.n_jobs = 0};
+  eti_gemm_op p = {.n_jobs = 0};
   eti_epilogue_call epilogue;
   ET_TRY(read(ctx, plain, &p));
   const et_tensor *const out = plain[n]->as.tensor;
   ET_TRY(eti_epilogue_bind(ctx, args, n, state == NULL ? NULL : state->epilogue, out, &epilogue));
   p.epilogue = &epilogue;
   bool is_done = false;
-  eti_product_run(ctx, &p, state->panels, &is_done);
+  eti_gemm_op_run(ctx, &p, state->panels, &is_done);
   if (!is_done) eti_epilogue_all(ctx->pool, &epilogue, out, out);
   return ET_OK;
 }
@@ -379,9 +379,9 @@ static et_status prepare_with_epilogue(et_prepare_ctx *ctx, et_value *const *arg
   ET_TRY(eti_epilogue_prepare(ctx, args, n, &ready.epilogue));
   if (!ctx->is_minimal) {
     const et_kernel_ctx k = eti_prepare_args(ctx);
-    eti_product p = {.n_jobs = 0};
+    eti_gemm_op p = {.n_jobs = 0};
     ET_TRY(read(&k, plain, &p));
-    ET_TRY(eti_product_prepare(ctx, &p, &ready.panels));
+    ET_TRY(eti_gemm_op_prepare(ctx, &p, &ready.panels));
   }
   epilogue_state *const state = et_prepare_alloc(ctx, sizeof *state, _Alignof(epilogue_state));
   if (state == NULL) return et_prepare_status(ctx);

@@ -111,7 +111,7 @@ static void group_rows(void *ctx, size_t begin, size_t end) {
   for (size_t d = 2; d < r->x->rank; d++) eti_slab_add(&group, r->x->sizes[d], r->x->strides[d]);
   for (size_t i = begin; i < end; i++) {
     const size_t n = i / r->groups, first = i % r->groups * per_group;
-    const eti_stats s = eti_stats_of(r->micro, &group, channel_at(r->x, n, first));
+    const eti_norm_stats s = eti_norm_stats_of(r->micro, &group, channel_at(r->x, n, first));
     const double rstd = eti_rstd_of(&s, r->eps);
     for (size_t c = first; c < first + per_group; c++) {
       const double scale = rstd * eti_norm_element(r->w, c, 1.0),
@@ -150,7 +150,7 @@ static void group_stats(void *ctx, size_t begin, size_t end) {
   const eti_slab group = {
       .dtype = r->x->dtype, .numel = n, .rank = 1, .sizes = {n}, .strides = {1}};
   for (size_t g = begin; g < end; g++) {
-    const eti_stats s = eti_stats_of(r->micro, &group, t->planes + g * n * t->bytes);
+    const eti_norm_stats s = eti_norm_stats_of(r->micro, &group, t->planes + g * n * t->bytes);
     t->stats[2 * g] = s.mean;
     t->stats[2 * g + 1] = eti_rstd_of(&s, r->eps);
     eti_norm_set_element(r->save_mean, t->n * r->groups + g, s.mean);
@@ -200,8 +200,8 @@ et_status op_native_group_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_CHECK(groups >= 1 && channels % groups == 0 && groups <= INT32_MAX, ctx->err,
            ET_INVALID_ARGUMENT, "group_norm: %lld channels cannot form %lld groups",
            (long long)channels, (long long)groups);
-  ET_TRY(eti_check_norm_vector(ctx, a.w, (size_t)channels, "group_norm", "weight"));
-  ET_TRY(eti_check_norm_vector(ctx, a.b, (size_t)channels, "group_norm", "bias"));
+  ET_TRY(eti_norm_check_vector(ctx, a.w, (size_t)channels, "group_norm", "weight"));
+  ET_TRY(eti_norm_check_vector(ctx, a.b, (size_t)channels, "group_norm", "bias"));
   const eti_shape stat_shape = {.rank = 2, .sizes = {(int32_t)images, (int32_t)groups}};
   const eti_shape shape = eti_shape_of(x);
   ET_TRY(eti_resize(ctx, a.mean, &stat_shape));
@@ -250,8 +250,8 @@ static et_status read_batch_norm(const et_kernel_ctx *ctx, et_value *const *args
   ET_TRY(eti_norm_read(ctx, args, 1, i_eps, "batch_norm", &a));
   ET_CHECK(a.x->rank >= 2, ctx->err, ET_INVALID_ARGUMENT,
            "batch_norm: input has rank %d, needs at least 2", (int)a.x->rank);
-  ET_TRY(eti_check_norm_vector(ctx, a.w, (size_t)a.x->sizes[1], "batch_norm", "weight"));
-  ET_TRY(eti_check_norm_vector(ctx, a.b, (size_t)a.x->sizes[1], "batch_norm", "bias"));
+  ET_TRY(eti_norm_check_vector(ctx, a.w, (size_t)a.x->sizes[1], "batch_norm", "weight"));
+  ET_TRY(eti_norm_check_vector(ctx, a.b, (size_t)a.x->sizes[1], "batch_norm", "bias"));
   r->x = a.x, r->w = a.w, r->b = a.b, r->out = a.out, r->save_mean = a.mean, r->save_rstd = a.rstd;
   r->eps = a.eps;
   return ET_OK;
@@ -269,7 +269,7 @@ static et_status resize_batch_norm(const et_kernel_ctx *ctx, et_value *const *ar
   ET_TRY(eti_resize(ctx, out, &shape));
   const et_tensor *const vectors[] = {r->w, r->b, r->mean, r->var};
   for (size_t i = 0; i < 4; i++)
-    ET_TRY(eti_check_norm_vector(ctx, vectors[i], (size_t)shape.sizes[1], "batch_norm",
+    ET_TRY(eti_norm_check_vector(ctx, vectors[i], (size_t)shape.sizes[1], "batch_norm",
                                  "a parameter"));
   ET_CHECK(eti_same_shape(out, r->x), ctx->err, ET_INVALID_ARGUMENT,
            "batch_norm: input is also an output of statistics");
@@ -281,8 +281,8 @@ static et_status read_running(const et_kernel_ctx *ctx, et_value *const *args, s
   et_tensor *mean, *var;
   ET_TRY(eti_arg_tensor(ctx, args, at, &mean));
   ET_TRY(eti_arg_tensor(ctx, args, at + 1, &var));
-  ET_TRY(eti_check_norm_vector(ctx, mean, (size_t)r->x->sizes[1], "batch_norm", "running_mean"));
-  ET_TRY(eti_check_norm_vector(ctx, var, (size_t)r->x->sizes[1], "batch_norm", "running_var"));
+  ET_TRY(eti_norm_check_vector(ctx, mean, (size_t)r->x->sizes[1], "batch_norm", "running_mean"));
+  ET_TRY(eti_norm_check_vector(ctx, var, (size_t)r->x->sizes[1], "batch_norm", "running_var"));
   r->mean = mean, r->var = var;
   return ET_OK;
 }
@@ -307,7 +307,7 @@ static void train_channels(const channel_run *r, double momentum, bool keep_runn
     if (d != 1) eti_slab_add(&os, r->out->sizes[d], r->out->strides[d]);
   }
   for (size_t c = 0; c < (size_t)r->x->sizes[1]; c++) {
-    const eti_stats s = eti_stats_of(r->micro, &all, channel_at(r->x, 0, c));
+    const eti_norm_stats s = eti_norm_stats_of(r->micro, &all, channel_at(r->x, 0, c));
     const double rstd = eti_rstd_of(&s, r->eps), scale = rstd * eti_norm_element(r->w, c, 1.0);
     eti_slab_affine(r->micro, &all, channel_at(r->x, 0, c), &os, channel_at(r->out, 0, c), s.mean,
                     scale, eti_norm_element(r->b, c, 0.0));

@@ -215,7 +215,7 @@ static void run_rows(const et_kernel_ctx *ctx, padded_rows *p, size_t numel) {
 static void pad_windows(const et_kernel_ctx *ctx, const et_tensor *out, const et_tensor *self,
                         const padding *pads, const char *value) {
   const size_t bytes = et_dtype_bytes((et_dtype)out->dtype);
-  eti_view rest = eti_view_of(out), from = eti_view_of(self);
+  eti_window rest = eti_window_of(out), from = eti_window_of(self);
   for (size_t d = 0; d < self->rank; d++) {
     const eti_slice kept = kept_of(self->sizes[d], pads[d]);
     const eti_slice edges[2] = {
@@ -224,15 +224,15 @@ static void pad_windows(const et_kernel_ctx *ctx, const et_tensor *out, const et
     };
     for (size_t e = 0; e < 2; e++) {
       if (edges[e].length == 0) continue;
-      eti_view edge = rest;
-      eti_view_slice(&edge, d, &edges[e]);
-      eti_fill_view(ctx->pool, out->data, &edge, value, bytes);
+      eti_window edge = rest;
+      eti_window_slice(&edge, d, &edges[e]);
+      eti_fill_window(ctx->pool, out->data, &edge, value, bytes);
     }
     const eti_slice inner = {.start = positive(pads[d].low), .length = kept.length, .step = 1};
-    eti_view_slice(&rest, d, &inner);
-    eti_view_slice(&from, d, &kept);
+    eti_window_slice(&rest, d, &inner);
+    eti_window_slice(&from, d, &kept);
   }
-  eti_copy_views(ctx->pool, out->data, &rest, self->data, &from, bytes);
+  eti_copy_windows(ctx->pool, out->data, &rest, self->data, &from, bytes);
 }
 
 et_status op_constant_pad_nd_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -248,7 +248,7 @@ et_status op_constant_pad_nd_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_CHECK(eti_scalar_store(&number, (et_dtype)out->dtype, value), ctx->err, ET_NOT_SUPPORTED,
            "constant_pad_nd: a number cannot become %s", et_dtype_name((et_dtype)out->dtype));
-  const eti_shape own = eti_view_of(self).shape;
+  const eti_shape own = eti_window_of(self).shape;
   ET_TRY(padding_args(ctx, args, &own, pads, &n_pairs, &padded));
   ET_TRY(eti_resize(ctx, out, &padded));
   if (out->numel == 0) return ET_OK;
@@ -294,11 +294,11 @@ static et_status check_edges(const et_kernel_ctx *ctx, edge_rule rule, const eti
 }
 
 static void copy_segments(const et_kernel_ctx *ctx, const et_tensor *out, const void *src,
-                          const eti_view *self, segment (*segments)[3], size_t n_pairs) {
+                          const eti_window *self, segment (*segments)[3], size_t n_pairs) {
   size_t n = 1;
   for (size_t i = 0; i < n_pairs; i++) n *= 3;
   for (size_t combination = 0; combination < n; combination++) {
-    eti_view to = eti_view_of(out), from = *self;
+    eti_window to = eti_window_of(out), from = *self;
     bool is_empty = false;
     size_t rest = combination;
     for (size_t i = 0; i < n_pairs; i++, rest /= 3) {
@@ -312,7 +312,7 @@ static void copy_segments(const et_kernel_ctx *ctx, const et_tensor *out, const 
       from.strides[d] *= (ptrdiff_t)s->step;
     }
     if (!is_empty)
-      eti_copy_views(ctx->pool, out->data, &to, src, &from, et_dtype_bytes((et_dtype)out->dtype));
+      eti_copy_windows(ctx->pool, out->data, &to, src, &from, et_dtype_bytes((et_dtype)out->dtype));
   }
 }
 
@@ -328,7 +328,7 @@ static et_status pad_edges(const et_kernel_ctx *ctx, et_value *const *args, edge
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_CHECK(self->rank == n_dims + 1 || self->rank == n_dims + 2, ctx->err, ET_INVALID_ARGUMENT,
            "pad: rank %d, needs %zu or %zu", (int)self->rank, n_dims + 1, n_dims + 2);
-  const eti_view from = eti_view_of(self);
+  const eti_window from = eti_window_of(self);
   ET_TRY(padding_args(ctx, args, &from.shape, pads, &n_pairs, &padded));
   ET_CHECK(n_pairs == n_dims, ctx->err, ET_INVALID_ARGUMENT, "pad: %zu paddings, needs %zu",
            2 * n_pairs, 2 * n_dims);

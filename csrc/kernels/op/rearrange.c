@@ -13,20 +13,20 @@ static et_status plan_flip(const et_kernel_ctx *ctx, et_value *const *args, et_t
   uint32_t mask = 0;
   ET_TRY(eti_arg_ints(ctx, args, 1, dims, ET_MAX_RANK, &n));
   ET_TRY(eti_wrap_dims(ctx, dims, n, self->rank, false, &mask));
-  eti_view view = eti_view_of(self);
+  eti_window view = eti_window_of(self);
   for (size_t d = 0; d < self->rank; d++) {
     if ((mask >> d & 1u) == 0 || self->sizes[d] == 0) continue;
     view.offset += (self->sizes[d] - 1) * view.strides[d];
     view.strides[d] = -view.strides[d];
   }
-  return eti_move_view(ctx, out, self, &view, plan);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_flip_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 2, plan_flip);
+  return eti_copy_op_run(ctx, args, 2, plan_flip);
 }
 et_status prepare_flip_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, plan_flip);
+  return eti_copy_op_prepare(ctx, args, 2, plan_flip);
 }
 
 static int64_t modulo(int64_t a, int64_t n) {
@@ -36,23 +36,23 @@ static int64_t modulo(int64_t a, int64_t n) {
 
 // Copies the pieces that a roll leaves whole: two for each rolled dimension, in all combinations.
 static void roll_pieces(const et_kernel_ctx *ctx, const et_tensor *out, const void *src,
-                        const eti_view *self, const int64_t *shift) {
+                        const eti_window *self, const int64_t *shift) {
   size_t rolled[ET_MAX_RANK], n = 0;
   for (size_t d = 0; d < self->shape.rank; d++) {
     if (shift[d] != 0) rolled[n++] = d;
   }
   for (uint32_t mask = 0; mask < (1u << n); mask++) {
-    eti_view to = eti_view_of(out), from = *self;
+    eti_window to = eti_window_of(out), from = *self;
     for (size_t i = 0; i < n; i++) {
       const size_t d = rolled[i];
       const int64_t size = self->shape.sizes[d], s = shift[d];
       const bool wraps = (mask >> i & 1u) != 0;
       const eti_slice dst = {.start = wraps ? 0 : s, .length = wraps ? s : size - s, .step = 1};
       const eti_slice origin = {.start = wraps ? size - s : 0, .length = dst.length, .step = 1};
-      eti_view_slice(&to, d, &dst);
-      eti_view_slice(&from, d, &origin);
+      eti_window_slice(&to, d, &dst);
+      eti_window_slice(&from, d, &origin);
     }
-    eti_copy_views(ctx->pool, out->data, &to, src, &from, et_dtype_bytes((et_dtype)out->dtype));
+    eti_copy_windows(ctx->pool, out->data, &to, src, &from, et_dtype_bytes((et_dtype)out->dtype));
   }
 }
 
@@ -67,7 +67,7 @@ et_status op_roll_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_CHECK(n_shifts > 0 && (n_shifts == n_dims || (n_dims == 0 && n_shifts == 1)), ctx->err,
            ET_INVALID_ARGUMENT, "roll: %zu shifts for %zu dimensions", n_shifts, n_dims);
-  const eti_view view = eti_view_of(self);
+  const eti_window view = eti_window_of(self);
   for (size_t i = 0; i < n_dims; i++) {
     size_t d = 0;
     ET_TRY(eti_wrap_dim(ctx, dims[i], self->rank, &d));
@@ -96,7 +96,7 @@ et_status op_tril_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_CHECK(self->rank >= 2, ctx->err, ET_INVALID_ARGUMENT, "tril: rank %d, needs at least 2",
            (int)self->rank);
-  const eti_view view = eti_view_of(self);
+  const eti_window view = eti_window_of(self);
   ET_TRY(eti_resize(ctx, out, &view.shape));
   if (out->numel == 0) return ET_OK;  // there may be billions of empty rows
   const size_t row_dim = view.shape.rank - 2, col_dim = row_dim + 1;
@@ -108,15 +108,15 @@ et_status op_tril_out(et_kernel_ctx *ctx, et_value *const *args) {
     const eti_slice row = {.start = i, .length = 1, .step = 1};
     const eti_slice low = {.start = 0, .length = kept, .step = 1};
     const eti_slice high = {.start = kept, .length = cols - kept, .step = 1};
-    eti_view to = eti_view_of(out), from = view;
-    eti_view_slice(&to, row_dim, &row);
-    eti_view_slice(&from, row_dim, &row);
-    eti_view zeroed = to;
-    eti_view_slice(&to, col_dim, &low);
-    eti_view_slice(&from, col_dim, &low);
-    eti_view_slice(&zeroed, col_dim, &high);
-    eti_copy_views(ctx->pool, out->data, &to, self->data, &from, bytes);
-    eti_fill_view(ctx->pool, out->data, &zeroed, zero, bytes);
+    eti_window to = eti_window_of(out), from = view;
+    eti_window_slice(&to, row_dim, &row);
+    eti_window_slice(&from, row_dim, &row);
+    eti_window zeroed = to;
+    eti_window_slice(&to, col_dim, &low);
+    eti_window_slice(&from, col_dim, &low);
+    eti_window_slice(&zeroed, col_dim, &high);
+    eti_copy_windows(ctx->pool, out->data, &to, self->data, &from, bytes);
+    eti_fill_window(ctx->pool, out->data, &zeroed, zero, bytes);
   }
   return ET_OK;
 }
@@ -142,7 +142,7 @@ static et_status shuffle_args(const et_kernel_ctx *ctx, et_value *const *args,
 
 // Axes of a shuffle: `deep` has the channels, `wide` the pixels; the plan's destination is wide
 // when shuffling.
-static void shuffle_axes(eti_copy_plan *plan, const eti_view *deep, const eti_view *wide,
+static void shuffle_axes(eti_copy_plan *plan, const eti_window *deep, const eti_window *wide,
                          const shuffle *s, bool to_wide) {
   const size_t c = s->channel;
   const ptrdiff_t r = (ptrdiff_t)s->r;
@@ -172,7 +172,7 @@ static et_status plan_pixel_shuffle(const et_kernel_ctx *ctx, et_value *const *a
   shuffle s;
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_TRY(shuffle_args(ctx, args, self, &s));
-  const eti_view deep = eti_view_of(self);
+  const eti_window deep = eti_window_of(self);
   eti_shape shape = deep.shape;
   int32_t *sizes = &shape.sizes[s.channel];
   ET_CHECK(sizes[0] % (s.r * s.r) == 0, ctx->err, ET_INVALID_ARGUMENT,
@@ -182,17 +182,17 @@ static et_status plan_pixel_shuffle(const et_kernel_ctx *ctx, et_value *const *a
   ET_TRY(eti_checked_size(ctx, sizes[1] * s.r, "pixel_shuffle", &sizes[1]));
   ET_TRY(eti_checked_size(ctx, sizes[2] * s.r, "pixel_shuffle", &sizes[2]));
   ET_TRY(eti_resize(ctx, out, &shape));
-  const eti_view wide = eti_view_of(out);
+  const eti_window wide = eti_window_of(out);
   eti_plan_begin(plan, et_dtype_bytes((et_dtype)out->dtype));
   shuffle_axes(plan, &deep, &wide, &s, true);
   return ET_OK;
 }
 
 et_status op_pixel_shuffle_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 2, plan_pixel_shuffle);
+  return eti_copy_op_run(ctx, args, 2, plan_pixel_shuffle);
 }
 et_status prepare_pixel_shuffle_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, plan_pixel_shuffle);
+  return eti_copy_op_prepare(ctx, args, 2, plan_pixel_shuffle);
 }
 
 static et_status plan_pixel_unshuffle(const et_kernel_ctx *ctx, et_value *const *args,
@@ -200,7 +200,7 @@ static et_status plan_pixel_unshuffle(const et_kernel_ctx *ctx, et_value *const 
   shuffle s;
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_TRY(shuffle_args(ctx, args, self, &s));
-  const eti_view wide = eti_view_of(self);
+  const eti_window wide = eti_window_of(self);
   eti_shape shape = wide.shape;
   int32_t *sizes = &shape.sizes[s.channel];
   ET_CHECK(sizes[1] % s.r == 0 && sizes[2] % s.r == 0, ctx->err, ET_INVALID_ARGUMENT,
@@ -210,17 +210,17 @@ static et_status plan_pixel_unshuffle(const et_kernel_ctx *ctx, et_value *const 
   sizes[1] = (int32_t)(sizes[1] / s.r);
   sizes[2] = (int32_t)(sizes[2] / s.r);
   ET_TRY(eti_resize(ctx, out, &shape));
-  const eti_view deep = eti_view_of(out);
+  const eti_window deep = eti_window_of(out);
   eti_plan_begin(plan, et_dtype_bytes((et_dtype)out->dtype));
   shuffle_axes(plan, &deep, &wide, &s, false);
   return ET_OK;
 }
 
 et_status op_pixel_unshuffle_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 2, plan_pixel_unshuffle);
+  return eti_copy_op_run(ctx, args, 2, plan_pixel_unshuffle);
 }
 et_status prepare_pixel_unshuffle_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, plan_pixel_unshuffle);
+  return eti_copy_op_prepare(ctx, args, 2, plan_pixel_unshuffle);
 }
 
 // ---- repeat_interleave: position i as often as repeats[i] says

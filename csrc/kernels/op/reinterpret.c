@@ -4,21 +4,21 @@
 #include "kernels/lib/copy_op.h"
 
 // The window of a tensor as groups of `count` narrower elements: one more dimension at the end.
-static eti_view split_elements(const et_tensor *t, int32_t count) {
-  eti_view view = eti_view_of(t);
+static eti_window split_elements(const et_tensor *t, int32_t count) {
+  eti_window view = eti_window_of(t);
   for (size_t d = 0; d < view.shape.rank; d++) view.strides[d] *= count;
-  eti_view_insert(&view, view.shape.rank, count, 1);
+  eti_window_insert(&view, view.shape.rank, count, 1);
   return view;
 }
 
 // The window whose last dimension of n · count elements becomes two, n and count.
-static eti_view split_last(const et_tensor *t, int32_t count) {
-  eti_view view = eti_view_of(t);
+static eti_window split_last(const et_tensor *t, int32_t count) {
+  eti_window view = eti_window_of(t);
   const size_t last = view.shape.rank - 1u;
   const ptrdiff_t stride = view.strides[last];
   view.shape.sizes[last] /= count;
   view.strides[last] *= count;
-  eti_view_insert(&view, view.shape.rank, count, stride);
+  eti_window_insert(&view, view.shape.rank, count, stride);
   return view;
 }
 
@@ -39,10 +39,10 @@ static et_status plan_view_dtype(const et_kernel_ctx *ctx, et_value *const *args
            et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)out->dtype));
   eti_plan_begin(plan, from < to ? from : to);
   if (from == to) {
-    const eti_view source = eti_view_of(self);
+    const eti_window source = eti_window_of(self);
     ET_TRY(eti_resize(ctx, out, &shape));
-    const eti_view target = eti_view_of(out);
-    eti_plan_views(plan, &target, &source);
+    const eti_window target = eti_window_of(out);
+    eti_plan_windows(plan, &target, &source);
     return ET_OK;
   }
   ET_TRY(check_rank(ctx, self));
@@ -57,16 +57,16 @@ static et_status plan_view_dtype(const et_kernel_ctx *ctx, et_value *const *args
     *last /= count;
   }
   ET_TRY(eti_resize(ctx, out, &shape));
-  const eti_view target = narrows ? split_last(out, count) : split_elements(out, count);
-  const eti_view source = narrows ? split_elements(self, count) : split_last(self, count);
-  eti_plan_views(plan, &target, &source);
+  const eti_window target = narrows ? split_last(out, count) : split_elements(out, count);
+  const eti_window source = narrows ? split_elements(self, count) : split_last(self, count);
+  eti_plan_windows(plan, &target, &source);
   return ET_OK;
 }
 
 // (self, dtype, out)
 et_status op_view_copy_dtype_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 2, plan_view_dtype);
+  return eti_copy_op_run(ctx, args, 2, plan_view_dtype);
 }
 et_status prepare_view_copy_dtype_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, plan_view_dtype);
+  return eti_copy_op_prepare(ctx, args, 2, plan_view_dtype);
 }

@@ -430,11 +430,11 @@ et_status op_upsample_bilinear2d_vec_out(et_kernel_ctx *ctx, et_value *const *ar
   ET_TRY(eti_arg_bool(ctx, args, 2, &r.align_corners));
   ET_TRY(read_resample(ctx, args, 3, 4, &r));
   if (r.x->dtype == ET_U8 && r.out->numel > 0) {
-    const eti_byte_resize bytes = {.x = r.x,
-                                   .out = r.out,
-                                   .scale = {r.scale[0], r.scale[1]},
-                                   .align_corners = r.align_corners};
-    return eti_resize_bytes(ctx, &bytes);
+    const eti_resize_u8 bytes = {.x = r.x,
+                                 .out = r.out,
+                                 .scale = {r.scale[0], r.scale[1]},
+                                 .align_corners = r.align_corners};
+    return eti_resize_u8_run(ctx, &bytes);
   }
   return run_rows(ctx, &r, bilinear_rows, bilinear_pixels);
 }

@@ -144,9 +144,9 @@ et_status op_upsample_bilinear2d_aa_out(et_kernel_ctx *ctx, et_value *const *arg
   ET_TRY(eti_resize(ctx, out, &shape));
   if (out->numel == 0) return ET_OK;
   if (x->dtype == ET_U8) {
-    const eti_byte_resize bytes = {
+    const eti_resize_u8 bytes = {
         .x = x, .out = out, .scale = {f.scale[0], f.scale[1]}, .antialias = true};
-    return eti_resize_bytes(ctx, &bytes);
+    return eti_resize_u8_run(ctx, &bytes);
   }
   et_parallel_for(ctx->pool, filter_rows, &f, out->numel / (size_t)sizes[1],
                   1 + 2048 / (size_t)sizes[1]);

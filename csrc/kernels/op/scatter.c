@@ -11,7 +11,7 @@ typedef enum direction { GATHER, SCATTER } direction;
 // Elements between `plain` (walked along with the index) and `placed` (addressed by the index in
 // one dimension).
 typedef struct placing {
-  eti_lanes l;  // 0 plain, 1 index, 2 placed without the indexed dimension
+  eti_iter3 l;  // 0 plain, 1 index, 2 placed without the indexed dimension
   const et_tensor *index;
   char *plain, *placed;
   size_t dim, bytes;
@@ -64,7 +64,7 @@ static inline void place_one(const placing *p, char *placed, char *plain, size_t
 // One row, specialised by the constants it is called with.
 static inline et_status place_row(const et_kernel_ctx *ctx, const placing *p, bool is_wide,
                                   size_t bytes, deed what) {
-  const eti_lanes *l = &p->l;
+  const eti_iter3 *l = &p->l;
   const size_t last = l->shape.rank - 1;
   const ptrdiff_t step = (ptrdiff_t)bytes, n = l->shape.sizes[last];
   const ptrdiff_t index_step = l->strides[1][last], plain_step = l->strides[0][last] * step;
@@ -126,7 +126,7 @@ static et_status place_row_of(const et_kernel_ctx *ctx, const placing *p) {
 
 static et_status place_rows(const et_kernel_ctx *ctx, placing *p) {
   do ET_TRY(place_row_of(ctx, p));
-  while (eti_lanes_next(&p->l));
+  while (eti_iter3_next(&p->l));
   return ET_OK;
 }
 
@@ -154,7 +154,7 @@ static void place_shares(void *ctx, size_t begin, size_t end) {
 }
 
 static et_status place_all(const et_kernel_ctx *ctx, placing *p) {
-  if (eti_lanes_empty(&p->l)) return ET_OK;
+  if (eti_iter3_empty(&p->l)) return ET_OK;
   shares s = {.ctx = {.err = NULL}, .p = p, .dim = p->l.shape.rank};
   size_t largest = 1;
   for (size_t d = 0; d < p->l.shape.rank; d++) {
@@ -185,8 +185,8 @@ static et_status placing_of(const et_kernel_ctx *ctx, et_value *const *args,
   ET_CHECK(index->dtype == ET_I64 || index->dtype == ET_I32, ctx->err, ET_INVALID_ARGUMENT,
            "the index is %s, needs i32 or i64", et_dtype_name((et_dtype)index->dtype));
   const eti_shape shape = eti_shape_of(index);
-  eti_lanes_begin(&p->l, &shape);
-  eti_lanes_set(&p->l, 1, index);
+  eti_iter3_begin(&p->l, &shape);
+  eti_iter3_set(&p->l, 1, index);
   const size_t rank = placed->rank == 0 ? 1 : placed->rank;
   ET_CHECK(index->numel == 0 || p->l.shape.rank == rank, ctx->err, ET_INVALID_ARGUMENT,
            "the index has rank %d, the tensor %d", (int)index->rank, (int)placed->rank);
@@ -214,7 +214,7 @@ et_status op_gather_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(placing_of(ctx, args, self, &p));
   const eti_shape shape = eti_shape_of(p.index);
   ET_TRY(eti_resize(ctx, out, &shape));
-  eti_lanes_set(&p.l, 0, out);
+  eti_iter3_set(&p.l, 0, out);
   p.way = GATHER;
   p.plain = out->data;
   p.placed = self->data;
@@ -229,7 +229,7 @@ static et_status scatter(const et_kernel_ctx *ctx, et_value *const *args, et_ten
   placing p;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
-  const eti_view view = eti_view_of(self);
+  const eti_window view = eti_window_of(self);
   ET_TRY(eti_resize(ctx, out, &view.shape));
   ET_TRY(placing_of(ctx, args, out, &p));
   p.way = SCATTER;

@@ -388,14 +388,14 @@ static et_status reduce_at(const et_kernel_ctx *ctx, et_value *const *args, bool
            "the index is %s, needs i32 or i64", et_dtype_name((et_dtype)index->dtype));
   ET_TRY(eti_wrap_dim(ctx, dim, self->rank, &w.dim));
   ET_TRY(reducing_of(ctx, args, (et_dtype)self->dtype, &r));
-  const eti_view from = eti_view_of(self);
+  const eti_window from = eti_window_of(self);
   ET_TRY(eti_resize(ctx, out, &from.shape));
   w.index = index;
   w.src = src;
   w.out = out;
   ET_TRY(walk_shape(ctx, &w));
-  const eti_view to = eti_view_of(out);
-  eti_copy_views(ctx->pool, out->data, &to, self->data, &from, (size_t)r.bytes);
+  const eti_window to = eti_window_of(out);
+  eti_copy_windows(ctx->pool, out->data, &to, self->data, &from, (size_t)r.bytes);
   return reduce_all(ctx, &w, &r, !include_self);
 }
 

@@ -5,26 +5,26 @@
 // Checks src against the window on out that it replaces, copies self, then writes src, converting
 // it.
 static et_status replace_window(const et_kernel_ctx *ctx, const et_tensor *self,
-                                const eti_view *view, const et_tensor *src, const et_tensor *out,
-                                const eti_view *window) {
+                                const eti_window *view, const et_tensor *src, const et_tensor *out,
+                                const eti_window *window) {
   char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
   (void)found, (void)needed;
   eti_copy_plan plan;
-  const eti_view from = eti_view_of(src);
+  const eti_window from = eti_window_of(src);
   bool same = from.shape.rank == window->shape.rank;
   for (size_t d = 0; d < window->shape.rank && same; d++)
     same = from.shape.sizes[d] == window->shape.sizes[d];
   ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT, "src has shape %s, the part it replaces %s",
            eti_shape_text(&from.shape, found), eti_shape_text(&window->shape, needed));
   ET_TRY(eti_plan_begin_cast(&plan, (et_dtype)out->dtype, (et_dtype)src->dtype, ctx->err));
-  eti_plan_views(&plan, window, &from);
+  eti_plan_windows(&plan, window, &from);
   eti_copy_first(ctx, out, view, self->data);
   eti_plan_run(&plan, ctx->pool, out->data, src->data);
   return ET_OK;
 }
 
 static et_status window_args(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
-                             et_tensor **self, et_tensor **src, et_tensor **out, eti_view *view,
+                             et_tensor **self, et_tensor **src, et_tensor **out, eti_window *view,
                              size_t *dim) {
   int64_t d = 0;
   ET_TRY(eti_arg_tensor(ctx, args, 0, self));
@@ -34,32 +34,32 @@ static et_status window_args(const et_kernel_ctx *ctx, et_value *const *args, si
   ET_TRY(eti_check_same_dtype(ctx, *self, *out, "self and out"));
   ET_CHECK((*self)->rank > 0, ctx->err, ET_INVALID_ARGUMENT, "the tensor has no dimensions");
   ET_TRY(eti_wrap_dim(ctx, d, (*self)->rank, dim));
-  *view = eti_view_of(*self);
+  *view = eti_window_of(*self);
   return eti_resize(ctx, *out, &view->shape);
 }
 
 et_status op_select_scatter_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self = NULL, *src = NULL, *out = NULL;
-  eti_view view;
+  eti_window view;
   size_t dim = 0;
   int64_t index = 0;
   ET_TRY(window_args(ctx, args, 4, &self, &src, &out, &view, &dim));
   ET_TRY(eti_arg_int(ctx, args, 3, &index));
   ET_TRY(eti_wrap_index(ctx, index, dim, view.shape.sizes[dim], &index));
-  eti_view window = eti_view_of(out);
+  eti_window window = eti_window_of(out);
   window.offset = (ptrdiff_t)index * window.strides[dim];
-  eti_view_remove(&window, dim);
+  eti_window_remove(&window, dim);
   return replace_window(ctx, self, &view, src, out, &window);
 }
 
 et_status op_slice_scatter_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self = NULL, *src = NULL, *out = NULL;
-  eti_view view;
+  eti_window view;
   eti_slice slice;
   size_t dim = 0;
   ET_TRY(window_args(ctx, args, 6, &self, &src, &out, &view, &dim));
   ET_TRY(eti_slice_of(ctx, args, 3, view.shape.sizes[dim], &slice));
-  eti_view window = eti_view_of(out);
-  eti_view_slice(&window, dim, &slice);
+  eti_window window = eti_window_of(out);
+  eti_window_slice(&window, dim, &slice);
   return replace_window(ctx, self, &view, src, out, &window);
 }

@@ -103,7 +103,7 @@ static void sort_in_place(const lane *l) {
 // work: 2n numbers.
 static void sort_through(const lane *l, uint64_t *work) {
   const uint64_t *const sorted =
-      eti_order_positions(l->dtype, l->source, l->source_stride, l->n, l->flip, work);
+      eti_sort_positions(l->dtype, l->source, l->source_stride, l->n, l->flip, work);
   for (size_t i = 0; i < l->n; i++) {
     const size_t from = (uint32_t)sorted[i];
     memcpy(value_at(l, i), l->source + (ptrdiff_t)from * l->source_stride, l->bytes);
@@ -178,7 +178,7 @@ static void describe(sorting *s, const et_tensor *self, const et_tensor *values,
                     .n = (size_t)s->shape.sizes[s->dim],
                     .bytes = (size_t)bytes,
                     .dtype = values->dtype,
-                    .key = eti_order_keys[values->dtype],
+                    .key = eti_sort_keys[values->dtype],
                     .flip = descending ? ones : 0};
 }
 
@@ -195,10 +195,10 @@ static et_status sort_dim(const et_kernel_ctx *ctx, et_value *const *args, size_
   ET_TRY(eti_check_same_dtype(ctx, self, values, "self and values"));
   ET_CHECK(indices->dtype == ET_I64 && values != indices, ctx->err, ET_INVALID_ARGUMENT,
            "sort: indices are %s, need i64", et_dtype_name((et_dtype)indices->dtype));
-  ET_CHECK(eti_order_keys[values->dtype] != NULL, ctx->err, ET_NOT_SUPPORTED,
+  ET_CHECK(eti_sort_keys[values->dtype] != NULL, ctx->err, ET_NOT_SUPPORTED,
            "sort: %s has no order", et_dtype_name((et_dtype)values->dtype));
   ET_TRY(eti_wrap_dim(ctx, dim, self->rank, &s.dim));
-  const eti_view from = eti_view_of(self);
+  const eti_window from = eti_window_of(self);
   ET_TRY(eti_resize(ctx, values, &from.shape));
   ET_TRY(eti_resize(ctx, indices, &from.shape));
   if (values->numel == 0) return ET_OK;
@@ -206,8 +206,8 @@ static et_status sort_dim(const et_kernel_ctx *ctx, et_value *const *args, size_
   s.n_lanes = values->numel / s.first.n;
   const size_t each = 2 * s.first.n * sizeof *s.work, room = ctx->scratch_bytes / each;
   if (room == 0) {
-    const eti_view to = eti_view_of(values);
-    eti_copy_views(ctx->pool, values->data, &to, self->data, &from, s.first.bytes);
+    const eti_window to = eti_window_of(values);
+    eti_copy_windows(ctx->pool, values->data, &to, self->data, &from, s.first.bytes);
     const size_t grain = s.first.n < 4096 ? 4096 / s.first.n : 1;
     et_parallel_for(ctx->pool, sort_range, &s, s.n_lanes, grain);
     return ET_OK;

@@ -47,9 +47,9 @@ static et_status plan_piece(const et_kernel_ctx *ctx, et_value *const *args, siz
   ET_TRY(eti_arg_tensors(ctx, args, i_out, &outs, &n));
   et_tensor *out = eti_list_tensor(outs, k);
   ET_CHECK(out != NULL, ctx->err, ET_INVALID_PROGRAM, "output %zu is absent", k);
-  eti_view view = eti_view_of(self);
-  eti_view_slice(&view, dim, piece);
-  return eti_move_view(ctx, out, self, &view, plan);
+  eti_window view = eti_window_of(self);
+  eti_window_slice(&view, dim, piece);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 static et_status part_split(const et_kernel_ctx *ctx, et_value *const *args, size_t k, size_t n,
@@ -129,10 +129,10 @@ static et_status part_unbind(const et_kernel_ctx *ctx, et_value *const *args, si
            "unbind: %zu outputs, dimension %zu has size %d", n, dim, (int)self->sizes[dim]);
   et_tensor *out = eti_list_tensor(outs, k);
   ET_CHECK(out != NULL, ctx->err, ET_INVALID_PROGRAM, "output %zu is absent", k);
-  eti_view view = eti_view_of(self);
+  eti_window view = eti_window_of(self);
   view.offset = (ptrdiff_t)k * view.strides[dim];
-  eti_view_remove(&view, dim);
-  return eti_move_view(ctx, out, self, &view, plan);
+  eti_window_remove(&view, dim);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_unbind_copy_int_out(et_kernel_ctx *ctx, et_value *const *args) {

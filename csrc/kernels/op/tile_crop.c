@@ -19,7 +19,7 @@ static et_status plan_tile_crop(const et_kernel_ctx *ctx, et_value *const *args,
   ET_TRY(eti_checked_size(ctx, (int64_t)down * across, "tile_crop", &tiles));
   const eti_shape shape = {.rank = 4, .sizes = {tiles, self->sizes[0], n, n}};
   ET_TRY(eti_resize(ctx, out, &shape));
-  const eti_view from = eti_view_of(self), to = eti_view_of(out);
+  const eti_window from = eti_window_of(self), to = eti_window_of(out);
   const ptrdiff_t *const s = from.strides, *const d = to.strides;
   eti_plan_begin(plan, et_dtype_bytes((et_dtype)self->dtype));
   eti_plan_axis(plan, (size_t)down, (ptrdiff_t)across * d[0], (ptrdiff_t)n * s[1]);
@@ -32,8 +32,8 @@ static et_status plan_tile_crop(const et_kernel_ctx *ctx, et_value *const *args,
 }
 
 et_status op_preprocess_tile_crop_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 2, plan_tile_crop);
+  return eti_copy_op_run(ctx, args, 2, plan_tile_crop);
 }
 et_status prepare_preprocess_tile_crop_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, plan_tile_crop);
+  return eti_copy_op_prepare(ctx, args, 2, plan_tile_crop);
 }

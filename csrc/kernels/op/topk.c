@@ -91,7 +91,7 @@ static void topk_few(const topk_line *t) {
   best_few b = {.n = 0};
   for (size_t first = 0; first < t->n; first += BLOCK) {
     const size_t n = t->n - first < BLOCK ? t->n - first : BLOCK;
-    eti_order_rows[t->dtype](t->in + (ptrdiff_t)first * t->in_stride, t->in_stride, n, keys);
+    eti_sort_key_rows[t->dtype](t->in + (ptrdiff_t)first * t->in_stride, t->in_stride, n, keys);
     size_t i = 0;
     for (; i < n && b.n < t->k; i++) best_insert(&b, t->k, keys[i] ^ t->flip, first + i);
     if (i == n || !any_before(keys + i, n - i, t->flip, b.keys[t->k - 1])) continue;
@@ -114,7 +114,7 @@ static void topk_indices(const topk_line *t) {
   uint64_t worst = key_of(t, root_of(t));
   for (size_t first = t->k; first < t->n; first += BLOCK) {
     const size_t n = t->n - first < BLOCK ? t->n - first : BLOCK;
-    eti_order_rows[t->dtype](t->in + (ptrdiff_t)first * t->in_stride, t->in_stride, n, keys);
+    eti_sort_key_rows[t->dtype](t->in + (ptrdiff_t)first * t->in_stride, t->in_stride, n, keys);
     if (!any_before(keys, n, t->flip, worst)) continue;
     for (size_t i = 0; i < n; i++) {
       if ((keys[i] ^ t->flip) >= worst) continue;  // a later equal one is no better
@@ -134,7 +134,7 @@ static void topk_indices(const topk_line *t) {
 static void sort_indices(const topk_line *t, size_t bytes, uint64_t *work) {
   const uint64_t flip = bytes == 8 ? t->flip : t->flip & UINT32_MAX;
   const uint64_t *const sorted =
-      eti_order_positions(t->dtype, t->in, t->in_stride, t->n, flip, work);
+      eti_sort_positions(t->dtype, t->in, t->in_stride, t->n, flip, work);
   for (size_t i = 0; i < t->k; i++) put(t, i, (int64_t)(uint32_t)sorted[i]);
 }
 
@@ -164,7 +164,7 @@ static void topk_one(const topk_job *job, const char *in, char *value, char *ind
                           .indices = (int64_t *)(void *)index,
                           .index_stride = job->index_stride / (ptrdiff_t)sizeof(int64_t),
                           .dtype = (uint8_t)job->dtype,
-                          .key = eti_order_keys[job->dtype],
+                          .key = eti_sort_keys[job->dtype],
                           .flip = job->largest ? UINT64_MAX : 0};
   if (work != NULL) {
     sort_indices(&line, bytes, work);

@@ -15,23 +15,23 @@ static et_status plan_permute(const et_kernel_ctx *ctx, et_value *const *args, e
   ET_CHECK(n == self->rank, ctx->err, ET_INVALID_ARGUMENT,
            "permute: %zu dims for a tensor of rank %d", n, (int)self->rank);
   ET_TRY(eti_wrap_dims(ctx, dims, n, self->rank, false, &seen));
-  eti_view view = {.shape.rank = n};
+  eti_window view = {.shape.rank = n};
   for (size_t d = 0; d < n; d++) {
     const size_t from = (size_t)(dims[d] < 0 ? dims[d] + (int64_t)n : dims[d]);
     view.shape.sizes[d] = self->sizes[from];
     view.strides[d] = self->strides[from];
   }
-  return eti_move_view(ctx, out, self, &view, plan);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_permute_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 2, plan_permute);
+  return eti_copy_op_run(ctx, args, 2, plan_permute);
 }
 et_status prepare_permute_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, plan_permute);
+  return eti_copy_op_prepare(ctx, args, 2, plan_permute);
 }
 
-static void swap_dims(eti_view *view, size_t a, size_t b) {
+static void swap_dims(eti_window *view, size_t a, size_t b) {
   const int32_t size = view->shape.sizes[a];
   const ptrdiff_t stride = view->strides[a];
   view->shape.sizes[a] = view->shape.sizes[b];
@@ -48,16 +48,16 @@ static et_status plan_transpose(const et_kernel_ctx *ctx, et_value *const *args,
   ET_TRY(eti_arg_int(ctx, args, 2, &dim1));
   ET_TRY(eti_wrap_dim(ctx, dim0, self->rank, &a));
   ET_TRY(eti_wrap_dim(ctx, dim1, self->rank, &b));
-  eti_view view = eti_view_of(self);
+  eti_window view = eti_window_of(self);
   if (a != b) swap_dims(&view, a, b);
-  return eti_move_view(ctx, out, self, &view, plan);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_transpose_copy_int_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 3, plan_transpose);
+  return eti_copy_op_run(ctx, args, 3, plan_transpose);
 }
 et_status prepare_transpose_copy_int_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 3, plan_transpose);
+  return eti_copy_op_prepare(ctx, args, 3, plan_transpose);
 }
 
 static et_status plan_t(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
@@ -65,16 +65,16 @@ static et_status plan_t(const et_kernel_ctx *ctx, et_value *const *args, et_tens
   (void)args;
   ET_CHECK(self->rank <= 2, ctx->err, ET_INVALID_ARGUMENT, "t: rank %d, needs at most 2",
            (int)self->rank);
-  eti_view view = eti_view_of(self);
+  eti_window view = eti_window_of(self);
   if (self->rank == 2) swap_dims(&view, 0, 1);
-  return eti_move_view(ctx, out, self, &view, plan);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_t_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 1, plan_t);
+  return eti_copy_op_run(ctx, args, 1, plan_t);
 }
 et_status prepare_t_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 1, plan_t);
+  return eti_copy_op_prepare(ctx, args, 1, plan_t);
 }
 
 // ---- Adding and removing dimensions of one element
@@ -87,25 +87,25 @@ static et_status plan_unsqueeze(const et_kernel_ctx *ctx, et_value *const *args,
   ET_CHECK(self->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
            "unsqueeze: rank %d, needs less than %d", (int)self->rank, ET_MAX_RANK);
   ET_TRY(eti_wrap_dim(ctx, dim, self->rank + 1u, &d));
-  eti_view view = eti_view_of(self);
-  eti_view_insert(&view, d, 1, 0);
-  return eti_move_view(ctx, out, self, &view, plan);
+  eti_window view = eti_window_of(self);
+  eti_window_insert(&view, d, 1, 0);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_unsqueeze_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 2, plan_unsqueeze);
+  return eti_copy_op_run(ctx, args, 2, plan_unsqueeze);
 }
 et_status prepare_unsqueeze_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, plan_unsqueeze);
+  return eti_copy_op_prepare(ctx, args, 2, plan_unsqueeze);
 }
 
 static et_status squeeze_mask(const et_kernel_ctx *ctx, et_tensor *out, const et_tensor *self,
                               uint32_t mask, eti_copy_plan *plan) {
-  eti_view view = eti_view_of(self);
+  eti_window view = eti_window_of(self);
   for (size_t d = self->rank; d-- > 0;) {
-    if ((mask >> d & 1u) != 0 && self->sizes[d] == 1) eti_view_remove(&view, d);
+    if ((mask >> d & 1u) != 0 && self->sizes[d] == 1) eti_window_remove(&view, d);
   }
-  return eti_move_view(ctx, out, self, &view, plan);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 static et_status plan_squeeze_dim(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
@@ -118,10 +118,10 @@ static et_status plan_squeeze_dim(const et_kernel_ctx *ctx, et_value *const *arg
 }
 
 et_status op_squeeze_copy_dim_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 2, plan_squeeze_dim);
+  return eti_copy_op_run(ctx, args, 2, plan_squeeze_dim);
 }
 et_status prepare_squeeze_copy_dim_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, plan_squeeze_dim);
+  return eti_copy_op_prepare(ctx, args, 2, plan_squeeze_dim);
 }
 
 static et_status plan_squeeze_dims(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
@@ -135,10 +135,10 @@ static et_status plan_squeeze_dims(const et_kernel_ctx *ctx, et_value *const *ar
 }
 
 et_status op_squeeze_copy_dims_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 2, plan_squeeze_dims);
+  return eti_copy_op_run(ctx, args, 2, plan_squeeze_dims);
 }
 et_status prepare_squeeze_copy_dims_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, plan_squeeze_dims);
+  return eti_copy_op_prepare(ctx, args, 2, plan_squeeze_dims);
 }
 
 // ---- Reshaping
@@ -177,13 +177,13 @@ et_status op_view_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
   return ET_OK;
 }
 et_status prepare_view_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 2, plan_view);
+  return eti_copy_op_prepare(ctx, args, 2, plan_view);
 }
 
 static et_status plan_expand(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
                              const et_tensor *self, eti_copy_plan *plan) {
   int64_t sizes[ET_MAX_RANK];
-  eti_view view = {.offset = 0};
+  eti_window view = {.offset = 0};
   ET_TRY(eti_arg_ints(ctx, args, 1, sizes, ET_MAX_RANK, &view.shape.rank));
   ET_CHECK(view.shape.rank >= self->rank, ctx->err, ET_INVALID_ARGUMENT,
            "expand: %zu sizes for a tensor of rank %d", view.shape.rank, (int)self->rank);
@@ -197,14 +197,14 @@ static et_status plan_expand(const et_kernel_ctx *ctx, et_value *const *args, et
              (long long)sizes[d]);
     view.strides[d] = (d < added || own == 1) ? 0 : self->strides[d - added];
   }
-  return eti_move_view(ctx, out, self, &view, plan);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_expand_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 3, plan_expand);
+  return eti_copy_op_run(ctx, args, 3, plan_expand);
 }
 et_status prepare_expand_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 3, plan_expand);
+  return eti_copy_op_prepare(ctx, args, 3, plan_expand);
 }
 
 // ---- Parts of one dimension
@@ -216,17 +216,17 @@ static et_status plan_select(const et_kernel_ctx *ctx, et_value *const *args, et
   ET_TRY(eti_arg_dim(ctx, args, 1, self, "select", &dim));
   ET_TRY(eti_arg_int(ctx, args, 2, &index));
   ET_TRY(eti_wrap_index(ctx, index, dim, self->sizes[dim], &index));
-  eti_view view = eti_view_of(self);
+  eti_window view = eti_window_of(self);
   view.offset = (ptrdiff_t)index * view.strides[dim];
-  eti_view_remove(&view, dim);
-  return eti_move_view(ctx, out, self, &view, plan);
+  eti_window_remove(&view, dim);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_select_copy_int_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 3, plan_select);
+  return eti_copy_op_run(ctx, args, 3, plan_select);
 }
 et_status prepare_select_copy_int_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 3, plan_select);
+  return eti_copy_op_prepare(ctx, args, 3, plan_select);
 }
 
 static et_status plan_slice(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
@@ -235,16 +235,16 @@ static et_status plan_slice(const et_kernel_ctx *ctx, et_value *const *args, et_
   eti_slice slice;
   ET_TRY(eti_arg_dim(ctx, args, 1, self, "slice", &dim));
   ET_TRY(eti_slice_of(ctx, args, 2, self->sizes[dim], &slice));
-  eti_view view = eti_view_of(self);
-  eti_view_slice(&view, dim, &slice);
-  return eti_move_view(ctx, out, self, &view, plan);
+  eti_window view = eti_window_of(self);
+  eti_window_slice(&view, dim, &slice);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_slice_copy_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 5, plan_slice);
+  return eti_copy_op_run(ctx, args, 5, plan_slice);
 }
 et_status prepare_slice_copy_tensor_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 5, plan_slice);
+  return eti_copy_op_prepare(ctx, args, 5, plan_slice);
 }
 
 static et_status plan_narrow(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
@@ -260,17 +260,17 @@ static et_status plan_narrow(const et_kernel_ctx *ctx, et_value *const *args, et
            ET_INVALID_ARGUMENT,
            "narrow: start %lld and length %lld leave dimension %zu with size %lld",
            (long long)start, (long long)length, dim, (long long)n);
-  eti_view view = eti_view_of(self);
+  eti_window view = eti_window_of(self);
   const eti_slice slice = {.start = first, .length = length, .step = 1};
-  eti_view_slice(&view, dim, &slice);
-  return eti_move_view(ctx, out, self, &view, plan);
+  eti_window_slice(&view, dim, &slice);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_narrow_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 4, plan_narrow);
+  return eti_copy_op_run(ctx, args, 4, plan_narrow);
 }
 et_status prepare_narrow_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 4, plan_narrow);
+  return eti_copy_op_prepare(ctx, args, 4, plan_narrow);
 }
 
 // ---- Windows with strides of their own
@@ -289,20 +289,20 @@ static et_status plan_diagonal(const et_kernel_ctx *ctx, et_value *const *args, 
   int64_t n = 0;
   if (offset >= 0 && offset < cols) n = rows < cols - offset ? rows : cols - offset;
   if (offset < 0 && offset > -rows) n = rows + offset < cols ? rows + offset : cols;
-  eti_view view = eti_view_of(self);
+  eti_window view = eti_window_of(self);
   if (n > 0)
     view.offset = (ptrdiff_t)(offset >= 0 ? offset : -offset) * self->strides[offset >= 0 ? b : a];
-  eti_view_remove(&view, a > b ? a : b);
-  eti_view_remove(&view, a > b ? b : a);
-  eti_view_insert(&view, view.shape.rank, (int32_t)n, self->strides[a] + self->strides[b]);
-  return eti_move_view(ctx, out, self, &view, plan);
+  eti_window_remove(&view, a > b ? a : b);
+  eti_window_remove(&view, a > b ? b : a);
+  eti_window_insert(&view, view.shape.rank, (int32_t)n, self->strides[a] + self->strides[b]);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_diagonal_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 4, plan_diagonal);
+  return eti_copy_op_run(ctx, args, 4, plan_diagonal);
 }
 et_status prepare_diagonal_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 4, plan_diagonal);
+  return eti_copy_op_prepare(ctx, args, 4, plan_diagonal);
 }
 
 static et_status plan_as_strided(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
@@ -310,7 +310,7 @@ static et_status plan_as_strided(const et_kernel_ctx *ctx, et_value *const *args
   int64_t sizes[ET_MAX_RANK], strides[ET_MAX_RANK], offset = 0;
   size_t n = 0;
   bool has_offset = false, is_empty = false;
-  eti_view view = {.offset = 0};
+  eti_window view = {.offset = 0};
   ET_TRY(eti_arg_ints(ctx, args, 1, sizes, ET_MAX_RANK, &view.shape.rank));
   ET_TRY(eti_arg_ints(ctx, args, 2, strides, ET_MAX_RANK, &n));
   ET_TRY(eti_arg_optional_int(ctx, args, 3, &has_offset, &offset));
@@ -337,14 +337,14 @@ static et_status plan_as_strided(const et_kernel_ctx *ctx, et_value *const *args
   ET_CHECK(inside, ctx->err, ET_INVALID_ARGUMENT,
            "as_strided: the window leaves the tensor's %zu elements", self->numel);
   view.offset = is_empty ? 0 : (ptrdiff_t)offset;
-  return eti_move_view(ctx, out, self, &view, plan);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_as_strided_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 4, plan_as_strided);
+  return eti_copy_op_run(ctx, args, 4, plan_as_strided);
 }
 et_status prepare_as_strided_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 4, plan_as_strided);
+  return eti_copy_op_prepare(ctx, args, 4, plan_as_strided);
 }
 
 static et_status plan_unfold(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
@@ -361,21 +361,21 @@ static et_status plan_unfold(const et_kernel_ctx *ctx, et_value *const *args, et
   ET_CHECK(size >= 0 && size <= n && step > 0, ctx->err, ET_INVALID_ARGUMENT,
            "unfold: size %lld, step %lld on a dimension of size %lld", (long long)size,
            (long long)step, (long long)n);
-  eti_view view = eti_view_of(self);
+  eti_window view = eti_window_of(self);
   const ptrdiff_t stride = self->rank == 0 ? 1 : self->strides[dim];
   if (self->rank > 0) {
     const eti_slice starts = {.start = 0, .length = (n - size) / step + 1, .step = step};
-    eti_view_slice(&view, dim, &starts);
+    eti_window_slice(&view, dim, &starts);
   }
-  eti_view_insert(&view, view.shape.rank, (int32_t)size, stride);
-  return eti_move_view(ctx, out, self, &view, plan);
+  eti_window_insert(&view, view.shape.rank, (int32_t)size, stride);
+  return eti_copy_op_window(ctx, out, self, &view, plan);
 }
 
 et_status op_unfold_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 4, plan_unfold);
+  return eti_copy_op_run(ctx, args, 4, plan_unfold);
 }
 et_status prepare_unfold_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 4, plan_unfold);
+  return eti_copy_op_prepare(ctx, args, 4, plan_unfold);
 }
 
 // ---- Complex numbers and their parts
@@ -393,10 +393,10 @@ static et_status check_parts(const et_kernel_ctx *ctx, const char *name, const e
 }
 
 // A complex tensor as a real one with a last dimension of two.
-static eti_view view_of_parts(const et_tensor *whole) {
-  eti_view view = eti_view_of(whole);
+static eti_window view_of_parts(const et_tensor *whole) {
+  eti_window view = eti_window_of(whole);
   for (size_t d = 0; d < view.shape.rank; d++) view.strides[d] *= 2;
-  eti_view_insert(&view, view.shape.rank, 2, 1);
+  eti_window_insert(&view, view.shape.rank, 2, 1);
   return view;
 }
 
@@ -404,19 +404,19 @@ static et_status plan_view_as_real(const et_kernel_ctx *ctx, et_value *const *ar
                                    const et_tensor *self, eti_copy_plan *plan) {
   (void)args;
   ET_TRY(check_parts(ctx, "view_as_real", self, out, self, out));
-  const eti_view view = view_of_parts(self);
+  const eti_window view = view_of_parts(self);
   ET_TRY(eti_resize(ctx, out, &view.shape));
-  const eti_view to = eti_view_of(out);
+  const eti_window to = eti_window_of(out);
   eti_plan_begin(plan, et_dtype_bytes((et_dtype)out->dtype));
-  eti_plan_views(plan, &to, &view);
+  eti_plan_windows(plan, &to, &view);
   return ET_OK;
 }
 
 et_status op_view_as_real_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 1, plan_view_as_real);
+  return eti_copy_op_run(ctx, args, 1, plan_view_as_real);
 }
 et_status prepare_view_as_real_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 1, plan_view_as_real);
+  return eti_copy_op_prepare(ctx, args, 1, plan_view_as_real);
 }
 
 static et_status plan_view_as_complex(const et_kernel_ctx *ctx, et_value *const *args,
@@ -427,19 +427,19 @@ static et_status plan_view_as_complex(const et_kernel_ctx *ctx, et_value *const 
   ET_CHECK(self->rank > 0 && self->sizes[last] == 2, ctx->err, ET_INVALID_ARGUMENT,
            "view_as_complex: last size %d of rank %d, needs 2",
            self->rank > 0 ? (int)self->sizes[last] : 0, (int)self->rank);
-  const eti_view from = eti_view_of(self);
-  eti_view shape = from;
-  eti_view_remove(&shape, last);
+  const eti_window from = eti_window_of(self);
+  eti_window shape = from;
+  eti_window_remove(&shape, last);
   ET_TRY(eti_resize(ctx, out, &shape.shape));
-  const eti_view to = view_of_parts(out);
+  const eti_window to = view_of_parts(out);
   eti_plan_begin(plan, et_dtype_bytes((et_dtype)self->dtype));
-  eti_plan_views(plan, &to, &from);
+  eti_plan_windows(plan, &to, &from);
   return ET_OK;
 }
 
 et_status op_view_as_complex_copy_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return eti_move_run(ctx, args, 1, plan_view_as_complex);
+  return eti_copy_op_run(ctx, args, 1, plan_view_as_complex);
 }
 et_status prepare_view_as_complex_copy_out(et_prepare_ctx *ctx, et_value *const *args) {
-  return eti_move_prepare(ctx, args, 1, plan_view_as_complex);
+  return eti_copy_op_prepare(ctx, args, 1, plan_view_as_complex);
 }

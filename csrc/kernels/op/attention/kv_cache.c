@@ -30,12 +30,12 @@ et_status eti_cache_check(const et_kernel_ctx *ctx, const char *op, const et_ten
 void eti_cache_write(const et_kernel_ctx *ctx, const et_tensor *value, const et_tensor *cache,
                      int64_t start) {
   if (value->numel == 0) return;
-  const eti_view from = eti_view_of(value);
-  eti_view to = eti_view_of(cache);
+  const eti_window from = eti_window_of(value);
+  eti_window to = eti_window_of(cache);
   const eti_slice slice = {.start = start, .length = value->sizes[1], .step = 1};
-  eti_view_slice(&to, 1, &slice);
-  eti_copy_views(ctx->pool, cache->data, &to, value->data, &from,
-                 et_dtype_bytes((et_dtype)cache->dtype));
+  eti_window_slice(&to, 1, &slice);
+  eti_copy_windows(ctx->pool, cache->data, &to, value->data, &from,
+                   et_dtype_bytes((et_dtype)cache->dtype));
 }
 
 // The result of an update is a dummy that orders instructions; its elements are not written.
@@ -90,12 +90,12 @@ et_status op_llama_update_cache_with_indices_out(et_kernel_ctx *ctx, et_value *c
       // been overwritten.
       ET_CHECK(at >= 0 && at < cache->sizes[1], ctx->err, ET_INVALID_ARGUMENT,
                "update_cache_with_indices: index %lld is outside of the cache", (long long)at);
-      eti_view to = eti_view_of(cache), from = eti_view_of(value);
+      eti_window to = eti_window_of(cache), from = eti_window_of(value);
       to.offset = (ptrdiff_t)b * to.strides[0] + (ptrdiff_t)at * to.strides[1];
       from.offset = (ptrdiff_t)b * from.strides[0] + (ptrdiff_t)i * from.strides[1];
       for (size_t d = 0; d < 2; d++) to.shape.sizes[d] = from.shape.sizes[d] = 1;
-      eti_copy_views(NULL, cache->data, &to, value->data, &from,
-                     et_dtype_bytes((et_dtype)cache->dtype));
+      eti_copy_windows(NULL, cache->data, &to, value->data, &from,
+                       et_dtype_bytes((et_dtype)cache->dtype));
     }
   }
   return ET_OK;

@@ -406,8 +406,8 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_c
   c->epilogue_done = &is_done;
   c->result = out->data;
   // Weights that have been packed were looked at before.
-  if (c->transposed && (state == NULL || !state->is_packed) && eti_conv_has_wild_weights(c)) {
-    eti_conv_exact_run(ctx, c);
+  if (c->transposed && (state == NULL || !state->is_packed) && eti_conv_has_nonfinite_weights(c)) {
+    eti_conv_nonfinite_run(ctx, c);
     if (epilogue != NULL) eti_epilogue_all(ctx->pool, epilogue, out, out);
     return;
   }

@@ -87,8 +87,8 @@ et_status eti_conv_follow(const et_kernel_ctx *ctx, const eti_conv_state *state,
                           const et_tensor *out, eti_conv *c);
 
 // Whether the weights are not all finite, and a transposed convolution for that case.
-bool eti_conv_has_wild_weights(const eti_conv *c);
-void eti_conv_exact_run(const et_kernel_ctx *ctx, eti_conv *c);
+bool eti_conv_has_nonfinite_weights(const eti_conv *c);
+void eti_conv_nonfinite_run(const et_kernel_ctx *ctx, eti_conv *c);
 
 // One step leads from each pixel to the next, row after row.
 bool eti_conv_pixel_step(const eti_image *im, ptrdiff_t *step);

@@ -22,7 +22,7 @@ static bool some_u64(const uint64_t *p, size_t n, uint64_t exponent) {
   return found != 0;
 }
 
-bool eti_conv_has_wild_weights(const eti_conv *c) {
+bool eti_conv_has_nonfinite_weights(const eti_conv *c) {
   const size_t n = c->groups * c->c_out * c->c_in * c->n_taps;
   const void *const w = c->w;
   switch (c->dtype) {
@@ -104,6 +104,6 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
   }
 }
 
-void eti_conv_exact_run(const et_kernel_ctx *ctx, eti_conv *c) {
+void eti_conv_nonfinite_run(const et_kernel_ctx *ctx, eti_conv *c) {
   et_parallel_for(ctx->pool, run_planes, c, c->n_images * c->groups * c->c_out, 1);
 }

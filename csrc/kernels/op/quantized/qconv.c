@@ -32,7 +32,7 @@ typedef struct qconv {
   int64_t height, width, rows, columns;  // of an input image; of a result's
   int64_t kernel[2], stride[2], padding[2], dilation[2];
   bool depthwise;
-  eti_qproduct product;
+  eti_qgemm_job product;
 } qconv;
 
 // ---- reading the arguments
@@ -121,8 +121,8 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, qcon
   c->width = x->sizes[3];
   ET_TRY(read_geometry(ctx, args, c));
   ET_TRY(read_groups(ctx, args, c, &c_out));
-  eti_qproduct *const p = &c->product;
-  ET_TRY(eti_qproduct_read(ctx, args, I_WEIGHT, p));
+  eti_qgemm_job *const p = &c->product;
+  ET_TRY(eti_qgemm_job_read(ctx, args, I_WEIGHT, p));
   ET_TRY(eti_qlimits_read(ctx, args, I_LIMITS, p));
   const eti_shape shape = {
       .rank = 4, .sizes = {x->sizes[0], (int32_t)c_out, (int32_t)c->rows, (int32_t)c->columns}};
@@ -286,7 +286,7 @@ typedef struct depthwise_run {
 } depthwise_run;
 
 static eti_qdepthwise panel_of(const qconv *c, size_t panel, size_t first) {
-  const eti_qproduct *const p = &c->product;
+  const eti_qgemm_job *const p = &c->product;
   const size_t channel = panel * NR, pairs = (p->k + 1) / 2;
   return (eti_qdepthwise){
       .n_taps = p->k,
@@ -342,7 +342,7 @@ et_status op_qconvolution_out(et_kernel_ctx *ctx, et_value *const *args) {
   if (c.depthwise && c.product.m > 0 && c.product.n > 0) {
     run_depthwise(ctx, &c);
   } else if (!c.depthwise) {
-    eti_qproduct_run(ctx, &c.product);
+    eti_qgemm_job_run(ctx, &c.product);
   }
   return ET_OK;
 }
@@ -353,7 +353,7 @@ et_status prepare_qconvolution_out(et_prepare_ctx *ctx, et_value *const *args) {
   ET_TRY(read_conv(&k, args, &c));
   const size_t bytes =
       c.depthwise ? c.channels
-                  : eti_qproduct_scratch(c.product.m, c.product.n, c.product.k, ctx->n_threads);
+                  : eti_qgemm_job_scratch(c.product.m, c.product.n, c.product.k, ctx->n_threads);
   if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;
 }

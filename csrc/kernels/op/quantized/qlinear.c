@@ -29,7 +29,7 @@ static void widen_piece(const void *ctx, size_t group, size_t row, size_t k0, si
 // The input at position 0, weights and what belongs to columns from position i_weight on, then the
 // number of columns at i_columns; the result at i_out gets its size.
 static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, size_t i_weight,
-                              size_t i_columns, size_t i_out, qlinear *l, eti_qproduct *p) {
+                              size_t i_columns, size_t i_out, qlinear *l, eti_qgemm_job *p) {
   et_tensor *in, *out;
   int64_t n;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &in));
@@ -44,7 +44,7 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, s
   p->k = (size_t)in->sizes[in->rank - 1u];
   p->m = eti_numel_range(in, 0, in->rank - 1u);
   p->n = (size_t)n;
-  ET_TRY(eti_qproduct_read(ctx, args, i_weight, p));
+  ET_TRY(eti_qgemm_job_read(ctx, args, i_weight, p));
   eti_shape shape = eti_shape_of(in);
   shape.sizes[in->rank - 1u] = (int32_t)n;
   ET_TRY(eti_resize(ctx, out, &shape));
@@ -59,8 +59,8 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, s
   return ET_OK;
 }
 
-static et_status prepare(et_prepare_ctx *ctx, const eti_qproduct *p) {
-  const size_t bytes = eti_qproduct_scratch(p->m, p->n, p->k, ctx->n_threads);
+static et_status prepare(et_prepare_ctx *ctx, const eti_qgemm_job *p) {
+  const size_t bytes = eti_qgemm_job_scratch(p->m, p->n, p->k, ctx->n_threads);
   if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;
 }
@@ -70,8 +70,8 @@ static et_status prepare(et_prepare_ctx *ctx, const eti_qproduct *p) {
 enum { PLAIN_WEIGHT = 1, PLAIN_CHANNELS = 5, PLAIN_LIMITS = 6, PLAIN_OUT = 9 };
 
 static et_status read_plain(const et_kernel_ctx *ctx, et_value *const *args, qlinear *l,
-                            eti_qproduct *p) {
-  *p = (eti_qproduct){0};
+                            eti_qgemm_job *p) {
+  *p = (eti_qgemm_job){0};
   ET_TRY(read_product(ctx, args, PLAIN_WEIGHT, PLAIN_CHANNELS, PLAIN_OUT, l, p));
   ET_TRY(eti_qlimits_read(ctx, args, PLAIN_LIMITS, p));
   ET_CHECK(args[PLAIN_OUT]->as.tensor->dtype == ET_I8, ctx->err, ET_INVALID_ARGUMENT,
@@ -81,16 +81,16 @@ static et_status read_plain(const et_kernel_ctx *ctx, et_value *const *args, qli
 
 et_status op_qlinear_out(et_kernel_ctx *ctx, et_value *const *args) {
   qlinear l;
-  eti_qproduct p;
+  eti_qgemm_job p;
   ET_TRY(read_plain(ctx, args, &l, &p));
-  eti_qproduct_run(ctx, &p);
+  eti_qgemm_job_run(ctx, &p);
   return ET_OK;
 }
 
 et_status prepare_qlinear_out(et_prepare_ctx *ctx, et_value *const *args) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   qlinear l;
-  eti_qproduct p;
+  eti_qgemm_job p;
   ET_TRY(read_plain(&k, args, &l, &p));
   return prepare(ctx, &p);
 }
@@ -100,10 +100,10 @@ et_status prepare_qlinear_out(et_prepare_ctx *ctx, et_value *const *args) {
 enum { FLOAT_WEIGHT = 3, FLOAT_CHANNELS = 7, FLOAT_OUT = 8 };
 
 static et_status read_float(const et_kernel_ctx *ctx, et_value *const *args, qlinear *l,
-                            eti_qproduct *p, eti_qrow_numbers *numbers) {
-  *p = (eti_qproduct){0};
+                            eti_qgemm_job *p, eti_row_qparams *numbers) {
+  *p = (eti_qgemm_job){0};
   ET_TRY(read_product(ctx, args, FLOAT_WEIGHT, FLOAT_CHANNELS, FLOAT_OUT, l, p));
-  ET_TRY(eti_qrow_numbers_read(ctx, args, 1, p->m, numbers));
+  ET_TRY(eti_row_qparams_read(ctx, args, 1, p->m, numbers));
   ET_CHECK(args[FLOAT_OUT]->as.tensor->dtype == ET_F32, ctx->err, ET_INVALID_ARGUMENT,
            "out is %s, needs f32", et_dtype_name((et_dtype)args[FLOAT_OUT]->as.tensor->dtype));
   return ET_OK;
@@ -114,16 +114,16 @@ enum { ROWS_AT_ONCE = 512 };
 
 et_status op_qlinear_float_out(et_kernel_ctx *ctx, et_value *const *args) {
   qlinear l;
-  eti_qproduct p;
-  eti_qrow_numbers numbers;
+  eti_qgemm_job p;
+  eti_row_qparams numbers;
   float scales[ROWS_AT_ONCE];
   int32_t zeros[ROWS_AT_ONCE];
   ET_TRY(read_float(ctx, args, &l, &p, &numbers));
   p.row_scales = scales;
   p.row_zeros = zeros;
   if (numbers.scale->numel == 1 && numbers.zero->numel == 1) {
-    eti_qrow_numbers_get(&numbers, 0, 1, scales, zeros);
-    eti_qproduct_run(ctx, &p);
+    eti_row_qparams_get(&numbers, 0, 1, scales, zeros);
+    eti_qgemm_job_run(ctx, &p);
     return ET_OK;
   }
   p.row_step = 1;
@@ -132,8 +132,8 @@ et_status op_qlinear_float_out(et_kernel_ctx *ctx, et_value *const *args) {
   l.in = &part;
   for (size_t first = 0; first < all; first += ROWS_AT_ONCE) {
     p.m = all - first < ROWS_AT_ONCE ? all - first : ROWS_AT_ONCE;
-    eti_qrow_numbers_get(&numbers, first, p.m, scales, zeros);
-    eti_qproduct_run(ctx, &p);
+    eti_row_qparams_get(&numbers, first, p.m, scales, zeros);
+    eti_qgemm_job_run(ctx, &p);
     part.data = (char *)part.data + p.m * p.k;
     p.out = (float *)p.out + p.m * p.n;
   }
@@ -143,8 +143,8 @@ et_status op_qlinear_float_out(et_kernel_ctx *ctx, et_value *const *args) {
 et_status prepare_qlinear_float_out(et_prepare_ctx *ctx, et_value *const *args) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   qlinear l;
-  eti_qproduct p;
-  eti_qrow_numbers numbers;
+  eti_qgemm_job p;
+  eti_row_qparams numbers;
   ET_TRY(read_float(&k, args, &l, &p, &numbers));
   return prepare(ctx, &p);
 }

@@ -22,7 +22,7 @@ enum { IN, SCALE, ZERO, WEIGHT, SCALES, ZEROS, SUMS, ADDENDS, GROUP, CHANNELS, O
 typedef struct product {
   const eti_qgroups_micro *micro;
   const et_tensor *in;
-  eti_qrow_numbers numbers;  // of rows
+  eti_row_qparams numbers;  // of rows
   size_t m, n, k, group, n_groups;
   const uint8_t *weight;
   const et_tensor *scales;
@@ -110,7 +110,7 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, p
   p->k = (size_t)k;
   p->n_groups = (size_t)(k / group);
   p->group = p->n_groups == 0 ? 1 : (size_t)group;
-  ET_TRY(eti_qrow_numbers_read(ctx, args, SCALE, p->m, &p->numbers));
+  ET_TRY(eti_row_qparams_read(ctx, args, SCALE, p->m, &p->numbers));
   ET_TRY(read_columns(ctx, args, p));
   eti_shape shape = eti_shape_of(in);
   shape.sizes[in->rank - 1u] = (int32_t)n;
@@ -187,7 +187,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
                             .row_zero = zeros,
                             .out_step = p->n};
       if (which != found) {
-        eti_qrow_numbers_get(&p->numbers, first, t.m, scales, zeros);
+        eti_row_qparams_get(&p->numbers, first, t.m, scales, zeros);
         if (begins != NULL) p->micro->begins(t.a, t.m, t.group, t.n_groups, begins);
       }
       found = which;

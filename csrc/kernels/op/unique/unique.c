@@ -142,8 +142,8 @@ static et_status take_elements(const et_kernel_ctx *ctx, const source *from, con
     for (size_t j = 0; j < b.n; j++)
       b.at[j] = sorted == NULL ? (uint32_t)(b.first + j) : (uint32_t)sorted[b.first + j];
     if (sorted == NULL) {
-      eti_order_rows[from->r->self->dtype](eti_slice_at(s, b.first), (ptrdiff_t)s->bytes, b.n,
-                                           keys);
+      eti_sort_key_rows[from->r->self->dtype](eti_slice_at(s, b.first), (ptrdiff_t)s->bytes, b.n,
+                                              keys);
     } else {
       for (size_t j = 0; j < b.n; j++)
         keys[j] = keys_at_hand ? sorted[b.first + j] >> 32 : s->key(eti_slice_at(s, b.at[j]));
@@ -207,16 +207,16 @@ static et_status unique_through(const et_kernel_ctx *ctx, const eti_distinct *r,
   from.s.data = self->data;
   if (!eti_is_contiguous(self)) {
     from.s.data = (char *)(work + 2 * s->n);
-    const eti_view given = eti_view_of(self);
-    eti_view rows = given;
+    const eti_window given = eti_window_of(self);
+    eti_window rows = given;
     ptrdiff_t stride = 1;
     for (size_t d = self->rank; d-- > 0; stride *= self->sizes[d]) rows.strides[d] = stride;
-    eti_copy_views(ctx->pool, from.s.data, &rows, self->data, &given, s->bytes);
+    eti_copy_windows(ctx->pool, from.s.data, &rows, self->data, &given, s->bytes);
   }
   const uint64_t *sorted = NULL;
   if (r->sorts)
     sorted = s->m == 1
-                 ? eti_order_positions(self->dtype, from.s.data, (ptrdiff_t)s->bytes, s->n, 0, work)
+                 ? eti_sort_positions(self->dtype, from.s.data, (ptrdiff_t)s->bytes, s->n, 0, work)
                  : sort_positions(&from.s, work);
   ET_TRY(s->m == 1 ? take_elements(ctx, &from, sorted, kept)
                    : take_slices(ctx, &from, sorted, kept));
@@ -234,7 +234,7 @@ static et_status check_outputs(const et_kernel_ctx *ctx, const eti_distinct *r) 
   ET_CHECK(r->out != r->self && r->inverse != r->self && r->counts != r->self &&
                r->out != r->inverse && r->out != r->counts && r->inverse != r->counts,
            ctx->err, ET_INVALID_ARGUMENT, "one tensor is used twice");
-  ET_CHECK(eti_order_keys[r->self->dtype] != NULL, ctx->err, ET_NOT_SUPPORTED, "%s has no order",
+  ET_CHECK(eti_sort_keys[r->self->dtype] != NULL, ctx->err, ET_NOT_SUPPORTED, "%s has no order",
            et_dtype_name((et_dtype)r->self->dtype));
   return ET_OK;
 }
@@ -264,7 +264,7 @@ static et_status unique(const et_kernel_ctx *ctx, const eti_distinct *r) {
                         .n = n,
                         .m = n == 0 ? 0 : self->numel / n,
                         .bytes = et_dtype_bytes((et_dtype)self->dtype),
-                        .key = eti_order_keys[self->dtype],
+                        .key = eti_sort_keys[self->dtype],
                         .is_float = eti_is_float((et_dtype)self->dtype)};
   ET_TRY(prepare_outputs(ctx, r, n, s.m, &shape));
   const size_t needs = eti_is_contiguous(self) && !r->sorts ? 0  // it is read in order

@@ -14,7 +14,7 @@
 #define CAST_VALUE(to, class, v) CAST_VALUE_PASTE(to, class, v)
 
 // Makes an imaginary part 0.
-static void clear(char *dst, ptrdiff_t stride, size_t bytes, size_t n) {
+static void clear_imaginary(char *dst, ptrdiff_t stride, size_t bytes, size_t n) {
   for (size_t i = 0; i < n; i++, dst += stride) memset(dst, 0, bytes);
 }
 

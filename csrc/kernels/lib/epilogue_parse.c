@@ -100,8 +100,8 @@ static void find_range(eti_epilogue *epilogue) {
   epilogue->range = is_relu ? ETI_RELU_RANGE : (eti_range){step->k[0], step->k[1], step->k[2]};
 }
 
-static et_status parse(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
-                       eti_epilogue *epilogue) {
+static et_status parse_epilogue(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                eti_epilogue *epilogue) {
   const char *text = NULL;
   const et_value *const list = args[i + 2];
   number_list numbers = {.n = 0};
@@ -134,7 +134,7 @@ et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_
                                const eti_epilogue **out) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   eti_epilogue parsed;
-  ET_TRY(parse(&k, args, i, &parsed));
+  ET_TRY(parse_epilogue(&k, args, i, &parsed));
   eti_epilogue *const kept = et_prepare_alloc(ctx, sizeof *kept, _Alignof(eti_epilogue));
   if (kept == NULL) return et_prepare_status(ctx);
   *kept = parsed;

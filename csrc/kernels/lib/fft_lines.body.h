@@ -11,7 +11,7 @@ typedef struct FN(complex) {
 
 static FN(complex) FN(root)(size_t k, size_t n) {
   double re, im;
-  root(k, n, &re, &im);
+  root_of_unity(k, n, &re, &im);
   return (FN(complex)){(T)re, (T)im};
 }
 

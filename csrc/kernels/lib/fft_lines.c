@@ -11,7 +11,7 @@
 #include <string.h>
 
 // exp(-2πi · k / n)
-static void root(size_t k, size_t n, double *re, double *im) {
+static void root_of_unity(size_t k, size_t n, double *re, double *im) {
   const double turn = 6.28318530717958647693;
   size_t a = k % n, b = n;  // the angle is a / b of a turn
   double sign_re = 1.0, sign_im = -1.0;
@@ -46,7 +46,7 @@ static size_t power_of_two(size_t least) {
 }
 
 // Fills radix with factors of n; false when a prime among them is too large.
-static bool factorize(eti_fft_part *part, size_t n) {
+static bool factorize_length(eti_fft_part *part, size_t n) {
   size_t twos = 0;
   *part = (eti_fft_part){.n = n};
   for (; n % 2 == 0; n /= 2) twos++;
@@ -77,15 +77,15 @@ static size_t square_root(size_t n) {
 // A long line is the matrix of its numbers, row after row: columns are transformed, turned, and
 // laid down as rows, columns of which are transformed again. Both sets of columns are many and
 // short, which suits vectors and caches.
-static void split(eti_fft_plan *plan) {
+static void split_length(eti_fft_plan *plan) {
   const size_t n = plan->padded;
   plan->n_parts = 1;
   plan->most_lanes = ETI_FFT_LANES;
   if (n <= LONGEST) return;
   for (size_t first = square_root(n); first * first * MOST_UNEQUAL >= n; first--) {
     if (n % first != 0) continue;
-    factorize(&plan->parts[0], first);
-    factorize(&plan->parts[1], n / first);
+    factorize_length(&plan->parts[0], first);
+    factorize_length(&plan->parts[1], n / first);
     plan->n_parts = 2;
     plan->most_lanes = 1;
     return;
@@ -138,11 +138,11 @@ void eti_fft_plan_init(eti_fft_plan *plan, int type, eti_fft_kind kind, size_t n
   *plan = (eti_fft_plan){.micro = eti_fft_micro_best(type), .kind = kind, .n = n, .n_rooms = 1};
   plan->length = is_halved(plan) ? n / 2 : n;
   plan->padded = plan->length;
-  if (!factorize(&plan->parts[0], plan->length)) {
+  if (!factorize_length(&plan->parts[0], plan->length)) {
     plan->padded = power_of_two(2 * plan->length - 1);
-    factorize(&plan->parts[0], plan->padded);
+    factorize_length(&plan->parts[0], plan->padded);
   }
-  split(plan);
+  split_length(plan);
   size_t numbers = pass_numbers(plan);
   if (plan->padded != plan->length) numbers += plan->length + plan->padded;
   if (is_halved(plan)) numbers += plan->length + 1;

@@ -63,7 +63,7 @@ typedef struct parts {
   size_t panel, x, acc, aux;  // bytes
 } parts;
 
-static size_t aligned(size_t bytes) {
+static size_t aligned_bytes(size_t bytes) {
   return (bytes + 63) / 64 * 64;
 }
 
@@ -72,10 +72,10 @@ static parts parts_of(const eti_attention *a) {
   const size_t dim = at_most(at_least(a->dim, 1), DIMS), value = at_most(a->value_dim, DIMS);
   const size_t converted = rows * at_least(dim, value);
   const size_t masks = a->has_mask ? 2 * rows * KEYS : 0;
-  return (parts){.panel = aligned(dim * rows * esize),
+  return (parts){.panel = aligned_bytes(dim * rows * esize),
                  .x = KEYS * rows * esize,
-                 .acc = aligned(rows * value * esize),
-                 .aux = aligned(at_least(converted, masks) * esize)};
+                 .acc = aligned_bytes(rows * value * esize),
+                 .aux = aligned_bytes(at_least(converted, masks) * esize)};
 }
 
 // Of one thread.
@@ -200,7 +200,7 @@ static void score_keys(const block *b, size_t e0, size_t n_e) {
   }
 }
 
-static void score(const block *b, bool is_first) {
+static void score_block(const block *b, bool is_first) {
   const size_t dim = b->a->dim;
   size_t e0 = 0;
   do {
@@ -261,14 +261,14 @@ static void hide_later_keys(block *b) {
 
 // ---- values
 
-static double lane(const block *b, const char *numbers, size_t i) {
+static double lane_value(const block *b, const char *numbers, size_t i) {
   return is_wide(b->a) ? ((const double *)(const void *)numbers)[i]
                        : (double)((const float *)(const void *)numbers)[i];
 }
 
 static void scale_sums(const block *b) {
   for (size_t i = 0; i < b->n; i++) {
-    const double factor = lane(b, b->factor, i);
+    const double factor = lane_value(b, b->factor, i);
     char *const row = b->acc + i * b->n_dims * b->micro->esize;
     if (factor != 1.0) b->micro->scale(row, row, factor, b->n_dims);
   }
@@ -328,7 +328,7 @@ static void store_rows(const block *b) {
     char *const row = b->acc + i * b->n_dims * esize;
     char *const dst =
         b->out + (row_offset(b, out, i) + (ptrdiff_t)b->dim0 * out->item) * bytes_of(out);
-    const double sum = lane(b, b->sum, i);
+    const double sum = lane_value(b, b->sum, i);
     if (sum != 0.0) {
       const double inverse = is_wide(b->a) ? 1.0 / sum : (double)(1.0f / (float)sum);
       b->micro->scale(row, row, inverse, b->n_dims);
@@ -341,7 +341,7 @@ static void store_rows(const block *b) {
 
 // ---- all of it
 
-static void start(block *b) {
+static void start_block(block *b) {
   memset(b->sum, 0, sizeof b->sum);
   for (size_t i = 0; i < block_rows(b->a); i++) {
     if (is_wide(b->a)) {
@@ -357,10 +357,10 @@ static void run_block(block *b) {
   const size_t n_keys = keys_seen(b, b->n - 1);
   for (b->dim0 = 0; b->dim0 < a->value_dim; b->dim0 += DIMS) {
     b->n_dims = at_most(a->value_dim - b->dim0, DIMS);
-    start(b);
+    start_block(b);
     for (b->key0 = 0; b->key0 < n_keys; b->key0 += KEYS) {
       b->n_keys = at_most(n_keys - b->key0, KEYS);
-      score(b, b->key0 == 0 && b->dim0 == 0);
+      score_block(b, b->key0 == 0 && b->dim0 == 0);
       if (a->has_mask) add_mask(b);
       hide_later_keys(b);
       b->micro->soften(b->x, b->n_keys, b->width, b->high, b->sum, b->factor);

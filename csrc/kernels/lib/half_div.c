@@ -37,14 +37,14 @@ static void round_all(et_dtype half, float *x, size_t n) {
   eti_casts[half][ET_F32](x, sizeof *x, rounded, sizeof *rounded, n);
 }
 
-static void rounded(eti_loop loop, float *y, float *x, size_t n) {
+static void run_rounded(eti_loop loop, float *y, float *x, size_t n) {
   loop((void *[]){y, x}, (ptrdiff_t[]){sizeof *y, sizeof *x}, n, NULL);
 }
 
 static void trunc_block(et_dtype half, float *a, float *b, size_t n) {
   for (size_t i = 0; i < n; i++) a[i] /= b[i];
   round_all(half, a, n);
-  rounded(eti_eltwise_get()->unary.trunc, a, a, n);
+  run_rounded(eti_eltwise_get()->unary.trunc, a, a, n);
 }
 
 static void floor_block(et_dtype half, float *a, float *b, size_t n) {
@@ -58,7 +58,7 @@ static void floor_block(et_dtype half, float *a, float *b, size_t n) {
   for (size_t i = 0; i < n; i++)
     q[i] -= ((mod[i] != 0) & ((b[i] < 0) != (mod[i] < 0))) ? 1.0f : 0.0f;
   round_all(half, q, n);
-  rounded(eti_eltwise_get()->unary.floor, whole, q, n);
+  run_rounded(eti_eltwise_get()->unary.floor, whole, q, n);
   for (size_t i = 0; i < n; i++) {
     const float plain = a[i] / b[i], up = whole[i] + 1.0f;
     const float y = q[i] - whole[i] > 0.5f ? up : whole[i];

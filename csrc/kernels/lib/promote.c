@@ -57,20 +57,20 @@ et_dtype eti_promote_types(et_dtype a, et_dtype b) {
   return ka == KIND_INT ? promote_ints(a, b) : promote_floats(a, b);
 }
 
-static uint8_t join(uint8_t a, et_dtype b) {
+static uint8_t promote_rank(uint8_t a, et_dtype b) {
   return a == ET_DTYPE_COUNT ? (uint8_t)b : (uint8_t)eti_promote_types((et_dtype)a, b);
 }
 
 void eti_promote_tensor(eti_promotion *p, const et_tensor *t) {
   uint8_t *rank = t->rank == 0 ? &p->zero : &p->dim;
-  *rank = join(*rank, (et_dtype)t->dtype);
+  *rank = promote_rank(*rank, (et_dtype)t->dtype);
 }
 
 void eti_promote_scalar(eti_promotion *p, const eti_scalar *s) {
-  p->number = join(p->number, s->is_float ? ET_F32 : s->is_bool ? ET_B8 : ET_I64);
+  p->number = promote_rank(p->number, s->is_float ? ET_F32 : s->is_bool ? ET_B8 : ET_I64);
 }
 
-static et_dtype combine(et_dtype higher, et_dtype lower) {
+static et_dtype combine_ranks(et_dtype higher, et_dtype lower) {
   if (higher == ET_DTYPE_COUNT) return lower;
   if (lower == ET_DTYPE_COUNT) return higher;
   const enum kind kh = kind_of(higher), kl = kind_of(lower);
@@ -79,7 +79,7 @@ static et_dtype combine(et_dtype higher, et_dtype lower) {
 }
 
 et_dtype eti_promote_result(const eti_promotion *p) {
-  return combine((et_dtype)p->dim, combine((et_dtype)p->zero, (et_dtype)p->number));
+  return combine_ranks((et_dtype)p->dim, combine_ranks((et_dtype)p->zero, (et_dtype)p->number));
 }
 
 et_status eti_result_type(const et_kernel_ctx *ctx, const et_tensor *a, const et_tensor *b,

@@ -38,11 +38,11 @@ void eti_qwiden_rows(const eti_qgemm_micro *micro, const int8_t *from, size_t k,
   for (size_t r = 0; r < n; r++) micro->widen(to + r * step, from + r * k, k);
 }
 
-static size_t larger(size_t a, size_t b) {
+static size_t max_size(size_t a, size_t b) {
   return a > b ? a : b;
 }
 
-static size_t smaller(size_t a, size_t b) {
+static size_t min_size(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
@@ -50,9 +50,9 @@ static size_t smaller(size_t a, size_t b) {
 // so few that reading the weights takes longer.
 static size_t block_rows(size_t m, size_t n, size_t k) {
   const size_t each = row_length(k) * sizeof(int16_t) + 1;
-  const size_t near = BLOCK_BYTES / (each + n), few = smaller(FEW_ROWS, MOST_BYTES / each);
-  const size_t rows = larger(larger(near, few) / ROWS, 1) * ROWS;
-  return smaller(rows, divided_up(m, ROWS) * ROWS);
+  const size_t near = BLOCK_BYTES / (each + n), few = min_size(FEW_ROWS, MOST_BYTES / each);
+  const size_t rows = max_size(max_size(near, few) / ROWS, 1) * ROWS;
+  return min_size(rows, divided_up(m, ROWS) * ROWS);
 }
 
 // ---- arguments

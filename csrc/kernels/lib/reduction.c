@@ -87,7 +87,7 @@ static bool is_as_loaded(const run_job *job, ptrdiff_t step) {
   return job->dtype == job->reducer->load && step == job->bytes;
 }
 
-static void cast(const run_job *job, void *to, const char *x, ptrdiff_t step, size_t n) {
+static void cast_elements(const run_job *job, void *to, const char *x, ptrdiff_t step, size_t n) {
   eti_casts[job->dtype][job->reducer->load](to, job->load_bytes, x, step, n);
 }
 
@@ -96,7 +96,7 @@ static const void *center_at(const run_job *job, size_t j) {
 }
 
 // A run of n elements of each of the results, s[0] apart; the runs are job->stride apart.
-static void along(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
+static void reduce_along(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   const run_job *job = ctx;
   const eti_reducer *const reducer = job->reducer;
   _Alignas(64) char buffer[BUFFER];
@@ -113,14 +113,14 @@ static void along(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
     char *const acc = (char *)job->acc + j * job->acc_bytes;
     for (size_t i = 0; i < n; i += ETI_REDUCE_BLOCK) {
       const size_t m = n - i < ETI_REDUCE_BLOCK ? n - i : ETI_REDUCE_BLOCK;
-      cast(job, buffer, x + (ptrdiff_t)i * s[0], s[0], rows * m);
+      cast_elements(job, buffer, x + (ptrdiff_t)i * s[0], s[0], rows * m);
       reducer->rows(acc, buffer, (ptrdiff_t)m, m, rows, center_at(job, j));
     }
   }
 }
 
 // n rows of neighbouring results, s[0] apart.
-static void across(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
+static void reduce_across(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   const run_job *job = ctx;
   _Alignas(64) char buffer[BUFFER];
   if (is_as_loaded(job, job->stride)) {
@@ -130,13 +130,13 @@ static void across(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   for (size_t i = 0; i < n; i += 8) {
     const size_t rows = n - i < 8 ? n - i : 8;
     for (size_t k = 0; k < rows; k++)
-      cast(job, buffer + (ptrdiff_t)(k * job->w) * job->load_bytes,
-           (const char *)p[0] + (ptrdiff_t)(i + k) * s[0], job->stride, job->w);
+      cast_elements(job, buffer + (ptrdiff_t)(k * job->w) * job->load_bytes,
+                    (const char *)p[0] + (ptrdiff_t)(i + k) * s[0], job->stride, job->w);
     job->reducer->columns(job->acc, buffer, (ptrdiff_t)job->w, rows, job->w, job->centers);
   }
 }
 
-static void start(const eti_reducer *reducer, void *acc, size_t w) {
+static void start_accumulators(const eti_reducer *reducer, void *acc, size_t w) {
   double first;  // one accumulator, of any type
   (void)eti_scalar_store(&reducer->init, reducer->acc, &first);
   eti_casts[reducer->acc][reducer->acc](acc, (ptrdiff_t)et_dtype_bytes(reducer->acc), &first, 0, w);
@@ -149,9 +149,9 @@ static void reduce_range(run_job *job, const eti_iter *reduced, bool goes_across
   if (!goes_across && reduced->rank == 1) {  // one run of memory, the usual case
     const ptrdiff_t step = reduced->strides[0][0];
     void *const first[1] = {(char *)reduced->data[0] + (ptrdiff_t)begin * step};
-    along(job, first, reduced->strides[0], end - begin);
+    reduce_along(job, first, reduced->strides[0], end - begin);
   } else {
-    eti_iter_rows(reduced, begin, end, goes_across ? across : along, job);
+    eti_iter_rows(reduced, begin, end, goes_across ? reduce_across : reduce_along, job);
   }
 }
 
@@ -169,7 +169,7 @@ static void run_pieces(void *ctx, size_t begin, size_t end) {
   for (size_t i = begin; i < end; i++) {
     const size_t first = i * p->piece, left = p->reduced->numel - first;
     job.acc = p->acc[i];
-    start(job.reducer, job.acc, job.w);
+    start_accumulators(job.reducer, job.acc, job.w);
     reduce_range(&job, p->reduced, p->goes_across, first,
                  first + (left < p->piece ? left : p->piece));
   }
@@ -203,7 +203,7 @@ void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *re
                  .w = one_by_one ? 1 : w,
                  .centers = centers,
                  .acc = acc};
-  start(reducer, acc, w);
+  start_accumulators(reducer, acc, w);
   for (size_t j = 0; j < w; j += job.w) {
     reduced->data[0] = (char *)(uintptr_t)p + (ptrdiff_t)j * stride;
     job.acc = (char *)acc + j * job.acc_bytes;

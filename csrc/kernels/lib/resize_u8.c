@@ -59,7 +59,7 @@ static window window_at(const axis *a, int64_t o) {
   return w;
 }
 
-static int32_t whole(const axis *a, double weight) {
+static int32_t fixed_point(const axis *a, double weight) {
   return (int32_t)(0.5 + weight * (double)(1 << a->bits));
 }
 
@@ -74,7 +74,7 @@ static axis axis_of(const eti_resize_u8 *r, size_t d) {
   return a;
 }
 
-static uint8_t rounded(const axis *a, int32_t sum) {
+static uint8_t rounded_byte(const axis *a, int32_t sum) {
   const int32_t value = sum >> a->bits;
   return (uint8_t)(value > 255 ? 255 : value);
 }
@@ -94,7 +94,7 @@ static void fill_block(const axis *width, int64_t first, block *b) {
     if (used + (size_t)w.n > WEIGHTS) break;
     b->windows[b->n] = w;
     for (int64_t i = 0; i < w.n; i++)
-      b->weights[used++] = (int16_t)whole(width, weight_at(width, &w, i));
+      b->weights[used++] = (int16_t)fixed_point(width, weight_at(width, &w, i));
   }
 }
 
@@ -106,7 +106,7 @@ static void narrow_row(const axis *width, const block *b, const uint8_t *row, pt
     const uint8_t *in = row + (ptrdiff_t)w->from * step;
     int32_t sum = 1 << (width->bits - 1);
     for (int64_t i = 0; i < w->n; i++, in += step) sum += *weight++ * *in;
-    out[o] = rounded(width, sum);
+    out[o] = rounded_byte(width, sum);
   }
 }
 
@@ -122,14 +122,14 @@ static void resize_block(const job *j, const block *b, ptrdiff_t in, int64_t y, 
   uint8_t row[BLOCK];
   for (size_t o = 0; o < b->n; o++) sums[o] = 1 << (j->height.bits - 1);
   for (int64_t i = 0; i < w.n; i++) {
-    const int32_t weight = whole(&j->height, weight_at(&j->height, &w, i));
+    const int32_t weight = fixed_point(&j->height, weight_at(&j->height, &w, i));
     const uint8_t *const from =
         (const uint8_t *)x->data + in + (ptrdiff_t)(w.from + i) * x->strides[2];
     narrow_row(&j->width, b, from, x->strides[3], row);
     for (size_t o = 0; o < b->n; o++) sums[o] += weight * row[o];
   }
   const ptrdiff_t step = j->r->out->strides[3];
-  for (size_t o = 0; o < b->n; o++) out[(ptrdiff_t)o * step] = rounded(&j->height, sums[o]);
+  for (size_t o = 0; o < b->n; o++) out[(ptrdiff_t)o * step] = rounded_byte(&j->height, sums[o]);
 }
 
 // Items are rows of the result: planes × height.

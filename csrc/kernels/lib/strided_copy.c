@@ -40,7 +40,7 @@ et_status eti_plan_begin_cast(eti_copy_plan *plan, et_dtype to, et_dtype from, e
 
 // ---- Finishing a plan
 
-static size_t magnitude(ptrdiff_t stride) {
+static size_t stride_magnitude(ptrdiff_t stride) {
   return stride < 0 ? (size_t)0 - (size_t)stride : (size_t)stride;
 }
 
@@ -55,7 +55,7 @@ static bool sort_axes(eti_copy_plan *plan) {
     a.dst *= plan->dst_bytes;
     a.src *= plan->src_bytes;
     size_t at = rank++;
-    while (at > 0 && magnitude(plan->axis[at - 1].dst) < magnitude(a.dst)) {
+    while (at > 0 && stride_magnitude(plan->axis[at - 1].dst) < stride_magnitude(a.dst)) {
       plan->axis[at] = plan->axis[at - 1];
       at--;
     }

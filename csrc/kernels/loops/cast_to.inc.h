@@ -44,13 +44,13 @@
 static void CAST_NAME(FROM, c64)(void *dst, ptrdiff_t dst_stride, const void *src,
                                  ptrdiff_t src_stride, size_t n) {
   CAST_NAME(FROM, f32)(dst, dst_stride, src, src_stride, n);
-  clear((char *)dst + sizeof(float), dst_stride, sizeof(float), n);
+  clear_imaginary((char *)dst + sizeof(float), dst_stride, sizeof(float), n);
 }
 
 static void CAST_NAME(FROM, c128)(void *dst, ptrdiff_t dst_stride, const void *src,
                                   ptrdiff_t src_stride, size_t n) {
   CAST_NAME(FROM, f64)(dst, dst_stride, src, src_stride, n);
-  clear((char *)dst + sizeof(double), dst_stride, sizeof(double), n);
+  clear_imaginary((char *)dst + sizeof(double), dst_stride, sizeof(double), n);
 }
 
 #undef FROM

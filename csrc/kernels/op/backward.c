@@ -39,14 +39,14 @@ static image image_of(const et_tensor *t) {
   return im;
 }
 
-static ptrdiff_t place(const image *im, size_t n, size_t channel, const int64_t at[3]) {
+static ptrdiff_t offset_at(const image *im, size_t n, size_t channel, const int64_t at[3]) {
   ptrdiff_t place = (ptrdiff_t)n * im->t->strides[0] + (ptrdiff_t)channel * im->t->strides[1];
   for (size_t d = 0; d < 3; d++) place += (ptrdiff_t)at[d] * im->steps[d];
   return place;
 }
 
 // Splits a flat index over sizes into positions; returns what is left for the channel.
-static size_t split(size_t i, const int64_t sizes[3], int64_t at[3]) {
+static size_t split_index(size_t i, const int64_t sizes[3], int64_t at[3]) {
   for (size_t d = 3; d-- > 0;) {
     at[d] = (int64_t)(i % (size_t)sizes[d]);
     i /= (size_t)sizes[d];
@@ -54,7 +54,7 @@ static size_t split(size_t i, const int64_t sizes[3], int64_t at[3]) {
   return i;
 }
 
-static size_t area(const image *im) {
+static size_t area_of(const image *im) {
   return (size_t)(im->sizes[0] * im->sizes[1] * im->sizes[2]);
 }
 
@@ -81,64 +81,66 @@ static bool small_of(const backward *b, const int64_t l[3], const int64_t k[3], 
 // Gradient of L: items are its elements.
 static void large_gradient(void *opaque, size_t begin, size_t end) {
   const backward *const b = opaque;
-  const size_t taps = area(&b->taps), channels = b->large_channels * b->groups;
+  const size_t taps = area_of(&b->taps), channels = b->large_channels * b->groups;
   for (size_t i = begin; i < end; i++) {
     int64_t l[3], k[3], s[3];
-    const size_t rest = split(i, b->out.sizes, l), channel = rest % channels, n = rest / channels;
+    const size_t rest = split_index(i, b->out.sizes, l), channel = rest % channels,
+                 n = rest / channels;
     const size_t first = channel / b->large_channels * b->small_channels;
     double sum = 0.0;
     for (size_t t = 0; t < taps; t++) {
-      split(t, b->taps.sizes, k);
+      split_index(t, b->taps.sizes, k);
       if (!small_of(b, l, k, s)) continue;
       for (size_t c = first; c < first + b->small_channels; c++) {
-        sum += eti_load_f64(b->small.t, place(&b->small, n, c, s)) *
-               eti_load_f64(b->taps.t, place(&b->taps, c, channel % b->large_channels, k));
+        sum += eti_load_f64(b->small.t, offset_at(&b->small, n, c, s)) *
+               eti_load_f64(b->taps.t, offset_at(&b->taps, c, channel % b->large_channels, k));
       }
     }
-    eti_store_f64(b->out.t, place(&b->out, n, channel, l), sum);
+    eti_store_f64(b->out.t, offset_at(&b->out, n, channel, l), sum);
   }
 }
 
 // Gradient of S: items are its elements.
 static void small_gradient(void *opaque, size_t begin, size_t end) {
   const backward *const b = opaque;
-  const size_t taps = area(&b->taps), channels = b->small_channels * b->groups;
+  const size_t taps = area_of(&b->taps), channels = b->small_channels * b->groups;
   for (size_t i = begin; i < end; i++) {
     int64_t l[3], k[3], s[3];
-    const size_t rest = split(i, b->out.sizes, s), channel = rest % channels, n = rest / channels;
+    const size_t rest = split_index(i, b->out.sizes, s), channel = rest % channels,
+                 n = rest / channels;
     const size_t first = channel / b->small_channels * b->large_channels;
     double sum = 0.0;
     for (size_t t = 0; t < taps; t++) {
-      split(t, b->taps.sizes, k);
+      split_index(t, b->taps.sizes, k);
       if (!large_of(b, s, k, l)) continue;
       for (size_t c = 0; c < b->large_channels; c++) {
-        sum += eti_load_f64(b->large.t, place(&b->large, n, first + c, l)) *
-               eti_load_f64(b->taps.t, place(&b->taps, channel, c, k));
+        sum += eti_load_f64(b->large.t, offset_at(&b->large, n, first + c, l)) *
+               eti_load_f64(b->taps.t, offset_at(&b->taps, channel, c, k));
       }
     }
-    eti_store_f64(b->out.t, place(&b->out, n, channel, s), sum);
+    eti_store_f64(b->out.t, offset_at(&b->out, n, channel, s), sum);
   }
 }
 
 // Gradient of the weight: items are its elements.
 static void weight_gradient(void *opaque, size_t begin, size_t end) {
   const backward *const b = opaque;
-  const size_t positions = area(&b->small), images = (size_t)b->small.t->sizes[0];
+  const size_t positions = area_of(&b->small), images = (size_t)b->small.t->sizes[0];
   for (size_t i = begin; i < end; i++) {
     int64_t l[3], k[3], s[3];
-    const size_t rest = split(i, b->out.sizes, k), c_large = rest % b->large_channels,
+    const size_t rest = split_index(i, b->out.sizes, k), c_large = rest % b->large_channels,
                  c_small = rest / b->large_channels;
     const size_t channel = c_small / b->small_channels * b->large_channels + c_large;
     double sum = 0.0;
     for (size_t n = 0; n < images; n++) {
       for (size_t j = 0; j < positions; j++) {
-        split(j, b->small.sizes, s);
+        split_index(j, b->small.sizes, s);
         if (!large_of(b, s, k, l)) continue;
-        sum += eti_load_f64(b->small.t, place(&b->small, n, c_small, s)) *
-               eti_load_f64(b->large.t, place(&b->large, n, channel, l));
+        sum += eti_load_f64(b->small.t, offset_at(&b->small, n, c_small, s)) *
+               eti_load_f64(b->large.t, offset_at(&b->large, n, channel, l));
       }
     }
-    eti_store_f64(b->out.t, place(&b->out, c_small, c_large, k), sum);
+    eti_store_f64(b->out.t, offset_at(&b->out, c_small, c_large, k), sum);
   }
 }
 
@@ -146,14 +148,14 @@ static void weight_gradient(void *opaque, size_t begin, size_t end) {
 static void bias_gradient(void *opaque, size_t begin, size_t end) {
   const backward *const b = opaque;
   const image *const y = &b->small;
-  const size_t positions = area(y);
+  const size_t positions = area_of(y);
   for (size_t c = begin; c < end; c++) {
     double sum = 0.0;
     for (size_t n = 0; n < (size_t)y->t->sizes[0]; n++) {
       for (size_t j = 0; j < positions; j++) {
         int64_t at[3];
-        split(j, y->sizes, at);
-        sum += eti_load_f64(y->t, place(y, n, c, at));
+        split_index(j, y->sizes, at);
+        sum += eti_load_f64(y->t, offset_at(y, n, c, at));
       }
     }
     eti_store_f64(b->out.t, (ptrdiff_t)c * b->out.t->strides[0], sum);
@@ -283,13 +285,13 @@ et_status op_convolution_backward_out(et_kernel_ctx *ctx, et_value *const *args)
   }
   if (outs[0] != NULL) {
     run_gradient(ctx, &b, outs[0], b.transposed ? small_gradient : large_gradient,
-                 area(&b.taps) * (b.transposed ? b.large_channels : b.small_channels));
+                 area_of(&b.taps) * (b.transposed ? b.large_channels : b.small_channels));
   }
   if (outs[1] != NULL)
-    run_gradient(ctx, &b, outs[1], weight_gradient, area(&b.small) * (size_t)x->sizes[0]);
+    run_gradient(ctx, &b, outs[1], weight_gradient, area_of(&b.small) * (size_t)x->sizes[0]);
   if (outs[2] != NULL) {
     b.small = image_of(grad);
-    run_gradient(ctx, &b, outs[2], bias_gradient, area(&b.small) * (size_t)x->sizes[0]);
+    run_gradient(ctx, &b, outs[2], bias_gradient, area_of(&b.small) * (size_t)x->sizes[0]);
   }
   return ET_OK;
 }

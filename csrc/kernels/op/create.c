@@ -222,8 +222,8 @@ static void arange_range(void *ctx, size_t begin, size_t end) {
   for (size_t i = begin; i < end; i++) out[i] = (float)(start + step * (double)(int32_t)i);
 }
 
-static et_status arange(const et_kernel_ctx *ctx, const eti_scalar *start, const eti_scalar *end,
-                        const eti_scalar *step, et_tensor *out) {
+static et_status run_arange(const et_kernel_ctx *ctx, const eti_scalar *start,
+                            const eti_scalar *end, const eti_scalar *step, et_tensor *out) {
   eti_shape shape = {.rank = 1};
   ET_TRY(arange_length(ctx, start, end, step, &shape.sizes[0]));
   ET_TRY(eti_resize(ctx, out, &shape));
@@ -246,7 +246,7 @@ et_status op_arange_out(et_kernel_ctx *ctx, et_value *const *args) {
   const eti_scalar zero = scalar_int(0), one = scalar_int(1);
   ET_TRY(eti_arg_scalar(ctx, args, 0, &end));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &out));
-  return arange(ctx, &zero, &end, &one, out);
+  return run_arange(ctx, &zero, &end, &one, out);
 }
 
 et_status op_arange_start_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -256,5 +256,5 @@ et_status op_arange_start_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_scalar(ctx, args, 1, &end));
   ET_TRY(eti_arg_scalar(ctx, args, 2, &step));
   ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
-  return arange(ctx, &start, &end, &step, out);
+  return run_arange(ctx, &start, &end, &step, out);
 }

@@ -39,7 +39,7 @@ static eti_norm_kind kind_of(double p, bool is_f64) {
 }
 
 // The distance of a sum that is not of squares.
-static double root(const distance *d, double sum) {
+static double distance_of(const distance *d, double sum) {
   switch (d->kind) {
     case ETI_NORM_POWER:
       return (double)eti_pow_f32((float)sum, (float)(1.0 / d->p));
@@ -231,7 +231,7 @@ static void finish_f64(const distance *d, double *sums, size_t n) {
   if (d->kind == ETI_NORM_TWO) {
     eti_eltwise_get()->unary_f64.sqrt(p, s, n, NULL);
   } else {
-    for (size_t i = 0; i < n; i++) sums[i] = root(d, sums[i]);
+    for (size_t i = 0; i < n; i++) sums[i] = distance_of(d, sums[i]);
   }
 }
 
@@ -278,7 +278,7 @@ static void store_tile(const distance *d, const offsets *at, size_t i0, size_t n
 }
 
 // Items are batch × tiles of b. A tile of short rows is filled once.
-static void tiles(void *opaque, size_t begin, size_t end) {
+static void run_tiles(void *opaque, size_t begin, size_t end) {
   const distance *const d = opaque;
   const size_t n_a = (size_t)d->a->sizes[d->a->rank - 2], n_b = (size_t)d->b->sizes[d->b->rank - 2];
   const size_t n_tiles = (n_b + ETI_TILE - 1) / ETI_TILE;
@@ -365,7 +365,7 @@ et_status op_cdist_forward_out(et_kernel_ctx *ctx, et_value *const *args) {
   d.in_f32 = d.kind == ETI_NORM_TWO && out->dtype != ET_F64;
   const size_t n_a = (size_t)shape.sizes[lead], n_b = (size_t)shape.sizes[lead + 1];
   const size_t n_tiles = (n_b + ETI_TILE - 1) / ETI_TILE;
-  et_parallel_for(ctx->pool, tiles, &d, out->numel / n_a / n_b * n_tiles,
+  et_parallel_for(ctx->pool, run_tiles, &d, out->numel / n_a / n_b * n_tiles,
                   grain_of(n_a * ETI_TILE * d.n));
   return ET_OK;
 }
@@ -392,7 +392,7 @@ et_status op_pdist_forward_out(et_kernel_ctx *ctx, et_value *const *args) {
   d.pairs = true;
   d.kind = kind_of(d.p, out->dtype == ET_F64);
   d.in_f32 = d.kind == ETI_NORM_TWO && out->dtype != ET_F64;
-  et_parallel_for(ctx->pool, tiles, &d, ((size_t)n + ETI_TILE - 1) / ETI_TILE,
+  et_parallel_for(ctx->pool, run_tiles, &d, ((size_t)n + ETI_TILE - 1) / ETI_TILE,
                   grain_of((size_t)n * ETI_TILE * d.n / 2));
   return ET_OK;
 }

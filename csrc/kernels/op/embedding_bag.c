@@ -105,7 +105,7 @@ static bool adds_rows(const bags *b) {
 }
 
 // Whether index i counts. Checked before; memory that overlaps an output may have changed since.
-static bool counts(const bags *b, int64_t index) {
+static bool is_counted(const bags *b, int64_t index) {
   return index != b->padding && index >= 0 && index < b->weight->sizes[0];
 }
 
@@ -118,7 +118,7 @@ static int64_t sum_rows(const bags *b, strip *s, int64_t from, int64_t to) {
     size_t n = 0;
     for (; i < to && n < ROWS; i++) {
       const int64_t index = index_at(b, i);
-      if (counts(b, index)) rows[n++] = columns + (ptrdiff_t)index * stride;
+      if (is_counted(b, index)) rows[n++] = columns + (ptrdiff_t)index * stride;
     }
     eti_eltwise_get()->rows_sum_wide(s->value, rows, n, (size_t)s->width);
     count += (int64_t)n;
@@ -130,7 +130,7 @@ static int64_t add_rows(const bags *b, strip *s, int64_t from, int64_t to) {
   int64_t count = 0;
   for (int64_t i = from; i < to; i++) {
     const int64_t index = index_at(b, i);
-    if (!counts(b, index)) continue;
+    if (!is_counted(b, index)) continue;
     add_row(b, s, index, i, count == 0);
     count++;
   }

@@ -93,7 +93,7 @@ et_status op_frexp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
 #define LOOP_TYPES ET_TYPES_FLOAT
 #include "kernels/loops/binary.inc.h"
 
-static inline uint64_t magnitude(int64_t x) {
+static inline uint64_t abs_u64(int64_t x) {
   return x < 0 ? 0 - (uint64_t)x : (uint64_t)x;
 }
 // Euclid's algorithm with C's remainder, as ATen: the sign matters only for the smallest number,
@@ -111,11 +111,11 @@ static inline uint64_t common_multiple(int64_t a, int64_t b, int64_t divisor) {
   const uint64_t quotient = divisor == -1 ? 0 - (uint64_t)a : (uint64_t)(a / divisor);
   return quotient * (uint64_t)b;
 }
-static inline int64_t wrapped(uint64_t x, size_t bytes) {
+static inline int64_t wrap_to(uint64_t x, size_t bytes) {
   return bytes < sizeof(int64_t) ? (int64_t)(int32_t)(uint32_t)x : (int64_t)x;
 }
 
-#define MAGNITUDE(x) ((int64_t)(CTYPE)magnitude((int64_t)x))
+#define MAGNITUDE(x) ((int64_t)(CTYPE)abs_u64((int64_t)x))
 #define LOOP_NAME gcd
 #define LOOP_EXPR(a, b) ((CTYPE)common_divisor(MAGNITUDE(a), MAGNITUDE(b)))
 #define LOOP_TYPES ET_TYPES_INT
@@ -124,8 +124,8 @@ static inline int64_t wrapped(uint64_t x, size_t bytes) {
 // C's arithmetic wraps at 32 bits for narrower types, which are cut off after their sign.
 #define LOOP_NAME lcm
 #define LOOP_EXPR(a, b)                                                                            \
-  ((CTYPE)magnitude(                                                                               \
-      wrapped(common_multiple((int64_t)a, (int64_t)b, common_divisor(MAGNITUDE(a), MAGNITUDE(b))), \
+  ((CTYPE)abs_u64(                                                                                 \
+      wrap_to(common_multiple((int64_t)a, (int64_t)b, common_divisor(MAGNITUDE(a), MAGNITUDE(b))), \
               sizeof(CTYPE))))
 #define LOOP_TYPES ET_TYPES_INT
 #include "kernels/loops/binary.inc.h"

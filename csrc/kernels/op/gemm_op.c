@@ -46,7 +46,7 @@ static void swap_steps(eti_gemm_view *v) {
 
 // Cᵀ = Bᵀ·Aᵀ adds the same products in the same order and chunks: a column-major C becomes a
 // row-major one.
-static void transpose(eti_gemm_op *p) {
+static void transpose_op(eti_gemm_op *p) {
   swap_views(&p->a, &p->b);
   swap_steps(&p->c);
   swap_steps(&p->bias);
@@ -154,8 +154,8 @@ static void set_init(const eti_gemm_op *p, eti_gemm *g) {
   }
 }
 
-static const void *moved(const void *data, size_t job, const eti_shape *outer,
-                         const ptrdiff_t *steps, et_dtype dtype) {
+static const void *job_data(const void *data, size_t job, const eti_shape *outer,
+                            const ptrdiff_t *steps, et_dtype dtype) {
   ptrdiff_t offset = 0;
   for (size_t d = outer->rank; d-- > 0;) {
     offset += (ptrdiff_t)(job % (size_t)outer->sizes[d]) * steps[d];
@@ -167,9 +167,9 @@ static const void *moved(const void *data, size_t job, const eti_shape *outer,
 static void describe_views(const void *ctx, size_t i, eti_gemm *g) {
   const eti_gemm_op *const p = ctx;
   g->a_view = p->a;
-  g->a_view.data = moved(p->a.data, i, &p->outer, p->a_outer, p->dtype);
+  g->a_view.data = job_data(p->a.data, i, &p->outer, p->a_outer, p->dtype);
   g->b_view = p->b;
-  g->b_view.data = moved(p->b.data, i, &p->outer, p->b_outer, p->dtype);
+  g->b_view.data = job_data(p->b.data, i, &p->outer, p->b_outer, p->dtype);
 }
 
 // A finished block of C, which lies in place, row by row.
@@ -187,7 +187,7 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   const size_t es = g->kernel->esize, nr = g->kernel->nr;
   eti_gemm_view c = p->c;
   describe_views(ctx, i, g);
-  c.data = moved(c.data, i, &p->outer, p->c_outer, p->dtype);
+  c.data = job_data(c.data, i, &p->outer, p->c_outer, p->dtype);
   eti_gemm_use_a_view(g, g->a_view);
   eti_gemm_use_b_view(g, g->b_view);
   eti_gemm_use_c_view(g, c);
@@ -205,7 +205,7 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   eti_gemm_prefer_rows(g);
   set_init(p, g);
   if (p->has_bias) {
-    g->bias_view.data = moved(p->bias.data, i, &p->outer, p->bias_outer, p->dtype);
+    g->bias_view.data = job_data(p->bias.data, i, &p->outer, p->bias_outer, p->dtype);
     g->bias = g->bias_view.data;
   }
   g->finish = p->epilogue != NULL && g->c != NULL ? finish_epilogue : NULL;
@@ -233,7 +233,7 @@ static void pack_constant(const et_pool *pool, eti_gemm_op *p, eti_gemm_op_panel
 
 void eti_gemm_op_run(et_kernel_ctx *ctx, eti_gemm_op *p, eti_gemm_op_panels *panels,
                      bool *epilogue_done) {
-  if (panels != NULL ? panels->transposed : wants_transpose(p)) transpose(p);
+  if (panels != NULL ? panels->transposed : wants_transpose(p)) transpose_op(p);
   if (panels != NULL && !panels->is_packed) pack_constant(ctx->pool, p, panels);
   p->panels = panels;
   const eti_gemm shape = shape_of(p);
@@ -267,7 +267,7 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_gemm_op *p, bool is
 
 et_status eti_gemm_op_prepare(et_prepare_ctx *ctx, eti_gemm_op *p, eti_gemm_op_panels **panels) {
   eti_gemm_op_panels ready = {.transposed = wants_transpose(p)};
-  if (ready.transposed) transpose(p);
+  if (ready.transposed) transpose_op(p);
   const eti_gemm shape = shape_of(p);
   const bool a_known = p->a.data != NULL, b_known = p->b.data != NULL && !a_known;
   if (a_known) {

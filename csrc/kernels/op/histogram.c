@@ -40,7 +40,7 @@ EQUAL_BINS(equal_bins_f32, float)
 EQUAL_BINS(equal_bins_f64, double)
 #undef EQUAL_BINS
 
-static double edge(const et_tensor *edges, int64_t i) {
+static double edge_at(const et_tensor *edges, int64_t i) {
   if (edges->dtype == ET_F32) return (double)((const float *)edges->data)[i];
   if (edges->dtype == ET_F64) return ((const double *)edges->data)[i];
   return eti_load_f64(edges, (ptrdiff_t)i);
@@ -52,7 +52,7 @@ static int32_t bin_between(const binning *b, double x) {
   int64_t low = 0, n = b->n;  // the bin is one of n from low on
   while (n > 1) {
     const int64_t half = n / 2;
-    low += edge(b->edges, low + half) <= x ? half : 0;
+    low += edge_at(b->edges, low + half) <= x ? half : 0;
     n -= half;
   }
   return (int32_t)low;
@@ -60,8 +60,8 @@ static int32_t bin_between(const binning *b, double x) {
 
 // The same from a bin near by.
 static int32_t bin_near(const binning *b, double x, int32_t bin) {
-  while (bin > 0 && edge(b->edges, bin) > x) bin--;
-  while (bin + 1 < b->n && edge(b->edges, bin + 1) <= x) bin++;
+  while (bin > 0 && edge_at(b->edges, bin) > x) bin--;
+  while (bin + 1 < b->n && edge_at(b->edges, bin + 1) <= x) bin++;
   return bin;
 }
 
@@ -234,8 +234,8 @@ static et_status fill_histogram(const et_kernel_ctx *ctx, const et_tensor *x,
                                 bool is_equal, et_tensor *hist) {
   const int64_t n = edges->sizes[0] - 1;
   const binning b = {.n = n,
-                     .low = edge(edges, 0),
-                     .high = edge(edges, n),
+                     .low = edge_at(edges, 0),
+                     .high = edge_at(edges, n),
                      .edges = edges,
                      .is_wide = x->dtype == ET_F64,
                      .is_equal = is_equal};
@@ -249,7 +249,7 @@ static et_status fill_histogram(const et_kernel_ctx *ctx, const et_tensor *x,
   double total = 0.0;
   for (int64_t i = 0; i < n; i++) total += eti_load_f64(hist, (ptrdiff_t)i);
   for (int64_t i = 0; i < n; i++) {
-    const double width = edge(edges, i + 1) - edge(edges, i);
+    const double width = edge_at(edges, i + 1) - edge_at(edges, i);
     eti_store_f64(hist, (ptrdiff_t)i, eti_load_f64(hist, (ptrdiff_t)i) / (total * width));
   }
   return ET_OK;

@@ -297,8 +297,8 @@ static et_status spread_values(const et_kernel_ctx *ctx, const et_tensor *values
   return ET_OK;
 }
 
-static et_status put(const et_kernel_ctx *ctx, et_value *const *args, const et_tensor *self,
-                     et_tensor *out) {
+static et_status put_values(const et_kernel_ctx *ctx, et_value *const *args, const et_tensor *self,
+                            et_tensor *out) {
   et_tensor *values = NULL;
   bool accumulate = false;
   eti_indexing x;
@@ -344,13 +344,13 @@ et_status op_index_put_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self = NULL, *out = NULL;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
-  return put(ctx, args, self, out);
+  return put_values(ctx, args, self, out);
 }
 
 et_status op_index_put_(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self = NULL;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
-  return put(ctx, args, self, self);
+  return put_values(ctx, args, self, self);
 }
 
 et_status op_index_select_out(et_kernel_ctx *ctx, et_value *const *args) {

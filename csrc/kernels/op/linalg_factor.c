@@ -104,7 +104,7 @@ typedef struct singular {
 
 // The columns of a tall matrix lie in rows of work memory, and so do its left vectors; wide ones
 // are their own transposes there, with left and right exchanged.
-static void decompose(void *ctx, size_t i, double *work) {
+static void run_svd(void *ctx, size_t i, double *work) {
   const singular *const d = ctx;
   const bool wide = d->m < d->n;
   const size_t tall = wide ? d->n : d->m, k = d->k, rows = d->full ? tall : k;
@@ -142,5 +142,5 @@ et_status op_linalg_svd_u(et_kernel_ctx *ctx, et_value *const *args) {
   const size_t tall = d.m > d.n ? d.m : d.n;
   const bool any = d.s->numel > 0 || d.u->numel > 0 || d.vh->numel > 0;
   return eti_matrix_run(ctx, eti_matrix_count(any, &d.batch),
-                        tall * (d.full ? tall : d.k) + d.k * (d.k + 5) + tall, decompose, &d);
+                        tall * (d.full ? tall : d.k) + d.k * (d.k + 5) + tall, run_svd, &d);
 }

@@ -37,9 +37,9 @@ static et_status report_singular(const et_kernel_ctx *ctx, const char *op, bool 
 }
 
 // The factors of matrix i, written to results that are there.
-static void eliminate(const et_tensor *a, const eti_shape *batch, size_t i, bool exchanges,
-                      elimination *e, const et_tensor *lu, const et_tensor *pivots,
-                      const et_tensor *info) {
+static void factor_matrix(const et_tensor *a, const eti_shape *batch, size_t i, bool exchanges,
+                          elimination *e, const et_tensor *lu, const et_tensor *pivots,
+                          const et_tensor *info) {
   const size_t m = eti_matrix_rows(a), n = eti_matrix_columns(a);
   eti_matrix_load(a, batch, i, false, false, e->lu);
   e->singular = eti_dense_get()->lu(e->lu, m, n, exchanges, e->pivots);
@@ -69,11 +69,11 @@ static et_status read_matrices(const et_kernel_ctx *ctx, et_value *const *args, 
   return ET_OK;
 }
 
-static void invert(void *ctx, size_t i, double *work) {
+static void run_inverse(void *ctx, size_t i, double *work) {
   const elimination_job *const j = ctx;
   const size_t n = j->n;
   elimination e = split_work(work, n, n);
-  eliminate(j->a, &j->batch, i, true, &e, NULL, NULL, j->info);
+  factor_matrix(j->a, &j->batch, i, true, &e, NULL, NULL, j->info);
   for (size_t k = 0; k < n * n; k++) e.rest[k] = 0.0;
   for (size_t k = 0; k < n; k++) e.rest[k * n + k] = 1.0;
   eti_dense_get()->lu_solve(e.lu, n, e.pivots, e.rest, n);
@@ -91,7 +91,7 @@ et_status op_linalg_inv_ex_inverse(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_resize_like(ctx, j.first, j.a));
   ET_TRY(eti_matrix_resize(ctx, j.info, &j.batch, 0, 0, 0));
   ET_TRY(eti_matrix_run(ctx, eti_matrix_count(true, &j.batch),
-                        elimination_numbers(j.n, j.n) + j.n * j.n, invert, &j));
+                        elimination_numbers(j.n, j.n) + j.n * j.n, run_inverse, &j));
   return report_singular(ctx, "linalg.inv", checks, j.info, &j.batch);
 }
 
@@ -144,7 +144,7 @@ static et_status read_system(const et_kernel_ctx *ctx, const char *op, system *s
 static void factor_system(void *ctx, size_t i, double *work) {
   const system *const s = ctx;
   elimination e = split_work(work, s->n, s->n);
-  eliminate(s->a, &s->own, i, true, &e, s->lu, s->pivots, s->info);
+  factor_matrix(s->a, &s->own, i, true, &e, s->lu, s->pivots, s->info);
   if (!s->at_once) return;
   eti_matrix_load(s->b, &s->batch, i, s->is_vector, false, e.rest);
   eti_dense_get()->lu_solve(e.lu, s->n, e.pivots, e.rest, s->k);
@@ -235,7 +235,7 @@ static void find_determinant(void *ctx, size_t i, double *work) {
   const elimination_job *const j = ctx;
   const bool as_log = j->log != NULL;
   elimination e = split_work(work, j->n, j->n);
-  eliminate(j->a, &j->batch, i, true, &e, j->lu, j->pivots, NULL);
+  factor_matrix(j->a, &j->batch, i, true, &e, j->lu, j->pivots, NULL);
   const determinant d = determinant_of(&e, j->n, as_log);
   eti_number_store(j->first, &j->batch, i, as_log ? d.sign : d.product);
   if (as_log) eti_number_store(j->log, &j->batch, i, d.log);
@@ -268,10 +268,10 @@ et_status op_linalg_slogdet_sign(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- factors
 
-static void factor(void *ctx, size_t i, double *work) {
+static void run_factor(void *ctx, size_t i, double *work) {
   const elimination_job *const j = ctx;
   elimination e = split_work(work, j->m, j->n);
-  eliminate(j->a, &j->batch, i, j->exchanges, &e, j->lu, j->pivots, j->info);
+  factor_matrix(j->a, &j->batch, i, j->exchanges, &e, j->lu, j->pivots, j->info);
 }
 
 // (A, pivot, check_errors, LU, pivots, info)
@@ -288,7 +288,7 @@ et_status op_linalg_lu_factor_ex_out(et_kernel_ctx *ctx, et_value *const *args) 
   ET_TRY(eti_matrix_resize(ctx, j.pivots, &j.batch, 1, j.m < j.n ? j.m : j.n, 0));
   ET_TRY(eti_matrix_resize(ctx, j.info, &j.batch, 0, 0, 0));
   ET_TRY(eti_matrix_run(ctx, eti_matrix_count(true, &j.batch), elimination_numbers(j.m, j.n),
-                        factor, &j));
+                        run_factor, &j));
   return report_singular(ctx, "linalg.lu_factor", checks, j.info, &j.batch);
 }
 
@@ -320,7 +320,7 @@ static void factor_apart(void *ctx, size_t i, double *work) {
   const elimination_job *const j = ctx;
   const size_t m = j->m, n = j->n, k = m < n ? m : n;
   elimination e = split_work(work, m, n);
-  eliminate(j->a, &j->batch, i, j->exchanges, &e, NULL, NULL, NULL);
+  factor_matrix(j->a, &j->batch, i, j->exchanges, &e, NULL, NULL, NULL);
   cut_triangle(e.lu, n, m, k, true, e.rest);
   eti_matrix_store(j->first, &j->batch, i, false, false, e.rest);
   cut_triangle(e.lu, n, k, n, false, e.rest);

@@ -25,7 +25,7 @@ static et_status count_masked(const et_kernel_ctx *ctx, const et_tensor *self,
 }
 
 // self broadcast to the shape.
-static eti_window spread(const et_tensor *self, const eti_shape *shape) {
+static eti_window broadcast_window(const et_tensor *self, const eti_shape *shape) {
   eti_window view = {.shape = *shape};
   for (size_t d = 0; d < self->rank; d++)
     view.strides[d + shape->rank - self->rank] = self->sizes[d] == 1 ? 0 : self->strides[d];
@@ -42,7 +42,7 @@ et_status op_masked_select_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(count_masked(ctx, self, mask, &m));
   const eti_shape shape = {.rank = 1, .sizes = {(int32_t)m.first[m.n_parts]}};
   ET_TRY(eti_resize(ctx, out, &shape));
-  const eti_window from = spread(self, &m.mask.shape);
+  const eti_window from = broadcast_window(self, &m.mask.shape);
   eti_compact_gather(&m, out->data, &from, self->data, et_dtype_bytes((et_dtype)out->dtype));
   return ET_OK;
 }
@@ -60,7 +60,7 @@ et_status op_masked_scatter_out(et_kernel_ctx *ctx, et_value *const *args) {
   const size_t count = m.first[m.n_parts];
   ET_CHECK(count <= source->numel, ctx->err, ET_INVALID_ARGUMENT,
            "masked_scatter: source has %zu elements, the mask needs %zu", source->numel, count);
-  const eti_window own = spread(self, &m.mask.shape);
+  const eti_window own = broadcast_window(self, &m.mask.shape);
   ET_TRY(eti_resize(ctx, out, &own.shape));
   eti_copy_first(ctx, out, &own, self->data);
   const eti_window from = eti_window_of(source), to = eti_window_of(out);

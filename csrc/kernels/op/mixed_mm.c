@@ -25,7 +25,7 @@ static double number_at(const et_tensor *t, size_t i) {
 }
 
 // Values of column j from k0 on, n of one group, as the kernel's type.
-static void widen(const mixed *p, size_t j, size_t k0, size_t n, void *lane, size_t width) {
+static void widen_column(const mixed *p, size_t j, size_t k0, size_t n, void *lane, size_t width) {
   const size_t at = j * p->n_numbers + k0 / p->group;
   const double scale = number_at(p->scales, at);
   const double zero = p->zeros == NULL ? 0.0 : number_at(p->zeros, at);
@@ -51,7 +51,7 @@ static void pack_weight(const eti_gemm *g, void *dst, size_t width, size_t first
     for (size_t k = 0; k < n_k;) {
       const size_t left = p->group - (k0 + k) % p->group, step = left < n_k - k ? left : n_k - k;
       if (i < n) {
-        widen(p, first + i, k0 + k, step, lane + k * width * es, width);
+        widen_column(p, first + i, k0 + k, step, lane + k * width * es, width);
       } else {
         for (size_t z = 0; z < step; z++) memset(lane + (k + z) * width * es, 0, es);
       }
@@ -60,7 +60,7 @@ static void pack_weight(const eti_gemm *g, void *dst, size_t width, size_t first
   }
 }
 
-static void describe(const void *ctx, size_t i, eti_gemm *g) {
+static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   const mixed *const p = ctx;
   (void)i;
   eti_gemm_use_a_view(g, (eti_gemm_view){.data = p->in->data,
@@ -97,8 +97,8 @@ static et_status check_types(const et_kernel_ctx *ctx, const mixed *p) {
 }
 
 // (input[m, k], weight, scales, zero_points?, …, out[m, n])
-static et_status multiply(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
-                          bool transposed) {
+static et_status run_mixed_mm(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                              bool transposed) {
   et_tensor *in, *weight, *scales, *zeros, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &in));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &weight));
@@ -132,13 +132,13 @@ static et_status multiply(const et_kernel_ctx *ctx, et_value *const *args, size_
   p.kernel = eti_gemm_kernel_for(in->dtype == ET_F64 ? ETI_ACC_F64 : ETI_ACC_F32);
   const eti_gemm whole = {.kernel = p.kernel, .m = p.m, .n = p.n, .k = p.k, .ctx = &p};
   _Alignas(64) char work[ETI_GEMM_MIN_WORK];
-  eti_gemm_run(ctx->pool, &whole, 1, describe, &p, work, sizeof work);
+  eti_gemm_run(ctx->pool, &whole, 1, describe_job, &p, work, sizeof work);
   return ET_OK;
 }
 
 et_status op_mixed_mm_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return multiply(ctx, args, 4, false);
+  return run_mixed_mm(ctx, args, 4, false);
 }
 et_status op_mixed_linear_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return multiply(ctx, args, 5, true);
+  return run_mixed_mm(ctx, args, 5, true);
 }

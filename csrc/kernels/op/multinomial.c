@@ -24,7 +24,7 @@ typedef struct weights {
 } weights;
 
 // Weights [first, first + n) as doubles; n ≤ BLOCK.
-static void load(const weights *w, size_t first, size_t n, double *to) {
+static void load_weights(const weights *w, size_t first, size_t n, double *to) {
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)w->t->dtype);
   const char *from = (const char *)w->t->data + (w->base + (ptrdiff_t)first * w->stride) * item;
   eti_casts[w->t->dtype][ET_F64](to, sizeof *to, from, w->stride * item, n);
@@ -58,13 +58,13 @@ static void sum_parts(weights *w, const double *p, size_t first, size_t n) {
 }
 
 // Parts are of a multiple of PART elements, and blocks too.
-static et_status weigh(const et_kernel_ctx *ctx, weights *w) {
+static et_status sum_weights(const et_kernel_ctx *ctx, weights *w) {
   double p[BLOCK];
   w->n_possible = 0;
   w->sum = 0.0;
   for (size_t i = 0; i < w->n; i += BLOCK) {
     const size_t n = w->n - i < BLOCK ? w->n - i : BLOCK;
-    load(w, i, n, p);
+    load_weights(w, i, n, p);
     ET_TRY(check_weights(ctx, p, i, n));
     for (size_t j = 0; j < n && w->is_distinct; j++) w->n_possible += p[j] > 0.0;
     sum_parts(w, p, i, n);
@@ -75,7 +75,7 @@ static et_status weigh(const et_kernel_ctx *ctx, weights *w) {
 
 // ---- with replacement
 
-static size_t pick(const weights *w, double unit) {
+static size_t pick_index(const weights *w, double unit) {
   const size_t n_parts = (w->n - 1) / w->part + 1;
   const double sum = w->until[n_parts - 1], target = unit * sum;
   size_t low = 0;
@@ -94,7 +94,7 @@ static size_t pick(const weights *w, double unit) {
   size_t last = begin;
   for (size_t first = begin; first < end; first += BLOCK) {
     const size_t n = end - first < BLOCK ? end - first : BLOCK;
-    load(w, first, n, p);
+    load_weights(w, first, n, p);
     for (size_t j = 0; j < n; j++) {
       if (p[j] <= 0.0) continue;
       last = first + j;
@@ -116,7 +116,7 @@ static bool is_before(arrival a, arrival b) {
   return a.time < b.time || (a.time == b.time && a.j < b.j);
 }
 
-static void insert(arrival *all, size_t count, arrival one) {
+static void insert_arrival(arrival *all, size_t count, arrival one) {
   for (; count > 0 && is_before(one, all[count - 1]); count--) all[count] = all[count - 1];
   all[count] = one;
 }
@@ -134,13 +134,13 @@ static size_t next_arrivals(const weights *w, const eti_random_stream *s, uint64
     const size_t n = w->n - at < BLOCK ? w->n - at : BLOCK;
     micro->bits(s, first + at, n, bits);
     micro->exponential(time, bits, n);
-    load(w, at, n, p);
+    load_weights(w, at, n, p);
     for (size_t j = 0; j < n; j++) {
       const arrival one = {time[j] / p[j], at + j};
       if (p[j] <= 0.0 || !is_before(last, one)) continue;
       if (count == ARRIVALS && !is_before(one, all[count - 1])) continue;
       if (count < ARRIVALS) count++;
-      insert(all, count - 1, one);
+      insert_arrival(all, count - 1, one);
     }
   }
   return count;
@@ -165,13 +165,13 @@ static void draw_any(const weights *w, const eti_random_stream *s, uint64_t firs
     const size_t n = n_samples - k < BLOCK ? n_samples - k : BLOCK;
     eti_random_micro_get()->bits(s, first + k, n, bits);
     for (size_t i = 0; i < n; i++)
-      out[(ptrdiff_t)(k + i) * stride] = (int64_t)pick(w, eti_random_unit(bits[i]));
+      out[(ptrdiff_t)(k + i) * stride] = (int64_t)pick_index(w, eti_random_unit(bits[i]));
   }
 }
 
 static et_status draw_row(const et_kernel_ctx *ctx, weights *w, const eti_random_stream *s,
                           size_t row, size_t n_samples, int64_t *out, ptrdiff_t stride) {
-  ET_TRY(weigh(ctx, w));
+  ET_TRY(sum_weights(ctx, w));
   ET_CHECK(!w->is_distinct || n_samples <= w->n_possible, ctx->err, ET_INVALID_ARGUMENT,
            "multinomial: %zu samples without replacement from %zu weights above 0", n_samples,
            w->n_possible);

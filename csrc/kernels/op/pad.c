@@ -38,14 +38,14 @@ static et_status padding_args(const et_kernel_ctx *ctx, et_value *const *args, c
   return ET_OK;
 }
 
-static int64_t positive(int64_t v) {
+static int64_t at_least_zero(int64_t v) {
   return v > 0 ? v : 0;
 }
 
 // The part of dimension d that comes from self.
 static eti_slice kept_of(int64_t size, padding pad) {
-  const eti_slice kept = {.start = positive(-pad.low),
-                          .length = size - positive(-pad.low) - positive(-pad.high),
+  const eti_slice kept = {.start = at_least_zero(-pad.low),
+                          .length = size - at_least_zero(-pad.low) - at_least_zero(-pad.high),
                           .step = 1};
   return kept;
 }
@@ -149,7 +149,7 @@ static inline void pad_edge(const padded_rows *p, char *out, const char *in, int
 static inline void pad_row(const padded_rows *p, char *out, const char *in, size_t bytes,
                            bool is_constant) {
   const row_axis *row = &p->axis[p->rank - 1];
-  const int64_t from = positive(row->low), end = row->low + row->from;
+  const int64_t from = at_least_zero(row->low), end = row->low + row->from;
   const int64_t to = end < from ? from : end < row->to ? end : row->to;
   pad_edge(p, out, in, 0, from, bytes, is_constant);
   if (to > from)
@@ -219,8 +219,10 @@ static void pad_windows(const et_kernel_ctx *ctx, const et_tensor *out, const et
   for (size_t d = 0; d < self->rank; d++) {
     const eti_slice kept = kept_of(self->sizes[d], pads[d]);
     const eti_slice edges[2] = {
-        {.start = 0, .length = positive(pads[d].low), .step = 1},
-        {.start = positive(pads[d].low) + kept.length, .length = positive(pads[d].high), .step = 1},
+        {.start = 0, .length = at_least_zero(pads[d].low), .step = 1},
+        {.start = at_least_zero(pads[d].low) + kept.length,
+         .length = at_least_zero(pads[d].high),
+         .step = 1},
     };
     for (size_t e = 0; e < 2; e++) {
       if (edges[e].length == 0) continue;
@@ -228,7 +230,7 @@ static void pad_windows(const et_kernel_ctx *ctx, const et_tensor *out, const et
       eti_window_slice(&edge, d, &edges[e]);
       eti_fill_window(ctx->pool, out->data, &edge, value, bytes);
     }
-    const eti_slice inner = {.start = positive(pads[d].low), .length = kept.length, .step = 1};
+    const eti_slice inner = {.start = at_least_zero(pads[d].low), .length = kept.length, .step = 1};
     eti_window_slice(&rest, d, &inner);
     eti_window_slice(&from, d, &kept);
   }
@@ -270,7 +272,7 @@ typedef struct segment {
 
 static void segments_of(edge_rule rule, int64_t size, padding pad, segment s[3]) {
   const eti_slice kept = kept_of(size, pad);
-  const int64_t low = positive(pad.low), high = positive(pad.high);
+  const int64_t low = at_least_zero(pad.low), high = at_least_zero(pad.high);
   s[0] = (segment){
       .dst = 0, .length = low, .src = rule == REFLECT ? low : 0, .step = rule == REFLECT ? -1 : 0};
   s[1] = (segment){.dst = low, .length = kept.length, .src = kept.start, .step = 1};

@@ -92,8 +92,9 @@ static double mul_f64(double a, double b) {
   return a * b;
 }
 
-static et_status arithmetic(et_kernel_ctx *ctx, et_value *const *args,
-                            int64_t (*ints)(int64_t, int64_t), double (*doubles)(double, double)) {
+static et_status run_arithmetic(et_kernel_ctx *ctx, et_value *const *args,
+                                int64_t (*ints)(int64_t, int64_t),
+                                double (*doubles)(double, double)) {
   number a, b;
   ET_TRY(read_arithmetic(ctx, args, &a, &b));
   if (a.tag == ET_INT && b.tag == ET_INT) return write_int(ctx, args[2], ints(a.i, b.i));
@@ -101,13 +102,13 @@ static et_status arithmetic(et_kernel_ctx *ctx, et_value *const *args,
 }
 
 et_status op_prim_add(et_kernel_ctx *ctx, et_value *const *args) {
-  return arithmetic(ctx, args, wrap_add, add_f64);
+  return run_arithmetic(ctx, args, wrap_add, add_f64);
 }
 et_status op_prim_sub(et_kernel_ctx *ctx, et_value *const *args) {
-  return arithmetic(ctx, args, wrap_sub, sub_f64);
+  return run_arithmetic(ctx, args, wrap_sub, sub_f64);
 }
 et_status op_prim_mul(et_kernel_ctx *ctx, et_value *const *args) {
-  return arithmetic(ctx, args, wrap_mul, mul_f64);
+  return run_arithmetic(ctx, args, wrap_mul, mul_f64);
 }
 
 // Python's a // b for floats: the quotient of what fmod leaves, rounded down.
@@ -162,7 +163,7 @@ et_status op_prim_truediv(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- comparisons: -1, 0, 1, or 2 when a NaN makes the two unordered
 
-static int compare(const number *a, const number *b) {
+static int compare_numbers(const number *a, const number *b) {
   if (a->tag != ET_DOUBLE && b->tag != ET_DOUBLE) return a->i < b->i ? -1 : a->i > b->i;
   return a->d < b->d ? -1 : a->d > b->d ? 1 : a->d == b->d ? 0 : 2;
 }
@@ -173,7 +174,7 @@ static et_status read_order(const et_kernel_ctx *ctx, et_value *const *args, int
   ET_TRY(read_number(ctx, args, 1, &b));
   ET_CHECK((a.tag == ET_BOOL) == (b.tag == ET_BOOL), ctx->err, ET_INVALID_TYPE,
            "a Bool compares with a Bool only");
-  *order = compare(&a, &b);
+  *order = compare_numbers(&a, &b);
   return ET_OK;
 }
 
@@ -244,7 +245,8 @@ static et_status write_whole(const et_kernel_ctx *ctx, et_value *slot, double va
   return write_int(ctx, slot, (int64_t)value);
 }
 
-static et_status rounding(et_kernel_ctx *ctx, et_value *const *args, double (*round_fn)(double)) {
+static et_status run_rounding(et_kernel_ctx *ctx, et_value *const *args,
+                              double (*round_fn)(double)) {
   ET_CHECK(args[0]->tag == ET_DOUBLE, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Double");
   return write_whole(ctx, args[1], round_fn(args[0]->as.d));
 }
@@ -257,13 +259,13 @@ static double round_half_even(double x) {
 }
 
 et_status op_prim_ceil(et_kernel_ctx *ctx, et_value *const *args) {
-  return rounding(ctx, args, ceil);
+  return run_rounding(ctx, args, ceil);
 }
 et_status op_prim_round(et_kernel_ctx *ctx, et_value *const *args) {
-  return rounding(ctx, args, round_half_even);
+  return run_rounding(ctx, args, round_half_even);
 }
 et_status op_prim_trunc(et_kernel_ctx *ctx, et_value *const *args) {
-  return rounding(ctx, args, trunc);
+  return run_rounding(ctx, args, trunc);
 }
 
 et_status op_prim_sym_float(et_kernel_ctx *ctx, et_value *const *args) {

@@ -13,7 +13,7 @@
 enum { GRAIN = 8192, BLOCK = ETI_RANDOM_BLOCK };
 
 // In [0, n): the high half of bits × n, off the uniform by less than n / 2^64.
-static uint64_t below(uint64_t x, uint64_t n) {
+static uint64_t random_below(uint64_t x, uint64_t n) {
   const uint64_t x0 = x & 0xFFFFFFFFu, x1 = x >> 32;
   const uint64_t n0 = n & 0xFFFFFFFFu, n1 = n >> 32;
   const uint64_t low = x0 * n0, a = x1 * n0 + (low >> 32), b = x0 * n1 + (a & 0xFFFFFFFFu);
@@ -53,7 +53,7 @@ static void make_normal(const fill *f, const uint64_t *bits, size_t n, values *t
 
 static void make_integer(const fill *f, const uint64_t *bits, size_t n, values *to) {
   for (size_t j = 0; j < n; j++)
-    to->i64[j] = (int64_t)((uint64_t)f->low + below(bits[j], f->range));
+    to->i64[j] = (int64_t)((uint64_t)f->low + random_below(bits[j], f->range));
 }
 
 static void fill_blocks(void *opaque, size_t begin, size_t end) {
@@ -165,15 +165,16 @@ static inline __attribute__((always_inline)) void swap_elements(char *a, char *b
 
 // Fisher and Yates' shuffle: element i changes places with one of the first i + 1, chosen by number
 // i of the stream. A block of choices is made ahead, so that what they name can come near.
-static inline __attribute__((always_inline)) void shuffle(const eti_random_stream *s, char *data,
-                                                          size_t n, const size_t item) {
+static inline __attribute__((always_inline)) void shuffle_elements(const eti_random_stream *s,
+                                                                   char *data, size_t n,
+                                                                   const size_t item) {
   const eti_random_micro *const micro = eti_random_micro_get();
   _Alignas(64) uint64_t other[BLOCK];
   for (size_t end = n; end > 1;) {
     const size_t count = end < BLOCK ? end : BLOCK, begin = end - count;
     micro->bits(s, begin, count, other);
     for (size_t i = 0; i < count; i++) {
-      other[i] = below(other[i], begin + i + 1);
+      other[i] = random_below(other[i], begin + i + 1);
 #if defined(__GNUC__)
       __builtin_prefetch(data + other[i] * item, 1);
 #endif
@@ -208,16 +209,16 @@ et_status op_randperm_out(et_kernel_ctx *ctx, et_value *const *args) {
   }
   switch (item) {
     case 8:
-      shuffle(&s, data, (size_t)n, 8);
+      shuffle_elements(&s, data, (size_t)n, 8);
       break;
     case 4:
-      shuffle(&s, data, (size_t)n, 4);
+      shuffle_elements(&s, data, (size_t)n, 4);
       break;
     case 2:
-      shuffle(&s, data, (size_t)n, 2);
+      shuffle_elements(&s, data, (size_t)n, 2);
       break;
     default:
-      shuffle(&s, data, (size_t)n, 1);
+      shuffle_elements(&s, data, (size_t)n, 1);
       break;
   }
   return ET_OK;

@@ -29,7 +29,7 @@ et_status prepare_flip_out(et_prepare_ctx *ctx, et_value *const *args) {
   return eti_copy_op_prepare(ctx, args, 2, plan_flip);
 }
 
-static int64_t modulo(int64_t a, int64_t n) {
+static int64_t floor_mod(int64_t a, int64_t n) {
   const int64_t r = a % n;
   return r < 0 ? r + n : r;
 }
@@ -72,12 +72,12 @@ et_status op_roll_out(et_kernel_ctx *ctx, et_value *const *args) {
     size_t d = 0;
     ET_TRY(eti_wrap_dim(ctx, dims[i], self->rank, &d));
     const int64_t size = self->rank == 0 ? 1 : self->sizes[d];
-    if (size > 0) shift[d] = (shift[d] + modulo(shifts[i], size)) % size;
+    if (size > 0) shift[d] = (shift[d] + floor_mod(shifts[i], size)) % size;
   }
   ET_TRY(eti_resize(ctx, out, &view.shape));
   if (out->numel == 0) return ET_OK;
   if (n_dims == 0) {
-    eti_copy_in_order(out, self, (size_t)modulo(shifts[0], (int64_t)self->numel));
+    eti_copy_in_order(out, self, (size_t)floor_mod(shifts[0], (int64_t)self->numel));
   } else {
     roll_pieces(ctx, out, self->data, &view, shift);
   }

@@ -69,7 +69,7 @@ static const family max_family = {
 static const family min_family = {
     &min_f32, &min_f64, &min_i64, {&min_u8, &min_i8, &min_i16, &min_i32}};
 
-static const eti_reducer *choose(const family *f, et_dtype in, et_dtype type) {
+static const eti_reducer *choose_reducer(const family *f, et_dtype in, et_dtype type) {
   if (in == type && type <= ET_I32 && f->small[type] != NULL) return f->small[type];
   if (eti_is_integral(type)) return f->i64;
   // Integers of more than 24 bits do not survive f32, so they are summed in f64 whatever the result
@@ -229,7 +229,8 @@ static et_status sum_complex(et_kernel_ctx *ctx, et_value *const *args) {
   parts_of(o.in, &in);
   parts_of(o.out, &out);
   const et_dtype real = (et_dtype)in.t.dtype;
-  return reduce_into(ctx, &in.t, &out.t, o.mask, o.keepdim, choose(&sum_family, real, real), 0.0);
+  return reduce_into(ctx, &in.t, &out.t, o.mask, o.keepdim, choose_reducer(&sum_family, real, real),
+                     0.0);
 }
 
 et_status op_sum_intlist_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -239,16 +240,17 @@ et_status op_sum_intlist_out(et_kernel_ctx *ctx, et_value *const *args) {
   operands o = {0};
   ET_TRY(read_operands(ctx, args, 4, &o));
   return reduce_into(ctx, o.in, o.out, o.mask, o.keepdim,
-                     choose(&sum_family, (et_dtype)o.in->dtype, (et_dtype)o.out->dtype), 0.0);
+                     choose_reducer(&sum_family, (et_dtype)o.in->dtype, (et_dtype)o.out->dtype),
+                     0.0);
 }
 
-static et_status mean(et_kernel_ctx *ctx, const operands *o) {
+static et_status run_mean(et_kernel_ctx *ctx, const operands *o) {
   const et_dtype type = (et_dtype)o->out->dtype;
   ET_CHECK(eti_is_float(type), ctx->err, ET_INVALID_ARGUMENT,
            "out: dtype %s, a mean needs floating point", et_dtype_name(type));
   const size_t n = reduced_numel(o->in, o->mask);
   // An empty mean is 0 / 0; dividing by the smallest number would hide it.
-  const eti_reducer *reducer = choose(&sum_family, (et_dtype)o->in->dtype, type);
+  const eti_reducer *reducer = choose_reducer(&sum_family, (et_dtype)o->in->dtype, type);
   return reduce_into(ctx, o->in, o->out, o->mask, o->keepdim, reducer,
                      n == 0 ? (double)NAN : (double)n);
 }
@@ -256,7 +258,7 @@ static et_status mean(et_kernel_ctx *ctx, const operands *o) {
 et_status op_mean_out(et_kernel_ctx *ctx, et_value *const *args) {
   operands o = {0};
   ET_TRY(read_operands(ctx, args, 4, &o));
-  return mean(ctx, &o);
+  return run_mean(ctx, &o);
 }
 
 et_status op_mean_dtype_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -265,7 +267,7 @@ et_status op_mean_dtype_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 2, &o.out));
   ET_TRY(check_input(ctx, o.in));
   o.mask = all_dims(o.in);
-  return mean(ctx, &o);
+  return run_mean(ctx, &o);
 }
 
 et_status op_prod_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -274,19 +276,20 @@ et_status op_prod_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_TRY(check_input(ctx, in));
   return reduce_into(ctx, in, out, all_dims(in), false,
-                     choose(&prod_family, (et_dtype)in->dtype, (et_dtype)out->dtype), 0.0);
+                     choose_reducer(&prod_family, (et_dtype)in->dtype, (et_dtype)out->dtype), 0.0);
 }
 
 et_status op_prod_int_out(et_kernel_ctx *ctx, et_value *const *args) {
   operands o = {0};
   ET_TRY(read_operands(ctx, args, 4, &o));
   return reduce_into(ctx, o.in, o.out, o.mask, o.keepdim,
-                     choose(&prod_family, (et_dtype)o.in->dtype, (et_dtype)o.out->dtype), 0.0);
+                     choose_reducer(&prod_family, (et_dtype)o.in->dtype, (et_dtype)o.out->dtype),
+                     0.0);
 }
 
 // ---- extremes
 
-static et_status extreme(et_kernel_ctx *ctx, const operands *o, const family *f) {
+static et_status run_extreme(et_kernel_ctx *ctx, const operands *o, const family *f) {
   const et_dtype type = (et_dtype)o->in->dtype;
   ET_TRY(eti_check_cast(ctx, type, o->out));
   const size_t n = reduced_numel(o->in, o->mask);
@@ -295,13 +298,13 @@ static et_status extreme(et_kernel_ctx *ctx, const operands *o, const family *f)
   for (size_t d = 0; d < kept.rank; d++) results *= (size_t)kept.sizes[d];
   ET_CHECK(n != 0 || results == 0, ctx->err, ET_INVALID_ARGUMENT,
            "the extreme of no elements is undefined");
-  return reduce_into(ctx, o->in, o->out, o->mask, o->keepdim, choose(f, type, type), 0.0);
+  return reduce_into(ctx, o->in, o->out, o->mask, o->keepdim, choose_reducer(f, type, type), 0.0);
 }
 
 static et_status extreme_over_dims(et_kernel_ctx *ctx, et_value *const *args, const family *f) {
   operands o = {0};
   ET_TRY(read_operands(ctx, args, 3, &o));
-  return extreme(ctx, &o, f);
+  return run_extreme(ctx, &o, f);
 }
 
 static et_status extreme_over_all(et_kernel_ctx *ctx, et_value *const *args, const family *f) {
@@ -310,7 +313,7 @@ static et_status extreme_over_all(et_kernel_ctx *ctx, et_value *const *args, con
   ET_TRY(eti_arg_tensor(ctx, args, 1, &o.out));
   ET_TRY(check_input(ctx, o.in));
   o.mask = all_dims(o.in);
-  return extreme(ctx, &o, f);
+  return run_extreme(ctx, &o, f);
 }
 
 et_status op_amax_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -354,8 +357,8 @@ et_status op_any_all_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- variance
 
-static et_status variance(et_kernel_ctx *ctx, const operands *o, et_tensor *mean_out,
-                          double correction) {
+static et_status run_variance(et_kernel_ctx *ctx, const operands *o, et_tensor *mean_out,
+                              double correction) {
   const et_dtype type = (et_dtype)o->in->dtype;
   ET_CHECK(eti_is_float(type), ctx->err, ET_INVALID_ARGUMENT,
            "self: dtype %s, a variance needs floating point", et_dtype_name(type));
@@ -398,7 +401,7 @@ et_status op_var_correction_out(et_kernel_ctx *ctx, et_value *const *args) {
   operands o = {0};
   double correction;
   ET_TRY(read_correction(ctx, args, &o, &correction));
-  return variance(ctx, &o, NULL, correction);
+  return run_variance(ctx, &o, NULL, correction);
 }
 
 et_status op_var_mean_correction_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -407,7 +410,7 @@ et_status op_var_mean_correction_out(et_kernel_ctx *ctx, et_value *const *args) 
   et_tensor *mean_out;
   ET_TRY(read_correction(ctx, args, &o, &correction));
   ET_TRY(eti_arg_tensor(ctx, args, 5, &mean_out));
-  return variance(ctx, &o, mean_out, correction);
+  return run_variance(ctx, &o, mean_out, correction);
 }
 
 et_status op_var_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -418,5 +421,5 @@ et_status op_var_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(read_dims(ctx, args, 1, o.in->rank, &o.mask));
   ET_TRY(eti_arg_bool(ctx, args, 2, &unbiased));
   ET_TRY(eti_arg_bool(ctx, args, 3, &o.keepdim));
-  return variance(ctx, &o, NULL, unbiased ? 1.0 : 0.0);
+  return run_variance(ctx, &o, NULL, unbiased ? 1.0 : 0.0);
 }

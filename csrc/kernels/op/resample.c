@@ -84,14 +84,14 @@ static char *row_at(const et_tensor *t, size_t plane, int64_t y) {
 
 // ---- nearest
 
-static int64_t nearest(const resample *r, size_t d, int64_t o) {
+static int64_t nearest_index(const resample *r, size_t d, int64_t o) {
   const int64_t i = (int64_t)floorf((float)o * (float)r->scale[d]);
   return i < r->in[d] - 1 ? i : r->in[d] - 1;
 }
 
 // out[i] = in[from[i]], n elements of `bytes` bytes; steps in bytes.
-static void pick(char *out, ptrdiff_t out_step, const char *in, ptrdiff_t in_step,
-                 const int32_t *from, size_t n, size_t bytes) {
+static void gather_elements(char *out, ptrdiff_t out_step, const char *in, ptrdiff_t in_step,
+                            const int32_t *from, size_t n, size_t bytes) {
 #define PICK(T)                                   \
   for (size_t i = 0; i < n; i++)                  \
   *(T *)(void *)(out + (ptrdiff_t)i * out_step) = \
@@ -122,16 +122,16 @@ static void nearest_rows(void *ctx, size_t begin, size_t end) {
   for (int64_t x0 = 0; x0 < r->size[1]; x0 += ROW) {
     const size_t n = r->size[1] - x0 < ROW ? (size_t)(r->size[1] - x0) : ROW;
     int32_t from[ROW];
-    for (size_t i = 0; i < n; i++) from[i] = (int32_t)nearest(r, 1, x0 + (int64_t)i);
+    for (size_t i = 0; i < n; i++) from[i] = (int32_t)nearest_index(r, 1, x0 + (int64_t)i);
     const char *last_in = NULL, *last_out = NULL;
     for (size_t u = begin; u < end; u++) {
-      const char *const in = row_at(r->x, u / height, nearest(r, 0, (int64_t)(u % height)));
+      const char *const in = row_at(r->x, u / height, nearest_index(r, 0, (int64_t)(u % height)));
       char *const out =
           row_at(r->out, u / height, (int64_t)(u % height)) + (ptrdiff_t)x0 * out_step;
       if (in == last_in && out_step == (ptrdiff_t)es) {
         memcpy(out, last_out, n * es);
       } else {
-        pick(out, out_step, in, in_step, from, n, es);
+        gather_elements(out, out_step, in, in_step, from, n, es);
       }
       last_in = in;
       last_out = out;
@@ -162,10 +162,11 @@ static void nearest_pixels(void *ctx, size_t begin, size_t end) {
   ptrdiff_t from[ROW];
   for (int64_t x0 = 0; x0 < r->size[1]; x0 += ROW) {
     const size_t n = r->size[1] - x0 < ROW ? (size_t)(r->size[1] - x0) : ROW;
-    for (size_t i = 0; i < n; i++) from[i] = (ptrdiff_t)nearest(r, 1, x0 + (int64_t)i) * in_step;
+    for (size_t i = 0; i < n; i++)
+      from[i] = (ptrdiff_t)nearest_index(r, 1, x0 + (int64_t)i) * in_step;
     for (size_t u = begin; u < end; u++) {
       const int64_t y = (int64_t)(u % height);
-      const char *const in = pixel_at(r->x, u / height, nearest(r, 0, y), 0);
+      const char *const in = pixel_at(r->x, u / height, nearest_index(r, 0, y), 0);
       char *const out = pixel_at(r->out, u / height, y, x0);
       for (size_t i = 0; i < n; i++)
         eti_copy_bytes(out + (ptrdiff_t)i * out_step, in + from[i], bytes);
@@ -201,7 +202,7 @@ static blend blend_of(const resample *r, size_t d, int64_t o, bool wide) {
   return b;
 }
 
-static double element(const char *row, ptrdiff_t step, int64_t x, uint8_t dtype) {
+static double load_element(const char *row, ptrdiff_t step, int64_t x, uint8_t dtype) {
   const char *const at = row + (ptrdiff_t)x * step;
   double value;
   switch (dtype) {
@@ -383,10 +384,10 @@ static void bilinear_rows(void *ctx, size_t begin, size_t end) {
       }
       for (size_t i = 0; i < n && !widened; i++) {
         const blend *const a = &across[i];
-        const double tl = element(top, step, a->low, dtype),
-                     tr = element(top, step, a->high, dtype);
-        const double bl = element(bottom, step, a->low, dtype),
-                     br = element(bottom, step, a->high, dtype);
+        const double tl = load_element(top, step, a->low, dtype),
+                     tr = load_element(top, step, a->high, dtype);
+        const double bl = load_element(bottom, step, a->low, dtype),
+                     br = load_element(bottom, step, a->high, dtype);
         if (wide) {
           wide_row[i] = down.low_weight * (a->low_weight * tl + a->high_weight * tr) +
                         down.high_weight * (a->low_weight * bl + a->high_weight * br);

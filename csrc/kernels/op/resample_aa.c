@@ -34,7 +34,7 @@ typedef struct window {
   double center, step, total;
 } window;
 
-static double triangle(const window *w, int64_t i) {
+static double triangle_weight(const window *w, int64_t i) {
   const double d = fabs(((double)(w->from + i) - w->center + 0.5) * w->step);
   return d < 1.0 ? 1.0 - d : 0.0;
 }
@@ -47,7 +47,7 @@ static window window_of(const filter *f, size_t d, int64_t o) {
   const double from = w.center - support + 0.5, to = w.center + support + 0.5;
   w.from = from > 0.0 ? (int64_t)fmin(from, size) : 0;
   w.n = (int64_t)fmin(to, size) - w.from;
-  for (int64_t i = 0; i < w.n; i++) w.total += triangle(&w, i);
+  for (int64_t i = 0; i < w.n; i++) w.total += triangle_weight(&w, i);
   return w;
 }
 
@@ -60,7 +60,7 @@ static void sum_rows(const filter *f, ptrdiff_t in, const window *wy, int64_t fi
   double row[BLOCK];
   for (size_t k = 0; k < n; k++) sums[k] = 0.0;
   for (int64_t j = 0; j < wy->n; j++) {
-    const double weight = triangle(wy, j);
+    const double weight = triangle_weight(wy, j);
     const ptrdiff_t at =
         in + (ptrdiff_t)(wy->from + j) * f->x->strides[2] + (ptrdiff_t)first * f->x->strides[3];
     eti_casts[f->x->dtype][ET_F64](row, 8, eti_element(f->x, at), step, n);
@@ -81,7 +81,7 @@ static void filter_block(const filter *f, ptrdiff_t in, const window *wy, const 
       const int64_t from = wx[i].from > first ? wx[i].from : first;
       const int64_t to = wx[i].from + wx[i].n < last ? wx[i].from + wx[i].n : last;
       for (int64_t k = from; k < to; k++)
-        values[i] += triangle(&wx[i], k - wx[i].from) * sums[k - first];
+        values[i] += triangle_weight(&wx[i], k - wx[i].from) * sums[k - first];
     }
   }
   for (size_t i = 0; i < n; i++) {

@@ -165,7 +165,7 @@ static void scan_columns(const scan_job *job, const eti_result_block *block) {
 
 // ---- one line after the other, in blocks
 
-static bool takes(const scan_job *job, const scan_value *x, const scan_value *best) {
+static bool is_better(const scan_job *job, const scan_value *x, const scan_value *best) {
   const bool is_max = job->kind == SCAN_MAX;
   if (!job->is_float) return is_max ? x->i >= best->i : x->i <= best->i;
   if (x->d != x->d) return true;
@@ -175,7 +175,7 @@ static bool takes(const scan_job *job, const scan_value *x, const scan_value *be
 static void scan_extremes(const scan_job *job, scan_value *x, size_t m, size_t first,
                           scan_value *best, int64_t *best_at, char *index) {
   for (size_t e = 0; e < m; e++) {
-    if (first + e == 0 || takes(job, &x[e], best)) {
+    if (first + e == 0 || is_better(job, &x[e], best)) {
       *best = x[e];
       *best_at = (int64_t)(first + e);
     }
@@ -220,8 +220,8 @@ static void scan_results(void *ctx, const eti_result_block *block) {
 
 // Scans argument 0 along the dimension in argument 1; outs[1] are the positions, if the kind has
 // any.
-static et_status scan(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
-                      scan_kind kind) {
+static et_status run_scan(const et_kernel_ctx *ctx, et_value *const *args, size_t i_out,
+                          scan_kind kind) {
   et_tensor *in, *outs[2];
   const size_t n_outs = kind >= SCAN_MAX ? 2 : 1;
   int64_t wanted = 0;
@@ -262,19 +262,19 @@ static et_status scan(const et_kernel_ctx *ctx, et_value *const *args, size_t i_
 
 // (self, dim, dtype, out)
 et_status op_cumsum_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return scan(ctx, args, 3, SCAN_SUM);
+  return run_scan(ctx, args, 3, SCAN_SUM);
 }
 et_status op_cumprod_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return scan(ctx, args, 3, SCAN_PRODUCT);
+  return run_scan(ctx, args, 3, SCAN_PRODUCT);
 }
 // (self, dim, out)
 et_status op_logcumsumexp_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return scan(ctx, args, 2, SCAN_LOG_SUM_EXP);
+  return run_scan(ctx, args, 2, SCAN_LOG_SUM_EXP);
 }
 // (self, dim, values, indices)
 et_status op_cummax_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return scan(ctx, args, 2, SCAN_MAX);
+  return run_scan(ctx, args, 2, SCAN_MAX);
 }
 et_status op_cummin_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return scan(ctx, args, 2, SCAN_MIN);
+  return run_scan(ctx, args, 2, SCAN_MIN);
 }

@@ -223,8 +223,8 @@ et_status op_gather_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // Copies self to out, then writes `values` (NULL: the one element at `value`) where the index
 // points.
-static et_status scatter(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
-                         const et_tensor *values, char *value, bool adds) {
+static et_status run_scatter(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
+                             const et_tensor *values, char *value, bool adds) {
   et_tensor *self = NULL;
   placing p;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
@@ -258,7 +258,7 @@ static et_status scatter_tensor(const et_kernel_ctx *ctx, et_value *const *args,
   et_tensor *src = NULL, *out = NULL;
   ET_TRY(eti_arg_tensor(ctx, args, 3, &src));
   ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
-  return scatter(ctx, args, out, src, NULL, adds);
+  return run_scatter(ctx, args, out, src, NULL, adds);
 }
 
 et_status op_scatter_src_out(et_kernel_ctx *ctx, et_value *const *args) {
@@ -276,5 +276,5 @@ et_status op_scatter_value_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
   ET_CHECK(eti_scalar_store(&number, (et_dtype)out->dtype, value), ctx->err, ET_NOT_SUPPORTED,
            "scatter: a number cannot become %s", et_dtype_name((et_dtype)out->dtype));
-  return scatter(ctx, args, out, NULL, value, false);
+  return run_scatter(ctx, args, out, NULL, value, false);
 }

@@ -98,8 +98,8 @@ static void combine_f32(combining way, char *dst, ptrdiff_t dst_step, const char
   }
 }
 
-static void combine(const reducing *r, char *dst, ptrdiff_t dst_step, const char *src,
-                    ptrdiff_t src_step, size_t n) {
+static void combine_elements(const reducing *r, char *dst, ptrdiff_t dst_step, const char *src,
+                             ptrdiff_t src_step, size_t n) {
   if (r->dtype == ET_F32) {
     combine_f32(r->way, dst, dst_step, src, src_step, n);
     return;
@@ -122,7 +122,7 @@ static void combine(const reducing *r, char *dst, ptrdiff_t dst_step, const char
 }
 
 // What combining starts from where self's own element does not count.
-static void identity(const reducing *r, char *element) {
+static void set_identity(const reducing *r, char *element) {
   static const double ends[] = {[BY_SUM] = 0.0,
                                 [BY_PRODUCT] = 1.0,
                                 [BY_MAX] = -(double)INFINITY,
@@ -188,7 +188,7 @@ typedef void (*visit_fn)(const reducing *r, char *target, ptrdiff_t target_step,
 static void visit_clear(const reducing *r, char *target, ptrdiff_t target_step, const char *src,
                         ptrdiff_t src_step, size_t n) {
   (void)src, (void)src_step;
-  for (size_t i = 0; i < n; i++, target += target_step) identity(r, target);
+  for (size_t i = 0; i < n; i++, target += target_step) set_identity(r, target);
 }
 
 static inline et_status place_at(const et_kernel_ctx *ctx, const walk *w, ptrdiff_t at,
@@ -258,7 +258,7 @@ static et_status walk_row(const et_kernel_ctx *ctx, const walk *w, const reducin
     return ET_OK;
   }
   const ptrdiff_t index_step = stride_of(w->index, w->index_is_shared ? 0 : last);
-  if (r->dtype == ET_F32 && visit == combine) {
+  if (r->dtype == ET_F32 && visit == combine_elements) {
     const lane_f32 lane = {.out = (float *)w->out->data + out_at,
                            .src = (const float *)w->src->data + src_at,
                            .out_step = out_step,
@@ -307,7 +307,7 @@ typedef struct shares {
 
 static et_status reduce_share(const shares *s, const walk *w) {
   if (s->clears) ET_TRY(walk_all(&s->ctx, w, s->r, visit_clear));
-  return walk_all(&s->ctx, w, s->r, combine);
+  return walk_all(&s->ctx, w, s->r, combine_elements);
 }
 
 static void reduce_shares(void *ctx, size_t begin, size_t end) {

@@ -69,12 +69,13 @@ static et_status reader_init(const et_kernel_ctx *ctx, reader *r, const void *da
 }
 
 // Whether boundary and value are in order: the search goes on behind the boundary if not.
-static bool stops(const searching *s, number bound, number value) {
+static bool is_in_order(const searching *s, number bound, number value) {
   if (s->is_float) return s->is_right ? bound.d > value.d : bound.d >= value.d;
   return s->is_right ? bound.i > value.i : bound.i >= value.i;
 }
 
-static int64_t search(const searching *s, const char *bounds, const char *sorter, number value) {
+static int64_t search_value(const searching *s, const char *bounds, const char *sorter,
+                            number value) {
   size_t low = 0, high = s->n;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
@@ -85,7 +86,7 @@ static int64_t search(const searching *s, const char *bounds, const char *sorter
       // Checked before; memory that overlaps the output may have changed since.
       at = (uint64_t)given < s->n ? (size_t)given : 0;
     }
-    if (stops(s, read_at(&s->bounds, bounds + (ptrdiff_t)at * s->bounds_step), value)) {
+    if (is_in_order(s, read_at(&s->bounds, bounds + (ptrdiff_t)at * s->bounds_step), value)) {
       high = middle;
     } else {
       low = middle + 1;
@@ -109,8 +110,8 @@ static void search_row(void *ctx, void *const p[], const ptrdiff_t strides[], si
       s->values.narrow(values, s->values.common_bytes, from, strides[VALUES], m);
       s->direct(bounds, s->bounds_step, s->n, values, m, s->is_right, found);
     } else {
-      found[0] = search(s, bounds, (const char *)p[SORTER] + k * strides[SORTER],
-                        read_at(&s->values, from));
+      found[0] = search_value(s, bounds, (const char *)p[SORTER] + k * strides[SORTER],
+                              read_at(&s->values, from));
     }
     char *const to = (char *)p[OUT] + k * strides[OUT];
     eti_casts[ET_I64][s->out->dtype](to, strides[OUT], found, 8, m);
@@ -166,7 +167,7 @@ static et_status check_rows(const et_kernel_ctx *ctx, const searching *s) {
 }
 
 // The value operand is a tensor or a number; the output is last.
-static et_status searchsorted(const et_kernel_ctx *ctx, et_value *const *args, searching *s) {
+static et_status run_searchsorted(const et_kernel_ctx *ctx, et_value *const *args, searching *s) {
   et_tensor *bounds = NULL, *values = NULL, *out = NULL;
   eti_scalar scalar = {.is_float = false};
   et_dtype common;
@@ -223,5 +224,5 @@ et_status op_searchsorted_out(et_kernel_ctx *ctx, et_value *const *args) {
     s.is_right = !left;
   }
   s.sorter = sorter;
-  return searchsorted(ctx, args, &s);
+  return run_searchsorted(ctx, args, &s);
 }

@@ -59,8 +59,8 @@ static void rows_f32(void *opaque, size_t begin, size_t end) {
 // ---- f32 and the halves, blocks of columns (inner > 1) or pieces of one column (inner == 1)
 
 // Applies a two-operand f32 loop to rows of w floats: out = a ∘ b, or a ∘ one number.
-static void rowwise(eti_loop loop, float *out, const float *a, const float *b, size_t w,
-                    bool repeat) {
+static void run_rowwise(eti_loop loop, float *out, const float *a, const float *b, size_t w,
+                        bool repeat) {
   const void *in[2] = {a, b};
   void *p[3] = {out, NULL, NULL};
   memcpy(&p[1], in, sizeof in);
@@ -75,11 +75,11 @@ static void rowwise_unary(eti_loop loop, float *x, size_t w) {
   loop(p, s, w, NULL);
 }
 
-static void load(const softmax_job *job, float *to, const char *from, size_t w) {
+static void load_row(const softmax_job *job, float *to, const char *from, size_t w) {
   eti_casts[job->dtype][ET_F32](to, (ptrdiff_t)sizeof(float), from, (ptrdiff_t)job->item, w);
 }
 
-static void store(const softmax_job *job, char *to, const float *from, size_t w) {
+static void store_row(const softmax_job *job, char *to, const float *from, size_t w) {
   eti_casts[ET_F32][job->dtype](to, (ptrdiff_t)job->item, from, (ptrdiff_t)sizeof(float), w);
 }
 
@@ -91,7 +91,8 @@ static const float *as_floats(const softmax_job *job, float *room, const char *d
     return (const float *)(const void *)data;
   }
   *apart = (ptrdiff_t)w;
-  for (size_t j = 0; j < rows; j++) load(job, room + j * w, data + j * job->inner * job->item, w);
+  for (size_t j = 0; j < rows; j++)
+    load_row(job, room + j * w, data + j * job->inner * job->item, w);
   return room;
 }
 
@@ -119,12 +120,12 @@ static void columns_f32(const softmax_job *job, char *out, const char *data, siz
   for (size_t j = 0; j < job->n; j++) {
     float *const to = wide ? (float *)(void *)(out + j * step) : room;
     if (wide && !job->log) {
-      rowwise(job->micro->binary.div, to, to, sum, w, false);
+      run_rowwise(job->micro->binary.div, to, to, sum, w, false);
       continue;
     }
     const float *const x = as_floats(job, room, data + j * step, 1, w, &apart);
     (job->log ? m->logarithms : m->scale_terms)(to, x, high, sum, w);
-    if (!wide) store(job, out + j * step, to, w);
+    if (!wide) store_row(job, out + j * step, to, w);
   }
 }
 
@@ -133,9 +134,9 @@ static void row_half(const softmax_job *job, char *out, const char *data) {
   const eti_eltwise *m = job->micro;
   if (job->n <= ROW) {
     float row[ROW];
-    load(job, row, data, job->n);
+    load_row(job, row, data, job->n);
     (job->log ? m->row_log_softmax : m->row_softmax)(row, row, job->n);
-    store(job, out, row, job->n);
+    store_row(job, out, row, job->n);
     return;
   }
   float x[COLUMNS];
@@ -143,7 +144,7 @@ static void row_half(const softmax_job *job, char *out, const char *data) {
   bool nan = false;
   for (size_t j = 0; j < job->n; j += COLUMNS) {
     const size_t w = job->n - j < COLUMNS ? job->n - j : COLUMNS;
-    load(job, x, data + j * job->item, w);
+    load_row(job, x, data + j * job->item, w);
     const float piece = m->row_max(x, w);
     nan = nan || isnan(piece);
     if (piece > high) high = piece;
@@ -151,19 +152,19 @@ static void row_half(const softmax_job *job, char *out, const char *data) {
   if (nan) high = NAN;
   for (size_t j = 0; j < job->n; j += COLUMNS) {
     const size_t w = job->n - j < COLUMNS ? job->n - j : COLUMNS;
-    load(job, x, data + j * job->item, w);
-    rowwise(m->binary.sub, x, x, &high, w, true);
+    load_row(job, x, data + j * job->item, w);
+    run_rowwise(m->binary.sub, x, x, &high, w, true);
     rowwise_unary(m->unary.exp, x, w);
     total += m->row_sum(x, w);
   }
   if (job->log) rowwise_unary(m->unary.log, &total, 1);
   for (size_t j = 0; j < job->n; j += COLUMNS) {
     const size_t w = job->n - j < COLUMNS ? job->n - j : COLUMNS;
-    load(job, x, data + j * job->item, w);
-    rowwise(m->binary.sub, x, x, &high, w, true);
+    load_row(job, x, data + j * job->item, w);
+    run_rowwise(m->binary.sub, x, x, &high, w, true);
     if (!job->log) rowwise_unary(m->unary.exp, x, w);
-    rowwise(job->log ? m->binary.sub : m->binary.div, x, x, &total, w, true);
-    store(job, out + j * job->item, x, w);
+    run_rowwise(job->log ? m->binary.sub : m->binary.div, x, x, &total, w, true);
+    store_row(job, out + j * job->item, x, w);
   }
 }
 
@@ -233,7 +234,7 @@ static void columns_f64(const softmax_job *job, double *out, const double *data,
 }
 
 // Items are blocks of columns: outer × ceil(inner / COLUMNS).
-static void blocks(void *opaque, size_t begin, size_t end) {
+static void run_blocks(void *opaque, size_t begin, size_t end) {
   const softmax_job *job = opaque;
   const size_t per_outer = (job->inner + COLUMNS - 1) / COLUMNS;
   for (size_t i = begin; i < end; i++) {
@@ -275,11 +276,11 @@ static void run_job(const et_kernel_ctx *ctx, const et_tensor *out, const void *
   if (job.inner == 1 && job.dtype == ET_F32) {
     et_parallel_for(ctx->pool, rows_f32, &job, outer, grain);
   } else {
-    et_parallel_for(ctx->pool, blocks, &job, outer * ((job.inner + COLUMNS - 1) / COLUMNS), 1);
+    et_parallel_for(ctx->pool, run_blocks, &job, outer * ((job.inner + COLUMNS - 1) / COLUMNS), 1);
   }
 }
 
-static et_status softmax(const et_kernel_ctx *ctx, et_value *const *args, bool log) {
+static et_status run_softmax(const et_kernel_ctx *ctx, et_value *const *args, bool log) {
   et_tensor *self = NULL, *out = NULL;
   int64_t dim_arg = 0;
   bool half_to_float = false;
@@ -304,8 +305,8 @@ static et_status softmax(const et_kernel_ctx *ctx, et_value *const *args, bool l
 }
 
 et_status op_softmax_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return softmax(ctx, args, false);
+  return run_softmax(ctx, args, false);
 }
 et_status op_log_softmax_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return softmax(ctx, args, true);
+  return run_softmax(ctx, args, true);
 }

@@ -36,50 +36,50 @@ static int64_t *index_at(const lane *l, size_t i) {
   return l->indices + (ptrdiff_t)i * l->index_stride;
 }
 
-static item load(const lane *l, size_t i) {
+static item load_item(const lane *l, size_t i) {
   item it = {.key = l->key(value_at(l, i)) ^ l->flip, .index = *index_at(l, i)};
   memcpy(it.value, value_at(l, i), l->bytes);
   return it;
 }
 
-static void store(const lane *l, size_t i, const item *it) {
+static void store_item(const lane *l, size_t i, const item *it) {
   memcpy(value_at(l, i), it->value, l->bytes);
   *index_at(l, i) = it->index;
 }
 
-static bool before(const item *a, const item *b) {
+static bool is_before(const item *a, const item *b) {
   return a->key < b->key || (a->key == b->key && a->index < b->index);
 }
 
 static void sort_short(const lane *l) {
   for (size_t i = 1; i < l->n; i++) {
-    const item moved = load(l, i);
+    const item moved = load_item(l, i);
     size_t at = i;
     for (; at > 0; at--) {
-      const item left = load(l, at - 1);
-      if (!before(&moved, &left)) break;
-      store(l, at, &left);
+      const item left = load_item(l, at - 1);
+      if (!is_before(&moved, &left)) break;
+      store_item(l, at, &left);
     }
-    store(l, at, &moved);
+    store_item(l, at, &moved);
   }
 }
 
 static void sift_down(const lane *l, size_t root, size_t n) {
-  const item moved = load(l, root);
+  const item moved = load_item(l, root);
   for (size_t child = 2 * root + 1; child < n; child = 2 * root + 1) {
-    item larger = load(l, child);
+    item larger = load_item(l, child);
     if (child + 1 < n) {
-      const item right = load(l, child + 1);
-      if (before(&larger, &right)) {
+      const item right = load_item(l, child + 1);
+      if (is_before(&larger, &right)) {
         larger = right;
         child++;
       }
     }
-    if (!before(&moved, &larger)) break;
-    store(l, root, &larger);
+    if (!is_before(&moved, &larger)) break;
+    store_item(l, root, &larger);
     root = child;
   }
-  store(l, root, &moved);
+  store_item(l, root, &moved);
 }
 
 // In the lane itself: values must be there already, with their positions.
@@ -91,9 +91,9 @@ static void sort_in_place(const lane *l) {
   }
   for (size_t i = l->n / 2; i-- > 0;) sift_down(l, i, l->n);
   for (size_t end = l->n - 1; end > 0; end--) {
-    const item first = load(l, 0), last = load(l, end);
-    store(l, 0, &last);
-    store(l, end, &first);
+    const item first = load_item(l, 0), last = load_item(l, end);
+    store_item(l, 0, &last);
+    store_item(l, end, &first);
     sift_down(l, 0, end);
   }
 }
@@ -158,8 +158,8 @@ static void sort_slots(void *ctx, size_t begin, size_t end) {
   }
 }
 
-static void describe(sorting *s, const et_tensor *self, const et_tensor *values,
-                     const et_tensor *indices, bool descending) {
+static void describe_lanes(sorting *s, const et_tensor *self, const et_tensor *values,
+                           const et_tensor *indices, bool descending) {
   const ptrdiff_t bytes = (ptrdiff_t)et_dtype_bytes((et_dtype)values->dtype);
   s->shape = eti_shape_of(values);
   for (size_t d = 0; d < s->shape.rank; d++) {
@@ -202,7 +202,7 @@ static et_status sort_dim(const et_kernel_ctx *ctx, et_value *const *args, size_
   ET_TRY(eti_resize(ctx, values, &from.shape));
   ET_TRY(eti_resize(ctx, indices, &from.shape));
   if (values->numel == 0) return ET_OK;
-  describe(&s, self, values, indices, descending);
+  describe_lanes(&s, self, values, indices, descending);
   s.n_lanes = values->numel / s.first.n;
   const size_t each = 2 * s.first.n * sizeof *s.work, room = ctx->scratch_bytes / each;
   if (room == 0) {

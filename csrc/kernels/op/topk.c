@@ -19,10 +19,10 @@ typedef struct topk_line {
   uint64_t flip;  // all ones to take the largest first
 } topk_line;
 
-static int64_t get(const topk_line *t, size_t i) {
+static int64_t get_index(const topk_line *t, size_t i) {
   return t->indices[(ptrdiff_t)i * t->index_stride];
 }
-static void put(const topk_line *t, size_t i, int64_t value) {
+static void put_index(const topk_line *t, size_t i, int64_t value) {
   t->indices[(ptrdiff_t)i * t->index_stride] = value;
 }
 
@@ -32,29 +32,29 @@ static uint64_t key_of(const topk_line *t, size_t i) {
 
 // Whether element a comes before element b in the result. Indices are read back from memory that a
 // damaged file may share with other tensors, so they are kept inside the line.
-static bool before(const topk_line *t, int64_t a, int64_t b) {
+static bool is_before(const topk_line *t, int64_t a, int64_t b) {
   const size_t i = (uint64_t)a < t->n ? (size_t)a : 0, j = (uint64_t)b < t->n ? (size_t)b : 0;
   const uint64_t x = key_of(t, i), y = key_of(t, j);
   return x < y || (x == y && i < j);
 }
 
 // Moves the entry at `at` down until no child is worse.
-static void sift(const topk_line *t, size_t at, size_t size) {
+static void sift_down(const topk_line *t, size_t at, size_t size) {
   for (;;) {
     size_t worst = at;
     for (size_t child = 2 * at + 1; child <= 2 * at + 2 && child < size; child++) {
-      if (before(t, get(t, worst), get(t, child))) worst = child;
+      if (is_before(t, get_index(t, worst), get_index(t, child))) worst = child;
     }
     if (worst == at) return;
-    const int64_t moved = get(t, at);
-    put(t, at, get(t, worst));
-    put(t, worst, moved);
+    const int64_t moved = get_index(t, at);
+    put_index(t, at, get_index(t, worst));
+    put_index(t, worst, moved);
     at = worst;
   }
 }
 
 static size_t root_of(const topk_line *t) {
-  const int64_t root = get(t, 0);
+  const int64_t root = get_index(t, 0);
   return (uint64_t)root < t->n ? (size_t)root : 0;
 }
 
@@ -100,7 +100,7 @@ static void topk_few(const topk_line *t) {
       if (key < b.keys[t->k - 1]) best_insert(&b, t->k, key, first + i);
     }
   }
-  for (size_t i = 0; i < t->k; i++) put(t, i, (int64_t)b.at[i]);
+  for (size_t i = 0; i < t->k; i++) put_index(t, i, (int64_t)b.at[i]);
 }
 
 static void topk_indices(const topk_line *t) {
@@ -109,8 +109,8 @@ static void topk_indices(const topk_line *t) {
     if (t->k > 0) topk_few(t);
     return;
   }
-  for (size_t i = 0; i < t->k; i++) put(t, i, (int64_t)i);
-  for (size_t i = t->k / 2; i-- > 0;) sift(t, i, t->k);
+  for (size_t i = 0; i < t->k; i++) put_index(t, i, (int64_t)i);
+  for (size_t i = t->k / 2; i-- > 0;) sift_down(t, i, t->k);
   uint64_t worst = key_of(t, root_of(t));
   for (size_t first = t->k; first < t->n; first += BLOCK) {
     const size_t n = t->n - first < BLOCK ? t->n - first : BLOCK;
@@ -118,16 +118,16 @@ static void topk_indices(const topk_line *t) {
     if (!any_before(keys, n, t->flip, worst)) continue;
     for (size_t i = 0; i < n; i++) {
       if ((keys[i] ^ t->flip) >= worst) continue;  // a later equal one is no better
-      put(t, 0, (int64_t)(first + i));
-      sift(t, 0, t->k);
+      put_index(t, 0, (int64_t)(first + i));
+      sift_down(t, 0, t->k);
       worst = key_of(t, root_of(t));
     }
   }
   for (size_t size = t->k; size > 1; size--) {  // the worst goes to the end
-    const int64_t last = get(t, size - 1);
-    put(t, size - 1, get(t, 0));
-    put(t, 0, last);
-    sift(t, 0, size - 1);
+    const int64_t last = get_index(t, size - 1);
+    put_index(t, size - 1, get_index(t, 0));
+    put_index(t, 0, last);
+    sift_down(t, 0, size - 1);
   }
 }
 
@@ -135,7 +135,7 @@ static void sort_indices(const topk_line *t, size_t bytes, uint64_t *work) {
   const uint64_t flip = bytes == 8 ? t->flip : t->flip & UINT32_MAX;
   const uint64_t *const sorted =
       eti_sort_positions(t->dtype, t->in, t->in_stride, t->n, flip, work);
-  for (size_t i = 0; i < t->k; i++) put(t, i, (int64_t)(uint32_t)sorted[i]);
+  for (size_t i = 0; i < t->k; i++) put_index(t, i, (int64_t)(uint32_t)sorted[i]);
 }
 
 // A heap moves k elements log k places each, and more; sorting passes over all n a few times.
@@ -172,7 +172,7 @@ static void topk_one(const topk_job *job, const char *in, char *value, char *ind
     topk_indices(&line);
   }
   for (size_t i = 0; i < job->k; i++, value += job->value_stride) {
-    const uint64_t at = (uint64_t)get(&line, i);
+    const uint64_t at = (uint64_t)get_index(&line, i);
     eti_copy_bytes(value, line.in + (ptrdiff_t)(at < line.n ? at : 0) * line.in_stride, bytes);
   }
 }

@@ -126,7 +126,8 @@ static const eti_elementwise abs_op = {.rule = ETI_RULE_SAME,
 
 #define SIZES 256u  // computed together
 
-static void sizes(void *const p[], const ptrdiff_t s[], size_t n, et_dtype part, eti_loop length) {
+static void run_sizes(void *const p[], const ptrdiff_t s[], size_t n, et_dtype part,
+                      eti_loop length) {
   double re[SIZES], im[SIZES];
   const ptrdiff_t bytes = (ptrdiff_t)et_dtype_bytes(part), steps[3] = {s[0], bytes, bytes};
   const eti_cast_fn copy = eti_casts[part][part];
@@ -141,12 +142,12 @@ static void sizes(void *const p[], const ptrdiff_t s[], size_t n, et_dtype part,
 
 static void size_c64(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   (void)params;
-  sizes(p, s, n, ET_F32, eti_eltwise_get()->binary.hypot);
+  run_sizes(p, s, n, ET_F32, eti_eltwise_get()->binary.hypot);
 }
 
 static void size_c128(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
   (void)params;
-  sizes(p, s, n, ET_F64, eti_eltwise_get()->binary_f64.hypot);
+  run_sizes(p, s, n, ET_F64, eti_eltwise_get()->binary_f64.hypot);
 }
 
 et_status op_abs_out(et_kernel_ctx *ctx, et_value *const *args) {

@@ -91,8 +91,8 @@ static float number_at(const et_tensor *t, size_t batch, size_t position, size_t
 }
 
 // n numbers of a row, `step` elements apart, become what their codes stand for.
-static void widen(const row_numbers *numbers, size_t batch, size_t position, size_t head, float *x,
-                  size_t step, size_t n) {
+static void dequantize_row(const row_numbers *numbers, size_t batch, size_t position, size_t head,
+                           float *x, size_t step, size_t n) {
   const float scale = number_at(numbers->scales, batch, position, head),
               zero = number_at(numbers->zeros, batch, position, head);
   for (size_t i = 0; i < n; i++) x[i * step] = (x[i * step] - zero) * scale;
@@ -111,8 +111,9 @@ static void pack_queries(const eti_gemm *g, void *dst, size_t width, size_t firs
                                   row_of(b, q, first + i) + (ptrdiff_t)k0 * q->strides[3] * item,
                                   q->strides[3] * item, n_k);
       if (b->a->of_q.scales != NULL)
-        widen(&b->a->of_q, b->batch, query_of(b, first + i),
-              b->kv_head * b->a->group + (b->first + first + i) % b->a->group, lane, width, n_k);
+        dequantize_row(&b->a->of_q, b->batch, query_of(b, first + i),
+                       b->kv_head * b->a->group + (b->first + first + i) % b->a->group, lane, width,
+                       n_k);
     } else {
       for (size_t k = 0; k < n_k; k++) lane[k * width] = 0.0f;
     }
@@ -131,7 +132,7 @@ static void pack_key_codes(const eti_gemm *g, void *dst, size_t width, size_t fi
     const size_t key = b->key0 + first + i;
     const int8_t *const codes = key_row(b, k, key, k0);
     for (size_t d = 0; d < n_k; d++) lane[d * width] = (float)codes[(ptrdiff_t)d * k->strides[3]];
-    widen(&b->a->of_k, b->batch, key, b->kv_head, lane, width, n_k);
+    dequantize_row(&b->a->of_k, b->batch, key, b->kv_head, lane, width, n_k);
   }
 }
 
@@ -146,7 +147,7 @@ static void pack_value_codes(const eti_gemm *g, void *dst, size_t width, size_t 
     const int8_t *const codes = key_row(b, v, key, b->dim0 + first);
     for (size_t d = 0; d < width; d++)
       row[d] = d < n ? (float)codes[(ptrdiff_t)d * v->strides[3]] : 0.0f;
-    widen(&b->a->of_v, b->batch, key, b->kv_head, row, 1, n);
+    dequantize_row(&b->a->of_v, b->batch, key, b->kv_head, row, 1, n);
   }
 }
 
@@ -185,7 +186,7 @@ static void describe_values(const void *ctx, size_t i, eti_gemm *g) {
   g->init = ETI_GEMM_KEEP;
 }
 
-static void multiply(block *b, size_t n, size_t k, eti_gemm_job_fn describe) {
+static void run_gemm(block *b, size_t n, size_t k, eti_gemm_job_fn describe) {
   const eti_gemm shape = {.kernel = b->a->kernel, .m = b->n, .n = n, .k = k, .ctx = b};
   eti_gemm_run(NULL, &shape, 1, describe, b, b->work, sizeof b->work);
 }
@@ -268,9 +269,9 @@ static void run_block(block *b) {
     }
     for (b->key0 = 0; b->key0 < n_keys; b->key0 += KEYS) {
       b->n_keys = n_keys - b->key0 < KEYS ? n_keys - b->key0 : KEYS;
-      multiply(b, b->n_keys, dim, describe_scores);
+      run_gemm(b, b->n_keys, dim, describe_scores);
       for (size_t r = 0; r < b->n; r++) soften_row(b, r);
-      multiply(b, b->n_dims, b->n_keys, describe_values);
+      run_gemm(b, b->n_dims, b->n_keys, describe_values);
     }
     store_rows(b);
   }
@@ -439,7 +440,7 @@ typedef struct seen {
   ptrdiff_t strides[4];
 } seen;
 
-static et_tensor *see(seen *s, const et_tensor *t, bool heads_first) {
+static et_tensor *view_as_heads(seen *s, const et_tensor *t, bool heads_first) {
   s->tensor = *t;
   for (size_t d = 0; d < 4; d++) {
     const size_t from = heads_first && (d == 1 || d == 2) ? 3 - d : d;
@@ -466,7 +467,7 @@ static et_status read_codes(const et_kernel_ctx *ctx, et_value *const *args, siz
            "sdpa: argument %zu is %s of rank %d, needs rank 4 and f32, or i8 with scales and zero "
            "points",
            i, et_dtype_name((et_dtype)t->dtype), (int)t->rank);
-  *out = see(&s[0], t, heads_first);
+  *out = view_as_heads(&s[0], t, heads_first);
   if (!has_numbers) return ET_OK;
   const et_tensor *const both[2] = {scales, zeros};
   for (size_t k = 0; k < 2; k++) {
@@ -477,7 +478,8 @@ static et_status read_codes(const et_kernel_ctx *ctx, et_value *const *args, siz
              ctx->err, ET_INVALID_ARGUMENT,
              "sdpa: scales and zero points of argument %zu need one number for each row", i);
   }
-  *numbers = (row_numbers){see(&s[1], scales, heads_first), see(&s[2], zeros, heads_first)};
+  *numbers = (row_numbers){view_as_heads(&s[1], scales, heads_first),
+                           view_as_heads(&s[2], zeros, heads_first)};
   return ET_OK;
 }
 
@@ -502,7 +504,7 @@ et_status op_llama_custom_quantized_sdpa_out(et_kernel_ctx *ctx, et_value *const
              "sdpa: out is also argument %zu", i);
   const eti_shape shape = eti_shape_of(q);
   ET_TRY(eti_resize(ctx, out, &shape));
-  a.out = see(&of_out, out, heads_first);
+  a.out = view_as_heads(&of_out, out, heads_first);
   run_attention(ctx, &a);
   return ET_OK;
 }

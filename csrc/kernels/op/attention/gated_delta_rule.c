@@ -15,19 +15,19 @@ typedef struct delta_rule {
   const et_tensor *q, *k, *v, *decay, *beta, *out, *state;
 } delta_rule;
 
-static const float *at(const et_tensor *t, size_t batch, size_t head, size_t step) {
+static const float *row_at(const et_tensor *t, size_t batch, size_t head, size_t step) {
   return (const float *)t->data + (ptrdiff_t)batch * t->strides[0] +
          (ptrdiff_t)head * t->strides[1] + (ptrdiff_t)step * t->strides[2];
 }
 
 // One step over n columns; state is the first of them, its rows `step` apart.
-static void advance(const delta_rule *r, size_t batch, size_t head, size_t t, float *state,
-                    size_t column, size_t n) {
-  const float *const q = at(r->q, batch, head, t), *const k = at(r->k, batch, head, t),
-                     *const v = at(r->v, batch, head, t),
-                     *const decay = at(r->decay, batch, head, t);
-  const float beta = *at(r->beta, batch, head, t);
-  float *const out = (float *)(uintptr_t)at(r->out, batch, head, t);
+static void advance_state(const delta_rule *r, size_t batch, size_t head, size_t t, float *state,
+                          size_t column, size_t n) {
+  const float *const q = row_at(r->q, batch, head, t), *const k = row_at(r->k, batch, head, t),
+                     *const v = row_at(r->v, batch, head, t),
+                     *const decay = row_at(r->decay, batch, head, t);
+  const float beta = *row_at(r->beta, batch, head, t);
+  float *const out = (float *)(uintptr_t)row_at(r->out, batch, head, t);
   const size_t n_keys = (size_t)r->k->sizes[3], step = (size_t)r->v->sizes[3];
   const ptrdiff_t each = r->decay->rank == 4 ? r->decay->strides[3] : 0;
   float sum[COLUMNS] = {0}, result[COLUMNS] = {0};
@@ -62,14 +62,14 @@ static void run_heads(void *ctx, size_t begin, size_t end) {
     for (size_t column = 0; column < width; column += COLUMNS) {
       const size_t n = width - column < COLUMNS ? width - column : COLUMNS;
       for (size_t t = 0; t < steps; t++)
-        advance(r, i / heads, i % heads, t, state + column, column, n);
+        advance_state(r, i / heads, i % heads, t, state + column, column, n);
     }
   }
 }
 
 // `t` is f32 of the sizes given, of which rank count.
-static et_status check(const et_kernel_ctx *ctx, const char *name, const et_tensor *t, size_t rank,
-                       const int32_t sizes[4]) {
+static et_status check_tensor(const et_kernel_ctx *ctx, const char *name, const et_tensor *t,
+                              size_t rank, const int32_t sizes[4]) {
   bool fits = t->rank == rank;
   for (size_t d = 0; fits && d < rank; d++) fits = t->sizes[d] == sizes[d];
   char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
@@ -93,12 +93,12 @@ et_status op_llama_gated_delta_rule_out(et_kernel_ctx *ctx, et_value *const *arg
            (int)t[1]->rank, (int)t[2]->rank);
   const int32_t *const s = t[1]->sizes, width = t[2]->sizes[3];
   const int32_t of_value[4] = {s[0], s[1], s[2], width}, of_state[4] = {s[0], s[1], s[3], width};
-  ET_TRY(check(ctx, "query", t[0], 4, s));
-  ET_TRY(check(ctx, "key", t[1], 4, s));
-  ET_TRY(check(ctx, "value", t[2], 4, of_value));
-  ET_TRY(check(ctx, "decay", t[3], t[3]->rank == 4 ? 4 : 3, s));
-  ET_TRY(check(ctx, "beta", t[4], 3, s));
-  ET_TRY(check(ctx, "initial_state", t[5], 4, of_state));
+  ET_TRY(check_tensor(ctx, "query", t[0], 4, s));
+  ET_TRY(check_tensor(ctx, "key", t[1], 4, s));
+  ET_TRY(check_tensor(ctx, "value", t[2], 4, of_value));
+  ET_TRY(check_tensor(ctx, "decay", t[3], t[3]->rank == 4 ? 4 : 3, s));
+  ET_TRY(check_tensor(ctx, "beta", t[4], 3, s));
+  ET_TRY(check_tensor(ctx, "initial_state", t[5], 4, of_state));
   ET_CHECK(t[6]->dtype == ET_F32 && t[7]->dtype == ET_F32, ctx->err, ET_NOT_SUPPORTED,
            "gated_delta_rule: results are %s and %s, need f32",
            et_dtype_name((et_dtype)t[6]->dtype), et_dtype_name((et_dtype)t[7]->dtype));

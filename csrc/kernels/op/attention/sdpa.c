@@ -49,7 +49,7 @@ static et_status shapes_differ(const et_kernel_ctx *ctx, const arguments *x, con
                  eti_shape_text(&sq, tq), eti_shape_text(&sk, tk), eti_shape_text(&sv, tv), what);
 }
 
-static bool divides(size_t heads, size_t of) {
+static bool divides_evenly(size_t heads, size_t of) {
   return heads > 0 && of % heads == 0;
 }
 
@@ -63,7 +63,8 @@ static et_status check_matrices(const et_kernel_ctx *ctx, const arguments *x) {
   if (!x->shares_heads) return ET_OK;
   if (x->q->rank < 3 || x->k->rank < 3 || x->v->rank < 3)
     return shapes_differ(ctx, x, "enable_gqa needs a dimension of heads");
-  if (!divides(size_of(x->k, 2), size_of(x->q, 2)) || !divides(size_of(x->v, 2), size_of(x->q, 2)))
+  if (!divides_evenly(size_of(x->k, 2), size_of(x->q, 2)) ||
+      !divides_evenly(size_of(x->v, 2), size_of(x->q, 2)))
     return shapes_differ(ctx, x, "enable_gqa needs query heads that key and value heads divide");
   return ET_OK;
 }
@@ -109,8 +110,8 @@ static et_status check_mask(const et_kernel_ctx *ctx, const arguments *x, const 
 }
 
 // Rows of t: its last dimension but one; heads of `share` query heads each.
-static void describe(const et_tensor *t, size_t members, size_t share, const eti_attention *a,
-                     eti_attention_rows *r) {
+static void describe_rows(const et_tensor *t, size_t members, size_t share, const eti_attention *a,
+                          eti_attention_rows *r) {
   *r = (eti_attention_rows){.data = t->data,
                             .dtype = t->dtype,
                             .head = step_of(t, 2) * (ptrdiff_t)members,
@@ -133,8 +134,8 @@ static void set_heads(const arguments *x, size_t n_heads, eti_attention *a, size
   *v_share = x->shares_heads && !alike ? n_heads / v : 1;
 }
 
-static et_status read(const et_kernel_ctx *ctx, et_value *const *args, arguments *x,
-                      eti_attention *a) {
+static et_status read_arguments(const et_kernel_ctx *ctx, et_value *const *args, arguments *x,
+                                eti_attention *a) {
   double dropout;
   bool has_scale, unseen_is_nan;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x->q));
@@ -161,7 +162,7 @@ static et_status read(const et_kernel_ctx *ctx, et_value *const *args, arguments
 static et_status read_attention(const et_kernel_ctx *ctx, et_value *const *args, eti_attention *a) {
   arguments x;
   eti_shape leading = {.rank = 0}, shape = {.rank = 0};
-  ET_TRY(read(ctx, args, &x, a));
+  ET_TRY(read_arguments(ctx, args, &x, a));
   ET_TRY(leading_sizes(ctx, &x, &leading));
   shape.rank = leading.rank + 2;
   for (size_t d = 0; d < leading.rank; d++) shape.sizes[leading.rank - 1 - d] = leading.sizes[d];
@@ -177,13 +178,13 @@ static et_status read_attention(const et_kernel_ctx *ctx, et_value *const *args,
   for (size_t d = 0; d < a->outer.rank; d++) a->outer.sizes[d] = shape.sizes[d];
   size_t k_share, v_share;
   set_heads(&x, leading.rank > 0 ? (size_t)leading.sizes[0] : 1, a, &k_share, &v_share);
-  describe(x.q, a->members, 1, a, &a->q);
-  describe(x.k, 1, k_share, a, &a->k);
-  describe(x.v, 1, v_share, a, &a->v);
-  describe(x.out, a->members, 1, a, &a->out);
+  describe_rows(x.q, a->members, 1, a, &a->q);
+  describe_rows(x.k, 1, k_share, a, &a->k);
+  describe_rows(x.v, 1, v_share, a, &a->v);
+  describe_rows(x.out, a->members, 1, a, &a->out);
   a->has_mask = x.mask != NULL;
   if (x.mask != NULL) {
-    describe(x.mask, a->members, 1, a, &a->mask);
+    describe_rows(x.mask, a->members, 1, a, &a->mask);
     if (size_of(x.mask, 0) == 1) a->mask.item = 0;
   }
   return ET_OK;

@@ -173,8 +173,8 @@ static void point_taps(const channel_run *u, int64_t first_z, const float *taps[
 }
 
 // n elements of the channels from o on; their rows are b.n_out apart.
-static void compute(const channel_run *u, size_t o, const float *const *taps, float *out,
-                    size_t n) {
+static void compute_row(const channel_run *u, size_t o, const float *const *taps, float *out,
+                        size_t n) {
   const eti_conv *const c = u->r->c;
   if (u->r->b.n_rows == 1) {
     u->r->micro->row(out, n, taps, u->one, c->k, u->bias[0], &c->range);
@@ -203,7 +203,7 @@ static void run_band(const channel_run *u, size_t o, size_t n, const float *taps
   const bands *const b = &u->r->b;
   const size_t width = (size_t)c->out.sizes[2];
   if (b->flat) {
-    compute(u, o, taps, u->out, (rows - 1) * b->pitch + width);
+    compute_row(u, o, taps, u->out, (rows - 1) * b->pitch + width);
     for (size_t i = 0; i < n; i++)
       store_rows(u, u->out + i * b->n_out, at + (ptrdiff_t)i * c->out.c_step, rows);
     return;
@@ -212,9 +212,9 @@ static void run_band(const channel_run *u, size_t o, size_t n, const float *taps
   for (size_t t = 0; t < c->k; t++) here[t] = taps[t];
   for (size_t y = 0; y < rows; y++, at += c->out.steps[1]) {
     if (b->n_out == 0) {
-      compute(u, o, here, (float *)(uintptr_t)c->out.data + at, width);
+      compute_row(u, o, here, (float *)(uintptr_t)c->out.data + at, width);
     } else {
-      compute(u, o, here, u->out, width);
+      compute_row(u, o, here, u->out, width);
       for (size_t i = 0; i < n; i++)
         store_rows(u, u->out + i * b->n_out, at + (ptrdiff_t)i * c->out.c_step, 1);
     }

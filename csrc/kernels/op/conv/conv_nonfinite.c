@@ -39,7 +39,7 @@ bool eti_conv_has_nonfinite_weights(const eti_conv *c) {
   }
 }
 
-static double load(const eti_conv *c, const char *data, ptrdiff_t at) {
+static double load_f64(const eti_conv *c, const char *data, ptrdiff_t at) {
   double value;
   eti_casts[c->dtype][ET_F64](&value, 0, data + at * (ptrdiff_t)c->esize, 0, 1);
   return value;
@@ -69,8 +69,8 @@ static double sum_of(const eti_conv *c, ptrdiff_t image, const char *w, const in
       w_at += (ptrdiff_t)t * c->w_steps[d];
     }
     for (size_t k = 0; k < c->c_in && exists; k++)
-      sum += load(c, c->x.data, x_at + (ptrdiff_t)k * c->x.c_step) *
-             load(c, w, w_at + (ptrdiff_t)k * c->w_in_step);
+      sum += load_f64(c, c->x.data, x_at + (ptrdiff_t)k * c->x.c_step) *
+             load_f64(c, w, w_at + (ptrdiff_t)k * c->w_in_step);
   }
   return sum;
 }
@@ -85,7 +85,7 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
     const char *const w = c->w + ((ptrdiff_t)group * c->w_group_step +
                                   (ptrdiff_t)(channel % c->c_out) * c->w_out_step) *
                                      (ptrdiff_t)c->esize;
-    const double bias = c->bias == NULL ? 0.0 : load(c, c->bias, (ptrdiff_t)channel);
+    const double bias = c->bias == NULL ? 0.0 : load_f64(c, c->bias, (ptrdiff_t)channel);
     const ptrdiff_t first = (ptrdiff_t)n * c->out.n_step + (ptrdiff_t)channel * c->out.c_step;
     int64_t o[3];
     for (o[0] = 0; o[0] < c->out.sizes[0]; o[0]++) {

@@ -127,7 +127,8 @@ static int64_t source_of(const eti_conv *c, size_t d, int64_t o, int64_t t) {
 
 // Of outputs [o, o + n) in the innermost dimension, the subrange [*from, *to) whose tap t lies
 // inside the input.
-static void inside(const eti_conv *c, int64_t o, int64_t n, int64_t t, int64_t *from, int64_t *to) {
+static void inside_range(const eti_conv *c, int64_t o, int64_t n, int64_t t, int64_t *from,
+                         int64_t *to) {
   const int64_t s = c->stride[2], shift = t * c->dilation[2] - c->padding[2];  // i = o·s + shift
   int64_t lo = shift >= 0 ? 0 : (-shift + s - 1) / s;                          // least o with i ≥ 0
   const int64_t room = c->x.sizes[2] - 1 - shift;
@@ -150,7 +151,7 @@ static void gather_row(const patch *p, const int64_t o[3], size_t j, size_t n,
   }
   const ptrdiff_t row = (ptrdiff_t)z * x->steps[0] + (ptrdiff_t)y * x->steps[1];
   int64_t from, to;
-  inside(c, o[2], (int64_t)n, tap[2], &from, &to);
+  inside_range(c, o[2], (int64_t)n, tap[2], &from, &to);
   const ptrdiff_t step = (ptrdiff_t)c->stride[2] * x->steps[2];
   const int64_t first = (o[2] + from) * c->stride[2] - c->padding[2] + tap[2] * c->dilation[2];
   zero_lanes(p, j, (size_t)from);

@@ -6,13 +6,13 @@
 // ascend. Relies on conv.h; knows neither panels nor threads.
 #include "kernels/op/conv/conv.h"
 
-static size_t least(int64_t a, int64_t b) {
+static size_t min_size(int64_t a, int64_t b) {
   return (size_t)(a < b ? a : b);
 }
 
 size_t eti_conv_n_phases(const eti_conv *c) {
   size_t n = 1;
-  for (size_t d = 0; d < 3 && c->transposed; d++) n *= least(c->stride[d], c->out.sizes[d]);
+  for (size_t d = 0; d < 3 && c->transposed; d++) n *= min_size(c->stride[d], c->out.sizes[d]);
   return n;
 }
 
@@ -41,7 +41,7 @@ eti_conv eti_conv_phase(const eti_conv *c, size_t i) {
   if (!c->transposed) return p;
   p.transposed = false;
   for (size_t d = 3; d-- > 0;) {
-    const size_t n = least(c->stride[d], c->out.sizes[d]);
+    const size_t n = min_size(c->stride[d], c->out.sizes[d]);
     cut_dimension(&p, c, d, (int64_t)(i % n));
     i /= n;
   }

@@ -233,7 +233,8 @@ static int64_t divisor_of(const eti_pool *p, const eti_pool_window *wz, const et
 }
 
 // Values [first, last) over one divisor.
-static void divide(const eti_pool *p, int64_t by, size_t first, size_t last, row_buffers *b) {
+static void divide_values(const eti_pool *p, int64_t by, size_t first, size_t last,
+                          row_buffers *b) {
   switch (p->micro->dtype) {
     case ET_F32:
       for (size_t i = first; i < last; i++) ((float *)(void *)b->value)[i] /= (float)by;
@@ -254,7 +255,7 @@ static void divide_row(const eti_pool *p, const eti_pool_window *wz, const eti_p
                        int64_t x0, size_t n, row_buffers *b) {
   for (size_t i = 0; i < n; i++) {
     const int64_t by = divisor_of(p, wz, wy, x0 + (int64_t)i);
-    if (by != 0) divide(p, by, i, i + 1, b);  // an empty window: the sum is 0
+    if (by != 0) divide_values(p, by, i, i + 1, b);  // an empty window: the sum is 0
   }
 }
 
@@ -308,7 +309,8 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
 
 // Channels [c0, c0 + n) of `count` pixels from an element offset on, in the micro-kernel's type; of
 // more than one only where they lie side by side.
-static const char *pixels(const eti_pool *p, ptrdiff_t at, size_t count, size_t n, row_buffers *b) {
+static const char *load_pixels(const eti_pool *p, ptrdiff_t at, size_t count, size_t n,
+                               row_buffers *b) {
   const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->x->dtype);
   const char *src = (const char *)p->x->data + at * es;
   if (p->x->dtype == p->micro->dtype) return src;
@@ -335,7 +337,7 @@ static void pixel_columns(const eti_pool *p, ptrdiff_t base, const eti_pool_wind
       for (int64_t iy = w[1].from; iy < w[1].to; iy++) {
         const ptrdiff_t at = base + (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1] +
                              (ptrdiff_t)ix * p->x_steps[2];
-        p->micro->add(b->columns, pixels(p, at, count, n, b), 1, count * n);
+        p->micro->add(b->columns, load_pixels(p, at, count, n, b), 1, count * n);
       }
     }
     for (size_t k = 0; k < count; k++) p->micro->add(b->value, b->columns + k * n * es, 1, n);
@@ -352,7 +354,7 @@ static void pixel_taps(const eti_pool *p, ptrdiff_t base, const eti_pool_window 
         const size_t count = (size_t)(w[2].to - ix < most ? w[2].to - ix : most);
         const ptrdiff_t at = base + (ptrdiff_t)iz * p->x_steps[0] + (ptrdiff_t)iy * p->x_steps[1] +
                              (ptrdiff_t)ix * p->x_steps[2];
-        const char *x = pixels(p, at, count, n, b);
+        const char *x = load_pixels(p, at, count, n, b);
         const int32_t first = (int32_t)((iz * p->in[1] + iy) * p->in[2] + ix);
         for (size_t k = 0; k < count; k++, x += n * es) {
           if (!p->is_max) {
@@ -392,7 +394,7 @@ static void run_pixel(const eti_pool *p, size_t image, const int64_t o[3],
     } else {
       pixel_taps(p, base, w, n, b);
     }
-    if (!p->is_max && by != 0) divide(p, by, 0, n, b);
+    if (!p->is_max && by != 0) divide_values(p, by, 0, n, b);
     if (!direct) {
       const ptrdiff_t es = (ptrdiff_t)et_dtype_bytes((et_dtype)p->out->dtype);
       eti_casts[p->micro->dtype][p->out->dtype]((char *)p->out->data + at * es, es, b->value,

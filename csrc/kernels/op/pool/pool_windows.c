@@ -333,8 +333,8 @@ static et_status run_pool(const et_kernel_ctx *ctx, et_value *const *args, size_
 }
 
 // (self, output_size, out, indices)
-static et_status adaptive(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
-                          const char *op) {
+static et_status run_adaptive(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
+                              const char *op) {
   eti_pool p = {.op = op, .is_max = true, .is_adaptive = true, .spatial = spatial};
   ET_TRY(eti_pool_read_input(ctx, args, ET_TYPES_REAL_HALF, &p));
   ET_TRY(read_list(ctx, args, 1, &p, "output_size", p.size));
@@ -342,15 +342,15 @@ static et_status adaptive(const et_kernel_ctx *ctx, et_value *const *args, size_
 }
 
 et_status op_adaptive_max_pool2d_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return adaptive(ctx, args, 2, "adaptive_max_pool2d");
+  return run_adaptive(ctx, args, 2, "adaptive_max_pool2d");
 }
 et_status op_adaptive_max_pool3d_out(et_kernel_ctx *ctx, et_value *const *args) {
-  return adaptive(ctx, args, 3, "adaptive_max_pool3d");
+  return run_adaptive(ctx, args, 3, "adaptive_max_pool3d");
 }
 
 // (self, kernel_size, output_size, random_samples, output, indices)
-static et_status fractional(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
-                            const char *op) {
+static et_status run_fractional(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
+                                const char *op) {
   eti_pool p = {.op = op, .is_max = true, .spatial = spatial};
   et_tensor *samples = NULL;
   ET_TRY(eti_pool_read_input(ctx, args, ET_TYPES_REAL_HALF, &p));
@@ -372,8 +372,8 @@ static et_status fractional(const et_kernel_ctx *ctx, et_value *const *args, siz
 }
 
 et_status op_fractional_max_pool2d_output(et_kernel_ctx *ctx, et_value *const *args) {
-  return fractional(ctx, args, 2, "fractional_max_pool2d");
+  return run_fractional(ctx, args, 2, "fractional_max_pool2d");
 }
 et_status op_fractional_max_pool3d_output(et_kernel_ctx *ctx, et_value *const *args) {
-  return fractional(ctx, args, 3, "fractional_max_pool3d");
+  return run_fractional(ctx, args, 3, "fractional_max_pool3d");
 }

@@ -174,17 +174,17 @@ static bool is_inside(const qconv *c, int64_t y, int64_t x) {
 }
 
 // Whether the channels of taps of one row of the kernel lie side by side, all in the image.
-static bool joins(const qconv *c, const corner *at) {
+static bool is_adjacent(const qconv *c, const corner *at) {
   return c->c_in == c->channels && c->dilation[1] == 1 && at->x >= 0 &&
          at->x + c->kernel[1] <= c->width;
 }
 
-static int16_t *fill(int16_t *to, int8_t value, size_t n) {
+static int16_t *fill_terms(int16_t *to, int8_t value, size_t n) {
   for (size_t i = 0; i < n; i++) to[i] = value;
   return to + n;
 }
 
-static int16_t *widen(const qconv *c, int16_t *to, const int8_t *from, size_t n) {
+static int16_t *widen_terms(const qconv *c, int16_t *to, const int8_t *from, size_t n) {
   c->micro->widen(to, from, n);
   return to + n;
 }
@@ -206,21 +206,21 @@ static void patch_rows(const void *ctx, size_t group, size_t first, size_t n, in
   const size_t columns = (size_t)c->kernel[1];
   for (size_t i = 0; i < n; i++, next_corner(c, &at)) {
     int16_t *p = to + i * step;
-    const bool joined = joins(c, &at);
+    const bool joined = is_adjacent(c, &at);
     for (int64_t ty = 0; ty < c->kernel[0]; ty++) {
       const int64_t y = at.y + ty * c->dilation[0];
       const bool is_row = y >= 0 && y < c->height;
       const int8_t *const line =
           is_row ? at.image + (size_t)(y * c->width) * c->channels + group * c->c_in : NULL;
       if (!is_row) {
-        p = fill(p, c->pad, columns * c->c_in);
+        p = fill_terms(p, c->pad, columns * c->c_in);
       } else if (joined) {
-        p = widen(c, p, line + (size_t)at.x * c->channels, columns * c->c_in);
+        p = widen_terms(c, p, line + (size_t)at.x * c->channels, columns * c->c_in);
       } else {
         for (int64_t tx = 0; tx < c->kernel[1]; tx++) {
           const int64_t x = at.x + tx * c->dilation[1];
-          p = x >= 0 && x < c->width ? widen(c, p, line + (size_t)x * c->channels, c->c_in)
-                                     : fill(p, c->pad, c->c_in);
+          p = x >= 0 && x < c->width ? widen_terms(c, p, line + (size_t)x * c->channels, c->c_in)
+                                     : fill_terms(p, c->pad, c->c_in);
         }
       }
     }
@@ -237,12 +237,11 @@ static void patch_piece(const void *ctx, size_t group, size_t row, size_t k0, si
     count = left < k0 + n - k ? left : k0 + n - k;
     const int64_t y = at.y + tap / c->kernel[1] * c->dilation[0],
                   x = at.x + tap % c->kernel[1] * c->dilation[1];
-    to =
-        is_inside(c, y, x)
-            ? widen(c, to,
-                    at.image + (size_t)(y * c->width + x) * c->channels + group * c->c_in + channel,
-                    count)
-            : fill(to, c->pad, count);
+    to = is_inside(c, y, x) ? widen_terms(c, to,
+                                          at.image + (size_t)(y * c->width + x) * c->channels +
+                                              group * c->c_in + channel,
+                                          count)
+                            : fill_terms(to, c->pad, count);
   }
 }
 

@@ -59,7 +59,7 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, s
   return ET_OK;
 }
 
-static et_status prepare(et_prepare_ctx *ctx, const eti_qgemm_job *p) {
+static et_status prepare_scratch(et_prepare_ctx *ctx, const eti_qgemm_job *p) {
   const size_t bytes = eti_qgemm_job_scratch(p->m, p->n, p->k, ctx->n_threads);
   if (bytes > ctx->scratch_bytes) ctx->scratch_bytes = bytes;
   return ET_OK;
@@ -92,7 +92,7 @@ et_status prepare_qlinear_out(et_prepare_ctx *ctx, et_value *const *args) {
   qlinear l;
   eti_qgemm_job p;
   ET_TRY(read_plain(&k, args, &l, &p));
-  return prepare(ctx, &p);
+  return prepare_scratch(ctx, &p);
 }
 
 // ---- (input, scale, zero_point, weight, sums, scales, addends, channels, out)
@@ -146,5 +146,5 @@ et_status prepare_qlinear_float_out(et_prepare_ctx *ctx, et_value *const *args) 
   eti_qgemm_job p;
   eti_row_qparams numbers;
   ET_TRY(read_float(&k, args, &l, &p, &numbers));
-  return prepare(ctx, &p);
+  return prepare_scratch(ctx, &p);
 }

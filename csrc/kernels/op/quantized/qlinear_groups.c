@@ -136,7 +136,7 @@ static size_t slot_bytes(const product *p) {
   return divided_up(block_rows(p->m, p->k) * parts * sizeof(int32_t), 64) * 64;
 }
 
-static void share(const et_kernel_ctx *ctx, product *p) {
+static void share_work(const et_kernel_ctx *ctx, product *p) {
   const size_t threads = ctx->pool == NULL ? 1 : ctx->pool->n_threads, each = slot_bytes(p);
   const bool is_small = (double)p->m * (double)p->n * (double)p->k < SMALL;
   p->n_slots = is_small ? 1 : threads;
@@ -202,7 +202,7 @@ et_status op_qlinear_groups_out(et_kernel_ctx *ctx, et_value *const *args) {
   product p;
   ET_TRY(read_product(ctx, args, &p));
   if (p.m == 0 || p.n == 0) return ET_OK;
-  share(ctx, &p);
+  share_work(ctx, &p);
   et_parallel_for(ctx->pool, run_slots, &p, p.n_slots, 1);
   return ET_OK;
 }

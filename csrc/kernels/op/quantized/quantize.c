@@ -17,7 +17,7 @@ typedef struct quant_params {
 } quant_params;
 
 // Rounds halves to even.
-static float quantized(float x, double scale, float zero, const quant_params *k) {
+static float quantize_value(float x, double scale, float zero, const quant_params *k) {
   float q;
   if (k->wide) {
     const double scaled = (double)x * (1.0 / scale);
@@ -29,7 +29,7 @@ static float quantized(float x, double scale, float zero, const quant_params *k)
   return q < k->low ? k->low : q > k->high ? k->high : q;
 }
 
-static float dequantized(double q, double scale, double zero, const quant_params *k) {
+static float dequantize_value(double q, double scale, double zero, const quant_params *k) {
   if (k->wide) return (float)((q - zero) * scale);
   const bool exact = k->per_channel || k->per_token;
   const float difference = exact ? (float)(q - zero) : (float)q - (float)zero;
@@ -44,7 +44,7 @@ static void quantize_row(void *const p[], const ptrdiff_t s[], size_t n, const v
     const float x = *(const float *)((const char *)p[1] + j * s[1]);
     const double scale = *(const double *)((const char *)p[2] + j * s[2]);
     const float zero = *(const float *)((const char *)p[3] + j * s[3]);
-    *(float *)((char *)p[0] + j * s[0]) = quantized(x, scale, zero, k);
+    *(float *)((char *)p[0] + j * s[0]) = quantize_value(x, scale, zero, k);
   }
 }
 
@@ -55,7 +55,7 @@ static void dequantize_row(void *const p[], const ptrdiff_t s[], size_t n, const
     const double q = *(const double *)((const char *)p[1] + j * s[1]);
     const double scale = *(const double *)((const char *)p[2] + j * s[2]);
     const double zero = *(const double *)((const char *)p[3] + j * s[3]);
-    *(float *)((char *)p[0] + j * s[0]) = dequantized(q, scale, zero, params);
+    *(float *)((char *)p[0] + j * s[0]) = dequantize_value(q, scale, zero, params);
   }
 }
 

@@ -25,7 +25,7 @@ static float number_at(const et_tensor *t, size_t i) {
 }
 
 // Columns of a row from `first` on, n of them, as the whole numbers that they are.
-static void unpack(const lookup *l, size_t row, size_t first, size_t n, float *to) {
+static void unpack_columns(const lookup *l, size_t row, size_t first, size_t n, float *to) {
   const size_t at = row * (size_t)l->weight->sizes[1];
   const uint8_t *const bytes = (const uint8_t *)l->weight->data + at;
   if (l->weight->dtype == ET_I8) {
@@ -59,7 +59,7 @@ static void widen_group(const lookup *l, size_t row, size_t first, char *to) {
   float block[BLOCK];
   for (size_t i = 0; i < l->group; i += BLOCK) {
     const size_t n = l->group - i < BLOCK ? l->group - i : BLOCK;
-    unpack(l, row, first + i, n, block);
+    unpack_columns(l, row, first + i, n, block);
     for (size_t k = 0; k < n; k++) block[k] = (block[k] - zero) * scale;
     store(to + (ptrdiff_t)(first + i) * bytes, bytes, block, sizeof *block, n);
   }

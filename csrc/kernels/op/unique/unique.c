@@ -52,8 +52,8 @@ static void set_inverse(const source *from, size_t i, size_t at) {
 
 // Takes slice i as the k-th, which is a new one or the last one again. Counts are the numbers of
 // slices up to and with each kept one for now.
-static et_status take(const et_kernel_ctx *ctx, const source *from, size_t k, size_t i, bool is_new,
-                      size_t *kept) {
+static et_status take_slice(const et_kernel_ctx *ctx, const source *from, size_t k, size_t i,
+                            bool is_new, size_t *kept) {
   const eti_distinct *const r = from->r;
   const size_t bytes = from->s.m * from->s.bytes;
   if (is_new) {
@@ -109,7 +109,7 @@ static et_status take_any(const et_kernel_ctx *ctx, const source *from, const el
       *kept + b->n < r->out->capacity && (!r->wants_counts || *kept + b->n < r->counts->capacity);
   if (!has_room || (r->wants_inverse && !from->inverse_in_rows)) {
     for (size_t j = 0; j < b->n; j++)
-      ET_TRY(take(ctx, from, b->first + j, b->at[j], b->is_new[j] != 0, kept));
+      ET_TRY(take_slice(ctx, from, b->first + j, b->at[j], b->is_new[j] != 0, kept));
     return ET_OK;
   }
   switch (from->s.bytes) {
@@ -165,7 +165,7 @@ static et_status take_slices(const et_kernel_ctx *ctx, const source *from, const
     const size_t i = sorted == NULL ? k : (size_t)sorted[k];
     const size_t before = k == 0 ? 0 : sorted == NULL ? k - 1 : (size_t)sorted[k - 1];
     const bool is_new = k == 0 || !eti_slices_equal(s, eti_slice_at(s, before), eti_slice_at(s, i));
-    ET_TRY(take(ctx, from, k, i, is_new, kept));
+    ET_TRY(take_slice(ctx, from, k, i, is_new, kept));
   }
   return ET_OK;
 }
@@ -254,7 +254,7 @@ static et_status prepare_outputs(const et_kernel_ctx *ctx, const eti_distinct *r
   return eti_resize(ctx, r->inverse, r->wants_inverse ? &line : &none);
 }
 
-static et_status unique(const et_kernel_ctx *ctx, const eti_distinct *r) {
+static et_status run_unique(const et_kernel_ctx *ctx, const eti_distinct *r) {
   const et_tensor *self = r->self;
   eti_shape shape;
   ET_TRY(check_outputs(ctx, r));
@@ -314,7 +314,7 @@ static et_status check_dim(const et_kernel_ctx *ctx, const et_tensor *self, int6
 et_status op_unique2_out(et_kernel_ctx *ctx, et_value *const *args) {
   eti_distinct r = {.sorts = true};
   ET_TRY(read_request(ctx, args, 2, 4, &r));
-  return unique(ctx, &r);
+  return run_unique(ctx, &r);
 }
 
 // (self, dim, sorted, return_inverse, return_counts, out0, out1, out2)
@@ -325,7 +325,7 @@ et_status op_unique_dim_out(et_kernel_ctx *ctx, et_value *const *args) {
   by_slice(&r);
   ET_TRY(eti_arg_int(ctx, args, 1, &dim));
   ET_TRY(check_dim(ctx, r.self, dim));
-  return unique(ctx, &r);
+  return run_unique(ctx, &r);
 }
 
 // (self, return_inverse, return_counts, dim or None, out0, out1, out2)
@@ -338,7 +338,7 @@ et_status op_unique_consecutive_out(et_kernel_ctx *ctx, et_value *const *args) {
     by_slice(&r);
     ET_TRY(check_dim(ctx, r.self, dim));
   }
-  return unique(ctx, &r);
+  return run_unique(ctx, &r);
 }
 
 // Scratch for positions, and for a copy where the input does not lie in rows.

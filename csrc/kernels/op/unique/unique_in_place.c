@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-static void swap(char *a, char *b, size_t n) {
+static void swap_bytes(char *a, char *b, size_t n) {
   char held[64];
   for (; n > 0;) {
     const size_t part = n < sizeof held ? n : sizeof held;
@@ -28,7 +28,7 @@ static void sift_down(const eti_slices *s, size_t root, size_t n) {
         eti_slices_compare(s, eti_slice_at(s, child), eti_slice_at(s, child + 1)) < 0)
       child++;
     if (eti_slices_compare(s, eti_slice_at(s, root), eti_slice_at(s, child)) >= 0) return;
-    swap(s->data + root * size, s->data + child * size, size);
+    swap_bytes(s->data + root * size, s->data + child * size, size);
     root = child;
   }
 }
@@ -37,7 +37,7 @@ static void sort_slices(const eti_slices *s) {
   const size_t size = s->m * s->bytes;
   for (size_t i = s->n / 2; i-- > 0;) sift_down(s, i, s->n);
   for (size_t end = s->n; end-- > 1;) {
-    swap(s->data, s->data + end * size, size);
+    swap_bytes(s->data, s->data + end * size, size);
     sift_down(s, 0, end);
   }
 }
@@ -99,7 +99,8 @@ static size_t place_of(const eti_distinct *r, const eti_slices *s, size_t i, siz
 }
 
 // Makes room for slice i of the input at place `at` among those kept.
-static void insert(const eti_distinct *r, const eti_slices *s, size_t i, size_t at, size_t kept) {
+static void insert_slice(const eti_distinct *r, const eti_slices *s, size_t i, size_t at,
+                         size_t kept) {
   const size_t size = s->m * s->bytes;
   if (size > 0) memmove(s->data + (at + 1) * size, eti_slice_at(s, at), (kept - at) * size);
   for (size_t k = 0; k < s->m; k++)
@@ -111,8 +112,8 @@ static void insert(const eti_distinct *r, const eti_slices *s, size_t i, size_t 
 }
 
 // Takes the slices of the input into their order, one by one.
-static et_status collect(const et_kernel_ctx *ctx, const eti_distinct *r, const eti_slices *s,
-                         size_t *n_kept) {
+static et_status collect_slices(const et_kernel_ctx *ctx, const eti_distinct *r,
+                                const eti_slices *s, size_t *n_kept) {
   size_t kept = 0;
   for (size_t i = 0; i < s->n; i++) {
     const size_t at = place_of(r, s, i, kept);
@@ -120,7 +121,7 @@ static et_status collect(const et_kernel_ctx *ctx, const eti_distinct *r, const 
                          !eti_slice_has_nan(s, eti_slice_at(s, at));
     if (!repeats) {
       ET_TRY(eti_distinct_room(ctx, r, s, kept + 1));
-      insert(r, s, i, at, kept++);
+      insert_slice(r, s, i, at, kept++);
     }
     if (r->wants_counts) ((int64_t *)r->counts->data)[at]++;
   }
@@ -136,7 +137,7 @@ static et_status collect_neighbours(const et_kernel_ctx *ctx, const eti_distinct
     const char *const last = kept > 0 ? eti_slice_at(s, kept - 1) : NULL;
     if (last == NULL || compare_input(r, s, i, last) != 0 || eti_slice_has_nan(s, last)) {
       ET_TRY(eti_distinct_room(ctx, r, s, kept + 1));
-      insert(r, s, i, kept, kept);
+      insert_slice(r, s, i, kept, kept);
       kept++;
     }
     if (r->wants_counts) ((int64_t *)r->counts->data)[kept - 1]++;
@@ -171,7 +172,7 @@ static uint64_t key_at(const eti_slices *s, size_t i) {
 
 // Sorts room [kept, *end) and drops repeats; where more than half is left, so is the upper part,
 // for another pass.
-static void compact(const eti_slices *s, size_t kept, size_t limit, size_t *end, range *keys) {
+static void compact_room(const eti_slices *s, size_t kept, size_t limit, size_t *end, range *keys) {
   eti_slices part = *s;
   part.data = s->data + kept * s->bytes;
   part.n = *end - kept;
@@ -205,20 +206,20 @@ static et_status gather_pass(const et_kernel_ctx *ctx, const eti_distinct *r, co
       continue;
     if (end == limit) {
       ET_TRY(eti_distinct_room(ctx, r, s, *kept + 1));
-      compact(s, *kept, limit, &end, keys);
+      compact_room(s, *kept, limit, &end, keys);
       if (keys->has_most && key > keys->most) continue;
       if (end == limit && key == key_at(s, end - 1)) continue;  // in a room of one
       ET_TRY(eti_distinct_room(ctx, r, s, end + 1));
     }
     memmove(s->data + end++ * s->bytes, x, s->bytes);
   }
-  compact(s, *kept, SIZE_MAX / 2, &end, keys);  // without a limit
+  compact_room(s, *kept, SIZE_MAX / 2, &end, keys);  // without a limit
   *kept = end;
   return ET_OK;
 }
 
-static et_status gather(const et_kernel_ctx *ctx, const eti_distinct *r, const eti_slices *s,
-                        size_t *n_kept) {
+static et_status gather_elements(const et_kernel_ctx *ctx, const eti_distinct *r,
+                                 const eti_slices *s, size_t *n_kept) {
   range keys = {false, false, 0, 0};
   size_t kept = 0;
   do {
@@ -256,7 +257,7 @@ et_status eti_distinct_in_place(const et_kernel_ctx *ctx, const eti_distinct *r,
                                 const eti_slices *s, size_t *n_kept) {
   if (!r->sorts) return collect_neighbours(ctx, r, s, n_kept);
   if (s->m == 1) {
-    ET_TRY(gather(ctx, r, s, n_kept));
+    ET_TRY(gather_elements(ctx, r, s, n_kept));
     if (r->wants_inverse || r->wants_counts) find_elements(r, s, *n_kept);
     return ET_OK;
   }
@@ -266,7 +267,7 @@ et_status eti_distinct_in_place(const et_kernel_ctx *ctx, const eti_distinct *r,
     sort_slices(s);
     *n_kept = drop_repeats(r, s);
   } else {
-    ET_TRY(collect(ctx, r, s, n_kept));
+    ET_TRY(collect_slices(ctx, r, s, n_kept));
   }
   if (r->wants_inverse) find_sources(r, s, *n_kept);
   return ET_OK;

@@ -1,7 +1,7 @@
 """The passes of the exporter, by their public names.
 
-Each pass is a module; the orders in which they run are edge_pipeline.py and executorch_pipeline.py.
-Names are resolved on first use, so that importing one pass does not import all.
+Each pass is a module; the orders in which they run are to_edge/steps.py and pipeline.py. Names are
+resolved on first use, so that importing one pass does not import all.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ _HOME = {
     "SymToTensorPass": "to_edge.sym_to_tensor",
     "ToOutVarPass": "lower.to_out_var",
     "aten_to_edge": "to_edge.replace_aten_with_edge",
+    "checked_pipeline": "runner",
     "dead_code_elimination_pass": "simplify.dead_code",
     "external_constants_pass": "lower.external_constants",
     "insert_write_back_for_buffers_pass": "inplace.insert_write_back",

@@ -1,41 +1,139 @@
-"""GraphRewrite: the base of passes that change an FX graph in place.
+"""Pass: the protocol of every step between an exported program and its memory plan.
 
-A rewrite visits a graph module and every control-flow body in it, keeps `meta["val"]` right for
-what it changes, and tells the truth about whether it changed anything. It never re-traces; the
-re-tracing pass for users is ExportPass in base.py.
+A pass is one class, one sentence, one rewrite in place. Its contract names the facts that it relies
+on, brings about and ends; all other facts stay as they were. `run` tells whether the program
+changed. checks.py tests both after every pass when it is asked to. Orders of passes are in
+to_edge/steps.py and pipeline.py; this module knows no particular pass.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
 
 import torch
+from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from executorch_py.exir.ir.graph_modules import graph_modules
 
-# What a node inserted on behalf of another one inherits from it.
+# Meta that an inserted node inherits from the node that it serves.
 _INHERITED_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "from_node", "torch_fn")
 
 
-class GraphRewrite(PassBase):
-    """One rewrite of one graph; `call` applies it to all graphs and recompiles."""
+class Fact(Enum):
+    """A rule that every node of a program keeps; checks.py has the test of each."""
+
+    ATEN = "operators are torch's"
+    NO_VIEWS = "no operator returns a view of its operand"
+    TENSOR_OPERANDS = "tensor arguments of operators are tensors, not numbers"
+    EDGE = "operators are the edge dialect's"
+    DIM_ORDER = "layouts are dim orders, not memory formats"
+    FUNCTIONAL = "no operator writes to its operands"
+    PLAIN_MUTATIONS = "operators that write to operands are called without a wrapper"
+    NO_ASSERTIONS = "nothing is asserted"
+    SPECS = "every result has the TensorSpec of its value"
+    RUNTIME_ARITHMETIC = "arithmetic on sizes calls operators of the runtime"
+    UPPER_BOUNDS = "sizes of every TensorSpec are numbers"
+    OUT_VARIANTS = "operators write to memory that the graph allocates"
+
+
+Facts: TypeAlias = frozenset[Fact]
+
+
+def facts(*named: Fact) -> Facts:
+    """A set of facts."""
+    return frozenset(named)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """Facts that a pass relies on, brings about and ends."""
+
+    requires: Facts = frozenset()
+    ensures: Facts = frozenset()
+    ends: Facts = frozenset()
+
+    def after(self, before: Facts) -> Facts:
+        """The facts that hold after the pass, given those that held before."""
+        return (before - self.ends) | self.ensures
+
+
+class Pass(ABC):
+    """One rewrite of one program, in place."""
+
+    contract: Contract
+
+    @abstractmethod
+    def run(self, program: ExportedProgram) -> bool:
+        """Rewrite the program; True exactly if it is another one afterwards."""
+
+
+class GraphPass(PassBase, Pass):
+    """A pass that needs the graph alone, and is therefore a pass of torch.fx as well.
+
+    Subclasses define `rewrite`, or `apply` where one graph cannot be rewritten by itself.
+    """
 
     def rewrite(self, gm: GraphModule) -> bool:
-        """Change the graph of `gm` (not its control-flow bodies); return whether it changed."""
-        raise NotImplementedError(f"{type(self).__name__} does not define rewrite()")
+        """Change the graph of `gm`, not its control-flow bodies; True if it changed."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither rewrite() nor apply()")
 
     def apply(self, gm: GraphModule) -> bool:
         """Rewrite `gm` and its control-flow bodies, leaving generated code stale."""
         return any([self.rewrite(module) for module in graph_modules(gm)])
 
+    def run(self, program: ExportedProgram) -> bool:
+        return self.apply(program.graph_module)
+
     def call(self, graph_module: GraphModule) -> PassResult:
+        """Rewrite as torch.fx asks for it, generated code included."""
         modified = self.apply(graph_module)
         if modified:
             for module in graph_modules(graph_module):
                 module.recompile()
         return PassResult(graph_module, modified)
+
+
+class FxPass(Pass):
+    """A pass of torch.fx, maybe the user's, as a step of a pipeline.
+
+    It is called as torch.fx calls it. A result that is no PassResult counts as a change.
+    """
+
+    def __init__(
+        self, graph_pass: Callable[[GraphModule], Any], contract: Contract | None = None
+    ) -> None:
+        self.graph_pass = graph_pass
+        self.contract = contract or Contract()
+
+    def run(self, program: ExportedProgram) -> bool:
+        result = self.graph_pass(program.graph_module)
+        if not isinstance(result, PassResult):
+            return True
+        if result.graph_module is not program.graph_module:
+            program._graph_module = result.graph_module
+        return bool(result.modified)
+
+
+class IfChanged(Pass):
+    """Further passes run after a pass, or several, of which one changed the program."""
+
+    def __init__(self, *first: Pass, then: tuple[Pass, ...] = ()) -> None:
+        self.first, self.then = first, then
+        requires = frozenset[Fact]().union(*(p.contract.requires for p in first))
+        self.contract = Contract(requires)
+
+    def run(self, program: ExportedProgram) -> bool:
+        changed = any([one.run(program) for one in self.first])
+        if changed:
+            for one in self.then:
+                one.run(program)
+        return changed
 
 
 def operator_calls(gm: GraphModule) -> list[Node]:
@@ -54,8 +152,8 @@ def inherit_meta(node: Node, source: Node) -> None:
             node.meta[key] = source.meta[key]
 
 
-def map_tensor_arguments(node: Node, fn: Any) -> bool:
-    """Replace each argument in a Tensor slot by fn(argument) when that is not None."""
+def map_tensor_arguments(node: Node, fn: Callable[[Any], Any]) -> bool:
+    """Replace each argument in a Tensor slot by fn(argument) where that is not None."""
     schema = node.target._schema
     args, kwargs, changed = list(node.args), dict(node.kwargs), False
     for i, arg in enumerate(schema.arguments):

@@ -1,207 +1,193 @@
-"""The passes from the edge dialect to a program that can be emitted, as data, in order.
+"""The passes from the edge dialect to a program ready for memory planning, in order, with reasons.
 
-Two lists: steps that need the whole program (signature, constants), then rewrites of its graph. A
-step is left out when its condition on the settings does not hold. Memory planning follows, and is
-always last.
+Passes of the user come before, memory planning comes after and is always last. `c` is the
+ExecutorchBackendConfig of the method.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from torch.export import ExportedProgram
+from typing import Any
 
 from executorch_py.exir.ir.tensor_spec import ALIGNMENT
-from executorch_py.exir.memory.planning import MemoryPlanningAlgorithmSuite, best
-from executorch_py.exir.passes.fuse.conv_layouts import choose_layouts
-from executorch_py.exir.passes.fuse.fuse_attention import fuse_attention
-from executorch_py.exir.passes.fuse.fuse_batch_norm import fuse_batch_norm
-from executorch_py.exir.passes.fuse.fuse_epilogues import fuse_chains
-from executorch_py.exir.passes.inplace.concat_in_place import JoinInPlacePass
-from executorch_py.exir.passes.inplace.elide_slice_copies import ShareWindowsPass
-from executorch_py.exir.passes.inplace.elide_write_back import ElideWriteBackPass
-from executorch_py.exir.passes.inplace.init_mutable import skip_large_zero_states
-from executorch_py.exir.passes.inplace.insert_write_back import write_back_buffers
+from executorch_py.exir.passes.base import Contract, Fact, FxPass, IfChanged, Pass, facts
+from executorch_py.exir.passes.fuse.conv_layouts import ConvLayouts
+from executorch_py.exir.passes.fuse.fuse_attention import FuseAttention
+from executorch_py.exir.passes.fuse.fuse_batch_norm import FuseBatchNorm
+from executorch_py.exir.passes.fuse.fuse_epilogues import FuseEpilogues
+from executorch_py.exir.passes.inplace.concat_in_place import ConcatInPlace
+from executorch_py.exir.passes.inplace.elide_slice_copies import ElideSliceCopies
+from executorch_py.exir.passes.inplace.elide_write_back import ElideWriteBack
+from executorch_py.exir.passes.inplace.init_mutable import SkipLargeZeroStates
+from executorch_py.exir.passes.inplace.insert_write_back import InsertWriteBack
 from executorch_py.exir.passes.inplace.normalize_view_base import (
-    CanonicalizeReshapesPass,
+    CanonicalizeReshapes,
     NormalizeViewCopyBasePass,
 )
 from executorch_py.exir.passes.inplace.reinplace import (
     DEFAULT_INPLACEABLE_OPS,
     SLICE_SCATTER,
-    reinplace_pass,
+    Reinplace,
 )
 from executorch_py.exir.passes.inplace.replace_view_copy import ReplaceViewCopyWithViewPass
-from executorch_py.exir.passes.inplace.restore_mutations import restore_mutations
-from executorch_py.exir.passes.inplace.reuse_operand_memory import OverwriteOperandsPass
-from executorch_py.exir.passes.inplace.separate_loop_state import SeparateLoopStatePass
+from executorch_py.exir.passes.inplace.restore_mutations import RestoreMutations
+from executorch_py.exir.passes.inplace.reuse_operand_memory import ReuseOperandMemory
+from executorch_py.exir.passes.inplace.separate_loop_state import SeparateLoopState
+from executorch_py.exir.passes.lower.external_constants import (
+    KeepExternalConstants,
+    TagExternalConstants,
+    TagMutableWeights,
+)
 from executorch_py.exir.passes.lower.legalize_portable_dim_order import LegalizePortableDimOrderPass
-from executorch_py.exir.passes.lower.memory_planning import MemoryPlanningPass
+from executorch_py.exir.passes.lower.name_outputs import NameOutputs
 from executorch_py.exir.passes.lower.remove_graph_asserts import RemoveGraphAssertsPass
 from executorch_py.exir.passes.lower.replace_edge_with_backend import EdgeToBackendOpsPass
-from executorch_py.exir.passes.lower.spec_prop import SpecPropPass
-from executorch_py.exir.passes.lower.weights_to_outputs import weights_to_outputs_pass
-from executorch_py.exir.passes.quantized.commute_quantize import move_quantized
-from executorch_py.exir.passes.quantized.decompose_affine import decompose_affine
-from executorch_py.exir.passes.quantized.lower_to_integer_ops import fuse_quantized
-from executorch_py.exir.passes.quantized.per_token_qparams import row_scales, scale_rows_of_weights
-from executorch_py.exir.passes.quantized.weight_only_quantization import integer_weights
-from executorch_py.exir.passes.simplify.algebraic_simplify import remove_redundant
-from executorch_py.exir.passes.simplify.bmm_to_mm import share_matrices
-from executorch_py.exir.passes.simplify.constant_prop import constant_prop_pass
-from executorch_py.exir.passes.simplify.fold_constants import fold_constants
-from executorch_py.exir.passes.simplify.hoist_loop_constants import fold_body_constants
-from executorch_py.exir.passes.simplify.simplify_softmax_guards import shorten_guards
-from executorch_py.exir.passes.to_edge.lift_constants import lift_constant_tensor_pass
+from executorch_py.exir.passes.lower.spec_prop import PropagateSpecs
+from executorch_py.exir.passes.lower.weights_to_outputs import WeightsToOutputs
+from executorch_py.exir.passes.quantized.commute_quantize import CommuteQuantize
+from executorch_py.exir.passes.quantized.decompose_affine import DecomposeAffine
+from executorch_py.exir.passes.quantized.lower_to_integer_ops import LowerToIntegerOps
+from executorch_py.exir.passes.quantized.per_token_qparams import PerChannelWeights, PerTokenQparams
+from executorch_py.exir.passes.quantized.weight_only_quantization import WeightOnlyQuantization
+from executorch_py.exir.passes.runner import Step, wanted_passes
+from executorch_py.exir.passes.settings import (
+    planner_alignment,
+    plans_buffers,
+    plans_inputs,
+    plans_outputs,
+    uses_default_planner,
+)
+from executorch_py.exir.passes.simplify.algebraic_simplify import AlgebraicSimplify
+from executorch_py.exir.passes.simplify.bmm_to_mm import BmmToMm
+from executorch_py.exir.passes.simplify.fold_constants import FoldConstants
+from executorch_py.exir.passes.simplify.hoist_loop_constants import HoistLoopConstants
+from executorch_py.exir.passes.simplify.simplify_softmax_guards import SimplifySoftmaxGuards
+from executorch_py.exir.passes.to_edge.lift_constants import LiftConstants
 from executorch_py.exir.passes.to_edge.steps import ATEN_TO_EDGE
 
-if TYPE_CHECKING:
-    from executorch_py.exir.program.config import ExecutorchBackendConfig
-
 Config = Any
-Condition = Callable[["ExecutorchBackendConfig"], bool]
+
+# An edge program, and what the user's passes made of it.
+GIVEN = facts(Fact.FUNCTIONAL)
 
 
-@dataclass(frozen=True)
-class ProgramStep:
-    """A change to a whole program, in place; what it returns is not used."""
-
-    run: Callable[[ExportedProgram, Config], object]
-    when: Condition = lambda config: True
+def _choose_file(c: Config) -> Any:
+    """The user's choice of a data file for each constant; None for one file of all."""
+    return c.external_constants if callable(c.external_constants) else None
 
 
-@dataclass(frozen=True)
-class GraphStep:
-    """A pass over a graph module; `make` gets the settings of the method."""
+def _attention(c: Config) -> Pass:
+    """Fuse attention if enabled, simplify the guards that are left, then fold new constants."""
+    first: list[Pass] = [FuseAttention()] if c.own_operators else []
+    first += [SimplifySoftmaxGuards()] if c.remove_redundant else []
+    return IfChanged(*first, then=(FoldConstants(),) if c.fold_constants else ())
 
-    make: Callable[[Config], Any]
-    when: Condition = lambda config: True
 
-
-def _reinplace(ep: ExportedProgram, config: Config) -> None:
-    ops = set(DEFAULT_INPLACEABLE_OPS) | set(config.reinplace_extra_ops or ())
-    if config.write_buffers_in_place:
+def _reinplace(c: Config) -> Pass:
+    ops = set(DEFAULT_INPLACEABLE_OPS) | set(c.reinplace_extra_ops or ())
+    if c.write_buffers_in_place:
         ops.add(SLICE_SCATTER)
-    planner = config.memory_planning_pass
-    planned = config.write_buffers_in_place and _plans(config, "mutable_buffers")
-    alignment = max(getattr(planner, "alignment", ALIGNMENT), ALIGNMENT)
-    reinplace_pass(ep, ops, window_alignment=alignment if planned else None)
+    in_windows = c.write_buffers_in_place and plans_buffers(c)
+    alignment = max(planner_alignment(c), ALIGNMENT)
+    return Reinplace(ops, window_alignment=alignment if in_windows else None)
 
 
-def _rewrite_attention(ep: ExportedProgram, config: Config) -> None:
-    """Whole where that is asked for; then the guards of what is left, and the constants made."""
-    changed = fuse_attention(ep) if config.own_operators else False
-    if config.remove_redundant:
-        changed |= shorten_guards(ep)
-    if changed and config.fold_constants:
-        fold_constants(ep)
+def _elide_slice_copies(c: Config) -> Pass:
+    alignment = planner_alignment(c)
+    return ElideSliceCopies(plans_inputs(c), plans_outputs(c), plans_buffers(c), alignment)
 
 
-def _decompose_affine(ep: ExportedProgram, config: Config) -> None:
-    """Quantization that nothing computes whole, in operators of the edge dialect."""
-    if decompose_affine(ep):
-        for make in ATEN_TO_EDGE:
-            make().apply(ep.graph_module)
-        lift_constant_tensor_pass(ep)
+def _upper_bounds(c: Config) -> Pass:
+    contract = Contract(requires=facts(Fact.SPECS), ensures=facts(Fact.UPPER_BOUNDS))
+    return FxPass(c.sym_shape_eval_pass, contract)
 
 
-def _plans(config: Config, what: str) -> bool:
-    """Whether the planner is known to plan inputs, outputs or mutable buffers."""
-    planner = config.memory_planning_pass
-    return isinstance(planner, MemoryPlanningPass) and bool(getattr(planner, f"alloc_{what}"))
+def _out_variants(c: Config) -> Pass:
+    may_leave_some = getattr(c.to_out_var_pass, "ignore_to_out_var_failure", False)
+    ensures = facts() if may_leave_some else facts(Fact.OUT_VARIANTS)
+    requires = facts(Fact.SPECS, Fact.RUNTIME_ARITHMETIC, Fact.UPPER_BOUNDS)
+    return FxPass(c.to_out_var_pass, Contract(requires, ensures))
 
 
-def _plans_as_it_likes(config: Config) -> bool:
-    """Whether the planner is the default one, of which no particular plan is expected."""
-    planner = config.memory_planning_pass
-    suite = planner.memory_planning_algo if isinstance(planner, MemoryPlanningPass) else None
-    return isinstance(suite, MemoryPlanningAlgorithmSuite) and suite.algo_list == [best]
-
-
-def _replace_views(config: Config) -> ReplaceViewCopyWithViewPass:
-    return ReplaceViewCopyWithViewPass(_plans(config, "graph_output"))
-
-
-def _share_windows(config: Config) -> ShareWindowsPass:
-    return ShareWindowsPass(
-        _plans(config, "graph_input"),
-        _plans(config, "graph_output"),
-        _plans(config, "mutable_buffers"),
-        getattr(config.memory_planning_pass, "alignment", ALIGNMENT),
-    )
-
-
-def _join_in_place(config: Config) -> JoinInPlacePass:
-    alignment = getattr(config.memory_planning_pass, "alignment", ALIGNMENT)
-    return JoinInPlacePass(_plans(config, "graph_output"), alignment)
-
-
-PROGRAM_STEPS: tuple[ProgramStep, ...] = (
+TO_EXECUTORCH: tuple[Step, ...] = (
+    # First, as the file of a constant decides whether it may be folded.
+    Step(lambda c: KeepExternalConstants(_choose_file(c)), lambda c: bool(c.external_constants)),
     # Before folding, which would otherwise compute with the weights that a norm scales.
-    ProgramStep(lambda ep, _: fuse_batch_norm(ep), lambda c: c.fold_constants),
+    Step(FuseBatchNorm, lambda c: c.fold_constants),
     # Before folding, which would store a matrix as often as it is used.
-    ProgramStep(lambda ep, _: share_matrices(ep), lambda c: c.remove_redundant),
+    Step(BmmToMm, lambda c: c.remove_redundant),
     # Before folding, which sees the top graph only.
-    ProgramStep(lambda ep, _: fold_body_constants(ep), lambda c: c.fold_constants),
-    ProgramStep(lambda ep, _: fold_constants(ep), lambda c: c.fold_constants),
-    ProgramStep(lambda ep, _: constant_prop_pass(ep), lambda c: c.do_quant_fusion_and_const_prop),
+    Step(HoistLoopConstants, lambda c: c.fold_constants),
+    Step(FoldConstants, lambda c: c.fold_constants),
+    Step(FoldConstants, lambda c: c.do_quant_fusion_and_const_prop),
     # After folding, which makes constants of the zeros and ones that it looks for.
-    ProgramStep(lambda ep, _: remove_redundant(ep), lambda c: c.remove_redundant),
-    ProgramStep(lambda ep, _: row_scales(ep)),
-    ProgramStep(lambda ep, _: scale_rows_of_weights(ep), lambda c: c.own_operators),
+    Step(AlgebraicSimplify, lambda c: c.remove_redundant),
+    # After the delegates took what they know; before the rules that know these operators.
+    Step(PerTokenQparams),
+    Step(PerChannelWeights, lambda c: c.own_operators),
     # After the rules above, which drop what hides the pattern and make constants of masks.
-    ProgramStep(_rewrite_attention, lambda c: c.own_operators or c.remove_redundant),
-    # After attention, whose views are of floats; before chains, which would take activations.
-    ProgramStep(lambda ep, _: move_quantized(ep), lambda c: c.own_operators),
-    ProgramStep(lambda ep, _: fuse_quantized(ep), lambda c: c.own_operators),
+    Step(_attention, lambda c: c.own_operators or c.remove_redundant),
+    # After attention, whose views are of floats; before epilogues, which would take activations.
+    Step(CommuteQuantize, lambda c: c.own_operators),
+    Step(LowerToIntegerOps, lambda c: c.own_operators),
     # What is left then; after all folding, which would widen the weights in the file.
-    ProgramStep(lambda ep, _: integer_weights(ep)),
-    # What neither of those took; before chains, which fuse its arithmetic.
-    ProgramStep(_decompose_affine),
-    # Before chains, whose tensors must lie alike.
-    ProgramStep(lambda ep, _: choose_layouts(ep), lambda c: c.choose_layouts and c.own_operators),
-    # On what is left then, and while nothing writes to what a chain reads.
-    ProgramStep(lambda ep, _: fuse_chains(ep), lambda c: c.own_operators),
-    ProgramStep(lambda ep, _: restore_mutations(ep)),
-    # In-place operators first, so that write-back sees which buffers need no copy.
-    ProgramStep(
-        _reinplace,
-        lambda c: (
-            c.write_buffers_in_place or c.run_reinplace_pass or c.reinplace_extra_ops is not None
-        ),
+    Step(WeightOnlyQuantization),
+    # What neither of those took; before epilogues, which fuse its arithmetic.
+    Step(lambda c: IfChanged(DecomposeAffine(), then=_to_edge(c))),
+    # Before epilogues, whose tensors must have one layout.
+    Step(ConvLayouts, lambda c: c.choose_layouts and c.own_operators),
+    # On what is left then, and while nothing writes to what an epilogue reads.
+    Step(FuseEpilogues, lambda c: c.own_operators),
+    # From here on operators write to their operands; rules for functional graphs end above.
+    Step(RestoreMutations),
+    # In-place operators before write-back, which then sees the buffers that need no copy.
+    Step(_reinplace, lambda c: c.write_buffers_in_place or _asks_in_place(c)),
+    # Weights of a training program are outputs before copies to buffers follow the outputs.
+    Step(WeightsToOutputs),
+    Step(InsertWriteBack),
+    Step(SkipLargeZeroStates),
+    # Before specs, which record the layouts that it inserts.
+    Step(LegalizePortableDimOrderPass, lambda c: c.target != "executorch_py"),
+    # Before specs, by which a loop and its body share memory.
+    Step(SeparateLoopState),
+    # Before specs: assertions have no value, and hold symbols without bounds.
+    Step(RemoveGraphAssertsPass),
+    Step(PropagateSpecs),
+    Step(EdgeToBackendOpsPass),
+    # Views: one name, then one base, then no copy. Constants are known to be constant by then.
+    Step(CanonicalizeReshapes, lambda c: c.remove_view_copy),
+    Step(NormalizeViewCopyBasePass, lambda c: c.remove_view_copy),
+    Step(
+        lambda c: ReplaceViewCopyWithViewPass(plans_outputs(c)),
+        lambda c: c.remove_view_copy,
     ),
-    ProgramStep(lambda ep, _: weights_to_outputs_pass(ep)),
-    ProgramStep(lambda ep, _: write_back_buffers(ep)),
-    ProgramStep(lambda ep, _: skip_large_zero_states(ep)),
+    # After whole views, so that a part of a view is a part of what the view shows.
+    Step(_elide_slice_copies, lambda c: c.remove_view_copy and c.share_windows),
+    # After slices, which would otherwise look for bases that moved.
+    Step(
+        lambda c: ConcatInPlace(plans_outputs(c), planner_alignment(c)),
+        lambda c: c.remove_view_copy and c.share_windows,
+    ),
+    # Before out variants, which allocate at upper bounds.
+    Step(_upper_bounds),
+    Step(_out_variants),
+    # After out variants, whose out argument it replaces by the buffer.
+    Step(ElideWriteBack, lambda c: c.write_buffers_in_place),
+    # Last of those that change specs: it asks which storages are alive together.
+    Step(
+        lambda c: ReuseOperandMemory(plans_outputs(c)),
+        lambda c: c.overwrite_operands and uses_default_planner(c),
+    ),
+    # Once more at the end, for constants that passes made, and names that they chose.
+    Step(lambda c: TagExternalConstants(_choose_file(c)), lambda c: bool(c.external_constants)),
+    Step(TagMutableWeights, lambda c: c.external_mutable_weights),
+    Step(NameOutputs),
 )
 
-GRAPH_STEPS: tuple[GraphStep, ...] = (
-    GraphStep(
-        lambda c: LegalizePortableDimOrderPass(),
-        lambda c: c.target != "executorch_py",
-    ),
-    GraphStep(lambda c: SeparateLoopStatePass()),
-    # Assertions go before specs are made: they have no value, and hold symbols without bounds.
-    GraphStep(lambda c: RemoveGraphAssertsPass()),
-    GraphStep(lambda c: SpecPropPass()),
-    GraphStep(lambda c: EdgeToBackendOpsPass()),
-    # Views: one name, then one base, then no copy. Constants must be known to be constant by then.
-    GraphStep(lambda c: CanonicalizeReshapesPass(), lambda c: c.remove_view_copy),
-    GraphStep(lambda c: NormalizeViewCopyBasePass(), lambda c: c.remove_view_copy),
-    GraphStep(_replace_views, lambda c: c.remove_view_copy),
-    # After whole views, so that a part of a view is a part of what the view shows.
-    GraphStep(_share_windows, lambda c: c.remove_view_copy and c.share_windows),
-    # After windows, which would otherwise look for bases that moved.
-    GraphStep(_join_in_place, lambda c: c.remove_view_copy and c.share_windows),
-    # Out variants allocate at upper bounds.
-    GraphStep(lambda c: c.sym_shape_eval_pass),
-    GraphStep(lambda c: c.to_out_var_pass),
-    GraphStep(lambda c: ElideWriteBackPass(), lambda c: c.write_buffers_in_place),
-    # Last: it asks which storages are alive together, and only planning may follow.
-    GraphStep(
-        lambda c: OverwriteOperandsPass(_plans(c, "graph_output")),
-        lambda c: c.overwrite_operands and _plans_as_it_likes(c),
-    ),
-)
+
+def _to_edge(c: Config) -> tuple[Pass, ...]:
+    """Passes that bring torch operators of a later stage to the edge dialect."""
+    return (*wanted_passes(ATEN_TO_EDGE, c), LiftConstants())
+
+
+def _asks_in_place(c: Config) -> bool:
+    return c.run_reinplace_pass or c.reinplace_extra_ops is not None

@@ -1,19 +1,17 @@
 """to_edge: from a torch.export program to a program in the edge dialect.
 
-Decompose, run the pipeline of passes/edge_pipeline.py on the result, wrap it as a program whose
-verifier is the edge dialect's, lift constants, number the nodes. The caller's program is never
-touched: decomposition copies it. Partitioning is lower.py's business.
+Decompose, run the pipeline of passes/to_edge/steps.py on the result, and wrap it as a program whose
+verifier is the edge dialect's. The caller's program is never touched: decomposition copies it.
+Partitioning is lower.py's business.
 """
 
 from __future__ import annotations
 
-import builtins
 import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from torch.export import ExportedProgram
-from torch.fx import GraphModule
 
 from executorch_py.exir.decompose.non_core_ops import decompose_all
 from executorch_py.exir.decompose.torchao_linear import restore_linear_layers
@@ -22,24 +20,17 @@ from executorch_py.exir.dialects.verifier import (
     EXIREdgeDialectVerifier,
 )
 from executorch_py.exir.error import ExportError, ExportErrorType
-from executorch_py.exir.ir.fake_values import values_of
-from executorch_py.exir.ir.graph import output_node, placeholders
 from executorch_py.exir.ir.graph_modules import graph_modules
 from executorch_py.exir.ir.signature import (
     program_with_graph,
     updated_signature,
     with_written_parameters_as_buffers,
 )
-from executorch_py.exir.passes.lower.debug_handle_generator import DebugHandleGeneratorPass
-from executorch_py.exir.passes.to_edge.convert_constant_dim_order import (
-    convert_constant_dim_order_pass,
-)
-from executorch_py.exir.passes.to_edge.lift_constants import lift_constant_tensor_pass
+from executorch_py.exir.passes.runner import run_pipeline
 from executorch_py.exir.passes.to_edge.remove_tensor_metadata_asserts import (
     RemoveNonCoreAtenOpGraphAssertsPass,
 )
-from executorch_py.exir.passes.to_edge.remove_unused_parameters import remove_unused_parameters_pass
-from executorch_py.exir.passes.to_edge.steps import ATEN_TO_EDGE, DIM_ORDER
+from executorch_py.exir.passes.to_edge.steps import DECOMPOSED, TO_EDGE
 from executorch_py.exir.program.config import EdgeCompileConfig
 from executorch_py.exir.program.gc_pause import without_collections
 
@@ -47,12 +38,6 @@ if TYPE_CHECKING:
     from executorch_py.exir.program.managers import EdgeProgramManager
 
 Programs: TypeAlias = ExportedProgram | dict[str, ExportedProgram]
-
-
-def _run_passes(gm: GraphModule, config: EdgeCompileConfig) -> None:
-    pipeline = ATEN_TO_EDGE if config._skip_dim_order else (*ATEN_TO_EDGE, *DIM_ORDER)
-    for make in pipeline:
-        make().apply(gm)
 
 
 def _own_tables(program: ExportedProgram) -> ExportedProgram:
@@ -66,14 +51,6 @@ def _own_tables(program: ExportedProgram) -> ExportedProgram:
     return own
 
 
-def _avoid_builtin_names(gm: GraphModule) -> None:
-    """Rename inputs that shadow Python builtins (`input`), which no copy of a graph preserves."""
-    for node in placeholders(gm.graph):
-        if hasattr(builtins, node.name):
-            node._rename(f"{node.name}_1")
-            node.target = node.name
-
-
 def generate_edge_program(
     config: EdgeCompileConfig,
     program: ExportedProgram,
@@ -81,19 +58,11 @@ def generate_edge_program(
     preserve_ops: Sequence[Any] | None = None,
 ) -> ExportedProgram:
     """Convert a decomposed program, whose graph is consumed, to the edge dialect."""
-    program = remove_unused_parameters_pass(_own_tables(program))
+    program = _own_tables(program)
+    run_pipeline(TO_EDGE, program, config, DECOMPOSED)
     gm = program.graph_module
-    _avoid_builtin_names(gm)
-    _run_passes(gm, config)
-    program._graph_signature = updated_signature(program.graph_signature, gm)
-    lift_constant_tensor_pass(program)
-    convert_constant_dim_order_pass(program)
     for module in graph_modules(gm):
-        module.graph.eliminate_dead_code()
-        results = output_node(module.graph)
-        results.meta["val"] = values_of(results.args[0])
         module.recompile()
-    DebugHandleGeneratorPass().call(gm)
     verifier = EXIREdgeDialectVerifier(
         config,
         class_only=True,

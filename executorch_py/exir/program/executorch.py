@@ -1,6 +1,6 @@
 """to_executorch: edge programs become a planned, emitted and serialised program.
 
-Runs the pipeline of passes/executorch_pipeline.py on copies, so the edge programs stay as they were
+Runs the pipeline of passes/pipeline.py on copies, so the edge programs stay as they were
 and a second call gives the same bytes. Emission and byte formats are emit/ and serialize/; running
 the result is the runtime's part and is only reached for from `run` and `verify`.
 """
@@ -18,22 +18,12 @@ from torch.fx.passes.infra.pass_base import PassResult
 from torch.utils._pytree import tree_leaves, tree_unflatten
 
 from executorch_py.exir import schema
-from executorch_py.exir.ir.graph import (
-    all_graph_modules,
-    constant_tensors,
-    copy_program,
-)
-from executorch_py.exir.ir.signature import name_outputs
-from executorch_py.exir.passes.lower.external_constants import (
-    DEFAULT_EXTERNAL_FILE,
-    external_constants_pass,
-    external_mutable_weights_pass,
-    is_lifted,
-)
+from executorch_py.exir.ir.graph import all_graph_modules, copy_program
+from executorch_py.exir.passes.base import FxPass, GraphPass
 from executorch_py.exir.passes.lower.memory_planning import MemoryPlanningPass
-from executorch_py.exir.passes.lower.spec_prop import SpecPropPass, mark_constants
 from executorch_py.exir.passes.lower.sym_shape_eval import ConstraintBasedSymShapeEvalPass
-from executorch_py.exir.passes.pipeline import GRAPH_STEPS, PROGRAM_STEPS
+from executorch_py.exir.passes.pipeline import GIVEN, TO_EXECUTORCH
+from executorch_py.exir.passes.runner import run_pipeline, wanted_passes
 from executorch_py.exir.program.arguments import Arguments, model_arguments
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.exir.program.gc_pause import without_collections
@@ -97,42 +87,8 @@ def lower_method(program: ExportedProgram, config: ExecutorchBackendConfig) -> E
         from executorch_py.exir.program.managers import run_passes
 
         program = run_passes(program, config.passes)
-    _keep_external_constants(program, config)
-    for step in PROGRAM_STEPS:
-        if step.when(config):
-            step.run(program, config)
-    for graph_step in GRAPH_STEPS:
-        if graph_step.when(config):
-            made = graph_step.make(config)
-            result = made(program.graph_module)
-            if isinstance(result, PassResult) and result.graph_module is not program.graph_module:
-                program._graph_module = result.graph_module
-            if isinstance(made, SpecPropPass):
-                mark_constants(program, program.graph_module)
-    _tag_external_data(program, config)
-    name_outputs(program)
+    run_pipeline(TO_EXECUTORCH, program, config, GIVEN)
     return program
-
-
-def _keep_external_constants(program: ExportedProgram, config: ExecutorchBackendConfig) -> None:
-    """Tag the constants of the model that go to a data file, so that nothing folds them."""
-    if not config.external_constants:
-        return
-    choose = config.external_constants if callable(config.external_constants) else None
-    names = constant_tensors(program)
-    for node in program.graph.nodes:
-        if node.op == "placeholder" and node.name in names and not is_lifted(node):
-            tag = DEFAULT_EXTERNAL_FILE if choose is None else choose(node)
-            if tag is not None:
-                node.meta["constant_tag"] = tag
-
-
-def _tag_external_data(program: ExportedProgram, config: ExecutorchBackendConfig) -> None:
-    if config.external_constants:
-        tag = config.external_constants if callable(config.external_constants) else None
-        external_constants_pass(program.graph_module, tag)
-    if config.external_mutable_weights:
-        external_mutable_weights_pass(program.graph_module, program)
 
 
 def plan_memory(program: ExportedProgram, planner: Any) -> None:
@@ -150,8 +106,13 @@ def edge_to_executorch_passes(
 ) -> list[Any]:
     """The graph passes that `to_executorch` runs for a method, in order."""
     settings = _for_method(config, name or "forward")
-    steps = [step.make(settings) for step in GRAPH_STEPS if step.when(settings)]
-    return [*settings.passes, *steps]
+    passes = list(settings.passes)
+    for one in wanted_passes(TO_EXECUTORCH, settings):
+        if isinstance(one, FxPass):
+            passes.append(one.graph_pass)
+        elif isinstance(one, GraphPass):
+            passes.append(one)
+    return passes
 
 
 class ExecutorchProgramManager:

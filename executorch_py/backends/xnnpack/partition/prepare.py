@@ -22,7 +22,7 @@ from executorch_py.exir.ir.fake_values import fake_evaluation, fake_mode_of
 from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.signature import name_outputs
-from executorch_py.exir.passes.simplify.fold_constants import fold_constants
+from executorch_py.exir.passes.simplify.fold_constants import FoldConstants
 
 ATTENTION = "aten::scaled_dot_product_attention"
 # The delegate recognizes queries that see no key by it; ops/attention.py makes it finite.
@@ -32,7 +32,7 @@ _aten = torch.ops.aten
 
 def prepare(ep: ExportedProgram) -> None:
     """Rewrite in place."""
-    fold_constants(ep)
+    FoldConstants().run(ep)
     _float_masks(ep)
     for node in list(ep.graph.nodes):
         if is_call(node, "aten::slice_copy.Tensor"):

@@ -23,12 +23,13 @@ from executorch_py.backends.xnnpack.passes.sink_dequantize import sink_dequantiz
 from executorch_py.backends.xnnpack.passes.swap_moves import swap_moves
 from executorch_py.backends.xnnpack.passes.transpose_to_reshape import transpose_to_reshape
 from executorch_py.backends.xnnpack.payload.graph import Graph
-from executorch_py.exir.passes.fuse.fuse_batch_norm import fuse_batch_norm
-from executorch_py.exir.passes.simplify.fold_constants import fold_constants
+from executorch_py.exir.passes.base import Pass
+from executorch_py.exir.passes.fuse.fuse_batch_norm import FuseBatchNorm
+from executorch_py.exir.passes.simplify.fold_constants import FoldConstants
 
-PROGRAM_PASSES: tuple[Callable[[ExportedProgram], bool], ...] = (
-    fold_constants,
-    fuse_batch_norm,
+PROGRAM_PASSES: tuple[Pass, ...] = (
+    FoldConstants(),
+    FuseBatchNorm(),
 )
 
 GRAPH_PASSES: tuple[Callable[[Graph], bool], ...] = (
@@ -59,8 +60,8 @@ GRAPH_PASSES: tuple[Callable[[Graph], bool], ...] = (
 
 def run_program_passes(program: ExportedProgram) -> None:
     """Rewrite the partition, whose graph is the backend's own copy."""
-    for rewrite in PROGRAM_PASSES:
-        rewrite(program)
+    for one in PROGRAM_PASSES:
+        one.run(program)
 
 
 def run_graph_passes(graph: Graph) -> None:

@@ -1,4 +1,4 @@
-"""choose_layouts: convolutions and what lies between them work on channels-last images.
+"""ConvLayouts: convolutions and what lies between them work on channels-last images.
 
 Our convolutions are faster there, and give the same bits. A region is what convolutions reach
 through operators that work alike in both layouts; images are copied where they enter and leave it.
@@ -25,6 +25,7 @@ from executorch_py.exir.ir.fake_values import (
 )
 from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_traits import is_getitem, op_key
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 _CHANNELS_LAST = [0, 2, 3, 1]
 # A region is worth it from this many convolutions on, if no more than this part of what they
@@ -74,22 +75,26 @@ class _Region:
         )
 
 
-def choose_layouts(ep: ExportedProgram) -> bool:
-    """Rewrite the method's graph in place; True if anything changed."""
-    gm = ep.graph_module
-    mode = fake_mode_of(gm)
-    regions = [region for region in _regions(gm.graph) if region.pays()] if mode else []
-    if mode is None or not regions:
-        return False
-    copies = []
-    for region in regions:
-        copies += [_copy_in(gm.graph, region, value) for value in region.entries()]
-        outside = [_copy_out(gm.graph, region, value) for value in region.exits()]
-        with fake_evaluation(mode):
-            for copy in (*copies, *outside):
-                copy.meta["val"] = evaluate(copy)
-    refresh_users(gm, copies)
-    return True
+class ConvLayouts(Pass):
+    """Copy images to channels-last where a region of convolutions pays for it, and back."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        gm = program.graph_module
+        mode = fake_mode_of(gm)
+        regions = [region for region in _regions(gm.graph) if region.pays()] if mode else []
+        if mode is None or not regions:
+            return False
+        copies = []
+        for region in regions:
+            copies += [_copy_in(gm.graph, region, value) for value in region.entries()]
+            outside = [_copy_out(gm.graph, region, value) for value in region.exits()]
+            with fake_evaluation(mode):
+                for copy in (*copies, *outside):
+                    copy.meta["val"] = evaluate(copy)
+        refresh_users(gm, copies)
+        return True
 
 
 def _regions(graph: fx.Graph) -> list[_Region]:

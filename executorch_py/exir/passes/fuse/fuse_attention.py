@@ -1,4 +1,4 @@
-"""fuse_attention: two products with a softmax between them become one call of attention.
+"""FuseAttention: two products with a softmax between them become one call of attention.
 
     softmax(scale · q @ kᵀ + mask) @ v     what torch decomposes attention into, or written by hand
 
@@ -30,6 +30,7 @@ from executorch_py.exir.ir.graph import (
     foldable_constants,
 )
 from executorch_py.exir.ir.match import argument, is_call
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 Constants = dict[str, torch.Tensor]
 
@@ -78,20 +79,24 @@ class _Match:
     turned: _Turned | None = None  # what the key is, where `key` is empty
 
 
-def fuse_attention(ep: ExportedProgram) -> bool:
-    """Rewrite in place, bodies of control flow included; True if anything changed."""
-    constants = constant_tensors(ep)
-    changed = False
-    for module in all_graph_modules(ep.graph_module):
-        known = constants if module is ep.graph_module else {}
-        for node in list(module.graph.nodes):
-            match = _matched(node, known) if is_call(node, "aten::bmm") else None
-            if match is not None and _replace(match, known):
-                changed = True
-        erase_dead_nodes(module.graph)
-    if changed:
-        drop_unused_constants(ep, set(foldable_constants(ep)))  # masks of what became a flag
-    return changed
+class FuseAttention(Pass):
+    """Replace attention, in bodies of control flow as well, and drop calls without readers."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        constants = constant_tensors(program)
+        fused, erased = False, False
+        for module in all_graph_modules(program.graph_module):
+            known = constants if module is program.graph_module else {}
+            for node in list(module.graph.nodes):
+                match = _matched(node, known) if is_call(node, "aten::bmm") else None
+                fused |= match is not None and _replace(match, known)
+            erased |= erase_dead_nodes(module.graph)
+        if fused:
+            # Masks that became a flag.
+            drop_unused_constants(program, set(foldable_constants(program)))
+        return fused or erased
 
 
 # ---- reading the graph

@@ -1,4 +1,4 @@
-"""fuse_batch_norm: an inference batch norm after a convolution or linear layer disappears into its
+"""FuseBatchNorm: an inference batch norm after a convolution or linear layer disappears into its
 weights.
 
 `(conv(x) - mean) / sqrt(var + eps) * gamma + beta` is again a convolution, with each output
@@ -19,6 +19,7 @@ from executorch_py.exir.ir.constants import add_constants, drop_unused_constants
 from executorch_py.exir.ir.graph import erase_dead_nodes, foldable_constants
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_traits import is_getitem
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 _NORM = "aten::_native_batch_norm_legit_no_training"
 
@@ -32,32 +33,36 @@ class _Match:
     result: fx.Node
 
 
-def fuse_batch_norm(ep: ExportedProgram) -> bool:
-    """Fold every batch norm that can be; True if any was."""
-    graph = ep.graph_module.graph
-    constants = foldable_constants(ep)
-    matches = [m for n in graph.nodes if (m := _match(n, constants)) is not None]
-    if not matches:
-        return False
-    pending: list[tuple[str, torch.Tensor, object, dict[str, object]]] = []
-    for match in matches:
-        weight, bias = _folded(match, constants)
-        base = str(match.layer.args[1].target)
-        fake = match.layer.args[1].meta["val"]
-        sources = [arg for arg in match.layer.args[1:3] if isinstance(arg, fx.Node)]
-        meta = inherited_meta(sources)
-        pending.append((f"{base}_bn_folded", weight, fake, meta))
-        fake_bias = match.norm.args[3].meta["val"].to(bias.dtype)
-        pending.append((f"{base}_bn_bias", bias, fake_bias, meta))
-    made = add_constants(ep, pending)
-    for match, weight, bias in zip(matches, made[0::2], made[1::2], strict=True):
-        arguments = list(match.layer.args)
-        arguments[1:3] = [weight, bias]
-        match.layer.args = tuple(arguments)
-        match.result.replace_all_uses_with(match.layer)
-    erase_dead_nodes(graph)
-    drop_unused_constants(ep, set(constants))
-    return True
+class FuseBatchNorm(Pass):
+    """Scale the weights of a layer by the batch norm that alone reads it, and drop the norm."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        graph = program.graph_module.graph
+        constants = foldable_constants(program)
+        matches = [m for n in graph.nodes if (m := _match(n, constants)) is not None]
+        if not matches:
+            return False
+        pending: list[tuple[str, torch.Tensor, object, dict[str, object]]] = []
+        for match in matches:
+            weight, bias = _folded(match, constants)
+            base = str(match.layer.args[1].target)
+            fake = match.layer.args[1].meta["val"]
+            sources = [arg for arg in match.layer.args[1:3] if isinstance(arg, fx.Node)]
+            meta = inherited_meta(sources)
+            pending.append((f"{base}_bn_folded", weight, fake, meta))
+            fake_bias = match.norm.args[3].meta["val"].to(bias.dtype)
+            pending.append((f"{base}_bn_bias", bias, fake_bias, meta))
+        made = add_constants(program, pending)
+        for match, new_weight, new_bias in zip(matches, made[0::2], made[1::2], strict=True):
+            arguments = list(match.layer.args)
+            arguments[1:3] = [new_weight, new_bias]
+            match.layer.args = tuple(arguments)
+            match.result.replace_all_uses_with(match.layer)
+        erase_dead_nodes(graph)
+        drop_unused_constants(program, set(constants))
+        return True
 
 
 def _match(norm: fx.Node, constants: dict[str, torch.Tensor]) -> _Match | None:

@@ -1,4 +1,4 @@
-"""fuse_chains: element-wise steps after a product or convolution are done by its kernel.
+"""FuseEpilogues: element-wise steps after a product or convolution are done by its kernel.
 
 An activation, a residual sum, or a few of them in a row become the chain of an operator of the
 library `executorch_py` (dialects/own_ops.py), which computes the same bits without another pass
@@ -30,18 +30,23 @@ from executorch_py.exir.ir.graph import (
 )
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_traits import RESHAPES, op_key, op_overload
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 Constants = dict[str, torch.Tensor]
 
 
-def fuse_chains(ep: ExportedProgram) -> bool:
-    """Rewrite in place, bodies of control flow included; True if anything changed."""
-    constants = {k: v for k, v in constant_tensors(ep).items() if is_plain(v)}
-    changed = False
-    for module in all_graph_modules(ep.graph_module):
-        known = constants if module is ep.graph_module else {}
-        changed |= _Fusion(module.graph, known).run()
-    return changed
+class FuseEpilogues(Pass):
+    """Let the kernel of a product do the element-wise steps after it, in bodies as well."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        constants = {k: v for k, v in constant_tensors(program).items() if is_plain(v)}
+        changed = False
+        for module in all_graph_modules(program.graph_module):
+            known = constants if module is program.graph_module else {}
+            changed |= _Fusion(module.graph, known).run()
+        return changed
 
 
 # ---- which calls are steps

@@ -1,4 +1,4 @@
-"""JoinInPlacePass: the parts of a `cat` are computed where the whole needs them.
+"""ConcatInPlace: the parts of a `cat` are computed where the whole needs them.
 
 A concatenation along the outermost dimension in memory lays its inputs one after another. Inputs
 that operators compute, and that have no memory to keep otherwise, are given their place inside the
@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from executorch_py.exir import memory
 from executorch_py.exir.ir.aliasing import StorageUses, specs_of
@@ -20,22 +19,25 @@ from executorch_py.exir.ir.graph import all_graph_modules, flat_outputs
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_traits import is_getitem, is_inplace, op_overload, out_arguments
 from executorch_py.exir.ir.tensor_spec import ALIGNMENT, TensorSpec, make_view_spec
+from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 
-class JoinInPlacePass(PassBase):
+class ConcatInPlace(GraphPass):
     """Place the inputs of leading-dimension `cat` inside its result."""
+
+    contract = Contract(requires=facts(Fact.SPECS))
 
     def __init__(self, outputs_planned: bool = True, alignment: int = ALIGNMENT) -> None:
         super().__init__()
         self.outputs_planned = outputs_planned
         self.alignment = max(alignment, ALIGNMENT)
 
-    def call(self, graph_module: fx.GraphModule) -> PassResult:
+    def apply(self, gm: fx.GraphModule) -> bool:
         changed = False
-        for module in all_graph_modules(graph_module):
-            returns = self.outputs_planned and module is graph_module
+        for module in all_graph_modules(gm):
+            returns = self.outputs_planned and module is gm
             changed |= _Joining(module.graph, self.alignment, returns).run()
-        return PassResult(graph_module, changed)
+        return changed
 
 
 class _Joining:

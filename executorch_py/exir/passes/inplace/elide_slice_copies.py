@@ -1,4 +1,4 @@
-"""ShareWindowsPass: a part of a tensor that lies in one stretch of its memory is read there.
+"""ElideSliceCopies: a part of a tensor that lies in one stretch of its memory is read there.
 
 Slices, selections, splits and unbindings along the outermost dimension become `memory.view` at an
 offset; nothing is emitted for them. Kept as copies: parts at offsets that break the alignment of
@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from executorch_py.exir import memory
 from executorch_py.exir.ir.aliasing import StorageUses
@@ -21,14 +20,17 @@ from executorch_py.exir.ir.op_traits import is_getitem, op_key
 from executorch_py.exir.ir.scalar_type import element_bytes
 from executorch_py.exir.ir.subview import PARTITIONS, Cut, cut_of, first_element
 from executorch_py.exir.ir.tensor_spec import ALIGNMENT, TensorSpec
+from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 
-class ShareWindowsPass(PassBase):
-    """Replace slicing operators by windows on their inputs.
+class ElideSliceCopies(GraphPass):
+    """Replace slicing operators by views of their inputs.
 
     `inputs_planned` and `outputs_planned` say whether the method's inputs and outputs will surely
     be given planned memory; where they may not, their memory is not shared.
     """
+
+    contract = Contract(requires=facts(Fact.SPECS))
 
     def __init__(
         self,
@@ -43,15 +45,15 @@ class ShareWindowsPass(PassBase):
         self.buffers_planned = buffers_planned
         self.alignment = max(alignment, ALIGNMENT)
 
-    def call(self, graph_module: fx.GraphModule) -> PassResult:
+    def apply(self, gm: fx.GraphModule) -> bool:
         changed = False
-        for module in all_graph_modules(graph_module):
-            changed |= _Sharing(module.graph, self, module is graph_module).run()
-        return PassResult(graph_module, changed)
+        for module in all_graph_modules(gm):
+            changed |= _Sharing(module.graph, self, module is gm).run()
+        return changed
 
 
 class _Sharing:
-    def __init__(self, graph: fx.Graph, settings: ShareWindowsPass, is_method: bool) -> None:
+    def __init__(self, graph: fx.Graph, settings: ElideSliceCopies, is_method: bool) -> None:
         self.graph = graph
         self.settings = settings
         self.uses = StorageUses(graph)

@@ -1,4 +1,4 @@
-"""ElideWriteBackPass: the operator that computes a buffer's new value writes it into the buffer
+"""ElideWriteBack: the operator that computes a buffer's new value writes it into the buffer
 itself.
 
 Looks for `copy_(buffer, value)` where an out variant computed `value` into memory of its own, and
@@ -9,7 +9,6 @@ the operator does not read them while writing, except where its kernels are know
 from __future__ import annotations
 
 from torch import fx
-from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from executorch_py.exir import memory
 from executorch_py.exir.ir.graph import flat_outputs, output_node
@@ -17,17 +16,20 @@ from executorch_py.exir.ir.inplace_rules import may_overwrite
 from executorch_py.exir.ir.match import is_call, only_user
 from executorch_py.exir.ir.op_traits import is_out_variant, op_key
 from executorch_py.exir.ir.tensor_spec import TensorSpec
+from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 
-class ElideWriteBackPass(PassBase):
-    """Remove write-back copies; runs after out variants were chosen, before memory is planned."""
+class ElideWriteBack(GraphPass):
+    """Remove write-back copies from the method's own graph."""
 
-    def call(self, graph_module: fx.GraphModule) -> PassResult:
+    contract = Contract(requires=facts(Fact.SPECS))
+
+    def apply(self, gm: fx.GraphModule) -> bool:
         changed = False
-        for copy in list(graph_module.graph.nodes):
-            if is_call(copy, "aten::copy_") and _elide(graph_module.graph, copy):
+        for copy in list(gm.graph.nodes):
+            if is_call(copy, "aten::copy_") and _elide(gm.graph, copy):
                 changed = True
-        return PassResult(graph_module, changed)
+        return changed
 
 
 def _elide(graph: fx.Graph, copy: fx.Node) -> bool:

@@ -11,43 +11,52 @@ from __future__ import annotations
 import torch
 from torch import fx
 from torch.export import ExportedProgram
-from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from executorch_py.exir.ir.graph import lookup_tensor, placeholders
+from executorch_py.exir.passes.base import Contract, GraphPass, Pass
 
 # Smaller buffers are stored even when zero; it costs next to nothing and assumes nothing of a
 # runtime.
 _LARGE_BYTES = 64 * 1024
 
 
-class InitializedMutableBufferPass(PassBase):
+class InitializedMutableBufferPass(GraphPass):
     """Ask for the initial values of all buffers whose name contains one of `patterns`."""
+
+    contract = Contract()
 
     def __init__(self, patterns: list[str]) -> None:
         super().__init__()
         self.patterns = patterns
 
-    def call(self, graph_module: fx.GraphModule) -> PassResult:
+    def apply(self, gm: fx.GraphModule) -> bool:
         changed = False
-        for node in placeholders(graph_module.graph):
+        for node in placeholders(gm.graph):
             name = str(node.target)
             if any(pattern in name for pattern in self.patterns):
+                changed |= node.meta.get("et_init_buffer") is not True
                 node.meta["et_init_buffer"] = True
-                changed = True
-        return PassResult(graph_module, changed)
+        return changed
 
 
-def skip_large_zero_states(ep: ExportedProgram) -> None:
+class SkipLargeZeroStates(Pass):
     """Mark the mutable buffers whose initial values need no bytes in the file."""
-    buffers = ep.graph_signature.inputs_to_buffers
-    mutated = set(ep.graph_signature.buffers_to_mutate.values())
-    for node in placeholders(ep.graph_module.graph):
-        fqn = buffers.get(node.name)
-        if fqn is None or fqn not in mutated or "et_init_buffer" in node.meta:
-            continue
-        value = lookup_tensor(ep, fqn)
-        if value is not None and _is_large_zero(value):
-            node.meta["et_init_buffer"] = False
+
+    contract = Contract()
+
+    def run(self, program: ExportedProgram) -> bool:
+        buffers = program.graph_signature.inputs_to_buffers
+        mutated = set(program.graph_signature.buffers_to_mutate.values())
+        changed = False
+        for node in placeholders(program.graph_module.graph):
+            fqn = buffers.get(node.name)
+            if fqn is None or fqn not in mutated or "et_init_buffer" in node.meta:
+                continue
+            value = lookup_tensor(program, fqn)
+            if value is not None and _is_large_zero(value):
+                node.meta["et_init_buffer"] = False
+                changed = True
+        return changed
 
 
 def _is_large_zero(value: torch.Tensor) -> bool:

@@ -30,19 +30,33 @@ from executorch_py.exir.ir.op_traits import (
     op_key,
     op_overload,
 )
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
+
+
+class InsertWriteBack(Pass):
+    """Copy the values returned for mutated buffers and inputs into them."""
+
+    contract = Contract(ends=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        program._graph_signature, changed = _insert_copies(program)
+        return changed
 
 
 def insert_write_back_for_buffers_pass(
     ep: ExportedProgram,
 ) -> tuple[fx.GraphModule, ExportGraphSignature]:
-    """Insert the copies; returns the (same) graph module and the signature with the new output
-    names.
-    """
+    """Insert the copies; returns the same graph module, and the signature with output names."""
+    return ep.graph_module, _insert_copies(ep)[0]
+
+
+def _insert_copies(ep: ExportedProgram) -> tuple[ExportGraphSignature, bool]:
+    """The signature of the program with the copies, and whether there is anything new."""
     gm = ep.graph_module
     by_name = {node.name: node for node in placeholders(gm.graph)}
     targets = {i: by_name[name] for i, name in mutation_targets(ep).items()}
     if not targets:
-        return gm, ep.graph_signature
+        return ep.graph_signature, False
     output = output_node(gm.graph)
     values = list(output.args[0])
     specs: list[OutputSpec] = list(ep.graph_signature.output_specs)
@@ -60,10 +74,10 @@ def insert_write_back_for_buffers_pass(
             specs[position] = replace(
                 specs[position], arg=TensorArgument(name=values[position].name)
             )
+    changed = any(new is not old for new, old in zip(values, output.args[0], strict=True))
     output.args = (tuple(values),)
-    erase_dead_nodes(gm.graph)
-    signature = ExportGraphSignature(ep.graph_signature.input_specs, specs)
-    return gm, signature
+    changed |= erase_dead_nodes(gm.graph)
+    return ExportGraphSignature(ep.graph_signature.input_specs, specs), changed
 
 
 def _copy_back(graph: fx.Graph, placeholder: fx.Node, value: fx.Node) -> fx.Node:
@@ -104,8 +118,3 @@ def _written_in_place(value: fx.Node, placeholder: fx.Node) -> bool:
         assert op is not None
         value = value.args[mutated_positions(op)[0]]
     return value is placeholder
-
-
-def write_back_buffers(ep: ExportedProgram) -> None:
-    """The same, with the program itself brought up to date."""
-    ep._graph_module, ep._graph_signature = insert_write_back_for_buffers_pass(ep)

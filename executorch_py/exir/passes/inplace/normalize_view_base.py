@@ -1,6 +1,6 @@
 """Two preparations for sharing memory between views: reshapes get one name, chains get one base.
 
-CanonicalizeReshapesPass rewrites every operator that keeps all bytes in order (unsqueeze, squeeze,
+CanonicalizeReshapes rewrites every operator that keeps all bytes in order (unsqueeze, squeeze,
 clone of the same layout, permutations of unit dimensions …) to `view_copy`;
 NormalizeViewCopyBasePass points each `view_copy` at the first tensor of its chain. Neither removes
 a copy; that is the next pass's part.
@@ -13,55 +13,58 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
-from executorch_py.exir.ir.graph import all_graph_modules, is_written
+from executorch_py.exir.ir.graph import is_written
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_traits import RESHAPES, SOMETIMES_RESHAPES, op_key
 from executorch_py.exir.ir.tensor_spec import TensorSpec
+from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 
-class CanonicalizeReshapesPass(PassBase):
+class CanonicalizeReshapes(GraphPass):
     """Rewrite operators that only change the shape to `view_copy`."""
 
-    def call(self, graph_module: fx.GraphModule) -> PassResult:
+    contract = Contract(requires=facts(Fact.SPECS))
+
+    def rewrite(self, gm: fx.GraphModule) -> bool:
         changed = False
-        for module in all_graph_modules(graph_module):
-            for node in module.graph.nodes:
-                key = op_key(node.target)
-                if key == "aten::copy" and _replaces_all(node):
-                    node.target = torch.ops.aten.clone.default
-                    node.args, node.kwargs = (node.args[1],), {}
-                    key = "aten::clone"
-                if key == "aten::view_copy" or key not in RESHAPES | SOMETIMES_RESHAPES:
-                    continue
-                if is_written(node):  # a copy made to be updated
-                    continue
-                size = _view_size(node, key)
-                if size is not None:
-                    node.target = torch.ops.aten.view_copy.default
-                    node.args, node.kwargs = (node.args[0], size), {}
-                    changed = True
-        return PassResult(graph_module, changed)
+        for node in gm.graph.nodes:
+            key = op_key(node.target)
+            if key == "aten::copy" and _replaces_all(node):
+                node.target = torch.ops.aten.clone.default
+                node.args, node.kwargs = (node.args[1],), {}
+                key = "aten::clone"
+                changed = True
+            if key == "aten::view_copy" or key not in RESHAPES | SOMETIMES_RESHAPES:
+                continue
+            if is_written(node):  # a copy made to be updated
+                continue
+            size = _view_size(node, key)
+            if size is not None:
+                node.target = torch.ops.aten.view_copy.default
+                node.args, node.kwargs = (node.args[0], size), {}
+                changed = True
+        return changed
 
 
-class NormalizeViewCopyBasePass(PassBase):
-    """Re-point chains of `view_copy` at their first non-view tensor."""
+class NormalizeViewCopyBasePass(GraphPass):
+    """Let every `view_copy` of views read the first tensor that is none."""
 
-    def call(self, graph_module: fx.GraphModule) -> PassResult:
+    contract = Contract()
+
+    def rewrite(self, gm: fx.GraphModule) -> bool:
         changed = False
-        for module in all_graph_modules(graph_module):
-            for node in module.graph.nodes:
-                if not is_call(node, "aten::view_copy"):
-                    continue
-                base = argument(node, "self")
-                while is_call(base, "aten::view_copy") and not is_written(base):
-                    base = argument(base, "self")
-                if base is not node.args[0]:
-                    node.args = (base, argument(node, "size"))
-                    node.kwargs = {}
-                    changed = True
-        return PassResult(graph_module, changed)
+        for node in gm.graph.nodes:
+            if not is_call(node, "aten::view_copy"):
+                continue
+            base = argument(node, "self")
+            while is_call(base, "aten::view_copy") and not is_written(base):
+                base = argument(base, "self")
+            if base is not node.args[0]:
+                node.args = (base, argument(node, "size"))
+                node.kwargs = {}
+                changed = True
+        return changed
 
 
 def _replaces_all(node: fx.Node) -> bool:

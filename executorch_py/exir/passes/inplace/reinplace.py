@@ -34,9 +34,34 @@ from executorch_py.exir.ir.op_traits import (
 )
 from executorch_py.exir.ir.subview import cut_of, first_element
 from executorch_py.exir.ir.tensor_spec import TensorSpec
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 DEFAULT_INPLACEABLE_OPS: frozenset[str] = frozenset({"aten::index_put"})
 SLICE_SCATTER = "aten::slice_scatter"
+
+
+class Reinplace(Pass):
+    """Replace functional operators by in-place ones where their first input dies.
+
+    `ops_to_inplace` holds operators (edge or ATen) or their names. Parts of buffers are updated
+    where they lie if `window_alignment` says at which byte offsets planned tensors may start; None
+    where buffers may have no planned memory.
+    """
+
+    contract = Contract(ends=facts(Fact.FUNCTIONAL))
+
+    def __init__(
+        self,
+        ops_to_inplace: Iterable[Any] | None = None,
+        inplace_overrides: Mapping[Any, Any] | None = None,
+        window_alignment: int | None = None,
+    ) -> None:
+        self.wanted = _names(DEFAULT_INPLACEABLE_OPS if ops_to_inplace is None else ops_to_inplace)
+        self.overrides = {op_key(k): v for k, v in (inplace_overrides or {}).items()}
+        self.window_alignment = window_alignment
+
+    def run(self, program: ExportedProgram) -> bool:
+        return _Reinplace(program, self.wanted, self.overrides, self.window_alignment).run()
 
 
 def reinplace_pass(
@@ -45,14 +70,9 @@ def reinplace_pass(
     inplace_overrides: Mapping[Any, Any] | None = None,
     window_alignment: int | None = None,
 ) -> ExportedProgram:
-    """Rewrite in place; `ops_to_inplace` holds operators (edge or ATen) or their names.
-
-    Parts of buffers are updated where they lie if `window_alignment` says at which byte offsets
-    planned tensors may start; None where buffers may have no planned memory.
-    """
-    wanted = _names(DEFAULT_INPLACEABLE_OPS if ops_to_inplace is None else ops_to_inplace)
-    overrides = {op_key(k): v for k, v in (inplace_overrides or {}).items()}
-    return _Reinplace(ep, wanted, overrides, window_alignment).run()
+    """The same under upstream's name: changes the program in place, and returns it."""
+    Reinplace(ops_to_inplace, inplace_overrides, window_alignment).run(ep)
+    return ep
 
 
 def _names(ops: Iterable[Any]) -> set[str]:
@@ -95,17 +115,19 @@ class _Reinplace:
             value for i, value in enumerate(outputs) if i not in mutation_targets(ep)
         }
 
-    def run(self) -> ExportedProgram:
+    def run(self) -> bool:
+        changed = False
         for node in list(self.graph.nodes):
             if node.op != "call_function" or op_key(node.target) not in self.wanted:
                 continue
             if op_key(node.target) == SLICE_SCATTER and SLICE_SCATTER not in self.overrides:
-                self._update_slice(node)
+                changed |= self._update_slice(node)
                 continue
             target = self._inplace_target(node)
             if target is not None and self._is_safe(node) and self._fit_values(node):
                 node.target = target
-        return self.ep
+                changed = True
+        return changed
 
     def _fit_values(self, node: fx.Node) -> bool:
         """Kernels for in-place `index_put` take one index vector and values of the full shape.
@@ -139,13 +161,13 @@ class _Reinplace:
 
     # ---- slices
 
-    def _update_slice(self, node: fx.Node) -> None:
+    def _update_slice(self, node: fx.Node) -> bool:
         """Put a part into its tensor: for nothing if it lies there already, else row by row."""
         part = argument(node, "src")
         if not self._is_safe(node) or not isinstance(part, fx.Node):
-            return
+            return False
         if part.meta["val"].dtype != node.meta["val"].dtype:
-            return
+            return False
         window = self._updated_window(node, part)
         if window is not None:
             taken, result, start = window
@@ -153,13 +175,14 @@ class _Reinplace:
             taken.target, taken.kwargs = memory.view, {}
             taken.args = (node.args[0], list(shape), start, list(stride))
             node.target, node.args, node.kwargs = memory.patch, (node.args[0], result), {}
-            return
+            return True
         rows = self._rows(node, part)
         if rows is not None:
             dim = argument(node, "dim") % node.meta["val"].dim()
             indices = [None] * dim + [rows]
             node.target, node.kwargs = torch.ops.aten.index_put_.default, {}
             node.args = (node.args[0], indices, part)
+        return rows is not None
 
     def _rows(self, node: fx.Node, part: fx.Node) -> fx.Node | None:
         """The indices that a slice takes, as a tensor."""

@@ -9,7 +9,6 @@ would see a later write to their base.
 from __future__ import annotations
 
 from torch import fx
-from torch.fx.passes.infra.pass_base import PassBase, PassResult
 from torch.utils import _pytree as pytree
 
 from executorch_py.exir import memory
@@ -17,25 +16,28 @@ from executorch_py.exir.ir.aliasing import StorageUses
 from executorch_py.exir.ir.graph import all_graph_modules
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.tensor_spec import TensorSpec, make_view_spec
+from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 
-class ReplaceViewCopyWithViewPass(PassBase):
+class ReplaceViewCopyWithViewPass(GraphPass):
     """Replace `view_copy` by `memory.view` wherever sharing the memory is sound.
 
     `outputs_planned` says that outputs are sure to be given planned memory, so that a method may
     return a view of something it computed.
     """
 
+    contract = Contract(requires=facts(Fact.SPECS))
+
     def __init__(self, outputs_planned: bool = False) -> None:
         super().__init__()
         self.outputs_planned = outputs_planned
 
-    def call(self, graph_module: fx.GraphModule) -> PassResult:
+    def apply(self, gm: fx.GraphModule) -> bool:
         changed = False
-        for module in all_graph_modules(graph_module):
-            returns_views = self.outputs_planned and module is graph_module
+        for module in all_graph_modules(gm):
+            returns_views = self.outputs_planned and module is gm
             changed |= _Elision(module, returns_views).run()
-        return PassResult(graph_module, changed)
+        return changed
 
 
 class _Elision:

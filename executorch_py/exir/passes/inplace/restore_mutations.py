@@ -1,4 +1,4 @@
-"""restore_mutations: custom operators update their tensors in place again.
+"""RestoreMutations: custom operators update their tensors in place again.
 
 Export wraps an operator such as `update_cache(value, cache!)` in `auto_functionalized`, which
 returns a new cache. Here the operator is called on the tensor itself, so that a buffer is updated
@@ -26,23 +26,29 @@ from executorch_py.exir.ir.op_traits import (
     mutated_positions,
     op_key,
 )
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 WRAPPERS = frozenset({"auto_functionalized", "auto_functionalized_v2"})
 _BASES = "_all_bases"
 
 
-def restore_mutations(ep: ExportedProgram) -> ExportedProgram:
-    """Rewrite in place; the names in the signature follow."""
-    graph = ep.graph_module.graph
-    wrapped = [n for n in graph.nodes if higher_order_name(n.target) in WRAPPERS]
-    if not wrapped:
-        return ep
-    changeable = set(mutation_targets(ep).values())
-    with ep.graph_module._set_replace_hook(ep.graph_signature.get_replace_hook()):
-        for node in wrapped:
-            _restore(graph, node, changeable)
-    ep.graph_module.recompile()
-    return ep
+class RestoreMutations(Pass):
+    """Call wrapped operators on the tensors that they update; names in the signature follow."""
+
+    contract = Contract(
+        requires=facts(Fact.FUNCTIONAL),
+        ensures=facts(Fact.PLAIN_MUTATIONS),
+        ends=facts(Fact.FUNCTIONAL),
+    )
+
+    def run(self, program: ExportedProgram) -> bool:
+        graph = program.graph_module.graph
+        wrapped = [n for n in graph.nodes if higher_order_name(n.target) in WRAPPERS]
+        changeable = set(mutation_targets(program).values())
+        with program.graph_module._set_replace_hook(program.graph_signature.get_replace_hook()):
+            for node in wrapped:
+                _restore(graph, node, changeable)
+        return bool(wrapped)
 
 
 def _restore(graph: fx.Graph, node: fx.Node, changeable: set[str]) -> None:

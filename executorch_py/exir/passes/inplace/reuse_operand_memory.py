@@ -1,4 +1,4 @@
-"""OverwriteOperandsPass: an element-wise result takes the memory of an operand that dies with it.
+"""ReuseOperandMemory: an element-wise result takes the memory of an operand that dies with it.
 
 The result and the operand become one storage, so that they are not both alive at once and the
 kernel writes to memory it has just read. Only for operators whose kernels are known to bear it, and
@@ -9,7 +9,6 @@ planned; places nothing itself.
 from __future__ import annotations
 
 from torch import fx
-from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from executorch_py.exir import memory
 from executorch_py.exir.ir.aliasing import specs_of
@@ -20,29 +19,32 @@ from executorch_py.exir.ir.tensor_spec import ALIGNMENT, TensorSpec, align_up
 from executorch_py.exir.memory.lifetime import Lifetimes, compute_lifetimes
 from executorch_py.exir.memory.plan import least_bytes
 from executorch_py.exir.memory.request import Request
+from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 
-class OverwriteOperandsPass(PassBase):
+class ReuseOperandMemory(GraphPass):
     """Let results of the method's own graph share storage with their dying operands.
 
     `outputs_planned` says that outputs are sure to be given planned memory.
     """
 
+    contract = Contract(requires=facts(Fact.UPPER_BOUNDS))
+
     def __init__(self, outputs_planned: bool = True) -> None:
         super().__init__()
         self.outputs_planned = outputs_planned
 
-    def call(self, graph_module: fx.GraphModule) -> PassResult:
-        before = compute_lifetimes(graph_module, None)
+    def apply(self, gm: fx.GraphModule) -> bool:
+        before = compute_lifetimes(gm, None)
         needed = _bytes_needed(before)
-        joined = _Joining(graph_module, before, self.outputs_planned).run()
+        joined = _Joining(gm, before, self.outputs_planned).run()
         allowed = needed + needed // 100
-        if joined and _bytes_needed(compute_lifetimes(graph_module, None)) > allowed:
+        if joined and _bytes_needed(compute_lifetimes(gm, None)) > allowed:
             for spec in joined:
                 spec.storage_base = None
                 spec.lifetime = [None, None]
             joined = []
-        return PassResult(graph_module, bool(joined))
+        return bool(joined)
 
 
 def _bytes_needed(lifetimes: Lifetimes) -> int:

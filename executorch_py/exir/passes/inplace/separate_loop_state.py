@@ -1,4 +1,4 @@
-"""SeparateLoopStatePass: a loop body that returns one of its carried inputs in another place
+"""SeparateLoopState: a loop body that returns one of its carried inputs in another place
 returns a copy.
 
 Carried tensors are updated one after another at the end of each round; exchanging two of them needs
@@ -11,10 +11,8 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from executorch_py.exir.ir.graph import (
-    all_graph_modules,
     body_modules,
     flat_outputs,
     output_node,
@@ -26,22 +24,24 @@ from executorch_py.exir.ir.op_traits import (
     higher_order_name,
     op_key,
 )
+from executorch_py.exir.passes.base import Contract, GraphPass
 
 
-class SeparateLoopStatePass(PassBase):
+class SeparateLoopState(GraphPass):
     """Clone body outputs that are carried inputs of another position."""
 
-    def call(self, graph_module: fx.GraphModule) -> PassResult:
+    contract = Contract()
+
+    def rewrite(self, gm: fx.GraphModule) -> bool:
         changed = False
-        for module in list(all_graph_modules(graph_module)):
-            for node in module.graph.nodes:
-                kind = higher_order_name(node.target) if node.op == "call_function" else ""
-                if kind not in ("scan", "while_loop"):
-                    continue
-                carried = node.args[1] if kind == "scan" else node.args[2]
-                body = body_modules(module, node)[-1]
-                changed |= _separate(body, len(carried))
-        return PassResult(graph_module, changed)
+        for node in gm.graph.nodes:
+            kind = higher_order_name(node.target) if node.op == "call_function" else ""
+            if kind not in ("scan", "while_loop"):
+                continue
+            carried = node.args[1] if kind == "scan" else node.args[2]
+            body = body_modules(gm, node)[-1]
+            changed |= _separate(body, len(carried))
+        return changed
 
 
 def _separate(body: fx.GraphModule, n_carried: int) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
-from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from executorch_py.exir.ir.graph_modules import bfs_trace_with_node_process
+from executorch_py.exir.passes.base import Contract, GraphPass
 
 FROM_NODE_KEY = "from_node"
 DEBUG_HANDLE_KEY = "debug_handle"
@@ -28,20 +28,26 @@ def get_greatest_ancestor_node_identifier(node: Node) -> str:
     return f"{source.name}.{source.graph_id}"
 
 
-class DebugHandleGeneratorPass(PassBase):
+class DebugHandleGeneratorPass(GraphPass):
     """Set `meta["debug_handle"]` on every node that computes something."""
 
-    def call(self, graph_module: GraphModule) -> PassResult:
+    contract = Contract()
+
+    def apply(self, gm: GraphModule) -> bool:
         handles: dict[str, int] = {}
+        changed = False
 
         def assign(node: Node) -> None:
+            nonlocal changed
             if node.op in ("placeholder", "output"):
                 return
             origin = get_greatest_ancestor_node_identifier(node)
-            node.meta[DEBUG_HANDLE_KEY] = handles.setdefault(origin, len(handles) + 1)
+            handle = handles.setdefault(origin, len(handles) + 1)
+            changed |= node.meta.get(DEBUG_HANDLE_KEY) != handle
+            node.meta[DEBUG_HANDLE_KEY] = handle
 
-        bfs_trace_with_node_process(graph_module, assign)
-        return PassResult(graph_module, True)
+        bfs_trace_with_node_process(gm, assign)
+        return changed
 
 
 def generate_missing_debug_handles(ep: ExportedProgram) -> None:

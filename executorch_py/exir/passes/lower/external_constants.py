@@ -14,8 +14,9 @@ from torch import fx
 from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_base import PassResult
 
-from executorch_py.exir.ir.graph import placeholders
+from executorch_py.exir.ir.graph import constant_tensors, placeholders
 from executorch_py.exir.ir.tensor_spec import TensorSpec
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 DEFAULT_EXTERNAL_FILE = "_default_external_constant"
 _LIFTED = "_lifted_tensor"
@@ -28,20 +29,62 @@ def is_lifted(node: fx.Node) -> bool:
     return _LIFTED in node.name
 
 
+class KeepExternalConstants(Pass):
+    """Tag the constants of the model that go to a data file, so that nothing folds them."""
+
+    contract = Contract()
+
+    def __init__(self, gen_tag_fn: TagFunction | None = None) -> None:
+        self.gen_tag_fn = gen_tag_fn
+
+    def run(self, program: ExportedProgram) -> bool:
+        names = constant_tensors(program)
+        nodes = [node for node in placeholders(program.graph) if node.name in names]
+        return any([_tag(node, self.gen_tag_fn) for node in nodes if not is_lifted(node)])
+
+
+class TagExternalConstants(Pass):
+    """Tag the constants that passes made since, too."""
+
+    contract = Contract(requires=facts(Fact.SPECS))
+
+    def __init__(self, gen_tag_fn: TagFunction | None = None) -> None:
+        self.gen_tag_fn = gen_tag_fn
+
+    def run(self, program: ExportedProgram) -> bool:
+        return bool(external_constants_pass(program.graph_module, self.gen_tag_fn).modified)
+
+
+class TagMutableWeights(Pass):
+    """Tag weights that a training program updates."""
+
+    contract = Contract()
+
+    def run(self, program: ExportedProgram) -> bool:
+        return bool(external_mutable_weights_pass(program.graph_module, program).modified)
+
+
 def external_constants_pass(
     gm: fx.GraphModule, gen_tag_fn: TagFunction | None = None
 ) -> PassResult:
     """Tag constants; without a function all of them go to one default file."""
-    changed = False
-    for node in placeholders(gm.graph):
-        spec = node.meta.get("spec")
-        if not isinstance(spec, TensorSpec) or not spec.const or is_lifted(node):
-            continue
-        tag = DEFAULT_EXTERNAL_FILE if gen_tag_fn is None else gen_tag_fn(node)
-        if tag is not None:
-            node.meta["constant_tag"] = tag
-            changed = True
-    return PassResult(gm, changed)
+    return PassResult(gm, any([_tag(node, gen_tag_fn) for node in _shipped_constants(gm)]))
+
+
+def _shipped_constants(gm: fx.GraphModule) -> list[fx.Node]:
+    """Placeholders of constants that the file holds, those that the exporter lifted aside."""
+    specs = [(node, node.meta.get("spec")) for node in placeholders(gm.graph)]
+    constants = [node for node, spec in specs if isinstance(spec, TensorSpec) and spec.const]
+    return [node for node in constants if not is_lifted(node)]
+
+
+def _tag(node: fx.Node, choose: TagFunction | None) -> bool:
+    """Name the file of a constant; True if it had another one."""
+    tag = DEFAULT_EXTERNAL_FILE if choose is None else choose(node)
+    if tag is None or node.meta.get("constant_tag") == tag:
+        return False
+    node.meta["constant_tag"] = tag
+    return True
 
 
 def external_mutable_weights_pass(gm: fx.GraphModule, ep: ExportedProgram) -> PassResult:
@@ -58,8 +101,7 @@ def external_mutable_weights_pass(gm: fx.GraphModule, ep: ExportedProgram) -> Pa
         fqn = parameters.get(node.name)
         value = ep.state_dict.get(fqn) if fqn in trained else None
         if isinstance(value, torch.nn.Parameter) and value.requires_grad:
-            node.meta["constant_tag"] = DEFAULT_EXTERNAL_FILE
-            changed = True
+            changed |= _tag(node, None)
     return PassResult(gm, changed)
 
 

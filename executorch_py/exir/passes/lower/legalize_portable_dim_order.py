@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import torch
 from torch import fx
-from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from executorch_py.exir.ir.fake_values import contiguous_like, refresh_users
-from executorch_py.exir.ir.graph import all_graph_modules
 from executorch_py.exir.ir.op_traits import op_key
 from executorch_py.exir.ir.tensor_spec import dim_order_from_stride
+from executorch_py.exir.passes.base import Contract, GraphPass
 
 _DEFAULT_LAYOUT_ONLY = frozenset(
     {
@@ -26,18 +25,16 @@ _DEFAULT_LAYOUT_ONLY = frozenset(
 )
 
 
-class LegalizePortableDimOrderPass(PassBase):
+class LegalizePortableDimOrderPass(GraphPass):
     """Insert copies to row-major layout before kernels that need it."""
 
-    def call(self, graph_module: fx.GraphModule) -> PassResult:
-        changed = False
-        for module in all_graph_modules(graph_module):
-            fresh = [_insert_copy(module.graph, node) for node in list(module.graph.nodes)]
-            copies = [node for node in fresh if node is not None]
-            if copies:
-                refresh_users(module, copies)
-                changed = True
-        return PassResult(graph_module, changed)
+    contract = Contract()
+
+    def rewrite(self, gm: fx.GraphModule) -> bool:
+        fresh = [_insert_copy(gm.graph, node) for node in list(gm.graph.nodes)]
+        copies = [node for node in fresh if node is not None]
+        refresh_users(gm, copies)
+        return bool(copies)
 
 
 def _insert_copy(graph: fx.Graph, node: fx.Node) -> fx.Node | None:

@@ -14,32 +14,32 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from executorch_py.exir.error import ExportError, ExportErrorType
-from executorch_py.exir.ir.graph import all_graph_modules, source_line
+from executorch_py.exir.ir.graph import source_line
 from executorch_py.exir.ir.op_traits import is_getitem, op_overload
 from executorch_py.exir.ir.prim_ops import prim_op_for
 from executorch_py.exir.ir.tensor_spec import TensorSpec
+from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _MAX_POWER = 8
 
 
-class EdgeToBackendOpsPass(PassBase):
+class EdgeToBackendOpsPass(GraphPass):
     """Retarget symbolic arithmetic to runtime operators."""
 
-    def call(self, graph_module: fx.GraphModule) -> PassResult:
-        changed = False
-        for module in all_graph_modules(graph_module):
-            for node in list(module.graph.nodes):
-                if node.op == "call_function" and _is_python_arithmetic(node):
-                    _retarget(module.graph, node)
-                    changed = True
-        return PassResult(graph_module, changed)
+    contract = Contract(ensures=facts(Fact.RUNTIME_ARITHMETIC))
+
+    def rewrite(self, gm: fx.GraphModule) -> bool:
+        found = [n for n in gm.graph.nodes if n.op == "call_function" and is_python_arithmetic(n)]
+        for node in found:
+            _retarget(gm.graph, node)
+        return bool(found)
 
 
-def _is_python_arithmetic(node: fx.Node) -> bool:
+def is_python_arithmetic(node: fx.Node) -> bool:
+    """Whether a call is of a Python function on sizes or other numbers."""
     target = node.target
     if op_overload(target) is not None or is_getitem(target):
         return False

@@ -36,6 +36,7 @@ from executorch_py.exir.ir.op_traits import (
 )
 from executorch_py.exir.ir.scalar_type import element_bytes
 from executorch_py.exir.ir.tensor_spec import TensorSpec
+from executorch_py.exir.passes.base import Contract, Fact, FxPass, facts
 
 
 def make_spec(value: Any) -> Any:
@@ -61,6 +62,21 @@ class SpecPropPass(PassBase):
     ) -> None:
         """Mark parameters, buffers nobody writes and lifted constants as constant."""
         mark_constants(exported_program, graph_module)
+
+
+class PropagateSpecs(FxPass):
+    """Give every node its spec, and mark those of constants."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            SpecPropPass(),
+            Contract(requires=facts(Fact.NO_ASSERTIONS), ensures=facts(Fact.SPECS)),
+        )
+
+    def run(self, program: ExportedProgram) -> bool:
+        changed = super().run(program)
+        mark_constants(program, program.graph_module)
+        return changed
 
 
 def mark_constants(ep: ExportedProgram, gm: fx.GraphModule) -> None:

@@ -54,11 +54,13 @@ class HintBasedSymShapeEvalPass(PassBase):
         super().__init__()
 
     def call(self, graph_module: fx.GraphModule) -> PassResult:
+        changed = False
         for module in all_graph_modules(graph_module):
             for node in module.graph.nodes:
                 for spec in _tensor_specs(node):
+                    changed |= not all(isinstance(size, int) for size in spec.shape)
                     spec.set_upper_bound_shape([int(size) for size in spec.shape])
-        return PassResult(graph_module, True)
+        return PassResult(graph_module, changed)
 
 
 def _tensor_specs(node: fx.Node) -> Iterable[TensorSpec]:

@@ -1,8 +1,8 @@
-"""move_quantized: what only moves dequantized values moves the integers instead.
+"""CommuteQuantize: what only moves dequantized values moves the integers instead.
 
 Dequantizing sinks below views, permutations, slices and the like, quantizing rises above views and
 permutations, and a pair of both with the same numbers, now side by side, goes. What is left of a
-quantized program are operators between the two, for fuse_quantized to find. The same values, bit
+quantized program are operators between the two, for LowerToIntegerOps to find. The same values, bit
 for bit. Relies on `meta["val"]`.
 """
 
@@ -16,25 +16,30 @@ from executorch_py.exir.ir.graph import erase_dead_nodes
 from executorch_py.exir.ir.match import argument, is_call, only_user
 from executorch_py.exir.ir.op_traits import PARTS, RESHAPES, TURNS, op_key
 from executorch_py.exir.ir.quantized_values import affine_of, dequantized, is_quantize
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 # Each element of the result is one of the operand.
 _MOVES = (RESHAPES - {"aten::lift_fresh_copy"}) | TURNS
 
 
-def move_quantized(ep: ExportedProgram) -> bool:
-    """Rewrite the method's graph in place; True if anything changed."""
-    graph = ep.graph_module.graph
-    mode = fake_mode_of(ep.graph_module)
-    if mode is None:
-        return False
-    with fake_evaluation(mode):
-        changed = any([_sink(node) for node in list(graph.nodes)])
-        while any([_raise(node) for node in list(graph.nodes)]):
-            changed = True
-    changed |= any([_cancel(node) for node in list(graph.nodes)])
-    if changed:
-        erase_dead_nodes(graph)
-    return changed
+class CommuteQuantize(Pass):
+    """Sink dequantizing and raise quantizing through calls that only move elements."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        graph = program.graph_module.graph
+        mode = fake_mode_of(program.graph_module)
+        if mode is None:
+            return False
+        with fake_evaluation(mode):
+            changed = any([_sink(node) for node in list(graph.nodes)])
+            while any([_raise(node) for node in list(graph.nodes)]):
+                changed = True
+        changed |= any([_cancel(node) for node in list(graph.nodes)])
+        if changed:
+            erase_dead_nodes(graph)
+        return changed
 
 
 def _sink(node: fx.Node) -> bool:

@@ -3,10 +3,11 @@
     choose_qparams_affine, quantize_affine, dequantize_affine, and any operator of torchao's that
     torch can write as core operators
 
-These carry quantization as far as that is of use: partitioners, row_scales and integer_weights know
-them. What is left then (activations of 7 bits, scales fixed before export, products of integers in
-a form that program/integer_products.py does not know) is computed by torchao's own arithmetic, with
-the numbers of eager torch. Leaves ATen operators, which the passes to the edge dialect must follow.
+These carry quantization as far as that is of use: partitioners, PerTokenQparams and
+WeightOnlyQuantization know them. The rest (activations of 7 bits, scales fixed before export,
+products of integers in a form that decompose/torchao_linear.py does not know) is computed by
+torchao's own arithmetic, with the numbers of eager torch. Leaves ATen operators, which the passes
+to the edge dialect must follow.
 """
 
 from __future__ import annotations
@@ -23,20 +24,24 @@ from executorch_py.exir.ir.graph import all_graph_modules, erase_dead_nodes
 from executorch_py.exir.ir.op_traits import is_getitem, op_overload
 from executorch_py.exir.ir.out_variants import find_out_variant
 from executorch_py.exir.ir.runtime_kernels import has_kernel_named
-from executorch_py.exir.passes.base import inherit_meta
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts, inherit_meta
 
 
-def decompose_affine(ep: ExportedProgram) -> bool:
-    """Rewrite in place, bodies of control flow included; True if anything changed."""
-    changed = False
-    for module in all_graph_modules(ep.graph_module):
-        found = [node for node in module.graph.nodes if _has_no_kernel(node)]
-        for node in found:
-            _decompose(node)
-        if found:
-            erase_dead_nodes(module.graph)
-            changed = True
-    return changed
+class DecomposeAffine(Pass):
+    """Compute torchao's quantization without kernels by core operators."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        changed = False
+        for module in all_graph_modules(program.graph_module):
+            found = [node for node in module.graph.nodes if _has_no_kernel(node)]
+            for node in found:
+                _decompose(node)
+            if found:
+                erase_dead_nodes(module.graph)
+                changed = True
+        return changed
 
 
 def _has_no_kernel(node: fx.Node) -> bool:

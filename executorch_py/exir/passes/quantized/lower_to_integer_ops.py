@@ -1,11 +1,11 @@
-"""fuse_quantized: what lies between dequantizing and quantizing is computed with integers.
+"""LowerToIntegerOps: what lies between dequantizing and quantizing is computed with integers.
 
 A convolution or linear layer of int8 values and int8 weights, its activation and the quantizing of
 its result become one operator of the library `executorch_py` (dialects/integer_ops.py), with
 weights packed for its kernel, those of 4 bits two to a byte; so do sums, products, pools and means.
 Whatever happens to one tensor alone, element by element, becomes a table. Images between them are
 channels-last. Within one quantum of what the operators one by one compute. Relies on `meta["val"]`
-and on move_quantized, which brings the patterns together.
+and on CommuteQuantize, which brings the patterns together.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from executorch_py.exir.ir.quantized_values import (
     dequantized,
     is_quantize,
 )
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 from executorch_py.exir.passes.quantized.quantized_graph import End, IntegerGraph, Weight, shape_of
 
 # Sums of a plane stay below 2^31.
@@ -41,17 +42,21 @@ _MAX_PLANE = 1 << 22
 _MAX_STEPS = 16
 
 
-def fuse_quantized(ep: ExportedProgram) -> bool:
-    """Rewrite the method's graph in place; True if anything changed."""
-    graph, mode = ep.graph_module.graph, fake_mode_of(ep.graph_module)
-    if mode is None or not any("quantize" in str(node.target) for node in graph.nodes):
-        return False
-    integers = IntegerGraph(ep, mode)
-    changed = any([_fuse(integers, node) for node in list(graph.nodes)])
-    if changed:
-        erase_dead_nodes(graph)
-        drop_unused_constants(ep, set(integers.constants))
-    return changed
+class LowerToIntegerOps(Pass):
+    """Replace dequantize, compute, quantize by operators that compute with integers."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        graph, mode = program.graph_module.graph, fake_mode_of(program.graph_module)
+        if mode is None or not any("quantize" in str(node.target) for node in graph.nodes):
+            return False
+        integers = IntegerGraph(program, mode)
+        changed = any([_fuse(integers, node) for node in list(graph.nodes)])
+        if changed:
+            erase_dead_nodes(graph)
+            drop_unused_constants(program, set(integers.constants))
+        return changed
 
 
 def _fuse(integers: IntegerGraph, node: fx.Node) -> bool:

@@ -1,4 +1,4 @@
-"""row_scales: scales that torchao finds at run time are found by operators that have kernels.
+"""PerTokenQparams: scales that torchao finds at run time are found by operators that have kernels.
 
     choose_qparams_affine → quantize_affine → dequantize_affine
 
@@ -25,21 +25,34 @@ from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation, fake_mo
 from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes, foldable_constants
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_traits import is_getitem
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 _LIMITS = (-128, 127)
 _LEAST_SCALE = 2.0**-23
 
 
-def row_scales(ep: ExportedProgram) -> bool:
-    """Rewrite in place; True if anything changed."""
-    if not any(is_call(node, "torchao::quantize_affine") for node in ep.graph.nodes):
-        return False
-    register_quantized_ops()
-    return rewrite_calls(ep, _rewrite)
+class PerTokenQparams(Pass):
+    """Quantize activations by row, or as a whole, with operators that have kernels."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        if not any(is_call(node, "torchao::quantize_affine") for node in program.graph.nodes):
+            return False
+        register_quantized_ops()
+        return rewrite_calls(program, _rewrite)
 
 
-def scale_rows_of_weights(ep: ExportedProgram) -> bool:
-    """The same for constants of 8 bits: dequantize_affine of rows is dequantize_per_channel."""
+class PerChannelWeights(Pass):
+    """Turn dequantize_affine of 8-bit weights by row into dequantize_per_channel."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        return _scale_rows_of_weights(program)
+
+
+def _scale_rows_of_weights(ep: ExportedProgram) -> bool:
     constants, mode = constant_tensors(ep), fake_mode_of(ep.graph_module)
     if mode is None:
         return False

@@ -1,4 +1,4 @@
-"""integer_weights: weights of few bits stay integers in the file; kernels widen them when they run.
+"""WeightOnlyQuantization: weights of few bits stay integers in the file, for kernels to widen.
 
     embedding(dequantize(table), i)     embedding_byte, _4bit or _2bit, which widen rows they read
     x @ dequantize(weight)ᵀ + bias      mixed_linear, which widens 8 bits as it multiplies one row
@@ -26,27 +26,32 @@ from executorch_py.exir.ir.graph import constant_tensors, erase_dead_nodes, fold
 from executorch_py.exir.ir.low_bit import AFFINE, PER_GROUP, Integers, integers_of
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_traits import DEQUANTIZE, RESHAPES, op_key
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 _WITHOUT_KERNEL = (PER_GROUP, AFFINE)
 _TRANSPOSES = ("aten::permute_copy", "aten::t_copy", "aten::transpose_copy.int")
 _PACKET = {8: "embedding_byte", 4: "embedding_4bit", 2: "embedding_2bit"}
 
 
-def integer_weights(ep: ExportedProgram) -> bool:
-    """Rewrite in place; True if anything changed."""
-    constants = constant_tensors(ep)
-    graph = ep.graph_module.graph
-    mode = fake_mode_of(ep.graph_module)
-    changed = False
-    for node in list(graph.nodes) if mode is not None else []:
-        found = integers_of(node, constants) if node.op == "call_function" else None
-        if found is not None and node.users:
-            register_quantized_ops()
-            changed |= _Rewrite(ep, node, found, mode).run()
-    if changed:
-        erase_dead_nodes(graph)
-        drop_unused_constants(ep, set(foldable_constants(ep)))
-    return changed
+class WeightOnlyQuantization(Pass):
+    """Keep weights of few bits as integers, which kernels widen as they read them."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        constants = constant_tensors(program)
+        graph = program.graph_module.graph
+        mode = fake_mode_of(program.graph_module)
+        changed = False
+        for node in list(graph.nodes) if mode is not None else []:
+            found = integers_of(node, constants) if node.op == "call_function" else None
+            if found is not None and node.users:
+                register_quantized_ops()
+                changed |= _Rewrite(program, node, found, mode).run()
+        if changed:
+            erase_dead_nodes(graph)
+            drop_unused_constants(program, set(foldable_constants(program)))
+        return changed
 
 
 def _is_one(size: Any) -> bool:

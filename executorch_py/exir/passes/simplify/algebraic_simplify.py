@@ -1,4 +1,4 @@
-"""remove_redundant: calls whose result is, to the last bit, a tensor that exists already.
+"""AlgebraicSimplify: calls whose result is, to the last bit, a tensor that exists already.
 
 A table of small rules: padding by nothing, slices and updates of everything, copies over whole
 tensors, arithmetic with exact identities, casts to a wider type and back, permutations that undo
@@ -26,6 +26,7 @@ from executorch_py.exir.ir.graph import (
 )
 from executorch_py.exir.ir.match import argument, is_call
 from executorch_py.exir.ir.op_traits import op_key
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 Constants = dict[str, torch.Tensor]
 # The node that may stand for a result, the result's own node if it was rewritten, or None.
@@ -35,14 +36,18 @@ Rule = Callable[[fx.Node, Constants], fx.Node | None]
 _MOST_ELEMENTS = 1 << 16
 
 
-def remove_redundant(ep: ExportedProgram) -> bool:
-    """Rewrite in place, bodies of control flow included; True if anything changed."""
-    constants = {k: v for k, v in constant_tensors(ep).items() if is_plain(v)}
-    changed = False
-    for module in all_graph_modules(ep.graph_module):
-        known = constants if module is ep.graph_module else {}
-        changed |= _rewrite(module.graph, known)
-    return changed
+class AlgebraicSimplify(Pass):
+    """Replace such calls by that tensor, in bodies of control flow as well."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        constants = {k: v for k, v in constant_tensors(program).items() if is_plain(v)}
+        changed = False
+        for module in all_graph_modules(program.graph_module):
+            known = constants if module is program.graph_module else {}
+            changed |= _rewrite(module.graph, known)
+        return changed
 
 
 def _rewrite(graph: fx.Graph, constants: Constants) -> bool:

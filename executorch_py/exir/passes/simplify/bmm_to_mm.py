@@ -1,4 +1,4 @@
-"""share_matrices: a batch of products with one matrix is one product.
+"""BmmToMm: a batch of products with one matrix is one product.
 
     bmm(x, expand(w))     what linear makes of an input that does not lie row by row, and einsum
 
@@ -17,13 +17,18 @@ from torch.export import ExportedProgram
 
 from executorch_py.exir.ir.fake_values import evaluate, rewrite_calls
 from executorch_py.exir.ir.match import is_call
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 _VIEWS = ("aten::view_copy", "aten::unsqueeze_copy", "aten::_unsafe_view", "aten::clone")
 
 
-def share_matrices(ep: ExportedProgram) -> bool:
-    """Rewrite in place, bodies of control flow included; True if anything changed."""
-    return rewrite_calls(ep, _share)
+class BmmToMm(Pass):
+    """Replace products of a batch with one repeated matrix by one product of matrices."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        return rewrite_calls(program, _share)
 
 
 def _matrix(node: fx.Node) -> fx.Node | None:

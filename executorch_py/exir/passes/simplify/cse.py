@@ -19,11 +19,13 @@ from executorch_py.exir.ir.op_traits import (
     op_overload,
 )
 from executorch_py.exir.ir.prim_ops import is_python_scalar_function
-from executorch_py.exir.passes.base import GraphRewrite
+from executorch_py.exir.passes.base import Contract, GraphPass
 
 
-class CSEPass(GraphRewrite):
+class CSEPass(GraphPass):
     """Merge calls of one operator with equal arguments."""
+
+    contract = Contract()
 
     def rewrite(self, gm: fx.GraphModule) -> bool:
         if any(_writes(node) for node in gm.graph.nodes):

@@ -5,14 +5,18 @@ from __future__ import annotations
 from torch.fx import GraphModule
 from torch.fx.passes.infra.pass_base import PassResult
 
-from executorch_py.exir.ir.graph_modules import graph_modules
+from executorch_py.exir.passes.base import Contract, GraphPass
+
+
+class EliminateDeadCode(GraphPass):
+    """Erase nodes that nothing uses and that have no effect."""
+
+    contract = Contract()
+
+    def rewrite(self, gm: GraphModule) -> bool:
+        return bool(gm.graph.eliminate_dead_code())
 
 
 def dead_code_elimination_pass(graph_module: GraphModule) -> PassResult:
-    """Erase nodes that nothing uses and that have no effect."""
-    modified = False
-    for module in graph_modules(graph_module):
-        if module.graph.eliminate_dead_code():
-            module.recompile()
-            modified = True
-    return PassResult(graph_module, modified)
+    """The same under upstream's name."""
+    return EliminateDeadCode().call(graph_module)

@@ -33,6 +33,7 @@ from executorch_py.exir.ir.op_traits import (
     MOVES,
     op_key,
 )
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 # A result this small is always worth folding.
 _SMALL_BYTES = 4096
@@ -44,9 +45,19 @@ _ALLOWED_PART = 64
 _LEAVES = MOVES | {"aten::cat"}
 
 
-def fold_constants(ep: ExportedProgram, keep: Iterable[str] = ()) -> bool:
-    """Fold in place; operators named in `keep` (as `aten::name.overload`) are not folded."""
-    return _Folder(ep, CHOOSE_QPARAMS | set(keep)).run()
+class FoldConstants(Pass):
+    """Replace results that depend on constants only by constants.
+
+    Operators named in `keep` (as `aten::name.overload`) are not folded.
+    """
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def __init__(self, keep: Iterable[str] = ()) -> None:
+        self.keep = CHOOSE_QPARAMS | set(keep)
+
+    def run(self, program: ExportedProgram) -> bool:
+        return _Folder(program, self.keep).run()
 
 
 @dataclass

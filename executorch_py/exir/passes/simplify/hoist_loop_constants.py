@@ -1,10 +1,10 @@
-"""FoldBodyConstants: what control-flow bodies compute from constants alone is computed outside
+"""HoistLoopConstants: what control-flow bodies compute from constants alone is computed outside
 them.
 
 Small results become constants of the body. Transposed weights move in front of the control-flow
-node, where fold_constants takes them like those of any other layer; so a loop does not transpose
+node, where FoldConstants takes them like those of any other layer; so a loop does not transpose
 its weights in every round. Operands that no body reads any more are dropped. Run before
-fold_constants.
+FoldConstants.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from executorch_py.exir.ir.graph import (
     placeholders,
 )
 from executorch_py.exir.ir.op_traits import QUANT_OPS, higher_order_name, op_key
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 # Position of the operands that every body reads as its last inputs and no body changes.
 _OPERANDS = {"cond": 3, "map_impl": 2, "scan": 3, "while_loop": 3}
@@ -42,19 +43,22 @@ _SMALL_BYTES = 4096
 Values = dict[fx.Node, Any]
 
 
-def fold_body_constants(ep: ExportedProgram) -> bool:
-    """Fold in place; returns whether anything changed."""
-    known = {k: v for k, v in foldable_constants(ep).items() if is_plain(v)}
-    values: Values = {
-        node: known[node.name].detach()
-        for node in placeholders(ep.graph_module.graph)
-        if node.name in known
-    }
-    with torch.no_grad():
-        changed = _visit(ep.graph_module, values, _shared_bodies(ep.graph_module))
-    if changed:
-        drop_unused_constants(ep, set(known))
-    return changed
+class HoistLoopConstants(Pass):
+    """Compute what bodies compute from constants once: in front of their node, or at export."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        gm = program.graph_module
+        known = {k: v for k, v in foldable_constants(program).items() if is_plain(v)}
+        values: Values = {
+            node: known[node.name].detach() for node in placeholders(gm.graph) if node.name in known
+        }
+        with torch.no_grad():
+            changed = _visit(gm, values, _shared_bodies(gm))
+        if changed:
+            drop_unused_constants(program, set(known))
+        return changed
 
 
 def _shared_bodies(gm: fx.GraphModule) -> set[int]:

@@ -1,4 +1,4 @@
-"""shorten_guards: what torch puts around the softmax of attention, in fewer passes over the scores.
+"""SimplifySoftmaxGuards: the guard that torch puts around the softmax of attention, done faster.
 
     where(not any(not (scores == -inf)), full_like(weights, 0), weights)
 
@@ -18,11 +18,16 @@ from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from executorch_py.exir.ir.fake_values import evaluate, rewrite_calls
 from executorch_py.exir.ir.match import argument, is_call, only_user
+from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 
-def shorten_guards(ep: ExportedProgram) -> bool:
-    """Rewrite in place, bodies of control flow included; True if anything changed."""
-    return rewrite_calls(ep, _shorten)
+class SimplifySoftmaxGuards(Pass):
+    """Find rows that are -inf throughout by their largest element."""
+
+    contract = Contract(requires=facts(Fact.FUNCTIONAL))
+
+    def run(self, program: ExportedProgram) -> bool:
+        return rewrite_calls(program, _shorten)
 
 
 def _shorten(node: fx.Node) -> bool:

@@ -12,6 +12,40 @@ from torch.fx import Node
 
 from executorch_py.exir.ir.fake_values import contiguous_like, refresh_users
 from executorch_py.exir.ir.graph import placeholders
+from executorch_py.exir.passes.base import Contract, Pass
+
+
+class ConvertConstantDimOrder(Pass):
+    """Make such tensors contiguous: their values, placeholders and what follows from them."""
+
+    contract = Contract()
+
+    def run(self, program: ExportedProgram) -> bool:
+        nodes = {node.name: node for node in placeholders(program.graph)}
+        relaid: list[Node] = []
+        for spec in program.graph_signature.input_specs:
+            if spec.target is None:
+                continue
+            if spec.kind not in (InputKind.CONSTANT_TENSOR, InputKind.BUFFER):
+                continue
+            # Buffers that are not persistent live with the constants.
+            in_state = spec.target in program.state_dict
+            holder = program.state_dict if in_state else program.constants
+            tensor = holder.get(spec.target)
+            if not _needs_conversion(tensor):
+                continue
+            holder[spec.target] = tensor.contiguous()
+            node = nodes[spec.arg.name]
+            node.meta["val"] = contiguous_like(node.meta["val"])
+            relaid.append(node)
+        refresh_users(program.graph_module, relaid)
+        return bool(relaid)
+
+
+def convert_constant_dim_order_pass(exported_program: ExportedProgram) -> ExportedProgram:
+    """The same under upstream's name: changes the program in place, and returns it."""
+    ConvertConstantDimOrder().run(exported_program)
+    return exported_program
 
 
 def _needs_conversion(tensor: object) -> bool:
@@ -20,29 +54,3 @@ def _needs_conversion(tensor: object) -> bool:
         and not tensor.is_contiguous()
         and not (tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last))
     )
-
-
-def convert_constant_dim_order_pass(exported_program: ExportedProgram) -> ExportedProgram:
-    """Make such tensors contiguous, in place: values, placeholders and what follows from them."""
-    nodes = {node.name: node for node in placeholders(exported_program.graph)}
-    relaid: list[Node] = []
-    for spec in exported_program.graph_signature.input_specs:
-        if spec.target is None:
-            continue
-        if spec.kind not in (InputKind.CONSTANT_TENSOR, InputKind.BUFFER):
-            continue
-        # Buffers that are not persistent live with the constants.
-        holder = (
-            exported_program.state_dict
-            if spec.target in exported_program.state_dict
-            else exported_program.constants
-        )
-        tensor = holder.get(spec.target)
-        if not _needs_conversion(tensor):
-            continue
-        holder[spec.target] = tensor.contiguous()
-        node = nodes[spec.arg.name]
-        node.meta["val"] = contiguous_like(node.meta["val"])
-        relaid.append(node)
-    refresh_users(exported_program.graph_module, relaid)
-    return exported_program

@@ -19,54 +19,67 @@ from torch.fx import Graph, Node
 
 from executorch_py.exir.ir.fake_values import fake_mode_of
 from executorch_py.exir.ir.graph import placeholders
+from executorch_py.exir.passes.base import Contract, Pass
+
+
+class LiftConstants(Pass):
+    """Turn `get_attr` tensors into buffers `_lifted_tensor_constantN`."""
+
+    contract = Contract()
+
+    def run(self, program: ExportedProgram) -> bool:
+        gm, signature = program.graph_module, program.graph_signature
+        mode = fake_mode_of(gm)
+        attributes = [
+            node
+            for node in gm.graph.find_nodes(op="get_attr")
+            if isinstance(getattr(gm, str(node.target), None), torch.Tensor)
+        ]
+        if not attributes:
+            return False
+        before = _first_user_input(gm.graph, signature)
+        assert before is not None
+        lifted: list[InputSpec] = []
+        index = len(signature.buffers)
+        for node in attributes:
+            value = getattr(gm, str(node.target))
+            while f"_lifted_tensor_constant{index}" in program.state_dict:
+                index += 1
+            name = f"_lifted_tensor_constant{index}"
+            with gm.graph.inserting_before(before):
+                constant = gm.graph.placeholder(name)
+            constant.meta = dict(node.meta)
+            constant.meta["val"] = _constant_value(value, mode)
+            node.replace_all_uses_with(constant)
+            gm.graph.erase_node(node)
+            lifted.append(InputSpec(InputKind.BUFFER, TensorArgument(constant.name), name, True))
+            program.state_dict[name] = value
+        for node in attributes:
+            if hasattr(gm, str(node.target)):
+                delattr(gm, str(node.target))
+        specs = signature.input_specs
+        kinds = [spec.kind for spec in specs]
+        is_there = InputKind.USER_INPUT in kinds
+        position = kinds.index(InputKind.USER_INPUT) if is_there else len(kinds)
+        signature.input_specs = [*specs[:position], *lifted, *specs[position:]]
+        return True
+
+
+def lift_constant_tensor_pass(ep: ExportedProgram) -> ExportedProgram:
+    """The same under upstream's name: changes the program in place, and returns it."""
+    if LiftConstants().run(ep):
+        ep.graph_module.recompile()
+    return ep
 
 
 def _first_user_input(graph: Graph, signature: ExportGraphSignature) -> Node | None:
-    """Where constants go: before the first user input, or after all inputs if there is none."""
+    """The node that constants go before: the first user input, else the first call."""
     kinds = [spec.kind for spec in signature.input_specs]
     inputs = placeholders(graph)
     position = kinds.index(InputKind.USER_INPUT) if InputKind.USER_INPUT in kinds else len(kinds)
     if position < len(inputs):
         return inputs[position]
     return next((node for node in graph.nodes if node.op != "placeholder"), None)
-
-
-def lift_constant_tensor_pass(ep: ExportedProgram) -> ExportedProgram:
-    """Turn `get_attr` tensors of `ep` into buffers `_lifted_tensor_constantN`, in place."""
-    gm, signature = ep.graph_module, ep.graph_signature
-    mode = fake_mode_of(gm)
-    attributes = [
-        node
-        for node in gm.graph.find_nodes(op="get_attr")
-        if isinstance(getattr(gm, str(node.target), None), torch.Tensor)
-    ]
-    if not attributes:
-        return ep
-    before = _first_user_input(gm.graph, signature)
-    assert before is not None
-    lifted: list[InputSpec] = []
-    index = len(signature.buffers)
-    for node in attributes:
-        value = getattr(gm, str(node.target))
-        while f"_lifted_tensor_constant{index}" in ep.state_dict:
-            index += 1
-        name = f"_lifted_tensor_constant{index}"
-        with gm.graph.inserting_before(before):
-            constant = gm.graph.placeholder(name)
-        constant.meta = dict(node.meta)
-        constant.meta["val"] = _constant_value(value, mode)
-        node.replace_all_uses_with(constant)
-        gm.graph.erase_node(node)
-        lifted.append(InputSpec(InputKind.BUFFER, TensorArgument(constant.name), name, True))
-        ep.state_dict[name] = value
-    for node in attributes:
-        if hasattr(gm, str(node.target)):
-            delattr(gm, str(node.target))
-    specs = signature.input_specs
-    position = next((i for i, s in enumerate(specs) if s.kind is InputKind.USER_INPUT), len(specs))
-    signature.input_specs = [*specs[:position], *lifted, *specs[position:]]
-    gm.recompile()
-    return ep
 
 
 def _constant_value(value: torch.Tensor, mode: Any) -> Any:

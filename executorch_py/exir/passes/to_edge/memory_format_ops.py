@@ -24,7 +24,7 @@ from executorch_py.exir.ir.fake_values import (
     is_contiguous,
     refresh_users,
 )
-from executorch_py.exir.passes.base import GraphRewrite
+from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 
 def _value(arg: Any) -> Any:
@@ -51,8 +51,10 @@ def _input_dim_order(value: torch.Tensor) -> list[int]:
     return order
 
 
-class MemoryFormatOpsPass(GraphRewrite):
+class MemoryFormatOpsPass(GraphPass):
     """`_to_copy`, `clone` and `empty` become their dim-order forms."""
+
+    contract = Contract(requires=facts(Fact.EDGE), ensures=facts(Fact.DIM_ORDER))
 
     def rewrite(self, gm: GraphModule) -> bool:
         relaid: list[Node] = []
@@ -85,8 +87,10 @@ def _lay_out(node: Node, order: Sequence[int]) -> bool:
     return True
 
 
-class DimOrderOpsRevertPass(GraphRewrite):
-    """Dim-order forms become torch operators with a `memory_format` again."""
+class DimOrderOpsRevertPass(GraphPass):
+    """Dim-order forms become operators with a `memory_format` again."""
+
+    contract = Contract(requires=facts(Fact.EDGE), ends=facts(Fact.DIM_ORDER))
 
     def rewrite(self, gm: GraphModule) -> bool:
         modified = False

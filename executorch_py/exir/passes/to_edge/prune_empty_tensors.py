@@ -10,13 +10,15 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import guard_or_true
 
-from executorch_py.exir.passes.base import GraphRewrite
+from executorch_py.exir.passes.base import Contract, GraphPass
 
 _aten = torch.ops.aten
 
 
-class PruneEmptyTensorsPass(GraphRewrite):
+class PruneEmptyTensorsPass(GraphPass):
     """Remove operands of `cat` that have no elements."""
+
+    contract = Contract()
 
     def rewrite(self, gm: GraphModule) -> bool:
         cats = gm.graph.find_nodes(op="call_function", target=_aten.cat.default)

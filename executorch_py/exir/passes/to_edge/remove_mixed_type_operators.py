@@ -18,7 +18,10 @@ from torch.fx import GraphModule, Node
 
 from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation, fake_mode_of, refresh_users
 from executorch_py.exir.passes.base import (
-    GraphRewrite,
+    Contract,
+    Fact,
+    GraphPass,
+    facts,
     inherit_meta,
     map_tensor_arguments,
     operator_calls,
@@ -92,8 +95,10 @@ def _unrounded(node: Node, operand: Node, dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if one and operand.meta["val"].dtype != dtype else dtype
 
 
-class RemoveMixedTypeOperators(GraphRewrite):
+class RemoveMixedTypeOperators(GraphPass):
     """Insert `_to_copy(dtype=promoted)` where an operand has another dtype."""
+
+    contract = Contract(requires=facts(Fact.TENSOR_OPERANDS))
 
     def rewrite(self, gm: GraphModule) -> bool:
         mode = fake_mode_of(gm)

@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 
 from executorch_py.exir.dialects.edge_ops import edge_op
 from executorch_py.exir.ir.fake_values import refresh_users, same_metadata
-from executorch_py.exir.passes.base import GraphRewrite
+from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 _aten = torch.ops.aten
 
@@ -54,8 +54,10 @@ def _is_noop(node: Node) -> bool:
     )
 
 
-class RemoveNoopPass(GraphRewrite):
+class RemoveNoopPass(GraphPass):
     """Drop `to.dtype` that returns its input and `slice_copy` of everything."""
+
+    contract = Contract(requires=facts(Fact.NO_VIEWS))
 
     def rewrite(self, gm: GraphModule) -> bool:
         relaid: list[Node] = []
@@ -76,8 +78,10 @@ class RemoveNoopPass(GraphRewrite):
         return modified
 
 
-class RemoveToCopyPass(GraphRewrite):
+class RemoveToCopyPass(GraphPass):
     """Drop `_to_copy` that changes neither dtype, device, shape nor strides."""
+
+    contract = Contract()
 
     def rewrite(self, gm: GraphModule) -> bool:
         modified = False
@@ -90,8 +94,10 @@ class RemoveToCopyPass(GraphRewrite):
         return modified
 
 
-class FoldRedundantDequantizeQuantizePass(GraphRewrite):
+class FoldRedundantDequantizeQuantizePass(GraphPass):
     """Drop every dequantize-quantize pair that has the same parameters on both sides."""
+
+    contract = Contract()
 
     def rewrite(self, gm: GraphModule) -> bool:
         dequantize = _quant_ops("dequantize")

@@ -8,11 +8,13 @@ from __future__ import annotations
 import torch
 from torch.fx import GraphModule
 
-from executorch_py.exir.passes.base import GraphRewrite
+from executorch_py.exir.passes.base import Contract, GraphPass
 
 
-class RemoveNonCoreAtenOpGraphAssertsPass(GraphRewrite):
+class RemoveNonCoreAtenOpGraphAssertsPass(GraphPass):
     """Erase `_assert_tensor_metadata`."""
+
+    contract = Contract()
 
     def rewrite(self, gm: GraphModule) -> bool:
         asserts = gm.graph.find_nodes(

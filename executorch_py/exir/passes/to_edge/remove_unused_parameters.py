@@ -7,14 +7,35 @@ import copy
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from executorch_py.exir.ir.graph import copy_program, placeholders
+from executorch_py.exir.ir.graph import copy_graph_module, copy_program, placeholders
+from executorch_py.exir.passes.base import Contract, Pass
+
+
+class RemoveUnusedParameters(Pass):
+    """Drop the parameters without readers; a graph that had some is replaced by a copy."""
+
+    contract = Contract()
+
+    def run(self, program: ExportedProgram) -> bool:
+        if not _unused(program):
+            return False
+        # Nodes of a copy are named afresh, from the names that are left.
+        program._graph_module = copy_graph_module(program.graph_module)
+        _remove(program)
+        return True
 
 
 def remove_unused_parameters_pass(ep: ExportedProgram) -> ExportedProgram:
-    """The program without its unread parameters; `ep` itself when all are read."""
+    """A copy of the program without its unread parameters; `ep` itself when all are read."""
     if not _unused(ep):
         return ep
     program = copy_program(ep)
+    _remove(program)
+    program.graph_module.recompile()
+    return program
+
+
+def _remove(program: ExportedProgram) -> None:
     unused = _unused(program)
     signature = copy.copy(program.graph_signature)
     signature.input_specs = [s for s in signature.input_specs if s.target not in unused]
@@ -24,8 +45,6 @@ def remove_unused_parameters_pass(ep: ExportedProgram) -> ExportedProgram:
     for fqn in unused:
         program._state_dict.pop(fqn, None)
     program._graph_signature = signature
-    program.graph_module.recompile()
-    return program
 
 
 def _unused(ep: ExportedProgram) -> dict[str, str]:

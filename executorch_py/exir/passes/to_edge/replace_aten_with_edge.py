@@ -12,7 +12,13 @@ from torch.fx import GraphModule
 
 from executorch_py.exir.dialects.edge_ops import EdgeOpOverload, edge_op
 from executorch_py.exir.dialects.sym_ops import KEPT_AS_TORCH_OPS
-from executorch_py.exir.passes.base import GraphRewrite, operator_calls
+from executorch_py.exir.passes.base import (
+    Contract,
+    Fact,
+    GraphPass,
+    facts,
+    operator_calls,
+)
 
 
 def aten_to_edge(aten_op: torch._ops.OpOverload) -> EdgeOpOverload:
@@ -25,8 +31,10 @@ def should_lower_to_edge(op: Any) -> bool:
     return isinstance(op, torch._ops.OpOverload) and op not in KEPT_AS_TORCH_OPS
 
 
-class OpReplacePass(GraphRewrite):
+class OpReplacePass(GraphPass):
     """Retarget every torch operator overload to its edge form."""
+
+    contract = Contract(ensures=facts(Fact.EDGE), ends=facts(Fact.ATEN))
 
     def rewrite(self, gm: GraphModule) -> bool:
         modified = False

@@ -5,11 +5,13 @@ from __future__ import annotations
 from torch.fx import GraphModule
 
 from executorch_py.exir.dialects.sym_ops import SYM_PACKETS
-from executorch_py.exir.passes.base import GraphRewrite
+from executorch_py.exir.passes.base import Contract, GraphPass
 
 
-class ReplaceSymSizeOpPass(GraphRewrite):
+class ReplaceSymSizeOpPass(GraphPass):
     """Packets of sym_size, sym_stride and sym_numel become overloads."""
+
+    contract = Contract()
 
     def rewrite(self, gm: GraphModule) -> bool:
         modified = False

@@ -14,10 +14,16 @@ from torch.utils import _pytree as pytree
 
 from executorch_py.exir.error import ExportError, ExportErrorType
 from executorch_py.exir.ir.fake_values import contiguous_like, has_row_major_strides, refresh_users
-from executorch_py.exir.passes.base import GraphRewrite, operator_calls
+from executorch_py.exir.passes.base import (
+    Contract,
+    Fact,
+    GraphPass,
+    facts,
+    operator_calls,
+)
 
 
-def _is_view(op: torch._ops.OpOverload) -> bool:
+def is_view(op: torch._ops.OpOverload) -> bool:
     arguments = op._schema.arguments
     alias = arguments[0].alias_info if arguments else None
     return op.is_view or (
@@ -44,8 +50,10 @@ def _copy_form(node: Node) -> torch._ops.OpOverload:
     return found
 
 
-class ReplaceViewsWithCopiesPass(GraphRewrite):
+class ReplaceViewsWithCopiesPass(GraphPass):
     """Retarget view operators to their copying forms."""
+
+    contract = Contract(ensures=facts(Fact.NO_VIEWS))
 
     def rewrite(self, gm: GraphModule) -> bool:
         relaid: list[Node] = []
@@ -53,19 +61,20 @@ class ReplaceViewsWithCopiesPass(GraphRewrite):
         for node in operator_calls(gm):
             if node.target is torch.ops.aten._unsafe_view.default:
                 node.target = torch.ops.aten.view_copy.default
+                modified = True
             elif node.target is torch.ops.aten.nonzero.default:
                 # Upstream: eager's column-major layout is recorded while kernels write rows; here
                 # the recorded layout is rows, too.
                 pass
-            elif _is_view(node.target):
+            elif is_view(node.target):
                 node.target = _copy_form(node)
+                modified = True
             else:
                 continue
-            modified = True
             if _make_contiguous(node):
                 relaid.append(node)
         refresh_users(gm, relaid)
-        return modified
+        return modified or bool(relaid)
 
 
 def _make_contiguous(node: Node) -> bool:

@@ -7,6 +7,7 @@ computes with it in float32.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from executorch_py.exir.ir.fake_values import fake_mode_of
 from executorch_py.exir.passes.base import (
-    GraphRewrite,
+    Contract,
+    GraphPass,
     inherit_meta,
     map_tensor_arguments,
     operator_calls,
@@ -31,12 +33,14 @@ _BY_NUMBER: dict[Any, Any] = {
 }
 
 
-class ScalarToTensorPass(GraphRewrite):
+class ScalarToTensorPass(GraphPass):
     """`add(x, 1)` becomes `add(x, tensor(1))`; of halves, `mul(x, 0.1)` is `mul.Scalar`."""
+
+    contract = Contract()
 
     def rewrite(self, gm: GraphModule) -> bool:
         changed = [
-            _keep_number(n) or map_tensor_arguments(n, lambda a, n=n: _lift(gm, n, a))
+            _keep_number(n) or map_tensor_arguments(n, partial(_lift, gm, n))
             for n in operator_calls(gm)
         ]
         return any(changed)

@@ -1,12 +1,16 @@
-"""The passes from the decomposed ATen graph to the edge dialect, as data, in order.
-
-Each entry names a rewrite; comments say why it stands where it stands.
-"""
+"""The passes from the decomposed ATen graph to the edge dialect, in order, with reasons."""
 
 from __future__ import annotations
 
-from executorch_py.exir.passes.base import GraphRewrite
+from executorch_py.exir.passes.base import Fact, facts
+from executorch_py.exir.passes.lower.debug_handle_generator import DebugHandleGeneratorPass
+from executorch_py.exir.passes.runner import Step
+from executorch_py.exir.passes.simplify.dead_code import EliminateDeadCode
+from executorch_py.exir.passes.to_edge.convert_constant_dim_order import ConvertConstantDimOrder
+from executorch_py.exir.passes.to_edge.lift_constants import LiftConstants
 from executorch_py.exir.passes.to_edge.memory_format_ops import MemoryFormatOpsPass
+from executorch_py.exir.passes.to_edge.names import NameSignature, RenameBuiltins
+from executorch_py.exir.passes.to_edge.output_values import RecordOutputValues
 from executorch_py.exir.passes.to_edge.prune_empty_tensors import PruneEmptyTensorsPass
 from executorch_py.exir.passes.to_edge.remove_mixed_type_operators import RemoveMixedTypeOperators
 from executorch_py.exir.passes.to_edge.remove_noop import (
@@ -17,28 +21,47 @@ from executorch_py.exir.passes.to_edge.remove_noop import (
 from executorch_py.exir.passes.to_edge.remove_tensor_metadata_asserts import (
     RemoveNonCoreAtenOpGraphAssertsPass,
 )
+from executorch_py.exir.passes.to_edge.remove_unused_parameters import RemoveUnusedParameters
 from executorch_py.exir.passes.to_edge.replace_aten_with_edge import OpReplacePass
 from executorch_py.exir.passes.to_edge.replace_sym_size_ops import ReplaceSymSizeOpPass
 from executorch_py.exir.passes.to_edge.replace_views import ReplaceViewsWithCopiesPass
 from executorch_py.exir.passes.to_edge.scalar_to_tensor import ScalarToTensorPass
 from executorch_py.exir.passes.to_edge.sym_to_tensor import SymToTensorPass
 
-ATEN_TO_EDGE: tuple[type[GraphRewrite], ...] = (
-    RemoveNonCoreAtenOpGraphAssertsPass,
-    ReplaceViewsWithCopiesPass,
-    ReplaceSymSizeOpPass,
+# What decomposition leaves.
+DECOMPOSED = facts(Fact.ATEN, Fact.FUNCTIONAL)
+
+# Rewrites of torch operators. They leave edge operators alone, so that a pass of a later stage may
+# use torch's and have them brought to the edge dialect.
+ATEN_TO_EDGE: tuple[Step, ...] = (
+    Step(RemoveNonCoreAtenOpGraphAssertsPass),
+    Step(ReplaceViewsWithCopiesPass),
+    Step(ReplaceSymSizeOpPass),
     # Tensor slots first hold tensors, then tensors of one dtype.
-    ScalarToTensorPass,
-    SymToTensorPass,
+    Step(ScalarToTensorPass),
+    Step(SymToTensorPass),
     # Views are copies by now, so that a slice of everything is recognised.
-    RemoveNoopPass,
-    PruneEmptyTensorsPass,
-    RemoveToCopyPass,
-    FoldRedundantDequantizeQuantizePass,
-    RemoveMixedTypeOperators,
+    Step(RemoveNoopPass),
+    Step(PruneEmptyTensorsPass),
+    Step(RemoveToCopyPass),
+    Step(FoldRedundantDequantizeQuantizePass),
+    Step(RemoveMixedTypeOperators),
     # Nothing after this line may look for torch operators.
-    OpReplacePass,
+    Step(OpReplacePass),
 )
 
-# Only in dim-order mode.
-DIM_ORDER: tuple[type[GraphRewrite], ...] = (MemoryFormatOpsPass,)
+TO_EDGE: tuple[Step, ...] = (
+    # First, so that nothing is done for them.
+    Step(RemoveUnusedParameters),
+    Step(RenameBuiltins),
+    *ATEN_TO_EDGE,
+    Step(MemoryFormatOpsPass, lambda c: not c._skip_dim_order),
+    # Nodes have their last names; lifting finds its place by the signature.
+    Step(NameSignature),
+    Step(LiftConstants),
+    Step(ConvertConstantDimOrder),
+    # After all that leaves calls unused, and before nodes are numbered.
+    Step(EliminateDeadCode),
+    Step(RecordOutputValues),
+    Step(DebugHandleGeneratorPass),
+)

@@ -5,6 +5,7 @@ Eager converts them silently; a runtime that follows operator schemas cannot.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,7 +13,10 @@ from torch.fx import GraphModule, Node
 
 from executorch_py.exir.ir.fake_values import evaluate, fake_evaluation, fake_mode_of
 from executorch_py.exir.passes.base import (
-    GraphRewrite,
+    Contract,
+    Fact,
+    GraphPass,
+    facts,
     inherit_meta,
     map_tensor_arguments,
     operator_calls,
@@ -25,14 +29,13 @@ _DTYPE_OF_SYMBOL: dict[type, torch.dtype] = {
 }
 
 
-class SymToTensorPass(GraphRewrite):
-    """`mul(x, sym)` becomes `mul(x, scalar_tensor(sym))`."""
+class SymToTensorPass(GraphPass):
+    """`mul(x, sym)` becomes `mul(x, scalar_tensor(sym))`; ScalarToTensorPass did the numbers."""
+
+    contract = Contract(ensures=facts(Fact.TENSOR_OPERANDS))
 
     def rewrite(self, gm: GraphModule) -> bool:
-        changed = [
-            map_tensor_arguments(n, lambda a, n=n: _wrap(gm, n, a)) for n in operator_calls(gm)
-        ]
-        return any(changed)
+        return any([map_tensor_arguments(n, partial(_wrap, gm, n)) for n in operator_calls(gm)])
 
 
 def _wrap(gm: GraphModule, node: Node, value: Any) -> Node | None:

@@ -20,8 +20,9 @@ from executorch_py.exir.passes import (
     dead_code_elimination_pass,
 )
 from executorch_py.exir.passes.remove_unused_parameters_pass import remove_unused_parameters_pass
+from executorch_py.exir.passes.runner import wanted_passes
 from executorch_py.exir.passes.to_edge.replace_views import ReplaceViewsWithCopiesPass
-from executorch_py.exir.passes.to_edge.steps import ATEN_TO_EDGE, DIM_ORDER
+from executorch_py.exir.passes.to_edge.steps import TO_EDGE
 
 edge = exir_ops.edge.aten
 
@@ -52,6 +53,10 @@ def targets(ep: ExportedProgram) -> list[str]:
 
 def check_values(ep: ExportedProgram, function: Callable[..., Any], inputs: Sequence[Any]) -> None:
     torch.testing.assert_close(ep.module()(*inputs), function(*inputs))
+
+
+def class_name(value: object) -> str:
+    return type(value).__name__
 
 
 X = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
@@ -280,7 +285,7 @@ def test_dead_code_is_reported_only_when_there_is_some() -> None:
     assert dead_code_elimination_pass(gm).modified
 
 
-@pytest.mark.parametrize("make", [*ATEN_TO_EDGE, *DIM_ORDER])
-def test_every_pass_of_the_pipeline_leaves_a_finished_graph_alone(make: Any) -> None:
+@pytest.mark.parametrize("one", wanted_passes(TO_EDGE, EdgeCompileConfig()), ids=class_name)
+def test_every_pass_of_the_pipeline_leaves_a_finished_graph_alone(one: Any) -> None:
     ep = edge_program(lambda x: torch.cat([x.permute(1, 0) + 1, x.t() * 2.5]).to(torch.int32), X)
-    assert not make()(ep.graph_module).modified
+    assert not one.run(ep)

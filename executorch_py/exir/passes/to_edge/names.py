@@ -1,0 +1,38 @@
+"""Names of a program's inputs and outputs, in the graph and in the signature."""
+
+from __future__ import annotations
+
+import builtins
+
+from torch.export import ExportedProgram
+
+from executorch_py.exir.ir.graph import placeholders
+from executorch_py.exir.ir.signature import updated_signature
+from executorch_py.exir.passes.base import Contract, Pass
+
+
+class RenameBuiltins(Pass):
+    """Rename inputs that shadow Python builtins (`input`), which no copy of a graph preserves.
+
+    The signature follows in NameSignature.
+    """
+
+    contract = Contract()
+
+    def run(self, program: ExportedProgram) -> bool:
+        shadowing = [n for n in placeholders(program.graph) if hasattr(builtins, n.name)]
+        for node in shadowing:
+            node._rename(f"{node.name}_1")
+            node.target = node.name
+        return bool(shadowing)
+
+
+class NameSignature(Pass):
+    """Give inputs and outputs of the signature the names that their nodes have."""
+
+    contract = Contract()
+
+    def run(self, program: ExportedProgram) -> bool:
+        before = program.graph_signature
+        program._graph_signature = updated_signature(before, program.graph_module)
+        return bool(before != program.graph_signature)

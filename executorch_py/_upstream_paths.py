@@ -208,7 +208,9 @@ class UpstreamModule(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name == "__all__":
             return sorted({n for home in self._homes for n in home.public_names()})
-        for home in self._homes:
+        # Importing asks for names such as `__path__`, which would import the modules of the line.
+        homes = () if name.startswith("__") else self._homes
+        for home in homes:
             if (found := home.name_there(name)) is not None:
                 value = getattr(home.module(), found)
                 setattr(self, name, value)

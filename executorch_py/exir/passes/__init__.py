@@ -1,14 +1,11 @@
-"""The passes of the exporter, by their public names.
+"""The passes of the exporter, by their public names; README.md is the map of the rooms.
 
-Each pass is a module; the orders in which they run are to_edge/steps.py and pipeline.py. Names are
-resolved on first use, so that importing one pass does not import all.
+Names are looked up on first use, so that importing one pass does not import all.
 """
 
 from __future__ import annotations
 
 import importlib
-import sys
-import types
 from typing import Any
 
 _PACKAGE = "executorch_py.exir.passes"
@@ -50,20 +47,19 @@ _HOME = {
     "remove_unused_parameters_pass": "to_edge.remove_unused_parameters",
     "weights_to_outputs_pass": "lower.weights_to_outputs",
 }
+# Functions that upstream defines in modules of the same name. Python sets an attribute of the
+# package when such a module is first imported, and never again: it is imported and removed here,
+# so that the name always is the function.
+_MODULES_OF_THE_SAME_NAME = (
+    "external_constants_pass",
+    "remove_unused_parameters_pass",
+    "weights_to_outputs_pass",
+)
+for _name in _MODULES_OF_THE_SAME_NAME:
+    importlib.import_module(f"{_PACKAGE}.{_name}")
+    del globals()[_name]
 
 __all__ = sorted(_HOME)
-
-
-class _Package(types.ModuleType):
-    """Lets `passes.some_pass` be the function where the module that defines it has its name."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, types.ModuleType) and name in _HOME:
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

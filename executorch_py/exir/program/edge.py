@@ -33,6 +33,7 @@ from executorch_py.exir.passes.to_edge.remove_tensor_metadata_asserts import (
 from executorch_py.exir.passes.to_edge.steps import DECOMPOSED, TO_EDGE
 from executorch_py.exir.program.config import EdgeCompileConfig
 from executorch_py.exir.program.gc_pause import without_collections
+from executorch_py.exir.program.upper_floors import start_record
 
 if TYPE_CHECKING:
     from executorch_py.exir.program.managers import EdgeProgramManager
@@ -98,16 +99,6 @@ def check_arguments(constant_methods: Any, compile_config: Any) -> None:
         )
 
 
-def start_record(methods: dict[str, ExportedProgram], manager: EdgeProgramManager) -> None:
-    """Let a manager record what was exported and how its edge programs are now."""
-    from executorch_py.devtools.etrecord import ETRecord
-
-    record = ETRecord()
-    record.add_exported_program(methods)
-    record.add_edge_dialect_program(manager)
-    manager._etrecord = record
-
-
 @without_collections
 def to_edge(
     programs: Programs,
@@ -136,5 +127,5 @@ def to_edge(
         )
     manager = EdgeProgramManager(edge_programs, constant_methods, config)
     if generate_etrecord:
-        start_record(methods, manager)
+        manager._etrecord = start_record(methods, manager)
     return manager

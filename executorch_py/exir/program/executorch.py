@@ -2,7 +2,7 @@
 
 Runs the pipeline of passes/pipeline.py on copies, so the edge programs stay as they were
 and a second call gives the same bytes. Emission and byte formats are emit/ and serialize/; running
-the result is the runtime's part and is only reached for from `run` and `verify`.
+the result is the runtime's part; `run` and `verify` reach for it through upper_floors.py.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from executorch_py.exir.passes.runner import run_pipeline, wanted_passes
 from executorch_py.exir.program.arguments import Arguments, model_arguments
 from executorch_py.exir.program.config import ExecutorchBackendConfig
 from executorch_py.exir.program.gc_pause import without_collections
+from executorch_py.exir.program.upper_floors import compare_with_model, load_method
 
 if TYPE_CHECKING:
     from executorch_py.exir.backend.delegation_summary import DelegationSummary
     from executorch_py.exir.emit import EmitterOutput
     from executorch_py.exir.program.managers import EdgeProgramManager
+    from executorch_py.exir.program.upper_floors import Method, ParityReport
     from executorch_py.exir.serialize.cord import Cord
-    from executorch_py.runtime import Method
-    from executorch_py.testing.parity import ParityReport
 
 
 @without_collections
@@ -275,16 +275,13 @@ class ExecutorchProgramManager:
         Inputs as for `run`. Unless a tolerance is given, outputs that were quantized last may be
         one quantum off: the report says so, and of how much.
         """
-        from executorch_py.testing.parity import verify_program
-
-        return verify_program(self, model, *inputs, method=method, rtol=rtol, atol=atol, **kwargs)
+        options = {"method": method, "rtol": rtol, "atol": atol, **kwargs}
+        return compare_with_model(self, model, *inputs, **options)
 
     def _load(self, method: str) -> Method:
         """The method, loaded anew from the bytes."""
-        from executorch_py.runtime import Runtime
-
         data = [bytes(file) for file in self._tensor_data.values()]
-        return Runtime.get().load_program(self.buffer, data_path=data or None).load_method(method)
+        return load_method(self.buffer, data, method)
 
     def _arguments(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
         spec = self.exported_program(method).call_spec.in_spec

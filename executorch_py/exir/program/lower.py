@@ -24,10 +24,10 @@ from executorch_py.exir.program.edge import (
     as_methods,
     check_arguments,
     generate_edge_program,
-    start_record,
 )
 from executorch_py.exir.program.gc_pause import without_collections
 from executorch_py.exir.program.managers import EdgeProgramManager, Passes
+from executorch_py.exir.program.upper_floors import start_record
 
 if TYPE_CHECKING:
     from executorch_py.exir.backend.partitioner import Partitioner
@@ -139,7 +139,7 @@ def to_edge_transform_and_lower(
         for program in manager._edge_programs.values():
             lift_constant_tensor_pass(program)
     if generate_etrecord:
-        start_record(methods, manager)
+        manager._etrecord = start_record(methods, manager)
     manager = _partition(manager, partitioners)
     _check_result(manager, partitioners, config, kept)
     return manager

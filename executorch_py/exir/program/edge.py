@@ -32,7 +32,6 @@ from executorch_py.exir.passes.to_edge.remove_tensor_metadata_asserts import (
 )
 from executorch_py.exir.passes.to_edge.steps import DECOMPOSED, TO_EDGE
 from executorch_py.exir.program.config import EdgeCompileConfig
-from executorch_py.exir.program.gc_pause import without_collections
 from executorch_py.exir.program.upper_floors import start_record
 
 if TYPE_CHECKING:
@@ -99,7 +98,6 @@ def check_arguments(constant_methods: Any, compile_config: Any) -> None:
         )
 
 
-@without_collections
 def to_edge(
     programs: Programs,
     constant_methods: dict[str, Any] | None = None,

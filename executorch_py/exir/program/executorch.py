@@ -26,7 +26,6 @@ from executorch_py.exir.passes.pipeline import GIVEN, TO_EXECUTORCH
 from executorch_py.exir.passes.runner import run_pipeline, wanted_passes
 from executorch_py.exir.program.arguments import Arguments, model_arguments
 from executorch_py.exir.program.config import ExecutorchBackendConfig
-from executorch_py.exir.program.gc_pause import without_collections
 from executorch_py.exir.program.upper_floors import compare_with_model, load_method
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from executorch_py.exir.serialize.cord import Cord
 
 
-@without_collections
 def lower_to_executorch(
     manager: EdgeProgramManager, config: ExecutorchBackendConfig | None = None
 ) -> ExecutorchProgramManager:

@@ -25,7 +25,6 @@ from executorch_py.exir.program.edge import (
     check_arguments,
     generate_edge_program,
 )
-from executorch_py.exir.program.gc_pause import without_collections
 from executorch_py.exir.program.managers import EdgeProgramManager, Passes
 from executorch_py.exir.program.upper_floors import start_record
 
@@ -115,7 +114,6 @@ def _check_result(
         EXIREdgeDialectVerifier(config, preserve_ops=allowed)(program)
 
 
-@without_collections
 def to_edge_transform_and_lower(
     programs: Programs,
     transform_passes: Passes | None = None,

@@ -1,6 +1,7 @@
 """Constants and buffers in unusual layouts are stored contiguously.
 
-A file can say contiguous and channels_last of a constant; parameters are laid out when emitted.
+A file can name two layouts of a constant: contiguous and channels_last. Parameters are laid out
+when they are emitted.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from executorch_py.exir.passes.base import Contract, Pass
 
 
 class ConvertConstantDimOrder(Pass):
-    """Make such tensors contiguous: their values, placeholders and what follows from them."""
+    """Make such tensors contiguous, and correct the values of all nodes that depend on them."""
 
     contract = Contract()
 
     def run(self, program: ExportedProgram) -> bool:
         nodes = {node.name: node for node in placeholders(program.graph)}
-        relaid: list[Node] = []
+        converted: list[Node] = []
         for spec in program.graph_signature.input_specs:
             if spec.target is None:
                 continue
@@ -37,9 +38,9 @@ class ConvertConstantDimOrder(Pass):
             holder[spec.target] = tensor.contiguous()
             node = nodes[spec.arg.name]
             node.meta["val"] = contiguous_like(node.meta["val"])
-            relaid.append(node)
-        refresh_users(program.graph_module, relaid)
-        return bool(relaid)
+            converted.append(node)
+        refresh_users(program.graph_module, converted)
+        return bool(converted)
 
 
 def convert_constant_dim_order_pass(exported_program: ExportedProgram) -> ExportedProgram:

@@ -1,4 +1,4 @@
-"""Copies, clones and empties speak of dim orders instead of memory formats, and back.
+"""Copies, clones and empty tensors get a dim order instead of a memory format, and back.
 
 The edge dialect names a layout by dimension order, as the file format does.
 """
@@ -37,7 +37,7 @@ def _rank(arg: Any) -> int:
 
 
 def _input_dim_order(value: torch.Tensor) -> list[int]:
-    """The dim order of an input that is to be kept: contiguous, channels_last, or contiguous.
+    """The dim order that a copy keeps of its input: channels_last if that is it, else contiguous.
 
     Upstream: any other order fails while re-tracing; no runtime copies into one.
     """
@@ -57,7 +57,7 @@ class MemoryFormatOpsPass(GraphPass):
     contract = Contract(requires=facts(Fact.EDGE), ensures=facts(Fact.DIM_ORDER))
 
     def rewrite(self, gm: GraphModule) -> bool:
-        relaid: list[Node] = []
+        moved: list[Node] = []
         modified = False
         for node in gm.graph.nodes:
             if node.op != "call_function" or node.target not in DimOrderOpsMap:
@@ -74,8 +74,8 @@ class MemoryFormatOpsPass(GraphPass):
             node._rename(gm.graph._target_to_str(node.target))
             modified = True
             if _lay_out(node, order):
-                relaid.append(node)
-        refresh_users(gm, relaid)
+                moved.append(node)
+        refresh_users(gm, moved)
         return modified
 
 

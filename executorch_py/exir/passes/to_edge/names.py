@@ -12,7 +12,7 @@ from executorch_py.exir.passes.base import Contract, Pass
 
 
 class RenameBuiltins(Pass):
-    """Rename inputs that shadow Python builtins (`input`), which no copy of a graph preserves.
+    """Rename inputs that shadow Python builtins (`input`): a copy of a graph renames them anyway.
 
     The signature follows in NameSignature.
     """

@@ -1,7 +1,7 @@
-"""`cat` without its empty operands; a `cat` of nothing but empty tensors becomes `full`.
+"""Empty operands of `cat` are dropped; a `cat` of empty operands only becomes `full`.
 
-The old rule that `cat` skips 1-d empty tensors of any rank is a special case in every kernel;
-here it is resolved once.
+An empty 1-d tensor may be concatenated with tensors of any rank, by an old rule of torch. Kernels
+need no special case for it when such operands are gone.
 """
 
 from __future__ import annotations

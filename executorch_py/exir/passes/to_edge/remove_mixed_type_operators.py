@@ -1,9 +1,9 @@
 """Arithmetic on operands of different dtypes gets explicit casts to the promoted dtype.
 
-Only for the operators in the tables; others promote in their kernels. The dtypes that the dialect
-allows of an operator know nothing of ranks: a tensor without dimensions that would not widen the
-others' type is cast to it; as the second factor or divisor of halves to float32, which keeps what
-a half would lose, as eager does.
+Only for the operators in the tables; others promote in their kernels. Dtype rules of the dialect do
+not look at ranks. A 0-d tensor that does not take part in promotion is therefore cast to the dtype
+of the others. As the second factor or divisor of float16 or bfloat16 it is cast to float32 instead,
+which eager computes in.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _PROMOTION: dict[Any, KIND] = {
     _aten.hypot.default: KIND.DEFAULT,
     _aten.nextafter.default: KIND.DEFAULT,
 }
-# Cast only where ranks decide; otherwise promoted in their kernels.
+# Operands are cast only where ranks decide; kernels do all other promotion.
 _PROMOTION_BY_RANK: dict[Any, KIND] = {
     _aten.bitwise_and.Tensor: KIND.DEFAULT,
     _aten.bitwise_or.Tensor: KIND.DEFAULT,
@@ -50,19 +50,19 @@ _PROMOTION_BY_RANK: dict[Any, KIND] = {
     _aten.remainder.Tensor: KIND.DEFAULT,
     _aten.where.self: KIND.DEFAULT,
 }
-# A second operand without dimensions stays unrounded beside halves.
+# A 0-d second operand is not rounded to the half-precision dtype of the first.
 _UNROUNDED_BESIDE_HALVES = (
     _aten.mul.Tensor,
     _aten.div.Tensor,
     _aten.div.Tensor_mode,
     _aten.floor_divide.default,
 )
-# Their result has the dtype of all operands together.
+# Operators whose result has the promoted dtype of all operands.
 _JOINS = (_aten.cat.default, _aten.stack.default)
 
 
 def _operands(node: Node) -> list[Node]:
-    """The tensors that promote each other: a condition does not."""
+    """The tensors that promote each other, which a condition does not."""
     condition = node.args[0] if node.target is _aten.where.self else None
     return [n for n in node.all_input_nodes if _is_tensor(n) and n is not condition]
 
@@ -85,14 +85,14 @@ def _promoted_dtype(node: Node, operands: list[Node]) -> torch.dtype | None:
 
 
 def _unrounded(node: Node, operand: Node, dtype: torch.dtype) -> torch.dtype:
-    """The dtype to cast this operand to, where the others get `dtype`."""
+    """The dtype to cast this operand to, while the others are cast to `dtype`."""
     if node.target not in _UNROUNDED_BESIDE_HALVES or dtype not in (torch.float16, torch.bfloat16):
         return dtype
     left, right = node.args[:2]
     if operand is not right or operand is left or not _is_tensor(left):
         return dtype
-    one = operand.meta["val"].dim() == 0 and left.meta["val"].dim() > 0
-    return torch.float32 if one and operand.meta["val"].dtype != dtype else dtype
+    is_scalar = operand.meta["val"].dim() == 0 and left.meta["val"].dim() > 0
+    return torch.float32 if is_scalar and operand.meta["val"].dtype != dtype else dtype
 
 
 class RemoveMixedTypeOperators(GraphPass):
@@ -132,8 +132,8 @@ def _is_tensor(node: Node) -> bool:
 
 
 def _refresh_layouts(gm: GraphModule, changed: list[Node]) -> None:
-    # A cast keeps the layout of its operand, so only a changed result dtype could spread, and
-    # promotion gives the dtype that the operator had.
+    # A cast keeps the layout of its operand, so at most a new result dtype could spread; promotion
+    # gives the dtype that the operator had before.
     refresh_users(gm, [n for node in changed for n in node.all_input_nodes])
 
 

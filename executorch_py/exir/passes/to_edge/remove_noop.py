@@ -1,7 +1,7 @@
-"""Operators that return what they were given go away, and the dequantize-quantize pairs around
-them with equal parameters.
+"""No-op removal: operators that return their input, and dequantize-quantize pairs.
 
-Relies on `meta["val"]`: an operator is a no-op when the result cannot differ from the input.
+A pair is dropped where both have equal parameters. Relies on `meta["val"]`: an operator is a no-op
+when its result cannot differ from its input.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ def _quant_ops(verb: str) -> frozenset[object]:
 
 
 def _bypass(node: Node, source: Node) -> list[Node]:
-    """Let the users of `node` read `source`; return the nodes whose readers see a new layout."""
-    relaid = [] if same_metadata(node.meta["val"], source.meta["val"]) else [source]
+    """Let the users of `node` read `source`; return `source` if its layout is another one."""
+    moved = [] if same_metadata(node.meta["val"], source.meta["val"]) else [source]
     node.replace_all_uses_with(source)
     node.graph.erase_node(node)
-    return relaid
+    return moved
 
 
 def _all_static(value: torch.Tensor) -> bool:
@@ -60,7 +60,7 @@ class RemoveNoopPass(GraphPass):
     contract = Contract(requires=facts(Fact.NO_VIEWS))
 
     def rewrite(self, gm: GraphModule) -> bool:
-        relaid: list[Node] = []
+        moved: list[Node] = []
         dequantizers: list[Node] = []
         modified = False
         dequantize = _quant_ops("dequantize")
@@ -71,10 +71,10 @@ class RemoveNoopPass(GraphPass):
                 source = node.args[0]
                 if source.target in dequantize:
                     dequantizers.append(source)
-                relaid += _bypass(node, source)
+                moved += _bypass(node, source)
                 modified = True
         fold_dequantize_quantize(gm, dequantizers)
-        refresh_users(gm, relaid)
+        refresh_users(gm, moved)
         return modified
 
 

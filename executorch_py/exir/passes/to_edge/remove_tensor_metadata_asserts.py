@@ -1,4 +1,4 @@
-"""Erasing assertions: those outside the core operator set, which no later stage understands.
+"""Assertions on tensor metadata are erased: they are outside the core operator set.
 
 Assertions on sizes and scalars stay until the program is lowered for the runtime.
 """

@@ -1,4 +1,4 @@
-"""Size operators named by packet (`aten.sym_size`) get the overload that is meant."""
+"""Operator packets that read sizes (`aten.sym_size`) become the overloads that they stand for."""
 
 from __future__ import annotations
 

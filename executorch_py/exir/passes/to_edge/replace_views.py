@@ -24,6 +24,7 @@ from executorch_py.exir.passes.base import (
 
 
 def is_view(op: torch._ops.OpOverload) -> bool:
+    """Whether an operator returns a view of its first operand."""
     arguments = op._schema.arguments
     alias = arguments[0].alias_info if arguments else None
     return op.is_view or (
@@ -42,8 +43,8 @@ def _copy_form(node: Node) -> torch._ops.OpOverload:
     if copy is None:
         raise ExportError(
             ExportErrorType.NOT_SUPPORTED,
-            f"node '{node.name}' calls {op}, which returns a view of its input, and there is no "
-            f"{op.namespace}::{name}_copy to use instead.\n{node.stack_trace or ''}\n"
+            f"node '{node.name}' calls {op}, which returns a view of its input: expected an operator "
+            f"{op.namespace}::{name}_copy to use instead, got none.\n{node.stack_trace or ''}\n"
             "Define that operator, or a decomposition of this one.",
         )
     found: torch._ops.OpOverload = copy
@@ -56,7 +57,7 @@ class ReplaceViewsWithCopiesPass(GraphPass):
     contract = Contract(ensures=facts(Fact.NO_VIEWS))
 
     def rewrite(self, gm: GraphModule) -> bool:
-        relaid: list[Node] = []
+        moved: list[Node] = []
         modified = False
         for node in operator_calls(gm):
             if node.target is torch.ops.aten._unsafe_view.default:
@@ -72,9 +73,9 @@ class ReplaceViewsWithCopiesPass(GraphPass):
             else:
                 continue
             if _make_contiguous(node):
-                relaid.append(node)
-        refresh_users(gm, relaid)
-        return modified or bool(relaid)
+                moved.append(node)
+        refresh_users(gm, moved)
+        return modified or bool(moved)
 
 
 def _make_contiguous(node: Node) -> bool:

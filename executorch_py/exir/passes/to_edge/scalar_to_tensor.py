@@ -1,8 +1,8 @@
 """Python numbers in Tensor slots become 0-d constants, as operator schemas demand.
 
-The constants are attributes of the graph module at first; lift_constants.py makes them inputs. A
-product or quotient of halves takes its number as a number, which is not rounded to a half: eager
-computes with it in float32.
+The constants are attributes of the graph module at first; lift_constants.py makes them inputs. In
+products and quotients of float16 and bfloat16 the number becomes a Scalar argument instead, because
+eager computes with it in float32 and does not round it first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from executorch_py.exir.passes.base import (
 
 _aten = torch.ops.aten
 _HALVES = (torch.float16, torch.bfloat16)
-_BY_NUMBER: dict[Any, Any] = {
+_SCALAR_OVERLOAD: dict[Any, Any] = {
     _aten.mul.Tensor: _aten.mul.Scalar,
     _aten.div.Tensor: _aten.div.Scalar,
     _aten.div.Tensor_mode: _aten.div.Scalar_mode,
@@ -34,21 +34,21 @@ _BY_NUMBER: dict[Any, Any] = {
 
 
 class ScalarToTensorPass(GraphPass):
-    """`add(x, 1)` becomes `add(x, tensor(1))`; of halves, `mul(x, 0.1)` is `mul.Scalar`."""
+    """`add(x, 1)` becomes `add(x, tensor(1))`; `mul(x, 0.1)` of float16 becomes `mul.Scalar`."""
 
     contract = Contract()
 
     def rewrite(self, gm: GraphModule) -> bool:
         changed = [
-            _keep_number(n) or map_tensor_arguments(n, partial(_lift, gm, n))
+            _use_scalar_overload(n) or map_tensor_arguments(n, partial(_lift, gm, n))
             for n in operator_calls(gm)
         ]
         return any(changed)
 
 
-def _keep_number(node: Node) -> bool:
-    """Name the operator that takes a number instead, if halves are multiplied or divided by one."""
-    if node.target not in _BY_NUMBER or len(node.args) != 2:
+def _use_scalar_overload(node: Node) -> bool:
+    """Choose the Scalar overload if half-precision values are multiplied or divided by a number."""
+    if node.target not in _SCALAR_OVERLOAD or len(node.args) != 2:
         return False
     value, number = (a.meta.get("val") if isinstance(a, Node) else a for a in node.args)
     result = node.meta.get("val")
@@ -58,7 +58,7 @@ def _keep_number(node: Node) -> bool:
         return False
     if node.target is _aten.floor_divide.default:
         node.update_kwarg("rounding_mode", "floor")
-    node.target = _BY_NUMBER[node.target]
+    node.target = _SCALAR_OVERLOAD[node.target]
     return True
 
 

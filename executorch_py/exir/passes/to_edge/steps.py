@@ -28,7 +28,7 @@ from executorch_py.exir.passes.to_edge.replace_views import ReplaceViewsWithCopi
 from executorch_py.exir.passes.to_edge.scalar_to_tensor import ScalarToTensorPass
 from executorch_py.exir.passes.to_edge.sym_to_tensor import SymToTensorPass
 
-# What decomposition leaves.
+# Facts of a program that was decomposed.
 DECOMPOSED = facts(Fact.ATEN, Fact.FUNCTIONAL)
 
 # Rewrites of torch operators. They leave edge operators alone, so that a pass of a later stage may
@@ -51,7 +51,7 @@ ATEN_TO_EDGE: tuple[Step, ...] = (
 )
 
 TO_EDGE: tuple[Step, ...] = (
-    # First, so that nothing is done for them.
+    # First, so that no other pass works for parameters that nothing reads.
     Step(RemoveUnusedParameters),
     Step(RenameBuiltins),
     *ATEN_TO_EDGE,

@@ -91,24 +91,24 @@ def test_what_is_no_partitioner_is_refused_with_words(
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [
-        (lambda: {"segment_alignment": 100}, ValueError, "segment_alignment is 100, needs a power"),
-        (lambda: {"constant_tensor_alignment": 5}, ValueError, "is 5, needs a power of two"),
+        (lambda: {"segment_alignment": 100}, ValueError, "segment_alignment: expected a power"),
+        (lambda: {"constant_tensor_alignment": 5}, ValueError, "expected a power of two, got 5"),
         (
             lambda: {"own_operators": True, "target": "executorch-1.5"},
             ValueError,
-            "own_operators makes files for target 'executorch_py' only",
+            "own_operators=True: expected target 'executorch_py'",
         ),
-        (lambda: {"external_constants": "yes"}, TypeError, "'yes', needs True, False or a func"),
-        (lambda: {"target": "phone"}, ValueError, "'phone'; it must be one of executorch_py"),
+        (lambda: {"external_constants": "yes"}, TypeError, "True, False or a func.*, got 'yes'"),
+        (lambda: {"target": "phone"}, ValueError, "expected one of executorch_py, .*, got 'phone'"),
         (
             lambda: {"memory_planning_pass": MemoryPlanningPass(alignment=0)},
             ValueError,
-            "alignment is 0, needs a power of two",
+            "alignment: expected a power of two, got 0",
         ),
         (
             lambda: {"memory_planning_pass": MemoryPlanningPass("greedy")},  # type: ignore[arg-type]
             TypeError,
-            "'greedy', needs a function such as .*greedy",
+            "expected a function such as .*greedy, got 'greedy'",
         ),
     ],
 )
@@ -123,11 +123,11 @@ def test_settings_of_another_class_are_refused(
     exported: ExportedProgram, edge: EdgeProgramManager
 ) -> None:
     wrong: Any = {"preserve_ops": []}
-    with pytest.raises(TypeError, match=r"compile_config is a dict, needed is EdgeCompileConfig\("):
+    with pytest.raises(TypeError, match=r"compile_config: expected EdgeCompile.*, got a dict"):
         to_edge(exported, compile_config=wrong)
-    with pytest.raises(TypeError, match=r"compile_config is a dict"):
+    with pytest.raises(TypeError, match=r"compile_config: .*got a dict"):
         to_edge_transform_and_lower(exported, compile_config=wrong)
-    with pytest.raises(TypeError, match=r"config is a EdgeCompileConfig, needed is ExecutorchB"):
+    with pytest.raises(TypeError, match=r"config: expected ExecutorchB.*, got a EdgeCompileConfig"):
         edge.to_executorch(EdgeCompileConfig())  # type: ignore[arg-type]
 
 

@@ -236,7 +236,7 @@ def test_inputs_of_another_structure_are_refused_beside_what_is_needed(
     program = to_edge(exported).to_executorch()
     needed = r"forward\(x: float32\[3, 8\], y: float32\[2\], scale: float = 0.5, shift: .*\)"
     for call in (program.run, lambda *args, **names: program.verify(model, *args, **names)):
-        with pytest.raises(ValueError, match=f"{needed} -> .*; given was {given}"):
+        with pytest.raises(ValueError, match=f"expected arguments of {needed} -> .*, got {given}"):
             call(*args, scale=0.5)
 
 

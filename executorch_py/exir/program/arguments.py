@@ -1,8 +1,8 @@
 """Arguments for a program that was exported, as its model takes them.
 
-Users give what they would give the model, or the one tuple that they gave to torch.export, and
-keyword arguments in any order. What fits neither way is refused in words that show the program's
-inputs beside what was given. Relies on torch's pytrees; knows nothing of running.
+Callers pass the arguments of the model, or the one tuple that they passed to torch.export, and
+keyword arguments in any order. Other arguments are refused by a message that shows the program's
+inputs beside them. Relies on torch's pytrees; knows nothing of running.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def model_arguments(
     kwargs: Mapping[str, Any],
     wanted: Callable[[], str],
 ) -> Arguments:
-    """Positional and keyword arguments of the structure `spec`; wanted() says it in words."""
+    """Positional and keyword arguments in the structure `spec`, which `wanted` describes."""
     if spec is None:
         return tuple(args), dict(kwargs)
     named = _in_order(kwargs, spec.child(1).context)
@@ -34,7 +34,7 @@ def model_arguments(
             return candidate, named
     given = [_described(value) for value in args]
     given += [f"{name}={_described(value)}" for name, value in kwargs.items()]
-    raise ValueError(f"the program is {wanted()}; given was ({', '.join(given)})")
+    raise ValueError(f"expected arguments of {wanted()}, got ({', '.join(given)})")
 
 
 def _in_order(kwargs: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Settings of the exporter's stages, as dataclasses with upstream's names and defaults.
 
-Fields that upstream does not have are marked; their defaults are what a file for our runtime needs.
-Objects given as defaults are made per config, so that two configs never share state.
+Fields that upstream does not have are marked; their defaults suit files for our runtime. Objects
+that are defaults are made per config, so that two configs never share state.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DynamicMemoryPlanningMode(Enum):
 
 @dataclass
 class PropagateDeviceConfig:
-    """Which copies between host and device may be left out; without effect on CPU-only programs."""
+    """Copies between host and device that may be left out; no effect on CPU-only programs."""
 
     skip_h2d_for_method_inputs: bool | dict[str, bool] = False
     skip_d2h_for_method_outputs: bool | dict[str, bool] = False
@@ -76,16 +76,16 @@ class ExecutorchBackendConfig:
     # convolutions; write mutable buffers in place where that is provably the same.
     fold_constants: bool = True
     write_buffers_in_place: bool = True
-    # Not upstream's. Read slices, selections and splits along the outermost dimension where they
-    # lie, without a copy, wherever planned memory makes that provably the same.
+    # Not upstream's. Make slices, selections and splits along the outermost dimension views of
+    # their input instead of copies, wherever planned memory makes that provably the same.
     share_windows: bool = True
-    # Not upstream's. Let element-wise results take the memory of operands that die with them
-    # (with the default planner; `greedy` and others plan as upstream does).
+    # Not upstream's. Let element-wise results reuse the memory of operands that nothing reads
+    # afterwards (with the default planner; `greedy` and others plan as upstream does).
     overwrite_operands: bool = True
     # Not upstream's. Drop calls whose result is, to the last bit, a tensor that exists already.
     remove_redundant: bool = True
     # Not upstream's. Use operators of the library `executorch_py` where they are faster. Off by
-    # default: no other runtime has them.
+    # default, because only the runtime of this project has them.
     own_operators: bool = False
     # Not upstream's. With own_operators: let convolutions work on channels-last images where that
     # pays; upstream's kernels refuse some of those calls.
@@ -95,20 +95,22 @@ class ExecutorchBackendConfig:
         for name in ("segment_alignment", "constant_tensor_alignment", "delegate_alignment"):
             value = getattr(self, name)
             if value is not None and (value < 1 or value & (value - 1)):
-                raise ValueError(f"{name} is {value}, needs a power of two")
+                raise ValueError(f"{name}: expected a power of two, got {value}")
         if not (isinstance(self.external_constants, bool) or callable(self.external_constants)):
             raise TypeError(
-                f"external_constants is {self.external_constants!r}, needs True, False or a "
-                "function from a node to the name of its data file"
+                "external_constants: expected True, False or a function from a node to the name "
+                f"of its data file, got {self.external_constants!r}"
             )
         if self.target not in TARGETS:
-            raise ValueError(f"target is {self.target!r}; it must be one of {', '.join(TARGETS)}")
+            expected = ", ".join(TARGETS)
+            raise ValueError(f"target: expected one of {expected}, got {self.target!r}")
         if self.own_operators and self.target != "executorch_py":
             raise ValueError(
-                f"own_operators makes files for target 'executorch_py' only, target is "
-                f"{self.target!r}; leave one of them at its default"
+                f"own_operators=True: expected target 'executorch_py', got {self.target!r}; leave "
+                "one of them at its default"
             )
         if self.dynamic_memory_planning_mode is not DynamicMemoryPlanningMode.UPPER_BOUND:
             raise ValueError(
-                "dynamic_memory_planning_mode must be UPPER_BOUND: no runtime grows memory"
+                "dynamic_memory_planning_mode: expected UPPER_BOUND, as no runtime grows memory, "
+                f"got {self.dynamic_memory_planning_mode.name}"
             )

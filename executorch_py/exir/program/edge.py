@@ -80,21 +80,22 @@ def as_methods(programs: Programs) -> dict[str, ExportedProgram]:
         if not isinstance(program, ExportedProgram):
             raise ExportError(
                 ExportErrorType.INVALID_INPUT_TYPE,
-                f"method '{name}' is a {type(program).__name__}, needed is the ExportedProgram "
-                "that torch.export.export(model, args) returns",
+                f"method '{name}': expected the ExportedProgram that "
+                f"torch.export.export(model, args) returns, got a {type(program).__name__}",
             )
     return methods
 
 
 def check_arguments(constant_methods: Any, compile_config: Any) -> None:
-    """Refuse argument mistakes that would otherwise show up far from here."""
+    """Refuse wrong arguments that would otherwise fail far from the call."""
     if not isinstance(compile_config, EdgeCompileConfig | None):
         raise TypeError(
-            f"compile_config is a {type(compile_config).__name__}, needed is EdgeCompileConfig(…)"
+            f"compile_config: expected EdgeCompileConfig(…), got a {type(compile_config).__name__}"
         )
     if isinstance(constant_methods, EdgeCompileConfig):
         raise AssertionError(
-            "constant_methods is an EdgeCompileConfig; pass it as compile_config=…"
+            "constant_methods: expected a dict, got an EdgeCompileConfig; pass it as "
+            "compile_config=…"
         )
 
 

@@ -43,7 +43,7 @@ def lower_to_executorch(
     config = config if config is not None else ExecutorchBackendConfig()
     if not isinstance(config, ExecutorchBackendConfig):
         raise TypeError(
-            f"config is a {type(config).__name__}, needed is ExecutorchBackendConfig(…)"
+            f"config: expected ExecutorchBackendConfig(…), got a {type(config).__name__}"
         )
     planners: list[Any] = []
     programs: dict[str, ExportedProgram] = {}
@@ -114,7 +114,7 @@ def edge_to_executorch_passes(
 
 
 class ExecutorchProgramManager:
-    """A finished program: its bytes, its tables, its graphs, and the means to run and check it."""
+    """A finished program: its bytes, tables and graphs, and methods that run and check it."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class ExecutorchProgramManager:
             for module in all_graph_modules(program.graph_module):
                 module.recompile()
 
-    # ---- what it is
+    # ---- contents
 
     @property
     def methods(self) -> set[str]:
@@ -165,7 +165,7 @@ class ExecutorchProgramManager:
         """The lowered program of a method; KeyError names the methods there are."""
         if method_name not in self._execution_programs:
             there = sorted(self._execution_programs)
-            raise KeyError(f"no method '{method_name}'; there are: {there}")
+            raise KeyError(f"no method '{method_name}': expected one of {there}")
         return self._execution_programs[method_name]
 
     @property
@@ -189,7 +189,7 @@ class ExecutorchProgramManager:
         return self._emitter_output.instruction_id_to_num_outs_map
 
     def delegation_summary(self) -> DelegationSummary:
-        """What delegates took of the finished program, and which kernels are left and why."""
+        """A summary of the delegates of the finished program, of its other kernels, and why."""
         from executorch_py.exir.backend.delegation_summary import summary_of_programs
 
         return summary_of_programs(self._execution_programs)
@@ -198,8 +198,8 @@ class ExecutorchProgramManager:
         """The record for tools; RuntimeError unless `generate_etrecord=True` was asked for."""
         if self._etrecord is None:
             raise RuntimeError(
-                "no ETRecord was generated; call to_edge or to_edge_transform_and_lower with "
-                "generate_etrecord=True"
+                "expected a program lowered with generate_etrecord=True, an argument of to_edge "
+                "and to_edge_transform_and_lower; got one without an ETRecord"
             )
         return self._etrecord
 
@@ -217,7 +217,7 @@ class ExecutorchProgramManager:
                 out=out,
             )
 
-    # ---- its bytes
+    # ---- files
 
     @property
     def buffer(self) -> bytes:
@@ -233,7 +233,7 @@ class ExecutorchProgramManager:
     def save(self, path: str | Path) -> None:
         """Write the program to `path`, which must end in `.pte`."""
         if not str(path).endswith(".pte"):
-            raise ValueError(f"a program file is called *.pte, not {path}")
+            raise ValueError(f"path: expected a name that ends in .pte, got {path}")
         with open(path, "wb") as file:
             self.write_to_file(file)
 
@@ -246,10 +246,10 @@ class ExecutorchProgramManager:
             with open(folder / name, "wb") as file:
                 data.write_to_file(file)
 
-    # ---- running it
+    # ---- execution
 
     def run(self, *inputs: Any, method: str = "forward", **kwargs: Any) -> Any:
-        """Run the very bytes on the C runtime in this process; outputs in the model's structure.
+        """Run the file's bytes on the C runtime in this process; outputs in the model's structure.
 
         Inputs as for the model itself, or as the one tuple that was given to torch.export. Every
         call loads the program anew, so mutable state starts as the file says.
@@ -271,7 +271,7 @@ class ExecutorchProgramManager:
         """Compare the program's outputs with eager torch, at all size bounds of its inputs.
 
         Inputs as for `run`. Unless a tolerance is given, outputs that were quantized last may be
-        one quantum off: the report says so, and of how much.
+        off by one quantization step; the report says so, and gives the step.
         """
         options = {"method": method, "rtol": rtol, "atol": atol, **kwargs}
         return compare_with_model(self, model, *inputs, **options)

@@ -53,7 +53,7 @@ def _by_method(partitioner: Any, methods: Sequence[str]) -> dict[str, list[Parti
     if unknown:
         raise ExportError(
             ExportErrorType.INVALID_INPUT_TYPE,
-            f"partitioner names methods that do not exist: {unknown}; there are: {sorted(methods)}",
+            f"partitioner: expected methods of {sorted(methods)}, got {unknown}",
         )
     return {name: _as_list(partitioner.get(name, [])) for name in methods}
 

@@ -92,7 +92,8 @@ class EdgeProgramManager:
     def exported_program(self, method_name: str = "forward") -> ExportedProgram:
         """The edge program of a method; KeyError names the methods there are."""
         if method_name not in self._edge_programs:
-            raise KeyError(f"no method '{method_name}'; there are: {sorted(self._edge_programs)}")
+            there = sorted(self._edge_programs)
+            raise KeyError(f"no method '{method_name}': expected one of {there}")
         return self._edge_programs[method_name]
 
     def transform(
@@ -138,7 +139,7 @@ class EdgeProgramManager:
         return lower_to_executorch(self, config)
 
     def delegation_summary(self) -> DelegationSummary:
-        """What delegates took, what they left and why: print it, or read its records."""
+        """A summary of nodes that delegates took and left, with reasons: print or read it."""
         from executorch_py.exir.backend.delegation_summary import summary_of_programs
 
         return summary_of_programs(self._edge_programs)
@@ -161,7 +162,7 @@ def _check_methods(call: str, given: dict[str, Any], programs: dict[str, Exporte
     if unknown:
         raise ExportError(
             ExportErrorType.INVALID_INPUT_TYPE,
-            f"{call} names methods that do not exist: {unknown}; there are: {sorted(programs)}",
+            f"{call}: expected methods of {sorted(programs)}, got {unknown}",
         )
 
 

@@ -1,4 +1,4 @@
-"""Debug handles: numbers that tie the nodes of later stages to the operators of the export.
+"""Debug handles: numbers that link the nodes of later stages to the operators of the export.
 
 Nodes that descend from the same node of the exported graph share a handle; handles count from 1
 in breadth-first order over the graph and its control-flow bodies.

@@ -1,8 +1,7 @@
-"""Which constants go to a data file of their own (`.ptd`) instead of the program.
+"""External constants: tensors that go to a data file (`.ptd`) instead of the program.
 
-Each placeholder concerned gets `meta["constant_tag"]`, the name of the file; emission and
-serialisation do the rest. Constants that the exporter itself lifted out of the code always stay in
-the program.
+Their placeholders get `meta["constant_tag"]`, the name of the file; emission and serialisation do
+the rest. Constants that the exporter itself lifted out of the code always stay in the program.
 """
 
 from __future__ import annotations
@@ -108,7 +107,7 @@ def external_mutable_weights_pass(gm: fx.GraphModule, ep: ExportedProgram) -> Pa
 def delegate_external_constants_pass_unlifted(
     module: torch.nn.Module, gen_tag_fn: TagFunction | None = None
 ) -> PassResult:
-    """Say in which file a delegate should keep each weight of an exported, unlifted module.
+    """Tag each weight of an exported, unlifted module with the data file of its delegate.
 
     `meta["custom"]` survives exporting the module again; backends that keep weights outside the
     program read `delegate_constant_tag` there.

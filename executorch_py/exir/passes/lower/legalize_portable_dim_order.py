@@ -1,7 +1,7 @@
-"""LegalizePortableDimOrderPass: upstream's portable kernels get the layouts they can read.
+"""LegalizePortableDimOrderPass: upstream's portable kernels get the layouts that they can read.
 
-Only for files meant for upstream's runtime: a few of its kernels handle default layout only, so
-their first input is copied to it. Our kernels handle every layout and need no such copies.
+A few kernels of upstream's runtime read row-major tensors only, so their first input is copied to
+that layout. Kernels of this project read every layout and need no such copies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""MemoryPlanningPass: places every tensor of a method, and shared buffers of all methods, then
-proves it.
+"""MemoryPlanningPass: an offset in memory for every tensor of a method, checked by a verifier.
 
-The last pass of a method: nothing may change the graph after it. The plan is checked by the
-independent verifier on every run.
+The last pass of a method: nothing may change the graph after it. Mutable buffers that methods share
+are placed once for all methods. The verifier is independent of the planner and runs every time.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class _SharedBuffers:
 
 
 class MemoryPlanningPass(PassBase):
-    """Plans memory; the arguments are upstream's."""
+    """Plan the memory of methods; the arguments are upstream's."""
 
     def __init__(
         self,
@@ -54,14 +53,16 @@ class MemoryPlanningPass(PassBase):
     ) -> None:
         super().__init__()
         if share_mutable_buffers and not alloc_mutable_buffers:
-            raise ValueError("share_mutable_buffers needs alloc_mutable_buffers=True")
+            raise ValueError(
+                "share_mutable_buffers=True: expected alloc_mutable_buffers=True, got False"
+            )
         if not (memory_planning_algo is None or callable(memory_planning_algo)):
             raise TypeError(
-                f"memory_planning_algo is {memory_planning_algo!r}, needs a function such as "
-                "executorch_py.exir.memory.planning.greedy"
+                "memory_planning_algo: expected a function such as "
+                f"executorch_py.exir.memory.planning.greedy, got {memory_planning_algo!r}"
             )
         if alignment < 1 or alignment & (alignment - 1):
-            raise ValueError(f"alignment is {alignment}, needs a power of two")
+            raise ValueError(f"alignment: expected a power of two, got {alignment}")
         self.memory_planning_algo = (
             MemoryPlanningAlgorithmSuite() if memory_planning_algo is None else memory_planning_algo
         )
@@ -122,8 +123,8 @@ class MemoryPlanningPass(PassBase):
             sizes = gm.meta["non_const_buffer_sizes"]
             if len(sizes) > SHARED_MUTABLE_MEMORY:
                 raise InternalError(
-                    "share_mutable_buffers puts shared state on memory 2, but this plan already "
-                    f"has {len(sizes) - 1} memories; plan everything else on memory 1"
+                    "share_mutable_buffers places shared state in memory 2: expected a plan with "
+                    f"memory 1 only, got {len(sizes) - 1} memories"
                 )
             gm.meta["non_const_buffer_sizes"] = [*sizes, end]
             _place_views_of_shared(gm)
@@ -157,7 +158,7 @@ class MemoryPlanningPass(PassBase):
 
 
 def _as_suite(algo: Callable[..., object]) -> Callable[..., list[int]]:
-    """A bare algorithm (as upstream's scripts pass it) becomes a suite of one."""
+    """A suite of one algorithm, where upstream's scripts pass the algorithm itself."""
     if isinstance(algo, MemoryPlanningAlgorithmSuite):
         return algo
     from executorch_py.exir.memory.planning import MemoryAlgoResult

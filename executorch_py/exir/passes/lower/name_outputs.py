@@ -1,4 +1,4 @@
-"""Output names of the signature follow the nodes that ended up producing the results."""
+"""Output names of the signature follow the nodes that produce the results in the end."""
 
 from __future__ import annotations
 

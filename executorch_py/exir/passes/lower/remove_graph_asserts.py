@@ -1,6 +1,6 @@
-"""RemoveGraphAssertsPass: erase every assertion of the graph; no runtime evaluates them.
+"""RemoveGraphAssertsPass: every assertion of the graph is erased; no runtime evaluates them.
 
-What only fed an assertion goes with it. Bodies of control flow are treated as well.
+Calls that only an assertion reads go with it, in bodies of control flow as well.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 
 class RemoveGraphAssertsPass(GraphPass):
-    """Erase assertion operators and what nothing else uses."""
+    """Erase assertion operators and the calls that only they read."""
 
     contract = Contract(ensures=facts(Fact.NO_ASSERTIONS))
 
     def rewrite(self, gm: fx.GraphModule) -> bool:
-        doomed = [
+        asserts = [
             node
             for node in gm.graph.nodes
             if node.op == "call_function" and op_key(node.target) in ASSERTIONS
         ]
-        for node in doomed:
+        for node in asserts:
             gm.graph.erase_node(node)
-        if doomed:
+        if asserts:
             erase_dead_nodes(gm.graph)
-        return bool(doomed)
+        return bool(asserts)

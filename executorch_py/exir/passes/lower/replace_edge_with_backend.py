@@ -1,8 +1,8 @@
 """EdgeToBackendOpsPass: Python functions on sizes become operators that the runtime has.
 
-Most have an `executorch_prim` operator of their own. The others are written with those that exist
-in every runtime: `a != b` is `not a == b`, a floor is a negated ceiling, a root is taken of a 0-d
-tensor of 64-bit floats. Values and specs of the nodes that stay are kept.
+Most have an `executorch_prim` operator of their own. The others are written with operators that
+exist in every runtime: `a != b` is `not a == b`, a floor is a negated ceiling, a square root is
+taken of a 0-d float64 tensor. Values and specs of the nodes that stay are kept.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ def _unsupported(node: fx.Node) -> ExportError:
     where = source_line(node)
     return ExportError(
         ExportErrorType.NOT_SUPPORTED,
-        f"node {node.name} computes {name}{node.args} of sizes or items, for which no runtime has "
-        "an operator. Write it with + - * // / %, comparisons, min and max, or compute it on "
-        "tensors." + (f" At {where}" if where else ""),
+        f"node {node.name} computes {name}{node.args} of sizes or items: expected + - * // / %, "
+        "comparisons, min or max, which runtimes have operators for. Write it with these, or "
+        "compute it on tensors." + (f" At {where}" if where else ""),
     )
 
 
 class _Calls:
-    """Inserts the calls that stand for one node."""
+    """Insertion of the calls that replace one node."""
 
     def __init__(self, graph: fx.Graph, node: fx.Node) -> None:
         self.graph = graph
@@ -102,7 +102,7 @@ class _Calls:
         return made
 
 
-# ---- what there is no operator for, by Python function; None where a form cannot be written
+# ---- functions without an operator of their own; None where a call cannot be written with others
 
 _Expansion = Callable[..., "fx.Node | None"]
 
@@ -139,7 +139,7 @@ def _shift_right(calls: _Calls, a: Any, places: Any) -> fx.Node | None:
 
 
 def _and(calls: _Calls, a: Any, b: Any) -> fx.Node | None:
-    """Of conditions; or of an integer and a mask of ones."""
+    """The conjunction of two conditions, or an integer with a mask of ones."""
     if _is_bool(calls):
         return calls.prim(torch.sym_ite, a, b, False)
     a, mask = (b, a) if isinstance(a, int) else (a, b)

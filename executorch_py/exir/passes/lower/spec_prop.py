@@ -1,8 +1,8 @@
-"""SpecPropPass: give every node the TensorSpec of its value, read from `meta["val"]`.
+"""SpecPropPass: every node gets the TensorSpec of its value, read from `meta["val"]`.
 
-Ensures `meta["spec"]` on every node: one spec object per storage, so results of in-place operators
-and the inputs of control-flow bodies that are bound to existing tensors share specs with them.
-Nothing is re-traced. Does not place anything in memory.
+One storage has one spec object: results of in-place operators, and inputs of control-flow bodies
+that are bound to existing tensors, share the specs of these. Nothing is re-traced, and nothing is
+placed in memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from executorch_py.exir.passes.base import Contract, Fact, FxPass, facts
 
 
 def make_spec(value: Any) -> Any:
-    """A spec for a tensor; numbers, strings and None stand for themselves."""
+    """The spec of a tensor; a number, a string or None as it is."""
     return TensorSpec.from_tensor(value) if isinstance(value, torch.Tensor) else value
 
 
@@ -53,7 +53,7 @@ class SpecPropPass(PassBase):
 
     def call(self, graph_module: fx.GraphModule) -> PassResult:
         for module in all_graph_modules(graph_module):
-            _store_indices_row_by_row(module)
+            _make_nonzero_row_major(module)
         _Propagation(graph_module).run()
         return PassResult(graph_module, True)
 
@@ -118,7 +118,7 @@ class _Propagation:
         if node.target is memory.patch:
             return _specs_of_arguments(node.args[0])
         if node.target is memory.view:
-            return _window_spec(node)
+            return _view_spec(node)
         if "val" not in node.meta:
             if op_key(node.target).startswith("aten::_assert") or not node.users:
                 return None
@@ -137,10 +137,10 @@ class _Propagation:
             _Propagation(body, _bound_specs(kind, node, result)).run()
 
 
-def _store_indices_row_by_row(gm: fx.GraphModule) -> None:
-    """Record `nonzero` as row-major, which is how kernels write it; eager torch stores columns.
+def _make_nonzero_row_major(gm: fx.GraphModule) -> None:
+    """Record results of `nonzero` as row-major, the layout that kernels write.
 
-    Whatever is computed from it follows.
+    Eager torch stores columns. Values of nodes that depend on the result are corrected.
     """
     changed = []
     for node in gm.graph.nodes:
@@ -164,7 +164,7 @@ def _aliased_specs(node: fx.Node) -> Any:
     return specs[0] if len(specs) == 1 else tuple(specs) or None
 
 
-def _window_spec(node: fx.Node) -> TensorSpec:
+def _view_spec(node: fx.Node) -> TensorSpec:
     """The spec of a part of another tensor's memory."""
     base, _, start, _ = node.args
     assert isinstance(base, fx.Node) and isinstance(start, int)
@@ -184,7 +184,7 @@ def _specs_of_arguments(value: Any) -> Any:
 
 
 def _bound_specs(kind: str, node: fx.Node, result: Any) -> list[Any]:
-    """Specs that a body's placeholders share with tensors outside; None where the body has its own.
+    """Specs that a body's placeholders share with tensors outside; None for a spec of their own.
 
     Branches of `cond` read their operands where they are. Loops keep carried values in the storage
     of the loop's results, and see one slice of each mapped tensor in storage of their own.

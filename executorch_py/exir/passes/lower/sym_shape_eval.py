@@ -1,9 +1,8 @@
-"""Upper bounds of symbolic sizes: every spec gets the largest shape that the program can be run
-with.
+"""Upper bounds of symbolic sizes: every spec gets the largest shape that a run can have.
 
-A bound comes from the shape environment (a Dim's max, a torch._check) or, for operators whose
-result size depends on values, from the size of their input. A size without a bound is an error that
-names the dimension, the input, and the line to write; the size seen in tracing is never taken for a
+A bound comes from the shape environment (a Dim's max, a torch._check). Operators whose result size
+depends on values are bounded by the size of their input. A size without a bound is an error that
+names the dimension, the input, and the line to write. The size seen in tracing is never taken for a
 bound.
 """
 
@@ -26,7 +25,7 @@ from executorch_py.exir.ir.match import argument
 from executorch_py.exir.ir.op_traits import DATA_DEPENDENT_SIZE, op_key
 from executorch_py.exir.ir.tensor_spec import TensorSpec
 
-# Bounds above this are torch's way of saying "none": no tensor has so many elements.
+# Torch reports bounds above this where there is none; no tensor has so many elements.
 _NO_BOUND = 2**48
 
 
@@ -46,9 +45,7 @@ class ConstraintBasedSymShapeEvalPass(PassBase):
 
 
 class HintBasedSymShapeEvalPass(PassBase):
-    """Replace symbolic sizes by the sizes seen in tracing. Kept for scripts that ask for it by
-    name.
-    """
+    """Replace symbolic sizes by the sizes seen in tracing, for scripts that ask for it by name."""
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:
         super().__init__()
@@ -129,7 +126,8 @@ class SymbolBounds:
         if op_key(node.target) == "aten::unique_dim" or (
             op_key(node.target) == "aten::unique_consecutive" and argument(node, "dim") is not None
         ):
-            return self.upper(source.meta["val"].shape[0], node)  # which is where slices are moved
+            # Slices were moved to the first dimension by a decomposition.
+            return self.upper(source.meta["val"].shape[0], node)
         return self._numel(source)
 
     def _numel(self, node: fx.Node) -> int:
@@ -144,7 +142,7 @@ def _dtype(value: Any) -> torch.dtype | None:
 
 
 def _unbounded(gm: fx.GraphModule, size: Any, node: fx.Node) -> ExportError:
-    """The error for a size without a bound, phrased for whoever wrote the export call."""
+    """The error for a size without a bound, in terms of the user's model and export call."""
     env = size.node.shape_env
     symbols = [
         s

@@ -1,9 +1,9 @@
-"""ToOutVarPass: functional operators become out variants writing into `memory.alloc` nodes.
+"""ToOutVarPass: functional operators become out variants that write into `memory.alloc` nodes.
 
 Each result gets one `alloc` right before the call; its size is the upper bound of the result's
 shape. In-place operators, views, scalar operators, delegates and control flow are left as they are.
-Operators of users that have a kernel but no out variant get one; operators without are reported
-together.
+A user's operator with a kernel and without an out variant gets an out variant. Operators without
+either are reported together.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _alloc(graph: fx.Graph, node: fx.Node, spec: Any) -> fx.Node | None:
 def _fit_arguments(
     node: fx.Node, out_variant: OpOverload, kept: set[str]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positions and keywords of the functional call, laid out for the out variant."""
+    """Positional and keyword arguments of the functional call, in the out variant's order."""
     source = op_overload(node.target)
     assert source is not None
     given = {

@@ -1,7 +1,6 @@
-"""WeightsToOutputs: a training program also returns its weights, so that an optimiser can find
-them.
+"""WeightsToOutputs: a training program also returns its weights, for an optimiser to update.
 
-Only for programs whose signature has a backward part; every parameter with a gradient becomes an
+Only for programs whose signature has a backward part: every parameter with a gradient becomes an
 extra output of kind TOKEN.
 """
 

@@ -43,8 +43,8 @@ def _copy_form(node: Node) -> torch._ops.OpOverload:
     if copy is None:
         raise ExportError(
             ExportErrorType.NOT_SUPPORTED,
-            f"node '{node.name}' calls {op}, which returns a view of its input: expected an operator "
-            f"{op.namespace}::{name}_copy to use instead, got none.\n{node.stack_trace or ''}\n"
+            f"node '{node.name}' calls {op}, which returns a view of its input: expected that "
+            f"{op.namespace}::{name}_copy exists to be used instead.\n{node.stack_trace or ''}\n"
             "Define that operator, or a decomposition of this one.",
         )
     found: torch._ops.OpOverload = copy

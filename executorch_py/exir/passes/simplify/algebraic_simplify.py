@@ -1,10 +1,10 @@
-"""AlgebraicSimplify: calls whose result is, to the last bit, a tensor that exists already.
+"""AlgebraicSimplify: calls whose result equals an existing tensor bit by bit are dropped.
 
-A table of small rules: padding by nothing, slices and updates of everything, copies over whole
-tensors, arithmetic with exact identities, casts to a wider type and back, permutations that undo
-one another. A rule gives the tensor that may stand for the result; it does so only where dtype,
-sizes and layout agree as well. Results that leave the graph stay calls of their own. Relies on
-`meta["val"]` and on the values of constants.
+A table of rules: padding by 0, slices and updates of a whole tensor, copies over whole tensors,
+arithmetic with identity elements, casts to a wider dtype and back, permutations that cancel. A rule
+names the tensor that replaces the result, which happens only if dtype, sizes and layout agree as
+well. Results that leave the graph stay calls of their own. Relies on `meta["val"]` and on the
+values of constants.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from executorch_py.exir.ir.op_traits import op_key
 from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 Constants = dict[str, torch.Tensor]
-# The node that may stand for a result, the result's own node if it was rewritten, or None.
+# The node that may replace a result, the result's own node if it was rewritten, or None.
 Rule = Callable[[fx.Node, Constants], fx.Node | None]
 
 # Constants larger than this are not searched for zeros and ones.
@@ -37,7 +37,7 @@ _MOST_ELEMENTS = 1 << 16
 
 
 class AlgebraicSimplify(Pass):
-    """Replace such calls by that tensor, in bodies of control flow as well."""
+    """Replace such calls by the existing tensor, in bodies of control flow as well."""
 
     contract = Contract(requires=facts(Fact.FUNCTIONAL))
 
@@ -57,13 +57,13 @@ def _rewrite(graph: fx.Graph, constants: Constants) -> bool:
         rule = RULES.get(op_key(node.target)) if node.op == "call_function" else None
         if rule is None or node in outputs or not isinstance(node.meta.get("val"), torch.Tensor):
             continue
-        stand_in = rule(node, constants)
-        if stand_in is node:  # rewritten as it stands
+        equal = rule(node, constants)
+        if equal is node:  # rewritten in place
             changed = True
             continue
-        if stand_in is None or not same_metadata(node.meta["val"], stand_in.meta.get("val")):
+        if equal is None or not same_metadata(node.meta["val"], equal.meta.get("val")):
             continue
-        node.replace_all_uses_with(stand_in)
+        node.replace_all_uses_with(equal)
         graph.erase_node(node)
         changed = True
     return (erase_dead_nodes(graph) if changed else False) or changed
@@ -74,16 +74,16 @@ def _tensor(value: Any) -> torch.Tensor | None:
     return found if isinstance(found, torch.Tensor) else None
 
 
-# ---- everything of a tensor
+# ---- results that are a whole operand
 
 
 def _pad(node: fx.Node, _: Constants) -> fx.Node | None:
-    nothing = all(isinstance(p, int) and p == 0 for p in argument(node, "pad"))
-    return argument(node, "self") if nothing else None
+    is_empty = all(isinstance(p, int) and p == 0 for p in argument(node, "pad"))
+    return argument(node, "self") if is_empty else None
 
 
 def _slice(node: fx.Node, _: Constants) -> fx.Node | None:
-    """A slice with as many entries as there are has them all."""
+    """A slice from 0 in steps of 1; if its sizes are those of the operand, it is all of it."""
     start = argument(node, "start")
     return argument(node, "self") if start in (None, 0) and argument(node, "step") == 1 else None
 
@@ -102,13 +102,13 @@ def _clone(node: fx.Node, _: Constants) -> fx.Node | None:
 
 
 def _slice_scatter(node: fx.Node, _: Constants) -> fx.Node | None:
-    """An update of everything is what it is updated with."""
+    """An update of the whole tensor returns its source."""
     start, step = argument(node, "start"), argument(node, "step")
     return argument(node, "src") if start in (None, 0) and step == 1 else None
 
 
 def _copy(node: fx.Node, _: Constants) -> fx.Node | None:
-    """A copy over a tensor: its source, spread to the tensor's sizes where it is smaller."""
+    """A copy over a whole tensor returns its source, expanded to the tensor's sizes."""
     source = argument(node, "src")
     value, result = _tensor(source), node.meta["val"]
     if value is None or value.dtype != result.dtype:
@@ -125,7 +125,7 @@ def _copy(node: fx.Node, _: Constants) -> fx.Node | None:
     return expanded
 
 
-# ---- arithmetic that changes nothing
+# ---- arithmetic with identity elements
 
 
 def _all_equal(value: Any, wanted: float, constants: Constants, sign: bool = False) -> bool:
@@ -180,7 +180,7 @@ def _pow(node: fx.Node, constants: Constants) -> fx.Node | None:
 
 
 def _clamp(node: fx.Node, _: Constants) -> fx.Node | None:
-    """An upper bound after a lower one: both at once, in that order."""
+    """A lower bound and then an upper bound become one clamp, which applies them in that order."""
     source = node.args[0]
     if not is_call(source, "aten::clamp") or len(source.users) != 1:
         return None
@@ -196,11 +196,11 @@ def _clamp(node: fx.Node, _: Constants) -> fx.Node | None:
     return node
 
 
-# ---- pairs that undo one another
+# ---- pairs that cancel
 
 
 def _cast(node: fx.Node, _: Constants) -> fx.Node | None:
-    """A cast to the type there is, or back from one that holds every value of it."""
+    """A cast to the operand's own dtype, or back from a dtype that holds every value of it."""
     source = node.args[0]
     value, result = _tensor(source), node.meta["val"]
     if value is None or not isinstance(source, fx.Node):
@@ -214,7 +214,7 @@ def _cast(node: fx.Node, _: Constants) -> fx.Node | None:
 
 
 def _holds(wide: torch.dtype, narrow: torch.dtype) -> bool:
-    """Whether every value of `narrow` has its own in `wide`."""
+    """Whether `wide` represents every value of `narrow` exactly."""
     if wide.is_complex or narrow.is_complex or wide == torch.bool:
         return False
     if narrow == torch.bool:
@@ -231,7 +231,7 @@ def _holds(wide: torch.dtype, narrow: torch.dtype) -> bool:
 
 
 def _permute(node: fx.Node, _: Constants) -> fx.Node | None:
-    """Two permutations become one, or none."""
+    """Two permutations in a row become one, or none."""
     source = node.args[0]
     outer = _permutation(node)
     inner = _permutation(source) if isinstance(source, fx.Node) else None
@@ -253,7 +253,7 @@ def _permute(node: fx.Node, _: Constants) -> fx.Node | None:
 
 
 def _permutation(node: fx.Node) -> list[int] | None:
-    """Which dimension of the input each dimension of the result is."""
+    """The dimension of the input that each dimension of the result is."""
     key = op_key(node.target) if node.op == "call_function" else ""
     value = _tensor(node.args[0]) if node.args else None
     if value is None or value.dim() == 0:
@@ -272,8 +272,11 @@ def _permutation(node: fx.Node) -> list[int] | None:
 CASTS = frozenset({"aten::_to_copy", "dim_order_ops::_to_dim_order_copy"})
 CLONES = frozenset(
     {
-        *("aten::clone", "dim_order_ops::_clone_dim_order"),
-        *("aten::alias_copy", "aten::detach_copy", "aten::lift_fresh_copy"),
+        "aten::alias_copy",
+        "aten::clone",
+        "aten::detach_copy",
+        "aten::lift_fresh_copy",
+        "dim_order_ops::_clone_dim_order",
     }
 )
 RULES: dict[str, Rule] = {

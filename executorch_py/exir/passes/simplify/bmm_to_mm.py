@@ -1,10 +1,10 @@
-"""BmmToMm: a batch of products with one matrix is one product.
+"""BmmToMm: a batch of products with one matrix becomes one product of two matrices.
 
-    bmm(x, expand(w))     what linear makes of an input that does not lie row by row, and einsum
+    bmm(x, expand(w))     from einsum, and from linear on an input that is not row-major
 
-repeats w for every entry of the batch. The rows of all entries make one matrix instead, and w is
-used as it is. Each element is the same sum in the same order. Runs before constants are folded,
-which would otherwise store the repeated weight. Relies on `meta["val"]`.
+repeats w for every entry of the batch. Instead, the rows of all entries become one matrix, and w is
+used without a copy. Each element is the same sum in the same order. Runs before constants are
+folded, which would otherwise store the repeated weight. Relies on `meta["val"]`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class BmmToMm(Pass):
     contract = Contract(requires=facts(Fact.FUNCTIONAL))
 
     def run(self, program: ExportedProgram) -> bool:
-        return rewrite_calls(program, _share)
+        return rewrite_calls(program, _to_mm)
 
 
 def _matrix(node: fx.Node) -> fx.Node | None:
-    """The one matrix that a batch repeats."""
+    """The single matrix that a batch repeats."""
     sizes = node.meta["val"].shape[-2:]
     expanded = False
     while is_call(node, *_VIEWS, "aten::expand_copy"):
@@ -47,12 +47,12 @@ def _matrix(node: fx.Node) -> fx.Node | None:
 
 
 def _sizes(shape: torch.Size) -> list[int] | None:
-    """For a view; at most one size may be unknown."""
+    """The sizes for a view, -1 for a symbol; None where more than one is a symbol."""
     sizes = [s if isinstance(s, int) else -1 for s in shape]
     return sizes if sizes.count(-1) < 2 else None
 
 
-def _share(node: fx.Node) -> bool:
+def _to_mm(node: fx.Node) -> bool:
     if not is_call(node, "aten::bmm"):
         return False
     x, repeated = node.args

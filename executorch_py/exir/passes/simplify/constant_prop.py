@@ -1,8 +1,8 @@
-"""constant_prop_pass: upstream's name for folding constants, quantised ones included.
+"""constant_prop_pass: upstream's name for folding constants, quantized ones included.
 
 FoldConstants does the work. The difference is in the operators that are left alone: upstream folds
 everything that depends on constants except the operators in `custom_skip_targets`, and by default
-keeps dequantisation where a backend or a quantised kernel can use it.
+keeps dequantization where a backend or a quantized kernel can use it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CSEPass: what is computed twice from the same operands is computed once.
+"""CSEPass: common subexpressions, calls of one operator with equal arguments, are computed once.
 
 Works on the functional graph, before results get memory, on the graph and on each control-flow body
 by itself. Random operators, assertions, writes, delegates and control flow are left alone.

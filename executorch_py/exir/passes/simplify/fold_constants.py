@@ -1,10 +1,11 @@
-"""FoldConstants: whatever depends on constants only is computed once, at export, by eager torch.
+"""FoldConstants: results that depend on constants only are computed at export, by eager torch.
 
-Casts of scalars, aranges, masks, and above all the transposed weights of linear layers. Guarded
-against growth: results that outweigh the constants they make superfluous are computed at run time
-as before, so that a tied embedding is not stored twice and a large mask does not swell the file.
-Numbers are quantized, too, and what is computed from constant integers is folded through their
-dequantization; what only moves these is left with it to the passes that understand integer weights.
+Such results are casts of scalars, aranges, masks, and above all transposed weights of linear
+layers. The file must not grow: a result larger than the constants that it replaces is computed at
+run time as before. So a tied embedding is not stored twice, and a large mask stays out of the file.
+Quantization of constants is folded, and arithmetic on dequantized constants with it.
+Dequantization itself, and calls that only move dequantized elements, stay for the passes that know
+integer weights.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 # A result this small is always worth folding.
 _SMALL_BYTES = 4096
-# How much a group of results may outweigh the constants that it replaces: this, or this part of all
-# constants of a large model, whose masks are worth more as bytes than as work on every run.
+# Bytes by which results may exceed the constants that they replace. In a large model the limit is
+# this part of all its constants, because a mask costs less as bytes than as work in every run.
 _ALLOWED_GROWTH = 64 * 1024
 _ALLOWED_PART = 64
-# What leaves the integers behind a dequantization readable.
+# Operators that leave the integers behind a dequantization readable.
 _LEAVES = MOVES | {"aten::cat"}
 
 
@@ -61,8 +62,8 @@ class FoldConstants(Pass):
 
 
 @dataclass
-class _Group:
-    """Results that use the same large constants: they pay off together or not at all."""
+class _Cluster:
+    """Results that use the same large constants, and are folded together or not at all."""
 
     results: list[fx.Node] = field(default_factory=list)
     sources: set[fx.Node] = field(default_factory=set)
@@ -102,37 +103,37 @@ class _Folder:
         )
 
     def _leave_integers(self) -> None:
-        """Keep the calls that stand between constant integers and those who read their numbers."""
-        stand: set[fx.Node] = set()
+        """Keep dequantization of constants, and moves after it, that are read at run time."""
+        floats: set[fx.Node] = set()
         for node in self.graph.nodes:
-            moved = op_key(node.target) in _LEAVES and stand.issuperset(node.all_input_nodes)
+            moved = op_key(node.target) in _LEAVES and floats.issuperset(node.all_input_nodes)
             if node in self.foldable and (moved or op_key(node.target) in DEQUANTIZE):
-                stand.add(node)
+                floats.add(node)
         for node in reversed(self.graph.nodes):
-            if node in stand and self._is_result(node):
+            if node in floats and self._is_result(node):
                 self.foldable.discard(node)
 
     def _is_result(self, node: fx.Node) -> bool:
         return any(user not in self.foldable for user in node.users)
 
     def _worthwhile(self, frontier: list[fx.Node]) -> list[fx.Node]:
-        """The results to fold: small ones, and groups that do not outweigh what they replace."""
+        """The results to fold: small ones, and clusters that do not make the file much larger."""
         chosen = {
-            n for n in frontier if result_bytes(n) <= _SMALL_BYTES or self._keepsresult_bytes(n)
+            n for n in frontier if result_bytes(n) <= _SMALL_BYTES or self._is_reshaped_constant(n)
         }
         held = sum(value.numel() * value.element_size() for value in self.constants.values())
         allowed = max(_ALLOWED_GROWTH, held // _ALLOWED_PART)
-        for group in self._groups([n for n in frontier if n not in chosen]):
-            folded = chosen | set(group.results)
-            freed = sum(result_bytes(s) for s in group.sources if self._is_freed(s, folded))
-            cost = sum(result_bytes(n) for n in _distinct(group.results))
+        for cluster in self._clusters([n for n in frontier if n not in chosen]):
+            folded = chosen | set(cluster.results)
+            freed = sum(result_bytes(s) for s in cluster.sources if self._is_freed(s, folded))
+            cost = sum(result_bytes(n) for n in _distinct(cluster.results))
             if cost <= freed + allowed:
                 chosen = folded
                 allowed -= max(0, cost - freed - _ALLOWED_GROWTH)
         return [n for n in frontier if n in chosen]
 
-    def _keepsresult_bytes(self, node: fx.Node) -> bool:
-        """A reshaped constant has the very bytes of the constant, which the file holds once."""
+    def _is_reshaped_constant(self, node: fx.Node) -> bool:
+        """Whether a result has the bytes of a constant, which the file then holds once."""
         if op_key(node.target) not in ("aten::view_copy", "aten::unsqueeze_copy"):
             return False
         source = node.args[0]
@@ -142,19 +143,20 @@ class _Folder:
             and self.constants[source.name].is_contiguous()
         )
 
-    def _groups(self, results: list[fx.Node]) -> list[_Group]:
-        groups: list[_Group] = []
-        of_source: dict[fx.Node, _Group] = {}
+    def _clusters(self, results: list[fx.Node]) -> list[_Cluster]:
+        clusters: list[_Cluster] = []
+        of_source: dict[fx.Node, _Cluster] = {}
         for node in results:
             large = {s for s in self.sources[node] if result_bytes(s) > _SMALL_BYTES}
-            merged = _Group([node], set(large))
-            for group in {id(of_source[s]): of_source[s] for s in large if s in of_source}.values():
-                merged.results = group.results + merged.results
-                merged.sources |= group.sources
-                groups.remove(group)
-            groups.append(merged)
+            merged = _Cluster([node], set(large))
+            found = {id(of_source[s]): of_source[s] for s in large if s in of_source}
+            for cluster in found.values():
+                merged.results = cluster.results + merged.results
+                merged.sources |= cluster.sources
+                clusters.remove(cluster)
+            clusters.append(merged)
             of_source.update({s: merged for s in merged.sources})
-        return groups
+        return clusters
 
     def _is_freed(self, source: fx.Node, folded: set[fx.Node]) -> bool:
         """Whether every use of a constant ends in folded results."""
@@ -191,7 +193,7 @@ class _Folder:
         drop_unused_constants(self.ep, set(self.constants))
 
     def _name(self, node: fx.Node) -> str:
-        """`<weight>_folded` where one constant is behind the value, else after the node."""
+        """`<weight>_folded` for a value of one constant, else a name after the node."""
         sources = self.sources[node]
         if len(sources) == 1:
             (source,) = sources

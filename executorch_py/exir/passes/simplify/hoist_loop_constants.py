@@ -1,9 +1,8 @@
-"""HoistLoopConstants: what control-flow bodies compute from constants alone is computed outside
-them.
+"""HoistLoopConstants: results that a control-flow body computes from constants move out of it.
 
 Small results become constants of the body. Transposed weights move in front of the control-flow
 node, where FoldConstants takes them like those of any other layer; so a loop does not transpose
-its weights in every round. Operands that no body reads any more are dropped. Run before
+its weights in every round. Operands that no body reads any more are dropped. Runs before
 FoldConstants.
 """
 
@@ -44,7 +43,7 @@ Values = dict[fx.Node, Any]
 
 
 class HoistLoopConstants(Pass):
-    """Compute what bodies compute from constants once: in front of their node, or at export."""
+    """Compute constants of control-flow bodies once: in front of their node, or at export."""
 
     contract = Contract(requires=facts(Fact.FUNCTIONAL))
 

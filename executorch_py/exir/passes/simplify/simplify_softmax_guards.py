@@ -1,10 +1,11 @@
-"""SimplifySoftmaxGuards: the guard that torch puts around the softmax of attention, done faster.
+"""SimplifySoftmaxGuards: fewer passes over the scores in the guard around attention's softmax.
 
     where(not any(not (scores == -inf)), full_like(weights, 0), weights)
 
-says that a query which sees no key gives 0. A row is -inf throughout where its largest element is,
-so `amax(scores) == -inf` says the same, NaN included, and reads the scores once; the zeros need be
-one. Bits do not change. Upstream has all of these operators. Relies on `meta["val"]`.
+gives 0 for a query that may see no key. All elements of a row are -inf exactly if the largest is,
+so `amax(scores) == -inf` is the same condition, NaN included, and reads the scores once. One zero
+is enough for `where`. Bits do not change. Upstream has all of these operators. Relies on
+`meta["val"]`.
 """
 
 from __future__ import annotations
@@ -22,24 +23,24 @@ from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 
 class SimplifySoftmaxGuards(Pass):
-    """Find rows that are -inf throughout by their largest element."""
+    """Find rows of -inf by their largest element, and use one zero for all weights."""
 
     contract = Contract(requires=facts(Fact.FUNCTIONAL))
 
     def run(self, program: ExportedProgram) -> bool:
-        return rewrite_calls(program, _shorten)
+        return rewrite_calls(program, _simplify)
 
 
-def _shorten(node: fx.Node) -> bool:
+def _simplify(node: fx.Node) -> bool:
     if is_call(node, "aten::logical_not"):
-        return _shorten_guard(node)
+        return _simplify_guard(node)
     if is_call(node, "aten::where.self"):
-        return _shorten_zeros(node)
+        return _simplify_zeros(node)
     return False
 
 
-def _shorten_guard(guard: fx.Node) -> bool:
-    """not any(not (x == -inf)) is amax(x) == -inf, where there is something to look at."""
+def _simplify_guard(guard: fx.Node) -> bool:
+    """not any(not (x == -inf)) becomes amax(x) == -inf, where the dimension is not empty."""
     found = guard.args[0]
     if not is_call(found, "aten::any.dim") or only_user(found) is None:
         return False
@@ -63,8 +64,8 @@ def _shorten_guard(guard: fx.Node) -> bool:
     return True
 
 
-def _shorten_zeros(node: fx.Node) -> bool:
-    """A tensor of one number beside one that has the result's sizes need have no sizes."""
+def _simplify_zeros(node: fx.Node) -> bool:
+    """A 0-d tensor replaces a filled one beside an operand that has the result's sizes."""
     _, filled, other = node.args
     if not is_call(filled, "aten::full_like") or not isinstance(other, fx.Node):
         return False

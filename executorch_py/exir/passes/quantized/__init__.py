@@ -1,1 +1,1 @@
-"""Passes over dequantize-compute-quantize patterns: integer operators, scales, I/O."""
+"""Passes over quantized programs: integer operators, dynamic scales, weights, I/O."""

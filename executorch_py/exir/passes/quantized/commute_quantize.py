@@ -1,9 +1,9 @@
-"""CommuteQuantize: what only moves dequantized values moves the integers instead.
+"""CommuteQuantize: views, permutations and slices move integers instead of dequantized values.
 
-Dequantizing sinks below views, permutations, slices and the like, quantizing rises above views and
-permutations, and a pair of both with the same numbers, now side by side, goes. What is left of a
-quantized program are operators between the two, for LowerToIntegerOps to find. The same values, bit
-for bit. Relies on `meta["val"]`.
+Dequantization sinks below such calls, quantization rises above views and permutations. Pairs of
+both that become neighbours and have equal parameters cancel. Arithmetic is then left between
+dequantization and quantization, where LowerToIntegerOps finds it. Values do not change by a bit.
+Relies on `meta["val"]`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from executorch_py.exir.ir.op_traits import PARTS, RESHAPES, TURNS, op_key
 from executorch_py.exir.ir.quantized_values import affine_of, dequantized, is_quantize
 from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
-# Each element of the result is one of the operand.
+# Operators whose result has the elements of the operand, in another order or shape.
 _MOVES = (RESHAPES - {"aten::lift_fresh_copy"}) | TURNS
 
 
 class CommuteQuantize(Pass):
-    """Sink dequantizing and raise quantizing through calls that only move elements."""
+    """Sink dequantization and raise quantization through calls that only move elements."""
 
     contract = Contract(requires=facts(Fact.FUNCTIONAL))
 
@@ -66,7 +66,7 @@ def _sink(node: fx.Node) -> bool:
 
 
 def _raise(node: fx.Node) -> bool:
-    """quantize(move(x)) becomes move(quantize(x)), where nothing else reads move(x)."""
+    """quantize(move(x)) becomes move(quantize(x)), if nothing else reads move(x)."""
     if not is_quantize(node):
         return False
     move = node.args[0]
@@ -81,7 +81,7 @@ def _raise(node: fx.Node) -> bool:
 
 
 def _cancel(node: fx.Node) -> bool:
-    """quantize(dequantize(q)) with the same numbers is q."""
+    """quantize(dequantize(q)) with equal parameters is q."""
     found = dequantized(node.args[0]) if is_quantize(node) else None
     if found is None or found[1] != affine_of(node):
         return False

@@ -3,11 +3,10 @@
     choose_qparams_affine, quantize_affine, dequantize_affine, and any operator of torchao's that
     torch can write as core operators
 
-These carry quantization as far as that is of use: partitioners, PerTokenQparams and
-WeightOnlyQuantization know them. The rest (activations of 7 bits, scales fixed before export,
-products of integers in a form that decompose/torchao_linear.py does not know) is computed by
-torchao's own arithmetic, with the numbers of eager torch. Leaves ATen operators, which the passes
-to the edge dialect must follow.
+Partitioners, PerTokenQparams and WeightOnlyQuantization know these operators. The rest (activations
+of 7 bits, scales fixed before export, products of integers in a form that
+decompose/torchao_linear.py does not know) is computed by torchao's own arithmetic, with the numbers
+of eager torch. Leaves ATen operators, which the passes to the edge dialect must follow.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""PerTokenQparams: scales that torchao finds at run time are found by operators that have kernels.
+"""PerTokenQparams: torchao's dynamic quantization is done by operators that have kernels.
 
     choose_qparams_affine → quantize_affine → dequantize_affine
 
 becomes choose_qparams_per_token_asymmetric, quantize_per_token and dequantize_per_token where each
-row has a scale, choose_qparams.tensor and its like where all have one. What delegates took is gone
-by then. A zero point may be rounded to the other side, and symmetric scales get zero points, which
-makes them finer: numbers differ by a step of int8 at most, but in rows within 3e-5 of zero, where
-these operators know no scale below 2**-23. Weights of 8 bits with a scale for each row become those
-that own operators know.
+row has a scale. Where one scale serves all, it becomes choose_qparams.tensor with the tensor
+overloads of quantize_per_tensor. Patterns in delegates are gone by then. A zero point may be
+rounded to the other side, and symmetric scales get zero points, which makes them finer. Results
+differ by one int8 step at most, except in rows within 3e-5 of zero: these operators choose no scale
+below 2**-23. 8-bit weights with a scale for each row become dequantize_per_channel, which
+LowerToIntegerOps knows.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def _rewrite(node: fx.Node) -> bool:
 
 
 def _chosen(quantize: fx.Node) -> fx.Node | None:
-    """The node that finds the scales and zero points at run time, if all is int8."""
+    """The node that computes scale and zero point at run time, if all is int8."""
     sources = []
     for i, name in enumerate(("scale", "zero_point")):
         item = argument(quantize, name)

@@ -1,8 +1,8 @@
-"""Programs that take or give quantized tensors: the outermost quantize or dequantize goes away.
+"""Quantized inputs and outputs: the outermost quantize or dequantize leaves the program.
 
-The caller then quantizes by itself, with the parameters that the passes leave behind as constant
-methods (`forward_input0_scale` and so on). Works on the programs of an edge manager, or on one
-exported program.
+The caller quantizes instead, with the parameters that the passes store as constant methods
+(`forward_input0_scale` and so on). Works on the programs of an edge manager, or on one exported
+program.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ Parameters = tuple[Any, ...]
 def get_config_method_name(
     prefix: str | None = "forward", arg_type: str = "input", index: int = 0, key: str = "scale"
 ) -> str:
-    """The constant method that tells a parameter: `forward_input0_scale`."""
+    """The name of the constant method that returns a parameter: `forward_input0_scale`."""
     if arg_type not in ("input", "output") or index < 0 or key not in _KEYS:
         raise AssertionError(
-            f"arg_type {arg_type!r}, index {index}, key {key!r}: needed are 'input' or 'output', "
-            f"0 or more, and one of {list(_KEYS)}"
+            f"expected arg_type 'input' or 'output', index 0 or more, and a key of {list(_KEYS)}, "
+            f"got {arg_type!r}, {index} and {key!r}"
         )
     return f"{'' if prefix is None else prefix + '_'}{arg_type}{index}_{key}"
 
@@ -52,13 +52,13 @@ def get_config_method_name(
 def quantize_input(
     exported_program: ExportedProgram, input_index: int, qparams: Mapping[str, Any] | None = None
 ) -> Parameters:
-    """Let input `input_index` be quantized already; returns (scale, zp, min, max, dtype).
+    """Take input `input_index` quantized; returns (scale, zp, min, max, dtype).
 
     `qparams` (scale, zp, dtype) other than the model's are converted inside the program.
     """
     names = exported_program.graph_signature.user_inputs
     if not 0 <= input_index < len(names):
-        raise ValueError(f"input {input_index} does not exist: the program has {len(names)}")
+        raise ValueError(f"input {input_index} does not exist: expected less than {len(names)}")
     graph = exported_program.graph
     (node,) = (n for n in placeholders(graph) if n.name == names[input_index])
     quantize = _only_quantize(graph, node, input_index)
@@ -72,8 +72,8 @@ def quantize_input(
     dtypes = (wanted[4], found[4])
     if any(dtype not in _REQUANTIZED for dtype in dtypes):
         raise ValueError(
-            f"input {input_index}: from {dtypes[0]} to {dtypes[1]}; 8-bit and 16-bit integers can "
-            "be requantized"
+            f"input {input_index}: expected 8-bit or 16-bit integers to requantize, got "
+            f"{dtypes[0]} and {dtypes[1]}"
         )
     with graph.inserting_before(quantize):
         target = ops.edge.quantized_decomposed.dequantize_per_tensor.default
@@ -85,13 +85,13 @@ def quantize_input(
 
 
 def _only_quantize(graph: fx.Graph, node: fx.Node, index: int) -> fx.Node:
-    """What alone reads an input, of several alike the first in the place of all."""
+    """The quantize node that alone reads an input; several equal ones become the first."""
     users = [user for user in node.users if op_key(user.target) not in SYM_SHAPE_READS]
     ways = {(op_key(user.target), user.args[1:]) for user in users}
     if len(ways) != 1 or op_key(users[0].target) != _QUANTIZE:
         read_by = [str(user.target) for user in users]
         raise ValueError(
-            f"input {index} ('{node.name}') is read by {read_by}, needed is one "
+            f"input {index} ('{node.name}') is read by {read_by}: expected one "
             "quantize_per_tensor; quantize the input in the model, or leave it out"
         )
     first, *others = users
@@ -104,7 +104,7 @@ def _only_quantize(graph: fx.Graph, node: fx.Node, index: int) -> fx.Node:
 def _given(qparams: Mapping[str, Any]) -> Parameters:
     missing = [key for key in ("scale", "zp", "dtype") if key not in qparams]
     if missing:
-        raise AssertionError(f"qparams lack {missing}; needed are scale, zp and dtype")
+        raise AssertionError(f"qparams: expected scale, zp and dtype, got none for {missing}")
     limits = torch.iinfo(qparams["dtype"])
     return (qparams["scale"], qparams["zp"], limits.min, limits.max, qparams["dtype"])
 
@@ -115,17 +115,17 @@ def _same(found: Parameters, wanted: Parameters) -> bool:
 
 
 def quantize_output(exported_program: ExportedProgram, output_index: int) -> Parameters:
-    """Let output `output_index` stay quantized; returns (scale, zp, min, max, dtype)."""
+    """Return output `output_index` quantized; returns (scale, zp, min, max, dtype)."""
     graph = exported_program.graph
     node = output_node(graph)
     outputs = list(node.args[0])
     if not 0 <= output_index < len(outputs):
-        raise ValueError(f"output {output_index} does not exist: the program has {len(outputs)}")
+        raise ValueError(f"output {output_index} does not exist: expected less than {len(outputs)}")
     dequantize: Any = outputs[output_index]
     if op_key(getattr(dequantize, "target", None)) != _DEQUANTIZE:
         made_by = getattr(dequantize, "target", dequantize)
         raise ValueError(
-            f"output {output_index} is made by {made_by}, needed is dequantize_per_tensor; "
+            f"output {output_index} is made by {made_by}: expected dequantize_per_tensor; "
             "dequantize it in the model, or leave it out"
         )
     outputs[output_index] = dequantize.args[0]
@@ -142,7 +142,7 @@ def _rename_output(ep: ExportedProgram, index: int, name: str) -> None:
 
 
 class _QuantizeSide(ExportedProgramPassBase):
-    """One side of a program; subclasses say which, and how one index is done."""
+    """Inputs or outputs of a program: the base of the two passes."""
 
     side = ""
 

@@ -1,8 +1,8 @@
-"""integer_graph: reading patterns of quantized values, and writing what computes with integers.
+"""QuantizedGraph: reading operands of quantized patterns, and inserting operators on integers.
 
-The vocabulary of fuse_quantized: int8 weights and biases behind dequantizing, the quantizing that
-ends a pattern, packed constants, and images whose channels are innermost. Relies on `meta["val"]`
-of a functional graph; knows no pattern.
+The vocabulary of LowerToIntegerOps: int8 weights and biases behind dequantization, the quantization
+of a result, packed constants, channels-last images. Relies on `meta["val"]` of a functional graph;
+knows no pattern.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TO_DIM_ORDER = "dim_order_ops::_to_dim_order_copy"
 
 @dataclass(frozen=True)
 class Weight:
-    """int8 numbers [out, …] with zero point 0, and a scale for each of the first dimension."""
+    """int8 values [out, …] with zero point 0, and a scale for each output."""
 
     node: fx.Node
     values: torch.Tensor
@@ -47,8 +47,8 @@ class Weight:
 
 
 @dataclass(frozen=True)
-class End:
-    """The quantizing that ends a pattern; limits include those of an activation before it."""
+class QuantizedOutput:
+    """The quantization of a pattern's result; limits include those of an activation before it."""
 
     node: fx.Node
     affine: Affine
@@ -58,7 +58,7 @@ class End:
         return self.affine.zero_point, self.affine.quant_min, self.affine.quant_max
 
 
-class IntegerGraph:
+class QuantizedGraph:
     """A method's graph while patterns are replaced."""
 
     def __init__(self, ep: ExportedProgram, mode: FakeTensorMode) -> None:
@@ -67,12 +67,12 @@ class IntegerGraph:
         self.graph = ep.graph_module.graph
         self.constants = foldable_constants(ep)
         self.made: dict[tuple[Any, ...], fx.Node] = {}
-        self.images: dict[fx.Node, fx.Node] = {}  # copies with channels innermost
+        self.images: dict[fx.Node, fx.Node] = {}  # image -> channels-last copy
 
     # ---- reading
 
-    def end_of(self, node: fx.Node) -> End | None:
-        """What quantizes the result of a node, maybe after an activation; nothing else reads it."""
+    def output_of(self, node: fx.Node) -> QuantizedOutput | None:
+        """The only reader of a node, if it quantizes the result; an activation may be between."""
         user = only_user(node)
         bounds = _bounds(user) if user is not None else None
         if user is not None and bounds is not None:
@@ -84,14 +84,16 @@ class IntegerGraph:
         low, high = affine.quant_min, affine.quant_max
         if bounds is not None:
             low, high = (
-                end if math.isinf(b) else min(max(affine.quantized(b), low), high)
-                for b, end in zip(bounds, (low, high), strict=True)
+                limit if math.isinf(b) else min(max(affine.quantized(b), low), high)
+                for b, limit in zip(bounds, (low, high), strict=True)
             )
-        return End(user, Affine(affine.scale, affine.zero_point, low, high))
+        return QuantizedOutput(user, Affine(affine.scale, affine.zero_point, low, high))
 
     def weight_of(self, node: Any, axis: int = 0) -> Weight | None:
-        """A constant int8 matrix or kernel, dequantized symmetrically by outputs, which come first;
-        of the constant they are dimension `axis`."""
+        """A constant int8 matrix or kernel with zero point 0 and a scale for each output.
+
+        Outputs are dimension `axis` of the constant, and the first dimension of the result.
+        """
         values = self.constant(node.args[0]) if isinstance(node, fx.Node) and node.args else None
         if values is None or values.dtype != torch.int8 or values.dim() < 2:
             return None
@@ -112,12 +114,12 @@ class IntegerGraph:
         key = (node.args[0].name, given.name)
         return Weight(node.args[0], values, scales.to(torch.float64), key)
 
-    def turned_weight_of(self, node: Any) -> Weight | None:
+    def transposed_weight(self, node: Any) -> Weight | None:
         """The weight [out, in] of a product with its transpose."""
-        if _turns_matrix(node):
+        if _is_transpose(node):
             return self.weight_of(node.args[0])
         found = dequantized(node)
-        if found is None or not _turns_matrix(found[0]):
+        if found is None or not _is_transpose(found[0]):
             return None
         values, affine = self.constant(found[0].args[0]), found[1]
         if values is None or affine.zero_point != 0:
@@ -126,10 +128,12 @@ class IntegerGraph:
         source = found[0].args[0]
         return Weight(source, values, scales, (source.name, str(affine.scale)))
 
-    def turned_groups_of(self, node: Any) -> Integers | None:
-        """The same where it has 4 bits (2 are half the bytes when they are widened), and a scale
-        for each row or for each group of a row."""
-        if not _turns_matrix(node) or node.args[0].op != "call_function":
+    def transposed_groupwise_weight(self, node: Any) -> Integers | None:
+        """The same for 4-bit weights with a scale for each row or for each group of a row.
+
+        2-bit weights are left alone: unpacked they would double.
+        """
+        if not _is_transpose(node) or node.args[0].op != "call_function":
             return None
         found = integers_of(node.args[0], self.constants)
         if found is None or not found.is_table or found.bits == 2:
@@ -139,7 +143,7 @@ class IntegerGraph:
         return found if found.zeros is None or _are_integers(found.zeros, -128, 127) else None
 
     def bias_of(self, node: Any, n: int) -> torch.Tensor | None:
-        """A bias of n numbers in f64; zeros for none, None for one that is not known."""
+        """A bias of n numbers in f64: zeros if there is none, None if it is no constant."""
         if node is None:
             return torch.zeros(n, dtype=torch.float64)
         value = self.constant(node)
@@ -150,7 +154,7 @@ class IntegerGraph:
         return value.reshape(-1).to(torch.float64).expand(n)
 
     def wide_bias(self, node: fx.Node) -> torch.Tensor | None:
-        """A bias stored as integers."""
+        """A bias that is stored as integers."""
         values = self.constant(node.args[0])
         numbers = [self.constant(n) if isinstance(n, fx.Node) else n for n in node.args[1:3]]
         if values is None or any(n is None for n in numbers):
@@ -172,15 +176,15 @@ class IntegerGraph:
         return self.made[key]
 
     def columns(
-        self, weight: Weight, matrices: torch.Tensor, source: Affine, end: Affine, bias: Any
+        self, weight: Weight, matrices: torch.Tensor, source: Affine, output: Affine, bias: Any
     ) -> list[fx.Node]:
-        """Packed weights, and the numbers of each column: starts, scales, addends."""
+        """Packed weights, and for each column its initial sum, scale and addend."""
         groups = matrices.shape[0]
         sums = matrices.to(torch.int64).sum(-1).reshape(-1)
         starts = (-source.zero_point * sums).to(torch.int32)
-        scales = (source.scale * weight.scales / end.scale).to(torch.float32)
-        addends = (bias / end.scale).to(torch.float32)
-        key = (weight.key, source, end.scale, tuple(bias.tolist()))
+        scales = (source.scale * weight.scales / output.scale).to(torch.float32)
+        addends = (bias / output.scale).to(torch.float32)
+        key = (weight.key, source, output.scale, tuple(bias.tolist()))
         packed = [integer_ops.packed_columns(t, groups) for t in (starts, scales, addends)]
         names = ("starts", "scales", "addends")
         return [
@@ -205,7 +209,7 @@ class IntegerGraph:
         return node
 
     def channels_last(self, image: fx.Node) -> fx.Node:
-        """The image with channels innermost: what a copy was made of, or a copy."""
+        """The image in channels-last layout: itself, the source of a copy, or a new copy."""
         last = torch.channels_last
         if is_call(image, _TO_DIM_ORDER) and _image_is(image.args[0], last):
             return image.args[0]
@@ -218,8 +222,8 @@ class IntegerGraph:
             self.images[image] = self.copy(image, _CHANNELS_LAST, after)
         return self.images[image]
 
-    def alike(self, images: list[fx.Node]) -> list[fx.Node]:
-        """The tensors, channels-last if one of them is a copy of an image that is."""
+    def same_layout(self, images: list[fx.Node]) -> list[fx.Node]:
+        """The tensors, all channels-last if one of them is a copy of a channels-last image."""
         if not any(is_call(i, _TO_DIM_ORDER) for i in images):
             return images
         if any(i.meta["val"].dim() != 4 for i in images):
@@ -230,23 +234,23 @@ class IntegerGraph:
         node = self.constant_node(("table", tuple(table.tolist())), "q_table", table)
         return self.call(before, edge_op(torch.ops.executorch_py.qlookup.default), image, node)
 
-    def requantized(self, image: fx.Node, source: Affine, end: fx.Node) -> fx.Node:
-        """Integers of other numbers for the same values."""
-        to = affine_of(end)
+    def requantized(self, image: fx.Node, source: Affine, quantize: fx.Node) -> fx.Node:
+        """The same values as integers with the parameters of the node `quantize`."""
+        to = affine_of(quantize)
         assert to is not None
         if (to.scale, to.zero_point) == (source.scale, source.zero_point):
             whole = (to.quant_min, to.quant_max) == (source.quant_min, source.quant_max)
             if whole or (to.quant_min, to.quant_max) == (-128, 127):
                 return image
-        return self.lookup(image, to.quantize(source.every_value()), end)
+        return self.lookup(image, to.quantize(source.every_value()), quantize)
 
     def number(self, node: Any) -> torch.Tensor | None:
-        """The constant number that a node is."""
+        """The 0-d constant that a node is, or None."""
         value = self.constant(node)
         return value if value is not None and value.dim() == 0 else None
 
     def plane(self, lines: fx.Node, before: fx.Node) -> fx.Node:
-        """Lines [n, channels, length] as images of one row: what they were made of, or a view."""
+        """Lines [n, channels, length] as images of one row: their source, or a view."""
         n, channels, length = lines.meta["val"].shape
         shape = (str(n), str(channels), "1", str(length))
         if is_call(lines, "aten::view_copy") and shape_of(lines.args[0]) == shape:
@@ -254,20 +258,20 @@ class IntegerGraph:
         view = edge_op(torch.ops.aten.view_copy.default)
         return self.call(before, view, lines, [n, channels, 1, length])
 
-    def replace(self, end: fx.Node, result: fx.Node) -> None:
-        """Put a result in the place of a pattern's last node, in that one's shape and layout."""
-        wanted = end.meta["val"]
+    def replace(self, last: fx.Node, result: fx.Node) -> None:
+        """Replace a pattern's last node by a result, in the shape and layout of that node."""
+        wanted = last.meta["val"]
         same_rank = result.meta["val"].dim() == wanted.dim()
         if not same_rank and not result.meta["val"].is_contiguous():
-            result = self.copy(result, list(range(result.meta["val"].dim())), end)
+            result = self.copy(result, list(range(result.meta["val"].dim())), last)
         if not same_rank:
             view = edge_op(torch.ops.aten.view_copy.default)
-            result = self.call(end, view, result, list(wanted.shape))
+            result = self.call(last, view, result, list(wanted.shape))
         if result.meta["val"].is_contiguous() and wanted.is_contiguous():
-            result.meta["val"] = wanted  # images of one pixel: their strides may say anything
+            result.meta["val"] = wanted  # strides of one-pixel images may be any
         elif result.meta["val"].stride() != wanted.stride():
-            result = self.copy(result, list(wanted.dim_order()), end)
-        end.replace_all_uses_with(result)
+            result = self.copy(result, list(wanted.dim_order()), last)
+        last.replace_all_uses_with(result)
 
     def copy(self, value: fx.Node, order: list[int], before: fx.Node) -> fx.Node:
         """The value in another dim order."""
@@ -276,7 +280,7 @@ class IntegerGraph:
 
 
 def shape_of(node: Any) -> tuple[str, ...]:
-    """Sizes that can be compared, symbols among them."""
+    """Sizes as text, so that symbols compare."""
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
     return tuple(map(str, value.shape)) if isinstance(value, torch.Tensor) else ("?",)
 
@@ -286,7 +290,7 @@ def _are_integers(values: torch.Tensor, low: int, high: int) -> bool:
     return bool(limits.min >= low and limits.max <= high and torch.equal(values, values.round()))
 
 
-def _turns_matrix(node: Any) -> bool:
+def _is_transpose(node: Any) -> bool:
     if is_call(node, "aten::permute_copy"):
         return [d % 2 for d in node.args[1]] == [1, 0]
     if is_call(node, "aten::transpose_copy.int"):
@@ -300,7 +304,7 @@ def _image_is(node: Any, layout: torch.memory_format) -> bool:
 
 
 def _bounds(node: fx.Node) -> tuple[float, float] | None:
-    """The limits of an activation that only limits."""
+    """The bounds of a clamping activation; None for other nodes."""
     if is_call(node, "aten::relu"):
         return 0.0, math.inf
     if is_call(node, "aten::hardtanh"):

@@ -1,12 +1,13 @@
-"""WeightOnlyQuantization: weights of few bits stay integers in the file, for kernels to widen.
+"""WeightOnlyQuantization: low-bit weights stay integers in the file and are dequantized by kernels.
 
-    embedding(dequantize(table), i)     embedding_byte, _4bit or _2bit, which widen rows they read
-    x @ dequantize(weight)ᵀ + bias      mixed_linear, which widens 8 bits as it multiplies one row
-    dequantize(weight), else            all rows looked up, or arithmetic where it is no matrix
+    embedding(dequantize(table), i)     embedding_byte, _4bit or _2bit, on the rows that they read
+    x @ dequantize(weight)ᵀ + bias      mixed_linear, for 8 bits and an x of one row
+    dequantize(weight), otherwise       an embedding of all rows, or arithmetic if it is no matrix
 
-Integers are packed, two or four to a byte, and scales kept in bfloat16 where they fit; upstream's
-runtime has all the kernels. Dequantize nodes with a kernel of their own stay where no rule is
-better. Runs after constants are folded, which leaves quantization alone. Relies on `meta["val"]`.
+Integers are packed, two or four to a byte, and scales are kept in bfloat16 if that is exact;
+upstream's runtime has all the kernels. Dequantize nodes with a kernel of their own stay where no
+rule is better. Runs after constants are folded, which leaves quantization alone. Relies on
+`meta["val"]`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _PACKET = {8: "embedding_byte", 4: "embedding_4bit", 2: "embedding_2bit"}
 
 
 class WeightOnlyQuantization(Pass):
-    """Keep weights of few bits as integers, which kernels widen as they read them."""
+    """Replace dequantization of constant weights by operators that read the integers."""
 
     contract = Contract(requires=facts(Fact.FUNCTIONAL))
 
@@ -58,11 +59,8 @@ def _is_one(size: Any) -> bool:
     return isinstance(size, int) and size == 1
 
 
-# ---- writing
-
-
 class _Rewrite:
-    """One dequantize node of a constant, and what reads it."""
+    """The rewrite of one dequantize node of a constant, and of its readers."""
 
     def __init__(self, ep: ExportedProgram, node: fx.Node, found: Integers, mode: Any) -> None:
         self.ep, self.graph, self.node, self.found = ep, ep.graph_module.graph, node, found
@@ -74,17 +72,17 @@ class _Rewrite:
         if self.found.is_table:
             for user in list(self.node.users):
                 if is_call(user, "aten::embedding") and user.args[0] is self.node:
-                    self._replace(user, partial(self._looked_up, user.args[1]))
+                    self._replace(user, partial(self._embedding, user.args[1]))
                     changed = True
                 elif is_call(user, *_TRANSPOSES):
                     changed |= self._products(user)
         if self.node.users and op_key(self.node.target) in _WITHOUT_KERNEL:
-            self._replace(self.node, self._all_rows if self.found.is_table else self._widened)
+            self._replace(self.node, self._all_rows if self.found.is_table else self._dequantized)
             changed = True
         return changed
 
     def _products(self, transposed: fx.Node) -> bool:
-        """Products with the transposed matrix; what else reads it is left."""
+        """Replace products with the transposed matrix; its other readers stay."""
         changed = False
         for user in list(transposed.users):
             is_addmm = is_call(user, "aten::addmm")
@@ -100,7 +98,7 @@ class _Rewrite:
         return changed
 
     def _has_better_product(self, x: fx.Node) -> bool:
-        """Whether nothing else would widen the weights, or floats meet 8 bits as they are."""
+        """Whether no other kernel dequantizes the weights, or mixed_linear takes float operands."""
         if op_key(self.node.target) in _WITHOUT_KERNEL:
             return True
         while op_key(x.target) in RESHAPES and isinstance(x.args[0], fx.Node):
@@ -109,7 +107,7 @@ class _Rewrite:
         return is_float and self.found.bits == 8 and self.found.zeros is None
 
     def _product(self, x: fx.Node, bias: fx.Node | None) -> fx.Node:
-        # For more rows the kernel would widen the weights again and again.
+        # For more rows the kernel would dequantize the weights again for each row.
         is_mixed = self.found.bits == 8 and self.found.zeros is None
         if not is_mixed or not _is_one(x.meta["val"].shape[0]):
             return self._call(torch.ops.aten.linear.default, x, self._all_rows(), bias)
@@ -122,9 +120,9 @@ class _Rewrite:
         n_rows = len(self.found.values)
         arange = torch.ops.aten.arange.start_step
         rows = self._call(arange, 0, n_rows, 1, dtype=torch.int64, device=torch.device("cpu"))
-        return self._looked_up(rows)
+        return self._embedding(rows)
 
-    def _looked_up(self, indices: Any) -> fx.Node:
+    def _embedding(self, indices: Any) -> fx.Node:
         found, bits = self.found, self.found.bits
         half = 2 ** (bits - 1)
         parts = [found.scales] if found.zeros is None else [found.scales, found.zeros]
@@ -138,8 +136,8 @@ class _Rewrite:
             return self._call(packet.default, *operands)
         return self._call(packet.dtype, *operands, dtype=torch.float32)
 
-    def _widened(self) -> fx.Node:
-        """Of any dimensions: by a scale of 1, then by what each block has."""
+    def _dequantized(self) -> fx.Node:
+        """Weights of any rank: dequantized with scale 1, then scaled block by block."""
         found, library = self.found, torch.ops.quantized_decomposed
         between, scaled = [], []
         for n, b in zip(found.values.shape, found.block, strict=True):
@@ -169,7 +167,7 @@ class _Rewrite:
         return self._constant(f"packed{bits}", packed)
 
     def _scales(self, values: torch.Tensor, name: str = "scales") -> fx.Node:
-        """One a row as a vector, groups as a matrix."""
+        """Scales or zero points: a vector for one per row, a matrix for groups of a row."""
         text = f"{name}_{str(values.dtype).removeprefix('torch.')}"
         return self._constant(text, values.squeeze(1) if values.shape[1] == 1 else values)
 
@@ -184,7 +182,7 @@ class _Rewrite:
         return self._made[what]
 
     def _meta(self) -> dict[str, object]:
-        """What constants keep: the data file that the integers are to be written to."""
+        """Meta that the new constant inherits: the data file that the integers go to."""
         source = self.node.args[0]
         assert isinstance(source, fx.Node)
         return {key: source.meta[key] for key in ("custom",) if key in source.meta}

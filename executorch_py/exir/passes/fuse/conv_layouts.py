@@ -1,10 +1,10 @@
-"""ConvLayouts: convolutions and what lies between them work on channels-last images.
+"""ConvLayouts: regions of convolutions compute with channels-last images.
 
-Our convolutions are faster there, and give the same bits. A region is what convolutions reach
-through operators that work alike in both layouts; images are copied where they enter and leave it.
-Done only where those copies are few beside what the convolutions compute, and for this project's
-runtime alone: upstream's kernels refuse some of these calls. Relies on `meta["val"]`; sizes must
-be static, values f32.
+Convolutions of this project are faster in that layout, and give the same bits. A region is a set of
+convolutions connected by operators that accept both layouts. Images are copied where they enter and
+leave it, so a region is converted only if these copies are few beside its results. Only the
+runtime of this project has the kernels: upstream's refuse some of these calls. Relies on
+`meta["val"]`; sizes must be static, values f32.
 """
 
 from __future__ import annotations
@@ -28,21 +28,32 @@ from executorch_py.exir.ir.op_traits import is_getitem, op_key
 from executorch_py.exir.passes.base import Contract, Fact, Pass, facts
 
 _CHANNELS_LAST = [0, 2, 3, 1]
-# A region is worth it from this many convolutions on, if no more than this part of what they
-# compute is copied, and most of their multiply-adds make pixels of many channels.
-_FEWEST_CONVOLUTIONS = 4
-_MOST_COPIED = 0.1
+# A region pays from this many convolutions on, if copied elements are at most this part of the
+# elements that convolutions compute, and this part of the multiply-adds makes many channels.
+_MIN_CONVOLUTIONS = 4
+_MAX_COPIED = 0.1
 _MANY_CHANNELS = 32
-_LEAST_PART = 0.75
+_MIN_PART_OF_MANY_CHANNELS = 0.75
 
 _CONVOLUTION = "aten::convolution"
 _POOL = "aten::max_pool2d_with_indices"
-# Operators on images of one size, element by element; further operands may be single numbers.
+# Element-wise operators on images of one size; further operands may be 0-d.
 _ELEMENTWISE = frozenset(
     {
-        *("aten::relu", "aten::hardtanh", "aten::clamp", "aten::leaky_relu", "aten::sigmoid"),
-        *("aten::tanh", "aten::gelu", "aten::elu", "aten::add.Tensor", "aten::sub.Tensor"),
-        *("aten::mul.Tensor", "aten::div.Tensor", "aten::mul.Scalar", "aten::div.Scalar"),
+        "aten::add.Tensor",
+        "aten::clamp",
+        "aten::div.Scalar",
+        "aten::div.Tensor",
+        "aten::elu",
+        "aten::gelu",
+        "aten::hardtanh",
+        "aten::leaky_relu",
+        "aten::mul.Scalar",
+        "aten::mul.Tensor",
+        "aten::relu",
+        "aten::sigmoid",
+        "aten::sub.Tensor",
+        "aten::tanh",
     }
 )
 
@@ -69,14 +80,14 @@ class _Region:
         copied = sum(map(_elements, [*self.entries(), *self.exits()]))
         wide = [n for n in convolutions if n.meta["val"].shape[1] >= _MANY_CHANNELS]
         return (
-            len(convolutions) >= _FEWEST_CONVOLUTIONS
-            and copied <= _MOST_COPIED * computed
-            and sum(map(_work, wide)) >= _LEAST_PART * sum(map(_work, convolutions))
+            len(convolutions) >= _MIN_CONVOLUTIONS
+            and copied <= _MAX_COPIED * computed
+            and sum(map(_work, wide)) >= _MIN_PART_OF_MANY_CHANNELS * sum(map(_work, convolutions))
         )
 
 
 class ConvLayouts(Pass):
-    """Copy images to channels-last where a region of convolutions pays for it, and back."""
+    """Copy images into and out of regions of convolutions that gain from channels-last."""
 
     contract = Contract(requires=facts(Fact.FUNCTIONAL))
 
@@ -98,7 +109,7 @@ class ConvLayouts(Pass):
 
 
 def _regions(graph: fx.Graph) -> list[_Region]:
-    """Connected sets of nodes that may work on channels-last images."""
+    """Connected sets of nodes that may compute with channels-last images."""
     free = {node: None for node in graph.nodes if _may_join(node)}
     regions = []
     while free:
@@ -141,7 +152,7 @@ def _is_convolution_of_pixels(node: fx.Node) -> bool:
 
 
 def _images_read(node: fx.Node) -> list[fx.Node]:
-    """The inputs of a region's node whose layout counts."""
+    """The inputs of a region's node that are images."""
     inputs: list[fx.Node] = node.all_input_nodes
     if op_key(node.target) == _CONVOLUTION:
         return inputs[:1]
@@ -154,7 +165,7 @@ def _image(node: object) -> torch.Tensor | None:
 
 
 def _is_plane(node: object) -> bool:
-    """Whether a value is an f32 image stored plane by plane, of more than one channel and pixel."""
+    """Whether a value is a contiguous f32 image of more than one channel and pixel."""
     value = _image(node)
     return (
         value is not None

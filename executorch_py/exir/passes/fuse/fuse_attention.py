@@ -1,12 +1,12 @@
 """FuseAttention: two products with a softmax between them become one call of attention.
 
-    softmax(scale · q @ kᵀ + mask) @ v     what torch decomposes attention into, or written by hand
+    softmax(scale · q @ kᵀ + mask) @ v     from torch's decomposition, or written by hand
 
-The scores are then never in memory. Matched by structure, through views; scores that anything else
-reads stay. Several masks (a bias of positions, windows) become one, a mask of 0 and -inf made from
-bools becomes the bools, as does what is filled with -inf, and a triangle of them the causal flag.
-Numbers are those of another order of rounding, nothing else changes: a query that may see no key
-gives 0 where the program says so, else NaN. Only our runtime has the operator.
+The scores are then never in memory. Matching is structural and looks through views; scores with
+other readers are left alone. Several masks (a positional bias, a sliding window) are added to one.
+A mask of 0 and -inf that is made from bools becomes the bools, as does `masked_fill` with -inf, and
+a triangle of bools becomes the causal flag. Only rounding differs: a query that may see no key
+gives 0 where the program says so, else NaN. Only the runtime of this project has the operator.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ _TYPES = (torch.float32, torch.float64)
 
 @dataclass
 class _Mask:
-    """Something added to the scores, where they have the shape `scores`."""
+    """A tensor that is added to the scores, where they have the shape `scores`."""
 
     node: fx.Node
     scores: tuple[str, ...]
-    hidden: bool = False  # bools that say what becomes -inf, instead of numbers
+    hidden: bool = False  # bools of the scores that become -inf, instead of numbers
 
 
 @dataclass
-class _Turned:
-    """A permutation of `source` that nobody computes yet."""
+class _Permuted:
+    """A permutation of `source` that no node computes yet."""
 
     source: fx.Node
     dims: list[int]
@@ -65,22 +65,22 @@ class _Turned:
 
 @dataclass
 class _Match:
-    """What the pattern found, from its end to its beginning."""
+    """Parts of the pattern, found from its end to its beginning."""
 
     product: fx.Node  # weights @ values
-    inside: set[fx.Node] = field(default_factory=set)  # calls that go
+    inside: set[fx.Node] = field(default_factory=set)  # calls that are replaced
     unseen_is_nan: bool = True
     scale: float = 1.0
     masks: list[_Mask] = field(default_factory=list)
-    scores: fx.Node | None = None  # what softmax reads
+    scores: fx.Node | None = None  # the operand of softmax
     query: list[fx.Node] = field(default_factory=list)  # one tensor as views of each other
     key: list[fx.Node] = field(default_factory=list)
     value: list[fx.Node] = field(default_factory=list)
-    turned: _Turned | None = None  # what the key is, where `key` is empty
+    permuted_key: _Permuted | None = None  # the key, if `key` is empty
 
 
 class FuseAttention(Pass):
-    """Replace attention, in bodies of control flow as well, and drop calls without readers."""
+    """Replace attention, bodies of control flow included, and drop calls without readers."""
 
     contract = Contract(requires=facts(Fact.FUNCTIONAL))
 
@@ -94,7 +94,7 @@ class FuseAttention(Pass):
                 fused |= match is not None and _replace(match, known)
             erased |= erase_dead_nodes(module.graph)
         if fused:
-            # Masks that became a flag.
+            # Masks that the causal flag replaced.
             drop_unused_constants(program, set(foldable_constants(program)))
         return fused or erased
 
@@ -103,13 +103,13 @@ class FuseAttention(Pass):
 
 
 def _shape(node: Any) -> tuple[str, ...]:
-    """Sizes, comparable where they are symbols."""
+    """Sizes as text, so that symbols compare."""
     value = node.meta.get("val") if isinstance(node, fx.Node) else None
     return tuple(map(str, value.shape)) if isinstance(value, torch.Tensor) else ("?",)
 
 
-def _chain(node: fx.Node) -> list[fx.Node]:
-    """The node and what it shows the elements of, in their order, back to the first."""
+def _view_path(node: fx.Node) -> list[fx.Node]:
+    """The node, its source if it is a view, and so on; all have the same elements in order."""
     found = [node]
     while is_call(node, *_VIEWS, *_CLONES, *_EXPANDS):
         source = node.args[0]
@@ -128,7 +128,7 @@ def _same_matrices(path: list[fx.Node]) -> bool:
 
 
 def _number(value: Any, constants: Constants) -> float | None:
-    """A number that the program knows: given, of a constant with one element, or of a call."""
+    """A number known at export: an argument, a one-element constant, or the value of a fill."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if not isinstance(value, fx.Node):
@@ -144,7 +144,7 @@ def _number(value: Any, constants: Constants) -> float | None:
 
 
 def _unscaled(node: fx.Node, match: _Match, constants: Constants) -> fx.Node | None:
-    """What a call multiplies by a number, which goes into the match; None if it does not."""
+    """The tensor that a call multiplies by a number, which is added to the match, or None."""
     if not is_call(node, *_SCALES):
         return None
     x, factor = node.args[0], _number(node.args[1], constants)
@@ -169,7 +169,7 @@ def _matched(product: fx.Node, constants: Constants) -> _Match | None:
     value_of = product.meta.get("val")
     if not isinstance(value_of, torch.Tensor) or value_of.dtype not in _TYPES:
         return None
-    match.value = _chain(value)
+    match.value = _view_path(value)
     softmax = _softmax_behind(weights, match)
     scores = softmax.args[0] if softmax is not None else None
     if not isinstance(scores, fx.Node) or not _scores_product(scores, match, constants):
@@ -179,8 +179,8 @@ def _matched(product: fx.Node, constants: Constants) -> _Match | None:
 
 
 def _softmax_behind(weights: fx.Node, match: _Match) -> fx.Node | None:
-    """The softmax whose result, or 0 where a query sees nothing, are the weights."""
-    path = _chain(weights)
+    """The softmax that computes the weights, maybe with 0 for queries that see no key."""
+    path = _view_path(weights)
     last = path[-1]
     if not _same_matrices(path):
         return None
@@ -200,7 +200,7 @@ def _softmax_behind(weights: fx.Node, match: _Match) -> fx.Node | None:
 
 
 def _is_guard(guard: Any, zeros: Any, softmax: fx.Node, match: _Match) -> bool:
-    """Whether `guard` says that a row of softmax's input is -inf throughout."""
+    """Whether `guard` is true for rows of softmax's input that are all -inf."""
     if not is_call(softmax, "aten::_softmax") or not is_call(
         zeros, "aten::full_like", "aten::full"
     ):
@@ -221,7 +221,7 @@ def _is_guard(guard: Any, zeros: Any, softmax: fx.Node, match: _Match) -> bool:
 
 
 def _without_mask(node: fx.Node, match: _Match, constants: Constants) -> fx.Node | None:
-    """The scores before a call adds a mask to them or hides some, which goes into the match."""
+    """The scores before a call adds a mask or fills with -inf; the mask is added to the match."""
     if is_call(node, "aten::where.self"):
         condition, filler, scores = node.args
         number = _number(filler, constants)
@@ -247,11 +247,11 @@ def _without_mask(node: fx.Node, match: _Match, constants: Constants) -> fx.Node
 
 
 def _leads_to_product(node: fx.Node, constants: Constants) -> bool:
-    """Whether these are scores: a product, scaled or masked or not."""
+    """Whether a node computes scores: a product, maybe scaled and masked."""
     unused = _Match(node)
     last: fx.Node | None = node
     while last is not None:
-        node = _chain(last)[-1]
+        node = _view_path(last)[-1]
         last = _unscaled(node, unused, constants)
         if last is None:
             last = _without_mask(node, unused, constants)
@@ -259,12 +259,12 @@ def _leads_to_product(node: fx.Node, constants: Constants) -> bool:
 
 
 def _scores_product(scores: fx.Node, match: _Match, constants: Constants) -> bool:
-    """Walk from what softmax reads to query and key."""
+    """Match scale, masks, query and key, from the operand of softmax backwards."""
     match.scores = scores
     node: fx.Node | None = scores
     scaled = False
     while node is not None:
-        path = _chain(node)
+        path = _view_path(node)
         if not _same_matrices([scores, *path]):
             return False
         match.inside |= set(path)
@@ -272,7 +272,7 @@ def _scores_product(scores: fx.Node, match: _Match, constants: Constants) -> boo
         node = _unscaled(last, match, constants)
         if node is not None:
             scaled = True
-        elif not scaled:  # a mask within would be scaled as well
+        elif not scaled:  # a mask before a scale would be scaled as well
             node = _without_mask(last, match, constants)
     if not is_call(last, "aten::bmm"):
         return False
@@ -281,24 +281,24 @@ def _scores_product(scores: fx.Node, match: _Match, constants: Constants) -> boo
         return False
     match.query = _operand(query, match, constants)
     path = _operand(key, match, constants)
-    match.key = list(_turned(path, match, constants))
+    match.key = list(_untransposed(path, match, constants))
     if match.key:
         return _shape(match.key[0])[-2:] == _shape(key)[:-3:-1]
-    return match.turned is not None and _same_matrices([key, *path])
+    return match.permuted_key is not None and _same_matrices([key, *path])
 
 
 def _operand(node: fx.Node, match: _Match, constants: Constants) -> list[fx.Node]:
     """The tensor behind scales and views, as views of it."""
-    path = _chain(node)
+    path = _view_path(node)
     before = _unscaled(path[-1], match, constants)
     return path if before is None else _operand(before, match, constants)
 
 
-def _turned(path: list[fx.Node], match: _Match, constants: Constants) -> Iterator[fx.Node]:
-    """What the last of the views swaps the last two dimensions of.
+def _untransposed(path: list[fx.Node], match: _Match, constants: Constants) -> Iterator[fx.Node]:
+    """The operand, as views, whose last two dimensions the last of the views swaps.
 
-    Where it moves others as well, nothing is yielded, and the match gets the permutation that
-    leaves those two in place.
+    If it moves others as well, nothing is yielded, and the match gets the permutation without the
+    swap of these two.
     """
     node = path[-1]
     rank = len(_shape(node))
@@ -317,7 +317,8 @@ def _turned(path: list[fx.Node], match: _Match, constants: Constants) -> Iterato
     if dims == list(range(rank)):
         yield from _operand(source, match, constants)
     else:
-        match.turned = _Turned(_unscaled(source, match, constants) or source, dims)
+        source = _unscaled(source, match, constants) or source
+        match.permuted_key = _Permuted(source, dims)
 
 
 # ---- writing it
@@ -333,7 +334,7 @@ def _called(before: fx.Node, target: Any, *args: Any, **kwargs: Any) -> fx.Node:
 
 
 def _with_shape(path: list[fx.Node], shape: tuple[str, ...], before: fx.Node) -> fx.Node | None:
-    """One of the views, or a new one."""
+    """One of the views that has this shape, or a new one, or None."""
     found = next((node for node in path if _shape(node) == shape), None)
     if found is not None:
         return found
@@ -347,14 +348,14 @@ def _with_shape(path: list[fx.Node], shape: tuple[str, ...], before: fx.Node) ->
 
 
 def _key(match: _Match, before: fx.Node) -> list[fx.Node]:
-    if match.turned is None or match.key:
+    if match.permuted_key is None or match.key:
         return match.key
-    source, dims = match.turned.source, match.turned.dims
+    source, dims = match.permuted_key.source, match.permuted_key.dims
     return [_called(before, torch.ops.aten.permute_copy.default, source, dims)]
 
 
 def _operands(match: _Match, leading: tuple[str, ...], before: fx.Node) -> list[fx.Node] | None:
-    """Query, key and value with these leading dimensions, if they all have as many elements."""
+    """Query, key and value with these leading dimensions; None where one has no such view."""
     n_queries, n_keys = _shape(match.scores)[-2:]
     dim, columns = _shape(match.query[0])[-1], _shape(match.product)[-1]
     wanted = [(match.query, (n_queries, dim)), (_key(match, before), (n_keys, dim))]
@@ -364,12 +365,12 @@ def _operands(match: _Match, leading: tuple[str, ...], before: fx.Node) -> list[
 
 
 def _scores_shape(match: _Match) -> tuple[str, ...]:
-    """The scores' dimensions that all masks broadcast to: the most that anything adds them in."""
+    """The shape of the scores that all masks broadcast to: the longest in which one is added."""
     return max((_shape(match.scores), *(m.scores for m in match.masks)), key=len)
 
 
 def _replace(match: _Match, constants: Constants) -> bool:
-    """Write the call in the scores' own dimensions, else in those of the product."""
+    """Insert the call in the dimensions of the scores, or else of the product."""
     product, shape = match.product, _scores_shape(match)
     if not all(_broadcasts(mask, shape) for mask in match.masks):
         return False
@@ -385,7 +386,7 @@ def _replace(match: _Match, constants: Constants) -> bool:
     elif result == _shape(product):
         replaced = [product]
     elif all(s.isdigit() for s in result):
-        replaced = []  # a view of the result is
+        replaced = []  # a view of the result replaces the product
     else:
         return False
     mask, causal = _mask(match, constants)
@@ -406,7 +407,7 @@ def _replace(match: _Match, constants: Constants) -> bool:
 
 
 def _broadcasts(mask: _Mask, shape: tuple[str, ...]) -> bool:
-    """Whether the mask, seen from the end, means the same to scores of this shape."""
+    """Whether the mask broadcasts to scores of this shape as it does to its own."""
     sizes, n = _shape(mask.node)[::-1], 0
     shared = zip(mask.scores[::-1], shape[::-1], strict=False)
     for own, other in shared:
@@ -417,7 +418,7 @@ def _broadcasts(mask: _Mask, shape: tuple[str, ...]) -> bool:
 
 
 def _mask(match: _Match, constants: Constants) -> tuple[fx.Node | None, bool]:
-    """One mask in its shortest form, and whether it is the causal one, which needs none."""
+    """The mask in its shortest form, or None, and whether the causal flag replaces it."""
     if not match.masks:
         return None, False
     masks = [_shortest(mask, match, constants) for mask in match.masks]
@@ -445,7 +446,7 @@ def _mask(match: _Match, constants: Constants) -> tuple[fx.Node | None, bool]:
 
 
 def _numbers(mask: fx.Node, hidden: bool, match: _Match) -> fx.Node:
-    """A mask to add."""
+    """The mask as numbers to add."""
     value = mask.meta["val"]
     if value.dtype != torch.bool:
         return mask
@@ -457,7 +458,7 @@ def _numbers(mask: fx.Node, hidden: bool, match: _Match) -> fx.Node:
 
 
 def _matrix(mask: fx.Node, match: _Match) -> fx.Node:
-    """The kernel wants a row for each query, or one for all."""
+    """The mask as a matrix: the kernel reads a row for each query, or one for all."""
     shape = list(mask.meta["val"].shape)
     if len(shape) >= 2:
         return mask
@@ -466,7 +467,7 @@ def _matrix(mask: fx.Node, match: _Match) -> fx.Node:
 
 
 def _shortest(mask: _Mask, match: _Match, constants: Constants) -> fx.Node:
-    """Bools where numbers of 0 and -inf are made of them."""
+    """The bools that a mask of 0 and -inf is made of, or the mask."""
     node = mask.node
     if len(match.masks) == 1 and is_call(node, "aten::where.self"):
         condition, seen, hidden = node.args

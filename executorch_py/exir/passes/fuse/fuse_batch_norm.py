@@ -1,9 +1,8 @@
-"""FuseBatchNorm: an inference batch norm after a convolution or linear layer disappears into its
-weights.
+"""FuseBatchNorm: an inference batch norm is folded into the weights of the convolution before it.
 
 `(conv(x) - mean) / sqrt(var + eps) * gamma + beta` is again a convolution, with each output
-channel's weights scaled. Done only where the layer's result feeds the norm alone and its weights
-belong to it alone. Scales are computed in double precision.
+channel's weights scaled. The norm must be the only reader of the convolution, and the convolution
+the only reader of its weights. Scales are computed in double precision.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _NORM = "aten::_native_batch_norm_legit_no_training"
 
 @dataclass(frozen=True)
 class _Match:
-    """A layer, the norm after it, and the node that holds the norm's result."""
+    """A convolution, the norm after it, and the node that holds the norm's result."""
 
     layer: fx.Node
     norm: fx.Node
@@ -34,7 +33,7 @@ class _Match:
 
 
 class FuseBatchNorm(Pass):
-    """Scale the weights of a layer by the batch norm that alone reads it, and drop the norm."""
+    """Scale the weights of a convolution by the batch norm that alone reads it."""
 
     contract = Contract(requires=facts(Fact.FUNCTIONAL))
 

@@ -1,10 +1,10 @@
-"""FuseEpilogues: element-wise steps after a product or convolution are done by its kernel.
+"""FuseEpilogues: element-wise steps after a product or convolution are computed by its kernel.
 
-An activation, a residual sum, or a few of them in a row become the chain of an operator of the
+An activation, a residual sum, or a few of them in a row become the epilogue of an operator of the
 library `executorch_py` (dialects/own_ops.py), which computes the same bits without another pass
-over memory. Steps that follow no product become one `executorch_py::chain`. Only f32, and only
-where every tensor of a chain lies as its result does. Relies on `meta["val"]` of a functional
-graph.
+over memory. Steps that follow no product become one `executorch_py::chain`. Values must be f32, and
+all tensors of an epilogue must have the sizes and the layout of its result. Relies on `meta["val"]`
+of a functional graph.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Constants = dict[str, torch.Tensor]
 
 
 class FuseEpilogues(Pass):
-    """Let the kernel of a product do the element-wise steps after it, in bodies as well."""
+    """Add element-wise steps to the kernel of the product before them, or join them."""
 
     contract = Contract(requires=facts(Fact.FUNCTIONAL))
 
@@ -49,16 +49,16 @@ class FuseEpilogues(Pass):
         return changed
 
 
-# ---- which calls are steps
+# ---- operators that are steps
 
 
 @dataclass(frozen=True)
 class _Step:
-    """One step: a loop's name, its numbers, and for two operands where they come from."""
+    """One step: the name of its loop, its numbers, and the operands of a binary step."""
 
     name: str
     numbers: tuple[float, ...] = ()
-    operands: tuple[Any, ...] = ()  # nodes and numbers; none for a step of the running value alone
+    operands: tuple[Any, ...] = ()  # nodes and numbers; none for a unary step
 
 
 def _unary(name: str) -> Callable[[fx.Node], _Step | None]:
@@ -108,8 +108,16 @@ _STEPS: dict[str, Callable[[fx.Node], _Step | None]] = {
     **{
         f"aten::{name}": _unary(name)
         for name in (
-            *("abs", "erf", "exp", "neg", "reciprocal", "relu", "rsqrt"),
-            *("sigmoid", "sqrt", "tanh"),
+            "abs",
+            "erf",
+            "exp",
+            "neg",
+            "reciprocal",
+            "relu",
+            "rsqrt",
+            "sigmoid",
+            "sqrt",
+            "tanh",
         )
     },
     **{
@@ -124,7 +132,7 @@ _STEPS: dict[str, Callable[[fx.Node], _Step | None]] = {
     "aten::hardtanh": _hardtanh,
     "aten::leaky_relu": _leaky_relu,
 }
-# Operators whose result a chain may follow, and how many arguments their kernels take.
+# Operators that may have an epilogue, and how many arguments their kernels take.
 _PRODUCERS: dict[str, tuple[Any, int]] = {
     "aten::convolution": (torch.ops.executorch_py.convolution.default, 9),
     "aten::addmm": (torch.ops.executorch_py.addmm.default, 5),
@@ -133,12 +141,12 @@ _PRODUCERS: dict[str, tuple[Any, int]] = {
 _VIEWS = RESHAPES - {"aten::detach_copy", "aten::lift_fresh_copy"}
 
 
-# ---- chains
+# ---- epilogues
 
 
 @dataclass(frozen=True)
-class _Chain:
-    """Steps so far, and the node whose value they give."""
+class _Epilogue:
+    """Steps so far, from the value of `start` to that of `last`."""
 
     start: fx.Node
     last: fx.Node
@@ -158,97 +166,102 @@ class _Fusion:
         changed = False
         for node in list(self.graph.nodes):
             if op_key(node.target) in _PRODUCERS and _is_f32(node):
-                chain = self._after(node)
-                if chain is not None:
-                    self._rewrite(chain, node)
+                epilogue = self._after(node)
+                if epilogue is not None:
+                    self._rewrite(epilogue, node)
                     changed = True
         if changed:
             erase_dead_nodes(self.graph)
         return changed | self._fuse_rest()
 
     def _fuse_rest(self) -> bool:
-        """Chains of at least two steps on what no product made."""
+        """Join at least two steps in a row that follow no product."""
         taken: set[fx.Node] = set()
         for node in list(self.graph.nodes):
-            chain = self._from(node) if node not in taken else None
-            if chain is not None:
-                taken.update(chain.steps)
-                self._rewrite(chain, None)
+            epilogue = self._from(node) if node not in taken else None
+            if epilogue is not None:
+                taken.update(epilogue.steps)
+                self._rewrite(epilogue, None)
         if taken:
             erase_dead_nodes(self.graph)
         return bool(taken)
 
-    def _after(self, producer: fx.Node) -> _Chain | None:
-        """The longest chain that uses up the result of a product."""
+    def _after(self, producer: fx.Node) -> _Epilogue | None:
+        """The longest epilogue after which nothing else reads the result of the product."""
         best = None
         for first in dict.fromkeys(user for user, _ in self._uses(producer)):
             waiting = {user for user, _ in self._uses(producer)} - {first}
-            for chain in self._grow(_Chain(producer, producer), first):
-                waiting.discard(chain.last)
-                if not waiting and (best is None or len(chain.text) > len(best.text)):
-                    best = chain
+            for epilogue in self._grow(_Epilogue(producer, producer), first):
+                waiting.discard(epilogue.last)
+                if not waiting and (best is None or len(epilogue.text) > len(best.text)):
+                    best = epilogue
         return best
 
-    def _from(self, node: fx.Node) -> _Chain | None:
-        """The longest chain of at least two steps that begins with the step `node`."""
+    def _from(self, node: fx.Node) -> _Epilogue | None:
+        """The longest row of at least two steps that begins with the step `node`."""
         if op_key(node.target) not in _STEPS or not _is_f32(node):
             return None
         best = None
         for start in node.all_input_nodes:
-            if not _is_f32(start) or not _lie_alike(start, node) or start.name in self.constants:
+            if not _is_f32(start) or not _same_layout(start, node) or start.name in self.constants:
                 continue
-            for chain in self._grow(_Chain(start, start), node):
-                if len(chain.text) >= 2 and (best is None or len(chain.text) > len(best.text)):
-                    best = chain
+            for epilogue in self._grow(_Epilogue(start, start), node):
+                n_steps = len(epilogue.text)
+                if n_steps >= 2 and (best is None or n_steps > len(best.text)):
+                    best = epilogue
         return best
 
-    def _grow(self, chain: _Chain, step: fx.Node) -> Iterator[_Chain]:
-        """Chains of growing length; all but the last value have no use beside the next step."""
+    def _grow(self, epilogue: _Epilogue, step: fx.Node) -> Iterator[_Epilogue]:
+        """Epilogues of growing length; each value but the last is read by the next step alone."""
         next_step: fx.Node | None = step
-        while next_step is not None and len(chain.text) < own_ops.MAX_STEPS:
-            grown = self._add(chain, next_step)
+        while next_step is not None and len(epilogue.text) < own_ops.MAX_STEPS:
+            grown = self._add(epilogue, next_step)
             if grown is None:
                 return
-            chain = grown
-            yield chain
-            users = {user for user, _ in self._uses(chain.last)}
+            epilogue = grown
+            yield epilogue
+            users = {user for user, _ in self._uses(epilogue.last)}
             next_step = users.pop() if len(users) == 1 else None
 
-    def _add(self, chain: _Chain, node: fx.Node) -> _Chain | None:
-        """The chain with one more step; None where the kernels have no such step."""
+    def _add(self, epilogue: _Epilogue, node: fx.Node) -> _Epilogue | None:
+        """The epilogue with one more step; None where the kernels have no such step."""
         make = _STEPS.get(op_key(node.target)) if node.op == "call_function" else None
-        if make is None or not _is_f32(node) or not _lie_alike(chain.last, node, reshaped=True):
+        if (
+            make is None
+            or not _is_f32(node)
+            or not _same_layout(epilogue.last, node, reshaped=True)
+        ):
             return None
         step = make(node)
         if step is None:
             return None
-        text, numbers, tensors = step.name, [*chain.numbers, *step.numbers], [*chain.tensors]
+        text, numbers, tensors = step.name, [*epilogue.numbers, *step.numbers], [*epilogue.tensors]
         for i, operand in enumerate(step.operands):
-            code = self._source(chain, node, operand, i, numbers, tensors)
+            code = self._source(epilogue, node, operand, i, numbers, tensors)
             if code is None:
                 return None
             text += (":" if i == 0 else "") + code
-        if not step.operands and self._value_of(node.args[0]) is not self._value_of(chain.last):
+        if not step.operands and self._value_of(node.args[0]) is not self._value_of(epilogue.last):
             return None
         return replace(
-            chain,
+            epilogue,
             last=node,
-            steps=(*chain.steps, node),
-            text=(*chain.text, text),
+            steps=(*epilogue.steps, node),
+            text=(*epilogue.text, text),
             numbers=tuple(numbers),
             tensors=tuple(tensors),
         )
 
     def _source(
         self,
-        chain: _Chain,
+        epilogue: _Epilogue,
         node: fx.Node,
         operand: Any,
         position: int,
         numbers: list[float],
         tensors: list[fx.Node],
     ) -> str | None:
-        """The letter of an operand, which is added to the numbers or tensors where it is new."""
+        """The code of an operand, which is added to the numbers or tensors if it is new."""
         number = self._number(operand)
         if number is not None:
             numbers.append(number)
@@ -256,18 +269,18 @@ class _Fusion:
         if not isinstance(operand, fx.Node):
             return None
         value = self._value_of(operand)
-        if value is self._value_of(chain.last):
+        if value is self._value_of(epilogue.last):
             return "_"
-        if value is self._value_of(chain.start):
+        if value is self._value_of(epilogue.start):
             return "x"
-        if not _is_f32(operand) or not _lie_alike(operand, node):
+        if not _is_f32(operand) or not _same_layout(operand, node):
             return None
         if operand not in tensors:
             tensors.append(operand)
         return str(tensors.index(operand)) if len(tensors) <= own_ops.MAX_TENSORS else None
 
     def _number(self, operand: Any) -> float | None:
-        """The number that an operand is, or that a constant of one element holds."""
+        """The number that an operand is, or the value of a one-element constant."""
         if isinstance(operand, fx.Node):
             value = self.constants.get(operand.name)
             if value is None or value.numel() != 1 or value.is_complex():
@@ -279,13 +292,13 @@ class _Fusion:
         return None if numbers is None else numbers[0]
 
     def _value_of(self, node: Any) -> Any:
-        """The node that made the bytes that `node` shows in another shape."""
+        """The node that computed the value of `node`, which may be a view of it."""
         while is_call(node, *_VIEWS) and _is_row_major(node) and _is_row_major(node.args[0]):
             node = node.args[0]
         return node
 
     def _uses(self, node: fx.Node) -> list[tuple[fx.Node, fx.Node]]:
-        """Who reads a value, and through which view; reading includes leaving the graph."""
+        """Readers of a value, with the view that they read; outputs of the graph are readers."""
         found = []
         for user in node.users:
             if self._value_of(user) is not user and user not in self.outputs:
@@ -294,23 +307,23 @@ class _Fusion:
                 found.append((user, node))
         return found
 
-    def _rewrite(self, chain: _Chain, producer: fx.Node | None) -> None:
-        """Make the last step the whole chain; it keeps its name and what is known of it."""
-        last = chain.last
+    def _rewrite(self, epilogue: _Epilogue, producer: fx.Node | None) -> None:
+        """Turn the last step into the fused call; it keeps its name and meta."""
+        last = epilogue.last
         if producer is None:
-            op, args = torch.ops.executorch_py.chain.default, [chain.start]
+            op, args = torch.ops.executorch_py.chain.default, [epilogue.start]
         else:
             op, count = _PRODUCERS[op_key(producer.target)]
             plain = op_overload(producer.target)
             assert plain is not None
             args = [argument(producer, arg.name) for arg in plain._schema.arguments[:count]]
-        args += [" ".join(chain.text), list(chain.numbers), list(chain.tensors)]
-        if _lie_alike(chain.start, last):
+        args += [" ".join(epilogue.text), list(epilogue.numbers), list(epilogue.tensors)]
+        if _same_layout(epilogue.start, last):
             last.target, last.args, last.kwargs = edge_op(op), tuple(args), {}
             return
         with self.graph.inserting_before(last):
             fused = self.graph.call_function(edge_op(op), tuple(args))
-        fused.meta.update({k: v for k, v in chain.start.meta.items() if k != "spec"})
+        fused.meta.update({k: v for k, v in epilogue.start.meta.items() if k != "spec"})
         last.target = edge_op(torch.ops.aten.view_copy.default)
         last.args, last.kwargs = (fused, list(last.meta["val"].shape)), {}
 
@@ -325,10 +338,10 @@ def _is_row_major(node: fx.Node) -> bool:
     return isinstance(value, torch.Tensor) and is_contiguous(value)
 
 
-def _lie_alike(a: fx.Node, b: fx.Node, reshaped: bool = False) -> bool:
-    """Whether two results have the same sizes and order in memory whenever the program runs.
+def _same_layout(a: fx.Node, b: fx.Node, reshaped: bool = False) -> bool:
+    """Whether two results have the same sizes and order in memory in every run.
 
-    With `reshaped`, row-major results of other sizes are alike too where sizes are static.
+    With `reshaped`, row-major results of other sizes count as equal too where sizes are static.
     """
     x, y = a.meta["val"], b.meta["val"]
     if reshaped and x.shape != y.shape:

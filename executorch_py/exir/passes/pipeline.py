@@ -86,9 +86,9 @@ def _reinplace(c: Config) -> Pass:
     ops = set(DEFAULT_INPLACEABLE_OPS) | set(c.reinplace_extra_ops or ())
     if c.write_buffers_in_place:
         ops.add(SLICE_SCATTER)
-    in_windows = c.write_buffers_in_place and plans_buffers(c)
+    may_view = c.write_buffers_in_place and plans_buffers(c)
     alignment = max(planner_alignment(c), ALIGNMENT)
-    return Reinplace(ops, window_alignment=alignment if in_windows else None)
+    return Reinplace(ops, view_alignment=alignment if may_view else None)
 
 
 def _elide_slice_copies(c: Config) -> Pass:

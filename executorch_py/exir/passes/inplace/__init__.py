@@ -1,1 +1,1 @@
-"""Passes that save copies: views, slices, buffers and results that share memory."""
+"""Passes that avoid copies: views, slices, buffers and results that share memory."""

@@ -1,9 +1,9 @@
-"""ConcatInPlace: the parts of a `cat` are computed where the whole needs them.
+"""ConcatInPlace: operands of `cat` are computed in the memory of its result.
 
-A concatenation along the outermost dimension in memory lays its inputs one after another. Inputs
-that operators compute, and that have no memory to keep otherwise, are given their place inside the
-result, so that nothing is left to copy. What must be copied (inputs of the method, constants, a
-tensor that is joined twice) is copied into its place by itself, where that is the smaller part.
+A concatenation along the outermost dimension in memory puts its operands one after another. An
+operand that an operator computes, and whose memory nothing else determines, is placed inside the
+result, so that it need not be copied. Other operands (inputs of the method, constants, a tensor
+that occurs twice) are copied into the result one by one, provided that these are the smaller part.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 
 class ConcatInPlace(GraphPass):
-    """Place the inputs of leading-dimension `cat` inside its result."""
+    """Place the operands of a `cat` along the outermost dimension inside its result."""
 
     contract = Contract(requires=facts(Fact.SPECS))
 
@@ -36,11 +36,11 @@ class ConcatInPlace(GraphPass):
         changed = False
         for module in all_graph_modules(gm):
             returns = self.outputs_planned and module is gm
-            changed |= _Joining(module.graph, self.alignment, returns).run()
+            changed |= _Concatenation(module.graph, self.alignment, returns).run()
         return changed
 
 
-class _Joining:
+class _Concatenation:
     def __init__(self, graph: fx.Graph, alignment: int, may_return_parts: bool) -> None:
         self.graph = graph
         self.alignment = alignment
@@ -59,16 +59,16 @@ class _Joining:
     def run(self) -> bool:
         changed = False
         for node in list(self.graph.nodes):
-            if is_call(node, "aten::cat") and self._join(node):
+            if is_call(node, "aten::cat") and self._concatenate(node):
                 changed = True
         return changed
 
-    def _join(self, node: fx.Node) -> bool:
+    def _concatenate(self, node: fx.Node) -> bool:
         parts, whole = argument(node, "tensors"), node.meta.get("spec")
-        if not isinstance(whole, TensorSpec) or not self._is_joinable(whole):
+        if not isinstance(whole, TensorSpec) or not self._is_movable(whole):
             return False
         specs = [part.meta.get("spec") for part in parts]
-        if not all(isinstance(s, TensorSpec) and _lies_in(s, whole) for s in specs):
+        if not all(isinstance(s, TensorSpec) and _fits_in(s, whole) for s in specs):
             return False
         if not _is_outermost(whole, argument(node, "dim")):
             return False
@@ -87,8 +87,8 @@ class _Joining:
         self._place(node, list(parts), offsets, placed)
         return True
 
-    def _is_joinable(self, spec: TensorSpec) -> bool:
-        """Whether a tensor's memory is planned, and written by nobody in place."""
+    def _is_movable(self, spec: TensorSpec) -> bool:
+        """Whether a tensor's memory is planned, and no operator writes to it in place."""
         if not spec.is_static_shape_tensor or spec.const or spec.nbytes() == 0:
             return False
         root = spec.storage_root()
@@ -97,12 +97,12 @@ class _Joining:
         return not self.uses.writes(root) and not self.uses.is_updated(spec)
 
     def _may_move(self, spec: TensorSpec, root: TensorSpec) -> bool:
-        """Whether the whole storage behind a part is computed here and free to lie anywhere."""
+        """Whether a part is a whole storage that this graph computes and that may be moved."""
         return (
             root in self.computed
             and root.nbytes() == spec.nbytes()
             and root.is_static_shape_tensor
-            and self._is_joinable(root)
+            and self._is_movable(root)
         )
 
     def _place(self, node: fx.Node, parts: list[Any], offsets: list[int], placed: set[int]) -> None:
@@ -117,7 +117,7 @@ class _Joining:
         node.target, node.args, node.kwargs = memory.concat, (parts, argument(node, "dim")), {}
 
     def _copy_into(self, node: fx.Node, part: fx.Node, offset: int) -> fx.Node:
-        """A copy of a part, in its place."""
+        """A copy of a part, at its offset in the result."""
         own = part.meta["spec"]
         with self.graph.inserting_before(node):
             copy = self.graph.call_function(
@@ -140,7 +140,7 @@ def _computes_into_memory(node: fx.Node) -> bool:
     return op is not None and not is_inplace(op) and not out_arguments(op)
 
 
-def _lies_in(part: TensorSpec, whole: TensorSpec) -> bool:
+def _fits_in(part: TensorSpec, whole: TensorSpec) -> bool:
     return (
         part.dtype is whole.dtype
         and part.is_static_shape_tensor

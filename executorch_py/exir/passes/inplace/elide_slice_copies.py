@@ -1,9 +1,9 @@
-"""ElideSliceCopies: a part of a tensor that lies in one stretch of its memory is read there.
+"""ElideSliceCopies: contiguous slices of a tensor become views of its memory.
 
 Slices, selections, splits and unbindings along the outermost dimension become `memory.view` at an
-offset; nothing is emitted for them. Kept as copies: parts at offsets that break the alignment of
-planned memory, parts of tensors that may have no planned memory, parts that outlive a write to
-their base, and everything of dynamic size.
+offset; nothing is emitted for them. Some stay copies: slices at offsets that break the alignment of
+planned memory, slices of tensors that may have no planned memory, slices that are read after a
+write to their base, and slices of dynamic size.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class ElideSliceCopies(GraphPass):
     def apply(self, gm: fx.GraphModule) -> bool:
         changed = False
         for module in all_graph_modules(gm):
-            changed |= _Sharing(module.graph, self, module is gm).run()
+            changed |= _Elision(module.graph, self, module is gm).run()
         return changed
 
 
-class _Sharing:
+class _Elision:
     def __init__(self, graph: fx.Graph, settings: ElideSliceCopies, is_method: bool) -> None:
         self.graph = graph
         self.settings = settings
@@ -65,16 +65,16 @@ class _Sharing:
             if node.op != "call_function":
                 continue
             if op_key(node.target) in PARTITIONS:
-                changed |= self._share_parts(node)
+                changed |= self._view_parts(node)
                 continue
             start = self._start_of(node, node, cut_of(node))
             if start is not None:
-                _make_window(node, node.args[0], start)
+                _make_view(node, node.args[0], start)
                 changed = True
         return changed
 
-    def _share_parts(self, node: fx.Node) -> bool:
-        """Give every part its window; few parts that must be copied are sliced one by one."""
+    def _view_parts(self, node: fx.Node) -> bool:
+        """Make every part a view; parts that must be copied, if few, are sliced one by one."""
         parts = {user: user.args[1] for user in node.users if is_getitem(user.target)}
         if len(parts) < len(node.users):
             return False
@@ -86,14 +86,14 @@ class _Sharing:
         base = node.args[0]
         for user, start in starts.items():
             if start is not None:
-                _make_window(user, base, start)
+                _make_view(user, base, start)
             else:
                 _make_slice(user, base, cuts[user])
         self.graph.erase_node(node)
         return True
 
     def _start_of(self, node: fx.Node, result: fx.Node, cut: Cut | None) -> int | None:
-        """The first element of a result inside its base, if it may share the base's memory."""
+        """The first element of a result inside its base; None if it may not be a view."""
         base, spec = node.args[0] if node.args else None, result.meta.get("spec")
         base_spec = base.meta.get("spec") if isinstance(base, fx.Node) else None
         if cut is None or not isinstance(spec, TensorSpec) or not isinstance(base_spec, TensorSpec):
@@ -111,7 +111,7 @@ class _Sharing:
         return None if self.uses.written_while_read(result, root) else start
 
     def _may_share(self, root: TensorSpec) -> bool:
-        """Whether a storage will surely lie in planned memory."""
+        """Whether a storage is sure to be planned memory."""
         if root.const or root.is_dynamic_unbound_tensor:
             return False
         if not self.is_method:
@@ -131,7 +131,7 @@ class _Sharing:
         return self.is_method and self.settings.outputs_planned and root not in self.uses.inputs
 
 
-def _make_window(node: fx.Node, base: Any, start: int) -> None:
+def _make_view(node: fx.Node, base: Any, start: int) -> None:
     spec, base_spec = node.meta["spec"], base.meta["spec"]
     spec.storage_base = base_spec
     spec.storage_base_offset = start * element_bytes(spec.dtype)
@@ -141,7 +141,7 @@ def _make_window(node: fx.Node, base: Any, start: int) -> None:
 
 
 def _make_slice(node: fx.Node, base: Any, cut: Cut | None) -> None:
-    """The same part as a copy of its own."""
+    """Make a part a slice, which is copied."""
     assert cut is not None
     if cut.removes_dim:
         node.target = torch.ops.aten.select_copy.int

@@ -1,9 +1,8 @@
-"""ElideWriteBack: the operator that computes a buffer's new value writes it into the buffer
-itself.
+"""ElideWriteBack: an operator that computes a buffer's new value writes into the buffer itself.
 
-Looks for `copy_(buffer, value)` where an out variant computed `value` into memory of its own, and
-makes the buffer its out argument. Sound when the old contents are not read after that operator, and
-the operator does not read them while writing, except where its kernels are known to bear it.
+A `copy_(buffer, value)` is dropped if an out variant computes `value` into memory of its own; the
+buffer becomes its out argument. The old contents must not be read after that operator, nor by it,
+unless its kernels may overwrite their operands.
 """
 
 from __future__ import annotations

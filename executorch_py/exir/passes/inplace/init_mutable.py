@@ -1,9 +1,8 @@
-"""Initial values of mutable buffers: which are stored in the file.
+"""Initial values of mutable buffers that are stored in the file.
 
-By default all are, except large ones that are zero throughout: every runtime hands out zeroed
-memory for state, and a cache of zeros would only make the file longer.
-InitializedMutableBufferPass, upstream's way of asking, marks buffers by name and is obeyed whatever
-their contents.
+By default all are stored, except large buffers of zeros: every runtime zeroes the memory of
+buffers, and a cache of zeros would only make the file longer. InitializedMutableBufferPass, which
+upstream's scripts use, marks buffers by name; these are stored whatever their contents.
 """
 
 from __future__ import annotations
@@ -15,13 +14,12 @@ from torch.export import ExportedProgram
 from executorch_py.exir.ir.graph import lookup_tensor, placeholders
 from executorch_py.exir.passes.base import Contract, GraphPass, Pass
 
-# Smaller buffers are stored even when zero; it costs next to nothing and assumes nothing of a
-# runtime.
+# Smaller buffers are stored even when zero: the file is hardly longer, and no runtime is relied on.
 _LARGE_BYTES = 64 * 1024
 
 
 class InitializedMutableBufferPass(GraphPass):
-    """Ask for the initial values of all buffers whose name contains one of `patterns`."""
+    """Store the initial values of all buffers whose name contains one of `patterns`."""
 
     contract = Contract()
 

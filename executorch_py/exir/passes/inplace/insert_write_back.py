@@ -1,5 +1,4 @@
-"""insert_write_back_for_buffers_pass: a mutation the signature describes becomes a `copy_` in the
-graph.
+"""InsertWriteBack: a mutation that the signature describes becomes a `copy_` in the graph.
 
 The value returned for a mutated buffer (or mutated input) is copied into its placeholder at the end
 of the graph, unless in-place operators already wrote it there. Values that are themselves mutated
@@ -105,9 +104,7 @@ def _root(value: fx.Node) -> fx.Node:
 
 
 def _written_in_place(value: fx.Node, placeholder: fx.Node) -> bool:
-    """Whether a value is the placeholder after in-place operators only (at least one, or none at
-    all).
-    """
+    """Whether a value is the placeholder, or the placeholder after in-place operators only."""
     while isinstance(value, fx.Node) and value.op == "call_function":
         if value.target is memory.patch:
             value = value.args[0]

@@ -1,9 +1,9 @@
-"""Two preparations for sharing memory between views: reshapes get one name, chains get one base.
+"""Two preparations for views that share memory: one operator for reshapes, and one base for each.
 
 CanonicalizeReshapes rewrites every operator that keeps all bytes in order (unsqueeze, squeeze,
-clone of the same layout, permutations of unit dimensions …) to `view_copy`;
-NormalizeViewCopyBasePass points each `view_copy` at the first tensor of its chain. Neither removes
-a copy; that is the next pass's part.
+clone of the same layout, permutations of unit dimensions …) to `view_copy`.
+NormalizeViewCopyBasePass lets a `view_copy` of a `view_copy` read the first base. Neither removes a
+copy; ReplaceViewCopyWithViewPass does.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class CanonicalizeReshapes(GraphPass):
                 changed = True
             if key == "aten::view_copy" or key not in RESHAPES | SOMETIMES_RESHAPES:
                 continue
-            if is_written(node):  # a copy made to be updated
+            if is_written(node):  # an in-place operator updates the copy
                 continue
             size = _view_size(node, key)
             if size is not None:
@@ -48,7 +48,7 @@ class CanonicalizeReshapes(GraphPass):
 
 
 class NormalizeViewCopyBasePass(GraphPass):
-    """Let every `view_copy` of views read the first tensor that is none."""
+    """Let a `view_copy` of a `view_copy` read the first tensor that is no view."""
 
     contract = Contract()
 
@@ -81,7 +81,7 @@ def _replaces_all(node: fx.Node) -> bool:
 
 
 def _view_size(node: fx.Node, key: str) -> list[int] | None:
-    """The size argument under which a `view_copy` does the same, or None."""
+    """The size argument of an equal `view_copy`, or None."""
     source = node.args[0] if node.args else None
     if not isinstance(source, fx.Node):
         return None
@@ -127,7 +127,7 @@ def _keeps_order(before: list[Any], after: list[Any], node: fx.Node, key: str) -
 
 
 def _is_everything(before: list[Any], node: fx.Node) -> bool:
-    """Whether strides run through all of a row-major tensor in order."""
+    """Whether an `as_strided_copy` reads all elements of a row-major tensor in order."""
     sizes, strides = argument(node, "size"), argument(node, "stride")
     if argument(node, "storage_offset") not in (None, 0):
         return False

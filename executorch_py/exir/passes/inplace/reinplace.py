@@ -1,10 +1,10 @@
-"""reinplace_pass: a functional operator whose first input dies becomes its in-place form.
+"""Reinplace: a functional operator becomes its in-place form if its first input is not read later.
 
-By default `index_put` on a mutable buffer: instead of filling a fresh tensor of the buffer's size
-and copying it back, the few indexed elements are written where they belong. Safe when nothing reads
+By default `index_put` on a mutable buffer: instead of filling a new tensor of the buffer's size and
+copying it back, the few indexed elements are written into the buffer. This is safe if nothing reads
 the old contents afterwards, views included, and the input is a mutable buffer or a temporary.
-`slice_scatter`, where asked for, becomes an `index_put` of its rows; one that puts back a part of a
-buffer that was itself updated in place disappears, as the part is then updated where it lies.
+`slice_scatter`, if asked for, becomes an `index_put` of its rows. A `slice_scatter` that puts back
+a slice that was itself updated in place disappears: the slice becomes a view of the buffer.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ SLICE_SCATTER = "aten::slice_scatter"
 
 
 class Reinplace(Pass):
-    """Replace functional operators by in-place ones where their first input dies.
+    """Replace functional operators by in-place ones whose first input is not read later.
 
-    `ops_to_inplace` holds operators (edge or ATen) or their names. Parts of buffers are updated
-    where they lie if `window_alignment` says at which byte offsets planned tensors may start; None
-    where buffers may have no planned memory.
+    `ops_to_inplace` holds operators (edge or ATen) or their names. Slices of buffers become views
+    if `view_alignment` is given, the alignment in bytes of planned tensors; None where buffers may
+    have no planned memory.
     """
 
     contract = Contract(ends=facts(Fact.FUNCTIONAL))
@@ -54,24 +54,24 @@ class Reinplace(Pass):
         self,
         ops_to_inplace: Iterable[Any] | None = None,
         inplace_overrides: Mapping[Any, Any] | None = None,
-        window_alignment: int | None = None,
+        view_alignment: int | None = None,
     ) -> None:
         self.wanted = _names(DEFAULT_INPLACEABLE_OPS if ops_to_inplace is None else ops_to_inplace)
         self.overrides = {op_key(k): v for k, v in (inplace_overrides or {}).items()}
-        self.window_alignment = window_alignment
+        self.view_alignment = view_alignment
 
     def run(self, program: ExportedProgram) -> bool:
-        return _Reinplace(program, self.wanted, self.overrides, self.window_alignment).run()
+        return _Reinplace(program, self.wanted, self.overrides, self.view_alignment).run()
 
 
 def reinplace_pass(
     ep: ExportedProgram,
     ops_to_inplace: Iterable[Any] | None = None,
     inplace_overrides: Mapping[Any, Any] | None = None,
-    window_alignment: int | None = None,
+    view_alignment: int | None = None,
 ) -> ExportedProgram:
     """The same under upstream's name: changes the program in place, and returns it."""
-    Reinplace(ops_to_inplace, inplace_overrides, window_alignment).run(ep)
+    Reinplace(ops_to_inplace, inplace_overrides, view_alignment).run(ep)
     return ep
 
 
@@ -99,17 +99,17 @@ class _Reinplace:
         ep: ExportedProgram,
         wanted: set[str],
         overrides: dict[str, Any],
-        window_alignment: int | None,
+        view_alignment: int | None,
     ) -> None:
         self.ep = ep
-        self.window_alignment = window_alignment
+        self.view_alignment = view_alignment
         self.wanted = wanted
         self.overrides = overrides
         self.graph = ep.graph_module.graph
         self.position = {node: i for i, node in enumerate(self.graph.nodes)}
         by_name = {node.name: node for node in placeholders(self.graph)}
         outputs = flat_outputs(self.graph)
-        # value that the signature writes back → the placeholder it is written to
+        # Value that the signature writes back → the placeholder that it is written to.
         self.write_back = {outputs[i]: by_name[name] for i, name in mutation_targets(ep).items()}
         self.user_outputs = {
             value for i, value in enumerate(outputs) if i not in mutation_targets(ep)
@@ -162,15 +162,15 @@ class _Reinplace:
     # ---- slices
 
     def _update_slice(self, node: fx.Node) -> bool:
-        """Put a part into its tensor: for nothing if it lies there already, else row by row."""
+        """Write a slice into its tensor: without a copy if it is a view of it, else by rows."""
         part = argument(node, "src")
         if not self._is_safe(node) or not isinstance(part, fx.Node):
             return False
         if part.meta["val"].dtype != node.meta["val"].dtype:
             return False
-        window = self._updated_window(node, part)
-        if window is not None:
-            taken, result, start = window
+        view = self._updated_view(node, part)
+        if view is not None:
+            taken, result, start = view
             shape, stride = taken.meta["val"].shape, taken.meta["val"].stride()
             taken.target, taken.kwargs = memory.view, {}
             taken.args = (node.args[0], list(shape), start, list(stride))
@@ -212,12 +212,13 @@ class _Reinplace:
         self.position[made] = self.position[node]
         return made
 
-    def _updated_window(self, node: fx.Node, part: fx.Node) -> tuple[fx.Node, fx.Node, int] | None:
-        """(what took a part of the buffer, the part as updated in place, its first element), if
-        the operator `node` puts that very part back and nobody sees the buffer in between.
+    def _updated_view(self, node: fx.Node, part: fx.Node) -> tuple[fx.Node, fx.Node, int] | None:
+        """(slice of the buffer, the slice after its updates, its first element in the buffer).
+
+        None unless `node` puts the same slice back and nothing reads the buffer in between.
         """
         base = node.args[0]
-        if self.window_alignment is None or not isinstance(base, fx.Node):
+        if self.view_alignment is None or not isinstance(base, fx.Node):
             return None
         if _owner(base).op != "placeholder":
             return None
@@ -231,7 +232,7 @@ class _Reinplace:
             return None
         if taken.meta["val"].numel() != argument(node, "src").meta["val"].numel():
             return None
-        if start * base.meta["val"].element_size() % self.window_alignment:
+        if start * base.meta["val"].element_size() % self.view_alignment:
             return None
         limit = self.position[first_update]
         seen = self._is_read(_owner(base), limit, {taken, node})
@@ -259,9 +260,7 @@ class _Reinplace:
         return not self._read_later(owner, node)
 
     def _ends_in(self, node: fx.Node, placeholder: fx.Node) -> bool:
-        """Whether the result, after further candidates, is what the placeholder is to hold in the
-        end.
-        """
+        """Whether the result, after further candidates, is the placeholder's final value."""
         while self.write_back.get(node) is not placeholder:
             following = [
                 user
@@ -274,11 +273,11 @@ class _Reinplace:
         return node not in self.user_outputs
 
     def _read_later(self, owner: fx.Node, node: fx.Node) -> bool:
-        """Whether the old contents, under any name, are read after `node` or leave the graph."""
+        """Whether the old contents, or a view of them, are read after `node` or returned."""
         return self._is_read(owner, self.position[node], {node})
 
     def _is_read(self, owner: fx.Node, limit: int, ignored: set[fx.Node]) -> bool:
-        """Whether a tensor is read after a position, other than by (or through) some nodes."""
+        """Whether a tensor is read after a position, not counting `ignored` nodes and theirs."""
         stack, seen = [owner], set(ignored)
         while stack:
             for user in stack.pop().users:
@@ -293,7 +292,7 @@ class _Reinplace:
 
 
 def _start_in(base: fx.Node, part: fx.Node) -> int | None:
-    """The first element of `part` in `base`, if it is one stretch of it, taken in any steps."""
+    """The first element of `part` in `base`, if slices and views make it a contiguous part."""
     start = 0
     while part is not base:
         source = part.args[0] if part.op == "call_function" and part.args else None
@@ -312,14 +311,14 @@ def _start_in(base: fx.Node, part: fx.Node) -> int | None:
 
 
 def _start_of_update(node: fx.Node) -> int | None:
-    """The first element that a `slice_scatter` replaces, if these are one stretch."""
+    """The first element that a `slice_scatter` replaces, if its elements are contiguous."""
     cut, source = cut_of(node), argument(node, "src").meta["val"]
     whole = TensorSpec.from_tensor(node.meta["val"])
     return None if cut is None else first_element(whole, cut, TensorSpec.from_tensor(source))
 
 
 def _is_dense(node: fx.Node) -> bool:
-    """Whether a node is a tensor of known sizes, stored row by row."""
+    """Whether a node is a contiguous tensor of static sizes."""
     value = node.meta.get("val")
     return (
         isinstance(value, torch.Tensor)
@@ -329,7 +328,7 @@ def _is_dense(node: fx.Node) -> bool:
 
 
 def _within(start: Any, end: Any, size: Any) -> bool:
-    """Whether 0 <= start and end <= size for all sizes that the program may see."""
+    """Whether 0 <= start and end <= size in every run of the program."""
     first = start if isinstance(start, int) else start.meta["val"]
     last = end.meta["val"] if isinstance(end, fx.Node) else end
     if last is None:

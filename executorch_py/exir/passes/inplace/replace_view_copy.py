@@ -1,9 +1,9 @@
-"""ReplaceViewCopyWithViewPass: a `view_copy` whose bytes are those of its base needs no copy.
+"""ReplaceViewCopyWithViewPass: a `view_copy` becomes a view that shares the memory of its base.
 
 Such a node becomes `memory.view`; its spec uses the base's memory. Static views vanish at emission,
-dynamic ones cost a pointer assignment. Kept as real copies: views of the method's inputs and
-constants that it returns, views that it returns where outputs may be unplanned, and views that
-would see a later write to their base.
+dynamic ones cost a pointer assignment. Some stay copies: returned views of the method's inputs and
+constants, returned views where outputs may be unplanned, and views that are read after a write to
+their base.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Elision:
         if not isinstance(spec, TensorSpec) or not isinstance(base_spec, TensorSpec):
             return False
         if self.uses.is_updated(spec) and (base.op == "placeholder" or len(base.users) > 1):
-            return False  # a copy that is written to, while others know the original
+            return False  # the copy is written to, and the original is read by others
         if node in self.uses.outputs and not self._may_leave(spec, base_spec):
             return False
         if base_spec.const and (self.uses.is_updated(spec) or not spec.is_static_shape_tensor):
@@ -76,7 +76,7 @@ class _Elision:
         return not self.uses.written_while_read(node, base_spec.storage_root())
 
     def _may_leave(self, spec: TensorSpec, base: TensorSpec) -> bool:
-        """Whether the method may return a view: of planned memory that it computed itself."""
+        """Whether the method may return a view; only one of planned memory that it computed."""
         root = base.storage_root()
         computed = root not in self.uses.inputs and not root.const
         return self.returns_views and spec.is_static_shape_tensor and computed
@@ -90,7 +90,7 @@ class _Elision:
         self._rename(node, spec, view)
 
     def _rename(self, node: fx.Node, old: TensorSpec, new: TensorSpec) -> None:
-        """Results that shared the old spec object (in-place operators) follow to the new one."""
+        """Give the new spec to results that shared the old one, those of in-place operators."""
         for user in node.users:
             if user.meta.get("spec") is old:
                 user.meta["spec"] = new

@@ -2,9 +2,9 @@
 
 Export wraps an operator such as `update_cache(value, cache!)` in `auto_functionalized`, which
 returns a new cache. Here the operator is called on the tensor itself, so that a buffer is updated
-where it lies. Where the old contents are still read afterwards, under any name, or must not change
-(constants, inputs that are not written back), the operator works on a copy. Relies on torch's
-encoding of the wrapped call; knows no operator.
+in place. It updates a copy if the old contents, or a view of them, are read afterwards or must not
+change (constants, inputs that are not written back). Relies on torch's encoding of the wrapped
+call; knows no operator.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def _restore(graph: fx.Graph, node: fx.Node, changeable: set[str]) -> None:
 def _bases(
     node: fx.Node, op: OpOverload, written: list[str]
 ) -> tuple[list[fx.Node | None], dict[str, int | None]]:
-    """The tensors that are updated, and which of them each written argument is."""
-    if _BASES not in node.kwargs:  # the first form of the wrapper: an entry for each argument
+    """The tensors that are updated, and the position among them of each written argument."""
+    if _BASES not in node.kwargs:  # auto_functionalized: an entry for each argument
         return [_node(node.kwargs[name]) for name in written], {n: i for i, n in enumerate(written)}
     listed: Any = node.kwargs[_BASES]
     positions: dict[str, int | None] = {}
@@ -116,21 +116,21 @@ def _view_error(node: fx.Node, op: OpOverload, name: str) -> ExportError:
         ExportErrorType.NOT_SUPPORTED,
         f"{op_key(op)} (node {node.name})"
         + (f" at {where}" if where else "")
-        + f" updates a part of a tensor in place: its argument '{name}' is a view. Only whole "
-        "tensors can be updated; give each part a buffer of its own, or update the part out of "
-        "place.",
+        + f" updates a tensor in place: expected a whole tensor as argument '{name}', got a view. "
+        "Give each part a buffer of its own, or update the part out of place.",
     )
 
 
 def _arguments(op: OpOverload, given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """By position as far as the schema allows."""
+    """Arguments by position where the schema allows it, the others by keyword."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for arg in op._schema.arguments:
         if arg.name not in given:
             if not arg.has_default_value():
                 raise ExportError(
-                    ExportErrorType.VIOLATION_OF_SPEC, f"{op_key(op)} lacks argument '{arg.name}'"
+                    ExportErrorType.VIOLATION_OF_SPEC,
+                    f"{op_key(op)}: expected an argument '{arg.name}', got none",
                 )
             given[arg.name] = arg.default_value
         if arg.kwarg_only:
@@ -173,7 +173,7 @@ def _owner(node: fx.Node) -> fx.Node:
 
 
 def _read_later(owner: fx.Node, node: fx.Node) -> bool:
-    """Whether the old contents, under any name, are read after `node` or leave the graph."""
+    """Whether the old contents, or a view of them, are read after `node` or returned."""
     position = {n: i for i, n in enumerate(node.graph.nodes)}
     stack, seen = [owner], {node}
     while stack:

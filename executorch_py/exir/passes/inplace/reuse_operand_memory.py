@@ -1,9 +1,9 @@
-"""ReuseOperandMemory: an element-wise result takes the memory of an operand that dies with it.
+"""ReuseOperandMemory: an element-wise result reuses the memory of an operand that it reads last.
 
 The result and the operand become one storage, so that they are not both alive at once and the
-kernel writes to memory it has just read. Only for operators whose kernels are known to bear it, and
-only if fragments do not make the plan more than a hundredth larger. Runs last before memory is
-planned; places nothing itself.
+kernel writes to memory that it has just read. Only for operators whose kernels may overwrite their
+operands, and only if fragmentation makes the plan at most a hundredth larger. Runs last before
+memory is planned; places nothing itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from executorch_py.exir.passes.base import Contract, Fact, GraphPass, facts
 
 
 class ReuseOperandMemory(GraphPass):
-    """Let results of the method's own graph share storage with their dying operands.
+    """Let results of the method's own graph share storage with operands that die there.
 
     `outputs_planned` says that outputs are sure to be given planned memory.
     """
@@ -37,14 +37,14 @@ class ReuseOperandMemory(GraphPass):
     def apply(self, gm: fx.GraphModule) -> bool:
         before = compute_lifetimes(gm, None)
         needed = _bytes_needed(before)
-        joined = _Joining(gm, before, self.outputs_planned).run()
+        reused = _Reuse(gm, before, self.outputs_planned).run()
         allowed = needed + needed // 100
-        if joined and _bytes_needed(compute_lifetimes(gm, None)) > allowed:
-            for spec in joined:
+        if reused and _bytes_needed(compute_lifetimes(gm, None)) > allowed:
+            for spec in reused:
                 spec.storage_base = None
                 spec.lifetime = [None, None]
-            joined = []
-        return bool(joined)
+            reused = []
+        return bool(reused)
 
 
 def _bytes_needed(lifetimes: Lifetimes) -> int:
@@ -56,7 +56,7 @@ def _bytes_needed(lifetimes: Lifetimes) -> int:
     return least_bytes(requests)[1].total
 
 
-class _Joining:
+class _Reuse:
     def __init__(self, gm: fx.GraphModule, lifetimes: Lifetimes, outputs_planned: bool) -> None:
         self.graph = gm.graph
         self.lifetimes = lifetimes
@@ -67,8 +67,8 @@ class _Joining:
         self.reserved = {s for n in gm.graph.nodes if n.target is memory.alloc for s in specs_of(n)}
 
     def run(self) -> list[TensorSpec]:
-        """The results that now lie in the memory of an operand."""
-        joined = []
+        """The results that now share the memory of an operand."""
+        reused = []
         for node in self.graph.nodes:
             result = node.meta.get("spec")
             if node.op != "call_function" or not is_out_variant(node.target):
@@ -77,12 +77,12 @@ class _Joining:
                 continue
             operand = self._dying_operand(node, result)
             if operand is not None:
-                self._join(result, operand)
-                joined.append(result)
-        return joined
+                self._reuse(result, operand)
+                reused.append(result)
+        return reused
 
     def _is_free(self, spec: TensorSpec) -> bool:
-        """Whether a spec owns memory that is reserved for it and that nobody outside sees."""
+        """Whether a spec owns memory that is reserved for it and used inside the graph only."""
         return (
             spec.storage_base is None
             and spec in self.reserved
@@ -92,7 +92,7 @@ class _Joining:
         )
 
     def _dying_operand(self, node: fx.Node, result: TensorSpec) -> TensorSpec | None:
-        """The storage of an operand that nothing reads after `node`."""
+        """The storage of an operand whose last reader is `node`."""
         now = self.lifetimes.time_of[node]
         arguments = [a if isinstance(a, fx.Node) else None for a in node.args]
         for argument in arguments:
@@ -101,14 +101,18 @@ class _Joining:
                 continue
             root = own.storage_root()
             dies = root is not result and self.lifetimes.spans[root][1] == now
-            if dies and self._is_free(root) and self._all_bear(node, arguments, root, result):
+            if (
+                dies
+                and self._is_free(root)
+                and self._may_overwrite_all(node, arguments, root, result)
+            ):
                 return root
         return None
 
-    def _all_bear(
+    def _may_overwrite_all(
         self, node: fx.Node, arguments: list[fx.Node | None], root: TensorSpec, result: TensorSpec
     ) -> bool:
-        """Whether every argument in the storage is all of it, read element by element."""
+        """Whether every argument in the storage is all of it, and may be overwritten."""
         readers = [
             n
             for n in node.all_input_nodes
@@ -124,7 +128,7 @@ class _Joining:
             if argument in readers and argument is not None
         )
 
-    def _join(self, result: TensorSpec, operand: TensorSpec) -> None:
+    def _reuse(self, result: TensorSpec, operand: TensorSpec) -> None:
         spans = self.lifetimes.spans
         spans[operand][1] = max(spans[operand][1], spans.pop(result)[1])
         result.storage_base, result.storage_base_offset = operand, 0
@@ -132,7 +136,7 @@ class _Joining:
 
 
 def _same_sizes(a: fx.Node, b: fx.Node) -> bool:
-    """Whether two results have the same sizes whenever the program runs."""
+    """Whether two results have the same sizes in every run."""
     x, y = a.meta.get("val"), b.meta.get("val")
     if x is None or y is None or x.dim() != y.dim():
         return False

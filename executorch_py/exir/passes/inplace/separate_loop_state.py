@@ -1,8 +1,7 @@
-"""SeparateLoopState: a loop body that returns one of its carried inputs in another place
-returns a copy.
+"""SeparateLoopState: a loop body returns a copy of a carried input that changes its position.
 
 Carried tensors are updated one after another at the end of each round; exchanging two of them needs
-a copy of the first. Touches the bodies of `scan` and `while_loop` only.
+a copy of the first. Only bodies of `scan` and `while_loop` are rewritten.
 """
 
 from __future__ import annotations

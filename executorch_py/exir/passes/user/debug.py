@@ -1,7 +1,4 @@
-"""DebugPass: prints the graph it is given, to be put between other passes.
-
-Changes nothing and says so.
-"""
+"""DebugPass: a pass that prints the graph, and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """ExportPass: the base of users' passes; it re-traces a graph through overridable hooks.
 
 The graph is interpreted on fake tensors; every node reaches a hook (`call_operator`,
-`call_getitem`, `placeholder`, …), whose default records it again. What hooks record becomes the
-new graph, with fresh values and names. Costs a full fake run; the exporter's own passes are
-direct rewrites (rewrite.py) instead.
+`call_getitem`, `placeholder`, …), whose default records it again. The recorded calls become the new
+graph, with new values and names. This costs a full run on fake tensors; the exporter's own passes
+rewrite graphs in place instead (passes/base.py).
 """
 
 from __future__ import annotations

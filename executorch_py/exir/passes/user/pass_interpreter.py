@@ -1,7 +1,7 @@
-"""The driver of a re-tracing pass: walks a graph and hands each node to the right hook.
+"""PassInterpreter: the interpreter of a re-tracing pass calls a hook of the pass for each node.
 
-Knows which targets are operators, arithmetic on sizes, control flow or delegates; what to do with
-them is the pass's business.
+It tells operators, arithmetic on sizes, control flow and delegates apart; the hooks are in
+export_pass.py.
 """
 
 from __future__ import annotations
@@ -67,7 +67,10 @@ class PassInterpreter(fx.Interpreter):
             return self._call_higher_order(target, args, kwargs, meta)
         if getattr(target, "__name__", "") == "alloc":
             return callback._fx("call_function", target, args, kwargs, meta)
-        raise ExportPassBaseError(f"Unsupported target type: {target}")
+        raise ExportPassBaseError(
+            "expected a call of an operator, of arithmetic on sizes, of control flow or of a "
+            f"delegate, got {target}"
+        )
 
     def _call_higher_order(self, target: Any, args: Any, kwargs: Any, meta: NodeMetadata) -> Any:
         callback = self.callback

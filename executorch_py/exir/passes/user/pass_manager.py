@@ -1,4 +1,4 @@
-"""Running lists of passes over a graph module or over a whole exported program.
+"""Pass managers: lists of passes over a graph module or over a whole exported program.
 
 `ExportedProgramPassManager` takes passes over graph modules and passes over programs alike and
 keeps signature and ranges in step; `PassManager` is the older form for graph modules alone.
@@ -63,7 +63,7 @@ class PassManager(_FxPassManager):
         )
 
     def check(self, module: torch.nn.Module) -> None:
-        """Refuse a module that is no sound graph any more."""
+        """Refuse a module whose graph is not well-formed."""
         assert isinstance(module, GraphModule)
         module.recompile()
         module.graph.lint()
@@ -93,7 +93,7 @@ class ExportedProgramPassManager(_FxPassManager):
         )
 
     def check(self, exported_program: Any) -> None:
-        """Refuse a program whose graph is not sound any more."""
+        """Refuse a program whose graph is not well-formed."""
         gm = exported_program.graph_module
         gm.recompile()
         gm.graph.lint()
@@ -145,7 +145,7 @@ def _run(fn: Any, program: ExportedProgram) -> tuple[ExportedProgram, bool]:
         return result.exported_program, result.modified
     gm_result = fn(program.graph_module)
     if gm_result is None:
-        raise TypeError(f"the pass {_pass_name(fn)} returned None; it has to return a PassResult")
+        raise TypeError(f"pass {_pass_name(fn)}: expected a PassResult, got None")
     if not gm_result.modified:
         return program, False
     gm = gm_result.graph_module

@@ -1,4 +1,4 @@
-"""PassRegistry: passes by name, for tools that put pipelines together from text."""
+"""PassRegistry: passes by name, for tools that build pipelines from text."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ class PassRegistry:
 
     @classmethod
     def register_list(cls, pass_name: str, pass_list: Sequence[Any]) -> None:
-        """Register several passes under one name; a name that is taken is left alone, with a
-        warning.
-        """
+        """Register several passes under one name; warns and does nothing if the name is taken."""
         if pass_name in cls.registry:
             warnings.warn(f"the pass {pass_name} is registered already; ignored", stacklevel=2)
             return
@@ -42,6 +40,6 @@ class PassRegistry:
         if key not in cls.registry:
             raise ExportError(
                 ExportErrorType.MISSING_PROPERTY,
-                f"no pass is registered as '{key}'; registered are {sorted(cls.registry)}",
+                f"no pass is registered as '{key}': expected one of {sorted(cls.registry)}",
             )
         return cls.registry[key]

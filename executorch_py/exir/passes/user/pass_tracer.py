@@ -1,4 +1,4 @@
-"""The recorder of a re-tracing pass: turns arguments into graph arguments and results into meta.
+"""PassTracer: the tracer of a re-tracing pass records calls, and results as meta.
 
 Constants become attributes of the new graph module, submodules get short names.
 """

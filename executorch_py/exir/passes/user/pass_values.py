@@ -1,6 +1,6 @@
-"""What a re-tracing pass handles: values that carry their proxy, node metadata, results.
+"""Values of re-tracing passes: results with their proxies, node metadata, results of passes.
 
-Shared vocabulary of passes/base.py and of users' passes; knows nothing of tracing.
+Shared vocabulary of ExportPass and of users' passes; knows nothing of tracing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROTECTED_KEYS = frozenset({"val", "stack_trace", "nn_module_stack", "debug_hand
 
 
 class ExportPassBaseError(RuntimeError):
-    """A pass did, or met, something that re-tracing does not support."""
+    """An operation of a pass, or a graph, that re-tracing does not support."""
 
 
 class NodeMetadata:

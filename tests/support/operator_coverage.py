@@ -173,7 +173,7 @@ def way_of(op: Any) -> str:
 
     from executorch_py import _C
     from executorch_py.exir.decompose.core import decomposition_table
-    from executorch_py.exir.decompose.non_core_ops import uncommon_decompositions
+    from executorch_py.exir.decompose.non_core_ops import non_core_decompositions
     from executorch_py.exir.dialects.sym_ops import KEPT_AS_TORCH_OPS
     from executorch_py.exir.ir.runtime_kernels import has_linked_kernel
 
@@ -183,7 +183,7 @@ def way_of(op: Any) -> str:
         return "kernel"
     if op in decomposition_table():
         return "decomposed by torch"
-    if op in uncommon_decompositions():
+    if op in non_core_decompositions():
         return "decomposed by the exporter"
     if op in KEPT_AS_TORCH_OPS:
         return "number"

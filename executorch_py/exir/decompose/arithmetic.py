@@ -1,6 +1,6 @@
-"""Arithmetic outside the core operator set, written in terms of operators that both runtimes have.
+"""Decompositions of arithmetic outside the core operator set, for this runtime and upstream's.
 
-Each rule rounds where eager torch rounds. Functions without such a form have kernels instead.
+Each rule rounds where eager torch rounds. Functions that cannot be written so have kernels instead.
 Knows nothing of graphs.
 """
 
@@ -25,7 +25,7 @@ def _exp2(x: Tensor) -> Tensor:
 
 
 def _unless_nan(better: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor], Tensor]:
-    """maximum or minimum, but a number wins over NaN."""
+    """maximum or minimum that returns the other operand where one is NaN."""
 
     def rule(a: Tensor, b: Tensor) -> Tensor:
         result = better(a, b)
@@ -57,9 +57,9 @@ def _remainder_of_number(number: Any, x: Tensor) -> Tensor:
 
 
 def _addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """The sum of the batch's products is one product of all inner dimensions.
+    """A sum over the batch as one product, with the batch as part of the inner dimension.
 
-    Eager cuts factors to integers for integers, where addmm would refuse them.
+    Eager truncates float factors for integers, where addmm would refuse them.
     """
     if not (x.dtype.is_floating_point or x.dtype.is_complex):
         beta, alpha = int(beta), int(alpha)
@@ -70,7 +70,7 @@ def _addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -
 
 
 def _bilinear(a: Tensor, weight: Tensor, b: Tensor) -> Tensor:
-    """The one use that torch makes of `_trilinear`, as two matrix products."""
+    """`torch.bilinear`, the only use that torch makes of `_trilinear`, as two matrix products."""
     n_out, n_a, n_b = weight.shape
     by_row = a @ weight.transpose(0, 1).reshape(n_a, n_out * n_b)
     return torch.bmm(by_row.reshape(a.shape[0], n_out, n_b), b.unsqueeze(-1)).squeeze(-1)
@@ -99,7 +99,7 @@ def _trilinear(
 
 
 def _fftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
-    """Frequencies of a transform's results: those from the middle on are negative."""
+    """Frequencies of a discrete Fourier transform; those from the middle on are negative."""
     result_type = dtype or torch.get_default_dtype()
     positive, negative = torch.arange((n + 1) // 2), torch.arange(-(n // 2), 0)
     return torch.cat([positive, negative]).to(result_type) * (1.0 / (n * d))
@@ -111,10 +111,10 @@ def _rfftfreq(n: int, d: float = 1.0, *, dtype: torch.dtype | None = None, **_: 
 
 
 def _product_by_group(rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
-    """Rows sorted by group, times the matrix of their group; `ends` are where groups end.
+    """Grouped matrix product: rows of group i, which end before ends[i], times its matrix.
 
-    Few rows fetch the matrix of each; many go through every matrix, as nought where it is not
-    theirs, which costs products but no copy of the weights.
+    For few rows the matrix of each row is gathered. Many rows are multiplied by every matrix, with
+    zeros for rows of other groups: more products, but no copy of the weights.
     """
     n_rows, n_groups = rows.shape[0], weights.shape[0]
     group = (torch.arange(n_rows, device=rows.device)[:, None] >= ends).sum(1)
@@ -143,8 +143,8 @@ def _grouped_mm(
     return _product_by_group(a, b, offs) if (a.dim(), b.dim()) == (2, 3) else NotImplemented
 
 
-def of_other_libraries() -> dict[Any, Callable[..., Any]]:
-    """Operators that libraries of models register when they are imported."""
+def library_decompositions() -> dict[Any, Callable[..., Any]]:
+    """Operator → rule, for operators that model libraries register when they are imported."""
     mixture = getattr(torch.ops.transformers, "grouped_mm_fallback", None)
     return {} if mixture is None else {mixture.default: _product_by_group}
 

@@ -1,9 +1,9 @@
-"""Operators on complex numbers, in terms of those that have complex kernels and of real arithmetic.
+"""Decompositions of complex operators into those with complex kernels and real arithmetic.
 
 The runtimes move complex tensors, add, subtract, multiply and divide them, take their absolute
-value and conjugate, and turn them into pairs of real numbers. Everything else is decomposed here
-into those; the pairs are joined again by `view_as_complex`. A rule leaves real tensors alone, and
-is wanted only in programs that hold a complex one.
+value and conjugate, and convert them to pairs of real numbers. All other operators are decomposed
+into these; `view_as_complex` joins the pairs again. A rule leaves real tensors alone, and is used
+only for programs with a complex tensor.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _one_over(z: Tensor) -> Tensor:
 
 
 def _power(z: Tensor, exponent: Any) -> Tensor:
-    """Whole powers by repeated squaring, others by the logarithm."""
+    """Integer powers by repeated squaring, others by the logarithm."""
     if exponent == 0:
         return torch.ones_like(z)
     if exponent == 0.5:
@@ -60,7 +60,7 @@ def _power_tensor(base: Tensor, exponent: Tensor) -> Tensor:
     dtype = torch.result_type(base, exponent)
     base, exponent = torch.broadcast_tensors(base.to(dtype), exponent.to(dtype))
     power = torch.exp(torch.log(base) * exponent)
-    # Eager's power of nought is exp of infinities: nought to the noughth has no value.
+    # Eager computes powers of 0 as exp of infinities: 0 ** 0 is NaN.
     growth = exponent.real
     real = torch.where(growth > 0, 0.0, torch.where(growth < 0, math.inf, math.nan))
     of_zero = join(real, torch.where(growth > 0, 0.0, math.nan).to(real.dtype))
@@ -74,7 +74,7 @@ def _power_of_number(base: Any, exponent: Tensor) -> Tensor:
 
 
 def _dims(z: Tensor, dim: Any) -> list[int]:
-    """The dimensions to reduce, counted from the front: the pairs have one more at the end."""
+    """The dimensions to reduce, all non-negative: pairs have one more dimension at the end."""
     wanted = [dim] if isinstance(dim, int) else list(dim or range(z.dim()))
     return [d % max(z.dim(), 1) for d in wanted] if z.dim() else []
 
@@ -128,7 +128,7 @@ def _different(a: Tensor, b: Any) -> Tensor:
 
 
 def _same(a: Tensor, b: Any) -> Tensor:
-    """Which parts are equal; numbers count as tensors of the other's type."""
+    """Equality of real and imaginary parts; a number is compared in the tensor's dtype."""
     dtype = torch.result_type(a, b)
     other = b if isinstance(b, Tensor) else torch.full([], b, dtype=dtype)
     return torch.view_as_real(a.to(dtype)) == torch.view_as_real(other.to(dtype))
@@ -138,17 +138,17 @@ def _of_any_part(test: Callable[[Tensor], Tensor]) -> _Rule:
     return lambda z: test(torch.view_as_real(z)).any(-1)
 
 
-def _is_not_nought(z: Tensor) -> Tensor:
+def _is_nonzero(z: Tensor) -> Tensor:
     return (torch.view_as_real(z) != 0).any(-1)
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    """A matrix product as one real product of twice the size: rows of pairs times [B, iB]."""
+    """A complex matrix product as a real one of twice the size: rows of pairs times [B, iB]."""
     *batch, n_rows, n_inner = a.shape
     n_columns = b.shape[-1]
     real, imaginary = parts(b)
-    turned = torch.stack([-imaginary, real], -1)
-    pairs = torch.stack([torch.view_as_real(b), turned], -3)  # [..., inner, 2, columns, 2]
+    times_i = torch.stack([-imaginary, real], -1)
+    pairs = torch.stack([torch.view_as_real(b), times_i], -3)  # [..., inner, 2, columns, 2]
     right = pairs.reshape(*batch, n_inner * 2, n_columns * 2)
     left = torch.view_as_real(a).reshape(*batch, n_rows, n_inner * 2)
     return torch.view_as_complex((left @ right).reshape(*batch, n_rows, n_columns, 2))
@@ -177,11 +177,11 @@ def _number(value: Any, **options: Any) -> Any:
 
 
 def _times_number(x: Tensor, factor: Any) -> Any:
-    # Files have no complex numbers; as an operand it becomes a tensor.
+    # Files have no complex numbers: the factor becomes a tensor.
     return x * factor if isinstance(factor, complex) else NotImplemented
 
 
-# Rules for complex tensors; the same operators on real ones are left to the core table.
+# Rules for complex tensors; on real tensors these operators are decomposed by the core table.
 _OF_COMPLEX: dict[Any, _Rule] = {
     **COMPLEX_FUNCTIONS,
     _aten._conj.default: _aten._conj_physical.default,
@@ -197,9 +197,9 @@ _OF_COMPLEX: dict[Any, _Rule] = {
     _aten.cumsum.default: _cumsum,
     _aten.var.correction: _variance,
     _aten.var_mean.correction: _variance_and_mean,
-    _aten.any.default: lambda z: _is_not_nought(z).any(),
-    _aten.any.dim: lambda z, dim, keepdim=False: _is_not_nought(z).any(dim, keepdim),
-    _aten.logical_not.default: lambda z: _is_not_nought(z).logical_not(),
+    _aten.any.default: lambda z: _is_nonzero(z).any(),
+    _aten.any.dim: lambda z, dim, keepdim=False: _is_nonzero(z).any(dim, keepdim),
+    _aten.logical_not.default: lambda z: _is_nonzero(z).logical_not(),
     _aten.eq.Scalar: _equal,
     _aten.ne.Scalar: _different,
     _aten.isnan.default: _of_any_part(torch.isnan),
@@ -208,7 +208,7 @@ _OF_COMPLEX: dict[Any, _Rule] = {
     _aten.bmm.default: _product,
     _aten.addmm.default: _add_product,
 }
-# Rules that make complex tensors of real ones, too.
+# Rules for real tensors as well, because the result or a number is complex.
 _ALWAYS: dict[Any, _Rule] = {
     _aten.resolve_conj.default: lambda x: x.clone(),
     _aten.resolve_neg.default: lambda x: x.clone(),
@@ -234,7 +234,7 @@ def _for_complex(rule: _Rule) -> _Rule:
 
 @cache
 def complex_decompositions() -> dict[Any, _Rule]:
-    """Operator → rule; NotImplemented where the operator is kept."""
+    """Operator → rule; a rule that returns NotImplemented leaves the call as it is."""
     both = {
         **_OF_COMPLEX,
         _aten.eq.Tensor: _equal,
@@ -245,7 +245,7 @@ def complex_decompositions() -> dict[Any, _Rule]:
 
 
 def holds_complex(program: ExportedProgram) -> bool:
-    """Whether the program has a complex tensor anywhere."""
+    """Whether any value of the program is a complex tensor."""
     return any(
         isinstance(value, Tensor) and value.is_complex()
         for gm in graph_modules(program.graph_module)

@@ -1,9 +1,9 @@
 """Elementary functions of complex numbers, in real arithmetic on their parts.
 
-Nothing cancels near zeros and cuts, and infinite parts, NaN and signed noughts give what eager
-torch and C (ISO 9899, annex G) give. Where annex G leaves a sign open it is eager's or plus. The
-other functions of complex_decompositions.py are sums and products; this module knows no program
-and no operator beyond those it calls.
+No digits cancel near zeros and branch cuts. Infinities, NaN and signed zeros give the results of
+eager torch and of C (ISO 9899, annex G); where annex G leaves a sign open it is eager's or plus.
+complex.py has the other functions, which are sums and products. Knows no program and no operator
+beyond those that it calls.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def join(real: Tensor, imaginary: Tensor) -> Tensor:
 
 
 def _on_parts(function: _OfParts) -> Callable[[Tensor], Tensor]:
-    """z ↦ z by a function of its two parts."""
+    """A function of complex numbers from a function of their two parts."""
     return lambda z: join(*function(*parts(z)))
 
 
-def _turned(function: _OfParts) -> _OfParts:
+def _rotated(function: _OfParts) -> _OfParts:
     """z ↦ -i·f(iz) for an odd f with real coefficients: sin from sinh, and so on."""
 
     def rule(a: Tensor, b: Tensor) -> _Pair:
@@ -45,12 +45,12 @@ def _turned(function: _OfParts) -> _OfParts:
 
 
 def _signbit(x: Tensor) -> Tensor:
-    """Whether x is negative or the nought below nought, which is on the other side of a cut."""
+    """Whether x is negative, -0.0 included, which is on the other side of a branch cut."""
     return torch.atan2(x, torch.full_like(x, -1)) < 0
 
 
 def _with_sign(size: float | Tensor, x: Tensor) -> Tensor:
-    """A size of no sign with that of x."""
+    """A magnitude with the sign of x."""
     size = size if isinstance(size, Tensor) else torch.full_like(x, size)
     return torch.where(_signbit(x), -size, size)
 
@@ -63,22 +63,22 @@ def _is_bounded(x: Tensor) -> Tensor:
     return x.abs() < math.inf
 
 
-def _nought_wins(x: Tensor, y: Tensor) -> Tensor:
-    """x·y, but x where it is nought and y is not bounded."""
+def _product_zero_first(x: Tensor, y: Tensor) -> Tensor:
+    """x·y, but x where x is 0 and y is infinite or NaN."""
     product = x * y
     return torch.where((x == 0) & (product != product), x, product)
 
 
-# ---- exponentials. Of an angle that is not bounded there is no sine; an infinite or vanishing size
-# prevails over it.
+# ---- exponentials. The sine of an infinite angle is NaN; an infinite or zero magnitude prevails
+# over it.
 
 
 def _exp(a: Tensor, b: Tensor) -> _Pair:
-    """In two steps, as half the size may be a number where all of it is not."""
+    """exp(a) as a square: the root may be finite where the whole overflows."""
     root = torch.exp(a * 0.5)
-    wild = _is_bounded(b).logical_not()
-    cosine = torch.where(wild & _is_infinite(a), 1.0, torch.cos(b))
-    sine = torch.where(wild & (a == -math.inf), _with_sign(0.0, b), torch.sin(b))
+    unbounded = _is_bounded(b).logical_not()
+    cosine = torch.where(unbounded & _is_infinite(a), 1.0, torch.cos(b))
+    sine = torch.where(unbounded & (a == -math.inf), _with_sign(0.0, b), torch.sin(b))
     return root * cosine * root, torch.where(b == 0, b, root * sine * root)
 
 
@@ -88,18 +88,20 @@ def _expm1(a: Tensor, b: Tensor) -> _Pair:
 
 
 def _sinh(a: Tensor, b: Tensor) -> _Pair:
-    wild = _is_bounded(b).logical_not() & _is_infinite(a)
-    cosine = torch.where(wild, torch.sign(a), torch.cos(b))
-    return _nought_wins(torch.sinh(a), cosine), _nought_wins(torch.sin(b), torch.cosh(a))
+    unbounded = _is_bounded(b).logical_not() & _is_infinite(a)
+    cosine = torch.where(unbounded, torch.sign(a), torch.cos(b))
+    return _product_zero_first(torch.sinh(a), cosine), _product_zero_first(
+        torch.sin(b), torch.cosh(a)
+    )
 
 
 def _cosh(a: Tensor, b: Tensor) -> _Pair:
-    wild = _is_bounded(b).logical_not() & _is_infinite(a)
-    cosine, sine = torch.where(wild, 1.0, torch.cos(b)), torch.sin(b)
+    unbounded = _is_bounded(b).logical_not() & _is_infinite(a)
+    cosine, sine = torch.where(unbounded, 1.0, torch.cos(b)), torch.sin(b)
     imaginary = torch.sinh(a) * sine
-    nought = torch.where(b == 0, torch.where(a < 0, -sine, sine), 0.0)
+    zero_part = torch.where(b == 0, torch.where(a < 0, -sine, sine), 0.0)
     wins = ((a == 0) | (b == 0)) & (imaginary != imaginary)
-    return torch.cosh(a) * cosine, torch.where(wins, nought, imaginary)
+    return torch.cosh(a) * cosine, torch.where(wins, zero_part, imaginary)
 
 
 def _cos(a: Tensor, b: Tensor) -> _Pair:
@@ -118,12 +120,12 @@ def _tanh(a: Tensor, b: Tensor) -> _Pair:
 
 
 def _sqrt(z: Tensor) -> Tensor:
-    # The larger part first, so that nothing cancels; the other follows from 2·re·im = b.
+    # The larger part first, so that no digits cancel; the other follows from 2·re·im = b.
     a, b = parts(z)
-    endless = _is_infinite(b)
+    infinite = _is_infinite(b)
     large = torch.sqrt((z.abs() + a.abs()) * 0.5)
     small = torch.where(large == 0, 0.0, b.abs() / (large * 2))
-    large, small = (torch.where(endless, math.inf, x) for x in (large, small))
+    large, small = (torch.where(infinite, math.inf, x) for x in (large, small))
     upper = torch.where(_signbit(b), -1.0, 1.0).to(b.dtype)
     right = a >= 0
     return join(torch.where(right, large, small), torch.where(right, small, large) * upper)
@@ -135,43 +137,43 @@ def _log(z: Tensor) -> Tensor:
 
 
 def _log_to(base: float) -> Callable[[Tensor], Tensor]:
-    """As parts: a product with a complex number would mix an infinite one into the other."""
+    """A logarithm scaled by parts: a complex factor would mix an infinite part into the other."""
     return lambda z: torch.view_as_complex(torch.view_as_real(_log(z)) * (1 / math.log(base)))
 
 
 def _log1p(a: Tensor, b: Tensor) -> _Pair:
-    """Near 0 from z·(2 + z), of which log would see nothing; elsewhere that would overflow."""
+    """Near 0 from z·(2 + z), which log would round away; elsewhere that would overflow."""
     size = torch.log(join(1 + a, b).abs())
     near = 0.5 * torch.log1p(a * (2 + a) + b * b)
     return torch.where(torch.abs(size) < 0.25, near, size), torch.atan2(b, 1 + a)
 
 
-# ---- inverse functions, by Kahan's formulas, in which nothing cancels near the cuts. Of infinite
-# numbers the angle counts.
+# ---- inverse functions, by Kahan's formulas, in which no digits cancel near the branch cuts. For
+# infinite numbers only the angle matters.
 
 
 def _around_one(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The parts of the roots of 1 - z and of 1 + z. (Numbers would lose the sign of a nought.)"""
+    """The parts of the roots of 1 - z and of 1 + z, computed by parts to keep signs of zeros."""
     return (*parts(torch.sqrt(join(1 - a, -b))), *parts(torch.sqrt(join(1 + a, b))))
 
 
-def _if_endless(a: Tensor, b: Tensor, far: _Pair, near: _Pair) -> _Pair:
-    endless = _is_infinite(a) | _is_infinite(b)
-    return torch.where(endless, far[0], near[0]), torch.where(endless, far[1], near[1])
+def _if_infinite(a: Tensor, b: Tensor, far: _Pair, near: _Pair) -> _Pair:
+    infinite = _is_infinite(a) | _is_infinite(b)
+    return torch.where(infinite, far[0], near[0]), torch.where(infinite, far[1], near[1])
 
 
 def _asin(a: Tensor, b: Tensor) -> _Pair:
     below, below_i, above, above_i = _around_one(a, b)
     real = torch.where(a == 0, a, torch.atan2(a, below * above - below_i * above_i))
     near = real, torch.asinh(below * above_i - below_i * above)
-    return _if_endless(a, b, (torch.atan2(a, b.abs()), _with_sign(math.inf, b)), near)
+    return _if_infinite(a, b, (torch.atan2(a, b.abs()), _with_sign(math.inf, b)), near)
 
 
 def _acos(a: Tensor, b: Tensor) -> _Pair:
     below, below_i, above, above_i = _around_one(a, b)
     real = torch.where(a == 0, math.pi / 2, 2 * torch.atan2(below, above))
     near = real, torch.asinh(above * below_i - above_i * below)
-    return _if_endless(a, b, (torch.atan2(b.abs(), a), -_with_sign(math.inf, b)), near)
+    return _if_infinite(a, b, (torch.atan2(b.abs(), a), -_with_sign(math.inf, b)), near)
 
 
 def _acosh(a: Tensor, b: Tensor) -> _Pair:
@@ -180,7 +182,7 @@ def _acosh(a: Tensor, b: Tensor) -> _Pair:
     angle = 2 * torch.atan2(less_i, more)
     angle = torch.where((a == 0) & (b != b), math.pi / 2, angle)
     near = torch.asinh(less * more + less_i * more_i), angle
-    return _if_endless(a, b, (torch.full_like(a, math.inf), torch.atan2(b, a)), near)
+    return _if_infinite(a, b, (torch.full_like(a, math.inf), torch.atan2(b, a)), near)
 
 
 def _atanh(a: Tensor, b: Tensor) -> _Pair:
@@ -190,7 +192,7 @@ def _atanh(a: Tensor, b: Tensor) -> _Pair:
     angle = 0.5 * torch.atan2(2 * b, (1 - a) * (1 + a) - b * b)
     near = torch.where(a == 0, a, real), angle
     quarter = torch.where(b != b, b, _with_sign(math.pi / 2, b))
-    return _if_endless(a, b, (_with_sign(0.0, a), quarter), near)
+    return _if_infinite(a, b, (_with_sign(0.0, a), quarter), near)
 
 
 COMPLEX_FUNCTIONS: dict[Any, Callable[[Tensor], Tensor]] = {
@@ -201,16 +203,16 @@ COMPLEX_FUNCTIONS: dict[Any, Callable[[Tensor], Tensor]] = {
     _aten.log2.default: _log_to(2),
     _aten.log10.default: _log_to(10),
     _aten.sqrt.default: _sqrt,
-    _aten.sin.default: _on_parts(_turned(_sinh)),
+    _aten.sin.default: _on_parts(_rotated(_sinh)),
     _aten.cos.default: _on_parts(_cos),
-    _aten.tan.default: _on_parts(_turned(_tanh)),
+    _aten.tan.default: _on_parts(_rotated(_tanh)),
     _aten.sinh.default: _on_parts(_sinh),
     _aten.cosh.default: _on_parts(_cosh),
     _aten.tanh.default: _on_parts(_tanh),
     _aten.asin.default: _on_parts(_asin),
     _aten.acos.default: _on_parts(_acos),
-    _aten.atan.default: _on_parts(_turned(_atanh)),
-    _aten.asinh.default: _on_parts(_turned(_asin)),
+    _aten.atan.default: _on_parts(_rotated(_atanh)),
+    _aten.asinh.default: _on_parts(_rotated(_asin)),
     _aten.acosh.default: _on_parts(_acosh),
     _aten.atanh.default: _on_parts(_atanh),
 }

@@ -48,7 +48,7 @@ def quantization_primitives() -> list[Any]:
 
 @lru_cache(maxsize=1)
 def _full_table(operators: int) -> dict[Any, Any]:
-    """The table when so many operators are registered; it also says how to decompose users' own."""
+    """The table while so many operators are registered, those of users' libraries included."""
     from torch._decomp import get_decompositions
 
     table: dict[Any, Any] = dict(default_decompositions().items())
@@ -67,7 +67,7 @@ def _full_table(operators: int) -> dict[Any, Any]:
 
 
 def _select_scatter(self: torch.Tensor, src: torch.Tensor, dim: int, index: int) -> Any:
-    """One entry replaced: a slice of one. (Torch's own writes every element through a mask.)"""
+    """Replaces torch's rule, which writes every element through a mask, by a slice of one entry."""
     if not isinstance(index, int):
         return NotImplemented
     start = index + self.shape[dim] if index < 0 else index
@@ -75,19 +75,19 @@ def _select_scatter(self: torch.Tensor, src: torch.Tensor, dim: int, index: int)
 
 
 def _take(self: torch.Tensor, index: torch.Tensor) -> Any:
-    """One entry replaced: torch's reads an index without a dimension while it traces."""
+    """Replaces torch's rule, which reads a 0-d index while it traces."""
     return self.reshape(-1)[index.reshape(-1)].reshape(index.shape)
 
 
 def _convert(x: torch.Tensor, dtype: torch.dtype) -> Any:
-    """One entry added: what torch leaves of its casts, as in norms in a wider type."""
+    """A cast that torch's own rules leave, as in norms in a wider dtype."""
     return torch.ops.aten._to_copy.default(x, dtype=dtype)
 
 
 def _one_hot(classes: torch.Tensor, num_classes: int = -1) -> Any:
-    """One entry replaced: as eager does it, which refuses classes that are not there.
+    """Replaces torch's rule by eager's algorithm, which refuses classes out of range.
 
-    (While it traces, torch compares with every class, and others become rows of zeros.)
+    While it traces, torch compares with every class, and others become rows of zeros.
     """
     if num_classes <= 0:
         return NotImplemented
@@ -96,9 +96,9 @@ def _one_hot(classes: torch.Tensor, num_classes: int = -1) -> Any:
 
 
 def _pad(x: torch.Tensor, pad: Sequence[Any], value: Any = 0) -> Any:
-    """One entry added: negative padding is cut off by slices. (Upstream's kernel refuses it.)
+    """Negative padding becomes slices, because upstream's kernel refuses it.
 
-    Files have no complex numbers: with one, the parts are padded.
+    Files have no complex numbers: for a complex value, real and imaginary parts are padded.
     """
     if isinstance(value, complex):
         pairs = torch.view_as_real(x.to(torch.result_type(x, value)))
@@ -129,10 +129,10 @@ def decomposition_table(preserve: Iterable[Any] = ()) -> dict[Any, Any]:
 
 
 def decompose(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedProgram:
-    """run_decompositions with this table, without what torch says about its own deprecations.
+    """run_decompositions with this table, without torch's warning about its own deprecation.
 
-    Torch 2.13 copies tree specs inside and then warns that their leaf class is deprecated, which
-    no user can do anything about.
+    Torch 2.13 copies tree specs inside and then warns that their leaf class is deprecated. No user
+    can do anything about it.
     """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
@@ -147,10 +147,10 @@ def decompose(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedPro
 
 
 def _with_reshapes_for_views(program: ExportedProgram) -> ExportedProgram:
-    """A copy that may copy where the program views.
+    """A copy of the program with `reshape`, which may copy, instead of `view`.
 
-    Attention decomposes into operators that lay their result out otherwise than it does, so that
-    a `view` of it, right when the model was traced, is none of the decomposed result.
+    The decomposition of attention gives its result another layout. A `view` that was possible when
+    the model was traced may then be none of the decomposed result.
     """
     program = program.run_decompositions({})
     for gm in graph_modules(program.graph_module):
@@ -161,9 +161,9 @@ def _with_reshapes_for_views(program: ExportedProgram) -> ExportedProgram:
 
 
 def _with_wide_softshrinks(program: ExportedProgram) -> ExportedProgram:
-    """The program, or a copy that shrinks halves in f32, as eager does.
+    """The program, or a copy whose half-precision softshrink computes in f32, as eager does.
 
-    Torch decomposes a softshrink by itself, whatever the table says, and a half rounds its bound.
+    Torch decomposes softshrink whatever the table says, and rounds its bound to half precision.
     """
     softshrink = torch.ops.aten.softshrink.default
     found = program.graph_module.graph.find_nodes(op="call_function", target=softshrink)
@@ -179,7 +179,7 @@ def _with_wide_softshrinks(program: ExportedProgram) -> ExportedProgram:
             shrunk = gm.graph.call_function(softshrink, (wide, *node.args[1:]), node.kwargs)
         for new in (wide, shrunk):
             new.meta.update(node.meta, val=value.to(torch.float32))
-        # The node goes by its name in the signature.
+        # The node stays: the signature may hold its name.
         node.target, node.args, node.kwargs = cast, (shrunk, value.dtype), {}
     gm.recompile()
     return program._update(gm, program.graph_signature)

@@ -1,7 +1,7 @@
-"""Decompositions of functions of several tensors, rounded to half types where eager rounds.
+"""Half-precision decompositions: functions of several tensors, rounded where eager rounds.
 
-Torch's own rules compute in f32 from the operands as they are. Eager first rounds every operand to
-the type of the result (a 0-d f32 tensor beside f16 becomes f16), and some functions round between
+Torch's own rules compute in f32 from unrounded operands. Eager first rounds every operand to the
+dtype of the result (a 0-d f32 tensor beside f16 becomes f16), and some functions round between
 their steps. Knows nothing of graphs.
 """
 
@@ -31,7 +31,7 @@ def _result_type(tensors: list[Tensor]) -> torch.dtype:
 
 
 def _of_rounded(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule, on operands of the half type that they promote to."""
+    """The rule on operands that are rounded to the half-precision dtype that they promote to."""
 
     def rounded(*args: Any, **kwargs: Any) -> Any:
         tensors = [a for a in args if isinstance(a, Tensor)]
@@ -49,7 +49,7 @@ def _as_half(a: Tensor | float, half: torch.dtype) -> Tensor:
 
 
 def _in_steps(rule: Callable[..., Any], steps: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule, but for halves these steps, each of which rounds."""
+    """The rule; in half precision these steps instead, each of which rounds."""
 
     def rounded(x: Any, y: Any, *args: Any) -> Any:
         half = _result_type([a for a in (x, y) if isinstance(a, Tensor)])
@@ -72,9 +72,9 @@ def _mse_loss(x: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
 def _loss_in_steps(
     rule: Callable[..., Any], steps: Callable[[Tensor, Tensor], Tensor], half: torch.dtype
 ) -> Callable[..., Any]:
-    """The rule, but for this half type these steps of the distances and the bound's rounded value.
+    """The rule; for this half-precision dtype steps on distances and the rounded bound instead.
 
-    Eager computes the loss in f32 for the other half type.
+    Eager computes the loss in f32 for the other half-precision dtype.
     """
 
     def loss(x: Tensor, target: Tensor, reduction: int = 1, bound: float = 1.0) -> Any:
@@ -94,7 +94,7 @@ def _smooth_l1(z: Tensor, beta: Tensor) -> Tensor:
 
 
 def _logit(x: Tensor, eps: float | None = None) -> Any:
-    """Of f32 and f64 an operator, which rounds once."""
+    """In half precision a decomposition; f32 and f64 have an operator, which rounds once."""
     if x.dtype not in _HALVES:
         return NotImplemented
     chance = x if eps is None else x.clamp(eps, 1.0 - eps)
@@ -110,7 +110,7 @@ def _product_with(log: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Tensor],
 
 
 def half_ldexp(rule: Callable[..., Any]) -> Callable[[Tensor, Tensor], Any]:
-    """A power of two that no half holds may have a product that one does."""
+    """ldexp in f32: a power of two may overflow half precision where the product does not."""
 
     def ldexp(x: Tensor, other: Tensor) -> Any:
         half = _result_type([x, other])
@@ -143,7 +143,7 @@ _STEPS: dict[Any, Callable[..., Any]] = {
 
 
 def half_decompositions(table: Mapping[Any, Callable[..., Any]]) -> dict[Any, Callable[..., Any]]:
-    """Operator → rule, for those of the table that these differ from."""
+    """Operator → rule, for operators of the table that eager rounds otherwise."""
     rounded = {op: _of_rounded(table[op]) for op in _OPERANDS_ROUNDED if op in table}
     stepped = {op: _in_steps(table[op], steps) for op, steps in _STEPS.items() if op in table}
     single = {

@@ -1,8 +1,8 @@
-"""Operators that place elements, written in terms of those that have kernels.
+"""Decompositions of scatters and other indexing operators into those that have kernels.
 
-Reducing scatters other than `scatter_reduce`, means by index, `put`, writes into views,
-`embedding_renorm`, and memory without contents. Each rule is the operator's definition, in the
-element types and rounding of eager torch. Knows nothing of graphs.
+Scatters with a reduction other than `scatter_reduce`, means by index, `put`, writes into views,
+`embedding_renorm`, and uninitialized memory. Each rule is the operator's definition, in the dtypes
+and rounding of eager torch. Knows nothing of graphs.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _as_strided_scatter(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:
-    """Tensors of a program start where their memory does and lie in rows here."""
+    """Tensors of a program are row-major here, and have no storage offset."""
     places = torch.full([1] * len(size), storage_offset or 0, device=x.device, dtype=torch.int64)
     for dim, (n, step) in enumerate(zip(size, stride, strict=True)):
         shape = [1] * len(size)
@@ -88,12 +88,12 @@ def _diagonal_scatter(
 
 
 def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The places of the first `size` elements that are not 0, the rest filled."""
+    """The indices of the first `size` nonzero elements, and the fill value after the last."""
     if x.dim() == 0 or any(isinstance(n, int) and n == 0 for n in x.shape):
         return x.new_full((size, x.dim()), fill_value, dtype=torch.int64)
     found = (x != 0).reshape(-1)
     rank = torch.where(found, torch.cumsum(found, 0) - 1, size)
-    # Places that are not wanted share the last row, which goes.
+    # Indices beyond `size` are all written to the last row, which is dropped.
     rows = torch.full((size + 1,), -1, dtype=torch.int64, device=x.device)
     flat = rows.scatter(
         0, torch.clamp(rank, max=size), torch.arange(found.shape[0], device=x.device)
@@ -112,7 +112,7 @@ def _unique_dim(
     return_inverse: bool = False,
     return_counts: bool = False,
 ) -> Any:
-    """Along the first dimension, as the kernel does it."""
+    """Unique slices of another dimension by those of the first, which a kernel finds."""
     if dim % max(x.dim(), 1) == 0:
         return NotImplemented
     moved = x.movedim(dim, 0).contiguous()
@@ -131,7 +131,7 @@ def _unique_consecutive(
 
 
 def _resize(x: Tensor, size: Sequence[int], *, memory_format: Any = None) -> Tensor:
-    """The first elements stay; those that come new are undefined, and zeros here."""
+    """The first elements stay; new elements are undefined in eager torch, and 0 here."""
     wanted, kept = 1, x.reshape(-1)
     for n in size:
         wanted *= n
@@ -149,7 +149,7 @@ def _empty(
     device: Any = None,
     pin_memory: Any = None,
 ) -> Tensor:
-    """Contents are undefined, and the memory planner decides how they lie."""
+    """An uninitialized tensor; the memory planner decides its layout."""
     result: Tensor = _aten.empty.memory_format(size, dtype=dtype, device=device)
     return result
 

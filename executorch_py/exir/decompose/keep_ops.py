@@ -1,7 +1,7 @@
-"""Keeping operators that a partitioner wants whole through decomposition.
+"""Operators that a partitioner keeps from decomposition.
 
 Decomposition works by operator, a partitioner's check by node. Accepted nodes are therefore
-retargeted to clones of their operators in a library of their own, which no decomposition knows,
+retargeted to clones of their operators in another library, which no decomposition table lists,
 while rejected nodes of the same operators decompose. Knows nothing of the edge dialect.
 """
 
@@ -35,8 +35,8 @@ Check = Callable[[Node], bool]
 CLONE_NAMESPACE = "EDGE_DO_NOT_DECOMP"
 
 _aten = torch.ops.aten
-# Not worth or not able to be kept: casts recurse, arithmetic needs its scalars turned into
-# tensors, the rest would leave views or data-dependent values behind.
+# Operators that cannot be kept, or need not: casts recurse, arithmetic needs tensors for its
+# scalars, the others would leave views or data-dependent values.
 _NEVER_KEPT = frozenset(
     {
         _aten._to_copy.default,
@@ -54,7 +54,7 @@ _NEVER_KEPT = frozenset(
 
 @cache
 def _refusal(op: Any) -> str | None:
-    """Why `op` cannot be kept, or None; warned about once per operator."""
+    """The reason why `op` cannot be kept, or None; warns once per operator."""
     schema = op._schema
     if schema.name == "torchao::choose_qparams_affine":
         return None
@@ -113,7 +113,7 @@ def _calls(program: ExportedProgram, ops: Iterable[Any]) -> Iterator[Node]:
 def _keep_by_name(
     program: ExportedProgram, ops: Iterable[Any], also: Iterable[Any]
 ) -> tuple[ExportedProgram, set[Any]]:
-    """Decompose all but `ops`; the simple way, for partitioners without a check."""
+    """Decompose all but `ops`, for partitioners without a check."""
     table = decomposition_table(also)
     kept = {op for op in ops if table.pop(op, None) is not None}
     if contains_any_call_fn_target_op(program.graph_module, table):

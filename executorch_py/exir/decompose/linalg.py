@@ -1,4 +1,4 @@
-"""Linear algebra in terms of the factorizations that have kernels, and the errors of its operators.
+"""Decompositions of linear algebra into factorizations that have kernels, and singularity checks.
 
 `keep_singular_checks` turns torch's separate checks for singular matrices into arguments of the
 operators that find them. Rules know nothing of graphs.
@@ -38,7 +38,7 @@ def _cholesky(a: Tensor, upper: bool = False) -> Tensor:
 
 
 def _pinv(a: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Tensor:
-    """By singular values, of which small ones count as zero; so for symmetric matrices too."""
+    """The pseudoinverse by singular values, of symmetric matrices too; small ones count as 0."""
     if rtol is None:
         rtol = torch.finfo(a.dtype).eps * max(a.shape[-2:]) if atol is None else 0.0
     u, s, vh = torch.linalg.svd(a, full_matrices=False)
@@ -53,7 +53,7 @@ def _pinv(a: Tensor, *, atol: Any = None, rtol: Any = None, hermitian: bool = Fa
 
 
 def _row_order(pivots: Tensor, n: int) -> Tensor:
-    """Which of n rows stands where after the exchanges, of which LAPACK counts rows from 1."""
+    """The order of n rows after LAPACK's exchanges, whose row numbers start at 1."""
     order = torch.arange(n, device=pivots.device).expand(*pivots.shape[:-1], n)
     for i in range(pivots.shape[-1]):
         other = pivots[..., i : i + 1].long() - 1
@@ -108,9 +108,9 @@ def linalg_decompositions() -> dict[Any, Callable[..., Any]]:
 
 
 def keep_singular_checks(program: ExportedProgram) -> ExportedProgram:
-    """Let operators check for singular matrices themselves, instead of calls that only check.
+    """Let operators check for singular matrices themselves, instead of separate check calls.
 
-    Torch orders such calls by tokens that go through the program, which no file format has.
+    Torch orders such calls by effect tokens, which no file format has.
     """
     graph = program.graph_module.graph
     checks = [n for n in graph.nodes if _checked_info(n) is not None]

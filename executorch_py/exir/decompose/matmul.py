@@ -1,10 +1,10 @@
-"""Matrix products of many dimensions with one matrix, as one product of two matrices.
+"""Decompositions of batched products with one matrix into one product of two matrices.
 
-Torch decomposes `linear` and `matmul` so only where the operand of many dimensions lies densely,
-and multiplies by one copy of the matrix per batch otherwise (`nn.TransformerEncoder` with
-batch_first transposes its input first). Copying that operand once is cheaper than copying the
-matrix for each batch, by as much as a batch of small products is slower than a large one. Relies
-on torch's own rule for every other product.
+Torch decomposes `linear` and `matmul` so only if the batched operand is dense in memory, and
+otherwise multiplies by one copy of the matrix per batch (`nn.TransformerEncoder` with batch_first
+transposes its input first). Copying that operand once is cheaper than copying the matrix for each
+batch, and one large product is faster than a batch of small ones. Torch's own rule serves every
+other product.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _aten = torch.ops.aten
 
 
 def _rows_times(x: Tensor, matrix: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x @ matrix (+ bias), x of any number of dimensions, all but the last made rows."""
+    """x @ matrix (+ bias) for x of any rank, with all dimensions but the last joined to rows."""
     rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
     flat = rows.mm(matrix) if bias is None else torch.addmm(bias, rows, matrix)
     return flat.view(*x.shape[:-1], matrix.shape[1])
 
 
 def _copies_less_as_rows(matrix: Tensor, x: Tensor) -> bool:
-    """Whether transposing x and the result moves less than a copy of the matrix per batch."""
+    """Whether transposing x and the result copies less than one matrix per batch does."""
     sizes = (*matrix.shape, x.shape[-1])
     if not all(isinstance(size, int) for size in sizes):
         return False

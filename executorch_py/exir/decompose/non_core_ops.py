@@ -1,9 +1,8 @@
-"""Operators that torch's table of core decompositions leaves over and that have another way to run.
+"""Decompositions of operators outside the core set that torch's core table does not list.
 
-Torch knows how to decompose many operators that its core table does not name (`tril_indices`,
-`ldexp`), and the modules beside this one know more. They are decomposed here, before the edge
-dialect refuses what is not core. Operators that the user or a partitioner wants whole are left
-alone; what has a kernel of its own has no rule here.
+Torch has rules for many of them (`tril_indices`, `ldexp`), and the modules beside this one have
+more. They are applied before the edge dialect refuses operators outside the core set. Operators
+that the user or a partitioner keeps whole are left alone; an operator with a kernel has no rule.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from torch.export import ExportedProgram
 
 from executorch_py.exir.decompose.arithmetic import (
     arithmetic_decompositions,
-    of_other_libraries,
+    library_decompositions,
 )
 from executorch_py.exir.decompose.complex import (
     complex_decompositions,
@@ -27,13 +26,13 @@ from executorch_py.exir.decompose.core import decompose, decomposition_table
 from executorch_py.exir.decompose.half import half_ldexp
 from executorch_py.exir.decompose.index import index_decompositions
 from executorch_py.exir.decompose.linalg import linalg_decompositions
-from executorch_py.exir.decompose.sort import order_decompositions
+from executorch_py.exir.decompose.sort import sort_decompositions
 from executorch_py.exir.decompose.torchao_linear import integer_decompositions
 from executorch_py.exir.ir.graph_modules import graph_modules
 
 _aten = torch.ops.aten
-# Those of torch's other decompositions that end in core operators; the rest end in primitives that
-# no runtime has.
+# Torch's other decompositions that end in core operators; the rest end in primitives that no
+# runtime has.
 _DECOMPOSED_BY_TORCH = frozenset(
     {
         _aten.ldexp.Tensor,
@@ -41,7 +40,7 @@ _DECOMPOSED_BY_TORCH = frozenset(
         _aten.triu_indices.default,
     }
 )
-# Operators that are others under another name: Python's shifts, and views whose copies have
+# Operators that have the same meaning as another: Python's shifts, and views whose copies have
 # kernels.
 _RENAMED: dict[Any, Callable[..., Any]] = {
     _aten.__lshift__.Scalar: _aten.bitwise_left_shift.Tensor_Scalar,
@@ -58,7 +57,7 @@ _RENAMED: dict[Any, Callable[..., Any]] = {
 
 
 @cache
-def uncommon_decompositions() -> dict[Any, Callable[..., Any]]:
+def non_core_decompositions() -> dict[Any, Callable[..., Any]]:
     """Operator → rule, for every operator that is decomposed here."""
     from torch._decomp import get_decompositions
 
@@ -70,7 +69,7 @@ def uncommon_decompositions() -> dict[Any, Callable[..., Any]]:
         **index_decompositions(),
         **integer_decompositions(),
         **linalg_decompositions(),
-        **order_decompositions(),
+        **sort_decompositions(),
         **_RENAMED,
     }
 
@@ -78,7 +77,7 @@ def uncommon_decompositions() -> dict[Any, Callable[..., Any]]:
 def _rules_for(
     program: ExportedProgram, allowed: Collection[Any], preserved: Collection[Any]
 ) -> dict[Any, Callable[..., Any]]:
-    rules = {**uncommon_decompositions(), **of_other_libraries()}
+    rules = {**non_core_decompositions(), **library_decompositions()}
     if holds_complex(program):
         rules = {**rules, **complex_decompositions()}
     kept = {*allowed, *preserved}
@@ -101,10 +100,10 @@ def decompose_all(
     return decompose(program, {**rules, **_core_table(preserved)})
 
 
-def decompose_uncommon(
+def decompose_non_core(
     program: ExportedProgram, allowed: Collection[Any], preserved: Collection[Any]
 ) -> ExportedProgram:
-    """The same for a program that was decomposed to the core, less `preserved`, before."""
+    """The same for a program that was already decomposed to the core except `preserved` ones."""
     rules = _rules_for(program, allowed, preserved)
     called = {
         node.target

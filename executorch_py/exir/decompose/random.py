@@ -1,7 +1,7 @@
-"""Random operators written in terms of the two that have kernels: uniform and normal numbers.
+"""Decompositions of random operators into the two that have kernels: uniform and normal numbers.
 
-Torch's own decompositions serve where they end in those two. Each rule is the definition of the
-distribution; the numbers are those of the runtime's generator, not torch's.
+Torch's own decompositions are used if they end in those two. Each rule is the definition of the
+distribution; the numbers come from the runtime's generator, not from torch's.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _rrelu_with_noise(
 
 @lru_cache(maxsize=1)
 def random_decompositions() -> dict[Any, Any]:
-    """Operator → rule; the rules' results are traced with the operators they call."""
+    """Operator → rule."""
     from torch._decomp import get_decompositions
 
     by_torch = [

@@ -1,8 +1,8 @@
-"""LSTM, GRU and RNN as loops over time, so that a file does not grow with the sequence.
+"""Decompositions of LSTM, GRU and RNN into loops, so that a file does not grow with the sequence.
 
 Torch's own decomposition repeats the cell for every step. Here the inputs of all steps are
-multiplied at once, and what remains is a scan over the cell, in eager torch's order of arithmetic;
-or, for backends that have no loops, the cell once for every step. Knows nothing of graphs.
+multiplied at once, and the rest is a scan over the cell, in eager torch's order of arithmetic. For
+backends without loops it is the cell once for every step. Knows nothing of graphs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Steps = Callable[[Cell, Tensor, list[Tensor], list[Tensor], bool], tuple[Tensor,
 
 @dataclass(frozen=True)
 class _Weights:
-    """Of one layer and direction, transposed; biases and projection may be missing."""
+    """Transposed weights of one layer and direction; biases and projection may be missing."""
 
     inner: Tensor
     hidden: Tensor
@@ -70,7 +70,7 @@ def _lstm_cell(has_biases: bool) -> Cell:
 
 
 def _lstm_cell_of_fewer_calls(has_biases: bool) -> Cell:
-    """The same numbers: one sigmoid for all gates, of which a quarter is not read."""
+    """The same results from one sigmoid of all gates, of which a quarter is not read."""
 
     def step(h: Tensor, c: Tensor, inner: Tensor, *constants: Tensor) -> list[Tensor]:
         weight, bias, projection = _unpack(constants, has_biases)
@@ -111,7 +111,7 @@ def _rnn_cell(activation: Callable[[Tensor], Tensor]) -> Callable[[bool], Cell]:
 def _scan(
     cell: Cell, inner: Tensor, state: list[Tensor], constants: list[Tensor], reverse: bool
 ) -> tuple[Tensor, list[Tensor]]:
-    """All steps as a loop, which needs no body for a single one."""
+    """All steps as a scan; a single step needs none."""
     if reverse:
         inner = inner.flip(0)
 
@@ -167,8 +167,10 @@ def _decompose(
     bidirectional: bool,
     batch_first: bool,
 ) -> tuple[Tensor, ...]:
-    """The output and the last states, each [layers · directions, batch, size]. An LSTM has two
-    states, the others a single tensor. Arguments are those of ATen's schemas."""
+    """The output and the last states, each [layers · directions, batch, size].
+
+    An LSTM has two states, the others one. Arguments are those of ATen's schemas.
+    """
     cell = make_cell(has_biases)
     initial = [hx] if isinstance(hx, Tensor) else hx
     directions = 2 if bidirectional else 1
@@ -182,8 +184,8 @@ def _decompose(
             k = layer * directions + direction
             weights = _weights_of(params[k * per : (k + 1) * per], has_biases)
             state = [part[k] for part in initial]
-            ran, after = _run_direction(cell, steps, x, state, weights, direction == 1)
-            outputs.append(ran)
+            output, after = _run_direction(cell, steps, x, state, weights, direction == 1)
+            outputs.append(output)
             last.append(after)
         x = torch.cat(outputs, -1) if directions == 2 else outputs[0]
         if train and dropout > 0 and layer < num_layers - 1:
@@ -194,7 +196,7 @@ def _decompose(
 
 
 def recurrent_decompositions(unrolled: bool = False) -> dict[Any, Callable[..., Any]]:
-    """The decompositions by operator; `unrolled` ones are for sequences of known length."""
+    """Operator → rule; `unrolled` rules are for sequences of known length."""
     cells = {
         _aten.lstm.input: _lstm_cell_of_fewer_calls if unrolled else _lstm_cell,
         _aten.gru.input: _gru_cell,

@@ -1,10 +1,10 @@
-"""Bicubic resampling as two passes, along the width and then along the height.
+"""Bicubic resampling as two separable passes, along the width and then along the height.
 
-Torch's decomposition gathers each of the sixteen neighbours of every result; the four of a row are
-the same for all results below each other, so one pass per dimension computes the same sums, in the
-same order and to the same bits, from eight. Relies on torch's weights. Integers stay with torch's
-own rule, which rounds them as eager torch does. With antialiasing, where a result has as many taps
-as the picture shrinks, a pass is a product with the matrix of all weights, a constant.
+Torch's decomposition gathers sixteen neighbours for every result. The sums along a row are the same
+for all results below each other, so one pass per dimension computes the same sums from eight
+neighbours, in the same order and to the same bits. Relies on torch's weights. Integers are left to
+torch's own rule, which rounds them as eager torch does. With antialiasing the number of taps grows
+as the image shrinks, and a pass is a product with the constant matrix of all weights.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _aten = torch.ops.aten
 
 
 def _along(x: Tensor, dim: int, size: Any, align_corners: bool, scale: float | None) -> Tensor:
-    """x resampled to `size` along a dimension, from four taps with weights of their own each."""
+    """x resampled to `size` along a dimension, as a weighted sum of four taps."""
     from torch._decomp import decompositions as torchs
 
     length = x.shape[dim]
@@ -61,7 +61,7 @@ def _bicubic(
 
 
 def _by_factors(rule: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The rule for overloads that are given a size or factors."""
+    """The rule for overloads that take a size or scale factors."""
 
     def resample(
         x: Tensor,
@@ -82,15 +82,17 @@ def _by_factors(rule: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _keys(t: Tensor, a: float = -0.5) -> Tensor:
-    """The cubic filter that antialiasing uses, from 0 at |t| = 2."""
+    """The cubic filter of antialiasing, which is 0 from |t| = 2 on."""
     t = t.abs()
     near = ((a + 2) * t - (a + 3)) * t * t + 1
     far = (((t - 5) * t + 8) * t - 4) * a
     return torch.where(t < 1, near, torch.where(t < 2, far, 0.0))
 
 
-def _smooth_weights(x: Tensor, length: Any, size: Any, align: bool, scale: float | None) -> Tensor:
-    """The matrix that resamples rows of `length` elements to `size`, antialiased."""
+def _antialiased_weights(
+    x: Tensor, length: Any, size: Any, align: bool, scale: float | None
+) -> Tensor:
+    """The matrix that resamples rows of `length` elements to `size` with antialiasing."""
     from torch._decomp import decompositions as torchs
 
     step = torchs._compute_scale(length, size, align, scale)
@@ -104,7 +106,7 @@ def _smooth_weights(x: Tensor, length: Any, size: Any, align: bool, scale: float
     return (weights / weights.sum(0)).to(x.dtype)
 
 
-def _smooth_bicubic(
+def _antialiased_bicubic(
     x: Tensor,
     output_size: Sequence[Any],
     align_corners: bool,
@@ -114,8 +116,8 @@ def _smooth_bicubic(
     from torch._prims_common import suggest_memory_format
 
     height, width = output_size
-    rows = x @ _smooth_weights(x, x.shape[3], width, align_corners, scale_w)
-    columns = _smooth_weights(x, x.shape[2], height, align_corners, scale_h)
+    rows = x @ _antialiased_weights(x, x.shape[3], width, align_corners, scale_w)
+    columns = _antialiased_weights(x, x.shape[2], height, align_corners, scale_h)
     result = (rows.mT @ columns).mT
     return result.contiguous(memory_format=suggest_memory_format(x))
 
@@ -123,8 +125,8 @@ def _smooth_bicubic(
 def resample_decompositions() -> dict[Any, Callable[..., Any]]:
     """Operator → rule."""
     return {
-        _aten._upsample_bicubic2d_aa.default: _smooth_bicubic,
-        _aten._upsample_bicubic2d_aa.vec: _by_factors(_smooth_bicubic),
+        _aten._upsample_bicubic2d_aa.default: _antialiased_bicubic,
+        _aten._upsample_bicubic2d_aa.vec: _by_factors(_antialiased_bicubic),
         _aten.upsample_bicubic2d.default: _bicubic,
         _aten.upsample_bicubic2d.vec: _by_factors(_bicubic),
     }

@@ -1,7 +1,8 @@
-"""Order statistics written in terms of a stable sort: medians, the k-th value, the mode; buckets.
+"""Decompositions of order statistics into a stable sort: medians, the k-th value, the mode.
 
-Each rule follows eager torch, NaN rules included; where eager leaves open which of equal elements
-an index names, it is the first one (the last for `mode`). Knows nothing of graphs.
+Also of `bucketize`. Each rule follows eager torch, NaN rules included. Among equal elements, where
+eager leaves the index open, it is that of the first (of the last for `mode`). Knows nothing of
+graphs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def _pick(ordered: Pair, at: Tensor, dim: int, keepdim: bool) -> Pair:
 
 
 def _with_dimension(rule: Callable[..., Pair]) -> Callable[..., Pair]:
-    """The rule, for tensors that may have no dimension: those count as one element."""
+    """The rule for tensors of any rank: a 0-d tensor counts as one element."""
 
     def wrapped(x: Tensor, *args: Any, **kwargs: Any) -> Pair:
         if x.dim() > 0:
@@ -41,7 +42,7 @@ def _with_dimension(rule: Callable[..., Pair]) -> Callable[..., Pair]:
 
 
 def _median_place(x: Tensor, dim: int, ignore_nan: bool) -> Tensor | int:
-    """Where the sorted lanes have their median: the lower of two, or the first NaN."""
+    """The position of the median in sorted lanes: the lower of two, or the first NaN."""
     n = x.shape[dim]
     if not x.dtype.is_floating_point:
         return (n - 1) // 2
@@ -100,7 +101,7 @@ def _mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Pair:
 def _bucketize(
     x: Tensor, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
-    """Torch's binary search, which takes neither numbers without a dimension nor no boundaries."""
+    """Torch's binary search, which takes neither 0-d tensors nor empty boundaries."""
     from torch._decomp import get_decompositions
 
     op = _aten.bucketize.Tensor
@@ -119,7 +120,7 @@ def _bucketize_number(
     return _bucketize(number, boundaries, out_int32=out_int32, right=right)
 
 
-def order_decompositions() -> dict[Any, Callable[..., Any]]:
+def sort_decompositions() -> dict[Any, Callable[..., Any]]:
     """Operator → rule; the rules end in sorting, gathering and comparing."""
     return {
         _aten.bucketize.Scalar: _bucketize_number,

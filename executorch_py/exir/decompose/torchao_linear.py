@@ -43,7 +43,10 @@ _UNSIGNED = 128  # int8 plus this is uint8, which AVX-512 VNNI multiplies by int
 
 @dataclass(frozen=True)
 class _Product:
-    """mul node, and what it says: `x` [rows, columns], or the node that quantized it."""
+    """A matched product: its `mul` node, and its operands; `x` is [rows, columns].
+
+    `quantized` is the node that quantized `x`, if there is one.
+    """
 
     node: fx.Node
     x: fx.Node
@@ -53,7 +56,7 @@ class _Product:
 
 
 def restore_linear_layers(program: ExportedProgram) -> ExportedProgram:
-    """The program, or a copy with linear layers where it has such products."""
+    """The program, or a copy with linear layers if it has such products."""
     if not any(_products(program.graph_module)):
         return program
     program = copy_program(program)
@@ -69,7 +72,7 @@ def restore_linear_layers(program: ExportedProgram) -> ExportedProgram:
 
 
 def _int_mm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Of products that are no linear layer: the same integers, widened before."""
+    """A product outside linear layers: the same integers, as int32 operands."""
     return torch.mm(a.to(torch.int32), b.to(torch.int32))
 
 
@@ -88,6 +91,7 @@ def _out_dtype(operator: Any, dtype: torch.dtype, *args: Any) -> torch.Tensor:
 
 
 def integer_decompositions() -> dict[Any, Any]:
+    """Operator → rule."""
     return {_aten._int_mm.default: _int_mm, out_dtype: _out_dtype}
 
 
@@ -176,7 +180,7 @@ def _is_sum_of_columns(correction: Any, matrix: fx.Node) -> bool:
 
 
 def _is_sum_of(correction: Any, weight: fx.Node) -> bool:
-    """Whether the rows of the weights are summed for it."""
+    """Whether a correction is a multiple of the sums of the weights' rows."""
     factors = _through(correction, _CASTS)
     if not _calls(factors, _aten.mul.Tensor):
         return False
@@ -185,7 +189,7 @@ def _is_sum_of(correction: Any, weight: fx.Node) -> bool:
 
 
 def _fits(product: _Product) -> bool:
-    """Whether these are a matrix of int8 with a scale for each row or for all, and floats."""
+    """Whether the weight is an int8 matrix with one scale or one for each row, and the rest f32."""
     values = [n.meta.get("val") for n in (product.node, product.weight, product.scales)]
     if not all(isinstance(value, torch.Tensor) for value in values):
         return False

@@ -106,7 +106,7 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
         "exir.passes.user.export_pass:map_args",
     ),
     "exir.pass_manager": ("exir.passes.user.pass_manager",),
-    "exir.passes.constant_prop_pass": ("exir.passes.simplify.constant_prop",),
+    "exir.passes.constant_prop_pass": ("exir.passes.simplify.fold_constants:constant_prop_pass",),
     "exir.passes.convert_constant_dim_order_pass": (
         "exir.passes.to_edge.convert_constant_dim_order:convert_constant_dim_order_pass",
     ),

@@ -48,7 +48,7 @@ from executorch_py.exir.passes.quantized.decompose_affine import DecomposeAffine
 from executorch_py.exir.passes.quantized.lower_to_integer_ops import LowerToIntegerOps
 from executorch_py.exir.passes.quantized.per_token_qparams import PerChannelWeights, PerTokenQparams
 from executorch_py.exir.passes.quantized.weight_only_quantization import WeightOnlyQuantization
-from executorch_py.exir.passes.runner import Step, wanted_passes
+from executorch_py.exir.passes.runner import Settings, Step, wanted_passes
 from executorch_py.exir.passes.settings import (
     planner_alignment,
     plans_buffers,
@@ -64,25 +64,23 @@ from executorch_py.exir.passes.simplify.simplify_softmax_guards import SimplifyS
 from executorch_py.exir.passes.to_edge.lift_constants import LiftConstants
 from executorch_py.exir.passes.to_edge.steps import ATEN_TO_EDGE
 
-Config = Any
-
 # An edge program, and what the user's passes made of it.
 GIVEN = facts(Fact.FUNCTIONAL)
 
 
-def _choose_file(c: Config) -> Any:
+def _choose_file(c: Settings) -> Any:
     """The user's choice of a data file for each constant; None for one file of all."""
     return c.external_constants if callable(c.external_constants) else None
 
 
-def _attention(c: Config) -> Pass:
+def _attention(c: Settings) -> Pass:
     """Fuse attention if enabled, simplify the guards that are left, then fold new constants."""
     first: list[Pass] = [FuseAttention()] if c.own_operators else []
     first += [SimplifySoftmaxGuards()] if c.remove_redundant else []
     return IfChanged(*first, then=(FoldConstants(),) if c.fold_constants else ())
 
 
-def _reinplace(c: Config) -> Pass:
+def _reinplace(c: Settings) -> Pass:
     ops = set(DEFAULT_INPLACEABLE_OPS) | set(c.reinplace_extra_ops or ())
     if c.write_buffers_in_place:
         ops.add(SLICE_SCATTER)
@@ -91,17 +89,17 @@ def _reinplace(c: Config) -> Pass:
     return Reinplace(ops, view_alignment=alignment if may_view else None)
 
 
-def _elide_slice_copies(c: Config) -> Pass:
+def _elide_slice_copies(c: Settings) -> Pass:
     alignment = planner_alignment(c)
     return ElideSliceCopies(plans_inputs(c), plans_outputs(c), plans_buffers(c), alignment)
 
 
-def _upper_bounds(c: Config) -> Pass:
+def _upper_bounds(c: Settings) -> Pass:
     contract = Contract(requires=facts(Fact.SPECS), ensures=facts(Fact.UPPER_BOUNDS))
     return FxPass(c.sym_shape_eval_pass, contract)
 
 
-def _out_variants(c: Config) -> Pass:
+def _out_variants(c: Settings) -> Pass:
     may_leave_some = getattr(c.to_out_var_pass, "ignore_to_out_var_failure", False)
     ensures = facts() if may_leave_some else facts(Fact.OUT_VARIANTS)
     requires = facts(Fact.SPECS, Fact.RUNTIME_ARITHMETIC, Fact.UPPER_BOUNDS)
@@ -117,33 +115,36 @@ TO_EXECUTORCH: tuple[Step, ...] = (
     Step(BmmToMm, lambda c: c.remove_redundant),
     # Before folding, which sees the top graph only.
     Step(HoistLoopConstants, lambda c: c.fold_constants),
+    # The same pass by our setting and by upstream's, which are independent.
     Step(FoldConstants, lambda c: c.fold_constants),
     Step(FoldConstants, lambda c: c.do_quant_fusion_and_const_prop),
     # After folding, which makes constants of the zeros and ones that it looks for.
     Step(AlgebraicSimplify, lambda c: c.remove_redundant),
-    # After the delegates took what they know; before the rules that know these operators.
+    # After folding; before the passes that know the operators which these choose.
     Step(PerTokenQparams),
     Step(PerChannelWeights, lambda c: c.own_operators),
-    # After the rules above, which drop what hides the pattern and make constants of masks.
+    # After the rules above, which drop calls that hide the pattern, and fold masks to constants.
     Step(_attention, lambda c: c.own_operators or c.remove_redundant),
     # After attention, whose views are of floats; before epilogues, which would take activations.
     Step(CommuteQuantize, lambda c: c.own_operators),
     Step(LowerToIntegerOps, lambda c: c.own_operators),
-    # What is left then; after all folding, which would widen the weights in the file.
+    # After all folding, which would dequantize the weights in the file.
     Step(WeightOnlyQuantization),
-    # What neither of those took; before epilogues, which fuse its arithmetic.
+    # After all passes that know these operators; before epilogues, which fuse its arithmetic.
     Step(lambda c: IfChanged(DecomposeAffine(), then=_to_edge(c))),
     # Before epilogues, whose tensors must have one layout.
     Step(ConvLayouts, lambda c: c.choose_layouts and c.own_operators),
-    # On what is left then, and while nothing writes to what an epilogue reads.
+    # After the passes that match single operators; before writes to tensors that epilogues read.
     Step(FuseEpilogues, lambda c: c.own_operators),
     # From here on operators write to their operands; rules for functional graphs end above.
     Step(RestoreMutations),
     # In-place operators before write-back, which then sees the buffers that need no copy.
     Step(_reinplace, lambda c: c.write_buffers_in_place or _asks_in_place(c)),
-    # Weights of a training program are outputs before copies to buffers follow the outputs.
+    # For training programs: outputs are complete before write-back replaces some of them.
     Step(WeightsToOutputs),
+    # After in-place operators; from here on the graph itself does what the signature describes.
     Step(InsertWriteBack),
+    # Marks buffers for emission; after all passes that add or drop constants.
     Step(SkipLargeZeroStates),
     # Before specs, which record the layouts that it inserts.
     Step(LegalizePortableDimOrderPass, lambda c: c.target != "executorch_py"),
@@ -151,9 +152,11 @@ TO_EXECUTORCH: tuple[Step, ...] = (
     Step(SeparateLoopState),
     # Before specs: assertions have no value, and hold symbols without bounds.
     Step(RemoveGraphAssertsPass),
+    # All passes below read or change specs; values no longer change.
     Step(PropagateSpecs),
+    # After specs, which the operators on sizes that it inserts inherit.
     Step(EdgeToBackendOpsPass),
-    # Views: one name, then one base, then no copy. Constants are known to be constant by then.
+    # Views: one operator, then one base, then no copy; specs say which bases are constants.
     Step(CanonicalizeReshapes, lambda c: c.remove_view_copy),
     Step(NormalizeViewCopyBasePass, lambda c: c.remove_view_copy),
     Step(
@@ -169,6 +172,7 @@ TO_EXECUTORCH: tuple[Step, ...] = (
     ),
     # Before out variants, which allocate at upper bounds.
     Step(_upper_bounds),
+    # After views, which need no memory and therefore no out variant.
     Step(_out_variants),
     # After out variants, whose out argument it replaces by the buffer.
     Step(ElideWriteBack, lambda c: c.write_buffers_in_place),
@@ -177,17 +181,17 @@ TO_EXECUTORCH: tuple[Step, ...] = (
         lambda c: ReuseOperandMemory(plans_outputs(c)),
         lambda c: c.overwrite_operands and uses_default_planner(c),
     ),
-    # Once more at the end, for constants that passes made, and names that they chose.
+    # At the end once more: passes made constants, and nodes that produce outputs.
     Step(lambda c: TagExternalConstants(_choose_file(c)), lambda c: bool(c.external_constants)),
     Step(TagMutableWeights, lambda c: c.external_mutable_weights),
     Step(NameOutputs),
 )
 
 
-def _to_edge(c: Config) -> tuple[Pass, ...]:
+def _to_edge(c: Settings) -> tuple[Pass, ...]:
     """Passes that bring torch operators of a later stage to the edge dialect."""
     return (*wanted_passes(ATEN_TO_EDGE, c), LiftConstants())
 
 
-def _asks_in_place(c: Config) -> bool:
+def _asks_in_place(c: Settings) -> bool:
     return c.run_reinplace_pass or c.reinplace_extra_ops is not None

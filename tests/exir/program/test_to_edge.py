@@ -1,4 +1,4 @@
-"""What to_edge promises about its surroundings: the collector, and operators registered late."""
+"""to_edge and its process: the garbage collector, and operators that are registered late."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class SpecPropPass(PassBase):
     def update_placeholder_tensor_specs(
         self, exported_program: ExportedProgram, graph_module: fx.GraphModule
     ) -> None:
-        """Mark parameters, buffers nobody writes and lifted constants as constant."""
+        """Mark parameters, buffers that no operator writes and lifted constants as constant."""
         mark_constants(exported_program, graph_module)
 
 
@@ -80,7 +80,7 @@ class PropagateSpecs(FxPass):
 
 
 def mark_constants(ep: ExportedProgram, gm: fx.GraphModule) -> None:
-    """Set `spec.const` on the placeholders whose values ship inside the program."""
+    """Set `spec.const` on the placeholders whose values are part of the program."""
     constants = constant_tensors(ep)
     for node in placeholders(gm.graph):
         spec = node.meta.get("spec")

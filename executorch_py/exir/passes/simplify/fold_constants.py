@@ -1,9 +1,9 @@
 """FoldConstants: results that depend on constants only are computed at export, by eager torch.
 
 Such results are casts of scalars, aranges, masks, and above all transposed weights of linear
-layers. The file must not grow: a result larger than the constants that it replaces is computed at
-run time as before. So a tied embedding is not stored twice, and a large mask stays out of the file.
-Quantization of constants is folded, and arithmetic on dequantized constants with it.
+layers. Growth of the file is limited: a result much larger than the constants that it replaces is
+computed at run time as before. So a tied embedding is not stored twice, and a large mask stays out
+of the file. Quantization of constants is folded, and arithmetic on dequantized constants with it.
 Dequantization itself, and calls that only move dequantized elements, stay for the passes that know
 integer weights.
 """
@@ -59,6 +59,20 @@ class FoldConstants(Pass):
 
     def run(self, program: ExportedProgram) -> bool:
         return _Folder(program, self.keep).run()
+
+
+def constant_prop_pass(
+    exported_program: ExportedProgram,
+    custom_skip_targets: Iterable[Any] | None = None,
+    _skip_dim_order: bool = True,
+) -> ExportedProgram:
+    """FoldConstants under upstream's name, in place; returns the same program.
+
+    Upstream folds everything that depends on constants except the operators given here, and by
+    default keeps dequantization where a backend or a quantized kernel can use it.
+    """
+    FoldConstants(map(op_key, custom_skip_targets or ())).run(exported_program)
+    return exported_program
 
 
 @dataclass

@@ -105,7 +105,7 @@ class ProxyValue:
 
 @dataclass(frozen=True)
 class ExportedProgramPassResult:
-    """What a pass over an ExportedProgram returns."""
+    """The result of a pass over an ExportedProgram."""
 
     exported_program: ExportedProgram
     modified: bool

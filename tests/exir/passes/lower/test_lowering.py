@@ -1,4 +1,4 @@
-"""What to_executorch's passes do to a graph, and that the numbers stay those of eager torch.
+"""Effects of to_executorch's passes on a graph, and that the numbers stay those of eager torch.
 
 Numbers are checked by running the lowered graph inside its planned memory (see ../conftest.py).
 """

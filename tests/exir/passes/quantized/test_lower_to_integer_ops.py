@@ -87,7 +87,7 @@ def linear(*args: int) -> nn.Linear:
 
 IN, OUT = ["quantize_per_tensor", "_to_dim_order_copy"], ["_to_dim_order_copy"]
 
-# What runs between quantizing the input and dequantizing the result, and the model.
+# Operators between the quantization of the input and the dequantization of the result; the model.
 NETWORKS: dict[str, tuple[list[str], Callable[[Net, torch.Tensor], Any], dict[str, nn.Module]]] = {
     "a convolution and its activation": (
         ["qconvolution*"],

@@ -1,8 +1,8 @@
 """Checks of a pipeline: after every pass, the truth of `modified` and all facts that should hold.
 
 A snapshot of the program is one line of text for each node, constant and entry of the signature.
-`run` must return True exactly if these lines changed. Facts are tests of every node. Slow compared
-with the passes themselves, therefore only for tests and for whoever asks (runner.py).
+`run` must return True exactly if these lines changed. Facts are tests of every node. Checks may
+take as long as the passes; runner.py makes them where they are asked for.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from executorch_py.exir.passes.inplace.restore_mutations import WRAPPERS
 from executorch_py.exir.passes.lower.replace_edge_with_backend import is_python_arithmetic
 from executorch_py.exir.passes.to_edge.replace_views import is_view
 
-# Meta that decides about the file, beside values and specs.
+# Meta that affects the file, beside values and specs.
 _META = ("constant_tag", "et_init_buffer", "debug_handle", "delegation_tag")
 
 
@@ -107,7 +107,7 @@ def _constant(value: Any) -> str:
 
 
 class _Texts:
-    """Values of nodes as text; specs are numbered as they are met, so that sharing shows."""
+    """Values of nodes as text; specs are numbered in order, so that shared specs are visible."""
 
     def __init__(self) -> None:
         self._specs: dict[TensorSpec, int] = {}
@@ -178,7 +178,7 @@ def check_program(program: ExportedProgram, holds: Facts, after: str) -> None:
 
 
 def _signature_problems(program: ExportedProgram) -> Iterator[str]:
-    """Placeholders, signature and constants say the same."""
+    """Disagreements between placeholders, signature and constants."""
     specs = program.graph_signature.input_specs
     nodes = placeholders(program.graph_module.graph)
     if len(specs) != len(nodes):

@@ -1,9 +1,8 @@
-"""Running a pipeline: a list of steps, each of which makes a pass from the settings.
+"""Pipeline runner: a pipeline is a list of steps, each of which makes a pass from the settings.
 
-With checks, every pass answers for its contract, and the exception names the pass that broke it.
-They are asked for by `checked_pipeline()`, for the code inside, or by the environment variable
-EXECUTORCH_PY_CHECK_PASSES=1, for the process. One question per program decides; without checks
-nothing else is done than running the passes.
+Checks (checks.py) are asked for by `checked_pipeline()`, for the code inside, or by the environment
+variable EXECUTORCH_PY_CHECK_PASSES=1, for the process. The error then names the pass that broke its
+contract. The choice is made once per program; without checks the passes run and nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arguments for a program that was exported, as its model takes them.
+"""Arguments of an exported program, in the structure that its model takes.
 
 Callers pass the arguments of the model, or the one tuple that they passed to torch.export, and
 keyword arguments in any order. Other arguments are refused by a message that shows the program's

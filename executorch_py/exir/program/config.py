@@ -21,7 +21,7 @@ TARGETS = ("executorch_py", "executorch-1.5")
 
 
 class DynamicMemoryPlanningMode(Enum):
-    """How tensors of dynamic size are planned; the runtime supports upper bounds only."""
+    """Planning of tensors of dynamic size; the runtime supports upper bounds only."""
 
     UPPER_BOUND = 0
     RUNTIME = 1
@@ -37,7 +37,7 @@ class PropagateDeviceConfig:
 
 @dataclass
 class EdgeCompileConfig:
-    """How a program is brought to the edge dialect."""
+    """Settings of the conversion of a program to the edge dialect."""
 
     _check_ir_validity: bool = True
     _skip_dim_order: bool = False
@@ -47,7 +47,7 @@ class EdgeCompileConfig:
 
 @dataclass
 class ExecutorchBackendConfig:
-    """How edge programs become a file."""
+    """Settings of the lowering of edge programs to a file."""
 
     passes: list[Any] = field(default_factory=list)
     memory_planning_pass: Any = field(default_factory=MemoryPlanningPass)
@@ -70,7 +70,7 @@ class ExecutorchBackendConfig:
     run_reinplace_pass: bool = False
     enable_non_cpu_memory_planning: bool = True
     reinplace_extra_ops: frozenset[Any] | None = None
-    # Not upstream's. The runtime whose kernels and layout rules the file is made and checked for.
+    # Not upstream's. The runtime that the file is for, with its kernels and layout rules.
     target: str = "executorch_py"
     # Not upstream's. Compute at export what depends on constants only; fold batch norms into
     # convolutions; write mutable buffers in place where that is provably the same.
@@ -112,5 +112,5 @@ class ExecutorchBackendConfig:
         if self.dynamic_memory_planning_mode is not DynamicMemoryPlanningMode.UPPER_BOUND:
             raise ValueError(
                 "dynamic_memory_planning_mode: expected UPPER_BOUND, as no runtime grows memory, "
-                f"got {self.dynamic_memory_planning_mode.name}"
+                f"got {self.dynamic_memory_planning_mode!r}"
             )

@@ -122,7 +122,7 @@ class _Propagation:
         if "val" not in node.meta:
             if op_key(node.target).startswith("aten::_assert") or not node.users:
                 return None
-            raise InternalError(f"node {node.name} ({node.target}) carries no example value")
+            raise InternalError(f"node {node.name} ({node.target}): expected meta['val'], got none")
         value = node.meta["val"]
         spec = pytree.tree_map(make_spec, value)
         spec = tuple(spec) if isinstance(spec, list) else spec

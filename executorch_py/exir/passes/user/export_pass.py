@@ -257,7 +257,9 @@ class ExportPass(PassBase):
         inputs = self.inputs(graph_module)
         modes = {id(i.fake_mode): i.fake_mode for i in inputs if isinstance(i, FakeTensor)}
         if len(modes) > 1:
-            raise ExportPassBaseError("the inputs of the graph belong to different fake modes")
+            raise ExportPassBaseError(
+                f"expected inputs of the graph in one fake mode, got {len(modes)} modes"
+            )
         mode = next(iter(modes.values()), None)
         dispatcher: Any = enable_python_dispatcher() if mode else contextlib.nullcontext()
         mode = mode or FakeTensorMode(allow_non_fake_inputs=True)

@@ -87,7 +87,7 @@ class PassInterpreter(fx.Interpreter):
         return callback._fx("call_function", target, args, kwargs, meta)
 
     def call_module(self, target: Any, args: Any, kwargs: Any) -> None:
-        raise ExportPassBaseError("call_module is not supported.")
+        raise ExportPassBaseError(f"expected no call_module node, got one of {target}")
 
     def call_method(self, target: Any, args: Any, kwargs: Any) -> None:
-        raise ExportPassBaseError("call_method is not supported.")
+        raise ExportPassBaseError(f"expected no call_method node, got one of {target}")

@@ -141,7 +141,7 @@ REFUSED = {
     ),
     "uint8": (
         Annotates("linear", x=spec(torch.uint8), weight=WEIGHT, result=INT8),
-        r"linear \(first_u8\) as uint8 x.* 'x' would be uint8, and its operators read",
+        r"linear \(first_u8\) as uint8 x.* 'x' would be uint8, where XNNPACK reads",
     ),
     "int16 result": (
         Annotates("linear", x=INT8, weight=WEIGHT, result=spec(torch.int16)),

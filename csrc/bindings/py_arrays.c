@@ -63,7 +63,7 @@ static PyObject *torch_plain_numpy(py_state *state, PyObject *tensor) {
   if (!torch_on_cpu(state, tensor)) {
     PyErr_Clear();
     PyObject *device = PyObject_GetAttr(tensor, state->str_device);
-    py_raise(state, ET_INVALID_ARGUMENT, "tensor is on device %S, needs cpu: pass tensor.cpu()",
+    py_raise(state, ET_INVALID_ARGUMENT, "tensor: expected device cpu, got %S: pass tensor.cpu()",
              device != NULL ? device : Py_None);
     Py_XDECREF(device);
     return NULL;

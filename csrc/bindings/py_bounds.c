@@ -14,9 +14,10 @@ static int parse_dim(py_method *self, size_t i, size_t d, PyObject *item, size_t
                                                 &bound->symbol, &bound->scale, &bound->offset)) {
     if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError)) {
       PyErr_Clear();
-      py_raise(self->state, ET_INVALID_ARGUMENT,
-               "bounds of input %zu, dim %zu are %R, need (lower, upper, symbol, scale, offset)", i,
-               d, item);
+      py_raise(
+          self->state, ET_INVALID_ARGUMENT,
+          "bounds of input %zu, dim %zu: expected (lower, upper, symbol, scale, offset), got %R", i,
+          d, item);
     }
     return -1;
   }
@@ -24,9 +25,9 @@ static int parse_dim(py_method *self, size_t i, size_t d, PyObject *item, size_t
   const bool named = -1 <= bound->symbol && bound->symbol < (int64_t)n_dims;
   if (ordered && named && bound->scale >= 1) return 0;
   py_raise(self->state, ET_INVALID_ARGUMENT,
-           "bounds of input %zu, dim %zu are %R, need 0 <= lower <= upper, a symbol below %zu or "
-           "-1, and a scale of 1 or more",
-           i, d, item, n_dims);
+           "bounds of input %zu, dim %zu: expected 0 <= lower <= upper, a symbol below %zu or -1, "
+           "and a scale of 1 or more, got %R",
+           i, d, n_dims, item);
   return -1;
 }
 
@@ -38,9 +39,8 @@ static int parse_input(py_method *self, size_t i, PyObject *item, size_t n_dims)
   int result = -1;
   const size_t n = (size_t)PyTuple_GET_SIZE(dims);
   if (in->tag != ET_TENSOR || n != in->info.rank) {
-    py_raise(self->state, ET_INVALID_ARGUMENT,
-             "bounds of input %zu are for %zu dims, need them for %zu", i, n,
-             in->tag == ET_TENSOR ? in->info.rank : (size_t)0);
+    py_raise(self->state, ET_INVALID_ARGUMENT, "bounds of input %zu: expected %zu dims, got %zu", i,
+             in->tag == ET_TENSOR ? in->info.rank : (size_t)0, n);
     goto done;
   }
   in->bounds = PyMem_Calloc(n + 1, sizeof *in->bounds);
@@ -62,7 +62,8 @@ done:
 static int parse_inputs(py_method *self, PyObject *items) {
   if ((size_t)PyTuple_GET_SIZE(items) != self->n_inputs) {
     py_raise(self->state, ET_INVALID_ARGUMENT,
-             "method %R has %zu inputs, needs bounds or None for each", self->name, self->n_inputs);
+             "method %R: expected bounds or None for each of %zu inputs, got %zd", self->name,
+             self->n_inputs, PyTuple_GET_SIZE(items));
     return -1;
   }
   size_t n_dims = 0;
@@ -160,17 +161,17 @@ PyObject *py_bounds_problem(const py_method *self, size_t i, size_t d) {
   if (size < bound->lower || size > bound->upper) {
     PyObject *range = range_text(bound);
     PyObject *text =
-        range == NULL ? NULL : PyUnicode_FromFormat("dim %zu is %d, needs %U", d, size, range);
+        range == NULL ? NULL : PyUnicode_FromFormat("dim %zu: expected %U, got %d", d, range, size);
     Py_XDECREF(range);
     return text;
   }
   const py_symbol *symbol = &self->symbols[bound->symbol];
   if (!symbol->known) {
     return bound->offset == 0
-               ? PyUnicode_FromFormat("dim %zu is %d, needs a multiple of %d", d, size,
-                                      bound->scale)
-               : PyUnicode_FromFormat("dim %zu is %d, needs %d more than a multiple of %d", d, size,
-                                      bound->offset, bound->scale);
+               ? PyUnicode_FromFormat("dim %zu: expected a multiple of %d, got %d", d, bound->scale,
+                                      size)
+               : PyUnicode_FromFormat("dim %zu: expected %d more than a multiple of %d, got %d", d,
+                                      bound->offset, bound->scale, size);
   }
   const py_input *other = &self->inputs[symbol->input];
   PyObject *name = self->input_names == NULL
@@ -180,8 +181,8 @@ PyObject *py_bounds_problem(const py_method *self, size_t i, size_t d) {
   if (name == NULL) return NULL;
   const long long needed = (long long)symbol->value * bound->scale + bound->offset;
   PyObject *text = PyUnicode_FromFormat(
-      "dim %zu is %d, needs %lld because dim %zu of input %zu%U is %d", d, size, needed,
-      symbol->dim, symbol->input, name, (int)other->sizes[symbol->dim]);
+      "dim %zu: expected %lld, because dim %zu of input %zu%U is %d, got %d", d, needed,
+      symbol->dim, symbol->input, name, (int)other->sizes[symbol->dim], size);
   Py_DECREF(name);
   return text;
 }

@@ -223,15 +223,15 @@ int py_dlpack_view_of(py_state *state, PyObject *object, py_array_view *view) {
   PyObject *array = NULL;
   if (tensor->device_type != DL_CPU && tensor->device_type != DL_CPU_PINNED_CUDA &&
       tensor->device_type != DL_CPU_PINNED_ROCM) {
-    py_raise(state, ET_INVALID_ARGUMENT, "array is on DLPack device type %d, needs 1 (cpu)",
+    py_raise(state, ET_INVALID_ARGUMENT, "array: expected DLPack device type 1 (cpu), got %d",
              (int)tensor->device_type);
   } else if (dtype == ET_DTYPE_COUNT) {
     py_raise(state, ET_INVALID_ARGUMENT,
              "DLPack dtype (code %u, %u bits, %u lanes) has no counterpart in program files",
              (unsigned)tensor->code, (unsigned)tensor->bits, (unsigned)tensor->lanes);
   } else if (tensor->ndim < 0 || tensor->ndim > ET_MAX_RANK) {
-    py_raise(state, ET_INVALID_ARGUMENT, "array has %d dimensions, at most %d are possible",
-             (int)tensor->ndim, ET_MAX_RANK);
+    py_raise(state, ET_INVALID_ARGUMENT, "array: expected at most %d dimensions, got %d",
+             ET_MAX_RANK, (int)tensor->ndim);
   } else {
     array = array_over(tensor, py_dtype_row_of(dtype)->typenum, et_dtype_bytes(dtype), owner);
   }

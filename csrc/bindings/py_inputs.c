@@ -67,12 +67,12 @@ static PyObject *wanted(const py_input *in) {
   }
 }
 
-// Raises "<input>: <given>, the program expects <wanted>"; steals `given`. Always -1.
+// Raises "<input>: expected <wanted>, got <given>"; steals `given`. Always -1.
 __attribute__((cold)) static int mismatch(const py_method *self, size_t i, et_status status,
                                           PyObject *given) {
   PyObject *who = label(self, i), *what = wanted(&self->inputs[i]);
   if (who != NULL && what != NULL && given != NULL) {
-    py_raise(self->state, status, "%U: %U, the program expects %U", who, given, what);
+    py_raise(self->state, status, "%U: expected %U, got %U", who, what, given);
   }
   Py_XDECREF(given);
   Py_XDECREF(who);
@@ -116,7 +116,7 @@ static PyObject *shape_problem(const py_method *self, size_t i, const npy_intp *
                                const size_t *broken) {
   PyObject *shape = PyArray_IntTupleFromIntp((int)rank, sizes);
   PyObject *list = shape == NULL ? NULL : PySequence_List(shape);
-  PyObject *given = list == NULL ? NULL : PyUnicode_FromFormat("shape %R was given", list);
+  PyObject *given = list == NULL ? NULL : PyUnicode_FromFormat("shape %R", list);
   Py_XDECREF(shape);
   Py_XDECREF(list);
   PyObject *reason = given == NULL || broken == NULL ? NULL : py_bounds_problem(self, i, *broken);
@@ -134,13 +134,13 @@ static int check_tensor(py_method *self, size_t i, const py_array_view *view) {
   py_input *in = &self->inputs[i];
   if (view->dtype != in->info.dtype) {
     return mismatch(self, i, ET_INVALID_ARGUMENT,
-                    PyUnicode_FromFormat("dtype %s was given", py_dtype_python_name(view->dtype)));
+                    PyUnicode_FromFormat("dtype %s", py_dtype_python_name(view->dtype)));
   }
   if (!PyArray_ISNOTSWAPPED(view->array)) {
     return mismatch(
         self, i, ET_INVALID_ARGUMENT,
         PyUnicode_FromString(
-            "bytes are in the other byte order (use array.astype(array.dtype.newbyteorder('=')))"));
+            "bytes in the other byte order (use array.astype(array.dtype.newbyteorder('=')))"));
   }
   const npy_intp *sizes = PyArray_DIMS(view->array);
   const size_t rank = (size_t)PyArray_NDIM(view->array);
@@ -215,7 +215,7 @@ static int fill_tensor(py_method *self, size_t i, PyObject *object) {
   if (found < 0) return name_error(self, i);
   if (found == 0) {
     return mismatch(self, i, ET_INVALID_ARGUMENT,
-                    PyUnicode_FromFormat("a value of type %s was given", Py_TYPE(object)->tp_name));
+                    PyUnicode_FromFormat("a value of type %s", Py_TYPE(object)->tp_name));
   }
   if (view.is_torch) {
     self->kind = PY_KIND_TORCH;
@@ -259,7 +259,7 @@ static int fill_int(py_method *self, size_t i, PyObject *object) {
   if (in->value.as.i == -1 && PyErr_Occurred()) {
     PyErr_Clear();
     return mismatch(self, i, ET_INVALID_ARGUMENT,
-                    PyUnicode_FromFormat("%S does not fit 64 bits", object));
+                    PyUnicode_FromFormat("%S, which does not fit 64 bits", object));
   }
   return 0;
 }
@@ -284,8 +284,7 @@ static int fill_string(py_method *self, size_t i, PyObject *object) {
   in->value.as.string = PyUnicode_AsUTF8AndSize(object, &n);
   if (in->value.as.string == NULL) return -1;
   if (n > (Py_ssize_t)UINT32_MAX) {
-    return mismatch(self, i, ET_INVALID_ARGUMENT,
-                    PyUnicode_FromString("a str over 4 GiB was given"));
+    return mismatch(self, i, ET_INVALID_ARGUMENT, PyUnicode_FromString("a str over 4 GiB"));
   }
   in->value.n = (uint32_t)n;
   in->next = Py_NewRef(object);
@@ -322,9 +321,8 @@ static int fill(py_method *self, size_t i, PyObject *object) {
     const int wrong = fill_scalar(self, i, object);
     if (wrong < 0) return -1;
     if (wrong > 0) {
-      return mismatch(
-          self, i, ET_INVALID_ARGUMENT,
-          PyUnicode_FromFormat("a value of type %s was given", Py_TYPE(object)->tp_name));
+      return mismatch(self, i, ET_INVALID_ARGUMENT,
+                      PyUnicode_FromFormat("a value of type %s", Py_TYPE(object)->tp_name));
     }
   }
   in->pending = true;
@@ -342,7 +340,7 @@ static PyObject *as_sequence(const py_method *self, PyObject *sequence) {
       (tensor_type != NULL && PyObject_TypeCheck(sequence, (PyTypeObject *)tensor_type));
   if (!single) return PySequence_Tuple(sequence);
   return py_raise(self->state, ET_INVALID_TYPE,
-                  "inputs of method %R are a %s, need a list or tuple with one item per input",
+                  "inputs of method %R: expected a list or tuple with one item per input, got %s",
                   self->name, Py_TYPE(sequence)->tp_name);
 }
 
@@ -351,7 +349,7 @@ static int check_count(const py_method *self, Py_ssize_t n) {
   PyObject *names =
       self->input_names != NULL ? PyObject_Repr(self->input_names) : PyUnicode_FromString("");
   if (names != NULL) {
-    py_raise(self->state, ET_INVALID_ARGUMENT, "method %R takes %zu input%s%s%U, %zd were given",
+    py_raise(self->state, ET_INVALID_ARGUMENT, "method %R: expected %zu input%s%s%U, got %zd",
              self->name, self->n_inputs, self->n_inputs == 1 ? "" : "s",
              PyUnicode_GET_LENGTH(names) > 0 ? " " : "", names, n);
     Py_DECREF(names);

@@ -91,7 +91,7 @@ static int parse_kind(py_method *self, PyObject *word, py_kind *kind) {
     } else if (PyUnicode_Check(word) && PyUnicode_CompareWithASCIIString(word, "torch") == 0) {
       *kind = PY_KIND_TORCH;
     } else {
-      py_raise(self->state, ET_INVALID_ARGUMENT, "kind is %R, needs 'numpy', 'torch' or None",
+      py_raise(self->state, ET_INVALID_ARGUMENT, "kind: expected 'numpy', 'torch' or None, got %R",
                word);
       return -1;
     }
@@ -111,7 +111,7 @@ static int parse_kind(py_method *self, PyObject *word, py_kind *kind) {
 static int parse_call(const char *name, const char *const *names, size_t n_names,
                       PyObject *const *args, Py_ssize_t n, PyObject *keywords, PyObject **slots) {
   if ((size_t)n > n_names) {
-    PyErr_Format(PyExc_TypeError, "%s() takes at most %zu arguments, %zd were given", name, n_names,
+    PyErr_Format(PyExc_TypeError, "%s(): expected at most %zu arguments, got %zd", name, n_names,
                  n);
     return -1;
   }
@@ -147,7 +147,7 @@ static PyObject *method_execute(PyObject *object, PyObject *const *args, Py_ssiz
       parse_clone(slots[1], &clone) < 0)
     return NULL;
   if (slots[0] == NULL) {
-    PyErr_SetString(PyExc_TypeError, "execute() needs the argument 'inputs'");
+    PyErr_SetString(PyExc_TypeError, "execute() is missing the argument 'inputs'");
     return NULL;
   }
   if (enter(self) < 0) return NULL;
@@ -226,7 +226,8 @@ static PyObject *method_attribute(PyObject *object, PyObject *const *args, Py_ss
   const char *name =
       slots[0] != NULL && PyUnicode_Check(slots[0]) ? PyUnicode_AsUTF8(slots[0]) : NULL;
   if (name == NULL) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "attribute() needs a name, a str");
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_TypeError, "attribute(): expected a name of type str");
     return NULL;
   }
   if (enter(self) < 0) return NULL;
@@ -256,10 +257,12 @@ static PyObject *method_name_inputs(PyObject *object, PyObject *names) {
   py_method *self = (py_method *)object;
   PyObject *tuple = PySequence_Tuple(names);
   if (tuple == NULL) return NULL;
-  if ((size_t)PyTuple_GET_SIZE(tuple) != self->n_inputs) {
+  const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+  if ((size_t)n != self->n_inputs) {
     Py_DECREF(tuple);
     return py_raise(self->state, ET_INVALID_ARGUMENT,
-                    "method %R has %zu inputs, needs as many names", self->name, self->n_inputs);
+                    "method %R: expected %zu names, one per input, got %zd", self->name,
+                    self->n_inputs, n);
   }
   Py_XSETREF(self->input_names, tuple);
   Py_RETURN_NONE;

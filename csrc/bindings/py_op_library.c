@@ -71,7 +71,7 @@ static int check_abi(py_state *state, PyObject *path, const et_op_library *shown
 static int check_op(py_state *state, PyObject *path, const et_op *op) {
   const char *problem = NULL;
   if (op->name == NULL || strstr(op->name, "::") == NULL) {
-    problem = "its name needs a namespace, as in mylib::softcap.out";
+    problem = "expected a name with a namespace, as in mylib::softcap.out";
   } else if (op->run == NULL) {
     problem = "it has no run function";
   } else if (op->n_args == 0) {
@@ -154,8 +154,8 @@ static py_op_library *loaded_before(py_state *state, const py_op_library *librar
 
 static int copy_ops(py_state *state, py_op_library *library, const et_op_table *shown) {
   if (shown->ops == NULL || shown->n_ops == 0 || shown->n_ops > 65536) {
-    py_raise(state, ET_INVALID_ARGUMENT, "%U has %zu operators, needs 1 to 65536", library->path,
-             shown->n_ops);
+    py_raise(state, ET_INVALID_ARGUMENT, "%U: expected 1 to 65536 operators, got %zu",
+             library->path, shown->n_ops);
     return -1;
   }
   for (size_t i = 0; i < shown->n_ops; i++) {

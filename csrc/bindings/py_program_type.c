@@ -23,11 +23,11 @@ PyObject *py_open_program(PyObject *module, PyObject *args, PyObject *kwargs) {
   }
   py_state *state = PyModule_GetState(module);
   if (verification != ET_VERIFY_FULL && verification != ET_VERIFY_MINIMAL) {
-    return py_raise(state, ET_INVALID_ARGUMENT, "verification is %d, needs 0 (full) or 1 (minimal)",
-                    verification);
+    return py_raise(state, ET_INVALID_ARGUMENT,
+                    "verification: expected 0 (full) or 1 (minimal), got %d", verification);
   }
   if (n_threads < 0 || n_threads > 1024) {
-    return py_raise(state, ET_INVALID_ARGUMENT, "n_threads is %zd, needs 0 (all CPUs) to 1024",
+    return py_raise(state, ET_INVALID_ARGUMENT, "n_threads: expected 0 (all CPUs) to 1024, got %zd",
                     n_threads);
   }
   if (py_fork_hook_register(state) < 0) return NULL;
@@ -114,7 +114,8 @@ static PyObject *name_shown(const char *name) {
 // The bytes of a name that was given, and an object that holds them.
 static PyObject *name_given(PyObject *name, char **bytes) {
   if (!PyUnicode_Check(name)) {
-    PyErr_Format(PyExc_TypeError, "a method's name is a str, not %.80s", Py_TYPE(name)->tp_name);
+    PyErr_Format(PyExc_TypeError, "a method's name: expected str, got %.80s",
+                 Py_TYPE(name)->tp_name);
     return NULL;
   }
   PyObject *encoded = PyUnicode_AsEncodedString(name, "utf-8", "surrogateescape");

@@ -61,8 +61,8 @@ void *eti_arena_claim(et_arena *arena, size_t n, size_t item_bytes, size_t align
 
 et_status eti_arena_status(const et_arena *arena, et_error *err) {
   ET_CHECK(!arena->failed, err, ET_OUT_OF_MEMORY,
-           "method memory: %zu bytes given, at least %zu needed (measure first)", arena->size,
-           arena->used);
+           "method memory: expected at least %zu bytes (measure first), got %zu", arena->used,
+           arena->size);
   return ET_OK;
 }
 

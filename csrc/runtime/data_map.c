@@ -31,12 +31,16 @@ const eti_format eti_ptd_format = {
 static et_status verify(const et_data_map *map, et_error *err) {
   const eti_vector named = eti_fb_vector(map->file.root, PTD_ROOT_NAMED_DATA);
   ET_CHECK(named.data != NULL && eti_fb_vector(map->file.root, PTD_ROOT_SEGMENTS).data != NULL, err,
-           ET_INVALID_EXTERNAL_DATA, "external data without segments or names");
+           ET_INVALID_EXTERNAL_DATA,
+           "external data: the file lacks its list of segments or of names");
   for (size_t i = 0; i < named.n; i++) {
     const uint8_t *layout = eti_fb_table(eti_fb_at(named, i), PTD_NAMED_LAYOUT);
+    const size_t n_sizes = eti_fb_vector(layout, PTD_LAYOUT_SIZES).n;
+    const size_t n_order = eti_fb_vector(layout, PTD_LAYOUT_DIM_ORDER).n;
     ET_CHECK(
-        eti_fb_vector(layout, PTD_LAYOUT_SIZES).n == eti_fb_vector(layout, PTD_LAYOUT_DIM_ORDER).n,
-        err, ET_INVALID_EXTERNAL_DATA, "external data entry %zu has half a layout", i);
+        n_sizes == n_order, err, ET_INVALID_EXTERNAL_DATA,
+        "external data entry %zu: expected as many sizes as dim order entries, got %zu and %zu", i,
+        n_sizes, n_order);
   }
   return ET_OK;
 }

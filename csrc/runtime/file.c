@@ -20,20 +20,22 @@ static et_status read_header(et_file *file, const uint8_t *head, uint64_t *flatb
   *flatbuffer_bytes = file_bytes;
   if (!has_header && format->is_header_optional) return ET_OK;
   const uint32_t header_bytes = eti_u32(header + 4);
-  ET_CHECK(has_header && header_bytes >= format->header_bytes, err, (et_status)format->damaged,
-           "extended header of %lu bytes, needs %d and the mark '%c%c%c%c'",
-           (unsigned long)header_bytes, format->header_bytes, format->magic[0], format->magic[1],
-           format->magic[2], format->magic[3]);
+  ET_CHECK(
+      has_header && header_bytes >= format->header_bytes, err, (et_status)format->damaged,
+      "extended header: expected the mark '%c%c%c%c' and at least %d bytes, got %s and %lu bytes",
+      format->magic[0], format->magic[1], format->magic[2], format->magic[3], format->header_bytes,
+      has_header ? "it" : "another", (unsigned long)header_bytes);
   // External data counts its flatbuffer from behind the header, and says where that is.
   const uint64_t offset = format->figures_at == 8 ? 0 : eti_u64(header + 8);
   const uint64_t size = eti_u64(figures);
   const uint64_t base = eti_u64(figures + 8);
   uint64_t bytes = header_bytes >= 32 ? eti_u64(figures + 16) : 0;
-  ET_CHECK(eti_inside(offset, size, file_bytes) && eti_inside(base, bytes, file_bytes), err,
-           (et_status)format->damaged,
-           "the file has %llu bytes, its header speaks of %llu + %llu: it is cut short or damaged",
-           (unsigned long long)file_bytes, (unsigned long long)(base != 0 ? base : size),
-           (unsigned long long)bytes);
+  ET_CHECK(
+      eti_inside(offset, size, file_bytes) && eti_inside(base, bytes, file_bytes), err,
+      (et_status)format->damaged,
+      "the file: expected %llu + %llu bytes by its header, got %llu: it is cut short or damaged",
+      (unsigned long long)(base != 0 ? base : size), (unsigned long long)bytes,
+      (unsigned long long)file_bytes);
   // Old files do not say how many bytes their segments have: what is there, is theirs.
   if (base != 0 && bytes == 0) bytes = file_bytes - base;
   *flatbuffer_bytes = offset + size;
@@ -47,7 +49,7 @@ static et_status verify_contents(const et_file *file, et_error *err) {
   const eti_format *format = file->format;
   uint64_t offset, size;
   ET_CHECK(eti_fb_u32(file->root, ETI_FILE_ROOT_VERSION) == 0, err, (et_status)format->damaged,
-           "format version %lu, this runtime reads version 0",
+           "format version: expected 0, got %lu",
            (unsigned long)eti_fb_u32(file->root, ETI_FILE_ROOT_VERSION));
   const size_t n_segments = eti_fb_vector(file->root, format->segments).n;
   for (size_t i = 0; i < n_segments; i++) {
@@ -60,8 +62,9 @@ static et_status verify_contents(const et_file *file, et_error *err) {
     const uint8_t *entry = eti_fb_at(named, i);
     const uint32_t segment = eti_fb_u32(entry, ETI_FILE_NAMED_SEGMENT);
     ET_CHECK(eti_fb_string(entry, ETI_FILE_NAMED_KEY) != NULL && segment < n_segments, err,
-             (et_status)format->dangling, "named data %zu: no key, or segment %lu of %zu", i,
-             (unsigned long)segment, n_segments);
+             (et_status)format->dangling,
+             "named data %zu: expected a key and a segment below %zu, got segment %lu", i,
+             n_segments, (unsigned long)segment);
   }
   return ET_OK;
 }
@@ -72,13 +75,15 @@ static et_status open_flatbuffer(et_file *file, bool is_trusted, et_error *err) 
   const uint8_t *base = file->head.data;
   const size_t size = file->head.size;
   ET_CHECK(eti_is_aligned(base, SOURCE_ALIGN), err, ET_INVALID_ARGUMENT,
-           "the file's bytes must lie at a multiple of %d in memory", SOURCE_ALIGN);
+           "the file's bytes: expected an address that is a multiple of %d, got 0x%llx",
+           SOURCE_ALIGN, (unsigned long long)(uintptr_t)base);
   ET_CHECK(size >= 8 && memcmp(base + 4, format->identifier, sizeof format->identifier) == 0, err,
            (et_status)format->damaged,
-           "not a file of this kind: the identifier '%c%c%c%c' is missing", format->identifier[0],
+           "not a file of this kind: expected the identifier '%c%c%c%c'", format->identifier[0],
            format->identifier[1], format->identifier[2], format->identifier[3]);
   ET_CHECK(eti_u32(base) >= 8 && eti_inside(eti_u32(base), 4, size), err,
-           (et_status)format->damaged, "the root table's offset %lu lies outside the file",
+           (et_status)format->damaged,
+           "the root table's offset: expected inside %zu bytes, got %lu", size,
            (unsigned long)eti_u32(base));
   size_t where;
   ET_CHECK(is_trusted || eti_fb_verify(base, size, format->schema, &where), err,
@@ -93,8 +98,8 @@ et_status eti_file_open(et_file *file, const et_source *source, const eti_format
   file->source = *source;
   file->format = format;
   ET_CHECK(source->size >= HEAD_BYTES, err, ET_INVALID_ARGUMENT,
-           "%llu bytes: the smallest file of this kind has %d", (unsigned long long)source->size,
-           HEAD_BYTES);
+           "the file: expected at least %d bytes, got %llu", HEAD_BYTES,
+           (unsigned long long)source->size);
   et_blob head;
   uint64_t bytes;
   ET_TRY(eti_source_load(&file->source, 0, HEAD_BYTES, &head, err));

@@ -5,7 +5,7 @@
 #include "runtime/method.h"
 #include "runtime/tensor.h"
 
-// Scalars and texts are baked into the program: a call must give what was traced.
+// Scalars and texts are constants of the program: a call must give the value that was traced.
 static bool is_near(double given, double traced) {
   if (given == traced || (given != given && traced != traced)) return true;
   const double size = traced < 0 ? -traced : traced;
@@ -32,34 +32,41 @@ static bool is_same(const et_value *a, const et_value *traced) {
 }
 
 #if ET_MESSAGES
-static et_status fail_baked(size_t i, const et_value *traced, et_error *err) {
-  (void)eti_fail(err, ET_INVALID_ARGUMENT, "input %zu: the program was made for ", i);
-  if (traced->tag == ET_INT) {
-    eti_append(err, "the Int %lld", (long long)traced->as.i);
-  } else if (traced->tag == ET_BOOL) {
-    eti_append(err, "the Bool %s", traced->as.b ? "true" : "false");
-  } else if (traced->tag == ET_DOUBLE) {
-    eti_append(err, "the Double %g", traced->as.d);
-  } else if (traced->tag == ET_STRING) {
-    eti_append(err, "the text '%s'", traced->as.string);
+static void append_value(et_error *err, const et_value *v) {
+  if (v->tag == ET_INT) {
+    eti_append(err, "the Int %lld", (long long)v->as.i);
+  } else if (v->tag == ET_BOOL) {
+    eti_append(err, "the Bool %s", v->as.b ? "true" : "false");
+  } else if (v->tag == ET_DOUBLE) {
+    eti_append(err, "the Double %g", v->as.d);
+  } else if (v->tag == ET_STRING) {
+    eti_append(err, "the text '%s'", v->as.string);
   } else {
-    eti_append(err, traced->tag == ET_NONE ? "None" : "a list, which cannot be set");
+    eti_append(err, v->tag == ET_NONE ? "None" : v->tag == ET_TENSOR ? "a tensor" : "a list");
   }
-  eti_append(err, " and no other value");
+}
+
+static et_status fail_constant(size_t i, const et_value *src, const et_value *traced,
+                               et_error *err) {
+  (void)eti_fail(err, ET_INVALID_ARGUMENT, "input %zu: expected ", i);
+  append_value(err, traced);
+  eti_append(err, traced->tag > ET_BOOL ? ", which cannot be set, got "
+                                        : " that the program was exported with, got ");
+  append_value(err, src);
   return ET_INVALID_ARGUMENT;
 }
 #else
-#define fail_baked(i, traced, err) ET_FAIL(err, ET_INVALID_ARGUMENT, "input %zu", i)
+#define fail_constant(i, src, traced, err) ET_FAIL(err, ET_INVALID_ARGUMENT, "input %zu", i)
 #endif
 
-static et_status check_baked(const et_method *method, size_t i, const et_value *src,
-                             et_error *err) {
+static et_status check_constant(const et_method *method, size_t i, const et_value *src,
+                                et_error *err) {
   const uint8_t *table;
   et_value traced;
   const unsigned code =
       eti_plan_value(&method->plan, eti_u32(method->plan.inputs.data + 4 * i), &table);
   (void)eti_build_plain(code, table, &traced);
-  return is_same(src, &traced) ? ET_OK : fail_baked(i, &traced, err);
+  return is_same(src, &traced) ? ET_OK : fail_constant(i, src, &traced, err);
 }
 
 static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_error *err) {
@@ -68,21 +75,21 @@ static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_e
   ET_ASSERT((loose == NULL) == ((t->flags & ET_TENSOR_PLANNED) != 0));
   const size_t element_bytes = et_dtype_bytes((et_dtype)t->dtype);
   ET_CHECK(src->dtype == t->dtype, err, ET_INVALID_ARGUMENT,
-           "input %zu: element type %s, the plan expects %s", i,
-           et_dtype_name((et_dtype)src->dtype), et_dtype_name((et_dtype)t->dtype));
+           "input %zu: expected element type %s, got %s", i, et_dtype_name((et_dtype)t->dtype),
+           et_dtype_name((et_dtype)src->dtype));
   size_t numel;
   ET_CHECK(
       src->rank <= ET_MAX_RANK && eti_shape_numel(src->sizes, src->rank, element_bytes, &numel),
-      err, ET_INVALID_ARGUMENT, "input %zu: negative or too large sizes", i);
+      err, ET_INVALID_ARGUMENT, "input %zu: a size is negative, or the tensor is too large", i);
   ET_CHECK(src->rank != t->rank || numel == 0 ||
                eti_same_order(src->sizes, src->dim_order, t->dim_order, t->rank),
            err, ET_INVALID_ARGUMENT,
-           "input %zu: its dim order is not the one planned, and bytes are never re-laid out here",
-           i);
-  ET_CHECK(numel == 0 || src->data != NULL, err, ET_INVALID_ARGUMENT, "input %zu: no data", i);
+           "input %zu: expected the planned dim order, got another: bytes are not re-laid out", i);
+  ET_CHECK(numel == 0 || src->data != NULL, err, ET_INVALID_ARGUMENT,
+           "input %zu: expected data, got NULL", i);
   ET_CHECK(
       loose == NULL || numel == 0 || eti_is_aligned(src->data, eti_dtype_align((et_dtype)t->dtype)),
-      err, ET_INVALID_ARGUMENT, "input %zu: its data is not aligned to its element type", i);
+      err, ET_INVALID_ARGUMENT, "input %zu: the data is not aligned to its element type", i);
   if (loose != NULL) t->capacity = loose->bound;
   ET_TRY(et_tensor_resize(t, src->sizes, src->rank, err));
   if (loose != NULL) {
@@ -98,17 +105,17 @@ static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_e
 }
 
 et_status et_method_set_input(et_method *method, size_t i, const et_value *src, et_error *err) {
-  ET_CHECK(i < method->plan.inputs.n, err, ET_INVALID_ARGUMENT, "input %zu: method '%s' has %zu", i,
-           method->plan.name, method->plan.inputs.n);
+  ET_CHECK(i < method->plan.inputs.n, err, ET_INVALID_ARGUMENT,
+           "input %zu: method '%s' has only %zu", i, method->plan.name, method->plan.inputs.n);
   ET_CHECK(!atomic_load(&method->is_busy) && !method->is_stepping, err, ET_INVALID_STATE,
            "input %zu: inputs cannot change during a run", i);
   method->is_paused = false;  // an interrupted run may have views of the input that goes
   eti_slot *slot = &method->slots[i];
   if (slot->tensor == NULL) {
-    ET_TRY(check_baked(method, i, src, err));
+    ET_TRY(check_constant(method, i, src, err));
   } else {
     ET_CHECK(src->tag == ET_TENSOR && src->as.tensor != NULL, err, ET_INVALID_ARGUMENT,
-             "input %zu: a tensor is needed", i);
+             "input %zu: expected a tensor, got another kind of value", i);
     const et_status status = set_tensor(slot, src->as.tensor, i, err);
     if (status == ET_NOT_SUPPORTED) ET_CONTEXT(err, "input %zu: ", i);
     ET_TRY(status);
@@ -118,15 +125,15 @@ et_status et_method_set_input(et_method *method, size_t i, const et_value *src, 
 }
 
 et_status et_method_set_output_data(et_method *method, size_t i, et_span memory, et_error *err) {
-  ET_CHECK(i < method->plan.outputs.n, err, ET_INVALID_ARGUMENT, "output %zu: method '%s' has %zu",
-           i, method->plan.name, method->plan.outputs.n);
+  ET_CHECK(i < method->plan.outputs.n, err, ET_INVALID_ARGUMENT,
+           "output %zu: method '%s' has only %zu", i, method->plan.name, method->plan.outputs.n);
   ET_CHECK(!atomic_load(&method->is_busy) && !method->is_stepping, err, ET_INVALID_STATE,
            "output %zu: outputs cannot change during a run", i);
   method->is_paused = false;
   const eti_slot *slot = &method->slots[method->plan.inputs.n + i];
-  ET_CHECK(slot->tensor != NULL, err, ET_INVALID_ARGUMENT, "output %zu is no tensor", i);
+  ET_CHECK(slot->tensor != NULL, err, ET_INVALID_ARGUMENT, "output %zu is not a tensor", i);
   ET_CHECK(slot->loose != NULL, err, ET_INVALID_STATE,
-           "output %zu has memory of its own in the plan", i);
+           "output %zu has planned memory, which cannot be replaced", i);
   eti_loose *loose = slot->loose;
   ET_ASSERT(loose->tensor == slot->tensor);
   const size_t element_bytes = et_dtype_bytes((et_dtype)slot->tensor->dtype);
@@ -134,8 +141,8 @@ et_status et_method_set_output_data(et_method *method, size_t i, et_span memory,
                (memory.data != NULL || loose->bound == 0) &&
                eti_is_aligned(memory.data, eti_dtype_align((et_dtype)slot->tensor->dtype)),
            err, ET_INVALID_ARGUMENT,
-           "output %zu: %zu bytes given, %zu needed, aligned to the element type", i, memory.size,
-           loose->bound * element_bytes);
+           "output %zu: expected %zu bytes, aligned to the element type, got %zu", i,
+           loose->bound * element_bytes, memory.size);
   loose->data = slot->tensor->data = memory.data;
   loose->capacity = slot->tensor->capacity = loose->bound;
   return ET_OK;

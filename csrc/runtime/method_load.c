@@ -18,7 +18,7 @@ static et_status loosen_view(eti_loader *l, const eti_instruction_facts *in) {
   if (t.place == ETI_PLACE_NONE) return ET_OK;  // is loose already
   for (size_t i = 0; i < l->plan.inputs.n; i++) {
     ET_CHECK(eti_u32(l->plan.inputs.data + 4 * i) != value && ++l->work <= ET_MAX_PLAN_WORK, l->err,
-             ET_INVALID_PROGRAM, "a view is input %zu, which has memory of its own", i);
+             ET_INVALID_PROGRAM, "the result of a view is input %zu, which has planned memory", i);
   }
   eti_loose *loose = ETI_CLAIM(&l->arena, eti_loose, 1);
   if (loose == NULL) return eti_arena_status(&l->arena, l->err);
@@ -118,15 +118,16 @@ static void fill_slots(et_method *method) {
 static et_status check_planned(const eti_loader *l) {
   const size_t n = l->plan.buffer_sizes.n - 1;
   ET_CHECK(l->memory->n_planned >= n, l->err, ET_INVALID_ARGUMENT,
-           "%zu planned buffers given, the method needs %zu", l->memory->n_planned, n);
+           "planned buffers: expected %zu, got %zu", n, l->memory->n_planned);
   for (size_t i = 0; i < n; i++) {
     const et_span span = l->memory->planned[i];
     const uint64_t needed = eti_u64(l->plan.buffer_sizes.data + 8 * (i + 1));
     ET_CHECK(needed <= span.size && (needed == 0 || span.data != NULL), l->err, ET_OUT_OF_MEMORY,
-             "planned buffer %zu has %zu bytes, the method needs %llu", i, span.size,
-             (unsigned long long)needed);
+             "planned buffer %zu: expected %llu bytes, got %zu", i, (unsigned long long)needed,
+             span.size);
     ET_CHECK(needed == 0 || eti_is_aligned(span.data, 16), l->err, ET_INVALID_ARGUMENT,
-             "planned buffer %zu does not lie at a multiple of 16", i);
+             "planned buffer %zu: expected an address that is a multiple of 16, got 0x%llx", i,
+             (unsigned long long)(uintptr_t)span.data);
   }
   return ET_OK;
 }
@@ -178,7 +179,7 @@ static et_status load(eti_loader *l) {
   if (l->method == NULL) return ET_OK;
   const et_span scratch = eti_span_aligned(l->memory->scratch);
   ET_CHECK(scratch.size >= l->scratch_bytes, l->err, ET_OUT_OF_MEMORY,
-           "scratch memory: %zu bytes given, %zu needed", scratch.size, l->scratch_bytes);
+           "scratch memory: expected %zu bytes, got %zu", l->scratch_bytes, scratch.size);
   l->method->scratch = scratch.data;
   l->method->scratch_bytes = l->scratch_bytes;
   ET_ASSERT(l->method->n_ready == l->plan.delegates.n);

@@ -48,10 +48,10 @@ et_status et_program_planned_bytes(const et_program *program, const char *name, 
   eti_plan plan;
   ET_TRY(eti_plan_find(program, name, &plan, err));
   ET_CHECK(i + 1 < plan.buffer_sizes.n && i + 1 != 0, err, ET_INVALID_ARGUMENT,
-           "planned buffer %zu: the method has %ld", i, (long)plan.buffer_sizes.n - 1);
+           "planned buffer %zu: method '%s' has only %ld", i, name, (long)plan.buffer_sizes.n - 1);
   const uint64_t size = eti_u64(plan.buffer_sizes.data + 8 * (i + 1));
-  ET_CHECK(size <= PTRDIFF_MAX, err, ET_INVALID_PROGRAM, "planned buffer %zu: size %lld", i,
-           (long long)size);
+  ET_CHECK(size <= PTRDIFF_MAX, err, ET_INVALID_PROGRAM,
+           "planned buffer %zu: size %lld is negative or too large", i, (long long)size);
   *bytes = (size_t)size;
   return ET_OK;
 }
@@ -76,20 +76,20 @@ et_status et_program_slot_info(const et_program *program, const char *name, et_s
   size_t index, n = slots.n;
   if (kind == ET_SLOT_ATTRIBUTE) {
     index = find_attribute(&plan, i, &n);
-    ET_CHECK(index < plan.values.n, err, ET_INVALID_ARGUMENT, "attribute %zu: method '%s' has %zu",
-             i, name, n);
+    ET_CHECK(index < plan.values.n, err, ET_INVALID_ARGUMENT,
+             "attribute %zu: method '%s' has only %zu", i, name, n);
   } else {
-    ET_CHECK(i < n, err, ET_INVALID_ARGUMENT, "%s %zu: method '%s' has %zu",
+    ET_CHECK(i < n, err, ET_INVALID_ARGUMENT, "%s %zu: method '%s' has only %zu",
              kind == ET_SLOT_INPUT ? "input" : "output", i, name, n);
     index = eti_u32(slots.data + 4 * i);
     ET_CHECK(index < plan.values.n, err, ET_INVALID_PROGRAM,
-             "method '%s': slot %zu is value %ld of %zu", name, i, (long)(int32_t)index,
-             plan.values.n);
+             "method '%s', slot %zu: expected a value index below %zu, got %ld", name, i,
+             plan.values.n, (long)(int32_t)index);
   }
   const uint8_t *table;
   const unsigned code = eti_plan_value(&plan, index, &table);
   ET_CHECK(code >= PTE_NULL && code <= PTE_OPTIONAL_TENSOR_LIST, err, ET_INVALID_PROGRAM,
-           "method '%s': value %zu is of no known kind", name, index);
+           "method '%s', value %zu: expected a kind of 1 to 11, got %u", name, index, code);
   if (code == PTE_TENSOR) {
     eti_tensor_facts t;
     ET_TRY(eti_tensor_read(table, &t, err));
@@ -106,8 +106,8 @@ et_status et_program_visit_operators(const et_program *program, const char *name
   for (unsigned kind = PTE_KERNEL_CALL; kind <= PTE_DELEGATE_CALL; kind++) {
     const eti_vector list = kind == PTE_KERNEL_CALL ? plan.operators : plan.delegates;
     ET_CHECK((uint64_t)list.n * plan.n_instructions <= ET_MAX_PLAN_WORK, err, ET_NOT_SUPPORTED,
-             "method '%s': too many calls to count, %zu instructions of %zu kinds", name,
-             plan.n_instructions, list.n);
+             "method '%s': %zu instructions of %zu operators or delegates are too many to count",
+             name, plan.n_instructions, list.n);
     for (size_t k = 0; k < list.n; k++) {
       eti_instruction_facts in = {.kind = kind, .index = (int32_t)k};
       const char *op_name, *overload;

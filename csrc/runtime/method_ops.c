@@ -15,12 +15,12 @@ static et_status check_tensor(const eti_loader *l, const et_op *op, size_t k, bo
   ET_TRY(eti_tensor_read(table, &t, l->err));
   const et_dtype_set set = is_written ? op->out_dtypes : op->in_dtypes;
   ET_CHECK(!is_written || !eti_is_constant(&t), l->err, ET_INVALID_PROGRAM,
-           "argument %zu is a constant and would be written", k);
+           "argument %zu is a constant, which the operator would write", k);
   ET_CHECK(set == 0 || (set & ET_DTYPE_BIT(t.dtype)) != 0, l->err, ET_NOT_SUPPORTED,
-           "argument %zu has element type %s, which the kernel lacks for %s", k,
+           "argument %zu: the kernel does not support element type %s for %s", k,
            et_dtype_name((et_dtype)t.dtype), is_written ? "outputs" : "inputs");
   ET_CHECK(op->max_rank == 0 || t.rank <= op->max_rank, l->err, ET_NOT_SUPPORTED,
-           "argument %zu has rank %zu, the kernel supports at most %d", k, t.rank, op->max_rank);
+           "argument %zu: expected a rank of at most %d, got %zu", k, op->max_rank, t.rank);
   return ET_OK;
 }
 
@@ -29,8 +29,8 @@ static et_status check_tensor(const eti_loader *l, const et_op *op, size_t k, bo
 et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in,
                          uint32_t *writes) {
   ET_ASSERT(op != NULL);  // eti_check_missing has been asked
-  ET_CHECK(in->n_args == op->n_args, l->err, ET_INVALID_PROGRAM,
-           "%lu arguments, the operator takes %d", (unsigned long)in->n_args, op->n_args);
+  ET_CHECK(in->n_args == op->n_args, l->err, ET_INVALID_PROGRAM, "expected %d arguments, got %lu",
+           op->n_args, (unsigned long)in->n_args);
   for (size_t k = in->n_args; k-- > 0;) {  // from the result, whose kind decides what is written
     const uint32_t value = eti_u32(in->args + 4 * k);
     const uint8_t *table;

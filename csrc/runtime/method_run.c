@@ -18,12 +18,13 @@ static void restore_loose(et_method *method) {
 }
 
 static et_status check_tensor(const et_tensor *t, bool is_written, size_t k, et_error *err) {
-  ET_CHECK(t->data != NULL || t->capacity == 0, err, ET_INVALID_STATE,
-           "the tensor of argument %zu has no memory: an output's must be set, a view must come "
-           "after its base",
-           k);
+  ET_CHECK(
+      t->data != NULL || t->capacity == 0, err, ET_INVALID_STATE,
+      "argument %zu: the tensor has no memory; an output's must be set, a view must come after "
+      "its base",
+      k);
   ET_CHECK(!is_written || (t->flags & ET_TENSOR_CONSTANT) == 0, err, ET_INVALID_PROGRAM,
-           "the tensor of argument %zu is a constant and would be written", k);
+           "argument %zu: the tensor is a constant, which the operator would write", k);
   return ET_OK;
 }
 
@@ -82,7 +83,7 @@ static et_status run_jump(const eti_instruction *in, size_t *position, et_error 
   } else {
     const et_tensor *t = condition->tag == ET_TENSOR ? condition->as.tensor : NULL;
     ET_CHECK(t != NULL && t->dtype == ET_B8, err, ET_INVALID_PROGRAM,
-             "the condition is neither a Bool nor a b8 tensor");
+             "the condition: expected a Bool or a b8 tensor, got another kind of value");
     ET_CHECK(t->data != NULL || t->numel == 0, err, ET_INVALID_STATE,
              "the condition tensor has no memory");
     for (size_t i = 0; i < t->numel; i++) is_true = is_true && ((const uint8_t *)t->data)[i] != 0;
@@ -110,7 +111,7 @@ static et_status run_move(const et_value *from, et_value *to, et_error *err) {
                ? to->tag == ET_TENSOR && a->dtype == b->dtype && a->rank == b->rank
                : from->tag < ET_TENSOR_LIST,
            err, ET_INVALID_PROGRAM,
-           "moves a tensor to where another element type, rank or kind of value is expected");
+           "move: expected a value of the kind, element type and rank of the one it replaces");
   *to = *from;
   return ET_OK;
 }
@@ -159,7 +160,7 @@ static et_status may_go_on(const et_method *method, uint32_t executed, et_error 
   ET_CHECK(!atomic_load_explicit(&method->is_interrupted, memory_order_relaxed), err,
            ET_INTERRUPTED, "interrupted on request");
   ET_CHECK(executed <= ET_MAX_EXECUTED_INSTRUCTIONS, err, ET_INVALID_PROGRAM,
-           "more than %lu instructions executed: an endless loop",
+           "expected at most %lu executed instructions, got more: an endless loop",
            (unsigned long)ET_MAX_EXECUTED_INSTRUCTIONS);
   return ET_OK;
 }

@@ -71,15 +71,16 @@ static et_status find_external(const eti_loader *l, const eti_tensor_facts *t,
   const uint8_t *layout = eti_fb_table(entry->table, PTD_NAMED_LAYOUT);
   const eti_vector sizes = eti_fb_vector(layout, PTD_LAYOUT_SIZES);
   const eti_vector order = eti_fb_vector(layout, PTD_LAYOUT_DIM_ORDER);
-  ET_CHECK(layout != NULL && eti_fb_u8(layout, PTD_LAYOUT_DTYPE) == t->dtype &&
-               sizes.n == t->rank && order.n == t->rank &&
-               memcmp(sizes.data, t->sizes, 4 * t->rank) == 0 &&
-               memcmp(order.data, t->dim_order, t->rank) == 0 && entry->bytes >= t->bytes,
-           l->err, ET_INVALID_EXTERNAL_DATA,
-           "external data '%s' (%s, rank %zu, %llu bytes) is not laid out as the program's tensor "
-           "(%s, rank %zu, %zu bytes)",
-           t->name, et_dtype_name((et_dtype)eti_fb_u8(layout, PTD_LAYOUT_DTYPE)), sizes.n,
-           (unsigned long long)entry->bytes, et_dtype_name((et_dtype)t->dtype), t->rank, t->bytes);
+  ET_CHECK(
+      layout != NULL && eti_fb_u8(layout, PTD_LAYOUT_DTYPE) == t->dtype && sizes.n == t->rank &&
+          order.n == t->rank && memcmp(sizes.data, t->sizes, 4 * t->rank) == 0 &&
+          memcmp(order.data, t->dim_order, t->rank) == 0 && entry->bytes >= t->bytes,
+      l->err, ET_INVALID_EXTERNAL_DATA,
+      "external data '%s': expected %s, rank %zu, %zu bytes in the layout of the program's tensor, "
+      "got %s, rank %zu, %llu bytes",
+      t->name, et_dtype_name((et_dtype)t->dtype), t->rank, t->bytes,
+      et_dtype_name((et_dtype)eti_fb_u8(layout, PTD_LAYOUT_DTYPE)), sizes.n,
+      (unsigned long long)entry->bytes);
   return ET_OK;
 }
 

@@ -23,7 +23,7 @@ et_status et_file_map_open(et_file_map *map, const char *path, et_error *err) {
   if (file < 0 || fstat(file, &facts) != 0) {
     status = ET_FAIL(err, ET_ACCESS_FAILED, "cannot open '%s': %s", path, strerror(errno));
   } else if (!S_ISREG(facts.st_mode)) {
-    status = ET_FAIL(err, ET_ACCESS_FAILED, "'%s' is no regular file", path);
+    status = ET_FAIL(err, ET_ACCESS_FAILED, "'%s' is not a regular file", path);
   } else if (facts.st_size > 0) {
     data = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, file, 0);
     if (data == MAP_FAILED) {

@@ -151,11 +151,11 @@ size_t et_thread_pool_bytes(size_t n_threads) {
 et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_threads,
                               et_error *err) {
   ET_CHECK(n_threads >= 1 && n_threads <= ET_MAX_THREADS, err, ET_INVALID_ARGUMENT,
-           "%zu threads: a pool has 1 to %u", n_threads, ET_MAX_THREADS);
+           "thread pool: expected 1 to %u threads, got %zu", ET_MAX_THREADS, n_threads);
   ET_CHECK(memory.data != NULL && ((uintptr_t)memory.data & (ET_MEMORY_ALIGN - 1)) == 0 &&
                memory.size >= et_thread_pool_bytes(n_threads),
-           err, ET_OUT_OF_MEMORY, "thread pool: %zu bytes given, %zu needed, 64-aligned",
-           memory.size, et_thread_pool_bytes(n_threads));
+           err, ET_OUT_OF_MEMORY, "thread pool: expected %zu bytes, 64-aligned, got %zu",
+           et_thread_pool_bytes(n_threads), memory.size);
   et_thread_pool *pool = memory.data;
   memset(pool, 0, et_thread_pool_bytes(n_threads));
   ET_CHECK(pthread_mutex_init(&pool->lock, NULL) == 0 &&
@@ -174,8 +174,8 @@ et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_thr
   if (pool->n_workers + 1 < n_threads) {
     const size_t n_started = pool->n_workers;
     et_thread_pool_deinit(pool);
-    return ET_FAIL(err, ET_OUT_OF_RESOURCES, "the system started only %zu of %zu threads",
-                   n_started + 1, n_threads);
+    return ET_FAIL(err, ET_OUT_OF_RESOURCES, "thread pool: expected %zu threads, got %zu started",
+                   n_threads, n_started + 1);
   }
   *out = pool;
   return ET_OK;

@@ -28,8 +28,7 @@ et_status eti_plan_find(const et_program *program, const char *name, eti_plan *p
              "method '%s': slot %u of its plan is absent", name, PTE_PLAN_VALUES + k);
   }
   ET_CHECK(plan->chains.n <= ET_MAX_CHAINS, err, ET_NOT_SUPPORTED,
-           "method '%s': %zu chains, at most %u are supported", name, plan->chains.n,
-           ET_MAX_CHAINS);
+           "method '%s': expected at most %u chains, got %zu", name, ET_MAX_CHAINS, plan->chains.n);
   plan->n_instructions = 0;
   for (size_t c = 0; c < plan->chains.n; c++) {
     plan->n_instructions += eti_fb_vector(eti_fb_at(plan->chains, c), PTE_CHAIN_INSTRUCTIONS).n;
@@ -62,39 +61,40 @@ eti_vector eti_tensor_list(unsigned code, const uint8_t *table) {
 
 static et_status read_shape(const uint8_t *table, eti_tensor_facts *out, et_error *err) {
   out->dtype = eti_fb_u8(table, PTE_TENSOR_DTYPE);
-  ET_CHECK(out->dtype < ET_DTYPE_COUNT, err, ET_INVALID_PROGRAM, "element type %d does not exist",
-           out->dtype);
+  ET_CHECK(out->dtype < ET_DTYPE_COUNT, err, ET_INVALID_PROGRAM,
+           "element type: expected a number below %d, got %d", ET_DTYPE_COUNT, out->dtype);
   const unsigned dynamism = eti_fb_u8(table, PTE_TENSOR_DYNAMISM);
   ET_CHECK(dynamism < PTE_DYNAMIC_UNBOUND, err,
            dynamism == PTE_DYNAMIC_UNBOUND ? ET_NOT_SUPPORTED : ET_INVALID_PROGRAM,
-           "shape dynamism %u: only static (0) and bounded (1) shapes can be run", dynamism);
+           "shape dynamism: expected static (0) or bounded (1), got %u", dynamism);
   out->is_dynamic = dynamism != PTE_STATIC;
   const eti_vector sizes = eti_fb_vector(table, PTE_TENSOR_SIZES);
   const eti_vector order = eti_fb_vector(table, PTE_TENSOR_DIM_ORDER);
   ET_CHECK(sizes.data != NULL && order.data != NULL && sizes.n <= ET_MAX_RANK && order.n == sizes.n,
            err, ET_INVALID_PROGRAM,
-           "%zu sizes and %zu dim order entries: needs as many of both, at most %d", sizes.n,
-           order.n, ET_MAX_RANK);
+           "expected as many sizes as dim order entries, at most %d, got %zu and %zu", ET_MAX_RANK,
+           sizes.n, order.n);
   out->rank = sizes.n;
   out->sizes = (const int32_t *)(const void *)sizes.data;  // 4-aligned: the structure is verified
   out->dim_order = order.data;
-  ET_CHECK(eti_is_aligned(sizes.data, 4), err, ET_INVALID_PROGRAM, "misaligned sizes");
+  ET_CHECK(eti_is_aligned(sizes.data, 4), err, ET_INVALID_PROGRAM,
+           "the list of sizes is not aligned to 4 bytes");
   const size_t element_bytes = et_dtype_bytes((et_dtype)out->dtype);
   ET_CHECK(eti_shape_numel(out->sizes, out->rank, element_bytes, &out->numel), err,
            ET_INVALID_PROGRAM, "a size is negative, or the tensor is too large for this machine");
   out->bytes = out->numel * element_bytes;
   ET_CHECK(eti_is_permutation(order.data, order.n), err, ET_INTERNAL,
-           "the dim order is no permutation of 0..%d", (int)order.n - 1);
+           "dim order: expected a permutation of 0..%d", (int)order.n - 1);
   return ET_OK;
 }
 
 et_status eti_tensor_read(const uint8_t *table, eti_tensor_facts *out, et_error *err) {
   memset(out, 0, sizeof *out);
   ET_CHECK(eti_fb_u32(table, PTE_TENSOR_STORAGE_OFFSET) == 0, err, ET_NOT_SUPPORTED,
-           "storage offset %ld, needs 0",
+           "storage offset: expected 0, got %ld",
            (long)(int32_t)eti_fb_u32(table, PTE_TENSOR_STORAGE_OFFSET));
   ET_CHECK(eti_fb_u8(table, PTE_TENSOR_LAYOUT) == 0, err, ET_NOT_SUPPORTED,
-           "tensor layout %d, needs 0 (strided)", eti_fb_u8(table, PTE_TENSOR_LAYOUT));
+           "tensor layout: expected 0 (strided), got %d", eti_fb_u8(table, PTE_TENSOR_LAYOUT));
   ET_TRY(read_shape(table, out, err));
   const uint8_t *extra = eti_fb_table(table, PTE_TENSOR_EXTRA);
   const uint8_t *allocation = eti_fb_table(table, PTE_TENSOR_ALLOCATION);
@@ -106,10 +106,10 @@ et_status eti_tensor_read(const uint8_t *table, eti_tensor_facts *out, et_error 
   const unsigned location = eti_fb_u8(extra, PTE_EXTRA_LOCATION);
   ET_CHECK(
       location <= PTE_LOCATION_EXTERNAL && (location == PTE_LOCATION_SEGMENT || out->name != NULL),
-      err, ET_INVALID_PROGRAM, "data location %u (0 or 1), name %s (external data needs one)",
+      err, ET_INVALID_PROGRAM, "data location: expected 0, or 1 and a name, got %u and name %s",
       location, out->name);
   ET_CHECK(eti_fb_u8(extra, PTE_EXTRA_DEVICE) == 0, err, ET_NOT_SUPPORTED,
-           "device type %d: only the CPU (0) is supported", eti_fb_u8(extra, PTE_EXTRA_DEVICE));
+           "device type: expected 0 (CPU), got %d", eti_fb_u8(extra, PTE_EXTRA_DEVICE));
   if (location == PTE_LOCATION_EXTERNAL) {
     out->place = allocation != NULL ? ETI_PLACE_EXTERNAL_INITIAL : ETI_PLACE_EXTERNAL;
   } else if (out->buffer != 0) {
@@ -125,8 +125,8 @@ static et_status find_in_segment(const et_program *program, const uint8_t *subse
                                  uint32_t index, size_t bytes, uint64_t *segment_offset,
                                  uint64_t *inside, et_error *err) {
   const eti_vector offsets = eti_fb_vector(subsegment, PTE_SUBSEGMENT_OFFSETS);
-  ET_CHECK(index < offsets.n, err, ET_INVALID_ARGUMENT, "data entry %lu, the program has %zu",
-           (unsigned long)index, offsets.n);
+  ET_CHECK(index < offsets.n, err, ET_INVALID_ARGUMENT, "data entry: expected below %zu, got %lu",
+           offsets.n, (unsigned long)index);
   uint64_t size;
   *inside = eti_u64(offsets.data + 8 * (size_t)index);
   ET_CHECK(eti_segment_find(&program->file, eti_fb_u32(subsegment, PTE_SUBSEGMENT_INDEX),
@@ -150,12 +150,11 @@ et_status eti_constant_find(const et_program *program, uint32_t index, size_t by
   }
   // Files from before constants had a segment keep them inside the flatbuffer.
   const eti_vector buffers = eti_fb_vector(program->file.root, PTE_PROGRAM_CONSTANT_BUFFER);
-  ET_CHECK(index < buffers.n, err, ET_INVALID_ARGUMENT, "constant %lu, the program has %zu",
-           (unsigned long)index, buffers.n);
+  ET_CHECK(index < buffers.n, err, ET_INVALID_ARGUMENT, "constant: expected below %zu, got %lu",
+           buffers.n, (unsigned long)index);
   const eti_vector storage = eti_fb_vector(eti_fb_at(buffers, index), PTE_BYTES_DATA);
   ET_CHECK(bytes <= storage.n, err, ET_INVALID_ARGUMENT,
-           "constant %lu has %zu bytes, the tensor needs %zu", (unsigned long)index, storage.n,
-           bytes);
+           "constant %lu: expected %zu bytes, got %zu", (unsigned long)index, bytes, storage.n);
   *data = storage.data;
   return ET_OK;
 }
@@ -163,7 +162,8 @@ et_status eti_constant_find(const et_program *program, uint32_t index, size_t by
 et_status eti_initial_find(const et_program *program, uint32_t index, size_t bytes,
                            uint64_t *offset, et_error *err) {
   const eti_vector lists = eti_fb_vector(program->file.root, PTE_PROGRAM_MUTABLE_SEGMENTS);
-  ET_CHECK(lists.n > 0, err, ET_INVALID_PROGRAM, "a tensor has initial data, the program has none");
+  ET_CHECK(lists.n > 0, err, ET_INVALID_PROGRAM,
+           "a tensor has initial data, but the program has no segment of it");
   uint64_t inside;
   // Upstream: whatever segment a tensor names, its runtime uses the first; so do the files.
   ET_TRY(find_in_segment(program, eti_fb_at(lists, 0), index, bytes, offset, &inside, err));
@@ -204,7 +204,8 @@ et_status eti_instruction_read(const eti_plan *plan, size_t i, eti_instruction_f
   const uint8_t *call = eti_fb_table(instruction, PTE_UNION_TABLE);
   out->kind = eti_fb_u8(instruction, PTE_UNION_CODE);
   ET_CHECK(call != NULL && out->kind - PTE_KERNEL_CALL <= PTE_FREE_CALL - PTE_KERNEL_CALL, err,
-           ET_INVALID_PROGRAM, "an instruction of no known kind");
+           ET_INVALID_PROGRAM, "expected a kind of 1 to 5 and its table, got kind %u%s", out->kind,
+           call == NULL ? " without one" : "");
   if (out->kind <= PTE_DELEGATE_CALL) {
     const eti_vector args = eti_fb_vector(call, PTE_CALL_ARGS);
     out->index = (int32_t)eti_fb_u32(call, PTE_CALL_INDEX);
@@ -217,8 +218,8 @@ et_status eti_instruction_read(const eti_plan *plan, size_t i, eti_instruction_f
   }
   if (out->kind == PTE_JUMP_FALSE_CALL) {
     const uint32_t to = eti_fb_u32(call, PTE_JUMP_DESTINATION);
-    ET_CHECK(to <= list.n, err, ET_INVALID_PROGRAM, "jump to %ld, the chain has %zu instructions",
-             (long)(int32_t)to, list.n);
+    ET_CHECK(to <= list.n, err, ET_INVALID_PROGRAM,
+             "jump: expected a target of at most %zu, got %ld", list.n, (long)(int32_t)to);
     out->target = begin + to;
   }
   ETI_ASSERT_PLAN(plan, out->args != NULL && are_values(plan, out));
@@ -249,7 +250,7 @@ et_status eti_payload_find(const et_program *program, const uint8_t *delegate, e
                            et_error *err) {
   memset(out, 0, sizeof *out);
   const uint8_t *processed = eti_fb_table(delegate, PTE_DELEGATE_PROCESSED);
-  ET_CHECK(processed != NULL, err, ET_INVALID_PROGRAM, "a delegate without payload reference");
+  ET_CHECK(processed != NULL, err, ET_INVALID_PROGRAM, "the delegate has no payload reference");
   const uint32_t index = eti_fb_u32(processed, PTE_PROCESSED_INDEX);
   if (eti_fb_u8(processed, PTE_PROCESSED_LOCATION) == PTE_PROCESSED_SEGMENT) {
     ET_CHECK(eti_segment_find(&program->file, index, &out->offset, &out->bytes), err, ET_NOT_FOUND,
@@ -257,8 +258,8 @@ et_status eti_payload_find(const et_program *program, const uint8_t *delegate, e
     return ET_OK;
   }
   const eti_vector list = eti_fb_vector(program->file.root, PTE_PROGRAM_INLINE_DELEGATES);
-  ET_CHECK(index < list.n, err, ET_NOT_FOUND, "inline payload %lu, the program has %zu",
-           (unsigned long)index, list.n);
+  ET_CHECK(index < list.n, err, ET_NOT_FOUND, "inline payload: expected below %zu, got %lu", list.n,
+           (unsigned long)index);
   const eti_vector data = eti_fb_vector(eti_fb_at(list, index), PTE_BYTES_DATA);
   out->data = data.data;
   out->bytes = data.n;

@@ -106,10 +106,9 @@ et_status eti_program_verify(const et_program *program, et_error *err) {
   const size_t n_offsets = eti_fb_vector(constants, PTE_SUBSEGMENT_OFFSETS).n;
   const size_t n_buffers = eti_fb_vector(root, PTE_PROGRAM_CONSTANT_BUFFER).n;
   ET_CHECK(n_offsets > 0 || n_buffers > 0, err, ET_INVALID_PROGRAM,
-           "neither a constant segment nor inline constants, not even the empty one that every "
-           "program has");
+           "expected a constant segment or inline constants, if only empty ones, got neither");
   ET_CHECK(n_offsets <= 1 || n_buffers == 0, err, ET_INVALID_PROGRAM,
-           "constants in a segment and inline constants");
+           "expected constants in a segment or inline ones, got both");
   return ET_OK;
 }
 
@@ -129,15 +128,15 @@ static et_status verify_tensor(const et_program *program, const eti_plan *plan,
     ET_TRY(eti_initial_find(program, t.buffer, t.bytes, &offset, err));
   if (!eti_is_planned(&t)) return ET_OK;
   ET_CHECK(t.memory_id >= 1 && t.memory_id < plan->buffer_sizes.n, err, ET_INVALID_ARGUMENT,
-           "planned in memory %lu, the plan has memories 1 to %ld", (unsigned long)t.memory_id,
-           (long)plan->buffer_sizes.n - 1);
+           "planned memory: expected 1 to %ld, got %lu", (long)plan->buffer_sizes.n - 1,
+           (unsigned long)t.memory_id);
   const uint64_t room = eti_u64(plan->buffer_sizes.data + 8 * (size_t)t.memory_id);
   ET_CHECK(eti_inside(t.memory_offset, t.bytes, room), err, ET_OUT_OF_MEMORY,
-           "planned at %llu with %zu bytes, memory %lu has %llu",
-           (unsigned long long)t.memory_offset, t.bytes, (unsigned long)t.memory_id,
-           (unsigned long long)room);
+           "planned memory %lu: expected at most %llu bytes, got %zu at %llu",
+           (unsigned long)t.memory_id, (unsigned long long)room, t.bytes,
+           (unsigned long long)t.memory_offset);
   ET_CHECK(t.memory_offset % eti_dtype_align((et_dtype)t.dtype) == 0, err, ET_INVALID_PROGRAM,
-           "planned at %llu, which is not aligned to its element type %s",
+           "planned offset %llu is not aligned to the element type %s",
            (unsigned long long)t.memory_offset, et_dtype_name((et_dtype)t.dtype));
   return ET_OK;
 }
@@ -153,7 +152,8 @@ static bool is_value(const eti_plan *plan, int64_t i, uint32_t kinds) {
 static et_status count_work(size_t *work, size_t n, et_error *err) {
   *work += n;
   ET_CHECK(n <= ET_MAX_PLAN_WORK && *work <= ET_MAX_PLAN_WORK, err, ET_NOT_SUPPORTED,
-           "%zu entries more than the plan has parts: too many to read (ET_MAX_PLAN_WORK)", *work);
+           "expected at most %u entries of shared lists (ET_MAX_PLAN_WORK), got %zu",
+           ET_MAX_PLAN_WORK, *work);
   return ET_OK;
 }
 
@@ -161,7 +161,7 @@ static et_status verify_list(const eti_plan *plan, unsigned code, const uint8_t 
                              size_t *work, et_error *err) {
   const eti_vector items = eti_fb_vector(table, PTE_LIST_ITEMS);
   ET_TRY(count_work(work, items.n, err));
-  ET_CHECK(items.data != NULL, err, ET_INVALID_PROGRAM, "a text or list without contents");
+  ET_CHECK(items.data != NULL, err, ET_INVALID_PROGRAM, "the text or list has no contents");
   for (size_t i = 0; i < items.n; i++) {
     bool is_good = true;
     int64_t item = 0;
@@ -179,7 +179,8 @@ static et_status verify_list(const eti_plan *plan, unsigned code, const uint8_t 
       is_good = item == -1 || is_value(plan, item, 1u << PTE_TENSOR | 1u << PTE_NULL);
     }
     ET_CHECK(is_good, err, ET_INVALID_PROGRAM,
-             "list entry %zu is %lld: not a value that such a list can hold", i, (long long)item);
+             "list entry %zu: expected a value that such a list can hold, got %lld", i,
+             (long long)item);
   }
   return ET_OK;
 }
@@ -189,7 +190,7 @@ static et_status verify_value(const et_program *program, const eti_plan *plan, s
   const uint8_t *table;
   const unsigned code = eti_plan_value(plan, i, &table);
   ET_CHECK(code >= PTE_NULL && code <= PTE_OPTIONAL_TENSOR_LIST, err, ET_INVALID_PROGRAM,
-           "a value of no known kind");
+           "expected a kind of 1 to 11, got %u", code);
   if (code == PTE_TENSOR) return verify_tensor(program, plan, table, err);
   return code >= PTE_STRING ? verify_list(plan, code, table, work, err) : ET_OK;
 }
@@ -201,15 +202,14 @@ static et_status verify_instruction(const eti_plan *plan, size_t i, size_t *work
                            : in.kind == PTE_DELEGATE_CALL ? plan->delegates.n
                                                           : 1;
   ET_CHECK(in.index >= 0 && (size_t)in.index < n_targets && in.args != NULL, err,
-           ET_INVALID_PROGRAM, "calls operator or delegate %ld of %zu, or has no arguments",
-           (long)in.index, n_targets);
+           ET_INVALID_PROGRAM, "expected an operator or delegate below %zu, got %ld%s", n_targets,
+           (long)in.index, in.args == NULL ? " and no arguments" : "");
   for (size_t k = 0; k < in.n_args; k++) {
     const int32_t arg = eti_i32(in.args + 4 * k);
     const uint8_t *table;
     ET_CHECK(is_value(plan, arg, in.kind == PTE_FREE_CALL ? 1u << PTE_TENSOR : 0), err,
-             ET_INVALID_PROGRAM,
-             "argument %zu is value %ld of %zu, or is no tensor and to be freed", k, (long)arg,
-             plan->values.n);
+             ET_INVALID_PROGRAM, "argument %zu: expected a %s index below %zu, got %ld", k,
+             in.kind == PTE_FREE_CALL ? "tensor" : "value", plan->values.n, (long)arg);
     const unsigned code = eti_plan_value(plan, (size_t)arg, &table);
     ET_TRY(count_work(work, 1 + eti_tensor_list(code, table).n, err));
   }
@@ -222,20 +222,23 @@ static et_status verify_slots(const eti_plan *plan, eti_vector slots, bool are_i
   for (size_t i = 0; i < slots.n; i++) {
     const int32_t index = eti_i32(slots.data + 4 * i);
     const char *what = are_inputs ? "input" : "output";
-    ET_CHECK(is_value(plan, index, 0), err, ET_INVALID_PROGRAM, "%s %zu is value %ld of %zu", what,
-             i, (long)index, plan->values.n);
+    ET_CHECK(is_value(plan, index, 0), err, ET_INVALID_PROGRAM,
+             "%s %zu: expected a value index below %zu, got %ld", what, i, plan->values.n,
+             (long)index);
     const uint8_t *table;
     eti_tensor_facts t;
     if (!are_inputs || eti_plan_value(plan, (size_t)index, &table) != PTE_TENSOR) continue;
     ET_TRY(eti_tensor_read(table, &t, err));
-    ET_CHECK(!eti_is_constant(&t), err, ET_INVALID_PROGRAM, "%s %zu is a constant", what, i);
+    ET_CHECK(!eti_is_constant(&t), err, ET_INVALID_PROGRAM,
+             "%s %zu is a constant, which cannot be set", what, i);
   }
   return ET_OK;
 }
 
 static et_status verify_tables(const et_program *program, const eti_plan *plan, et_error *err) {
   ET_CHECK(plan->chains.n > 0 && plan->buffer_sizes.n > 0, err, ET_INVALID_PROGRAM,
-           "%zu chains, %zu memory sizes: needs 1", plan->chains.n, plan->buffer_sizes.n);
+           "plan: expected at least 1 chain and 1 memory size, got %zu and %zu", plan->chains.n,
+           plan->buffer_sizes.n);
   for (size_t i = 0; i < plan->chains.n; i++) {
     ET_CHECK(eti_fb_vector(eti_fb_at(plan->chains, i), PTE_CHAIN_INSTRUCTIONS).data != NULL, err,
              ET_INVALID_PROGRAM, "chain %zu has no instructions", i);
@@ -264,7 +267,7 @@ static et_status verify_tables(const et_program *program, const eti_plan *plan, 
   const eti_vector devices = eti_fb_vector(plan->table, PTE_PLAN_BUFFER_DEVICES);
   for (size_t i = 0; i < devices.n; i++) {
     ET_CHECK(eti_fb_u8(eti_fb_at(devices, i), PTE_BUFFER_DEVICE_TYPE) == 0, err, ET_NOT_SUPPORTED,
-             "planned memory on device type %d: only the CPU (0) is supported",
+             "planned memory: expected device type 0 (CPU), got %d",
              eti_fb_u8(eti_fb_at(devices, i), PTE_BUFFER_DEVICE_TYPE));
   }
   return ET_OK;

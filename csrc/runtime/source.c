@@ -21,7 +21,7 @@ et_source et_source_from_memory(const void *data, size_t size) {
 et_status eti_source_load(const et_source *source, uint64_t offset, uint64_t size, et_blob *out,
                           et_error *err) {
   ET_CHECK(eti_inside(offset, size, source->size) && size <= PTRDIFF_MAX, err, ET_INVALID_PROGRAM,
-           "bytes %llu to %llu are needed, the file has %llu", (unsigned long long)offset,
+           "the file: expected bytes %llu to %llu, got %llu bytes", (unsigned long long)offset,
            (unsigned long long)(offset + size), (unsigned long long)source->size);
   memset(out, 0, sizeof *out);
   if (size == 0) return ET_OK;

@@ -57,20 +57,19 @@ bool eti_same_order(const int32_t *sizes, const uint8_t *a, const uint8_t *b, si
 
 et_status et_tensor_resize(et_tensor *t, const int32_t *sizes, size_t rank, et_error *err) {
   ET_CHECK(rank == t->rank, err, ET_NOT_SUPPORTED,
-           "the tensor has rank %d, asked for rank %zu: a rank never changes", t->rank, rank);
+           "tensor: expected rank %d, which never changes, got %zu", t->rank, rank);
   size_t d = 0;
   while (d < rank && sizes[d] == t->sizes[d]) d++;
   if (d == rank) return ET_OK;
   ET_CHECK(t->flags & ET_TENSOR_DYNAMIC, err, ET_NOT_SUPPORTED,
-           "dimension %zu of a tensor of static shape is %ld, asked for %ld", d, (long)t->sizes[d],
+           "tensor of static shape, dimension %zu: expected %ld, got %ld", d, (long)t->sizes[d],
            (long)sizes[d]);
   size_t numel;
-  ET_CHECK(
-      eti_shape_numel(sizes, rank, et_dtype_bytes((et_dtype)t->dtype), &numel) &&
-          numel <= t->capacity,
-      err, ET_NOT_SUPPORTED,
-      "the new sizes (dimension %zu: %ld) are negative or need more than the %zu elements planned",
-      d, (long)sizes[d], t->capacity);
+  ET_CHECK(eti_shape_numel(sizes, rank, et_dtype_bytes((et_dtype)t->dtype), &numel) &&
+               numel <= t->capacity,
+           err, ET_NOT_SUPPORTED,
+           "tensor, dimension %zu: expected sizes for at most the %zu elements planned, got %ld", d,
+           t->capacity, (long)sizes[d]);
   memmove(t->sizes, sizes, rank * sizeof *sizes);
   eti_fill_strides(t->sizes, t->dim_order, rank, t->strides);
   t->numel = numel;

@@ -205,7 +205,7 @@ static void read_file(const char *path, void *data, size_t bytes) {
   const bool is_whole = n == bytes && fgetc(file) == EOF;
   fclose(file);
   if (!is_whole) {
-    fprintf(stderr, "et_run: %s: the input needs exactly %zu bytes\n", path, bytes);
+    fprintf(stderr, "et_run: %s: expected exactly %zu bytes\n", path, bytes);
     exit(2);
   }
 }

@@ -48,15 +48,18 @@ def given(*shapes: tuple[int, ...], kind: str) -> list[Any]:
 
 
 WRONG = [
-    (((3, 5), (3, 4), (6, 2)), "input 0 ('x').*shape [3, 5] was given: dim 1 is 5, needs 4"),
-    (((8, 3), (8, 4), (6, 2)), "input 0 ('x').*dim 1 is 3, needs 4"),
-    (((0, 4), (0, 4), (6, 2)), "input 0 ('x').*dim 0 is 0, needs 1…8"),
-    (((9, 2), (9, 2), (6, 2)), "input 0 ('x').*dim 0 is 9, needs 1…8"),
+    (((3, 5), (3, 4), (6, 2)), "input 0 ('x').*got shape [3, 5]: dim 1: expected 4, got 5"),
+    (((8, 3), (8, 4), (6, 2)), "input 0 ('x').*dim 1: expected 4, got 3"),
+    (((0, 4), (0, 4), (6, 2)), "input 0 ('x').*dim 0: expected 1…8, got 0"),
+    (((9, 2), (9, 2), (6, 2)), "input 0 ('x').*dim 0: expected 1…8, got 9"),
     (((9, 4), (9, 4), (6, 2)), "float32 tensor of shape [1…8, 4]"),
-    (((3, 4), (1, 4), (6, 2)), "input 1 ('y').*dim 0 is 1, needs 3 because dim 0 of input 0 ('x')"),
-    (((3, 4), (3, 4), (5, 2)), "input 2 ('z').*dim 0 is 5, needs a multiple of 2"),
-    (((3, 4), (3, 4), (34, 2)), "input 2 ('z').*dim 0 is 34, needs 4…32"),
-    (((3, 4), (12,), (6, 2)), "input 1 ('y').*shape [12] was given, the program expects"),
+    (
+        ((3, 4), (1, 4), (6, 2)),
+        "input 1 ('y').*dim 0: expected 3, because dim 0 of input 0 ('x') is 3, got 1",
+    ),
+    (((3, 4), (3, 4), (5, 2)), "input 2 ('z').*dim 0: expected a multiple of 2, got 5"),
+    (((3, 4), (3, 4), (34, 2)), "input 2 ('z').*dim 0: expected 4…32, got 34"),
+    (((3, 4), (12,), (6, 2)), "input 1 ('y').*: expected a float32 tensor .*, got shape [12]"),
 ]
 
 
@@ -87,13 +90,13 @@ def test_inputs_of_another_layout_are_held_to_the_same_bounds(method: Method) ->
     turned = torch.ones(4, 3).T
     assert method.execute([turned, torch.ones(3, 4), torch.ones(6, 2)])[0].shape == (3, 4)
     assert method.layout_conversions == 1
-    with pytest.raises(errors.NotSupported, match="dim 1 is 5, needs 4"):
+    with pytest.raises(errors.NotSupported, match="dim 1: expected 4, got 5"):
         method.execute([torch.ones(5, 3).T, torch.ones(3, 4), torch.ones(6, 2)])
 
 
 def test_the_older_interface_checks_the_same_bounds(program: bytes) -> None:
     module = _load_for_executorch_from_buffer(program)
-    with pytest.raises(errors.NotSupported, match="dim 1 is 5, needs 4"):
+    with pytest.raises(errors.NotSupported, match="dim 1: expected 4, got 5"):
         module.forward(given((3, 5), (3, 4), (6, 2), kind="torch"))
 
 
@@ -120,7 +123,7 @@ def test_a_dim_that_occurs_twice_in_one_input_must_be_square() -> None:
     ep = export(Square(), (torch.ones(3, 3),), dynamic_shapes=({0: n, 1: n},))
     method = Runtime.get().load_program(to_edge(ep).to_executorch().buffer).load_method("forward")
     assert method.execute([np.ones((5, 5), np.float32)])[0].shape == (5, 5)
-    with pytest.raises(errors.NotSupported, match="dim 1 is 4, needs 5 because dim 0 of input 0"):
+    with pytest.raises(errors.NotSupported, match="dim 1: expected 5, because dim 0 of input 0"):
         method.execute([np.ones((5, 4), np.float32)])
 
 
@@ -134,7 +137,7 @@ def test_a_dim_that_is_another_plus_one_must_be() -> None:
     ep = export(Shifted(), (torch.ones(3), torch.ones(4)), dynamic_shapes=shapes)
     method = Runtime.get().load_program(to_edge(ep).to_executorch().buffer).load_method("forward")
     assert method.execute([np.ones(7, np.float32), np.ones(8, np.float32)])[0].shape == (7,)
-    with pytest.raises(errors.NotSupported, match="dim 0 is 7, needs 8 because dim 0 of input 0"):
+    with pytest.raises(errors.NotSupported, match="dim 0: expected 8, because dim 0 of input 0"):
         method.execute([np.ones(7, np.float32), np.ones(7, np.float32)])
 
 
@@ -142,7 +145,7 @@ def test_a_file_without_bounds_keeps_the_plans_rule() -> None:
     program = Runtime.get().load_program(program_bytes(adder((4, 5), dynamic=True)))
     method = program.load_method("forward")
     assert method.execute([np.ones((2, 10), np.float32)] * 2)[0].shape == (2, 10)
-    with pytest.raises(errors.NotSupported, match=r"shape \[3, 10\].*up to \[4, 5\]"):
+    with pytest.raises(errors.NotSupported, match=r"up to \[4, 5\], got shape \[3, 10\]"):
         method.execute([np.ones((3, 10), np.float32)] * 2)
 
 
@@ -184,10 +187,10 @@ def test_relations_that_make_no_sense_are_not_believed(rest: Any) -> None:
 
 
 BAD_BOUNDS = [
-    ([None], "2 inputs, needs bounds or None for each"),
-    ([[(0, 4, -1, 1, 0)], None], "bounds of input 0 are for 1 dims, need them for 2"),
-    ([[(0, 4, -1, 1, 0), 5], None], "dim 1 are 5, need"),
-    ([[(0, 4, -1, 1, 0), ("a", 1, 1, 1, 1)], None], "dim 1 are .*, need"),
+    ([None], "expected bounds or None for each of 2 inputs, got 1"),
+    ([[(0, 4, -1, 1, 0)], None], "bounds of input 0: expected 2 dims, got 1"),
+    ([[(0, 4, -1, 1, 0), 5], None], "dim 1: expected .*, got 5"),
+    ([[(0, 4, -1, 1, 0), ("a", 1, 1, 1, 1)], None], "dim 1: expected"),
     ([[(0, 4, -1, 1, 0), (5, 4, -1, 1, 0)], None], "lower <= upper"),
     ([[(0, 4, -1, 1, 0), (0, 5, 4, 1, 0)], None], "a symbol below 4"),
     ([[(0, 4, -1, 1, 0), (0, 5, 0, 0, 0)], None], "a scale of 1 or more"),
@@ -205,13 +208,15 @@ def test_bad_bounds_are_refused_and_leave_none(bounds: Any, message: str) -> Non
 def test_bounds_cannot_widen_what_the_plan_has_memory_for() -> None:
     method = _C.open_program(program_bytes(adder((4, 5), dynamic=True))).load_method("forward")
     method.bound_inputs([[(0, 400, -1, 1, 0), (5, 5, -1, 1, 0)]] * 2)
-    with pytest.raises(errors.NotSupported, match=r"shape \[5, 5\] was given"):
+    with pytest.raises(errors.NotSupported, match=r"got shape \[5, 5\]"):
         method.execute([np.ones((5, 5), np.float32)] * 2)
 
 
 def test_an_offset_relation_names_what_it_needs() -> None:
     method = _C.open_program(program_bytes(adder((9, 5), dynamic=True))).load_method("forward")
     method.bound_inputs([[(0, 9, 0, 4, 1), (5, 5, -1, 1, 0)], None])
-    with pytest.raises(errors.NotSupported, match="dim 0 is 8, needs 1 more than a multiple of 4"):
+    with pytest.raises(
+        errors.NotSupported, match="dim 0: expected 1 more than a multiple of 4, got 8"
+    ):
         method.execute([np.ones((8, 5), np.float32)] * 2)
     assert method.execute([np.ones((9, 5), np.float32)] * 2)[0].shape == (9, 5)

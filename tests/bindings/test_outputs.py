@@ -89,7 +89,9 @@ def test_any_torch_input_makes_all_outputs_torch() -> None:
     assert isinstance(method.execute([X, torch.from_numpy(X.copy())])[0], torch.Tensor)
     assert isinstance(method.execute([X, X], kind="torch")[0], torch.Tensor)
     assert isinstance(method.execute([torch.ones(2, 3)] * 2, kind="numpy")[0], np.ndarray)
-    with pytest.raises(errors.InvalidArgument, match="'jax', needs 'numpy', 'torch' or None"):
+    with pytest.raises(
+        errors.InvalidArgument, match="expected 'numpy', 'torch' or None, got 'jax'"
+    ):
         method.execute([X, X], kind="jax")  # type: ignore[arg-type]
 
 

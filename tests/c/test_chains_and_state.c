@@ -93,7 +93,7 @@ static void chains_run_one_after_another_and_count_through(void) {
 static void a_jump_out_of_its_chain_is_refused(void) {
   rig r = chained(false, 3);
   EXPECT(!rig_start(&r, "forward"));
-  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM, "instruction 1: jump to 3, the chain has 2");
+  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM, "instruction 1: jump: expected a target of at most 2, got 3");
   rig_end(&r);
 }
 
@@ -272,7 +272,8 @@ static void saved_state_must_lie_in_its_segment(void) {
   rig r = stateful();
   rig_remove(rig_root(&r), PTE_PROGRAM_MUTABLE_SEGMENTS);
   EXPECT(rig_open(&r) == ET_OK && rig_load(&r, "write") == ET_INVALID_PROGRAM);
-  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM, "has initial data, the program has none");
+  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM,
+               "has initial data, but the program has no segment of it");
   rig_end(&r);
 }
 

@@ -103,11 +103,23 @@ static void what_is_missing_double_or_different_is_named(void) {
   } cases[] = {
       {{a, 12, "a", &layout}, {b, 12, "c", &layout}, ET_NOT_FOUND, "'b' is in none of the 2"},
       {{a, 12, "a", &layout}, {b, 12, "B", &layout}, ET_NOT_FOUND, "'b'"},
-      {{a, 12, "a", &wide}, {b, 12, "b", &layout}, ET_INVALID_EXTERNAL_DATA, "'a' (i32, rank 1"},
-      {{a, 12, "a", &longer}, {b, 12, "b", &layout}, ET_INVALID_EXTERNAL_DATA, "'a' (f32, rank 1"},
-      {{a, 12, "a", &layout}, {b, 12, "b", &deeper}, ET_INVALID_EXTERNAL_DATA, "'b' (f32, rank 2"},
+      {{a, 12, "a", &wide},
+       {b, 12, "b", &layout},
+       ET_INVALID_EXTERNAL_DATA,
+       "'a': expected f32, rank 1, 12 bytes in the layout of the program's "
+       "tensor, got i32, rank 1"},
+      {{a, 12, "a", &longer},
+       {b, 12, "b", &layout},
+       ET_INVALID_EXTERNAL_DATA,
+       "'a': expected f32, rank 1, 12 bytes in the layout of the program's "
+       "tensor, got f32, rank 1"},
+      {{a, 12, "a", &layout},
+       {b, 12, "b", &deeper},
+       ET_INVALID_EXTERNAL_DATA,
+       "'b': expected f32, rank 1, 12 bytes in the layout of the program's "
+       "tensor, got f32, rank 2"},
       {{a, 12, "a", &layout}, {b, 12, "b", NULL}, ET_INVALID_EXTERNAL_DATA, "'b'"},
-      {{a, 11, "a", &layout}, {b, 12, "b", &layout}, ET_INVALID_EXTERNAL_DATA, "11 bytes"},
+      {{a, 11, "a", &layout}, {b, 12, "b", &layout}, ET_INVALID_EXTERNAL_DATA, "rank 1, 11 bytes"},
       {{a, 12, "a", &layout},
        {b, 12, "state", &layout},
        ET_INVALID_ARGUMENT,

@@ -255,7 +255,7 @@ static void unfit_tensors_are_refused_by_name(void) {
   const int32_t shape32[] = {3, 2}, shape6[] = {6}, negative[] = {-2, -3};
   EXPECT(rig_start(&r, "forward"));
   EXPECT(rig_set(&r, 0, wide, ET_F64, 2, shape23) == ET_INVALID_ARGUMENT);
-  EXPECT_ERROR(&r.err, ET_INVALID_ARGUMENT, "input 0: element type f64, the plan expects f32");
+  EXPECT_ERROR(&r.err, ET_INVALID_ARGUMENT, "input 0: expected element type f32, got f64");
   EXPECT(rig_set(&r, 0, x, ET_F32, 2, shape32) == ET_NOT_SUPPORTED);
   EXPECT_ERROR(&r.err, ET_NOT_SUPPORTED, "static shape");
   EXPECT(rig_set(&r, 0, x, ET_F32, 1, shape6) == ET_NOT_SUPPORTED);

@@ -103,12 +103,12 @@ static void what_old_files_lack_is_named(void) {
     et_status status;
     const char *part;
   } cases[] = {
-      {{1, 12, 1, "second", 0}, ET_INVALID_ARGUMENT, "constant 1, the program has 1"},
-      {{2, 11, 1, "second", 0}, ET_INVALID_ARGUMENT, "11 bytes"},
-      {{2, 12, 0, "second", 0}, ET_NOT_FOUND, "inline payload 0, the program has 0"},
+      {{1, 12, 1, "second", 0}, ET_INVALID_ARGUMENT, "constant: expected below 1, got 1"},
+      {{2, 11, 1, "second", 0}, ET_INVALID_ARGUMENT, "expected 12 bytes, got 11"},
+      {{2, 12, 0, "second", 0}, ET_NOT_FOUND, "inline payload: expected below 0, got 0"},
       {{2, 12, 1, NULL, 0}, ET_INVALID_PROGRAM, "compile spec 1 has no key"},
       {{2, 12, 1, "other", 0}, ET_DELEGATE_INCOMPATIBLE, ""},
-      {{2, 12, 1, "second", 3}, ET_NOT_SUPPORTED, "device type 3"},
+      {{2, 12, 1, "second", 3}, ET_NOT_SUPPORTED, "expected device type 0 (CPU), got 3"},
   };
   for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
     rig r = old_file(&cases[k].v);

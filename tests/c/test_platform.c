@@ -39,7 +39,7 @@ static void what_cannot_be_mapped_is_named(void) {
   EXPECT(et_file_map_open(&map, "tests/golden/none.pte", &err) == ET_ACCESS_FAILED);
   EXPECT_ERROR(&err, ET_ACCESS_FAILED, "cannot open 'tests/golden/none.pte': No such file");
   EXPECT(et_file_map_open(&map, "tests/golden", &err) == ET_ACCESS_FAILED);
-  EXPECT_ERROR(&err, ET_ACCESS_FAILED, "'tests/golden' is no regular file");
+  EXPECT_ERROR(&err, ET_ACCESS_FAILED, "'tests/golden' is not a regular file");
 }
 
 static void time_goes_on_and_there_is_a_processor(void) {

@@ -114,11 +114,14 @@ static void lists_are_refused_item_by_item(void) {
     size_t item;  // byte of the list's contents
     uint8_t byte;
     const char *part;
-  } cases[] = {{PTE_BOOL_LIST, 1, 2, "list entry 1 is 2"},
-               {PTE_INT_LIST, 7, 0x80, "list entry 0 is -"},
-               {PTE_TENSOR_LIST, 0, TEXT, "list entry 0 is 6"},
-               {PTE_OPTIONAL_TENSOR_LIST, 4, TEXT, "list entry 1 is 6"},
-               {PTE_OPTIONAL_TENSOR_LIST, 0, 0xfe, "list entry 0 is -2"}};
+  } cases[] = {
+      {PTE_BOOL_LIST, 1, 2, "list entry 1: expected a value that such a list can hold, got 2"},
+      {PTE_INT_LIST, 7, 0x80, "list entry 0: expected a value that such a list can hold, got -"},
+      {PTE_TENSOR_LIST, 0, TEXT, "list entry 0: expected a value that such a list can hold, got 6"},
+      {PTE_OPTIONAL_TENSOR_LIST, 4, TEXT,
+       "list entry 1: expected a value that such a list can hold, got 6"},
+      {PTE_OPTIONAL_TENSOR_LIST, 0, 0xfe,
+       "list entry 0: expected a value that such a list can hold, got -2"}};
   for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
     rig r = looking_rig();
     EXPECT(rig_open(&r) == ET_OK);
@@ -166,22 +169,26 @@ static void inputs_that_are_no_tensors_must_be_what_was_traced(void) {
     const char *part;  // NULL: accepted
   } cases[] = {
       {&none_v, &none, NULL},
-      {&none_v, &number, "input 0: the program was made for None and no other value"},
+      {&none_v, &number,
+       "input 0: expected None that the program was exported with, got the Int 5"},
       {&number_v, &number, NULL},
-      {&number_v, &half, "the Int 5"},
+      {&number_v, &half,
+       "expected the Int 5 that the program was exported with, got the Double 0.5"},
       {&yes_v, &yes, NULL},
-      {&no_v, &yes, "the Bool false"},
-      {&yes_v, &none, "the Bool true"},
+      {&no_v, &yes, "expected the Bool false"},
+      {&yes_v, &none, "expected the Bool true that the program was exported with, got None"},
       {&half_v, &half, NULL},
       {&half_v, &near, NULL},
-      {&half_v, &odd, "the Double 0.5"},
+      {&half_v, &odd,
+       "expected the Double 0.5 that the program was exported with, got the Double nan"},
       {&text_v, &text, NULL},
-      {&text_v, &longer, "the text 'ab'"},
+      {&text_v, &longer,
+       "expected the text 'ab' that the program was exported with, got the text 'abc'"},
       {&odd_v, &odd, NULL},
-      {&odd_v, &half, "the Double nan"},
+      {&odd_v, &half, "expected the Double nan"},
       {&endless_v, &endless, NULL},
-      {&endless_v, &half, "the Double inf"},
-      {&list_v, &none, "a list, which cannot be set"},
+      {&endless_v, &half, "expected the Double inf"},
+      {&list_v, &none, "expected a list, which cannot be set, got None"},
   };
   for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
     rig r;

@@ -245,7 +245,7 @@ def test_given_sizes_that_the_program_does_not_take_are_refused_not_resized() ->
     rows = torch.export.Dim("rows", max=8)
     program = lowered(model, torch.ones(3, 4), dynamic_shapes=(({0: rows},),))
     with pytest.raises(
-        RuntimeError, match=r"input 0 .*shape \[3, 5\] was given: dim 1 is 5, needs 4"
+        RuntimeError, match=r"input 0 .*got shape \[3, 5\]: dim 1: expected 4, got 5"
     ):
         program.verify(model, torch.ones(3, 5))
 

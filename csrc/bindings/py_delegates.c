@@ -56,8 +56,8 @@ static et_status open_weights(py_program *program, bool shares, et_error *err) {
   return status;
 }
 
-// Packed weights need the pages no more that they were packed from. The program is locked, by the
-// thread that is here.
+// Discards the pages of constants once their packed copies exist. The calling thread holds the
+// program's lock.
 static void let_go(void *ctx, const void *data, size_t bytes) {
   const py_program *const program = ctx;
   py_memory_discard(program->memory, data, bytes);

@@ -15,7 +15,7 @@ const et_backend_table *py_delegates_table(const py_program *program);
 // runs without. -1 when that has become an exception.
 int py_delegates_save_weights(py_program *program);
 void py_delegates_close(py_program *program);  // its methods are closed; more than once is fine
-void py_delegates_free(py_state *state);       // what the module shares
+void py_delegates_free(py_state *state);       // the module's shared workspace and weights
 
 // Program.delegate_facts()
 PyObject *py_delegates_facts(PyObject *program, PyObject *unused);

@@ -14,7 +14,7 @@ int py_errors_init(py_state *state, PyObject *module);
 PyObject *py_raise(const py_state *state, et_status status, const char *format, ...)
     __attribute__((cold));
 PyObject *py_raise_error(const py_state *state, const et_error *err) __attribute__((cold));
-// The same with what to do about it behind the message.
+// The same with advice behind the message.
 PyObject *py_raise_advice(const py_state *state, const et_error *err, const char *advice)
     __attribute__((cold));
 // The same for a message that is a str object already; steals nothing, accepts NULL (keeps the

@@ -10,7 +10,7 @@
 #include "bindings/py_compat.h"
 #include "bindings/py_errors.h"
 
-enum { BORROW_ALIGN = 16 };  // what kernels and delegates may assume of tensor data
+enum { BORROW_ALIGN = 16 };  // kernels and delegates may assume it of tensor data
 
 // ---- messages
 
@@ -38,7 +38,7 @@ static PyObject *sizes_text(const int32_t *sizes, size_t rank) {
   return text;
 }
 
-// "a float32 tensor of shape [2, 3]", "an int" …: what the program wants at slot i.
+// The value that the program expects at slot i: "a float32 tensor of shape [2, 3]", "an int" ….
 static PyObject *wanted(const py_input *in) {
   switch (in->tag) {
     case ET_TENSOR: {
@@ -111,7 +111,7 @@ static bool take_sizes(py_input *in, const npy_intp *sizes, size_t rank) {
   return fits && (in->info.is_dynamic ? numel <= in->capacity : same);
 }
 
-// What is wrong with a shape, in words: the dim when the rank fits and one is to blame.
+// A text for a wrong shape, with the dim that breaks its bounds when the rank fits.
 static PyObject *shape_problem(const py_method *self, size_t i, const npy_intp *sizes, size_t rank,
                                const size_t *broken) {
   PyObject *shape = PyArray_IntTupleFromIntp((int)rank, sizes);
@@ -358,8 +358,7 @@ static int check_count(const py_method *self, Py_ssize_t n) {
 }
 
 int py_inputs_fill(py_method *self, PyObject *sequence) {
-  // A tuple of our own: converting an item may run any code, which could change a list under our
-  // feet.
+  // A tuple of its own: converting an item may run any code, which could change the caller's list.
   PyObject *items =
       PyTuple_CheckExact(sequence) ? Py_NewRef(sequence) : as_sequence(self, sequence);
   if (items == NULL) return -1;

@@ -28,18 +28,17 @@ typedef struct py_memory {
 // Zeroed memory, 64-aligned. Large blocks are pages of their own, which cost nothing before they
 // are used. Zero bytes give a valid object too.
 py_memory *py_memory_allocate(py_state *state, size_t bytes);
-// Says that all of an allocated block will be used, so that the system may provide it in huge
-// pages. Not before its sparse use is over: touching a byte then costs two megabytes.
+// Advises the system to provide an allocated block in huge pages, when all of it will be used. Not
+// while use is sparse: touching one byte then costs two megabytes.
 void py_memory_advise_huge_pages(py_memory *memory);
-// Says that bytes of a mapped file are not needed for now, so that whole pages of them may go; they
-// come back from the file when they are read. Of other memory, and of bytes elsewhere, nothing
-// goes: a caller's are the caller's. Without the GIL.
+// Discards whole pages of a mapped file that are not needed for now; reading them loads them from
+// the file again. Has no effect on other kinds of memory and on bytes elsewhere. Without the GIL.
 void py_memory_discard(const py_memory *memory, const void *data, size_t bytes);
 // The file at `path` (str, bytes or os.PathLike), mapped read-only. AccessFailed when it cannot be
 // opened.
 py_memory *py_memory_map_file(py_state *state, PyObject *path);
-// The bytes of a buffer object: pinned when read-only and 16-aligned, else copied. TypeError for
-// what has no contiguous buffer.
+// The bytes of a buffer object: pinned when read-only and 16-aligned, else copied. TypeError for an
+// object without a contiguous buffer.
 py_memory *py_memory_from_buffer(py_state *state, PyObject *object);
 
 static inline bool py_memory_contains(const py_memory *memory, const void *data, size_t bytes) {

@@ -42,7 +42,7 @@ typedef struct py_input {
 typedef struct py_output {
   et_tag tag;
   size_t needs_bytes;  // unplanned: memory that each run must be given; 0 otherwise
-  py_memory *memory;   // what the last run was given
+  py_memory *memory;   // of the last run
 } py_output;
 
 typedef struct py_method {

@@ -1,5 +1,5 @@
-// py_method_open.c — loading methods: memory from the program's pools, the runtime's load without
-// the GIL, and what each input and output slot is, so that calls need not ask again.
+// py_method_open.c — loading methods: memory from the program, the runtime's load without the GIL,
+// and the facts of each input and output, so that calls need not ask again.
 #include <string.h>
 
 #include "bindings/py_delegates.h"

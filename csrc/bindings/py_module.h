@@ -9,8 +9,8 @@
 
 enum { PY_STATUS_SLOTS = 24 };
 
-// What is known of torch once a program's caller has loaded it; all NULL before. Never imported by
-// this module.
+// torch's types and functions, once the caller has imported torch; all NULL before. This module
+// never imports it.
 typedef struct py_torch {
   PyObject *tensor_type;
   PyObject *from_numpy;

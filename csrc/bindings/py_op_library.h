@@ -11,7 +11,7 @@ const et_op_table *py_op_table(const py_state *state);
 // Forgets the libraries. Their code stays in memory: nothing says that nobody uses it.
 void py_op_libraries_free(py_state *state);
 
-// What to do about operators that no table has, appended to the runtime's message.
+// Advice about operators that no table has, appended to the runtime's message.
 extern const char py_op_missing_advice[];
 
 #endif  // ET_PY_OP_LIBRARY_H

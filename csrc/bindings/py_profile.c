@@ -1,5 +1,5 @@
-// py_profile.c — Method.profile(): one run with a clock at every instruction, and what delegates
-// tell of their nodes. Times include what the clock costs, some tens of nanoseconds. Relies on the
+// py_profile.c — Method.profile(): one run with a clock at every instruction, and the node events
+// of delegates. Times include the cost of the clock, some tens of nanoseconds. Relies on the
 // runtime's events; knows no operator.
 #include "bindings/py_method.h"
 
@@ -15,7 +15,7 @@ typedef struct tensor_note {
   int32_t sizes[ET_MAX_RANK];
 } tensor_note;
 
-// What one instruction did so far; loops repeat it.
+// Sums over the calls of one instruction so far; loops repeat it.
 typedef struct note {
   const char *operator_name;  // the program's
   uint64_t calls, ns, bytes, written;

@@ -221,7 +221,7 @@ static const char machine[] = "other";
 #if defined(ET_HAVE_XNNPACK)
 enum { MOST_NAMES = 32 };
 
-// What `tell` names, as a list of strings.
+// The names that `tell` fills in, as a list of strings.
 static PyObject *names_of(size_t (*tell)(const char **names, size_t n)) {
   const char *names[MOST_NAMES];
   const size_t n = tell(names, MOST_NAMES);

@@ -22,7 +22,7 @@ et_status eti_external_find(const eti_named_data *named, const char *key, eti_na
 // ET_INVALID_ARGUMENT when two maps have the same key.
 et_status eti_named_data_verify(const eti_named_data *named, et_error *err);
 
-// What delegates get: external maps first, then the program's own.
+// Named data for delegates: of the external maps first, then the program's own.
 et_named_data eti_named_data_handle(const eti_named_data *named);
 
 #endif  // ET_DATA_MAP_H

@@ -17,10 +17,10 @@
 #define ETI_FB_VECTOR(bytes) (3u << 5 | (bytes))  // of scalars
 #define ETI_FB_TABLE(type) (4u << 5 | (type))
 #define ETI_FB_TABLES(type) (5u << 5 | (type))  // vector of tables
-#define ETI_FB_UNION(first) \
-  (6u << 5 | (first))  // type code 1 is table `first`, the others follow it
-#define ETI_FB_MEMBERS(count) \
-  (7u << 5 | (count))  // the slot after a union's: how many members there are
+// Type code 1 is table `first`, the others follow it.
+#define ETI_FB_UNION(first) (6u << 5 | (first))
+// The slot after a union's: the number of its members.
+#define ETI_FB_MEMBERS(count) (7u << 5 | (count))
 // 0 marks a slot that nobody reads; it is not looked at.
 
 typedef uint8_t eti_fb_schema[ETI_FB_SLOTS];
@@ -36,8 +36,8 @@ typedef struct eti_vector {
   size_t n;
 } eti_vector;
 
-const uint8_t *eti_fb_field(const uint8_t *table,
-                            unsigned slot);  // where the slot's value lies; NULL when absent
+// The address of the slot's value; NULL when absent.
+const uint8_t *eti_fb_field(const uint8_t *table, unsigned slot);
 uint8_t eti_fb_u8(const uint8_t *table, unsigned slot);
 uint32_t eti_fb_u32(const uint8_t *table, unsigned slot);
 uint64_t eti_fb_u64(const uint8_t *table, unsigned slot);

@@ -6,8 +6,8 @@
 
 // ---- Instructions
 
-// A view's result starts every run without memory, also when the file planned some for it: its data
-// may come to point into a caller's input, which a later run must not see.
+// A view's result starts every run without memory, even when the file planned some for it: its data
+// may point into a caller's input, which a later run must not see.
 static et_status loosen_view(eti_loader *l, const eti_instruction_facts *in) {
   ET_ASSERT(in->n_args > 0);
   const uint32_t value = eti_u32(in->args + 4 * (size_t)(in->n_args - 1));
@@ -71,8 +71,8 @@ static et_status build_instructions(eti_loader *l) {
   return ET_OK;
 }
 
-// Marks the instructions that must look at their tensors before they run, now that all loose values
-// are known, and offers each call that need not to the kernel of the call before it (et_absorb_fn).
+// Marks the instructions that must check their tensors before they run, now that all unplanned
+// values are known, and offers each other call to the kernel of the call before it (et_absorb_fn).
 static void link_calls(et_method *method) {
   const et_call *next = NULL;
   for (size_t i = method->plan.n_instructions; i-- > 0;) {
@@ -92,7 +92,7 @@ static void link_calls(et_method *method) {
   }
 }
 
-// Until the first run a loose tensor's data is free to lead from the tensor to its record.
+// Until the first run, the data pointer of a tensor without memory leads to its record.
 static void fill_slots(et_method *method) {
   for (eti_loose *loose = method->loose; loose != NULL; loose = loose->next)
     loose->tensor->data = loose;

@@ -52,10 +52,10 @@ void eti_find_written(eti_loader *l);
 
 // ---- Calls (method_ops.c)
 
-const et_op *eti_loader_op(const eti_loader *l,
-                           size_t i);  // operator i of the plan; NULL when no table has it
-const et_backend *eti_loader_backend(const eti_loader *l,
-                                     size_t i);  // of delegate i; NULL when absent or unavailable
+// Operator i of the plan; NULL when no table has it.
+const et_op *eti_loader_op(const eti_loader *l, size_t i);
+// The backend of delegate i; NULL when absent or unavailable.
+const et_backend *eti_loader_backend(const eti_loader *l, size_t i);
 
 // Reports everything that the caller's tables lack, at once.
 et_status eti_check_missing(eti_loader *l);

@@ -1,6 +1,6 @@
-// method_ops.c — what a method calls against what the caller's tables offer: finding operators and
-// backends, naming all that is missing at once, and checking that a call's tensors are of types and
-// ranks that its kernel takes.
+// method_ops.c — operators and backends of a method, looked up in the caller's tables: all missing
+// ones are named at once, and each call's tensors are checked against the types and ranks that its
+// kernel takes.
 #include "runtime/bytes.h"
 #include "runtime/method_loader.h"
 #include "runtime/op_table.h"
@@ -24,8 +24,8 @@ static et_status check_tensor(const eti_loader *l, const et_op *op, size_t k, bo
   return ET_OK;
 }
 
-// What is written: the last entry, which is the result or the list of results, and what the kernel
-// says besides. A tensor that stands in two places is held to what both of them need.
+// Written arguments are the last entry, which is the result or the list of results, and those that
+// the kernel's `writes` names. A tensor that is two arguments must fit both.
 et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in,
                          uint32_t *writes) {
   ET_ASSERT(op != NULL);  // eti_check_missing has been asked
@@ -82,8 +82,8 @@ static void append_call(et_error *err, const eti_plan *plan, const eti_instructi
   ET_APPEND(err, ")");
 }
 
-// Notes that an operator was named. Among very many missing ones some go unnamed: the message has
-// no room for them either.
+// Records that an operator was named; false when it had been. Hashes may collide, so some of very
+// many missing operators go unnamed: the message has no room for them either.
 static bool is_new(uint32_t *named, uint32_t op) {
   const uint32_t word = op % ETI_WRITTEN_BITS / 32, bit = 1u << op % 32;
   const bool was_named = (named[word] & bit) != 0;

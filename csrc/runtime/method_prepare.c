@@ -1,6 +1,6 @@
-// method_prepare.c — what kernels and delegates do once, while their method is measured and again
-// while it is loaded. Both claim from the method's arena; what they are shown lies in the loader's
-// room and is gone afterwards.
+// method_prepare.c — prepare steps of kernels and init of delegates, which run while their method
+// is measured and again while it is loaded. Both claim from the method's arena; their arguments lie
+// in the loader's room and are gone afterwards.
 #include "runtime/bytes.h"
 #include "runtime/method_loader.h"
 

@@ -1,7 +1,7 @@
 // method_run.c — running a loaded method: a flat loop over resolved instructions, a second loop
-// with events, and one instruction at a time. Everything was resolved and proven by the loader;
-// what is checked here is what only a run can change: tensors without memory of their own, endless
-// loops, requests to stop.
+// with events, and one instruction at a time. The loader resolved and proved everything else;
+// checks here are about what only a run can change: tensors without planned memory, endless loops,
+// requests to stop.
 #include "runtime/bytes.h"
 #include "runtime/method.h"
 
@@ -145,7 +145,7 @@ static inline et_status run_one(const et_method *method, const eti_instruction *
 // ---- Runs
 
 static et_status begin(et_method *method, et_error *err) {
-  method->is_paused = false;  // an interrupted run is given up
+  method->is_paused = false;  // an interrupted run is abandoned
   for (size_t i = 0; i < method->plan.inputs.n; i++) {
     ET_CHECK(method->slots[i].is_set, err, ET_INVALID_ARGUMENT, "input %zu of %zu was never set", i,
              method->plan.inputs.n);
@@ -165,7 +165,7 @@ static et_status may_go_on(const et_method *method, uint32_t executed, et_error 
   return ET_OK;
 }
 
-// Puts the method, the instruction and its operator before a failure's words.
+// Puts the method, the instruction and its operator in front of a failure's message.
 static void add_context(const et_method *method, size_t i, et_error *err) {
 #if ET_MESSAGES
   eti_instruction_facts in;
@@ -253,7 +253,7 @@ static et_status run_all_traced(et_method *method, const et_hooks *hooks, et_err
   return ET_OK;
 }
 
-// A method serves one thread at a time: a second one is told so instead of being let in.
+// A method serves one thread at a time; a second one gets ET_INVALID_STATE.
 static et_status enter(et_method *method, bool is_step, et_error *err) {
   ET_CHECK(!atomic_exchange(&method->is_busy, true), err, ET_INVALID_STATE,
            "method '%s' is running in another thread", method->plan.name);

@@ -1,6 +1,6 @@
-// platform_posix.c — what hosted programs need from the operating system: mapped files, a clock,
-// how many CPUs there are. The only files that know the system are platform_*; bare builds leave
-// them out, and nothing in the runtime calls them.
+// platform_posix.c — mapped files, a clock and the number of CPUs, for programs on an operating
+// system. The only files that know the system are platform_*; bare builds leave them out, and
+// nothing in the runtime calls them.
 #define _GNU_SOURCE  // sched_getaffinity
 #include "runtime/check.h"
 #include "runtime/config.h"

@@ -1,6 +1,6 @@
-// pte.h — what the program file says, read into plain structs: plans, tensors, instructions. Shared
-// by verification, metadata and loading. These readers trust the file's structure (flatbuf.h) and
-// check the meaning of what they read.
+// pte.h — contents of the program file as plain structs: plans, tensors, instructions. Shared by
+// verification, metadata and loading. These readers trust the file's structure (flatbuf.h) and
+// check the meaning of its values.
 #ifndef ET_PTE_H
 #define ET_PTE_H
 
@@ -42,7 +42,7 @@ et_status eti_plan_find(const et_program *program, const char *name, eti_plan *p
 // only).
 unsigned eti_plan_value(const eti_plan *plan, size_t i, const uint8_t **table);
 
-// What a value of a kind becomes; code ≤ PTE_OPTIONAL_TENSOR_LIST.
+// The tag of a value by its kind; code ≤ PTE_OPTIONAL_TENSOR_LIST.
 et_tag eti_tag(unsigned code);
 
 // The value indices (i32) in a list of tensors; empty for any other value.
@@ -87,7 +87,7 @@ static inline bool eti_is_constant(const eti_tensor_facts *t) {
 
 et_status eti_tensor_read(const uint8_t *table, eti_tensor_facts *out, et_error *err);
 
-// Where a constant's bytes lie; checked against the constant segment or buffer.
+// The address of a constant's bytes; checked against the constant segment or buffer.
 et_status eti_constant_find(const et_program *program, uint32_t index, size_t bytes,
                             const void **data, et_error *err);
 // The same for initial data of mutable tensors: from the file's start.

@@ -1,7 +1,7 @@
 // pte_verify.c — proves a program safe: the schema that drives the structural walk, then the
 // meaning of the program-wide parts and, before a method is measured or loaded, of everything in
-// its plan. What upstream's runtime would trip over while running is refused here, with upstream's
-// codes where it has one.
+// its plan. Defects that upstream's runtime would meet while running are refused here, with
+// upstream's codes where it has one.
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 #include "runtime/dtype.h"

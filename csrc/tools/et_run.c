@@ -25,7 +25,7 @@ typedef struct options {
   print_mode print;
 } options;
 
-// What an input is set to before every run; planned inputs lose it while a method runs.
+// The value of an input, set before every run: a method may overwrite planned inputs.
 typedef struct given_input {
   et_tensor_info info;
   ptrdiff_t strides[ET_MAX_RANK];

@@ -62,7 +62,7 @@ typedef float (*read_loop)(const float *p, size_t n);
 #define VECTOR float
 #define LANES 1
 #define SET1(x) (x)
-#define FMA(a, b, c) ((a) * (b) + (c))  // where fmaf is a call of the library, nobody multiplies so
+#define FMA(a, b, c) ((a) * (b) + (c))  // without FMA instructions, fmaf is a slow library call
 #define ADD(a, b) ((a) + (b))
 #define LOAD(p) (*(p))
 #include "tools/machine_rates.body.h"
@@ -105,7 +105,7 @@ static void do_work(void *ctx, size_t i_thread) {
   const work *const w = ctx;
   char *const data = w->data + i_thread * w->bytes;
   const size_t half = w->bytes / 2;
-  volatile float sink = 0.0f;  // keeps what nobody reads
+  volatile float sink = 0.0f;  // keeps the compiler from dropping the loops
   if (w->kind == WORK_FMA) sink = w->loops.fma(w->repeat);
   for (size_t r = 0; r < w->repeat && w->kind != WORK_FMA; r++) {
     if (w->kind == WORK_READ) sink = w->loops.read((const float *)data, w->bytes / sizeof(float));

@@ -1,4 +1,4 @@
-"""What may be passed to a method, how it gets there, and how wrong things are refused."""
+"""Inputs of a method: accepted kinds, copies and borrowed memory, and refusals."""
 
 from __future__ import annotations
 

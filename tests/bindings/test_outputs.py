@@ -1,4 +1,4 @@
-"""What comes back: copies by default, views that outlive their program, the caller's arrays."""
+"""Outputs: copies by default, views that outlive their program, the caller's own arrays."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-// rig.h — what tests of programs and methods share: a golden file in memory that a test may damage,
-// and a method loaded into exactly the memory it asked for. Relies on the public header, and on the
-// flatbuffer readers to find what to damage.
+// rig.h — the fixture of tests of programs and methods: a golden file in memory that a test may
+// damage, and a method loaded into exactly the memory it measured. Relies on the public header, and
+// on the flatbuffer readers to find the fields to damage.
 #ifndef ET_RIG_H
 #define ET_RIG_H
 

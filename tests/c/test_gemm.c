@@ -46,7 +46,7 @@ static void accumulate(uint8_t dtype, void *c, const void *s) {
   }
 }
 
-// What a tile must make of element (i, j) at c, by the contract of gemm.h and nothing else.
+// Element (i, j) of a tile at c, by the contract of gemm.h alone.
 static void specify(uint8_t dtype, const eti_gemm_tile *t, size_t i, size_t j, char *c) {
   const size_t es = et_dtype_bytes((et_dtype)dtype);
   const char *const a = t->a, *const b = t->b, *const bias = t->bias;

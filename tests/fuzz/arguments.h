@@ -79,7 +79,7 @@ void fuzz_resize(fuzz_call *c);
 // apart). Setting n_shadows to 0 lets all of them go.
 et_value *fuzz_shadow(fuzz_call *c, const et_value *v);
 void fuzz_remember(fuzz_call *c);
-// What a call must not have done: a text, or NULL.
+// Damage that a call must not have done, as a text; NULL for none.
 const char *fuzz_damage(const fuzz_call *c);
 void fuzz_print(et_value *const *args, size_t n);
 

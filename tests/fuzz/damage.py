@@ -52,7 +52,7 @@ def vector_variants(code: str, items: list[Any]) -> Iterator[list[Any]]:
 
 
 def variants(field: Field, value: Any) -> Iterator[Any]:
-    """What a field is replaced by; None is absent."""
+    """Replacements of a field; None removes it."""
     kind = field.kind
     if isinstance(kind, Scalar):
         yield from number_variants(kind, value)

@@ -1,4 +1,4 @@
-// fuzz.h — what a fuzz entry shows to the replayer, which stands in for a fuzzing engine: the
+// fuzz.h — the interface of a fuzz entry to the replayer, which stands in for a fuzzing engine: the
 // entry, a mutator that knows the format, and how far the inputs got.
 #ifndef ET_FUZZ_H
 #define ET_FUZZ_H

@@ -1,7 +1,7 @@
 // fuzz_kernels.c — calls every operator of the table with random arguments and lets the sanitizers
 // judge: whatever a file hands over, a kernel ends with a status, in a short time, and has written
-// nothing but its outputs. What an operator takes is learned from its own words ("argument 2: found
-// String, needs Int"), so that a new operator needs no line here.
+// nothing but its outputs. The arguments that an operator takes are learned from its messages
+// ("argument 2: found String, needs Int"), so that a new operator needs no line here.
 //   fuzz_kernels [--seed S] [--calls N] [--op NAME] [--good calls.txt]
 #define _XOPEN_SOURCE 700
 #include "arguments.h"

@@ -167,7 +167,7 @@ static void load_and_run(const et_program *program, const char *name, const et_d
   et_method *method = NULL;
   if (is_affordable && memory.method.data != NULL && memory.scratch.data != NULL) {
     const bool is_loaded = et_method_load(program, name, &config, &memory, &method, err) == ET_OK;
-    // What was measured must load: the same code decides both. Only a backend may look closer once
+    // A measured method must load: the same code decides both. Only a backend may look closer once
     // it has memory, and external data turn out to be misaligned.
     if (!is_loaded && info.n_delegates == 0 && map == NULL) abort();
     reach.loaded += is_loaded;

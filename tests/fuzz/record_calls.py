@@ -64,7 +64,7 @@ def text_of(c: Any, v: Any) -> str:
 
 
 def structure(line: str) -> str:
-    """What two calls have in common that differ only in sizes, numbers and element types."""
+    """The key of calls that differ only in sizes, numbers and element types."""
     line = re.sub(r"[a-z]+\d*\[([\d,]*)\]", lambda m: "T" + "," * m[1].count(","), line)
     return re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "n", line)
 

@@ -93,7 +93,8 @@ static void chains_run_one_after_another_and_count_through(void) {
 static void a_jump_out_of_its_chain_is_refused(void) {
   rig r = chained(false, 3);
   EXPECT(!rig_start(&r, "forward"));
-  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM, "instruction 1: jump: expected a target of at most 2, got 3");
+  EXPECT_ERROR(&r.err, ET_INVALID_PROGRAM,
+               "instruction 1: jump: expected a target of at most 2, got 3");
   rig_end(&r);
 }
 

@@ -62,7 +62,8 @@ typedef union lanes {
 static lanes left, right, out;
 
 static double everyday(size_t i) {
-  static const double special[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 0.5, 0x1p-140};
+  static const double special[] = {
+      0.0, -0.0, 1.0, -1.0, (double)INFINITY, -(double)INFINITY, (double)NAN, 0.5, 0x1p-140};
   const size_t n_special = sizeof special / sizeof special[0];
   if (i < n_special * n_special) return special[i % 2 == 0 ? i / n_special : i % n_special];
   const double unit = (double)(next_random() >> 11) * 0x1p-52 - 1.0;  // [-1, 1)

@@ -1,8 +1,8 @@
 // test_xnnpack_alloc_region.c — memory runs out once, at every allocation in turn, while delegates
-// are made, run, run with other shapes and run with clocks: each time one call is an error in
-// words, the same call made again gives the right bytes, and nothing stays behind (which the
-// sanitizer sees). The payloads are upstream's, of every family of nodes (tests/golden/xnnpack),
-// and one whose memory XNNPACK cannot let grow. And outputs may lie at the end of memory.
+// are made, run, run with other shapes and profiled: each time one call fails with a message, the
+// same call made again gives the right bytes, and nothing leaks (the sanitizer checks that). The
+// payloads are upstream's, of every family of nodes (tests/golden/xnnpack), and one whose memory
+// XNNPACK cannot let grow. Outputs may lie at the end of memory.
 #define _GNU_SOURCE  // mmap's flags
 #include "rig.h"
 
@@ -25,28 +25,28 @@ ET_TEST_MAIN(tests)
 
 // ---- Calls
 
-typedef enum step { FIRST, SMALLER, LARGE_AGAIN, CLOCKED, N_STEPS } step;
+typedef enum step { FIRST, SMALLER, LARGE_AGAIN, PROFILED, N_STEPS } step;
 
 static et_status call(subject *s, step what) {
   const eti_xnn_shape *shapes = what == SMALLER && s->has_smaller ? s->smaller : s->shapes;
-  return subject_call(s, shapes, what == CLOCKED);
+  return subject_call(s, shapes, what == PROFILED);
 }
 
-// The n-th allocation of a delegate's whole life fails. *was_enough: there are fewer.
+// Lets the n-th allocation of a delegate's whole life fail. *was_enough: there are fewer.
 static bool survives(subject *s, size_t n, const uint64_t wanted[N_STEPS], bool *was_enough) {
   bool is_good = true;
-  eti_xnn_memory_run_out(n, true);
+  eti_xnn_alloc_fail_nth(n, true);
   for (step what = FIRST; is_good && what < N_STEPS; what++) {
     et_status status = call(s, what);
     if (status == ET_DELEGATE_OUT_OF_MEMORY) {
-      is_good = s->r.err.message[0] != '\0' && !eti_xnn_memory_will_run_out();
+      is_good = s->r.err.message[0] != '\0' && !eti_xnn_alloc_failure_is_due();
       status = call(s, what);
     }
     is_good = is_good && status == ET_OK && subject_sum(s) == wanted[what];
     if (!is_good) printf("  allocation %zu, call %d: %s\n", n, (int)what, s->r.err.message);
   }
-  *was_enough = eti_xnn_memory_will_run_out();
-  eti_xnn_memory_run_out(0, true);
+  *was_enough = eti_xnn_alloc_failure_is_due();
+  eti_xnn_alloc_fail_nth(0, true);
   subject_forget(s);
   return is_good;
 }
@@ -67,7 +67,7 @@ static bool all_may_fail(rig given, const et_xnnpack_options *options) {
   return is_good && n > 20;
 }
 
-// ---- A convolution of images that are quantized while running, of which XNNPACK keeps zeros
+// ---- A convolution of dynamically quantized images, for which XNNPACK keeps zeros per image
 
 enum { IMAGES = 6, CHANNELS = 4 };
 
@@ -107,8 +107,8 @@ static rig dynamic_convolution(void) {
   return rig_take(w.bytes, w.size);
 }
 
-// Batches of any size, each image with numbers of its own: what one image gives does not depend on
-// how many came with it.
+// Batches of any size, each image with other numbers: the result of an image does not depend on the
+// batch.
 static void a_batch_of_dynamic_convolutions_may_grow(void) {
   static const size_t batches[] = {1, 3, 2, IMAGES, 1, 5, IMAGES};
   enum { EACH = 5 * 5 * CHANNELS };
@@ -135,7 +135,7 @@ static void every_allocation_may_fail_once_with_dynamic_convolutions(void) {
   EXPECT(all_may_fail(dynamic_convolution(), &(et_xnnpack_options){.weights = NULL}));
 }
 
-// Whatever else is loaded, with nothing shared.
+// Runs a payload with nothing shared.
 static bool alone(const char *name) {
   if (subject_lacks_halves(name)) return true;
   const bool is_good = all_may_fail(rig_read(name), &(et_xnnpack_options){.weights = NULL});
@@ -171,7 +171,7 @@ static void every_allocation_may_fail_once_elementwise(void) {
   EXPECT(alone("xnnpack/normalised.payload"));
 }
 
-// Another delegate goes on with the workspace and the weights in which memory ran out.
+// Another delegate uses the workspace and the weights in which memory ran out.
 static void every_allocation_may_fail_once_with_shared_memory(void) {
   et_xnnpack_options options = {.workspace = NULL};
   et_error err;
@@ -192,34 +192,34 @@ static void every_allocation_may_fail_once_with_shared_memory(void) {
   et_xnnpack_weights_close(options.weights);
 }
 
-// ---- Pages that are filled ahead
+// ---- Pages that are populated ahead
 
-static void pages_are_filled_as_far_as_needed_whether_they_come_quickly_or_not(void) {
+static void pages_are_populated_as_far_as_needed_in_huge_and_in_small_pages(void) {
   enum { MIB = 1 << 20, NEEDED = 7 * MIB + 12345 };
   static const size_t sizes[] = {8 * MIB, 20 * MIB, 21 * MIB - 1};
   for (size_t i = 0; i < 6; i++) {
     size_t bytes = sizes[i / 2];
-    eti_xnn_filling filling;
-    uint8_t *const pages = eti_xnn_memory_map(&bytes, &filling);
-    EXPECT(pages != NULL && bytes >= sizes[i / 2] && filling.bytes == 0);
-    eti_xnn_memory_fill(pages, bytes, 1, &filling);
-    EXPECT(filling.bytes >= 1 && filling.bytes <= 2 * MIB);
-    memset(pages, 7, filling.bytes);
-    const size_t first = filling.bytes;
-    filling.is_small |= i % 2 != 0;  // as when one came slowly
-    eti_xnn_memory_fill(pages, bytes, NEEDED, &filling);
-    EXPECT(filling.bytes >= NEEDED && filling.bytes <= 8 * MIB);
+    eti_xnn_populated populated;
+    uint8_t *const pages = eti_xnn_pages_map(&bytes, &populated);
+    EXPECT(pages != NULL && bytes >= sizes[i / 2] && populated.bytes == 0);
+    eti_xnn_pages_populate(pages, bytes, 1, &populated);
+    EXPECT(populated.bytes >= 1 && populated.bytes <= 2 * MIB);
+    memset(pages, 7, populated.bytes);
+    const size_t first = populated.bytes;
+    populated.is_small |= i % 2 != 0;  // as when one came slowly
+    eti_xnn_pages_populate(pages, bytes, NEEDED, &populated);
+    EXPECT(populated.bytes >= NEEDED && populated.bytes <= 8 * MIB);
     for (size_t at = 0; at < bytes; at += 1021) EXPECT(pages[at] == (at < first ? 7 : 0));
-    eti_xnn_memory_fill(pages, bytes, bytes, &filling);
-    eti_xnn_memory_filled(pages, bytes, &filling);
-    EXPECT(filling.bytes == bytes && pages[0] == 7 && pages[bytes - 1] == 0);
-    eti_xnn_memory_unmap(pages, bytes);
+    eti_xnn_pages_populate(pages, bytes, bytes, &populated);
+    eti_xnn_pages_finish(pages, bytes, &populated);
+    EXPECT(populated.bytes == bytes && pages[0] == 7 && pages[bytes - 1] == 0);
+    eti_xnn_pages_unmap(pages, bytes);
   }
 }
 
 // ---- The end of memory
 
-// XNNPACK's softmax of halves reads again what it has written, in vectors.
+// XNNPACK's fp16 softmax reads its own result again, in whole vectors.
 static rig softmax_of_halves(void) {
   const x_graph g = {
       .values = {{.datatype = 2, .flags = 1, .rank = 2, .dims = {3, 5}},
@@ -244,10 +244,10 @@ static void an_output_at_the_end_of_memory_is_not_read_beyond(void) {
   void *const given = s.tensors[1].t.data;
   s.tensors[1].t.data = pages + page - s.bytes[1];
   const et_status status = call(&s, FIRST);
-  if (status == ET_OK) {  // all elements are alike, and a fifth is 0x3266 in 16 bits
+  if (status == ET_OK) {  // all elements are equal; a fifth is 0x3266 in fp16
     for (size_t i = 0; i < 15; i++) EXPECT(((uint16_t *)s.tensors[1].t.data)[i] == 0x3266);
   } else {
-    EXPECT_ERROR(&s.r.err, ET_NOT_SUPPORTED, "no kernels for it on this machine");
+    EXPECT_ERROR(&s.r.err, ET_NOT_SUPPORTED, "no kernels for this processor");
   }
   s.tensors[1].t.data = given;
   subject_end(&s);
@@ -265,7 +265,7 @@ static const et_test tests[] = {
     ET_CASE(every_allocation_may_fail_once_with_dynamic_convolutions),
     ET_CASE(every_allocation_may_fail_once_with_shared_memory),
     ET_CASE(a_batch_of_dynamic_convolutions_may_grow),
-    ET_CASE(pages_are_filled_as_far_as_needed_whether_they_come_quickly_or_not),
+    ET_CASE(pages_are_populated_as_far_as_needed_in_huge_and_in_small_pages),
 };
 ET_TEST_MAIN(tests)
 

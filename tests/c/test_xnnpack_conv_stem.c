@@ -1,6 +1,6 @@
-// Convolutions of int8 images with few channels, as nodes of our own, give what XNNPACK's nodes
-// give, to the bit: for windows, strides, dilations, paddings, numbers of channels and filters,
-// bounds, and for sizes that change. What this machine cannot run is XNNPACK's twice, and passes.
+// test_xnnpack_shallow.c — stem convolutions (conv_stem.h) give the bits of XNNPACK's convolutions:
+// for windows, strides, dilations, paddings, numbers of channels and filters, bounds, and for sizes
+// that change. If the machine has no tuned kernel both runs are XNNPACK's, and pass.
 #include "backends/xnnpack/tuned/tuned.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
@@ -62,7 +62,7 @@ static enum xnn_status define_conv(xnn_subgraph_t s, const conv_node *n) {
       n->group_outputs, n->min, n->max, n->input, n->filter, n->bias, n->output, 0);
 }
 
-static xnn_subgraph_t subgraph_of(const subject *t, bool is_ours) {
+static xnn_subgraph_t subgraph_of(const subject *t, bool is_tuned) {
   conv_node n = t->node;
   const size_t x_dims[] = {2, t->side, t->side, n.group_inputs}, y_dims[] = {2, 1, 1, 1};
   const size_t w_dims[] = {n.group_outputs, n.kernel[0], n.kernel[1], n.group_inputs};
@@ -80,15 +80,15 @@ static xnn_subgraph_t subgraph_of(const subject *t, bool is_ours) {
   is_fine = is_fine && define_value(s, xnn_datatype_qint8, 4, y_dims, NULL, 1,
                                     XNN_VALUE_FLAG_EXTERNAL_OUTPUT, &n.output);
   is_fine = is_fine && define_conv(s, &n) == xnn_status_success;
-  if (is_fine && is_ours) eti_xnn_tune_node(s);
+  if (is_fine && is_tuned) eti_xnn_tune_node(s);
   if (is_fine) return s;
   (void)xnn_delete_subgraph(s);
   return NULL;
 }
 
-// Runs it for images of `side`, then for smaller ones and for one image.
-static bool run(const subject *t, bool is_ours, int8_t out[3][MOST_Y], size_t dims[3][4]) {
-  xnn_subgraph_t s = subgraph_of(t, is_ours);
+// Runs a subject for images of its `side`, then for smaller ones and for one image.
+static bool run(const subject *t, bool is_tuned, int8_t out[3][MOST_Y], size_t dims[3][4]) {
+  xnn_subgraph_t s = subgraph_of(t, is_tuned);
   xnn_runtime_t runtime = NULL;
   bool is_fine =
       s != NULL && xnn_create_runtime_v4(s, NULL, NULL, NULL, 0, &runtime) == xnn_status_success;
@@ -108,13 +108,13 @@ static bool run(const subject *t, bool is_ours, int8_t out[3][MOST_Y], size_t di
 }
 
 static bool is_same(const subject *t) {
-  static int8_t theirs[3][MOST_Y], ours[3][MOST_Y];
-  size_t their_dims[3][4] = {{0}}, our_dims[3][4] = {{0}};
-  memset(theirs, 77, sizeof theirs);
-  memset(ours, 77, sizeof ours);
-  const bool is_same = run(t, false, theirs, their_dims) && run(t, true, ours, our_dims) &&
-                       memcmp(theirs, ours, sizeof ours) == 0 &&
-                       memcmp(their_dims, our_dims, sizeof our_dims) == 0;
+  static int8_t original[3][MOST_Y], tuned[3][MOST_Y];
+  size_t original_dims[3][4] = {{0}}, tuned_dims[3][4] = {{0}};
+  memset(original, 77, sizeof original);
+  memset(tuned, 77, sizeof tuned);
+  const bool is_same = run(t, false, original, original_dims) && run(t, true, tuned, tuned_dims) &&
+                       memcmp(original, tuned, sizeof tuned) == 0 &&
+                       memcmp(original_dims, tuned_dims, sizeof tuned_dims) == 0;
   const conv_node *const n = &t->node;
   if (!is_same)
     printf("  image of %zu, window %u x %u, %zu channels, %zu filters\n", t->side, n->kernel[0],
@@ -122,7 +122,7 @@ static bool is_same(const subject *t) {
   return is_same;
 }
 
-// Each subject differs from the one before in much.
+// Subjects that differ from each other in many ways.
 static subject some_subject(uint32_t i) {
   static const uint32_t kernels[][2] = {{3, 3}, {7, 7}, {1, 1}, {2, 5}, {4, 3}, {5, 1}, {6, 6}};
   static const size_t filters[] = {16, 1, 35, 8, 17, 32, 15};

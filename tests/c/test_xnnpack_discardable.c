@@ -1,5 +1,5 @@
-// test_xnnpack_discardable.c — what a load tells its caller of bytes that were packed: nothing
-// reads them any more, and they are told of while packing goes on.
+// test_xnnpack_discardable.c — a load reports constants that were packed to its caller: nothing
+// reads their bytes any more, and the reports come while packing goes on.
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK
@@ -16,22 +16,22 @@ ET_TEST_MAIN(tests)
 #include "xnn_subject.h"
 #include "xnn_writer.h"
 
-enum { MOST_TOLD = 64, FILTER = 1024 };
+enum { MAX_REPORTS = 64, FILTER = 1024 };
 
-typedef struct told {
-  uint8_t *data[MOST_TOLD];
-  size_t bytes[MOST_TOLD], n, total;
-} told;
+typedef struct reports {
+  uint8_t *data[MAX_REPORTS];
+  size_t bytes[MAX_REPORTS], n, total;
+} reports;
 
-static void note_spent(void *ctx, const void *data, size_t bytes) {
-  told *const t = ctx;
-  if (t->n == MOST_TOLD) abort();
+static void add_report(void *ctx, const void *data, size_t bytes) {
+  reports *const t = ctx;
+  if (t->n == MAX_REPORTS) abort();
   t->data[t->n] = (uint8_t *)(uintptr_t)data;
   t->bytes[t->n++] = bytes;
   t->total += bytes;
 }
 
-// Named data that lie one behind the other in memory.
+// Named data, one behind the other in memory.
 static uint8_t *row;
 static size_t row_bytes, each_bytes, row_used;
 
@@ -62,19 +62,19 @@ static et_status run(subject *s) {
   return subject_call(s, s->shapes, false);
 }
 
-// Whatever it told of may change without a run seeing it; restored, it can be packed again.
-// At least `least` bytes are told of.
-static bool needs_no_more_what_it_tells_of(const char *name, size_t least) {
+// Checks that reported bytes may change without effect on a run, that they can be packed again
+// after they were restored, and that at least `least` bytes are reported.
+static bool reads_no_reported_bytes(const char *name, size_t least) {
   if (subject_lacks_halves(name)) return true;
-  told t = {.n = 0};
+  reports t = {.n = 0};
   subject s;
   begin_row(64, 1 << 16);
-  const et_xnnpack_options options = {.on_spent = note_spent, .on_spent_ctx = &t};
+  const et_xnnpack_options options = {.on_spent = add_report, .on_spent_ctx = &t};
   bool is_good = subject_begin_with(&s, rig_read(name), &options, &in_a_row);
   row_used = 0;
   is_good = is_good && run(&s) == ET_OK && t.total >= least;
   const uint64_t wanted = subject_sum(&s);
-  uint8_t *kept[MOST_TOLD];
+  uint8_t *kept[MAX_REPORTS];
   for (size_t i = 0; i < t.n; i++) {
     kept[i] = malloc(t.bytes[i]);
     if (kept[i] == NULL) abort();
@@ -89,22 +89,22 @@ static bool needs_no_more_what_it_tells_of(const char *name, size_t least) {
   subject_forget(&s);
   t.n = row_used = 0;
   is_good = is_good && run(&s) == ET_OK && subject_sum(&s) == wanted;
-  if (!is_good) printf("  %s, told of %zu bytes: %s\n", name, t.total, s.r.err.message);
+  if (!is_good) printf("  %s, %zu bytes reported: %s\n", name, t.total, s.r.err.message);
   subject_end(&s);
   free(row);
   return is_good;
 }
 
-static void bytes_that_a_load_is_through_with_are_read_no_more(void) {
-  EXPECT(needs_no_more_what_it_tells_of("xnnpack/static_channel.payload", 100));
-  EXPECT(needs_no_more_what_it_tells_of("xnnpack/convolutions.payload", 100));
-  EXPECT(needs_no_more_what_it_tells_of("xnnpack/linears_f16.payload", 100));
-  EXPECT(needs_no_more_what_it_tells_of("xnnpack/group_linears.payload", 100));
-  EXPECT(needs_no_more_what_it_tells_of("xnnpack/products.payload", 0));
-  EXPECT(needs_no_more_what_it_tells_of("xnnpack/normalised.payload", 0));
+static void reported_bytes_are_not_read_any_more(void) {
+  EXPECT(reads_no_reported_bytes("xnnpack/static_channel.payload", 100));
+  EXPECT(reads_no_reported_bytes("xnnpack/convolutions.payload", 100));
+  EXPECT(reads_no_reported_bytes("xnnpack/linears_f16.payload", 100));
+  EXPECT(reads_no_reported_bytes("xnnpack/group_linears.payload", 100));
+  EXPECT(reads_no_reported_bytes("xnnpack/products.payload", 0));
+  EXPECT(reads_no_reported_bytes("xnnpack/normalised.payload", 0));
 }
 
-// Two linears, and an addition that reads its constant, which lies between their filters.
+// Two linear layers, and an addition whose constant lies between their filters.
 static rig two_linears(void) {
   const x_graph g = {
       .values = {{.datatype = 1, .flags = 1, .rank = 2, .dims = {1, FILTER}},
@@ -127,12 +127,12 @@ static rig two_linears(void) {
   return rig_take(w.bytes, w.size);
 }
 
-static void filters_are_told_of_as_they_are_packed_and_nothing_else(void) {
+static void filters_are_reported_as_they_are_packed_and_nothing_else(void) {
   enum { BYTES = FILTER * FILTER * sizeof(float) };
-  told t = {.n = 0};
+  reports t = {.n = 0};
   subject s;
   begin_row(4, BYTES);
-  const et_xnnpack_options options = {.on_spent = note_spent, .on_spent_ctx = &t};
+  const et_xnnpack_options options = {.on_spent = add_report, .on_spent_ctx = &t};
   EXPECT(subject_begin_with(&s, two_linears(), &options, &in_a_row));
   row_used = 0;
   EXPECT(run(&s) == ET_OK);
@@ -144,8 +144,8 @@ static void filters_are_told_of_as_they_are_packed_and_nothing_else(void) {
 }
 
 static const et_test tests[] = {
-    ET_CASE(bytes_that_a_load_is_through_with_are_read_no_more),
-    ET_CASE(filters_are_told_of_as_they_are_packed_and_nothing_else),
+    ET_CASE(reported_bytes_are_not_read_any_more),
+    ET_CASE(filters_are_reported_as_they_are_packed_and_nothing_else),
 };
 ET_TEST_MAIN(tests)
 

@@ -1,6 +1,6 @@
-// Depthwise convolutions of f32 with our kernels: as kernels, beside sums in double precision and,
-// for what is no number, beside XNNPACK's; as operators of a runtime, where ours run and where
-// XNNPACK's do. Tests of what this machine cannot run pass.
+// test_xnnpack_depthwise_floats.c — the tuned f32 depthwise kernels: as kernels, beside sums in
+// double precision and, for infinity and NaN, beside XNNPACK's; in operators of a runtime, where
+// they run and where XNNPACK's do. If the machine cannot run them the tests pass.
 #include "backends/xnnpack/version_info.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
@@ -16,7 +16,7 @@
 dwconv xnn_f32_dwconv_minmax_ukernel_9p16c__fma3;
 dwconv xnn_f32_dwconv_minmax_ukernel_25p8c__fma3;
 
-// Whether XNNPACK would run its FMA3 kernels, which is when ours run.
+// Whether XNNPACK would run its FMA3 kernels, which the tuned ones replace.
 static bool can_run(void) {
   const char *names[32] = {NULL};
   const size_t n = eti_xnn_own_kernels(names, 32);
@@ -42,7 +42,7 @@ enum {
 
 typedef struct call {
   size_t side, step, n_channels, n_pixels;
-  float *elements, *zero;  // of their very sizes, for what looks for reads behind them
+  float *elements, *zero;  // of their exact sizes, for a sanitizer to find reads behind them
   const void *taps[MOST_TAPS];
   float limits[2];
 } call;
@@ -89,7 +89,7 @@ static void run_kernel(dwconv *kernel, call *c, size_t first_pixel, size_t n_pix
          OFFSET * sizeof(float), c->zero, c->limits);
 }
 
-static dwconv *our_kernel(const call *c) {
+static dwconv *tuned_kernel(const call *c) {
   return c->side == 3 ? eti_xnn_f32_dwconv_9__avx2 : eti_xnn_f32_dwconv_25__avx2;
 }
 
@@ -115,12 +115,12 @@ static bool is_right(size_t side, size_t step, size_t n_channels, size_t n_pixel
   bool is_fine = prepare(&c);
   const size_t pixel = n_channels + GAP;
   memset(y, 0x77, sizeof y);
-  if (is_fine) run_kernel(our_kernel(&c), &c, 0, n_pixels, y[0]);
+  if (is_fine) run_kernel(tuned_kernel(&c), &c, 0, n_pixels, y[0]);
   for (size_t i = 0; is_fine && i < n_pixels; i++) {
-    run_kernel(our_kernel(&c), &c, i, 1, y[1] + i * pixel);
+    run_kernel(tuned_kernel(&c), &c, i, 1, y[1] + i * pixel);
     for (size_t k = 0; k < n_channels; k++) is_fine &= is_close(&c, i, k, y[0][i * pixel + k]);
   }
-  // Alone each result has the bits that it has among others, and nothing is written between.
+  // A result has the same bits alone and among others, and nothing is written between them.
   is_fine = is_fine && memcmp(y[0], y[1], sizeof y[0]) == 0;
   for (size_t b = 0; is_fine && b < GAP * sizeof(float); b++)
     is_fine = ((const char *)(y[0] + n_channels))[b] == 0x77;
@@ -141,7 +141,7 @@ static void sums_are_those_of_double_precision(void) {
   }
 }
 
-static void what_is_no_number_stays_as_in_xnnpacks(void) {
+static void nan_and_infinity_are_as_in_xnnpacks(void) {
   if (!can_run()) return;
   static const float odd[] = {NAN, INFINITY, -INFINITY, FLT_MAX, -0.0f};
   for (size_t side = 3; side <= 5; side += 2) {
@@ -157,7 +157,7 @@ static void what_is_no_number_stays_as_in_xnnpacks(void) {
     run_kernel(side == 3 ? xnn_f32_dwconv_minmax_ukernel_9p16c__fma3
                          : xnn_f32_dwconv_minmax_ukernel_25p8c__fma3,
                &c, 0, c.n_pixels, y[0]);
-    run_kernel(our_kernel(&c), &c, 0, c.n_pixels, y[1]);
+    run_kernel(tuned_kernel(&c), &c, 0, c.n_pixels, y[1]);
     size_t n_odd = 0;
     for (size_t i = 0; i < c.n_pixels * (c.n_channels + GAP); i++) {
       if (i % (c.n_channels + GAP) >= c.n_channels) continue;
@@ -199,13 +199,13 @@ static xnn_subgraph_t subgraph_of(const window *w) {
   return NULL;
 }
 
-// The rule of depthwise.h.
-static bool is_for_ours(const window *w) {
+// The rule of dwconv.h.
+static bool is_replaced(const window *w) {
   return can_run() && w->kernel[0] == w->kernel[1] && w->dilation == 1 &&
          ((w->kernel[0] == 3 && w->stride == 1) || (w->kernel[0] == 5 && w->stride <= 2));
 }
 
-// Of thousands of sums in another order some are rounded otherwise.
+// Of thousands of sums in another order some differ in rounding.
 static bool gives_what_it_should(const window *w) {
   static float out[2][MOST_Y];
   memset(out, 0x77, sizeof out);
@@ -215,12 +215,12 @@ static bool gives_what_it_should(const window *w) {
   (void)xnn_delete_subgraph(s);
   for (size_t i = 0; i < MOST_Y; i++)
     is_fine &= out[0][i] == out[1][i] || fabsf(out[0][i] - out[1][i]) < 26.0f * 26.0f * FLT_EPSILON;
-  is_fine &= (memcmp(out[0], out[1], sizeof out[0]) != 0) == is_for_ours(w);
+  is_fine &= (memcmp(out[0], out[1], sizeof out[0]) != 0) == is_replaced(w);
   if (!is_fine) window_print(w);
   return is_fine;
 }
 
-static void operators_run_ours_by_the_rule_and_xnnpacks_else(void) {
+static void operators_run_tuned_kernels_by_the_rule_and_xnnpacks_else(void) {
   EXPECT(xnn_initialize(&eti_xnn_allocator) == xnn_status_success);
   fill(image, sizeof image / sizeof image[0]);
   fill(filter, sizeof filter / sizeof filter[0]);
@@ -237,8 +237,8 @@ static void operators_run_ours_by_the_rule_and_xnnpacks_else(void) {
 
 static const et_test tests[] = {
     ET_CASE(sums_are_those_of_double_precision),
-    ET_CASE(what_is_no_number_stays_as_in_xnnpacks),
-    ET_CASE(operators_run_ours_by_the_rule_and_xnnpacks_else),
+    ET_CASE(nan_and_infinity_are_as_in_xnnpacks),
+    ET_CASE(operators_run_tuned_kernels_by_the_rule_and_xnnpacks_else),
 };
 #else
 static void xnnpack_runs_its_own_kernels(void) {}

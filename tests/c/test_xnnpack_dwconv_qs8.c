@@ -1,6 +1,7 @@
-// Depthwise convolutions of int8 with our kernels give what XNNPACK's own give, to the bit: as
-// kernels, for numbers of channels and results and any pointers, and as operators of a runtime, for
-// windows, strides, dilations, padding and bounds. Tests of what this machine cannot run pass.
+// test_xnnpack_depthwise.c — the tuned int8 depthwise kernels give the bits of XNNPACK's: as
+// kernels, for numbers of channels and results and any pointers, and in operators of a runtime, for
+// windows, strides, dilations, padding and bounds. If the machine cannot run them the tests
+// pass.
 #include "backends/xnnpack/version_info.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
@@ -34,12 +35,12 @@ enum {
 
 static int8_t elements[OFFSET + N_ELEMENTS * 48], zero[48 + BLOCK];
 static int8_t y[2][MOST_PIXELS * (MOST_CHANNELS + GAP) + 1];
-alignas(32) static uint8_t theirs[3 * BLOCK * (25 + 8)], ours[8192];
+alignas(32) static uint8_t original[3 * BLOCK * (25 + 8)], tuned[8192];
 static const void *taps[MOST_PIXELS * 50];
 
-// Weights as XNNPACK packs them; some biases pass all bounds.
+// Fills weights as XNNPACK packs them; some biases exceed all bounds.
 static void fill_weights(size_t n_taps, size_t n_channels) {
-  uint8_t *at = theirs;
+  uint8_t *at = original;
   for (size_t first = 0; first < n_channels; first += BLOCK) {
     for (size_t c = 0; c < BLOCK; c++) {
       const int32_t bias = next(9) == 0 ? INT32_MAX - 9000000 : (int32_t)next(20000) - 10000;
@@ -62,7 +63,7 @@ static bool is_same(size_t n_taps, size_t n_channels, size_t n_pixels, size_t st
   const eti_xnn_qs8_limits limits = {zero_point, (int16_t)(-128 + (int)next(100)),
                                      (int16_t)(127 - (int)next(100))};
   fill_weights(n_taps, n_channels);
-  eti_xnn_qs8_dwconv_pack(n_taps, n_channels, theirs, NULL, ours);
+  eti_xnn_qs8_dwconv_pack(n_taps, n_channels, original, NULL, tuned);
   if (next(3) == 0) memset(elements, 0x80, sizeof elements);
   for (size_t i = 0; i < sizeof taps / sizeof taps[0]; i++)
     taps[i] = next(5) == 0 ? zero : elements + next(N_ELEMENTS) * 48;
@@ -70,9 +71,9 @@ static bool is_same(size_t n_taps, size_t n_channels, size_t n_pixels, size_t st
   const intptr_t stride_bytes = (intptr_t)(stride * sizeof *taps);
   (n_taps == 9 ? xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32
                : xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_25p16c__avx2_mul32)(
-      n_channels, n_pixels, taps, theirs, y[0], stride_bytes, GAP, OFFSET, zero, &limits);
+      n_channels, n_pixels, taps, original, y[0], stride_bytes, GAP, OFFSET, zero, &limits);
   (n_taps == 9 ? eti_xnn_qs8_dwconv_9__avx2 : eti_xnn_qs8_dwconv_25__avx2)(
-      n_channels, n_pixels, taps, ours, y[1], stride_bytes, GAP, OFFSET, zero, &limits);
+      n_channels, n_pixels, taps, tuned, y[1], stride_bytes, GAP, OFFSET, zero, &limits);
   return memcmp(y[0], y[1], sizeof y[0]) == 0;
 }
 
@@ -100,7 +101,7 @@ static int8_t filter[MOST_TAPS * CHANNELS];
 static int32_t bias[CHANNELS];
 static float scales[CHANNELS];
 
-// 0 if it cannot be defined.
+// NULL if it cannot be defined.
 static xnn_subgraph_t subgraph_of(const window *w) {
   const window_sizes sizes = window_sizes_of(w);
   uint32_t id[4];

@@ -1,5 +1,5 @@
-// test_xnnpack_execute.c — delegates of a small program: what they compute, what they refuse, and
-// what becomes of them when memory runs out.
+// test_xnnpack_execute.c — delegates of a small program: their results, the arguments they refuse,
+// and their recovery when memory runs out.
 #define _GNU_SOURCE  // mmap's flags
 #include "rig.h"
 
@@ -51,7 +51,7 @@ static void an_input_at_the_end_of_memory_is_not_read_beyond(void) {
     float *x = (float *)(void *)(pages + page - bytes);
     for (int32_t i = 0; i < 3 * rows; i++) x[i] = (float)(i + rows);
     EXPECT(bench_run(&b, x, rows) == ET_OK && bench_is_right(&b, x, rows));
-    x[0] += 1;  // the same place, other numbers
+    x[0] += 1;  // the same memory, other numbers
     EXPECT(et_method_execute(b.r.method, &b.r.err) == ET_OK && bench_is_right(&b, x, rows));
   }
   rig_end(&b.r);
@@ -66,7 +66,7 @@ static et_status note_nodes(void *ctx, const et_event *event) {
   return ET_OK;
 }
 
-static void traced_runs_tell_of_nodes(void) {
+static void traced_runs_report_nodes(void) {
   bench b;
   char text[64] = "";
   bench_begin(&b, &bench_plain, &bench_alone);
@@ -81,7 +81,7 @@ static void traced_runs_tell_of_nodes(void) {
   rig_end(&b.r);
 }
 
-// ---- What is refused
+// ---- Refused arguments
 
 static void arguments_that_the_payload_does_not_expect_are_refused(void) {
   static const int32_t three[] = {8, 3, 1}, wide[] = {8, 4}, narrow[] = {8, 2};
@@ -92,15 +92,15 @@ static void arguments_that_the_payload_does_not_expect_are_refused(void) {
   } cases[] = {
       {{.x_dtype = ET_F64, .x_sizes = x_sizes, .x_rank = 2},
        ET_INVALID_ARGUMENT,
-       "argument 0 is f64, the payload expects f32"},
+       "argument 0: expected dtype f32, got f64"},
       {{.x_dtype = ET_F32, .x_sizes = three, .x_rank = 3},
        ET_INVALID_ARGUMENT,
-       "argument 0 has rank 3, the payload expects 2"},
+       "argument 0: expected rank 2, got 3"},
       {{.x_dtype = ET_F32, .x_sizes = wide, .x_rank = 2},
        ET_NOT_SUPPORTED,
-       "argument 0 has 4 elements in dim 1, the payload is for 1 to 3"},
+       "argument 0: expected size 1 to 3 in dim 1, got 4"},
       {{.x_dtype = ET_F32, .x_sizes = narrow, .x_rank = 2}, ET_INVALID_PROGRAM, "node 0"},
-      {{.x_is_int = true}, ET_INVALID_ARGUMENT, "argument 0 is no tensor"},
+      {{.x_is_int = true}, ET_INVALID_ARGUMENT, "argument 0: expected a tensor"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     bench b;
@@ -126,22 +126,22 @@ static void rows_beyond_the_bounds_are_refused_and_none_are_too(void) {
   EXPECT(rig_start(&b.r, "forward"));
   EXPECT(bench_run(&b, x, 9) == ET_NOT_SUPPORTED);
   EXPECT(bench_run(&b, x, 0) == ET_NOT_SUPPORTED);
-  EXPECT_ERROR(&b.r.err, ET_NOT_SUPPORTED, "argument 0 has 0 elements in dim 0");
+  EXPECT_ERROR(&b.r.err, ET_NOT_SUPPORTED, "argument 0: expected size 1 to 8 in dim 0, got 0");
   EXPECT(bench_gives(&b, 8));
   rig_end(&b.r);
 }
 
 // ---- Memory
 
-// One of XNNPACK's allocations and all after it fail; the next try has memory again.
+// Lets one of XNNPACK's allocations and all after it fail.
 static bool survives(size_t fail_at, const et_xnnpack_options *options, bool *was_enough) {
   bench b;
   bench_begin(&b, &bench_plain, options);
   et_status status = rig_open(&b.r);
-  eti_xnn_memory_run_out(fail_at, false);
+  eti_xnn_alloc_fail_nth(fail_at, false);
   if (status == ET_OK) status = rig_load(&b.r, "forward");
   if (status == ET_OK) *was_enough = bench_gives(&b, 8) && bench_gives(&b, 3);
-  eti_xnn_memory_run_out(0, false);
+  eti_xnn_alloc_fail_nth(0, false);
   if (!*was_enough) status = b.r.err.status;
   const bool is_said = *was_enough || status == ET_DELEGATE_OUT_OF_MEMORY;
   if (!is_said) printf("  %zu: %s\n", fail_at, b.r.err.message);
@@ -172,7 +172,7 @@ static void any_allocation_may_fail_with_shared_memory(void) {
   size_t n;
   EXPECT(et_xnnpack_workspace_open(&options.workspace, &err) == ET_OK);
   EXPECT(et_xnnpack_weights_open(&options.weights, NULL, &err) == ET_OK);
-  bench b;  // uses the same all the while
+  bench b;  // uses the same workspace and weights throughout
   bench_begin(&b, &bench_plain, &options);
   EXPECT(rig_start(&b.r, "forward") && bench_gives(&b, 1));
   EXPECT(all_allocations_may_fail(&options, &n) && n > 30);
@@ -188,16 +188,16 @@ static void a_run_that_had_no_memory_can_be_repeated(void) {
   for (size_t n = 1; n < 1000 && !has_failed; n++) {  // the first n with which loading succeeds
     bench_begin(&b, &bench_plain, &bench_alone);
     EXPECT(rig_open(&b.r) == ET_OK);
-    eti_xnn_memory_run_out(n, false);
+    eti_xnn_alloc_fail_nth(n, false);
     if (rig_load(&b.r, "forward") == ET_OK) {
       float x[24] = {0};
       has_failed = bench_run(&b, x, 8) == ET_DELEGATE_OUT_OF_MEMORY;
       EXPECT(has_failed);
       EXPECT(bench_run(&b, x, 8) == ET_DELEGATE_OUT_OF_MEMORY);  // still none
-      eti_xnn_memory_run_out(0, false);
+      eti_xnn_alloc_fail_nth(0, false);
       EXPECT(bench_gives(&b, 8));
     }
-    eti_xnn_memory_run_out(0, false);
+    eti_xnn_alloc_fail_nth(0, false);
     rig_end(&b.r);
   }
   EXPECT(has_failed);
@@ -207,7 +207,7 @@ static const et_test tests[] = {
     ET_CASE(shapes_may_change_from_run_to_run),
     ET_CASE(the_builtin_entry_shares_nothing_and_runs),
     ET_CASE(an_input_at_the_end_of_memory_is_not_read_beyond),
-    ET_CASE(traced_runs_tell_of_nodes),
+    ET_CASE(traced_runs_report_nodes),
     ET_CASE(arguments_that_the_payload_does_not_expect_are_refused),
     ET_CASE(rows_beyond_the_bounds_are_refused_and_none_are_too),
     ET_CASE(any_allocation_may_fail),

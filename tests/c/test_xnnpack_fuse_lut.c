@@ -1,6 +1,6 @@
-// test_xnnpack_fuse_lut.c — where a payload makes floats of bytes, computes with each alone and
-// makes bytes of them, one table gives the bytes that the nodes give, for every byte there is;
-// where somebody reads what lies between, or the nodes compute with more, they run as they are.
+// test_xnnpack_fuse_lut.c — a dequantize → element-wise → quantize chain runs as one lookup table
+// with the bytes that its nodes give, for every byte of the input. Chains of which another node
+// reads a value between, or which have other operands, run as they are.
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK
@@ -18,7 +18,7 @@ ET_TEST_MAIN(tests)
 #include "xnn_subject.h"
 #include "xnn_writer.h"
 
-enum { LINES = 3, N = 100 };  // more than the bytes there are
+enum { ROWS = 3, N = 100 };  // more than 256 elements
 enum { X, WIDE, SIXTH, HALF, FIRST, SECOND, THIRD, Y };
 enum { FP32 = 1, QINT8 = 3, QUINT8 = 4 };
 enum { ADD = 1, CLAMP = 6, MULTIPLY = 15, CONVERT = 18, HARDSWISH = 24, GELU = 42, SIGMOID = 4 };
@@ -29,9 +29,9 @@ static const float sixth = 1.0f / 6.0f, half = 0.5f;
   (x_node) {                                                   \
     .code = code_, .n_slots = n_slots_, .slots = {__VA_ARGS__} \
   }
-#define FLOATS                                      \
-  {                                                 \
-    .datatype = FP32, .rank = 2, .dims = {LINES, N} \
+#define FLOATS                                     \
+  {                                                \
+    .datatype = FP32, .rank = 2, .dims = {ROWS, N} \
   }
 
 static x_graph graph_of(unsigned type, size_t n_nodes, const x_node *nodes) {
@@ -39,7 +39,7 @@ static x_graph graph_of(unsigned type, size_t n_nodes, const x_node *nodes) {
   x_graph g = {
       .values = {[X] = {.datatype = type,
                         .rank = 2,
-                        .dims = {LINES, N},
+                        .dims = {ROWS, N},
                         .flags = 1,
                         .quantization = QUANT_TENSOR,
                         .scale = 0.037f,
@@ -52,7 +52,7 @@ static x_graph graph_of(unsigned type, size_t n_nodes, const x_node *nodes) {
                  [THIRD] = FLOATS,
                  [Y] = {.datatype = type,
                         .rank = 2,
-                        .dims = {LINES, N},
+                        .dims = {ROWS, N},
                         .flags = 2,
                         .external = 1,
                         .quantization = QUANT_TENSOR,
@@ -72,7 +72,7 @@ static x_graph graph_of(unsigned type, size_t n_nodes, const x_node *nodes) {
 
 typedef struct outcome {
   size_t n_nodes;  // that ran
-  uint8_t y[LINES * N];
+  uint8_t y[ROWS * N];
 } outcome;
 
 static et_status count(void *ctx, const et_event *event) {
@@ -90,8 +90,7 @@ static outcome run(const x_graph *g) {
   const et_hooks hooks = {&out.n_nodes, count};
   const et_delegate_call call = {
       .err = &s.r.err, .n_args = s.n_args, .args = s.args, .hooks = &hooks};
-  for (size_t i = 0; is_fine && i < LINES * N; i++)
-    ((uint8_t *)s.tensors[0].t.data)[i] = (uint8_t)i;
+  for (size_t i = 0; is_fine && i < ROWS * N; i++) ((uint8_t *)s.tensors[0].t.data)[i] = (uint8_t)i;
   is_fine = is_fine && eti_xnn_execute(&s.delegate, &call) == ET_OK;
   if (is_fine)
     memcpy(out.y, s.tensors[1].t.data, sizeof out.y);
@@ -101,7 +100,7 @@ static outcome run(const x_graph *g) {
   return is_fine ? out : (outcome){SIZE_MAX, {0}};
 }
 
-// The same nodes with what lies between them read from outside, value by value.
+// Compares with the same nodes of which each value between is an output, one after the other.
 static void is_looked_up(const x_graph *g) {
   const outcome looked_up = run(g);
   EXPECT(looked_up.n_nodes == (eti_xnn_has_lut() ? 1 : g->n_nodes));
@@ -158,7 +157,7 @@ static void bytes_of_two_kinds_are_computed(void) {
   EXPECT(run(&g).n_nodes == 3);
 }
 
-static void what_grows_by_a_number_is_computed(void) {
+static void chains_that_broadcast_are_computed(void) {
   const x_node nodes[] = {NODE(CONVERT, 3, X, WIDE), NODE(ADD, 4, WIDE, HALF, FIRST),
                           NODE(CONVERT, 3, FIRST, Y)};
   x_graph g = graph_of(QINT8, 3, nodes);
@@ -167,7 +166,7 @@ static void what_grows_by_a_number_is_computed(void) {
     x_value *const v = &g.values[grown[i]];
     v->rank = 3;
     v->dims[0] = 1;
-    v->dims[1] = i == 0 ? 1 : LINES;
+    v->dims[1] = i == 0 ? 1 : ROWS;
     v->dims[2] = i == 0 ? 1 : N;
   }
   EXPECT(run(&g).n_nodes == 3);
@@ -176,7 +175,7 @@ static void what_grows_by_a_number_is_computed(void) {
 static const et_test tests[] = {
     ET_CASE(one_function_of_bytes_is_looked_up), ET_CASE(steps_with_numbers_are_looked_up),
     ET_CASE(a_value_may_be_read_twice),          ET_CASE(bytes_of_two_kinds_are_computed),
-    ET_CASE(what_grows_by_a_number_is_computed),
+    ET_CASE(chains_that_broadcast_are_computed),
 };
 ET_TEST_MAIN(tests)
 

@@ -1,6 +1,6 @@
-// Products and convolutions of int8 inside XNNPACK's operators: each against the sums as they are
-// written, to the last bit, for numbers of rows, ends of columns, lengths, pieces and parts; and
-// the rule that cuts operators into calls. Tests of what this machine cannot run pass.
+// test_xnnpack_q8.c — tuned int8 micro-kernels: each beside plain sums, to the last bit, for
+// numbers of rows and columns, lengths, taps and slices; schedules; and the rule that cuts
+// operators into tiles. If the machine cannot run them the tests pass.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/gemm_q8_schedule.h"
 #include "backends/xnnpack/tuned/gemm_tiling.h"
@@ -15,7 +15,7 @@
 #include <xnnpack/microparams.h>
 #include <xnnpack/pack.h>
 
-enum { BLOCK = ETI_XNN_GEMM_ROWS, COLS = 16, MOST_ROWS = 26, MOST_COLS = 300, MOST_PIECES = 4 };
+enum { BLOCK = ETI_XNN_GEMM_ROWS, COLS = 16, MOST_ROWS = 26, MOST_COLS = 300, MOST_TAPS = 4 };
 enum { MOST_K = 4200, PITCH = MOST_COLS + 5, UNTOUCHED = 0x5a };
 enum { PACKED = (MOST_COLS / COLS + 1) * COLS * (MOST_K + 1 + 3 * (int)sizeof(float)) };
 
@@ -30,7 +30,7 @@ static struct xnn_qd8_quantization_params row_scales[MOST_ROWS];
 static int8_t bytes[MOST_ROWS][PITCH];
 static float floats[MOST_ROWS][PITCH];
 alignas(64) static uint8_t packed[PACKED];
-alignas(64) static uint8_t quads_memory[PACKED / 2];
+alignas(64) static uint8_t schedule_memory[PACKED / 2];
 
 static const union xnn_qs8_qc8w_conv_minmax_params BYTES = {.fp32_scalar = {-7, -100, 111}};
 static const union xnn_f32_minmax_params FLOATS = {.scalar = {-700.0f, 650.0f}};
@@ -52,15 +52,15 @@ static void fill(void) {
   }
 }
 
-// As XNNPACK packs them with nr = 16, kr = 4: n_k elements of each piece, rounded up to quads.
-static void pack(size_t n_cols, size_t n_pieces, size_t n_k, bool is_float) {
+// Packs as XNNPACK does with nr = 16, kr = 4: n_k elements of each tap, padded to k4 blocks.
+static void pack(size_t n_cols, size_t n_taps, size_t n_k, bool is_float) {
   memset(packed, 0, sizeof packed);
   uint8_t *at = packed;
   for (size_t first = 0; first < n_cols; first += COLS) {
     const size_t n = n_cols - first < COLS ? n_cols - first : COLS;
     memcpy(at, init + first, n * sizeof *init);
     at += COLS * sizeof *init;
-    for (size_t s = 0; s < n_pieces; s++)
+    for (size_t s = 0; s < n_taps; s++)
       for (size_t k = 0; k < n_k; k += 4, at += 4 * COLS)
         for (size_t j = 0; j < n; j++)
           for (size_t p = 0; p < 4 && k + p < n_k; p++)
@@ -77,9 +77,9 @@ static int32_t clamped(int32_t x, int32_t least, int32_t most) {
   return x < least ? least : x > most ? most : x;
 }
 
-static int32_t sum_of(const int8_t *const *rows, size_t n_pieces, size_t n_k, size_t j) {
+static int32_t sum_of(const int8_t *const *rows, size_t n_taps, size_t n_k, size_t j) {
   int32_t sum = 0;
-  for (size_t s = 0; s < n_pieces; s++)
+  for (size_t s = 0; s < n_taps; s++)
     for (size_t k = 0; k < n_k; k++) sum += rows[s][k] * weights[j][s * n_k + k];
   return sum;
 }
@@ -99,34 +99,34 @@ static float float_of(int32_t sum, size_t j, const struct xnn_qd8_quantization_p
   return fminf(fmaxf(v, FLOATS.scalar.min), FLOATS.scalar.max);
 }
 
-// What the kernels get: limits and, if `is_told`, in which order to multiply the packed weights.
-static eti_xnn_q8_params params_of(const void *limits, size_t limits_bytes, bool is_told,
-                                   size_t n_cols, size_t n_k, size_t n_pieces, bool is_float) {
+// The parameters of the kernels: limits and, if `is_scheduled`, a schedule of the packed weights.
+static eti_xnn_q8_params params_of(const void *limits, size_t limits_bytes, bool is_scheduled,
+                                   size_t n_cols, size_t n_k, size_t n_taps, bool is_float) {
   eti_xnn_q8_params params = {.schedule = NULL};
   memcpy(params.limits, limits, limits_bytes);
-  if (!is_told) return params;
+  if (!is_scheduled) return params;
   const size_t n_panels = (n_cols + COLS - 1) / COLS;
-  const size_t column = (n_k + 3) / 4 * 4 * n_pieces + 4 + (is_float ? 8 : 4);
-  eti_xnn_q8_schedule *const quads = (eti_xnn_q8_schedule *)(void *)quads_memory;
-  if (eti_xnn_q8_schedule_make__avx2(quads, packed, column * COLS, n_panels, n_k, n_pieces))
-    params.schedule = quads;
+  const size_t column = (n_k + 3) / 4 * 4 * n_taps + 4 + (is_float ? 8 : 4);
+  eti_xnn_q8_schedule *const schedule = (eti_xnn_q8_schedule *)(void *)schedule_memory;
+  if (eti_xnn_q8_schedule_make__avx2(schedule, packed, column * COLS, n_panels, n_k, n_taps))
+    params.schedule = schedule;
   return params;
 }
 
 typedef struct given {
-  size_t n_rows, n_cols, n_pieces, n_k;
-  const int8_t *rows[MOST_ROWS][MOST_PIECES];
+  size_t n_rows, n_cols, n_taps, n_k;
+  const int8_t *rows[MOST_ROWS][MOST_TAPS];
 } given;
 
-static eti_xnn_q8_params bytes_params(const given *g, bool is_told) {
-  return params_of(&BYTES, sizeof BYTES, is_told, g->n_cols, g->n_k, g->n_pieces, false);
+static eti_xnn_q8_params bytes_params(const given *g, bool is_scheduled) {
+  return params_of(&BYTES, sizeof BYTES, is_scheduled, g->n_cols, g->n_k, g->n_taps, false);
 }
 
-static eti_xnn_q8_params floats_params(const given *g, bool is_told) {
-  return params_of(&FLOATS, sizeof FLOATS, is_told, g->n_cols, g->n_k, g->n_pieces, true);
+static eti_xnn_q8_params floats_params(const given *g, bool is_scheduled) {
+  return params_of(&FLOATS, sizeof FLOATS, is_scheduled, g->n_cols, g->n_k, g->n_taps, true);
 }
 
-static void forget(void) {
+static void reset_results(void) {
   memset(bytes, UNTOUCHED, sizeof bytes);
   memset(floats, UNTOUCHED, sizeof floats);
 }
@@ -136,14 +136,14 @@ static bool bytes_are_right(const given *g) {
     for (size_t j = 0; j < PITCH; j++) {
       const bool is_inside = i < g->n_rows && j < g->n_cols;
       const int8_t right =
-          is_inside ? byte_of(sum_of(g->rows[i], g->n_pieces, g->n_k, j), j) : UNTOUCHED;
+          is_inside ? byte_of(sum_of(g->rows[i], g->n_taps, g->n_k, j), j) : UNTOUCHED;
       if (bytes[i][j] != right) return false;
     }
   }
   return true;
 }
 
-// `step`: whether each row has scales of its own.
+// step: 1 if each row has a scale, 0 if all have the first.
 static bool floats_are_right(const given *g, size_t step) {
   float untouched;
   memset(&untouched, UNTOUCHED, sizeof untouched);
@@ -151,7 +151,7 @@ static bool floats_are_right(const given *g, size_t step) {
     for (size_t j = 0; j < PITCH; j++) {
       const bool is_inside = i < g->n_rows && j < g->n_cols;
       const float right =
-          is_inside ? float_of(sum_of(g->rows[i], g->n_pieces, g->n_k, j), j, &row_scales[i * step])
+          is_inside ? float_of(sum_of(g->rows[i], g->n_taps, g->n_k, j), j, &row_scales[i * step])
                     : untouched;
       if (memcmp(&floats[i][j], &right, sizeof right) != 0) return false;
     }
@@ -160,18 +160,18 @@ static bool floats_are_right(const given *g, size_t step) {
 }
 
 static void check_products(size_t n_rows, size_t n_cols, size_t n_k) {
-  given g = {.n_rows = n_rows, .n_cols = n_cols, .n_pieces = 1, .n_k = n_k};
+  given g = {.n_rows = n_rows, .n_cols = n_cols, .n_taps = 1, .n_k = n_k};
   const size_t apart = n_k + 3;
   for (size_t i = 0; i < n_rows; i++) g.rows[i][0] = a + i * apart;
-  for (int is_told = 0; is_told < 2; is_told++) {
-    forget();
+  for (int is_scheduled = 0; is_scheduled < 2; is_scheduled++) {
+    reset_results();
     pack(n_cols, 1, n_k, false);
-    eti_xnn_q8_params params = bytes_params(&g, is_told != 0);
+    eti_xnn_q8_params params = bytes_params(&g, is_scheduled != 0);
     eti_xnn_qs8_gemm_6x16__avx2(n_rows, n_cols, n_k, a, apart, packed, bytes, sizeof bytes[0], COLS,
                                 &params);
     EXPECT(bytes_are_right(&g));
     pack(n_cols, 1, n_k, true);
-    params = floats_params(&g, is_told != 0);
+    params = floats_params(&g, is_scheduled != 0);
     eti_xnn_qd8_gemm_6x16__avx2(n_rows, n_cols, n_k, a, apart, packed, floats, sizeof floats[0],
                                 COLS * sizeof(float), &params, row_scales);
     EXPECT(floats_are_right(&g, 1));
@@ -199,8 +199,8 @@ static void products_of_long_rows_are_exact(void) {
   }
 }
 
-// The greatest elements there are, and the greatest weights of which two products fit in 16 bits,
-// or one more in a column of some panels: those whose bit of `wide` is set.
+// Fills with the greatest elements and the greatest weights of which two products fit in 16 bits;
+// and with one weight more in a column of the panels whose bit of `wide` is set.
 static void fill_to_the_ends(unsigned wide) {
   fill();
   for (size_t i = 0; i < sizeof a; i++) a[i] = a[i] < 0 ? INT8_MIN : INT8_MAX;
@@ -211,8 +211,8 @@ static void fill_to_the_ends(unsigned wide) {
       weights[i * COLS + 7 * i % COLS][0] = weights[i * COLS][1] = i % 2 ? 65 : -65;
 }
 
-// The same elements. Most quads have weights that make pairs or nearly do, some are narrow, and of
-// some columns every twentieth one is wide.
+// Fills with the same elements. Most k4 blocks have weights that make pairs or nearly do, some are
+// narrow, and of some columns every twentieth one is wide.
 static void fill_with_all_kinds(void) {
   fill_to_the_ends(0);
   uint32_t seed = 7;
@@ -244,92 +244,91 @@ static void narrow_weights_are_exact_with_the_greatest_elements(void) {
   }
 }
 
-// By the kernels for one row where `block` is 1.
-static void check_pieces_of(size_t block, size_t n_rows, size_t n_cols, size_t n_pieces,
-                            size_t n_k) {
+// Checks the kernels for one row where `block` is 1.
+static void check_taps_of(size_t block, size_t n_rows, size_t n_cols, size_t n_taps, size_t n_k) {
   static const int8_t zero[1];
   static int8_t zeros[MOST_K];
   memset(zeros, 3, sizeof zeros);
   const size_t offset = 2;
-  const void *pointers[(MOST_ROWS + BLOCK) * MOST_PIECES];
-  given g = {.n_rows = n_rows, .n_cols = n_cols, .n_pieces = n_pieces, .n_k = n_k};
+  const void *pointers[(MOST_ROWS + BLOCK) * MOST_TAPS];
+  given g = {.n_rows = n_rows, .n_cols = n_cols, .n_taps = n_taps, .n_k = n_k};
   for (int is_float = 0; is_float < 2; is_float++) {
-    // int8: the zeros themselves are read; floats: data in their place.
+    // Of int8 `zero` itself is read, of floats zero_data in its place.
     const void *const mark = is_float ? (const void *)zero : zeros;
-    for (size_t s = 0; s < n_pieces; s++) {
+    for (size_t s = 0; s < n_taps; s++) {
       for (size_t i = 0; i < MOST_ROWS; i++) {
         const bool is_zero = (s + i) % 3 == 0;
         const int8_t *const at = a + (s * 5 + i * 11) % 7 + i * n_k / 2;
-        pointers[(i / block * n_pieces + s) * block + i % block] = is_zero ? mark : at;
+        pointers[(i / block * n_taps + s) * block + i % block] = is_zero ? mark : at;
         g.rows[i][s] = is_zero ? zeros : at + offset;
       }
     }
-    forget();
-    pack(n_cols, n_pieces, n_k, is_float != 0);
-    const size_t pieces_bytes = n_pieces * block * sizeof pointers[0];
+    reset_results();
+    pack(n_cols, n_taps, n_k, is_float != 0);
+    const size_t taps_bytes = n_taps * block * sizeof pointers[0];
     const eti_xnn_q8_params params = is_float ? floats_params(&g, true) : bytes_params(&g, true);
     if (is_float) {
       (block == 1 ? eti_xnn_qd8_igemm_1x16__avx2 : eti_xnn_qd8_igemm_6x16__avx2)(
-          n_rows, n_cols, n_k, pieces_bytes, pointers, packed, floats, sizeof floats[0],
+          n_rows, n_cols, n_k, taps_bytes, pointers, packed, floats, sizeof floats[0],
           COLS * sizeof(float), offset, mark, zeros, &params, row_scales);
       EXPECT(floats_are_right(&g, 0));
     } else {
       (block == 1 ? eti_xnn_qs8_igemm_1x16__avx2 : eti_xnn_qs8_igemm_6x16__avx2)(
-          n_rows, n_cols, n_k, pieces_bytes, pointers, packed, bytes, sizeof bytes[0], COLS, offset,
+          n_rows, n_cols, n_k, taps_bytes, pointers, packed, bytes, sizeof bytes[0], COLS, offset,
           mark, &params);
       EXPECT(bytes_are_right(&g));
     }
   }
 }
 
-static void check_pieces(size_t n_rows, size_t n_cols, size_t n_pieces, size_t n_k) {
-  check_pieces_of(BLOCK, n_rows, n_cols, n_pieces, n_k);
+static void check_taps(size_t n_rows, size_t n_cols, size_t n_taps, size_t n_k) {
+  check_taps_of(BLOCK, n_rows, n_cols, n_taps, n_k);
 }
 
-static void convolutions_of_one_row_have_pointers_by_themselves(void) {
+static void convolutions_of_one_row_have_an_indirection_buffer_of_their_own(void) {
   if (!can_run()) return;
   fill();
-  for (size_t n_pieces = 1; n_pieces <= MOST_PIECES; n_pieces++)
-    for (size_t n_k = 1; n_k <= 19; n_k += 3) check_pieces_of(1, 1, 21 + n_k, n_pieces, n_k);
+  for (size_t n_taps = 1; n_taps <= MOST_TAPS; n_taps++)
+    for (size_t n_k = 1; n_k <= 19; n_k += 3) check_taps_of(1, 1, 21 + n_k, n_taps, n_k);
 }
 
-static void convolutions_of_bytes_are_exact_for_all_pieces(void) {
+static void convolutions_of_bytes_are_exact_for_all_taps(void) {
   if (!can_run()) return;
   fill();
-  for (size_t n_pieces = 1; n_pieces <= MOST_PIECES; n_pieces++)
+  for (size_t n_taps = 1; n_taps <= MOST_TAPS; n_taps++)
     for (size_t n_k = 1; n_k <= 19; n_k += 3)
       for (size_t n_rows = 1; n_rows <= MOST_ROWS; n_rows += 4)
-        check_pieces(n_rows, 21 + n_k, n_pieces, n_k);
+        check_taps(n_rows, 21 + n_k, n_taps, n_k);
 }
 
-static void convolutions_of_long_pieces_are_exact(void) {
+static void convolutions_of_long_taps_are_exact(void) {
   if (!can_run()) return;
   fill();
-  check_pieces(7, 20, 4, 700);  // two pieces at once
+  check_taps(7, 20, 4, 700);  // two taps per slice
   fill_to_the_ends(1);
-  check_pieces(MOST_ROWS, 40, 4, 700);
+  check_taps(MOST_ROWS, 40, 4, 700);
   fill_with_all_kinds();
-  check_pieces(MOST_ROWS, 40, 4, 700);
-  check_pieces(8, 40, 4, 130);
+  check_taps(MOST_ROWS, 40, 4, 700);
+  check_taps(8, 40, 4, 130);
   fill();
-  check_pieces(2, 280, 3, 901);  // and more columns than are kept at once
-  check_pieces(3, 9, 2, 2049);   // no whole piece at once
+  check_taps(2, 280, 3, 901);  // and more columns than have their sums kept at once
+  check_taps(3, 9, 2, 2049);   // a slice is less than a tap
 }
 
-// ---- Quads
+// ---- Schedules
 
-// Tiles of an operator begin at any panel.
+// The tiles of an operator may begin at any panel.
 static void calls_may_begin_at_any_panel(void) {
   if (!can_run()) return;
   enum { N_ROWS = 7, N_COLS = 55, N_K = 60 };
-  given g = {.n_rows = N_ROWS, .n_cols = N_COLS, .n_pieces = 1, .n_k = N_K};
+  given g = {.n_rows = N_ROWS, .n_cols = N_COLS, .n_taps = 1, .n_k = N_K};
   for (size_t i = 0; i < N_ROWS; i++) g.rows[i][0] = a + i * N_K;
   fill_with_all_kinds();
   for (size_t j = 0; j < N_COLS; j++) weights[j][0] = (int8_t)(j / COLS * 30);  // unlike each other
   pack(N_COLS, 1, N_K, false);
   const eti_xnn_q8_params params = bytes_params(&g, true);
   const size_t panel = COLS * (N_K + 8);
-  forget();
+  reset_results();
   for (size_t first = 0; first < N_COLS; first += 2 * COLS) {
     const size_t n = N_COLS - first < 2 * COLS ? N_COLS - first : 2 * COLS;
     eti_xnn_qs8_gemm_6x16__avx2(N_ROWS, n, N_K, a, N_K, packed + first / COLS * panel,
@@ -338,7 +337,7 @@ static void calls_may_begin_at_any_panel(void) {
   EXPECT(bytes_are_right(&g));
 }
 
-// The sums of the positive weights of n quads' pair of elements in a column, and of the negative.
+// Adds the positive and the negative weights of a pair of elements of n k4 blocks in a column.
 static void add_pair(const uint16_t *at, size_t n, size_t column, size_t pair, int *positive,
                      int *negative) {
   *positive = *negative = 0;
@@ -361,16 +360,16 @@ static bool is_exact(const uint16_t *at, size_t n, size_t first_column) {
   return true;
 }
 
-// Each of them once, in a kind that it fits in.
-static bool quads_are_listed(const eti_xnn_q8_schedule *quads, size_t panel, size_t n_quads) {
-  const uint8_t *const record = quads->records + panel * quads->record_bytes;
+// Checks that each k4 block is listed once, as a kind that does not saturate.
+static bool blocks_are_listed(const eti_xnn_q8_schedule *schedule, size_t panel, size_t n_blocks) {
+  const uint8_t *const record = schedule->records + panel * schedule->record_bytes;
   const uint16_t *const list = (const uint16_t *)(const void *)(record + COLS * sizeof(int32_t));
   const size_t n_pairs = list[0], n_ones = list[1], n_wide = list[2];
   const uint16_t *const pairs = list + ETI_XNN_Q8_LIST_HEAD, *const ones = pairs + 2 * n_pairs;
   size_t n_seen[MOST_K / 4] = {0};
-  if (2 * n_pairs + n_ones + n_wide != n_quads) return false;
-  for (size_t i = 0; i < n_quads; i++)
-    if (pairs[i] % 4 != 0 || pairs[i] / 4 >= n_quads || ++n_seen[pairs[i] / 4] > 1) return false;
+  if (2 * n_pairs + n_ones + n_wide != n_blocks) return false;
+  for (size_t i = 0; i < n_blocks; i++)
+    if (pairs[i] % 4 != 0 || pairs[i] / 4 >= n_blocks || ++n_seen[pairs[i] / 4] > 1) return false;
   for (size_t i = 0; i < n_pairs; i++)
     if (!is_exact(pairs + 2 * i, 2, panel * COLS)) return false;
   for (size_t i = 0; i < n_ones; i++)
@@ -378,21 +377,21 @@ static bool quads_are_listed(const eti_xnn_q8_schedule *quads, size_t panel, siz
   return true;
 }
 
-static void quads_are_multiplied_by_what_has_room_for_their_sums(void) {
+static void blocks_are_multiplied_by_instructions_that_do_not_saturate(void) {
   if (!can_run()) return;
-  enum { N_COLS = 48, N_QUADS = 130 };
-  const given g = {.n_rows = 1, .n_cols = N_COLS, .n_pieces = 1, .n_k = 4 * N_QUADS};
-  const eti_xnn_q8_schedule *quads;
+  enum { N_COLS = 48, N_BLOCKS = 130 };
+  const given g = {.n_rows = 1, .n_cols = N_COLS, .n_taps = 1, .n_k = 4 * N_BLOCKS};
+  const eti_xnn_q8_schedule *schedule;
   fill_with_all_kinds();
   pack(N_COLS, 1, g.n_k, false);
-  quads = bytes_params(&g, true).schedule;
-  EXPECT(quads != NULL && quads->has_wide && quads->is_scattered);
-  for (size_t i = 0; i < N_COLS / COLS; i++) EXPECT(quads_are_listed(quads, i, N_QUADS));
+  schedule = bytes_params(&g, true).schedule;
+  EXPECT(schedule != NULL && schedule->has_wide && schedule->is_scattered);
+  for (size_t i = 0; i < N_COLS / COLS; i++) EXPECT(blocks_are_listed(schedule, i, N_BLOCKS));
   for (size_t j = 0; j < N_COLS; j++) memset(weights[j], (int)j % 33, sizeof weights[j]);
   pack(N_COLS, 1, g.n_k, false);
-  quads = bytes_params(&g, true).schedule;
-  EXPECT(quads != NULL && !quads->has_wide && !quads->is_scattered);
-  for (size_t i = 0; i < N_COLS / COLS; i++) EXPECT(quads_are_listed(quads, i, N_QUADS));
+  schedule = bytes_params(&g, true).schedule;
+  EXPECT(schedule != NULL && !schedule->has_wide && !schedule->is_scattered);
+  for (size_t i = 0; i < N_COLS / COLS; i++) EXPECT(blocks_are_listed(schedule, i, N_BLOCKS));
   fill();
   pack(N_COLS, 1, g.n_k, false);
   EXPECT(bytes_params(&g, true).schedule == NULL);  // of 8 bits
@@ -402,9 +401,9 @@ static void quads_are_multiplied_by_what_has_room_for_their_sums(void) {
 
 static void weights_of_bytes_are_packed_where_the_kernels_read_them(void) {
   if (!can_run()) return;
-  enum { GROUPS = 2, COLUMNS = 35, PIECES = 3, EXTRA = COLS * 4, MOST = 40 };
-  static int8_t filters[GROUPS * COLUMNS * PIECES * MOST];
-  static uint8_t right[GROUPS * 3 * COLS * (PIECES * MOST + 12)], found[sizeof right];
+  enum { GROUPS = 2, COLUMNS = 35, TAPS = 3, EXTRA = COLS * 4, MOST = 40 };
+  static int8_t filters[GROUPS * COLUMNS * TAPS * MOST];
+  static uint8_t right[GROUPS * 3 * COLS * (TAPS * MOST + 12)], found[sizeof right];
   fill();
   memcpy(filters, weights, sizeof filters);
   const struct xnn_qs8_packing_params params = {.input_zero_point = -77};
@@ -415,21 +414,21 @@ static void weights_of_bytes_are_packed_where_the_kernels_read_them(void) {
       uint8_t *at = right;
       for (size_t g = 0; g < GROUPS; g++) {
         for (size_t j = 0; j < n_cols; j++) {
-          const int8_t *const column = filters + (g * n_cols + j) * PIECES * n_k;
+          const int8_t *const column = filters + (g * n_cols + j) * TAPS * n_k;
           int32_t sum = init[g * n_cols + j];
-          for (size_t k = 0; k < PIECES * n_k; k++) sum += 77 * column[k];
-          const size_t padded = (n_k + 3) / 4 * 4, panel = COLS * (4 + PIECES * padded) + EXTRA;
+          for (size_t k = 0; k < TAPS * n_k; k++) sum += 77 * column[k];
+          const size_t padded = (n_k + 3) / 4 * 4, panel = COLS * (4 + TAPS * padded) + EXTRA;
           uint8_t *const to = at + j / COLS * panel;
           memcpy(to + j % COLS * 4, &sum, 4);
-          for (size_t s = 0; s < PIECES; s++)
+          for (size_t s = 0; s < TAPS; s++)
             for (size_t k = 0; k < padded; k++)
               to[COLS * (4 + s * padded + k / 4 * 4) + j % COLS * 4 + k % 4] =
                   k < n_k ? (uint8_t)column[s * n_k + k] : 0;
           if (j + 1 == n_cols) at += (j / COLS + 1) * panel;
         }
       }
-      eti_xnn_q8_pack_goki__avx2(GROUPS, n_cols, PIECES, n_k, COLS, 4, 1, filters, init, NULL,
-                                 found, EXTRA, &params);
+      eti_xnn_q8_pack_goki__avx2(GROUPS, n_cols, TAPS, n_k, COLS, 4, 1, filters, init, NULL, found,
+                                 EXTRA, &params);
       EXPECT(memcmp(found, right, sizeof right) == 0);
     }
   }
@@ -441,7 +440,7 @@ static size_t n_tiles(size_t n_rows, size_t n_cols, eti_xnn_tile tile) {
   return ((n_rows + tile.rows - 1) / tile.rows) * ((n_cols + tile.cols - 1) / tile.cols);
 }
 
-static void columns_are_cut_to_weights_that_stay_near(void) {
+static void columns_are_cut_to_weights_that_fit_the_cache(void) {
   const eti_xnn_tile near = eti_xnn_q8_tile(12544, 96, (size_t)96 * 32, 1);
   EXPECT(n_tiles(12544, 96, near) == 1);
   const eti_xnn_tile far = eti_xnn_q8_tile(197, 3072, (size_t)3072 * 776, 1);
@@ -467,13 +466,13 @@ static const et_test tests[] = {
     ET_CASE(products_of_bytes_are_exact_for_all_sizes),
     ET_CASE(products_of_long_rows_are_exact),
     ET_CASE(narrow_weights_are_exact_with_the_greatest_elements),
-    ET_CASE(convolutions_of_bytes_are_exact_for_all_pieces),
-    ET_CASE(convolutions_of_one_row_have_pointers_by_themselves),
-    ET_CASE(convolutions_of_long_pieces_are_exact),
+    ET_CASE(convolutions_of_bytes_are_exact_for_all_taps),
+    ET_CASE(convolutions_of_one_row_have_an_indirection_buffer_of_their_own),
+    ET_CASE(convolutions_of_long_taps_are_exact),
     ET_CASE(calls_may_begin_at_any_panel),
-    ET_CASE(quads_are_multiplied_by_what_has_room_for_their_sums),
+    ET_CASE(blocks_are_multiplied_by_instructions_that_do_not_saturate),
     ET_CASE(weights_of_bytes_are_packed_where_the_kernels_read_them),
-    ET_CASE(columns_are_cut_to_weights_that_stay_near),
+    ET_CASE(columns_are_cut_to_weights_that_fit_the_cache),
     ET_CASE(threads_share_rows_before_columns),
 };
 #else

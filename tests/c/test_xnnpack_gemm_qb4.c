@@ -1,6 +1,6 @@
-// Products with weights of 4 bits in groups inside XNNPACK's operators: against the sums as they
-// are written, to the last bit, for numbers of rows, ends of columns, sizes of groups and long
-// rows. Tests of what this machine cannot run pass.
+// test_xnnpack_qb4.c — the tuned kernel for 4-bit weights with a scale per group: beside plain
+// sums, to the last bit, for numbers of rows and columns, sizes of groups and long rows. If the
+// machine cannot run it the tests pass.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "et_test.h"
 
@@ -21,13 +21,13 @@ static bool can_run(void) {
 }
 
 static int8_t a[2 * LONGEST_K + 64], weights[MOST_PRODUCTS];
-static uint8_t halves[MOST_PRODUCTS / 2];    // the weights as XNNPACK is given them, 8 too much
-static uint16_t scales[MOST_PRODUCTS / 32];  // the upper halves of floats
+static uint8_t halves[MOST_PRODUCTS / 2];    // the weights plus 8, two in a byte
+static uint16_t scales[MOST_PRODUCTS / 32];  // bfloat16
 static float bias[MOST_COLS], c[MOST_ROWS][PITCH];
 static struct xnn_qd8_quantization_params row_scales[MOST_ROWS];
 alignas(64) static uint8_t packed[2 * COLS * (LONGEST_K / 2 + LONGEST_K / 32 * 2 + 8)];
 
-// Weights end where their memory does, for a sanitizer to see what is read behind them.
+// The weights lie at the end of their memory, for a sanitizer to find reads behind them.
 static uint8_t *given(size_t n_cols, size_t n_k) {
   return halves + sizeof halves - n_cols * n_k / 2;
 }
@@ -36,7 +36,7 @@ static uint32_t next(uint32_t *seed) {
   return (*seed = *seed * 1664525u + 1013904223u) >> 16;
 }
 
-// Rows and columns that most nearly fill 16 bits, from both sides, come first.
+// The first rows and columns are those whose sums come nearest to the limits of 16 bits.
 static void fill(size_t n_rows, size_t n_cols, size_t n_k, size_t apart) {
   uint32_t seed = 1;
   for (size_t i = 0; i < n_rows; i++)
@@ -66,8 +66,8 @@ static float scale_of(size_t j, size_t g, size_t n_groups) {
   return scale;
 }
 
-// As XNNPACK does it: our function, then sixteenths of scales and biases where they belong. What is
-// behind the last column is not the kernel's.
+// Packs as XNNPACK does: by the tuned function, then it writes sixteenths of scales, and biases.
+// Bytes behind the last column are not written.
 static void pack(size_t n_cols, size_t n_k, size_t group) {
   const struct xnn_qs8_qc4w_packing_params zeros = {1, 8};
   const size_t n_groups = n_k / group, group_bytes = COLS * (group / 2 + 2);
@@ -85,7 +85,7 @@ static void pack(size_t n_cols, size_t n_k, size_t group) {
   }
 }
 
-// What a column's sum begins with for a zero point of 1, rounded in the order of XNNPACK's packing.
+// The initial sum of a column for a zero point of 1, rounded in the order of XNNPACK's packing.
 static float init_of(size_t j, size_t n_k, size_t group) {
   float init = 0.0f;
   for (size_t k = 0; k < n_k; k += 8) {
@@ -136,7 +136,7 @@ static void products_with_groups_of_4_bits_are_exact_for_all_sizes(void) {
         check(n_rows, n_cols, 3 * groups[g], groups[g]);
 }
 
-// Of rows with more parts fewer are taken together, and of the longest nothing is kept.
+// Rows with many parts have fewer rows per tile, and the longest no initial sums in memory.
 static void long_rows_are_exact(void) {
   if (!can_run()) return;
   check(5, 17, (size_t)32 * 768, 32);

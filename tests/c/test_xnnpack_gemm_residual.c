@@ -1,6 +1,6 @@
 // test_xnnpack_gemm_residual.c — sums of a product and a residual: they run as one node where the
-// machine has our kernels and the payload allows it, and give the bits of two nodes, for sizes that
-// change and residuals that are broadcast then. What must not be joined is computed as it is.
+// machine has the tuned kernels and the payload allows it, and give the bits of two nodes, for
+// sizes that change and residuals that are broadcast then. Other products and sums are not fused.
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK
@@ -36,7 +36,7 @@ static void fill(void) {
   for (size_t i = 0; i < N; i++) bias[i] = number(i, 2);
 }
 
-// y = min(max(x weight + bias + residual, -1), 1.5), x of 13 lines.
+// y = min(max(x weight + bias + residual, -1), 1.5), x of 13 rows.
 static x_graph linear_graph(void) {
   fill();
   return (x_graph){
@@ -82,7 +82,7 @@ static x_graph conv_graph(void) {
 
 typedef struct outcome {
   bool is_fine;
-  size_t n_sums;  // nodes that are no product
+  size_t n_sums;  // nodes other than products
   float y[MOST_Y];
 } outcome;
 
@@ -100,7 +100,7 @@ static bool resize(subject *s, size_t k, size_t rank, const int32_t *sizes) {
   return true;
 }
 
-// For x of sizes[0] and a residual of sizes[1], one call after another; `out` is the last's.
+// Runs calls for x of sizes[0] and a residual of sizes[1]; `out`: the outcome of the last.
 static void run(const x_graph *g, size_t n_calls, const int32_t (*sizes)[2][4], outcome *out) {
   static const et_xnnpack_options alone = {.workspace = NULL};
   subject s;
@@ -120,7 +120,7 @@ static void run(const x_graph *g, size_t n_calls, const int32_t (*sizes)[2][4], 
   subject_end(&s);
 }
 
-// The same graph with a product that is an output too, and so is not joined.
+// The same graph with a product that is an output too, and so is not fused.
 static x_graph apart(x_graph g) {
   g.values[PRODUCT].flags = 2;
   g.values[PRODUCT].external = 3;
@@ -128,24 +128,24 @@ static x_graph apart(x_graph g) {
   return g;
 }
 
-static bool joins(const x_graph *g, size_t n_calls, const int32_t (*sizes)[2][4],
-                  size_t n_left_of_ours) {
-  static outcome joined, two;
+static bool fuses(const x_graph *g, size_t n_calls, const int32_t (*sizes)[2][4],
+                  size_t n_left_if_tuned) {
+  static outcome fused, two;
   const x_graph other = apart(*g);
-  run(g, n_calls, sizes, &joined);
+  run(g, n_calls, sizes, &fused);
   run(&other, n_calls, sizes, &two);
-  const size_t n_left = eti_xnn_has_gemm_residual(N) ? n_left_of_ours : 2;  // a sum and its bounds
-  return joined.is_fine && two.is_fine && two.n_sums == 2 && joined.n_sums == n_left &&
-         memcmp(joined.y, two.y, sizeof two.y) == 0;
+  const size_t n_left = eti_xnn_has_gemm_residual(N) ? n_left_if_tuned : 2;  // a sum and its bounds
+  return fused.is_fine && two.is_fine && two.n_sums == 2 && fused.n_sums == n_left &&
+         memcmp(fused.y, two.y, sizeof two.y) == 0;
 }
 
 static void a_product_adds_a_residual_with_the_same_bits(void) {
   static const int32_t sizes[][2][4] = {{{ROWS, K}, {ROWS, N}}, {{1, K}, {1, N}}, {{7, K}, {7, N}}};
   x_graph g = linear_graph();
-  for (size_t n = 1; n <= 3; n++) EXPECT(joins(&g, n, sizes, 0));
+  for (size_t n = 1; n <= 3; n++) EXPECT(fuses(&g, n, sizes, 0));
   g.nodes[1].slots[0] = RESIDUAL;
   g.nodes[1].slots[1] = PRODUCT;
-  EXPECT(joins(&g, 3, sizes, 0));
+  EXPECT(fuses(&g, 3, sizes, 0));
 }
 
 static void a_convolution_does_for_images_down_to_a_pixel(void) {
@@ -153,24 +153,24 @@ static void a_convolution_does_for_images_down_to_a_pixel(void) {
                                         {{1, 1, 1, K}, {1, 1, 1, N}},
                                         {{2, 3, 4, K}, {2, 3, 4, N}}};
   const x_graph g = conv_graph();
-  for (size_t n = 1; n <= 3; n++) EXPECT(joins(&g, n, sizes, 0));
+  for (size_t n = 1; n <= 3; n++) EXPECT(fuses(&g, n, sizes, 0));
 }
 
 static void a_residual_that_is_broadcast_is_added_apart(void) {
   static const int32_t sizes[][2][4] = {{{7, K}, {7, N}}, {{7, K}, {1, N}}, {{1, K}, {7, N}}};
   const x_graph g = linear_graph();
-  EXPECT(joins(&g, 1, sizes, 0));
-  EXPECT(joins(&g, 2, sizes, 2));
-  EXPECT(joins(&g, 3, sizes, 2));
-  EXPECT(joins(&g, 1, sizes + 1, 2));
+  EXPECT(fuses(&g, 1, sizes, 0));
+  EXPECT(fuses(&g, 2, sizes, 2));
+  EXPECT(fuses(&g, 3, sizes, 2));
+  EXPECT(fuses(&g, 1, sizes + 1, 2));
 }
 
-// XNNPACK would lay the sum over the product, which it reads again for each line.
+// XNNPACK would place the sum in the product's memory, which it reads again for each row.
 static void a_product_that_is_broadcast_later_is_not_overwritten(void) {
   static const int32_t sizes[][2][4] = {{{7, K}, {7, N}}, {{1, K}, {7, N}}};
   x_graph g = linear_graph();
   g.nodes[0].slots[2] = NONE;
-  EXPECT(joins(&g, 2, sizes, 2));
+  EXPECT(fuses(&g, 2, sizes, 2));
 }
 
 static const int32_t whole[][2][4] = {{{ROWS, K}, {ROWS, N}}};
@@ -180,16 +180,16 @@ static void a_product_with_bounds_is_left_alone(void) {
   g.nodes[0].has_bounds = true;
   g.nodes[0].min = -0.5f;
   g.nodes[0].max = 0.5f;
-  EXPECT(joins(&g, 1, whole, 2));
+  EXPECT(fuses(&g, 1, whole, 2));
 }
 
 static void a_product_without_a_bias_is_left_alone(void) {
   x_graph g = linear_graph();
   g.nodes[0].slots[2] = NONE;
-  EXPECT(joins(&g, 1, whole, 2));
+  EXPECT(fuses(&g, 1, whole, 2));
 }
 
-// XNNPACK's kernel for them has its own order of weights.
+// XNNPACK's kernel for them has another layout of weights.
 static void a_product_of_few_columns_is_left_alone(void) {
   x_graph g = linear_graph();
   static const unsigned wide[] = {RESIDUAL, PRODUCT, Y};
@@ -198,7 +198,7 @@ static void a_product_of_few_columns_is_left_alone(void) {
   g.constants[1].size = 15 * K * sizeof(float);
   g.constants[2].size = 15 * sizeof(float);
   static const int32_t sizes[][2][4] = {{{ROWS, K}, {ROWS, 15}}};
-  EXPECT(joins(&g, 1, sizes, 2));
+  EXPECT(fuses(&g, 1, sizes, 2));
 }
 
 static void the_later_of_two_products_adds_the_earlier(void) {
@@ -206,11 +206,11 @@ static void the_later_of_two_products_adds_the_earlier(void) {
   g.values[EARLIER] = (x_value){MATRIX(ROWS, N)};
   g.nodes[2] = g.nodes[1];
   g.nodes[2].slots[1] = EARLIER;
-  g.nodes[1] = g.nodes[0];  // … which is the one that is defined last
+  g.nodes[1] = g.nodes[0];  // the product that is defined last
   g.nodes[0].slots[3] = EARLIER;
   g.n_values = N_VALUES;
   g.n_nodes = 3;
-  EXPECT(joins(&g, 1, whole, 0));
+  EXPECT(fuses(&g, 1, whole, 0));
 }
 
 static const et_test tests[] = {

@@ -1,6 +1,6 @@
-// Kernels of our own inside XNNPACK's operators: each against the sums as they are written, for
-// numbers of rows, ends of columns, lengths and pieces; lines of all lengths; and the rule that
-// cuts operators into calls. Tests of what this machine cannot run pass.
+// test_xnnpack_kernels.c — tuned f32 micro-kernels: each beside sums in double precision, for
+// numbers of rows and columns, lengths and taps; softmax and layer norm of all lengths; and the
+// rule that cuts operators into tiles. If the machine cannot run them the tests pass.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/gemm_tiling.h"
 #include "backends/xnnpack/tuned/rowwise.h"
@@ -19,7 +19,7 @@ enum {
   COLS = 16,
   MOST_COLS = 35,
   MOST_K = 70,
-  MOST_PIECES = 4,
+  MOST_TAPS = 4,
   PITCH = 40
 };
 
@@ -30,11 +30,11 @@ static bool can_run(void) {
 static const float LIMITS[2] = {-3.0f, 2.5f};
 static const float UNTOUCHED = 77.0f;
 
-static float a[MOST_ROWS * MOST_PIECES * MOST_K];
-static float b[MOST_PIECES * MOST_K][MOST_COLS];
+static float a[MOST_ROWS * MOST_TAPS * MOST_K];
+static float b[MOST_TAPS * MOST_K][MOST_COLS];
 static float bias[MOST_COLS];
 static float c[MOST_ROWS][PITCH];
-alignas(32) static float packed[(MOST_PIECES * MOST_K + 1) * 3 * COLS];
+alignas(32) static float packed[(MOST_TAPS * MOST_K + 1) * 3 * COLS];
 
 static void fill(void) {
   uint32_t seed = 1;
@@ -56,7 +56,7 @@ static void pack(size_t n_cols, size_t n_k) {
   }
 }
 
-static void forget(void) {
+static void reset_result(void) {
   for (size_t i = 0; i < MOST_ROWS; i++)
     for (size_t j = 0; j < PITCH; j++) c[i][j] = UNTOUCHED;
 }
@@ -66,9 +66,9 @@ static bool is_near(float x, double right, size_t n) {
   return fabs((double)x - right) <= (double)(n + 1) * 32.0 * 0x1p-24;
 }
 
-// Whether c holds the sums of rows[piece][i], and nothing else was written.
-static bool is_right(size_t n_rows, size_t n_cols, size_t n_pieces, size_t n_k,
-                     const float *rows[MOST_PIECES][MOST_ROWS]) {
+// Whether c holds the sums of rows[tap][i], and nothing else was written.
+static bool is_right(size_t n_rows, size_t n_cols, size_t n_taps, size_t n_k,
+                     const float *rows[MOST_TAPS][MOST_ROWS]) {
   for (size_t i = 0; i < MOST_ROWS; i++) {
     for (size_t j = 0; j < PITCH; j++) {
       if (i >= n_rows || j >= n_cols) {
@@ -76,10 +76,10 @@ static bool is_right(size_t n_rows, size_t n_cols, size_t n_pieces, size_t n_k,
         continue;
       }
       double right = (double)bias[j];
-      for (size_t s = 0; s < n_pieces; s++)
+      for (size_t s = 0; s < n_taps; s++)
         for (size_t k = 0; k < n_k; k++) right += (double)rows[s][i][k] * (double)b[s * n_k + k][j];
       right = fmin(LIMITS[1], fmax(LIMITS[0], right));
-      if (!is_near(c[i][j], right, n_pieces * n_k)) return false;
+      if (!is_near(c[i][j], right, n_taps * n_k)) return false;
     }
   }
   return true;
@@ -94,9 +94,9 @@ static void products_are_the_sums_for_all_sizes(void) {
       const size_t n_k = lengths[l];
       pack(n_cols, n_k);
       for (size_t n_rows = 1; n_rows <= MOST_ROWS; n_rows++) {
-        const float *rows[MOST_PIECES][MOST_ROWS];
+        const float *rows[MOST_TAPS][MOST_ROWS];
         for (size_t i = 0; i < MOST_ROWS; i++) rows[0][i] = a + i * (MOST_K + 3);
-        forget();
+        reset_result();
         eti_xnn_f32_gemm_6x16__avx2(n_rows, n_cols, n_k * sizeof(float), a,
                                     (MOST_K + 3) * sizeof(float), packed, c, sizeof c[0],
                                     COLS * sizeof(float), LIMITS);
@@ -106,68 +106,68 @@ static void products_are_the_sums_for_all_sizes(void) {
   }
 }
 
-static void convolutions_add_all_pieces_and_move_all_but_the_zeros(void) {
+static void convolutions_add_all_taps_and_offset_all_but_zero(void) {
   if (!can_run()) return;
   fill();
   static const float zero[MOST_K];
   const size_t offset = 5, n_k = 9;
-  for (size_t n_pieces = 1; n_pieces <= MOST_PIECES; n_pieces++) {
+  for (size_t n_taps = 1; n_taps <= MOST_TAPS; n_taps++) {
     for (size_t n_cols = 1; n_cols <= MOST_COLS; n_cols++) {
-      pack(n_cols, n_pieces * n_k);
+      pack(n_cols, n_taps * n_k);
       for (size_t n_rows = 1; n_rows <= MOST_ROWS; n_rows++) {
-        const float *rows[MOST_PIECES][MOST_ROWS];
-        const void *given[(MOST_ROWS / BLOCK + 1) * MOST_PIECES * BLOCK];
-        for (size_t s = 0; s < n_pieces; s++) {
+        const float *rows[MOST_TAPS][MOST_ROWS];
+        const void *given[(MOST_ROWS / BLOCK + 1) * MOST_TAPS * BLOCK];
+        for (size_t s = 0; s < n_taps; s++) {
           for (size_t i = 0; i < MOST_ROWS; i++) {
             const bool is_zero = (s + i) % 3 == 0 || (s == 2 && n_rows % 2 == 0);
             const float *const at = a + (s * MOST_ROWS + i) * (n_k + 2);
-            given[(i / BLOCK * n_pieces + s) * BLOCK + i % BLOCK] = is_zero ? zero : at;
+            given[(i / BLOCK * n_taps + s) * BLOCK + i % BLOCK] = is_zero ? zero : at;
             rows[s][i] = is_zero ? zero : at + offset;
           }
         }
-        forget();
+        reset_result();
         eti_xnn_f32_igemm_6x16__avx2(
-            n_rows, n_cols, n_k * sizeof(float), n_pieces * BLOCK * sizeof given[0], given, packed,
-            c, sizeof c[0], COLS * sizeof(float), offset * sizeof(float), zero, LIMITS);
-        EXPECT(is_right(n_rows, n_cols, n_pieces, n_k, rows));
+            n_rows, n_cols, n_k * sizeof(float), n_taps * BLOCK * sizeof given[0], given, packed, c,
+            sizeof c[0], COLS * sizeof(float), offset * sizeof(float), zero, LIMITS);
+        EXPECT(is_right(n_rows, n_cols, n_taps, n_k, rows));
       }
     }
   }
 }
 
-// ---- Lines
+// ---- Rows
 
-enum { MOST_N = 70, N_LINES = 3 };
-static float lines_x[N_LINES * MOST_N], lines_y[N_LINES * MOST_N + 1];
+enum { MOST_N = 70, N_ROWS = 3 };
+static float rows_x[N_ROWS * MOST_N], rows_y[N_ROWS * MOST_N + 1];
 
-// Lines 1 and 2 of n elements each, as numbers of either sign; the rest stays untouched.
-static eti_xnn_rowwise some_lines(size_t n) {
-  for (size_t i = 0; i < N_LINES * n; i++) lines_x[i] = 40.0f * a[i] + (float)(i % 5);
-  for (size_t i = 0; i < sizeof lines_y / sizeof lines_y[0]; i++) lines_y[i] = UNTOUCHED;
-  return (eti_xnn_rowwise){.n = n, .x = lines_x, .y = lines_y};
+// Rows of n elements of either sign, of which 1 and 2 are computed; the rest is not written.
+static eti_xnn_rowwise some_rows(size_t n) {
+  for (size_t i = 0; i < N_ROWS * n; i++) rows_x[i] = 40.0f * a[i] + (float)(i % 5);
+  for (size_t i = 0; i < sizeof rows_y / sizeof rows_y[0]; i++) rows_y[i] = UNTOUCHED;
+  return (eti_xnn_rowwise){.n = n, .x = rows_x, .y = rows_y};
 }
 
 static bool is_outside_untouched(size_t n) {
   for (size_t i = 0; i < n; i++)
-    if (lines_y[i] != UNTOUCHED) return false;
-  return lines_y[N_LINES * n] == UNTOUCHED;
+    if (rows_y[i] != UNTOUCHED) return false;
+  return rows_y[N_ROWS * n] == UNTOUCHED;
 }
 
 static void softmax_is_exact_to_a_few_roundings_for_all_lengths(void) {
   if (!can_run()) return;
   fill();
   for (size_t n = 1; n <= MOST_N; n++) {
-    const eti_xnn_rowwise lines = some_lines(n);
-    eti_xnn_f32_softmax__avx2(&lines, 1, 2);
+    const eti_xnn_rowwise given_rows = some_rows(n);
+    eti_xnn_f32_softmax__avx2(&given_rows, 1, 2);
     EXPECT(is_outside_untouched(n));
-    for (size_t line = 1; line < N_LINES; line++) {
-      const float *const x = lines_x + line * n;
+    for (size_t row = 1; row < N_ROWS; row++) {
+      const float *const x = rows_x + row * n;
       double max = (double)x[0], sum = 0;
       for (size_t i = 0; i < n; i++) max = fmax(max, (double)x[i]);
       for (size_t i = 0; i < n; i++) sum += exp((double)x[i] - max);
       for (size_t i = 0; i < n; i++) {
         const double right = exp((double)x[i] - max) / sum;
-        EXPECT(fabs((double)lines_y[line * n + i] - right) <= 6.0 * 0x1p-24 * right);
+        EXPECT(fabs((double)rows_y[row * n + i] - right) <= 6.0 * 0x1p-24 * right);
       }
     }
   }
@@ -188,8 +188,8 @@ static void softmax_knows_the_ends_of_numbers(void) {
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     float y[10];
-    const eti_xnn_rowwise lines = {.n = 10, .x = cases[i].x, .y = y};
-    eti_xnn_f32_softmax__avx2(&lines, 0, 1);
+    const eti_xnn_rowwise given_rows = {.n = 10, .x = cases[i].x, .y = y};
+    eti_xnn_f32_softmax__avx2(&given_rows, 0, 1);
     const float first = cases[i].first, last = cases[i].last;
     EXPECT(isnan(first) ? isnan(y[0]) : fabsf(y[0] - first) <= 1e-6f * first);
     EXPECT(isnan(last) ? isnan(y[9]) : y[9] == last);
@@ -200,40 +200,40 @@ static void layer_norm_is_exact_to_a_few_roundings_for_all_lengths(void) {
   if (!can_run()) return;
   fill();
   for (size_t n = 1; n <= MOST_N; n++) {
-    eti_xnn_rowwise lines = some_lines(n);
-    lines.weight = n % 3 > 0 ? a : NULL;
-    lines.bias = n % 3 > 1 ? a + MOST_N : NULL;
-    lines.eps = 0x1p-10f;
-    eti_xnn_f32_layer_norm__avx2(&lines, 1, 2);
+    eti_xnn_rowwise given_rows = some_rows(n);
+    given_rows.weight = n % 3 > 0 ? a : NULL;
+    given_rows.bias = n % 3 > 1 ? a + MOST_N : NULL;
+    given_rows.eps = 0x1p-10f;
+    eti_xnn_f32_layer_norm__avx2(&given_rows, 1, 2);
     EXPECT(is_outside_untouched(n));
-    for (size_t line = 1; line < N_LINES; line++) {
-      const float *const x = lines_x + line * n;
+    for (size_t row = 1; row < N_ROWS; row++) {
+      const float *const x = rows_x + row * n;
       double mean = 0, variance = 0;
       for (size_t i = 0; i < n; i++) mean += (double)x[i] / (double)n;
       for (size_t i = 0; i < n; i++) variance += pow((double)x[i] - mean, 2) / (double)n;
       for (size_t i = 0; i < n; i++) {
         const double right = ((double)x[i] - mean) / sqrt(variance + 0x1p-10) *
-                                 (lines.weight == NULL ? 1.0 : (double)lines.weight[i]) +
-                             (lines.bias == NULL ? 0.0 : (double)lines.bias[i]);
-        EXPECT(fabs((double)lines_y[line * n + i] - right) <= (n == 1 ? 2e-3 : 4e-6));
+                                 (given_rows.weight == NULL ? 1.0 : (double)given_rows.weight[i]) +
+                             (given_rows.bias == NULL ? 0.0 : (double)given_rows.bias[i]);
+        EXPECT(fabs((double)rows_y[row * n + i] - right) <= (n == 1 ? 2e-3 : 4e-6));
       }
     }
   }
 }
 
-static void lines_may_be_written_where_they_are_read(void) {
+static void rows_may_be_written_where_they_are_read(void) {
   if (!can_run()) return;
   fill();
-  eti_xnn_rowwise apart = some_lines(13), here = apart;
-  here.y = lines_x;
-  eti_xnn_f32_softmax__avx2(&apart, 0, N_LINES);
-  eti_xnn_f32_softmax__avx2(&here, 0, N_LINES);
-  EXPECT(memcmp(lines_x, lines_y, sizeof(float) * 13 * N_LINES) == 0);
-  apart = here = some_lines(13);
-  here.y = lines_x;
-  eti_xnn_f32_layer_norm__avx2(&apart, 0, N_LINES);
-  eti_xnn_f32_layer_norm__avx2(&here, 0, N_LINES);
-  EXPECT(memcmp(lines_x, lines_y, sizeof(float) * 13 * N_LINES) == 0);
+  eti_xnn_rowwise apart = some_rows(13), here = apart;
+  here.y = rows_x;
+  eti_xnn_f32_softmax__avx2(&apart, 0, N_ROWS);
+  eti_xnn_f32_softmax__avx2(&here, 0, N_ROWS);
+  EXPECT(memcmp(rows_x, rows_y, sizeof(float) * 13 * N_ROWS) == 0);
+  apart = here = some_rows(13);
+  here.y = rows_x;
+  eti_xnn_f32_layer_norm__avx2(&apart, 0, N_ROWS);
+  eti_xnn_f32_layer_norm__avx2(&here, 0, N_ROWS);
+  EXPECT(memcmp(rows_x, rows_y, sizeof(float) * 13 * N_ROWS) == 0);
 }
 
 static void elements_of_any_size_are_moved_whole(void) {
@@ -259,12 +259,12 @@ static size_t n_tiles(size_t n_rows, size_t n_cols, eti_xnn_tile tile) {
   return ((n_rows + tile.rows - 1) / tile.rows) * ((n_cols + tile.cols - 1) / tile.cols);
 }
 
-static void far_weights_are_read_in_one_call(void) {
+static void weights_beyond_the_cache_are_read_in_one_call(void) {
   const eti_xnn_tile tile = eti_xnn_f32_tile(197, 3072, 768 * 4, (size_t)3072 * 769 * 4, 1);
   EXPECT(n_tiles(197, 3072, tile) == 1);
 }
 
-static void rows_beside_near_weights_stay_near(void) {
+static void rows_fit_the_cache_beside_their_weights(void) {
   const eti_xnn_tile tile = eti_xnn_f32_tile(12544, 96, 24 * 4, 96 * 25 * 4, 1);
   EXPECT(tile.cols >= 96 && tile.rows * 24 * 4 <= (512 << 10) && tile.rows > 1000);
 }
@@ -285,9 +285,9 @@ static void threads_get_tiles_to_share_down_to_a_block(void) {
 
 static void weights_are_packed_where_the_kernels_read_them(void) {
   if (!can_run()) return;
-  enum { GROUPS = 2, PIECES = 3 };
-  static float weights[GROUPS * MOST_COLS * PIECES * 20];
-  static float right[GROUPS * 3 * COLS * (PIECES * 20 + 1)], found[sizeof right / sizeof right[0]];
+  enum { GROUPS = 2, TAPS = 3 };
+  static float weights[GROUPS * MOST_COLS * TAPS * 20];
+  static float right[GROUPS * 3 * COLS * (TAPS * 20 + 1)], found[sizeof right / sizeof right[0]];
   for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) weights[i] = (float)i + 1;
   for (size_t n_cols = 1; n_cols <= MOST_COLS; n_cols += 3) {
     for (size_t n_k = 1; n_k <= 20; n_k++) {
@@ -298,12 +298,12 @@ static void weights_are_packed_where_the_kernels_read_them(void) {
           for (size_t j = 0; j < COLS && first + j < n_cols; j++)
             at[j] = weights[g * n_cols + first + j];
           at += COLS;
-          for (size_t k = 0; k < PIECES * n_k; k++, at += COLS)
+          for (size_t k = 0; k < TAPS * n_k; k++, at += COLS)
             for (size_t j = 0; j < COLS && first + j < n_cols; j++)
-              at[j] = weights[(g * n_cols + first + j) * PIECES * n_k + k];
+              at[j] = weights[(g * n_cols + first + j) * TAPS * n_k + k];
         }
       }
-      eti_xnn_f32_pack_goki__avx2(GROUPS, n_cols, PIECES, n_k, COLS, 1, 1, weights, weights, NULL,
+      eti_xnn_f32_pack_goki__avx2(GROUPS, n_cols, TAPS, n_k, COLS, 1, 1, weights, weights, NULL,
                                   found, 0, NULL);
       EXPECT(memcmp(found, right, sizeof right) == 0);
     }
@@ -312,15 +312,15 @@ static void weights_are_packed_where_the_kernels_read_them(void) {
 
 static const et_test tests[] = {
     ET_CASE(weights_are_packed_where_the_kernels_read_them),
-    ET_CASE(far_weights_are_read_in_one_call),
-    ET_CASE(rows_beside_near_weights_stay_near),
+    ET_CASE(weights_beyond_the_cache_are_read_in_one_call),
+    ET_CASE(rows_fit_the_cache_beside_their_weights),
     ET_CASE(threads_get_tiles_to_share_down_to_a_block),
     ET_CASE(products_are_the_sums_for_all_sizes),
-    ET_CASE(convolutions_add_all_pieces_and_move_all_but_the_zeros),
+    ET_CASE(convolutions_add_all_taps_and_offset_all_but_zero),
     ET_CASE(softmax_is_exact_to_a_few_roundings_for_all_lengths),
     ET_CASE(softmax_knows_the_ends_of_numbers),
     ET_CASE(layer_norm_is_exact_to_a_few_roundings_for_all_lengths),
-    ET_CASE(lines_may_be_written_where_they_are_read),
+    ET_CASE(rows_may_be_written_where_they_are_read),
     ET_CASE(elements_of_any_size_are_moved_whole),
 };
 #else

@@ -1,6 +1,6 @@
-// Operators that do little with each byte, cut our way, give what XNNPACK's give: three lines to
-// pixels of three, for all lengths, any other transposition, and products of int8 with a factor for
-// each channel, in either order.
+// test_xnnpack_light.c — memory-bound operators (memory_bound.h) give the bytes of XNNPACK's: three
+// planes to pixels of three, for all lengths, any other transposition, and products of int8 with a
+// factor for each channel, in either order.
 #include "backends/xnnpack/tuned/tuned.h"
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
@@ -15,7 +15,7 @@ static bool begin(void) {
   return xnn_initialize(&eti_xnn_allocator) == xnn_status_success;
 }
 
-// Of one of three scales.
+// Defines a value of one of three scales.
 static bool define(xnn_subgraph_t s, const size_t *dims, size_t scale, uint32_t external,
                    uint32_t flags, uint32_t *id) {
   const int32_t zero_points[] = {3, -7, 11};
@@ -25,14 +25,14 @@ static bool define(xnn_subgraph_t s, const size_t *dims, size_t scale, uint32_t 
                                            id) == xnn_status_success;
 }
 
-static bool run(xnn_subgraph_t s, bool is_cut, size_t n_values,
+static bool run(xnn_subgraph_t s, bool is_tuned, size_t n_values,
                 const struct xnn_external_value *values) {
   xnn_runtime_t runtime = NULL;
   const bool is_made =
       xnn_create_runtime_v4(s, NULL, NULL, NULL, 0, &runtime) == xnn_status_success &&
       xnn_reshape_runtime(runtime) == xnn_status_success;
   eti_xnn_q8_schedule *schedules = NULL;
-  if (is_made && is_cut) eti_xnn_tuned_after_reshape(runtime, 1, &schedules);
+  if (is_made && is_tuned) eti_xnn_tuned_after_reshape(runtime, 1, &schedules);
   const bool is_run = is_made &&
                       xnn_setup_runtime_v2(runtime, n_values, values) == xnn_status_success &&
                       xnn_invoke_runtime(runtime) == xnn_status_success;
@@ -43,8 +43,8 @@ static bool run(xnn_subgraph_t s, bool is_cut, size_t n_values,
 
 // ---- Transpositions
 
-static bool transpose(size_t n_images, size_t n_lines, size_t n_pixels) {
-  const size_t x_dims[] = {n_images, n_lines, n_pixels}, y_dims[] = {n_images, n_pixels, n_lines};
+static bool transpose(size_t n_images, size_t n_planes, size_t n_pixels) {
+  const size_t x_dims[] = {n_images, n_planes, n_pixels}, y_dims[] = {n_images, n_pixels, n_planes};
   const size_t order[] = {0, 2, 1};
   const struct xnn_external_value values[] = {{0, x}, {1, y[0]}};
   uint32_t from, to;
@@ -58,33 +58,33 @@ static bool transpose(size_t n_images, size_t n_lines, size_t n_pixels) {
   return is_run;
 }
 
-static bool is_transposed(size_t n_images, size_t n_lines, size_t n_pixels) {
+static bool is_transposed(size_t n_images, size_t n_planes, size_t n_pixels) {
   memset(y, 77, sizeof y);
-  if (!transpose(n_images, n_lines, n_pixels)) return false;
-  const size_t n = n_lines * n_pixels;
+  if (!transpose(n_images, n_planes, n_pixels)) return false;
+  const size_t n = n_planes * n_pixels;
   for (size_t i = 0; i < n_images * n; i++) {
-    const size_t image = i / n, pixel = i % n / n_lines, line = i % n_lines;
-    if (y[0][i] != x[image * n + line * n_pixels + pixel]) return false;
+    const size_t image = i / n, pixel = i % n / n_planes, plane = i % n_planes;
+    if (y[0][i] != x[image * n + plane * n_pixels + pixel]) return false;
   }
   for (size_t i = 0; i < BEHIND; i++)
     if (y[0][n_images * n + i] != 77) return false;
   return true;
 }
 
-static void lines_become_pixels(void) {
+static void planes_become_pixels(void) {
   EXPECT(begin());
-  for (size_t n_lines = 2; n_lines <= 4; n_lines++)
+  for (size_t n_planes = 2; n_planes <= 4; n_planes++)
     for (size_t n_pixels = 1; n_pixels <= 70; n_pixels++)
       for (size_t n_images = 1; n_images <= 3; n_images++)
-        EXPECT(is_transposed(n_images, n_lines, n_pixels));
+        EXPECT(is_transposed(n_images, n_planes, n_pixels));
   EXPECT(is_transposed(1, 3, 10000));
   EXPECT(is_transposed(2, 3, 8192));
 }
 
 // ---- Products
 
-static bool multiply(size_t n_images, size_t n_pixels, size_t n_channels, bool is_turned,
-                     bool is_cut, int8_t *out) {
+static bool multiply(size_t n_images, size_t n_pixels, size_t n_channels, bool is_swapped,
+                     bool is_tuned, int8_t *out) {
   const size_t dims[] = {n_images, n_pixels, n_channels}, f_dims[] = {n_images, 1, n_channels};
   const struct xnn_external_value values[] = {{0, x}, {1, factors}, {2, out}};
   uint32_t id[3];
@@ -93,9 +93,9 @@ static bool multiply(size_t n_images, size_t n_pixels, size_t n_channels, bool i
                       define(s, dims, 0, 0, XNN_VALUE_FLAG_EXTERNAL_INPUT, &id[0]) &&
                       define(s, f_dims, 1, 1, XNN_VALUE_FLAG_EXTERNAL_INPUT, &id[1]) &&
                       define(s, dims, 2, 2, XNN_VALUE_FLAG_EXTERNAL_OUTPUT, &id[2]) &&
-                      xnn_define_binary(s, xnn_binary_multiply, NULL, id[is_turned], id[!is_turned],
-                                        id[2], 0) == xnn_status_success &&
-                      run(s, is_cut, 3, values);
+                      xnn_define_binary(s, xnn_binary_multiply, NULL, id[is_swapped],
+                                        id[!is_swapped], id[2], 0) == xnn_status_success &&
+                      run(s, is_tuned, 3, values);
   (void)xnn_delete_subgraph(s);
   return is_run;
 }
@@ -120,6 +120,6 @@ static void no_more_names_are_written_than_asked_for(void) {
   EXPECT((names[0] != NULL) == (n > 0) && names[1] == NULL);
 }
 
-static const et_test tests[] = {ET_CASE(lines_become_pixels), ET_CASE(products_are_xnnpacks),
+static const et_test tests[] = {ET_CASE(planes_become_pixels), ET_CASE(products_are_xnnpacks),
                                 ET_CASE(no_more_names_are_written_than_asked_for)};
 ET_TEST_MAIN(tests)

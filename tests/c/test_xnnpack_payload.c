@@ -96,7 +96,7 @@ static et_status build_bytes(const uint8_t *bytes, size_t size, eti_xnn_graph *g
   return eti_xnn_graph_build(graph, &config, err);
 }
 
-// The graph is built from its payload and given back at once, but for the error.
+// The error of building a graph.
 static et_error refusal(const x_graph *g) {
   et_error err = {.status = ET_OK};
   eti_xnn_graph graph = {0};
@@ -109,7 +109,7 @@ static et_error refusal(const x_graph *g) {
   return err;
 }
 
-// Runs a built graph; argument i's data is args[i].
+// Runs a built graph; args[i]: the data of argument i.
 static enum xnn_status run_graph(eti_xnn_graph *graph, void *const *args) {
   xnn_runtime_t runtime = NULL;
   xnn_workspace_t workspace =
@@ -202,7 +202,7 @@ static x_graph one_conv(void) {
   };
 }
 
-// ---- What runs
+// ---- Payloads that run
 
 static void a_sum_broadcasts(void) {
   float a[6 + 8] = {1, 2, 3, 4, 5, 6}, b[3 + 8] = {10, 20, 30}, c[6] = {0};
@@ -257,8 +257,8 @@ static void a_payload_without_a_header_is_a_flatbuffer(void) {
   EXPECT(y[0] == 3 + 1 && y[1] == 6 + 2 && n_held == 0);
 }
 
-// Old exporters put constants into the flatbuffer, with a header in front of it or none, and into
-// the section behind it; the section's payloads bear either identifier.
+// Old exporters put constants into the flatbuffer, with or without a header in front of it, or into
+// the section behind it; payloads with the section have either identifier.
 static void constants_may_lie_in_the_flatbuffer(void) {
   static const char *const identifiers[] = {"XN00", "XN01"};
   float x[3 + 8] = {1, 1, 1}, y[2] = {0};
@@ -316,10 +316,10 @@ static void scales_that_differ_are_made_equal_before_a_move(void) {
   et_error err;
   g.values[2].scale = 0.5f / 129;
   err = refusal(&g);
-  EXPECT_ERROR(&err, ET_NOT_SUPPORTED, "XNNPACK has no quotient beyond 1/256 to 128");
+  EXPECT_ERROR(&err, ET_NOT_SUPPORTED, "expected a quotient of 1/256 to 128");
   g.values[2].scale = 0.25f * 257;
   err = refusal(&g);
-  EXPECT_ERROR(&err, ET_NOT_SUPPORTED, "scale 0.25 would become scale 64.25");
+  EXPECT_ERROR(&err, ET_NOT_SUPPORTED, "requantization from scale 0.25 to scale 64.25");
 }
 
 static void a_linear_of_bf16_is_computed_in_fp32(void) {
@@ -355,7 +355,7 @@ static uint8_t packed_weights[CHANNELS * COLUMNS / 2];
 static uint16_t group_scales[CHANNELS * COLUMNS / GROUP];
 static float group_inputs[MOST_ROWS * COLUMNS + 8], group_outputs[MOST_ROWS * CHANNELS];
 
-// What row m gives for channel n, from the packed bytes.
+// The sum of row m and channel n, from the packed bytes.
 static double group_sum(size_t m, size_t n) {
   double sum = 0;
   for (size_t k = 0; k < COLUMNS; k++) {
@@ -492,7 +492,8 @@ static void shapes_are_checked_before_they_are_used(void) {
   EXPECT(eti_xnn_graph_check_shapes(&graph, shapes, &err) == ET_OK);
   shapes[0].dims[1] = 4;
   EXPECT(eti_xnn_graph_check_shapes(&graph, shapes, &err) != ET_OK);
-  EXPECT_ERROR(&err, ET_INVALID_PROGRAM, "input 0 is 7×4, the filter 2×3 multiplies rows of 3");
+  EXPECT_ERROR(&err, ET_INVALID_PROGRAM,
+               "input 0: expected rows of 3 as the filter 2×3 has, got 7×4");
   shapes[0].dims[1] = 0;
   EXPECT(eti_xnn_graph_check_shapes(&graph, shapes, &err) != ET_OK);
   EXPECT_ERROR(&err, ET_NOT_SUPPORTED, "argument 0");
@@ -500,7 +501,7 @@ static void shapes_are_checked_before_they_are_used(void) {
   free(w.bytes);
 }
 
-// ---- What is refused
+// ---- Payloads that are refused
 
 #define EXPECT_REFUSAL(graph, code, part) \
   do {                                    \
@@ -513,7 +514,7 @@ static void constants_outside_of_the_flatbuffer_are_refused(void) {
   x_graph g = one_linear();
   g.has_buffers = true;
   g.constants[1].size = 20;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "constant 1 has 20 bytes, its shape needs 24");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "constant 1 has 20 bytes, expected the 24 of its shape");
   g.constants[1].data = NULL;
   EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 1: constant buffer 1 has no bytes");
   g.n_constants = 1;
@@ -524,7 +525,7 @@ static void payloads_of_other_versions_are_refused(void) {
   x_graph g = sum_of_two();
   g.identifier = "XN02";
   EXPECT_REFUSAL(&g, ET_DELEGATE_INCOMPATIBLE,
-                 "of a known version: its identifier is 58 4e 30 32, needs XN00 or XN01");
+                 "of a known version: expected the identifier XN00 or XN01, got bytes 58 4e 30 32");
 }
 
 static void kinds_that_nobody_ran_are_refused(void) {
@@ -539,22 +540,23 @@ static void ids_and_their_order_are_checked(void) {
   x_graph g = sum_of_two();
   g.nodes[0].slots[1] = 7;
   EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM,
-                 "node 0 (Add, debug handle 100): input 1 is value id 7, which does not exist");
+                 "node 0 (Add, debug handle 100): input 1: value id 7 does not exist");
   g = sum_of_two();
   g.nodes[0].slots[1] = 2;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "input 1, value 2, is read before it is written");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "input 1: value 2 is read before it is written");
   g = sum_of_two();
   g.nodes[0].slots[2] = 0;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "output 0, value 0, is an input");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "output 0: value 0 is an input");
   g = sum_of_two();
   g.n_nodes = 0;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 2, argument 2, is an output that no node writes");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 2 (argument 2) is an output that no node writes");
 }
 
 static void arguments_are_checked(void) {
   x_graph g = sum_of_two();
   g.values[0].flags = 3;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 0: flags 0x3");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM,
+                 "value 0: expected flags 1 (input), 2 (output) or 0, got 0x3");
   g = sum_of_two();
   g.values[1].external = 3;
   EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "external id 3");
@@ -575,10 +577,10 @@ static void types_and_shapes_are_checked(void) {
   EXPECT_REFUSAL(&g, ET_NOT_SUPPORTED, "datatype 77");
   g = sum_of_two();
   g.values[1].datatype = ETI_fp16;
-  EXPECT_REFUSAL(&g, ET_NOT_SUPPORTED, "input 1 is fp16, input 0 is fp32");
+  EXPECT_REFUSAL(&g, ET_NOT_SUPPORTED, "input 1: expected fp32 as of input 0, got fp16");
   g = sum_of_two();
   g.values[1].dims[0] = 2;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "2×3 and 2 do not broadcast");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "2×3 and 2 cannot be broadcast");
   g = sum_of_two();
   g.values[0].rank = 6;
   for (unsigned d = 0; d < 6; d++) g.values[0].dims[d] = 0x7fffffff;
@@ -588,13 +590,14 @@ static void types_and_shapes_are_checked(void) {
 static void windows_must_fit(void) {
   x_graph g = one_conv();
   g.nodes[0].slots[8] = 3;  // dilation
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "a window of 7 is larger than the padded image of 6");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM,
+                 "a window over 7 elements is larger than the padded image of 6");
   g = one_conv();
   g.nodes[0].slots[10] = 2;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "the image is 1×4×4×1, needs 2 channels at the end");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "input 0: expected an image of 2 channels, got 1×4×4×1");
   g = one_conv();
   g.nodes[0].slots[4] = 2;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "the filter is 1×3×3×1, needs 1×2×3×1");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "the filter: expected 1×2×3×1, got 1×3×3×1");
   g = one_conv();
   g.nodes[0].slots[6] = 0;
   EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "stride 0");
@@ -611,14 +614,14 @@ static void quantization_is_checked(void) {
   g.constants[1] = (x_constant){NULL, packed, sizeof packed};
   g.constants[3] = (x_constant){NULL, scales, sizeof scales};
   g.n_constants = 4;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 1: scale 2 is 0");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 1: expected a normal, positive scale 2, got 0");
   g.values[1].group_size = 48;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "groups of 48 of 64 columns");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "groups of 48 in 64 columns");
   g.values[1].group_size = 64;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 1: 4 scales, 2 are needed");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 1: expected 2 scales, got 4");
   g.values[1].group_size = 32;
   g.constants[1].size = 63;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "constant 1 has 63 bytes, its shape needs 64");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "constant 1 has 63 bytes, expected the 64 of its shape");
   g = sum_of_two();
   g.values[0].datatype = ETI_qint8;
   g.values[0].quantization = QUANT_TENSOR;
@@ -626,7 +629,7 @@ static void quantization_is_checked(void) {
   g.values[0].zero_point = 128;
   EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 0: zero point 128 is out of range for qint8");
   g.values[0].scale = INFINITY;
-  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 0: scale inf");
+  EXPECT_REFUSAL(&g, ET_INVALID_PROGRAM, "value 0: expected a normal, positive scale, got inf");
 }
 
 static void named_data_must_be_there_and_whole(void) {
@@ -637,7 +640,7 @@ static void named_data_must_be_there_and_whole(void) {
   EXPECT_REFUSAL(&g, ET_NOT_FOUND, "value 1: no data 'w'");
   named = blobs;
   n_named = 1;
-  EXPECT_REFUSAL(&g, ET_INVALID_EXTERNAL_DATA, "named data 'w' has 20 bytes, 24 are needed");
+  EXPECT_REFUSAL(&g, ET_INVALID_EXTERNAL_DATA, "named data 'w' has 20 bytes, expected at least 24");
 }
 
 static void a_payload_cut_anywhere_is_refused(void) {

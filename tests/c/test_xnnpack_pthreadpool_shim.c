@@ -1,5 +1,5 @@
-// Tests of pthreadpool's functions as XNNPACK finds them: each gives every tile once, with the
-// right remainders, at any number of threads; without a pool everything runs where it was called.
+// Tests of pthreadpool's functions for XNNPACK: each passes every tile once, with the right
+// remainders, for any number of threads; without a pool everything runs on the calling thread.
 // Under the tsan preset they are also the test for data races.
 #define _POSIX_C_SOURCE 199309L
 #include "backends/xnnpack/pthreadpool_shim.h"
@@ -40,7 +40,7 @@ static void stop(rig *r) {
   free(r->memory);
 }
 
-// ---- tasks that note what they were given
+// ---- Tasks that count their items
 
 typedef size_t place[MOST_DIMS];
 
@@ -48,8 +48,8 @@ typedef struct tally {
   size_t n_dims;
   place range, tile;
   size_t n_threads;
-  atomic_uint seen[MOST_ITEMS];  // how often each item of the range was given
-  atomic_uint n_inside[8];       // calls under way, by the thread number that they were told
+  atomic_uint seen[MOST_ITEMS];  // calls for each item of the range
+  atomic_uint n_inside[8];       // current calls, by their thread number
   atomic_uint n_wrong;
 } tally;
 
@@ -311,7 +311,7 @@ static void run_4d_tile_2d_with_uarch(pthreadpool_t threads, tally *t) {
                                                 t->range[3], t->tile[2], t->tile[3], 0);
 }
 
-// A shape is tiled in its last n_tiled dimensions, one by one in those before.
+// A function tiles the last n_tiled dimensions; the others go one by one.
 typedef struct kind {
   const char *name;
   void (*run)(pthreadpool_t threads, tally *t);
@@ -374,7 +374,7 @@ static bool every_shape_is_covered(pthreadpool_t threads, size_t n_threads) {
       for (size_t tile = 1; tile <= 4; tile++)
         is_good = is_good && gives_every_item_once(&kinds[i], threads, n_threads, ranges[r], tile);
       is_good = is_good && gives_every_item_once(&kinds[i], threads, n_threads, ranges[r], 100);
-      // A tile may be as large as a size can be.
+      // A tile may be nearly SIZE_MAX.
       is_good =
           is_good && gives_every_item_once(&kinds[i], threads, n_threads, ranges[r], SIZE_MAX - 5);
     }
@@ -398,7 +398,7 @@ static void every_item_is_given_once_at_one_to_three_threads(void) {
   }
 }
 
-// ---- numbers of threads
+// ---- Numbers of threads
 
 static void the_count_is_the_pools(void) {
   EXPECT(pthreadpool_get_threads_count(NULL) == 1);
@@ -408,10 +408,10 @@ static void the_count_is_the_pools(void) {
   struct pthreadpool threads = {.pool = &pool};
   EXPECT(pthreadpool_get_threads_count(&threads) == 3);
   pool.n_threads = 1000;
-  EXPECT(pthreadpool_get_threads_count(&threads) == ETI_XNN_MOST_THREADS);
+  EXPECT(pthreadpool_get_threads_count(&threads) == ETI_XNN_MAX_THREADS);
 }
 
-// A pool that does everything itself, as one may that is busy, and notes how much it was asked for.
+// A pool that runs everything on the calling thread, as a busy one may, and records the count.
 static void run_alone(void *ctx, et_task task, void *task_ctx, size_t n) {
   *(size_t *)ctx = n;
   for (size_t i = n; i-- > 0;) task(task_ctx, i);
@@ -446,7 +446,7 @@ static void no_more_threads_run_than_memory_was_planned_for(void) {
   EXPECT(n_asked == 3);
 }
 
-// ---- sharing: a thread that is done early takes over what others have not begun
+// ---- Work stealing
 
 typedef struct waiting {
   atomic_uint n_others;
@@ -459,7 +459,7 @@ static void first_waits_for_the_rest(void *ctx, size_t i) {
     atomic_fetch_add(&w->n_others, 1);
     return;
   }
-  // Ends only when someone else did everything else, the first thread's share included.
+  // Ends when the other thread has run all other items, those of the first thread included.
   for (int k = 0; k < 100000 && atomic_load(&w->n_others) < 99; k++) (void)nanosleep(&moment, NULL);
 }
 
@@ -472,7 +472,7 @@ static void a_thread_that_is_done_takes_over_the_others_tiles(void) {
   EXPECT(atomic_load(&w.n_others) == 99);
 }
 
-// ---- small numbers
+// ---- Subnormal numbers
 
 typedef struct halving {
   volatile float small[4];

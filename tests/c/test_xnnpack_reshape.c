@@ -1,7 +1,7 @@
-// test_xnnpack_reshape.c — what a delegate gives does not depend on the sizes it was called with
-// before: every step of a walk through sizes, up, down and up again, gives the bytes and the sizes
-// that a delegate made for that step gives. XNNPACK keeps pointers, strides and shapes between
-// calls; each kind of node that does so is walked here, and payloads of upstream's with them.
+// test_xnnpack_reshape.c — the results of a delegate do not depend on the sizes of earlier calls:
+// every step of a walk through sizes, up, down and up again, gives the bytes and the sizes that a
+// delegate made for that step gives. XNNPACK retains pointers, strides and shapes between calls;
+// each kind of node that does so is walked here, and payloads of upstream's.
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK
@@ -34,7 +34,7 @@ static bool has_same_outputs(const subject *a, const subject *b) {
   return true;
 }
 
-// One step of a delegate that has gone others before, beside one that is made for it.
+// Compares a call of a delegate that had other calls before with that of a fresh one.
 static bool steps(subject *walker, subject *fresh, const eti_xnn_shape *shapes) {
   subject_forget(fresh);
   const et_status wanted = subject_call(fresh, shapes, false);
@@ -123,7 +123,7 @@ static void means_of_images_follow_their_sizes(void) {
   EXPECT(walks(&w));
 }
 
-// Sums of halves need room, which must not be that of what is kept beside them.
+// Means of fp16 need a workspace for their sums, which must not overlap other values.
 static void means_of_halves_follow_their_sizes(void) {
   const walk w = {.graph = {.values = {NHWC(FP16, 1, 0, .dims = {3, 9, 9, 20}),
                                        NHWC(FP16, 2, 1, .dims = {3, 1, 1, 20}),
@@ -138,7 +138,7 @@ static void means_of_halves_follow_their_sizes(void) {
   EXPECT(walks(&w));
 }
 
-// Maxima and their positions, which are moved before they are given out, as upstream's files do.
+// Maxima and their positions, which are transposed before they are output, as in upstream's files.
 static void positions_of_maxima_follow_their_sizes(void) {
   const walk w = {
       .graph = {.values = {NHWC(FP32, 1, 0, .dims = {3, 9, 9, 20}),
@@ -164,7 +164,7 @@ static void positions_of_maxima_follow_their_sizes(void) {
   EXPECT(walks(&w));
 }
 
-// ---- With weights: channels stay
+// ---- Nodes with weights: the number of channels is fixed
 
 enum { CHANNELS = 4 };
 
@@ -244,8 +244,8 @@ static void dynamically_quantized_convolutions_follow_their_sizes(void) {
 
 // ---- Upstream's payloads
 
-// Sizes that may go together: those that are alike stay alike.
-static void choose(eti_xnn_shape *shapes, const subject *s, uint32_t seed) {
+// Chooses sizes that fit each other: equal sizes stay equal.
+static void choose_shapes(eti_xnn_shape *shapes, const subject *s, uint32_t seed) {
   for (size_t k = 0; k < s->n_args; k++) {
     shapes[k] = s->shapes[k];
     for (uint32_t d = 0; d < shapes[k].rank; d++) {
@@ -266,7 +266,7 @@ static bool walks_through(const char *name, size_t n_wanted) {
   size_t n = 0;
   for (uint32_t seed = 0; is_good && seed < 40; seed++) {
     eti_xnn_shape shapes[MOST_ARGS];
-    choose(shapes, &walker, seed);
+    choose_shapes(shapes, &walker, seed);
     if (seed % 8 == 0) memcpy(shapes, walker.shapes, sizeof shapes);
     is_good = steps(&walker, &fresh, shapes);
     n += is_good && fresh.delegate.engine != NULL && fresh.delegate.engine->is_set_up;

@@ -1,6 +1,5 @@
-// test_xnnpack_rowwise.c — layer norms in payloads, which have no node for them: those that stand
-// there whole run as one node where the machine has it; those that do not are left as they are;
-// the numbers are right either way.
+// test_xnnpack_rowwise.c — layer norms in payloads, which have no node for them: whole ones run as
+// one node where the machine has it; others run as they are; the numbers are right either way.
 #include "rig.h"
 
 #ifndef ET_HAVE_XNNPACK
@@ -20,7 +19,7 @@ ET_TEST_MAIN(tests)
 #include "xnn_subject.h"
 #include "xnn_writer.h"
 
-enum { LINES = 7, N = 21 };
+enum { ROWS = 7, N = 21 };
 enum { X, COLUMN, EPS, WEIGHT, BIAS, MEAN, CENTERED, SQUARES, VARIANCE, FACTOR, RESULT, SCALED, Y };
 enum { FULLY_CONNECTED = 2, MULTIPLY = 15, SUBTRACT = 16, ADD = 1, SQUARE = 28, RSQRT = 40 };
 
@@ -33,7 +32,7 @@ static float column[N], weight[N], bias[N];
     .code = code_, .slots = {__VA_ARGS__} \
   }
 
-// (x - mean) / sqrt(variance + eps) * weight + bias of 7 lines of 21 elements.
+// (x - mean) / sqrt(variance + eps) * weight + bias of 7 rows of 21 elements.
 static x_graph norm_graph(void) {
   for (size_t i = 0; i < N; i++) {
     column[i] = (float)(1.0 / N);
@@ -41,19 +40,19 @@ static x_graph norm_graph(void) {
     bias[i] = (float)i - 10.0f;
   }
   x_graph g = {
-      .values = {[X] = {FLOATS(LINES, N), .flags = 1},
+      .values = {[X] = {FLOATS(ROWS, N), .flags = 1},
                  [COLUMN] = {FLOATS(1, N), .constant = 1},
                  [EPS] = {.datatype = 1, .rank = 1, .dims = {1}, .constant = 2},
                  [WEIGHT] = {.datatype = 1, .rank = 1, .dims = {N}, .constant = 3},
                  [BIAS] = {.datatype = 1, .rank = 1, .dims = {N}, .constant = 4},
-                 [MEAN] = {FLOATS(LINES, 1)},
-                 [CENTERED] = {FLOATS(LINES, N)},
-                 [SQUARES] = {FLOATS(LINES, N)},
-                 [VARIANCE] = {FLOATS(LINES, 1)},
-                 [FACTOR] = {FLOATS(LINES, 1)},
-                 [RESULT] = {FLOATS(LINES, N)},
-                 [SCALED] = {FLOATS(LINES, N)},
-                 [Y] = {FLOATS(LINES, N), .flags = 2, .external = 1}},
+                 [MEAN] = {FLOATS(ROWS, 1)},
+                 [CENTERED] = {FLOATS(ROWS, N)},
+                 [SQUARES] = {FLOATS(ROWS, N)},
+                 [VARIANCE] = {FLOATS(ROWS, 1)},
+                 [FACTOR] = {FLOATS(ROWS, 1)},
+                 [RESULT] = {FLOATS(ROWS, N)},
+                 [SCALED] = {FLOATS(ROWS, N)},
+                 [Y] = {FLOATS(ROWS, N), .flags = 2, .external = 1}},
       .nodes = {NODE(FULLY_CONNECTED, X, COLUMN, UINT32_MAX, MEAN),
                 NODE(SUBTRACT, X, MEAN, CENTERED), NODE(SQUARE, CENTERED, SQUARES),
                 NODE(FULLY_CONNECTED, SQUARES, COLUMN, EPS, VARIANCE),
@@ -84,20 +83,20 @@ static et_status count_norms(void *ctx, const et_event *event) {
   return ET_OK;
 }
 
-static float input_at(size_t line, size_t i) {
-  return (float)((line * 31 + i * i * 7) % 64) / 16.0f - 2.0f;
+static float input_at(size_t row, size_t i) {
+  return (float)((row * 31 + i * i * 7) % 64) / 16.0f - 2.0f;
 }
 
-static bool is_right(const float *y, size_t n_lines, bool has_weight, bool has_bias) {
-  for (size_t line = 0; line < n_lines; line++) {
+static bool is_right(const float *y, size_t n_rows, bool has_weight, bool has_bias) {
+  for (size_t row = 0; row < n_rows; row++) {
     double mean = 0, variance = 0;
-    for (size_t i = 0; i < N; i++) mean += (double)input_at(line, i) / N;
-    for (size_t i = 0; i < N; i++) variance += pow((double)input_at(line, i) - mean, 2) / N;
+    for (size_t i = 0; i < N; i++) mean += (double)input_at(row, i) / N;
+    for (size_t i = 0; i < N; i++) variance += pow((double)input_at(row, i) - mean, 2) / N;
     for (size_t i = 0; i < N; i++) {
-      double right = ((double)input_at(line, i) - mean) / sqrt(variance + (double)eps);
+      double right = ((double)input_at(row, i) - mean) / sqrt(variance + (double)eps);
       if (has_weight) right *= (double)weight[i];
       if (has_bias) right += (double)bias[i];
-      if (!(fabs((double)y[line * N + i] - right) <= 8e-7 * (1 + fabs(right)))) return false;
+      if (!(fabs((double)y[row * N + i] - right) <= 8e-7 * (1 + fabs(right)))) return false;
     }
   }
   return true;
@@ -108,7 +107,7 @@ typedef struct outcome {
   bool is_right;   // for 7 lines, then for 3
 } outcome;
 
-// The numbers are those of input 0 and output 1.
+// Runs a graph of input 0 and output 1 for 7 rows, then for 3.
 static outcome run(const x_graph *g, bool has_weight, bool has_bias) {
   static const et_xnnpack_options alone = {.workspace = NULL};
   subject s;
@@ -119,17 +118,17 @@ static outcome run(const x_graph *g, bool has_weight, bool has_bias) {
     subject_end(&s);
     return (outcome){SIZE_MAX, false};
   }
-  for (size_t n_lines = LINES; n_lines > 0; n_lines = n_lines == LINES ? 3 : 0) {
+  for (size_t n_rows = ROWS; n_rows > 0; n_rows = n_rows == ROWS ? 3 : 0) {
     const et_hooks hooks = {&out.n_norms, count_norms};
     const et_delegate_call call = {
         .err = &s.r.err, .n_args = s.n_args, .args = s.args, .hooks = &hooks};
-    const int32_t sizes[2] = {(int32_t)n_lines, N};
+    const int32_t sizes[2] = {(int32_t)n_rows, N};
     float *const x = s.tensors[0].t.data;
-    for (size_t i = 0; i < n_lines * N; i++) x[i] = input_at(i / N, i % N);
+    for (size_t i = 0; i < n_rows * N; i++) x[i] = input_at(i / N, i % N);
     out.n_norms = 0;
     out.is_right &= et_tensor_resize(&s.tensors[0].t, sizes, 2, &s.r.err) == ET_OK &&
                     eti_xnn_execute(&s.delegate, &call) == ET_OK &&
-                    is_right(s.tensors[1].t.data, n_lines, has_weight, has_bias);
+                    is_right(s.tensors[1].t.data, n_rows, has_weight, has_bias);
   }
   subject_end(&s);
   return out;
@@ -167,7 +166,7 @@ static void a_norm_with_a_bias_alone_adds_it_behind(void) {
   EXPECT(out.is_right && out.n_norms == one_if_ours());
 }
 
-static void what_others_read_is_computed(void) {
+static void values_that_others_read_are_computed(void) {
   static const unsigned inner[] = {MEAN, CENTERED, SQUARES, VARIANCE, FACTOR};
   for (size_t i = 0; i < sizeof inner / sizeof inner[0]; i++) {
     x_graph g = norm_graph();
@@ -195,7 +194,7 @@ static void a_weight_of_more_dimensions_is_applied_behind(void) {
     x_value *const v = &g.values[wide[i]];
     v->rank = 3;
     v->dims[0] = 1;
-    v->dims[1] = i == 0 ? 1 : LINES;
+    v->dims[1] = i == 0 ? 1 : ROWS;
     v->dims[2] = N;
   }
   const outcome out = run(&g, true, true);
@@ -204,11 +203,11 @@ static void a_weight_of_more_dimensions_is_applied_behind(void) {
 
 static void other_means_are_no_norm(void) {
   x_graph g = norm_graph();
-  column[N - 1] *= 1.0f + 0x1p-22f;  // too little to be seen in the results
+  column[N - 1] *= 1.0f + 0x1p-22f;  // too little to change the results
   const outcome weighted = run(&g, true, true);
   EXPECT(weighted.is_right && weighted.n_norms == 0);
   g = norm_graph();
-  g.nodes[3].has_bounds = true;  // of the variance, which does not reach them
+  g.nodes[3].has_bounds = true;  // which the variance does not reach
   g.nodes[3].min = 0.0f;
   g.nodes[3].max = 100.0f;
   const outcome bounded = run(&g, true, true);
@@ -219,7 +218,7 @@ static const et_test tests[] = {
     ET_CASE(a_norm_is_one_node),
     ET_CASE(a_norm_needs_neither_weight_nor_bias),
     ET_CASE(a_norm_with_a_bias_alone_adds_it_behind),
-    ET_CASE(what_others_read_is_computed),
+    ET_CASE(values_that_others_read_are_computed),
     ET_CASE(a_result_that_others_read_ends_the_norm),
     ET_CASE(a_weight_of_more_dimensions_is_applied_behind),
     ET_CASE(other_means_are_no_norm),

@@ -1,5 +1,5 @@
-// test_xnnpack_weights_cache.c — the file that keeps weights packed: it is used, replaced when it
-// is damaged or another machine's, and damaged weights are never computed with.
+// test_xnnpack_weights_cache.c — the file of packed weights: it is used, it is replaced when it is
+// damaged or another machine's, and damaged weights are never used by a kernel.
 #define _GNU_SOURCE  // mkstemp
 #include "rig.h"
 
@@ -21,9 +21,9 @@ ET_TEST_MAIN(tests)
 
 #include <unistd.h>
 
-// The file says that it is of another machine or XNNPACK, and is otherwise right.
+// Changes the identity of a file to that of another machine or XNNPACK; the checksum is right.
 static void change_identity(const char *path) {
-  enum { HEADER = 56, CHECKSUM_AT = 48 };  // the layout of weights_file.c
+  enum { HEADER = 56, CHECKSUM_AT = 48 };  // the layout of weights_cache_file.c
   static uint8_t bytes[4096];
   uint32_t identity_bytes;
   uint64_t index_bytes, sum;
@@ -43,7 +43,7 @@ static void change_identity(const char *path) {
 
 typedef enum damage_kind { POKE, CUT, OTHER_MACHINE } damage_kind;
 
-// at: the byte that changes, or where the file ends from now on.
+// at: the byte that changes, or the new end of the file.
 static void damage(const char *path, damage_kind kind, long at) {
   if (kind == POKE) bench_poke(path, at, 0x7b);
   if (kind == CUT && truncate(path, at) != 0) abort();
@@ -72,16 +72,16 @@ static void a_damaged_file_is_packed_anew_and_replaced(void) {
     damage_kind kind;
     long at;
     const char *words;  // NULL: does not matter
-  } damages[] = {{POKE, 0, "it is something else"},
-                 {POKE, 8, "it is of another version"},
-                 {POKE, 40, "it is cut short"},  // says that it should be longer
+  } damages[] = {{POKE, 0, "it is not a file of packed weights"},
+                 {POKE, 8, "it has another version"},
+                 {POKE, 40, "it is truncated"},  // the size in the header
                  {POKE, 48, "it is damaged"},    // the checksum itself
                  {POKE, 66, "it is damaged"},    // the identity
                  {POKE, 150, "it is damaged"},   // the index
                  {POKE, -1, NULL},               // the padding behind the last weights
-                 {CUT, 20, "it is too short to be one"},
-                 {CUT, 400, "it is cut short"},
-                 {OTHER_MACHINE, 0, "it was made by another XNNPACK or for another CPU"}};
+                 {CUT, 20, "it is too short"},
+                 {CUT, 400, "it is truncated"},
+                 {OTHER_MACHINE, 0, "it was written by another XNNPACK or for another CPU"}};
   for (size_t i = 0; i < sizeof damages / sizeof damages[0]; i++) {
     const bool is_harmless = damages[i].words == NULL;
     damage(path, damages[i].kind, damages[i].at);
@@ -93,9 +93,9 @@ static void a_damaged_file_is_packed_anew_and_replaced(void) {
   (void)unlink(path);
 }
 
-// Weights in the file are verified by the first run, before XNNPACK reads them: a load finds
-// nothing, and each of two methods that were loaded with them packs anew or finds what the other
-// has packed.
+// Weights in the file are verified by the first run, before XNNPACK reads them: a load does not
+// notice damage, and each of two methods that were loaded with them packs anew or uses the weights
+// that the other has packed.
 static void damaged_weights_are_never_computed_with(void) {
   char path[] = "/tmp/et_packed_XXXXXX";
   et_xnnpack_options options = {.workspace = NULL};
@@ -122,8 +122,8 @@ static void damaged_weights_are_never_computed_with(void) {
   (void)unlink(path);
 }
 
-// The runtime that takes the place of the one with damaged weights needs memory, which may run out
-// anywhere: an error, and the next call makes it or says so again.
+// The runtime that replaces one with damaged weights needs memory, which may run out at any
+// allocation: that call fails, and the next one makes the runtime or fails again.
 static void memory_may_run_out_where_damaged_weights_are_packed_anew(void) {
   char path[] = "/tmp/et_packed_XXXXXX";
   et_xnnpack_facts facts;
@@ -138,10 +138,10 @@ static void memory_may_run_out_where_damaged_weights_are_packed_anew(void) {
     bench b;
     EXPECT(et_xnnpack_weights_open(&options.weights, path, &note) == ET_OK);
     bench_begin(&b, &bench_plain, &options);
-    eti_xnn_memory_run_out(fail_at, false);
+    eti_xnn_alloc_fail_nth(fail_at, false);
     const bool is_loaded = rig_start(&b.r, "forward");
     is_enough = is_loaded && bench_gives(&b, 8);
-    eti_xnn_memory_run_out(0, false);
+    eti_xnn_alloc_fail_nth(0, false);
     et_xnnpack_weights_facts(options.weights, &facts);
     n_short += is_loaded && !is_enough && facts.n_damaged > 0;
     EXPECT(!is_loaded || is_enough || b.r.err.status == ET_DELEGATE_OUT_OF_MEMORY);

@@ -1,6 +1,6 @@
-// test_xnnpack_workspace.c — what delegates on several threads share: workspaces, packed weights,
-// the program, the caller's thread pool. Everything computes what it computes alone; under the tsan
-// preset these are also the tests for data races.
+// test_xnnpack_workspace.c — delegates on several threads share workspaces, packed weights, the
+// program and the caller's thread pool. Results are those of a single thread; under the tsan preset
+// these are also the tests for data races.
 #define _GNU_SOURCE  // mkstemp
 #include "rig.h"
 
@@ -23,9 +23,9 @@ enum { N_THREADS = 3 };
 
 typedef struct runner {
   bench b;
-  const bench *program;  // whose program is loaded anew for each run; NULL: b has its method
+  const bench *program;  // its program is loaded anew for each run; NULL: b has a method
   int n_runs;
-  pthread_barrier_t *gate;  // all begin at once
+  pthread_barrier_t *gate;  // at which all begin
   bool is_right;
 } runner;
 
@@ -71,7 +71,7 @@ static bool run_all(runner *runners) {
   return is_right;
 }
 
-// A method for each thread, all with the same options and pool.
+// Loads a method for each thread, all with the same options and pool.
 static bool load_all(runner *runners, const et_xnnpack_options *options, const et_pool *pool,
                      int n_runs) {
   bool is_loaded = true;
@@ -113,7 +113,7 @@ static void methods_on_threads_take_turns_with_a_workspace(void) {
   close_shared(&options);
 }
 
-// One run() at a time has the pool's workers; the other methods' go on without.
+// One run at a time gets the pool's workers; the runs of the other methods go on without.
 static void methods_on_threads_share_the_pool_of_their_caller(void) {
   static _Alignas(ET_MEMORY_ALIGN) uint8_t memory[1 << 16];
   et_thread_pool *pool;
@@ -134,8 +134,8 @@ static void methods_on_threads_share_the_pool_of_their_caller(void) {
   et_thread_pool_deinit(pool);
 }
 
-// Weights in a file are verified by the first run that uses them: here all threads' first runs at
-// once, without a workspace for which they would wait.
+// Weights in a file are verified by the first run that uses them: here by the first runs of all
+// threads at once, without a workspace for which they would wait.
 static void all_threads_may_be_first_to_use_packed_weights(void) {
   for (int is_damaged = 0; is_damaged < 2; is_damaged++) {
     char path[] = "/tmp/et_packed_XXXXXX";
@@ -157,8 +157,8 @@ static void all_threads_may_be_first_to_use_packed_weights(void) {
   }
 }
 
-// One thread runs its method, the others load methods of the same program, run them once and close
-// them, with the same weights and with or without the same workspace.
+// One thread runs its method; the others load methods of the same program, run them once and close
+// them, with the same weights, with and without the same workspace.
 static void loads_and_closes_may_meet_runs(void) {
   for (int has_workspace = 0; has_workspace < 2; has_workspace++) {
     et_xnnpack_options shared, options;

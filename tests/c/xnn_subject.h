@@ -84,7 +84,7 @@ static inline void subject_fill(subject *s) {
 // Gives back all that XNNPACK has; the next call makes it anew.
 static inline void subject_forget(subject *s) {
   et_backend_xnnpack.destroy(&s->delegate);
-  s->delegate.engine = s->delegate.clocked = NULL;
+  s->delegate.engine = s->delegate.profiled = NULL;
 }
 
 static inline void subject_end(subject *s) {
@@ -100,10 +100,10 @@ static inline et_status subject_note(void *ctx, const et_event *event) {
 }
 
 // Outputs are zeros before it.
-static inline et_status subject_call(subject *s, const eti_xnn_shape *shapes, bool is_clocked) {
+static inline et_status subject_call(subject *s, const eti_xnn_shape *shapes, bool is_profiled) {
   static const et_hooks hooks = {NULL, subject_note};
   const et_delegate_call given = {
-      .err = &s->r.err, .n_args = s->n_args, .args = s->args, .hooks = is_clocked ? &hooks : NULL};
+      .err = &s->r.err, .n_args = s->n_args, .args = s->args, .hooks = is_profiled ? &hooks : NULL};
   for (size_t k = 0; k < s->n_args; k++) {
     et_tensor *t = &s->tensors[k].t;
     int32_t sizes[ET_MAX_RANK];

@@ -103,7 +103,7 @@ static void run_again(xnn_runtime_t runtime, eti_xnn_graph *graph, size_t diviso
           d == 0 || divisor > 2 ? (shapes[i].dims[d] + 1) / divisor : shapes[i].dims[d];
   }
   bool is_stale;
-  bool is_sound = eti_xnn_graph_take_shapes(graph, shapes, &is_stale, &err) == ET_OK && !is_stale;
+  bool is_sound = eti_xnn_graph_set_shapes(graph, shapes, &is_stale, &err) == ET_OK && !is_stale;
   for (uint32_t i = 0; is_sound && i < graph->n_externs; i++) {
     if (graph->externs[i].is_input)
       is_sound = xnn_reshape_external_value(runtime, i, shapes[i].rank, shapes[i].dims) ==

@@ -48,7 +48,7 @@ static inline double fuzz_work_of(const eti_xnn_node *node, const eti_xnn_shape 
 // Whether a run of a payload would take long; one that cannot run does not.
 static inline bool fuzz_is_too_much(const uint8_t *bytes, size_t size,
                                     const struct xnn_allocator *allocator) {
-  eti_xnn_heap heap = {.allocator = allocator};
+  eti_xnn_build_arena heap = {.allocator = allocator};
   eti_xnn_payload payload;
   et_error err;
   double work = 0;
@@ -61,7 +61,7 @@ static inline bool fuzz_is_too_much(const uint8_t *bytes, size_t size,
       work += fuzz_work_of(&payload.nodes[i], shapes);
     free(shapes);
   }
-  eti_xnn_release(&heap);
+  eti_xnn_build_arena_free(&heap);
   return work > FUZZ_MOST_WORK;
 }
 #endif

@@ -1,5 +1,5 @@
-// alloc_region.c — see alloc_region.h. A block is preceded by a header of 64 bytes, by which the
-// region that claimed it knows it.
+// alloc_region.c — see alloc_region.h. A block is preceded by a header of 64 bytes, which links it
+// into the list of its region.
 #define _DEFAULT_SOURCE  // MAP_ANONYMOUS, madvise
 #include "backends/xnnpack/alloc_region.h"
 
@@ -13,116 +13,117 @@
 
 enum { HEADER_BYTES = 64 };
 
-typedef struct eti_xnn_chunk {
-  struct eti_xnn_chunk *next, **link;  // in a region's list; link is NULL outside of one
+typedef struct eti_xnn_alloc_block {
+  struct eti_xnn_alloc_block *next, **link;  // in a region's list; link is NULL outside of one
   size_t bytes;
-  bool is_gone;
-} eti_xnn_chunk;
+  bool is_freed;
+} eti_xnn_alloc_block;
 
-_Static_assert(sizeof(eti_xnn_chunk) <= HEADER_BYTES, "the header holds a block's facts");
+_Static_assert(sizeof(eti_xnn_alloc_block) <= HEADER_BYTES,
+               "a header has room for the record of a block");
 
-// XNNPACK's allocator is one for the process and is not told who is asking, so the region of the
-// caller can only be found by the thread.
-static _Thread_local eti_xnn_region *current;
+// XNNPACK has one allocator for the process and passes it no context, so the caller's region can
+// only be found by the thread.
+static _Thread_local eti_xnn_alloc_region *current;
 
-static void put(eti_xnn_chunk **list, eti_xnn_chunk *block) {
+static void link_block(eti_xnn_alloc_block **list, eti_xnn_alloc_block *block) {
   block->next = *list;
   block->link = list;
   if (block->next != NULL) block->next->link = &block->next;
   *list = block;
 }
 
-static void take(eti_xnn_chunk *block) {
+static void unlink_block(eti_xnn_alloc_block *block) {
   if (block->link == NULL) return;
   *block->link = block->next;
   if (block->next != NULL) block->next->link = block->link;
   block->link = NULL;
 }
 
-// What a test has asked for.
+// The failure that a test has asked for.
 static _Thread_local struct {
-  size_t n_left;  // 0: nothing
-  bool once, has_begun;
-} shortage;
+  size_t n_left;  // allocations until it comes; 0: none was asked for
+  bool once, has_come;
+} failure;
 
-static bool is_refused(void) {
-  if (shortage.n_left == 0) return false;
-  if (shortage.n_left > 1) {
-    shortage.n_left--;
+static bool has_to_fail(void) {
+  if (failure.n_left == 0) return false;
+  if (failure.n_left > 1) {
+    failure.n_left--;
     return false;
   }
-  if (shortage.once) shortage.n_left = 0;
-  shortage.has_begun = true;
+  if (failure.once) failure.n_left = 0;
+  failure.has_come = true;
   return true;
 }
 
-void eti_xnn_memory_run_out(size_t n, bool once) {
-  shortage.n_left = n;
-  shortage.once = once;
-  shortage.has_begun = false;
+void eti_xnn_alloc_fail_nth(size_t n, bool once) {
+  failure.n_left = n;
+  failure.once = once;
+  failure.has_come = false;
 }
 
-bool eti_xnn_memory_will_run_out(void) {
-  return shortage.n_left > 0 && !shortage.has_begun;
+bool eti_xnn_alloc_failure_is_due(void) {
+  return failure.n_left > 0 && !failure.has_come;
 }
 
-static void *fail(eti_xnn_region *region) {
-  if (region != NULL && region->leaves && !region->is_paused) longjmp(region->back, 1);
+static void *fail_alloc(eti_xnn_alloc_region *region) {
+  if (region != NULL && region->jumps && !region->is_paused) longjmp(region->on_failure, 1);
   return NULL;
 }
 
-static void *claim(size_t bytes) {
-  eti_xnn_region *const region = current;
+static void *alloc_block(size_t bytes) {
+  eti_xnn_alloc_region *const region = current;
   size_t whole;
-  if (is_refused()) return fail(region);
-  if (!eti_add(bytes, 2 * HEADER_BYTES - 1, &whole)) return fail(region);
+  if (has_to_fail()) return fail_alloc(region);
+  if (!eti_add(bytes, 2 * HEADER_BYTES - 1, &whole)) return fail_alloc(region);
   whole &= ~(size_t)(HEADER_BYTES - 1);
-  eti_xnn_chunk *const block = aligned_alloc(HEADER_BYTES, whole);
-  if (block == NULL) return fail(region);
-  *block = (eti_xnn_chunk){.bytes = bytes};
-  if (region != NULL && !region->is_paused) put(&region->owned, block);
+  eti_xnn_alloc_block *const block = aligned_alloc(HEADER_BYTES, whole);
+  if (block == NULL) return fail_alloc(region);
+  *block = (eti_xnn_alloc_block){.bytes = bytes};
+  if (region != NULL && !region->is_paused) link_block(&region->owned, block);
   return (uint8_t *)block + HEADER_BYTES;
 }
 
-static eti_xnn_chunk *block_of(void *data) {
-  return (eti_xnn_chunk *)(void *)((uint8_t *)data - HEADER_BYTES);
+static eti_xnn_alloc_block *block_of(void *data) {
+  return (eti_xnn_alloc_block *)(void *)((uint8_t *)data - HEADER_BYTES);
 }
 
-static void release(void *data) {
+static void free_block(void *data) {
   if (data == NULL) return;
-  eti_xnn_chunk *const block = block_of(data);
+  eti_xnn_alloc_block *const block = block_of(data);
   if (current == NULL || current->is_paused) {
     free(block);
-  } else if (!block->is_gone) {  // an undone call may release a block again
-    take(block);
-    block->is_gone = true;
-    put(&current->gone, block);
+  } else if (!block->is_freed) {  // an abandoned call may free a block again
+    unlink_block(block);
+    block->is_freed = true;
+    link_block(&current->freed, block);
   }
 }
 
 static void *allocate(void *context, size_t bytes) {
   (void)context;
-  return claim(bytes);
+  return alloc_block(bytes);
 }
 
 static void *allocate_aligned(void *context, size_t alignment, size_t bytes) {
   (void)context;
-  return alignment <= HEADER_BYTES ? claim(bytes) : fail(current);
+  return alignment <= HEADER_BYTES ? alloc_block(bytes) : fail_alloc(current);
 }
 
 static void *reallocate(void *context, void *data, size_t bytes) {
   (void)context;
-  void *const larger = claim(bytes);
+  void *const larger = alloc_block(bytes);
   if (larger == NULL || data == NULL) return larger;
   const size_t old = block_of(data)->bytes;
   memcpy(larger, data, old < bytes ? old : bytes);
-  release(data);
+  free_block(data);
   return larger;
 }
 
 static void deallocate(void *context, void *data) {
   (void)context;
-  release(data);
+  free_block(data);
 }
 
 const struct xnn_allocator eti_xnn_allocator = {
@@ -133,24 +134,24 @@ const struct xnn_allocator eti_xnn_allocator = {
     .aligned_deallocate = deallocate,
 };
 
-void *eti_xnn_memory_claim(size_t bytes) {
-  return claim(bytes);
+void *eti_xnn_alloc(size_t bytes) {
+  return alloc_block(bytes);
 }
 
-void eti_xnn_memory_release(void *block) {
-  release(block);
+void eti_xnn_free(void *block) {
+  free_block(block);
 }
 
 // ---- Pages
 
-#define PAGE_BYTES ((size_t)64 * 1024)  // of any system, or several of its pages
+#define PAGE_BYTES ((size_t)64 * 1024)  // a multiple of any system's pages
 #define HUGE_BYTES ((size_t)2 * 1024 * 1024)
-#define FEW_BYTES ((size_t)16 * 1024 * 1024)  // trying whether huge pages come quickly costs more
+#define FEW_BYTES ((size_t)16 * 1024 * 1024)  // too few to find out whether huge pages come quickly
 // A host that has the memory clears a huge page in some tenths of a millisecond.
 #define SLOW_NS 2000000u
 
-// Only a wish for whole huge pages, which the system may decline.
-static void wish(void *pages, size_t bytes, bool huge) {
+// Advises the system for or against huge pages, which it may ignore.
+static void advise_huge(void *pages, size_t bytes, bool huge) {
 #if defined(MADV_HUGEPAGE) && defined(MADV_NOHUGEPAGE)
   if (bytes >= HUGE_BYTES)
     (void)madvise(pages, bytes - bytes % HUGE_BYTES, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
@@ -161,100 +162,102 @@ static void wish(void *pages, size_t bytes, bool huge) {
 #endif
 }
 
-void *eti_xnn_memory_map(size_t *bytes, eti_xnn_filling *filling) {
+void *eti_xnn_pages_map(size_t *bytes, eti_xnn_populated *populated) {
   size_t n, whole;
-  if (is_refused()) return NULL;
+  if (has_to_fail()) return NULL;
   if (!eti_add(*bytes, PAGE_BYTES - 1, &n)) return NULL;
   n -= n % PAGE_BYTES;
   if (!eti_add(n, HUGE_BYTES, &whole)) return NULL;
   uint8_t *const pages =
       mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return NULL;
-  // It begins at a huge page; what lies in front of it and behind it goes back.
+  // The mapping begins at a huge page; the rest in front of it and behind it is unmapped.
   const size_t front = (size_t)(-(uintptr_t)pages % HUGE_BYTES);
   if (front > 0) (void)munmap(pages, front);
   (void)munmap(pages + front + n, whole - front - n);
   *bytes = n;
-  *filling = (eti_xnn_filling){0, n < FEW_BYTES};
-  wish(pages + front, n, !filling->is_small);
+  *populated = (eti_xnn_populated){0, n < FEW_BYTES};
+  advise_huge(pages + front, n, !populated->is_small);
   return pages + front;
 }
 
-void eti_xnn_memory_unmap(void *pages, size_t bytes) {
+void eti_xnn_pages_unmap(void *pages, size_t bytes) {
   (void)munmap(pages, bytes);
 }
 
-static void fill_small(uint8_t *begin, size_t needed, eti_xnn_filling *filling) {
-  const size_t more = (needed - filling->bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+static void populate_small(uint8_t *begin, size_t needed, eti_xnn_populated *populated) {
+  const size_t more = (needed - populated->bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 #ifdef MADV_POPULATE_WRITE
-  // All at once, which spares a fault each. Where that is not known, faults bring them.
-  (void)madvise(begin + filling->bytes, more, MADV_POPULATE_WRITE);
+  // All in one call, which saves a fault for each page. Without this call page faults bring them.
+  (void)madvise(begin + populated->bytes, more, MADV_POPULATE_WRITE);
 #else
   (void)begin;
 #endif
-  filling->bytes += more;
+  populated->bytes += more;
 }
 
-void eti_xnn_memory_fill(void *pages, size_t bytes, size_t needed, eti_xnn_filling *filling) {
+void eti_xnn_pages_populate(void *pages, size_t bytes, size_t needed,
+                            eti_xnn_populated *populated) {
   uint8_t *const begin = pages;
-  while (filling->bytes < needed && !filling->is_small) {
+  while (populated->bytes < needed && !populated->is_small) {
     const uint64_t start = et_clock_ns();
-    *(volatile uint8_t *)(begin + filling->bytes) = 0;
+    *(volatile uint8_t *)(begin + populated->bytes) = 0;
     const bool is_slow = et_clock_ns() - start > SLOW_NS;
-    filling->bytes += HUGE_BYTES;
-    filling->is_small = is_slow || filling->bytes + HUGE_BYTES > bytes;
-    if (is_slow && filling->bytes < bytes)
-      wish(begin + filling->bytes, bytes - filling->bytes, false);
+    populated->bytes += HUGE_BYTES;
+    populated->is_small = is_slow || populated->bytes + HUGE_BYTES > bytes;
+    if (is_slow && populated->bytes < bytes)
+      advise_huge(begin + populated->bytes, bytes - populated->bytes, false);
   }
-  if (filling->bytes < needed) fill_small(begin, needed, filling);
+  if (populated->bytes < needed) populate_small(begin, needed, populated);
 }
 
-void eti_xnn_memory_filled(void *pages, size_t bytes, const eti_xnn_filling *filling) {
-  if (filling->is_small) wish(pages, bytes, true);
+void eti_xnn_pages_finish(void *pages, size_t bytes, const eti_xnn_populated *populated) {
+  if (populated->is_small) advise_huge(pages, bytes, true);
 }
 
 // ---- Regions
 
-void eti_xnn_region_begin(eti_xnn_region *region) {
-  region->owned = region->gone = NULL;
-  region->leaves = region->is_paused = false;
+void eti_xnn_alloc_region_begin(eti_xnn_alloc_region *region) {
+  region->owned = region->freed = NULL;
+  region->jumps = region->is_paused = false;
   current = region;
 }
 
-bool eti_xnn_region_run(eti_xnn_region *region, void (*body)(void *ctx), void *ctx) {
+bool eti_xnn_alloc_region_run(eti_xnn_alloc_region *region, void (*body)(void *ctx), void *ctx) {
   bool is_done = false;
-  region->leaves = true;
-  if (setjmp(region->back) == 0) {
+  region->jumps = true;
+  if (setjmp(region->on_failure) == 0) {
     body(ctx);
     is_done = true;
   }
-  region->leaves = false;
+  region->jumps = false;
   return is_done;
 }
 
-static void free_all(eti_xnn_chunk *block) {
+static void free_list(eti_xnn_alloc_block *block) {
   while (block != NULL) {
-    eti_xnn_chunk *const next = block->next;
+    eti_xnn_alloc_block *const next = block->next;
     free(block);
     block = next;
   }
 }
 
-void eti_xnn_region_end(eti_xnn_region *region, bool keep) {
+void eti_xnn_alloc_region_end(eti_xnn_alloc_region *region, bool keep) {
   current = NULL;
-  free_all(region->gone);
+  free_list(region->freed);
   if (!keep) {
-    free_all(region->owned);
+    free_list(region->owned);
     return;
   }
-  for (eti_xnn_chunk *block = region->owned; block != NULL; block = block->next) block->link = NULL;
+  for (eti_xnn_alloc_block *block = region->owned; block != NULL; block = block->next)
+    block->link = NULL;
 }
 
-eti_xnn_region *eti_xnn_region_pause(void) {
+eti_xnn_alloc_region *eti_xnn_alloc_region_pause(void) {
   if (current != NULL) current->is_paused = true;
   return current;
 }
 
-void eti_xnn_region_resume(eti_xnn_region *region) {
+void eti_xnn_alloc_region_resume(eti_xnn_alloc_region *region) {
   if (region != NULL) region->is_paused = false;
 }

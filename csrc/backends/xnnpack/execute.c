@@ -1,14 +1,14 @@
-// execute.c — a call of a delegate: what it is given is compared with what XNNPACK knows, which is
-// told only what is new, because most calls differ from the one before in nothing.
+// execute.c — a call of a delegate. Arguments are compared with those of the call before, and
+// XNNPACK gets only changes, because most calls have none.
 #include "backends/xnnpack/delegate.h"
 #include "backends/xnnpack/workspace.h"
 #include "backends/xnnpack/xnn_status.h"
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 
-// XNNPACK may read XNN_EXTRA_BYTES behind an input, and behind an output that it reads again (as
-// some softmax do, or other nodes). On the page of the last byte that is harmless;
-// memory is handed out by pages of this size or multiples of it.
+// XNNPACK may read XNN_EXTRA_BYTES behind an input, and behind an output that it reads again, as
+// some softmax kernels and other nodes do. Within the page of the last byte that is harmless.
+// Systems map pages of this size or multiples of it.
 enum { PAGE_BYTES = 4096 };
 
 // ---- Arguments
@@ -16,22 +16,22 @@ enum { PAGE_BYTES = 4096 };
 static et_status check_arg(const eti_xnn_extern *extern_, const et_value *value, size_t k,
                            et_error *err) {
   ET_CHECK(value->tag == ET_TENSOR, err, ET_INVALID_ARGUMENT,
-           "argument %zu is no tensor (tag %u), the payload expects one", k, value->tag);
+           "argument %zu: expected a tensor, got a value with tag %u", k, value->tag);
   const et_tensor *const t = value->as.tensor;
   ET_CHECK(t->dtype == extern_->dtype, err, ET_INVALID_ARGUMENT,
-           "argument %zu is %s, the payload expects %s", k, et_dtype_name((et_dtype)t->dtype),
-           et_dtype_name(extern_->dtype));
+           "argument %zu: expected dtype %s, got %s", k, et_dtype_name(extern_->dtype),
+           et_dtype_name((et_dtype)t->dtype));
   const bool is_scalar = t->rank == 0 && extern_->shape.rank == 1 && extern_->shape.dims[0] == 1;
   ET_CHECK(t->rank == extern_->shape.rank || is_scalar, err, ET_INVALID_ARGUMENT,
-           "argument %zu has rank %d, the payload expects %lu", k, t->rank,
-           (unsigned long)extern_->shape.rank);
+           "argument %zu: expected rank %lu, got %d", k, (unsigned long)extern_->shape.rank,
+           t->rank);
   ET_CHECK(t->data != NULL, err, ET_INVALID_STATE, "argument %zu has no memory", k);
   ET_CHECK(!extern_->is_output || (t->flags & ET_TENSOR_CONSTANT) == 0, err, ET_INVALID_PROGRAM,
            "argument %zu is a constant and would be written", k);
   return ET_OK;
 }
 
-// Sizes in the order in which the data lies, within the payload's bounds.
+// Reads the sizes in memory order and checks them against the payload's bounds.
 static et_status read_shape(const eti_xnn_extern *extern_, const et_tensor *t, size_t k,
                             eti_xnn_shape *out, et_error *err) {
   *out = (eti_xnn_shape){.rank = extern_->shape.rank};
@@ -39,8 +39,8 @@ static et_status read_shape(const eti_xnn_extern *extern_, const et_tensor *t, s
   for (size_t d = 0; d < t->rank; d++) {
     const int32_t size = t->sizes[t->dim_order[d]];
     ET_CHECK(size > 0 && (size_t)size <= extern_->shape.dims[d], err, ET_NOT_SUPPORTED,
-             "argument %zu has %ld elements in dim %d, the payload is for 1 to %zu", k, (long)size,
-             t->dim_order[d], extern_->shape.dims[d]);
+             "argument %zu: expected size 1 to %zu in dim %d, got %ld", k, extern_->shape.dims[d],
+             t->dim_order[d], (long)size);
     out->dims[d] = (size_t)size;
   }
   return ET_OK;
@@ -52,11 +52,11 @@ static bool is_same_shape(const eti_xnn_shape *a, const eti_xnn_shape *b) {
   return difference == 0;
 }
 
-// Proves the arguments and notes the inputs' shapes. *is_new: XNNPACK knows others.
+// Checks the arguments and reads the inputs' shapes. *is_new: they differ from the runtime's.
 static et_status read_args(eti_xnn_engine *engine, const et_delegate_call *call, bool *is_new) {
   const eti_xnn_graph *const graph = &engine->graph;
   ET_CHECK(call->n_args == graph->n_externs, call->err, ET_INVALID_PROGRAM,
-           "%zu arguments, the payload has %zu", call->n_args, graph->n_externs);
+           "expected %zu arguments, got %zu", graph->n_externs, call->n_args);
   for (size_t i = 0; i < engine->n_active; i++) {
     const size_t k = engine->externs[i].id;
     const eti_xnn_extern *const extern_ = &graph->externs[k];
@@ -75,7 +75,7 @@ typedef struct request {
   enum xnn_status status;
 } request;
 
-static void reshape(void *ctx) {
+static void reshape_runtime(void *ctx) {
   request *const r = ctx;
   eti_xnn_engine *const engine = r->engine;
   r->status = xnn_status_success;
@@ -91,29 +91,29 @@ static void reshape(void *ctx) {
                               &engine->schedules);
 }
 
-static void set_up(void *ctx) {
+static void set_up_runtime(void *ctx) {
   request *const r = ctx;
   r->status = xnn_setup_runtime_v2(r->engine->runtime, r->engine->n_active, r->engine->externs);
 }
 
-// Calls XNNPACK, which may allocate. When it fails, what it was working on may be in any state:
-// it is given up, and made again by the next call.
-static et_status ask(eti_xnn_engine **owner, void (*body)(void *), const char *what,
-                     et_error *err) {
+// Calls XNNPACK in a region, as it may allocate. After a failure the engine may be in any state: it
+// is freed, and made again by the next call.
+static et_status call_xnnpack(eti_xnn_engine **owner, void (*body)(void *), const char *what,
+                              et_error *err) {
   request r = {.engine = *owner};
-  eti_xnn_region region;
-  eti_xnn_region_begin(&region);
-  if (!eti_xnn_region_run(&region, body, &r)) r.status = xnn_status_out_of_memory;
-  const et_status status = eti_xnn_fail(r.status, err, what);
+  eti_xnn_alloc_region region;
+  eti_xnn_alloc_region_begin(&region);
+  if (!eti_xnn_alloc_region_run(&region, body, &r)) r.status = xnn_status_out_of_memory;
+  const et_status status = eti_xnn_check(r.status, err, what);
   if (status != ET_OK) {
     eti_xnn_engine_free(*owner);
     *owner = NULL;
   }
-  eti_xnn_region_end(&region, status == ET_OK);
+  eti_xnn_alloc_region_end(&region, status == ET_OK);
   return status;
 }
 
-static et_status note_output_shapes(eti_xnn_engine *engine, et_error *err) {
+static et_status read_output_shapes(eti_xnn_engine *engine, et_error *err) {
   for (size_t i = 0; i < engine->n_active; i++) {
     const uint32_t k = engine->externs[i].id;
     eti_xnn_shape *const shape = &engine->args[k].shape;
@@ -123,15 +123,15 @@ static et_status note_output_shapes(eti_xnn_engine *engine, et_error *err) {
     }
     size_t rank = 0;
     *shape = (eti_xnn_shape){.rank = 0};
-    ET_TRY(eti_xnn_fail(xnn_get_external_value_shape(engine->runtime, k, &rank, shape->dims), err,
-                        "asking for an output's shape"));
+    ET_TRY(eti_xnn_check(xnn_get_external_value_shape(engine->runtime, k, &rank, shape->dims), err,
+                         "reading the shape of an output"));
     for (size_t d = rank; d < XNN_MAX_TENSOR_DIMS; d++) shape->dims[d] = 0;
     shape->rank = (uint32_t)rank;
   }
   return ET_OK;
 }
 
-static bool is_first_shape(const eti_xnn_engine *engine) {
+static bool has_payload_shapes(const eti_xnn_engine *engine) {
   for (size_t i = 0; i < engine->n_active; i++) {
     const uint32_t k = engine->externs[i].id;
     const eti_xnn_extern *const extern_ = &engine->graph.externs[k];
@@ -140,11 +140,11 @@ static bool is_first_shape(const eti_xnn_engine *engine) {
   return true;
 }
 
-// A runtime anew, for the shapes that the old one was given.
-static et_status renew(eti_xnn_delegate *delegate, eti_xnn_engine **owner, et_error *err) {
+// Replaces an engine by a new one, for the shapes that the old one was given.
+static et_status remake_engine(eti_xnn_delegate *delegate, eti_xnn_engine **owner, et_error *err) {
   eti_xnn_engine *const old = *owner;
   eti_xnn_engine *made;
-  ET_TRY(eti_xnn_engine_make(delegate, owner == &delegate->clocked, old->given, &made, err));
+  ET_TRY(eti_xnn_engine_make(delegate, owner == &delegate->profiled, old->given, &made, err));
   memcpy(made->given, old->given, old->graph.n_externs * sizeof *old->given);
   made->pool.pool = old->pool.pool;
   eti_xnn_engine_free(old);
@@ -152,15 +152,15 @@ static et_status renew(eti_xnn_delegate *delegate, eti_xnn_engine **owner, et_er
   return ET_OK;
 }
 
-static et_status take_shapes(eti_xnn_delegate *delegate, eti_xnn_engine **owner, et_error *err) {
+static et_status update_shapes(eti_xnn_delegate *delegate, eti_xnn_engine **owner, et_error *err) {
   eti_xnn_engine *const engine = *owner;
   bool is_stale = false;
-  if (engine->graph.keeps_shapes || !is_first_shape(engine))  // the payload's own are proven
-    ET_TRY(eti_xnn_graph_take_shapes(&engine->graph, engine->given, &is_stale, err));
+  if (engine->graph.retains_shapes || !has_payload_shapes(engine))  // those were checked at build
+    ET_TRY(eti_xnn_graph_set_shapes(&engine->graph, engine->given, &is_stale, err));
   engine->is_shaped = engine->is_set_up = false;
-  if (is_stale) ET_TRY(renew(delegate, owner, err));
-  ET_TRY(ask(owner, reshape, "reshaping", err));
-  ET_TRY(note_output_shapes(*owner, err));
+  if (is_stale) ET_TRY(remake_engine(delegate, owner, err));
+  ET_TRY(call_xnnpack(owner, reshape_runtime, "reshaping", err));
+  ET_TRY(read_output_shapes(*owner, err));
   (*owner)->is_shaped = true;
   return ET_OK;
 }
@@ -171,11 +171,11 @@ static et_status size_output(const eti_xnn_arg *arg, et_tensor *t, size_t k, et_
   int32_t sizes[ET_MAX_RANK];
   bool is_new = false;
   ET_CHECK(arg->shape.rank == t->rank || (t->rank == 0 && arg->shape.rank == 1), err,
-           ET_INVALID_PROGRAM, "argument %zu has rank %d, XNNPACK gives %lu", k, t->rank,
-           (unsigned long)arg->shape.rank);
+           ET_INVALID_PROGRAM, "argument %zu: expected rank %lu of the result, got %d", k,
+           (unsigned long)arg->shape.rank, t->rank);
   for (size_t d = 0; d < t->rank; d++) {
     ET_CHECK(arg->shape.dims[d] <= INT32_MAX, err, ET_NOT_SUPPORTED,
-             "argument %zu would have %zu elements in a dim", k, arg->shape.dims[d]);
+             "argument %zu: size %zu of a dim is not supported", k, arg->shape.dims[d]);
     const size_t at = t->dim_order[d];
     sizes[at] = (int32_t)arg->shape.dims[d];
     is_new |= sizes[at] != t->sizes[at];
@@ -194,7 +194,7 @@ static et_status size_outputs(const eti_xnn_engine *engine, const et_delegate_ca
       et_tensor *const t = call->args[k]->as.tensor;
       const size_t numel = t->numel;
       ET_TRY(size_output(&engine->args[k], t, k, call->err));
-      // A damaged file may name one tensor twice: sizing it for one must not have undone another.
+      // A damaged file may use one tensor for two outputs: then the second resize undid the first.
       ET_CHECK(round == 0 || numel == t->numel, call->err, ET_INVALID_PROGRAM,
                "argument %lu is another output as well", (unsigned long)k);
     }
@@ -202,8 +202,8 @@ static et_status size_outputs(const eti_xnn_engine *engine, const et_delegate_ca
   return ET_OK;
 }
 
-// From the end, because the wide elements lie where the narrow ones do.
-static void widen(et_tensor *t) {
+// Widens i32 to i64 in place: from the end, where no narrow element is overwritten unread.
+static void widen_indices(et_tensor *t) {
   uint8_t *const data = t->data;
   for (size_t i = t->numel; i-- > 0;) {
     const int64_t wide = eti_i32(data + 4 * i);
@@ -213,19 +213,19 @@ static void widen(et_tensor *t) {
 
 // ---- Pointers
 
-// Where XNNPACK may read in place of an argument: itself, or a block with room behind it.
-static et_status find_room(eti_xnn_arg *arg, const et_tensor *t, size_t k, void **out,
-                           et_error *err) {
+// Finds memory for an argument that XNNPACK may read beyond: its own, or a copy.
+static et_status find_memory(eti_xnn_arg *arg, const et_tensor *t, size_t k, void **out,
+                             et_error *err) {
   const size_t bytes = et_tensor_bytes(t);
   const uintptr_t last = (uintptr_t)t->data + bytes - 1;
   *out = t->data;
   if (last / PAGE_BYTES == (last + XNN_EXTRA_BYTES) / PAGE_BYTES) return ET_OK;
   if (arg->copy_bytes < bytes) {
-    eti_xnn_memory_release(arg->copy);
+    eti_xnn_free(arg->copy);
     arg->copy_bytes = 0;
-    arg->copy = eti_xnn_memory_claim(bytes + XNN_EXTRA_BYTES);
+    arg->copy = eti_xnn_alloc(bytes + XNN_EXTRA_BYTES);
     ET_CHECK(arg->copy != NULL, err, ET_DELEGATE_OUT_OF_MEMORY,
-             "argument %zu ends at a page's end and there is no memory to copy its %zu bytes", k,
+             "out of memory: a copy of argument %zu, %zu bytes, which ends at a page's end", k,
              bytes);
     arg->copy_bytes = bytes;
   }
@@ -233,65 +233,65 @@ static et_status find_room(eti_xnn_arg *arg, const et_tensor *t, size_t k, void 
   return ET_OK;
 }
 
-static et_status take_pointers(eti_xnn_engine **owner, const et_delegate_call *call) {
+static et_status update_pointers(eti_xnn_engine **owner, const et_delegate_call *call) {
   eti_xnn_engine *const engine = *owner;
   for (size_t i = 0; i < engine->n_active; i++) {
     const uint32_t k = engine->externs[i].id;
     const et_tensor *const t = call->args[k]->as.tensor;
     void *data;
-    ET_TRY(find_room(&engine->args[k], t, k, &data, call->err));
+    ET_TRY(find_memory(&engine->args[k], t, k, &data, call->err));
     if (data != t->data && engine->graph.externs[k].is_input)
       memcpy(data, t->data, et_tensor_bytes(t));
     if (data != engine->args[k].data) engine->is_set_up = false;
     engine->args[k].data = engine->externs[i].data = data;
   }
   if (engine->is_set_up) return ET_OK;
-  ET_TRY(ask(owner, set_up, "setting pointers", call->err));
+  ET_TRY(call_xnnpack(owner, set_up_runtime, "setting up", call->err));
   engine->is_set_up = true;
   return ET_OK;
 }
 
 // ---- The call
 
-static et_status prepare(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
-                         const et_delegate_call *call) {
+static et_status prepare_call(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
+                              const et_delegate_call *call) {
   bool is_new = !(*owner)->is_shaped;
   (*owner)->pool.pool = call->pool;
   ET_TRY(read_args(*owner, call, &is_new));
-  if (is_new) ET_TRY(take_shapes(delegate, owner, call->err));
+  if (is_new) ET_TRY(update_shapes(delegate, owner, call->err));
   ET_TRY(size_outputs(*owner, call));
-  return take_pointers(owner, call);
+  return update_pointers(owner, call);
 }
 
-static et_status run(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
-                     const et_delegate_call *call) {
-  ET_TRY(prepare(delegate, owner, call));
-  while ((*owner)->session.is_damaged) {  // fewer are left each time
-    ET_TRY(renew(delegate, owner, call->err));
-    ET_TRY(prepare(delegate, owner, call));
+static et_status run_call(eti_xnn_delegate *delegate, eti_xnn_engine **owner,
+                          const et_delegate_call *call) {
+  ET_TRY(prepare_call(delegate, owner, call));
+  while ((*owner)->weights.is_damaged) {  // each time fewer damaged weights are left
+    ET_TRY(remake_engine(delegate, owner, call->err));
+    ET_TRY(prepare_call(delegate, owner, call));
   }
   eti_xnn_engine *const engine = *owner;
-  ET_TRY(eti_xnn_fail(xnn_invoke_runtime(engine->runtime), call->err, "running"));
+  ET_TRY(eti_xnn_check(xnn_invoke_runtime(engine->runtime), call->err, "running"));
   for (size_t i = 0; i < engine->n_active; i++) {
     const uint32_t k = engine->externs[i].id;
     const eti_xnn_extern *const extern_ = &engine->graph.externs[k];
     et_tensor *const t = call->args[k]->as.tensor;
     if (extern_->is_output && engine->args[k].data != t->data)
       memcpy(t->data, engine->args[k].data, et_tensor_bytes(t));
-    if (extern_->is_widened) widen(t);
+    if (extern_->is_widened) widen_indices(t);
   }
   return ET_OK;
 }
 
 et_status eti_xnn_execute(void *handle, const et_delegate_call *call) {
   eti_xnn_delegate *const delegate = handle;
-  const bool is_clocked = call->hooks != NULL;
-  eti_xnn_engine **const owner = is_clocked ? &delegate->clocked : &delegate->engine;
+  const bool is_profiled = call->hooks != NULL;
+  eti_xnn_engine **const owner = is_profiled ? &delegate->profiled : &delegate->engine;
   eti_xnn_lock(delegate->options.workspace);
   et_status status = ET_OK;
-  if (*owner == NULL) status = eti_xnn_engine_make(delegate, is_clocked, NULL, owner, call->err);
-  if (status == ET_OK) status = run(delegate, owner, call);
-  if (status == ET_OK && is_clocked) status = eti_xnn_report(*owner, call);
+  if (*owner == NULL) status = eti_xnn_engine_make(delegate, is_profiled, NULL, owner, call->err);
+  if (status == ET_OK) status = run_call(delegate, owner, call);
+  if (status == ET_OK && is_profiled) status = eti_xnn_report_profile(*owner, call);
   eti_xnn_unlock(delegate->options.workspace);
   return status;
 }

@@ -1,10 +1,10 @@
-// instance.c — what a caller owns of the XNNPACK delegate: the entry for a table of backends,
-// shared workspaces, and the identity that packed weights depend on. See et_xnnpack.h.
+// instance.c — objects that a caller owns (et_xnnpack.h): the entry for a table of backends, shared
+// workspaces, and the identity that packed weights depend on.
 #include <cpuinfo.h>
 #include <string.h>
 
-#include "backends/xnnpack/delegate.h"
 #include "backends/xnnpack/alloc_region.h"
+#include "backends/xnnpack/delegate.h"
 #include "backends/xnnpack/workspace.h"
 #include "backends/xnnpack/xnn_status.h"
 #include "runtime/bytes.h"
@@ -17,16 +17,16 @@ void et_xnnpack_init(et_xnnpack *xnnpack, const et_xnnpack_options *options) {
 
 et_status et_xnnpack_workspace_open(et_xnnpack_workspace **out, et_error *err) {
   ET_TRY(eti_xnn_initialize(err));
-  et_xnnpack_workspace *const workspace = eti_xnn_memory_claim(sizeof *workspace);
-  ET_CHECK(workspace != NULL, err, ET_OUT_OF_MEMORY, "no memory for a workspace");
+  et_xnnpack_workspace *const workspace = eti_xnn_alloc(sizeof *workspace);
+  ET_CHECK(workspace != NULL, err, ET_OUT_OF_MEMORY, "out of memory: a workspace");
   memset(workspace, 0, sizeof *workspace);
   const enum xnn_status made = xnn_create_workspace(&workspace->workspace);
   if (made != xnn_status_success || pthread_mutex_init(&workspace->lock, NULL) != 0) {
     if (made == xnn_status_success) (void)xnn_release_workspace(workspace->workspace);
-    eti_xnn_memory_release(workspace);
+    eti_xnn_free(workspace);
     return made != xnn_status_success
-               ? eti_xnn_fail(made, err, "making a workspace")
-               : ET_FAIL(err, ET_OUT_OF_RESOURCES, "no lock for a workspace");
+               ? eti_xnn_check(made, err, "creating a workspace")
+               : ET_FAIL(err, ET_OUT_OF_RESOURCES, "cannot make a lock for a workspace");
   }
   *out = workspace;
   return ET_OK;
@@ -36,13 +36,13 @@ void et_xnnpack_workspace_close(et_xnnpack_workspace *workspace) {
   if (workspace == NULL) return;
   (void)xnn_release_workspace(workspace->workspace);
   (void)pthread_mutex_destroy(&workspace->lock);
-  eti_xnn_memory_release(workspace);
+  eti_xnn_free(workspace);
 }
 
 // ---- Identity
 
 #if CPUINFO_ARCH_X86 || CPUINFO_ARCH_X86_64 || CPUINFO_ARCH_ARM || CPUINFO_ARCH_ARM64
-// What XNNPACK chooses its micro-kernels by.
+// Hashes the CPU's features and models, by which XNNPACK chooses its micro-kernels.
 static void hash_cpu(uint64_t *hash) {
   *hash = 0;
   if (!cpuinfo_initialize()) return;

@@ -1,34 +1,34 @@
-// profile.c — tells a traced run's hooks what XNNPACK's clocks noted: an event per operator that
-// ran, in the order of their runs, in whole microseconds. Fused nodes have no operator of their
-// own, so operators are led back to nodes of the payload only when none was fused.
+// profile.c — reports XNNPACK's profile of a run to its hooks: an event per operator that ran, in
+// the order of their runs, in whole microseconds. Nodes that XNNPACK fused have no operator, so
+// operators get the debug handles of the payload's nodes only when none was fused.
 #include <string.h>
 
 #include "backends/xnnpack/delegate.h"
 #include "backends/xnnpack/xnn_status.h"
 #include "runtime/check.h"
 
-// The names one after the other, each with a NUL, and the times, in one block.
-typedef struct notes {
+// Times and names, the latter one after the other, each with a NUL; in one block.
+typedef struct profile {
   size_t n;
   uint64_t *us;
   char *names;
   size_t names_bytes;
-} notes;
+} profile;
 
-static et_status read_notes(xnn_runtime_t runtime, notes *out, et_error *err) {
-  static const char what[] = "reading the clocks of nodes";
+static et_status read_profile(xnn_runtime_t runtime, profile *out, et_error *err) {
+  static const char what[] = "reading the profile";
   size_t bytes = sizeof out->n;
-  ET_TRY(eti_xnn_fail(xnn_get_runtime_profiling_info(runtime, xnn_profile_info_num_operators, bytes,
-                                                     &out->n, &bytes),
-                      err, what));
+  ET_TRY(eti_xnn_check(xnn_get_runtime_profiling_info(runtime, xnn_profile_info_num_operators,
+                                                      bytes, &out->n, &bytes),
+                       err, what));
   out->names_bytes = 0;
-  // Asked with no room, XNNPACK says how much is needed.
+  // Without a buffer XNNPACK returns the size that it needs.
   (void)xnn_get_runtime_profiling_info(runtime, xnn_profile_info_operator_name, 0, NULL,
                                        &out->names_bytes);
   const size_t times_bytes = out->n * sizeof *out->us;
-  out->us = eti_xnn_memory_claim(times_bytes + out->names_bytes + 1);
-  ET_CHECK(out->us != NULL, err, ET_DELEGATE_OUT_OF_MEMORY, "no memory for the clocks of %zu nodes",
-           out->n);
+  out->us = eti_xnn_alloc(times_bytes + out->names_bytes + 1);
+  ET_CHECK(out->us != NULL, err, ET_DELEGATE_OUT_OF_MEMORY,
+           "out of memory: the profile of %zu nodes", out->n);
   out->names = (char *)(out->us + out->n);
   enum xnn_status status = xnn_get_runtime_profiling_info(runtime, xnn_profile_info_operator_timing,
                                                           times_bytes, out->us, &bytes);
@@ -36,11 +36,11 @@ static et_status read_notes(xnn_runtime_t runtime, notes *out, et_error *err) {
     status = xnn_get_runtime_profiling_info(runtime, xnn_profile_info_operator_name,
                                             out->names_bytes, out->names, &bytes);
   }
-  return eti_xnn_fail(status, err, what);
+  return eti_xnn_check(status, err, what);
 }
 
-static et_status tell(const eti_xnn_engine *engine, const notes *all,
-                      const et_delegate_call *call) {
+static et_status report_events(const eti_xnn_engine *engine, const profile *all,
+                               const et_delegate_call *call) {
   const eti_xnn_graph *const graph = &engine->graph;
   const char *name = all->names;
   size_t at = 0;
@@ -58,10 +58,10 @@ static et_status tell(const eti_xnn_engine *engine, const notes *all,
   return ET_OK;
 }
 
-et_status eti_xnn_report(const eti_xnn_engine *engine, const et_delegate_call *call) {
-  notes all = {.n = 0};
-  et_status status = read_notes(engine->runtime, &all, call->err);
-  if (status == ET_OK) status = tell(engine, &all, call);
-  eti_xnn_memory_release(all.us);
+et_status eti_xnn_report_profile(const eti_xnn_engine *engine, const et_delegate_call *call) {
+  profile all = {.n = 0};
+  et_status status = read_profile(engine->runtime, &all, call->err);
+  if (status == ET_OK) status = report_events(engine, &all, call);
+  eti_xnn_free(all.us);
   return status;
 }

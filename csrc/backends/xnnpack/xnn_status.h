@@ -6,8 +6,8 @@
 
 #include "runtime/et.h"
 
-// ET_OK for xnn_status_success. Otherwise the status of ours that means the same, with a message
-// that begins with `what`, the step that failed: "reshaping".
-et_status eti_xnn_fail(enum xnn_status status, et_error *err, const char *what);
+// ET_OK for xnn_status_success. Otherwise the corresponding et_status, with a message that begins
+// with `what`, the step that failed: "reshaping".
+et_status eti_xnn_check(enum xnn_status status, et_error *err, const char *what);
 
 #endif  // ET_XNNPACK_STATUS_H

@@ -4,18 +4,18 @@
 #include "backends/xnnpack/workspace.h"
 #include "runtime/check.h"
 
-// A caller's entry is the first member of its et_xnnpack.
+// The options of an entry, which of a caller's is the first member of an et_xnnpack.
 static et_xnnpack_options options_of(const et_backend *backend) {
   if (backend != &et_backend_xnnpack) return ((const et_xnnpack *)(const void *)backend)->options;
   return (et_xnnpack_options){.workspace = NULL};
 }
 
 static et_status measure(const et_delegate_init *init) {
-  eti_xnn_region region;
-  eti_xnn_region_begin(&region);
+  eti_xnn_alloc_region region;
+  eti_xnn_alloc_region_begin(&region);
   const et_status status = eti_xnn_payload_check(init->payload, init->payload_bytes,
                                                  &eti_xnn_allocator, NULL, init->prepare->err);
-  eti_xnn_region_end(&region, false);
+  eti_xnn_alloc_region_end(&region, false);
   return status;
 }
 
@@ -43,7 +43,7 @@ static void destroy(void *handle) {
   eti_xnn_delegate *const delegate = handle;
   eti_xnn_lock(delegate->options.workspace);
   eti_xnn_engine_free(delegate->engine);
-  eti_xnn_engine_free(delegate->clocked);
+  eti_xnn_engine_free(delegate->profiled);
   eti_xnn_unlock(delegate->options.workspace);
 }
 

@@ -1,22 +1,23 @@
-// build_arena.h — memory of a graph, taken through XNNPACK's allocator and given back all at once.
-// No single block is freed: a heap lives as long as what it is for (the build, or the graph).
-#ifndef ET_XNNPACK_HEAP_H
-#define ET_XNNPACK_HEAP_H
-
-#include "runtime/et.h"
+// build_arena.h — an arena over XNNPACK's allocator: blocks are freed all at once. A graph has one
+// for the time of its build and one for its own life.
+#ifndef ET_XNNPACK_BUILD_ARENA_H
+#define ET_XNNPACK_BUILD_ARENA_H
 
 #include <xnnpack.h>
 
 #include <stddef.h>
 
-typedef struct eti_xnn_heap {
+#include "runtime/et.h"
+
+typedef struct eti_xnn_build_arena {
   const struct xnn_allocator *allocator;
-  struct eti_xnn_block *last;
-} eti_xnn_heap;
+  struct eti_xnn_arena_block *last;
+} eti_xnn_build_arena;
 
-// n × bytes zeroed bytes at a multiple of 64, with XNN_EXTRA_BYTES more behind them that may be
-// read; at least one byte. ET_DELEGATE_OUT_OF_MEMORY when there are none.
-et_status eti_xnn_take(eti_xnn_heap *heap, size_t n, size_t bytes, void **out, et_error *err);
-void eti_xnn_release(eti_xnn_heap *heap);
+// Allocates n × bytes zeroed bytes, aligned to 64, with XNN_EXTRA_BYTES behind them that may be
+// read; *out is never NULL. ET_DELEGATE_OUT_OF_MEMORY without memory.
+et_status eti_xnn_build_arena_alloc(eti_xnn_build_arena *arena, size_t n, size_t bytes, void **out,
+                                    et_error *err);
+void eti_xnn_build_arena_free(eti_xnn_build_arena *arena);
 
-#endif  // ET_XNNPACK_HEAP_H
+#endif  // ET_XNNPACK_BUILD_ARENA_H

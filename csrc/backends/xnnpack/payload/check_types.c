@@ -1,18 +1,17 @@
-// check_types.c — which element types each family of nodes takes, with the rules that XNNPACK
-// states about them or silently relies on: constants where it packs weights, one scale a row where
-// its kernels read one a row. bf16 operands count as fp32, because that is what they are computed
-// in.
+// check_types.c — checks the element types of each node's operands, by the rules that XNNPACK
+// states or silently relies on: weights that it packs are constants, operands whose kernels read a
+// scale per row have a scale per row. bf16 operands count as fp32, in which they are computed.
 #include "backends/xnnpack/payload/payload.h"
 #include "runtime/check.h"
 
 #define TYPE_BIT(type) (1u << ETI_XNN_##type)
 #define FLOATS (TYPE_BIT(fp32) | TYPE_BIT(fp16))
 #define QUANTIZED (TYPE_BIT(qint8) | TYPE_BIT(quint8))
-#define MOVED (FLOATS | QUANTIZED | TYPE_BIT(int32))  // indices of ArgMaxPooling2d are moved too
+#define MOVED (FLOATS | QUANTIZED | TYPE_BIT(int32))  // int32: positions of ArgMaxPooling2d
 
 typedef struct rule {
-  uint32_t types;  // of every operand, which must be one and the same; 0: has rules of its own
-  uint32_t flags;  // that mean something
+  uint32_t types;  // of which all operands have the same one; 0: a function checks the types
+  uint32_t flags;  // that are allowed
 } rule;
 
 static const rule rules[XNN_FAMILY_COUNT] = {
@@ -38,18 +37,18 @@ static const rule rules[XNN_FAMILY_COUNT] = {
     [XNN_FAMILY_MATMUL] = {0, XNN_FLAG_TRANSPOSE_B},
 };
 
-// What is multiplied by weights. A family's bit says that XNNPACK has it.
-typedef struct weighted {
+// The types of a node with weights, and the families for which XNNPACK has kernels of these.
+typedef struct weighted_types {
   uint8_t input, filter, bias, output;
   uint32_t families;
-} weighted;
+} weighted_types;
 
 #define FAMILY_BIT(family) (1u << XNN_FAMILY_##family)
 #define ALL_CONVS (FAMILY_BIT(CONV) | FAMILY_BIT(DEPTHWISE) | FAMILY_BIT(DECONV))
 #define WEIGHTED(input, filter, bias, output, families) \
   {ETI_XNN_##input, ETI_XNN_##filter, ETI_XNN_##bias, ETI_XNN_##output, families}
 
-static const weighted weighteds[] = {
+static const weighted_types weighted[] = {
     WEIGHTED(fp32, fp32, fp32, fp32, ALL_CONVS | FAMILY_BIT(LINEAR)),
     WEIGHTED(fp16, fp32, fp32, fp16, ALL_CONVS | FAMILY_BIT(LINEAR)),
     WEIGHTED(fp32, qcint8, fp32, fp32, FAMILY_BIT(LINEAR)),
@@ -70,53 +69,53 @@ static unsigned computed_type(const eti_xnn_value *v) {
   return v->datatype == ETI_XNN_bf16 ? ETI_XNN_fp32 : v->datatype;
 }
 
-// Weights that are constant floats of 16 bits are packed from fp32, into which they fit exactly.
+// Constant weights of bf16 or fp16 are packed from fp32, to which they are widened exactly.
 static unsigned weight_type(const eti_xnn_value *v) {
   const bool is_widened =
       v->datatype == ETI_XNN_bf16 || (v->datatype == ETI_XNN_fp16 && v->is_constant);
   return is_widened ? ETI_XNN_fp32 : v->datatype;
 }
 
-static et_status check_alike(const eti_xnn_payload *payload, const eti_xnn_node *node,
-                             uint32_t types, et_error *err) {
+static et_status check_one_type(const eti_xnn_payload *payload, const eti_xnn_node *node,
+                                uint32_t types, et_error *err) {
   const unsigned first = computed_type(&payload->values[node->inputs[0]]);
   ET_CHECK((types >> first & 1u) != 0, err, ET_NOT_SUPPORTED,
-           "input 0, value %lu, is %s, which this node does not take",
+           "input 0: value %lu is %s, which this kind does not take",
            (unsigned long)node->inputs[0], eti_xnn_datatype_name(first));
   for (unsigned k = 1; k < node->n_inputs; k++) {
     const unsigned found = computed_type(&payload->values[node->inputs[k]]);
-    ET_CHECK(found == first, err, ET_NOT_SUPPORTED, "input %u is %s, input 0 is %s: needs one type",
-             k, eti_xnn_datatype_name(found), eti_xnn_datatype_name(first));
+    ET_CHECK(found == first, err, ET_NOT_SUPPORTED, "input %u: expected %s as of input 0, got %s",
+             k, eti_xnn_datatype_name(first), eti_xnn_datatype_name(found));
   }
   for (unsigned k = 0; k < node->n_outputs; k++) {
     const eti_xnn_value *out = &payload->values[node->outputs[k]];
     const unsigned found = computed_type(out);
-    // Positions are four bytes wide, whatever they are called.
+    // Output 1 are positions, which are four bytes wide under either type.
     const bool fits =
         k == 1 ? out->datatype == ETI_XNN_fp32 || out->datatype == ETI_XNN_int32 : found == first;
-    ET_CHECK(fits, err, ET_NOT_SUPPORTED, "output %u is %s, input 0 is %s: needs one type", k,
-             eti_xnn_datatype_name(found), eti_xnn_datatype_name(first));
+    ET_CHECK(fits, err, ET_NOT_SUPPORTED, "output %u: expected %s as of input 0, got %s", k,
+             eti_xnn_datatype_name(first), eti_xnn_datatype_name(found));
   }
   return ET_OK;
 }
 
-// XNNPACK multiplies by the quotient of the scales in 16 bits, and takes for granted that it fits.
+// XNNPACK multiplies by the quotient of the scales in 16 bits and does not check that it fits.
 static et_status check_rescale(const eti_xnn_value *in, const eti_xnn_value *out, et_error *err) {
   if (in->quantization != QUANT_TENSOR || out->quantization != QUANT_TENSOR) return ET_OK;
   const float quotient = in->scale / out->scale;
   ET_CHECK(quotient >= 0x1p-8f && quotient <= 0x1p7f, err, ET_NOT_SUPPORTED,
-           "scale %g would become scale %g; XNNPACK has no quotient beyond 1/256 to 128",
+           "requantization from scale %g to scale %g, expected a quotient of 1/256 to 128",
            (double)in->scale, (double)out->scale);
   return ET_OK;
 }
 
-// Families that move elements: where scales differ, a conversion goes before them.
+// Families that move elements. Inputs of another scale are converted first.
 #define MOVES                                                                           \
   (FAMILY_BIT(TRANSPOSE) | FAMILY_BIT(RESHAPE) | FAMILY_BIT(COPY) | FAMILY_BIT(SLICE) | \
    FAMILY_BIT(PAD) | FAMILY_BIT(CAT) | FAMILY_BIT(RESIZE) | FAMILY_BIT(MAX_POOL))
 
-static et_status check_moved(const eti_xnn_payload *payload, const eti_xnn_node *node,
-                             et_error *err) {
+static et_status check_input_scales(const eti_xnn_payload *payload, const eti_xnn_node *node,
+                                    et_error *err) {
   if ((MOVES >> eti_xnn_kind_of(node)->family & 1u) == 0) return ET_OK;
   for (unsigned k = 0; k < node->n_inputs; k++)
     ET_TRY(
@@ -131,7 +130,7 @@ static et_status check_convert(const eti_xnn_value *in, const eti_xnn_value *out
                eti_xnn_is_activation(in->datatype) &&
                (eti_xnn_is_activation(out->datatype) || is_dynamic) &&
                (!is_dynamic || from == ETI_XNN_fp32 || from == ETI_XNN_fp16),
-           err, ET_NOT_SUPPORTED, "there is no conversion from %s to %s",
+           err, ET_NOT_SUPPORTED, "no conversion from %s to %s is supported",
            eti_xnn_datatype_name(in->datatype), eti_xnn_datatype_name(out->datatype));
   return check_rescale(in, out, err);
 }
@@ -147,7 +146,7 @@ static et_status check_matmul(const eti_xnn_payload *payload, const eti_xnn_node
   const bool is_dynamic =
       left == ETI_XNN_qdint8 && right == ETI_XNN_qcint8 && b->is_constant && out == ETI_XNN_fp32;
   ET_CHECK(is_float || is_dynamic, err, ET_NOT_SUPPORTED,
-           "there is no product of %s and %s%s that gives %s", eti_xnn_datatype_name(left),
+           "no product of %s and %s%s with result %s is supported", eti_xnn_datatype_name(left),
            b->is_constant ? "constant " : "", eti_xnn_datatype_name(right),
            eti_xnn_datatype_name(out));
   const uint32_t channel_dim =
@@ -155,12 +154,12 @@ static et_status check_matmul(const eti_xnn_payload *payload, const eti_xnn_node
   ET_CHECK(!is_dynamic ||
                (a->n_nonbatch_dims == 1 && b->shape.rank == 2 && b->channel_dim == channel_dim),
            err, ET_NOT_SUPPORTED,
-           "a product quantized while running needs scales by row of input 0 and, on a matrix, by "
-           "column of input 1");
+           "a dynamically quantized product: expected scales per row of input 0 and a matrix with "
+           "scales per column as input 1");
   return ET_OK;
 }
 
-// What XNNPACK reads of the filter's and the input's scales.
+// Checks that the scales of the input and the filter lie as XNNPACK's kernels read them.
 static et_status check_scales(const eti_xnn_value *in, const eti_xnn_value *filter,
                               const eti_xnn_node *node, et_error *err) {
   const uint8_t family = eti_xnn_kind_of(node)->family;
@@ -168,15 +167,15 @@ static et_status check_scales(const eti_xnn_value *in, const eti_xnn_value *filt
   const uint32_t channel_dim = is_transposed ? 1 : family == XNN_FAMILY_DEPTHWISE ? 3 : 0;
   const uint32_t n_nonbatch = family == XNN_FAMILY_LINEAR ? 1 : 3;
   ET_CHECK(in->datatype != ETI_XNN_qdint8 || in->n_nonbatch_dims == n_nonbatch, err,
-           ET_INVALID_PROGRAM, "input 0 has scales over %lu dimensions, needs %lu",
-           (unsigned long)in->n_nonbatch_dims, (unsigned long)n_nonbatch);
+           ET_INVALID_PROGRAM, "input 0: expected scales over %lu dimensions, got %lu",
+           (unsigned long)n_nonbatch, (unsigned long)in->n_nonbatch_dims);
   ET_CHECK(filter->quantization != QUANT_CHANNEL || filter->channel_dim == channel_dim, err,
-           ET_INVALID_PROGRAM, "the filter has scales along dimension %lu, needs %lu",
-           (unsigned long)filter->channel_dim, (unsigned long)channel_dim);
+           ET_INVALID_PROGRAM, "the filter: expected scales along dimension %lu, got %lu",
+           (unsigned long)channel_dim, (unsigned long)filter->channel_dim);
   ET_CHECK(filter->datatype != ETI_XNN_qint8 || filter->zero_point == 0, err, ET_INVALID_PROGRAM,
-           "the filter has zero point %ld, needs 0", (long)filter->zero_point);
+           "the filter: expected zero point 0, got %ld", (long)filter->zero_point);
   ET_CHECK(!is_transposed || eti_xnn_datatype_bits(filter->datatype) != 4, err, ET_NOT_SUPPORTED,
-           "a transposed filter of 4 bits");
+           "a transposed 4-bit filter is not supported");
   return ET_OK;
 }
 
@@ -187,22 +186,22 @@ static et_status check_weighted(const eti_xnn_payload *payload, const eti_xnn_no
                       *filter = &payload->values[node->inputs[1]],
                       *bias = node->n_inputs > 2 ? &payload->values[node->inputs[2]] : NULL,
                       *out = &payload->values[node->outputs[0]];
-  const bool may_vary = family == XNN_FAMILY_LINEAR &&
-                        (filter->datatype == ETI_XNN_fp32 || filter->datatype == ETI_XNN_bf16);
-  ET_CHECK(filter->is_constant || may_vary, err, ET_NOT_SUPPORTED,
-           "the filter, value %lu of %s, is no constant", (unsigned long)node->inputs[1],
+  const bool may_be_computed = family == XNN_FAMILY_LINEAR && (filter->datatype == ETI_XNN_fp32 ||
+                                                               filter->datatype == ETI_XNN_bf16);
+  ET_CHECK(filter->is_constant || may_be_computed, err, ET_NOT_SUPPORTED,
+           "the filter: value %lu of %s is not constant", (unsigned long)node->inputs[1],
            eti_xnn_datatype_name(filter->datatype));
-  ET_CHECK(bias == NULL || bias->is_constant || may_vary, err, ET_NOT_SUPPORTED,
-           "the bias, value %lu, is no constant", (unsigned long)node->inputs[2]);
-  for (size_t k = 0; k < sizeof weighteds / sizeof *weighteds; k++) {
-    const weighted *w = &weighteds[k];
+  ET_CHECK(bias == NULL || bias->is_constant || may_be_computed, err, ET_NOT_SUPPORTED,
+           "the bias: value %lu is not constant", (unsigned long)node->inputs[2]);
+  for (size_t k = 0; k < sizeof weighted / sizeof *weighted; k++) {
+    const weighted_types *w = &weighted[k];
     if ((w->families >> family & 1u) != 0 && w->input == computed_type(in) &&
         w->filter == weight_type(filter) && (bias == NULL || w->bias == weight_type(bias)) &&
         w->output == computed_type(out))
       return check_scales(in, filter, node, err);
   }
   return ET_FAIL(err, ET_NOT_SUPPORTED,
-                 "XNNPACK has none with input %s, filter %s, bias %s, output %s",
+                 "XNNPACK has no kernel for input %s, filter %s, bias %s, output %s",
                  eti_xnn_datatype_name(in->datatype), eti_xnn_datatype_name(filter->datatype),
                  bias == NULL ? "none" : eti_xnn_datatype_name(bias->datatype),
                  eti_xnn_datatype_name(out->datatype));
@@ -213,11 +212,11 @@ static et_status check_node(const eti_xnn_payload *payload, const eti_xnn_node *
   const uint8_t family = eti_xnn_kind_of(node)->family;
   const rule *r = &rules[family];
   ET_CHECK((node->flags & ~r->flags) == 0, err, ET_NOT_SUPPORTED,
-           "flags 0x%lx, of which 0x%lx are known", (unsigned long)node->flags,
+           "flags 0x%lx, expected no others than 0x%lx", (unsigned long)node->flags,
            (unsigned long)r->flags);
   if (r->types != 0) {
-    ET_TRY(check_alike(payload, node, r->types, err));
-    return check_moved(payload, node, err);
+    ET_TRY(check_one_type(payload, node, r->types, err));
+    return check_input_scales(payload, node, err);
   }
   if (family == XNN_FAMILY_MATMUL) return check_matmul(payload, node, err);
   if (family == XNN_FAMILY_CONVERT)

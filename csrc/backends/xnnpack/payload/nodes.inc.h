@@ -1,6 +1,6 @@
-// nodes.inc.h — one line per node kind of the payload: XNN_NODE(code, name, layout of its table,
-// family, XNNPACK's operator where the family leaves it open, else 0). Code 36, attention as one
-// node, is not here: no runtime ever ran it.
+// nodes.inc.h — the node kinds of the payload, one a line: XNN_NODE(code, name, layout of its
+// table, family, XNNPACK's operator where the family has several, else 0). Code 36, attention as
+// one node, is missing: no runtime ever ran it.
 XNN_NODE(1, Add, BINARY, BINARY, xnn_binary_add)
 XNN_NODE(2, FullyConnected, LINEAR, LINEAR, 0)
 XNN_NODE(3, Softmax, UNARY, SOFTMAX, 0)

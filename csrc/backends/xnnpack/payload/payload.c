@@ -1,5 +1,5 @@
 // payload.c — reads the header, the graph's lists and its values. A payload is untrusted: offsets,
-// counts, codes and parameters are checked while they are read, so that what comes out is whole.
+// counts, codes and parameters are checked while they are read.
 #include "backends/xnnpack/payload/payload.h"
 
 #include "backends/xnnpack/payload/payload_parts.h"
@@ -10,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-// Rows of the schema. Nodes' tables are wider than a row: payload_nodes.c looks at them itself.
+// Rows of the schema. The nodes' own tables have more slots than a row: payload_nodes.c verifies
+// them.
 enum {
   T_GRAPH,
   T_BUFFER,
@@ -32,7 +33,7 @@ static const eti_fb_schema schema[] = {
                  ETI_FB_TABLES(T_CONSTANT)},
     [T_BUFFER] = {ETI_FB_VECTOR(1)},
     [T_CONSTANT] = {ETI_FB_SCALAR(8), ETI_FB_SCALAR(8), ETI_FB_STRING},
-    // The union's offset is only shown to be there; what it leads to depends on the kind.
+    // Of the union only the offset is verified here; its table depends on the node's kind.
     [T_NODE] = {ETI_FB_SCALAR(1), ETI_FB_SCALAR(4), ETI_FB_SCALAR(4), ETI_FB_TABLE(T_MIN_MAX)},
     [T_MIN_MAX] = {ETI_FB_SCALAR(4), ETI_FB_SCALAR(4)},
     [T_VALUE] = {ETI_FB_UNION(T_TENSOR), ETI_FB_MEMBERS(2)},
@@ -51,7 +52,7 @@ static const eti_fb_schema schema[] = {
 static et_status find_parts(const uint8_t *bytes, size_t size, eti_xnn_parts *parts,
                             et_error *err) {
   ET_CHECK(size >= XH_BYTES, err, ET_INVALID_ARGUMENT,
-           "the payload has %zu bytes, its header alone needs %d", size, XH_BYTES);
+           "the payload has %zu bytes, expected at least the %d of a header", size, XH_BYTES);
   if (memcmp(bytes + XH_MAGIC, "XH00", 4) != 0) {
     *parts = (eti_xnn_parts){.graph = bytes, .graph_bytes = size};
   } else {
@@ -75,8 +76,8 @@ static et_status find_parts(const uint8_t *bytes, size_t size, eti_xnn_parts *pa
   const uint8_t *identifier = parts->graph + 4;
   ET_CHECK(memcmp(identifier, "XN00", 4) == 0 || memcmp(identifier, "XN01", 4) == 0, err,
            ET_DELEGATE_INCOMPATIBLE,
-           "the payload is no XNNPACK graph of a known version: its identifier is %x %x %x "
-           "%x, needs XN00 or XN01",
+           "the payload is no XNNPACK graph of a known version: expected the identifier XN00 or "
+           "XN01, got bytes %x %x %x %x",
            identifier[0], identifier[1], identifier[2], identifier[3]);
   size_t where = 0;
   ET_CHECK(eti_fb_verify(parts->graph, parts->graph_bytes, schema, &where), err,
@@ -90,15 +91,15 @@ static et_status find_parts(const uint8_t *bytes, size_t size, eti_xnn_parts *pa
   parts->n_externs = eti_fb_u32(root, GRAPH_N_EXTERNS);
   ET_CHECK(parts->nodes.data != NULL && parts->values.data != NULL, err, ET_INVALID_PROGRAM,
            "the payload's graph has no list of %s", parts->nodes.data == NULL ? "nodes" : "values");
-  ET_CHECK(parts->n_externs <= XNN_MOST_EXTERNS, err, ET_INVALID_PROGRAM,
-           "the payload's graph has %lu arguments, at most %u are possible",
-           (unsigned long)parts->n_externs, XNN_MOST_EXTERNS);
+  ET_CHECK(parts->n_externs <= XNN_MAX_EXTERNS, err, ET_INVALID_PROGRAM,
+           "the payload's graph has %lu arguments, expected at most %u",
+           (unsigned long)parts->n_externs, XNN_MAX_EXTERNS);
   return ET_OK;
 }
 
 // ---- Values
 
-// What entry `index` of the constants leads to. `what` names the reader in messages.
+// Finds the bytes of constant `index` of value `i_value`.
 static et_status find_source(const eti_xnn_parts *parts, size_t i_value, uint32_t index,
                              eti_xnn_source *out, et_error *err) {
   if (parts->constants.data == NULL && index < parts->buffers.n) {
@@ -132,9 +133,10 @@ static et_status find_source(const eti_xnn_parts *parts, size_t i_value, uint32_
 static et_status read_shape(const uint8_t *tensor, size_t i, eti_xnn_value *v, et_error *err) {
   const eti_vector dims = eti_fb_vector(tensor, TENSOR_DIMS);
   const uint32_t rank = eti_fb_u32(tensor, TENSOR_N_DIMS);
-  ET_CHECK(rank <= XNN_MAX_TENSOR_DIMS && dims.n == rank, err, ET_INVALID_PROGRAM,
-           "value %zu: rank %lu with %zu sizes; one size a dimension and at most %d are possible",
-           i, (unsigned long)rank, dims.n, XNN_MAX_TENSOR_DIMS);
+  ET_CHECK(
+      rank <= XNN_MAX_TENSOR_DIMS && dims.n == rank, err, ET_INVALID_PROGRAM,
+      "value %zu: rank %lu with %zu sizes, expected one size per dimension and rank at most %d", i,
+      (unsigned long)rank, dims.n, XNN_MAX_TENSOR_DIMS);
   v->shape.rank = rank;
   for (uint32_t d = 0; d < rank; d++) v->shape.dims[d] = eti_u32(dims.data + 4 * (size_t)d);
   size_t bytes = 0;
@@ -156,14 +158,14 @@ static et_status read_tensor(const eti_xnn_parts *parts, const uint8_t *tensor, 
   v->external_id = eti_fb_u32(tensor, TENSOR_EXTERNAL_ID);
   const uint32_t flags = eti_fb_u32(tensor, TENSOR_FLAGS);
   ET_CHECK(flags == 0 || flags == VALUE_INPUT || flags == VALUE_OUTPUT, err, ET_INVALID_PROGRAM,
-           "value %zu: flags 0x%lx; 1 for an input, 2 for an output and 0 are possible", i,
+           "value %zu: expected flags 1 (input), 2 (output) or 0, got 0x%lx", i,
            (unsigned long)flags);
   v->is_input = flags == VALUE_INPUT;
   v->is_output = flags == VALUE_OUTPUT;
   ET_CHECK(flags != 0 ? v->external_id < parts->n_externs : v->external_id == XNN_NO_ID, err,
            ET_INVALID_PROGRAM,
-           "value %zu: flags 0x%lx with external id %lu; inputs and outputs need one below %lu, "
-           "other values none",
+           "value %zu: flags 0x%lx with external id %lu, expected an id below %lu of inputs and "
+           "outputs, and none of other values",
            i, (unsigned long)flags, (unsigned long)v->external_id, (unsigned long)parts->n_externs);
   ET_TRY(read_shape(tensor, i, v, err));
   const uint32_t constant = eti_fb_u32(tensor, TENSOR_CONSTANT);
@@ -173,12 +175,12 @@ static et_status read_tensor(const eti_xnn_parts *parts, const uint8_t *tensor, 
            i, (unsigned long)constant);
   ET_TRY(find_source(parts, i, constant, &v->bytes, err));
   ET_CHECK(v->bytes.key != NULL || v->bytes.size >= v->constant_bytes, err, ET_INVALID_PROGRAM,
-           "value %zu: constant %lu has %zu bytes, its shape needs %zu", i, (unsigned long)constant,
-           v->bytes.size, v->constant_bytes);
+           "value %zu: constant %lu has %zu bytes, expected the %zu of its shape", i,
+           (unsigned long)constant, v->bytes.size, v->constant_bytes);
   return ET_OK;
 }
 
-static bool is_zero_point(unsigned code, int32_t zero_point) {
+static bool is_in_range(unsigned code, int32_t zero_point) {
   switch (code) {
     case ETI_XNN_qint8:
     case ETI_XNN_qcint8:
@@ -190,22 +192,22 @@ static bool is_zero_point(unsigned code, int32_t zero_point) {
   }
 }
 
-static et_status read_scales(const eti_xnn_parts *parts, size_t i, eti_vector in_line,
+// Scales are constant number `constant`, of `count` scales, or those listed in place.
+static et_status read_scales(const eti_xnn_parts *parts, size_t i, eti_vector listed,
                              uint32_t constant, uint32_t count, eti_xnn_value *v, et_error *err) {
-  size_t n = in_line.n;
+  size_t n = listed.n;
   if (constant != 0) {
     ET_TRY(find_source(parts, i, constant, &v->scales, err));
     n = count;
     const size_t each = v->scales_are_bf16 ? 2 : 4;
     ET_CHECK(v->scales.key != NULL || v->scales.size / each >= v->n_scales, err, ET_INVALID_PROGRAM,
-             "value %zu: %zu bytes of scales, %zu scales are needed", i, v->scales.size,
-             v->n_scales);
+             "value %zu: expected %zu scales, got %zu bytes", i, v->n_scales, v->scales.size);
   } else {
-    v->scales = (eti_xnn_source){.data = in_line.data, .size = in_line.n * 4};
+    v->scales = (eti_xnn_source){.data = listed.data, .size = listed.n * 4};
     v->scales_are_bf16 = false;
   }
-  ET_CHECK(n == v->n_scales, err, ET_INVALID_PROGRAM, "value %zu: %zu scales, %zu are needed", i, n,
-           v->n_scales);
+  ET_CHECK(n == v->n_scales, err, ET_INVALID_PROGRAM, "value %zu: expected %zu scales, got %zu", i,
+           v->n_scales, n);
   return ET_OK;
 }
 
@@ -214,10 +216,11 @@ static et_status read_per_channel(const eti_xnn_parts *parts, const uint8_t *par
   v->channel_dim = eti_fb_u32(params, CHANNEL_DIM);
   ET_CHECK(v->datatype == ETI_XNN_qcint8 || v->datatype == ETI_XNN_qcint32 ||
                v->datatype == ETI_XNN_qcint4,
-           err, ET_INVALID_PROGRAM, "value %zu: scales by channel with datatype %s", i,
+           err, ET_INVALID_PROGRAM,
+           "value %zu: scales per channel, expected datatype qcint8, qcint32 or qcint4, got %s", i,
            eti_xnn_datatype_name(v->datatype));
   ET_CHECK(v->channel_dim < v->shape.rank, err, ET_INVALID_PROGRAM,
-           "value %zu: channel dimension %ld of a shape of rank %lu", i,
+           "value %zu: channel dimension %ld is out of range for rank %lu", i,
            (long)(int32_t)v->channel_dim, (unsigned long)v->shape.rank);
   v->zero_point = v->datatype == ETI_XNN_qcint4 ? 8 : 0;
   v->n_scales = v->shape.dims[v->channel_dim];
@@ -232,11 +235,12 @@ static et_status read_per_tensor(const uint8_t *params, size_t i, eti_xnn_value 
   v->zero_point = (int32_t)eti_fb_u32(params, TENSOR_ZERO_POINT);
   ET_CHECK(v->datatype == ETI_XNN_qint8 || v->datatype == ETI_XNN_quint8 ||
                v->datatype == ETI_XNN_qint32,
-           err, ET_INVALID_PROGRAM, "value %zu: one scale for all with datatype %s", i,
+           err, ET_INVALID_PROGRAM,
+           "value %zu: one scale per tensor, expected datatype qint8, quint8 or qint32, got %s", i,
            eti_xnn_datatype_name(v->datatype));
   ET_CHECK(isnormal(v->scale) && v->scale > 0, err, ET_INVALID_PROGRAM,
-           "value %zu: scale %g; needs a normal, positive number", i, (double)v->scale);
-  ET_CHECK(is_zero_point(v->datatype, v->zero_point), err, ET_INVALID_PROGRAM,
+           "value %zu: expected a normal, positive scale, got %g", i, (double)v->scale);
+  ET_CHECK(is_in_range(v->datatype, v->zero_point), err, ET_INVALID_PROGRAM,
            "value %zu: zero point %ld is out of range for %s", i, (long)v->zero_point,
            eti_xnn_datatype_name(v->datatype));
   return ET_OK;
@@ -245,10 +249,10 @@ static et_status read_per_tensor(const uint8_t *params, size_t i, eti_xnn_value 
 static et_status read_per_token(const uint8_t *params, size_t i, eti_xnn_value *v, et_error *err) {
   v->n_nonbatch_dims = eti_fb_u32(params, TOKEN_NONBATCH_DIMS);
   ET_CHECK(v->datatype == ETI_XNN_qdint8, err, ET_INVALID_PROGRAM,
-           "value %zu: quantized while running with datatype %s, needs qdint8", i,
+           "value %zu: dynamically quantized, expected datatype qdint8, got %s", i,
            eti_xnn_datatype_name(v->datatype));
   ET_CHECK(v->n_nonbatch_dims >= 1 && v->n_nonbatch_dims <= v->shape.rank, err, ET_INVALID_PROGRAM,
-           "value %zu: %ld dimensions share a scale, the shape has rank %lu", i,
+           "value %zu: %ld dimensions share a scale, expected 1 to the rank, %lu", i,
            (long)(int32_t)v->n_nonbatch_dims, (unsigned long)v->shape.rank);
   return ET_OK;
 }
@@ -260,21 +264,21 @@ static et_status read_per_group(const eti_xnn_parts *parts, const uint8_t *param
   v->zero_point = 8;
   ET_CHECK(v->datatype == ETI_XNN_qbint4 && v->shape.rank == 2 && v->channel_dim == 0, err,
            ET_INVALID_PROGRAM,
-           "value %zu: scales by group with datatype %s, rank %lu, channel dimension %ld; needs "
-           "qbint4, 2 and 0",
+           "value %zu: scales per group, expected datatype qbint4, rank 2 and channel dimension 0, "
+           "got %s, %lu and %ld",
            i, eti_xnn_datatype_name(v->datatype), (unsigned long)v->shape.rank,
            (long)(int32_t)v->channel_dim);
   ET_CHECK(v->group_size >= XNN_MIN_BLOCKSIZE && v->group_size % XNN_MIN_BLOCKSIZE == 0 &&
                v->shape.dims[1] % v->group_size == 0,
            err, ET_INVALID_PROGRAM,
-           "value %zu: groups of %ld of %zu columns; needs a multiple of %d that divides them", i,
-           (long)(int32_t)v->group_size, v->shape.dims[1], XNN_MIN_BLOCKSIZE);
+           "value %zu: groups of %ld in %zu columns, expected a multiple of %d that divides them",
+           i, (long)(int32_t)v->group_size, v->shape.dims[1], XNN_MIN_BLOCKSIZE);
   // Kernels of 14 rows read that many scales of activations, filled or not.
   ET_CHECK(
       XNN_EXTRA_QUANTIZATION_PARAMS >= 13, err, ET_NOT_SUPPORTED,
       "value %zu has groups of 4-bit weights, which the linked XNNPACK multiplies wrongly on "
-      "some processors (its XNN_EXTRA_QUANTIZATION_PARAMS is %d, needs 13): build with the one "
-      "that this project gets",
+      "some processors (expected XNN_EXTRA_QUANTIZATION_PARAMS 13 or more, got %d): build with the "
+      "XNNPACK that get_xnnpack.py makes",
       i, XNN_EXTRA_QUANTIZATION_PARAMS);
   v->n_scales = v->shape.dims[0] * (v->shape.dims[1] / v->group_size);
   v->scales_are_bf16 = true;
@@ -292,7 +296,8 @@ static et_status read_value(const eti_xnn_parts *parts, size_t i, eti_xnn_value 
   const uint8_t *value = eti_fb_at(parts->values, i);
   const uint8_t kind = eti_fb_u8(value, VALUE_KIND);
   const uint8_t *member = eti_fb_table(value, VALUE_UNION);
-  ET_CHECK(kind != 0 && member != NULL, err, ET_INVALID_PROGRAM, "value %zu is of no kind", i);
+  ET_CHECK(kind != 0 && member != NULL, err, ET_INVALID_PROGRAM,
+           "value %zu has no kind or no table", i);
   if (kind == VALUE_TENSOR) {
     ET_TRY(read_tensor(parts, member, i, v, err));
     ET_CHECK(v->datatype == ETI_XNN_fp32 || v->datatype == ETI_XNN_fp16 ||
@@ -306,7 +311,7 @@ static et_status read_value(const eti_xnn_parts *parts, size_t i, eti_xnn_value 
   const uint8_t *params = eti_fb_table(member, QUANTIZED_UNION);
   ET_CHECK(params != NULL, err, ET_INVALID_PROGRAM, "value %zu has no quantization parameters", i);
   ET_CHECK(!v->is_constant || v->quantization != QUANT_TOKEN, err, ET_INVALID_PROGRAM,
-           "value %zu is constant and quantized while running", i);
+           "value %zu is constant and dynamically quantized", i);
   switch (v->quantization) {
     case QUANT_CHANNEL:
       return read_per_channel(parts, params, i, v, err);
@@ -317,12 +322,12 @@ static et_status read_value(const eti_xnn_parts *parts, size_t i, eti_xnn_value 
     case QUANT_GROUP:
       return read_per_group(parts, params, i, v, err);
     default:
-      return ET_FAIL(err, ET_INVALID_PROGRAM, "value %zu: quantization of kind %u is unknown", i,
+      return ET_FAIL(err, ET_INVALID_PROGRAM, "value %zu: quantization kind %u is unknown", i,
                      v->quantization);
   }
 }
 
-// ---- The old way of quantizing an input while running: the value itself says so
+// ---- Inputs of old payloads that are dynamically quantized by a field of the value
 
 static bool is_dynamic_input(const eti_xnn_parts *parts, size_t i) {
   const uint8_t *value = eti_fb_at(parts->values, i);
@@ -331,18 +336,20 @@ static bool is_dynamic_input(const eti_xnn_parts *parts, size_t i) {
   return field != NULL && eti_u16(field) != 0;
 }
 
-// Value i, a float input, stands for its quantized form wherever its id is named: adds that as a
-// value of its own, takes over the id, and adds the conversion as a node.
+// Splits value i, a float input whose id stands for its quantized form: adds that form as a value,
+// which gets the id, and the conversion as a node.
 static et_status split_dynamic_input(const eti_xnn_parts *parts, size_t i, eti_xnn_payload *out,
                                      et_error *err) {
   eti_xnn_value *given = &out->values[i];
   const uint8_t *tensor = eti_fb_table(eti_fb_at(parts->values, i), VALUE_UNION);
   const unsigned code = eti_u16(eti_fb_field(tensor, TENSOR_DQ_DATATYPE));
-  ET_CHECK(code == ETI_XNN_qint8 && given->is_input && given->shape.rank >= 1 &&
-               (given->datatype == ETI_XNN_fp32 || given->datatype == ETI_XNN_fp16),
-           err, ET_INVALID_PROGRAM,
-           "value %zu: %s quantized while running to datatype %s; needs a float input and qint8", i,
-           eti_xnn_datatype_name(given->datatype), eti_xnn_datatype_name(code));
+  ET_CHECK(
+      code == ETI_XNN_qint8 && given->is_input && given->shape.rank >= 1 &&
+          (given->datatype == ETI_XNN_fp32 || given->datatype == ETI_XNN_fp16),
+      err, ET_INVALID_PROGRAM,
+      "value %zu: dynamically quantized, expected a float input and datatype qint8, got %s and "
+      "%s",
+      i, eti_xnn_datatype_name(given->datatype), eti_xnn_datatype_name(code));
   const size_t quantized = out->n_values++;
   out->values[quantized] = (eti_xnn_value){.datatype = ETI_XNN_qdint8,
                                            .quantization = QUANT_TOKEN,
@@ -362,7 +369,7 @@ static et_status split_dynamic_input(const eti_xnn_parts *parts, size_t i, eti_x
   return ET_OK;
 }
 
-// ---- All of it
+// ---- The payload
 
 static et_status fill_externs(eti_xnn_payload *out, et_error *err) {
   for (size_t k = 0; k < out->n_externs; k++) out->externs[k] = ETI_XNN_NONE;
@@ -373,14 +380,14 @@ static et_status fill_externs(eti_xnn_payload *out, et_error *err) {
              "values %lu and %zu are both argument %lu", (unsigned long)out->externs[at], i,
              (unsigned long)at);
     ET_CHECK(eti_xnn_is_activation(out->values[i].datatype), err, ET_INVALID_PROGRAM,
-             "value %zu: an argument of datatype %s", i,
+             "value %zu: an argument cannot have datatype %s", i,
              eti_xnn_datatype_name(out->values[i].datatype));
     out->externs[at] = (uint32_t)i;
   }
   return ET_OK;
 }
 
-et_status eti_xnn_payload_read(const uint8_t *bytes, size_t size, eti_xnn_heap *heap,
+et_status eti_xnn_payload_read(const uint8_t *bytes, size_t size, eti_xnn_build_arena *arena,
                                eti_xnn_payload *out, et_error *err) {
   eti_xnn_parts parts;
   void *values, *nodes, *externs;
@@ -388,9 +395,10 @@ et_status eti_xnn_payload_read(const uint8_t *bytes, size_t size, eti_xnn_heap *
   const size_t n_values = parts.values.n;
   size_t n_split = 0;
   for (size_t i = 0; i < n_values; i++) n_split += is_dynamic_input(&parts, i);
-  ET_TRY(eti_xnn_take(heap, n_values + n_split, sizeof(eti_xnn_value), &values, err));
-  ET_TRY(eti_xnn_take(heap, parts.nodes.n + n_split, sizeof(eti_xnn_node), &nodes, err));
-  ET_TRY(eti_xnn_take(heap, parts.n_externs, sizeof(uint32_t), &externs, err));
+  ET_TRY(eti_xnn_build_arena_alloc(arena, n_values + n_split, sizeof(eti_xnn_value), &values, err));
+  ET_TRY(
+      eti_xnn_build_arena_alloc(arena, parts.nodes.n + n_split, sizeof(eti_xnn_node), &nodes, err));
+  ET_TRY(eti_xnn_build_arena_alloc(arena, parts.n_externs, sizeof(uint32_t), &externs, err));
   *out = (eti_xnn_payload){.values = values,
                            .nodes = nodes,
                            .externs = externs,
@@ -402,6 +410,6 @@ et_status eti_xnn_payload_read(const uint8_t *bytes, size_t size, eti_xnn_heap *
   }
   ET_TRY(fill_externs(out, err));
   eti_xnn_ids ids;
-  ET_TRY(eti_xnn_index_ids(out, heap, &ids, err));
-  return eti_xnn_read_nodes(&parts, &ids, heap, out, err);
+  ET_TRY(eti_xnn_index_ids(out, arena, &ids, err));
+  return eti_xnn_read_nodes(&parts, &ids, arena, out, err);
 }

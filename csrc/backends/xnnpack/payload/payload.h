@@ -1,7 +1,7 @@
-// payload.h — a delegate payload as plain structs: the header's parts, values, nodes. What comes
-// out of eti_xnn_payload_read is whole: every id is a value's index, every list has its length,
-// every number is in its range. Whether the nodes' types and shapes fit is decided after it
-// (check_types.c, infer_shapes.c). Relies on flatbuf.h; knows XNNPACK only by its limits.
+// payload.h — a delegate payload as plain structs: values, nodes, arguments. eti_xnn_payload_read
+// proves the structure: every id is a value's index, every list has its length, every number is in
+// its range. Whether the nodes' types and shapes fit is checked after it (check_types.c,
+// infer_shapes.c). Relies on flatbuf.h; knows XNNPACK only by its limits.
 #ifndef ET_XNNPACK_PAYLOAD_H
 #define ET_XNNPACK_PAYLOAD_H
 
@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define ETI_XNN_NONE UINT32_MAX  // no value
-#define ETI_XNN_MOST_INPUTS 5
+#define ETI_XNN_MAX_INPUTS 5
 
 enum {
 #define XNN_DATATYPE(code, name, bits, is_activation, scalar_type) ETI_XNN_##name = code,
@@ -56,25 +56,25 @@ typedef struct eti_xnn_kind {
 #define ETI_XNN_KINDS 48
 extern const eti_xnn_kind eti_xnn_kinds[ETI_XNN_KINDS];
 
-// Where constant bytes are: under a key, or in the payload.
+// The place of constant bytes: named data under a key, or the payload.
 typedef struct eti_xnn_source {
   const char *key;      // NULL: data
-  const uint8_t *data;  // NULL when there is neither: no constant
+  const uint8_t *data;  // NULL without a key too: no constant
   size_t size;          // of data
 } eti_xnn_source;
 
 typedef struct eti_xnn_value {
   uint8_t datatype;
   uint8_t quantization;  // QUANT_…
-  uint32_t id;           // ids of two values may be alike only where nothing refers to one
+  uint32_t id;           // unique, but for XNN_NO_ID, which nothing refers to
   uint32_t external_id;  // XNN_NO_ID: internal
   bool is_input, is_output;
   bool is_constant;
-  bool is_index;  // written by ArgMaxPooling2d as positions
+  bool is_index;  // positions, written by ArgMaxPooling2d
   eti_xnn_shape shape;
   eti_xnn_source bytes;   // is_constant
-  size_t constant_bytes;  // that the shape and the type need
-  // Quantization: one scale and zero point, or scales by channel or group.
+  size_t constant_bytes;  // of the shape and the type
+  // Quantization: one scale and zero point, or scales per channel or group.
   float scale;
   int32_t zero_point;
   uint32_t channel_dim, n_nonbatch_dims, group_size;
@@ -96,7 +96,7 @@ typedef struct eti_xnn_node {
   uint32_t index;  // in the payload
   uint32_t debug_handle, flags;
   float output_min, output_max;
-  uint32_t inputs[ETI_XNN_MOST_INPUTS];  // values; a missing bias is ETI_XNN_NONE
+  uint32_t inputs[ETI_XNN_MAX_INPUTS];  // values; a missing bias is ETI_XNN_NONE
   uint32_t outputs[2];
   union {
     eti_xnn_window window;
@@ -104,7 +104,7 @@ typedef struct eti_xnn_node {
       size_t n, n_more;
       size_t list[XNN_MAX_TENSOR_DIMS], more[XNN_MAX_TENSOR_DIMS];
       float value;
-    } dims;  // permutation; shape; offsets and sizes; paddings before and after
+    } dims;  // a permutation; a shape; offsets and sizes; paddings before and after
     uint32_t size[2];
     uint32_t axis;
     float slope;
@@ -118,15 +118,16 @@ typedef struct eti_xnn_payload {
   uint32_t *externs;  // [n_externs] the value at each position, or ETI_XNN_NONE
 } eti_xnn_payload;
 
-// Reads and checks all of it. The structs lie in the heap; sources point into the payload.
-et_status eti_xnn_payload_read(const uint8_t *bytes, size_t size, eti_xnn_heap *heap,
+// Reads and checks a payload. The structs lie in the arena; sources point into the payload.
+et_status eti_xnn_payload_read(const uint8_t *bytes, size_t size, eti_xnn_build_arena *arena,
                                eti_xnn_payload *out, et_error *err);
 
-// Type by type: whether XNNPACK, with what define*.c composes, has the node for its operands.
+// Checks that each node can be defined for the types of its operands, by XNNPACK's node or those
+// that subgraph_nodes.c composes.
 et_status eti_xnn_check_types(const eti_xnn_payload *payload, et_error *err);
 
-// Computes every value's shape from the inputs' and the constants', node by node, into shapes
-// [n_values], where those of inputs and constants are set already.
+// Computes the shape of every value, node by node. shapes [n_values]: those of inputs and constants
+// are given, the others are written.
 et_status eti_xnn_infer_shapes(const eti_xnn_payload *payload, eti_xnn_shape *shapes,
                                et_error *err);
 
@@ -148,7 +149,7 @@ bool eti_xnn_shape_bytes(unsigned datatype, const eti_xnn_shape *shape, size_t *
 // The number of elements, of a shape whose bytes fit.
 size_t eti_xnn_shape_count(const eti_xnn_shape *shape);
 
-// Puts "node 3 (Conv2d, debug handle 7): " in front of a failure.
+// Prepends "node 3 (Conv2d, debug handle 7): " to the message of a failure.
 et_status eti_xnn_at_node(const eti_xnn_node *node, et_status status, et_error *err);
 
 #endif  // ET_XNNPACK_PAYLOAD_H

@@ -1,6 +1,6 @@
-// payload_nodes.c — reads the nodes of a payload. Their tables come in few layouts, described here
-// as data: which slots are inputs, outputs, flags; a node's other fields are read by layout. Also
-// checks that every value is written before it is read.
+// payload_nodes.c — reads the nodes of a payload and checks that every value is written before it
+// is read. The nodes' tables have few layouts, described as data: the slots of inputs, outputs and
+// flags. The other fields are read by layout.
 #include "backends/xnnpack/payload/payload_parts.h"
 #include "runtime/bytes.h"
 #include "runtime/check.h"
@@ -29,8 +29,8 @@ enum {
 
 typedef struct layout {
   uint8_t n_slots, n_inputs, n_outputs;
-  uint8_t inputs[ETI_XNN_MOST_INPUTS], outputs[2], flags;
-  uint8_t lists;  // bits: slots that are vectors of u32
+  uint8_t inputs[ETI_XNN_MAX_INPUTS], outputs[2], flags;
+  uint8_t lists;  // a bit for each slot that is a vector of u32
 } layout;
 
 static const layout layouts[] = {
@@ -58,7 +58,7 @@ const eti_xnn_kind eti_xnn_kinds[ETI_XNN_KINDS] = {
 #undef XNN_NODE
 };
 
-// The input of a family that may be missing.
+// The input that may be missing, of families with a bias.
 #define BIAS 2
 
 et_status eti_xnn_at_node(const eti_xnn_node *node, et_status status, et_error *err) {
@@ -78,7 +78,7 @@ static bool is_list(const eti_xnn_parts *parts, size_t field) {
          eti_inside(at + 4, (uint64_t)eti_u32(parts->graph + at) * 4, parts->graph_bytes);
 }
 
-// Proves that the fields of a table, all of four bytes, lie in the flatbuffer, and its lists too.
+// Verifies that the fields of a table, all of four bytes, and its lists lie in the flatbuffer.
 static bool is_node_table(const eti_xnn_parts *parts, size_t at, const layout *l) {
   const uint8_t *base = parts->graph;
   if (at % 4 != 0 || !eti_inside(at, 4, parts->graph_bytes)) return false;
@@ -108,29 +108,32 @@ static et_status read_list(const uint8_t *table, unsigned slot, size_t *list, si
                            et_error *err) {
   const eti_vector given = eti_fb_vector(table, slot);
   ET_CHECK(given.n <= XNN_MAX_TENSOR_DIMS, err, ET_INVALID_PROGRAM,
-           "a list of %zu numbers, at most %d are possible", given.n, XNN_MAX_TENSOR_DIMS);
+           "a list of %zu numbers, expected at limit %d", given.n, XNN_MAX_TENSOR_DIMS);
   *n = given.n;
   for (size_t d = 0; d < given.n; d++) list[d] = eti_u32(given.data + 4 * d);
   return ET_OK;
 }
 
-// ---- What a layout has beyond inputs, outputs and flags
+// ---- Fields of a layout beside inputs, outputs and flags
 
 static et_status check_window(const eti_xnn_window *w, et_error *err) {
-  // Far beyond what anyone computes, and far from where sums and products leave 32 bits.
-  const uint32_t most = 1u << 20;
+  // Beyond any real network, and small enough that sums and products stay within 32 bits.
+  const uint32_t limit = 1u << 20;
   for (unsigned k = 0; k < 4; k++)
-    ET_CHECK(w->padding[k] < most, err, ET_INVALID_PROGRAM, "a padding of %lu",
-             (unsigned long)w->padding[k]);
+    ET_CHECK(w->padding[k] < limit, err, ET_INVALID_PROGRAM, "padding %lu, expected less than %lu",
+             (unsigned long)w->padding[k], (unsigned long)limit);
   for (unsigned k = 0; k < 2; k++)
-    ET_CHECK(w->kernel[k] >= 1 && w->kernel[k] < most && w->stride[k] >= 1 && w->stride[k] < most &&
-                 w->dilation[k] >= 1 && w->dilation[k] < most && w->adjustment[k] < most,
-             err, ET_INVALID_PROGRAM,
-             "a kernel of %lu with stride %lu, dilation %lu, adjustment %lu",
-             (unsigned long)w->kernel[k], (unsigned long)w->stride[k],
-             (unsigned long)w->dilation[k], (unsigned long)w->adjustment[k]);
-  ET_CHECK((uint64_t)w->kernel[0] * w->kernel[1] < most, err, ET_INVALID_PROGRAM,
-           "a kernel of %lu × %lu", (unsigned long)w->kernel[0], (unsigned long)w->kernel[1]);
+    ET_CHECK(
+        w->kernel[k] >= 1 && w->kernel[k] < limit && w->stride[k] >= 1 && w->stride[k] < limit &&
+            w->dilation[k] >= 1 && w->dilation[k] < limit && w->adjustment[k] < limit,
+        err, ET_INVALID_PROGRAM,
+        "a window of %lu with stride %lu, dilation %lu, adjustment %lu, expected each at least "
+        "1 (the adjustment 0) and less than %lu",
+        (unsigned long)w->kernel[k], (unsigned long)w->stride[k], (unsigned long)w->dilation[k],
+        (unsigned long)w->adjustment[k], (unsigned long)limit);
+  ET_CHECK((uint64_t)w->kernel[0] * w->kernel[1] < limit, err, ET_INVALID_PROGRAM,
+           "a window of %lu × %lu, expected fewer than %lu elements", (unsigned long)w->kernel[0],
+           (unsigned long)w->kernel[1], (unsigned long)limit);
   return ET_OK;
 }
 
@@ -145,12 +148,14 @@ static et_status read_conv(const uint8_t *table, eti_xnn_window *w, et_error *er
   w->group_inputs = eti_fb_u32(table, 10);
   w->group_outputs = eti_fb_u32(table, 11);
   w->groups = eti_fb_u32(table, 12);
-  ET_CHECK(w->group_inputs >= 1 && w->group_outputs >= 1 && w->groups >= 1 &&
-               (uint64_t)w->groups * w->group_inputs <= INT32_MAX &&
-               (uint64_t)w->groups * w->group_outputs <= INT32_MAX,
-           err, ET_INVALID_PROGRAM, "%lu groups of %lu input and %lu output channels",
-           (unsigned long)w->groups, (unsigned long)w->group_inputs,
-           (unsigned long)w->group_outputs);
+  ET_CHECK(
+      w->group_inputs >= 1 && w->group_outputs >= 1 && w->groups >= 1 &&
+          (uint64_t)w->groups * w->group_inputs <= INT32_MAX &&
+          (uint64_t)w->groups * w->group_outputs <= INT32_MAX,
+      err, ET_INVALID_PROGRAM,
+      "%lu groups of %lu input and %lu output channels, expected at least 1 of each and products "
+      "of 31 bits",
+      (unsigned long)w->groups, (unsigned long)w->group_inputs, (unsigned long)w->group_outputs);
   return check_window(w, err);
 }
 
@@ -160,7 +165,7 @@ static et_status read_pool(const uint8_t *table, bool is_average, eti_xnn_window
   for (unsigned k = 0; k < 2; k++) {
     w->kernel[k] = eti_fb_u32(table, 4 + k);
     w->stride[k] = eti_fb_u32(table, 6 + k);
-    w->dilation[k] = is_average ? 1 : eti_fb_u32(table, 8 + k);  // averages are written with 0
+    w->dilation[k] = is_average ? 1 : eti_fb_u32(table, 8 + k);  // average pools are stored with 0
   }
   return check_window(w, err);
 }
@@ -179,7 +184,7 @@ static et_status read_dims(const uint8_t *table, eti_xnn_node *node, et_error *e
   ET_TRY(read_list(table, 1, node->p.dims.list, &node->p.dims.n, err));
   if (eti_xnn_kind_of(node)->layout == XNN_LAYOUT_SLICE)
     ET_TRY(read_list(table, 2, node->p.dims.more, &node->p.dims.n_more, err));
-  ET_CHECK(node->p.dims.n == n, err, ET_INVALID_PROGRAM, "%lu dimensions with %zu numbers",
+  ET_CHECK(node->p.dims.n == n, err, ET_INVALID_PROGRAM, "expected a list of %lu numbers, got %zu",
            (unsigned long)n, node->p.dims.n);
   return ET_OK;
 }
@@ -223,7 +228,8 @@ static et_status read_min_max(const uint8_t *entry, eti_xnn_node *node, et_error
   node->output_min = bounds == NULL ? -INFINITY : read_f32(bounds, MIN_MAX_MIN);
   node->output_max = bounds == NULL ? INFINITY : read_f32(bounds, MIN_MAX_MAX);
   ET_CHECK(node->output_min <= node->output_max, err, ET_INVALID_PROGRAM,
-           "bounds %g and %g of its output", (double)node->output_min, (double)node->output_max);
+           "the lower bound %g of its output is not at limit the upper bound %g",
+           (double)node->output_min, (double)node->output_max);
   return ET_OK;
 }
 
@@ -242,12 +248,12 @@ static et_status read_operands(const uint8_t *table, const layout *l, const eti_
       continue;
     }
     ET_CHECK(eti_xnn_find_id(ids, id, &node->inputs[k]), err, ET_INVALID_PROGRAM,
-             "input %u is value id %lu, which does not exist", k, (unsigned long)id);
+             "input %u: value id %lu does not exist", k, (unsigned long)id);
   }
   for (unsigned k = 0; k < l->n_outputs; k++) {
     const uint32_t id = eti_fb_u32(table, l->outputs[k]);
     ET_CHECK(eti_xnn_find_id(ids, id, &node->outputs[k]), err, ET_INVALID_PROGRAM,
-             "output %u is value id %lu, which does not exist", k, (unsigned long)id);
+             "output %u: value id %lu does not exist", k, (unsigned long)id);
   }
   node->flags = eti_fb_u32(table, l->flags);
   return ET_OK;
@@ -277,52 +283,51 @@ static et_status read_node(const eti_xnn_parts *parts, const eti_xnn_ids *ids, s
 
 // ---- The order of nodes
 
-static bool is_moved(uint8_t family) {
+static bool moves_elements(uint8_t family) {
   return family == XNN_FAMILY_TRANSPOSE || family == XNN_FAMILY_RESHAPE ||
          family == XNN_FAMILY_COPY || family == XNN_FAMILY_SLICE || family == XNN_FAMILY_CAT;
 }
 
 static et_status check_operands(const eti_xnn_payload *payload, const eti_xnn_node *node,
-                                uint8_t *is_there, et_error *err) {
-  bool is_index = is_moved(eti_xnn_kind_of(node)->family);
+                                uint8_t *is_written, et_error *err) {
+  bool is_index = moves_elements(eti_xnn_kind_of(node)->family);
   for (unsigned k = 0; k < node->n_inputs; k++) {
     const uint32_t v = node->inputs[k];
-    ET_CHECK(is_there[v], err, ET_INVALID_PROGRAM,
-             "input %u, value %lu, is read before it is written", k, (unsigned long)v);
+    ET_CHECK(is_written[v], err, ET_INVALID_PROGRAM,
+             "input %u: value %lu is read before it is written", k, (unsigned long)v);
     is_index = is_index && payload->values[v].is_index;
   }
   for (unsigned k = 0; k < node->n_outputs; k++) {
     const uint32_t v = node->outputs[k];
-    ET_CHECK(!is_there[v], err, ET_INVALID_PROGRAM,
-             "output %u, value %lu, is an input, a constant, or written twice", k,
-             (unsigned long)v);
-    is_there[v] = 1;
+    ET_CHECK(!is_written[v], err, ET_INVALID_PROGRAM,
+             "output %u: value %lu is an input, a constant, or written twice", k, (unsigned long)v);
+    is_written[v] = 1;
     payload->values[v].is_index =
         is_index || (eti_xnn_kind_of(node)->family == XNN_FAMILY_ARG_MAX && k == 1);
   }
   return ET_OK;
 }
 
-static et_status check_order(const eti_xnn_payload *payload, uint8_t *is_there, et_error *err) {
+static et_status check_order(const eti_xnn_payload *payload, uint8_t *is_written, et_error *err) {
   for (size_t i = 0; i < payload->n_values; i++)
-    is_there[i] = payload->values[i].is_input || payload->values[i].is_constant;
+    is_written[i] = payload->values[i].is_input || payload->values[i].is_constant;
   for (size_t i = 0; i < payload->n_nodes; i++) {
     const eti_xnn_node *node = &payload->nodes[i];
-    const et_status status = check_operands(payload, node, is_there, err);
+    const et_status status = check_operands(payload, node, is_written, err);
     if (status != ET_OK) return eti_xnn_at_node(node, status, err);
   }
   for (size_t i = 0; i < payload->n_values; i++)
-    ET_CHECK(!payload->values[i].is_output || is_there[i], err, ET_INVALID_PROGRAM,
-             "value %zu, argument %lu, is an output that no node writes", i,
+    ET_CHECK(!payload->values[i].is_output || is_written[i], err, ET_INVALID_PROGRAM,
+             "value %zu (argument %lu) is an output that no node writes", i,
              (unsigned long)payload->values[i].external_id);
   return ET_OK;
 }
 
-et_status eti_xnn_read_nodes(const eti_xnn_parts *parts, const eti_xnn_ids *ids, eti_xnn_heap *heap,
-                             eti_xnn_payload *out, et_error *err) {
-  void *is_there;
-  ET_TRY(eti_xnn_take(heap, out->n_values, 1, &is_there, err));
+et_status eti_xnn_read_nodes(const eti_xnn_parts *parts, const eti_xnn_ids *ids,
+                             eti_xnn_build_arena *arena, eti_xnn_payload *out, et_error *err) {
+  void *is_written;
+  ET_TRY(eti_xnn_build_arena_alloc(arena, out->n_values, 1, &is_written, err));
   for (size_t i = 0; i < parts->nodes.n; i++)
     ET_TRY(read_node(parts, ids, i, &out->nodes[out->n_nodes++], err));
-  return check_order(out, is_there, err);
+  return check_order(out, is_written, err);
 }

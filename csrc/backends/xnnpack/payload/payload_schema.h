@@ -1,12 +1,12 @@
 // payload_schema.h — slot numbers, type codes and header fields of the delegate payload, as
-// constants. Knows the format's numbers and nothing of what they mean.
-#ifndef ET_XNNPACK_SCHEMA_H
-#define ET_XNNPACK_SCHEMA_H
+// constants.
+#ifndef ET_XNNPACK_PAYLOAD_SCHEMA_H
+#define ET_XNNPACK_PAYLOAD_SCHEMA_H
 
-// ---- The header, packed little-endian, in front of the flatbuffer. A payload without it is a
-// flatbuffer as a whole.
+// ---- The header in front of the flatbuffer, packed little-endian. A payload may be a flatbuffer
+// without a header.
 enum {
-  XH_MAGIC = 4,  // "XH00"; where a bare flatbuffer has its identifier
+  XH_MAGIC = 4,  // "XH00"; a flatbuffer without header has its identifier here
   XH_GRAPH_OFFSET = 10,
   XH_GRAPH_BYTES = 14,
   XH_DATA_OFFSET = 18,
@@ -14,7 +14,7 @@ enum {
   XH_BYTES = 30,
 };
 
-#define XNN_MOST_EXTERNS 4096u
+#define XNN_MAX_EXTERNS 4096u
 #define XNN_NO_ID 0xffffffffu  // no value; no external position
 #define XNN_NAMED_OFFSET UINT64_MAX
 
@@ -26,7 +26,7 @@ enum {
   GRAPH_N_EXTERNS,
   GRAPH_INPUT_IDS,
   GRAPH_OUTPUT_IDS,
-  GRAPH_BUFFERS,  // old payloads: constants inside the flatbuffer
+  GRAPH_BUFFERS,  // of old payloads: constants inside the flatbuffer
   GRAPH_MEM_SIZES,
   GRAPH_CONSTANTS,
 };
@@ -63,8 +63,8 @@ enum { VALUE_TENSOR = 1, VALUE_QUANTIZED };
 enum { QUANT_NONE, QUANT_CHANNEL, QUANT_TENSOR, QUANT_TOKEN, QUANT_GROUP };
 enum { VALUE_INPUT = 1u, VALUE_OUTPUT = 2u };
 
-// X(code, name, bits of an element, can hold activations, ScalarType of such a tensor). The
-// payload's numbers, which are not XNNPACK's beyond 9. The name is XNNPACK's.
+// X(code, name, bits of an element, whether activations may have it, ScalarType of such a tensor).
+// Names are XNNPACK's; codes are the payload's, which differ from XNNPACK's beyond 9.
 #define XNN_DATATYPE_LIST(X)       \
   X(1, fp32, 32, true, ET_F32)     \
   X(2, fp16, 16, true, ET_F16)     \
@@ -79,4 +79,4 @@ enum { VALUE_INPUT = 1u, VALUE_OUTPUT = 2u };
   X(12, int32, 32, true, ET_I32)   \
   X(14, bf16, 16, true, ET_BF16)
 
-#endif  // ET_XNNPACK_SCHEMA_H
+#endif  // ET_XNNPACK_PAYLOAD_SCHEMA_H

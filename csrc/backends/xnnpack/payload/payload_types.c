@@ -1,4 +1,4 @@
-// payload_types.c — the payload's element types, and how many elements and bytes a shape has.
+// payload_types.c — the payload's element types; the elements and bytes of a shape.
 #include "backends/xnnpack/payload/payload.h"
 #include "runtime/bytes.h"
 
@@ -9,8 +9,8 @@ typedef struct datatype_info {
   uint8_t scalar_type;
 } datatype_info;
 
-#define MOST_DATATYPES 15
-static const datatype_info datatypes[MOST_DATATYPES] = {
+#define N_DATATYPE_CODES 15
+static const datatype_info datatypes[N_DATATYPE_CODES] = {
 #define XNN_DATATYPE(code, name, bits, is_activation, scalar_type) \
   [code] = {#name, bits, is_activation, scalar_type},
     XNN_DATATYPE_LIST(XNN_DATATYPE)
@@ -18,15 +18,15 @@ static const datatype_info datatypes[MOST_DATATYPES] = {
 };
 
 const char *eti_xnn_datatype_name(unsigned code) {
-  return code < MOST_DATATYPES && datatypes[code].name != NULL ? datatypes[code].name : "?";
+  return code < N_DATATYPE_CODES && datatypes[code].name != NULL ? datatypes[code].name : "?";
 }
 
 unsigned eti_xnn_datatype_bits(unsigned code) {
-  return code < MOST_DATATYPES ? datatypes[code].bits : 0;
+  return code < N_DATATYPE_CODES ? datatypes[code].bits : 0;
 }
 
 bool eti_xnn_is_activation(unsigned code) {
-  return code < MOST_DATATYPES && datatypes[code].is_activation;
+  return code < N_DATATYPE_CODES && datatypes[code].is_activation;
 }
 
 et_dtype eti_xnn_scalar_type(unsigned code) {
@@ -44,7 +44,7 @@ bool eti_xnn_shape_bytes(unsigned datatype, const eti_xnn_shape *shape, size_t *
       return false;
     }
   }
-  // XNNPACK counts in bits and adds paddings without looking: a tenth of the address space is left.
+  // XNNPACK counts in bits and adds paddings unchecked: a small part of the address space is left.
   return eti_mul(n, row, &n) && eti_mul(n, bits == 4 ? 1 : bits / 8, &n) &&
          n <= (SIZE_MAX >> 8 < UINT64_C(1) << 48 ? SIZE_MAX >> 8 : UINT64_C(1) << 48) &&
          ((*bytes = n), true);

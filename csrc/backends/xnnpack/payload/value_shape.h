@@ -1,5 +1,5 @@
-// value_shape.h — the shape of a value of a payload, an argument or an operand: sizes in memory
-// order. Shared by the payload's reader, the subgraph's builder and the runs.
+// value_shape.h — the shape of a value: an argument of the delegate call or an operand of a node.
+// Sizes are in memory order.
 #ifndef ET_XNNPACK_VALUE_SHAPE_H
 #define ET_XNNPACK_VALUE_SHAPE_H
 

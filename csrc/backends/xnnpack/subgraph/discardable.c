@@ -1,15 +1,16 @@
-// discardable.c — see discardable.h. At the end it tells of everything once more: reading a
+// discardable.c — see discardable.h. The last report covers everything once more: reading a
 // constant may have brought pages of its neighbours back.
 #include "backends/xnnpack/subgraph/discardable.h"
 
 #include <stdlib.h>
 
-// Constants at most PADDING apart are one stretch. Told once in STRETCH_BYTES, which is short
-// beside what a network has and long beside what telling costs.
-enum { PADDING = 256, STRETCH_BYTES = 4 << 20 };
+// Constants at most PADDING bytes apart form one range. A report is made once in REPORT_BYTES: few
+// beside the constants of a network, many beside the cost of a report.
+enum { PADDING = 256, REPORT_BYTES = 4 << 20 };
 
-void eti_xnn_spent_add(eti_xnn_spent *spent, const void *data, size_t bytes, eti_xnn_use use) {
-  if (spent->tell != NULL) spent->extents[spent->n++] = (eti_xnn_extent){data, bytes, use};
+void eti_xnn_discardable_add(eti_xnn_discardable *d, const void *data, size_t bytes,
+                             eti_xnn_constant_use use) {
+  if (d->report != NULL) d->extents[d->n++] = (eti_xnn_extent){data, bytes, use};
 }
 
 static int by_address(const void *a, const void *b) {
@@ -18,64 +19,64 @@ static int by_address(const void *a, const void *b) {
   return (left > right) - (left < right);
 }
 
-void eti_xnn_spent_sort(eti_xnn_spent *spent) {
-  if (spent->n > 0) qsort(spent->extents, spent->n, sizeof *spent->extents, by_address);
+void eti_xnn_discardable_sort(eti_xnn_discardable *d) {
+  if (d->n > 0) qsort(d->extents, d->n, sizeof *d->extents, by_address);
 }
 
-typedef struct stretch {
-  const uint8_t *begin;  // NULL: there is none
+typedef struct byte_range {
+  const uint8_t *begin;  // NULL: empty
   uintptr_t end;
-} stretch;
+} byte_range;
 
-static stretch told(const eti_xnn_spent *spent, stretch s) {
-  if ((uintptr_t)s.begin < s.end)
-    spent->tell(spent->ctx, s.begin, (size_t)(s.end - (uintptr_t)s.begin));
-  return (stretch){NULL, 0};
+// Reports a range; returns an empty one.
+static byte_range report_range(const eti_xnn_discardable *d, byte_range s) {
+  if ((uintptr_t)s.begin < s.end) d->report(d->ctx, s.begin, (size_t)(s.end - (uintptr_t)s.begin));
+  return (byte_range){NULL, 0};
 }
 
-// What is read in place, by whatever name, belongs to no stretch.
-static void tell(eti_xnn_spent *spent) {
-  stretch s = {NULL, 0};
+// Bytes that are read in place, under whatever key, belong to no range.
+static void report_ranges(eti_xnn_discardable *d) {
+  byte_range s = {NULL, 0};
   uintptr_t in_place = 0;  // up to here
-  for (size_t i = 0; i < spent->n; i++) {
-    eti_xnn_extent *const e = &spent->extents[i];
+  for (size_t i = 0; i < d->n; i++) {
+    eti_xnn_extent *const e = &d->extents[i];
     const uintptr_t data = (uintptr_t)e->data, end = data + e->bytes;
-    if (e->use == ETI_XNN_READ_ONCE) {
+    if (e->use == ETI_XNN_DISCARDABLE) {
       const size_t hidden = in_place > data ? (size_t)(in_place - data) : 0;
-      if (data + hidden > s.end + PADDING) s = told(spent, s);
+      if (data + hidden > s.end + PADDING) s = report_range(d, s);
       if (s.begin == NULL) s.begin = e->data + hidden;
       if (end > s.end) s.end = end;
-      e->use = ETI_XNN_TOLD;
-    } else if (e->use != ETI_XNN_TOLD) {
+      e->use = ETI_XNN_REPORTED;
+    } else if (e->use != ETI_XNN_REPORTED) {
       if (data < s.end) s.end = data;
-      s = told(spent, s);
+      s = report_range(d, s);
       if (end > in_place) in_place = end;
     }
   }
-  (void)told(spent, s);
-  spent->untold = 0;
+  (void)report_range(d, s);
+  d->unreported = 0;
 }
 
-void eti_xnn_spent_packed(eti_xnn_spent *spent, const void *data) {
-  size_t low = 0, high = spent->n;
+void eti_xnn_discardable_mark_packed(eti_xnn_discardable *d, const void *data) {
+  size_t low = 0, high = d->n;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
-    const bool is_before = (uintptr_t)spent->extents[middle].data < (uintptr_t)data;
+    const bool is_before = (uintptr_t)d->extents[middle].data < (uintptr_t)data;
     low = is_before ? middle + 1 : low;
     high = is_before ? high : middle;
   }
-  for (; low < spent->n && spent->extents[low].data == data; low++) {
-    eti_xnn_extent *const e = &spent->extents[low];
+  for (; low < d->n && d->extents[low].data == data; low++) {
+    eti_xnn_extent *const e = &d->extents[low];
     if (e->use != ETI_XNN_TO_PACK) continue;
-    e->use = ETI_XNN_READ_ONCE;
-    spent->untold += e->bytes;
+    e->use = ETI_XNN_DISCARDABLE;
+    d->unreported += e->bytes;
   }
-  if (spent->untold >= STRETCH_BYTES) tell(spent);
+  if (d->unreported >= REPORT_BYTES) report_ranges(d);
 }
 
-void eti_xnn_spent_all(eti_xnn_spent *spent) {
-  if (spent->tell == NULL) return;
-  for (size_t i = 0; i < spent->n; i++)
-    if (spent->extents[i].use != ETI_XNN_IN_PLACE) spent->extents[i].use = ETI_XNN_READ_ONCE;
-  tell(spent);
+void eti_xnn_discardable_report_all(eti_xnn_discardable *d) {
+  if (d->report == NULL) return;
+  for (size_t i = 0; i < d->n; i++)
+    if (d->extents[i].use != ETI_XNN_IN_PLACE) d->extents[i].use = ETI_XNN_DISCARDABLE;
+  report_ranges(d);
 }

@@ -150,11 +150,11 @@ static et_status row_id(match *c, uint32_t value, uint32_t *id) {
 static et_status eps_id(match *c, uint32_t *id) {
   static const size_t dims[] = {1};
   void *eps;
-  ET_TRY(eti_xnn_take(&c->b->built->temporary, 1, sizeof c->eps, &eps, c->b->err));
+  ET_TRY(eti_xnn_build_arena_alloc(&c->b->state->build_arena, 1, sizeof c->eps, &eps, c->b->err));
   memcpy(eps, &c->eps, sizeof c->eps);
-  return eti_xnn_fail(xnn_define_tensor_value(c->b->subgraph, xnn_datatype_fp32, 1, dims, eps,
-                                              XNN_INVALID_VALUE_ID, 0, id),
-                      c->b->err, "defining the epsilon of a layer norm");
+  return eti_xnn_check(xnn_define_tensor_value(c->b->subgraph, xnn_datatype_fp32, 1, dims, eps,
+                                               XNN_INVALID_VALUE_ID, 0, id),
+                       c->b->err, "defining the epsilon of a layer norm");
 }
 
 static et_status define(match *c) {
@@ -164,7 +164,7 @@ static et_status define(match *c) {
   ET_TRY(row_id(c, c->bias, &ids.bias));
   ET_TRY(eps_id(c, &ids.eps));
   ET_TRY(eti_xnn_value_id(c->b, c->output, &ids.output));
-  return eti_xnn_defined(c->b, c->first, eti_xnn_define_layer_norm(c->b->subgraph, &ids));
+  return eti_xnn_note_node(c->b, c->first, eti_xnn_define_layer_norm(c->b->subgraph, &ids));
 }
 
 et_status eti_xnn_fuse_layer_norm(eti_xnn_builder *b, const eti_xnn_node *node, size_t *n_nodes) {

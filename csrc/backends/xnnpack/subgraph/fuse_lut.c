@@ -165,9 +165,9 @@ static et_status match_quantize(chain *c, const eti_xnn_node *node, bool *is_end
 static et_status table_id(chain *c, uint32_t *id) {
   static const size_t dims[] = {N};
   void *table;
-  ET_TRY(eti_xnn_take(&c->b->built->temporary, 1, N, &table, c->b->err));
+  ET_TRY(eti_xnn_build_arena_alloc(&c->b->state->build_arena, 1, N, &table, c->b->err));
   memcpy(table, c->table, N);
-  return eti_xnn_fail(
+  return eti_xnn_check(
       xnn_define_quantized_tensor_value(c->b->subgraph, xnn_datatype_quint8, 0, 1.0f, 1, dims,
                                         table, XNN_INVALID_VALUE_ID, 0, id),
       c->b->err, "defining a lookup table");
@@ -178,8 +178,8 @@ static et_status define(chain *c, const eti_xnn_node *last) {
   ET_TRY(table_id(c, &table));
   ET_TRY(eti_xnn_value_id(c->b, c->first->inputs[0], &input));
   ET_TRY(eti_xnn_value_id(c->b, last->outputs[0], &output));
-  return eti_xnn_defined(c->b, c->first + 1,
-                         eti_xnn_define_lut(c->b->subgraph, input, table, output));
+  return eti_xnn_note_node(c->b, c->first + 1,
+                           eti_xnn_define_lut(c->b->subgraph, input, table, output));
 }
 
 et_status eti_xnn_fuse_lut(eti_xnn_builder *b, const eti_xnn_node *node, size_t *n_nodes) {

@@ -59,7 +59,7 @@ et_status eti_xnn_fuse_residual(eti_xnn_builder *b, const eti_xnn_node *node, si
   ET_TRY(eti_xnn_value_id(b, other, &id));
   ET_TRY(eti_xnn_define_node(b, &fused));
   eti_xnn_add_residual(b->subgraph, id);
-  b->built->is_fused[sum->index] = 1;
+  b->state->is_fused[sum->index] = 1;
   *n_nodes = 1;
   return ET_OK;
 }

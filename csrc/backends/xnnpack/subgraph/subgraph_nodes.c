@@ -1,19 +1,19 @@
-// subgraph_nodes.c — defines nodes of the subgraph. One function per family calls XNNPACK; what the
-// linked XNNPACK has no kernel for is composed around it: bf16 operands, and quantized ones where
-// it computes in floats only, pass through fp32; bounds that its node does not take become a clamp;
-// nodes that only move bytes get their input in the output's scale.
+// subgraph_nodes.c — defines nodes of the subgraph, one function per family. If the linked
+// XNNPACK has no kernel, other nodes are composed around it: bf16 operands, and quantized ones of
+// nodes that XNNPACK computes in floats only, pass through fp32; bounds that XNNPACK's node does
+// not take become a clamp; nodes that only move bytes get their input in the output's scale.
 #include "backends/xnnpack/subgraph/subgraph_builder.h"
 #include "backends/xnnpack/tuned/tuned.h"
 #include "runtime/check.h"
 
 #include <math.h>
 
-// The ids that a node is defined with.
-typedef struct wires {
-  uint32_t in[ETI_XNN_MOST_INPUTS], out[2];
-} wires;
+// The ids of a node's operands in the subgraph.
+typedef struct operand_ids {
+  uint32_t in[ETI_XNN_MAX_INPUTS], out[2];
+} operand_ids;
 
-typedef enum xnn_status (*define_fn)(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w);
+typedef enum xnn_status (*define_fn)(xnn_subgraph_t s, const eti_xnn_node *n, const operand_ids *w);
 
 // ---- One function per family
 
@@ -25,7 +25,7 @@ bool eti_xnn_unary_params(const eti_xnn_node *node, union xnn_unary_params *para
   return type == xnn_unary_clamp || type == xnn_unary_leaky_relu || type == xnn_unary_elu;
 }
 
-static enum xnn_status define_unary(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_unary(xnn_subgraph_t s, const eti_xnn_node *n, const operand_ids *w) {
   const enum xnn_unary_operator type = (enum xnn_unary_operator)eti_xnn_kind_of(n)->operator;
   union xnn_unary_params params;
   const bool has_params = eti_xnn_unary_params(n, &params);
@@ -38,22 +38,25 @@ static enum xnn_status define_clamp(xnn_subgraph_t s, const eti_xnn_node *n, uin
   return xnn_define_unary(s, xnn_unary_clamp, &params, from, to, 0);
 }
 
-static enum xnn_status define_binary(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_binary(xnn_subgraph_t s, const eti_xnn_node *n,
+                                     const operand_ids *w) {
   const enum xnn_binary_operator type = (enum xnn_binary_operator)eti_xnn_kind_of(n)->operator;
   return xnn_define_binary(s, type, NULL, w->in[0], w->in[1], w->out[0], 0);
 }
 
-static enum xnn_status define_linear(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_linear(xnn_subgraph_t s, const eti_xnn_node *n,
+                                     const operand_ids *w) {
   return xnn_define_fully_connected(s, n->output_min, n->output_max, w->in[0], w->in[1], w->in[2],
                                     w->out[0], n->flags);
 }
 
-static enum xnn_status define_softmax(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_softmax(xnn_subgraph_t s, const eti_xnn_node *n,
+                                      const operand_ids *w) {
   (void)n;
   return xnn_define_softmax(s, w->in[0], w->out[0], 0);
 }
 
-static enum xnn_status define_conv(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_conv(xnn_subgraph_t s, const eti_xnn_node *n, const operand_ids *w) {
   const eti_xnn_window *p = &n->p.window;
   return xnn_define_convolution_2d(
       s, p->padding[0], p->padding[1], p->padding[2], p->padding[3], p->kernel[0], p->kernel[1],
@@ -61,7 +64,8 @@ static enum xnn_status define_conv(xnn_subgraph_t s, const eti_xnn_node *n, cons
       p->group_outputs, n->output_min, n->output_max, w->in[0], w->in[1], w->in[2], w->out[0], 0);
 }
 
-static enum xnn_status define_depthwise(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_depthwise(xnn_subgraph_t s, const eti_xnn_node *n,
+                                        const operand_ids *w) {
   const eti_xnn_window *p = &n->p.window;
   return xnn_define_depthwise_convolution_2d(
       s, p->padding[0], p->padding[1], p->padding[2], p->padding[3], p->kernel[0], p->kernel[1],
@@ -70,7 +74,8 @@ static enum xnn_status define_depthwise(xnn_subgraph_t s, const eti_xnn_node *n,
       w->in[1], w->in[2], w->out[0], 0);
 }
 
-static enum xnn_status define_deconv(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_deconv(xnn_subgraph_t s, const eti_xnn_node *n,
+                                     const operand_ids *w) {
   const eti_xnn_window *p = &n->p.window;
   return xnn_define_deconvolution_2d(s, p->padding[0], p->padding[1], p->padding[2], p->padding[3],
                                      p->adjustment[0], p->adjustment[1], p->kernel[0], p->kernel[1],
@@ -79,69 +84,75 @@ static enum xnn_status define_deconv(xnn_subgraph_t s, const eti_xnn_node *n, co
                                      n->output_max, w->in[0], w->in[1], w->in[2], w->out[0], 0);
 }
 
-// XNNPACK refuses windows of one element, which leave the image as it is.
-static bool is_single(const eti_xnn_window *p) {
+// Whether a window is one element, for which XNNPACK has no pool: it leaves the image as it is.
+static bool is_one_element(const eti_xnn_window *p) {
   return p->kernel[0] * p->kernel[1] == 1 && p->stride[0] * p->stride[1] == 1 &&
          (p->padding[0] | p->padding[1] | p->padding[2] | p->padding[3]) == 0;
 }
 
-static enum xnn_status define_avg_pool(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_avg_pool(xnn_subgraph_t s, const eti_xnn_node *n,
+                                       const operand_ids *w) {
   const eti_xnn_window *p = &n->p.window;
-  if (is_single(p)) return define_clamp(s, n, w->in[0], w->out[0]);
+  if (is_one_element(p)) return define_clamp(s, n, w->in[0], w->out[0]);
   return xnn_define_average_pooling_2d(
       s, p->padding[0], p->padding[1], p->padding[2], p->padding[3], p->kernel[0], p->kernel[1],
       p->stride[0], p->stride[1], n->output_min, n->output_max, w->in[0], w->out[0], n->flags);
 }
 
-static enum xnn_status define_max_pool(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_max_pool(xnn_subgraph_t s, const eti_xnn_node *n,
+                                       const operand_ids *w) {
   const eti_xnn_window *p = &n->p.window;
-  if (is_single(p)) return define_clamp(s, n, w->in[0], w->out[0]);
+  if (is_one_element(p)) return define_clamp(s, n, w->in[0], w->out[0]);
   return xnn_define_max_pooling_2d(s, p->padding[0], p->padding[1], p->padding[2], p->padding[3],
                                    p->kernel[0], p->kernel[1], p->stride[0], p->stride[1],
                                    p->dilation[0], p->dilation[1], n->output_min, n->output_max,
                                    w->in[0], w->out[0], n->flags);
 }
 
-static enum xnn_status define_arg_max(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_arg_max(xnn_subgraph_t s, const eti_xnn_node *n,
+                                      const operand_ids *w) {
   const eti_xnn_window *p = &n->p.window;
   return xnn_define_argmax_pooling_2d(s, p->padding[0], p->padding[1], p->padding[2], p->padding[3],
                                       p->kernel[0], p->kernel[1], w->in[0], w->out[0], w->out[1],
                                       n->flags);
 }
 
-static enum xnn_status define_mean(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_mean(xnn_subgraph_t s, const eti_xnn_node *n, const operand_ids *w) {
   static const size_t axes[] = {1, 2};
   return xnn_define_static_reduce(s, xnn_reduce_mean, 2, axes, w->in[0], w->out[0], n->flags);
 }
 
-static enum xnn_status define_resize(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_resize(xnn_subgraph_t s, const eti_xnn_node *n,
+                                     const operand_ids *w) {
   return xnn_define_static_resize_bilinear_2d(s, n->p.size[0], n->p.size[1], w->in[0], w->out[0],
                                               n->flags);
 }
 
-static enum xnn_status define_transpose(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_transpose(xnn_subgraph_t s, const eti_xnn_node *n,
+                                        const operand_ids *w) {
   return xnn_define_static_transpose(s, n->p.dims.n, n->p.dims.list, w->in[0], w->out[0], n->flags);
 }
 
-static enum xnn_status define_reshape(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_reshape(xnn_subgraph_t s, const eti_xnn_node *n,
+                                      const operand_ids *w) {
   return xnn_define_static_reshape(s, n->p.dims.n, n->p.dims.list, w->in[0], w->out[0], n->flags);
 }
 
-static enum xnn_status define_slice(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_slice(xnn_subgraph_t s, const eti_xnn_node *n, const operand_ids *w) {
   return xnn_define_static_slice(s, n->p.dims.n, n->p.dims.list, n->p.dims.more, w->in[0],
                                  w->out[0], n->flags);
 }
 
-static enum xnn_status define_pad(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_pad(xnn_subgraph_t s, const eti_xnn_node *n, const operand_ids *w) {
   return xnn_define_static_constant_pad(s, n->p.dims.list, n->p.dims.more, n->p.dims.value,
                                         w->in[0], w->out[0], n->flags);
 }
 
-static enum xnn_status define_copy(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_copy(xnn_subgraph_t s, const eti_xnn_node *n, const operand_ids *w) {
   return xnn_define_copy(s, w->in[0], w->out[0], n->flags);
 }
 
-static enum xnn_status define_cat(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_cat(xnn_subgraph_t s, const eti_xnn_node *n, const operand_ids *w) {
   const int32_t axis = (int32_t)n->p.axis;
   const uint32_t *in = w->in;
   switch (n->n_inputs) {
@@ -157,16 +168,17 @@ static enum xnn_status define_cat(xnn_subgraph_t s, const eti_xnn_node *n, const
   }
 }
 
-static enum xnn_status define_matmul(xnn_subgraph_t s, const eti_xnn_node *n, const wires *w) {
+static enum xnn_status define_matmul(xnn_subgraph_t s, const eti_xnn_node *n,
+                                     const operand_ids *w) {
   return xnn_define_batch_matrix_multiply(s, w->in[0], w->in[1], w->out[0], n->flags);
 }
 
 typedef struct family {
   define_fn define;
-  bool is_clamped;   // the node has bounds, XNNPACK's none
-  bool moves;        // bytes; input and output must have one scale
-  bool needs_float;  // XNNPACK has it for floats only
-  bool has_weights;  // inputs 1 and 2
+  bool is_clamped;   // XNNPACK's node takes no bounds
+  bool moves;        // only moves bytes: input and output must have one scale
+  bool needs_float;  // XNNPACK computes it in floats only
+  bool has_weights;  // inputs 1 and 2 are filter and bias
 } family;
 
 static const family families[XNN_FAMILY_COUNT] = {
@@ -192,7 +204,7 @@ static const family families[XNN_FAMILY_COUNT] = {
     [XNN_FAMILY_COPY] = {.define = define_copy, .moves = true},
 };
 
-// ---- Around it
+// ---- Conversions and clamps around a node
 
 // Whether a node has bounds and upstream's runtime applies them; other binary kinds ignore theirs.
 static bool uses_bounds(const eti_xnn_node *node) {
@@ -212,76 +224,76 @@ static bool is_quantized(const eti_xnn_value *v) {
   return v->datatype == ETI_XNN_qint8 || v->datatype == ETI_XNN_quint8;
 }
 
-// Whether the node is computed in fp32 though its operands are something else.
+// Whether a node is computed in fp32 though its operands have another type.
 static bool is_computed_in_float(const eti_xnn_builder *b, const eti_xnn_node *node) {
   const family *f = &families[eti_xnn_kind_of(node)->family];
   const eti_xnn_value *in = &b->payload->values[node->inputs[0]];
   const eti_xnn_value *out = &b->payload->values[node->outputs[0]];
   if (eti_xnn_kind_of(node)->family == XNN_FAMILY_CONVERT)
     return in->datatype == ETI_XNN_bf16 && out->datatype == ETI_XNN_qdint8;
-  bool is_brain = out->datatype == ETI_XNN_bf16;
+  bool is_bf16 = out->datatype == ETI_XNN_bf16;
   for (unsigned k = 0; k < node->n_inputs && !f->has_weights; k++)
-    is_brain = is_brain || b->payload->values[node->inputs[k]].datatype == ETI_XNN_bf16;
-  return is_brain || in->datatype == ETI_XNN_bf16 || (f->needs_float && is_quantized(in));
+    is_bf16 = is_bf16 || b->payload->values[node->inputs[k]].datatype == ETI_XNN_bf16;
+  return is_bf16 || in->datatype == ETI_XNN_bf16 || (f->needs_float && is_quantized(in));
 }
 
-// A filter of 16-bit floats is packed as it is only with everything else of that type.
-static bool is_all_half(const eti_xnn_builder *b, const eti_xnn_node *node) {
-  bool is_half = eti_xnn_kind_of(node)->family == XNN_FAMILY_LINEAR &&
+// Whether all operands are fp16: only then a filter of fp16 is packed as such.
+static bool is_all_fp16(const eti_xnn_builder *b, const eti_xnn_node *node) {
+  bool is_fp16 = eti_xnn_kind_of(node)->family == XNN_FAMILY_LINEAR &&
                  b->payload->values[node->outputs[0]].datatype == ETI_XNN_fp16;
   for (unsigned k = 0; k < node->n_inputs; k++)
-    is_half = is_half && b->payload->values[node->inputs[k]].datatype == ETI_XNN_fp16;
-  return is_half;
+    is_fp16 = is_fp16 && b->payload->values[node->inputs[k]].datatype == ETI_XNN_fp16;
+  return is_fp16;
 }
 
-static et_status wire_input(eti_xnn_builder *b, const eti_xnn_node *node, unsigned k, bool in_float,
-                            uint32_t *id) {
+static et_status define_input(eti_xnn_builder *b, const eti_xnn_node *node, unsigned k, bool in_f32,
+                              uint32_t *id) {
   const family *f = &families[eti_xnn_kind_of(node)->family];
   const uint32_t value = node->inputs[k];
   const eti_xnn_value *v = &b->payload->values[value];
   const eti_xnn_value *out = &b->payload->values[node->outputs[0]];
   if (f->has_weights && k > 0) {
     const bool is_wide =
-        v->datatype == ETI_XNN_bf16 || (v->datatype == ETI_XNN_fp16 && !is_all_half(b, node));
-    return is_wide ? eti_xnn_float_id(b, node, value, id) : eti_xnn_value_id(b, value, id);
+        v->datatype == ETI_XNN_bf16 || (v->datatype == ETI_XNN_fp16 && !is_all_fp16(b, node));
+    return is_wide ? eti_xnn_f32_id(b, node, value, id) : eti_xnn_value_id(b, value, id);
   }
-  if (in_float && v->datatype != ETI_XNN_qdint8) return eti_xnn_float_id(b, node, value, id);
+  if (in_f32 && v->datatype != ETI_XNN_qdint8) return eti_xnn_f32_id(b, node, value, id);
   if (!f->moves || !is_quantized(v) || (v->scale == out->scale && v->zero_point == out->zero_point))
     return eti_xnn_value_id(b, value, id);
   uint32_t given;
   ET_TRY(eti_xnn_value_id(b, value, &given));
-  ET_TRY(eti_xnn_temporary(b, value, node->outputs[0], id));
+  ET_TRY(eti_xnn_internal_value(b, value, node->outputs[0], id));
   return eti_xnn_convert(b, node, given, *id);
 }
 
-static et_status define_one(eti_xnn_builder *b, const eti_xnn_node *node) {
+static et_status define_converted(eti_xnn_builder *b, const eti_xnn_node *node) {
   const family *f = &families[eti_xnn_kind_of(node)->family];
-  const bool in_float = is_computed_in_float(b, node);
+  const bool in_f32 = is_computed_in_float(b, node);
   const uint32_t value = node->outputs[0];
-  const bool is_narrowed = in_float && eti_xnn_is_activation(b->payload->values[value].datatype) &&
+  const bool is_narrowed = in_f32 && eti_xnn_is_activation(b->payload->values[value].datatype) &&
                            b->payload->values[value].datatype != ETI_XNN_fp32;
   const bool is_clamped = f->is_clamped && uses_bounds(node);
-  wires w = {.in = {XNN_INVALID_VALUE_ID, XNN_INVALID_VALUE_ID, XNN_INVALID_VALUE_ID,
-                    XNN_INVALID_VALUE_ID, XNN_INVALID_VALUE_ID}};
+  operand_ids w = {.in = {XNN_INVALID_VALUE_ID, XNN_INVALID_VALUE_ID, XNN_INVALID_VALUE_ID,
+                          XNN_INVALID_VALUE_ID, XNN_INVALID_VALUE_ID}};
   uint32_t wide, target;
-  for (unsigned k = 0; k < node->n_inputs; k++) ET_TRY(wire_input(b, node, k, in_float, &w.in[k]));
+  for (unsigned k = 0; k < node->n_inputs; k++) ET_TRY(define_input(b, node, k, in_f32, &w.in[k]));
   for (unsigned k = 0; k < node->n_outputs; k++)
     ET_TRY(eti_xnn_value_id(b, node->outputs[k], &w.out[k]));
   const uint32_t given = w.out[0];
-  if (is_narrowed) ET_TRY(eti_xnn_float_temporary(b, value, &w.out[0]));
+  if (is_narrowed) ET_TRY(eti_xnn_internal_f32(b, value, &w.out[0]));
   wide = target = w.out[0];
   if (is_clamped) {
-    ET_TRY(is_narrowed ? eti_xnn_float_temporary(b, value, &wide)
-                       : eti_xnn_temporary(b, value, value, &wide));
+    ET_TRY(is_narrowed ? eti_xnn_internal_f32(b, value, &wide)
+                       : eti_xnn_internal_value(b, value, value, &wide));
     w.out[0] = wide;
   }
-  ET_TRY(eti_xnn_defined(b, node, f->define(b->subgraph, node, &w)));
+  ET_TRY(eti_xnn_note_node(b, node, f->define(b->subgraph, node, &w)));
   eti_xnn_tune_node(b->subgraph);
-  eti_xnn_tell_weights(b, node);
-  if (is_clamped) ET_TRY(eti_xnn_defined(b, node, define_clamp(b->subgraph, node, wide, target)));
+  eti_xnn_report_weights_key(b, node);
+  if (is_clamped) ET_TRY(eti_xnn_note_node(b, node, define_clamp(b->subgraph, node, wide, target)));
   return is_narrowed ? eti_xnn_convert(b, node, target, given) : ET_OK;
 }
 
 et_status eti_xnn_define_node(eti_xnn_builder *b, const eti_xnn_node *node) {
-  return eti_xnn_at_node(node, define_one(b, node), b->err);
+  return eti_xnn_at_node(node, define_converted(b, node), b->err);
 }

@@ -2,7 +2,7 @@
 // their weights.
 //
 // XNNPACK chooses a micro-kernel by the processor's instruction sets and by a table for each kind
-// of operator. Where a table names one of the left column, gemm_override.c puts that of the right
+// of operator. If a table names one of the left column, gemm_override.c puts that of the right
 // column in its place, once in the process, before any operator is created:
 //
 //   f32_gemm_minmax 5x16 fma3_broadcast          f32_gemm_6x16    linear layers, 1x1 convolutions
@@ -19,8 +19,8 @@
 // are slower than they could be there: compilers keep a sum in memory.) Sizes and the load of the
 // machine decide nothing. f32 results may differ from XNNPACK's in rounding, those of int8 are the
 // same bits. f32 weights are packed as for XNNPACK's kernels, int8 weights with nr = 16 and kr = 4;
-// 4-bit weights have a layout of their own, which is called nr = 16, kr = 8, and by which a cache
-// of packed weights tells it from others.
+// 4-bit weights have a layout of their own, which is called nr = 16, kr = 8: a cache of packed
+// weights distinguishes layouts by these numbers.
 #ifndef ET_XNNPACK_GEMM_KERNELS_H
 #define ET_XNNPACK_GEMM_KERNELS_H
 

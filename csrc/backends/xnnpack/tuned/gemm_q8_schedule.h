@@ -6,7 +6,7 @@
 // elements plus 128 and weights as they are, and saturates the two products' sum to 16 bits. As
 // elements plus 128 are at most 255, nothing saturates if neither the positive nor the negative
 // weights of the pair add up to more than 128. k4 blocks for which that holds in all columns are
-// narrow, others wide; weights of 7 bits have narrow ones only. Where it holds for the weights of
+// narrow, others wide; weights of 7 bits have narrow ones only. If it holds for the weights of
 // two blocks together, their products may be added in 16 bits before they are widened: a pair.
 // Which blocks make a pair is free, so they are chosen to fit.
 //

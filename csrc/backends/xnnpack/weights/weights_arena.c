@@ -1,5 +1,5 @@
-// weights_arena.c — see weights_arena.h. A slab begins with its record; what was expected is one
-// slab, so that no more than its last huge page is half used.
+// weights_arena.c — see weights_arena.h. A chunk begins with its record. The expected bytes are one
+// chunk, so that only its last huge page is partly used.
 #include "backends/xnnpack/weights/weights_arena.h"
 
 #include <stdatomic.h>
@@ -8,72 +8,73 @@
 #include "backends/xnnpack/alloc_region.h"
 #include "runtime/bytes.h"
 
-enum { ALIGN = 64, SMALL_BYTES = 64 * 1024, LEAST_BYTES = 1024 * 1024 };
+enum { ALIGN = 64, SMALL_BYTES = 64 * 1024, MIN_CHUNK_BYTES = 1024 * 1024 };
 
-struct eti_xnn_slab {
+struct eti_xnn_weights_chunk {
   size_t bytes, used;
-  eti_xnn_filling filling;
-  atomic_size_t n_users;  // pieces, and the owner while it may take more
+  eti_xnn_populated populated;
+  atomic_size_t n_users;  // blocks, and the arena while it may allocate more
 };
-_Static_assert(sizeof(eti_xnn_slab) <= ALIGN, "the first piece lies behind the record");
+_Static_assert(sizeof(eti_xnn_weights_chunk) <= ALIGN, "the first block lies behind the record");
 
-static void leave(eti_xnn_slab *slab) {
-  if (slab != NULL && atomic_fetch_sub(&slab->n_users, 1) == 1)
-    eti_xnn_memory_unmap(slab, slab->bytes);
+static void release_chunk(eti_xnn_weights_chunk *chunk) {
+  if (chunk != NULL && atomic_fetch_sub(&chunk->n_users, 1) == 1)
+    eti_xnn_pages_unmap(chunk, chunk->bytes);
 }
 
-// Nothing more will be taken from it.
-static void leave_full(eti_xnn_slab *slab) {
-  if (slab != NULL) eti_xnn_memory_filled(slab, slab->bytes, &slab->filling);
-  leave(slab);
+// Releases the arena's hold on a chunk from which it will allocate nothing more.
+static void close_chunk(eti_xnn_weights_chunk *chunk) {
+  if (chunk != NULL) eti_xnn_pages_finish(chunk, chunk->bytes, &chunk->populated);
+  release_chunk(chunk);
 }
 
-static bool add_slab(eti_xnn_slabs *slabs, size_t bytes) {
-  size_t whole = bytes > slabs->expected ? bytes : slabs->expected;
-  if (whole < LEAST_BYTES) whole = LEAST_BYTES;
+static bool add_chunk(eti_xnn_weights_arena *arena, size_t bytes) {
+  size_t whole = bytes > arena->expected ? bytes : arena->expected;
+  if (whole < MIN_CHUNK_BYTES) whole = MIN_CHUNK_BYTES;
   if (!eti_add(whole, ALIGN, &whole)) return false;
-  eti_xnn_filling filling;
-  eti_xnn_slab *const slab = eti_xnn_memory_map(&whole, &filling);
-  if (slab == NULL) return false;
-  eti_xnn_memory_fill(slab, whole, ALIGN, &filling);
-  slab->filling = filling;
-  slab->bytes = whole;
-  slab->used = ALIGN;
-  atomic_init(&slab->n_users, 1);
-  leave_full(slabs->last);
-  slabs->last = slab;
-  slabs->expected = 0;
+  eti_xnn_populated populated;
+  eti_xnn_weights_chunk *const chunk = eti_xnn_pages_map(&whole, &populated);
+  if (chunk == NULL) return false;
+  eti_xnn_pages_populate(chunk, whole, ALIGN, &populated);
+  chunk->populated = populated;
+  chunk->bytes = whole;
+  chunk->used = ALIGN;
+  atomic_init(&chunk->n_users, 1);
+  close_chunk(arena->last);
+  arena->last = chunk;
+  arena->expected = 0;
   return true;
 }
 
-bool eti_xnn_slabs_take(eti_xnn_slabs *slabs, size_t bytes, eti_xnn_piece *out) {
+bool eti_xnn_weights_arena_alloc(eti_xnn_weights_arena *arena, size_t bytes,
+                                 eti_xnn_weights_block *out) {
   size_t room;
   if (bytes < SMALL_BYTES) {
-    *out = (eti_xnn_piece){.data = eti_xnn_memory_claim(bytes)};
+    *out = (eti_xnn_weights_block){.data = eti_xnn_alloc(bytes)};
     return out->data != NULL;
   }
   if (!eti_add(bytes, ALIGN - 1, &room)) return false;
   room -= room % ALIGN;
-  if ((slabs->last == NULL || slabs->last->bytes - slabs->last->used < room) &&
-      !add_slab(slabs, room))
+  if ((arena->last == NULL || arena->last->bytes - arena->last->used < room) &&
+      !add_chunk(arena, room))
     return false;
-  eti_xnn_slab *const slab = slabs->last;
-  *out = (eti_xnn_piece){.data = (uint8_t *)slab + slab->used, .slab = slab};
-  slab->used += room;
-  eti_xnn_memory_fill(slab, slab->bytes, slab->used, &slab->filling);
-  atomic_fetch_add(&slab->n_users, 1);
+  eti_xnn_weights_chunk *const chunk = arena->last;
+  *out = (eti_xnn_weights_block){.data = (uint8_t *)chunk + chunk->used, .chunk = chunk};
+  chunk->used += room;
+  eti_xnn_pages_populate(chunk, chunk->bytes, chunk->used, &chunk->populated);
+  atomic_fetch_add(&chunk->n_users, 1);
   return true;
 }
 
-void eti_xnn_slabs_deinit(eti_xnn_slabs *slabs) {
-  leave_full(slabs->last);
-  slabs->last = NULL;
+void eti_xnn_weights_arena_deinit(eti_xnn_weights_arena *arena) {
+  close_chunk(arena->last);
+  arena->last = NULL;
 }
 
-void eti_xnn_piece_release(eti_xnn_piece piece) {
-  if (piece.slab == NULL) {
-    eti_xnn_memory_release(piece.data);
+void eti_xnn_weights_block_free(eti_xnn_weights_block block) {
+  if (block.chunk == NULL) {
+    eti_xnn_free(block.data);
   } else {
-    leave(piece.slab);
+    release_chunk(block.chunk);
   }
 }

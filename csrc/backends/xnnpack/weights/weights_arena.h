@@ -1,31 +1,32 @@
-// weights_arena.h — memory for packed weights, many of which are made at once and stay: taken from
-// slabs of pages that are brought to memory many at once, huge ones where that is quick: this
-// spares most of the faults that a load would have and of the translations that every run would. A
-// slab goes when all that was taken from it has gone; others may hold it longer than the owner of
-// its slabs lives. Small weights are blocks of their own. Relies on alloc_region.h.
-#ifndef ET_XNNPACK_SLABS_H
-#define ET_XNNPACK_SLABS_H
+// weights_arena.h — an arena for packed weights, many of which are made at once and stay. It
+// consists of chunks of pages that are populated many at a time, huge ones where that is quick:
+// this saves most of the page faults of a load and of the TLB misses of every run. A chunk is
+// unmapped with the last of its blocks; blocks may live longer than the arena. Small weights are
+// allocations of their own. Relies on alloc_region.h.
+#ifndef ET_XNNPACK_WEIGHTS_ARENA_H
+#define ET_XNNPACK_WEIGHTS_ARENA_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct eti_xnn_slab eti_xnn_slab;
+typedef struct eti_xnn_weights_chunk eti_xnn_weights_chunk;
 
-// One owner's; taking is for one thread at a time.
-typedef struct eti_xnn_slabs {
-  eti_xnn_slab *last;  // where there may be room
-  size_t expected;     // bytes that will be taken, as far as the owner knows
-} eti_xnn_slabs;
+// Allocation is for one thread at a time.
+typedef struct eti_xnn_weights_arena {
+  eti_xnn_weights_chunk *last;  // the one that may have room
+  size_t expected;              // bytes that will be allocated, as far as the owner knows
+} eti_xnn_weights_arena;
 
-// A 64-aligned piece.
-typedef struct eti_xnn_piece {
+// Memory aligned to 64.
+typedef struct eti_xnn_weights_block {
   void *data;
-  eti_xnn_slab *slab;  // NULL: a block of its own
-} eti_xnn_piece;
+  eti_xnn_weights_chunk *chunk;  // NULL: an allocation of its own
+} eti_xnn_weights_block;
 
-// False without memory. Outside of any region.
-bool eti_xnn_slabs_take(eti_xnn_slabs *slabs, size_t bytes, eti_xnn_piece *out);
-void eti_xnn_slabs_deinit(eti_xnn_slabs *slabs);  // what was taken stays
-void eti_xnn_piece_release(eti_xnn_piece piece);  // by any thread
+// False without memory. Outside of any region of alloc_region.h.
+bool eti_xnn_weights_arena_alloc(eti_xnn_weights_arena *arena, size_t bytes,
+                                 eti_xnn_weights_block *out);
+void eti_xnn_weights_arena_deinit(eti_xnn_weights_arena *arena);  // blocks stay
+void eti_xnn_weights_block_free(eti_xnn_weights_block block);     // any thread
 
-#endif  // ET_XNNPACK_SLABS_H
+#endif  // ET_XNNPACK_WEIGHTS_ARENA_H

@@ -1,9 +1,9 @@
-// weights_cache.c — see weights_cache.h. XNNPACK keeps what look_up and look_up_or_insert return
-// beside the operator and gives it to offset_to_addr before every use; here it is an index of the
-// session's uses. look_up_or_insert must not fail, because XNNPACK does not look: everything it
-// needs is claimed by reserve_space. Weights of a file are verified when XNNPACK asks for their
-// address, which it does when a run tells it shapes or pointers: a load reads none of them, and no
-// kernel reads what was not verified.
+// weights_cache.c — see weights_cache.h. XNNPACK stores the result of look_up and look_up_or_insert
+// in the operator and passes it to offset_to_addr before every use; here it is an index of the
+// provider's used weights. look_up_or_insert must not fail, as XNNPACK does not check it: all
+// memory it needs is allocated by reserve_space. Weights of a file are verified when XNNPACK asks
+// for their address, in a reshape or a setup: a load reads none of them, and no kernel reads
+// weights that were not verified.
 #include "backends/xnnpack/weights/weights_cache.h"
 
 #include <string.h>
@@ -19,39 +19,39 @@ static uint64_t hash_of(const uint8_t *name, size_t n_bytes, uint32_t seed) {
 
 // ---- The store
 
-static eti_xnn_packed **row_of(et_xnnpack_weights *store, uint64_t hash) {
+static eti_xnn_packed_weights **row_of(et_xnnpack_weights *store, uint64_t hash) {
   return &store->rows[hash % ETI_XNN_STORE_ROWS];
 }
 
-void eti_xnn_store_add(et_xnnpack_weights *store, eti_xnn_packed *packed) {
-  packed->hash = hash_of(packed->name, packed->name_bytes, packed->seed);
-  eti_xnn_packed **const row = row_of(store, packed->hash);
+void eti_xnn_weights_store_add(et_xnnpack_weights *store, eti_xnn_packed_weights *packed) {
+  packed->hash = hash_of(packed->key, packed->key_bytes, packed->seed);
+  eti_xnn_packed_weights **const row = row_of(store, packed->hash);
   packed->next = *row;
   *row = packed;
 }
 
-static void remove_packed(et_xnnpack_weights *store, const eti_xnn_packed *packed) {
-  eti_xnn_packed **at = row_of(store, packed->hash);
+static void remove_packed(et_xnnpack_weights *store, const eti_xnn_packed_weights *packed) {
+  eti_xnn_packed_weights **at = row_of(store, packed->hash);
   while (*at != packed) at = &(*at)->next;
   *at = packed->next;
 }
 
 // The lock is held.
-static eti_xnn_packed *find_packed(et_xnnpack_weights *store, const eti_xnn_name *name,
-                                   uint32_t seed) {
+static eti_xnn_packed_weights *find_packed(et_xnnpack_weights *store,
+                                           const eti_xnn_weights_key *name, uint32_t seed) {
   const uint64_t hash = hash_of(name->bytes, name->n_bytes, seed);
-  eti_xnn_packed *packed = *row_of(store, hash);
+  eti_xnn_packed_weights *packed = *row_of(store, hash);
   while (packed != NULL &&
-         (packed->hash != hash || packed->seed != seed || packed->name_bytes != name->n_bytes ||
-          memcmp(packed->name, name->bytes, name->n_bytes) != 0)) {
+         (packed->hash != hash || packed->seed != seed || packed->key_bytes != name->n_bytes ||
+          memcmp(packed->key, name->bytes, name->n_bytes) != 0)) {
     packed = packed->next;
   }
   return packed;
 }
 
-// Whether mapped weights are what was written. Damaged ones leave the table, so that whoever asks
-// next packs them anew; they stay in memory, which the file is.
-static bool is_sound(et_xnnpack_weights *store, eti_xnn_packed *packed) {
+// Verifies the checksum of mapped weights, once. Damaged ones leave the table, so that the next
+// look_up misses and packs them anew; their memory is the file's.
+static bool is_sound(et_xnnpack_weights *store, eti_xnn_packed_weights *packed) {
   (void)pthread_mutex_lock(&store->lock);
   if (!packed->is_verified && !packed->is_damaged) {
     packed->is_verified = eti_xnn_checksum(packed->data, packed->bytes) == packed->checksum;
@@ -64,162 +64,166 @@ static bool is_sound(et_xnnpack_weights *store, eti_xnn_packed *packed) {
   return is_verified;
 }
 
-static void free_packed(eti_xnn_packed *packed) {
-  eti_xnn_piece_release((eti_xnn_piece){packed->data, packed->slab});
-  eti_xnn_memory_release(packed);
+static void free_packed(eti_xnn_packed_weights *packed) {
+  eti_xnn_weights_block_free((eti_xnn_weights_block){packed->data, packed->chunk});
+  eti_xnn_free(packed);
 }
 
-// ---- A session's lists
+// ---- A provider's lists
 
-static bool has_room(void **items, size_t item_bytes, size_t n, size_t *most) {
-  if (n < *most) return true;
+// Makes room for one more item; false without memory.
+static bool reserve_item(void **items, size_t item_bytes, size_t n, size_t *capacity) {
+  if (n < *capacity) return true;
   const size_t more = n + n / 2 + 16;
-  void *const larger = eti_xnn_memory_claim(more * item_bytes);
+  void *const larger = eti_xnn_alloc(more * item_bytes);
   if (larger == NULL) return false;
   if (n > 0) memcpy(larger, *items, n * item_bytes);
-  eti_xnn_memory_release(*items);
+  eti_xnn_free(*items);
   *items = larger;
-  *most = more;
+  *capacity = more;
   return true;
 }
 
-static bool has_room_for_use(eti_xnn_session *session) {
-  void *uses = session->uses;
-  const bool has = has_room(&uses, sizeof *session->uses, session->n_uses, &session->most_uses);
-  session->uses = uses;
+static bool reserve_used(eti_xnn_weights_provider *provider) {
+  void *used = provider->used;
+  const bool has =
+      reserve_item(&used, sizeof *provider->used, provider->n_used, &provider->max_used);
+  provider->used = used;
   return has;
 }
 
-static const eti_xnn_name *find_name(const eti_xnn_session *session, const void *kernel,
-                                     const void *bias) {
-  for (size_t i = 0; i < session->n_names; i++) {
-    const eti_xnn_name *const name = &session->names[i];
+static const eti_xnn_weights_key *find_key(const eti_xnn_weights_provider *provider,
+                                           const void *kernel, const void *bias) {
+  for (size_t i = 0; i < provider->n_keys; i++) {
+    const eti_xnn_weights_key *const name = &provider->keys[i];
     if (name->kernel == kernel && name->bias == bias) return name;
   }
   return NULL;
 }
 
-static const eti_xnn_name *find_named(const eti_xnn_session *session,
-                                      const struct xnn_weights_cache_look_up_key *key) {
-  const eti_xnn_name *const name =
-      session->store == NULL ? NULL : find_name(session, key->kernel, key->bias);
+static const eti_xnn_weights_key *find_usable_key(const eti_xnn_weights_provider *provider,
+                                                  const struct xnn_weights_cache_look_up_key *key) {
+  const eti_xnn_weights_key *const name =
+      provider->store == NULL ? NULL : find_key(provider, key->kernel, key->bias);
   return name == NULL || name->bytes == NULL ? NULL : name;
 }
 
-// The store's lock is held. There is room for one more. Returns its index.
-static size_t use(eti_xnn_session *session, eti_xnn_packed *packed) {
-  for (size_t i = session->n_uses; i-- > 0;) {
-    if (session->uses[i] == packed) return i;
+// Adds weights to those used; returns their index. The store's lock is held, and there is room.
+static size_t add_used(eti_xnn_weights_provider *provider, eti_xnn_packed_weights *packed) {
+  for (size_t i = provider->n_used; i-- > 0;) {
+    if (provider->used[i] == packed) return i;
   }
   packed->n_users++;
-  session->uses[session->n_uses] = packed;
-  return session->n_uses++;
+  provider->used[provider->n_used] = packed;
+  return provider->n_used++;
 }
 
-// ---- What XNNPACK calls
+// ---- XNNPACK's interface
 
 static size_t look_up(void *context, const struct xnn_weights_cache_look_up_key *key) {
-  eti_xnn_session *const session = context;
-  const eti_xnn_name *const name = find_named(session, key);
-  eti_xnn_region *const region = eti_xnn_region_pause();
+  eti_xnn_weights_provider *const provider = context;
+  const eti_xnn_weights_key *const name = find_usable_key(provider, key);
+  eti_xnn_alloc_region *const region = eti_xnn_alloc_region_pause();
   size_t found = SIZE_MAX;
-  if (name != NULL && has_room_for_use(session)) {
-    (void)pthread_mutex_lock(&session->store->lock);
-    eti_xnn_packed *const packed = find_packed(session->store, name, key->seed);
+  if (name != NULL && reserve_used(provider)) {
+    (void)pthread_mutex_lock(&provider->store->lock);
+    eti_xnn_packed_weights *const packed = find_packed(provider->store, name, key->seed);
     if (packed != NULL) {
-      found = use(session, packed);
-      session->store->n_shared++;
+      found = add_used(provider, packed);
+      provider->store->n_shared++;
     }
-    (void)pthread_mutex_unlock(&session->store->lock);
+    (void)pthread_mutex_unlock(&provider->store->lock);
   }
-  session->found = found;
-  eti_xnn_region_resume(region);
+  provider->found = found;
+  eti_xnn_alloc_region_resume(region);
   return found;
 }
 
-// Room for a name of any length that the session knows lies behind the entry.
-static eti_xnn_packed *claim_packed(eti_xnn_session *session, size_t bytes) {
-  eti_xnn_packed *const packed = has_room_for_use(session)
-                                     ? eti_xnn_memory_claim(sizeof *packed + session->longest_name)
-                                     : NULL;
-  eti_xnn_piece piece;
-  if (packed == NULL || !eti_xnn_slabs_take(&session->slabs, bytes, &piece)) {
-    eti_xnn_memory_release(packed);
+// Allocates weights with room for a key behind the entry, of any length that the provider has.
+static eti_xnn_packed_weights *alloc_packed(eti_xnn_weights_provider *provider, size_t bytes) {
+  eti_xnn_packed_weights *const packed =
+      reserve_used(provider) ? eti_xnn_alloc(sizeof *packed + provider->longest_key) : NULL;
+  eti_xnn_weights_block block;
+  if (packed == NULL || !eti_xnn_weights_arena_alloc(&provider->arena, bytes, &block)) {
+    eti_xnn_free(packed);
     return NULL;
   }
-  *packed = (eti_xnn_packed){.data = piece.data, .bytes = bytes, .slab = piece.slab};
-  packed->next = session->waiting;
-  session->waiting = packed;
+  *packed = (eti_xnn_packed_weights){.data = block.data, .bytes = bytes, .chunk = block.chunk};
+  packed->next = provider->reserved;
+  provider->reserved = packed;
   return packed;
 }
 
 static void *reserve_space(void *context, size_t bytes) {
-  eti_xnn_region *const region = eti_xnn_region_pause();
-  eti_xnn_packed *const packed = claim_packed(context, bytes);
-  eti_xnn_region_resume(region);
+  eti_xnn_alloc_region *const region = eti_xnn_alloc_region_pause();
+  eti_xnn_packed_weights *const packed = alloc_packed(context, bytes);
+  eti_xnn_alloc_region_resume(region);
   return packed == NULL ? NULL : packed->data;
 }
 
-static eti_xnn_packed *take_waiting(eti_xnn_session *session, const void *data) {
-  eti_xnn_packed **at = &session->waiting;
+static eti_xnn_packed_weights *remove_reserved(eti_xnn_weights_provider *provider,
+                                               const void *data) {
+  eti_xnn_packed_weights **at = &provider->reserved;
   while (*at != NULL && (*at)->data != data) at = &(*at)->next;
-  eti_xnn_packed *const packed = *at;
+  eti_xnn_packed_weights *const packed = *at;
   if (packed != NULL) *at = packed->next;
   return packed;
 }
 
-// Puts what was packed into the store under its name; what is there already wins. The lock is held.
-static eti_xnn_packed *insert_named(et_xnnpack_weights *store, const eti_xnn_name *name,
-                                    uint32_t seed, eti_xnn_packed *packed) {
-  eti_xnn_packed *const existing = find_packed(store, name, seed);
+// Adds packed weights to the store under their key; returns those that are there already, if any,
+// and frees the new ones. The lock is held.
+static eti_xnn_packed_weights *insert_packed(et_xnnpack_weights *store,
+                                             const eti_xnn_weights_key *name, uint32_t seed,
+                                             eti_xnn_packed_weights *packed) {
+  eti_xnn_packed_weights *const existing = find_packed(store, name, seed);
   if (existing != NULL) {
     free_packed(packed);
     store->n_shared++;
     return existing;
   }
-  uint8_t *const own_name = (uint8_t *)(packed + 1);
-  memcpy(own_name, name->bytes, name->n_bytes);
-  packed->name = own_name;
-  packed->name_bytes = name->n_bytes;
+  uint8_t *const own_key = (uint8_t *)(packed + 1);
+  memcpy(own_key, name->bytes, name->n_bytes);
+  packed->key = own_key;
+  packed->key_bytes = name->n_bytes;
   packed->seed = seed;
-  eti_xnn_store_add(store, packed);
+  eti_xnn_weights_store_add(store, packed);
   store->n_packed++;
   return packed;
 }
 
-// data is NULL after a look_up that found something, which by now may have been found damaged and
-// have left the store.
+// data is NULL after a look_up with a result; that may have been found damaged since and have left
+// the store.
 static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_look_up_key *key,
                                 void *data, size_t bytes) {
-  eti_xnn_session *const session = context;
+  eti_xnn_weights_provider *const provider = context;
   (void)bytes;
-  if (data == NULL) return session->found;
-  const eti_xnn_name *const name = find_named(session, key);
-  eti_xnn_region *const region = eti_xnn_region_pause();
-  eti_xnn_packed *const packed = take_waiting(session, data);
+  if (data == NULL) return provider->found;
+  const eti_xnn_weights_key *const name = find_usable_key(provider, key);
+  eti_xnn_alloc_region *const region = eti_xnn_alloc_region_pause();
+  eti_xnn_packed_weights *const packed = remove_reserved(provider, data);
   size_t at = SIZE_MAX;
   if (packed != NULL && name != NULL) {
-    (void)pthread_mutex_lock(&session->store->lock);
-    at = use(session, insert_named(session->store, name, key->seed, packed));
-    (void)pthread_mutex_unlock(&session->store->lock);
+    (void)pthread_mutex_lock(&provider->store->lock);
+    at = add_used(provider, insert_packed(provider->store, name, key->seed, packed));
+    (void)pthread_mutex_unlock(&provider->store->lock);
   } else if (packed != NULL) {
-    at = use(session, packed);
+    at = add_used(provider, packed);
   }
-  eti_xnn_region_resume(region);
-  if (session->on_packed != NULL)
-    session->on_packed(session->on_packed_ctx, key->kernel, key->bias);
+  eti_xnn_alloc_region_resume(region);
+  if (provider->on_packed != NULL)
+    provider->on_packed(provider->on_packed_ctx, key->kernel, key->bias);
   return at;
 }
 
 static bool is_finalized(void *context) {
   (void)context;
-  return true;  // indices do not change
+  return true;  // indices never change
 }
 
 static void *offset_to_addr(void *context, size_t offset) {
-  eti_xnn_session *const session = context;
-  eti_xnn_packed *const packed = session->uses[offset];
-  if (packed->is_mapped && !is_sound(session->store, packed)) session->is_damaged = true;
+  eti_xnn_weights_provider *const provider = context;
+  eti_xnn_packed_weights *const packed = provider->used[offset];
+  if (packed->is_mapped && !is_sound(provider->store, packed)) provider->is_damaged = true;
   return packed->data;
 }
 
@@ -228,72 +232,74 @@ static enum xnn_status delete_cache(void *context) {
   return xnn_status_success;
 }
 
-// ---- Sessions
+// ---- Providers
 
-void eti_xnn_session_init(eti_xnn_session *session, et_xnnpack_weights *store) {
-  *session = (eti_xnn_session){.provider = {.context = session,
-                                            .look_up = look_up,
-                                            .reserve_space = reserve_space,
-                                            .look_up_or_insert = look_up_or_insert,
-                                            .is_finalized = is_finalized,
-                                            .offset_to_addr = offset_to_addr,
-                                            .delete_cache = delete_cache},
-                               .store = store};
+void eti_xnn_weights_provider_init(eti_xnn_weights_provider *provider, et_xnnpack_weights *store) {
+  *provider = (eti_xnn_weights_provider){.interface = {.context = provider,
+                                                       .look_up = look_up,
+                                                       .reserve_space = reserve_space,
+                                                       .look_up_or_insert = look_up_or_insert,
+                                                       .is_finalized = is_finalized,
+                                                       .offset_to_addr = offset_to_addr,
+                                                       .delete_cache = delete_cache},
+                                         .store = store};
 }
 
-void eti_xnn_session_name(void *context, const void *kernel, const void *bias, const void *name,
-                          size_t name_bytes) {
-  eti_xnn_session *const session = context;
-  if (session->store == NULL) return;
-  eti_xnn_name *const known = (eti_xnn_name *)(uintptr_t)find_name(session, kernel, bias);
+void eti_xnn_weights_provider_add_key(void *context, const void *kernel, const void *bias,
+                                      const void *name, size_t key_bytes) {
+  eti_xnn_weights_provider *const provider = context;
+  if (provider->store == NULL) return;
+  eti_xnn_weights_key *const known =
+      (eti_xnn_weights_key *)(uintptr_t)find_key(provider, kernel, bias);
   if (known != NULL) {
-    const bool is_same = known->bytes != NULL && known->n_bytes == name_bytes &&
-                         memcmp(known->bytes, name, name_bytes) == 0;
+    const bool is_same = known->bytes != NULL && known->n_bytes == key_bytes &&
+                         memcmp(known->bytes, name, key_bytes) == 0;
     if (!is_same) {
-      eti_xnn_memory_release(known->bytes);
+      eti_xnn_free(known->bytes);
       known->bytes = NULL;
     }
     return;
   }
-  void *names = session->names;
-  const bool has = has_room(&names, sizeof *session->names, session->n_names, &session->most_names);
-  session->names = names;
-  uint8_t *const bytes = has ? eti_xnn_memory_claim(name_bytes) : NULL;
+  void *keys = provider->keys;
+  const bool has =
+      reserve_item(&keys, sizeof *provider->keys, provider->n_keys, &provider->max_keys);
+  provider->keys = keys;
+  uint8_t *const bytes = has ? eti_xnn_alloc(key_bytes) : NULL;
   if (bytes == NULL) return;
-  memcpy(bytes, name, name_bytes);
-  session->names[session->n_names++] = (eti_xnn_name){kernel, bias, bytes, name_bytes};
-  if (name_bytes > session->longest_name) session->longest_name = name_bytes;
+  memcpy(bytes, name, key_bytes);
+  provider->keys[provider->n_keys++] = (eti_xnn_weights_key){kernel, bias, bytes, key_bytes};
+  if (key_bytes > provider->longest_key) provider->longest_key = key_bytes;
 }
 
-void eti_xnn_session_forget(eti_xnn_session *session) {
-  for (size_t i = 0; i < session->n_names; i++) eti_xnn_memory_release(session->names[i].bytes);
-  eti_xnn_memory_release(session->names);
-  session->names = NULL;
-  session->n_names = session->most_names = session->longest_name = 0;
-  while (session->waiting != NULL) {
-    eti_xnn_packed *const packed = session->waiting;
-    session->waiting = packed->next;
+void eti_xnn_weights_provider_seal(eti_xnn_weights_provider *provider) {
+  for (size_t i = 0; i < provider->n_keys; i++) eti_xnn_free(provider->keys[i].bytes);
+  eti_xnn_free(provider->keys);
+  provider->keys = NULL;
+  provider->n_keys = provider->max_keys = provider->longest_key = 0;
+  while (provider->reserved != NULL) {
+    eti_xnn_packed_weights *const packed = provider->reserved;
+    provider->reserved = packed->next;
     free_packed(packed);
   }
-  eti_xnn_slabs_deinit(&session->slabs);
+  eti_xnn_weights_arena_deinit(&provider->arena);
 }
 
-static void stop_using(eti_xnn_session *session, eti_xnn_packed *packed) {
-  if (packed->name_bytes == 0) {
+static void release_used(eti_xnn_weights_provider *provider, eti_xnn_packed_weights *packed) {
+  if (packed->key_bytes == 0) {
     free_packed(packed);
     return;
   }
-  (void)pthread_mutex_lock(&session->store->lock);
+  (void)pthread_mutex_lock(&provider->store->lock);
   const bool is_last = --packed->n_users == 0 && !packed->is_mapped;
-  if (is_last) remove_packed(session->store, packed);
-  (void)pthread_mutex_unlock(&session->store->lock);
+  if (is_last) remove_packed(provider->store, packed);
+  (void)pthread_mutex_unlock(&provider->store->lock);
   if (is_last) free_packed(packed);
 }
 
-void eti_xnn_session_deinit(eti_xnn_session *session) {
-  eti_xnn_session_forget(session);
-  for (size_t i = 0; i < session->n_uses; i++) stop_using(session, session->uses[i]);
-  eti_xnn_memory_release(session->uses);
-  session->uses = NULL;
-  session->n_uses = session->most_uses = 0;
+void eti_xnn_weights_provider_deinit(eti_xnn_weights_provider *provider) {
+  eti_xnn_weights_provider_seal(provider);
+  for (size_t i = 0; i < provider->n_used; i++) release_used(provider, provider->used[i]);
+  eti_xnn_free(provider->used);
+  provider->used = NULL;
+  provider->n_used = provider->max_used = 0;
 }

@@ -1,11 +1,11 @@
-// weights_cache.h — packed weights behind XNNPACK's cache interface: a store that may be shared,
-// and one session per delegate, which knows the names of its weights and holds what it uses.
-// XNNPACK asks by the addresses of a filter and its bias and by a seed, which stands for the
-// micro-kernel's layout and is no proof of it; so a hit needs the name, which spells out everything
-// that packing depends on, and a pair of addresses that bears two names is not looked up at all.
-// Relies on alloc_region.h; knows nothing of graphs and methods.
-#ifndef ET_XNNPACK_WEIGHTS_H
-#define ET_XNNPACK_WEIGHTS_H
+// weights_cache.h — packed weights behind XNNPACK's weights cache interface: a store that may be
+// shared, and one provider per engine, which knows the keys of its weights and holds those it uses.
+// XNNPACK asks by the addresses of a filter and its bias and by a seed of the micro-kernel's
+// layout, which may collide. So a hit needs the key, which contains everything that packing depends
+// on; a pair of addresses with two keys is never looked up. Relies on alloc_region.h; knows nothing
+// of graphs and methods.
+#ifndef ET_XNNPACK_WEIGHTS_CACHE_H
+#define ET_XNNPACK_WEIGHTS_CACHE_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -15,68 +15,71 @@
 #include "backends/xnnpack/et_xnnpack.h"
 #include "backends/xnnpack/weights/weights_arena.h"
 
-// Packed weights. Named ones are in a store's table, others belong to one session.
-typedef struct eti_xnn_packed {
-  struct eti_xnn_packed *next;  // in the table's row, or of those waiting in a session
-  const uint8_t *name;
-  size_t name_bytes;  // 0: unnamed
+// Packed weights. Those with a key are in a store's table, others belong to one provider.
+typedef struct eti_xnn_packed_weights {
+  struct eti_xnn_packed_weights *next;  // in the table's row, or in a provider's list
+  const uint8_t *key;
+  size_t key_bytes;  // 0: none
   uint32_t seed;
-  uint64_t hash;   // of name and seed
-  size_t n_users;  // sessions
+  uint64_t hash;   // of key and seed
+  size_t n_users;  // providers
   void *data;
   size_t bytes;
-  eti_xnn_slab *slab;            // that data lies in; NULL: in none
-  bool is_mapped;                // data and name lie in the store's file
-  bool is_verified, is_damaged;  // mapped: its checksum was right, was wrong, or is not known yet
+  eti_xnn_weights_chunk *chunk;  // in which data lies; NULL: in none
+  bool is_mapped;                // data and key lie in the store's file
+  bool is_verified, is_damaged;  // mapped: the checksum was right, was wrong; else not checked yet
   uint64_t checksum;
-} eti_xnn_packed;
+} eti_xnn_packed_weights;
 
 enum { ETI_XNN_STORE_ROWS = 1024 };
 
 struct et_xnnpack_weights {
   pthread_mutex_t lock;
-  eti_xnn_packed *rows[ETI_XNN_STORE_ROWS];
+  eti_xnn_packed_weights *rows[ETI_XNN_STORE_ROWS];
   et_file_map file;
-  eti_xnn_packed *mapped;  // of the file
+  eti_xnn_packed_weights *mapped;  // of the file
   size_t n_mapped;
   size_t n_packed, n_shared, n_damaged;
 };
 
-// Where the file's packed weights go.
-void eti_xnn_store_add(et_xnnpack_weights *store, eti_xnn_packed *packed);  // the lock is held
+// Adds packed weights of the file to the table.
+void eti_xnn_weights_store_add(et_xnnpack_weights *store,
+                               eti_xnn_packed_weights *packed);  // the lock is held
 
-// What a filter and its bias are, by their addresses in one graph.
-typedef struct eti_xnn_name {
+// The key of a filter and its bias, by their addresses in one graph.
+typedef struct eti_xnn_weights_key {
   const void *kernel, *bias;
-  uint8_t *bytes;  // NULL: the pair has two names
+  uint8_t *bytes;  // NULL: the pair has two keys
   size_t n_bytes;
-} eti_xnn_name;
+} eti_xnn_weights_key;
 
-typedef struct eti_xnn_session {
-  struct xnn_weights_cache_provider provider;  // for xnn_create_runtime; lives as long as runtimes
-  et_xnnpack_weights *store;                   // or NULL
-  // Told of the addresses of what was packed; NULL: nobody wants to know. Must not claim memory.
+typedef struct eti_xnn_weights_provider {
+  struct xnn_weights_cache_provider interface;  // for xnn_create_runtime; outlives the runtime
+  et_xnnpack_weights *store;                    // or NULL
+  // Called with the addresses of weights that were packed. NULL: no calls. Must not allocate.
   void (*on_packed)(void *ctx, const void *kernel, const void *bias);
   void *on_packed_ctx;
-  eti_xnn_name *names;
-  size_t n_names, most_names;
-  size_t longest_name;
-  eti_xnn_packed **uses;  // one user of each is this session
-  size_t n_uses, most_uses;
-  size_t found;             // by the last look_up: an index of uses, or SIZE_MAX
-  eti_xnn_slabs slabs;      // what it packs lies there
-  eti_xnn_packed *waiting;  // reserved, not yet packed
-  bool is_damaged;          // it uses weights that turned out to be damaged: its runtimes must not
-                            // run. The store has dropped them, so a new session gets others
-} eti_xnn_session;
+  eti_xnn_weights_key *keys;
+  size_t n_keys, max_keys;
+  size_t longest_key;
+  eti_xnn_packed_weights **used;  // this provider is one of the users of each
+  size_t n_used, max_used;
+  size_t found;                      // by the last look_up: an index of `used`, or SIZE_MAX
+  eti_xnn_weights_arena arena;       // of weights that it packs
+  eti_xnn_packed_weights *reserved;  // memory that was reserved and is not packed yet
+  bool is_damaged;  // it uses weights that turned out to be damaged: its runtime must not run. The
+                    // store has dropped them, so a new provider gets others
+} eti_xnn_weights_provider;
 
-void eti_xnn_session_init(eti_xnn_session *session, et_xnnpack_weights *store);
-// Names a filter and its bias (NULL allowed), which lie at these addresses until
-// eti_xnn_session_forget. Without memory they just stay unnamed. Matches eti_xnn_graph_config.
-void eti_xnn_session_name(void *session, const void *kernel, const void *bias, const void *name,
-                          size_t name_bytes);
-// The names and what was reserved in vain go, and it packs no more; what is used stays.
-void eti_xnn_session_forget(eti_xnn_session *session);
-void eti_xnn_session_deinit(eti_xnn_session *session);  // when no runtime uses it any more
+void eti_xnn_weights_provider_init(eti_xnn_weights_provider *provider, et_xnnpack_weights *store);
+// Gives a key to a filter and its bias (NULL allowed), which lie at these addresses until
+// eti_xnn_weights_provider_seal. Without memory they get none. Is an on_weights_key of
+// eti_xnn_graph_config.
+void eti_xnn_weights_provider_add_key(void *provider, const void *kernel, const void *bias,
+                                      const void *key, size_t key_bytes);
+// Ends packing: frees the keys and memory that was reserved in vain. Weights that are used stay.
+void eti_xnn_weights_provider_seal(eti_xnn_weights_provider *provider);
+void eti_xnn_weights_provider_deinit(
+    eti_xnn_weights_provider *provider);  // after the runtime was deleted
 
-#endif  // ET_XNNPACK_WEIGHTS_H
+#endif  // ET_XNNPACK_WEIGHTS_CACHE_H

@@ -1,13 +1,12 @@
 // weights_cache_file.c — packed weights in a file, which a later process maps and uses in place.
-// The file belongs to one machine and one build of XNNPACK, so numbers are as the machine writes
-// them.
+// The file belongs to one machine and one build of XNNPACK, so numbers are in the machine's byte
+// order.
 //
-//   header | identity, padded to 8 | index | pad | weights, each at a multiple of 64 | 64 zeros
+//   header | identity, padded to 8 | index | padding | weights, each aligned to 64 | 64 zeros
 //
-// The index has a record and a name, padded to 8, per weights. Header, identity and index have one
-// checksum, which is verified when the file is opened; weights have one each, which is verified
-// when they are first asked for (weights_cache.c), so that what a program does not need is not
-// read.
+// The index has a record and a key, padded to 8, for each weights. Header, identity and index have
+// one checksum, which is verified when the file is opened. Weights have one each, which is verified
+// at their first use (weights_cache.c), so that a program reads only the weights it needs.
 #define _GNU_SOURCE  // clock_gettime's and mkstemp's declarations
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +36,7 @@ typedef struct file_header {
 
 typedef struct file_record {
   uint64_t offset, bytes, checksum;
-  uint32_t seed, name_bytes;
+  uint32_t seed, key_bytes;
 } file_record;
 
 static size_t padded(size_t bytes, size_t align) {
@@ -51,14 +50,14 @@ static uint64_t checksum_of(file_header header, const uint8_t *behind, size_t by
 
 // ---- Reading
 
-// Why a file cannot be used; NULL when it can.
+// The reason why a file cannot be used; NULL: it can.
 static const char *problem_of(const et_file_map *file, file_header *header) {
   char identity[ET_XNNPACK_IDENTITY_BYTES];
-  if (file->size < sizeof *header) return "it is too short to be one";
+  if (file->size < sizeof *header) return "it is too short";
   memcpy(header, file->data, sizeof *header);
-  if (memcmp(header->magic, magic, sizeof magic) != 0) return "it is something else";
-  if (header->version != VERSION) return "it is of another version";
-  if (header->file_bytes != file->size) return "it is cut short";
+  if (memcmp(header->magic, magic, sizeof magic) != 0) return "it is not a file of packed weights";
+  if (header->version != VERSION) return "it has another version";
+  if (header->file_bytes != file->size) return "it is truncated";
   const uint8_t *const behind = (const uint8_t *)file->data + sizeof *header;
   const size_t most = file->size - sizeof *header;
   size_t bytes;
@@ -71,12 +70,12 @@ static const char *problem_of(const et_file_map *file, file_header *header) {
   et_xnnpack_identity(identity);
   if (strlen(identity) != header->identity_bytes ||
       memcmp(behind, identity, header->identity_bytes) != 0) {
-    return "it was made by another XNNPACK or for another CPU";
+    return "it was written by another XNNPACK or for another CPU";
   }
   return NULL;
 }
 
-// Fills the records; false when they do not fit the file.
+// Reads the records of the index; false: they do not fit the file.
 static bool read_records(et_xnnpack_weights *store, const file_header *header) {
   const uint8_t *const file = store->file.data;
   const uint8_t *at = file + sizeof *header + padded(header->identity_bytes, 8);
@@ -87,20 +86,20 @@ static bool read_records(et_xnnpack_weights *store, const file_header *header) {
     memcpy(&record, at, sizeof record);
     at += sizeof record;
     left -= sizeof record;
-    const size_t name = padded(record.name_bytes, 8);
-    if (name > left || record.name_bytes == 0 || record.offset % ALIGN != 0 ||
+    const size_t key_bytes = padded(record.key_bytes, 8);
+    if (key_bytes > left || record.key_bytes == 0 || record.offset % ALIGN != 0 ||
         !eti_inside(record.offset, record.bytes, header->file_bytes)) {
       return false;
     }
-    store->mapped[i] = (eti_xnn_packed){.name = at,
-                                        .name_bytes = record.name_bytes,
-                                        .seed = record.seed,
-                                        .data = (void *)(uintptr_t)(file + record.offset),
-                                        .bytes = (size_t)record.bytes,
-                                        .is_mapped = true,
-                                        .checksum = record.checksum};
-    at += name;
-    left -= name;
+    store->mapped[i] = (eti_xnn_packed_weights){.key = at,
+                                                .key_bytes = record.key_bytes,
+                                                .seed = record.seed,
+                                                .data = (void *)(uintptr_t)(file + record.offset),
+                                                .bytes = (size_t)record.bytes,
+                                                .is_mapped = true,
+                                                .checksum = record.checksum};
+    at += key_bytes;
+    left -= key_bytes;
   }
   return true;
 }
@@ -111,27 +110,27 @@ static const char *read_file(et_xnnpack_weights *store) {
   if (problem != NULL) return problem;
   if (header.n_records > header.index_bytes / sizeof(file_record)) return "it is damaged";
   store->n_mapped = (size_t)header.n_records;
-  store->mapped = eti_xnn_memory_claim(store->n_mapped * sizeof *store->mapped);
-  if (store->mapped == NULL) return "there is no memory for its index";
+  store->mapped = eti_xnn_alloc(store->n_mapped * sizeof *store->mapped);
+  if (store->mapped == NULL) return "out of memory for its index";
   if (!read_records(store, &header)) return "it is damaged";
-  for (size_t i = 0; i < store->n_mapped; i++) eti_xnn_store_add(store, &store->mapped[i]);
+  for (size_t i = 0; i < store->n_mapped; i++) eti_xnn_weights_store_add(store, &store->mapped[i]);
   return NULL;
 }
 
-static void forget_file(et_xnnpack_weights *store) {
+static void close_file(et_xnnpack_weights *store) {
   et_file_map_close(&store->file);
-  eti_xnn_memory_release(store->mapped);
+  eti_xnn_free(store->mapped);
   store->mapped = NULL;
   store->n_mapped = 0;
 }
 
 et_status et_xnnpack_weights_open(et_xnnpack_weights **out, const char *path, et_error *note) {
-  et_xnnpack_weights *const store = eti_xnn_memory_claim(sizeof *store);
-  ET_CHECK(store != NULL, note, ET_OUT_OF_MEMORY, "no memory for a store of packed weights");
+  et_xnnpack_weights *const store = eti_xnn_alloc(sizeof *store);
+  ET_CHECK(store != NULL, note, ET_OUT_OF_MEMORY, "out of memory for a store of packed weights");
   memset(store, 0, sizeof *store);
   if (pthread_mutex_init(&store->lock, NULL) != 0) {
-    eti_xnn_memory_release(store);
-    return ET_FAIL(note, ET_OUT_OF_RESOURCES, "no lock for a store of packed weights");
+    eti_xnn_free(store);
+    return ET_FAIL(note, ET_OUT_OF_RESOURCES, "cannot make a lock for a store of packed weights");
   }
   *out = store;
   if (note != NULL) note->message[0] = '\0';
@@ -144,26 +143,26 @@ et_status et_xnnpack_weights_open(et_xnnpack_weights **out, const char *path, et
                   problem);
   }
   if (note != NULL) note->status = ET_OK;
-  forget_file(store);
+  close_file(store);
   return ET_OK;
 }
 
 void et_xnnpack_weights_close(et_xnnpack_weights *store) {
   if (store == NULL) return;
-  forget_file(store);
+  close_file(store);
   (void)pthread_mutex_destroy(&store->lock);
-  eti_xnn_memory_release(store);
+  eti_xnn_free(store);
 }
 
 // ---- Writing
 
-typedef struct writer {
+typedef struct file_writer {
   int file;
   uint64_t at;
   bool failed;
-} writer;
+} file_writer;
 
-static void put(writer *w, const void *data, size_t bytes) {
+static void write_bytes(file_writer *w, const void *data, size_t bytes) {
   const uint8_t *from = data;
   w->at += bytes;
   while (bytes > 0 && !w->failed) {
@@ -175,47 +174,48 @@ static void put(writer *w, const void *data, size_t bytes) {
   }
 }
 
-static void pad(writer *w, size_t align) {
+static void write_padding(file_writer *w, size_t align) {
   static const uint8_t zeros[ALIGN];
-  put(w, zeros, (size_t)(-w->at & (align - 1)));
+  write_bytes(w, zeros, (size_t)(-w->at & (align - 1)));
 }
 
 // The next weights of a store in the order of its rows; the first after NULL.
-static eti_xnn_packed *next_packed(et_xnnpack_weights *store, const eti_xnn_packed *packed) {
+static eti_xnn_packed_weights *next_packed(et_xnnpack_weights *store,
+                                           const eti_xnn_packed_weights *packed) {
   if (packed != NULL && packed->next != NULL) return packed->next;
   size_t row = packed == NULL ? 0 : packed->hash % ETI_XNN_STORE_ROWS + 1;
   while (row < ETI_XNN_STORE_ROWS && store->rows[row] == NULL) row++;
   return row < ETI_XNN_STORE_ROWS ? store->rows[row] : NULL;
 }
 
-// The index of what the store has, behind the identity, in memory of its own; fills the header.
+// Allocates and fills the identity and the index of a store; fills the header.
 static uint8_t *make_index(et_xnnpack_weights *store, file_header *header) {
   char identity[ET_XNNPACK_IDENTITY_BYTES];
   et_xnnpack_identity(identity);
   *header = (file_header){.version = VERSION, .identity_bytes = (uint32_t)strlen(identity)};
   memcpy(header->magic, magic, sizeof magic);
-  for (eti_xnn_packed *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
+  for (eti_xnn_packed_weights *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
     header->n_records++;
-    header->index_bytes += sizeof(file_record) + padded(p->name_bytes, 8);
+    header->index_bytes += sizeof(file_record) + padded(p->key_bytes, 8);
   }
   const size_t begin = padded(header->identity_bytes, 8);
-  uint8_t *const index = eti_xnn_memory_claim(begin + (size_t)header->index_bytes);
+  uint8_t *const index = eti_xnn_alloc(begin + (size_t)header->index_bytes);
   if (index == NULL) return NULL;
   memset(index, 0, begin + (size_t)header->index_bytes);
   memcpy(index, identity, header->identity_bytes);
   header->data_offset = padded(sizeof *header + begin + (size_t)header->index_bytes, ALIGN);
   uint8_t *at = index + begin;
   uint64_t offset = header->data_offset;
-  for (eti_xnn_packed *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
+  for (eti_xnn_packed_weights *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
     if (!p->is_mapped) p->checksum = eti_xnn_checksum(p->data, p->bytes);
     const file_record record = {.offset = offset,
                                 .bytes = p->bytes,
                                 .checksum = p->checksum,
                                 .seed = p->seed,
-                                .name_bytes = (uint32_t)p->name_bytes};
+                                .key_bytes = (uint32_t)p->key_bytes};
     memcpy(at, &record, sizeof record);
-    memcpy(at + sizeof record, p->name, p->name_bytes);
-    at += sizeof record + padded(p->name_bytes, 8);
+    memcpy(at + sizeof record, p->key, p->key_bytes);
+    at += sizeof record + padded(p->key_bytes, 8);
     offset += padded(p->bytes, ALIGN);
   }
   header->file_bytes = offset + ALIGN;
@@ -230,33 +230,33 @@ static bool write_all(et_xnnpack_weights *store, int file) {
     errno = ENOMEM;
     return false;
   }
-  writer w = {.file = file};
-  put(&w, &header, sizeof header);
-  put(&w, index, padded(header.identity_bytes, 8) + (size_t)header.index_bytes);
-  eti_xnn_memory_release(index);
-  pad(&w, ALIGN);
-  for (eti_xnn_packed *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
-    put(&w, p->data, p->bytes);
-    pad(&w, ALIGN);
+  file_writer w = {.file = file};
+  write_bytes(&w, &header, sizeof header);
+  write_bytes(&w, index, padded(header.identity_bytes, 8) + (size_t)header.index_bytes);
+  eti_xnn_free(index);
+  write_padding(&w, ALIGN);
+  for (eti_xnn_packed_weights *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
+    write_bytes(&w, p->data, p->bytes);
+    write_padding(&w, ALIGN);
   }
   static const uint8_t zeros[ALIGN];
-  put(&w, zeros, ALIGN);
+  write_bytes(&w, zeros, ALIGN);
   return !w.failed;
 }
 
-static bool has_new(et_xnnpack_weights *store) {
-  for (eti_xnn_packed *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
+static bool has_unsaved(et_xnnpack_weights *store) {
+  for (eti_xnn_packed_weights *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
     if (!p->is_mapped) return true;
   }
   return false;
 }
 
-// Under a name of its own beside `path`, then renamed: whoever reads `path` sees the old file or
-// the new one.
+// Writes a temporary file beside `path` and renames it: readers of `path` see the old file or the
+// new one.
 static bool replace_file(et_xnnpack_weights *store, const char *path) {
   static const char suffix[] = ".XXXXXX";
   const size_t n = strlen(path);
-  char *const temporary = eti_xnn_memory_claim(n + sizeof suffix);
+  char *const temporary = eti_xnn_alloc(n + sizeof suffix);
   if (temporary == NULL) return false;
   memcpy(temporary, path, n);
   memcpy(temporary + n, suffix, sizeof suffix);
@@ -266,7 +266,7 @@ static bool replace_file(et_xnnpack_weights *store, const char *path) {
   is_done = is_done && rename(temporary, path) == 0;
   const int problem = errno;
   if (!is_done && file >= 0) (void)unlink(temporary);
-  eti_xnn_memory_release(temporary);
+  eti_xnn_free(temporary);
   errno = problem;
   return is_done;
 }
@@ -274,7 +274,7 @@ static bool replace_file(et_xnnpack_weights *store, const char *path) {
 et_status et_xnnpack_weights_save(et_xnnpack_weights *store, const char *path, et_error *err) {
   (void)pthread_mutex_lock(&store->lock);
   errno = ENOMEM;
-  const bool is_saved = !has_new(store) || replace_file(store, path);
+  const bool is_saved = !has_unsaved(store) || replace_file(store, path);
   (void)pthread_mutex_unlock(&store->lock);
   ET_CHECK(is_saved, err, ET_ACCESS_FAILED, "cannot write packed weights '%s': %s", path,
            strerror(errno));
@@ -285,7 +285,7 @@ void et_xnnpack_weights_facts(et_xnnpack_weights *store, et_xnnpack_facts *facts
   (void)pthread_mutex_lock(&store->lock);
   *facts = (et_xnnpack_facts){
       .n_packed = store->n_packed, .n_shared = store->n_shared, .n_damaged = store->n_damaged};
-  for (eti_xnn_packed *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
+  for (eti_xnn_packed_weights *p = next_packed(store, NULL); p != NULL; p = next_packed(store, p)) {
     facts->n_weights++;
     facts->bytes += p->bytes;
     facts->n_mapped += p->is_mapped;

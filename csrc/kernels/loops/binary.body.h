@@ -2,6 +2,8 @@
 // With LOOP_PACKS the latter is packed in pieces, so that it is computed as vectors, too.
 static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
                                              const void *params) {
+  ET_ASSERT(ETI_HOLDS(p[0], n, LOOP_OUT) && ETI_HOLDS_OR_NULL(params, CTYPE));
+  ET_ASSERT(ETI_HOLDS(p[1], n, CTYPE) && ETI_HOLDS(p[2], n, CTYPE));
   CTYPE k[3] = {
       0};  // a copy, because the output might overlap the parameters for all the compiler knows
   if (params != NULL) memcpy(k, params, sizeof k);

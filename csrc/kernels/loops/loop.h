@@ -5,6 +5,7 @@
 #ifndef ET_LOOP_H
 #define ET_LOOP_H
 
+#include "kernels/contract.h"
 #include "kernels/dtype_sets.h"
 #include "kernels/lib/iter.h"
 

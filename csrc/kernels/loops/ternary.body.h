@@ -2,6 +2,8 @@
 // others contiguous or repeated, anything else.
 static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
                                              const void *params) {
+  ET_ASSERT(ETI_HOLDS(p[0], n, CTYPE) && ETI_HOLDS(p[1], n, CTYPE));
+  ET_ASSERT(ETI_HOLDS(p[2], n, CTYPE) && ETI_HOLDS(p[3], n, CTYPE));
   (void)params;
   const ptrdiff_t bytes = (ptrdiff_t)sizeof(CTYPE);
   CTYPE *out = p[0];

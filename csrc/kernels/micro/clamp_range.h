@@ -5,6 +5,8 @@
 #define ET_MICRO_RANGE_H
 
 #include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 // Bounds are numbers, or infinite where there is none. `plus` is added at the end: -0 changes
 // nothing, +0 makes a zero of relu positive, NaN says that a bound was NaN.
@@ -14,6 +16,11 @@ typedef struct eti_range {
 
 #define ETI_UNBOUNDED ((eti_range){-INFINITY, INFINITY, -0.0f})
 #define ETI_RELU_RANGE ((eti_range){0.0f, INFINITY, 0.0f})
+
+// Whether the bounds are numbers: instruction sets disagree on NaN.
+static inline bool eti_range_is_valid(const eti_range *range) {
+  return range != NULL && range->low == range->low && range->high == range->high;
+}
 
 // NaN stays NaN.
 static inline float eti_limit(float x, float low, float high, float plus) {

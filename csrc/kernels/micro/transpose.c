@@ -4,6 +4,8 @@
 // destination are written while the source lines stay in the first cache.
 #include "kernels/micro/transpose.h"
 
+#include "kernels/contract.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -147,6 +149,8 @@ static inline void transpose_blocked(char *dst, ptrdiff_t dst_stride, const char
 
 void eti_transpose(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t src_stride,
                    size_t rows, size_t cols, size_t elem) {
+  ET_ASSERT(elem == 1 || elem == 2 || elem == 4 || elem == 8 || elem == 16);
+  ET_ASSERT(rows == 0 || cols == 0 || (dst != NULL && src != NULL));
   switch (elem) {
     case 1:
       transpose_blocked(dst, dst_stride, src, src_stride, rows, cols, 1);
@@ -167,6 +171,8 @@ void eti_transpose(void *dst, ptrdiff_t dst_stride, const void *src, ptrdiff_t s
 }
 
 void eti_reverse(void *dst, const void *src, size_t n, size_t elem) {
+  ET_ASSERT(elem == 1 || elem == 2 || elem == 4 || elem == 8 || elem == 16);
+  ET_ASSERT(n == 0 || (dst != NULL && src != NULL));
   const char *const end = (const char *)src + n * elem;
   switch (elem) {
     case 1:

@@ -37,6 +37,7 @@ ETI_INLINE T FN(weight)(T x) {
 // One query: lanes are columns.
 static void FN(dots)(void *scores, const void *keys, size_t step, size_t n, const void *query_,
                      size_t dim, bool add) {
+  ET_ASSERT(ETI_HOLDS(scores, n, T) && ETI_HOLDS(keys, n, T) && ETI_HOLDS(query_, n, T));
   T *const x = scores;
   const T *row = keys;
   const T *const query = query_;
@@ -110,6 +111,9 @@ ETI_INLINE void FN(soften_tile)(T *x, size_t keys, const size_t width, T *high, 
 }
 
 static void FN(soften)(void *x, size_t keys, size_t width, void *high, void *sum, void *factor) {
+  ET_ASSERT(width == 1 || width == WIDTH_0 || width == WIDTH_1);
+  ET_ASSERT(ETI_HOLDS(x, keys, T));
+  ET_ASSERT(ETI_HOLDS(high, width, T) && ETI_HOLDS(sum, width, T) && ETI_HOLDS(factor, width, T));
   if (width == 1) {
     FN(soften_one)(x, keys, high, sum, factor);
   } else if (width == WIDTH_0) {
@@ -120,6 +124,7 @@ static void FN(soften)(void *x, size_t keys, size_t width, void *high, void *sum
 }
 
 static void FN(add)(void *dst, const void *src, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, T) && ETI_HOLDS(src, n, T));
   T *const x = dst;
   const T *const y = src;
   ETI_NO_DEPENDENCES
@@ -127,6 +132,8 @@ static void FN(add)(void *dst, const void *src, size_t n) {
 }
 
 static void FN(add_keys)(void *dst, const void *src, size_t keys, size_t width) {
+  ET_ASSERT(width == 1 || width == WIDTH_0 || width == WIDTH_1);
+  ET_ASSERT(ETI_HOLDS(dst, keys, T) && ETI_HOLDS(src, keys, T));
   T *const x = dst;
   const T *const y = src;
   if (width == 1) {
@@ -140,6 +147,8 @@ static void FN(add_keys)(void *dst, const void *src, size_t keys, size_t width) 
 }
 
 static void FN(limit)(void *dst, const int32_t *seen, size_t keys, size_t width) {
+  ET_ASSERT(width == 1 || width == WIDTH_0 || width == WIDTH_1);
+  ET_ASSERT(ETI_HOLDS(dst, keys, T) && ETI_HOLDS(seen, width, int32_t) && keys <= INT32_MAX);
   T *const x = dst;
   for (size_t k = 0; k < keys; k++) {
     ETI_NO_DEPENDENCES
@@ -151,6 +160,7 @@ static void FN(limit)(void *dst, const int32_t *seen, size_t keys, size_t width)
 }
 
 static void FN(scale)(void *dst, const void *src, double factor_, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, T) && ETI_HOLDS(src, n, T));
   T *const out = dst;
   const T *const x = src;
   const T factor = (T)factor_;

@@ -1,6 +1,7 @@
 // attention_avx2.c — the loops of attention.h compiled with AVX2 and FMA.
 #include "kernels/micro/attention/attention.h"
 
+#include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f32.h"
 #include "kernels/micro/math/math_f64.h"

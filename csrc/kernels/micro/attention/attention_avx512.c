@@ -1,6 +1,7 @@
 // attention_avx512.c — the loops of attention.h compiled with AVX-512 F, BW, DQ, VL.
 #include "kernels/micro/attention/attention.h"
 
+#include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f32.h"
 #include "kernels/micro/math/math_f64.h"

@@ -2,6 +2,7 @@
 // fallback. Also chooses between the variants.
 #include "kernels/micro/attention/attention.h"
 
+#include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f32.h"
 #include "kernels/micro/math/math_f64.h"

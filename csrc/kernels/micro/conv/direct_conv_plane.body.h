@@ -62,6 +62,10 @@ static FOR_EACH_SIZE size_t FN(group)(const eti_conv_plane *p, size_t y, const i
 // others row by row.
 static FOR_EACH_SIZE void FN(plane)(const eti_conv_plane *p, const int kernel, const int stride,
                                     const int n_rows) {
+  ET_ASSERT(p->rows >= ETI_CONV_PLANE_ROWS && p->top >= 0 && p->left >= 0);
+  ET_ASSERT(p->height > 0 && p->width > 0 && eti_range_is_valid(&p->range));
+  ET_ASSERT(ETI_HOLDS(p->out, p->cols, float) && ETI_HOLDS(p->x, 1, float));
+  ET_ASSERT(ETI_HOLDS(p->w, kernel * kernel, float));
   size_t from = p->cols, to = p->cols;
   for (size_t i = 0; i < p->cols; i += LANES) {
     const ptrdiff_t first = (ptrdiff_t)i * stride - p->left,

@@ -11,12 +11,15 @@
 //       with lanes = V_LANES(from, to): p[l · step] in the lanes l with from ≤ l · step < to, zero
 //       in the others, whose memory is not read; step is 1 or 2
 
+#include "kernels/contract.h"
+
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
 
 static void FN(copy_rows)(float *dst, size_t dst_step, const float *src, ptrdiff_t src_step,
                           size_t step, size_t rows, size_t n) {
+  ET_ASSERT(step >= 1 && ETI_HOLDS(dst, rows * n, float) && ETI_HOLDS(src, rows * n, float));
   for (; rows > 0; rows--, dst += dst_step, src += src_step) {
     size_t i = 0;
     if (step == 1) {
@@ -38,6 +41,8 @@ static void FN(copy_rows)(float *dst, size_t dst_step, const float *src, ptrdiff
 // Four vectors at a time hide the latency of the FMAs; what is left goes one vector at a time.
 static void FN(row)(float *out, size_t n, const float *const *taps, const float *w, size_t n_taps,
                     float bias, const eti_range *range) {
+  ET_ASSERT(ETI_HOLDS(out, n, float) && eti_range_is_valid(range));
+  ET_ASSERT(ETI_HOLDS(taps, n_taps, float *) && ETI_HOLDS(w, n_taps, float));
   const VEC low = V_SET1(range->low), high = V_SET1(range->high), plus = V_SET1(range->plus);
   size_t i = 0;
   for (; i + 4 * LANES <= n; i += 4 * LANES) {
@@ -103,6 +108,9 @@ static inline __attribute__((always_inline)) void FN(some_rows)(
 // Sixteen accumulators where there are registers for them.
 static void FN(rows)(float *out, size_t out_step, size_t n, const float *const *taps,
                      const float *w, size_t n_taps, const float *bias, const eti_range *range) {
+  ET_ASSERT(ETI_HOLDS(out, n, float) && eti_range_is_valid(range));
+  ET_ASSERT(ETI_HOLDS(taps, n_taps, float *) && ETI_HOLDS(w, n_taps, float));
+  ET_ASSERT(ETI_HOLDS(bias, ETI_CONV_ROWS, float));
   const size_t nv = LANES == 16 ? 4 : 2;
   size_t i = 0;
   for (; i + nv * LANES <= n; i += nv * LANES)
@@ -160,6 +168,9 @@ static inline __attribute__((always_inline)) void FN(all_channels)(
 static void FN(pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n,
                        const float *const *taps, ptrdiff_t tap_step, const float *w, size_t w_step,
                        size_t n_taps, const float *bias, const eti_range *range) {
+  ET_ASSERT(ETI_HOLDS(out, n_pixels * n, float) && eti_range_is_valid(range));
+  ET_ASSERT(ETI_HOLDS(taps, n_taps, float *) && ETI_HOLDS(w, n_taps * n, float));
+  ET_ASSERT(ETI_HOLDS_OR_NULL(bias, float) && (n_taps == 0 || w_step >= n));
   ptrdiff_t at = 0;
   for (; n_pixels >= 4; n_pixels -= 4, out += 4 * out_step, at += 4 * tap_step)
     FN(all_channels)(out, out_step, 4, n, taps, at, tap_step, w, w_step, n_taps, bias, range);

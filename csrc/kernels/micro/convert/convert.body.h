@@ -1,6 +1,7 @@
 // convert.body.h — the source of every variant of convert.h. The including file says what its table
 // is called, ETI_CONVERT_TABLE, and which ETI_CONVERT_HALVES has the instructions for f16: that
 // type goes through f32 in blocks, as its values do.
+#include "kernels/contract.h"
 #include "kernels/loops/cast_values.h"
 #include "kernels/micro/convert/convert.h"
 #include "kernels/micro/eltwise/eltwise.h"
@@ -22,6 +23,7 @@
 
 #define FROM_F16(to, bytes)                                            \
   static void convert_f16_##to(void *dst, const void *src, size_t n) { \
+    ET_ASSERT(ETI_HOLDS(src, n, uint16_t) && (n == 0 || dst != NULL)); \
     float block[BLOCK];                                                \
     const uint16_t *from = src;                                        \
     for (size_t i = 0; i < n; i += BLOCK) {                            \

@@ -3,6 +3,7 @@
 // of all others to f16. All undefined again at the end.
 #define CONVERT(to, type)                                                                   \
   static void CAST_NAME(FROM, to)(void *dst, const void *src, size_t n) {                   \
+    ET_ASSERT(ETI_HOLDS(dst, n, type) && ETI_HOLDS(src, n, FROM_TYPE));                     \
     type *out = dst;                                                                        \
     const FROM_TYPE *from = src;                                                            \
     ETI_NO_DEPENDENCES                                                                      \
@@ -23,6 +24,7 @@ CONVERT(f64, double)
 #undef CONVERT
 
 static void CAST_NAME(FROM, f16)(void *dst, const void *src, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, uint16_t) && ETI_HOLDS(src, n, FROM_TYPE));
   uint16_t *out = dst;
   const FROM_TYPE *from = src;
 #ifdef FROM_IS_F32

@@ -357,19 +357,24 @@ CIRCULAR(tan)
 // ---- rows
 
 static float row_sum(const float *x, size_t n) {
+  ET_ASSERT(n > 0 && ETI_HOLDS(x, n, float));
   return eti_row_sum_f32(x, n);
 }
 static float row_sum_square_diff(const float *x, size_t n, float mean) {
+  ET_ASSERT(n > 0 && ETI_HOLDS(x, n, float));
   return eti_row_square_diff_f32(x, n, mean);
 }
 static float row_max(const float *x, size_t n) {
+  ET_ASSERT(n > 0 && ETI_HOLDS(x, n, float));
   return eti_row_max_f32(x, n);
 }
 static float row_min(const float *x, size_t n) {
+  ET_ASSERT(n > 0 && ETI_HOLDS(x, n, float));
   return eti_row_min_f32(x, n);
 }
 
 static void row_softmax(float *out, const float *x, size_t n) {
+  ET_ASSERT(n > 0 && ETI_HOLDS(out, n, float) && ETI_HOLDS(x, n, float));
   const float max = row_max(x, n);
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) out[i] = eti_exp_term_f32(x[i] - max);
@@ -381,6 +386,7 @@ static void row_softmax(float *out, const float *x, size_t n) {
 // The exponentials are summed by pieces that fit a buffer, so that x survives where out is another
 // array than x and where it is not; each piece has the lanes of row_sum.
 static void row_log_softmax(float *out, const float *x, size_t n) {
+  ET_ASSERT(n > 0 && ETI_HOLDS(out, n, float) && ETI_HOLDS(x, n, float));
   const float max = row_max(x, n);
   double sum = 0.0;
   float piece[512];
@@ -471,6 +477,8 @@ static void rows_softmax_upright(float *out, const float *x, size_t n, size_t ro
 }
 
 static void rows_softmax_short(float *out, const float *x, size_t n, size_t rows, bool log) {
+  ET_ASSERT(n > 0 && n <= ETI_SHORT_ROW);
+  ET_ASSERT(ETI_HOLDS(out, rows, float) && ETI_HOLDS(x, rows, float));
   (n <= UPRIGHT ? rows_softmax_upright : rows_softmax_flat)(out, x, n, rows, log);
 }
 
@@ -488,6 +496,7 @@ enum { WIDE_SUMS = 2 };
 typedef double wide_sums __attribute__((vector_size(8 * WIDE_SUMS), aligned(8), may_alias));
 
 static void rows_sum_wide(double *y, const float *const *x, size_t n_rows, size_t n) {
+  ET_ASSERT(ETI_HOLDS(y, n, double) && ETI_HOLDS(x, n_rows, float *));
   size_t i = 0;
   for (; n - i >= 8 * WIDE_SUMS; i += 8 * WIDE_SUMS) {
     wide_sums *const to = (wide_sums *)(y + i);
@@ -529,6 +538,7 @@ static void rows_sum_wide(double *y, const float *const *x, size_t n_rows, size_
 // ---- halves. The instructions give the bits of the arithmetic of half.h.
 
 static void f16_to_f32(float *out, const uint16_t *x, size_t n) {
+  ET_ASSERT(ETI_HOLDS(out, n, float) && ETI_HOLDS(x, n, uint16_t));
   size_t i = 0;
 #if defined(__AVX512F__)
   for (; i + 16 <= n; i += 16)
@@ -544,6 +554,7 @@ static void f16_to_f32(float *out, const uint16_t *x, size_t n) {
 }
 
 static void f32_to_f16(uint16_t *out, const float *x, size_t n) {
+  ET_ASSERT(ETI_HOLDS(out, n, uint16_t) && ETI_HOLDS(x, n, float));
   size_t i = 0;
 #if defined(__AVX512F__)
   for (; i + 16 <= n; i += 16)
@@ -561,11 +572,13 @@ static void f32_to_f16(uint16_t *out, const float *x, size_t n) {
 }
 
 static void bf16_to_f32(float *out, const uint16_t *x, size_t n) {
+  ET_ASSERT(ETI_HOLDS(out, n, float) && ETI_HOLDS(x, n, uint16_t));
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) out[i] = eti_bf16_to_f32(x[i]);
 }
 
 static void f32_to_bf16(uint16_t *out, const float *x, size_t n) {
+  ET_ASSERT(ETI_HOLDS(out, n, uint16_t) && ETI_HOLDS(x, n, float));
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) out[i] = eti_f32_to_bf16(x[i]);
 }

@@ -45,6 +45,7 @@ static void FN(mixed_angles)(void *const p[], const ptrdiff_t s[], size_t n,
 }
 
 static void FN(angles)(void *const p[], const ptrdiff_t s[], size_t n, const FN(angle_loops) * f) {
+  ET_ASSERT(ETI_HOLDS(p[0], n, T) && ETI_HOLDS(p[1], n, T));
   for (size_t i = 0; i < n; i += ANGLES) {
     const size_t m = n - i < ANGLES ? n - i : ANGLES;
     void *const q[2] = {(char *)p[0] + (ptrdiff_t)i * s[0], (char *)p[1] + (ptrdiff_t)i * s[1]};

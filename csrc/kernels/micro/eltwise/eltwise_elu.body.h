@@ -16,6 +16,7 @@ static bool FN(all_positive)(const void *x, ptrdiff_t stride, size_t n) {
 }
 
 static void FN(elu)(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  ET_ASSERT(ETI_HOLDS(p[0], n, T) && ETI_HOLDS(p[1], n, T) && ETI_HOLDS(params, 3, T));
   for (size_t i = 0; i < n; i += BLOCK) {
     const size_t m = n - i < BLOCK ? n - i : BLOCK;
     void *const q[2] = {(char *)p[0] + (ptrdiff_t)i * s[0], (char *)p[1] + (ptrdiff_t)i * s[1]};

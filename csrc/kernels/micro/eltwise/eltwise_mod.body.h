@@ -27,6 +27,7 @@ static bool FN(any_far)(void *const p[], const ptrdiff_t s[], size_t n) {
 
 static void FN(remainders)(void *const p[], const ptrdiff_t s[], size_t n, eti_loop near,
                            eti_loop far) {
+  ET_ASSERT(ETI_HOLDS(p[0], n, T) && ETI_HOLDS(p[1], n, T) && ETI_HOLDS(p[2], n, T));
   for (size_t i = 0; i < n; i += PAIRS) {
     const size_t m = n - i < PAIRS ? n - i : PAIRS;
     void *q[3];

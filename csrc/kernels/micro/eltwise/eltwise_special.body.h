@@ -7,6 +7,7 @@
 
 static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
                                              const void *params) {
+  ET_ASSERT(ETI_HOLDS(p[0], n, T) && ETI_HOLDS(p[1], n, T));
   (void)params;
   for (size_t i = 0; i < n; i += BLOCK) {
     const size_t m = n - i < BLOCK ? n - i : BLOCK;

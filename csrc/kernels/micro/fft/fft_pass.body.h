@@ -2,6 +2,7 @@
 // compilers vectorise over q. The including file sets, and this file undefines: T, SUFFIX, and
 // FFT_IS_F64.
 
+#include "kernels/contract.h"
 #include "kernels/micro/fft/fft_pass_zip.h"
 
 #define CAT_(a, b) a##_##b
@@ -291,7 +292,17 @@ PASS(7)
 PASS(8)
 #undef PASS
 
+// Whether elements of T can be in the planes.
+ALWAYS bool FN(hold)(eti_fft_planes x) {
+  return ETI_HOLDS(x.re, 1, T) && ETI_HOLDS(x.im, 1, T);
+}
+
 static void FN(pass)(const eti_fft_pass *pass, eti_fft_planes dst, eti_fft_planes src) {
+  ET_ASSERT(pass->m > 0 && pass->s > 0);
+  ET_ASSERT(pass->radix >= 2 && pass->radix <= ETI_FFT_MAX_RADIX);
+  ET_ASSERT(pass->radix % 2 != 0 || pass->radix == 2 || pass->radix == 4 || pass->radix == 8);
+  ET_ASSERT(FN(hold)(dst) && FN(hold)(src) && dst.re != src.re && dst.im != src.im);
+  ET_ASSERT(ETI_HOLDS(pass->twiddles, pass->m - 1, T));
   static void (*const passes[])(const eti_fft_pass *, eti_fft_planes, eti_fft_planes) = {
       [2] = FN(pass2), [3] = FN(pass3), [4] = FN(pass4),
       [5] = FN(pass5), [7] = FN(pass7), [8] = FN(pass8)};
@@ -300,12 +311,14 @@ static void FN(pass)(const eti_fft_pass *pass, eti_fft_planes dst, eti_fft_plane
     passes[radix](pass, dst, src);
     return;
   }
+  ET_ASSERT(ETI_HOLDS(pass->roots, radix, T));
   const FN(complex) *w = pass->twiddles;
   for (size_t p = 0; p < pass->m; p++, w += radix - 1)
     FN(radix_odd)(FN(rows_of)(pass, dst, src, p), pass->s, radix, pass->roots, w, p == 0);
 }
 
 static void FN(multiply)(eti_fft_planes x, const void *factors, size_t n, size_t lanes) {
+  ET_ASSERT(FN(hold)(x) && ETI_HOLDS(factors, n, T));
   T *restrict re = x.re, *restrict im = x.im;
   const FN(complex) *const f = factors;
   for (size_t i = 0; i < n; i++, re += lanes, im += lanes) {
@@ -390,6 +403,7 @@ static size_t FN(write_tiles)(void *const *lines, const T *re, const T *im, size
 #endif
 
 static void FN(read)(eti_fft_planes to, const void *const *lines, size_t lanes, size_t n) {
+  ET_ASSERT(FN(hold)(to) && ETI_HOLDS(lines, lanes, void *));
   T *const re = to.re, *const im = to.im;
   size_t l = 0, done = 0;
 #if FFT_VECTOR_BYTES > 0
@@ -414,6 +428,7 @@ static void FN(read)(eti_fft_planes to, const void *const *lines, size_t lanes, 
 
 static void FN(write)(void *const *lines, eti_fft_planes from, size_t lanes, size_t n,
                       double factor, unsigned order) {
+  ET_ASSERT(FN(hold)(from) && ETI_HOLDS(lines, lanes, void *) && eti_fft_has_order(n, order));
   const T *const re = from.re, *const im = from.im, scale = (T)factor;
   size_t l = 0, done = 0;
 #if FFT_VECTOR_BYTES > 0
@@ -443,6 +458,7 @@ static void FN(write)(void *const *lines, eti_fft_planes from, size_t lanes, siz
 
 static void FN(read_rows)(eti_fft_planes to, const void *from, ptrdiff_t step, size_t lanes,
                           size_t n) {
+  ET_ASSERT(FN(hold)(to) && ETI_HOLDS(from, n, T));
   T *restrict re = to.re, *restrict im = to.im;
   const T *restrict x = from;
   for (size_t i = 0; i < n; i++, re += lanes, im += lanes, x += 2 * step) {
@@ -456,6 +472,7 @@ static void FN(read_rows)(eti_fft_planes to, const void *from, ptrdiff_t step, s
 
 static void FN(read_turned)(eti_fft_planes to, const void *from, const void *factors, size_t step,
                             size_t lanes, size_t n) {
+  ET_ASSERT(FN(hold)(to) && ETI_HOLDS(from, n, T) && ETI_HOLDS(factors, n, T));
   T *restrict re = to.re, *restrict im = to.im;
   const T *restrict x = from, *restrict f = factors;
   for (size_t i = 0; i < n; i++, re += lanes, im += lanes, x += 2 * step, f += 2 * step) {
@@ -471,6 +488,7 @@ static void FN(read_turned)(eti_fft_planes to, const void *from, const void *fac
 
 static void FN(write_rows)(void *to, ptrdiff_t step, eti_fft_planes from, size_t lanes, size_t n,
                            double factor, unsigned order) {
+  ET_ASSERT(ETI_HOLDS(to, n, T) && FN(hold)(from) && eti_fft_has_order(n, order));
   const T scale = (T)factor;
   T *restrict y = to;
   for (size_t i = 0; i < n; i++, y += 2 * step) {
@@ -550,6 +568,9 @@ ALWAYS void FN(unfold_ends)(eti_fft_planes dst, eti_fft_planes src, size_t m, si
 
 static void FN(unfold)(eti_fft_planes dst, eti_fft_planes src, const void *table, size_t m,
                        size_t lanes, unsigned order) {
+  ET_ASSERT(m > 0 && lanes > 0 && ETI_HOLDS(table, m + 1, T) && eti_fft_has_order(m, order));
+  ET_ASSERT(FN(hold)(dst) && FN(hold)(src) && dst.re != src.re && dst.im != src.im);
+  ET_ASSERT(lanes > 1 || order == 0);
   const FN(complex) *const roots = table;
   FN(unfold_ends)(dst, src, m, lanes);
   if (lanes == 1) FN(mirror_line)(dst, src, roots, m, true);
@@ -560,6 +581,8 @@ static void FN(unfold)(eti_fft_planes dst, eti_fft_planes src, const void *table
 
 static void FN(fold)(eti_fft_planes dst, eti_fft_planes src, const void *table, size_t m,
                      size_t lanes) {
+  ET_ASSERT(m > 0 && lanes > 0 && ETI_HOLDS(table, m + 1, T));
+  ET_ASSERT(FN(hold)(dst) && FN(hold)(src) && dst.re != src.re && dst.im != src.im);
   const FN(complex) *const roots = table;
   FN(mirror_lanes)(dst, src, roots[0], 0, 0, m, lanes, false);
   if (lanes == 1) FN(mirror_line)(dst, src, roots, m, false);

@@ -33,6 +33,11 @@ static inline size_t eti_fft_place(size_t i, size_t n, unsigned order) {
   return (i & (((size_t)1 << order) - 1)) * (n >> order) + (i >> order);
 }
 
+// Whether n numbers can be in such an order.
+static inline bool eti_fft_has_order(size_t n, unsigned order) {
+  return order < 8 && n % ((size_t)1 << order) == 0;
+}
+
 typedef struct eti_fft_micro {
   uint8_t dtype;  // et_dtype of a part: f32 or f64
   uint8_t esize;

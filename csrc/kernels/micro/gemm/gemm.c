@@ -417,6 +417,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
       if (u == first || u % r->splits == 0) {
         g.job = u / r->splits;
         r->job(r->ctx, g.job, &g);
+        ET_ASSERT(eti_gemm_is_valid(&g, r->shape));
       }
       part p = {.m1 = g.m, .n1 = g.n};
       const size_t height = r->split_m ? g.a.height : g.kernel->nr;
@@ -435,7 +436,8 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
 
 void eti_gemm_run(const et_pool *pool, const eti_gemm *shape, size_t n_jobs, eti_gemm_job_fn job,
                   const void *ctx, void *work, size_t bytes) {
-  ET_ASSERT(bytes >= ETI_GEMM_MIN_WORK);
+  ET_ASSERT(bytes >= ETI_GEMM_MIN_WORK && (uintptr_t)work % WORK_ALIGN == 0);
+  ET_ASSERT(shape->kernel != NULL && job != NULL);
   if (n_jobs == 0 || shape->m == 0 || shape->n == 0) return;
   size_t n_slots = at_most(pool == NULL ? 1 : pool->n_threads, bytes / ETI_GEMM_MIN_WORK);
   const double cost = (double)shape->m * (double)shape->n * (double)(shape->k + 1) * (double)n_jobs;

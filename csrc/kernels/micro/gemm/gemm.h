@@ -176,6 +176,19 @@ struct eti_gemm {
   size_t job;
 };
 
+// Whether a job agrees with its shape and says where operands and results are.
+static inline bool eti_gemm_is_valid(const eti_gemm *g, const eti_gemm *shape) {
+  const eti_gemm_operand *const a = &g->a, *const b = &g->b;
+  const bool has_bias = g->init == ETI_GEMM_ROWS || g->init == ETI_GEMM_COLS;
+  return g->kernel == shape->kernel && g->m == shape->m && g->n == shape->n && g->k == shape->k &&
+         (a->data != NULL || a->pack != NULL || a->point != NULL) && a->height >= 1 &&
+         a->height <= (a->point != NULL ? g->kernel->rows_mr : g->kernel->mr) &&
+         (a->point == NULL || (a->segment > 0 && b->data != NULL)) &&
+         (b->data != NULL || b->pack != NULL) && b->height == g->kernel->nr &&
+         (g->c != NULL || (g->store != NULL && (g->init != ETI_GEMM_KEEP || g->load != NULL))) &&
+         (!has_bias || g->bias != NULL) && (g->range == NULL || g->kernel->limit != NULL);
+}
+
 // Pack functions over a_view / b_view (any element type, any steps) and the store function over
 // c_view.
 void eti_gemm_pack_a_view(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,

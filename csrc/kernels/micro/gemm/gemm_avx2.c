@@ -5,7 +5,7 @@
 
 #include <immintrin.h>
 
-#include "runtime/check.h"
+#include "kernels/contract.h"
 
 // Masks for partial vectors: the first n elements are on.
 static inline __m256i lanes8(size_t n) {

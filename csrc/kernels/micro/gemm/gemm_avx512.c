@@ -6,7 +6,7 @@
 
 #include <immintrin.h>
 
-#include "runtime/check.h"
+#include "kernels/contract.h"
 
 static inline __mmask16 lanes16(size_t n) {
   return (__mmask16)((1u << n) - 1u);
@@ -48,6 +48,7 @@ static inline __attribute__((always_inline)) void transpose16(__m512 r[16]) {
 // Up to 16 rows at a time, 16 values of k at a time.
 static void pack_rows_f32__avx512(void *dst, size_t width, const void *src, size_t row_step,
                                   size_t n, size_t n_k) {
+  ET_ASSERT(n <= width && ETI_HOLDS(dst, width * n_k, float) && ETI_HOLDS(src, n * n_k, float));
   float *const to = dst;
   const float *const from = src;
   for (size_t i0 = 0; i0 < width; i0 += 16) {

@@ -7,7 +7,7 @@
 #include <arm_neon.h>
 #include <string.h>
 
-#include "runtime/check.h"
+#include "kernels/contract.h"
 
 // Partial vectors: the first n elements, the others 0.
 static inline float32x4_t load_f32(const float *p, size_t n) {

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "runtime/check.h"
+#include "kernels/contract.h"
 
 #define T float
 #define SUFFIX f32__scalar

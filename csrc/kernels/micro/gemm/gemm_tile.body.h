@@ -142,6 +142,12 @@ INLINE void FN(rows_of)(const eti_gemm_tile *t, const size_t m, const size_t nv,
   } while (left > 0);
 }
 
+// Whether a tile says where its results go and begin.
+INLINE bool FN(has_c)(const eti_gemm_tile *t) {
+  const bool has_bias = t->init == ETI_GEMM_ROWS || t->init == ETI_GEMM_COLS;
+  return ETI_HOLDS(t->c, 1, T) && ETI_HOLDS(t->bias, has_bias ? 1 : 0, T);
+}
+
 // One row of A, several panels of B: panel p starts where the tile of it alone would.
 INLINE eti_gemm_tile FN(panel_of)(const eti_gemm_tile *t, const size_t p) {
   eti_gemm_tile one = *t;
@@ -152,6 +158,8 @@ INLINE eti_gemm_tile FN(panel_of)(const eti_gemm_tile *t, const size_t p) {
 }
 
 static void FN(tile_row)(const eti_gemm_tile *t) {
+  ET_ASSERT(FN(has_c)(t) && ETI_HOLDS(t->a, t->k, T) && ETI_HOLDS(t->b, t->k, T));
+  ET_ASSERT(t->k == 0 || t->b_panel_step >= (size_t)LANES * NV);
   VEC acc[ETI_GEMM_ROW_PANELS][NV];
   for (size_t p = 0; p < ETI_GEMM_ROW_PANELS; p++) {
     const eti_gemm_tile one = FN(panel_of)(t, p);
@@ -245,18 +253,21 @@ INLINE void FN(tile_height)(const eti_gemm_tile *t, const size_t m, const size_t
 
 static void FN(tile)(const eti_gemm_tile *t, size_t m, size_t n) {
   ET_ASSERT(m >= 1 && m <= MR && n >= 1 && n <= (size_t)LANES * NV);
-  ET_ASSERT(t->c != NULL && (t->k == 0 || (t->a != NULL && t->b != NULL)));
+  ET_ASSERT(FN(has_c)(t) && ETI_HOLDS(t->a, t->k, T) && ETI_HOLDS(t->b, t->k, T));
+  ET_ASSERT(m == 1 || t->c_step >= n);
   FN(tile_height)(t, m, n, false, MR);
 }
 
 static void FN(tile_rows)(const eti_gemm_tile *t, size_t m, size_t n) {
   ET_ASSERT(m >= 1 && m <= ROWS_MR && n >= 1 && n <= (size_t)LANES * NV);
-  ET_ASSERT(t->c != NULL && t->b != NULL && t->rows != NULL && t->segment > 0);
+  ET_ASSERT(FN(has_c)(t) && ETI_HOLDS(t->b, 1, T) && ETI_HOLDS(t->rows, 1, void *));
+  ET_ASSERT(t->segment > 0 && (m == 1 || t->c_step >= n));
   FN(tile_height)(t, m, n, true, ROWS_MR);
 }
 
 #ifdef V_LIMIT
 static void FN(limit)(T *c, size_t c_step, size_t m, size_t n, const eti_range *range) {
+  ET_ASSERT(ETI_HOLDS(c, m * n, T) && (m <= 1 || c_step >= n) && eti_range_is_valid(range));
   const VEC low = V_SET1(range->low), high = V_SET1(range->high), plus = V_SET1(range->plus);
   for (; m > 0; m--, c += c_step) {
     size_t j = 0;
@@ -269,6 +280,7 @@ static void FN(limit)(T *c, size_t c_step, size_t m, size_t n, const eti_range *
 #ifndef PACK_ROWS
 static void FN(pack_rows)(void *dst, size_t width, const void *src, size_t row_step, size_t n,
                           size_t n_k) {
+  ET_ASSERT(n <= width && ETI_HOLDS(dst, width * n_k, T) && ETI_HOLDS(src, n * n_k, T));
   T *const to = dst;
   const T *const from = src;
   for (size_t i = 0; i < n; i++) {

@@ -2,6 +2,7 @@
 // is called, ETI_DENSE_TABLE. Gaussian elimination with row exchanges and Householder reflections
 // as LAPACK's here, eigen- and singular values in linalg_spectral.body.h. Every loop over numbers
 // runs along rows and is one of the four below.
+#include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/linalg/linalg.h"
 #include "kernels/micro/math/math_core.h"
@@ -80,6 +81,7 @@ ETI_INLINE size_t eliminate(double *a, size_t m, size_t n, bool exchanges, int32
 }
 
 static size_t lu(double *a, size_t m, size_t n, bool exchanges, int32_t *pivots) {
+  ET_ASSERT(ETI_HOLDS(a, m * n, double) && ETI_HOLDS(pivots, m < n ? m : n, int32_t));
   if (m == 4 && n == 4) return eliminate(a, 4, 4, exchanges, pivots);
   if (m == 3 && n == 3) return eliminate(a, 3, 3, exchanges, pivots);
   if (m == 2 && n == 2) return eliminate(a, 2, 2, exchanges, pivots);
@@ -102,6 +104,7 @@ ETI_INLINE void substitute(const double *t, size_t n, bool upper, bool unit, dou
 
 static void triangular_solve(const double *t, size_t n, bool upper, bool unit, double *b,
                              size_t k) {
+  ET_ASSERT(ETI_HOLDS(t, n * n, double) && ETI_HOLDS(b, n * k, double));
   substitute(t, n, upper, unit, b, k);
 }
 
@@ -113,6 +116,8 @@ ETI_INLINE void solve_with(const double *factors, size_t n, const int32_t *pivot
 }
 
 static void lu_solve(const double *factors, size_t n, const int32_t *pivots, double *b, size_t k) {
+  ET_ASSERT(ETI_HOLDS(factors, n * n, double) && ETI_HOLDS(b, n * k, double));
+  ET_ASSERT(ETI_HOLDS(pivots, n, int32_t));
   if (n == 4 && k == 4) {
     solve_with(factors, 4, pivots, b, 4);
   } else if (n == 3 && k == 3) {
@@ -128,6 +133,7 @@ static void lu_solve(const double *factors, size_t n, const int32_t *pivots, dou
 
 // Column j of L is also kept in row j, beyond the diagonal, for the rows below.
 static size_t cholesky(double *a, size_t n) {
+  ET_ASSERT(ETI_HOLDS(a, n * n, double));
   for (size_t j = 0; j < n; j++) {
     double *const row = a + j * n;
     if (!(row[j] > 0.0)) return j + 1;
@@ -170,6 +176,8 @@ static void reflect(const double *a, size_t m, size_t n, size_t j, double tau, d
 }
 
 static void qr(double *a, size_t m, size_t n, double *q, size_t columns, double *work) {
+  ET_ASSERT(columns <= m && ETI_HOLDS(a, m * n, double) && ETI_HOLDS(q, m * columns, double));
+  ET_ASSERT(ETI_HOLDS(work, m < n ? m : n, double));
   const size_t steps = m < n ? m : n;
   double *const dots = work + steps;
   for (size_t j = 0; j < steps; j++) {

@@ -220,6 +220,8 @@ static void sweep_tridiagonal(double *d, double *e, size_t low, size_t high, dou
 }
 
 static void eigen(double *a, size_t n, double *values, double *v, double *work) {
+  ET_ASSERT(ETI_HOLDS(a, n * n, double) && ETI_HOLDS(values, n, double));
+  ET_ASSERT(ETI_HOLDS_OR_NULL(v, double) && ETI_HOLDS(work, n, double));
   double *const e = work, *const c = work + n, *const s = c + n;
   const double unit = scale_into_range(a, n * n);
   make_tridiagonal(a, n, values, e, c, s);
@@ -351,6 +353,8 @@ static void make_diagonal(const bidiagonal *b) {
 
 static void svd(double *a, size_t rows, size_t n, size_t m, bool vectors, double *values, double *v,
                 double *work) {
+  ET_ASSERT(n <= rows && rows <= m && ETI_HOLDS(a, rows * m, double));
+  ET_ASSERT(ETI_HOLDS(values, n, double) && ETI_HOLDS(v, n, double) && ETI_HOLDS(work, n, double));
   double *const e = work, *const first = e + n, *const second = first + n,
                 *const third = second + n;
   const double unit = scale_into_range(a, n * m);

@@ -19,6 +19,7 @@ static inline __attribute__((always_inline)) void FN(max_step)(T *restrict best,
 }
 
 static void FN(max)(void *best, int32_t *at, const void *x, size_t step, int32_t first, size_t n) {
+  ET_ASSERT(ETI_HOLDS(best, n, T) && ETI_HOLDS(at, n, int32_t) && ETI_HOLDS(x, n, T));
   if (step == 1) {
     FN(max_step)(best, at, x, 1, first, n);
   } else if (step == 2) {
@@ -43,6 +44,8 @@ static inline __attribute__((always_inline)) void FN(merge_step)(T *restrict bes
 
 static void FN(merge)(void *best, int32_t *at, const void *x, const int32_t *x_at, size_t step,
                       size_t n) {
+  ET_ASSERT(ETI_HOLDS(best, n, T) && ETI_HOLDS(at, n, int32_t));
+  ET_ASSERT(ETI_HOLDS(x, n, T) && ETI_HOLDS(x_at, n, int32_t));
   if (step == 1) {
     FN(merge_step)(best, at, x, x_at, 1, n);
   } else if (step == 2) {
@@ -58,6 +61,7 @@ static inline __attribute__((always_inline)) void FN(add_step)(T *restrict sum, 
 }
 
 static void FN(add)(void *sum, const void *x, size_t step, size_t n) {
+  ET_ASSERT(ETI_HOLDS(sum, n, T) && ETI_HOLDS(x, n, T));
   if (step == 1) {
     FN(add_step)(sum, x, 1, n);
   } else if (step == 2) {
@@ -68,6 +72,7 @@ static void FN(add)(void *sum, const void *x, size_t step, size_t n) {
 }
 
 static void FN(fold)(void *sum, const void *x, size_t n) {
+  ET_ASSERT(ETI_HOLDS(sum, 1, T) && ETI_HOLDS(x, n, T));
   T total = *(T *)sum;
   for (size_t i = 0; i < n; i++) total = (T)((U)total + (U)((const T *)x)[i]);
   *(T *)sum = total;

@@ -1,6 +1,7 @@
 // row_pool_avx2.c — the loops of pool.h compiled with AVX2.
 #include "kernels/micro/pool/row_pool.h"
 
+#include "kernels/contract.h"
 #include "runtime/et.h"
 
 #define T float

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "kernels/micro/isa_select.h"
+#include "kernels/contract.h"
 #include "runtime/et.h"
 
 #define T float
@@ -47,6 +48,7 @@ const eti_pool_micro *eti_pool_micro_best(int type) {
 }
 
 void eti_pool_start_max(const eti_pool_micro *micro, void *best, size_t n) {
+  ET_ASSERT(micro != NULL && (n == 0 || best != NULL));
   switch (micro->dtype) {
     case ET_F32:
       for (size_t i = 0; i < n; i++) ((float *)best)[i] = -INFINITY;

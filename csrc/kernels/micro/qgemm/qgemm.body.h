@@ -162,12 +162,14 @@ INLINE void all_rows(const eti_qtile *t, const limits *l, bool is_float) {
 }
 
 static void ISA(tile_i8)(const eti_qtile *given) {
+  ET_ASSERT(eti_qtile_is_valid(given, false));
   const eti_qtile t = *given;
   const limits l = limits_of(t.scale, t.add, t.low, t.high, t.zero);
   all_rows(&t, &l, false);
 }
 
 static void ISA(tile_f32)(const eti_qtile *given) {
+  ET_ASSERT(eti_qtile_is_valid(given, true));
   const eti_qtile t = *given;
   const limits l = limits_of(t.scale, t.add, 0, 0.0f, 0);
   all_rows(&t, &l, true);
@@ -220,6 +222,7 @@ INLINE void pixels(const eti_qdepthwise *given, size_t channels, size_t n_taps) 
 }
 
 static void ISA(depthwise)(const eti_qdepthwise *d) {
+  ET_ASSERT(eti_qdepthwise_is_valid(d));
   if (d->channels != NR) {
     pixels(d, d->channels, d->n_taps);
   } else if (d->n_taps == 9) {
@@ -245,6 +248,7 @@ INLINE void widen_16(int16_t *dst, const int8_t *src) {
 
 // The last step may do again what the one before did.
 static void ISA(widen)(int16_t *dst, const int8_t *src, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, int16_t) && ETI_HOLDS(src, n, int8_t));
   if (n >= 16) {
     for (size_t i = 0; i + 16 <= n; i += 16) widen_16(dst + i, src + i);
     if (n % 16 != 0) widen_16(dst + n - 16, src + n - 16);

@@ -14,8 +14,11 @@
 #ifndef ET_MICRO_QGEMM_H
 #define ET_MICRO_QGEMM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "kernels/contract.h"
 
 enum {
   ETI_QGEMM_NR = 16,
@@ -56,6 +59,31 @@ typedef struct eti_qdepthwise {
   float high;       // limit less the zero point
   int32_t low, zero;
 } eti_qdepthwise;
+
+// Whether pointers and sizes of a tile of i8 or of f32 keep to the contract above.
+static inline bool eti_qtile_is_valid(const eti_qtile *t, bool is_float) {
+  const bool has_columns = ETI_HOLDS(t->start, 1, int32_t) && ETI_HOLDS(t->scale, 1, float) &&
+                           ETI_HOLDS(t->add, 1, float) && t->n >= 1 && t->n <= ETI_QGEMM_NR;
+  const bool has_rows = ETI_HOLDS(t->a, t->m * t->pairs, int16_t) &&
+                        (t->m <= 1 || t->a_step >= 2 * t->pairs) &&
+                        ETI_HOLDS(t->w, t->pairs, int8_t);
+  const bool has_limits = t->low >= INT8_MIN && t->low <= INT8_MAX && t->zero >= INT8_MIN &&
+                          t->zero <= INT8_MAX && t->high == t->high;
+  const bool has_scales = ETI_HOLDS(t->row_zero, t->m, int32_t) &&
+                          ETI_HOLDS(t->row_scale, t->m, float) && t->row_step <= 1;
+  return has_columns && has_rows && (t->m <= 1 || t->out_step >= t->n) &&
+         (is_float ? has_scales && ETI_HOLDS(t->out, t->m, float)
+                   : has_limits && ETI_HOLDS(t->out, t->m, int8_t));
+}
+
+// The same of a panel of channels.
+static inline bool eti_qdepthwise_is_valid(const eti_qdepthwise *d) {
+  return ETI_HOLDS(d->taps, d->n * d->n_taps, int8_t *) && d->n_taps <= ETI_QGEMM_MAX_TAPS &&
+         ETI_HOLDS(d->w, d->n_taps, int8_t) && ETI_HOLDS(d->start, 1, int32_t) &&
+         ETI_HOLDS(d->scale, 1, float) && ETI_HOLDS(d->add, 1, float) && d->channels >= 1 &&
+         d->channels <= ETI_QGEMM_NR && ETI_HOLDS(d->out, d->n, int8_t) && d->low >= INT8_MIN &&
+         d->low <= INT8_MAX && d->zero >= INT8_MIN && d->zero <= INT8_MAX && d->high == d->high;
+}
 
 typedef struct eti_qgemm_micro {
   void (*tile_i8)(const eti_qtile *t);

@@ -23,6 +23,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/contract.h"
+
 enum {
   ETI_QGROUPS_NR = 16,
   ETI_QGROUPS_ROWS = 4,  // a block of rows that is a multiple of it leaves no tile unfilled
@@ -63,6 +65,18 @@ static inline size_t eti_qgroups_parts(size_t group, size_t n_groups) {
 // Bytes of a group of a panel.
 static inline size_t eti_qgroups_group_bytes(size_t group) {
   return (group / ETI_QGROUPS_STEP + (group % ETI_QGROUPS_STEP != 0)) * ETI_QGROUPS_STEP_BYTES;
+}
+
+// Whether pointers and sizes of a tile keep to the contract above; `begins` where a variant reads
+// them.
+static inline bool eti_qgroups_tile_is_valid(const eti_qgroups_tile *t) {
+  const bool has_scale =
+      t->is_bf16 ? ETI_HOLDS(t->scale, 1, uint16_t) : ETI_HOLDS(t->scale, 1, float);
+  return t->group > 0 && ETI_HOLDS(t->a, t->m * t->n_groups, int8_t) &&
+         ETI_HOLDS(t->w, t->n_groups, uint8_t) && has_scale && ETI_HOLDS(t->sum, 1, float) &&
+         ETI_HOLDS(t->add, 1, float) && t->n >= 1 && t->n <= ETI_QGROUPS_NR &&
+         ETI_HOLDS(t->row_scale, t->m, float) && ETI_HOLDS(t->row_zero, t->m, int32_t) &&
+         ETI_HOLDS(t->out, t->m, float) && (t->m <= 1 || t->out_step >= t->n);
 }
 
 // The best of this CPU.

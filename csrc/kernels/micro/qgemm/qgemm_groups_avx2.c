@@ -48,6 +48,8 @@ static size_t part_at(size_t group, size_t k) {
 }
 
 static void begins__avx2(const int8_t *a, size_t m, size_t group, size_t n_groups, int32_t *to) {
+  ET_ASSERT(group > 0);
+  ET_ASSERT(ETI_HOLDS(a, m * n_groups, int8_t) && ETI_HOLDS(to, m * n_groups, int32_t));
   for (size_t i = 0; i < m * n_groups; i++, a += group) {
     for (size_t k = 0; k < group; k += PART) *to++ = begin_of(a + k, part_at(group, k));
   }
@@ -296,6 +298,7 @@ static void four_plain_rows(const eti_qgroups_tile *t, size_t first) {
 }
 
 static void tile__avx2(const eti_qgroups_tile *t) {
+  ET_ASSERT(eti_qgroups_tile_is_valid(t) && ETI_HOLDS(t->begins, t->m * t->n_groups, int32_t));
   typedef void (*some_rows)(const eti_qgroups_tile *, size_t);
   static const some_rows any[] = {NULL, one_row, two_rows, three_rows, four_rows};
   static const some_rows plain[] = {NULL, one_plain_row, two_plain_rows, three_plain_rows,

@@ -78,6 +78,7 @@ static void add_group(const eti_qgroups_tile *t, size_t j, const uint32_t sums[N
 }
 
 static void tile(const eti_qgroups_tile *t) {
+  ET_ASSERT(eti_qgroups_tile_is_valid(t));
   for (size_t r = 0; r < t->m; r++) {
     const int8_t *const a = t->a + r * t->n_groups * t->group;
     float totals[NR] = {0};

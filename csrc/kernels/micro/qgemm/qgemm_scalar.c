@@ -31,6 +31,7 @@ static int8_t limited(uint32_t sum, float scale, float add, float high, int32_t 
 }
 
 static void tile_i8(const eti_qtile *t) {
+  ET_ASSERT(eti_qtile_is_valid(t, false));
   for (size_t r = 0; r < t->m; r++) {
     uint32_t sums[NR];
     for (size_t c = 0; c < NR; c++) sums[c] = (uint32_t)t->start[c];
@@ -42,6 +43,7 @@ static void tile_i8(const eti_qtile *t) {
 }
 
 static void tile_f32(const eti_qtile *t) {
+  ET_ASSERT(eti_qtile_is_valid(t, true));
   for (size_t r = 0; r < t->m; r++) {
     uint32_t sums[NR] = {0};
     sum_row(t, r, sums);
@@ -54,6 +56,7 @@ static void tile_f32(const eti_qtile *t) {
 }
 
 static void depthwise(const eti_qdepthwise *d) {
+  ET_ASSERT(eti_qdepthwise_is_valid(d));
   for (size_t i = 0; i < d->n; i++) {
     const int8_t *const *const taps = d->taps + i * d->n_taps;
     int8_t *const out = d->out + i * d->out_step;
@@ -67,6 +70,7 @@ static void depthwise(const eti_qdepthwise *d) {
 }
 
 static void widen(int16_t *dst, const int8_t *src, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, int16_t) && ETI_HOLDS(src, n, int8_t));
   for (size_t i = 0; i < n; i++) dst[i] = src[i];
 }
 

@@ -2,6 +2,8 @@
 // Rows go block by block: the compiler sees arrays of one type at a time. The including file gives
 // ISA(name), QELTWISE_TABLE, run_vectors and lookup_bytes.
 
+#include "kernels/contract.h"
+
 enum { BLOCK = 64 };
 
 #define INLINE static inline __attribute__((always_inline))
@@ -30,6 +32,8 @@ INLINE void widen_values(float *to, const int8_t *q, size_t step, float scale, f
 
 INLINE void row(int8_t *out, const int8_t *a, const int8_t *b, size_t a_step, size_t b_step,
                 const eti_qbinary *k, size_t n, int kind) {
+  ET_ASSERT(a_step <= 1 && b_step <= 1 && k != NULL && k->low <= k->high);
+  ET_ASSERT(n == 0 || (out != NULL && a != NULL && b != NULL));
   const float inverse = k->inverse, zero = k->zero, low = k->low, high = k->high;
   const float a_scale = k->a_scale, a_zero = k->a_zero, b_scale = k->b_scale, b_zero = k->b_zero;
   const size_t done = run_vectors(out, a, b, a_step, b_step, k, n, kind);
@@ -61,14 +65,17 @@ static void ISA(mul)(int8_t *out, const int8_t *a, const int8_t *b, size_t a_ste
 }
 
 static void ISA(max)(int8_t *out, const int8_t *x, size_t n) {
+  ET_ASSERT(n == 0 || (out != NULL && x != NULL));
   for (size_t i = 0; i < n; i++) out[i] = x[i] > out[i] ? x[i] : out[i];
 }
 
 static void ISA(lookup)(int8_t *out, const int8_t *in, const int8_t *table, size_t n) {
+  ET_ASSERT(table != NULL && (n == 0 || (out != NULL && in != NULL)));
   lookup_bytes(out, in, table, n);
 }
 
 static void ISA(sum)(int32_t *restrict out, const int8_t *restrict x, size_t n) {
+  ET_ASSERT(ETI_HOLDS(out, n, int32_t) && ETI_HOLDS(x, n, int8_t));
   for (size_t i = 0; i < n; i++) out[i] += x[i];
 }
 

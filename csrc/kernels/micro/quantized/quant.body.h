@@ -7,6 +7,11 @@
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
 
+// Limits are whole numbers of T's range, which is what makes the conversion to T exact.
+static inline bool FN(has_limits)(const eti_quant_row *r) {
+  return r != NULL && r->low >= -ETI_QUANT_LIMIT && r->low <= r->high && r->high <= ETI_QUANT_LIMIT;
+}
+
 // NaN passes the comparisons and ends as 0.
 static inline __attribute__((always_inline)) T FN(limited)(float q, float low, float high) {
   q = q < low ? low : q;
@@ -24,12 +29,16 @@ static inline __attribute__((always_inline)) T FN(one)(float x, float inverse, f
 }
 
 static void FN(quantize)(void *dst, const float *x, const eti_quant_row *r, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, T) && ETI_HOLDS(x, n, float));
+  ET_ASSERT(FN(has_limits)(r) && ETI_HOLDS(r->inverse, 1, float) && ETI_HOLDS(r->zero, 1, float));
   T *restrict const q = dst;
   const float inverse = r->inverse[0], zero = r->zero[0], low = r->low, high = r->high;
   for (size_t i = 0; i < n; i++) q[i] = FN(one)(x[i], inverse, zero, low, high);
 }
 
 static void FN(quantize_each)(void *dst, const float *x, const eti_quant_row *r, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, T) && ETI_HOLDS(x, n, float));
+  ET_ASSERT(FN(has_limits)(r) && ETI_HOLDS(r->inverse, n, float) && ETI_HOLDS(r->zero, n, float));
   T *restrict const q = dst;
   const float *restrict const inverse = r->inverse, *restrict const zero = r->zero;
   const float low = r->low, high = r->high;
@@ -38,6 +47,7 @@ static void FN(quantize_each)(void *dst, const float *x, const eti_quant_row *r,
 
 static void FN(quantize_token)(void *dst, const float *x, double inverse, double zero,
                                const eti_quant_row *r, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, T) && ETI_HOLDS(x, n, float) && FN(has_limits)(r));
   T *restrict const q = dst;
   const float low = r->low, high = r->high;
   for (size_t i = 0; i < n; i++) {
@@ -49,18 +59,23 @@ static void FN(quantize_token)(void *dst, const float *x, double inverse, double
 }
 
 static void FN(dequantize)(float *y, const void *src, const eti_quant_row *r, size_t n) {
+  ET_ASSERT(ETI_HOLDS(y, n, float) && ETI_HOLDS(src, n, T));
+  ET_ASSERT(r != NULL && ETI_HOLDS(r->scale, 1, float) && ETI_HOLDS(r->zero, 1, float));
   const T *restrict const q = src;
   const float scale = r->scale[0], zero = r->zero[0];
   for (size_t i = 0; i < n; i++) y[i] = ((float)(int32_t)q[i] - zero) * scale;
 }
 
 static void FN(dequantize_each)(float *y, const void *src, const eti_quant_row *r, size_t n) {
+  ET_ASSERT(ETI_HOLDS(y, n, float) && ETI_HOLDS(src, n, T));
+  ET_ASSERT(r != NULL && ETI_HOLDS(r->scale, n, float) && ETI_HOLDS(r->zero, n, float));
   const T *restrict const q = src;
   const float *restrict const scale = r->scale, *restrict const zero = r->zero;
   for (size_t i = 0; i < n; i++) y[i] = ((float)(int32_t)q[i] - zero[i]) * scale[i];
 }
 
 static void FN(dequantize_token)(float *y, const void *src, double scale, double zero, size_t n) {
+  ET_ASSERT(ETI_HOLDS(y, n, float) && ETI_HOLDS(src, n, T));
   const T *restrict const q = src;
   for (size_t i = 0; i < n; i++) y[i] = (float)(((double)(int32_t)q[i] - zero) * scale);
 }

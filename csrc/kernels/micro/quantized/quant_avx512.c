@@ -1,6 +1,7 @@
 // quant_avx512.c — the loops of quant.h compiled with AVX-512 F, BW, DQ, VL.
 #include "kernels/micro/quantized/quant.h"
 
+#include "kernels/contract.h"
 #include "runtime/et.h"
 
 #define T uint8_t

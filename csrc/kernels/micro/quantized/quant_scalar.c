@@ -3,6 +3,7 @@
 #include "kernels/micro/quantized/quant.h"
 
 #include "kernels/micro/isa_select.h"
+#include "kernels/contract.h"
 #include "runtime/et.h"
 
 #define T uint8_t

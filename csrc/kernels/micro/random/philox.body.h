@@ -1,6 +1,7 @@
 // philox.body.h — the source of every variant of random.h. The including file says what its table
 // is called, ETI_RANDOM_TABLE, and gives `lanes`, a vector of u64, and multiply(), which multiplies
 // lanes that hold 32 bits by such a number.
+#include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f32.h"
 
@@ -36,6 +37,7 @@ static inline __attribute__((always_inline)) void draw_blocks(const eti_random_s
 }
 
 static void bits(const eti_random_stream *s, uint64_t first, size_t n, uint64_t *out) {
+  ET_ASSERT(s != NULL && n <= ETI_RANDOM_BLOCK && ETI_HOLDS(out, n, uint64_t));
   _Alignas(64) uint64_t room[2 * LANES];
   for (size_t done = 0; done < n;) {
     const size_t skip = (size_t)((first + done) % 2);  // one half of a block was drawn before
@@ -53,17 +55,21 @@ static void bits(const eti_random_stream *s, uint64_t first, size_t n, uint64_t 
 
 static void uniform_f32(float *restrict out, const uint64_t *restrict in, size_t n,
                         unsigned places) {
+  ET_ASSERT(places >= 1 && places <= 24);
+  ET_ASSERT(ETI_HOLDS(out, n, float) && ETI_HOLDS(in, n, uint64_t));
   const unsigned shift = 64 - places;
   const float unit = eti_f32_from_bits((127u - places) << 23);
   for (size_t i = 0; i < n; i++) out[i] = (float)(int32_t)(in[i] >> shift) * unit;
 }
 
 static void uniform_f64(double *restrict out, const uint64_t *restrict in, size_t n) {
+  ET_ASSERT(ETI_HOLDS(out, n, double) && ETI_HOLDS(in, n, uint64_t));
   for (size_t i = 0; i < n; i++) out[i] = (double)(int64_t)(in[i] >> 11) * 0x1p-53;
 }
 
 // 1 - u lies in (0, 1].
 static void normal(double *restrict out, const uint64_t *restrict in, size_t n) {
+  ET_ASSERT(n % 2 == 0 && ETI_HOLDS(out, n, double) && ETI_HOLDS(in, n, uint64_t));
   for (size_t i = 0; i < n / 2; i++) {
     const double u = (double)(int64_t)(in[2 * i] >> 11) * 0x1p-53;
     const double v = (double)(int64_t)(in[2 * i + 1] >> 11) * 0x1p-53;
@@ -76,6 +82,7 @@ static void normal(double *restrict out, const uint64_t *restrict in, size_t n) 
 }
 
 static void exponential(double *restrict out, const uint64_t *restrict in, size_t n) {
+  ET_ASSERT(ETI_HOLDS(out, n, double) && ETI_HOLDS(in, n, uint64_t));
   for (size_t i = 0; i < n; i++)
     out[i] = -eti_log_d(1.0 - (double)(int64_t)(in[i] >> 11) * 0x1p-53);
 }

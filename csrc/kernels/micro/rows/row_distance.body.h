@@ -2,6 +2,7 @@
 // its table is called, ETI_DISTANCE_TABLE.
 #include "kernels/micro/rows/row_distance.h"
 
+#include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f32.h"
 
@@ -59,6 +60,8 @@ static void add_half(double *acc, const double *x, const double *tile, size_t n,
 
 static void add(double acc[ETI_TILE], const double *x, const double *tile, size_t n,
                 eti_norm_kind kind) {
+  ET_ASSERT(kind == ETI_NORM_ZERO || kind == ETI_NORM_ONE || kind == ETI_NORM_INFINITE);
+  ET_ASSERT(ETI_HOLDS(acc, 1, double) && ETI_HOLDS(x, n, double) && ETI_HOLDS(tile, n, double));
   add_half(acc, x, tile, n, kind);
   add_half(acc + HALF, x, tile + HALF, n, kind);
 }
@@ -92,6 +95,7 @@ static void add(double acc[ETI_TILE], const double *x, const double *tile, size_
 #include "kernels/micro/rows/row_distance_squares.inc.h"
 
 static void roots(float *out, ptrdiff_t step, const float sums[][ETI_TILE], size_t n) {
+  ET_ASSERT(ETI_HOLDS(out, n, float) && ETI_HOLDS(sums, n, float));
   for (size_t i = 0; i < n; i++, out += step) {
     ETI_NO_DEPENDENCES
     for (size_t l = 0; l < ETI_TILE; l++) out[l] = sqrtf(sums[i][l]);

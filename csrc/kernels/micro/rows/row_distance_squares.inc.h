@@ -7,6 +7,8 @@
 #ifdef ROWS_VECTOR
 static void FN(squares)(T acc[ETI_TILE_GROUP][ETI_TILE], const void *const x[ETI_TILE_GROUP],
                         const T *tile, size_t n) {
+  ET_ASSERT(ETI_HOLDS(acc, 1, T) && ETI_HOLDS(tile, n, T));
+  for (size_t i = 0; i < ETI_TILE_GROUP; i++) ET_ASSERT(ETI_HOLDS(x[i], n, T));
   const T *const x0 = x[0], *const x1 = x[1], *const x2 = x[2], *const x3 = x[3], *const x4 = x[4],
                  *const x5 = x[5], *const x6 = x[6], *const x7 = x[7];
   for (size_t l = 0; l < ETI_TILE; l += sizeof(ROWS_VECTOR) / sizeof(T)) {
@@ -38,6 +40,8 @@ static void FN(squares)(T acc[ETI_TILE_GROUP][ETI_TILE], const void *const x[ETI
 #else
 static void FN(squares)(T acc[ETI_TILE_GROUP][ETI_TILE], const void *const x[ETI_TILE_GROUP],
                         const T *tile, size_t n) {
+  ET_ASSERT(ETI_HOLDS(acc, 1, T) && ETI_HOLDS(tile, n, T));
+  for (size_t i = 0; i < ETI_TILE_GROUP; i++) ET_ASSERT(ETI_HOLDS(x[i], n, T));
   for (size_t k = 0; k < n; k++) {
     for (size_t g = 0; g < ETI_TILE_GROUP; g++) {
       for (size_t l = 0; l < ETI_TILE; l++) {

@@ -18,6 +18,7 @@ static inline T FN(tree)(T lanes[16]) {
 }
 
 static double FN(sum)(const void *src, size_t n) {
+  ET_ASSERT(ETI_HOLDS(src, n, T));
   const T *const x = src;
   T lanes[16] = {0};
   size_t i = 0;
@@ -29,6 +30,7 @@ static double FN(sum)(const void *src, size_t n) {
 }
 
 static double FN(squares)(const void *src, double mean_, size_t n) {
+  ET_ASSERT(ETI_HOLDS(src, n, T));
   const T *const x = src;
   const T mean = (T)mean_;
   T lanes[16] = {0};
@@ -42,6 +44,8 @@ static double FN(squares)(const void *src, double mean_, size_t n) {
 
 static void FN(normalize)(void *dst, const void *src, double mean_, double rstd_,
                           const void *weight, const void *bias, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, T) && ETI_HOLDS(src, n, T));
+  ET_ASSERT(ETI_HOLDS_OR_NULL(weight, T) && ETI_HOLDS_OR_NULL(bias, T));
   T *const out = dst;
   const T *const x = src, *const w = weight, *const b = bias;
   const T mean = (T)mean_, rstd = (T)rstd_;
@@ -62,6 +66,7 @@ static void FN(normalize)(void *dst, const void *src, double mean_, double rstd_
 
 static void FN(affine)(void *dst, const void *src, double mean_, double scale_, double shift_,
                        size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, T) && ETI_HOLDS(src, n, T));
   T *const out = dst;
   const T *const x = src;
   const T mean = (T)mean_, scale = (T)scale_, shift = (T)shift_;
@@ -71,6 +76,8 @@ static void FN(affine)(void *dst, const void *src, double mean_, double scale_, 
 
 static void FN(affine_each)(void *dst, const void *src, const void *means, const void *scales,
                             const void *shifts, size_t n) {
+  ET_ASSERT(ETI_HOLDS(dst, n, T) && ETI_HOLDS(src, n, T));
+  ET_ASSERT(ETI_HOLDS(means, n, T) && ETI_HOLDS(scales, n, T) && ETI_HOLDS(shifts, n, T));
   T *const out = dst;
   const T *const x = src, *const mean = means, *const scale = scales, *const shift = shifts;
   ETI_NO_DEPENDENCES

@@ -1,6 +1,7 @@
 // row_norm_avx2.c — the loops of row_norm.h compiled with AVX2.
 #include "kernels/micro/rows/row_norm.h"
 
+#include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f32.h"
 

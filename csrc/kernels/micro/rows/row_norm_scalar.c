@@ -2,6 +2,7 @@
 // Also chooses between the variants.
 #include "kernels/micro/rows/row_norm.h"
 
+#include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f32.h"
 

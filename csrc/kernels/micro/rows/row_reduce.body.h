@@ -2,6 +2,7 @@
 // table is called, ETI_REDUCE_TABLE.
 #include "kernels/micro/rows/row_reduce.h"
 
+#include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f64.h"
 #include "kernels/micro/rows/rows_f32.h"
@@ -186,6 +187,8 @@ ETI_INLINE double product_of_eight(const float *x, ptrdiff_t s) {
 
 #define ARG_EXTREME(name, type, better)                                               \
   static void name(type *best, int64_t *at, const type *x, int64_t place, size_t n) { \
+    ET_ASSERT(ETI_HOLDS(best, n, type) && ETI_HOLDS(at, n, int64_t));                 \
+    ET_ASSERT(ETI_HOLDS(x, n, type));                                                 \
     ETI_NO_DEPENDENCES                                                                \
     for (size_t i = 0; i < n; i++) {                                                  \
       const type a = x[i], b = best[i];                                               \
@@ -207,6 +210,7 @@ ARG_EXTREME(last_min_i64, int64_t, a <= b)
 // ---- logarithms of sums of exponentials
 
 static void log_add_exp_f32(double *at, const double *x, size_t n) {
+  ET_ASSERT(ETI_HOLDS(at, n, double) && ETI_HOLDS(x, n, double));
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) {
     const double a = at[i], b = x[i], low = a < b ? a : b, high = a < b ? b : a;
@@ -217,6 +221,7 @@ static void log_add_exp_f32(double *at, const double *x, size_t n) {
 }
 
 static void log_add_exp_f64(double *at, const double *x, size_t n) {
+  ET_ASSERT(ETI_HOLDS(at, n, double) && ETI_HOLDS(x, n, double));
   ETI_NO_DEPENDENCES
   for (size_t i = 0; i < n; i++) {
     const double a = at[i], b = x[i], low = a < b ? a : b, high = a < b ? b : a;

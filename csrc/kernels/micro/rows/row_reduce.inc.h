@@ -9,8 +9,10 @@
 //   REDUCE_CENTERED             defined where the center counts
 #ifdef REDUCE_CENTERED
 #define REDUCE_CENTER(c, j) ((c)[j])
+#define REDUCE_HAS_CENTER(c, w) ETI_HOLDS(c, w, REDUCE_TYPE)
 #else
 #define REDUCE_CENTER(c, j) 0
+#define REDUCE_HAS_CENTER(c, w) true
 #endif
 #ifndef REDUCE_ACC
 #define REDUCE_ACC REDUCE_TYPE
@@ -73,6 +75,8 @@ ETI_INLINE REDUCE_TYPE ETI_LOOP_NAME(REDUCE_NAME, row)(REDUCE_TYPE a, const REDU
 
 static void ETI_LOOP_NAME(REDUCE_NAME, rows)(void *acc, const void *x, ptrdiff_t step, size_t n,
                                              size_t w, const void *center) {
+  ET_ASSERT(n > 0 && ETI_HOLDS(acc, w, REDUCE_ACC) && ETI_HOLDS(x, w, REDUCE_TYPE));
+  ET_ASSERT(REDUCE_HAS_CENTER(center, w));
   REDUCE_ACC *a = acc;
   const REDUCE_TYPE *e = x, *c = center;
   (void)c;
@@ -83,6 +87,8 @@ static void ETI_LOOP_NAME(REDUCE_NAME, rows)(void *acc, const void *x, ptrdiff_t
 
 static void ETI_LOOP_NAME(REDUCE_NAME, columns)(void *acc, const void *x, ptrdiff_t step, size_t n,
                                                 size_t w, const void *center) {
+  ET_ASSERT(n > 0 && ETI_HOLDS(acc, w, REDUCE_ACC) && ETI_HOLDS(x, w, REDUCE_TYPE));
+  ET_ASSERT(REDUCE_HAS_CENTER(center, w));
   REDUCE_ACC *a = acc;
   const REDUCE_TYPE *e = x, *c = center;
   (void)c;
@@ -106,4 +112,5 @@ static void ETI_LOOP_NAME(REDUCE_NAME, columns)(void *acc, const void *x, ptrdif
 #undef REDUCE_ROW
 #undef REDUCE_EIGHT
 #undef REDUCE_CENTER
+#undef REDUCE_HAS_CENTER
 #undef REDUCE_CENTERED

@@ -2,6 +2,7 @@
 // file says what its table is called, ETI_SAMPLE_TABLE.
 #include "kernels/micro/sample/grid_sample_kernel.h"
 
+#include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f32.h"
 
@@ -49,6 +50,7 @@
 
 static void place_f32(eti_sample_taps_f32 *taps, const eti_sample_axis *a, const float *grid,
                       ptrdiff_t step, size_t n) {
+  ET_ASSERT(n <= ETI_SAMPLE_BLOCK && ETI_HOLDS(grid, n, float));
   float at[ETI_SAMPLE_BLOCK];
   if (step == 2) {  // an image's grid, as it mostly lies
     for (size_t i = 0; i < n; i++) at[i] = grid[2 * i];
@@ -61,6 +63,8 @@ static void place_f32(eti_sample_taps_f32 *taps, const eti_sample_axis *a, const
 static size_t join_f32(eti_sample_corners *c, const eti_sample_taps_f32 *d,
                        const eti_sample_taps_f32 *h, const eti_sample_taps_f32 *w, int64_t mode,
                        size_t n) {
+  ET_ASSERT(c != NULL && h != NULL && w != NULL && n <= ETI_SAMPLE_BLOCK);
+  ET_ASSERT(d == NULL || mode != ETI_SAMPLE_BICUBIC);  // 64 corners have no room
   const size_t taps = mode == ETI_SAMPLE_NEAREST ? 1 : mode == ETI_SAMPLE_BILINEAR ? 2 : 4;
   size_t count = 0;
   for (size_t z = 0; z < (d == NULL ? 1 : taps); z++) {
@@ -132,6 +136,9 @@ ETI_INLINE void blend_corners(float *out, const float *plane, const eti_sample_c
 
 static void blend_near(float *out, const float *plane, const eti_sample_corners *c, size_t count,
                        size_t n) {
+  ET_ASSERT(count == 1 || count == 4 || count == 8 || count == 16);
+  ET_ASSERT(c != NULL && n <= ETI_SAMPLE_BLOCK);
+  ET_ASSERT(ETI_HOLDS(out, n, float) && ETI_HOLDS(plane, 1, float));
   switch (count) {
     case 1:
       blend_corners(out, plane, c, 1, n);

@@ -25,6 +25,8 @@ ETI_INLINE double FN(patch)(const T *plane, const eti_sample_taps *h, const eti_
 
 static void FN(blend)(double *out, const void *data, const eti_sample_taps *d,
                       const eti_sample_taps *h, const eti_sample_taps *w, int64_t mode, size_t n) {
+  ET_ASSERT(n <= ETI_SAMPLE_BLOCK && ETI_HOLDS(out, n, double) && ETI_HOLDS(data, 1, T));
+  ET_ASSERT(h != NULL && w != NULL && (d == NULL || mode != ETI_SAMPLE_BICUBIC));
   const T *const plane = data;
   if (mode == ETI_SAMPLE_NEAREST && d == NULL) {
     ETI_NO_DEPENDENCES

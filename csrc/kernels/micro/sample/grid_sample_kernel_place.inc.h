@@ -72,6 +72,10 @@ ETI_INLINE T FN(cubic)(T d) {
 }
 
 static void FN(place)(TAPS *taps, const eti_sample_axis *a, const T *grid, size_t n) {
+  ET_ASSERT(taps != NULL && n <= ETI_SAMPLE_BLOCK && ETI_HOLDS(grid, n, T));
+  ET_ASSERT(a != NULL && a->size >= 1);
+  ET_ASSERT(a->mode >= ETI_SAMPLE_BILINEAR && a->mode <= ETI_SAMPLE_BICUBIC);
+  ET_ASSERT(a->padding >= ETI_SAMPLE_ZEROS && a->padding <= ETI_SAMPLE_REFLECTION);
   T p[ETI_SAMPLE_BLOCK], whole[ETI_SAMPLE_BLOCK];
   if (a->wide) {
     for (size_t i = 0; i < n; i++) p[i] = FN(unnormalized)(a, true, grid[i]);

@@ -1,0 +1,20 @@
+// contract.h — predicates in which loops and micro-kernels state their contracts, for ET_ASSERT at
+// the head of each entry point. Debug builds check them for every instruction set; release builds
+// have none of their code. Overlap of operands is not among them: a damaged file may arrange it,
+// and then gets other numbers, never other memory. Relies on runtime/check.h.
+#ifndef ET_KERNELS_CONTRACT_H
+#define ET_KERNELS_CONTRACT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/check.h"
+
+// Whether n elements of a type can be at p: an aligned address; any address for none.
+#define ETI_HOLDS(p, n, type) \
+  ((n) == 0 || ((p) != NULL && (uintptr_t)(const void *)(p) % _Alignof(type) == 0))
+
+// The same for a pointer that is NULL when the operand is absent.
+#define ETI_HOLDS_OR_NULL(p, type) ((uintptr_t)(const void *)(p) % _Alignof(type) == 0)
+
+#endif  // ET_KERNELS_CONTRACT_H

@@ -70,8 +70,8 @@ static inline size_t eti_qgroups_group_bytes(size_t group) {
 // Whether pointers and sizes of a tile keep to the contract above; `begins` where a variant reads
 // them.
 static inline bool eti_qgroups_tile_is_valid(const eti_qgroups_tile *t) {
-  const bool has_scale =
-      t->is_bf16 ? ETI_HOLDS(t->scale, 1, uint16_t) : ETI_HOLDS(t->scale, 1, float);
+  const bool has_scale = t->is_bf16 ? ETI_HOLDS(t->scale, t->n_groups, uint16_t)
+                                    : ETI_HOLDS(t->scale, t->n_groups, float);
   return t->group > 0 && ETI_HOLDS(t->a, t->m * t->n_groups, int8_t) &&
          ETI_HOLDS(t->w, t->n_groups, uint8_t) && has_scale && ETI_HOLDS(t->sum, 1, float) &&
          ETI_HOLDS(t->add, 1, float) && t->n >= 1 && t->n <= ETI_QGROUPS_NR &&

@@ -1,0 +1,120 @@
+// eltwise_binary.body.h — functions of two floats, part of eltwise.body.h: each a name of
+// ETI_BINARY_LIST and an expression of a and b, in f32 and in f64. k points to the parameters. Also
+// clamp with bounds that are operands, of all real types.
+
+#define LOOP_NAME add
+#define LOOP_EXPR(a, b) (a + b)
+#define LOOP_CHEAP
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME sub
+#define LOOP_EXPR(a, b) (a - b)
+#define LOOP_CHEAP
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME mul
+#define LOOP_EXPR(a, b) (a * b)
+#define LOOP_CHEAP
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME div
+#define LOOP_EXPR(a, b) (a / b)
+#define LOOP_CHEAP
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME add_scaled
+#define LOOP_EXPR(a, b) (a + b * k[0])
+#define LOOP_CHEAP
+#include "kernels/micro/eltwise/binary_float.inc.h"
+// ATen's rules: NaN wins in maximum and minimum.
+#define LOOP_NAME maximum
+#define LOOP_EXPR(a, b) (((a > b) | (a != a)) ? a : b)
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME minimum
+#define LOOP_EXPR(a, b) (((a < b) | (a != a)) ? a : b)
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME power
+#define LOOP_EXPR(a, b) F(pow)(a, b)
+#include "kernels/micro/eltwise/binary_float.inc.h"
+static void pow_f32(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  power_f32(p, s, n, params);
+}
+// One exponent for all is repeated in memory: what compilers know to be the same they branch on,
+// and then find no vectors.
+static void pow_f64(void *const p[], const ptrdiff_t s[], size_t n, const void *params) {
+  double exponents[256];
+  if (s[2] != 0 || n < 8) {
+    power_f64(p, s, n, params);
+    return;
+  }
+  for (size_t i = 0; i < 256; i++) exponents[i] = *(const double *)p[2];
+  const ptrdiff_t steps[3] = {s[0], s[1], sizeof exponents[0]};
+  for (size_t i = 0; i < n; i += 256) {
+    void *const q[3] = {(char *)p[0] + (ptrdiff_t)i * s[0], (char *)p[1] + (ptrdiff_t)i * s[1],
+                        exponents};
+    power_f64(q, steps, n - i < 256 ? n - i : 256, params);
+  }
+}
+#define LOOP_NAME atan2
+#define LOOP_EXPR(a, b) F(atan2)(a, b)
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME hypot
+#define LOOP_EXPR(a, b) F(hypot)(a, b)
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME nextafter
+#define LOOP_EXPR(a, b) F(nextafter)(a, b)
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME glu
+#define LOOP_EXPR(a, b) (a * F(sigmoid)(b))
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME div_trunc
+#define LOOP_EXPR(a, b) F(trunc)(a / b)
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME div_floor_near
+#define LOOP_EXPR(a, b) F(div_floor)(a, b, F(near_mod)(a, b))
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME div_floor_far
+#define LOOP_EXPR(a, b) F(div_floor)(a, b, F(fmod)(a, b))
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME fmod_near
+#define LOOP_EXPR(a, b) F(near_mod)(a, b)
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME fmod_far
+#define LOOP_EXPR(a, b) F(fmod)(a, b)
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME remainder_near
+#define LOOP_EXPR(a, b) F(mod_positive)(F(near_mod)(a, b), b)
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME remainder_far
+#define LOOP_EXPR(a, b) F(mod_positive)(F(fmod)(a, b), b)
+#include "kernels/micro/eltwise/binary_float.inc.h"
+
+#define T float
+#define SUFFIX f32
+#include "kernels/micro/eltwise/eltwise_mod.body.h"
+#define T double
+#define SUFFIX f64
+#include "kernels/micro/eltwise/eltwise_mod.body.h"
+
+#define LOOP_NAME igamma
+#define LOOP_EXPR(a, x) ((CTYPE)eti_igamma((double)a, (double)x, false, sizeof(CTYPE) == 8))
+#define LOOP_CHEAP
+#include "kernels/micro/eltwise/binary_float.inc.h"
+#define LOOP_NAME igammac
+#define LOOP_EXPR(a, x) ((CTYPE)eti_igamma((double)a, (double)x, true, sizeof(CTYPE) == 8))
+#define LOOP_CHEAP
+#include "kernels/micro/eltwise/binary_float.inc.h"
+
+#define T float
+#define SUFFIX f32
+#define WIDE false
+#include "kernels/micro/eltwise/eltwise_zeta.body.h"
+#define T double
+#define SUFFIX f64
+#define WIDE true
+#include "kernels/micro/eltwise/eltwise_zeta.body.h"
+
+// Bounds that are operands: NaN stays, the upper bound wins. Comparisons choose among numbers; a
+// NaN bound is added, where others add -0 (no change).
+#define NAN_OF(bound) (bound != bound ? bound : -(CTYPE)0)
+#define LOOP_NAME clamp3
+#define LOOP_FIRST(x, low) ((x < low ? low : x) + NAN_OF(low))
+#define LOOP_SECOND(t, high) (AT_MOST(t, high) + NAN_OF(high))
+#define LOOP_TYPES ET_TYPES_REAL_BOOL
+#include "kernels/loops/ternary.inc.h"

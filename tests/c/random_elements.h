@@ -48,9 +48,9 @@ static inline void *copy_of(const void *data, size_t bytes) {
 }
 
 // Ranges of all kinds, i choosing: none, one bound, two, two the wrong way round.
-static inline eti_range some_range(size_t i) {
-  const eti_range ranges[4] = {
-      ETI_UNBOUNDED, ETI_RELU_RANGE, {-0.25f, 0.5f, -0.0f}, {0.5f, -0.5f, -0.0f}};
+static inline eti_clamp_range some_range(size_t i) {
+  const eti_clamp_range ranges[4] = {
+      ETI_CLAMP_NONE, ETI_CLAMP_RELU, {-0.25f, 0.5f, -0.0f}, {0.5f, -0.5f, -0.0f}};
   return ranges[i % 4];
 }
 

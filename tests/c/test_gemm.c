@@ -294,7 +294,7 @@ static void limits_are_those_of_the_scalar_kernel(void) {
       float *const got = random_elements(ET_F32, size);
       for (size_t i = 0; i < size; i += 3) got[i] = special[i / 3 % 7];
       float *const expected = copy_of(got, size * sizeof(float));
-      const eti_range range = some_range(n);
+      const eti_clamp_range range = some_range(n);
       fast->limit(got, step, m, n, &range);
       eti_gemm_scalar[ETI_ACC_F32].limit(expected, step, m, n, &range);
       const bool same = memcmp(got, expected, size * sizeof(float)) == 0;

@@ -12,10 +12,10 @@
 #include <math.h>
 
 static void normalisation_equals_the_scalar_one(void) {
-  for (int type = 0; type < ETI_NORM_TYPES; type++) {
-    const eti_norm_micro *const slow = &eti_norm_scalar[type];
+  for (int type = 0; type < ETI_ROW_NORM_TYPES; type++) {
+    const eti_row_norm_micro *const slow = &eti_row_norm_scalar[type];
     for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
-      const eti_norm_micro *const fast = eti_norm_micro_of_isa(type, isa);
+      const eti_row_norm_micro *const fast = eti_row_norm_micro_of_isa(type, isa);
       for (size_t n = 1; fast != NULL && n <= 70; n++) {
         const size_t bytes = n * slow->esize;
         void *const x = random_elements(slow->dtype, n), *const w = random_elements(slow->dtype, n);
@@ -41,10 +41,10 @@ static void normalisation_equals_the_scalar_one(void) {
 }
 
 static void pooling_taps_equal_the_scalar_ones(void) {
-  for (int type = 0; type < ETI_POOL_TYPES; type++) {
-    const eti_pool_micro *const slow = &eti_pool_scalar[type];
+  for (int type = 0; type < ETI_ROW_POOL_TYPES; type++) {
+    const eti_row_pool_micro *const slow = &eti_row_pool_scalar[type];
     for (int isa = 1; isa < ETI_ISA_COUNT; isa++) {
-      const eti_pool_micro *const fast = eti_pool_micro_of_isa(type, isa);
+      const eti_row_pool_micro *const fast = eti_row_pool_micro_of_isa(type, isa);
       for (size_t n = 1; fast != NULL && n <= 50; n++) {
         const size_t step = 1 + n % 3, bytes = n * slow->esize;
         int32_t at[2][50] = {{0}};

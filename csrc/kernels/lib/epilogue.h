@@ -53,7 +53,7 @@ typedef struct eti_epilogue {
   size_t n_steps, n_tensors;
   bool keeps_start;  // a step after the first reads the first one's operand
   bool is_range;     // the only step keeps its operand within `range`
-  eti_range range;
+  eti_clamp_range range;
   eti_epilogue_step steps[ETI_EPILOGUE_STEPS];
 } eti_epilogue;
 

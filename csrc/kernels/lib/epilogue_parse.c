@@ -97,7 +97,8 @@ static void find_range(eti_epilogue *epilogue) {
   const eti_epilogue_step *const step = epilogue->steps;
   const bool is_relu = step->code == ETI_UNARY_relu, is_clamp = step->code == ETI_UNARY_clamp;
   epilogue->is_range = epilogue->n_steps == 1 && (is_relu || is_clamp);
-  epilogue->range = is_relu ? ETI_RELU_RANGE : (eti_range){step->k[0], step->k[1], step->k[2]};
+  epilogue->range =
+      is_relu ? ETI_CLAMP_RELU : (eti_clamp_range){step->k[0], step->k[1], step->k[2]};
 }
 
 static et_status parse_epilogue(const et_kernel_ctx *ctx, et_value *const *args, size_t i,

@@ -47,7 +47,7 @@ void eti_slab_cast(const eti_slab *s, char *base, size_t first, size_t n, uint8_
   }
 }
 
-const void *eti_slab_chunk(const eti_norm_micro *micro, const eti_slab *s, const char *base,
+const void *eti_slab_chunk(const eti_row_norm_micro *micro, const eti_slab *s, const char *base,
                            size_t first, size_t n, void *room) {
   if (s->dtype == micro->dtype && eti_slab_is_row(s)) return base + first * micro->esize;
   eti_slab_cast(s, (char *)(uintptr_t)base, first, n, micro->dtype, room, true);
@@ -58,7 +58,8 @@ static size_t chunk_size(size_t numel, size_t first) {
   return numel - first < ETI_SLAB_CHUNK ? numel - first : ETI_SLAB_CHUNK;
 }
 
-eti_norm_stats eti_norm_stats_of(const eti_norm_micro *micro, const eti_slab *s, const char *base) {
+eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_slab *s,
+                                 const char *base) {
   _Alignas(64) char room[ETI_SLAB_CHUNK * 8];
   double sum = 0, squares = 0;
   for (size_t i = 0; i < s->numel; i += ETI_SLAB_CHUNK) {
@@ -97,7 +98,7 @@ void eti_norm_set_element(const et_tensor *t, size_t i, double value) {
   eti_norm_set_elements(t, i, &value, 1);
 }
 
-void eti_slab_affine(const eti_norm_micro *micro, const eti_slab *xs, const char *x,
+void eti_slab_affine(const eti_row_norm_micro *micro, const eti_slab *xs, const char *x,
                      const eti_slab *os, char *out, double mean, double scale, double shift) {
   _Alignas(64) char room[ETI_SLAB_CHUNK * 8];
   const bool direct = os->dtype == micro->dtype && eti_slab_is_row(os);

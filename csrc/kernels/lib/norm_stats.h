@@ -27,16 +27,17 @@ eti_slab eti_slab_of(const et_tensor *t, uint32_t dims);
 void eti_slab_cast(const eti_slab *s, char *base, size_t first, size_t n, uint8_t type, void *row,
                    bool reading);
 // The chunk as a row of the micro's type: in place, or copied to `room`.
-const void *eti_slab_chunk(const eti_norm_micro *micro, const eti_slab *s, const char *base,
+const void *eti_slab_chunk(const eti_row_norm_micro *micro, const eti_slab *s, const char *base,
                            size_t first, size_t n, void *room);
 // out = (x − mean) · scale + shift over one slab.
-void eti_slab_affine(const eti_norm_micro *micro, const eti_slab *xs, const char *x,
+void eti_slab_affine(const eti_row_norm_micro *micro, const eti_slab *xs, const char *x,
                      const eti_slab *os, char *out, double mean, double scale, double shift);
 
 typedef struct eti_norm_stats {
   double mean, variance;  // variance without correction
 } eti_norm_stats;
-eti_norm_stats eti_norm_stats_of(const eti_norm_micro *micro, const eti_slab *s, const char *base);
+eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_slab *s,
+                                 const char *base);
 
 // Element i of a vector, or `absent` where there is none; and some written, as far as it reaches.
 double eti_norm_element(const et_tensor *t, size_t i, double absent);
@@ -54,8 +55,8 @@ et_status eti_norm_read(const et_kernel_ctx *ctx, et_value *const *args, size_t 
 et_status eti_norm_check_vector(const et_kernel_ctx *ctx, const et_tensor *t, size_t n,
                                 const char *op, const char *what);
 
-static inline const eti_norm_micro *eti_norm_micro_of(uint8_t dtype) {
-  return eti_norm_micro_best(dtype == ET_F64 ? ETI_NORM_F64 : ETI_NORM_F32);
+static inline const eti_row_norm_micro *eti_norm_micro_of(uint8_t dtype) {
+  return eti_row_norm_micro_best(dtype == ET_F64 ? ETI_ROW_NORM_F64 : ETI_ROW_NORM_F32);
 }
 static inline bool eti_slab_is_row(const eti_slab *s) {
   return s->rank == 0 || (s->rank == 1 && s->strides[0] == 1);

@@ -11,10 +11,10 @@
 
 // The stream of the method's next drawing call; ET_INVALID_STATE where the context has no random
 // state.
-static inline et_status eti_random_open(const et_kernel_ctx *ctx, eti_random_stream *s) {
+static inline et_status eti_random_open(const et_kernel_ctx *ctx, eti_philox_stream *s) {
   ET_CHECK(ctx->random != NULL, ctx->err, ET_INVALID_STATE,
            "a random operator needs the random state of a method, and ctx->random is NULL");
-  *s = (eti_random_stream){ctx->random->seed, ctx->random->calls++};
+  *s = (eti_philox_stream){ctx->random->seed, ctx->random->calls++};
   return ET_OK;
 }
 

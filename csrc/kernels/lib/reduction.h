@@ -15,11 +15,11 @@
 #define ETI_REDUCE_BLOCK 256  // results that advance together, and elements cast at a time
 
 typedef struct eti_reducer {
-  et_dtype load;                // ET_F32, ET_F64, ET_I64 or ET_B8: inputs are cast to it
-  et_dtype acc;                 // type of the accumulators
-  eti_scalar init;              // their first value
-  eti_reduce_fn rows, columns;  // of elements of type load, with a center of that type
-  eti_reduce_fn merge;          // columns of accumulators; for reductions that are split
+  et_dtype load;                    // ET_F32, ET_F64, ET_I64 or ET_B8: inputs are cast to it
+  et_dtype acc;                     // type of the accumulators
+  eti_scalar init;                  // their first value
+  eti_row_reduce_fn rows, columns;  // of elements of type load, with a center of that type
+  eti_row_reduce_fn merge;          // columns of accumulators; for reductions that are split
 } eti_reducer;
 
 typedef struct eti_reduction {

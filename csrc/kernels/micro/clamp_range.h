@@ -1,8 +1,8 @@
 // clamp_range.h — bounds that finished f32 results are kept within: the clamp or relu that follows
 // a product or a convolution, done while its results are in registers or near. The arithmetic is
 // that of the operators clamp and relu (micro/eltwise.body.h), bit for bit. Knows no tensor.
-#ifndef ET_MICRO_RANGE_H
-#define ET_MICRO_RANGE_H
+#ifndef ET_CLAMP_RANGE_H
+#define ET_CLAMP_RANGE_H
 
 #include <math.h>
 #include <stdbool.h>
@@ -10,22 +10,22 @@
 
 // Bounds are numbers, or infinite where there is none. `plus` is added at the end: -0 changes
 // nothing, +0 makes a zero of relu positive, NaN says that a bound was NaN.
-typedef struct eti_range {
+typedef struct eti_clamp_range {
   float low, high, plus;
-} eti_range;
+} eti_clamp_range;
 
-#define ETI_UNBOUNDED ((eti_range){-INFINITY, INFINITY, -0.0f})
-#define ETI_RELU_RANGE ((eti_range){0.0f, INFINITY, 0.0f})
+#define ETI_CLAMP_NONE ((eti_clamp_range){-INFINITY, INFINITY, -0.0f})
+#define ETI_CLAMP_RELU ((eti_clamp_range){0.0f, INFINITY, 0.0f})
 
 // Whether the bounds are numbers: instruction sets disagree on NaN.
-static inline bool eti_range_is_valid(const eti_range *range) {
+static inline bool eti_clamp_range_is_valid(const eti_clamp_range *range) {
   return range != NULL && range->low == range->low && range->high == range->high;
 }
 
 // NaN stays NaN.
-static inline float eti_limit(float x, float low, float high, float plus) {
+static inline float eti_clamp(float x, float low, float high, float plus) {
   const float risen = x < low ? low : x;
   return (risen > high ? high : risen) + plus;
 }
 
-#endif  // ET_MICRO_RANGE_H
+#endif  // ET_CLAMP_RANGE_H

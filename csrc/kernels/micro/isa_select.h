@@ -1,8 +1,8 @@
 // isa_select.h — which instruction set the micro-kernels of this process use. Read once, cached in
 // one atomic; every family of micro-kernels keeps its own const table indexed by eti_isa and asks
 // here. Relies on the compiler's target macros and cpuid; knows no kernel.
-#ifndef ET_SELECT_H
-#define ET_SELECT_H
+#ifndef ET_ISA_SELECT_H
+#define ET_ISA_SELECT_H
 
 // Ascending within one architecture: a family that lacks a variant uses the next lower one it has.
 typedef enum eti_isa {
@@ -33,4 +33,4 @@ eti_isa eti_cpu_isa(void);
 // prepared before must not be run after. ETI_ISA_COUNT lifts the limit.
 void eti_cpu_isa_limit(eti_isa limit);
 
-#endif  // ET_SELECT_H
+#endif  // ET_ISA_SELECT_H

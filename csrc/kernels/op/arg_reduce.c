@@ -70,7 +70,7 @@ static void take_integers(best *b, int64_t extreme, const int64_t *x, size_t n) 
 }
 
 static void best_of_run(best *b, const void *x, size_t n) {
-  const eti_reduce_micro *const m = eti_reduce_micro_get();
+  const eti_row_reduce_micro *const m = eti_row_reduce_micro_get();
   if (b->load == ET_F32) {
     const eti_eltwise *const e = eti_eltwise_get();
     take_floats(b, (double)(b->largest ? e->row_max : e->row_min)(x, n), x, n);
@@ -113,7 +113,7 @@ typedef struct columns {
 
 static void best_columns(void *ctx, void *const p[], const ptrdiff_t s[], size_t n) {
   columns *c = ctx;
-  const eti_reduce_micro *const m = eti_reduce_micro_get();
+  const eti_row_reduce_micro *const m = eti_row_reduce_micro_get();
   values x;
   for (size_t i = 0; i < n; i++, c->at++) {
     const bool first = c->at == 0;

@@ -150,7 +150,7 @@ static void fill_group(const distance *d, const offsets *at, size_t i, size_t n_
 // Squares are summed in f32 within a piece, where the result is no f64.
 static void add_squares(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t k,
                         size_t n, const tile *t, tile_sums *sums) {
-  const eti_distance_micro *const micro = eti_distance_micro_get();
+  const eti_row_distance_micro *const micro = eti_row_distance_micro_get();
   group rows;
   for (size_t i = 0; i < n_i; i += ETI_TILE_GROUP) {
     fill_group(d, at, i0 + i, i0 + n_i, k, n, &rows);
@@ -200,7 +200,7 @@ static void add_powers(const distance *d, double sums[ETI_TILE], const double *x
 // sums[i] ∘= rows [i0, i0 + n_i) of a against the tile's.
 static void add_tile(const distance *d, const offsets *at, size_t i0, size_t n_i, size_t k,
                      size_t n, const tile *t, tile_sums *sums) {
-  const eti_distance_micro *const micro = eti_distance_micro_get();
+  const eti_row_distance_micro *const micro = eti_row_distance_micro_get();
   if (d->kind == ETI_NORM_TWO) {
     add_squares(d, at, i0, n_i, k, n, t, sums);
     return;
@@ -242,7 +242,7 @@ static bool store_roots(const distance *d, const offsets *at, size_t i0, size_t 
   if (d->pairs || !is_one_piece(d) || n_j < ETI_TILE || d->out->dtype != ET_F32 || steps[1] != 1)
     return false;
   float *const out = (float *)d->out->data + at->out + (ptrdiff_t)i0 * steps[0] + (ptrdiff_t)j0;
-  eti_distance_micro_get()->roots(out, steps[0], sums->f, n_i);
+  eti_row_distance_micro_get()->roots(out, steps[0], sums->f, n_i);
   return true;
 }
 

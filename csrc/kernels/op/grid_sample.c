@@ -20,20 +20,20 @@ typedef struct sampler {
 } sampler;
 
 static int type_of(uint8_t dtype) {
-  return dtype == ET_F32   ? ETI_SAMPLE_F32
-         : dtype == ET_F64 ? ETI_SAMPLE_F64
-         : dtype == ET_F16 ? ETI_SAMPLE_F16
-                           : ETI_SAMPLE_BF16;
+  return dtype == ET_F32   ? ETI_GRID_SAMPLE_F32
+         : dtype == ET_F64 ? ETI_GRID_SAMPLE_F64
+         : dtype == ET_F16 ? ETI_GRID_SAMPLE_F16
+                           : ETI_GRID_SAMPLE_BF16;
 }
 
-static eti_sample_axis axis_of(const sampler *s, size_t d) {
-  return (eti_sample_axis){.size = s->in[2 - d],
-                           .step = s->steps[2 - d],
-                           .mode = s->mode,
-                           .padding = s->padding,
-                           .align_corners = s->align_corners,
-                           .wide = s->wide,
-                           .volume = s->spatial == 3};
+static eti_grid_sample_axis axis_of(const sampler *s, size_t d) {
+  return (eti_grid_sample_axis){.size = s->in[2 - d],
+                                .step = s->steps[2 - d],
+                                .mode = s->mode,
+                                .padding = s->padding,
+                                .align_corners = s->align_corners,
+                                .wide = s->wide,
+                                .volume = s->spatial == 3};
 }
 
 // n positions of one row, from element `from` of the grid on; `to` and `image` are the first
@@ -42,11 +42,11 @@ static void sample_wide(const sampler *s, ptrdiff_t from, ptrdiff_t to, ptrdiff_
   const et_tensor *x = s->x, *grid = s->grid, *out = s->out;
   const size_t last = s->spatial + 1;
   const ptrdiff_t item = (ptrdiff_t)et_dtype_bytes((et_dtype)x->dtype);
-  const eti_sample_micro *const micro = eti_sample_micro_get();
-  eti_sample_taps taps[3];  // depth, height, width
-  double values[ETI_SAMPLE_BLOCK];
+  const eti_grid_sample_micro *const micro = eti_grid_sample_micro_get();
+  eti_grid_sample_taps taps[3];  // depth, height, width
+  double values[ETI_GRID_SAMPLE_BLOCK];
   for (size_t d = 0; d < s->spatial; d++) {  // the grid names the width first
-    const eti_sample_axis axis = axis_of(s, d);
+    const eti_grid_sample_axis axis = axis_of(s, d);
     eti_casts[grid->dtype][ET_F64](values, 8,
                                    eti_element(grid, from + (ptrdiff_t)d * grid->strides[last]),
                                    grid->strides[last - 1] * item, n);
@@ -65,12 +65,12 @@ static void sample_f32(const sampler *s, ptrdiff_t from, ptrdiff_t to, ptrdiff_t
   const et_tensor *x = s->x, *grid = s->grid, *out = s->out;
   const size_t last = s->spatial + 1;
   const ptrdiff_t step = out->strides[last];
-  const eti_sample_micro *const micro = eti_sample_micro_get();
-  eti_sample_taps_f32 taps[3];
-  eti_sample_corners corners;
-  float values[ETI_SAMPLE_BLOCK];
+  const eti_grid_sample_micro *const micro = eti_grid_sample_micro_get();
+  eti_grid_sample_taps_f32 taps[3];
+  eti_grid_sample_corners corners;
+  float values[ETI_GRID_SAMPLE_BLOCK];
   for (size_t d = 0; d < s->spatial; d++) {
-    const eti_sample_axis axis = axis_of(s, d);
+    const eti_grid_sample_axis axis = axis_of(s, d);
     const ptrdiff_t at = from + (ptrdiff_t)d * grid->strides[last];
     micro->place_f32(&taps[2 - d], &axis, (const float *)grid->data + at, grid->strides[last - 1],
                      n);
@@ -86,7 +86,7 @@ static void sample_f32(const sampler *s, ptrdiff_t from, ptrdiff_t to, ptrdiff_t
 }
 
 static size_t blocks_of(const sampler *s) {
-  return (s->width + ETI_SAMPLE_BLOCK - 1) / ETI_SAMPLE_BLOCK;
+  return (s->width + ETI_GRID_SAMPLE_BLOCK - 1) / ETI_GRID_SAMPLE_BLOCK;
 }
 
 // Items are blocks of rows of positions: images × depth × rows of the grid × blocks of one.
@@ -96,7 +96,7 @@ static void sample_blocks(void *opaque, size_t begin, size_t end) {
   const size_t last = s->spatial + 1, blocks = blocks_of(s), height = s->height,
                depth = s->spatial == 3 ? (size_t)out->sizes[2] : 1;
   for (size_t i = begin; i < end; i++) {
-    const size_t row = i / blocks, x = i % blocks * ETI_SAMPLE_BLOCK;
+    const size_t row = i / blocks, x = i % blocks * ETI_GRID_SAMPLE_BLOCK;
     const ptrdiff_t y = (ptrdiff_t)(row % height), z = (ptrdiff_t)(row / height % depth),
                     n = (ptrdiff_t)(row / height / depth);
     ptrdiff_t from = n * grid->strides[0] + y * grid->strides[last - 2],
@@ -107,7 +107,7 @@ static void sample_blocks(void *opaque, size_t begin, size_t end) {
     }
     from += (ptrdiff_t)x * grid->strides[last - 1];
     to += (ptrdiff_t)x * out->strides[last];
-    const size_t m = s->width - x < ETI_SAMPLE_BLOCK ? s->width - x : ETI_SAMPLE_BLOCK;
+    const size_t m = s->width - x < ETI_GRID_SAMPLE_BLOCK ? s->width - x : ETI_GRID_SAMPLE_BLOCK;
     (s->in_f32 ? sample_f32 : sample_wide)(s, from, to, n * s->x->strides[0], m);
   }
 }
@@ -125,7 +125,7 @@ static void measure_rows(sampler *s) {
   }
   int64_t span = 0;
   for (size_t d = 0; d < 3; d++) span += (s->in[d] - 1) * s->steps[d];
-  s->in_f32 = s->x->dtype == ET_F32 && span < ETI_SAMPLE_SPAN_F32;
+  s->in_f32 = s->x->dtype == ET_F32 && span < ETI_GRID_SAMPLE_SPAN_F32;
 }
 
 static et_status check_grid(const et_kernel_ctx *ctx, const sampler *s) {
@@ -147,9 +147,9 @@ static et_status check_grid(const et_kernel_ctx *ctx, const sampler *s) {
            et_dtype_name((et_dtype)grid->dtype), (int)grid->rank, et_dtype_name((et_dtype)x->dtype),
            (int)x->sizes[0], s->spatial == 3 ? "depth, height, width, " : "height, width, ",
            s->spatial);
-  const int64_t most = s->spatial == 2 ? ETI_SAMPLE_BICUBIC : ETI_SAMPLE_NEAREST;
-  ET_CHECK(s->mode >= ETI_SAMPLE_BILINEAR && s->mode <= most && s->padding >= ETI_SAMPLE_ZEROS &&
-               s->padding <= ETI_SAMPLE_REFLECTION,
+  const int64_t most = s->spatial == 2 ? ETI_GRID_SAMPLE_BICUBIC : ETI_GRID_SAMPLE_NEAREST;
+  ET_CHECK(s->mode >= ETI_GRID_SAMPLE_BILINEAR && s->mode <= most &&
+               s->padding >= ETI_GRID_SAMPLE_ZEROS && s->padding <= ETI_GRID_SAMPLE_REFLECTION,
            ctx->err, ET_INVALID_ARGUMENT,
            "%s: interpolation %lld and padding %lld, needs at most %lld and 2", s->op,
            (long long)s->mode, (long long)s->padding, (long long)most);
@@ -182,7 +182,7 @@ static et_status grid_sample(const et_kernel_ctx *ctx, et_value *const *args, si
   if (out->numel == 0) return ET_OK;
   measure_rows(&s);
   const size_t rows = out->numel / (size_t)shape.sizes[1] / s.width;
-  const size_t per_block = (size_t)shape.sizes[1] * ETI_SAMPLE_BLOCK;
+  const size_t per_block = (size_t)shape.sizes[1] * ETI_GRID_SAMPLE_BLOCK;
   et_parallel_for(ctx->pool, sample_blocks, &s, rows * blocks_of(&s), 1 + 4096 / per_block);
   return ET_OK;
 }

@@ -4,7 +4,7 @@
 #include "kernels/ops.h"
 
 typedef struct layer_run {
-  const eti_norm_micro *micro;
+  const eti_row_norm_micro *micro;
   eti_slab x, out, w, b, rows;  // rows: the dimensions that number the slabs, in x
   eti_slab out_rows;
   const char *x_data, *w_data, *b_data;
@@ -26,7 +26,7 @@ static ptrdiff_t slab_offset(const eti_slab *s, size_t i) {
 
 // One row of several chunks, which are read again for every use.
 static void long_row(const layer_run *r, const char *x, char *out, eti_norm_stats *s) {
-  const eti_norm_micro *const micro = r->micro;
+  const eti_row_norm_micro *const micro = r->micro;
   _Alignas(64) char x_room[ETI_SLAB_CHUNK * 8], w_room[ETI_SLAB_CHUNK * 8 / 2],
       b_room[ETI_SLAB_CHUNK * 8 / 2];
   const bool direct = r->out.dtype == micro->dtype && eti_slab_is_row(&r->out);
@@ -78,7 +78,7 @@ enum { TOGETHER = 64 };  // rows that are cast at once, at most
 // chunk are cast together.
 static void short_rows(void *ctx, size_t begin, size_t end) {
   const layer_run *const r = ctx;
-  const eti_norm_micro *const micro = r->micro;
+  const eti_row_norm_micro *const micro = r->micro;
   _Alignas(64) char x_room[ETI_SLAB_CHUNK * 8], w_room[ETI_SLAB_CHUNK * 8],
       b_room[ETI_SLAB_CHUNK * 8];
   double means[TOGETHER], rstds[TOGETHER];

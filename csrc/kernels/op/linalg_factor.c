@@ -18,7 +18,8 @@ static void factor_qr(void *ctx, size_t i, double *work) {
   const qr_job *const j = ctx;
   double *const columns = work + j->m * j->n;
   eti_matrix_load(j->a, &j->batch, i, false, false, work);
-  eti_dense_get()->qr(work, j->m, j->n, columns, j->only_r ? 0 : j->side, columns + j->m * j->side);
+  eti_linalg_get()->qr(work, j->m, j->n, columns, j->only_r ? 0 : j->side,
+                       columns + j->m * j->side);
   eti_matrix_store(j->r, &j->batch, i, false, false, work);
   if (!j->only_r) eti_matrix_store(j->q, &j->batch, i, false, false, columns);
 }
@@ -62,7 +63,7 @@ static void find_eigenvectors(void *ctx, size_t i, double *work) {
   for (size_t r = 0; r < n; r++) {
     for (size_t c = r + 1; c < n; c++) work[r * n + c] = work[c * n + r];
   }
-  eti_dense_get()->eigen(work, n, row, j->vectors != NULL ? v : NULL, row + n);
+  eti_linalg_get()->eigen(work, n, row, j->vectors != NULL ? v : NULL, row + n);
   eti_row_store(j->values, &j->batch, i, row, n);
   if (j->vectors != NULL) eti_matrix_store(j->vectors, &j->batch, i, false, true, v);
 }
@@ -110,7 +111,7 @@ static void run_svd(void *ctx, size_t i, double *work) {
   const size_t tall = wide ? d->n : d->m, k = d->k, rows = d->full ? tall : k;
   double *const left = work, *const right = work + tall * rows, *const values = right + k * k;
   eti_matrix_load(d->a, &d->batch, i, false, !wide, left);
-  eti_dense_get()->svd(left, rows, k, tall, d->with_vectors, values, right, values + k);
+  eti_linalg_get()->svd(left, rows, k, tall, d->with_vectors, values, right, values + k);
   eti_row_store(d->s, &d->batch, i, values, k);
   if (!d->with_vectors) return;
   eti_matrix_store(wide ? d->vh : d->u, &d->batch, i, false, !wide, left);

@@ -42,7 +42,7 @@ static void factor_matrix(const et_tensor *a, const eti_shape *batch, size_t i, 
                           const et_tensor *info) {
   const size_t m = eti_matrix_rows(a), n = eti_matrix_columns(a);
   eti_matrix_load(a, batch, i, false, false, e->lu);
-  e->singular = eti_dense_get()->lu(e->lu, m, n, exchanges, e->pivots);
+  e->singular = eti_linalg_get()->lu(e->lu, m, n, exchanges, e->pivots);
   if (lu != NULL) eti_matrix_store(lu, batch, i, false, false, e->lu);
   if (pivots != NULL) eti_pivots_store(pivots, batch, i, e->pivots, m < n ? m : n);
   if (info != NULL) eti_number_store(info, batch, i, (double)e->singular);
@@ -76,7 +76,7 @@ static void run_inverse(void *ctx, size_t i, double *work) {
   factor_matrix(j->a, &j->batch, i, true, &e, NULL, NULL, j->info);
   for (size_t k = 0; k < n * n; k++) e.rest[k] = 0.0;
   for (size_t k = 0; k < n; k++) e.rest[k * n + k] = 1.0;
-  eti_dense_get()->lu_solve(e.lu, n, e.pivots, e.rest, n);
+  eti_linalg_get()->lu_solve(e.lu, n, e.pivots, e.rest, n);
   eti_matrix_store(j->first, &j->batch, i, false, false, e.rest);
 }
 
@@ -147,7 +147,7 @@ static void factor_system(void *ctx, size_t i, double *work) {
   factor_matrix(s->a, &s->own, i, true, &e, s->lu, s->pivots, s->info);
   if (!s->at_once) return;
   eti_matrix_load(s->b, &s->batch, i, s->is_vector, false, e.rest);
-  eti_dense_get()->lu_solve(e.lu, s->n, e.pivots, e.rest, s->k);
+  eti_linalg_get()->lu_solve(e.lu, s->n, e.pivots, e.rest, s->k);
   eti_matrix_store(s->out, &s->batch, i, s->is_vector, false, e.rest);
 }
 
@@ -155,9 +155,9 @@ static void solve_system(void *ctx, size_t i, double *work) {
   const system *const s = ctx;
   elimination e = split_work(work, s->n, s->n);
   eti_matrix_load(s->a, &s->batch, i, false, !s->left, e.lu);
-  eti_dense_get()->lu(e.lu, s->n, s->n, true, e.pivots);
+  eti_linalg_get()->lu(e.lu, s->n, s->n, true, e.pivots);
   eti_matrix_load(s->b, &s->batch, i, s->is_vector, !s->left, e.rest);
-  eti_dense_get()->lu_solve(e.lu, s->n, e.pivots, e.rest, s->k);
+  eti_linalg_get()->lu_solve(e.lu, s->n, e.pivots, e.rest, s->k);
   eti_matrix_store(s->out, &s->batch, i, s->is_vector, !s->left, e.rest);
 }
 
@@ -195,7 +195,7 @@ static void solve_triangle(void *ctx, size_t i, double *work) {
   double *const b = work + s->n * s->n;
   eti_matrix_load(s->a, &s->batch, i, false, !s->left, work);
   eti_matrix_load(s->b, &s->batch, i, false, !s->left, b);
-  eti_dense_get()->triangular_solve(work, s->n, s->upper == s->left, s->unit, b, s->k);
+  eti_linalg_get()->triangular_solve(work, s->n, s->upper == s->left, s->unit, b, s->k);
   eti_matrix_store(s->out, &s->batch, i, false, !s->left, b);
 }
 
@@ -361,7 +361,7 @@ static void find_root(void *ctx, size_t i, double *work) {
   const cholesky_job *const j = ctx;
   const size_t n = j->n;
   eti_matrix_load(j->a, &j->batch, i, false, j->upper, work);
-  const size_t order = eti_dense_get()->cholesky(work, n);
+  const size_t order = eti_linalg_get()->cholesky(work, n);
   for (size_t k = 0; k < n * n; k++) work[k] = k % n > k / n ? 0.0 : work[k];
   eti_matrix_store(j->out, &j->batch, i, false, j->upper, work);
   eti_number_store(j->info, &j->batch, i, (double)order);

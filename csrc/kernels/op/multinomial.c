@@ -11,7 +11,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { BLOCK = ETI_RANDOM_BLOCK, PART = 64, PARTS = 512, ARRIVALS = 32 };
+enum { BLOCK = ETI_PHILOX_BLOCK, PART = 64, PARTS = 512, ARRIVALS = 32 };
 
 typedef struct weights {
   const et_tensor *t;
@@ -31,7 +31,7 @@ static void load_weights(const weights *w, size_t first, size_t n, double *to) {
 }
 
 static et_status check_weights(const et_kernel_ctx *ctx, const double *p, size_t first, size_t n) {
-  const eti_reduce_micro *const m = eti_reduce_micro_get();
+  const eti_row_reduce_micro *const m = eti_row_reduce_micro_get();
   double least = p[0], most = p[0];
   m->min_f64.rows(&least, p, 0, n, 1, NULL);
   m->max_f64.rows(&most, p, 0, n, 1, NULL);
@@ -45,7 +45,7 @@ static et_status check_weights(const et_kernel_ctx *ctx, const double *p, size_t
 
 // Adds the sums of parts [first, first + n / part) of elements that are in p.
 static void sum_parts(weights *w, const double *p, size_t first, size_t n) {
-  const eti_reduce_micro *const m = eti_reduce_micro_get();
+  const eti_row_reduce_micro *const m = eti_row_reduce_micro_get();
   double sums[BLOCK / PART] = {0.0};
   const size_t whole = n / PART;
   m->sum_f64.rows(sums, p, PART, PART, whole, NULL);
@@ -124,9 +124,9 @@ static void insert_arrival(arrival *all, size_t count, arrival one) {
 // Draws without replacement are the order in which independent exponential clocks ring, the one of
 // weight p at rate p. The clocks are functions of the stream, so nothing is remembered but the last
 // to ring: the next up to ARRIVALS after it are found in one pass.
-static size_t next_arrivals(const weights *w, const eti_random_stream *s, uint64_t first,
+static size_t next_arrivals(const weights *w, const eti_philox_stream *s, uint64_t first,
                             arrival last, arrival *all) {
-  const eti_random_micro *const micro = eti_random_micro_get();
+  const eti_philox_micro *const micro = eti_philox_micro_get();
   _Alignas(64) uint64_t bits[BLOCK];
   _Alignas(64) double time[BLOCK], p[BLOCK];
   size_t count = 0;
@@ -146,7 +146,7 @@ static size_t next_arrivals(const weights *w, const eti_random_stream *s, uint64
   return count;
 }
 
-static void draw_distinct(const weights *w, const eti_random_stream *s, uint64_t first,
+static void draw_distinct(const weights *w, const eti_philox_stream *s, uint64_t first,
                           size_t n_samples, int64_t *out, ptrdiff_t stride) {
   arrival all[ARRIVALS], last = {-1.0, 0};
   for (size_t k = 0; k < n_samples;) {
@@ -158,18 +158,18 @@ static void draw_distinct(const weights *w, const eti_random_stream *s, uint64_t
   }
 }
 
-static void draw_any(const weights *w, const eti_random_stream *s, uint64_t first, size_t n_samples,
+static void draw_any(const weights *w, const eti_philox_stream *s, uint64_t first, size_t n_samples,
                      int64_t *out, ptrdiff_t stride) {
   uint64_t bits[BLOCK];
   for (size_t k = 0; k < n_samples; k += BLOCK) {
     const size_t n = n_samples - k < BLOCK ? n_samples - k : BLOCK;
-    eti_random_micro_get()->bits(s, first + k, n, bits);
+    eti_philox_micro_get()->bits(s, first + k, n, bits);
     for (size_t i = 0; i < n; i++)
       out[(ptrdiff_t)(k + i) * stride] = (int64_t)pick_index(w, eti_random_unit(bits[i]));
   }
 }
 
-static et_status draw_row(const et_kernel_ctx *ctx, weights *w, const eti_random_stream *s,
+static et_status draw_row(const et_kernel_ctx *ctx, weights *w, const eti_philox_stream *s,
                           size_t row, size_t n_samples, int64_t *out, ptrdiff_t stride) {
   ET_TRY(sum_weights(ctx, w));
   ET_CHECK(!w->is_distinct || n_samples <= w->n_possible, ctx->err, ET_INVALID_ARGUMENT,
@@ -188,7 +188,7 @@ et_status op_multinomial_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self, *out;
   int64_t n_samples = 0;
   bool replacement = false;
-  eti_random_stream s = {0};
+  eti_philox_stream s = {0};
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_arg_int(ctx, args, 1, &n_samples));
   ET_TRY(eti_arg_bool(ctx, args, 2, &replacement));

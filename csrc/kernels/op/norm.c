@@ -8,7 +8,7 @@
 #include <math.h>
 
 typedef struct channel_run {
-  const eti_norm_micro *micro;
+  const eti_row_norm_micro *micro;
   const et_tensor *x, *out, *w, *b, *mean, *var, *save_mean, *save_rstd;
   eti_slab xs, os;  // of one image's channel (or one channel of all images)
   size_t channels, groups;

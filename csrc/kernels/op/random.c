@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { GRAIN = 8192, BLOCK = ETI_RANDOM_BLOCK };
+enum { GRAIN = 8192, BLOCK = ETI_PHILOX_BLOCK };
 
 // In [0, n): the high half of bits × n, off the uniform by less than n / 2^64.
 static uint64_t random_below(uint64_t x, uint64_t n) {
@@ -29,9 +29,9 @@ typedef union values {
 } values;
 
 typedef struct fill {
-  eti_random_stream stream;
+  eti_philox_stream stream;
   et_tensor *out;
-  const eti_random_micro *micro;
+  const eti_philox_micro *micro;
   et_dtype via;     // type of the values that make() gives
   unsigned places;  // rand: bits of a number of out's type
   int64_t low;      // randint
@@ -73,7 +73,7 @@ static void fill_blocks(void *opaque, size_t begin, size_t end) {
 }
 
 static et_status fill_out(const et_kernel_ctx *ctx, fill *f) {
-  f->micro = eti_random_micro_get();
+  f->micro = eti_philox_micro_get();
   ET_TRY(eti_random_open(ctx, &f->stream));
   et_parallel_for(ctx->pool, fill_blocks, f, (f->out->numel + BLOCK - 1) / BLOCK, GRAIN / BLOCK);
   return ET_OK;
@@ -165,10 +165,10 @@ static inline __attribute__((always_inline)) void swap_elements(char *a, char *b
 
 // Fisher and Yates' shuffle: element i changes places with one of the first i + 1, chosen by number
 // i of the stream. A block of choices is made ahead, so that what they name can come near.
-static inline __attribute__((always_inline)) void shuffle_elements(const eti_random_stream *s,
+static inline __attribute__((always_inline)) void shuffle_elements(const eti_philox_stream *s,
                                                                    char *data, size_t n,
                                                                    const size_t item) {
-  const eti_random_micro *const micro = eti_random_micro_get();
+  const eti_philox_micro *const micro = eti_philox_micro_get();
   _Alignas(64) uint64_t other[BLOCK];
   for (size_t end = n; end > 1;) {
     const size_t count = end < BLOCK ? end : BLOCK, begin = end - count;
@@ -189,7 +189,7 @@ static inline __attribute__((always_inline)) void shuffle_elements(const eti_ran
 et_status op_randperm_out(et_kernel_ctx *ctx, et_value *const *args) {
   int64_t n = 0;
   et_tensor *out = NULL;
-  eti_random_stream s = {0};
+  eti_philox_stream s = {0};
   eti_shape shape = {.rank = 1};
   ET_TRY(eti_arg_int(ctx, args, 0, &n));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &out));
@@ -227,8 +227,8 @@ et_status op_randperm_out(et_kernel_ctx *ctx, et_value *const *args) {
 // ---- dropout
 
 typedef struct dropout {
-  eti_random_stream stream;
-  const eti_random_micro *micro;
+  eti_philox_stream stream;
+  const eti_philox_micro *micro;
   const et_tensor *x;
   et_tensor *out, *mask;
   double p;
@@ -301,7 +301,7 @@ et_status op_native_dropout_out(et_kernel_ctx *ctx, et_value *const *args) {
     return eti_copy_tensor(ctx, d.out, x);
   }
   ET_TRY(eti_random_open(ctx, &d.stream));
-  d.micro = eti_random_micro_get();
+  d.micro = eti_philox_micro_get();
   d.in_rows = eti_is_contiguous(x) && eti_is_contiguous(d.out) && eti_is_contiguous(d.mask);
   et_parallel_for(ctx->pool, drop_range, &d, x->numel, GRAIN);
   return ET_OK;

@@ -15,13 +15,13 @@
 #define MICRO(name, types)                                                                 \
   static void name##_rows(void *acc, const void *x, ptrdiff_t step, size_t n, size_t w,    \
                           const void *center) {                                            \
-    eti_reduce_micro_get()->name.rows(acc, x, step, n, w, center);                         \
+    eti_row_reduce_micro_get()->name.rows(acc, x, step, n, w, center);                     \
   }                                                                                        \
   static void name##_columns(void *acc, const void *x, ptrdiff_t step, size_t n, size_t w, \
                              const void *center) {                                         \
-    eti_reduce_micro_get()->name.columns(acc, x, step, n, w, center);                      \
+    eti_row_reduce_micro_get()->name.columns(acc, x, step, n, w, center);                  \
   }
-ETI_REDUCE_LIST(MICRO)
+ETI_ROW_REDUCE_LIST(MICRO)
 #undef MICRO
 
 #define FROM_DOUBLE(value) {.is_float = true, .d = value}

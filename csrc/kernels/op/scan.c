@@ -41,7 +41,7 @@ static void scan_floats(const scan_job *job, scan_value *x, size_t m, double *ru
   } else if (job->kind == SCAN_PRODUCT) {
     for (size_t e = 0; e < m; e++) x[e].d = at *= x[e].d;
   } else {
-    const eti_reduce_micro *const micro = eti_reduce_micro_get();
+    const eti_row_reduce_micro *const micro = eti_row_reduce_micro_get();
     for (size_t e = 0; e < m; e++) {
       (job->is_f64 ? micro->log_add_exp_f64 : micro->log_add_exp_f32)(&at, &x[e].d, 1);
       x[e].d = at;
@@ -118,7 +118,7 @@ static int plain_line(const scan_job *job, et_dtype from, et_dtype to) {
 
 static void step_columns(const scan_job *job, scan_value *at, int64_t *index, const scan_value *x,
                          size_t i, size_t w) {
-  const eti_reduce_micro *const m = eti_reduce_micro_get();
+  const eti_row_reduce_micro *const m = eti_row_reduce_micro_get();
   const bool is_float = job->is_float;
   switch (job->kind) {
     case SCAN_SUM:

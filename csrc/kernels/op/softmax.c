@@ -100,7 +100,7 @@ static const float *as_floats(const softmax_job *job, float *room, const char *d
 // output; the halves find them twice, and multiply with the sum's reciprocal, since they have not
 // the digits where that shows.
 static void columns_f32(const softmax_job *job, char *out, const char *data, size_t w) {
-  const eti_softmax_micro *const m = eti_softmax_micro_get();
+  const eti_row_softmax_micro *const m = eti_row_softmax_micro_get();
   float room[8 * COLUMNS], high[COLUMNS], sum[COLUMNS];
   const size_t step = job->inner * job->item;
   const bool wide = job->dtype == ET_F32;
@@ -109,7 +109,7 @@ static void columns_f32(const softmax_job *job, char *out, const char *data, siz
   for (size_t j = 0; j < job->n; j += 8) {
     const size_t rows = job->n - j < 8 ? job->n - j : 8;
     const float *const x = as_floats(job, room, data + j * step, rows, w, &apart);
-    eti_reduce_micro_get()->max_f32.columns(high, x, apart, rows, w, NULL);
+    eti_row_reduce_micro_get()->max_f32.columns(high, x, apart, rows, w, NULL);
   }
   for (size_t j = 0; j < job->n; j++) {
     const float *const x = as_floats(job, room, data + j * step, 1, w, &apart);
@@ -189,7 +189,7 @@ static void unary_f64(eti_loop loop, double *x, size_t w) {
 
 static void row_f64(const softmax_job *job, double *out, const double *x) {
   const eti_eltwise *m = job->micro;
-  const eti_reduce_micro *r = eti_reduce_micro_get();
+  const eti_row_reduce_micro *r = eti_row_reduce_micro_get();
   double high = x[0], sum = 0.0, piece[COLUMNS];
   r->max_f64.rows(&high, x, 0, job->n, 1, NULL);
   for (size_t j = 0; j < job->n; j += COLUMNS) {
@@ -211,7 +211,7 @@ static void row_f64(const softmax_job *job, double *out, const double *x) {
 // One block of w columns, n rows of `inner` elements apart.
 static void columns_f64(const softmax_job *job, double *out, const double *data, size_t w) {
   const eti_eltwise *m = job->micro;
-  const eti_reduce_micro *r = eti_reduce_micro_get();
+  const eti_row_reduce_micro *r = eti_row_reduce_micro_get();
   double high[COLUMNS], sum[COLUMNS] = {0.0}, row[COLUMNS];
   memcpy(high, data, w * sizeof *high);
   r->max_f64.columns(high, data, (ptrdiff_t)job->inner, job->n, w, NULL);

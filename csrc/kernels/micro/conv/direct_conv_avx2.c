@@ -54,7 +54,7 @@ static inline __m256 inside(const float *p, int step, lane_set at) {
 #define V_INSIDE(p, step, at) inside(p, step, at)
 #include "kernels/micro/conv/direct_conv_rows.body.h"
 
-const eti_conv_micro eti_conv_avx2 = {
+const eti_direct_conv_micro eti_direct_conv_avx2 = {
     copy_rows_f32__avx2,
     row_f32__avx2,
     rows_f32__avx2,

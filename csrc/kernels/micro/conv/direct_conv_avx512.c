@@ -55,7 +55,7 @@ static inline __m512 inside(const float *p, int step, uint32_t bits) {
 #define V_INSIDE(p, step, bits) inside(p, step, bits)
 #include "kernels/micro/conv/direct_conv_rows.body.h"
 
-const eti_conv_micro eti_conv_avx512 = {
+const eti_direct_conv_micro eti_direct_conv_avx512 = {
     copy_rows_f32__avx512,
     row_f32__avx512,
     rows_f32__avx512,

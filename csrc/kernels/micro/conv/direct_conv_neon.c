@@ -33,7 +33,7 @@ static inline float32x4_t inside(const float *p, int step, lane_set at) {
   return vld1q_f32(t);
 }
 
-// eti_limit of four.
+// eti_clamp of four.
 static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high,
                                 float32x4_t plus) {
   const float32x4_t risen = vbslq_f32(vcltq_f32(v, low), low, v);
@@ -56,7 +56,7 @@ static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high
 #define V_INSIDE(p, step, at) inside(p, step, at)
 #include "kernels/micro/conv/direct_conv_rows.body.h"
 
-const eti_conv_micro eti_conv_neon = {
+const eti_direct_conv_micro eti_direct_conv_neon = {
     copy_rows_f32__neon,
     row_f32__neon,
     rows_f32__neon,

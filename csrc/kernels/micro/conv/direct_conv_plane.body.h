@@ -15,11 +15,11 @@
 // Output rows y … y + n_rows - 1, columns i … i + n - 1. kernel, stride and n_rows are constants.
 // lanes is NULL when all taps lie inside the input sideways and n = LANES; else it says for each kx
 // which lanes do.
-static FOR_EACH_SIZE void FN(plane_block)(const eti_conv_plane *p, const int kernel,
+static FOR_EACH_SIZE void FN(plane_block)(const eti_direct_conv_plane *p, const int kernel,
                                           const int stride, const int n_rows, size_t y, size_t i,
                                           const LANES_T *lanes) {
   const ptrdiff_t left = (ptrdiff_t)i * stride - p->left;
-  VEC acc[ETI_CONV_PLANE_ROWS];
+  VEC acc[ETI_DIRECT_CONV_PLANE_ROWS];
   for (int r = 0; r < n_rows; r++) acc[r] = V_SET1(p->bias);
   UNROLL
   for (int iy = 0; iy < (n_rows - 1) * stride + kernel; iy++) {
@@ -54,16 +54,16 @@ static FOR_EACH_SIZE void FN(plane_block)(const eti_conv_plane *p, const int ker
 }
 
 // The last group of rows may compute some of the one before it again.
-static FOR_EACH_SIZE size_t FN(group)(const eti_conv_plane *p, size_t y, const int n_rows) {
+static FOR_EACH_SIZE size_t FN(group)(const eti_direct_conv_plane *p, size_t y, const int n_rows) {
   return p->rows - y < (size_t)n_rows ? p->rows - (size_t)n_rows : y;
 }
 
 // Blocks of columns whose taps may leave the input sideways go down the plane one by one, the
 // others row by row.
-static FOR_EACH_SIZE void FN(plane)(const eti_conv_plane *p, const int kernel, const int stride,
-                                    const int n_rows) {
-  ET_ASSERT(p->rows >= ETI_CONV_PLANE_ROWS && p->top >= 0 && p->left >= 0);
-  ET_ASSERT(p->height > 0 && p->width > 0 && eti_range_is_valid(&p->range));
+static FOR_EACH_SIZE void FN(plane)(const eti_direct_conv_plane *p, const int kernel,
+                                    const int stride, const int n_rows) {
+  ET_ASSERT(p->rows >= ETI_DIRECT_CONV_PLANE_ROWS && p->top >= 0 && p->left >= 0);
+  ET_ASSERT(p->height > 0 && p->width > 0 && eti_clamp_range_is_valid(&p->range));
   ET_ASSERT(ETI_HOLDS(p->out, p->cols, float) && ETI_HOLDS(p->x, 1, float));
   ET_ASSERT(ETI_HOLDS(p->w, kernel * kernel, float));
   size_t from = p->cols, to = p->cols;
@@ -86,16 +86,16 @@ static FOR_EACH_SIZE void FN(plane)(const eti_conv_plane *p, const int kernel, c
   }
 }
 
-static void FN(plane_3x3)(const eti_conv_plane *p) {
+static void FN(plane_3x3)(const eti_direct_conv_plane *p) {
   FN(plane)(p, 3, 1, 4);
 }
-static void FN(plane_3x3_by_2)(const eti_conv_plane *p) {
+static void FN(plane_3x3_by_2)(const eti_direct_conv_plane *p) {
   FN(plane)(p, 3, 2, 2);
 }
-static void FN(plane_5x5)(const eti_conv_plane *p) {
+static void FN(plane_5x5)(const eti_direct_conv_plane *p) {
   FN(plane)(p, 5, 1, 4);
 }
-static void FN(plane_5x5_by_2)(const eti_conv_plane *p) {
+static void FN(plane_5x5_by_2)(const eti_direct_conv_plane *p) {
   FN(plane)(p, 5, 2, 2);
 }
 

@@ -3,7 +3,7 @@
 //   SUFFIX, VEC, LANES                  end of the names; vector of f32 and its elements
 //   V_SET1(x) V_LOAD(p) V_STORE(p, v)   whole vectors
 //   V_FMA(a, b, c)                      a · b + c
-//   V_LIMIT(v, low, high, plus)         eti_limit of vectors
+//   V_LIMIT(v, low, high, plus)         eti_clamp of vectors
 //   V_LOAD_N(p, n) V_STORE_N(p, v, n)   the first n lanes, 1 ≤ n < LANES
 //   V_EVEN(p)                           p[0], p[2], … p[2 · LANES - 2]; reads nothing behind them
 //   V_EVEN_N(p, n)                      optional: the first n of these, 1 ≤ n ≤ LANES
@@ -40,8 +40,8 @@ static void FN(copy_rows)(float *dst, size_t dst_step, const float *src, ptrdiff
 
 // Four vectors at a time hide the latency of the FMAs; what is left goes one vector at a time.
 static void FN(row)(float *out, size_t n, const float *const *taps, const float *w, size_t n_taps,
-                    float bias, const eti_range *range) {
-  ET_ASSERT(ETI_HOLDS(out, n, float) && eti_range_is_valid(range));
+                    float bias, const eti_clamp_range *range) {
+  ET_ASSERT(ETI_HOLDS(out, n, float) && eti_clamp_range_is_valid(range));
   ET_ASSERT(ETI_HOLDS(taps, n_taps, float *) && ETI_HOLDS(w, n_taps, float));
   const VEC low = V_SET1(range->low), high = V_SET1(range->high), plus = V_SET1(range->plus);
   size_t i = 0;
@@ -76,24 +76,24 @@ static void FN(row)(float *out, size_t n, const float *const *taps, const float 
 // elements.
 static inline __attribute__((always_inline)) void FN(some_rows)(
     float *out, size_t out_step, const size_t nv, const float *const *taps, size_t at,
-    const float *w, size_t n_taps, const float *bias, const eti_range *range, const bool whole,
-    size_t n) {
+    const float *w, size_t n_taps, const float *bias, const eti_clamp_range *range,
+    const bool whole, size_t n) {
   (void)n;
   const VEC low = V_SET1(range->low), high = V_SET1(range->high), plus = V_SET1(range->plus);
-  VEC acc[ETI_CONV_ROWS][4];
-  for (size_t r = 0; r < ETI_CONV_ROWS; r++) {
+  VEC acc[ETI_DIRECT_CONV_ROWS][4];
+  for (size_t r = 0; r < ETI_DIRECT_CONV_ROWS; r++) {
     for (size_t v = 0; v < nv; v++) acc[r][v] = V_SET1(bias[r]);
   }
-  for (size_t t = 0; t < n_taps; t++, w += ETI_CONV_ROWS) {
+  for (size_t t = 0; t < n_taps; t++, w += ETI_DIRECT_CONV_ROWS) {
     const float *const x = taps[t] + at;
     VEC xv[4];
     for (size_t v = 0; v < nv; v++) xv[v] = whole ? V_LOAD(x + v * LANES) : V_LOAD_N(x, n);
-    for (size_t r = 0; r < ETI_CONV_ROWS; r++) {
+    for (size_t r = 0; r < ETI_DIRECT_CONV_ROWS; r++) {
       const VEC wr = V_SET1(w[r]);
       for (size_t v = 0; v < nv; v++) acc[r][v] = V_FMA(wr, xv[v], acc[r][v]);
     }
   }
-  for (size_t r = 0; r < ETI_CONV_ROWS; r++, out += out_step) {
+  for (size_t r = 0; r < ETI_DIRECT_CONV_ROWS; r++, out += out_step) {
     for (size_t v = 0; v < nv; v++) {
       const VEC value = V_LIMIT(acc[r][v], low, high, plus);
       if (whole) {
@@ -107,10 +107,11 @@ static inline __attribute__((always_inline)) void FN(some_rows)(
 
 // Sixteen accumulators where there are registers for them.
 static void FN(rows)(float *out, size_t out_step, size_t n, const float *const *taps,
-                     const float *w, size_t n_taps, const float *bias, const eti_range *range) {
-  ET_ASSERT(ETI_HOLDS(out, n, float) && eti_range_is_valid(range));
+                     const float *w, size_t n_taps, const float *bias,
+                     const eti_clamp_range *range) {
+  ET_ASSERT(ETI_HOLDS(out, n, float) && eti_clamp_range_is_valid(range));
   ET_ASSERT(ETI_HOLDS(taps, n_taps, float *) && ETI_HOLDS(w, n_taps, float));
-  ET_ASSERT(ETI_HOLDS(bias, ETI_CONV_ROWS, float));
+  ET_ASSERT(ETI_HOLDS(bias, ETI_DIRECT_CONV_ROWS, float));
   const size_t nv = LANES == 16 ? 4 : 2;
   size_t i = 0;
   for (; i + nv * LANES <= n; i += nv * LANES)
@@ -125,7 +126,7 @@ static void FN(rows)(float *out, size_t out_step, size_t n, const float *const *
 static inline __attribute__((always_inline)) void FN(some_pixels)(
     float *out, ptrdiff_t out_step, const size_t count, const float *const *taps, ptrdiff_t at,
     ptrdiff_t tap_step, const float *w, size_t w_step, size_t n_taps, const float *bias,
-    const eti_range *range, const bool whole, size_t n) {
+    const eti_clamp_range *range, const bool whole, size_t n) {
   (void)n;
   const VEC low = V_SET1(range->low), high = V_SET1(range->high), plus = V_SET1(range->plus);
   VEC acc[4];
@@ -153,7 +154,7 @@ static inline __attribute__((always_inline)) void FN(some_pixels)(
 static inline __attribute__((always_inline)) void FN(all_channels)(
     float *out, ptrdiff_t out_step, const size_t count, size_t n, const float *const *taps,
     ptrdiff_t at, ptrdiff_t tap_step, const float *w, size_t w_step, size_t n_taps,
-    const float *bias, const eti_range *range) {
+    const float *bias, const eti_clamp_range *range) {
   size_t c = 0;
   for (; c + LANES <= n; c += LANES) {
     FN(some_pixels)(out + c, out_step, count, taps, at + (ptrdiff_t)c, tap_step, w + c, w_step,
@@ -167,8 +168,8 @@ static inline __attribute__((always_inline)) void FN(all_channels)(
 
 static void FN(pixels)(float *out, ptrdiff_t out_step, size_t n_pixels, size_t n,
                        const float *const *taps, ptrdiff_t tap_step, const float *w, size_t w_step,
-                       size_t n_taps, const float *bias, const eti_range *range) {
-  ET_ASSERT(ETI_HOLDS(out, n_pixels * n, float) && eti_range_is_valid(range));
+                       size_t n_taps, const float *bias, const eti_clamp_range *range) {
+  ET_ASSERT(ETI_HOLDS(out, n_pixels * n, float) && eti_clamp_range_is_valid(range));
   ET_ASSERT(ETI_HOLDS(taps, n_taps, float *) && ETI_HOLDS(w, n_taps * n, float));
   ET_ASSERT(ETI_HOLDS_OR_NULL(bias, float) && (n_taps == 0 || w_step >= n));
   ptrdiff_t at = 0;

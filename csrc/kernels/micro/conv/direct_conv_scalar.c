@@ -13,7 +13,7 @@
 #define V_LOAD(p) (*(p))
 #define V_STORE(p, v) (*(p) = (v))
 #define V_FMA(a, b, c) fmaf(a, b, c)
-#define V_LIMIT(v, low, high, plus) eti_limit(v, low, high, plus)
+#define V_LIMIT(v, low, high, plus) eti_clamp(v, low, high, plus)
 #define V_LOAD_N(p, n) (*(p))
 #define V_STORE_N(p, v, n) (*(p) = (v))
 #define V_EVEN(p) (*(p))
@@ -22,7 +22,7 @@
 #define V_INSIDE(p, step, there) ((there) ? *(p) : 0.0f)
 #include "kernels/micro/conv/direct_conv_rows.body.h"
 
-const eti_conv_micro eti_conv_scalar = {
+const eti_direct_conv_micro eti_direct_conv_scalar = {
     copy_rows_f32__scalar,
     row_f32__scalar,
     rows_f32__scalar,
@@ -31,23 +31,23 @@ const eti_conv_micro eti_conv_scalar = {
      {plane_5x5_f32__scalar, plane_5x5_by_2_f32__scalar}},
 };
 
-const eti_conv_micro *eti_conv_micro_of_isa(int isa) {
-  static const eti_conv_micro *const variants[ETI_ISA_COUNT] = {
-      [ETI_ISA_SCALAR] = &eti_conv_scalar,
+const eti_direct_conv_micro *eti_direct_conv_micro_of_isa(int isa) {
+  static const eti_direct_conv_micro *const variants[ETI_ISA_COUNT] = {
+      [ETI_ISA_SCALAR] = &eti_direct_conv_scalar,
 #if ETI_HAVE_X86
-      [ETI_ISA_AVX2] = &eti_conv_avx2,
-      [ETI_ISA_AVX512] = &eti_conv_avx512,
+      [ETI_ISA_AVX2] = &eti_direct_conv_avx2,
+      [ETI_ISA_AVX512] = &eti_direct_conv_avx512,
 #elif ETI_HAVE_NEON
-      [ETI_ISA_NEON] = &eti_conv_neon,
+      [ETI_ISA_NEON] = &eti_direct_conv_neon,
 #endif
   };
   return isa >= 0 && isa <= (int)eti_cpu_isa() ? variants[isa] : NULL;
 }
 
-const eti_conv_micro *eti_conv_micro_best(void) {
+const eti_direct_conv_micro *eti_direct_conv_micro_best(void) {
   for (int isa = (int)eti_cpu_isa(); isa > 0; isa--) {
-    const eti_conv_micro *micro = eti_conv_micro_of_isa(isa);
+    const eti_direct_conv_micro *micro = eti_direct_conv_micro_of_isa(isa);
     if (micro != NULL) return micro;
   }
-  return &eti_conv_scalar;
+  return &eti_direct_conv_scalar;
 }

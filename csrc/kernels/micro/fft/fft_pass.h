@@ -2,8 +2,8 @@
 // mixed-radix algorithm over several transforms that lie side by side, real and imaginary parts in
 // planes of their own. The same arithmetic, and so the same bits, in every instruction set. Relies
 // on kernels/micro/isa_select.h. Knows neither tensors nor how passes make a transform.
-#ifndef ET_MICRO_FFT_H
-#define ET_MICRO_FFT_H
+#ifndef ET_MICRO_FFT_PASS_H
+#define ET_MICRO_FFT_PASS_H
 
 #include "kernels/dtype_sets.h"
 
@@ -87,4 +87,4 @@ extern const eti_fft_micro eti_fft_scalar[ETI_FFT_TYPES];
 extern const eti_fft_micro eti_fft_avx2[ETI_FFT_TYPES];
 extern const eti_fft_micro eti_fft_avx512[ETI_FFT_TYPES];
 
-#endif  // ET_MICRO_FFT_H
+#endif  // ET_MICRO_FFT_PASS_H

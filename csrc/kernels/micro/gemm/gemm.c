@@ -155,7 +155,7 @@ typedef struct block {
   char *c;  // of element (i, j)
   size_t c_step;
   eti_gemm_init init;
-  const eti_range *range;  // set with the last values of k
+  const eti_clamp_range *range;  // set with the last values of k
 } block;
 
 // m × n elements at c, all of whose products are there.

@@ -97,7 +97,7 @@ typedef struct eti_gemm_kernel {
   // of accumulators would wait for itself.
   void (*tile_row)(const eti_gemm_tile *t);
   // Keeps the m × n elements at c within a range; NULL where the elements are not f32.
-  void (*limit)(float *c, size_t c_step, size_t m, size_t n, const eti_range *range);
+  void (*limit)(float *c, size_t c_step, size_t m, size_t n, const eti_clamp_range *range);
 } eti_gemm_kernel;
 
 // The fastest kernel of this CPU, and that of one instruction set (NULL when the build or CPU lacks
@@ -166,7 +166,8 @@ struct eti_gemm {
   // Once for every finished block of C, before `store`, while it is in the cache: the place of an
   // activation. NULL: none.
   eti_gemm_move_fn finish;
-  const eti_range *range;  // f32: what every finished tile is kept within, before that; or NULL
+  const eti_clamp_range
+      *range;  // f32: what every finished tile is kept within, before that; or NULL
   eti_gemm_init init;
   const void *bias;  // m or n elements of the kernel's dtype
   // For the callbacks.

@@ -41,7 +41,7 @@ static inline void store_u32(uint32_t *p, uint32x4_t v, size_t n) {
   memcpy(p, t, n * sizeof *p);
 }
 
-// eti_limit of four.
+// eti_clamp of four.
 static inline float32x4_t limit(float32x4_t v, float32x4_t low, float32x4_t high,
                                 float32x4_t plus) {
   const float32x4_t risen = vbslq_f32(vcltq_f32(v, low), low, v);

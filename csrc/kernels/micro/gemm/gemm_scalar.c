@@ -19,7 +19,7 @@
 #define V_STORE(p, v) (*(p) = (v))
 #define V_FMA(a, b, c) fmaf(a, b, c)
 #define V_ADD(a, b) ((a) + (b))
-#define V_LIMIT(v, low, high, plus) eti_limit(v, low, high, plus)
+#define V_LIMIT(v, low, high, plus) eti_clamp(v, low, high, plus)
 #define V_LOAD_N(p, n) (*(p))
 #define V_STORE_N(p, v, n) (*(p) = (v))
 #include "kernels/micro/gemm/gemm_tile.body.h"

@@ -266,8 +266,8 @@ static void FN(tile_rows)(const eti_gemm_tile *t, size_t m, size_t n) {
 }
 
 #ifdef V_LIMIT
-static void FN(limit)(T *c, size_t c_step, size_t m, size_t n, const eti_range *range) {
-  ET_ASSERT(ETI_HOLDS(c, m * n, T) && (m <= 1 || c_step >= n) && eti_range_is_valid(range));
+static void FN(limit)(T *c, size_t c_step, size_t m, size_t n, const eti_clamp_range *range) {
+  ET_ASSERT(ETI_HOLDS(c, m * n, T) && (m <= 1 || c_step >= n) && eti_clamp_range_is_valid(range));
   const VEC low = V_SET1(range->low), high = V_SET1(range->high), plus = V_SET1(range->plus);
   for (; m > 0; m--, c += c_step) {
     size_t j = 0;

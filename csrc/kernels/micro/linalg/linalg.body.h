@@ -1,5 +1,5 @@
 // linalg.body.h — the source of every variant of linalg.h; the including file says what its table
-// is called, ETI_DENSE_TABLE. Gaussian elimination with row exchanges and Householder reflections
+// is called, ETI_LINALG_TABLE. Gaussian elimination with row exchanges and Householder reflections
 // as LAPACK's here, eigen- and singular values in linalg_spectral.body.h. Every loop over numbers
 // runs along rows and is one of the four below.
 #include "kernels/contract.h"
@@ -194,10 +194,10 @@ static void qr(double *a, size_t m, size_t n, double *q, size_t columns, double 
 
 #include "kernels/micro/linalg/linalg_spectral.body.h"
 
-const eti_dense ETI_DENSE_TABLE = {.lu = lu,
-                                   .lu_solve = lu_solve,
-                                   .triangular_solve = triangular_solve,
-                                   .cholesky = cholesky,
-                                   .qr = qr,
-                                   .eigen = eigen,
-                                   .svd = svd};
+const eti_linalg ETI_LINALG_TABLE = {.lu = lu,
+                                     .lu_solve = lu_solve,
+                                     .triangular_solve = triangular_solve,
+                                     .cholesky = cholesky,
+                                     .qr = qr,
+                                     .eigen = eigen,
+                                     .svd = svd};

@@ -3,8 +3,8 @@
 // pivots and signs. All variants come from one source (linalg.body.h, linalg_spectral.body.h) and
 // give the same bits: vectors lie along rows, sums have a fixed order. Takes no memory: results
 // overwrite their inputs or go where the caller says. Knows no tensor.
-#ifndef ET_MICRO_DENSE_H
-#define ET_MICRO_DENSE_H
+#ifndef ET_MICRO_LINALG_H
+#define ET_MICRO_LINALG_H
 
 #include "kernels/micro/isa_select.h"
 
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct eti_dense {
+typedef struct eti_linalg {
   // a[m × n] becomes L below the diagonal (of ones) and U on and above it, with rows exchanged so
   // that pivots are largest; pivots[i] ≥ i is the row that row i changed places with. Returns the
   // place, from 1, of the first zero on U's diagonal, or 0.
@@ -35,15 +35,15 @@ typedef struct eti_dense {
   // v[n × n] the right ones, in rows; without `vectors` both are lost. work has 4 n + m numbers.
   void (*svd)(double *a, size_t rows, size_t n, size_t m, bool vectors, double *values, double *v,
               double *work);
-} eti_dense;
+} eti_linalg;
 
-extern const eti_dense eti_dense_scalar;
+extern const eti_linalg eti_linalg_scalar;
 #if ETI_HAVE_X86
-extern const eti_dense eti_dense_avx2;
-extern const eti_dense eti_dense_avx512;
+extern const eti_linalg eti_linalg_avx2;
+extern const eti_linalg eti_linalg_avx512;
 #endif
 
 // The variant of this CPU.
-const eti_dense *eti_dense_get(void);
+const eti_linalg *eti_linalg_get(void);
 
-#endif  // ET_MICRO_DENSE_H
+#endif  // ET_MICRO_LINALG_H

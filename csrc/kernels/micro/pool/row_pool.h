@@ -1,8 +1,8 @@
 // row_pool.h — the inner loops of pooling: one tap of the window for a row of outputs. Taps come in
 // window order, so sums and ties are those of the definition whatever the instruction set. Relies
 // on kernels/micro/isa_select.h. Knows no tensor.
-#ifndef ET_MICRO_POOL_H
-#define ET_MICRO_POOL_H
+#ifndef ET_MICRO_ROW_POOL_H
+#define ET_MICRO_ROW_POOL_H
 
 #include "kernels/dtype_sets.h"
 
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 // x is read at 0, step, 2·step …; all pointers are to elements of `dtype`.
-typedef struct eti_pool_micro {
+typedef struct eti_row_pool_micro {
   uint8_t dtype;  // et_dtype: f32, f64 or i64
   uint8_t esize;
   // Where x[i·step] is greater than best[i] or NaN: best[i] becomes it and at[i] becomes first +
@@ -23,29 +23,29 @@ typedef struct eti_pool_micro {
   void (*add)(void *sum, const void *x, size_t step, size_t n);
   // *sum += x[0], x[1] …, in order.
   void (*fold)(void *sum, const void *x, size_t n);
-} eti_pool_micro;
+} eti_row_pool_micro;
 
-enum { ETI_POOL_F32, ETI_POOL_F64, ETI_POOL_I64, ETI_POOL_TYPES };
+enum { ETI_ROW_POOL_F32, ETI_ROW_POOL_F64, ETI_ROW_POOL_I64, ETI_ROW_POOL_TYPES };
 
 // One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
 // out.
-#define ETI_POOL_ROW(type, item, suffix) \
-  {type,                                 \
-   sizeof(item),                         \
-   ETI_BUILT(type, max_##suffix),        \
-   ETI_BUILT(type, merge_##suffix),      \
-   ETI_BUILT(type, add_##suffix),        \
+#define ETI_ROW_POOL_ENTRY(type, item, suffix) \
+  {type,                                       \
+   sizeof(item),                               \
+   ETI_BUILT(type, max_##suffix),              \
+   ETI_BUILT(type, merge_##suffix),            \
+   ETI_BUILT(type, add_##suffix),              \
    ETI_BUILT(type, fold_##suffix)}
 
-const eti_pool_micro *eti_pool_micro_best(int type);
+const eti_row_pool_micro *eti_row_pool_micro_best(int type);
 // NULL when the build or CPU lacks it.
-const eti_pool_micro *eti_pool_micro_of_isa(int type, int isa);
+const eti_row_pool_micro *eti_row_pool_micro_of_isa(int type, int isa);
 
 // What n maxima start at: nothing is smaller.
-void eti_pool_start_max(const eti_pool_micro *micro, void *best, size_t n);
+void eti_row_pool_start_max(const eti_row_pool_micro *micro, void *best, size_t n);
 
-extern const eti_pool_micro eti_pool_scalar[ETI_POOL_TYPES];
-extern const eti_pool_micro eti_pool_avx2[ETI_POOL_TYPES];
-extern const eti_pool_micro eti_pool_avx512[ETI_POOL_TYPES];
+extern const eti_row_pool_micro eti_row_pool_scalar[ETI_ROW_POOL_TYPES];
+extern const eti_row_pool_micro eti_row_pool_avx2[ETI_ROW_POOL_TYPES];
+extern const eti_row_pool_micro eti_row_pool_avx512[ETI_ROW_POOL_TYPES];
 
-#endif  // ET_MICRO_POOL_H
+#endif  // ET_MICRO_ROW_POOL_H

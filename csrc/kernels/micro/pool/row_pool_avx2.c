@@ -17,8 +17,8 @@
 #define SUFFIX i64__avx2
 #include "kernels/micro/pool/row_pool.body.h"
 
-const eti_pool_micro eti_pool_avx2[ETI_POOL_TYPES] = {
-    ETI_POOL_ROW(ET_F32, float, f32__avx2),
-    ETI_POOL_ROW(ET_F64, double, f64__avx2),
-    ETI_POOL_ROW(ET_I64, int64_t, i64__avx2),
+const eti_row_pool_micro eti_row_pool_avx2[ETI_ROW_POOL_TYPES] = {
+    ETI_ROW_POOL_ENTRY(ET_F32, float, f32__avx2),
+    ETI_ROW_POOL_ENTRY(ET_F64, double, f64__avx2),
+    ETI_ROW_POOL_ENTRY(ET_I64, int64_t, i64__avx2),
 };

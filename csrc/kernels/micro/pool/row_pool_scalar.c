@@ -21,33 +21,33 @@
 #define SUFFIX i64__scalar
 #include "kernels/micro/pool/row_pool.body.h"
 
-const eti_pool_micro eti_pool_scalar[ETI_POOL_TYPES] = {
-    ETI_POOL_ROW(ET_F32, float, f32__scalar),
-    ETI_POOL_ROW(ET_F64, double, f64__scalar),
-    ETI_POOL_ROW(ET_I64, int64_t, i64__scalar),
+const eti_row_pool_micro eti_row_pool_scalar[ETI_ROW_POOL_TYPES] = {
+    ETI_ROW_POOL_ENTRY(ET_F32, float, f32__scalar),
+    ETI_ROW_POOL_ENTRY(ET_F64, double, f64__scalar),
+    ETI_ROW_POOL_ENTRY(ET_I64, int64_t, i64__scalar),
 };
 
-const eti_pool_micro *eti_pool_micro_of_isa(int type, int isa) {
-  static const eti_pool_micro *const variants[ETI_ISA_COUNT] = {
-      [ETI_ISA_SCALAR] = eti_pool_scalar,
+const eti_row_pool_micro *eti_row_pool_micro_of_isa(int type, int isa) {
+  static const eti_row_pool_micro *const variants[ETI_ISA_COUNT] = {
+      [ETI_ISA_SCALAR] = eti_row_pool_scalar,
 #if ETI_HAVE_X86
-      [ETI_ISA_AVX2] = eti_pool_avx2,
-      [ETI_ISA_AVX512] = eti_pool_avx512,
+      [ETI_ISA_AVX2] = eti_row_pool_avx2,
+      [ETI_ISA_AVX512] = eti_row_pool_avx512,
 #endif
   };
   return isa >= 0 && isa <= (int)eti_cpu_isa() && variants[isa] != NULL ? &variants[isa][type]
                                                                         : NULL;
 }
 
-const eti_pool_micro *eti_pool_micro_best(int type) {
+const eti_row_pool_micro *eti_row_pool_micro_best(int type) {
   for (int isa = (int)eti_cpu_isa(); isa > 0; isa--) {
-    const eti_pool_micro *micro = eti_pool_micro_of_isa(type, isa);
+    const eti_row_pool_micro *micro = eti_row_pool_micro_of_isa(type, isa);
     if (micro != NULL) return micro;
   }
-  return &eti_pool_scalar[type];
+  return &eti_row_pool_scalar[type];
 }
 
-void eti_pool_start_max(const eti_pool_micro *micro, void *best, size_t n) {
+void eti_row_pool_start_max(const eti_row_pool_micro *micro, void *best, size_t n) {
   ET_ASSERT(micro != NULL && (n == 0 || best != NULL));
   switch (micro->dtype) {
     case ET_F32:

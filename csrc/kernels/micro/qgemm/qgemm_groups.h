@@ -16,8 +16,8 @@
 // codes (weight + 8) of the terms i and, in its high half, 4 + i; 0 where terms or columns are
 // missing. Scales and zeros lie as [panel][group][column]; what belongs to columns is padded to
 // whole panels.
-#ifndef ET_MICRO_QGROUPS_H
-#define ET_MICRO_QGROUPS_H
+#ifndef ET_MICRO_QGEMM_GROUPS_H
+#define ET_MICRO_QGEMM_GROUPS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,4 +85,4 @@ const eti_qgroups_micro *eti_qgroups_micro_best(void);
 extern const eti_qgroups_micro eti_qgroups_scalar;
 extern const eti_qgroups_micro eti_qgroups_avx2;
 
-#endif  // ET_MICRO_QGROUPS_H
+#endif  // ET_MICRO_QGEMM_GROUPS_H

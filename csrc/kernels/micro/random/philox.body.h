@@ -1,5 +1,5 @@
 // philox.body.h — the source of every variant of random.h. The including file says what its table
-// is called, ETI_RANDOM_TABLE, and gives `lanes`, a vector of u64, and multiply(), which multiplies
+// is called, ETI_PHILOX_TABLE, and gives `lanes`, a vector of u64, and multiply(), which multiplies
 // lanes that hold 32 bits by such a number.
 #include "kernels/contract.h"
 #include "kernels/loops/loop.h"
@@ -10,7 +10,7 @@
 enum { LANES = sizeof(lanes) / sizeof(uint64_t) };
 
 // The next LANES blocks of 128 bits, from block `at` on.
-static inline __attribute__((always_inline)) void draw_blocks(const eti_random_stream *s,
+static inline __attribute__((always_inline)) void draw_blocks(const eti_philox_stream *s,
                                                               uint64_t at, uint64_t *out) {
   lanes c0, c1, c2, c3;
   for (size_t l = 0; l < LANES; l++) {
@@ -36,8 +36,8 @@ static inline __attribute__((always_inline)) void draw_blocks(const eti_random_s
   }
 }
 
-static void bits(const eti_random_stream *s, uint64_t first, size_t n, uint64_t *out) {
-  ET_ASSERT(s != NULL && n <= ETI_RANDOM_BLOCK && ETI_HOLDS(out, n, uint64_t));
+static void bits(const eti_philox_stream *s, uint64_t first, size_t n, uint64_t *out) {
+  ET_ASSERT(s != NULL && n <= ETI_PHILOX_BLOCK && ETI_HOLDS(out, n, uint64_t));
   _Alignas(64) uint64_t room[2 * LANES];
   for (size_t done = 0; done < n;) {
     const size_t skip = (size_t)((first + done) % 2);  // one half of a block was drawn before
@@ -87,4 +87,4 @@ static void exponential(double *restrict out, const uint64_t *restrict in, size_
     out[i] = -eti_log_d(1.0 - (double)(int64_t)(in[i] >> 11) * 0x1p-53);
 }
 
-const eti_random_micro ETI_RANDOM_TABLE = {bits, uniform_f32, uniform_f64, normal, exponential};
+const eti_philox_micro ETI_PHILOX_TABLE = {bits, uniform_f32, uniform_f64, normal, exponential};

@@ -9,5 +9,5 @@ static inline lanes multiply(lanes a, uint64_t m) {
   return (lanes)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x((long long)m));
 }
 
-#define ETI_RANDOM_TABLE eti_random_avx2
+#define ETI_PHILOX_TABLE eti_philox_avx2
 #include "kernels/micro/random/philox.body.h"

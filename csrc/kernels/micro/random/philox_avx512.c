@@ -9,5 +9,5 @@ static inline lanes multiply(lanes a, uint64_t m) {
   return (lanes)_mm512_mul_epu32((__m512i)a, _mm512_set1_epi64((long long)m));
 }
 
-#define ETI_RANDOM_TABLE eti_random_avx512
+#define ETI_PHILOX_TABLE eti_philox_avx512
 #include "kernels/micro/random/philox.body.h"

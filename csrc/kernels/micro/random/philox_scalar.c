@@ -7,5 +7,5 @@ static inline lanes multiply(lanes a, uint64_t m) {
   return a * m;
 }
 
-#define ETI_RANDOM_TABLE eti_random_scalar
+#define ETI_PHILOX_TABLE eti_philox_scalar
 #include "kernels/micro/random/philox.body.h"

@@ -1,5 +1,5 @@
 // row_distance.body.h — the source of every variant of row_distance.h; the including file says what
-// its table is called, ETI_DISTANCE_TABLE.
+// its table is called, ETI_ROW_DISTANCE_TABLE.
 #include "kernels/micro/rows/row_distance.h"
 
 #include "kernels/contract.h"
@@ -102,5 +102,5 @@ static void roots(float *out, ptrdiff_t step, const float sums[][ETI_TILE], size
   }
 }
 
-const eti_distance_micro ETI_DISTANCE_TABLE = {
+const eti_row_distance_micro ETI_ROW_DISTANCE_TABLE = {
     .add = add, .squares = squares_f32, .squares_f64 = squares_f64, .roots = roots};

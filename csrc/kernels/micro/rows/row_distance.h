@@ -2,8 +2,8 @@
 // holds the sixteen rows element by element: tile[16·k + l] is element k of row l. All variants
 // come from one source (row_distance.body.h) and give the same bits: lanes are rows, each sums in
 // order. Relies on isa_select.h.
-#ifndef ET_MICRO_DISTANCE_H
-#define ET_MICRO_DISTANCE_H
+#ifndef ET_MICRO_ROW_DISTANCE_H
+#define ET_MICRO_ROW_DISTANCE_H
 
 #include "kernels/micro/isa_select.h"
 
@@ -20,7 +20,7 @@ typedef enum eti_norm_kind {
   ETI_NORM_POWER_F64,
 } eti_norm_kind;
 
-typedef struct eti_distance_micro {
+typedef struct eti_row_distance_micro {
   // acc[l] ∘= x[k] with tile[16·k + l], k ascending, of the kinds 0, 1 and ∞
   void (*add)(double acc[ETI_TILE], const double *x, const double *tile, size_t n,
               eti_norm_kind kind);
@@ -31,15 +31,15 @@ typedef struct eti_distance_micro {
                       const double *tile, size_t n);
   // out[i·step + l] = √sums[i][l]
   void (*roots)(float *out, ptrdiff_t step, const float sums[][ETI_TILE], size_t n);
-} eti_distance_micro;
+} eti_row_distance_micro;
 
-extern const eti_distance_micro eti_distance_scalar;
+extern const eti_row_distance_micro eti_row_distance_scalar;
 #if ETI_HAVE_X86
-extern const eti_distance_micro eti_distance_avx2;
-extern const eti_distance_micro eti_distance_avx512;
+extern const eti_row_distance_micro eti_row_distance_avx2;
+extern const eti_row_distance_micro eti_row_distance_avx512;
 #endif
 
 // The variant of this CPU.
-const eti_distance_micro *eti_distance_micro_get(void);
+const eti_row_distance_micro *eti_row_distance_micro_get(void);
 
-#endif  // ET_MICRO_DISTANCE_H
+#endif  // ET_MICRO_ROW_DISTANCE_H

@@ -1,4 +1,4 @@
 // row_distance_avx512.c — the distances of row_distance.body.h, compiled for AVX-512 (F, BW, DQ,
 // VL).
-#define ETI_DISTANCE_TABLE eti_distance_avx512
+#define ETI_ROW_DISTANCE_TABLE eti_row_distance_avx512
 #include "kernels/micro/rows/row_distance.body.h"

@@ -3,32 +3,32 @@
 // the end: EXTREME (max or min), EXTREME_OF(a, b) of two numbers, EXTREME_BEFORE their comparison.
 #define PASTE(a, b, c) a##b##c
 #define NAMED(a, b, c) PASTE(a, b, c)
-#define LANES NAMED(eti_lanes_, EXTREME, )
-#define QUADS NAMED(eti_quads_, EXTREME, )
+#define LANES NAMED(eti_registers_, EXTREME, )
+#define QUADS NAMED(eti_f32x4_, EXTREME, )
 
 // Of each lane, with those of the 16 numbers at u.
-ETI_INLINE void LANES(eti_register v[ETI_REGISTERS], const float *u) {
+ETI_INLINE void LANES(eti_f32_register v[ETI_REGISTERS], const float *u) {
   _Pragma("GCC unroll 4") for (size_t i = 0; i < ETI_REGISTERS; i++) {
-    const eti_register w = *(const eti_register *)(u + i * (16 / ETI_REGISTERS));
-    const eti_register_masks take =
-        (eti_register_masks)(w EXTREME_BEFORE v[i]) | (eti_register_masks)(w != w);
-    v[i] = (eti_register)(((eti_register_masks)w & take) | ((eti_register_masks)v[i] & ~take));
+    const eti_f32_register w = *(const eti_f32_register *)(u + i * (16 / ETI_REGISTERS));
+    const eti_i32_register take =
+        (eti_i32_register)(w EXTREME_BEFORE v[i]) | (eti_i32_register)(w != w);
+    v[i] = (eti_f32_register)(((eti_i32_register)w & take) | ((eti_i32_register)v[i] & ~take));
   }
 }
 
-ETI_INLINE void QUADS(eti_quads *v, const eti_quads *u) {
-  const eti_quad_masks take = (eti_quad_masks)(*u EXTREME_BEFORE * v) | (eti_quad_masks)(*u != *u);
-  *v = (eti_quads)(((eti_quad_masks)*u & take) | ((eti_quad_masks)*v & ~take));
+ETI_INLINE void QUADS(eti_f32x4 *v, const eti_f32x4 *u) {
+  const eti_i32x4 take = (eti_i32x4)(*u EXTREME_BEFORE * v) | (eti_i32x4)(*u != *u);
+  *v = (eti_f32x4)(((eti_i32x4)*u & take) | ((eti_i32x4)*v & ~take));
 }
 
 ETI_INLINE float NAMED(eti_row_, EXTREME, _f32)(const float *x, size_t n) {
   float m = x[0];
   size_t i = 0;
   if (n >= 16) {
-    eti_register v[ETI_REGISTERS];
+    eti_f32_register v[ETI_REGISTERS];
     memcpy(v, x, sizeof v);
     if (n >= 64) {  // four at a time, since each waits for the one before it
-      eti_register b[ETI_REGISTERS], c[ETI_REGISTERS], d[ETI_REGISTERS];
+      eti_f32_register b[ETI_REGISTERS], c[ETI_REGISTERS], d[ETI_REGISTERS];
       memcpy(b, x + 16, sizeof b);
       memcpy(c, x + 32, sizeof c);
       memcpy(d, x + 48, sizeof d);
@@ -45,14 +45,14 @@ ETI_INLINE float NAMED(eti_row_, EXTREME, _f32)(const float *x, size_t n) {
       i = 16;
     }
     for (; i + 16 <= n; i += 16) LANES(v, x + i);
-    eti_quads q[4];
+    eti_f32x4 q[4];
     memcpy(q, v, sizeof q);
     QUADS(&q[0], &q[1]);
     QUADS(&q[2], &q[3]);
     QUADS(&q[0], &q[2]);
-    q[1] = (eti_quads){q[0][2], q[0][3], q[0][0], q[0][1]};
+    q[1] = (eti_f32x4){q[0][2], q[0][3], q[0][0], q[0][1]};
     QUADS(&q[0], &q[1]);  // numbers alone would be compared by branches that no one can predict
-    q[1] = (eti_quads){q[0][1], q[0][0], q[0][3], q[0][2]};
+    q[1] = (eti_f32x4){q[0][1], q[0][0], q[0][3], q[0][2]};
     QUADS(&q[0], &q[1]);
     m = q[0][0];
   }

@@ -2,8 +2,8 @@
 // lanes (element i goes to lane i mod 16) that are added as a fixed tree, and no fused
 // multiply-add, so that every instruction set gives the same bits. Relies on
 // kernels/micro/isa_select.h. Knows no tensor.
-#ifndef ET_MICRO_NORM_H
-#define ET_MICRO_NORM_H
+#ifndef ET_MICRO_ROW_NORM_H
+#define ET_MICRO_ROW_NORM_H
 
 #include "kernels/dtype_sets.h"
 
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 // All pointers are to elements of `dtype`; parameters are rounded to it once.
-typedef struct eti_norm_micro {
+typedef struct eti_row_norm_micro {
   uint8_t dtype;  // et_dtype: f32 or f64
   uint8_t esize;
   double (*sum)(const void *x, size_t n);
@@ -23,27 +23,27 @@ typedef struct eti_norm_micro {
   void (*affine)(void *out, const void *x, double mean, double scale, double shift, size_t n);
   void (*affine_each)(void *out, const void *x, const void *mean, const void *scale,
                       const void *shift, size_t n);
-} eti_norm_micro;
+} eti_row_norm_micro;
 
-enum { ETI_NORM_F32, ETI_NORM_F64, ETI_NORM_TYPES };
+enum { ETI_ROW_NORM_F32, ETI_ROW_NORM_F64, ETI_ROW_NORM_TYPES };
 
 // One row of a table of variants, whose loops end in `suffix`. A build without the type leaves them
 // out.
-#define ETI_NORM_ROW(type, item, suffix) \
-  {type,                                 \
-   sizeof(item),                         \
-   ETI_BUILT(type, sum_##suffix),        \
-   ETI_BUILT(type, squares_##suffix),    \
-   ETI_BUILT(type, normalize_##suffix),  \
-   ETI_BUILT(type, affine_##suffix),     \
+#define ETI_ROW_NORM_ENTRY(type, item, suffix) \
+  {type,                                       \
+   sizeof(item),                               \
+   ETI_BUILT(type, sum_##suffix),              \
+   ETI_BUILT(type, squares_##suffix),          \
+   ETI_BUILT(type, normalize_##suffix),        \
+   ETI_BUILT(type, affine_##suffix),           \
    ETI_BUILT(type, affine_each_##suffix)}
 
-const eti_norm_micro *eti_norm_micro_best(int type);
+const eti_row_norm_micro *eti_row_norm_micro_best(int type);
 // NULL when the build or CPU lacks it.
-const eti_norm_micro *eti_norm_micro_of_isa(int type, int isa);
+const eti_row_norm_micro *eti_row_norm_micro_of_isa(int type, int isa);
 
-extern const eti_norm_micro eti_norm_scalar[ETI_NORM_TYPES];
-extern const eti_norm_micro eti_norm_avx2[ETI_NORM_TYPES];
-extern const eti_norm_micro eti_norm_avx512[ETI_NORM_TYPES];
+extern const eti_row_norm_micro eti_row_norm_scalar[ETI_ROW_NORM_TYPES];
+extern const eti_row_norm_micro eti_row_norm_avx2[ETI_ROW_NORM_TYPES];
+extern const eti_row_norm_micro eti_row_norm_avx512[ETI_ROW_NORM_TYPES];
 
-#endif  // ET_MICRO_NORM_H
+#endif  // ET_MICRO_ROW_NORM_H

@@ -14,7 +14,7 @@
 #define SUFFIX f64__avx2
 #include "kernels/micro/rows/row_norm.body.h"
 
-const eti_norm_micro eti_norm_avx2[ETI_NORM_TYPES] = {
-    ETI_NORM_ROW(ET_F32, float, f32__avx2),
-    ETI_NORM_ROW(ET_F64, double, f64__avx2),
+const eti_row_norm_micro eti_row_norm_avx2[ETI_ROW_NORM_TYPES] = {
+    ETI_ROW_NORM_ENTRY(ET_F32, float, f32__avx2),
+    ETI_ROW_NORM_ENTRY(ET_F64, double, f64__avx2),
 };

@@ -14,7 +14,7 @@
 #define SUFFIX f64__avx512
 #include "kernels/micro/rows/row_norm.body.h"
 
-const eti_norm_micro eti_norm_avx512[ETI_NORM_TYPES] = {
-    ETI_NORM_ROW(ET_F32, float, f32__avx512),
-    ETI_NORM_ROW(ET_F64, double, f64__avx512),
+const eti_row_norm_micro eti_row_norm_avx512[ETI_ROW_NORM_TYPES] = {
+    ETI_ROW_NORM_ENTRY(ET_F32, float, f32__avx512),
+    ETI_ROW_NORM_ENTRY(ET_F64, double, f64__avx512),
 };

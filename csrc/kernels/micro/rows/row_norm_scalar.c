@@ -16,27 +16,27 @@
 #define SUFFIX f64__scalar
 #include "kernels/micro/rows/row_norm.body.h"
 
-const eti_norm_micro eti_norm_scalar[ETI_NORM_TYPES] = {
-    ETI_NORM_ROW(ET_F32, float, f32__scalar),
-    ETI_NORM_ROW(ET_F64, double, f64__scalar),
+const eti_row_norm_micro eti_row_norm_scalar[ETI_ROW_NORM_TYPES] = {
+    ETI_ROW_NORM_ENTRY(ET_F32, float, f32__scalar),
+    ETI_ROW_NORM_ENTRY(ET_F64, double, f64__scalar),
 };
 
-const eti_norm_micro *eti_norm_micro_of_isa(int type, int isa) {
-  static const eti_norm_micro *const variants[ETI_ISA_COUNT] = {
-      [ETI_ISA_SCALAR] = eti_norm_scalar,
+const eti_row_norm_micro *eti_row_norm_micro_of_isa(int type, int isa) {
+  static const eti_row_norm_micro *const variants[ETI_ISA_COUNT] = {
+      [ETI_ISA_SCALAR] = eti_row_norm_scalar,
 #if ETI_HAVE_X86
-      [ETI_ISA_AVX2] = eti_norm_avx2,
-      [ETI_ISA_AVX512] = eti_norm_avx512,
+      [ETI_ISA_AVX2] = eti_row_norm_avx2,
+      [ETI_ISA_AVX512] = eti_row_norm_avx512,
 #endif
   };
   return isa >= 0 && isa <= (int)eti_cpu_isa() && variants[isa] != NULL ? &variants[isa][type]
                                                                         : NULL;
 }
 
-const eti_norm_micro *eti_norm_micro_best(int type) {
+const eti_row_norm_micro *eti_row_norm_micro_best(int type) {
   for (int isa = (int)eti_cpu_isa(); isa > 0; isa--) {
-    const eti_norm_micro *micro = eti_norm_micro_of_isa(type, isa);
+    const eti_row_norm_micro *micro = eti_row_norm_micro_of_isa(type, isa);
     if (micro != NULL) return micro;
   }
-  return &eti_norm_scalar[type];
+  return &eti_row_norm_scalar[type];
 }

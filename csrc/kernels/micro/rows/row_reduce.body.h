@@ -1,5 +1,5 @@
 // row_reduce.body.h — the source of every variant of row_reduce.h; the including file says what its
-// table is called, ETI_REDUCE_TABLE.
+// table is called, ETI_ROW_REDUCE_TABLE.
 #include "kernels/micro/rows/row_reduce.h"
 
 #include "kernels/contract.h"
@@ -233,15 +233,15 @@ static void log_add_exp_f64(double *at, const double *x, size_t n) {
 
 #define ETI_ENTRY(name, types) \
   .name = {ETI_BUILT_ANY(types, name##_rows), ETI_BUILT_ANY(types, name##_columns)},
-const eti_reduce_micro ETI_REDUCE_TABLE = {
-    ETI_REDUCE_LIST(ETI_ENTRY).arg_max_f64 = arg_max_f64,
+const eti_row_reduce_micro ETI_ROW_REDUCE_TABLE = {
+    ETI_ROW_REDUCE_LIST(ETI_ENTRY).arg_max_f64 = arg_max_f64,
     .arg_min_f64 = arg_min_f64,
-    .arg_max_i64 = ETI_BUILT_ANY(ETI_REDUCE_INT, arg_max_i64),
-    .arg_min_i64 = ETI_BUILT_ANY(ETI_REDUCE_INT, arg_min_i64),
+    .arg_max_i64 = ETI_BUILT_ANY(ETI_ROW_REDUCE_INT, arg_max_i64),
+    .arg_min_i64 = ETI_BUILT_ANY(ETI_ROW_REDUCE_INT, arg_min_i64),
     .last_max_f64 = last_max_f64,
     .last_min_f64 = last_min_f64,
-    .last_max_i64 = ETI_BUILT_ANY(ETI_REDUCE_INT, last_max_i64),
-    .last_min_i64 = ETI_BUILT_ANY(ETI_REDUCE_INT, last_min_i64),
+    .last_max_i64 = ETI_BUILT_ANY(ETI_ROW_REDUCE_INT, last_max_i64),
+    .last_min_i64 = ETI_BUILT_ANY(ETI_ROW_REDUCE_INT, last_min_i64),
     .log_add_exp_f32 = log_add_exp_f32,
     .log_add_exp_f64 = ETI_BUILT(ET_F64, log_add_exp_f64)};
 #undef ETI_ENTRY

@@ -2,8 +2,8 @@
 // reduction.h asks of a reducer. All variants come from one source (row_reduce.body.h) and give the
 // same bits: a row is reduced in lanes that meet in a fixed tree, a column in order, or by eights
 // that do.
-#ifndef ET_MICRO_REDUCE_H
-#define ET_MICRO_REDUCE_H
+#ifndef ET_MICRO_ROW_REDUCE_H
+#define ET_MICRO_ROW_REDUCE_H
 
 #include "kernels/dtype_sets.h"
 #include "kernels/micro/isa_select.h"
@@ -14,30 +14,30 @@
 // X(name, types): name is operation and type; types are those of operands that may need it, by
 // which a selective build leaves it out. Sums and products of f32 end in f64's.
 // clang-format off
-#define ETI_REDUCE_LIST(X) \
+#define ETI_ROW_REDUCE_LIST(X) \
   X(sum_f32, ET_TYPES_F32) X(prod_f32, ET_TYPES_F32) X(square_f32, ET_TYPES_F32) \
   X(max_f32, ET_TYPES_F32) X(min_f32, ET_TYPES_F32) \
   X(sum_f64, ET_TYPES_ALL) X(prod_f64, ET_TYPES_ALL) X(square_f64, ET_TYPES_F64) \
   X(max_f64, ET_TYPES_F64) X(min_f64, ET_TYPES_F64) \
-  X(sum_i64, ETI_REDUCE_INT) X(prod_i64, ETI_REDUCE_INT) \
+  X(sum_i64, ETI_ROW_REDUCE_INT) X(prod_i64, ETI_ROW_REDUCE_INT) \
   X(max_u8, 1u << 0) X(max_i8, 1u << 1) X(max_i16, 1u << 2) X(max_i32, 1u << 3) \
-  X(max_i64, ETI_REDUCE_INT) \
+  X(max_i64, ETI_ROW_REDUCE_INT) \
   X(min_u8, 1u << 0) X(min_i8, 1u << 1) X(min_i16, 1u << 2) X(min_i32, 1u << 3) \
-  X(min_i64, ETI_REDUCE_INT) X(any_b8, ET_TYPES_ALL)
-#define ETI_REDUCE_INT (1u << 4)  // a build that has any integers, or booleans as operands, has i64
+  X(min_i64, ETI_ROW_REDUCE_INT) X(any_b8, ET_TYPES_ALL)
+#define ETI_ROW_REDUCE_INT (1u << 4)  // a build that has any integers, or booleans as operands, has i64
 // clang-format on
 
 // w accumulators take n elements each. rows: acc[j] ∘= x[j·step] ∘ … ∘ x[j·step + n-1]; columns:
 // acc[j] ∘= x[j] ∘ x[j + step] ∘ … ∘ x[j + (n-1)·step]. With center[j] for deviations, else unused.
-typedef void (*eti_reduce_fn)(void *acc, const void *x, ptrdiff_t step, size_t n, size_t w,
-                              const void *center);
-typedef struct eti_reduce_pair {
-  eti_reduce_fn rows, columns;
-} eti_reduce_pair;
+typedef void (*eti_row_reduce_fn)(void *acc, const void *x, ptrdiff_t step, size_t n, size_t w,
+                                  const void *center);
+typedef struct eti_row_reduce_pair {
+  eti_row_reduce_fn rows, columns;
+} eti_row_reduce_pair;
 
-typedef struct eti_reduce_micro {
-#define ETI_FIELD(name, types) eti_reduce_pair name;
-  ETI_REDUCE_LIST(ETI_FIELD)
+typedef struct eti_row_reduce_micro {
+#define ETI_FIELD(name, types) eti_row_reduce_pair name;
+  ETI_ROW_REDUCE_LIST(ETI_FIELD)
 #undef ETI_FIELD
   // best[j] and its place at[j] are replaced by x[j] and `place` where x[j] is better. NaN is
   // better than all but NaN, either way.
@@ -53,15 +53,15 @@ typedef struct eti_reduce_micro {
   // at[j] = log(e^at[j] + e^x[j]), to the digits of f32 or of f64
   void (*log_add_exp_f32)(double *at, const double *x, size_t n);
   void (*log_add_exp_f64)(double *at, const double *x, size_t n);
-} eti_reduce_micro;
+} eti_row_reduce_micro;
 
-extern const eti_reduce_micro eti_reduce_scalar;
+extern const eti_row_reduce_micro eti_row_reduce_scalar;
 #if ETI_HAVE_X86
-extern const eti_reduce_micro eti_reduce_avx2;
-extern const eti_reduce_micro eti_reduce_avx512;
+extern const eti_row_reduce_micro eti_row_reduce_avx2;
+extern const eti_row_reduce_micro eti_row_reduce_avx512;
 #endif
 
 // The variant of this CPU.
-const eti_reduce_micro *eti_reduce_micro_get(void);
+const eti_row_reduce_micro *eti_row_reduce_micro_get(void);
 
-#endif  // ET_MICRO_REDUCE_H
+#endif  // ET_MICRO_ROW_REDUCE_H

@@ -1,5 +1,5 @@
 // row_softmax.body.h — the source of every variant of row_softmax.h; the including file says what
-// its table is called, ETI_SOFTMAX_TABLE.
+// its table is called, ETI_ROW_SOFTMAX_TABLE.
 #include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f32.h"
@@ -37,5 +37,5 @@ static void logarithms(float *out, const float *x, const float *high, const floa
   for (size_t i = 0; i < n; i++) out[i] = x[i] - high[i] - log_sum[i];
 }
 
-const eti_softmax_micro ETI_SOFTMAX_TABLE = {
+const eti_row_softmax_micro ETI_ROW_SOFTMAX_TABLE = {
     .add_terms = add_terms, .scale_terms = scale_terms, .logarithms = logarithms};

@@ -97,8 +97,8 @@ static void exp_terms(float *x, size_t n) {
 }
 
 // The sums of sixteen rows that stand upright, added in the order of piece_sum.
-static inline void upright_sums(eti_lanes *sums, const eti_lanes *terms, size_t n) {
-  eti_lanes a[16] = {{0}};
+static inline void upright_sums(eti_f32x16 *sums, const eti_f32x16 *terms, size_t n) {
+  eti_f32x16 a[16] = {{0}};
   for (size_t i = 0; i < n; i++) a[i % 16] += terms[i];
   for (size_t l = 0; l < 8; l++) a[l] += a[l + 8];
   *sums = ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
@@ -109,17 +109,17 @@ static inline void upright_sums(eti_lanes *sums, const eti_lanes *terms, size_t 
 // rest.
 static void rows_softmax_upright(float *out, const float *x, size_t n, size_t rows, bool log) {
   _Alignas(64) float v[UPRIGHT][16], e[UPRIGHT][16];
-  eti_lanes *const values = (eti_lanes *)v, *const terms = (eti_lanes *)e;
+  eti_f32x16 *const values = (eti_f32x16 *)v, *const terms = (eti_f32x16 *)e;
   const ptrdiff_t row = (ptrdiff_t)(n * sizeof(float));
   for (size_t first = 0; first < rows; first += 16) {
     const size_t m = rows - first < 16 ? rows - first : 16;
     eti_transpose(v, sizeof v[0], x + first * n, row, m, n, sizeof(float));
     for (size_t i = 0; i < n; i++)
       for (size_t r = m; r < 16; r++) v[i][r] = v[i][0];
-    eti_register most[ETI_REGISTERS];
+    eti_f32_register most[ETI_REGISTERS];
     memcpy(most, v[0], sizeof most);
-    for (size_t i = 1; i < n; i++) eti_lanes_max(most, v[i]);
-    eti_lanes max, sums;
+    for (size_t i = 1; i < n; i++) eti_registers_max(most, v[i]);
+    eti_f32x16 max, sums;
     memcpy(&max, most, sizeof max);
     for (size_t i = 0; i < n; i++) terms[i] = values[i] -= max;
     exp_terms(e[0], 16 * n);

@@ -13,10 +13,10 @@
 
 #define ETI_ROW_PIECE 4096u  // elements whose sum is kept in f32
 
-typedef float eti_lanes __attribute__((vector_size(64), aligned(4), may_alias));
-typedef float eti_octs __attribute__((vector_size(32), aligned(4), may_alias));
-typedef float eti_quads __attribute__((vector_size(16), aligned(4), may_alias));
-typedef int32_t eti_quad_masks __attribute__((vector_size(16), aligned(4), may_alias));
+typedef float eti_f32x16 __attribute__((vector_size(64), aligned(4), may_alias));
+typedef float eti_f32x8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float eti_f32x4 __attribute__((vector_size(16), aligned(4), may_alias));
+typedef int32_t eti_i32x4 __attribute__((vector_size(16), aligned(4), may_alias));
 
 // Lanes as the machine holds them: longer vectors are compared element by element.
 #if defined(__AVX512F__)
@@ -27,51 +27,52 @@ typedef int32_t eti_quad_masks __attribute__((vector_size(16), aligned(4), may_a
 #define ETI_REGISTER_BYTES 16
 #endif
 #define ETI_REGISTERS (64u / ETI_REGISTER_BYTES)
-typedef float eti_register __attribute__((vector_size(ETI_REGISTER_BYTES), aligned(4), may_alias));
-typedef int32_t eti_register_masks
+typedef float eti_f32_register
+    __attribute__((vector_size(ETI_REGISTER_BYTES), aligned(4), may_alias));
+typedef int32_t eti_i32_register
     __attribute__((vector_size(ETI_REGISTER_BYTES), aligned(4), may_alias));
 
 // The lanes of a, pairwise: 0 with 8, 1 with 9, …, then with 4, 2, 1.
-ETI_INLINE float eti_lanes_sum(const eti_lanes *a) {
-  eti_octs o[2];
+ETI_INLINE float eti_f32x16_sum(const eti_f32x16 *a) {
+  eti_f32x8 o[2];
   memcpy(o, a, sizeof o);
   o[0] += o[1];
-  eti_quads q[2];
+  eti_f32x4 q[2];
   memcpy(q, &o[0], sizeof q);
   q[0] += q[1];
   return (q[0][0] + q[0][2]) + (q[0][1] + q[0][3]);
 }
 
 ETI_INLINE float eti_piece_sum_f32(const float *x, size_t n) {
-  eti_lanes a = {0}, b = {0};
+  eti_f32x16 a = {0}, b = {0};
   size_t i = 0;
   if (n >= 64) {
-    eti_lanes c = {0}, d = {0};
+    eti_f32x16 c = {0}, d = {0};
     for (; i + 64 <= n; i += 64) {
-      a += *(const eti_lanes *)(x + i);
-      b += *(const eti_lanes *)(x + i + 16);
-      c += *(const eti_lanes *)(x + i + 32);
-      d += *(const eti_lanes *)(x + i + 48);
+      a += *(const eti_f32x16 *)(x + i);
+      b += *(const eti_f32x16 *)(x + i + 16);
+      c += *(const eti_f32x16 *)(x + i + 32);
+      d += *(const eti_f32x16 *)(x + i + 48);
     }
-    for (; i + 16 <= n; i += 16) a += *(const eti_lanes *)(x + i);
+    for (; i + 16 <= n; i += 16) a += *(const eti_f32x16 *)(x + i);
     for (size_t l = 0; i < n; i++, l++) b[l] += x[i];
     a = (a + b) + (c + d);
-    return eti_lanes_sum(&a);
+    return eti_f32x16_sum(&a);
   }
-  for (; i + 16 <= n; i += 16) a += *(const eti_lanes *)(x + i);
+  for (; i + 16 <= n; i += 16) a += *(const eti_f32x16 *)(x + i);
   if (i < n) {
     for (size_t l = 0; i < n; i++, l++) b[l] += x[i];
     a += b;
   }
-  return eti_lanes_sum(&a);
+  return eti_f32x16_sum(&a);
 }
 
 ETI_INLINE float eti_piece_square_diff_f32(const float *x, size_t n, float mean) {
-  eti_lanes a = {0}, b = {0};
+  eti_f32x16 a = {0}, b = {0};
   size_t i = 0;
   for (; i + 32 <= n; i += 32) {
-    const eti_lanes u = *(const eti_lanes *)(x + i) - mean,
-                    v = *(const eti_lanes *)(x + i + 16) - mean;
+    const eti_f32x16 u = *(const eti_f32x16 *)(x + i) - mean,
+                     v = *(const eti_f32x16 *)(x + i + 16) - mean;
     a += u * u;
     b += v * v;
   }
@@ -84,7 +85,7 @@ ETI_INLINE float eti_piece_square_diff_f32(const float *x, size_t n, float mean)
     }
   }
   a += b;
-  return eti_lanes_sum(&a);
+  return eti_f32x16_sum(&a);
 }
 
 ETI_INLINE float eti_row_sum_f32(const float *x, size_t n) {
@@ -112,8 +113,8 @@ ETI_INLINE double eti_piece_product_f32(const float *x, size_t n) {
   octs a = {1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0}, b = a;
   size_t i = 0;
   for (; i + 16 <= n; i += 16) {
-    a *= __builtin_convertvector(*(const eti_octs *)(x + i), octs);
-    b *= __builtin_convertvector(*(const eti_octs *)(x + i + 8), octs);
+    a *= __builtin_convertvector(*(const eti_f32x8 *)(x + i), octs);
+    b *= __builtin_convertvector(*(const eti_f32x8 *)(x + i + 8), octs);
   }
   a *= b;
   quads q[2];

@@ -1,5 +1,5 @@
 // grid_sample_kernel.body.h — the source of every variant of grid_sample_kernel.h; the including
-// file says what its table is called, ETI_SAMPLE_TABLE.
+// file says what its table is called, ETI_GRID_SAMPLE_TABLE.
 #include "kernels/micro/sample/grid_sample_kernel.h"
 
 #include "kernels/contract.h"
@@ -14,15 +14,15 @@
 
 #define T double
 #define INDEX int64_t
-#define TAPS eti_sample_taps
-#define OUTSIDE ETI_SAMPLE_OUTSIDE
+#define TAPS eti_grid_sample_taps
+#define OUTSIDE ETI_GRID_SAMPLE_OUTSIDE
 #define SUFFIX wide
 #define MATH(name) name
 #include "kernels/micro/sample/grid_sample_kernel_place.inc.h"
 #define T float
 #define INDEX int32_t
-#define TAPS eti_sample_taps_f32
-#define OUTSIDE ETI_SAMPLE_OUTSIDE_F32
+#define TAPS eti_grid_sample_taps_f32
+#define OUTSIDE ETI_GRID_SAMPLE_OUTSIDE_F32
 #define SUFFIX near
 #define MATH(name) name##f
 #include "kernels/micro/sample/grid_sample_kernel_place.inc.h"
@@ -48,10 +48,10 @@
 
 // ---- images in f32: the taps of all axes are joined once for all channels
 
-static void place_f32(eti_sample_taps_f32 *taps, const eti_sample_axis *a, const float *grid,
-                      ptrdiff_t step, size_t n) {
-  ET_ASSERT(n <= ETI_SAMPLE_BLOCK && ETI_HOLDS(grid, n, float));
-  float at[ETI_SAMPLE_BLOCK];
+static void place_f32(eti_grid_sample_taps_f32 *taps, const eti_grid_sample_axis *a,
+                      const float *grid, ptrdiff_t step, size_t n) {
+  ET_ASSERT(n <= ETI_GRID_SAMPLE_BLOCK && ETI_HOLDS(grid, n, float));
+  float at[ETI_GRID_SAMPLE_BLOCK];
   if (step == 2) {  // an image's grid, as it mostly lies
     for (size_t i = 0; i < n; i++) at[i] = grid[2 * i];
   } else {
@@ -60,12 +60,14 @@ static void place_f32(eti_sample_taps_f32 *taps, const eti_sample_axis *a, const
   place_near(taps, a, at, n);
 }
 
-static size_t join_f32(eti_sample_corners *c, const eti_sample_taps_f32 *d,
-                       const eti_sample_taps_f32 *h, const eti_sample_taps_f32 *w, int64_t mode,
-                       size_t n) {
-  ET_ASSERT(c != NULL && h != NULL && w != NULL && n <= ETI_SAMPLE_BLOCK);
-  ET_ASSERT(d == NULL || mode != ETI_SAMPLE_BICUBIC);  // 64 corners have no room
-  const size_t taps = mode == ETI_SAMPLE_NEAREST ? 1 : mode == ETI_SAMPLE_BILINEAR ? 2 : 4;
+static size_t join_f32(eti_grid_sample_corners *c, const eti_grid_sample_taps_f32 *d,
+                       const eti_grid_sample_taps_f32 *h, const eti_grid_sample_taps_f32 *w,
+                       int64_t mode, size_t n) {
+  ET_ASSERT(c != NULL && h != NULL && w != NULL && n <= ETI_GRID_SAMPLE_BLOCK);
+  ET_ASSERT(d == NULL || mode != ETI_GRID_SAMPLE_BICUBIC);  // 64 corners have no room
+  const size_t taps = mode == ETI_GRID_SAMPLE_NEAREST    ? 1
+                      : mode == ETI_GRID_SAMPLE_BILINEAR ? 2
+                                                         : 4;
   size_t count = 0;
   for (size_t z = 0; z < (d == NULL ? 1 : taps); z++) {
     for (size_t y = 0; y < taps; y++) {
@@ -113,7 +115,7 @@ ETI_INLINE float near_pixel(const float *plane, int32_t at) {
   return at < 0 ? 0.0f : plane[at];
 }
 
-ETI_INLINE void blend_corners(float *out, const float *plane, const eti_sample_corners *c,
+ETI_INLINE void blend_corners(float *out, const float *plane, const eti_grid_sample_corners *c,
                               const size_t count, size_t n) {
   size_t i = 0;
 #ifdef FMA_FLOATS
@@ -134,10 +136,10 @@ ETI_INLINE void blend_corners(float *out, const float *plane, const eti_sample_c
   }
 }
 
-static void blend_near(float *out, const float *plane, const eti_sample_corners *c, size_t count,
-                       size_t n) {
+static void blend_near(float *out, const float *plane, const eti_grid_sample_corners *c,
+                       size_t count, size_t n) {
   ET_ASSERT(count == 1 || count == 4 || count == 8 || count == 16);
-  ET_ASSERT(c != NULL && n <= ETI_SAMPLE_BLOCK);
+  ET_ASSERT(c != NULL && n <= ETI_GRID_SAMPLE_BLOCK);
   ET_ASSERT(ETI_HOLDS(out, n, float) && ETI_HOLDS(plane, 1, float));
   switch (count) {
     case 1:
@@ -154,8 +156,9 @@ static void blend_near(float *out, const float *plane, const eti_sample_corners 
   }
 }
 
-const eti_sample_micro ETI_SAMPLE_TABLE = {.place = place_wide,
-                                           .blend = {blend_f32, blend_f64, blend_f16, blend_bf16},
-                                           .place_f32 = place_f32,
-                                           .join_f32 = join_f32,
-                                           .blend_f32 = blend_near};
+const eti_grid_sample_micro ETI_GRID_SAMPLE_TABLE = {
+    .place = place_wide,
+    .blend = {blend_f32, blend_f64, blend_f16, blend_bf16},
+    .place_f32 = place_f32,
+    .join_f32 = join_f32,
+    .blend_f32 = blend_near};

@@ -9,8 +9,8 @@ ETI_INLINE double FN(pixel)(const T *plane, int64_t at) {
 }
 
 // taps × taps elements around one position.
-ETI_INLINE double FN(patch)(const T *plane, const eti_sample_taps *h, const eti_sample_taps *w,
-                            int64_t base, const int taps, size_t i) {
+ETI_INLINE double FN(patch)(const T *plane, const eti_grid_sample_taps *h,
+                            const eti_grid_sample_taps *w, int64_t base, const int taps, size_t i) {
   double sum = 0.0;
   for (int y = 0; y < taps; y++) {
     double row = 0.0;
@@ -23,19 +23,20 @@ ETI_INLINE double FN(patch)(const T *plane, const eti_sample_taps *h, const eti_
   return sum;
 }
 
-static void FN(blend)(double *out, const void *data, const eti_sample_taps *d,
-                      const eti_sample_taps *h, const eti_sample_taps *w, int64_t mode, size_t n) {
-  ET_ASSERT(n <= ETI_SAMPLE_BLOCK && ETI_HOLDS(out, n, double) && ETI_HOLDS(data, 1, T));
-  ET_ASSERT(h != NULL && w != NULL && (d == NULL || mode != ETI_SAMPLE_BICUBIC));
+static void FN(blend)(double *out, const void *data, const eti_grid_sample_taps *d,
+                      const eti_grid_sample_taps *h, const eti_grid_sample_taps *w, int64_t mode,
+                      size_t n) {
+  ET_ASSERT(n <= ETI_GRID_SAMPLE_BLOCK && ETI_HOLDS(out, n, double) && ETI_HOLDS(data, 1, T));
+  ET_ASSERT(h != NULL && w != NULL && (d == NULL || mode != ETI_GRID_SAMPLE_BICUBIC));
   const T *const plane = data;
-  if (mode == ETI_SAMPLE_NEAREST && d == NULL) {
+  if (mode == ETI_GRID_SAMPLE_NEAREST && d == NULL) {
     ETI_NO_DEPENDENCES
     for (size_t i = 0; i < n; i++) out[i] = FN(pixel)(plane, h->at[0][i] + w->at[0][i]);
-  } else if (mode == ETI_SAMPLE_NEAREST) {
+  } else if (mode == ETI_GRID_SAMPLE_NEAREST) {
     ETI_NO_DEPENDENCES
     for (size_t i = 0; i < n; i++)
       out[i] = FN(pixel)(plane, d->at[0][i] + h->at[0][i] + w->at[0][i]);
-  } else if (mode == ETI_SAMPLE_BICUBIC) {
+  } else if (mode == ETI_GRID_SAMPLE_BICUBIC) {
     ETI_NO_DEPENDENCES
     for (size_t i = 0; i < n; i++) out[i] = FN(patch)(plane, h, w, 0, 4, i);
   } else if (d == NULL) {

@@ -9,7 +9,7 @@ ETI_INLINE T FN(rounded)(bool wide, T x) {
   return wide ? x : (T)(float)x;
 }
 
-ETI_INLINE T FN(unnormalized)(const eti_sample_axis *a, bool wide, T at) {
+ETI_INLINE T FN(unnormalized)(const eti_grid_sample_axis *a, bool wide, T at) {
   const T shifted = FN(rounded)(wide, at + (T)1.0);
   if (a->align_corners)
     return FN(rounded)(wide, shifted * FN(rounded)(wide, (T)(a->size - 1) / (T)2.0));
@@ -17,7 +17,7 @@ ETI_INLINE T FN(unnormalized)(const eti_sample_axis *a, bool wide, T at) {
                      FN(rounded)(wide, shifted * FN(rounded)(wide, (T)a->size / (T)2.0)) - (T)0.5);
 }
 
-static T FN(reflected)(const eti_sample_axis *a, T at) {
+static T FN(reflected)(const eti_grid_sample_axis *a, T at) {
   const T low = a->align_corners ? (T)0.0 : (T)-0.5,
           span = a->align_corners ? (T)(a->size - 1) : (T)a->size;
   if (span == (T)0.0) return (T)0.0;
@@ -30,9 +30,9 @@ static T FN(reflected)(const eti_sample_axis *a, T at) {
 
 // The positions that padding makes of some. Between edges, what is no number is ATen's pixel: of
 // images the first, of volumes the last.
-static void FN(pad)(const eti_sample_axis *a, T *at, size_t n) {
-  if (a->padding == ETI_SAMPLE_ZEROS) return;
-  if (a->padding == ETI_SAMPLE_REFLECTION) {
+static void FN(pad)(const eti_grid_sample_axis *a, T *at, size_t n) {
+  if (a->padding == ETI_GRID_SAMPLE_ZEROS) return;
+  if (a->padding == ETI_GRID_SAMPLE_REFLECTION) {
     for (size_t i = 0; i < n; i++) at[i] = FN(reflected)(a, at[i]);
   }
   const T last = (T)(a->size - 1), none = a->volume ? last : (T)0.0;
@@ -49,7 +49,7 @@ static void FN(drop)(T *at, size_t n) {
 }
 
 // Offsets of whole positions.
-static void FN(offsets)(const eti_sample_axis *a, INDEX *out, const T *at, size_t n) {
+static void FN(offsets)(const eti_grid_sample_axis *a, INDEX *out, const T *at, size_t n) {
   const T size = (T)a->size;
   const INDEX step = (INDEX)a->step;
   ETI_NO_DEPENDENCES
@@ -71,26 +71,26 @@ ETI_INLINE T FN(cubic)(T d) {
   return d <= (T)1.0 ? FN(cubic_near)(d) : FN(cubic_far)(d);
 }
 
-static void FN(place)(TAPS *taps, const eti_sample_axis *a, const T *grid, size_t n) {
-  ET_ASSERT(taps != NULL && n <= ETI_SAMPLE_BLOCK && ETI_HOLDS(grid, n, T));
+static void FN(place)(TAPS *taps, const eti_grid_sample_axis *a, const T *grid, size_t n) {
+  ET_ASSERT(taps != NULL && n <= ETI_GRID_SAMPLE_BLOCK && ETI_HOLDS(grid, n, T));
   ET_ASSERT(a != NULL && a->size >= 1);
-  ET_ASSERT(a->mode >= ETI_SAMPLE_BILINEAR && a->mode <= ETI_SAMPLE_BICUBIC);
-  ET_ASSERT(a->padding >= ETI_SAMPLE_ZEROS && a->padding <= ETI_SAMPLE_REFLECTION);
-  T p[ETI_SAMPLE_BLOCK], whole[ETI_SAMPLE_BLOCK];
+  ET_ASSERT(a->mode >= ETI_GRID_SAMPLE_BILINEAR && a->mode <= ETI_GRID_SAMPLE_BICUBIC);
+  ET_ASSERT(a->padding >= ETI_GRID_SAMPLE_ZEROS && a->padding <= ETI_GRID_SAMPLE_REFLECTION);
+  T p[ETI_GRID_SAMPLE_BLOCK], whole[ETI_GRID_SAMPLE_BLOCK];
   if (a->wide) {
     for (size_t i = 0; i < n; i++) p[i] = FN(unnormalized)(a, true, grid[i]);
   } else {
     for (size_t i = 0; i < n; i++) p[i] = FN(unnormalized)(a, false, grid[i]);
   }
-  if (a->mode != ETI_SAMPLE_BICUBIC) FN(pad)(a, p, n);
+  if (a->mode != ETI_GRID_SAMPLE_BICUBIC) FN(pad)(a, p, n);
   if (a->volume) FN(drop)(p, n);
-  if (a->mode == ETI_SAMPLE_NEAREST) {
+  if (a->mode == ETI_GRID_SAMPLE_NEAREST) {
     for (size_t i = 0; i < n; i++) whole[i] = MATH(rint)(p[i]);
     FN(offsets)(a, taps->at[0], whole, n);
     return;
   }
   for (size_t i = 0; i < n; i++) whole[i] = MATH(floor)(p[i]);
-  if (a->mode == ETI_SAMPLE_BILINEAR) {
+  if (a->mode == ETI_GRID_SAMPLE_BILINEAR) {
     for (size_t i = 0; i < n; i++) {
       const T after = p[i] - whole[i];
       taps->weight[0][i] = (T)1.0 - after;

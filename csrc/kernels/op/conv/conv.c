@@ -429,7 +429,7 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_c
 }
 
 et_status op_convolution_out(et_kernel_ctx *ctx, et_value *const *args) {
-  eti_conv c = {.range = ETI_UNBOUNDED};
+  eti_conv c = {.range = ETI_CLAMP_NONE};
   ET_TRY(read_conv(ctx, args, &c));
   const et_tensor *const out = args[9]->as.tensor;
   ET_TRY(eti_conv_follow(ctx, ctx->state, out, &c));
@@ -467,7 +467,7 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, eti_conv_s
 // `ready` may say what is known already.
 static et_status prepare_conv(et_prepare_ctx *ctx, et_value *const *args, eti_conv_state ready) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
-  eti_conv c = {.range = ETI_UNBOUNDED};
+  eti_conv c = {.range = ETI_CLAMP_NONE};
   if (!ctx->is_minimal) ET_TRY(read_conv(&k, args, &c));
   if (!ctx->is_minimal && eti_conv_n_phases(&c) > 0) {
     bool taken = false;
@@ -499,7 +499,7 @@ et_status op_convolution_epilogue_out(et_kernel_ctx *ctx, et_value *const *args)
   const eti_conv_state *const state = ctx->state;
   et_value *plain[PLAIN_ARGS + 1];
   plain_args(args, plain);
-  eti_conv c = {.range = ETI_UNBOUNDED};
+  eti_conv c = {.range = ETI_CLAMP_NONE};
   eti_epilogue_call epilogue;
   ET_TRY(read_conv(ctx, plain, &c));
   const et_tensor *const out = plain[PLAIN_ARGS]->as.tensor;

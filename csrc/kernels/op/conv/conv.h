@@ -68,8 +68,8 @@ typedef struct eti_conv {
   bool transposed;
   size_t n_images, groups, c_in, c_out;  // channels per group
   size_t n_taps, k, pixels;              // k = n_taps · c_in
-  eti_range range;                       // of an f32 result, once the sums are whole
-  bool is_limited;                       // false: range is ETI_UNBOUNDED
+  eti_clamp_range range;                 // of an f32 result, once the sums are whole
+  bool is_limited;                       // false: range is ETI_CLAMP_NONE
   const eti_epilogue_call *epilogue;     // on the result as it is made; NULL: none
   bool *epilogue_done;                   // becomes true when that was done
   const char *result;                    // where the whole result begins

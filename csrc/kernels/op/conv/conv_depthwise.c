@@ -19,7 +19,7 @@ static bool is_common(const eti_conv *c) {
   const int64_t kernel = c->kernel[1], stride = c->stride[1];
   return (kernel == 3 || kernel == 5) && kernel == c->kernel[2] && stride <= 2 &&
          stride == c->stride[2] && c->dilation[1] == 1 && c->dilation[2] == 1 &&
-         c->kernel[0] == 1 && c->padding[0] == 0 && c->out.sizes[1] >= ETI_CONV_PLANE_ROWS &&
+         c->kernel[0] == 1 && c->padding[0] == 0 && c->out.sizes[1] >= ETI_DIRECT_CONV_PLANE_ROWS &&
          (c->out.steps[2] == 1 || c->out.sizes[2] == 1);
 }
 
@@ -50,7 +50,7 @@ static dw_kind kind_of(const eti_conv *c) {
 
 typedef struct planes_run {
   const eti_conv *c;
-  eti_conv_plane_fn run;
+  eti_direct_conv_plane_fn run;
   size_t n_units, n_slots;
   char *scratch;  // half types
 } planes_run;
@@ -60,8 +60,8 @@ static size_t n_planes(const eti_conv *c) {
 }
 
 // Where plane `unit` of the input and of the result begin.
-static eti_conv_plane find_plane(const eti_conv *c, size_t unit, float *w, ptrdiff_t *x,
-                                 ptrdiff_t *out) {
+static eti_direct_conv_plane find_plane(const eti_conv *c, size_t unit, float *w, ptrdiff_t *x,
+                                        ptrdiff_t *out) {
   const size_t channels = c->groups * c->c_out, depth = (size_t)c->out.sizes[0];
   const size_t z = unit % depth, channel = unit / depth % channels, n = unit / depth / channels;
   eti_dw_weights(c, channel, w);
@@ -69,7 +69,7 @@ static eti_conv_plane find_plane(const eti_conv *c, size_t unit, float *w, ptrdi
        (ptrdiff_t)z * (ptrdiff_t)c->stride[0] * c->x.steps[0];
   *out = (ptrdiff_t)n * c->out.n_step + (ptrdiff_t)channel * c->out.c_step +
          (ptrdiff_t)z * c->out.steps[0];
-  return (eti_conv_plane){
+  return (eti_direct_conv_plane){
       .out_step = c->out.steps[1],
       .x_step = c->x.steps[1],
       .rows = (size_t)c->out.sizes[1],
@@ -90,7 +90,7 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
   for (size_t u = begin; u < end; u++) {
     float w[ETI_DW_TAPS];
     ptrdiff_t x, out;
-    eti_conv_plane p = find_plane(c, u, w, &x, &out);
+    eti_direct_conv_plane p = find_plane(c, u, w, &x, &out);
     p.x = (const float *)(const void *)c->x.data + x;
     p.out = (float *)(uintptr_t)c->out.data + out;
     r->run(&p);
@@ -103,7 +103,9 @@ static size_t widened_rows(const eti_conv *c) {
   const size_t height = (size_t)c->out.sizes[1],
                each = (size_t)c->out.sizes[2] + (size_t)(c->x.sizes[2] * c->stride[1]);
   const size_t rows = ETI_DW_FLOATS / each;
-  return rows >= height ? height : rows < ETI_CONV_PLANE_ROWS ? ETI_CONV_PLANE_ROWS : rows;
+  return rows >= height                      ? height
+         : rows < ETI_DIRECT_CONV_PLANE_ROWS ? ETI_DIRECT_CONV_PLANE_ROWS
+                                             : rows;
 }
 
 static size_t widened_floats(const eti_conv *c) {
@@ -113,8 +115,8 @@ static size_t widened_floats(const eti_conv *c) {
 }
 
 // Rows y … y + p.rows of a plane whose whole geometry p has.
-static void run_widened_rows(const planes_run *r, eti_conv_plane p, float *stage, ptrdiff_t x,
-                             ptrdiff_t out, size_t y) {
+static void run_widened_rows(const planes_run *r, eti_direct_conv_plane p, float *stage,
+                             ptrdiff_t x, ptrdiff_t out, size_t y) {
   const eti_conv *const c = r->c;
   const ptrdiff_t first = (ptrdiff_t)y * (ptrdiff_t)c->stride[1] - p.top;
   const ptrdiff_t after =
@@ -149,7 +151,7 @@ static void run_widened_planes(void *ctx, size_t begin, size_t end) {
     for (size_t u = slot * r->n_units / r->n_slots; u < (slot + 1) * r->n_units / r->n_slots; u++) {
       float w[ETI_DW_TAPS];
       ptrdiff_t x, out;
-      eti_conv_plane p = find_plane(c, u, w, &x, &out);
+      eti_direct_conv_plane p = find_plane(c, u, w, &x, &out);
       p.rows = rows;
       // The last rows may be computed again.
       for (size_t y = 0; y < height; y += rows)
@@ -161,7 +163,7 @@ static void run_widened_planes(void *ctx, size_t begin, size_t end) {
 static bool run_common(const et_kernel_ctx *ctx, const eti_conv *c) {
   const size_t each = c->pixels * c->n_taps / (size_t)c->out.sizes[0];
   planes_run r = {.c = c,
-                  .run = eti_conv_micro_best()->planes[c->kernel[1] == 5][c->stride[1] == 2],
+                  .run = eti_direct_conv_micro_best()->planes[c->kernel[1] == 5][c->stride[1] == 2],
                   .n_units = n_planes(c),
                   .scratch = ctx->scratch};
   if (c->dtype == ET_F32) {

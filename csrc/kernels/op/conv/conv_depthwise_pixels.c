@@ -26,7 +26,7 @@ static void pack_weights(const eti_conv *c, size_t first, size_t channels, float
 
 typedef struct pixels_run {
   const eti_conv *c;
-  const eti_conv_micro *micro;
+  const eti_direct_conv_micro *micro;
   size_t first, channels;  // of them all
   const float *w;          // [taps × channels]
 } pixels_run;
@@ -56,7 +56,7 @@ static void run_border_pixel(const pixels_run *r, const float *x, float *out, in
     }
     if (n_taps == 0) continue;
     r->micro->pixels(out, 0, 1, channels, taps, 0, r->w + first * channels, channels, n_taps,
-                     started ? out : bias, &ETI_UNBOUNDED);
+                     started ? out : bias, &ETI_CLAMP_NONE);
     started = true;
   }
   r->micro->pixels(out, 0, 1, channels, taps, 0, r->w, channels, 0, started ? out : bias,
@@ -114,7 +114,7 @@ static void run_pixel_rows(void *ctx, size_t begin, size_t end) {
 // too, would make a NaN of it with infinite weights.
 void eti_dw_pixels_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   const size_t n = c->n_images * (size_t)c->out.sizes[1];
-  pixels_run r = {.c = c, .micro = eti_conv_micro_best(), .channels = c->groups};
+  pixels_run r = {.c = c, .micro = eti_direct_conv_micro_best(), .channels = c->groups};
   *c->epilogue_done = c->epilogue != NULL;
   if (c->ready.panels != NULL && c->ready.way == ETI_CONV_DEPTHWISE) {
     if (!c->ready.is_packed) pack_weights(c, 0, c->groups, c->ready.panels);
@@ -169,7 +169,7 @@ size_t eti_dw_staged_bytes(const eti_conv *c) {
 
 typedef struct staged_run {
   const eti_conv *c;
-  const eti_conv_micro *micro;
+  const eti_direct_conv_micro *micro;
   stage s;
   char *scratch;
   size_t n_rows, n_slots;  // rows of the results of all images
@@ -318,7 +318,7 @@ static void run_slots(void *ctx, size_t begin, size_t end) {
 
 bool eti_dw_staged_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   staged_run r = {.c = c,
-                  .micro = eti_conv_micro_best(),
+                  .micro = eti_direct_conv_micro_best(),
                   .s = stage_of(c),
                   .scratch = ctx->scratch,
                   .n_rows = c->n_images * (size_t)(c->out.sizes[0] * c->out.sizes[1])};

@@ -28,7 +28,7 @@ typedef struct bands {
   size_t n_floats;           // of all planes of a slice
   size_t reach, n_kept;      // slices that a kernel reaches over; and with the one of zeros
   size_t n_slice;            // floats of a slice: n_floats of each channel
-  size_t n_rows;             // channels of the result at a time: 1, of groups ETI_CONV_ROWS
+  size_t n_rows;             // channels of the result at a time: 1, of groups ETI_DIRECT_CONV_ROWS
   size_t n_out, n_row, n_w;  // floats
   bool flat, fits;
 } bands;
@@ -41,7 +41,7 @@ static bands bands_of(const eti_conv *c) {
              .reach = (size_t)((c->kernel[0] - 1) * c->dilation[0]) + 1,
              .flat = width < FLAT_WIDTH || c->out.steps[2] != 1};
   b.n_kept = b.reach + (c->kernel[0] > 1 || c->padding[0] != 0);
-  b.n_rows = c->c_in == 1 ? 1 : ETI_CONV_ROWS;
+  b.n_rows = c->c_in == 1 ? 1 : ETI_DIRECT_CONV_ROWS;
   b.pitch = width + (size_t)((c->kernel[2] - 1) * c->dilation[2]) / sx;
   const uint64_t each = (uint64_t)b.pitch * sy * sx * b.n_kept * c->c_in;
   while (b.rows > 1 && (b.rows + more_rows) * each > ETI_DW_FLOATS) b.rows = (b.rows + 1) / 2;
@@ -66,7 +66,7 @@ size_t eti_dw_rows_bytes(const eti_conv *c) {
 
 typedef struct rows_run {
   const eti_conv *c;
-  const eti_conv_micro *micro;
+  const eti_direct_conv_micro *micro;
   bands b;
   char *scratch;
   size_t n_units, n_slots;
@@ -312,7 +312,7 @@ bool eti_dw_takes_groups(const eti_conv *c) {
 
 bool eti_dw_rows_run(const et_kernel_ctx *ctx, const eti_conv *c) {
   rows_run r = {.c = c,
-                .micro = eti_conv_micro_best(),
+                .micro = eti_direct_conv_micro_best(),
                 .b = bands_of(c),
                 .scratch = ctx->scratch,
                 .n_units = c->n_images * c->groups * (c->c_in == 1 ? c->c_out : 1)};

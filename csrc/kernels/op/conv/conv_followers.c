@@ -52,8 +52,8 @@ static bool read_bound(et_value *const *args, size_t i, float *bound) {
 }
 
 // A bound that is NaN makes everything NaN, as in clamp.
-static bool read_range(et_value *const *args, eti_range *range) {
-  *range = ETI_UNBOUNDED;
+static bool read_range(et_value *const *args, eti_clamp_range *range) {
+  *range = ETI_CLAMP_NONE;
   if (!read_bound(args, 1, &range->low) || !read_bound(args, 2, &range->high)) return false;
   if (isnan(range->low) || isnan(range->high)) range->plus = NAN;
   return true;
@@ -65,7 +65,7 @@ bool eti_conv_absorb(const et_call *call, const et_call *next) {
   while (f < end && strcmp(f->name, next->op->name) != 0) f++;
   if (state == NULL || f == end) return false;
   et_tensor *const to = result_in_place(call, next, f->i_out);
-  eti_range range;
+  eti_clamp_range range;
   if (to == NULL || (f->has_bounds && !read_range(next->args, &range))) return false;
   state->follows = f->has_bounds ? ETI_CONV_CLAMP : ETI_CONV_RELU;
   state->followed = to;
@@ -77,7 +77,7 @@ et_status eti_conv_follow(const et_kernel_ctx *ctx, const eti_conv_state *state,
                           const et_tensor *out, eti_conv *c) {
   if (state == NULL || state->follows == ETI_CONV_NO_FOLLOWER) return ET_OK;
   c->is_limited = true;
-  c->range = ETI_RELU_RANGE;
+  c->range = ETI_CLAMP_RELU;
   ET_CHECK(state->follows == ETI_CONV_RELU || read_range(state->bounds, &c->range), ctx->err,
            ET_INVALID_PROGRAM, "convolution: expected numbers as bounds of the clamp after it");
   return eti_resize_like(ctx, state->followed, out);

@@ -95,7 +95,7 @@ static void run_planes(void *ctx, size_t begin, size_t end) {
           ptrdiff_t at = first;
           for (size_t d = 0; d < 3; d++) at += (ptrdiff_t)o[d] * c->out.steps[d];
           if (c->is_limited)
-            y = (double)eti_limit((float)y, c->range.low, c->range.high, c->range.plus);
+            y = (double)eti_clamp((float)y, c->range.low, c->range.high, c->range.plus);
           eti_casts[ET_F64][c->dtype]((char *)(uintptr_t)c->out.data + at * (ptrdiff_t)c->esize, 0,
                                       &y, 0, 1);
         }

@@ -86,7 +86,7 @@ void eti_conv_pack_weights(const eti_gemm *g, void *dst, size_t width, size_t fi
 typedef struct patch {
   const eti_gemm *g;
   const eti_conv *c;
-  const eti_conv_micro *micro;
+  const eti_direct_conv_micro *micro;
   const char *x;  // this image and group
   char *dst;      // panel row of `channel`
   size_t width, channel, count;
@@ -221,7 +221,7 @@ void eti_conv_pack_patches(const eti_gemm *g, void *dst, size_t width, size_t fi
       (ptrdiff_t)image_index * c->x.n_step + (ptrdiff_t)(group * c->c_in) * c->x.c_step;
   patch p = {.g = g,
              .c = c,
-             .micro = eti_conv_micro_best(),
+             .micro = eti_direct_conv_micro_best(),
              .x = c->x.data + at * (ptrdiff_t)c->x_esize,
              .width = width};
   if (pack_inner_pixels(g, p.x, dst, width, first, n, k0, n_k)) return;

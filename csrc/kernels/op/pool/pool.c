@@ -137,7 +137,7 @@ static void start_values(const eti_pool *p, size_t n, row_buffers *b) {
     memset(b->value, 0, n * p->micro->esize);
     return;
   }
-  eti_pool_start_max(p->micro, b->value, n);
+  eti_row_pool_start_max(p->micro, b->value, n);
 }
 
 // Whether maxima are found down the columns of a row of windows first: neighbouring windows share

@@ -16,7 +16,7 @@ typedef struct eti_pool {
   const et_tensor *x, *out;
   const et_tensor *indices;  // where maxima were found; or NULL
   const et_tensor *samples;  // fractional pools: where windows begin; else NULL
-  const eti_pool_micro *micro;
+  const eti_row_pool_micro *micro;
   size_t spatial, lead;  // spatial dimensions; those before them (1 or 2)
   int64_t in[3], size[3], kernel[3], stride[3], padding[3], dilation[3];
   ptrdiff_t x_steps[3], out_steps[3], index_steps[3];

@@ -25,10 +25,10 @@ et_status eti_pool_read_input(const et_kernel_ctx *ctx, et_value *const *args, e
   }
   ET_CHECK(area <= (double)INT32_MAX, ctx->err, ET_NOT_SUPPORTED,
            "%s: a plane has more than 2^31 elements", p->op);
-  const int type = x->dtype == ET_F64                    ? ETI_POOL_F64
-                   : eti_is_integral((et_dtype)x->dtype) ? ETI_POOL_I64
-                                                         : ETI_POOL_F32;
-  p->micro = eti_pool_micro_best(type);
+  const int type = x->dtype == ET_F64                    ? ETI_ROW_POOL_F64
+                   : eti_is_integral((et_dtype)x->dtype) ? ETI_ROW_POOL_I64
+                                                         : ETI_ROW_POOL_F32;
+  p->micro = eti_row_pool_micro_best(type);
   return ET_OK;
 }
 

@@ -49,7 +49,7 @@ typedef struct row_buffers {
 
 static void start_values(const eti_pool *p, int32_t first, size_t n, row_buffers *b) {
   for (size_t i = 0; i < n; i++) b->at[i] = (int32_t)((uint32_t)first + (uint32_t)i);
-  eti_pool_start_max(p->micro, b->value, n);
+  eti_row_pool_start_max(p->micro, b->value, n);
 }
 
 // n elements of the input, `step` apart, as neighbours of the micro-kernel's type.

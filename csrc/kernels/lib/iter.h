@@ -10,14 +10,11 @@
 
 #include "kernels/lib/cast.h"
 #include "kernels/lib/shape.h"
+#include "kernels/loops/loop_type.h"
 #include "runtime/check.h"
 #include "runtime/et.h"
 
 #define ETI_MAX_OPERANDS 4
-
-// One row: p[i] and s[i] are pointer and byte stride of operand i (0 is the output, stride 0
-// repeats one element). n ≥ 1.
-typedef void (*eti_loop)(void *const p[], const ptrdiff_t s[], size_t n, const void *params);
 
 // Elements a thread should get at least, for loops that cost about one add, or about one exp, per
 // element.

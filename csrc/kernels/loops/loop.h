@@ -7,7 +7,8 @@
 
 #include "kernels/contract.h"
 #include "kernels/dtype_sets.h"
-#include "kernels/lib/iter.h"
+#include "kernels/loops/loop_type.h"
+#include "runtime/et.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,14 +1,17 @@
 // eltwise.h — the loops and row kernels that exist per instruction set: elementwise functions of
 // f32 and f64, divisions and shifts of integers, half types, softmax rows, reductions. All variants
 // come from one source (eltwise.body.h) and give the same bits; the scalar one is the
-// specification. Relies on the loop signature of iter.h; knows no tensor.
+// specification. Relies on the loop signature of loops/loop_type.h; knows no tensor.
 #ifndef ET_ELTWISE_H
 #define ET_ELTWISE_H
 
-#include "kernels/lib/iter.h"
+#include "kernels/loops/loop_type.h"
 #include "kernels/micro/isa_select.h"
 
 #include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 // X(name): functions of one float, and of two; eltwise.body.h says what each computes.
 // clang-format off

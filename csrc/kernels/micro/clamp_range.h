@@ -1,6 +1,7 @@
 // clamp_range.h — bounds that finished f32 results are kept within: the clamp or relu that follows
 // a product or a convolution, done while its results are in registers or near. The arithmetic is
-// that of the operators clamp and relu (micro/eltwise.body.h), bit for bit. Knows no tensor.
+// that of the operators clamp and relu (eltwise/eltwise_unary.body.h), bit for bit. Knows no
+// tensor.
 #ifndef ET_CLAMP_RANGE_H
 #define ET_CLAMP_RANGE_H
 

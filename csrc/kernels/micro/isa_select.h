@@ -29,7 +29,7 @@ typedef enum eti_isa {
 // The best instruction set of this CPU and operating system. Thread-safe.
 eti_isa eti_cpu_isa(void);
 
-// For tests: from now on eti_cpu_isa answers at most `limit`, as a lesser CPU would. What was
+// For tests: from now on eti_cpu_isa answers at most `limit`, as a lesser CPU would. Methods
 // prepared before must not be run after. ETI_ISA_COUNT lifts the limit.
 void eti_cpu_isa_limit(eti_isa limit);
 

@@ -1,4 +1,4 @@
-// direct_conv_avx2.c — the loops of conv.h with 256-bit vectors. Compiled with AVX2 and FMA.
+// direct_conv_avx2.c — the loops of direct_conv.h with 256-bit vectors. Compiled with AVX2 and FMA.
 #include "kernels/micro/conv/direct_conv.h"
 
 #include <immintrin.h>

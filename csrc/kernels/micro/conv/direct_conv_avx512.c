@@ -1,5 +1,5 @@
-// direct_conv_avx512.c — the loops of conv.h with 512-bit vectors. Compiled with AVX-512 F, BW, DQ,
-// VL.
+// direct_conv_avx512.c — the loops of direct_conv.h with 512-bit vectors. Compiled with AVX-512 F,
+// BW, DQ, VL.
 #include "kernels/micro/conv/direct_conv.h"
 
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// direct_conv_neon.c — the loops of conv.h with 128-bit vectors. For AArch64.
+// direct_conv_neon.c — the loops of direct_conv.h with 128-bit vectors. For AArch64.
 #include "kernels/micro/conv/direct_conv.h"
 
 #include <arm_neon.h>

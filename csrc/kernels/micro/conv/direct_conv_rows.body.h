@@ -1,5 +1,5 @@
-// direct_conv_rows.body.h — the loops of conv.h, once, for every instruction set. The including
-// file sets, and this file undefines:
+// direct_conv_rows.body.h — the loops of direct_conv.h, once, for every instruction set. The
+// including file sets, and this file undefines:
 //   SUFFIX, VEC, LANES                  end of the names; vector of f32 and its elements
 //   V_SET1(x) V_LOAD(p) V_STORE(p, v)   whole vectors
 //   V_FMA(a, b, c)                      a · b + c

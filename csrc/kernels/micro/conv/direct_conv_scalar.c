@@ -1,5 +1,5 @@
-// direct_conv_scalar.c — the loops of conv.h in plain C: their specification and the fallback. Also
-// chooses between the variants.
+// direct_conv_scalar.c — the loops of direct_conv.h in plain C: their specification and the
+// fallback. Also chooses between the variants.
 #include "kernels/micro/conv/direct_conv.h"
 
 #include <math.h>

@@ -13,7 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// X(name): functions of one float, and of two; eltwise.body.h says what each computes.
+// X(name): functions of one float, and of two; eltwise_unary.body.h and eltwise_binary.body.h have
+// their expressions.
 // clang-format off
 #define ETI_UNARY_LIST(X) \
   X(abs) X(neg) X(ceil) X(floor) X(round) X(trunc) X(sign) X(relu) X(sqrt) X(rsqrt) \

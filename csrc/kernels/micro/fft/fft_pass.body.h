@@ -1,4 +1,4 @@
-// fft_pass.body.h — the loops of fft.h for parts of type T, as straight-line arithmetic that
+// fft_pass.body.h — the loops of fft_pass.h for parts of type T, as straight-line arithmetic that
 // compilers vectorise over q. The including file sets, and this file undefines: T, SUFFIX, and
 // FFT_IS_F64.
 

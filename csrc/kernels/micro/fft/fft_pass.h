@@ -27,8 +27,8 @@ typedef struct eti_fft_pass {
   const void *roots;     // [radix] complex numbers: exp(-2πi·k / radix)
 } eti_fft_pass;
 
-// Where number i of n lies in planes whose numbers are in the order of a first pass that kept parts
-// apart, of radix 2^order; in their own order with order 0.
+// Position of number i of n in planes whose numbers are in the order of a first pass that kept
+// parts apart, of radix 2^order; in their own order with order 0.
 static inline size_t eti_fft_place(size_t i, size_t n, unsigned order) {
   return (i & (((size_t)1 << order) - 1)) * (n >> order) + (i >> order);
 }

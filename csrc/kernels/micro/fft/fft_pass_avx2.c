@@ -1,4 +1,4 @@
-// fft_pass_avx2.c — the loops of fft.h compiled with AVX2.
+// fft_pass_avx2.c — the loops of fft_pass.h compiled with AVX2.
 #include "kernels/micro/fft/fft_pass.h"
 
 #include "runtime/et.h"

@@ -317,8 +317,8 @@ static void run_rows(const eti_gemm *g, const part *p, char *work, size_t bytes)
   }
 }
 
-// Where both operands are packed: a block of B is packed once, for all rows, before k goes on. C
-// lies in place, so partial sums may stay there in between.
+// Both operands packed: a block of B is packed once, for all rows, before k goes on. C lies in
+// place, so partial sums may stay there in between.
 static void run_slabs(const eti_gemm *g, const part *p, const blocks *s, block *k, char *a_room,
                       char *b_room) {
   const size_t es = g->kernel->esize;

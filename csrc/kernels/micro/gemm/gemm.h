@@ -105,7 +105,7 @@ typedef struct eti_gemm_kernel {
 const eti_gemm_kernel *eti_gemm_kernel_for(eti_acc acc);
 const eti_gemm_kernel *eti_gemm_kernel_of_isa(eti_acc acc, int isa);
 
-// What a build without the types that an accumulator serves leaves out.
+// Kernels that a build leaves out when it has none of the types that an accumulator serves.
 #define ETI_GEMM_TYPES_F32 (ET_TYPES_F32 | ET_TYPES_HALF)
 #define ETI_GEMM_TYPES_F64 ET_TYPES_F64
 #define ETI_GEMM_TYPES_I32 ET_TYPES_INT
@@ -157,8 +157,8 @@ struct eti_gemm {
   const eti_gemm_kernel *kernel;
   size_t m, n, k;
   eti_gemm_operand a, b;
-  // Where C goes: in place when c is set (rows c_step apart, columns adjacent); else blocks of it
-  // are computed in scratch, after `load` filled them when init is ETI_GEMM_KEEP, and handed to
+  // Destination of C: in place when c is set (rows c_step apart, columns adjacent); else blocks of
+  // it are computed in scratch, after `load` filled them when init is ETI_GEMM_KEEP, and handed to
   // `store`.
   void *c;
   size_t c_step;

@@ -1,7 +1,7 @@
-// linalg.body.h — the source of every variant of linalg.h; the including file says what its table
-// is called, ETI_LINALG_TABLE. Gaussian elimination with row exchanges and Householder reflections
-// as LAPACK's here, eigen- and singular values in linalg_spectral.body.h. Every loop over numbers
-// runs along rows and is one of the four below.
+// linalg.body.h — the source of every variant of linalg.h; the including file names its table,
+// ETI_LINALG_TABLE. Gaussian elimination with row exchanges and Householder reflections as LAPACK's
+// here, eigen- and singular values in linalg_spectral.body.h. Every loop over numbers runs along
+// rows and is one of the four below.
 #include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/linalg/linalg.h"

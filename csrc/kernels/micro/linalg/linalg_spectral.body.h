@@ -38,7 +38,7 @@ static double scale_into_range(double *a, size_t n) {
 }
 
 // The reflection I - tau·v·vᵀ that turns x into a multiple of the first unit vector, which becomes
-// *along; v replaces x. Returns tau. What is too small for its square has no direction.
+// *along; v replaces x. Returns tau. A vector too small for its square has no direction.
 static double reflection_of(double *x, size_t n, double *along) {
   const double alpha = x[0], squares = n < 2 ? 0.0 : dot(x + 1, x + 1, n - 1);
   x[0] = 1.0;

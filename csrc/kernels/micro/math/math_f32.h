@@ -31,8 +31,7 @@ ETI_INLINE float eti_expm1_reduced(float r) {
   return eti_fma_f32(p, r * r, r);
 }
 
-// Where the result rounds to 0 the arithmetic is done for 0: products that underflow cost
-// processors a hundred times what others do.
+// Uses 0 where the result rounds to 0: products that underflow are about 100 times slower.
 ETI_INLINE float eti_exp_f32(float x) {
   const bool vanishes = x < -104.0f;
   float y = x > 89.0f ? 89.0f : x;
@@ -48,8 +47,8 @@ ETI_INLINE float eti_exp_f32(float x) {
 }
 
 // e^x for terms of sums and tails, x ≤ 0: results below the smallest normal number are 0. They
-// could not change a sum of at least 1, and whatever multiplied by them next would pay as above.
-// One factor reaches all others.
+// could not change a sum of at least 1, and later products with them would be slow. One factor
+// reaches all others.
 ETI_INLINE float eti_exp_term_f32(float x) {
   const bool vanishes = x < -87.33f;
   float shifted;
@@ -228,7 +227,7 @@ ETI_INLINE float eti_log_sum(float n, float f) {
   return eti_fma_f32(n, 0x1.62e430p-1f, f + tail);
 }
 
-// What every logarithm gives for 0, infinity, negative numbers and NaN.
+// The special values of every logarithm: for 0, infinity, negative numbers and NaN.
 ETI_INLINE float eti_log_special(float x, float y) {
   const bool ordinary = eti_f32_bits(x) - 1u < 0x7F7FFFFFu;
   const float more = x > 0.0f ? x : NAN;

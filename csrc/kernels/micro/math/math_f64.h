@@ -76,7 +76,7 @@ ETI_INLINE double eti_scale_f64(double y, double shifted, int more) {
   return y * eti_f64_from_bits((half - 1u) << 52) * eti_f64_from_bits((n - half - 1u) << 52);
 }
 
-// Where the result rounds to 0 the arithmetic is done for 0 (see eti_exp_f32).
+// Uses 0 where the result rounds to 0 (see eti_exp_f32).
 ETI_INLINE double eti_exp_times_f64(double x, int more) {
   const bool vanishes = x < -746.0;
   double y = x > 712.0 ? 712.0 : x;

@@ -1,6 +1,6 @@
 // special.h — functions of the gamma, error and Bessel families in f64. With `wide` they use the
-// elementary functions of math_f64.h and are good to about 1e-14; without, the shorter ones in f64
-// of math_f32.h, good to about 1e-11, which an f32 does not feel. Neither uses libm's, so that
+// elementary functions of math_f64.h and are accurate to about 1e-14; without, the shorter ones in
+// f64 of math_f32.h, accurate to about 1e-11, below f32 precision. Neither uses libm's, so that
 // results are the same on every machine. Coefficients are Chebyshev and Taylor expansions computed
 // with 40 digits. Knows no tensor.
 #ifndef ET_SPECIAL_H

@@ -23,8 +23,8 @@ ETI_INLINE double eti_powers(const double *c, size_t n, double x) {
              sizeof((const double[]){__VA_ARGS__}) / sizeof(double), x)
 
 // ---- the inverse of the error function: x·p(w), w = -log(1 - x²), p fitted for relative error
-// 2^-30 on the w of |x| ≤ 0.97. What rounding p and w loses is multiplied separately, the latter by
-// about p's derivative.
+// 2^-30 on the w of |x| ≤ 0.97. The rounding errors of p and w are multiplied separately, the
+// latter by about p's derivative.
 
 ETI_INLINE bool eti_erfinv_is_rare_f32(float x) {
   return !(fabsf(x) <= 0.97f);

@@ -11,7 +11,7 @@
 
 #include <stddef.h>
 
-// What all with x ≤ 1 have in place of a sum.
+// The value for x ≤ 1, where the sum does not converge.
 ETI_INLINE double eti_zeta_endless(double x) {
   return x == 1.0 ? (double)INFINITY : (double)NAN;
 }

@@ -1,4 +1,4 @@
-// row_pool.body.h — the loops of pool.h for element type T, in a form that compilers vectorise;
+// row_pool.body.h — the loops of row_pool.h for element type T, in a form that compilers vectorise;
 // steps 1 and 2 are the common ones. The including file sets, and this file undefines: T, SUFFIX, U
 // (unsigned twin of an integer T, T itself otherwise).
 

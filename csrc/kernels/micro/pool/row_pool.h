@@ -13,8 +13,8 @@
 typedef struct eti_row_pool_micro {
   uint8_t dtype;  // et_dtype: f32, f64 or i64
   uint8_t esize;
-  // Where x[i·step] is greater than best[i] or NaN: best[i] becomes it and at[i] becomes first +
-  // i·step. A NaN stays.
+  // Maximum of a tap: if x[i·step] is greater than best[i] or NaN, best[i] becomes it and at[i]
+  // becomes first + i·step. A NaN stays.
   void (*max)(void *best, int32_t *at, const void *x, size_t step, int32_t first, size_t n);
   // The same where x[i·step] was found at x_at[i·step]: of equal ones the smaller place wins, of
   // NaNs the larger.
@@ -41,7 +41,7 @@ const eti_row_pool_micro *eti_row_pool_micro_best(int type);
 // NULL when the build or CPU lacks it.
 const eti_row_pool_micro *eti_row_pool_micro_of_isa(int type, int isa);
 
-// What n maxima start at: nothing is smaller.
+// Sets n maxima to the least value of the type.
 void eti_row_pool_start_max(const eti_row_pool_micro *micro, void *best, size_t n);
 
 extern const eti_row_pool_micro eti_row_pool_scalar[ETI_ROW_POOL_TYPES];

@@ -1,4 +1,4 @@
-// row_pool_avx2.c — the loops of pool.h compiled with AVX2.
+// row_pool_avx2.c — the loops of row_pool.h compiled with AVX2.
 #include "kernels/micro/pool/row_pool.h"
 
 #include "kernels/contract.h"

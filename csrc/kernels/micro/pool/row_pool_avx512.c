@@ -1,4 +1,4 @@
-// row_pool_avx512.c — the loops of pool.h compiled with AVX-512 F, BW, DQ, VL.
+// row_pool_avx512.c — the loops of row_pool.h compiled with AVX-512 F, BW, DQ, VL.
 #include "kernels/micro/pool/row_pool.h"
 
 #include "kernels/contract.h"

@@ -1,5 +1,5 @@
-// row_pool_scalar.c — the loops of pool.h for any machine: the specification and the fallback. Also
-// chooses between the variants.
+// row_pool_scalar.c — the loops of row_pool.h for any machine: the specification and the fallback.
+// Also chooses between the variants.
 #include "kernels/micro/pool/row_pool.h"
 
 #include <math.h>

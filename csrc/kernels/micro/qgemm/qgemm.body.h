@@ -7,7 +7,7 @@
 // Before loops over what lives in registers.
 #define UNROLL _Pragma("GCC unroll 16")
 
-// What the columns of a panel need to become i8.
+// Scales, addends and limits of a panel's columns, which turn sums into i8.
 typedef struct limits {
   vf scale[NV], add[NV], high;
   __m128i low;
@@ -36,8 +36,8 @@ INLINE void store_part(int8_t *out, __m128i bytes, size_t n) {
   }
 }
 
-// Scales, rounds, limits and writes n columns. What is too low saturates; NaN ends as the high
-// limit.
+// Scales, rounds, limits and writes n columns. Values that are too low saturate; NaN ends as the
+// high limit.
 INLINE void store_i8(int8_t *out, const vi sums[NV], const limits *l, size_t n) {
   vi q[NV];
   UNROLL for (size_t v = 0; v < NV; v++) {

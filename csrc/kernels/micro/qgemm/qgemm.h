@@ -3,7 +3,7 @@
 // operations of f32, one after the other. Relies on kernels/micro/isa_select.h. Knows no tensor.
 //
 // Weights lie in panels of ETI_QGEMM_NR columns: [panel][k / 2][column][2], both values of a pair
-// of terms side by side, zeros where terms or columns are missing. What belongs to columns is
+// of terms side by side, zeros where terms or columns are missing. Numbers of columns are
 // padded to whole panels as well.
 //
 //   sum    = start[column] + Σ a[row][k] · w[k][column]                      i32, wraps

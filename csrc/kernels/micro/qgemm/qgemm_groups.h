@@ -14,8 +14,8 @@
 // Weights lie in panels of ETI_QGROUPS_NR columns: [panel][group][step][column][4], where a step is
 // ETI_QGROUPS_STEP terms of a group, the last one of a group perhaps with fewer. Byte i has the
 // codes (weight + 8) of the terms i and, in its high half, 4 + i; 0 where terms or columns are
-// missing. Scales and zeros lie as [panel][group][column]; what belongs to columns is padded to
-// whole panels.
+// missing. Scales and zeros lie as [panel][group][column]; numbers of columns are padded to whole
+// panels.
 #ifndef ET_MICRO_QGEMM_GROUPS_H
 #define ET_MICRO_QGEMM_GROUPS_H
 
@@ -52,8 +52,8 @@ typedef struct eti_qgroups_tile {
 
 typedef struct eti_qgroups_micro {
   void (*tile)(const eti_qgroups_tile *t);
-  // Writes eti_qgroups_parts numbers for each row: what all panels need to know of them. NULL where
-  // `tile` does not look at them.
+  // Writes eti_qgroups_parts numbers for each row, which all panels share: -8 times the sums of its
+  // parts, from which tiles begin. NULL where `tile` does not look at them.
   void (*begins)(const int8_t *a, size_t m, size_t group, size_t n_groups, int32_t *to);
 } eti_qgroups_micro;
 

@@ -57,7 +57,7 @@ static void begins__avx2(const int8_t *a, size_t m, size_t group, size_t n_group
 
 // ---- products
 
-// Where the next part of each row lies, and of the weights.
+// Addresses of the next part of each row and of the weights.
 typedef struct place {
   const int8_t *a[MR];
   const int32_t *begins[MR];

@@ -20,8 +20,8 @@ static void sum_row(const eti_qtile *t, size_t row, uint32_t sums[NR]) {
   }
 }
 
-// NaN ends as the high limit. What is too low stays so when it is cut to 16 bits. Adding and
-// subtracting 1.5·2^23 rounds halves to even.
+// NaN ends as the high limit. A value that is too low stays so when it is cut to 16 bits. Adding
+// and subtracting 1.5·2^23 rounds halves to even.
 static int8_t limited(uint32_t sum, float scale, float add, float high, int32_t low, int32_t zero) {
   float v = (float)(int32_t)sum * scale + add;
   v = v < high ? v : high;

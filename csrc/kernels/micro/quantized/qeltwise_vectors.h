@@ -1,5 +1,6 @@
-// qeltwise_lookup.h — a table of 256 bytes by 256-bit vectors: each of its sixteenths answers for
-// the bytes whose upper half names it, and gives 0 for the others. For files compiled with AVX2.
+// qeltwise_vectors.h — i8 arithmetic of two operands, and lookup in a table of 256 bytes, with
+// 256-bit vectors. The table: each of its sixteenths answers for the bytes whose upper half names
+// it, and gives 0 for the others. For files compiled with AVX2.
 #ifndef ET_MICRO_QELTWISE_VECTORS_H
 #define ET_MICRO_QELTWISE_VECTORS_H
 
@@ -62,7 +63,8 @@ enum { LOOKUP_PARTS = 16, LOOKUP_BYTES = 32 };
 static inline __m256i lookup_32(__m256i bytes, const __m256i parts[LOOKUP_PARTS]) {
   __m256i result = _mm256_setzero_si256();
   for (int t = 0; t < LOOKUP_PARTS; t++) {
-    // Where the upper halves agree, a number below 128; elsewhere one with the highest bit.
+    // The index is below 128 where the upper halves agree; elsewhere its highest bit is set, for
+    // which the shuffle gives 0.
     const __m256i mine = _mm256_xor_si256(bytes, _mm256_set1_epi8((char)(t << 4)));
     const __m256i index = _mm256_adds_epu8(mine, _mm256_set1_epi8(0x70));
     result = _mm256_or_si256(result, _mm256_shuffle_epi8(parts[t], index));

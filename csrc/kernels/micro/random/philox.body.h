@@ -1,6 +1,6 @@
-// philox.body.h — the source of every variant of random.h. The including file says what its table
-// is called, ETI_PHILOX_TABLE, and gives `lanes`, a vector of u64, and multiply(), which multiplies
-// lanes that hold 32 bits by such a number.
+// philox.body.h — the source of every variant of philox.h. The including file names its table,
+// ETI_PHILOX_TABLE, and gives `lanes`, a vector of u64, and multiply(), which multiplies lanes that
+// hold 32 bits by such a number.
 #include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f32.h"

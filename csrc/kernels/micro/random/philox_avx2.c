@@ -1,4 +1,4 @@
-// philox_avx2.c — the loops of random.h with AVX2.
+// philox_avx2.c — the loops of philox.h with AVX2.
 #include "kernels/micro/random/philox.h"
 
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// philox_avx512.c — the loops of random.h with AVX-512.
+// philox_avx512.c — the loops of philox.h with AVX-512.
 #include "kernels/micro/random/philox.h"
 
 #include <immintrin.h>

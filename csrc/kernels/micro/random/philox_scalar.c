@@ -1,4 +1,4 @@
-// philox_scalar.c — the loops of random.h for any machine: the specification and the fallback.
+// philox_scalar.c — the loops of philox.h for any machine: the specification and the fallback.
 #include "kernels/micro/random/philox.h"
 
 typedef uint64_t lanes __attribute__((vector_size(16)));

@@ -1,5 +1,5 @@
-// row_distance.body.h — the source of every variant of row_distance.h; the including file says what
-// its table is called, ETI_ROW_DISTANCE_TABLE.
+// row_distance.body.h — the source of every variant of row_distance.h; the including file names its
+// table, ETI_ROW_DISTANCE_TABLE.
 #include "kernels/micro/rows/row_distance.h"
 
 #include "kernels/contract.h"

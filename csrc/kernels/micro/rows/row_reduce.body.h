@@ -1,5 +1,5 @@
-// row_reduce.body.h — the source of every variant of row_reduce.h; the including file says what its
-// table is called, ETI_ROW_REDUCE_TABLE.
+// row_reduce.body.h — the source of every variant of row_reduce.h; the including file names its
+// table, ETI_ROW_REDUCE_TABLE.
 #include "kernels/micro/rows/row_reduce.h"
 
 #include "kernels/contract.h"
@@ -25,7 +25,7 @@ ETI_INLINE double squares_of_eight(const float *x, ptrdiff_t s, float c) {
                       square_diff(x[3 * s], c), square_diff(x[4 * s], c), square_diff(x[5 * s], c),
                       square_diff(x[6 * s], c), square_diff(x[7 * s], c));
 }
-// Together before they meet what may be subnormal already, with which processors are slow.
+// Multiplies in pairs first: products with a subnormal accumulator are slow.
 ETI_INLINE double product_of_eight(const float *x, ptrdiff_t s) {
   const double a = (double)x[0] * (double)x[s], b = (double)x[2 * s] * (double)x[3 * s],
                c = (double)x[4 * s] * (double)x[5 * s], d = (double)x[6 * s] * (double)x[7 * s];

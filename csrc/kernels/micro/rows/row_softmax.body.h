@@ -1,5 +1,5 @@
-// row_softmax.body.h — the source of every variant of row_softmax.h; the including file says what
-// its table is called, ETI_ROW_SOFTMAX_TABLE.
+// row_softmax.body.h — the source of every variant of row_softmax.h; the including file names its
+// table, ETI_ROW_SOFTMAX_TABLE.
 #include "kernels/contract.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/math/math_f32.h"

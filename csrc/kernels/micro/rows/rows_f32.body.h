@@ -104,9 +104,8 @@ static inline void upright_sums(eti_f32x16 *sums, const eti_f32x16 *terms, size_
   *sums = ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
-// As row_softmax and row_log_softmax, but sixteen rows stand upright, one in each lane, so that
-// what is done along a row is done to all of them at once. Where fewer are left, the last fills the
-// rest.
+// As row_softmax and row_log_softmax, but of sixteen transposed rows, one in each lane: each step
+// along a row is done for all of them at once. Lanes left over repeat the first row of the block.
 static void rows_softmax_upright(float *out, const float *x, size_t n, size_t rows, bool log) {
   _Alignas(64) float v[UPRIGHT][16], e[UPRIGHT][16];
   eti_f32x16 *const values = (eti_f32x16 *)v, *const terms = (eti_f32x16 *)e;

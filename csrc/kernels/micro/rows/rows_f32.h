@@ -1,7 +1,7 @@
-// rows_f32.h — what a row of f32 gives: its sum, its squares' sum, its product and its extremes, in
-// 64 lanes as four vectors of 16, whatever the registers of the machine are. The lanes meet in a
-// fixed tree, so every instruction set gives the same bits. Shared by the row kernels of eltwise.h
-// and by the reductions; each including file is compiled for an instruction set of its own.
+// rows_f32.h — sum, sum of squares, product and extremes of a row of f32, in 64 lanes as four
+// vectors of 16, whatever the registers of the machine are. The lanes meet in a fixed tree, so
+// every instruction set gives the same bits. Shared by the row kernels of eltwise.h and by the
+// reductions; each including file is compiled for an instruction set of its own.
 #ifndef ET_MICRO_ROWS_F32_H
 #define ET_MICRO_ROWS_F32_H
 
@@ -137,7 +137,7 @@ ETI_INLINE double eti_row_product_f32(const float *x, size_t n) {
   return p;
 }
 
-// ATen's rules: NaN wins in maximum and minimum. What is chosen among numbers is an instruction.
+// ATen's rules: NaN wins in maximum and minimum. The choice among numbers is one instruction.
 ETI_INLINE float eti_maximum_f32(float a, float b) {
   const float number = b > a ? b : a;
   return b != b ? b : number;

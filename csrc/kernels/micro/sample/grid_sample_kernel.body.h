@@ -1,5 +1,5 @@
 // grid_sample_kernel.body.h — the source of every variant of grid_sample_kernel.h; the including
-// file says what its table is called, ETI_GRID_SAMPLE_TABLE.
+// file names its table, ETI_GRID_SAMPLE_TABLE.
 #include "kernels/micro/sample/grid_sample_kernel.h"
 
 #include "kernels/contract.h"

@@ -26,8 +26,8 @@ typedef struct eti_grid_sample_axis {
   bool volume;               // one of three axes
 } eti_grid_sample_axis;
 
-// What an axis gives a block of positions: one tap (nearest), two or four (cubic), each an offset
-// in elements, or ETI_GRID_SAMPLE_OUTSIDE, and a weight, which a nearest tap lacks.
+// Taps of a block of positions along one axis: one tap (nearest), two or four (cubic), each an
+// offset in elements, or ETI_GRID_SAMPLE_OUTSIDE, and a weight, which a nearest tap lacks.
 typedef struct eti_grid_sample_taps {
   int64_t at[4][ETI_GRID_SAMPLE_BLOCK];
   double weight[4][ETI_GRID_SAMPLE_BLOCK];

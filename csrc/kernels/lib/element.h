@@ -4,7 +4,7 @@
 #ifndef ET_ELEMENT_H
 #define ET_ELEMENT_H
 
-#include "kernels/lib/cast.h"
+#include "kernels/micro/convert/cast.h"
 #include "runtime/et.h"
 
 static inline char *eti_element(const et_tensor *t, ptrdiff_t at) {

@@ -15,7 +15,7 @@
 #ifndef ET_FLASH_ATTENTION_H
 #define ET_FLASH_ATTENTION_H
 
-#include "kernels/lib/cast.h"
+#include "kernels/micro/convert/cast.h"
 #include "kernels/lib/shape.h"
 #include "runtime/et.h"
 

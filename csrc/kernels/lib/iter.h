@@ -8,7 +8,7 @@
 #ifndef ET_ITER_H
 #define ET_ITER_H
 
-#include "kernels/lib/cast.h"
+#include "kernels/micro/convert/cast.h"
 #include "kernels/lib/shape.h"
 #include "kernels/loops/loop_type.h"
 #include "runtime/check.h"

@@ -2,7 +2,7 @@
 // instead of being written out: 900 cells hide a slip that four rules do not.
 #include "kernels/lib/promote.h"
 
-#include "kernels/lib/cast.h"
+#include "kernels/micro/convert/cast.h"
 
 enum kind { KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_COMPLEX, KIND_OTHER };
 

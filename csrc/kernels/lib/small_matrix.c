@@ -1,7 +1,7 @@
 // small_matrix.c — see small_matrix.h.
 #include "kernels/lib/small_matrix.h"
 
-#include "kernels/lib/cast.h"
+#include "kernels/micro/convert/cast.h"
 
 eti_shape eti_batch_of(const et_tensor *t, size_t less) {
   eti_shape shape = eti_shape_of(t);

@@ -8,7 +8,7 @@
 #ifndef ET_STRIDED_COPY_H
 #define ET_STRIDED_COPY_H
 
-#include "kernels/lib/cast.h"
+#include "kernels/micro/convert/cast.h"
 #include "kernels/lib/shape.h"
 #include "runtime/check.h"
 #include "runtime/et.h"

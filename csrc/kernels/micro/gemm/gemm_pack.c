@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "kernels/lib/cast.h"
+#include "kernels/micro/convert/cast.h"
 #include "kernels/micro/transpose.h"
 
 // ---- views

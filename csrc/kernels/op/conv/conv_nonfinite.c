@@ -2,7 +2,7 @@
 // (conv_phases.c) multiply the padding around the image by weights as well, which only finite ones
 // survive; here only inputs that exist are multiplied, one by one, as eager torch does. Speed does
 // not matter. Relies on conv.h and the cast table.
-#include "kernels/lib/cast.h"
+#include "kernels/micro/convert/cast.h"
 #include "kernels/op/conv/conv.h"
 
 // Whether some of n numbers have all bits of `exponent`, which only infinities and NaN have.

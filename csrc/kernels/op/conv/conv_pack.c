@@ -3,7 +3,7 @@
 // and the geometry of conv.h. Does not know the order of jobs nor what becomes of the product.
 #include "kernels/op/conv/conv.h"
 
-#include "kernels/lib/cast.h"
+#include "kernels/micro/convert/cast.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/conv/direct_conv.h"
 #include "kernels/micro/gemm/gemm.h"

@@ -1,7 +1,7 @@
 // cast.c — the table of element conversions (cast.h). Real types are a full square of templates;
 // complex types convert by way of their parts, because the real part lies first and no hot path
 // needs more. Relies on cast_values.h for the meaning of each conversion.
-#include "kernels/lib/cast.h"
+#include "kernels/micro/convert/cast.h"
 
 #include "kernels/loops/cast_values.h"
 #include "kernels/micro/convert/convert.h"

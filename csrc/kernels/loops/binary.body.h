@@ -1,47 +1,43 @@
 // binary.body.h — one type's loop of binary.inc.h: contiguous, one input repeated, anything else.
 // With LOOP_PACKS the latter is packed in pieces, so that it is computed as vectors, too.
+
+// Neighbours in memory, or one element for all; which of them is a constant where this is called.
+ETI_LOOP_INLINE void ETI_LOOP_NAME(ETI_LOOP_NAME(LOOP_NAME, dense),
+                                   SUFFIX)(LOOP_OUT *out, const CTYPE *left, const CTYPE *right,
+                                           size_t n, const CTYPE *k, const bool repeats_left,
+                                           const bool repeats_right) {
+  (void)k;
+  const CTYPE one_left = repeats_left ? *left : 0, one_right = repeats_right ? *right : 0;
+  ETI_NO_DEPENDENCES
+  for (size_t i = 0; i < n; i++) {
+    const CTYPE a = repeats_left ? one_left : left[i], b = repeats_right ? one_right : right[i];
+    out[i] = (LOOP_OUT)(LOOP_EXPR(a, b));
+  }
+}
+
 static void ETI_LOOP_NAME(LOOP_NAME, SUFFIX)(void *const p[], const ptrdiff_t s[], size_t n,
                                              const void *params) {
   ET_ASSERT(ETI_HOLDS(p[0], n, LOOP_OUT) && ETI_HOLDS_OR_NULL(params, CTYPE));
   ET_ASSERT(ETI_HOLDS(p[1], n, CTYPE) && ETI_HOLDS(p[2], n, CTYPE));
-  CTYPE k[3] = {
-      0};  // a copy, because the output might overlap the parameters for all the compiler knows
+  // A copy: for all the compiler knows, the output might overlap the parameters.
+  CTYPE k[3] = {0};
   if (params != NULL) memcpy(k, params, sizeof k);
-  (void)k;
-  const bool dense = s[0] == (ptrdiff_t)sizeof(LOOP_OUT) && s[1] == (ptrdiff_t)sizeof(CTYPE);
-  const bool repeats_left = s[0] == (ptrdiff_t)sizeof(LOOP_OUT) && s[1] == 0;
-  if (dense && s[2] == (ptrdiff_t)sizeof(CTYPE)) {
-    LOOP_OUT *out = p[0];
-    const CTYPE *left = p[1], *right = p[2];
-    ETI_NO_DEPENDENCES
-    for (size_t i = 0; i < n; i++) {
-      const CTYPE a = left[i], b = right[i];
-      out[i] = (LOOP_OUT)(LOOP_EXPR(a, b));
-    }
+  const ptrdiff_t bytes = (ptrdiff_t)sizeof(CTYPE);
+  const bool fills = s[0] == (ptrdiff_t)sizeof(LOOP_OUT);
+#define DENSE ETI_LOOP_NAME(ETI_LOOP_NAME(LOOP_NAME, dense), SUFFIX)
+  if (fills && s[1] == bytes && s[2] == bytes) {
+    DENSE(p[0], p[1], p[2], n, k, false, false);
     return;
   }
-  if (dense && s[2] == 0) {
-    LOOP_OUT *out = p[0];
-    const CTYPE *left = p[1];
-    const CTYPE b = *(const CTYPE *)p[2];
-    ETI_NO_DEPENDENCES
-    for (size_t i = 0; i < n; i++) {
-      const CTYPE a = left[i];
-      out[i] = (LOOP_OUT)(LOOP_EXPR(a, b));
-    }
+  if (fills && s[1] == bytes && s[2] == 0) {
+    DENSE(p[0], p[1], p[2], n, k, false, true);
     return;
   }
-  if (repeats_left && s[2] == (ptrdiff_t)sizeof(CTYPE)) {
-    LOOP_OUT *out = p[0];
-    const CTYPE *right = p[2];
-    const CTYPE a = *(const CTYPE *)p[1];
-    ETI_NO_DEPENDENCES
-    for (size_t i = 0; i < n; i++) {
-      const CTYPE b = right[i];
-      out[i] = (LOOP_OUT)(LOOP_EXPR(a, b));
-    }
+  if (fills && s[1] == 0 && s[2] == bytes) {
+    DENSE(p[0], p[1], p[2], n, k, true, false);
     return;
   }
+#undef DENSE
 #ifdef LOOP_PACKS
   if (n >= ETI_LOOP_FEW) {
     static const ptrdiff_t packed[3] = {(ptrdiff_t)sizeof(LOOP_OUT), (ptrdiff_t)sizeof(CTYPE),

@@ -24,6 +24,13 @@
 #define ETI_NO_DEPENDENCES
 #endif
 
+// Functions that calls specialise by constant arguments.
+#if defined(__GNUC__)
+#define ETI_LOOP_INLINE static inline __attribute__((always_inline))
+#else
+#define ETI_LOOP_INLINE static inline
+#endif
+
 // Elements with steps between them are packed by so many at a time, fewer taken one by one.
 #define ETI_LOOP_PIECE 64u
 #define ETI_LOOP_FEW 8u

@@ -17,7 +17,7 @@ typedef struct eti_direct_conv_plane {
   const float *x;
   ptrdiff_t out_step, x_step;  // from row to row
   size_t rows, cols;           // of the output; rows ≥ ETI_DIRECT_CONV_PLANE_ROWS
-  ptrdiff_t height, width;     // of the input
+  ptrdiff_t height, width;     // of the input, each at least 1
   ptrdiff_t top, left;         // padding
   const float *w;
   float bias;

@@ -17,11 +17,12 @@ typedef struct eti_fft_planes {
   void *re, *im;
 } eti_fft_planes;
 
-// From element q + s·(p + m·j) of src, j < radix, to element q + s·(radix·p + k) of dst, k < radix:
-// a transform of length radix, whose results k are multiplied by twiddle k - 1 of p.
+// Planes of source and destination are different memory. From element q + s·(p + m·j) of src, j <
+// radix, to element q + s·(radix·p + k) of dst, k < radix: a transform of length radix, whose
+// results k are multiplied by twiddle k - 1 of p.
 typedef struct eti_fft_pass {
-  size_t radix;  // 2, 4, 8, or an odd number ≤ ETI_FFT_MAX_RADIX
-  size_t m, s;
+  size_t radix;      // 2, 4, 8, or an odd number ≤ ETI_FFT_MAX_RADIX
+  size_t m, s;       // each at least 1
   bool keeps_parts;  // results go to element q + s·(p + m·k) instead: k after k is transformed then
   const void *twiddles;  // [m][radix - 1] complex numbers
   const void *roots;     // [radix] complex numbers: exp(-2πi·k / radix)

@@ -50,8 +50,8 @@ typedef enum eti_gemm_init {
   ETI_GEMM_ADD,   // at 0, and the sum is added to what C holds: k begins at a later chunk
 } eti_gemm_init;
 
-// One tile; its k begins on a chunk's border. Steps are in elements; C's rows are c_step apart and
-// its columns adjacent.
+// One tile; its k begins on a chunk's border. Steps are in elements; C's rows are c_step ≥ n apart
+// and its columns adjacent. bias is there for ETI_GEMM_ROWS and ETI_GEMM_COLS.
 typedef struct eti_gemm_tile {
   size_t k;       // may be 0: the tile is then just initialised
   const void *a;  // a panel

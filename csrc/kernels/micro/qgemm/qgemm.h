@@ -37,8 +37,8 @@ typedef struct eti_qtile {
   size_t m, n;  // 1 ≤ n ≤ ETI_QGEMM_NR
   void *out;    // i8 or f32
   size_t out_step;
-  float high;  // of i8: limit less the zero point
-  int32_t low, zero;
+  float high;               // of i8: limit less the zero point
+  int32_t low, zero;        // numbers of i8
   const int32_t *row_zero;  // of f32, row_step (0 or 1) apart
   const float *row_scale;
   size_t row_step;

@@ -14,7 +14,7 @@ typedef struct eti_qbinary {
   float a_scale, a_zero, b_scale, b_zero, inverse, zero, low, high;
 } eti_qbinary;
 
-// Steps are 1 or 0; a step of 0 repeats one element.
+// Steps are 1 or 0; a step of 0 repeats one element. low ≤ high.
 typedef void (*eti_qbinary_fn)(int8_t *out, const int8_t *a, const int8_t *b, size_t a_step,
                                size_t b_step, const eti_qbinary *k, size_t n);
 

@@ -13,7 +13,7 @@
 #define ETI_QUANT_LIMIT 65536
 
 typedef struct eti_quant_row {
-  float low, high;       // limits of the integers
+  float low, high;       // limits of the integers: low ≤ high
   const float *inverse;  // 1 / scale, to quantize
   const float *scale;    // to dequantize
   const float *zero;     // zero points

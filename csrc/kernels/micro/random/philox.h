@@ -19,7 +19,7 @@ enum { ETI_PHILOX_BLOCK = 256 };  // numbers drawn at a time, at most
 typedef struct eti_philox_micro {
   // Numbers first … first + n - 1 of the stream, 64 bits each; room for ETI_PHILOX_BLOCK.
   void (*bits)(const eti_philox_stream *s, uint64_t first, size_t n, uint64_t *out);
-  // Multiples of 2^-24 and of 2^-53 in [0, 1); of 2^-places when that is fewer.
+  // Multiples of 2^-24 and of 2^-53 in [0, 1); of 2^-places, 1 ≤ places ≤ 24, when that is fewer.
   void (*uniform_f32)(float *out, const uint64_t *bits, size_t n, unsigned places);
   void (*uniform_f64)(double *out, const uint64_t *bits, size_t n);
   // Standard normals, of each two numbers a pair (Box and Muller); n is even.

@@ -27,8 +27,9 @@
 #define ETI_ROW_REDUCE_INT (1u << 4)  // a build that has any integers, or booleans as operands, has i64
 // clang-format on
 
-// w accumulators take n elements each. rows: acc[j] ∘= x[j·step] ∘ … ∘ x[j·step + n-1]; columns:
-// acc[j] ∘= x[j] ∘ x[j + step] ∘ … ∘ x[j + (n-1)·step]. With center[j] for deviations, else unused.
+// w accumulators take n ≥ 1 elements each. rows: acc[j] ∘= x[j·step] ∘ … ∘ x[j·step + n-1];
+// columns: acc[j] ∘= x[j] ∘ x[j + step] ∘ … ∘ x[j + (n-1)·step]. With center[j] for deviations,
+// else unused.
 typedef void (*eti_row_reduce_fn)(void *acc, const void *x, ptrdiff_t step, size_t n, size_t w,
                                   const void *center);
 typedef struct eti_row_reduce_pair {

@@ -68,7 +68,8 @@ typedef struct eti_grid_sample_micro {
                                        const eti_grid_sample_taps *height,
                                        const eti_grid_sample_taps *width, int64_t mode, size_t n);
   // Of f32 images that are not too large, in f32. Numbers of the grid are `step` apart; join gives
-  // the number of corners, depth first; blend sums over them in that order, fused.
+  // the number of corners, 1, 4, 8 or 16, depth first (cubic taps: of images alone); blend sums
+  // over them in that order, fused.
   void (*place_f32)(eti_grid_sample_taps_f32 *taps, const eti_grid_sample_axis *axis,
                     const float *grid, ptrdiff_t step, size_t n);
   size_t (*join_f32)(eti_grid_sample_corners *corners, const eti_grid_sample_taps_f32 *depth,

@@ -161,7 +161,7 @@ static et_status clamp_setup(const et_kernel_ctx *ctx, et_value *const *args, bo
   ET_TRY(read_bound(ctx, args, 2, compute, &high));
   eti_params_set(&job->params, 0, &low, compute);
   eti_params_set(&job->params, 1, &high, compute);
-  // The loop compares numbers only and adds this (see micro/eltwise.body.h).
+  // The loop compares numbers only and adds this (see clamp in eltwise_unary.body.h).
   if (eti_is_float(compute)) {
     const eti_scalar nan =
         eti_scalar_double(low.d != low.d || high.d != high.d ? (double)NAN : -0.0);

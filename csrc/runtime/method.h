@@ -37,16 +37,16 @@ typedef struct eti_instruction {
   } u;
 } eti_instruction;
 
-// A tensor without memory of its own: an unplanned input or output, or a view. Every run starts
-// from what is noted here, so that nothing of an earlier run (a caller's memory, a view of it) can
-// be reached again.
-typedef struct eti_loose {
-  struct eti_loose *next;
+// A tensor without planned memory: an unplanned input or output, or a view. Every run starts from
+// the data and capacity recorded here, so that nothing of an earlier run (a caller's memory, a view
+// of it) can be reached again.
+typedef struct eti_unplanned {
+  struct eti_unplanned *next;
   et_tensor *tensor;
   void *data;
   size_t capacity;
   size_t bound;  // elements of the sizes in the file
-} eti_loose;
+} eti_unplanned;
 
 // Bytes that stay loaded for the method's life: external constants.
 typedef struct eti_held {
@@ -60,9 +60,9 @@ typedef struct eti_held {
 // elsewhere.
 typedef struct eti_slot {
   et_value *value;
-  et_tensor *tensor;  // NULL when the file has no tensor here
-  eti_loose *loose;   // NULL when planned
-  bool is_set;        // inputs
+  et_tensor *tensor;         // NULL when the file has no tensor here
+  eti_unplanned *unplanned;  // NULL when planned
+  bool is_set;               // inputs
 } eti_slot;
 
 struct et_method {
@@ -72,7 +72,7 @@ struct et_method {
   eti_slot *slots;  // inputs, then outputs
   eti_delegate *delegates;
   size_t n_ready;  // delegates initialised so far
-  eti_loose *loose;
+  eti_unplanned *unplanned;
   eti_held *held;
   eti_named_data named;
   const et_pool *pool;
@@ -93,7 +93,7 @@ struct et_method {
 };
 
 enum {
-  ETI_VALUE_LOOSE = 1
+  ETI_VALUE_UNPLANNED = 1
 };  // et_value.flags: may hold a tensor whose memory was not proven at load
 
 // Builds a value of a kind that needs no memory beside the et_value. False for the others: tensors

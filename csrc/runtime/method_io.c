@@ -71,8 +71,8 @@ static et_status check_constant(const et_method *method, size_t i, const et_valu
 
 static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_error *err) {
   et_tensor *t = slot->tensor;
-  eti_loose *loose = slot->loose;
-  ET_ASSERT((loose == NULL) == ((t->flags & ET_TENSOR_PLANNED) != 0));
+  eti_unplanned *unplanned = slot->unplanned;
+  ET_ASSERT((unplanned == NULL) == ((t->flags & ET_TENSOR_PLANNED) != 0));
   const size_t element_bytes = et_dtype_bytes((et_dtype)t->dtype);
   ET_CHECK(src->dtype == t->dtype, err, ET_INVALID_ARGUMENT,
            "input %zu: expected element type %s, got %s", i, et_dtype_name((et_dtype)t->dtype),
@@ -87,14 +87,14 @@ static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_e
            "input %zu: expected the planned dim order, got another: bytes are not re-laid out", i);
   ET_CHECK(numel == 0 || src->data != NULL, err, ET_INVALID_ARGUMENT,
            "input %zu: expected data, got NULL", i);
-  ET_CHECK(
-      loose == NULL || numel == 0 || eti_is_aligned(src->data, eti_dtype_align((et_dtype)t->dtype)),
-      err, ET_INVALID_ARGUMENT, "input %zu: the data is not aligned to its element type", i);
-  if (loose != NULL) t->capacity = loose->bound;
+  ET_CHECK(unplanned == NULL || numel == 0 ||
+               eti_is_aligned(src->data, eti_dtype_align((et_dtype)t->dtype)),
+           err, ET_INVALID_ARGUMENT, "input %zu: the data is not aligned to its element type", i);
+  if (unplanned != NULL) t->capacity = unplanned->bound;
   ET_TRY(et_tensor_resize(t, src->sizes, src->rank, err));
-  if (loose != NULL) {
-    loose->data = t->data = src->data;
-    loose->capacity = t->capacity = numel;
+  if (unplanned != NULL) {
+    unplanned->data = t->data = src->data;
+    unplanned->capacity = t->capacity = numel;
   } else if (numel > 0) {
     ET_ASSERT(t->data != NULL && numel <= t->capacity);
     memmove(t->data, src->data, numel * element_bytes);
@@ -132,19 +132,19 @@ et_status et_method_set_output_data(et_method *method, size_t i, et_span memory,
   method->is_paused = false;
   const eti_slot *slot = &method->slots[method->plan.inputs.n + i];
   ET_CHECK(slot->tensor != NULL, err, ET_INVALID_ARGUMENT, "output %zu is not a tensor", i);
-  ET_CHECK(slot->loose != NULL, err, ET_INVALID_STATE,
+  ET_CHECK(slot->unplanned != NULL, err, ET_INVALID_STATE,
            "output %zu has planned memory, which cannot be replaced", i);
-  eti_loose *loose = slot->loose;
-  ET_ASSERT(loose->tensor == slot->tensor);
+  eti_unplanned *unplanned = slot->unplanned;
+  ET_ASSERT(unplanned->tensor == slot->tensor);
   const size_t element_bytes = et_dtype_bytes((et_dtype)slot->tensor->dtype);
-  ET_CHECK(memory.size / element_bytes >= loose->bound &&
-               (memory.data != NULL || loose->bound == 0) &&
+  ET_CHECK(memory.size / element_bytes >= unplanned->bound &&
+               (memory.data != NULL || unplanned->bound == 0) &&
                eti_is_aligned(memory.data, eti_dtype_align((et_dtype)slot->tensor->dtype)),
            err, ET_INVALID_ARGUMENT,
            "output %zu: expected %zu bytes, aligned to the element type, got %zu", i,
-           loose->bound * element_bytes, memory.size);
-  loose->data = slot->tensor->data = memory.data;
-  loose->capacity = slot->tensor->capacity = loose->bound;
+           unplanned->bound * element_bytes, memory.size);
+  unplanned->data = slot->tensor->data = memory.data;
+  unplanned->capacity = slot->tensor->capacity = unplanned->bound;
   return ET_OK;
 }
 

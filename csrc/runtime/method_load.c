@@ -8,27 +8,29 @@
 
 // A view's result starts every run without memory, even when the file planned some for it: its data
 // may point into a caller's input, which a later run must not see.
-static et_status loosen_view(eti_loader *l, const eti_instruction_facts *in) {
+static et_status unplan_view(eti_loader *l, const eti_instruction_facts *in) {
   ET_ASSERT(in->n_args > 0);
   const uint32_t value = eti_u32(in->args + 4 * (size_t)(in->n_args - 1));
   const uint8_t *table;
   eti_tensor_facts t;
   if (eti_plan_value(&l->plan, value, &table) != PTE_TENSOR) return ET_OK;
   ET_TRY(eti_tensor_read(table, &t, l->err));
-  if (t.place == ETI_PLACE_NONE) return ET_OK;  // is loose already
+  if (t.place == ETI_PLACE_NONE) return ET_OK;  // is unplanned already
   for (size_t i = 0; i < l->plan.inputs.n; i++) {
     ET_CHECK(eti_u32(l->plan.inputs.data + 4 * i) != value && ++l->work <= ET_MAX_PLAN_WORK, l->err,
              ET_INVALID_PROGRAM, "the result of a view is input %zu, which has planned memory", i);
   }
-  eti_loose *loose = ETI_CLAIM(&l->arena, eti_loose, 1);
-  if (loose == NULL) return eti_arena_status(&l->arena, l->err);
+  eti_unplanned *unplanned = ETI_CLAIM(&l->arena, eti_unplanned, 1);
+  if (unplanned == NULL) return eti_arena_status(&l->arena, l->err);
   et_value *result = &l->method->values[value];
   ET_ASSERT(result->tag == ET_TENSOR);
-  const eti_loose filled = {
-      .next = l->method->loose, .tensor = result->as.tensor, .capacity = t.numel, .bound = t.numel};
-  *loose = filled;
-  l->method->loose = loose;
-  result->flags = ETI_VALUE_LOOSE;
+  const eti_unplanned filled = {.next = l->method->unplanned,
+                                .tensor = result->as.tensor,
+                                .capacity = t.numel,
+                                .bound = t.numel};
+  *unplanned = filled;
+  l->method->unplanned = unplanned;
+  result->flags = ETI_VALUE_UNPLANNED;
   return ET_OK;
 }
 
@@ -47,7 +49,7 @@ static et_status build_instruction(eti_loader *l, size_t i, const eti_instructio
   if (l->method == NULL) return ET_OK;
   if (in->kind == PTE_DELEGATE_CALL) filled.u.delegate = &l->method->delegates[in->index];
   for (size_t k = 0; k < in->n_args; k++) args[k] = &l->method->values[eti_u32(in->args + 4 * k)];
-  if (in->kind == PTE_MOVE_CALL) args[1]->flags = ETI_VALUE_LOOSE;
+  if (in->kind == PTE_MOVE_CALL) args[1]->flags = ETI_VALUE_UNPLANNED;
   filled.call.args = args;
   l->method->code[i] = filled;
   return ET_OK;
@@ -80,10 +82,11 @@ static void link_calls(et_method *method) {
     // The other kinds look for themselves.
     for (size_t k = 0; in->kind < PTE_MOVE_CALL && k < in->n_args; k++) {
       const et_value *v = in->call.args[k];
-      in->is_checked |= (v->flags & ETI_VALUE_LOOSE) != 0;
+      in->is_checked |= (v->flags & ETI_VALUE_UNPLANNED) != 0;
       if (v->tag != ET_TENSOR_LIST && v->tag != ET_OPTIONAL_TENSOR_LIST) continue;
       for (size_t m = 0; m < v->n; m++) {
-        in->is_checked |= v->as.list[m] != NULL && (v->as.list[m]->flags & ETI_VALUE_LOOSE) != 0;
+        in->is_checked |=
+            v->as.list[m] != NULL && (v->as.list[m]->flags & ETI_VALUE_UNPLANNED) != 0;
       }
     }
     if (next != NULL && in->call.op != NULL && in->call.op->absorb != NULL)
@@ -94,8 +97,8 @@ static void link_calls(et_method *method) {
 
 // Until the first run, the data pointer of a tensor without memory leads to its record.
 static void fill_slots(et_method *method) {
-  for (eti_loose *loose = method->loose; loose != NULL; loose = loose->next)
-    loose->tensor->data = loose;
+  for (eti_unplanned *unplanned = method->unplanned; unplanned != NULL; unplanned = unplanned->next)
+    unplanned->tensor->data = unplanned;
   const eti_vector lists[2] = {method->plan.inputs, method->plan.outputs};
   eti_slot *slot = method->slots;
   for (size_t s = 0; s < 2; s++) {
@@ -106,11 +109,11 @@ static void fill_slots(et_method *method) {
       slot->tensor = slot->value->as.tensor;
       ET_ASSERT(s == 1 || (slot->tensor->flags & ET_TENSOR_CONSTANT) == 0);
       if ((slot->tensor->flags & (ET_TENSOR_PLANNED | ET_TENSOR_CONSTANT)) == 0)
-        slot->loose = slot->tensor->data;
+        slot->unplanned = slot->tensor->data;
     }
   }
-  for (eti_loose *loose = method->loose; loose != NULL; loose = loose->next)
-    loose->tensor->data = NULL;
+  for (eti_unplanned *unplanned = method->unplanned; unplanned != NULL; unplanned = unplanned->next)
+    unplanned->tensor->data = NULL;
 }
 
 // ---- Both passes

@@ -9,11 +9,12 @@
 
 // ---- Loose tensors
 
-static void restore_loose(et_method *method) {
-  for (eti_loose *loose = method->loose; loose != NULL; loose = loose->next) {
-    loose->tensor->data = loose->data;
-    loose->tensor->capacity = loose->capacity;
-    loose->tensor->flags &= (uint16_t)~ET_TENSOR_CONSTANT;
+static void restore_unplanned(et_method *method) {
+  for (eti_unplanned *unplanned = method->unplanned; unplanned != NULL;
+       unplanned = unplanned->next) {
+    unplanned->tensor->data = unplanned->data;
+    unplanned->tensor->capacity = unplanned->capacity;
+    unplanned->tensor->flags &= (uint16_t)~ET_TENSOR_CONSTANT;
   }
 }
 
@@ -150,7 +151,7 @@ static et_status begin(et_method *method, et_error *err) {
     ET_CHECK(method->slots[i].is_set, err, ET_INVALID_ARGUMENT, "input %zu of %zu was never set", i,
              method->plan.inputs.n);
   }
-  restore_loose(method);
+  restore_unplanned(method);
   ET_ASSERT(!method->is_stepping && atomic_load(&method->is_busy));
   method->executed = 0;
   return ET_OK;

@@ -188,16 +188,19 @@ static et_status build_tensor(eti_loader *l, const uint8_t *table, et_value *out
   const bool is_laid = lay_tensor(&f, &l->arena, out);
   ET_TRY(eti_arena_status(&l->arena, l->err));
   ET_TRY(place_tensor(l, &f, &data));
-  eti_loose *loose = f.place == ETI_PLACE_NONE ? ETI_CLAIM(&l->arena, eti_loose, 1) : NULL;
+  eti_unplanned *unplanned =
+      f.place == ETI_PLACE_NONE ? ETI_CLAIM(&l->arena, eti_unplanned, 1) : NULL;
   ET_TRY(eti_arena_status(&l->arena, l->err));
   if (!is_laid) return ET_OK;
   out->as.tensor->data = (void *)(uintptr_t)data;
-  if (loose != NULL) {
-    const eti_loose filled = {
-        .next = l->method->loose, .tensor = out->as.tensor, .capacity = f.numel, .bound = f.numel};
-    *loose = filled;
-    l->method->loose = loose;
-    out->flags = ETI_VALUE_LOOSE;
+  if (unplanned != NULL) {
+    const eti_unplanned filled = {.next = l->method->unplanned,
+                                  .tensor = out->as.tensor,
+                                  .capacity = f.numel,
+                                  .bound = f.numel};
+    *unplanned = filled;
+    l->method->unplanned = unplanned;
+    out->flags = ETI_VALUE_UNPLANNED;
   }
   return ET_OK;
 }

@@ -1,12 +1,9 @@
 // gemm_qb4_avx2.c — gemm of rows quantized at run time by 4-bit weights with a scale per group of
 // k, for XNNPACK's operators: gemm_kernels.h says when it is used. Compiled with AVX2 and FMA.
 //
-// pmaddubsw multiplies unsigned bytes by signed ones and adds pairs of products in 16 bits. Weights
-// take part as 0 to 15, 8 too much. That adds the same to the sums of all columns, so 16-bit sums
-// begin with its negative, computed once for each 32 elements of a row. They end within
-// 16 * 8 * 128 of zero, whatever they wrap to on the way; two of them are a column's sum, exact in
-// 32 bits. The sums of groups are scaled and added in f32, group by group, as a sixteenth of their
-// value.
+// The integer arithmetic is that of kernels/micro/qgemm/q4_dot_avx2.h. The sums of groups are
+// scaled and added in f32 by fused multiply-adds as in XNNPACK's kernel, group by group, as a
+// sixteenth of their value.
 //
 // A one-row product is compute-bound, not bandwidth-bound: of 64 instructions for 32 elements of 16
 // columns 24 unpack nibbles, 32 multiply and add. Weights are read from memory nearly as fast as by
@@ -23,6 +20,7 @@
 
 #include "backends/xnnpack/tuned/partial_vector_avx2.h"
 #include "backends/xnnpack/tuned/xnn_private.h"
+#include "kernels/micro/qgemm/q4_dot_avx2.h"
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 
@@ -37,7 +35,7 @@
 enum { ROWS = 4, COLS = 16, LANES = 8 };
 
 // The elements that are summed in 16 bits, and those of one step: 64 bytes of weights.
-enum { PART = 32, STEP = 8, STEP_BYTES = 64 };
+enum { PART = ETI_Q4_PART, STEP = 8, STEP_BYTES = 64 };
 enum { PART_BYTES = PART / STEP * STEP_BYTES, SCALES_BYTES = COLS * 2 };
 
 // How many parts of a tile's rows have their initial sums kept on the stack.
@@ -55,66 +53,35 @@ typedef struct product {
   const int32_t *inits;  // initial sums of the parts of all rows, two words each
 } product;
 
-// ---- Initial sums
-
-// The low word: -8 times the sum of elements 4 i and 4 i + 1 of a part; the high one of 4 i + 2 and
-// 4 i + 3.
-static int32_t init_of(const int8_t *part) {
-  const __m256i bytes = _mm256_loadu_si256((const __m256i *)(const void *)part);
-  const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(8), bytes);
-  __m128i sum = _mm_add_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
-  sum = _mm_add_epi16(sum, _mm_shuffle_epi32(sum, 0x4e));
-  sum = _mm_add_epi16(sum, _mm_shuffle_epi32(sum, 0xb1));
-  return _mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), sum));
-}
-
 static void fill_inits(const product *p, size_t n_rows, int32_t *to) {
   for (size_t i = 0; i < n_rows; i++)
-    for (size_t k = 0; k < p->n_k; k += PART) *to++ = init_of(p->a + i * p->a_bytes + k);
+    for (size_t k = 0; k < p->n_k; k += PART)
+      *to++ = eti_q4_initial_sums(p->a + i * p->a_bytes + k);
 }
 
 // ---- Products
 
 // Two vectors for each row: of the even columns and of the odd ones.
 typedef struct sums {
-  __m256i even[ROWS], odd[ROWS];
+  __m256i of[ROWS][ETI_Q4_VECTORS];
 } sums;
 
 typedef struct floats {
   __m256 even[ROWS], odd[ROWS];
 } floats;
 
-// An empty asm: gcc adds products to each other first otherwise, and runs out of registers.
-INLINE void keep_order(__m256i *v) {
-  __asm__("" : "+x"(*v));
-}
-
-INLINE __m256i broadcast_four(const int8_t *at) {
-  int32_t four;
-  memcpy(&four, at, sizeof four);
-  return _mm256_set1_epi32(four);
-}
-
 INLINE __m256i load_weights(const uint8_t *at) {
   __m256i v = _mm256_load_si256((const __m256i *)(const void *)at);
-  keep_order(&v);
+  eti_q4_keep_order(&v);
   return v;
-}
-
-INLINE __m256i low_nibbles(__m256i weights) {
-  return _mm256_and_si256(weights, _mm256_set1_epi8(0x0f));
 }
 
 // Adds the products of 4 elements of each row, in 16 bits.
 INLINE void add_four(sums *s, size_t n_rows, const int8_t *a, size_t a_bytes, __m256i even,
                      __m256i odd) {
+  const __m256i weights[ETI_Q4_VECTORS] = {even, odd};
   UNROLL
-  for (size_t i = 0; i < n_rows; i++) {
-    const __m256i four = broadcast_four(a + i * a_bytes);
-    s->even[i] = _mm256_add_epi16(s->even[i], _mm256_maddubs_epi16(even, four));
-    s->odd[i] = _mm256_add_epi16(s->odd[i], _mm256_maddubs_epi16(odd, four));
-    keep_order(&s->even[i]), keep_order(&s->odd[i]);
-  }
+  for (size_t i = 0; i < n_rows; i++) eti_q4_add_products(s->of[i], a + i * a_bytes, weights);
 }
 
 // The sums over a part, in 32 bits.
@@ -125,20 +92,19 @@ INLINE sums sums_of(size_t n_rows, bool has_inits, const product *p, size_t part
   UNROLL
   for (size_t i = 0; i < n_rows; i++) {
     const int32_t init =
-        has_inits ? p->inits[i * (p->n_k / PART) + part] : init_of(a + i * p->a_bytes);
-    s.even[i] = s.odd[i] = _mm256_set1_epi32(init);
+        has_inits ? p->inits[i * (p->n_k / PART) + part] : eti_q4_initial_sums(a + i * p->a_bytes);
+    s.of[i][0] = s.of[i][1] = _mm256_set1_epi32(init);
   }
   UNROLL
   for (size_t k = 0; k < PART; k += STEP, weights += STEP_BYTES) {
     const __m256i even = load_weights(weights), odd = load_weights(weights + STEP_BYTES / 2);
-    add_four(&s, n_rows, a + k, p->a_bytes, low_nibbles(even), low_nibbles(odd));
-    add_four(&s, n_rows, a + k + 4, p->a_bytes, low_nibbles(_mm256_srli_epi16(even, 4)),
-             low_nibbles(_mm256_srli_epi16(odd, 4)));
+    add_four(&s, n_rows, a + k, p->a_bytes, eti_q4_low(even), eti_q4_low(odd));
+    add_four(&s, n_rows, a + k + 4, p->a_bytes, eti_q4_high(even), eti_q4_high(odd));
   }
   UNROLL
   for (size_t i = 0; i < n_rows; i++) {
-    s.even[i] = _mm256_madd_epi16(s.even[i], _mm256_set1_epi16(1));
-    s.odd[i] = _mm256_madd_epi16(s.odd[i], _mm256_set1_epi16(1));
+    s.of[i][0] = eti_q4_widen(s.of[i][0]);
+    s.of[i][1] = eti_q4_widen(s.of[i][1]);
   }
   return s;
 }
@@ -152,8 +118,8 @@ INLINE void add_group(floats *f, size_t n_rows, bool has_inits, const product *p
     const sums more = sums_of(n_rows, has_inits, p, part + k / PART, weights);
     UNROLL
     for (size_t i = 0; i < n_rows; i++) {
-      s.even[i] = _mm256_add_epi32(s.even[i], more.even[i]);
-      s.odd[i] = _mm256_add_epi32(s.odd[i], more.odd[i]);
+      s.of[i][0] = _mm256_add_epi32(s.of[i][0], more.of[i][0]);
+      s.of[i][1] = _mm256_add_epi32(s.of[i][1], more.of[i][1]);
     }
   }
   const __m256i pairs = load_weights(weights), upper = _mm256_set1_epi32(INT32_MIN / 0x8000);
@@ -161,8 +127,8 @@ INLINE void add_group(floats *f, size_t n_rows, bool has_inits, const product *p
   const __m256 odd = _mm256_castsi256_ps(_mm256_and_si256(pairs, upper));
   UNROLL
   for (size_t i = 0; i < n_rows; i++) {
-    f->even[i] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s.even[i]), even, f->even[i]);
-    f->odd[i] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s.odd[i]), odd, f->odd[i]);
+    f->even[i] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s.of[i][0]), even, f->even[i]);
+    f->odd[i] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(s.of[i][1]), odd, f->odd[i]);
   }
 }
 

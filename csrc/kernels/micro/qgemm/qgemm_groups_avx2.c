@@ -1,15 +1,15 @@
 // qgemm_groups_avx2.c — the products of qgemm_groups.h with 256-bit vectors: 4 rows × 2 vectors of
 // columns.
 //
-// Codes are unsigned bytes, terms of rows signed ones: one instruction multiplies them and adds two
-// products in 16 bits. A word starts with what takes the 8 off its codes, -8 times the terms that
-// it will meet, which is found once for all panels. After a part of 32 terms it holds 16 products
-// of a term and a weight, at most 16 · 8 · 128 in size, however it wrapped on the way; two words
-// are then a column's sum in 32 bits.
+// The integer arithmetic is that of q4_dot_avx2.h. Its initial sums are computed once for all
+// panels. Groups may end within a part, may have zero points, and their sums are scaled and added
+// by a product and a sum, as by the scalar variant.
 #include "kernels/micro/qgemm/qgemm_groups.h"
 
 #include <immintrin.h>
 #include <string.h>
+
+#include "kernels/micro/qgemm/q4_dot_avx2.h"
 
 #define INLINE static inline __attribute__((always_inline))
 // Before loops over what lives in registers.
@@ -29,18 +29,15 @@ enum {
   NV = NR / LANES,
 };
 
+_Static_assert((int)PART == (int)ETI_Q4_PART && (int)NV == (int)ETI_Q4_VECTORS, "q4_dot_avx2.h");
+
 // ---- what words begin with
 
 // Of n ≤ PART terms: the words for the terms 4 i and 4 i + 1, and for 4 i + 2 and 4 i + 3.
 static int32_t begin_of(const int8_t *a, size_t n) {
   int8_t part[PART] = {0};
   if (n < PART) a = memcpy(part, a, n);
-  const vi terms = _mm256_loadu_si256((const vi *)(const void *)a);
-  const vi pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(8), terms);
-  __m128i sum = _mm_add_epi16(_mm256_castsi256_si128(pairs), _mm256_extracti128_si256(pairs, 1));
-  sum = _mm_add_epi16(sum, _mm_unpackhi_epi64(sum, sum));
-  sum = _mm_add_epi16(sum, _mm_srli_epi64(sum, 32));
-  return _mm_cvtsi128_si32(_mm_sub_epi16(_mm_setzero_si128(), sum));
+  return eti_q4_initial_sums(a);
 }
 
 static size_t part_at(size_t group, size_t k) {
@@ -64,39 +61,21 @@ typedef struct place {
   const uint8_t *w;
 } place;
 
-// Keeps the compiler from adding products to each other first, for which registers are too few.
-INLINE void settle(vi *v) {
-  __asm__("" : "+x"(*v));
-}
-
-INLINE vi four_at(const int8_t *at) {
-  int32_t four;
-  memcpy(&four, at, sizeof four);
-  return _mm256_set1_epi32(four);
-}
-
 // Adds the products of a step that begins at element k of the rows.
 INLINE void multiply(const int8_t *const a[MR], size_t k, const uint8_t *w, size_t m,
                      vi s[MR][NV]) {
-  const vi half = _mm256_set1_epi8(15);
   vi codes[NV], now[NV];
   UNROLL for (size_t v = 0; v < NV; v++) {
     codes[v] = _mm256_loadu_si256((const vi *)(const void *)(w + v * 4 * LANES));
-    settle(&codes[v]);
-    now[v] = _mm256_and_si256(codes[v], half);
+    eti_q4_keep_order(&codes[v]);
+    now[v] = eti_q4_low(codes[v]);
   }
   UNROLL for (size_t h = 0; h < 2; h++) {
     UNROLL for (size_t r = 0; r < m; r++) {
-      const vi four = four_at(a[r] + k + h * HALF);
-      UNROLL for (size_t v = 0; v < NV; v++) {
-        s[r][v] = _mm256_add_epi16(s[r][v], _mm256_maddubs_epi16(now[v], four));
-        settle(&s[r][v]);
-      }
+      eti_q4_add_products(s[r], a[r] + k + h * HALF, now);
     }
     if (h == 1) break;
-    UNROLL for (size_t v = 0; v < NV; v++) {
-      now[v] = _mm256_and_si256(_mm256_srli_epi16(codes[v], 4), half);
-    }
+    UNROLL for (size_t v = 0; v < NV; v++) now[v] = eti_q4_high(codes[v]);
   }
 }
 
@@ -108,9 +87,8 @@ INLINE void begin(const place *p, size_t m, vi s[MR][NV]) {
 
 // The sums in 32 bits.
 INLINE void end(size_t m, vi s[MR][NV]) {
-  const vi ones = _mm256_set1_epi16(1);
   UNROLL for (size_t r = 0; r < m; r++) {
-    UNROLL for (size_t v = 0; v < NV; v++) s[r][v] = _mm256_madd_epi16(s[r][v], ones);
+    UNROLL for (size_t v = 0; v < NV; v++) s[r][v] = eti_q4_widen(s[r][v]);
   }
 }
 

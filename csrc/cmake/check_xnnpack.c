@@ -1,5 +1,5 @@
-// check_xnnpack.c — links when XNNPACK is what csrc/backends/xnnpack needs: the interface of late
-// 2024, and of pthreadpool no functions but those of pthreadpool_shim.c. xnnpack.cmake tries it.
+// check_xnnpack.c — links with an XNNPACK that csrc/backends/xnnpack can use: the interface of late
+// 2024, and of pthreadpool no functions but those of pthreadpool_shim.c. xnnpack.cmake links it.
 #include <pthreadpool.h>
 #include <xnnpack.h>
 

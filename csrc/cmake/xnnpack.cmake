@@ -1,15 +1,15 @@
-# Finds XNNPACK, or builds it in a cache outside this tree; get_xnnpack.py says where it looks and what may be named.
-#   ET_XNNPACK=AUTO  with XNNPACK where it can be had; where it cannot, without, and that is said once
-#   ET_XNNPACK=ON    it must be had          ET_XNNPACK=OFF  without
+# Finds XNNPACK, or builds it in a cache outside this tree; get_xnnpack.py lists the places and their variables.
+#   ET_XNNPACK=AUTO  with XNNPACK if it is available; else without it, with one message
+#   ET_XNNPACK=ON    with it, or an error    ET_XNNPACK=OFF  without
 # Sets ET_XNNPACK_FOUND and makes the target xnnpack: headers and static archives. Its pthreadpool_* functions are
-# csrc/backends/xnnpack/pthreadpool_shim.c, so et_backends and xnnpack need each other.
+# csrc/backends/xnnpack/pthreadpool_shim.c, so et_backends and xnnpack link each other.
 set(ET_XNNPACK AUTO CACHE STRING "Build the XNNPACK delegate: AUTO, ON or OFF")
 set_property(CACHE ET_XNNPACK PROPERTY STRINGS AUTO ON OFF)
 
 set(ET_XNNPACK_NAMES XNNPACK_DIR XNNPACK_SOURCE_DIR PTHREADPOOL_SOURCE_DIR CPUINFO_SOURCE_DIR FXDIV_SOURCE_DIR
   XNNPACK_TARBALLS XNNPACK_CACHE_DIR XNNPACK_OFFLINE XNNPACK_APT_SUITES XNNPACK_APT_KEYRING XNNPACK_SANITIZE)
 
-# An instrumented XNNPACK needs its sanitizers' libraries wherever it is linked.
+# Programs with an instrumented XNNPACK link the libraries of its sanitizers.
 set(ET_XNNPACK_LINK_FLAGS)
 if(DEFINED XNNPACK_SANITIZE)
   set(ET_XNNPACK_LINK_FLAGS -fsanitize=${XNNPACK_SANITIZE})
@@ -18,7 +18,7 @@ elseif(NOT "$ENV{XNNPACK_SANITIZE}" STREQUAL "")
 endif()
 
 # Runs get_xnnpack.py; its answer goes to `out`, its exit code to `code`.
-function(et_ask_for_xnnpack out code)
+function(et_run_get_xnnpack out code)
   foreach(name IN LISTS ET_XNNPACK_NAMES)
     if(DEFINED ${name})
       set(ENV{${name}} "${${name}}")
@@ -39,14 +39,14 @@ function(et_ask_for_xnnpack out code)
     set(ninja --ninja ${CMAKE_MAKE_PROGRAM})
   endif()
   execute_process(
-    COMMAND ${python} ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/get_xnnpack.py --cmake ${CMAKE_COMMAND} ${ninja}
+    COMMAND ${python} -B ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/get_xnnpack.py --cmake ${CMAKE_COMMAND} ${ninja}
     OUTPUT_VARIABLE answer RESULT_VARIABLE result OUTPUT_STRIP_TRAILING_WHITESPACE)
   set(${out} "${answer}" PARENT_SCOPE)
   set(${code} "${result}" PARENT_SCOPE)
 endfunction()
 
-# What is asked for. A machine that could not give it is not asked for the same again at each configure of a tree, but
-# another day it is, and by `pip install`, which passes -UET_XNNPACK_REFUSED.
+# The request for XNNPACK as one string. A request that failed is not repeated by each configure of a tree, but on
+# another day, and by `pip install`, which passes -UET_XNNPACK_REFUSED.
 function(et_xnnpack_request out)
   string(TIMESTAMP day "%Y-%m-%d")
   set(request " ${day}")
@@ -60,7 +60,7 @@ function(et_xnnpack_request out)
   set(${out} "asked:${request}" PARENT_SCOPE)
 endfunction()
 
-# Once for what was found: a program of XNNPACK's functions and pthreadpool_shim.c has to link. Else says why and stops.
+# Links a program of XNNPACK's functions and pthreadpool_shim.c, once for each XNNPACK; an error if that fails.
 function(et_check_xnnpack include archives)
   string(MD5 id "${include};${archives}")
   set(csrc ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)
@@ -74,10 +74,10 @@ function(et_check_xnnpack include archives)
     list(SUBLIST errors 0 8 errors)
     list(JOIN errors "\n  " errors)
     unset(ET_XNNPACK_LINKS_${id} CACHE)
-    message(FATAL_ERROR "The XNNPACK of ${include} is not one that can be used: it has to have the interface of "
-      "2024-11 and to be complete.\n  ${errors}\nET_XNNPACK=OFF builds without it.")
+    message(FATAL_ERROR "The XNNPACK of ${include} cannot be used: expected the interface of 2024-11 and all "
+      "of its functions.\n  ${errors}\nET_XNNPACK=OFF builds without it.")
   endif()
-  # Tuned kernels need XNNPACK's internal headers, of the release that get_xnnpack.py builds.
+  # Tuned kernels include XNNPACK's internal headers, of the release that get_xnnpack.py builds.
   if(ET_IS_X86)
     file(GLOB kernels CONFIGURE_DEPENDS ${csrc}/backends/xnnpack/tuned/*.c)
     list(FILTER kernels EXCLUDE REGEX "/tuned_absent\\.c$")
@@ -87,7 +87,7 @@ function(et_check_xnnpack include archives)
       CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${include};${csrc}"
       LINK_LIBRARIES ${archives} ${archives} Threads::Threads m ${ET_XNNPACK_LINK_FLAGS})
     if(NOT ET_XNNPACK_TAKES_TUNED_${id})
-      message(STATUS "XNNPACK's own kernels are used throughout: the tuned ones are for another release of it")
+      message(STATUS "XNNPACK's own kernels are used throughout: the tuned kernels are for another release")
     endif()
     set(ET_XNNPACK_TUNED ${ET_XNNPACK_TAKES_TUNED_${id}} PARENT_SCOPE)
   endif()
@@ -118,20 +118,20 @@ function(et_import_xnnpack answer)
 endfunction()
 
 set(ET_XNNPACK_FOUND OFF)
-file(REMOVE_RECURSE ${CMAKE_BINARY_DIR}/licenses)  # of what is linked, for those who pass it on
+file(REMOVE_RECURSE ${CMAKE_BINARY_DIR}/licenses)  # of linked libraries, for those who distribute them
 if(NOT ET_XNNPACK MATCHES "^(AUTO|ON|OFF)$")
-  message(FATAL_ERROR "ET_XNNPACK is ${ET_XNNPACK}; it can be AUTO, ON or OFF")
+  message(FATAL_ERROR "ET_XNNPACK: expected AUTO, ON or OFF, got ${ET_XNNPACK}")
 elseif(ET_XNNPACK STREQUAL ON AND ET_BARE)
-  message(FATAL_ERROR "ET_XNNPACK=ON, and ET_BARE=ON leaves out everything that needs an operating system")
+  message(FATAL_ERROR "ET_XNNPACK=ON: ET_BARE=ON leaves out everything that requires an operating system")
 elseif(ET_XNNPACK STREQUAL OFF OR ET_BARE)
 elseif(CMAKE_CROSSCOMPILING AND NOT XNNPACK_DIR AND NOT DEFINED ENV{XNNPACK_DIR})
   if(ET_XNNPACK STREQUAL ON)
-    message(FATAL_ERROR "ET_XNNPACK=ON: building for another machine, XNNPACK_DIR has to name an XNNPACK for it")
+    message(FATAL_ERROR "ET_XNNPACK=ON: a build for another machine requires XNNPACK_DIR with an XNNPACK for it")
   endif()
 else()
   et_xnnpack_request(request)
   if(ET_XNNPACK STREQUAL ON OR NOT ET_XNNPACK_REFUSED STREQUAL request)
-    et_ask_for_xnnpack(answer code)
+    et_run_get_xnnpack(answer code)
     if(code EQUAL 0)
       set(ET_XNNPACK_FOUND ON)
       et_import_xnnpack("${answer}")
@@ -143,7 +143,7 @@ else()
         set(reason "get_xnnpack.py ended with ${code}; what it printed is above")
       endif()
       if(code EQUAL 3 AND ET_XNNPACK STREQUAL AUTO)
-        set(ET_XNNPACK_REFUSED "${request}" CACHE INTERNAL "What was asked for when XNNPACK could not be had")
+        set(ET_XNNPACK_REFUSED "${request}" CACHE INTERNAL "The last request for XNNPACK that failed")
         message(STATUS "Building without the XNNPACK delegate: ${reason}")
       else()
         message(FATAL_ERROR "XNNPACK: ${reason}\nET_XNNPACK=OFF builds without it.")

@@ -41,7 +41,7 @@ static et_status build_instruction(eti_loader *l, size_t i, const eti_instructio
   if (in->kind == PTE_KERNEL_CALL) {
     filled.call.op = eti_loader_op(l, (size_t)in->index);
     ET_TRY(eti_check_call(l, filled.call.op, in, &filled.u.writes));
-    if (filled.call.op->is_view && in->n_args > 0) ET_TRY(loosen_view(l, in));
+    if (filled.call.op->is_view && in->n_args > 0) ET_TRY(unplan_view(l, in));
     ET_TRY(eti_prepare_call(l, in, &filled.call));
   } else if (in->kind == PTE_JUMP_FALSE_CALL) {
     filled.u.target = in->target;

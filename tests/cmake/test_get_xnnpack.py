@@ -42,6 +42,7 @@ install(FILES include/xnnpack.h DESTINATION include)
 
 
 def load() -> ModuleType:
+    sys.path.insert(0, str(SCRIPT.parent))  # of xnnpack_sources
     spec = importlib.util.spec_from_file_location("get_xnnpack", SCRIPT)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -51,6 +52,7 @@ def load() -> ModuleType:
 
 
 get_xnnpack = load()
+xnnpack_sources = get_xnnpack.xnnpack_sources
 Ask = Callable[..., tuple[int, dict[str, object]]]
 
 
@@ -80,7 +82,7 @@ def make_prefix(prefix: Path, suffix: str = ".a") -> Path:
 
 def make_trees(folder: Path) -> dict[str, Path]:
     """Source trees of the four packages, and the variables that name them."""
-    for package in get_xnnpack.PACKAGES:
+    for package in xnnpack_sources.PACKAGES:
         tree = folder / package
         (tree / "include").mkdir(parents=True)
         (tree / "test").mkdir()
@@ -89,12 +91,12 @@ def make_trees(folder: Path) -> dict[str, Path]:
         (tree / "some.c").write_text("int some;\n")
         (tree / "LICENSE").write_text(f"{package} may be used\n")
         (tree / "include" / f"{package}.h").write_text("")
-    for change in get_xnnpack.MENDS:
-        path = folder / "xnnpack" / change.file
+    for patch in xnnpack_sources.PATCHES:
+        path = folder / "xnnpack" / patch.file
         path.parent.mkdir(exist_ok=True)
         with path.open("a") as file:
-            file.write(change.lines)
-    return {f"{p.upper()}_SOURCE_DIR": folder / p for p in get_xnnpack.PACKAGES}
+            file.write(patch.lines)
+    return {f"{p.upper()}_SOURCE_DIR": folder / p for p in xnnpack_sources.PACKAGES}
 
 
 def put_on_path(folder: Path, monkeypatch: pytest.MonkeyPatch, **scripts: str) -> None:
@@ -133,9 +135,7 @@ def test_a_named_prefix_that_is_not_there_is_an_error(ask: Ask, tmp_path: Path) 
 def test_a_named_prefix_with_shared_libraries_is_an_error(ask: Ask, tmp_path: Path) -> None:
     code, found = ask(XNNPACK_DIR=make_prefix(tmp_path / "prefix", ".so"))
     assert code == 1
-    assert "libXNNPACK.so is a shared library; a static archive libXNNPACK.a is needed" in str(
-        found["reason"]
-    )
+    assert "expected a static archive libXNNPACK.a, got the shared library" in str(found["reason"])
 
 
 # ---- the cache
@@ -143,7 +143,7 @@ def test_a_named_prefix_with_shared_libraries_is_an_error(ask: Ask, tmp_path: Pa
 
 def test_what_was_built_before_is_found_at_once(ask: Ask, tmp_path: Path) -> None:
     env = {"XNNPACK_CACHE_DIR": str(tmp_path / "cache")}
-    key = get_xnnpack.cache_key(get_xnnpack.Settings.read(env))
+    key = get_xnnpack.cache_key(xnnpack_sources.Settings.read(env))
     prefix = make_prefix(tmp_path / "cache" / f"xnnpack-{key}")
     (prefix / ".complete").touch()
     begin = time.perf_counter()
@@ -154,7 +154,7 @@ def test_what_was_built_before_is_found_at_once(ask: Ask, tmp_path: Path) -> Non
 
 def test_a_prefix_that_was_not_completed_is_not_used(ask: Ask, tmp_path: Path) -> None:
     env = {"XNNPACK_CACHE_DIR": str(tmp_path / "cache")}
-    key = get_xnnpack.cache_key(get_xnnpack.Settings.read(env))
+    key = get_xnnpack.cache_key(xnnpack_sources.Settings.read(env))
     make_prefix(tmp_path / "cache" / f"xnnpack-{key}")
     assert ask(XNNPACK_OFFLINE="1")[0] == 3
 
@@ -162,10 +162,10 @@ def test_a_prefix_that_was_not_completed_is_not_used(ask: Ask, tmp_path: Path) -
 def test_without_a_home_the_cache_is_a_temporary_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(get_xnnpack.tempfile, "tempdir", str(tmp_path))
-    cache = get_xnnpack.Settings.read({}).cache
+    monkeypatch.setattr(xnnpack_sources.tempfile, "tempdir", str(tmp_path))
+    cache = xnnpack_sources.Settings.read({}).cache
     assert cache == tmp_path / f"executorch_py-{os.getuid()}"
-    home = get_xnnpack.Settings.read({"HOME": str(tmp_path)}).cache
+    home = xnnpack_sources.Settings.read({"HOME": str(tmp_path)}).cache
     assert home == tmp_path / ".cache" / "executorch_py"
 
 
@@ -179,7 +179,7 @@ def test_named_trees_are_built_once(ask: Ask, tmp_path: Path) -> None:
     (prefix,) = (tmp_path / "cache").glob("xnnpack-*")
     assert found["archives"] == [str(prefix / "lib" / f"lib{name}.a") for name in ARCHIVES]
     assert found["version"] == "0.0~source-tree"
-    for package in get_xnnpack.PACKAGES:
+    for package in xnnpack_sources.PACKAGES:
         text = (Path(str(found["licenses"])) / package / "LICENSE").read_text()
         assert text == f"{package} may be used\n"
     left = {path.name for path in (tmp_path / "cache").iterdir()}
@@ -193,36 +193,40 @@ def test_tarballs_with_the_right_hash_are_unpacked_without_tests(
 ) -> None:
     make_trees(tmp_path / "trees")
     pins = []
-    for i, package in enumerate(get_xnnpack.PACKAGES):
-        pin = get_xnnpack.Tarball(package, "1", "")
+    for i, package in enumerate(xnnpack_sources.PACKAGES):
+        pin = xnnpack_sources.Tarball(package, "1", "")
         with tarfile.open(tmp_path / pin.name, "w:xz") as archive:  # with a top folder or without
             archive.add(tmp_path / "trees" / package, f"{package}-1" if i % 2 else ".")
-        hashed = get_xnnpack.sha256_of(tmp_path / pin.name)
-        pins.append(get_xnnpack.Tarball(package, "1", hashed))
-    monkeypatch.setattr(get_xnnpack, "TARBALLS", tuple(pins))
+        hashed = xnnpack_sources.sha256_of(tmp_path / pin.name)
+        pins.append(xnnpack_sources.Tarball(package, "1", hashed))
+    monkeypatch.setattr(xnnpack_sources, "TARBALLS", tuple(pins))
     code, found = ask(XNNPACK_TARBALLS=tmp_path, XNNPACK_OFFLINE="1")
     assert code == 0, found
-    sources = get_xnnpack.Sources(get_xnnpack.Settings.read({"XNNPACK_TARBALLS": str(tmp_path)}))
-    for package in get_xnnpack.PACKAGES:
+    sources = xnnpack_sources.Sources(
+        xnnpack_sources.Settings.read({"XNNPACK_TARBALLS": str(tmp_path)})
+    )
+    for package in xnnpack_sources.PACKAGES:
         tree = sources.unpack(package, tmp_path / "src")
         assert (tree / "some.c").is_file() and not (tree / "test" / "large.c").exists()
-    for change in get_xnnpack.MENDS:
-        assert change.mended in (tmp_path / "src" / "xnnpack" / change.file).read_text()
+    for patch in xnnpack_sources.PATCHES:
+        assert patch.replacement in (tmp_path / "src" / "xnnpack" / patch.file).read_text()
 
 
-def test_sources_that_cannot_be_mended_are_refused(tmp_path: Path) -> None:
+def test_sources_without_the_lines_of_a_patch_are_refused(tmp_path: Path) -> None:
     make_trees(tmp_path)
-    for change in get_xnnpack.MENDS:
-        (tmp_path / "xnnpack" / change.file).write_text(change.mended)
-    with pytest.raises(get_xnnpack.Unusable, match="does not say how many scales"):
-        get_xnnpack.mend(tmp_path / "xnnpack")
+    for patch in xnnpack_sources.PATCHES:
+        (tmp_path / "xnnpack" / patch.file).write_text(patch.replacement)
+    with pytest.raises(
+        xnnpack_sources.Unusable, match="extra quantization parameters once, got 0 times"
+    ):
+        xnnpack_sources.patch_sources(tmp_path / "xnnpack")
 
 
 def test_a_tree_that_is_none_is_an_error(ask: Ask, tmp_path: Path) -> None:
     trees = make_trees(tmp_path / "trees")
     code, found = ask(**{**trees, "CPUINFO_SOURCE_DIR": tmp_path / "trees" / "cpuinfo" / "include"})
     assert code == 1
-    assert "is no source tree of cpuinfo: it has no CMakeLists.txt" in str(found["reason"])
+    assert "expected a source tree of cpuinfo with CMakeLists.txt, got" in str(found["reason"])
 
 
 def test_a_build_that_fails_shows_its_log_and_leaves_no_prefix(ask: Ask, tmp_path: Path) -> None:
@@ -276,12 +280,14 @@ def test_another_distribution_says_so(
 
 
 def test_a_tarball_with_another_hash_is_not_used(ask: Ask, tmp_path: Path) -> None:
-    tarball = tmp_path / get_xnnpack.TARBALLS[0].name
+    tarball = tmp_path / xnnpack_sources.TARBALLS[0].name
     tarball.write_bytes(b"something else")
     code, found = ask(XNNPACK_TARBALLS=tmp_path, XNNPACK_OFFLINE="1")
     assert code == 3
     reason = str(found["reason"])
-    assert f"{tarball} has SHA-256 {get_xnnpack.sha256_of(tarball)}, expected 90bde2ca" in reason
+    assert (
+        f"{tarball} has SHA-256 {xnnpack_sources.sha256_of(tarball)}, expected 90bde2ca" in reason
+    )
 
 
 # A stand-in for apt-get: names a mirror, reads its index and downloads a file.
@@ -315,8 +321,10 @@ def test_a_download_is_kept_only_with_the_right_hash(
 ) -> None:
     sent = tmp_path / "sent"
     sent.write_text("what the mirror sent\n")
-    pin = get_xnnpack.Tarball("xnnpack", "1", get_xnnpack.sha256_of(sent) if is_right else "0" * 64)
-    monkeypatch.setattr(get_xnnpack, "TARBALLS", (pin,))
+    pin = xnnpack_sources.Tarball(
+        "xnnpack", "1", xnnpack_sources.sha256_of(sent) if is_right else "0" * 64
+    )
+    monkeypatch.setattr(xnnpack_sources, "TARBALLS", (pin,))
     put_on_path(
         tmp_path / "bin",
         monkeypatch,
@@ -386,5 +394,8 @@ def test_cmake_refuses_a_prefix_that_does_not_link(tmp_path: Path) -> None:
     done = configure(tmp_path / "build", f"-DXNNPACK_DIR={prefix}")
     assert done.returncode != 0
     said = " ".join(done.stderr.split())
-    assert f"The XNNPACK of {prefix / 'include'} is not one that can be used" in said
+    assert (
+        f"The XNNPACK of {prefix / 'include'} cannot be used: expected the interface of 2024-11"
+        in said
+    )
     assert "of another time" in said

@@ -5,13 +5,13 @@
 #include "backends/xnnpack/alloc_region.h"
 #include "et_test.h"
 
-enum { MOST_SIDE = 13, MOST_CHANNELS = 5, MOST_FILTERS = 35, MOST_TAPS = 49 };
-enum { MOST_X = 2 * MOST_SIDE * MOST_SIDE * MOST_CHANNELS, MOST_Y = 2 * 20 * 20 * MOST_FILTERS };
+enum { MAX_SIDE = 13, MAX_CHANNELS = 5, MAX_FILTERS = 35, MAX_TAPS = 49 };
+enum { MAX_X = 2 * MAX_SIDE * MAX_SIDE * MAX_CHANNELS, MAX_Y = 2 * 20 * 20 * MAX_FILTERS };
 
-static int8_t image[MOST_X + XNN_EXTRA_BYTES];
-static int8_t filter[MOST_TAPS * MOST_CHANNELS * MOST_FILTERS];
-static int32_t bias[MOST_FILTERS];
-static float scales[MOST_FILTERS];
+static int8_t image[MAX_X + XNN_EXTRA_BYTES];
+static int8_t filter[MAX_TAPS * MAX_CHANNELS * MAX_FILTERS];
+static int32_t bias[MAX_FILTERS];
+static float scales[MAX_FILTERS];
 static uint32_t seed = 1;
 
 static uint32_t next(uint32_t n) {
@@ -22,7 +22,7 @@ static uint32_t next(uint32_t n) {
 static void fill(void) {
   for (size_t i = 0; i < sizeof image; i++) image[i] = (int8_t)next(256);
   for (size_t i = 0; i < sizeof filter; i++) filter[i] = (int8_t)next(256);
-  for (size_t i = 0; i < MOST_FILTERS; i++) {
+  for (size_t i = 0; i < MAX_FILTERS; i++) {
     bias[i] = (int32_t)next(8000) - 4000;
     scales[i] = 0.001f + (float)next(100) / 10000.0f;
   }
@@ -87,7 +87,7 @@ static xnn_subgraph_t subgraph_of(const subject *t, bool is_tuned) {
 }
 
 // Runs a subject for images of its `side`, then for smaller ones and for one image.
-static bool run(const subject *t, bool is_tuned, int8_t out[3][MOST_Y], size_t dims[3][4]) {
+static bool run(const subject *t, bool is_tuned, int8_t out[3][MAX_Y], size_t dims[3][4]) {
   xnn_subgraph_t s = subgraph_of(t, is_tuned);
   xnn_runtime_t runtime = NULL;
   bool is_fine =
@@ -108,7 +108,7 @@ static bool run(const subject *t, bool is_tuned, int8_t out[3][MOST_Y], size_t d
 }
 
 static bool is_same(const subject *t) {
-  static int8_t original[3][MOST_Y], tuned[3][MOST_Y];
+  static int8_t original[3][MAX_Y], tuned[3][MAX_Y];
   size_t original_dims[3][4] = {{0}}, tuned_dims[3][4] = {{0}};
   memset(original, 77, sizeof original);
   memset(tuned, 77, sizeof tuned);
@@ -134,13 +134,13 @@ static subject some_subject(uint32_t i) {
                .stride = {1 + next(3), 1 + next(3)},
                .dilation = {is_far ? 2 : 1, 1},
                .groups = 1,
-               .group_inputs = 1 + i % MOST_CHANNELS,
+               .group_inputs = 1 + i % MAX_CHANNELS,
                .group_outputs = filters[i / 2 % 7],
                .min = i % 3 == 0 ? -20.0f : -1e9f,
                .max = i % 3 == 0 ? 31.0f : 1e9f},
       .has_bias = i % 5 > 0,
       .has_scales = i % 6 > 1};
-  t.side = 8 + next(MOST_SIDE - 7);
+  t.side = 8 + next(MAX_SIDE - 7);
   return t;
 }
 

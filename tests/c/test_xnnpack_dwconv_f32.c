@@ -26,29 +26,29 @@ static bool can_run(void) {
 }
 
 static void fill(float *at, size_t n) {
-  for (size_t i = 0; i < n; i++) at[i] = (float)next(20001) / 10000.0f - 1.0f;
+  for (size_t i = 0; i < n; i++) at[i] = (float)random_below(20001) / 10000.0f - 1.0f;
 }
 
 // ---- Kernels
 
 enum {
-  MOST_CHANNELS = 40,
-  MOST_PIXELS = 17,
+  MAX_CHANNELS = 40,
+  MAX_PIXELS = 17,
   N_ELEMENTS = 60,
   GAP = 3,
   OFFSET = 16,  // all in floats
-  MOST_TAPS = (MOST_PIXELS - 1) * 10 + 25
+  MAX_TAPS = (MAX_PIXELS - 1) * 10 + 25
 };
 
 typedef struct call {
   size_t side, step, n_channels, n_pixels;
   float *elements, *zero;  // of their exact sizes, for a sanitizer to find reads behind them
-  const void *taps[MOST_TAPS];
+  const void *taps[MAX_TAPS];
   float limits[2];
 } call;
 
-alignas(32) static float weights[(MOST_CHANNELS + 16) * 26];
-static float y[2][MOST_PIXELS * (MOST_CHANNELS + GAP)];
+alignas(32) static float weights[(MAX_CHANNELS + 16) * 26];
+static float y[2][MAX_PIXELS * (MAX_CHANNELS + GAP)];
 
 static size_t packed_together(size_t side) {
   return side == 3 ? 16 : 8;
@@ -70,9 +70,10 @@ static bool prepare(call *c) {
   if (c->elements == NULL || c->zero == NULL) return false;
   fill(c->elements, n_floats);
   fill(c->zero, c->n_channels);
-  for (size_t i = 0; i < MOST_TAPS; i++)
-    c->taps[i] = next(5) == 0 ? c->zero : c->elements + next(N_ELEMENTS) * c->n_channels;
-  const bool is_bounded = next(2) == 0;
+  for (size_t i = 0; i < MAX_TAPS; i++)
+    c->taps[i] =
+        random_below(5) == 0 ? c->zero : c->elements + random_below(N_ELEMENTS) * c->n_channels;
+  const bool is_bounded = random_below(2) == 0;
   c->limits[0] = is_bounded ? -0.5f : -INFINITY;
   c->limits[1] = is_bounded ? 0.75f : INFINITY;
   return true;
@@ -132,8 +133,8 @@ static bool is_right(size_t side, size_t step, size_t n_channels, size_t n_pixel
 
 static void sums_are_those_of_double_precision(void) {
   if (!can_run()) return;
-  for (size_t n_channels = 1; n_channels <= MOST_CHANNELS; n_channels += n_channels < 18 ? 1 : 11) {
-    for (size_t n_pixels = 1; n_pixels <= MOST_PIXELS; n_pixels += n_pixels < 10 ? 1 : 7) {
+  for (size_t n_channels = 1; n_channels <= MAX_CHANNELS; n_channels += n_channels < 18 ? 1 : 11) {
+    for (size_t n_pixels = 1; n_pixels <= MAX_PIXELS; n_pixels += n_pixels < 10 ? 1 : 7) {
       EXPECT(is_right(3, 1, n_channels, n_pixels));
       EXPECT(is_right(5, 1, n_channels, n_pixels));
       EXPECT(is_right(5, 2, n_channels, n_pixels));
@@ -149,10 +150,11 @@ static void nan_and_infinity_are_as_in_xnnpacks(void) {
     c.side = side;
     c.step = 1;
     c.n_channels = 21;
-    c.n_pixels = MOST_PIXELS;
+    c.n_pixels = MAX_PIXELS;
     EXPECT(prepare(&c));
     for (size_t i = 0; i < 40; i++)
-      c.elements[OFFSET + next(N_ELEMENTS * 21)] = odd[next(sizeof odd / sizeof odd[0])];
+      c.elements[OFFSET + random_below(N_ELEMENTS * 21)] =
+          odd[random_below(sizeof odd / sizeof odd[0])];
     *weight_of(side, 4, 7) = INFINITY;
     run_kernel(side == 3 ? xnn_f32_dwconv_minmax_ukernel_9p16c__fma3
                          : xnn_f32_dwconv_minmax_ukernel_25p8c__fma3,
@@ -207,13 +209,13 @@ static bool is_replaced(const window *w) {
 
 // Of thousands of sums in another order some differ in rounding.
 static bool gives_what_it_should(const window *w) {
-  static float out[2][MOST_Y];
+  static float out[2][MAX_Y];
   memset(out, 0x77, sizeof out);
   xnn_subgraph_t s = subgraph_of(w);
   bool is_fine =
       s != NULL && window_run(s, false, image, out[0]) && window_run(s, true, image, out[1]);
   (void)xnn_delete_subgraph(s);
-  for (size_t i = 0; i < MOST_Y; i++)
+  for (size_t i = 0; i < MAX_Y; i++)
     is_fine &= out[0][i] == out[1][i] || fabsf(out[0][i] - out[1][i]) < 26.0f * 26.0f * FLT_EPSILON;
   is_fine &= (memcmp(out[0], out[1], sizeof out[0]) != 0) == is_replaced(w);
   if (!is_fine) window_print(w);

@@ -19,39 +19,41 @@ static bool can_run(void) {
 }
 
 static void fill(int8_t *at, size_t n) {
-  for (size_t i = 0; i < n; i++) at[i] = (int8_t)next(256);
+  for (size_t i = 0; i < n; i++) at[i] = (int8_t)random_below(256);
 }
 
 // ---- Kernels
 
 enum {
   BLOCK = ETI_XNN_QS8_CHANNELS,
-  MOST_CHANNELS = 40,
-  MOST_PIXELS = 9,
+  MAX_CHANNELS = 40,
+  MAX_PIXELS = 9,
   N_ELEMENTS = 60,
   GAP = 3,
   OFFSET = 64
 };
 
 static int8_t elements[OFFSET + N_ELEMENTS * 48], zero[48 + BLOCK];
-static int8_t y[2][MOST_PIXELS * (MOST_CHANNELS + GAP) + 1];
+static int8_t y[2][MAX_PIXELS * (MAX_CHANNELS + GAP) + 1];
 alignas(32) static uint8_t original[3 * BLOCK * (25 + 8)], tuned[8192];
-static const void *taps[MOST_PIXELS * 50];
+static const void *taps[MAX_PIXELS * 50];
 
 // Fills weights as XNNPACK packs them; some biases exceed all bounds.
 static void fill_weights(size_t n_taps, size_t n_channels) {
   uint8_t *at = original;
   for (size_t first = 0; first < n_channels; first += BLOCK) {
     for (size_t c = 0; c < BLOCK; c++) {
-      const int32_t bias = next(9) == 0 ? INT32_MAX - 9000000 : (int32_t)next(20000) - 10000;
+      const int32_t bias =
+          random_below(9) == 0 ? INT32_MAX - 9000000 : (int32_t)random_below(20000) - 10000;
       memcpy(at + c * sizeof bias, &bias, sizeof bias);
     }
     at += BLOCK * sizeof(int32_t);
     fill((int8_t *)at, n_taps * BLOCK);
-    if (next(3) == 0) memset(at, 0x80, n_taps * BLOCK);  // of the greatest size
+    if (random_below(3) == 0) memset(at, 0x80, n_taps * BLOCK);  // of the greatest size
     at += n_taps * BLOCK;
     for (size_t c = 0; c < BLOCK; c++) {
-      const float scale = (float)(1 + next(200)) / (next(20) == 0 ? 2.0f : 60000.0f);
+      const float scale =
+          (float)(1 + random_below(200)) / (random_below(20) == 0 ? 2.0f : 60000.0f);
       memcpy(at + c * sizeof scale, &scale, sizeof scale);
     }
     at += BLOCK * sizeof(float);
@@ -59,14 +61,14 @@ static void fill_weights(size_t n_taps, size_t n_channels) {
 }
 
 static bool is_same(size_t n_taps, size_t n_channels, size_t n_pixels, size_t stride) {
-  const int16_t zero_point = (int16_t)((int)next(256) - 128);
-  const eti_xnn_qs8_limits limits = {zero_point, (int16_t)(-128 + (int)next(100)),
-                                     (int16_t)(127 - (int)next(100))};
+  const int16_t zero_point = (int16_t)((int)random_below(256) - 128);
+  const eti_xnn_qs8_limits limits = {zero_point, (int16_t)(-128 + (int)random_below(100)),
+                                     (int16_t)(127 - (int)random_below(100))};
   fill_weights(n_taps, n_channels);
   eti_xnn_qs8_dwconv_pack(n_taps, n_channels, original, NULL, tuned);
-  if (next(3) == 0) memset(elements, 0x80, sizeof elements);
+  if (random_below(3) == 0) memset(elements, 0x80, sizeof elements);
   for (size_t i = 0; i < sizeof taps / sizeof taps[0]; i++)
-    taps[i] = next(5) == 0 ? zero : elements + next(N_ELEMENTS) * 48;
+    taps[i] = random_below(5) == 0 ? zero : elements + random_below(N_ELEMENTS) * 48;
   memset(y, 77, sizeof y);
   const intptr_t stride_bytes = (intptr_t)(stride * sizeof *taps);
   (n_taps == 9 ? xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__avx2_mul32
@@ -81,9 +83,9 @@ static void kernels_give_the_bytes_of_xnnpacks(void) {
   if (!can_run()) return;
   static const size_t strides[] = {1, 3, 5, 6, 9, 10, 25};
   fill(zero, sizeof zero);
-  for (size_t n_channels = 1; n_channels <= MOST_CHANNELS; n_channels += n_channels < 18 ? 1 : 7) {
+  for (size_t n_channels = 1; n_channels <= MAX_CHANNELS; n_channels += n_channels < 18 ? 1 : 7) {
     fill(elements, sizeof elements);
-    for (size_t n_pixels = 1; n_pixels <= MOST_PIXELS; n_pixels++) {
+    for (size_t n_pixels = 1; n_pixels <= MAX_PIXELS; n_pixels++) {
       for (size_t i = 0; i < sizeof strides / sizeof strides[0]; i++) {
         EXPECT(is_same(9, n_channels, n_pixels, strides[i]));
         EXPECT(is_same(25, n_channels, n_pixels, strides[i]));
@@ -94,10 +96,10 @@ static void kernels_give_the_bytes_of_xnnpacks(void) {
 
 // ---- Operators
 
-enum { MOST_TAPS = 25 };
+enum { MAX_TAPS = 25 };
 
 static int8_t image[2 * SIDE * SIDE * CHANNELS + XNN_EXTRA_BYTES];
-static int8_t filter[MOST_TAPS * CHANNELS];
+static int8_t filter[MAX_TAPS * CHANNELS];
 static int32_t bias[CHANNELS];
 static float scales[CHANNELS];
 
@@ -133,7 +135,7 @@ static xnn_subgraph_t subgraph_of(const window *w) {
 }
 
 static bool gives_the_same(const window *w) {
-  static int8_t out[2][MOST_Y];
+  static int8_t out[2][MAX_Y];
   xnn_subgraph_t s = subgraph_of(w);
   memset(out, 77, sizeof out);
   const bool is_same = s != NULL && window_run(s, false, image, out[0]) &&
@@ -150,8 +152,8 @@ static void operators_give_the_bytes_of_xnnpacks(void) {
   fill(image, sizeof image);
   fill(filter, sizeof filter);
   for (size_t c = 0; c < CHANNELS; c++) {
-    bias[c] = (int32_t)next(4000) - 2000;
-    scales[c] = 0.002f + (float)next(100) / 5000.0f;
+    bias[c] = (int32_t)random_below(4000) - 2000;
+    scales[c] = 0.002f + (float)random_below(100) / 5000.0f;
   }
   static const uint32_t kernels[][2] = {{3, 3}, {5, 5}, {3, 2}, {2, 4}, {1, 5}, {4, 4}, {5, 3}};
   for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {

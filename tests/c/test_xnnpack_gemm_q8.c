@@ -15,20 +15,20 @@
 #include <xnnpack/microparams.h>
 #include <xnnpack/pack.h>
 
-enum { BLOCK = ETI_XNN_GEMM_ROWS, COLS = 16, MOST_ROWS = 26, MOST_COLS = 300, MOST_TAPS = 4 };
-enum { MOST_K = 4200, PITCH = MOST_COLS + 5, UNTOUCHED = 0x5a };
-enum { PACKED = (MOST_COLS / COLS + 1) * COLS * (MOST_K + 1 + 3 * (int)sizeof(float)) };
+enum { BLOCK = ETI_XNN_GEMM_ROWS, COLS = 16, MAX_ROWS = 26, MAX_COLS = 300, MAX_TAPS = 4 };
+enum { MAX_K = 4200, PITCH = MAX_COLS + 5, UNTOUCHED = 0x5a };
+enum { PACKED = (MAX_COLS / COLS + 1) * COLS * (MAX_K + 1 + 3 * (int)sizeof(float)) };
 
 static bool can_run(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-static int8_t a[MOST_ROWS * MOST_K + 64], weights[MOST_COLS][MOST_K];
-static int32_t init[MOST_COLS];
-static float factors[MOST_COLS], bias[MOST_COLS];
-static struct xnn_qd8_quantization_params row_scales[MOST_ROWS];
-static int8_t bytes[MOST_ROWS][PITCH];
-static float floats[MOST_ROWS][PITCH];
+static int8_t a[MAX_ROWS * MAX_K + 64], weights[MAX_COLS][MAX_K];
+static int32_t init[MAX_COLS];
+static float factors[MAX_COLS], bias[MAX_COLS];
+static struct xnn_qd8_quantization_params row_scales[MAX_ROWS];
+static int8_t bytes[MAX_ROWS][PITCH];
+static float floats[MAX_ROWS][PITCH];
 alignas(64) static uint8_t packed[PACKED];
 alignas(64) static uint8_t schedule_memory[PACKED / 2];
 
@@ -39,14 +39,14 @@ static void fill(void) {
   uint32_t seed = 1;
   for (size_t i = 0; i < sizeof a; i++)
     a[i] = (int8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
-  for (size_t j = 0; j < MOST_COLS; j++) {
-    for (size_t k = 0; k < MOST_K; k++)
+  for (size_t j = 0; j < MAX_COLS; j++) {
+    for (size_t k = 0; k < MAX_K; k++)
       weights[j][k] = (int8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
     init[j] = (int32_t)(seed >> 20) - 2048;
     factors[j] = 0.0001f + 0.00001f * (float)(j % 37);
     bias[j] = (float)j - 20.0f;
   }
-  for (size_t i = 0; i < MOST_ROWS; i++) {
+  for (size_t i = 0; i < MAX_ROWS; i++) {
     row_scales[i].zero_point = (int32_t)i - 5;
     row_scales[i].inv_scale = 0.5f + 0.125f * (float)i;
   }
@@ -115,7 +115,7 @@ static eti_xnn_q8_params params_of(const void *limits, size_t limits_bytes, bool
 
 typedef struct given {
   size_t n_rows, n_cols, n_taps, n_k;
-  const int8_t *rows[MOST_ROWS][MOST_TAPS];
+  const int8_t *rows[MAX_ROWS][MAX_TAPS];
 } given;
 
 static eti_xnn_q8_params bytes_params(const given *g, bool is_scheduled) {
@@ -132,7 +132,7 @@ static void reset_results(void) {
 }
 
 static bool bytes_are_right(const given *g) {
-  for (size_t i = 0; i < MOST_ROWS; i++) {
+  for (size_t i = 0; i < MAX_ROWS; i++) {
     for (size_t j = 0; j < PITCH; j++) {
       const bool is_inside = i < g->n_rows && j < g->n_cols;
       const int8_t right =
@@ -147,7 +147,7 @@ static bool bytes_are_right(const given *g) {
 static bool floats_are_right(const given *g, size_t step) {
   float untouched;
   memset(&untouched, UNTOUCHED, sizeof untouched);
-  for (size_t i = 0; i < MOST_ROWS; i++) {
+  for (size_t i = 0; i < MAX_ROWS; i++) {
     for (size_t j = 0; j < PITCH; j++) {
       const bool is_inside = i < g->n_rows && j < g->n_cols;
       const float right =
@@ -184,7 +184,7 @@ static void products_of_bytes_are_exact_for_all_sizes(void) {
   static const size_t lengths[] = {1, 2, 3, 8, 15, 16, 31, 64, 70};
   for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++)
     for (size_t n_cols = 1; n_cols <= 35; n_cols++)
-      for (size_t n_rows = 1; n_rows <= MOST_ROWS; n_rows += n_rows < 7 ? 1 : 3)
+      for (size_t n_rows = 1; n_rows <= MAX_ROWS; n_rows += n_rows < 7 ? 1 : 3)
         check_products(n_rows, n_cols, lengths[l]);
 }
 
@@ -195,7 +195,7 @@ static void products_of_long_rows_are_exact(void) {
   for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
     check_products(1, 5, lengths[l]);
     check_products(7, 40, lengths[l]);
-    check_products(3, MOST_COLS, lengths[l]);
+    check_products(3, MAX_COLS, lengths[l]);
   }
 }
 
@@ -204,9 +204,9 @@ static void products_of_long_rows_are_exact(void) {
 static void fill_to_the_ends(unsigned wide) {
   fill();
   for (size_t i = 0; i < sizeof a; i++) a[i] = a[i] < 0 ? INT8_MIN : INT8_MAX;
-  for (size_t j = 0; j < MOST_COLS; j++)
-    for (size_t k = 0; k < MOST_K; k++) weights[j][k] = weights[j][k] % 3 == 0 ? 64 : -64;
-  for (size_t i = 0; i < MOST_COLS / COLS; i++)
+  for (size_t j = 0; j < MAX_COLS; j++)
+    for (size_t k = 0; k < MAX_K; k++) weights[j][k] = weights[j][k] % 3 == 0 ? 64 : -64;
+  for (size_t i = 0; i < MAX_COLS / COLS; i++)
     if (wide >> i & 1)
       weights[i * COLS + 7 * i % COLS][0] = weights[i * COLS][1] = i % 2 ? 65 : -65;
 }
@@ -216,8 +216,8 @@ static void fill_to_the_ends(unsigned wide) {
 static void fill_with_all_kinds(void) {
   fill_to_the_ends(0);
   uint32_t seed = 7;
-  for (size_t j = 0; j < MOST_COLS; j++) {
-    for (size_t k = 0; k < MOST_K; k++) {
+  for (size_t j = 0; j < MAX_COLS; j++) {
+    for (size_t k = 0; k < MAX_K; k++) {
       seed = seed * 1664525u + 1013904223u;
       const size_t kind = k / 4 % 20;
       const int32_t most = kind < 13 ? 33 : kind < 19 ? 64 : j % 16 == 5 ? 128 : 30;
@@ -239,7 +239,7 @@ static void narrow_weights_are_exact_with_the_greatest_elements(void) {
     for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
       check_products(24, 3, lengths[l]);
       check_products(25, 61, lengths[l]);
-      check_products(MOST_ROWS, 24, lengths[l]);
+      check_products(MAX_ROWS, 24, lengths[l]);
     }
   }
 }
@@ -247,16 +247,16 @@ static void narrow_weights_are_exact_with_the_greatest_elements(void) {
 // Checks the kernels for one row where `block` is 1.
 static void check_taps_of(size_t block, size_t n_rows, size_t n_cols, size_t n_taps, size_t n_k) {
   static const int8_t zero[1];
-  static int8_t zeros[MOST_K];
+  static int8_t zeros[MAX_K];
   memset(zeros, 3, sizeof zeros);
   const size_t offset = 2;
-  const void *pointers[(MOST_ROWS + BLOCK) * MOST_TAPS];
+  const void *pointers[(MAX_ROWS + BLOCK) * MAX_TAPS];
   given g = {.n_rows = n_rows, .n_cols = n_cols, .n_taps = n_taps, .n_k = n_k};
   for (int is_float = 0; is_float < 2; is_float++) {
     // Of int8 `zero` itself is read, of floats zero_data in its place.
     const void *const mark = is_float ? (const void *)zero : zeros;
     for (size_t s = 0; s < n_taps; s++) {
-      for (size_t i = 0; i < MOST_ROWS; i++) {
+      for (size_t i = 0; i < MAX_ROWS; i++) {
         const bool is_zero = (s + i) % 3 == 0;
         const int8_t *const at = a + (s * 5 + i * 11) % 7 + i * n_k / 2;
         pointers[(i / block * n_taps + s) * block + i % block] = is_zero ? mark : at;
@@ -288,16 +288,16 @@ static void check_taps(size_t n_rows, size_t n_cols, size_t n_taps, size_t n_k) 
 static void convolutions_of_one_row_have_an_indirection_buffer_of_their_own(void) {
   if (!can_run()) return;
   fill();
-  for (size_t n_taps = 1; n_taps <= MOST_TAPS; n_taps++)
+  for (size_t n_taps = 1; n_taps <= MAX_TAPS; n_taps++)
     for (size_t n_k = 1; n_k <= 19; n_k += 3) check_taps_of(1, 1, 21 + n_k, n_taps, n_k);
 }
 
 static void convolutions_of_bytes_are_exact_for_all_taps(void) {
   if (!can_run()) return;
   fill();
-  for (size_t n_taps = 1; n_taps <= MOST_TAPS; n_taps++)
+  for (size_t n_taps = 1; n_taps <= MAX_TAPS; n_taps++)
     for (size_t n_k = 1; n_k <= 19; n_k += 3)
-      for (size_t n_rows = 1; n_rows <= MOST_ROWS; n_rows += 4)
+      for (size_t n_rows = 1; n_rows <= MAX_ROWS; n_rows += 4)
         check_taps(n_rows, 21 + n_k, n_taps, n_k);
 }
 
@@ -306,9 +306,9 @@ static void convolutions_of_long_taps_are_exact(void) {
   fill();
   check_taps(7, 20, 4, 700);  // two taps per slice
   fill_to_the_ends(1);
-  check_taps(MOST_ROWS, 40, 4, 700);
+  check_taps(MAX_ROWS, 40, 4, 700);
   fill_with_all_kinds();
-  check_taps(MOST_ROWS, 40, 4, 700);
+  check_taps(MAX_ROWS, 40, 4, 700);
   check_taps(8, 40, 4, 130);
   fill();
   check_taps(2, 280, 3, 901);  // and more columns than have their sums kept at once
@@ -366,7 +366,7 @@ static bool blocks_are_listed(const eti_xnn_q8_schedule *schedule, size_t panel,
   const uint16_t *const list = (const uint16_t *)(const void *)(record + COLS * sizeof(int32_t));
   const size_t n_pairs = list[0], n_ones = list[1], n_wide = list[2];
   const uint16_t *const pairs = list + ETI_XNN_Q8_LIST_HEAD, *const ones = pairs + 2 * n_pairs;
-  size_t n_seen[MOST_K / 4] = {0};
+  size_t n_seen[MAX_K / 4] = {0};
   if (2 * n_pairs + n_ones + n_wide != n_blocks) return false;
   for (size_t i = 0; i < n_blocks; i++)
     if (pairs[i] % 4 != 0 || pairs[i] / 4 >= n_blocks || ++n_seen[pairs[i] / 4] > 1) return false;

@@ -13,18 +13,18 @@
 #include <xnnpack/microparams.h>
 #include <xnnpack/pack.h>
 
-enum { COLS = 16, MOST_ROWS = 14, MOST_COLS = 40, PITCH = MOST_COLS + 3, UNTOUCHED = 0x5a };
-enum { LONGEST_K = 32 * 3073, MOST_PRODUCTS = 17 * LONGEST_K };
+enum { COLS = 16, MAX_ROWS = 14, MAX_COLS = 40, PITCH = MAX_COLS + 3, UNTOUCHED = 0x5a };
+enum { LONGEST_K = 32 * 3073, MAX_PRODUCTS = 17 * LONGEST_K };
 
 static bool can_run(void) {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
-static int8_t a[2 * LONGEST_K + 64], weights[MOST_PRODUCTS];
-static uint8_t halves[MOST_PRODUCTS / 2];    // the weights plus 8, two in a byte
-static uint16_t scales[MOST_PRODUCTS / 32];  // bfloat16
-static float bias[MOST_COLS], c[MOST_ROWS][PITCH];
-static struct xnn_qd8_quantization_params row_scales[MOST_ROWS];
+static int8_t a[2 * LONGEST_K + 64], weights[MAX_PRODUCTS];
+static uint8_t halves[MAX_PRODUCTS / 2];    // the weights plus 8, two in a byte
+static uint16_t scales[MAX_PRODUCTS / 32];  // bfloat16
+static float bias[MAX_COLS], c[MAX_ROWS][PITCH];
+static struct xnn_qd8_quantization_params row_scales[MAX_ROWS];
 alignas(64) static uint8_t packed[2 * COLS * (LONGEST_K / 2 + LONGEST_K / 32 * 2 + 8)];
 
 // The weights lie at the end of their memory, for a sanitizer to find reads behind them.
@@ -119,7 +119,7 @@ static void check(size_t n_rows, size_t n_cols, size_t n_k, size_t group) {
   memset(&untouched, UNTOUCHED, sizeof untouched);
   for (size_t j = 0; j < PITCH; j++) {
     const float init = j < n_cols ? init_of(j, n_k, group) : 0.0f;
-    for (size_t i = 0; i < MOST_ROWS; i++) {
+    for (size_t i = 0; i < MAX_ROWS; i++) {
       const bool is_inside = i < n_rows && j < n_cols;
       const float right = is_inside ? right_of(i, j, n_k, group, apart, init) : untouched;
       EXPECT(memcmp(&c[i][j], &right, sizeof right) == 0);
@@ -131,8 +131,8 @@ static void products_with_groups_of_4_bits_are_exact_for_all_sizes(void) {
   if (!can_run()) return;
   static const size_t groups[] = {32, 64, 96, 128};
   for (size_t g = 0; g < sizeof groups / sizeof groups[0]; g++)
-    for (size_t n_cols = 1; n_cols <= MOST_COLS; n_cols += n_cols < 18 ? 1 : 7)
-      for (size_t n_rows = 1; n_rows <= MOST_ROWS; n_rows += n_rows < 7 ? 1 : 3)
+    for (size_t n_cols = 1; n_cols <= MAX_COLS; n_cols += n_cols < 18 ? 1 : 7)
+      for (size_t n_rows = 1; n_rows <= MAX_ROWS; n_rows += n_rows < 7 ? 1 : 3)
         check(n_rows, n_cols, 3 * groups[g], groups[g]);
 }
 

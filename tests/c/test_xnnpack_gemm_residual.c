@@ -18,7 +18,7 @@ ET_TEST_MAIN(tests)
 #include "xnn_subject.h"
 #include "xnn_writer.h"
 
-enum { ROWS = 13, K = 9, N = 21, SIDE = 5, TAPS = 9, MOST_Y = 2 * SIDE * SIDE * N };
+enum { ROWS = 13, K = 9, N = 21, SIDE = 5, TAPS = 9, MAX_Y = 2 * SIDE * SIDE * N };
 enum { X, RESIDUAL, WEIGHT, BIAS, PRODUCT, Y, EARLIER, N_VALUES };
 enum { FULLY_CONNECTED = 2, ADD = 1, CONV = 7, NONE = 0xffffffff };
 
@@ -83,7 +83,7 @@ static x_graph conv_graph(void) {
 typedef struct outcome {
   bool is_fine;
   size_t n_sums;  // nodes other than products
-  float y[MOST_Y];
+  float y[MAX_Y];
 } outcome;
 
 static et_status count_sums(void *ctx, const et_event *event) {

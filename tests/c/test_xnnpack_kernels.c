@@ -14,12 +14,12 @@
 #include <string.h>
 
 enum {
-  MOST_ROWS = 20,
+  MAX_ROWS = 20,
   BLOCK = ETI_XNN_GEMM_ROWS,
   COLS = 16,
-  MOST_COLS = 35,
-  MOST_K = 70,
-  MOST_TAPS = 4,
+  MAX_COLS = 35,
+  MAX_K = 70,
+  MAX_TAPS = 4,
   PITCH = 40
 };
 
@@ -30,20 +30,20 @@ static bool can_run(void) {
 static const float LIMITS[2] = {-3.0f, 2.5f};
 static const float UNTOUCHED = 77.0f;
 
-static float a[MOST_ROWS * MOST_TAPS * MOST_K];
-static float b[MOST_TAPS * MOST_K][MOST_COLS];
-static float bias[MOST_COLS];
-static float c[MOST_ROWS][PITCH];
-alignas(32) static float packed[(MOST_TAPS * MOST_K + 1) * 3 * COLS];
+static float a[MAX_ROWS * MAX_TAPS * MAX_K];
+static float b[MAX_TAPS * MAX_K][MAX_COLS];
+static float bias[MAX_COLS];
+static float c[MAX_ROWS][PITCH];
+alignas(32) static float packed[(MAX_TAPS * MAX_K + 1) * 3 * COLS];
 
 static void fill(void) {
   uint32_t seed = 1;
   for (size_t i = 0; i < sizeof a / sizeof a[0]; i++)
     a[i] = (float)((seed = seed * 1664525u + 1013904223u) >> 16) / 65536.0f - 0.5f;
   for (size_t k = 0; k < sizeof b / sizeof b[0]; k++)
-    for (size_t j = 0; j < MOST_COLS; j++)
+    for (size_t j = 0; j < MAX_COLS; j++)
       b[k][j] = (float)((seed = seed * 1664525u + 1013904223u) >> 16) / 32768.0f - 1.0f;
-  for (size_t j = 0; j < MOST_COLS; j++) bias[j] = (float)j / 16.0f - 1.0f;
+  for (size_t j = 0; j < MAX_COLS; j++) bias[j] = (float)j / 16.0f - 1.0f;
 }
 
 // For every 16 columns their biases, then the weights of each k.
@@ -57,7 +57,7 @@ static void pack(size_t n_cols, size_t n_k) {
 }
 
 static void reset_result(void) {
-  for (size_t i = 0; i < MOST_ROWS; i++)
+  for (size_t i = 0; i < MAX_ROWS; i++)
     for (size_t j = 0; j < PITCH; j++) c[i][j] = UNTOUCHED;
 }
 
@@ -68,8 +68,8 @@ static bool is_near(float x, double right, size_t n) {
 
 // Whether c holds the sums of rows[tap][i], and nothing else was written.
 static bool is_right(size_t n_rows, size_t n_cols, size_t n_taps, size_t n_k,
-                     const float *rows[MOST_TAPS][MOST_ROWS]) {
-  for (size_t i = 0; i < MOST_ROWS; i++) {
+                     const float *rows[MAX_TAPS][MAX_ROWS]) {
+  for (size_t i = 0; i < MAX_ROWS; i++) {
     for (size_t j = 0; j < PITCH; j++) {
       if (i >= n_rows || j >= n_cols) {
         if (c[i][j] != UNTOUCHED) return false;
@@ -78,7 +78,7 @@ static bool is_right(size_t n_rows, size_t n_cols, size_t n_taps, size_t n_k,
       double right = (double)bias[j];
       for (size_t s = 0; s < n_taps; s++)
         for (size_t k = 0; k < n_k; k++) right += (double)rows[s][i][k] * (double)b[s * n_k + k][j];
-      right = fmin(LIMITS[1], fmax(LIMITS[0], right));
+      right = fmin((double)LIMITS[1], fmax((double)LIMITS[0], right));
       if (!is_near(c[i][j], right, n_taps * n_k)) return false;
     }
   }
@@ -88,17 +88,17 @@ static bool is_right(size_t n_rows, size_t n_cols, size_t n_taps, size_t n_k,
 static void products_are_the_sums_for_all_sizes(void) {
   if (!can_run()) return;
   fill();
-  static const size_t lengths[] = {1, 2, 3, 8, 17, MOST_K};
+  static const size_t lengths[] = {1, 2, 3, 8, 17, MAX_K};
   for (size_t l = 0; l < sizeof lengths / sizeof lengths[0]; l++) {
-    for (size_t n_cols = 1; n_cols <= MOST_COLS; n_cols++) {
+    for (size_t n_cols = 1; n_cols <= MAX_COLS; n_cols++) {
       const size_t n_k = lengths[l];
       pack(n_cols, n_k);
-      for (size_t n_rows = 1; n_rows <= MOST_ROWS; n_rows++) {
-        const float *rows[MOST_TAPS][MOST_ROWS];
-        for (size_t i = 0; i < MOST_ROWS; i++) rows[0][i] = a + i * (MOST_K + 3);
+      for (size_t n_rows = 1; n_rows <= MAX_ROWS; n_rows++) {
+        const float *rows[MAX_TAPS][MAX_ROWS];
+        for (size_t i = 0; i < MAX_ROWS; i++) rows[0][i] = a + i * (MAX_K + 3);
         reset_result();
         eti_xnn_f32_gemm_6x16__avx2(n_rows, n_cols, n_k * sizeof(float), a,
-                                    (MOST_K + 3) * sizeof(float), packed, c, sizeof c[0],
+                                    (MAX_K + 3) * sizeof(float), packed, c, sizeof c[0],
                                     COLS * sizeof(float), LIMITS);
         EXPECT(is_right(n_rows, n_cols, 1, n_k, rows));
       }
@@ -109,18 +109,18 @@ static void products_are_the_sums_for_all_sizes(void) {
 static void convolutions_add_all_taps_and_offset_all_but_zero(void) {
   if (!can_run()) return;
   fill();
-  static const float zero[MOST_K];
+  static const float zero[MAX_K];
   const size_t offset = 5, n_k = 9;
-  for (size_t n_taps = 1; n_taps <= MOST_TAPS; n_taps++) {
-    for (size_t n_cols = 1; n_cols <= MOST_COLS; n_cols++) {
+  for (size_t n_taps = 1; n_taps <= MAX_TAPS; n_taps++) {
+    for (size_t n_cols = 1; n_cols <= MAX_COLS; n_cols++) {
       pack(n_cols, n_taps * n_k);
-      for (size_t n_rows = 1; n_rows <= MOST_ROWS; n_rows++) {
-        const float *rows[MOST_TAPS][MOST_ROWS];
-        const void *given[(MOST_ROWS / BLOCK + 1) * MOST_TAPS * BLOCK];
+      for (size_t n_rows = 1; n_rows <= MAX_ROWS; n_rows++) {
+        const float *rows[MAX_TAPS][MAX_ROWS];
+        const void *given[(MAX_ROWS / BLOCK + 1) * MAX_TAPS * BLOCK];
         for (size_t s = 0; s < n_taps; s++) {
-          for (size_t i = 0; i < MOST_ROWS; i++) {
+          for (size_t i = 0; i < MAX_ROWS; i++) {
             const bool is_zero = (s + i) % 3 == 0 || (s == 2 && n_rows % 2 == 0);
-            const float *const at = a + (s * MOST_ROWS + i) * (n_k + 2);
+            const float *const at = a + (s * MAX_ROWS + i) * (n_k + 2);
             given[(i / BLOCK * n_taps + s) * BLOCK + i % BLOCK] = is_zero ? zero : at;
             rows[s][i] = is_zero ? zero : at + offset;
           }
@@ -137,8 +137,8 @@ static void convolutions_add_all_taps_and_offset_all_but_zero(void) {
 
 // ---- Rows
 
-enum { MOST_N = 70, N_ROWS = 3 };
-static float rows_x[N_ROWS * MOST_N], rows_y[N_ROWS * MOST_N + 1];
+enum { MAX_N = 70, N_ROWS = 3 };
+static float rows_x[N_ROWS * MAX_N], rows_y[N_ROWS * MAX_N + 1];
 
 // Rows of n elements of either sign, of which 1 and 2 are computed; the rest is not written.
 static eti_xnn_rowwise some_rows(size_t n) {
@@ -156,7 +156,7 @@ static bool is_outside_untouched(size_t n) {
 static void softmax_is_exact_to_a_few_roundings_for_all_lengths(void) {
   if (!can_run()) return;
   fill();
-  for (size_t n = 1; n <= MOST_N; n++) {
+  for (size_t n = 1; n <= MAX_N; n++) {
     const eti_xnn_rowwise given_rows = some_rows(n);
     eti_xnn_f32_softmax__avx2(&given_rows, 1, 2);
     EXPECT(is_outside_untouched(n));
@@ -199,10 +199,10 @@ static void softmax_knows_the_ends_of_numbers(void) {
 static void layer_norm_is_exact_to_a_few_roundings_for_all_lengths(void) {
   if (!can_run()) return;
   fill();
-  for (size_t n = 1; n <= MOST_N; n++) {
+  for (size_t n = 1; n <= MAX_N; n++) {
     eti_xnn_rowwise given_rows = some_rows(n);
     given_rows.weight = n % 3 > 0 ? a : NULL;
-    given_rows.bias = n % 3 > 1 ? a + MOST_N : NULL;
+    given_rows.bias = n % 3 > 1 ? a + MAX_N : NULL;
     given_rows.eps = 0x1p-10f;
     eti_xnn_f32_layer_norm__avx2(&given_rows, 1, 2);
     EXPECT(is_outside_untouched(n));
@@ -238,10 +238,10 @@ static void rows_may_be_written_where_they_are_read(void) {
 
 static void elements_of_any_size_are_moved_whole(void) {
   if (!can_run()) return;
-  enum { W = 3, H = 4, MOST_BYTES = 2100, ROOM = W * H * MOST_BYTES };
+  enum { W = 3, H = 4, MAX_BYTES = 2100, ROOM = W * H * MAX_BYTES };
   static uint8_t from[ROOM], to[ROOM + 1];
   for (size_t i = 0; i < ROOM; i++) from[i] = (uint8_t)(i * 7 + i / 251);
-  static const size_t sizes[] = {1, 5, 31, 32, 33, 63, 64, 100, 128, 300, 2048, MOST_BYTES};
+  static const size_t sizes[] = {1, 5, 31, 32, 33, 63, 64, 100, 128, 300, 2048, MAX_BYTES};
   for (size_t k = 0; k < sizeof sizes / sizeof sizes[0]; k++) {
     const size_t n = sizes[k];
     memset(to, 0xee, sizeof to);
@@ -286,10 +286,10 @@ static void threads_get_tiles_to_share_down_to_a_block(void) {
 static void weights_are_packed_where_the_kernels_read_them(void) {
   if (!can_run()) return;
   enum { GROUPS = 2, TAPS = 3 };
-  static float weights[GROUPS * MOST_COLS * TAPS * 20];
+  static float weights[GROUPS * MAX_COLS * TAPS * 20];
   static float right[GROUPS * 3 * COLS * (TAPS * 20 + 1)], found[sizeof right / sizeof right[0]];
   for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++) weights[i] = (float)i + 1;
-  for (size_t n_cols = 1; n_cols <= MOST_COLS; n_cols += 3) {
+  for (size_t n_cols = 1; n_cols <= MAX_COLS; n_cols += 3) {
     for (size_t n_k = 1; n_k <= 20; n_k++) {
       for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) right[i] = found[i] = UNTOUCHED;
       float *at = right;

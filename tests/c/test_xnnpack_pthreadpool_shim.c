@@ -12,8 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-#define MOST_DIMS 6
-#define MOST_ITEMS 4096
+#define MAX_DIMS 6
+#define MAX_ITEMS 4096
 #define UARCH 3
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -42,14 +42,14 @@ static void stop(rig *r) {
 
 // ---- Tasks that count their items
 
-typedef size_t place[MOST_DIMS];
+typedef size_t place[MAX_DIMS];
 
 typedef struct tally {
   size_t n_dims;
   place range, tile;
   size_t n_threads;
-  atomic_uint seen[MOST_ITEMS];  // calls for each item of the range
-  atomic_uint n_inside[8];       // current calls, by their thread number
+  atomic_uint seen[MAX_ITEMS];  // calls for each item of the range
+  atomic_uint n_inside[8];      // current calls, by their thread number
   atomic_uint n_wrong;
 } tally;
 
@@ -357,7 +357,7 @@ static bool gives_every_item_once(const kind *k, pthreadpool_t threads, size_t n
   }
   k->run(threads, t);
   bool is_good = atomic_load(&t->n_wrong) == 0;
-  for (size_t i = 0; i < MOST_ITEMS; i++) is_good = is_good && atomic_load(&t->seen[i]) == (i < n);
+  for (size_t i = 0; i < MAX_ITEMS; i++) is_good = is_good && atomic_load(&t->seen[i]) == (i < n);
   if (!is_good) printf("  %s, tile %zu, %zu threads\n", k->name, tile, n_threads);
   free(t);
   return is_good;

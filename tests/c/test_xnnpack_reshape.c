@@ -18,7 +18,7 @@ ET_TEST_MAIN(tests)
 #include "xnn_subject.h"
 #include "xnn_writer.h"
 
-enum { FP32 = 1, FP16 = 2, INT32 = 12, MOST_STEPS = 12 };
+enum { FP32 = 1, FP16 = 2, INT32 = 12, MAX_STEPS = 12 };
 
 static const et_xnnpack_options alone = {.workspace = NULL};
 
@@ -46,7 +46,7 @@ static bool steps(subject *walker, subject *fresh, const eti_xnn_shape *shapes) 
 
 typedef struct walk {
   x_graph graph;
-  uint32_t sizes[MOST_STEPS][4];  // of argument 0; ends with zeros
+  uint32_t sizes[MAX_STEPS][4];  // of argument 0; ends with zeros
 } walk;
 
 static bool walks(const walk *w) {
@@ -57,7 +57,7 @@ static bool walks(const walk *w) {
   if (!is_good) printf("  %s\n", walker.r.err.message);
   subject_fill(&walker);
   subject_fill(&fresh);
-  for (size_t i = 0; is_good && i < MOST_STEPS && w->sizes[i][0] > 0; i++) {
+  for (size_t i = 0; is_good && i < MAX_STEPS && w->sizes[i][0] > 0; i++) {
     const uint32_t *size = w->sizes[i];
     for (size_t d = 0; d < 4; d++) walker.shapes[0].dims[d] = size[d];
     is_good = steps(&walker, &fresh, walker.shapes);
@@ -265,7 +265,7 @@ static bool walks_through(const char *name, size_t n_wanted) {
   subject_fill(&fresh);
   size_t n = 0;
   for (uint32_t seed = 0; is_good && seed < 40; seed++) {
-    eti_xnn_shape shapes[MOST_ARGS];
+    eti_xnn_shape shapes[MAX_ARGS];
     choose_shapes(shapes, &walker, seed);
     if (seed % 8 == 0) memcpy(shapes, walker.shapes, sizeof shapes);
     is_good = steps(&walker, &fresh, shapes);

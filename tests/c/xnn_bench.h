@@ -1,6 +1,6 @@
 // xnn_bench.h — a small program with two delegates, and a table of backends of its own: a linear
-// layer for up to 8 rows and a padded convolution, which come from payloads written by hand. What
-// it computes is known exactly. Needs mkstemp: whoever includes it asks for _GNU_SOURCE first.
+// layer for up to 8 rows and a padded convolution, which come from payloads written by hand. Their
+// results are known exactly. Uses mkstemp: define _GNU_SOURCE before including it.
 #ifndef ET_XNN_BENCH_H
 #define ET_XNN_BENCH_H
 
@@ -19,7 +19,7 @@
 static const float weights[2 * 3] = {1, 2, 3, 4, 5, 6}, bias[2] = {10, 20};
 static const float ones[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
 
-// y = x W^T + b, twice negated so that there is something between the nodes.
+// y = x W^T + b, twice negated so that there are internal values between the nodes.
 static inline x_graph linear_graph(void) {
   return (x_graph){
       .values = {VALUE(1, 0, .rank = 2, .dims = {8, 3}),
@@ -61,7 +61,8 @@ static inline x_graph conv_graph(void) {
 enum { X, Y, IMAGE, BLURRED, N_VALUES };
 static const int32_t x_sizes[] = {8, 3}, y_sizes[] = {8, 2}, image_sizes[] = {1, 4, 4, 1};
 
-typedef struct change {  // what a test makes different from the payload
+// The argument x, as a program declares it; tests make it differ from the payload's.
+typedef struct change {
   et_dtype x_dtype;
   const int32_t *x_sizes;
   size_t x_rank;
@@ -122,7 +123,7 @@ static inline rig make_rig(const change *c) {
 
 static const change bench_plain = {.x_dtype = ET_F32, .x_sizes = x_sizes, .x_rank = 2};
 
-// A rig with a table of its own.
+// A rig with a table of backends of its own.
 typedef struct bench {
   rig r;
   et_xnnpack xnnpack;
@@ -179,7 +180,7 @@ static inline void bench_path(char *path) {
   if (file < 0 || close(file) != 0 || unlink(path) != 0) abort();
 }
 
-// Loads and runs with the file, saves it; what there was to pack.
+// Loads and runs with the file and saves it. *facts: of its packed weights; *note: of opening it.
 static inline bool bench_use_file(const char *path, et_xnnpack_facts *facts, et_error *note) {
   et_xnnpack_options options = {.workspace = NULL};
   et_error err;

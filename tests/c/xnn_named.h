@@ -1,5 +1,5 @@
-// xnn_named.h — named data for payloads in tests: one block for all names, whose bytes are normal
-// floats of 16 and 32 bits alike, and a count of how many of its views are held.
+// xnn_named.h — named data for payloads in tests: one block for all keys, whose bytes are normal
+// numbers as f16 and as f32, and the number of its views that are held.
 #ifndef ET_XNN_NAMED_H
 #define ET_XNN_NAMED_H
 

@@ -1,5 +1,5 @@
 // xnn_subject.h — a delegate without a program, and its arguments: made from a payload, called with
-// any shapes within the payload's bounds, and made anew as often as a test likes.
+// any shapes within the payload's bounds, and made anew as often as a test asks.
 #ifndef ET_XNN_SUBJECT_H
 #define ET_XNN_SUBJECT_H
 
@@ -7,18 +7,18 @@
 #include "rig.h"
 #include "xnn_named.h"
 
-enum { MOST_ARGS = 48 };
+enum { MAX_ARGS = 48 };
 
 typedef struct subject {
   rig r;  // the payload
   eti_xnn_delegate delegate;
   size_t n_args;
-  bool is_input[MOST_ARGS];
-  eti_xnn_shape shapes[MOST_ARGS], smaller[MOST_ARGS];
+  bool is_input[MAX_ARGS];
+  eti_xnn_shape shapes[MAX_ARGS], smaller[MAX_ARGS];
   bool has_smaller;
-  rig_tensor tensors[MOST_ARGS];
-  et_value *args[MOST_ARGS];
-  size_t bytes[MOST_ARGS];  // of each
+  rig_tensor tensors[MAX_ARGS];
+  et_value *args[MAX_ARGS];
+  size_t bytes[MAX_ARGS];  // of each
 } subject;
 
 static inline bool subject_add(subject *s, const eti_xnn_graph *graph, size_t k) {
@@ -40,7 +40,7 @@ static inline bool subject_add(subject *s, const eti_xnn_graph *graph, size_t k)
   return true;
 }
 
-// Takes over the payload. The delegate itself is made by the first call.
+// Owns the payload from here on. The first call makes the delegate's engine.
 static inline bool subject_begin_with(subject *s, rig payload, const et_xnnpack_options *options,
                                       const et_named_data *named) {
   *s = (subject){.r = payload};
@@ -53,7 +53,7 @@ static inline bool subject_begin_with(subject *s, rig payload, const et_xnnpack_
                                        .memory = &eti_xnn_allocator};
   bool is_fine = eti_xnn_initialize(&s->r.err) == ET_OK &&
                  eti_xnn_graph_build(&graph, &config, &s->r.err) == ET_OK &&
-                 graph.n_externs <= MOST_ARGS;
+                 graph.n_externs <= MAX_ARGS;
   for (size_t k = 0; is_fine && k < graph.n_externs; k++) is_fine = subject_add(s, &graph, k);
   s->n_args = graph.n_externs;
   s->has_smaller = is_fine && eti_xnn_graph_check_shapes(&graph, s->smaller, &s->r.err) == ET_OK;
@@ -81,7 +81,7 @@ static inline void subject_fill(subject *s) {
   }
 }
 
-// Gives back all that XNNPACK has; the next call makes it anew.
+// Frees everything of XNNPACK; the next call makes it anew.
 static inline void subject_forget(subject *s) {
   et_backend_xnnpack.destroy(&s->delegate);
   s->delegate.engine = s->delegate.profiled = NULL;
@@ -99,7 +99,7 @@ static inline et_status subject_note(void *ctx, const et_event *event) {
   return ET_OK;
 }
 
-// Outputs are zeros before it.
+// Sets outputs to zero and calls the delegate.
 static inline et_status subject_call(subject *s, const eti_xnn_shape *shapes, bool is_profiled) {
   static const et_hooks hooks = {NULL, subject_note};
   const et_delegate_call given = {

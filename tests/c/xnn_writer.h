@@ -1,13 +1,13 @@
 // xnn_writer.h — writes delegate payloads from plain structs, for tests that need what no exporter
-// emits. Knows the format's slots and nothing of the reader's code; writes what it is told, sound
-// or not. Constants lie in the payload, or under a key.
+// emits. Knows the format's slots and nothing of the reader's code; checks nothing, so that tests
+// can write unsound payloads. Constants lie in the payload, or under a key.
 #ifndef ET_XNN_WRITER_H
 #define ET_XNN_WRITER_H
 
 #include "backends/xnnpack/payload/payload_schema.h"
 #include "pte_writer.h"
 
-#define X_MOST 16
+#define X_MAX 16
 
 typedef struct x_value {
   unsigned datatype, rank;
@@ -38,9 +38,9 @@ typedef struct x_constant {
 } x_constant;
 
 typedef struct x_graph {
-  x_value values[X_MOST];  // ids are their numbers
-  x_node nodes[X_MOST];
-  x_constant constants[X_MOST];  // entry 0 is the placeholder
+  x_value values[X_MAX];  // ids are their numbers
+  x_node nodes[X_MAX];
+  x_constant constants[X_MAX];  // entry 0 is the placeholder
   size_t n_values, n_nodes, n_constants;
   uint32_t n_externs;
   bool has_buffers;        // constants lie in the flatbuffer's own table, as old exporters wrote

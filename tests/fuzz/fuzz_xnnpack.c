@@ -1,7 +1,7 @@
 // fuzz_xnnpack.c — feeds arbitrary bytes to the whole path of a delegate payload: check, build the
-// subgraph, create XNNPACK's runtime, run it, run it again with other shapes. Whatever the bytes
-// are, the outcome is a status or a correct run. Every name of a constant leads to the same bytes.
-// Memory is limited, and large graphs are not run, because the question is safety, not endurance.
+// subgraph, create XNNPACK's runtime, run it, run it again with other shapes. For any bytes the
+// outcome is a status or a correct run. All keys of constants have the same data. Memory is limited
+// and large graphs are not run: the test is for memory safety, not for endurance.
 #include "runtime/et.h"
 
 #include "fuzz.h"
@@ -34,29 +34,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BYTES ((size_t)8 << 20)  // of one block
+#define MAX_BLOCK_BYTES ((size_t)8 << 20)
 
-static void *take_aligned(void *ctx, size_t align, size_t bytes) {
+static void *allocate_aligned(void *ctx, size_t align, size_t bytes) {
   (void)ctx;
-  if (bytes > MOST_BYTES) return NULL;
+  if (bytes > MAX_BLOCK_BYTES) return NULL;
   return aligned_alloc(align, (bytes + align) / align * align);
 }
 
-static void *take(void *ctx, size_t bytes) {
-  return take_aligned(ctx, 16, bytes);
+static void *allocate(void *ctx, size_t bytes) {
+  return allocate_aligned(ctx, 16, bytes);
 }
 
-static void *take_again(void *ctx, void *at, size_t bytes) {
+static void *reallocate(void *ctx, void *at, size_t bytes) {
   (void)ctx;
-  return bytes > MOST_BYTES ? NULL : realloc(at, bytes + 1);
+  return bytes > MAX_BLOCK_BYTES ? NULL : realloc(at, bytes + 1);
 }
 
-static void give(void *ctx, void *at) {
+static void deallocate(void *ctx, void *at) {
   (void)ctx;
   free(at);
 }
 
-static const struct xnn_allocator allocator = {NULL, take, take_again, give, take_aligned, give};
+static const struct xnn_allocator allocator = {NULL,       allocate,         reallocate,
+                                               deallocate, allocate_aligned, deallocate};
 
 // ---- One input
 
@@ -66,7 +67,7 @@ static size_t bytes_of(const eti_xnn_extern *e, const eti_xnn_shape *shape) {
   return n;
 }
 
-// Sets up and invokes with shapes that the runtime has been given.
+// Sets up and invokes a reshaped runtime.
 static bool invoke(xnn_runtime_t runtime, const eti_xnn_graph *graph) {
   struct xnn_external_value *values = calloc(graph->n_externs + 1, sizeof *values);
   size_t n = 0;
@@ -79,7 +80,7 @@ static bool invoke(xnn_runtime_t runtime, const eti_xnn_graph *graph) {
     is_done = xnn_get_external_value_shape(runtime, i, &rank, shape.dims) == xnn_status_success;
     shape.rank = (uint32_t)rank;
     const size_t bytes = bytes_of(e, &shape) + XNN_EXTRA_BYTES;  // softmax reads its output again
-    void *block = is_done && bytes <= MOST_BYTES ? malloc(bytes) : NULL;
+    void *block = is_done && bytes <= MAX_BLOCK_BYTES ? malloc(bytes) : NULL;
     is_done = block != NULL;
     if (is_done) memset(block, 0x3c, bytes);
     values[n++] = (struct xnn_external_value){i, block};
@@ -91,7 +92,7 @@ static bool invoke(xnn_runtime_t runtime, const eti_xnn_graph *graph) {
   return is_done;
 }
 
-// The same with other shapes, which the graph must find sound first.
+// Runs the graph with other shapes, if eti_xnn_graph_set_shapes accepts them.
 static void run_again(xnn_runtime_t runtime, eti_xnn_graph *graph, size_t divisor) {
   et_error err;
   eti_xnn_shape *shapes = calloc(graph->n_externs + 1, sizeof *shapes);
@@ -113,7 +114,7 @@ static void run_again(xnn_runtime_t runtime, eti_xnn_graph *graph, size_t diviso
   free(shapes);
 }
 
-static void run(eti_xnn_graph *graph) {
+static void run_graph(eti_xnn_graph *graph) {
   xnn_workspace_t workspace = NULL;
   xnn_runtime_t runtime = NULL;
   if (xnn_create_workspace(&workspace) != xnn_status_success) abort();
@@ -146,7 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
   if (eti_xnn_graph_build(&graph, &config, &err) == ET_OK) {
     if (!is_checked) abort();  // one check decides both
     reach.loaded++;
-    if (!fuzz_is_too_much(copy, size, &allocator)) run(&graph);
+    if (!fuzz_is_too_much(copy, size, &allocator)) run_graph(&graph);
     eti_xnn_graph_deinit(&graph);
   }
   if (x_n_held != 0) abort();

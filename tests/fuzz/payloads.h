@@ -1,6 +1,5 @@
-// payloads.h — the delegate payloads inside a file: where they begin, how much work a run of one
-// would be (runs that take long are left out: the question is safety, not endurance), and the
-// mutator of one.
+// payloads.h — delegate payloads inside a file: their offsets, an estimate of the work of a run
+// (long runs are left out: the test is for memory safety, not for endurance), and a mutator.
 #ifndef ET_FUZZ_PAYLOADS_H
 #define ET_FUZZ_PAYLOADS_H
 
@@ -12,8 +11,8 @@
 // Changes one field of a sound payload; mutate_xnnpack.c.
 void fuzz_change_payload(uint8_t *bytes, size_t size, unsigned seed);
 
-// The first payload at or behind `from`, which segments align to 16 bytes; `size` when there is
-// none.
+// The offset of the first payload at or behind `from`, a multiple of 16 as segments have; `size`
+// when there is none.
 static inline size_t fuzz_find_payload(const uint8_t *bytes, size_t size, size_t from) {
   for (size_t at = (from + 15) / 16 * 16; at + 32 <= size; at += 16) {
     if (memcmp(bytes + at + 4, "XH00", 4) == 0) return at;
@@ -26,7 +25,7 @@ static inline size_t fuzz_find_payload(const uint8_t *bytes, size_t size, size_t
 
 #include <stdlib.h>
 
-#define FUZZ_MOST_WORK 2e7  // multiplications, about
+#define FUZZ_MAX_WORK 2e7  // multiplications, about
 
 static inline double fuzz_work_of(const eti_xnn_node *node, const eti_xnn_shape *shapes) {
   double one = 1, filter = 1;
@@ -45,14 +44,14 @@ static inline double fuzz_work_of(const eti_xnn_node *node, const eti_xnn_shape 
   return one * (family == XNN_FAMILY_MEAN || node->n_inputs > 1 || filter > 0 ? filter : 1);
 }
 
-// Whether a run of a payload would take long; one that cannot run does not.
+// Whether a run of a payload would take long; false for a payload that cannot run.
 static inline bool fuzz_is_too_much(const uint8_t *bytes, size_t size,
                                     const struct xnn_allocator *allocator) {
-  eti_xnn_build_arena heap = {.allocator = allocator};
+  eti_xnn_build_arena arena = {.allocator = allocator};
   eti_xnn_payload payload;
   et_error err;
   double work = 0;
-  if (eti_xnn_payload_read(bytes, size, &heap, &payload, &err) == ET_OK) {
+  if (eti_xnn_payload_read(bytes, size, &arena, &payload, &err) == ET_OK) {
     eti_xnn_shape *shapes = calloc(payload.n_values + 1, sizeof *shapes);
     if (shapes == NULL) abort();
     for (size_t i = 0; i < payload.n_values; i++) shapes[i] = payload.values[i].shape;
@@ -61,8 +60,8 @@ static inline bool fuzz_is_too_much(const uint8_t *bytes, size_t size,
       work += fuzz_work_of(&payload.nodes[i], shapes);
     free(shapes);
   }
-  eti_xnn_build_arena_free(&heap);
-  return work > FUZZ_MOST_WORK;
+  eti_xnn_build_arena_free(&arena);
+  return work > FUZZ_MAX_WORK;
 }
 #endif
 

@@ -199,8 +199,18 @@ def test_chains_after_a_product_equal_their_steps(sizes: tuple[int, int, int]) -
         ("", [], [], "at least 1 step, got 0 steps"),
         ("relu " * 9, [], [], "expected at most 8 steps, got more"),
         ("add:_0", [], [(3, 2)], "tensor 0: expected f32 of 12 elements, got f32 of 6"),
-        ("add:_0", [], [torch.zeros(4, 3).t()], "tensor 0 and the result have different memory layouts"),
-        ("relu", [], [(3, 4)] * 5, "expected a text and a list of at most 4 tensors, got a text and 5 tensors"),
+        (
+            "add:_0",
+            [],
+            [torch.zeros(4, 3).t()],
+            "tensor 0 and the result have different memory layouts",
+        ),
+        (
+            "relu",
+            [],
+            [(3, 4)] * 5,
+            "expected a text and a list of at most 4 tensors, got a text and 5 tensors",
+        ),
     ],
 )
 def test_a_wrong_chain_is_refused(

@@ -179,7 +179,11 @@ def pointwise(method: MethodMaker, x: int, out: int) -> None:
 
 def test_a_jump_to_a_call_that_a_convolution_does_finds_it() -> None:
     method = MethodMaker()
-    flag, x, y = method.tensor((1,), "bool"), method.tensor((1, 1, 2, 2)), method.tensor((1, 2, 2, 2))
+    flag, x, y = (
+        method.tensor((1,), "bool"),
+        method.tensor((1, 1, 2, 2)),
+        method.tensor((1, 2, 2, 2)),
+    )
     method.call("aten::expand_copy.out", x, *expanded(method), y, y)
     method.jump_if_false(flag, 3)
     pointwise(method, x, y)

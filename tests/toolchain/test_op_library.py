@@ -192,7 +192,12 @@ REFUSED = {
         "InvalidArgument",
         "its C file needs ET_OP_LIBRARY",
     ),
-    "no_namespace": ([_ROW % "relu"], LIBRARY, "InvalidArgument", "expected a name with a namespace"),
+    "no_namespace": (
+        [_ROW % "relu"],
+        LIBRARY,
+        "InvalidArgument",
+        "expected a name with a namespace",
+    ),
     "no_run": (
         ['{.name = "a::b", .n_args = 1 + 0 * sizeof run}'],
         LIBRARY,

@@ -147,18 +147,38 @@ def word(position: int, value: int) -> Callable[[bytes], bytes]:
 # (opcode, in0, in1, out): x * scale, - shift, relu, + x; then two constants.
 DAMAGE = {
     "magic": (word(0, 0), errors.DelegateInvalidCompatibility, "expected it to begin with 'ETRF'"),
-    "version": (word(4, 2), errors.DelegateInvalidCompatibility, "expected payload version 1, got 2"),
+    "version": (
+        word(4, 2),
+        errors.DelegateInvalidCompatibility,
+        "expected payload version 1, got 2",
+    ),
     "inputs": (word(8, 1 << 21), errors.InvalidProgram, "2097152 inputs"),
-    "fewer inputs": (word(8, 0), errors.InvalidProgram, "is read before|expected an opcode|written"),
+    "fewer inputs": (
+        word(8, 0),
+        errors.InvalidProgram,
+        "is read before|expected an opcode|written",
+    ),
     "outputs": (word(12, 1 << 31), errors.InvalidProgram, "2147483648 outputs"),
     "temporaries": (word(16, 0xFFFFFFFF), errors.InvalidProgram, "4294967295 temporaries"),
     "nodes": (word(20, 1 << 28), errors.InvalidProgram, "truncated"),
     "opcode 0": (word(24, 0), errors.InvalidProgram, "opcode 0"),
     "opcode 9": (word(24, 9), errors.InvalidProgram, "opcode 9"),
     "operand": (word(28, 99), errors.InvalidProgram, "expected an opcode of 1 to 4 and values"),
-    "operand missing": (word(32, 0xFFFFFFFF), errors.InvalidProgram, "expected an opcode of 1 to 4 and values"),
-    "result is an input": (word(36, 0), errors.InvalidProgram, "expected an opcode of 1 to 4 and values"),
-    "result is a constant": (word(36, 5), errors.InvalidProgram, "expected an opcode of 1 to 4 and values"),
+    "operand missing": (
+        word(32, 0xFFFFFFFF),
+        errors.InvalidProgram,
+        "expected an opcode of 1 to 4 and values",
+    ),
+    "result is an input": (
+        word(36, 0),
+        errors.InvalidProgram,
+        "expected an opcode of 1 to 4 and values",
+    ),
+    "result is a constant": (
+        word(36, 5),
+        errors.InvalidProgram,
+        "expected an opcode of 1 to 4 and values",
+    ),
     "read too early": (word(28, 1), errors.InvalidProgram, "read before it is written"),
     "written twice": (word(24 + 16 + 12, 2), errors.InvalidProgram, "twice"),
     "constants": (word(24 + 64, 1 << 30), errors.InvalidProgram, "truncated"),
@@ -166,7 +186,11 @@ DAMAGE = {
     "key length": (word(24 + 64 + 8, 5000), errors.InvalidProgram, "5000 bytes"),
     "key": (word(-4, 0x30303030), errors.NotFound, "named data"),
     "cut": (lambda payload: payload[:40], errors.InvalidProgram, "truncated"),
-    "empty": (lambda payload: b"", errors.DelegateInvalidCompatibility, "expected it to begin with 'ETRF'"),
+    "empty": (
+        lambda payload: b"",
+        errors.DelegateInvalidCompatibility,
+        "expected it to begin with 'ETRF'",
+    ),
 }
 
 

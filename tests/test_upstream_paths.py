@@ -47,3 +47,32 @@ def test_importing_a_path_imports_the_modules_behind_it_only_when_a_name_is_used
         "assert home in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["external_constants_pass", "remove_unused_parameters_pass", "weights_to_outputs_pass"]
+)
+@pytest.mark.parametrize("module_first", [True, False])
+def test_a_function_and_a_module_share_a_name_in_either_order(
+    name: str, module_first: bool
+) -> None:
+    module = f"from executorch_py.exir.passes.{name} import {name} as inner"
+    package = f"from executorch_py.exir.passes import {name} as outer"
+    first, second = (module, package) if module_first else (package, module)
+    script = (
+        f"{first}\n{second}\n"
+        "import importlib, types\n"
+        f"module = importlib.import_module('executorch_py.exir.passes.{name}')\n"
+        "assert isinstance(module, types.ModuleType)\n"
+        f"assert inner is outer is module.{name} and callable(outer)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_importing_a_path_without_a_list_of_names_imports_nothing_behind_it() -> None:
+    script = (
+        "import sys, executorch_py.exir.passes.external_constants_pass\n"
+        "assert 'executorch_py.exir.passes.lower.external_constants' not in sys.modules\n"
+        "assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

@@ -7,6 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.export import export
+
+import executorch_py.exir as exir
+from executorch_py.exir.error import InternalError
 from executorch_py.exir.memory_planning import (
     MemoryAlgoResult,
     MemoryPlanningAlgorithmSuite,
@@ -21,13 +25,9 @@ from executorch_py.exir.memory_planning import (
     update_all_tensors_lifetime,
     update_tensor_lifetime,
 )
-from executorch_py.exir.tensor import TensorSpec
-from torch.export import export
-
-import executorch_py.exir as exir
-from executorch_py.exir.error import InternalError
 from executorch_py.exir.passes import MemoryPlanningPass
 from executorch_py.exir.schema import DeviceType
+from executorch_py.exir.tensor import TensorSpec
 
 
 class Chain(torch.nn.Module):

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from program_maker import MethodMaker, program_bytes
+from torch import nn
 from torch.nn import functional as F
 
 from executorch_py.exir import ExecutorchProgramManager, schema, to_edge

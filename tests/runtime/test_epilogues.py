@@ -47,5 +47,5 @@ def test_a_text_that_an_instruction_replaces_is_refused_at_load() -> None:
     method.instructions.append(schema.Instruction(schema.MoveCall(method.scalar("abs"), text)))
     method.inputs, method.outputs = [x], [chain(method, x, text, [], [])]
     program = Runtime.get().load_program(program_bytes(method))
-    with pytest.raises(errors.ExecutorchError, match="expected a text .* got no text"):
+    with pytest.raises(errors.ExecutorchError, match=r"expected a text .* got no text"):
         program.load_method("forward")

@@ -281,7 +281,7 @@ def test_sizes_of_nothing_that_a_delegate_refuses_are_left_out_and_named() -> No
     everything = assert_parity(model, (x,), **rows)
     assert not everything.left_out and everything.comparisons[1].elements == 0
     with pytest.raises(
-        NotSupported, match="expected size 1 to . in dim 0, got 0"
+        NotSupported, match=r"expected size 1 to . in dim 0, got 0"
     ):  # asked for, so not left out
         lowered_to([XnnpackPartitioner()], model, x, **rows).verify(model, x[:0])
 

@@ -1,7 +1,8 @@
-// custom.h — the one include of an operator that a user writes: one C file, built to a library that
-// a running program loads (executorch_py build-ops), or compiled into a device's program, where
-// its table goes in front of ours. This header and et.h are the whole of it, in reading order:
-//   1 arguments   2 shapes and layouts   3 failing with words   4 the library
+// custom.h — the one include of an operator that a user writes. It is one C file, built to a
+// library that a running program loads (executorch_py build-ops), or compiled into a device's
+// program, where its table goes in front of ours. This header and et.h suffice. Sections, in
+// reading order:
+//   1 arguments   2 shapes and layouts   3 failing with a message   4 the library
 // Kernels keep the rules of ours: no memory of their own (et_prepare_alloc claims some at load, the
 // context has scratch), no globals, outputs resized before they are written, results that do not
 // depend on threads (et_parallel_for). Knows no operator.
@@ -21,9 +22,9 @@
 // ---- 1 · Arguments
 //
 // args[i] is the schema's argument i, keyword arguments and out arguments included, in the schema's
-// order. Each function fails with words when the file passed something else. None is what an
-// optional argument without value is; a tensor that has elements has memory. et_op.n_args counts
-// the arguments and 1 more for the result; an operator that returns nothing says so with
+// order. Each function fails with a message when the file passed another kind of value. An optional
+// argument without value is None. A tensor that has elements has memory. et_op.n_args counts the
+// arguments and 1 more for the result; an operator that returns nothing says so with
 // .returns_nothing, and which arguments it updates with .writes.
 
 static inline et_status et_arg_tensor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
@@ -97,9 +98,9 @@ static inline et_status et_wrap_dim(const et_kernel_ctx *ctx, int64_t dim, size_
   return eti_wrap_dim(ctx, dim, rank, out);
 }
 
-// ---- 3 · Failing with words (check.h)
+// ---- 3 · Failing with a message (check.h)
 //   ET_TRY(call);                                             passes a failure on
-//   ET_CHECK(condition, ctx->err, ET_INVALID_ARGUMENT, "cap is %g, needs more than 0", cap);
+//   ET_CHECK(condition, ctx->err, ET_INVALID_ARGUMENT, "cap: expected more than 0, got %g", cap);
 
 // ---- 4 · The library
 
@@ -108,7 +109,8 @@ static inline et_status et_wrap_dim(const et_kernel_ctx *ctx, int64_t dim, size_
 #define ET_OPS_ABI 3u
 #define ET_OPS_MAGIC 0x53504F45u  // "EOPS"
 
-// What a library shows to the one who loads it. The sizes guard what the number forgets.
+// The header that an operator library exports. The struct sizes catch ABI changes that the number
+// missed.
 typedef struct et_op_library {
   uint32_t magic;
   uint32_t abi;

@@ -22,9 +22,9 @@
 #define ET_TYPES_INT_BOOL (ET_TYPES_INT | ET_TYPES_BOOL)
 #define ET_TYPES_ALL 0x3FFFFFFFu  // anything that is only moved as bytes
 
-// What a build computes in. A selective build (executorch_py build-kernels) names the types that
-// its programs use: tables then have no function for the others, which are left out of the binary,
-// and such arguments are refused like any that a kernel does not support.
+// The element types that a build computes in. A selective build (executorch_py build-kernels) names
+// the types that its programs use: tables then have no function for the others, which are left out
+// of the binary, and such arguments are refused like any that a kernel does not support.
 #ifndef ET_BUILD_TYPES
 #define ET_BUILD_TYPES ET_TYPES_ALL
 #endif

@@ -1,4 +1,4 @@
-// kernel.h — what every kernel file (csrc/kernels/op/*.c) includes: the public types, the checks,
+// kernel.h — the include of every kernel file (csrc/kernels/op/*.c): the public types, the checks,
 // argument unpacking, shapes, type promotion and strided iteration. Knows no operator.
 #ifndef ET_KERNEL_H
 #define ET_KERNEL_H

@@ -1,7 +1,7 @@
 // processor.c — see processor.h. Linked into all C tests.
 #include "processor.h"
 
-#include "kernels/micro/select.h"
+#include "kernels/micro/isa_select.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -181,7 +181,7 @@ def test_every_instruction_set_gives_the_same_bits(dtype: torch.dtype) -> None:
         ({"query": (8,)}, "needs at least 2 dimensions"),
         ({"mask": (4, 5)}, r"attn_mask has shape \[4, 5\].*scores' \[1, 2, 3, 5\]"),
         ({"mask": (5,)}, "does not broadcast"),
-        ({"dropout": 0.5}, "dropout_p is 0.5, needs 0"),
+        ({"dropout": 0.5}, "scaled_dot_product_attention: dropout_p: expected 0, got 0.5"),
         ({"gqa": True, "key": (1, 3, 5, 8)}, "that key and value heads divide"),
     ],
     ids=str,
@@ -199,7 +199,7 @@ def test_types_that_do_not_fit_are_refused_with_words() -> None:
     q, k, v = torch.randn(3, 1, 2, 3, 8)
     rest = (None, 0.0, False, None, False, False)
     out = [Out(torch.float32, (1, 2, 3, 8))]
-    with pytest.raises(OpError, match="key f16, value f32, out f32; needs one dtype"):
+    with pytest.raises(OpError, match="scaled_dot_product_attention: expected one dtype, got query f32, key f16,"):
         run_op(NAME, q, k.half(), v, *rest, out=out)
     with pytest.raises(OpError, match="query is i64, needs a floating-point type"):
         run_op(NAME, q.long(), k.long(), v.long(), *rest, out=out)

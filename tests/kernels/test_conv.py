@@ -87,14 +87,14 @@ def test_every_instruction_set_gives_the_same_bits(name: str, dtype: torch.dtype
 
 
 BAD: dict[str, dict[str, Any]] = {
-    "stride.0. is 0": {"stride": 0},
-    "stride.1. is -1": {"stride": (1, -1)},
-    "padding.0. is -2": {"padding": -2},
-    "dilation.0. is 0": {"dilation": 0},
-    "output_padding.0. is -1": {"output_padding": -1},
-    "groups is 0": {"groups": 0},
-    "groups is -3": {"groups": -3},
-    "input has 4 channels; weight of 6 x 4 channels and groups 2 need 8": {"groups": 2},
+    r"convolution: stride\[0\]: expected at least 1, got 0": {"stride": 0},
+    r"convolution: stride\[1\]: expected at least 1, got -1": {"stride": (1, -1)},
+    r"convolution: padding\[0\]: expected at least 0, got -2": {"padding": -2},
+    r"convolution: dilation\[0\]: expected at least 1, got 0": {"dilation": 0},
+    r"convolution: output_padding\[0\]: expected at least 0, got -1": {"output_padding": -1},
+    "convolution: groups: expected 1 or more, got 0": {"groups": 0},
+    "convolution: groups: expected 1 or more, got -3": {"groups": -3},
+    "convolution: expected input of 8 channels for a weight of 6 x 4 channels and": {"groups": 2},
     "no valid output size": {"dilation": 9},
 }
 

@@ -119,7 +119,7 @@ REFUSED: list[tuple[str, tuple[Any, ...], Out, str]] = [
         "aten::div.out_mode",
         (torch.ones(2), torch.ones(2), "up"),
         Out(F32, (2,)),
-        'needs "floor", "trunc" or None',
+        'rounding_mode: expected "floor", "trunc" or None, got "up"',
     ),
     (
         "aten::add.out",
@@ -133,12 +133,12 @@ REFUSED: list[tuple[str, tuple[Any, ...], Out, str]] = [
         Out(I32, (2,)),
         "i32 cannot receive results of dtype f32",
     ),
-    ("aten::add.out", (torch.ones(2), None, 1), Out(F32, (2,)), "argument 1: found None"),
+    ("aten::add.out", (torch.ones(2), None, 1), Out(F32, (2,)), "argument 1: expected a number, got None"),
     (
         "aten::add.out",
         (torch.ones(2).int(), torch.ones(2).int(), 1.5),
         Out(I32, (2,)),
-        "integer operands cannot use",
+        "alpha: expected an integer for integer operands, got 1.5",
     ),
     (
         "aten::add.out",
@@ -164,13 +164,13 @@ REFUSED: list[tuple[str, tuple[Any, ...], Out, str]] = [
         Out(I32, (2,)),
         "negative integer powers",
     ),
-    ("aten::gelu.out", (torch.ones(2), "exact"), Out(F32, (2,)), 'needs "none" or "tanh"'),
-    ("aten::glu.out", (torch.ones(3), 0), Out(F32, (1,)), "even to be halved"),
+    ("aten::gelu.out", (torch.ones(2), "exact"), Out(F32, (2,)), 'approximate: expected "none" or "tanh", got "exact"'),
+    ("aten::glu.out", (torch.ones(3), 0), Out(F32, (1,)), "self: expected dimension 0 to exist and to have an even size"),
     (
         "aten::where.self_out",
         (torch.ones(2), torch.ones(2), torch.ones(2)),
         Out(F32, (2,)),
-        "condition: dtype f32",
+        "condition: expected b8, got f32",
     ),
 ]
 

@@ -45,6 +45,17 @@ def test_threads_share_many_rows_of_any_width(index_type: torch.dtype) -> None:
         check_op(embedding, table, index.t())
 
 
+def test_the_last_of_very_many_indices_is_refused_at_once() -> None:
+    index = torch.zeros(1_000_000, dtype=torch.int32)
+    index[-1] = 10
+    with pytest.raises(OpError, match="index 10 at position 999999 is outside of a table"):
+        run_op(
+            "aten::embedding.out",
+            *(torch.rand(10, 1), index, -1, False, False),
+            out=[Out(torch.float32, (1_000_000, 1))],
+        )
+
+
 @pytest.mark.parametrize("bad", [-1, 10, 2**40, -(2**63)])
 def test_an_index_outside_of_the_table_is_refused(bad: int) -> None:
     index = torch.tensor([0, 9, bad])

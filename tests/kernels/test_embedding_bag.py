@@ -67,7 +67,7 @@ def test_wrong_bags_are_refused_with_words() -> None:
 
     with pytest.raises(OpError, match="index 10 at position 1 is outside of a table of 10 rows"):
         run([0, 10], [0])
-    with pytest.raises(OpError, match="offset 2 is 1; offsets begin with 0"):
+    with pytest.raises(OpError, match="embedding_bag: offset 2 is 1: expected offsets that begin with 0, never"):
         run([0, 1], [0, 2, 1])
     with pytest.raises(OpError, match="offset 0 is 1"):
         run([0, 1], [1])

@@ -1,5 +1,5 @@
-// softcap.c — an operator of one's own, whole: mylib::softcap(Tensor x, float cap) -> Tensor, which
-// is cap · tanh(x / cap), element by element, for f32. Build it, load it:
+// softcap.c — a complete custom operator: mylib::softcap(Tensor x, float cap) -> Tensor computes
+// cap · tanh(x / cap), element by element, for f32. Build it, load it:
 //   executorch_py build-ops softcap.c -o softcap.so
 //   executorch_py.load_ops("softcap.so")
 #include "kernels/custom.h"
@@ -26,11 +26,11 @@ static et_status softcap_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(et_arg_double(ctx, args, 1, &cap));
   ET_TRY(et_arg_tensor(ctx, args, 2, &out));
   ET_CHECK(x->dtype == ET_F32 && out->dtype == ET_F32, ctx->err, ET_NOT_SUPPORTED,
-           "x is %s, needs f32", et_dtype_name((et_dtype)x->dtype));
-  ET_CHECK(cap > 0, ctx->err, ET_INVALID_ARGUMENT, "cap is %g, needs more than 0", cap);
+           "x: expected f32, got %s", et_dtype_name((et_dtype)x->dtype));
+  ET_CHECK(cap > 0, ctx->err, ET_INVALID_ARGUMENT, "cap: expected more than 0, got %g", cap);
   ET_TRY(et_resize_like(ctx, out, x));
   ET_CHECK(et_same_layout(x, out), ctx->err, ET_NOT_SUPPORTED,
-           "x and out have their dimensions in different orders in memory");
+           "x and out have different memory layouts");
   softcap_call call = {.x = x->data, .out = out->data, .cap = (float)cap};
   et_parallel_for(ctx->pool, softcap_range, &call, x->numel, 8192);
   return ET_OK;

@@ -1,6 +1,6 @@
-// args.c — see args.h. Each reader accepts what the file format can hold in that place and refuses
-// the rest by naming the position, the kind found and the kind needed. Also ties the literals of
-// dtype_sets.h to the numbers of et.h.
+// args.c — see args.h. Each reader accepts what the file format can hold in that place and
+// refuses the rest by naming the position, the kind found and the kind needed. Also ties the
+// literals of dtype_sets.h to the numbers of et.h.
 #include "kernels/lib/args.h"
 
 #include "kernels/dtype_sets.h"
@@ -29,8 +29,8 @@ static const char *tag_name(const et_value *v) {
 
 static et_status wrong_kind(const et_kernel_ctx *ctx, size_t i, const et_value *v,
                             const char *needed) {
-  return ET_FAIL(ctx->err, ET_INVALID_PROGRAM, "argument %zu: found %s, needs %s", i, tag_name(v),
-                 needed);
+  return ET_FAIL(ctx->err, ET_INVALID_PROGRAM, "argument %zu: expected %s, got %s", i, needed,
+                 tag_name(v));
 }
 
 static bool is_none(const et_value *v) {
@@ -140,11 +140,11 @@ et_status eti_arg_ints(const et_kernel_ctx *ctx, et_value *const *args, size_t i
   const et_value *v = args[i];
   if (v == NULL || v->tag != ET_INT_LIST) return wrong_kind(ctx, i, v, "IntList");
   ET_CHECK(v->n <= capacity, ctx->err, ET_INVALID_ARGUMENT,
-           "argument %zu: %u integers, at most %zu are allowed", i, (unsigned)v->n, capacity);
+           "argument %zu: expected at most %zu integers, got %u", i, capacity, (unsigned)v->n);
   for (size_t k = 0; k < v->n; k++) {
     const et_value *e = v->as.list[k];
     ET_CHECK(e != NULL && (e->tag == ET_INT || e->tag == ET_BOOL), ctx->err, ET_INVALID_PROGRAM,
-             "argument %zu: element %zu is %s, needs Int", i, k, tag_name(e));
+             "argument %zu: element %zu: expected Int, got %s", i, k, tag_name(e));
     out[k] = e->tag == ET_INT ? e->as.i : (int64_t)e->as.b;
   }
   *n = v->n;
@@ -166,7 +166,7 @@ et_status eti_arg_optional_doubles(const et_kernel_ctx *ctx, et_value *const *ar
   if (!*present) return ET_OK;
   if (v->tag != ET_DOUBLE_LIST) return wrong_kind(ctx, i, v, "DoubleList");
   ET_CHECK(v->n <= capacity, ctx->err, ET_INVALID_ARGUMENT,
-           "argument %zu: %u doubles, at most %zu are allowed", i, (unsigned)v->n, capacity);
+           "argument %zu: expected at most %zu doubles, got %u", i, capacity, (unsigned)v->n);
   for (size_t k = 0; k < v->n; k++) out[k] = et_value_double_at(v, k);
   *n = v->n;
   return ET_OK;
@@ -177,7 +177,7 @@ et_status eti_arg_bools(const et_kernel_ctx *ctx, et_value *const *args, size_t 
   const et_value *v = args[i];
   if (v == NULL || v->tag != ET_BOOL_LIST) return wrong_kind(ctx, i, v, "BoolList");
   ET_CHECK(v->n <= capacity, ctx->err, ET_INVALID_ARGUMENT,
-           "argument %zu: %u booleans, at most %zu are allowed", i, (unsigned)v->n, capacity);
+           "argument %zu: expected at most %zu booleans, got %u", i, capacity, (unsigned)v->n);
   for (size_t k = 0; k < v->n; k++) out[k] = v->as.bools[k] != 0;
   *n = v->n;
   return ET_OK;
@@ -192,7 +192,7 @@ et_status eti_arg_tensors(const et_kernel_ctx *ctx, et_value *const *args, size_
   for (size_t k = 0; k < v->n; k++) {
     const et_tensor *t = eti_list_tensor(v->as.list, k);
     ET_CHECK(t != NULL || optional, ctx->err, ET_INVALID_PROGRAM,
-             "argument %zu: element %zu is %s, needs Tensor", i, k, tag_name(v->as.list[k]));
+             "argument %zu: element %zu: expected Tensor, got %s", i, k, tag_name(v->as.list[k]));
     ET_CHECK(t == NULL || t->data != NULL || t->numel == 0 || eti_is_preparing(ctx), ctx->err,
              ET_INVALID_STATE, "argument %zu: element %zu has no memory yet", i, k);
   }
@@ -209,12 +209,12 @@ et_status eti_arg_spatial(const et_kernel_ctx *ctx, et_value *const *args, size_
   ET_TRY(eti_arg_ints(ctx, args, i, list, ET_MAX_RANK, &n));
   if (n == 0 && may_be_empty) return ET_OK;
   ET_CHECK(n == 1 || n == spatial, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: %s has %zu entries, needs 1 or %zu", op, what, n, spatial);
+           "%s: %s: expected 1 or %zu entries, got %zu", op, what, spatial, n);
   for (size_t d = 0; d < spatial; d++) {
     const int64_t value = list[n == 1 ? 0 : d];
     ET_CHECK(value >= least && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "%s: %s[%zu] is %lld, needs at least %lld", op, what, d, (long long)value,
-             (long long)least);
+             "%s: %s[%zu]: expected at least %lld, got %lld", op, what, d, (long long)least,
+             (long long)value);
     out[3 - spatial + d] = value;
   }
   return ET_OK;

@@ -9,11 +9,11 @@
 
 enum { ETI_FIND = 256 };  // elements searched at a time
 
-// at[0..found): the positions of the n ≤ ETI_FIND elements, of `bytes` bytes and `stride` bytes
-// apart, that have some of `bits`.
+// Positions at[0..found) of those of n ≤ ETI_FIND elements that have some of `bits`. Elements have
+// `bytes` bytes and are `stride` bytes apart.
 size_t eti_find_nonzero(const char *p, ptrdiff_t stride, size_t n, size_t bytes, uint64_t bits,
                         int32_t at[ETI_FIND]);
-// How many of n elements, any number of them, have.
+// The number of such elements among n, which may be any number.
 size_t eti_count_nonzero(const char *p, ptrdiff_t stride, size_t n, size_t bytes, uint64_t bits);
 
 enum { ETI_MASK_PARTS = 16 };
@@ -26,13 +26,14 @@ typedef struct eti_compact {
   size_t first[ETI_MASK_PARTS + 1];  // selected elements before each part, and all of them
 } eti_compact;
 
-// Counts what the mask, broadcast to `shape` and aligned at its last dimension, selects: all of it
-// is m->first[m->n_parts].
+// Counts the elements that the mask selects, broadcast to `shape` and aligned at its last
+// dimension; m->first[m->n_parts] is their number.
 void eti_compact_count(const et_kernel_ctx *ctx, const et_tensor *mask, const eti_shape *shape,
                        eti_compact *m);
 
-// The selected elements, of `bytes` bytes, of `view` (strides for the shape that was counted) and a
-// line of as many elements. Should the mask have changed since, some are not moved.
+// Gather copies the selected elements of `view` (strides for the shape that was counted), of
+// `bytes` bytes, to a dense line; scatter copies such a line back. If the mask changed since it was
+// counted, some are not moved.
 void eti_compact_gather(const eti_compact *m, char *line, const eti_window *view, const char *data,
                         size_t bytes);
 void eti_compact_scatter(const eti_compact *m, const eti_window *line, const char *line_data,

@@ -1,6 +1,5 @@
 // copy_op.c — see copy_op.h. Windows are snapshots of sizes and strides taken before the output is
-// resized, so that a damaged file that passes one tensor twice still cannot make a plan leave its
-// memory.
+// resized. So a damaged file that passes one tensor twice cannot make a plan leave its memory.
 #include "kernels/lib/copy_op.h"
 
 #include "kernels/loops/cast_values.h"
@@ -93,7 +92,7 @@ et_status eti_checked_size(const et_kernel_ctx *ctx, int64_t value, const char *
                            int32_t *out) {
   (void)what;
   ET_CHECK(value >= 0 && value <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: %lld is no size, needs 0 to 2147483647", what, (long long)value);
+           "%s: expected a size of 0 to 2147483647, got %lld", what, (long long)value);
   *out = (int32_t)value;
   return ET_OK;
 }
@@ -112,7 +111,8 @@ et_status eti_arg_dim(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                       const et_tensor *self, const char *op, size_t *dim) {
   int64_t d = 0;
   ET_TRY(eti_arg_int(ctx, args, i, &d));
-  ET_CHECK(self->rank > 0, ctx->err, ET_INVALID_ARGUMENT, "%s: the tensor has no dimensions", op);
+  ET_CHECK(self->rank > 0, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: expected a tensor of rank 1 or more, got rank 0", op);
   return eti_wrap_dim(ctx, d, self->rank, dim);
 }
 
@@ -126,7 +126,7 @@ et_status eti_arg_reshape(const et_kernel_ctx *ctx, et_value *const *args, size_
   for (size_t d = 0; d < shape->rank; d++) {
     if (sizes[d] == -1) {
       ET_CHECK(infer == ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
-               "view: only one size can be -1");
+               "view: expected one size of -1 at most, got two");
       infer = d;
       continue;
     }
@@ -136,12 +136,12 @@ et_status eti_arg_reshape(const et_kernel_ctx *ctx, et_value *const *args, size_
   }
   if (infer < ET_MAX_RANK) {
     ET_CHECK(!overflow && product != 0 && numel % product == 0, ctx->err, ET_INVALID_ARGUMENT,
-             "view: a size of -1 cannot be worked out from %zu elements", numel);
+             "view: a size of -1 cannot be inferred from %zu elements", numel);
     ET_TRY(eti_checked_size(ctx, (int64_t)(numel / product), "view", &shape->sizes[infer]));
     product = numel;
   }
   ET_CHECK(!(overflow && product != 0) && product == numel, ctx->err, ET_INVALID_ARGUMENT,
-           "view: the sizes given do not hold %zu elements", numel);
+           "view: expected sizes of %zu elements", numel);
   return ET_OK;
 }
 
@@ -152,7 +152,7 @@ et_status eti_slice_of(const et_kernel_ctx *ctx, et_value *const *args, size_t i
   ET_TRY(eti_arg_optional_int(ctx, args, i_start, &has_start, &start));
   ET_TRY(eti_arg_optional_int(ctx, args, i_start + 1, &has_end, &end));
   ET_TRY(eti_arg_int(ctx, args, i_start + 2, &step));
-  ET_CHECK(step > 0, ctx->err, ET_INVALID_ARGUMENT, "slice step %lld, must be positive",
+  ET_CHECK(step > 0, ctx->err, ET_INVALID_ARGUMENT, "slice: expected a step of 1 or more, got %lld",
            (long long)step);
   if (!has_start) start = 0;
   if (!has_end) end = n;

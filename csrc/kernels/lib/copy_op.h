@@ -1,7 +1,7 @@
 // copy_op.h — the frame of operators that are one strided copy from their first argument to their
 // output: run builds a plan and runs it; prepare keeps the plan when no shape can change between
-// runs. Also plans for lists of copies (cat, split). Relies on strided_copy.h and shape.h. Knows no
-// operator: a plan function says which element goes where.
+// runs. Also plans for lists of copies (cat, split). Relies on strided_copy.h and shape.h.
+// Knows no operator: a plan function says which element goes where.
 #ifndef ET_COPY_OP_H
 #define ET_COPY_OP_H
 
@@ -13,7 +13,7 @@ static inline bool eti_is_dynamic(const et_tensor *t) {
   return (t->flags & ET_TENSOR_DYNAMIC) != 0;
 }
 
-// The arguments of prepare, read without words: what is wrong with them is reported by run.
+// A context for the arguments of prepare that reports no error: run reports it.
 static inline et_kernel_ctx eti_silent_args(const et_prepare_ctx *ctx) {
   et_kernel_ctx k = eti_prepare_args(ctx);
   k.err = NULL;

@@ -18,7 +18,7 @@ void eti_params_set(eti_params *params, size_t i, const eti_scalar *value, et_dt
   (void)eti_scalar_store(value, compute, params->bytes + i * bytes);
 }
 
-// What an operator gives and what it computes in, once its operands' common type is known.
+// The types of an operator's result and of its computation, given its operands' common type.
 static void apply_rule(eti_rule rule, et_dtype common, et_dtype *result, et_dtype *compute) {
   if (rule == ETI_RULE_FLOAT) common = eti_to_float(common);
   *result = rule == ETI_RULE_COMPARE || rule == ETI_RULE_LOGICAL ? ET_B8 : common;
@@ -212,7 +212,7 @@ static et_status binary_general(et_kernel_ctx *ctx, et_value *const *args,
   return eti_map_run(ctx, &map, operands, 3);
 }
 
-// The usual case without prepare (dynamic shapes): three tensors of one type that lie alike, and a
+// The usual case without prepare (dynamic shapes): three tensors of one type and one layout, and a
 // loop without parameters.
 static bool run_alike(et_value *const *args, const eti_elementwise *op, size_t i_out) {
   if (args[0]->tag != ET_TENSOR || args[1]->tag != ET_TENSOR || args[i_out]->tag != ET_TENSOR ||

@@ -1,8 +1,8 @@
 // epilogue.h — element-wise steps on the result of another operator, done while that result is
 // still in the cache: an activation, a residual sum, both, or any other few steps (oneDNN:
-// post-ops). A step calls the very loop of the operator that it stands for, so that the bits are
-// those of the operators one by one. f32 only. Relies on the loops of micro/eltwise; knows no
-// operator that ends in an epilogue.
+// post-ops). A step calls the loop of its operator, so that the bits are those of the operators one
+// by one. f32 only. Relies on the loops of micro/eltwise; knows no operator that ends in an
+// epilogue.
 //
 // In a file an epilogue is a text, a list of numbers and a list of tensors. The text is steps with
 // spaces between, each the name of a loop; a step of two operands says where they come from:

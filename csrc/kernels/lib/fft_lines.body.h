@@ -1,5 +1,5 @@
-// fft_lines.body.h — the typed part of fft.c, for parts of type T. The including file sets, and
-// this file undefines: T, SUFFIX.
+// fft_lines.body.h — the typed part of fft_lines.c, for parts of type T. The including file sets,
+// and this file undefines: T, SUFFIX.
 
 #define CAT_(a, b) a##_##b
 #define CAT(a, b) CAT_(a, b)
@@ -17,7 +17,7 @@ static FN(complex) FN(root)(size_t k, size_t n) {
 
 // ---- complex transforms of lines side by side: element i of line l is at i · lanes + l
 
-// Two planes for the input and two for the output of a pass, which then change places.
+// Two planes for the input and two for the output of a pass; the next pass swaps them.
 typedef struct FN(work) {
   T *re, *im, *other_re, *other_im;
   size_t lanes;
@@ -172,7 +172,7 @@ static void FN(passes)(const eti_fft_plan *plan, FN(work) * w) {
     FN(part_passes)(plan, &plan->parts[0], (const FN(complex) *)(const void *)plan->tables, w);
     return;
   }
-  // The four planes follow each other in memory, in pairs that have changed places or not.
+  // The four planes follow each other in memory, in pairs that are swapped or not.
   T *const a = w->re < w->im ? w->re : w->im;
   T *const b = w->other_re < w->other_im ? w->other_re : w->other_im;
   FN(matrix_passes)(plan, w, b, (a < b ? a : b) + 4 * (plan->padded + 1));
@@ -282,7 +282,7 @@ static const FN(complex) * FN(half_roots)(const eti_fft_plan *plan) {
 
 // ---- lines in and out
 
-// A line whose numbers are neighbours, there and back: they are those of a row.
+// Reads and writes a line whose numbers are adjacent: a row.
 typedef struct FN(line_job) {
   const eti_fft_plan *plan;
   const FN(work) * w;
@@ -449,7 +449,7 @@ static void FN(write_real)(const eti_fft_plan *plan, const eti_fft_lines *lines,
 // ---- real lines
 
 // The transform of n numbers from that of their n / 2 pairs: result k of it is the sum of those of
-// the even and, turned, of the odd numbers, which hide in results k and n / 2 - k.
+// the even numbers and, rotated, of the odd ones, which follow from results k and n / 2 - k.
 static void FN(unfold)(const eti_fft_plan *plan, FN(work) * w) {
   plan->micro->unfold((eti_fft_planes){w->other_re, w->other_im}, (eti_fft_planes){w->re, w->im},
                       FN(half_roots)(plan), plan->length, w->lanes, w->order);

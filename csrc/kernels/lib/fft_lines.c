@@ -1,9 +1,9 @@
-// fft_lines.c — see fft.h. Tables are computed in f64 from angles folded into an eighth of a turn,
-// and rounded once. Lines are laid out side by side, so that the loops of the passes have
+// fft_lines.c — see fft_lines.h. Tables are computed in f64 from angles folded into an eighth of a
+// turn, and rounded once. Lines are laid out side by side, so that the loops of the passes have
 // neighbours to work on from the first pass on. A transform backward is one forward with real and
 // imaginary parts exchanged on both sides. Real lines of even length are transformed as half as
 // many complex numbers. Threads share a single long line by the columns of its matrix. Typed code
-// is in fft.body.h.
+// is in fft_lines.body.h.
 #include "kernels/lib/fft_lines.h"
 
 #include "kernels/micro/math/math_f64.h"
@@ -50,7 +50,7 @@ static bool factorize_length(eti_fft_part *part, size_t n) {
   size_t twos = 0;
   *part = (eti_fft_part){.n = n};
   for (; n % 2 == 0; n /= 2) twos++;
-  // Eights, and fours of what is left.
+  // Factors of 8 first, then of 4.
   const size_t fours = twos % 3 == 2 ? 1 : twos % 3 == 1 && twos > 1 ? 2 : 0;
   for (size_t i = 0; i < fours; i++) part->radix[part->n_passes++] = 4;
   for (twos -= 2 * fours; twos >= 3; twos -= 3) part->radix[part->n_passes++] = 8;
@@ -74,9 +74,9 @@ static size_t square_root(size_t n) {
   return root;
 }
 
-// A long line is the matrix of its numbers, row after row: columns are transformed, turned, and
-// laid down as rows, columns of which are transformed again. Both sets of columns are many and
-// short, which suits vectors and caches.
+// A long line is the matrix of its numbers, row after row: columns are transformed, multiplied by
+// twiddles, and stored as rows, whose columns are transformed again. Both sets of columns are many
+// and short, which suits vectors and caches.
 static void split_length(eti_fft_plan *plan) {
   const size_t n = plan->padded;
   plan->n_parts = 1;
@@ -92,7 +92,7 @@ static void split_length(eti_fft_plan *plan) {
   }
 }
 
-// Complex numbers in the tables of passes: twiddles of each, then its roots.
+// The size of the tables of passes, in complex numbers: twiddles of each pass, then its roots.
 static size_t part_numbers(const eti_fft_part *part) {
   size_t total = 0, n = part->n;
   for (size_t i = 0; i < part->n_passes; i++) {
@@ -103,7 +103,7 @@ static size_t part_numbers(const eti_fft_part *part) {
   return total;
 }
 
-// Those of both parts, and what turns a matrix between them.
+// The size of the tables of both parts and of the twiddles between them.
 static size_t pass_numbers(const eti_fft_plan *plan) {
   const size_t first = part_numbers(&plan->parts[0]);
   return plan->n_parts == 1 ? first : first + part_numbers(&plan->parts[1]) + plan->padded;
@@ -113,20 +113,21 @@ static bool is_halved(const eti_fft_plan *plan) {
   return plan->kind != ETI_FFT_COMPLEX && plan->n % 2 == 0;
 }
 
-// Four planes that start at the same place of a page would meet in few places of a cache, and
-// loads would wait for stores of the other planes: they start a quarter of a page apart.
+// Planes start a quarter of a page apart: four planes at the same place of a page would share few
+// sets of a cache, and loads would wait for stores of the other planes.
 enum { NEAREST = 32 * 1024, PAGE = 4096, APART = PAGE / 4, SPREAD = 4 * (PAGE + APART) };
 
 static size_t plane_bytes(size_t bytes) {
   return (bytes + PAGE - 1) / PAGE * PAGE + APART;
 }
 
-// Of work for some columns of a matrix.
+// Bytes of work memory for some columns of a matrix.
 static size_t room_bytes_of(size_t side, size_t number_bytes) {
   return round_up(2 * COLUMNS * side * number_bytes + SPREAD);
 }
 
-// Of work for a line of n numbers, the longer side of whose matrix is `side`, or 0.
+// Bytes of work memory for a line of n numbers whose matrix has a longer side of `side`; 0: no
+// matrix.
 static size_t lane_bytes_of(size_t n, size_t side, size_t number_bytes) {
   const size_t line = 2 * (n + 1) * number_bytes;
   const size_t spread = side > 0 || line < PAGE ? 0 : SPREAD / COLUMNS;
@@ -161,8 +162,8 @@ void eti_fft_bounds(int type, size_t n, size_t *table_bytes, size_t *lane_bytes)
   *lane_bytes = lane_bytes_of(padded, side, bytes);
 }
 
-// Where the i-th of `of` shares of n columns begins: every share is a whole number of blocks, but
-// the last.
+// The first column of share i, when n columns are cut into `of` shares. Every share but the last is
+// a whole number of blocks.
 static size_t share_of(size_t n, size_t i, size_t of) {
   const size_t blocks = (n + COLUMNS - 1) / COLUMNS, at = blocks * i / of * COLUMNS;
   return at < n ? at : n;

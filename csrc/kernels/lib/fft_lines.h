@@ -1,7 +1,7 @@
 // fft_lines.h — discrete Fourier transforms of many lines of numbers, of any length: mixed radices,
-// and Bluestein's convolution for lengths with a large prime factor. Relies on micro/fft.h and the
-// sine for its tables, which are made in memory of the caller's. Knows no tensor: a line is an
-// address and a step.
+// and Bluestein's convolution for lengths with a large prime factor. Relies on micro/fft/fft_pass.h
+// and the sine for its tables, which are made in memory of the caller's. Knows no tensor: a line is
+// an address and a step.
 #ifndef ET_FFT_LINES_H
 #define ET_FFT_LINES_H
 
@@ -22,7 +22,7 @@ typedef struct eti_fft_part {
   uint8_t radix[ETI_FFT_MAX_PASSES];
 } eti_fft_part;
 
-// How a length is transformed, decided from numbers alone.
+// The plan for one length, decided from numbers alone.
 typedef struct eti_fft_plan {
   const eti_fft_micro *micro;
   eti_fft_kind kind;
@@ -36,7 +36,8 @@ typedef struct eti_fft_plan {
   size_t most_lanes;
   size_t room_bytes;  // of work for each more thread that shares a line; 0: none can
   char *tables;       // set by eti_fft_fill
-  // Set by who has a single long line for several threads: n_rooms - 1 rooms beside the line's.
+  // Set by a caller with a single long line for several threads: n_rooms - 1 rooms beside the
+  // line's.
   const et_pool *pool;
   char *rooms;
   size_t n_rooms;

@@ -1,7 +1,7 @@
-// flash_attention.c — see attention.h. A unit of work is a block of queries of one key/value head.
-// Its scores are kept transposed, a row of queries for each key: so keys and values are read where
-// they lie, softmax has queries in its lanes, and weights are a panel of the second product as they
-// are.
+// flash_attention.c — see flash_attention.h. A unit of work is a block of queries of one key/value
+// head. Its scores are kept transposed, a row of queries for each key: so keys and values are read
+// where they lie, softmax has queries in its lanes, and weights are a panel of the second product
+// as they are.
 //
 //            queries (lanes)                     values: key rows
 //   key 0    x x x x x x x x      ▷ weights      v v v v v v v      out += weightsᵀ · values
@@ -78,7 +78,7 @@ static parts parts_of(const eti_attention *a) {
                  .aux = aligned_bytes(at_least(converted, masks) * esize)};
 }
 
-// Of one thread.
+// Work memory of one thread.
 static size_t work_bytes(const eti_attention *a) {
   const parts p = parts_of(a);
   return p.panel + p.x + p.acc + p.aux;
@@ -213,7 +213,7 @@ static void score_block(const block *b, bool is_first) {
 
 // ---- masks
 
-// n numbers of a mask's row: what is seen becomes 0, what is not -inf.
+// n numbers of a mask's row: a visible key becomes 0, a hidden one -inf.
 static void read_mask(const block *b, char *dst, ptrdiff_t at, size_t n) {
   const eti_attention_rows *const m = &b->a->mask;
   const char *const src = b->mask + (at + (ptrdiff_t)b->key0 * m->item) * bytes_of(m);
@@ -243,7 +243,7 @@ static void add_mask(const block *b) {
   b->micro->add(b->x, turned, b->n_keys * b->width);
 }
 
-// The keys before this one are all that row i sees.
+// The first key that row i does not see.
 static size_t keys_seen(const block *b, size_t i) {
   const eti_attention *const a = b->a;
   if (!a->causal) return a->n_keys;

@@ -4,14 +4,14 @@
 // are read once for all of them.
 //
 // Numeric contract: queries are multiplied by the scale first; scores are products of
-// micro/gemm.h, or of micro/attention.h for a query alone in its block; keys are taken in blocks of
-// ETI_ATTENTION_KEYS from the first one on, weights and their sums as micro/attention.h says; a
-// block's weighted values are added to what was summed before in ascending order of keys, each with
-// one fused multiply-add; the result is multiplied by the inverse of the sum. Halves compute in f32
-// and round once. Neither threads nor instruction sets change a bit.
+// micro/gemm/gemm.h, or of micro/attention/attention.h for a query alone in its block; keys are
+// taken in blocks of ETI_ATTENTION_KEYS from the first one on, weights and their sums follow
+// micro/attention/attention.h; a block's weighted values are added to the running sum in ascending
+// order of keys, each with one fused multiply-add; the result is multiplied by the inverse of the
+// sum. Halves compute in f32 and round once. Neither threads nor instruction sets change a bit.
 //
-// Attention over a cache (op/llm.c) has a core of its own, and other numbers: it scales scores
-// instead of queries and divides by the sum.
+// Attention over a cache (op/attention/custom_sdpa.c) has a core of its own, and other numbers: it
+// scales scores instead of queries and divides by the sum.
 #ifndef ET_FLASH_ATTENTION_H
 #define ET_FLASH_ATTENTION_H
 
@@ -21,7 +21,7 @@
 
 enum { ETI_ATTENTION_KEYS = 128 };
 
-// Where the rows of one operand lie. Steps are in elements of dtype.
+// The layout of one operand's rows. Steps are in elements of dtype.
 typedef struct eti_attention_rows {
   const void *data;
   uint8_t dtype;
@@ -38,7 +38,7 @@ typedef struct eti_attention {
   size_t heads;     // key/value heads
   size_t members;   // query heads for each of them
   size_t n_queries, n_keys, dim, value_dim;
-  eti_attention_rows q, k, v, mask, out;  // a mask of bools says what is seen, another is added
+  eti_attention_rows q, k, v, mask, out;  // a mask of bools selects keys, another is added
   bool has_mask;
   bool causal;  // query i sees keys up to i
   double scale;

@@ -1,5 +1,5 @@
-// half_div.c — see half_div.h. What the base instruction set has no vectors for,
-// remainders and rounding to integers, is done by the micro-kernels.
+// half_div.c — see half_div.h. Micro-kernels do remainders and rounding to integers, since the base
+// instruction set has no vectors for them.
 #include "kernels/lib/half_div.h"
 
 #include "kernels/lib/iter.h"

@@ -1,7 +1,7 @@
-// half_div.h — quotients of f16 and bf16 tensors, rounded to integers as ATen rounds them:
-// each step of the computation is rounded to the half type, so that 2.9999 is 3 before it is cut to
-// an integer. Relies on promotion and iteration. A divisor that is one number divides in f32
-// instead, as other types do; that is not here.
+// half_div.h — quotients of f16 and bf16 tensors, rounded to integers as ATen rounds them: each
+// step of the computation is rounded to the half type, so that 2.9999 is 3 before it is cut to an
+// integer. Relies on promotion and iteration. A divisor that is one number divides in f32 instead,
+// as other types do (op/binary.c).
 #ifndef ET_HALF_DIV_H
 #define ET_HALF_DIV_H
 

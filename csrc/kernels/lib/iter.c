@@ -1,6 +1,6 @@
-// iter.c — see iter.h. Merging dimensions makes the common cases (equal layouts, one broadcast
-// operand) a single row; rows that need casts pass through buffers on the stack, so no operator is
-// instantiated per pair of types.
+// iter.c — see iter.h. Merging dimensions makes the common cases (equal layouts, one
+// broadcast operand) a single row; rows that need casts pass through buffers on the stack, so no
+// operator is instantiated per pair of types.
 #include "kernels/lib/iter.h"
 
 #include "kernels/lib/promote.h"
@@ -34,7 +34,8 @@ et_status eti_iter_init(const et_kernel_ctx *ctx, eti_iter *it, et_tensor *const
   ptrdiff_t bytes[ETI_MAX_OPERANDS];
   for (size_t k = 0; k < n; k++) {
     ET_CHECK(operands[k]->rank <= out->rank, ctx->err, ET_INVALID_ARGUMENT,
-             "out: rank %d, its inputs need rank %d", (int)out->rank, (int)operands[k]->rank);
+             "out: expected rank %d, as its inputs broadcast to, got %d", (int)operands[k]->rank,
+             (int)out->rank);
     it->data[k] = operands[k]->data;
     bytes[k] = (ptrdiff_t)et_dtype_bytes((et_dtype)operands[k]->dtype);
   }
@@ -46,8 +47,8 @@ et_status eti_iter_init(const et_kernel_ctx *ctx, eti_iter *it, et_tensor *const
       const size_t missing = (size_t)out->rank - t->rank;
       const int32_t size = d < missing ? 1 : t->sizes[d - missing];
       ET_CHECK(size == 1 || size == out->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
-               "out: size %d in dimension %zu, its inputs need %d", (int)out->sizes[d], d,
-               (int)size);
+               "out: dimension %zu: expected size %d, as its inputs broadcast to, got %d", d,
+               (int)size, (int)out->sizes[d]);
       strides[k] = size == 1 ? 0 : t->strides[d - missing] * bytes[k];
     }
     eti_iter_add_dim(it, (size_t)out->sizes[d], strides);
@@ -80,7 +81,7 @@ void eti_iter_rows(const eti_iter *it, size_t begin, size_t end, eti_row_fn row,
     row(ctx, p, it->strides[0], n);
     i += n;
     if (i >= end) return;
-    // Rows after the first begin at 0 of the innermost dimension: step back, then carry.
+    // Rows after the first begin at index 0 of the innermost dimension: step back, then carry.
     for (size_t k = 0; k < n_operands; k++)
       p[k] = (char *)p[k] - (ptrdiff_t)at[0] * it->strides[0][k];
     at[0] = 0;
@@ -217,7 +218,7 @@ static void flat_task(void *ctx, size_t begin, size_t end) {
 
 et_status eti_map_run(const et_kernel_ctx *ctx, const eti_map *map, et_tensor *const *operands,
                       size_t n) {
-  ET_CHECK(map->loop != NULL, ctx->err, ET_NOT_SUPPORTED, "dtype %s is not supported here",
+  ET_CHECK(map->loop != NULL, ctx->err, ET_NOT_SUPPORTED, "dtype %s is not supported",
            et_dtype_name((et_dtype)operands[n - 1]->dtype));
   et_tensor *out = operands[0];
   if (out->numel == 0) return ET_OK;

@@ -2,7 +2,7 @@
 // threads. Loops see one row at a time as pointers and byte strides and know none of that.
 //   eti_map    runs an elementwise loop over an output and its inputs, the usual case; casts in
 //              blocks
-//   eti_flat   the same decided once, in prepare, for operands that lie alike: run is one call
+//   eti_flat   the same decided once, in prepare, for operands of one layout: run is one call
 //   eti_iter   the merged index space itself, for operators with another pattern
 // Relies on tensors and the cast table; knows no operator.
 #ifndef ET_ITER_H
@@ -26,10 +26,9 @@
 typedef struct eti_map {
   eti_loop loop;
   const void *params;
-  size_t grain;  // 0 = ETI_GRAIN_CHEAP
-  uint8_t
-      types[ETI_MAX_OPERANDS];    // per operand, what the loop works in; others are cast in blocks
-  uint8_t via[ETI_MAX_OPERANDS];  // not 0: the half type an input is rounded to before it is cast
+  size_t grain;                     // 0 = ETI_GRAIN_CHEAP
+  uint8_t types[ETI_MAX_OPERANDS];  // per operand, the loop's type; others are cast in blocks
+  uint8_t via[ETI_MAX_OPERANDS];    // not 0: the half type an input is rounded to before it is cast
 } eti_map;
 
 // Runs map over operands[0] (the output, already resized to the broadcast shape of the others) and
@@ -41,7 +40,7 @@ et_status eti_map_run(const et_kernel_ctx *ctx, const eti_map *map, et_tensor *c
 // ---- elementwise, decided in prepare
 
 #define ETI_FLAT_PARAMS 32
-// As an operand's position: the operand is the number at ETI_PARAM_OPERAND of the parameters.
+// The position of an operand that is a number: it lies at ETI_PARAM_OPERAND of the parameters.
 #define ETI_ARG_PARAM 0xFFu
 #define ETI_PARAM_OPERAND 16  // byte offset; numbers there already have the loop's type
 
@@ -58,14 +57,13 @@ typedef struct eti_flat {
 } eti_flat;
 
 // Stores an eti_flat in ctx->state when the operands at positions arg[0..n) (output first) have the
-// map's types, cannot be resized, and lie alike in memory (or have one element). Copies
-// params_bytes ≤ ETI_FLAT_PARAMS of map->params. Otherwise leaves the state NULL, which is no
-// error: run then takes the general way.
+// map's types, cannot be resized, and have one memory layout (or one element). Copies params_bytes
+// ≤ ETI_FLAT_PARAMS of map->params. Otherwise leaves the state NULL, which is no error: run then
+// takes the general way.
 et_status eti_flat_prepare(et_prepare_ctx *ctx, const eti_map *map, et_value *const *args,
                            const uint8_t *arg, size_t n, size_t params_bytes);
 
-// Runs what prepare stored. False when there is nothing stored or an operand is not what prepare
-// saw.
+// Runs the stored eti_flat. False when there is none or an operand is not the one that prepare saw.
 bool eti_flat_run(const et_kernel_ctx *ctx, et_value *const *args);
 
 // ---- the index space
@@ -82,7 +80,7 @@ typedef struct eti_iter {
 } eti_iter;
 
 // Over the shape of operands[0], in the order of its memory. The other operands must broadcast to
-// it (ET_INVALID_ARGUMENT: an output was not resized to what the inputs need).
+// it (ET_INVALID_ARGUMENT: an output was not resized to the inputs' shape).
 et_status eti_iter_init(const et_kernel_ctx *ctx, eti_iter *it, et_tensor *const *operands,
                         size_t n);
 

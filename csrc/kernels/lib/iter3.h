@@ -1,5 +1,5 @@
 // iter3.h — three windows of one shape walked together, row by row in logical order. Relies on
-// shapes. Knows neither element types nor what is done with a row.
+// shapes. Knows neither element types nor the operation on a row.
 #ifndef ET_ITER3_H
 #define ET_ITER3_H
 

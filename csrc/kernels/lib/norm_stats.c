@@ -71,7 +71,8 @@ eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_slab
     const size_t n = chunk_size(s->numel, i);
     squares += micro->squares(eti_slab_chunk(micro, s, base, i, n, room), mean, n);
   }
-  // The mean was rounded for the differences; what that adds to their squares is taken back.
+  // The mean was rounded for the differences; the error that this adds to their squares is
+  // subtracted.
   const double rounded = micro->dtype == ET_F32 ? (double)(float)mean : mean,
                error = mean - rounded;
   return (eti_norm_stats){.mean = mean, .variance = squares / (double)s->numel - error * error};
@@ -124,7 +125,7 @@ et_status eti_norm_read(const et_kernel_ctx *ctx, et_value *const *args, size_t 
   ET_TRY(eti_arg_tensor(ctx, args, i_eps + 3, &a->rstd));
   ET_CHECK(eti_dtype_in((et_dtype)a->x->dtype, ET_TYPES_FLOAT_HALF) && a->x->dtype == a->out->dtype,
            ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input is %s and out %s, needs one floating-point dtype", op,
+           "%s: expected one floating-point dtype, got input %s and out %s", op,
            et_dtype_name((et_dtype)a->x->dtype), et_dtype_name((et_dtype)a->out->dtype));
   return ET_OK;
 }
@@ -133,7 +134,7 @@ et_status eti_norm_check_vector(const et_kernel_ctx *ctx, const et_tensor *t, si
                                 const char *op, const char *what) {
   ET_CHECK(t == NULL || (t->rank == 1 && (size_t)t->sizes[0] == n &&
                          eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF)),
-           ctx->err, ET_INVALID_ARGUMENT, "%s: %s is not a floating-point vector of %zu", op, what,
-           n);
+           ctx->err, ET_INVALID_ARGUMENT,
+           "%s: %s: expected a floating-point vector of %zu elements", op, what, n);
   return ET_OK;
 }

@@ -1,8 +1,8 @@
-// norm_stats.h — what layer, group and batch normalisation share: slabs, the elements that share
-// statistics, or share scale and shift, in their logical order; their mean and variance; arguments.
-// A slab is read in chunks, straight from memory when it lies in a row in the type we compute in
+// norm_stats.h — slabs and their mean and variance, for layer, group and batch normalisation. A
+// slab is the elements that share statistics, or share scale and shift, in their logical order. It
+// is read in chunks, straight from memory when its elements are adjacent and of the computing type
 // (f32, or f64 for f64), else through a cast. Mean first, then the squares of the differences, each
-// chunk summed as micro/norm.h says, chunks added in f64.
+// chunk summed as micro/rows/row_norm.h says, chunks added in f64.
 #ifndef ET_NORM_STATS_H
 #define ET_NORM_STATS_H
 
@@ -39,7 +39,8 @@ typedef struct eti_norm_stats {
 eti_norm_stats eti_norm_stats_of(const eti_row_norm_micro *micro, const eti_slab *s,
                                  const char *base);
 
-// Element i of a vector, or `absent` where there is none; and some written, as far as it reaches.
+// Reads element i of a vector, or gives `absent` without one; writes elements, as many as the
+// vector has.
 double eti_norm_element(const et_tensor *t, size_t i, double absent);
 void eti_norm_set_element(const et_tensor *t, size_t i, double value);
 void eti_norm_set_elements(const et_tensor *t, size_t first, const double *values, size_t n);

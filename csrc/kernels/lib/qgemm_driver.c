@@ -1,6 +1,6 @@
 // qgemm_driver.c — see qgemm_driver.h. Rows are widened to 16 bits block by block, in scratch; each
-// block then meets the panels one after the other. Without scratch every panel widens a piece of a
-// row at a time.
+// block is multiplied with the panels one after the other. Without scratch every panel widens a
+// piece of a row at a time.
 #include "kernels/lib/qgemm_driver.h"
 
 #include "kernels/micro/isa_select.h"
@@ -19,13 +19,10 @@ enum {
   PIECE = 512,                     // terms of a row that are widened on the stack
 };
 
-static size_t divided_up(size_t a, size_t b) {
-  return (a + b - 1) / b;
-}
-
-// Terms of a row in memory: pairs, and rows that do not all meet in one set of the cache.
+// The length of a row in memory, in terms: whole pairs, and rows that do not all map to one set of
+// the cache.
 static size_t row_length(size_t k) {
-  const size_t length = divided_up(k, 2) * 2;
+  const size_t length = eti_div_up(k, 2) * 2;
   return length % 512 == 0 ? length + 32 : length;
 }
 
@@ -52,16 +49,16 @@ static size_t block_rows(size_t m, size_t n, size_t k) {
   const size_t each = row_length(k) * sizeof(int16_t) + 1;
   const size_t near = BLOCK_BYTES / (each + n), few = min_size(FEW_ROWS, MOST_BYTES / each);
   const size_t rows = max_size(max_size(near, few) / ROWS, 1) * ROWS;
-  return min_size(rows, divided_up(m, ROWS) * ROWS);
+  return min_size(rows, eti_div_up(m, ROWS) * ROWS);
 }
 
 // ---- arguments
 
-// Bytes of the weights of all groups, and elements of what belongs to their columns.
+// The size of the weights of all groups, in bytes, and of the data of their columns, in elements.
 static bool packed_sizes(const eti_qgemm_job *p, size_t *weights, size_t *columns) {
   size_t panel;
-  return !__builtin_mul_overflow(divided_up(p->k, 2), (size_t)2 * NR, &panel) &&
-         !__builtin_mul_overflow(divided_up(p->n, NR) * NR, p->groups, columns) &&
+  return !__builtin_mul_overflow(eti_div_up(p->k, 2), (size_t)2 * NR, &panel) &&
+         !__builtin_mul_overflow(eti_div_up(p->n, NR) * NR, p->groups, columns) &&
          !__builtin_mul_overflow(*columns / NR, panel, weights);
 }
 
@@ -77,8 +74,9 @@ et_status eti_qgemm_job_read(const et_kernel_ctx *ctx, et_value *const *args, si
     ET_TRY(eti_arg_tensor(ctx, args, i + j, &t[j]));
     const size_t needed = j == 0 ? weights : columns;
     ET_CHECK(t[j]->dtype == types[j] && t[j]->numel == needed && eti_is_contiguous(t[j]), ctx->err,
-             ET_INVALID_ARGUMENT, "%s: %zu contiguous elements of %s, needs %zu of %s", names[j],
-             t[j]->numel, et_dtype_name((et_dtype)t[j]->dtype), needed, et_dtype_name(types[j]));
+             ET_INVALID_ARGUMENT, "%s: expected %zu contiguous elements of %s, got %zu of %s",
+             names[j], needed, et_dtype_name(types[j]), t[j]->numel,
+             et_dtype_name((et_dtype)t[j]->dtype));
   }
   p->weight = t[0]->data;
   p->starts = t[1]->data;
@@ -94,10 +92,11 @@ et_status eti_qlimits_read(const et_kernel_ctx *ctx, et_value *const *args, size
   ET_TRY(eti_arg_int(ctx, args, i, &z));
   ET_TRY(eti_arg_int(ctx, args, i + 1, &least));
   ET_TRY(eti_arg_int(ctx, args, i + 2, &most));
-  ET_CHECK(z >= INT8_MIN && z <= INT8_MAX && least >= INT8_MIN && least <= most && most <= INT8_MAX,
-           ctx->err, ET_INVALID_ARGUMENT,
-           "zero point %lld, quant_min %lld, quant_max %lld: needs numbers of i8 in order",
-           (long long)z, (long long)least, (long long)most);
+  ET_CHECK(
+      z >= INT8_MIN && z <= INT8_MAX && least >= INT8_MIN && least <= most && most <= INT8_MAX,
+      ctx->err, ET_INVALID_ARGUMENT,
+      "expected a zero point and limits of i8, quant_min below quant_max, got %lld, %lld and %lld",
+      (long long)z, (long long)least, (long long)most);
   p->zero = (int32_t)z;
   p->low = (int32_t)least;
   p->high = (float)(most - z);
@@ -114,9 +113,9 @@ et_status eti_row_qparams_read(const et_kernel_ctx *ctx, et_value *const *args, 
     ET_CHECK((t[j]->numel == 1 || t[j]->numel == m) && eti_is_contiguous(t[j]) &&
                  eti_dtype_in(dtype, types),
              ctx->err, ET_INVALID_ARGUMENT,
-             "%s has %zu elements of %s; needs 1 or one for each of the %zu rows, %s",
-             j == 0 ? "scale" : "zero_point", t[j]->numel, et_dtype_name(dtype), m,
-             j == 0 ? "f32 or f64" : "integers");
+             "%s: expected 1 element or one for each of the %zu rows, %s, got %zu of %s",
+             j == 0 ? "scale" : "zero_point", m, j == 0 ? "f32 or f64" : "integers", t[j]->numel,
+             et_dtype_name(dtype));
   }
   *numbers = (eti_row_qparams){t[0], t[1]};
   return ET_OK;
@@ -143,7 +142,7 @@ void eti_row_qparams_get(const eti_row_qparams *numbers, size_t first, size_t n,
 // ---- blocks
 
 static size_t slot_bytes(size_t m, size_t n, size_t k) {
-  return divided_up(block_rows(m, n, k) * row_length(k), 32) * 32 * sizeof(int16_t);
+  return eti_div_up(block_rows(m, n, k) * row_length(k), 32) * 32 * sizeof(int16_t);
 }
 
 size_t eti_qgemm_job_scratch(size_t m, size_t n, size_t k, size_t n_threads) {
@@ -160,7 +159,7 @@ typedef struct run {
 } run;
 
 static eti_qtile tile_of(const eti_qgemm_job *p, size_t group, size_t panel, size_t row) {
-  const size_t panels = divided_up(p->n, NR), pairs = divided_up(p->k, 2);
+  const size_t panels = eti_div_up(p->n, NR), pairs = eti_div_up(p->k, 2);
   const size_t at = group * panels + panel, column = panel * NR;
   eti_qtile t = {
       .w = p->weight + at * pairs * 2 * NR,
@@ -194,7 +193,7 @@ static void widen_block(const eti_qgemm_job *p, size_t group, size_t first, size
 static void run_slots(void *ctx, size_t begin, size_t end) {
   const run *const r = ctx;
   const eti_qgemm_job *const p = r->p;
-  const size_t step = row_length(p->k), panels = divided_up(p->n, NR);
+  const size_t step = row_length(p->k), panels = eti_div_up(p->n, NR);
   for (size_t slot = begin; slot < end; slot++) {
     int16_t *const rows = (int16_t *)(void *)(r->scratch + slot * slot_bytes(p->m, p->n, p->k));
     size_t widened = SIZE_MAX;
@@ -238,7 +237,7 @@ static void run_rows(void *ctx, size_t begin, size_t end) {
   const run *const r = ctx;
   const eti_qgemm_job *const p = r->p;
   const int16_t none[2] = {0};
-  const size_t panels = divided_up(p->n, NR);
+  const size_t panels = eti_div_up(p->n, NR);
   for (size_t i = begin; i < end; i++) {
     const size_t group = i / p->m, row = i % p->m;
     for (size_t panel = 0; panel < panels; panel++) {
@@ -276,11 +275,11 @@ void eti_qgemm_job_run(const et_kernel_ctx *ctx, const eti_qgemm_job *p) {
   const bool is_small = (double)p->groups * (double)p->m * (double)p->n * (double)p->k < SMALL;
   r.n_slots = is_small ? 1 : room < threads ? room : threads;
   r.block = block_rows(p->m, p->n, p->k);
-  r.n_blocks = divided_up(p->m, r.block);
-  const size_t panels = divided_up(p->n, NR), whole = r.n_blocks * p->groups;
-  const size_t wanted = r.n_slots == 1 ? 1 : divided_up(UNITS * r.n_slots, whole);
-  r.chunk = divided_up(panels, wanted < panels ? wanted : panels);
-  r.n_chunks = divided_up(panels, r.chunk);
+  r.n_blocks = eti_div_up(p->m, r.block);
+  const size_t panels = eti_div_up(p->n, NR), whole = r.n_blocks * p->groups;
+  const size_t wanted = r.n_slots == 1 ? 1 : eti_div_up(UNITS * r.n_slots, whole);
+  r.chunk = eti_div_up(panels, wanted < panels ? wanted : panels);
+  r.n_chunks = eti_div_up(panels, r.chunk);
   r.n_units = whole * r.n_chunks;
   et_parallel_for(ctx->pool, run_slots, &r, r.n_slots, 1);
 }

@@ -1,11 +1,16 @@
-// qgemm_driver.h — rows of 8-bit integers times packed weights, in panels over threads: what
-// quantized convolutions and linear layers share. Relies on micro/qgemm.h, which says how weights
-// lie and what is computed. Knows no tensor's shape.
+// qgemm_driver.h — rows of 8-bit integers times packed weights, in panels over threads, for
+// quantized convolutions and linear layers. Relies on micro/qgemm/, which defines the layout of
+// weights and the arithmetic. Knows no tensor's shape.
 #ifndef ET_QGEMM_DRIVER_H
 #define ET_QGEMM_DRIVER_H
 
 #include "kernels/kernel.h"
 #include "kernels/micro/qgemm/qgemm.h"
+
+// a / b, rounded up.
+static inline size_t eti_div_up(size_t a, size_t b) {
+  return a / b + (a % b != 0);
+}
 
 // Rows [first, first + n) of one group, widened, `step` apart.
 typedef void (*eti_qrows_fn)(const void *ctx, size_t group, size_t first, size_t n, int16_t *to,
@@ -28,7 +33,7 @@ typedef struct eti_qgemm_job {
   size_t out_step;
   float high;  // of i8: limit less the zero point
   int32_t low, zero;
-  // Of f32, row_step (0 or 1) apart.
+  // Scales and zero points of f32, `row_step` (0 or 1) apart.
   const int32_t *row_zeros;
   const float *row_scales;
   size_t row_step;
@@ -41,15 +46,15 @@ et_status eti_qgemm_job_read(const et_kernel_ctx *ctx, et_value *const *args, si
 // The zero point of a result of i8 at position i of the arguments, then its limits.
 et_status eti_qlimits_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
                            eti_qgemm_job *p);
-// Scale and zero point of rows: tensors of one number, or of one for each row.
+// Scale and zero point of rows: tensors of one element, or of one for each row.
 typedef struct eti_row_qparams {
   const et_tensor *scale, *zero;
 } eti_row_qparams;
 
-// At positions i and i + 1 of the arguments, checked against m rows.
+// Reads them from arguments i and i + 1, checked against m rows.
 et_status eti_row_qparams_read(const et_kernel_ctx *ctx, et_value *const *args, size_t i, size_t m,
                                eti_row_qparams *numbers);
-// Those of rows [first, first + n).
+// Scales and zero points of rows [first, first + n).
 void eti_row_qparams_get(const eti_row_qparams *numbers, size_t first, size_t n, float *scales,
                          int32_t *zeros);
 // Rows of k values that lie one after the other, widened.

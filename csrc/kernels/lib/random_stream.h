@@ -1,7 +1,7 @@
-// random_stream.h — the stream of one drawing call: random operators share it. Numbers are
-// functions of the method's seed, the number of the drawing call, and a place; so threads and
-// machines do not matter, and a run can be repeated. The sequence is not torch's; the distributions
-// are. Relies on micro/random.h; knows no operator.
+// random_stream.h — the stream of random numbers of one call. Numbers are functions of the method's
+// seed, the number of the drawing call, and a place. So they do not depend on threads or machines,
+// and a run can be repeated. The sequence is not torch's; the distributions are. Relies on
+// micro/random/philox.h; knows no operator.
 #ifndef ET_RANDOM_STREAM_H
 #define ET_RANDOM_STREAM_H
 
@@ -13,7 +13,7 @@
 // state.
 static inline et_status eti_random_open(const et_kernel_ctx *ctx, eti_philox_stream *s) {
   ET_CHECK(ctx->random != NULL, ctx->err, ET_INVALID_STATE,
-           "a random operator needs the random state of a method, and ctx->random is NULL");
+           "a random operator: expected the random state of a method, got ctx->random NULL");
   *s = (eti_philox_stream){ctx->random->seed, ctx->random->calls++};
   return ET_OK;
 }

@@ -1,9 +1,9 @@
-// reduction.h — the geometry of reductions: which dimensions go, where each result's elements lie,
-// and whether to walk along rows (the innermost memory is reduced) or across them (it is kept, so
-// that many results advance together). A reducer says what happens to a run of elements; it sees
-// them as contiguous values of its own load type. Relies on iteration and casts; knows no operator.
-// Threads split results; where these are few and long, each is made of pieces that only its shape
-// decides, so results do not depend on threads.
+// reduction.h — the geometry of reductions: the dimensions that are reduced, the memory of each
+// result's elements, and the direction of the walk, along rows (the innermost memory is reduced) or
+// across them (it is kept, so that many results advance together). A reducer processes a run of
+// elements, as contiguous values of its own load type. Relies on iteration and casts; knows no
+// operator. Threads split results; where these are few and long, each is made of pieces that only
+// its shape decides, so results do not depend on threads.
 #ifndef ET_REDUCTION_H
 #define ET_REDUCTION_H
 
@@ -47,8 +47,8 @@ void eti_reduction_init(eti_reduction *r, const et_tensor *in, et_tensor *const 
 void eti_reduce(const eti_reduction *r, eti_iter *reduced, const eti_reducer *reducer,
                 const char *p, ptrdiff_t stride, size_t w, const void *centers, void *acc);
 
-// For who finds results by eti_reduce alone, with reducers that merge: lets it reduce few long
-// results in pieces on several threads.
+// Lets eti_reduce cut few long results into pieces for several threads. For callers that use
+// eti_reduce alone, with reducers that merge.
 void eti_reduction_split(const et_kernel_ctx *ctx, eti_reduction *r);
 
 // Calls fn for blocks of at most ETI_REDUCE_BLOCK neighbouring results, on several threads.

@@ -152,8 +152,8 @@ static void resize_rows(void *opaque, size_t begin, size_t end) {
 
 et_status eti_resize_u8_run(const et_kernel_ctx *ctx, const eti_resize_u8 *r) {
   ET_CHECK(!r->antialias || r->scale[1] < (double)(WEIGHTS / 2 - 2), ctx->err, ET_NOT_SUPPORTED,
-           "bytes are made %g times narrower, at most %d; resize twice, or as floats", r->scale[1],
-           WEIGHTS / 2 - 3);
+           "images of u8: expected a scale of at most %d to 1, got %g; resize twice, or as floats",
+           WEIGHTS / 2 - 3, r->scale[1]);
   job j = {.r = r, .height = axis_of(r, 0), .width = axis_of(r, 1)};
   const size_t row = (size_t)r->out->sizes[3];
   et_parallel_for(ctx->pool, resize_rows, &j, r->out->numel / row, 1 + 4096 / row);

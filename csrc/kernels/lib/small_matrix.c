@@ -33,7 +33,7 @@ static layout layout_of(const et_tensor *t, bool is_vector, bool transposed) {
     l = (layout){(size_t)t->sizes[last - 1], (size_t)t->sizes[last], t->strides[last - 1] * bytes,
                  t->strides[last] * bytes};
   if (transposed) l = (layout){l.columns, l.rows, l.column, l.row};
-  // Rows that follow one another are one: small matrices cost what the calls cost.
+  // Adjacent rows are converted as one: a small matrix costs no more than its calls.
   if (l.rows > 1 && l.row == l.column * (ptrdiff_t)l.columns)
     l = (layout){1, l.rows * l.columns, 0, l.column};
   return l;
@@ -83,7 +83,7 @@ et_status eti_matrix_resize(const et_kernel_ctx *ctx, et_tensor *out, const eti_
                             size_t rank, size_t rows, size_t columns) {
   eti_shape shape = *batch;
   ET_CHECK(shape.rank + rank <= ET_MAX_RANK, ctx->err, ET_NOT_SUPPORTED,
-           "results of rank %zu, the limit is %d", shape.rank + rank, ET_MAX_RANK);
+           "expected results of rank %d or less, got %zu", ET_MAX_RANK, shape.rank + rank);
   if (rank > 0) shape.sizes[shape.rank++] = (int32_t)rows;
   if (rank > 1) shape.sizes[shape.rank++] = (int32_t)columns;
   return eti_resize(ctx, out, &shape);
@@ -94,15 +94,15 @@ et_status eti_matrix_arg(const et_kernel_ctx *ctx, et_value *const *args, size_t
   et_tensor *t;
   ET_TRY(eti_arg_tensor(ctx, args, i, &t));
   ET_CHECK(eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT), ctx->err, ET_NOT_SUPPORTED,
-           "%s: not defined for %s, needs f32 or f64", op, et_dtype_name((et_dtype)t->dtype));
-  ET_CHECK(t->rank >= 2, ctx->err, ET_INVALID_ARGUMENT, "%s: rank %d, needs at least 2", op,
+           "%s: expected f32 or f64, got %s", op, et_dtype_name((et_dtype)t->dtype));
+  ET_CHECK(t->rank >= 2, ctx->err, ET_INVALID_ARGUMENT, "%s: expected rank 2 or more, got %d", op,
            (int)t->rank);
   const int32_t rows = t->sizes[t->rank - 2u], columns = t->sizes[t->rank - 1u];
   ET_CHECK(!square || rows == columns, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: matrices of %d by %d, needs square ones", op, (int)rows, (int)columns);
+           "%s: expected square matrices, got %d by %d", op, (int)rows, (int)columns);
   ET_CHECK(rows <= ETI_MATRIX_SIDE && columns <= ETI_MATRIX_SIDE, ctx->err, ET_NOT_SUPPORTED,
-           "%s: matrices of %d by %d, the limit is %d", op, (int)rows, (int)columns,
-           ETI_MATRIX_SIDE);
+           "%s: expected matrices of at most %d rows and columns, got %d by %d", op,
+           ETI_MATRIX_SIDE, (int)rows, (int)columns);
   *out = t;
   return ET_OK;
 }
@@ -112,8 +112,8 @@ et_status eti_arg_result(const et_kernel_ctx *ctx, et_value *const *args, size_t
   et_tensor *t;
   ET_TRY(eti_arg_tensor(ctx, args, i, &t));
   ET_CHECK(t->dtype == (uint8_t)dtype, ctx->err, ET_INVALID_ARGUMENT,
-           "argument %zu: result is %s, needs %s", i, et_dtype_name((et_dtype)t->dtype),
-           et_dtype_name(dtype));
+           "argument %zu: expected a result of %s, got %s", i, et_dtype_name(dtype),
+           et_dtype_name((et_dtype)t->dtype));
   *out = t;
   return ET_OK;
 }
@@ -156,8 +156,8 @@ et_status eti_matrix_run(const et_kernel_ctx *ctx, size_t count, size_t n, eti_m
   }
   const size_t fit = ctx->scratch_bytes / LINE / r.slot;
   ET_CHECK(fit > 0 || count == 0, ctx->err, ET_OUT_OF_RESOURCES,
-           "matrices need %zu bytes of scratch, there are %zu; prepare asks for them",
-           r.slot * LINE, ctx->scratch_bytes);
+           "matrices: expected %zu bytes of scratch, got %zu; prepare asks for them", r.slot * LINE,
+           ctx->scratch_bytes);
   r.scratch = ctx->scratch;
   r.n_slots = ctx->pool == NULL ? 1 : ctx->pool->n_threads;
   if (r.n_slots > fit) r.n_slots = fit;

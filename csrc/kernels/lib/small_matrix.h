@@ -13,7 +13,7 @@ enum {
 
 // Sizes of the batch: all dimensions but the last `less`.
 eti_shape eti_batch_of(const et_tensor *t, size_t less);
-// Where matrix (or vector, less = 1) i of a batch begins; t's batch broadcasts to it.
+// The first element of matrix (or vector, less = 1) i of a batch, to which t's batch broadcasts.
 char *eti_matrix_at(const et_tensor *t, const eti_shape *batch, size_t i, size_t less);
 
 // Copies matrix i, transposed when asked to. The stored one may be given as a vector, n × 1.
@@ -46,11 +46,12 @@ et_status eti_matrix_run(const et_kernel_ctx *ctx, size_t count, size_t n, eti_m
                          void *job);
 // The first of `count` matrices whose number in info (i32) is not 0, or count; that number.
 size_t eti_first_failed(const et_tensor *info, const eti_shape *batch, size_t count, size_t *at);
-// For every operator of matrices: asks for the scratch that matrices of arguments 0 and 1 need.
+// The prepare step of all operators of matrices: claims the scratch that matrices of arguments 0
+// and 1 need.
 et_status eti_matrix_prepare(et_prepare_ctx *ctx, et_value *const *args);
 
-// How many matrices a batch has; none where no result has elements, since a batch of nothing may be
-// of any size.
+// The number of matrices of a batch; 0 where no result has elements, since an empty batch may be of
+// any size.
 static inline size_t eti_matrix_count(bool any, const eti_shape *batch) {
   size_t n = any ? 1 : 0;
   for (size_t d = 0; d < batch->rank && any; d++) n *= (size_t)batch->sizes[d];

@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Of types of at most 4 bytes, keys fit in 32 bits.
+// Keys of types of at most 4 bytes fit in 32 bits.
 typedef uint64_t (*eti_key_fn)(const void *element);
 
-// Of a floating-point type of so many bytes; other types may have it, too.
+// The key of NaN in a floating-point type of so many bytes. Other types may use the value, too.
 #define ETI_KEY_NAN(bytes) ((bytes) == 8 ? UINT64_MAX : UINT32_MAX)
 
 extern const eti_key_fn eti_sort_keys[ET_DTYPE_COUNT];  // NULL where there is no order
@@ -27,8 +27,8 @@ extern const eti_keys_fn eti_sort_key_rows[ET_DTYPE_COUNT];
 uint64_t *eti_sort_by_key(uint64_t *a, uint64_t *b, size_t n);
 
 // The positions (lower 32 bits) of n < 2^32 elements of a dtype in order, those of equal elements
-// ascending, in work or work + n. flip: all ones of the keys' width to sort descending. Where keys
-// have 32 bits they stay in the upper bits, flipped.
+// ascending, in work or work + n. flip: all ones of the keys' width to sort descending. Keys of 32
+// bits stay in the upper bits, flipped.
 uint64_t *eti_sort_positions(uint8_t dtype, const char *p, ptrdiff_t stride, size_t n,
                              uint64_t flip, uint64_t *work);
 

@@ -116,7 +116,7 @@ static enum kind choose_kind(eti_copy_plan *plan) {
       return TRANSPOSE;
     }
   }
-  // A short innermost axis makes the loop around it dear: exchange the two.
+  // A short innermost axis makes the loop around it costly: exchange the two.
   if (last > 0 && inner->n < 8 && inner[-1].n > inner->n) move_axis(plan, last - 1, last);
   return plan->cast == NULL ? STRIDED : CAST;
 }

@@ -2,9 +2,9 @@
 // elements without computing. A plan lists axes (count, destination stride, source stride);
 // finishing it drops, sorts and merges axes and picks an inner loop. A finished plan can be run on
 // any pair of base pointers, so kernels keep it from their prepare step. Relies on et_tensor,
-// cast.h and micro/transpose.h. Checks nothing about memory: whoever builds a plan has proven that
-// every address of it lies inside its tensors. Overlap of source and destination is harmless
-// (values then are unspecified).
+// cast.h and micro/transpose.h. Checks no memory: the builder of a plan has proven that every
+// address of it lies inside its tensors. Overlap of source and destination is harmless (values then
+// are unspecified).
 #ifndef ET_STRIDED_COPY_H
 #define ET_STRIDED_COPY_H
 
@@ -83,8 +83,8 @@ void eti_fill_window(const et_pool *pool, void *dst, const eti_window *to, const
 // element counts. False when no list of axes expresses it: then eti_copy_in_order does it.
 bool eti_plan_reshape(eti_copy_plan *plan, const et_tensor *dst, const et_tensor *src);
 
-// The slow way: element k of src, counted in logical order, becomes element (k + shift) mod numel
-// of dst. Equal element types and counts; shift < numel.
+// A copy without a plan: element k of src, counted in logical order, becomes element (k + shift)
+// mod numel of dst. Equal element types and counts; shift < numel.
 void eti_copy_in_order(const et_tensor *dst, const et_tensor *src, size_t shift);
 
 // dst[...] = src[...] for tensors of one shape and any layouts, converting when the element types

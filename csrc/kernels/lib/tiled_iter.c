@@ -1,5 +1,6 @@
 // tiled_iter.c — see tiled_iter.h. A tile is one cache line of an input wide, so that each line is
-// read once, and PIECE of the output's elements long; its turned copies stay in the first cache.
+// read once, and PIECE of the output's elements long; its transposed copies stay in the first
+// cache.
 #include "kernels/lib/tiled_iter.h"
 
 #include "kernels/micro/transpose.h"

@@ -26,7 +26,7 @@ static et_status choose_gelu(const et_kernel_ctx *ctx, et_value *const *args,
   ET_TRY(eti_arg_string(ctx, args, 1, &approximate));
   const bool tanh_form = approximate != NULL && strcmp(approximate, "tanh") == 0;
   ET_CHECK(tanh_form || (approximate != NULL && strcmp(approximate, "none") == 0), ctx->err,
-           ET_INVALID_ARGUMENT, "approximate \"%s\": needs \"none\" or \"tanh\"",
+           ET_INVALID_ARGUMENT, "approximate: expected \"none\" or \"tanh\", got \"%s\"",
            approximate != NULL ? approximate : "None");
   *op = tanh_form ? &gelu_tanh_op : &gelu_op;
   return ET_OK;
@@ -94,7 +94,7 @@ et_status op_glu_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_TRY(eti_wrap_dim(ctx, wanted, self->rank, &dim));
   ET_CHECK(self->rank > 0 && self->sizes[dim] % 2 == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "self: dimension %zu must be there and even to be halved", dim);
+           "self: expected dimension %zu to exist and to have an even size", dim);
   eti_shape half = eti_shape_of(self);
   half.sizes[dim] /= 2;
   const et_dtype compute = eti_compute_type((et_dtype)self->dtype);

@@ -1,7 +1,7 @@
-// arg_reduce.c — where the extremes are: argmax, argmin, max and min with indices.
-// NaN counts as the greatest (and, for argmin and min, the least) value and the first of equal
-// elements wins, as in ATen. Along a line the extreme of a block is found first, its place only
-// where it is better than what was; across lines many advance together.
+// arg_reduce.c — positions of extremes: argmax, argmin, max and min with indices. NaN counts as the
+// greatest (and, for argmin and min, the least) value and the first of equal elements wins, as in
+// ATen. Along a line the extreme of a block is found first, its place only where it is better than
+// the best so far; across lines many advance together.
 #include "kernels/kernel.h"
 #include "kernels/micro/eltwise/eltwise.h"
 #include "kernels/micro/rows/row_reduce.h"
@@ -176,7 +176,7 @@ static void arg_results(void *ctx, const eti_result_block *block) {
 }
 
 static et_status check_indices(const et_kernel_ctx *ctx, const et_tensor *indices) {
-  ET_CHECK(indices->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT, "indices: dtype %s, needs i64",
+  ET_CHECK(indices->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT, "indices: expected i64, got %s",
            et_dtype_name((et_dtype)indices->dtype));
   return ET_OK;
 }
@@ -193,7 +193,7 @@ static et_status arg_reduce(et_kernel_ctx *ctx, const et_tensor *in, et_tensor *
   for (size_t k = 0; k < n_outs; k++) ET_TRY(eti_resize(ctx, outs[k], shape));
   if (outs[0]->numel == 0) return ET_OK;
   ET_CHECK(in->numel != 0, ctx->err, ET_INVALID_ARGUMENT,
-           "the extreme of no elements is undefined");
+           "the maximum or minimum of no elements is undefined");
   eti_reduction r;
   eti_reduction_init(&r, in, outs, n_outs, mask, keepdim, true);
   eti_reduction_run(ctx, &r, arg_results, job);

@@ -58,7 +58,7 @@ static size_t area_of(const image *im) {
   return (size_t)(im->sizes[0] * im->sizes[1] * im->sizes[2]);
 }
 
-// Where in L tap k of position s lies; false when outside.
+// Finds the position in L of tap k of position s; false when outside.
 static bool large_of(const backward *b, const int64_t s[3], const int64_t k[3], int64_t l[3]) {
   for (size_t d = 0; d < 3; d++) {
     l[d] = s[d] * b->stride[d] - b->padding[d] + k[d] * b->dilation[d];
@@ -67,7 +67,7 @@ static bool large_of(const backward *b, const int64_t s[3], const int64_t k[3], 
   return true;
 }
 
-// Which position of S reaches l with tap k; false when none.
+// Finds the position of S that reaches l with tap k; false when none does.
 static bool small_of(const backward *b, const int64_t l[3], const int64_t k[3], int64_t s[3]) {
   for (size_t d = 0; d < 3; d++) {
     const int64_t from = l[d] + b->padding[d] - k[d] * b->dilation[d];
@@ -170,21 +170,21 @@ static et_status read_list(const et_kernel_ctx *ctx, et_value *const *args, size
 
 static et_status check_images(const et_kernel_ctx *ctx, const et_tensor *grad, const et_tensor *x,
                               const et_tensor *w) {
-  ET_CHECK(w->rank >= 3 && w->rank <= 5 && x->rank == w->rank && grad->rank == w->rank, ctx->err,
-           ET_INVALID_ARGUMENT,
-           "convolution_backward: ranks of gradient, input and weight are %d, %d, %d; needs 3, 4 "
-           "or 5 for all",
-           (int)grad->rank, (int)x->rank, (int)w->rank);
   ET_CHECK(
-      eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && grad->dtype == x->dtype &&
-          w->dtype == x->dtype,
-      ctx->err, ET_INVALID_ARGUMENT,
-      "convolution_backward: gradient is %s, input %s, weight %s; needs one floating-point type",
-      et_dtype_name((et_dtype)grad->dtype), et_dtype_name((et_dtype)x->dtype),
-      et_dtype_name((et_dtype)w->dtype));
+      w->rank >= 3 && w->rank <= 5 && x->rank == w->rank && grad->rank == w->rank, ctx->err,
+      ET_INVALID_ARGUMENT,
+      "convolution_backward: expected rank 3, 4 or 5 for all, got gradient %d, input %d, weight %d",
+      (int)grad->rank, (int)x->rank, (int)w->rank);
+  ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && grad->dtype == x->dtype &&
+               w->dtype == x->dtype,
+           ctx->err, ET_INVALID_ARGUMENT,
+           "convolution_backward: expected one floating-point type, got gradient %s, input %s, "
+           "weight %s",
+           et_dtype_name((et_dtype)grad->dtype), et_dtype_name((et_dtype)x->dtype),
+           et_dtype_name((et_dtype)w->dtype));
   ET_CHECK(grad->sizes[0] == x->sizes[0], ctx->err, ET_INVALID_ARGUMENT,
-           "convolution_backward: %d images of gradient, %d of input", (int)grad->sizes[0],
-           (int)x->sizes[0]);
+           "convolution_backward: expected as many images of gradient as of input, got %d and %d",
+           (int)grad->sizes[0], (int)x->sizes[0]);
   return ET_OK;
 }
 
@@ -194,7 +194,7 @@ static et_status check_geometry(const et_kernel_ctx *ctx, int64_t groups, backwa
   ET_CHECK(groups >= 1 && groups <= INT32_MAX && w->sizes[0] % groups == 0 &&
                s->sizes[1] == w->sizes[0] && l->sizes[1] == (int64_t)w->sizes[1] * groups,
            ctx->err, ET_INVALID_ARGUMENT,
-           "convolution_backward: images of %d and %d channels do not fit a weight of %d x %d "
+           "convolution_backward: %d and %d channels of images do not match a weight of %d x %d "
            "channels in %lld groups",
            (int)s->sizes[1], (int)l->sizes[1], (int)w->sizes[0], (int)w->sizes[1],
            (long long)groups);
@@ -206,9 +206,8 @@ static et_status check_geometry(const et_kernel_ctx *ctx, int64_t groups, backwa
     const int64_t room = b->large.sizes[d] + 2 * b->padding[d] - reach;
     const int64_t size = room < 0 ? 0 : room / b->stride[d] + 1;
     ET_CHECK(b->taps.sizes[d] > 0 && b->small.sizes[d] == size, ctx->err, ET_INVALID_ARGUMENT,
-             "convolution_backward: sizes %lld and %lld do not belong together with kernel size "
-             "%lld (padding %lld, stride %lld, "
-             "dilation %lld)",
+             "convolution_backward: sizes %lld and %lld do not match kernel size %lld (padding "
+             "%lld, stride %lld, dilation %lld)",
              (long long)b->small.sizes[d], (long long)b->large.sizes[d],
              (long long)b->taps.sizes[d], (long long)b->padding[d], (long long)b->stride[d],
              (long long)b->dilation[d]);
@@ -216,7 +215,7 @@ static et_status check_geometry(const et_kernel_ctx *ctx, int64_t groups, backwa
   return ET_OK;
 }
 
-// An output that the mask asks for, resized; NULL when it does not.
+// An output that output_mask asks for, resized; NULL when it does not.
 static et_status read_out(const et_kernel_ctx *ctx, et_value *const *args, size_t i, bool wanted,
                           const et_tensor *x, const eti_shape *shape, et_tensor **out) {
   *out = NULL;
@@ -250,13 +249,14 @@ static et_status read_backward(const et_kernel_ctx *ctx, et_value *const *args, 
   b->small = image_of(b->transposed ? x : grad);
   b->large = image_of(b->transposed ? grad : x);
   b->taps = image_of(w);
-  if (b->transposed) {  // what output_padding added is beyond the reach of every tap
+  if (b->transposed) {  // rows that output_padding added are beyond the reach of every tap
     for (size_t d = 0; d < 3; d++) {
-      ET_CHECK(output_padding[d] == 0 || output_padding[d] < b->stride[d] ||
-                   output_padding[d] < b->dilation[d],
-               ctx->err, ET_INVALID_ARGUMENT,
-               "convolution_backward: output_padding is %lld, needs less than stride or dilation",
-               (long long)output_padding[d]);
+      ET_CHECK(
+          output_padding[d] == 0 || output_padding[d] < b->stride[d] ||
+              output_padding[d] < b->dilation[d],
+          ctx->err, ET_INVALID_ARGUMENT,
+          "convolution_backward: output_padding: expected less than stride or dilation, got %lld",
+          (long long)output_padding[d]);
       b->large.sizes[d] -= output_padding[d];
     }
   }
@@ -273,7 +273,7 @@ et_status op_convolution_backward_out(et_kernel_ctx *ctx, et_value *const *args)
   ET_TRY(read_backward(ctx, args, &b));
   ET_TRY(eti_arg_bools(ctx, args, 10, mask, 3, &n));
   ET_CHECK(n == 3, ctx->err, ET_INVALID_ARGUMENT,
-           "convolution_backward: output_mask has %zu entries, needs 3", n);
+           "convolution_backward: output_mask: expected 3 entries, got %zu", n);
   const et_tensor *const grad = args[0]->as.tensor, *const x = args[1]->as.tensor,
                          *const w = args[2]->as.tensor;
   const eti_shape shapes[3] = {
@@ -378,22 +378,22 @@ static et_status check_unpool(const et_kernel_ctx *ctx, const et_tensor *grad, c
                               const et_tensor *indices, const et_tensor *out) {
   const char *const op = "max_pool2d_with_indices_backward";
   ET_CHECK((x->rank == 3 || x->rank == 4) && grad->rank == x->rank, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input has rank %d and gradient %d, needs 3 or 4 for both", op, (int)x->rank,
+           "%s: expected rank 3 or 4 for both, got input %d and gradient %d", op, (int)x->rank,
            (int)grad->rank);
   ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && grad->dtype == x->dtype &&
                out->dtype == x->dtype,
            ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input is %s, gradient %s, out %s; needs one floating-point type", op,
+           "%s: expected one floating-point type, got input %s, gradient %s, out %s", op,
            et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)grad->dtype),
            et_dtype_name((et_dtype)out->dtype));
   ET_CHECK(indices->dtype == ET_I64 && eti_same_shape(indices, grad), ctx->err, ET_INVALID_ARGUMENT,
-           "%s: indices need i64 and the gradient's shape", op);
+           "%s: indices: expected i64 and the gradient's shape", op);
   ET_CHECK(out != grad && out != x && out != indices, ctx->err, ET_INVALID_ARGUMENT,
            "%s: out is also an input", op);
   for (size_t d = 0; d + 2 < x->rank; d++) {
     ET_CHECK(grad->sizes[d] == x->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
-             "%s: gradient has size %d in dimension %zu, input %d", op, (int)grad->sizes[d], d,
-             (int)x->sizes[d]);
+             "%s: gradient: dimension %zu: expected size %d, as input, got %d", op, d,
+             (int)x->sizes[d], (int)grad->sizes[d]);
   }
   const int64_t size = (int64_t)x->sizes[x->rank - 2] * x->sizes[x->rank - 1];
   const int64_t *const data = indices->data;
@@ -407,7 +407,7 @@ static et_status check_unpool(const et_kernel_ctx *ctx, const et_tensor *grad, c
   return ET_OK;
 }
 
-// The window's arguments say nothing that the indices do not.
+// The window's arguments are redundant: the indices say where each maximum was.
 et_status op_max_pool2d_with_indices_backward_grad_input(et_kernel_ctx *ctx,
                                                          et_value *const *args) {
   et_tensor *grad, *x, *indices, *out;

@@ -72,7 +72,7 @@
 
 // ---- powers
 
-// By squaring, modulo 2^bits. Negative exponents: what remains of 1 / a^|e| in integers.
+// Powers by squaring, modulo 2^bits. Negative exponents give 1 / a^|e| truncated to an integer.
 static inline uint64_t integer_power(uint64_t a, uint64_t e) {
   uint64_t r = 1;
   for (; e != 0; e >>= 1, a *= a) {
@@ -180,7 +180,7 @@ static et_status read_alpha(const et_kernel_ctx *ctx, et_value *const *args, et_
                             eti_scalar *alpha) {
   ET_TRY(eti_arg_scalar(ctx, args, 2, alpha));
   ET_CHECK(!(alpha->is_float && eti_is_integral(compute)), ctx->err, ET_INVALID_ARGUMENT,
-           "alpha is %g, which integer operands cannot use", alpha->d);
+           "alpha: expected an integer for integer operands, got %g", alpha->d);
   return ET_OK;
 }
 
@@ -302,7 +302,7 @@ et_status op_div_mode_out(et_kernel_ctx *ctx, et_value *const *args) {
   if (mode == NULL) return eti_binary_run(ctx, args, &div_out_op, 3, NULL);
   const bool floors = strcmp(mode, "floor") == 0;
   ET_CHECK(floors || strcmp(mode, "trunc") == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "rounding_mode \"%s\": needs \"floor\", \"trunc\" or None", mode);
+           "rounding_mode: expected \"floor\", \"trunc\" or None, got \"%s\"", mode);
   if (eti_is_half_div(args)) return eti_half_div_run(ctx, args, 3, floors);
   return eti_binary_run(ctx, args, floors ? &div_floor_op : &div_trunc_op, 3, NULL);
 }

@@ -34,7 +34,8 @@ et_status op_conj_physical_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &out));
   ET_TRY(eti_check_same_dtype(ctx, x, out, "self and out"));
-  ET_CHECK(x->dtype != ET_C32, ctx->err, ET_NOT_SUPPORTED, "_conj_physical: c32 is not supported");
+  ET_CHECK(x->dtype != ET_C32, ctx->err, ET_NOT_SUPPORTED,
+           "_conj_physical: not defined for dtype c32");
   ET_TRY(eti_resize_like(ctx, out, x));
   if (out->numel == 0) return ET_OK;
   if (!eti_is_complex((et_dtype)x->dtype)) return eti_copy_tensor(ctx, out, x);

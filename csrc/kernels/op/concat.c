@@ -3,8 +3,8 @@
 // Relies on copy_op.h and promote.h.
 #include "kernels/lib/copy_op.h"
 
-// What both need to know of their list: the output's shape and the dimension along which parts
-// follow one another.
+// The joined list of cat or stack: the output's shape and the dimension along which parts follow
+// one another.
 typedef struct joined {
   et_value *const *list;
   size_t n, dim;
@@ -16,10 +16,11 @@ static et_status joined_args(const et_kernel_ctx *ctx, et_value *const *args, jo
   eti_promotion types = ETI_PROMOTION_NONE;
   ET_TRY(eti_arg_tensors(ctx, args, 0, &j->list, &j->n));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &j->out));
-  ET_CHECK(j->n > 0, ctx->err, ET_INVALID_ARGUMENT, "an empty list of tensors cannot be joined");
+  ET_CHECK(j->n > 0, ctx->err, ET_INVALID_ARGUMENT, "expected 1 tensor or more to join, got none");
   for (size_t k = 0; k < j->n; k++) {
     const et_tensor *t = eti_list_tensor(j->list, k);
-    ET_CHECK(t != NULL, ctx->err, ET_INVALID_PROGRAM, "tensor %zu of the list is absent", k);
+    ET_CHECK(t != NULL, ctx->err, ET_INVALID_PROGRAM,
+             "tensor %zu of the list: expected a tensor, got None", k);
     eti_promote_tensor(&types, t);
   }
   const et_dtype type = eti_promote_result(&types);
@@ -41,7 +42,8 @@ static et_status cat_shape(const et_kernel_ctx *ctx, et_value *const *args, join
   ET_TRY(eti_arg_int(ctx, args, 1, &dim));
   for (size_t k = 0; k < j->n; k++) {
     const et_tensor *t = eti_list_tensor(j->list, k);
-    ET_CHECK(t->rank > 0, ctx->err, ET_INVALID_ARGUMENT, "cat: tensor %zu has no dimensions", k);
+    ET_CHECK(t->rank > 0, ctx->err, ET_INVALID_ARGUMENT,
+             "cat: tensor %zu: expected rank 1 or more, got 0", k);
     if (is_skipped(t)) continue;
     if (first == NULL) {
       first = t;
@@ -54,12 +56,13 @@ static et_status cat_shape(const et_kernel_ctx *ctx, et_value *const *args, join
       char found[ETI_SHAPE_TEXT], needed[ETI_SHAPE_TEXT];
       const eti_shape own = eti_shape_of(t), other = eti_shape_of(first);
       return ET_FAIL(ctx->err, ET_INVALID_ARGUMENT,
-                     "cat: tensor %zu has shape %s, needs %s except in dimension %zu", k,
-                     eti_shape_text(&own, found), eti_shape_text(&other, needed), j->dim);
+                     "cat: tensor %zu: expected shape %s except in dimension %zu, got %s", k,
+                     eti_shape_text(&other, needed), j->dim, eti_shape_text(&own, found));
     }
     total += t->sizes[j->dim];
     ET_CHECK(total <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "cat: the sizes in dimension %zu add up to %lld", j->dim, (long long)total);
+             "cat: dimension %zu: the sizes add up to %lld, which is too large", j->dim,
+             (long long)total);
   }
   if (first == NULL) {
     j->shape = (eti_shape){.rank = 1};
@@ -156,13 +159,14 @@ static et_status stack_shape(const et_kernel_ctx *ctx, et_value *const *args, jo
   ET_TRY(eti_arg_int(ctx, args, 1, &dim));
   const et_tensor *first = eti_list_tensor(j->list, 0);
   ET_CHECK(first->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
-           "stack: rank %d, needs less than %d", (int)first->rank, ET_MAX_RANK);
+           "stack: expected rank below %d, got %d", ET_MAX_RANK, (int)first->rank);
   ET_TRY(eti_wrap_dim(ctx, dim, first->rank + 1u, &j->dim));
   for (size_t k = 1; k < j->n; k++) {
     ET_CHECK(eti_same_shape(first, eti_list_tensor(j->list, k)), ctx->err, ET_INVALID_ARGUMENT,
-             "stack: tensor %zu has another shape than tensor 0", k);
+             "stack: tensor %zu: expected the shape of tensor 0", k);
   }
-  ET_CHECK(j->n <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "stack: %zu tensors", j->n);
+  ET_CHECK(j->n <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "stack: %zu tensors are too many",
+           j->n);
   eti_window view = eti_window_of(first);
   eti_window_insert(&view, j->dim, (int32_t)j->n, 0);
   j->shape = view.shape;

@@ -1,7 +1,6 @@
 // copy.c — operators that copy a whole tensor: as it is, into another element type, broadcast, or
 // several times over. Relies on copy_op.h and cast.h. The output's own dim order decides where an
-// element lands; memory_format and dim_order arguments were already turned into that order by the
-// exporter.
+// element lands; the exporter already gave it the order of memory_format and dim_order arguments.
 #include "kernels/lib/copy_op.h"
 
 #include <string.h>
@@ -102,14 +101,16 @@ static et_status plan_repeat(const et_kernel_ctx *ctx, et_value *const *args, et
   eti_shape shape;
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_TRY(eti_arg_ints(ctx, args, 1, repeats, ET_MAX_RANK, &shape.rank));
-  ET_CHECK(shape.rank >= self->rank, ctx->err, ET_INVALID_ARGUMENT,
-           "repeat: %zu counts for a tensor of rank %d", shape.rank, (int)self->rank);
+  ET_CHECK(
+      shape.rank >= self->rank, ctx->err, ET_INVALID_ARGUMENT,
+      "repeat: expected a count for each new and old dimension, got %zu for a tensor of rank %d",
+      shape.rank, (int)self->rank);
   const size_t added = shape.rank - self->rank;
   const eti_window from = eti_window_of(self);
   for (size_t d = 0; d < shape.rank; d++) {
     const int64_t own = d < added ? 1 : from.shape.sizes[d - added];
     ET_CHECK(repeats[d] >= 0 && repeats[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "repeat: count %lld", (long long)repeats[d]);
+             "repeat: count: expected 0 or more, got %lld", (long long)repeats[d]);
     ET_TRY(eti_checked_size(ctx, own * repeats[d], "repeat", &shape.sizes[d]));
   }
   ET_TRY(eti_resize(ctx, out, &shape));

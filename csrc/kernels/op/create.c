@@ -53,7 +53,7 @@ static void fill_range(void *opaque, size_t begin, size_t end) {
 static et_status fill_with(const et_kernel_ctx *ctx, et_tensor *out, const eti_scalar *value) {
   fill_ctx f = {.data = out->data, .item = et_dtype_bytes((et_dtype)out->dtype)};
   ET_CHECK(eti_scalar_store(value, (et_dtype)out->dtype, f.element), ctx->err, ET_NOT_SUPPORTED,
-           "cannot fill a tensor of %s", et_dtype_name((et_dtype)out->dtype));
+           "a tensor of %s cannot be filled", et_dtype_name((et_dtype)out->dtype));
   et_parallel_for(ctx->pool, fill_range, &f, out->numel, 65536);
   return ET_OK;
 }
@@ -126,11 +126,12 @@ et_status op_fill_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 1, &value));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_CHECK(value->rank == 0 && value->numel == 1, ctx->err, ET_INVALID_ARGUMENT,
-           "argument 1: the value to fill with has rank %u, needs 0", (unsigned)value->rank);
+           "argument 1: expected a value of rank 0, got %u", (unsigned)value->rank);
   fill_ctx f = {.item = et_dtype_bytes((et_dtype)out->dtype)};
   const eti_cast_fn cast = eti_casts[value->dtype][out->dtype];
-  ET_CHECK(cast != NULL, ctx->err, ET_NOT_SUPPORTED, "cannot fill a tensor of %s from one of %s",
-           et_dtype_name((et_dtype)out->dtype), et_dtype_name((et_dtype)value->dtype));
+  ET_CHECK(cast != NULL, ctx->err, ET_NOT_SUPPORTED,
+           "a tensor of %s cannot be filled from one of %s", et_dtype_name((et_dtype)out->dtype),
+           et_dtype_name((et_dtype)value->dtype));
   cast(f.element, 0, value->data, 0, 1);
   ET_TRY(eti_resize_like(ctx, out, self));
   f.data = out->data;
@@ -155,12 +156,13 @@ et_status op_scalar_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
 static et_status arange_length(const et_kernel_ctx *ctx, const eti_scalar *start,
                                const eti_scalar *end, const eti_scalar *step, int32_t *n) {
   double length;
-  ET_CHECK(step->d != 0.0, ctx->err, ET_INVALID_ARGUMENT, "arange: the step is 0");
+  ET_CHECK(step->d != 0.0, ctx->err, ET_INVALID_ARGUMENT, "arange: step: expected other than 0");
   ET_CHECK(isfinite(start->d) && isfinite(end->d) && isfinite(step->d), ctx->err,
-           ET_INVALID_ARGUMENT, "arange: from %g to %g in steps of %g has no length", start->d,
-           end->d, step->d);
+           ET_INVALID_ARGUMENT, "arange: from %g to %g in steps of %g has no finite length",
+           start->d, end->d, step->d);
   ET_CHECK((step->d > 0.0) ? start->d <= end->d : start->d >= end->d, ctx->err, ET_INVALID_ARGUMENT,
-           "arange: from %g to %g cannot be walked in steps of %g", start->d, end->d, step->d);
+           "arange: a step of %g leads away from the end, from %g to %g", step->d, start->d,
+           end->d);
   if (!start->is_float && !end->is_float && !step->is_float) {
     // Differences of i64 fit in u64 once the signs are known.
     const bool up = step->i > 0;
@@ -229,7 +231,7 @@ static et_status run_arange(const et_kernel_ctx *ctx, const eti_scalar *start,
   ET_TRY(eti_resize(ctx, out, &shape));
   const et_dtype dtype = (et_dtype)out->dtype;
   ET_CHECK(eti_casts[ET_F64][dtype] != NULL && !eti_is_complex(dtype), ctx->err, ET_NOT_SUPPORTED,
-           "arange gives no %s", et_dtype_name(dtype));
+           "arange: not defined for dtype %s", et_dtype_name(dtype));
   arange_job job = {.dtype = dtype,
                     .data = out->data,
                     .start = start->d,

@@ -1,9 +1,9 @@
 // distance.c — p-norm distances between rows: _cdist_forward (rows of two matrices, batched) and
-// _pdist_forward (all pairs of one). Sixteen rows of b stand side by side in a tile, in pieces, and
-// every row of a meets them; each pair sums in order, so results do not depend on threads. Sums are
-// f64, but Euclidean distances of f32 and half types are summed in f32 by pieces of 128, fused. The
-// powers of an uncommon p are taken in the tensor's own precision. Relies on the cast table and
-// micro/distance.h. NaN stays NaN.
+// _pdist_forward (all pairs of one). Sixteen rows of b are interleaved in a tile, in pieces, and
+// every row of a is compared with them; each pair sums in order, so results do not depend on
+// threads. Sums are f64, but Euclidean distances of f32 and half types are summed in f32 by pieces
+// of 128, fused. The powers of an uncommon p are taken in the tensor's own precision. Relies on the
+// cast table and micro/rows/row_distance.h. NaN stays NaN.
 #include "kernels/kernel.h"
 #include "kernels/micro/rows/row_distance.h"
 #include "kernels/micro/eltwise/eltwise.h"
@@ -38,7 +38,7 @@ static eti_norm_kind kind_of(double p, bool is_f64) {
   return is_f64 ? ETI_NORM_POWER_F64 : ETI_NORM_POWER;
 }
 
-// The distance of a sum that is not of squares.
+// The distance that follows from a sum of powers other than squares.
 static double distance_of(const distance *d, double sum) {
   switch (d->kind) {
     case ETI_NORM_POWER:
@@ -115,7 +115,7 @@ typedef union tile_row {
   double d[TILE_PIECE];
 } tile_row;
 
-// What has been summed for TILE_ROWS rows of a: in f64, or in f32 where there is one piece only.
+// Partial sums for TILE_ROWS rows of a: in f64, or in f32 where there is one piece only.
 typedef struct tile_sums {
   double d[TILE_ROWS][ETI_TILE];
   float f[TILE_ROWS][ETI_TILE];
@@ -304,9 +304,10 @@ static void run_tiles(void *opaque, size_t begin, size_t end) {
 static et_status check_rows(const et_kernel_ctx *ctx, const char *op, const et_tensor *t,
                             const et_tensor *out, double p) {
   ET_CHECK(eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF) && t->dtype == out->dtype,
-           ctx->err, ET_INVALID_ARGUMENT, "%s: input is %s, out %s; needs one floating-point type",
-           op, et_dtype_name((et_dtype)t->dtype), et_dtype_name((et_dtype)out->dtype));
-  ET_CHECK(p >= 0.0, ctx->err, ET_INVALID_ARGUMENT, "%s: p is %g, needs 0 or more", op, p);
+           ctx->err, ET_INVALID_ARGUMENT,
+           "%s: expected one floating-point type, got input %s, out %s", op,
+           et_dtype_name((et_dtype)t->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(p >= 0.0, ctx->err, ET_INVALID_ARGUMENT, "%s: p: expected 0 or more, got %g", op, p);
   ET_CHECK(t != out, ctx->err, ET_INVALID_ARGUMENT, "%s: out is also an input", op);
   return ET_OK;
 }
@@ -321,7 +322,7 @@ static eti_shape batch_of(const et_tensor *t) {
   return shape;
 }
 
-// How far one step along each leading dimension of out takes a tensor.
+// A tensor's steps along each leading dimension of out.
 static void take_steps(const et_tensor *t, size_t lead, ptrdiff_t steps[ET_MAX_RANK]) {
   const size_t own = t->rank - 2u;
   for (size_t k = 0; k < own; k++) steps[lead - own + k] = t->sizes[k] == 1 ? 0 : t->strides[k];
@@ -339,12 +340,12 @@ et_status op_cdist_forward_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
   ET_TRY(check_rows(ctx, "cdist", a, out, d.p));
   ET_TRY(check_rows(ctx, "cdist", b, out, d.p));
-  ET_CHECK(
-      a->rank >= 2 && b->rank >= 2 && a->sizes[a->rank - 1] == b->sizes[b->rank - 1], ctx->err,
-      ET_INVALID_ARGUMENT,
-      "cdist: ranks %d and %d with rows of %d and %d elements, needs rank 2 or more and equal rows",
-      (int)a->rank, (int)b->rank, a->rank > 0 ? (int)a->sizes[a->rank - 1] : 0,
-      b->rank > 0 ? (int)b->sizes[b->rank - 1] : 0);
+  ET_CHECK(a->rank >= 2 && b->rank >= 2 && a->sizes[a->rank - 1] == b->sizes[b->rank - 1], ctx->err,
+           ET_INVALID_ARGUMENT,
+           "cdist: expected rank 2 or more and rows of one length, got ranks %d and %d with rows "
+           "of %d and %d elements",
+           (int)a->rank, (int)b->rank, a->rank > 0 ? (int)a->sizes[a->rank - 1] : 0,
+           b->rank > 0 ? (int)b->sizes[b->rank - 1] : 0);
   const eti_shape batch_a = batch_of(a), batch_b = batch_of(b);
   eti_shape shape;
   ET_TRY(eti_broadcast(ctx, &batch_a, &batch_b, &shape));
@@ -377,7 +378,7 @@ et_status op_pdist_forward_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_double(ctx, args, 1, &d.p));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_TRY(check_rows(ctx, "pdist", x, out, d.p));
-  ET_CHECK(x->rank == 2, ctx->err, ET_INVALID_ARGUMENT, "pdist: input has rank %d, needs 2",
+  ET_CHECK(x->rank == 2, ctx->err, ET_INVALID_ARGUMENT, "pdist: input: expected rank 2, got %d",
            (int)x->rank);
   const int64_t n = x->sizes[0], pairs = n * (n - 1) / 2;
   ET_CHECK(pairs <= INT32_MAX, ctx->err, ET_NOT_SUPPORTED,

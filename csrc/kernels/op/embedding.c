@@ -1,6 +1,6 @@
 // embedding.c — rows of a table chosen by indices. Moves bytes of any element type; every index is
-// checked. Relies on shape.h. A table or output that does not lie row by row is moved element by
-// element.
+// checked. Relies on shape.h. A table or output that does not lie row by row is moved element
+// by element.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 
@@ -79,7 +79,7 @@ static void embed_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Whether all indices, which are dense, are inside; no branch asks for each.
+// Whether all indices, which are dense, are inside, without a branch for each.
 static bool all_inside(const et_tensor *indices, int64_t n_rows) {
   bool outside = false;
   if (indices->dtype == ET_I64) {
@@ -97,19 +97,22 @@ et_status op_embedding_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 0, &w));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &indices));
   ET_TRY(eti_arg_tensor(ctx, args, 5, &out));
-  ET_CHECK(w->rank == 2, ctx->err, ET_INVALID_ARGUMENT, "embedding: weight has rank %d, needs 2",
-           (int)w->rank);
-  ET_CHECK(w->dtype == out->dtype, ctx->err, ET_INVALID_ARGUMENT, "embedding: weight is %s, out %s",
+  ET_CHECK(w->rank == 2, ctx->err, ET_INVALID_ARGUMENT,
+           "embedding: weight: expected rank 2, got %d", (int)w->rank);
+  ET_CHECK(w->dtype == out->dtype, ctx->err, ET_INVALID_ARGUMENT,
+           "embedding: expected one dtype, got weight %s, out %s",
            et_dtype_name((et_dtype)w->dtype), et_dtype_name((et_dtype)out->dtype));
   ET_CHECK(indices->dtype == ET_I64 || indices->dtype == ET_I32, ctx->err, ET_INVALID_ARGUMENT,
-           "embedding: indices are %s, needs i32 or i64", et_dtype_name((et_dtype)indices->dtype));
+           "embedding: indices: expected i32 or i64, got %s",
+           et_dtype_name((et_dtype)indices->dtype));
   ET_CHECK(indices->rank < ET_MAX_RANK && out != indices && out != w, ctx->err, ET_INVALID_ARGUMENT,
            "embedding: indices of rank %d are too many dimensions, or out is an input",
            (int)indices->rank);
   eti_shape shape = eti_shape_of(indices);
   shape.sizes[shape.rank++] = w->sizes[1];
   ET_TRY(eti_resize(ctx, out, &shape));
-  for (size_t i = 0; i < indices->numel && !all_inside(indices, w->sizes[0]); i++) {
+  const bool is_inside = all_inside(indices, w->sizes[0]);
+  for (size_t i = 0; !is_inside && i < indices->numel; i++) {
     const int64_t index = index_at(indices, i);
     ET_CHECK(index >= 0 && index < w->sizes[0], ctx->err, ET_INVALID_ARGUMENT,
              "embedding: index %lld at position %zu is outside of a table of %d rows",

@@ -1,7 +1,7 @@
 // embedding_bag.c — sums, means and maxima of bags of rows of a table: _embedding_bag and
 // _embedding_bag_forward_only. Every index and offset is checked. Sums are f64 and rounded once.
-// The three outputs beside the result are what the backward pass would want and have eager's
-// values. Relies on element.h.
+// The three outputs beside the result serve the backward pass and have eager's values. Relies on
+// element.h.
 #include "kernels/lib/element.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/eltwise/eltwise.h"
@@ -17,7 +17,7 @@ enum { COLUMNS = 256, ROWS = 64 };  // computed at a time
 
 typedef struct bags {
   const et_tensor *weight, *indices, *offsets, *scale;  // scale NULL: every row counts once
-  const et_tensor *out, *positions, *counts, *rows;     // what the schema calls out0 … out3
+  const et_tensor *out, *positions, *counts, *rows;     // out0 … out3 of the schema
   int64_t mode, padding;
   int64_t n, n_bags;  // indices and bags
 } bags;
@@ -36,7 +36,7 @@ static int64_t bag_begin(const bags *b, int64_t bag) {
   return at < 0 ? 0 : at < b->n ? at : b->n;
 }
 
-// Whether all indices lie in the table; no branch asks for each.
+// Whether all indices lie in the table, without a branch for each.
 static bool all_inside(const bags *b) {
   const uint64_t size = (uint64_t)b->weight->sizes[0];
   const ptrdiff_t step = b->indices->strides[0];
@@ -57,8 +57,8 @@ static et_status check_bags(const et_kernel_ctx *ctx, const bags *b) {
   for (int64_t i = 0; i < b->offsets->sizes[0]; i++) {
     const int64_t at = offset_at(b, i);
     ET_CHECK(at >= last && at <= b->n && (i > 0 || at == 0), ctx->err, ET_INVALID_ARGUMENT,
-             "embedding_bag: offset %lld is %lld; offsets begin with 0, never decrease and end "
-             "within the %lld indices",
+             "embedding_bag: offset %lld is %lld: expected offsets that begin with 0, never "
+             "decrease and end within the %lld indices",
              (long long)i, (long long)at, (long long)b->n);
     last = at;
   }
@@ -176,8 +176,8 @@ static void store_index(const et_tensor *t, ptrdiff_t at, int64_t value) {
   }
 }
 
-// offset2bag, bag_size, and max_indices where it is not what run_bag wrote. The last offset may
-// begin no bag.
+// Writes offset2bag, bag_size, and max_indices unless run_bag wrote it. The last offset may begin
+// no bag.
 static void describe_bag(const bags *b, int64_t bag) {
   const int64_t from = bag_begin(b, bag), to = bag < b->n_bags ? bag_begin(b, bag + 1) : from;
   int64_t count = 0;
@@ -208,23 +208,24 @@ static et_status read_inputs(const et_kernel_ctx *ctx, et_value *const *args, ba
   ET_TRY(eti_arg_int(ctx, args, 4, &b->mode));
   ET_TRY(eti_arg_optional_tensor(ctx, args, 6, &scale));
   ET_TRY(eti_arg_int(ctx, args, 8, &b->padding));
-  ET_CHECK(weight->rank == 2 && indices->rank == 1 && offsets->rank == 1, ctx->err,
-           ET_INVALID_ARGUMENT,
-           "embedding_bag: weight, indices and offsets have ranks %d, %d and %d, need 2, 1 and 1",
-           (int)weight->rank, (int)indices->rank, (int)offsets->rank);
+  ET_CHECK(
+      weight->rank == 2 && indices->rank == 1 && offsets->rank == 1, ctx->err, ET_INVALID_ARGUMENT,
+      "embedding_bag: weight, indices and offsets: expected ranks 2, 1 and 1, got %d, %d and %d",
+      (int)weight->rank, (int)indices->rank, (int)offsets->rank);
   ET_CHECK(eti_dtype_in((et_dtype)weight->dtype, ET_TYPES_FLOAT_HALF) &&
                eti_dtype_in((et_dtype)indices->dtype, ET_TYPES_INDEX) &&
                eti_dtype_in((et_dtype)offsets->dtype, ET_TYPES_INDEX),
            ctx->err, ET_INVALID_ARGUMENT,
-           "embedding_bag: weight is %s, indices %s, offsets %s; needs floats and i32 or i64",
+           "embedding_bag: expected weight of floats, indices and offsets of i32 or i64, got %s, "
+           "%s and %s",
            et_dtype_name((et_dtype)weight->dtype), et_dtype_name((et_dtype)indices->dtype),
            et_dtype_name((et_dtype)offsets->dtype));
   ET_CHECK(b->mode == SUM || b->mode == MEAN || b->mode == MAX, ctx->err, ET_INVALID_ARGUMENT,
-           "embedding_bag: mode %lld, needs 0, 1 or 2", (long long)b->mode);
+           "embedding_bag: mode: expected 0, 1 or 2, got %lld", (long long)b->mode);
   ET_CHECK(scale == NULL || (b->mode == SUM && scale->rank == 1 && scale->dtype == weight->dtype &&
                              scale->numel == indices->numel),
            ctx->err, ET_INVALID_ARGUMENT,
-           "embedding_bag: per_sample_weights need mode sum and %s[%zu]",
+           "embedding_bag: per_sample_weights: expected mode sum and %s[%zu]",
            et_dtype_name((et_dtype)weight->dtype), indices->numel);
   b->weight = weight;
   b->indices = indices;
@@ -273,7 +274,7 @@ static et_status embedding_bag(const et_kernel_ctx *ctx, et_value *const *args,
   ET_TRY(read_inputs(ctx, args, &b));
   ET_TRY(eti_arg_bool(ctx, args, 7, &includes_last));
   ET_CHECK(!includes_last || b.offsets->sizes[0] >= 1, ctx->err, ET_INVALID_ARGUMENT,
-           "embedding_bag: include_last_offset needs an offset");
+           "embedding_bag: include_last_offset: expected 1 offset or more, got none");
   b.n_bags = b.offsets->sizes[0] - (includes_last ? 1 : 0);
   ET_TRY(check_bags(ctx, &b));
   ET_TRY(read_outputs(ctx, args, is_forward_only && includes_last, &b));

@@ -1,8 +1,8 @@
-// fft.c — discrete Fourier transforms along any dimensions: _fft_c2c, _fft_r2c, _fft_c2r. One
-// dimension after the other, lines of it in blocks; threads split the blocks, or a single long
+// fft.c — discrete Fourier transforms along any dimensions: _fft_c2c, _fft_r2c, _fft_c2r.
+// One dimension after the other, lines of it in blocks; threads split the blocks, or a single long
 // line. Prepare claims the tables of dimensions whose size is known, which the first run fills, and
-// scratch for blocks. Relies on fft.h. Without scratch, short lines are transformed on the stack,
-// and longer ones refused.
+// scratch for blocks. Relies on fft_lines.h. Without scratch, short lines are transformed on the
+// stack, and longer ones refused.
 #include "kernels/lib/fft_lines.h"
 #include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
@@ -12,7 +12,7 @@
 
 enum { STACK_BYTES = 32768, NEAR_BYTES = 16 * 1024, BLOCK_BYTES = 512 * 1024 };
 
-// What prepare keeps of one dimension.
+// The prepared state of one dimension.
 typedef struct known_axis {
   size_t n;
   void *tables;
@@ -48,7 +48,7 @@ static et_status read_axes(const et_kernel_ctx *ctx, et_value *const *args, fft 
   for (size_t i = 0; i < f->n_axes; i++) {
     ET_TRY(eti_wrap_dim(ctx, dims[i], f->in->rank, &f->axes[i]));
     ET_CHECK(f->in->rank > 0 && (seen >> f->axes[i] & 1u) == 0, ctx->err, ET_INVALID_ARGUMENT,
-             "fft: dimension %lld is not there, or given twice", (long long)dims[i]);
+             "fft: dimension %lld is out of range, or given twice", (long long)dims[i]);
     seen |= 1u << f->axes[i];
     f->lengths[i] = (size_t)f->in->sizes[f->axes[i]];
   }
@@ -76,17 +76,17 @@ static et_status read_fft(const et_kernel_ctx *ctx, et_value *const *args, direc
   f->type = f->in->dtype == ET_F64 || f->in->dtype == ET_C128 ? ETI_FFT_F64 : ETI_FFT_F32;
   ET_TRY(check_types(ctx, f));
   ET_CHECK(f->n_axes > 0 || d == COMPLEX_TO_COMPLEX, ctx->err, ET_INVALID_ARGUMENT,
-           "fft: no dimension to transform along");
+           "fft: expected 1 dimension or more, got none");
   ET_CHECK(norm >= 0 && norm <= 2, ctx->err, ET_INVALID_ARGUMENT,
-           "fft: normalization %lld, needs 0, 1 or 2", (long long)norm);
+           "fft: normalization: expected 0, 1 or 2, got %lld", (long long)norm);
   if (d != COMPLEX_TO_REAL) {
     ET_TRY(eti_arg_bool(ctx, args, 3, &f->flag));
   } else if (!eti_is_preparing(ctx) || args[3]->tag == ET_INT) {
     ET_TRY(eti_arg_int(ctx, args, 3, &last));
     ET_CHECK(last >= 1 && last <= INT32_MAX && (size_t)last / 2 + 1 <= f->lengths[f->n_axes - 1],
              ctx->err, ET_INVALID_ARGUMENT,
-             "fft: %lld results need %lld numbers, the last dimension has %zu", (long long)last,
-             (long long)last / 2 + 1, f->lengths[f->n_axes - 1]);
+             "fft: last dimension: expected %lld numbers for %lld results, got %zu",
+             (long long)last / 2 + 1, (long long)last, f->lengths[f->n_axes - 1]);
     f->lengths[f->n_axes - 1] = (size_t)last;
   } else {
     f->lengths[f->n_axes - 1] *= 2;  // no more than these
@@ -234,7 +234,7 @@ static et_status run_axis(const et_kernel_ctx *ctx, const fft *f, size_t i, axis
   if (!(tables != NULL || take_bytes(&room, plan.table_bytes, &tables)) ||
       room.bytes < plan.lane_bytes)
     ET_CHECK(false, ctx->err, ET_OUT_OF_RESOURCES,
-             "fft: lines of %zu need %zu bytes of scratch, there are %zu; prepare asks for them",
+             "fft: lines of %zu: expected %zu bytes of scratch, got %zu; prepare asks for them",
              f->lengths[i], plan.table_bytes + plan.lane_bytes, ctx->scratch_bytes);
   if (known != NULL && known->is_filled) {
     plan.tables = tables;
@@ -313,10 +313,10 @@ static et_status run_back(const et_kernel_ctx *ctx, const fft *f, memory room) {
     size_t numel = 1;
     for (size_t d = shape.rank; d-- > 0; numel *= (size_t)shape.sizes[d])
       between.strides[d] = (ptrdiff_t)numel;
-    ET_CHECK(take_bytes(&room, numel * from.bytes, &data), ctx->err, ET_OUT_OF_RESOURCES,
-             "fft: several dimensions need %zu bytes of scratch, there are %zu; prepare asks for "
-             "them",
-             numel * from.bytes, ctx->scratch_bytes);
+    ET_CHECK(
+        take_bytes(&room, numel * from.bytes, &data), ctx->err, ET_OUT_OF_RESOURCES,
+        "fft: several dimensions: expected %zu bytes of scratch, got %zu; prepare asks for them",
+        numel * from.bytes, ctx->scratch_bytes);
     between.data = data;
     ET_TRY(run_complex(ctx, f, last, &shape, from, between, true, 1.0, room));
     from = between;
@@ -335,7 +335,8 @@ static et_status run_fft(et_kernel_ctx *ctx, et_value *const *args, direction d)
   const eti_shape shape = shape_of(&f);
   ET_TRY(eti_resize(ctx, f.out, &shape));
   if (f.out->numel == 0) return ET_OK;
-  ET_CHECK(f.in->numel > 0, ctx->err, ET_INVALID_ARGUMENT, "fft: no data points along a dimension");
+  ET_CHECK(f.in->numel > 0, ctx->err, ET_INVALID_ARGUMENT,
+           "fft: expected 1 element or more along each dimension, got none");
   if (f.n_axes == 0) return eti_copy_tensor(ctx, f.out, f.in);
   memory room = {ctx->scratch, ctx->scratch_bytes};
   if (room.bytes < sizeof stack) room = (memory){stack, sizeof stack};

@@ -1,6 +1,6 @@
-// float_bits.c — arithmetic that looks at how numbers are made: signs, exponents and neighbours of
-// floating-point numbers, common divisors of whole ones, lengths. All results are exact or
-// correctly rounded, so that they do not depend on the platform.
+// float_bits.c — operators on the representation of numbers: sign, exponent and neighbours of
+// floats, gcd and lcm of integers, hypot. All results are exact or correctly rounded, so that they
+// do not depend on the platform.
 #include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
@@ -12,7 +12,7 @@
 
 // ---- one operand
 
-// Not by way of f64: RISC-V drops the sign of a NaN that it converts.
+// f32 is not converted to f64: RISC-V drops the sign of a NaN that it converts.
 #define LOOP_NAME signbit
 #define LOOP_EXPR(x)                                                                               \
   (LOOP_IS_FLOAT ? (sizeof(CTYPE) == sizeof(double) ? signbit((double)x) : signbit((float)x)) != 0 \
@@ -75,7 +75,7 @@ et_status op_frexp_tensor_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 2, &exponent));
   ET_TRY(eti_check_same_dtype(ctx, self, mantissa, "self and mantissa"));
   ET_CHECK(eti_is_float((et_dtype)self->dtype) && exponent->dtype == ET_I32, ctx->err,
-           ET_INVALID_ARGUMENT, "frexp: takes floats and gives i32 exponents, got %s and %s",
+           ET_INVALID_ARGUMENT, "frexp: expected floats and exponents of i32, got %s and %s",
            et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)exponent->dtype));
   ET_TRY(eti_resize_like(ctx, mantissa, self));
   ET_TRY(eti_resize_like(ctx, exponent, self));
@@ -142,7 +142,7 @@ ETI_BINARY_OPERATOR(lcm_out, .rule = ETI_RULE_SAME, .loops = lcm_loops, .grain =
 static const eti_elementwise nextafter_op = {
     .rule = ETI_RULE_SAME, .micro = ETI_MICRO_BINARY(nextafter), .grain = ETI_GRAIN_MATH};
 
-// A half's bits as an integer that is in its order; noughts are neighbours there.
+// A half's bits as an integer of the same order; -0 and +0 are neighbours.
 static inline int16_t half_order(uint16_t x) {
   return (int16_t)(x ^ (uint16_t)((uint16_t)((int16_t)x >> 15) & 0x7FFFu));
 }

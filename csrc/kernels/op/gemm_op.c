@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-// What prepare leaves for run: room for the panels of a constant operand.
+// State of a call, made by prepare: room for the panels of a constant operand.
 struct eti_gemm_op_panels {
-  bool transposed;  // A and B, rows and columns have changed places
+  bool transposed;  // A and B, rows and columns are exchanged
   bool is_packed;
   size_t n_jobs;  // 1 when all jobs share the operand, however many there are
   void *a;
@@ -131,8 +131,8 @@ static bool is_one(const eti_scalar *s) {
   return s->is_float ? s->d == 1.0 : s->i == 1;
 }
 
-// How C begins and ends. A bias that is one row or column of the kernel's own type starts the
-// accumulators directly.
+// Sets the initial value and the final step of C. A bias that is one row or column of the kernel's
+// own type starts the accumulators directly.
 static void set_init(const eti_gemm_op *p, eti_gemm *g) {
   g->init = ETI_GEMM_ZERO;
   g->bias_view = p->bias;

@@ -1,8 +1,8 @@
 // gemm_op.h — n_jobs products C = alpha · A·B + beta · bias, as the operators of op/matmul.c
 // describe them: strided matrices of one element type, a bias that is broadcast, an order of jobs.
 // Preparing claims room for the panels of a constant operand; the first run packs them, so that
-// loading stays cheap and the run's threads share the work. Relies on micro/gemm.h for the numbers.
-// Knows no arguments. Half types accumulate in f32 and are rounded once.
+// loading stays cheap and the run's threads share the work. Relies on micro/gemm/gemm.h for the
+// numbers. Knows no arguments. Half types accumulate in f32 and are rounded once.
 #ifndef ET_GEMM_OP_H
 #define ET_GEMM_OP_H
 
@@ -32,8 +32,8 @@ typedef struct eti_gemm_op {
 void eti_gemm_op_run(et_kernel_ctx *ctx, eti_gemm_op *p, eti_gemm_op_panels *panels,
                      bool *epilogue_done);
 
-// Claims what runs of such a product need; constant operands have data, others none. *panels stays
-// NULL where there is nothing to pack, and while measuring.
+// Claims the memory that runs of such a product need; constant operands have data, others none.
+// *panels stays NULL where there is nothing to pack, and while measuring.
 et_status eti_gemm_op_prepare(et_prepare_ctx *ctx, eti_gemm_op *p, eti_gemm_op_panels **panels);
 
 #endif  // ET_GEMM_OP_H

@@ -1,7 +1,7 @@
 // grid_sample.c — images read at positions that a grid gives: grid_sampler_2d and grid_sampler_3d,
 // any layout. Positions are rounded as torch rounds them, to f32 unless the images are f64, since
 // nearest sampling depends on it; weighted sums of f32 are f32, others f64 and rounded once. Relies
-// on micro/sample.h.
+// on micro/sample/grid_sample_kernel.h.
 #include "kernels/lib/element.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/sample/grid_sample_kernel.h"
@@ -134,25 +134,25 @@ static et_status check_grid(const et_kernel_ctx *ctx, const sampler *s) {
   ET_CHECK(x->rank == rank && eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) &&
                x->dtype == out->dtype && out != x,
            ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input is %s of rank %d, out %s; needs one floating-point type, rank %zu, another "
-           "tensor",
-           s->op, et_dtype_name((et_dtype)x->dtype), (int)x->rank,
-           et_dtype_name((et_dtype)out->dtype), rank);
+           "%s: expected one floating-point type, rank %zu and another tensor as out, got input %s "
+           "of rank %d, out %s",
+           s->op, rank, et_dtype_name((et_dtype)x->dtype), (int)x->rank,
+           et_dtype_name((et_dtype)out->dtype));
   for (size_t d = 2; d < rank; d++)
     ET_CHECK(x->sizes[d] > 0, ctx->err, ET_INVALID_ARGUMENT,
-             "%s: input has an empty spatial dimension", s->op);
+             "%s: input: expected spatial dimensions of 1 or more, got 0", s->op);
   ET_CHECK(grid->rank == rank && grid->sizes[rank - 1] == (int32_t)s->spatial &&
                grid->sizes[0] == x->sizes[0] && grid->dtype == x->dtype && grid != out,
-           ctx->err, ET_INVALID_ARGUMENT, "%s: grid is %s of rank %d, needs %s[%d, %s%zu]", s->op,
-           et_dtype_name((et_dtype)grid->dtype), (int)grid->rank, et_dtype_name((et_dtype)x->dtype),
-           (int)x->sizes[0], s->spatial == 3 ? "depth, height, width, " : "height, width, ",
-           s->spatial);
+           ctx->err, ET_INVALID_ARGUMENT, "%s: grid: expected %s[%d, %s%zu], got %s of rank %d",
+           s->op, et_dtype_name((et_dtype)x->dtype), (int)x->sizes[0],
+           s->spatial == 3 ? "depth, height, width, " : "height, width, ", s->spatial,
+           et_dtype_name((et_dtype)grid->dtype), (int)grid->rank);
   const int64_t most = s->spatial == 2 ? ETI_GRID_SAMPLE_BICUBIC : ETI_GRID_SAMPLE_NEAREST;
   ET_CHECK(s->mode >= ETI_GRID_SAMPLE_BILINEAR && s->mode <= most &&
                s->padding >= ETI_GRID_SAMPLE_ZEROS && s->padding <= ETI_GRID_SAMPLE_REFLECTION,
            ctx->err, ET_INVALID_ARGUMENT,
-           "%s: interpolation %lld and padding %lld, needs at most %lld and 2", s->op,
-           (long long)s->mode, (long long)s->padding, (long long)most);
+           "%s: expected interpolation of at most %lld and padding of at most 2, got %lld and %lld",
+           s->op, (long long)most, (long long)s->mode, (long long)s->padding);
   return ET_OK;
 }
 

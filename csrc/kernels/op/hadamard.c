@@ -67,12 +67,12 @@ et_status op_llama_fast_hadamard_transform_out(et_kernel_ctx *ctx, et_value *con
   ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF), ctx->err, ET_NOT_SUPPORTED,
            "fast_hadamard_transform: not defined for %s", et_dtype_name((et_dtype)x->dtype));
   ET_CHECK(x->rank > 0, ctx->err, ET_INVALID_ARGUMENT,
-           "fast_hadamard_transform: rank 0, needs rows");
+           "fast_hadamard_transform: expected rank 1 or more, got 0");
   ET_TRY(eti_resize_like(ctx, out, x));
   if (out->numel == 0) return ET_OK;
   const size_t n = (size_t)x->sizes[x->rank - 1u], width = n % BLOCK == 0 ? n / BLOCK : n;
   ET_CHECK((width & (width - 1)) == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "fast_hadamard_transform: rows of %zu, needs a power of two or 28 times one", n);
+           "fast_hadamard_transform: rows: expected a power of two or 28 times one, got %zu", n);
   const rows r = {.out = out,
                   .n = n,
                   .width = width,
@@ -80,9 +80,9 @@ et_status op_llama_fast_hadamard_transform_out(et_kernel_ctx *ctx, et_value *con
                               out->strides[out->rank - 1u] == 1};
   const size_t wide_bytes = out->dtype == ET_F64 ? sizeof(double) : sizeof(float);
   ET_CHECK(r.in_place || n * wide_bytes <= STACK_BYTES, ctx->err, ET_NOT_SUPPORTED,
-           "fast_hadamard_transform: rows of %zu that are halves or do not lie together, the limit "
-           "is %zu",
-           n, STACK_BYTES / wide_bytes);
+           "fast_hadamard_transform: expected rows of at most %zu where they are halves or not "
+           "contiguous, got %zu",
+           STACK_BYTES / wide_bytes, n);
   ET_TRY(eti_copy_tensor(ctx, out, x));
   et_parallel_for(ctx->pool, transform_rows, (void *)(uintptr_t)&r, out->numel / n,
                   1 + ETI_GRAIN_CHEAP / n);

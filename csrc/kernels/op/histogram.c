@@ -175,7 +175,7 @@ static et_status find_range(const et_kernel_ctx *ctx, const et_tensor *x, bool g
   }
   ET_CHECK(isfinite(*low) && isfinite(*high), ctx->err, ET_INVALID_ARGUMENT,
            "the range from %g to %g is not finite", *low, *high);
-  ET_CHECK(*low < *high, ctx->err, ET_INVALID_ARGUMENT, "max (%g) must be larger than min (%g)",
+  ET_CHECK(*low < *high, ctx->err, ET_INVALID_ARGUMENT, "expected max above min, got %g and %g",
            *high, *low);
   return ET_OK;
 }
@@ -184,13 +184,14 @@ static et_status check_floats(const et_kernel_ctx *ctx, const et_tensor *x, cons
   ET_CHECK(
       eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && x->dtype == out->dtype && x != out,
       ctx->err, ET_INVALID_ARGUMENT,
-      "self is %s, out %s; needs one floating-point type and another tensor",
+      "expected one floating-point type and another tensor as out, got self %s, out %s",
       et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)out->dtype));
   return ET_OK;
 }
 
 static et_status resize_line(const et_kernel_ctx *ctx, et_tensor *out, int64_t n) {
-  ET_CHECK(n >= 0 && n <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "%lld bins", (long long)n);
+  ET_CHECK(n >= 0 && n <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "%lld bins are too many",
+           (long long)n);
   const eti_shape shape = {.rank = 1, .sizes = {(int32_t)n}};
   return eti_resize(ctx, out, &shape);
 }
@@ -205,7 +206,7 @@ et_status op_histc_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_double(ctx, args, 3, &b.high));
   ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
   ET_TRY(check_floats(ctx, x, out));
-  ET_CHECK(b.n > 0, ctx->err, ET_INVALID_ARGUMENT, "bins is %lld, needs at least 1",
+  ET_CHECK(b.n > 0, ctx->err, ET_INVALID_ARGUMENT, "bins: expected 1 or more, got %lld",
            (long long)b.n);
   ET_TRY(find_range(ctx, x, b.low != b.high, 1.0, &b.low, &b.high));
   ET_TRY(resize_line(ctx, out, b.n));
@@ -265,7 +266,7 @@ static et_status read_histogram(const et_kernel_ctx *ctx, et_value *const *args,
   ET_TRY(check_floats(ctx, x, *hist));
   ET_TRY(check_floats(ctx, x, *edges));
   ET_CHECK(*weight == NULL || ((*weight)->dtype == x->dtype && eti_same_shape(*weight, x)),
-           ctx->err, ET_INVALID_ARGUMENT, "weight needs the dtype and shape of self");
+           ctx->err, ET_INVALID_ARGUMENT, "weight: expected the dtype and shape of self");
   ET_CHECK(*hist != *edges, ctx->err, ET_INVALID_ARGUMENT, "hist and bin_edges are one tensor");
   return ET_OK;
 }
@@ -300,7 +301,7 @@ et_status op_histogram_bin_ct_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_optional_doubles(ctx, args, 2, &has_range, range, 2, &n));
   ET_TRY(read_histogram(ctx, args, 3, x, &weight, &density, &hist, &edges));
   ET_CHECK(bins > 0 && bins < INT32_MAX && (!has_range || n == 2), ctx->err, ET_INVALID_ARGUMENT,
-           "%lld bins and a range of %zu numbers, needs at least 1 and 2", (long long)bins, n);
+           "expected 1 bin or more and a range of 2 numbers, got %lld and %zu", (long long)bins, n);
   if (!has_range && x->numel == 0) range[1] = 1.0;
   ET_TRY(find_range(ctx, x, has_range, 0.5, &range[0], &range[1]));
   ET_TRY(resize_line(ctx, edges, bins + 1));
@@ -316,7 +317,7 @@ et_status op_histogram_bins_tensor_out(et_kernel_ctx *ctx, et_value *const *args
   ET_TRY(eti_arg_tensor(ctx, args, 1, &bins));
   ET_TRY(read_histogram(ctx, args, 2, x, &weight, &density, &hist, &edges));
   ET_CHECK(bins->rank == 1 && bins->sizes[0] >= 2 && bins->dtype == x->dtype, ctx->err,
-           ET_INVALID_ARGUMENT, "bins need 2 edges and more, of self's dtype");
+           ET_INVALID_ARGUMENT, "bins: expected 2 edges or more, of self's dtype");
   ET_TRY(eti_resize_like(ctx, edges, bins));
   if (edges != bins) eti_copy_bytes(edges->data, bins->data, et_tensor_bytes(bins));
   return fill_histogram(ctx, x, weight, density, edges, false, hist);
@@ -342,7 +343,7 @@ static et_status count_range(const et_kernel_ctx *ctx, const et_tensor *x, int64
     const int64_t *const value = whole_numbers(x, i, n, buffer);
     for (size_t j = 0; j < n; j++) {
       ET_CHECK(value[j] >= 0 && value[j] < INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-               "self[%zu] is %lld, needs at least 0 and less than 2^31 - 1", i + j,
+               "self[%zu]: expected 0 or more and less than 2^31 - 1, got %lld", i + j,
                (long long)value[j]);
       if (value[j] >= *size) *size = value[j] + 1;
     }
@@ -385,12 +386,13 @@ et_status op_bincount_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_int(ctx, args, 2, &least));
   ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
   ET_CHECK(x->rank == 1 && eti_dtype_in((et_dtype)x->dtype, ET_TYPES_INT) && out != x, ctx->err,
-           ET_INVALID_ARGUMENT, "self is %s of rank %d, needs integers in one dimension",
+           ET_INVALID_ARGUMENT, "self: expected integers in one dimension, got %s of rank %d",
            et_dtype_name((et_dtype)x->dtype), (int)x->rank);
   ET_CHECK(weights == NULL || (weights->rank == 1 && weights->numel == x->numel &&
                                eti_dtype_in((et_dtype)weights->dtype, ET_TYPES_REAL_HALF_BOOL)),
-           ctx->err, ET_INVALID_ARGUMENT, "weights need the length of self");
-  ET_CHECK(least >= 0, ctx->err, ET_INVALID_ARGUMENT, "minlength is %lld", (long long)least);
+           ctx->err, ET_INVALID_ARGUMENT, "weights: expected the length of self");
+  ET_CHECK(least >= 0, ctx->err, ET_INVALID_ARGUMENT, "minlength: expected 0 or more, got %lld",
+           (long long)least);
   ET_CHECK(out->dtype == (weights == NULL            ? ET_I64
                           : weights->dtype == ET_F32 ? ET_F32
                                                      : ET_F64),

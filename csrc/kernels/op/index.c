@@ -1,7 +1,7 @@
 // index.c — indexing by tensors: index, index_put, index_select. Work goes in chunks of index
 // tuples: the addresses of a chunk are computed and checked first, then elements move, row by row
-// of the dimensions not indexed. Threads share tuples. Relies on index.h for what a list of index
-// tensors means, copy_op.h for windows and plans, accumulate.h for sums.
+// of the dimensions not indexed. Threads share tuples. Relies on index.h for lists of index
+// tensors, copy_op.h for windows and plans, accumulate.h for sums.
 #include "kernels/lib/accumulate.h"
 #include "kernels/lib/compact.h"
 #include "kernels/lib/copy_op.h"
@@ -156,7 +156,7 @@ typedef struct tuple_run {
   size_t grain;  // tuples of a chunk that a thread should get
 } tuple_run;
 
-// Tuples [begin, end). Of those only the ones that write from byte `low` on and before `high`.
+// Moves those of tuples [begin, end) that write from byte `low` on and before `high`.
 static et_status run_tuples(const et_kernel_ctx *ctx, const tuple_run *r, eti_indexing *x,
                             size_t begin, size_t end, ptrdiff_t low, ptrdiff_t high) {
   eti_index_walk w;
@@ -189,8 +189,8 @@ static et_status run_tuples(const et_kernel_ctx *ctx, const tuple_run *r, eti_in
   return ET_OK;
 }
 
-// Threads take tuples by what they write: ranges of them where each writes something else, else all
-// that write to a part of the tensor, so that those of one place keep their order.
+// Threads share tuples by target: ranges of tuples when all targets differ, else the tuples that
+// write to one part of the tensor, so that those of one place keep their order.
 enum { MOST_SHARES = 16, SHARE_TUPLES = 4 * CHUNK };
 
 typedef struct tuple_shares {
@@ -246,14 +246,14 @@ static et_status run_indexing(const et_kernel_ctx *ctx, eti_indexing *x, directi
     et_parallel_for(ctx->pool, run_shares, &s, s.n, 1);
     size_t i = 0;
     while (i < s.n && s.status[i] == ET_OK) i++;
-    if (i == s.n) return ET_OK;  // else once more, for the words
+    if (i == s.n) return ET_OK;  // else once more, for the message
   }
   return run_tuples(ctx, &r, x, 0, x->n_tuples, 0, PTRDIFF_MAX);
 }
 
 // ---- Operators
 
-// Whether all there is to the list is a mask of every element.
+// Whether the list is one mask of the whole tensor.
 static bool is_masked(const eti_indexing *x) {
   return x->n_sources == 1 && x->sources[0].is_mask && x->n_rest == 0;
 }
@@ -315,7 +315,7 @@ static et_status put_values(const et_kernel_ctx *ctx, et_value *const *args, con
   const eti_window source_view = eti_window_of(self);
   ET_TRY(eti_resize(ctx, out, &source_view.shape));
   if (is_masked(&x) && values->numel == 1 && add == NULL) {
-    // One value for all that a mask selects: a choice, element by element.
+    // Writes one value wherever a mask is true: a choice, element by element.
     et_tensor *operands[4] = {out, (et_tensor *)(uintptr_t)x.sources[0].t, values,
                               (et_tensor *)(uintptr_t)self};
     const eti_map map = {.loop = eti_where_loop((et_dtype)out->dtype),
@@ -366,10 +366,10 @@ et_status op_index_select_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_wrap_dim(ctx, dim, self->rank, &d));
   ET_CHECK(index->rank <= 1 && (index->dtype == ET_I64 || index->dtype == ET_I32), ctx->err,
            ET_INVALID_ARGUMENT,
-           "index_select: the index is %s of rank %d, needs i32 or i64 of rank 1",
+           "index_select: index: expected i32 or i64 of rank 1, got %s of rank %d",
            et_dtype_name((et_dtype)index->dtype), (int)index->rank);
   ET_CHECK(self->rank > 0 || index->numel == 1, ctx->err, ET_INVALID_ARGUMENT,
-           "index_select: %zu indices into a tensor without dimensions", index->numel);
+           "index_select: expected 1 index into a tensor of rank 0, got %zu", index->numel);
   x.self = eti_window_of(self);
   if (self->rank == 0) eti_window_insert(&x.self, 0, 1, 1);
   ET_TRY(eti_indexing_add(ctx, &x, index, 0, d));

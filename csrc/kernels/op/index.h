@@ -1,6 +1,5 @@
-// index.h — what the files of indexing share: a list of index tensors and masks, understood once,
-// and the walk over the tuples of indices that they stand for. Internal to op/index*.c. Relies on
-// iter.h.
+// index.h — a list of index tensors and masks, read once, and the walk over the tuples of indices
+// that they stand for. Internal to op/index*.c. Relies on iter.h.
 #ifndef ET_OP_INDEX_H
 #define ET_OP_INDEX_H
 
@@ -35,7 +34,8 @@ typedef struct eti_indexing {
   eti_shape result;
 } eti_indexing;
 
-// All of the list in argument 1: of self's dimensions in turn, None leaves one as it is.
+// Reads the whole list in argument 1, an entry for each of self's dimensions in turn; None leaves
+// one as it is.
 et_status eti_indexing_of_list(const et_kernel_ctx *ctx, et_value *const *args,
                                const et_tensor *self, eti_indexing *x);
 // The same in two steps, with x->self, x->wraps and an empty x->index set: tensor `number` of the
@@ -50,7 +50,7 @@ typedef struct eti_index_walk {
   ptrdiff_t sources[ET_MAX_RANK];  // offset in each source
 } eti_index_walk;
 
-// To stand at a tuple, of which there are some; `affine` has the result's shape.
+// Places the walk at a tuple; there must be some. `affine` has the result's shape.
 void eti_index_begin(const eti_indexing *x, const eti_window *affine, size_t tuple,
                      eti_index_walk *w);
 // Byte offsets of the next n tuples in both tensors, all indices checked; `first` is the first

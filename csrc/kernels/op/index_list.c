@@ -1,7 +1,7 @@
-// index_list.c — the list of index tensors of index and index_put: what it selects, the result's
-// shape, and the addresses that tuples of indices stand for, each index checked. Index tensors are
-// integers or masks; a mask stands for the positions of its true elements, found by walking it, so
-// no memory is needed. Relies on compact.h. Moves nothing.
+// index_list.c — the list of index tensors of index and index_put: the selected dimensions, the
+// result's shape, and the addresses that tuples of indices stand for, each index checked. Index
+// tensors are integers or masks; a mask stands for the positions of its true elements, found by
+// walking it, so no memory is needed. Relies on compact.h. Moves nothing.
 #include "kernels/lib/args.h"
 #include "kernels/lib/compact.h"
 #include "kernels/op/index.h"
@@ -54,8 +54,8 @@ static bool mask_seek(eti_indexing *x, eti_index_source *s, size_t k) {
 static et_status mask_begin(const et_kernel_ctx *ctx, eti_indexing *x, eti_index_source *s) {
   for (size_t d = 0; d < s->n_dims; d++) {
     ET_CHECK(s->t->sizes[d] == x->self.shape.sizes[s->dim + d], ctx->err, ET_INVALID_ARGUMENT,
-             "mask %zu has size %d in dimension %zu, the tensor has %d there", s->number,
-             (int)s->t->sizes[d], d, (int)x->self.shape.sizes[s->dim + d]);
+             "mask %zu: dimension %zu: expected size %d, as the tensor, got %d", s->number, d,
+             (int)x->self.shape.sizes[s->dim + d], (int)s->t->sizes[d]);
     x->mask_strides[s->dim + d] = s->t->strides[d];
   }
   mask_rewind(x, s);
@@ -73,14 +73,14 @@ static et_status mask_begin(const et_kernel_ctx *ctx, eti_indexing *x, eti_index
 et_status eti_indexing_add(const et_kernel_ctx *ctx, eti_indexing *x, const et_tensor *t,
                            size_t number, size_t dim) {
   ET_CHECK(t->dtype == ET_I64 || t->dtype == ET_I32 || t->dtype == ET_B8 || t->dtype == ET_U8,
-           ctx->err, ET_INVALID_ARGUMENT, "index tensor %zu is %s, needs i32, i64 or bool", number,
-           et_dtype_name((et_dtype)t->dtype));
+           ctx->err, ET_INVALID_ARGUMENT, "index tensor %zu: expected i32, i64 or bool, got %s",
+           number, et_dtype_name((et_dtype)t->dtype));
   const bool is_mask = t->dtype == ET_B8 || t->dtype == ET_U8;
   const size_t n_dims = is_mask ? t->rank : 1;
-  ET_CHECK(n_dims > 0, ctx->err, ET_NOT_SUPPORTED, "index tensor %zu is a mask without dimensions",
-           number);
+  ET_CHECK(n_dims > 0, ctx->err, ET_NOT_SUPPORTED,
+           "index tensor %zu: expected a mask of rank 1 or more, got rank 0", number);
   ET_CHECK(dim + n_dims <= x->self.shape.rank, ctx->err, ET_INVALID_ARGUMENT,
-           "index tensor %zu: the indices need more than the %zu dimensions there are", number,
+           "index tensor %zu: the indices cover more than the %zu dimensions of the tensor", number,
            x->self.shape.rank);
   eti_index_source *s = &x->sources[x->n_sources];
   *s = (eti_index_source){.t = t,
@@ -128,7 +128,7 @@ et_status eti_indexing_shape(const et_kernel_ctx *ctx, eti_indexing *x) {
   x->at = adjacent && x->n_sources > 0 ? x->sources[0].dim : 0;
   x->result.rank = x->n_rest + x->index.rank;
   ET_CHECK(x->result.rank <= ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
-           "the result has %zu dimensions, at most %d are allowed", x->result.rank, ET_MAX_RANK);
+           "expected a result of at most %d dimensions, got %zu", ET_MAX_RANK, x->result.rank);
   for (size_t d = 0; d < x->index.rank; d++) x->result.sizes[x->at + d] = x->index.sizes[d];
   for (size_t i = 0; i < x->n_rest; i++) {
     x->result.sizes[i < x->at ? i : i + x->index.rank] = x->self.shape.sizes[x->rest[i]];
@@ -162,9 +162,10 @@ et_status eti_indexing_of_list(const et_kernel_ctx *ctx, et_value *const *args,
     ET_TRY(eti_indexing_add(ctx, x, t, i, dim));
     dim += x->sources[x->n_sources - 1].n_dims;
   }
-  ET_CHECK(dim <= self->rank, ctx->err, ET_INVALID_ARGUMENT, "%zu indices for a tensor of rank %d",
-           dim, (int)self->rank);
-  ET_CHECK(x->n_sources > 0, ctx->err, ET_INVALID_ARGUMENT, "no index tensor is given");
+  ET_CHECK(dim <= self->rank, ctx->err, ET_INVALID_ARGUMENT,
+           "expected at most %d indices, the rank of the tensor, got %zu", (int)self->rank, dim);
+  ET_CHECK(x->n_sources > 0, ctx->err, ET_INVALID_ARGUMENT,
+           "expected 1 index tensor or more, got none");
   return eti_indexing_shape(ctx, x);
 }
 

@@ -1,5 +1,5 @@
 // layer_norm.c — normalisation over the last dimensions: every slab is one row of results. Relies
-// on norm_stats.h for statistics and casts, and on the loops of micro/norm.h.
+// on norm_stats.h for statistics and casts, and on the loops of micro/rows/row_norm.h.
 #include "kernels/lib/norm_stats.h"
 #include "kernels/ops.h"
 
@@ -74,8 +74,8 @@ static eti_slab rows_of(const eti_slab *row, size_t count) {
 
 enum { TOGETHER = 64 };  // rows that are cast at once, at most
 
-// Rows of one chunk: each is read, and the weights are read, once. As many dense rows as fit the
-// chunk are cast together.
+// Rows of one chunk: each is read, and the weights are read, once. Dense rows are cast together, as
+// many as fit the chunk.
 static void short_rows(void *ctx, size_t begin, size_t end) {
   const layer_run *const r = ctx;
   const eti_row_norm_micro *const micro = r->micro;
@@ -118,7 +118,7 @@ static et_status check_normalized(const et_kernel_ctx *ctx, const et_tensor *t, 
               (t->rank == x->rank - first && eti_dtype_in((et_dtype)t->dtype, ET_TYPES_FLOAT_HALF));
   for (size_t d = first; same && t != NULL && d < x->rank; d++)
     same = t->sizes[d - first] == x->sizes[d];
-  ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT, "layer_norm: %s does not have the normalized shape",
+  ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT, "layer_norm: %s: expected the normalized shape",
            what);
   return ET_OK;
 }
@@ -131,12 +131,12 @@ et_status op_native_layer_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_norm_read(ctx, args, 2, 4, "layer_norm", &a));
   et_tensor *const x = a.x, *const w = a.w, *const b = a.b, *const out = a.out;
   ET_CHECK(n >= 1 && n <= x->rank, ctx->err, ET_INVALID_ARGUMENT,
-           "layer_norm: normalized_shape has %zu entries, input rank %d", n, (int)x->rank);
+           "layer_norm: normalized_shape: expected 1 to %d entries, got %zu", (int)x->rank, n);
   const size_t first = x->rank - n;
   for (size_t d = 0; d < n; d++) {
     ET_CHECK(shape[d] == x->sizes[first + d], ctx->err, ET_INVALID_ARGUMENT,
-             "layer_norm: normalized_shape[%zu] is %lld, input has %d", d, (long long)shape[d],
-             (int)x->sizes[first + d]);
+             "layer_norm: normalized_shape[%zu]: expected %d, as input, got %lld", d,
+             (int)x->sizes[first + d], (long long)shape[d]);
   }
   ET_TRY(check_normalized(ctx, w, x, first, "weight"));
   ET_TRY(check_normalized(ctx, b, x, first, "bias"));

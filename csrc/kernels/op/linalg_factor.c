@@ -1,7 +1,7 @@
 // linalg_factor.c — orthogonal factors of matrices: QR, eigenvectors of symmetric matrices,
 // singular vectors. Every matrix of a batch is computed in f64 in work memory. Signs of Q and R are
-// LAPACK's; those of eigen- and singular vectors are free, as everywhere. Relies on micro/dense.h
-// and small_matrix.h.
+// LAPACK's; those of eigen- and singular vectors are free, as everywhere. Relies on
+// micro/linalg/linalg.h and small_matrix.h.
 #include "kernels/lib/small_matrix.h"
 #include "kernels/micro/linalg/linalg.h"
 
@@ -35,7 +35,7 @@ et_status op_linalg_qr_out(et_kernel_ctx *ctx, et_value *const *args) {
   const bool complete = mode != NULL && strcmp(mode, "complete") == 0,
              only_r = mode != NULL && strcmp(mode, "r") == 0;
   ET_CHECK(mode != NULL && (complete || only_r || strcmp(mode, "reduced") == 0), ctx->err,
-           ET_INVALID_ARGUMENT, "linalg.qr: mode %s, needs reduced, complete or r",
+           ET_INVALID_ARGUMENT, "linalg.qr: mode: expected reduced, complete or r, got %s",
            mode == NULL ? "None" : mode);
   const size_t m = eti_matrix_rows(a), n = eti_matrix_columns(a), k = m < n ? m : n,
                side = complete ? m : k;
@@ -80,7 +80,7 @@ et_status op_linalg_eigh_eigenvalues(et_kernel_ctx *ctx, et_value *const *args) 
   ET_TRY(eti_arg_result(ctx, args, 4, (et_dtype)a->dtype, &vectors));
   const char which = triangle == NULL ? '?' : triangle[0];
   ET_CHECK(which == 'L' || which == 'l' || which == 'U' || which == 'u', ctx->err,
-           ET_INVALID_ARGUMENT, "linalg.eigh: UPLO is %s, needs L or U",
+           ET_INVALID_ARGUMENT, "linalg.eigh: UPLO: expected L or U, got %s",
            triangle == NULL ? "None" : triangle);
   const size_t n = eti_matrix_rows(a);
   const eti_shape batch = eti_batch_of(a, 2), none = {.rank = 1, .sizes = {0}};

@@ -1,14 +1,14 @@
-// linalg_solve.c — systems of linear equations and what elimination gives on the way: inverses,
-// solutions, determinants, LU and Cholesky factors. Every matrix of a batch is computed in f64 in
-// work memory. Singular matrices are errors where check_errors says so, else a number in info.
-// Relies on micro/dense.h and small_matrix.h.
+// linalg_solve.c — systems of linear equations by elimination: inverses, solutions, determinants,
+// LU and Cholesky factors. Every matrix of a batch is computed in f64 in work memory. Singular
+// matrices are errors where check_errors says so, else a number in info. Relies on
+// micro/linalg/linalg.h and small_matrix.h.
 #include "kernels/lib/small_matrix.h"
 #include "kernels/micro/linalg/linalg.h"
 #include "kernels/micro/math/math_f64.h"
 
 #include <math.h>
 
-// What LU needs for one matrix.
+// Work memory of the LU factorisation of one matrix.
 typedef struct elimination {
   double *lu;
   int32_t *pivots;
@@ -48,7 +48,7 @@ static void factor_matrix(const et_tensor *a, const eti_shape *batch, size_t i, 
   if (info != NULL) eti_number_store(info, batch, i, (double)e->singular);
 }
 
-// What the operators that eliminate give each matrix; outputs that an operator lacks are NULL.
+// The outputs of operators that eliminate, for each matrix; those that an operator lacks are NULL.
 typedef struct elimination_job {
   et_tensor *a, *lu, *pivots, *info;
   et_tensor *first, *log;  // inverse, or determinant and its logarithm, or L
@@ -123,16 +123,17 @@ static et_status read_system(const et_kernel_ctx *ctx, const char *op, system *s
   const et_tensor *const b = s->b;
   const size_t less = s->is_vector ? 1 : 2;
   ET_CHECK(b->dtype == s->a->dtype && b->rank >= less && (s->left || !s->is_vector), ctx->err,
-           ET_INVALID_ARGUMENT, "%s: B is %s of rank %d, A %s; needs one type, and matrices", op,
+           ET_INVALID_ARGUMENT, "%s: expected matrices of one type, got B %s of rank %d, A %s", op,
            et_dtype_name((et_dtype)b->dtype), (int)b->rank, et_dtype_name((et_dtype)s->a->dtype));
   s->n = eti_matrix_rows(s->a);
   const size_t rows = s->is_vector ? eti_matrix_columns(b) : eti_matrix_rows(b),
                columns = s->is_vector ? 1 : eti_matrix_columns(b);
   s->k = s->left ? columns : rows;
   ET_CHECK((s->left ? rows : columns) == s->n, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: B has %zu by %zu numbers, A is %zu by %zu", op, rows, columns, s->n, s->n);
+           "%s: B of %zu by %zu numbers does not match A of %zu by %zu", op, rows, columns, s->n,
+           s->n);
   ET_CHECK(s->k <= ETI_MATRIX_SIDE, ctx->err, ET_NOT_SUPPORTED,
-           "%s: %zu right-hand sides, the limit is %d", op, s->k, ETI_MATRIX_SIDE);
+           "%s: expected at most %d right-hand sides, got %zu", op, ETI_MATRIX_SIDE, s->k);
   const eti_shape of_a = eti_batch_of(s->a, 2), of_b = eti_batch_of(b, less);
   ET_TRY(eti_broadcast(ctx, &of_a, &of_b, &s->batch));
   ET_CHECK(s->out != s->a && s->out != s->b, ctx->err, ET_INVALID_ARGUMENT,

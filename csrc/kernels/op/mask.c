@@ -1,5 +1,5 @@
-// mask.c — operators that follow a mask, or what differs from zero: masked_select, masked_scatter,
-// nonzero. Relies on compact.h, and on iter3.h for places.
+// mask.c — operators that follow a mask, or elements other than zero: masked_select,
+// masked_scatter, nonzero. Relies on compact.h, and on iter3.h for places.
 #include "kernels/lib/element.h"
 #include "kernels/lib/iter3.h"
 #include "kernels/lib/compact.h"
@@ -8,11 +8,11 @@
 static et_status mask_of(const et_kernel_ctx *ctx, et_value *const *args, et_tensor **mask) {
   ET_TRY(eti_arg_tensor(ctx, args, 1, mask));
   ET_CHECK((*mask)->dtype == ET_B8 || (*mask)->dtype == ET_U8, ctx->err, ET_INVALID_ARGUMENT,
-           "the mask is %s, needs bool", et_dtype_name((et_dtype)(*mask)->dtype));
+           "mask: expected bool, got %s", et_dtype_name((et_dtype)(*mask)->dtype));
   return ET_OK;
 }
 
-// What the mask selects of the shape that self and mask have in common.
+// The elements that the mask selects, of the shape that self and mask broadcast to.
 static et_status count_masked(const et_kernel_ctx *ctx, const et_tensor *self,
                               const et_tensor *mask, eti_compact *m) {
   const eti_shape a = eti_shape_of(self), b = eti_shape_of(mask);
@@ -59,7 +59,8 @@ et_status op_masked_scatter_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(count_masked(ctx, self, mask, &m));
   const size_t count = m.first[m.n_parts];
   ET_CHECK(count <= source->numel, ctx->err, ET_INVALID_ARGUMENT,
-           "masked_scatter: source has %zu elements, the mask needs %zu", source->numel, count);
+           "masked_scatter: source: expected %zu elements, as the mask selects, got %zu", count,
+           source->numel);
   const eti_window own = broadcast_window(self, &m.mask.shape);
   ET_TRY(eti_resize(ctx, out, &own.shape));
   eti_copy_first(ctx, out, &own, self->data);
@@ -179,12 +180,12 @@ et_status op_nonzero_out(et_kernel_ctx *ctx, et_value *const *args) {
   listing l;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
   ET_TRY(eti_arg_tensor(ctx, args, 1, &out));
-  ET_CHECK(out->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT, "nonzero: out is %s, needs i64",
-           et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(out->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT,
+           "nonzero: out: expected i64, got %s", et_dtype_name((et_dtype)out->dtype));
   listing_begin(ctx, self, &l);
   const size_t count = l.first[l.n_parts];
-  ET_CHECK(count <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "nonzero: %zu elements are not zero",
-           count);
+  ET_CHECK(count <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "nonzero: %zu elements that are not zero are too many", count);
   const eti_shape shape = {.rank = 2, .sizes = {(int32_t)count, (int32_t)self->rank}};
   ET_TRY(eti_resize(ctx, out, &shape));
   l.out = out;

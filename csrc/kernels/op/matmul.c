@@ -1,5 +1,5 @@
 // matmul.c — the operators that are products of matrices: mm, bmm, baddbmm, addmm, linear. Each
-// reads its arguments into one description, which op/product.h runs and prepares. Layouts of all
+// reads its arguments into one description, which gemm_op.h runs and prepares. Layouts of all
 // tensors are free.
 #include "kernels/kernel.h"
 #include "kernels/op/gemm_op.h"
@@ -25,7 +25,7 @@ static et_status check_types(const et_kernel_ctx *ctx, const et_tensor *a, const
   ET_CHECK(eti_dtype_in((et_dtype)a->dtype, MATMUL_TYPES), ctx->err, ET_NOT_SUPPORTED,
            "%s: dtype %s is not supported", op, et_dtype_name((et_dtype)a->dtype));
   ET_CHECK(a->dtype == b->dtype && a->dtype == out->dtype, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: dtypes %s, %s and out %s, needs one dtype for all", op,
+           "%s: expected one dtype for all, got %s, %s and out %s", op,
            et_dtype_name((et_dtype)a->dtype), et_dtype_name((et_dtype)b->dtype),
            et_dtype_name((et_dtype)out->dtype));
   return ET_OK;
@@ -44,7 +44,8 @@ static et_status shapes_differ(const et_kernel_ctx *ctx, const char *op, const e
 static et_status read_matrices(const et_kernel_ctx *ctx, et_tensor *a, et_tensor *b, et_tensor *out,
                                size_t rank, const char *op, eti_gemm_op *p) {
   ET_CHECK(a->rank == rank && b->rank == rank, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: ranks %d and %d, needs %d", op, (int)a->rank, (int)b->rank, (int)rank);
+           "%s: expected rank %d for both, got %d and %d", op, (int)rank, (int)a->rank,
+           (int)b->rank);
   ET_TRY(check_types(ctx, a, b, out, op));
   const size_t d = rank - 2;
   if (a->sizes[d + 1] != b->sizes[d] || (rank == 3 && a->sizes[0] != b->sizes[0]))
@@ -100,17 +101,17 @@ static et_status read_bmm(const et_kernel_ctx *ctx, et_value *const *args, eti_g
 static et_status read_summand(const et_kernel_ctx *ctx, const et_tensor *self, size_t rank,
                               const char *op, eti_gemm_op *p) {
   ET_CHECK(self->rank <= rank, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: self has rank %d, needs at most %d", op, (int)self->rank, (int)rank);
+           "%s: self: expected rank %d or less, got %d", op, (int)rank, (int)self->rank);
   ET_CHECK(self->dtype == p->dtype, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: self has dtype %s, the matrices %s", op, et_dtype_name((et_dtype)self->dtype),
-           et_dtype_name(p->dtype));
+           "%s: self: expected %s, as the matrices, got %s", op, et_dtype_name(p->dtype),
+           et_dtype_name((et_dtype)self->dtype));
   const size_t wanted[3] = {p->n_jobs, p->m, p->n};
   ptrdiff_t steps[3] = {0};
   for (size_t d = 0; d < self->rank; d++) {
     const size_t at = 3u - self->rank + d;
     ET_CHECK(self->sizes[d] == 1 || (size_t)self->sizes[d] == wanted[at], ctx->err,
-             ET_INVALID_ARGUMENT, "%s: self has size %d in dimension %zu, needs 1 or %zu", op,
-             (int)self->sizes[d], d, wanted[at]);
+             ET_INVALID_ARGUMENT, "%s: self: dimension %zu: expected size 1 or %zu, got %d", op, d,
+             wanted[at], (int)self->sizes[d]);
     steps[at] = self->sizes[d] == 1 ? 0 : self->strides[d];
   }
   p->has_bias = true;
@@ -124,7 +125,8 @@ static et_status read_factor(const et_kernel_ctx *ctx, et_value *const *args, si
                              const eti_gemm_op *p, eti_scalar *out) {
   ET_TRY(eti_arg_scalar(ctx, args, i, out));
   ET_CHECK(!out->is_float || eti_is_float(p->dtype), ctx->err, ET_INVALID_ARGUMENT,
-           "argument %zu is floating point, but the matrices are %s", i, et_dtype_name(p->dtype));
+           "argument %zu: expected an integer for matrices of %s, got floating point", i,
+           et_dtype_name(p->dtype));
   return ET_OK;
 }
 
@@ -192,8 +194,8 @@ static et_status read_linear(const et_kernel_ctx *ctx, et_value *const *args, et
   ET_TRY(eti_arg_optional_tensor(ctx, args, 2, &bias));
   ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
   ET_CHECK(x->rank >= 1 && w->rank == 2, ctx->err, ET_INVALID_ARGUMENT,
-           "linear: input has rank %d and weight %d, needs at least 1 and exactly 2", (int)x->rank,
-           (int)w->rank);
+           "linear: expected input of rank 1 or more and weight of rank 2, got %d and %d",
+           (int)x->rank, (int)w->rank);
   ET_TRY(check_types(ctx, x, w, out, "linear"));
   if (x->sizes[x->rank - 1] != w->sizes[1]) return shapes_differ(ctx, "linear", x, w);
   p->dtype = (et_dtype)x->dtype;
@@ -203,9 +205,9 @@ static et_status read_linear(const et_kernel_ctx *ctx, et_value *const *args, et
   p->b = view_of(w, 0, 1);
   if (bias != NULL) {
     ET_CHECK(bias->dtype == x->dtype && bias->rank == 1 && bias->sizes[0] == w->sizes[0], ctx->err,
-             ET_INVALID_ARGUMENT, "linear: bias is %s of rank %d, needs %s[%d]",
-             et_dtype_name((et_dtype)bias->dtype), (int)bias->rank,
-             et_dtype_name((et_dtype)x->dtype), (int)w->sizes[0]);
+             ET_INVALID_ARGUMENT, "linear: bias: expected %s[%d], got %s of rank %d",
+             et_dtype_name((et_dtype)x->dtype), (int)w->sizes[0],
+             et_dtype_name((et_dtype)bias->dtype), (int)bias->rank);
     p->has_bias = true;
     p->bias = (eti_gemm_view){.data = bias->data, .dtype = bias->dtype, .k_step = bias->strides[0]};
   }
@@ -275,7 +277,7 @@ static et_status complex_bmm(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_check_same_dtype(ctx, a, b, "bmm: the matrices"));
   ET_TRY(eti_check_same_dtype(ctx, a, out, "bmm: self and out"));
   ET_CHECK(a->rank == 3 && b->rank == 3, ctx->err, ET_INVALID_ARGUMENT,
-           "bmm: ranks %d and %d, needs 3", (int)a->rank, (int)b->rank);
+           "bmm: expected rank 3 for both, got %d and %d", (int)a->rank, (int)b->rank);
   if (a->sizes[2] != b->sizes[1] || a->sizes[0] != b->sizes[0])
     return shapes_differ(ctx, "bmm", a, b);
   const eti_shape shape = {.rank = 3, .sizes = {a->sizes[0], a->sizes[1], b->sizes[2]}};

@@ -1,7 +1,7 @@
 // mixed_mm.c — products of floats with a matrix of 8-bit integers that is widened on the way:
 // w = (q - zero_point) · scale, one scale for each row of the matrix or for each group of a row.
-// Relies on micro/gemm.h, which sees the widened values as they are packed; halves multiply in f32
-// and round once. Zero points may be absent.
+// Relies on micro/gemm/gemm.h, which sees the widened values as they are packed; halves multiply in
+// f32 and round once. Zero points may be absent.
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm/gemm.h"
 #include "kernels/ops.h"
@@ -76,21 +76,22 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
 }
 
 static et_status check_types(const et_kernel_ctx *ctx, const mixed *p) {
-  ET_CHECK(p->weight->dtype == ET_I8 && eti_dtype_in((et_dtype)p->in->dtype, ET_TYPES_FLOAT_HALF) &&
-               eti_dtype_in((et_dtype)p->scales->dtype, ET_TYPES_FLOAT_HALF) &&
-               eti_dtype_in((et_dtype)p->out->dtype, ET_TYPES_FLOAT_HALF),
-           ctx->err, ET_NOT_SUPPORTED,
-           "not defined for input %s, weight %s, scales %s, out %s: weight is i8, the others float",
-           et_dtype_name((et_dtype)p->in->dtype), et_dtype_name((et_dtype)p->weight->dtype),
-           et_dtype_name((et_dtype)p->scales->dtype), et_dtype_name((et_dtype)p->out->dtype));
+  ET_CHECK(
+      p->weight->dtype == ET_I8 && eti_dtype_in((et_dtype)p->in->dtype, ET_TYPES_FLOAT_HALF) &&
+          eti_dtype_in((et_dtype)p->scales->dtype, ET_TYPES_FLOAT_HALF) &&
+          eti_dtype_in((et_dtype)p->out->dtype, ET_TYPES_FLOAT_HALF),
+      ctx->err, ET_NOT_SUPPORTED,
+      "expected weight of i8 and the others of floats, got input %s, weight %s, scales %s, out %s",
+      et_dtype_name((et_dtype)p->in->dtype), et_dtype_name((et_dtype)p->weight->dtype),
+      et_dtype_name((et_dtype)p->scales->dtype), et_dtype_name((et_dtype)p->out->dtype));
   ET_CHECK(p->in->rank == 2 && p->weight->rank == 2, ctx->err, ET_INVALID_ARGUMENT,
-           "ranks of input and weight are %d and %d, needs 2", (int)p->in->rank,
+           "expected input and weight of rank 2, got %d and %d", (int)p->in->rank,
            (int)p->weight->rank);
   ET_CHECK(p->zeros == NULL || (eti_same_shape(p->scales, p->zeros) &&
                                 eti_dtype_in((et_dtype)p->zeros->dtype, ET_TYPES_REAL_HALF)),
-           ctx->err, ET_INVALID_ARGUMENT, "zero points differ from scales in shape");
+           ctx->err, ET_INVALID_ARGUMENT, "zero points: expected the shape of scales");
   ET_CHECK(eti_is_contiguous(p->scales) && (p->zeros == NULL || eti_is_contiguous(p->zeros)),
-           ctx->err, ET_NOT_SUPPORTED, "scales do not have the contiguous dim order");
+           ctx->err, ET_NOT_SUPPORTED, "scales: expected the contiguous dim order");
   ET_CHECK(p->out != p->in && p->out != p->weight && p->out != p->scales, ctx->err,
            ET_INVALID_ARGUMENT, "out is also an input");
   return ET_OK;
@@ -114,16 +115,16 @@ static et_status run_mixed_mm(const et_kernel_ctx *ctx, et_value *const *args, s
   p.k_step = weight->strides[along];
   p.n_step = weight->strides[1 - along];
   ET_CHECK(weight->sizes[along] == in->sizes[1], ctx->err, ET_INVALID_ARGUMENT,
-           "input has rows of %d values, weight needs %d", (int)in->sizes[1],
-           (int)weight->sizes[along]);
+           "input: expected rows of %d values, as weight, got %d", (int)weight->sizes[along],
+           (int)in->sizes[1]);
   const size_t groups = transposed && scales->rank == 2 ? (size_t)scales->sizes[1] : 1;
   ET_CHECK((scales->rank == 1 || (transposed && scales->rank == 2)) &&
                scales->sizes[0] == weight->sizes[0] && groups > 0 && p.k % groups == 0,
            ctx->err, ET_INVALID_ARGUMENT,
-           "scales have rank %d and %d rows, need one for each of the %d rows of weight, or for "
-           "each of equal groups of a row",
-           (int)scales->rank, (int)(scales->rank == 0 ? 0 : scales->sizes[0]),
-           (int)weight->sizes[0]);
+           "scales: expected one for each of the %d rows of weight, or for each of equal groups of "
+           "a row, got rank %d and %d rows",
+           (int)weight->sizes[0], (int)scales->rank,
+           (int)(scales->rank == 0 ? 0 : scales->sizes[0]));
   p.n_numbers = transposed ? groups : 0;
   p.group = transposed && p.k > 0 ? p.k / groups : 1;
   const eti_shape shape = {.rank = 2, .sizes = {in->sizes[0], (int32_t)p.n}};

@@ -1,7 +1,7 @@
 // multinomial.c — indices drawn by weight, with replacement and without. Numbers come from the
-// call's stream (random.h), so a draw is a function of its place. Takes no memory: sums of parts of
-// a row lead to the part where a sample lies, and samples without replacement are found some at a
-// time. Relies on micro/random.h.
+// call's stream (random_stream.h), so a draw is a function of its place. Takes no memory: sums of
+// parts of a row lead to the part where a sample lies, and samples without replacement are found
+// some at a time. Relies on micro/random/philox.h.
 #include "kernels/kernel.h"
 #include "kernels/micro/rows/row_reduce.h"
 #include "kernels/lib/copy_op.h"
@@ -38,7 +38,8 @@ static et_status check_weights(const et_kernel_ctx *ctx, const double *p, size_t
   if (least >= 0.0 && most <= DBL_MAX) return ET_OK;
   for (size_t i = 0; i < n; i++) {
     ET_CHECK(isfinite(p[i]) && p[i] >= 0.0, ctx->err, ET_INVALID_ARGUMENT,
-             "multinomial: weight %zu is %g, needs a finite number of at least 0", first + i, p[i]);
+             "multinomial: weight %zu: expected a finite number of 0 or more, got %g", first + i,
+             p[i]);
   }
   return ET_OK;
 }
@@ -102,7 +103,7 @@ static size_t pick_index(const weights *w, double unit) {
       left -= p[j];
     }
   }
-  return last;  // rounding left a crumb over
+  return last;  // rounding left a remainder
 }
 
 // ---- without
@@ -194,12 +195,13 @@ et_status op_multinomial_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_bool(ctx, args, 2, &replacement));
   ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
   ET_CHECK(self->rank == 1 || self->rank == 2, ctx->err, ET_INVALID_ARGUMENT,
-           "multinomial: the weights have rank %u, need 1 or 2", (unsigned)self->rank);
+           "multinomial: weights: expected rank 1 or 2, got %u", (unsigned)self->rank);
   ET_CHECK(eti_dtype_in((et_dtype)self->dtype, ET_TYPES_FLOAT_HALF) && out->dtype == ET_I64,
-           ctx->err, ET_NOT_SUPPORTED, "multinomial from %s to %s: needs real weights, i64 out",
+           ctx->err, ET_NOT_SUPPORTED,
+           "multinomial: expected real weights and out of i64, got %s and %s",
            et_dtype_name((et_dtype)self->dtype), et_dtype_name((et_dtype)out->dtype));
   ET_CHECK(n_samples > 0, ctx->err, ET_INVALID_ARGUMENT,
-           "multinomial: %lld samples, needs at least 1", (long long)n_samples);
+           "multinomial: expected 1 sample or more, got %lld", (long long)n_samples);
   eti_shape shape = eti_shape_of(self);
   const size_t dim = shape.rank - 1, n_rows = dim == 1 ? (size_t)shape.sizes[0] : 1;
   ET_TRY(eti_checked_size(ctx, n_samples, "output", &shape.sizes[dim]));

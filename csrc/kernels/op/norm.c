@@ -1,6 +1,7 @@
 // norm.c — group and batch normalisation: one scale and shift per channel. Planes of channels are
-// slabs (norm_stats.h); pixels of channels-last images have their own loops, and groups of these
-// are turned to planes for their statistics. Relies on micro/norm.h and micro/transpose.h.
+// slabs (norm_stats.h). Pixels of channels-last images have their own loops, and groups of these
+// are transposed to planes for their statistics. Relies on micro/rows/row_norm.h and
+// micro/transpose.h.
 #include "kernels/micro/transpose.h"
 #include "kernels/lib/norm_stats.h"
 #include "kernels/ops.h"
@@ -48,8 +49,8 @@ static void batch_planes(void *ctx, size_t begin, size_t end) {
 
 enum { BLOCK = 256 };
 
-// Of channels-last pixels: the parameters of up to BLOCK channels, of fewer again for each pixel
-// of a block.
+// Parameters for channels-last pixels: those of up to BLOCK channels, repeated for each pixel of a
+// block where channels are fewer.
 typedef struct channel_block {
   _Alignas(64) char means[BLOCK * 8], scales[BLOCK * 8], shifts[BLOCK * 8];
   size_t channels, pixels;
@@ -124,7 +125,7 @@ static void group_rows(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// Channels-last images one by one: turned to planes in the memory of their result, where the
+// Channels-last images one by one: transposed to planes in the memory of their result, where the
 // statistics add up in the order that they have everywhere, then normalised from where they lie.
 enum { MAX_GROUPS = 512 };
 
@@ -195,10 +196,10 @@ et_status op_native_group_norm_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_CHECK(x->rank >= 2 && x->sizes[0] == images && x->sizes[1] == channels &&
                (int64_t)eti_numel_range(x, 2, x->rank) == area,
            ctx->err, ET_INVALID_ARGUMENT,
-           "group_norm: input of rank %d does not have N %lld, C %lld, HxW %lld", (int)x->rank,
-           (long long)images, (long long)channels, (long long)area);
+           "group_norm: input: expected N %lld, C %lld, HxW %lld, got another shape of rank %d",
+           (long long)images, (long long)channels, (long long)area, (int)x->rank);
   ET_CHECK(groups >= 1 && channels % groups == 0 && groups <= INT32_MAX, ctx->err,
-           ET_INVALID_ARGUMENT, "group_norm: %lld channels cannot form %lld groups",
+           ET_INVALID_ARGUMENT, "group_norm: %lld channels do not divide into %lld groups",
            (long long)channels, (long long)groups);
   ET_TRY(eti_norm_check_vector(ctx, a.w, (size_t)channels, "group_norm", "weight"));
   ET_TRY(eti_norm_check_vector(ctx, a.b, (size_t)channels, "group_norm", "bias"));
@@ -249,7 +250,7 @@ static et_status read_batch_norm(const et_kernel_ctx *ctx, et_value *const *args
   eti_norm_args a;
   ET_TRY(eti_norm_read(ctx, args, 1, i_eps, "batch_norm", &a));
   ET_CHECK(a.x->rank >= 2, ctx->err, ET_INVALID_ARGUMENT,
-           "batch_norm: input has rank %d, needs at least 2", (int)a.x->rank);
+           "batch_norm: input: expected rank 2 or more, got %d", (int)a.x->rank);
   ET_TRY(eti_norm_check_vector(ctx, a.w, (size_t)a.x->sizes[1], "batch_norm", "weight"));
   ET_TRY(eti_norm_check_vector(ctx, a.b, (size_t)a.x->sizes[1], "batch_norm", "bias"));
   r->x = a.x, r->w = a.w, r->b = a.b, r->out = a.out, r->save_mean = a.mean, r->save_rstd = a.rstd;
@@ -343,7 +344,7 @@ et_status op_native_batch_norm_legit_no_stats_out(et_kernel_ctx *ctx, et_value *
   ET_TRY(read_batch_norm(ctx, args, 5, &r));
   ET_TRY(eti_arg_bool(ctx, args, 3, &training));
   ET_CHECK(training, ctx->err, ET_INVALID_ARGUMENT,
-           "batch_norm: without running statistics it needs training=True");
+           "batch_norm: expected running statistics, or training=True without them");
   ET_TRY(resize_batch_norm(ctx, args, 6, &r, r.x->sizes[1]));
   r.micro = eti_norm_micro_of(r.x->dtype);
   if (r.x->numel > 0) train_channels(&r, 0.0, false);

@@ -1,7 +1,7 @@
 // pad.c — operators that enlarge a tensor at its edges, with a constant, a mirror image or the edge
 // itself, or crop it where a padding is negative. Every output element is written once: row by row
-// where the rows of input and output lie alike, else by strided copies of windows, so layouts are
-// free. Relies on copy_op.h. Moves bytes of any element type.
+// when input and output have the same order of dimensions in memory, else by strided copies of
+// windows, so layouts are free. Relies on copy_op.h. Moves bytes of any element type.
 #include "kernels/lib/copy_op.h"
 
 #include <string.h>
@@ -20,7 +20,8 @@ static et_status padding_args(const et_kernel_ctx *ctx, et_value *const *args, c
   size_t n = 0;
   ET_TRY(eti_arg_ints(ctx, args, 1, list, 2 * ET_MAX_RANK, &n));
   ET_CHECK(n % 2 == 0 && n / 2 <= own->rank, ctx->err, ET_INVALID_ARGUMENT,
-           "pad: %zu paddings for a tensor of rank %zu", n, own->rank);
+           "pad: expected at most 2 paddings for each dimension, got %zu for a tensor of rank %zu",
+           n, own->rank);
   *n_pairs = n / 2;
   *padded = *own;
   for (size_t d = 0; d < own->rank; d++) pads[d] = (padding){0, 0};
@@ -71,7 +72,7 @@ typedef struct padded_rows {
   row_axis axis[ET_MAX_RANK];
 } padded_rows;
 
-// Which input index an output index shows; outside of 0 … size - 1 only for a constant.
+// The input index that an output index shows; outside of 0 … size - 1 only for a constant.
 static int64_t source_of(edge_rule rule, const row_axis *a, int64_t i) {
   const int64_t last = a->from - 1, at = i - a->low;
   if (rule == CONSTANT) return at;
@@ -127,8 +128,8 @@ static bool rows_of(const et_tensor *out, const et_tensor *self, const padding *
   return row->to_stride == bytes && (row->from_stride == bytes || row->from <= 1);
 }
 
-// The following are told the element size and whether edges are constant as constants, and become a
-// version for each.
+// The following functions get the element size and the kind of edges as constants, and are
+// specialised for each.
 
 static inline void fill_elements(char *to, const char *value, int64_t n, size_t bytes) {
   for (int64_t i = 0; i < n; i++) memcpy(to + i * (ptrdiff_t)bytes, value, bytes);
@@ -211,7 +212,7 @@ static void run_rows(const et_kernel_ctx *ctx, padded_rows *p, size_t numel) {
 
 // ---- constant_pad_nd
 
-// Any layouts: the edges, one dimension after the other, then what is left in the middle.
+// Pads any layout: the edges, one dimension after the other, then the middle.
 static void pad_windows(const et_kernel_ctx *ctx, const et_tensor *out, const et_tensor *self,
                         const padding *pads, const char *value) {
   const size_t bytes = et_dtype_bytes((et_dtype)out->dtype);
@@ -249,7 +250,8 @@ et_status op_constant_pad_nd_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_CHECK(eti_scalar_store(&number, (et_dtype)out->dtype, value), ctx->err, ET_NOT_SUPPORTED,
-           "constant_pad_nd: a number cannot become %s", et_dtype_name((et_dtype)out->dtype));
+           "constant_pad_nd: a number cannot be converted to %s",
+           et_dtype_name((et_dtype)out->dtype));
   const eti_shape own = eti_window_of(self).shape;
   ET_TRY(padding_args(ctx, args, &own, pads, &n_pairs, &padded));
   ET_TRY(eti_resize(ctx, out, &padded));
@@ -329,11 +331,11 @@ static et_status pad_edges(const et_kernel_ctx *ctx, et_value *const *args, edge
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_CHECK(self->rank == n_dims + 1 || self->rank == n_dims + 2, ctx->err, ET_INVALID_ARGUMENT,
-           "pad: rank %d, needs %zu or %zu", (int)self->rank, n_dims + 1, n_dims + 2);
+           "pad: expected rank %zu or %zu, got %d", n_dims + 1, n_dims + 2, (int)self->rank);
   const eti_window from = eti_window_of(self);
   ET_TRY(padding_args(ctx, args, &from.shape, pads, &n_pairs, &padded));
-  ET_CHECK(n_pairs == n_dims, ctx->err, ET_INVALID_ARGUMENT, "pad: %zu paddings, needs %zu",
-           2 * n_pairs, 2 * n_dims);
+  ET_CHECK(n_pairs == n_dims, ctx->err, ET_INVALID_ARGUMENT, "pad: expected %zu paddings, got %zu",
+           2 * n_dims, 2 * n_pairs);
   ET_TRY(check_edges(ctx, rule, &from.shape, pads, n_pairs));
   ET_TRY(eti_resize(ctx, out, &padded));
   if (out->numel == 0) return ET_OK;

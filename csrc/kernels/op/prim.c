@@ -1,7 +1,6 @@
-// prim.c — operators over numbers and shapes: what symbolic sizes and control flow of a program are
-// computed with, and the two that move tensors about without arithmetic (et_view, et_copy_index).
-// The result goes to the last slot, with no repetition. Integers wrap; a division by zero is an
-// error where upstream's traps.
+// prim.c — operators over numbers and shapes, for symbolic sizes and control flow, and the two that
+// move tensors without arithmetic (et_view, et_copy_index). The result goes to the last slot, with
+// no repetition. Integers wrap; a division by zero is an error where upstream's traps.
 #include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 #include "kernels/ops.h"
@@ -21,7 +20,7 @@ static et_status read_number(const et_kernel_ctx *ctx, et_value *const *args, si
   const et_value *v = args[i];
   const uint8_t tag = v->tag;
   ET_CHECK(tag == ET_INT || tag == ET_DOUBLE || tag == ET_BOOL, ctx->err, ET_INVALID_TYPE,
-           "argument %zu is not a number", i);
+           "argument %zu: expected a number", i);
   out->tag = tag;
   out->i = tag == ET_INT ? v->as.i : tag == ET_BOOL ? (int64_t)v->as.b : 0;
   out->d = tag == ET_DOUBLE ? v->as.d : (double)out->i;
@@ -29,7 +28,7 @@ static et_status read_number(const et_kernel_ctx *ctx, et_value *const *args, si
 }
 
 static et_status read_int(const et_kernel_ctx *ctx, et_value *const *args, size_t i, int64_t *out) {
-  ET_CHECK(args[i]->tag == ET_INT, ctx->err, ET_INVALID_TYPE, "argument %zu is not an Int", i);
+  ET_CHECK(args[i]->tag == ET_INT, ctx->err, ET_INVALID_TYPE, "argument %zu: expected Int", i);
   *out = args[i]->as.i;
   return ET_OK;
 }
@@ -39,7 +38,7 @@ static et_status read_arithmetic(const et_kernel_ctx *ctx, et_value *const *args
   ET_TRY(read_number(ctx, args, 0, a));
   ET_TRY(read_number(ctx, args, 1, b));
   ET_CHECK(a->tag != ET_BOOL && b->tag != ET_BOOL, ctx->err, ET_INVALID_TYPE,
-           "a Bool is no number to calculate with");
+           "expected Int or Double, got Bool");
   return ET_OK;
 }
 
@@ -48,7 +47,7 @@ static et_status read_arithmetic(const et_kernel_ctx *ctx, et_value *const *args
 static et_status writable_slot(const et_kernel_ctx *ctx, const et_value *slot) {
   ET_CHECK(
       slot->tag == ET_NONE || slot->tag == ET_INT || slot->tag == ET_DOUBLE || slot->tag == ET_BOOL,
-      ctx->err, ET_INVALID_TYPE, "the result slot holds no number");
+      ctx->err, ET_INVALID_TYPE, "result: expected a value that is no tensor or list");
   return ET_OK;
 }
 
@@ -111,7 +110,7 @@ et_status op_prim_mul(et_kernel_ctx *ctx, et_value *const *args) {
   return run_arithmetic(ctx, args, wrap_mul, mul_f64);
 }
 
-// Python's a // b for floats: the quotient of what fmod leaves, rounded down.
+// Python's a // b for floats: the quotient without fmod's remainder, rounded down.
 static double floor_divide(double a, double b) {
   if (b == 0.0) return a / b;
   double mod = fmod(a, b);
@@ -173,7 +172,7 @@ static et_status read_order(const et_kernel_ctx *ctx, et_value *const *args, int
   ET_TRY(read_number(ctx, args, 0, &a));
   ET_TRY(read_number(ctx, args, 1, &b));
   ET_CHECK((a.tag == ET_BOOL) == (b.tag == ET_BOOL), ctx->err, ET_INVALID_TYPE,
-           "a Bool compares with a Bool only");
+           "expected two Bools or two numbers, got one Bool");
   *order = compare_numbers(&a, &b);
   return ET_OK;
 }
@@ -233,7 +232,7 @@ et_status op_prim_sym_min(et_kernel_ctx *ctx, et_value *const *args) {
 et_status op_prim_neg(et_kernel_ctx *ctx, et_value *const *args) {
   number a;
   ET_TRY(read_number(ctx, args, 0, &a));
-  ET_CHECK(a.tag != ET_BOOL, ctx->err, ET_INVALID_TYPE, "a Bool has no negative");
+  ET_CHECK(a.tag != ET_BOOL, ctx->err, ET_INVALID_TYPE, "expected Int or Double, got Bool");
   if (a.tag == ET_INT) return write_int(ctx, args[1], wrap_sub(0, a.i));
   return write_double(ctx, args[1], -a.d);
 }
@@ -247,7 +246,7 @@ static et_status write_whole(const et_kernel_ctx *ctx, et_value *slot, double va
 
 static et_status run_rounding(et_kernel_ctx *ctx, et_value *const *args,
                               double (*round_fn)(double)) {
-  ET_CHECK(args[0]->tag == ET_DOUBLE, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Double");
+  ET_CHECK(args[0]->tag == ET_DOUBLE, ctx->err, ET_INVALID_TYPE, "argument 0: expected Double");
   return write_whole(ctx, args[1], round_fn(args[0]->as.d));
 }
 
@@ -281,12 +280,12 @@ et_status op_prim_sym_int(et_kernel_ctx *ctx, et_value *const *args) {
 }
 
 et_status op_prim_sym_not(et_kernel_ctx *ctx, et_value *const *args) {
-  ET_CHECK(args[0]->tag == ET_BOOL, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Bool");
+  ET_CHECK(args[0]->tag == ET_BOOL, ctx->err, ET_INVALID_TYPE, "argument 0: expected Bool");
   return write_bool(ctx, args[1], !args[0]->as.b);
 }
 
 et_status op_prim_sym_ite(et_kernel_ctx *ctx, et_value *const *args) {
-  ET_CHECK(args[0]->tag == ET_BOOL, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Bool");
+  ET_CHECK(args[0]->tag == ET_BOOL, ctx->err, ET_INVALID_TYPE, "argument 0: expected Bool");
   number chosen;
   ET_TRY(read_number(ctx, args, args[0]->as.b ? 1 : 2, &chosen));
   if (chosen.tag == ET_INT) return write_int(ctx, args[3], chosen.i);
@@ -299,13 +298,14 @@ et_status op_prim_sym_ite(et_kernel_ctx *ctx, et_value *const *args) {
 // Arguments (tensor, dimension).
 static et_status read_dim(const et_kernel_ctx *ctx, et_value *const *args, const et_tensor **t,
                           size_t *out) {
-  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Tensor");
+  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0: expected Tensor");
   *t = args[0]->as.tensor;
   const int64_t rank = (*t)->rank;
   int64_t dim = 0;
   ET_TRY(read_int(ctx, args, 1, &dim));
   ET_CHECK(dim >= -rank && dim < rank, ctx->err, ET_INVALID_ARGUMENT,
-           "dimension %lld of a tensor of rank %lld", (long long)dim, (long long)rank);
+           "dimension %lld is out of range for a tensor of rank %lld", (long long)dim,
+           (long long)rank);
   *out = (size_t)(dim < 0 ? dim + rank : dim);
   return ET_OK;
 }
@@ -324,28 +324,29 @@ et_status op_sym_stride_int(et_kernel_ctx *ctx, et_value *const *args) {
   return write_int(ctx, args[2], t->strides[dim]);
 }
 
-// Tensors of a program own their memory or are told where it begins.
+// Tensors of a program begin at their memory's first element.
 et_status op_sym_storage_offset(et_kernel_ctx *ctx, et_value *const *args) {
-  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Tensor");
+  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0: expected Tensor");
   return write_int(ctx, args[1], 0);
 }
 
 et_status op_sym_numel(et_kernel_ctx *ctx, et_value *const *args) {
-  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0 is not a Tensor");
+  ET_CHECK(args[0]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 0: expected Tensor");
   return write_int(ctx, args[1], (int64_t)args[0]->as.tensor->numel);
 }
 
 et_status op_local_scalar_dense(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *t;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &t));
-  ET_CHECK(t->numel >= 1, ctx->err, ET_INVALID_ARGUMENT, "the tensor has no element");
+  ET_CHECK(t->numel >= 1, ctx->err, ET_INVALID_ARGUMENT,
+           "expected a tensor of 1 element or more, got 0");
   const et_dtype dtype = (et_dtype)t->dtype;
   if (eti_is_float(dtype)) {
     double d;
     eti_casts[dtype][ET_F64](&d, 0, t->data, 0, 1);
     return write_double(ctx, args[1], d);
   }
-  ET_CHECK(eti_is_integral(dtype), ctx->err, ET_INVALID_TYPE, "dtype %s is no number",
+  ET_CHECK(eti_is_integral(dtype), ctx->err, ET_INVALID_TYPE, "dtype %s has no value as a number",
            et_dtype_name(dtype));
   int64_t i;
   eti_casts[dtype][ET_I64](&i, 0, t->data, 0, 1);
@@ -357,7 +358,7 @@ et_status op_local_scalar_dense(et_kernel_ctx *ctx, et_value *const *args) {
 et_status op_prim_et_view(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *self;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &self));
-  ET_CHECK(args[2]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 2 is not a Tensor");
+  ET_CHECK(args[2]->tag == ET_TENSOR, ctx->err, ET_INVALID_TYPE, "argument 2: expected Tensor");
   et_tensor *out = args[2]->as.tensor;
   ET_TRY(eti_check_same_dtype(ctx, self, out, "view"));
   eti_shape shape = {0};
@@ -383,11 +384,11 @@ et_status op_prim_et_copy_index(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(read_int(ctx, args, 2, &index));
   ET_TRY(eti_check_same_dtype(ctx, dst, src, "copy of one row"));
   ET_CHECK(dst->rank == src->rank + 1, ctx->err, ET_INVALID_ARGUMENT,
-           "rank %d receives rows of rank %d", (int)dst->rank, (int)src->rank);
-  ET_CHECK(index >= 0 && index < INT32_MAX, ctx->err, ET_INVALID_ARGUMENT, "row %lld",
-           (long long)index);
+           "rows of rank %d do not match a tensor of rank %d", (int)src->rank, (int)dst->rank);
+  ET_CHECK(index >= 0 && index < INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "row %lld is out of range", (long long)index);
   ET_CHECK(eti_is_contiguous(dst) && eti_is_contiguous(src), ctx->err, ET_INVALID_ARGUMENT,
-           "rows are copied between tensors in contiguous dim order only");
+           "expected tensors in contiguous dim order");
   eti_shape shape = {.rank = dst->rank, .sizes = {(int32_t)index + 1}};
   for (size_t d = 0; d < src->rank; d++) shape.sizes[d + 1] = src->sizes[d];
   ET_TRY(eti_resize(ctx, dst, &shape));

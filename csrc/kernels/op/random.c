@@ -1,6 +1,6 @@
 // random.c — operators that draw: rand, randn, randint, randperm, dropout in training. Each element
-// takes the number of its place in memory from the call's stream (random.h). Relies on
-// micro/random.h; multinomial is a file of its own.
+// takes the number of its place in memory from the call's stream (random_stream.h). Relies on
+// micro/random/philox.h; multinomial is a file of its own.
 #include "kernels/lib/random_stream.h"
 
 #include "kernels/lib/element.h"
@@ -98,8 +98,8 @@ static et_status draw_reals(const et_kernel_ctx *ctx, et_value *const *args, siz
   ET_TRY(eti_arg_tensor(ctx, args, i_out, &f.out));
   const et_dtype dtype = (et_dtype)f.out->dtype;
   ET_CHECK(eti_dtype_in(dtype, ET_TYPES_FLOAT_HALF), ctx->err, ET_NOT_SUPPORTED,
-           "%s draws real numbers, and out is %s", name, et_dtype_name(dtype));
-  // As torch has it, so that rounding to the type never gives 1.
+           "%s: out: expected a real dtype, got %s", name, et_dtype_name(dtype));
+  // Torch's number of bits: rounding to the type never gives 1.
   f.places = dtype == ET_F64 ? 53 : dtype == ET_F32 ? 24 : dtype == ET_F16 ? 11 : 8;
   f.via = dtype == ET_F64 || make == make_normal ? ET_F64 : ET_F32;
   ET_TRY(shape_out(ctx, args, 0, f.out));
@@ -128,8 +128,7 @@ static et_status draw_integers(const et_kernel_ctx *ctx, et_value *const *args, 
   if (n_bounds == 2) ET_TRY(eti_arg_int(ctx, args, i_bound, &low));
   ET_TRY(eti_arg_int(ctx, args, i_bound + n_bounds - 1, &high));
   ET_CHECK(low < high, ctx->err, ET_INVALID_ARGUMENT,
-           "randint: from %lld up to but without %lld there is no integer", (long long)low,
-           (long long)high);
+           "randint: expected low below high, got %lld and %lld", (long long)low, (long long)high);
   fill f = {
       .make = make_integer, .via = ET_I64, .low = low, .range = (uint64_t)high - (uint64_t)low};
   ET_TRY(eti_arg_tensor(ctx, args, i_out, &f.out));
@@ -164,7 +163,7 @@ static inline __attribute__((always_inline)) void swap_elements(char *a, char *b
 }
 
 // Fisher and Yates' shuffle: element i changes places with one of the first i + 1, chosen by number
-// i of the stream. A block of choices is made ahead, so that what they name can come near.
+// i of the stream. A block of choices is made ahead, so that their elements can be prefetched.
 static inline __attribute__((always_inline)) void shuffle_elements(const eti_philox_stream *s,
                                                                    char *data, size_t n,
                                                                    const size_t item) {
@@ -195,7 +194,7 @@ et_status op_randperm_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 1, &out));
   const et_dtype dtype = (et_dtype)out->dtype;
   ET_CHECK(eti_dtype_in(dtype, ET_TYPES_REAL_HALF), ctx->err, ET_NOT_SUPPORTED,
-           "randperm gives no %s", et_dtype_name(dtype));
+           "randperm: not defined for dtype %s", et_dtype_name(dtype));
   ET_TRY(eti_checked_size(ctx, n, "output", &shape.sizes[0]));
   ET_TRY(eti_resize(ctx, out, &shape));
   ET_TRY(eti_random_open(ctx, &s));
@@ -287,11 +286,11 @@ et_status op_native_dropout_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 4, &d.mask));
   d.x = x;
   ET_CHECK(d.p >= 0.0 && d.p <= 1.0, ctx->err, ET_INVALID_ARGUMENT,
-           "dropout: p is %g, needs 0 to 1", d.p);
+           "dropout: p: expected 0 to 1, got %g", d.p);
   ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && d.out->dtype == x->dtype &&
                d.mask->dtype == ET_B8,
            ctx->err, ET_NOT_SUPPORTED,
-           "dropout: %s to %s with a mask of %s, needs one real type, b8",
+           "dropout: expected one real type and a mask of b8, got %s, %s and %s",
            et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)d.out->dtype),
            et_dtype_name((et_dtype)d.mask->dtype));
   ET_TRY(eti_resize_like(ctx, d.mask, x));

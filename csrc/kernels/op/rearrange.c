@@ -1,6 +1,6 @@
-// rearrange.c — operators that put the elements of one tensor elsewhere: flip, roll, tril,
-// pixel_shuffle and pixel_unshuffle; and repeat_interleave, which says what goes where. Each is a
-// handful of strided copies, so layouts are free. Relies on copy_op.h and element.h.
+// rearrange.c — operators that move the elements of one tensor to other places: flip, roll, tril,
+// pixel_shuffle and pixel_unshuffle; and repeat_interleave, which gives indices. Each is a handful
+// of strided copies, so layouts are free. Relies on copy_op.h and element.h.
 #include "kernels/lib/element.h"
 #include "kernels/lib/copy_op.h"
 
@@ -66,7 +66,8 @@ et_status op_roll_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_CHECK(n_shifts > 0 && (n_shifts == n_dims || (n_dims == 0 && n_shifts == 1)), ctx->err,
-           ET_INVALID_ARGUMENT, "roll: %zu shifts for %zu dimensions", n_shifts, n_dims);
+           ET_INVALID_ARGUMENT, "roll: expected as many shifts as dimensions, got %zu and %zu",
+           n_shifts, n_dims);
   const eti_window view = eti_window_of(self);
   for (size_t i = 0; i < n_dims; i++) {
     size_t d = 0;
@@ -94,7 +95,7 @@ et_status op_tril_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_int(ctx, args, 1, &diagonal));
   ET_TRY(eti_arg_tensor(ctx, args, 2, &out));
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
-  ET_CHECK(self->rank >= 2, ctx->err, ET_INVALID_ARGUMENT, "tril: rank %d, needs at least 2",
+  ET_CHECK(self->rank >= 2, ctx->err, ET_INVALID_ARGUMENT, "tril: expected rank 2 or more, got %d",
            (int)self->rank);
   const eti_window view = eti_window_of(self);
   ET_TRY(eti_resize(ctx, out, &view.shape));
@@ -132,10 +133,10 @@ typedef struct shuffle {
 static et_status shuffle_args(const et_kernel_ctx *ctx, et_value *const *args,
                               const et_tensor *self, shuffle *s) {
   ET_CHECK(self->rank >= 3, ctx->err, ET_INVALID_ARGUMENT,
-           "pixel shuffle: rank %d, needs at least 3", (int)self->rank);
+           "pixel shuffle: expected rank 3 or more, got %d", (int)self->rank);
   ET_TRY(eti_arg_int(ctx, args, 1, &s->r));
   ET_CHECK(s->r > 0 && s->r <= INT16_MAX, ctx->err, ET_INVALID_ARGUMENT,
-           "pixel shuffle: factor %lld, must be positive", (long long)s->r);
+           "pixel shuffle: factor: expected 1 or more, got %lld", (long long)s->r);
   s->channel = self->rank - 3u;
   return ET_OK;
 }
@@ -176,8 +177,8 @@ static et_status plan_pixel_shuffle(const et_kernel_ctx *ctx, et_value *const *a
   eti_shape shape = deep.shape;
   int32_t *sizes = &shape.sizes[s.channel];
   ET_CHECK(sizes[0] % (s.r * s.r) == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "pixel_shuffle: %d channels are no multiple of %lld squared", (int)sizes[0],
-           (long long)s.r);
+           "pixel_shuffle: expected a multiple of %lld squared channels, got %d", (long long)s.r,
+           (int)sizes[0]);
   sizes[0] = (int32_t)(sizes[0] / (s.r * s.r));
   ET_TRY(eti_checked_size(ctx, sizes[1] * s.r, "pixel_shuffle", &sizes[1]));
   ET_TRY(eti_checked_size(ctx, sizes[2] * s.r, "pixel_shuffle", &sizes[2]));
@@ -204,8 +205,8 @@ static et_status plan_pixel_unshuffle(const et_kernel_ctx *ctx, et_value *const 
   eti_shape shape = wide.shape;
   int32_t *sizes = &shape.sizes[s.channel];
   ET_CHECK(sizes[1] % s.r == 0 && sizes[2] % s.r == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "pixel_unshuffle: %d × %d pixels are no multiples of %lld", (int)sizes[1], (int)sizes[2],
-           (long long)s.r);
+           "pixel_unshuffle: expected multiples of %lld as height and width, got %d and %d",
+           (long long)s.r, (int)sizes[1], (int)sizes[2]);
   ET_TRY(eti_checked_size(ctx, sizes[0] * s.r * s.r, "pixel_unshuffle", &sizes[0]));
   sizes[1] = (int32_t)(sizes[1] / s.r);
   sizes[2] = (int32_t)(sizes[2] / s.r);
@@ -236,18 +237,18 @@ et_status op_repeat_interleave_tensor_out(et_kernel_ctx *ctx, et_value *const *a
   ET_CHECK(repeats->rank == 1 && (repeats->dtype == ET_I64 || repeats->dtype == ET_I32) &&
                repeats != out,
            ctx->err, ET_INVALID_ARGUMENT,
-           "repeat_interleave: repeats must be a 1-d tensor of i32 or i64, is %s of rank %d",
+           "repeat_interleave: repeats: expected i32 or i64 of rank 1, got %s of rank %d",
            et_dtype_name((et_dtype)repeats->dtype), (int)repeats->rank);
   for (size_t i = 0; i < repeats->numel; i++) {
     const int64_t n = eti_load_index(repeats, (ptrdiff_t)i);
     ET_CHECK(n >= 0 && n <= INT32_MAX - total, ctx->err, ET_INVALID_ARGUMENT,
-             "repeat_interleave: repeats[%zu] is %lld, needs 0 to %lld", i, (long long)n,
-             (long long)(INT32_MAX - total));
+             "repeat_interleave: repeats[%zu]: expected 0 to %lld, got %lld", i,
+             (long long)(INT32_MAX - total), (long long)n);
     total += n;
   }
   ET_CHECK(!has_size || size == total, ctx->err, ET_INVALID_ARGUMENT,
-           "repeat_interleave: output_size is %lld, repeats add up to %lld", (long long)size,
-           (long long)total);
+           "repeat_interleave: output_size: expected %lld, the sum of repeats, got %lld",
+           (long long)total, (long long)size);
   const eti_shape shape = {.rank = 1, .sizes = {(int32_t)total}};
   ET_TRY(eti_resize(ctx, out, &shape));
   int64_t at = 0;  // never past total, even where the memory of the two overlaps

@@ -1,7 +1,7 @@
 // reduce.c — sums, means, products, extremes, variances and any, over some or all dimensions.
 // Sums of f32 are made of lanes within a row, by eights across rows, and of f64 beyond (see
-// micro/reduce.h); integers add in i64 and wrap. NaN wins in extremes. An empty reduction gives the
-// operation's neutral element, and is an error where there is none.
+// micro/rows/row_reduce.h); integers add in i64 and wrap. NaN wins in extremes. An empty reduction
+// gives the operation's neutral element, and is an error where there is none.
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
 #include "kernels/micro/rows/row_reduce.h"
@@ -57,7 +57,7 @@ REDUCER(min_i32, ET_I32, ET_I32, FROM_INT(INT32_MAX), min_i32)
 REDUCER(min_i64, ET_I64, ET_I64, FROM_INT(INT64_MAX), min_i64)
 REDUCER(any_b8, ET_B8, ET_B8, FROM_DOUBLE(0.0), any_b8)
 
-// The reducers of one operation. Which is used follows from the type the operation is done in.
+// The reducers of one operation. The type that the operation is done in selects one.
 typedef struct family {
   const eti_reducer *f32, *f64, *i64;
   const eti_reducer *small[4];  // of u8, i8, i16 and i32 themselves, or NULL
@@ -182,8 +182,8 @@ static size_t reduced_numel(const et_tensor *in, uint32_t mask) {
   return n;
 }
 
-// ---- sum, mean, prod: the output's type is what the result is computed in (the file already
-// applied dtype=)
+// ---- sum, mean, prod: the result is computed in the output's type (the file already applied
+// dtype=)
 
 // A complex tensor as one of reals, with the parts as one more innermost dimension.
 typedef struct parts {
@@ -221,8 +221,8 @@ static et_status sum_complex(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_bool(ctx, args, 2, &o.keepdim));
   ET_TRY(eti_check_same_dtype(ctx, o.in, o.out, "self and out"));
   ET_CHECK(o.in->dtype != ET_C32 && o.in->rank + 1u < ET_MAX_RANK, ctx->err, ET_NOT_SUPPORTED,
-           "self: dtype %s and rank %d, needs c64 or c128 and a rank below %d",
-           et_dtype_name((et_dtype)o.in->dtype), (int)o.in->rank, ET_MAX_RANK - 1);
+           "self: expected c64 or c128 and a rank below %d, got %s of rank %d", ET_MAX_RANK - 1,
+           et_dtype_name((et_dtype)o.in->dtype), (int)o.in->rank);
   const eti_shape shape = eti_reduced_shape(o.in, o.mask, o.keepdim);
   ET_TRY(eti_resize(ctx, o.out, &shape));
   parts in, out;
@@ -247,7 +247,7 @@ et_status op_sum_intlist_out(et_kernel_ctx *ctx, et_value *const *args) {
 static et_status run_mean(et_kernel_ctx *ctx, const operands *o) {
   const et_dtype type = (et_dtype)o->out->dtype;
   ET_CHECK(eti_is_float(type), ctx->err, ET_INVALID_ARGUMENT,
-           "out: dtype %s, a mean needs floating point", et_dtype_name(type));
+           "out: expected floating point for a mean, got %s", et_dtype_name(type));
   const size_t n = reduced_numel(o->in, o->mask);
   // An empty mean is 0 / 0; dividing by the smallest number would hide it.
   const eti_reducer *reducer = choose_reducer(&sum_family, (et_dtype)o->in->dtype, type);
@@ -297,7 +297,7 @@ static et_status run_extreme(et_kernel_ctx *ctx, const operands *o, const family
   size_t results = 1;
   for (size_t d = 0; d < kept.rank; d++) results *= (size_t)kept.sizes[d];
   ET_CHECK(n != 0 || results == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "the extreme of no elements is undefined");
+           "the maximum or minimum of no elements is undefined");
   return reduce_into(ctx, o->in, o->out, o->mask, o->keepdim, choose_reducer(f, type, type), 0.0);
 }
 
@@ -331,7 +331,7 @@ et_status op_min_unary_out(et_kernel_ctx *ctx, et_value *const *args) {
 
 // ---- any
 
-// Bytes are read as they are: the reducer asks whether they are 0.
+// Bytes are read as they are: the reducer tests them for 0.
 static et_status any_into(et_kernel_ctx *ctx, const et_tensor *in, et_tensor *out, uint32_t mask,
                           bool keepdim) {
   et_tensor as_read = *in;
@@ -342,7 +342,7 @@ static et_status any_into(et_kernel_ctx *ctx, const et_tensor *in, et_tensor *ou
 et_status op_any_out(et_kernel_ctx *ctx, et_value *const *args) {
   operands o = {0};
   ET_TRY(read_operands(ctx, args, 3, &o));
-  // Of all reductions, ATen takes an empty list of dimensions at its word only here.
+  // An empty list of dimensions means none here, in ATen: in the other reductions it means all.
   if (args[1] != NULL && args[1]->tag == ET_INT_LIST && args[1]->n == 0) o.mask = 0;
   return any_into(ctx, o.in, o.out, o.mask, o.keepdim);
 }
@@ -361,7 +361,7 @@ static et_status run_variance(et_kernel_ctx *ctx, const operands *o, et_tensor *
                               double correction) {
   const et_dtype type = (et_dtype)o->in->dtype;
   ET_CHECK(eti_is_float(type), ctx->err, ET_INVALID_ARGUMENT,
-           "self: dtype %s, a variance needs floating point", et_dtype_name(type));
+           "self: expected floating point for a variance, got %s", et_dtype_name(type));
   et_tensor *outs[2] = {o->out, mean_out};
   const size_t n_outs = mean_out == NULL ? 1 : 2;
   const bool wide = type == ET_F64 || o->out->dtype == ET_F64;
@@ -373,7 +373,7 @@ static et_status run_variance(et_kernel_ctx *ctx, const operands *o, et_tensor *
   const eti_shape shape = eti_reduced_shape(o->in, o->mask, o->keepdim);
   for (size_t k = 0; k < n_outs; k++) {
     ET_CHECK(eti_is_float((et_dtype)outs[k]->dtype), ctx->err, ET_INVALID_ARGUMENT,
-             "out: dtype %s, needs floating point", et_dtype_name((et_dtype)outs[k]->dtype));
+             "out: expected floating point, got %s", et_dtype_name((et_dtype)outs[k]->dtype));
     ET_TRY(find_store(ctx, f.reducer, outs[k], &f.store[k]));
     ET_TRY(eti_resize(ctx, outs[k], &shape));
   }

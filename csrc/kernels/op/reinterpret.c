@@ -24,8 +24,8 @@ static eti_window split_last(const et_tensor *t, int32_t count) {
 
 static et_status check_rank(const et_kernel_ctx *ctx, const et_tensor *self) {
   ET_CHECK(self->rank > 0 && self->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
-           "self has rank %d, needs 1 to %d for elements of another size", (int)self->rank,
-           ET_MAX_RANK - 1);
+           "self: expected rank 1 to %d for elements of another size, got %d", ET_MAX_RANK - 1,
+           (int)self->rank);
   return ET_OK;
 }
 
@@ -50,7 +50,7 @@ static et_status plan_view_dtype(const et_kernel_ctx *ctx, et_value *const *args
   const bool narrows = from > to;
   const int32_t count = (int32_t)(narrows ? from / to : to / from);
   ET_CHECK(narrows || *last % count == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "self's last dimension has size %d, which is no multiple of %d", (int)*last, (int)count);
+           "self: expected a last dimension of a multiple of %d, got %d", (int)count, (int)*last);
   if (narrows) {
     ET_TRY(eti_checked_size(ctx, (int64_t)*last * count, "the last dimension", last));
   } else {

@@ -32,13 +32,13 @@ static et_status read_size(const et_kernel_ctx *ctx, et_value *const *args, size
   ET_TRY(eti_arg_optional_ints(ctx, args, 1, &has_size, given, 2, &n));
   ET_TRY(eti_arg_optional_doubles(ctx, args, factors_at, &has_factors, factors, 2, &n_factors));
   ET_CHECK(has_size != has_factors, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: needs either output_size or scale_factors", r->op);
+           "%s: expected either output_size or scale_factors", r->op);
   ET_CHECK((!has_size || n == 2) && (!has_factors || n_factors == 2), ctx->err, ET_INVALID_ARGUMENT,
-           "%s: output_size and scale_factors need 2 entries", r->op);
+           "%s: output_size and scale_factors: expected 2 entries", r->op);
   for (size_t d = 0; d < 2; d++) {
     const double size = has_size ? (double)given[d] : floor((double)r->in[d] * factors[d]);
     ET_CHECK(size >= 1.0 && size <= (double)INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "%s: output size %g in dimension %zu, needs at least 1", r->op, size, d + 2);
+             "%s: dimension %zu: expected an output size of 1 or more, got %g", r->op, d + 2, size);
     r->size[d] = (int64_t)size;
     if (r->align_corners) {
       r->scale[d] = r->size[d] > 1 ? (double)(r->in[d] - 1) / (double)(r->size[d] - 1) : 0.0;
@@ -55,17 +55,17 @@ static et_status read_resample(const et_kernel_ctx *ctx, et_value *const *args, 
   et_tensor *x, *out;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
   ET_TRY(eti_arg_tensor(ctx, args, out_at, &out));
-  ET_CHECK(x->rank == 4, ctx->err, ET_INVALID_ARGUMENT, "%s: input has rank %d, needs 4", r->op,
+  ET_CHECK(x->rank == 4, ctx->err, ET_INVALID_ARGUMENT, "%s: input: expected rank 4, got %d", r->op,
            (int)x->rank);
   ET_CHECK(
       eti_dtype_in((et_dtype)x->dtype, ET_TYPES_REAL_HALF) && x->dtype == out->dtype && out != x,
       ctx->err, ET_INVALID_ARGUMENT,
-      "%s: input is %s, out %s; needs one real dtype and another tensor", r->op,
+      "%s: expected one real dtype and another tensor as out, got input %s, out %s", r->op,
       et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)out->dtype));
   r->in[0] = x->sizes[2];
   r->in[1] = x->sizes[3];
   ET_CHECK(r->in[0] > 0 && r->in[1] > 0, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input has an empty spatial dimension", r->op);
+           "%s: input: expected spatial dimensions of 1 or more, got 0", r->op);
   ET_TRY(read_size(ctx, args, factors_at, r));
   const eti_shape shape = {
       .rank = 4, .sizes = {x->sizes[0], x->sizes[1], (int32_t)r->size[0], (int32_t)r->size[1]}};
@@ -181,7 +181,7 @@ typedef struct blend {
   double low_weight, high_weight;
 } blend;
 
-// Which two input positions make output o, and how much of each. Rounded as torch rounds: to f32
+// The two input positions that make output o, and their weights. Rounded as torch rounds: to f32
 // unless the images are f64.
 static blend blend_of(const resample *r, size_t d, int64_t o, bool wide) {
   double at;
@@ -238,7 +238,7 @@ typedef struct wide_parts {
   float in[2][PART], out[PART];
 } wide_parts;
 
-// Of an output row: from which input rows, at which columns.
+// The input rows and columns of an output row.
 typedef struct pixel_row {
   char *out;
   const char *in[2];

@@ -1,6 +1,6 @@
 // resample_aa.c — _upsample_bilinear2d_aa: resizing with triangle filters as wide as the shrinking.
-// Any layout. Weighted sums are f64 and rounded once; those of bytes are resize_u8.h's. Relies on
-// element.h.
+// Any layout. Weighted sums are f64 and rounded once; resize_u8.h resizes images of bytes. Relies
+// on element.h.
 #include "kernels/lib/resize_u8.h"
 #include "kernels/lib/element.h"
 #include "kernels/kernel.h"
@@ -10,15 +10,16 @@
 
 static et_status check_images(const et_kernel_ctx *ctx, const char *op, const et_tensor *x,
                               const et_tensor *out) {
-  ET_CHECK(x->rank == 4, ctx->err, ET_INVALID_ARGUMENT, "%s: input has rank %d, needs 4", op,
+  ET_CHECK(x->rank == 4, ctx->err, ET_INVALID_ARGUMENT, "%s: input: expected rank 4, got %d", op,
            (int)x->rank);
   ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_U8)) &&
                x->dtype == out->dtype && out != x,
            ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input is %s, out %s; needs one floating-point type, or u8, and another tensor", op,
-           et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)out->dtype));
+           "%s: expected one floating-point type, or u8, and another tensor as out, got input %s, "
+           "out %s",
+           op, et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)out->dtype));
   ET_CHECK(x->sizes[2] > 0 && x->sizes[3] > 0, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input has an empty spatial dimension", op);
+           "%s: input: expected spatial dimensions of 1 or more, got 0", op);
   return ET_OK;
 }
 
@@ -129,8 +130,8 @@ et_status op_upsample_bilinear2d_aa_out(et_kernel_ctx *ctx, et_value *const *arg
     bool has_factor = false;
     ET_TRY(eti_arg_optional_double(ctx, args, 3 + d, &has_factor, &factor));
     ET_CHECK(n == 2 && sizes[d] >= 1 && sizes[d] <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "_upsample_bilinear2d_aa: output_size has %zu entries, entry %zu is %lld; needs 2 of "
-             "at least 1",
+             "_upsample_bilinear2d_aa: output_size: expected 2 entries of 1 or more, got %zu, "
+             "entry %zu of %lld",
              n, d, (long long)sizes[d]);
     const double in = (double)x->sizes[2 + d], to = (double)sizes[d];
     if (align_corners) {

@@ -235,7 +235,7 @@ static et_status run_scan(const et_kernel_ctx *ctx, et_value *const *args, size_
   ET_CHECK(eti_dtype_in(from, set) && eti_dtype_in(to, set), ctx->err, ET_NOT_SUPPORTED,
            "not defined for dtypes %s and %s", et_dtype_name(from), et_dtype_name(to));
   ET_CHECK(n_outs == 1 || (from == to && outs[1]->dtype == ET_I64 && outs[0] != outs[1]), ctx->err,
-           ET_INVALID_ARGUMENT, "values must be %s like self, and indices i64: got %s and %s",
+           ET_INVALID_ARGUMENT, "expected values of %s, as self, and indices of i64, got %s and %s",
            et_dtype_name(from), et_dtype_name(to),
            et_dtype_name((et_dtype)outs[n_outs - 1]->dtype));
   for (size_t i = 0; i < n_outs; i++) ET_TRY(eti_resize_like(ctx, outs[i], in));

@@ -22,7 +22,7 @@ typedef struct placing {
   eti_accumulate_fn add;
 } placing;
 
-// What is done with an element; the commonest sums need no call.
+// Stores or adds an element; the commonest sums need no call.
 typedef enum deed {
   STEP_GATHER,
   STEP_COPY,
@@ -168,13 +168,13 @@ static et_status place_all(const et_kernel_ctx *ctx, placing *p) {
   if (s.n < 2 || p->index->numel < SHARE_GRAIN) return place_rows(ctx, p);
   et_parallel_for(ctx->pool, place_shares, &s, s.n, 1);
   for (size_t i = 0; i < s.n; i++) {
-    if (s.status[i] != ET_OK) return place_rows(ctx, p);  // once more, for the words
+    if (s.status[i] != ET_OK) return place_rows(ctx, p);  // once more, for the message
   }
   return ET_OK;
 }
 
 // Checks an index against the tensor it points into and fills all of the placing but `plain` and
-// what is done.
+// the operation.
 static et_status placing_of(const et_kernel_ctx *ctx, et_value *const *args,
                             const et_tensor *placed, placing *p) {
   et_tensor *index = NULL;
@@ -183,17 +183,17 @@ static et_status placing_of(const et_kernel_ctx *ctx, et_value *const *args,
   ET_TRY(eti_arg_tensor(ctx, args, 2, &index));
   ET_TRY(eti_wrap_dim(ctx, dim, placed->rank, &p->dim));
   ET_CHECK(index->dtype == ET_I64 || index->dtype == ET_I32, ctx->err, ET_INVALID_ARGUMENT,
-           "the index is %s, needs i32 or i64", et_dtype_name((et_dtype)index->dtype));
+           "index: expected i32 or i64, got %s", et_dtype_name((et_dtype)index->dtype));
   const eti_shape shape = eti_shape_of(index);
   eti_iter3_begin(&p->l, &shape);
   eti_iter3_set(&p->l, 1, index);
   const size_t rank = placed->rank == 0 ? 1 : placed->rank;
   ET_CHECK(index->numel == 0 || p->l.shape.rank == rank, ctx->err, ET_INVALID_ARGUMENT,
-           "the index has rank %d, the tensor %d", (int)index->rank, (int)placed->rank);
+           "index: expected rank %d, as the tensor, got %d", (int)placed->rank, (int)index->rank);
   for (size_t d = 0; d < placed->rank && index->numel != 0; d++) {
     ET_CHECK(d == p->dim || p->l.shape.sizes[d] <= placed->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
-             "the index has size %d in dimension %zu, the tensor only %d", (int)p->l.shape.sizes[d],
-             d, (int)placed->sizes[d]);
+             "index: dimension %zu: expected size %d or less, as the tensor, got %d", d,
+             (int)placed->sizes[d], (int)p->l.shape.sizes[d]);
     if (d != p->dim) p->l.strides[2][d] = placed->strides[d];
   }
   p->index = index;
@@ -275,6 +275,6 @@ et_status op_scatter_value_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_scalar(ctx, args, 3, &number));
   ET_TRY(eti_arg_tensor(ctx, args, 4, &out));
   ET_CHECK(eti_scalar_store(&number, (et_dtype)out->dtype, value), ctx->err, ET_NOT_SUPPORTED,
-           "scatter: a number cannot become %s", et_dtype_name((et_dtype)out->dtype));
+           "scatter: a number cannot be converted to %s", et_dtype_name((et_dtype)out->dtype));
   return run_scatter(ctx, args, out, NULL, value, false);
 }

@@ -36,7 +36,7 @@ static int64_t combine_integer(combining way, int64_t a, int64_t b) {
   return way == BY_MAX ? (a > b ? a : b) : (a < b ? a : b);
 }
 
-// Of two numbers, without a branch, which random ones would mispredict.
+// Combines two numbers without a branch, which random ones would mispredict.
 static inline float pick_f32(bool first, float a, float b) {
   uint32_t x, y;
   memcpy(&x, &a, sizeof x);
@@ -47,7 +47,7 @@ static inline float pick_f32(bool first, float a, float b) {
   return picked;
 }
 
-// Of f32 without a detour: one operation on f32 in f64, rounded, is that operation.
+// Combines f32 directly: one operation on f32 done in f64, then rounded, gives the same bits.
 static inline float combine_two_f32(combining way, float a, float b) {
   switch (way) {
     case BY_SUM:
@@ -121,7 +121,7 @@ static void combine_elements(const reducing *r, char *dst, ptrdiff_t dst_step, c
   }
 }
 
-// What combining starts from where self's own element does not count.
+// The neutral element, from which combining starts where self's own element does not count.
 static void set_identity(const reducing *r, char *element) {
   static const double ends[] = {[BY_SUM] = 0.0,
                                 [BY_PRODUCT] = 1.0,
@@ -151,11 +151,10 @@ static et_status reducing_of(const et_kernel_ctx *ctx, et_value *const *args, et
            "not defined for dtype %s", et_dtype_name(dtype));
   size_t i = 0;
   while (i < 4 && strcmp(names[i].name, name) != 0) i++;
-  ET_CHECK(
-      i < 4, ctx->err, ET_NOT_SUPPORTED,
-      "reduce \"%s\": needs \"sum\", \"prod\", \"amax\" or \"amin\"; export again, so that the "
-      "exporter writes a mean as a sum and a division",
-      name);
+  ET_CHECK(i < 4, ctx->err, ET_NOT_SUPPORTED,
+           "reduce: expected \"sum\", \"prod\", \"amax\" or \"amin\", got \"%s\"; export again, so "
+           "that the exporter writes a mean as a sum and a division",
+           name);
   const et_dtype wide = eti_is_float(dtype) ? ET_F64 : ET_I64;
   *r = (reducing){.way = names[i].way,
                   .dtype = dtype,
@@ -339,7 +338,7 @@ static et_status reduce_all(const et_kernel_ctx *ctx, const walk *w, const reduc
     et_parallel_for(ctx->pool, reduce_shares, &s, s.n, 1);
     size_t i = 0;
     while (i < s.n && s.status[i] == ET_OK) i++;
-    if (i == s.n) return ET_OK;  // else once more, for the words
+    if (i == s.n) return ET_OK;  // else once more, for the message
   }
   s.ctx = *ctx;
   return reduce_share(&s, w);
@@ -365,7 +364,7 @@ static et_status walk_shape(const et_kernel_ctx *ctx, walk *w) {
   if (w->index_is_shared && fits && src->numel > 0)
     fits = index->rank <= 1 && (size_t)w->shape[w->dim] == index->numel;
   ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT,
-           "the sizes of index, source and self do not go together along dimension %zu", w->dim);
+           "dimension %zu: the sizes of index, source and self do not match", w->dim);
   return ET_OK;
 }
 
@@ -385,7 +384,7 @@ static et_status reduce_at(const et_kernel_ctx *ctx, et_value *const *args, bool
   ET_TRY(eti_check_same_dtype(ctx, self, out, "self and out"));
   ET_TRY(eti_check_same_dtype(ctx, self, src, "self and source"));
   ET_CHECK(index->dtype == ET_I64 || index->dtype == ET_I32, ctx->err, ET_INVALID_ARGUMENT,
-           "the index is %s, needs i32 or i64", et_dtype_name((et_dtype)index->dtype));
+           "index: expected i32 or i64, got %s", et_dtype_name((et_dtype)index->dtype));
   ET_TRY(eti_wrap_dim(ctx, dim, self->rank, &w.dim));
   ET_TRY(reducing_of(ctx, args, (et_dtype)self->dtype, &r));
   const eti_window from = eti_window_of(self);

@@ -5,8 +5,8 @@
 #define CAT(a, b) CAT_(a, b)
 #define FN(name) CAT(name, SUFFIX)
 
-// One step of every search: the middle of what is left, as the search of one value takes it. A
-// branch would be mispredicted half of the time. `ends` is whether some searches have nothing left.
+// One step of every search: the middle of its range, as in the search of one value. A branch would
+// be mispredicted half of the time. `ends` is whether some searches have nothing left.
 static inline void FN(step)(const char *bounds, ptrdiff_t stride, const T *x, size_t n,
                             size_t *restrict low, size_t *restrict left, const bool is_right,
                             const bool ends) {

@@ -145,7 +145,7 @@ static void search_all(const et_kernel_ctx *ctx, searching *s) {
 
 static et_status check_sorter(const et_kernel_ctx *ctx, const searching *s) {
   ET_CHECK(s->sorter->dtype == ET_I64 && eti_same_shape(s->sorter, s->bounds_tensor), ctx->err,
-           ET_INVALID_ARGUMENT, "sorter: needs i64 in the shape of the boundaries");
+           ET_INVALID_ARGUMENT, "sorter: expected i64 in the shape of the boundaries");
   const int64_t *const order = s->sorter->data;
   for (size_t i = 0; i < s->sorter->numel; i++) {  // dense, so that the order does not matter
     ET_CHECK((uint64_t)order[i] < s->n, ctx->err, ET_INVALID_ARGUMENT,
@@ -161,7 +161,7 @@ static et_status check_rows(const et_kernel_ctx *ctx, const searching *s) {
   for (size_t d = 0; same && !s->is_shared && d + 1 < b->rank; d++)
     same = b->sizes[d] == v->sizes[d];
   ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT,
-           "boundaries of rank %d need values whose dimensions but the last are the same",
+           "values: expected the dimensions of the boundaries, of rank %d, except the last",
            (int)b->rank);
   return s->sorter == NULL ? ET_OK : check_sorter(ctx, s);
 }
@@ -174,7 +174,7 @@ static et_status run_searchsorted(const et_kernel_ctx *ctx, et_value *const *arg
   ET_TRY(eti_arg_tensor(ctx, args, 0, &bounds));
   ET_TRY(eti_arg_tensor(ctx, args, 6, &out));
   ET_CHECK(out->dtype == ET_I64 || out->dtype == ET_I32, ctx->err, ET_INVALID_ARGUMENT,
-           "out is %s, needs i64 or i32", et_dtype_name((et_dtype)out->dtype));
+           "out: expected i64 or i32, got %s", et_dtype_name((et_dtype)out->dtype));
   s->bounds_tensor = bounds;
   s->out = out;
   eti_shape shape = {.rank = 0};
@@ -198,7 +198,8 @@ static et_status run_searchsorted(const et_kernel_ctx *ctx, et_value *const *arg
                 : common == ET_F64 ? search_f64
                 : common == ET_I64 ? search_i64
                                    : NULL;
-  ET_CHECK(bounds->rank > 0, ctx->err, ET_INVALID_ARGUMENT, "the boundaries have no dimensions");
+  ET_CHECK(bounds->rank > 0, ctx->err, ET_INVALID_ARGUMENT,
+           "boundaries: expected rank 1 or more, got 0");
   const size_t last = bounds->rank - 1u;
   s->n = (size_t)bounds->sizes[last];
   s->bounds_step = bounds->strides[last] * s->bounds.bytes;
@@ -220,7 +221,7 @@ et_status op_searchsorted_out(et_kernel_ctx *ctx, et_value *const *args) {
   if (side != NULL) {
     const bool left = strcmp(side, "left") == 0;
     ET_CHECK(left || strcmp(side, "right") == 0, ctx->err, ET_INVALID_ARGUMENT,
-             "side \"%s\": needs \"left\" or \"right\"", side);
+             "side: expected \"left\" or \"right\", got \"%s\"", side);
     s.is_right = !left;
   }
   s.sorter = sorter;

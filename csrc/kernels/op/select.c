@@ -17,7 +17,7 @@ ETI_USES(rows, clamp3_loops)
 
 static et_status check_condition(const et_kernel_ctx *ctx, const et_tensor *condition) {
   ET_CHECK(condition->dtype == ET_B8 || condition->dtype == ET_U8, ctx->err, ET_INVALID_ARGUMENT,
-           "condition: dtype %s, needs b8", et_dtype_name((et_dtype)condition->dtype));
+           "condition: expected b8, got %s", et_dtype_name((et_dtype)condition->dtype));
   return ET_OK;
 }
 
@@ -38,7 +38,7 @@ static et_status read_where(const et_kernel_ctx *ctx, et_value *const *args, et_
   return eti_arg_tensor(ctx, args, 3, &operands[0]);
 }
 
-// Resizes the output to what the inputs broadcast to, then runs.
+// Resizes the output to the inputs' broadcast shape, then runs.
 static et_status run_broadcast(const et_kernel_ctx *ctx, const eti_map *map,
                                et_tensor *const *operands, size_t n) {
   eti_shape shape = eti_shape_of(operands[1]);
@@ -84,14 +84,15 @@ et_status op_masked_fill_out(et_kernel_ctx *ctx, et_value *const *args) {
     ET_TRY(eti_arg_tensor(ctx, args, 2, &value));
     const eti_cast_fn cast = eti_casts[value->dtype][self->dtype];
     ET_CHECK(value->numel == 1 && cast != NULL, ctx->err, ET_INVALID_ARGUMENT,
-             "value: %zu elements of dtype %s, needs one that converts to %s", value->numel,
-             et_dtype_name((et_dtype)value->dtype), et_dtype_name((et_dtype)self->dtype));
+             "value: expected 1 element that converts to %s, got %zu of %s",
+             et_dtype_name((et_dtype)self->dtype), value->numel,
+             et_dtype_name((et_dtype)value->dtype));
     cast(element.bytes, 0, value->data, 0, 1);
   } else {
     eti_scalar value = {0};
     ET_TRY(eti_arg_scalar(ctx, args, 2, &value));
     ET_CHECK(eti_scalar_store(&value, (et_dtype)self->dtype, element.bytes), ctx->err,
-             ET_NOT_SUPPORTED, "self: dtype %s cannot hold a number",
+             ET_NOT_SUPPORTED, "self: not defined for dtype %s",
              et_dtype_name((et_dtype)self->dtype));
   }
   ET_TRY(eti_check_cast(ctx, (et_dtype)self->dtype, out));
@@ -161,7 +162,7 @@ static et_status clamp_setup(const et_kernel_ctx *ctx, et_value *const *args, bo
   ET_TRY(read_bound(ctx, args, 2, compute, &high));
   eti_params_set(&job->params, 0, &low, compute);
   eti_params_set(&job->params, 1, &high, compute);
-  // The loop compares numbers only and adds this (see clamp in eltwise_unary.body.h).
+  // The loop compares numbers only and adds this (see micro/eltwise/eltwise.body.h).
   if (eti_is_float(compute)) {
     const eti_scalar nan =
         eti_scalar_double(low.d != low.d || high.d != high.d ? (double)NAN : -0.0);

@@ -1,5 +1,5 @@
-// slice_scatter.c — operators that write a window of a copy: select_scatter, slice_scatter. Relies
-// on copy_op.h for windows.
+// slice_scatter.c — copies of a tensor in which one window is overwritten: select_scatter,
+// slice_scatter. Relies on copy_op.h for windows.
 #include "kernels/lib/copy_op.h"
 
 // Checks src against the window on out that it replaces, copies self, then writes src, converting
@@ -14,8 +14,9 @@ static et_status replace_window(const et_kernel_ctx *ctx, const et_tensor *self,
   bool same = from.shape.rank == window->shape.rank;
   for (size_t d = 0; d < window->shape.rank && same; d++)
     same = from.shape.sizes[d] == window->shape.sizes[d];
-  ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT, "src has shape %s, the part it replaces %s",
-           eti_shape_text(&from.shape, found), eti_shape_text(&window->shape, needed));
+  ET_CHECK(same, ctx->err, ET_INVALID_ARGUMENT,
+           "src: expected shape %s, as the part that it replaces, got %s",
+           eti_shape_text(&window->shape, needed), eti_shape_text(&from.shape, found));
   ET_TRY(eti_plan_begin_cast(&plan, (et_dtype)out->dtype, (et_dtype)src->dtype, ctx->err));
   eti_plan_windows(&plan, window, &from);
   eti_copy_first(ctx, out, view, self->data);
@@ -32,7 +33,8 @@ static et_status window_args(const et_kernel_ctx *ctx, et_value *const *args, si
   ET_TRY(eti_arg_int(ctx, args, 2, &d));
   ET_TRY(eti_arg_tensor(ctx, args, i_out, out));
   ET_TRY(eti_check_same_dtype(ctx, *self, *out, "self and out"));
-  ET_CHECK((*self)->rank > 0, ctx->err, ET_INVALID_ARGUMENT, "the tensor has no dimensions");
+  ET_CHECK((*self)->rank > 0, ctx->err, ET_INVALID_ARGUMENT,
+           "expected a tensor of rank 1 or more, got rank 0");
   ET_TRY(eti_wrap_dim(ctx, d, (*self)->rank, dim));
   *view = eti_window_of(*self);
   return eti_resize(ctx, *out, &view->shape);

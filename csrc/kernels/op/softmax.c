@@ -291,10 +291,10 @@ static et_status run_softmax(const et_kernel_ctx *ctx, et_value *const *args, bo
   ET_TRY(eti_arg_tensor(ctx, args, 3, &out));
   ET_TRY(eti_wrap_dim(ctx, dim_arg, self->rank, &dim));
   ET_CHECK(eti_is_float((et_dtype)self->dtype), ctx->err, ET_NOT_SUPPORTED,
-           "softmax of %s: needs a floating-point type", et_dtype_name((et_dtype)self->dtype));
+           "softmax: expected a floating-point type, got %s", et_dtype_name((et_dtype)self->dtype));
   const bool widens = half_to_float && out->dtype == ET_F32;
   ET_CHECK(out->dtype == self->dtype || widens, ctx->err, ET_INVALID_ARGUMENT,
-           "softmax of %s into %s", et_dtype_name((et_dtype)self->dtype),
+           "softmax: expected one dtype, got %s and out %s", et_dtype_name((et_dtype)self->dtype),
            et_dtype_name((et_dtype)out->dtype));
   ET_TRY(eti_resize_like(ctx, out, self));
   if (out->numel == 0) return ET_OK;

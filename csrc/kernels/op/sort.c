@@ -194,7 +194,7 @@ static et_status sort_dim(const et_kernel_ctx *ctx, et_value *const *args, size_
   ET_TRY(eti_arg_tensor(ctx, args, i_dim + 3, &indices));
   ET_TRY(eti_check_same_dtype(ctx, self, values, "self and values"));
   ET_CHECK(indices->dtype == ET_I64 && values != indices, ctx->err, ET_INVALID_ARGUMENT,
-           "sort: indices are %s, need i64", et_dtype_name((et_dtype)indices->dtype));
+           "sort: indices: expected i64, got %s", et_dtype_name((et_dtype)indices->dtype));
   ET_CHECK(eti_sort_keys[values->dtype] != NULL, ctx->err, ET_NOT_SUPPORTED,
            "sort: %s has no order", et_dtype_name((et_dtype)values->dtype));
   ET_TRY(eti_wrap_dim(ctx, dim, self->rank, &s.dim));

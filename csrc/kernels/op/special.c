@@ -1,6 +1,6 @@
 // special.c — special functions of one or two numbers, element by element: the gamma, error and
-// Bessel families of micro/special.h, the usual ones in micro-kernels. f32 (and the halves through
-// it) computes in f64 and rounds once; f64 takes longer elementary functions.
+// Bessel families of micro/math/special.h, the usual ones in micro-kernels. f32 (and the halves
+// through it) computes in f64 and rounds once; f64 takes longer elementary functions.
 #include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/loops/loop.h"
@@ -46,8 +46,8 @@ static et_status fill_order(const et_kernel_ctx *ctx, et_value *const *args, et_
                             eti_params *params) {
   eti_scalar n = {.is_float = false};
   ET_TRY(eti_arg_int(ctx, args - 1, 0, &n.i));
-  ET_CHECK(n.i >= 0 && n.i <= 100000, ctx->err, ET_INVALID_ARGUMENT, "n is %lld, needs 0 to 100000",
-           (long long)n.i);
+  ET_CHECK(n.i >= 0 && n.i <= 100000, ctx->err, ET_INVALID_ARGUMENT,
+           "n: expected 0 to 100000, got %lld", (long long)n.i);
   eti_params_set(params, 0, &n, compute);
   return ET_OK;
 }

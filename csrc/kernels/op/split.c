@@ -46,7 +46,7 @@ static et_status plan_piece(const et_kernel_ctx *ctx, et_value *const *args, siz
   size_t n = 0;
   ET_TRY(eti_arg_tensors(ctx, args, i_out, &outs, &n));
   et_tensor *out = eti_list_tensor(outs, k);
-  ET_CHECK(out != NULL, ctx->err, ET_INVALID_PROGRAM, "output %zu is absent", k);
+  ET_CHECK(out != NULL, ctx->err, ET_INVALID_PROGRAM, "output %zu: expected a tensor, got None", k);
   eti_window view = eti_window_of(self);
   eti_window_slice(&view, dim, piece);
   return eti_copy_op_window(ctx, out, self, &view, plan);
@@ -62,10 +62,11 @@ static et_status part_split(const et_kernel_ctx *ctx, et_value *const *args, siz
   ET_TRY(eti_arg_dim(ctx, args, 2, self, "split", &dim));
   const int64_t total = self->sizes[dim];
   ET_CHECK(size > 0 || (size == 0 && total == 0), ctx->err, ET_INVALID_ARGUMENT,
-           "split: size %lld for a dimension of %lld", (long long)size, (long long)total);
+           "split: expected a size of 1 or more for a dimension of %lld, got %lld",
+           (long long)total, (long long)size);
   const int64_t needed = total == 0 ? 1 : (total - 1) / size + 1;
-  ET_CHECK((int64_t)n == needed, ctx->err, ET_INVALID_ARGUMENT, "split: %zu outputs, needs %lld", n,
-           (long long)needed);
+  ET_CHECK((int64_t)n == needed, ctx->err, ET_INVALID_ARGUMENT,
+           "split: expected %lld outputs, got %zu", (long long)needed, n);
   const int64_t start = (int64_t)k * size;  // k < needed, so start ≤ total
   const eti_slice piece = {
       .start = start, .length = size < total - start ? size : total - start, .step = 1};
@@ -87,16 +88,17 @@ static et_status part_split_with_sizes(const et_kernel_ctx *ctx, et_value *const
   ET_TRY(eti_arg_dim(ctx, args, 2, self, "split_with_sizes", &dim));
   const et_value *sizes = args[1];
   ET_CHECK(sizes != NULL && sizes->tag == ET_INT_LIST && sizes->n == n, ctx->err,
-           ET_INVALID_ARGUMENT, "split_with_sizes: needs a list of %zu sizes, one for each output",
-           n);
+           ET_INVALID_ARGUMENT,
+           "split_with_sizes: expected a list of %zu sizes, one for each output", n);
   // The list may be longer than any fixed buffer, so it is read in place.
   int64_t start = 0, total = 0, own = 0;
   for (size_t i = 0; i < n; i++) {
     int64_t size = 0;
     ET_TRY(eti_arg_int(ctx, sizes->as.list, i, &size));
-    ET_CHECK(size >= 0 && size <= self->sizes[dim] - total, ctx->err, ET_INVALID_ARGUMENT,
-             "split_with_sizes: size %lld at position %zu, %lld of %d are left", (long long)size, i,
-             (long long)(self->sizes[dim] - total), (int)self->sizes[dim]);
+    ET_CHECK(
+        size >= 0 && size <= self->sizes[dim] - total, ctx->err, ET_INVALID_ARGUMENT,
+        "split_with_sizes: size %lld at position %zu is more than the %lld of %d that are left",
+        (long long)size, i, (long long)(self->sizes[dim] - total), (int)self->sizes[dim]);
     if (i == k) {
       start = total;
       own = size;
@@ -104,8 +106,8 @@ static et_status part_split_with_sizes(const et_kernel_ctx *ctx, et_value *const
     total += size;
   }
   ET_CHECK(total == self->sizes[dim], ctx->err, ET_INVALID_ARGUMENT,
-           "split_with_sizes: sizes add up to %lld, dimension %zu has %d", (long long)total, dim,
-           (int)self->sizes[dim]);
+           "split_with_sizes: dimension %zu: expected sizes that add up to %d, got %lld", dim,
+           (int)self->sizes[dim], (long long)total);
   const eti_slice piece = {.start = start, .length = own, .step = 1};
   return plan_piece(ctx, args, 3, k, self, dim, &piece, plan);
 }
@@ -126,9 +128,10 @@ static et_status part_unbind(const et_kernel_ctx *ctx, et_value *const *args, si
   ET_TRY(eti_arg_dim(ctx, args, 1, self, "unbind", &dim));
   ET_TRY(eti_arg_tensors(ctx, args, 2, &outs, &n_outs));
   ET_CHECK(n == (size_t)self->sizes[dim], ctx->err, ET_INVALID_ARGUMENT,
-           "unbind: %zu outputs, dimension %zu has size %d", n, dim, (int)self->sizes[dim]);
+           "unbind: expected %d outputs, the size of dimension %zu, got %zu", (int)self->sizes[dim],
+           dim, n);
   et_tensor *out = eti_list_tensor(outs, k);
-  ET_CHECK(out != NULL, ctx->err, ET_INVALID_PROGRAM, "output %zu is absent", k);
+  ET_CHECK(out != NULL, ctx->err, ET_INVALID_PROGRAM, "output %zu: expected a tensor, got None", k);
   eti_window view = eti_window_of(self);
   view.offset = (ptrdiff_t)k * view.strides[dim];
   eti_window_remove(&view, dim);

@@ -9,7 +9,7 @@ static et_status plan_tile_crop(const et_kernel_ctx *ctx, et_value *const *args,
   ET_TRY(eti_check_same_dtype(ctx, self, out, "input and out"));
   ET_TRY(eti_arg_int(ctx, args, 1, &side));
   ET_CHECK(self->rank == 3, ctx->err, ET_INVALID_ARGUMENT,
-           "tile_crop: rank %d, needs 3: [channel, y, x]", (int)self->rank);
+           "tile_crop: expected rank 3, [channel, y, x], got %d", (int)self->rank);
   ET_CHECK(
       side > 0 && side <= INT32_MAX && self->sizes[1] % side == 0 && self->sizes[2] % side == 0,
       ctx->err, ET_INVALID_ARGUMENT, "tile_crop: %d × %d pixels do not divide into tiles of %lld",

@@ -1,7 +1,7 @@
 // topk.c — the k largest or smallest elements along a dimension, in order; NaN is the largest, and
 // of equal elements the earlier comes first. A few are kept in order on the stack; of more, a heap
-// of indices, kept in the indices output, has at its root the worst of the k best so far. Where k
-// is a large part of a line, the line is sorted in scratch that prepare asked for. Relies on
+// of indices, kept in the indices output, has at its root the worst of the k best so far. When k is
+// a large part of a line, the line is sorted in scratch that prepare asked for. Relies on
 // sort_key.h and reduction.h.
 #include "kernels/kernel.h"
 #include "kernels/lib/sort_key.h"
@@ -211,7 +211,7 @@ static void sort_slots(void *ctx, size_t begin, size_t end) {
   }
 }
 
-// (self, k, dim, largest, sorted, values, indices); results are sorted whether asked or not
+// (self, k, dim, largest, sorted, values, indices); results are always sorted
 et_status op_topk_values(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *in, *outs[2];
   int64_t k = 0, wanted = 0;
@@ -226,12 +226,13 @@ et_status op_topk_values(et_kernel_ctx *ctx, et_value *const *args) {
   ET_CHECK(eti_dtype_in((et_dtype)in->dtype, ET_TYPES_REAL_HALF), ctx->err, ET_NOT_SUPPORTED,
            "topk: %s has no order", et_dtype_name((et_dtype)in->dtype));
   ET_TRY(eti_check_same_dtype(ctx, in, outs[0], "values"));
-  ET_CHECK(outs[1]->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT, "indices: dtype %s, needs i64",
+  ET_CHECK(outs[1]->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT, "indices: expected i64, got %s",
            et_dtype_name((et_dtype)outs[1]->dtype));
   ET_TRY(eti_wrap_dim(ctx, wanted, in->rank, &dim));
   const int64_t n = in->rank == 0 ? 1 : in->sizes[dim];
   ET_CHECK(k >= 0 && k <= n, ctx->err, ET_INVALID_ARGUMENT,
-           "k is %lld, dimension %zu has %lld elements", (long long)k, dim, (long long)n);
+           "k: expected 0 to %lld, the size of dimension %zu, got %lld", (long long)n, dim,
+           (long long)k);
   eti_shape shape = eti_shape_of(in);
   if (in->rank > 0) shape.sizes[dim] = (int32_t)k;
   for (size_t i = 0; i < 2; i++) ET_TRY(eti_resize(ctx, outs[i], &shape));

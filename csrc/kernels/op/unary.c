@@ -13,7 +13,7 @@ ETI_USES(binary, hypot)
 
 // ---- the type stays
 
-// Halves as bits, for what only changes their sign.
+// Halves as bits, for operators that only change the sign.
 static inline void change_bits(void *const p[], const ptrdiff_t s[], size_t n, unsigned keep,
                                unsigned turn) {
   if (s[0] == sizeof(uint16_t) && s[1] == sizeof(uint16_t)) {

@@ -13,7 +13,7 @@ static et_status plan_permute(const et_kernel_ctx *ctx, et_value *const *args, e
   uint32_t seen = 0;
   ET_TRY(eti_arg_ints(ctx, args, 1, dims, ET_MAX_RANK, &n));
   ET_CHECK(n == self->rank, ctx->err, ET_INVALID_ARGUMENT,
-           "permute: %zu dims for a tensor of rank %d", n, (int)self->rank);
+           "permute: expected %d dims, the rank of the tensor, got %zu", (int)self->rank, n);
   ET_TRY(eti_wrap_dims(ctx, dims, n, self->rank, false, &seen));
   eti_window view = {.shape.rank = n};
   for (size_t d = 0; d < n; d++) {
@@ -63,7 +63,7 @@ et_status prepare_transpose_copy_int_out(et_prepare_ctx *ctx, et_value *const *a
 static et_status plan_t(const et_kernel_ctx *ctx, et_value *const *args, et_tensor *out,
                         const et_tensor *self, eti_copy_plan *plan) {
   (void)args;
-  ET_CHECK(self->rank <= 2, ctx->err, ET_INVALID_ARGUMENT, "t: rank %d, needs at most 2",
+  ET_CHECK(self->rank <= 2, ctx->err, ET_INVALID_ARGUMENT, "t: expected rank 2 or less, got %d",
            (int)self->rank);
   eti_window view = eti_window_of(self);
   if (self->rank == 2) swap_dims(&view, 0, 1);
@@ -85,7 +85,7 @@ static et_status plan_unsqueeze(const et_kernel_ctx *ctx, et_value *const *args,
   size_t d = 0;
   ET_TRY(eti_arg_int(ctx, args, 1, &dim));
   ET_CHECK(self->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
-           "unsqueeze: rank %d, needs less than %d", (int)self->rank, ET_MAX_RANK);
+           "unsqueeze: expected rank below %d, got %d", ET_MAX_RANK, (int)self->rank);
   ET_TRY(eti_wrap_dim(ctx, dim, self->rank + 1u, &d));
   eti_window view = eti_window_of(self);
   eti_window_insert(&view, d, 1, 0);
@@ -186,14 +186,15 @@ static et_status plan_expand(const et_kernel_ctx *ctx, et_value *const *args, et
   eti_window view = {.offset = 0};
   ET_TRY(eti_arg_ints(ctx, args, 1, sizes, ET_MAX_RANK, &view.shape.rank));
   ET_CHECK(view.shape.rank >= self->rank, ctx->err, ET_INVALID_ARGUMENT,
-           "expand: %zu sizes for a tensor of rank %d", view.shape.rank, (int)self->rank);
+           "expand: expected %d sizes or more, the rank of the tensor, got %zu", (int)self->rank,
+           view.shape.rank);
   const size_t added = view.shape.rank - self->rank;
   for (size_t d = 0; d < view.shape.rank; d++) {
     const int32_t own = d < added ? 1 : self->sizes[d - added];
     if (sizes[d] == -1 && d >= added) sizes[d] = own;
     ET_TRY(eti_checked_size(ctx, sizes[d], "expand", &view.shape.sizes[d]));
     ET_CHECK(own == 1 || own == view.shape.sizes[d], ctx->err, ET_INVALID_ARGUMENT,
-             "expand: dimension %zu has size %d and cannot become %lld", d, (int)own,
+             "expand: dimension %zu of size %d cannot be expanded to %lld", d, (int)own,
              (long long)sizes[d]);
     view.strides[d] = (d < added || own == 1) ? 0 : self->strides[d - added];
   }
@@ -258,7 +259,7 @@ static et_status plan_narrow(const et_kernel_ctx *ctx, et_value *const *args, et
   const int64_t first = start < 0 && start >= -n ? start + n : start;
   ET_CHECK(first >= 0 && first <= n && length >= 0 && length <= n - first, ctx->err,
            ET_INVALID_ARGUMENT,
-           "narrow: start %lld and length %lld leave dimension %zu with size %lld",
+           "narrow: start %lld and length %lld are out of range for dimension %zu with size %lld",
            (long long)start, (long long)length, dim, (long long)n);
   eti_window view = eti_window_of(self);
   const eti_slice slice = {.start = first, .length = length, .step = 1};
@@ -284,7 +285,8 @@ static et_status plan_diagonal(const et_kernel_ctx *ctx, et_value *const *args, 
   ET_TRY(eti_arg_int(ctx, args, 3, &dims[1]));
   ET_TRY(eti_wrap_dim(ctx, dims[0], self->rank, &a));
   ET_TRY(eti_wrap_dim(ctx, dims[1], self->rank, &b));
-  ET_CHECK(a != b, ctx->err, ET_INVALID_ARGUMENT, "diagonal: both dimensions are %zu", a);
+  ET_CHECK(a != b, ctx->err, ET_INVALID_ARGUMENT,
+           "diagonal: expected two dimensions, got %zu twice", a);
   const int64_t rows = self->sizes[a], cols = self->sizes[b];
   int64_t n = 0;
   if (offset >= 0 && offset < cols) n = rows < cols - offset ? rows : cols - offset;
@@ -315,13 +317,15 @@ static et_status plan_as_strided(const et_kernel_ctx *ctx, et_value *const *args
   ET_TRY(eti_arg_ints(ctx, args, 2, strides, ET_MAX_RANK, &n));
   ET_TRY(eti_arg_optional_int(ctx, args, 3, &has_offset, &offset));
   if (!has_offset) offset = 0;
-  ET_CHECK(n == view.shape.rank && offset >= 0, ctx->err, ET_INVALID_ARGUMENT,
-           "as_strided: %zu sizes, %zu strides, offset %lld", view.shape.rank, n,
-           (long long)offset);
+  ET_CHECK(
+      n == view.shape.rank && offset >= 0, ctx->err, ET_INVALID_ARGUMENT,
+      "as_strided: expected as many strides as sizes and an offset of 0 or more, got %zu sizes, "
+      "%zu strides, offset %lld",
+      view.shape.rank, n, (long long)offset);
   for (size_t d = 0; d < n; d++) {
     ET_TRY(eti_checked_size(ctx, sizes[d], "as_strided", &view.shape.sizes[d]));
-    ET_CHECK(strides[d] >= 0, ctx->err, ET_INVALID_ARGUMENT, "as_strided: stride %lld is negative",
-             (long long)strides[d]);
+    ET_CHECK(strides[d] >= 0, ctx->err, ET_INVALID_ARGUMENT,
+             "as_strided: expected strides of 0 or more, got %lld", (long long)strides[d]);
     is_empty |= sizes[d] == 0;
   }
   // Room left after the farthest element, counted down so that nothing can overflow.
@@ -335,7 +339,7 @@ static et_status plan_as_strided(const et_kernel_ctx *ctx, et_value *const *args
     view.strides[d] = steps == 0 ? 0 : (ptrdiff_t)stride;
   }
   ET_CHECK(inside, ctx->err, ET_INVALID_ARGUMENT,
-           "as_strided: the window leaves the tensor's %zu elements", self->numel);
+           "as_strided: the window reaches past the tensor's %zu elements", self->numel);
   view.offset = is_empty ? 0 : (ptrdiff_t)offset;
   return eti_copy_op_window(ctx, out, self, &view, plan);
 }
@@ -356,11 +360,11 @@ static et_status plan_unfold(const et_kernel_ctx *ctx, et_value *const *args, et
   ET_TRY(eti_arg_int(ctx, args, 3, &step));
   ET_TRY(eti_wrap_dim(ctx, dimension, self->rank, &dim));
   ET_CHECK(self->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
-           "unfold: rank %d, needs less than %d", (int)self->rank, ET_MAX_RANK);
+           "unfold: expected rank below %d, got %d", ET_MAX_RANK, (int)self->rank);
   const int64_t n = self->rank == 0 ? 1 : self->sizes[dim];
   ET_CHECK(size >= 0 && size <= n && step > 0, ctx->err, ET_INVALID_ARGUMENT,
-           "unfold: size %lld, step %lld on a dimension of size %lld", (long long)size,
-           (long long)step, (long long)n);
+           "unfold: expected a size of 0 to %lld and a step of 1 or more, got size %lld, step %lld",
+           (long long)n, (long long)size, (long long)step);
   eti_window view = eti_window_of(self);
   const ptrdiff_t stride = self->rank == 0 ? 1 : self->strides[dim];
   if (self->rank > 0) {
@@ -385,10 +389,10 @@ static et_status check_parts(const et_kernel_ctx *ctx, const char *name, const e
   const bool matches = (whole->dtype == ET_C32 && parts->dtype == ET_F16) ||
                        (whole->dtype == ET_C64 && parts->dtype == ET_F32) ||
                        (whole->dtype == ET_C128 && parts->dtype == ET_F64);
-  ET_CHECK(matches, ctx->err, ET_INVALID_ARGUMENT, "%s: %s to %s", name,
+  ET_CHECK(matches, ctx->err, ET_INVALID_ARGUMENT, "%s: not defined from %s to %s", name,
            et_dtype_name((et_dtype)from->dtype), et_dtype_name((et_dtype)to->dtype));
   ET_CHECK(whole->rank < ET_MAX_RANK, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: rank %d, needs less than %d", name, (int)whole->rank, ET_MAX_RANK);
+           "%s: expected rank below %d, got %d", name, ET_MAX_RANK, (int)whole->rank);
   return ET_OK;
 }
 
@@ -425,7 +429,7 @@ static et_status plan_view_as_complex(const et_kernel_ctx *ctx, et_value *const 
   ET_TRY(check_parts(ctx, "view_as_complex", out, self, self, out));
   const size_t last = (size_t)self->rank - 1;
   ET_CHECK(self->rank > 0 && self->sizes[last] == 2, ctx->err, ET_INVALID_ARGUMENT,
-           "view_as_complex: last size %d of rank %d, needs 2",
+           "view_as_complex: expected a last dimension of size 2, got %d of rank %d",
            self->rank > 0 ? (int)self->sizes[last] : 0, (int)self->rank);
   const eti_window from = eti_window_of(self);
   eti_window shape = from;

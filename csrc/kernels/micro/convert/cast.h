@@ -1,6 +1,6 @@
 // cast.h — conversion of elements between types: one table for everything that converts (copies to
 // another dtype, mixed dtypes of elementwise operators, numbers stored as elements). Relies on
-// et_dtype alone. Float to integer truncates; what does not fit gives what torch gives on x86-64
+// et_dtype alone. Float to integer truncates; values that do not fit give torch's result on x86-64
 // (see loops/cast_values.h).
 #ifndef ET_CAST_H
 #define ET_CAST_H

@@ -1,14 +1,14 @@
 // custom_sdpa.c — attention over a key/value cache: the sdpa operators of the llama:: library.
 // Tensors are [batch, position, head, dim] in any layout. Keys are taken in blocks of KEYS with a
 // running maximum and sum, so memory does not grow with the cache; query heads that share a
-// key/value head share its packed block. Relies on micro/gemm.h, the f32 micro-kernels and
-// kv_cache.h. Halves compute in f32 and round once. Threads split rows of queries, which never
-// meet. Everything is checked before a cache is written.
+// key/value head share its packed block. Relies on micro/gemm/gemm.h, the f32 micro-kernels and
+// kv_cache.h. Halves compute in f32 and round once. Threads split rows of queries, which are
+// independent. Everything is checked before a cache is written.
 //
-// A core of its own beside attention.h, because its numbers are others (scores are scaled, not
+// Its core is not that of flash_attention.h, because its numbers are others (scores are scaled, not
 // queries, and sums divide) and its blocks are made for a token: the few query heads that share a
 // key/value head are rows of a product here, half-empty vectors there. For the many queries of a
-// prompt the other one is faster.
+// prompt flash_attention.h is faster.
 #include "kernels/lib/elementwise.h"
 #include "kernels/kernel.h"
 #include "kernels/micro/gemm/gemm.h"
@@ -90,7 +90,7 @@ static float number_at(const et_tensor *t, size_t batch, size_t position, size_t
   return x;
 }
 
-// n numbers of a row, `step` elements apart, become what their codes stand for.
+// Dequantizes n numbers of a row, which are `step` elements apart.
 static void dequantize_row(const row_numbers *numbers, size_t batch, size_t position, size_t head,
                            float *x, size_t step, size_t n) {
   const float scale = number_at(numbers->scales, batch, position, head),
@@ -191,8 +191,8 @@ static void run_gemm(block *b, size_t n, size_t k, eti_gemm_job_fn describe) {
   eti_gemm_run(NULL, &shape, 1, describe, b, b->work, sizeof b->work);
 }
 
-// Scales the scores of row r and hides what its query must not see. Returns how many keys of this
-// step come into question.
+// Scales the scores of row r and hides masked keys. Returns the number of this step's keys that the
+// query may see.
 static size_t mask_row(const block *b, size_t r, float *x) {
   const attention *const a = b->a;
   size_t n = b->n_keys;
@@ -220,15 +220,15 @@ static void exp_row(const eti_eltwise *micro, float *x, size_t n) {
   micro->unary.exp(p, s, n, NULL);
 }
 
-// Scores become weights relative to the highest score so far; what was summed before is rescaled to
-// it.
+// Scores become weights relative to the highest score so far, to which the running sums are
+// rescaled.
 static void soften_row(block *b, size_t r) {
   const eti_eltwise *const micro = b->a->micro;
   float *const x = b->scores + r * KEYS;
   const size_t n = mask_row(b, r, x);
   float high = n == 0 ? -INFINITY : micro->row_max(x, n);
   if (!(high > b->high[r]) && !isnan(high)) high = b->high[r];
-  if (n == 0 || high == -INFINITY) {  // nothing to see yet
+  if (n == 0 || high == -INFINITY) {  // no visible key yet
     memset(x, 0, b->n_keys * sizeof *x);
     return;
   }
@@ -295,10 +295,10 @@ static void run_blocks(void *opaque, size_t begin, size_t end) {
 static et_status check_floats(const et_kernel_ctx *ctx, const et_tensor *q, const et_tensor *k,
                               const et_tensor *v) {
   ET_CHECK(eti_dtype_in((et_dtype)q->dtype, ET_TYPES_F32 | ET_TYPES_HALF), ctx->err,
-           ET_NOT_SUPPORTED, "sdpa: query is %s, needs f32, f16 or bf16",
+           ET_NOT_SUPPORTED, "sdpa: query: expected f32, f16 or bf16, got %s",
            et_dtype_name((et_dtype)q->dtype));
   ET_CHECK(k->dtype == q->dtype && v->dtype == q->dtype, ctx->err, ET_INVALID_ARGUMENT,
-           "sdpa: query is %s, key %s, value %s; needs one dtype",
+           "sdpa: expected one dtype, got query %s, key %s, value %s",
            et_dtype_name((et_dtype)q->dtype), et_dtype_name((et_dtype)k->dtype),
            et_dtype_name((et_dtype)v->dtype));
   return ET_OK;
@@ -307,8 +307,8 @@ static et_status check_floats(const et_kernel_ctx *ctx, const et_tensor *q, cons
 static et_status check_heads(const et_kernel_ctx *ctx, const et_tensor *q, const et_tensor *k,
                              const et_tensor *v) {
   ET_CHECK(q->rank == 4 && k->rank == 4 && v->rank == 4, ctx->err, ET_INVALID_ARGUMENT,
-           "sdpa: ranks of query, key and value are %d, %d and %d, needs 4: [batch, position, "
-           "head, dim]",
+           "sdpa: expected query, key and value of rank 4, [batch, position, head, dim], got ranks "
+           "%d, %d and %d",
            (int)q->rank, (int)k->rank, (int)v->rank);
   ET_CHECK(eti_same_shape(k, v), ctx->err, ET_INVALID_ARGUMENT,
            "sdpa: key and value have different shapes");
@@ -321,8 +321,8 @@ static et_status check_heads(const et_kernel_ctx *ctx, const et_tensor *q, const
   return ET_OK;
 }
 
-// Which keys are seen. A mask covers the whole cache; without one, keys end with the queries' own
-// positions.
+// Reads the visible keys: a mask covers the whole cache; without one, keys end with the queries'
+// own positions.
 static et_status check_keys(const et_kernel_ctx *ctx, attention *a) {
   const int64_t n_queries = a->q->sizes[1], size = a->k->sizes[1];
   if (a->mask == NULL) {
@@ -332,16 +332,16 @@ static et_status check_keys(const et_kernel_ctx *ctx, attention *a) {
   }
   ET_CHECK(!a->causal, ctx->err, ET_INVALID_ARGUMENT,
            "sdpa: attn_mask and is_causal exclude each other");
-  ET_CHECK(a->start >= 0, ctx->err, ET_INVALID_ARGUMENT, "sdpa: start_pos is %lld",
-           (long long)a->start);
+  ET_CHECK(a->start >= 0, ctx->err, ET_INVALID_ARGUMENT,
+           "sdpa: start_pos: expected 0 or more, got %lld", (long long)a->start);
   ET_CHECK(a->mask->dtype == ET_F32 || a->mask->dtype == ET_B8, ctx->err, ET_INVALID_ARGUMENT,
-           "sdpa: attn_mask is %s, needs f32 or b8", et_dtype_name((et_dtype)a->mask->dtype));
+           "sdpa: attn_mask: expected f32 or b8, got %s", et_dtype_name((et_dtype)a->mask->dtype));
   const eti_shape shape = eti_shape_of(a->mask);
   char text[ETI_SHAPE_TEXT];
   ET_CHECK(shape.rank == 2 && shape.sizes[0] == n_queries && shape.sizes[1] == size, ctx->err,
            ET_INVALID_ARGUMENT,
-           "sdpa: attn_mask has shape %s, needs [%lld, %lld]: queries and the whole cache",
-           eti_shape_text(&shape, text), (long long)n_queries, (long long)size);
+           "sdpa: attn_mask: expected shape [%lld, %lld], of queries and the whole cache, got %s",
+           (long long)n_queries, (long long)size, eti_shape_text(&shape, text));
   a->n_keys = (size_t)size;
   return ET_OK;
 }
@@ -420,7 +420,7 @@ et_status op_llama_sdpa_with_kv_cache_out(et_kernel_ctx *ctx, et_value *const *a
   ET_CHECK(
       key->sizes[1] == value->sizes[1] && key->sizes[1] == q->sizes[1], ctx->err,
       ET_INVALID_ARGUMENT,
-      "sdpa_with_kv_cache: query, key and value have %d, %d and %d positions, needs one number",
+      "sdpa_with_kv_cache: expected one number of positions, got query %d, key %d and value %d",
       (int)q->sizes[1], (int)key->sizes[1], (int)value->sizes[1]);
   ET_TRY(eti_cache_check_position(ctx, "sdpa_with_kv_cache", a.start, key->sizes[1], k->sizes[1]));
   ET_TRY(eti_cache_check_position(ctx, "sdpa_with_kv_cache", a.start, length, k->sizes[1]));
@@ -464,8 +464,8 @@ static et_status read_codes(const et_kernel_ctx *ctx, et_value *const *args, siz
   const bool has_numbers = zeros != NULL && scales != NULL;
   ET_CHECK(t->rank == 4 && t->dtype == (has_numbers ? ET_I8 : ET_F32), ctx->err,
            ET_INVALID_ARGUMENT,
-           "sdpa: argument %zu is %s of rank %d, needs rank 4 and f32, or i8 with scales and zero "
-           "points",
+           "sdpa: argument %zu: expected rank 4 and f32, or i8 with scales and zero points, got %s "
+           "of rank %d",
            i, et_dtype_name((et_dtype)t->dtype), (int)t->rank);
   *out = view_as_heads(&s[0], t, heads_first);
   if (!has_numbers) return ET_OK;
@@ -476,7 +476,7 @@ static et_status read_codes(const et_kernel_ctx *ctx, et_value *const *args, siz
                  n->sizes[0] == t->sizes[0] && n->sizes[1] == t->sizes[1] &&
                  n->sizes[2] == t->sizes[2] && n->sizes[3] == 1,
              ctx->err, ET_INVALID_ARGUMENT,
-             "sdpa: scales and zero points of argument %zu need one number for each row", i);
+             "sdpa: argument %zu: expected one scale and one zero point for each row", i);
   }
   *numbers = (row_numbers){view_as_heads(&s[1], scales, heads_first),
                            view_as_heads(&s[2], zeros, heads_first)};
@@ -497,7 +497,7 @@ et_status op_llama_custom_quantized_sdpa_out(et_kernel_ctx *ctx, et_value *const
   ET_TRY(read_attention(ctx, args, 3, 4, &a));
   ET_TRY(eti_arg_tensor(ctx, args, 0, &q));
   ET_TRY(eti_arg_tensor(ctx, args, 15, &out));
-  ET_CHECK(out->dtype == ET_F32, ctx->err, ET_INVALID_ARGUMENT, "sdpa: out is %s, needs f32",
+  ET_CHECK(out->dtype == ET_F32, ctx->err, ET_INVALID_ARGUMENT, "sdpa: out: expected f32, got %s",
            et_dtype_name((et_dtype)out->dtype));
   for (size_t i = 0; i < 14; i++)
     ET_CHECK(args[i]->tag != ET_TENSOR || args[i]->as.tensor != out, ctx->err, ET_INVALID_ARGUMENT,

@@ -2,8 +2,8 @@
 // for each head that every step decays, corrects towards the step's value, and reads with its
 // query.
 //   state = decay · state;  state += k ⊗ beta·(v − kᵀ·state);  out = qᵀ·state
-// Columns of the state never meet, so they are walked in blocks whose sums fit the stack. Computes
-// in f32. Relies on nothing but kernel.h; threads split heads.
+// Columns of the state are independent, so they are walked in blocks whose sums fit the stack.
+// Computes in f32. Relies on nothing but kernel.h; threads split heads.
 #include "kernels/kernel.h"
 #include "kernels/lib/copy_op.h"
 
@@ -76,10 +76,10 @@ static et_status check_tensor(const et_kernel_ctx *ctx, const char *name, const 
   eti_shape wanted = {.rank = rank};
   memcpy(wanted.sizes, sizes, rank * sizeof *sizes);
   const eti_shape shape = eti_shape_of(t);
-  ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT, "gated_delta_rule: %s is %s, needs %s", name,
-           eti_shape_text(&shape, found), eti_shape_text(&wanted, needed));
-  ET_CHECK(t->dtype == ET_F32, ctx->err, ET_NOT_SUPPORTED, "gated_delta_rule: %s is %s, needs f32",
-           name, et_dtype_name((et_dtype)t->dtype));
+  ET_CHECK(fits, ctx->err, ET_INVALID_ARGUMENT, "gated_delta_rule: %s: expected %s, got %s", name,
+           eti_shape_text(&wanted, needed), eti_shape_text(&shape, found));
+  ET_CHECK(t->dtype == ET_F32, ctx->err, ET_NOT_SUPPORTED,
+           "gated_delta_rule: %s: expected f32, got %s", name, et_dtype_name((et_dtype)t->dtype));
   return ET_OK;
 }
 
@@ -88,8 +88,8 @@ et_status op_llama_gated_delta_rule_out(et_kernel_ctx *ctx, et_value *const *arg
   et_tensor *t[8];
   for (size_t i = 0; i < 8; i++) ET_TRY(eti_arg_tensor(ctx, args, i, &t[i]));
   ET_CHECK(t[1]->rank == 4 && t[2]->rank == 4, ctx->err, ET_INVALID_ARGUMENT,
-           "gated_delta_rule: ranks of key and value are %d and %d, needs 4: [batch, head, step, "
-           "dim]",
+           "gated_delta_rule: expected key and value of rank 4, [batch, head, step, dim], got "
+           "ranks %d and %d",
            (int)t[1]->rank, (int)t[2]->rank);
   const int32_t *const s = t[1]->sizes, width = t[2]->sizes[3];
   const int32_t of_value[4] = {s[0], s[1], s[2], width}, of_state[4] = {s[0], s[1], s[3], width};
@@ -100,7 +100,7 @@ et_status op_llama_gated_delta_rule_out(et_kernel_ctx *ctx, et_value *const *arg
   ET_TRY(check_tensor(ctx, "beta", t[4], 3, s));
   ET_TRY(check_tensor(ctx, "initial_state", t[5], 4, of_state));
   ET_CHECK(t[6]->dtype == ET_F32 && t[7]->dtype == ET_F32, ctx->err, ET_NOT_SUPPORTED,
-           "gated_delta_rule: results are %s and %s, need f32",
+           "gated_delta_rule: expected results of f32, got %s and %s",
            et_dtype_name((et_dtype)t[6]->dtype), et_dtype_name((et_dtype)t[7]->dtype));
   for (size_t i = 0; i < 6; i++)
     ET_CHECK(t[i] != t[6] && (i == 5 || t[i] != t[7]) && t[6] != t[7], ctx->err,
@@ -108,7 +108,7 @@ et_status op_llama_gated_delta_rule_out(et_kernel_ctx *ctx, et_value *const *arg
   ET_TRY(eti_resize_like(ctx, t[6], t[2]));
   ET_TRY(eti_resize_like(ctx, t[7], t[5]));
   ET_CHECK(eti_is_contiguous(t[7]), ctx->err, ET_NOT_SUPPORTED,
-           "gated_delta_rule: final_state_out does not have the contiguous dim order");
+           "gated_delta_rule: final_state_out: expected the contiguous dim order");
   if (t[7]->numel > 0) ET_TRY(eti_copy_tensor(ctx, t[7], t[5]));
   if (t[6]->numel == 0) return ET_OK;
   delta_rule r = {t[0], t[1], t[2], t[3], t[4], t[6], t[7]};

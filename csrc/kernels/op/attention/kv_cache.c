@@ -1,5 +1,4 @@
-// kv_cache.c — see kv_cache.h; also the operators of the llama:: library that update caches and do
-// nothing else.
+// kv_cache.c — see kv_cache.h. Also the operators of the llama:: library that only update caches.
 #include "kernels/op/attention/kv_cache.h"
 
 #include "kernels/lib/copy_op.h"
@@ -7,22 +6,24 @@
 
 et_status eti_cache_check_position(const et_kernel_ctx *ctx, const char *op, int64_t start,
                                    int64_t count, int64_t size) {
-  ET_CHECK(start >= 0 && start <= size && count <= size - start, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: start_pos %lld and %lld new positions, the cache has %lld", op, (long long)start,
-           (long long)count, (long long)size);
+  ET_CHECK(
+      start >= 0 && start <= size && count <= size - start, ctx->err, ET_INVALID_ARGUMENT,
+      "%s: expected new positions within the cache's %lld, got start_pos %lld and %lld positions",
+      op, (long long)size, (long long)start, (long long)count);
   return ET_OK;
 }
 
 et_status eti_cache_check(const et_kernel_ctx *ctx, const char *op, const et_tensor *value,
                           const et_tensor *cache) {
-  ET_CHECK(value->rank == 4 && cache->rank == 4, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: value has rank %d and cache %d, needs 4: [batch, position, head, dim]", op,
-           (int)value->rank, (int)cache->rank);
+  ET_CHECK(
+      value->rank == 4 && cache->rank == 4, ctx->err, ET_INVALID_ARGUMENT,
+      "%s: expected value and cache of rank 4, [batch, position, head, dim], got ranks %d and %d",
+      op, (int)value->rank, (int)cache->rank);
   ET_TRY(eti_check_same_dtype(ctx, value, cache, "value and cache"));
   for (size_t d = 0; d < 4; d++) {
     ET_CHECK(d == 1 || value->sizes[d] == cache->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
-             "%s: value has size %d in dimension %zu, the cache %d", op, (int)value->sizes[d], d,
-             (int)cache->sizes[d]);
+             "%s: value: dimension %zu: expected size %d, as the cache, got %d", op, d,
+             (int)cache->sizes[d], (int)value->sizes[d]);
   }
   return ET_OK;
 }
@@ -57,9 +58,9 @@ static et_status check_indices(const et_kernel_ctx *ctx, const et_tensor *indice
   ET_CHECK(indices->dtype == ET_I64 && indices->rank == 2 && indices->sizes[0] == value->sizes[0] &&
                indices->sizes[1] == value->sizes[1],
            ctx->err, ET_INVALID_ARGUMENT,
-           "update_cache_with_indices: indices are %s of rank %d, needs i64[%d, %d]",
-           et_dtype_name((et_dtype)indices->dtype), (int)indices->rank, (int)value->sizes[0],
-           (int)value->sizes[1]);
+           "update_cache_with_indices: indices: expected i64[%d, %d], got %s of rank %d",
+           (int)value->sizes[0], (int)value->sizes[1], et_dtype_name((et_dtype)indices->dtype),
+           (int)indices->rank);
   const int64_t *const data = indices->data;
   for (size_t i = 0; i < indices->numel; i++) {
     ET_CHECK(data[i] >= 0 && data[i] < size, ctx->err, ET_INVALID_ARGUMENT,
@@ -69,8 +70,7 @@ static et_status check_indices(const et_kernel_ctx *ctx, const et_tensor *indice
   return ET_OK;
 }
 
-// cache[b, indices[b, i]] = value[b, i], i ascending. start_pos says nothing that the indices do
-// not.
+// cache[b, indices[b, i]] = value[b, i], i ascending. start_pos is redundant and not read.
 et_status op_llama_update_cache_with_indices_out(et_kernel_ctx *ctx, et_value *const *args) {
   et_tensor *value, *cache, *indices, *out;
   int64_t start;
@@ -86,7 +86,7 @@ et_status op_llama_update_cache_with_indices_out(et_kernel_ctx *ctx, et_value *c
     for (int32_t i = 0; i < value->sizes[1]; i++) {
       const int64_t at =
           ((const int64_t *)indices->data)[b * indices->strides[0] + i * indices->strides[1]];
-      // A damaged file may let the cache and the indices share memory: what was checked may have
+      // A damaged file may let the cache and the indices share memory: checked indices may have
       // been overwritten.
       ET_CHECK(at >= 0 && at < cache->sizes[1], ctx->err, ET_INVALID_ARGUMENT,
                "update_cache_with_indices: index %lld is outside of the cache", (long long)at);

@@ -15,29 +15,30 @@ typedef struct arguments {
   bool shares_heads;
 } arguments;
 
-// From the end: 0 is the last dimension. A dimension that is absent has size 1.
+// The size of a dimension counted from the end: 0 is the last one. An absent dimension has size 1.
 static size_t size_of(const et_tensor *t, size_t from_end) {
   return from_end < t->rank ? (size_t)t->sizes[t->rank - 1 - from_end] : 1;
 }
-// Absent and broadcast dimensions repeat what there is.
+// Absent and broadcast dimensions repeat the elements, with step 0.
 static ptrdiff_t step_of(const et_tensor *t, size_t from_end) {
   return size_of(t, from_end) == 1 ? 0 : t->strides[t->rank - 1 - from_end];
 }
 
 static et_status check_types(const et_kernel_ctx *ctx, const arguments *x) {
   ET_CHECK(eti_dtype_in((et_dtype)x->q->dtype, ET_TYPES_FLOAT_HALF), ctx->err, ET_NOT_SUPPORTED,
-           "scaled_dot_product_attention: query is %s, needs a floating-point type",
+           "scaled_dot_product_attention: query: expected a floating-point type, got %s",
            et_dtype_name((et_dtype)x->q->dtype));
-  ET_CHECK(x->k->dtype == x->q->dtype && x->v->dtype == x->q->dtype && x->out->dtype == x->q->dtype,
-           ctx->err, ET_INVALID_ARGUMENT,
-           "scaled_dot_product_attention: query is %s, key %s, value %s, out %s; needs one dtype",
-           et_dtype_name((et_dtype)x->q->dtype), et_dtype_name((et_dtype)x->k->dtype),
-           et_dtype_name((et_dtype)x->v->dtype), et_dtype_name((et_dtype)x->out->dtype));
+  ET_CHECK(
+      x->k->dtype == x->q->dtype && x->v->dtype == x->q->dtype && x->out->dtype == x->q->dtype,
+      ctx->err, ET_INVALID_ARGUMENT,
+      "scaled_dot_product_attention: expected one dtype, got query %s, key %s, value %s, out %s",
+      et_dtype_name((et_dtype)x->q->dtype), et_dtype_name((et_dtype)x->k->dtype),
+      et_dtype_name((et_dtype)x->v->dtype), et_dtype_name((et_dtype)x->out->dtype));
   ET_CHECK(x->mask == NULL || x->mask->dtype == ET_B8 || x->mask->dtype == ET_F32 ||
                x->mask->dtype == x->q->dtype,
            ctx->err, ET_INVALID_ARGUMENT,
-           "scaled_dot_product_attention: attn_mask is %s, needs b8, f32 or the query's %s",
-           et_dtype_name((et_dtype)x->mask->dtype), et_dtype_name((et_dtype)x->q->dtype));
+           "scaled_dot_product_attention: attn_mask: expected b8, f32 or the query's %s, got %s",
+           et_dtype_name((et_dtype)x->q->dtype), et_dtype_name((et_dtype)x->mask->dtype));
   return ET_OK;
 }
 
@@ -149,7 +150,7 @@ static et_status read_arguments(const et_kernel_ctx *ctx, et_value *const *args,
   ET_TRY(eti_arg_bool(ctx, args, 8, &unseen_is_nan));
   ET_TRY(eti_arg_tensor(ctx, args, 9, &x->out));
   ET_CHECK(dropout == 0.0, ctx->err, ET_NOT_SUPPORTED,
-           "scaled_dot_product_attention: dropout_p is %g, needs 0", dropout);
+           "scaled_dot_product_attention: dropout_p: expected 0, got %g", dropout);
   ET_CHECK(x->out != x->q && x->out != x->k && x->out != x->v && x->out != x->mask, ctx->err,
            ET_INVALID_ARGUMENT, "scaled_dot_product_attention: out is also an input");
   ET_TRY(check_types(ctx, x));

@@ -46,7 +46,7 @@ static et_status check_types(const et_kernel_ctx *ctx, const et_tensor *x, const
   ET_CHECK(
       x->dtype == w->dtype && x->dtype == out->dtype && (bias == NULL || bias->dtype == x->dtype),
       ctx->err, ET_INVALID_ARGUMENT,
-      "convolution: input is %s, weight %s, bias %s, out %s; needs one dtype for all",
+      "convolution: expected one dtype for all, got input %s, weight %s, bias %s, out %s",
       et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)w->dtype),
       bias == NULL ? "absent" : et_dtype_name((et_dtype)bias->dtype),
       et_dtype_name((et_dtype)out->dtype));
@@ -56,22 +56,22 @@ static et_status check_types(const et_kernel_ctx *ctx, const et_tensor *x, const
 static et_status read_channels(const et_kernel_ctx *ctx, const et_tensor *x, const et_tensor *w,
                                const et_tensor *bias, int64_t groups, eti_conv *c) {
   ET_CHECK(groups >= 1 && groups <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-           "convolution: groups is %lld, needs at least 1", (long long)groups);
+           "convolution: groups: expected 1 or more, got %lld", (long long)groups);
   const int64_t outer = w->sizes[0], inner = w->sizes[1];
   const int64_t all_in = c->transposed ? outer : inner * groups,
                 all_out = c->transposed ? inner * groups : outer;
   ET_CHECK(outer % groups == 0 && all_in == x->sizes[1], ctx->err, ET_INVALID_ARGUMENT,
-           "convolution: input has %d channels; weight of %lld x %lld channels and groups %lld "
-           "need %lld",
-           (int)x->sizes[1], (long long)outer, (long long)inner, (long long)groups,
-           (long long)all_in);
+           "convolution: expected input of %lld channels for a weight of %lld x %lld channels and "
+           "groups %lld, got %d",
+           (long long)all_in, (long long)outer, (long long)inner, (long long)groups,
+           (int)x->sizes[1]);
   ET_CHECK(all_out <= INT32_MAX && (bias == NULL || (bias->rank == 1 && bias->sizes[0] == all_out)),
            ctx->err, ET_INVALID_ARGUMENT,
-           "convolution: bias does not have one entry per output channel (%lld)",
+           "convolution: bias: expected one entry for each of %lld output channels",
            (long long)all_out);
   c->groups = (size_t)groups;
   c->c_in = (size_t)(all_in / groups);
-  // Of no channels ATen makes none, whatever the weights say.
+  // Without input channels ATen gives no output channels, whatever the weights say.
   c->c_out = all_in == 0 && !c->transposed ? 0 : (size_t)(all_out / groups);
   const size_t o = c->transposed ? 1 : 0;
   c->w_out_step = w->strides[o];
@@ -113,8 +113,8 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, eti_
   ET_TRY(eti_arg_optional_tensor(ctx, args, 2, &bias));
   ET_TRY(eti_arg_tensor(ctx, args, 9, &out));
   ET_CHECK(w->rank >= 3 && w->rank <= 5 && x->rank == w->rank, ctx->err, ET_INVALID_ARGUMENT,
-           "convolution: input has rank %d and weight %d, needs 3, 4 or 5 for both", (int)x->rank,
-           (int)w->rank);
+           "convolution: expected rank 3, 4 or 5 for both, got input %d and weight %d",
+           (int)x->rank, (int)w->rank);
   const size_t spatial = w->rank - 2u;
   ET_TRY(check_types(ctx, x, w, bias, out));
   ET_TRY(read_list(ctx, args, 3, spatial, "stride", 1, 1, c->stride));
@@ -147,7 +147,7 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, eti_
 
 // ---- layouts
 
-// The input read as it lies: no gathering.
+// Whether the product can read the input in place, without gathering patches.
 static bool is_pointwise(const eti_conv *c) {
   for (size_t d = 0; d < 3; d++) {
     if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 ||
@@ -309,7 +309,7 @@ static void describe_job(const void *ctx, size_t i, eti_gemm *g) {
   g->finish = fits ? finish_epilogue : NULL;
 }
 
-// For eti_conv_pack_weights, which asks for the group alone.
+// For eti_conv_pack_weights, which reads the group only.
 static void describe_weights(const void *ctx, size_t i, eti_gemm *g) {
   (void)ctx, (void)i, (void)g;
 }
@@ -364,7 +364,7 @@ static void run_product(const et_kernel_ctx *ctx, eti_conv *c) {
   }
 }
 
-// Of an already packed or still unpacked convolution.
+// Runs the phases of a convolution, whose weights are packed already or not.
 static void run_phases(const et_kernel_ctx *ctx, eti_conv c, size_t n_phases) {
   for (size_t i = 0; i < n_phases; i++) {
     eti_conv p = eti_conv_phase(&c, i);
@@ -377,7 +377,7 @@ static void run_phases(const et_kernel_ctx *ctx, eti_conv c, size_t n_phases) {
   }
 }
 
-// Images one by one, through scratch.
+// Runs images one by one, each copied to scratch.
 static void run_staged(const et_kernel_ctx *ctx, const eti_conv *c, size_t n_phases) {
   const size_t bytes = eti_conv_staged_bytes(c);
   et_kernel_ctx rest = *ctx;
@@ -405,7 +405,7 @@ static void run_conv(const et_kernel_ctx *ctx, eti_conv *c, const eti_epilogue_c
   c->epilogue = n_phases == 1 ? epilogue : NULL;
   c->epilogue_done = &is_done;
   c->result = out->data;
-  // Weights that have been packed were looked at before.
+  // Packed weights were checked before they were packed.
   if (c->transposed && (state == NULL || !state->is_packed) && eti_conv_has_nonfinite_weights(c)) {
     eti_conv_nonfinite_run(ctx, c);
     if (epilogue != NULL) eti_epilogue_all(ctx->pool, epilogue, out, out);
@@ -464,7 +464,7 @@ static et_status claim_panels(et_prepare_ctx *ctx, const eti_conv *c, eti_conv_s
   return et_prepare_status(ctx);
 }
 
-// `ready` may say what is known already.
+// `ready` is the state so far: it may have an epilogue.
 static et_status prepare_conv(et_prepare_ctx *ctx, et_value *const *args, eti_conv_state ready) {
   const et_kernel_ctx k = eti_prepare_args(ctx);
   eti_conv c = {.range = ETI_CLAMP_NONE};

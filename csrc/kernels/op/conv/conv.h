@@ -1,5 +1,5 @@
-// conv.h — what the files of convolution share: the geometry, read once from the arguments. Relies
-// on et.h and micro/gemm.h. Internal to op/conv*.c.
+// conv.h — the geometry of a convolution, read once from the arguments and shared by its files.
+// Relies on et.h and micro/gemm/gemm.h. Internal to op/conv*.c.
 #ifndef ET_OP_CONV_H
 #define ET_OP_CONV_H
 
@@ -20,7 +20,7 @@ typedef enum eti_conv_way {
   ETI_CONV_DEPTHWISE,   // panels are [taps × channels]
 } eti_conv_way;
 
-// Where the product reads an image: where it lies, or in scratch (conv_stage.c), made
+// The place from which the product reads an image: its own memory, or scratch (conv_stage.c), made
 // channels-last, half types as f32.
 typedef enum eti_conv_stage {
   ETI_CONV_IN_PLACE,
@@ -92,8 +92,8 @@ void eti_conv_nonfinite_run(const et_kernel_ctx *ctx, eti_conv *c);
 
 // One step leads from each pixel to the next, row after row.
 bool eti_conv_pixel_step(const eti_image *im, ptrdiff_t *step);
-// Where reading images is fastest; the bytes of scratch that one takes when it does not lie there;
-// brings the first image of c to the beginning of the scratch and points c at it.
+// The fastest place to read images from; the bytes of scratch that one image takes there; the copy
+// of c's first image to the beginning of the scratch, after which c reads it there.
 eti_conv_stage eti_conv_stage_of(const eti_conv *c);
 size_t eti_conv_staged_bytes(const eti_conv *c);
 void eti_conv_stage_image(const et_kernel_ctx *ctx, eti_conv_stage stage, eti_conv *c);
@@ -112,7 +112,7 @@ void eti_conv_pack_weights(const eti_gemm *g, void *dst, size_t width, size_t fi
                            size_t k0, size_t n_k);
 void eti_conv_pack_patches(const eti_gemm *g, void *dst, size_t width, size_t first, size_t n,
                            size_t k0, size_t n_k);
-// Where the channels of n pixels lie, tap by tap; padding points at c->ready.zeros.
+// Sets the addresses of the channels of n pixels, tap by tap; padding points at c->ready.zeros.
 void eti_conv_point_pixels(const eti_gemm *g, const void **rows, size_t first, size_t n);
 
 #endif  // ET_OP_CONV_H

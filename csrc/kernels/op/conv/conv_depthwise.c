@@ -1,11 +1,11 @@
 // conv_depthwise.c — convolutions with one input channel per group, f32 and half types: chooses
 // among three ways.
 //   planes  images stored plane by plane: kernels of 3 × 3 and 5 × 5 with strides 1 and 2 read the
-//           planes where they lie (micro/conv.h), half types a widened copy of them
+//           planes where they lie (micro/conv/direct_conv.h), half types a widened copy of them
 //   rows    other kernels over such images, in up to three dimensions, and small groups of channels
 //           (conv_depthwise_rows.c)
 //   pixels  channels-last images (conv_depthwise_pixels.c)
-// Relies on micro/conv.h; adds bias, then taps in row order, as the product would.
+// Relies on micro/conv/direct_conv.h; adds bias, then taps in row order, as the product would.
 #include "kernels/op/conv/conv_depthwise.h"
 
 #include "kernels/kernel.h"
@@ -14,7 +14,7 @@ enum { MAX_STRIDE = 8 };
 
 typedef enum dw_kind { DW_NONE, DW_PLANES, DW_ROWS, DW_PIXELS, DW_STAGED } dw_kind;
 
-// Whole planes that micro/conv.h has a function for.
+// Whole planes that micro/conv/direct_conv.h has a function for.
 static bool is_common(const eti_conv *c) {
   const int64_t kernel = c->kernel[1], stride = c->stride[1];
   return (kernel == 3 || kernel == 5) && kernel == c->kernel[2] && stride <= 2 &&
@@ -59,7 +59,7 @@ static size_t n_planes(const eti_conv *c) {
   return c->n_images * c->groups * c->c_out * (size_t)c->out.sizes[0];
 }
 
-// Where plane `unit` of the input and of the result begin.
+// The geometry of plane `unit`, and the elements where it begins in the input and in the result.
 static eti_direct_conv_plane find_plane(const eti_conv *c, size_t unit, float *w, ptrdiff_t *x,
                                         ptrdiff_t *out) {
   const size_t channels = c->groups * c->c_out, depth = (size_t)c->out.sizes[0];

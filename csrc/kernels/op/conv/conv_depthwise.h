@@ -1,7 +1,7 @@
-// conv_depthwise.h — what the files of depthwise convolution share: its ways, weights and biases as
-// f32, and rows of the input and of the result on their way between memory and scratch. Half types
-// are widened there and rounded once, when a row of the result is done. Relies on conv.h and
-// micro/conv.h. Internal to op/conv_depthwise*.c.
+// conv_depthwise.h — shared by the files of depthwise convolution: its ways, weights and biases as
+// f32, and rows of the input and of the result that are copied between memory and scratch. Half
+// types are widened there and rounded once, when a row of the result is done. Relies on conv.h and
+// micro/conv/direct_conv.h. Internal to op/conv_depthwise*.c.
 #ifndef ET_OP_CONV_DEPTHWISE_H
 #define ET_OP_CONV_DEPTHWISE_H
 
@@ -37,8 +37,8 @@ void eti_dw_write(const eti_conv *c, ptrdiff_t at, ptrdiff_t step, const float *
 // `step` apart.
 void eti_dw_epilogue(const eti_conv *c, ptrdiff_t at, ptrdiff_t step, size_t n_rows, size_t n);
 
-// How many parts of the scratch, of `each` bytes, threads share for n multiply-adds: 0 when not
-// even one fits.
+// The number of parts of the scratch, of `each` bytes, that threads share for n multiply-adds: 0
+// when not even one fits.
 size_t eti_dw_n_slots(const et_kernel_ctx *ctx, size_t each, size_t n);
 
 // Channels of planes copied apart by phases of the stride (conv_depthwise_rows.c), and small groups

@@ -36,7 +36,7 @@ static const float *bias_of(const pixels_run *r) {
 }
 
 // A pixel whose taps may leave the image sideways. Runs of valid taps are adjacent in the weights
-// within a row of the kernel; each run continues from what is in out.
+// within a row of the kernel; each run adds to out.
 static void run_border_pixel(const pixels_run *r, const float *x, float *out, int64_t y,
                              int64_t col) {
   const eti_conv *const c = r->c;

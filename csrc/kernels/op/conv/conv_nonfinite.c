@@ -53,7 +53,7 @@ static bool input_of(const eti_conv *c, size_t d, int64_t o, int64_t t, int64_t 
   return at >= 0 && at % c->stride[d] == 0 && *i < c->x.sizes[d];
 }
 
-// What all inputs of one group add to pixel o of its output channel, whose weights begin at w.
+// The sum over all inputs of one group for pixel o of its output channel, whose weights begin at w.
 static double sum_of(const eti_conv *c, ptrdiff_t image, const char *w, const int64_t o[3]) {
   double sum = 0.0;
   for (size_t tap = 0; tap < c->n_taps; tap++) {

@@ -1,6 +1,7 @@
-// conv_pack.c — what a convolution's product reads: weights, and patches of the input, written into
-// the panels of micro/gemm.h, or pointed at where they lie. Relies on micro/gemm.h, micro/conv.h
-// and the geometry of conv.h. Does not know the order of jobs nor what becomes of the product.
+// conv_pack.c — the operands of a convolution's product: weights, and patches of the input, written
+// into the panels of micro/gemm/gemm.h, or pointed at where they lie. Relies on micro/gemm/gemm.h,
+// micro/conv/direct_conv.h and the geometry of conv.h. Does not know the order of jobs nor what
+// becomes of the product.
 #include "kernels/op/conv/conv.h"
 
 #include "kernels/micro/convert/cast.h"
@@ -119,13 +120,13 @@ static void copy_lanes(const patch *p, size_t j, size_t n, ptrdiff_t at, ptrdiff
   }
 }
 
-// Where tap `t` of output position `o` falls in dimension d, or -1 when it is padding.
+// The input index of tap `t` of output position `o` in dimension d, or -1 when it is padding.
 static int64_t source_of(const eti_conv *c, size_t d, int64_t o, int64_t t) {
   const int64_t i = o * c->stride[d] - c->padding[d] + t * c->dilation[d];
   return i >= 0 && i < c->x.sizes[d] ? i : -1;
 }
 
-// Of outputs [o, o + n) in the innermost dimension, the subrange [*from, *to) whose tap t lies
+// The subrange [*from, *to) of outputs [o, o + n), in the innermost dimension, whose tap t lies
 // inside the input.
 static void inside_range(const eti_conv *c, int64_t o, int64_t n, int64_t t, int64_t *from,
                          int64_t *to) {

@@ -1,6 +1,6 @@
 // conv_stage.c — images that a convolution reads from scratch, one at a time: planes that are worth
-// turning into channels-last pixels, and half types whose every element many taps read, widened
-// once. Relies on conv.h and micro/transpose.h; does not know how the product is laid out.
+// turning into channels-last pixels, and half types of which many taps read each element, widened
+// once. Relies on conv.h and micro/transpose.h; does not know the layout of the product.
 #include "kernels/kernel.h"
 #include "kernels/micro/transpose.h"
 #include "kernels/op/conv/conv.h"
@@ -22,7 +22,7 @@ bool eti_conv_pixel_step(const eti_image *im, ptrdiff_t *step) {
 
 enum {
   TURN_COST = 500,  // multiply-adds that take as long as moving an element to its place and back
-  TURN_HALVES = 8 * 1024,          // that are turned before they are widened
+  TURN_HALVES = 8 * 1024,          // that are transposed before they are widened
   GRAIN = 16 * 1024,               // elements
   MAX_WIDENED = 16 * 1024 * 1024,  // elements: the scratch of the other operators is far smaller
 };

@@ -1,8 +1,8 @@
 // pool.c — max, average and adaptive average pooling in two and three dimensions, any layout and
 // real type. A row of outputs is computed tap by tap: each tap of the window is one strided run of
 // the input, added to (or compared with) the row so far. Types other than f32, f64 and i64 are cast
-// on the way: half types to f32, integers to i64. Relies on micro/pool.h. Knows the windows and
-// their borders.
+// on the way: half types to f32, integers to i64. Relies on micro/pool/row_pool.h. Knows the
+// windows and their borders.
 #include "kernels/kernel.h"
 #include "kernels/op/pool/pool.h"
 #include "kernels/ops.h"
@@ -60,8 +60,9 @@ static et_status read_output(const et_kernel_ctx *ctx, et_value *const *args, si
                              eti_pool *p) {
   et_tensor *out;
   ET_TRY(eti_arg_tensor(ctx, args, i, &out));
-  ET_CHECK(out->dtype == p->x->dtype, ctx->err, ET_INVALID_ARGUMENT, "%s: input is %s, out %s",
-           p->op, et_dtype_name((et_dtype)p->x->dtype), et_dtype_name((et_dtype)out->dtype));
+  ET_CHECK(out->dtype == p->x->dtype, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: expected one dtype, got input %s, out %s", p->op,
+           et_dtype_name((et_dtype)p->x->dtype), et_dtype_name((et_dtype)out->dtype));
   ET_TRY(resize_output(ctx, out, p));
   p->out = out;
   eti_pool_take_steps(p, p->x, p->x_steps);
@@ -318,8 +319,8 @@ static const char *load_pixels(const eti_pool *p, ptrdiff_t at, size_t count, si
   return b->cast;
 }
 
-// How many neighbouring pixels of n channels the buffers hold, 1 where they do not lie side by
-// side.
+// The number of neighbouring pixels of n channels that the buffers hold; 1 where pixels are not
+// adjacent.
 static int64_t pixels_at_once(const eti_pool *p, size_t n) {
   const bool dense = p->x_steps[2] == (ptrdiff_t)n && p->dilation[2] == 1;
   return dense ? (int64_t)(ROW * 8 / p->micro->esize / n) : 1;
@@ -450,8 +451,8 @@ static et_status max_pool(const et_kernel_ctx *ctx, et_value *const *args, size_
   ET_TRY(eti_pool_read_input(ctx, args, ET_TYPES_REAL_HALF, &p));
   ET_TRY(read_windows(ctx, args, &p));
   ET_TRY(eti_arg_tensor(ctx, args, 7, &indices));
-  ET_CHECK(indices->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT, "%s: indices are %s, needs i64",
-           op, et_dtype_name((et_dtype)indices->dtype));
+  ET_CHECK(indices->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: indices: expected i64, got %s", op, et_dtype_name((et_dtype)indices->dtype));
   ET_TRY(resize_output(ctx, indices, &p));
   ET_TRY(read_output(ctx, args, 6, &p));
   p.indices = indices;
@@ -469,14 +470,9 @@ et_status op_max_pool3d_with_indices_out(et_kernel_ctx *ctx, et_value *const *ar
 static et_status avg_pool(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
                           const char *op) {
   eti_pool p = {.op = op, .spatial = spatial};
-  bool has_divisor = false;
   ET_TRY(eti_pool_read_input(ctx, args, ET_TYPES_FLOAT_HALF | ET_DTYPE_BIT(ET_I64), &p));
   ET_TRY(read_windows(ctx, args, &p));
-  ET_TRY(eti_arg_bool(ctx, args, 5, &p.count_padding));
-  ET_TRY(eti_arg_optional_int(ctx, args, 6, &has_divisor, &p.divisor));
-  ET_CHECK(!has_divisor || p.divisor != 0, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: divisor_override is 0", op);
-  if (!has_divisor) p.divisor = 0;
+  ET_TRY(eti_pool_read_divisor(ctx, args, 5, &p));
   ET_TRY(read_output(ctx, args, 7, &p));
   return run_pool(ctx, &p);
 }

@@ -1,6 +1,6 @@
-// pool.h — what the files of pooling share: the geometry, read once from the arguments, and which
-// inputs an output's window covers. Pools with fewer dimensions have leading ones of size 1. Relies
-// on et.h and micro/pool.h. Internal to op/pool*.c.
+// pool.h — the geometry of pooling, read once from the arguments, and the inputs that an output's
+// window covers. Pools with fewer dimensions have leading ones of size 1. Relies on et.h and
+// micro/pool/row_pool.h. Internal to op/pool*.c.
 #ifndef ET_OP_POOL_H
 #define ET_OP_POOL_H
 
@@ -28,12 +28,15 @@ typedef struct eti_pool {
 // single elements.
 et_status eti_pool_read_input(const et_kernel_ctx *ctx, et_value *const *args, et_dtype_set types,
                               eti_pool *p);
+// Arguments count_include_pad and divisor_override of means, the first of them at position i.
+et_status eti_pool_read_divisor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                eti_pool *p);
 // The shape of the outputs, once `size` is known.
 eti_shape eti_pool_out_shape(const eti_pool *p);
 // Elements from place to place of t along the three dimensions.
 void eti_pool_take_steps(const eti_pool *p, const et_tensor *t, ptrdiff_t steps[3]);
 
-// Where plane i (of images × channels) of t begins, in elements.
+// The first element of plane i (of images × channels) of t.
 static inline ptrdiff_t eti_pool_plane(const eti_pool *p, const et_tensor *t, size_t i) {
   if (p->lead == 1) return (ptrdiff_t)i * t->strides[0];
   const size_t channels = (size_t)t->sizes[1];
@@ -64,7 +67,7 @@ static inline eti_pool_window eti_pool_window_of(const eti_pool *p, size_t d, in
   return w;
 }
 
-// How many positions of a window its mean counts.
+// The number of positions of a window that its mean counts.
 static inline int64_t eti_pool_counted(const eti_pool *p, const eti_pool_window *w) {
   return p->count_padding ? w->padded : w->to - w->from;
 }

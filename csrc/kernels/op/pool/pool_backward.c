@@ -1,8 +1,8 @@
 // pool_backward.c — gradients of average pooling: avg_pool2d_backward, avg_pool3d_backward,
 // _adaptive_avg_pool2d_backward, _adaptive_avg_pool3d_backward. Each element of the result sums, in
 // f64 and in a fixed order, its share of the outputs whose windows hold it; rows of shares are
-// added at a time. Relies on element.h. Any layout. In the geometry of pool.h, x is the gradient of
-// the outputs and out that of the input.
+// added at a time. Relies on element.h. Any layout. In the geometry of pool.h, x is the
+// gradient of the outputs and out that of the input.
 #include "kernels/lib/element.h"
 #include "kernels/kernel.h"
 #include "kernels/op/pool/pool.h"
@@ -44,8 +44,8 @@ static void find_windows(const eti_pool *g, int64_t first, size_t n, row_windows
   }
 }
 
-// What outputs [x0, x0 + n) of a row of the gradient give inputs [c0, c1): `area` is that of their
-// windows without the width.
+// Adds the shares of outputs [x0, x0 + n) of a row of the gradient to inputs [c0, c1). `area` is
+// the area of their windows without the width.
 static void add_shares(const eti_pool *g, ptrdiff_t row, int64_t area, const row_windows *w,
                        int64_t c0, int64_t c1, double *sums) {
   double share[ROW];
@@ -119,19 +119,19 @@ static et_status read_tensors(const et_kernel_ctx *ctx, et_value *const *args, s
   ET_TRY(eti_arg_tensor(ctx, args, i_out, &out));
   ET_CHECK((x->rank == g->spatial + 1 || x->rank == g->spatial + 2) && grad->rank == x->rank,
            ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input has rank %d and gradient %d, needs %zu or %zu for both", g->op, (int)x->rank,
-           (int)grad->rank, g->spatial + 1, g->spatial + 2);
+           "%s: expected rank %zu or %zu for both, got input %d and gradient %d", g->op,
+           g->spatial + 1, g->spatial + 2, (int)x->rank, (int)grad->rank);
   ET_CHECK(eti_dtype_in((et_dtype)x->dtype, ET_TYPES_FLOAT_HALF) && grad->dtype == x->dtype &&
                out->dtype == x->dtype && out != grad,
            ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input is %s, gradient %s, out %s; needs one floating-point type", g->op,
+           "%s: expected one floating-point type, got input %s, gradient %s, out %s", g->op,
            et_dtype_name((et_dtype)x->dtype), et_dtype_name((et_dtype)grad->dtype),
            et_dtype_name((et_dtype)out->dtype));
   g->lead = x->rank - g->spatial;
   for (size_t d = 0; d < g->lead; d++)
     ET_CHECK(grad->sizes[d] == x->sizes[d], ctx->err, ET_INVALID_ARGUMENT,
-             "%s: gradient has size %d in dimension %zu, input %d", g->op, (int)grad->sizes[d], d,
-             (int)x->sizes[d]);
+             "%s: gradient: dimension %zu: expected size %d, as input, got %d", g->op, d,
+             (int)x->sizes[d], (int)grad->sizes[d]);
   for (size_t d = 0; d < 3; d++) {
     const bool there = d + g->spatial >= 3;
     const size_t at = there ? g->lead + d + g->spatial - 3 : 0;
@@ -139,7 +139,7 @@ static et_status read_tensors(const et_kernel_ctx *ctx, et_value *const *args, s
     g->size[d] = there ? grad->sizes[at] : 1;
     g->kernel[d] = g->stride[d] = g->dilation[d] = 1;
     ET_CHECK(g->in[d] > 0 && g->size[d] > 0, ctx->err, ET_INVALID_ARGUMENT,
-             "%s: empty spatial dimension", g->op);
+             "%s: expected spatial dimensions of 1 or more, got 0", g->op);
   }
   ET_TRY(eti_resize_like(ctx, out, x));
   g->x = grad;
@@ -161,17 +161,12 @@ static et_status run_gradient(const et_kernel_ctx *ctx, eti_pool *g) {
 static et_status avg_backward(const et_kernel_ctx *ctx, et_value *const *args, size_t spatial,
                               const char *op) {
   eti_pool g = {.op = op, .spatial = spatial};
-  bool has_divisor = false;
   ET_TRY(read_tensors(ctx, args, 8, &g));
   ET_TRY(read_list(ctx, args, 2, &g, "kernel_size", 1, g.kernel));
   for (size_t d = 0; d < 3; d++) g.stride[d] = g.kernel[d];
   ET_TRY(read_list(ctx, args, 3, &g, "stride", 1, g.stride));
   ET_TRY(read_list(ctx, args, 4, &g, "padding", 0, g.padding));
-  ET_TRY(eti_arg_bool(ctx, args, 6, &g.count_padding));
-  ET_TRY(eti_arg_optional_int(ctx, args, 7, &has_divisor, &g.divisor));
-  ET_CHECK(!has_divisor || g.divisor != 0, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: divisor_override is 0", op);
-  if (!has_divisor) g.divisor = 0;
+  ET_TRY(eti_pool_read_divisor(ctx, args, 6, &g));
   for (size_t d = 0; d < 3; d++)
     ET_CHECK((g.size[d] - 1) * g.stride[d] < g.in[d] + g.padding[d], ctx->err, ET_INVALID_ARGUMENT,
              "%s: the gradient has more outputs than windows fit", op);

@@ -1,4 +1,4 @@
-// pool_geometry.c — reads what all pooling operators have in common; see pool.h.
+// pool_geometry.c — the arguments that all pooling operators have in common; see pool.h.
 #include "kernels/kernel.h"
 #include "kernels/op/pool/pool.h"
 
@@ -7,8 +7,8 @@ et_status eti_pool_read_input(const et_kernel_ctx *ctx, et_value *const *args, e
   et_tensor *x;
   ET_TRY(eti_arg_tensor(ctx, args, 0, &x));
   ET_CHECK(x->rank == p->spatial + 1 || x->rank == p->spatial + 2, ctx->err, ET_INVALID_ARGUMENT,
-           "%s: input has rank %d, needs %zu or %zu", p->op, (int)x->rank, p->spatial + 1,
-           p->spatial + 2);
+           "%s: input: expected rank %zu or %zu, got %d", p->op, p->spatial + 1, p->spatial + 2,
+           (int)x->rank);
   ET_CHECK(eti_dtype_in((et_dtype)x->dtype, types), ctx->err, ET_NOT_SUPPORTED,
            "%s: dtype %s is not supported", p->op, et_dtype_name((et_dtype)x->dtype));
   p->x = x;
@@ -21,7 +21,7 @@ et_status eti_pool_read_input(const et_kernel_ctx *ctx, et_value *const *args, e
     p->padding[d] = 0;
     area *= (double)p->in[d];
     ET_CHECK(p->in[d] > 0, ctx->err, ET_INVALID_ARGUMENT,
-             "%s: input has an empty spatial dimension", p->op);
+             "%s: input: expected spatial dimensions of 1 or more, got 0", p->op);
   }
   ET_CHECK(area <= (double)INT32_MAX, ctx->err, ET_NOT_SUPPORTED,
            "%s: a plane has more than 2^31 elements", p->op);
@@ -29,6 +29,17 @@ et_status eti_pool_read_input(const et_kernel_ctx *ctx, et_value *const *args, e
                    : eti_is_integral((et_dtype)x->dtype) ? ETI_ROW_POOL_I64
                                                          : ETI_ROW_POOL_F32;
   p->micro = eti_row_pool_micro_best(type);
+  return ET_OK;
+}
+
+et_status eti_pool_read_divisor(const et_kernel_ctx *ctx, et_value *const *args, size_t i,
+                                eti_pool *p) {
+  bool is_given = false;
+  ET_TRY(eti_arg_bool(ctx, args, i, &p->count_padding));
+  ET_TRY(eti_arg_optional_int(ctx, args, i + 1, &is_given, &p->divisor));
+  ET_CHECK(!is_given || p->divisor != 0, ctx->err, ET_INVALID_ARGUMENT,
+           "%s: divisor_override: expected other than 0", p->op);
+  if (!is_given) p->divisor = 0;
   return ET_OK;
 }
 

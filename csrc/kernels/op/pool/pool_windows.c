@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-// Where output o's window begins when windows of one size are spread with a random shift. Computed
-// in f32 unless the images are f64, as torch does: another rounding is another window.
+// The first index of output o's window, when windows of one size are spread with a random shift.
+// Computed in f32 unless the images are f64, as torch does: another rounding is another window.
 static int64_t fractional_start(const eti_pool *p, size_t d, int64_t o, double shift) {
   const int64_t room = p->in[d] - p->kernel[d];
   if (o == p->size[d] - 1) return room;
@@ -310,9 +310,10 @@ static et_status run_pool(const et_kernel_ctx *ctx, et_value *const *args, size_
   for (size_t i = 0; i < 2; i++) {
     ET_TRY(eti_arg_tensor(ctx, args, i_out + i, &outs[i]));
     ET_CHECK(outs[i] != p->x && outs[i]->dtype == (i == 0 ? p->x->dtype : ET_I64), ctx->err,
-             ET_INVALID_ARGUMENT, "%s: output %zu is %s or is the input, needs %s", p->op, i,
-             et_dtype_name((et_dtype)outs[i]->dtype),
-             et_dtype_name(i == 0 ? (et_dtype)p->x->dtype : ET_I64));
+             ET_INVALID_ARGUMENT,
+             "%s: output %zu: expected %s, and another tensor than the input, got %s", p->op, i,
+             et_dtype_name(i == 0 ? (et_dtype)p->x->dtype : ET_I64),
+             et_dtype_name((et_dtype)outs[i]->dtype));
     ET_TRY(eti_resize(ctx, outs[i], &shape));
   }
   p->out = outs[0];
@@ -365,7 +366,7 @@ static et_status run_fractional(const et_kernel_ctx *ctx, et_value *const *args,
   const int32_t images = p.lead == 2 ? p.x->sizes[0] : 1, channels = p.x->sizes[p.lead - 1];
   ET_CHECK(samples->rank == 3 && samples->sizes[0] == images && samples->sizes[1] == channels &&
                samples->sizes[2] == (int32_t)spatial && samples->dtype == p.x->dtype,
-           ctx->err, ET_INVALID_ARGUMENT, "%s: random_samples needs %s[%d, %d, %zu]", op,
+           ctx->err, ET_INVALID_ARGUMENT, "%s: random_samples: expected %s[%d, %d, %zu]", op,
            et_dtype_name((et_dtype)p.x->dtype), (int)images, (int)channels, spatial);
   p.samples = samples;
   return run_pool(ctx, args, 4, &p);

@@ -1,6 +1,6 @@
 // choose_qparams.c — the choice of scale and zero point from the values of a tensor, or of each of
-// its tokens, as torch's decomposed operators define it. Relies on micro/eltwise.h for rows that
-// lie side by side. Knows nothing of quantizing.
+// its tokens, as torch's decomposed operators define it. Relies on micro/eltwise for contiguous
+// rows. Knows nothing of quantizing.
 #include "kernels/kernel.h"
 #include "kernels/micro/eltwise/eltwise.h"
 #include "kernels/ops.h"
@@ -71,7 +71,8 @@ et_status op_choose_qparams_tensor_out(et_kernel_ctx *ctx, et_value *const *args
   ET_TRY(eti_arg_int(ctx, args, 2, &high));
   ET_TRY(eti_arg_double(ctx, args, 3, &eps));
   ET_CHECK(low < high && t[0]->numel > 0, ctx->err, ET_INVALID_ARGUMENT,
-           "choose_qparams: quant_min %lld, quant_max %lld, %zu elements: needs a range and values",
+           "choose_qparams: expected quant_min below quant_max and 1 element or more, got %lld, "
+           "%lld and %zu elements",
            (long long)low, (long long)high, t[0]->numel);
   const eti_shape one = {.rank = 1, .sizes = {1}};
   ET_TRY(eti_resize(ctx, t[1], &one));
@@ -102,7 +103,7 @@ et_status op_choose_qparams_per_token_out(et_kernel_ctx *ctx, et_value *const *a
   et_tensor *t[3];
   ET_TRY(read_choice(ctx, args, 2, t));
   ET_CHECK(t[0]->rank > 0 && t[0]->sizes[t[0]->rank - 1u] > 0, ctx->err, ET_INVALID_ARGUMENT,
-           "choose_qparams_per_token_asymmetric: needs tokens with values, got rank %d",
+           "choose_qparams_per_token_asymmetric: expected tokens with values, got rank %d",
            (int)t[0]->rank);
   eti_shape shape = eti_shape_of(t[0]);
   const size_t width = (size_t)shape.sizes[shape.rank - 1];
@@ -110,7 +111,7 @@ et_status op_choose_qparams_per_token_out(et_kernel_ctx *ctx, et_value *const *a
   ET_TRY(eti_resize(ctx, t[1], &shape));
   ET_TRY(eti_resize(ctx, t[2], &shape));
   ET_CHECK(eti_is_contiguous(t[1]) && eti_is_contiguous(t[2]), ctx->err, ET_NOT_SUPPORTED,
-           "choose_qparams_per_token_asymmetric: results need the contiguous dim order");
+           "choose_qparams_per_token_asymmetric: results: expected the contiguous dim order");
   for (size_t row = 0; row < t[1]->numel; row++) choose_for_token(t, row, width);
   return ET_OK;
 }

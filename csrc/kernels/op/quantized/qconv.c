@@ -1,8 +1,8 @@
 // qconv.c — executorch_py::qconvolution: convolutions of i8 images with packed 8-bit weights,
 // grouped and dilated, channels-last on both sides. Every convolution is a product of its patches
 // (taps, then channels of the group) with the weights; of depthwise ones a panel is 16 channels,
-// and the taps are read where they lie. Relies on kernels/lib/qgemm_driver.h; micro/qgemm.h says
-// how weights lie and what is computed. Padding has the input's zero point.
+// and the taps are read where they lie. Relies on kernels/lib/qgemm_driver.h; micro/qgemm/ defines
+// the layout of weights and the arithmetic. Padding has the input's zero point.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 #include "kernels/lib/qgemm_driver.h"
@@ -48,9 +48,9 @@ static et_status read_pair(const et_kernel_ctx *ctx, et_value *const *args, size
 
 static et_status read_images(const et_kernel_ctx *ctx, const et_tensor *x, const et_tensor *out) {
   ET_CHECK(x->rank == 4 && x->dtype == ET_I8 && eti_is_channels_last(x), ctx->err,
-           ET_INVALID_ARGUMENT, "input is %s of rank %d, needs channels-last images of i8",
+           ET_INVALID_ARGUMENT, "input: expected channels-last images of i8, got %s of rank %d",
            et_dtype_name((et_dtype)x->dtype), (int)x->rank);
-  ET_CHECK(out->dtype == ET_I8, ctx->err, ET_INVALID_ARGUMENT, "out is %s, needs i8",
+  ET_CHECK(out->dtype == ET_I8, ctx->err, ET_INVALID_ARGUMENT, "out: expected i8, got %s",
            et_dtype_name((et_dtype)out->dtype));
   return ET_OK;
 }
@@ -63,7 +63,8 @@ static et_status read_geometry(const et_kernel_ctx *ctx, et_value *const *args, 
   int64_t result[2];
   for (size_t d = 0; d < 2; d++) {
     ET_CHECK(c->kernel[d] <= MAX_KERNEL, ctx->err, ET_NOT_SUPPORTED,
-             "kernel size is %lld, the limit is %d", (long long)c->kernel[d], (int)MAX_KERNEL);
+             "kernel size: expected at most %d, got %lld", (int)MAX_KERNEL,
+             (long long)c->kernel[d]);
     const int64_t in = d == 0 ? c->height : c->width;
     const int64_t room = in + 2 * c->padding[d] - (c->dilation[d] * (c->kernel[d] - 1) + 1);
     result[d] = room < 0 ? -1 : room / c->stride[d] + 1;
@@ -112,7 +113,7 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, qcon
   ET_TRY(eti_arg_tensor(ctx, args, I_OUT, &out));
   ET_TRY(read_images(ctx, x, out));
   ET_CHECK(pad >= INT8_MIN && pad <= INT8_MAX, ctx->err, ET_INVALID_ARGUMENT,
-           "zero point of the input is %lld, needs a number of i8", (long long)pad);
+           "zero point of the input: expected a number of i8, got %lld", (long long)pad);
   c->x = x->data;
   c->pad = (int8_t)pad;
   c->n_images = (size_t)x->sizes[0];
@@ -128,7 +129,7 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, qcon
       .rank = 4, .sizes = {x->sizes[0], (int32_t)c_out, (int32_t)c->rows, (int32_t)c->columns}};
   ET_TRY(eti_resize(ctx, out, &shape));
   ET_CHECK(eti_is_channels_last(out), ctx->err, ET_INVALID_ARGUMENT,
-           "out does not have the channels-last dim order");
+           "out: expected the channels-last dim order");
   c->micro = p->micro;
   p->m = c->n_images * (size_t)(c->rows * c->columns);
   p->rows = patch_rows;
@@ -141,7 +142,7 @@ static et_status read_conv(const et_kernel_ctx *ctx, et_value *const *args, qcon
 
 // ---- patches
 
-// Where the taps of a pixel of the result begin.
+// The first tap of a pixel of the result.
 typedef struct corner {
   const int8_t *image;
   int64_t y, x;
@@ -189,7 +190,7 @@ static int16_t *widen_terms(const qconv *c, int16_t *to, const int8_t *from, siz
   return to + n;
 }
 
-// Of one tap, all pixels in order, all channels.
+// Copies one tap of all pixels in order, all channels.
 static bool is_matrix(const qconv *c) {
   return c->product.k == c->channels && c->padding[0] == 0 && c->padding[1] == 0 &&
          c->rows == c->height && c->columns == c->width;

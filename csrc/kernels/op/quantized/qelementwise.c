@@ -1,7 +1,7 @@
 // qelementwise.c — executorch_py::qadd, qsub, qmul and qlookup: i8 values element by element. Two
 // operands with their own scales are computed as their operators one by one would (micro/
-// qeltwise.h); whatever becomes of one operand alone is a table of 256 results. Relies on eti_map
-// for layouts, broadcasting and threads.
+// qeltwise.h); a function of one operand alone is a table of 256 results. Relies on eti_map for
+// layouts, broadcasting and threads.
 #include "kernels/kernel.h"
 #include "kernels/micro/quantized/qeltwise.h"
 #include "kernels/ops.h"
@@ -44,7 +44,7 @@ static et_status read_affine(const et_kernel_ctx *ctx, et_value *const *args, si
   ET_TRY(eti_arg_double(ctx, args, i, scale));
   ET_TRY(eti_arg_int(ctx, args, i + 1, &z));
   ET_CHECK(z >= INT8_MIN && z <= INT8_MAX, ctx->err, ET_INVALID_ARGUMENT,
-           "zero point is %lld, needs a number of i8", (long long)z);
+           "zero point: expected a number of i8, got %lld", (long long)z);
   *zero = (float)z;
   return ET_OK;
 }
@@ -58,8 +58,8 @@ static et_status read_numbers(const et_kernel_ctx *ctx, et_value *const *args, e
   ET_TRY(eti_arg_int(ctx, args, I_RESULT + 2, &low));
   ET_TRY(eti_arg_int(ctx, args, I_RESULT + 3, &high));
   ET_CHECK(low >= INT8_MIN && low <= high && high <= INT8_MAX, ctx->err, ET_INVALID_ARGUMENT,
-           "quant_min %lld and quant_max %lld: needs numbers of i8 in order", (long long)low,
-           (long long)high);
+           "expected numbers of i8 with quant_min below quant_max, got %lld and %lld",
+           (long long)low, (long long)high);
   k->a_scale = (float)a;
   k->b_scale = (float)b;
   k->inverse = (float)(1.0 / result);
@@ -69,7 +69,7 @@ static et_status read_numbers(const et_kernel_ctx *ctx, et_value *const *args, e
 }
 
 static et_status check_i8(const et_kernel_ctx *ctx, const et_tensor *t, const char *what) {
-  ET_CHECK(t->dtype == ET_I8, ctx->err, ET_INVALID_ARGUMENT, "%s is %s, needs i8", what,
+  ET_CHECK(t->dtype == ET_I8, ctx->err, ET_INVALID_ARGUMENT, "%s: expected i8, got %s", what,
            et_dtype_name((et_dtype)t->dtype));
   return ET_OK;
 }
@@ -134,7 +134,7 @@ et_status op_qlookup_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(check_i8(ctx, table, "table"));
   ET_TRY(check_i8(ctx, out, "out"));
   ET_CHECK(table->numel == TABLE && eti_is_contiguous(table), ctx->err, ET_INVALID_ARGUMENT,
-           "table has %zu elements, needs %d in a row", table->numel, (int)TABLE);
+           "table: expected %d contiguous elements, got %zu", (int)TABLE, table->numel);
   ET_TRY(eti_resize_like(ctx, out, in));
   const lookup l = {.table = table->data, .micro = eti_qeltwise_micro_best()};
   const eti_map map = {

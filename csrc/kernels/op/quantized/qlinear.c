@@ -1,6 +1,6 @@
 // qlinear.c — executorch_py::qlinear and qlinear_float: rows of i8 times packed 8-bit weights, with
 // a result in i8 or, where the input's scale is known at run time only, in f32. Relies on
-// kernels/lib/qgemm_driver.h; micro/qgemm.h says how weights lie and what is computed.
+// kernels/lib/qgemm_driver.h; micro/qgemm/ defines the layout of weights and the arithmetic.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 #include "kernels/lib/qgemm_driver.h"
@@ -26,8 +26,8 @@ static void widen_piece(const void *ctx, size_t group, size_t row, size_t k0, si
   l->micro->widen(to, (const int8_t *)l->in->data + row * k + k0, n);
 }
 
-// The input at position 0, weights and what belongs to columns from position i_weight on, then the
-// number of columns at i_columns; the result at i_out gets its size.
+// Reads the input at position 0, weights and the data of their columns from position i_weight on,
+// and the number of columns at i_columns. The result at i_out gets its size.
 static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, size_t i_weight,
                               size_t i_columns, size_t i_out, qlinear *l, eti_qgemm_job *p) {
   et_tensor *in, *out;
@@ -36,10 +36,10 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, s
   ET_TRY(eti_arg_int(ctx, args, i_columns, &n));
   ET_TRY(eti_arg_tensor(ctx, args, i_out, &out));
   ET_CHECK(in->rank >= 1 && in->dtype == ET_I8 && eti_is_contiguous(in), ctx->err,
-           ET_INVALID_ARGUMENT, "input is %s of rank %d, needs contiguous rows of i8",
+           ET_INVALID_ARGUMENT, "input: expected contiguous rows of i8, got %s of rank %d",
            et_dtype_name((et_dtype)in->dtype), (int)in->rank);
   ET_CHECK(n >= 0 && n <= INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
-           "there are %lld channels, needs 0 or more", (long long)n);
+           "channels: expected 0 or more, got %lld", (long long)n);
   p->groups = 1;
   p->k = (size_t)in->sizes[in->rank - 1u];
   p->m = eti_numel_range(in, 0, in->rank - 1u);
@@ -49,7 +49,7 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, s
   shape.sizes[in->rank - 1u] = (int32_t)n;
   ET_TRY(eti_resize(ctx, out, &shape));
   ET_CHECK(eti_is_contiguous(out), ctx->err, ET_INVALID_ARGUMENT,
-           "out does not have the contiguous dim order");
+           "out: expected the contiguous dim order");
   *l = (qlinear){.in = in, .micro = p->micro};
   p->rows = widen_rows;
   p->piece = widen_piece;
@@ -75,7 +75,7 @@ static et_status read_plain(const et_kernel_ctx *ctx, et_value *const *args, qli
   ET_TRY(read_product(ctx, args, PLAIN_WEIGHT, PLAIN_CHANNELS, PLAIN_OUT, l, p));
   ET_TRY(eti_qlimits_read(ctx, args, PLAIN_LIMITS, p));
   ET_CHECK(args[PLAIN_OUT]->as.tensor->dtype == ET_I8, ctx->err, ET_INVALID_ARGUMENT,
-           "out is %s, needs i8", et_dtype_name((et_dtype)args[PLAIN_OUT]->as.tensor->dtype));
+           "out: expected i8, got %s", et_dtype_name((et_dtype)args[PLAIN_OUT]->as.tensor->dtype));
   return ET_OK;
 }
 
@@ -105,7 +105,7 @@ static et_status read_float(const et_kernel_ctx *ctx, et_value *const *args, qli
   ET_TRY(read_product(ctx, args, FLOAT_WEIGHT, FLOAT_CHANNELS, FLOAT_OUT, l, p));
   ET_TRY(eti_row_qparams_read(ctx, args, 1, p->m, numbers));
   ET_CHECK(args[FLOAT_OUT]->as.tensor->dtype == ET_F32, ctx->err, ET_INVALID_ARGUMENT,
-           "out is %s, needs f32", et_dtype_name((et_dtype)args[FLOAT_OUT]->as.tensor->dtype));
+           "out: expected f32, got %s", et_dtype_name((et_dtype)args[FLOAT_OUT]->as.tensor->dtype));
   return ET_OK;
 }
 

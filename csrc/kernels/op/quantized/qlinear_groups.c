@@ -1,7 +1,7 @@
 // qlinear_groups.c — executorch_py::qlinear_groups: rows of i8, each with its own scale, times
 // packed 4-bit weights with a scale for each group of a column's terms, with a result in f32.
-// Relies on micro/qgroups.h, which says how weights lie and what is computed. Threads share panels
-// of columns and blocks of rows; rows are read where they lie.
+// Relies on micro/qgemm/qgemm_groups.h, which defines the layout of weights and the arithmetic.
+// Threads share panels of columns and blocks of rows; rows are read where they lie.
 #include "kernels/kernel.h"
 #include "kernels/micro/qgemm/qgemm_groups.h"
 #include "kernels/ops.h"
@@ -29,28 +29,25 @@ typedef struct product {
   const int8_t *zeros;  // or NULL
   const float *sums, *adds;
   float *out;
-  // How it is shared.
+  // The division into blocks, units and slots.
   size_t block, n_blocks;  // rows of a block
   size_t chunk, n_chunks;  // panels of a unit
   size_t n_units, n_slots;
   int32_t *begins;  // of a block for each slot, or NULL
 } product;
 
-static size_t divided_up(size_t a, size_t b) {
-  return a / b + (a % b != 0);
-}
-
 // ---- arguments
 
 static et_status check_numel(const et_kernel_ctx *ctx, const et_tensor *t, const char *name,
                              size_t needed, uint32_t types, const char *kind) {
   ET_CHECK(eti_dtype_in((et_dtype)t->dtype, types) && t->numel == needed && eti_is_contiguous(t),
-           ctx->err, ET_INVALID_ARGUMENT, "%s: %zu contiguous elements of %s, needs %zu of %s",
-           name, t->numel, et_dtype_name((et_dtype)t->dtype), needed, kind);
+           ctx->err, ET_INVALID_ARGUMENT,
+           "%s: expected %zu contiguous elements of %s, got %zu of %s", name, needed, kind,
+           t->numel, et_dtype_name((et_dtype)t->dtype));
   return ET_OK;
 }
 
-// Weights and what belongs to columns, checked against n, k and group, which are set.
+// Reads weights and the data of their columns, checked against n, k and group, which are set.
 static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, product *p) {
   static const struct {
     const char *name;
@@ -64,7 +61,7 @@ static et_status read_columns(const et_kernel_ctx *ctx, et_value *const *args, p
       [ADDENDS] = {"addends", ET_TYPES_F32, "f32"},
   };
   et_tensor *t[ADDENDS + 1];
-  const size_t columns = divided_up(p->n, NR) * NR, panels = columns / NR;
+  const size_t columns = eti_div_up(p->n, NR) * NR, panels = columns / NR;
   size_t panel, needed[ADDENDS + 1];
   needed[SUMS] = needed[ADDENDS] = columns;
   ET_CHECK(!__builtin_mul_overflow(eti_qgroups_group_bytes(p->group), p->n_groups, &panel) &&
@@ -98,12 +95,13 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, p
   ET_TRY(eti_arg_int(ctx, args, CHANNELS, &n));
   ET_TRY(eti_arg_tensor(ctx, args, OUT, &out));
   ET_CHECK(in->rank >= 1 && in->dtype == ET_I8 && eti_is_contiguous(in), ctx->err,
-           ET_INVALID_ARGUMENT, "input is %s of rank %d, needs contiguous rows of i8",
+           ET_INVALID_ARGUMENT, "input: expected contiguous rows of i8, got %s of rank %d",
            et_dtype_name((et_dtype)in->dtype), (int)in->rank);
   const int32_t k = in->sizes[in->rank - 1u];
-  ET_CHECK(n >= 0 && n <= INT32_MAX && group >= 1 && k % group == 0, ctx->err, ET_INVALID_ARGUMENT,
-           "%lld channels and groups of %lld terms, needs 0 or more and a divisor of the rows' %d",
-           (long long)n, (long long)group, (int)k);
+  ET_CHECK(
+      n >= 0 && n <= INT32_MAX && group >= 1 && k % group == 0, ctx->err, ET_INVALID_ARGUMENT,
+      "expected 0 channels or more and groups that divide the rows' %d terms, got %lld and %lld",
+      (int)k, (long long)n, (long long)group);
   *p = (product){.micro = eti_qgroups_micro_best(), .in = in};
   p->m = eti_numel_range(in, 0, in->rank - 1u);
   p->n = (size_t)n;
@@ -116,7 +114,7 @@ static et_status read_product(const et_kernel_ctx *ctx, et_value *const *args, p
   shape.sizes[in->rank - 1u] = (int32_t)n;
   ET_TRY(eti_resize(ctx, out, &shape));
   ET_CHECK(out->dtype == ET_F32 && eti_is_contiguous(out), ctx->err, ET_INVALID_ARGUMENT,
-           "out is %s, needs contiguous f32", et_dtype_name((et_dtype)out->dtype));
+           "out: expected contiguous f32, got %s", et_dtype_name((et_dtype)out->dtype));
   p->out = out->data;
   return ET_OK;
 }
@@ -129,11 +127,11 @@ static size_t block_rows(size_t m, size_t k) {
   return rows < m ? rows : m;
 }
 
-// Of what a slot keeps; 0 for nothing.
+// Bytes of scratch that a slot keeps; 0 for none.
 static size_t slot_bytes(const product *p) {
   if (p->micro->begins == NULL) return 0;
   const size_t parts = eti_qgroups_parts(p->group, p->n_groups);
-  return divided_up(block_rows(p->m, p->k) * parts * sizeof(int32_t), 64) * 64;
+  return eti_div_up(block_rows(p->m, p->k) * parts * sizeof(int32_t), 64) * 64;
 }
 
 static void share_work(const et_kernel_ctx *ctx, product *p) {
@@ -146,11 +144,11 @@ static void share_work(const et_kernel_ctx *ctx, product *p) {
     p->begins = ctx->scratch;
   }
   p->block = block_rows(p->m, p->k);
-  p->n_blocks = divided_up(p->m, p->block);
-  const size_t panels = divided_up(p->n, NR);
-  const size_t wanted = p->n_slots == 1 ? 1 : divided_up(UNITS * p->n_slots, p->n_blocks);
-  p->chunk = divided_up(panels, wanted < panels ? wanted : panels);
-  p->n_chunks = divided_up(panels, p->chunk);
+  p->n_blocks = eti_div_up(p->m, p->block);
+  const size_t panels = eti_div_up(p->n, NR);
+  const size_t wanted = p->n_slots == 1 ? 1 : eti_div_up(UNITS * p->n_slots, p->n_blocks);
+  p->chunk = eti_div_up(panels, wanted < panels ? wanted : panels);
+  p->n_chunks = eti_div_up(panels, p->chunk);
   p->n_units = p->n_blocks * p->n_chunks;
 }
 
@@ -168,7 +166,7 @@ static void run_panel(const product *p, size_t panel, eti_qgroups_tile t, size_t
 
 static void run_slots(void *ctx, size_t begin, size_t end) {
   const product *const p = ctx;
-  const size_t panels = divided_up(p->n, NR);
+  const size_t panels = eti_div_up(p->n, NR);
   float scales[MOST_ROWS];
   int32_t zeros[MOST_ROWS];
   for (size_t slot = begin; slot < end; slot++) {

@@ -1,6 +1,6 @@
 // qpool.c — executorch_py::qmax_pool2d and qmean: windows and whole planes of i8 images. The
 // largest value of a window needs no scale; a mean is an exact sum, scaled once. Relies on
-// micro/qeltwise.h.
+// micro/quantized/qeltwise.h.
 #include "kernels/kernel.h"
 #include "kernels/micro/quantized/qeltwise.h"
 #include "kernels/ops.h"
@@ -14,9 +14,9 @@ static et_status read_image(const et_kernel_ctx *ctx, et_value *const *args, siz
   ET_TRY(eti_arg_tensor(ctx, args, 0, in));
   ET_TRY(eti_arg_tensor(ctx, args, i_out, out));
   ET_CHECK((*in)->rank == 4 && (*in)->dtype == ET_I8 && eti_is_channels_last(*in), ctx->err,
-           ET_INVALID_ARGUMENT, "input is %s of rank %d, needs channels-last images of i8",
+           ET_INVALID_ARGUMENT, "input: expected channels-last images of i8, got %s of rank %d",
            et_dtype_name((et_dtype)(*in)->dtype), (int)(*in)->rank);
-  ET_CHECK((*out)->dtype == ET_I8, ctx->err, ET_INVALID_ARGUMENT, "out is %s, needs i8",
+  ET_CHECK((*out)->dtype == ET_I8, ctx->err, ET_INVALID_ARGUMENT, "out: expected i8, got %s",
            et_dtype_name((et_dtype)(*out)->dtype));
   return ET_OK;
 }
@@ -99,7 +99,7 @@ et_status op_qmax_pool2d_out(et_kernel_ctx *ctx, et_value *const *args) {
       .rank = 4, .sizes = {in->sizes[0], in->sizes[1], (int32_t)w.result[0], (int32_t)w.result[1]}};
   ET_TRY(eti_resize(ctx, out, &shape));
   ET_CHECK(eti_is_channels_last(out), ctx->err, ET_INVALID_ARGUMENT,
-           "out does not have the channels-last dim order");
+           "out: expected the channels-last dim order");
   w.x = in->data;
   w.out = out->data;
   if (out->numel == 0) return ET_OK;
@@ -151,17 +151,17 @@ et_status op_qmean_out(et_kernel_ctx *ctx, et_value *const *args) {
   for (size_t i = 1; i < 4; i++) ET_TRY(eti_arg_int(ctx, args, i + 2, &numbers[i]));
   for (size_t i = 0; i < 4; i++) {
     ET_CHECK(numbers[i] >= INT8_MIN && numbers[i] <= INT8_MAX, ctx->err, ET_INVALID_ARGUMENT,
-             "%lld among zero points and limits: needs numbers of i8", (long long)numbers[i]);
+             "zero points and limits: expected numbers of i8, got %lld", (long long)numbers[i]);
   }
   const size_t pixels = eti_numel_range(in, 2, 4);
   ET_CHECK(numbers[2] <= numbers[3] && pixels > 0 && pixels <= MAX_PLANE, ctx->err,
            ET_INVALID_ARGUMENT,
-           "quant_min %lld, quant_max %lld, %zu pixels: needs limits in order, 1 to %d pixels",
-           (long long)numbers[2], (long long)numbers[3], pixels, (int)MAX_PLANE);
+           "expected quant_min below quant_max and 1 to %d pixels, got %lld, %lld and %zu pixels",
+           (int)MAX_PLANE, (long long)numbers[2], (long long)numbers[3], pixels);
   const eti_shape shape = {.rank = 4, .sizes = {in->sizes[0], in->sizes[1], 1, 1}};
   ET_TRY(eti_resize(ctx, out, &shape));
   ET_CHECK(eti_is_contiguous(out), ctx->err, ET_INVALID_ARGUMENT,
-           "out does not have the contiguous dim order");
+           "out: expected the contiguous dim order");
   mean k = {.x = in->data,
             .out = out->data,
             .channels = (size_t)in->sizes[1],

@@ -1,7 +1,7 @@
 // quantize.c — affine quantization: q = clamp(round(x / scale) + zero_point) and back, with one
 // scale for the tensor, one per channel, or one per token. Computes in f32 as torch's decomposed
-// operators do. Two ways with the same bits: f32 and small integers that lie alike go row by row
-// through micro/quant.h; everything else treats scale and zero point as operands that broadcast,
+// operators do. Two ways with the same bits: f32 and small integers of one layout go row by row
+// through micro/quantized; everything else treats scale and zero point as operands that broadcast,
 // and relies on eti_map for layouts, casts and threads. Knows nothing of how scales are chosen.
 #include "kernels/kernel.h"
 #include "kernels/micro/quantized/quant.h"
@@ -307,7 +307,7 @@ static et_status by_tensors(const et_kernel_ctx *ctx, et_value *const *args, siz
   ET_TRY(eti_arg_tensor(ctx, args, 2, &a.zero));
   ET_TRY(eti_arg_tensor(ctx, args, i_out, &a.out));
   ET_CHECK(a.scale->numel == 1 && a.zero->numel == 1, ctx->err, ET_INVALID_ARGUMENT,
-           "scale has %zu elements and zero_point %zu, each needs 1", a.scale->numel,
+           "scale and zero_point: expected 1 element each, got %zu and %zu", a.scale->numel,
            a.zero->numel);
   ET_TRY(check_limits(ctx, args, 3, &a));
   a.scales.tensor = *a.scale;
@@ -345,7 +345,7 @@ static et_status per_channel(const et_kernel_ctx *ctx, et_value *const *args, si
   ET_CHECK(scales->rank == 1 && scales->sizes[0] == n &&
                (zeros == NULL || (zeros->rank == 1 && zeros->sizes[0] == n)),
            ctx->err, ET_INVALID_ARGUMENT,
-           "scales and zero_points need one element for each of the %d channels", (int)n);
+           "scales and zero_points: expected one element for each of the %d channels", (int)n);
   a.params.per_channel = true;
   a.params.wide = scales->dtype == ET_F64;
   a.scale = along_axis(&a.scales, scales, axis, a.in->rank);

@@ -1,6 +1,6 @@
 // quantized_add.c — the sum of two affinely quantized tensors, quantized again: widened, added and
-// rounded in f32 like the three operators it stands for. Relies on eti_map for layouts, casts and
-// threads.
+// rounded in f32, like dequantize, add and quantize one by one. Relies on eti_map for layouts,
+// casts and threads.
 #include "kernels/kernel.h"
 #include "kernels/ops.h"
 

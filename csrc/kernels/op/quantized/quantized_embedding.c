@@ -80,23 +80,24 @@ static void look_up_rows(void *ctx, size_t begin, size_t end) {
 static et_status check_table(const et_kernel_ctx *ctx, lookup *l) {
   const et_tensor *const w = l->weight, *const s = l->scales, *const z = l->zeros;
   ET_CHECK(w->rank == 2 && (w->dtype == ET_U8 || (w->dtype == ET_I8 && l->bits == 8)), ctx->err,
-           ET_INVALID_ARGUMENT, "weight is %s of rank %d, needs a table of bytes",
+           ET_INVALID_ARGUMENT, "weight: expected a table of bytes, got %s of rank %d",
            et_dtype_name((et_dtype)w->dtype), (int)w->rank);
   l->width = (size_t)w->sizes[1] * (8u / (size_t)l->bits);
   ET_CHECK((s->rank == 1 || s->rank == 2) && s->sizes[0] == w->sizes[0], ctx->err,
            ET_INVALID_ARGUMENT,
-           "scales have rank %d, need one row for each of the %d rows of weight", (int)s->rank,
-           (int)w->sizes[0]);
+           "scales: expected one row for each of the %d rows of weight, got rank %d",
+           (int)w->sizes[0], (int)s->rank);
   const size_t groups = s->rank == 2 ? (size_t)s->sizes[1] : 1;
   ET_CHECK(groups > 0 && l->width % groups == 0 && (z == NULL || eti_same_shape(s, z)), ctx->err,
            ET_INVALID_ARGUMENT,
-           "rows of %zu numbers do not divide into %zu groups, or zero points differ from scales",
+           "rows of %zu numbers do not divide into %zu groups, or zero points have another shape "
+           "than scales",
            l->width, groups);
   l->group = l->width / groups;
   const et_tensor *const all[] = {w, s, l->indices, z};
   for (size_t i = 0; i < (z == NULL ? 3u : 4u); i++) {
     ET_CHECK(eti_is_contiguous(all[i]) && all[i] != l->out, ctx->err, ET_NOT_SUPPORTED,
-             "an input does not have the contiguous dim order, or is the output");
+             "expected inputs in contiguous dim order, other tensors than the output");
   }
   return ET_OK;
 }
@@ -104,7 +105,7 @@ static et_status check_table(const et_kernel_ctx *ctx, lookup *l) {
 static et_status check_indices(const et_kernel_ctx *ctx, const lookup *l) {
   const et_tensor *const t = l->indices;
   ET_CHECK(eti_dtype_in((et_dtype)t->dtype, ET_TYPES_INDEX) && t->rank < ET_MAX_RANK, ctx->err,
-           ET_INVALID_ARGUMENT, "indices are %s of rank %d, needs i32 or i64",
+           ET_INVALID_ARGUMENT, "indices: expected i32 or i64, got %s of rank %d",
            et_dtype_name((et_dtype)t->dtype), (int)t->rank);
   for (size_t i = 0; i < t->numel; i++) {
     const int64_t row = index_at(t, i);
@@ -136,7 +137,7 @@ static et_status look_up(const et_kernel_ctx *ctx, et_value *const *args, size_t
   shape.sizes[shape.rank++] = (int32_t)l.width;
   ET_TRY(eti_resize(ctx, out, &shape));
   ET_CHECK(eti_is_contiguous(out), ctx->err, ET_NOT_SUPPORTED,
-           "the output does not have the contiguous dim order");
+           "output: expected the contiguous dim order");
   if (out->numel > 0)
     et_parallel_for(ctx->pool, look_up_rows, &l, indices->numel, 1 + 4096 / (l.width + 1));
   return ET_OK;

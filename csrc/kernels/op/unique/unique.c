@@ -81,12 +81,12 @@ typedef struct element_block {
   uint8_t is_new[BLOCK];
 } element_block;
 
-// Where there is room for all: no branch asks whether an element is new.
+// Takes a block when there is room for all of it: no branch tests whether an element is new.
 static inline __attribute__((always_inline)) size_t take_block(const source *from,
                                                                const element_block *b, size_t kept,
                                                                const size_t bytes) {
   const eti_distinct *const r = from->r;
-  // Copied, since what is written could be any of it as far as a compiler knows.
+  // Copies, since a compiler must assume that any store changes the structures.
   const char *const in = from->s.data;
   char *const out = r->out->data;
   int64_t *const counts = r->counts->data, *const inverse = r->inverse->data;
@@ -229,11 +229,11 @@ static et_status unique_through(const et_kernel_ctx *ctx, const eti_distinct *r,
 static et_status check_outputs(const et_kernel_ctx *ctx, const eti_distinct *r) {
   ET_TRY(eti_check_same_dtype(ctx, r->self, r->out, "self and out0"));
   ET_CHECK(r->inverse->dtype == ET_I64 && r->counts->dtype == ET_I64, ctx->err, ET_INVALID_ARGUMENT,
-           "inverse and counts are %s and %s, need i64", et_dtype_name((et_dtype)r->inverse->dtype),
-           et_dtype_name((et_dtype)r->counts->dtype));
+           "inverse and counts: expected i64, got %s and %s",
+           et_dtype_name((et_dtype)r->inverse->dtype), et_dtype_name((et_dtype)r->counts->dtype));
   ET_CHECK(r->out != r->self && r->inverse != r->self && r->counts != r->self &&
                r->out != r->inverse && r->out != r->counts && r->inverse != r->counts,
-           ctx->err, ET_INVALID_ARGUMENT, "one tensor is used twice");
+           ctx->err, ET_INVALID_ARGUMENT, "expected four different tensors, got one twice");
   ET_CHECK(eti_sort_keys[r->self->dtype] != NULL, ctx->err, ET_NOT_SUPPORTED, "%s has no order",
            et_dtype_name((et_dtype)r->self->dtype));
   return ET_OK;
@@ -248,7 +248,7 @@ static et_status prepare_outputs(const et_kernel_ctx *ctx, const eti_distinct *r
   if (room < n) shape->sizes[0] = (int32_t)room;
   ET_TRY(eti_resize(ctx, r->out, shape));
   ET_CHECK(eti_is_contiguous(r->out), ctx->err, ET_NOT_SUPPORTED,
-           "the result must lie in rows; export again without a memory format");
+           "result: expected the contiguous dim order; export again without a memory format");
   if (!r->wants_counts) ET_TRY(eti_resize(ctx, r->counts, &none));
   if (r->wants_inverse && !r->by_slice) return eti_resize_like(ctx, r->inverse, r->self);
   return eti_resize(ctx, r->inverse, r->wants_inverse ? &line : &none);
@@ -294,8 +294,8 @@ static et_status read_request(const et_kernel_ctx *ctx, et_value *const *args, s
   return ET_OK;
 }
 
-// Eager torch numbers and counts slices whether asked to or not, other than those of one element
-// where they follow each other: what was planned says.
+// Eager torch numbers and counts slices whether asked to or not, except those of one element in
+// unique_consecutive. The planned capacities tell which outputs exist.
 static void by_slice(eti_distinct *r) {
   r->by_slice = true;
   r->wants_inverse = r->wants_inverse || r->inverse->capacity > 0;
@@ -304,8 +304,8 @@ static void by_slice(eti_distinct *r) {
 
 static et_status check_dim(const et_kernel_ctx *ctx, const et_tensor *self, int64_t dim) {
   ET_CHECK(self->rank > 0 && (dim == 0 || dim == -(int64_t)self->rank), ctx->err, ET_NOT_SUPPORTED,
-           "dimension %lld of a tensor of rank %d, needs 0; export again, so that the exporter "
-           "moves it there",
+           "expected dimension 0, got %lld of a tensor of rank %d; export again, so that the "
+           "exporter moves it there",
            (long long)dim, (int)self->rank);
   return ET_OK;
 }

@@ -1,5 +1,5 @@
-// unique.h — what the files of distinct elements share: slices and their order, what is asked for,
-// and the way that needs no scratch. Internal to op/unique*.c. Relies on sort_key.h.
+// unique.h — slices and their order, the request, and the way that needs no scratch: shared by the
+// files of distinct elements. Internal to op/unique/. Relies on sort_key.h.
 #ifndef ET_OP_UNIQUE_H
 #define ET_OP_UNIQUE_H
 
@@ -22,7 +22,7 @@ bool eti_slice_has_nan(const eti_slices *s, const char *a);
 // Whether b repeats a. A slice with a NaN equals nothing.
 bool eti_slices_equal(const eti_slices *s, const char *a, const char *b);
 
-// What the operator asks for, and its outputs; counts and inverse may be unwanted.
+// The request of a call and its outputs; counts and inverse may be unwanted.
 typedef struct eti_distinct {
   const et_tensor *self;
   et_tensor *out, *inverse, *counts;

@@ -25,7 +25,7 @@ bool eti_slices_equal(const eti_slices *s, const char *a, const char *b) {
 et_status eti_distinct_room(const et_kernel_ctx *ctx, const eti_distinct *r, const eti_slices *s,
                             size_t kept) {
   ET_CHECK(kept * s->m <= r->out->capacity && (!r->wants_counts || kept <= r->counts->capacity),
-           ctx->err, ET_NOT_SUPPORTED, "there are more than the %zu distinct ones planned",
-           kept - 1);
+           ctx->err, ET_NOT_SUPPORTED,
+           "expected at most %zu distinct elements, as planned, got more", kept - 1);
   return ET_OK;
 }

@@ -135,6 +135,17 @@ def print_similarities(vectors: list[Any]) -> None:
         print(f"  {i + 1} {row}   closest: {best + 1}   {sentence}")
 
 
+HOW_TO_RUN = f"""
+{OUTPUT} is the file to ship. Run it without torch:
+  .venv/bin/executorch_py inspect {OUTPUT}
+  .venv/bin/executorch_py run {OUTPUT} --ones --repeat 10
+or from Python, with NumPy alone:
+  from executorch_py.runtime import Runtime
+  ids = np.full((1, 8), 2023)
+  method = Runtime.get().load_program("{OUTPUT}").load_method("forward")
+  (embedding,) = method.execute([ids, np.ones_like(ids)])"""
+
+
 def main() -> None:
     quiet()
     stage = Spinner()
@@ -189,15 +200,7 @@ def main() -> None:
         f"ours/eager {ours_ms / eager_ms:.2f} ({threads} threads each, medians of 15)"
     )
     print_similarities(vectors)
-    print(f"""
-{OUTPUT} is the file to ship. Run it without torch:
-  .venv/bin/executorch_py inspect {OUTPUT}
-  .venv/bin/executorch_py run {OUTPUT} --ones --repeat 10
-or from Python, with NumPy alone:
-  from executorch_py.runtime import Runtime
-  ids = np.full((1, 8), 2023)
-  method = Runtime.get().load_program("{OUTPUT}").load_method("forward")
-  (embedding,) = method.execute([ids, np.ones_like(ids)])""")
+    print(HOW_TO_RUN)
 
 
 def print_facts(exported: Any, program: Any, load_ms: float) -> None:

@@ -108,7 +108,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def emulator() -> list[str]:
-    """What runs the programs of a preset that builds for another machine."""
+    """The emulator of a preset that builds for another machine."""
     command = {"aarch64": "qemu-aarch64", "armhf": "qemu-arm"}.get(PRESET)
     return [find_tool(command)] if command else []
 

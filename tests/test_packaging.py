@@ -1,4 +1,4 @@
-"""What the distributions contain, as setup.py makes them."""
+"""Contents of the distributions that setup.py makes."""
 
 from __future__ import annotations
 

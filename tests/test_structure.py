@@ -1,133 +1,283 @@
-"""The rules of the tree as tests:
+"""The rules of the tree as tests: arrows, circles, sizes, names, sorted tables, no malloc.
 
-arrows between layers, file sizes, names, sorted tables, no malloc below the bindings.
+The tables of arrows say which room may know which; a room that is not in a table is an error, so
+that a new folder is thought about. `support/tree.py` reads the checkout.
 """
 
 from __future__ import annotations
 
 import re
-import subprocess
-from pathlib import Path
+from collections import Counter, defaultdict
+from pathlib import Path, PurePosixPath
 
 import pytest
+from support.arrows import C_ARROWS, LAZY_UPWARD, PYTHON_ARROWS
+from support.paths import ROOT
+from support.tree import (
+    Function,
+    Import,
+    c_calls,
+    c_files,
+    c_functions,
+    circles,
+    imports,
+    includes,
+    modules,
+    python_files,
+    python_functions,
+    text,
+    tracked,
+)
 
-ROOT = Path(__file__).resolve().parent.parent
-TRACKED = [
-    ROOT / line
-    for line in subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    if (ROOT / line).exists()
-]
-C_FILES = [p for p in TRACKED if p.suffix in {".c", ".h"}]
-PY_FILES = [p for p in TRACKED if p.suffix == ".py"]
-
-# A C file in the layer on the left may include headers of the layers on the right.
-LAYERS = {
-    "runtime": {"runtime"},
-    "kernels": {"kernels", "runtime"},
-    "backends": {"backends", "runtime"},
-    "tools": {"tools", "kernels", "runtime"},
-    "bindings": {"bindings", "tools", "backends", "kernels", "runtime"},
+LONGEST_FILE = 600
+LONGEST_FUNCTION = 60
+# One subject that is longer, each with its reason.
+LONG_FILES = {
+    "csrc/runtime/et.h": "the whole public C interface, to be read from top to bottom",
+    "csrc/kernels/micro/fft/fft_pass.body.h": "one template: the passes of all radices",
 }
-LONGEST_FILE = 900
+# Flat tables and the like: nothing to gain from a cut.
+LONG_FUNCTIONS = {
+    ("tests/bench/operator_moves.py", "layouts"),
+    ("tests/support/xnnpack_cases.py", "moves"),
+}
+# One name, several files, because every folder may have one.
+COMMON_NAMES = {"README.md", "CMakeLists.txt"}
 
 
-def relative(path: Path) -> str:
-    return str(path.relative_to(ROOT))
+def room_of(name: str, rooms: dict[str, set[str]], separator: str) -> str | None:
+    """The innermost room of the table that holds a module or file."""
+    parts = name.split(separator)
+    for n in range(len(parts), 0, -1):
+        room = separator.join(parts[:n])
+        if room in rooms:
+            return room
+    return None
 
 
-def includes(path: Path) -> list[str]:
-    return re.findall(r'^#include "([^"]+)"', path.read_text(), flags=re.M)
+# ---- arrows in C
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_c_layers_include_downward_only(layer: str) -> None:
+def c_room(path: str) -> str | None:
+    return room_of(path.removeprefix("csrc/"), C_ARROWS, "/")
+
+
+def test_every_c_file_lies_in_a_room_of_the_table() -> None:
+    homeless = [path for path in c_files("csrc/") if c_room(path) is None]
+    assert not homeless, homeless
+
+
+def test_c_rooms_include_only_the_rooms_that_the_table_allows() -> None:
     wrong = []
-    for path in C_FILES:
-        if not relative(path).startswith(f"csrc/{layer}/"):
-            continue
+    for path in c_files("csrc/"):
+        here = c_room(path)
         for name in includes(path):
-            target = name.split("/")[0]
-            allowed = target in LAYERS[layer] or name.startswith("kernels/micro/")
-            if "/" in name and not allowed:
-                wrong.append(f"{relative(path)} includes {name}")
+            target = f"csrc/{name}" if (ROOT / "csrc" / name).exists() else None
+            there = c_room(target) if target else here
+            if here is not None and there != here and there not in C_ARROWS[here]:
+                wrong.append(f"{path} includes {name}: {here} may not know {there}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_c_rooms_call_only_the_rooms_that_the_table_allows() -> None:
+    wrong = []
+    for path, targets in sorted(c_calls().items()):
+        here = c_room(path)
+        for target in sorted(targets):
+            there = c_room(target)
+            if here is not None and there != here and there not in C_ARROWS[here]:
+                wrong.append(f"{path} calls {target}: {here} may not know {there}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_c_files_call_each_other_in_a_circle() -> None:
+    found = circles(c_calls())
+    assert not found, found
 
 
 def test_operator_files_do_not_include_each_other() -> None:
     wrong = [
-        f"{relative(path)} includes {name}"
-        for path in C_FILES
-        if relative(path).startswith("csrc/kernels/op/")
+        f"{path} includes {name}"
+        for path in c_files("csrc/kernels/op/")
         for name in includes(path)
         if name.startswith("kernels/op/") and name.endswith(".c")
     ]
     assert not wrong, "\n".join(wrong)
 
 
-def test_runtime_and_kernels_never_allocate_or_print() -> None:
-    forbidden = re.compile(r"\b(malloc|calloc|realloc|free|printf|fprintf|puts|abort|exit)\s*\(")
+def test_internals_of_xnnpack_are_included_by_one_header() -> None:
     wrong = []
-    for path in C_FILES:
-        name = relative(path)
-        if name.startswith(("csrc/runtime/", "csrc/kernels/")) and path.suffix == ".c":
-            code = re.sub(r"//[^\n]*", "", path.read_text())
-            wrong += [f"{name}: {match.group(0)}" for match in forbidden.finditer(code)]
+    for path in c_files("csrc/"):
+        if re.search(r"^#include [<\"]xnnpack/", text(path), flags=re.M):
+            wrong.append(path)
+    assert wrong == ["csrc/backends/xnnpack/tuned/xnn_private.h"], wrong
+
+
+# ---- arrows in Python
+
+
+def python_room(module: str) -> str | None:
+    return room_of(module, PYTHON_ARROWS, ".")
+
+
+def test_every_python_module_lies_in_a_room_of_the_table() -> None:
+    homeless = [name for name in modules() if python_room(name) is None]
+    assert not homeless, homeless
+
+
+def upward(found: Import) -> bool:
+    """Whether an import goes to a room that the importer's room may not know."""
+    here, there = python_room(found.importer), python_room(found.imported)
+    return here is not None and there != here and there not in PYTHON_ARROWS[here]
+
+
+def test_python_rooms_import_only_the_rooms_that_the_table_allows() -> None:
+    wrong = [
+        f"{i.importer} imports {i.imported}{f' ({i.kind})' if i.kind else ''}: "
+        f"{python_room(i.importer)} may not know {python_room(i.imported)}"
+        for i in imports()
+        if upward(i) and (i.importer, i.imported) not in LAZY_UPWARD
+    ]
     assert not wrong, "\n".join(wrong)
 
 
-def test_operator_table_is_sorted_and_unique() -> None:
-    text = (ROOT / "csrc/kernels/ops.inc.h").read_text()
-    names = re.findall(r'^ET_OP(?:_PREPARED)?\(\s*"([^"]+)"', text, flags=re.M)
-    assert names == sorted(names, key=str.encode)
-    assert len(names) == len(set(names))
+def test_upward_imports_that_are_listed_exist_and_are_lazy() -> None:
+    kinds = defaultdict(set)
+    for i in imports():
+        kinds[i.importer, i.imported].add(i.kind)
+    stale = [pair for pair in LAZY_UPWARD if not kinds[pair] or "" in kinds[pair]]
+    assert not stale, stale
 
 
-def test_no_file_outgrows_one_subject() -> None:
-    long = {
-        relative(path): lines
-        for path in C_FILES + PY_FILES
-        if (lines := len(path.read_text().splitlines())) > LONGEST_FILE
+def test_the_table_of_python_rooms_has_no_circle() -> None:
+    assert circles(PYTHON_ARROWS) == []
+
+
+def test_torch_is_imported_by_the_exporter_only() -> None:
+    exporter = ("exir", "quantizer", "backends", "testing", "devtools", "export", "util")
+    exporter += ("extension/export_util", "extension/llm", "extension/pytree")
+    wrong = []
+    for path in python_files("executorch_py/"):
+        inside = path.removeprefix("executorch_py/")
+        if any(inside.startswith(f"{room}/") for room in exporter):
+            continue
+        if re.search(r"^(import torch|from torch)\b", text(path), flags=re.M):
+            wrong.append(path)
+    assert not wrong, wrong
+
+
+# ---- sizes and names
+
+
+def too_long(functions: list[Function]) -> list[str]:
+    return [
+        f"{f.path}: {f.name} has {f.lines} lines"
+        for f in functions
+        if f.lines > LONGEST_FUNCTION and (f.path, f.name) not in LONG_FUNCTIONS
+    ]
+
+
+def test_functions_fit_a_screen() -> None:
+    wrong = too_long([f for path in c_files() for f in c_functions(path)])
+    wrong += too_long([f for path in python_files() for f in python_functions(path)])
+    assert not wrong, "\n".join(wrong)
+
+
+def test_files_hold_one_subject() -> None:
+    wrong = {
+        path: lines
+        for path in c_files() + python_files()
+        if (lines := len(text(path).splitlines())) > LONGEST_FILE and path not in LONG_FILES
     }
-    assert not long, long
+    assert not wrong, wrong
+
+
+def test_no_file_name_stands_twice_in_csrc() -> None:
+    names = Counter(PurePosixPath(path).name for path in tracked() if path.startswith("csrc/"))
+    twins = [name for name, n in names.items() if n > 1 and name not in COMMON_NAMES]
+    assert not twins, twins
+
+
+def layer_of(module: str) -> str:
+    """The package whose modules need names of their own: exir, quantizer, backends.xnnpack …"""
+    parts = module.split(".")[1:]
+    return ".".join(parts[: 2 if parts[0] == "backends" else 1])
+
+
+def test_no_module_name_stands_twice_within_a_python_package() -> None:
+    names: Counter[tuple[str, str]] = Counter()
+    for module, path in modules().items():
+        if module != "executorch_py" and not path.endswith("__init__.py"):
+            names[layer_of(module), module.rpartition(".")[2]] += 1
+    assert not [name for name, n in names.items() if n > 1]
+
+
+def test_no_exported_c_type_has_two_definitions() -> None:
+    found = defaultdict(set)
+    for path in c_files("csrc/"):
+        if path.endswith(".h"):
+            for name in re.findall(r"^typedef struct (\w+) \w+;", text(path), flags=re.M):
+                found[name].add(path)
+            for name in re.findall(r"^\} (\w+);", text(path), flags=re.M):
+                found[name].add(path)
+    twins = {name: sorted(paths) for name, paths in found.items() if len(paths) > 1}
+    assert not twins, twins
 
 
 def test_every_source_file_says_what_it_is_for() -> None:
     silent = []
-    for path in C_FILES + PY_FILES:
-        text = path.read_text().strip()
-        if not text or path.name == "__init__.py":
+    for path in c_files() + python_files():
+        opening = text(path).strip().removeprefix("#!/usr/bin/env python3\n").lstrip()
+        if not opening or PurePosixPath(path).name == "__init__.py":
             continue
-        opening = text.removeprefix("#!/usr/bin/env python3\n").lstrip()
         if not opening.startswith(("//", '"""', "#")):
-            silent.append(relative(path))
+            silent.append(path)
     assert not silent, silent
 
 
-def test_torch_is_imported_by_the_exporter_only() -> None:
-    exporter = (
-        "executorch_py/exir/",
-        "executorch_py/quantizer/",
-        "executorch_py/backends/",
-        "executorch_py/testing",
-        "executorch_py/devtools/",
-        "executorch_py/export/",
-        "executorch_py/extension/export_util/",
-        "executorch_py/extension/llm/",
-        "executorch_py/extension/pytree/",
-        "executorch_py/util/",
-    )
+# ---- tables and habits
+
+
+def test_runtime_and_kernels_never_allocate_or_print() -> None:
+    forbidden = re.compile(r"\b(malloc|calloc|realloc|free|printf|fprintf|puts|abort|exit)\s*\(")
     wrong = []
-    for path in PY_FILES:
-        name = relative(path)
-        if not name.startswith("executorch_py/") or name.startswith(exporter):
-            continue
-        if re.search(r"^(import torch|from torch)\b", path.read_text(), flags=re.M):
-            wrong.append(name)
-    assert not wrong, wrong
+    for path in c_files("csrc/runtime/") + c_files("csrc/kernels/"):
+        if path.endswith(".c"):
+            code = re.sub(r"//[^\n]*", "", text(path))
+            wrong += [f"{path}: {match.group(0)}" for match in forbidden.finditer(code)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_operator_table_is_sorted_and_unique() -> None:
+    table = text("csrc/kernels/ops.inc.h")
+    names = re.findall(r'^ET_OP(?:_PREPARED)?\(\s*"([^"]+)"', table, flags=re.M)
+    assert names == sorted(names, key=str.encode)
+    assert len(names) == len(set(names))
 
 
 def test_nothing_large_or_foreign_is_tracked() -> None:
-    large = [relative(p) for p in TRACKED if p.stat().st_size > 512 * 1024]
+    large = [path for path in tracked() if (ROOT / path).stat().st_size > 512 * 1024]
     assert not large, large
+
+
+READMES = [path for path in tracked() if Path(path).name == "README.md"]
+
+
+@pytest.mark.parametrize("path", READMES)
+def test_a_readme_is_short_and_scans(path: str) -> None:
+    lines = text(path).splitlines()
+    assert len(lines) <= (110 if path == "README.md" else 40)
+    wide = [line for line in lines if len(line) > 120]
+    assert not wide, wide
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        *("csrc", "csrc/runtime", "csrc/kernels", "csrc/backends/xnnpack", "csrc/bindings"),
+        *("executorch_py", "executorch_py/exir", "executorch_py/exir/passes", "tests"),
+        *("executorch_py/quantizer", "executorch_py/backends/xnnpack", "executorch_py/runtime"),
+    ],
+)
+def test_a_folder_that_newcomers_meet_has_a_readme(folder: str) -> None:
+    assert f"{folder}/README.md" in READMES

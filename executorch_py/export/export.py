@@ -127,7 +127,7 @@ class ExportSession:
             )
         if not isinstance(samples, list) or not isinstance(samples[0], tuple):
             raise TypeError(
-                f"example_inputs of method {method!r} are a {type(samples).__name__}, needed is a "
+                f"example_inputs of method {method!r} are a {type(samples).__name__}, expected a "
                 "list of tuples: [(x, y)]"
             )
         return samples

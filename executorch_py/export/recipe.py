@@ -100,7 +100,7 @@ class ExportRecipe:
         from executorch_py.export.recipe_registry import recipe_registry
 
         if not isinstance(recipe, RecipeType):
-            raise ValueError(f"recipe is {recipe!r}, needed is a member of a RecipeType")
+            raise ValueError(f"recipe is {recipe!r}, expected a member of a RecipeType")
         backend = recipe.get_backend_name()
         made = recipe_registry.create_recipe(recipe, backend, **kwargs)
         if made is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from executorch_py.toolchain.compiler import LANGUAGE_FLAGS, call, find_compiler
 from executorch_py.toolchain.sources import source_dir
 
-# What custom.h declares and a library needs the code of.
+# Sources of the functions that custom.h declares.
 _SUPPORT = (
     "kernels/lib/args.c",
     "kernels/lib/shape.c",

@@ -2,7 +2,7 @@
 
 Three steps: compile the operators' files; follow the references of the objects from the selected
 operators, which tells the loops, files and bytes that are needed; compile the loops that are left
-and link. Everything needed is copied to the output folder with a Makefile, so that the build can
+and link. All that is needed is copied to the output folder with a Makefile, so that the build can
 be repeated without this package. Relies on selection.py for texts and elf.py for references.
 """
 

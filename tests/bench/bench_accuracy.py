@@ -1,4 +1,4 @@
-"""What quantization costs on real data, run as lowered files on the runtime, delegated to XNNPACK.
+"""The cost of quantization on real data, run as lowered files on the runtime, delegated to XNNPACK.
 
 Two networks trained on scikit-learn's digits: percent of held-out digits named. MiniLM on pairs of
 sentences: the mean cosine of its vectors to the float model's, and the share of sentences whose

@@ -86,8 +86,8 @@ def begin_often(model: str, paths: dict[str, str]) -> dict[str, dict[str, float]
 def load_and_memory(model: str, paths: dict[str, str]) -> None:
     """From a path to a method that is ready to run; then with its first run, which verifies packed
     weights; and the most memory of its own that the process held, beyond the file's bytes, which is
-    less than nothing where it never has them all. What was resident, mapped files included, stands
-    beside."""
+    less than nothing where it never has them all. The resident memory, mapped files included, is
+    listed beside."""
     medians = begin_often(model, paths)
     theirs = medians["upstream"]
     for name, words, bar in (("ours", "cold", 1.0), ("packed", "with packed weights", 0.2)):

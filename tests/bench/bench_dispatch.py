@@ -1,4 +1,4 @@
-"""What one instruction costs the runtime: chains of one-element additions through et_run.
+"""The runtime's cost of one instruction: chains of one-element additions through et_run.
 
     python tests/bench/bench_dispatch.py build/release/et_run
 

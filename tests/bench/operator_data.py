@@ -1,4 +1,4 @@
-"""What the cases of bench_operators are made of: names of dtypes, and repeatable tensors of a
+"""Parts of the cases of bench_operators: names of dtypes, and repeatable tensors of a
 million elements. Knows neither operators nor clocks.
 """
 

@@ -122,7 +122,7 @@ def exported(name: str) -> torch.export.ExportedProgram:
 
 
 def calibration_data(name: str) -> list[tuple[Any, ...]]:
-    """What quantized models are shown: the inputs, and another sample like them."""
+    """Calibration data of quantized models: the inputs, and another sample like them."""
     inputs = MODELS[name][1]()
     generator = torch.Generator().manual_seed(7)
     other = tuple(

@@ -42,7 +42,7 @@ def _status_mb(field: str) -> float:
 
 
 class Side:
-    """What the three sides share: the requests and how they are timed."""
+    """Base of the three sides: the requests and how they are timed."""
 
     def __init__(self) -> None:
         self.inputs: list[Any] = []

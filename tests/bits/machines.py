@@ -137,9 +137,9 @@ def run_wasm(program: Path, arguments: Sequence[str], text: str) -> str:
 
 
 def run(machine: Machine, program: Path) -> str:
-    """What same_bits prints for all calls. It may end with 1, which says that it found differences
-    within the machine; those are lines of the text too. Emulated processors are slow: they run
-    each call in two ways of the four."""
+    """The output of same_bits for all calls. It may end with 1, which says that it found
+    differences within the machine; those are lines of the text too. Emulated processors are slow:
+    they run each call in two ways of the four."""
     arguments = ["--quick"] if machine.is_emulated else []
     text = "".join(path.read_text() for path in CALLS)
     if machine.name == "wasm32":
@@ -164,7 +164,7 @@ def table_of(text: str) -> dict[str, dict[str, str]]:
 
 
 def differences(text: str, expected: dict[str, dict[str, str]]) -> list[str]:
-    """What a machine printed against the table."""
+    """Differences between a machine's output and the table."""
     wrong = [line for line in text.splitlines() if line.startswith("differs")]
     found = table_of(text)
     for call in expected.keys() | found.keys():

@@ -322,7 +322,7 @@ static bool run_everywhere(const et_op *op, const char *line, et_dtype dtype, co
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
       if (l + w == 0 || (is_quick && (w == 1 || w == 2))) continue;
       (void)run(op, line, dtype, kind, &ways[w], &found);
-      // What grows may not fit where it must not.
+      // Outputs that grow may not fit where none may grow.
       if (ways[w].is_prepared && found.status != ET_OK) continue;
       if (found.status != ET_OK || found.n != first.n ||
           memcmp(found.bytes, first.bytes, found.n) != 0)

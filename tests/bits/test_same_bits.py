@@ -2,8 +2,8 @@
 prepared or not: each call of ../fuzz/calls.txt and calls.txt, for each element type, has one hash
 in hashes.txt, and everybody finds it.
 
-A failure names the calls. Where results were meant to change, or calls were added,
-`python tests/bits/machines.py --write` writes the table anew.
+A failure names the calls. After a change of results that was meant, or new calls, `python
+tests/bits/machines.py --write` writes the table anew.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 // processor.h — lesser processors than this one, for tests: XNNPACK and the micro-kernels choose as
-// they would there. What this processor lacks no name adds. The variable ET_TEST_PROCESSOR names
-// one for a whole test.
+// they would there. No name adds instructions that this processor lacks. The variable
+// ET_TEST_PROCESSOR names one for a whole test.
 //
 //   sse2      x86-64 without extensions
 //   avx2      with AVX2, FMA and F16C

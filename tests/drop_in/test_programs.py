@@ -1,4 +1,5 @@
-"""What scripts for upstream read out of exported programs: weights by name, bytes, handles."""
+"""Facts that scripts for upstream read out of exported programs: weights by name, bytes,
+handles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What upstream's tutorials do with delegates, passes and memory plans, under our package name.
+"""Upstream's tutorials on delegates, passes and memory plans, under our package name.
 
 Expected texts are what upstream prints for the same program.
 """

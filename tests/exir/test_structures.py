@@ -2,7 +2,7 @@
 layouts, sizes that depend on data. Every case is exported, lowered, run on the C runtime from its
 bytes at every corner of its dynamic sizes, and compared with eager torch in value and structure.
 
-Relies on executorch_py.testing. What single operators compute is tests/kernels' business.
+Relies on executorch_py.testing. Results of single operators are tested in tests/kernels.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a program of the interop tests is: a module, its example inputs, further inputs.
+"""A program of the interop tests: a module, its example inputs, further inputs.
 
 Imported by both virtual environments, so it relies on torch alone. Weights come from a seed, so
 both sides see the same numbers.

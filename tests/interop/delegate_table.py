@@ -51,7 +51,7 @@ WIDTHS = (-27, -8, -8, 9, 9, 9, 9, 9, 9)
 
 @dataclass(frozen=True)
 class Reference:
-    """What a network should give: eager's outputs, and those in float64 where that is possible."""
+    """Expected results of a network: eager's outputs, and those in float64 if that is possible."""
 
     eager: list[list[Any]]
     exact: list[list[Any]] | None

@@ -19,9 +19,9 @@ from interop.peer import Upstream
 
 
 def expected(case: Case) -> list[list[Any]]:
-    """Eager outputs, flat, one list per set of inputs;
+    """Eager outputs, flat, one list per set of inputs.
 
-    state persists between sets of a stateful case.
+    State persists between sets of a stateful case.
     """
     model = case.module()
     results = []

@@ -1,4 +1,4 @@
-"""What upstream delegates to XNNPACK, our runtime runs as eager torch does.
+"""Programs that upstream delegates to XNNPACK run on our runtime as in eager torch.
 
 delegate_table.py does it, and the other direction, for networks of real size.
 """

@@ -101,7 +101,7 @@ def time_inputs(name: str, folder: Path) -> None:
 
 
 def _outputs(name: str, folder: Path) -> tuple[list[list[Any]], Any, tuple[Any, ...]]:
-    """What every set of inputs gives, the loaded module, and the first set."""
+    """Results of every set of inputs, the loaded module, and the first set."""
     from executorch.extension.pybindings.portable_lib import _load_for_executorch
 
     module = _load_for_executorch(str(folder / f"{name}.pte"))

@@ -199,7 +199,9 @@ def test_types_that_do_not_fit_are_refused_with_words() -> None:
     q, k, v = torch.randn(3, 1, 2, 3, 8)
     rest = (None, 0.0, False, None, False, False)
     out = [Out(torch.float32, (1, 2, 3, 8))]
-    with pytest.raises(OpError, match="scaled_dot_product_attention: expected one dtype, got query f32, key f16,"):
+    with pytest.raises(
+        OpError, match="scaled_dot_product_attention: expected one dtype, got query f32, key f16,"
+    ):
         run_op(NAME, q, k.half(), v, *rest, out=out)
     with pytest.raises(OpError, match="query is i64, needs a floating-point type"):
         run_op(NAME, q.long(), k.long(), v.long(), *rest, out=out)

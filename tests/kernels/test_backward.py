@@ -79,7 +79,10 @@ def test_wrong_gradients_are_refused_with_words() -> None:
     (grad, x, w), rest = given(CASES[0], torch.float32)
     mask = [True, False, False]
     rows: list[tuple[str, list[Any]]] = [
-        (r"convolution_backward: sizes 3 and 8 do not match kernel size 3 \(padding 1,", [grad[:, :, 1:].clone(), x, w, *rest, mask]),
+        (
+            r"convolution_backward: sizes 3 and 8 do not match kernel size 3 \(padding 1,",
+            [grad[:, :, 1:].clone(), x, w, *rest, mask],
+        ),
         ("2 images of gradient, 1 of input", [grad, x[:1].clone(), w, *rest, mask]),
         ("do not fit a weight of 4 x 3 channels", [grad, x[:, :2].clone(), w, *rest, mask]),
         ("ranks of gradient, input and weight are 4, 3, 4", [grad, x[0], w, *rest, mask]),

@@ -146,14 +146,24 @@ def test_repeat_interleave_counts_positions(dtype: torch.dtype) -> None:
 F32 = torch.float32
 x23, x34 = sample((2, 3)), sample((3, 4))
 REFUSED: list[tuple[str, list[Any], Out, str]] = [
-    ("aten::cat.out", [Tensors([]), 0], Out(F32, (2, 3)), "expected 1 tensor or more to join, got none"),
+    (
+        "aten::cat.out",
+        [Tensors([]), 0],
+        Out(F32, (2, 3)),
+        "expected 1 tensor or more to join, got none",
+    ),
     (
         "aten::cat.out",
         [Tensors([x23, x34]), 0],
         Out(F32, (5, 3)),
         r"cat: tensor 1: expected shape \[2, 3\] except in dimension 0, got \[3, 4\]",
     ),
-    ("aten::cat.out", [Tensors([x23, sample((3,))]), 0], Out(F32, (5, 3)), r"cat: tensor 1: expected shape \[2, 3\] except in dimension 0, got \[3\]"),
+    (
+        "aten::cat.out",
+        [Tensors([x23, sample((3,))]), 0],
+        Out(F32, (5, 3)),
+        r"cat: tensor 1: expected shape \[2, 3\] except in dimension 0, got \[3\]",
+    ),
     (
         "aten::cat.out",
         [Tensors([sample(()), x23]), 0],
@@ -171,13 +181,38 @@ REFUSED: list[tuple[str, list[Any], Out, str]] = [
     ),
     ("aten::stack.out", [Tensors([x23]), 3], Out(F32, (1, 2, 3)), "dimension 3"),
     ("aten::flip.out", [x23, [0, -2]], Out(F32, (2, 3)), "twice"),
-    ("aten::roll.out", [x23, [1, 2], [0]], Out(F32, (2, 3)), "roll: expected as many shifts as dimensions, got 2 and 1"),
+    (
+        "aten::roll.out",
+        [x23, [1, 2], [0]],
+        Out(F32, (2, 3)),
+        "roll: expected as many shifts as dimensions, got 2 and 1",
+    ),
     ("aten::roll.out", [x23, [1], [2]], Out(F32, (2, 3)), "dimension 2"),
     ("aten::tril.out", [sample((3,)), 0], Out(F32, (3,)), "tril: expected rank 2 or more, got 1"),
-    ("aten::pixel_shuffle.out", [sample((3, 2, 2)), 2], Out(F32, (1, 4, 4)), "pixel_shuffle: expected a multiple of 2 squared channels, got 3"),
-    ("aten::pixel_shuffle.out", [sample((4, 2, 2)), 0], Out(F32, (1, 4, 4)), "pixel shuffle: factor: expected 1 or more, got 0"),
-    ("aten::pixel_shuffle.out", [sample((4, 2)), 2], Out(F32, (1, 4, 4)), "pixel shuffle: expected rank 3 or more, got 2"),
-    ("aten::pixel_unshuffle.out", [sample((1, 3, 4)), 2], Out(F32, (4, 1, 2)), "pixel_unshuffle: expected multiples of 2 as height and width, got 3 and 4"),
+    (
+        "aten::pixel_shuffle.out",
+        [sample((3, 2, 2)), 2],
+        Out(F32, (1, 4, 4)),
+        "pixel_shuffle: expected a multiple of 2 squared channels, got 3",
+    ),
+    (
+        "aten::pixel_shuffle.out",
+        [sample((4, 2, 2)), 0],
+        Out(F32, (1, 4, 4)),
+        "pixel shuffle: factor: expected 1 or more, got 0",
+    ),
+    (
+        "aten::pixel_shuffle.out",
+        [sample((4, 2)), 2],
+        Out(F32, (1, 4, 4)),
+        "pixel shuffle: expected rank 3 or more, got 2",
+    ),
+    (
+        "aten::pixel_unshuffle.out",
+        [sample((1, 3, 4)), 2],
+        Out(F32, (4, 1, 2)),
+        "pixel_unshuffle: expected multiples of 2 as height and width, got 3 and 4",
+    ),
     (
         "aten::repeat_interleave.Tensor_out",
         [torch.tensor([1, -1]), None],

@@ -158,7 +158,7 @@ def test_a_transposed_one_multiplies_no_padding(name: str, wild: float, dtype: t
     b = b.expand(kernel[1] * arguments[-1]).contiguous()
     w.view(-1)[w.numel() // 2] = wild
     eager = torch.ops.aten.convolution(x, w, b, *arguments)
-    # Where the processor has no products of halves, eager's are off by more than a rounding: 1.2e-3
+    # On a processor without products of halves, eager's are off by more than a rounding: 1.2e-3
     # from float64, float32's 4.7e-4.
     wide = torch.promote_types(dtype, torch.float32)
     operands = (t.to(wide) for t in (x, w, b))

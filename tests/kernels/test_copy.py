@@ -166,14 +166,24 @@ REFUSED: list[tuple[str, list[Any], Out, str]] = [
         Out(torch.float32, (4, 3)),
         "repeat: expected a count for each new and old dimension, got 1 for a tensor",
     ),
-    ("aten::repeat.out", [sample((2, 3)), [2, -1]], Out(torch.float32, (4, 3)), "repeat: count: expected 0 or more, got -1"),
+    (
+        "aten::repeat.out",
+        [sample((2, 3)), [2, -1]],
+        Out(torch.float32, (4, 3)),
+        "repeat: count: expected 0 or more, got -1",
+    ),
     (
         "aten::repeat.out",
         [sample((2, 3)), [BIG, BIG]],
         Out(torch.float32, (4, 3)),
         "repeat: count: expected 0 or more, got 9223372036854775807",
     ),
-    ("aten::repeat.out", [sample((2, 3)), [2147483647, 1]], Out(torch.float32, (4, 3)), "repeat: expected a size of 0 to 2147483647, got 4294967294"),
+    (
+        "aten::repeat.out",
+        [sample((2, 3)), [2147483647, 1]],
+        Out(torch.float32, (4, 3)),
+        "repeat: expected a size of 0 to 2147483647, got 4294967294",
+    ),
     ("aten::repeat.out", [sample((2, 3)), [1000000, 1000000]], Out(torch.float32, (4, 3)), "out: "),
     (
         "aten::copy.out",

@@ -1,4 +1,4 @@
-"""What is special about elementwise operators: special values pairwise, halves beside other types,
+"""Special cases of elementwise operators: special values pairwise, halves beside other types,
 complex numbers, integers that wrap, and what is refused. The operator table runs the rest."""
 
 from __future__ import annotations
@@ -133,7 +133,12 @@ REFUSED: list[tuple[str, tuple[Any, ...], Out, str]] = [
         Out(I32, (2,)),
         "i32 cannot receive results of dtype f32",
     ),
-    ("aten::add.out", (torch.ones(2), None, 1), Out(F32, (2,)), "argument 1: expected a number, got None"),
+    (
+        "aten::add.out",
+        (torch.ones(2), None, 1),
+        Out(F32, (2,)),
+        "argument 1: expected a number, got None",
+    ),
     (
         "aten::add.out",
         (torch.ones(2).int(), torch.ones(2).int(), 1.5),
@@ -164,8 +169,18 @@ REFUSED: list[tuple[str, tuple[Any, ...], Out, str]] = [
         Out(I32, (2,)),
         "negative integer powers",
     ),
-    ("aten::gelu.out", (torch.ones(2), "exact"), Out(F32, (2,)), 'approximate: expected "none" or "tanh", got "exact"'),
-    ("aten::glu.out", (torch.ones(3), 0), Out(F32, (1,)), "self: expected dimension 0 to exist and to have an even size"),
+    (
+        "aten::gelu.out",
+        (torch.ones(2), "exact"),
+        Out(F32, (2,)),
+        'approximate: expected "none" or "tanh", got "exact"',
+    ),
+    (
+        "aten::glu.out",
+        (torch.ones(3), 0),
+        Out(F32, (1,)),
+        "self: expected dimension 0 to exist and to have an even size",
+    ),
     (
         "aten::where.self_out",
         (torch.ones(2), torch.ones(2), torch.ones(2)),

@@ -35,7 +35,7 @@ def test_bags_equal_eager(mode: int, dtype: torch.dtype) -> None:
             # Eager computes means of halves in halves; a sum in f64 is the better one.
             want[0] = op(args[0].double(), *args[1:])[0].to(dtype)
             if op is A._embedding_bag_forward_only and last:
-                # What export plans has an entry for the last offset, which eager fills with 0.
+                # The exported program has an entry for the last offset, which eager fills with 0.
                 want[2] = torch.cat([want[2], want[2].new_zeros(1)])[: OFFSETS.numel()]
                 want[3] = want[3] if mode == 2 else want[3][: OFFSETS.numel() - 1]
             check_op(op.out, *args, expected=want)
@@ -67,7 +67,9 @@ def test_wrong_bags_are_refused_with_words() -> None:
 
     with pytest.raises(OpError, match="index 10 at position 1 is outside of a table of 10 rows"):
         run([0, 10], [0])
-    with pytest.raises(OpError, match="embedding_bag: offset 2 is 1: expected offsets that begin with 0, never"):
+    with pytest.raises(
+        OpError, match="embedding_bag: offset 2 is 1: expected offsets that begin with 0, never"
+    ):
         run([0, 1], [0, 2, 1])
     with pytest.raises(OpError, match="offset 0 is 1"):
         run([0, 1], [1])

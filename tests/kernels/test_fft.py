@@ -100,7 +100,9 @@ def test_batches_may_be_empty_and_lines_may_not() -> None:
     check_op(aten._fft_c2c.out, z, [1], 0, True, expected=z)  # eager stumbles over them
     check_op(aten._fft_r2c.out, torch.zeros(0, 4), [1], 0, True, expected=z[:, :3])
     check_op(aten._fft_c2r.out, z[:, :3].clone(), [1], 0, 4, expected=torch.zeros(0, 4))
-    with pytest.raises(OpError, match="fft: expected 1 element or more along each dimension, got none"):
+    with pytest.raises(
+        OpError, match="fft: expected 1 element or more along each dimension, got none"
+    ):
         run_op(
             "aten::_fft_r2c.out",
             *(torch.zeros(2, 0), [1], 0, True),
@@ -127,7 +129,9 @@ def test_wrong_arguments_are_refused() -> None:
 
 def test_long_lines_without_scratch_are_refused_with_words() -> None:
     x = torch.zeros(2**14, dtype=torch.complex64)
-    with pytest.raises(OpError, match="fft: lines of 16384: expected 448832 bytes of scratch, got 0; prepare asks"):
+    with pytest.raises(
+        OpError, match="fft: lines of 16384: expected 448832 bytes of scratch, got 0; prepare asks"
+    ):
         run_op("aten::_fft_c2c.out", x, [0], 0, True, out=[Out(x.dtype, x.shape)])
 
 

@@ -135,10 +135,26 @@ def test_packing_can_be_undone() -> None:
     ("at", "value", "words"),
     [
         (0, torch.zeros(4, 64), "input: expected contiguous rows of i8, got f32 of rank 2"),
-        (1, torch.ones(3), "scale: expected 1 element or one for each of the 4 rows, f32 or f64, got 3 of"),
-        (3, torch.zeros(64, dtype=torch.uint8), "weight: expected 1024 contiguous elements of u8, got 64 of u8"),
-        (4, torch.zeros(64, dtype=torch.float16), "scales: expected 64 contiguous elements of f32 or bf16, got 64 of f16"),
-        (5, torch.zeros(32, dtype=torch.int8), "zero_points: expected 64 contiguous elements of i8, got 32 of i8"),
+        (
+            1,
+            torch.ones(3),
+            "scale: expected 1 element or one for each of the 4 rows, f32 or f64, got 3 of",
+        ),
+        (
+            3,
+            torch.zeros(64, dtype=torch.uint8),
+            "weight: expected 1024 contiguous elements of u8, got 64 of u8",
+        ),
+        (
+            4,
+            torch.zeros(64, dtype=torch.float16),
+            "scales: expected 64 contiguous elements of f32 or bf16, got 64 of f16",
+        ),
+        (
+            5,
+            torch.zeros(32, dtype=torch.int8),
+            "zero_points: expected 64 contiguous elements of i8, got 32 of i8",
+        ),
         (7, torch.zeros(20), "addends: expected 32 contiguous elements of f32, got 20 of f32"),
         (8, 48, "expected 0 channels or more and groups that divide the rows' 64 terms, got 20"),
         (8, 0, "expected 0 channels or more and groups that divide the rows' 64 terms, got 20"),

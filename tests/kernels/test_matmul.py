@@ -164,7 +164,7 @@ def test_wrong_arguments_are_refused_with_words() -> None:
         run_op("aten::mm.out", matrix(3, 3), matrix(3, 3), out=out)
 
 
-CHUNK = 256  # of the sums over k: micro/gemm.h
+CHUNK = 256  # of the sums over k: micro/gemm/gemm.h
 
 
 def chunked(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

@@ -1,6 +1,6 @@
-"""Reductions against eager torch over dims, layouts, dtypes, lengths and empty tensors;
+"""Reductions against eager torch over dims, layouts, dtypes, lengths and empty tensors.
 
-index reductions, topk, cumsum.
+Index reductions, topk and cumsum are included.
 """
 
 from __future__ import annotations

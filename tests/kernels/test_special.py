@@ -86,7 +86,7 @@ def test_f32_errs_by_few_units_in_the_last_place(op: Any, bounds: tuple[float, f
     units = (y.double() - want).abs() / (
         torch.nextafter(rounded.abs(), torch.tensor(INF)) - rounded.abs()
     )
-    # Where the function crosses 0 its own terms err; one in 10^11 of them is allowed.
+    # Near a zero of the function its own terms err; one in 10^11 of them is allowed.
     off = (units > 1.0) & ((y.double() - want).abs() > 1e-10)
     assert not off.any(), (x[off][:3], y[off][:3], want[off][:3])
 
@@ -100,8 +100,8 @@ def scaled_bessel(order: int) -> Callable[[Any], Any]:
     return lambda x: mpmath.besseli(order, x) * mpmath.exp(-abs(x))
 
 
-# operator, exact function, ranges of the operand, units in the last place of f64. Where ranges
-# leave out a zero of the function, its own terms err by more units there.
+# operator, exact function, ranges of the operand, units in the last place of f64. Near a zero of
+# the function, which ranges leave out, its own terms err by more units.
 WIDE: list[tuple[str, Callable[[Any], Any], list[tuple[float, float]], float]] = [
     ("erfc", mpmath.erfc, [(-6, 6), (1, 27.2)], 2.5),
     ("special_erfcx", lambda x: mpmath.exp(x * x) * mpmath.erfc(x), [(-26, 5), (5, 1e9)], 2.5),

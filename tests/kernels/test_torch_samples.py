@@ -1,8 +1,8 @@
 """Kernels against eager torch on the samples that torch tests its own functions with.
 
 Some 4900 calls of the operators that the functions come down to, each in every way of running:
-static and growing outputs, prepared or not, with threads. What a kernel refuses on purpose, and
-results that are not unique, stand in the tables here.
+static and growing outputs, prepared or not, with threads. Calls that a kernel refuses on purpose,
+and results that are not unique, are in the tables here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from support.torch_samples import Call, calls, functions, widened
 
 PARTS = 16
 FEWEST = 200  # calls in each part
-# What is drawn or left as it was is nobody's to compare.
+# Random and uninitialized results are not compared.
 RANDOM = frozenset({
     "bernoulli", "empty", "empty_like", "empty_permuted", "empty_strided", "multinomial",
     "native_dropout", "new_empty", "new_empty_strided", "normal", "normal_functional", "poisson",
@@ -56,7 +56,7 @@ def _comparable(call: Call) -> bool:
 # A convolution's hundreds of products of numbers up to 9 nearly cancel: its errors are of their
 # size, not of the sum's.
 def _failure(call: Call) -> str:
-    """What is wrong with a call; empty if its results are eager's, or nearer to the truth."""
+    """The error of a call; empty if its results are eager's, or nearer to the exact ones."""
     scale = 4.0 if call.functional is torch.ops.aten.convolution.default else 1.0
     try:
         try:

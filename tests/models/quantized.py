@@ -1,7 +1,7 @@
 """Models that torchao quantizes after export: prepared, calibrated on random inputs, converted.
 
-Relies on torchao's own quantizer for tests, which both virtual environments have. What it converts
-is an ordinary module of quantize and dequantize operators that eager torch runs: the oracle.
+Relies on torchao's own quantizer for tests, which both virtual environments have. The converted
+model is an ordinary module of quantize and dequantize operators that eager torch runs: the oracle.
 """
 
 from __future__ import annotations

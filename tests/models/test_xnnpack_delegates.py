@@ -19,7 +19,7 @@ IMAGE = (torch.rand(1, 3, 224, 224),)
 
 @pytest.fixture(autouse=True)
 def _no_payloads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked here is decided before payloads are written."""
+    """The partitioner decides this before payloads are written."""
     empty = staticmethod(lambda *_: PreprocessResult(b""))
     monkeypatch.setattr(XnnpackBackend, "preprocess", empty)
 

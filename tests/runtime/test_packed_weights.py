@@ -95,7 +95,7 @@ def test_a_file_that_is_none_is_replaced_with_a_warning(path: Path, tmp_path: Pa
 
 
 def resident_bytes(path: Path) -> int:
-    """What this process has in memory of its mappings of a file."""
+    """Resident bytes of this process's mappings of a file."""
     total, is_here = 0, False
     for line in Path("/proc/self/smaps").read_text().splitlines():
         if line.endswith("kB"):

@@ -208,7 +208,7 @@ def run_growing(
 
 @contextmanager
 def isa_limit(isa: int) -> Iterator[None]:
-    """Operators run inside use instruction sets up to this one (eti_isa of micro/select.h)."""
+    """Operators run inside use instruction sets up to this one (eti_isa of micro/isa_select.h)."""
     library().etd_limit_isa(isa)
     try:
         yield

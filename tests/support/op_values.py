@@ -1,6 +1,6 @@
 """Builds the arguments of a kernel call as C values, and reads its outputs.
 
-What a test says of an argument that torch has no word for: Const, Out, Tensors, OptionalTensors,
+Arguments of tests that torch has no type for: Const, Out, Tensors, OptionalTensors,
 Doubles. A tensor may be dense in any dim order, which is kept. torch.dtype, torch.memory_format and
 so on become the integers of the file format. Output memory has guard bytes on both sides. Mirrors
 et_value and et_tensor of csrc/runtime/et.h; calls nothing.

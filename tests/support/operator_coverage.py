@@ -59,7 +59,7 @@ WITHOUT_ROWS = {
 
 @dataclass
 class Tabled:
-    """What the operator table runs of one kernel."""
+    """Coverage of one kernel by the operator table."""
 
     rows: int = 0
     dtypes: set[str] = field(default_factory=set)

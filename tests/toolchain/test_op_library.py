@@ -47,7 +47,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def exported(built: Path) -> str:
-    """What exporting said; the files are in the same folder."""
+    """Output of exporting; the files are in the same folder."""
     libraries = [str(built / "softcap.so"), str(built / "more.so")]
     return python(str(HERE / "export_custom.py"), *libraries, str(built))
 
@@ -222,7 +222,7 @@ REFUSED = {
 
 @pytest.fixture(scope="module")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What loading each of REFUSED raised, as `class: message`."""
+    """Errors raised by loading each of REFUSED, as `class: message`."""
     folder = tmp_path_factory.mktemp("refused")
     for name, (rows, ending, _, _) in REFUSED.items():
         source = folder / f"{name}.c"

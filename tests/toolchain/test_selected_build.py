@@ -37,7 +37,8 @@ F32, F64 = 6, 7
 
 
 class Halves(torch.nn.Module):
-    """What MobileNetV2 lacks: halves, integers, softmax, gelu, norms, pools, extremes."""
+    """Kernels that MobileNetV2 does not need: halves, integers, softmax, gelu, norms, pools,
+    extremes."""
 
     def forward(self, x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, ...]:
         y = torch.nn.functional.gelu(x.half() * 3).float()

@@ -160,7 +160,7 @@ def _checked(
     who = type(partitioner).__name__
     if not isinstance(result, PartitionResult):
         raise TypeError(
-            f"{who}.partition() returned {type(result).__name__}, needed is "
+            f"{who}.partition() returned {type(result).__name__}, expected "
             "PartitionResult(tagged_exported_program, partition_tags)"
         )
     if result.partition_tags is None:
@@ -168,7 +168,7 @@ def _checked(
     for tag, spec in result.partition_tags.items():
         if not isinstance(spec, DelegationSpec):
             raise TypeError(
-                f"{who} gave a {type(spec).__name__} for tag '{tag}', needed is "
+                f"{who} gave a {type(spec).__name__} for tag '{tag}', expected "
                 "DelegationSpec(backend_id, compile_specs)"
             )
     tagged = result.tagged_exported_program

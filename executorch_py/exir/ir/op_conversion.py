@@ -14,7 +14,7 @@ def unwrap_op_overload(target: object) -> OpOverload:
     op = op_overload(target)
     if op is None:
         raise TypeError(
-            f"{target!r} is a {type(target).__name__}, needed is an operator overload such as "
+            f"{target!r} is a {type(target).__name__}, expected an operator overload such as "
             "torch.ops.aten.add.Tensor or exir_ops.edge.aten.add.Tensor"
         )
     return op

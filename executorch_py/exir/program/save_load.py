@@ -1,7 +1,7 @@
 """exir.save and exir.load: torch.export's archive, extended by edge operators and delegates.
 
-Edge and backend operators go through torch's extension hook. What torch cannot store becomes a
-call of a stand-in operator whose name holds an index: delegate calls, and constants inside bodies
+Edge and backend operators go through torch's extension hook. Values that torch cannot store become
+a call of a stand-in operator whose name holds an index: delegate calls, and constants inside bodies
 of control flow. The lowered modules, those constants and the debug handles are extra files of the
 archive. Plain ATen programs round-trip as well.
 """

@@ -20,8 +20,8 @@ from executorch_py.runtime import Method, Runtime
 
 TIMEOUT_S = 900
 
-# Upstream's kernels are another revision's; half types are compared in their own precision. What is
-# quantized while running rounds in the delegate and not in the exported model's arithmetic.
+# Upstream's kernels are another revision's; half types are compared in their own precision. Values
+# that are quantized at run time are rounded by the delegate, not by the exported model.
 TOLERANCE = {
     torch.float32: (1e-5, 1e-5),
     torch.float16: (4e-3, 4e-3),

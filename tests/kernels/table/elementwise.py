@@ -273,7 +273,8 @@ def with_modes() -> Iterator[Row]:
 
 
 def _rounded_like_halves() -> Iterator[Row]:
-    """What eager rounds to halves on its way: quotients before they are cut, factors of sums."""
+    """Intermediate values that eager rounds to halves: quotients before they are cut, factors of
+    sums."""
     for dtype, other in itertools.product(HALVES, (*HALVES, I8)):
         x, y = T((40, 32), dtype, -9, 9), T((40, 32), other, nonzero=True, seed=1)
         mixed = [(x, y), (y, x), (x, replace(y, shape=(32,)))]

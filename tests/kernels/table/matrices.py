@@ -84,7 +84,8 @@ def transforms() -> Iterator[Row]:
 
 
 def _hermitian(z: torch.Tensor, dims: list[int], norm: int, n: int) -> torch.Tensor:
-    """What eager gives for the spectrum it means: the imaginary parts of both ends do not count."""
+    """Eager's result for the spectrum as it reads it: the imaginary parts of both ends do not
+    count."""
     z = z.clone()
     z[:, 0] = z[:, 0].real.to(z.dtype)
     if n % 2 == 0:

@@ -131,7 +131,7 @@ class Row:
 
     @property
     def layout(self) -> str:
-        """What is special about the memory of its tensors."""
+        """Layout of its tensors in memory, if it is special."""
         orders = [t.order for t in _tensors(self.args) if t.order is not None]
         orders += [self.out_order] if self.out_order is not None else []
         if not orders:
@@ -164,7 +164,7 @@ class Row:
             self._check_growing(op, args, kwargs)
 
     def expected(self, op: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """What the operator should give."""
+        """Expected results of the operator."""
         function = self.reference or op.overloadpacket
         given = [plain(a) for a in args]
         named = {k: plain(v) for k, v in kwargs.items()}

@@ -20,9 +20,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backends/xnnpack/tuned/tuned.h"
+
 // The schedule of packed weights, all panels of 16 columns. A row of the left operand has n_taps
 // pieces of n_k elements: 1 of a gemm, the window's elements of an igemm.
-typedef struct eti_xnn_q8_schedule {
+struct eti_xnn_q8_schedule {
   struct eti_xnn_q8_schedule *next;  // of a runtime's list
   const void *packed;                // the weights
   size_t panel_bytes;                // from panel to panel
@@ -35,7 +37,7 @@ typedef struct eti_xnn_q8_schedule {
   // each; then a list for each slice of a row (pack_lhs_q8_avx2.h): the numbers of pairs, of single
   // narrow blocks and of wide ones, then these blocks in that order, each as its first k.
   _Alignas(32) uint8_t records[];
-} eti_xnn_q8_schedule;
+};
 
 enum { ETI_XNN_Q8_LIST_HEAD = 3 };  // numbers in front of a list's blocks
 

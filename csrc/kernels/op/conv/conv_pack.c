@@ -237,7 +237,7 @@ void eti_conv_pack_patches(const eti_gemm *g, void *dst, size_t width, size_t fi
   }
 }
 
-// Where the channels of n pixels lie, tap by tap; padding points at zeros.
+// Finds the channels of n pixels, tap by tap; padding points at zeros.
 void eti_conv_point_pixels(const eti_gemm *g, const void **rows, size_t first, size_t n) {
   const eti_conv *const c = g->ctx;
   const eti_image *const x = &c->x;

@@ -3,7 +3,7 @@
     choose_qparams_affine → quantize_affine → dequantize_affine
 
 becomes choose_qparams_per_token_asymmetric, quantize_per_token and dequantize_per_token where each
-row has a scale. Where one scale serves all, it becomes choose_qparams.tensor with the tensor
+row has a scale. A scale that serves all rows becomes choose_qparams.tensor with the tensor
 overloads of quantize_per_tensor. Patterns in delegates are gone by then. A zero point may be
 rounded to the other side, and symmetric scales get zero points, which makes them finer. Results
 differ by one int8 step at most, except in rows within 3e-5 of zero: these operators choose no scale

@@ -1,0 +1,215 @@
+"""The checkout as its structure tests see it: files, functions, imports, includes, calls.
+
+Everything is read from text: Python by its syntax trees, C by lines, which the formatter keeps
+regular (a function ends with the first `}` at the beginning of a line). Knows no rule.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from support.paths import ROOT
+
+PACKAGE = "executorch_py"
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function with a body, and how many lines it has, from its first to its last."""
+
+    path: str
+    name: str
+    lines: int
+
+
+@dataclass(frozen=True)
+class Import:
+    """One module that imports another; `kind` is "", "lazy" (in a function) or "type"."""
+
+    importer: str
+    imported: str
+    kind: str
+
+
+@cache
+def tracked() -> tuple[str, ...]:
+    """Paths of the files under version control that exist, from the root of the checkout."""
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    return tuple(path for path in listed if (ROOT / path).exists())
+
+
+def c_files(folder: str = "") -> list[str]:
+    """C sources and headers below a folder."""
+    return [p for p in tracked() if p.endswith((".c", ".h")) and p.startswith(folder)]
+
+
+def python_files(folder: str = "") -> list[str]:
+    """Python files below a folder."""
+    return [p for p in tracked() if p.endswith(".py") and p.startswith(folder)]
+
+
+@cache
+def text(path: str) -> str:
+    return (ROOT / path).read_text()
+
+
+def includes(path: str) -> list[str]:
+    """Project headers that a C file includes, as paths below csrc."""
+    return re.findall(r'^#include "([^"]+)"', text(path), flags=re.M)
+
+
+# ---- functions
+
+
+def c_functions(path: str) -> Iterator[Function]:
+    """Functions of a C file, from a line that ends with `) {` to the next `}` in column 0."""
+    lines = text(path).splitlines()
+    begin, name = None, ""
+    for i, line in enumerate(lines):
+        if begin is None and line.endswith("{") and ")" in line:
+            head, first = _head_of(lines, i)
+            found = re.match(r"[A-Za-z_][\w \t*]*?\b(\w+)\(", head)
+            if found and not head.startswith(("typedef", "struct", "union", "enum")):
+                begin, name = first, found.group(1)
+        elif begin is not None and line.startswith("}"):
+            yield Function(path, name, i - begin + 1)
+            begin = None
+
+
+def _head_of(lines: list[str], end: int) -> tuple[str, int]:
+    """The declaration that ends in line `end`, and the line where it begins."""
+    first = end
+    while first > 0 and lines[first].startswith((" ", "\t")):
+        first -= 1
+    return " ".join(lines[first : end + 1]), first
+
+
+def python_functions(path: str) -> Iterator[Function]:
+    """Functions and methods of a Python file; nested ones count in the outer one, too."""
+    for node in ast.walk(ast.parse(text(path))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield Function(path, node.name, node.end_lineno - node.lineno + 1)
+
+
+# ---- Python imports
+
+
+@cache
+def modules() -> dict[str, str]:
+    """Module name -> path, for every module of the package."""
+    found = {}
+    for path in python_files(f"{PACKAGE}/"):
+        parts = list(Path(path).with_suffix("").parts)
+        if parts[-1] == "__init__":
+            parts.pop()
+        found[".".join(parts)] = path
+    return found
+
+
+@cache
+def imports() -> tuple[Import, ...]:
+    """Every import of one module of the package by another, in functions and for types included."""
+    found = set()
+    for name, path in modules().items():
+        for node, kind in _import_nodes(ast.parse(text(path)).body, ""):
+            for imported in _imported(node):
+                found.add(Import(name, imported, kind))
+    return tuple(sorted(found, key=lambda i: (i.importer, i.imported, i.kind)))
+
+
+def _import_nodes(
+    body: list[ast.stmt], kind: str
+) -> Iterator[tuple[ast.Import | ast.ImportFrom, str]]:
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node, kind
+            continue
+        inner = kind
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inner = "lazy"
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            inner = "type"
+        for block in ("body", "orelse", "finalbody"):
+            yield from _import_nodes(getattr(node, block, []), inner)
+        for handler in getattr(node, "handlers", []):
+            yield from _import_nodes(handler.body, inner)
+
+
+def _imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif node.module is None or node.level:
+        names = []
+    else:
+        whole = [f"{node.module}.{alias.name}" for alias in node.names]
+        names = [name if name in modules() else node.module for name in whole]
+    return [name for name in names if name.split(".")[0] == PACKAGE]
+
+
+# ---- calls between C files
+
+
+@cache
+def c_definitions() -> dict[str, str]:
+    """Name of each function that C files share -> the file that defines it."""
+    found: dict[str, str] = {}
+    for path in c_files("csrc/"):
+        if path.endswith(".c"):
+            for function in c_functions(path):
+                if function.name.startswith(("et_", "eti_", "py_", "op_", "prepare_")):
+                    found.setdefault(function.name, path)
+    return found
+
+
+@cache
+def c_calls() -> dict[str, set[str]]:
+    """C file -> the other C files whose functions it names."""
+    where = c_definitions()
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in c_files("csrc/"):
+        if not path.endswith(".c"):
+            continue
+        code = re.sub(r"//[^\n]*", "", text(path))
+        for name in set(re.findall(r"\b(?:et|eti|py)_\w+", code)):
+            target = where.get(name)
+            if target is not None and target != path:
+                found[path].add(target)
+    return dict(found)
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of nodes that reach each other (strongly connected components of two and more)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for target in sorted(graph.get(node, ())):
+            if target not in index:
+                visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in stack:
+                low[node] = min(low[node], index[target])
+        if low[node] == index[node]:
+            group = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return found

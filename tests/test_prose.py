@@ -1,0 +1,46 @@
+"""The language rule of comments, docstrings and messages, as far as a program can read it.
+
+A comment's subject is a noun that a search engine finds; a sentence that begins with "What", "Who"
+or "Where" has none. Messages say "expected X, got Y".
+"""
+
+from __future__ import annotations
+
+import re
+
+from support.prose import paragraphs
+from support.tree import c_files, python_files, text
+
+# A sentence that begins with one of these words and is no question.
+NAMELESS = re.compile(r"(?:^|(?<=[.!?] )|(?<= — ))(?:What|Who|Where|Whose) [^?.]*(?:[.;:]|$)")
+# Wordings of messages that no English reader expects, and what to write.
+MESSAGES = {r", needed is\b": "expected X, got Y", r"needs? \d+ not\b": "expected X, got Y"}
+
+
+def test_no_sentence_begins_with_what_who_or_where() -> None:
+    wrong = [
+        f"{path}:{line}: {found.group(0)[:80]}"
+        for path, line, words in paragraphs()
+        for found in NAMELESS.finditer(words)
+    ]
+    assert not wrong, f"{len(wrong)} sentences name no subject:\n" + "\n".join(wrong)
+
+
+def test_no_paragraph_of_a_docstring_is_cut_off_by_a_blank_line() -> None:
+    wrong = [
+        f"{path}:{line}: {words[-60:]}"
+        for path, line, words in paragraphs()
+        if path.endswith(".py") and words.endswith(";")
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_messages_say_what_was_expected() -> None:
+    wrong = [
+        f"{path}:{number}: write {instead!r}: {line.strip()[:80]}"
+        for path in [*c_files("csrc/"), *python_files("executorch_py/")]
+        for number, line in enumerate(text(path).splitlines(), 1)
+        for pattern, instead in MESSAGES.items()
+        if re.search(pattern, line)
+    ]
+    assert not wrong, "\n".join(wrong)

@@ -203,7 +203,7 @@ def test_types_that_do_not_fit_are_refused_with_words() -> None:
         OpError, match="scaled_dot_product_attention: expected one dtype, got query f32, key f16,"
     ):
         run_op(NAME, q, k.half(), v, *rest, out=out)
-    with pytest.raises(OpError, match="query is i64, needs a floating-point type"):
+    with pytest.raises(OpError, match="query: expected a floating-point type, got i64"):
         run_op(NAME, q.long(), k.long(), v.long(), *rest, out=out)
-    with pytest.raises(OpError, match="attn_mask is f64, needs b8, f32 or the query's f32"):
+    with pytest.raises(OpError, match="attn_mask: expected b8, f32 or the query's f32, got f64"):
         run_op(NAME, q, k, v, torch.zeros(3, 3).double(), *rest[1:], out=out)

@@ -83,11 +83,17 @@ def test_wrong_gradients_are_refused_with_words() -> None:
             r"convolution_backward: sizes 3 and 8 do not match kernel size 3 \(padding 1,",
             [grad[:, :, 1:].clone(), x, w, *rest, mask],
         ),
-        ("2 images of gradient, 1 of input", [grad, x[:1].clone(), w, *rest, mask]),
-        ("do not fit a weight of 4 x 3 channels", [grad, x[:, :2].clone(), w, *rest, mask]),
-        ("ranks of gradient, input and weight are 4, 3, 4", [grad, x[0], w, *rest, mask]),
-        ("needs one floating-point type", [grad.double(), x, w, *rest, mask]),
-        ("stride.0. is 0", [grad, x, w, rest[0], [0, 1], *rest[2:], mask]),
+        (
+            "as many images of gradient as of input, got 2 and 1",
+            [grad, x[:1].clone(), w, *rest, mask],
+        ),
+        ("do not match a weight of 4 x 3 channels", [grad, x[:, :2].clone(), w, *rest, mask]),
+        (
+            "expected rank 3, 4 or 5 for all, got gradient 4, input 3, weight 4",
+            [grad, x[0], w, *rest, mask],
+        ),
+        ("expected one floating-point type, got gradient f64", [grad.double(), x, w, *rest, mask]),
+        ("stride.0.: expected at least 1, got 0", [grad, x, w, rest[0], [0, 1], *rest[2:], mask]),
         ("in 0 groups", [grad, x, w, *rest[:-1], 0, mask]),
     ]
     for words, args in rows:
@@ -132,7 +138,7 @@ def test_wrong_indices_are_refused_with_words() -> None:
         ("index 16 is outside of a plane of 16", good + 16),
         ("index -1 is outside", good - 1),
         ("max_pool2d_with_indices_backward: indices: expected i64 and the gradient's", good.int()),
-        ("indices need i64 and the gradient's shape", good[:, :, :1].clone()),
+        ("indices: expected i64 and the gradient's shape", good[:, :, :1].clone()),
     ):
         with pytest.raises(OpError, match=words):
             run_op(

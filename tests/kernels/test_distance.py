@@ -81,9 +81,9 @@ def test_wrong_distances_are_refused_with_words() -> None:
         run_op("aten::_cdist_forward.out", x, torch.ones(2, 4), 2.0, None, out=out)
     with pytest.raises(OpError, match="cdist: p: expected 0 or more, got -1"):
         run_op("aten::_cdist_forward.out", x, x, -1.0, None, out=out)
-    with pytest.raises(OpError, match="input is f64, out f32"):
+    with pytest.raises(OpError, match="expected one floating-point type, got input f64, out f32"):
         run_op("aten::_cdist_forward.out", x.double(), x.double(), 2.0, None, out=out)
-    with pytest.raises(OpError, match="rank 3, needs 2"):
+    with pytest.raises(OpError, match="input: expected rank 2, got 3"):
         run_op("aten::_pdist_forward.out", x[None], 2.0, out=out)
 
 

@@ -73,7 +73,7 @@ def test_wrong_bags_are_refused_with_words() -> None:
         run([0, 1], [0, 2, 1])
     with pytest.raises(OpError, match="offset 0 is 1"):
         run([0, 1], [1])
-    with pytest.raises(OpError, match="mode 3"):
+    with pytest.raises(OpError, match="mode: expected 0, 1 or 2, got 3"):
         run([0, 1], [0], mode=3)
-    with pytest.raises(OpError, match="per_sample_weights need mode sum"):
+    with pytest.raises(OpError, match="per_sample_weights: expected mode sum"):
         run([0, 1], [0], mode=1, weights=torch.ones(2))

@@ -116,14 +116,14 @@ def test_wrong_arguments_are_refused() -> None:
         ((x, [2], 0, True), out, "2"),
         ((x, [1, 1], 0, True), out, "given twice"),
         ((x, [], 0, True), out, "fft: expected 1 dimension or more, got none"),
-        ((x, [1], 3, True), out, "normalization 3"),
+        ((x, [1], 3, True), out, "normalization: expected 0, 1 or 2, got 3"),
         ((x, [1], 0, True), [Out(torch.complex128, (4, 3))], "not defined for input f32"),
     ]
     for args, outs, words in cases:
         with pytest.raises(OpError, match=words):
             run_op("aten::_fft_r2c.out", *args, out=outs)
     half = torch.zeros(4, 3, dtype=torch.complex64)
-    with pytest.raises(OpError, match="6 results need 4 numbers, the last dimension has 3"):
+    with pytest.raises(OpError, match="last dimension: expected 4 numbers for 6 results, got 3"):
         run_op("aten::_fft_c2r.out", half, [1], 0, 6, out=[Out(torch.float32, (4, 6))])
 
 

@@ -168,10 +168,20 @@ REFUSED: list[tuple[str, list[Any], tuple[int, ...], str]] = [
         (2,),
         "do not broadcast",
     ),
-    ("aten::index.Tensor_out", [x54, optional(mask((4,)))], (2, 4), "mask 0 has size 4"),
-    ("aten::index.Tensor_out", [x54, optional(ints(1).half())], (1, 4), "needs i32, i64 or bool"),
+    (
+        "aten::index.Tensor_out",
+        [x54, optional(mask((4,)))],
+        (2, 4),
+        "mask 0: dimension 0: expected size 5, as the tensor, got 4",
+    ),
+    (
+        "aten::index.Tensor_out",
+        [x54, optional(ints(1).half())],
+        (1, 4),
+        "expected i32, i64 or bool",
+    ),
     ("aten::index.Tensor_out", [x54, optional(None, None, ints(1))], (1, 4), "more than the 2"),
-    ("aten::index.Tensor_out", [x54, optional(None)], (5, 4), "no index tensor"),
+    ("aten::index.Tensor_out", [x54, optional(None)], (5, 4), "expected 1 index tensor or more"),
     ("aten::index.Tensor_out", [x54, optional(ints(1, 2))], (1, 4), "out: "),
     ("aten::index_put.out", [x54, optional(ints(7)), x54[:1], False], (5, 4), "index 7"),
     (

@@ -160,12 +160,12 @@ def test_the_fallback_operator_copies_in_any_layout() -> None:
 
 
 BAD_UPDATES: list[tuple[str, torch.Tensor, int]] = [
-    ("start_pos 5 and 2 new positions, the cache has 6", torch.ones(1, 2, 3, 4), 5),
+    ("within the cache's 6, got start_pos 5 and 2 positions", torch.ones(1, 2, 3, 4), 5),
     ("start_pos -1", torch.ones(1, 2, 3, 4), -1),
     (f"start_pos {2**62}", torch.ones(1, 2, 3, 4), 2**62),
     (f"start_pos {-(2**63)}", torch.ones(1, 2, 3, 4), -(2**63)),
-    ("value has size 2 in dimension 2, the cache 3", torch.ones(1, 2, 2, 4), 0),
-    ("value has rank 3 and cache 4", torch.ones(1, 2, 3), 0),
+    ("value: dimension 2: expected size 3, as the cache, got 2", torch.ones(1, 2, 2, 4), 0),
+    ("expected value and cache of rank 4, .*, got ranks 3 and 4", torch.ones(1, 2, 3), 0),
     ("value and cache", torch.ones(1, 2, 3, 4, dtype=torch.float64), 0),
 ]
 
@@ -185,8 +185,8 @@ def test_wrong_indices_are_refused_and_leave_the_cache() -> None:
     for words, indices in (
         ("index 6 is outside of the cache's 6 positions", torch.tensor([[0, 6]])),
         ("index -1 is outside", torch.tensor([[0, -1]])),
-        ("needs i64.1, 2.", torch.tensor([[0, 1]], dtype=torch.int32)),
-        ("needs i64.1, 2.", torch.tensor([[0, 1, 2]])),
+        ("expected i64.1, 2.", torch.tensor([[0, 1]], dtype=torch.int32)),
+        ("expected i64.1, 2.", torch.tensor([[0, 1, 2]])),
         ("of rank 1", torch.tensor([0, 1])),
     ):
         with pytest.raises(OpError, match=words):
@@ -197,19 +197,22 @@ def test_wrong_indices_are_refused_and_leave_the_cache() -> None:
 def test_wrong_attention_is_refused_with_words() -> None:
     q, kv, mask = torch.ones(1, 3, 4, 8), torch.ones(1, 10, 2, 8), torch.ones(3, 10)
     rows: list[tuple[str, list[Any]]] = [
-        ("start_pos 8 and 3 new positions, the cache has 10", [q, kv, kv, 8]),
+        ("within the cache's 10, got start_pos 8 and 3 positions", [q, kv, kv, 8]),
         ("start_pos -1", [q, kv, kv, -1]),
-        ("start_pos is -1", [q, kv, kv, -1, mask]),
+        ("start_pos: expected 0 or more, got -1", [q, kv, kv, -1, mask]),
         ("attn_mask and is_causal exclude each other", [q, kv, kv, 2, mask, 0.0, True]),
-        (r"attn_mask has shape \[3, 5\], needs \[3, 10\]", [q, kv, kv, 2, mask[:, :5].clone()]),
-        (r"attn_mask has shape \[1, 3, 10\]", [q, kv, kv, 2, mask[None]]),
-        ("attn_mask is f64", [q, kv, kv, 2, mask.double()]),
+        (
+            r"attn_mask: expected shape \[3, 10\], .*, got \[3, 5\]",
+            [q, kv, kv, 2, mask[:, :5].clone()],
+        ),
+        (r"attn_mask: expected shape .*, got \[1, 3, 10\]", [q, kv, kv, 2, mask[None]]),
+        ("attn_mask: expected f32 or b8, got f64", [q, kv, kv, 2, mask.double()]),
         ("3 query heads cannot share 2 key heads", [torch.ones(1, 3, 3, 8), kv, kv, 2]),
-        ("query is f64", [q.double(), kv.double(), kv.double(), 2]),
-        ("needs one dtype", [q.half(), kv, kv, 2]),
+        ("query: expected f32, f16 or bf16, got f64", [q.double(), kv.double(), kv.double(), 2]),
+        ("expected one dtype, got query f16", [q.half(), kv, kv, 2]),
         ("different shapes", [q, kv, torch.ones(1, 10, 2, 6), 2]),
         ("head size 8, the keys 1 and 6", [q, torch.ones(1, 10, 2, 6), torch.ones(1, 10, 2, 6), 2]),
-        ("ranks of query, key and value are 3, 4 and 4", [q[0], kv, kv, 2]),
+        ("expected query, key and value of rank 4, .*, got ranks 3, 4 and 4", [q[0], kv, kv, 2]),
     ]
     for words, given in rows:
         rest = [None, 0.0, False, None][len(given) - 4 :]
@@ -222,9 +225,9 @@ def test_wrong_attention_is_refused_with_words() -> None:
 def test_refused_attention_leaves_its_caches() -> None:
     q, caches = torch.ones(1, 3, 2, 8), [torch.zeros(1, 10, 2, 8) for _ in range(2)]
     for words, start, length, mask in (
-        ("cache has 10", 8, 3, None),
-        ("cache has 10", 0, 11, None),
-        ("needs .3, 10.", 0, 3, torch.ones(3, 3)),
+        ("within the cache's 10", 8, 3, None),
+        ("within the cache's 10", 0, 11, None),
+        ("expected shape .3, 10.", 0, 3, torch.ones(3, 3)),
     ):
         with pytest.raises(OpError, match=words):
             run_op(

@@ -149,16 +149,18 @@ def test_wrong_arguments_are_refused_with_words() -> None:
     out = [Out(torch.float32, (2, 2))]
     with pytest.raises(OpError, match=r"\[2, 3\] and \[4, 2\] cannot be multiplied"):
         run_op("aten::mm.out", matrix(2, 3), matrix(4, 2), out=out)
-    with pytest.raises(OpError, match="ranks 1 and 2, needs 2"):
+    with pytest.raises(OpError, match="expected rank 2 for both, got 1 and 2"):
         run_op("aten::mm.out", matrix(3), matrix(3, 2), out=out)
-    with pytest.raises(OpError, match="dtypes f32, f64 and out f32"):
+    with pytest.raises(OpError, match="expected one dtype for all, got f32, f64 and out f32"):
         run_op("aten::mm.out", matrix(2, 3), matrix(3, 2).double(), out=out)
-    with pytest.raises(OpError, match="self has size 3 in dimension 0, needs 1 or 2"):
+    with pytest.raises(OpError, match="self: dimension 0: expected size 1 or 2, got 3"):
         run_op("aten::addmm.out", matrix(3), matrix(2, 3), matrix(3, 2), 1, 1, out=out)
-    with pytest.raises(OpError, match="floating point, but the matrices are i32"):
+    with pytest.raises(
+        OpError, match="expected an integer for matrices of i32, got floating point"
+    ):
         i = torch.ones(2, 2, dtype=torch.int32)
         run_op("aten::addmm.out", i, i, i, 1.5, 1, out=[Out(torch.int32, (2, 2))])
-    with pytest.raises(OpError, match="bias is f32 of rank 1, needs"):
+    with pytest.raises(OpError, match=r"bias: expected f32.*, got f32 of rank 1"):
         run_op("aten::linear.out", matrix(2, 3), matrix(2, 3), matrix(3), out=out)
     with pytest.raises(OpError):
         run_op("aten::mm.out", matrix(3, 3), matrix(3, 3), out=out)

@@ -37,7 +37,7 @@ def test_rows_of_every_size_are_mixed(n: int, dtype: torch.dtype) -> None:
 
 def test_rows_of_other_sizes_are_refused() -> None:
     check_op(llama.fast_hadamard_transform.out, torch.zeros(2, 0))
-    with pytest.raises(OpError, match="rows of 12, needs a power of two or 28 times one"):
+    with pytest.raises(OpError, match="rows: expected a power of two or 28 times one, got 12"):
         run_op(
             "llama::fast_hadamard_transform.out",
             torch.zeros(2, 12),
@@ -78,7 +78,7 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
     args = list(sequence((1, 2, 3, 4, 5), False))
     args[4] = torch.zeros(1, 2, 4)
     out = [Out(torch.float32, (1, 2, 3, 5)), Out(torch.float32, (1, 2, 4, 5))]
-    with pytest.raises(OpError, match=r"beta is \[1, 2, 4\], needs \[1, 2, 3\]"):
+    with pytest.raises(OpError, match=r"beta: expected \[1, 2, 3\], got \[1, 2, 4\]"):
         run_op("llama::gated_delta_rule.out", *args, out=out)
 
 

@@ -188,13 +188,13 @@ def test_wrong_arguments_are_refused_with_words() -> None:
         torch.randn(2, 6),
         [Out(torch.float32, (2, 6)), Out(torch.float32, (2, 1)), Out(torch.float32, (2, 1))],
     )
-    with pytest.raises(OpError, match=r"normalized_shape.0. is 5, input has 6"):
+    with pytest.raises(OpError, match=r"normalized_shape.0.: expected 6, as input, got 5"):
         run_op("aten::native_layer_norm.out", x, [5], None, None, 1e-5, out=outs)
-    with pytest.raises(OpError, match="weight does not have the normalized shape"):
+    with pytest.raises(OpError, match="weight: expected the normalized shape"):
         run_op("aten::native_layer_norm.out", x, [6], torch.rand(5), None, 1e-5, out=outs)
-    with pytest.raises(OpError, match="6 channels cannot form 4 groups"):
+    with pytest.raises(OpError, match="6 channels do not divide into 4 groups"):
         run_op("aten::native_group_norm.out", x, None, None, 2, 6, 1, 4, 1e-5, out=outs)
     with pytest.raises(OpError, match="groups"):
         run_op("aten::native_group_norm.out", x, None, None, 2, 6, 1, 0, 1e-5, out=outs)
-    with pytest.raises(OpError, match="weight is not a floating-point vector of 6"):
+    with pytest.raises(OpError, match="weight: expected a floating-point vector of 6"):
         run_op("aten::native_group_norm.out", x, torch.rand(2), None, 2, 6, 1, 2, 1e-5, out=outs)

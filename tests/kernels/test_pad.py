@@ -83,17 +83,27 @@ def test_replication_repeats_an_edge_as_often_as_asked() -> None:
 
 x23 = sample((2, 3))
 REFUSED: list[tuple[str, list[Any], tuple[int, ...], str]] = [
-    ("aten::constant_pad_nd.out", [x23, [1], 0], (2, 4), "1 paddings"),
-    ("aten::constant_pad_nd.out", [x23, [1] * 6, 0], (2, 4), "6 paddings for a tensor of rank 2"),
+    ("aten::constant_pad_nd.out", [x23, [1], 0], (2, 4), "got 1 for a tensor of rank 2"),
+    ("aten::constant_pad_nd.out", [x23, [1] * 6, 0], (2, 4), "got 6 for a tensor of rank 2"),
     ("aten::constant_pad_nd.out", [x23, [-2, -2], 0], (2, 4), "-2 and -2 for dimension 1"),
     ("aten::constant_pad_nd.out", [x23, [2**62, 2**62], 0], (2, 4), "for dimension 1 of size 3"),
-    ("aten::constant_pad_nd.out", [x23, [2**31 - 1, 5], 0], (2, 4), "no size"),
+    (
+        "aten::constant_pad_nd.out",
+        [x23, [2**31 - 1, 5], 0],
+        (2, 4),
+        "expected a size of 0 to 2147483647",
+    ),
     ("aten::constant_pad_nd.out", [x23, [-(2**63), 0], 0], (2, 4), "for dimension 1"),
     ("aten::constant_pad_nd.out", [x23, [1, 1], 0], (2, 4), "out: "),
     ("aten::reflection_pad1d.out", [x23, [3, 0]], (2, 6), "too many for dimension 1"),
     ("aten::reflection_pad1d.out", [x23, [0, 3]], (2, 6), "too many"),
-    ("aten::reflection_pad1d.out", [sample((3,)), [1, 1]], (5,), "rank 1, needs 2 or 3"),
-    ("aten::reflection_pad2d.out", [sample((2, 3, 4)), [1, 1]], (2, 3, 6), "2 paddings, needs 4"),
+    ("aten::reflection_pad1d.out", [sample((3,)), [1, 1]], (5,), "expected rank 2 or 3, got 1"),
+    (
+        "aten::reflection_pad2d.out",
+        [sample((2, 3, 4)), [1, 1]],
+        (2, 3, 6),
+        "expected 4 paddings, got 2",
+    ),
     ("aten::replication_pad1d.out", [sample((2, 0)), [1, 1]], (2, 2), "too many"),
     ("aten::replication_pad1d.out", [x23, [-4, 5]], (2, 4), "-4 and 5"),
 ]

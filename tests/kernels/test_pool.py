@@ -103,13 +103,13 @@ def test_pools_in_three_dimensions_equal_eager(dtype: torch.dtype) -> None:
 
 
 BAD: list[tuple[str, list[Any]]] = [
-    ("kernel_size.0. is 0", [[0, 1], [], [0, 0], [1, 1]]),
-    ("stride.1. is -1", [[2, 2], [1, -1], [0, 0], [1, 1]]),
-    ("padding.0. is -1", [[2, 2], [1, 1], [-1, 0], [1, 1]]),
-    ("dilation.0. is 0", [[2, 2], [1, 1], [0, 0], [0, 1]]),
+    ("kernel_size.0.: expected at least 1, got 0", [[0, 1], [], [0, 0], [1, 1]]),
+    ("stride.1.: expected at least 1, got -1", [[2, 2], [1, -1], [0, 0], [1, 1]]),
+    ("padding.0.: expected at least 0, got -1", [[2, 2], [1, 1], [-1, 0], [1, 1]]),
+    ("dilation.0.: expected at least 1, got 0", [[2, 2], [1, 1], [0, 0], [0, 1]]),
     ("padding 2 is more than half of the window 3", [[3, 3], [1, 1], [2, 2], [1, 1]]),
     ("too small for window 9", [[9, 9], [1, 1], [0, 0], [1, 1]]),
-    ("has 3 entries, needs 1 or 2", [[2, 2, 2], [1, 1], [0, 0], [1, 1]]),
+    ("expected 1 or 2 entries, got 3", [[2, 2, 2], [1, 1], [0, 0], [1, 1]]),
 ]
 
 
@@ -121,7 +121,7 @@ def test_wrong_arguments_are_refused_with_words(words: str, args: list[Any]) -> 
 
 
 def test_a_divisor_of_zero_is_refused() -> None:
-    with pytest.raises(OpError, match="divisor_override is 0"):
+    with pytest.raises(OpError, match="divisor_override: expected other than 0"):
         run_op(
             "aten::avg_pool2d.out",
             torch.rand(1, 2, 4, 4),

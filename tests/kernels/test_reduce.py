@@ -180,25 +180,25 @@ REFUSED: list[tuple[str, tuple[Any, ...], list[Out], str]] = [
         "aten::sum.IntList_out",
         (torch.ones(2, 3), [5], False, None),
         [Out(torch.float32, (3,))],
-        "dimension 5 of",
+        "dimension 5 is out of range",
     ),
     (
         "aten::mean.out",
         (torch.ones(2), [0], False, None),
         [Out(torch.int64, ())],
-        "needs floating point",
+        "expected floating point",
     ),
     (
         "aten::argmax.out",
         (torch.ones(2), 0, False),
         [Out(torch.int32, ())],
-        "indices: dtype i32, needs i64",
+        "indices: expected i64, got i32",
     ),
     (
         "aten::topk.values",
         (torch.ones(3), 4, 0, True, True),
         [Out(torch.float32, (4,)), Out(torch.int64, (4,))],
-        "k is 4, dimension 0 has 3",
+        "k: expected 0 to 3, the size of dimension 0, got 4",
     ),
 ]
 

@@ -36,13 +36,13 @@ def test_pairs_become_complex_numbers(dtype: torch.dtype) -> None:
 
 def test_wrong_arguments_are_refused_with_words() -> None:
     i8 = torch.int8
-    with pytest.raises(OpError, match="size 5, which is no multiple of 4"):
+    with pytest.raises(OpError, match="expected a last dimension of a multiple of 4, got 5"):
         x = sample((3, 5), i8)
         run_op("aten::view_copy.dtype_out", x, torch.float32, out=[Out(torch.float32, (3, 1))])
-    with pytest.raises(OpError, match="self has rank 0"):
+    with pytest.raises(OpError, match=r"self: expected rank 1 to .*, got 0"):
         x = sample((), torch.float32)
         run_op("aten::view_copy.dtype_out", x, i8, out=[Out(i8, ())])
-    with pytest.raises(OpError, match="last size 3 of rank 1, needs 2"):
+    with pytest.raises(OpError, match="expected a last dimension of size 2, got 3 of rank 1"):
         run_op("aten::view_as_complex_copy.out", sample((3,)), out=[Out(torch.complex64, ())])
-    with pytest.raises(OpError, match="view_as_complex: f32 to c128"):
+    with pytest.raises(OpError, match="view_as_complex: not defined from f32 to c128"):
         run_op("aten::view_as_complex_copy.out", sample((2,)), out=[Out(torch.complex128, ())])

@@ -55,7 +55,7 @@ def test_volumes_are_sampled_as_eager_samples_them(dtype: torch.dtype) -> None:
     order = [0, 2, 3, 4, 1]
     given = (laid_out(x, order), laid_out(grid, order))
     check_op(aten.grid_sampler_3d.out, *given, 0, 0, False, out_order=order, scale=4)
-    with pytest.raises(OpError, match=r"needs f32\[2, depth, height, width, 3\]"):
+    with pytest.raises(OpError, match=r"expected f32\[2, depth, height, width, 3\]"):
         run_op(
             "aten::grid_sampler_3d.out",
             x,
@@ -65,7 +65,9 @@ def test_volumes_are_sampled_as_eager_samples_them(dtype: torch.dtype) -> None:
             False,
             out=[Out(torch.float32, (2, 3, 1, 1, 1))],
         )
-    with pytest.raises(OpError, match="interpolation 2 and padding 0, needs at most 1"):
+    with pytest.raises(
+        OpError, match="expected interpolation of at most 1 and padding of at most 2, got 2 and 0"
+    ):
         out = [Out(torch.float32, (2, 3, 3, 4, 6))]
         run_op("aten::grid_sampler_3d.out", x, grid, 2, 0, False, out=out)
 
@@ -128,17 +130,37 @@ def test_wrong_arguments_are_refused_with_words() -> None:
         [Out(torch.float32, (1, 2, 2, 2))],
     )
     rows: list[tuple[str, str, list[Any]]] = [
-        ("grid_sampler_2d", "input is f32 of rank 3", [x[0], grid, 0, 0, True]),
-        ("grid_sampler_2d", "grid is f64", [x, grid.double(), 0, 0, True]),
-        ("grid_sampler_2d", "grid is f32 of rank 4", [x, torch.ones(1, 2, 2, 3), 0, 0, True]),
-        ("grid_sampler_2d", "interpolation 3", [x, grid, 3, 0, True]),
-        ("grid_sampler_2d", "padding -1", [x, grid, 0, -1, True]),
-        ("grid_sampler_2d", "empty spatial", [x[:, :, :0], grid, 0, 0, True]),
-        ("_upsample_bilinear2d_aa", "entry 1 is 0", [x, [2, 0], False, None, None]),
-        ("_upsample_bilinear2d_aa", "has 1 entries", [x, [2], False, None, None]),
+        ("grid_sampler_2d", "got input f32 of rank 3", [x[0], grid, 0, 0, True]),
+        ("grid_sampler_2d", "grid: expected .*, got f64 of rank 4", [x, grid.double(), 0, 0, True]),
+        (
+            "grid_sampler_2d",
+            "grid: expected .*, got f32 of rank 4",
+            [x, torch.ones(1, 2, 2, 3), 0, 0, True],
+        ),
+        (
+            "grid_sampler_2d",
+            "expected interpolation of at most 2 and padding of at most 2, got 3 and 0",
+            [x, grid, 3, 0, True],
+        ),
+        ("grid_sampler_2d", "padding of at most 2, got 0 and -1", [x, grid, 0, -1, True]),
+        (
+            "grid_sampler_2d",
+            "expected spatial dimensions of 1 or more",
+            [x[:, :, :0], grid, 0, 0, True],
+        ),
         (
             "_upsample_bilinear2d_aa",
-            "input is f64, out f32",
+            "expected 2 entries of 1 or more, got 2, entry 1 of 0",
+            [x, [2, 0], False, None, None],
+        ),
+        (
+            "_upsample_bilinear2d_aa",
+            "expected 2 entries of 1 or more, got 1",
+            [x, [2], False, None, None],
+        ),
+        (
+            "_upsample_bilinear2d_aa",
+            "got input f64, out f32",
             [x.double(), [2, 2], False, None, None],
         ),
     ]

@@ -73,7 +73,7 @@ def test_wrong_arguments_are_refused_with_words() -> None:
     f32, i64, i32 = (Out(d, (3,)) for d in (torch.float32, torch.int64, torch.int32))
     with pytest.raises(OpError, match="dimension 1"):
         run_op("aten::cumprod.out", x, 1, None, out=[f32])
-    with pytest.raises(OpError, match="indices i64: got f32 and i32"):
+    with pytest.raises(OpError, match="indices of i64, got f32 and i32"):
         run_op("aten::cummax.out", x, 0, out=[f32, i32])
     with pytest.raises(OpError, match="not defined for dtypes i64"):
         run_op("aten::logcumsumexp.out", sample((3,), torch.int64), 0, out=[i64])

@@ -79,11 +79,11 @@ def test_many_values_are_found_in_boundaries_of_any_number(dtype: torch.dtype) -
 def test_wrong_arguments_are_refused_with_words() -> None:
     x, out = sample((3,)), [Out(torch.int64, (3,))]
     name = "aten::searchsorted.Tensor_out"
-    with pytest.raises(OpError, match='side "middle"'):
+    with pytest.raises(OpError, match='side: expected "left" or "right", got "middle"'):
         run_op(name, x, x, False, False, "middle", None, out=out)
-    with pytest.raises(OpError, match="out is f32"):
+    with pytest.raises(OpError, match="out: expected i64 or i32, got f32"):
         run_op(name, x, x, False, False, None, None, out=[Out(torch.float32, (3,))])
-    with pytest.raises(OpError, match="dimensions but the last are the same"):
+    with pytest.raises(OpError, match="values: expected the dimensions of the boundaries"):
         run_op(name, sample((2, 3)), x, False, False, None, None, out=out)
-    with pytest.raises(OpError, match="no dimensions"):
+    with pytest.raises(OpError, match="boundaries: expected rank 1 or more, got 0"):
         run_op(name, torch.tensor(1.0), x, False, False, None, None, out=out)

@@ -65,7 +65,7 @@ def test_wrong_arguments_are_refused_with_words() -> None:
         run_op("aten::sort.values", sample((3,)), 1, False, out=out)
     with pytest.raises(OpError, match="differ"):
         run_op("aten::sort.values", sample((3,), torch.int8), 0, False, out=out)
-    with pytest.raises(OpError, match="indices are i32"):
+    with pytest.raises(OpError, match="indices: expected i64, got i32"):
         run_op("aten::sort.values", sample((3,)), 0, False, out=[out[0], Out(torch.int32, (3,))])
     with pytest.raises(OpError, match="out: "):
         run_op("aten::sort.values", sample((4,)), 0, False, out=out)

@@ -139,7 +139,7 @@ def test_a_failing_kernel_speaks_and_the_method_stays_usable(built: Path, export
                 raise SystemExit("ran")
             except ValueError as error:
                 assert "mylib::softcap.out" in str(error), error
-                assert "cap is -1, needs more than 0" in str(error), error
+                assert "cap: expected more than 0, got -1" in str(error), error
         """,
         str(built),
     )

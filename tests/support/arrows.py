@@ -50,7 +50,7 @@ C_ARROWS |= {f"kernels/op/{family}": C_ARROWS["kernels/op"] for family in OPERAT
 C_ARROWS |= {
     "backends": {"runtime"},
     "backends/reference": {"runtime"},
-    # What the rooms of the delegate share.
+    # Files that all rooms of the delegate share.
     **{f"{_XNN}/{name}": {"runtime", *_XNN_SHARED} - {f"{_XNN}/{name}"} for name in _XNN_BASE},
     f"{_XNN}/instance.c": {"runtime", f"{_XNN}/version_info.h", _XNN, *_XNN_SHARED},
     f"{_XNN}/payload": {"runtime"},
@@ -140,7 +140,7 @@ PYTHON_ARROWS: dict[str, set[str]] = {
     f"{_EXIR}.program": {*_EXPORTER - {_EXIR}, "executorch_py.runtime", "executorch_py"},
     f"{_EXIR}.capture": _exir("error", "program"),
     _EXIR: _exir("capture", "emit", "program"),
-    # What stands on the exporter.
+    # Packages above the exporter.
     "executorch_py.quantizer": {*_RULES, *_exir("passes.quantized")},
     "executorch_py.testing": {*_EXPORTER, "executorch_py.runtime"},
     "executorch_py.devtools": {*_EXPORTER, "executorch_py.runtime"},

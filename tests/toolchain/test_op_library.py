@@ -178,13 +178,13 @@ REFUSED = {
         [_ROW % "a::b"],
         f"#undef ET_OPS_ABI\n#define ET_OPS_ABI 99u\n{LIBRARY}",
         "NotSupported",
-        "was built against operator interface 99, this runtime has 2: build it again",
+        "was built against operator interface 99, this runtime has 3: build it again",
     ),
     "sizes": (
         [_ROW % "a::b"],
         f"typedef struct {{ char c[3]; }} small;\n#define et_error small\n{LIBRARY}",
         "NotSupported",
-        "interface 2 with structures of other sizes, this runtime has 2",
+        "interface 3 with structures of other sizes, this runtime has 3",
     ),
     "no_library": (
         [_ROW % "a::b"],

@@ -105,7 +105,7 @@ def test_stages_may_be_chosen(capsys: pytest.CaptureFixture[str]) -> None:
 def test_mistakes_are_named() -> None:
     with pytest.raises(ValueError, match="'forward' has no example_inputs: give a list of tuples"):
         export(net())
-    with pytest.raises(TypeError, match=r"are a tuple, needed is a list of tuples: \[\(x, y\)\]"):
+    with pytest.raises(TypeError, match=r"are a tuple, expected a list of tuples: \[\(x, y\)\]"):
         export(net(), (X,))
     wrong = ExportRecipe(pipeline_stages=[StageType.TO_EXECUTORCH])
     with pytest.raises(ValueError, match="to_executorch follows the start; it can follow to_edge_"):

@@ -69,7 +69,7 @@ def test_operators_are_found_by_name_and_behind_dialects() -> None:
     assert convert.is_inplace_variant("aten::add_", "Tensor")
     assert not convert.is_inplace_variant("aten::add", "Tensor")
     assert convert.unwrap_op_overload(ops.edge.aten.add.Tensor) is aten.add.Tensor
-    with pytest.raises(TypeError, match="needed is an operator overload"):
+    with pytest.raises(TypeError, match="expected an operator overload"):
         convert.unwrap_op_overload(torch.add)
     with pytest.raises(RuntimeError, match="not of the form namespace::name"):
         convert.parse_qualified_opname("add")

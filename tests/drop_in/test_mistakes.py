@@ -61,8 +61,8 @@ class Tagger(Partitioner):
     [
         (3, TypeError, r"3, which is no Partitioner object; pass an object of a class"),
         (Tagger, TypeError, r"no Partitioner object; call it: Tagger\(\)"),
-        (Tagger(None), TypeError, r"Tagger.partition\(\) returned NoneType, needed is PartitionR"),
-        (Tagger({"t": "NoBackend"}), TypeError, r"a str for tag 't', needed is DelegationSpec\("),
+        (Tagger(None), TypeError, r"Tagger.partition\(\) returned NoneType, expected PartitionR"),
+        (Tagger({"t": "NoBackend"}), TypeError, r"a str for tag 't', expected DelegationSpec\("),
         (
             Tagger({"u": DelegationSpec("NoBackend", [])}),
             ValueError,

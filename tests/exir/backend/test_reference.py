@@ -38,5 +38,5 @@ def test_every_truncation_and_every_extra_byte_is_refused() -> None:
 def test_other_versions_are_refused() -> None:
     data = bytearray(PAYLOAD.to_bytes())
     data[4] = 2
-    with pytest.raises(ValueError, match="version 2"):
+    with pytest.raises(ValueError, match="expected version 1, got 2"):
         Payload.from_bytes(bytes(data))

@@ -95,7 +95,7 @@ def test_wrong_arguments_are_refused_with_words() -> None:
         run_op("aten::bincount.out", torch.tensor([1, 2]), torch.ones(3), 0, out=counts)
     with pytest.raises(OpError, match="out: "):
         run_op("aten::bincount.out", torch.tensor([1, 9]), None, 0, out=counts)
-    with pytest.raises(OpError, match="9223372036854775807 bins"):
+    with pytest.raises(OpError, match=r"bins: expected 1 to 2\^31 - 2, got 9223372036854775807"):
         outs = [Out(torch.float32, (1,)), Out(torch.float32, (2,))]
         run_op("aten::histogram.bin_ct_out", x, 2**63 - 1, None, None, False, out=outs)
     with pytest.raises(OpError, match="bins: expected 2 edges or more"):

@@ -300,8 +300,10 @@ et_status op_histogram_bin_ct_out(et_kernel_ctx *ctx, et_value *const *args) {
   ET_TRY(eti_arg_int(ctx, args, 1, &bins));
   ET_TRY(eti_arg_optional_doubles(ctx, args, 2, &has_range, range, 2, &n));
   ET_TRY(read_histogram(ctx, args, 3, x, &weight, &density, &hist, &edges));
-  ET_CHECK(bins > 0 && bins < INT32_MAX && (!has_range || n == 2), ctx->err, ET_INVALID_ARGUMENT,
-           "expected 1 bin or more and a range of 2 numbers, got %lld and %zu", (long long)bins, n);
+  ET_CHECK(bins > 0 && bins < INT32_MAX, ctx->err, ET_INVALID_ARGUMENT,
+           "bins: expected 1 to 2^31 - 2, got %lld", (long long)bins);
+  ET_CHECK(!has_range || n == 2, ctx->err, ET_INVALID_ARGUMENT,
+           "range: expected 2 numbers, got %zu", n);
   if (!has_range && x->numel == 0) range[1] = 1.0;
   ET_TRY(find_range(ctx, x, has_range, 0.5, &range[0], &range[1]));
   ET_TRY(resize_line(ctx, edges, bins + 1));

@@ -134,7 +134,7 @@ static inline bool subject_lacks_halves(const char *name) {
   subject s;
   const bool is_fine = subject_begin(&s, rig_read(name), &(et_xnnpack_options){.weights = NULL});
   const bool is_refused = is_fine && subject_call(&s, s.shapes, false) == ET_NOT_SUPPORTED &&
-                          strstr(s.r.err.message, "has no kernels for it on this machine") != NULL;
+                          strstr(s.r.err.message, "has no kernels for this processor") != NULL;
   subject_end(&s);
   return is_refused;
 }

@@ -139,8 +139,7 @@ et_status et_xnnpack_weights_open(et_xnnpack_weights **out, const char *path, et
   if (et_file_map_open(&store->file, path, note) == ET_OK) problem = read_file(store);
   if (problem == NULL) return ET_OK;
   if (*problem != '\0') {
-    (void)ET_FAIL(note, ET_OK, "packed weights '%s' are not used and will be packed anew: %s", path,
-                  problem);
+    ET_APPEND(note, "packed weights '%s' are not used and will be packed anew: %s", path, problem);
   }
   if (note != NULL) note->status = ET_OK;
   close_file(store);

@@ -99,7 +99,7 @@ def test_a_position_past_the_cache_is_an_error_with_words() -> None:
     model = CachedAttention("update and attend").eval()
     program = lower(model, (torch.randn(1, 1, 16), torch.arange(1)))
     method = Runtime.get().load_program(program.buffer).load_method("forward")
-    with pytest.raises(Exception, match=f"start_pos {CONTEXT} and 1 new positions"):
+    with pytest.raises(Exception, match=f"got start_pos {CONTEXT} and 1 positions"):
         method.execute([torch.randn(1, 1, 16), torch.tensor([CONTEXT])])
 
 
@@ -169,7 +169,9 @@ class UpdatesAPart(torch.nn.Module):
 
 
 def test_an_update_of_a_view_is_refused_with_words() -> None:
-    with pytest.raises(ExportError, match="argument 'cache' is a view"):
+    with pytest.raises(
+        ExportError, match=r"expected a whole tensor as argument .cache., got a view"
+    ):
         lower(UpdatesAPart(), (torch.randn(1, 1, 1, 2),))
 
 

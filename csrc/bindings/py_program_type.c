@@ -269,7 +269,7 @@ static PyGetSetDef program_getset[] = {
     {"n_threads", program_get_n_threads, NULL, "Threads its methods run on.", NULL},
     {"nbytes", program_get_nbytes, NULL, "Size of the file.", NULL},
     {"ownership", program_get_ownership, NULL,
-     "Where the bytes are: mapped, borrowed, copied or closed.", NULL},
+     "Storage of the bytes: mapped, borrowed, copied or closed.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -198,6 +198,18 @@ UPSTREAM_PATHS: dict[str, tuple[str, ...]] = {
 }
 
 
+# Lines whose modules register a backend or operators when they are imported: scripts import these
+# paths for that alone, and use no name of theirs.
+REGISTERING_PATHS = frozenset(
+    {
+        "backends.xnnpack.xnnpack_preprocess",
+        "exir.backend.test.backend_with_compiler_demo",
+        "exir.backend.test.op_partitioner_demo",
+        "exir.passes.dim_order_ops_registry",
+    }
+)
+
+
 class UpstreamModule(types.ModuleType):
     """A module at a path of upstream's; its names are those of the modules of its line."""
 
@@ -270,7 +282,11 @@ class _UpstreamFinder:
         return UpstreamModule(spec.name, self._lines[spec.name])
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing: names are looked up when they are used."""
+        """Import what registers something; all other names are looked up when they are used."""
+        path = module.__name__.removeprefix(f"{_PACKAGE}.")
+        if path in REGISTERING_PATHS:
+            for home in UPSTREAM_PATHS[path]:
+                _Home(home).module()
 
 
 def install() -> None:

@@ -76,3 +76,28 @@ def test_importing_a_path_without_a_list_of_names_imports_nothing_behind_it() ->
         "assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_importing_a_path_registers_the_backends_of_the_modules_behind_it() -> None:
+    script = (
+        "import importlib, executorch_py.exir\n"
+        "from executorch_py._upstream_paths import UPSTREAM_PATHS\n"
+        "from executorch_py.exir.backend.backend_details import BackendDetails\n"
+        "def registered():\n"
+        "    return {cls.__name__ for cls in BackendDetails.__subclasses__()}\n"
+        "for path in sorted(UPSTREAM_PATHS):\n"
+        "    module = importlib.import_module(f'executorch_py.{path}')\n"
+        "    on_import = registered()\n"
+        "    module.__all__, [home.module() for home in module._homes]\n"
+        "    assert registered() == on_import, (path, registered() - on_import)\n"
+        "assert {'BackendWithCompilerDemo', 'XnnpackBackend'} <= on_import\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_importing_the_registry_of_dim_order_operators_registers_them() -> None:
+    script = (
+        "import torch, executorch_py.exir.passes.dim_order_ops_registry\n"
+        "torch.ops.dim_order_ops._clone_dim_order.default\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)

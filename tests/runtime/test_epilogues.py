@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from program_maker import MethodMaker, program_bytes
+from support.program_maker import MethodMaker, program_bytes
 
 from executorch_py import errors
 from executorch_py.exir import schema

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from program_maker import MethodMaker, program_bytes
+from support.program_maker import MethodMaker, program_bytes
 from torch import nn
 from torch.nn import functional as F
 

@@ -15,18 +15,18 @@ ETI_EPILOGUE_LIST(USES)
 typedef struct known_step {
   const char *name;
   eti_float_loop loop;
-  uint8_t n_in, n_numbers;
+  uint8_t length, n_in, n_numbers;
 } known_step;
 
-#define LOOP_unary(name) ETI_UNARY_##name, 1
-#define LOOP_binary(name) ETI_BINARY_##name, 2
+#define LOOP_unary(name) ETI_UNARY_##name, sizeof #name - 1, 1
+#define LOOP_binary(name) ETI_BINARY_##name, sizeof #name - 1, 2
 #define STEP(kind, name, n_numbers) {#name, LOOP_##kind(name), n_numbers},
 static const known_step known_steps[] = {ETI_EPILOGUE_LIST(STEP)};
 
 static const known_step *find_step(const char *name, size_t length) {
   for (size_t i = 0; i < sizeof known_steps / sizeof known_steps[0]; i++) {
     const known_step *const step = &known_steps[i];
-    if (strlen(step->name) == length && memcmp(step->name, name, length) == 0) return step;
+    if (step->length == length && memcmp(step->name, name, length) == 0) return step;
   }
   return NULL;
 }
@@ -133,12 +133,10 @@ static et_status parse_epilogue(const et_kernel_ctx *ctx, et_value *const *args,
 
 et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i,
                                const eti_epilogue **out) {
+  eti_epilogue *const epilogue = et_prepare_alloc(ctx, sizeof *epilogue, _Alignof(eti_epilogue));
+  if (epilogue == NULL) return et_prepare_status(ctx);
   const et_kernel_ctx k = eti_prepare_args(ctx);
-  eti_epilogue parsed;
-  ET_TRY(parse_epilogue(&k, args, i, &parsed));
-  eti_epilogue *const kept = et_prepare_alloc(ctx, sizeof *kept, _Alignof(eti_epilogue));
-  if (kept == NULL) return et_prepare_status(ctx);
-  *kept = parsed;
-  *out = kept;
+  ET_TRY(parse_epilogue(&k, args, i, epilogue));
+  *out = epilogue;
   return ET_OK;
 }

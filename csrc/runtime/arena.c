@@ -1,5 +1,5 @@
-// arena.c — see arena.h. Also the prepare step's allocator, which is the method's arena seen by
-// kernels and backends.
+// arena.c — see arena.h. Also the allocator of prepare steps: the method's arena as kernels and
+// backends see it.
 #include "runtime/arena.h"
 
 #include "runtime/bytes.h"
@@ -29,7 +29,7 @@ et_arena eti_arena_counting(void) {
 
 void *eti_arena_claim(et_arena *arena, size_t n, size_t item_bytes, size_t align) {
   ET_ASSERT(align > 0 && (align & (align - 1)) == 0);
-  ET_ASSERT(arena->measuring || align <= ET_MEMORY_ALIGN);  // more the base does not have
+  ET_ASSERT(arena->measuring || align <= ET_MEMORY_ALIGN);  // the base's alignment
   ET_ASSERT(arena->measuring || arena->failed || arena->used <= arena->size);
   size_t begin, bytes, end;
   if (!eti_add(arena->used, align - 1, &begin) || !eti_mul(n, item_bytes, &bytes)) {
@@ -44,7 +44,7 @@ void *eti_arena_claim(et_arena *arena, size_t n, size_t item_bytes, size_t align
 #if ETI_POISON
   const size_t used = arena->used;
 #endif
-  arena->used = end;  // counts on past the end, so that the error can tell the size needed so far
+  arena->used = end;  // keeps counting past the end: the error tells the size needed so far
   if (arena->measuring) return NULL;
   if (end > arena->size) {
     arena->failed = true;
@@ -52,7 +52,7 @@ void *eti_arena_claim(et_arena *arena, size_t n, size_t item_bytes, size_t align
   }
   void *const claim = arena->base + begin;
 #if ETI_POISON
-  ET_ASSERT(eti_is_poisoned(arena->base + used, end - used));  // else a claim before was overrun
+  ET_ASSERT(eti_is_poisoned(arena->base + used, end - used));  // else an earlier claim was overrun
   eti_unpoison(claim, bytes);
 #endif
   ET_ASSERT(eti_is_aligned(claim, align));

@@ -5,11 +5,11 @@
 //                                               ^ base + used
 //
 // The order of the claims decides the layout. Measuring makes the same claims and gets NULL for
-// each, so the total is exactly the size that filling needs. No claim is ever given back.
+// each, so the total is exactly the size that filling needs. Claims are never released.
 //
-// An arena has three phases: over() or counting() begins it, claims follow, end() ends it. Between
-// the first and the last of them unused bytes and pads are poisoned in debug and sanitizer builds
-// (poison.h); the caller may use the memory for something else only after end().
+// An arena has three phases: eti_arena_over() or eti_arena_counting() begins it, claims follow,
+// eti_arena_end() ends it. In debug and sanitizer builds, unused bytes and pads are poisoned until
+// the end (poison.h); only then may the caller use the memory for something else.
 #ifndef ET_ARENA_H
 #define ET_ARENA_H
 
@@ -32,15 +32,15 @@ et_span eti_span_aligned(et_span memory);
 et_arena eti_arena_over(et_span memory);
 et_arena eti_arena_counting(void);
 
-// bytes for n items of one size; align is a power of two ≤ 64. NULL while measuring and when there
-// is no room.
+// Memory for n items of item_bytes each; align is a power of two ≤ 64. NULL while measuring and
+// when the arena is full.
 void *eti_arena_claim(et_arena *arena, size_t n, size_t item_bytes, size_t align);
 
-// The meaning of a NULL claim: ET_OK while measuring, else ET_OUT_OF_MEMORY with both sizes.
+// Status after a NULL claim: ET_OK while measuring, else ET_OUT_OF_MEMORY with both sizes.
 et_status eti_arena_status(const et_arena *arena, et_error *err);
 
-// Ends the arena: nobody may have written to unused bytes, and the memory is the caller's again. Of
-// a zeroed or counting arena, nothing is to be ended.
+// Ends the arena: asserts that nobody wrote to unused bytes, and makes the memory usable again.
+// Does nothing for a zeroed or counting arena.
 static inline void eti_arena_end(const et_arena *arena) {
 #if ETI_POISON
   if (arena->measuring || arena->base == NULL) return;

@@ -1,6 +1,5 @@
 // bytes.h — little-endian loads from file bytes and overflow-checked size arithmetic.
-// Everything that comes from a file passes through here; it knows no format. Loads work on any
-// alignment.
+// All file contents are read through this header; it knows no format. Loads work on any alignment.
 #ifndef ET_BYTES_H
 #define ET_BYTES_H
 
@@ -9,8 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
-// The formats are little-endian and so is every machine we know; a big-endian port would swap in
-// the loads below.
+// Byte order: the formats and all supported machines are little-endian. A big-endian port would
+// swap bytes in the loads below.
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "big-endian machines need swapping loads");
 
@@ -47,12 +46,12 @@ static inline bool eti_mul(size_t a, size_t b, size_t *out) {
   return !__builtin_mul_overflow(a, b, out);
 }
 
-// [offset, offset + size) lies inside [0, total).
+// True if [offset, offset + size) is inside [0, total).
 static inline bool eti_inside(uint64_t offset, uint64_t size, uint64_t total) {
   return offset <= total && size <= total - offset;
 }
 
-// align is a power of two.
+// True if p is a multiple of align, a power of two.
 static inline bool eti_is_aligned(const void *p, size_t align) {
   return ((uintptr_t)p & (align - 1)) == 0;
 }

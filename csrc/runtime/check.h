@@ -1,6 +1,5 @@
-// check.h — all the control-flow macros there are. Only ET_TRY and ET_CHECK contain a return.
-// Relies on et.h for statuses. Functions that own something to release do not use them (they `goto
-// done` instead).
+// check.h — the control-flow macros. Only ET_TRY and ET_CHECK contain a return. Relies on et.h for
+// statuses. Functions that must release something use `goto done` instead.
 #ifndef ET_CHECK_H
 #define ET_CHECK_H
 
@@ -9,20 +8,20 @@
 
 // Fills err (when not NULL) with status and a printf-formatted message, and returns status.
 // Supports %s %d %u %i %x %c %% with the length modifiers l, ll and z, and %g for doubles (whose
-// exponents are written without zeros, and only from 1e-5 and 1e6 outward); status.c has the
+// exponents have no leading zeros and start at 1e-5 and 1e6); status.c has the
 // formatter, so no stdio is linked.
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4), cold))
 #endif
 et_status eti_fail(et_error *err, et_status status, const char *format, ...);
 
-// Puts text in front of the message of a failure: eti_context(err, "method '%s': ", name).
+// Prepends text to the message of a failure: eti_context(err, "method '%s': ", name).
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3), cold))
 #endif
 void eti_context(et_error *err, const char *format, ...);
 
-// Puts text behind the message of a failure.
+// Appends text to the message of a failure.
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3), cold))
 #endif
@@ -33,7 +32,7 @@ void eti_append(et_error *err, const char *format, ...);
 #define ET_CONTEXT(err, ...) eti_context((err), __VA_ARGS__)
 #define ET_APPEND(err, ...) eti_append((err), __VA_ARGS__)
 #else
-// The words are still compiled, so that what only they mention counts as used, and then dropped.
+// Message arguments are compiled, so that they count as used, and then dropped.
 #define ET_FAIL(err, status, ...) (0 ? eti_fail((err), (status), __VA_ARGS__) : (et_status)(status))
 #define ET_CONTEXT(err, ...) (0 ? eti_context((err), __VA_ARGS__) : (void)0)
 #define ET_APPEND(err, ...) (0 ? eti_append((err), __VA_ARGS__) : (void)0)
@@ -46,8 +45,8 @@ void eti_append(et_error *err, const char *format, ...);
     if (et_try_status != ET_OK) return et_try_status; \
   } while (0)
 
-// Guards everything that came from outside; always compiled. Returns the status by itself, so that
-// compilers see that a failed check never goes on with ET_OK.
+// Checks data from outside; always compiled. Returns the status directly, so that compilers see
+// that a failed check never continues with ET_OK.
 #define ET_CHECK(condition, err, status, ...)      \
   do {                                             \
     if (!(condition)) {                            \
@@ -56,14 +55,14 @@ void eti_append(et_error *err, const char *format, ...);
     }                                              \
   } while (0)
 
-// States what we can prove; vanishes in release builds.
+// Asserts a proven fact; compiled out of release builds.
 #if defined(ET_DEBUG)
 #define ET_ASSERT(condition) ((condition) ? (void)0 : __builtin_trap())
 #else
 #define ET_ASSERT(condition) ((void)0)
 #endif
 
-// A defensive branch we believe dead: traps in debug builds, is handled in release.
+// Marks a branch that should be unreachable: traps in debug builds, runs in release builds.
 #if defined(ET_DEBUG)
 #define ET_NEVER(x) ((x) ? (__builtin_trap(), true) : false)
 #else

@@ -4,11 +4,10 @@
 
 #include "runtime/et.h"
 
-// The alignment that elements need: their size, at most 8.
+// Alignment of an element: its size, at most 8.
 size_t eti_dtype_align(et_dtype dtype);
 
-// The i-th of several NUL-terminated texts stored one after another; the caller knows that there
-// are more than i.
+// Text i of several NUL-terminated texts stored one after another; there must be more than i.
 static inline const char *eti_nth_text(const char *texts, size_t i) {
   for (; i > 0; i--) {
     while (*texts != '\0') texts++;

@@ -27,9 +27,9 @@ extern "C" {
 #else
 #define ET_API
 #endif
-// Marks a type: a caller of any function that returns it must use the result, calls through
-// pointers included. gcc has warn_unused_result for functions only, but takes nodiscard, of C23 and
-// C++17, for types and in every mode; ET_EXTENSION keeps -Wpedantic quiet about it.
+// Marks a type whose values must be used, by every caller of a function that returns one, calls
+// through pointers included. gcc has warn_unused_result for functions only, but accepts nodiscard
+// (C23, C++17) for types in every mode; ET_EXTENSION silences -Wpedantic about it.
 #if defined(__cplusplus) && __cplusplus >= 201703L
 #define ET_MUST_USE [[nodiscard]]
 #elif defined(__clang__)
@@ -83,8 +83,8 @@ ET_API const char *et_status_name(et_status status);
 
 #define ET_ERROR_MESSAGE_BYTES 512
 
-// Owned by the caller, filled by the first failure of a call and left alone by success. Every
-// function that takes one accepts NULL. Builds with ET_MESSAGES=0 (see config.h) do not touch it:
+// An error, owned by the caller: the first failure of a call fills it, success leaves it alone.
+// Every function that has one accepts NULL. Builds with ET_MESSAGES=0 (config.h) do not write it:
 // there the returned status is the whole error, and the names of statuses and dtypes are "?".
 typedef struct et_error {
   et_status status;
@@ -146,7 +146,7 @@ ET_API const char *et_dtype_name(et_dtype dtype);  // short name; "?" for a numb
 enum {
   ET_TENSOR_CONSTANT = 1u << 0,    // data belongs to the file; never written
   ET_TENSOR_DYNAMIC = 1u << 1,     // sizes may change between runs, up to `capacity` elements
-  ET_TENSOR_PLANNED = 1u << 2,     // data lies in a planned buffer for the method's life
+  ET_TENSOR_PLANNED = 1u << 2,     // data is in a planned buffer for the method's life
   ET_TENSOR_CONTIGUOUS = 1u << 3,  // dim order is 0, 1, 2, …
   ET_TENSOR_NAMED = 1u << 4,       // has a fully qualified name (an attribute)
 };
@@ -191,9 +191,9 @@ typedef enum et_tag {
   ET_OPTIONAL_TENSOR_LIST = 11,
 } et_tag;
 
-// 16 bytes on 64-bit machines. Integer lists hold pointers to Int values, because an element may be
-// computed by an earlier instruction; a member of an optional tensor list is NULL or a None value
-// for "absent".
+// A value: 16 bytes on 64-bit machines. Integer lists hold pointers to Int values, because an
+// earlier instruction may compute an element. In an optional tensor list NULL or a None value means
+// "absent".
 typedef struct et_value et_value;
 struct et_value {
   uint8_t tag;    // et_tag
@@ -216,32 +216,31 @@ ET_API double et_value_double_at(const et_value *list, size_t i);
 
 // ---- 5 · Memory
 
-// A piece of the caller's memory. Borrowed for the life of whatever it is given to.
+// Memory of the caller, borrowed for the life of the object that uses it.
 typedef struct et_span {
   void *data;
   size_t size;
 } et_span;
 
-// The alignment that every span handed to the runtime should have; lesser bases lose up to 63
-// bytes.
+// Alignment that every span passed to the runtime should have; a smaller one wastes up to 63 bytes.
 #define ET_MEMORY_ALIGN 64
 
 // ---- 6 · Data sources
 
-// Bytes that a source has handed out. `data` is aligned to 16 at least.
+// Bytes loaded from a source. `data` is aligned to 16 at least.
 typedef struct et_blob {
   const void *data;
   size_t size;
   void *token;                     // the source's own, for release
-  const struct et_source *source;  // private: who handed it out
+  const struct et_source *source;  // private: the source that loaded it
 } et_blob;
 
 // Random access to a file's bytes. load() makes [offset, offset + size) readable until release(),
-// at an address that is a multiple of 16; the range lies inside the file and size is not 0. It sets
-// data, size and, if it wants, token; or returns a status, and fills err when that is not NULL.
-// Every load that succeeded is released exactly once. Both are called from the thread that called
-// into the runtime, so from several at once when methods of one program are loaded by several
-// threads. A source over memory returns pointers into it and releases nothing.
+// at an address that is a multiple of 16. The range is inside the file and size is not 0. load()
+// sets data, size and optionally token; on failure it returns a status and fills err if that is not
+// NULL. Every successful load is released exactly once. Both are called on the thread that called
+// the runtime: on several at once when several threads load methods of one program. A source over
+// memory returns pointers into it and releases nothing.
 typedef struct et_source {
   void *ctx;
   uint64_t size;
@@ -270,7 +269,7 @@ typedef struct et_data_map {
 // Opens and verifies a .ptd. The source is copied; what its ctx points at must outlive the map, and
 // the map every method loaded with it. An open map must not be moved or copied.
 // ET_INVALID_EXTERNAL_DATA when it is damaged, ET_INVALID_ARGUMENT when it has less than 64 bytes
-// or does not lie at a multiple of 16; then there is nothing to close.
+// or is not aligned to 16; then there is nothing to close.
 ET_API et_status et_data_map_open(et_data_map *map, const et_source *source, et_error *err);
 ET_API void et_data_map_close(et_data_map *map);
 ET_API size_t et_data_map_count(const et_data_map *map);
@@ -288,77 +287,77 @@ typedef struct et_pool {
 } et_pool;
 
 // Calls fn(ctx, begin, end) over disjoint ranges that cover [0, n), each of at least `grain` items
-// but the last; inline when pool is NULL, has one thread, or n ≤ grain. Kernels must not let
-// results depend on how ranges are cut.
+// but the last; inline when pool is NULL, has one thread, or n ≤ grain. Results of a kernel must
+// not depend on the borders of the ranges.
 typedef void (*et_range_fn)(void *ctx, size_t begin, size_t end);
 ET_API void et_parallel_for(const et_pool *pool, et_range_fn fn, void *ctx, size_t n, size_t grain);
 
 // ---- 8 · Operators
 
-// State of a method's random number generator, which is counter-based. A kernel that draws takes
-// the next `calls` value, so setting both back repeats a run exactly (et_method_seed), and no
-// result depends on threads.
+// State of a method's counter-based random number generator. Each kernel that draws numbers uses
+// the next value of `calls`. Resetting both fields repeats a run exactly (et_method_seed), with any
+// number of threads.
 typedef struct et_random {
   uint64_t seed;
   uint64_t calls;  // draws so far: kernel calls, not numbers
 } et_random;
 
 // Context of one kernel call. Its arguments are boxed: the schema's arguments in order, out
-// arguments included, then the result once more, as the program file lists them. Their number was
-// checked at load.
+// arguments included, then the result again, as in the program file. Their number was checked at
+// load.
 typedef struct et_kernel_ctx {
   et_error *err;         // NULL allowed
   const et_pool *pool;   // NULL = serial
   void *state;           // what prepare stored for this instruction, or NULL
   void *scratch;         // 64-aligned, contents undefined
-  size_t scratch_bytes;  // at least as many as prepare asked for
-  et_random *random;     // the method's, or NULL where none runs
+  size_t scratch_bytes;  // at least as many as prepare requested
+  et_random *random;     // of the method; NULL outside a method
 } et_kernel_ctx;
 
 typedef et_status (*et_kernel_fn)(et_kernel_ctx *ctx, et_value *const *args);
 
 // Context of a kernel's prepare step, which runs while the method is measured and again while it is
-// loaded. Arguments are complete except that tensors without ET_TENSOR_CONSTANT have data == NULL,
-// dynamic tensors have their largest sizes, and scalars that an instruction writes are None.
-// Nothing of args may be kept: the objects are temporary (constant data itself is not).
+// loaded. Arguments are complete with three exceptions: tensors without ET_TENSOR_CONSTANT have
+// data == NULL, dynamic tensors have their largest sizes, and scalars that an instruction writes
+// are None. Pointers into args must not be kept: the objects are temporary (constant data is not).
 typedef struct et_prepare_ctx {
   et_error *err;
   size_t n_threads;        // threads of the pool that will run the method
   bool measuring;          // true: count only; et_prepare_alloc returns NULL
   bool is_minimal;         // of et_op.needs_prepare: some arguments are not known before the run.
-                           // They are None, members of lists NULL; claim what run cannot do without
+                           // They are None, members of lists NULL; claim only what run needs
   void *state;             // set to memory from et_prepare_alloc, or left NULL
-  size_t scratch_bytes;    // raise to what run will need in ctx->scratch
+  size_t scratch_bytes;    // raise to the bytes that run needs in ctx->scratch
   struct et_arena *arena;  // private
   et_status status;        // private
 } et_prepare_ctx;
 
 typedef et_status (*et_prepare_fn)(et_prepare_ctx *ctx, et_value *const *args);
 
-// Claims method memory that lives as long as the method; align is a power of two ≤ 64. NULL while
+// Claims memory that lives as long as the method; align is a power of two ≤ 64. NULL while
 // measuring or when memory ran out: then `return et_prepare_status(ctx);`, which is ET_OK in the
-// first case and the error in the second. Every claim must be made, in the same order, in both
-// calls.
+// first case and the error in the second. Both calls of prepare must make the same claims in the
+// same order.
 ET_API void *et_prepare_alloc(et_prepare_ctx *ctx, size_t bytes, size_t align);
 ET_API et_status et_prepare_status(const et_prepare_ctx *ctx);
 
 // A call of a loaded method.
 typedef struct et_call {
   const struct et_op *op;  // NULL: calls no kernel
-  et_value *const *args;   // those of every run
+  et_value *const *args;   // the same in every run
   void *state;             // what prepare stored for it, or NULL
 } et_call;
 
-// Asked once, when all calls of a method are resolved, about the call in the next instruction.
-// true: from now on each run of `call` does both (a convolution the relu after it, while the result
-// is at hand), and the loop passes `next` over; a jump to it still runs it. Events and profiles
-// then name the first call only. All tensors of `next` have proven memory; its numbers may still
-// change between runs. call->state, which may be NULL, may keep pointers to the arguments of both.
+// Absorption of a follower, such as the relu after a convolution. Called when all calls of a method
+// are resolved, with the call in the next instruction. True: each run of `call` now does both, and
+// the loop skips `next`; a jump to it still runs it. Events and profiles then name the first call
+// only. All tensors of `next` have proven memory; its numbers may still change between runs.
+// call->state, which may be NULL, may keep pointers to the arguments of both.
 typedef bool (*et_absorb_fn)(const et_call *call, const et_call *next);
 
-// One operator overload. dtype sets are necessary conditions checked at load: in_dtypes over every
-// tensor argument that is only read, out_dtypes over every tensor that is written; run checks the
-// finer rules.
+// An operator overload. The dtype sets are necessary conditions checked at load: in_dtypes for
+// every tensor argument that is only read, out_dtypes for every tensor that is written. run checks
+// the finer rules.
 typedef struct et_op {
   const char *name;  // "aten::add.out"; without overload "aten::relu"
   et_kernel_fn run;
@@ -370,20 +369,20 @@ typedef struct et_op {
   uint32_t writes;
   et_dtype_set in_dtypes;
   et_dtype_set out_dtypes;
-  // The result owns no bytes: run points its data at argument 0's. The runtime has already done so
-  // before run, with the capacity and the constness of argument 0 (executorch_prim::et_view).
+  // The result owns no memory: its data is that of argument 0. The runtime sets the pointer before
+  // run, with the capacity and constness of argument 0 (executorch_prim::et_view).
   bool is_view;
-  // A call has no entry for a result: the last one is the schema's last argument, written only
-  // where `writes` says so.
+  // A call has no entry for a result: its last entry is the schema's last argument, written only if
+  // `writes` says so.
   bool returns_nothing;
   et_absorb_fn absorb;  // or NULL
-  // Run relies on state: each call is prepared, whatever is known of it, and a method whose call is
-  // refused is not loaded.
+  // run needs the state: each call is prepared, with whatever is known of its arguments. A method
+  // is not loaded when a call's prepare step fails.
   bool needs_prepare;
 } et_op;
 
-// Operators sorted by name (strcmp order). `next` chains further tables, asked when this one lacks
-// a name: put a user's own table first to add or override operators.
+// Operators sorted by name (strcmp order). `next` links a further table, searched when this one
+// lacks a name: put a user's own table first to add or override operators.
 typedef struct et_op_table {
   const et_op *ops;
   size_t n_ops;
@@ -403,8 +402,9 @@ typedef struct et_compile_spec {
   size_t value_bytes;
 } et_compile_spec;
 
-// Bytes by key for delegates: first the external maps, then the program's named data. Blobs come
-// from the file's source and must be released (or kept until destroy).
+// Bytes by key for delegates: from the external maps first, then from the program's named data.
+// Blobs come from the file's source and must be released, when the delegate is destroyed at the
+// latest.
 typedef struct et_named_data {
   const void *ctx;  // private
   et_status (*get)(const void *ctx, const char *key, et_blob *out, et_error *err);
@@ -422,8 +422,8 @@ typedef struct et_delegate_init {
   const et_named_data *named_data;
   const et_pool *pool;
   bool keep_payload;  // out: true keeps the payload's segment loaded until destroy
-  // The table's entry whose init is called. A backend that is the first member of a caller's object
-  // finds the object by it.
+  // The table's entry whose init is called. A backend can be the first member of a caller's object,
+  // which this pointer then finds.
   const struct et_backend *backend;
 } et_delegate_init;
 
@@ -434,13 +434,13 @@ typedef struct et_delegate_call {
   size_t scratch_bytes;
   size_t n_args;
   et_value *const *args;         // the delegate's inputs, then its outputs
-  const struct et_hooks *hooks;  // of a traced run, for events of the backend's nodes; or NULL
+  const struct et_hooks *hooks;  // for node events of a traced run; else NULL
 } et_delegate_call;
 
 typedef struct et_backend {
   const char *id;              // "XnnpackBackend"
   bool (*is_available)(void);  // NULL = always
-  // *handle lies in prepare memory or is the backend's own.
+  // *handle is prepare memory or memory of the backend.
   et_status (*init)(et_delegate_init *init, void **handle);
   et_status (*execute)(void *handle, const et_delegate_call *call);
   void (*destroy)(void *handle);  // NULL when there is nothing to release
@@ -469,14 +469,14 @@ typedef struct et_program {
 // Opens a program over a source, which is copied; what its ctx points at must outlive the program.
 // An open program must not be moved or copied. On failure there is nothing to close.
 // ET_INVALID_PROGRAM when the file is damaged, ET_INVALID_ARGUMENT when it has less than 64 bytes
-// or does not lie at a multiple of 16, else what the source returned. Each method's plan is
-// verified when it is measured or loaded, with either verification.
+// or is not aligned to 16, else the status of the source. Each method's plan is verified when it is
+// measured or loaded, with either verification.
 ET_API et_status et_program_open(et_program *program, const et_source *source,
                                  et_verification verification, et_error *err);
 ET_API void et_program_close(et_program *program);  // all its methods must have been closed
 
 ET_API size_t et_program_method_count(const et_program *program);
-// NULL past the end.
+// Name of method i; NULL past the end.
 ET_API const char *et_program_method_name(const et_program *program, size_t i);
 
 typedef struct et_tensor_info {
@@ -494,7 +494,7 @@ typedef struct et_method_info {
   const char *name;
   size_t n_inputs, n_outputs, n_attributes;
   size_t n_values, n_instructions, n_operators, n_delegates;
-  size_t n_planned;             // planned buffers the caller provides
+  size_t n_planned;             // planned buffers that the caller provides
   const char *input_structure;  // pytree description, opaque text; "" when absent
   const char *output_structure;
 } et_method_info;
@@ -506,12 +506,13 @@ ET_API et_status et_program_method_info(const et_program *program, const char *n
 
 typedef enum et_slot_kind { ET_SLOT_INPUT, ET_SLOT_OUTPUT, ET_SLOT_ATTRIBUTE } et_slot_kind;
 
-// Tag of the i-th input, output or attribute, and its facts when it is a tensor (info may be NULL).
+// Tag of the i-th input, output or attribute; also its facts when it is a tensor (info may be
+// NULL).
 ET_API et_status et_program_slot_info(const et_program *program, const char *name,
                                       et_slot_kind kind, size_t i, et_tag *tag,
                                       et_tensor_info *info, et_error *err);
-// Bytes of planned buffer i < n_planned, as they must be given to et_method_load.
-// ET_INVALID_ARGUMENT past the end.
+// Bytes of planned buffer i < n_planned, the size that et_method_load needs. ET_INVALID_ARGUMENT
+// past the end.
 ET_API et_status et_program_planned_bytes(const et_program *program, const char *name, size_t i,
                                           size_t *bytes, et_error *err);
 
@@ -530,16 +531,16 @@ ET_API const char *et_program_named_data_key(const et_program *program, size_t i
 
 // ---- 11 · Methods
 
-// Parameters of measuring and loading. Zero-initialise, then fill. Everything is borrowed for the
-// method's life.
+// Parameters of measuring and loading. Zero-initialise, then fill. The method borrows everything
+// until it is closed.
 typedef struct et_method_config {
   const et_op_table *ops;
   const et_backend_table *backends;     // NULL = none
   const et_pool *pool;                  // NULL = serial
   const et_data_map *const *data_maps;  // external data; a key may be in only one
   size_t n_data_maps;
-  bool no_prepare;  // skip the prepare step of kernels that can do without (smaller, slower; for
-                    // tests)
+  bool no_prepare;  // skip the prepare step of kernels that can run without it (smaller, slower;
+                    // for tests)
 } et_method_config;
 
 typedef struct et_method_needs {
@@ -548,19 +549,19 @@ typedef struct et_method_needs {
   size_t n_planned;      // planned buffers; sizes from et_program_planned_bytes
 } et_method_needs;
 
-// The layout step of loading, alone: exact sizes, nothing kept. Proves the method's plan, and
+// Computes the exact memory needs of loading and keeps nothing. Verifies the method's plan, and
 // reports every missing operator and backend at once. With the same config, loading into memory of
 // these sizes then fails only for reasons that measuring cannot see: a backend's init that checks
-// more once it has memory, a source that fails, external data at an address that is not aligned to
-// its element type.
+// more once it has memory, a source that fails, external data that is not aligned to its element
+// type.
 ET_API et_status et_method_measure(const et_program *program, const char *name,
                                    const et_method_config *config, et_method_needs *needs,
                                    et_error *err);
 
 typedef struct et_method et_method;
 
-// Planned buffers must be zeroed by the caller when the program has mutable buffers without saved
-// initial values.
+// Memory of a method. The caller must zero planned buffers when the program has mutable buffers
+// without saved initial values.
 typedef struct et_method_memory {
   et_span method;          // ≥ needs.method_bytes (+63 when the base is not 64-aligned)
   et_span scratch;         // ≥ needs.scratch_bytes, likewise
@@ -568,13 +569,12 @@ typedef struct et_method_memory {
   size_t n_planned;        // ≥ needs.n_planned
 } et_method_memory;
 
-// Loads a method into the caller's memory: *method lies inside memory->method, and is untouched on
-// failure, when nothing is kept either. memory itself and config are read during the call only,
-// what they point at is borrowed until et_method_close. One thread at a time per method; two
-// methods of one program may run at the same time when they share no planned buffer and no scratch.
-// Methods that are given the same planned buffer share the state in it; loading writes the state
-// that the file saved, so load them all before running one. ET_OUT_OF_MEMORY when a span is too
-// small.
+// Loads a method into the caller's memory: *method is inside memory->method. On failure *method is
+// untouched and nothing is kept. memory and config are read during the call only; the objects they
+// point to are borrowed until et_method_close. A method runs on one thread at a time; two methods
+// of one program may run at the same time when they share no planned buffer and no scratch. Methods
+// with the same planned buffer share its state; loading writes the state saved in the file, so load
+// all of them before running one. ET_OUT_OF_MEMORY when a span is too small.
 ET_API et_status et_method_load(const et_program *program, const char *name,
                                 const et_method_config *config, const et_method_memory *memory,
                                 et_method **method, et_error *err);
@@ -582,27 +582,27 @@ ET_API et_status et_method_load(const et_program *program, const char *name,
 ET_API void et_method_close(et_method *method);
 
 // Sets input i. A tensor must have the input's dtype and rank, sizes within its bounds and the
-// input's dim order (bytes are never re-laid out: ET_INVALID_ARGUMENT). Planned inputs are copied,
-// and a run may reuse that memory: set them before each. Others borrow src->data, aligned to the
-// element type, until the next set or close. Int, Bool, String must equal the traced value, Double
-// nearly (1e-4 + 1e-5·|v|). ET_NOT_SUPPORTED when rank or sizes do not fit, ET_INVALID_STATE during
-// a run; an interrupted run is abandoned.
+// input's dim order (data is never converted to another layout: ET_INVALID_ARGUMENT). Planned
+// inputs are copied, and a run may reuse that memory: set them before each run. Others borrow
+// src->data, aligned to the element type, until the next set or close. Int, Bool, String must equal
+// the traced value, Double nearly (1e-4 + 1e-5·|v|). ET_NOT_SUPPORTED when rank or sizes do not
+// fit, ET_INVALID_STATE during a run; an interrupted run is abandoned.
 ET_API et_status et_method_set_input(et_method *method, size_t i, const et_value *src,
                                      et_error *err);
-// Gives an unplanned output its memory, capacity × element size bytes at least, aligned to the
-// element type and borrowed until the next call or close. ET_INVALID_STATE when the output is
-// planned, and during a run; an interrupted run is abandoned.
+// Sets the memory of an unplanned output: at least capacity × element size bytes, aligned to the
+// element type, borrowed until the next call or close. ET_INVALID_STATE when the output is planned,
+// and during a run; an interrupted run is abandoned.
 ET_API et_status et_method_set_output_data(et_method *method, size_t i, et_span memory,
                                            et_error *err);
 
 ET_API et_value *et_method_input(const et_method *method, size_t i);  // NULL past the end
-// Valid until the next run; NULL past the end.
+// Output i, valid until the next run; NULL past the end.
 ET_API et_value *et_method_output(const et_method *method, size_t i);
-// NULL when absent.
+// Attribute of a name; NULL when absent.
 ET_API et_tensor *et_method_attribute(const et_method *method, const char *name);
 
 // Runs all instructions. ET_INVALID_ARGUMENT when an input was never set, ET_INVALID_STATE when the
-// method runs in another thread, is in the middle of a stepped run, or touches a tensor without
+// method runs in another thread, is in the middle of a stepped run, or uses a tensor without
 // memory; else what a kernel or delegate returned. After an error the method can be run again.
 ET_API et_status et_method_execute(et_method *method, et_error *err);
 
@@ -611,7 +611,7 @@ ET_API et_status et_method_step(et_method *method, et_error *err);
 ET_API void et_method_reset(et_method *method);
 
 // Restarts the method's random operators: the same seed gives the same numbers in the same order of
-// calls, on every machine. A method is loaded with seed 0. Not while it runs.
+// calls, on every machine. A method is loaded with seed 0. Must not be called while it runs.
 ET_API void et_method_seed(et_method *method, uint64_t seed);
 
 // ---- 12 · Events
@@ -630,14 +630,14 @@ typedef struct et_event {
   size_t n_args;
   et_value *const *args;  // readable in END events: intermediate values
   et_status status;       // END events
-  uint64_t ns;            // NODE events: how long it took
-  size_t debug_handle;    // NODE events: of the graph's node, as the payload says
+  uint64_t ns;            // NODE events: duration
+  size_t debug_handle;    // NODE events: of the graph's node, from the payload
 } et_event;
 
-// Called before every instruction and, in the same thread, after it, also when it failed. A status
-// other than ET_OK from it stops the run with that status (ET_INTERRUPTED is meant for this),
-// unless the instruction's own failure does. No cost when no hooks are given: tracing is a second
-// loop.
+// Hooks of a traced run: called before every instruction and, on the same thread, after it, also
+// when it failed. A status other than ET_OK stops the run with that status (ET_INTERRUPTED is meant
+// for this), unless the instruction itself failed. Runs without hooks cost nothing: tracing is a
+// second loop.
 typedef struct et_hooks {
   void *ctx;
   et_status (*on_event)(void *ctx, const et_event *event);
@@ -645,12 +645,12 @@ typedef struct et_hooks {
 
 ET_API et_status et_method_execute_traced(et_method *method, const et_hooks *hooks, et_error *err);
 
-// Asks a running execute or step to stop before its next instruction with ET_INTERRUPTED; safe from
-// any thread or signal handler while the method is loaded. Forgotten when no run is under way.
+// Makes a running execute or step stop before its next instruction with ET_INTERRUPTED; safe from
+// any thread or signal handler while the method is loaded. Ignored when no run is in progress.
 ET_API void et_method_interrupt(et_method *method);
-// Continues an execute (not a traced one) that ended with ET_INTERRUPTED, at the instruction it
-// stopped before. ET_INVALID_STATE when there is none: anything else that runs or resets the method
-// abandons the interrupted run.
+// Continues an execute (not a traced one) that ended with ET_INTERRUPTED, at the instruction before
+// which it stopped. ET_INVALID_STATE when there is none: any other call that runs or resets the
+// method abandons the interrupted run.
 ET_API et_status et_method_resume(et_method *method, et_error *err);
 
 // ---- 13 · Hosted helpers (platform_posix.c; absent from bare builds)
@@ -673,7 +673,7 @@ ET_API et_status et_thread_pool_init(et_thread_pool **pool, et_span memory, size
                                      et_error *err);
 ET_API void et_thread_pool_deinit(et_thread_pool *pool);
 ET_API et_pool et_thread_pool_handle(et_thread_pool *pool);
-// CPUs that this process may use: affinity and cgroup quota; at most what a pool has threads.
+// CPUs available to this process by affinity and cgroup quota, at most the largest pool size.
 ET_API size_t et_cpu_count(void);
 ET_API uint64_t et_clock_ns(void);  // monotonic
 

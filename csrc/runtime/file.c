@@ -25,7 +25,7 @@ static et_status read_header(et_file *file, const uint8_t *head, uint64_t *flatb
       "extended header: expected the mark '%c%c%c%c' and at least %d bytes, got %s and %lu bytes",
       format->magic[0], format->magic[1], format->magic[2], format->magic[3], format->header_bytes,
       has_header ? "it" : "another", (unsigned long)header_bytes);
-  // External data counts its flatbuffer from behind the header, and says where that is.
+  // External data stores the flatbuffer's offset in its header; programs have offset 0.
   const uint64_t offset = format->figures_at == 8 ? 0 : eti_u64(header + 8);
   const uint64_t size = eti_u64(figures);
   const uint64_t base = eti_u64(figures + 8);
@@ -36,7 +36,7 @@ static et_status read_header(et_file *file, const uint8_t *head, uint64_t *flatb
       "the file: expected %llu + %llu bytes by its header, got %llu: it is cut short or damaged",
       (unsigned long long)(base != 0 ? base : size), (unsigned long long)bytes,
       (unsigned long long)file_bytes);
-  // Old files do not say how many bytes their segments have: what is there, is theirs.
+  // Old files do not store the size of their segments: it is the rest of the file.
   if (base != 0 && bytes == 0) bytes = file_bytes - base;
   *flatbuffer_bytes = offset + size;
   file->segment_base = base;
@@ -44,7 +44,7 @@ static et_status read_header(et_file *file, const uint8_t *head, uint64_t *flatb
   return ET_OK;
 }
 
-// Every segment inside the segments' bytes, every named entry with a key and a segment.
+// Checks that every segment is inside the file and every named entry has a key and a segment.
 static et_status verify_contents(const et_file *file, et_error *err) {
   const eti_format *format = file->format;
   uint64_t offset, size;
@@ -69,7 +69,7 @@ static et_status verify_contents(const et_file *file, et_error *err) {
   return ET_OK;
 }
 
-// file->head is loaded.
+// Verifies the flatbuffer of a file whose head is loaded.
 static et_status open_flatbuffer(et_file *file, bool is_trusted, et_error *err) {
   const eti_format *format = file->format;
   const uint8_t *base = file->head.data;

@@ -1,13 +1,12 @@
-// flatbuf.c — see flatbuf.h. The verifier is one small function per kind of thing, driven by the
-// schema's bytes; its depth is bounded by the nesting of the schema and its work by the number of
-// tables it is willing to visit.
+// flatbuf.c — see flatbuf.h. The verifier has one small function for each kind of slot, driven by
+// the schema's bytes. The nesting of the schema bounds its depth, MAX_TABLES its work.
 #include "runtime/flatbuf.h"
 
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 
-// Tables may be shared, so that a small file can describe a great tree; upstream's verifier has the
-// same limit.
+// Limit of tables in one file. Tables may be shared, so a small file can describe a huge tree;
+// upstream's verifier has the same limit.
 #define MAX_TABLES 1000000u
 
 typedef struct verifier {
@@ -88,7 +87,7 @@ static bool is_table(verifier *v, size_t at, unsigned type) {
       continue;
     }
     if (kind == ETI_FB_MEMBERS(0) >> 5) {
-      if (member == 0) return false;  // a value of no kind could not be proven
+      if (member == 0) return false;  // a value without a kind cannot be verified
       kind = ETI_FB_TABLE(0) >> 5;
       what = member;
     }

@@ -1,6 +1,6 @@
-// flatbuf.h — reading flatbuffers: first one walk that proves the structure sound, then readers
-// that trust it. A table's address is a pointer to its first byte; an absent field reads as 0, NULL
-// or an empty vector, and so does every field of a NULL table. Knows the encoding, not what the
+// flatbuf.h — reading flatbuffers: a verifier of the structure, and readers that trust it. A
+// table's address is a pointer to its first byte; an absent field reads as 0, NULL or an empty
+// vector, and so does every field of a NULL table. Knows the encoding, not the meaning of tables.
 // tables mean.
 #ifndef ET_FLATBUF_H
 #define ET_FLATBUF_H
@@ -9,8 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// ---- Describing a schema: one byte a slot, ETI_FB_SLOTS slots a table, a table's number is its
-// row.
+// ---- Schema: one byte per slot, ETI_FB_SLOTS slots per table; a table's number is its row.
 #define ETI_FB_SLOTS 10
 #define ETI_FB_SCALAR(bytes) (1u << 5 | (bytes))
 #define ETI_FB_STRING (2u << 5)
@@ -21,11 +20,11 @@
 #define ETI_FB_UNION(first) (6u << 5 | (first))
 // The slot after a union's: the number of its members.
 #define ETI_FB_MEMBERS(count) (7u << 5 | (count))
-// 0 marks a slot that nobody reads; it is not looked at.
+// 0 marks a slot that nobody reads; it is not verified.
 
 typedef uint8_t eti_fb_schema[ETI_FB_SLOTS];
 
-// Proves that every table, vector and string reachable through the schema from the root lies inside
+// Verifies that every table, vector and string reachable through the schema from the root is inside
 // base[0, size), is aligned to its size (counted from base), and that strings end in NUL. False:
 // *where is the offset of the damage.
 bool eti_fb_verify(const uint8_t *base, size_t size, const eti_fb_schema *schema, size_t *where);

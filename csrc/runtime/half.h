@@ -22,8 +22,8 @@ static inline float eti_f32_from_bits(uint32_t u) {
 
 static inline float eti_f16_to_f32(uint16_t h) {
   const uint32_t magnitude = h & 0x7FFFu;
-  // Shifted into place the exponent is 112 too small, which one exact multiplication repairs,
-  // denormals included.
+  // The shifted exponent is 112 too small; one exact multiplication corrects it, also for
+  // denormals.
   const uint32_t finite = eti_f32_bits(eti_f32_from_bits(magnitude << 13) * 0x1p112f);
   const uint32_t special = magnitude << 13 | 0x7F800000u | (magnitude > 0x7C00u ? 0x00400000u : 0u);
   return eti_f32_from_bits((magnitude >= 0x7C00u ? special : finite) | (uint32_t)(h & 0x8000u)
@@ -32,7 +32,7 @@ static inline float eti_f16_to_f32(uint16_t h) {
 
 static inline uint16_t eti_f32_to_f16(float x) {
   const uint32_t bits = eti_f32_bits(x), a = bits & 0x7FFFFFFFu;
-  // Below 2^-14 the unit in the last place is 2^-24, which is that of 0.5: the addition rounds.
+  // Below 2^-14 the unit in the last place is 2^-24, as for 0.5: the addition rounds.
   const uint32_t tiny = eti_f32_bits(eti_f32_from_bits(a) + 0.5f) - 0x3F000000u;
   const uint32_t normal = ((a + 0xFFFu + (a >> 13 & 1u)) >> 13) - (112u << 10);
   const uint32_t nan = 0x7E00u | (a >> 13 & 0x3FFu);

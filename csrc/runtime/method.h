@@ -1,5 +1,5 @@
-// method.h — a loaded method, as its loader leaves it and its runner reads it. Private to the
-// runtime. Everything lies in the caller's method memory, claimed in four phases (method_load.c):
+// method.h — a loaded method: written by the loader, read by the runner. Private to the runtime. It
+// is in the caller's method memory, claimed in four phases (method_load.c):
 //
 //   tables        et_method | values | instructions | inputs, outputs | delegates |
 //   values        per value: tensor, strides, sizes or list, unplanned record or held blob |
@@ -20,15 +20,15 @@
 typedef struct eti_delegate {
   const et_backend *backend;
   void *handle;
-  et_blob payload;  // kept loaded when the backend asked for it
+  et_blob payload;  // kept loaded when the backend requested it
 } eti_delegate;
 
 // A resolved instruction.
 typedef struct eti_instruction {
   et_call call;
   uint8_t kind;     // PTE_KERNEL_CALL …
-  bool is_checked;  // a tensor it touches may have no memory, or not the memory it had at load
-  uint8_t n_done;   // instructions that running it does: 1, and 1 more for an absorbed follower
+  bool is_checked;  // a tensor of it may have no memory, or other memory than at load
+  uint8_t n_done;   // instructions that one run covers: 1, or 2 with an absorbed follower
   uint32_t n_args;
   union {
     const eti_delegate *delegate;
@@ -38,8 +38,7 @@ typedef struct eti_instruction {
 } eti_instruction;
 
 // A tensor without planned memory: an unplanned input or output, or a view. Every run starts from
-// the data and capacity recorded here, so that nothing of an earlier run (a caller's memory, a view
-// of it) can be reached again.
+// the data and capacity recorded here, so no run can reach memory of an earlier one.
 typedef struct eti_unplanned {
   struct eti_unplanned *next;
   et_tensor *tensor;
@@ -56,8 +55,7 @@ typedef struct eti_held {
   et_blob blob;
 } eti_held;
 
-// An input or output. The tensor is the one built for it; instructions may point the value
-// elsewhere.
+// An input or output. The tensor is the one built for it; instructions may replace the value's.
 typedef struct eti_slot {
   et_value *value;
   et_tensor *tensor;         // NULL when the file has no tensor here
@@ -84,8 +82,8 @@ struct et_method {
   uint32_t executed;  // instructions of the current run
   bool is_stepping;
   atomic_bool is_busy;         // some thread is inside execute or step
-  atomic_bool is_interrupted;  // somebody asks to stop
-  bool is_paused;              // a run stopped before `position` for that reason and can be resumed
+  atomic_bool is_interrupted;  // a stop was requested
+  bool is_paused;              // a run stopped before `position` on request and can be resumed
   eti_plan plan;
 #if ETI_POISON
   et_arena arena;  // ended when the method is closed
@@ -96,8 +94,8 @@ enum {
   ETI_VALUE_UNPLANNED = 1
 };  // et_value.flags: may hold a tensor whose memory was not proven at load
 
-// Builds a value of a kind that needs no memory beside the et_value. False for the others: tensors
-// and lists of values.
+// Builds a value that needs no memory beside the et_value. False for the other kinds: tensors and
+// lists of values.
 bool eti_build_plain(unsigned code, const uint8_t *table, et_value *out);
 
 #endif  // ET_METHOD_H

@@ -5,7 +5,7 @@
 #include "runtime/method.h"
 #include "runtime/tensor.h"
 
-// Scalars and texts are constants of the program: a call must give the value that was traced.
+// Scalars and texts are constants of the program: a call must pass the traced value.
 static bool is_near(double given, double traced) {
   if (given == traced || (given != given && traced != traced)) return true;
   const double size = traced < 0 ? -traced : traced;
@@ -84,7 +84,7 @@ static et_status set_tensor(eti_slot *slot, const et_tensor *src, size_t i, et_e
   ET_CHECK(src->rank != t->rank || numel == 0 ||
                eti_same_order(src->sizes, src->dim_order, t->dim_order, t->rank),
            err, ET_INVALID_ARGUMENT,
-           "input %zu: expected the planned dim order, got another: bytes are not re-laid out", i);
+           "input %zu: expected the planned dim order, got another: layouts are not converted", i);
   ET_CHECK(numel == 0 || src->data != NULL, err, ET_INVALID_ARGUMENT,
            "input %zu: expected data, got NULL", i);
   ET_CHECK(unplanned == NULL || numel == 0 ||
@@ -109,7 +109,7 @@ et_status et_method_set_input(et_method *method, size_t i, const et_value *src, 
            "input %zu: method '%s' has only %zu", i, method->plan.name, method->plan.inputs.n);
   ET_CHECK(!atomic_load(&method->is_busy) && !method->is_stepping, err, ET_INVALID_STATE,
            "input %zu: inputs cannot change during a run", i);
-  method->is_paused = false;  // an interrupted run may have views of the input that goes
+  method->is_paused = false;  // an interrupted run may have views of the old input
   eti_slot *slot = &method->slots[i];
   if (slot->tensor == NULL) {
     ET_TRY(check_constant(method, i, src, err));

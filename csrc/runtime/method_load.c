@@ -1,13 +1,13 @@
-// method_load.c — measuring and loading a method: one function that makes the same claims in the
-// same order, once counting and once filling. Builds the tables; values, calls and prepare steps
-// have files of their own.
+// method_load.c — measuring and loading a method: one function makes the same claims in the same
+// order, once to count and once to fill. Builds the tables; values, calls and prepare steps have
+// their own files.
 #include "runtime/bytes.h"
 #include "runtime/method_loader.h"
 
 // ---- Instructions
 
-// A view's result starts every run without memory, even when the file planned some for it: its data
-// may point into a caller's input, which a later run must not see.
+// Unplans a view's result: it starts every run without memory, even when the file planned some. Its
+// data may point into a caller's input, which a later run must not see.
 static et_status unplan_view(eti_loader *l, const eti_instruction_facts *in) {
   ET_ASSERT(in->n_args > 0);
   const uint32_t value = eti_u32(in->args + 4 * (size_t)(in->n_args - 1));
@@ -15,7 +15,7 @@ static et_status unplan_view(eti_loader *l, const eti_instruction_facts *in) {
   eti_tensor_facts t;
   if (eti_plan_value(&l->plan, value, &table) != PTE_TENSOR) return ET_OK;
   ET_TRY(eti_tensor_read(table, &t, l->err));
-  if (t.place == ETI_PLACE_NONE) return ET_OK;  // is unplanned already
+  if (t.place == ETI_PLACE_NONE) return ET_OK;  // already unplanned
   for (size_t i = 0; i < l->plan.inputs.n; i++) {
     ET_CHECK(eti_u32(l->plan.inputs.data + 4 * i) != value && ++l->work <= ET_MAX_PLAN_WORK, l->err,
              ET_INVALID_PROGRAM, "the result of a view is input %zu, which has planned memory", i);
@@ -73,13 +73,13 @@ static et_status build_instructions(eti_loader *l) {
   return ET_OK;
 }
 
-// Marks the instructions that must check their tensors before they run, now that all unplanned
-// values are known, and offers each other call to the kernel of the call before it (et_absorb_fn).
+// Marks the instructions that must check their tensors before each run; all unplanned values are
+// known by now. Offers each other call to the kernel of the call before it (et_absorb_fn).
 static void link_calls(et_method *method) {
   const et_call *next = NULL;
   for (size_t i = method->plan.n_instructions; i-- > 0;) {
     eti_instruction *in = &method->code[i];
-    // The other kinds look for themselves.
+    // Moves, jumps and frees check their own operands.
     for (size_t k = 0; in->kind < PTE_MOVE_CALL && k < in->n_args; k++) {
       const et_value *v = in->call.args[k];
       in->is_checked |= (v->flags & ETI_VALUE_UNPLANNED) != 0;
@@ -95,7 +95,7 @@ static void link_calls(et_method *method) {
   }
 }
 
-// Until the first run, the data pointer of a tensor without memory leads to its record.
+// Fills inputs and outputs. Meanwhile the data of a tensor without memory points to its record.
 static void fill_slots(et_method *method) {
   for (eti_unplanned *unplanned = method->unplanned; unplanned != NULL; unplanned = unplanned->next)
     unplanned->tensor->data = unplanned;
@@ -192,7 +192,7 @@ static et_status load(eti_loader *l) {
   return ET_OK;
 }
 
-// Measures when there is no memory.
+// Measures when memory is NULL, else loads.
 static et_status run(eti_loader *l, const et_program *program, const char *name,
                      const et_method_config *config, const et_method_memory *memory,
                      et_error *err) {
@@ -249,7 +249,7 @@ void et_method_close(et_method *method) {
   for (; method->held != NULL; method->held = method->held->next)
     eti_source_release(&method->held->blob);
 #if ETI_POISON
-  const et_arena arena = method->arena;  // the method lies in it
+  const et_arena arena = method->arena;  // it contains the method
   eti_arena_end(&arena);
 #endif
 }

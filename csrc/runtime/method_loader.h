@@ -1,6 +1,5 @@
-// method_loader.h — the state of one measuring or loading, shared by the files that do it.
-// Both are the same code: while measuring, `method` is NULL, the arena counts, and nothing is
-// written.
+// method_loader.h — the state of one measuring or loading, shared by the files that do it. Both run
+// the same code: while measuring, `method` is NULL, the arena counts, and nothing is written.
 #ifndef ET_METHOD_LOADER_H
 #define ET_METHOD_LOADER_H
 
@@ -33,7 +32,7 @@ typedef struct eti_loader {
 // Builds value i for the method's life into *out (NULL while measuring).
 et_status eti_build_value(eti_loader *l, size_t i, et_value *out);
 
-// Temporary copies of arguments for a prepare step, in the loader's room.
+// ---- Temporary copies of arguments for a prepare step, in the loader's room.
 #define ETI_MAX_TEMPORARY_BLOBS 4
 typedef struct eti_temporary {
   et_arena room;
@@ -42,8 +41,8 @@ typedef struct eti_temporary {
   et_blob blobs[ETI_MAX_TEMPORARY_BLOBS];  // external constants, held only while measuring
 } eti_temporary;
 
-// Makes *out None, and notes the gap, where value i does not fit or is not known before the run; a
-// member of a list then is NULL. The caller releases temporary->blobs.
+// Makes *out None and records a gap when value i does not fit or is not known before the run; a
+// member of a list becomes NULL. The caller releases temporary->blobs.
 bool eti_build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out,
                          bool is_member);
 
@@ -57,9 +56,9 @@ const et_op *eti_loader_op(const eti_loader *l, size_t i);
 // The backend of delegate i; NULL when absent or unavailable.
 const et_backend *eti_loader_backend(const eti_loader *l, size_t i);
 
-// Reports everything that the caller's tables lack, at once.
+// Reports all operators and backends that the caller's tables lack, at once.
 et_status eti_check_missing(eti_loader *l);
-// *writes is written in any case.
+// Checks the tensors of a call against its operator. Always sets *writes.
 et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in,
                          uint32_t *writes);
 

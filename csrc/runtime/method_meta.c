@@ -1,6 +1,6 @@
 // method_meta.c — facts of a method, read from the file without loading it: signature, memory
-// needs, operators. Checks what it touches, so that a damaged method is described as far as it goes
-// and refused where it does not.
+// needs, operators. Each query checks only the parts it reads, so the sound parts of a damaged
+// method can be described.
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 #include "runtime/pte.h"
@@ -10,8 +10,7 @@ static bool is_attribute(const eti_plan *plan, size_t i, const uint8_t **table) 
          eti_fb_string(eti_fb_table(*table, PTE_TENSOR_EXTRA), PTE_EXTRA_NAME) != NULL;
 }
 
-// The index of the n-th named tensor; the number of values when there are fewer. *found counts
-// them.
+// Index of the n-th named tensor; the number of values when there are fewer. *found counts them.
 static size_t find_attribute(const eti_plan *plan, size_t n, size_t *found) {
   const uint8_t *table;
   *found = 0;

@@ -1,11 +1,11 @@
-// method_ops.c — operators and backends of a method, looked up in the caller's tables: all missing
-// ones are named at once, and each call's tensors are checked against the types and ranks that its
-// kernel takes.
+// method_ops.c — operators and backends of a method, looked up in the caller's tables. All missing
+// ones are reported at once. The tensors of each call are checked against the types and ranks that
+// its kernel supports.
 #include "runtime/bytes.h"
 #include "runtime/method_loader.h"
 #include "runtime/op_table.h"
 
-// One tensor, itself argument k of a call or a member of the list that is.
+// Checks one tensor: argument k of a call, or a member of the list that is argument k.
 static et_status check_tensor(const eti_loader *l, const et_op *op, size_t k, bool is_written,
                               uint32_t value) {
   const uint8_t *table;
@@ -24,11 +24,11 @@ static et_status check_tensor(const eti_loader *l, const et_op *op, size_t k, bo
   return ET_OK;
 }
 
-// Written arguments are the last entry, which is the result or the list of results, and those that
-// the kernel's `writes` names. A tensor that is two arguments must fit both.
+// Arguments that a call writes: the last entry, which is the result or the list of results, and
+// those in the kernel's `writes`. A tensor that is two arguments must fit both.
 et_status eti_check_call(const eti_loader *l, const et_op *op, const eti_instruction_facts *in,
                          uint32_t *writes) {
-  ET_ASSERT(op != NULL);  // eti_check_missing has been asked
+  ET_ASSERT(op != NULL);  // by eti_check_missing
   ET_CHECK(in->n_args == op->n_args, l->err, ET_INVALID_PROGRAM, "expected %d arguments, got %lu",
            op->n_args, (unsigned long)in->n_args);
   for (size_t k = in->n_args; k-- > 0;) {  // from the result, whose kind decides what is written
@@ -82,8 +82,8 @@ static void append_call(et_error *err, const eti_plan *plan, const eti_instructi
   ET_APPEND(err, ")");
 }
 
-// Records that an operator was named; false when it had been. Hashes may collide, so some of very
-// many missing operators go unnamed: the message has no room for them either.
+// Records an operator as named; false when it already was. Hashes may collide, so some of very many
+// missing operators go unnamed; the message has no room for them either.
 static bool is_new(uint32_t *named, uint32_t op) {
   const uint32_t word = op % ETI_WRITTEN_BITS / 32, bit = 1u << op % 32;
   const bool was_named = (named[word] & bit) != 0;

@@ -1,6 +1,6 @@
 // method_prepare.c — prepare steps of kernels and init of delegates, which run while their method
-// is measured and again while it is loaded. Both claim from the method's arena; their arguments lie
-// in the loader's room and are gone afterwards.
+// is measured and again while it is loaded. Both claim from the method's arena; their arguments are
+// temporary, in the loader's room.
 #include "runtime/bytes.h"
 #include "runtime/method_loader.h"
 
@@ -66,7 +66,7 @@ static et_status init_payload(eti_loader *l, const uint8_t *delegate, const et_b
     const et_compile_spec filled = {eti_fb_string(spec, PTE_SPEC_KEY), value.data, value.n};
     specs[k] = filled;
   }
-  ET_ASSERT(backend != NULL);  // eti_check_missing has been asked
+  ET_ASSERT(backend != NULL);  // by eti_check_missing
   et_prepare_ctx ctx = prepare_ctx(l);
   const et_named_data named =
       eti_named_data_handle(l->method == NULL ? &l->named : &l->method->named);

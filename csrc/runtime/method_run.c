@@ -1,13 +1,13 @@
 // method_run.c — running a loaded method: a flat loop over resolved instructions, a second loop
-// with events, and one instruction at a time. The loader resolved and proved everything else;
-// checks here are about what only a run can change: tensors without planned memory, endless loops,
-// requests to stop.
+// with events, and one instruction at a time. The loader resolved and proved everything else.
+// Checks here cover only state that changes in a run: tensors without planned memory, endless
+// loops, requests to stop.
 #include "runtime/bytes.h"
 #include "runtime/method.h"
 
 #include "runtime/check.h"
 
-// ---- Loose tensors
+// ---- Unplanned tensors
 
 static void restore_unplanned(et_method *method) {
   for (eti_unplanned *unplanned = method->unplanned; unplanned != NULL;
@@ -21,8 +21,7 @@ static void restore_unplanned(et_method *method) {
 static et_status check_tensor(const et_tensor *t, bool is_written, size_t k, et_error *err) {
   ET_CHECK(
       t->data != NULL || t->capacity == 0, err, ET_INVALID_STATE,
-      "argument %zu: the tensor has no memory; an output's must be set, a view must come after "
-      "its base",
+      "argument %zu: the tensor has no memory: set that of an output, run a view after its base",
       k);
   ET_CHECK(!is_written || (t->flags & ET_TENSOR_CONSTANT) == 0, err, ET_INVALID_PROGRAM,
            "argument %zu: the tensor is a constant, which the operator would write", k);
@@ -40,9 +39,8 @@ static et_status check_arg(const et_value *v, bool is_written, size_t k, et_erro
   return ET_OK;
 }
 
-// Points a view's result at its base before the kernel runs, so that whatever the kernel then does
-// with shape and data stays within the base's memory, and what the base forbids is forbidden for
-// the view.
+// Points a view's result at its base before the kernel runs. The kernel then stays within the
+// base's memory, and a view of a constant is constant.
 static void point_view(et_tensor *view, const et_tensor *base) {
   ET_ASSERT(et_dtype_bytes((et_dtype)view->dtype) > 0);
   const size_t bytes = base->capacity * et_dtype_bytes((et_dtype)base->dtype);
@@ -64,8 +62,7 @@ static et_status check_instruction(const eti_instruction *in, et_error *err) {
     return ET_OK;
   }
   for (size_t k = 0; k < n; k++) {
-    // A delegate's outputs are not told from its inputs: its backend writes only what the file
-    // calls outputs.
+    // A delegate's inputs and outputs are not distinguished: its backend writes only the outputs.
     const bool is_result = op != NULL && k + 1 == n && !op->returns_nothing;
     const bool is_written = op != NULL && k < 32 && (in->u.writes >> k & 1u) != 0;
     ET_TRY(check_arg(args[k], is_result || is_written, k, err));
@@ -104,8 +101,8 @@ static et_status run_delegate(const et_method *method, const eti_instruction *in
   return in->u.delegate->backend->execute(in->u.delegate->handle, &call);
 }
 
-// A tensor may only take the place of one of its kind, because kernels rely on what the loader saw
-// of their arguments.
+// Moves a tensor only into the place of one of its kind: kernels rely on the arguments that the
+// loader checked.
 static et_status run_move(const et_value *from, et_value *to, et_error *err) {
   const et_tensor *a = from->as.tensor, *b = to->as.tensor;
   ET_CHECK(from->tag == ET_TENSOR
@@ -117,7 +114,7 @@ static et_status run_move(const et_value *from, et_value *to, et_error *err) {
   return ET_OK;
 }
 
-// *position is already that of the next instruction; a jump changes it.
+// Runs one instruction. *position is already that of the next one; a jump changes it.
 static inline et_status run_one(const et_method *method, const eti_instruction *in,
                                 et_kernel_ctx *ctx, size_t *position) {
   if (in->is_checked) ET_TRY(check_instruction(in, ctx->err));
@@ -131,7 +128,7 @@ static inline et_status run_one(const et_method *method, const eti_instruction *
       return run_move(in->call.args[0], in->call.args[1], ctx->err);
     case PTE_JUMP_FALSE_CALL:
       return run_jump(in, position, ctx->err);
-    default: {  // free: only memory that is not the method's own can be let go
+    default: {  // free: forgets memory that is not the method's own
       ET_ASSERT(in->kind == PTE_FREE_CALL && in->n_args == 1);
       const et_value *v = in->call.args[0];
       if (v->tag == ET_TENSOR &&
@@ -166,7 +163,7 @@ static et_status may_go_on(const et_method *method, uint32_t executed, et_error 
   return ET_OK;
 }
 
-// Puts the method, the instruction and its operator in front of a failure's message.
+// Prepends the method, the instruction and its operator to a failure's message.
 static void add_context(const et_method *method, size_t i, et_error *err) {
 #if ET_MESSAGES
   eti_instruction_facts in;
@@ -203,8 +200,7 @@ static et_status run_from(et_method *method, size_t position, et_error *err) {
     const bool may_start = status == ET_OK;
     if (may_start) status = run_one(method, in, &ctx, &position);
     if (status != ET_OK) {
-      method->is_paused =
-          status == ET_INTERRUPTED && !may_start;  // nothing of instruction i was done
+      method->is_paused = status == ET_INTERRUPTED && !may_start;  // instruction i has not started
       method->position = i;
       method->executed = executed - 1;
       add_context(method, i, err);

@@ -1,13 +1,13 @@
-// method_values.c — makes an et_value of each value of a plan: for the method's life, and for a
-// moment for prepare steps. One function per kind of value serves both; where the parts go and what
-// data pointers say is all that differs.
+// method_values.c — builds the et_value of each value of a plan, for the method's life or
+// temporarily for prepare steps. One function per kind of value serves both; only the memory of the
+// parts and the data pointers differ.
 #include "runtime/bytes.h"
 #include "runtime/dtype.h"
 #include "runtime/method_loader.h"
 #include "runtime/ptd_schema.h"
 #include "runtime/tensor.h"
 
-// ---- Which values an instruction replaces
+// ---- Values that an instruction replaces
 
 typedef struct cursor {
   size_t i_next;  // instruction
@@ -15,9 +15,9 @@ typedef struct cursor {
   eti_instruction_facts in;
 } cursor;
 
-// The next value that some instruction may replace by another value (rather than write through).
-// Calls of kernels and delegates write through tensors, kernels also through lists of them; which
-// of a delegate's arguments are its outputs, the file does not say.
+// The next value that some instruction may replace by another value (rather than write through it).
+// Calls of kernels and delegates write through tensors, kernels also through lists of them. The
+// file does not say which arguments of a delegate are outputs.
 static bool next_written(const eti_loader *l, cursor *c, uint32_t *value) {
   const eti_plan *const plan = &l->plan;
   const uint8_t *table;
@@ -53,7 +53,7 @@ static bool is_written(eti_loader *l, size_t i) {
   cursor c = {0};
   uint32_t value;
   if ((l->written[bit / 32] >> bit % 32 & 1u) == 0) return false;
-  bool is_found = l->work > ET_MAX_PLAN_WORK;  // not known is as good as written
+  bool is_found = l->work > ET_MAX_PLAN_WORK;  // unknown counts as written
   if (!is_found) l->work += l->plan.n_instructions;
   while (!is_found && next_written(l, &c, &value))
     is_found = value == i || ++l->work > ET_MAX_PLAN_WORK;
@@ -147,8 +147,8 @@ static et_status place_tensor(eti_loader *l, const eti_tensor_facts *t, const vo
   return t->place == ETI_PLACE_PLANNED ? ET_OK : fill_initial(l, t, planned);
 }
 
-// Claims a tensor's parts and fills them. Returns false when there is no memory to fill (measuring,
-// or room ran out).
+// Claims a tensor's parts and fills them. False when there is no memory to fill (measuring, or no
+// room left).
 static bool lay_tensor(const eti_tensor_facts *f, et_arena *room, et_value *out) {
   ET_ASSERT(f->rank <= ET_MAX_RANK && f->dtype < ET_DTYPE_COUNT);
   et_tensor *t = ETI_CLAIM(room, et_tensor, 1);
@@ -205,7 +205,7 @@ static et_status build_tensor(eti_loader *l, const uint8_t *table, et_value *out
   return ET_OK;
 }
 
-// ---- Everything else
+// ---- Other values
 
 bool eti_build_plain(unsigned code, const uint8_t *table, et_value *out) {
   memset(out, 0, sizeof *out);
@@ -218,8 +218,8 @@ bool eti_build_plain(unsigned code, const uint8_t *table, et_value *out) {
   } else if (code >= PTE_STRING) {
     const eti_vector items = eti_fb_vector(table, PTE_LIST_ITEMS);
     out->n = (uint32_t)items.n;
-    out->as.bools = items.data;  // texts and doubles lie in the file in the same way; lists of
-                                 // values are yet to be made
+    out->as.bools = items.data;  // strings and doubles are stored in the file in the same way;
+                                 // lists of values are built later
   }
   return code != PTE_TENSOR && code != PTE_INT_LIST && code < PTE_TENSOR_LIST;
 }
@@ -260,7 +260,7 @@ static bool build_temporary_tensor(eti_loader *l, size_t i, const uint8_t *table
     if (temporary->n_blobs == ETI_MAX_TEMPORARY_BLOBS) return false;
     et_blob *blob = &temporary->blobs[temporary->n_blobs++];
     if (l->method !=
-        NULL) {  // held already; the slot is used up nevertheless, so that both passes decide alike
+        NULL) {  // already held; the slot counts nevertheless, so that both passes decide the same
       data = l->method->values[i].as.tensor->data;
     } else {
       eti_named_entry entry;
@@ -272,7 +272,7 @@ static bool build_temporary_tensor(eti_loader *l, size_t i, const uint8_t *table
     }
   }
   out->as.tensor->data = (void *)(uintptr_t)data;
-  return eti_is_aligned(data, eti_dtype_align((et_dtype)f.dtype));  // loading says what is wrong
+  return eti_is_aligned(data, eti_dtype_align((et_dtype)f.dtype));  // loading reports the error
 }
 
 static bool build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, et_value *out,
@@ -283,9 +283,9 @@ static bool build_temporary(eti_loader *l, size_t i, eti_temporary *temporary, e
   const bool is_plain = eti_build_plain(code, table, out);
   if (is_plain && is_replaced) memset(out, 0, sizeof *out);  // not known before the run
   if (is_plain) return true;
-  if (is_replaced) return false;  // another tensor or list may stand here when the instruction runs
+  if (is_replaced) return false;  // another tensor or list may be here when the instruction runs
   if (code == PTE_TENSOR) return build_temporary_tensor(l, i, table, temporary, out);
-  if (is_member) return false;  // no kernel takes lists of lists
+  if (is_member) return false;  // no kernel supports lists of lists
   const eti_vector items = eti_fb_vector(table, PTE_LIST_ITEMS);
   et_value **list = ETI_CLAIM(&temporary->room, et_value *, items.n);
   et_value *members = ETI_CLAIM(&temporary->room, et_value, items.n);

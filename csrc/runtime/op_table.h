@@ -4,7 +4,7 @@
 
 #include "runtime/et.h"
 
-// "name" when overload is empty or NULL, else "name.overload". NULL when no table of the chain has
+// Finds "name" when overload is empty or NULL, else "name.overload". NULL when no linked table has
 // it.
 const et_op *eti_op_find(const et_op_table *table, const char *name, const char *overload);
 

@@ -1,4 +1,4 @@
-// parallel.c — cuts a range into one piece a thread and hands the pieces to the caller's pool.
+// parallel.c — cuts a range into one piece per thread and passes the pieces to the caller's pool.
 // Knows no threads.
 #include "runtime/et.h"
 

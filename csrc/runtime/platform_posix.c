@@ -1,6 +1,6 @@
 // platform_posix.c — mapped files, a clock and the number of CPUs, for programs on an operating
-// system. The only files that know the system are platform_*; bare builds leave them out, and
-// nothing in the runtime calls them.
+// system. Only platform_* files know the system; bare builds leave them out, and nothing in the
+// runtime calls them.
 #define _GNU_SOURCE  // sched_getaffinity
 #include "runtime/check.h"
 #include "runtime/config.h"
@@ -60,7 +60,7 @@ static size_t online(void) {
 
 #if defined(__linux__)
 
-// Reads a small text file; an empty text when that is not possible.
+// Reads a small text file; gives an empty text on failure.
 static const char *read_text(const char *path, char *text, size_t capacity) {
   text[0] = '\0';
   const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -71,7 +71,7 @@ static const char *read_text(const char *path, char *text, size_t capacity) {
   return text;
 }
 
-// A decimal number, moving *text behind it and one following space; 0 when there is none ("max",
+// Parses a decimal number and moves *text past it and one space; 0 when there is none ("max",
 // "-1").
 static uint64_t read_number(const char **text) {
   uint64_t v = 0;
@@ -82,7 +82,7 @@ static uint64_t read_number(const char **text) {
 
 static void lower_to_quota(size_t *count, uint64_t quota, uint64_t period) {
   if (quota == 0 || period == 0) return;
-  const uint64_t whole = (quota + period - 1) / period;  // half a CPU is worth a thread
+  const uint64_t whole = (quota + period - 1) / period;  // half a CPU counts as one thread
   if (whole < *count) *count = (size_t)whole;
 }
 
@@ -95,8 +95,8 @@ static void join(char *path, size_t capacity, const char *a, const char *b, cons
   path[n] = '\0';
 }
 
-// Applies the CPU quota of a control group and of every group above it. is_v2 tells the two file
-// layouts apart.
+// Applies the CPU quota of a control group and of every group above it. is_v2 selects the file
+// layout.
 static void apply_groups(size_t *count, char *group, bool is_v2) {
   char path[600], text[64];
   for (;;) {
@@ -141,7 +141,7 @@ static void apply_quota(size_t *count) {
   }
 }
 
-// The set has room for 1024 CPUs: where the system knows more, the affinity cannot be read.
+// CPUs that this process may use. The set holds 1024: with more CPUs the affinity cannot be read.
 static size_t usable(void) {
   cpu_set_t set;
   size_t count = online();

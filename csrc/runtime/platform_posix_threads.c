@@ -1,10 +1,9 @@
 // platform_posix_threads.c — a small thread pool in caller storage, behind the et_pool interface.
-// A worker that runs out of work looks for more for two milliseconds, because the next kernel of a
-// model usually comes soon and waking a thread takes long (above all in a virtual machine), and
-// then sleeps until it is woken: an idle pool costs nothing. After the first microseconds of
-// looking it offers its core to others. A job is closed by its caller when the last item is taken;
-// a worker that wakes up late finds it closed and sleeps on, so nobody ever waits for a sleeping
-// thread.
+// A worker without work spins for two milliseconds, because a model's next kernel usually comes
+// soon and waking a thread is slow, above all in a virtual machine. Then it sleeps until it is
+// woken, so an idle pool costs nothing. After the first microseconds it yields its core between two
+// looks. The caller closes a job when the last item is claimed; a worker that wakes late finds it
+// closed and sleeps on, so nobody waits for a sleeping thread.
 #define _POSIX_C_SOURCE 200809L
 #include "runtime/check.h"
 #include "runtime/config.h"
@@ -18,8 +17,8 @@
 #include <time.h>
 
 #define SPINS 4000             // some 10 to 200 microseconds
-#define SPINS_BETWEEN 16       // between two offers of the core
-#define LOOK_NS (2 * 1000000)  // how long a thread looks for work before it sleeps
+#define SPINS_BETWEEN 16       // between two yields of the core
+#define SPIN_NS (2 * 1000000)  // time that a thread spins before it sleeps
 
 struct et_thread_pool {
   pthread_mutex_t lock;
@@ -28,7 +27,7 @@ struct et_thread_pool {
   atomic_bool is_used;   // some thread is inside run()
   atomic_uint n_jobs;    // opened so far; changes under the lock
   atomic_uint n_inside;  // workers in the current job; changes under the lock
-  atomic_size_t next;    // first item that nobody has taken
+  atomic_size_t next;    // first item not yet claimed
   bool is_open, must_stop;
   size_t n_sleeping;
   et_task task;
@@ -52,13 +51,13 @@ static int64_t now_ns(void) {
   return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-// Returns when *counter (differs from value) == differs, or after LOOK_NS.
-static void look(const atomic_uint *counter, unsigned value, bool differs) {
+// Returns when *counter (differs from value) == differs, or after SPIN_NS.
+static void spin_until(const atomic_uint *counter, unsigned value, bool differs) {
   for (int i = 0; i < SPINS; i++) {
     if ((atomic_load_explicit(counter, memory_order_relaxed) != value) == differs) return;
     relax();
   }
-  const int64_t end = now_ns() + LOOK_NS;
+  const int64_t end = now_ns() + SPIN_NS;
   do {
     (void)sched_yield();
     for (int i = 0; i < SPINS_BETWEEN; i++) {
@@ -68,8 +67,8 @@ static void look(const atomic_uint *counter, unsigned value, bool differs) {
   } while (now_ns() < end);
 }
 
-// The lock is held for a few instructions only, mostly just when another thread wants it: sleeping
-// for it would take far longer.
+// Waits by spinning: the lock is held for a few instructions only, and sleeping would take far
+// longer.
 static void lock(et_thread_pool *pool) {
   for (int i = 0; i < SPINS; i++) {
     if (pthread_mutex_trylock(&pool->lock) == 0) return;
@@ -91,7 +90,7 @@ static void *work(void *arg) {
   et_thread_pool *pool = arg;
   unsigned seen = 0;
   for (;;) {
-    look(&pool->n_jobs, seen, true);
+    spin_until(&pool->n_jobs, seen, true);
     lock(pool);
     while (!pool->must_stop && atomic_load(&pool->n_jobs) == seen) {
       pool->n_sleeping++;
@@ -136,7 +135,7 @@ static void run(void *ctx, et_task task, void *task_ctx, size_t n) {
   lock(pool);
   pool->is_open = false;
   unlock(pool);
-  look(&pool->n_inside, 0, false);
+  spin_until(&pool->n_inside, 0, false);
   lock(pool);
   while (atomic_load(&pool->n_inside) > 0) (void)pthread_cond_wait(&pool->done, &pool->lock);
   unlock(pool);
@@ -162,7 +161,7 @@ et_status et_thread_pool_init(et_thread_pool **out, et_span memory, size_t n_thr
                pthread_cond_init(&pool->wake, NULL) == 0 &&
                pthread_cond_init(&pool->done, NULL) == 0,
            err, ET_OUT_OF_RESOURCES, "the system has no more locks");
-  // Signals are for the program's own threads: workers take none.
+  // Workers block all signals: they are for the program's own threads.
   sigset_t all, before;
   (void)sigfillset(&all);
   (void)pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -185,7 +184,7 @@ void et_thread_pool_deinit(et_thread_pool *pool) {
   if (pool == NULL) return;
   lock(pool);
   pool->must_stop = true;
-  // Counts as a job, so that workers that are not asleep look up too.
+  // The stop counts as a job, so that spinning workers notice it.
   atomic_fetch_add(&pool->n_jobs, 1);
   (void)pthread_cond_broadcast(&pool->wake);
   unlock(pool);

@@ -1,6 +1,6 @@
 // poison.h — marks memory that nobody may touch. Under AddressSanitizer an access to it ends the
-// program; in other debug builds it is filled with a byte pattern, which is checked before the
-// memory is handed out and when its owner is done. Release builds compile none of it.
+// program. Other debug builds fill it with a byte pattern, which is checked before the memory is
+// used and when its owner ends. Release builds compile none of it.
 #ifndef ET_POISON_H
 #define ET_POISON_H
 
@@ -36,7 +36,7 @@ static inline void eti_unpoison(void *p, size_t n) {
   __asan_unpoison_memory_region(p, n);
 }
 
-// The sanitizer itself has seen every access.
+// AddressSanitizer reports accesses itself.
 static inline bool eti_is_poisoned(const void *p, size_t n) {
   (void)p, (void)n;
   return true;
@@ -54,7 +54,7 @@ static inline void eti_unpoison(void *p, size_t n) {
   (void)p, (void)n;
 }
 
-// Nobody has written to these bytes since they were poisoned.
+// True if nobody has written to these bytes since they were poisoned.
 static inline bool eti_is_poisoned(const void *p, size_t n) {
   const uint8_t *const bytes = p;
   size_t i = 0;

@@ -1,4 +1,4 @@
-// program.c — opening a program: verification, constants; and the data it carries by name.
+// program.c — opening a program: verification, constants, named data.
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 #include "runtime/pte.h"

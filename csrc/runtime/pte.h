@@ -27,8 +27,8 @@ typedef struct eti_plan {
   };
 } eti_plan;
 
-// States a fact that eti_plan_verify proves. Most readers below serve the verification itself and
-// the queries of unverified plans, too; for those the fact is not stated.
+// Asserts a fact that eti_plan_verify proves. Most readers below also serve the verification itself
+// and queries of unverified plans; those do not assert it.
 #if defined(ET_DEBUG)
 #define ETI_ASSERT_PLAN(plan, fact) ET_ASSERT(!(plan)->is_verified || (fact))
 #else
@@ -87,10 +87,10 @@ static inline bool eti_is_constant(const eti_tensor_facts *t) {
 
 et_status eti_tensor_read(const uint8_t *table, eti_tensor_facts *out, et_error *err);
 
-// The address of a constant's bytes; checked against the constant segment or buffer.
+// Address of a constant's bytes, checked against the constant segment or buffer.
 et_status eti_constant_find(const et_program *program, uint32_t index, size_t bytes,
                             const void **data, et_error *err);
-// The same for initial data of mutable tensors: from the file's start.
+// Offset of a mutable tensor's initial data from the file's start, checked likewise.
 et_status eti_initial_find(const et_program *program, uint32_t index, size_t bytes,
                            uint64_t *offset, et_error *err);
 

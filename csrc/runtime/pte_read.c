@@ -148,7 +148,7 @@ et_status eti_constant_find(const et_program *program, uint32_t index, size_t by
                 : (const uint8_t *)program->constants.data + (size_t)inside;
     return ET_OK;
   }
-  // Files from before constants had a segment keep them inside the flatbuffer.
+  // Old files have no constant segment: they keep constants inside the flatbuffer.
   const eti_vector buffers = eti_fb_vector(program->file.root, PTE_PROGRAM_CONSTANT_BUFFER);
   ET_CHECK(index < buffers.n, err, ET_INVALID_ARGUMENT, "constant: expected below %zu, got %lu",
            buffers.n, (unsigned long)index);
@@ -165,7 +165,7 @@ et_status eti_initial_find(const et_program *program, uint32_t index, size_t byt
   ET_CHECK(lists.n > 0, err, ET_INVALID_PROGRAM,
            "a tensor has initial data, but the program has no segment of it");
   uint64_t inside;
-  // Upstream: whatever segment a tensor names, its runtime uses the first; so do the files.
+  // Upstream's runtime uses the first segment, whatever a tensor names; so do the files.
   ET_TRY(find_in_segment(program, eti_fb_at(lists, 0), index, bytes, offset, &inside, err));
   *offset += inside;
   return ET_OK;

@@ -1,7 +1,7 @@
-// pte_verify.c — proves a program safe: the schema that drives the structural walk, then the
-// meaning of the program-wide parts and, before a method is measured or loaded, of everything in
-// its plan. Defects that upstream's runtime would meet while running are refused here, with
-// upstream's codes where it has one.
+// pte_verify.c — verifies a program: the schema that drives the structural walk, then the meaning
+// of the program-wide parts and, before a method is measured or loaded, of everything in its plan.
+// Defects that upstream's runtime finds only in a run are refused here, with upstream's status
+// codes where they exist.
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 #include "runtime/dtype.h"
@@ -141,14 +141,14 @@ static et_status verify_tensor(const et_program *program, const eti_plan *plan,
   return ET_OK;
 }
 
-// An index into the plan's values, that must be of one of the kinds in the bit set (0: any).
+// True if i is an index of the plan's values, of one of the kinds in the bit set (0: any).
 static bool is_value(const eti_plan *plan, int64_t i, uint32_t kinds) {
   const uint8_t *table;
   if (i < 0 || (uint64_t)i >= plan->values.n) return false;
   return kinds == 0 || (kinds >> eti_plan_value(plan, (size_t)i, &table) & 1u) != 0;
 }
 
-// Counts steps that a small file can ask for in great numbers.
+// Counts steps that a small file can demand in great numbers.
 static et_status count_work(size_t *work, size_t n, et_error *err) {
   *work += n;
   ET_CHECK(n <= ET_MAX_PLAN_WORK && *work <= ET_MAX_PLAN_WORK, err, ET_NOT_SUPPORTED,

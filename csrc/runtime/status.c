@@ -1,5 +1,5 @@
-// status.c — names of statuses and the text of errors. The only place that formats text; a tiny
-// formatter keeps stdio out. With ET_MESSAGES=0 the formatter vanishes and an error is its code.
+// status.c — names of statuses and the text of errors. The only file that formats text: a small
+// formatter replaces stdio. With ET_MESSAGES=0 the formatter vanishes and an error is its code.
 #include "runtime/check.h"
 #include "runtime/dtype.h"
 
@@ -51,7 +51,7 @@ static void put_unsigned(sink *s, unsigned long long v, unsigned base) {
   while (n > 0) put(s, digits[--n]);
 }
 
-// Six significant digits much as %g prints them. Error texts need no correct rounding of the last
+// Prints six significant digits, much as %g does. Error texts need no correct rounding of the last
 // digit.
 static void put_double(sink *s, double v) {
   if (v != v) {

@@ -1,4 +1,4 @@
-// value.c — reading list values. Everything else about a value is in the open: see et.h section 4.
+// value.c — reading list values. Other fields of a value are public: see et.h section 4.
 #include "runtime/check.h"
 
 #include <string.h>

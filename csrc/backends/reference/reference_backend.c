@@ -8,7 +8,7 @@
 #include "runtime/check.h"
 #include "runtime/et.h"
 
-#define BLOCK 64  // elements that pass through all nodes at a time: the size of a temporary
+#define BLOCK 64  // elements that are computed at a time; the size of a temporary
 #define NO_OPERAND 0xffffffffu
 
 enum { OP_ADD = 1, OP_SUB = 2, OP_MUL = 3, OP_RELU = 4 };
@@ -112,7 +112,7 @@ static et_status check_order(const reference *h, const node *one, uint32_t n_val
   return ET_OK;
 }
 
-// Reads entry k of the constants and gets its bytes; while measuring to check that they exist.
+// Reads entry k of the constants and gets its bytes. While measuring, this checks that they exist.
 static et_status read_constant(reader *r, et_delegate_init *init, uint32_t id, constant *out) {
   et_error *err = init->prepare->err;
   uint32_t key_bytes = 0;
@@ -138,7 +138,7 @@ static void destroy(void *handle) {
   h->n_constants = 0;
 }
 
-// Reads nodes and constants into a handle; while measuring they are checked and not kept.
+// Reads nodes and constants into a handle. While measuring, they are checked and not stored.
 static et_status fill_handle(et_delegate_init *init, reader *r, reference *h,
                              uint32_t n_constants) {
   et_error *err = init->prepare->err;
@@ -200,7 +200,7 @@ static et_status init(et_delegate_init *init, void **handle) {
   return ET_OK;
 }
 
-// A block of value `id`: in place, or a copy where it may be misaligned.
+// Returns a block of value `id`: in place, or a copy if it may be misaligned.
 static const float *load_block(const reference *h, et_value *const *args, uint32_t id, size_t begin,
                                size_t n, float *copy) {
   const uint32_t n_args = h->n_inputs + h->n_outputs;
@@ -231,7 +231,7 @@ static void run_node(const reference *h, et_value *const *args, const node *one,
         out[i] = a[i] * b[i];
         break;
       default:
-        out[i] = a[i] < 0 ? 0 : a[i];  // a NaN stays one
+        out[i] = a[i] < 0 ? 0 : a[i];  // NaN stays NaN
     }
   }
 }

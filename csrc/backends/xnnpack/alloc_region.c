@@ -40,9 +40,9 @@ static void unlink_block(eti_xnn_alloc_block *block) {
   block->link = NULL;
 }
 
-// The failure that a test has asked for.
+// The allocation failure that a test has requested.
 static _Thread_local struct {
-  size_t n_left;  // allocations until it comes; 0: none was asked for
+  size_t n_left;  // allocations until the failure; 0: none is requested
   bool once, has_come;
 } failure;
 
@@ -146,8 +146,8 @@ void eti_xnn_free(void *block) {
 
 #define PAGE_BYTES ((size_t)64 * 1024)  // a multiple of any system's pages
 #define HUGE_BYTES ((size_t)2 * 1024 * 1024)
-#define FEW_BYTES ((size_t)16 * 1024 * 1024)  // too few to find out whether huge pages come quickly
-// A host that has the memory clears a huge page in some tenths of a millisecond.
+#define FEW_BYTES ((size_t)16 * 1024 * 1024)  // too few to measure how fast huge pages are
+// Clearing a huge page takes a few tenths of a millisecond if the host has free memory.
 #define SLOW_NS 2000000u
 
 // Advises the system for or against huge pages, which it may ignore.
@@ -171,7 +171,7 @@ void *eti_xnn_pages_map(size_t *bytes, eti_xnn_populated *populated) {
   uint8_t *const pages =
       mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (pages == MAP_FAILED) return NULL;
-  // The mapping begins at a huge page; the rest in front of it and behind it is unmapped.
+  // The mapping begins at a huge page; the pages before it and after it are unmapped.
   const size_t front = (size_t)(-(uintptr_t)pages % HUGE_BYTES);
   if (front > 0) (void)munmap(pages, front);
   (void)munmap(pages + front + n, whole - front - n);
@@ -188,7 +188,8 @@ void eti_xnn_pages_unmap(void *pages, size_t bytes) {
 static void populate_small(uint8_t *begin, size_t needed, eti_xnn_populated *populated) {
   const size_t more = (needed - populated->bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 #ifdef MADV_POPULATE_WRITE
-  // All in one call, which saves a fault for each page. Without this call page faults bring them.
+  // One call populates all pages, which saves a page fault for each. Without madvise the faults
+  // populate them.
   (void)madvise(begin + populated->bytes, more, MADV_POPULATE_WRITE);
 #else
   (void)begin;

@@ -1,6 +1,6 @@
 // delegate.h — one delegate of a loaded method, shared by the files that make it
 // (xnnpack_backend.c, engine.c), run it (execute.c) and profile it (profile.c). The record lies in
-// the method's memory; everything of XNNPACK's belongs to `engine`, which can be made from the
+// the method's memory; all of XNNPACK's objects belong to `engine`. The engine can be made from the
 // payload at any time: again after memory ran out during a run, and a second time for profiled
 // runs.
 #ifndef ET_XNNPACK_DELEGATE_H
@@ -15,7 +15,7 @@
 #include "backends/xnnpack/tuned/tuned.h"
 #include "backends/xnnpack/weights/weights_cache.h"
 
-// An argument, as the runtime has it.
+// An argument of a call: the shape and data that XNNPACK's runtime was given.
 typedef struct eti_xnn_arg {
   eti_xnn_shape shape;  // in memory order
   void *data;           // where XNNPACK reads or writes

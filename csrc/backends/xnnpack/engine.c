@@ -1,5 +1,5 @@
-// engine.c — makes and frees engines: the graph of a payload, XNNPACK's runtime of it, and their
-// arguments. Calls are execute.c's.
+// engine.c — makes and frees engines: the graph of a payload, XNNPACK's runtime for it, and their
+// arguments. execute.c runs calls.
 #include <string.h>
 
 #include "backends/xnnpack/delegate.h"

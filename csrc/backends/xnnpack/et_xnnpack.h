@@ -15,7 +15,7 @@
 //   et_xnnpack_workspace_close(workspace);
 //   et_xnnpack_weights_close(weights);
 //
-// Everything here may be used from several threads at once, but for opening and closing.
+// All functions may be used from several threads at once, except opening and closing.
 #ifndef ET_XNNPACK_H
 #define ET_XNNPACK_H
 
@@ -41,8 +41,8 @@ ET_API void et_xnnpack_workspace_close(et_xnnpack_workspace *workspace);
 typedef struct et_xnnpack_weights et_xnnpack_weights;
 // With a path, weights that an earlier et_xnnpack_weights_save wrote there are mapped and used in
 // place. The file is a cache: one that is missing, damaged, or written by another XNNPACK or for
-// another CPU is ignored and its weights are packed anew; note->message (NULL allowed) then has the
-// reason, with the status ET_OK. The file and its index are verified when it is opened; each
+// another CPU is ignored and its weights are packed again; note->message (NULL allowed) then has
+// the reason, with the status ET_OK. The file and its index are verified when it is opened; each
 // weights when a run first needs them, before anything reads them. Like a program, the file must
 // not change while it is in use.
 ET_API et_status et_xnnpack_weights_open(et_xnnpack_weights **weights, const char *path,
@@ -59,19 +59,19 @@ typedef struct et_xnnpack_facts {
   size_t n_mapped, mapped_bytes;  // of these, in the file that was opened
   size_t n_packed;                // so far
   size_t n_shared;                // so far: hits, each of which saved packing
-  size_t n_damaged;               // so far, of those in the file: packed anew
+  size_t n_damaged;               // so far, of those in the file: packed again
 } et_xnnpack_facts;
 ET_API void et_xnnpack_weights_facts(et_xnnpack_weights *weights, et_xnnpack_facts *facts);
 
 typedef struct et_xnnpack_options {
   et_xnnpack_workspace *workspace;  // NULL: each delegate has its own
-  et_xnnpack_weights *weights;      // NULL: likewise
+  et_xnnpack_weights *weights;      // NULL: each delegate has its own
   // Called with ranges of bytes that a load has read and no run will read, because XNNPACK has
   // packed the weights in them: bytes of the program, of its data or of a payload, and padding
-  // between them. A caller whose bytes can be read again, as the pages of a mapped file, may free
-  // their memory; their contents must not change, as delegates may be made anew. A range may come
-  // several times. Called in a load or a run, by its thread, at most a few times per megabyte; must
-  // not call the library. NULL: no calls.
+  // between them. If these bytes can be read again, as the pages of a mapped file, the caller may
+  // free their memory. Their contents must not change, as delegates may be made again. A range may
+  // come several times. Called in a load or a run, by its thread, at most a few times per megabyte;
+  // must not call the library. NULL: no calls.
   void (*on_spent)(void *ctx, const void *data, size_t bytes);
   void *on_spent_ctx;
 } et_xnnpack_options;

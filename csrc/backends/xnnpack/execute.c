@@ -1,13 +1,13 @@
-// execute.c — a call of a delegate. Arguments are compared with those of the call before, and
-// XNNPACK gets only changes, because most calls have none.
+// execute.c — a call of a delegate. Arguments are compared with those of the previous call, and
+// only changes are passed to XNNPACK, because most calls have none.
 #include "backends/xnnpack/delegate.h"
 #include "backends/xnnpack/workspace.h"
 #include "backends/xnnpack/xnn_status.h"
 #include "runtime/bytes.h"
 #include "runtime/check.h"
 
-// XNNPACK may read XNN_EXTRA_BYTES behind an input, and behind an output that it reads again, as
-// some softmax kernels and other nodes do. Within the page of the last byte that is harmless.
+// XNNPACK may read XNN_EXTRA_BYTES past the end of an input, and of an output that it reads again,
+// as some softmax kernels and other nodes do. That is harmless within the page of the last byte.
 // Systems map pages of this size or multiples of it.
 enum { PAGE_BYTES = 4096 };
 
@@ -202,7 +202,8 @@ static et_status size_outputs(const eti_xnn_engine *engine, const et_delegate_ca
   return ET_OK;
 }
 
-// Widens i32 to i64 in place: from the end, where no narrow element is overwritten unread.
+// Widens i32 to i64 in place: from the last element on, so that no i32 is overwritten before it is
+// read.
 static void widen_indices(et_tensor *t) {
   uint8_t *const data = t->data;
   for (size_t i = t->numel; i-- > 0;) {
@@ -213,7 +214,7 @@ static void widen_indices(et_tensor *t) {
 
 // ---- Pointers
 
-// Finds memory for an argument that XNNPACK may read beyond: its own, or a copy.
+// Finds memory for an argument past whose end XNNPACK may read: the argument's own, or a copy.
 static et_status find_memory(eti_xnn_arg *arg, const et_tensor *t, size_t k, void **out,
                              et_error *err) {
   const size_t bytes = et_tensor_bytes(t);

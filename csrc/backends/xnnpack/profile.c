@@ -1,5 +1,5 @@
 // profile.c — reports XNNPACK's profile of a run to its hooks: an event per operator that ran, in
-// the order of their runs, in whole microseconds. Nodes that XNNPACK fused have no operator, so
+// the order in which they ran, in whole microseconds. Nodes that XNNPACK fused have no operator, so
 // operators get the debug handles of the payload's nodes only when none was fused.
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "backends/xnnpack/xnn_status.h"
 #include "runtime/check.h"
 
-// Times and names, the latter one after the other, each with a NUL; in one block.
+// Times and names in one block. The names follow each other, each with a NUL.
 typedef struct profile {
   size_t n;
   uint64_t *us;

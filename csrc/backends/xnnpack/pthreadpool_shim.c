@@ -1,9 +1,9 @@
-// pthreadpool_shim.c — those of pthreadpool's functions that XNNPACK calls, over an et_pool. A
-// range of up to six dimensions is cut into tiles, the last one or two dimensions by a tile size,
-// the others one by one. Every thread has a range of consecutive tiles, so that it tends to read
-// memory that it wrote in the operator before; then it steals tiles from the ends of the other
-// threads' ranges. Results do not depend on which thread computes a tile. Knows nothing of
-// operators.
+// pthreadpool_shim.c — the functions of pthreadpool that XNNPACK calls, implemented over an
+// et_pool. A range of up to six dimensions is cut into tiles, the last one or two dimensions by a
+// tile size, the others one by one. Every thread has a range of consecutive tiles, so that it tends
+// to read memory that it wrote in the previous operator. When its range is done it steals tiles
+// from the ends of the other threads' ranges. Results do not depend on which thread computes a
+// tile. Knows nothing of operators.
 #include "backends/xnnpack/pthreadpool_shim.h"
 
 #include <stdatomic.h>
@@ -15,7 +15,8 @@
 #define MAX_DIMS 6
 #define CACHE_LINE 64
 
-// Arm machines mix kinds of cores; there XNNPACK asks which kind runs a tile.
+// Arm machines mix kinds of cores; there XNNPACK selects a kernel by the kind of core that runs a
+// tile.
 #if defined(__arm__) || defined(__aarch64__)
 extern uint32_t cpuinfo_get_current_uarch_index_with_default(uint32_t default_index);
 #endif
@@ -40,7 +41,7 @@ typedef struct tile_work {
 } tile_work;
 
 typedef struct uarch_indices {
-  uint32_t default_index;  // where the kind of core is not known, or is above max_index
+  uint32_t default_index;  // if the kind of core is unknown or above max_index
   uint32_t max_index;
 } uarch_indices;
 

@@ -1,7 +1,7 @@
 // pthreadpool_shim.h — the thread pool that XNNPACK gets: a reference to the caller's et_pool.
 // XNNPACK knows the type by pointer only and calls pthreadpool's functions on it.
-// pthreadpool_shim.c defines those that it calls, so libpthreadpool is not linked, no thread is
-// started here, and none of the functions can be another library's.
+// pthreadpool_shim.c defines those functions. So libpthreadpool is not linked, no thread is started
+// here, and XNNPACK cannot call another library's pthreadpool.
 #ifndef ET_XNNPACK_PTHREADPOOL_SHIM_H
 #define ET_XNNPACK_PTHREADPOOL_SHIM_H
 
@@ -18,7 +18,7 @@ enum { ETI_XNN_MAX_THREADS = 128 };  // of a pool; others are not used
 // threads grows.
 struct pthreadpool {
   const et_pool *pool;  // NULL: everything runs on the calling thread
-  size_t n_shaped;      // private; 0: not asked yet
+  size_t n_shaped;      // private; 0: no reshape so far
 };
 
 #endif  // ET_XNNPACK_PTHREADPOOL_SHIM_H

@@ -1,4 +1,4 @@
-// xnn_status.c — XNNPACK's status codes as ours: see xnn_status.h.
+// xnn_status.c — maps XNNPACK's status codes to et_status: see xnn_status.h.
 #include "backends/xnnpack/xnn_status.h"
 
 #include "runtime/check.h"

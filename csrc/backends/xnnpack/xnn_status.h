@@ -1,4 +1,4 @@
-// xnn_status.h — XNNPACK's status codes as ours, with a message. Knows nothing of graphs.
+// xnn_status.h — maps XNNPACK's status codes to et_status, with a message. Knows nothing of graphs.
 #ifndef ET_XNNPACK_STATUS_H
 #define ET_XNNPACK_STATUS_H
 

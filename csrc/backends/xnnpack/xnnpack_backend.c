@@ -1,10 +1,10 @@
 // xnnpack_backend.c — the delegate "XnnpackBackend": its three functions, init, execute and
-// destroy. Engines are engine.c's, calls execute.c's, payloads subgraph.h's.
+// destroy. engine.c makes engines, execute.c runs calls, subgraph.h reads payloads.
 #include "backends/xnnpack/delegate.h"
 #include "backends/xnnpack/workspace.h"
 #include "runtime/check.h"
 
-// The options of an entry, which of a caller's is the first member of an et_xnnpack.
+// The options of an entry. A caller's entry is the first member of an et_xnnpack.
 static et_xnnpack_options options_of(const et_backend *backend) {
   if (backend != &et_backend_xnnpack) return ((const et_xnnpack *)(const void *)backend)->options;
   return (et_xnnpack_options){.workspace = NULL};

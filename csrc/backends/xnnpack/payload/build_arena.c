@@ -11,8 +11,7 @@
 typedef struct eti_xnn_arena_block {
   struct eti_xnn_arena_block *before;
 } eti_xnn_arena_block;
-_Static_assert(sizeof(eti_xnn_arena_block) <= ALIGN,
-               "the link of a block lies in front of its bytes");
+_Static_assert(sizeof(eti_xnn_arena_block) <= ALIGN, "the link of a block precedes its bytes");
 
 et_status eti_xnn_build_arena_alloc(eti_xnn_build_arena *arena, size_t n, size_t bytes, void **out,
                                     et_error *err) {

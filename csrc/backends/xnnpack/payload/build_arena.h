@@ -14,8 +14,8 @@ typedef struct eti_xnn_build_arena {
   struct eti_xnn_arena_block *last;
 } eti_xnn_build_arena;
 
-// Allocates n × bytes zeroed bytes, aligned to 64, with XNN_EXTRA_BYTES behind them that may be
-// read; *out is never NULL. ET_DELEGATE_OUT_OF_MEMORY without memory.
+// Allocates n × bytes zeroed bytes, aligned to 64, followed by XNN_EXTRA_BYTES that may be read;
+// *out is never NULL. ET_DELEGATE_OUT_OF_MEMORY without memory.
 et_status eti_xnn_build_arena_alloc(eti_xnn_build_arena *arena, size_t n, size_t bytes, void **out,
                                     et_error *err);
 void eti_xnn_build_arena_free(eti_xnn_build_arena *arena);

@@ -10,7 +10,7 @@
 #define MOVED (FLOATS | QUANTIZED | TYPE_BIT(int32))  // int32: positions of ArgMaxPooling2d
 
 typedef struct rule {
-  uint32_t types;  // of which all operands have the same one; 0: a function checks the types
+  uint32_t types;  // all operands have the same one of these; 0: a function checks them
   uint32_t flags;  // that are allowed
 } rule;
 
@@ -80,7 +80,7 @@ static et_status check_one_type(const eti_xnn_payload *payload, const eti_xnn_no
                                 uint32_t types, et_error *err) {
   const unsigned first = computed_type(&payload->values[node->inputs[0]]);
   ET_CHECK((types >> first & 1u) != 0, err, ET_NOT_SUPPORTED,
-           "input 0: value %lu is %s, which this kind does not take",
+           "input 0: value %lu is %s, which this kind of node does not support",
            (unsigned long)node->inputs[0], eti_xnn_datatype_name(first));
   for (unsigned k = 1; k < node->n_inputs; k++) {
     const unsigned found = computed_type(&payload->values[node->inputs[k]]);
@@ -90,7 +90,7 @@ static et_status check_one_type(const eti_xnn_payload *payload, const eti_xnn_no
   for (unsigned k = 0; k < node->n_outputs; k++) {
     const eti_xnn_value *out = &payload->values[node->outputs[k]];
     const unsigned found = computed_type(out);
-    // Output 1 are positions, which are four bytes wide under either type.
+    // Output 1 holds positions, which have four bytes in either type.
     const bool fits =
         k == 1 ? out->datatype == ETI_XNN_fp32 || out->datatype == ETI_XNN_int32 : found == first;
     ET_CHECK(fits, err, ET_NOT_SUPPORTED, "output %u: expected %s as of input 0, got %s", k,
@@ -159,7 +159,8 @@ static et_status check_matmul(const eti_xnn_payload *payload, const eti_xnn_node
   return ET_OK;
 }
 
-// Checks that the scales of the input and the filter lie as XNNPACK's kernels read them.
+// Checks that the scales of the input and the filter have the dimensions that XNNPACK's kernels
+// read.
 static et_status check_scales(const eti_xnn_value *in, const eti_xnn_value *filter,
                               const eti_xnn_node *node, et_error *err) {
   const uint8_t family = eti_xnn_kind_of(node)->family;

@@ -63,7 +63,7 @@ static et_status infer_same(const task *t) {
   return ET_OK;
 }
 
-// The input's shape; there is a last dimension to normalise along.
+// The input's shape. It has a last dimension to normalise along.
 static et_status infer_row_wise(const task *t) {
   ET_CHECK(input_shape(t, 0)->rank >= 1, t->err, ET_INVALID_PROGRAM,
            "input 0: expected at least one dimension, got a scalar");
@@ -343,7 +343,7 @@ static et_status infer_slice(const task *t) {
            t->err, ET_INVALID_PROGRAM, "%zu offsets and %zu sizes do not fit %s", t->node->p.dims.n,
            t->node->p.dims.n_more, text_of(in).text);
   for (uint32_t d = 0; d < in->rank; d++) {
-    // XNNPACK takes size 0 for the whole dimension.
+    // Size 0 means the whole dimension to XNNPACK.
     ET_CHECK(size[d] == 0 ? begin[d] == 0 : eti_inside(begin[d], size[d], in->dims[d]), t->err,
              ET_INVALID_PROGRAM, "%zu elements from offset %zu are not in dimension %lu of %s",
              size[d], begin[d], (unsigned long)d, text_of(in).text);

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-// Rows of the schema. The nodes' own tables have more slots than a row: payload_nodes.c verifies
+// Rows of the schema. The nodes' own tables have more slots than a row, so payload_nodes.c verifies
 // them.
 enum {
   T_GRAPH,
@@ -33,7 +33,7 @@ static const eti_fb_schema schema[] = {
                  ETI_FB_TABLES(T_CONSTANT)},
     [T_BUFFER] = {ETI_FB_VECTOR(1)},
     [T_CONSTANT] = {ETI_FB_SCALAR(8), ETI_FB_SCALAR(8), ETI_FB_STRING},
-    // Of the union only the offset is verified here; its table depends on the node's kind.
+    // Only the offset of the union is verified here; its table depends on the node's kind.
     [T_NODE] = {ETI_FB_SCALAR(1), ETI_FB_SCALAR(4), ETI_FB_SCALAR(4), ETI_FB_TABLE(T_MIN_MAX)},
     [T_MIN_MAX] = {ETI_FB_SCALAR(4), ETI_FB_SCALAR(4)},
     [T_VALUE] = {ETI_FB_UNION(T_TENSOR), ETI_FB_MEMBERS(2)},
@@ -273,7 +273,7 @@ static et_status read_per_group(const eti_xnn_parts *parts, const uint8_t *param
            err, ET_INVALID_PROGRAM,
            "value %zu: groups of %ld in %zu columns, expected a multiple of %d that divides them",
            i, (long)(int32_t)v->group_size, v->shape.dims[1], XNN_MIN_BLOCKSIZE);
-  // Kernels of 14 rows read that many scales of activations, filled or not.
+  // Kernels of 14 rows read the scales of 14 activations, even of rows that do not exist.
   ET_CHECK(
       XNN_EXTRA_QUANTIZATION_PARAMS >= 13, err, ET_NOT_SUPPORTED,
       "value %zu has groups of 4-bit weights, which the linked XNNPACK multiplies wrongly on "
@@ -336,8 +336,8 @@ static bool is_dynamic_input(const eti_xnn_parts *parts, size_t i) {
   return field != NULL && eti_u16(field) != 0;
 }
 
-// Splits value i, a float input whose id stands for its quantized form: adds that form as a value,
-// which gets the id, and the conversion as a node.
+// Splits value i, a float input whose id refers to its quantized form. Adds that form as a value
+// with this id, and the conversion as a node.
 static et_status split_dynamic_input(const eti_xnn_parts *parts, size_t i, eti_xnn_payload *out,
                                      et_error *err) {
   eti_xnn_value *given = &out->values[i];

@@ -1,7 +1,7 @@
 // payload.h — a delegate payload as plain structs: values, nodes, arguments. eti_xnn_payload_read
 // proves the structure: every id is a value's index, every list has its length, every number is in
-// its range. Whether the nodes' types and shapes fit is checked after it (check_types.c,
-// infer_shapes.c). Relies on flatbuf.h; knows XNNPACK only by its limits.
+// its range. check_types.c and infer_shapes.c then check whether the nodes' types and shapes fit.
+// Relies on flatbuf.h; knows XNNPACK only by its limits.
 #ifndef ET_XNNPACK_PAYLOAD_H
 #define ET_XNNPACK_PAYLOAD_H
 

@@ -10,7 +10,7 @@
 typedef struct eti_xnn_parts {
   const uint8_t *graph;
   size_t graph_bytes;
-  const uint8_t *data;  // constants behind the flatbuffer; NULL without a header
+  const uint8_t *data;  // constants after the flatbuffer; NULL without a header
   size_t data_bytes;
   eti_vector nodes, values, constants, buffers;
   uint32_t n_externs;
@@ -21,7 +21,7 @@ typedef struct eti_xnn_ids {
   const void *list;
   size_t n;
 } eti_xnn_ids;
-// Makes the index in the arena; two values with one id are refused.
+// Makes the index in the arena. Refuses two values with one id.
 et_status eti_xnn_index_ids(const eti_xnn_payload *payload, eti_xnn_build_arena *arena,
                             eti_xnn_ids *ids, et_error *err);
 bool eti_xnn_find_id(const eti_xnn_ids *ids, uint32_t id, uint32_t *value);

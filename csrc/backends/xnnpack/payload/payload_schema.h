@@ -3,7 +3,7 @@
 #ifndef ET_XNNPACK_PAYLOAD_SCHEMA_H
 #define ET_XNNPACK_PAYLOAD_SCHEMA_H
 
-// ---- The header in front of the flatbuffer, packed little-endian. A payload may be a flatbuffer
+// ---- The header before the flatbuffer, packed little-endian. A payload may be a flatbuffer
 // without a header.
 enum {
   XH_MAGIC = 4,  // "XH00"; a flatbuffer without header has its identifier here

@@ -1,11 +1,11 @@
-// discardable.c — see discardable.h. The last report covers everything once more: reading a
-// constant may have brought pages of its neighbours back.
+// discardable.c — see discardable.h. The last report covers all packed constants once more: reading
+// a constant may have loaded pages of its neighbours again.
 #include "backends/xnnpack/subgraph/discardable.h"
 
 #include <stdlib.h>
 
-// Constants at most PADDING bytes apart form one range. A report is made once in REPORT_BYTES: few
-// beside the constants of a network, many beside the cost of a report.
+// Constants at most PADDING bytes apart form one range. A report is made once in REPORT_BYTES. That
+// is little compared with the constants of a network, and enough to outweigh the cost of a report.
 enum { PADDING = 256, REPORT_BYTES = 4 << 20 };
 
 void eti_xnn_discardable_add(eti_xnn_discardable *d, const void *data, size_t bytes,
@@ -34,7 +34,7 @@ static byte_range report_range(const eti_xnn_discardable *d, byte_range s) {
   return (byte_range){NULL, 0};
 }
 
-// Bytes that are read in place, under whatever key, belong to no range.
+// Bytes that are read in place, under any key, belong to no range.
 static void report_ranges(eti_xnn_discardable *d) {
   byte_range s = {NULL, 0};
   uintptr_t in_place = 0;  // up to here

@@ -6,7 +6,7 @@
 #include "backends/xnnpack/subgraph/subgraph_builder.h"
 
 // Defines one node for the pattern that begins at `node`. *n_nodes: how many nodes from `node` on
-// are defined thereby; 0, and nothing is defined, where no pattern begins.
+// it covers; 0, and nothing is defined, if no pattern begins there.
 et_status eti_xnn_try_fuse(eti_xnn_builder *b, const eti_xnn_node *node, size_t *n_nodes);
 
 // The patterns, each by the same convention.

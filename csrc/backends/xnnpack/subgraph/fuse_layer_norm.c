@@ -12,7 +12,7 @@
 typedef struct match {
   eti_xnn_builder *b;
   const eti_xnn_node *first;
-  size_t n_left, n_found;                // nodes of the payload from `first` on; those that matched
+  size_t n_left, n_found;                // nodes of the payload from `first` on; nodes that matched
   uint32_t input, output, weight, bias;  // values
   float eps;
 } match;

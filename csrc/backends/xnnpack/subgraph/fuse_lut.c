@@ -1,7 +1,7 @@
 // fuse_lut.c — replaces a dequantize → element-wise → quantize chain of int8 values by one lookup
-// table, as a quantized hardswish or gelu is. The table is computed by the kernels of XNNPACK that
-// would have run, so results are the same bits. Operands of the chain's nodes are its own values
-// and constant scalars.
+// table. A quantized hardswish or gelu is such a chain. The table is computed by the kernels of
+// XNNPACK that would have run, so results are the same bits. Operands of the chain's nodes are its
+// own values and constant scalars.
 #include <string.h>
 
 #include "backends/xnnpack/subgraph/fuse.h"
@@ -84,7 +84,7 @@ static et_status find_operand(chain *c, uint32_t value, operand *out) {
   const eti_xnn_value *const v = value_of(c, value);
   const bool is_float = v->datatype == ETI_XNN_fp32 && v->quantization == QUANT_NONE;
   if (!v->is_constant || !is_float || v->constant_bytes != sizeof(float)) return ET_OK;
-  const void *bytes = c->b->addresses[value];  // each is loaded once: there is room for no more
+  const void *bytes = c->b->addresses[value];  // each is loaded once: there is room for one
   if (bytes == NULL) ET_TRY(eti_xnn_constant_bytes(c->b, value, &bytes));
   *out = (operand){bytes, 1};
   return ET_OK;

@@ -1,7 +1,7 @@
-// subgraph.h — from a delegate payload to an XNNPACK subgraph: the interface between payload/ and
-// subgraph/ behind it, which know no methods, workspaces or threads, and engines and calls in front
-// of it (engine.c, execute.c), which do not know the payload's format. A payload is untrusted:
-// everything that XNNPACK does not check is checked before XNNPACK gets it.
+// subgraph.h — builds an XNNPACK subgraph from a delegate payload. Engines and calls (engine.c,
+// execute.c) use it and do not know the payload's format. payload/ and subgraph/ implement it and
+// know no methods, workspaces or threads. A payload is untrusted: everything that XNNPACK does not
+// check is checked before XNNPACK gets it.
 #ifndef ET_XNNPACK_SUBGRAPH_H
 #define ET_XNNPACK_SUBGRAPH_H
 
@@ -14,8 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// One argument of the delegate call; its position there is its external id. If it is neither
-// input nor output the payload has no value for this position, and XNNPACK gets none.
+// One argument of the delegate call. Its external id is its position in the call. If it is neither
+// input nor output, the payload has no value for this position, and XNNPACK gets none.
 typedef struct eti_xnn_extern {
   bool is_input, is_output;  // never both
   bool is_widened;           // XNNPACK writes i32 and the tensor has dtype ET_I64
@@ -41,8 +41,8 @@ typedef struct eti_xnn_graph_config {
   const eti_xnn_shape *inputs;
   // Called for the constants that a node packs, if they are named data, with the addresses at which
   // XNNPACK reads filter and bias (NULL without one) and a key of everything that packing depends
-  // on, valid during the call only. For a weights cache, which XNNPACK asks by address. A pair of
-  // addresses may get several keys. NULL: no calls.
+  // on, valid during the call only. For a weights cache, in which XNNPACK looks weights up by
+  // address. A pair of addresses may get several keys. NULL: no calls.
   void (*on_weights_key)(void *ctx, const void *filter, const void *bias, const void *key,
                          size_t key_bytes);
   void *on_weights_key_ctx;
@@ -84,9 +84,9 @@ et_status eti_xnn_graph_check_shapes(const eti_xnn_graph *graph, const eti_xnn_s
                                      et_error *err);
 
 // The same, for shapes that the runtime will be given next. *is_stale: the runtime must not be
-// given them, as it would go on with something of the old shapes; a graph that is built with the
-// new ones as config.inputs has to take its place. With `retains_shapes` to be called for the
-// payload's own shapes as well.
+// given them, as it would keep a part of the old shapes; replace the graph by one that is built
+// with the new shapes as config.inputs. With `retains_shapes`, call this for the payload's own
+// shapes as well.
 et_status eti_xnn_graph_set_shapes(eti_xnn_graph *graph, const eti_xnn_shape *shapes,
                                    bool *is_stale, et_error *err);
 

@@ -1,5 +1,5 @@
 // subgraph_build.c — the functions of subgraph.h: checks a payload, builds the subgraph from it,
-// frees what is not needed any longer.
+// and frees the memory of the build.
 #include "backends/xnnpack/subgraph/subgraph.h"
 
 #include "backends/xnnpack/subgraph/fuse.h"
@@ -62,7 +62,7 @@ et_status eti_xnn_graph_check_shapes(const eti_xnn_graph *graph, const eti_xnn_s
 
 // ---- Shapes that a runtime retains
 
-// The part of a node's old shapes with which XNNPACK goes on after a reshape.
+// The part of a node's old shapes that XNNPACK keeps after a reshape.
 typedef enum retained {
   RETAINS_NOTHING,
   RETAINS_BATCH,      // of dynamically quantized images: zeros for each image, of which a reshape
@@ -96,8 +96,8 @@ static retained retained_by(const eti_xnn_payload *payload, const eti_xnn_node *
   }
 }
 
-// Whether the new shapes change that operand k of a binary node is broadcast, and that matters:
-// XNNPACK lays results over operands in its own memory only.
+// Whether the new shapes change if operand k of a binary node is broadcast, and this matters:
+// XNNPACK lets results and operands share its own memory only.
 static bool changes_broadcast(const eti_xnn_graph_state *state, const eti_xnn_node *node,
                               const eti_xnn_shape *now, unsigned k) {
   const uint32_t in = node->inputs[k], out = node->outputs[0];

@@ -22,7 +22,7 @@ typedef struct eti_xnn_graph_state {
   size_t n_constants;
   eti_xnn_constant *constants;      // room for each value and its scales
   eti_xnn_shape *shapes;            // [n_values] of the runtime; NULL unless retains_shapes
-  bool is_shaped;                   // … for which it has been reshaped
+  bool is_shaped;                   // the runtime was reshaped to `shapes`
   uint8_t *is_fused;                // [payload.n_nodes] sums that a product before them computes
   eti_xnn_discardable discardable;  // constants, until the runtime is created
 } eti_xnn_graph_state;

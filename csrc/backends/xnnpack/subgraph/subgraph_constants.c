@@ -11,7 +11,7 @@
 
 #define SMALLEST_PAGE 4096u
 
-// Whether the XNN_EXTRA_BYTES that XNNPACK may read beyond an array lie in the page of its last
+// Whether the XNN_EXTRA_BYTES that XNNPACK may read past an array's end are in the page of its last
 // byte, which is mapped.
 static bool ends_within_page(const uint8_t *data, size_t bytes) {
   const uintptr_t last = (uintptr_t)data + bytes - 1;
@@ -25,9 +25,8 @@ static bool is_in_memory(const eti_xnn_constant *constant) {
   return source != NULL && source->load == memory.load;
 }
 
-// The end of the readable bytes around a constant, as far as it is known: those of the payload, or
-// of a whole file in memory. Most weights of a network fill their pages, and would be copied
-// otherwise.
+// The known end of the readable bytes around a constant: the end of the payload, or of a whole file
+// in memory. Without it most weights of a network, which fill their pages, would be copied.
 static const uint8_t *readable_end(const eti_xnn_builder *b, const eti_xnn_constant *constant) {
   if (constant == NULL) return b->config->payload + b->config->payload_bytes;
   if (!is_in_memory(constant)) return NULL;

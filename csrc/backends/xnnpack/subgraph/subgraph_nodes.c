@@ -1,7 +1,7 @@
-// subgraph_nodes.c — defines nodes of the subgraph, one function per family. If the linked
-// XNNPACK has no kernel, other nodes are composed around it: bf16 operands, and quantized ones of
-// nodes that XNNPACK computes in floats only, pass through fp32; bounds that XNNPACK's node does
-// not take become a clamp; nodes that only move bytes get their input in the output's scale.
+// subgraph_nodes.c — defines nodes of the subgraph, one function per family. If the linked XNNPACK
+// has no kernel, conversions are added around the node. bf16 operands are converted to fp32, as are
+// quantized operands of nodes that XNNPACK computes in floats only. Bounds that XNNPACK's node does
+// not support become a clamp. Nodes that only move bytes get their input in the output's scale.
 #include "backends/xnnpack/subgraph/subgraph_builder.h"
 #include "backends/xnnpack/tuned/tuned.h"
 #include "runtime/check.h"
@@ -84,7 +84,7 @@ static enum xnn_status define_deconv(xnn_subgraph_t s, const eti_xnn_node *n,
                                      n->output_max, w->in[0], w->in[1], w->in[2], w->out[0], 0);
 }
 
-// Whether a window is one element, for which XNNPACK has no pool: it leaves the image as it is.
+// Whether a window is one element. XNNPACK has no pool for it, and it does not change the image.
 static bool is_one_element(const eti_xnn_window *p) {
   return p->kernel[0] * p->kernel[1] == 1 && p->stride[0] * p->stride[1] == 1 &&
          (p->padding[0] | p->padding[1] | p->padding[2] | p->padding[3]) == 0;
@@ -237,7 +237,7 @@ static bool is_computed_in_float(const eti_xnn_builder *b, const eti_xnn_node *n
   return is_bf16 || in->datatype == ETI_XNN_bf16 || (f->needs_float && is_quantized(in));
 }
 
-// Whether all operands are fp16: only then a filter of fp16 is packed as such.
+// Whether all operands are fp16. Only then a filter is packed as fp16.
 static bool is_all_fp16(const eti_xnn_builder *b, const eti_xnn_node *node) {
   bool is_fp16 = eti_xnn_kind_of(node)->family == XNN_FAMILY_LINEAR &&
                  b->payload->values[node->outputs[0]].datatype == ETI_XNN_fp16;

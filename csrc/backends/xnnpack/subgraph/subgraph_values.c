@@ -11,7 +11,7 @@ static enum xnn_datatype datatype_of(unsigned code) {
   switch (code) {
     case ETI_XNN_qbint4:
       return xnn_datatype_qbint4;
-    case ETI_XNN_int32:  // positions: XNNPACK moves them as fp32, as it has no int32
+    case ETI_XNN_int32:  // positions: XNNPACK has no int32 and moves them as fp32
       return xnn_datatype_fp32;
     case ETI_XNN_bf16:
       return xnn_datatype_bf16;

@@ -1,6 +1,6 @@
 // weights_key.c — makes the keys of packed weights for a cache that outlives the graph. XNNPACK
-// asks its cache by the addresses of a filter and a bias. The packed bytes depend on more, all of
-// which is part of the key: the node's parameters, the types, shapes and scales of its operands
+// looks up its cache by the addresses of a filter and a bias. The packed bytes depend on more. The
+// key contains all of it: the node's parameters, the types, shapes and scales of its operands
 // and of its result, and the keys of the constants in named data.
 #include <string.h>
 

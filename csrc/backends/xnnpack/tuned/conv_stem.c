@@ -1,5 +1,5 @@
-// conv_stem.c — nodes of the kernels of conv_stem.h: each is defined as XNNPACK's convolution_2d
-// and then given the functions below.
+// conv_stem.c — stem convolution nodes. Each is defined as XNNPACK's convolution_2d and then runs
+// the functions below, which call the kernels of conv_stem.h.
 #include "backends/xnnpack/tuned/conv_stem.h"
 
 #include "backends/xnnpack/tuned/dwconv.h"
@@ -182,7 +182,7 @@ static bool is_int8(const struct xnn_value *values, const struct xnn_node *node)
          (bias == xnn_datatype_qint32 || bias == xnn_datatype_qcint32);
 }
 
-// Padding that reaches beyond the window would be memory for zeros alone.
+// Padding beyond the window would only need memory for zeros.
 static bool has_small_padding(const struct xnn_node *node) {
   const uint32_t height = node->params.convolution_2d.kernel_height,
                  width = node->params.convolution_2d.kernel_width;

@@ -1,9 +1,9 @@
-// conv_stem.h — int8 convolution of images with at most 4 channels, as the stem of an image network
-// has it. XNNPACK pads each pixel of the window to 8 channels, of which three would do, and
-// multiplies the padding too. This operator widens the image to 16 bits once, less the zero point
-// and with the padding around, so that a row of the window is one piece of memory; then it
-// multiplies pairs of neighbouring elements by pairs of weights (pmaddwd). Results are XNNPACK's
-// bits. conv_stem.c makes the nodes; these are the kernels.
+// conv_stem.h — stem convolution: int8 convolution of images with at most 4 channels, the first
+// layer of image networks. XNNPACK pads each pixel of the window to 8 channels and multiplies the
+// padding too, although most images have three channels. This operator first widens the image to 16
+// bits, subtracts the zero point and adds the padding, so that a row of the window is contiguous in
+// memory. Then it multiplies pairs of neighbouring elements by pairs of weights (pmaddwd). Results
+// are XNNPACK's bits. This header declares the kernels; conv_stem.c makes the nodes.
 #ifndef ET_XNNPACK_CONV_STEM_H
 #define ET_XNNPACK_CONV_STEM_H
 
@@ -37,13 +37,13 @@ void eti_xnn_qs8_conv_stem_widen__avx2(const eti_xnn_conv_stem *conv, size_t fir
 void eti_xnn_qs8_conv_stem__avx2(const eti_xnn_conv_stem *conv, size_t first, size_t count);
 
 // Packs weights [filter][row][column][channel], biases (NULL: 0) and scales of the filters for the
-// kernel, aligned to 32; and how many bytes that takes.
+// kernel, aligned to 32. weight_bytes: the size of the packed weights.
 size_t eti_xnn_qs8_conv_stem_weight_bytes(const eti_xnn_conv_stem *conv);
 void eti_xnn_qs8_conv_stem_pack(const eti_xnn_conv_stem *conv, const int8_t *weights,
                                 const int32_t *biases, const float *scales, void *packed);
 
-// conv_stem.c: lets the node that was defined last, a convolution_2d, run these kernels if it can;
-// and the name of what they replace, as eti_xnn_tuned_names.
+// conv_stem.c: the node that was defined last, a convolution_2d, will run these kernels if it can.
+// eti_xnn_conv_stem_names: the kernel that they replace, as eti_xnn_tuned_names.
 struct xnn_subgraph;
 void eti_xnn_conv_stem_tune(struct xnn_subgraph *subgraph);
 size_t eti_xnn_conv_stem_names(const char **names, size_t n);

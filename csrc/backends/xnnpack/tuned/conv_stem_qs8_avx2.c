@@ -8,7 +8,7 @@
 #define INLINE ETI_VECTOR_INLINE
 #define UNROLL ETI_UNROLL
 
-// Results at once; elements that are widened at once; elements that are read behind a row.
+// Results computed at once; elements widened at once; elements read past the end of a row.
 enum { PIXELS = 4, WIDEN = 16, SLACK = 2 };
 
 static size_t pitch(const eti_xnn_conv_stem *conv) {  // elements of a row with its padding

@@ -1,4 +1,4 @@
-// dwconv.c — lets XNNPACK's depthwise convolutions run the kernels of dwconv.h.
+// dwconv.c — replaces the kernels of XNNPACK's depthwise convolutions by those of dwconv.h.
 #include "backends/xnnpack/tuned/dwconv.h"
 
 #include "backends/xnnpack/tuned/xnn_private.h"

@@ -1,17 +1,17 @@
-// dwconv.h — depthwise convolutions in place of XNNPACK's, which loads all elements and weights
-// anew for each result. These load each element of a row once for several results.
+// dwconv.h — depthwise convolution kernels that replace XNNPACK's. XNNPACK loads all elements and
+// weights again for each result. These kernels load each element of a row once for several results.
 //
 // int8: pairs of taps are multiplied in 16 bits and added in one instruction (pmaddwd), where
 // XNNPACK's kernels multiply in 32. Results are the same bits. Used where XNNPACK would run its
-// AVX2 kernels of 4 to 9 and of 10 to 25 taps. Weights are packed anew when the runtime was
+// AVX2 kernels of 4 to 9 and of 10 to 25 taps. Weights are packed again after the runtime was
 // created.
 //
-// f32: the products of a result are added row by row, by XNNPACK column by column: results differ
-// in rounding, and depend on nothing but the window and its elements. Used where XNNPACK would run
-// its FMA3 kernels, for windows of 3 x 3 with stride 1 and of 5 x 5 with stride 1 or 2 in width,
-// and no dilation in width. Neighbouring 3 x 3 windows with stride 2 share a third of their
-// elements only; XNNPACK's order is faster there when the elements come from a cache that all cores
-// share. Weights stay as XNNPACK packs them.
+// f32: the products of a result are added row by row; XNNPACK adds them column by column. So
+// results differ in rounding. They depend on nothing but the window and its elements. Used where
+// XNNPACK would run its FMA3 kernels, for windows of 3 x 3 with stride 1 and of 5 x 5 with stride 1
+// or 2 in width, and no dilation in width. Neighbouring 3 x 3 windows with stride 2 share a third
+// of their elements only; XNNPACK's order is faster there when the elements come from a cache that
+// all cores share. Weights stay as XNNPACK packs them.
 #ifndef ET_XNNPACK_DWCONV_H
 #define ET_XNNPACK_DWCONV_H
 
@@ -24,9 +24,9 @@
 
 // XNNPACK's interface of dwconv micro-kernels: for each of n_pixels results of n_channels, 9 or 25
 // pointers to elements of that many channels, of which 16 at a time are read; offset_bytes are
-// added to pointers other than `zero`. The pointers of the next pixel are stride_bytes further, its
-// results gap_bytes behind these. weights: of eti_xnn_qs8_dwconv_pack. limits: an
-// eti_xnn_qs8_limits.
+// added to pointers other than `zero`. The pointers of the next pixel are stride_bytes further;
+// gap_bytes lie between its results and the previous ones. weights: of eti_xnn_qs8_dwconv_pack.
+// limits: an eti_xnn_qs8_limits.
 void eti_xnn_qs8_dwconv_9__avx2(size_t n_channels, size_t n_pixels, const void **taps,
                                 const void *weights, void *y, intptr_t stride_bytes,
                                 size_t gap_bytes, size_t offset_bytes, const void *zero,

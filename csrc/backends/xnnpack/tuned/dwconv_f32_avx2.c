@@ -1,10 +1,10 @@
 // dwconv_f32_avx2.c — f32 depthwise convolution on 256-bit vectors: see dwconv.h. Compiled with
 // AVX2 and FMA.
 //
-// Neighbouring results share elements of the image and all weights. Of 8 channels, up to 8 results
-// are computed at once, one row of the window after the other: the row's weights stay in registers
-// beside the sums, and each element is loaded once for all results whose windows hold it. All
-// channels of these results come before the next results, as they lie in memory.
+// Neighbouring results share elements of the image and all weights. Up to 8 results of 8 channels
+// are computed at once, one row of the window after the other. The row's weights stay in registers
+// with the sums, and each element is loaded once for all results whose windows contain it. All
+// channels of these results are computed before the next results, in the order of memory.
 #include "backends/xnnpack/tuned/dwconv.h"
 
 #include <immintrin.h>
@@ -84,7 +84,7 @@ INLINE void convolve(window w, size_t n, size_t step, const float *const *taps, 
                      size_t n_lanes, const float *weights, const target *t) {
   const size_t n_columns = (n - 1) * step + w.side;
   sums s;
-  __asm__("" : "+r"(taps));  // gcc loads all of them ahead otherwise, and runs out of registers
+  __asm__("" : "+r"(taps));  // otherwise gcc loads all of them first and runs out of registers
   UNROLL for (size_t row = 0; row < w.side; row++) {
     UNROLL for (size_t column = 0; column < n_columns; column++) add_products(
         w, &s, n, step, row, column, load(taps[column * w.side + row] + at, n_lanes), weights);
@@ -156,7 +156,7 @@ INLINE void convolve_row(window w, size_t n, size_t step, const row *r, const ta
   }
 }
 
-// The same for fewer channels than a vector has.
+// The same for fewer channels than the lanes of a vector.
 INLINE void convolve_few_channels(window w, const row *r, const target *t) {
   const float *taps[MAX_SIDE * MAX_SIDE];
   for (size_t i = 0; i < r->n_pixels; i++) {
@@ -166,7 +166,7 @@ INLINE void convolve_few_channels(window w, const row *r, const target *t) {
   }
 }
 
-// Evens out the blocks: as few pixels at once as need no further block.
+// Balances the blocks: the fewest pixels at once that do not need one more block.
 INLINE void convolve_blocks(window w, size_t step, const row *r, const target *t) {
   const size_t n_blocks = (r->n_pixels + PIXELS - 1) / PIXELS;
   switch ((r->n_pixels + n_blocks - 1) / n_blocks) {

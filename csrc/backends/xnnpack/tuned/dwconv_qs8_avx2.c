@@ -2,11 +2,11 @@
 // AVX2.
 //
 // A window of K x K taps is K columns of K. Elements of two taps are interleaved as 16-bit pairs,
-// which pmaddwd multiplies by pairs of weights and adds: taps of a column by two, from the top, and
-// the last taps of two neighbouring columns. Four results are computed at once, so that neighbours
-// use the same interleaved pairs. A window of other sides with as many taps or fewer counts as such
-// a square, with weights of 0 for the missing taps: neighbours share elements if their pointers are
-// those of the window moved by one column or two.
+// which pmaddwd multiplies by pairs of weights and adds. Pairs are two taps of a column, from the
+// top, and the last taps of two neighbouring columns. Four results are computed at once, so that
+// neighbours use the same interleaved pairs. A window of another shape with as many taps or fewer
+// is treated as such a square, with weights of 0 for the missing taps. Neighbouring results share
+// elements if their pointers are those of the window moved by one or two columns.
 #include "backends/xnnpack/tuned/dwconv.h"
 
 #include <stdbool.h>

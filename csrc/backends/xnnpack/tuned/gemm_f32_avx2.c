@@ -1,12 +1,12 @@
 // gemm_f32_avx2.c — f32 gemm and igemm for XNNPACK's operators, on 256-bit vectors: gemm_kernels.h
 // says when they are used. Compiled with AVX2 and FMA.
 //
-// A tile of 6 rows x 16 columns keeps 12 sums in registers, beside two vectors of weights and one
-// element of a row; there are tiles of fewer rows. Of a panel of at most 8 columns the other 8 are
-// not computed: the sums of even and of odd k take their place. All rows of a call are multiplied
-// by 16 columns before the next 16, so that each weight is loaded from memory once and then from a
-// cache. Weights are packed as by XNNPACK: for every 16 columns their biases, then for each k their
-// 16 weights, aligned to a vector.
+// A tile of 6 rows x 16 columns keeps 12 sums in registers, with two vectors of weights and one
+// element of a row; there are tiles of fewer rows. If a panel has at most 8 columns, the other 8
+// are not computed: their registers hold the sums of odd k, and the first 8 those of even k. All
+// rows of a call are multiplied by 16 columns before the next 16, so that each weight is loaded
+// from memory once and then from a cache. Weights are packed as by XNNPACK: for every 16 columns
+// their biases, then for each k their 16 weights, aligned to a vector.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 
 #include <immintrin.h>
@@ -31,7 +31,7 @@ typedef struct tile {
 typedef struct target {
   float *c;
   size_t row_bytes;
-  size_t n_cols;  // columns that are left: of 16 and more all are written
+  size_t n_cols;  // columns left; a panel of 16 is written whole
   __m256 min, max;
   const float *residual;  // added to the sums, laid out as c; or NULL
 } target;
@@ -100,7 +100,7 @@ INLINE void add_residual(tile *b, size_t n_rows, bool is_half, const target *t) 
   }
 }
 
-// Whole panels are stored by statements of their own: gcc keeps the sums in memory otherwise.
+// Whole panels are stored by separate statements: otherwise gcc keeps the sums in memory.
 INLINE void finish(tile *b, size_t n_rows, bool is_half, const target *t) {
   float *at = t->c;
   for (size_t i = 0; is_half && i < n_rows; i++)
@@ -151,8 +151,9 @@ static target next_rows(target t, size_t n_rows) {
   return moved(t, n_rows * t.row_bytes);
 }
 
-// The rows of the next tile, of n_left: 6, and the last three tiles share the rest evenly. A tile
-// of three rows or fewer waits for its sums, so it takes as long as one of four.
+// The rows of the next tile, if n_left rows are left. Tiles have 6 rows; the last three share the
+// rest evenly. A tile of three rows or fewer waits for its sums, so it takes as long as one of
+// four.
 static size_t tile_rows(size_t n_left) {
   if (n_left >= 3 * ROWS) return ROWS;
   const size_t n_blocks = (n_left + ROWS - 1) / ROWS;
@@ -234,9 +235,9 @@ void eti_xnn_f32_gemm_add_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_byte
 // ---- igemm: rows of taps, one for each element of a convolution's window
 
 typedef struct taps {
-  const void *const *at[ROWS];  // tap s of row i is at[i][s * step]; of 6 rows, at[0][6 s + i]
-  size_t step;                  // 6, or 1 of a row that stands alone
-  size_t n, elements;           // how many taps, how long each is
+  const void *const *at[ROWS];  // tap s of row i is at[i][s * step]; with 6 rows, at[0][6 s + i]
+  size_t step;                  // 6, or 1 for a single row
+  size_t n, elements;           // the number of taps and the elements of each
   size_t offset_bytes;          // added to pointers other than `zero`
   const void *zero;
 } taps;
@@ -255,7 +256,7 @@ INLINE void rows_of_taps(size_t n_rows, bool is_half, const taps *p, const float
       rows[i] = row == p->zero ? row : add_bytes(row, p->offset_bytes);
       is_zero = is_zero && row == p->zero;
     }
-    if (is_zero) continue;  // as at the upper and the lower edge of an image
+    if (is_zero) continue;  // at the upper and the lower edge of an image
     if (is_half)
       accumulate_half(&b, n_rows, rows, weights, p->elements);
     else
@@ -264,7 +265,7 @@ INLINE void rows_of_taps(size_t n_rows, bool is_half, const taps *p, const float
   finish(&b, n_rows, is_half, t);
 }
 
-// `p` comes without `at`.
+// `p`: all members but `at`.
 static void convolve(size_t n_rows, const void *const *a, taps p, const float *panel, target t,
                      size_t panel_bytes) {
   ET_ASSERT(n_rows > 0 && p.n > 0 && p.elements > 0 && t.n_cols > 0 && a != NULL && t.c != NULL);

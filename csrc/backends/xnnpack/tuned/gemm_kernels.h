@@ -1,9 +1,9 @@
-// gemm_kernels.h — gemm and igemm micro-kernels in XNNPACK's operators, and the functions that pack
-// their weights.
+// gemm_kernels.h — gemm and igemm micro-kernels that XNNPACK's operators call, and the functions
+// that pack their weights.
 //
 // XNNPACK chooses a micro-kernel by the processor's instruction sets and by a table for each kind
-// of operator. If a table names one of the left column, gemm_override.c puts that of the right
-// column in its place, once in the process, before any operator is created:
+// of operator. If a table names a kernel of the left column, gemm_override.c replaces it by the
+// kernel of the right column. It does so once per process, before any operator is created:
 //
 //   f32_gemm_minmax 5x16 fma3_broadcast          f32_gemm_6x16    linear layers, 1x1 convolutions
 //   f32_igemm_minmax 5x16 fma3_broadcast_prfm    f32_igemm_6x16   other convolutions,
@@ -16,11 +16,11 @@
 //   xx_transposev 1x1_scalar_memcpy              xx_transpose     transposition of whole rows
 //
 // These are the tables of machines with AVX2 and FMA and without AVX-512. (XNNPACK's f32 kernels
-// are slower than they could be there: compilers keep a sum in memory.) Sizes and the load of the
-// machine decide nothing. f32 results may differ from XNNPACK's in rounding, those of int8 are the
+// are slow there, since compilers keep a sum in memory.) The choice does not depend on sizes or on
+// the load of the machine. f32 results may differ from XNNPACK's in rounding; int8 results are the
 // same bits. f32 weights are packed as for XNNPACK's kernels, int8 weights with nr = 16 and kr = 4;
-// 4-bit weights have a layout of their own, which is called nr = 16, kr = 8: a cache of packed
-// weights distinguishes layouts by these numbers.
+// 4-bit weights have their own layout, which is declared as nr = 16, kr = 8, because a cache of
+// packed weights distinguishes layouts by these numbers.
 #ifndef ET_XNNPACK_GEMM_KERNELS_H
 #define ET_XNNPACK_GEMM_KERNELS_H
 
@@ -32,27 +32,27 @@ enum { ETI_XNN_GEMM_ROWS = 6, ETI_XNN_GEMM_COLS = 16 };
 
 // XNNPACK's interface of gemm micro-kernels: n_rows x n_cols sums over k_bytes / 4 elements of the
 // rows at `a`, a_bytes apart. Rows of c are row_bytes apart, its panels of 16 columns panel_bytes.
-// w: packed weights, aligned to 32. limits: two floats, the least and the greatest result. Other
-// than XNNPACK's kernels these take any number of rows.
+// w: packed weights, aligned to 32. limits: two floats, the least and the greatest result. Unlike
+// XNNPACK's kernels, these accept any number of rows.
 void eti_xnn_f32_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
                                  size_t a_bytes, const void *w, void *c, size_t row_bytes,
                                  size_t panel_bytes, const void *limits);
 
-// XNNPACK's interface of igemm micro-kernels, for rows whose taps lie apart: for each 6 rows,
-// taps_bytes of an indirection buffer, of which [6 s + i] points to tap s of row i; offset_bytes
-// are added to pointers other than `zero`. Taps that are `zero` in all rows computed together are
-// skipped, infinite weights and NaN there included.
+// XNNPACK's interface of igemm micro-kernels, for rows whose taps are not contiguous. The
+// indirection buffer has taps_bytes for each 6 rows; its entry [6 s + i] points to tap s of row i.
+// offset_bytes are added to pointers other than `zero`. Taps that are `zero` in all rows computed
+// together are skipped, even if their weights are infinite or NaN.
 void eti_xnn_f32_igemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, size_t taps_bytes,
                                   const void **a, const void *w, void *c, size_t row_bytes,
                                   size_t panel_bytes, size_t offset_bytes, const void *zero,
                                   const void *limits);
 
-// The same with a residual, which is added to the sums before these are limited. Its parameters
-// take the place of the two floats. igemm_add_1x16 is for a row that stands alone: of its
-// indirection buffer [s] points to tap s.
+// The same with a residual, which is added to the sums before they are limited. Its parameters
+// replace the two floats. igemm_add_1x16 is for a single row: entry [s] of its indirection buffer
+// points to tap s.
 typedef struct eti_xnn_f32_residual {
   float limits[2];
-  ptrdiff_t bytes;  // from c to the residual, which lies as c does
+  ptrdiff_t bytes;  // from c to the residual, which has the layout of c
 } eti_xnn_f32_residual;
 
 void eti_xnn_f32_gemm_add_6x16__avx2(size_t n_rows, size_t n_cols, size_t k_bytes, const void *a,
@@ -105,15 +105,15 @@ void eti_xnn_qb4_gemm_6x16__avx2(size_t n_rows, size_t n_cols, size_t n_k, const
                                  const struct xnn_qd8_quantization_params *scales);
 
 // Packs f32 weights [group][column][tap][k] of a convolution, by XNNPACK's interface: nr is 16, kr
-// and sr are 1. Memory of columns behind the last one is not written, nor that of biases without
+// and sr are 1. Memory of columns past the last one is not written, nor that of biases without
 // `bias`.
 void eti_xnn_f32_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_taps, size_t n_k,
                                  size_t nr, size_t kr, size_t sr, const void *weights,
                                  const void *bias, const void *scale, void *packed,
                                  size_t extra_bytes, const void *params);
 
-// The same for int8, with nr 16 and kr 4. Biases are int32, less what the input's zero point in
-// XNNPACK's packing `params` adds to a column's sum. goi has one tap.
+// The same for int8, with nr 16 and kr 4. Biases are int32; the contribution of the input's zero
+// point (in XNNPACK's packing `params`) to a column's sum is subtracted. goi has one tap.
 void eti_xnn_q8_pack_goki__avx2(size_t n_groups, size_t n_cols, size_t n_taps, size_t n_k,
                                 size_t nr, size_t kr, size_t sr, const void *weights,
                                 const void *bias, const void *scale, void *packed,

@@ -1,7 +1,7 @@
-// gemm_override.c — puts tuned gemm, igemm and packing functions into XNNPACK's tables, of which
-// gemm_kernels.h has the rules.
+// gemm_override.c — replaces gemm, igemm and packing functions in XNNPACK's tables by tuned ones.
+// gemm_kernels.h lists the replacements.
 //
-// XNNPACK fills a table when an operator first asks for it, and hands it out as const. The object
+// XNNPACK fills a table when an operator first reads it, and returns a pointer to const. The object
 // itself is not const (a static struct of src/configs/), so writing to it is defined. It is written
 // once, before any operator is created: eti_xnn_gemm_install runs under pthread_once at the start
 // of every call that leads to XNNPACK, which orders the writes before all reads.
@@ -118,7 +118,7 @@ static void override_table(const eti_xnn_gemm_table *t) {
   if (t->pack_goki != NULL) config->pack_igemm_goki = t->pack_goki;
   if (t->pack_goi != NULL) {
     config->pack_gemm_goi = t->pack_goi;
-    config->pack_weights_and_biases = NULL;  // it would not ask for the former
+    config->pack_weights_and_biases = NULL;  // with it XNNPACK would not call pack_gemm_goi
     config->packed_stride_weights_and_biases = NULL;
   }
   if (t->pack_goi_blockwise != NULL) config->pack_gemm_goi_bl = t->pack_goi_blockwise;
@@ -128,7 +128,7 @@ static void override_table(const eti_xnn_gemm_table *t) {
   ET_ASSERT(holds_tuned(t));
 }
 
-// A machine whose f32 table is another one has other tables throughout.
+// If the f32 table has other kernels than expected, all tables have.
 static void override_all(void) {
   for (size_t i = 0; i < ETI_XNN_TABLES; i++) {
     override_table(&eti_xnn_gemm_tables[i]);
@@ -146,7 +146,7 @@ void eti_xnn_gemm_install(void) {
   (void)pthread_once(&once, override_all);
 }
 
-// ---- What was replaced
+// ---- Names of replaced functions
 
 bool eti_xnn_has_f32_gemm(void) {
   eti_xnn_gemm_install();

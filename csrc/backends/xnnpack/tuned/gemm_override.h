@@ -1,5 +1,5 @@
-// gemm_override.h — the tables of XNNPACK in which gemm_override.c puts tuned kernels, for
-// gemm_tiling.c, which knows an operator by the kernel that it runs.
+// gemm_override.h — XNNPACK's gemm tables, whose kernels gemm_override.c replaces. gemm_tiling.c
+// reads them to recognize operators by their kernel.
 #ifndef ET_XNNPACK_GEMM_OVERRIDE_H
 #define ET_XNNPACK_GEMM_OVERRIDE_H
 
@@ -16,15 +16,15 @@ typedef struct eti_xnn_gemm_layout {
   uint8_t mr, nr, log2_kr;
 } eti_xnn_gemm_layout;
 
-// A table of gemm kernels: what it has to hold, and what takes its place.
+// A table of gemm kernels: the original kernels that it must have, and their replacements.
 typedef struct eti_xnn_gemm_table {
-  const char *gemm_name, *igemm_name, *pack_name;  // of what is replaced; NULL: nothing is
+  const char *gemm_name, *igemm_name, *pack_name;  // of replaced functions; NULL: none
   bool is_scheduled;                               // kernels read an eti_xnn_q8_params
   const struct xnn_gemm_config *(*find)(void);
   eti_xnn_gemm_layout original_layout, layout;
   eti_xnn_fn original_gemm, original_igemm;  // of original_layout.mr rows
   eti_xnn_fn gemm, igemm;                    // of layout.mr rows
-  eti_xnn_fn gemm_1_row, igemm_1_row;        // NULL: XNNPACK's read weights of this layout
+  eti_xnn_fn gemm_1_row, igemm_1_row;        // NULL: XNNPACK's can read this layout
   xnn_packw_gemm_goi_ukernel_fn pack_goi;    // NULL: XNNPACK's, as the next two
   xnn_pack_conv_goki_w_fn pack_goki;
   xnn_packw_gemm_goi_bl_ukernel_fn pack_goi_blockwise;
@@ -33,7 +33,8 @@ typedef struct eti_xnn_gemm_table {
 enum { ETI_XNN_F32_TABLE, ETI_XNN_QS8_TABLE, ETI_XNN_QD8_TABLE, ETI_XNN_QB4_TABLE, ETI_XNN_TABLES };
 extern const eti_xnn_gemm_table eti_xnn_gemm_tables[ETI_XNN_TABLES];
 
-// Puts the kernels into the tables, once; then whether the f32 table holds them.
+// eti_xnn_gemm_install replaces the kernels in the tables, once. eti_xnn_has_f32_gemm: whether the
+// f32 table has the tuned ones.
 void eti_xnn_gemm_install(void);
 bool eti_xnn_has_f32_gemm(void);
 

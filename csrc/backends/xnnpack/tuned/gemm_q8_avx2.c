@@ -3,15 +3,16 @@
 // and FMA.
 //
 // gemm_q8_schedule.h says which instruction multiplies which k4 blocks of the weights. Rows are
-// packed on the stack before: plus 128 for narrow blocks, as 16-bit integers for wide ones. A tile
+// first packed on the stack: plus 128 for narrow blocks, as 16-bit integers for wide ones. A tile
 // of 6 rows x 16 columns keeps 12 sums in registers.
 //
-// Rows longer than the memory for them come in slices, between which the sums of 256 columns are
-// kept in memory. Sums are int32, exact in any order: results are the bits of XNNPACK's kernels.
+// Rows that do not fit this memory are processed in slices, between which the sums of 256 columns
+// are kept in memory. Sums are int32, exact in any order: results are the bits of XNNPACK's
+// kernels.
 //
 // Weights are packed as by XNNPACK with nr = 16, kr = 4: for every 16 columns an int32 each, then
-// the k4 blocks, then the scales and, for f32 results, the biases. The int32 is the initial sum
-// where results are int8; where they are f32, minus the sum of the weights.
+// the k4 blocks, then the scales and, for f32 results, the biases. The int32 is the initial sum if
+// results are int8. If they are f32, it is minus the sum of the weights.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 
 #include <immintrin.h>
@@ -26,7 +27,8 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-// Loops over a tile's rows are unrolled first of all: gcc keeps the sums in memory otherwise.
+// Loops over a tile's rows are unrolled before other optimizations: otherwise gcc keeps the sums in
+// memory.
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -56,8 +58,8 @@ typedef struct target {
   size_t scales_step;                                // 0: all rows have the same
 } target;
 
-// The arguments of a tile: a slice of its rows, the weights of a panel from there on, and where the
-// sums come from and go to.
+// The arguments of a tile: a slice of its rows, the weights of a panel from that slice on, and the
+// memory of earlier and new sums.
 typedef struct step {
   const int16_t *words;    // rows for wide blocks, of which each is k, k + 2, k + 1, k + 3
   const uint8_t *bytes;    // rows for narrow blocks
@@ -67,7 +69,7 @@ typedef struct step {
   const int8_t *weights;
   const int32_t *init;   // of the panel
   const float *factors;  // of the panel, if the sums are complete; else NULL
-  int32_t *kept;         // the sums of earlier slices, and of this if more are to come
+  int32_t *kept;         // the sums of earlier slices, and of this if more follow
   bool is_first;
   size_t n_cols;
   const target *to;
@@ -113,7 +115,7 @@ INLINE __m256i broadcast(const void *four_bytes) {
   return _mm256_set1_epi32(x);
 }
 
-// By instruction: gcc reorders additions of integers otherwise, and runs out of registers.
+// Inline assembly: otherwise gcc reorders additions of integers and runs out of registers.
 INLINE __m256i add_ints(__m256i a, __m256i b) {
   __asm__("vpaddd %1, %0, %0" : "+x"(a) : "x"(b));
   return a;
@@ -130,7 +132,7 @@ INLINE __m256i half_of(__m256i w, size_t odd) {
 }
 
 // Adds the products of n wide blocks, or without a list (NULL) of the first n: elements 0 and 2,
-// then elements 1 and 3, for which the weights are loaded again, as registers are too few.
+// then elements 1 and 3. There are too few registers, so the weights are loaded again.
 INLINE void add_wide(tile *b, size_t n_rows, bool is_half, const uint16_t *at, size_t n,
                      const step *s) {
   const int16_t *rows = s->words;
@@ -156,8 +158,8 @@ INLINE void add_wide(tile *b, size_t n_rows, bool is_half, const uint16_t *at, s
   }
 }
 
-// Adds the products of n narrow blocks, or pairs of them. The empty asm hides where the rows are:
-// gcc computes an address for each otherwise.
+// Adds the products of n narrow blocks, or pairs of them. The empty asm hides the addresses of the
+// rows: otherwise gcc computes an address for each.
 INLINE void add_narrow(tile *b, size_t n_rows, bool is_half, bool is_pair, const uint16_t *at,
                        size_t n, const step *s) {
   const __m256i ones = _mm256_set1_epi16(1);
@@ -200,7 +202,7 @@ INLINE void sum_up_to(tile *to, size_t n_rows, bool is_half, const step *s) {
   tile b;
   sum_up(&b, n_rows, is_half, s);
   UNROLL
-  for (size_t i = 0; i < n_rows; i++) {  // one by one: gcc copies structs by a slow instruction
+  for (size_t i = 0; i < n_rows; i++) {  // one by one: gcc copies structs with a slow instruction
     to->of[i][0] = b.of[i][0];
     to->of[i][1] = b.of[i][1];
   }
@@ -383,8 +385,7 @@ static void find_records(columns *c, const eti_xnn_q8_schedule *schedule) {
   c->record = schedule->records + panel * schedule->record_bytes;
 }
 
-// Reads a byte of each cache line: weights are loaded from memory faster in the order in which they
-// lie.
+// Reads a byte of each cache line: weights are loaded from memory faster in their order in memory.
 static void touch_lines(const uint8_t *at, size_t n_bytes) {
   for (size_t i = 0; i < n_bytes; i += LINE_BYTES) (void)*(const volatile uint8_t *)(at + i);
 }
@@ -438,7 +439,7 @@ INLINE void multiply_all(const eti_lhs *from, size_t n_rows, size_t n_cols, cons
   ET_ASSERT((from->a != NULL || from->taps != NULL) && w != NULL && to->c != NULL);
   ET_ASSERT(to->limits != NULL && is_float == (to->scales != NULL));
   const eti_xnn_q8_schedule *schedule = ((const eti_xnn_q8_params *)to->limits)->schedule;
-  // Few rows wait for weights, which are loaded fastest in the order in which they lie.
+  // With few rows the weights are the bottleneck. They are loaded fastest in their order in memory.
   if (schedule != NULL && schedule->is_scattered && n_rows < ROWS) schedule = NULL;
   const size_t others = COLS * (sizeof(int32_t) + sizeof(float) * (is_float ? 2 : 1));
   columns c;

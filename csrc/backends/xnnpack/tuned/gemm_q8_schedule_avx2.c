@@ -10,8 +10,8 @@
 enum { COLS = 16, HALVES = 2, BLOCK_BYTES = 4 * COLS, OFFSET = 128 };
 enum { MAX_BLOCKS = ETI_SLICE_K / 4, MAX_WAITING = 4, HEAD = ETI_XNN_Q8_LIST_HEAD };
 
-// Cycles of six rows: those of the multiplications of Zen 4, two at once; of a list those of the
-// end of its loop, which is mispredicted. Estimates, of which only the ratios matter.
+// Estimated cycles per six rows; only their ratios matter. Blocks: the multiplications on Zen 4,
+// two at once. A list: the mispredicted end of its loop.
 enum { PAIR_CYCLES = 18, SINGLE_CYCLES = 12, WIDE_CYCLES = 15, LIST_CYCLES = 25 };
 
 // More than a sixteenth of the blocks that are not of the most frequent kind scatter the reads of
@@ -24,7 +24,7 @@ typedef struct weight_sums {
   __m256i positive, negative;
 } weight_sums;
 
-// A narrow block that has no partner so far.
+// A narrow block that is not paired so far.
 typedef struct single {
   weight_sums sums;
   uint16_t k;
@@ -134,8 +134,8 @@ static size_t cycles_of(size_t n_pairs, size_t n_singles, size_t n_wide) {
          n_lists * LIST_CYCLES;
 }
 
-// Drops pairs, or narrow blocks altogether, where these are too few to pay for a list: the blocks
-// become the next kind, in the order in which they lie.
+// Drops pairs, or all narrow blocks, if they are too few to outweigh the cost of a list. Their
+// blocks become the next kind, in memory order.
 static void drop_short_lists(const int8_t *weights, size_t n_blocks, lists *l) {
   const size_t n_narrow = n_blocks - l->n_wide;
   const size_t with_pairs = cycles_of(l->n_pairs, l->n_singles, l->n_wide);

@@ -5,14 +5,15 @@
 // scaled and added in f32 by fused multiply-adds as in XNNPACK's kernel, group by group, as a
 // sixteenth of their value.
 //
-// A one-row product is compute-bound, not bandwidth-bound: of 64 instructions for 32 elements of 16
-// columns 24 unpack nibbles, 32 multiply and add. Weights are read from memory nearly as fast as by
-// loads alone; prefetching them by hand took 1.1 to 1.3 of the time (bench_quantized.py).
+// A one-row product is compute-bound, not bandwidth-bound: of the 64 instructions for 32 elements
+// of 16 columns, 24 unpack nibbles and 32 multiply and add. Weights are read from memory nearly as
+// fast as by loads alone; with manual prefetching it took 1.1 to 1.3 times as long
+// (bench_quantized.py).
 //
 // Weights are packed by pack_qb4_avx2.c: for every 16 columns a float each, the even columns before
 // the odd ones; then for each group and 8 k of it 4 bytes per column, even columns first, whose low
-// nibbles are the first four k; behind a group a bfloat16 scale per column, a sixteenth of the true
-// one, in the columns' order; at the end the biases, in that order too.
+// nibbles are the first four k. A group is followed by a bfloat16 scale per column, a sixteenth of
+// the true one, in the columns' order. At the end are the biases, in that order too.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 
 #include <immintrin.h>
@@ -175,7 +176,7 @@ INLINE void multiply_tile(size_t n_rows, bool has_inits, const product *p) {
   }
 }
 
-// In a table, so that each is a function with all registers to itself.
+// A table, so that each is a separate function with all registers available.
 static void multiply_1_row(const product *p) {
   multiply_tile(1, true, p);
 }

@@ -1,24 +1,25 @@
-// gemm_residual.c — f32 products that add a residual to their sums: the last node of a branch and
-// the sum that ends it, as networks with skip connections have them, in one pass over the result. A
-// sum of its own writes the result, reads it and writes it and, if the sum has bounds, reads and
-// writes it once more. Bits are the same: each sum is rounded before the residual is added.
+// gemm_residual.c — f32 gemm with residual: the last product of a branch and the sum of a skip
+// connection in one pass over the result. As separate nodes the result is written by the product,
+// read and written by the sum and, if the sum has bounds, read and written once more. Bits are the
+// same: each sum is rounded before the residual is added.
 //
-// The product is defined as XNNPACK's, and then given the residual as an input and another setup.
+// The product is defined as XNNPACK's node. Then the residual is added as an input, and the setup
+// function is replaced.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 #include "backends/xnnpack/tuned/gemm_override.h"
 #include "backends/xnnpack/tuned/own_node.h"
 #include "backends/xnnpack/tuned/tuned.h"
 #include "runtime/check.h"
 
-// Behind input, filter and bias, which XNNPACK's own functions read.
+// The index after input, filter and bias, which XNNPACK's own functions read.
 enum { RESIDUAL = 3 };
-_Static_assert(RESIDUAL < XNN_MAX_INPUTS, "a node has room for it");
+_Static_assert(RESIDUAL < XNN_MAX_INPUTS, "a node has room for the residual");
 
-// The kernels read an eti_xnn_f32_residual where XNNPACK's reshape has put its two limits.
+// The kernels read an eti_xnn_f32_residual where XNNPACK's reshape has written its two limits.
 _Static_assert(sizeof(eti_xnn_f32_residual) <= sizeof(((struct gemm_context *)0)->params) &&
                    sizeof(eti_xnn_f32_residual) <= sizeof(((struct igemm_context *)0)->params) &&
                    _Alignof(eti_xnn_f32_residual) <= _Alignof(struct gemm_context),
-               "the parameters have room for it");
+               "the parameters have room for the residual");
 
 static void set_residual(void *params, ptrdiff_t bytes) {
   ((eti_xnn_f32_residual *)params)->bytes = bytes;
@@ -30,7 +31,7 @@ static void add_to_gemm(struct gemm_context *c, ptrdiff_t bytes) {
   set_residual(&c->params, bytes);
 }
 
-// A convolution to a single pixel has an indirection buffer for a row that stands alone.
+// A convolution to a single pixel has an indirection buffer for a single row.
 static void add_to_igemm(struct igemm_context *c, bool is_single_row, ptrdiff_t bytes) {
   for (size_t u = 0; u < XNN_MAX_UARCH_TYPES; u++)
     c->ukernel.function[u] = is_single_row ? (xnn_igemm_ukernel_fn)eti_xnn_f32_igemm_add_1x16__avx2
@@ -67,7 +68,7 @@ static enum xnn_status set_up(const struct xnn_operator_data *opdata,
   return status;
 }
 
-// XNNPACK takes other kernels for fewer columns than a panel has.
+// XNNPACK uses other kernels for fewer columns than a panel has.
 bool eti_xnn_has_gemm_residual(size_t n_cols) {
   return n_cols >= ETI_XNN_GEMM_COLS && eti_xnn_has_f32_gemm();
 }

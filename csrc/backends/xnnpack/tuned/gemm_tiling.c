@@ -1,6 +1,6 @@
-// gemm_tiling.c — after a reshape: sets the tiles of the operators that run tuned gemm kernels, and
-// gives int8 kernels the schedules of their weights. An operator is known by the kernel that
-// XNNPACK took from a table of gemm_override.c.
+// gemm_tiling.c — sets the tiles of operators that run tuned gemm kernels, and passes int8 kernels
+// the schedules of their weights, after each reshape. It recognizes an operator by its kernel,
+// which comes from a table of gemm_override.h.
 #include "backends/xnnpack/tuned/gemm_tiling.h"
 
 #include "backends/xnnpack/tuned/gemm_kernels.h"
@@ -9,7 +9,7 @@
 
 enum { COLS = ETI_XNN_GEMM_COLS, CACHE_BYTES = 512 << 10, TILES_PER_THREAD = 4 };
 
-// The kernels read an eti_xnn_q8_params where XNNPACK's reshape has put its own parameters.
+// The kernels read an eti_xnn_q8_params where XNNPACK's reshape has written its own parameters.
 _Static_assert(sizeof(eti_xnn_q8_params) <= sizeof(((struct gemm_context *)NULL)->params) &&
                    sizeof(eti_xnn_q8_params) <= sizeof(((struct igemm_context *)NULL)->params),
                "the parameters have room for the schedule");
@@ -20,7 +20,7 @@ static size_t divide_up(size_t n, size_t d) {
   return n / d + (n % d != 0);
 }
 
-// Cuts for threads: `first` of its range and, where that gives too few tiles, `second`.
+// Cuts the range of `first` for threads and, if that gives too few tiles, the range of `second`.
 static void cut_for_threads(size_t *first, size_t n_first, size_t *second, size_t n_second,
                             size_t n_threads) {
   const size_t wanted = n_threads > 1 ? n_threads * TILES_PER_THREAD : 1;
@@ -53,9 +53,9 @@ eti_xnn_tile eti_xnn_q8_tile(size_t n_rows, size_t n_cols, size_t weight_bytes, 
 
 // ---- Operators
 
-// One invocation of an operator, as far as it is a product by a tuned kernel.
+// One invocation of an operator, if it is a product by a tuned kernel.
 typedef struct product {
-  const eti_xnn_gemm_table *table;  // NULL: it is none
+  const eti_xnn_gemm_table *table;  // NULL: not a product by a tuned kernel
   size_t row_bytes;                 // of the left operand, of one tap
   size_t column_bytes;              // of packed weights
   const void *packed;

@@ -1,4 +1,5 @@
-// gemm_tiling.h — into how many calls the operators of gemm_kernels.h are cut.
+// gemm_tiling.h — tile sizes of gemm operators: how many rows and columns each call of a kernel of
+// gemm_kernels.h computes.
 #ifndef ET_XNNPACK_GEMM_TILING_H
 #define ET_XNNPACK_GEMM_TILING_H
 
@@ -12,16 +13,16 @@ typedef struct eti_xnn_tile {
   size_t rows, cols;
 } eti_xnn_tile;
 
-// f32: all rows and columns in one call, so that each weight is loaded from memory once. Weights
-// that stay in a second-level cache are loaded from there: then as many rows as fit in it with
-// them. For threads to share, columns are cut into panels and, where these are too few, rows into
+// f32: all rows and columns in one call, so that each weight is loaded from memory once. If the
+// weights fit a second-level cache they are loaded from it; then a call has as many rows as fit
+// with them. For several threads columns are cut into panels and, if these are too few, rows into
 // blocks.
 eti_xnn_tile eti_xnn_f32_tile(size_t n_rows, size_t n_cols, size_t row_bytes, size_t weight_bytes,
                               size_t n_threads);
 
-// Integers, whose kernels take a block of rows through all columns of a call: as many columns as
-// have their weights in a second-level cache. For threads to share, rows are cut into blocks and,
-// where these are too few, columns into panels.
+// Integers: as many columns as have their weights in a second-level cache, because the kernels
+// multiply a block of rows by all columns of a call. For several threads rows are cut into blocks
+// and, if these are too few, columns into panels.
 eti_xnn_tile eti_xnn_q8_tile(size_t n_rows, size_t n_cols, size_t weight_bytes, size_t n_threads);
 
 // Sets the tiles of a runtime's products by these rules, and schedules its int8 products; after

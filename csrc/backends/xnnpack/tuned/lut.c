@@ -1,10 +1,10 @@
-// lut.c — nodes that look each byte up in a table: XNNPACK's int8 hardswish, which is a lookup,
-// with another table. XNNPACK's kernel does the rest.
+// lut.c — lookup table nodes. Each is XNNPACK's int8 hardswish, which is a table lookup, with
+// another table. XNNPACK's kernel runs it.
 #include "backends/xnnpack/tuned/own_node.h"
 #include "backends/xnnpack/tuned/tuned.h"
 
 enum { TABLE = 1 };  // the input that XNNPACK's own functions do not read
-_Static_assert(TABLE < XNN_MAX_INPUTS, "a node has room for it");
+_Static_assert(TABLE < XNN_MAX_INPUTS, "a node has room for the table");
 
 bool eti_xnn_has_lut(void) {
   return true;

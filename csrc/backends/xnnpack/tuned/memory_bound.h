@@ -1,5 +1,5 @@
-// memory_bound.h — memory-bound operators of XNNPACK's: larger tiles for all of them, and kernels
-// for two whose calls took most of the time. Results are XNNPACK's bytes.
+// memory_bound.h — memory-bound operators of XNNPACK: larger tiles for all of them, and kernels for
+// two operators, most of whose time was the overhead of calls. Results are XNNPACK's bytes.
 //
 //   x8 transposition of three planes to pixels of three bytes, with which image networks begin:
 //   XNNPACK's kernel takes 32 pixels a call;

@@ -1,6 +1,7 @@
-// own_node.h — what nodes of this project in XNNPACK's subgraphs share. Each is defined as a node
-// of XNNPACK's, so that its checks and its memory plan hold, and then given functions for creating,
-// reshaping and setting up its operator. The operator's context is a struct of the node's own.
+// own_node.h — common parts of this project's nodes in XNNPACK's subgraphs. Each is defined as a
+// node of XNNPACK, so that XNNPACK's checks and memory plan apply. Then its functions for creating,
+// reshaping and setting up the operator are replaced. The operator's context is a struct of the
+// node.
 #ifndef ET_XNNPACK_OWN_NODE_H
 #define ET_XNNPACK_OWN_NODE_H
 
@@ -13,12 +14,12 @@ static inline struct xnn_node *eti_xnn_last_node(xnn_subgraph_t subgraph) {
   return &subgraph->nodes[subgraph->num_nodes - 1];
 }
 
-// Adds an input behind those that XNNPACK's own functions read; they leave it alone.
+// Adds an input after those that XNNPACK's own functions read; they ignore it.
 static inline void eti_xnn_add_input(struct xnn_node *node, uint32_t id) {
   node->inputs[node->num_inputs++] = id;
 }
 
-// A struct that serves as an operator's context.
+// Asserts that a struct can be an operator's context.
 #define ETI_XNN_FITS_CONTEXT(type)                                              \
   _Static_assert(sizeof(type) <= sizeof(((struct xnn_operator *)0)->context) && \
                      _Alignof(type) <= _Alignof(struct xnn_operator),           \
@@ -39,7 +40,7 @@ static inline struct compute_parameters eti_xnn_over_rows(pthreadpool_task_1d_ti
       .type = xnn_parallelization_type_1d_tile_1d, .task_1d_tile_1d = run, .tile = {tile}};
 }
 
-// Arguments of XNNPACK's create, reshape and setup functions that nodes have no use for.
+// Unused arguments of XNNPACK's create, reshape and setup functions.
 static inline void eti_xnn_unused_in_create(size_t n_values, struct xnn_code_cache *code,
                                             xnn_weights_cache_t weights) {
   (void)n_values;

@@ -1,5 +1,5 @@
-// pack_lhs_q8_avx2.h — packs rows of the left operand for the int8 kernels: copied to the stack
-// slice by slice, since the taps of a convolution lie apart.
+// pack_lhs_q8_avx2.h — packs rows of the left operand for the int8 kernels. Rows are copied to the
+// stack slice by slice, since the taps of a convolution are not contiguous.
 #ifndef ET_XNNPACK_PACK_LHS_Q8_AVX2_H
 #define ET_XNNPACK_PACK_LHS_Q8_AVX2_H
 
@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-// The elements of a row that are packed at once, and how far packed rows are apart: no power of
-// two, or they would compete for the same sets of the cache.
+// The elements of a row that are packed at once, and the distance of packed rows. It is no power of
+// two, because rows would then compete for the same sets of the cache.
 enum { ETI_SLICE_K = 2048, ETI_LHS_PITCH = ETI_SLICE_K + 32 };
 
 typedef struct eti_lhs {
@@ -18,7 +18,7 @@ typedef struct eti_lhs {
   const int8_t *a;
   size_t a_bytes;
   const void *const *taps;    // NULL: one tap, the row of the matrix `a`
-  size_t next_row, next_tap;  // in the indirection buffer of rows that lie together
+  size_t next_row, next_tap;  // in the indirection buffer of consecutive rows
   size_t n_taps, offset_bytes;
   const void *zero, *zero_data;  // taps that point to `zero` are read from zero_data
 } eti_lhs;
@@ -61,7 +61,7 @@ static inline size_t eti_slice_blocks(const eti_k_slice *s) {
   return eti_padded_k(s->n_k) / 4 * s->n_taps;
 }
 
-// n elements plus 128, and zeros behind them to the end of a k4 block.
+// n elements plus 128, followed by zeros to the end of a k4 block.
 static inline void eti_pack_u8(uint8_t *to, const int8_t *from, size_t n) {
   const __m256i offset = _mm256_set1_epi8(INT8_MIN);
   size_t i = 0;
@@ -94,7 +94,7 @@ static inline void eti_pack_i16(int16_t *to, const int8_t *from, size_t n) {
   }
 }
 
-// A tap of row + i, where `row` is the first one of rows that lie together.
+// A tap of row + i; `row` is the first of consecutive rows.
 static inline const int8_t *eti_tap_of(const eti_lhs *a, size_t row, size_t i, size_t tap) {
   if (a->taps == NULL) return a->a + (row + i) * a->a_bytes;
   const void *const at = a->taps[row * a->n_taps + i * a->next_row + tap * a->next_tap];

@@ -27,7 +27,7 @@ static void transpose_k4_4x4(const int8_t *from, size_t step, int8_t *to) {
   }
 }
 
-// Packs one row from element k on, with zeros behind its last element.
+// Packs one row from element k on, followed by zeros.
 static void pack_row(const int8_t *row, size_t k, size_t n_k, int8_t *to) {
   for (; k < n_k; k += 4)
     for (size_t i = 0; i < 4; i++) to[k * COLS + i] = k + i < n_k ? row[k + i] : 0;
@@ -51,7 +51,7 @@ static int32_t sum_of(const int8_t *from, size_t n) {
   return sum;
 }
 
-// The initial sum of a column: its bias, less what the input's zero point adds.
+// The initial sum of a column: its bias minus the contribution of the input's zero point.
 static int32_t init_of(const int32_t *bias, const int8_t *column, size_t n, int32_t zero_point) {
   const uint32_t shift = (uint32_t)sum_of(column, n) * (uint32_t)zero_point;
   return (int32_t)((bias != NULL ? (uint32_t)*bias : 0) - shift);

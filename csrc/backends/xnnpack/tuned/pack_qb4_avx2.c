@@ -1,5 +1,5 @@
 // pack_qb4_avx2.c — packs 4-bit weights with a scale per group in the layout that gemm_qb4_avx2.c
-// describes. XNNPACK writes the scales and biases into it. Compiled with AVX2.
+// describes. XNNPACK writes the scales and biases into that layout. Compiled with AVX2.
 #include "backends/xnnpack/tuned/gemm_kernels.h"
 
 #include <immintrin.h>
@@ -18,7 +18,7 @@ typedef struct matrix {
   float factor;
 } matrix;
 
-// Four columns, each the second after the one before, of which `n` exist.
+// Four columns, every second one, of which `n` exist.
 typedef struct four_columns {
   const uint8_t *columns[FOUR];
   const uint16_t *scales[FOUR];

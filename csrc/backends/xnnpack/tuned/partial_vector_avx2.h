@@ -1,6 +1,6 @@
-// partial_vector_avx2.h — loads and stores of the first elements of a vector. Stores go without a
-// mask: on AMD's processors a masked store takes about twenty cycles, and more where two fall into
-// one cache line.
+// partial_vector_avx2.h — loads and stores of the first elements of a vector. Stores do not use a
+// mask: on AMD's processors a masked store takes about twenty cycles, and more if two are in one
+// cache line.
 #ifndef ET_XNNPACK_PARTIAL_VECTOR_AVX2_H
 #define ET_XNNPACK_PARTIAL_VECTOR_AVX2_H
 

@@ -61,7 +61,8 @@ ETI_VECTOR_INLINE eti_sums eti_biases(const void *at) {
   return (eti_sums){{eti_load(at), eti_load((const uint8_t *)at + ETI_CHANNELS_BYTES / 2)}};
 }
 
-// The empty asm keeps the order of additions: compilers reorder them and run out of registers.
+// The empty asm keeps the order of additions: otherwise compilers reorder them and run out of
+// registers.
 ETI_VECTOR_INLINE void eti_add_products(eti_sums *sum, __m256i a0, __m256i a1, __m256i w0,
                                         __m256i w1) {
   sum->of[0] = _mm256_add_epi32(sum->of[0], _mm256_madd_epi16(a0, w0));

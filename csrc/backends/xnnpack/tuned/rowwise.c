@@ -1,5 +1,5 @@
-// rowwise.c — nodes of the kernels of rowwise.h: each is defined as XNNPACK's softmax and then
-// given the functions below.
+// rowwise.c — row-wise softmax and layer norm nodes. Each is defined as XNNPACK's softmax and then
+// runs the functions below, which call the kernels of rowwise.h.
 #include "backends/xnnpack/tuned/rowwise.h"
 
 #include "backends/xnnpack/tuned/own_node.h"
@@ -9,7 +9,7 @@ enum { TILE_ELEMENTS = 8192 };  // per tile: a few microseconds
 
 // The inputs of a layer norm: x, eps and, if there are, weight and bias.
 enum { EPS = 1, WEIGHT, BIAS };
-_Static_assert(BIAS < XNN_MAX_INPUTS, "a node has room for them");
+_Static_assert(BIAS < XNN_MAX_INPUTS, "a node has room for the inputs");
 
 ETI_XNN_FITS_CONTEXT(eti_xnn_rowwise);
 
@@ -136,6 +136,6 @@ const char *eti_xnn_tuned_next_name(xnn_runtime_t runtime, size_t *at) {
   const struct compute_parameters *const work =
       &runtime->opdata[(*at)++].operator_objects[0]->compute[0];
   if (work->type != xnn_parallelization_type_1d_tile_1d) return NULL;
-  if (work->task_1d_tile_1d == run_layer_norm) return "Layer Norm (NC, F32) ours";
-  return work->task_1d_tile_1d == run_softmax ? "Softmax (NC, F32) ours" : NULL;
+  if (work->task_1d_tile_1d == run_layer_norm) return "Layer Norm (NC, F32) tuned";
+  return work->task_1d_tile_1d == run_softmax ? "Softmax (NC, F32) tuned" : NULL;
 }

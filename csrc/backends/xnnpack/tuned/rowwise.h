@@ -1,8 +1,8 @@
 // rowwise.h — softmax and layer norm over rows, the last dimension of f32 values, as nodes.
 //
-// XNNPACK has no layer norm; as five to eight nodes it reads and writes its operand as often. A
-// softmax is replaced where XNNPACK would choose its AVX2 kernels. Both are exact to a few
-// roundings in f32: see the kernels. rowwise.c makes the nodes.
+// XNNPACK has no layer norm. As five to eight nodes it would read and write its operand five to
+// eight times. A softmax is replaced where XNNPACK would choose its AVX2 kernels. Both are exact to
+// a few roundings in f32. This header declares the kernels; rowwise.c makes the nodes.
 #ifndef ET_XNNPACK_ROWWISE_H
 #define ET_XNNPACK_ROWWISE_H
 
@@ -21,7 +21,7 @@ typedef struct eti_xnn_rowwise {
 void eti_xnn_f32_softmax__avx2(const eti_xnn_rowwise *rows, size_t first, size_t count);
 void eti_xnn_f32_layer_norm__avx2(const eti_xnn_rowwise *rows, size_t first, size_t count);
 
-// rowwise.c: lets the node that was defined last, a softmax, run the kernel if it can.
+// rowwise.c: the node that was defined last, a softmax, will run the kernel if it can.
 struct xnn_subgraph;
 void eti_xnn_softmax_tune(struct xnn_subgraph *subgraph);
 

@@ -1,8 +1,8 @@
 // rowwise_f32_avx2.c — the kernels of rowwise.h on 256-bit vectors. Compiled with AVX2 and FMA.
 //
 // A row is read three times: for its maximum or its sum, for its exponentials or its squares, and
-// for its results; from the first-level cache but for the first time. Both kernels may write where
-// they read.
+// for its results. The second and third reads come from the first-level cache. Both kernels work in
+// place.
 #include "backends/xnnpack/tuned/rowwise.h"
 
 #include <immintrin.h>
@@ -16,8 +16,8 @@
 enum { LANES = 8, SHORT = 8 };  // vectors of a row that fit the registers
 
 typedef struct row_shape {
-  size_t n_whole, n_left;  // elements in whole vectors, and behind them
-  __m256i left;            // a mask of the latter
+  size_t n_whole, n_left;  // elements in whole vectors; the rest
+  __m256i left;            // a mask of the rest
 } row_shape;
 
 static row_shape row_shape_of(size_t n) {
@@ -26,7 +26,7 @@ static row_shape row_shape_of(size_t n) {
   return (row_shape){n - n_left, n_left, _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n_left), lanes)};
 }
 
-// The elements behind the whole vectors, with `fill` behind the row's end.
+// The elements after the whole vectors, with `fill` after the row's end.
 INLINE __m256 load_left(const row_shape *l, const float *x, __m256 fill) {
   return _mm256_blendv_ps(fill, _mm256_maskload_ps(x + l->n_whole, l->left),
                           _mm256_castsi256_ps(l->left));
@@ -108,7 +108,7 @@ static void softmax_row(const row_shape *l, const float *x, float *y) {
   eti_store_some(y + l->n_whole, _mm256_mul_ps(last, factor), l->n_left);
 }
 
-// A row of n_vectors, whose exponentials stay in registers. It is filled up with -infinity.
+// A row of n_vectors, whose exponentials stay in registers. It is padded with -infinity.
 INLINE void softmax_short(size_t n_vectors, const row_shape *l, const float *x, float *y) {
   __m256 terms[SHORT];
   const size_t n_whole = n_vectors - (l->n_left > 0), last = n_vectors - 1;

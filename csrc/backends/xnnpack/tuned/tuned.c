@@ -1,4 +1,4 @@
-// tuned.c — the functions of tuned.h that concern more than one family of kernels.
+// tuned.c — functions of tuned.h that apply to more than one family of kernels.
 #include "backends/xnnpack/tuned/tuned.h"
 
 #include "backends/xnnpack/tuned/conv_stem.h"

@@ -1,9 +1,9 @@
-// tuned.h — the door of this folder: micro-kernels of this project inside XNNPACK's operators, and
-// nodes of its own in XNNPACK's subgraphs. The only header of tuned/ that other folders include.
+// tuned.h — the interface of tuned/: tuned micro-kernels for XNNPACK's operators, and additional
+// nodes for XNNPACK's subgraphs. It is the only header of tuned/ that other folders include.
 //
 // Everything is for x86-64 with AVX2 and FMA and the XNNPACK release that get_xnnpack.py builds.
-// Elsewhere tuned_absent.c stands in: every `has` is false and the rest does nothing. Knows no
-// payload and no delegate.
+// Elsewhere tuned_absent.c replaces this folder: every `has` is false and the rest does nothing.
+// Knows no payload and no delegate.
 #ifndef ET_XNNPACK_TUNED_H
 #define ET_XNNPACK_TUNED_H
 
@@ -15,8 +15,8 @@
 
 // ---- The process
 
-// Puts tuned micro-kernels into XNNPACK's tables, once. Any thread, after xnn_initialize and before
-// the first operator is created.
+// Replaces kernels in XNNPACK's tables by tuned ones, once. Any thread, after xnn_initialize and
+// before the first operator is created.
 void eti_xnn_tuned_install(void);
 
 // Names of the functions of XNNPACK that tuned ones replace on this machine: writes at most n of
@@ -45,16 +45,16 @@ bool eti_xnn_has_lut(void);
 enum xnn_status eti_xnn_define_lut(xnn_subgraph_t subgraph, uint32_t input, uint32_t table,
                                    uint32_t output);
 
-// Lets the node that was defined last run functions of this project, if it is one of these:
+// Replaces the functions of the node that was defined last by tuned ones, if it is one of these:
 //   softmax          f32, where XNNPACK would run its AVX2 kernels
 //   convolution_2d   int8, of at most 4 channels, where XNNPACK would run its AVX2 kernels
-// The results of a softmax may differ in rounding, those of int8 are the same bits.
+// The results of a softmax may differ in rounding; int8 results are the same bits.
 void eti_xnn_tune_node(xnn_subgraph_t subgraph);
 
 // Whether an f32 product of n_cols columns can add a residual. Installs.
 bool eti_xnn_has_gemm_residual(size_t n_cols);
-// Lets the last node of the subgraph, an f32 product for which the former is true and that has a
-// bias, add the f32 value `residual`, which has the shape of its result.
+// The last node of the subgraph will add the f32 value `residual`, which has the shape of its
+// result. It must be an f32 product with a bias for which eti_xnn_has_gemm_residual is true.
 void eti_xnn_add_residual(xnn_subgraph_t subgraph, uint32_t residual);
 
 // ---- A runtime
@@ -62,7 +62,7 @@ void eti_xnn_add_residual(xnn_subgraph_t subgraph, uint32_t residual);
 // The order in which int8 gemm multiplies weights: a list, one entry per packed weights.
 typedef struct eti_xnn_q8_schedule eti_xnn_q8_schedule;
 
-// To be called when a runtime was created; in a region of alloc_region.h.
+// To be called after a runtime was created, in a region of alloc_region.h.
 void eti_xnn_tuned_after_make(xnn_runtime_t runtime);
 // To be called after each reshape of a runtime that will run with n_threads; in a region of
 // alloc_region.h. *schedules, NULL at first, grows; it must outlive the runtime.
@@ -71,7 +71,7 @@ void eti_xnn_tuned_after_reshape(xnn_runtime_t runtime, size_t n_threads,
 void eti_xnn_tuned_free_schedules(eti_xnn_q8_schedule *schedules);  // NULL allowed
 
 // The name of a runtime's next operator, in the order of XNNPACK's profile, if it is a node of this
-// project; else NULL. *at begins with 0 and is moved on.
+// project; else NULL. *at begins with 0 and is advanced.
 const char *eti_xnn_tuned_next_name(xnn_runtime_t runtime, size_t *at);
 
 #endif  // ET_XNNPACK_TUNED_H

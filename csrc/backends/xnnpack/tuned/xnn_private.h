@@ -1,6 +1,6 @@
 // xnn_private.h — XNNPACK's internal headers, of the release that get_xnnpack.py builds, and those
-// micro-kernels that other headers of its sources declare. The only file that includes or declares
-// them: whoever moves to another release reads this list.
+// micro-kernels that other headers of its sources declare. No other file includes or declares them,
+// so this list shows which internals a new release may change.
 #ifndef ET_XNNPACK_PRIVATE_H
 #define ET_XNNPACK_PRIVATE_H
 

@@ -1,5 +1,5 @@
-// checksum.h — a 64-bit checksum that is computed at the speed of memory. It finds damage, not
-// malice. Part of the format of the file of packed weights: another function needs another version.
+// checksum.h — a 64-bit checksum that is as fast as reading memory. It detects damage, not malice.
+// Part of the format of the file of packed weights: another function needs another version.
 #ifndef ET_XNNPACK_CHECKSUM_H
 #define ET_XNNPACK_CHECKSUM_H
 

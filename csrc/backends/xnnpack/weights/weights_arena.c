@@ -15,7 +15,7 @@ struct eti_xnn_weights_chunk {
   eti_xnn_populated populated;
   atomic_size_t n_users;  // blocks, and the arena while it may allocate more
 };
-_Static_assert(sizeof(eti_xnn_weights_chunk) <= ALIGN, "the first block lies behind the record");
+_Static_assert(sizeof(eti_xnn_weights_chunk) <= ALIGN, "the first block follows the record");
 
 static void release_chunk(eti_xnn_weights_chunk *chunk) {
   if (chunk != NULL && atomic_fetch_sub(&chunk->n_users, 1) == 1)

@@ -1,9 +1,9 @@
 // weights_cache.c — see weights_cache.h. XNNPACK stores the result of look_up and look_up_or_insert
 // in the operator and passes it to offset_to_addr before every use; here it is an index of the
 // provider's used weights. look_up_or_insert must not fail, as XNNPACK does not check it: all
-// memory it needs is allocated by reserve_space. Weights of a file are verified when XNNPACK asks
-// for their address, in a reshape or a setup: a load reads none of them, and no kernel reads
-// weights that were not verified.
+// memory it needs is allocated by reserve_space. Weights of a file are verified when XNNPACK gets
+// their address, in a reshape or a setup. A load reads none of them, and no kernel reads weights
+// that were not verified.
 #include "backends/xnnpack/weights/weights_cache.h"
 
 #include <string.h>
@@ -49,8 +49,8 @@ static eti_xnn_packed_weights *find_packed(et_xnnpack_weights *store,
   return packed;
 }
 
-// Verifies the checksum of mapped weights, once. Damaged ones leave the table, so that the next
-// look_up misses and packs them anew; their memory is the file's.
+// Verifies the checksum of mapped weights, once. Damaged ones are removed from the table, so that
+// the next look_up misses and they are packed again; their memory belongs to the file.
 static bool is_sound(et_xnnpack_weights *store, eti_xnn_packed_weights *packed) {
   (void)pthread_mutex_lock(&store->lock);
   if (!packed->is_verified && !packed->is_damaged) {
@@ -139,7 +139,7 @@ static size_t look_up(void *context, const struct xnn_weights_cache_look_up_key 
   return found;
 }
 
-// Allocates weights with room for a key behind the entry, of any length that the provider has.
+// Allocates weights and room after the entry for the longest key of the provider.
 static eti_xnn_packed_weights *alloc_packed(eti_xnn_weights_provider *provider, size_t bytes) {
   eti_xnn_packed_weights *const packed =
       reserve_used(provider) ? eti_xnn_alloc(sizeof *packed + provider->longest_key) : NULL;
@@ -191,8 +191,8 @@ static eti_xnn_packed_weights *insert_packed(et_xnnpack_weights *store,
   return packed;
 }
 
-// data is NULL after a look_up with a result; that may have been found damaged since and have left
-// the store.
+// data is NULL after a look_up with a result. That entry may since have been found damaged and
+// removed from the store.
 static size_t look_up_or_insert(void *context, const struct xnn_weights_cache_look_up_key *key,
                                 void *data, size_t bytes) {
   eti_xnn_weights_provider *const provider = context;

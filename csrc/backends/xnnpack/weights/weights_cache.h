@@ -1,9 +1,9 @@
-// weights_cache.h — packed weights behind XNNPACK's weights cache interface: a store that may be
-// shared, and one provider per engine, which knows the keys of its weights and holds those it uses.
-// XNNPACK asks by the addresses of a filter and its bias and by a seed of the micro-kernel's
-// layout, which may collide. So a hit needs the key, which contains everything that packing depends
-// on; a pair of addresses with two keys is never looked up. Relies on alloc_region.h; knows nothing
-// of graphs and methods.
+// weights_cache.h — a cache of packed weights with XNNPACK's weights cache interface: a store that
+// may be shared, and one provider per engine. A provider knows the keys of its weights and holds
+// those it uses. XNNPACK looks weights up by the addresses of a filter and its bias and by a seed
+// of the micro-kernel's layout, which may collide. So a hit needs the key, which contains
+// everything that packing depends on. A pair of addresses with two keys is never looked up. Relies
+// on alloc_region.h; knows nothing of graphs and methods.
 #ifndef ET_XNNPACK_WEIGHTS_CACHE_H
 #define ET_XNNPACK_WEIGHTS_CACHE_H
 
@@ -25,9 +25,10 @@ typedef struct eti_xnn_packed_weights {
   size_t n_users;  // providers
   void *data;
   size_t bytes;
-  eti_xnn_weights_chunk *chunk;  // in which data lies; NULL: in none
+  eti_xnn_weights_chunk *chunk;  // that contains data; NULL: none does
   bool is_mapped;                // data and key lie in the store's file
-  bool is_verified, is_damaged;  // mapped: the checksum was right, was wrong; else not checked yet
+  bool is_verified, is_damaged;  // of mapped weights: the checksum was right or wrong; both false:
+                                 // not checked yet
   uint64_t checksum;
 } eti_xnn_packed_weights;
 
@@ -67,8 +68,8 @@ typedef struct eti_xnn_weights_provider {
   size_t found;                      // by the last look_up: an index of `used`, or SIZE_MAX
   eti_xnn_weights_arena arena;       // of weights that it packs
   eti_xnn_packed_weights *reserved;  // memory that was reserved and is not packed yet
-  bool is_damaged;  // it uses weights that turned out to be damaged: its runtime must not run. The
-                    // store has dropped them, so a new provider gets others
+  bool is_damaged;  // it uses weights that are damaged, so its runtime must not run. The store has
+                    // removed them, so a new provider gets others
 } eti_xnn_weights_provider;
 
 void eti_xnn_weights_provider_init(eti_xnn_weights_provider *provider, et_xnnpack_weights *store);
@@ -77,7 +78,7 @@ void eti_xnn_weights_provider_init(eti_xnn_weights_provider *provider, et_xnnpac
 // eti_xnn_graph_config.
 void eti_xnn_weights_provider_add_key(void *provider, const void *kernel, const void *bias,
                                       const void *key, size_t key_bytes);
-// Ends packing: frees the keys and memory that was reserved in vain. Weights that are used stay.
+// Ends packing: frees the keys and reserved memory that was not used. Weights that are used stay.
 void eti_xnn_weights_provider_seal(eti_xnn_weights_provider *provider);
 void eti_xnn_weights_provider_deinit(
     eti_xnn_weights_provider *provider);  // after the runtime was deleted

@@ -16,7 +16,7 @@ VERIFY_FULL: int
 VERIFY_MINIMAL: int
 
 class ExecutorchError(RuntimeError):
-    """Base of everything the runtime raises."""
+    """Base class of the runtime's exceptions."""
 
     status: ClassVar[int]
     name: ClassVar[str]
@@ -96,7 +96,7 @@ class InstructionRecord(TypedDict):
     bytes: int
     written: int
     tensors: list[tuple[str, tuple[int, ...]]]
-    nodes: list[tuple[str, int, int]]  # of a delegate: name, ns, debug handle or -1
+    nodes: list[tuple[str, int, int]]  # of a delegate: name, nanoseconds, debug handle or -1
 
 @type_check_only
 class MemoryUse(TypedDict):
@@ -188,11 +188,11 @@ class Method:
         """
     def set_inputs(self, inputs: Sequence[Any], /) -> None: ...
     def run(self) -> None:
-        """Runs with the inputs that are set; InvalidArgument when one never was."""
+        """Runs with the inputs that are set; InvalidArgument when an input was never set."""
     def profile(self) -> list[InstructionRecord]:
-        """Runs with the inputs that are set; per executed instruction what it took."""
+        """Runs with the inputs that are set; returns a record of each executed instruction."""
     def seed(self, seed: int, /) -> None:
-        """Starts the random operators anew; a method is loaded with seed 0."""
+        """Restarts the random operators with this seed; a method is loaded with seed 0."""
     def outputs(self, clone_outputs: bool = True, kind: _Kind = None) -> list[Any]: ...
     def attribute(self, name: str, clone: bool = True, kind: _Kind = None) -> Any:
         """A named buffer; NotFound when there is none of that name."""
@@ -221,20 +221,20 @@ def open_program(
     """Opens a .pte from a path (mapped) or a buffer, with external data files (.ptd) likewise.
 
     Read-only 16-aligned buffers are used in place, others are copied. n_threads 0 means every CPU
-    that this process may use. xnnpack: how workspaces are shared (0 not, 1 in the program, 2 in the
-    process), whether packed weights are, the file that keeps them, whether it is written.
-    AccessFailed, InvalidProgram and InvalidExternalData say why not.
+    that this process may use. xnnpack: sharing of workspaces (0 none, 1 in the program, 2 in the
+    process), whether packed weights are shared, the file that keeps them, whether it is written.
+    AccessFailed, InvalidProgram or InvalidExternalData when a file cannot be read.
     """
 
 def kernel_manifest() -> dict[str, KernelFacts]:
-    """Per operator (`aten::add.out`) the dtypes it reads and writes (short names) and its ranks."""
+    """Dtypes that each operator (`aten::add.out`) reads and writes (short names), and its ranks."""
 
 def load_ops(path: str | PathLike[str], *, replace: bool = False) -> list[str]:
     """Loads a library of operators for methods loaded from now on; returns their names.
 
-    AccessFailed when it cannot be opened, InvalidArgument when it shows no operators or wrong ones,
-    NotSupported when it was built against another interface, AlreadyLoaded when an operator exists
-    and may not be replaced, or the file was built anew after it was loaded.
+    AccessFailed when it cannot be opened, InvalidArgument when its operator table is missing or
+    wrong, NotSupported when it was built against another interface, AlreadyLoaded when an operator
+    exists and may not be replaced, or when the file was rebuilt after it was loaded.
     """
 
 def loaded_ops() -> list[tuple[str, list[str]]]:
@@ -245,11 +245,11 @@ def system_info() -> SystemInfo: ...
 def machine_rates(
     n_threads: int, sizes: Sequence[int], /
 ) -> tuple[float, list[tuple[float, float, float]]]:
-    """Measures what `n_threads` threads can do at most, in some milliseconds a size.
+    """Peak rates of `n_threads` threads, measured in some milliseconds per size.
 
-    Multiply-adds of f32 on registers as operations a second (two each), and per size of the working
-    set in bytes, all threads together, the bytes a second that are read, written, and copied (read
-    and written bytes together).
+    The first is the rate of f32 multiply-adds on registers, in operations per second (two each).
+    The list has, per working set of that many bytes for all threads together, the bytes per second
+    that are read, written, and copied (read and written bytes together).
     """
 
 def _after_fork() -> None: ...

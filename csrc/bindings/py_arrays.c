@@ -1,5 +1,5 @@
-// py_arrays.c — NumPy views of other libraries' arrays. torch and ml_dtypes are looked up, never
-// required: torch only when sys.modules has it, ml_dtypes when a dtype needs it.
+// py_arrays.c — NumPy views of other libraries' arrays. torch and ml_dtypes are optional: torch is
+// used only when sys.modules has it, ml_dtypes when a dtype needs it.
 #include "bindings/py_arrays.h"
 
 #include "bindings/py_errors.h"
@@ -10,8 +10,7 @@ static int load_torch(py_state *state, PyObject *torch) {
   py_torch found = {0};
   found.tensor_type = PyObject_GetAttrString(torch, "Tensor");
   found.from_numpy = PyObject_GetAttrString(torch, "from_numpy");
-  // A torch that is still being imported (or a test's double) lacks these: then there are no
-  // tensors yet.
+  // A torch that is still being imported (or a test's double) lacks these; then no tensors exist.
   if (found.tensor_type == NULL || found.from_numpy == NULL || !PyType_Check(found.tensor_type)) {
     PyErr_Clear();
     Py_XDECREF(found.tensor_type);
@@ -58,7 +57,7 @@ static bool torch_on_cpu(const py_state *state, PyObject *tensor) {
   return cpu;
 }
 
-// A tensor's NumPy view after detaching and resolving whatever hides its plain memory.
+// The NumPy view of a detached tensor, with conjugation and negation resolved.
 static PyObject *torch_plain_numpy(py_state *state, PyObject *tensor) {
   if (!torch_on_cpu(state, tensor)) {
     PyErr_Clear();

@@ -6,16 +6,16 @@
 #include "bindings/py_dtypes.h"
 #include "bindings/py_module.h"
 
-// torch's tensor type when torch has been imported by someone: a borrowed reference, NULL without
-// an exception otherwise.
+// torch's tensor type if torch has been imported: a borrowed reference, else NULL without an
+// exception.
 PyObject *py_torch_tensor_type(py_state *state);
-// The dtype of ml_dtypes for bf16 and float8 (a borrowed reference), imported when first asked for.
-// NULL with an exception set when that package is missing.
+// The dtype of ml_dtypes for bf16 and float8 (a borrowed reference), imported at first use. NULL
+// with an exception set when that package is missing.
 PyObject *py_ml_dtype(py_state *state, et_dtype dtype);
 
 typedef struct py_array_view {
   PyArrayObject *array;  // new reference; owns or pins the memory
-  et_dtype dtype;        // may differ from the array's own: bf16 travels as int16
+  et_dtype dtype;        // may differ from the array's own: bf16 is stored as int16
   bool is_torch;
 } py_array_view;
 
@@ -23,7 +23,7 @@ typedef struct py_array_view {
 // or __array__ provider. Returns 1; 0 when the object is none of these; -1 with an exception set.
 int py_array_view_of(py_state *state, PyObject *object, py_array_view *view);
 
-// py_dlpack.c: the same for an object with __dlpack__.
+// The same for an object with __dlpack__ (py_dlpack.c).
 int py_dlpack_view_of(py_state *state, PyObject *object, py_array_view *view);
 
 // Facts of a torch tensor, borrowed from it; read through torch's C exchange table, a tenth of the
@@ -36,14 +36,13 @@ typedef struct py_torch_view {
   et_dtype dtype;
 } py_torch_view;
 
-// The exchange table of torch's tensor type; NULL without an exception when it has none that is
-// known here.
+// The exchange table of torch's tensor type; NULL without an exception when it has no known one.
 const struct py_dlpack_api *py_dlpack_api_of(PyObject *tensor_type);
 // True for a plain CPU tensor (exactly torch.Tensor, no lazy negation). False without an exception
-// for anything else: then py_array_view_of finds out what it is.
+// for anything else, which py_array_view_of handles.
 bool py_torch_view_of(const py_state *state, PyObject *object, py_torch_view *view);
 // A torch tensor that owns a copy of a dense tensor, made through the same table, without a NumPy
-// array in between. 1 with a new reference; 0 when this tensor needs the other way; -1 with an
+// array in between. 1 with a new reference; 0 when the table cannot make this tensor; -1 with an
 // exception set.
 int py_torch_copy(const py_state *state, const et_tensor *tensor, PyObject **result);
 

@@ -1,7 +1,7 @@
-// py_bounds.c — the sizes that a dynamic input may have, where the program says: smallest and
-// largest per dim, and dims that follow one another (size = scale * n + offset, with one n for
-// all). A plan knows only upper bounds, so these come from above, once per method; files that do
-// not say keep the plan's rule. py_inputs.c asks on every call.
+// py_bounds.c — the sizes that a dynamic input may have, if the program stores them: smallest and
+// largest per dim, and dims with a common symbol (size = scale * n + offset, with one n for all). A
+// plan stores only upper bounds, so the caller sets these once per method; without them the plan's
+// rule holds. py_inputs.c checks them on every call.
 #include "bindings/py_method.h"
 
 #include "bindings/py_errors.h"
@@ -105,7 +105,7 @@ void py_bounds_begin(py_method *self) {
   for (size_t s = 0; s < self->n_symbols; s++) self->symbols[s].known = false;
 }
 
-// Whether the size agrees with the other dims of its symbol; the first one to come sets it.
+// Checks a size against the other dims of its symbol; the first dim of a call sets the symbol.
 static bool follows(py_method *self, size_t i, size_t d) {
   const py_input *in = &self->inputs[i];
   const py_dim_bound *bound = &in->bounds[d];
@@ -129,9 +129,9 @@ bool py_bounds_check(py_method *self, size_t i, size_t *broken) {
   return true;
 }
 
-// ---- words
+// ---- messages
 
-static const char ELLIPSIS[] = "\xe2\x80\xa6";  // as signatures are printed: 1…8
+static const char ELLIPSIS[] = "\xe2\x80\xa6";  // as in printed signatures: 1…8
 
 static PyObject *range_text(const py_dim_bound *bound) {
   return bound->lower == bound->upper

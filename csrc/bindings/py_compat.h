@@ -1,11 +1,12 @@
-// py_compat.h — functions of newer Pythons, for the older ones that are supported too.
+// py_compat.h — functions of newer Pythons, for the older versions that are supported.
 #ifndef ET_PY_COMPAT_H
 #define ET_PY_COMPAT_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-// Takes the exception that is set out of the interpreter: a new reference; NULL when none is set.
+// Clears the interpreter's current exception and returns it: a new reference; NULL when none is
+// set.
 static inline PyObject *py_exception_take(void) {
 #if PY_VERSION_HEX >= 0x030C0000
   return PyErr_GetRaisedException();

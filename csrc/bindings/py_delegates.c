@@ -1,5 +1,5 @@
-// py_delegates.c — see py_delegates.h. Without XNNPACK in the build there is nothing to share, and
-// the table is the library's own.
+// py_delegates.c — see py_delegates.h. A build without XNNPACK shares nothing and uses the
+// library's own table.
 #include "bindings/py_delegates.h"
 
 #include <string.h>
@@ -14,12 +14,12 @@ enum { MOST_BACKENDS = 16, SHARING_NONE = 0, SHARING_PROGRAM = 1, SHARING_GLOBAL
 
 typedef struct py_delegates {
   et_xnnpack xnnpack;
-  et_xnnpack_workspace *workspace;  // the program's own, or NULL
+  et_xnnpack_workspace *workspace;  // of the program, or NULL
   et_xnnpack_weights *weights;      // likewise, with a file
   PyObject *path;                   // of the file, as bytes; NULL without one
   bool saves;
-  size_t n_damaged;                   // weights of the file that were warned of
-  char note[ET_ERROR_MESSAGE_BYTES];  // why the file was not used
+  size_t n_damaged;                   // damaged weights of the file that a warning counted
+  char note[ET_ERROR_MESSAGE_BYTES];  // the reason for which the file was not used
   const et_backend *backends[MOST_BACKENDS];
   et_backend_table table;
 } py_delegates;
@@ -58,7 +58,7 @@ static et_status open_weights(py_program *program, bool shares, et_error *err) {
 
 // Discards the pages of constants once their packed copies exist. The calling thread holds the
 // program's lock.
-static void let_go(void *ctx, const void *data, size_t bytes) {
+static void discard_constants(void *ctx, const void *data, size_t bytes) {
   const py_program *const program = ctx;
   py_memory_discard(program->memory, data, bytes);
   for (size_t i = 0; i < program->n_data; i++)
@@ -88,7 +88,8 @@ int py_delegates_open(py_program *program, PyObject *options) {
   }
   d->saves = saves != 0;
   if (path != Py_None && PyUnicode_FSConverter(path, &d->path) == 0) return -1;
-  et_xnnpack_init(&d->xnnpack, &(et_xnnpack_options){.on_spent = let_go, .on_spent_ctx = program});
+  et_xnnpack_init(&d->xnnpack,
+                  &(et_xnnpack_options){.on_spent = discard_constants, .on_spent_ctx = program});
   fill_table(d);
   et_error err = {.status = ET_OK};
   if (open_workspace(program, sharing, &err) != ET_OK ||

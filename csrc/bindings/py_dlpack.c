@@ -1,7 +1,6 @@
 // py_dlpack.c — reading a DLPack capsule (the unversioned exchange structure, which every producer
-// still hands out by default), and reading and making torch tensors through the protocol's table of
-// C functions. The layout is declared here from the protocol's public description;
-// nothing else is taken from it.
+// still exports by default), and reading and making torch tensors through the protocol's table of C
+// functions. The layout is declared here from the protocol's public description.
 #define _POSIX_C_SOURCE 200809L  // posix_memalign
 #include "bindings/py_arrays.h"
 
@@ -53,7 +52,7 @@ static const dl_row dl_rows[] = {
     {10, 8, ET_F8E4M3}, {11, 8, ET_F8E4M3Z}, {12, 8, ET_F8E5M2}, {13, 8, ET_F8E5M2Z},
 };
 
-// The protocol's table of C functions, version 1.x: objects' facts without a capsule per object.
+// The protocol's table of C functions, version 1.x: it reads a tensor without a capsule.
 typedef struct py_dlpack_api {
   struct {
     uint32_t major, minor;
@@ -95,8 +94,7 @@ static PyObject *array_over(const dl_tensor *tensor, int typenum, size_t element
     dense *= dims[d] > 0 ? dims[d] : 1;
   }
   char *data = tensor->data == NULL ? (char *)owner : (char *)tensor->data + tensor->byte_offset;
-  // Read-only is the careful reading: the unversioned structure cannot say whether writing is
-  // allowed.
+  // The view is read-only: the unversioned structure cannot say whether writing is allowed.
   PyObject *array =
       PyArray_New(&PyArray_Type, tensor->ndim, dims, typenum, strides, data, 0, 0, NULL);
   if (array != NULL && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(owner)) < 0)
@@ -130,8 +128,7 @@ bool py_torch_view_of(const py_state *state, PyObject *object, py_torch_view *vi
       tensor.strides == NULL)
     return false;
   view->dtype = dl_dtype(&tensor);
-  // Complex tensors may be lazily conjugated, all may be lazily negated: memory is then not what
-  // the tensor means.
+  // Lazily conjugated or negated tensors have other values than their memory.
   if (view->dtype == ET_DTYPE_COUNT || tensor.code == 5) return false;
   PyObject *negated = PyObject_CallMethodNoArgs(object, state->str_is_neg);
   const bool plain = negated == Py_False;
@@ -157,7 +154,7 @@ static void free_copy(dl_managed_versioned *managed) {
   free(managed);
 }
 
-// The types that every torch with this table takes.
+// Types that every torch with this table supports.
 static const dl_row *plain_row(et_dtype dtype) {
   for (size_t i = 0; i < sizeof dl_rows / sizeof dl_rows[0]; i++) {
     const bool wide_unsigned = dl_rows[i].code == 1 && dl_rows[i].bits > 8;
@@ -198,7 +195,7 @@ int py_torch_copy(const py_state *state, const et_tensor *tensor, PyObject **res
   }
   memcpy((char *)block + head, tensor->data, bytes);
   void *object = NULL;
-  // After a failure the block may be torch's already: leaking it is the lesser evil.
+  // After a failure torch may own the block already: a leak is better than a double free.
   if (api->to_object(&copy->managed, &object) != 0) return -1;
   *result = object;
   return 1;

@@ -1,4 +1,4 @@
-// py_dtypes.c — the table of py_dtypes.h, and the dtype of an array that another package made.
+// py_dtypes.c — the table of py_dtypes.h, and the dtype of an array made by another package.
 #include "bindings/py_dtypes.h"
 
 #include <string.h>
@@ -84,7 +84,7 @@ et_dtype py_array_dtype(PyArrayObject *array) {
   if (PyTypeNum_ISUNSIGNED(typenum)) return unsigned_of(PyArray_ITEMSIZE(array));
   if (PyTypeNum_ISSIGNED(typenum)) return signed_of(PyArray_ITEMSIZE(array));
   if (typenum < NPY_USERDEF) return ET_DTYPE_COUNT;
-  // A type that another package registered: ml_dtypes' are known by the name of their scalar type.
+  // Other packages register types: those of ml_dtypes are known by the name of their scalar type.
   const char *name = PyArray_DESCR(array)->typeobj->tp_name;
   const char *dot = strrchr(name, '.');
   if (dot != NULL) name = dot + 1;

@@ -8,7 +8,7 @@
 
 typedef struct py_dtype_row {
   int typenum;       // NumPy's type number; -1 = none
-  bool is_carried;   // NumPy lacks the dtype: `typenum` is an integer type of the same size
+  bool is_carried;   // NumPy lacks the dtype: `typenum` is an integer type of its size
   const char *name;  // "float32" in NumPy, torch or ml_dtypes; NULL = none
 } py_dtype_row;
 

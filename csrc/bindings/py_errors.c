@@ -1,5 +1,5 @@
-// py_errors.c — the exception table. Class attributes `status` and `name` carry the code, so that
-// raising costs no more than for a builtin exception. Knows nothing of programs and methods.
+// py_errors.c — the exception table. Class attributes `status` and `name` hold the code, so raising
+// costs no more than for a builtin exception. Knows nothing of programs and methods.
 #include "bindings/py_errors.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ enum { N_STATUSES = sizeof statuses / sizeof statuses[0] };
 _Static_assert(sizeof statuses / sizeof statuses[0] <= (size_t)PY_STATUS_SLOTS,
                "py_module.h has too few exception slots");
 
-// The builtin that code written without this package in mind would catch.
+// The builtin exception that code written without this package would catch.
 static PyObject *natural_builtin(et_status status) {
   switch (status) {
     case ET_INVALID_ARGUMENT:
@@ -70,7 +70,7 @@ static PyObject *make_status_class(const py_state *state, const status_row *row)
   char qualified[96];
   snprintf(qualified, sizeof qualified, "executorch_py.errors.%s", row->name);
   PyObject *builtin = natural_builtin(row->status);
-  // NotImplementedError is a RuntimeError itself; beside ExecutorchError it must still come second.
+  // NotImplementedError is a RuntimeError; beside ExecutorchError it must come second.
   PyObject *bases = builtin != NULL ? PyTuple_Pack(2, state->base_error, builtin)
                                     : PyTuple_Pack(1, state->base_error);
   if (bases == NULL) return NULL;

@@ -9,12 +9,12 @@
 // Creates the classes and adds them to the module. -1 with an exception set on failure.
 int py_errors_init(py_state *state, PyObject *module);
 
-// Set the exception of a status. The text gets the status's name and number appended. Always return
-// NULL. Formats are PyUnicode_FromFormat's.
+// Set the exception of a status. The status's name and number are appended to the text. Always
+// return NULL. Formats are PyUnicode_FromFormat's.
 PyObject *py_raise(const py_state *state, et_status status, const char *format, ...)
     __attribute__((cold));
 PyObject *py_raise_error(const py_state *state, const et_error *err) __attribute__((cold));
-// The same with advice behind the message.
+// The same with advice after the message.
 PyObject *py_raise_advice(const py_state *state, const et_error *err, const char *advice)
     __attribute__((cold));
 // The same for a message that is a str object already; steals nothing, accepts NULL (keeps the

@@ -1,7 +1,6 @@
-// py_inputs.c — Python objects into input slots. Everything is checked here, before the runtime
-// sees it, so that messages can name the input and say what was given and what the program wants.
-// Bytes in the planned layout are taken as they are; another layout is copied into it; another
-// dtype or shape is an error.
+// py_inputs.c — conversion of Python objects to input slots. Everything is checked here, before the
+// runtime sees it, so that messages can name the input, its value and the expected one. Data in the
+// planned layout is used in place; another layout is copied; another dtype or shape is an error.
 #include "bindings/py_method.h"
 
 #include <string.h>
@@ -10,7 +9,7 @@
 #include "bindings/py_compat.h"
 #include "bindings/py_errors.h"
 
-enum { BORROW_ALIGN = 16 };  // kernels and delegates may assume it of tensor data
+enum { BORROW_ALIGN = 16 };  // alignment that kernels and delegates rely on
 
 // ---- messages
 
@@ -38,7 +37,7 @@ static PyObject *sizes_text(const int32_t *sizes, size_t rank) {
   return text;
 }
 
-// The value that the program expects at slot i: "a float32 tensor of shape [2, 3]", "an int" ….
+// The value that the program expects in slot i: "a float32 tensor of shape [2, 3]", "an int" ….
 static PyObject *wanted(const py_input *in) {
   switch (in->tag) {
     case ET_TENSOR: {
@@ -80,7 +79,7 @@ __attribute__((cold)) static int mismatch(const py_method *self, size_t i, et_st
   return -1;
 }
 
-// Puts the input's name in front of the exception that is set.
+// Prepends the input's name to the exception that is set.
 __attribute__((cold)) static int name_error(const py_method *self, size_t i) {
   if (!PyErr_ExceptionMatches(self->state->base_error)) return -1;
   PyObject *raised = py_exception_take();
@@ -96,8 +95,8 @@ __attribute__((cold)) static int name_error(const py_method *self, size_t i) {
 
 // ---- tensors
 
-// Notes the sizes given; false when the plan cannot take them.
-static bool take_sizes(py_input *in, const npy_intp *sizes, size_t rank) {
+// Stores the given sizes; false when they exceed the plan.
+static bool store_sizes(py_input *in, const npy_intp *sizes, size_t rank) {
   if (rank != in->info.rank) return false;
   size_t numel = 1;
   bool same = true, fits = true;
@@ -111,7 +110,7 @@ static bool take_sizes(py_input *in, const npy_intp *sizes, size_t rank) {
   return fits && (in->info.is_dynamic ? numel <= in->capacity : same);
 }
 
-// A text for a wrong shape, with the dim that breaks its bounds when the rank fits.
+// The message for a wrong shape, with the dim that breaks its bounds when the rank fits.
 static PyObject *shape_problem(const py_method *self, size_t i, const npy_intp *sizes, size_t rank,
                                const size_t *broken) {
   PyObject *shape = PyArray_IntTupleFromIntp((int)rank, sizes);
@@ -144,17 +143,17 @@ static int check_tensor(py_method *self, size_t i, const py_array_view *view) {
   }
   const npy_intp *sizes = PyArray_DIMS(view->array);
   const size_t rank = (size_t)PyArray_NDIM(view->array);
-  // Bounds first: they can name the dim. Sizes are noted whenever the rank fits.
-  const bool taken = take_sizes(in, sizes, rank);
+  // Both checks run: the bounds can name the dim. Sizes are stored whenever the rank fits.
+  const bool fits = store_sizes(in, sizes, rank);
   size_t broken = 0;
   const bool blamed = rank == in->info.rank && !py_bounds_check(self, i, &broken);
-  if (taken && !blamed) return 0;
+  if (fits && !blamed) return 0;
   return mismatch(self, i, ET_NOT_SUPPORTED,
                   shape_problem(self, i, sizes, rank, blamed ? &broken : NULL));
 }
 
-// Writes the strides of the planned layout at the sizes taken; true when the given ones, in units
-// of `unit`, are the same.
+// Writes the strides of the planned layout for the stored sizes; true when the given strides, in
+// units of `unit`, are the same.
 static bool plan_strides(py_input *in, const npy_intp *strides, npy_intp unit) {
   bool dense = true;
   ptrdiff_t stride = 1;
@@ -189,13 +188,13 @@ static bool is_aligned(const void *data) {
   return (uintptr_t)data % BORROW_ALIGN == 0;
 }
 
-// The fast way for plain torch tensors that can be used as they are. False: nothing was decided.
+// The fast path for plain torch tensors that can be used in place. False: not decided.
 static bool borrow_torch(py_method *self, size_t i, PyObject *object) {
   py_input *in = &self->inputs[i];
   py_torch_view view;
   if (!py_torch_view_of(self->state, object, &view) || view.dtype != in->info.dtype) return false;
   size_t broken;
-  if (!take_sizes(in, view.sizes, view.rank) || !py_bounds_check(self, i, &broken) ||
+  if (!store_sizes(in, view.sizes, view.rank) || !py_bounds_check(self, i, &broken) ||
       !plan_strides(in, view.strides, 1))
     return false;
   if (in->tensor.numel > 0 &&
@@ -291,7 +290,7 @@ static int fill_string(py_method *self, size_t i, PyObject *object) {
   return 0;
 }
 
-// 0, -1 with an exception set, or 1: the object is of the wrong kind.
+// Returns 0, -1 with an exception set, or 1 for an object of the wrong kind.
 static int fill_scalar(py_method *self, size_t i, PyObject *object) {
   py_input *in = &self->inputs[i];
   switch (in->tag) {
@@ -358,7 +357,7 @@ static int check_count(const py_method *self, Py_ssize_t n) {
 }
 
 int py_inputs_fill(py_method *self, PyObject *sequence) {
-  // A tuple of its own: converting an item may run any code, which could change the caller's list.
+  // A tuple copy: converting an item may run any code, which could change the caller's list.
   PyObject *items =
       PyTuple_CheckExact(sequence) ? Py_NewRef(sequence) : as_sequence(self, sequence);
   if (items == NULL) return -1;

@@ -1,5 +1,5 @@
-// py_interrupt.c — the watcher thread of py_interrupt.h. Knows the runtime's interrupt call and
-// nothing else of methods.
+// py_interrupt.c — the watcher thread of py_interrupt.h. Of methods it knows only the runtime's
+// interrupt call.
 #include "bindings/py_interrupt.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static void wait_tick(py_watch *watch) {
     until.tv_nsec -= 1000000000;
     until.tv_sec += 1;
   }
-  // Wakes early only to stop; a run that begins does not signal a watcher that ticks.
+  // The watcher wakes early only to stop; a run that begins does not signal a ticking watcher.
   while (!watch->stop && pthread_cond_timedwait(&watch->wake, &watch->mutex, &until) != ETIMEDOUT) {
   }
 }
@@ -61,7 +61,7 @@ static py_watch *watch_start(void) {
   pthread_mutex_init(&watch->mutex, NULL);
   pthread_cond_init(&watch->wake, &attributes);
   pthread_condattr_destroy(&attributes);
-  // Signals stay with Python's threads: the watcher must never be the one that is interrupted.
+  // Signals go to Python's threads: the watcher must never receive them.
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &old);
@@ -76,8 +76,8 @@ static py_watch *watch_start(void) {
 
 bool py_watch_begin(py_state *state, et_method *method) {
   if (PyThread_get_thread_ident() != state->main_thread) return false;
-  // Only the main thread gets here, so creation needs no lock. Without a thread the run just cannot
-  // be interrupted.
+  // Only the main thread gets here, so creation needs no lock. Without a watcher the run cannot be
+  // interrupted.
   if (state->watch == NULL) state->watch = watch_start();
   py_watch *watch = state->watch;
   if (watch == NULL || watch->method != NULL) return false;
@@ -119,8 +119,8 @@ PyObject *py_after_fork(PyObject *module, PyObject *unused) {
   (void)unused;
   py_state *state = PyModule_GetState(module);
   state->fork_generation++;
-  // The watcher's thread exists only in the parent; its small block is left behind on purpose, as
-  // it may be locked.
+  // The watcher's thread exists only in the parent. Its small block leaks on purpose, as its mutex
+  // may be locked.
   state->watch = NULL;
   state->main_thread =
       PyThread_get_thread_ident();  // the thread that forked is the child's main thread

@@ -1,19 +1,18 @@
 // py_interrupt.h — Ctrl-C during a run, and os.fork() around thread pools.
 //
-// A run of the main thread is announced to a watcher thread, which asks a run that lasts longer
-// than a tick (50 ms) to pause before its next instruction; the main thread then looks at its
-// signals and goes on where it stopped, or gives up with the exception that a signal handler
-// raised. The watcher starts with the first run and sleeps without ticking when no run has begun
-// for a second, so the price is one uncontended lock around a run and nothing at all in an idle
-// process.
+// A run of the main thread is announced to a watcher thread. If the run lasts longer than a tick
+// (50 ms), the watcher makes it pause before its next instruction. The main thread then handles its
+// signals and resumes the run, or ends it with the exception of a signal handler. The watcher
+// starts with the first run and sleeps without ticking when no run has begun for a second. So the
+// cost is one uncontended lock per run, and nothing in an idle process.
 #ifndef ET_PY_INTERRUPT_H
 #define ET_PY_INTERRUPT_H
 
 #include "bindings/py_module.h"
 
 // Announce and withdraw a run; callable without the GIL. Only runs of the main thread are watched:
-// no other thread receives signals. begin returns whether the run is watched, which is what end
-// wants to know.
+// no other thread receives signals. begin returns whether the run is watched, which the caller
+// passes to end.
 bool py_watch_begin(py_state *state, et_method *method);
 void py_watch_end(py_state *state);
 // Stops and frees the watcher.

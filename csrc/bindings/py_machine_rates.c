@@ -1,4 +1,4 @@
-// py_machine_rates.c — machine_rates() of the module: arguments, memory and threads for the
+// py_machine_rates.c — the module's machine_rates(): arguments, memory and threads for the
 // measurements of tools/machine_rates.h.
 #include "bindings/py_errors.h"
 #include "bindings/py_memory.h"

@@ -1,7 +1,6 @@
-// py_memory.h — bytes that outlive whoever uses them: a 64-aligned allocation, a mapped file or a
-// pinned Python buffer, behind one reference-counted object. Programs, methods and returned views
-// all hold references, so close() can never leave a view dangling: the bytes go when the last
-// holder goes.
+// py_memory.h — memory with a reference count: a 64-aligned allocation, a mapped file or a pinned
+// Python buffer. Programs, methods and returned views hold references, so close() never leaves a
+// view dangling: the memory is freed with its last reference.
 #ifndef ET_PY_MEMORY_H
 #define ET_PY_MEMORY_H
 
@@ -19,20 +18,20 @@ typedef struct py_memory {
   size_t size;
   py_memory_kind kind;
   bool read_only;
-  void *base;  // ALLOCATED, PAGES: what the system wants back
+  void *base;  // ALLOCATED, PAGES: the block to free
   size_t base_bytes;
   et_file_map map;   // MAPPED
   Py_buffer buffer;  // PINNED
 } py_memory;
 
-// Zeroed memory, 64-aligned. Large blocks are pages of their own, which cost nothing before they
-// are used. Zero bytes give a valid object too.
+// Zeroed memory, 64-aligned. Large blocks have their own pages, which cost nothing before they are
+// used. Zero bytes give a valid object too.
 py_memory *py_memory_allocate(py_state *state, size_t bytes);
-// Advises the system to provide an allocated block in huge pages, when all of it will be used. Not
-// while use is sparse: touching one byte then costs two megabytes.
+// Advises the system to use huge pages for an allocated block. Call it only when all of the block
+// will be used: touching one byte of a huge page costs two megabytes.
 void py_memory_advise_huge_pages(py_memory *memory);
-// Discards whole pages of a mapped file that are not needed for now; reading them loads them from
-// the file again. Has no effect on other kinds of memory and on bytes elsewhere. Without the GIL.
+// Discards whole pages of a mapped file; reading them loads them from the file again. Ignores other
+// kinds of memory and other addresses. Callable without the GIL.
 void py_memory_discard(const py_memory *memory, const void *data, size_t bytes);
 // The file at `path` (str, bytes or os.PathLike), mapped read-only. AccessFailed when it cannot be
 // opened.

@@ -1,5 +1,5 @@
-// py_memory_type.c — the type behind py_memory.h. From Python it is opaque: it only appears as the
-// `base` of arrays that view runtime memory.
+// py_memory_type.c — the type of py_memory.h. It is opaque in Python: it only appears as the `base`
+// of arrays that view runtime memory.
 #define _DEFAULT_SOURCE  // MAP_ANONYMOUS, madvise
 #include "bindings/py_memory.h"
 
@@ -14,8 +14,8 @@ static py_memory *memory_new(py_state *state) {
   return (py_memory *)state->memory_type->tp_alloc(state->memory_type, 0);
 }
 
-// From here on blocks are pages: calloc would clear memory that it has used before, all of it and
-// at once, and keep it in the process when it is freed.
+// Blocks from this size on have their own pages: calloc would clear reused memory at once, and
+// would keep it in the process after free.
 enum { PAGES_FROM = 256 * 1024, HUGE_FROM = 4 * 1024 * 1024 };
 
 static void *map_pages(size_t bytes) {
@@ -26,7 +26,7 @@ static void *map_pages(size_t bytes) {
 
 void py_memory_advise_huge_pages(py_memory *memory) {
 #ifdef MADV_HUGEPAGE
-  // Only a wish, which the system may decline.
+  // Advice only, which the system may ignore.
   if (memory->kind == PY_MEMORY_PAGES && memory->base_bytes >= HUGE_FROM)
     (void)madvise(memory->base, memory->base_bytes, MADV_HUGEPAGE);
 #else
@@ -88,7 +88,7 @@ void py_memory_discard(const py_memory *memory, const void *data, size_t bytes) 
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   const size_t begin = (size_t)((const uint8_t *)data - (const uint8_t *)memory->data);
   const size_t first = (begin + page - 1) & ~(page - 1), end = (begin + bytes) & ~(page - 1);
-  // The mapping is private and was never written, so that this takes nothing but memory.
+  // The mapping is private and was never written, so no data is lost.
   if (first < end) (void)madvise((uint8_t *)memory->data + first, end - first, MADV_DONTNEED);
 #else
   (void)memory;
@@ -100,8 +100,7 @@ void py_memory_discard(const py_memory *memory, const void *data, size_t bytes) 
 py_memory *py_memory_from_buffer(py_state *state, PyObject *object) {
   Py_buffer view;
   if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) < 0) return NULL;
-  // Bytes that someone may still write cannot stay verified, so only read-only buffers are used in
-  // place.
+  // Only read-only buffers are used in place: a verified file must not change.
   if (view.readonly && ((uintptr_t)view.buf & 15u) == 0) {
     py_memory *self = memory_new(state);
     if (self == NULL) {
@@ -112,7 +111,7 @@ py_memory *py_memory_from_buffer(py_state *state, PyObject *object) {
     self->buffer = view;
     self->data = view.buf;
     self->size = (size_t)view.len;
-    self->read_only = true;  // part of a program: never handed out for writing
+    self->read_only = true;  // part of a program: never exported for writing
     return self;
   }
   py_memory *self = py_memory_allocate(state, (size_t)view.len);

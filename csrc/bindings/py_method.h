@@ -1,6 +1,6 @@
-// py_method.h — the Method object: a loaded method with everything a call needs prepared, so that
-// the hot path only fills slots. py_inputs.c turns Python objects into slots, py_outputs.c turns
-// the runtime's values into Python objects.
+// py_method.h — the Method object: a loaded method with everything prepared for calls, so that the
+// hot path only fills slots. py_inputs.c converts Python objects to slots, py_outputs.c converts
+// the runtime's values to Python objects.
 #ifndef ET_PY_METHOD_H
 #define ET_PY_METHOD_H
 
@@ -11,11 +11,11 @@ typedef enum py_kind { PY_KIND_UNKNOWN, PY_KIND_NUMPY, PY_KIND_TORCH } py_kind;
 // Sizes that one dim may have; see py_bounds.c.
 typedef struct py_dim_bound {
   int lower, upper;
-  int symbol;         // index of the number that this size follows, or -1
+  int symbol;         // index of the py_symbol that sets this size, or -1
   int scale, offset;  // size = scale * number + offset
 } py_dim_bound;
 
-// A number that several dims follow, and the dim that set it in this call.
+// A number that sets several dims, and the dim that fixed it in this call.
 typedef struct py_symbol {
   bool known;
   int64_t value;
@@ -23,7 +23,7 @@ typedef struct py_symbol {
 } py_symbol;
 
 typedef struct py_input {
-  et_tensor_info info;  // tensors: what the plan wants
+  et_tensor_info info;  // tensors: facts of the plan
   et_tag tag;
   size_t capacity;  // elements
   size_t element;   // bytes
@@ -31,17 +31,17 @@ typedef struct py_input {
   et_tensor tensor;
   int32_t sizes[ET_MAX_RANK];
   ptrdiff_t strides[ET_MAX_RANK];
-  py_dim_bound *bounds;  // one per dim; NULL: the plan's upper bounds are all that is known
-  PyObject *next;      // owner of the bytes that `value` points at, before the runtime has taken it
-  PyObject *pin;       // owner of the bytes that the runtime's input points at
-  bool borrowed;       // the runtime reads the caller's own memory
-  bool pending;        // `value` has not been given to the runtime yet
-  py_memory *staging;  // converted copy, made when first needed
+  py_dim_bound *bounds;  // one per dim; NULL: only the plan's upper bounds are known
+  PyObject *next;        // owner of the bytes of `value`, until the runtime has it
+  PyObject *pin;         // owner of the bytes of the runtime's input
+  bool borrowed;         // the runtime reads the caller's own memory
+  bool pending;          // `value` is not yet set in the runtime
+  py_memory *staging;    // converted copy, made when first needed
 } py_input;
 
 typedef struct py_output {
   et_tag tag;
-  size_t needs_bytes;  // unplanned: memory that each run must be given; 0 otherwise
+  size_t needs_bytes;  // unplanned: memory that each run needs; 0 otherwise
   py_memory *memory;   // of the last run
 } py_output;
 
@@ -65,38 +65,38 @@ typedef struct py_method {
   py_kind kind;  // of the last inputs
   uint64_t layout_conversions;
   uint64_t alignment_copies;
-  const et_hooks *hooks;           // of the run under way, or NULL
+  const et_hooks *hooks;           // of the run in progress, or NULL
   struct py_method *next, **link;  // in program->methods
 } py_method;
 
-// py_inputs.c: check and convert a sequence of inputs into slots, with the GIL and the program's
-// lock. -1 with an exception set; then nothing that the runtime holds has changed.
+// Checks and converts a sequence of inputs into slots (py_inputs.c), with the GIL and the program's
+// lock. -1 with an exception set; then nothing in the runtime has changed.
 int py_inputs_fill(py_method *self, PyObject *sequence);
 void py_inputs_release(py_method *self);  // drops every pin and staging block
 
-// py_bounds.c: per input None or (lower, upper, symbol, scale, offset) per dim; -1 with an
-// exception.
+// Sets bounds (py_bounds.c): per input None or (lower, upper, symbol, scale, offset) per dim; -1
+// with an exception set.
 int py_bounds_set(py_method *self, PyObject *bounds);
 void py_bounds_clear(py_method *self);
 void py_bounds_begin(py_method *self);  // before the first input of a call
-// Whether the sizes taken for input i are allowed; else *broken is the dim.
+// True if the stored sizes of input i are allowed; else *broken is the dim.
 bool py_bounds_check(py_method *self, size_t i, size_t *broken);
 PyObject *py_bounds_shape_text(const py_input *in);  // "[1…8, 4]"; needs bounds
 PyObject *py_bounds_problem(const py_method *self, size_t i, size_t d);
 
-// py_outputs.c: the runtime's outputs as a list. Copies, or with clone false views that keep their
+// The runtime's outputs as a list (py_outputs.c). Copies, or with clone false views that keep their
 // memory alive.
 PyObject *py_outputs_list(py_method *self, bool clone, py_kind kind);
 PyObject *py_output_object(py_method *self, const et_value *value, bool clone, py_kind kind);
 // Fails before a run when an output's dtype cannot be expressed in the caller's kind.
 int py_outputs_check(py_method *self, py_kind kind);
 
-// py_method_run.c, under the program's lock; -1 with an exception. A run with the inputs that are
-// set, and the part of it that gives them to the runtime.
+// Runs with the current inputs (py_method_run.c), under the program's lock; -1 with an exception
+// set. The second function only sets the inputs in the runtime.
 int py_method_run(py_method *self);
 int py_method_set_inputs(py_method *self);
 
-// py_profile.c: such a run with a clock at every instruction, as a list of dicts.
+// Runs with a clock at every instruction (py_profile.c); returns a list of dicts.
 PyObject *py_method_profile(py_method *self);
 
 #endif  // ET_PY_METHOD_H

@@ -1,5 +1,5 @@
 // py_method_open.c — loading methods: memory from the program, the runtime's load without the GIL,
-// and the facts of each input and output, so that calls need not ask again.
+// and the facts of each input and output, cached for calls.
 #include <string.h>
 
 #include "bindings/py_delegates.h"
@@ -36,8 +36,7 @@ static bool is_an_input(const py_method *self, const et_tensor *tensor) {
   return false;
 }
 
-// Finds the outputs without memory of their own: those that the plan gives none and that are no
-// input handed through.
+// Finds the outputs without memory of their own: those that are unplanned and not also an input.
 static et_status describe_outputs(py_method *self, const char *name, et_error *err) {
   for (size_t i = 0; i < self->n_outputs; i++) {
     py_output *out = &self->outputs[i];
@@ -66,7 +65,7 @@ static void look_for_xnnpack(void *ctx, const char *name, const char *overload, 
 }
 #endif
 
-// Advice about a failure that the runtime cannot give, because it knows no operator and no backend.
+// Advice about a failure. The runtime cannot give it, because it knows no operator and no backend.
 static const char *advice_for(const py_method *self, const char *name, et_status status) {
   if (status == ET_OPERATOR_MISSING) return py_op_missing_advice;
 #if !defined(ET_HAVE_XNNPACK)
@@ -84,8 +83,8 @@ static const char *advice_for(const py_method *self, const char *name, et_status
 
 // ---- loading
 
-// Memory and slots of a method that was measured; returns the spans of the program's planned
-// buffers, or NULL with an exception set. Free them with PyMem_Free; the rest is the method's.
+// Allocates memory and slots of a measured method; returns the spans of the program's planned
+// buffers, or NULL with an exception set. Free them with PyMem_Free; the method owns the rest.
 static et_span *allocate(py_method *self, const et_method_info *info,
                          const et_method_needs *needs) {
   self->memory = py_memory_allocate(self->state, needs->method_bytes);

@@ -25,26 +25,26 @@ static int give_outputs(py_method *self) {
   return 0;
 }
 
-// Hands pending inputs to the runtime, without the GIL; *n_taken counts those that it took.
-static et_status take_inputs(py_method *self, size_t *n_taken, et_error *err) {
+// Hands pending inputs to the runtime, without the GIL; *n_set counts those that it took.
+static et_status set_pending(py_method *self, size_t *n_set, et_error *err) {
   for (size_t i = 0; i < self->n_inputs; i++) {
     py_input *in = &self->inputs[i];
     if (in->pending) {
       const et_status status = et_method_set_input(self->method, i, &in->value, err);
       if (status != ET_OK) return status;
     }
-    *n_taken = i + 1;
+    *n_set = i + 1;
   }
   return ET_OK;
 }
 
 // Moves the owners of what the runtime has taken into place; drops the others.
-static void settle_inputs(py_method *self, size_t n_taken) {
+static void pin_inputs(py_method *self, size_t n_set) {
   for (size_t i = 0; i < self->n_inputs; i++) {
     py_input *in = &self->inputs[i];
     if (!in->pending) continue;
     in->pending = false;
-    if (i >= n_taken || in->tag != ET_TENSOR || in->info.is_planned) {
+    if (i >= n_set || in->tag != ET_TENSOR || in->info.is_planned) {
       in->borrowed = false;
       Py_CLEAR(in->next);
       continue;
@@ -81,13 +81,13 @@ static int run(py_method *self, bool execute) {
   et_error err;
   err.status = ET_OK;
   err.message[0] = '\0';
-  size_t n_taken = 0;
+  size_t n_set = 0;
   bool python_error = false;
   PyThreadState *thread = PyEval_SaveThread();
-  et_status status = take_inputs(self, &n_taken, &err);
+  et_status status = set_pending(self, &n_set, &err);
   if (status == ET_OK && execute) status = execute_watched(self, &err, &python_error);
   PyEval_RestoreThread(thread);
-  settle_inputs(self, n_taken);
+  pin_inputs(self, n_set);
   if (status == ET_OK) return 0;
   if (!python_error) py_raise_error(self->state, &err);
   return -1;

@@ -1,5 +1,5 @@
-// py_method_type.c — the Python type of methods: what its calls take and give, and how it ends.
-// Every call that touches the runtime holds the program's lock. Loading is in py_method_open.c,
+// py_method_type.c — the Python type of methods: arguments and results of its calls, and closing.
+// Every call that uses the runtime holds the program's lock. Loading is in py_method_open.c,
 // running in py_method_run.c, conversions are in py_inputs.c and py_outputs.c.
 #include "bindings/py_method.h"
 
@@ -18,7 +18,7 @@ void py_method_close(py_method *self) {
   et_method *method = self->method;
   self->method = NULL;
   if (method != NULL) et_method_close(method);
-  // From here on the runtime holds none of these pointers.
+  // The runtime now holds none of these pointers.
   py_inputs_release(self);
   for (size_t i = 0; self->outputs != NULL && i < self->n_outputs; i++)
     Py_CLEAR(self->outputs[i].memory);
@@ -48,7 +48,7 @@ static int method_clear(PyObject *object) {
   py_method *self = (py_method *)object;
   py_method_close(self);
   Py_CLEAR(self->input_names);
-  // The program stays until dealloc: a closed method still answers, with errors, through it.
+  // The program stays until dealloc: a closed method needs it to report errors.
   return 0;
 }
 
@@ -69,7 +69,7 @@ static void method_dealloc(PyObject *object) {
 
 // ---- calls
 
-// The program's lock for an open method; -1 with an exception set.
+// Takes the program's lock for an open method; -1 with an exception set.
 static int enter(py_method *self) {
   if (py_program_lock(self->program) < 0) return -1;
   if (self->method != NULL) return 0;
@@ -98,7 +98,7 @@ static int parse_kind(py_method *self, PyObject *word, py_kind *kind) {
   }
   if (*kind == PY_KIND_NUMPY) return 0;
   const bool have_torch = py_torch_tensor_type(self->state) != NULL;
-  // No tensor among the inputs: torch tensors for a caller who has torch, as upstream returns them.
+  // Without tensors among the inputs, a caller who has torch gets torch tensors, as upstream does.
   if (*kind == PY_KIND_UNKNOWN) *kind = have_torch ? PY_KIND_TORCH : PY_KIND_NUMPY;
   if (*kind == PY_KIND_TORCH && !have_torch) {
     py_raise(self->state, ET_INVALID_STATE, "kind is 'torch', but torch has not been imported");
@@ -343,9 +343,9 @@ static PyMethodDef method_methods[] = {
      "set_inputs($self, inputs, /)\n--\n\nSets the inputs of the next run()."},
     {"run", method_run, METH_NOARGS, "run($self)\n--\n\nRuns with the inputs that are set."},
     {"profile", method_profile, METH_NOARGS,
-     "profile($self)\n--\n\nRuns with the inputs that are set; per instruction what it took."},
+     "profile($self)\n--\n\nRuns with the inputs that are set; per instruction its time."},
     {"seed", method_seed, METH_O,
-     "seed($self, seed, /)\n--\n\nStarts the random operators anew, from this seed."},
+     "seed($self, seed, /)\n--\n\nRestarts the random operators from this seed."},
     {"outputs", FAST(method_outputs), METH_FASTCALL | METH_KEYWORDS,
      "outputs($self, clone_outputs=True, kind=None)\n--\n\nThe outputs of the last run."},
     {"attribute", FAST(method_attribute), METH_FASTCALL | METH_KEYWORDS,
@@ -368,7 +368,8 @@ static PyMethodDef method_methods[] = {
 static PyGetSetDef method_getset[] = {
     {"name", method_get_name, NULL, "The method's name.", NULL},
     {"closed", method_get_closed, NULL, "True after close().", NULL},
-    {"layout_conversions", method_get_conversions, NULL, "Inputs re-laid out so far.", NULL},
+    {"layout_conversions", method_get_conversions, NULL,
+     "Inputs copied into the planned layout so far.", NULL},
     {"alignment_copies", method_get_copies, NULL,
      "Inputs copied so far for being misaligned or read-only.", NULL},
     {NULL, NULL, NULL, NULL, NULL},

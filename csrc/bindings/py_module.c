@@ -1,6 +1,6 @@
-// py_module.c — the module `executorch_py._C`: definition, state, life. Types and functions live
-// with their subjects; this file lists them. Multi-phase initialisation; one interpreter only,
-// because NumPy's function table is process-wide.
+// py_module.c — the module `executorch_py._C`: definition, state, lifetime. Types and functions are
+// in files of their own, listed here. Multi-phase initialisation; one interpreter only, because
+// NumPy's function table is process-wide.
 #include "bindings/py_module.h"
 
 #include "bindings/py_delegates.h"

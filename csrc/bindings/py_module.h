@@ -1,6 +1,6 @@
-// py_module.h — state of one module instance and what the files of the extension share. Objects
-// keep a pointer to the state: their heap type owns the module, so it outlives them, and hot calls
-// need no lookup.
+// py_module.h — state of one module instance and declarations that the extension's files share.
+// Objects keep a pointer to the state: their heap type owns the module, so it outlives them, and
+// hot calls need no lookup.
 #ifndef ET_PY_MODULE_H
 #define ET_PY_MODULE_H
 
@@ -9,13 +9,13 @@
 
 enum { PY_STATUS_SLOTS = 24 };
 
-// torch's types and functions, once the caller has imported torch; all NULL before. This module
+// torch's types and functions, set once the caller has imported torch; all NULL before. This module
 // never imports it.
 typedef struct py_torch {
   PyObject *tensor_type;
   PyObject *from_numpy;
   PyObject *dtypes[ET_DTYPE_COUNT];      // torch.float32 … by et_dtype; NULL where torch has none
-  const struct py_dlpack_api *exchange;  // its C entry to tensors' facts; NULL when it has none
+  const struct py_dlpack_api *exchange;  // its C functions for tensors; NULL without them
 } py_torch;
 
 typedef struct py_state {

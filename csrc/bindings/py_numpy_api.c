@@ -1,4 +1,4 @@
-// py_numpy_api.c — the one copy of NumPy's function table, and its import.
+// py_numpy_api.c — the single copy of NumPy's function table, and its import.
 #define PY_IMPORTS_NUMPY
 #include "bindings/py_numpy_api.h"
 

@@ -14,7 +14,7 @@
 #define NO_IMPORT_ARRAY
 #endif
 
-// NumPy's headers do not keep the house warnings.
+// Warnings that NumPy's headers do not pass.
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -27,7 +27,7 @@
 #pragma GCC diagnostic pop
 #endif
 
-// Fills NumPy's function table, when the module is initialised. -1 with an exception set.
+// Fills NumPy's function table at module initialisation. -1 with an exception set.
 int py_numpy_import(void);
 
 #endif  // ET_PY_NUMPY_API_H

@@ -1,6 +1,6 @@
-// py_op_library.c — see py_op_library.h. A library shows one constant (kernels/custom.h); it is
-// checked, and its rows are copied in sorted order into a table that is put in front of those there
-// are. Tables are never changed afterwards, so methods may keep the chain they were loaded with.
+// py_op_library.c — see py_op_library.h. A library exports one constant (kernels/custom.h). It is
+// checked, and its rows are copied in sorted order into a table in front of the existing ones.
+// Tables never change afterwards, so methods may keep the tables they were loaded with.
 #include "bindings/py_op_library.h"
 
 #include "bindings/py_errors.h"
@@ -85,9 +85,8 @@ static int check_op(py_state *state, PyObject *path, const et_op *op) {
   return -1;
 }
 
-// An operator that another library brought, or that is built in, is refused unless the caller says
-// that it may be replaced.
-static int check_taken(py_state *state, const py_op_library *library, bool replace) {
+// Refuses an operator that another library has or that is built in, unless `replace` allows it.
+static int check_conflicts(py_state *state, const py_op_library *library, bool replace) {
   for (size_t i = 0; i < library->table.n_ops; i++) {
     const et_op *op = &library->ops[i];
     if (i > 0 && strcmp(library->ops[i - 1].name, op->name) == 0) {
@@ -134,8 +133,8 @@ static const et_op_library *open_library(py_state *state, py_op_library *library
   return shown;
 }
 
-// A library that is loaded already is left alone, but not one whose file was built anew: the system
-// would give its old code again.
+// The entry of a library that is loaded already. A file rebuilt since then is an error: the system
+// would load its old code again.
 static py_op_library *loaded_before(py_state *state, const py_op_library *library) {
   for (py_op_library *old = state->libraries; old != NULL; old = old->older) {
     if (old->handle != library->handle) continue;
@@ -144,7 +143,7 @@ static py_op_library *loaded_before(py_state *state, const py_op_library *librar
         a->st_mtime == b->st_mtime)
       return old;
     py_raise(state, ET_ALREADY_LOADED,
-             "%U was built anew after it was loaded: start Python again, or build it under "
+             "%U was rebuilt after it was loaded: start Python again, or build it under "
              "another name",
              library->path);
     return NULL;
@@ -211,7 +210,7 @@ PyObject *py_load_ops(PyObject *module, PyObject *args, PyObject *kwargs) {
     goto done;
   }
   if (check_abi(state, library->path, shown) < 0 || copy_ops(state, library, &shown->table) < 0 ||
-      check_taken(state, library, replace != 0))
+      check_conflicts(state, library, replace != 0))
     goto done;
   result = names_of(library);
   if (result == NULL) goto done;

@@ -1,6 +1,6 @@
 // py_outputs.c — the runtime's values as Python objects: scalars as such, tensors as NumPy arrays
-// or torch tensors in the layout of the plan, lists as lists. Copies unless views are asked for; a
-// view's base is whatever owns its bytes.
+// or torch tensors in the layout of the plan, lists as lists. Copies unless views are requested; a
+// view's base is the owner of its bytes.
 #include "bindings/py_method.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "bindings/py_arrays.h"
 #include "bindings/py_errors.h"
 
-// The object that owns the tensor's bytes, borrowed; NULL when nothing of ours does (then the
-// caller copies).
+// The object that owns the tensor's bytes, borrowed; NULL when no object of this method does (then
+// the caller copies).
 static PyObject *owner_of(const py_method *self, const et_tensor *tensor, bool *read_only) {
   const size_t bytes = et_tensor_bytes(tensor);
   const py_program *program = self->program;
@@ -95,7 +95,7 @@ static PyObject *tensor_object(py_method *self, const et_tensor *tensor, bool cl
     return py_raise(state, ET_INVALID_STATE, "an output of method %R has no data yet: run it first",
                     self->name);
   }
-  // torch has no read-only tensors: bytes that must not be written are copied for it.
+  // torch has no read-only tensors: constants are copied for it.
   const bool constant = (tensor->flags & ET_TENSOR_CONSTANT) != 0;
   const bool copied = clone || (constant && kind == PY_KIND_TORCH);
   if (copied && kind == PY_KIND_TORCH) {

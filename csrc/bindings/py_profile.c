@@ -6,8 +6,8 @@
 #include <string.h>
 
 enum {
-  MAX_TENSORS = 6,  // of one instruction that are described
-  MAX_SEEN = 64,    // that are known apart
+  MAX_TENSORS = 6,  // described per instruction
+  MAX_SEEN = 64,    // distinct tensors per event
 };
 
 typedef struct tensor_note {
@@ -15,7 +15,7 @@ typedef struct tensor_note {
   int32_t sizes[ET_MAX_RANK];
 } tensor_note;
 
-// Sums over the calls of one instruction so far; loops repeat it.
+// Sums over the calls of one instruction so far; a loop repeats it.
 typedef struct note {
   const char *operator_name;  // the program's
   uint64_t calls, ns, bytes, written;
@@ -51,7 +51,7 @@ static bool reserve(notes *all, size_t instruction) {
   return true;
 }
 
-// Tensors of one event: each once, however many arguments and lists name it.
+// Distinct tensors of one event: arguments and lists may name one twice.
 typedef struct seen {
   const et_tensor *tensors[MAX_SEEN];
   size_t n;
@@ -93,7 +93,7 @@ static void describe(note *to, const et_event *event) {
   seen all = {.n = 0}, results = {.n = 0};
   for (size_t i = 0; i < event->n_args; i++) add_value(to, &all, event->args[i]);
   if (event->n_args == 0) return;
-  // The last argument is the result once more: a tensor, or the list of several.
+  // The last argument is the result again: a tensor, or the list of several.
   note written = {.bytes = 0, .n_tensors = MAX_TENSORS};
   add_value(&written, &results, event->args[event->n_args - 1]);
   to->written += written.bytes;
@@ -114,7 +114,7 @@ static et_status add_node(notes *all, const et_event *event) {
   return ET_OK;
 }
 
-// Without the GIL.
+// Records one event; called without the GIL.
 static et_status on_event(void *ctx, const et_event *event) {
   notes *const all = ctx;
   if (event->kind == ET_EVENT_NODE) return add_node(all, event);
@@ -144,7 +144,7 @@ static PyObject *node_object(const node_note *n) {
   return Py_BuildValue("(sKL)", n->name, (unsigned long long)n->ns, handle);
 }
 
-// Of the nodes of one instruction's calls; they come in the order of the run.
+// The nodes of one instruction's calls, in the order of the run.
 static PyObject *nodes_object(const notes *all, size_t instruction) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list != NULL && i < all->n_nodes; i++) {

@@ -115,7 +115,7 @@ int py_program_planned(py_program *program, size_t n_planned) {
 
 py_memory *py_program_scratch(py_program *program, size_t bytes) {
   if (program->scratch == NULL || program->scratch->size < bytes) {
-    // Methods loaded before keep the smaller block they were given.
+    // Methods loaded before keep the smaller block.
     py_memory *larger = py_memory_allocate(program->state, bytes);
     if (larger == NULL) return NULL;
     py_memory_advise_huge_pages(larger);

@@ -31,7 +31,7 @@ typedef struct py_program {
   py_memory **planned;  // shared planned buffers, NULL until a method needs them
   size_t *planned_bytes;
   size_t n_planned;
-  py_memory *scratch;         // of the latest, largest need
+  py_memory *scratch;         // large enough for every method loaded so far
   PyThread_type_lock lock;    // held while any method is set up, run or read
   unsigned long holder;       // ident of the thread that holds it, 0 when free
   struct py_method *methods;  // all open methods, linked; borrowed
@@ -45,34 +45,33 @@ typedef struct py_program {
 } py_program;
 
 // Opens the file and its external data files (any sequence), and measures the planned buffers. -1
-// with an exception set; py_program_release lets go of what was opened before.
+// with an exception set; then py_program_release frees everything opened so far.
 int py_program_open(py_program *program, PyObject *source, et_verification verification);
 int py_program_open_data(py_program *program, PyObject *data);
-// Closes the files, ends the threads and drops all memory; more than once is fine. All methods have
+// Closes the files, ends the threads and drops all memory; may be called twice. All methods have
 // been closed.
 void py_program_release(py_program *program);
 
 // Takes the program's lock, waiting without the GIL; Ctrl-C ends the wait. -1 with an exception
-// set: interrupted, or this thread holds it already (a method called from a finalizer in the middle
-// of a call).
+// set: interrupted, or this thread already holds it (a method called from a finalizer during a
+// call).
 int py_program_lock(py_program *program);
 void py_program_unlock(py_program *program);
 
-// The pool methods run on: NULL when the program is serial. Starts the threads at first use; -1
-// with an exception set.
+// The pool that methods run on: NULL when the program is serial. Starts the threads at first use;
+// -1 with an exception set.
 int py_program_pool(py_program *program, const et_pool **pool);
 // Fills the shared planned buffers that a method with n_planned buffers needs.
 int py_program_planned(py_program *program, size_t n_planned);
 // Scratch memory of at least `bytes`; a new reference.
 py_memory *py_program_scratch(py_program *program, size_t bytes);
 
-// py_program_info.c: everything that is known of a method without loading it, as plain dicts and
-// lists.
+// Facts of a method without loading it, as plain dicts and lists (py_program_info.c).
 PyObject *py_program_method_info(py_program *program, const char *name);
 PyObject *py_tensor_info_dict(et_tag tag, const et_tensor_info *info);
 
-// py_method_open.c: loads a method. py_method_type.c: destroys the runtime's method, keeps the
-// object. The lock is held.
+// Loads a method (py_method_open.c); and destroys the runtime's method, keeping the object
+// (py_method_type.c). The caller holds the lock.
 PyObject *py_method_open(py_program *program, const char *name);
 void py_method_close(struct py_method *method);
 

@@ -1,6 +1,6 @@
 // py_program_info.c — facts about methods, operators and this machine as plain Python dicts and
 // lists. Cold code: clarity before speed. Relies on the runtime's queries, which read the file
-// without loading anything.
+// without loading a method.
 #include "bindings/py_program.h"
 
 #include <string.h>
@@ -150,7 +150,7 @@ PyObject *py_program_method_info(py_program *program, const char *name) {
   return dict;
 }
 
-// ---- what this build can run
+// ---- facts of this build
 
 static PyObject *dtype_list(et_dtype_set set) {
   PyObject *list = PyList_New(0);
@@ -221,7 +221,7 @@ static const char machine[] = "other";
 #if defined(ET_HAVE_XNNPACK)
 enum { MOST_NAMES = 32 };
 
-// The names that `tell` fills in, as a list of strings.
+// A list of strings that `tell` fills in.
 static PyObject *names_of(size_t (*tell)(const char **names, size_t n)) {
   const char *names[MOST_NAMES];
   const size_t n = tell(names, MOST_NAMES);

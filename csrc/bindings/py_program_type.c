@@ -1,6 +1,6 @@
-// py_program_type.c — the Python type of programs: open_program(), its methods and its end. Locks,
-// memory and threads are in py_program.c, loading methods is in py_method_open.c; knows nothing of
-// tensors or arrays.
+// py_program_type.c — the Python type of programs: open_program(), methods, closing. Locks, memory
+// and threads are in py_program.c, loading methods is in py_method_open.c; knows nothing of tensors
+// or arrays.
 #include "bindings/py_program.h"
 
 #include <string.h>
@@ -79,7 +79,7 @@ static int program_traverse(PyObject *object, visitproc visit, void *arg) {
 
 static int program_clear(PyObject *object) {
   py_program *self = (py_program *)object;
-  // Methods hold strong references to their program, so when this is garbage they are too.
+  // Methods hold strong references to their program, so they are garbage as well.
   if (self->holder == 0) shut(self);
   return 0;
 }
@@ -98,7 +98,7 @@ static void program_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
-// ---- what Python sees
+// ---- methods and attributes
 
 static int check_open(const py_program *self) {
   if (self->open) return 0;
@@ -106,12 +106,12 @@ static int check_open(const py_program *self) {
   return -1;
 }
 
-// Files may have names that are no UTF-8, which are shown with surrogates and found again by those.
+// Converts a name of the file. Names that are no UTF-8 are shown, and found again, by surrogates.
 static PyObject *name_shown(const char *name) {
   return PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
 }
 
-// The bytes of a name that was given, and an object that holds them.
+// The bytes of a name from the caller, and an object that holds them.
 static PyObject *name_given(PyObject *name, char **bytes) {
   if (!PyUnicode_Check(name)) {
     PyErr_Format(PyExc_TypeError, "a method's name: expected str, got %.80s",

@@ -131,12 +131,15 @@ static et_status parse_epilogue(const et_kernel_ctx *ctx, et_value *const *args,
   return ET_OK;
 }
 
+// Measuring parses as well: a text that loading would refuse is refused before memory is claimed.
 et_status eti_epilogue_prepare(et_prepare_ctx *ctx, et_value *const *args, size_t i,
                                const eti_epilogue **out) {
-  eti_epilogue *const epilogue = et_prepare_alloc(ctx, sizeof *epilogue, _Alignof(eti_epilogue));
-  if (epilogue == NULL) return et_prepare_status(ctx);
   const et_kernel_ctx k = eti_prepare_args(ctx);
-  ET_TRY(parse_epilogue(&k, args, i, epilogue));
-  *out = epilogue;
+  eti_epilogue parsed;
+  ET_TRY(parse_epilogue(&k, args, i, &parsed));
+  eti_epilogue *const kept = et_prepare_alloc(ctx, sizeof *kept, _Alignof(eti_epilogue));
+  if (kept == NULL) return et_prepare_status(ctx);
+  *kept = parsed;
+  *out = kept;
   return ET_OK;
 }

@@ -1,9 +1,9 @@
 """Builds the C extension with CMake and Ninja and places it in the package.
 
-CMake owns every fact about how C is compiled (csrc/CMakeLists.txt); this file only calls it, and
-copies the one result and the C sources that users build against. Builds are incremental: the tree
-build/py-* is kept between calls. Two environment variables reach through: CMAKE_ARGS (extra
-configure arguments) and EXECUTORCH_PY_BUILD_DIR (another build tree).
+csrc/CMakeLists.txt describes how C is compiled. This file only calls CMake, and copies the
+extension and the C sources that users build against. Builds are incremental: the tree build/py-* is
+kept between calls. Two environment variables are read: CMAKE_ARGS (extra configure arguments) and
+EXECUTORCH_PY_BUILD_DIR (another build tree).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent
 
 
 def find_tool(name: str) -> str:
-    """The tool beside this Python (a venv's or pip's build environment), else the one on PATH."""
+    """The tool beside this Python (a venv's or pip's build environment), or the one on PATH."""
     beside = Path(sysconfig.get_path("scripts")) / name
     found = shutil.which(name) or (str(beside) if beside.exists() else None)
     if found is None:
@@ -54,10 +54,10 @@ class CMakeBuild(build_ext):
         cmake = find_tool("cmake")
         configure = [
             *(cmake, "-S", str(ROOT / "csrc"), "-B", str(build), "-G", "Ninja"),
-            # Given anew each time: pip's build environments come and go, the build tree stays.
+            # Passed each time: pip's build environments change, the build tree stays.
             f"-DCMAKE_MAKE_PROGRAM={find_tool('ninja')}",
             f"-DCMAKE_BUILD_TYPE={'Debug' if self.debug else 'Release'}",
-            *([] if self.inplace else ["-UET_XNNPACK_REFUSED"]),  # an installation asks anew
+            *([] if self.inplace else ["-UET_XNNPACK_REFUSED"]),  # an installation tries again
             "-DET_PYTHON=ON",
             f"-DPython_EXECUTABLE={sys.executable}",
             f"-DPython_NumPy_INCLUDE_DIR={numpy_include()}",
@@ -80,7 +80,7 @@ class CMakeBuild(build_ext):
 
 
 class BuildWithSources(build_py):
-    """Adds what build-ops and build-kernels compile; a checkout that is installed has it already.
+    """Adds the sources that build-ops and build-kernels compile; editable installs have them.
 
     All of csrc but the extension itself and the XNNPACK delegate, which those commands build
     without: headers, runtime, kernels, the other delegates, the command et_run.

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Format and lint checks; prints what to run to mend them. Tools come from .venv (.ci/setup.sh lint).
+# Format and lint checks; a failed check prints the command that fixes it. Tools come from .venv (.ci/setup.sh lint).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 bin=.venv/bin
@@ -9,8 +9,8 @@ check() {  # check NAME COMMAND…
   shift
   if "$@"; then echo "lint: $name ok"; else echo "lint: $name FAILED" >&2; failed=1; fi
 }
-check "clang-format (mend: make format)" bash -c "git ls-files 'csrc/*.[ch]' 'tests/*.[ch]' | xargs $bin/clang-format --dry-run --Werror"
-check "ruff format (mend: make format)" $bin/ruff format --check -q executorch_py tests csrc/cmake docs/site setup.py notebooks/*.py
+check "clang-format (fix: make format)" bash -c "git ls-files 'csrc/*.[ch]' 'tests/*.[ch]' | xargs $bin/clang-format --dry-run --Werror"
+check "ruff format (fix: make format)" $bin/ruff format --check -q executorch_py tests csrc/cmake docs/site setup.py notebooks/*.py
 check "ruff check" $bin/ruff check -q executorch_py tests csrc/cmake docs/site setup.py notebooks/*.py
 check "codespell" $bin/codespell -q 3 --skip '*.ipynb,./.git,./build,./.venv*' -L 'ptd,nd,te,inout,mis,aranges' csrc docs executorch_py tests README.md CONTRIBUTING.md
 check "mypy" $bin/mypy -p executorch_py

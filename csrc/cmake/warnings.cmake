@@ -1,9 +1,9 @@
-# House warnings and code-generation rules, for gcc and clang.
+# The project's warnings and code-generation flags, for gcc and clang.
 function(et_house_flags target)
   target_compile_options(${target} PRIVATE
     -Wall -Wextra -Wshadow -Wconversion -Wdouble-promotion -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
     -Wwrite-strings
-    -ffp-contract=off        # an explicit fma is the only fma: results do not depend on the compiler's taste
+    -ffp-contract=off        # an explicit fma is the only fma: results do not depend on the compiler
     -fno-math-errno -fno-trapping-math
     # For clang, a loop left scalar is slower, not wrong; and x != x asks vectors for NaN.
     $<$<C_COMPILER_ID:Clang>:-Wno-pass-failed> $<$<C_COMPILER_ID:Clang>:-Wno-tautological-compare>

@@ -1,5 +1,5 @@
 # Finds XNNPACK, or builds it in a cache outside this tree; get_xnnpack.py lists the places and their variables.
-#   ET_XNNPACK=AUTO  with XNNPACK if it is available; else without it, with one message
+#   ET_XNNPACK=AUTO  with XNNPACK if it is available; otherwise without it, with one message
 #   ET_XNNPACK=ON    with it, or an error    ET_XNNPACK=OFF  without
 # Sets ET_XNNPACK_FOUND and makes the target xnnpack: headers and static archives. Its pthreadpool_* functions are
 # csrc/backends/xnnpack/pthreadpool_shim.c, so et_backends and xnnpack link each other.
@@ -60,7 +60,7 @@ function(et_xnnpack_request out)
   set(${out} "asked:${request}" PARENT_SCOPE)
 endfunction()
 
-# Links a program of XNNPACK's functions and pthreadpool_shim.c, once for each XNNPACK; an error if that fails.
+# Links check_xnnpack.c with XNNPACK and pthreadpool_shim.c, once for each XNNPACK; an error if that fails.
 function(et_check_xnnpack include archives)
   string(MD5 id "${include};${archives}")
   set(csrc ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/..)

@@ -1,8 +1,8 @@
 """Sources of XNNPACK and of its three dependencies, for get_xnnpack.py.
 
 A package is a tree that the environment names, or one of the tarballs below, which are recognized
-by their hashes: from a folder, from the cache or from the machine's Debian mirror. Settings are the
-environment's, read once. PATCHES are put into a tarball's XNNPACK, never into a named tree.
+by their hashes: from a folder, from the cache or from the machine's Debian mirror. Settings come
+from the environment and are read once. PATCHES apply to a tarball's XNNPACK, never to a named tree.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Tarball:
 
 PACKAGES = ("xnnpack", "pthreadpool", "cpuinfo", "fxdiv")
 
-# The first tarball of a package that is found is used; any of them will do. pthreadpool gives its
-# header; its library is built with XNNPACK and not linked, because pthreadpool_shim.c of
+# The first tarball of a package that is found is used; each of them works. Only pthreadpool's
+# header is used; its library is built with XNNPACK and not linked, because pthreadpool_shim.c of
 # csrc/backends/xnnpack defines the same functions.
 TARBALLS = (
     Tarball(
@@ -172,7 +172,7 @@ class Sources:
 
     def _has_expected_hash(self, path: Path, tarball: Tarball) -> bool:
         if path not in self._refused and (found := sha256_of(path)) != tarball.sha256:
-            self._refused[path] = f"{path} has SHA-256 {found}, expected {tarball.sha256}: not used"
+            self._refused[path] = f"{path}: expected SHA-256 {tarball.sha256}, got {found}; ignored"
             log(self._refused[path])
         return path not in self._refused
 
@@ -182,7 +182,7 @@ class Sources:
         return [name for name in PACKAGES if name not in trees and self.tarball(name) is None]
 
     def require(self) -> None:
-        """Fetches missing packages; Unavailable names those that cannot be had, and settings."""
+        """Fetches missing packages; Unavailable names those it cannot fetch, and settings."""
         if not self.missing():
             return
         reasons = [] if self.settings.offline else list(fetch_from_apt(self))
@@ -192,7 +192,7 @@ class Sources:
         if self.settings.offline:
             reasons = ["XNNPACK_OFFLINE is set"]
         why = "; ".join([*self._refused.values(), *reasons])
-        raise Unavailable(f"no sources for {', '.join(missing)} ({why}). To have it, {HOW_TO_GET}.")
+        raise Unavailable(f"no sources for {', '.join(missing)} ({why}). To get it, {HOW_TO_GET}.")
 
     def unpack(self, package: str, into: Path) -> Path:
         """The source tree of a package: the named one, or its tarball unpacked and patched."""
@@ -208,7 +208,7 @@ class Sources:
         assert path is not None, package
         folder = into / package
         with tarfile.open(path, "r:xz") as archive:
-            # The hash vouches for the contents; tests are half of the files and are not built.
+            # The hash verifies the contents. Half of the files are tests, which are not built.
             wanted = [member for member in archive if "/test/" not in f"/{member.name}"]
             if hasattr(tarfile, "data_filter"):
                 archive.extractall(folder, wanted, filter="data")
@@ -234,15 +234,16 @@ class SourcePatch:
 
 PATCHES = (
     # Kernels for groups of 4-bit weights with GFNI take 14 rows at once and read the scales of 13
-    # rows beyond the last, of which XNNPACK fills 10: the last of 2, 3, 15, … rows would be wrong.
+    # rows beyond the last, of which XNNPACK fills 10. So the last of 2, 3, 15, … rows would be
+    # wrong.
     SourcePatch(
         "include/xnnpack.h",
         "the number of extra quantization parameters",
         "#define XNN_EXTRA_QUANTIZATION_PARAMS 10\n",
         "#define XNN_EXTRA_QUANTIZATION_PARAMS 15\n",
     ),
-    # Memory in front of all live blocks was never used again: ResNet-50 had 44 MB for the values
-    # between its layers; 7 MB are enough.
+    # Memory before all live blocks was never used again. ResNet-50 needed 44 MB for the values
+    # between its layers instead of 7 MB.
     SourcePatch(
         "src/memory-planner.c",
         "the offset beside a single live block",
@@ -256,7 +257,7 @@ PATCHES = (
         " cmp_memory_block);\n"
         "  if (live_mem_blocks[0].start >= to_alloc_size) {\n    return 0;\n  }\n",
     ),
-    # Convolutions of other types ask the table for the function that packs their weights.
+    # Convolutions of other types read the function that packs their weights from the table.
     SourcePatch(
         "src/operators/convolution-nhwc.c",
         "the packing of f32 convolutions' weights",
@@ -282,11 +283,11 @@ def patch_sources(tree: Path) -> None:
 #
 # The machine's own mirror is read with a private state of apt, which requires neither root nor
 # changed package lists. Only the authors' tarballs are fetched: the hashes above are theirs, and
-# mirrors keep them most reliably.
+# mirrors keep these files most reliably.
 
 
 def fetch_from_apt(sources: Sources) -> Iterator[str]:
-    """Downloads missing packages; yields the reasons for those that cannot be had."""
+    """Downloads missing packages; yields the reasons for those that cannot be fetched."""
     settings = sources.settings
     if shutil.which("apt-get") is None:
         yield "there is no apt-get here"
@@ -371,7 +372,7 @@ class Apt:
             "Acquire::AllowInsecureRepositories": "0",
             "APT::Get::List-Cleanup": "0",
         }
-        if os.getuid() == 0:  # else apt reads as a user that may not enter these folders
+        if os.getuid() == 0:  # otherwise apt reads as a user that may not enter these folders
             options["APT::Sandbox::User"] = "root"
         self.options = [part for k, v in options.items() for part in ("-o", f"{k}={v}")]
 

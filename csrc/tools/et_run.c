@@ -1,7 +1,7 @@
 // et_run.c — runs a program from the command line; USAGE below is its manual. Inputs are raw
-// little-endian bytes in the planned dim order; those not named are ones. Outputs are printed, and
-// written as PREFIX0.bin, PREFIX1.bin … when a prefix is given. Also the longest example of the C
-// API: unlike the library it uses stdio and malloc.
+// little-endian bytes in the planned dim order; inputs without an option are ones. Outputs are
+// printed, and written as PREFIX0.bin, PREFIX1.bin … when a prefix is given. Also the longest
+// example of the C API: unlike the library it uses stdio and malloc.
 #include "runtime/et.h"
 #include "runtime/half.h"
 
@@ -33,7 +33,7 @@ typedef struct given_input {
   et_value value;
 } given_input;
 
-// Everything that lives as long as the run; closed at the end of main.
+// The program, the method and all memory of a run; closed at the end of main.
 typedef struct session {
   et_error err;
   et_file_map model_map, data_maps[MAX_LIST];
@@ -97,7 +97,7 @@ static options parse_options(int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
     const char *name = argv[i];
     if (name[0] != '-') {
-      if (o.model != NULL) refuse("a second model: ", name);
+      if (o.model != NULL) refuse("expected one model, got a second one: ", name);
       o.model = name;
       continue;
     }
@@ -105,7 +105,7 @@ static options parse_options(int argc, char **argv) {
       printf("usage: %s", USAGE);
       exit(0);
     }
-    if (i + 1 == argc) refuse("an option without value: ", name);
+    if (i + 1 == argc) refuse("expected a value after the option ", name);
     const char *value = argv[++i];
     if (strcmp(name, "--method") == 0) {
       o.method = value;
@@ -113,9 +113,9 @@ static options parse_options(int argc, char **argv) {
       if (o.n_data == MAX_LIST) refuse("too many data files: ", value);
       o.data[o.n_data++] = value;
     } else if (strcmp(name, "--threads") == 0) {
-      o.n_threads = parse_count(value, "not a number of threads: ");
+      o.n_threads = parse_count(value, "--threads: expected a number of 1 or more, got ");
     } else if (strcmp(name, "--repeat") == 0) {
-      o.n_repeat = parse_count(value, "not a number of runs: ");
+      o.n_repeat = parse_count(value, "--repeat: expected a number of 1 or more, got ");
     } else if (strcmp(name, "--input") == 0) {
       parse_indexed(value, o.inputs);
     } else if (strcmp(name, "--shape") == 0) {
@@ -262,7 +262,7 @@ static void parse_shape(const char *text, et_tensor_info *info) {
   if (d != info->rank) refuse("a shape with too few sizes: ", text);
 }
 
-// The bytes of an input stay ours: unplanned inputs borrow them.
+// The caller owns the bytes of an input: unplanned inputs borrow them.
 static void make_tensor_input(session *s, const options *o, size_t i) {
   given_input *given = &s->inputs[i];
   et_tensor_info *info = &given->info;
@@ -407,7 +407,7 @@ static void run(session *s, const options *o) {
   if (o->print == PRINT_NONE) return;
   const double first = times[0];
   qsort(times, o->n_repeat, sizeof *times, compare_times);
-  printf("ran %zu times: first %.4f ms, median %.4f ms, least %.4f ms\n", o->n_repeat, first,
+  printf("ran %zu times: first %.4f ms, median %.4f ms, minimum %.4f ms\n", o->n_repeat, first,
          times[o->n_repeat / 2], times[0]);
 }
 

@@ -15,9 +15,9 @@
 
 enum {
   CHAINS = 12,        // independent sums: more than latency times units on known CPUs
-  READ_CHAINS = 8,    // likewise for additions
-  READ_FLOATS = 128,  // every reading loop takes a multiple of this
-  UNIT_BYTES = 2 * READ_FLOATS * sizeof(float),  // the least that a thread works on
+  READ_CHAINS = 8,    // the same for additions
+  READ_FLOATS = 128,  // every reading loop reads a multiple of this
+  UNIT_BYTES = 2 * READ_FLOATS * sizeof(float),  // the minimum per thread
   ROUNDS = 7,
 };
 #define ROUND_NS 600000.0
@@ -126,7 +126,7 @@ static double nanoseconds(const et_pool *pool, size_t n_threads, work *w) {
   return (double)(et_clock_ns() - start) + 1.0;
 }
 
-// Other programs only ever make a round slower: the fastest one counts.
+// Other programs can only make a round slower, so the fastest one counts.
 static double fastest(const et_pool *pool, size_t n_threads, work *w, int rounds) {
   double best = nanoseconds(pool, n_threads, w);
   for (int round = 1; round < rounds; round++) {
@@ -137,7 +137,7 @@ static double fastest(const et_pool *pool, size_t n_threads, work *w, int rounds
 }
 
 // Repetitions a second of the work on every thread at once. Rounds are long enough for the clock
-// and for waking threads, and short enough to find one that nobody interrupts.
+// and for waking threads, and short enough that some are not interrupted.
 static double best_rate(const et_pool *pool, size_t n_threads, work *w) {
   w->repeat = 1;
   for (double ns; (ns = fastest(pool, n_threads, w, 2)) < ROUND_NS / 2;)
